@@ -1,0 +1,358 @@
+/* admin.c owns the pages for operators. It reads the other parts and changes nothing; no page holds
+ * a password, a token or an event. */
+#include "admin.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "stats.h"
+#include "url.h"
+
+struct admin {
+	const struct admin_parts *parts;
+	int64_t started_ms;
+	uv_loop_t *loop;
+};
+
+/* An answer on its way. */
+struct page {
+	char *body;		/* LWS_PRE bytes of room, then the text; NULL: nothing to send */
+	size_t len;
+	size_t sent;
+};
+
+/* --- readiness --- */
+
+/* Ready is: what comes in can be stored. Redis is not needed for that, the unique key carries on;
+ * 503 tells a balancer or compose to wait. */
+static unsigned int write_ready(const struct admin *a, FILE *out)
+{
+	const struct admin_parts *p = a->parts;
+	const struct claim *claim = pipeline_claim(p->pipeline);
+	const char *why;
+
+	if (p->is_draining) {
+		fprintf(out, "not ready: draining\n");
+		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	}
+	if (!store_is_ready(pipeline_store(p->pipeline), &why)) {
+		fprintf(out, "not ready: postgres: %s\n", *why ? why : "connecting");
+		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	}
+	for (size_t i = 0; p->sources && i < sources_count(p->sources); i++) {
+		struct source_view s = sources_view(p->sources, i);
+
+		if (!s.is_open) {
+			fprintf(out, "not ready: source %s: %s\n", s.url, *s.error ? s.error : s.state);
+			return HTTP_STATUS_SERVICE_UNAVAILABLE;
+		}
+	}
+	if (p->config->ingest && !p->ingest) {
+		fprintf(out, "not ready: ingest: the port is not open\n");
+		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	}
+	if (claim_is_used(claim) && !claim_is_ready(claim))
+		fprintf(out, "degraded: redis is away, the unique key decides\n");
+	else
+		fprintf(out, "ready\n");
+	return HTTP_STATUS_OK;
+}
+
+/* --- metrics: the Prometheus text format, version 0.0.4 --- */
+
+static void put_counter(void *arg, const char *name, const char *meaning, uint64_t value)
+{
+	fprintf(arg, "# HELP wsonce_%s_total %s\n# TYPE wsonce_%s_total counter\nwsonce_%s_total %llu\n", name, meaning, name,
+		name, (unsigned long long)value);
+}
+
+static void put_gauge(FILE *out, const char *name, const char *meaning, double value)
+{
+	fprintf(out, "# HELP wsonce_%s %s\n# TYPE wsonce_%s gauge\nwsonce_%s %.17g\n", name, meaning, name, name, value);
+}
+
+static void put_histogram(FILE *out, const char *name, const char *meaning, const struct histogram *h)
+{
+	static const double bounds[] = STATS_BOUNDS_MS;
+	uint64_t sum = 0;
+
+	fprintf(out, "# HELP wsonce_%s_seconds %s\n# TYPE wsonce_%s_seconds histogram\n", name, meaning, name);
+	for (int i = 0; i < STATS_BUCKETS - 1; i++) {
+		sum += h->buckets[i];
+		fprintf(out, "wsonce_%s_seconds_bucket{le=\"%g\"} %llu\n", name, bounds[i] / 1000, (unsigned long long)sum);
+	}
+	fprintf(out, "wsonce_%s_seconds_bucket{le=\"+Inf\"} %llu\n", name, (unsigned long long)h->count);
+	fprintf(out, "wsonce_%s_seconds_sum %.6f\nwsonce_%s_seconds_count %llu\n", name, h->sum_ms / 1000, name,
+		(unsigned long long)h->count);
+}
+
+/* Resident memory as the kernel counts it (proc(5), statm). */
+static double resident_bytes(void)
+{
+	long pages = 0;
+	FILE *in = fopen("/proc/self/statm", "r");
+
+	if (!in)
+		return 0;
+	if (fscanf(in, "%*s %ld", &pages) != 1)
+		pages = 0;
+	fclose(in);
+	return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static size_t sources_open_count(const struct sources *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; s && i < sources_count(s); i++)
+		n += sources_view(s, i).is_open;
+	return n;
+}
+
+static unsigned int write_metrics(const struct admin *a, FILE *out)
+{
+	const struct admin_parts *p = a->parts;
+	const struct events *events = pipeline_events(p->pipeline);
+	const char *why;
+
+	stats_each(put_counter, out);
+	put_gauge(out, "in_flight", "Messages received and not settled.", (double)events->messages);
+	put_gauge(out, "in_flight_bytes", "Bytes of the budget in use.", (double)pipeline_bytes(p->pipeline));
+	put_gauge(out, "in_flight_bytes_limit", "The budget.", (double)p->config->inflight_bytes);
+	put_gauge(out, "paused", "1 while reading is stopped at the memory limit.", pipeline_is_full(p->pipeline));
+	put_gauge(out, "redis_up", "1 while claims can be made.", claim_is_ready(pipeline_claim(p->pipeline)));
+	put_gauge(out, "postgres_up", "1 while rows can be stored.", store_is_ready(pipeline_store(p->pipeline), &why));
+	put_gauge(out, "sources_open", "Sources connected.", (double)sources_open_count(p->sources));
+	put_gauge(out, "ingest_connections", "Producers connected.", p->ingest ? (double)ingest_connections(p->ingest) : 0);
+	put_gauge(out, "resident_bytes", "Resident memory of the process.", resident_bytes());
+	fprintf(out, "# HELP wsonce_events Events in memory by state.\n# TYPE wsonce_events gauge\n");
+	for (int i = 0; i < EVENT_STATES - 1; i++)
+		fprintf(out, "wsonce_events{state=\"%s\"} %zu\n", event_state_name((enum event_state)i), events->counts[i]);
+	put_histogram(out, "commit_latency", "Message received to row committed.", &stats_commit_latency);
+	put_histogram(out, "duplicate_delay", "Claim of the original to arrival of a copy.", &stats_duplicate_delay);
+	return HTTP_STATUS_OK;
+}
+
+/* --- status --- */
+
+static void put_json_counter(void *arg, const char *name, const char *meaning, uint64_t value)
+{
+	(void)meaning;
+	json_object_set_new(arg, name, json_integer((json_int_t)value));
+}
+
+static json_t *describe_sources(const struct sources *s)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; s && i < sources_count(s); i++) {
+		struct source_view view = sources_view(s, i);
+
+		json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "url", view.url, "state", view.state, "error",
+						     view.error));
+	}
+	return all;
+}
+
+static json_t *describe_states(const struct events *events)
+{
+	json_t *states = json_object();
+
+	for (int i = 0; i < EVENT_STATES - 1; i++)
+		json_object_set_new(states, event_state_name((enum event_state)i),
+				    json_integer((json_int_t)events->counts[i]));
+	return states;
+}
+
+static unsigned int write_status(const struct admin *a, FILE *out)
+{
+	const struct admin_parts *p = a->parts;
+	const struct events *events = pipeline_events(p->pipeline);
+	const struct claim *claim = pipeline_claim(p->pipeline);
+	json_t *root, *counters = json_object();
+	const char *why;
+	bool is_stored = store_is_ready(pipeline_store(p->pipeline), &why);
+
+	stats_each(put_json_counter, counters);
+	root = json_pack("{s:s, s:s, s:I, s:b, s:{s:b, s:s}, s:{s:b, s:b}, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
+			 "version", WSONCE_VERSION, "instance_id", p->config->instance_id, "uptime_s",
+			 (json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining,
+			 "postgres", "up", is_stored, "error", why, "redis", "used", claim_is_used(claim), "up",
+			 claim_is_ready(claim), "in_flight", (json_int_t)events->messages, "in_flight_bytes",
+			 (json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit",
+			 (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline), "sources",
+			 describe_sources(p->sources), "ingest_connections",
+			 (json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
+			 "counters", counters);
+	if (!root) {
+		fprintf(out, "out of memory\n");
+		return HTTP_STATUS_INTERNAL_SERVER_ERROR;
+	}
+	json_dumpf(root, out, JSON_INDENT(2));
+	fputc('\n', out);
+	json_decref(root);
+	return HTTP_STATUS_OK;
+}
+
+/* --- pages --- */
+
+static unsigned int write_health(const struct admin *a, FILE *out)
+{
+	(void)a;
+	fprintf(out, "alive\n");
+	return HTTP_STATUS_OK;
+}
+
+static unsigned int write_index(const struct admin *a, FILE *out)
+{
+	fprintf(out,
+		"<!doctype html><title>wsonce</title><h1>wsonce</h1><p>%s, version %s</p><ul>"
+		"<li><a href=\"/readyz\">readiness</a><li><a href=\"/healthz\">health</a>"
+		"<li><a href=\"/api/status\">status</a><li><a href=\"/metrics\">metrics</a></ul>\n",
+		"listener", WSONCE_VERSION);
+	(void)a;
+	return HTTP_STATUS_OK;
+}
+
+static const struct route {
+	const char *path;
+	const char *type;
+	unsigned int (*write)(const struct admin *a, FILE *out);	/* returns the HTTP status */
+} routes[] = {
+	{"/", "text/html; charset=utf-8", write_index},
+	{"/healthz", "text/plain; charset=utf-8", write_health},
+	{"/readyz", "text/plain; charset=utf-8", write_ready},
+	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics},
+	{"/api/status", "application/json", write_status},
+};
+
+static const struct route *find_route(const char *path)
+{
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
+		if (strcmp(routes[i].path, path) == 0)
+			return &routes[i];
+	return NULL;
+}
+
+static int write_page(const struct admin *a, const struct route *route, struct page *page, unsigned int *status)
+{
+	static const char room[LWS_PRE];
+	size_t size;
+	FILE *out;
+
+	free(page->body);
+	*page = (struct page){NULL, 0, 0};
+	out = open_memstream(&page->body, &size);
+	if (!out)
+		return -1;
+	fwrite(room, 1, LWS_PRE, out);
+	*status = route->write(a, out);
+	if (fclose(out))
+		return -1;
+	page->len = size - LWS_PRE;
+	return 0;
+}
+
+static int start_answer(const struct admin *a, struct lws *wsi, const char *path, struct page *page)
+{
+	unsigned char headers[LWS_PRE + 512], *begin = headers + LWS_PRE, *at = begin, *end = headers + sizeof(headers);
+	const struct route *route = find_route(path);
+	unsigned int status;
+
+	if (!route)
+		return lws_return_http_status(wsi, HTTP_STATUS_NOT_FOUND, NULL) ? -1 : lws_http_transaction_completed(wsi);
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
+		return lws_return_http_status(wsi, HTTP_STATUS_METHOD_NOT_ALLOWED, NULL) ? -1
+										       : lws_http_transaction_completed(wsi);
+	if (write_page(a, route, page, &status) ||
+	    lws_add_http_common_headers(wsi, status, route->type, page->len, &at, end) ||
+	    lws_finalize_write_http_header(wsi, begin, &at, end))
+		return -1;
+	lws_callback_on_writable(wsi);
+	return 0;
+}
+
+static int send_page(struct lws *wsi, struct page *page)
+{
+	size_t left = page->len - page->sent;
+	size_t n = left < 16384 ? left : 16384;
+	enum lws_write_protocol how = n == left ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP;
+
+	if (!page->body)
+		return 0;
+	if (lws_write(wsi, (unsigned char *)page->body + LWS_PRE + page->sent, n, how) < (int)n)
+		return -1;
+	page->sent += n;
+	if (page->sent < page->len) {
+		lws_callback_on_writable(wsi);
+		return 0;
+	}
+	free(page->body);
+	*page = (struct page){NULL, 0, 0};
+	return lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
+{
+	struct admin *a = lws_get_vhost(wsi) ? lws_vhost_user(lws_get_vhost(wsi)) : NULL;
+
+	(void)len;
+	if (!a)
+		return 0;
+	/* An int, not the enum: libwebsockets has some 80 reasons, and four of them concern us. */
+	switch ((int)reason) {
+	case LWS_CALLBACK_HTTP:
+		return start_answer(a, wsi, in, user);
+	case LWS_CALLBACK_HTTP_WRITEABLE:
+		return send_page(wsi, user);
+	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+		return -1;
+	case LWS_CALLBACK_CLOSED_HTTP:
+		if (user)
+			free(((struct page *)user)->body);
+		if (user)
+			*(struct page *)user = (struct page){NULL, 0, 0};
+		return 0;
+	}
+	return 0;
+}
+
+static const struct lws_protocols protocols[] = {
+	{.name = "http", .callback = on_lws, .per_session_data_size = sizeof(struct page)},
+	{.name = NULL},
+};
+
+struct admin *admin_open(struct ws *ws, const struct admin_parts *parts, char *error, size_t size)
+{
+	struct lws_context_creation_info info = {0};
+	struct admin *a = calloc(1, sizeof(*a));
+	struct lws_vhost *vhost;
+
+	snprintf(error, size, "--admin: cannot listen on %s: the port is taken, or the address is not of this host",
+		 parts->config->admin);
+	if (!a || ws_listen_address(&info, parts->config->admin))
+		goto fail;
+	a->parts = parts;
+	a->loop = ws_loop(ws);
+	a->started_ms = (int64_t)uv_now(a->loop);
+	info.vhost_name = "admin";
+	info.user = a;
+	info.protocols = protocols;
+	vhost = lws_create_vhost(ws_context(ws), &info);
+	if (!vhost)
+		goto fail;
+	log_info("admin is open", "url=http://%s port=%d", parts->config->admin, lws_get_vhost_listen_port(vhost));
+	return a;
+fail:
+	free(a);
+	return NULL;
+}
+
+void admin_free(struct admin *a)
+{
+	free(a);
+}

@@ -1,0 +1,26 @@
+/* array.h: a one-dimensional Postgres array in the binary form of its protocol. */
+#ifndef WSONCE_ARRAY_H
+#define WSONCE_ARRAY_H
+
+#include <stddef.h>
+
+/* OIDs of the array types, from Postgres's catalogue (pg_type.dat); they never change. */
+enum array_type { ARRAY_BYTEA = 1001, ARRAY_TEXT = 1009, ARRAY_JSONB = 3807 };
+
+struct array {
+	char *bytes;	/* grows as needed, kept for the next array */
+	size_t len;	/* 0: memory ran out */
+	size_t size;
+	enum array_type type;
+};
+
+/* Starts an array of exactly count elements, which the calls below add one by one. */
+void array_start(struct array *a, enum array_type type, size_t count);
+void array_add(struct array *a, const char *bytes, size_t len);
+/* As array_add, for text that may not be valid UTF-8, which Postgres would refuse: what is not is
+ * replaced by question marks. */
+void array_add_text(struct array *a, const char *text, size_t len);
+void array_add_null(struct array *a);
+void array_free(struct array *a);
+
+#endif

@@ -1,0 +1,22 @@
+/* backoff.h: how long to wait before the next try; no I/O, no clock. */
+#ifndef WSONCE_BACKOFF_H
+#define WSONCE_BACKOFF_H
+
+#include <stdint.h>
+
+struct backoff {
+	int64_t base_ms;	/* upper bound of the first wait */
+	int64_t cap_ms;		/* upper bound of any wait */
+	unsigned int tries;	/* since the last success */
+};
+
+/* The next wait in milliseconds: exponential with full jitter, that is, evenly drawn from 1 to
+ * min(cap, base * 2^tries), so that a fleet that lost the same server does not come back as one
+ * (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). random is any
+ * evenly distributed number. */
+int64_t backoff_next(struct backoff *b, uint32_t random);
+
+/* After a success: the next wait is short again. */
+void backoff_reset(struct backoff *b);
+
+#endif

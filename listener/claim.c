@@ -1,0 +1,401 @@
+/* claim.c owns the words of the claim protocol: keys, values, and what each answer means. The
+ * connection is redis.c's; what follows from an answer is pipeline.c's business.
+ *
+ * A claim's value is <instance>.<boot nonce>@<unix ms>. The nonce keeps two processes with one
+ * name apart; the time, which never repeats for an event, keeps two claims of one process apart,
+ * so that a late release of the first cannot delete the second. */
+#include "claim.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "command.h"
+#include "log.h"
+#include "redis.h"
+#include "stats.h"
+
+#define ATTEMPTS_PREFIX "wsonce:attempts:"
+#define ATTEMPTS_TTL_S "3600"
+
+struct claim {
+	uv_loop_t *loop;
+	struct redis *redis;		/* NULL: --redis none */
+	struct claim_callbacks on;
+	const char *prefix;
+	size_t prefix_len;
+	char *attempts_prefix;
+	char *owner;			/* "<instance>.<nonce>@" */
+	size_t owner_len;
+	char ttl[24];
+	char window[24];
+	struct command command;
+	bool has_error_logged;		/* since Redis was last ready */
+};
+
+static int64_t wall_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void put_key(struct claim *c, const struct event *ev)
+{
+	command_joined(&c->command, c->prefix, c->prefix_len, ev->id, ev->id_len);
+}
+
+static void put_value(struct claim *c, const struct event *ev)
+{
+	char ms[24];
+	int n = snprintf(ms, sizeof(ms), "%lld", (long long)ev->claim_ms);
+
+	command_joined(&c->command, c->owner, c->owner_len, ms, (size_t)n);
+}
+
+static int send_command(struct claim *c, redis_cb *cb, void *arg)
+{
+	return redis_send(c->redis, c->command.bytes, c->command.len, cb, arg);
+}
+
+/* One line for a spell of errors: OOM, READONLY and the like come with every command. */
+static void note_error(struct claim *c, const redisReply *reply)
+{
+	stats.redis_errors++;
+	log_write(c->has_error_logged ? LOG_DEBUG : LOG_WARN, "redis refuses claims: the unique key decides", "reason=%s",
+		  reply->str);
+	c->has_error_logged = true;
+}
+
+static int64_t value_ms(const redisReply *value)
+{
+	const char *at = memrchr(value->str, '@', (size_t)value->len);
+
+	return at ? strtoll(at + 1, NULL, 10) : 0;
+}
+
+/* What a claim's value says. Our own value means that an earlier SET of ours arrived whose answer
+ * was lost: the claim is ours, under the time that it was sent with. */
+static enum claim_result read_value(const struct claim *c, struct event *ev, const redisReply *value)
+{
+	size_t len = (size_t)value->len;
+
+	if (value->type != REDIS_REPLY_STRING && value->type != REDIS_REPLY_STATUS)
+		return CLAIM_UNKNOWN;
+	if (len >= 5 && memcmp(value->str, "done@", 5) == 0)
+		return CLAIM_DONE;
+	if (len >= 5 && memcmp(value->str, "dead@", 5) == 0)
+		return CLAIM_DEAD;
+	if (len <= c->owner_len || memcmp(value->str, c->owner, c->owner_len) != 0)
+		return CLAIM_OTHER;
+	ev->claim_ms = value_ms(value);
+	return CLAIM_MINE;
+}
+
+static void on_take(void *owner, void *arg, const redisReply *reply)
+{
+	struct claim *c = owner;
+	struct event *ev = arg;
+	enum claim_result result;
+
+	if (!reply) {
+		result = CLAIM_UNKNOWN;
+	} else if (reply->type == REDIS_REPLY_NIL) {
+		result = CLAIM_MINE;
+	} else if (reply->type == REDIS_REPLY_ERROR) {
+		note_error(c, reply);
+		result = CLAIM_UNKNOWN;
+	} else {
+		result = read_value(c, ev, reply);
+		if (result != CLAIM_MINE && result != CLAIM_UNKNOWN)
+			stats_observe(&stats_duplicate_delay, (double)(wall_ms() - value_ms(reply)));
+	}
+	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
+	ev->is_claimed = result == CLAIM_MINE || result == CLAIM_UNKNOWN;
+	c->on.on_claimed(c->on.arg, ev, result);
+}
+
+int claim_take(struct claim *c, struct event *ev)
+{
+	int64_t ms = wall_ms();
+
+	if (!claim_is_ready(c))
+		return -1;
+	ev->claim_ms = ms > ev->claim_ms ? ms : ev->claim_ms + 1;
+	command_start(&c->command, 7);
+	command_word(&c->command, "SET");
+	put_key(c, ev);
+	put_value(c, ev);
+	command_word(&c->command, "NX");
+	command_word(&c->command, "GET");
+	command_word(&c->command, "EX");
+	command_word(&c->command, c->ttl);
+	ev->lease_ms = (int64_t)uv_now(c->loop);
+	return send_command(c, on_take, ev);
+}
+
+struct look {
+	size_t count;
+	struct event *events[];
+};
+
+static void on_look(void *owner, void *arg, const redisReply *reply)
+{
+	struct claim *c = owner;
+	struct look *look = arg;
+	bool is_whole = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == look->count;
+
+	if (reply && reply->type == REDIS_REPLY_ERROR)
+		note_error(c, reply);
+	for (size_t i = 0; i < look->count; i++) {
+		struct event *ev = look->events[i];
+		enum claim_result result = CLAIM_UNKNOWN;
+
+		if (is_whole)
+			result = reply->element[i]->type == REDIS_REPLY_NIL ? CLAIM_ABSENT
+									    : read_value(c, ev, reply->element[i]);
+		ev->is_claimed = result == CLAIM_MINE;
+		c->on.on_looked(c->on.arg, ev, result);
+	}
+	free(look);
+}
+
+int claim_look(struct claim *c, struct event *const *evs, size_t n)
+{
+	struct look *look;
+
+	if (!claim_is_ready(c))
+		return -1;
+	look = malloc(sizeof(*look) + n * sizeof(struct event *));
+	if (!look)
+		return -1;
+	look->count = n;
+	memcpy(look->events, evs, n * sizeof(struct event *));
+	command_start(&c->command, n + 1);
+	command_word(&c->command, "MGET");
+	for (size_t i = 0; i < n; i++)
+		put_key(c, evs[i]);
+	if (send_command(c, on_look, look)) {
+		free(look);
+		return -1;
+	}
+	return 0;
+}
+
+static void put_attempts_key(struct claim *c, const struct event *ev)
+{
+	command_joined(&c->command, c->attempts_prefix, strlen(c->attempts_prefix), ev->id, ev->id_len);
+}
+
+static void on_count(void *owner, void *arg, const redisReply *reply)
+{
+	struct claim *c = owner;
+
+	c->on.on_counted(c->on.arg, arg, reply && reply->type == REDIS_REPLY_INTEGER ? (long)reply->integer : -1);
+}
+
+/* The counter gets its TTL before it is counted up, so that no crash leaves one for ever. */
+int claim_count(struct claim *c, struct event *ev)
+{
+	if (!claim_is_ready(c))
+		return -1;
+	command_start(&c->command, 6);
+	command_word(&c->command, "SET");
+	put_attempts_key(c, ev);
+	command_word(&c->command, "0");
+	command_word(&c->command, "NX");
+	command_word(&c->command, "EX");
+	command_word(&c->command, ATTEMPTS_TTL_S);
+	if (send_command(c, NULL, NULL))
+		return -1;
+	command_start(&c->command, 2);
+	command_word(&c->command, "INCR");
+	put_attempts_key(c, ev);
+	return send_command(c, on_count, ev);
+}
+
+/* A script call, kept until it is answered: the server may have forgotten the script. */
+struct script_call {
+	enum redis_script script;
+	size_t claims;
+	bool is_retry;
+	size_t len;
+	char bytes[];
+};
+
+static void on_script(void *owner, void *arg, const redisReply *reply)
+{
+	struct claim *c = owner;
+	struct script_call *call = arg;
+
+	if (reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0 && !call->is_retry) {
+		redis_load_scripts(c->redis);
+		call->is_retry = true;
+		if (redis_send(c->redis, call->bytes, call->len, on_script, call) == 0)
+			return;
+	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
+		note_error(c, reply);
+	} else if (reply && reply->type == REDIS_REPLY_INTEGER) {
+		if (call->script == REDIS_RENEW) {
+			stats.claims_renewed += (uint64_t)reply->integer;
+			stats.claims_expired += call->claims - (uint64_t)reply->integer;
+		} else {
+			stats.claims_released += (uint64_t)reply->integer;
+		}
+	}
+	free(call);
+}
+
+static void run_script(struct claim *c, enum redis_script script, struct event *const *evs, size_t n)
+{
+	struct script_call *call;
+
+	if (!claim_is_ready(c) || !*redis_script_sha(c->redis, script))
+		return;
+	command_start(&c->command, 3 + 2 * n + (script == REDIS_RENEW));
+	command_word(&c->command, "EVALSHA");
+	command_word(&c->command, redis_script_sha(c->redis, script));
+	command_number(&c->command, (int64_t)n);
+	for (size_t i = 0; i < n; i++)
+		put_key(c, evs[i]);
+	for (size_t i = 0; i < n; i++)
+		put_value(c, evs[i]);
+	if (script == REDIS_RENEW)
+		command_word(&c->command, c->ttl);
+	call = malloc(sizeof(*call) + c->command.len);
+	if (!call)
+		return;
+	*call = (struct script_call){.script = script, .claims = n, .len = c->command.len};
+	memcpy(call->bytes, c->command.bytes, c->command.len);
+	if (send_command(c, on_script, call))
+		free(call);
+}
+
+void claim_renew(struct claim *c, struct event *const *evs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		evs[i]->lease_ms = (int64_t)uv_now(c->loop);
+	run_script(c, REDIS_RENEW, evs, n);
+}
+
+void claim_release(struct claim *c, struct event *const *evs, size_t n)
+{
+	run_script(c, REDIS_RELEASE, evs, n);
+	for (size_t i = 0; i < n; i++)
+		evs[i]->is_claimed = false;
+}
+
+void claim_mark(struct claim *c, const struct event *ev, enum claim_mark mark)
+{
+	char value[40];
+	int n = snprintf(value, sizeof(value), "%s@%lld", mark == CLAIM_MARK_DONE ? "done" : "dead", (long long)wall_ms());
+
+	if (!claim_is_ready(c))
+		return;
+	command_start(&c->command, 5);
+	command_word(&c->command, "SET");
+	put_key(c, ev);
+	command_bytes(&c->command, value, (size_t)n);
+	command_word(&c->command, "EX");
+	command_word(&c->command, c->window);
+	send_command(c, NULL, NULL);
+	if (mark == CLAIM_MARK_DEAD || ev->attempts) {
+		command_start(&c->command, 2);
+		command_word(&c->command, "DEL");
+		put_attempts_key(c, ev);
+		send_command(c, NULL, NULL);
+	}
+}
+
+static void on_redis_state(void *owner, enum redis_state state)
+{
+	struct claim *c = owner;
+
+	if (state == REDIS_READY)
+		c->has_error_logged = false;
+}
+
+bool claim_is_used(const struct claim *c)
+{
+	return c->redis != NULL;
+}
+
+bool claim_is_ready(const struct claim *c)
+{
+	return c->redis && redis_state(c->redis) == REDIS_READY;
+}
+
+uint64_t claim_unanswered(const struct claim *c)
+{
+	return claim_is_ready(c) ? redis_unanswered(c->redis) : 0;
+}
+
+static void claim_free(struct claim *c)
+{
+	command_free(&c->command);
+	free(c->attempts_prefix);
+	free(c->owner);
+	free(c);
+}
+
+struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks,
+			 char *error, size_t size)
+{
+	struct claim *c = calloc(1, sizeof(*c));
+	struct redis_settings settings = {config->redis, config->redis_timeout_ms, on_redis_state, c};
+	uint64_t nonce = 0;
+
+	snprintf(error, size, "out of memory");
+	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
+	if (!c || asprintf(&c->owner, "%s.%016llx@", config->instance_id, (unsigned long long)nonce) < 0)
+		goto fail;
+	if (asprintf(&c->attempts_prefix, ATTEMPTS_PREFIX "%s", config->claim_prefix) < 0)
+		goto fail;
+	c->loop = loop;
+	c->on = *callbacks;
+	c->owner_len = strlen(c->owner);
+	c->prefix = config->claim_prefix;
+	c->prefix_len = strlen(c->prefix);
+	snprintf(c->ttl, sizeof(c->ttl), "%lld", (long long)config->claim_ttl_s);
+	snprintf(c->window, sizeof(c->window), "%lld", (long long)config->dedup_window_s);
+	if (strcmp(config->redis, "none") == 0)
+		return c;
+	c->redis = redis_open(loop, &settings, error, size);
+	if (c->redis)
+		return c;
+fail:
+	if (c)
+		claim_free(c);
+	return NULL;
+}
+
+struct closing {
+	struct claim *claim;
+	void (*done)(void *arg);
+	void *arg;
+};
+
+static void on_redis_closed(void *arg)
+{
+	struct closing *closing = arg;
+
+	claim_free(closing->claim);
+	closing->done(closing->arg);
+	free(closing);
+}
+
+void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
+{
+	struct closing *closing = malloc(sizeof(*closing));
+
+	if (!closing || !c->redis) {
+		free(closing);
+		claim_free(c);
+		done(arg);
+		return;
+	}
+	*closing = (struct closing){c, done, arg};
+	redis_close(c->redis, on_redis_closed, closing);
+}

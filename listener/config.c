@@ -1,0 +1,582 @@
+/* config.c owns the table of settings. The parser, --help, the README's table and the start-up
+ * log line all read this one table, so that a setting cannot exist in one place only. */
+#include "config.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "envelope.h"
+#include "log.h"
+#include "url.h"
+
+enum type {
+	TYPE_TEXT,
+	TYPE_SECRET,	/* a text that is never shown */
+	TYPE_URL,	/* a text that is shown without its password */
+	TYPE_LIST,	/* texts; the flag may be repeated, commas in the environment */
+	TYPE_URLS,	/* a list of URLs */
+	TYPE_NUMBER,
+	TYPE_BYTES,	/* a number that may end in KiB, MiB or GiB */
+	TYPE_SECONDS,	/* decimals allowed, kept in milliseconds */
+	TYPE_POINTER,	/* RFC 6901 */
+	TYPE_POINTERS,
+	TYPE_ADDRESS,	/* ADDR:PORT */
+	TYPE_CHOICE,	/* one of the words in lowest..: see choices */
+};
+
+struct setting {
+	const char *flag;	/* without the dashes; also the key in the file */
+	const char *env;
+	enum type type;
+	size_t offset;
+	const char *value;	/* how the value is called in --help */
+	const char *fallback;	/* the default as text; NULL: none */
+	int64_t lowest;		/* numbers: in the unit that the user writes */
+	int64_t highest;
+	const char *choices;	/* TYPE_CHOICE: words with one blank between */
+	const char *meaning;
+};
+
+#define AT(member) offsetof(struct config, member)
+#define DAY 86400
+#define NUMBER(flag, env, type, member, value, fallback, lowest, highest, meaning) \
+	{ flag, env, type, AT(member), value, fallback, lowest, highest, NULL, meaning }
+#define TEXT(flag, env, type, member, value, fallback, meaning) \
+	{ flag, env, type, AT(member), value, fallback, 0, 0, NULL, meaning }
+
+static const struct setting settings[] = {
+	TEXT("source", "WSONCE_SOURCE", TYPE_URLS, sources, "URL", NULL,
+	     "ws:// or wss:// feed to dial; repeatable (comma separated in the environment)"),
+	TEXT("source-ca", "WSONCE_SOURCE_CA", TYPE_TEXT, source_ca, "FILE", "/etc/ssl/certs/ca-certificates.crt",
+	     "PEM certificates that wss:// sources are verified against"),
+	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", TYPE_NUMBER, ping_interval_s, "S", "20", 1, DAY,
+	       "ping a quiet connection after this long; no answer for as long again ends it"),
+	NUMBER("idle-timeout", "WSONCE_IDLE_TIMEOUT", TYPE_NUMBER, idle_timeout_s, "S", "0", 0, 30 * DAY,
+	       "reconnect to a source that sent no message for this long, even if it answers pings; 0 is never"),
+	TEXT("ingest", "WSONCE_INGEST", TYPE_ADDRESS, ingest, "ADDR:PORT", NULL,
+	     "accept producers at ws://ADDR:PORT/events"),
+	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", TYPE_SECRET, ingest_token, "T", NULL,
+	     "require Authorization: Bearer T"),
+	TEXT("ingest-cert", "WSONCE_INGEST_CERT", TYPE_TEXT, ingest_cert, "FILE", NULL,
+	     "PEM certificate chain: producers connect by wss://; needs --ingest-key"),
+	TEXT("ingest-key", "WSONCE_INGEST_KEY", TYPE_TEXT, ingest_key, "FILE", NULL,
+	     "PEM private key of --ingest-cert"),
+	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", TYPE_NUMBER, ingest_connections, "N",
+	       "10000", 1, 1000000, "producers connected at once; more are refused"),
+	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", TYPE_NUMBER, handshake_timeout_s, "S", "10", 1, 3600,
+	       "time that a new connection has to become a WebSocket"),
+	TEXT("redis", "WSONCE_REDIS", TYPE_URL, redis, "URL", "redis://127.0.0.1:6379/0",
+	     "redis://[user:password@]host:port/db or unix:///path; none runs on the unique key alone"),
+	NUMBER("redis-timeout", "WSONCE_REDIS_TIMEOUT", TYPE_SECONDS, redis_timeout_ms, "S", "2", 0, 3600,
+	       "an answer later than this counts as an outage"),
+	TEXT("postgres", "WSONCE_POSTGRES", TYPE_URL, postgres, "CONNINFO", "",
+	     "URI or key=value, as libpq takes it; default: libpq's own (PGHOST, PGDATABASE, ...)"),
+	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", TYPE_SECONDS, postgres_timeout_ms, "S", "30", 0, DAY,
+	       "an answer later than this counts as an outage: connect again, send the batch again"),
+	TEXT("admin", "WSONCE_ADMIN", TYPE_ADDRESS, admin, "ADDR:PORT", NULL,
+	     "serve /healthz, /readyz, /metrics and /api/status"),
+	TEXT("instance-id", "WSONCE_INSTANCE_ID", TYPE_TEXT, instance_id, "ID", NULL,
+	     "readable name in claims, dead letters and logs; default: host name and pid"),
+	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", TYPE_TEXT, claim_prefix, "P", "dedup:",
+	     "what the keys in Redis begin with"),
+	NUMBER("claim-ttl", "WSONCE_CLAIM_TTL", TYPE_NUMBER, claim_ttl_s, "S", "30", 1, DAY,
+	       "lease on a claim, renewed while work goes on"),
+	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", TYPE_NUMBER, dedup_window_s, "S", "300", 1, 365 * DAY,
+	       "how long done marks stay (about 100 bytes of Redis each); later duplicates meet the unique key"),
+	NUMBER("batch-max", "WSONCE_BATCH_MAX", TYPE_NUMBER, batch_max, "N", "2000", 1, 100000,
+	       "rows per INSERT"),
+	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", TYPE_BYTES, inflight_bytes, "N", "256MiB",
+	       1024, INT64_C(1) << 40, "budget of all events in memory, held ones included"),
+	NUMBER("max-message", "WSONCE_MAX_MESSAGE", TYPE_BYTES, message_bytes, "N", "1MiB", 64, 256 << 20,
+	       "larger messages: close 1009 (ingest), dead letter with the head of the text (source)"),
+	NUMBER("max-attempts", "WSONCE_MAX_ATTEMPTS", TYPE_NUMBER, max_attempts, "N", "5", 1, 1000000,
+	       "tries of the whole fleet to store an event before it becomes a dead letter"),
+	NUMBER("drain-timeout", "WSONCE_DRAIN_TIMEOUT", TYPE_SECONDS, drain_timeout_ms, "S", "10", 0, DAY,
+	       "time to finish what is in memory after SIGTERM"),
+	TEXT("id-pointer", "WSONCE_ID_POINTER", TYPE_POINTERS, id_pointers, "POINTER", "/event_id",
+	     "JSON pointer (RFC 6901) to the event's id; repeatable, the parts are joined by |"),
+	TEXT("type-pointer", "WSONCE_TYPE_POINTER", TYPE_POINTER, type_pointer, "POINTER", "/event_type",
+	     "JSON pointer to the event's type"),
+	TEXT("payload-pointer", "WSONCE_PAYLOAD_POINTER", TYPE_POINTER, payload_pointer, "POINTER", "/payload",
+	     "JSON pointer to what is stored as the payload; an empty pointer is the whole message"),
+	{"log-level", "WSONCE_LOG_LEVEL", TYPE_CHOICE, AT(log_level), "LEVEL", "info", 0, 0,
+	 "debug info warn error", "debug, info, warn or error; to standard error"},
+	{"log-format", "WSONCE_LOG_FORMAT", TYPE_CHOICE, AT(log_format), "FORMAT", "text", 0, 0, "text json",
+	 "text or json"},
+	TEXT("config", "WSONCE_CONFIG", TYPE_TEXT, file, "FILE", NULL,
+	     "JSON object whose keys are these names without the dashes"),
+};
+
+#define SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+/* Where a value came from decides how a list is read, and how the error names the setting. */
+enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
+
+struct reader {
+	struct config *config;
+	enum origin list_origin[SETTINGS];	/* who filled the list last */
+	char *error;
+	size_t error_size;
+};
+
+static int fail(struct reader *r, const struct setting *s, enum origin origin, const char *what)
+{
+	const char *file = r->config->file ? r->config->file : "";
+
+	switch (origin) {
+	case FROM_DEFAULT:
+	case FROM_FLAG:
+		snprintf(r->error, r->error_size, "--%s: %s", s->flag, what);
+		return -1;
+	case FROM_ENV:
+		snprintf(r->error, r->error_size, "%s: %s", s->env, what);
+		return -1;
+	case FROM_FILE:
+		snprintf(r->error, r->error_size, "%s in %s: %s", s->flag, file, what);
+		return -1;
+	}
+	return -1;
+}
+
+static void *member(struct config *c, const struct setting *s)
+{
+	return (char *)c + s->offset;
+}
+
+static bool is_list(const struct setting *s)
+{
+	return s->type == TYPE_LIST || s->type == TYPE_URLS || s->type == TYPE_POINTERS;
+}
+
+static bool is_number(const struct setting *s)
+{
+	return s->type == TYPE_NUMBER || s->type == TYPE_BYTES || s->type == TYPE_SECONDS;
+}
+
+static void list_free(struct config_list *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		free(l->items[i]);
+	free(l->items);
+	*l = (struct config_list){NULL, 0};
+}
+
+static int list_add(struct config_list *l, const char *text, size_t len)
+{
+	char **items = realloc(l->items, (l->count + 1) * sizeof(*items));
+
+	if (!items)
+		return -1;
+	l->items = items;
+	l->items[l->count] = strndup(text, len);
+	if (!l->items[l->count])
+		return -1;
+	l->count++;
+	return 0;
+}
+
+/* The number in text, with the unit of s, into *value. Returns -1 if it is none. */
+static int parse_number(const struct setting *s, const char *text, int64_t *value)
+{
+	char *end;
+
+	if (*text == '\0' || *text == ' ' || *text == '-' || *text == '+')
+		return -1;
+	errno = 0;
+	if (s->type == TYPE_SECONDS) {
+		double seconds = strtod(text, &end);
+
+		if (*end || errno || !(seconds >= (double)s->lowest && seconds <= (double)s->highest))
+			return -1;
+		*value = (int64_t)(seconds * 1000 + 0.5);
+		return *value > 0 || s->lowest > 0 ? 0 : -1;
+	}
+	*value = strtoll(text, &end, 10);
+	if (s->type == TYPE_BYTES && *end) {
+		int shift = strcmp(end, "KiB") == 0 ? 10 : strcmp(end, "MiB") == 0 ? 20
+			    : strcmp(end, "GiB") == 0 ? 30 : -1;
+
+		if (shift < 0 || *value > INT64_MAX >> shift)
+			return -1;
+		*value <<= shift;
+		end += 3;
+	}
+	return *end || errno || *value < s->lowest || *value > s->highest ? -1 : 0;
+}
+
+static int set_number(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	char what[200];
+
+	if (parse_number(s, text, member(r->config, s)) == 0)
+		return 0;
+	snprintf(what, sizeof(what), "\"%.40s\" is not a number from %lld to %lld%s", text, (long long)s->lowest,
+		 (long long)s->highest, s->type == TYPE_SECONDS ? " (seconds, more than 0)" : "");
+	return fail(r, s, origin, what);
+}
+
+static bool is_choice(const char *choices, const char *text)
+{
+	size_t n = strlen(text);
+
+	for (const char *at = choices; (at = strstr(at, text)); at += n)
+		if ((at == choices || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+			return n > 0;
+	return false;
+}
+
+static bool is_pointer(const char *text)
+{
+	int steps = 0;
+
+	if (*text && *text != '/')
+		return false;
+	for (; *text; text++) {
+		steps += *text == '/';
+		if (*text == '~' && text[1] != '0' && text[1] != '1')
+			return false;
+	}
+	return steps <= ENVELOPE_STEPS_MAX;
+}
+
+/* What is wrong with text as a value of s; NULL if it is fine. */
+static const char *find_fault(const struct setting *s, const char *text)
+{
+	struct url url;
+	const char *fault = NULL;
+
+	switch (s->type) {
+	case TYPE_URLS:
+		if (url_parse(&url, text) || !url_has_scheme(&url, "ws wss") || !url.host[0])
+			fault = "is not a ws:// or wss:// URL with a host";
+		url_clear(&url);
+		return fault;
+	case TYPE_ADDRESS:
+		if (url_parse_address(&url, text))
+			fault = "is not ADDR:PORT with a port from 0 to 65535";
+		url_clear(&url);
+		return fault;
+	case TYPE_POINTER:
+	case TYPE_POINTERS:
+		return is_pointer(text) ? NULL : "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
+	case TYPE_CHOICE:
+		return is_choice(s->choices, text) ? NULL : "is not one of the words that --help lists";
+	case TYPE_TEXT:
+	case TYPE_SECRET:
+	case TYPE_URL:
+	case TYPE_LIST:
+	case TYPE_NUMBER:
+	case TYPE_BYTES:
+	case TYPE_SECONDS:
+		return NULL;
+	}
+	return NULL;
+}
+
+/* Error texts show the value only where it cannot hold a secret. */
+static int check_text(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	const char *fault = find_fault(s, text);
+	char what[300];
+
+	if (!fault)
+		return 0;
+	if (s->type == TYPE_URLS)
+		snprintf(what, sizeof(what), "the value %s", fault);
+	else
+		snprintf(what, sizeof(what), "\"%.80s\" %s", text, fault);
+	return fail(r, s, origin, what);
+}
+
+static int set_text(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	char **at = member(r->config, s);
+
+	if (check_text(r, s, origin, text))
+		return -1;
+	free(*at);
+	*at = strdup(text);
+	return *at ? 0 : fail(r, s, origin, "out of memory");
+}
+
+static int add_item(struct reader *r, const struct setting *s, enum origin origin, const char *text, size_t len)
+{
+	struct config_list *l = member(r->config, s);
+	enum origin *last = &r->list_origin[s - settings];
+
+	if (*last != origin)		/* a stronger layer replaces the list, it does not add to it */
+		list_free(l);
+	*last = origin;
+	if (list_add(l, text, len))
+		return fail(r, s, origin, "out of memory");
+	return check_text(r, s, origin, l->items[l->count - 1]);
+}
+
+static int set_value(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	if (is_number(s))
+		return set_number(r, s, origin, text);
+	if (!is_list(s))
+		return set_text(r, s, origin, text);
+	if (origin != FROM_ENV)
+		return add_item(r, s, origin, text, strlen(text));
+	for (;;) {
+		size_t n = strcspn(text, ",");
+
+		if (add_item(r, s, origin, text, n))
+			return -1;
+		if (!text[n])
+			return 0;
+		text += n + 1;
+	}
+}
+
+static const struct setting *find_setting(const char *name, size_t len)
+{
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (strlen(settings[i].flag) == len && strncmp(settings[i].flag, name, len) == 0)
+			return &settings[i];
+	return NULL;
+}
+
+static int read_defaults(struct reader *r)
+{
+	char host[128] = "host", name[200];
+
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (settings[i].fallback && set_value(r, &settings[i], FROM_DEFAULT, settings[i].fallback))
+			return -1;
+	gethostname(host, sizeof(host) - 1);
+	snprintf(name, sizeof(name), "%s-%d", host, (int)getpid());
+	return set_value(r, find_setting("instance-id", 11), FROM_DEFAULT, name);
+}
+
+static int read_item(struct reader *r, const struct setting *s, const json_t *value)
+{
+	char number[40];
+
+	if (json_is_string(value))
+		return set_value(r, s, FROM_FILE, json_string_value(value));
+	if (json_is_integer(value) && is_number(s)) {
+		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
+		return set_value(r, s, FROM_FILE, number);
+	}
+	if (json_is_real(value) && is_number(s)) {
+		snprintf(number, sizeof(number), "%.6f", json_real_value(value));
+		return set_value(r, s, FROM_FILE, number);
+	}
+	return fail(r, s, FROM_FILE, is_number(s) ? "not a number" : "not a text");
+}
+
+static int read_member(struct reader *r, const char *key, const json_t *value)
+{
+	const struct setting *s = find_setting(key, strlen(key));
+	size_t i;
+	json_t *item;
+
+	if (!s || strcmp(key, "config") == 0) {
+		snprintf(r->error, r->error_size, "%s in %s: no such setting; see wsonce listen --help", key,
+			 r->config->file);
+		return -1;
+	}
+	if (!is_list(s) || !json_is_array(value))
+		return read_item(r, s, value);
+	json_array_foreach(value, i, item)
+		if (read_item(r, s, item))
+			return -1;
+	return 0;
+}
+
+static int read_file(struct reader *r)
+{
+	json_error_t where;
+	json_t *root, *value;
+	const char *key;
+	int result = 0;
+
+	root = json_load_file(r->config->file, JSON_REJECT_DUPLICATES, &where);
+	if (!root) {
+		if (where.line < 0)
+			snprintf(r->error, r->error_size, "--config: %s", where.text);
+		else
+			snprintf(r->error, r->error_size, "--config: %s, line %d: %s", r->config->file, where.line,
+				 where.text);
+		return -1;
+	}
+	if (!json_is_object(root)) {
+		snprintf(r->error, r->error_size, "--config: %s is not a JSON object", r->config->file);
+		result = -1;
+	}
+	json_object_foreach(root, key, value)
+		if (!result)
+			result = read_member(r, key, value);
+	json_decref(root);
+	return result;
+}
+
+/* An empty variable counts as unset: that is what compose files pass for "not given". */
+static int read_environment(struct reader *r)
+{
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const char *text = getenv(settings[i].env);
+		bool may_be_empty = settings[i].type == TYPE_POINTER;
+
+		if (text && (*text || may_be_empty) && set_value(r, &settings[i], FROM_ENV, text))
+			return -1;
+	}
+	return 0;
+}
+
+/* Calls set for each --flag value and --flag=value. */
+static int each_flag(struct reader *r, int argc, char **argv,
+		     int (*set)(struct reader *r, const struct setting *s, const char *text))
+{
+	for (int i = 1; i < argc; i++) {
+		const char *name = argv[i] + 2;
+		const struct setting *s;
+		size_t n;
+
+		if (strncmp(argv[i], "--", 2) != 0 || !*name) {
+			snprintf(r->error, r->error_size, "\"%.80s\" is not an option; see wsonce listen --help", argv[i]);
+			return -1;
+		}
+		n = strcspn(name, "=");
+		s = find_setting(name, n);
+		if (!s) {
+			snprintf(r->error, r->error_size, "unknown option --%.*s; see wsonce listen --help",
+				 (int)(n < 80 ? n : 80), name);
+			return -1;
+		}
+		if (!name[n] && i + 1 == argc)
+			return fail(r, s, FROM_FLAG, "needs a value");
+		if (set(r, s, name[n] ? name + n + 1 : argv[++i]))
+			return -1;
+	}
+	return 0;
+}
+
+static int set_file(struct reader *r, const struct setting *s, const char *text)
+{
+	return strcmp(s->flag, "config") == 0 ? set_text(r, s, FROM_FLAG, text) : 0;
+}
+
+static int set_flag(struct reader *r, const struct setting *s, const char *text)
+{
+	return set_value(r, s, FROM_FLAG, text);
+}
+
+/* What no single setting can tell. */
+static int check_whole(struct reader *r)
+{
+	const struct config *c = r->config;
+	const char *what = NULL;
+
+	if (c->sources.count == 0 && !c->ingest)
+		what = "nothing to listen to: give --source URL, --ingest ADDR:PORT or both";
+	else if (!c->ingest_cert != !c->ingest_key)
+		what = "--ingest-cert and --ingest-key go together: one of them is missing";
+	else if (c->id_pointers.count > 8)
+		what = "--id-pointer: an id has at most 8 parts";
+	else if (strlen(c->instance_id) == 0 || strlen(c->instance_id) > 200)
+		what = "--instance-id: must have 1 to 200 bytes";
+	else if (c->ingest_cert && access(c->ingest_cert, R_OK))
+		what = "--ingest-cert: the file cannot be read";
+	else if (c->ingest_key && access(c->ingest_key, R_OK))
+		what = "--ingest-key: the file cannot be read";
+	if (what)
+		snprintf(r->error, r->error_size, "%s", what);
+	return what ? -1 : 0;
+}
+
+static int check_redis(struct reader *r)
+{
+	const struct setting *s = find_setting("redis", 5);
+	struct url url;
+	const char *fault = NULL;
+
+	if (strcmp(r->config->redis, "none") == 0)
+		return 0;
+	if (url_parse(&url, r->config->redis) || !url_has_scheme(&url, "redis rediss unix"))
+		fault = "the value is not a redis:// or unix:// URL, nor none";
+	else if (!url_is_database(&url))
+		fault = "the path of the URL is not a database number";
+	url_clear(&url);
+	return fault ? fail(r, s, FROM_FLAG, fault) : 0;
+}
+
+int config_read(struct config *c, int argc, char **argv, char *error, size_t size)
+{
+	struct reader r = {.config = c, .error = error, .error_size = size};
+	const char *file = getenv("WSONCE_CONFIG");
+
+	memset(c, 0, sizeof(*c));
+	if (read_defaults(&r))
+		return -1;
+	if (file && *file && set_text(&r, find_setting("config", 6), FROM_ENV, file))
+		return -1;
+	if (each_flag(&r, argc, argv, set_file))
+		return -1;
+	if (c->file && read_file(&r))
+		return -1;
+	if (read_environment(&r) || each_flag(&r, argc, argv, set_flag))
+		return -1;
+	return check_redis(&r) || check_whole(&r) ? -1 : 0;
+}
+
+void config_free(struct config *c)
+{
+	for (size_t i = 0; i < SETTINGS; i++) {
+		if (is_list(&settings[i]))
+			list_free(member(c, &settings[i]));
+		else if (!is_number(&settings[i]))
+			free(*(char **)member(c, &settings[i]));
+	}
+	memset(c, 0, sizeof(*c));
+}
+
+void config_help(FILE *out)
+{
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const struct setting *s = &settings[i];
+		char head[80];
+
+		snprintf(head, sizeof(head), "--%s %s", s->flag, s->value);
+		fprintf(out, "  %-30s %s\n", head, s->meaning);
+		fprintf(out, "  %-30s [%s", "", s->env);
+		if (s->fallback && *s->fallback)
+			fprintf(out, "; default %s", s->fallback);
+		fprintf(out, "]\n");
+	}
+}
+
+void config_help_markdown(FILE *out)
+{
+	fprintf(out, "| flag | environment | default | meaning |\n|---|---|---|---|\n");
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const struct setting *s = &settings[i];
+
+		fprintf(out, "| `--%s %s` | `%s` | ", s->flag, s->value, s->env);
+		if (s->fallback && *s->fallback)
+			fprintf(out, "`%s` | ", s->fallback);
+		else
+			fprintf(out, "| ");
+		for (const char *c = s->meaning; *c; c++)
+			fprintf(out, *c == '|' ? "\\%c" : "%c", *c);
+		fprintf(out, " |\n");
+	}
+}
+
+void config_log(const struct config *c)
+{
+	char *shown = c->sources.count ? url_redact(c->sources.items[0]) : NULL;
+	char *redis = url_redact(c->redis);
+
+	log_info("starting", "version=%s source=%s sources=%zu ingest=%s admin=%s redis=%s claim_ttl_s=%lld "
+		 "batch_max=%lld max_inflight_bytes=%lld", WSONCE_VERSION, shown, c->sources.count, c->ingest,
+		 c->admin, redis, (long long)c->claim_ttl_s, (long long)c->batch_max, (long long)c->inflight_bytes);
+	free(shown);
+	free(redis);
+}

@@ -1,0 +1,62 @@
+/* config.h: the settings of `wsonce listen`, read from flags, environment and a JSON file. */
+#ifndef WSONCE_CONFIG_H
+#define WSONCE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Texts in the order in which they were given. */
+struct config_list {
+	char **items;
+	size_t count;
+};
+
+struct config {
+	struct config_list sources;
+	char *ingest;			/* ADDR:PORT, NULL: none */
+	char *ingest_token;		/* NULL: everybody may send */
+	char *ingest_cert;
+	char *ingest_key;
+	int64_t ingest_connections;
+	int64_t handshake_timeout_s;
+	char *source_ca;
+	int64_t ping_interval_s;
+	int64_t idle_timeout_s;		/* 0: a silent source is fine as long as it answers pings */
+	char *redis;			/* URL, or "none" */
+	int64_t redis_timeout_ms;
+	char *postgres;			/* conninfo; "" is libpq's own defaults */
+	int64_t postgres_timeout_ms;
+	char *admin;
+	char *instance_id;
+	char *claim_prefix;
+	int64_t claim_ttl_s;
+	int64_t dedup_window_s;
+	int64_t batch_max;
+	int64_t inflight_bytes;
+	int64_t message_bytes;
+	int64_t max_attempts;
+	int64_t drain_timeout_ms;
+	struct config_list id_pointers;
+	char *type_pointer;
+	char *payload_pointer;
+	char *log_level;
+	char *log_format;
+	char *file;			/* --config */
+};
+
+/* Fills c: defaults, then the file, then the environment, then the flags argv[1..argc-1].
+ * Returns 0; or -1 with one sentence in error that names the option. The texts are on the heap
+ * until config_free, which may be called in both cases. */
+int config_read(struct config *c, int argc, char **argv, char *error, size_t size);
+void config_free(struct config *c);
+
+/* Prints the table of settings: for --help, or as the README's Markdown table. */
+void config_help(FILE *out);
+void config_help_markdown(FILE *out);
+
+/* Logs the settings that differ from their defaults, as one line, secrets left out. */
+void config_log(const struct config *c);
+
+#endif

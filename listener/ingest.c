@@ -1,0 +1,436 @@
+/* ingest.c owns the producers: who may connect, and telling them how each message ended. */
+#include "ingest.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistr.h>
+
+#include "log.h"
+#include "stats.h"
+
+#define RECEIVE_BYTES 4096	/* handed over at once; each connection holds a buffer of this size */
+#define ACKS_STOP (256u << 10)	/* bytes of waiting acks at which a producer is not read from */
+#define ACKS_GO (64u << 10)
+#define ACK_PROTOCOL "wsonce.ack.v1"
+
+/* A producer's connection. It outlives the socket while messages of it are in flight. */
+struct session {
+	struct sender sender;		/* must be first: answers come with it */
+	struct list open;		/* of struct ingest, while the socket is open */
+	struct ws_link link;
+	struct ingest *ingest;
+	bool wants_acks;
+	bool is_closing;		/* 1001 as soon as its acks are out */
+	size_t pending;			/* messages not yet answered */
+	char *acks;			/* per ack: length, LWS_PRE bytes of room, text */
+	size_t acks_begin;		/* not yet sent from here */
+	size_t acks_end;
+	size_t acks_size;
+};
+
+struct ingest {
+	struct ws *ws;
+	const struct config *config;
+	struct lws_vhost *vhost;
+	size_t sockets;			/* accepted and not gone, WebSocket or not yet */
+	struct list sessions;		/* open ones */
+	size_t session_count;
+	bool is_draining;
+};
+
+/* --- acks --- */
+
+static bool is_plain(const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)s[i] < 0x20 || s[i] == '"' || s[i] == '\\' || s[i] == 0x7f)
+			return false;
+	return true;
+}
+
+/* The JSON of a string, quotes included, on the heap. What is not UTF-8 becomes question marks. */
+static char *quote(const char *text, size_t len)
+{
+	json_t *value = json_stringn(text, len);
+	char *out;
+
+	if (!value) {
+		char *copy = strndup(text, len);
+
+		for (char *c = copy; c && *c; c++)
+			if ((unsigned char)*c >= 0x80)
+				*c = '?';
+		value = copy ? json_string(copy) : NULL;
+		free(copy);
+	}
+	out = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+	json_decref(value);
+	return out;
+}
+
+static const char *status_name(enum outcome outcome)
+{
+	switch (outcome) {
+	case OUTCOME_PERSISTED:
+		return "persisted";
+	case OUTCOME_DUPLICATE:
+		return "duplicate";
+	case OUTCOME_REJECTED:
+		return "rejected";
+	}
+	return NULL;
+}
+
+/* The text of an ack, on the heap; its length in *len. */
+static char *write_ack(const struct event *ev, enum outcome outcome, size_t *len)
+{
+	char *id = NULL, *reason = NULL, *text = NULL;
+	int n;
+
+	if (ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED) {
+		n = asprintf(&text, "{\"event_id\":\"%.*s\",\"status\":\"%s\"}", (int)ev->id_len, ev->id, status_name(outcome));
+		*len = n < 0 ? 0 : (size_t)n;
+		return n < 0 ? NULL : text;
+	}
+	id = ev->id_len ? quote(ev->id, ev->id_len) : strdup("null");
+	if (outcome == OUTCOME_REJECTED)
+		reason = quote(ev->reason ? ev->reason : "rejected by another listener: see dead_letters",
+			       strlen(ev->reason ? ev->reason : "rejected by another listener: see dead_letters"));
+	n = asprintf(&text, "{\"event_id\":%s,\"status\":\"%s\"%s%s}", id ? id : "null", status_name(outcome),
+		     reason ? ",\"reason\":" : "", reason ? reason : "");
+	free(id);
+	free(reason);
+	*len = n < 0 ? 0 : (size_t)n;
+	return n < 0 ? NULL : text;
+}
+
+static int reserve_acks(struct session *s, size_t more)
+{
+	size_t used = s->acks_end - s->acks_begin;
+	char *bytes;
+
+	if (s->acks_end + more <= s->acks_size)
+		return 0;
+	memmove(s->acks, s->acks + s->acks_begin, used);
+	s->acks_begin = 0;
+	s->acks_end = used;
+	if (used + more <= s->acks_size)
+		return 0;
+	bytes = realloc(s->acks, (used + more) * 2);
+	if (!bytes)
+		return -1;
+	s->acks = bytes;
+	s->acks_size = (used + more) * 2;
+	return 0;
+}
+
+static int queue_ack(struct session *s, const char *text, size_t len)
+{
+	size_t room = sizeof(len) + LWS_PRE + len;
+	char *at;
+
+	if (reserve_acks(s, room))
+		return -1;
+	at = s->acks + s->acks_end;
+	memcpy(at, &len, sizeof(len));
+	memcpy(at + sizeof(len) + LWS_PRE, text, len);
+	s->acks_end += room;
+	return 0;
+}
+
+static void session_free(struct session *s)
+{
+	free(s->acks);
+	free(s);
+}
+
+/* A producer that reads no acks is not read from either; the others are. */
+static void check_acks(struct session *s)
+{
+	size_t waiting = s->acks_end - s->acks_begin;
+
+	if (waiting > ACKS_STOP)
+		ws_link_hold(&s->link, WS_HOLD_ACKS, true);
+	else if (waiting < ACKS_GO)
+		ws_link_hold(&s->link, WS_HOLD_ACKS, false);
+}
+
+/* An ack that cannot be kept ends the connection: the producer will send again. */
+static void answer(struct sender *sender, const struct event *ev, enum outcome outcome)
+{
+	struct session *s = (struct session *)sender;
+	size_t len;
+	char *text;
+
+	s->pending--;
+	if (!s->link.ws) {
+		if (!s->pending)
+			session_free(s);
+		return;
+	}
+	if (!s->wants_acks)
+		return;
+	text = write_ack(ev, outcome, &len);
+	if (!text || queue_ack(s, text, len))
+		lws_set_timeout(s->link.wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+	else
+		lws_callback_on_writable(s->link.wsi);
+	free(text);
+	check_acks(s);
+}
+
+static int send_acks(struct session *s)
+{
+	while (s->acks_begin < s->acks_end) {
+		size_t len;
+		char *at = s->acks + s->acks_begin;
+
+		if (lws_send_pipe_choked(s->link.wsi)) {
+			lws_callback_on_writable(s->link.wsi);
+			return 0;
+		}
+		memcpy(&len, at, sizeof(len));
+		if (lws_write(s->link.wsi, (unsigned char *)at + sizeof(len) + LWS_PRE, len, LWS_WRITE_TEXT) < (int)len)
+			return -1;
+		s->acks_begin += sizeof(len) + LWS_PRE + len;
+		stats.acks_sent++;
+	}
+	s->acks_begin = s->acks_end = 0;
+	check_acks(s);
+	return 0;
+}
+
+static int on_writable(struct session *s)
+{
+	if (send_acks(s))
+		return -1;
+	if (!s->is_closing || s->acks_end)
+		return 0;
+	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_GOINGAWAY, (unsigned char *)"shutting down", 13);
+	return -1;
+}
+
+/* --- messages --- */
+
+static int refuse_text(struct session *s, const char *message, size_t len)
+{
+	pipeline_refuse(ws_pipeline(s->link.ws), message, len, NULL, "the message is text and not valid UTF-8", NULL);
+	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
+	return -1;
+}
+
+static int on_message(struct ws_link *link, const char *message, size_t len, bool is_text)
+{
+	struct session *s = list_entry(link, struct session, link);
+
+	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */
+	if (is_text && u8_check((const uint8_t *)message, len))
+		return refuse_text(s, message, len);
+	s->pending++;
+	if (pipeline_receive(ws_pipeline(link->ws), message, len, &s->sender) == 0)
+		return 0;
+	s->pending--;
+	lws_close_reason(link->wsi, LWS_CLOSE_STATUS_UNEXPECTED_CONDITION, (unsigned char *)"out of memory", 13);
+	return -1;
+}
+
+static const struct ws_reader reader = {on_message, NULL};
+
+/* --- who may connect --- */
+
+/* Compares in a time that does not depend on where the two differ. */
+static bool is_token(const char *given, const char *wanted)
+{
+	size_t n = strlen(wanted);
+
+	return strlen(given) == n && CRYPTO_memcmp(given, wanted, n) == 0;
+}
+
+static bool is_authorized(const struct ingest *i, struct lws *wsi)
+{
+	char header[1024];
+
+	if (!i->config->ingest_token)
+		return true;
+	if (lws_hdr_copy(wsi, header, sizeof(header), WSI_TOKEN_HTTP_AUTHORIZATION) <= 0)
+		return false;
+	return strncasecmp(header, "Bearer ", 7) == 0 && is_token(header + 7, i->config->ingest_token);
+}
+
+static bool is_path(struct lws *wsi)
+{
+	char path[64];
+
+	return lws_hdr_copy(wsi, path, sizeof(path), WSI_TOKEN_GET_URI) > 0 && strcmp(path, "/events") == 0;
+}
+
+/* 0: the upgrade may go on; else the status that refuses it. */
+static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi)
+{
+	if (!is_path(wsi))
+		return HTTP_STATUS_NOT_FOUND;
+	if (!is_authorized(i, wsi))
+		return HTTP_STATUS_UNAUTHORIZED;
+	if (i->is_draining)
+		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	return 0;
+}
+
+static int refuse_upgrade(struct lws *wsi, unsigned int status)
+{
+	char peer[64] = "";
+
+	lws_get_peer_simple(wsi, peer, sizeof(peer));
+	stats.ingest_refused++;
+	log_debug("producer refused", "peer=%s status=%u", peer, status);
+	return lws_return_http_status(wsi, status, NULL) ? -1 : 1;
+}
+
+static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -1;
+	s->sender.answer = answer;
+	s->ingest = i;
+	s->wants_acks = strcmp(lws_get_protocol(wsi)->name, ACK_PROTOCOL) == 0;
+	ws_link_open(i->ws, &s->link, wsi, &reader);
+	list_append(&i->sessions, &s->open);
+	i->session_count++;
+	stats.ingest_connects++;
+	*at = s;
+	return 0;
+}
+
+static void on_closed(struct session *s)
+{
+	list_remove(&s->open);
+	s->ingest->session_count--;
+	ws_link_close(&s->link);
+	if (!s->pending)
+		session_free(s);
+}
+
+/* --- libwebsockets --- */
+
+static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
+{
+	struct session **at = user;
+	struct ingest *i = lws_get_vhost(wsi) ? lws_vhost_user(lws_get_vhost(wsi)) : NULL;
+	unsigned int status;
+
+	if (!i)
+		return 0;
+	/* An int, not the enum: libwebsockets has some 80 reasons, and a few of them concern us. */
+	switch ((int)reason) {
+	case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
+		if (i->sockets < (size_t)i->config->ingest_connections && !i->is_draining)
+			return 0;
+		stats.ingest_refused++;
+		return -1;
+	case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
+		i->sockets++;
+		return 0;
+	case LWS_CALLBACK_WSI_DESTROY:
+		if (i->sockets)
+			i->sockets--;
+		return 0;
+	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+		status = judge_upgrade(i, wsi);
+		return status ? refuse_upgrade(wsi, status) : 0;
+	case LWS_CALLBACK_HTTP:
+		return refuse_upgrade(wsi, is_path(wsi) ? 426 : HTTP_STATUS_NOT_FOUND);
+	case LWS_CALLBACK_ESTABLISHED:
+		return on_open(i, wsi, at);
+	case LWS_CALLBACK_RECEIVE:
+		return ws_link_receive(&(*at)->link, in, len);
+	case LWS_CALLBACK_SERVER_WRITEABLE:
+		return on_writable(*at);
+	case LWS_CALLBACK_CLOSED:
+		if (at && *at)
+			on_closed(*at);
+		return 0;
+	}
+	return 0;
+}
+
+/* The first is for producers that offer no subprotocol. */
+static const struct lws_protocols protocols[] = {
+	{.name = "wsonce-ingest", .callback = on_lws, .per_session_data_size = sizeof(struct session *),
+	 .rx_buffer_size = RECEIVE_BYTES},
+	{.name = ACK_PROTOCOL, .callback = on_lws, .per_session_data_size = sizeof(struct session *),
+	 .rx_buffer_size = RECEIVE_BYTES},
+	{.name = NULL},
+};
+
+struct ingest *ingest_open(struct ws *ws, const struct config *config, char *error, size_t size)
+{
+	struct lws_context_creation_info info = {0};
+	struct ingest *i = calloc(1, sizeof(*i));
+
+	snprintf(error, size, "--ingest: cannot listen on %s: the port is taken, or the address is not of this host%s",
+		 config->ingest, config->ingest_cert ? ", or --ingest-cert and --ingest-key are no pair" : "");
+	if (!i || ws_listen_address(&info, config->ingest))
+		goto fail;
+	i->ws = ws;
+	i->config = config;
+	list_init(&i->sessions);
+	info.vhost_name = "ingest";
+	info.user = i;
+	info.protocols = protocols;
+	info.retry_and_idle_policy = ws_keepalive(ws);
+	if (config->ingest_cert) {
+		info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
+		info.ssl_cert_filepath = config->ingest_cert;
+		info.ssl_private_key_filepath = config->ingest_key;
+	}
+	i->vhost = lws_create_vhost(ws_context(ws), &info);
+	if (!i->vhost)
+		goto fail;
+	log_info("ingest is open", "url=%s://%s port=%d", config->ingest_cert ? "wss" : "ws", config->ingest,
+		 lws_get_vhost_listen_port(i->vhost));
+	return i;
+fail:
+	free(i);
+	return NULL;
+}
+
+size_t ingest_connections(const struct ingest *i)
+{
+	return i->session_count;
+}
+
+void ingest_drain(struct ingest *i)
+{
+	i->is_draining = true;
+	list_each(node, after, &i->sessions) {
+		struct session *s = list_entry(node, struct session, open);
+
+		if (s->wants_acks)
+			ws_link_hold(&s->link, WS_HOLD_DRAIN, true);
+	}
+}
+
+void ingest_close(struct ingest *i)
+{
+	list_each(node, after, &i->sessions) {
+		struct session *s = list_entry(node, struct session, open);
+
+		s->is_closing = true;
+		lws_callback_on_writable(s->link.wsi);
+	}
+}
+
+bool ingest_is_closed(const struct ingest *i)
+{
+	return i->session_count == 0;
+}
+
+void ingest_free(struct ingest *i)
+{
+	free(i);
+}

@@ -1,0 +1,45 @@
+/* list.h: a doubly linked list whose links live inside the structs that are on it. */
+#ifndef WSONCE_LIST_H
+#define WSONCE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+	struct list *prev;
+	struct list *next;
+};
+
+#define list_entry(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+
+static inline void list_init(struct list *l)
+{
+	l->prev = l->next = l;
+}
+
+static inline bool list_is_empty(const struct list *l)
+{
+	return l->next == l;
+}
+
+static inline void list_append(struct list *l, struct list *node)
+{
+	node->prev = l->prev;
+	node->next = l;
+	l->prev->next = node;
+	l->prev = node;
+}
+
+/* Leaves node empty, so that removing it twice does no harm. */
+static inline void list_remove(struct list *node)
+{
+	node->prev->next = node->next;
+	node->next->prev = node->prev;
+	list_init(node);
+}
+
+/* Walks l; the body may remove the node at hand, and no other. */
+#define list_each(node, after, l) \
+	for (struct list *node = (l)->next, *after = node->next; node != (l); node = after, after = node->next)
+
+#endif

@@ -1,0 +1,206 @@
+/* listen.c owns the life of a listener: open the parts, run the loop, drain on a signal, close the
+ * parts in the order of the road. */
+#include "listen.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "admin.h"
+#include "ingest.h"
+#include "log.h"
+#include "pipeline.h"
+#include "source.h"
+#include "stats.h"
+#include "ws.h"
+
+#define GRACE_MS 1000		/* producers without acks are read from for so long after SIGTERM */
+#define GOODBYE_MS 2000		/* for the last acks and close frames */
+
+struct listener {
+	const struct config *config;
+	uv_loop_t loop;
+	struct pipeline *pipeline;
+	struct ws *ws;
+	struct sources *sources;
+	struct ingest *ingest;
+	struct admin *admin;
+	struct admin_parts parts;
+	uv_signal_t sigterm;
+	uv_signal_t sigint;
+	uv_timer_t grace;
+	uv_timer_t goodbye;
+	uint64_t goodbye_until;
+	int status;
+};
+
+static void on_pressure(void *arg, bool is_full)
+{
+	struct listener *l = arg;
+
+	log_write(is_full ? LOG_WARN : LOG_INFO, is_full ? "memory limit reached: reading stops" : "reading goes on",
+		  "in_flight_bytes=%zu limit=%lld", pipeline_bytes(l->pipeline), (long long)l->config->inflight_bytes);
+	if (l->ws)
+		ws_set_full(l->ws, is_full);
+}
+
+static void on_unusable(void *arg, const char *sentence)
+{
+	(void)arg;
+	log_error("cannot start", "reason=%s", sentence);
+	_exit(1);
+}
+
+static void on_pipeline_closed(void *arg)
+{
+	(void)arg;
+}
+
+/* Everything is settled or given up. Only close frames are still on their way. */
+static void close_parts(struct listener *l)
+{
+	uv_close((uv_handle_t *)&l->sigterm, NULL);
+	uv_close((uv_handle_t *)&l->sigint, NULL);
+	uv_close((uv_handle_t *)&l->grace, NULL);
+	uv_close((uv_handle_t *)&l->goodbye, NULL);
+	ws_close(l->ws);
+	pipeline_close(l->pipeline, on_pipeline_closed, NULL);
+}
+
+static void on_goodbye(uv_timer_t *timer)
+{
+	struct listener *l = timer->data;
+
+	if (l->ingest && !ingest_is_closed(l->ingest) && uv_now(&l->loop) < l->goodbye_until)
+		return;
+	close_parts(l);
+}
+
+static void on_drained(void *arg, size_t left)
+{
+	struct listener *l = arg;
+
+	l->status = left ? 1 : 0;
+	log_write(left ? LOG_ERROR : LOG_INFO, "drained",
+		  "left=%zu received=%llu persisted=%llu duplicates=%llu dead_lettered=%llu", left,
+		  (unsigned long long)stats.received, (unsigned long long)stats.persisted,
+		  (unsigned long long)stats.duplicates, (unsigned long long)stats.dead_lettered);
+	if (l->ingest)
+		ingest_close(l->ingest);
+	l->goodbye_until = uv_now(&l->loop) + GOODBYE_MS;
+	uv_timer_start(&l->goodbye, on_goodbye, 0, 10);
+}
+
+static void on_grace(uv_timer_t *timer)
+{
+	struct listener *l = timer->data;
+
+	ws_stop(l->ws);
+}
+
+static uint64_t grace_ms(const struct config *config)
+{
+	uint64_t half = (uint64_t)config->drain_timeout_ms / 2;
+
+	return half < GRACE_MS ? half : GRACE_MS;
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	struct listener *l = handle->data;
+
+	if (l->parts.is_draining) {
+		log_warn("second signal: leaving at once", "signal=%d in_flight=%zu", number,
+			 pipeline_events(l->pipeline)->messages);
+		_exit(1);
+	}
+	log_info("draining", "signal=%d in_flight=%zu timeout_ms=%lld", number, pipeline_events(l->pipeline)->messages,
+		 (long long)l->config->drain_timeout_ms);
+	l->parts.is_draining = true;
+	if (l->sources)
+		sources_close(l->sources);
+	if (l->ingest)
+		ingest_drain(l->ingest);
+	uv_timer_start(&l->grace, on_grace, grace_ms(l->config), 0);
+	pipeline_drain(l->pipeline);
+}
+
+/* 10,000 producers need 10,000 sockets; the soft limit is often 1024. */
+static void raise_limits(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max < 65536 ? files.rlim_max : 65536;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static void start_loop(struct listener *l)
+{
+	uv_loop_init(&l->loop);
+	uv_timer_init(&l->loop, &l->grace);
+	uv_timer_init(&l->loop, &l->goodbye);
+	uv_signal_init(&l->loop, &l->sigterm);
+	uv_signal_init(&l->loop, &l->sigint);
+	l->grace.data = l->goodbye.data = l->sigterm.data = l->sigint.data = l;
+	uv_signal_start(&l->sigterm, on_signal, SIGTERM);
+	uv_signal_start(&l->sigint, on_signal, SIGINT);
+}
+
+/* Parts that were opened before one that fails go with the process. */
+static int open_parts(struct listener *l, char *error, size_t size)
+{
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, l};
+	const struct config *c = l->config;
+
+	l->pipeline = pipeline_open(&l->loop, c, &on, error, size);
+	if (!l->pipeline)
+		return -1;
+	l->ws = ws_open(&l->loop, c, l->pipeline);
+	if (!l->ws) {
+		snprintf(error, size, "libwebsockets cannot start: is its libuv plugin (libwebsockets-evlib-uv) installed?");
+		return -1;
+	}
+	l->parts = (struct admin_parts){.config = c, .pipeline = l->pipeline};
+	if (c->admin && !(l->admin = admin_open(l->ws, &l->parts, error, size)))
+		return -1;
+	if (c->ingest && !(l->ingest = ingest_open(l->ws, c, error, size)))
+		return -1;
+	if (c->sources.count && !(l->sources = sources_open(l->ws, c, error, size)))
+		return -1;
+	l->parts.ingest = l->ingest;
+	l->parts.sources = l->sources;
+	return 0;
+}
+
+int listen_run(const struct config *config)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+	char error[400] = "out of memory";
+	int status;
+
+	raise_limits();
+	config_log(config);
+	if (!l)
+		return 1;
+	l->config = config;
+	start_loop(l);
+	if (open_parts(l, error, sizeof(error))) {
+		log_error("cannot start", "reason=%s", error);
+		_exit(1);
+	}
+	uv_run(&l->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&l->loop);
+	status = l->status;
+	if (l->sources)
+		sources_free(l->sources);
+	if (l->ingest)
+		ingest_free(l->ingest);
+	admin_free(l->admin);
+	free(l);
+	return status;
+}

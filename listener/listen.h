@@ -1,0 +1,11 @@
+/* listen.h: the command `wsonce listen`. */
+#ifndef WSONCE_LISTEN_H
+#define WSONCE_LISTEN_H
+
+#include "config.h"
+
+/* Runs a listener until it is told to stop by SIGTERM or SIGINT. Returns the exit status: 0 if
+ * nothing was left in memory, 1 otherwise or if it could not start. */
+int listen_run(const struct config *config);
+
+#endif

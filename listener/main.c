@@ -1,0 +1,84 @@
+/* main.c owns the command line: which command, its help, its settings. */
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "listen.h"
+#include "log.h"
+
+static const char usage[] =
+	"usage: wsonce COMMAND [OPTIONS]\n"
+	"\n"
+	"Listens to WebSocket events with any number of identical processes and stores every event in\n"
+	"Postgres exactly once.\n"
+	"\n"
+	"commands:\n"
+	"  listen      run a listener; wsonce listen --help lists its settings\n"
+	"\n"
+	"  --version   print the version\n"
+	"  --help      print this\n";
+
+static const char listen_usage[] =
+	"usage: wsonce listen [OPTIONS]\n"
+	"\n"
+	"Runs one listener until SIGTERM. Start as many as you like; give them the same settings. At least\n"
+	"--source or --ingest is needed. Flags win over the environment, the environment over --config.\n"
+	"\n";
+
+static int find_level(const char *name)
+{
+	static const char *const names[] = {"debug", "info", "warn", "error"};
+
+	for (int i = 0; i < 4; i++)
+		if (strcmp(name, names[i]) == 0)
+			return i;
+	return LOG_INFO;
+}
+
+static int listen_command(int argc, char **argv)
+{
+	struct config config;
+	char error[400];
+	int status;
+
+	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+		fputs(listen_usage, stdout);
+		config_help(stdout);
+		return 0;
+	}
+	if (argc == 2 && strcmp(argv[1], "--help=markdown") == 0) {
+		config_help_markdown(stdout);
+		return 0;
+	}
+	if (config_read(&config, argc, argv, error, sizeof(error))) {
+		fprintf(stderr, "wsonce: %s\n", error);
+		config_free(&config);
+		return 2;
+	}
+	log_setup((enum log_level)find_level(config.log_level),
+		  strcmp(config.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, config.instance_id);
+	status = listen_run(&config);
+	config_free(&config);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	const char *command = argc > 1 ? argv[1] : "";
+
+	if (strcmp(command, "listen") == 0)
+		return listen_command(argc - 1, argv + 1);
+	if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {
+		fputs(usage, stdout);
+		return 0;
+	}
+	if (strcmp(command, "--version") == 0) {
+		printf("wsonce %s\n", WSONCE_VERSION);
+		return 0;
+	}
+	if (*command)
+		fprintf(stderr, "wsonce: \"%s\" is no command; see wsonce --help\n", command);
+	else
+		fputs(usage, stderr);
+	return 2;
+}

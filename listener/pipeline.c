@@ -1,0 +1,650 @@
+/* pipeline.c owns the road of an event: which stage comes next.
+ *
+ *     source ──┐                            ┌─ mine ──▶ batch ──▶ store ──▶ settle: mark, ack, free
+ *              ├─▶ envelope ──▶ event ──▶ claim ─ done ──────────────────────▶ settle
+ *     ingest ──┘   bytes to     one entry   └─ other's ─▶ hold ── done ──────▶ settle
+ *        │         slices       per id         ▲            └──── gone ──▶ claim again
+ *        │                                     └── released after a failed store
+ *        └─ refuse ──▶ bury (a dead letter) ──▶ settle
+ *
+ * The stages do not know each other; each reports to a function on_x below, and only these decide.
+ * When in doubt, an event goes to the store and is not dropped: Redis saves work, Postgres decides.
+ * An event leaves memory only by settle(), which is called with knowledge: its row is committed,
+ * a done mark was read, or its dead letter is committed. */
+#include "pipeline.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch.h"
+#include "envelope.h"
+#include "hold.h"
+#include "log.h"
+#include "stats.h"
+
+#define LOOK_CHUNK 512			/* keys of one MGET, claims of one script call */
+#define BATCH_BYTES (8u << 20)		/* of messages in one statement */
+#define RETRY_STEP 3			/* hold step of the first backoff: 50 ms * 2^3 = 400 ms */
+#define HOLD_TTLS 2			/* a copy held for so many claim TTLs goes to the store */
+
+struct pipeline {
+	uv_loop_t *loop;
+	const struct config *config;
+	struct pipeline_callbacks on;
+	struct envelope *envelope;
+	struct events events;
+	struct claim *claim;
+	struct store *store;
+	struct hold hold;
+	struct batch batch;		/* at work in the store, or empty */
+	long partial_bytes;		/* of messages that are not yet complete */
+	bool is_full;
+	bool is_draining;
+	bool is_drained;
+	bool was_burying;		/* the last batch: dead letters and events take turns */
+	uv_prepare_t turn;		/* before each wait for I/O: what this turn brought is sent */
+	uv_timer_t hold_timer;
+	uv_timer_t renew_timer;
+	uv_timer_t drain_timer;
+	int open;			/* parts left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static int64_t now_ms(const struct pipeline *p)
+{
+	return (int64_t)uv_now(p->loop);
+}
+
+static int64_t ttl_ms(const struct pipeline *p)
+{
+	return p->config->claim_ttl_s * 1000;
+}
+
+/* --- the budget --- */
+
+size_t pipeline_bytes(const struct pipeline *p)
+{
+	return p->events.bytes + (size_t)p->partial_bytes;
+}
+
+/* Reading stops at the limit and goes on at seven eighths of it, so that it does not flap. */
+static void check_budget(struct pipeline *p)
+{
+	size_t bytes = pipeline_bytes(p);
+	size_t limit = (size_t)p->config->inflight_bytes;
+
+	if (!p->is_full && bytes >= limit) {
+		p->is_full = true;
+		stats.pauses++;
+		p->on.on_pressure(p->on.arg, true);
+	} else if (p->is_full && bytes < limit - limit / 8) {
+		p->is_full = false;
+		p->on.on_pressure(p->on.arg, false);
+	}
+}
+
+void pipeline_charge(struct pipeline *p, long bytes)
+{
+	p->partial_bytes += bytes;
+	if (bytes > 0)
+		check_budget(p);
+}
+
+/* --- settle --- */
+
+static void check_drained(struct pipeline *p)
+{
+	if (!p->is_draining || p->is_drained || p->events.messages || claim_unanswered(p->claim))
+		return;
+	p->is_drained = true;
+	p->on.on_drained(p->on.arg, 0);
+}
+
+static void settle(struct pipeline *p, struct event *ev, enum outcome outcome)
+{
+	switch (outcome) {
+	case OUTCOME_PERSISTED:
+		stats.persisted++;
+		stats.duplicates += ev->copies - 1;
+		stats_observe(&stats_commit_latency, (double)(now_ms(p) * 1000 - ev->received_us) / 1000);
+		break;
+	case OUTCOME_DUPLICATE:
+		stats.duplicates += ev->copies;
+		break;
+	case OUTCOME_REJECTED:
+		stats.dead_lettered += ev->copies;
+		break;
+	}
+	event_move(&p->events, ev, EV_DONE);
+	event_finish(&p->events, ev, outcome);
+}
+
+/* --- batch and store --- */
+
+/* An event that was refused before does not share a statement with others: it would fail with it
+ * again, and each of its failures costs them a few more statements. */
+static void fill_batch(struct pipeline *p, enum event_state from, enum event_state to)
+{
+	bool is_suspect = false;
+
+	batch_clear(&p->batch);
+	list_each(node, after, &p->events.lists[from]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (!p->batch.count)
+			is_suspect = ev->attempts > 0;
+		if (is_suspect != (ev->attempts > 0) || !batch_add(&p->batch, ev))
+			return;
+		event_move(&p->events, ev, to);
+	}
+}
+
+static void bury_next(struct pipeline *p)
+{
+	fill_batch(p, EV_REFUSED, EV_BURYING);
+	store_bury(p->store, &p->batch);
+}
+
+static void insert_next(struct pipeline *p)
+{
+	fill_batch(p, EV_BATCHED, EV_STORING);
+	batch_sort(&p->batch);
+	store_insert(p->store, &p->batch);
+}
+
+/* While one batch is in flight the next one fills, so there is no timer to tune. */
+static void store_next(struct pipeline *p)
+{
+	bool has_refused = p->events.counts[EV_REFUSED] > 0;
+	bool has_batched = p->events.counts[EV_BATCHED] > 0;
+
+	if (!store_is_idle(p->store) || (!has_refused && !has_batched))
+		return;
+	p->was_burying = has_refused && !(p->was_burying && has_batched);
+	if (p->was_burying)
+		bury_next(p);
+	else
+		insert_next(p);
+}
+
+static void refuse(struct pipeline *p, struct event *ev, const char *why)
+{
+	if (why)
+		event_set_reason(ev, why);
+	event_move(&p->events, ev, EV_REFUSED);
+}
+
+/* Which row it is that was there already: if a batch was sent whose outcome nobody saw, and the
+ * claim has been ours since, it is our own, committed by that batch. */
+static enum outcome judge_present(const struct event *ev)
+{
+	return ev->is_unsure && ev->is_claimed ? OUTCOME_PERSISTED : OUTCOME_DUPLICATE;
+}
+
+static void fail_store(struct pipeline *p, struct event *ev, const char *why);
+
+static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
+{
+	struct pipeline *p = arg;
+
+	switch (result) {
+	case STORE_INSERTED:
+		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
+		settle(p, ev, OUTCOME_PERSISTED);
+		return;
+	case STORE_PRESENT:
+		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
+		settle(p, ev, judge_present(ev));
+		return;
+	case STORE_REFUSED:
+		fail_store(p, ev, why);
+		return;
+	case STORE_HOPELESS:
+		refuse(p, ev, why);
+		return;
+	}
+}
+
+static void on_buried(void *arg, struct event *ev)
+{
+	struct pipeline *p = arg;
+
+	if (ev->id_len)
+		claim_mark(p->claim, ev, CLAIM_MARK_DEAD);
+	settle(p, ev, OUTCOME_REJECTED);
+}
+
+/* --- a failed store: count, wait, give the claim back, try again --- */
+
+static void on_counted(void *arg, struct event *ev, long attempts)
+{
+	struct pipeline *p = arg;
+	unsigned int tries;
+
+	ev->attempts = (uint16_t)(attempts > ev->attempts ? attempts : ev->attempts + 1);
+	if (ev->attempts >= p->config->max_attempts) {
+		refuse(p, ev, NULL);
+		return;
+	}
+	/* The claim is kept for the backoff, so that the fleet as a whole waits, and N instances do
+	 * not try one after the other at once. */
+	tries = ev->attempts;
+	event_move(&p->events, ev, EV_RELEASING);
+	hold_add(&p->hold, ev, now_ms(p), RETRY_STEP + tries - 1);
+}
+
+static void fail_store(struct pipeline *p, struct event *ev, const char *why)
+{
+	log_debug("row refused", "reason=%s", why);
+	event_set_reason(ev, why);
+	event_move(&p->events, ev, EV_COUNTING);
+	if (claim_count(p->claim, ev))
+		on_counted(p, ev, -1);
+}
+
+/* --- claim and hold --- */
+
+static void send_to_store(struct pipeline *p, struct event *ev)
+{
+	event_move(&p->events, ev, EV_BATCHED);
+}
+
+static void hold(struct pipeline *p, struct event *ev)
+{
+	if (p->is_draining) {		/* no time to wait for somebody else */
+		send_to_store(p, ev);
+		return;
+	}
+	if (!ev->held_ms)
+		ev->held_ms = now_ms(p);
+	event_move(&p->events, ev, EV_HELD);
+	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));
+}
+
+static void on_claimed(void *arg, struct event *ev, enum claim_result result)
+{
+	struct pipeline *p = arg;
+
+	switch (result) {
+	case CLAIM_MINE:
+		stats.claims_won++;
+		send_to_store(p, ev);
+		return;
+	case CLAIM_OTHER:		/* being stored elsewhere, which is not yet stored */
+		stats.claims_lost++;
+		stats.holds += !ev->held_ms;
+		hold(p, ev);
+		return;
+	case CLAIM_DONE:
+		stats.claims_done++;
+		settle(p, ev, OUTCOME_DUPLICATE);
+		return;
+	case CLAIM_DEAD:
+		stats.claims_done++;
+		settle(p, ev, OUTCOME_REJECTED);
+		return;
+	case CLAIM_ABSENT:		/* only a look says so */
+	case CLAIM_UNKNOWN:		/* Redis is gone: the unique key decides instead */
+		stats.claims_skipped++;
+		send_to_store(p, ev);
+		return;
+	}
+}
+
+static void take_claim(struct pipeline *p, struct event *ev)
+{
+	if (claim_take(p->claim, ev)) {
+		stats.claims_skipped++;
+		send_to_store(p, ev);
+	}
+}
+
+static void on_looked(void *arg, struct event *ev, enum claim_result result)
+{
+	struct pipeline *p = arg;
+
+	switch (result) {
+	case CLAIM_MINE:
+		send_to_store(p, ev);
+		return;
+	case CLAIM_OTHER:
+		ev->looks++;
+		hold(p, ev);
+		return;
+	case CLAIM_ABSENT:		/* its owner died, or gave it back */
+		stats.claims_taken_over++;
+		event_move(&p->events, ev, EV_CLAIMING);
+		take_claim(p, ev);
+		return;
+	case CLAIM_DONE:
+		settle(p, ev, OUTCOME_DUPLICATE);
+		return;
+	case CLAIM_DEAD:
+		settle(p, ev, OUTCOME_REJECTED);
+		return;
+	case CLAIM_UNKNOWN:
+		stats.claims_skipped++;
+		send_to_store(p, ev);
+		return;
+	}
+}
+
+static void look(struct pipeline *p, struct event **evs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		event_move(&p->events, evs[i], EV_LOOKING);
+	if (!n || claim_look(p->claim, evs, n) == 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		on_looked(p, evs[i], CLAIM_UNKNOWN);
+}
+
+/* The backoff of a failed store is over: any instance may try now, this one included. */
+static void give_back(struct pipeline *p, struct event *ev)
+{
+	claim_release(p->claim, &ev, 1);
+	ev->looks = 0;
+	ev->held_ms = 0;
+	if (!claim_is_ready(p->claim))
+		send_to_store(p, ev);
+	else
+		hold(p, ev);
+}
+
+/* Events whose wait is over: looked up in chunks, given back, or sent to the store. */
+static void on_hold_timer(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+	struct event *chunk[LOOK_CHUNK], *ev;
+	int64_t now = now_ms(p);
+	size_t n = 0;
+
+	while ((ev = hold_due(&p->hold, now))) {
+		if (ev->state == EV_RELEASING) {
+			give_back(p, ev);
+		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p)) {
+			stats.hold_timeouts++;
+			send_to_store(p, ev);
+		} else {
+			chunk[n++] = ev;
+		}
+		if (n == LOOK_CHUNK) {
+			look(p, chunk, n);
+			n = 0;
+		}
+	}
+	look(p, chunk, n);
+}
+
+/* --- leases --- */
+
+static void renew_list(struct pipeline *p, enum event_state state)
+{
+	struct event *chunk[LOOK_CHUNK];
+	int64_t now = now_ms(p);
+	size_t n = 0;
+
+	list_each(node, after, &p->events.lists[state]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (!ev->is_claimed || now - ev->lease_ms < ttl_ms(p) / 3)
+			continue;
+		chunk[n++] = ev;
+		if (n == LOOK_CHUNK) {
+			claim_renew(p->claim, chunk, n);
+			n = 0;
+		}
+	}
+	if (n)
+		claim_renew(p->claim, chunk, n);
+}
+
+/* Work that takes long keeps its claims: the TTL can be short, and a takeover fast. */
+static void on_renew_timer(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	if (!claim_is_ready(p->claim))
+		return;
+	renew_list(p, EV_BATCHED);
+	renew_list(p, EV_STORING);
+	renew_list(p, EV_RELEASING);
+	renew_list(p, EV_REFUSED);
+	renew_list(p, EV_BURYING);
+}
+
+/* --- receive --- */
+
+int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, const char *reason,
+		    struct sender *sender)
+{
+	struct event *ev = event_new(&p->events, EV_REFUSED, head, len, NULL, sender, now_ms(p) * 1000);
+
+	if (!ev)
+		return -1;
+	if (digest && event_set_digest(ev, digest))
+		log_error("out of memory: a dead letter is told apart by its head only", "bytes=%zu", len);
+	event_set_reason(ev, reason);
+	stats.received++;
+	stats.received_bytes += len;
+	check_budget(p);
+	return 0;
+}
+
+int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+{
+	struct envelope_view view;
+	const char *why = envelope_read(p->envelope, message, len, &view);
+	struct event *ev;
+
+	if (why)
+		return pipeline_refuse(p, message, len, NULL, why, sender);
+	ev = event_find(&p->events, view.id.at, view.id.len);
+	if (ev) {
+		if (event_add_copy(&p->events, ev, sender))
+			return -1;
+		stats.coalesced++;
+	} else {
+		ev = event_new(&p->events, EV_CLAIMING, message, len, &view, sender, now_ms(p) * 1000);
+		if (!ev)
+			return -1;
+		take_claim(p, ev);
+	}
+	stats.received++;
+	stats.received_bytes += len;
+	check_budget(p);
+	return 0;
+}
+
+/* --- draining --- */
+
+static void release_left(struct pipeline *p)
+{
+	struct event *chunk[LOOK_CHUNK];
+	size_t n = 0;
+
+	for (int state = 0; state < EVENT_STATES; state++)
+		list_each(node, after, &p->events.lists[state]) {
+			struct event *ev = list_entry(node, struct event, link);
+
+			if (!ev->is_claimed)
+				continue;
+			chunk[n++] = ev;
+			if (n == LOOK_CHUNK) {
+				claim_release(p->claim, chunk, n);
+				n = 0;
+			}
+		}
+	if (n)
+		claim_release(p->claim, chunk, n);
+}
+
+static void on_last_answers(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	if (p->is_drained)
+		return;
+	p->is_drained = true;
+	p->on.on_drained(p->on.arg, p->events.messages);
+}
+
+/* The releases get a moment to reach Redis; who does not get through has its TTL. */
+static void on_drain_timeout(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	if (p->is_drained)
+		return;
+	release_left(p);
+	uv_timer_start(&p->drain_timer, on_last_answers, 200, 0);
+}
+
+void pipeline_drain(struct pipeline *p)
+{
+	p->is_draining = true;
+	list_each(node, after, &p->events.lists[EV_HELD]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		hold_remove(ev);
+		send_to_store(p, ev);
+	}
+	uv_timer_start(&p->drain_timer, on_drain_timeout, (uint64_t)p->config->drain_timeout_ms, 0);
+}
+
+/* --- life --- */
+
+static void on_turn(uv_prepare_t *turn)
+{
+	struct pipeline *p = turn->data;
+	int64_t wait;
+
+	store_next(p);
+	check_budget(p);
+	check_drained(p);
+	wait = hold_wait(&p->hold, now_ms(p));
+	if (wait < 0)
+		uv_timer_stop(&p->hold_timer);
+	else
+		uv_timer_start(&p->hold_timer, on_hold_timer, (uint64_t)wait, 0);
+}
+
+static void on_unusable(void *arg, const char *sentence)
+{
+	struct pipeline *p = arg;
+
+	p->on.on_unusable(p->on.arg, sentence);
+}
+
+const struct events *pipeline_events(const struct pipeline *p)
+{
+	return &p->events;
+}
+
+bool pipeline_is_full(const struct pipeline *p)
+{
+	return p->is_full;
+}
+
+const struct store *pipeline_store(const struct pipeline *p)
+{
+	return p->store;
+}
+
+const struct claim *pipeline_claim(const struct pipeline *p)
+{
+	return p->claim;
+}
+
+static void pipeline_free(struct pipeline *p)
+{
+	events_clear(&p->events);
+	envelope_free(p->envelope);
+	batch_free(&p->batch);
+	free(p);
+}
+
+static void start_timers(struct pipeline *p)
+{
+	uint64_t renew_ms = (uint64_t)(ttl_ms(p) / 9);
+
+	uv_prepare_init(p->loop, &p->turn);
+	uv_timer_init(p->loop, &p->hold_timer);
+	uv_timer_init(p->loop, &p->renew_timer);
+	uv_timer_init(p->loop, &p->drain_timer);
+	p->turn.data = p->hold_timer.data = p->renew_timer.data = p->drain_timer.data = p;
+	uv_prepare_start(&p->turn, on_turn);
+	uv_timer_start(&p->renew_timer, on_renew_timer, renew_ms, renew_ms);
+}
+
+static int open_stages(struct pipeline *p, char *error, size_t size)
+{
+	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, p};
+	const struct store_callbacks store_on = {on_stored, on_buried, on_unusable, p};
+	const struct config *c = p->config;
+
+	snprintf(error, size, "out of memory");
+	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
+	if (!p->envelope || batch_init(&p->batch, (size_t)c->batch_max, BATCH_BYTES))
+		return -1;
+	p->claim = claim_open(p->loop, c, &claim_on, error, size);
+	if (!p->claim)
+		return -1;
+	p->store = store_open(p->loop, c, &store_on);
+	return p->store ? 0 : -1;
+}
+
+/* A listener that cannot open its stages ends: claim's handles, if any, go with the process. */
+struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config,
+			       const struct pipeline_callbacks *callbacks, char *error, size_t size)
+{
+	struct pipeline *p = calloc(1, sizeof(*p));
+
+	if (!p) {
+		snprintf(error, size, "out of memory");
+		return NULL;
+	}
+	p->loop = loop;
+	p->config = config;
+	p->on = *callbacks;
+	events_init(&p->events);
+	hold_init(&p->hold);
+	if (open_stages(p, error, size)) {
+		pipeline_free(p);
+		return NULL;
+	}
+	start_timers(p);
+	return p;
+}
+
+static void on_part_closed(void *arg)
+{
+	struct pipeline *p = arg;
+
+	if (--p->open)
+		return;
+	p->done(p->done_arg);
+	pipeline_free(p);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+	on_part_closed(handle->data);
+}
+
+/* The store goes first: nothing may settle any more when the claims go. */
+void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
+{
+	uv_handle_t *handles[] = {(uv_handle_t *)&p->turn, (uv_handle_t *)&p->hold_timer,
+				  (uv_handle_t *)&p->renew_timer, (uv_handle_t *)&p->drain_timer};
+
+	p->open = 6;
+	p->done = done;
+	p->done_arg = arg;
+	store_close(p->store, on_part_closed, p);
+	claim_close(p->claim, on_part_closed, p);
+	for (int i = 0; i < 4; i++)
+		uv_close(handles[i], on_handle_closed);
+}

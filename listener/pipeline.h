@@ -1,0 +1,61 @@
+/* pipeline.h: the road of an event, from the bytes of a message to a settled row. */
+#ifndef WSONCE_PIPELINE_H
+#define WSONCE_PIPELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "claim.h"
+#include "config.h"
+#include "event.h"
+#include "store.h"
+
+struct pipeline;
+
+struct pipeline_callbacks {
+	/* Memory is full (true): stop reading all sockets; or there is room again (false). */
+	void (*on_pressure)(void *arg, bool is_full);
+	/* After pipeline_drain, once: how many messages are left unsettled. */
+	void (*on_drained)(void *arg, size_t left);
+	/* The listener cannot work with this database; sentence lives for the call. */
+	void (*on_unusable)(void *arg, const char *sentence);
+	void *arg;
+};
+
+/* Opens claim and store. config must outlive the pipeline. Returns NULL and a sentence in error if
+ * it cannot. */
+struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config,
+			       const struct pipeline_callbacks *callbacks, char *error, size_t size);
+
+/* Takes one message; its bytes are copied. sender, if not NULL, is answered once, later or (memory
+ * out) never, and must live until then. Returns 0; or -1 if memory is out: the message was not
+ * taken, and its connection should be closed so that its sender knows. */
+int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender);
+
+/* Takes a message that is known to be no event, with the reason, one sentence. digest is the
+ * SHA-256 of the whole message if head is only a part of it, else NULL. Returns as above. */
+int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, const char *reason,
+		    struct sender *sender);
+
+/* Adds (or with a negative number takes away) bytes that messages not yet complete hold: they
+ * count for the budget too. */
+void pipeline_charge(struct pipeline *p, long bytes);
+
+/* Settles what is in memory without waiting for other instances, for at most the drain timeout,
+ * then gives back the claims of what is left and calls on_drained. */
+void pipeline_drain(struct pipeline *p);
+
+/* What the admin pages show. */
+const struct events *pipeline_events(const struct pipeline *p);
+size_t pipeline_bytes(const struct pipeline *p);
+bool pipeline_is_full(const struct pipeline *p);
+const struct store *pipeline_store(const struct pipeline *p);
+const struct claim *pipeline_claim(const struct pipeline *p);
+
+/* Frees everything that is left, unanswered. done is called from the loop when nothing of p is
+ * left. */
+void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,78 @@
+/* postgres.h: one connection to Postgres that comes back by itself, with a deadline on every
+ * answer. */
+#ifndef WSONCE_POSTGRES_H
+#define WSONCE_POSTGRES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct postgres;
+
+enum postgres_state {
+	POSTGRES_DOWN,		/* not connected; a timer will try again */
+	POSTGRES_CONNECTING,	/* libpq connects and logs in */
+	POSTGRES_PREPARING,	/* the schema is looked at, and brought up to date */
+	POSTGRES_READY,		/* may be given a query */
+	POSTGRES_BUSY,		/* a query is on its way */
+	POSTGRES_CLOSING,
+};
+
+/* What came of a query, by what has to be done about it. */
+enum postgres_result {
+	POSTGRES_OK,
+	POSTGRES_BAD_VALUE,	/* a parameter's text can never be stored as it is */
+	POSTGRES_BAD_ROW,	/* a row was refused; it may pass later (a trigger that raises, a check) */
+	POSTGRES_TROUBLE,	/* the server cannot now; no row's fault */
+	POSTGRES_UNKNOWN,	/* the connection died or was late: it may have been committed */
+};
+
+/* The answer. Valid during the callback. */
+struct postgres_answer {
+	enum postgres_result result;
+	const char *error;	/* one line: the server's words and SQLSTATE; NULL with POSTGRES_OK */
+	size_t rows;
+	const void *data;	/* for postgres_value */
+};
+
+/* A parameter in binary form. */
+struct postgres_value {
+	unsigned int type;	/* OID */
+	const char *bytes;
+	size_t len;
+};
+
+struct postgres_settings {
+	const char *conninfo;	/* must live as long as the connection */
+	int64_t timeout_ms;
+	/* Called after each change of state but between READY and BUSY. */
+	void (*on_state)(void *owner, enum postgres_state state);
+	/* Called once for a query, from the loop, never from inside postgres_query. The connection
+	 * is then READY again, or DOWN with POSTGRES_UNKNOWN. */
+	void (*on_answer)(void *owner, const struct postgres_answer *answer);
+	/* The database is not one that this program can work with; sentence lives for the call. */
+	void (*on_unusable)(void *owner, const char *sentence);
+	void *owner;
+};
+
+/* Starts connecting. NULL if memory is out. */
+struct postgres *postgres_open(uv_loop_t *loop, const struct postgres_settings *settings);
+
+enum postgres_state postgres_state(const struct postgres *p);
+
+/* Why the last connection attempt failed; "" after a success. */
+const char *postgres_error(const struct postgres *p);
+
+/* Sends one statement, unnamed, so that it works behind PgBouncer. Returns 0, and on_answer is
+ * called; or -1 because the connection is not READY. The values are copied. */
+int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
+
+/* Text of a row's first column. */
+const char *postgres_text(const struct postgres_answer *answer, size_t row, size_t *len);
+
+/* Drops the connection without waiting for an answer; on_answer is not called any more. done is
+ * called from the loop when nothing of p is left. */
+void postgres_close(struct postgres *p, void (*done)(void *arg), void *arg);
+
+#endif

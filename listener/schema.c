@@ -1,0 +1,48 @@
+/* schema.c owns the numbered migrations and their lock; postgres.c runs them on each new connection,
+ * so a listener that was started before its database, or moved to an empty one, creates it too. */
+#include "schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "001_events.sql.h"
+
+static const char *const migrations[] = {SQL_001_EVENTS};
+
+int schema_version(void)
+{
+	return sizeof(migrations) / sizeof(migrations[0]);
+}
+
+const char *schema_ask_sql(void)
+{
+	return "SELECT coalesce(max(version), 0) FROM wsonce_schema";
+}
+
+/* The lock's number is "wsonce" in ASCII. It is held until the transaction ends, so N listeners
+ * that start at once migrate one after the other, and all but the first find nothing to do. */
+const char *schema_lock_sql(void)
+{
+	return "BEGIN; SELECT pg_advisory_xact_lock(131337674449765);"
+	       "CREATE TABLE IF NOT EXISTS wsonce_schema ("
+	       "version INT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now());"
+	       "SELECT coalesce(max(version), 0) FROM wsonce_schema";
+}
+
+char *schema_upgrade_sql(int version)
+{
+	char *sql = NULL;
+	size_t size;
+	FILE *out = open_memstream(&sql, &size);
+
+	if (!out)
+		return NULL;
+	for (; version < schema_version(); version++)
+		fprintf(out, "%s;\nINSERT INTO wsonce_schema (version) VALUES (%d);\n", migrations[version], version + 1);
+	fprintf(out, "COMMIT");
+	if (fclose(out)) {
+		free(sql);
+		return NULL;
+	}
+	return sql;
+}

@@ -1,0 +1,17 @@
+/* schema.h: which SQL brings a database to the schema that this program needs. No I/O. */
+#ifndef WSONCE_SCHEMA_H
+#define WSONCE_SCHEMA_H
+
+/* The version that this program works with. */
+int schema_version(void);
+
+/* Asks for the version at hand, one row, one column; fails with 42P01 on a database without any. */
+const char *schema_ask_sql(void);
+
+/* Opens a transaction, waits for the fleet's lock, and asks for the version again. */
+const char *schema_lock_sql(void);
+
+/* Everything from version to schema_version(), and the COMMIT. Heap; NULL if memory is out. */
+char *schema_upgrade_sql(int version);
+
+#endif

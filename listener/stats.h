@@ -1,0 +1,69 @@
+/* stats.h: what this process counts, from one described list, and its two histograms. */
+#ifndef WSONCE_STATS_H
+#define WSONCE_STATS_H
+
+#include <stdint.h>
+
+/* received = persisted + duplicates + dead_lettered + in flight, at any moment: each received
+ * message is in exactly one of the four. in flight is the pipeline's to know. */
+#define STATS_COUNTERS(X) \
+	X(received, "Messages received, from sources and producers.") \
+	X(persisted, "Messages whose row this listener inserted.") \
+	X(duplicates, "Messages of events that were committed already, or that came again while the first was at work.") \
+	X(dead_lettered, "Messages recorded as dead letters, or copies of such.") \
+	X(coalesced, "Messages that joined an event already at work in this process.") \
+	X(received_bytes, "Bytes of received messages.") \
+	X(claims_won, "Claims that this listener got.") \
+	X(claims_lost, "Claims that another listener held.") \
+	X(claims_done, "Claims answered by a done or dead mark.") \
+	X(claims_skipped, "Events sent to the store without asking Redis, or without its answer.") \
+	X(claims_renewed, "Leases extended while work went on.") \
+	X(claims_expired, "Own claims found gone when they were to be renewed.") \
+	X(claims_released, "Own claims given back after a failed store or at the end.") \
+	X(claims_taken_over, "Held events whose claim was found gone.") \
+	X(holds, "Events held because another listener had claimed them.") \
+	X(hold_timeouts, "Held events sent to the store after twice the claim TTL.") \
+	X(batches, "INSERT statements that succeeded.") \
+	X(batch_splits, "Batches split to isolate a row that Postgres refused.") \
+	X(rows_refused, "Rows that Postgres refused, each try counted.") \
+	X(store_retries, "Batches sent again after trouble with the connection or the server.") \
+	X(acks_sent, "Acks sent to producers.") \
+	X(source_connects, "Connections made to sources.") \
+	X(source_disconnects, "Connections to sources that ended or could not be made.") \
+	X(ingest_connects, "Connections accepted from producers.") \
+	X(ingest_refused, "Connections of producers refused: token, path, limit or handshake time.") \
+	X(redis_connects, "Connections made to Redis.") \
+	X(redis_errors, "Error answers from Redis to claim commands.") \
+	X(postgres_connects, "Connections made to Postgres.") \
+	X(pauses, "Times that reading stopped at the memory limit.")
+
+struct stats {
+#define X(name, meaning) uint64_t name;
+	STATS_COUNTERS(X)
+#undef X
+};
+
+/* The process has one set of counters; everybody adds to it directly. */
+extern struct stats stats;
+
+/* Upper bounds of the histograms' buckets in milliseconds; the last bucket has none. */
+#define STATS_BOUNDS_MS \
+	{ 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 300000 }
+#define STATS_BUCKETS 17
+
+struct histogram {
+	uint64_t buckets[STATS_BUCKETS];	/* not cumulative */
+	uint64_t count;
+	double sum_ms;
+};
+
+extern struct histogram stats_commit_latency;	/* message received to row committed */
+extern struct histogram stats_duplicate_delay;	/* claim of the original to arrival of a copy */
+
+/* Records one observation; a negative one (clocks of two hosts differ) counts as 0. */
+void stats_observe(struct histogram *h, double ms);
+
+/* Calls put once for each counter, in the order of the list. */
+void stats_each(void (*put)(void *arg, const char *name, const char *meaning, uint64_t value), void *arg);
+
+#endif

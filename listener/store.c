@@ -1,0 +1,362 @@
+/* store.c owns the batch on its way into Postgres: the statement's parameters, the isolation of a
+ * row that is refused, and trying again. The connection is postgres.c's; which events come, and
+ * what follows, is pipeline.c's business. */
+#include "store.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array.h"
+#include "backoff.h"
+#include "bury.sql.h"
+#include "insert.sql.h"
+#include "log.h"
+#include "postgres.h"
+#include "stats.h"
+
+#define RANGES_MAX 64	/* a batch is halved at most 17 times; each halving leaves one range behind */
+
+enum job { JOB_NONE, JOB_INSERT, JOB_BURY };
+
+/* Events [from, to) of the batch, to be stored by one statement. */
+struct range {
+	size_t from;
+	size_t to;
+};
+
+struct store {
+	uv_loop_t *loop;
+	struct store_callbacks on;
+	const char *instance_id;
+	struct postgres *postgres;
+	enum job job;
+	const struct batch *batch;
+	struct range ranges[RANGES_MAX];	/* a stack; the top is at work or next */
+	int range_count;
+	struct array columns[4];		/* of the statement, kept for the next one */
+	bool *inserted;				/* per event of the batch, while its answer is read */
+	uv_timer_t retry;
+	struct backoff backoff;
+	bool has_trouble_logged;
+	int open;				/* handles left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static void send_range(struct store *s);
+
+static struct range *top(struct store *s)
+{
+	return &s->ranges[s->range_count - 1];
+}
+
+/* --- parameters --- */
+
+static int fill_insert(struct store *s, const struct range *r)
+{
+	size_t n = r->to - r->from;
+
+	array_start(&s->columns[0], ARRAY_TEXT, n);
+	array_start(&s->columns[1], ARRAY_TEXT, n);
+	array_start(&s->columns[2], ARRAY_JSONB, n);
+	for (size_t i = r->from; i < r->to; i++) {
+		const struct event *ev = s->batch->events[i];
+
+		array_add(&s->columns[0], ev->id, ev->id_len);
+		array_add(&s->columns[1], ev->type, ev->type_len);
+		array_add(&s->columns[2], ev->payload.at, ev->payload.len);
+	}
+	return 3;
+}
+
+static int fill_bury(struct store *s, const struct range *r)
+{
+	size_t n = r->to - r->from;
+
+	array_start(&s->columns[0], ARRAY_BYTEA, n);
+	array_start(&s->columns[1], ARRAY_TEXT, n);
+	array_start(&s->columns[2], ARRAY_TEXT, n);
+	array_start(&s->columns[3], ARRAY_BYTEA, n);
+	for (size_t i = r->from; i < r->to; i++) {
+		const struct event *ev = s->batch->events[i];
+		const char *reason = ev->reason ? ev->reason : "out of memory";
+		unsigned char digest[EVP_MAX_MD_SIZE];
+
+		if (!ev->digest)
+			EVP_Digest(ev->message, ev->message_len, digest, NULL, EVP_sha256(), NULL);
+		array_add(&s->columns[0], (const char *)(ev->digest ? ev->digest : digest), 32);
+		if (ev->id_len)
+			array_add_text(&s->columns[1], ev->id, ev->id_len);
+		else
+			array_add_null(&s->columns[1]);
+		array_add_text(&s->columns[2], reason, strlen(reason));
+		array_add(&s->columns[3], ev->message, ev->message_len);
+	}
+	return 4;
+}
+
+/* --- answers --- */
+
+static void pop_range(struct store *s)
+{
+	s->range_count--;
+	backoff_reset(&s->backoff);
+	s->has_trouble_logged = false;
+	if (s->range_count)
+		send_range(s);
+	else
+		s->job = JOB_NONE;
+}
+
+/* RETURNING names the rows that are new; all others were there. */
+static void on_inserted(struct store *s, const struct postgres_answer *answer)
+{
+	struct range r = *top(s);
+	size_t guess = r.from;
+
+	memset(s->inserted + r.from, 0, (r.to - r.from) * sizeof(*s->inserted));
+	for (size_t row = 0; row < answer->rows; row++) {
+		size_t len;
+		const char *id = postgres_text(answer, row, &len);
+		long at = batch_find(s->batch, r.from, r.to, guess, id, len);
+
+		if (at < 0)
+			continue;
+		s->inserted[at] = true;
+		guess = (size_t)at + 1;
+	}
+	stats.batches++;
+	for (size_t i = r.from; i < r.to; i++)
+		s->on.on_stored(s->on.arg, s->batch->events[i], s->inserted[i] ? STORE_INSERTED : STORE_PRESENT, NULL);
+	pop_range(s);
+}
+
+static void on_buried(struct store *s)
+{
+	struct range r = *top(s);
+
+	for (size_t i = r.from; i < r.to; i++)
+		s->on.on_buried(s->on.arg, s->batch->events[i]);
+	pop_range(s);
+}
+
+/* A refused row takes its statement down with it: halve until it is alone. */
+static void on_bad_row(struct store *s, const struct postgres_answer *answer)
+{
+	struct range r = *top(s);
+
+	if (r.to - r.from > 1) {
+		size_t middle = r.from + (r.to - r.from) / 2;
+
+		assert(s->range_count < RANGES_MAX);
+		stats.batch_splits++;
+		top(s)->from = middle;
+		s->ranges[s->range_count++] = (struct range){r.from, middle};
+		send_range(s);
+		return;
+	}
+	stats.rows_refused++;
+	s->on.on_stored(s->on.arg, s->batch->events[r.from],
+			answer->result == POSTGRES_BAD_VALUE ? STORE_HOPELESS : STORE_REFUSED, answer->error);
+	pop_range(s);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+	send_range(timer->data);
+}
+
+static void retry_later(struct store *s, const char *why)
+{
+	uint32_t random = 0;
+
+	stats.store_retries++;
+	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "postgres cannot store now: the batch is kept",
+		  "rows=%zu reason=%s", top(s)->to - top(s)->from, why);
+	s->has_trouble_logged = true;
+	uv_random(NULL, NULL, &random, sizeof(random), 0, NULL);
+	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, random), 0);
+}
+
+/* The statement may have been committed before the connection died. Sending it again is harmless;
+ * its events remember, so that a row that is there then is known for our own. */
+static void on_unknown(struct store *s)
+{
+	struct range r = *top(s);
+
+	stats.store_retries++;
+	for (size_t i = r.from; i < r.to; i++)
+		s->batch->events[i]->is_unsure = true;
+}
+
+static void on_answer(void *owner, const struct postgres_answer *answer)
+{
+	struct store *s = owner;
+
+	switch (answer->result) {
+	case POSTGRES_OK:
+		if (s->job == JOB_INSERT)
+			on_inserted(s, answer);
+		else
+			on_buried(s);
+		return;
+	case POSTGRES_BAD_VALUE:
+	case POSTGRES_BAD_ROW:
+		if (s->job == JOB_INSERT)
+			on_bad_row(s, answer);
+		else
+			retry_later(s, answer->error);
+		return;
+	case POSTGRES_TROUBLE:
+		retry_later(s, answer->error);
+		return;
+	case POSTGRES_UNKNOWN:
+		on_unknown(s);		/* sent again when the connection is back */
+		return;
+	}
+}
+
+/* --- sending --- */
+
+static void send_range(struct store *s)
+{
+	static const unsigned int types[][4] = {
+		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB},
+		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA},
+	};
+	struct postgres_value values[5];
+	int n;
+
+	if (postgres_state(s->postgres) != POSTGRES_READY)
+		return;		/* on_postgres_state sends it */
+	uv_timer_stop(&s->retry);
+	n = s->job == JOB_INSERT ? fill_insert(s, top(s)) : fill_bury(s, top(s));
+	for (int i = 0; i < n; i++) {
+		if (!s->columns[i].len) {
+			retry_later(s, "out of memory for the statement");
+			return;
+		}
+		values[i] = (struct postgres_value){types[s->job][i], s->columns[i].bytes, s->columns[i].len};
+	}
+	if (s->job == JOB_BURY)
+		values[n++] = (struct postgres_value){25, s->instance_id, strlen(s->instance_id)};
+	if (postgres_query(s->postgres, s->job == JOB_INSERT ? SQL_INSERT : SQL_BURY, values, n))
+		retry_later(s, "the statement could not be sent");
+}
+
+static void start(struct store *s, enum job job, const struct batch *b)
+{
+	assert(s->job == JOB_NONE && b->count);
+	s->job = job;
+	s->batch = b;
+	s->ranges[0] = (struct range){0, b->count};
+	s->range_count = 1;
+	send_range(s);
+}
+
+void store_insert(struct store *s, const struct batch *b)
+{
+	start(s, JOB_INSERT, b);
+}
+
+void store_bury(struct store *s, const struct batch *b)
+{
+	start(s, JOB_BURY, b);
+}
+
+/* --- life --- */
+
+static void on_postgres_state(void *owner, enum postgres_state state)
+{
+	struct store *s = owner;
+
+	if (state == POSTGRES_READY && s->job != JOB_NONE)
+		send_range(s);
+}
+
+static void on_unusable(void *owner, const char *sentence)
+{
+	struct store *s = owner;
+
+	s->on.on_unusable(s->on.arg, sentence);
+}
+
+bool store_is_ready(const struct store *s, const char **why)
+{
+	enum postgres_state state = postgres_state(s->postgres);
+
+	*why = postgres_error(s->postgres);
+	return state == POSTGRES_READY || state == POSTGRES_BUSY;
+}
+
+bool store_is_idle(const struct store *s)
+{
+	return s->job == JOB_NONE && postgres_state(s->postgres) == POSTGRES_READY;
+}
+
+static void store_free(struct store *s)
+{
+	for (int i = 0; i < 4; i++)
+		array_free(&s->columns[i]);
+	free(s->inserted);
+	free(s);
+}
+
+struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
+{
+	struct store *s = calloc(1, sizeof(*s));
+	const struct postgres_settings settings = {
+		.conninfo = config->postgres,
+		.timeout_ms = config->postgres_timeout_ms,
+		.on_state = on_postgres_state,
+		.on_answer = on_answer,
+		.on_unusable = on_unusable,
+		.owner = s,
+	};
+
+	if (!s)
+		return NULL;
+	s->loop = loop;
+	s->on = *callbacks;
+	s->instance_id = config->instance_id;
+	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
+	s->inserted = calloc((size_t)config->batch_max, sizeof(*s->inserted));
+	s->postgres = s->inserted ? postgres_open(loop, &settings) : NULL;
+	if (!s->postgres) {
+		store_free(s);
+		return NULL;
+	}
+	uv_timer_init(loop, &s->retry);
+	s->retry.data = s;
+	return s;
+}
+
+static void on_part_closed(struct store *s)
+{
+	if (--s->open)
+		return;
+	s->done(s->done_arg);
+	store_free(s);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	on_part_closed(handle->data);
+}
+
+static void on_postgres_closed(void *arg)
+{
+	on_part_closed(arg);
+}
+
+void store_close(struct store *s, void (*done)(void *arg), void *arg)
+{
+	s->open = 2;
+	s->done = done;
+	s->done_arg = arg;
+	postgres_close(s->postgres, on_postgres_closed, s);
+	uv_close((uv_handle_t *)&s->retry, on_timer_closed);
+}

@@ -1,0 +1,36 @@
+/* url.h: the parts of the URLs and addresses that settings name. */
+#ifndef WSONCE_URL_H
+#define WSONCE_URL_H
+
+#include <stdbool.h>
+
+struct url {
+	char *text;	/* owns all the others */
+	char *scheme;	/* never NULL after a successful parse, like host and path */
+	char *user;	/* percent-decoded; NULL: none */
+	char *password;	/* percent-decoded; NULL: none */
+	char *host;	/* without the brackets of an IPv6 address; "" if there is none */
+	int port;	/* 0: none given */
+	char *path;	/* begins with / (query included), or "" */
+};
+
+/* Splits scheme://[user[:password]@]host[:port][/path]. Returns 0, or -1 if text is not of this
+ * form. In both cases url_clear frees what is held. */
+int url_parse(struct url *u, const char *text);
+
+/* Splits ADDR:PORT or [IPV6]:PORT into host and port. Returns as url_parse. */
+int url_parse_address(struct url *u, const char *text);
+
+void url_clear(struct url *u);
+
+/* Is the scheme one of these words, which have one blank between? */
+bool url_has_scheme(const struct url *u, const char *words);
+
+/* For Redis: is the path empty, or / and a database number; or the path of a socket (unix)? */
+bool url_is_database(const struct url *u);
+
+/* A copy of text, on the heap, that may be shown: everything between :// and @ and the query,
+ * where tokens live, replaced by ***. NULL only if memory is out. */
+char *url_redact(const char *text);
+
+#endif

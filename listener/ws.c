@@ -1,0 +1,344 @@
+/* ws.c owns the libwebsockets context and what source.c and ingest.c would otherwise both write:
+ * messages from frames, the limit on their size, reading and not reading.
+ *
+ * No extension is offered, so no frame is ever inflated: the bytes that count are those received. */
+#include "ws.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "log.h"
+#include "url.h"
+
+#define READ_BYTES 65536	/* read from a socket at once */
+#define HEAD_BYTES 4096		/* kept of a message that is over the limit */
+#define FIRST_BYTES 4096	/* of a buffer for a message in pieces */
+
+struct ws {
+	uv_loop_t *loop;
+	struct lws_context *context;
+	struct pipeline *pipeline;
+	size_t max_message;
+	struct list links;
+	bool is_full;
+	bool is_stopped;
+	lws_retry_bo_t keepalive;
+};
+
+/* --- a socket that has data and an error --- */
+
+/* libuv reports a reset connection as an error without saying that it is readable, and
+ * libwebsockets then closes it: what the peer had sent before would be lost with it, though the
+ * kernel still has it (PITFALLS: a producer that sends and resets at once). So libwebsockets'
+ * poll handle, which is found by its socket, gets our callback in front of its own. */
+static struct ws *hooked;
+static uv_poll_cb original_poll_cb;
+
+static bool has_data(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+static void read_rest(uv_poll_t *handle)
+{
+	uv_os_fd_t fd;
+
+	if (uv_fileno((uv_handle_t *)handle, &fd))
+		return;
+	list_each(node, after, &hooked->links) {
+		struct ws_link *link = list_entry(node, struct ws_link, link);
+
+		if (lws_get_socket_fd(link->wsi) == fd)
+			lws_rx_flow_control(link->wsi, 1);
+	}
+	/* No more than the socket's buffer is there; each round reads up to READ_BYTES of it. */
+	for (int i = 0; i < 10000 && !uv_is_closing((uv_handle_t *)handle) && has_data(fd); i++) {
+		struct lws_pollfd ready = {.fd = fd, .events = POLLIN, .revents = POLLIN};
+
+		lws_service_fd(hooked->context, &ready);
+	}
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+	if (status < 0 && hooked)
+		read_rest(handle);
+	if (!uv_is_closing((uv_handle_t *)handle))
+		original_poll_cb(handle, status, events);
+}
+
+static void hook_if_fd(uv_handle_t *handle, void *arg)
+{
+	uv_poll_t *poll = (uv_poll_t *)handle;
+	uv_os_fd_t fd;
+
+	if (handle->type != UV_POLL || uv_is_closing(handle) || uv_fileno(handle, &fd) || fd != *(int *)arg)
+		return;
+	if (poll->poll_cb == on_poll)
+		return;
+	original_poll_cb = poll->poll_cb;
+	poll->poll_cb = on_poll;
+}
+
+static void hook(struct ws *ws, struct lws *wsi)
+{
+	int fd = lws_get_socket_fd(wsi);
+
+	hooked = ws;
+	uv_walk(ws->loop, hook_if_fd, &fd);
+}
+
+/* --- reading or not --- */
+
+/* Frames that libwebsockets has read already are kept by it, and looked at again only when it is
+ * woken: asking for a writable callback does that. */
+static void apply_flow(struct ws_link *link)
+{
+	bool is_reading = !link->holds && !link->ws->is_full && !link->ws->is_stopped;
+
+	lws_rx_flow_control(link->wsi, is_reading);
+	if (is_reading)
+		lws_callback_on_writable(link->wsi);
+}
+
+void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held)
+{
+	unsigned int holds = is_held ? link->holds | reason : link->holds & ~(unsigned int)reason;
+
+	if (!link->ws || holds == link->holds)
+		return;
+	link->holds = holds;
+	apply_flow(link);
+}
+
+static void apply_flow_to_all(struct ws *ws)
+{
+	list_each(node, after, &ws->links)
+		apply_flow(list_entry(node, struct ws_link, link));
+}
+
+void ws_set_full(struct ws *ws, bool is_full)
+{
+	ws->is_full = is_full;
+	apply_flow_to_all(ws);
+}
+
+void ws_stop(struct ws *ws)
+{
+	ws->is_stopped = true;
+	apply_flow_to_all(ws);
+}
+
+/* --- messages from frames --- */
+
+static void forget_message(struct ws_link *link)
+{
+	if (link->size)
+		pipeline_charge(link->ws->pipeline, -(long)link->size);
+	free(link->bytes);
+	EVP_MD_CTX_free(link->digest);
+	link->bytes = NULL;
+	link->len = link->size = 0;
+	link->total = 0;
+	link->digest = NULL;
+}
+
+static int keep(struct ws_link *link, const char *in, size_t len)
+{
+	if (link->len + len > link->size) {
+		size_t size = link->size ? link->size : FIRST_BYTES;
+		char *more;
+
+		while (size < link->len + len)
+			size *= 2;
+		more = realloc(link->bytes, size);
+		if (!more)
+			return -1;
+		pipeline_charge(link->ws->pipeline, (long)(size - link->size));
+		link->bytes = more;
+		link->size = size;
+	}
+	memcpy(link->bytes + link->len, in, len);
+	link->len += len;
+	return 0;
+}
+
+/* The message has just passed the limit: from here on only its digest grows. */
+static int start_digest(struct ws_link *link)
+{
+	link->digest = EVP_MD_CTX_new();
+	if (!link->digest || !EVP_DigestInit_ex(link->digest, EVP_sha256(), NULL))
+		return -1;
+	EVP_DigestUpdate(link->digest, link->bytes, link->len);
+	return 0;
+}
+
+static int end_too_long(struct ws_link *link)
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	int result;
+
+	EVP_DigestFinal_ex(link->digest, digest, NULL);
+	result = link->reader->on_too_long(link, link->bytes, link->len < HEAD_BYTES ? link->len : HEAD_BYTES, digest,
+					   link->total);
+	forget_message(link);
+	return result;
+}
+
+static int receive_too_long(struct ws_link *link, const char *in, size_t len, bool is_last)
+{
+	if (!link->reader->on_too_long) {
+		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, (unsigned char *)"message too big", 15);
+		return -1;
+	}
+	if (!link->digest && start_digest(link))
+		return -1;
+	if (link->len < HEAD_BYTES && keep(link, in, len < HEAD_BYTES ? len : HEAD_BYTES))
+		return -1;
+	EVP_DigestUpdate(link->digest, in, len);
+	return is_last ? end_too_long(link) : 0;
+}
+
+int ws_link_receive(struct ws_link *link, const char *in, size_t len)
+{
+	size_t rest = lws_remaining_packet_payload(link->wsi);
+	bool is_last = rest == 0 && lws_is_final_fragment(link->wsi);
+	bool is_text = !lws_frame_is_binary(link->wsi);
+	int result;
+
+	link->last_message_ms = (int64_t)uv_now(link->ws->loop);
+	link->total += len;
+	if (link->digest || link->total + rest > link->ws->max_message)
+		return receive_too_long(link, in, len, is_last);
+	if (is_last && !link->len) {		/* the ordinary case: the whole message is here */
+		link->total = 0;
+		return link->reader->on_message(link, in, len, is_text);
+	}
+	if (keep(link, in, len))
+		return -1;
+	if (!is_last)
+		return 0;
+	result = link->reader->on_message(link, link->bytes, link->len, is_text);
+	forget_message(link);
+	return result;
+}
+
+void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader)
+{
+	memset(link, 0, sizeof(*link));
+	link->ws = ws;
+	link->wsi = wsi;
+	link->reader = reader;
+	link->last_message_ms = (int64_t)uv_now(ws->loop);
+	list_append(&ws->links, &link->link);
+	hook(ws, wsi);
+	if (ws->is_full || ws->is_stopped)
+		apply_flow(link);
+}
+
+void ws_link_close(struct ws_link *link)
+{
+	if (!link->ws)
+		return;
+	forget_message(link);
+	list_remove(&link->link);
+	link->ws = NULL;
+	link->wsi = NULL;
+}
+
+/* --- the context --- */
+
+static void on_lws_log(int level, const char *line)
+{
+	char text[300];
+
+	snprintf(text, sizeof(text), "%.*s", (int)strcspn(line, "\n"), line);
+	log_write(LOG_DEBUG, "libwebsockets", "level=%d text=%s", level, text);
+}
+
+static uint16_t seconds(int64_t s)
+{
+	return (uint16_t)(s > UINT16_MAX ? UINT16_MAX : s);
+}
+
+struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline *pipeline)
+{
+	struct lws_context_creation_info info = {0};
+	struct ws *ws = calloc(1, sizeof(*ws));
+	void *loops[] = {loop};
+
+	if (!ws)
+		return NULL;
+	ws->loop = loop;
+	ws->pipeline = pipeline;
+	ws->max_message = (size_t)config->message_bytes;
+	list_init(&ws->links);
+	ws->keepalive.secs_since_valid_ping = seconds(config->ping_interval_s);
+	ws->keepalive.secs_since_valid_hangup = seconds(2 * config->ping_interval_s);
+	lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
+	info.options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS | LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
+	info.foreign_loops = loops;
+	info.pt_serv_buf_size = READ_BYTES;
+	info.timeout_secs = (unsigned int)config->handshake_timeout_s;
+	info.connect_timeout_secs = (unsigned int)config->handshake_timeout_s;
+	info.gid = info.uid = (gid_t)-1;
+	ws->context = lws_create_context(&info);
+	if (ws->context)
+		return ws;
+	free(ws);
+	return NULL;
+}
+
+int ws_listen_address(struct lws_context_creation_info *info, const char *address)
+{
+	static struct url url;
+
+	url_clear(&url);
+	if (url_parse_address(&url, address))
+		return -1;
+	info->port = url.port;
+	info->iface = url.host;
+	if (strcmp(url.host, "localhost") == 0)
+		info->iface = "127.0.0.1";
+	else if (strcmp(url.host, "*") == 0 || strcmp(url.host, "::") == 0)
+		info->iface = NULL;
+	info->options |= LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND;
+	if (info->iface && !strchr(info->iface, ':'))
+		info->options |= LWS_SERVER_OPTION_DISABLE_IPV6;
+	if (info->iface && strcmp(info->iface, "0.0.0.0") == 0)
+		info->iface = NULL;
+	return 0;
+}
+
+struct lws_context *ws_context(const struct ws *ws)
+{
+	return ws->context;
+}
+
+struct pipeline *ws_pipeline(const struct ws *ws)
+{
+	return ws->pipeline;
+}
+
+uv_loop_t *ws_loop(const struct ws *ws)
+{
+	return ws->loop;
+}
+
+const lws_retry_bo_t *ws_keepalive(const struct ws *ws)
+{
+	return &ws->keepalive;
+}
+
+void ws_close(struct ws *ws)
+{
+	struct lws_context *context = ws->context;
+
+	hooked = NULL;
+	lws_context_destroy(context);
+	free(ws);
+}

@@ -1,0 +1,84 @@
+/* ws.h: what all WebSocket connections share: the libwebsockets context, the assembly of messages
+ * from frames, and when to read. */
+#ifndef WSONCE_WS_H
+#define WSONCE_WS_H
+
+#include <libwebsockets.h>
+#include <openssl/evp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "config.h"
+#include "list.h"
+#include "pipeline.h"
+
+struct ws;
+struct ws_link;
+
+/* How an owner of connections takes messages. Both return 0, or -1 to end the connection, after
+ * lws_close_reason() where a code fits. */
+struct ws_reader {
+	/* A whole message; bytes live for the call. */
+	int (*on_message)(struct ws_link *link, const char *message, size_t len, bool is_text);
+	/* A message over the limit has ended: its head, the SHA-256 and length of the whole. NULL: such
+	 * a message ends the connection at once with 1009. */
+	int (*on_too_long)(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total);
+};
+
+/* Reasons not to read from one connection. */
+enum ws_hold {
+	WS_HOLD_ACKS = 1,	/* its acks pile up */
+	WS_HOLD_DRAIN = 2,	/* what it sends now, it will be told to send elsewhere */
+};
+
+/* One open WebSocket connection; a member of its owner's struct. */
+struct ws_link {
+	struct list link;		/* of struct ws */
+	struct ws *ws;			/* NULL: not open */
+	struct lws *wsi;
+	const struct ws_reader *reader;
+	char *bytes;			/* the message so far, if it did not come in one piece */
+	size_t len;
+	size_t size;
+	uint64_t total;			/* bytes of the message so far, also of what is not kept */
+	EVP_MD_CTX *digest;		/* not NULL: the message is over the limit, only the head is kept */
+	unsigned int holds;		/* enum ws_hold */
+	int64_t last_message_ms;	/* loop clock; set when the connection opens, too */
+};
+
+/* Makes the context on loop. config and pipeline must outlive it. NULL if it cannot. */
+struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline *pipeline);
+
+struct lws_context *ws_context(const struct ws *ws);
+struct pipeline *ws_pipeline(const struct ws *ws);
+uv_loop_t *ws_loop(const struct ws *ws);
+
+/* Pings and hang-ups for a vhost or a client connection. */
+const lws_retry_bo_t *ws_keepalive(const struct ws *ws);
+
+/* The port that a vhost of ADDR:PORT listens on, with address and options set in info. The texts
+ * live until the next call. Returns -1 if address is not of that form. */
+int ws_listen_address(struct lws_context_creation_info *info, const char *address);
+
+/* A connection is open (called in the callback that says so), or gone. */
+void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader);
+void ws_link_close(struct ws_link *link);
+
+/* Bytes of a frame, as libwebsockets hands them over. Returns what the callback has to return. */
+int ws_link_receive(struct ws_link *link, const char *in, size_t len);
+
+/* Stops reading from this connection for a reason, or takes the reason back. */
+void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);
+
+/* Stops reading from all connections, also new ones, or goes on. */
+void ws_set_full(struct ws *ws, bool is_full);
+
+/* As ws_set_full(ws, true), for good. */
+void ws_stop(struct ws *ws);
+
+/* Ends all connections and frees ws. The loop must be run until it has nothing more to do. */
+void ws_close(struct ws *ws);
+
+#endif

@@ -1,0 +1,23 @@
+-- What wsonce stores. The unique event_id is the last word on duplicates: whatever Redis says or
+-- loses, an event has at most one row.
+CREATE TABLE IF NOT EXISTS events (
+	id           BIGSERIAL PRIMARY KEY,
+	event_id     VARCHAR UNIQUE NOT NULL,
+	event_type   VARCHAR NOT NULL,
+	payload      JSONB NOT NULL,
+	processed_at TIMESTAMPTZ NOT NULL DEFAULT now()
+);
+
+-- Messages that cannot become an event, one row for the whole fleet: digest is the SHA-256 of the
+-- message as it was received. raw holds its bytes (the head of it, if it was over --max-message).
+CREATE TABLE IF NOT EXISTS dead_letters (
+	id          BIGSERIAL PRIMARY KEY,
+	digest      BYTEA UNIQUE NOT NULL,
+	event_id    VARCHAR,
+	reason      TEXT NOT NULL,
+	raw         BYTEA NOT NULL,
+	instance_id VARCHAR NOT NULL,
+	first_seen  TIMESTAMPTZ NOT NULL DEFAULT now(),
+	last_seen   TIMESTAMPTZ NOT NULL DEFAULT now(),
+	seen        BIGINT NOT NULL DEFAULT 1
+);
