@@ -345,7 +345,7 @@ struct admin *admin_open(struct ws *ws, const struct admin_parts *parts, char *e
 	vhost = lws_create_vhost(ws_context(ws), &info);
 	if (!vhost)
 		goto fail;
-	log_info("admin is open", "url=http://%s port=%d", parts->config->admin, lws_get_vhost_listen_port(vhost));
+	log_info("admin is open", "address=%s port=%d", parts->config->admin, lws_get_vhost_listen_port(vhost));
 	return a;
 fail:
 	free(a);

@@ -391,8 +391,8 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->vhost = lws_create_vhost(ws_context(ws), &info);
 	if (!i->vhost)
 		goto fail;
-	log_info("ingest is open", "url=%s://%s port=%d", config->ingest_cert ? "wss" : "ws", config->ingest,
-		 lws_get_vhost_listen_port(i->vhost));
+	log_info("ingest is open", "address=%s port=%d tls=%d", config->ingest, lws_get_vhost_listen_port(i->vhost),
+		 config->ingest_cert != NULL);
 	return i;
 fail:
 	free(i);

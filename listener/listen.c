@@ -36,14 +36,12 @@ struct listener {
 	int status;
 };
 
-static void on_pressure(void *arg, bool is_full)
+static void on_pressure(void *arg, bool is_held)
 {
 	struct listener *l = arg;
 
-	log_write(is_full ? LOG_WARN : LOG_INFO, is_full ? "memory limit reached: reading stops" : "reading goes on",
-		  "in_flight_bytes=%zu limit=%lld", pipeline_bytes(l->pipeline), (long long)l->config->inflight_bytes);
 	if (l->ws)
-		ws_set_full(l->ws, is_full);
+		ws_set_held(l->ws, is_held);
 }
 
 static void on_unusable(void *arg, const char *sentence)

@@ -26,6 +26,7 @@
 #define LOOK_CHUNK 512			/* keys of one MGET, claims of one script call */
 #define BATCH_BYTES (8u << 20)		/* of messages in one statement */
 #define RETRY_STEP 3			/* hold step of the first backoff: 50 ms * 2^3 = 400 ms */
+#define CLAIM_WINDOW 8192		/* claims unanswered at which reading stops */
 #define HOLD_TTLS 2			/* a copy held for so many claim TTLs goes to the store */
 
 struct pipeline {
@@ -39,7 +40,8 @@ struct pipeline {
 	struct hold hold;
 	struct batch batch;		/* at work in the store, or empty */
 	long partial_bytes;		/* of messages that are not yet complete */
-	bool is_full;
+	bool is_full;			/* the budget is used up */
+	bool is_behind;			/* the window of claims is */
 	bool is_draining;
 	bool is_drained;
 	bool was_burying;		/* the last batch: dead letters and events take turns */
@@ -70,19 +72,41 @@ size_t pipeline_bytes(const struct pipeline *p)
 }
 
 /* Reading stops at the limit and goes on at seven eighths of it, so that it does not flap. */
-static void check_budget(struct pipeline *p)
+static void check_memory(struct pipeline *p)
 {
 	size_t bytes = pipeline_bytes(p);
 	size_t limit = (size_t)p->config->inflight_bytes;
 
-	if (!p->is_full && bytes >= limit) {
-		p->is_full = true;
+	if (!p->is_full && bytes >= limit)
 		stats.pauses++;
-		p->on.on_pressure(p->on.arg, true);
-	} else if (p->is_full && bytes < limit - limit / 8) {
-		p->is_full = false;
-		p->on.on_pressure(p->on.arg, false);
-	}
+	else if (!p->is_full || bytes >= limit - limit / 8)
+		return;
+	p->is_full = !p->is_full;
+	log_write(p->is_full ? LOG_WARN : LOG_INFO,
+		  p->is_full ? "memory limit reached: reading stops" : "below the memory limit: reading goes on",
+		  "in_flight_bytes=%zu limit=%zu", bytes, limit);
+}
+
+/* Messages can be read faster than Redis answers. Were they, a claim's answer would come later and
+ * later, until it counts as an outage. */
+static void check_claims(struct pipeline *p)
+{
+	size_t claiming = p->events.counts[EV_CLAIMING];
+
+	if (!p->is_behind)
+		p->is_behind = claiming >= CLAIM_WINDOW;
+	else
+		p->is_behind = claiming > CLAIM_WINDOW / 2;
+}
+
+static void check_budget(struct pipeline *p)
+{
+	bool was_held = p->is_full || p->is_behind;
+
+	check_memory(p);
+	check_claims(p);
+	if (was_held != (p->is_full || p->is_behind))
+		p->on.on_pressure(p->on.arg, !was_held);
 }
 
 void pipeline_charge(struct pipeline *p, long bytes)

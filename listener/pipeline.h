@@ -15,8 +15,8 @@
 struct pipeline;
 
 struct pipeline_callbacks {
-	/* Memory is full (true): stop reading all sockets; or there is room again (false). */
-	void (*on_pressure)(void *arg, bool is_full);
+	/* Memory is full or claims pile up (true): stop reading all sockets; or go on (false). */
+	void (*on_pressure)(void *arg, bool is_held);
 	/* After pipeline_drain, once: how many messages are left unsettled. */
 	void (*on_drained)(void *arg, size_t left);
 	/* The listener cannot work with this database; sentence lives for the call. */

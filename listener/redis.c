@@ -7,6 +7,7 @@
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "backoff.h"
 #include "command.h"
@@ -16,6 +17,8 @@
 #include "resolve.h"
 #include "stats.h"
 #include "url.h"
+
+#define READS_PER_TURN 16
 
 static const char *const state_names[] = {"down", "connecting", "ready", "closing"};
 static const char *const script_texts[REDIS_SCRIPTS] = {
@@ -91,6 +94,19 @@ static void on_bridge_closed(uv_handle_t *handle)
 	free(handle->data);
 }
 
+/* hiredis reads 16 KiB at a time. A listener under load gets more answers than that in one turn of
+ * the loop; were they left for the next turns, claims would wait behind messages. */
+static void read_answers(struct bridge *b)
+{
+	int waiting = 0;
+
+	for (int i = 0; i < READS_PER_TURN && b->context; i++) {
+		redisAsyncHandleRead(b->context);
+		if (!b->context || ioctl(b->context->c.fd, FIONREAD, &waiting) || waiting == 0)
+			return;
+	}
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct bridge *b = poll->data;
@@ -98,7 +114,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	if (status < 0)
 		events = UV_READABLE | UV_WRITABLE;
 	if (b->context && events & UV_READABLE)
-		redisAsyncHandleRead(b->context);
+		read_answers(b);
 	if (b->context && events & UV_WRITABLE)
 		redisAsyncHandleWrite(b->context);
 	/* libuv stops a handle that had an error; what is still wanted is polled for again. */

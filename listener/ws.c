@@ -22,7 +22,7 @@ struct ws {
 	struct pipeline *pipeline;
 	size_t max_message;
 	struct list links;
-	bool is_full;
+	bool is_held;
 	bool is_stopped;
 	lws_retry_bo_t keepalive;
 };
@@ -98,7 +98,7 @@ static void hook(struct ws *ws, struct lws *wsi)
  * woken: asking for a writable callback does that. */
 static void apply_flow(struct ws_link *link)
 {
-	bool is_reading = !link->holds && !link->ws->is_full && !link->ws->is_stopped;
+	bool is_reading = !link->holds && !link->ws->is_held && !link->ws->is_stopped;
 
 	lws_rx_flow_control(link->wsi, is_reading);
 	if (is_reading)
@@ -121,9 +121,9 @@ static void apply_flow_to_all(struct ws *ws)
 		apply_flow(list_entry(node, struct ws_link, link));
 }
 
-void ws_set_full(struct ws *ws, bool is_full)
+void ws_set_held(struct ws *ws, bool is_held)
 {
-	ws->is_full = is_full;
+	ws->is_held = is_held;
 	apply_flow_to_all(ws);
 }
 
@@ -236,7 +236,7 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const st
 	link->last_message_ms = (int64_t)uv_now(ws->loop);
 	list_append(&ws->links, &link->link);
 	hook(ws, wsi);
-	if (ws->is_full || ws->is_stopped)
+	if (ws->is_held || ws->is_stopped)
 		apply_flow(link);
 }
 

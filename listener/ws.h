@@ -73,9 +73,9 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len);
 void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);
 
 /* Stops reading from all connections, also new ones, or goes on. */
-void ws_set_full(struct ws *ws, bool is_full);
+void ws_set_held(struct ws *ws, bool is_held);
 
-/* As ws_set_full(ws, true), for good. */
+/* As ws_set_held(ws, true), for good. */
 void ws_stop(struct ws *ws);
 
 /* Ends all connections and frees ws. The loop must be run until it has nothing more to do. */
