@@ -4,29 +4,91 @@ VERSION := 0.1.0
 PREFIX ?= /usr/local
 CFLAGS ?= -O2 -g
 WERROR ?= -Werror
+JOBS ?= 2
 B := build$(if $(SAN),/san)
 
 ifdef SAN
 SANFL := -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 else
-HARDEN := -D_FORTIFY_SOURCE=2
+HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 endif
 HARDEN += -fPIE -fstack-protector-strong
 HARDEN_LD := -pie -Wl,-z,relro,-z,now
 LIBS := libwebsockets libuv hiredis libpq jansson yajl libcrypto
-OUR_CFLAGS := -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
-	-I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS) 2>/dev/null)
-OUR_LIBS := $(shell pkg-config --libs $(LIBS) 2>/dev/null) -lunistring
+TEST_LIBS := $(LIBS) criterion libssl
+OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
+	-I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
+LINK = $(CC) $(SANFL) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
 
-SRC := $(wildcard listener/*.c)
-OBJ := $(SRC:%.c=$B/%.o)
+objects = $(patsubst %.c,$B/%.o,$(1))
+loadtest = $(patsubst %,$B/loadtest/%.o,$(1))
+LISTENER := $(call objects,$(wildcard listener/*.c))
+MODULES := $(filter-out %/main.o %/listen.o,$(LISTENER))
+SHARED := frame message options progress script summary
+SOURCE_OBJ := $(call loadtest,source server arrival backlog replay $(SHARED))
+PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/backoff.o
+SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c,$(wildcard tests/support/*.c)))
+UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
+INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
+STAGES := $(filter-out %/claim.o %/store.o %/redis.o %/postgres.o %/ws.o %/source.o %/ingest.o %/admin.o,$(MODULES))
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst sql/%.sql,$B/text/%.sql.h,$(wildcard sql/*.sql))
+TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration
 
-all: $B/wsonce
+all: deps ## build everything, installing what is missing first
+	+@$(MAKE) --no-print-directory programs
 
-$B/wsonce: $(OBJ)
-	$(CC) $(SANFL) $(HARDEN_LD) $(LDFLAGS) -o $@ $^ $(OUR_LIBS)
+programs: $B/wsonce $B/wsonce-source $B/wsonce-producer
+tests: programs $(TEST_BINARIES)
 
+deps: ## install the Debian packages that are missing (as root or by sudo)
+	@demo/deps
+
+demo: all ## the main job in half a minute, on private servers
+	@demo/demo
+
+run: all ## make run SOURCE=ws://... [LISTENERS=3]: a fleet on your own feed until Ctrl-C
+	@demo/run "$(SOURCE)" "$(LISTENERS)"
+
+check: deps ## build and run all tests, also under the sanitizers
+	+@$(MAKE) --no-print-directory -j$(JOBS) tests
+	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
+	@tests/run
+
+bench: all ## measure one and five listeners against Postgres alone
+	@loadtest/bench
+
+install: programs ## copy the programs to PREFIX/bin
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 build/wsonce build/wsonce-source build/wsonce-producer $(DESTDIR)$(PREFIX)/bin
+
+fmt: ## format the C code
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+readme: $B/wsonce ## put the table of settings into the README
+	build/wsonce listen --help=markdown >build/settings.md
+	sed -i -e '/<!-- settings -->/,/<!-- end of settings -->/{//!d}' -e '/<!-- settings -->/r build/settings.md' README.md
+
+clean: ## remove what was built
+	rm -rf build
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+$B/wsonce: $(LISTENER)
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring
+$B/wsonce-source: $(SOURCE_OBJ)
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
+$B/wsonce-producer: $(PRODUCER_OBJ)
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
+$B/tests/unit/unit: $(UNIT) $(MODULES)
+	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
+$B/tests/unit/pipeline: $B/tests/unit/test_pipeline.o $B/tests/support/fake_stages.o $(STAGES)
+	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
+$B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
+	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread
+
+$B/tests/unit/%.o $B/tests/support/fake_stages.o: OUR_CFLAGS += -Ilistener -Itests/support
+$B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
 $B/%.o: %.c $(TEXT) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
@@ -34,7 +96,7 @@ $B/%.o: %.c $(TEXT) Makefile
 # lua/x.lua becomes the C string LUA_X, sql/x.sql becomes SQL_X, so each text lives in one place.
 define embed
 @mkdir -p $(@D)
-{ printf '#define %s_%s \\\n' $(1) $$(echo $(*F) | tr a-z- A-Z_); sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n" \\/' $<; echo '""'; } >$@.part
+{ printf '#define $(1)_%s \\\n' $$(echo $(*F) | tr a-z- A-Z_); sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n" \\/' $<; echo '""'; } >$@.part
 mv $@.part $@
 endef
 $B/text/%.lua.h: lua/%.lua
@@ -42,7 +104,7 @@ $B/text/%.lua.h: lua/%.lua
 $B/text/%.sql.h: sql/%.sql
 	$(call embed,SQL)
 
--include $(OBJ:.o=.d)
-.SECONDARY: $(TEXT)
+-include $(shell find $B -name '*.d' 2>/dev/null)
+.SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all
+.PHONY: all programs tests deps demo run check bench install fmt readme clean help

@@ -1,0 +1,57 @@
+# What the demo and `make run` share: private servers in one directory, listeners that die with the
+# script, and questions to them. For bash scripts to source, after servers.sh.
+
+fleet_bin=${WSONCE_BIN_DIR:-build}
+listener_pids=() listener_ports=() postgres_pid= redis_pid=
+
+# The servers in $1, which must exist; the cluster in it is made if there is none yet.
+fleet_start_servers()
+{
+	fleet_dir=$1
+	servers_own_folder "$fleet_dir/postgres"
+	[ -e "$fleet_dir/postgres/data/PG_VERSION" ] ||
+		servers_make_cluster "$fleet_dir/postgres/data" "$fleet_dir/initdb.log"
+	servers_start_postgres "$fleet_dir/postgres/data" "$fleet_dir/postgres" "$fleet_dir/postgres.log"
+	servers_start_redis "$fleet_dir"
+	fleet_postgres="host=$fleet_dir/postgres port=5432 user=postgres dbname=postgres"
+	fleet_redis="unix://$fleet_dir/redis.sock"
+}
+
+fleet_sql()
+{
+	PGOPTIONS= psql "$fleet_postgres" -AtqX -c "$1"
+}
+
+# Starts listener number $1 with the rest as options. Its admin port is found in its log.
+fleet_start_listener()
+{
+	local n=$1 log=$fleet_dir/listener-$1.log
+	shift
+	setpriv --pdeathsig KILL "$fleet_bin/wsonce" listen --instance-id "listener-$n" --admin 127.0.0.1:0 \
+		--redis "$fleet_redis" --postgres "$fleet_postgres" "$@" 2>"$log" &
+	listener_pids[n]=$!
+	servers_wait "${listener_pids[n]}" grep -q 'event="admin is open"' "$log" ||
+		servers_fail "listener $n did not start: $(tail -n 1 "$log")"
+	listener_ports[n]=$(sed -n 's/.*event="admin is open".* port=\([0-9]*\).*/\1/p' "$log")
+}
+
+# One number from a listener's /metrics; 0 if it does not answer.
+fleet_metric()
+{
+	local value
+	value=$(curl -s -m 2 "http://127.0.0.1:${listener_ports[$1]}/metrics" | awk -v name="wsonce_$2" '$1 == name { print $2 }')
+	echo "${value:-0}"
+}
+
+fleet_end()
+{
+	local pid
+	for pid in "${listener_pids[@]}"; do
+		kill -TERM "$pid" 2>/dev/null || true
+	done
+	for pid in "${listener_pids[@]}"; do
+		servers_end "$pid" TERM
+	done
+	servers_end "$redis_pid" TERM
+	servers_end "$postgres_pid" INT
+}

@@ -1,0 +1,24 @@
+/* hist.h: how often each duration occurred, to about one percent. */
+#ifndef WSONCE_HIST_H
+#define WSONCE_HIST_H
+
+#include <stdint.h>
+
+enum {
+	HIST_STEPS = 128,			/* per doubling: 1/128 is the precision */
+	HIST_CELLS = (64 - 7 + 1) * HIST_STEPS,	/* one for each value below 128, then 57 doublings */
+};
+
+struct hist {
+	uint64_t cells[HIST_CELLS];
+	uint64_t count;		/* of values */
+	uint64_t largest;	/* exactly */
+};
+
+/* A hist of zeros is an empty one. The unit is whatever is put in. */
+void hist_add(struct hist *h, uint64_t value);
+
+/* The smallest value (to the precision) that percent of the values do not exceed; 0 when empty. */
+uint64_t hist_percentile(const struct hist *h, double percent);
+
+#endif

@@ -1,0 +1,34 @@
+/* progress.c owns the line on the terminal. When to show it, and what, is for the programs. */
+#include "progress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static bool is_shown;
+
+bool progress_is_seen(void)
+{
+	return isatty(STDERR_FILENO);
+}
+
+void progress_show(const char *format, ...)
+{
+	va_list args;
+
+	if (!progress_is_seen())
+		return;
+	fputs("\r\033[K", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fflush(stderr);
+	is_shown = true;
+}
+
+void progress_end(void)
+{
+	if (is_shown)
+		fputs("\r\033[K", stderr);
+	is_shown = false;
+}

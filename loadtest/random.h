@@ -1,0 +1,32 @@
+/* random.h: numbers that depend on nothing but the seed (splitmix64), so a run can be repeated. */
+#ifndef WSONCE_RANDOM_H
+#define WSONCE_RANDOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct random {
+	uint64_t state;		/* the seed at first; any value will do */
+};
+
+static inline uint64_t random_next(struct random *r)
+{
+	uint64_t z = r->state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+/* From 0 up to, not including, 1. */
+static inline double random_share(struct random *r)
+{
+	return (double)(random_next(r) >> 11) * 0x1p-53;
+}
+
+static inline bool random_is_hit(struct random *r, double percent)
+{
+	return percent > 0 && random_share(r) * 100 < percent;
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* script.c owns the order of messages and their timetable: what is drawn by lot, what waits for
+ * its time. It knows no texts, no sockets and no clock: time is an argument. */
+#include "script.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+struct copy {
+	uint64_t n;		/* of the event */
+	int64_t due_ns;
+};
+
+/* Copies that wait for their time. All wait equally long, so first in is first out. */
+struct waiting {
+	struct copy *ring;
+	size_t size;		/* of the ring; a power of two, or 0 */
+	size_t head, tail;	/* copies taken out, put in; ever growing */
+};
+
+struct script {
+	struct script_form form;
+	struct random random;
+	struct waiting waiting;
+	int64_t start_ns;	/* when the timetable began */
+	uint64_t events;	/* given out so far */
+	uint64_t malformed;	/* given out so far */
+	bool copy_next;		/* the last event comes again at once */
+	bool malformed_next;	/* a malformed message comes at once */
+	bool is_stopped;	/* no more events */
+};
+
+static bool waiting_grow(struct waiting *w)
+{
+	size_t size = w->size ? w->size * 2 : 1024;
+	struct copy *ring = calloc(size, sizeof(*ring));
+
+	if (!ring)
+		return false;
+	for (size_t i = w->head; i != w->tail; i++)
+		ring[i & (size - 1)] = w->ring[i & (w->size - 1)];
+	free(w->ring);
+	w->ring = ring;
+	w->size = size;
+	return true;
+}
+
+static bool waiting_put(struct waiting *w, uint64_t n, int64_t due_ns)
+{
+	if (w->tail - w->head == w->size && !waiting_grow(w))
+		return false;
+	w->ring[w->tail++ & (w->size - 1)] = (struct copy){ n, due_ns };
+	return true;
+}
+
+/* The event whose copy is due, or 0. */
+static uint64_t waiting_take(struct waiting *w, int64_t now_ns)
+{
+	const struct copy *first;
+
+	if (w->head == w->tail)
+		return 0;
+	first = &w->ring[w->head & (w->size - 1)];
+	if (first->due_ns > now_ns)
+		return 0;
+	w->head++;
+	return first->n;
+}
+
+struct script *script_new(const struct script_form *form)
+{
+	struct script *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->form = *form;
+	s->random.state = form->seed;
+	return s;
+}
+
+void script_start(struct script *s, int64_t now_ns)
+{
+	s->start_ns = now_ns;
+}
+
+int64_t script_planned_ns(const struct script *s, uint64_t n)
+{
+	if (s->form.rate <= 0)
+		return 0;
+	return s->start_ns + (int64_t)((double)(n - 1) * 1e9 / s->form.rate);
+}
+
+static bool has_more_events(const struct script *s)
+{
+	return !s->is_stopped && (!s->form.count || s->events < s->form.count);
+}
+
+/* Draws what follows the new event. Without memory to remember a copy, it comes at once. */
+static void draw(struct script *s, int64_t now_ns)
+{
+	if (random_is_hit(&s->random, s->form.duplicates) &&
+	    (!s->form.delay_ns || !waiting_put(&s->waiting, s->events, now_ns + s->form.delay_ns)))
+		s->copy_next = true;
+	s->malformed_next = random_is_hit(&s->random, s->form.malformed);
+}
+
+bool script_next(struct script *s, int64_t now_ns, struct script_step *step)
+{
+	uint64_t n;
+
+	if (s->copy_next) {
+		s->copy_next = false;
+		*step = (struct script_step){ SCRIPT_DUPLICATE, s->events };
+		return true;
+	}
+	if (s->malformed_next) {
+		s->malformed_next = false;
+		*step = (struct script_step){ SCRIPT_MALFORMED, ++s->malformed };
+		return true;
+	}
+	n = waiting_take(&s->waiting, now_ns);
+	if (n) {
+		*step = (struct script_step){ SCRIPT_DUPLICATE, n };
+		return true;
+	}
+	if (!has_more_events(s) || script_planned_ns(s, s->events + 1) > now_ns)
+		return false;
+	*step = (struct script_step){ SCRIPT_EVENT, ++s->events };
+	draw(s, now_ns);
+	return true;
+}
+
+void script_stop(struct script *s)
+{
+	s->is_stopped = true;
+	s->copy_next = s->malformed_next = false;
+	s->waiting.head = s->waiting.tail;
+}
+
+bool script_is_over(const struct script *s)
+{
+	return !has_more_events(s) && !s->copy_next && !s->malformed_next &&
+	       s->waiting.head == s->waiting.tail;
+}
+
+void script_free(struct script *s)
+{
+	if (!s)
+		return;
+	free(s->waiting.ring);
+	free(s);
+}

@@ -1,0 +1,75 @@
+/* Certificates by the openssl program. */
+#include "certificate.h"
+#include "process.h"
+#include "suite.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define OPENSSL_MS 20000
+
+static struct certificate *name_files(void)
+{
+	struct certificate *c = calloc(1, sizeof *c);
+	int number = suite_number();
+
+	c->cert = suite_path("cert-%d.pem", number);
+	c->key = suite_path("key-%d.pem", number);
+	return c;
+}
+
+static void make_self_signed(const struct certificate *c)
+{
+	const char *argv[] = {"openssl",    "req",   "-x509", "-newkey", "ec",     "-pkeyopt", "ec_paramgen_curve:P-256",
+			      "-nodes",     "-days", "2",     "-subj",   "/CN=wsonce test authority",
+			      "-keyout",    c->key,  "-out",  c->cert,   NULL};
+
+	if (process_run(argv, OPENSSL_MS) != 0)
+		cr_assert_fail("openssl cannot make a certificate");
+}
+
+/* openssl req asks for a request (-x509 with -CA came later), which x509 then signs. */
+static void make_signed(const struct certificate *c, const struct certificate *authority, const char *names)
+{
+	char *request = suite_path("request-%d.pem", suite_number());
+	char extension[200];
+	const char *ask[] = {"openssl", "req",     "-newkey", "ec",   "-pkeyopt", "ec_paramgen_curve:P-256",
+			     "-nodes",  "-subj",   "/CN=wsonce test server", "-keyout", c->key, "-out", request, NULL};
+
+	if (process_run(ask, OPENSSL_MS) != 0)
+		cr_assert_fail("openssl cannot make a request for a certificate");
+	snprintf(extension, sizeof extension, "subjectAltName=%s\n", names);
+	char *extensions = suite_file("extensions.cnf", extension);
+	const char *sign[] = {"openssl", "x509",  "-req",           "-in",      request,  "-days", "2", "-CA", authority->cert,
+			      "-CAkey",  authority->key, "-CAcreateserial", "-extfile", extensions, "-out", c->cert, NULL};
+	if (process_run(sign, OPENSSL_MS) != 0)
+		cr_assert_fail("openssl cannot sign a certificate");
+	free(extensions);
+	free(request);
+}
+
+struct certificate *certificate_authority_new(void)
+{
+	struct certificate *c = name_files();
+
+	make_self_signed(c);
+	return c;
+}
+
+struct certificate *certificate_new(const struct certificate *authority, const char *names)
+{
+	struct certificate *c = name_files();
+
+	make_signed(c, authority, names);
+	return c;
+}
+
+void certificate_free(struct certificate *c)
+{
+	if (!c)
+		return;
+	free(c->cert);
+	free(c->key);
+	free(c);
+}

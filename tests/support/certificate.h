@@ -1,0 +1,21 @@
+/* TLS certificates for one test, made by the openssl program in the test's directory: an authority of
+ * the test's own, and what it signs. */
+#ifndef SUPPORT_CERTIFICATE_H
+#define SUPPORT_CERTIFICATE_H
+
+struct certificate {
+	char *cert; /* paths of PEM files */
+	char *key;
+};
+
+/* A new authority. */
+struct certificate *certificate_authority_new(void);
+
+/* A server's certificate, signed by the authority, for these names as openssl writes them:
+ * "DNS:localhost,IP:127.0.0.1". */
+struct certificate *certificate_new(const struct certificate *authority, const char *names);
+
+/* Free the struct; the files stay until the run ends. NULL is allowed. */
+void certificate_free(struct certificate *c);
+
+#endif

@@ -1,0 +1,261 @@
+/* A database for one test: made, asked, dropped. The server is somebody else's. */
+#include "database.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CONNECT_MS 10000
+#define ANSWER_MS  60000
+
+struct database {
+	char *conninfo;
+	char *name;   /* to drop in the end; NULL if the database is not ours */
+	PGconn *conn; /* NULL before the first question and after a broken connection */
+};
+
+struct database *database_open(const char *conninfo)
+{
+	struct database *db = calloc(1, sizeof *db);
+
+	db->conninfo = strdup(conninfo);
+	return db;
+}
+
+struct database *database_new(void)
+{
+	const char *server = suite_env("WSONCE_TEST_POSTGRES");
+	struct database *admin = database_open(server);
+	struct database *db = calloc(1, sizeof *db);
+
+	/* mkdtemp made the directory's last six letters unique for this run */
+	if (asprintf(&db->name, "%s_%d", strrchr(suite_directory(), '/') + 1, suite_number()) < 0 ||
+	    asprintf(&db->conninfo, "%s dbname=%s", server, db->name) < 0)
+		cr_assert_fail("out of memory");
+	database_exec(admin, "create database \"%s\" template template0", db->name);
+	database_free(admin);
+	return db;
+}
+
+const char *database_conninfo(const struct database *db)
+{
+	return db->conninfo;
+}
+
+static void disconnect(struct database *db)
+{
+	PQfinish(db->conn);
+	db->conn = NULL;
+}
+
+/* Notices, and the farewells of servers that tests stop, say nothing about the test. */
+static void on_notice(void *arg, const char *text)
+{
+	(void)arg, (void)text;
+}
+
+static PGconn *dial(const struct database *db)
+{
+	char timeout_s[16];
+	const char *names[] = {"dbname", "connect_timeout", "application_name", NULL};
+	const char *values[] = {db->conninfo, timeout_s, "wsonce-test", NULL};
+
+	snprintf(timeout_s, sizeof timeout_s, "%d", (int)(wait_stretch_ms(CONNECT_MS) / 1000));
+	PGconn *conn = PQconnectdbParams(names, values, 1);
+	PQsetNoticeProcessor(conn, on_notice, NULL);
+	return conn;
+}
+
+/* Whether the connection is still there. What the server said when it went has arrived by now, so
+ * one look at the socket finds a server that has been restarted since the last question. */
+static bool is_connected(struct database *db)
+{
+	struct pollfd pfd = {.events = POLLIN};
+
+	if (!db->conn)
+		return false;
+	pfd.fd = PQsocket(db->conn);
+	if (poll(&pfd, 1, 0) > 0)
+		PQconsumeInput(db->conn);
+	PQfreeNotify(PQnotifies(db->conn));
+	return PQstatus(db->conn) == CONNECTION_OK && !(pfd.revents & (POLLHUP | POLLERR));
+}
+
+static void ensure_connected(struct database *db)
+{
+	int64_t end = wait_end_ms(CONNECT_MS);
+
+	while (!is_connected(db)) {
+		disconnect(db);
+		db->conn = dial(db);
+		if (PQstatus(db->conn) == CONNECTION_OK)
+			break;
+		if (wait_now_ms() > end)
+			cr_assert_fail("cannot connect to Postgres: %s", PQerrorMessage(db->conn));
+		wait_pause_ms(20);
+	}
+}
+
+/* Read on until the answer is complete. False if the connection broke. */
+static bool is_answered(struct database *db, const char *sql)
+{
+	int64_t end = wait_end_ms(ANSWER_MS);
+
+	while (PQisBusy(db->conn)) {
+		struct pollfd pfd = {.fd = PQsocket(db->conn), .events = POLLIN};
+
+		if (poll(&pfd, 1, wait_left_ms(end)) == 0)
+			cr_assert_fail("Postgres did not answer within %d s: %s", ANSWER_MS / 1000, sql);
+		if (!PQconsumeInput(db->conn))
+			return false;
+	}
+	return true;
+}
+
+/* Send sql and wait for its (last) result. NULL if the connection broke on the way. */
+static PGresult *ask(struct database *db, const char *sql)
+{
+	PGresult *last = NULL, *result;
+
+	if (!PQsendQuery(db->conn, sql))
+		return NULL;
+	while (is_answered(db, sql) && (result = PQgetResult(db->conn))) {
+		PQclear(last);
+		last = result;
+		if (PQresultStatus(result) == PGRES_FATAL_ERROR && PQstatus(db->conn) == CONNECTION_OK)
+			break;
+	}
+	if (PQstatus(db->conn) == CONNECTION_OK)
+		return last;
+	PQclear(last);
+	return NULL;
+}
+
+static bool has_failed(const PGresult *result)
+{
+	ExecStatusType status = PQresultStatus(result);
+
+	return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK;
+}
+
+/* Whether the server is going away, which ends the connection a moment later. */
+static bool is_leaving(const PGresult *result)
+{
+	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	return state && strncmp(state, "57P0", 4) == 0;
+}
+
+/* Run sql, asking again after a broken connection if the question may be repeated. The result is
+ * good; the caller clears it. */
+static PGresult *run(struct database *db, const char *sql, bool may_repeat)
+{
+	for (;;) {
+		ensure_connected(db);
+		PGresult *result = ask(db, sql);
+
+		if (result && !has_failed(result))
+			return result;
+		if (result && !is_leaving(result))
+			cr_assert_fail("%sin: %s", PQresultErrorMessage(result), sql);
+		if (!may_repeat)
+			cr_assert_fail("the connection to Postgres broke: %sin: %s", PQerrorMessage(db->conn), sql);
+		PQclear(result);
+		disconnect(db);
+	}
+}
+
+static char *format(const char *fmt, va_list args)
+{
+	char *sql;
+
+	if (vasprintf(&sql, fmt, args) < 0)
+		cr_assert_fail("out of memory");
+	return sql;
+}
+
+/* The one value of a result, or NULL for an SQL NULL. Takes the result; the caller frees the text. */
+static char *only_value(PGresult *result, const char *sql)
+{
+	char *text = NULL;
+
+	if (PQntuples(result) != 1 || PQnfields(result) != 1)
+		cr_assert_fail("%d rows of %d columns instead of one value from: %s", PQntuples(result),
+			       PQnfields(result), sql);
+	if (!PQgetisnull(result, 0, 0))
+		text = strdup(PQgetvalue(result, 0, 0));
+	PQclear(result);
+	return text;
+}
+
+long database_long(struct database *db, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	char *sql = format(fmt, args), *end;
+	va_end(args);
+	char *text = only_value(run(db, sql, true), sql);
+	if (!text)
+		cr_assert_fail("NULL instead of a number from: %s", sql);
+	long value = strtol(text, &end, 10);
+	if (strcmp(text, "t") == 0 || strcmp(text, "f") == 0)
+		value = *text == 't';
+	else if (end == text || *end)
+		cr_assert_fail("'%s' instead of a number from: %s", text, sql);
+	free(text);
+	free(sql);
+	return value;
+}
+
+char *database_text(struct database *db, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	char *sql = format(fmt, args);
+	va_end(args);
+	char *text = only_value(run(db, sql, true), sql);
+	free(sql);
+	return text;
+}
+
+void database_exec(struct database *db, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	char *sql = format(fmt, args);
+	va_end(args);
+	PQclear(run(db, sql, false));
+	free(sql);
+}
+
+long database_terminate_backends(struct database *db)
+{
+	return database_long(db, "select count(pg_terminate_backend(pid)) from pg_stat_activity "
+				 "where datname = current_database() and pid <> pg_backend_pid()");
+}
+
+void database_free(struct database *db)
+{
+	if (!db)
+		return;
+	disconnect(db);
+	if (db->name) {
+		struct database *admin = database_open(suite_env("WSONCE_TEST_POSTGRES"));
+
+		database_exec(admin, "drop database if exists \"%s\" with (force)", db->name);
+		database_free(admin);
+	}
+	free(db->name);
+	free(db->conninfo);
+	free(db);
+}

@@ -1,0 +1,40 @@
+/* A database for one test, and short questions to it. Any failure of Postgres to answer fails the test. */
+#ifndef SUPPORT_DATABASE_H
+#define SUPPORT_DATABASE_H
+
+struct database;
+
+/* A fresh, empty database of a name of its own on the suite's shared server. database_free drops it. */
+struct database *database_new(void);
+
+/* The database that a conninfo names, as it is. Nothing is sent before the first question, and
+ * database_free leaves it where it is. */
+struct database *database_open(const char *conninfo);
+
+/* Its conninfo in key=value form, for libpq and --postgres. Lives as long as db. */
+const char *database_conninfo(const struct database *db);
+
+/* The statements below are printf-like formats (a literal % is %%), quoted by the caller. They
+ * connect when needed, wait up to 10 s (stretched) for a server that is starting or gone, and for up
+ * to 60 s for the answer; an SQL error fails the test. One thread at a time. */
+
+/* Run a query that yields one number (or boolean: 1 or 0). */
+long database_long(struct database *db, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Run a query that yields one value. Returns its text, which the caller frees, or NULL for an SQL
+ * NULL. */
+char *database_text(struct database *db, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Run statements whose result does not matter. Never sent twice: if the connection breaks on the way,
+ * the test fails. */
+void database_exec(struct database *db, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* End the connections that others (not db itself) have to this database, as an administrator would.
+ * Returns how many. */
+long database_terminate_backends(struct database *db);
+
+/* Close the connection; drop the database if database_new made it, whoever is still connected. NULL
+ * is allowed. */
+void database_free(struct database *db);
+
+#endif

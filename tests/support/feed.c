@@ -1,0 +1,588 @@
+/* A WebSocket feed inside the test: one thread that polls, one lock around everything. The calls of a
+ * test only queue frames and wake the thread; the thread alone accepts, reads and writes. It never
+ * fails the test, because Criterion can be left from the test's own thread only. */
+#include "feed.h"
+#include "buffer.h"
+#include "frame.h"
+#include "port.h"
+#include "process.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define WRITE_PIECES 64 /* pieces per writev */
+#define READ_BYTES   65536
+
+/* Bytes to send, shared by the queues of all clients that get them. */
+struct piece {
+	int owners; /* queues it stands in */
+	size_t len;
+	unsigned char bytes[];
+};
+
+enum client_state {
+	CLIENT_SHAKING, /* its request is not complete             -> CLIENT_OPEN, CLIENT_GONE    */
+	CLIENT_OPEN,    /* frames go both ways                     -> CLIENT_CLOSING, CLIENT_GONE */
+	CLIENT_CLOSING, /* has sent a close frame: flush, then end -> CLIENT_GONE                 */
+	CLIENT_GONE,    /* no socket any more                                                     */
+};
+
+struct client {
+	enum client_state state;
+	int fd;               /* -1 when gone */
+	bool has_our_close;   /* a close frame from us stands in the queue or is sent */
+	struct buffer in;     /* received, not yet understood */
+	struct piece **queue; /* to send: queue[first] to queue[last - 1] */
+	size_t first, last, room;
+	size_t offset; /* bytes of queue[first] that are sent */
+};
+
+struct feed {
+	pthread_t thread;
+	pthread_mutex_t lock; /* around all below */
+	int port;
+	char url[64];
+	int listen_fd;
+	int wake_fd;               /* eventfd: there is something new for the thread */
+	struct client **clients;   /* by number; only the thread adds */
+	struct pollfd *polls;      /* the thread's: listen_fd, wake_fd, then one per client */
+	size_t n, room;            /* clients, and what clients and polls have room for */
+	int numbered;              /* clients that finished their handshake */
+	struct client **by_number; /* those, in that order */
+	bool is_ending, is_frozen, has_pongs;
+	int refusal; /* HTTP status for handshakes; 0 = accept */
+	int refusals;
+	int open; /* clients in CLIENT_OPEN or CLIENT_CLOSING */
+	long received, pings;
+	size_t backlog; /* bytes in all queues */
+	char *request;  /* head of the latest handshake */
+};
+
+/* ---- queues; the lock is held ---- */
+
+static struct piece *piece_new(size_t room)
+{
+	struct piece *piece = malloc(sizeof *piece + room);
+
+	if (!piece)
+		abort();
+	piece->owners = 0;
+	piece->len = 0;
+	return piece;
+}
+
+static void piece_release(struct piece *piece)
+{
+	if (--piece->owners == 0)
+		free(piece);
+}
+
+static struct piece *piece_of_frame(int opcode, bool fin, const void *bytes, size_t len)
+{
+	struct piece *piece = piece_new(FRAME_HEAD_MAX + len);
+
+	piece->len = frame_write(piece->bytes, opcode, fin, NULL, bytes, len);
+	return piece;
+}
+
+static struct piece *piece_of_bytes(const void *bytes, size_t len)
+{
+	struct piece *piece = piece_new(len);
+
+	memcpy(piece->bytes, bytes, len);
+	piece->len = len;
+	return piece;
+}
+
+/* Make room behind the last piece: by moving the queue to the front where that frees half of the
+ * room, otherwise by doubling it. */
+static void make_room(struct client *c)
+{
+	if (c->first > c->room / 2) {
+		memmove(c->queue, c->queue + c->first, (c->last - c->first) * sizeof *c->queue);
+		c->last -= c->first;
+		c->first = 0;
+		return;
+	}
+	c->room = c->room ? c->room * 2 : 64;
+	c->queue = realloc(c->queue, c->room * sizeof *c->queue);
+	if (!c->queue)
+		abort();
+}
+
+static void enqueue(struct feed *f, struct client *c, struct piece *piece)
+{
+	if (c->last == c->room)
+		make_room(c);
+	piece->owners++;
+	c->queue[c->last++] = piece;
+	f->backlog += piece->len;
+}
+
+/* The kernel took n bytes of the queue. */
+static void dequeue(struct feed *f, struct client *c, size_t n)
+{
+	f->backlog -= n;
+	n += c->offset;
+	while (c->first < c->last && n >= c->queue[c->first]->len) {
+		n -= c->queue[c->first]->len;
+		piece_release(c->queue[c->first++]);
+	}
+	c->offset = n;
+	if (c->first == c->last)
+		c->first = c->last = 0;
+}
+
+static bool is_connected(const struct client *c)
+{
+	return c->state == CLIENT_OPEN || c->state == CLIENT_CLOSING;
+}
+
+static void leave(struct feed *f, struct client *c)
+{
+	if (c->state == CLIENT_GONE)
+		return;
+	if (is_connected(c))
+		f->open--;
+	for (size_t i = c->first; i < c->last; i++) {
+		f->backlog -= c->queue[i]->len;
+		piece_release(c->queue[i]);
+	}
+	f->backlog += c->offset;
+	c->first = c->last = c->offset = 0;
+	buffer_clear(&c->in);
+	close(c->fd);
+	c->fd = -1;
+	c->state = CLIENT_GONE;
+}
+
+/* End a connection by RST. */
+static void cut(struct feed *f, struct client *c)
+{
+	struct linger none = {.l_onoff = 1, .l_linger = 0};
+
+	if (c->state == CLIENT_GONE)
+		return;
+	setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+	leave(f, c);
+}
+
+/* ---- the thread; the lock is held ---- */
+
+static void send_queue(struct feed *f, struct client *c)
+{
+	while (c->first < c->last) {
+		struct iovec parts[WRITE_PIECES];
+		struct msghdr message = {.msg_iov = parts};
+
+		for (size_t i = c->first; i < c->last && message.msg_iovlen < WRITE_PIECES; i++) {
+			size_t skip = i == c->first ? c->offset : 0;
+			parts[message.msg_iovlen].iov_base = c->queue[i]->bytes + skip;
+			parts[message.msg_iovlen++].iov_len = c->queue[i]->len - skip;
+		}
+		ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n == -1 && errno == EAGAIN)
+			return;
+		if (n == -1) {
+			leave(f, c);
+			return;
+		}
+		dequeue(f, c, (size_t)n);
+	}
+	if (c->state == CLIENT_CLOSING)
+		leave(f, c);
+}
+
+static void refuse(struct feed *f, struct client *c)
+{
+	char answer[128];
+	int len = snprintf(answer, sizeof answer,
+			   "HTTP/1.1 %d Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", f->refusal);
+
+	f->refusals++;
+	send(c->fd, answer, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	leave(f, c);
+}
+
+static void accept_handshake(struct feed *f, struct client *c, const char *key)
+{
+	char accept[29], answer[256];
+
+	frame_accept_key(key, accept);
+	int len = snprintf(answer, sizeof answer,
+			   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+			   "Sec-WebSocket-Accept: %s\r\n\r\n",
+			   accept);
+	enqueue(f, c, piece_of_bytes(answer, (size_t)len));
+	c->state = CLIENT_OPEN;
+	f->by_number[f->numbered++] = c;
+	f->open++;
+}
+
+static void read_handshake(struct feed *f, struct client *c)
+{
+	char *end = strstr((char *)c->in.bytes, "\r\n\r\n");
+
+	if (!end)
+		return;
+	free(f->request);
+	f->request = strndup((char *)c->in.bytes, (size_t)(end + 2 - (char *)c->in.bytes));
+	buffer_consume(&c->in, strlen(f->request) + 2);
+	char *key = frame_header(f->request, "Sec-WebSocket-Key");
+	if (f->refusal || !key)
+		refuse(f, c);
+	else
+		accept_handshake(f, c, key);
+	free(key);
+}
+
+static void on_close_frame(struct feed *f, struct client *c, const struct frame *frame)
+{
+	if (!c->has_our_close)
+		enqueue(f, c, piece_of_frame(FRAME_CLOSE, true, frame->bytes, frame->len < 2 ? 0 : 2));
+	c->state = CLIENT_CLOSING;
+}
+
+static void read_frames(struct feed *f, struct client *c)
+{
+	struct frame frame;
+	size_t done = 0;
+
+	while (c->state == CLIENT_OPEN && frame_read(c->in.bytes + done, c->in.len - done, &frame)) {
+		done += frame.size;
+		if (frame.opcode == FRAME_TEXT || frame.opcode == FRAME_BINARY)
+			f->received++;
+		if (frame.opcode == FRAME_PING) {
+			f->pings++;
+			if (f->has_pongs)
+				enqueue(f, c, piece_of_frame(FRAME_PONG, true, frame.bytes, frame.len));
+		}
+		if (frame.opcode == FRAME_CLOSE)
+			on_close_frame(f, c, &frame);
+	}
+	buffer_consume(&c->in, done);
+}
+
+static void receive(struct feed *f, struct client *c)
+{
+	ssize_t n = recv(c->fd, buffer_reserve(&c->in, READ_BYTES), READ_BYTES, MSG_DONTWAIT);
+
+	if (n == -1 && errno == EAGAIN)
+		return;
+	if (n <= 0) {
+		leave(f, c);
+		return;
+	}
+	buffer_grow(&c->in, (size_t)n);
+	if (c->state == CLIENT_SHAKING)
+		read_handshake(f, c);
+	if (c->state == CLIENT_OPEN)
+		read_frames(f, c);
+}
+
+static void accept_clients(struct feed *f)
+{
+	int fd;
+
+	while ((fd = accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) != -1) {
+		if (f->n + 2 >= f->room) {
+			f->room = f->room * 2 + 64;
+			f->clients = realloc(f->clients, f->room * sizeof *f->clients);
+			f->by_number = realloc(f->by_number, f->room * sizeof *f->by_number);
+			f->polls = realloc(f->polls, f->room * sizeof *f->polls);
+		}
+		struct client *c = calloc(1, sizeof *c);
+		if (!c || !f->clients || !f->by_number || !f->polls)
+			abort();
+		c->fd = fd;
+		f->clients[f->n++] = c;
+	}
+}
+
+/* What to wait for: a frozen feed only for being woken. Returns how many entries. */
+static size_t fill_polls(struct feed *f)
+{
+	f->polls[0] = (struct pollfd){.fd = f->wake_fd, .events = POLLIN};
+	if (f->is_frozen)
+		return 1;
+	f->polls[1] = (struct pollfd){.fd = f->listen_fd, .events = POLLIN};
+	for (size_t i = 0; i < f->n; i++) {
+		struct client *c = f->clients[i];
+		short out = c->first < c->last ? POLLOUT : 0;
+
+		f->polls[i + 2] = (struct pollfd){.fd = c->fd, .events = POLLIN | out};
+	}
+	return f->n + 2;
+}
+
+static void serve(struct feed *f, size_t polled)
+{
+	uint64_t wakes;
+
+	if (f->polls[0].revents && read(f->wake_fd, &wakes, sizeof wakes) < 0 && errno != EAGAIN)
+		abort();
+	for (size_t i = 2; i < polled && !f->is_frozen; i++) {
+		struct client *c = f->clients[i - 2];
+
+		if (f->polls[i].revents & (POLLIN | POLLHUP | POLLERR) && c->state != CLIENT_GONE)
+			receive(f, c);
+		if (c->first < c->last || c->state == CLIENT_CLOSING)
+			send_queue(f, c);
+	}
+	if (polled > 1 && f->polls[1].revents && !f->is_frozen)
+		accept_clients(f);
+}
+
+static void *run(void *feed)
+{
+	struct feed *f = feed;
+
+	pthread_mutex_lock(&f->lock);
+	while (!f->is_ending) {
+		size_t n = fill_polls(f);
+
+		pthread_mutex_unlock(&f->lock);
+		poll(f->polls, n, -1);
+		pthread_mutex_lock(&f->lock);
+		serve(f, n);
+	}
+	pthread_mutex_unlock(&f->lock);
+	return NULL;
+}
+
+/* ---- the calls of a test ---- */
+
+static void wake(struct feed *f)
+{
+	uint64_t one = 1;
+
+	if (write(f->wake_fd, &one, sizeof one) < 0)
+		abort();
+}
+
+struct feed *feed_new(void)
+{
+	return feed_new_at(port_reserve());
+}
+
+struct feed *feed_new_at(int port)
+{
+	struct feed *f = calloc(1, sizeof *f);
+	sigset_t all, before;
+
+	process_raise_file_limit();
+	f->port = port;
+	f->listen_fd = port_listen(port);
+	f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	f->has_pongs = true;
+	f->room = 2;
+	f->polls = calloc(f->room, sizeof *f->polls);
+	snprintf(f->url, sizeof f->url, "ws://127.0.0.1:%d/feed", port);
+	pthread_mutex_init(&f->lock, NULL);
+	sigfillset(&all); /* signals are for the test's own thread */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (pthread_create(&f->thread, NULL, run, f) != 0)
+		cr_assert_fail("cannot start the feed's thread");
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return f;
+}
+
+int feed_port(const struct feed *f)
+{
+	return f->port;
+}
+
+const char *feed_url(const struct feed *f)
+{
+	return f->url;
+}
+
+bool feed_wait_clients(struct feed *f, int n, int deadline_ms)
+{
+	return wait_until(feed_clients(f) >= n, deadline_ms);
+}
+
+/* Queue a piece for one client (by number) or, if that is -1, for all. Takes the piece. */
+static void post(struct feed *f, int number, struct piece *piece)
+{
+	pthread_mutex_lock(&f->lock);
+	piece->owners++;
+	for (int i = 0; i < f->numbered; i++)
+		if ((number == -1 || number == i) && f->by_number[i]->state == CLIENT_OPEN)
+			enqueue(f, f->by_number[i], piece);
+	piece_release(piece);
+	wake(f);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void feed_send_text(struct feed *f, const char *text)
+{
+	feed_send(f, FRAME_TEXT, true, text, strlen(text));
+}
+
+void feed_sendf(struct feed *f, const char *fmt, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, fmt);
+	if (vasprintf(&text, fmt, args) < 0)
+		cr_assert_fail("out of memory");
+	va_end(args);
+	feed_send_text(f, text);
+	free(text);
+}
+
+void feed_send(struct feed *f, int opcode, bool fin, const void *bytes, size_t len)
+{
+	post(f, -1, piece_of_frame(opcode, fin, bytes, len));
+}
+
+void feed_send_to(struct feed *f, int client, int opcode, bool fin, const void *bytes, size_t len)
+{
+	if (client < 0)
+		cr_assert_fail("feed_send_to: there is no client %d", client);
+	post(f, client, piece_of_frame(opcode, fin, bytes, len));
+}
+
+void feed_send_raw(struct feed *f, const void *bytes, size_t len)
+{
+	post(f, -1, piece_of_bytes(bytes, len));
+}
+
+bool feed_flush(struct feed *f, int deadline_ms)
+{
+	return wait_until(feed_backlog(f) == 0, deadline_ms);
+}
+
+/* Cut one client (by number) or, if that is -1, everybody, also those without a number yet. */
+static void drop(struct feed *f, int number)
+{
+	pthread_mutex_lock(&f->lock);
+	for (size_t i = 0; i < f->n; i++)
+		if (number == -1 || (number < f->numbered && f->clients[i] == f->by_number[number]))
+			cut(f, f->clients[i]);
+	wake(f);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void feed_drop(struct feed *f, int client)
+{
+	if (client < 0)
+		cr_assert_fail("feed_drop: there is no client %d", client);
+	drop(f, client);
+}
+
+void feed_drop_all(struct feed *f)
+{
+	drop(f, -1);
+}
+
+void feed_close_all(struct feed *f, int code)
+{
+	unsigned char bytes[2] = {(unsigned char)(code >> 8), (unsigned char)code};
+
+	pthread_mutex_lock(&f->lock);
+	for (int i = 0; i < f->numbered; i++) {
+		struct client *c = f->by_number[i];
+
+		if (c->state != CLIENT_OPEN || c->has_our_close)
+			continue;
+		enqueue(f, c, piece_of_frame(FRAME_CLOSE, true, bytes, sizeof bytes));
+		c->has_our_close = true;
+	}
+	wake(f);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void feed_refuse(struct feed *f, int http_status)
+{
+	pthread_mutex_lock(&f->lock);
+	f->refusal = http_status;
+	pthread_mutex_unlock(&f->lock);
+}
+
+void feed_answer_pings(struct feed *f, bool answer)
+{
+	pthread_mutex_lock(&f->lock);
+	f->has_pongs = answer;
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void set_frozen(struct feed *f, bool is_frozen)
+{
+	pthread_mutex_lock(&f->lock);
+	f->is_frozen = is_frozen;
+	wake(f);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void feed_freeze(struct feed *f)
+{
+	set_frozen(f, true);
+}
+
+void feed_thaw(struct feed *f)
+{
+	set_frozen(f, false);
+}
+
+/* A getter for each count, read under the lock. */
+#define COUNT(type, function, member) \
+	type function(struct feed *f) \
+	{ \
+		pthread_mutex_lock(&f->lock); \
+		type value = f->member; \
+		pthread_mutex_unlock(&f->lock); \
+		return value; \
+	}
+COUNT(int, feed_connections, numbered)
+COUNT(int, feed_clients, open)
+COUNT(long, feed_received, received)
+COUNT(long, feed_pings, pings)
+COUNT(size_t, feed_backlog, backlog)
+COUNT(int, feed_refusals, refusals)
+
+char *feed_request(struct feed *f)
+{
+	pthread_mutex_lock(&f->lock);
+	char *request = f->request ? strdup(f->request) : NULL;
+	pthread_mutex_unlock(&f->lock);
+	return request;
+}
+
+void feed_free(struct feed *f)
+{
+	if (!f)
+		return;
+	pthread_mutex_lock(&f->lock);
+	f->is_ending = true;
+	wake(f);
+	pthread_mutex_unlock(&f->lock);
+	pthread_join(f->thread, NULL);
+	for (size_t i = 0; i < f->n; i++) {
+		cut(f, f->clients[i]);
+		free(f->clients[i]->queue);
+		free(f->clients[i]);
+	}
+	pthread_mutex_destroy(&f->lock);
+	close(f->listen_fd);
+	close(f->wake_fd);
+	free(f->clients);
+	free(f->by_number);
+	free(f->polls);
+	free(f->request);
+	free(f);
+}

@@ -1,0 +1,151 @@
+/* One HTTP request: sent, its answer read to the end, lengths and chunks understood. */
+#include "http.h"
+#include "buffer.h"
+#include "frame.h"
+#include "port.h"
+#include "wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Read once. Returns 1 when bytes came, 0 at the end, -1 on an error or a late answer. */
+static int read_some(int fd, struct buffer *in, int64_t end_ms)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	if (poll(&pfd, 1, wait_left_ms(end_ms)) < 1)
+		return -1;
+	ssize_t n = recv(fd, buffer_reserve(in, 65536), 65536, 0);
+	if (n > 0)
+		buffer_grow(in, (size_t)n);
+	return n > 0 ? 1 : (int)n;
+}
+
+/* Copy the chunks at text to body. Returns whether the last one is there. */
+static bool has_all_chunks(const char *text, size_t len, struct buffer *body)
+{
+	const char *limit = text + len;
+
+	body->len = 0;
+	for (;;) {
+		char *rest;
+		size_t size = strtoul(text, &rest, 16);
+		const char *start = strstr(rest, "\r\n");
+
+		if (!start)
+			return false;
+		if (size == 0)
+			return true;
+		if ((size_t)(limit - start) < size + 4)
+			return false;
+		buffer_append(body, start + 2, size);
+		text = start + 2 + size + 2;
+	}
+}
+
+/* Whether the answer in in is complete; if so its body is copied. at_end: the server has closed. */
+static bool is_complete(const struct buffer *in, bool at_end, struct buffer *body)
+{
+	char *text = (char *)in->bytes;
+	char *split = in->len ? strstr(text, "\r\n\r\n") : NULL;
+
+	if (!split)
+		return false;
+	char *head = strndup(text, (size_t)(split - text) + 2);
+	char *length = frame_header(head, "Content-Length");
+	char *coding = frame_header(head, "Transfer-Encoding");
+	const char *start = split + 4;
+	size_t len = in->len - (size_t)(start - text);
+	bool ok = at_end;
+
+	if (coding && strcasecmp(coding, "chunked") == 0) {
+		ok = has_all_chunks(start, len, body);
+	} else if (!length || len >= strtoul(length, NULL, 10)) {
+		ok = at_end || length;
+		buffer_append(body, start, length ? strtoul(length, NULL, 10) : len);
+	} else {
+		ok = false;
+	}
+	if (!ok)
+		body->len = 0;
+	free(coding);
+	free(length);
+	free(head);
+	return ok;
+}
+
+static bool is_sent(int fd, int port, const char *path)
+{
+	char request[1024];
+	int len = snprintf(request, sizeof request,
+			   "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept: */*\r\nConnection: close\r\n\r\n", path,
+			   port);
+
+	return send(fd, request, (size_t)len, MSG_NOSIGNAL) == len;
+}
+
+char *http_get(int port, const char *path, int deadline_ms, int *status)
+{
+	struct buffer in = {0}, body = {0};
+	int64_t end = wait_end_ms(deadline_ms);
+	int fd = port_connect(port, deadline_ms);
+	bool ok = false;
+
+	if (status)
+		*status = 0;
+	if (fd == -1)
+		return NULL;
+	int more = is_sent(fd, port, path) ? 1 : -1;
+	while (!ok && more > 0) {
+		more = read_some(fd, &in, end);
+		ok = more >= 0 && is_complete(&in, more == 0, &body);
+	}
+	close(fd);
+	if (ok && status)
+		sscanf((char *)in.bytes, "HTTP/%*s %d", status);
+	if (ok)
+		buffer_append(&body, "", 0); /* an empty body is text, too */
+	else
+		buffer_clear(&body);
+	buffer_clear(&in);
+	return (char *)body.bytes;
+}
+
+/* Send while the server reads, and read while it answers. */
+static void exchange(int fd, const char *request, size_t len, struct buffer *in, int64_t end_ms)
+{
+	size_t sent = 0;
+	int more = 1;
+
+	while (more > 0) {
+		struct pollfd pfd = {.fd = fd, .events = (short)(POLLIN | (sent < len ? POLLOUT : 0))};
+
+		if (poll(&pfd, 1, wait_left_ms(end_ms)) < 1)
+			return;
+		if (pfd.revents & POLLOUT) {
+			ssize_t n = send(fd, request + sent, len - sent, MSG_NOSIGNAL);
+			sent = n > 0 ? sent + (size_t)n : len;
+		}
+		if (pfd.revents & ~POLLOUT)
+			more = read_some(fd, in, end_ms);
+	}
+}
+
+char *http_ask(int port, const char *request, size_t len, int deadline_ms)
+{
+	struct buffer in = {0};
+	int fd = port_connect(port, deadline_ms);
+
+	if (fd == -1)
+		return NULL;
+	exchange(fd, request, len, &in, wait_end_ms(deadline_ms));
+	close(fd);
+	buffer_append(&in, "", 0); /* no answer is text, too */
+	return (char *)in.bytes;
+}

@@ -1,0 +1,217 @@
+/* A `wsonce listen` process: its command line, its ports, its admin endpoints. */
+#include "listener.h"
+#include "database.h"
+#include "http.h"
+#include "port.h"
+#include "process.h"
+#include "redisd.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READY_MS 15000
+#define STOP_MS  30000
+#define HTTP_MS  5000
+#define ARGS_MAX 100
+
+struct listener {
+	struct process *process;
+	int ingest_port;
+	int admin_port;
+	char ingest_url[64];
+};
+
+/* A command line while it is put together; the strings are its own. */
+struct command {
+	char *argv[ARGS_MAX + 1];
+	int argc;
+};
+
+static void add(struct command *c, const char *word)
+{
+	cr_assert_lt(c->argc, ARGS_MAX, "too many arguments for a listener");
+	c->argv[c->argc++] = strdup(word);
+}
+
+static void add_option(struct command *c, const char *flag, const char *value)
+{
+	if (!value)
+		return;
+	add(c, flag);
+	add(c, value);
+}
+
+static void add_address(struct command *c, const char *flag, int port)
+{
+	char address[32];
+
+	snprintf(address, sizeof address, "127.0.0.1:%d", port);
+	add_option(c, flag, address);
+}
+
+static void add_words(struct command *c, char *text)
+{
+	char *at;
+
+	for (char *word = strtok_r(text, " ", &at); word; word = strtok_r(NULL, " ", &at))
+		add(c, word);
+}
+
+static void add_options(struct command *c, const struct listener *l, const struct listener_options *o)
+{
+	const char *program = getenv("WSONCE_TEST_BIN");
+	bool is_claiming = !o->redis || strcmp(o->redis, "none") != 0;
+
+	if (!o->postgres && !o->database)
+		cr_assert_fail("listener_start needs .database or .postgres");
+	add(c, program ? program : "build/wsonce");
+	add(c, "listen");
+	add_option(c, "--postgres", o->postgres ? o->postgres : database_conninfo(o->database));
+	add_option(c, "--redis", o->redis ? o->redis : redisd_url(redisd_shared()));
+	if (is_claiming)
+		add_option(c, "--claim-prefix", o->prefix ? o->prefix : redisd_prefix());
+	add_option(c, "--source", o->source);
+	add_address(c, "--admin", l->admin_port);
+	if (!o->without_ingest)
+		add_address(c, "--ingest", l->ingest_port);
+}
+
+struct listener *listener_start(const struct listener_options *options, const char *flags, ...)
+{
+	struct listener *l = calloc(1, sizeof *l);
+	struct command c = {0};
+	va_list args;
+	char *text;
+
+	l->ingest_port = options->ingest_port ? options->ingest_port : port_reserve();
+	l->admin_port = options->admin_port ? options->admin_port : port_reserve();
+	snprintf(l->ingest_url, sizeof l->ingest_url, "ws://127.0.0.1:%d/events", l->ingest_port);
+	add_options(&c, l, options);
+	va_start(args, flags);
+	if (flags && vasprintf(&text, flags, args) >= 0) {
+		add_words(&c, text);
+		free(text);
+	}
+	va_end(args);
+	l->process = process_start_argv((const char *const *)c.argv, options->env);
+	while (c.argc)
+		free(c.argv[--c.argc]);
+	if (!options->without_waiting)
+		listener_wait_ready(l);
+	return l;
+}
+
+static bool is_ready(struct listener *l)
+{
+	if (!process_is_alive(l->process))
+		cr_assert_fail("the listener has ended with status %d instead of getting ready: %s",
+			       process_wait(l->process, 0), process_last_words(l->process));
+	return listener_status(l, "/readyz") == 200;
+}
+
+void listener_wait_ready(struct listener *l)
+{
+	if (!wait_until(is_ready(l), READY_MS))
+		cr_assert_fail("the listener does not get ready: %s", process_last_words(l->process));
+}
+
+struct process *listener_process(struct listener *l)
+{
+	return l->process;
+}
+
+int listener_ingest_port(const struct listener *l)
+{
+	return l->ingest_port;
+}
+
+const char *listener_ingest_url(const struct listener *l)
+{
+	return l->ingest_url;
+}
+
+int listener_admin_port(const struct listener *l)
+{
+	return l->admin_port;
+}
+
+char *listener_http(struct listener *l, const char *path, int *status)
+{
+	return http_get(l->admin_port, path, HTTP_MS, status);
+}
+
+int listener_status(struct listener *l, const char *path)
+{
+	int status;
+
+	free(listener_http(l, path, &status));
+	return status;
+}
+
+/* Where the value stands in a line of the metric, or NULL if the line is another's. */
+static const char *value_in_line(const char *line, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (strncmp(line, name, len) != 0)
+		return NULL;
+	line += len;
+	if (*line == '{') {
+		const char *closing = strchr(line, '}');
+
+		return closing ? closing + 1 : NULL;
+	}
+	return *line == ' ' ? line : NULL;
+}
+
+double listener_metric(struct listener *l, const char *name)
+{
+	int status, found = 0;
+	double sum = 0;
+	char *body = listener_http(l, "/metrics", &status), *at;
+
+	if (status != 200)
+		cr_assert_fail("/metrics answers %d: %s", status, process_last_words(l->process));
+	for (char *line = strtok_r(body, "\r\n", &at); line; line = strtok_r(NULL, "\r\n", &at)) {
+		const char *value = value_in_line(line, name);
+
+		if (value) {
+			sum += strtod(value, NULL);
+			found++;
+		}
+	}
+	free(body);
+	if (!found)
+		cr_assert_fail("no metric %s in /metrics", name);
+	return sum;
+}
+
+int listener_stop(struct listener *l)
+{
+	process_signal(l->process, SIGTERM);
+	int status = process_wait(l->process, STOP_MS);
+	if (status == -1)
+		cr_assert_fail("the listener does not end on SIGTERM: %s", process_last_words(l->process));
+	return status;
+}
+
+void listener_kill(struct listener *l)
+{
+	process_signal(l->process, SIGKILL);
+	if (process_wait(l->process, STOP_MS) == -1)
+		cr_assert_fail("the listener does not end on SIGKILL");
+}
+
+void listener_free(struct listener *l)
+{
+	if (!l)
+		return;
+	process_free(l->process);
+	free(l);
+}

@@ -1,0 +1,69 @@
+/* A `wsonce listen` process, with an admin port and an ingest port of its own. The program is
+ * WSONCE_TEST_BIN, or build/wsonce. */
+#ifndef SUPPORT_LISTENER_H
+#define SUPPORT_LISTENER_H
+
+#include <stdbool.h>
+
+struct database;
+struct listener;
+struct process;
+
+/* How to start one; what is left zero is the usual. */
+struct listener_options {
+	const struct database *database; /* --postgres: required, unless .postgres is given */
+	const char *postgres;            /* --postgres, as conninfo, instead of .database */
+	const char *redis;               /* --redis; NULL = the shared server; "none" works */
+	const char *prefix;              /* --claim-prefix; NULL = redisd_prefix() */
+	const char *source;              /* --source; NULL = none; more of them as printf-like flags */
+	const char *const *env;          /* more environment, as in process.h */
+	int ingest_port;                 /* 0 = a free one */
+	int admin_port;                  /* 0 = a free one */
+	bool without_ingest;             /* do not give --ingest */
+	bool without_waiting;            /* return at once, without waiting for /readyz */
+};
+
+/* Start a listener with the printf-like flags added (split at spaces; NULL for none) and wait until
+ * /readyz answers 200. The test fails, with what it logged last, when that does not come within 15 s
+ * (stretched) or the process ends. listener_free ends it. */
+struct listener *listener_start(const struct listener_options *options, const char *flags, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Wait until /readyz answers 200, or fail as listener_start does. */
+void listener_wait_ready(struct listener *l);
+
+/* Its process: signals, waiting, memory, output (the log is its standard error). Belongs to l. */
+struct process *listener_process(struct listener *l);
+
+/* The port of --ingest, for peer_open(). */
+int listener_ingest_port(const struct listener *l);
+
+/* ws://127.0.0.1:PORT/events. Lives as long as l. */
+const char *listener_ingest_url(const struct listener *l);
+
+/* The port of --admin. */
+int listener_admin_port(const struct listener *l);
+
+/* GET path from the admin port within 5 s (stretched). Returns the body, which the caller frees, and
+ * sets *status (may be NULL); or NULL and 0 if there was no answer. */
+char *listener_http(struct listener *l, const char *path, int *status);
+
+/* The HTTP status of path on the admin port; 0 if there was no answer. */
+int listener_status(struct listener *l, const char *path);
+
+/* The value of a metric in /metrics, by its name, or by its name with the labels as they are printed
+ * there. A name without labels is the sum over all of that name's labels. The test fails when there
+ * is no such line or no answer. */
+double listener_metric(struct listener *l, const char *name);
+
+/* SIGTERM and wait up to 30 s (stretched). Returns the exit status, 128 + signal; fails the test if
+ * it does not end. */
+int listener_stop(struct listener *l);
+
+/* SIGKILL, and wait for its end. */
+void listener_kill(struct listener *l);
+
+/* Kill it if it is alive and free l. NULL is allowed. */
+void listener_free(struct listener *l);
+
+#endif

@@ -1,0 +1,16 @@
+/* Loopback TCP ports: one that nobody else will take, and a connection to one. */
+#ifndef SUPPORT_PORT_H
+#define SUPPORT_PORT_H
+
+/* A port on 127.0.0.1 that is free now and that no other test, of this run or of another run on the
+ * same machine, is given as long as this process lives. Fails the test when there is none. */
+int port_reserve(void);
+
+/* A socket that listens on 127.0.0.1:port, non-blocking, closed on exec. Fails the test if it cannot. */
+int port_listen(int port);
+
+/* A non-blocking socket connected to 127.0.0.1:port, closed on exec, or -1 with errno set: refused,
+ * or ETIMEDOUT after deadline_ms (stretched). The caller closes it. */
+int port_connect(int port, int deadline_ms);
+
+#endif

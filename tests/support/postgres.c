@@ -1,0 +1,207 @@
+/* A Postgres server for one test alone: a copy of the suite's template cluster, and its processes. */
+#include "postgres.h"
+#include "database.h"
+#include "process.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <libpq-fe.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define START_MS 30000
+#define STOP_MS  30000
+
+struct postgres {
+	char *directory; /* the socket's, and parent of the data directory */
+	char *data;
+	char *conninfo;
+	uid_t uid; /* who owns the cluster, and whom the server must run as */
+	gid_t gid;
+	struct process *process; /* the postmaster; NULL while stopped */
+	struct database *database;
+};
+
+static void copy_cluster(struct postgres *pg)
+{
+	const char *template = suite_env("WSONCE_TEST_PGTEMPLATE");
+	const char *copy[] = {"cp", "-a", "--reflink=auto", template, pg->data, NULL};
+	struct stat st;
+
+	if (stat(template, &st) == -1)
+		cr_assert_fail("no cluster to copy at %s: %s", template, strerror(errno));
+	pg->uid = st.st_uid;
+	pg->gid = st.st_gid;
+	if (mkdir(pg->directory, 0755) == -1 || (geteuid() == 0 && chown(pg->directory, pg->uid, pg->gid) == -1))
+		cr_assert_fail("cannot make %s: %s", pg->directory, strerror(errno));
+	if (process_run(copy, 30000) != 0)
+		cr_assert_fail("cannot copy %s to %s", template, pg->data);
+}
+
+struct postgres *postgres_new(void)
+{
+	struct postgres *pg = calloc(1, sizeof *pg);
+
+	pg->directory = suite_path("pg%d", suite_number());
+	if (asprintf(&pg->data, "%s/data", pg->directory) < 0 ||
+	    asprintf(&pg->conninfo, "host=%s port=5432 user=postgres dbname=postgres", pg->directory) < 0)
+		cr_assert_fail("out of memory");
+	copy_cluster(pg);
+	pg->database = database_open(pg->conninfo);
+	postgres_start(pg);
+	return pg;
+}
+
+const char *postgres_conninfo(const struct postgres *pg)
+{
+	return pg->conninfo;
+}
+
+struct database *postgres_database(struct postgres *pg)
+{
+	return pg->database;
+}
+
+static bool is_accepting(struct postgres *pg)
+{
+	if (!process_is_alive(pg->process))
+		cr_assert_fail("Postgres has ended instead of starting: %s", process_last_words(pg->process));
+	return PQping(pg->conninfo) == PQPING_OK;
+}
+
+void postgres_start(struct postgres *pg)
+{
+	char *program;
+
+	cr_assert_null(pg->process, "postgres_start: it is running");
+	if (asprintf(&program, "%s/postgres", suite_env("WSONCE_TEST_PGBIN")) < 0)
+		cr_assert_fail("out of memory");
+	const char *argv[] = {program, "-D", pg->data, "-k", pg->directory, NULL};
+	pg->process = process_start(&(struct process_options){
+		.argv = argv,
+		.directory = pg->data,
+		.uid = pg->uid,
+		.gid = pg->gid,
+		.death_signal = SIGQUIT, /* on SIGKILL it would leave its shared memory behind */
+	});
+	if (!wait_until(is_accepting(pg), START_MS))
+		cr_assert_fail("Postgres does not accept connections: %s", process_last_words(pg->process));
+	free(program);
+}
+
+static void end(struct postgres *pg, int signo)
+{
+	cr_assert_not_null(pg->process, "Postgres is not running");
+	process_signal(pg->process, signo);
+	if (process_wait(pg->process, STOP_MS) == -1)
+		cr_assert_fail("Postgres did not stop: %s", process_last_words(pg->process));
+	process_free(pg->process);
+	pg->process = NULL;
+}
+
+void postgres_stop(struct postgres *pg)
+{
+	end(pg, SIGINT);
+}
+
+void postgres_kill(struct postgres *pg)
+{
+	end(pg, SIGQUIT);
+}
+
+void postgres_restart(struct postgres *pg)
+{
+	postgres_stop(pg);
+	postgres_start(pg);
+}
+
+/* The state letter and the parent of a process, from /proc; false if it is gone. */
+static bool has_stat(pid_t pid, char *state, pid_t *parent)
+{
+	char path[64], line[512];
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	bool ok = fgets(line, sizeof line, file);
+	fclose(file);
+	const char *rest = ok ? strrchr(line, ')') : NULL; /* the name before it may hold anything */
+	return rest && sscanf(rest, ") %c %d", state, parent) == 2;
+}
+
+static bool is_still(pid_t pid)
+{
+	char state;
+	pid_t parent;
+
+	return !has_stat(pid, &state, &parent) || state == 'T' || state == 'Z';
+}
+
+static void signal_one(pid_t pid, int signo)
+{
+	kill(pid, signo);
+	if (signo == SIGSTOP && !wait_until(is_still(pid), 5000))
+		cr_assert_fail("process %d of Postgres does not stand still", (int)pid);
+}
+
+/* Every process of Postgres but the postmaster is its direct child. */
+static void signal_children(pid_t postmaster, int signo)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+
+	while ((entry = readdir(proc))) {
+		pid_t pid = atoi(entry->d_name), parent;
+		char state;
+
+		if (isdigit((unsigned char)entry->d_name[0]) && has_stat(pid, &state, &parent) && parent == postmaster)
+			signal_one(pid, signo);
+	}
+	closedir(proc);
+}
+
+void postgres_pause(struct postgres *pg)
+{
+	cr_assert_not_null(pg->process, "Postgres is not running");
+	signal_one(process_id(pg->process), SIGSTOP); /* first, so that it makes no more children */
+	signal_children(process_id(pg->process), SIGSTOP);
+}
+
+void postgres_resume(struct postgres *pg)
+{
+	cr_assert_not_null(pg->process, "Postgres is not running");
+	signal_children(process_id(pg->process), SIGCONT);
+	signal_one(process_id(pg->process), SIGCONT);
+}
+
+long postgres_terminate_backends(struct postgres *pg)
+{
+	return database_terminate_backends(pg->database);
+}
+
+void postgres_free(struct postgres *pg)
+{
+	if (!pg)
+		return;
+	if (pg->process && process_is_alive(pg->process)) {
+		postgres_resume(pg);
+		postgres_kill(pg);
+	}
+	process_free(pg->process);
+	database_free(pg->database);
+	suite_remove(pg->directory);
+	free(pg->conninfo);
+	free(pg->data);
+	free(pg->directory);
+	free(pg);
+}

@@ -1,0 +1,43 @@
+/* A Postgres server for one test alone, to be stopped, killed and frozen; on a unix socket only. */
+#ifndef SUPPORT_POSTGRES_H
+#define SUPPORT_POSTGRES_H
+
+struct database;
+struct postgres;
+
+/* A new server with an empty database "postgres", started and accepting connections. It dies with the
+ * test's process. */
+struct postgres *postgres_new(void);
+
+/* Its conninfo, the same for all its life. Lives as long as pg. */
+const char *postgres_conninfo(const struct postgres *pg);
+
+/* Its database, for the questions of database.h. It belongs to pg: not to be freed. */
+struct database *postgres_database(struct postgres *pg);
+
+/* Start it again after postgres_stop or postgres_kill, and wait until it accepts connections. */
+void postgres_start(struct postgres *pg);
+
+/* Stop it in order ("fast": open transactions are rolled back), and wait for its end. */
+void postgres_stop(struct postgres *pg);
+
+/* Stop it at once ("immediate", without a checkpoint: the next start recovers), and wait for its end. */
+void postgres_kill(struct postgres *pg);
+
+/* postgres_stop and postgres_start. */
+void postgres_restart(struct postgres *pg);
+
+/* Freeze the server and all its children (SIGSTOP): it takes connections and never answers. Returns
+ * when all stand still. Do not ask its database meanwhile. */
+void postgres_pause(struct postgres *pg);
+
+/* Let a frozen server go on. */
+void postgres_resume(struct postgres *pg);
+
+/* End the connections of everybody but the test itself. Returns how many. */
+long postgres_terminate_backends(struct postgres *pg);
+
+/* End it, whatever its state, and remove its files. NULL is allowed. */
+void postgres_free(struct postgres *pg);
+
+#endif

@@ -1,0 +1,61 @@
+/* Redis servers: one for a test alone, to be stopped, killed and frozen, or the one that the suite
+ * shares; and commands to either. */
+#ifndef SUPPORT_REDISD_H
+#define SUPPORT_REDISD_H
+
+struct redisd;
+
+/* A new, empty server for this test, answering. It dies with the test's process. */
+struct redisd *redisd_new(void);
+
+/* The suite's shared server, for commands only. The same handle at each call: not to be freed. */
+struct redisd *redisd_shared(void);
+
+/* A claim prefix for this test alone on the shared server, the same at each call, ending in a colon.
+ * Not to be freed. */
+const char *redisd_prefix(void);
+
+/* Its URL by TCP on loopback, redis://127.0.0.1:PORT/0, the same for all its life. Lives as long as r. */
+const char *redisd_url(const struct redisd *r);
+
+/* Its URL by unix socket, unix:///PATH. Lives as long as r. */
+const char *redisd_unix_url(const struct redisd *r);
+
+/* Its TCP port. */
+int redisd_port(const struct redisd *r);
+
+/* Start it again on the same address after redisd_stop or redisd_kill, and wait until it answers. It
+ * comes back empty, unless redisd_command(r, "SAVE") was called before it ended. */
+void redisd_start(struct redisd *r);
+
+/* Stop it in order (SIGTERM) and wait for its end. */
+void redisd_stop(struct redisd *r);
+
+/* End it by SIGKILL and wait for its end. */
+void redisd_kill(struct redisd *r);
+
+/* redisd_stop and redisd_start. */
+void redisd_restart(struct redisd *r);
+
+/* Freeze it (SIGSTOP): it takes connections and never answers. */
+void redisd_pause(struct redisd *r);
+
+/* Let a frozen server go on. */
+void redisd_resume(struct redisd *r);
+
+/* Run one command, printf-like (%s and numbers; spaces in the format part the arguments, spaces in a
+ * %s do not). Connects when needed, waits up to 10 s (stretched) for a server that is starting and for
+ * the answer. Returns the reply as text, array elements one per line, or NULL for nil; the caller
+ * frees it. An error reply fails the test. */
+char *redisd_command(struct redisd *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same for a command that answers with a number; nil or other text fails the test. */
+long redisd_long(struct redisd *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* How many keys begin with the prefix. */
+long redisd_count(struct redisd *r, const char *prefix);
+
+/* End a server of redisd_new, whatever its state, and remove its files. NULL is allowed. */
+void redisd_free(struct redisd *r);
+
+#endif

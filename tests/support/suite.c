@@ -1,0 +1,86 @@
+/* What tests/support/run prepared, and this test's own directory. Servers are started elsewhere. */
+#include "suite.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Read by AddressSanitizer at start, if the tests are built with it. A test that fails leaves its
+ * memory where it is, and a list of it would bury the reason. The programs under test are their own
+ * and look for leaks as usual. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "detect_leaks=0";
+}
+
+const char *suite_env(const char *name)
+{
+	const char *value = getenv(name);
+
+	if (!value || !*value)
+		cr_assert_fail("%s is not set: start the tests by tests/support/run TESTBINARY", name);
+	return value;
+}
+
+const char *suite_directory(void)
+{
+	static char path[200];
+
+	if (path[0])
+		return path;
+	snprintf(path, sizeof path, "%s/test-XXXXXX", suite_env("WSONCE_TEST_DIR"));
+	if (!mkdtemp(path))
+		cr_assert_fail("cannot make the directory %s: %s", path, strerror(errno));
+	chmod(path, 0755); /* servers that run as another user have to pass through */
+	return path;
+}
+
+char *suite_path(const char *fmt, ...)
+{
+	char *name, *path;
+	va_list args;
+
+	va_start(args, fmt);
+	if (vasprintf(&name, fmt, args) < 0)
+		cr_assert_fail("out of memory");
+	va_end(args);
+	if (asprintf(&path, "%s/%s", suite_directory(), name) < 0)
+		cr_assert_fail("out of memory");
+	free(name);
+	return path;
+}
+
+char *suite_file(const char *name, const char *text)
+{
+	char *path = suite_path("%s", name);
+	FILE *file = fopen(path, "we");
+
+	if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+		cr_assert_fail("cannot write %s: %s", path, strerror(errno));
+	return path;
+}
+
+int suite_number(void)
+{
+	static int last;
+
+	return ++last;
+}
+
+static int on_entry(const char *path, const struct stat *st, int kind, struct FTW *walk)
+{
+	(void)st, (void)kind, (void)walk;
+	remove(path);
+	return 0;
+}
+
+void suite_remove(const char *path)
+{
+	nftw(path, on_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
