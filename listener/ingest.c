@@ -114,7 +114,8 @@ static int reserve_acks(struct session *s, size_t more)
 
 	if (s->acks_end + more <= s->acks_size)
 		return 0;
-	memmove(s->acks, s->acks + s->acks_begin, used);
+	if (used)
+		memmove(s->acks, s->acks + s->acks_begin, used);
 	s->acks_begin = 0;
 	s->acks_end = used;
 	if (used + more <= s->acks_size)

@@ -192,6 +192,7 @@ int listen_run(const struct config *config)
 		_exit(1);
 	}
 	uv_run(&l->loop, UV_RUN_DEFAULT);
+	ws_free(l->ws);
 	uv_loop_close(&l->loop);
 	status = l->status;
 	if (l->sources)

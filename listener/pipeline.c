@@ -470,6 +470,7 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 		if (event_add_copy(&p->events, ev, sender))
 			return -1;
 		stats.coalesced++;
+		stats_observe(&stats_duplicate_delay, (double)(now_ms(p) - ev->received_us / 1000));
 	} else {
 		ev = event_new(&p->events, EV_CLAIMING, message, len, &view, sender, now_ms(p) * 1000);
 		if (!ev)

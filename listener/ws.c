@@ -285,7 +285,7 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline
 	info.pt_serv_buf_size = READ_BYTES;
 	info.timeout_secs = (unsigned int)config->handshake_timeout_s;
 	info.connect_timeout_secs = (unsigned int)config->handshake_timeout_s;
-	info.gid = info.uid = (gid_t)-1;
+	info.pcontext = &ws->context;
 	ws->context = lws_create_context(&info);
 	if (ws->context)
 		return ws;
@@ -334,11 +334,17 @@ const lws_retry_bo_t *ws_keepalive(const struct ws *ws)
 	return &ws->keepalive;
 }
 
+/* On a loop that is not its own, libwebsockets closes its handles first and wants to be told once
+ * more when the loop has closed them; it then sets context to NULL. */
 void ws_close(struct ws *ws)
 {
-	struct lws_context *context = ws->context;
-
 	hooked = NULL;
-	lws_context_destroy(context);
+	lws_context_destroy(ws->context);
+}
+
+void ws_free(struct ws *ws)
+{
+	if (ws->context)
+		lws_context_destroy(ws->context);
 	free(ws);
 }

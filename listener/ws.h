@@ -78,7 +78,10 @@ void ws_set_held(struct ws *ws, bool is_held);
 /* As ws_set_held(ws, true), for good. */
 void ws_stop(struct ws *ws);
 
-/* Ends all connections and frees ws. The loop must be run until it has nothing more to do. */
+/* Ends all connections. The loop must be run until it has nothing more to do. */
 void ws_close(struct ws *ws);
+
+/* After the loop has ended. */
+void ws_free(struct ws *ws);
 
 #endif
