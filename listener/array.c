@@ -85,7 +85,7 @@ void array_add_null(struct array *a)
 	a->len += 4;
 }
 
-void array_add_text(struct array *a, const char *text, size_t len)
+void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii)
 {
 	uint8_t *begin, *end, *bad;
 
@@ -98,6 +98,9 @@ void array_add_text(struct array *a, const char *text, size_t len)
 		*bad = '?';
 		begin = bad + 1;
 	}
+	for (begin = end - len; is_ascii && begin < end; begin++)
+		if (*begin >= 0x80)
+			*begin = '?';
 }
 
 void array_free(struct array *a)

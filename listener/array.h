@@ -2,6 +2,7 @@
 #ifndef WSONCE_ARRAY_H
 #define WSONCE_ARRAY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* OIDs of the array types, from Postgres's catalogue (pg_type.dat); they never change. */
@@ -18,8 +19,8 @@ struct array {
 void array_start(struct array *a, enum array_type type, size_t count);
 void array_add(struct array *a, const char *bytes, size_t len);
 /* As array_add, for text that may not be valid UTF-8, which Postgres would refuse: what is not is
- * replaced by question marks. */
-void array_add_text(struct array *a, const char *text, size_t len);
+ * replaced by question marks; with is_ascii, so is everything beyond ASCII. */
+void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii);
 void array_add_null(struct array *a);
 void array_free(struct array *a);
 

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "utf8.h"
+
 #define TARGETS_MAX 10		/* 8 parts of an id, the type, the payload */
 #define STEPS_MAX ENVELOPE_STEPS_MAX
 #define PARSER_BYTES 4096	/* what yajl takes for a message of ordinary depth */
@@ -504,9 +506,13 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 {
 	const struct target *type = &e->targets[e->id_parts];
 	const struct target *payload = type + 1;
-	const char *why = parse(e, message, len);
+	const char *why;
 
 	*view = (struct envelope_view){0};
+	/* yajl passes overlong forms and surrogates; so does a database that is not UTF8. */
+	if (!is_utf8(message, len))
+		return "the message is not valid UTF-8";
+	why = parse(e, message, len);
 	if (why)
 		return why;
 	why = join_id(e, &view->id);

@@ -6,10 +6,10 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistr.h>
 
 #include "log.h"
 #include "stats.h"
+#include "utf8.h"
 
 #define RECEIVE_BYTES 4096	/* handed over at once; each connection holds a buffer of this size */
 #define ACKS_STOP (256u << 10)	/* bytes of waiting acks at which a producer is not read from */
@@ -228,7 +228,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	struct session *s = list_entry(link, struct session, link);
 
 	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */
-	if (is_text && u8_check((const uint8_t *)message, len))
+	if (is_text && !is_utf8(message, len))
 		return refuse_text(s, message, len);
 	s->pending++;
 	if (pipeline_receive(ws_pipeline(link->ws), message, len, &s->sender) == 0)

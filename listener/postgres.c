@@ -418,14 +418,9 @@ static void on_connected(struct postgres *p)
 {
 	const char *encoding = PQparameterStatus(p->conn, "server_encoding");
 
-	if (encoding && strcmp(encoding, "UTF8") != 0) {
-		char sentence[200];
-
-		snprintf(sentence, sizeof(sentence),
-			 "the database's encoding is %.40s: create it with ENCODING 'UTF8', which JSON needs", encoding);
-		p->settings.on_unusable(p->settings.owner, sentence);
-		return;
-	}
+	if (encoding && strcmp(encoding, "UTF8") != 0 && !p->was_ready)
+		log_warn("the database's encoding is not UTF8: what it cannot hold becomes a dead letter", "encoding=%s",
+			 encoding);
 	PQsetnonblocking(p->conn, 1);
 	if (watch(p, UV_READABLE, false)) {
 		lose(p, "the socket cannot be watched");

@@ -37,6 +37,7 @@ struct store {
 	struct range ranges[RANGES_MAX];	/* a stack; the top is at work or next */
 	int range_count;
 	struct array columns[4];		/* of the statement, kept for the next one */
+	bool is_ascii;				/* dead letters: ids and reasons without anything else */
 	bool *inserted;				/* per event of the batch, while its answer is read */
 	uv_timer_t retry;
 	struct backoff backoff;
@@ -89,10 +90,10 @@ static int fill_bury(struct store *s, const struct range *r)
 			EVP_Digest(ev->message, ev->message_len, digest, NULL, EVP_sha256(), NULL);
 		array_add(&s->columns[0], (const char *)(ev->digest ? ev->digest : digest), 32);
 		if (ev->id_len)
-			array_add_text(&s->columns[1], ev->id, ev->id_len);
+			array_add_text(&s->columns[1], ev->id, ev->id_len, s->is_ascii);
 		else
 			array_add_null(&s->columns[1]);
-		array_add_text(&s->columns[2], reason, strlen(reason));
+		array_add_text(&s->columns[2], reason, strlen(reason), s->is_ascii);
 		array_add(&s->columns[3], ev->message, ev->message_len);
 	}
 	return 4;
@@ -192,6 +193,17 @@ static void on_unknown(struct store *s)
 		s->batch->events[i]->is_unsure = true;
 }
 
+/* A database that is not UTF8 may be unable to hold an id; the letter itself it can, raw is bytes. */
+static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
+{
+	if (s->is_ascii) {
+		retry_later(s, answer->error);
+		return;
+	}
+	s->is_ascii = true;
+	send_range(s);
+}
+
 static void on_answer(void *owner, const struct postgres_answer *answer)
 {
 	struct store *s = owner;
@@ -208,7 +220,7 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		if (s->job == JOB_INSERT)
 			on_bad_row(s, answer);
 		else
-			retry_later(s, answer->error);
+			on_bad_letter(s, answer);
 		return;
 	case POSTGRES_TROUBLE:
 		retry_later(s, answer->error);
@@ -254,6 +266,7 @@ static void start(struct store *s, enum job job, const struct batch *b)
 	s->batch = b;
 	s->ranges[0] = (struct range){0, b->count};
 	s->range_count = 1;
+	s->is_ascii = false;
 	send_range(s);
 }
 

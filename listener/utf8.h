@@ -1,0 +1,25 @@
+/* utf8.h: is this text valid UTF-8? */
+#ifndef WSONCE_UTF8_H
+#define WSONCE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistr.h>
+
+/* By RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. Most messages are ASCII to
+ * the last byte, so that is skipped eight bytes at a time, and libunistring sees only the rest. */
+static inline bool is_utf8(const char *text, size_t len)
+{
+	uint64_t eight;
+
+	for (; len >= sizeof(eight); text += sizeof(eight), len -= sizeof(eight)) {
+		memcpy(&eight, text, sizeof(eight));
+		if (eight & UINT64_C(0x8080808080808080))
+			break;
+	}
+	return u8_check((const uint8_t *)text, len) == NULL;
+}
+
+#endif
