@@ -18,7 +18,9 @@ LIBS := libwebsockets libuv hiredis libpq jansson yajl libcrypto
 TEST_LIBS := $(LIBS) criterion libssl
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
 	-I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
-LINK = $(CC) $(SANFL) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
+# V=1 shows the whole commands.
+Q := $(if $V,,@)
+LINK = $Qecho '  LD $@' && $(CC) $(SANFL) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
 
 objects = $(patsubst %.c,$B/%.o,$(1))
 loadtest = $(patsubst %,$B/loadtest/%.o,$(1))
@@ -27,6 +29,7 @@ MODULES := $(filter-out %/main.o %/listen.o,$(LISTENER))
 SHARED := frame message options progress script summary
 SOURCE_OBJ := $(call loadtest,source server arrival backlog replay $(SHARED))
 PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/backoff.o
+CEILING_OBJ := $(call loadtest,ceiling message options summary) $B/listener/array.o $B/listener/command.o
 SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c,$(wildcard tests/support/*.c)))
 UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
@@ -37,7 +40,7 @@ TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/
 all: deps ## build everything, installing what is missing first
 	+@$(MAKE) --no-print-directory programs
 
-programs: $B/wsonce $B/wsonce-source $B/wsonce-producer
+programs: $B/wsonce $B/wsonce-source $B/wsonce-producer $B/wsonce-ceiling
 tests: programs $(TEST_BINARIES)
 
 deps: ## install the Debian packages that are missing (as root or by sudo)
@@ -80,6 +83,8 @@ $B/wsonce-source: $(SOURCE_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
 $B/wsonce-producer: $(PRODUCER_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
+$B/wsonce-ceiling: $(CEILING_OBJ)
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
 $B/tests/unit/unit: $(UNIT) $(MODULES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
 $B/tests/unit/pipeline: $B/tests/unit/test_pipeline.o $B/tests/support/fake_stages.o $(STAGES)
@@ -91,13 +96,14 @@ $B/tests/unit/%.o $B/tests/support/fake_stages.o: OUR_CFLAGS += -Ilistener -Ites
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
 $B/%.o: %.c $(TEXT) Makefile
 	@mkdir -p $(@D)
-	$(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	@echo '  CC $@'
+	$Q$(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # lua/x.lua becomes the C string LUA_X, sql/x.sql becomes SQL_X, so each text lives in one place.
 define embed
 @mkdir -p $(@D)
-{ printf '#define $(1)_%s \\\n' $$(echo $(*F) | tr a-z- A-Z_); sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n" \\/' $<; echo '""'; } >$@.part
-mv $@.part $@
+@{ printf '#define $(1)_%s \\\n' $$(echo $(*F) | tr a-z- A-Z_); sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n" \\/' $<; echo '""'; } >$@.part
+@mv $@.part $@
 endef
 $B/text/%.lua.h: lua/%.lua
 	$(call embed,LUA)

@@ -27,6 +27,7 @@
 #define BATCH_BYTES (8u << 20)		/* of messages in one statement */
 #define RETRY_STEP 3			/* hold step of the first backoff: 50 ms * 2^3 = 400 ms */
 #define CLAIM_WINDOW 8192		/* claims unanswered at which reading stops */
+#define BACKLOG_BATCHES 4		/* batches that wait for a Postgres that works, before reading stops */
 #define HOLD_TTLS 2			/* a copy held for so many claim TTLs goes to the store */
 
 struct pipeline {
@@ -87,16 +88,24 @@ static void check_memory(struct pipeline *p)
 		  "in_flight_bytes=%zu limit=%zu", bytes, limit);
 }
 
-/* Messages can be read faster than Redis answers. Were they, a claim's answer would come later and
- * later, until it counts as an outage. */
-static void check_claims(struct pipeline *p)
+/* Messages can be read faster than Redis answers and than Postgres stores. Then reading waits: a
+ * claim whose answer comes too late would count as an outage, and a longer queue of rows is only
+ * memory and latency. When Postgres stalls, the queue may take the whole budget, because a feed has
+ * no replay and may not wait for us. */
+static bool is_over(const struct pipeline *p, size_t claims, size_t batches)
 {
-	size_t claiming = p->events.counts[EV_CLAIMING];
+	size_t rows = batches * (size_t)p->config->batch_max;
 
-	if (!p->is_behind)
-		p->is_behind = claiming >= CLAIM_WINDOW;
+	return p->events.counts[EV_CLAIMING] >= claims ||
+	       (p->events.counts[EV_BATCHED] >= rows && !store_is_stalled(p->store));
+}
+
+static void check_backlog(struct pipeline *p)
+{
+	if (p->is_behind)
+		p->is_behind = is_over(p, CLAIM_WINDOW / 2, BACKLOG_BATCHES / 2);
 	else
-		p->is_behind = claiming > CLAIM_WINDOW / 2;
+		p->is_behind = is_over(p, CLAIM_WINDOW, BACKLOG_BATCHES);
 }
 
 static void check_budget(struct pipeline *p)
@@ -104,7 +113,7 @@ static void check_budget(struct pipeline *p)
 	bool was_held = p->is_full || p->is_behind;
 
 	check_memory(p);
-	check_claims(p);
+	check_backlog(p);
 	if (was_held != (p->is_full || p->is_behind))
 		p->on.on_pressure(p->on.arg, !was_held);
 }

@@ -19,6 +19,7 @@
 #include "url.h"
 
 #define READS_PER_TURN 16
+#define FIRST_REQUESTS 1024
 
 static const char *const state_names[] = {"down", "connecting", "ready", "closing"};
 static const char *const script_texts[REDIS_SCRIPTS] = {
@@ -35,6 +36,12 @@ struct bridge {
 	int events;			/* polled for */
 };
 
+/* Whom an answer is for. */
+struct request {
+	redis_cb *cb;
+	void *arg;
+};
+
 struct redis {
 	uv_loop_t *loop;
 	struct redis_settings settings;
@@ -46,6 +53,9 @@ struct redis {
 	struct backoff backoff;
 	uv_timer_t retry;
 	uv_timer_t watchdog;
+	/* Redis answers in the order of the questions, so what each answer is for waits in a ring. */
+	struct request *requests;
+	size_t request_mask;		/* of the ring: its size, a power of two, less one */
 	uint64_t sent;
 	uint64_t answered;
 	/* The deadline: command number mark was the newest at mark_ms. If it is not answered
@@ -62,11 +72,6 @@ struct redis {
 	void *done_arg;
 };
 
-struct request {
-	struct redis *redis;
-	redis_cb *cb;
-	void *arg;
-};
 
 static void connect_now(struct redis *r);
 static void retry_later(struct redis *r);
@@ -194,31 +199,39 @@ static int bridge_attach(uv_loop_t *loop, redisAsyncContext *context)
 
 static void on_reply(redisAsyncContext *context, void *reply, void *privdata)
 {
-	struct request *q = privdata;
-	struct redis *r = q->redis;
+	struct redis *r = privdata;
+	struct request q = r->requests[r->answered++ & r->request_mask];
 
 	(void)context;
-	r->answered++;
-	if (q->cb)
-		q->cb(r->settings.owner, q->arg, reply);
-	free(q);
+	if (q.cb)
+		q.cb(r->settings.owner, q.arg, reply);
+}
+
+/* Twice the ring, its open requests at the places that the new mask gives them. */
+static int grow_ring(struct redis *r)
+{
+	size_t size = r->requests ? 2 * (r->request_mask + 1) : FIRST_REQUESTS;
+	struct request *more = malloc(size * sizeof(*more));
+
+	if (!more)
+		return -1;
+	for (uint64_t i = r->answered; i < r->sent; i++)
+		more[i & (size - 1)] = r->requests[i & r->request_mask];
+	free(r->requests);
+	r->requests = more;
+	r->request_mask = size - 1;
+	return 0;
 }
 
 static int send_now(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
-	struct request *q;
-
 	if (!r->context || !len)
 		return -1;
-	q = malloc(sizeof(*q));
-	if (!q)
+	if ((!r->requests || r->sent - r->answered > r->request_mask) && grow_ring(r))
 		return -1;
-	*q = (struct request){r, cb, arg};
-	if (redisAsyncFormattedCommand(r->context, on_reply, q, bytes, len) != REDIS_OK) {
-		free(q);
+	if (redisAsyncFormattedCommand(r->context, on_reply, r, bytes, len) != REDIS_OK)
 		return -1;
-	}
-	r->sent++;
+	r->requests[r->sent++ & r->request_mask] = (struct request){cb, arg};
 	return 0;
 }
 
@@ -554,6 +567,7 @@ static void on_timer_closed(uv_handle_t *handle)
 	url_clear(&r->url);
 	free(r->shown_url);
 	command_free(&r->command);
+	free(r->requests);
 	free(r);
 }
 

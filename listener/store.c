@@ -19,6 +19,8 @@
 
 #define RANGES_MAX 64	/* a batch is halved at most 17 times; each halving leaves one range behind */
 
+#define STALL_MS   500	/* a batch takes some 20 ms */
+
 enum job { JOB_NONE, JOB_INSERT, JOB_BURY };
 
 /* Events [from, to) of the batch, to be stored by one statement. */
@@ -36,6 +38,7 @@ struct store {
 	const struct batch *batch;
 	struct range ranges[RANGES_MAX];	/* a stack; the top is at work or next */
 	int range_count;
+	int64_t sent_ms;			/* loop clock, of the first range */
 	struct array columns[4];		/* of the statement, kept for the next one */
 	bool is_ascii;				/* dead letters: ids and reasons without anything else */
 	bool *inserted;				/* per event of the batch, while its answer is read */
@@ -267,6 +270,7 @@ static void start(struct store *s, enum job job, const struct batch *b)
 	s->ranges[0] = (struct range){0, b->count};
 	s->range_count = 1;
 	s->is_ascii = false;
+	s->sent_ms = (int64_t)uv_now(s->loop);
 	send_range(s);
 }
 
@@ -303,6 +307,12 @@ bool store_is_ready(const struct store *s, const char **why)
 
 	*why = postgres_error(s->postgres);
 	return state == POSTGRES_READY || state == POSTGRES_BUSY;
+}
+
+bool store_is_stalled(const struct store *s)
+{
+	return postgres_state(s->postgres) < POSTGRES_READY ||
+	       (s->job != JOB_NONE && (int64_t)uv_now(s->loop) - s->sent_ms > STALL_MS);
 }
 
 bool store_is_idle(const struct store *s)

@@ -41,6 +41,9 @@ bool store_is_idle(const struct store *s);
 /* Is Postgres there? If not, why gets the reason, valid until the next call. */
 bool store_is_ready(const struct store *s, const char **why);
 
+/* Is Postgres away, or has it been at the statement at hand for unusually long? */
+bool store_is_stalled(const struct store *s);
+
 /* Stores the events of a sorted batch, or records them as dead letters with their reasons. The
  * store must be idle. b is borrowed until it is idle again, each event until its own callback. */
 void store_insert(struct store *s, const struct batch *b);
