@@ -23,7 +23,7 @@ enum type {
 	TYPE_SECONDS,	/* decimals allowed, kept in milliseconds */
 	TYPE_POINTER,	/* RFC 6901 */
 	TYPE_POINTERS,
-	TYPE_ADDRESS,	/* ADDR:PORT */
+	TYPE_ADDRESS,	/* ADDR:PORT, or unix:/path */
 	TYPE_CHOICE,	/* one of the words in lowest..: see choices */
 };
 
@@ -77,7 +77,7 @@ static const struct setting settings[] = {
 	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", TYPE_SECONDS, postgres_timeout_ms, "S", "30", 0, DAY,
 	       "an answer later than this counts as an outage: connect again, send the batch again"),
 	TEXT("admin", "WSONCE_ADMIN", TYPE_ADDRESS, admin, "ADDR:PORT", NULL,
-	     "serve /healthz, /readyz, /metrics and /api/status"),
+	     "serve /healthz, /readyz, /metrics and /api/status; unix:/PATH for a socket"),
 	TEXT("instance-id", "WSONCE_INSTANCE_ID", TYPE_TEXT, instance_id, "ID", NULL,
 	     "readable name in claims, dead letters and logs; default: host name and pid"),
 	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", TYPE_TEXT, claim_prefix, "P", "dedup:",
@@ -255,8 +255,10 @@ static const char *find_fault(const struct setting *s, const char *text)
 		url_clear(&url);
 		return fault;
 	case TYPE_ADDRESS:
+		if (strncmp(text, "unix:/", 6) == 0)
+			return NULL;
 		if (url_parse_address(&url, text))
-			fault = "is not ADDR:PORT with a port from 0 to 65535";
+			fault = "is not ADDR:PORT with a port from 0 to 65535, nor unix:/PATH";
 		url_clear(&url);
 		return fault;
 	case TYPE_POINTER:

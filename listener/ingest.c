@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "refusal.h"
 #include "stats.h"
 #include "utf8.h"
 
@@ -38,6 +39,7 @@ struct ingest {
 	size_t sockets;			/* accepted and not gone, WebSocket or not yet */
 	struct list sessions;		/* open ones */
 	size_t session_count;
+	struct refusals *refusals;
 	bool is_draining;
 };
 
@@ -280,13 +282,13 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi)
 	return 0;
 }
 
-static int refuse_upgrade(struct lws *wsi, unsigned int status)
+static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int status)
 {
 	char peer[64] = "";
 
 	lws_get_peer_simple(wsi, peer, sizeof(peer));
 	stats.ingest_refused++;
-	log_debug("producer refused", "peer=%s status=%u", peer, status);
+	refusal_log(i->refusals, peer, status, (int64_t)uv_now(ws_loop(i->ws)));
 	return lws_return_http_status(wsi, status, NULL) ? -1 : 1;
 }
 
@@ -342,9 +344,9 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		return 0;
 	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
 		status = judge_upgrade(i, wsi);
-		return status ? refuse_upgrade(wsi, status) : 0;
+		return status ? refuse_upgrade(i, wsi, status) : 0;
 	case LWS_CALLBACK_HTTP:
-		return refuse_upgrade(wsi, is_path(wsi) ? 426 : HTTP_STATUS_NOT_FOUND);
+		return refuse_upgrade(i, wsi, is_path(wsi) ? 426 : HTTP_STATUS_NOT_FOUND);
 	case LWS_CALLBACK_ESTABLISHED:
 		return on_open(i, wsi, at);
 	case LWS_CALLBACK_RECEIVE:
@@ -380,6 +382,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->ws = ws;
 	i->config = config;
 	list_init(&i->sessions);
+	i->refusals = refusals_new();
 	info.vhost_name = "ingest";
 	info.user = i;
 	info.protocols = protocols;
@@ -396,7 +399,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 		 config->ingest_cert != NULL);
 	return i;
 fail:
-	free(i);
+	ingest_free(i);
 	return NULL;
 }
 
@@ -433,5 +436,8 @@ bool ingest_is_closed(const struct ingest *i)
 
 void ingest_free(struct ingest *i)
 {
+	if (!i)
+		return;
+	refusals_free(i->refusals);
 	free(i);
 }

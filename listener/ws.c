@@ -14,6 +14,7 @@
 
 #define READ_BYTES 65536	/* read from a socket at once */
 #define HEAD_BYTES 4096		/* kept of a message that is over the limit */
+#define CHECK_MS 1000
 #define FIRST_BYTES 4096	/* of a buffer for a message in pieces */
 
 struct ws {
@@ -25,6 +26,7 @@ struct ws {
 	bool is_held;
 	bool is_stopped;
 	lws_retry_bo_t keepalive;
+	uv_timer_t check;
 };
 
 /* --- a socket that has data and an error --- */
@@ -227,6 +229,29 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len)
 	return result;
 }
 
+/* When nothing but messages in pieces fills the budget, no row will make room, and who has sent half
+ * a message is not read from: the largest of them goes. */
+static void on_check(uv_timer_t *timer)
+{
+	struct ws *ws = timer->data;
+	struct ws_link *largest = NULL;
+
+	if (!pipeline_is_full(ws->pipeline) || pipeline_events(ws->pipeline)->messages)
+		return;
+	list_each(node, after, &ws->links)
+	{
+		struct ws_link *link = list_entry(node, struct ws_link, link);
+
+		if (link->size && (!largest || link->size > largest->size))
+			largest = link;
+	}
+	if (!largest)
+		return;
+	log_warn("unfinished messages fill the memory: ending the connection with the largest", "bytes=%zu",
+		 largest->size);
+	lws_set_timeout(largest->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
 void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader)
 {
 	memset(link, 0, sizeof(*link));
@@ -287,10 +312,14 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline
 	info.connect_timeout_secs = (unsigned int)config->handshake_timeout_s;
 	info.pcontext = &ws->context;
 	ws->context = lws_create_context(&info);
-	if (ws->context)
-		return ws;
-	free(ws);
-	return NULL;
+	if (!ws->context) {
+		free(ws);
+		return NULL;
+	}
+	uv_timer_init(loop, &ws->check);
+	ws->check.data = ws;
+	uv_timer_start(&ws->check, on_check, CHECK_MS, CHECK_MS);
+	return ws;
 }
 
 int ws_listen_address(struct lws_context_creation_info *info, const char *address)
@@ -298,6 +327,11 @@ int ws_listen_address(struct lws_context_creation_info *info, const char *addres
 	static struct url url;
 
 	url_clear(&url);
+	if (strncmp(address, "unix:", 5) == 0) {
+		info->iface = address + 5;
+		info->options |= LWS_SERVER_OPTION_UNIX_SOCK | LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND;
+		return 0;
+	}
 	if (url_parse_address(&url, address))
 		return -1;
 	info->port = url.port;
@@ -339,6 +373,7 @@ const lws_retry_bo_t *ws_keepalive(const struct ws *ws)
 void ws_close(struct ws *ws)
 {
 	hooked = NULL;
+	uv_close((uv_handle_t *)&ws->check, NULL);
 	lws_context_destroy(ws->context);
 }
 

@@ -58,8 +58,8 @@ uv_loop_t *ws_loop(const struct ws *ws);
 /* Pings and hang-ups for a vhost or a client connection. */
 const lws_retry_bo_t *ws_keepalive(const struct ws *ws);
 
-/* The port that a vhost of ADDR:PORT listens on, with address and options set in info. The texts
- * live until the next call. Returns -1 if address is not of that form. */
+/* Sets in info what a vhost needs to listen on ADDR:PORT or unix:PATH. The texts live until the next
+ * call. Returns -1 if address is of neither form. */
 int ws_listen_address(struct lws_context_creation_info *info, const char *address);
 
 /* A connection is open (called in the callback that says so), or gone. */
