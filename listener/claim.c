@@ -19,6 +19,12 @@
 #define ATTEMPTS_PREFIX "wsonce:attempts:"
 #define ATTEMPTS_TTL_S "3600"
 
+struct stamp {
+	int64_t ms;
+	size_t len;
+	char text[24];
+};
+
 struct claim {
 	uv_loop_t *loop;
 	struct redis *redis;		/* NULL: --redis none */
@@ -30,7 +36,9 @@ struct claim {
 	size_t owner_len;
 	char ttl[24];
 	char window[24];
+	struct stamp stamp;		/* the last time written */
 	struct command command;
+	bool is_refused;		/* the last claim or mark got an error */
 	bool has_error_logged;		/* since Redis was last ready */
 };
 
@@ -38,7 +46,7 @@ static int64_t wall_ms(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
@@ -47,12 +55,20 @@ static void put_key(struct claim *c, const struct event *ev)
 	command_joined(&c->command, c->prefix, c->prefix_len, ev->id, ev->id_len);
 }
 
+/* The digits of a time. Claims and marks come by the hundred in one millisecond. */
+static const char *digits(struct stamp *stamp, int64_t ms)
+{
+	if (stamp->ms != ms)
+		stamp->len = (size_t)snprintf(stamp->text, sizeof(stamp->text), "%lld", (long long)ms);
+	stamp->ms = ms;
+	return stamp->text;
+}
+
 static void put_value(struct claim *c, const struct event *ev)
 {
-	char ms[24];
-	int n = snprintf(ms, sizeof(ms), "%lld", (long long)ev->claim_ms);
+	const char *ms = digits(&c->stamp, ev->claim_ms);
 
-	command_joined(&c->command, c->owner, c->owner_len, ms, (size_t)n);
+	command_joined(&c->command, c->owner, c->owner_len, ms, c->stamp.len);
 }
 
 static int send_command(struct claim *c, redis_cb *cb, void *arg)
@@ -67,6 +83,14 @@ static void note_error(struct claim *c, const redisReply *reply)
 	log_write(c->has_error_logged ? LOG_DEBUG : LOG_WARN, "redis refuses claims: the unique key decides", "reason=%s",
 		  reply->str);
 	c->has_error_logged = true;
+	c->is_refused = true;
+}
+
+static void on_mark(void *owner, void *arg, const redisReply *reply)
+{
+	(void)arg;
+	if (reply && reply->type == REDIS_REPLY_ERROR)
+		note_error(owner, reply);
 }
 
 static int64_t value_ms(const redisReply *value)
@@ -103,11 +127,13 @@ static void on_take(void *owner, void *arg, const redisReply *reply)
 	if (!reply) {
 		result = CLAIM_UNKNOWN;
 	} else if (reply->type == REDIS_REPLY_NIL) {
+		c->is_refused = false;
 		result = CLAIM_MINE;
 	} else if (reply->type == REDIS_REPLY_ERROR) {
 		note_error(c, reply);
 		result = CLAIM_UNKNOWN;
 	} else {
+		c->is_refused = false;
 		result = read_value(c, ev, reply);
 		if (result != CLAIM_MINE && result != CLAIM_UNKNOWN)
 			stats_observe(&stats_duplicate_delay, (double)(wall_ms() - value_ms(reply)));
@@ -287,20 +313,24 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 		evs[i]->is_claimed = false;
 }
 
-void claim_mark(struct claim *c, const struct event *ev, enum claim_mark mark)
+void claim_mark(struct claim *c, struct event *ev, enum claim_mark mark)
 {
-	char value[40];
-	int n = snprintf(value, sizeof(value), "%s@%lld", mark == CLAIM_MARK_DONE ? "done" : "dead", (long long)wall_ms());
+	const char *ms;
 
 	if (!claim_is_ready(c))
 		return;
+	/* A Redis that is full refuses the mark too, and other copies would wait for the TTL; it
+	 * does not refuse to forget. */
+	if (c->is_refused && ev->is_claimed)
+		claim_release(c, &ev, 1);
+	ms = digits(&c->stamp, wall_ms());
 	command_start(&c->command, 5);
 	command_word(&c->command, "SET");
 	put_key(c, ev);
-	command_bytes(&c->command, value, (size_t)n);
+	command_joined(&c->command, mark == CLAIM_MARK_DONE ? "done@" : "dead@", 5, ms, c->stamp.len);
 	command_word(&c->command, "EX");
 	command_word(&c->command, c->window);
-	send_command(c, NULL, NULL);
+	send_command(c, on_mark, NULL);
 	if (mark == CLAIM_MARK_DEAD || ev->attempts) {
 		command_start(&c->command, 2);
 		command_word(&c->command, "DEL");

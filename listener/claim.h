@@ -63,7 +63,7 @@ void claim_renew(struct claim *c, struct event *const *evs, size_t n);
 void claim_release(struct claim *c, struct event *const *evs, size_t n);
 /* Says to the fleet that ev is committed, or a dead letter. Unconditional: it is a fact, whoever
  * owns the key now. Must not be called before the commit. */
-void claim_mark(struct claim *c, const struct event *ev, enum claim_mark mark);
+void claim_mark(struct claim *c, struct event *ev, enum claim_mark mark);
 
 /* Commands that Redis has not answered yet; 0 if it is away. */
 uint64_t claim_unanswered(const struct claim *c);

@@ -210,10 +210,9 @@ static int on_writable(struct session *s)
 {
 	if (send_acks(s))
 		return -1;
-	if (!s->is_closing || s->acks_end)
-		return 0;
-	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_GOINGAWAY, (unsigned char *)"shutting down", 13);
-	return -1;
+	if (s->is_closing && !s->acks_end)
+		ws_link_say_goodbye(&s->link);
+	return 0;
 }
 
 /* --- messages --- */
@@ -353,6 +352,8 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		return ws_link_receive(&(*at)->link, in, len);
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return on_writable(*at);
+	case LWS_CALLBACK_TIMER:
+		return at && *at ? ws_link_end(&(*at)->link) : 0;
 	case LWS_CALLBACK_CLOSED:
 		if (at && *at)
 			on_closed(*at);

@@ -25,7 +25,8 @@
 
 #define LOOK_CHUNK 512			/* keys of one MGET, claims of one script call */
 #define BATCH_BYTES (8u << 20)		/* of messages in one statement */
-#define RETRY_STEP 3			/* hold step of the first backoff: 50 ms * 2^3 = 400 ms */
+#define RETRY_STEP 2			/* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
+#define GIVE_WAY_STEP 5			/* 1.6 s, which is more than hold_look_step() ever waits */
 #define CLAIM_WINDOW 8192		/* claims unanswered at which reading stops */
 #define BACKLOG_BATCHES 4		/* batches that wait for a Postgres that works, before reading stops */
 #define HOLD_TTLS 2			/* a copy held for so many claim TTLs goes to the store */
@@ -221,6 +222,7 @@ static void fail_store(struct pipeline *p, struct event *ev, const char *why);
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
 {
 	struct pipeline *p = arg;
+	enum outcome present = judge_present(ev);
 
 	switch (result) {
 	case STORE_INSERTED:
@@ -229,7 +231,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 		return;
 	case STORE_PRESENT:
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
-		settle(p, ev, judge_present(ev));
+		settle(p, ev, present);
 		return;
 	case STORE_REFUSED:
 		fail_store(p, ev, why);
@@ -374,16 +376,19 @@ static void look(struct pipeline *p, struct event **evs, size_t n)
 		on_looked(p, evs[i], CLAIM_UNKNOWN);
 }
 
-/* The backoff of a failed store is over: any instance may try now, this one included. */
+/* The backoff of a failed store is over: any instance may try now. This one looks again only after
+ * every other has looked: what it cannot store, another may be able to. */
 static void give_back(struct pipeline *p, struct event *ev)
 {
 	claim_release(p->claim, &ev, 1);
 	ev->looks = 0;
-	ev->held_ms = 0;
-	if (!claim_is_ready(p->claim))
+	ev->held_ms = now_ms(p);
+	if (p->is_draining || !claim_is_ready(p->claim)) {
 		send_to_store(p, ev);
-	else
-		hold(p, ev);
+		return;
+	}
+	event_move(&p->events, ev, EV_HELD);
+	hold_add(&p->hold, ev, now_ms(p), GIVE_WAY_STEP);
 }
 
 /* Events whose wait is over: looked up in chunks, given back, or sent to the store. */

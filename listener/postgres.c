@@ -188,6 +188,7 @@ static void start_deadline(struct postgres *p)
 
 /* --- what a SQLSTATE means --- */
 
+/* Is the class of sqlstate, its first two characters, among classes? */
 static bool is_class(const char *sqlstate, const char *classes)
 {
 	for (; *classes; classes += 2)
@@ -224,7 +225,7 @@ static bool wants_reconnect(const PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-	return sqlstate && (is_class(sqlstate, "57P08") || strcmp(sqlstate, "25006") == 0) &&
+	return sqlstate && (is_class(sqlstate, "5708") || strcmp(sqlstate, "25006") == 0) &&
 	       strcmp(sqlstate, "57014") != 0;
 }
 

@@ -157,10 +157,11 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_CLIENT_RECEIVE:
 		return s->link.ws ? ws_link_receive(&s->link, in, len) : -1;
 	case LWS_CALLBACK_CLIENT_WRITEABLE:
-		if (!s->sources->is_closing)
-			return 0;
-		lws_close_reason(wsi, LWS_CLOSE_STATUS_GOINGAWAY, NULL, 0);
-		return -1;
+		if (s->sources->is_closing)
+			ws_link_say_goodbye(&s->link);
+		return 0;
+	case LWS_CALLBACK_TIMER:
+		return ws_link_end(&s->link);
 	case LWS_CALLBACK_CLIENT_CLOSED:
 		ws_link_close(&s->link);
 		retry_later(s, "the connection ended");

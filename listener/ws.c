@@ -275,6 +275,17 @@ void ws_link_close(struct ws_link *link)
 	link->wsi = NULL;
 }
 
+void ws_link_say_goodbye(struct ws_link *link)
+{
+	lws_set_timer_usecs(link->wsi, 1);
+}
+
+int ws_link_end(struct ws_link *link)
+{
+	lws_close_reason(link->wsi, LWS_CLOSE_STATUS_GOINGAWAY, (unsigned char *)"shutting down", 13);
+	return -1;
+}
+
 /* --- the context --- */
 
 static void on_lws_log(int level, const char *line)

@@ -72,6 +72,12 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len);
 /* Stops reading from this connection for a reason, or takes the reason back. */
 void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);
 
+/* Ends the connection with 1001. libwebsockets takes -1 from a writable callback for a broken socket
+ * and sends no close frame, so the end comes from a timer of its own: LWS_CALLBACK_TIMER has to
+ * return ws_link_end(). */
+void ws_link_say_goodbye(struct ws_link *link);
+int ws_link_end(struct ws_link *link);
+
 /* Stops reading from all connections, also new ones, or goes on. */
 void ws_set_held(struct ws *ws, bool is_held);
 

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Gives claims back, each only if it is still ours.
 -- KEYS[i]  a claim's key
 -- ARGV[i]  the value that we wrote there; another value is another owner's claim and stays

@@ -62,8 +62,9 @@ void fleet_send(struct fleet *f, long count)
 	filling[f->payload] = '\0';
 	for (long last = f->sent + count; f->sent < last;) {
 		f->sent++;
-		feed_sendf(f->feed, "{\"event_id\":\"e-%ld\",\"event_type\":\"t\",\"payload\":{\"n\":%ld,\"x\":\"%s\"}}", f->sent,
-			   f->sent, filling);
+		feed_sendf(f->feed,
+			   "{\"event_id\":\"e-%ld\",\"event_type\":\"t\",\"payload\":{\"n\":%ld,\"x\":\"%s\"}}",
+			   f->sent, f->sent, filling);
 	}
 	free(filling);
 }
@@ -73,11 +74,26 @@ long fleet_rows(struct fleet *f)
 	return database_long(f->rows, "select count(*) from events");
 }
 
+static void complain_of_missing_rows(struct fleet *f, long n, int deadline_ms)
+{
+	double in_flight = 0;
+	char *missing = database_text(f->rows,
+				      "select string_agg(i::text, ' ') from (select i from generate_series(1, %ld) i "
+				      "where not exists (select from events where event_id = 'e-' || i) limit 10) m",
+				      f->sent);
+
+	for (int i = 0; i < f->size; i++)
+		if (process_is_alive(listener_process(f->listeners[i])))
+			in_flight += listener_metric(f->listeners[i], "wsonce_in_flight");
+	cr_assert_fail("%ld rows after %d ms, not %ld; %.0f messages in flight; missing: %s ...; one listener says: %s",
+		       fleet_rows(f), deadline_ms, n, in_flight, missing,
+		       process_last_words(listener_process(f->listeners[0])));
+}
+
 void fleet_wait_rows(struct fleet *f, long n, int deadline_ms)
 {
 	if (!wait_until(fleet_rows(f) >= n, deadline_ms))
-		cr_assert_fail("%ld rows after %d ms, not %ld; one listener says: %s", fleet_rows(f), deadline_ms, n,
-			       process_last_words(listener_process(f->listeners[0])));
+		complain_of_missing_rows(f, n, deadline_ms);
 }
 
 double fleet_metric(struct fleet *f, const char *name)

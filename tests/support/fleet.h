@@ -17,9 +17,9 @@ struct fleet {
 	struct database *rows; /* where the events go; the test's own */
 	struct listener *listeners[FLEET_MAX];
 	int size;
-	long sent;        /* events so far */
-	int payload;      /* bytes of filling in each event's payload */
-	char flags[200];  /* of each listener */
+	long sent;       /* events so far */
+	int payload;     /* bytes of filling in each event's payload */
+	char flags[200]; /* of each listener */
 	struct listener_options options;
 	char source[64];
 };

@@ -1,0 +1,486 @@
+/* Claims as seen from outside: one row however many send, own keys only, leases renewed, claims given
+ * back after a failure and won again, and acks that are true. */
+#include "claims.h"
+#include "database.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "redisd.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACK_MS 15000
+#define ACKS   "wsonce.ack.v1"
+
+/* What most tests begin with: a database, the shared Redis, and listeners. */
+struct bench {
+	struct database *rows;
+	struct redisd *redis;
+	struct listener *listeners[3];
+};
+
+static void start(struct bench *b, int listeners, const char *flags)
+{
+	*b = (struct bench){.rows = database_new(), .redis = redisd_shared()};
+	for (int i = 0; i < listeners; i++)
+		b->listeners[i] = listener_start(&(struct listener_options){.database = b->rows}, "%s", flags);
+}
+
+static void end(struct bench *b)
+{
+	for (int i = 0; i < 3; i++)
+		listener_free(b->listeners[i]);
+	database_free(b->rows);
+}
+
+static struct peer *producer(struct listener *l)
+{
+	return peer_open_events(listener_ingest_port(l), ACKS);
+}
+
+static void give(struct peer *p, const char *id)
+{
+	cr_assert(peer_sendf(p, "{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":{\"n\":1}}", id));
+}
+
+/* The status word of an ack for this id. */
+static bool is_ack(const char *ack, const char *id, const char *status)
+{
+	char expected[200];
+
+	snprintf(expected, sizeof expected, "{\"event_id\":\"%s\",\"status\":\"%s\"", id, status);
+	return ack && strncmp(ack, expected, strlen(expected)) == 0;
+}
+
+static void expect_ack(struct peer *p, const char *id, const char *status)
+{
+	char *ack = peer_recv(p, ACK_MS);
+
+	cr_assert(is_ack(ack, id, status), "the ack is %s, not %s for %s", ack ? ack : "missing", status, id);
+	free(ack);
+}
+
+static void expect_no_ack(struct peer *p)
+{
+	char *ack = peer_recv(p, 100);
+
+	cr_assert_null(ack, "there is an ack already: %s", ack);
+	cr_assert(peer_is_open(p));
+}
+
+static long rows_of(struct database *db, const char *id)
+{
+	return database_long(db, "select count(*) from events where event_id = '%s'", id);
+}
+
+static bool holds(struct listener *l, int n)
+{
+	return listener_metric(l, "wsonce_events{state=\"held\"}") +
+		       listener_metric(l, "wsonce_events{state=\"looking\"}") ==
+	       n;
+}
+
+/* Every insert fails, and counts in the sequence tries, which a rollback does not turn back. */
+static void make_inserts_fail(struct database *db)
+{
+	database_exec(db, "create sequence tries");
+	database_exec(db, "create function refuse() returns trigger language plpgsql as $$ begin "
+			  "perform nextval('tries'); raise exception 'not today'; end $$");
+	database_exec(db, "create trigger refuse before insert on events for each row execute function refuse()");
+}
+
+static void let_inserts_pass(struct database *db)
+{
+	database_exec(db, "drop trigger refuse on events");
+}
+
+static long tries(struct database *db)
+{
+	return database_long(db, "select case when is_called then last_value else 0 end from tries");
+}
+
+/* --- many at once --- */
+
+static void send_from_all(struct bench *b, int listeners, int count)
+{
+	struct peer **peers = calloc((size_t)count, sizeof(struct peer *));
+	int persisted = 0, duplicates = 0;
+
+	process_raise_file_limit();
+	for (int i = 0; i < count; i++)
+		peers[i] = producer(b->listeners[i % listeners]);
+	for (int i = 0; i < count; i++)
+		give(peers[i], "once");
+	for (int i = 0; i < count; i++) {
+		char *ack = peer_recv(peers[i], ACK_MS);
+
+		persisted += is_ack(ack, "once", "persisted");
+		duplicates += is_ack(ack, "once", "duplicate");
+		free(ack);
+	}
+	cr_assert_eq(persisted, 1, "%d were told persisted", persisted);
+	cr_assert_eq(duplicates, count - 1, "%d of %d were told duplicate", duplicates, count);
+	cr_assert_eq(database_long(b->rows, "select count(*) from events"), 1);
+	for (int i = 0; i < count; i++)
+		peer_free(peers[i]);
+	free(peers);
+}
+
+Test(claim, a_thousand_connections_sending_one_event_make_one_row, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, 1, "");
+	send_from_all(&b, 1, 1000);
+	end(&b);
+}
+
+Test(claim, a_thousand_connections_to_three_listeners_make_one_row, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, 3, "");
+	send_from_all(&b, 3, 1000);
+	end(&b);
+}
+
+Test(claim, a_late_copy_at_another_listener_is_a_duplicate_without_an_insert, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 2, "");
+	struct peer *first = producer(b.listeners[0]), *second = producer(b.listeners[1]);
+	give(first, "id");
+	expect_ack(first, "id", "persisted");
+	cr_assert(claims_begins(b.redis, "id", "done@"), "an acked event has no done mark");
+	give(second, "id");
+	expect_ack(second, "id", "duplicate");
+	cr_assert_eq(listener_metric(b.listeners[1], "wsonce_batches_total"), 0, "the mark was not believed");
+	peer_free(first);
+	peer_free(second);
+	end(&b);
+}
+
+/* --- after a failure --- */
+
+Test(claim, a_failed_insert_gives_the_claim_back_and_a_later_try_stores_it, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 1, "--max-attempts 50");
+	make_inserts_fail(b.rows);
+	struct peer *p = producer(b.listeners[0]);
+	give(p, "id");
+	cr_assert(wait_until(tries(b.rows) > 0, 5000), "nobody tried to insert");
+	cr_assert(wait_until(!claims_has(b.redis, "id"), 5000), "the claim is kept although the insert failed");
+	cr_assert(wait_until(tries(b.rows) > 1, 5000), "nobody tried again");
+	expect_no_ack(p);
+	let_inserts_pass(b.rows);
+	expect_ack(p, "id", "persisted");
+	cr_assert_eq(rows_of(b.rows, "id"), 1);
+	cr_assert_eq(database_long(b.rows, "select count(*) from dead_letters"), 0);
+	peer_free(p);
+	end(&b);
+}
+
+/* What one instance cannot store, whatever the reason, another may. */
+Test(claim, an_event_that_one_listener_cannot_store_is_stored_by_another, .timeout = 60)
+{
+	struct bench b = {.rows = database_new(), .redis = redisd_shared()};
+	const char *env[] = {"PGAPPNAME=unlucky", NULL};
+	const char *flags = "--claim-ttl 60 --max-attempts 20";
+
+	b.listeners[0] = listener_start(&(struct listener_options){.database = b.rows, .env = env}, "%s", flags);
+	b.listeners[1] = listener_start(&(struct listener_options){.database = b.rows}, "%s", flags);
+	database_exec(b.rows,
+		      "create function refuse() returns trigger language plpgsql as $$ begin "
+		      "if current_setting('application_name') = 'unlucky' then raise exception 'not you'; end if; "
+		      "return new; end $$");
+	database_exec(b.rows, "create trigger refuse before insert on events for each row execute function refuse()");
+	struct peer *first = producer(b.listeners[0]), *second = producer(b.listeners[1]);
+	give(first, "id");
+	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_rows_refused_total") > 0, 5000));
+	give(second, "id");
+	expect_ack(second, "id", "persisted");
+	expect_ack(first, "id", "duplicate");
+	peer_free(first);
+	peer_free(second);
+	end(&b);
+}
+
+/* --- own keys only --- */
+
+/* Look on until a claim has expired: it is never changed, never prolonged, and there is no row. */
+static void watch_claim(struct bench *b, const char *id, const char *value)
+{
+	long last_ms = claims_ttl_ms(b->redis, id);
+
+	for (;;) {
+		long rows = rows_of(b->rows, id), left_ms = claims_ttl_ms(b->redis, id);
+		char *now = claims_value(b->redis, id);
+
+		if (left_ms < 0 || !now || strcmp(now, value) != 0) {
+			cr_assert_leq(last_ms, 200, "it ended %ld ms early", last_ms);
+			free(now);
+			return;
+		}
+		cr_assert_leq(left_ms, last_ms, "it was prolonged from %ld ms to %ld ms", last_ms, left_ms);
+		cr_assert_eq(rows, 0, "stored although another owner works on it");
+		last_ms = left_ms;
+		free(now);
+		wait_pause_ms(5);
+	}
+}
+
+Test(claim, a_foreign_claim_is_left_alone_until_it_expires, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 1, "--claim-ttl 2");
+	claims_put(b.redis, "id", "stranger.0@1", 2500);
+	struct peer *p = producer(b.listeners[0]);
+	give(p, "id");
+	cr_assert(wait_until(holds(b.listeners[0], 1), 1000), "it is not held");
+	watch_claim(&b, "id", "stranger.0@1");
+	cr_assert(wait_until(rows_of(b.rows, "id") == 1, 2000), "not stored after the foreign claim's end");
+	expect_ack(p, "id", "persisted");
+	cr_assert(claims_begins(b.redis, "id", "done@"));
+	cr_assert_eq(listener_metric(b.listeners[0], "wsonce_hold_timeouts_total"), 0);
+	peer_free(p);
+	end(&b);
+}
+
+Test(claim, a_foreign_claim_that_never_expires_is_passed_by_after_twice_the_ttl, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 1, "--claim-ttl 1");
+	claims_put(b.redis, "id", "stranger.0@1", 0);
+	struct peer *p = producer(b.listeners[0]);
+	int64_t sent_ms = wait_now_ms();
+	give(p, "id");
+	while (rows_of(b.rows, "id") == 0) {
+		/* in between: the row may be there by now, and then the mark */
+		bool is_same = claims_is(b.redis, "id", "stranger.0@1") && claims_ttl_ms(b.redis, "id") == -1;
+
+		cr_assert(is_same || rows_of(b.rows, "id") == 1, "the foreign key was changed");
+		cr_assert_lt(wait_now_ms() - sent_ms, wait_stretch_ms(4000), "not stored after twice the TTL");
+		wait_pause_ms(5);
+	}
+	cr_assert_geq(wait_now_ms() - sent_ms, 1900, "stored before twice the TTL");
+	expect_ack(p, "id", "persisted");
+	peer_free(p);
+	end(&b);
+}
+
+Test(claim, a_done_mark_makes_a_duplicate_without_a_row, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 1, "");
+	claims_put(b.redis, "id", "done@1700000000000", 60000);
+	struct peer *p = producer(b.listeners[0]);
+	give(p, "id");
+	expect_ack(p, "id", "duplicate");
+	cr_assert_eq(rows_of(b.rows, "id"), 0);
+	cr_assert(claims_is(b.redis, "id", "done@1700000000000"));
+	peer_free(p);
+	end(&b);
+}
+
+Test(claim, a_held_event_is_settled_by_the_mark_that_its_owner_leaves, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 1, "");
+	claims_put(b.redis, "committed", "stranger.0@1", 0);
+	claims_put(b.redis, "refused", "stranger.0@1", 0);
+	struct peer *p = producer(b.listeners[0]);
+	give(p, "committed");
+	give(p, "refused");
+	cr_assert(wait_until(holds(b.listeners[0], 2), 5000));
+	claims_put(b.redis, "committed", "done@1700000000000", 60000);
+	expect_ack(p, "committed", "duplicate");
+	claims_put(b.redis, "refused", "dead@1700000000000", 60000);
+	expect_ack(p, "refused", "rejected");
+	cr_assert_eq(database_long(b.rows, "select count(*) from events"), 0);
+	peer_free(p);
+	end(&b);
+}
+
+Test(claim, a_claim_lost_and_won_by_another_is_not_renewed_by_the_first_owner, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 1, "--claim-ttl 1");
+	struct database *lock = fleet_lock(b.rows);
+	struct peer *p = producer(b.listeners[0]);
+	give(p, "id");
+	cr_assert(wait_until(claims_has(b.redis, "id"), 5000));
+	claims_put(b.redis, "id", "stranger.0@1", 60000);
+	/* two renewals found it gone */
+	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_claims_expired_total") >= 2, 5000));
+	cr_assert(claims_is(b.redis, "id", "stranger.0@1"), "another's claim was taken away");
+	long left_ms = claims_ttl_ms(b.redis, "id");
+	cr_assert(left_ms > 30000 && left_ms <= 60000, "another's lease is now %ld ms", left_ms);
+	fleet_unlock(lock);
+	expect_ack(p, "id", "persisted");
+	peer_free(p);
+	end(&b);
+}
+
+/* The owner's insert was refused, and it keeps the claim for the backoff: now somebody else gets it. */
+static void overwrite_while_backing_off(struct bench *b, struct peer *p, const char *id, const char *value)
+{
+	make_inserts_fail(b->rows);
+	give(p, id);
+	cr_assert(wait_until(listener_metric(b->listeners[0], "wsonce_events{state=\"releasing\"}") == 1, 5000));
+	claims_put(b->redis, id, value, 60000);
+	cr_assert(wait_until(listener_metric(b->listeners[0], "wsonce_events{state=\"releasing\"}") == 0, 5000));
+}
+
+Test(claim, a_claim_lost_and_won_by_another_is_not_deleted_by_the_first_owner, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 1, "--max-attempts 50");
+	struct peer *p = producer(b.listeners[0]);
+	overwrite_while_backing_off(&b, p, "id", "stranger.0@1");
+	cr_assert(wait_until(holds(b.listeners[0], 1), 5000), "the first owner does not wait for the second");
+	cr_assert(claims_is(b.redis, "id", "stranger.0@1"), "another's claim was taken away");
+	cr_assert_gt(claims_ttl_ms(b.redis, "id"), 30000, "another's lease was changed");
+	cr_assert_eq(listener_metric(b.listeners[0], "wsonce_claims_released_total"), 0);
+	let_inserts_pass(b.rows);
+	claims_put(b.redis, "id", "done@1700000000000", 60000);
+	expect_ack(p, "id", "duplicate");
+	peer_free(p);
+	end(&b);
+}
+
+/* Two claims of one process on one event differ in their time alone. */
+Test(claim, a_late_release_does_not_delete_a_later_claim_of_the_same_process, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 1, "--max-attempts 50 --claim-ttl 5");
+	struct database *lock = fleet_lock(b.rows);
+	struct peer *p = producer(b.listeners[0]);
+	give(p, "first");
+	cr_assert(wait_until(claims_has(b.redis, "first"), 5000));
+	char *value = claims_value(b.redis, "first");
+	fleet_unlock(lock);
+	expect_ack(p, "first", "persisted");
+	strcpy(strrchr(value, '@') + 1, "9");
+	overwrite_while_backing_off(&b, p, "id", value);
+	cr_assert(wait_until(tries(b.rows) > 1, 5000), "its own claim is not known for its own");
+	cr_assert_eq(listener_metric(b.listeners[0], "wsonce_claims_released_total"), 0, "the later claim was deleted");
+	let_inserts_pass(b.rows);
+	expect_ack(p, "id", "persisted");
+	free(value);
+	peer_free(p);
+	end(&b);
+}
+
+Test(claim, leases_are_renewed_while_postgres_is_locked_for_longer_than_the_ttl, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 1, "--claim-ttl 1");
+	struct database *lock = fleet_lock(b.rows);
+	struct peer *p = producer(b.listeners[0]);
+	give(p, "a"); /* in the store */
+	give(p, "b"); /* maybe with it, maybe waiting for the next batch */
+	cr_assert(wait_until(claims_has(b.redis, "b"), 5000));
+	char *a = claims_value(b.redis, "a"), *c = claims_value(b.redis, "b");
+	for (int64_t end_ms = wait_now_ms() + 2500; wait_now_ms() < end_ms; wait_pause_ms(20)) {
+		cr_assert(claims_is(b.redis, "a", a), "the claim of the batch at work is lost");
+		cr_assert(claims_is(b.redis, "b", c), "the claim of the next batch is lost");
+	}
+	fleet_unlock(lock);
+	expect_ack(p, "a", "persisted");
+	expect_ack(p, "b", "persisted");
+	free(a);
+	free(c);
+	peer_free(p);
+	end(&b);
+}
+
+Test(claim, two_processes_of_one_name_are_two_owners, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 2, "--instance-id twin --claim-ttl 30");
+	struct database *lock = fleet_lock(b.rows);
+	struct peer *first = producer(b.listeners[0]), *second = producer(b.listeners[1]);
+	give(first, "id");
+	cr_assert(wait_until(claims_begins(b.redis, "id", "twin."), 5000), "the name is not in the claim");
+	give(second, "id");
+	cr_assert(wait_until(holds(b.listeners[1], 1), 5000), "the twin took the claim for its own");
+	fleet_unlock(lock);
+	expect_ack(first, "id", "persisted");
+	expect_ack(second, "id", "duplicate");
+	peer_free(first);
+	peer_free(second);
+	end(&b);
+}
+
+/* --- acks --- */
+
+Test(claim, nobody_is_acked_before_the_commit, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 2, "");
+	struct database *lock = fleet_lock(b.rows);
+	struct peer *owner = producer(b.listeners[0]), *again = producer(b.listeners[0]),
+		    *holder = producer(b.listeners[1]);
+	give(owner, "id");
+	cr_assert(wait_until(claims_has(b.redis, "id"), 5000));
+	give(again, "id");
+	give(holder, "id");
+	cr_assert(wait_until(holds(b.listeners[1], 1), 5000));
+	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_in_flight") == 2, 5000));
+	expect_no_ack(owner);
+	expect_no_ack(again);
+	expect_no_ack(holder);
+	cr_assert_not(claims_begins(b.redis, "id", "done@"), "marked as done before the commit");
+	fleet_unlock(lock);
+	expect_ack(owner, "id", "persisted");
+	expect_ack(again, "id", "duplicate");
+	expect_ack(holder, "id", "duplicate");
+	peer_free(owner);
+	peer_free(again);
+	peer_free(holder);
+	end(&b);
+}
+
+Test(claim, a_holder_acks_after_the_owner_was_killed_and_only_what_is_committed, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 2, "--claim-ttl 2");
+	struct database *lock = fleet_lock(b.rows);
+	struct peer *owner = producer(b.listeners[0]), *holder = producer(b.listeners[1]);
+	give(owner, "id");
+	cr_assert(wait_until(claims_has(b.redis, "id"), 5000));
+	give(holder, "id");
+	cr_assert(wait_until(holds(b.listeners[1], 1), 5000));
+	listener_kill(b.listeners[0]);
+	cr_assert_eq(peer_recv_close(owner, 5000), 1006, "a killed listener has said something");
+	cr_assert(wait_until(listener_metric(b.listeners[1], "wsonce_claims_taken_over_total") == 1, 5000));
+	expect_no_ack(holder);
+	database_long(lock,
+		      "select count(pg_terminate_backend(l.pid)) from pg_locks l join pg_class c on c.oid = l.relation "
+		      "where c.relname = 'events' and not l.granted");
+	fleet_unlock(lock);
+	expect_ack(holder, "id", "persisted");
+	cr_assert_eq(rows_of(b.rows, "id"), 1);
+	peer_free(owner);
+	peer_free(holder);
+	end(&b);
+}

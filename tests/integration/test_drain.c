@@ -1,0 +1,213 @@
+/* SIGTERM: what a listener has read is stored before it leaves, and what it cannot store in time is
+ * given back. */
+#include "claims.h"
+#include "database.h"
+#include "feed.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "redisd.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHOLE_MS 20000
+
+/* Send on until the listener has ended or the fleet is complete again. */
+static bool has_ended(struct fleet *f, int i)
+{
+	fleet_send(f, 10);
+	return process_wait(listener_process(f->listeners[i]), 0) != -1;
+}
+
+static bool is_complete(struct fleet *f, int i)
+{
+	fleet_send(f, 10);
+	return listener_status(f->listeners[i], "/readyz") == 200 && feed_clients(f->feed) == f->size;
+}
+
+/* Send on until the listener has a batch in Postgres. */
+static bool has_work(struct fleet *f, int i)
+{
+	fleet_send(f, 10);
+	return listener_metric(f->listeners[i], "wsonce_events{state=\"storing\"}") > 0;
+}
+
+static void restart_under_load(struct fleet *f, int i, int drain_ms)
+{
+	struct listener *l = f->listeners[i];
+	struct database *lock = fleet_lock(f->rows);
+
+	cr_assert(wait_until(has_work(f, i), WHOLE_MS));
+	process_signal(listener_process(l), SIGTERM);
+	cr_assert(wait_until(listener_status(l, "/readyz") == 503, WHOLE_MS), "listener %d does not say that it leaves",
+		  i);
+	fleet_unlock(lock);
+	cr_assert(wait_until(has_ended(f, i), drain_ms), "listener %d has not left within the drain timeout: %s", i,
+		  process_last_words(listener_process(l)));
+	cr_assert_eq(process_wait(listener_process(l), 0), 0, "listener %d has left something: %s", i,
+		     process_last_words(listener_process(l)));
+	fleet_launch_one(f, i);
+	cr_assert(wait_until(is_complete(f, i), WHOLE_MS));
+}
+
+/* Were a claim left behind, its event would wait for it for a minute on the other listeners. */
+Test(drain, a_rolling_restart_under_load_loses_nothing_and_leaves_no_claim, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 3, rows, NULL, "--claim-ttl 60 --drain-timeout 5");
+	fleet_send(&f, 500);
+	for (int i = 0; i < 3; i++)
+		restart_under_load(&f, i, 5000);
+	fleet_must_be_whole(&f, WHOLE_MS);
+	cr_assert_eq(claims_open(redisd_shared()), 0, "%ld claims are left", claims_open(redisd_shared()));
+	cr_assert_eq(redisd_count(redisd_shared(), redisd_prefix()), f.sent, "not each event has its mark");
+	fleet_end(&f);
+	database_free(rows);
+}
+
+Test(drain, what_cannot_be_stored_in_time_is_given_back, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 1, rows, NULL, "--claim-ttl 60 --drain-timeout 1");
+	struct database *lock = fleet_lock(rows);
+	fleet_send(&f, 1500); /* more than one script call gives back */
+	cr_assert(wait_until(claims_open(redisd_shared()) == f.sent, WHOLE_MS));
+	int64_t asked_ms = wait_now_ms();
+	cr_assert_eq(listener_stop(f.listeners[0]), 1, "it says that nothing was left");
+	cr_assert_geq(wait_now_ms() - asked_ms, 900, "it did not use its time");
+	cr_assert_leq(wait_now_ms() - asked_ms, wait_stretch_ms(5000), "it took too much time");
+	cr_assert_eq(redisd_count(redisd_shared(), redisd_prefix()), 0, "%ld claims are kept",
+		     redisd_count(redisd_shared(), redisd_prefix()));
+	fleet_unlock(lock);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+/* Given back means for whoever holds a copy: nobody waits for the TTL of a minute. */
+Test(drain, what_one_gives_back_a_holder_stores, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 2, rows, NULL, "--claim-ttl 60 --drain-timeout 1");
+	struct database *lock = fleet_lock(rows);
+	fleet_send(&f, 300);
+	cr_assert(wait_until(fleet_metric(&f, "wsonce_in_flight") == 2 * f.sent, WHOLE_MS));
+	cr_assert(wait_until(claims_open(redisd_shared()) == f.sent, WHOLE_MS));
+	listener_stop(f.listeners[0]);
+	fleet_unlock(lock);
+	fleet_wait_rows(&f, f.sent, 5000);
+	cr_assert(wait_until(listener_metric(f.listeners[1], "wsonce_in_flight") == 0, 5000));
+	cr_assert_eq(claims_open(redisd_shared()), 0);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+/* A claim of another, given back by nobody, is not waited for. */
+Test(drain, held_events_are_stored_before_leaving, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+	char id[40];
+
+	fleet_start(&f, 1, rows, NULL, "--claim-ttl 60");
+	for (int i = 1; i <= 20; i++) {
+		snprintf(id, sizeof id, "e-%d", i);
+		claims_put(redisd_shared(), id, "stranger.0@1", 60000);
+	}
+	fleet_send(&f, 20);
+	cr_assert(wait_until(listener_metric(f.listeners[0], "wsonce_holds_total") == 20, WHOLE_MS));
+	cr_assert_eq(fleet_rows(&f), 0);
+	cr_assert_eq(listener_stop(f.listeners[0]), 0);
+	cr_assert_eq(fleet_rows(&f), 20);
+	cr_assert_eq(claims_open(redisd_shared()), 0);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+Test(drain, producers_get_their_acks_and_then_1001, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 1, rows, NULL, "");
+	struct peer *p = peer_open_events(listener_ingest_port(f.listeners[0]), "wsonce.ack.v1");
+	struct database *lock = fleet_lock(rows);
+	peer_send_text(p, "{\"event_id\":\"id\",\"payload\":{}}");
+	cr_assert(wait_until(claims_has(redisd_shared(), "id"), WHOLE_MS));
+	process_signal(listener_process(f.listeners[0]), SIGTERM);
+	cr_assert(wait_until(listener_status(f.listeners[0], "/readyz") == 503, WHOLE_MS),
+		  "it does not say that it leaves");
+	fleet_unlock(lock);
+	char *ack = peer_recv(p, WHOLE_MS);
+	cr_assert(ack && strstr(ack, "\"persisted\""), "the ack is %s", ack);
+	int code = peer_recv_close(p, WHOLE_MS);
+	cr_assert_eq(code, 1001, "the connection ends by %d", code);
+	cr_assert_eq(process_wait(listener_process(f.listeners[0]), WHOLE_MS), 0);
+	free(ack);
+	peer_free(p);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+Test(drain, a_second_sigterm_leaves_at_once, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 1, rows, NULL, "--drain-timeout 60");
+	struct process *process = listener_process(f.listeners[0]);
+	struct database *lock = fleet_lock(rows);
+	fleet_send(&f, 10);
+	cr_assert(wait_until(claims_open(redisd_shared()) == 10, WHOLE_MS));
+	process_signal(process, SIGTERM);
+	cr_assert(wait_until(listener_status(f.listeners[0], "/readyz") == 503, WHOLE_MS));
+	cr_assert(process_is_alive(process), "it does not wait for what is in flight");
+	process_signal(process, SIGTERM);
+	cr_assert_eq(process_wait(process, 1000), 1);
+	fleet_unlock(lock);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+Test(drain, an_idle_listener_leaves_at_once, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 1, rows, NULL, "--drain-timeout 60");
+	process_signal(listener_process(f.listeners[0]), SIGTERM);
+	cr_assert_eq(process_wait(listener_process(f.listeners[0]), 3000), 0);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+/* Without Redis there is nobody to give claims back to, and no reason to wait. */
+Test(drain, a_frozen_redis_does_not_keep_a_listener_from_leaving, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+	struct redisd *redis = redisd_new();
+
+	fleet_start(&f, 1, rows, &(struct listener_options){.redis = redisd_url(redis)},
+		    "--redis-timeout 1 --drain-timeout 10");
+	redisd_pause(redis);
+	fleet_send(&f, 100);
+	cr_assert(wait_until(listener_metric(f.listeners[0], "wsonce_in_flight") == 100, WHOLE_MS));
+	process_signal(listener_process(f.listeners[0]), SIGTERM);
+	cr_assert_eq(process_wait(listener_process(f.listeners[0]), 5000), 0);
+	cr_assert_eq(fleet_rows(&f), 100);
+	fleet_end(&f);
+	redisd_free(redis);
+	database_free(rows);
+}

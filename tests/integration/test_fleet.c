@@ -1,0 +1,339 @@
+/* Why wsonce exists: several listeners are given the same events, listeners die and stop at the worst
+ * moment, the feed never sends anything again, and each event has one row. */
+#include "claims.h"
+#include "database.h"
+#include "feed.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "redisd.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHOLE_MS 20000
+#define PEERS    20
+
+/* --- the same event to all --- */
+
+Test(fleet, five_listeners_on_one_feed_make_one_row_of_each_event, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 5, rows, NULL, "");
+	fleet_send(&f, 1);
+	fleet_wait_rows(&f, 1, WHOLE_MS);
+	fleet_send(&f, 2000);
+	cr_assert(wait_until(fleet_metric(&f, "wsonce_received_total") == 5 * 2001, WHOLE_MS));
+	fleet_must_be_whole(&f, WHOLE_MS);
+	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), 2001);
+	cr_assert_eq(fleet_metric(&f, "wsonce_duplicates_total"), 4 * 2001);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+static int count_acks(struct peer **peers, int n, const char *status)
+{
+	int count = 0;
+
+	for (int i = 0; i < n; i++) {
+		char *ack = peer_recv(peers[i], 10000);
+
+		cr_assert_not_null(ack, "producer %d has no ack", i);
+		count += strstr(ack, status) != NULL;
+		free(ack);
+	}
+	return count;
+}
+
+Test(fleet, five_listeners_given_one_event_by_producers_make_one_row, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+	struct peer *peers[5 * PEERS];
+
+	fleet_start(&f, 5, rows, NULL, "");
+	for (int i = 0; i < 5 * PEERS; i++)
+		peers[i] = peer_open_events(listener_ingest_port(f.listeners[i % 5]), "wsonce.ack.v1");
+	for (int i = 0; i < 5 * PEERS; i++)
+		peer_send_text(peers[i], "{\"event_id\":\"once\",\"payload\":[1]}");
+	cr_assert_eq(count_acks(peers, 5 * PEERS, "\"persisted\""), 1);
+	cr_assert_eq(fleet_rows(&f), 1);
+	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), 1);
+	cr_assert_eq(fleet_metric(&f, "wsonce_duplicates_total"), 5 * PEERS - 1);
+	for (int i = 0; i < 5 * PEERS; i++)
+		peer_free(peers[i]);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+/* --- owners that die or sleep --- */
+
+/* Which listener has the claim on the event, from the name in its value; -1: nobody has. */
+static int owner_of(long event)
+{
+	char id[40];
+	int owner = -1;
+
+	snprintf(id, sizeof id, "e-%ld", event);
+	char *value = claims_value(redisd_shared(), id);
+	if (value)
+		sscanf(value, "listener-%d.", &owner);
+	free(value);
+	return owner;
+}
+
+static long owned_by(const struct fleet *f, int listener)
+{
+	long n = 0;
+
+	for (long i = 1; i <= f->sent; i++)
+		n += owner_of(i) == listener;
+	return n;
+}
+
+static bool all_are_claimed(const struct fleet *f)
+{
+	return claims_open(redisd_shared()) == f->sent &&
+	       fleet_metric((struct fleet *)f, "wsonce_in_flight") == f->size * f->sent;
+}
+
+/* What a dead listener had sent is not to be committed by a server process that outlives it. */
+static void end_backends_of(struct database *db, int listener)
+{
+	database_long(db,
+		      "select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity "
+		      "where datname = current_database() and application_name = 'listener-%d'",
+		      listener);
+}
+
+Test(fleet, events_of_killed_owners_are_stored_within_the_claim_ttl_and_two_seconds, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+	long left_behind = 0;
+
+	fleet_start(&f, 5, rows, NULL, "--claim-ttl 3");
+	struct database *lock = fleet_lock(rows);
+	fleet_send(&f, 200);
+	cr_assert(wait_until(all_are_claimed(&f), WHOLE_MS), "not all are claimed");
+	int victim = owner_of(1), second = (victim + 1) % 5;
+	left_behind = owned_by(&f, victim) + owned_by(&f, second);
+	listener_kill(f.listeners[victim]);
+	listener_kill(f.listeners[second]);
+	int64_t killed_ms = wait_now_ms();
+	end_backends_of(lock, victim);
+	end_backends_of(lock, second);
+	fleet_unlock(lock);
+	cr_assert_gt(left_behind, 0);
+	fleet_wait_rows(&f, f.sent, 3000 + 2000);
+	cr_assert_leq(wait_now_ms() - killed_ms, wait_stretch_ms(5000), "stored %ld ms after the kill",
+		      (long)(wait_now_ms() - killed_ms));
+	fleet_launch_one(&f, victim);
+	fleet_launch_one(&f, second);
+	fleet_wait_ready(&f);
+	fleet_must_be_whole(&f, WHOLE_MS);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+Test(fleet, the_last_holder_stores_everything_when_all_others_are_killed, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 3, rows, NULL, "--claim-ttl 1");
+	struct database *lock = fleet_lock(rows);
+	fleet_send(&f, 300);
+	cr_assert(wait_until(all_are_claimed(&f), WHOLE_MS), "not all are claimed");
+	int last = (owner_of(1) + 1) % 3;
+	for (int i = 0; i < 3; i++)
+		if (i != last) {
+			listener_kill(f.listeners[i]);
+			end_backends_of(lock, i);
+		}
+	fleet_unlock(lock);
+	fleet_wait_rows(&f, f.sent, 1000 + 2000);
+	cr_assert(wait_until(listener_metric(f.listeners[last], "wsonce_in_flight") == 0, WHOLE_MS));
+	cr_assert_eq(fleet_rows(&f), f.sent);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+/* Effects in the transaction of the insert are counted by a trigger. */
+static void count_effects(struct database *db)
+{
+	database_exec(db, "create table effects (event_id text)");
+	database_exec(db, "create function effect() returns trigger language plpgsql as $$ begin "
+			  "insert into effects values (new.event_id); return new; end $$");
+	database_exec(db, "create trigger effect after insert on events for each row execute function effect()");
+}
+
+Test(fleet, a_listener_stopped_past_its_ttl_finds_its_events_stored_by_others, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 3, rows, NULL, "--claim-ttl 1");
+	count_effects(rows);
+	struct database *lock = fleet_lock(rows);
+	fleet_send(&f, 300);
+	cr_assert(wait_until(all_are_claimed(&f), WHOLE_MS), "not all are claimed");
+	int sleeper = owner_of(1);
+	process_signal(listener_process(f.listeners[sleeper]), SIGSTOP);
+	end_backends_of(lock, sleeper);
+	fleet_unlock(lock);
+	fleet_wait_rows(&f, f.sent, 1000 + 2000);
+	process_signal(listener_process(f.listeners[sleeper]), SIGCONT);
+	fleet_must_be_whole(&f, WHOLE_MS);
+	cr_assert_eq(database_long(rows, "select count(*) from effects"), f.sent);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+Test(fleet, listeners_killed_again_and_again_under_load_lose_and_double_nothing, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 3, rows, NULL, "--claim-ttl 1 --batch-max 100");
+	count_effects(rows);
+	for (int round = 0; round < 3; round++) {
+		int victim = round % 3;
+
+		fleet_send(&f, 500);
+		fleet_wait_rows(&f, f.sent - 400, WHOLE_MS); /* in the middle of it */
+		listener_kill(f.listeners[victim]);
+		fleet_send(&f, 200);
+		fleet_launch_one(&f, victim);
+		fleet_wait_ready(&f);
+		fleet_wait_rows(&f, f.sent, 1000 + 2000); /* from here on nobody needs who is killed next */
+	}
+	fleet_must_be_whole(&f, WHOLE_MS);
+	cr_assert_eq(database_long(rows, "select count(*) from effects"), f.sent);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+/* --- without Redis --- */
+
+/* The ids in an order of its own for each listener: up, down, and by steps of a prime. */
+static void send_in_order(struct peer *p, int order, int count)
+{
+	for (int i = 0; i < count; i++) {
+		int n = order == 0 ? i : order == 1 ? count - 1 - i : (int)((long)i * 7919 % count);
+
+		cr_assert(peer_sendf(p, "{\"event_id\":\"e-%d\",\"payload\":{\"n\":%d}}", n + 1, n + 1));
+	}
+}
+
+Test(fleet, listeners_without_redis_do_not_deadlock_on_ids_in_different_orders, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+	struct peer *peers[3];
+	struct listener_options options = {.redis = "none"};
+	int count = 4000;
+
+	fleet_start(&f, 3, rows, &options, "--batch-max 200");
+	struct database *lock = fleet_lock(rows);
+	for (int i = 0; i < 3; i++) {
+		peers[i] = peer_open_events(listener_ingest_port(f.listeners[i]), "wsonce.ack.v1");
+		send_in_order(peers[i], i, count);
+	}
+	cr_assert(wait_until(fleet_metric(&f, "wsonce_received_total") == 3 * count, WHOLE_MS));
+	fleet_unlock(lock);
+	f.sent = count;
+	fleet_must_be_whole(&f, WHOLE_MS);
+	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), count);
+	cr_assert_eq(fleet_metric(&f, "wsonce_store_retries_total"), 0, "statements were cancelled");
+	for (int i = 0; i < 3; i++)
+		peer_free(peers[i]);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+/* --- an event that Postgres never takes --- */
+
+/* Rows whose id begins with "bad" are refused. Tries are counted in a sequence, which a rollback
+ * does not turn back. */
+static void refuse_bad_rows(struct database *db)
+{
+	database_exec(db, "create sequence tries");
+	database_exec(db, "create function refuse() returns trigger language plpgsql as $$ begin "
+			  "if new.event_id like 'bad%%' then perform nextval('tries'); "
+			  "raise exception 'we do not like %%', new.event_id; end if; return new; end $$");
+	database_exec(db, "create trigger refuse before insert on events for each row execute function refuse()");
+}
+
+static long dead_letters(struct database *db, const char *id)
+{
+	return database_long(
+		db, "select count(*) from dead_letters where event_id = '%s' and reason like '%%we do not like %s%%'",
+		id, id);
+}
+
+static void must_be_rejected(struct listener *l, const char *id)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+
+	cr_assert(peer_sendf(p, "{\"event_id\":\"%s\",\"payload\":{}}", id));
+	char *ack = peer_recv(p, 10000);
+	cr_assert(ack && strstr(ack, "\"rejected\"") && strstr(ack, "\"reason\""), "the ack is %s", ack);
+	free(ack);
+	peer_free(p);
+}
+
+Test(fleet, tries_are_counted_for_the_whole_fleet_and_end_in_one_dead_letter, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 3, rows, NULL, "--max-attempts 3 --claim-ttl 5");
+	refuse_bad_rows(rows);
+	feed_sendf(f.feed, "{\"event_id\":\"bad\",\"payload\":{}}");
+	cr_assert(wait_until(dead_letters(rows, "bad") == 1, WHOLE_MS), "no dead letter of it");
+	cr_assert(wait_until(fleet_metric(&f, "wsonce_dead_lettered_total") == 3, WHOLE_MS), "not settled everywhere");
+	cr_assert_eq(database_long(rows, "select last_value from tries"), 3, "tried %ld times",
+		     database_long(rows, "select last_value from tries"));
+	cr_assert(claims_begins(redisd_shared(), "bad", "dead@"));
+	for (int i = 0; i < 3; i++)
+		must_be_rejected(f.listeners[i], "bad");
+	cr_assert_eq(database_long(rows, "select count(*) from dead_letters"), 1);
+	cr_assert_eq(fleet_rows(&f), 0);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+Test(fleet, a_refused_event_does_not_keep_its_batch_from_being_stored, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 3, rows, NULL, "--max-attempts 3 --claim-ttl 5");
+	refuse_bad_rows(rows);
+	struct database *lock = fleet_lock(rows);
+	fleet_send(&f, 1); /* the first batch waits for the lock, and the next one fills */
+	cr_assert(wait_until(all_are_claimed(&f), WHOLE_MS));
+	fleet_send(&f, 200);
+	feed_sendf(f.feed, "{\"event_id\":\"bad\",\"payload\":{}}");
+	fleet_send(&f, 200);
+	cr_assert(wait_until(fleet_metric(&f, "wsonce_received_total") == 3 * 402, WHOLE_MS));
+	fleet_unlock(lock);
+	fleet_wait_rows(&f, f.sent, WHOLE_MS);
+	cr_assert(wait_until(dead_letters(rows, "bad") == 1, WHOLE_MS), "no dead letter of it");
+	cr_assert(wait_until(fleet_metric(&f, "wsonce_in_flight") == 0, WHOLE_MS));
+	cr_assert_eq(database_long(rows, "select count(*) from dead_letters"), 1);
+	cr_assert_eq(fleet_rows(&f), f.sent);
+	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), f.sent);
+	for (int i = 0; i < 3; i++)
+		cr_assert(fleet_is_balanced(f.listeners[i]));
+	fleet_end(&f);
+	database_free(rows);
+}

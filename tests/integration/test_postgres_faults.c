@@ -1,0 +1,308 @@
+/* Trouble with Postgres while three listeners work: nothing lost, nothing doubled, nothing acked that
+ * is not committed, memory bounded, and normal work afterwards. */
+#include "claims.h"
+#include "database.h"
+#include "feed.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "postgres.h"
+#include "process.h"
+#include "redisd.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHOLE_MS 30000
+#define MIB      (1024 * 1024)
+
+struct bench {
+	struct fleet fleet;
+	struct postgres *postgres;
+	struct database *rows;
+};
+
+static void start(struct bench *b, const char *flags)
+{
+	b->postgres = postgres_new();
+	b->rows = postgres_database(b->postgres);
+	fleet_start(&b->fleet, 3, b->rows, NULL, flags);
+}
+
+static void end(struct bench *b)
+{
+	fleet_end(&b->fleet);
+	postgres_free(b->postgres);
+}
+
+/* A part of the stream, of which some is stored and the rest is under way. */
+static void send_some(struct bench *b)
+{
+	fleet_send(&b->fleet, 1000);
+	fleet_wait_rows(&b->fleet, b->fleet.sent - 900, WHOLE_MS);
+}
+
+/* Everything is stored once, no claim is left behind, and a new event is claimed, stored and marked. */
+static void must_work_again(struct bench *b)
+{
+	char id[40];
+
+	fleet_must_be_whole(&b->fleet, WHOLE_MS);
+	cr_assert(wait_until(claims_open(redisd_shared()) == 0, WHOLE_MS), "claims without work are left");
+	double won = fleet_metric(&b->fleet, "wsonce_claims_won_total");
+	fleet_send(&b->fleet, 1);
+	fleet_must_be_whole(&b->fleet, WHOLE_MS);
+	snprintf(id, sizeof id, "e-%ld", b->fleet.sent);
+	cr_assert(wait_until(claims_begins(redisd_shared(), id, "done@"), WHOLE_MS), "a new event is not marked");
+	cr_assert_eq(fleet_metric(&b->fleet, "wsonce_claims_won_total"), won + 1);
+	cr_assert_eq(fleet_metric(&b->fleet, "wsonce_persisted_total"), b->fleet.sent,
+		     "some were counted as stored twice");
+}
+
+/* --- restarted, killed, cut off --- */
+
+Test(postgres_faults, a_restart_in_the_middle_of_a_stream_does_no_harm, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "");
+	for (int i = 0; i < 2; i++) {
+		send_some(&b);
+		postgres_restart(b.postgres);
+	}
+	send_some(&b);
+	must_work_again(&b);
+	end(&b);
+}
+
+Test(postgres_faults, a_crash_in_the_middle_of_a_stream_does_no_harm, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "");
+	for (int i = 0; i < 2; i++) {
+		send_some(&b);
+		postgres_kill(b.postgres);
+		fleet_send(&b.fleet, 200); /* to listeners that have no database */
+		postgres_start(b.postgres);
+	}
+	must_work_again(&b);
+	end(&b);
+}
+
+Test(postgres_faults, connections_ended_again_and_again_do_no_harm, .timeout = 120)
+{
+	struct bench b;
+	long ended = 0;
+
+	start(&b, "--batch-max 50");
+	for (int i = 0; i < 12; i++) {
+		fleet_send(&b.fleet, 250);
+		ended += postgres_terminate_backends(b.postgres);
+		fleet_wait_rows(&b.fleet, b.fleet.sent - 200, WHOLE_MS);
+	}
+	cr_assert_gt(ended, 12);
+	must_work_again(&b);
+	end(&b);
+}
+
+/* --- frozen --- */
+
+Test(postgres_faults, a_pause_of_postgres_does_no_harm, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "--claim-ttl 1");
+	send_some(&b);
+	postgres_pause(b.postgres);
+	fleet_send(&b.fleet, 1000);
+	double renewed = fleet_metric(&b.fleet, "wsonce_claims_renewed_total");
+	cr_assert(wait_until(claims_open(redisd_shared()) >= 1000, WHOLE_MS));
+	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_claims_renewed_total") >= renewed + 4000, WHOLE_MS));
+	cr_assert_eq(fleet_metric(&b.fleet, "wsonce_claims_expired_total"), 0, "claims were lost meanwhile");
+	postgres_resume(b.postgres);
+	must_work_again(&b);
+	end(&b);
+}
+
+Test(postgres_faults, a_pause_longer_than_the_postgres_timeout_does_no_harm, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "--postgres-timeout 1");
+	send_some(&b);
+	postgres_pause(b.postgres);
+	fleet_send(&b.fleet, 1000);
+	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_postgres_up") < 3, WHOLE_MS), "nobody noticed");
+	postgres_resume(b.postgres);
+	must_work_again(&b);
+	end(&b);
+}
+
+static void expect_no_ack(struct peer *p)
+{
+	char *ack = peer_recv(p, 200);
+
+	cr_assert_null(ack, "acked while Postgres stands still: %s", ack);
+}
+
+static bool next_ack_says(struct peer *p, const char *status)
+{
+	char *ack = peer_recv(p, 20000);
+	bool is_so = ack && strstr(ack, status);
+
+	free(ack);
+	return is_so;
+}
+
+Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "");
+	struct peer *first = peer_open_events(listener_ingest_port(b.fleet.listeners[0]), "wsonce.ack.v1");
+	struct peer *second = peer_open_events(listener_ingest_port(b.fleet.listeners[1]), "wsonce.ack.v1");
+	peer_send_text(first, "{\"event_id\":\"before\",\"payload\":{}}");
+	cr_assert(next_ack_says(first, "\"persisted\""));
+	postgres_pause(b.postgres);
+	peer_send_text(first, "{\"event_id\":\"id\",\"payload\":{}}");
+	cr_assert(wait_until(claims_has(redisd_shared(), "id"), WHOLE_MS));
+	peer_send_text(second, "{\"event_id\":\"id\",\"payload\":{}}");
+	peer_send_text(second, "{\"event_id\":\"before\",\"payload\":{}}");
+	cr_assert(next_ack_says(second, "{\"event_id\":\"before\",\"status\":\"duplicate\""),
+		  "a committed one needs no Postgres");
+	expect_no_ack(first);
+	expect_no_ack(second);
+	postgres_resume(b.postgres);
+	cr_assert(next_ack_says(first, "\"persisted\""));
+	cr_assert(next_ack_says(second, "\"duplicate\""));
+	peer_free(first);
+	peer_free(second);
+	end(&b);
+}
+
+static bool are_waiting(struct database *lock, int n)
+{
+	return database_long(lock, "select count(*) from pg_locks l join pg_class c on c.oid = l.relation "
+				   "where c.relname = 'events' and not l.granted") == n;
+}
+
+/* The first statement is given up while it waits for the lock, and then commits with nobody there to
+ * hear of it. The second, sent on a new connection, finds the row. */
+Test(postgres_faults, a_row_whose_commit_nobody_saw_is_persisted_and_no_duplicate, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 1, rows, NULL, "--postgres-timeout 1");
+	struct peer *p = peer_open_events(listener_ingest_port(f.listeners[0]), "wsonce.ack.v1");
+	struct database *lock = fleet_lock(rows);
+	peer_send_text(p, "{\"event_id\":\"id\",\"payload\":{}}");
+	cr_assert(wait_until(are_waiting(lock, 2), WHOLE_MS), "it is not sent again");
+	fleet_unlock(lock);
+	cr_assert(next_ack_says(p, "\"persisted\""), "the sender is told of somebody else's row");
+	cr_assert_eq(fleet_rows(&f), 1);
+	peer_free(p);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+/* --- down at start, read only --- */
+
+Test(postgres_faults, listeners_wait_for_a_postgres_that_starts_later, .timeout = 120)
+{
+	struct bench b = {.postgres = postgres_new()};
+
+	b.rows = postgres_database(b.postgres);
+	postgres_stop(b.postgres);
+	fleet_launch(&b.fleet, 3, b.rows, NULL, "");
+	cr_assert(feed_wait_clients(b.fleet.feed, 3, WHOLE_MS), "no listening without Postgres");
+	cr_assert_eq(listener_status(b.fleet.listeners[0], "/readyz"), 503);
+	fleet_send(&b.fleet, 1000);
+	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_in_flight") == 3000, WHOLE_MS));
+	postgres_start(b.postgres);
+	fleet_wait_ready(&b.fleet);
+	must_work_again(&b);
+	end(&b);
+}
+
+static void set_read_only(struct database *db, const char *value)
+{
+	database_exec(db, "alter system set default_transaction_read_only = %s", value);
+	database_exec(db, "select pg_reload_conf()");
+}
+
+Test(postgres_faults, events_wait_while_postgres_is_read_only, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "");
+	send_some(&b);
+	fleet_must_be_whole(&b.fleet, WHOLE_MS);
+	set_read_only(b.rows, "on");
+	cr_assert(
+		wait_until(database_long(b.rows, "select current_setting('transaction_read_only') = 'on'"), WHOLE_MS));
+	double retries = fleet_metric(&b.fleet, "wsonce_store_retries_total");
+	fleet_send(&b.fleet, 1000);
+	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_store_retries_total") > retries + 3, WHOLE_MS));
+	set_read_only(b.rows, "off");
+	must_work_again(&b);
+	end(&b);
+}
+
+/* --- the memory limit --- */
+
+/* One stop and go: the fleet's only listener fills up behind a locked table, stops reading, and takes
+ * the rest when the lock goes. */
+static void fill_and_empty(struct fleet *f, long events, long *rss_kb)
+{
+	struct database *lock = fleet_lock(f->rows);
+
+	fleet_send(f, events);
+	cr_assert(wait_until(listener_metric(f->listeners[0], "wsonce_paused") == 1, WHOLE_MS),
+		  "reading does not stop");
+	cr_assert(wait_until(feed_backlog(f->feed) > 0, WHOLE_MS), "the feed is not pushed back");
+	long kb = process_rss_kb(listener_process(f->listeners[0]));
+	*rss_kb = kb > *rss_kb ? kb : *rss_kb;
+	fleet_unlock(lock);
+	fleet_wait_rows(f, f->sent, WHOLE_MS);
+	cr_assert(wait_until(listener_metric(f->listeners[0], "wsonce_paused") == 0, WHOLE_MS),
+		  "reading does not go on");
+}
+
+static void stop_and_go(int payload, long events, const char *redis)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+	long rss_kb = 0;
+
+	fleet_start(&f, 1, rows, &(struct listener_options){.redis = redis}, "--max-inflight-bytes 2MiB");
+	long idle_kb = process_rss_kb(listener_process(f.listeners[0]));
+	f.payload = payload;
+	for (int i = 0; i < 3; i++)
+		fill_and_empty(&f, events, &rss_kb);
+	fleet_must_be_whole(&f, WHOLE_MS);
+	cr_assert_geq(listener_metric(f.listeners[0], "wsonce_pauses_total"), 3);
+	if (!getenv("WSONCE_TEST_SLOW")) /* sanitizers keep freed memory */
+		cr_assert_lt(rss_kb, idle_kb + 20 * 1024, "%ld KiB resident, %ld when idle", rss_kb, idle_kb);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+Test(postgres_faults, small_messages_stop_and_go_at_the_memory_limit, .timeout = 120)
+{
+	stop_and_go(0, 120000, NULL);
+}
+
+Test(postgres_faults, large_messages_stop_and_go_at_the_memory_limit, .timeout = 120)
+{
+	stop_and_go(100000, 150, NULL);
+}
+
+Test(postgres_faults, messages_near_the_whole_budget_pass_one_by_one, .timeout = 120)
+{
+	stop_and_go(900000, 30, "none");
+}

@@ -1,0 +1,202 @@
+/* Trouble with Redis while three listeners work: nothing lost, nothing doubled, nobody crashes, and
+ * claims are used again afterwards. */
+#include "claims.h"
+#include "database.h"
+#include "fleet.h"
+#include "listener.h"
+#include "redisd.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WHOLE_MS 20000
+#define BACK_MS  10000
+
+struct bench {
+	struct fleet fleet;
+	struct database *rows;
+	struct redisd *redis;
+};
+
+static void start(struct bench *b, const char *flags)
+{
+	b->rows = database_new();
+	b->redis = redisd_new();
+	fleet_start(&b->fleet, 3, b->rows, &(struct listener_options){.redis = redisd_url(b->redis)}, flags);
+}
+
+static bool is_redis_up(struct bench *b)
+{
+	return fleet_metric(&b->fleet, "wsonce_redis_up") == 3;
+}
+
+/* Everything is stored once, and a new event is claimed and marked again, without being stored twice. */
+static void must_work_again(struct bench *b)
+{
+	char id[40];
+
+	fleet_must_be_whole(&b->fleet, WHOLE_MS);
+	cr_assert(wait_until(is_redis_up(b), BACK_MS), "not everybody came back to Redis");
+	double skipped = fleet_metric(&b->fleet, "wsonce_claims_skipped_total");
+	double won = fleet_metric(&b->fleet, "wsonce_claims_won_total");
+	fleet_send(&b->fleet, 1);
+	fleet_must_be_whole(&b->fleet, WHOLE_MS);
+	snprintf(id, sizeof id, "e-%ld", b->fleet.sent);
+	cr_assert(wait_until(claims_begins(b->redis, id, "done@"), BACK_MS), "a new event is not claimed and marked");
+	cr_assert_eq(fleet_metric(&b->fleet, "wsonce_claims_skipped_total"), skipped,
+		     "a new event was stored unclaimed");
+	cr_assert_eq(fleet_metric(&b->fleet, "wsonce_claims_won_total"), won + 1);
+}
+
+static void end(struct bench *b)
+{
+	fleet_end(&b->fleet);
+	redisd_free(b->redis);
+	database_free(b->rows);
+}
+
+/* A part of the stream, of which some is stored and the rest is under way. */
+static void send_some(struct bench *b)
+{
+	fleet_send(&b->fleet, 1000);
+	fleet_wait_rows(&b->fleet, b->fleet.sent - 900, WHOLE_MS);
+}
+
+Test(redis_faults, a_flush_in_the_middle_of_a_stream_does_no_harm, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "");
+	for (int i = 0; i < 4; i++) {
+		send_some(&b);
+		free(redisd_command(b.redis, "FLUSHALL"));
+	}
+	send_some(&b);
+	must_work_again(&b);
+	end(&b);
+}
+
+Test(redis_faults, a_restart_in_the_middle_of_a_stream_does_no_harm, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "");
+	for (int i = 0; i < 2; i++) {
+		send_some(&b);
+		redisd_restart(b.redis);
+	}
+	send_some(&b);
+	must_work_again(&b);
+	end(&b);
+}
+
+Test(redis_faults, events_are_stored_while_redis_is_gone, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "");
+	send_some(&b);
+	redisd_kill(b.redis);
+	for (int i = 0; i < 3; i++) {
+		fleet_send(&b.fleet, 1000);
+		fleet_wait_rows(&b.fleet, b.fleet.sent, WHOLE_MS);
+	}
+	for (int i = 0; i < 3; i++) {
+		char *page = listener_http(b.fleet.listeners[i], "/readyz", NULL);
+
+		cr_assert_str_eq(page, "degraded: redis is away, the unique key decides\n");
+		free(page);
+	}
+	fleet_must_be_whole(&b.fleet, WHOLE_MS);
+	redisd_start(b.redis);
+	send_some(&b);
+	must_work_again(&b);
+	end(&b);
+}
+
+Test(redis_faults, a_frozen_redis_delays_an_event_by_its_timeout_only, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "--redis-timeout 1");
+	send_some(&b);
+	redisd_pause(b.redis);
+	fleet_send(&b.fleet, 1000);
+	fleet_wait_rows(&b.fleet, b.fleet.sent, 1000 + 2000);
+	fleet_send(&b.fleet, 1000); /* now that it is known for gone */
+	fleet_wait_rows(&b.fleet, b.fleet.sent, 1000 + 2000);
+	redisd_resume(b.redis);
+	send_some(&b);
+	must_work_again(&b);
+	end(&b);
+}
+
+/* Held events, too: their owner's claim is there and Redis does not answer. */
+Test(redis_faults, a_held_event_is_stored_when_redis_freezes, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "--redis-timeout 1 --claim-ttl 60");
+	claims_put(b.redis, "e-1", "stranger.0@1", 0);
+	fleet_send(&b.fleet, 1);
+	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_holds_total") == 3, WHOLE_MS));
+	redisd_pause(b.redis);
+	fleet_wait_rows(&b.fleet, 1, 1000 + 2000);
+	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_in_flight") == 0, 1000 + 2000), "not everybody settled it");
+	redisd_resume(b.redis);
+	must_work_again(&b);
+	end(&b);
+}
+
+Test(redis_faults, events_are_stored_while_redis_refuses_writes, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "--claim-ttl 2"); /* a mark that is refused leaves the claim to its TTL */
+	send_some(&b);
+	free(redisd_command(b.redis, "CONFIG SET maxmemory-policy noeviction"));
+	free(redisd_command(b.redis, "CONFIG SET maxmemory 1mb"));
+	fleet_send(&b.fleet, 2000);
+	fleet_must_be_whole(&b.fleet, WHOLE_MS);
+	cr_assert_gt(fleet_metric(&b.fleet, "wsonce_redis_errors_total"), 0, "Redis did not refuse anything");
+	fleet_send(&b.fleet, 500); /* a refusal is nobody's claim: there is nothing to wait for */
+	fleet_wait_rows(&b.fleet, b.fleet.sent, 2000);
+	free(redisd_command(b.redis, "CONFIG SET maxmemory 0"));
+	send_some(&b);
+	must_work_again(&b);
+	end(&b);
+}
+
+/* The scripts are needed for renewals and releases: the first one finds them gone. */
+Test(redis_faults, forgotten_scripts_are_loaded_again, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "--claim-ttl 1");
+	struct database *lock = fleet_lock(b.rows);
+	fleet_send(&b.fleet, 100);
+	cr_assert(wait_until(claims_open(b.redis) == 100, WHOLE_MS));
+	free(redisd_command(b.redis, "SCRIPT FLUSH"));
+	double renewed = fleet_metric(&b.fleet, "wsonce_claims_renewed_total");
+	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_claims_renewed_total") >= renewed + 300, WHOLE_MS));
+	cr_assert_eq(fleet_metric(&b.fleet, "wsonce_claims_expired_total"), 0, "claims were lost over it");
+	fleet_unlock(lock);
+	must_work_again(&b);
+	end(&b);
+}
+
+Test(redis_faults, listeners_start_without_redis_and_use_it_when_it_comes, .timeout = 120)
+{
+	struct bench b = {.rows = database_new(), .redis = redisd_new()};
+
+	redisd_stop(b.redis);
+	fleet_start(&b.fleet, 3, b.rows, &(struct listener_options){.redis = redisd_url(b.redis)}, "");
+	fleet_send(&b.fleet, 1000);
+	fleet_must_be_whole(&b.fleet, WHOLE_MS);
+	redisd_start(b.redis);
+	send_some(&b);
+	must_work_again(&b);
+	end(&b);
+}

@@ -1,0 +1,341 @@
+/* Stages in memory: a journal of what pipeline.c asks for, and the answers of the test. */
+#include "fake_stages.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALLS_MAX 20000
+
+/* Events whose callback is still to come. */
+struct calls {
+	struct event *events[CALLS_MAX];
+	size_t count;
+};
+
+struct claim {
+	uv_loop_t *loop;
+	struct claim_callbacks on;
+	uv_idle_t handle; /* never started: closing takes a turn of the loop */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+struct store {
+	struct store_callbacks on;
+	uv_idle_t handle;
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+struct fake fake;
+static struct claim the_claim;
+static struct store the_store;
+static struct calls takes, looks, counts, inserts, burials;
+
+/* --- the clock --- */
+
+static int64_t stopped_ms; /* 0: the clock goes as usual */
+
+/* libuv's clock, in place of the C library's. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	if (!stopped_ms || (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE))
+		return (int)syscall(SYS_clock_gettime, clock, now);
+	now->tv_sec = stopped_ms / 1000;
+	now->tv_nsec = stopped_ms % 1000 * 1000000;
+	return 0;
+}
+
+void fake_time_stop(void)
+{
+	stopped_ms = 1000000;
+}
+
+void fake_time_pass(int64_t ms)
+{
+	stopped_ms += ms;
+}
+
+/* --- the journal --- */
+
+static char journal[1 << 20];
+static size_t journal_len;
+
+static void note(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	journal_len += (size_t)vsnprintf(journal + journal_len, sizeof(journal) - journal_len, fmt, args);
+	va_end(args);
+	cr_assert_lt(journal_len, sizeof(journal), "the journal is full");
+}
+
+static void note_id(const struct event *ev)
+{
+	if (ev->id_len)
+		note("%.*s", (int)ev->id_len, ev->id);
+	else
+		note("-");
+}
+
+static void note_call(const char *name, struct event *const *evs, size_t n)
+{
+	note("%s%s(", journal_len ? " " : "", name);
+	for (size_t i = 0; i < n; i++) {
+		note(i ? "," : "");
+		note_id(evs[i]);
+		if (strcmp(name, "bury") == 0)
+			note(":%s", evs[i]->reason ? evs[i]->reason : "");
+	}
+	note(")");
+}
+
+const char *fake_journal(void)
+{
+	static char text[sizeof(journal)];
+
+	memcpy(text, journal, journal_len);
+	text[journal_len] = '\0';
+	journal_len = 0;
+	return text;
+}
+
+/* --- calls and their answers --- */
+
+static void call(struct calls *calls, struct event *ev)
+{
+	cr_assert_lt(calls->count, CALLS_MAX);
+	calls->events[calls->count++] = ev;
+}
+
+static bool is_named(const struct event *ev, const char *id)
+{
+	if (strcmp(id, "-") == 0)
+		return !ev->id_len;
+	return strlen(id) == ev->id_len && memcmp(id, ev->id, ev->id_len) == 0;
+}
+
+static struct event *take_out(struct calls *calls, const char *id, const char *what)
+{
+	for (size_t i = 0; i < calls->count; i++) {
+		struct event *ev = calls->events[i];
+
+		if (!is_named(ev, id))
+			continue;
+		memmove(calls->events + i, calls->events + i + 1, (--calls->count - i) * sizeof(ev));
+		return ev;
+	}
+	cr_assert_fail("no %s waits for an answer about %s", what, id);
+	return NULL;
+}
+
+void fake_answer_take(const char *id, enum claim_result result)
+{
+	struct event *ev = take_out(&takes, id, "take");
+
+	ev->is_claimed = result == CLAIM_MINE || result == CLAIM_UNKNOWN;
+	the_claim.on.on_claimed(the_claim.on.arg, ev, result);
+}
+
+void fake_answer_look(const char *id, enum claim_result result)
+{
+	struct event *ev = take_out(&looks, id, "look");
+
+	ev->is_claimed = result == CLAIM_MINE;
+	the_claim.on.on_looked(the_claim.on.arg, ev, result);
+}
+
+void fake_answer_count(const char *id, long attempts)
+{
+	the_claim.on.on_counted(the_claim.on.arg, take_out(&counts, id, "count"), attempts);
+}
+
+void fake_answer_insert(const char *id, enum store_result result)
+{
+	const char *why = result == STORE_REFUSED || result == STORE_HOPELESS ? "the server's words" : NULL;
+
+	the_store.on.on_stored(the_store.on.arg, take_out(&inserts, id, "insert"), result, why);
+}
+
+void fake_answer_bury(const char *id)
+{
+	the_store.on.on_buried(the_store.on.arg, take_out(&burials, id, "bury"));
+}
+
+void fake_lose_insert(void)
+{
+	for (size_t i = 0; i < inserts.count; i++)
+		inserts.events[i]->is_unsure = true;
+}
+
+void fake_answer_unusable(const char *sentence)
+{
+	the_store.on.on_unusable(the_store.on.arg, sentence);
+}
+
+/* --- claim.h --- */
+
+struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks,
+			 char *error, size_t size)
+{
+	(void)config;
+	if (fake.is_claim_broken) {
+		snprintf(error, size, "the claim is broken");
+		return NULL;
+	}
+	the_claim = (struct claim){.loop = loop, .on = *callbacks};
+	uv_idle_init(loop, &the_claim.handle);
+	return &the_claim;
+}
+
+bool claim_is_ready(const struct claim *c)
+{
+	(void)c;
+	return !fake.is_redis_away;
+}
+
+bool claim_is_used(const struct claim *c)
+{
+	(void)c;
+	return true;
+}
+
+int claim_take(struct claim *c, struct event *ev)
+{
+	if (fake.is_redis_away)
+		return -1;
+	note_call("take", &ev, 1);
+	ev->lease_ms = (int64_t)uv_now(c->loop);
+	call(&takes, ev);
+	return 0;
+}
+
+int claim_look(struct claim *c, struct event *const *evs, size_t n)
+{
+	(void)c;
+	if (fake.is_redis_away)
+		return -1;
+	note_call("look", evs, n);
+	for (size_t i = 0; i < n; i++)
+		call(&looks, evs[i]);
+	return 0;
+}
+
+int claim_count(struct claim *c, struct event *ev)
+{
+	(void)c;
+	if (fake.is_redis_away)
+		return -1;
+	note_call("count", &ev, 1);
+	call(&counts, ev);
+	return 0;
+}
+
+void claim_renew(struct claim *c, struct event *const *evs, size_t n)
+{
+	note_call("renew", evs, n);
+	for (size_t i = 0; i < n; i++)
+		evs[i]->lease_ms = (int64_t)uv_now(c->loop);
+}
+
+void claim_release(struct claim *c, struct event *const *evs, size_t n)
+{
+	(void)c;
+	note_call("release", evs, n);
+	for (size_t i = 0; i < n; i++)
+		evs[i]->is_claimed = false;
+}
+
+void claim_mark(struct claim *c, struct event *ev, enum claim_mark mark)
+{
+	(void)c;
+	note_call(mark == CLAIM_MARK_DONE ? "done" : "dead", &ev, 1);
+	ev->is_claimed &= !fake.is_redis_full;
+}
+
+uint64_t claim_unanswered(const struct claim *c)
+{
+	(void)c;
+	return fake.is_redis_away ? 0 : fake.unanswered + takes.count + looks.count + counts.count;
+}
+
+static void on_claim_closed(uv_handle_t *handle)
+{
+	(void)handle;
+	the_claim.done(the_claim.done_arg);
+}
+
+void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
+{
+	c->done = done;
+	c->done_arg = arg;
+	uv_close((uv_handle_t *)&c->handle, on_claim_closed);
+}
+
+/* --- store.h --- */
+
+struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
+{
+	(void)config;
+	the_store = (struct store){.on = *callbacks};
+	uv_idle_init(loop, &the_store.handle);
+	return &the_store;
+}
+
+bool store_is_idle(const struct store *s)
+{
+	(void)s;
+	return !fake.is_postgres_away && !inserts.count && !burials.count;
+}
+
+bool store_is_ready(const struct store *s, const char **why)
+{
+	(void)s;
+	*why = fake.is_postgres_away ? "away" : "";
+	return !fake.is_postgres_away;
+}
+
+bool store_is_stalled(const struct store *s)
+{
+	(void)s;
+	return fake.is_postgres_away || fake.is_stalled;
+}
+
+static void start(struct store *s, const char *name, struct calls *calls, const struct batch *b)
+{
+	cr_assert(store_is_idle(s), "%s while the store is at work", name);
+	cr_assert_gt(b->count, 0, "%s of nothing", name);
+	note_call(name, b->events, b->count);
+	for (size_t i = 0; i < b->count; i++)
+		call(calls, b->events[i]);
+}
+
+void store_insert(struct store *s, const struct batch *b)
+{
+	start(s, "insert", &inserts, b);
+}
+
+void store_bury(struct store *s, const struct batch *b)
+{
+	start(s, "bury", &burials, b);
+}
+
+static void on_store_closed(uv_handle_t *handle)
+{
+	(void)handle;
+	the_store.done(the_store.done_arg);
+}
+
+void store_close(struct store *s, void (*done)(void *arg), void *arg)
+{
+	inserts.count = burials.count = 0;
+	s->done = done;
+	s->done_arg = arg;
+	uv_close((uv_handle_t *)&s->handle, on_store_closed);
+}

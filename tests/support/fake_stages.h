@@ -1,0 +1,49 @@
+/* The functions of claim.h and store.h without any server, for tests of pipeline.c: calls are noted
+ * in a journal, and the test answers them when and as it likes. Time stands still but for
+ * fake_time_pass(). */
+#ifndef SUPPORT_FAKE_STAGES_H
+#define SUPPORT_FAKE_STAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "claim.h"
+#include "store.h"
+
+/* What the fakes pretend; the test may change it at any time. */
+struct fake {
+	bool is_redis_away;    /* claim_take, claim_look and claim_count return -1 */
+	bool is_redis_full;    /* claim_mark gives the claim back first */
+	bool is_postgres_away; /* the store is not idle, and stalled */
+	bool is_stalled;
+	bool is_claim_broken; /* claim_open fails */
+	uint64_t unanswered;  /* commands beside those that the test still has to answer */
+};
+
+extern struct fake fake;
+
+/* What was called since the last call of this function, with a blank between any two: "take(a)",
+ * "look(a,b)", "count(a)", "renew(a)", "release(a)", "done(a)" and "dead(a)" for marks, "insert(a,b)",
+ * "bury(a:reason)"; an event without an id is "-". Lives until the next call. */
+const char *fake_journal(void);
+
+/* Answers the oldest call for the event with this id that has no answer yet ("-": no id). The test
+ * fails if there is none. */
+void fake_answer_take(const char *id, enum claim_result result);
+void fake_answer_look(const char *id, enum claim_result result);
+void fake_answer_count(const char *id, long attempts);
+void fake_answer_insert(const char *id, enum store_result result);
+void fake_answer_bury(const char *id);
+
+/* The connection to Postgres died and is back: the batch at hand is sent again. */
+void fake_lose_insert(void);
+
+/* The whole database is unusable. */
+void fake_answer_unusable(const char *sentence);
+
+/* From the first call on the monotonic clock is the test's own. Call it before the loop is made. */
+void fake_time_stop(void);
+void fake_time_pass(int64_t ms);
+
+#endif
