@@ -14,8 +14,8 @@ HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 endif
 HARDEN += -fPIE -fstack-protector-strong
 HARDEN_LD := -pie -Wl,-z,relro,-z,now
-LIBS := libwebsockets libuv hiredis libpq jansson yajl libcrypto
-TEST_LIBS := $(LIBS) criterion libssl
+LIBS := libwebsockets libuv hiredis libpq jansson yajl libssl libcrypto
+TEST_LIBS := $(LIBS) criterion
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
 	-I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
 # V=1 shows the whole commands.
@@ -33,7 +33,7 @@ CEILING_OBJ := $(call loadtest,ceiling message options summary) $B/listener/arra
 SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c,$(wildcard tests/support/*.c)))
 UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(filter-out %/claim.o %/store.o %/redis.o %/postgres.o %/ws.o %/source.o %/ingest.o %/admin.o,$(MODULES))
+STAGES := $(patsubst %,$B/listener/%.o,pipeline envelope event hold batch log stats backoff)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst sql/%.sql,$B/text/%.sql.h,$(wildcard sql/*.sql))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration
 

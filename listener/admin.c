@@ -262,16 +262,24 @@ static int start_answer(const struct admin *a, struct lws *wsi, const char *path
 	unsigned char headers[LWS_PRE + 512], *begin = headers + LWS_PRE, *at = begin, *end = headers + sizeof(headers);
 	const struct route *route = find_route(path);
 	unsigned int status;
+	bool is_head = false;
 
 	if (!route)
 		return lws_return_http_status(wsi, HTTP_STATUS_NOT_FOUND, NULL) ? -1 : lws_http_transaction_completed(wsi);
-	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0)
+		is_head = true;
+	else if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
 		return lws_return_http_status(wsi, HTTP_STATUS_METHOD_NOT_ALLOWED, NULL) ? -1
 										       : lws_http_transaction_completed(wsi);
 	if (write_page(a, route, page, &status) ||
 	    lws_add_http_common_headers(wsi, status, route->type, page->len, &at, end) ||
 	    lws_finalize_write_http_header(wsi, begin, &at, end))
 		return -1;
+	if (is_head) {
+		free(page->body);
+		*page = (struct page){NULL, 0, 0};
+		return lws_http_transaction_completed(wsi) ? -1 : 0;
+	}
 	lws_callback_on_writable(wsi);
 	return 0;
 }

@@ -10,12 +10,14 @@
 
 #include "envelope.h"
 #include "log.h"
+#include "postgres.h"
 #include "url.h"
 
 enum type {
 	TYPE_TEXT,
 	TYPE_SECRET,	/* a text that is never shown */
-	TYPE_URL,	/* a text that is shown without its password */
+	TYPE_REDIS,	/* a URL that is shown without its password, or none */
+	TYPE_CONNINFO,	/* what libpq connects by; never shown */
 	TYPE_LIST,	/* texts; the flag may be repeated, commas in the environment */
 	TYPE_URLS,	/* a list of URLs */
 	TYPE_NUMBER,
@@ -68,11 +70,11 @@ static const struct setting settings[] = {
 	       "10000", 1, 1000000, "producers connected at once; more are refused"),
 	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", TYPE_NUMBER, handshake_timeout_s, "S", "10", 1, 3600,
 	       "time that a new connection has to become a WebSocket"),
-	TEXT("redis", "WSONCE_REDIS", TYPE_URL, redis, "URL", "redis://127.0.0.1:6379/0",
+	TEXT("redis", "WSONCE_REDIS", TYPE_REDIS, redis, "URL", "redis://127.0.0.1:6379/0",
 	     "redis://[user:password@]host:port/db or unix:///path; none runs on the unique key alone"),
 	NUMBER("redis-timeout", "WSONCE_REDIS_TIMEOUT", TYPE_SECONDS, redis_timeout_ms, "S", "2", 0, 3600,
 	       "an answer later than this counts as an outage"),
-	TEXT("postgres", "WSONCE_POSTGRES", TYPE_URL, postgres, "CONNINFO", "",
+	TEXT("postgres", "WSONCE_POSTGRES", TYPE_CONNINFO, postgres, "CONNINFO", "",
 	     "URI or key=value, as libpq takes it; default: libpq's own (PGHOST, PGDATABASE, ...)"),
 	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", TYPE_SECONDS, postgres_timeout_ms, "S", "30", 0, DAY,
 	       "an answer later than this counts as an outage: connect again, send the batch again"),
@@ -183,7 +185,7 @@ static int parse_number(const struct setting *s, const char *text, int64_t *valu
 {
 	char *end;
 
-	if (*text == '\0' || *text == ' ' || *text == '-' || *text == '+')
+	if (*text < '0' || *text > '9')
 		return -1;
 	errno = 0;
 	if (s->type == TYPE_SECONDS) {
@@ -213,18 +215,21 @@ static int set_number(struct reader *r, const struct setting *s, enum origin ori
 
 	if (parse_number(s, text, member(r->config, s)) == 0)
 		return 0;
-	snprintf(what, sizeof(what), "\"%.40s\" is not a number from %lld to %lld%s", text, (long long)s->lowest,
-		 (long long)s->highest, s->type == TYPE_SECONDS ? " (seconds, more than 0)" : "");
+	snprintf(what, sizeof(what), "\"%.40s\" is not a number %s %lld to %lld", text,
+		 s->type == TYPE_SECONDS && !s->lowest ? "of seconds above" : "from", (long long)s->lowest,
+		 (long long)s->highest);
 	return fail(r, s, origin, what);
 }
 
 static bool is_choice(const char *choices, const char *text)
 {
-	size_t n = strlen(text);
+	size_t n;
 
-	for (const char *at = choices; (at = strstr(at, text)); at += n)
-		if ((at == choices || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
-			return n > 0;
+	for (; *choices; choices += n + (choices[n] == ' ')) {
+		n = strcspn(choices, " ");
+		if (strlen(text) == n && strncmp(choices, text, n) == 0)
+			return true;
+	}
 	return false;
 }
 
@@ -242,6 +247,21 @@ static bool is_pointer(const char *text)
 	return steps <= ENVELOPE_STEPS_MAX;
 }
 
+static const char *find_redis_fault(const char *text)
+{
+	struct url url;
+	const char *fault = NULL;
+
+	if (strcmp(text, "none") == 0)
+		return NULL;
+	if (url_parse(&url, text) || !url_has_scheme(&url, "redis rediss unix"))
+		fault = "is not a redis:// or unix:// URL, nor none";
+	else if (!url_is_database(&url))
+		fault = "has a path that is not a database number";
+	url_clear(&url);
+	return fault;
+}
+
 /* What is wrong with text as a value of s; NULL if it is fine. */
 static const char *find_fault(const struct setting *s, const char *text)
 {
@@ -254,6 +274,10 @@ static const char *find_fault(const struct setting *s, const char *text)
 			fault = "is not a ws:// or wss:// URL with a host";
 		url_clear(&url);
 		return fault;
+	case TYPE_REDIS:
+		return find_redis_fault(text);
+	case TYPE_CONNINFO:
+		return postgres_is_conninfo(text) ? NULL : "is neither a URI nor key=value as libpq takes it";
 	case TYPE_ADDRESS:
 		if (strncmp(text, "unix:/", 6) == 0)
 			return NULL;
@@ -268,7 +292,6 @@ static const char *find_fault(const struct setting *s, const char *text)
 		return is_choice(s->choices, text) ? NULL : "is not one of the words that --help lists";
 	case TYPE_TEXT:
 	case TYPE_SECRET:
-	case TYPE_URL:
 	case TYPE_LIST:
 	case TYPE_NUMBER:
 	case TYPE_BYTES:
@@ -286,7 +309,7 @@ static int check_text(struct reader *r, const struct setting *s, enum origin ori
 
 	if (!fault)
 		return 0;
-	if (s->type == TYPE_URLS)
+	if (s->type == TYPE_URLS || s->type == TYPE_REDIS || s->type == TYPE_CONNINFO)
 		snprintf(what, sizeof(what), "the value %s", fault);
 	else
 		snprintf(what, sizeof(what), "\"%.80s\" %s", text, fault);
@@ -493,23 +516,7 @@ static int check_whole(struct reader *r)
 	return what ? -1 : 0;
 }
 
-static int check_redis(struct reader *r)
-{
-	const struct setting *s = find_setting("redis", 5);
-	struct url url;
-	const char *fault = NULL;
-
-	if (strcmp(r->config->redis, "none") == 0)
-		return 0;
-	if (url_parse(&url, r->config->redis) || !url_has_scheme(&url, "redis rediss unix"))
-		fault = "the value is not a redis:// or unix:// URL, nor none";
-	else if (!url_is_database(&url))
-		fault = "the path of the URL is not a database number";
-	url_clear(&url);
-	return fault ? fail(r, s, FROM_FLAG, fault) : 0;
-}
-
-int config_read(struct config *c, int argc, char **argv, char *error, size_t size)
+static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
 {
 	struct reader r = {.config = c, .error = error, .error_size = size};
 	const char *file = getenv("WSONCE_CONFIG");
@@ -525,7 +532,17 @@ int config_read(struct config *c, int argc, char **argv, char *error, size_t siz
 		return -1;
 	if (read_environment(&r) || each_flag(&r, argc, argv, set_flag))
 		return -1;
-	return check_redis(&r) || check_whole(&r) ? -1 : 0;
+	return check_whole(&r);
+}
+
+int config_read(struct config *c, int argc, char **argv, char *error, size_t size)
+{
+	int result = config_read_all(c, argc, argv, error, size);
+
+	for (char *at = error; result && *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
+	return result;
 }
 
 void config_free(struct config *c)

@@ -56,7 +56,7 @@ void config_free(struct config *c);
 void config_help(FILE *out);
 void config_help_markdown(FILE *out);
 
-/* Logs the settings that differ from their defaults, as one line, secrets left out. */
+/* Logs what the listener is about to do, as one line, secrets left out. */
 void config_log(const struct config *c);
 
 #endif

@@ -441,6 +441,15 @@ static const char *name_error(struct envelope *e)
 	return e->fault_text;
 }
 
+static bool is_blank(const char *text, size_t len)
+{
+	while (len && strchr(" \t\r\n", *text) && *text) {
+		text++;
+		len--;
+	}
+	return !len;
+}
+
 static const char *parse(struct envelope *e, const char *message, size_t len)
 {
 	const char *why = NULL;
@@ -470,6 +479,8 @@ static const char *parse(struct envelope *e, const char *message, size_t len)
 		status = yajl_complete_parse(e->parser);
 	if (status != yajl_status_ok)
 		why = name_error(e);
+	else if (!is_blank(message + e->last_end, len - e->last_end))
+		why = "not JSON: something follows the message";
 	yajl_free(e->parser);
 	return why;
 }
@@ -491,9 +502,11 @@ static const char *join_id(struct envelope *e, struct slice *id)
 		for (size_t k = 0; k < t->value.len; k++) {
 			char c = t->value.at[k];
 
-			if (n + 3 > sizeof(e->id))
+			bool is_escaped = e->id_parts > 1 && (c == '|' || c == '\\');
+
+			if (n + 1 + is_escaped > ENVELOPE_ID_MAX)
 				return fault_at(e, t, "makes an id of more than 512 bytes"), e->fault;
-			if (e->id_parts > 1 && (c == '|' || c == '\\'))
+			if (is_escaped)
 				e->id[n++] = '\\';
 			e->id[n++] = c;
 		}

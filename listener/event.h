@@ -55,7 +55,7 @@ struct event {
 	enum event_state state;
 	uint16_t id_len;	/* 0: the message has no usable id, and never leaves the dead-letter way */
 	uint16_t looks;		/* MGETs since it was held: sets the next delay */
-	uint16_t attempts;	/* failed stores, the fleet's count where Redis told it */
+	uint32_t attempts;	/* failed stores, the fleet's count where Redis told it */
 	bool is_claimed;	/* our value is, as far as we know, in Redis */
 	bool is_unsure;		/* sent in a batch whose outcome was never seen */
 	uint32_t type_len;

@@ -211,7 +211,7 @@ static int on_writable(struct session *s)
 	if (send_acks(s))
 		return -1;
 	if (s->is_closing && !s->acks_end)
-		ws_link_say_goodbye(&s->link);
+		ws_link_say_goodbye(&s->link, false);
 	return 0;
 }
 
@@ -291,6 +291,13 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 	return lws_return_http_status(wsi, status, NULL) ? -1 : 1;
 }
 
+/* The handshake took too long. */
+static int refuse_slow(void)
+{
+	stats.ingest_refused++;
+	return -1;
+}
+
 static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -323,6 +330,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 {
 	struct session **at = user;
 	struct ingest *i = lws_get_vhost(wsi) ? lws_vhost_user(lws_get_vhost(wsi)) : NULL;
+	bool is_open = at && *at;
 	unsigned int status;
 
 	if (!i)
@@ -336,6 +344,8 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		return -1;
 	case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
 		i->sockets++;
+		/* libwebsockets' own timeout starts anew with each byte. */
+		lws_set_timer_usecs(wsi, (lws_usec_t)i->config->handshake_timeout_s * LWS_US_PER_SEC);
 		return 0;
 	case LWS_CALLBACK_WSI_DESTROY:
 		if (i->sockets)
@@ -353,9 +363,11 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return on_writable(*at);
 	case LWS_CALLBACK_TIMER:
-		return at && *at ? ws_link_end(&(*at)->link) : 0;
+		return is_open ? 0 : refuse_slow();
+	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
+		return is_open && (*at)->is_closing ? -1 : 0;	/* the answer to our close frame: no more frames */
 	case LWS_CALLBACK_CLOSED:
-		if (at && *at)
+		if (is_open)
 			on_closed(*at);
 		return 0;
 	}

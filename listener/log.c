@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <unistr.h>
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
@@ -24,6 +25,7 @@ static struct {
 struct line {
 	char text[4096];
 	size_t len;
+	bool is_full;	/* the field at hand did not fit */
 };
 
 void log_setup(enum log_level level, enum log_format format, const char *instance)
@@ -38,6 +40,8 @@ static void put_char(struct line *l, char c)
 {
 	if (l->len < sizeof(l->text) - 4)
 		l->text[l->len++] = c;
+	else
+		l->is_full = true;
 }
 
 static void put_text(struct line *l, const char *s)
@@ -49,8 +53,9 @@ static void put_text(struct line *l, const char *s)
 static void put_quoted(struct line *l, const char *s)
 {
 	put_char(l, '"');
-	for (size_t n = 0; *s && n < VALUE_MAX; s++, n++) {
+	for (const char *end = s + strnlen(s, VALUE_MAX); s < end; s++) {
 		unsigned char c = (unsigned char)*s;
+		int n = c < 0x80 ? 1 : u8_mblen((const uint8_t *)s, (size_t)(end - s));
 		char hex[8];
 
 		if (c == '"' || c == '\\') {
@@ -59,7 +64,11 @@ static void put_quoted(struct line *l, const char *s)
 		} else if (c < 0x20 || c == 0x7f) {
 			snprintf(hex, sizeof(hex), "\\u%04x", c);
 			put_text(l, hex);
+		} else if (n < 1) {
+			put_char(l, '?');
 		} else {
+			while (n-- > 1)
+				put_char(l, *s++);
 			put_char(l, *s);
 		}
 	}
@@ -76,7 +85,7 @@ static bool is_bare(const char *s)
 	return true;
 }
 
-static void put_field(struct line *l, const char *key, const char *value, bool is_number)
+static void write_field(struct line *l, const char *key, const char *value, bool is_number)
 {
 	if (settings.format == LOG_JSON) {
 		put_text(l, l->len > 1 ? ",\"" : "\"");
@@ -96,6 +105,17 @@ static void put_field(struct line *l, const char *key, const char *value, bool i
 		put_text(l, value);
 	else
 		put_quoted(l, value);
+}
+
+/* A field that does not fit is left out as a whole: half of one would not be JSON. */
+static void put_field(struct line *l, const char *key, const char *value, bool is_number)
+{
+	size_t begin = l->len;
+
+	l->is_full = false;
+	write_field(l, key, value, is_number);
+	if (l->is_full)
+		l->len = begin;
 }
 
 /* Formats the next argument of ap as spec says. Returns false for a NULL string. */

@@ -258,7 +258,7 @@ static void on_counted(void *arg, struct event *ev, long attempts)
 	struct pipeline *p = arg;
 	unsigned int tries;
 
-	ev->attempts = (uint16_t)(attempts > ev->attempts ? attempts : ev->attempts + 1);
+	ev->attempts = (uint32_t)(attempts > ev->attempts ? attempts : ev->attempts + 1);
 	if (ev->attempts >= p->config->max_attempts) {
 		refuse(p, ev, NULL);
 		return;
@@ -662,10 +662,13 @@ static void on_part_closed(void *arg)
 {
 	struct pipeline *p = arg;
 
+	void (*done)(void *done_arg) = p->done;
+	void *done_arg = p->done_arg;
+
 	if (--p->open)
 		return;
-	p->done(p->done_arg);
 	pipeline_free(p);
+	done(done_arg);
 }
 
 static void on_handle_closed(uv_handle_t *handle)

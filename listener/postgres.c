@@ -36,6 +36,7 @@ struct postgres {
 	uv_timer_t timer;		/* the next try, or the deadline */
 	struct backoff backoff;
 	PGresult *last;			/* of the query at hand */
+	bool has_rows;			/* the query at hand was executed, and perhaps committed */
 	char error[400];		/* of the last connection attempt */
 	bool was_ready;			/* ever */
 	void (*done)(void *arg);
@@ -159,10 +160,11 @@ static void disconnect(struct postgres *p)
 	p->conn = NULL;
 }
 
-static void lose(struct postgres *p, const char *why)
+/* result is what the query at hand, if there is one, is told. */
+static void lose_with(struct postgres *p, const char *why, enum postgres_result result)
 {
 	bool was_busy = p->state == POSTGRES_BUSY;
-	struct postgres_answer answer = {.result = POSTGRES_UNKNOWN, .error = p->error};
+	struct postgres_answer answer = {.result = result, .error = p->error};
 	uint32_t random = 0;
 
 	set_error(p, why);
@@ -172,6 +174,11 @@ static void lose(struct postgres *p, const char *why)
 	uv_timer_start(&p->timer, on_retry, (uint64_t)backoff_next(&p->backoff, random), 0);
 	if (was_busy)
 		p->settings.on_answer(p->settings.owner, &answer);
+}
+
+static void lose(struct postgres *p, const char *why)
+{
+	lose_with(p, why, POSTGRES_UNKNOWN);
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -252,7 +259,8 @@ static void answer_query(struct postgres *p, const PGresult *result)
 		answer.result = classify(result);
 		answer.error = error;
 		if (answer.result == POSTGRES_UNKNOWN || wants_reconnect(result)) {
-			lose(p, PQresultErrorMessage(result));
+			/* Rows come before the commit: without them it was not tried. */
+			lose_with(p, error, p->has_rows ? POSTGRES_UNKNOWN : answer.result);
 			return;
 		}
 	}
@@ -378,6 +386,8 @@ static void on_readable(struct postgres *p)
 			return;
 		}
 		/* Of several statements the last answer counts; an error is always the last. */
+		if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK)
+			p->has_rows = true;
 		PQclear(p->last);
 		p->last = result;
 	}
@@ -400,6 +410,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 	}
 	if (!PQsendQueryParams(p->conn, sql, n, types, bytes, lengths, formats, 0))
 		return -1;
+	p->has_rows = false;
 	set_state(p, POSTGRES_BUSY);
 	start_deadline(p);
 	/* A failure to send shows when the answer is read. */
@@ -471,6 +482,18 @@ static void connect_now(struct postgres *p)
 	/* By libpq's manual, the first step is as if PGRES_POLLING_WRITING had been returned. */
 	if (watch(p, UV_WRITABLE, false))
 		lose(p, "the socket cannot be watched");
+}
+
+/* A word without = is the name of a database, which PQconninfoParse does not know about. */
+bool postgres_is_conninfo(const char *conninfo)
+{
+	PQconninfoOption *options;
+
+	if (!strchr(conninfo, '=') && !strstr(conninfo, "://"))
+		return true;
+	options = PQconninfoParse(conninfo, NULL);
+	PQconninfoFree(options);
+	return options != NULL;
 }
 
 enum postgres_state postgres_state(const struct postgres *p)

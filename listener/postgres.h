@@ -49,7 +49,7 @@ struct postgres_settings {
 	/* Called after each change of state but between READY and BUSY. */
 	void (*on_state)(void *owner, enum postgres_state state);
 	/* Called once for a query, from the loop, never from inside postgres_query. The connection
-	 * is then READY again, or DOWN with POSTGRES_UNKNOWN. */
+	 * is then READY again; or DOWN, with POSTGRES_UNKNOWN or POSTGRES_TROUBLE. */
 	void (*on_answer)(void *owner, const struct postgres_answer *answer);
 	/* The database is not one that this program can work with; sentence lives for the call. */
 	void (*on_unusable)(void *owner, const char *sentence);
@@ -74,5 +74,8 @@ const char *postgres_text(const struct postgres_answer *answer, size_t row, size
 /* Drops the connection without waiting for an answer; on_answer is not called any more. done is
  * called from the loop when nothing of p is left. */
 void postgres_close(struct postgres *p, void (*done)(void *arg), void *arg);
+
+/* Whether libpq can read this conninfo. */
+bool postgres_is_conninfo(const char *conninfo);
 
 #endif

@@ -2,6 +2,7 @@
  * what is lost while a connection is down is lost for this listener; its peers have it. */
 #include "source.h"
 
+#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,9 +137,22 @@ static void on_open(struct source *s, struct lws *wsi)
 	ws_link_open(s->sources->ws, &s->link, wsi, &reader);
 }
 
+/* What libwebsockets says of a refused certificate is an error number. */
+static const char *describe_failure(struct lws *wsi, const char *why, char *text, size_t size)
+{
+	SSL *tls = lws_get_ssl(wsi);
+	long result = tls ? SSL_get_verify_result(tls) : X509_V_OK;
+
+	if (result == X509_V_OK)
+		return why;
+	snprintf(text, size, "the certificate is not trusted: %s", X509_verify_cert_error_string(result));
+	return text;
+}
+
 static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
 {
 	struct source *s = lws_get_opaque_user_data(wsi);
+	char text[200];
 
 	(void)user;
 	if (!s)
@@ -149,7 +163,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		s->wsi = wsi;
 		return add_authorization(s, in, len);
 	case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
-		retry_later(s, in && len ? in : "connection failed");
+		retry_later(s, describe_failure(wsi, in && len ? in : "connection failed", text, sizeof(text)));
 		return 0;
 	case LWS_CALLBACK_CLIENT_ESTABLISHED:
 		on_open(s, wsi);
@@ -158,10 +172,10 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		return s->link.ws ? ws_link_receive(&s->link, in, len) : -1;
 	case LWS_CALLBACK_CLIENT_WRITEABLE:
 		if (s->sources->is_closing)
-			ws_link_say_goodbye(&s->link);
+			ws_link_say_goodbye(&s->link, true);
 		return 0;
-	case LWS_CALLBACK_TIMER:
-		return ws_link_end(&s->link);
+	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
+		return s->sources->is_closing ? -1 : 0;		/* the answer to our close frame: no more frames */
 	case LWS_CALLBACK_CLIENT_CLOSED:
 		ws_link_close(&s->link);
 		retry_later(s, "the connection ended");

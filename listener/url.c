@@ -131,11 +131,13 @@ void url_clear(struct url *u)
 
 bool url_has_scheme(const struct url *u, const char *words)
 {
-	size_t n = strlen(u->scheme);
+	size_t n;
 
-	for (const char *at = words; (at = strstr(at, u->scheme)); at += n)
-		if ((at == words || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
-			return n > 0;
+	for (; *words; words += n + (words[n] == ' ')) {
+		n = strcspn(words, " ");
+		if (strlen(u->scheme) == n && strncmp(words, u->scheme, n) == 0)
+			return true;
+	}
 	return false;
 }
 

@@ -72,11 +72,11 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len);
 /* Stops reading from this connection for a reason, or takes the reason back. */
 void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);
 
-/* Ends the connection with 1001. libwebsockets takes -1 from a writable callback for a broken socket
- * and sends no close frame, so the end comes from a timer of its own: LWS_CALLBACK_TIMER has to
- * return ws_link_end(). */
-void ws_link_say_goodbye(struct ws_link *link);
-int ws_link_end(struct ws_link *link);
+/* Sends a close frame with 1001, from a writable callback, and from then on reads and drops until
+ * the peer ends the connection: closing a socket that has something unread would send a RST, which
+ * takes the last acks and the close frame with it. libwebsockets' own way sends no close frame from
+ * a writable callback, and gives the peer too little time. */
+void ws_link_say_goodbye(struct ws_link *link, bool is_client);
 
 /* Stops reading from all connections, also new ones, or goes on. */
 void ws_set_held(struct ws *ws, bool is_held);

@@ -5,4 +5,4 @@ INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, seen)
 SELECT DISTINCT ON (digest) digest, event_id, reason, raw, $5, count(*) OVER (PARTITION BY digest)
 FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bytea[]) AS letter(digest, event_id, reason, raw)
 ORDER BY digest
-ON CONFLICT (digest) DO UPDATE SET seen = dead_letters.seen + excluded.seen, last_seen = now()
+ON CONFLICT (digest) DO UPDATE SET seen = dead_letters.seen + excluded.seen, last_seen = greatest(dead_letters.last_seen, now())

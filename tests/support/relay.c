@@ -72,7 +72,9 @@ static bool pass_on(struct pump *p, int tls_fd, int plain_fd)
 	if (polls[0].revents || SSL_pending(p->tls)) {
 		int n = SSL_read(p->tls, bytes, sizeof bytes);
 
-		return n > 0 && send_all(plain_fd, bytes, n);
+		if (n < 1)
+			return SSL_get_error(p->tls, n) == SSL_ERROR_WANT_READ;
+		return send_all(plain_fd, bytes, n);
 	}
 	return true;
 }
@@ -133,6 +135,8 @@ static struct relay *start(int to_port, SSL_CTX *tls, bool is_server)
 	struct relay *r = calloc(1, sizeof *r);
 	sigset_t all, before;
 
+	/* A record without data (a session ticket) must not make SSL_read wait for one with data. */
+	SSL_CTX_clear_mode(tls, SSL_MODE_AUTO_RETRY);
 	r->tls = tls;
 	r->is_server = is_server;
 	r->to_port = to_port;

@@ -1,0 +1,564 @@
+/* The pages for operators: health, readiness, metrics, status; what they say and what they keep to
+ * themselves; and that no request hurts the listener. */
+#include "ack.h"
+#include "database.h"
+#include "feed.h"
+#include "http.h"
+#include "listener.h"
+#include "peer.h"
+#include "port.h"
+#include "postgres.h"
+#include "process.h"
+#include "redisd.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLED_MS 15000
+
+static struct database *db;
+static struct listener *listener;
+
+static void set_up(void)
+{
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db}, NULL);
+}
+
+static void tear_down(void)
+{
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	database_free(db);
+}
+
+/* Whether a page answers by this status and its text holds this. */
+static bool has_answer(const char *path, int expected, const char *text)
+{
+	int status;
+	char *body = listener_http(listener, path, &status);
+	bool ok = body && status == expected && strstr(body, text);
+
+	free(body);
+	return ok;
+}
+
+/* Wait for that answer. */
+static void expect_answer(const char *path, int expected, const char *text)
+{
+	if (wait_until(has_answer(path, expected, text), SETTLED_MS))
+		return;
+	int status;
+	char *body = listener_http(listener, path, &status);
+	cr_assert_fail("%s answers %d \"%s\", not %d with \"%s\"", path, status, body ? body : "", expected, text);
+}
+
+/* ---- health and readiness ---- */
+
+Test(admin, a_listener_that_has_all_it_needs_is_ready, .init = set_up, .fini = tear_down)
+{
+	int status;
+	char *body = listener_http(listener, "/readyz", &status);
+
+	cr_assert_eq(status, 200);
+	cr_assert_str_eq(body, "ready\n");
+	free(body);
+	cr_assert_eq(listener_status(listener, "/healthz"), 200);
+	cr_assert_eq(listener_status(listener, "/"), 200);
+}
+
+Test(admin, without_redis_a_listener_is_degraded)
+{
+	struct redisd *redis = redisd_new();
+
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, NULL);
+	expect_answer("/readyz", 200, "ready");
+	redisd_stop(redis);
+	expect_answer("/readyz", 200, "degraded");
+	expect_answer("/readyz", 200, "redis");
+	cr_assert_eq(listener_metric(listener, "wsonce_redis_up"), 0);
+	cr_assert_eq(listener_status(listener, "/healthz"), 200);
+	redisd_start(redis);
+	cr_assert(wait_until(!has_answer("/readyz", 200, "degraded"), SETTLED_MS));
+	expect_answer("/readyz", 200, "ready");
+	tear_down();
+	redisd_free(redis);
+}
+
+Test(admin, with_redis_none_a_listener_is_not_degraded)
+{
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db, .redis = "none"}, NULL);
+	cr_assert(has_answer("/readyz", 200, "ready"));
+	cr_assert(!has_answer("/readyz", 200, "degraded"));
+	tear_down();
+}
+
+Test(admin, without_postgres_a_listener_is_not_ready)
+{
+	struct postgres *postgres = postgres_new();
+
+	listener = listener_start(&(struct listener_options){.postgres = postgres_conninfo(postgres)}, NULL);
+	postgres_stop(postgres);
+	expect_answer("/readyz", 503, "postgres");
+	cr_assert_eq(listener_status(listener, "/healthz"), 200);
+	cr_assert_eq(listener_metric(listener, "wsonce_postgres_up"), 0);
+	expect_answer("/api/status", 200, "\"postgres\"");
+	postgres_start(postgres);
+	expect_answer("/readyz", 200, "ready");
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	postgres_free(postgres);
+}
+
+Test(admin, without_its_source_a_listener_is_not_ready)
+{
+	int port = port_reserve();
+	char url[64];
+
+	db = database_new();
+	snprintf(url, sizeof url, "ws://127.0.0.1:%d/feed", port);
+	listener = listener_start(
+		&(struct listener_options){.database = db, .source = url, .without_ingest = true, .without_waiting = true},
+		NULL);
+	expect_answer("/readyz", 503, "source");
+	expect_answer("/readyz", 503, url);
+	cr_assert_eq(listener_status(listener, "/healthz"), 200);
+	struct feed *feed = feed_new_at(port);
+	expect_answer("/readyz", 200, "ready");
+	feed_refuse(feed, 503);
+	feed_drop_all(feed);
+	expect_answer("/readyz", 503, "source");
+	feed_free(feed);
+	tear_down();
+}
+
+/* ---- metrics ---- */
+
+#define METRICS_MAX 200
+
+/* What a /metrics page has said so far. */
+struct scrape {
+	char help[METRICS_MAX][80]; /* names with a HELP line */
+	char type[METRICS_MAX][80]; /* names with a TYPE line */
+	char kind[METRICS_MAX][20]; /* their types */
+	int helps, types, samples;
+};
+
+static bool is_name(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)s[i]) && s[i] != '_' && s[i] != ':')
+			return false;
+	return n > 7 && strncmp(s, "wsonce_", 7) == 0;
+}
+
+static int find(char (*names)[80], int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+/* {name="value",...}: returns what is behind it, or NULL. Values here hold no escapes. */
+static const char *skip_labels(const char *at)
+{
+	while (*at++ != '}') {
+		size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+		const char *end = at[n] == '=' && at[n + 1] == '"' ? strchr(at + n + 2, '"') : NULL;
+
+		if (!n || !end || (end[1] != ',' && end[1] != '}'))
+			return NULL;
+		at = end + 1;
+	}
+	return at;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* The name that TYPE gives to a sample: a histogram's samples have endings. */
+static int find_type(struct scrape *s, const char *name)
+{
+	static const char *const endings[] = {"_bucket", "_sum", "_count"};
+	int at = find(s->type, s->types, name);
+
+	for (int i = 0; i < 3 && at < 0; i++) {
+		char base[80];
+
+		if (!ends_with(name, endings[i]))
+			continue;
+		snprintf(base, sizeof base, "%.*s", (int)(strlen(name) - strlen(endings[i])), name);
+		at = find(s->type, s->types, base);
+		if (at >= 0 && strcmp(s->kind[at], "histogram") != 0)
+			at = -1;
+	}
+	return at;
+}
+
+static void check_sample(struct scrape *s, const char *line)
+{
+	size_t n = strcspn(line, "{ ");
+	char name[80], *end;
+	const char *at = line[n] == '{' ? skip_labels(line + n) : line + n;
+
+	cr_assert(is_name(line, n) && at && *at == ' ', "not a sample: %s", line);
+	strtod(at + 1, &end);
+	cr_assert(end > at + 1 && *end == '\0', "not a value: %s", line);
+	snprintf(name, sizeof name, "%.*s", (int)n, line);
+	int type = find_type(s, name);
+	cr_assert_geq(type, 0, "a sample before its TYPE: %s", line);
+	if (strcmp(s->kind[type], "counter") == 0)
+		cr_assert(ends_with(name, "_total"), "%s", line);
+	s->samples++;
+}
+
+static void check_line(struct scrape *s, const char *line)
+{
+	char name[80], kind[20];
+	int rest = 0;
+
+	if (sscanf(line, "# HELP %79s %n", name, &rest) == 1 && rest && line[rest]) {
+		cr_assert(is_name(name, strlen(name)), "%s", line);
+		cr_assert_lt(find(s->help, s->helps, name), 0, "twice: %s", line);
+		strcpy(s->help[s->helps++], name);
+	} else if (sscanf(line, "# TYPE %79s %19s%n", name, kind, &rest) == 2) {
+		cr_assert(!line[rest] && strstr(" counter gauge histogram ", kind), "%s", line);
+		cr_assert_lt(find(s->type, s->types, name), 0, "twice: %s", line);
+		cr_assert_geq(find(s->help, s->helps, name), 0, "TYPE without HELP: %s", line);
+		strcpy(s->kind[s->types], kind);
+		strcpy(s->type[s->types++], name);
+	} else {
+		check_sample(s, line);
+	}
+	cr_assert_lt(s->helps + s->types, METRICS_MAX);
+}
+
+Test(admin, metrics_are_prometheus_text, .init = set_up, .fini = tear_down)
+{
+	static struct scrape scrape;
+	struct peer *p = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	char *at;
+
+	peer_send_text(p, "{\"event_id\":\"one\"}");
+	ack_expect(p, "one", "persisted");
+	char *body = listener_http(listener, "/metrics", NULL);
+	cr_assert(ends_with(body, "\n"));
+	for (char *line = strtok_r(body, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
+		check_line(&scrape, line);
+	cr_assert_eq(scrape.helps, scrape.types);
+	cr_assert_gt(scrape.samples, 40);
+	free(body);
+	peer_free(p);
+}
+
+Test(admin, metrics_say_their_content_type, .init = set_up, .fini = tear_down)
+{
+	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 5000);
+
+	cr_assert(strcasestr(answer, "\r\ncontent-type: text/plain; version=0.0.4"), "%.300s", answer);
+	free(answer);
+}
+
+/* The buckets of a histogram grow and end in its count. */
+static void check_histogram(const char *name, double expected)
+{
+	char metric[100];
+	char *body = listener_http(listener, "/metrics", NULL), *at = body;
+	double last = 0, value;
+
+	snprintf(metric, sizeof metric, "\n%s_bucket{le=", name);
+	while ((at = strstr(at, metric))) {
+		at = strchr(at, '}') + 2;
+		value = strtod(at, NULL);
+		cr_assert_geq(value, last);
+		last = value;
+	}
+	free(body);
+	cr_assert_eq(last, expected);
+	snprintf(metric, sizeof metric, "%s_count", name);
+	cr_assert_eq(listener_metric(listener, metric), expected);
+	snprintf(metric, sizeof metric, "%s_sum", name);
+	cr_assert(listener_metric(listener, metric) >= 0);
+}
+
+static void send_of_each_kind(struct peer *p)
+{
+	for (int i = 0; i < 20; i++) {
+		peer_sendf(p, "{\"event_id\":\"event-%d\"}", i);
+		peer_sendf(p, "{\"event_id\":\"event-%d\"}", i);
+		peer_sendf(p, "{\"no id\":%d}", i);
+	}
+	for (int i = 0; i < 60; i++)
+		ack_free(ack_read(p, SETTLED_MS));
+}
+
+static double metric(const char *name)
+{
+	return listener_metric(listener, name);
+}
+
+Test(admin, what_was_received_is_persisted_or_duplicate_or_dead_or_in_flight, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+
+	send_of_each_kind(p);
+	cr_assert_eq(metric("wsonce_received_total"), 60);
+	cr_assert_eq(metric("wsonce_persisted_total"), 20);
+	cr_assert_eq(metric("wsonce_duplicates_total"), 20);
+	cr_assert_eq(metric("wsonce_dead_lettered_total"), 20);
+	cr_assert_eq(metric("wsonce_in_flight"), 0);
+	cr_assert_eq(metric("wsonce_in_flight_bytes"), 0);
+	cr_assert_eq(metric("wsonce_events"), 0);
+	cr_assert_eq(metric("wsonce_acks_sent_total"), 60);
+	cr_assert_eq(metric("wsonce_ingest_connections"), 1);
+	check_histogram("wsonce_commit_latency_seconds", 20);
+	peer_free(p);
+	cr_assert(wait_until(metric("wsonce_ingest_connections") == 0, SETTLED_MS));
+}
+
+/* One page is one moment: the four add up in it, whatever is going on. */
+static bool is_balanced(const char *body)
+{
+	static const char *const names[] = {"\nwsonce_received_total ", "\nwsonce_persisted_total ",
+					    "\nwsonce_duplicates_total ", "\nwsonce_dead_lettered_total ",
+					    "\nwsonce_in_flight "};
+	double values[5];
+
+	for (int i = 0; i < 5; i++) {
+		const char *at = strstr(body, names[i]);
+
+		cr_assert(at, "no%s", names[i] + 1);
+		values[i] = strtod(at + strlen(names[i]), NULL);
+	}
+	return values[0] == values[1] + values[2] + values[3] + values[4];
+}
+
+Test(admin, the_counters_add_up_at_any_moment, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
+
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < 300; i++)
+			peer_sendf(p, i % 10 ? "{\"event_id\":%d}" : "{\"garbage\":%d}", round * 200 + i);
+		char *body = listener_http(listener, "/metrics", NULL);
+		cr_assert(body && is_balanced(body), "%s", body);
+		free(body);
+	}
+	cr_assert(wait_until(metric("wsonce_received_total") == 6000 && metric("wsonce_in_flight") == 0, SETTLED_MS));
+	peer_free(p);
+}
+
+Test(admin, what_is_in_flight_while_postgres_stands_still_is_counted)
+{
+	struct postgres *postgres = postgres_new();
+
+	listener = listener_start(&(struct listener_options){.postgres = postgres_conninfo(postgres)}, NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	postgres_pause(postgres);
+	for (int i = 0; i < 10; i++)
+		peer_sendf(p, "{\"event_id\":\"waiting-%d\"}", i % 9);
+	cr_assert(wait_until(metric("wsonce_in_flight") == 10, SETTLED_MS));
+	cr_assert_eq(metric("wsonce_received_total"), 10);
+	cr_assert_eq(metric("wsonce_events"), 9);
+	cr_assert_gt(metric("wsonce_in_flight_bytes"), 0);
+	postgres_resume(postgres);
+	cr_assert(wait_until(metric("wsonce_in_flight") == 0, SETTLED_MS));
+	cr_assert_eq(metric("wsonce_persisted_total"), 9);
+	cr_assert_eq(metric("wsonce_duplicates_total"), 1);
+	peer_free(p);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	postgres_free(postgres);
+}
+
+/* ---- status ---- */
+
+static void check_status(const json_t *root, const char *url)
+{
+	const json_t *source = json_array_get(json_object_get(root, "sources"), 0);
+	const json_t *counters = json_object_get(root, "counters");
+
+	cr_assert(json_is_string(json_object_get(root, "version")));
+	cr_assert_str_eq(json_string_value(json_object_get(root, "instance_id")), "one \"quoted\"");
+	cr_assert(json_is_integer(json_object_get(root, "uptime_s")));
+	cr_assert(json_is_true(json_object_get(json_object_get(root, "postgres"), "up")));
+	cr_assert_str_eq(json_string_value(json_object_get(source, "url")), url);
+	cr_assert_str_eq(json_string_value(json_object_get(source, "state")), "open");
+	cr_assert_eq(json_integer_value(json_object_get(counters, "persisted")), 1);
+}
+
+/* The token, the passwords of Redis, Postgres and the feed, and the feed's query are given; none of
+ * them may be seen anywhere. */
+Test(admin, status_is_json_and_holds_no_secret)
+{
+	struct feed *feed = feed_new();
+	char source[200], shown[100], redis[200], conninfo[700];
+	const char *const env[] = {"WSONCE_INGEST_TOKEN=hidden-token", "WSONCE_INSTANCE_ID=one \"quoted\"", NULL};
+
+	db = database_new();
+	snprintf(source, sizeof source, "ws://hidden-user:hidden-word@127.0.0.1:%d/feed?key=hidden-query",
+		 feed_port(feed));
+	snprintf(shown, sizeof shown, "ws://***@127.0.0.1:%d/feed?***", feed_port(feed));
+	snprintf(redis, sizeof redis, "redis://hidden-user:hidden-word@127.0.0.1:%d/0", redisd_port(redisd_shared()));
+	snprintf(conninfo, sizeof conninfo, "%s password=hidden-word", database_conninfo(db));
+	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = redis, .source = source,
+							     .env = env},
+				  "--log-level debug");
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	feed_send_text(feed, "{\"event_id\":\"one\"}");
+	cr_assert(wait_until(metric("wsonce_persisted_total") == 1, SETTLED_MS));
+	static const char *const paths[] = {"/api/status", "/metrics", "/readyz", "/healthz", "/"};
+	for (int i = 0; i < 5; i++) {
+		char *body = listener_http(listener, paths[i], NULL);
+		json_t *root = i ? NULL : json_loads(body, JSON_REJECT_DUPLICATES, NULL);
+
+		cr_assert(!strstr(body, "hidden"), "%s: %s", paths[i], body);
+		if (i == 0)
+			check_status(root, shown);
+		json_decref(root);
+		free(body);
+	}
+	cr_assert_eq(listener_stop(listener), 0);
+	char *log = process_errors(listener_process(listener));
+	cr_assert(!strstr(log, "hidden"), "%s", log);
+	free(log);
+	listener_free(listener);
+	database_free(db);
+	feed_free(feed);
+}
+
+/* ---- requests of all kinds ---- */
+
+/* Send a request to the admin port; the answer begins like this, and the listener lives on. */
+static void expect_reply(const char *request, size_t len, const char *beginning)
+{
+	char *answer = http_ask(listener_admin_port(listener), request, len, 5000);
+
+	cr_assert(answer && strncmp(answer, beginning, strlen(beginning)) == 0, "%.60s: %.200s", request, answer);
+	free(answer);
+	cr_assert_eq(listener_status(listener, "/healthz"), 200);
+}
+
+static void expect_reply_to(const char *method, const char *path, const char *headers, const char *beginning)
+{
+	char *request;
+	int len = asprintf(&request, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s\r\n", method, path, headers);
+
+	expect_reply(request, (size_t)len, beginning);
+	free(request);
+}
+
+Test(admin, other_paths_are_not_found, .init = set_up, .fini = tear_down)
+{
+	static const char *const paths[] = {"/nothing", "/metrics/", "/healthz/x", "/api", "/api/status/x", "/events",
+					    "/../etc/passwd", "/HEALTHZ"};
+
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+		cr_assert_eq(listener_status(listener, paths[i]), 404, "%s: %d", paths[i],
+			     listener_status(listener, paths[i]));
+}
+
+Test(admin, a_query_does_not_matter, .init = set_up, .fini = tear_down)
+{
+	cr_assert_eq(listener_status(listener, "/healthz?verbose=1"), 200);
+	cr_assert_eq(listener_status(listener, "/metrics?name[]=x&y"), 200);
+}
+
+Test(admin, a_post_is_refused, .init = set_up, .fini = tear_down)
+{
+	expect_reply_to("POST", "/healthz", "Content-Length: 0\r\n", "HTTP/1.1 405");
+	expect_reply_to("POST", "/api/status", "Content-Length: 2\r\n", "HTTP/1.1 405");
+	expect_reply_to("PUT", "/api/status", "Content-Length: 0\r\n", "HTTP/1.1 405");
+	expect_reply_to("DELETE", "/", "", "HTTP/1.1 405");
+}
+
+Test(admin, head_is_answered_without_a_body, .init = set_up, .fini = tear_down)
+{
+	static const char request[] = "HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 5000);
+
+	cr_assert(strncmp(answer, "HTTP/1.1 200", 12) == 0, "%s", answer);
+	cr_assert(ends_with(answer, "\r\n\r\n"), "%s", answer);
+	free(answer);
+	expect_reply_to("HEAD", "/nothing", "", "HTTP/1.1 404");
+}
+
+Test(admin, a_websocket_is_not_opened, .init = set_up, .fini = tear_down)
+{
+	int status;
+
+	cr_assert_null(peer_open(listener_admin_port(listener), "/healthz", NULL, NULL, &status));
+	cr_assert_neq(status, 101);
+	cr_assert_eq(listener_status(listener, "/healthz"), 200);
+}
+
+Test(admin, huge_requests_hurt_nobody, .init = set_up, .fini = tear_down)
+{
+	size_t len = 200000;
+	char *long_text = malloc(len + 1);
+	char *headers;
+
+	memset(long_text, 'x', len);
+	long_text[len] = '\0';
+	expect_reply(long_text, len, "");
+	*long_text = '/';
+	expect_reply_to("GET", long_text, "", "");
+	cr_assert(asprintf(&headers, "X-Long: %s\r\n", long_text) > 0);
+	expect_reply_to("GET", "/healthz", headers, "");
+	free(headers);
+	cr_assert(asprintf(&headers, "Authorization: %s\r\nCookie: %s\r\n", long_text, long_text) > 0);
+	expect_reply_to("GET", "/healthz", headers, "");
+	free(headers);
+	memset(long_text, 0xff, len);
+	expect_reply(long_text, len, "");
+	memset(long_text, 0, len);
+	expect_reply(long_text, len, "");
+	free(long_text);
+}
+
+Test(admin, odd_requests_hurt_nobody, .init = set_up, .fini = tear_down)
+{
+	static const char *const requests[] = {
+		"GET\r\n\r\n",
+		"GET /healthz\r\n\r\n",
+		"GET /healthz HTTP/9.9\r\n\r\n",
+		"GET  HTTP/1.1\r\n\r\n",
+		"GET /%zz%1 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+		"GET /healthz HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
+		"GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"\r\n\r\n\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"GET /healthz HTTP/1.1\r\nConnection: close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAAA\r\n\r\n",
+	};
+
+	for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+		char *answer = http_ask(listener_admin_port(listener), requests[i], strlen(requests[i]), 300);
+
+		free(answer);
+		cr_assert_eq(listener_status(listener, "/healthz"), 200, "after: %s", requests[i]);
+	}
+}
+
+Test(admin, one_connection_may_ask_often, .init = set_up, .fini = tear_down)
+{
+	static const char two[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+				  "GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	char *answer = http_ask(listener_admin_port(listener), two, sizeof two - 1, 5000);
+
+	cr_assert(strstr(answer, "alive\n") && strstr(answer, "ready\n"), "%s", answer);
+	free(answer);
+}

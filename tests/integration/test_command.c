@@ -1,0 +1,565 @@
+/* The command line: help, version, settings of every kind from flags, environment and file, what is
+ * said when one is wrong, and what keeps a listener from starting. */
+#include "ack.h"
+#include "database.h"
+#include "listener.h"
+#include "peer.h"
+#include "port.h"
+#include "process.h"
+#include "redisd.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define END_MS     15000
+#define WORDS_MAX  40
+
+/* A run of the program that is over. */
+struct run {
+	int status;
+	char *output;
+	char *errors;
+};
+
+/* Run the program with these words (split at spaces), and env or NULL. */
+static struct run run_in(const char *const env[], const char *words)
+{
+	const char *argv[WORDS_MAX + 1] = {getenv("WSONCE_TEST_BIN") ? getenv("WSONCE_TEST_BIN") : "build/wsonce"};
+	char *copy = strdup(words), *at;
+	int n = 1;
+
+	for (char *word = strtok_r(copy, " ", &at); word && n < WORDS_MAX; word = strtok_r(NULL, " ", &at))
+		argv[n++] = word;
+	struct process *p = process_start_argv(argv, env);
+	struct run run = {.status = process_wait(p, END_MS)};
+	run.output = process_output(p);
+	run.errors = process_errors(p);
+	cr_assert_neq(run.status, -1, "wsonce %s does not end: %s", words, process_last_words(p));
+	process_free(p);
+	free(copy);
+	return run;
+}
+
+static void run_free(struct run *run)
+{
+	free(run->output);
+	free(run->errors);
+}
+
+static bool is_one_line(const char *text)
+{
+	const char *end = strchr(text, '\n');
+
+	return end && end > text && end[1] == '\0';
+}
+
+/* These words are refused by one line that names this, with status 2. */
+static void expect_refusal_in(const char *const env[], const char *words, const char *name)
+{
+	struct run run = run_in(env, words);
+
+	cr_assert_eq(run.status, 2, "wsonce %s: status %d: %s", words, run.status, run.errors);
+	cr_assert(is_one_line(run.errors), "wsonce %s: not one line: %s", words, run.errors);
+	cr_assert(strstr(run.errors, name), "wsonce %s: no \"%s\" in: %s", words, name, run.errors);
+	cr_assert_str_eq(run.output, "");
+	run_free(&run);
+}
+
+static void expect_refusal(const char *words, const char *name)
+{
+	expect_refusal_in(NULL, words, name);
+}
+
+/* ---- help ---- */
+
+Test(command, help_goes_to_standard_output)
+{
+	struct run run = run_in(NULL, "--help");
+
+	cr_assert_eq(run.status, 0);
+	cr_assert(strstr(run.output, "wsonce COMMAND") && strstr(run.output, "listen"));
+	cr_assert_str_eq(run.errors, "");
+	run_free(&run);
+}
+
+Test(command, version_is_one_line)
+{
+	struct run run = run_in(NULL, "--version");
+	int major, minor, patch;
+
+	cr_assert_eq(run.status, 0);
+	cr_assert(is_one_line(run.output));
+	cr_assert_eq(sscanf(run.output, "wsonce %d.%d.%d", &major, &minor, &patch), 3);
+	run_free(&run);
+}
+
+Test(command, help_of_listen_names_every_option_with_its_variable_and_default)
+{
+	static const char *const rows[][3] = {
+		{"--source ", "WSONCE_SOURCE", ""},
+		{"--ingest ", "WSONCE_INGEST", ""},
+		{"--ingest-token ", "WSONCE_INGEST_TOKEN", ""},
+		{"--redis ", "WSONCE_REDIS", "redis://127.0.0.1:6379/0"},
+		{"--postgres ", "WSONCE_POSTGRES", ""},
+		{"--admin ", "WSONCE_ADMIN", ""},
+		{"--instance-id ", "WSONCE_INSTANCE_ID", ""},
+		{"--claim-prefix ", "WSONCE_CLAIM_PREFIX", "dedup:"},
+		{"--claim-ttl ", "WSONCE_CLAIM_TTL", "30"},
+		{"--dedup-window ", "WSONCE_DEDUP_WINDOW", "300"},
+		{"--redis-timeout ", "WSONCE_REDIS_TIMEOUT", "2"},
+		{"--batch-max ", "WSONCE_BATCH_MAX", "2000"},
+		{"--max-inflight-bytes ", "WSONCE_MAX_INFLIGHT_BYTES", "256MiB"},
+		{"--max-message ", "WSONCE_MAX_MESSAGE", "1MiB"},
+		{"--max-attempts ", "WSONCE_MAX_ATTEMPTS", "5"},
+		{"--drain-timeout ", "WSONCE_DRAIN_TIMEOUT", "10"},
+		{"--id-pointer ", "WSONCE_ID_POINTER", "/event_id"},
+		{"--type-pointer ", "WSONCE_TYPE_POINTER", "/event_type"},
+		{"--payload-pointer ", "WSONCE_PAYLOAD_POINTER", "/payload"},
+		{"--log-level ", "WSONCE_LOG_LEVEL", "info"},
+		{"--log-format ", "WSONCE_LOG_FORMAT", "text"},
+		{"--config ", "WSONCE_CONFIG", ""},
+	};
+	static const char *const env[] = {"WSONCE_INGEST_TOKEN=hidden-token", NULL};
+	struct run run = run_in(env, "listen --help");
+
+	cr_assert_eq(run.status, 0);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char flag[60], expected[100];
+
+		snprintf(flag, sizeof flag, "\n  %s", rows[i][0]);
+		const char *at = strstr(run.output, flag);
+
+		cr_assert(at, "no %s in: %s", rows[i][0], run.output);
+		snprintf(expected, sizeof expected, *rows[i][2] ? "[%s; default %s]" : "[%s]", rows[i][1], rows[i][2]);
+		const char *details = strstr(at, expected);
+		cr_assert(details && details - at < 400, "no %s behind %s", expected, rows[i][0]);
+	}
+	cr_assert(!strstr(run.output, "hidden-token"));
+	run_free(&run);
+}
+
+Test(command, a_command_is_needed_and_must_be_known)
+{
+	struct run run = run_in(NULL, "");
+
+	cr_assert_eq(run.status, 2);
+	cr_assert(strstr(run.errors, "usage"));
+	run_free(&run);
+	expect_refusal("lisen", "lisen");
+	expect_refusal("--listen", "--listen");
+}
+
+/* ---- wrong settings ---- */
+
+Test(command, an_unknown_option_is_named)
+{
+	expect_refusal("listen --sorce ws://127.0.0.1:1/", "--sorce");
+	expect_refusal("listen --ingest 127.0.0.1:1 --claim-ttls 3", "--claim-ttls");
+	expect_refusal("listen --ingest 127.0.0.1:1 extra", "extra");
+	expect_refusal("listen --ingest 127.0.0.1:1 -v", "-v");
+	expect_refusal("listen --ingest", "--ingest");
+	expect_refusal("listen --=3", "--");
+}
+
+Test(command, something_to_listen_to_is_needed)
+{
+	expect_refusal("listen", "--source");
+	expect_refusal("listen --redis none --claim-ttl 3", "--ingest");
+}
+
+Test(command, a_wrong_number_is_refused)
+{
+	static const char *const words[][2] = {
+		{"--claim-ttl 0", "--claim-ttl"},
+		{"--claim-ttl -1", "--claim-ttl"},
+		{"--claim-ttl ten", "--claim-ttl"},
+		{"--claim-ttl 10s", "--claim-ttl"},
+		{"--claim-ttl=", "--claim-ttl"},
+		{"--claim-ttl 99999999999999999999", "--claim-ttl"},
+		{"--batch-max 0", "--batch-max"},
+		{"--batch-max 1.5", "--batch-max"},
+		{"--max-attempts 0", "--max-attempts"},
+		{"--dedup-window 0x10", "--dedup-window"},
+		{"--redis-timeout 0", "--redis-timeout"},
+		{"--redis-timeout nan", "--redis-timeout"},
+		{"--redis-timeout inf", "--redis-timeout"},
+		{"--drain-timeout 1e99", "--drain-timeout"},
+		{"--max-message 1", "--max-message"},
+		{"--max-message 1MB", "--max-message"},
+		{"--max-message 1024GiB", "--max-message"},
+		{"--max-inflight-bytes 9999999999GiB", "--max-inflight-bytes"},
+		{"--ingest-max-connections 0", "--ingest-max-connections"},
+		{"--handshake-timeout 0", "--handshake-timeout"},
+	};
+	char line[200];
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		snprintf(line, sizeof line, "listen --ingest 127.0.0.1:1 %s", words[i][0]);
+		expect_refusal(line, words[i][1]);
+	}
+}
+
+Test(command, a_wrong_address_or_url_is_refused)
+{
+	expect_refusal("listen --ingest 8080", "--ingest");
+	expect_refusal("listen --ingest 127.0.0.1:", "--ingest");
+	expect_refusal("listen --ingest 127.0.0.1:65536", "--ingest");
+	expect_refusal("listen --ingest :9000", "--ingest");
+	expect_refusal("listen --ingest 127.0.0.1:1 --admin nowhere", "--admin");
+	expect_refusal("listen --source http://127.0.0.1/feed", "--source");
+	expect_refusal("listen --source 127.0.0.1:9000", "--source");
+	expect_refusal("listen --source ws://", "--source");
+	expect_refusal("listen --source ws://127.0.0.1:99999/", "--source");
+	expect_refusal("listen --ingest 127.0.0.1:1 --redis http://127.0.0.1/", "--redis");
+	expect_refusal("listen --ingest 127.0.0.1:1 --redis redis://127.0.0.1/zero", "--redis");
+	expect_refusal("listen --ingest 127.0.0.1:1 --redis nothing", "--redis");
+}
+
+Test(command, a_wrong_pointer_or_word_is_refused)
+{
+	expect_refusal("listen --ingest 127.0.0.1:1 --id-pointer event_id", "--id-pointer");
+	expect_refusal("listen --ingest 127.0.0.1:1 --type-pointer /a~2b", "--type-pointer");
+	expect_refusal("listen --ingest 127.0.0.1:1 --payload-pointer /a/~", "--payload-pointer");
+	expect_refusal("listen --ingest 127.0.0.1:1 --log-level loud", "--log-level");
+	expect_refusal("listen --ingest 127.0.0.1:1 --log-format xml", "--log-format");
+}
+
+Test(command, a_wrong_conninfo_is_refused)
+{
+	expect_refusal("listen --ingest 127.0.0.1:1 --redis none --postgres no_such_keyword=1", "--postgres");
+	expect_refusal("listen --ingest 127.0.0.1:1 --redis none --postgres postgresql://[::1/x", "--postgres");
+}
+
+Test(command, a_wrong_variable_is_named)
+{
+	static const char *const number[] = {"WSONCE_CLAIM_TTL=soon", NULL};
+	static const char *const url[] = {"WSONCE_SOURCE=ws://127.0.0.1:1/,ftp://127.0.0.1:1/", NULL};
+	static const char *const redis[] = {"WSONCE_REDIS=http://127.0.0.1:1/", NULL};
+
+	expect_refusal_in(number, "listen --ingest 127.0.0.1:1", "WSONCE_CLAIM_TTL");
+	expect_refusal_in(url, "listen --ingest 127.0.0.1:1", "WSONCE_SOURCE");
+	expect_refusal_in(redis, "listen --ingest 127.0.0.1:1", "WSONCE_REDIS");
+}
+
+Test(command, secrets_are_not_in_error_messages)
+{
+	static const char *const env[] = {"WSONCE_REDIS=http://user:hidden-word@127.0.0.1:1/", NULL};
+	struct run run = run_in(env, "listen --source wss://user:hidden-word@127.0.0.1:99999/");
+
+	cr_assert_eq(run.status, 2);
+	cr_assert(!strstr(run.errors, "hidden-word"), "%s", run.errors);
+	run_free(&run);
+	run = run_in(env, "listen --ingest 127.0.0.1:1");
+	cr_assert_eq(run.status, 2);
+	cr_assert(!strstr(run.errors, "hidden-word"), "%s", run.errors);
+	run_free(&run);
+	run = run_in(NULL, "listen --ingest 127.0.0.1:1 --redis none --postgres postgresql://u:hidden-word@[::1/x");
+	cr_assert(!strstr(run.errors, "hidden-word"), "%s", run.errors);
+	run_free(&run);
+}
+
+Test(command, certificate_and_key_go_together_and_must_be_readable)
+{
+	expect_refusal("listen --ingest 127.0.0.1:1 --ingest-cert /dev/null", "--ingest-key");
+	expect_refusal("listen --ingest 127.0.0.1:1 --ingest-cert /no/such/file --ingest-key /dev/null", "--ingest-cert");
+	expect_refusal("listen --ingest 127.0.0.1:1 --ingest-cert /dev/null --ingest-key /no/such/file", "--ingest-key");
+}
+
+/* ---- the file ---- */
+
+static void expect_file_refusal(const char *text, const char *name)
+{
+	char *path = suite_file("wsonce.json", text), *words;
+
+	cr_assert(asprintf(&words, "listen --config %s", path) > 0);
+	expect_refusal(words, name);
+	free(words);
+	free(path);
+}
+
+Test(command, a_bad_config_file_is_refused)
+{
+	char *words;
+
+	expect_refusal("listen --config /no/such/file.json", "/no/such/file.json");
+	cr_assert(asprintf(&words, "listen --config %s", suite_directory()) > 0);
+	expect_refusal(words, "--config");
+	free(words);
+	expect_file_refusal("{\"ingest\": ", "--config");
+	expect_file_refusal("[]", "not a JSON object");
+	expect_file_refusal("{\"ingest\": \"127.0.0.1:1\", \"claim_ttl\": 3}", "claim_ttl");
+	expect_file_refusal("{\"ingest\": \"127.0.0.1:1\", \"config\": \"x\"}", "config");
+	expect_file_refusal("{\"ingest\": \"127.0.0.1:1\", \"ingest\": \"127.0.0.1:2\"}", "ingest");
+	expect_file_refusal("{\"ingest\": 9000}", "ingest");
+	expect_file_refusal("{\"ingest\": \"127.0.0.1:1\", \"claim-ttl\": \"soon\"}", "claim-ttl");
+	expect_file_refusal("{\"ingest\": \"127.0.0.1:1\", \"claim-ttl\": true}", "claim-ttl");
+	expect_file_refusal("{\"source\": [\"ws://127.0.0.1:1/\", 5]}", "source");
+}
+
+/* ---- precedence, seen in a running listener ---- */
+
+static struct database *db;
+
+static void set_up(void)
+{
+	db = database_new();
+}
+
+static void tear_down(void)
+{
+	database_free(db);
+}
+
+/* Start a listener with a config file that names it from-file, and with env and flags; it then says
+ * that its name is expected. */
+static void expect_name(const char *const env[], const char *flags, const char *expected)
+{
+	char *path = suite_file("wsonce.json", "{\"instance-id\": \"from-file\", \"claim-ttl\": 7, "
+					       "\"redis-timeout\": 1.5, \"max-message\": \"64KiB\", "
+					       "\"id-pointer\": [\"/a\", \"/b\"]}");
+	struct listener *l =
+		listener_start(&(struct listener_options){.database = db, .env = env}, "--config %s %s", path, flags);
+	int status;
+	char *text = listener_http(l, "/api/status", &status);
+	json_t *root = json_loads(text, 0, NULL);
+
+	cr_assert_str_eq(json_string_value(json_object_get(root, "instance_id")), expected);
+	json_decref(root);
+	free(text);
+	cr_assert_eq(listener_stop(l), 0);
+	listener_free(l);
+	free(path);
+}
+
+Test(command, flags_win_over_the_environment_and_that_over_the_file, .init = set_up, .fini = tear_down)
+{
+	static const char *const env[] = {"WSONCE_INSTANCE_ID=from-env", NULL};
+	static const char *const empty[] = {"WSONCE_INSTANCE_ID=", NULL};
+
+	expect_name(NULL, "", "from-file");
+	expect_name(empty, "", "from-file");
+	expect_name(env, "", "from-env");
+	expect_name(env, "--instance-id=from-flag", "from-flag");
+	expect_name(env, "--instance-id one --instance-id last", "last");
+}
+
+Test(command, a_stronger_list_replaces_the_weaker_one, .init = set_up, .fini = tear_down)
+{
+	static const char *const env[] = {"WSONCE_ID_POINTER=/x,/y", NULL};
+	char *path = suite_file("wsonce.json", "{\"id-pointer\": [\"/a\", \"/b\", \"/c\"]}");
+	struct listener *l = listener_start(&(struct listener_options){.database = db, .env = env},
+					    "--config %s --id-pointer /id", path);
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+
+	peer_send_text(p, "{\"id\":\"alone\"}");
+	ack_expect(p, "alone", "persisted");
+	peer_free(p);
+	listener_free(l);
+	free(path);
+}
+
+Test(command, everything_may_come_from_the_environment, .init = set_up, .fini = tear_down)
+{
+	char conninfo[600], admin[60], ingest[60], prefix[200], redis[100];
+	int admin_port = port_reserve(), ingest_port = port_reserve();
+	const char *const env[] = {conninfo, admin, ingest, prefix, redis, NULL};
+	const char *argv[] = {getenv("WSONCE_TEST_BIN") ? getenv("WSONCE_TEST_BIN") : "build/wsonce", "listen", NULL};
+
+	snprintf(conninfo, sizeof conninfo, "WSONCE_POSTGRES=%s", database_conninfo(db));
+	snprintf(admin, sizeof admin, "WSONCE_ADMIN=127.0.0.1:%d", admin_port);
+	snprintf(ingest, sizeof ingest, "WSONCE_INGEST=localhost:%d", ingest_port);
+	snprintf(prefix, sizeof prefix, "WSONCE_CLAIM_PREFIX=%s", redisd_prefix());
+	snprintf(redis, sizeof redis, "WSONCE_REDIS=%s", redisd_unix_url(redisd_shared()));
+	struct process *process = process_start_argv(argv, env);
+	struct peer *p = NULL;
+	cr_assert(wait_until((p = peer_open(ingest_port, "/events", "wsonce.ack.v1", NULL, NULL)), END_MS), "%s",
+		  process_last_words(process));
+	peer_send_text(p, "{\"event_id\":\"from-env\"}");
+	ack_expect(p, "from-env", "persisted");
+	cr_assert_eq(redisd_count(redisd_shared(), redisd_prefix()), 1);
+	peer_free(p);
+	process_free(process);
+}
+
+/* ---- what keeps a listener from starting ---- */
+
+static void expect_no_start(const struct listener_options *options, const char *flags, const char *reason)
+{
+	struct listener_options o = *options;
+
+	o.without_waiting = true;
+	struct listener *l = listener_start(&o, "%s", flags);
+	struct process *p = listener_process(l);
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	cr_assert(strstr(process_last_words(p), reason), "no \"%s\" in: %s", reason, process_last_words(p));
+	listener_free(l);
+}
+
+Test(command, a_port_that_is_taken_is_named, .init = set_up, .fini = tear_down)
+{
+	int port = port_reserve(), fd = port_listen(port);
+	char address[40];
+
+	snprintf(address, sizeof address, "127.0.0.1:%d", port);
+	expect_no_start(&(struct listener_options){.database = db, .ingest_port = port}, "", address);
+	expect_no_start(&(struct listener_options){.database = db, .ingest_port = port}, "", "--ingest");
+	expect_no_start(&(struct listener_options){.database = db, .admin_port = port}, "", "--admin");
+	close(fd);
+}
+
+Test(command, an_address_of_another_host_is_named, .init = set_up, .fini = tear_down)
+{
+	expect_no_start(&(struct listener_options){.database = db, .without_ingest = true},
+			"--ingest 192.0.2.1:9000", "192.0.2.1:9000");
+}
+
+Test(command, a_certificate_that_is_none_is_named, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("cert.pem", "this is no certificate\n"), *flags;
+
+	cr_assert(asprintf(&flags, "--ingest-cert %s --ingest-key %s", path, path) > 0);
+	expect_no_start(&(struct listener_options){.database = db}, flags, "--ingest-cert");
+	free(flags);
+	free(path);
+}
+
+Test(command, a_schema_newer_than_the_program_is_an_error, .init = set_up, .fini = tear_down)
+{
+	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
+
+	cr_assert_eq(listener_stop(l), 0);
+	listener_free(l);
+	database_exec(db, "INSERT INTO wsonce_schema (version) SELECT max(version) + 1 FROM wsonce_schema");
+	expect_no_start(&(struct listener_options){.database = db}, "", "schema version");
+}
+
+/* A database of this encoding beside db. Returns its conninfo; the caller frees it. */
+static char *create_database(const char *encoding)
+{
+	char *name = database_text(db, "SELECT lower(current_database() || '_%s')", encoding), *conninfo;
+
+	database_exec(db, "CREATE DATABASE \"%s\" ENCODING '%s' TEMPLATE template0 LOCALE 'C'", name, encoding);
+	cr_assert(asprintf(&conninfo, "%s dbname=%s", suite_env("WSONCE_TEST_POSTGRES"), name) > 0);
+	free(name);
+	return conninfo;
+}
+
+Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hold_is_a_dead_letter, .init = set_up,
+     .fini = tear_down)
+{
+	char *conninfo = create_database("LATIN1");
+	struct database *latin = database_open(conninfo);
+	struct listener *l = listener_start(&(struct listener_options){.postgres = conninfo}, NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+
+	char *log = process_errors(listener_process(l));
+	cr_assert(strstr(log, "level=warn") && strstr(log, "encoding=LATIN1"), "%s", log);
+	free(log);
+	peer_send_text(p, "{\"event_id\":\"café\",\"payload\":\"é\"}");
+	ack_expect(p, "café", "persisted");
+	peer_send_text(p, "{\"event_id\":\"日本\",\"payload\":\"x\"}");
+	ack_expect_rejected(p, "日本", "LATIN1");
+	peer_send_text(p, "{\"event_id\":\"last\",\"payload\":\"日本\"}");
+	ack_expect_rejected(p, "last", "LATIN1");
+	cr_assert_eq(database_long(latin, "SELECT count(*) FROM events"), 1);
+	cr_assert_eq(database_long(latin, "SELECT count(*) FROM dead_letters"), 2);
+	database_free(latin);
+	peer_free(p);
+	listener_free(l);
+	free(conninfo);
+}
+
+Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = set_up, .fini = tear_down)
+{
+	struct listener *fleet[8];
+
+	for (int i = 0; i < 8; i++)
+		fleet[i] = listener_start(&(struct listener_options){.database = db, .without_waiting = true}, NULL);
+	for (int i = 0; i < 8; i++)
+		listener_wait_ready(fleet[i]);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_schema WHERE version = 1"), 1);
+	for (int i = 0; i < 8; i++) {
+		char *log = process_errors(listener_process(fleet[i]));
+
+		cr_assert(!strstr(log, "level=warn") && !strstr(log, "level=error"), "%s", log);
+		free(log);
+		listener_free(fleet[i]);
+	}
+}
+
+/* ---- the log ---- */
+
+static void check_json_line(const char *line)
+{
+	json_error_t error;
+	json_t *root = json_loads(line, JSON_REJECT_DUPLICATES, &error);
+
+	cr_assert(json_is_object(root), "%s: %s", error.text, line);
+	cr_assert(json_is_string(json_object_get(root, "time")), "%s", line);
+	cr_assert(json_is_string(json_object_get(root, "level")), "%s", line);
+	cr_assert(json_is_string(json_object_get(root, "event")), "%s", line);
+	json_decref(root);
+}
+
+/* Names with characters that JSON escapes, a source that refuses, odd messages, a garbled handshake. */
+Test(command, a_json_log_is_one_object_per_line, .init = set_up, .fini = tear_down)
+{
+	static const char *const env[] = {"WSONCE_INSTANCE_ID=quote \" backslash \\ tab \t caf\xc3\xa9", NULL};
+	struct listener *l = listener_start(
+		&(struct listener_options){.database = db, .env = env},
+		"--log-format json --log-level debug");
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+	char *at;
+	int lines = 0;
+
+	peer_send_text(p, "{\"event_id\":\"\\\"\\n\",\"payload\":\"\\u0000\"}");
+	ack_free(ack_read(p, END_MS));
+	peer_free(p);
+	p = peer_dial(listener_ingest_port(l));
+	peer_send_raw(p, "GET \xff\"\\\x01 HTTP/1.1\r\n\r\n", 19);
+	peer_recv_close(p, END_MS);
+	peer_free(p);
+	cr_assert_eq(listener_stop(l), 0);
+	char *log = process_errors(listener_process(l));
+	for (char *line = strtok_r(log, "\n", &at); line; line = strtok_r(NULL, "\n", &at), lines++)
+		check_json_line(line);
+	cr_assert_gt(lines, 5);
+	free(log);
+	listener_free(l);
+}
+
+static size_t line_count(struct listener *l)
+{
+	char *log = process_errors(listener_process(l));
+	size_t n = 0;
+
+	for (const char *c = log; *c; c++)
+		n += *c == '\n';
+	free(log);
+	return n;
+}
+
+Test(command, no_message_has_a_line_of_its_own_at_info, .init = set_up, .fini = tear_down)
+{
+	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+	size_t before = line_count(l);
+
+	for (int i = 0; i < 50; i++) {
+		peer_sendf(p, "{\"event_id\":\"good-%d\"}", i / 2);
+		peer_sendf(p, "{\"event_id\":\"nul-%d\",\"payload\":\"\\u0000\"}", i);
+		peer_sendf(p, "garbage %d", i);
+	}
+	for (int i = 0; i < 150; i++)
+		ack_free(ack_read(p, END_MS));
+	cr_assert_lt(line_count(l), before + 3, "%s", process_last_words(listener_process(l)));
+	peer_free(p);
+	listener_free(l);
+}

@@ -1,0 +1,811 @@
+/* Producers at /events: acks, tokens, limits, broken frames, ends of connections, draining, TLS. What
+ * one producer does wrong, the others must not notice. */
+#include "ack.h"
+#include "certificate.h"
+#include "database.h"
+#include "frame.h"
+#include "http.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "relay.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACKS       "wsonce.ack.v1"
+#define SETTLED_MS 20000
+#define CLOSE_MS   10000
+
+static struct database *db;
+static struct listener *listener;
+static struct peer *neighbour; /* a well-behaved producer, connected all the time */
+
+static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, flags);
+	cr_assert(vasprintf(&text, flags, args) >= 0);
+	va_end(args);
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db}, "%s", text);
+	free(text);
+}
+
+static struct peer *open_acked(void)
+{
+	return peer_open_events(listener_ingest_port(listener), ACKS);
+}
+
+static void set_up(void)
+{
+	start("--max-message 64KiB");
+	neighbour = open_acked();
+}
+
+/* The neighbour is still served, and so are those who connect now. */
+static void expect_service(void)
+{
+	static int number;
+	char id[40];
+
+	snprintf(id, sizeof id, "neighbour-%d", ++number);
+	peer_sendf(neighbour, "{\"event_id\":\"%s\"}", id);
+	ack_expect(neighbour, id, "persisted");
+	struct peer *p = open_acked();
+	peer_sendf(p, "{\"event_id\":\"%s\"}", id);
+	ack_expect(p, id, "duplicate");
+	peer_free(p);
+}
+
+static void stop(void)
+{
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	database_free(db);
+}
+
+static void tear_down(void)
+{
+	expect_service();
+	peer_free(neighbour);
+	stop();
+}
+
+static long rows_like(const char *pattern)
+{
+	return database_long(db, "SELECT count(*) FROM events WHERE event_id LIKE '%s'", pattern);
+}
+
+static double metric(const char *name)
+{
+	return listener_metric(listener, name);
+}
+
+static void expect_close(struct peer *p, int code)
+{
+	int got = peer_recv_close(p, CLOSE_MS);
+
+	cr_assert_eq(got, code, "closed by %d, not %d", got, code);
+}
+
+/* The connection ends by a close frame, or by its mere end, which RFC 6455 allows after such errors. */
+static void expect_end(struct peer *p, const char *after)
+{
+	cr_assert_neq(peer_recv_close(p, CLOSE_MS), 0, "still open after %s", after);
+	peer_free(p);
+}
+
+/* ---- acks ---- */
+
+Test(ingest, acks_say_what_became_of_each_message, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = open_acked();
+
+	cr_assert_str_eq(peer_subprotocol(p), ACKS);
+	peer_send_text(p, "{\"event_id\":\"one\",\"event_type\":\"t\",\"payload\":1}");
+	ack_expect(p, "one", "persisted");
+	peer_send_text(p, "{\"event_id\":\"one\",\"event_type\":\"other\",\"payload\":2}");
+	ack_expect(p, "one", "duplicate");
+	peer_send_text(p, "garbage");
+	ack_expect_rejected(p, NULL, "not JSON");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'one' AND payload = '1'"), 1);
+	peer_free(p);
+}
+
+Test(ingest, a_producer_may_offer_other_subprotocols_too, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(listener), "chat, wsonce.ack.v1, soap");
+
+	cr_assert_str_eq(peer_subprotocol(p), ACKS);
+	peer_send_text(p, "{\"event_id\":\"one\"}");
+	ack_expect(p, "one", "persisted");
+	peer_free(p);
+}
+
+Test(ingest, a_producer_without_subprotocol_gets_no_replies, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
+	char *reply = NULL;
+
+	cr_assert_null(peer_subprotocol(p));
+	peer_send_text(p, "{\"event_id\":\"quiet\"}");
+	peer_send_text(p, "garbage");
+	cr_assert(wait_until(metric("wsonce_persisted_total") + metric("wsonce_dead_lettered_total") == 2, SETTLED_MS));
+	peer_send(p, FRAME_PING, true, "?", 1);
+	cr_assert(wait_until((reply = peer_recv(p, 20)) || peer_pongs(p), SETTLED_MS));
+	cr_assert_null(reply, "a reply: %s", reply);
+	cr_assert_eq(rows_like("quiet"), 1);
+	peer_free(p);
+}
+
+Test(ingest, many_copies_sent_at_once_are_acked_one_by_one, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = open_acked();
+	int persisted = 0;
+
+	for (int i = 0; i < 500; i++)
+		peer_send_text(p, "{\"event_id\":\"same\"}");
+	for (int i = 0; i < 500; i++) {
+		struct ack *ack = ack_read(p, SETTLED_MS);
+
+		persisted += strcmp(ack->status, "persisted") == 0;
+		ack_free(ack);
+	}
+	cr_assert_leq(persisted, 1);
+	cr_assert_eq(rows_like("same"), 1);
+	peer_free(p);
+}
+
+/* ---- producers that leave at once ---- */
+
+#define LEAVERS 200
+
+/* Connect, send one event, and leave in the same moment, LEAVERS times; all events are stored. */
+static void expect_all_stored(const char *subprotocol, void (*leave)(struct peer *p))
+{
+	for (int i = 0; i < LEAVERS; i++) {
+		struct peer *p = peer_open_events(listener_ingest_port(listener), subprotocol);
+
+		peer_sendf(p, "{\"event_id\":\"leaver-%d\"}", i);
+		leave(p);
+		peer_free(p);
+	}
+	cr_assert(wait_until(rows_like("leaver-%") == LEAVERS, SETTLED_MS), "only %ld of %d are stored",
+		  rows_like("leaver-%"), LEAVERS);
+	cr_assert(wait_until(metric("wsonce_ingest_connections") == 1, SETTLED_MS));
+	cr_assert_eq(metric("wsonce_in_flight"), 0);
+}
+
+static void send_close(struct peer *p)
+{
+	peer_send_close(p, 1000);
+}
+
+Test(ingest, an_event_whose_producer_closes_at_once_is_stored, .init = set_up, .fini = tear_down)
+{
+	expect_all_stored(NULL, send_close);
+}
+
+Test(ingest, an_event_whose_producer_disappears_at_once_is_stored, .init = set_up, .fini = tear_down)
+{
+	expect_all_stored(NULL, peer_close);
+}
+
+Test(ingest, an_event_whose_producer_resets_the_connection_is_stored, .init = set_up, .fini = tear_down)
+{
+	expect_all_stored(NULL, peer_reset);
+}
+
+Test(ingest, an_event_whose_producer_resets_before_its_ack_is_stored, .init = set_up, .fini = tear_down)
+{
+	expect_all_stored(ACKS, peer_reset);
+}
+
+/* Masked frames of so many events, one behind the other. Returns their bytes. */
+static size_t write_burst(unsigned char *out, int round, int n)
+{
+	static const unsigned char mask[4] = {1, 2, 3, 4};
+	size_t len = 0;
+
+	for (int i = 0; i < n; i++) {
+		char text[1100];
+		int size = snprintf(text, sizeof text, "{\"event_id\":\"burst-%d-%d\",\"payload\":\"%01000d\"}", round, i, i);
+
+		len += frame_write(out + len, FRAME_TEXT, true, mask, text, (size_t)size);
+	}
+	return len;
+}
+
+/* More than is handed over at once, in one segment: what is left in the producer's own kernel, a reset
+ * throws away. */
+Test(ingest, a_burst_whose_producer_resets_the_connection_is_stored, .init = set_up, .fini = tear_down)
+{
+	unsigned char *frames = malloc(20 * 1200);
+
+	for (int round = 0; round < 20; round++) {
+		struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
+
+		peer_send_raw(p, frames, write_burst(frames, round, 20));
+		peer_reset(p);
+		peer_free(p);
+	}
+	free(frames);
+	cr_assert(wait_until(rows_like("burst-%") == 400, SETTLED_MS), "only %ld are stored", rows_like("burst-%"));
+}
+
+/* ---- who may connect ---- */
+
+static int status_of(const char *path, const char *token)
+{
+	int status;
+
+	peer_free(peer_open(listener_ingest_port(listener), path, ACKS, token, &status));
+	return status;
+}
+
+static void expect_status_of_header(const char *header, int expected)
+{
+	char *request, *answer;
+	int len = asprintf(&request,
+			   "GET /events HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+			   "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: d3NvbmNlIHRlc3QgcGVlcg==\r\n%s\r\n\r\n",
+			   header);
+	int status = 0;
+
+	answer = http_ask(listener_ingest_port(listener), request, (size_t)len, 300);
+	sscanf(answer, "HTTP/%*s %d", &status);
+	cr_assert_eq(status, expected, "%s: %d", header, status);
+	free(answer);
+	free(request);
+}
+
+Test(ingest, only_the_token_opens_the_door)
+{
+	start("--ingest-token secret-Token_7");
+	cr_assert_eq(status_of("/events", NULL), 401);
+	cr_assert_eq(status_of("/events", "wrong-Token_7"), 401);
+	cr_assert_eq(status_of("/events", "secret-Token_"), 401);
+	cr_assert_eq(status_of("/events", "secret-Token_77"), 401);
+	cr_assert_eq(status_of("/events", "secret-token_7"), 401);
+	cr_assert_eq(status_of("/events", ""), 401);
+	cr_assert_eq(status_of("/other", NULL), 404);
+	expect_status_of_header("Authorization: Basic secret-Token_7", 401);
+	expect_status_of_header("Authorization: secret-Token_7", 401);
+	expect_status_of_header("Authorization: bearer secret-Token_7", 101);
+	cr_assert_eq(status_of("/events", "secret-Token_7"), 101);
+	cr_assert_geq(metric("wsonce_ingest_refused_total"), 6);
+	char *log = process_errors(listener_process(listener));
+	cr_assert(!strstr(log, "secret-Token"), "%s", log);
+	free(log);
+	stop();
+}
+
+Test(ingest, a_very_long_token_is_just_wrong)
+{
+	char *token = malloc(3001);
+
+	memset(token, 't', 3000);
+	token[3000] = '\0';
+	start("--ingest-token tttttttttttttttttttttttttttttttt");
+	int status = status_of("/events", token);
+	cr_assert(status != 101 && status != 200, "%d", status);
+	cr_assert_eq(status_of("/events", "tttttttttttttttttttttttttttttttt"), 101);
+	free(token);
+	stop();
+}
+
+Test(ingest, other_paths_are_not_found, .init = set_up, .fini = tear_down)
+{
+	cr_assert_eq(status_of("/", NULL), 404);
+	cr_assert_eq(status_of("/event", NULL), 404);
+	cr_assert_eq(status_of("/events/x", NULL), 404);
+	cr_assert_eq(status_of("/events2", NULL), 404);
+	cr_assert_eq(status_of("/metrics", NULL), 404);
+	cr_assert_eq(status_of("/events?from=here", NULL), 101);
+}
+
+Test(ingest, a_plain_request_is_told_to_upgrade, .init = set_up, .fini = tear_down)
+{
+	int status;
+
+	free(http_get(listener_ingest_port(listener), "/events", 5000, &status));
+	cr_assert_eq(status, 426, "%d", status);
+	free(http_get(listener_ingest_port(listener), "/other", 5000, &status));
+	cr_assert_eq(status, 404, "%d", status);
+}
+
+Test(ingest, half_a_handshake_hurts_nobody, .init = set_up, .fini = tear_down)
+{
+	static const char *const parts[] = {
+		"GET /events HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+		"GET /events HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+		"Sec-WebSocket-Version: 99\r\nSec-WebSocket-Key: d3NvbmNlIHRlc3QgcGVlcg==\r\n\r\n",
+		"GET /events HT",
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+		"POST /events HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
+	};
+
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		struct peer *p = peer_dial(listener_ingest_port(listener));
+
+		peer_send_raw(p, parts[i], strlen(parts[i]));
+		peer_reset(p);
+		peer_free(p);
+	}
+}
+
+/* ---- limits ---- */
+
+/* A message of exactly len bytes. The caller frees it. */
+static char *message_of(const char *id, size_t len)
+{
+	char *text = malloc(len + 1);
+	int n = snprintf(text, len, "{\"event_id\":\"%s\",\"payload\":\"", id);
+
+	memset(text + n, 'x', len - (size_t)n);
+	strcpy(text + len - 2, "\"}");
+	return text;
+}
+
+Test(ingest, a_message_of_exactly_the_limit_is_accepted, .init = set_up, .fini = tear_down)
+{
+	char *text = message_of("limit", 64 << 10);
+	struct peer *p = open_acked();
+
+	peer_send_text(p, text);
+	ack_expect(p, "limit", "persisted");
+	for (size_t at = 0; at < 64 << 10; at += 1000)
+		peer_send(p, at ? FRAME_CONTINUATION : FRAME_TEXT, at + 1000 >= 64 << 10, text + at,
+			  at + 1000 < 64 << 10 ? 1000 : (64 << 10) - at);
+	ack_expect(p, "limit", "duplicate");
+	cr_assert_eq(database_long(db, "SELECT length(payload #>> '{}') > 65000 FROM events WHERE event_id = 'limit'"), 1);
+	peer_free(p);
+	free(text);
+}
+
+Test(ingest, a_bigger_message_is_closed_by_1009, .init = set_up, .fini = tear_down)
+{
+	char *text = message_of("big", (64 << 10) + 1);
+	struct peer *p = open_acked();
+
+	peer_send_text(p, "{\"event_id\":\"before\"}");
+	peer_send_text(p, text);
+	expect_close(p, 1009);
+	peer_free(p);
+	free(text);
+	cr_assert(wait_until(rows_like("before") == 1, SETTLED_MS));
+	cr_assert_eq(rows_like("big"), 0);
+}
+
+Test(ingest, a_bigger_message_in_fragments_is_closed_by_1009, .init = set_up, .fini = tear_down)
+{
+	char piece[4096];
+	struct peer *p = open_acked();
+
+	memset(piece, ' ', sizeof piece);
+	for (int i = 0; i < 16; i++)
+		peer_send(p, i ? FRAME_CONTINUATION : FRAME_TEXT, false, piece, sizeof piece);
+	peer_send(p, FRAME_CONTINUATION, false, "x", 1);
+	expect_close(p, 1009);
+	peer_free(p);
+}
+
+Test(ingest, a_header_that_claims_a_terabyte_is_closed_by_1009, .init = set_up, .fini = tear_down)
+{
+	static const unsigned char head[] = {0x81, 0xff, 0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3, 4, '{' ^ 1, '"' ^ 2};
+	static const unsigned char negative[] = {0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5};
+	struct peer *p = open_acked();
+
+	long before = process_rss_kb(listener_process(listener));
+	peer_send_raw(p, head, sizeof head);
+	expect_close(p, 1009);
+	peer_free(p);
+	p = open_acked();
+	peer_send_raw(p, negative, sizeof negative);
+	expect_end(p, "a length with its top bit set");
+	cr_assert_lt(process_rss_kb(listener_process(listener)), before + 20000);
+}
+
+Test(ingest, more_connections_than_allowed_are_refused)
+{
+	struct peer *first, *second, *third = NULL;
+
+	start("--ingest-max-connections 2");
+	first = open_acked();
+	second = open_acked();
+	cr_assert_null(peer_open(listener_ingest_port(listener), "/events", ACKS, NULL, NULL));
+	cr_assert_gt(metric("wsonce_ingest_refused_total"), 0);
+	peer_send_text(first, "{\"event_id\":\"one\"}");
+	ack_expect(first, "one", "persisted");
+	peer_free(second);
+	cr_assert(wait_until((third = peer_open(listener_ingest_port(listener), "/events", ACKS, NULL, NULL)),
+			     SETTLED_MS));
+	peer_send_text(third, "{\"event_id\":\"two\"}");
+	ack_expect(third, "two", "persisted");
+	peer_free(first);
+	peer_free(third);
+	stop();
+}
+
+Test(ingest, a_client_that_says_nothing_is_dropped)
+{
+	start("--handshake-timeout 1 --ingest-max-connections 3");
+	neighbour = open_acked();
+	struct peer *silent = peer_dial(listener_ingest_port(listener));
+	struct peer *slow = peer_dial(listener_ingest_port(listener));
+
+	peer_send_raw(slow, "GET /events HTTP/1.1\r\nHost:", 27);
+	cr_assert_eq(peer_recv_close(silent, CLOSE_MS), 1006);
+	cr_assert_eq(peer_recv_close(slow, CLOSE_MS), 1006);
+	peer_free(silent);
+	peer_free(slow);
+	tear_down();
+}
+
+/* A byte now and then must not hold the place for ever. */
+Test(ingest, a_client_that_shakes_hands_byte_by_byte_is_dropped)
+{
+	static const char request[] = "GET /events HTTP/1.1\r\nHost: a-very-long-name-that-takes-its-time";
+	size_t at = 0;
+
+	start("--handshake-timeout 1");
+	struct peer *slow = peer_dial(listener_ingest_port(listener));
+	cr_assert(wait_until(peer_recv_close(slow, 200) || (at < 40 && !peer_send_raw(slow, request + at++, 1)), 6000),
+		  "still there after %zu bytes", at);
+	peer_free(slow);
+	stop();
+}
+
+/* ---- texts and frames ---- */
+
+Test(ingest, text_that_is_not_utf8_is_closed_by_1007, .init = set_up, .fini = tear_down)
+{
+	static const char *const texts[] = {"{\"event_id\":\"bad\xff\"}", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+					    "{\"event_id\":\"cut\xe2\x82"};
+
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct peer *p = open_acked();
+
+		peer_sendf(p, "{\"event_id\":\"before-%zu\"}", i);
+		peer_send(p, FRAME_TEXT, true, texts[i], strlen(texts[i]));
+		expect_close(p, 1007);
+		peer_free(p);
+	}
+	cr_assert(wait_until(rows_like("before-%") == 5, SETTLED_MS));
+}
+
+Test(ingest, binary_that_is_not_utf8_is_a_dead_letter, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = open_acked();
+
+	peer_send(p, FRAME_BINARY, true, "{\"event_id\":\"bad\xff\"}", 19);
+	ack_expect_rejected(p, NULL, "");
+	peer_send(p, FRAME_BINARY, true, "\x00\x01\x02", 3);
+	ack_expect_rejected(p, NULL, "");
+	peer_send(p, FRAME_BINARY, true, "{\"event_id\":\"good\"}", 19);
+	ack_expect(p, "good", "persisted");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
+	peer_free(p);
+}
+
+Test(ingest, an_empty_message_is_a_dead_letter, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = open_acked();
+
+	peer_send_text(p, "");
+	ack_expect_rejected(p, NULL, "");
+	peer_send(p, FRAME_BINARY, true, "", 0);
+	ack_expect_rejected(p, NULL, "");
+	peer_send(p, FRAME_TEXT, false, "", 0);
+	peer_send(p, FRAME_CONTINUATION, true, "", 0);
+	ack_expect_rejected(p, NULL, "");
+	peer_send_text(p, "{\"event_id\":\"good\"}");
+	ack_expect(p, "good", "persisted");
+	cr_assert_eq(database_long(db, "SELECT seen FROM dead_letters WHERE length(raw) = 0"), 3);
+	peer_free(p);
+}
+
+/* Code points of two to four bytes, cut at every byte, a ping within each gap. */
+Test(ingest, fragments_are_put_together_around_control_frames, .init = set_up, .fini = tear_down)
+{
+	static const char text[] = "{\"event_id\":\"é€😀\",\"payload\":\"é€😀\"}";
+	size_t len = sizeof text - 1;
+	struct peer *p = open_acked();
+
+	for (size_t i = 0; i < len; i++) {
+		peer_send(p, i ? FRAME_CONTINUATION : FRAME_TEXT, i + 1 == len, text + i, 1);
+		if (i + 1 < len)
+			peer_send(p, i % 2 ? FRAME_PING : FRAME_PONG, true, "between", 7);
+	}
+	ack_expect(p, "é€😀", "persisted");
+	cr_assert_eq(database_long(db, "SELECT payload = '\"é€😀\"' FROM events WHERE event_id = 'é€😀'"), 1);
+	cr_assert(wait_until((free(peer_recv(p, 20)), peer_pongs(p) > 0), SETTLED_MS));
+	peer_free(p);
+}
+
+Test(ingest, empty_fragments_do_not_matter, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = open_acked();
+
+	peer_send(p, FRAME_TEXT, false, "", 0);
+	peer_send(p, FRAME_CONTINUATION, false, "{\"event_id\":", 12);
+	peer_send(p, FRAME_CONTINUATION, false, "", 0);
+	peer_send(p, FRAME_CONTINUATION, false, "\"pieces\"}", 9);
+	peer_send(p, FRAME_CONTINUATION, true, "", 0);
+	ack_expect(p, "pieces", "persisted");
+	peer_send_text(p, "{\"event_id\":\"next\"}");
+	ack_expect(p, "next", "persisted");
+	peer_free(p);
+}
+
+Test(ingest, a_ping_is_answered, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = open_acked();
+	char bytes[125];
+
+	memset(bytes, 'p', sizeof bytes);
+	peer_send(p, FRAME_PING, true, "", 0);
+	cr_assert(wait_until((free(peer_recv(p, 20)), peer_pongs(p) == 1), SETTLED_MS));
+	peer_send(p, FRAME_PING, true, bytes, sizeof bytes);
+	cr_assert(wait_until((free(peer_recv(p, 20)), peer_pongs(p) == 2), SETTLED_MS));
+	peer_free(p);
+}
+
+Test(ingest, broken_frames_end_their_connection_only, .init = set_up, .fini = tear_down)
+{
+	static const struct {
+		const char *name;
+		size_t len;
+		unsigned char bytes[16];
+	} frames[] = {
+		{"reserved bit 1", 8, {0xc1, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
+		{"reserved bit 2", 8, {0xa1, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
+		{"reserved bit 3", 8, {0x91, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
+		{"opcode 3", 8, {0x83, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
+		{"opcode 11", 8, {0x8b, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
+		{"a ping in fragments", 8, {0x09, 0x82, 1, 2, 3, 4, 0, 0}},
+		{"a ping of 126 bytes", 8, {0x89, 0xfe, 0, 126, 1, 2, 3, 4}},
+		{"a continuation of nothing", 8, {0x80, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
+		{"a text within a text", 14, {0x01, 0x81, 1, 2, 3, 4, '{' ^ 1, 0x81, 0x81, 1, 2, 3, 4, '}' ^ 1}},
+		{"a close frame of one byte", 7, {0x88, 0x81, 1, 2, 3, 4, 5}},
+	};
+
+	for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+		struct peer *p = open_acked();
+
+		peer_send_raw(p, frames[i].bytes, frames[i].len);
+		expect_end(p, frames[i].name);
+	}
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+}
+
+/* RFC 6455 wants the connection closed, and libwebsockets 4.1 takes the frame: either is fine here. */
+Test(ingest, an_unmasked_frame_hurts_nobody, .init = set_up, .fini = tear_down)
+{
+	static const unsigned char frame[] = {0x81, 2, '{', '}'};
+	struct peer *p = open_acked();
+
+	peer_send_raw(p, frame, sizeof frame);
+	peer_send_close(p, 1000);
+	expect_end(p, "an unmasked frame and a close frame");
+	cr_assert_eq(metric("wsonce_persisted_total"), 0);
+}
+
+Test(ingest, a_close_frame_of_any_code_ends_the_connection, .init = set_up, .fini = tear_down)
+{
+	static const int codes[] = {1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 3000, 3999,
+				    4000, 4999, 0,    999,  1004, 1005, 1006, 1015, 2999, 5000, 65535};
+	int n = sizeof codes / sizeof *codes;
+
+	for (int i = 0; i < n; i++) {
+		struct peer *p = open_acked();
+		char after[40];
+
+		peer_sendf(p, "{\"event_id\":\"closed-%d\"}", codes[i]);
+		peer_send_close(p, codes[i]);
+		snprintf(after, sizeof after, "a close frame of code %d", codes[i]);
+		expect_end(p, after);
+	}
+	cr_assert(wait_until(rows_like("closed-%") == n, SETTLED_MS));
+}
+
+Test(ingest, half_a_message_and_a_reset_store_nothing, .init = set_up, .fini = tear_down)
+{
+	static const unsigned char half[] = {0x81, 0xfe, 0x10, 0, 1, 2, 3, 4, '{' ^ 1, '"' ^ 2, 'e' ^ 3};
+
+	for (int i = 0; i < 20; i++) {
+		struct peer *p = open_acked();
+
+		peer_sendf(p, "{\"event_id\":\"whole-%d\"}", i);
+		peer_send_raw(p, half, i % 2 ? sizeof half : 1 + (size_t)i / 2);
+		peer_reset(p);
+		peer_free(p);
+		p = open_acked();
+		peer_send(p, FRAME_TEXT, false, "{\"event_id\":\"half\"}", 19);
+		peer_reset(p);
+		peer_free(p);
+	}
+	cr_assert(wait_until(rows_like("whole-%") == 20, SETTLED_MS));
+	cr_assert(wait_until(metric("wsonce_ingest_connections") == 1, SETTLED_MS));
+	cr_assert_eq(rows_like("half"), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	cr_assert_eq(metric("wsonce_in_flight_bytes"), 0);
+}
+
+/* ---- a producer that does not read ---- */
+
+#define DEAF_EVENTS 50000
+#define DEAF_ID     "deaf-%0300d"
+
+/* Send events from number *next on until the listener reads no more, or all are sent. */
+static void send_while_read(struct peer *p, int *next, int deadline_ms)
+{
+	peer_set_deadline(p, deadline_ms);
+	if (!peer_flush(p))
+		return;
+	while (*next < DEAF_EVENTS && peer_sendf(p, "{\"event_id\":\"" DEAF_ID "\"}", (*next)++))
+		;
+}
+
+/* Take the acks that have come. Returns how many. */
+static int take_acks(struct peer *p)
+{
+	char *text;
+	int n = 0;
+
+	for (; (text = peer_recv(p, 5)); n++) {
+		cr_assert(strstr(text, "\"persisted\""), "%s", text);
+		free(text);
+	}
+	return n;
+}
+
+Test(ingest, a_producer_that_reads_no_acks_is_stopped_and_others_go_on, .init = set_up, .fini = tear_down)
+{
+	struct peer *deaf = open_acked();
+	int next = 0, acks = 0;
+
+	send_while_read(deaf, &next, 500);
+	cr_assert_lt(next, DEAF_EVENTS, "all events were read, though no ack was");
+	cr_assert_lt(process_rss_kb(listener_process(listener)), (long)wait_stretch_ms(64 << 10));
+	for (int i = 0; i < 5; i++) {
+		int64_t begin = wait_now_ms();
+
+		expect_service();
+		cr_assert_lt(wait_now_ms() - begin, wait_stretch_ms(1000));
+	}
+	cr_assert(wait_until((acks += take_acks(deaf), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS),
+			     3 * SETTLED_MS),
+		  "%d sent, %d acks", next, acks);
+	cr_assert_eq(rows_like("deaf-%"), DEAF_EVENTS);
+	peer_free(deaf);
+}
+
+/* ---- draining ---- */
+
+/* Acks until the connection ends, which the listener must do by 1001. Returns how many. */
+static int read_to_the_end(struct peer *p)
+{
+	int n = 0;
+	char *text;
+
+	while ((text = peer_recv(p, CLOSE_MS))) {
+		cr_assert(strstr(text, "\"persisted\""), "%s", text);
+		free(text);
+		n++;
+	}
+	expect_close(p, 1001);
+	return n;
+}
+
+Test(ingest, on_sigterm_the_acks_of_what_was_received_come_before_1001)
+{
+	struct peer *producers[3];
+	int acks = 0;
+
+	start("%s", "");
+	for (int i = 0; i < 3; i++)
+		producers[i] = open_acked();
+	for (int n = 0; n < 1000; n++)
+		for (int i = 0; i < 3; i++)
+			peer_sendf(producers[i], "{\"event_id\":\"drain-%d-%d\"}", i, n);
+	process_signal(listener_process(listener), SIGTERM);
+	for (int i = 0; i < 3; i++)
+		acks += read_to_the_end(producers[i]);
+	cr_assert_eq(process_wait(listener_process(listener), SETTLED_MS), 0);
+	cr_assert_eq(acks, rows_like("drain-%"), "%d acks and %ld rows", acks, rows_like("drain-%"));
+	for (int i = 0; i < 3; i++)
+		peer_free(producers[i]);
+	listener_free(listener);
+	database_free(db);
+}
+
+Test(ingest, on_sigterm_an_idle_producer_is_closed_by_1001)
+{
+	struct peer *acked, *plain;
+
+	start("%s", "");
+	acked = open_acked();
+	plain = peer_open_events(listener_ingest_port(listener), NULL);
+	process_signal(listener_process(listener), SIGTERM);
+	expect_close(acked, 1001);
+	expect_close(plain, 1001);
+	cr_assert_eq(process_wait(listener_process(listener), SETTLED_MS), 0);
+	peer_free(acked);
+	peer_free(plain);
+	listener_free(listener);
+	database_free(db);
+}
+
+/* ---- TLS ---- */
+
+Test(ingest, with_a_certificate_producers_connect_by_tls)
+{
+	struct certificate *authority = certificate_authority_new();
+	struct certificate *server = certificate_new(authority, "DNS:localhost");
+	struct certificate *stranger = certificate_authority_new();
+
+	start("--ingest-cert %s --ingest-key %s", server->cert, server->key);
+	struct relay *good = relay_new_towards(listener_ingest_port(listener), authority);
+	struct relay *bad = relay_new_towards(listener_ingest_port(listener), stranger);
+	struct peer *p = peer_open_events(relay_port(good), ACKS);
+
+	for (int i = 0; i < 100; i++)
+		peer_sendf(p, "{\"event_id\":\"by-tls-%d\",\"payload\":\"%01000d\"}", i, i);
+	for (int i = 0; i < 100; i++)
+		ack_free(ack_read(p, SETTLED_MS));
+	cr_assert_eq(rows_like("by-tls-%"), 100);
+	cr_assert_null(peer_open(relay_port(bad), "/events", ACKS, NULL, NULL));
+	peer_free(p);
+	relay_free(good);
+	relay_free(bad);
+	certificate_free(server);
+	certificate_free(stranger);
+	certificate_free(authority);
+	stop();
+}
+
+Test(ingest, with_a_certificate_plain_connections_are_refused)
+{
+	struct certificate *server = certificate_authority_new();
+	int status;
+
+	start("--ingest-cert %s --ingest-key %s --handshake-timeout 1", server->cert, server->key);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_null(peer_open(listener_ingest_port(listener), "/events", ACKS, NULL, &status));
+		cr_assert_neq(status, 101);
+	}
+	cr_assert_eq(listener_status(listener, "/readyz"), 200);
+	certificate_free(server);
+	stop();
+}
+
+/* What TLS has decrypted and the listener has not yet read must not be lost with the connection. */
+Test(ingest, an_event_sent_by_tls_just_before_the_end_is_stored)
+{
+	struct certificate *authority = certificate_authority_new();
+	struct certificate *leaf = certificate_new(authority, "DNS:localhost");
+
+	start("--ingest-cert %s --ingest-key %s", leaf->cert, leaf->key);
+	struct relay *relay = relay_new_towards(listener_ingest_port(listener), authority);
+	for (int i = 0; i < 20; i++) {
+		struct peer *p = peer_open_events(relay_port(relay), NULL);
+
+		for (int n = 0; n < 20; n++)
+			peer_sendf(p, "{\"event_id\":\"leaver-%d-%d\",\"payload\":\"%01000d\"}", i, n, n);
+		peer_free(p);
+	}
+	cr_assert(wait_until(rows_like("leaver-%") == 400, SETTLED_MS), "only %ld", rows_like("leaver-%"));
+	relay_free(relay);
+	certificate_free(leaf);
+	certificate_free(authority);
+	stop();
+}

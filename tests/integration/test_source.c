@@ -1,0 +1,520 @@
+/* Dialled feeds: several at once, coming back after every kind of end, silence, text and binary and
+ * fragments, over-long messages, wss:// and its errors, and URLs with secrets. */
+#include "certificate.h"
+#include "database.h"
+#include "feed.h"
+#include "frame.h"
+#include "listener.h"
+#include "port.h"
+#include "process.h"
+#include "relay.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLED_MS 20000
+
+static struct database *db;
+static struct feed *feed;
+static struct listener *listener;
+
+static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, flags);
+	cr_assert(vasprintf(&text, flags, args) >= 0);
+	va_end(args);
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db,
+							     .redis = "none",
+							     .source = feed ? feed_url(feed) : NULL,
+							     .without_ingest = true,
+							     .without_waiting = true},
+				  "--max-message 64KiB %s", text);
+	free(text);
+}
+
+/* With the feed, connected. */
+static void start_connected(const char *flags)
+{
+	feed = feed_new();
+	start("%s", flags);
+	listener_wait_ready(listener);
+}
+
+static void set_up(void)
+{
+	start_connected("");
+}
+
+static void tear_down(void)
+{
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	feed_free(feed);
+	database_free(db);
+}
+
+static long rows(void)
+{
+	return database_long(db, "SELECT count(*) FROM events");
+}
+
+static void wait_rows(long n)
+{
+	cr_assert(wait_until(rows() == n, SETTLED_MS), "%ld rows, not %ld", rows(), n);
+}
+
+/* The feed, once connected, is heard. */
+static void expect_heard(const char *event_id)
+{
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "not connected for %s: %s", event_id,
+		  process_last_words(listener_process(listener)));
+	feed_sendf(feed, "{\"event_id\":\"%s\"}", event_id);
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events WHERE event_id = '%s'", event_id) == 1,
+			     SETTLED_MS),
+		  "%s is not stored", event_id);
+}
+
+static bool has_page_text(const char *path, const char *text)
+{
+	char *body = listener_http(listener, path, NULL);
+	bool ok = body && strstr(body, text);
+
+	free(body);
+	return ok;
+}
+
+static bool has_logged(const char *text)
+{
+	char *log = process_errors(listener_process(listener));
+	bool ok = strstr(log, text);
+
+	free(log);
+	return ok;
+}
+
+/* ---- several ---- */
+
+Test(source, one_process_listens_to_several)
+{
+	struct feed *others[2] = {feed_new(), feed_new()};
+
+	feed = feed_new();
+	start("--source %s --source %s", feed_url(others[0]), feed_url(others[1]));
+	listener_wait_ready(listener);
+	cr_assert_eq(listener_metric(listener, "wsonce_sources_open"), 3);
+	feed_send_text(feed, "{\"event_id\":\"first\"}");
+	feed_send_text(others[0], "{\"event_id\":\"second\"}");
+	feed_send_text(others[1], "{\"event_id\":\"third\"}");
+	feed_send_text(feed, "{\"event_id\":\"of-all\"}");
+	feed_send_text(others[0], "{\"event_id\":\"of-all\"}");
+	feed_send_text(others[1], "{\"event_id\":\"of-all\"}");
+	wait_rows(4);
+	feed_free(others[0]);
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 503, SETTLED_MS));
+	expect_heard("while-another-is-away");
+	tear_down();
+	feed_free(others[1]);
+}
+
+Test(source, a_url_without_path_and_a_host_name_will_do)
+{
+	char flags[100];
+
+	struct feed *named = feed_new();
+	snprintf(flags, sizeof flags, "--source ws://localhost:%d", feed_port(named));
+	start("%s", flags);
+	listener_wait_ready(listener);
+	feed = named;
+	expect_heard("one");
+	char *request = feed_request(feed);
+	cr_assert(strncmp(request, "GET / HTTP/1.1\r\n", 16) == 0, "%s", request);
+	char *host = frame_header(request, "Host");
+	snprintf(flags, sizeof flags, "localhost:%d", feed_port(named));
+	cr_assert_str_eq(host, flags);
+	free(host);
+	free(request);
+	tear_down();
+}
+
+/* ---- coming back ---- */
+
+Test(source, it_comes_back_whenever_the_connection_is_cut, .init = set_up, .fini = tear_down)
+{
+	char id[40];
+
+	for (int i = 0; i < 6; i++) {
+		snprintf(id, sizeof id, "round-%d", i);
+		expect_heard(id);
+		feed_drop_all(feed);
+		cr_assert(wait_until(feed_connections(feed) == i + 2, SETTLED_MS));
+	}
+	cr_assert_geq(listener_metric(listener, "wsonce_source_disconnects_total"), 6);
+}
+
+Test(source, it_comes_back_after_a_close_frame_of_any_code, .init = set_up, .fini = tear_down)
+{
+	static const int codes[] = {1000, 1001, 1008, 1011, 1013, 4000};
+
+	for (int i = 0; i < 6; i++) {
+		feed_close_all(feed, codes[i]);
+		cr_assert(wait_until(feed_connections(feed) == i + 2, SETTLED_MS), "not after %d", codes[i]);
+	}
+	expect_heard("in the end");
+}
+
+Test(source, it_keeps_trying_while_handshakes_are_refused, .init = set_up, .fini = tear_down)
+{
+	static const int statuses[] = {503, 401, 404, 301, 200};
+
+	for (int i = 0; i < 5; i++) {
+		int before = feed_refusals(feed);
+
+		feed_refuse(feed, statuses[i]);
+		feed_drop_all(feed);
+		cr_assert(wait_until(feed_refusals(feed) >= before + 2, SETTLED_MS), "not after %d", statuses[i]);
+		feed_refuse(feed, 0);
+		cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "not after %d", statuses[i]);
+	}
+	expect_heard("in the end");
+}
+
+Test(source, it_waits_for_a_feed_that_is_not_there_yet)
+{
+	int port = port_reserve();
+
+	start("--source ws://127.0.0.1:%d/feed", port);
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 503 &&
+			     listener_metric(listener, "wsonce_source_disconnects_total") >= 3, SETTLED_MS));
+	feed = feed_new_at(port);
+	expect_heard("at last");
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
+	tear_down();
+}
+
+/* One line for a spell of failures, not one per try. */
+Test(source, a_spell_of_failures_is_one_warning)
+{
+	int port = port_reserve(), warnings = 0;
+
+	start("--source ws://127.0.0.1:%d/feed", port);
+	cr_assert(wait_until(listener_status(listener, "/healthz") == 200 &&
+			     listener_metric(listener, "wsonce_source_disconnects_total") >= 4, SETTLED_MS));
+	char *log = process_errors(listener_process(listener));
+	for (char *at = log; (at = strstr(at, "source is not connected")); at++)
+		warnings++;
+	cr_assert_eq(warnings, 1, "%s", log);
+	free(log);
+	tear_down();
+}
+
+/* ---- silence ---- */
+
+Test(source, one_that_does_not_answer_pings_is_left)
+{
+	start_connected("--ping-interval 1");
+	feed_answer_pings(feed, false);
+	cr_assert(wait_until(feed_connections(feed) >= 2, 8000));
+	feed_answer_pings(feed, true);
+	expect_heard("after the silence");
+	tear_down();
+}
+
+Test(source, one_that_freezes_is_left)
+{
+	start_connected("--ping-interval 1 --handshake-timeout 1");
+	feed_freeze(feed);
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 503, 8000));
+	feed_thaw(feed);
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
+	expect_heard("after the thaw");
+	tear_down();
+}
+
+Test(source, a_quiet_one_that_answers_pings_is_kept)
+{
+	start_connected("--ping-interval 1");
+	cr_assert(wait_until(feed_pings(feed) >= 4, SETTLED_MS));
+	cr_assert_eq(feed_connections(feed), 1);
+	expect_heard("after a while");
+	tear_down();
+}
+
+Test(source, with_an_idle_timeout_a_quiet_one_is_left_though_it_answers_pings)
+{
+	start_connected("--idle-timeout 1 --ping-interval 1");
+	cr_assert(wait_until(feed_connections(feed) >= 3, SETTLED_MS));
+	expect_heard("still");
+	tear_down();
+}
+
+/* ---- messages ---- */
+
+Test(source, text_and_binary_and_fragments_are_messages, .init = set_up, .fini = tear_down)
+{
+	static const char text[] = "{\"event_id\":\"é€😀\",\"payload\":\"é€😀\"}";
+	size_t len = sizeof text - 1;
+
+	feed_send(feed, FRAME_TEXT, true, "{\"event_id\":\"text\"}", 19);
+	feed_send(feed, FRAME_BINARY, true, "{\"event_id\":\"binary\"}", 21);
+	for (size_t i = 0; i < len; i++) {
+		feed_send(feed, i ? FRAME_CONTINUATION : FRAME_TEXT, i + 1 == len, text + i, 1);
+		if (i + 1 < len)
+			feed_send(feed, FRAME_PING, true, "between", 7);
+	}
+	feed_send(feed, FRAME_BINARY, false, "", 0);
+	feed_send(feed, FRAME_CONTINUATION, false, "{\"event_id\":", 12);
+	feed_send(feed, FRAME_CONTINUATION, false, "", 0);
+	feed_send(feed, FRAME_CONTINUATION, true, "\"pieces\"}", 9);
+	wait_rows(4);
+	cr_assert_eq(database_long(db, "SELECT payload = '\"é€😀\"' FROM events WHERE event_id = 'é€😀'"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+}
+
+Test(source, messages_that_come_with_the_handshake_are_not_lost, .init = set_up, .fini = tear_down)
+{
+	for (int i = 0; i < 2000; i++)
+		feed_sendf(feed, "{\"event_id\":\"burst-%d\",\"payload\":%d}", i, i);
+	wait_rows(2000);
+}
+
+/* Send bytes as one message of n fragments. */
+static void send_in_fragments(const char *bytes, size_t len, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t from = len * i / n, to = len * (i + 1) / n;
+
+		feed_send(feed, i ? FRAME_CONTINUATION : FRAME_TEXT, i + 1 == n, bytes + from, to - from);
+	}
+}
+
+Test(source, an_over_long_message_is_a_dead_letter_with_its_head, .init = set_up, .fini = tear_down)
+{
+	size_t len = 3 << 20;
+	char *text = malloc(len + 1);
+
+	for (size_t i = 0; i < len; i++)
+		text[i] = (char)('a' + i % 26);
+	text[len] = '\0';
+	feed_send_text(feed, "{\"event_id\":\"before\"}");
+	feed_send_text(feed, text);
+	feed_send_text(feed, "{\"event_id\":\"between\"}");
+	send_in_fragments(text, len, 100);
+	feed_send_text(feed, "{\"event_id\":\"after\"}");
+	wait_rows(3);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 0, SETTLED_MS));
+	text[4096] = '\0';
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE raw = '%s' AND seen = 2 "
+				       "AND reason LIKE '%%3145728 bytes%%'", text), 1);
+	cr_assert_eq(feed_connections(feed), 1);
+	free(text);
+}
+
+Test(source, a_message_of_exactly_the_limit_is_an_event, .init = set_up, .fini = tear_down)
+{
+	size_t len = 64 << 10;
+	char *text = malloc(len + 2);
+	int n = sprintf(text, "{\"event_id\":\"limit\",\"payload\":\"");
+
+	memset(text + n, 'x', len - (size_t)n);
+	strcpy(text + len - 2, "\"}");
+	feed_send_text(feed, text);
+	wait_rows(1);
+	send_in_fragments(text, len, 50);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_duplicates_total") == 1, SETTLED_MS));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	free(text);
+}
+
+Test(source, half_a_message_is_nothing, .init = set_up, .fini = tear_down)
+{
+	static const unsigned char half[] = {0x81, 126, 1, 0, '{', '"', 'e'};
+
+	feed_send_text(feed, "{\"event_id\":\"whole\"}");
+	feed_send_raw(feed, half, sizeof half);
+	wait_rows(1);
+	feed_drop_all(feed);
+	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	feed_send(feed, FRAME_TEXT, false, "{\"event_id\":\"half\"}", 19);
+	cr_assert(feed_flush(feed, SETTLED_MS));
+	feed_drop_all(feed);
+	cr_assert(wait_until(feed_connections(feed) == 3, SETTLED_MS));
+	expect_heard("afterwards");
+	cr_assert_eq(rows(), 2);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	cr_assert_eq(listener_metric(listener, "wsonce_in_flight_bytes"), 0);
+}
+
+Test(source, what_was_sent_before_a_cut_is_stored, .init = set_up, .fini = tear_down)
+{
+	for (int round = 0; round < 10; round++) {
+		for (int i = 0; i < 50; i++)
+			feed_sendf(feed, "{\"event_id\":\"cut-%d-%d\",\"payload\":\"%0200d\"}", round, i, i);
+		cr_assert(feed_flush(feed, SETTLED_MS));
+		feed_drop_all(feed);
+		cr_assert(wait_until(feed_connections(feed) == round + 2, SETTLED_MS));
+	}
+	wait_rows(500);
+}
+
+Test(source, broken_frames_end_the_connection_and_it_comes_back, .init = set_up, .fini = tear_down)
+{
+	static const struct {
+		const char *name;
+		size_t len;
+		unsigned char bytes[8];
+	} frames[] = {
+		{"a reserved bit", 4, {0xc1, 2, '{', '}'}},
+		{"an unknown opcode", 4, {0x83, 2, '{', '}'}},
+		{"an unknown control opcode", 4, {0x8b, 2, '{', '}'}},
+		{"a continuation of nothing", 4, {0x80, 2, '{', '}'}},
+		{"a ping of 126 bytes", 4, {0x89, 126, 0, 126}},
+	};
+
+	for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+		feed_send_raw(feed, frames[i].bytes, frames[i].len);
+		cr_assert(wait_until(feed_connections(feed) == (int)i + 2, SETTLED_MS), "not after %s", frames[i].name);
+	}
+	expect_heard("afterwards");
+}
+
+/* ---- secrets ---- */
+
+Test(source, user_and_password_become_basic_authorization_and_are_shown_nowhere)
+{
+	struct feed *guarded = feed_new();
+
+	start("--log-level debug --source ws://us%%65r:p%%3Ass%%40word@127.0.0.1:%d/feed?key=topsecret&n=1",
+	      feed_port(guarded));
+	listener_wait_ready(listener);
+	feed = guarded;
+	expect_heard("one");
+	char *request = feed_request(feed);
+	char *value = frame_header(request, "Authorization");
+	cr_assert_str_eq(value, "Basic dXNlcjpwOnNzQHdvcmQ=", "%s", request); /* user:p:ss@word */
+	cr_assert(strncmp(request, "GET /feed?key=topsecret&n=1 HTTP/1.1\r\n", 38) == 0, "%s", request);
+	free(value);
+	free(request);
+	feed_refuse(feed, 403);
+	feed_drop_all(feed);
+	cr_assert(wait_until(has_page_text("/readyz", "not ready"), SETTLED_MS));
+	static const char *const secrets[] = {"us%65r", "p%3Ass", "p:ss", "topsecret", "dXNlcjpw"};
+	for (int i = 0; i < 5; i++) {
+		cr_assert(!has_logged(secrets[i]), "%s", process_last_words(listener_process(listener)));
+		cr_assert(!has_page_text("/api/status", secrets[i]));
+		cr_assert(!has_page_text("/readyz", secrets[i]));
+		cr_assert(!has_page_text("/metrics", secrets[i]));
+	}
+	tear_down();
+}
+
+/* ---- TLS ---- */
+
+static struct certificate *authority;
+static struct relay *front;
+
+/* A feed behind TLS, whose certificate is for these names. */
+static void start_tls(const char *names, const char *ca, const char *host)
+{
+	struct certificate *server = certificate_new(authority, names);
+	struct feed *plain = feed_new();
+
+	front = relay_new_in_front(feed_port(plain), server);
+	start("--source-ca %s --handshake-timeout 2 --source wss://%s:%d/feed", ca, host, relay_port(front));
+	feed = plain;
+	certificate_free(server);
+}
+
+static void tear_down_tls(void)
+{
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	relay_free(front);
+	feed_free(feed);
+	database_free(db);
+	certificate_free(authority);
+}
+
+Test(source, a_feed_by_tls_is_heard)
+{
+	authority = certificate_authority_new();
+	start_tls("DNS:localhost", authority->cert, "localhost");
+	listener_wait_ready(listener);
+	expect_heard("by-tls");
+	for (int i = 0; i < 500; i++)
+		feed_sendf(feed, "{\"event_id\":\"burst-%d\",\"payload\":\"%01000d\"}", i, i);
+	wait_rows(501);
+	feed_drop_all(feed);
+	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	expect_heard("again");
+	tear_down_tls();
+}
+
+Test(source, a_feed_by_tls_may_be_named_by_its_address)
+{
+	authority = certificate_authority_new();
+	start_tls("IP:127.0.0.1", authority->cert, "127.0.0.1");
+	listener_wait_ready(listener);
+	expect_heard("by-address");
+	tear_down_tls();
+}
+
+/* The listener says why, again and again tries, and nothing is heard. */
+static void expect_distrust(void)
+{
+	cr_assert(wait_until(listener_status(listener, "/healthz") == 200, SETTLED_MS));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
+	cr_assert(has_page_text("/api/status", "ertificate") || has_page_text("/api/status", "ostname"), "%s",
+		  listener_http(listener, "/api/status", NULL));
+	cr_assert(has_logged("ertificate") || has_logged("ostname"), "%s",
+		  process_last_words(listener_process(listener)));
+	cr_assert_eq(listener_status(listener, "/readyz"), 503);
+	cr_assert_eq(feed_connections(feed), 0);
+	tear_down_tls();
+}
+
+Test(source, a_certificate_of_an_unknown_authority_is_not_trusted)
+{
+	struct certificate *stranger = certificate_authority_new();
+
+	authority = certificate_authority_new();
+	start_tls("DNS:localhost", stranger->cert, "localhost");
+	certificate_free(stranger);
+	expect_distrust();
+}
+
+Test(source, a_certificate_of_another_host_is_not_trusted)
+{
+	authority = certificate_authority_new();
+	start_tls("DNS:other.example", authority->cert, "localhost");
+	expect_distrust();
+}
+
+Test(source, a_certificate_of_another_address_is_not_trusted)
+{
+	authority = certificate_authority_new();
+	start_tls("IP:127.0.0.9,DNS:localhost", authority->cert, "127.0.0.1");
+	expect_distrust();
+}
+
+Test(source, a_feed_without_tls_is_not_taken_for_one_with_it)
+{
+	struct feed *plain = feed_new();
+
+	authority = certificate_authority_new();
+	start("--source-ca %s --handshake-timeout 2 --source wss://localhost:%d/feed", authority->cert, feed_port(plain));
+	feed = plain;
+	cr_assert(wait_until(listener_status(listener, "/healthz") == 200 &&
+			     listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
+	cr_assert_eq(listener_status(listener, "/readyz"), 503);
+	cr_assert_eq(feed_connections(feed), 0);
+	tear_down_tls();
+}

@@ -1,0 +1,619 @@
+/* How settings are read: from where, which wins, and what is said about wrong ones. */
+#include "config.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct config config;
+static char error[400];
+
+/* Every setting, with a wrong value if there is one. */
+static const struct {
+	const char *flag;
+	const char *env;
+	const char *wrong;
+} settings[] = {
+	{"source", "WSONCE_SOURCE", "http://h"},
+	{"source-ca", "WSONCE_SOURCE_CA", NULL},
+	{"ping-interval", "WSONCE_PING_INTERVAL", "0"},
+	{"idle-timeout", "WSONCE_IDLE_TIMEOUT", "-1"},
+	{"ingest", "WSONCE_INGEST", "8080"},
+	{"ingest-token", "WSONCE_INGEST_TOKEN", NULL},
+	{"ingest-cert", "WSONCE_INGEST_CERT", "/nowhere/cert.pem"},
+	{"ingest-key", "WSONCE_INGEST_KEY", "/nowhere/key.pem"},
+	{"ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", "0"},
+	{"handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", "1.5"},
+	{"redis", "WSONCE_REDIS", "http://h"},
+	{"redis-timeout", "WSONCE_REDIS_TIMEOUT", "0"},
+	{"postgres", "WSONCE_POSTGRES", NULL},
+	{"postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", "soon"},
+	{"admin", "WSONCE_ADMIN", "localhost:http"},
+	{"instance-id", "WSONCE_INSTANCE_ID", NULL},
+	{"claim-prefix", "WSONCE_CLAIM_PREFIX", NULL},
+	{"claim-ttl", "WSONCE_CLAIM_TTL", "86401"},
+	{"dedup-window", "WSONCE_DEDUP_WINDOW", "300s"},
+	{"batch-max", "WSONCE_BATCH_MAX", "99999999999999999999"},
+	{"max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", "1023"},
+	{"max-message", "WSONCE_MAX_MESSAGE", "1MB"},
+	{"max-attempts", "WSONCE_MAX_ATTEMPTS", "0x5"},
+	{"drain-timeout", "WSONCE_DRAIN_TIMEOUT", "nan"},
+	{"id-pointer", "WSONCE_ID_POINTER", "event_id"},
+	{"type-pointer", "WSONCE_TYPE_POINTER", "/a~2"},
+	{"payload-pointer", "WSONCE_PAYLOAD_POINTER", "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17"},
+	{"log-level", "WSONCE_LOG_LEVEL", "loud"},
+	{"log-format", "WSONCE_LOG_FORMAT", "JSON"},
+	{"config", "WSONCE_CONFIG", "/nowhere/config.json"},
+};
+
+#define SETTINGS (sizeof(settings) / sizeof(*settings))
+
+static void init(void)
+{
+	for (size_t i = 0; i < SETTINGS; i++)
+		unsetenv(settings[i].env);
+}
+
+static void fini(void)
+{
+	config_free(&config);
+}
+
+TestSuite(config, .init = init, .fini = fini, .timeout = 60);
+
+static int read_argv(int argc, char **argv)
+{
+	config_free(&config);
+	error[0] = '\0';
+	return config_read(&config, argc, argv, error, sizeof(error));
+}
+
+#define READ(...) \
+	read_argv(sizeof((char *[]){"listen", __VA_ARGS__}) / sizeof(char *), (char *[]){"listen", __VA_ARGS__, NULL})
+
+/* With a source, so that only the rest of the settings can be wrong. */
+#define TRY(...) READ("--source", "ws://h", __VA_ARGS__)
+
+/* The path of a file with this text. It lives until the test's process ends. */
+static char *file_of(const char *text)
+{
+	static char path[40];
+	int fd = memfd_create("config", 0);
+
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return path;
+}
+
+static void assert_wrong(int result, const char *name)
+{
+	cr_assert_eq(result, -1, "%s: taken", name);
+	cr_assert_not_null(strstr(error, name), "'%s' does not name %s", error, name);
+	cr_assert_null(strchr(error, '\n'), "more than one line: %s", error);
+}
+
+/* --- defaults --- */
+
+Test(config, defaults_are_the_documented_ones)
+{
+	cr_assert_eq(TRY("--log-level", "info"), 0, "%s", error);
+	cr_assert_null(config.ingest);
+	cr_assert_null(config.ingest_token);
+	cr_assert_null(config.admin);
+	cr_assert_str_eq(config.redis, "redis://127.0.0.1:6379/0");
+	cr_assert_str_eq(config.postgres, "");
+	cr_assert_str_eq(config.claim_prefix, "dedup:");
+	cr_assert_eq(config.claim_ttl_s, 30);
+	cr_assert_eq(config.dedup_window_s, 300);
+	cr_assert_eq(config.redis_timeout_ms, 2000);
+	cr_assert_eq(config.batch_max, 2000);
+	cr_assert_eq(config.inflight_bytes, 256 << 20);
+	cr_assert_eq(config.message_bytes, 1 << 20);
+	cr_assert_eq(config.max_attempts, 5);
+	cr_assert_eq(config.drain_timeout_ms, 10000);
+	cr_assert_eq(config.id_pointers.count, 1);
+	cr_assert_str_eq(config.id_pointers.items[0], "/event_id");
+	cr_assert_str_eq(config.type_pointer, "/event_type");
+	cr_assert_str_eq(config.payload_pointer, "/payload");
+	cr_assert_str_eq(config.log_level, "info");
+	cr_assert_str_eq(config.log_format, "text");
+}
+
+Test(config, instance_is_named_by_host_and_pid)
+{
+	char host[200] = "", name[300];
+
+	gethostname(host, sizeof(host) - 1);
+	snprintf(name, sizeof(name), "%.127s-%d", host, (int)getpid());
+	TRY("--log-level", "info");
+	cr_assert_str_eq(config.instance_id, name);
+}
+
+/* --- which layer wins --- */
+
+Test(config, flag_wins_over_environment_over_file_over_default)
+{
+	char *file = file_of("{\"claim-ttl\": 10, \"batch-max\": 10, \"max-attempts\": 10}");
+
+	setenv("WSONCE_CLAIM_TTL", "20", 1);
+	setenv("WSONCE_BATCH_MAX", "20", 1);
+	cr_assert_eq(TRY("--claim-ttl", "40", "--config", file), 0, "%s", error);
+	cr_assert_eq(config.claim_ttl_s, 40);
+	cr_assert_eq(config.batch_max, 20);
+	cr_assert_eq(config.max_attempts, 10);
+	cr_assert_eq(config.dedup_window_s, 300);
+}
+
+Test(config, text_of_a_stronger_layer_replaces_the_weaker)
+{
+	char *file = file_of("{\"claim-prefix\": \"file:\", \"admin\": \"f:1\", \"redis\": \"redis://file\"}");
+
+	setenv("WSONCE_CLAIM_PREFIX", "env:", 1);
+	setenv("WSONCE_ADMIN", "e:1", 1);
+	cr_assert_eq(TRY("--config", file, "--claim-prefix=flag:"), 0, "%s", error);
+	cr_assert_str_eq(config.claim_prefix, "flag:");
+	cr_assert_str_eq(config.admin, "e:1");
+	cr_assert_str_eq(config.redis, "redis://file");
+}
+
+Test(config, last_of_two_equal_flags_wins)
+{
+	cr_assert_eq(TRY("--claim-ttl", "1", "--claim-ttl", "2"), 0);
+	cr_assert_eq(config.claim_ttl_s, 2);
+}
+
+Test(config, file_may_be_named_by_the_environment_and_the_flag_wins)
+{
+	char weak[40];
+
+	strcpy(weak, file_of("{\"claim-ttl\": 1}"));
+	setenv("WSONCE_CONFIG", weak, 1);
+	cr_assert_eq(TRY("--log-level", "info"), 0, "%s", error);
+	cr_assert_eq(config.claim_ttl_s, 1);
+	cr_assert_eq(TRY("--config", file_of("{\"claim-ttl\": 2}")), 0, "%s", error);
+	cr_assert_eq(config.claim_ttl_s, 2);
+}
+
+Test(config, empty_variable_counts_as_unset)
+{
+	setenv("WSONCE_CLAIM_TTL", "", 1);
+	setenv("WSONCE_REDIS", "", 1);
+	setenv("WSONCE_SOURCE", "", 1);
+	setenv("WSONCE_ID_POINTER", "", 1);
+	cr_assert_eq(TRY("--log-level", "info"), 0, "%s", error);
+	cr_assert_eq(config.claim_ttl_s, 30);
+	cr_assert_str_eq(config.redis, "redis://127.0.0.1:6379/0");
+	cr_assert_str_eq(config.id_pointers.items[0], "/event_id");
+}
+
+Test(config, empty_pointer_in_the_environment_is_the_whole_message)
+{
+	setenv("WSONCE_PAYLOAD_POINTER", "", 1);
+	cr_assert_eq(TRY("--log-level", "info"), 0, "%s", error);
+	cr_assert_str_eq(config.payload_pointer, "");
+}
+
+/* --- lists --- */
+
+static void assert_list(const struct config_list *l, const char *expected)
+{
+	char text[300] = "";
+
+	for (size_t i = 0; i < l->count; i++)
+		strcat(strcat(text, i ? " " : ""), l->items[i]);
+	cr_assert_str_eq(text, expected);
+}
+
+Test(config, list_grows_by_repeated_flags)
+{
+	cr_assert_eq(READ("--source", "ws://a", "--source=wss://b", "--id-pointer", "/x", "--id-pointer", "/y"), 0);
+	assert_list(&config.sources, "ws://a wss://b");
+	assert_list(&config.id_pointers, "/x /y");
+}
+
+Test(config, list_has_commas_in_the_environment)
+{
+	setenv("WSONCE_SOURCE", "ws://a,ws://b,ws://c", 1);
+	setenv("WSONCE_ID_POINTER", "/x,/y", 1);
+	cr_assert_eq(READ("--log-level", "info"), 0, "%s", error);
+	assert_list(&config.sources, "ws://a ws://b ws://c");
+	assert_list(&config.id_pointers, "/x /y");
+}
+
+Test(config, list_is_an_array_or_a_text_in_the_file)
+{
+	cr_assert_eq(READ("--config", file_of("{\"source\": [\"ws://a\", \"ws://b\"], \"id-pointer\": \"/x\"}")), 0,
+		     "%s", error);
+	assert_list(&config.sources, "ws://a ws://b");
+	assert_list(&config.id_pointers, "/x");
+}
+
+Test(config, list_of_a_stronger_layer_replaces_the_weaker)
+{
+	char *file = file_of("{\"source\": [\"ws://file1\", \"ws://file2\"], \"id-pointer\": [\"/f1\", \"/f2\"]}");
+
+	cr_assert_eq(READ("--config", file), 0);
+	assert_list(&config.sources, "ws://file1 ws://file2");
+	assert_list(&config.id_pointers, "/f1 /f2");
+	setenv("WSONCE_SOURCE", "ws://env", 1);
+	cr_assert_eq(READ("--config", file), 0);
+	assert_list(&config.sources, "ws://env");
+	cr_assert_eq(READ("--config", file, "--source", "ws://flag", "--id-pointer", "/g"), 0);
+	assert_list(&config.sources, "ws://flag");
+	assert_list(&config.id_pointers, "/g");
+}
+
+Test(config, comma_in_a_flag_is_a_part_of_the_text)
+{
+	cr_assert_eq(READ("--source", "ws://a/x,y"), 0);
+	assert_list(&config.sources, "ws://a/x,y");
+}
+
+/* --- forms of values --- */
+
+Test(config, flag_may_have_its_value_behind_an_equals_sign)
+{
+	cr_assert_eq(TRY("--claim-ttl=7", "--postgres=host=h dbname=d", "--payload-pointer="), 0, "%s", error);
+	cr_assert_eq(config.claim_ttl_s, 7);
+	cr_assert_str_eq(config.postgres, "host=h dbname=d");
+	cr_assert_str_eq(config.payload_pointer, "");
+}
+
+Test(config, value_may_begin_with_dashes)
+{
+	cr_assert_eq(TRY("--claim-prefix", "--source"), 0, "%s", error);
+	cr_assert_str_eq(config.claim_prefix, "--source");
+}
+
+Test(config, bytes_may_have_a_unit)
+{
+	cr_assert_eq(TRY("--max-inflight-bytes", "2GiB", "--max-message", "3KiB"), 0, "%s", error);
+	cr_assert_eq(config.inflight_bytes, INT64_C(2) << 30);
+	cr_assert_eq(config.message_bytes, 3 << 10);
+	cr_assert_eq(TRY("--max-inflight-bytes", "5MiB", "--max-message", "64"), 0, "%s", error);
+	cr_assert_eq(config.inflight_bytes, 5 << 20);
+	cr_assert_eq(config.message_bytes, 64);
+	assert_wrong(TRY("--max-inflight-bytes", "9999999999GiB"), "--max-inflight-bytes");
+	assert_wrong(TRY("--max-inflight-bytes", "17179869185GiB"), "--max-inflight-bytes"); /* 2^64 and 1 GiB */
+	assert_wrong(TRY("--max-inflight-bytes", "KiB"), "--max-inflight-bytes");
+	assert_wrong(TRY("--claim-ttl", "1KiB"), "--claim-ttl");
+}
+
+Test(config, seconds_may_have_decimals)
+{
+	cr_assert_eq(TRY("--redis-timeout", "0.25", "--drain-timeout", "1.5"), 0, "%s", error);
+	cr_assert_eq(config.redis_timeout_ms, 250);
+	cr_assert_eq(config.drain_timeout_ms, 1500);
+	cr_assert_eq(TRY("--config", file_of("{\"redis-timeout\": 0.5}")), 0, "%s", error);
+	cr_assert_eq(config.redis_timeout_ms, 500);
+}
+
+Test(config, bounds_of_a_number_are_good_values)
+{
+	cr_assert_eq(TRY("--claim-ttl", "1"), 0);
+	cr_assert_eq(TRY("--claim-ttl", "86400"), 0);
+	cr_assert_eq(TRY("--max-message", "256MiB"), 0);
+	assert_wrong(TRY("--max-message", "257MiB"), "--max-message");
+}
+
+Test(config, redis_may_be_none_a_socket_or_a_url)
+{
+	static char *const good[] = {"none", "unix:///run/redis.sock", "redis://h", "redis://u:p@h:1/15", "rediss://h"};
+	static char *const bad[] = {"None", "h:6379", "unix://", "redis://h/x", "redis://h:x", ""};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		cr_assert_eq(TRY("--redis", good[i]), 0, "%s: %s", good[i], error);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_wrong(TRY("--redis", bad[i]), "--redis");
+}
+
+Test(config, admin_may_be_a_socket)
+{
+	cr_assert_eq(TRY("--admin", "unix:/run/wsonce.sock"), 0, "%s", error);
+	cr_assert_str_eq(config.admin, "unix:/run/wsonce.sock");
+	assert_wrong(TRY("--admin", "unix:"), "--admin");
+}
+
+Test(config, choice_is_one_whole_word, .timeout = 5)
+{
+	static char *const bad[] = {"", "inf", "info ", "INFO", "debug info", "x", " "};
+
+	cr_assert_eq(TRY("--log-level", "debug", "--log-format", "json"), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_wrong(TRY("--log-level", bad[i]), "--log-level");
+}
+
+Test(config, pointers_are_checked)
+{
+	assert_wrong(TRY("--id-pointer", "a"), "--id-pointer");
+	assert_wrong(TRY("--id-pointer", "/a~"), "--id-pointer");
+	assert_wrong(TRY("--type-pointer", "/~x"), "--type-pointer");
+	cr_assert_eq(TRY("--type-pointer", "/~0~1/", "--payload-pointer", "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16"),
+		     0);
+}
+
+Test(config, numbers_are_plain_decimals)
+{
+	static char *const bad[] = {"", " 5", "5 ", "+5", "-5", "5.0", "1e1", "0x5", "five", "\t5"};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_wrong(TRY("--max-attempts", bad[i]), "--max-attempts");
+}
+
+/* --- wrong values --- */
+
+static void assert_wrong_in_environment(const char *flag, const char *env, const char *value)
+{
+	int result;
+
+	setenv(env, value, 1);
+	result = TRY("--log-level", "info");
+	assert_wrong(result, strstr(error, env) ? env : flag);
+	unsetenv(env);
+}
+
+static void assert_wrong_in_file(const char *flag, const char *value)
+{
+	char text[300];
+
+	snprintf(text, sizeof(text), "{\"%s\": \"%s\"}", flag, value);
+	assert_wrong(READ("--ingest", "h:1", "--config", file_of(text)), flag);
+}
+
+static void assert_wrong_everywhere(const char *name, const char *env, const char *value)
+{
+	char text[300], flag[60];
+
+	snprintf(flag, sizeof(flag), "--%s", name);
+	snprintf(text, sizeof(text), "%s=%s", flag, value);
+	assert_wrong(TRY(text), flag);
+	assert_wrong_in_environment(flag, env, value);
+	assert_wrong_in_file(name, value);
+}
+
+Test(config, wrong_value_is_one_line_that_names_the_option)
+{
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (settings[i].wrong)
+			assert_wrong_everywhere(settings[i].flag, settings[i].env, settings[i].wrong);
+}
+
+Test(config, wrong_value_in_the_environment_names_the_variable)
+{
+	setenv("WSONCE_CLAIM_TTL", "x", 1);
+	assert_wrong(TRY("--log-level", "info"), "WSONCE_CLAIM_TTL");
+}
+
+Test(config, wrong_value_in_the_file_names_the_file)
+{
+	char *file = file_of("{\"claim-ttl\": 0}");
+
+	assert_wrong(TRY("--config", file), "claim-ttl");
+	cr_assert_not_null(strstr(error, file), "%s", error);
+}
+
+Test(config, wrong_value_with_a_newline_is_still_one_line)
+{
+	assert_wrong(TRY("--claim-ttl", "1\n2"), "--claim-ttl");
+	assert_wrong(TRY("--log-level", "a\nb"), "--log-level");
+	assert_wrong(TRY("--x\ny"), "unknown option");
+	assert_wrong(TRY("--config", file_of("{\"a\\nb\": 1}")), "no such setting");
+}
+
+Test(config, wrong_argument_is_named)
+{
+	assert_wrong(TRY("--no-such-flag", "1"), "--no-such-flag");
+	assert_wrong(TRY("--claim", "1"), "--claim");
+	assert_wrong(TRY("--claim-ttl-x=1"), "--claim-ttl-x");
+	assert_wrong(TRY("-c", "x"), "-c");
+	assert_wrong(TRY("stray"), "stray");
+	assert_wrong(TRY("--"), "--");
+}
+
+Test(config, flag_without_a_value_is_named)
+{
+	assert_wrong(TRY("--claim-ttl"), "--claim-ttl");
+	assert_wrong(TRY("--config"), "--config");
+	assert_wrong(READ("--source"), "--source");
+}
+
+Test(config, long_wrong_value_is_cut)
+{
+	char text[5001];
+
+	memset(text, 'x', 5000);
+	text[5000] = '\0';
+	assert_wrong(TRY("--claim-ttl", text), "--claim-ttl");
+	assert_wrong(TRY("--admin", text), "--admin");
+	assert_wrong(TRY("--log-level", text), "--log-level");
+	assert_wrong(TRY(text), "not an option");
+}
+
+Test(config, listener_needs_something_to_listen_to)
+{
+	assert_wrong(READ("--claim-ttl", "1"), "--source");
+	assert_wrong(READ("--claim-ttl", "1"), "--ingest");
+	cr_assert_eq(READ("--ingest", "127.0.0.1:0"), 0, "%s", error);
+}
+
+Test(config, certificate_and_key_go_together)
+{
+	assert_wrong(TRY("--ingest-cert", "/dev/null"), "--ingest-key");
+	assert_wrong(TRY("--ingest-key", "/dev/null"), "--ingest-cert");
+	cr_assert_eq(TRY("--ingest-key", "/dev/null", "--ingest-cert", "/dev/null"), 0, "%s", error);
+	assert_wrong(TRY("--ingest-key", "/dev/null", "--ingest-cert", "/nowhere/x"), "--ingest-cert");
+}
+
+Test(config, id_has_up_to_eight_parts)
+{
+	setenv("WSONCE_ID_POINTER", "/1,/2,/3,/4,/5,/6,/7,/8", 1);
+	cr_assert_eq(TRY("--log-level", "info"), 0, "%s", error);
+	setenv("WSONCE_ID_POINTER", "/1,/2,/3,/4,/5,/6,/7,/8,/9", 1);
+	assert_wrong(TRY("--log-level", "info"), "--id-pointer");
+}
+
+Test(config, instance_id_has_1_to_200_bytes)
+{
+	char text[202];
+
+	memset(text, 'x', 201);
+	text[201] = '\0';
+	assert_wrong(TRY("--instance-id", text), "--instance-id");
+	assert_wrong(TRY("--instance-id", ""), "--instance-id");
+	cr_assert_eq(TRY("--instance-id", text + 1), 0, "%s", error);
+}
+
+/* --- the file --- */
+
+Test(config, unreadable_file_is_named)
+{
+	assert_wrong(TRY("--config", "/nowhere/config.json"), "/nowhere/config.json");
+	assert_wrong(TRY("--config", "/nowhere/config.json"), "--config");
+	assert_wrong(TRY("--config", "/"), "--config");
+	assert_wrong(TRY("--config", ""), "--config");
+}
+
+Test(config, malformed_file_is_named_with_the_line)
+{
+	assert_wrong(TRY("--config", file_of("{\n\"claim-ttl\": 1,\n}")), "line 3");
+	assert_wrong(TRY("--config", file_of("")), "--config");
+	assert_wrong(TRY("--config", file_of("[]")), "not a JSON object");
+	assert_wrong(TRY("--config", file_of("{\"claim-ttl\": 1, \"claim-ttl\": 2}")), "--config");
+}
+
+Test(config, unknown_key_in_the_file_is_named)
+{
+	assert_wrong(TRY("--config", file_of("{\"claim_ttl\": 1}")), "claim_ttl");
+	assert_wrong(TRY("--config", file_of("{\"--claim-ttl\": 1}")), "--claim-ttl");
+	assert_wrong(TRY("--config", file_of("{\"config\": \"x\"}")), "config");
+	assert_wrong(TRY("--config", file_of("{\"\": 1}")), "no such setting");
+}
+
+Test(config, value_of_a_wrong_kind_in_the_file_is_named)
+{
+	static const char *const texts[] = {"{\"claim-ttl\": true}", "{\"claim-ttl\": []}", "{\"claim-ttl\": null}",
+					    "{\"claim-ttl\": 1.5}", "{\"claim-ttl\": {}}"};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		assert_wrong(TRY("--config", file_of(texts[i])), "claim-ttl");
+	assert_wrong(TRY("--config", file_of("{\"admin\": 1}")), "admin");
+	assert_wrong(TRY("--config", file_of("{\"source\": [1]}")), "source");
+	assert_wrong(TRY("--config", file_of("{\"source\": {}}")), "source");
+}
+
+Test(config, numbers_in_the_file_may_be_texts)
+{
+	cr_assert_eq(TRY("--config", file_of("{\"claim-ttl\": \"7\", \"max-message\": \"2KiB\"}")), 0, "%s", error);
+	cr_assert_eq(config.claim_ttl_s, 7);
+	cr_assert_eq(config.message_bytes, 2048);
+}
+
+/* --- secrets --- */
+
+Test(config, secrets_are_not_in_error_texts)
+{
+	int n = 0;
+
+	n += READ("--source", "http://u:secret@h");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	n += READ("--source", "ws://u:secret@h:port/?token=secret");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	n += TRY("--redis", "redis://u:secret@h:port");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	n += TRY("--redis", "redis://:secret@h/x");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	n += TRY("--ingest-tokn=secret");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	n += READ("--ingest-token", "secret", "--postgres", "password=secret");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	n += READ("--config", file_of("{\"source\": [\"tcp://u:secret@h\"]}"));
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	setenv("WSONCE_SOURCE", "ws://h,tcp://secret@h", 1);
+	n += READ("--log-level", "info");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	cr_assert_eq(n, -8);
+}
+
+Test(config, secrets_are_not_in_the_start_up_line)
+{
+	char text[4000] = "";
+	int out = memfd_create("log", 0), kept = dup(STDERR_FILENO);
+
+	cr_assert_eq(READ("--source", "ws://u:secret@h/?token=secret", "--redis", "redis://:secret@h", "--postgres",
+			  "postgres://u:secret@h/d", "--ingest", "h:1", "--ingest-token", "secret"),
+		     0, "%s", error);
+	dup2(out, STDERR_FILENO);
+	config_log(&config);
+	dup2(kept, STDERR_FILENO);
+	cr_assert_gt(pread(out, text, sizeof(text) - 1, 0), 0);
+	cr_assert_null(strstr(text, "secret"), "%s", text);
+}
+
+/* --- help --- */
+
+static char *print(void (*help)(FILE *out))
+{
+	static char *text;
+	static size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	help(out);
+	fclose(out);
+	return text;
+}
+
+Test(config, help_names_every_flag_and_variable)
+{
+	char *text = print(config_help), part[80];
+
+	for (size_t i = 0; i < SETTINGS; i++) {
+		snprintf(part, sizeof(part), "  --%s ", settings[i].flag);
+		cr_expect_not_null(strstr(text, part), "%s", part);
+		snprintf(part, sizeof(part), "[%s", settings[i].env);
+		cr_expect_not_null(strstr(text, part), "%s", part);
+	}
+	cr_assert_not_null(strstr(text, "default 30]"));
+	free(text);
+}
+
+static int count_char(const char *text, char c)
+{
+	int n = 0;
+
+	for (; *text && *text != '\n'; text++)
+		n += *text == c && text[-1] != '\\';
+	return n;
+}
+
+Test(config, markdown_has_a_row_of_four_columns_for_every_flag)
+{
+	char *text = print(config_help_markdown), part[160];
+	size_t rows = 0;
+
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const char *row;
+
+		snprintf(part, sizeof(part), "\n| `--%s ", settings[i].flag);
+		row = strstr(text, part);
+		cr_assert_not_null(row, "%s", part);
+		cr_expect_eq(count_char(row + 1, '|'), 5, "%s", part);
+		snprintf(part, sizeof(part), "` | `%s` | ", settings[i].env);
+		cr_expect_not_null(strstr(row, part), "%s", part);
+	}
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		rows++;
+	cr_assert_eq(rows, SETTINGS + 2);
+	free(text);
+}
+
+/* --- memory --- */
+
+Test(config, settings_may_be_freed_twice)
+{
+	cr_assert_eq(TRY("--claim-ttl", "1"), 0);
+	config_free(&config);
+	config_free(&config);
+	cr_assert_null(config.redis);
+}

@@ -1,0 +1,749 @@
+/* What envelope.c makes of a message. Cases that are only a message and what is expected of it are
+ * folders in tests/data (WSONCE_TEST_DATA, if the tests do not run in the repository's root):
+ *
+ *     valid/<case>/    message, id, type, payload; pointers, if they are not the default ones
+ *     invalid/<case>/  message, reason (how it begins); pointers
+ *
+ * pointers has lines like "id /a", "type /b", "payload /c". One newline at the end of each expected
+ * file is not a part of it. */
+#include "envelope.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct envelope *reader;
+static struct envelope_view view;
+static char *kept; /* the message at hand, in a block of its exact size: ASan sees a step beyond it */
+
+static void use_pointers(struct config_list ids, const char *type, const char *payload)
+{
+	envelope_free(reader);
+	reader = envelope_new(&ids, type, payload);
+	cr_assert_not_null(reader);
+}
+
+static void use_ids(size_t count, char **ids)
+{
+	use_pointers((struct config_list){ids, count}, "/event_type", "/payload");
+}
+
+#define USE_ID(pointer) use_ids(1, (char *[]){pointer})
+#define USE_IDS(...)    use_ids(sizeof((char *[]){__VA_ARGS__}) / sizeof(char *), (char *[]){__VA_ARGS__})
+
+static void use_payload(const char *pointer)
+{
+	use_pointers((struct config_list){(char *[]){"/event_id"}, 1}, "/event_type", pointer);
+}
+
+static const char *read_bytes(const char *message, size_t len)
+{
+	free(kept);
+	kept = malloc(len ? len : 1);
+	memcpy(kept, message, len);
+	return envelope_read(reader, kept, len, &view);
+}
+
+static const char *read_text(const char *message)
+{
+	return read_bytes(message, strlen(message));
+}
+
+static bool is_text(struct slice slice, const char *text)
+{
+	return slice.len == strlen(text) && memcmp(slice.at, text, slice.len) == 0;
+}
+
+static void assert_slice(const char *message, const char *name, struct slice slice, const char *text)
+{
+	cr_assert(is_text(slice, text), "%s: %s is '%.*s', not '%s'", message, name, (int)slice.len, slice.at, text);
+}
+
+static void assert_event(const char *message, const char *id, const char *type, const char *payload)
+{
+	const char *why = read_text(message);
+
+	cr_assert_null(why, "%s: refused: %s", message, why);
+	assert_slice(message, "id", view.id, id);
+	assert_slice(message, "type", view.type, type);
+	assert_slice(message, "payload", view.payload, payload);
+}
+
+static void assert_id(const char *message, const char *id)
+{
+	const char *why = read_text(message);
+
+	cr_assert_null(why, "%s: refused: %s", message, why);
+	assert_slice(message, "id", view.id, id);
+}
+
+static void assert_payload(const char *message, const char *payload)
+{
+	const char *why = read_text(message);
+
+	cr_assert_null(why, "%s: refused: %s", message, why);
+	assert_slice(message, "payload", view.payload, payload);
+}
+
+static void assert_refused(const char *message, const char *reason)
+{
+	const char *why = read_text(message);
+
+	cr_assert_not_null(why, "%s: taken", message);
+	cr_assert_not_null(strstr(why, reason), "%s: '%s' does not say '%s'", message, why, reason);
+	cr_assert_null(strchr(why, '\n'), "%s: more than one line", message);
+	cr_assert_eq(view.id.len, 0, "%s: refused, and has an id", message);
+}
+
+static void open_reader(void)
+{
+	use_payload("/payload");
+}
+
+static void close_reader(void)
+{
+	envelope_free(reader);
+	free(kept);
+}
+
+TestSuite(envelope, .init = open_reader, .fini = close_reader, .timeout = 60);
+
+/* --- members --- */
+
+Test(envelope, members_are_found_in_any_order)
+{
+	assert_event("{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{\"x\":1}}", "a", "t", "{\"x\":1}");
+	assert_event("{\"payload\":[1],\"event_type\":\"t\",\"event_id\":\"a\"}", "a", "t", "[1]");
+	assert_event("{\"o\":[{\"event_id\":\"no\"}],\"event_id\":\"a\",\"z\":{\"payload\":1}}", "a", "", "{}");
+}
+
+Test(envelope, absent_type_is_empty_and_absent_payload_is_an_empty_object)
+{
+	assert_event("{\"event_id\":\"a\"}", "a", "", "{}");
+	assert_event("{\"event_id\":\"a\",\"event_type\":null}", "a", "", "{}");
+	assert_event("{\"event_id\":\"a\",\"event_type\":\"\",\"payload\":null}", "a", "", "null");
+}
+
+Test(envelope, message_without_an_id_is_refused)
+{
+	assert_refused("{}", "/event_id is missing");
+	assert_refused("[\"event_id\"]", "/event_id is missing");
+	assert_refused("\"event_id\"", "/event_id is missing");
+	assert_refused("{\"Event_id\":\"a\",\"event_id \":\"b\",\"event_i\":\"c\"}", "/event_id is missing");
+	assert_refused("{\"event_id\":null}", "/event_id is missing");
+	assert_refused("{\"event_id\":\"\"}", "/event_id is empty");
+}
+
+Test(envelope, id_is_a_string_or_a_number)
+{
+	assert_refused("{\"event_id\":true}", "/event_id is not a string or a number");
+	assert_refused("{\"event_id\":{}}", "/event_id is not a string or a number");
+	assert_refused("{\"event_id\":[1]}", "/event_id is not a string or a number");
+	assert_refused("{\"event_id\":\"a\",\"event_type\":{}}", "/event_type is not a string or a number");
+}
+
+Test(envelope, number_as_id_is_kept_as_it_is_written)
+{
+	static const char *const numbers[] = {"1",
+					      "1.0",
+					      "-0",
+					      "1e5",
+					      "1E+05",
+					      "0.10",
+					      "18446744073709551616",
+					      "12345678901234567890123456789012345678.90"};
+	char message[200];
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		snprintf(message, sizeof(message), "{\"event_id\":%s,\"event_type\":%s}", numbers[i], numbers[i]);
+		assert_event(message, numbers[i], numbers[i], "{}");
+	}
+}
+
+Test(envelope, nothing_is_folded_in_an_id)
+{
+	assert_id("{\"event_id\":\" a A \"}", " a A ");
+	assert_id("{\"event_id\":\"e\\u0301\"}", "e\xcc\x81");
+	assert_id("{\"event_id\":\"\xc3\xa9\"}", "\xc3\xa9");
+}
+
+Test(envelope, escapes_in_an_id_are_decoded)
+{
+	assert_id("{\"event_id\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\\u00e9\\u20AC\"}",
+		  "\"\\/\b\f\n\r\tA\xc3\xa9\xe2\x82\xac");
+	assert_id("{\"event_id\":\"\\ud83d\\ude00\"}", "\xf0\x9f\x98\x80");
+}
+
+/* --- the payload as it was sent --- */
+
+Test(envelope, payload_of_any_kind_is_kept_byte_for_byte)
+{
+	static const char *const payloads[] = {
+		"{ \"a\" : [1, 2 ,{}]\t}",
+		"[ ]",
+		"\"\"",
+		"\"\\u00e9 \\\"} , \xc3\xa9\"",
+		"true",
+		"false",
+		"null",
+		"0",
+		"-0.1",
+		"0.10",
+		"1E400",
+		"18446744073709551615",
+		"1234567890123456789012345678901234567890.1234567890",
+		"{\"a\":1,\"a\":2}",
+	};
+	static const char *const ends[] = {"}", " }", "\n\t}", ",\"x\":1}", " , \"x\" : [] }"};
+	char message[200];
+
+	for (size_t i = 0; i < sizeof(payloads) / sizeof(*payloads); i++)
+		for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++) {
+			snprintf(message, sizeof(message), "{\"event_id\":\"a\",\"payload\" : \r\n%s%s", payloads[i],
+				 ends[k]);
+			assert_payload(message, payloads[i]);
+		}
+}
+
+Test(envelope, payload_points_into_the_message)
+{
+	assert_payload("{\"event_id\":\"a\",\"payload\":{\"x\":1}}", "{\"x\":1}");
+	cr_assert_eq(view.payload.at, kept + 26);
+}
+
+Test(envelope, payload_may_hold_what_an_id_may_not)
+{
+	assert_payload("{\"event_id\":\"a\",\"payload\":\"\\u0000 \\ud800\"}", "\"\\u0000 \\ud800\"");
+}
+
+Test(envelope, payload_that_holds_the_id_is_kept_whole)
+{
+	use_pointers((struct config_list){(char *[]){"/payload/id"}, 1}, "/payload/kind", "/payload");
+	assert_event("{\"payload\":{\"id\":7, \"kind\":\"k\" }}", "7", "k", "{\"id\":7, \"kind\":\"k\" }");
+}
+
+/* --- pointers --- */
+
+Test(envelope, empty_pointer_is_the_whole_message)
+{
+	use_payload("");
+	assert_payload(" {\"event_id\":\"a\", \"x\":[1]} \n", "{\"event_id\":\"a\", \"x\":[1]}");
+	use_pointers((struct config_list){(char *[]){""}, 1}, "/event_type", "");
+	assert_event("\"a\"", "a", "", "\"a\"");
+	assert_event(" \"a\\n\" ", "a\n", "", "\"a\\n\"");
+	assert_event("42", "42", "", "42");
+	assert_event("42 ", "42", "", "42");
+	assert_event(" 4.2e1", "4.2e1", "", "4.2e1");
+	assert_refused("{}", "the message is not a string or a number");
+	assert_refused("null", "the message is missing");
+}
+
+Test(envelope, pointer_enters_arrays_by_index)
+{
+	USE_ID("/items/1/id");
+	assert_id("{\"items\":[{\"id\":\"a\"},{\"id\":\"b\"},{\"id\":\"c\"}]}", "b");
+	assert_id("{\"items\":[[[1,2],3],{\"x\":[0,1],\"id\":\"b\"}]}", "b");
+	assert_refused("{\"items\":[{\"id\":\"a\"}]}", "/items/1/id is missing");
+	USE_ID("/0");
+	assert_id("[\"a\",\"b\"]", "a");
+	USE_ID("/10");
+	assert_id("[0,1,2,3,4,5,6,7,8,[9],\"ten\",11]", "ten");
+	USE_ID("/1/1");
+	assert_id("[[\"a\",\"b\"],[\"c\",\"d\"],[\"e\",\"f\"]]", "d");
+}
+
+Test(envelope, index_with_a_leading_zero_or_a_dash_names_a_member_only)
+{
+	USE_ID("/01");
+	assert_refused("[1,2]", "/01 is missing");
+	assert_id("{\"1\":\"a\",\"01\":\"b\"}", "b");
+	USE_ID("/-");
+	assert_refused("[1,2]", "/- is missing");
+	USE_ID("/1");
+	assert_id("{\"0\":\"a\",\"1\":\"b\"}", "b");
+}
+
+Test(envelope, escapes_in_a_pointer_are_decoded_once)
+{
+	USE_ID("/a~1b");
+	assert_id("{\"a\":{\"b\":1},\"a/b\":\"x\"}", "x");
+	USE_ID("/a~0b");
+	assert_id("{\"a~b\":\"x\"}", "x");
+	USE_ID("/~01");
+	assert_id("{\"/\":\"no\",\"~1\":\"x\"}", "x");
+	USE_ID("/~1~0");
+	assert_id("{\"/~\":\"x\"}", "x");
+}
+
+Test(envelope, empty_step_is_the_member_without_a_name)
+{
+	USE_ID("/");
+	assert_id("{\"a\":1,\"\":\"x\"}", "x");
+	USE_ID("/a//b");
+	assert_id("{\"a\":{\"b\":\"no\",\"\":{\"b\":\"x\"}}}", "x");
+}
+
+Test(envelope, pointer_into_a_scalar_finds_nothing)
+{
+	use_payload("/payload/data");
+	assert_payload("{\"event_id\":\"a\",\"payload\":\"data\"}", "{}");
+	assert_payload("{\"event_id\":\"a\",\"payload\":[{\"data\":1}]}", "{}");
+}
+
+Test(envelope, pointer_has_up_to_sixteen_steps)
+{
+	struct config_list ids = {(char *[]){"/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a"}, 1};
+	char message[200] = "";
+
+	cr_assert_null(envelope_new(&ids, "", ""));
+	USE_ID("/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a");
+	for (int i = 0; i < 16; i++)
+		strcat(message, "{\"a\":");
+	strcat(message, "\"deep\"}}}}}}}}}}}}}}}}");
+	assert_id(message, "deep");
+}
+
+/* --- ids of several parts --- */
+
+Test(envelope, parts_of_an_id_are_joined_in_the_order_of_the_pointers)
+{
+	USE_IDS("/a", "/b/0", "/c");
+	assert_id("{\"c\":\"z\",\"b\":[7],\"a\":\"x\"}", "x|7|z");
+}
+
+Test(envelope, bar_and_backslash_inside_a_part_are_escaped)
+{
+	USE_IDS("/a", "/b");
+	assert_id("{\"a\":\"x|y\",\"b\":\"z\"}", "x\\|y|z");
+	assert_id("{\"a\":\"x\",\"b\":\"y|z\"}", "x|y\\|z");
+	assert_id("{\"a\":\"x\\\\\",\"b\":\"|\"}", "x\\\\|\\|");
+	USE_ID("/a");
+	assert_id("{\"a\":\"x|y\\\\\"}", "x|y\\");
+}
+
+Test(envelope, each_part_of_an_id_is_needed)
+{
+	USE_IDS("/a", "/b");
+	assert_refused("{\"a\":\"x\"}", "/b is missing");
+	assert_refused("{\"b\":\"x\"}", "/a is missing");
+	assert_refused("{\"a\":\"x\",\"b\":\"\"}", "/b is empty");
+}
+
+Test(envelope, id_may_have_eight_parts)
+{
+	USE_IDS("/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7");
+	assert_id("[1,2,3,4,5,6,7,8]", "1|2|3|4|5|6|7|8");
+}
+
+/* --- ambiguous messages --- */
+
+Test(envelope, member_named_twice_is_refused)
+{
+	assert_refused("{\"event_id\":\"a\",\"event_id\":\"b\"}", "/event_id is named twice");
+	assert_refused("{\"event_id\":\"a\",\"event_id\":\"a\"}", "/event_id is named twice");
+	assert_refused("{\"event_id\":null,\"event_id\":\"a\"}", "/event_id is named twice");
+	assert_refused("{\"event_id\":\"a\",\"event_type\":1,\"event_type\":2}", "/event_type is named twice");
+	assert_refused("{\"event_id\":\"a\",\"payload\":{},\"x\":0,\"payload\":{}}", "/payload is named twice");
+}
+
+Test(envelope, member_above_a_pointer_named_twice_is_refused)
+{
+	USE_ID("/meta/id");
+	assert_refused("{\"meta\":{\"id\":\"a\"},\"meta\":{}}", "/meta/id is named twice");
+	assert_refused("{\"meta\":{},\"meta\":{\"id\":\"a\"}}", "/meta/id is named twice");
+	assert_refused("{\"meta\":0,\"meta\":{\"id\":\"a\"}}", "/meta/id is named twice");
+	assert_refused("{\"meta\":{\"id\":\"a\",\"id\":\"b\"}}", "/meta/id is named twice");
+	USE_ID("/items/0/id");
+	assert_refused("{\"items\":[{\"id\":1,\"id\":2}]}", "/items/0/id is named twice");
+}
+
+Test(envelope, names_twice_elsewhere_do_not_matter)
+{
+	assert_id("{\"event_id\":\"a\",\"x\":1,\"x\":2,\"payload\":{\"event_id\":1,\"event_id\":2}}", "a");
+	USE_ID("/items/0/id");
+	assert_id("{\"items\":[{\"id\":\"a\"},{\"id\":1,\"id\":2}],\"id\":0,\"id\":1}", "a");
+}
+
+Test(envelope, escaped_spelling_of_a_member_is_the_same_member)
+{
+	assert_id("{\"\\u0065vent_id\":\"a\"}", "a");
+	assert_refused("{\"event_id\":\"a\",\"\\u0065vent_id\":\"b\"}", "/event_id is named twice");
+	assert_refused("{\"event\\u005fid\":\"a\",\"event_id\":\"b\"}", "/event_id is named twice");
+}
+
+Test(envelope, half_of_a_surrogate_pair_in_an_id_is_refused)
+{
+	static const char *const halves[] = {"\\ud800",        "\\uDFFF",    "x\\ud83dx",      "\\ud83d\\ud83d",
+					     "\\ude00\\ud83d", "\\ud83d\\n", "\\ud83d\\u0041", "\\ud83d\\ude00\\ud83d",
+					     "\\\\\\ud83d"};
+	char message[100];
+
+	for (size_t i = 0; i < sizeof(halves) / sizeof(*halves); i++) {
+		snprintf(message, sizeof(message), "{\"event_id\":\"%s\"}", halves[i]);
+		assert_refused(message, "/event_id holds half of a surrogate pair");
+		snprintf(message, sizeof(message), "{\"event_id\":\"a\",\"event_type\":\"%s\"}", halves[i]);
+		assert_refused(message, "/event_type holds half of a surrogate pair");
+	}
+}
+
+Test(envelope, escaped_backslash_before_u_is_no_surrogate)
+{
+	assert_id("{\"event_id\":\"\\\\ud83d\"}", "\\ud83d");
+	assert_id("{\"event_id\":\"\\ud83d\\ude00\\\\ud83d\"}", "\xf0\x9f\x98\x80\\ud83d");
+}
+
+Test(envelope, nul_in_an_id_or_type_is_refused)
+{
+	assert_refused("{\"event_id\":\"a\\u0000b\"}", "/event_id holds \\u0000");
+	assert_refused("{\"event_id\":\"\\u0000\"}", "/event_id holds \\u0000");
+	assert_refused("{\"event_id\":\"a\",\"event_type\":\"\\u0000\"}", "/event_type holds \\u0000");
+}
+
+Test(envelope, nul_byte_in_a_message_is_refused)
+{
+	cr_assert_not_null(read_bytes("{\"event_id\":\"a\0\"}", 17));
+	cr_assert_not_null(read_bytes("{\"event_id\":\"a\"}\0", 17));
+	cr_assert_not_null(read_bytes("{\"event_id\":\0\"a\"}", 17));
+}
+
+/* --- limits --- */
+
+/* An id of n times text: is it taken, as it is? */
+static bool is_id_taken(const char *text, size_t n)
+{
+	char message[8000] = "{\"event_id\":\"", id[4000] = "";
+
+	for (size_t i = 0; i < n; i++) {
+		strcat(message, text);
+		strcat(id, text);
+	}
+	strcat(message, "\"}");
+	return !read_text(message) && is_text(view.id, id);
+}
+
+Test(envelope, id_has_at_most_512_bytes)
+{
+	cr_assert(is_id_taken("x", 511));
+	cr_assert(is_id_taken("x", 512));
+	cr_assert_not(is_id_taken("x", 513));
+	cr_assert(is_id_taken("\xc3\xa9", 256));
+	cr_assert_not(is_id_taken("\xc3\xa9", 257));
+	cr_assert(is_id_taken("|", 512));
+	cr_assert_not(is_id_taken("x", 3000));
+}
+
+/* The parts a, of n bytes, and b. */
+static bool are_parts_taken(size_t n, const char *b)
+{
+	char message[1000];
+
+	snprintf(message, sizeof(message), "{\"a\":\"%0*d\",\"b\":\"%s\"}", (int)n, 0, b);
+	return !read_text(message);
+}
+
+Test(envelope, bars_and_escapes_count_for_the_length_of_an_id)
+{
+	USE_IDS("/a", "/b");
+	cr_assert(are_parts_taken(510, "b"));
+	cr_assert_eq(view.id.len, 512);
+	cr_assert_not(are_parts_taken(511, "b"));
+	cr_assert(are_parts_taken(509, "|"));
+	cr_assert_eq(view.id.len, 512);
+	cr_assert_not(are_parts_taken(510, "|"));
+	cr_assert_not(are_parts_taken(512, "b"));
+	cr_assert_not(are_parts_taken(513, "b"));
+}
+
+static const char *read_nested(const char *open, size_t opens, const char *close, size_t closes)
+{
+	char *message = NULL;
+	size_t len;
+	FILE *out = open_memstream(&message, &len);
+	const char *why;
+
+	fprintf(out, "{\"event_id\":\"a\",\"payload\":");
+	for (size_t i = 0; i < opens; i++)
+		fputs(open, out);
+	fputs("1", out);
+	for (size_t i = 0; i < closes; i++)
+		fputs(close, out);
+	fprintf(out, "}");
+	fclose(out);
+	why = read_bytes(message, len);
+	free(message);
+	return why;
+}
+
+Test(envelope, nesting_of_2048_levels_is_taken_and_of_2049_refused)
+{
+	cr_assert_null(read_nested("[", 2047, "]", 2047));
+	cr_assert_eq(view.payload.len, 2 * 2047 + 1);
+	cr_assert_not_null(strstr(read_nested("[", 2048, "]", 2048), "nested too deeply"));
+	cr_assert_null(read_nested("{\"a\":", 2047, "}", 2047));
+	cr_assert_eq(view.payload.len, 6 * 2047 + 1);
+	cr_assert_not_null(strstr(read_nested("{\"a\":", 2048, "}", 2048), "nested too deeply"));
+	cr_assert_not_null(strstr(read_nested("[", 100000, "]", 0), "nested too deeply"));
+}
+
+/* --- what is not JSON --- */
+
+Test(envelope, message_cut_off_anywhere_is_refused)
+{
+	const char *whole = "{\"event_id\":\"a\\u00e9\",\"event_type\":\"t\",\"n\":-1.5e3,"
+			    "\"payload\":{\"x\":[true,null,{}],\"\xc3\xa9\":\"\\ud83d\\ude00\"}}";
+
+	cr_assert_null(read_text(whole));
+	for (size_t len = 0; len < strlen(whole); len++) {
+		cr_assert_not_null(read_bytes(whole, len), "cut off after %zu bytes and taken", len);
+		cr_assert_eq(view.id.len, 0);
+	}
+}
+
+Test(envelope, anything_behind_the_message_is_refused)
+{
+	static const char *const tails[] = {"x",  "{}",   " {}", ",",    "}",     "]",       "1",
+					    "\"", " \"b", "tru", "\x01", "/* */", " \n null"};
+	char message[100];
+
+	for (size_t i = 0; i < sizeof(tails) / sizeof(*tails); i++) {
+		snprintf(message, sizeof(message), "{\"event_id\":\"a\"}%s", tails[i]);
+		assert_refused(message, "not JSON");
+	}
+	assert_id("{\"event_id\":\"a\"} \t\r\n", "a");
+}
+
+Test(envelope, what_is_almost_json_is_refused)
+{
+	static const char *const tails[] = {
+		"{'event_id':'a'}",
+		"{event_id:\"a\"}",
+		"{\"event_id\":\"a\",}",
+		"{\"event_id\" \"a\"}",
+		"{\"event_id\":01}",
+		"{\"event_id\":+1}",
+		"{\"event_id\":.5}",
+		"{\"event_id\":1.}",
+		"{\"event_id\":NaN}",
+		"{\"event_id\":0x1}",
+		"{\"event_id\":\"a\tb\"}",
+		"{\"event_id\":\"\\x41\"}",
+		"{\"event_id\":\"\\u12g4\"}",
+		"{/**/\"event_id\":\"a\"}",
+		"{\"event_id\":\"a\",\"x\":True}",
+		"\xef\xbb\xbf{\"event_id\":\"a\"}",
+		"",
+		" ",
+		"[\"a\",]",
+		"{\"event_id\":\"a\",\"x\":[1 2]}",
+	};
+
+	for (size_t i = 0; i < sizeof(tails) / sizeof(*tails); i++)
+		assert_refused(tails[i], "not JSON");
+}
+
+Test(envelope, message_that_is_not_utf8_is_refused)
+{
+	static const char *const bytes[] = {
+		"\xff", "\x80", "\xc3", "\xe2\x28\xa1", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80"};
+	char message[100];
+
+	for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes); i++) {
+		snprintf(message, sizeof(message), "{\"event_id\":\"%s\"}", bytes[i]);
+		assert_refused(message, "not valid UTF-8");
+		snprintf(message, sizeof(message), "{\"event_id\":\"a\",\"payload\":\"%s\"}", bytes[i]);
+		assert_refused(message, "not valid UTF-8");
+	}
+	assert_refused("{\"event_id\":\"a\"}\xff", "not valid UTF-8");
+}
+
+Test(envelope, one_wrong_byte_anywhere_is_seen)
+{
+	char message[] = "{\"event_id\":\"0123456789012345678901234567\xc3\xa9\"}";
+
+	cr_assert_null(read_text(message));
+	for (size_t i = 0; i < strlen(message); i++) {
+		char kept_byte = message[i];
+
+		message[i] = '\xff';
+		assert_refused(message, "not valid UTF-8");
+		message[i] = kept_byte;
+	}
+}
+
+/* --- a reader is used for many messages --- */
+
+/* id, and a payload whose escapes make the parser decode len bytes into a buffer of its own. */
+static void assert_long_message(int number, size_t len)
+{
+	char *message = malloc(2 * len + 100), *at = message, id[20];
+
+	snprintf(id, sizeof(id), "id-%d", number);
+	at += sprintf(at, "{\"payload\":\"");
+	for (size_t i = 0; i < len; i++)
+		at += sprintf(at, "\\n");
+	sprintf(at, "\",\"event_type\":\"%d\",\"event_id\":\"%s\"}", number, id);
+	assert_id(message, id);
+	cr_assert_eq(view.payload.len, 2 * len + 2);
+	free(message);
+}
+
+Test(envelope, one_message_leaves_nothing_to_the_next)
+{
+	assert_event("{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":1}", "a", "t", "1");
+	assert_event("{\"event_id\":\"b\"}", "b", "", "{}");
+	assert_refused("{\"payload\":1,\"event_type\":\"t\"}", "missing");
+	assert_refused("{\"event_id\":\"c\",\"payload\":{", "not JSON");
+	assert_refused("{\"event_id\":\"d\",\"event_id\":\"d\"}", "named twice");
+	assert_event("{\"event_id\":\"e\"}", "e", "", "{}");
+}
+
+Test(envelope, messages_of_all_sizes_may_follow_each_other)
+{
+	for (int i = 0; i < 300; i++) {
+		assert_long_message(i, (size_t)(i * 7919 % 20000));
+		cr_assert_null(read_nested("[", (size_t)(i * 31 % 2047), "]", (size_t)(i * 31 % 2047)));
+		cr_assert_not_null(read_nested("[{\"a\":", 700, "", 0));
+	}
+	assert_long_message(300, 1000000);
+	assert_long_message(301, 1);
+}
+
+Test(envelope, long_type_is_taken_whole)
+{
+	char message[5100];
+
+	snprintf(message, sizeof(message), "{\"event_id\":\"a\",\"event_type\":\"%05000d\"}", 7);
+	cr_assert_null(read_text(message));
+	cr_assert_eq(view.type.len, 5000);
+	assert_event("{\"event_id\":\"b\",\"event_type\":\"t\"}", "b", "t", "{}");
+}
+
+/* --- cases from tests/data --- */
+
+/* The bytes of a file, ended by NUL; NULL if there is none. */
+static char *load(const char *folder, const char *name, size_t *len)
+{
+	char path[1000], *bytes = NULL;
+	FILE *in, *out;
+	int c;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	in = fopen(path, "re");
+	if (!in)
+		return NULL;
+	out = open_memstream(&bytes, len);
+	while ((c = getc(in)) != EOF)
+		putc(c, out);
+	fclose(in);
+	fclose(out);
+	return bytes;
+}
+
+static void load_pointers(const char *folder)
+{
+	size_t len;
+	char *text = load(folder, "pointers", &len), *ids[8];
+	const char *type = "/event_type", *payload = "/payload";
+	size_t count = 0;
+
+	for (char *line = text ? strtok(text, "\n") : NULL; line; line = strtok(NULL, "\n")) {
+		char *pointer = line + strcspn(line, " ") + 1;
+
+		if (strncmp(line, "id ", 3) == 0)
+			ids[count++] = pointer;
+		else if (strncmp(line, "type ", 5) == 0)
+			type = pointer;
+		else if (strncmp(line, "payload ", 8) == 0)
+			payload = pointer;
+		else
+			cr_assert_fail("%s/pointers: what is '%s'?", folder, line);
+	}
+	if (!count)
+		ids[count++] = "/event_id";
+	use_pointers((struct config_list){ids, count}, type, payload);
+	free(text);
+}
+
+static void expect_file(const char *folder, const char *name, struct slice slice)
+{
+	size_t len = 0;
+	char *text = load(folder, name, &len);
+
+	cr_assert_not_null(text, "%s has no file %s", folder, name);
+	len -= len && text[len - 1] == '\n';
+	cr_expect(slice.len == len && memcmp(slice.at, text, len) == 0, "%s: %s is '%.*s'", folder, name,
+		  (int)slice.len, slice.at);
+	free(text);
+}
+
+static const char *read_case(const char *folder)
+{
+	size_t len = 0;
+	char *message = load(folder, "message", &len);
+	const char *why;
+
+	cr_assert_not_null(message, "%s has no message", folder);
+	load_pointers(folder);
+	why = read_bytes(message, len);
+	free(message);
+	return why;
+}
+
+static void check_valid(const char *folder)
+{
+	const char *why = read_case(folder);
+
+	cr_expect_null(why, "%s: %s", folder, why);
+	if (why)
+		return;
+	expect_file(folder, "id", view.id);
+	expect_file(folder, "type", view.type);
+	expect_file(folder, "payload", view.payload);
+}
+
+static void check_invalid(const char *folder)
+{
+	const char *why = read_case(folder);
+	size_t len = 0;
+	char *reason = load(folder, "reason", &len);
+
+	cr_assert_not_null(reason, "%s has no reason", folder);
+	reason[strcspn(reason, "\n")] = '\0';
+	cr_expect(why && strncmp(why, reason, strlen(reason)) == 0, "%s: '%s'", folder, why ? why : "taken");
+	free(reason);
+}
+
+static void each_case(const char *kind, void (*check)(const char *folder))
+{
+	const char *data = getenv("WSONCE_TEST_DATA");
+	char path[300], folder[600];
+	const struct dirent *entry;
+	int cases = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/%s", data ? data : "tests/data", kind);
+	dir = opendir(path);
+	cr_assert_not_null(dir, "no folder %s: run in the repository's root, or set WSONCE_TEST_DATA", path);
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(folder, sizeof(folder), "%s/%s", path, entry->d_name);
+		check(folder);
+		cases++;
+	}
+	closedir(dir);
+	cr_assert_gt(cases, 0, "no case in %s", path);
+}
+
+Test(envelope, valid_cases_are_read_as_expected)
+{
+	each_case("valid", check_valid);
+}
+
+Test(envelope, invalid_cases_are_refused_for_the_expected_reason)
+{
+	each_case("invalid", check_invalid);
+}

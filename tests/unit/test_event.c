@@ -1,0 +1,387 @@
+/* The table, the lists and the bookkeeping of events, and who is answered what. */
+#include "event.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ANSWERS_MAX 10
+
+static struct events events;
+
+/* A sender that notes its answers; ended by -1. */
+struct witness {
+	struct sender sender;
+	int answers[ANSWERS_MAX];
+	int count;
+};
+
+static void on_answer(struct sender *s, const struct event *ev, enum outcome outcome)
+{
+	struct witness *w = (struct witness *)s;
+
+	cr_assert_eq(ev->state, EV_DONE);
+	w->answers[w->count++] = (int)outcome;
+}
+
+static void init(void)
+{
+	events_init(&events);
+}
+
+static void fini(void)
+{
+	events_clear(&events);
+	cr_expect_eq(events.bytes, 0);
+	cr_expect_eq(events.messages, 0);
+	cr_expect_null(events.by_id);
+	for (int state = 0; state < EVENT_STATES; state++) {
+		cr_expect_eq(events.counts[state], 0);
+		cr_expect(list_is_empty(&events.lists[state]));
+	}
+}
+
+TestSuite(event, .init = init, .fini = fini, .timeout = 60);
+
+static struct slice slice(const char *text)
+{
+	return (struct slice){text, strlen(text)};
+}
+
+static struct event *add(const char *id, struct sender *sender)
+{
+	struct envelope_view view = {slice(id), slice("type"), slice("{}")};
+
+	return event_new(&events, EV_CLAIMING, "message", 7, &view, sender, 5);
+}
+
+/* The shortest allowed way to EV_DONE. */
+static void finish(struct event *ev, enum outcome outcome)
+{
+	event_move(&events, ev, EV_DONE);
+	event_finish(&events, ev, outcome);
+}
+
+static size_t length(const struct list *l)
+{
+	size_t n = 0;
+
+	for (const struct list *node = l->next; node != l; node = node->next)
+		n++;
+	return n;
+}
+
+static void assert_counts_are_lengths(void)
+{
+	for (int state = 0; state < EVENT_STATES; state++)
+		cr_assert_eq(events.counts[state], length(&events.lists[state]), "%s",
+			     event_state_name((enum event_state)state));
+}
+
+/* --- a new event --- */
+
+Test(event, new_event_has_copies_of_all_its_parts)
+{
+	char message[] = "{\"event_id\":\"a\",\"payload\":[1,2]}", id[] = "a", type[] = "t";
+	struct envelope_view view = {slice(id), slice(type), {message + 26, 5}};
+	struct event *ev = event_new(&events, EV_CLAIMING, message, strlen(message), &view, NULL, 1234);
+
+	memset(message, 'x', sizeof(message));
+	id[0] = type[0] = 'x';
+	cr_assert_eq(ev->id_len, 1);
+	cr_assert_eq(memcmp(ev->id, "a", 1), 0);
+	cr_assert_eq(ev->type_len, 1);
+	cr_assert_eq(memcmp(ev->type, "t", 1), 0);
+	cr_assert_eq(ev->message_len, 32);
+	cr_assert_eq(memcmp(ev->message, "{\"event_id\":\"a\",\"payload\":[1,2]}", 32), 0);
+	cr_assert_eq(ev->payload.at, ev->message + 26);
+	cr_assert_eq(ev->payload.len, 5);
+	cr_assert_eq(ev->received_us, 1234);
+	cr_assert_eq(ev->copies, 1);
+}
+
+Test(event, payload_that_is_not_in_the_message_stays_where_it_is)
+{
+	static const char constant[] = "{}";
+	struct envelope_view view = {slice("a"), slice(""), {constant, 2}};
+	struct event *ev = event_new(&events, EV_CLAIMING, "message", 7, &view, NULL, 0);
+
+	cr_assert_eq(ev->payload.at, constant);
+}
+
+Test(event, message_without_an_id_is_not_in_the_table)
+{
+	struct event *ev = event_new(&events, EV_REFUSED, "garbage", 7, NULL, NULL, 0);
+
+	cr_assert_eq(ev->state, EV_REFUSED);
+	cr_assert_eq(ev->id_len, 0);
+	cr_assert_null(events.by_id);
+	cr_assert_eq(events.messages, 1);
+}
+
+Test(event, empty_message_is_kept)
+{
+	struct event *ev = event_new(&events, EV_REFUSED, "", 0, NULL, NULL, 0);
+
+	cr_assert_eq(ev->message_len, 0);
+}
+
+/* --- the table --- */
+
+Test(event, event_is_found_by_its_whole_id)
+{
+	struct event *a = add("a", NULL), *ab = add("ab", NULL);
+
+	cr_assert_eq(event_find(&events, "a", 1), a);
+	cr_assert_eq(event_find(&events, "ab", 2), ab);
+	cr_assert_null(event_find(&events, "b", 1));
+	cr_assert_null(event_find(&events, "", 0));
+	cr_assert_null(event_find(&events, "abc", 3));
+}
+
+Test(event, finished_event_is_not_found)
+{
+	finish(add("a", NULL), OUTCOME_PERSISTED);
+	cr_assert_null(event_find(&events, "a", 1));
+	cr_assert_not_null(add("a", NULL));
+	cr_assert_not_null(event_find(&events, "a", 1));
+}
+
+Test(event, many_events_are_all_found)
+{
+	char id[20];
+
+	for (int i = 0; i < 5000; i++) {
+		snprintf(id, sizeof(id), "id-%d", i);
+		add(id, NULL);
+	}
+	for (int i = 0; i < 5000; i += 2) {
+		snprintf(id, sizeof(id), "id-%d", i);
+		finish(event_find(&events, id, strlen(id)), OUTCOME_DUPLICATE);
+	}
+	for (int i = 0; i < 5000; i++) {
+		snprintf(id, sizeof(id), "id-%d", i);
+		cr_assert_eq(event_find(&events, id, strlen(id)) != NULL, i % 2 == 1, "%s", id);
+	}
+	cr_assert_eq(events.messages, 2500);
+	assert_counts_are_lengths();
+}
+
+/* --- lists and sums --- */
+
+Test(event, count_of_a_state_is_the_length_of_its_list)
+{
+	struct event *a = add("a", NULL), *b = add("b", NULL), *c = add("c", NULL);
+
+	assert_counts_are_lengths();
+	event_move(&events, a, EV_HELD);
+	event_move(&events, b, EV_BATCHED);
+	event_move(&events, c, EV_BATCHED);
+	event_move(&events, b, EV_STORING);
+	assert_counts_are_lengths();
+	cr_assert_eq(events.counts[EV_CLAIMING], 0);
+	cr_assert_eq(events.counts[EV_HELD], 1);
+	cr_assert_eq(events.counts[EV_BATCHED], 1);
+	cr_assert_eq(events.counts[EV_STORING], 1);
+	cr_assert_eq(a->state, EV_HELD);
+}
+
+Test(event, list_of_a_state_is_in_the_order_of_coming)
+{
+	struct event *a = add("a", NULL), *b = add("b", NULL);
+
+	event_move(&events, b, EV_BATCHED);
+	event_move(&events, a, EV_BATCHED);
+	cr_assert_eq(list_entry(events.lists[EV_BATCHED].next, struct event, link), b);
+	cr_assert_eq(list_entry(events.lists[EV_BATCHED].prev, struct event, link), a);
+}
+
+Test(event, bytes_are_the_sum_of_what_the_events_take)
+{
+	struct event *small = add("a", NULL), *big;
+	struct envelope_view view = {slice("b"), slice(""), slice("{}")};
+	char message[1000] = "";
+	size_t before;
+
+	cr_assert_geq(small->bytes, sizeof(struct event) + 1 + 4 + 7);
+	cr_assert_eq(events.bytes, small->bytes);
+	big = event_new(&events, EV_CLAIMING, message, sizeof(message), &view, NULL, 0);
+	cr_assert_geq(big->bytes, sizeof(struct event) + 1000);
+	cr_assert_eq(events.bytes, small->bytes + big->bytes);
+	before = small->bytes;
+	finish(big, OUTCOME_DUPLICATE);
+	cr_assert_eq(events.bytes, before);
+}
+
+Test(event, copy_with_a_sender_takes_bytes_and_one_without_takes_none)
+{
+	struct witness w = {.sender = {on_answer}};
+	struct event *ev = add("a", NULL);
+	size_t before = events.bytes;
+
+	cr_assert_eq(event_add_copy(&events, ev, NULL), 0);
+	cr_assert_eq(events.bytes, before);
+	cr_assert_eq(event_add_copy(&events, ev, &w.sender), 0);
+	cr_assert_gt(events.bytes, before);
+	cr_assert_eq(events.bytes, ev->bytes);
+	cr_assert_eq(ev->copies, 3);
+	cr_assert_eq(events.messages, 3);
+	finish(ev, OUTCOME_DUPLICATE);
+	cr_assert_eq(events.messages, 0);
+	cr_assert_eq(events.bytes, 0);
+}
+
+Test(event, finished_event_leaves_the_waiting_list)
+{
+	struct event *ev = add("a", NULL);
+	struct list queue;
+
+	list_init(&queue);
+	list_append(&queue, &ev->wait_link);
+	finish(ev, OUTCOME_DUPLICATE);
+	cr_assert(list_is_empty(&queue));
+}
+
+Test(event, reason_and_digest_are_copies)
+{
+	uint8_t digest[32] = {1, 2, 3};
+	struct event *ev = event_new(&events, EV_REFUSED, "x", 1, NULL, NULL, 0);
+	char text[] = "first";
+
+	event_set_reason(ev, text);
+	text[0] = 'x';
+	cr_assert_str_eq(ev->reason, "first");
+	event_set_reason(ev, "second");
+	cr_assert_str_eq(ev->reason, "second");
+	cr_assert_eq(event_set_digest(ev, digest), 0);
+	digest[0] = 9;
+	cr_assert_eq(ev->digest[0], 1);
+}
+
+/* --- answers --- */
+
+static void assert_answers(enum outcome outcome, int first, int others)
+{
+	struct witness one = {.sender = {on_answer}}, many = {.sender = {on_answer}};
+	struct event *ev = add("a", &one.sender);
+
+	event_add_copy(&events, ev, &many.sender);
+	event_add_copy(&events, ev, NULL);
+	event_add_copy(&events, ev, &many.sender);
+	finish(ev, outcome);
+	cr_assert_eq(one.count, 1);
+	cr_assert_eq(one.answers[0], first);
+	cr_assert_eq(many.count, 2);
+	cr_assert_eq(many.answers[0], others);
+	cr_assert_eq(many.answers[1], others);
+}
+
+Test(event, first_copy_of_a_persisted_event_is_persisted_and_the_others_are_duplicates)
+{
+	assert_answers(OUTCOME_PERSISTED, OUTCOME_PERSISTED, OUTCOME_DUPLICATE);
+}
+
+Test(event, first_copy_is_the_persisted_one_even_if_nobody_waits_for_it)
+{
+	struct witness w = {.sender = {on_answer}};
+	struct event *ev = add("a", NULL);
+
+	event_add_copy(&events, ev, &w.sender);
+	finish(ev, OUTCOME_PERSISTED);
+	cr_assert_eq(w.count, 1);
+	cr_assert_eq(w.answers[0], OUTCOME_DUPLICATE);
+}
+
+Test(event, all_copies_of_a_duplicate_are_duplicates)
+{
+	assert_answers(OUTCOME_DUPLICATE, OUTCOME_DUPLICATE, OUTCOME_DUPLICATE);
+}
+
+Test(event, all_copies_of_a_rejected_event_are_rejected)
+{
+	assert_answers(OUTCOME_REJECTED, OUTCOME_REJECTED, OUTCOME_REJECTED);
+}
+
+Test(event, clearing_answers_nobody)
+{
+	struct witness w = {.sender = {on_answer}};
+
+	event_add_copy(&events, add("a", &w.sender), &w.sender);
+	event_move(&events, add("b", &w.sender), EV_HELD);
+	events_clear(&events);
+	cr_assert_eq(w.count, 0);
+}
+
+/* --- states --- */
+
+/* The steps that event.h's comments name. */
+static const struct {
+	enum event_state from;
+	enum event_state to;
+} steps[] = {
+	{EV_CLAIMING, EV_BATCHED},  {EV_CLAIMING, EV_HELD},      {EV_CLAIMING, EV_DONE},    {EV_HELD, EV_LOOKING},
+	{EV_HELD, EV_BATCHED},      {EV_LOOKING, EV_HELD},       {EV_LOOKING, EV_CLAIMING}, {EV_LOOKING, EV_BATCHED},
+	{EV_LOOKING, EV_DONE},      {EV_BATCHED, EV_STORING},    {EV_STORING, EV_DONE},     {EV_STORING, EV_COUNTING},
+	{EV_STORING, EV_REFUSED},   {EV_COUNTING, EV_RELEASING}, {EV_COUNTING, EV_REFUSED}, {EV_RELEASING, EV_HELD},
+	{EV_RELEASING, EV_BATCHED}, {EV_REFUSED, EV_BURYING},    {EV_BURYING, EV_DONE},
+};
+
+static bool is_step(enum event_state from, enum event_state to)
+{
+	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
+		if (steps[i].from == from && steps[i].to == to)
+			return true;
+	return false;
+}
+
+/* Does a process that makes this step end by abort()? Its last words go nowhere. */
+static bool does_abort(struct event *ev, enum event_state to)
+{
+	int status;
+	pid_t pid = fork();
+
+	cr_assert_geq(pid, 0);
+	if (!pid) {
+		const struct rlimit none = {0, 0};
+
+		setrlimit(RLIMIT_CORE, &none);
+		close(STDERR_FILENO);
+		signal(SIGABRT, SIG_DFL);
+		event_move(&events, ev, to);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+Test(event, only_the_steps_that_the_header_names_are_allowed)
+{
+	for (int from = 0; from < EVENT_STATES; from++) {
+		struct event *ev = event_new(&events, (enum event_state)from, "x", 1, NULL, NULL, 0);
+
+		for (int to = 0; to < EVENT_STATES; to++)
+			cr_assert_eq(does_abort(ev, (enum event_state)to),
+				     !is_step((enum event_state)from, (enum event_state)to), "%s -> %s",
+				     event_state_name((enum event_state)from), event_state_name((enum event_state)to));
+	}
+}
+
+Test(event, forbidden_step_aborts, .signal = SIGABRT)
+{
+	event_move(&events, add("a", NULL), EV_STORING);
+}
+
+Test(event, event_that_is_not_done_cannot_be_finished, .signal = SIGABRT)
+{
+	event_finish(&events, add("a", NULL), OUTCOME_DUPLICATE);
+}
+
+Test(event, every_state_has_a_name_of_its_own)
+{
+	for (int i = 0; i < EVENT_STATES; i++)
+		for (int k = 0; k < i; k++)
+			cr_assert_str_neq(event_state_name((enum event_state)i), event_state_name((enum event_state)k));
+}

@@ -1,0 +1,247 @@
+/* The lines that log.c writes to standard error. */
+#include "log.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int kept_stderr, capture;
+static char line[10000];
+static const char *volatile absent; /* NULL, which the compiler does not see */
+
+static void init(void)
+{
+	capture = memfd_create("log", 0);
+	kept_stderr = dup(STDERR_FILENO);
+	dup2(capture, STDERR_FILENO);
+}
+
+static void fini(void)
+{
+	dup2(kept_stderr, STDERR_FILENO);
+}
+
+TestSuite(log, .init = init, .fini = fini, .timeout = 60);
+
+/* What was written since the last call, without its newline. */
+static const char *written(void)
+{
+	off_t size = lseek(capture, 0, SEEK_CUR);
+	ssize_t n = pread(capture, line, sizeof(line) - 1, 0);
+
+	cr_assert_eq(n, size);
+	line[n] = '\0';
+	cr_assert_eq(ftruncate(capture, 0), 0);
+	lseek(capture, 0, SEEK_SET);
+	if (!n)
+		return "";
+	cr_assert_eq(line[n - 1], '\n', "%s", line);
+	line[n - 1] = '\0';
+	cr_assert_null(strchr(line, '\n'), "more than one line: %s", line);
+	return line;
+}
+
+/* What was written, without the time, which has 29 characters in text and 34 in JSON. */
+static const char *written_after(const char *begin, size_t time_len)
+{
+	const char *text = written();
+
+	cr_assert_eq(strncmp(text, begin, strlen(begin)), 0, "%s", text);
+	cr_assert_eq(text[time_len - 1], ' ', "%s", text);
+	return text + time_len;
+}
+
+static const char *written_text(void)
+{
+	return written_after("time=20", 30);
+}
+
+/* What was written, which must be one JSON object. The caller drops the reference. */
+static json_t *written_json(void)
+{
+	json_error_t where;
+	const char *text = written();
+	json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, &where);
+
+	cr_assert(json_is_object(object), "%s: %s", where.text, text);
+	return object;
+}
+
+static void assert_member(const json_t *object, const char *key, const char *value)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	cr_assert_not_null(text, "%s: %s", key, line);
+	cr_assert_str_eq(text, value);
+}
+
+/* --- text --- */
+
+Test(log, text_line_has_time_level_event_and_fields)
+{
+	log_info("connected", "addr=%s took_ms=%ld", "127.0.0.1:80", 12L);
+	cr_assert_str_eq(written_text(), "level=info event=connected addr=127.0.0.1:80 took_ms=12");
+}
+
+Test(log, time_is_utc_with_milliseconds)
+{
+	int n = 0;
+
+	log_info("x", "a=%d", 1);
+	written();
+	sscanf(line, "time=%*4d-%*2d-%*2dT%*2d:%*2d:%*2d.%*3dZ %n", &n);
+	cr_assert_eq(n, 30, "%s", line);
+}
+
+Test(log, every_kind_of_number_is_written)
+{
+	log_info("x", "a=%d b=%u c=%ld d=%lu e=%lld f=%zu g=%.1f", -1, 4000000000u, -2L, 3UL, -5000000000LL, (size_t)6,
+		 7.25);
+	cr_assert_str_eq(written_text(), "level=info event=x a=-1 b=4000000000 c=-2 d=3 e=-5000000000 f=6 g=7.2");
+}
+
+Test(log, null_string_is_left_out_with_its_key)
+{
+	log_info("x", "a=%s b=%s c=%d", absent, "b", 1);
+	cr_assert_str_eq(written_text(), "level=info event=x b=b c=1");
+	log_info("x", "a=%s", absent);
+	cr_assert_str_eq(written_text(), "level=info event=x");
+}
+
+Test(log, value_that_is_more_than_a_word_is_quoted)
+{
+	log_warn("two words", "a=%s b=%s c=%s d=%s", "", "x y", "k=v", "\xc3\xa9");
+	cr_assert_str_eq(written_text(), "level=warn event=\"two words\" a=\"\" b=\"x y\" c=\"k=v\" d=\"\xc3\xa9\"");
+}
+
+Test(log, quotes_backslashes_and_control_characters_are_escaped)
+{
+	log_info("x", "a=%s b=%s c=%s", "say \"hi\"", "C:\\x", "a\nb\t\x01\x7f");
+	cr_assert_str_eq(written_text(),
+			 "level=info event=x a=\"say \\\"hi\\\"\" b=\"C:\\\\x\" c=\"a\\u000ab\\u0009\\u0001\\u007f\"");
+}
+
+Test(log, percent_signs_in_a_value_are_nothing_special)
+{
+	log_info("x", "a=%s b=%d", "%s%n", 1);
+	cr_assert_str_eq(written_text(), "level=info event=x a=%s%n b=1");
+}
+
+Test(log, instance_is_on_every_line)
+{
+	log_setup(LOG_INFO, LOG_TEXT, "host 1");
+	log_error("x", "a=%d", 1);
+	cr_assert_str_eq(written_text(), "level=error instance=\"host 1\" event=x a=1");
+}
+
+Test(log, line_below_the_level_is_not_written)
+{
+	log_debug("x", "a=%d", 1);
+	cr_assert_str_eq(written(), "");
+	log_setup(LOG_ERROR, LOG_TEXT, NULL);
+	log_warn("x", "a=%d", 1);
+	cr_assert_str_eq(written(), "");
+	log_error("x", "a=%d", 1);
+	cr_assert_str_neq(written(), "");
+	log_setup(LOG_DEBUG, LOG_TEXT, NULL);
+	log_debug("x", "a=%d", 1);
+	cr_assert_str_eq(written_text(), "level=debug event=x a=1");
+}
+
+/* --- JSON --- */
+
+Test(log, json_line_is_an_object_with_the_values_as_they_are)
+{
+	json_t *object;
+
+	log_setup(LOG_INFO, LOG_JSON, "host 1");
+	log_warn("two words", "a=%s b=%s c=%d d=%.1f e=%s", "say \"hi\" \\", "\n\x01\xc3\xa9", -7, 0.5, "12");
+	object = written_json();
+	assert_member(object, "level", "warn");
+	assert_member(object, "instance", "host 1");
+	assert_member(object, "event", "two words");
+	assert_member(object, "a", "say \"hi\" \\");
+	assert_member(object, "b", "\n\x01\xc3\xa9");
+	assert_member(object, "e", "12");
+	cr_assert_eq(json_integer_value(json_object_get(object, "c")), -7);
+	cr_assert_eq(json_real_value(json_object_get(object, "d")), 0.5);
+	cr_assert_eq(strlen(json_string_value(json_object_get(object, "time"))), 24);
+	json_decref(object);
+}
+
+Test(log, null_string_is_left_out_of_json)
+{
+	json_t *object;
+
+	log_setup(LOG_INFO, LOG_JSON, NULL);
+	log_info("x", "a=%s b=%s", absent, "b");
+	object = written_json();
+	cr_assert_null(json_object_get(object, "a"));
+	cr_assert_null(json_object_get(object, "instance"));
+	assert_member(object, "b", "b");
+	json_decref(object);
+}
+
+/* --- long values --- */
+
+static void write_long_values(char c)
+{
+	char text[5001];
+
+	memset(text, c, 5000);
+	text[5000] = '\0';
+	log_info("x", "a=%s b=%s c=%s d=%s e=%s f=%s g=%s h=%s n=%d", text, text, text, text, text, text, text, text,
+		 1);
+}
+
+Test(log, long_value_is_cut)
+{
+	char text[5001];
+
+	memset(text, 'x', 5000);
+	text[5000] = '\0';
+	log_info("x", "a=%s b=%d", text, 1);
+	cr_assert_lt(strlen(written_text()), 700);
+	cr_assert_str_eq(line + strlen(line) - 5, "\" b=1");
+}
+
+Test(log, line_with_too_much_in_it_is_still_one_line)
+{
+	write_long_values('x');
+	cr_assert_lt(strlen(written_text()), 4096);
+	write_long_values('\n');
+	cr_assert_lt(strlen(written_text()), 4096);
+}
+
+Test(log, json_line_with_too_much_in_it_is_still_json)
+{
+	log_setup(LOG_INFO, LOG_JSON, NULL);
+	write_long_values('x');
+	json_decref(written_json());
+	write_long_values('\n');
+	json_decref(written_json());
+	write_long_values('"');
+	json_decref(written_json());
+}
+
+Test(log, long_value_is_cut_between_two_characters)
+{
+	char text[2000] = "";
+
+	for (int i = 0; i < 900; i++)
+		strcat(text, i ? "\xc3\xa9" : "x");
+	log_setup(LOG_INFO, LOG_JSON, NULL);
+	log_info("x", "a=%s", text);
+	json_decref(written_json());
+}
+
+Test(log, json_line_is_json_whatever_bytes_a_value_holds)
+{
+	log_setup(LOG_INFO, LOG_JSON, NULL);
+	log_info("x", "a=%s", "\xff\xc3(");
+	json_decref(written_json());
+}

@@ -1,0 +1,1275 @@
+/* The road of an event, with stages that the test plays: which stage comes next, what the fleet is
+ * told and when, and who is answered what. After every turn of the loop each received message is in
+ * exactly one place. */
+#include "pipeline.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_stages.h"
+#include "stats.h"
+
+#define TTL_MS      30000
+#define BACKOFF_MS  200  /* of a row refused once; twice that each time */
+#define GIVE_WAY_MS 1600 /* from a release to our own next look */
+
+static uv_loop_t loop;
+static struct pipeline *pipeline;
+static struct config config;
+static int pressure_calls;
+static bool is_pressed;
+static long left = -1; /* on_drained's; -1: not called */
+static char unusable[100];
+
+/* --- what the pipeline calls --- */
+
+static void on_pressure(void *arg, bool is_held)
+{
+	(void)arg;
+	cr_assert_neq(is_held, is_pressed, "the same pressure twice");
+	is_pressed = is_held;
+	pressure_calls++;
+}
+
+static void on_drained(void *arg, size_t n)
+{
+	(void)arg;
+	cr_assert_eq(left, -1, "drained twice");
+	left = (long)n;
+}
+
+static void on_unusable(void *arg, const char *sentence)
+{
+	(void)arg;
+	snprintf(unusable, sizeof(unusable), "%s", sentence);
+}
+
+/* A producer: its answers as letters, p(ersisted), d(uplicate), r(ejected), and the last reason. */
+struct producer {
+	struct sender sender;
+	char answers[20];
+	char reason[200];
+};
+
+static void on_answer(struct sender *s, const struct event *ev, enum outcome outcome)
+{
+	struct producer *p = (struct producer *)s;
+
+	p->answers[strlen(p->answers)] = "pdr"[outcome];
+	snprintf(p->reason, sizeof(p->reason), "%s", ev->reason ? ev->reason : "");
+}
+
+#define PRODUCER \
+	{ \
+		.sender = { on_answer } \
+	}
+
+/* --- the loop --- */
+
+static void assert_nothing_is_lost(void)
+{
+	const struct events *events = pipeline_events(pipeline);
+
+	cr_assert_eq(stats.received, stats.persisted + stats.duplicates + stats.dead_lettered + events->messages,
+		     "%lu received = %lu persisted + %lu duplicates + %lu dead-lettered + %zu in flight",
+		     (unsigned long)stats.received, (unsigned long)stats.persisted, (unsigned long)stats.duplicates,
+		     (unsigned long)stats.dead_lettered, events->messages);
+	cr_assert(events->messages || !events->bytes, "%zu bytes of nothing", events->bytes);
+}
+
+static void turn(void)
+{
+	for (int i = 0; i < 3; i++) {
+		uv_run(&loop, UV_RUN_NOWAIT);
+		assert_nothing_is_lost();
+	}
+}
+
+static void pass(int64_t ms)
+{
+	fake_time_pass(ms);
+	turn();
+}
+
+static void on_closed(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+static void open_pipeline(void)
+{
+	static char *ids[] = {"/event_id"};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
+	char error[200];
+
+	config = (struct config){
+		.claim_ttl_s = TTL_MS / 1000,
+		.batch_max = 100,
+		.inflight_bytes = 100000,
+		.max_attempts = 3,
+		.drain_timeout_ms = 5000,
+		.id_pointers = {ids, 1},
+		.type_pointer = "/event_type",
+		.payload_pointer = "/payload",
+	};
+	fake_time_stop();
+	uv_loop_init(&loop);
+	pipeline = pipeline_open(&loop, &config, &on, error, sizeof(error));
+	cr_assert_not_null(pipeline, "%s", error);
+	turn();
+}
+
+/* A forgotten handle fails the test. */
+static void close_pipeline(void)
+{
+	bool is_closed = false;
+
+	pipeline_close(pipeline, on_closed, &is_closed);
+	for (int i = 0; i < 10; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+	cr_assert(is_closed);
+	cr_assert_eq(uv_loop_close(&loop), 0);
+}
+
+TestSuite(pipeline, .init = open_pipeline, .fini = close_pipeline, .timeout = 60);
+
+/* --- steps --- */
+
+static void receive_from(const char *id, struct producer *p)
+{
+	char message[700];
+
+	snprintf(message, sizeof(message), "{\"event_id\":\"%s\"}", id);
+	cr_assert_eq(pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL), 0);
+	assert_nothing_is_lost();
+}
+
+static void receive(const char *id)
+{
+	receive_from(id, NULL);
+}
+
+static void assert_journal(const char *expected)
+{
+	const char *journal = fake_journal();
+
+	cr_assert_str_eq(journal, expected, "'%s', not '%s'", journal, expected);
+}
+
+static void answer_take(const char *id, enum claim_result result)
+{
+	fake_answer_take(id, result);
+	turn();
+}
+
+static void answer_look(const char *id, enum claim_result result)
+{
+	fake_answer_look(id, result);
+	turn();
+}
+
+static void answer_count(const char *id, long attempts)
+{
+	fake_answer_count(id, attempts);
+	turn();
+}
+
+static void answer_insert(const char *id, enum store_result result)
+{
+	fake_answer_insert(id, result);
+	turn();
+}
+
+static void answer_bury(const char *id)
+{
+	fake_answer_bury(id);
+	turn();
+}
+
+static size_t in_state(enum event_state state)
+{
+	return pipeline_events(pipeline)->counts[state];
+}
+
+static size_t in_flight(void)
+{
+	return pipeline_events(pipeline)->messages;
+}
+
+/* Received, claimed by us, and sent to the store. */
+static void bring_to_store(const char *id, struct producer *p)
+{
+	receive_from(id, p);
+	answer_take(id, CLAIM_MINE);
+	fake_journal();
+	cr_assert_eq(event_find((struct events *)pipeline_events(pipeline), id, strlen(id))->state, EV_STORING);
+}
+
+/* Received, claimed by another instance, and held. */
+static void bring_to_hold(const char *id, struct producer *p)
+{
+	receive_from(id, p);
+	answer_take(id, CLAIM_OTHER);
+	fake_journal();
+	cr_assert_eq(event_find((struct events *)pipeline_events(pipeline), id, strlen(id))->state, EV_HELD);
+}
+
+/* --- claimed: mine --- */
+
+Test(pipeline, event_is_claimed_stored_marked_and_answered)
+{
+	struct producer p = PRODUCER;
+
+	receive_from("a", &p);
+	turn();
+	assert_journal("take(a)");
+	answer_take("a", CLAIM_MINE);
+	assert_journal("insert(a)");
+	cr_assert_str_eq(p.answers, "");
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("done(a)");
+	cr_assert_str_eq(p.answers, "p");
+	cr_assert_eq(in_flight(), 0);
+	cr_assert_eq(stats.persisted, 1);
+	cr_assert_eq(stats.claims_won, 1);
+	cr_assert_eq(stats_commit_latency.count, 1);
+}
+
+Test(pipeline, row_that_was_there_is_a_duplicate_and_is_marked)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_PRESENT);
+	assert_journal("done(a)");
+	cr_assert_str_eq(p.answers, "d");
+	cr_assert_eq(stats.duplicates, 1);
+	cr_assert_eq(stats.persisted, 0);
+}
+
+Test(pipeline, row_of_a_batch_whose_answer_was_lost_is_our_own)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	fake_lose_insert();
+	answer_insert("a", STORE_PRESENT);
+	cr_assert_str_eq(p.answers, "p");
+	cr_assert_eq(stats.persisted, 1);
+}
+
+Test(pipeline, row_is_our_own_even_if_marking_it_gives_the_claim_back)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	fake_lose_insert();
+	fake.is_redis_full = true;
+	answer_insert("a", STORE_PRESENT);
+	cr_assert_str_eq(p.answers, "p");
+}
+
+Test(pipeline, row_of_a_lost_batch_without_a_claim_is_a_duplicate)
+{
+	struct producer p = PRODUCER;
+
+	fake.is_redis_away = true;
+	receive_from("a", &p);
+	turn();
+	fake_lose_insert();
+	answer_insert("a", STORE_PRESENT);
+	cr_assert_str_eq(p.answers, "d");
+}
+
+Test(pipeline, nothing_is_settled_or_marked_while_the_store_is_at_work)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	pass(1000);
+	receive_from("a", &p);
+	pass(60000);
+	cr_assert_null(strstr(fake_journal(), "done("));
+	cr_assert_str_eq(p.answers, "");
+	cr_assert_eq(in_flight(), 2);
+}
+
+Test(pipeline, next_batch_fills_while_one_is_at_work_and_is_sorted)
+{
+	bring_to_store("m", NULL);
+	receive("c");
+	receive("a");
+	receive("b");
+	answer_take("c", CLAIM_MINE);
+	answer_take("a", CLAIM_MINE);
+	answer_take("b", CLAIM_MINE);
+	assert_journal("take(c) take(a) take(b)");
+	answer_insert("m", STORE_INSERTED);
+	assert_journal("done(m) insert(a,b,c)");
+}
+
+Test(pipeline, batch_has_at_most_batch_max_rows)
+{
+	char id[20];
+
+	for (int i = 0; i < 150; i++) {
+		snprintf(id, sizeof(id), "%03d", i);
+		receive(id);
+		fake_answer_take(id, CLAIM_MINE);
+	}
+	turn();
+	cr_assert_eq(in_state(EV_STORING), 100);
+	cr_assert_eq(in_state(EV_BATCHED), 50);
+	for (int i = 0; i < 100; i++) {
+		snprintf(id, sizeof(id), "%03d", i);
+		fake_answer_insert(id, STORE_INSERTED);
+	}
+	turn();
+	cr_assert_eq(in_state(EV_STORING), 50);
+	cr_assert_eq(stats.persisted, 100);
+}
+
+Test(pipeline, events_wait_while_postgres_is_away)
+{
+	fake.is_postgres_away = true;
+	receive("a");
+	answer_take("a", CLAIM_MINE);
+	pass(5000);
+	cr_assert_eq(in_state(EV_BATCHED), 1);
+	assert_journal("take(a)");
+	fake.is_postgres_away = false;
+	turn();
+	assert_journal("insert(a)");
+}
+
+/* --- claimed: not mine --- */
+
+Test(pipeline, event_with_a_done_mark_is_a_duplicate)
+{
+	struct producer p = PRODUCER;
+
+	receive_from("a", &p);
+	answer_take("a", CLAIM_DONE);
+	assert_journal("take(a)");
+	cr_assert_str_eq(p.answers, "d");
+	cr_assert_eq(in_flight(), 0);
+}
+
+Test(pipeline, event_with_a_dead_mark_is_rejected)
+{
+	struct producer p = PRODUCER;
+
+	receive_from("a", &p);
+	answer_take("a", CLAIM_DEAD);
+	assert_journal("take(a)");
+	cr_assert_str_eq(p.answers, "r");
+	cr_assert_eq(stats.dead_lettered, 1);
+}
+
+Test(pipeline, event_of_another_owner_is_held_and_not_answered)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_hold("a", &p);
+	pass(49);
+	assert_journal("");
+	pass(1);
+	assert_journal("look(a)");
+	cr_assert_str_eq(p.answers, "");
+	cr_assert_eq(stats.holds, 1);
+	cr_assert_eq(stats.claims_lost, 1);
+}
+
+Test(pipeline, held_event_settles_when_its_done_mark_is_seen)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_hold("a", &p);
+	pass(50);
+	answer_look("a", CLAIM_DONE);
+	assert_journal("look(a)");
+	cr_assert_str_eq(p.answers, "d");
+	cr_assert_eq(in_flight(), 0);
+}
+
+Test(pipeline, held_event_is_rejected_when_its_dead_mark_is_seen)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_hold("a", &p);
+	pass(50);
+	answer_look("a", CLAIM_DEAD);
+	cr_assert_str_eq(p.answers, "r");
+}
+
+Test(pipeline, held_event_whose_claim_is_gone_is_claimed_again)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_hold("a", &p);
+	pass(50);
+	answer_look("a", CLAIM_ABSENT);
+	assert_journal("look(a) take(a)");
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("insert(a) done(a)");
+	cr_assert_str_eq(p.answers, "p");
+	cr_assert_eq(stats.claims_taken_over, 1);
+}
+
+Test(pipeline, held_event_that_another_takes_over_is_held_on)
+{
+	bring_to_hold("a", NULL);
+	pass(50);
+	answer_look("a", CLAIM_ABSENT);
+	answer_take("a", CLAIM_OTHER);
+	cr_assert_eq(in_state(EV_HELD), 1);
+	cr_assert_eq(stats.holds, 1, "held once, counted twice");
+	fake_journal();
+	pass(50);
+	assert_journal("look(a)");
+}
+
+Test(pipeline, held_event_whose_claim_turns_out_to_be_ours_is_stored)
+{
+	bring_to_hold("a", NULL);
+	pass(50);
+	answer_look("a", CLAIM_MINE);
+	assert_journal("look(a) insert(a)");
+}
+
+Test(pipeline, looks_back_off_while_another_owner_is_at_work)
+{
+	bring_to_hold("a", NULL);
+	pass(50);
+	answer_look("a", CLAIM_OTHER);
+	fake_journal();
+	pass(99);
+	assert_journal("");
+	pass(1);
+	assert_journal("look(a)");
+	answer_look("a", CLAIM_OTHER);
+	pass(199);
+	assert_journal("");
+	pass(1);
+	assert_journal("look(a)");
+}
+
+Test(pipeline, held_events_are_looked_up_together)
+{
+	bring_to_hold("a", NULL);
+	bring_to_hold("b", NULL);
+	bring_to_hold("c", NULL);
+	pass(50);
+	assert_journal("look(a,b,c)");
+	answer_look("b", CLAIM_DONE);
+	cr_assert_eq(in_state(EV_LOOKING), 2);
+}
+
+Test(pipeline, event_held_for_twice_the_ttl_goes_to_the_store)
+{
+	int looks = 0;
+
+	bring_to_hold("a", NULL);
+	while (in_state(EV_HELD) || in_state(EV_LOOKING)) {
+		pass(50);
+		if (in_state(EV_LOOKING)) {
+			fake_answer_look("a", CLAIM_OTHER);
+			looks++;
+		}
+		cr_assert_lt(looks, 1000, "held for ever");
+	}
+	cr_assert_geq((int64_t)uv_now(&loop), 1000000 + 2 * TTL_MS);
+	cr_assert_leq((int64_t)uv_now(&loop), 1000000 + 2 * TTL_MS + 1000);
+	cr_assert_not_null(strstr(fake_journal(), " insert(a)"));
+	cr_assert_eq(stats.hold_timeouts, 1);
+}
+
+/* --- Redis cannot be asked --- */
+
+Test(pipeline, event_goes_to_the_store_when_redis_is_away)
+{
+	struct producer p = PRODUCER;
+
+	fake.is_redis_away = true;
+	receive_from("a", &p);
+	turn();
+	assert_journal("insert(a)");
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(p.answers, "p");
+	cr_assert_eq(stats.claims_skipped, 1);
+}
+
+Test(pipeline, event_whose_claim_has_no_answer_goes_to_the_store)
+{
+	receive("a");
+	answer_take("a", CLAIM_UNKNOWN);
+	assert_journal("take(a) insert(a)");
+	cr_assert_eq(stats.claims_skipped, 1);
+}
+
+Test(pipeline, held_event_whose_look_has_no_answer_goes_to_the_store)
+{
+	bring_to_hold("a", NULL);
+	pass(50);
+	answer_look("a", CLAIM_UNKNOWN);
+	assert_journal("look(a) insert(a)");
+}
+
+Test(pipeline, held_event_that_cannot_be_looked_up_goes_to_the_store)
+{
+	bring_to_hold("a", NULL);
+	fake.is_redis_away = true;
+	pass(50);
+	assert_journal("insert(a)");
+}
+
+Test(pipeline, taken_over_event_goes_to_the_store_when_redis_is_away_by_then)
+{
+	bring_to_hold("a", NULL);
+	pass(50);
+	fake.is_redis_away = true;
+	answer_look("a", CLAIM_ABSENT);
+	assert_journal("look(a) insert(a)");
+}
+
+/* --- copies --- */
+
+Test(pipeline, second_copy_joins_the_first_without_asking_redis)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	receive_from("a", &p);
+	receive_from("a", &q);
+	turn();
+	assert_journal("take(a)");
+	answer_take("a", CLAIM_MINE);
+	receive_from("a", &q);
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(p.answers, "p");
+	cr_assert_str_eq(q.answers, "dd");
+	cr_assert_eq(stats.coalesced, 2);
+	cr_assert_eq(stats.persisted, 1);
+	cr_assert_eq(stats.duplicates, 2);
+}
+
+Test(pipeline, copies_join_a_held_event_too)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_hold("a", &p);
+	receive_from("a", &p);
+	pass(50);
+	assert_journal("look(a)");
+	answer_look("a", CLAIM_DONE);
+	cr_assert_str_eq(p.answers, "dd");
+	cr_assert_eq(stats.duplicates, 2);
+}
+
+Test(pipeline, copies_of_a_dead_letter_are_all_rejected)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_HOPELESS);
+	receive_from("a", &p);
+	answer_bury("a");
+	cr_assert_str_eq(p.answers, "rr");
+	cr_assert_eq(stats.dead_lettered, 2);
+}
+
+Test(pipeline, copy_that_comes_after_the_end_is_a_new_event)
+{
+	bring_to_store("a", NULL);
+	answer_insert("a", STORE_INSERTED);
+	fake_journal();
+	receive("a");
+	assert_journal("take(a)");
+}
+
+Test(pipeline, copies_without_a_sender_count_too)
+{
+	bring_to_store("a", NULL);
+	receive("a");
+	receive("a");
+	answer_insert("a", STORE_PRESENT);
+	cr_assert_eq(stats.duplicates, 3);
+}
+
+/* --- a refused row --- */
+
+Test(pipeline, refused_row_is_counted_waits_is_released_and_tried_again)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_REFUSED);
+	assert_journal("count(a)");
+	answer_count("a", 1);
+	cr_assert_eq(in_state(EV_RELEASING), 1);
+	pass(BACKOFF_MS - 1);
+	assert_journal("");
+	pass(1);
+	assert_journal("release(a)");
+	cr_assert_eq(in_state(EV_HELD), 1);
+	pass(GIVE_WAY_MS - 1);
+	assert_journal("");
+	pass(1);
+	assert_journal("look(a)");
+	answer_look("a", CLAIM_ABSENT);
+	answer_take("a", CLAIM_MINE);
+	assert_journal("take(a) insert(a)");
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("done(a)");
+	cr_assert_str_eq(p.answers, "p");
+	cr_assert_str_eq(p.reason, "the server's words");
+}
+
+Test(pipeline, backoff_of_a_refused_row_doubles)
+{
+	bring_to_store("a", NULL);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 2);
+	fake_journal();
+	pass(2 * BACKOFF_MS - 1);
+	assert_journal("");
+	pass(1);
+	assert_journal("release(a)");
+}
+
+Test(pipeline, other_instance_may_store_what_was_refused_here)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 1);
+	pass(BACKOFF_MS);
+	pass(GIVE_WAY_MS);
+	answer_look("a", CLAIM_OTHER);
+	pass(100);
+	answer_look("a", CLAIM_DONE);
+	cr_assert_str_eq(p.answers, "d");
+}
+
+Test(pipeline, good_rows_of_a_batch_settle_and_the_refused_one_does_not)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	fake.is_postgres_away = true;
+	receive_from("a", &p);
+	receive_from("b", &q);
+	answer_take("a", CLAIM_MINE);
+	answer_take("b", CLAIM_MINE);
+	fake.is_postgres_away = false;
+	turn();
+	assert_journal("take(a) take(b) insert(a,b)");
+	answer_insert("a", STORE_REFUSED);
+	answer_insert("b", STORE_INSERTED);
+	assert_journal("count(a) done(b)");
+	cr_assert_str_eq(p.answers, "");
+	cr_assert_str_eq(q.answers, "p");
+}
+
+Test(pipeline, row_that_was_refused_does_not_share_a_batch_with_others)
+{
+	bring_to_store("a", NULL);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 1);
+	pass(BACKOFF_MS);
+	pass(GIVE_WAY_MS);
+	bring_to_store("x", NULL);
+	answer_look("a", CLAIM_ABSENT);
+	answer_take("a", CLAIM_MINE);
+	receive("b");
+	answer_take("b", CLAIM_MINE);
+	fake_journal();
+	answer_insert("x", STORE_INSERTED);
+	assert_journal("done(x) insert(a)");
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("done(a) insert(b)");
+}
+
+Test(pipeline, refused_row_becomes_a_dead_letter_after_max_attempts)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 3);
+	assert_journal("count(a) bury(a:the server's words)");
+	cr_assert_str_eq(p.answers, "");
+	answer_bury("a");
+	assert_journal("dead(a)");
+	cr_assert_str_eq(p.answers, "r");
+	cr_assert_str_eq(p.reason, "the server's words");
+	cr_assert_eq(stats.dead_lettered, 1);
+	cr_assert_eq(in_flight(), 0);
+}
+
+/* Refuses the row and brings it back to the store, while nobody counts for the fleet. */
+static void refuse_once_alone(const char *id, int64_t backoff_ms)
+{
+	answer_insert(id, STORE_REFUSED);
+	pass(backoff_ms);
+	cr_assert_eq(in_state(EV_STORING), 1);
+}
+
+Test(pipeline, attempts_are_counted_here_when_redis_is_away)
+{
+	fake.is_redis_away = true;
+	receive("a");
+	turn();
+	refuse_once_alone("a", BACKOFF_MS);
+	refuse_once_alone("a", 2 * BACKOFF_MS);
+	fake_journal();
+	answer_insert("a", STORE_REFUSED);
+	assert_journal("bury(a:the server's words)");
+}
+
+Test(pipeline, attempts_are_counted_here_when_the_count_has_no_answer)
+{
+	bring_to_store("a", NULL);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", -1);
+	cr_assert_eq(in_state(EV_RELEASING), 1);
+	pass(BACKOFF_MS);
+	cr_assert_eq(in_state(EV_HELD), 1);
+}
+
+Test(pipeline, limit_of_attempts_may_be_above_65535)
+{
+	config.max_attempts = 100000;
+	bring_to_store("a", NULL);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 100000);
+	assert_journal("count(a) bury(a:the server's words)");
+}
+
+Test(pipeline, hopeless_row_becomes_a_dead_letter_at_once)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_HOPELESS);
+	assert_journal("bury(a:the server's words)");
+	answer_bury("a");
+	assert_journal("dead(a)");
+	cr_assert_str_eq(p.answers, "r");
+}
+
+Test(pipeline, nothing_is_rejected_before_its_dead_letter_is_recorded)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_HOPELESS);
+	pass(60000);
+	cr_assert_null(strstr(fake_journal(), "dead("));
+	cr_assert_str_eq(p.answers, "");
+	cr_assert_eq(in_flight(), 1);
+}
+
+/* --- messages that are no events --- */
+
+Test(pipeline, message_that_is_no_event_is_recorded_and_never_claimed)
+{
+	struct producer p = PRODUCER;
+
+	cr_assert_eq(pipeline_receive(pipeline, "{}", 2, &p.sender), 0);
+	turn();
+	assert_journal("bury(-:/event_id is missing: the event has no id)");
+	answer_bury("-");
+	assert_journal("");
+	cr_assert_str_eq(p.answers, "r");
+	cr_assert_eq(stats.received, 1);
+	cr_assert_eq(stats.dead_lettered, 1);
+}
+
+Test(pipeline, refused_message_keeps_its_reason_and_digest)
+{
+	const uint8_t digest[32] = {7};
+	struct producer p = PRODUCER;
+	const struct list *refused = &pipeline_events(pipeline)->lists[EV_REFUSED];
+	const struct event *ev;
+
+	cr_assert_eq(pipeline_refuse(pipeline, "head", 4, digest, "too long", &p.sender), 0);
+	ev = list_entry(refused->next, struct event, link);
+	cr_assert_eq(memcmp(ev->digest, digest, 32), 0);
+	cr_assert_eq(memcmp(ev->message, "head", 4), 0);
+	turn();
+	assert_journal("bury(-:too long)");
+	answer_bury("-");
+	cr_assert_str_eq(p.answers, "r");
+	cr_assert_str_eq(p.reason, "too long");
+}
+
+Test(pipeline, dead_letters_and_events_take_turns)
+{
+	bring_to_store("x", NULL);
+	pipeline_refuse(pipeline, "1", 1, NULL, "r1", NULL);
+	receive("a");
+	answer_take("a", CLAIM_MINE);
+	fake_journal();
+	answer_insert("x", STORE_INSERTED);
+	assert_journal("done(x) bury(-:r1)");
+	pipeline_refuse(pipeline, "2", 1, NULL, "r2", NULL);
+	answer_bury("-");
+	assert_journal("insert(a)");
+	receive("b");
+	answer_take("b", CLAIM_MINE);
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("take(b) done(a) bury(-:r2)");
+}
+
+Test(pipeline, empty_message_is_recorded)
+{
+	cr_assert_eq(pipeline_receive(pipeline, "", 0, NULL), 0);
+	turn();
+	cr_assert_eq(in_state(EV_BURYING), 1);
+	answer_bury("-");
+	cr_assert_eq(stats.dead_lettered, 1);
+}
+
+/* --- leases --- */
+
+/* Long work: time passes in the small steps of a busy loop. */
+static void pass_slowly(int64_t ms)
+{
+	for (; ms > 0; ms -= 500)
+		pass(500);
+}
+
+/* Milliseconds, in steps of 100, until the journal says "renew(a)" and nothing else. */
+static int64_t wait_for_renewal(void)
+{
+	for (int64_t ms = 100; ms <= TTL_MS; ms += 100) {
+		const char *journal;
+
+		pass(100);
+		journal = fake_journal();
+		if (strcmp(journal, "renew(a)") == 0)
+			return ms;
+		cr_assert_str_eq(journal, "");
+	}
+	return -1;
+}
+
+Test(pipeline, claim_of_long_work_is_renewed_at_a_third_of_the_ttl)
+{
+	bring_to_store("a", NULL);
+	for (int i = 0; i < 5; i++) {
+		int64_t ms = wait_for_renewal();
+
+		cr_assert(ms >= TTL_MS / 3 && ms < TTL_MS / 2, "renewed after %lld ms", (long long)ms);
+	}
+}
+
+Test(pipeline, claims_are_renewed_wherever_an_event_waits)
+{
+	bring_to_store("a", NULL);
+	receive("b");
+	answer_take("b", CLAIM_MINE);
+	fake_journal();
+	pass_slowly(14000);
+	assert_journal("renew(b) renew(a)");
+	answer_insert("a", STORE_HOPELESS);
+	pass_slowly(14000);
+	assert_journal("bury(a:the server's words) renew(b) renew(a)");
+}
+
+Test(pipeline, lease_lasts_through_a_long_backoff)
+{
+	config.max_attempts = 1000;
+	bring_to_store("a", NULL);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 900);
+	fake_journal();
+	pass_slowly(14000);
+	assert_journal("renew(a)");
+}
+
+Test(pipeline, claim_that_is_not_ours_is_not_renewed)
+{
+	fake.is_redis_away = true;
+	receive("a");
+	turn();
+	fake.is_redis_away = false;
+	pass_slowly(30000);
+	assert_journal("insert(a)");
+}
+
+Test(pipeline, nothing_is_renewed_while_redis_is_away)
+{
+	bring_to_store("a", NULL);
+	fake.is_redis_away = true;
+	pass_slowly(30000);
+	assert_journal("");
+}
+
+/* --- pressure --- */
+
+/* Events big0, big1, ... of some 10,000 bytes each, until reading is to stop. */
+static int fill_memory(void)
+{
+	char message[10000], id[20];
+	int n = 0;
+
+	for (; !is_pressed; n++) {
+		cr_assert_lt(n, 100, "no pressure");
+		snprintf(id, sizeof(id), "big%d", n);
+		snprintf(message, sizeof(message), "{\"event_id\":\"%s\",\"payload\":\"%09900d\"}", id, 0);
+		pipeline_receive(pipeline, message, strlen(message), NULL);
+	}
+	return n;
+}
+
+static void finish_big(int i)
+{
+	char id[20];
+
+	snprintf(id, sizeof(id), "big%d", i);
+	answer_take(id, CLAIM_DONE);
+}
+
+Test(pipeline, reading_stops_at_the_budget_and_goes_on_below_seven_eighths)
+{
+	int n = fill_memory();
+
+	cr_assert_geq(pipeline_bytes(pipeline), 100000);
+	cr_assert_lt(pipeline_bytes(pipeline), 111000);
+	cr_assert(pipeline_is_full(pipeline));
+	cr_assert_eq(stats.pauses, 1);
+	for (int i = 0; i < n && is_pressed; i++) {
+		cr_assert_geq(pipeline_bytes(pipeline), 87500);
+		finish_big(i);
+	}
+	cr_assert_not(is_pressed);
+	cr_assert_lt(pipeline_bytes(pipeline), 87500);
+	cr_assert_not(pipeline_is_full(pipeline));
+	cr_assert_eq(pressure_calls, 2);
+}
+
+Test(pipeline, message_is_taken_over_the_budget_too)
+{
+	size_t before;
+
+	fill_memory();
+	before = in_flight();
+	receive("one more");
+	cr_assert_eq(in_flight(), before + 1);
+	cr_assert_eq(pressure_calls, 1);
+}
+
+Test(pipeline, held_events_count_for_the_budget)
+{
+	int n = fill_memory();
+	char id[20];
+
+	for (int i = 0; i < n; i++) {
+		snprintf(id, sizeof(id), "big%d", i);
+		answer_take(id, CLAIM_OTHER);
+	}
+	cr_assert(is_pressed);
+}
+
+Test(pipeline, messages_not_yet_complete_count_for_the_budget)
+{
+	pipeline_charge(pipeline, 99999);
+	cr_assert_not(is_pressed);
+	pipeline_charge(pipeline, 1);
+	cr_assert(is_pressed);
+	pipeline_charge(pipeline, -100000);
+	turn();
+	cr_assert_not(is_pressed);
+	cr_assert_eq(pipeline_bytes(pipeline), 0);
+}
+
+Test(pipeline, copies_with_a_sender_count_for_the_budget)
+{
+	struct producer p = PRODUCER;
+	size_t before;
+
+	receive_from("a", &p);
+	before = pipeline_bytes(pipeline);
+	receive_from("a", &p);
+	cr_assert_gt(pipeline_bytes(pipeline), before);
+}
+
+/* n events a0, a1, ... of which none has an answer. */
+static void receive_many(int from, int to)
+{
+	char id[20];
+
+	for (int i = from; i < to; i++) {
+		snprintf(id, sizeof(id), "a%d", i);
+		receive(id);
+	}
+}
+
+static void answer_many(int from, int to, enum claim_result result)
+{
+	char id[20];
+
+	for (int i = from; i < to; i++) {
+		snprintf(id, sizeof(id), "a%d", i);
+		fake_answer_take(id, result);
+	}
+	turn();
+}
+
+Test(pipeline, reading_stops_while_too_many_claims_have_no_answer)
+{
+	config.inflight_bytes = 1 << 30;
+	receive_many(0, 8191);
+	cr_assert_not(is_pressed);
+	receive_many(8191, 8192);
+	cr_assert(is_pressed);
+	cr_assert_not(pipeline_is_full(pipeline));
+	answer_many(0, 4096, CLAIM_DONE);
+	cr_assert(is_pressed);
+	answer_many(4096, 4097, CLAIM_DONE);
+	cr_assert_not(is_pressed);
+	cr_assert_eq(stats.pauses, 0);
+}
+
+Test(pipeline, reading_stops_while_rows_pile_up_before_a_postgres_that_works)
+{
+	config.inflight_bytes = 1 << 30;
+	bring_to_store("x", NULL);
+	receive_many(0, 400);
+	answer_many(0, 399, CLAIM_MINE);
+	cr_assert_not(is_pressed);
+	answer_many(399, 400, CLAIM_MINE);
+	cr_assert(is_pressed);
+	answer_many(0, 0, CLAIM_MINE);
+	cr_assert_eq(pressure_calls, 1);
+}
+
+Test(pipeline, rows_may_pile_up_before_a_postgres_that_stalls)
+{
+	config.inflight_bytes = 1 << 30;
+	fake.is_postgres_away = true;
+	receive_many(0, 1000);
+	answer_many(0, 1000, CLAIM_MINE);
+	cr_assert_not(is_pressed);
+}
+
+/* --- draining --- */
+
+Test(pipeline, row_that_waits_for_its_backoff_goes_to_the_store_while_draining)
+{
+	bring_to_store("a", NULL);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 1);
+	fake_journal();
+	pipeline_drain(pipeline);
+	pass(BACKOFF_MS);
+	assert_journal("release(a) insert(a)");
+}
+
+Test(pipeline, idle_pipeline_is_drained_at_once)
+{
+	pipeline_drain(pipeline);
+	turn();
+	cr_assert_eq(left, 0);
+}
+
+Test(pipeline, drain_sends_held_events_to_the_store)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_hold("a", &p);
+	pipeline_drain(pipeline);
+	turn();
+	assert_journal("insert(a)");
+	cr_assert_eq(left, -1);
+	answer_insert("a", STORE_PRESENT);
+	cr_assert_str_eq(p.answers, "d");
+	cr_assert_eq(left, 0);
+	pass(60000);
+	cr_assert_eq(left, 0);
+}
+
+Test(pipeline, event_that_would_be_held_while_draining_goes_to_the_store)
+{
+	receive("a");
+	pipeline_drain(pipeline);
+	answer_take("a", CLAIM_OTHER);
+	assert_journal("take(a) insert(a)");
+}
+
+Test(pipeline, held_event_that_is_being_looked_up_goes_to_the_store_too)
+{
+	bring_to_hold("a", NULL);
+	pass(50);
+	pipeline_drain(pipeline);
+	answer_look("a", CLAIM_OTHER);
+	assert_journal("look(a) insert(a)");
+}
+
+Test(pipeline, drain_waits_for_the_answers_of_redis)
+{
+	fake.unanswered = 1;
+	pipeline_drain(pipeline);
+	turn();
+	cr_assert_eq(left, -1);
+	fake.unanswered = 0;
+	turn();
+	cr_assert_eq(left, 0);
+}
+
+Test(pipeline, drain_releases_and_reports_what_is_left_after_its_timeout)
+{
+	bring_to_store("a", NULL);
+	receive("a");
+	receive("b");
+	answer_take("b", CLAIM_MINE);
+	receive("c");
+	fake_journal();
+	pipeline_drain(pipeline);
+	pass(4999);
+	assert_journal("");
+	pass(1);
+	assert_journal("release(b,a)");
+	cr_assert_eq(left, -1);
+	pass(200);
+	cr_assert_eq(left, 4);
+}
+
+Test(pipeline, event_that_settles_during_the_last_moment_is_not_left)
+{
+	bring_to_store("a", NULL);
+	receive("b");
+	pipeline_drain(pipeline);
+	pass(5000);
+	answer_insert("a", STORE_INSERTED);
+	answer_take("b", CLAIM_DONE);
+	cr_assert_eq(left, 0);
+	pass(200);
+	cr_assert_eq(left, 0);
+}
+
+/* --- life --- */
+
+Test(pipeline, closing_answers_nobody)
+{
+	struct producer p = PRODUCER;
+
+	receive_from("claiming", &p);
+	bring_to_hold("held", &p);
+	bring_to_store("storing", &p);
+	pipeline_refuse(pipeline, "x", 1, NULL, "refused", &p.sender);
+	close_pipeline();
+	cr_assert_str_eq(p.answers, "");
+	stats = (struct stats){0};
+	open_pipeline();
+}
+
+Test(pipeline, unusable_database_is_reported)
+{
+	fake_answer_unusable("too old");
+	cr_assert_str_eq(unusable, "too old");
+}
+
+Test(pipeline, stage_that_cannot_open_is_named)
+{
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
+	char error[100] = "";
+
+	fake.is_claim_broken = true;
+	cr_assert_null(pipeline_open(&loop, &config, &on, error, sizeof(error)));
+	cr_assert_str_eq(error, "the claim is broken");
+}
+
+/* --- everything at once --- */
+
+static uint32_t seed = 1;
+
+static int pick(int n)
+{
+	seed = seed * 1664525 + 1013904223;
+	return (int)((seed >> 8) % (uint32_t)n);
+}
+
+static void move_one(struct event *ev, const char *id)
+{
+	static const enum claim_result takes[] = {CLAIM_MINE, CLAIM_MINE, CLAIM_OTHER,
+						  CLAIM_DONE, CLAIM_DEAD, CLAIM_UNKNOWN};
+	static const enum claim_result looks[] = {CLAIM_MINE, CLAIM_ABSENT, CLAIM_OTHER,
+						  CLAIM_DONE, CLAIM_DEAD,   CLAIM_UNKNOWN};
+	static const enum store_result rows[] = {STORE_INSERTED, STORE_INSERTED, STORE_PRESENT, STORE_REFUSED,
+						 STORE_HOPELESS};
+
+	switch (ev->state) {
+	case EV_CLAIMING:
+		fake_answer_take(id, takes[pick(6)]);
+		return;
+	case EV_LOOKING:
+		fake_answer_look(id, looks[pick(6)]);
+		return;
+	case EV_STORING:
+		fake_answer_insert(id, rows[pick(5)]);
+		return;
+	case EV_COUNTING:
+		fake_answer_count(id, pick(5) - 1);
+		return;
+	case EV_BURYING:
+		fake_answer_bury(id);
+		return;
+	case EV_HELD:
+	case EV_BATCHED:
+	case EV_RELEASING:
+	case EV_REFUSED:
+	case EV_DONE:
+	case EVENT_STATES:
+		return;
+	}
+}
+
+/* Answers one call about one of these ids, if there is any. */
+static void move_any(void)
+{
+	char id[20];
+	struct event *ev;
+
+	snprintf(id, sizeof(id), "r%d", pick(30));
+	ev = event_find((struct events *)pipeline_events(pipeline), id, strlen(id));
+	if (ev)
+		move_one(ev, id);
+}
+
+Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
+{
+	static struct producer producers[3000];
+	int asked = 0;
+	char id[20];
+
+	for (int i = 0; i < 30000; i++) {
+		if (i % 10 == 0 && asked < 3000) {
+			snprintf(id, sizeof(id), "r%d", pick(30));
+			producers[asked].sender.answer = on_answer;
+			receive_from(id, &producers[asked++]);
+		}
+		move_any();
+		fake.is_redis_away = pick(100) == 0;
+		fake_time_pass(pick(100));
+		uv_run(&loop, UV_RUN_NOWAIT);
+		assert_nothing_is_lost();
+		fake_journal();
+	}
+	fake.is_redis_away = false;
+	pipeline_drain(pipeline);
+	for (int i = 0; i < 100000 && left < 0; i++) {
+		move_any();
+		uv_run(&loop, UV_RUN_NOWAIT);
+		fake_time_pass(pick(100) == 0);
+		fake_journal();
+	}
+	cr_assert_eq(left, 0);
+	cr_assert_eq(stats.received, 3000);
+	for (int i = 0; i < asked; i++)
+		cr_assert_eq(strlen(producers[i].answers), 1, "message %d: '%s'", i, producers[i].answers);
+}
