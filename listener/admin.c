@@ -20,7 +20,7 @@ struct admin {
 
 /* An answer on its way. */
 struct page {
-	char *body;		/* LWS_PRE bytes of room, then the text; NULL: nothing to send */
+	char *body; /* LWS_PRE bytes of room, then the text; NULL: nothing to send */
 	size_t len;
 	size_t sent;
 };
@@ -66,13 +66,14 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 
 static void put_counter(void *arg, const char *name, const char *meaning, uint64_t value)
 {
-	fprintf(arg, "# HELP wsonce_%s_total %s\n# TYPE wsonce_%s_total counter\nwsonce_%s_total %llu\n", name, meaning, name,
-		name, (unsigned long long)value);
+	fprintf(arg, "# HELP wsonce_%s_total %s\n# TYPE wsonce_%s_total counter\nwsonce_%s_total %llu\n", name, meaning,
+		name, name, (unsigned long long)value);
 }
 
 static void put_gauge(FILE *out, const char *name, const char *meaning, double value)
 {
-	fprintf(out, "# HELP wsonce_%s %s\n# TYPE wsonce_%s gauge\nwsonce_%s %.17g\n", name, meaning, name, name, value);
+	fprintf(out, "# HELP wsonce_%s %s\n# TYPE wsonce_%s gauge\nwsonce_%s %.17g\n", name, meaning, name, name,
+		value);
 }
 
 static void put_histogram(FILE *out, const char *name, const char *meaning, const struct histogram *h)
@@ -83,7 +84,8 @@ static void put_histogram(FILE *out, const char *name, const char *meaning, cons
 	fprintf(out, "# HELP wsonce_%s_seconds %s\n# TYPE wsonce_%s_seconds histogram\n", name, meaning, name);
 	for (int i = 0; i < STATS_BUCKETS - 1; i++) {
 		sum += h->buckets[i];
-		fprintf(out, "wsonce_%s_seconds_bucket{le=\"%g\"} %llu\n", name, bounds[i] / 1000, (unsigned long long)sum);
+		fprintf(out, "wsonce_%s_seconds_bucket{le=\"%g\"} %llu\n", name, bounds[i] / 1000,
+			(unsigned long long)sum);
 	}
 	fprintf(out, "wsonce_%s_seconds_bucket{le=\"+Inf\"} %llu\n", name, (unsigned long long)h->count);
 	fprintf(out, "wsonce_%s_seconds_sum %.6f\nwsonce_%s_seconds_count %llu\n", name, h->sum_ms / 1000, name,
@@ -127,11 +129,13 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 	put_gauge(out, "redis_up", "1 while claims can be made.", claim_is_ready(pipeline_claim(p->pipeline)));
 	put_gauge(out, "postgres_up", "1 while rows can be stored.", store_is_ready(pipeline_store(p->pipeline), &why));
 	put_gauge(out, "sources_open", "Sources connected.", (double)sources_open_count(p->sources));
-	put_gauge(out, "ingest_connections", "Producers connected.", p->ingest ? (double)ingest_connections(p->ingest) : 0);
+	put_gauge(out, "ingest_connections", "Producers connected.",
+		  p->ingest ? (double)ingest_connections(p->ingest) : 0);
 	put_gauge(out, "resident_bytes", "Resident memory of the process.", resident_bytes());
 	fprintf(out, "# HELP wsonce_events Events in memory by state.\n# TYPE wsonce_events gauge\n");
 	for (int i = 0; i < EVENT_STATES - 1; i++)
-		fprintf(out, "wsonce_events{state=\"%s\"} %zu\n", event_state_name((enum event_state)i), events->counts[i]);
+		fprintf(out, "wsonce_events{state=\"%s\"} %zu\n", event_state_name((enum event_state)i),
+			events->counts[i]);
 	put_histogram(out, "commit_latency", "Message received to row committed.", &stats_commit_latency);
 	put_histogram(out, "duplicate_delay", "Claim of the original to arrival of a copy.", &stats_duplicate_delay);
 	return HTTP_STATUS_OK;
@@ -152,8 +156,8 @@ static json_t *describe_sources(const struct sources *s)
 	for (size_t i = 0; s && i < sources_count(s); i++) {
 		struct source_view view = sources_view(s, i);
 
-		json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "url", view.url, "state", view.state, "error",
-						     view.error));
+		json_array_append_new(
+			all, json_pack("{s:s, s:s, s:s}", "url", view.url, "state", view.state, "error", view.error));
 	}
 	return all;
 }
@@ -221,7 +225,7 @@ static unsigned int write_index(const struct admin *a, FILE *out)
 static const struct route {
 	const char *path;
 	const char *type;
-	unsigned int (*write)(const struct admin *a, FILE *out);	/* returns the HTTP status */
+	unsigned int (*write)(const struct admin *a, FILE *out); /* returns the HTTP status */
 } routes[] = {
 	{"/", "text/html; charset=utf-8", write_index},
 	{"/healthz", "text/plain; charset=utf-8", write_health},
@@ -265,12 +269,14 @@ static int start_answer(const struct admin *a, struct lws *wsi, const char *path
 	bool is_head = false;
 
 	if (!route)
-		return lws_return_http_status(wsi, HTTP_STATUS_NOT_FOUND, NULL) ? -1 : lws_http_transaction_completed(wsi);
+		return lws_return_http_status(wsi, HTTP_STATUS_NOT_FOUND, NULL) ? -1
+										: lws_http_transaction_completed(wsi);
 	if (lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0)
 		is_head = true;
 	else if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
-		return lws_return_http_status(wsi, HTTP_STATUS_METHOD_NOT_ALLOWED, NULL) ? -1
-										       : lws_http_transaction_completed(wsi);
+		return lws_return_http_status(wsi, HTTP_STATUS_METHOD_NOT_ALLOWED, NULL)
+			       ? -1
+			       : lws_http_transaction_completed(wsi);
 	if (write_page(a, route, page, &status) ||
 	    lws_add_http_common_headers(wsi, status, route->type, page->len, &at, end) ||
 	    lws_finalize_write_http_header(wsi, begin, &at, end))

@@ -53,17 +53,17 @@ void array_start(struct array *a, enum array_type type, size_t count)
 	at = reserve(a, 20);
 	if (!at)
 		return;
-	at = put_number(at, 1);			/* dimensions */
-	at = put_number(at, 1);			/* may hold NULL */
+	at = put_number(at, 1); /* dimensions */
+	at = put_number(at, 1); /* may hold NULL */
 	at = put_number(at, element_oid(type));
 	at = put_number(at, (uint32_t)count);
-	put_number(at, 1);			/* lowest index */
+	put_number(at, 1); /* lowest index */
 	a->len = 20;
 }
 
 void array_add(struct array *a, const char *bytes, size_t len)
 {
-	size_t version = a->type == ARRAY_JSONB;	/* jsonb_recv wants a 1 before the text */
+	size_t version = a->type == ARRAY_JSONB; /* jsonb_recv wants a 1 before the text */
 	char *at = a->len ? reserve(a, len + 5) : NULL;
 
 	if (!at)

@@ -9,8 +9,8 @@
 enum array_type { ARRAY_BYTEA = 1001, ARRAY_TEXT = 1009, ARRAY_JSONB = 3807 };
 
 struct array {
-	char *bytes;	/* grows as needed, kept for the next array */
-	size_t len;	/* 0: memory ran out */
+	char *bytes; /* grows as needed, kept for the next array */
+	size_t len;  /* 0: memory ran out */
 	size_t size;
 	enum array_type type;
 };

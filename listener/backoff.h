@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 struct backoff {
-	int64_t base_ms;	/* upper bound of the first wait */
-	int64_t cap_ms;		/* upper bound of any wait */
-	unsigned int tries;	/* since the last success */
+	int64_t base_ms;    /* upper bound of the first wait */
+	int64_t cap_ms;     /* upper bound of any wait */
+	unsigned int tries; /* since the last success */
 };
 
 /* The next wait in milliseconds: exponential with full jitter, that is, evenly drawn from 1 to

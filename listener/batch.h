@@ -8,9 +8,9 @@
 #include "event.h"
 
 struct batch {
-	struct event **events;	/* borrowed */
+	struct event **events; /* borrowed */
 	size_t count;
-	size_t bytes;		/* of the messages */
+	size_t bytes; /* of the messages */
 	size_t max_count;
 	size_t max_bytes;
 };

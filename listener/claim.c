@@ -17,7 +17,7 @@
 #include "stats.h"
 
 #define ATTEMPTS_PREFIX "wsonce:attempts:"
-#define ATTEMPTS_TTL_S "3600"
+#define ATTEMPTS_TTL_S  "3600"
 
 struct stamp {
 	int64_t ms;
@@ -27,19 +27,19 @@ struct stamp {
 
 struct claim {
 	uv_loop_t *loop;
-	struct redis *redis;		/* NULL: --redis none */
+	struct redis *redis; /* NULL: --redis none */
 	struct claim_callbacks on;
 	const char *prefix;
 	size_t prefix_len;
 	char *attempts_prefix;
-	char *owner;			/* "<instance>.<nonce>@" */
+	char *owner; /* "<instance>.<nonce>@" */
 	size_t owner_len;
 	char ttl[24];
 	char window[24];
-	struct stamp stamp;		/* the last time written */
+	struct stamp stamp; /* the last time written */
 	struct command command;
-	bool is_refused;		/* the last claim or mark got an error */
-	bool has_error_logged;		/* since Redis was last ready */
+	bool is_refused;       /* the last claim or mark got an error */
+	bool has_error_logged; /* since Redis was last ready */
 };
 
 static int64_t wall_ms(void)
@@ -80,8 +80,8 @@ static int send_command(struct claim *c, redis_cb *cb, void *arg)
 static void note_error(struct claim *c, const redisReply *reply)
 {
 	stats.redis_errors++;
-	log_write(c->has_error_logged ? LOG_DEBUG : LOG_WARN, "redis refuses claims: the unique key decides", "reason=%s",
-		  reply->str);
+	log_write(c->has_error_logged ? LOG_DEBUG : LOG_WARN, "redis refuses claims: the unique key decides",
+		  "reason=%s", reply->str);
 	c->has_error_logged = true;
 	c->is_refused = true;
 }

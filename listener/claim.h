@@ -13,12 +13,12 @@
 struct claim;
 
 enum claim_result {
-	CLAIM_MINE,	/* this process holds the claim */
-	CLAIM_OTHER,	/* another instance is at work on the event, which is not yet stored */
-	CLAIM_DONE,	/* a done mark: the event is committed */
-	CLAIM_DEAD,	/* a dead mark: the event is recorded as a dead letter */
-	CLAIM_ABSENT,	/* looked up only: nobody holds it */
-	CLAIM_UNKNOWN,	/* Redis could not be asked, or its answer was lost */
+	CLAIM_MINE,    /* this process holds the claim */
+	CLAIM_OTHER,   /* another instance is at work on the event, which is not yet stored */
+	CLAIM_DONE,    /* a done mark: the event is committed */
+	CLAIM_DEAD,    /* a dead mark: the event is recorded as a dead letter */
+	CLAIM_ABSENT,  /* looked up only: nobody holds it */
+	CLAIM_UNKNOWN, /* Redis could not be asked, or its answer was lost */
 };
 
 enum claim_mark { CLAIM_MARK_DONE, CLAIM_MARK_DEAD };

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct command {
-	char *bytes;	/* grows as needed, kept for the next command */
+	char *bytes; /* grows as needed, kept for the next command */
 	size_t len;
 	size_t size;
 };

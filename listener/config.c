@@ -15,39 +15,43 @@
 
 enum type {
 	TYPE_TEXT,
-	TYPE_SECRET,	/* a text that is never shown */
-	TYPE_REDIS,	/* a URL that is shown without its password, or none */
-	TYPE_CONNINFO,	/* what libpq connects by; never shown */
-	TYPE_LIST,	/* texts; the flag may be repeated, commas in the environment */
-	TYPE_URLS,	/* a list of URLs */
+	TYPE_SECRET,   /* a text that is never shown */
+	TYPE_REDIS,    /* a URL that is shown without its password, or none */
+	TYPE_CONNINFO, /* what libpq connects by; never shown */
+	TYPE_LIST,     /* texts; the flag may be repeated, commas in the environment */
+	TYPE_URLS,     /* a list of URLs */
 	TYPE_NUMBER,
-	TYPE_BYTES,	/* a number that may end in KiB, MiB or GiB */
-	TYPE_SECONDS,	/* decimals allowed, kept in milliseconds */
-	TYPE_POINTER,	/* RFC 6901 */
+	TYPE_BYTES,   /* a number that may end in KiB, MiB or GiB */
+	TYPE_SECONDS, /* decimals allowed, kept in milliseconds */
+	TYPE_POINTER, /* RFC 6901 */
 	TYPE_POINTERS,
-	TYPE_ADDRESS,	/* ADDR:PORT, or unix:/path */
-	TYPE_CHOICE,	/* one of the words in lowest..: see choices */
+	TYPE_ADDRESS, /* ADDR:PORT, or unix:/path */
+	TYPE_CHOICE,  /* one of the words in lowest..: see choices */
 };
 
 struct setting {
-	const char *flag;	/* without the dashes; also the key in the file */
+	const char *flag; /* without the dashes; also the key in the file */
 	const char *env;
 	enum type type;
 	size_t offset;
-	const char *value;	/* how the value is called in --help */
-	const char *fallback;	/* the default as text; NULL: none */
-	int64_t lowest;		/* numbers: in the unit that the user writes */
+	const char *value;    /* how the value is called in --help */
+	const char *fallback; /* the default as text; NULL: none */
+	int64_t lowest;       /* numbers: in the unit that the user writes */
 	int64_t highest;
-	const char *choices;	/* TYPE_CHOICE: words with one blank between */
+	const char *choices; /* TYPE_CHOICE: words with one blank between */
 	const char *meaning;
 };
 
 #define AT(member) offsetof(struct config, member)
-#define DAY 86400
+#define DAY        86400
 #define NUMBER(flag, env, type, member, value, fallback, lowest, highest, meaning) \
-	{ flag, env, type, AT(member), value, fallback, lowest, highest, NULL, meaning }
+	{ \
+		flag, env, type, AT(member), value, fallback, lowest, highest, NULL, meaning \
+	}
 #define TEXT(flag, env, type, member, value, fallback, meaning) \
-	{ flag, env, type, AT(member), value, fallback, 0, 0, NULL, meaning }
+	{ \
+		flag, env, type, AT(member), value, fallback, 0, 0, NULL, meaning \
+	}
 
 static const struct setting settings[] = {
 	TEXT("source", "WSONCE_SOURCE", TYPE_URLS, sources, "URL", NULL,
@@ -66,8 +70,8 @@ static const struct setting settings[] = {
 	     "PEM certificate chain: producers connect by wss://; needs --ingest-key"),
 	TEXT("ingest-key", "WSONCE_INGEST_KEY", TYPE_TEXT, ingest_key, "FILE", NULL,
 	     "PEM private key of --ingest-cert"),
-	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", TYPE_NUMBER, ingest_connections, "N",
-	       "10000", 1, 1000000, "producers connected at once; more are refused"),
+	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", TYPE_NUMBER, ingest_connections, "N", "10000",
+	       1, 1000000, "producers connected at once; more are refused"),
 	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", TYPE_NUMBER, handshake_timeout_s, "S", "10", 1, 3600,
 	       "time that a new connection has to become a WebSocket"),
 	TEXT("redis", "WSONCE_REDIS", TYPE_REDIS, redis, "URL", "redis://127.0.0.1:6379/0",
@@ -82,16 +86,15 @@ static const struct setting settings[] = {
 	     "serve /healthz, /readyz, /metrics and /api/status; unix:/PATH for a socket"),
 	TEXT("instance-id", "WSONCE_INSTANCE_ID", TYPE_TEXT, instance_id, "ID", NULL,
 	     "readable name in claims, dead letters and logs; default: host name and pid"),
-	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", TYPE_TEXT, claim_prefix, "P", "dedup:",
-	     "what the keys in Redis begin with"),
+	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", TYPE_TEXT, claim_prefix, "P",
+	     "dedup:", "what the keys in Redis begin with"),
 	NUMBER("claim-ttl", "WSONCE_CLAIM_TTL", TYPE_NUMBER, claim_ttl_s, "S", "30", 1, DAY,
 	       "lease on a claim, renewed while work goes on"),
 	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", TYPE_NUMBER, dedup_window_s, "S", "300", 1, 365 * DAY,
 	       "how long done marks stay (about 100 bytes of Redis each); later duplicates meet the unique key"),
-	NUMBER("batch-max", "WSONCE_BATCH_MAX", TYPE_NUMBER, batch_max, "N", "2000", 1, 100000,
-	       "rows per INSERT"),
-	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", TYPE_BYTES, inflight_bytes, "N", "256MiB",
-	       1024, INT64_C(1) << 40, "budget of all events in memory, held ones included"),
+	NUMBER("batch-max", "WSONCE_BATCH_MAX", TYPE_NUMBER, batch_max, "N", "2000", 1, 100000, "rows per INSERT"),
+	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", TYPE_BYTES, inflight_bytes, "N", "256MiB", 1024,
+	       INT64_C(1) << 40, "budget of all events in memory, held ones included"),
 	NUMBER("max-message", "WSONCE_MAX_MESSAGE", TYPE_BYTES, message_bytes, "N", "1MiB", 64, 256 << 20,
 	       "larger messages: close 1009 (ingest), dead letter with the head of the text (source)"),
 	NUMBER("max-attempts", "WSONCE_MAX_ATTEMPTS", TYPE_NUMBER, max_attempts, "N", "5", 1, 1000000,
@@ -104,8 +107,8 @@ static const struct setting settings[] = {
 	     "JSON pointer to the event's type"),
 	TEXT("payload-pointer", "WSONCE_PAYLOAD_POINTER", TYPE_POINTER, payload_pointer, "POINTER", "/payload",
 	     "JSON pointer to what is stored as the payload; an empty pointer is the whole message"),
-	{"log-level", "WSONCE_LOG_LEVEL", TYPE_CHOICE, AT(log_level), "LEVEL", "info", 0, 0,
-	 "debug info warn error", "debug, info, warn or error; to standard error"},
+	{"log-level", "WSONCE_LOG_LEVEL", TYPE_CHOICE, AT(log_level), "LEVEL", "info", 0, 0, "debug info warn error",
+	 "debug, info, warn or error; to standard error"},
 	{"log-format", "WSONCE_LOG_FORMAT", TYPE_CHOICE, AT(log_format), "FORMAT", "text", 0, 0, "text json",
 	 "text or json"},
 	TEXT("config", "WSONCE_CONFIG", TYPE_TEXT, file, "FILE", NULL,
@@ -119,7 +122,7 @@ enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
 
 struct reader {
 	struct config *config;
-	enum origin list_origin[SETTINGS];	/* who filled the list last */
+	enum origin list_origin[SETTINGS]; /* who filled the list last */
 	char *error;
 	size_t error_size;
 };
@@ -198,8 +201,10 @@ static int parse_number(const struct setting *s, const char *text, int64_t *valu
 	}
 	*value = strtoll(text, &end, 10);
 	if (s->type == TYPE_BYTES && *end) {
-		int shift = strcmp(end, "KiB") == 0 ? 10 : strcmp(end, "MiB") == 0 ? 20
-			    : strcmp(end, "GiB") == 0 ? 30 : -1;
+		int shift = strcmp(end, "KiB") == 0   ? 10
+			    : strcmp(end, "MiB") == 0 ? 20
+			    : strcmp(end, "GiB") == 0 ? 30
+						      : -1;
 
 		if (shift < 0 || *value > INT64_MAX >> shift)
 			return -1;
@@ -287,7 +292,9 @@ static const char *find_fault(const struct setting *s, const char *text)
 		return fault;
 	case TYPE_POINTER:
 	case TYPE_POINTERS:
-		return is_pointer(text) ? NULL : "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
+		return is_pointer(text)
+			       ? NULL
+			       : "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
 	case TYPE_CHOICE:
 		return is_choice(s->choices, text) ? NULL : "is not one of the words that --help lists";
 	case TYPE_TEXT:
@@ -332,7 +339,7 @@ static int add_item(struct reader *r, const struct setting *s, enum origin origi
 	struct config_list *l = member(r->config, s);
 	enum origin *last = &r->list_origin[s - settings];
 
-	if (*last != origin)		/* a stronger layer replaces the list, it does not add to it */
+	if (*last != origin) /* a stronger layer replaces the list, it does not add to it */
 		list_free(l);
 	*last = origin;
 	if (list_add(l, text, len))
@@ -409,9 +416,7 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 	}
 	if (!is_list(s) || !json_is_array(value))
 		return read_item(r, s, value);
-	json_array_foreach(value, i, item)
-		if (read_item(r, s, item))
-			return -1;
+	json_array_foreach(value, i, item) if (read_item(r, s, item)) return -1;
 	return 0;
 }
 
@@ -435,9 +440,7 @@ static int read_file(struct reader *r)
 		snprintf(r->error, r->error_size, "--config: %s is not a JSON object", r->config->file);
 		result = -1;
 	}
-	json_object_foreach(root, key, value)
-		if (!result)
-			result = read_member(r, key, value);
+	json_object_foreach(root, key, value) if (!result) result = read_member(r, key, value);
 	json_decref(root);
 	return result;
 }
@@ -465,7 +468,8 @@ static int each_flag(struct reader *r, int argc, char **argv,
 		size_t n;
 
 		if (strncmp(argv[i], "--", 2) != 0 || !*name) {
-			snprintf(r->error, r->error_size, "\"%.80s\" is not an option; see wsonce listen --help", argv[i]);
+			snprintf(r->error, r->error_size, "\"%.80s\" is not an option; see wsonce listen --help",
+				 argv[i]);
 			return -1;
 		}
 		n = strcspn(name, "=");
@@ -593,9 +597,11 @@ void config_log(const struct config *c)
 	char *shown = c->sources.count ? url_redact(c->sources.items[0]) : NULL;
 	char *redis = url_redact(c->redis);
 
-	log_info("starting", "version=%s source=%s sources=%zu ingest=%s admin=%s redis=%s claim_ttl_s=%lld "
-		 "batch_max=%lld max_inflight_bytes=%lld", WSONCE_VERSION, shown, c->sources.count, c->ingest,
-		 c->admin, redis, (long long)c->claim_ttl_s, (long long)c->batch_max, (long long)c->inflight_bytes);
+	log_info("starting",
+		 "version=%s source=%s sources=%zu ingest=%s admin=%s redis=%s claim_ttl_s=%lld "
+		 "batch_max=%lld max_inflight_bytes=%lld",
+		 WSONCE_VERSION, shown, c->sources.count, c->ingest, c->admin, redis, (long long)c->claim_ttl_s,
+		 (long long)c->batch_max, (long long)c->inflight_bytes);
 	free(shown);
 	free(redis);
 }

@@ -15,18 +15,18 @@ struct config_list {
 
 struct config {
 	struct config_list sources;
-	char *ingest;			/* ADDR:PORT, NULL: none */
-	char *ingest_token;		/* NULL: everybody may send */
+	char *ingest;       /* ADDR:PORT, NULL: none */
+	char *ingest_token; /* NULL: everybody may send */
 	char *ingest_cert;
 	char *ingest_key;
 	int64_t ingest_connections;
 	int64_t handshake_timeout_s;
 	char *source_ca;
 	int64_t ping_interval_s;
-	int64_t idle_timeout_s;		/* 0: a silent source is fine as long as it answers pings */
-	char *redis;			/* URL, or "none" */
+	int64_t idle_timeout_s; /* 0: a silent source is fine as long as it answers pings */
+	char *redis;            /* URL, or "none" */
 	int64_t redis_timeout_ms;
-	char *postgres;			/* conninfo; "" is libpq's own defaults */
+	char *postgres; /* conninfo; "" is libpq's own defaults */
 	int64_t postgres_timeout_ms;
 	char *admin;
 	char *instance_id;
@@ -43,7 +43,7 @@ struct config {
 	char *payload_pointer;
 	char *log_level;
 	char *log_format;
-	char *file;			/* --config */
+	char *file; /* --config */
 };
 
 /* Fills c: defaults, then the file, then the environment, then the flags argv[1..argc-1].

@@ -12,24 +12,24 @@
 
 #include "utf8.h"
 
-#define TARGETS_MAX 10		/* 8 parts of an id, the type, the payload */
-#define STEPS_MAX ENVELOPE_STEPS_MAX
-#define PARSER_BYTES 4096	/* what yajl takes for a message of ordinary depth */
+#define TARGETS_MAX  10 /* 8 parts of an id, the type, the payload */
+#define STEPS_MAX    ENVELOPE_STEPS_MAX
+#define PARSER_BYTES 4096 /* what yajl takes for a message of ordinary depth */
 
 /* One pointer, and how much of it the place that the parser is at agrees with. */
 struct target {
 	char *steps[STEPS_MAX];
 	size_t step_len[STEPS_MAX];
-	long index[STEPS_MAX];	/* the step as an array index; -1: it is none */
+	long index[STEPS_MAX]; /* the step as an array index; -1: it is none */
 	int count;
-	int matched;		/* steps that the current path agrees with, from the root on */
-	uint32_t seen;		/* bit n: step n was met; once more makes the message ambiguous */
-	bool is_text;		/* its value is wanted decoded, not as a slice */
-	const char *name;	/* the pointer as written, for messages */
-	struct slice value;	/* at == NULL: not met */
-	size_t begin;		/* of the value, while it is being read */
-	int open_depth;		/* containers open where the value, a container, began; -1: none */
-	char *copy;		/* decoded text: yajl's own is gone after the callback */
+	int matched;        /* steps that the current path agrees with, from the root on */
+	uint32_t seen;      /* bit n: step n was met; once more makes the message ambiguous */
+	bool is_text;       /* its value is wanted decoded, not as a slice */
+	const char *name;   /* the pointer as written, for messages */
+	struct slice value; /* at == NULL: not met */
+	size_t begin;       /* of the value, while it is being read */
+	int open_depth;     /* containers open where the value, a container, began; -1: none */
+	char *copy;         /* decoded text: yajl's own is gone after the callback */
 	size_t copy_size;
 };
 
@@ -37,14 +37,14 @@ struct envelope {
 	struct target targets[TARGETS_MAX];
 	int count;
 	int id_parts;
-	int deepest;		/* steps of the longest pointer: below it nothing is watched */
-	int depth;		/* containers open */
-	long index[STEPS_MAX];	/* per watched container: next array index; -1: an object */
+	int deepest;           /* steps of the longest pointer: below it nothing is watched */
+	int depth;             /* containers open */
+	long index[STEPS_MAX]; /* per watched container: next array index; -1: an object */
 	const char *message;
 	size_t len;
 	yajl_handle parser;
-	size_t last_end;	/* where the token before this one ended */
-	bool is_finishing;	/* the parser was told that the message is over */
+	size_t last_end;   /* where the token before this one ended */
+	bool is_finishing; /* the parser was told that the message is over */
 	const char *fault;
 	char fault_text[300];
 	char id[ENVELOPE_ID_MAX + 1];
@@ -99,7 +99,7 @@ static void *arena_realloc(void *ctx, void *ptr, size_t size)
 static int fault(struct envelope *e, const char *text)
 {
 	e->fault = text;
-	return 0;	/* tells yajl to stop */
+	return 0; /* tells yajl to stop */
 }
 
 static int fault_at(struct envelope *e, const struct target *t, const char *text)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MALLOC_OVERHEAD 32	/* per allocation, for the budget */
+#define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
 
 static const char *const state_names[EVENT_STATES] = {
 	"claiming", "held", "looking", "batched", "storing", "counting", "releasing", "refused", "burying", "done",

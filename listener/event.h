@@ -12,24 +12,24 @@
 /* Where an event is. Each value is also a list in struct events, so "how many wait for Redis" is
  * a length. Only event_move() changes it, and asserts that the step is allowed. */
 enum event_state {
-	EV_CLAIMING,	/* SET NX GET sent, answer not seen   -> EV_BATCHED, EV_HELD, EV_DONE */
-	EV_HELD,	/* another instance is at work on it  -> EV_LOOKING, EV_BATCHED */
-	EV_LOOKING,	/* MGET sent, answer not seen         -> EV_CLAIMING, EV_HELD, EV_BATCHED, EV_DONE */
-	EV_BATCHED,	/* waits for the next INSERT          -> EV_STORING */
-	EV_STORING,	/* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_REFUSED */
-	EV_COUNTING,	/* not stored, failed try being counted -> EV_RELEASING, EV_REFUSED */
-	EV_RELEASING,	/* keeps its claim for the backoff, then gives it back -> EV_HELD, EV_BATCHED */
-	EV_REFUSED,	/* waits to be recorded as a dead letter -> EV_BURYING */
-	EV_BURYING,	/* dead letter sent, result not seen  -> EV_DONE */
-	EV_DONE,	/* committed or a dead letter: answered, then freed */
+	EV_CLAIMING,  /* SET NX GET sent, answer not seen   -> EV_BATCHED, EV_HELD, EV_DONE */
+	EV_HELD,      /* another instance is at work on it  -> EV_LOOKING, EV_BATCHED */
+	EV_LOOKING,   /* MGET sent, answer not seen         -> EV_CLAIMING, EV_HELD, EV_BATCHED, EV_DONE */
+	EV_BATCHED,   /* waits for the next INSERT          -> EV_STORING */
+	EV_STORING,   /* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_REFUSED */
+	EV_COUNTING,  /* not stored, failed try being counted -> EV_RELEASING, EV_REFUSED */
+	EV_RELEASING, /* keeps its claim for the backoff, then gives it back -> EV_HELD, EV_BATCHED */
+	EV_REFUSED,   /* waits to be recorded as a dead letter -> EV_BURYING */
+	EV_BURYING,   /* dead letter sent, result not seen  -> EV_DONE */
+	EV_DONE,      /* committed or a dead letter: answered, then freed */
 	EVENT_STATES
 };
 
 /* How an event ended. */
 enum outcome {
-	OUTCOME_PERSISTED,	/* this process inserted the row */
-	OUTCOME_DUPLICATE,	/* the row was there, or is known to be committed elsewhere */
-	OUTCOME_REJECTED,	/* recorded as a dead letter */
+	OUTCOME_PERSISTED, /* this process inserted the row */
+	OUTCOME_DUPLICATE, /* the row was there, or is known to be committed elsewhere */
+	OUTCOME_REJECTED,  /* recorded as a dead letter */
 };
 
 struct event;
@@ -44,36 +44,36 @@ struct sender {
 /* A received message that belongs to an event. */
 struct copy {
 	struct copy *next;
-	struct sender *sender;	/* NULL: nobody waits for an answer */
+	struct sender *sender; /* NULL: nobody waits for an answer */
 };
 
 /* One allocation: this struct, then id, type and the message. Owned by struct events. */
 struct event {
-	struct list link;	/* in the list of its state */
-	struct list wait_link;	/* in hold.c's list, in EV_HELD and EV_RELEASING */
-	UT_hash_handle hh;	/* by id, but for messages without one */
+	struct list link;      /* in the list of its state */
+	struct list wait_link; /* in hold.c's list, in EV_HELD and EV_RELEASING */
+	UT_hash_handle hh;     /* by id, but for messages without one */
 	enum event_state state;
-	uint16_t id_len;	/* 0: the message has no usable id, and never leaves the dead-letter way */
-	uint16_t looks;		/* MGETs since it was held: sets the next delay */
-	uint32_t attempts;	/* failed stores, the fleet's count where Redis told it */
-	bool is_claimed;	/* our value is, as far as we know, in Redis */
-	bool is_unsure;		/* sent in a batch whose outcome was never seen */
+	uint16_t id_len;   /* 0: the message has no usable id, and never leaves the dead-letter way */
+	uint16_t looks;    /* MGETs since it was held: sets the next delay */
+	uint32_t attempts; /* failed stores, the fleet's count where Redis told it */
+	bool is_claimed;   /* our value is, as far as we know, in Redis */
+	bool is_unsure;    /* sent in a batch whose outcome was never seen */
 	uint32_t type_len;
-	size_t bytes;		/* of the budget, copies included */
+	size_t bytes; /* of the budget, copies included */
 	size_t message_len;
 	const char *id;
 	const char *type;
-	const char *message;	/* the bytes that were received: dead letters keep them */
-	struct slice payload;	/* inside message, or a constant */
-	char *reason;		/* why it is or may become a dead letter; heap, or NULL */
-	const uint8_t *digest;	/* 32 bytes of SHA-256 over the message, if it was longer than what
-				 * message keeps; else NULL */
-	int64_t received_us;	/* loop clock, first copy */
-	int64_t lease_ms;	/* loop clock, before the claim was sent or renewed */
-	int64_t claim_ms;	/* wall clock, part of the claim's value */
-	int64_t held_ms;	/* loop clock, when it was first held */
-	int64_t due_ms;		/* loop clock, when hold.c hands it out */
-	unsigned int copies;	/* messages that settle with it */
+	const char *message;   /* the bytes that were received: dead letters keep them */
+	struct slice payload;  /* inside message, or a constant */
+	char *reason;          /* why it is or may become a dead letter; heap, or NULL */
+	const uint8_t *digest; /* 32 bytes of SHA-256 over the message, if it was longer than what
+				* message keeps; else NULL */
+	int64_t received_us;   /* loop clock, first copy */
+	int64_t lease_ms;      /* loop clock, before the claim was sent or renewed */
+	int64_t claim_ms;      /* wall clock, part of the claim's value */
+	int64_t held_ms;       /* loop clock, when it was first held */
+	int64_t due_ms;        /* loop clock, when hold.c hands it out */
+	unsigned int copies;   /* messages that settle with it */
 	struct copy first;
 };
 
@@ -82,8 +82,8 @@ struct events {
 	struct list lists[EVENT_STATES];
 	size_t counts[EVENT_STATES];
 	struct event *by_id;
-	size_t bytes;		/* sum of the events' bytes */
-	size_t messages;	/* sum of the events' copies: in flight */
+	size_t bytes;    /* sum of the events' bytes */
+	size_t messages; /* sum of the events' copies: in flight */
 };
 
 void events_init(struct events *es);

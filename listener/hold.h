@@ -6,7 +6,7 @@
 
 #include "event.h"
 
-#define HOLD_STEPS 12		/* delays: HOLD_FIRST_MS times 1, 2, 4, ... 2048 */
+#define HOLD_STEPS    12 /* delays: HOLD_FIRST_MS times 1, 2, 4, ... 2048 */
 #define HOLD_FIRST_MS 50
 
 struct hold {

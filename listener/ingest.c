@@ -12,22 +12,22 @@
 #include "stats.h"
 #include "utf8.h"
 
-#define RECEIVE_BYTES 4096	/* handed over at once; each connection holds a buffer of this size */
-#define ACKS_STOP (256u << 10)	/* bytes of waiting acks at which a producer is not read from */
-#define ACKS_GO (64u << 10)
-#define ACK_PROTOCOL "wsonce.ack.v1"
+#define RECEIVE_BYTES 4096         /* handed over at once; each connection holds a buffer of this size */
+#define ACKS_STOP     (256u << 10) /* bytes of waiting acks at which a producer is not read from */
+#define ACKS_GO       (64u << 10)
+#define ACK_PROTOCOL  "wsonce.ack.v1"
 
 /* A producer's connection. It outlives the socket while messages of it are in flight. */
 struct session {
-	struct sender sender;		/* must be first: answers come with it */
-	struct list open;		/* of struct ingest, while the socket is open */
+	struct sender sender; /* must be first: answers come with it */
+	struct list open;     /* of struct ingest, while the socket is open */
 	struct ws_link link;
 	struct ingest *ingest;
 	bool wants_acks;
-	bool is_closing;		/* 1001 as soon as its acks are out */
-	size_t pending;			/* messages not yet answered */
-	char *acks;			/* per ack: length, LWS_PRE bytes of room, text */
-	size_t acks_begin;		/* not yet sent from here */
+	bool is_closing;   /* 1001 as soon as its acks are out */
+	size_t pending;    /* messages not yet answered */
+	char *acks;        /* per ack: length, LWS_PRE bytes of room, text */
+	size_t acks_begin; /* not yet sent from here */
 	size_t acks_end;
 	size_t acks_size;
 };
@@ -36,8 +36,8 @@ struct ingest {
 	struct ws *ws;
 	const struct config *config;
 	struct lws_vhost *vhost;
-	size_t sockets;			/* accepted and not gone, WebSocket or not yet */
-	struct list sessions;		/* open ones */
+	size_t sockets;       /* accepted and not gone, WebSocket or not yet */
+	struct list sessions; /* open ones */
 	size_t session_count;
 	struct refusals *refusals;
 	bool is_draining;
@@ -93,7 +93,8 @@ static char *write_ack(const struct event *ev, enum outcome outcome, size_t *len
 	int n;
 
 	if (ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED) {
-		n = asprintf(&text, "{\"event_id\":\"%.*s\",\"status\":\"%s\"}", (int)ev->id_len, ev->id, status_name(outcome));
+		n = asprintf(&text, "{\"event_id\":\"%.*s\",\"status\":\"%s\"}", (int)ev->id_len, ev->id,
+			     status_name(outcome));
 		*len = n < 0 ? 0 : (size_t)n;
 		return n < 0 ? NULL : text;
 	}
@@ -365,7 +366,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_TIMER:
 		return is_open ? 0 : refuse_slow();
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		return is_open && (*at)->is_closing ? -1 : 0;	/* the answer to our close frame: no more frames */
+		return is_open && (*at)->is_closing ? -1 : 0; /* the answer to our close frame: no more frames */
 	case LWS_CALLBACK_CLOSED:
 		if (is_open)
 			on_closed(*at);
@@ -376,9 +377,13 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 
 /* The first is for producers that offer no subprotocol. */
 static const struct lws_protocols protocols[] = {
-	{.name = "wsonce-ingest", .callback = on_lws, .per_session_data_size = sizeof(struct session *),
+	{.name = "wsonce-ingest",
+	 .callback = on_lws,
+	 .per_session_data_size = sizeof(struct session *),
 	 .rx_buffer_size = RECEIVE_BYTES},
-	{.name = ACK_PROTOCOL, .callback = on_lws, .per_session_data_size = sizeof(struct session *),
+	{.name = ACK_PROTOCOL,
+	 .callback = on_lws,
+	 .per_session_data_size = sizeof(struct session *),
 	 .rx_buffer_size = RECEIVE_BYTES},
 	{.name = NULL},
 };

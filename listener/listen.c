@@ -16,8 +16,8 @@
 #include "stats.h"
 #include "ws.h"
 
-#define GRACE_MS 1000		/* producers without acks are read from for so long after SIGTERM */
-#define GOODBYE_MS 2000		/* for the last acks and close frames */
+#define GRACE_MS   1000 /* producers without acks are read from for so long after SIGTERM */
+#define GOODBYE_MS 2000 /* for the last acks and close frames */
 
 struct listener {
 	const struct config *config;
@@ -160,7 +160,8 @@ static int open_parts(struct listener *l, char *error, size_t size)
 		return -1;
 	l->ws = ws_open(&l->loop, c, l->pipeline);
 	if (!l->ws) {
-		snprintf(error, size, "libwebsockets cannot start: is its libuv plugin (libwebsockets-evlib-uv) installed?");
+		snprintf(error, size,
+			 "libwebsockets cannot start: is its libuv plugin (libwebsockets-evlib-uv) installed?");
 		return -1;
 	}
 	l->parts = (struct admin_parts){.config = c, .pipeline = l->pipeline};

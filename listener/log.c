@@ -25,7 +25,7 @@ static struct {
 struct line {
 	char text[4096];
 	size_t len;
-	bool is_full;	/* the field at hand did not fit */
+	bool is_full; /* the field at hand did not fit */
 };
 
 void log_setup(enum log_level level, enum log_format format, const char *instance)

@@ -12,12 +12,11 @@ void log_setup(enum log_level level, enum log_format format, const char *instanc
  * key=%spec words with one blank between them, "addr=%s took_ms=%ld": each value is quoted as
  * the output format needs, so it may hold anything. Known: %s %d %u %ld %lu %lld %zu %.1f. A
  * NULL string is left out together with its key. */
-void log_write(enum log_level level, const char *event, const char *fields, ...)
-	__attribute__((format(printf, 3, 4)));
+void log_write(enum log_level level, const char *event, const char *fields, ...) __attribute__((format(printf, 3, 4)));
 
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
-#define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
-#define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)
+#define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)
+#define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 
 #endif

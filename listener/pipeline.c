@@ -23,13 +23,13 @@
 #include "log.h"
 #include "stats.h"
 
-#define LOOK_CHUNK 512			/* keys of one MGET, claims of one script call */
-#define BATCH_BYTES (8u << 20)		/* of messages in one statement */
-#define RETRY_STEP 2			/* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
-#define GIVE_WAY_STEP 5			/* 1.6 s, which is more than hold_look_step() ever waits */
-#define CLAIM_WINDOW 8192		/* claims unanswered at which reading stops */
-#define BACKLOG_BATCHES 4		/* batches that wait for a Postgres that works, before reading stops */
-#define HOLD_TTLS 2			/* a copy held for so many claim TTLs goes to the store */
+#define LOOK_CHUNK      512        /* keys of one MGET, claims of one script call */
+#define BATCH_BYTES     (8u << 20) /* of messages in one statement */
+#define RETRY_STEP      2          /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
+#define GIVE_WAY_STEP   5          /* 1.6 s, which is more than hold_look_step() ever waits */
+#define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops */
+#define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
+#define HOLD_TTLS       2          /* a copy held for so many claim TTLs goes to the store */
 
 struct pipeline {
 	uv_loop_t *loop;
@@ -40,18 +40,18 @@ struct pipeline {
 	struct claim *claim;
 	struct store *store;
 	struct hold hold;
-	struct batch batch;		/* at work in the store, or empty */
-	long partial_bytes;		/* of messages that are not yet complete */
-	bool is_full;			/* the budget is used up */
-	bool is_behind;			/* the window of claims is */
+	struct batch batch; /* at work in the store, or empty */
+	long partial_bytes; /* of messages that are not yet complete */
+	bool is_full;       /* the budget is used up */
+	bool is_behind;     /* the window of claims is */
 	bool is_draining;
 	bool is_drained;
-	bool was_burying;		/* the last batch: dead letters and events take turns */
-	uv_prepare_t turn;		/* before each wait for I/O: what this turn brought is sent */
+	bool was_burying;  /* the last batch: dead letters and events take turns */
+	uv_prepare_t turn; /* before each wait for I/O: what this turn brought is sent */
 	uv_timer_t hold_timer;
 	uv_timer_t renew_timer;
 	uv_timer_t drain_timer;
-	int open;			/* parts left to close */
+	int open; /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -288,7 +288,7 @@ static void send_to_store(struct pipeline *p, struct event *ev)
 
 static void hold(struct pipeline *p, struct event *ev)
 {
-	if (p->is_draining) {		/* no time to wait for somebody else */
+	if (p->is_draining) { /* no time to wait for somebody else */
 		send_to_store(p, ev);
 		return;
 	}
@@ -307,7 +307,7 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 		stats.claims_won++;
 		send_to_store(p, ev);
 		return;
-	case CLAIM_OTHER:		/* being stored elsewhere, which is not yet stored */
+	case CLAIM_OTHER: /* being stored elsewhere, which is not yet stored */
 		stats.claims_lost++;
 		stats.holds += !ev->held_ms;
 		hold(p, ev);
@@ -320,8 +320,8 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 		stats.claims_done++;
 		settle(p, ev, OUTCOME_REJECTED);
 		return;
-	case CLAIM_ABSENT:		/* only a look says so */
-	case CLAIM_UNKNOWN:		/* Redis is gone: the unique key decides instead */
+	case CLAIM_ABSENT:  /* only a look says so */
+	case CLAIM_UNKNOWN: /* Redis is gone: the unique key decides instead */
 		stats.claims_skipped++;
 		send_to_store(p, ev);
 		return;
@@ -348,7 +348,7 @@ static void on_looked(void *arg, struct event *ev, enum claim_result result)
 		ev->looks++;
 		hold(p, ev);
 		return;
-	case CLAIM_ABSENT:		/* its owner died, or gave it back */
+	case CLAIM_ABSENT: /* its owner died, or gave it back */
 		stats.claims_taken_over++;
 		event_move(&p->events, ev, EV_CLAIMING);
 		take_claim(p, ev);
@@ -636,8 +636,8 @@ static int open_stages(struct pipeline *p, char *error, size_t size)
 }
 
 /* A listener that cannot open its stages ends: claim's handles, if any, go with the process. */
-struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config,
-			       const struct pipeline_callbacks *callbacks, char *error, size_t size)
+struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks,
+			       char *error, size_t size)
 {
 	struct pipeline *p = calloc(1, sizeof(*p));
 

@@ -26,8 +26,8 @@ struct pipeline_callbacks {
 
 /* Opens claim and store. config must outlive the pipeline. Returns NULL and a sentence in error if
  * it cannot. */
-struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config,
-			       const struct pipeline_callbacks *callbacks, char *error, size_t size);
+struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks,
+			       char *error, size_t size);
 
 /* Takes one message; its bytes are copied. sender, if not NULL, is answered once, later or (memory
  * out) never, and must live until then. Returns 0; or -1 if memory is out: the message was not

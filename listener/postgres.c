@@ -22,7 +22,7 @@ enum step { STEP_ASK, STEP_LOCK, STEP_UPGRADE };
 
 struct watch {
 	uv_poll_t poll;
-	struct postgres *postgres;	/* NULL: only to be closed */
+	struct postgres *postgres; /* NULL: only to be closed */
 	int events;
 };
 
@@ -31,14 +31,14 @@ struct postgres {
 	struct postgres_settings settings;
 	enum postgres_state state;
 	enum step step;
-	PGconn *conn;			/* NULL in POSTGRES_DOWN */
-	struct watch *watch;		/* NULL: nothing is watched */
-	uv_timer_t timer;		/* the next try, or the deadline */
+	PGconn *conn;        /* NULL in POSTGRES_DOWN */
+	struct watch *watch; /* NULL: nothing is watched */
+	uv_timer_t timer;    /* the next try, or the deadline */
 	struct backoff backoff;
-	PGresult *last;			/* of the query at hand */
-	bool has_rows;			/* the query at hand was executed, and perhaps committed */
-	char error[400];		/* of the last connection attempt */
-	bool was_ready;			/* ever */
+	PGresult *last;  /* of the query at hand */
+	bool has_rows;   /* the query at hand was executed, and perhaps committed */
+	char error[400]; /* of the last connection attempt */
+	bool was_ready;  /* ever */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -185,7 +185,8 @@ static void on_deadline(uv_timer_t *timer)
 {
 	struct postgres *p = timer->data;
 
-	lose(p, p->state == POSTGRES_BUSY ? "no answer within the postgres timeout" : "no connection within the postgres timeout");
+	lose(p, p->state == POSTGRES_BUSY ? "no answer within the postgres timeout"
+					  : "no connection within the postgres timeout");
 }
 
 static void start_deadline(struct postgres *p)
@@ -431,8 +432,8 @@ static void on_connected(struct postgres *p)
 	const char *encoding = PQparameterStatus(p->conn, "server_encoding");
 
 	if (encoding && strcmp(encoding, "UTF8") != 0 && !p->was_ready)
-		log_warn("the database's encoding is not UTF8: what it cannot hold becomes a dead letter", "encoding=%s",
-			 encoding);
+		log_warn("the database's encoding is not UTF8: what it cannot hold becomes a dead letter",
+			 "encoding=%s", encoding);
 	PQsetnonblocking(p->conn, 1);
 	if (watch(p, UV_READABLE, false)) {
 		lose(p, "the socket cannot be watched");

@@ -11,40 +11,40 @@
 struct postgres;
 
 enum postgres_state {
-	POSTGRES_DOWN,		/* not connected; a timer will try again */
-	POSTGRES_CONNECTING,	/* libpq connects and logs in */
-	POSTGRES_PREPARING,	/* the schema is looked at, and brought up to date */
-	POSTGRES_READY,		/* may be given a query */
-	POSTGRES_BUSY,		/* a query is on its way */
+	POSTGRES_DOWN,       /* not connected; a timer will try again */
+	POSTGRES_CONNECTING, /* libpq connects and logs in */
+	POSTGRES_PREPARING,  /* the schema is looked at, and brought up to date */
+	POSTGRES_READY,      /* may be given a query */
+	POSTGRES_BUSY,       /* a query is on its way */
 	POSTGRES_CLOSING,
 };
 
 /* What came of a query, by what has to be done about it. */
 enum postgres_result {
 	POSTGRES_OK,
-	POSTGRES_BAD_VALUE,	/* a parameter's text can never be stored as it is */
-	POSTGRES_BAD_ROW,	/* a row was refused; it may pass later (a trigger that raises, a check) */
-	POSTGRES_TROUBLE,	/* the server cannot now; no row's fault */
-	POSTGRES_UNKNOWN,	/* the connection died or was late: it may have been committed */
+	POSTGRES_BAD_VALUE, /* a parameter's text can never be stored as it is */
+	POSTGRES_BAD_ROW,   /* a row was refused; it may pass later (a trigger that raises, a check) */
+	POSTGRES_TROUBLE,   /* the server cannot now; no row's fault */
+	POSTGRES_UNKNOWN,   /* the connection died or was late: it may have been committed */
 };
 
 /* The answer. Valid during the callback. */
 struct postgres_answer {
 	enum postgres_result result;
-	const char *error;	/* one line: the server's words and SQLSTATE; NULL with POSTGRES_OK */
+	const char *error; /* one line: the server's words and SQLSTATE; NULL with POSTGRES_OK */
 	size_t rows;
-	const void *data;	/* for postgres_value */
+	const void *data; /* for postgres_value */
 };
 
 /* A parameter in binary form. */
 struct postgres_value {
-	unsigned int type;	/* OID */
+	unsigned int type; /* OID */
 	const char *bytes;
 	size_t len;
 };
 
 struct postgres_settings {
-	const char *conninfo;	/* must live as long as the connection */
+	const char *conninfo; /* must live as long as the connection */
 	int64_t timeout_ms;
 	/* Called after each change of state but between READY and BUSY. */
 	void (*on_state)(void *owner, enum postgres_state state);

@@ -32,8 +32,8 @@ static const char *const script_texts[REDIS_SCRIPTS] = {
  * adapter of hiredis 0.14 drops it instead, and a refused connection would never call back. */
 struct bridge {
 	uv_poll_t poll;
-	redisAsyncContext *context;	/* NULL: gone, only the handle is left to close */
-	int events;			/* polled for */
+	redisAsyncContext *context; /* NULL: gone, only the handle is left to close */
+	int events;                 /* polled for */
 };
 
 /* Whom an answer is for. */
@@ -48,14 +48,14 @@ struct redis {
 	struct url url;
 	char *shown_url;
 	enum redis_state state;
-	redisAsyncContext *context;	/* NULL in REDIS_DOWN */
+	redisAsyncContext *context; /* NULL in REDIS_DOWN */
 	struct resolve *resolve;
 	struct backoff backoff;
 	uv_timer_t retry;
 	uv_timer_t watchdog;
 	/* Redis answers in the order of the questions, so what each answer is for waits in a ring. */
 	struct request *requests;
-	size_t request_mask;		/* of the ring: its size, a power of two, less one */
+	size_t request_mask; /* of the ring: its size, a power of two, less one */
 	uint64_t sent;
 	uint64_t answered;
 	/* The deadline: command number mark was the newest at mark_ms. If it is not answered
@@ -65,13 +65,12 @@ struct redis {
 	int64_t connecting_ms;
 	char sha[REDIS_SCRIPTS][41];
 	struct command command;
-	bool was_refused;		/* the server answered the login with an error, logged */
+	bool was_refused; /* the server answered the login with an error, logged */
 	bool is_policy_logged;
-	int handles;			/* open, for closing */
+	int handles; /* open, for closing */
 	void (*done)(void *arg);
 	void *done_arg;
 };
-
 
 static void connect_now(struct redis *r);
 static void retry_later(struct redis *r);
@@ -84,8 +83,8 @@ static void set_state(struct redis *r, enum redis_state state, const char *why)
 		return;
 	r->state = state;
 	if (state == REDIS_READY || old == REDIS_READY)
-		log_write(state == REDIS_DOWN ? LOG_WARN : LOG_INFO, "redis connection", "from=%s to=%s url=%s reason=%s",
-			  state_names[old], state_names[state], r->shown_url, why);
+		log_write(state == REDIS_DOWN ? LOG_WARN : LOG_INFO, "redis connection",
+			  "from=%s to=%s url=%s reason=%s", state_names[old], state_names[state], r->shown_url, why);
 	else
 		log_debug("redis connection", "from=%s to=%s url=%s reason=%s", state_names[old], state_names[state],
 			  r->shown_url, why);
@@ -319,7 +318,7 @@ static void on_watchdog(uv_timer_t *timer)
 	}
 	if (r->state != REDIS_READY)
 		return;
-	if (r->answered >= r->mark) {		/* the marked command was answered: mark the newest */
+	if (r->answered >= r->mark) { /* the marked command was answered: mark the newest */
 		r->mark = r->sent;
 		r->mark_ms = now;
 		return;
@@ -332,7 +331,8 @@ static void on_watchdog(uv_timer_t *timer)
 
 static void refuse(struct redis *r, const char *what)
 {
-	log_write(r->was_refused ? LOG_DEBUG : LOG_ERROR, "redis refused the login", "url=%s reason=%s", r->shown_url, what);
+	log_write(r->was_refused ? LOG_DEBUG : LOG_ERROR, "redis refused the login", "url=%s reason=%s", r->shown_url,
+		  what);
 	r->was_refused = true;
 	drop(r, what);
 }
@@ -392,7 +392,8 @@ static void on_memory_info(void *owner, void *arg, const redisReply *reply)
 		return;
 	r->is_policy_logged = true;
 	if (strcmp(policy, "noeviction") != 0 && strcmp(most, "0") != 0)
-		log_warn("redis may evict claims: use maxmemory-policy noeviction", "policy=%s maxmemory=%s", policy, most);
+		log_warn("redis may evict claims: use maxmemory-policy noeviction", "policy=%s maxmemory=%s", policy,
+			 most);
 }
 
 static void on_script(struct redis *r, enum redis_script script, const redisReply *reply)
@@ -473,7 +474,7 @@ static void on_connected(const redisAsyncContext *context, int status)
 		log_in(r);
 		return;
 	}
-	r->context = NULL;	/* hiredis frees it */
+	r->context = NULL; /* hiredis frees it */
 	set_state(r, REDIS_DOWN, context->errstr);
 	retry_later(r);
 }
@@ -532,7 +533,8 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings,
 		goto fail;
 	}
 	if (strcmp(r->url.scheme, "rediss") == 0) {
-		snprintf(error, size, "--redis: this build has no TLS for Redis: use redis:// through a tunnel, or unix://");
+		snprintf(error, size,
+			 "--redis: this build has no TLS for Redis: use redis:// through a tunnel, or unix://");
 		goto fail;
 	}
 	if (!r->url.host[0])

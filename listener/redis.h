@@ -11,8 +11,8 @@ struct redis;
 struct redisReply;
 
 enum redis_state {
-	REDIS_DOWN,		/* not connected; a timer will try again */
-	REDIS_CONNECTING,	/* address lookup, connect, login, scripts */
+	REDIS_DOWN,       /* not connected; a timer will try again */
+	REDIS_CONNECTING, /* address lookup, connect, login, scripts */
 	REDIS_READY,
 	REDIS_CLOSING,
 };
@@ -25,7 +25,7 @@ enum redis_script { REDIS_RELEASE, REDIS_RENEW, REDIS_SCRIPTS };
 typedef void(redis_cb)(void *owner, void *arg, const struct redisReply *reply);
 
 struct redis_settings {
-	const char *url;	/* checked by config.c; must live as long as the connection */
+	const char *url; /* checked by config.c; must live as long as the connection */
 	int64_t timeout_ms;
 	/* Called after each change of state. */
 	void (*on_state)(void *owner, enum redis_state state);

@@ -6,7 +6,7 @@
 
 struct resolve {
 	uv_getaddrinfo_t request;
-	resolve_cb *cb;		/* NULL: cancelled */
+	resolve_cb *cb; /* NULL: cancelled */
 	void *arg;
 };
 
@@ -37,7 +37,8 @@ struct resolve *resolve_start(uv_loop_t *loop, const char *host, resolve_cb *cb,
 	r->arg = arg;
 	/* AI_ADDRCONFIG hides ::1 and 127.0.0.1 on a machine with loopback only. */
 	if (uv_getaddrinfo(loop, &r->request, on_resolved, host, NULL,
-			   strcmp(host, "localhost") == 0 || strchr(host, ':') || strspn(host, "0123456789.") == strlen(host)
+			   strcmp(host, "localhost") == 0 || strchr(host, ':') ||
+					   strspn(host, "0123456789.") == strlen(host)
 				   ? NULL
 				   : &hints)) {
 		free(r);
@@ -49,5 +50,5 @@ struct resolve *resolve_start(uv_loop_t *loop, const char *host, resolve_cb *cb,
 void resolve_cancel(struct resolve *r)
 {
 	r->cb = NULL;
-	uv_cancel((uv_req_t *)&r->request);	/* on_resolved still comes, and frees */
+	uv_cancel((uv_req_t *)&r->request); /* on_resolved still comes, and frees */
 }

@@ -38,7 +38,8 @@ char *schema_upgrade_sql(int version)
 	if (!out)
 		return NULL;
 	for (; version < schema_version(); version++)
-		fprintf(out, "%s;\nINSERT INTO wsonce_schema (version) VALUES (%d);\n", migrations[version], version + 1);
+		fprintf(out, "%s;\nINSERT INTO wsonce_schema (version) VALUES (%d);\n", migrations[version],
+			version + 1);
 	fprintf(out, "COMMIT");
 	if (fclose(out)) {
 		free(sql);

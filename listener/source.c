@@ -12,12 +12,12 @@
 #include "stats.h"
 #include "url.h"
 
-#define RECEIVE_BYTES 65536	/* handed over at once */
-#define CHECK_MS 1000
+#define RECEIVE_BYTES 65536 /* handed over at once */
+#define CHECK_MS      1000
 
 enum source_state {
-	SOURCE_DOWN,		/* a timer will try again */
-	SOURCE_CONNECTING,	/* address lookup, connect, TLS, handshake */
+	SOURCE_DOWN,       /* a timer will try again */
+	SOURCE_CONNECTING, /* address lookup, connect, TLS, handshake */
 	SOURCE_OPEN,
 	SOURCE_CLOSING,
 };
@@ -30,19 +30,19 @@ struct source {
 	struct url url;
 	char *shown_url;
 	enum source_state state;
-	struct lws *wsi;		/* NULL in SOURCE_DOWN and during the lookup */
+	struct lws *wsi; /* NULL in SOURCE_DOWN and during the lookup */
 	struct resolve *resolve;
 	struct backoff backoff;
 	uv_timer_t retry;
 	char error[200];
-	bool has_error_logged;		/* since it was last open */
+	bool has_error_logged; /* since it was last open */
 };
 
 struct sources {
 	struct ws *ws;
 	const struct config *config;
 	struct lws_vhost *vhost;
-	uv_timer_t check;		/* for silent sources */
+	uv_timer_t check; /* for silent sources */
 	bool is_closing;
 	size_t count;
 	struct source items[];
@@ -58,9 +58,11 @@ static void set_state(struct source *s, enum source_state state)
 		return;
 	s->state = state;
 	if (state == SOURCE_OPEN)
-		log_info("source connection", "from=%s to=%s url=%s", state_names[old], state_names[state], s->shown_url);
+		log_info("source connection", "from=%s to=%s url=%s", state_names[old], state_names[state],
+			 s->shown_url);
 	else
-		log_debug("source connection", "from=%s to=%s url=%s", state_names[old], state_names[state], s->shown_url);
+		log_debug("source connection", "from=%s to=%s url=%s", state_names[old], state_names[state],
+			  s->shown_url);
 }
 
 static void on_retry(uv_timer_t *timer)
@@ -175,7 +177,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 			ws_link_say_goodbye(&s->link, true);
 		return 0;
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		return s->sources->is_closing ? -1 : 0;		/* the answer to our close frame: no more frames */
+		return s->sources->is_closing ? -1 : 0; /* the answer to our close frame: no more frames */
 	case LWS_CALLBACK_CLIENT_CLOSED:
 		ws_link_close(&s->link);
 		retry_later(s, "the connection ended");
@@ -198,9 +200,10 @@ static void dial(struct source *s, const char *address)
 	char host[300], path[1024];
 	struct lws_client_connect_info info = {0};
 
-	snprintf(path, sizeof(path), "%s%.*s", s->url.path[0] == '/' ? "" : "/", (int)strcspn(s->url.path, "#"), s->url.path);
-	snprintf(host, sizeof(host), s->url.port ? "%s%s%s:%d" : "%s%s%s", is_v6 ? "[" : "", s->url.host, is_v6 ? "]" : "",
-		 s->url.port);
+	snprintf(path, sizeof(path), "%s%.*s", s->url.path[0] == '/' ? "" : "/", (int)strcspn(s->url.path, "#"),
+		 s->url.path);
+	snprintf(host, sizeof(host), s->url.port ? "%s%s%s:%d" : "%s%s%s", is_v6 ? "[" : "", s->url.host,
+		 is_v6 ? "]" : "", s->url.port);
 	info.context = ws_context(s->sources->ws);
 	info.vhost = s->sources->vhost;
 	info.address = address;

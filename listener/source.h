@@ -15,9 +15,9 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 
 /* What the admin pages show of source i. The texts live until the next call into the loop. */
 struct source_view {
-	const char *url;	/* without secrets */
+	const char *url; /* without secrets */
 	const char *state;
-	const char *error;	/* of the last attempt; "" */
+	const char *error; /* of the last attempt; "" */
 	bool is_open;
 };
 

@@ -9,7 +9,8 @@
 #define STATS_COUNTERS(X) \
 	X(received, "Messages received, from sources and producers.") \
 	X(persisted, "Messages whose row this listener inserted.") \
-	X(duplicates, "Messages of events that were committed already, or that came again while the first was at work.") \
+	X(duplicates, \
+	  "Messages of events that were committed already, or that came again while the first was at work.") \
 	X(dead_lettered, "Messages recorded as dead letters, or copies of such.") \
 	X(coalesced, "Messages that joined an event already at work in this process.") \
 	X(received_bytes, "Bytes of received messages.") \
@@ -48,17 +49,19 @@ extern struct stats stats;
 
 /* Upper bounds of the histograms' buckets in milliseconds; the last bucket has none. */
 #define STATS_BOUNDS_MS \
-	{ 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 300000 }
+	{ \
+		1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 300000 \
+	}
 #define STATS_BUCKETS 17
 
 struct histogram {
-	uint64_t buckets[STATS_BUCKETS];	/* not cumulative */
+	uint64_t buckets[STATS_BUCKETS]; /* not cumulative */
 	uint64_t count;
 	double sum_ms;
 };
 
-extern struct histogram stats_commit_latency;	/* message received to row committed */
-extern struct histogram stats_duplicate_delay;	/* claim of the original to arrival of a copy */
+extern struct histogram stats_commit_latency;  /* message received to row committed */
+extern struct histogram stats_duplicate_delay; /* claim of the original to arrival of a copy */
 
 /* Records one observation; a negative one (clocks of two hosts differ) counts as 0. */
 void stats_observe(struct histogram *h, double ms);

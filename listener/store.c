@@ -17,9 +17,9 @@
 #include "postgres.h"
 #include "stats.h"
 
-#define RANGES_MAX 64	/* a batch is halved at most 17 times; each halving leaves one range behind */
+#define RANGES_MAX 64 /* a batch is halved at most 17 times; each halving leaves one range behind */
 
-#define STALL_MS   500	/* a batch takes some 20 ms */
+#define STALL_MS 500 /* a batch takes some 20 ms */
 
 enum job { JOB_NONE, JOB_INSERT, JOB_BURY };
 
@@ -36,16 +36,16 @@ struct store {
 	struct postgres *postgres;
 	enum job job;
 	const struct batch *batch;
-	struct range ranges[RANGES_MAX];	/* a stack; the top is at work or next */
+	struct range ranges[RANGES_MAX]; /* a stack; the top is at work or next */
 	int range_count;
-	int64_t sent_ms;			/* loop clock, of the first range */
-	struct array columns[4];		/* of the statement, kept for the next one */
-	bool is_ascii;				/* dead letters: ids and reasons without anything else */
-	bool *inserted;				/* per event of the batch, while its answer is read */
+	int64_t sent_ms;         /* loop clock, of the first range */
+	struct array columns[4]; /* of the statement, kept for the next one */
+	bool is_ascii;           /* dead letters: ids and reasons without anything else */
+	bool *inserted;          /* per event of the batch, while its answer is read */
 	uv_timer_t retry;
 	struct backoff backoff;
 	bool has_trouble_logged;
-	int open;				/* handles left to close */
+	int open; /* handles left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -229,7 +229,7 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		retry_later(s, answer->error);
 		return;
 	case POSTGRES_UNKNOWN:
-		on_unknown(s);		/* sent again when the connection is back */
+		on_unknown(s); /* sent again when the connection is back */
 		return;
 	}
 }
@@ -246,7 +246,7 @@ static void send_range(struct store *s)
 	int n;
 
 	if (postgres_state(s->postgres) != POSTGRES_READY)
-		return;		/* on_postgres_state sends it */
+		return; /* on_postgres_state sends it */
 	uv_timer_stop(&s->retry);
 	n = s->job == JOB_INSERT ? fill_insert(s, top(s)) : fill_bury(s, top(s));
 	for (int i = 0; i < n; i++) {

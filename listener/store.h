@@ -13,10 +13,10 @@
 struct store;
 
 enum store_result {
-	STORE_INSERTED,	/* this statement made the row, and it is committed */
-	STORE_PRESENT,	/* a committed row with this id was there */
-	STORE_REFUSED,	/* Postgres refused the row now; another time it may take it */
-	STORE_HOPELESS,	/* Postgres can never take this text */
+	STORE_INSERTED, /* this statement made the row, and it is committed */
+	STORE_PRESENT,  /* a committed row with this id was there */
+	STORE_REFUSED,  /* Postgres refused the row now; another time it may take it */
+	STORE_HOPELESS, /* Postgres can never take this text */
 };
 
 /* Called from the loop, never from inside store_insert and store_bury. */

@@ -162,8 +162,8 @@ char *url_redact(const char *text)
 	for (const char *c = begin; c < end; c++)
 		if (*c == '@')
 			at = c;
-	if (asprintf(&out, "%.*s%s%.*s%s", (int)(begin - text), text, at ? "***" : "",
-		     (int)(query - (at ? at : begin)), at ? at : begin, *query ? "?***" : "") < 0)
+	if (asprintf(&out, "%.*s%s%.*s%s", (int)(begin - text), text, at ? "***" : "", (int)(query - (at ? at : begin)),
+		     at ? at : begin, *query ? "?***" : "") < 0)
 		return NULL;
 	return out;
 }

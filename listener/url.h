@@ -5,13 +5,13 @@
 #include <stdbool.h>
 
 struct url {
-	char *text;	/* owns all the others */
-	char *scheme;	/* never NULL after a successful parse, like host and path */
-	char *user;	/* percent-decoded; NULL: none */
-	char *password;	/* percent-decoded; NULL: none */
-	char *host;	/* without the brackets of an IPv6 address; "" if there is none */
-	int port;	/* 0: none given */
-	char *path;	/* begins with / (query included), or "" */
+	char *text;     /* owns all the others */
+	char *scheme;   /* never NULL after a successful parse, like host and path */
+	char *user;     /* percent-decoded; NULL: none */
+	char *password; /* percent-decoded; NULL: none */
+	char *host;     /* without the brackets of an IPv6 address; "" if there is none */
+	int port;       /* 0: none given */
+	char *path;     /* begins with / (query included), or "" */
 };
 
 /* Splits scheme://[user[:password]@]host[:port][/path]. Returns 0, or -1 if text is not of this

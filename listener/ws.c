@@ -12,10 +12,10 @@
 #include "log.h"
 #include "url.h"
 
-#define READ_BYTES 65536	/* read from a socket at once */
-#define HEAD_BYTES 4096		/* kept of a message that is over the limit */
-#define CHECK_MS 1000
-#define FIRST_BYTES 4096	/* of a buffer for a message in pieces */
+#define READ_BYTES  65536 /* read from a socket at once */
+#define HEAD_BYTES  4096  /* kept of a message that is over the limit */
+#define CHECK_MS    1000
+#define FIRST_BYTES 4096 /* of a buffer for a message in pieces */
 
 struct ws {
 	uv_loop_t *loop;
@@ -164,7 +164,7 @@ static int keep(struct ws_link *link, const char *in, size_t len)
 		link->bytes = more;
 		link->size = size;
 	}
-	if (len)		/* an empty fragment may have no buffer */
+	if (len) /* an empty fragment may have no buffer */
 		memcpy(link->bytes + link->len, in, len);
 	link->len += len;
 	return 0;
@@ -217,7 +217,7 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len)
 	link->total += len;
 	if (link->digest || link->total + rest > link->ws->max_message)
 		return receive_too_long(link, in, len, is_last);
-	if (is_last && !link->len) {		/* the ordinary case: the whole message is here */
+	if (is_last && !link->len) { /* the ordinary case: the whole message is here */
 		link->total = 0;
 		return link->reader->on_message(link, in, len, is_text);
 	}
@@ -239,8 +239,7 @@ static void on_check(uv_timer_t *timer)
 
 	if (!pipeline_is_full(ws->pipeline) || pipeline_events(ws->pipeline)->messages)
 		return;
-	list_each(node, after, &ws->links)
-	{
+	list_each(node, after, &ws->links) {
 		struct ws_link *link = list_entry(node, struct ws_link, link);
 
 		if (link->size && (!largest || link->size > largest->size))
@@ -337,7 +336,8 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline
 	ws->keepalive.secs_since_valid_ping = seconds(config->ping_interval_s);
 	ws->keepalive.secs_since_valid_hangup = seconds(2 * config->ping_interval_s);
 	lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
-	info.options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS | LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
+	info.options =
+		LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS | LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
 	info.foreign_loops = loops;
 	info.pt_serv_buf_size = READ_BYTES;
 	info.timeout_secs = (unsigned int)config->handshake_timeout_s;

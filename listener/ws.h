@@ -29,23 +29,23 @@ struct ws_reader {
 
 /* Reasons not to read from one connection. */
 enum ws_hold {
-	WS_HOLD_ACKS = 1,	/* its acks pile up */
-	WS_HOLD_DRAIN = 2,	/* what it sends now, it will be told to send elsewhere */
+	WS_HOLD_ACKS = 1,  /* its acks pile up */
+	WS_HOLD_DRAIN = 2, /* what it sends now, it will be told to send elsewhere */
 };
 
 /* One open WebSocket connection; a member of its owner's struct. */
 struct ws_link {
-	struct list link;		/* of struct ws */
-	struct ws *ws;			/* NULL: not open */
+	struct list link; /* of struct ws */
+	struct ws *ws;    /* NULL: not open */
 	struct lws *wsi;
 	const struct ws_reader *reader;
-	char *bytes;			/* the message so far, if it did not come in one piece */
+	char *bytes; /* the message so far, if it did not come in one piece */
 	size_t len;
 	size_t size;
-	uint64_t total;			/* bytes of the message so far, also of what is not kept */
-	EVP_MD_CTX *digest;		/* not NULL: the message is over the limit, only the head is kept */
-	unsigned int holds;		/* enum ws_hold */
-	int64_t last_message_ms;	/* loop clock; set when the connection opens, too */
+	uint64_t total;          /* bytes of the message so far, also of what is not kept */
+	EVP_MD_CTX *digest;      /* not NULL: the message is over the limit, only the head is kept */
+	unsigned int holds;      /* enum ws_hold */
+	int64_t last_message_ms; /* loop clock; set when the connection opens, too */
 };
 
 /* Makes the context on loop. config and pipeline must outlive it. NULL if it cannot. */

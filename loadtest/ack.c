@@ -6,7 +6,9 @@
 #include <string.h>
 
 static const char *const names[] = {
-	[ACK_PERSISTED] = "persisted", [ACK_DUPLICATE] = "duplicate", [ACK_REJECTED] = "rejected",
+	[ACK_PERSISTED] = "persisted",
+	[ACK_DUPLICATE] = "duplicate",
+	[ACK_REJECTED] = "rejected",
 };
 
 static const char head[] = "{\"event_id\":\"";
@@ -34,7 +36,7 @@ static int read_usual(const char *text, size_t len, struct ack *ack)
 			return -1;
 	for (enum ack_status status = ACK_PERSISTED; status <= ACK_DUPLICATE; status++)
 		if (!memcmp(tail, tails[status], TAIL_LEN)) {
-			*ack = (struct ack){ .status = status, .id = id, .id_len = (size_t)(tail - id) };
+			*ack = (struct ack){.status = status, .id = id, .id_len = (size_t)(tail - id)};
 			return 0;
 		}
 	return -1;
@@ -54,7 +56,7 @@ int ack_read(const char *text, size_t len, struct ack *ack)
 
 	if (!read_usual(text, len, ack))
 		return 0;
-	*ack = (struct ack){ .tree = json_loadb(text, len, 0, NULL) };
+	*ack = (struct ack){.tree = json_loadb(text, len, 0, NULL)};
 	if (read_status(json_string_value(json_object_get(ack->tree, "status")), &ack->status)) {
 		ack_free(ack);
 		return -1;

@@ -12,10 +12,10 @@ struct json_t;
 
 struct ack {
 	enum ack_status status;
-	const char *id;		/* NULL: the message had none that could be read */
+	const char *id; /* NULL: the message had none that could be read */
 	size_t id_len;
-	const char *reason;	/* NULL: none was given */
-	struct json_t *tree;	/* owns id and reason, or NULL when id points into the text */
+	const char *reason;  /* NULL: none was given */
+	struct json_t *tree; /* owns id and reason, or NULL when id points into the text */
 };
 
 const char *ack_name(enum ack_status status);

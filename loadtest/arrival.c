@@ -8,10 +8,10 @@
 
 struct arrival arrival_of(int socket)
 {
-	struct tcp_info info = { 0 };
+	struct tcp_info info = {0};
 	socklen_t len = sizeof(info);
 
 	if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &len))
-		return (struct arrival){ 0, true };
-	return (struct arrival){ info.tcpi_bytes_acked, !info.tcpi_notsent_bytes && !info.tcpi_unacked };
+		return (struct arrival){0, true};
+	return (struct arrival){info.tcpi_bytes_acked, !info.tcpi_notsent_bytes && !info.tcpi_unacked};
 }

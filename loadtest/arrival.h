@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 struct arrival {
-	uint64_t bytes;		/* acknowledged by the other side's kernel, ever */
-	bool is_complete;	/* nothing written is still on its way */
+	uint64_t bytes;   /* acknowledged by the other side's kernel, ever */
+	bool is_complete; /* nothing written is still on its way */
 };
 
 /* Of a connected TCP socket. One that cannot be asked has got nothing and expects nothing. */

@@ -9,22 +9,22 @@
 #include "../listener/list.h"
 #include "frame.h"
 
-enum { CHUNK_BYTES = 64 << 10 };	/* one write; a longer message has a chunk of its own */
+enum { CHUNK_BYTES = 64 << 10 }; /* one write; a longer message has a chunk of its own */
 
 struct chunk {
-	struct list link;	/* in backlog.chunks */
-	uint64_t start;		/* bytes that were appended before this chunk */
-	size_t size;		/* of bytes[] */
+	struct list link; /* in backlog.chunks */
+	uint64_t start;   /* bytes that were appended before this chunk */
+	size_t size;      /* of bytes[] */
 	size_t used;
-	size_t messages;	/* in bytes[0..used) */
-	unsigned int readers;	/* cursors that are here */
+	size_t messages;      /* in bytes[0..used) */
+	unsigned int readers; /* cursors that are here */
 	uint8_t bytes[];
 };
 
 struct backlog {
-	struct list chunks;	/* oldest first, never empty; the last one is being filled */
-	struct chunk *spare;	/* a free chunk of the usual size, or NULL */
-	uint64_t end;		/* bytes ever appended */
+	struct list chunks;  /* oldest first, never empty; the last one is being filled */
+	struct chunk *spare; /* a free chunk of the usual size, or NULL */
+	uint64_t end;        /* bytes ever appended */
 };
 
 static struct chunk *first(const struct backlog *b)
@@ -47,7 +47,7 @@ static struct chunk *chunk_add(struct backlog *b, size_t size)
 		c = malloc(sizeof(*c) + size);
 	if (!c)
 		return NULL;
-	*c = (struct chunk){ .start = b->end, .size = size };
+	*c = (struct chunk){.start = b->end, .size = size};
 	list_append(&b->chunks, &c->link);
 	return c;
 }
@@ -110,7 +110,7 @@ uint64_t backlog_bytes(const struct backlog *b)
 
 static void enter(struct cursor *c, struct chunk *chunk, size_t offset, size_t messages)
 {
-	*c = (struct cursor){ chunk, offset, messages };
+	*c = (struct cursor){chunk, offset, messages};
 	chunk->readers++;
 }
 
@@ -131,7 +131,7 @@ bool cursor_read(struct cursor *c, struct backlog *b, struct span *span)
 		enter(c, at, 0, 0);
 		trim(b);
 	}
-	*span = (struct span){ at->bytes + c->offset, at->used - c->offset, at->messages - c->messages };
+	*span = (struct span){at->bytes + c->offset, at->used - c->offset, at->messages - c->messages};
 	c->offset = at->used;
 	c->messages = at->messages;
 	return true;

@@ -11,9 +11,9 @@ struct chunk;
 
 /* Where a reader is. Always between two messages. */
 struct cursor {
-	struct chunk *chunk;	/* NULL: reads nothing */
-	size_t offset;		/* bytes of the chunk that were read */
-	size_t messages;	/* messages of the chunk that were read */
+	struct chunk *chunk; /* NULL: reads nothing */
+	size_t offset;       /* bytes of the chunk that were read */
+	size_t messages;     /* messages of the chunk that were read */
 };
 
 /* What a reader may write next: whole frames. Stays until its cursor moves again or closes. */

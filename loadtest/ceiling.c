@@ -131,8 +131,8 @@ static double measure_copy(const struct settings *s, const struct message_form *
 		run(conn, PQexec(conn, "COPY events (event_id, event_type, payload) FROM STDIN"), PGRES_COPY_IN);
 		for (uint64_t end = n + rows; n < end; n++) {
 			struct row r = find_row(message, message_event(form, n, message));
-			int len = sprintf(line, "%.*s\t%s\t%.*s\n", (int)r.id_len, r.id, MESSAGE_TYPE, (int)r.payload_len,
-					  r.payload);
+			int len = sprintf(line, "%.*s\t%s\t%.*s\n", (int)r.id_len, r.id, MESSAGE_TYPE,
+					  (int)r.payload_len, r.payload);
 
 			PQputCopyData(conn, line, len);
 		}
@@ -205,8 +205,8 @@ int main(int argc, char **argv)
 		{"json", OPTION_FLAG, &s.json, 0, 0, NULL, "print the result as JSON"},
 		{NULL, OPTION_FLAG, NULL, 0, 0, NULL, NULL},
 	};
-	enum options_result result =
-		options_parse(table, "Usage: wsonce-ceiling [OPTION...]\n\nMeasures one server alone.\n\nOptions:\n", argc, argv);
+	enum options_result result = options_parse(
+		table, "Usage: wsonce-ceiling [OPTION...]\n\nMeasures one server alone.\n\nOptions:\n", argc, argv);
 	char prefix[MESSAGE_PREFIX_MOST + 1];
 	struct message_form form = {.prefix = prefix, .payload_bytes = s.payload_bytes};
 	struct summary *summary = summary_new();

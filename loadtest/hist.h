@@ -5,14 +5,14 @@
 #include <stdint.h>
 
 enum {
-	HIST_STEPS = 128,			/* per doubling: 1/128 is the precision */
-	HIST_CELLS = (64 - 7 + 1) * HIST_STEPS,	/* one for each value below 128, then 57 doublings */
+	HIST_STEPS = 128,                       /* per doubling: 1/128 is the precision */
+	HIST_CELLS = (64 - 7 + 1) * HIST_STEPS, /* one for each value below 128, then 57 doublings */
 };
 
 struct hist {
 	uint64_t cells[HIST_CELLS];
-	uint64_t count;		/* of values */
-	uint64_t largest;	/* exactly */
+	uint64_t count;   /* of values */
+	uint64_t largest; /* exactly */
 };
 
 /* A hist of zeros is an empty one. The unit is whatever is put in. */

@@ -15,47 +15,47 @@
 #include "window.h"
 
 enum {
-	WRITE_BYTES = 64 << 10,		/* one write; more if a message needs it */
-	ACK_MOST = 16 << 10,		/* a longer ack is given up */
-	READ_BYTES = 16 << 10,		/* read at a time */
+	WRITE_BYTES = 64 << 10, /* one write; more if a message needs it */
+	ACK_MOST = 16 << 10,    /* a longer ack is given up */
+	READ_BYTES = 16 << 10,  /* read at a time */
 	BACKOFF_BASE_MS = 100,
 	BACKOFF_CAP_MS = 5000,
 };
 
 enum link_state {
-	LINK_DOWN,		/* waits for its next attempt	-> LINK_CONNECTING */
-	LINK_CONNECTING,	/* handshake goes on		-> LINK_READY, LINK_DOWN */
-	LINK_READY,		/*				-> LINK_CLOSING, LINK_DOWN */
-	LINK_CLOSING,		/* goodbye is said		-> LINK_DOWN */
+	LINK_DOWN,       /* waits for its next attempt	-> LINK_CONNECTING */
+	LINK_CONNECTING, /* handshake goes on		-> LINK_READY, LINK_DOWN */
+	LINK_READY,      /*				-> LINK_CLOSING, LINK_DOWN */
+	LINK_CLOSING,    /* goodbye is said		-> LINK_DOWN */
 };
 
 struct link {
 	struct links *links;
 	const struct link_target *target;
 	enum link_state state;
-	struct lws *wsi;		/* libwebsockets'; NULL while DOWN */
+	struct lws *wsi; /* libwebsockets'; NULL while DOWN */
 	struct window window;
 	struct backoff backoff;
-	uv_timer_t retry;		/* runs while DOWN */
-	bool was_up;			/* the next handshake is a reconnect */
-	int64_t lost_ns;		/* when it was last up */
-	bool is_asking;			/* has asked libwebsockets for a chance to write */
-	char ack[ACK_MOST];		/* the fragments of an ack so far */
-	size_t ack_len;			/* more than ACK_MOST: too long, to be skipped */
+	uv_timer_t retry;   /* runs while DOWN */
+	bool was_up;        /* the next handshake is a reconnect */
+	int64_t lost_ns;    /* when it was last up */
+	bool is_asking;     /* has asked libwebsockets for a chance to write */
+	char ack[ACK_MOST]; /* the fragments of an ack so far */
+	size_t ack_len;     /* more than ACK_MOST: too long, to be skipped */
 };
 
 struct links {
 	struct links_settings settings;
-	struct lws_context *context;	/* libwebsockets makes it NULL when it is gone */
-	struct link *all;		/* settings.connections of them */
-	unsigned int next;		/* whose turn it is */
-	unsigned int ready;		/* links in LINK_READY or LINK_CLOSING */
-	bool is_closing;		/* no more attempts */
+	struct lws_context *context; /* libwebsockets makes it NULL when it is gone */
+	struct link *all;            /* settings.connections of them */
+	unsigned int next;           /* whose turn it is */
+	unsigned int ready;          /* links in LINK_READY or LINK_CLOSING */
+	bool is_closing;             /* no more attempts */
 	struct random random;
 	struct links_counts counts;
-	uint8_t *buffer;		/* LWS_PRE bytes, then one write */
-	size_t buffer_bytes;		/* of that write */
-	char trouble[512];	/* why the last attempt failed, or "" */
+	uint8_t *buffer;     /* LWS_PRE bytes, then one write */
+	size_t buffer_bytes; /* of that write */
+	char trouble[512];   /* why the last attempt failed, or "" */
 	links_acked_cb *acked;
 	links_room_cb *room;
 	void *arg;
@@ -173,11 +173,10 @@ static size_t link_fill(struct link *k, int64_t now_ns)
 /* May come twice, if libwebsockets had more to write; the second frame is ignored by everyone. */
 static int link_say_goodbye(struct link *k)
 {
-	static const uint8_t mask[4] = { 0x5a, 0xc3, 0x3c, 0xa5 };
+	static const uint8_t mask[4] = {0x5a, 0xc3, 0x3c, 0xa5};
 	uint8_t *start = k->links->buffer + LWS_PRE;
 
-	return lws_write(k->wsi, start, frame_close(start, LWS_CLOSE_STATUS_NORMAL, mask),
-			 LWS_WRITE_RAW) < 0 ? -1 : 0;
+	return lws_write(k->wsi, start, frame_close(start, LWS_CLOSE_STATUS_NORMAL, mask), LWS_WRITE_RAW) < 0 ? -1 : 0;
 }
 
 static int on_writable(struct link *k)
@@ -253,8 +252,7 @@ static void note_trouble(struct link *k, const char *why, size_t len)
 	struct links *l = k->links;
 
 	l->counts.refusals++;
-	snprintf(l->trouble, sizeof(l->trouble), "%s:%d: %.*s", k->target->host, k->target->port,
-		 (int)len, why);
+	snprintf(l->trouble, sizeof(l->trouble), "%s:%d: %.*s", k->target->host, k->target->port, (int)len, why);
 }
 
 static int add_token(struct link *k, unsigned char **at, unsigned char *end)
@@ -265,8 +263,7 @@ static int add_token(struct link *k, unsigned char **at, unsigned char *end)
 	if (!k->links->settings.token)
 		return 0;
 	len = snprintf(value, sizeof(value), "Bearer %s", k->links->settings.token);
-	return lws_add_http_header_by_token(k->wsi, WSI_TOKEN_HTTP_AUTHORIZATION,
-					    (unsigned char *)value, len, at, end);
+	return lws_add_http_header_by_token(k->wsi, WSI_TOKEN_HTTP_AUTHORIZATION, (unsigned char *)value, len, at, end);
 }
 
 /* A server that did not agree to acks would leave every message waiting. */
@@ -274,11 +271,10 @@ static int refuse_without_acks(struct link *k)
 {
 	char agreed[64] = "";
 
-	if (lws_hdr_copy(k->wsi, agreed, sizeof(agreed), WSI_TOKEN_PROTOCOL) > 0 &&
-	    !strcmp(agreed, ACK_PROTOCOL))
+	if (lws_hdr_copy(k->wsi, agreed, sizeof(agreed), WSI_TOKEN_PROTOCOL) > 0 && !strcmp(agreed, ACK_PROTOCOL))
 		return 0;
-	snprintf(k->links->trouble, sizeof(k->links->trouble),
-		 "%s:%d: does not speak " ACK_PROTOCOL, k->target->host, k->target->port);
+	snprintf(k->links->trouble, sizeof(k->links->trouble), "%s:%d: does not speak " ACK_PROTOCOL, k->target->host,
+		 k->target->port);
 	return -1;
 }
 
@@ -325,14 +321,16 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
 }
 
 static const struct lws_protocols protocols[] = {
-	{ .name = ACK_PROTOCOL, .callback = on_event, .rx_buffer_size = READ_BYTES,
-	  .tx_packet_size = MESSAGE_PAYLOAD_MOST * 2 },
-	{ 0 },
+	{.name = ACK_PROTOCOL,
+	 .callback = on_event,
+	 .rx_buffer_size = READ_BYTES,
+	 .tx_packet_size = MESSAGE_PAYLOAD_MOST * 2},
+	{0},
 };
 
 static struct lws_context *context_new(uv_loop_t *loop, struct links *l)
 {
-	void *loops[] = { loop };
+	void *loops[] = {loop};
 	struct lws_context_creation_info info = {
 		.options = LWS_SERVER_OPTION_LIBUV,
 		.foreign_loops = loops,
@@ -350,7 +348,7 @@ static void link_init(struct link *k, struct links *l, uv_loop_t *loop, const st
 {
 	k->links = l;
 	k->target = target;
-	k->backoff = (struct backoff){ .base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS };
+	k->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
 	window_init(&k->window);
 	uv_timer_init(loop, &k->retry);
 	k->retry.data = k;
@@ -374,8 +372,8 @@ int link_read_url(const char *url, struct link_target *target)
 	return snprintf(target->path, sizeof(target->path), "/%s", path) < (int)sizeof(target->path) ? 0 : -1;
 }
 
-struct links *links_open(uv_loop_t *loop, const struct links_settings *settings,
-			 links_acked_cb *acked, links_room_cb *room, void *arg)
+struct links *links_open(uv_loop_t *loop, const struct links_settings *settings, links_acked_cb *acked,
+			 links_room_cb *room, void *arg)
 {
 	size_t most = message_most(&settings->form) + FRAME_HEADER_MOST;
 	struct links *l = calloc(1, sizeof(*l));

@@ -23,23 +23,23 @@ struct link_target {
 struct links_settings {
 	const struct link_target *targets;
 	unsigned int targets_count;
-	unsigned int connections;	/* over all targets, in turns */
-	unsigned int window;		/* most messages without ack, per connection */
-	const char *token;		/* for Authorization: Bearer; NULL = none */
-	double retry_after_s;		/* what has no ack after this is sent again */
+	unsigned int connections; /* over all targets, in turns */
+	unsigned int window;      /* most messages without ack, per connection */
+	const char *token;        /* for Authorization: Bearer; NULL = none */
+	double retry_after_s;     /* what has no ack after this is sent again */
 	struct message_form form;
-	uint64_t seed;			/* of masks and waiting times */
+	uint64_t seed; /* of masks and waiting times */
 };
 
 struct links_counts {
-	uint64_t messages;	/* written, resends included */
-	uint64_t resends;	/* messages that were written before */
-	uint64_t moved;		/* messages that changed their connection, as theirs was down */
-	uint64_t connects;	/* handshakes done */
-	uint64_t reconnects;	/* of them, those that were not a connection's first */
-	uint64_t refusals;	/* attempts that did not lead to a connection */
-	uint64_t stray_acks;	/* for nothing that was under way, such as a second ack after a resend */
-	uint64_t bad_acks;	/* that could not be read */
+	uint64_t messages;   /* written, resends included */
+	uint64_t resends;    /* messages that were written before */
+	uint64_t moved;      /* messages that changed their connection, as theirs was down */
+	uint64_t connects;   /* handshakes done */
+	uint64_t reconnects; /* of them, those that were not a connection's first */
+	uint64_t refusals;   /* attempts that did not lead to a connection */
+	uint64_t stray_acks; /* for nothing that was under way, such as a second ack after a resend */
+	uint64_t bad_acks;   /* that could not be read */
 };
 
 /* m was acked, and is freed after the call. now_ns is when the ack was read. May call
@@ -54,8 +54,8 @@ int link_read_url(const char *url, struct link_target *target);
 
 /* Connects, and reconnects until links_close(). NULL if that cannot be begun. What settings point
  * to must live on. */
-struct links *links_open(uv_loop_t *loop, const struct links_settings *settings,
-			 links_acked_cb *acked, links_room_cb *room, void *arg);
+struct links *links_open(uv_loop_t *loop, const struct links_settings *settings, links_acked_cb *acked,
+			 links_room_cb *room, void *arg);
 
 /* Whether some connection is up and its window not full. */
 bool links_has_room(const struct links *l);

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ENVELOPE_MOST = 1024 };	/* room for all but prefix and payload; the longest is an id of 600 bytes */
+enum { ENVELOPE_MOST = 1024 }; /* room for all but prefix and payload; the longest is an id of 600 bytes */
 
 static char *put(char *out, const char *text)
 {
@@ -111,8 +111,8 @@ static char *put_mark(const struct message_form *form, char *out, uint64_t n)
 	return put_number(out, n);
 }
 
-static char *put_malformed(const struct message_form *form, char *out, uint64_t n,
-			   const char *before, const char *after)
+static char *put_malformed(const struct message_form *form, char *out, uint64_t n, const char *before,
+			   const char *after)
 {
 	out = put(out, before);
 	out = put_mark(form, out, n);
@@ -145,7 +145,7 @@ size_t message_malformed(const struct message_form *form, uint64_t n, char *out)
 	case 6:
 		at = put_malformed(form, at, n, "{\"event_id\":\"", "\",\"event_id\":\"twice\",\"payload\":{}}");
 		break;
-	case 7:				/* an id of more than 512 bytes */
+	case 7: /* an id of more than 512 bytes */
 		at = put_malformed(form, at, n, "{\"event_id\":\"", "-");
 		at = put_filler(at, n, 600);
 		at = put(at, "\",\"payload\":{}}");
@@ -159,8 +159,8 @@ uint64_t message_number(const struct message_form *form, const char *id, size_t 
 	size_t prefix = strlen(form->prefix);
 	uint64_t n = 0;
 
-	if (len < prefix + 2 || len > prefix + 19 || memcmp(id, form->prefix, prefix) ||
-	    id[prefix] != '-' || id[prefix + 1] == '0')
+	if (len < prefix + 2 || len > prefix + 19 || memcmp(id, form->prefix, prefix) || id[prefix] != '-' ||
+	    id[prefix + 1] == '0')
 		return 0;
 	for (size_t i = prefix + 1; i < len; i++) {
 		if (id[i] < '0' || id[i] > '9')
@@ -170,8 +170,7 @@ uint64_t message_number(const struct message_form *form, const char *id, size_t 
 	return n;
 }
 
-bool message_is_payload(const struct message_form *form, uint64_t n, const char *text, size_t len,
-			char *scratch)
+bool message_is_payload(const struct message_form *form, uint64_t n, const char *text, size_t len, char *scratch)
 {
 	size_t expected = (size_t)(put_payload(form, scratch, n) - scratch);
 	size_t at = 0;

@@ -8,16 +8,16 @@
 #include <stdint.h>
 
 enum {
-	MESSAGE_PREFIX_MOST = 100,		/* bytes of an id prefix */
-	MESSAGE_PAYLOAD_MOST = 64 << 20,	/* bytes of a payload */
+	MESSAGE_PREFIX_MOST = 100,       /* bytes of an id prefix */
+	MESSAGE_PAYLOAD_MOST = 64 << 20, /* bytes of a payload */
 	MESSAGE_MALFORMED_KINDS = 8,
 };
 
 #define MESSAGE_TYPE "order.created"
 
 struct message_form {
-	const char *prefix;	/* of every id; only characters that JSON and LIKE leave alone */
-	size_t payload_bytes;	/* size of the payload's JSON, no less than its fixed part */
+	const char *prefix;   /* of every id; only characters that JSON and LIKE leave alone */
+	size_t payload_bytes; /* size of the payload's JSON, no less than its fixed part */
 };
 
 /* Whether every character of prefix is a letter, a digit or one of . : - and it is not too long. */
@@ -45,7 +45,6 @@ uint64_t message_number(const struct message_form *form, const char *id, size_t 
 /* Whether text is the payload of event n to the digit, blanks aside. jsonb's output passes: the
  * payload's members stand in jsonb's own order, and no string in it holds a blank. scratch has
  * room for message_most() bytes. */
-bool message_is_payload(const struct message_form *form, uint64_t n, const char *text, size_t len,
-			char *scratch);
+bool message_is_payload(const struct message_form *form, uint64_t n, const char *text, size_t len, char *scratch);
 
 #endif

@@ -55,9 +55,8 @@ static void help(const struct option_row *table, const char *usage)
 
 static int wrong_range(const struct option_row *row, const char *text)
 {
-	fprintf(stderr, "%s: --%s: \"%s\" is not a %snumber from %.16g to %.16g\n",
-		program_invocation_short_name, row->name, text,
-		row->kind == OPTION_COUNT ? "whole " : "", row->lowest, row->highest);
+	fprintf(stderr, "%s: --%s: \"%s\" is not a %snumber from %.16g to %.16g\n", program_invocation_short_name,
+		row->name, text, row->kind == OPTION_COUNT ? "whole " : "", row->lowest, row->highest);
 	return -1;
 }
 
@@ -68,8 +67,7 @@ static int set_count(const struct option_row *row, const char *text)
 
 	errno = 0;
 	n = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || errno || (double)n < row->lowest ||
-	    (double)n > row->highest)
+	if (*text < '0' || *text > '9' || *end || errno || (double)n < row->lowest || (double)n > row->highest)
 		return wrong_range(row, text);
 	*(uint64_t *)row->value = n;
 	return 0;
@@ -138,8 +136,8 @@ static int parse_one(const struct option_row *table, char **argv, int *i)
 	if (!strncmp(word, "--", 2))
 		row = find(table, word + 2, len - 2);
 	if (!row) {
-		fprintf(stderr, "%s: %.*s: no such option; see --help\n",
-			program_invocation_short_name, (int)len, word);
+		fprintf(stderr, "%s: %.*s: no such option; see --help\n", program_invocation_short_name, (int)len,
+			word);
 		return -1;
 	}
 	if (row->kind == OPTION_FLAG && text) {
@@ -153,8 +151,7 @@ static int parse_one(const struct option_row *table, char **argv, int *i)
 	return set(row, text);
 }
 
-enum options_result options_parse(const struct option_row *table, const char *usage, int argc,
-				  char **argv)
+enum options_result options_parse(const struct option_row *table, const char *usage, int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
 		if (!strcmp(argv[i], "--help")) {

@@ -57,5 +57,5 @@ const char *outcome_name(enum outcome outcome)
 void outcomes_free(struct outcomes *o)
 {
 	free(o->bytes);
-	*o = (struct outcomes){ 0 };
+	*o = (struct outcomes){0};
 }

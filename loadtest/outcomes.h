@@ -7,7 +7,7 @@
 /* In this order the later wins: of two copies one may be persisted, the other a duplicate. */
 enum outcome {
 	OUTCOME_UNSENT,
-	OUTCOME_UNANSWERED,	/* sent, and no ack has come */
+	OUTCOME_UNANSWERED, /* sent, and no ack has come */
 	OUTCOME_REJECTED,
 	OUTCOME_DUPLICATE,
 	OUTCOME_PERSISTED,
@@ -15,9 +15,9 @@ enum outcome {
 
 /* All zeros is an empty one. */
 struct outcomes {
-	uint8_t *bytes;		/* an enum outcome per event; event 0 is not used */
-	uint64_t size;		/* of bytes */
-	uint64_t last;		/* highest event that has an outcome */
+	uint8_t *bytes; /* an enum outcome per event; event 0 is not used */
+	uint64_t size;  /* of bytes */
+	uint64_t last;  /* highest event that has an outcome */
 };
 
 /* Notes that event n came to at least this. Returns -1 when there is no memory. */

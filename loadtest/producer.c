@@ -20,11 +20,11 @@
 #include "window.h"
 
 enum {
-	TICK_MS = 1,		/* of the timetable */
-	IDLE_TICK_MS = 20,	/* when the acks set the pace; only for what a wake-up missed */
-	CHECK_MS = 100,		/* between two looks at resends, the timeout, the end */
-	BURST = 2000,		/* messages offered before the loop turns again */
-	GOODBYE_S = 2,		/* for the servers' close frames */
+	TICK_MS = 1,       /* of the timetable */
+	IDLE_TICK_MS = 20, /* when the acks set the pace; only for what a wake-up missed */
+	CHECK_MS = 100,    /* between two looks at resends, the timeout, the end */
+	BURST = 2000,      /* messages offered before the loop turns again */
+	GOODBYE_S = 2,     /* for the servers' close frames */
 };
 
 struct settings {
@@ -49,9 +49,9 @@ struct settings {
 
 /* Where the run is; producer_move() is the only one to change it. */
 enum state {
-	PRODUCER_SENDING,	/* something is to be sent or not acked	-> PRODUCER_CLOSING */
-	PRODUCER_CLOSING,	/* goodbye is said			-> PRODUCER_DONE */
-	PRODUCER_DONE,		/* everything that the loop waits for is being closed */
+	PRODUCER_SENDING, /* something is to be sent or not acked	-> PRODUCER_CLOSING */
+	PRODUCER_CLOSING, /* goodbye is said			-> PRODUCER_DONE */
+	PRODUCER_DONE,    /* everything that the loop waits for is being closed */
 };
 
 struct producer {
@@ -59,27 +59,27 @@ struct producer {
 	struct link_target targets[OPTION_TEXTS_MOST];
 	struct message_form form;
 	enum state state;
-	int64_t state_ns;		/* since when */
+	int64_t state_ns; /* since when */
 	uv_loop_t loop;
 	uv_timer_t tick;
 	uv_timer_t check;
-	uv_signal_t signals[2];		/* SIGINT, SIGTERM */
+	uv_signal_t signals[2]; /* SIGINT, SIGTERM */
 	struct links *links;
 	struct script *script;
 	struct outcomes outcomes;
-	struct hist latency;		/* in ns */
-	FILE *refused;			/* or NULL */
-	char *text;			/* room for one message */
-	int64_t start_ns, end_ns;	/* of the first offer, of the last ack */
-	int64_t moved_ns;		/* when an ack last came, or none was due */
-	int64_t progress_ns;		/* when progress was last shown */
-	uint64_t offered[3];		/* messages by enum script_kind, resends not counted */
+	struct hist latency;      /* in ns */
+	FILE *refused;            /* or NULL */
+	char *text;               /* room for one message */
+	int64_t start_ns, end_ns; /* of the first offer, of the last ack */
+	int64_t moved_ns;         /* when an ack last came, or none was due */
+	int64_t progress_ns;      /* when progress was last shown */
+	uint64_t offered[3];      /* messages by enum script_kind, resends not counted */
 	uint64_t acks[ACK_STATUSES];
-	uint64_t events_refused;	/* acked as rejected though they are well-formed */
-	uint64_t malformed_accepted;	/* acked as stored though they are malformed */
-	bool was_stopped;		/* by a signal */
+	uint64_t events_refused;     /* acked as rejected though they are well-formed */
+	uint64_t malformed_accepted; /* acked as stored though they are malformed */
+	bool was_stopped;            /* by a signal */
 	bool has_timed_out;
-	bool has_failed;		/* no memory, or a file cannot be written */
+	bool has_failed; /* no memory, or a file cannot be written */
 };
 
 static void on_closed(uv_handle_t *handle)
@@ -176,11 +176,10 @@ static void note_refused(struct producer *p, const struct sending *m, const stru
 
 	if (!p->refused)
 		return;
-	len = is_event ? message_event(&p->form, m->step.n, p->text) :
-			 message_malformed(&p->form, m->step.n, p->text);
+	len = is_event ? message_event(&p->form, m->step.n, p->text) : message_malformed(&p->form, m->step.n, p->text);
 	id[message_id(&p->form, m->step.n, id)] = '\0';
-	line = json_pack("{s:s?, s:s?, s:s%}", "event_id", is_event ? id : NULL, "reason", ack->reason,
-			 "message", p->text, len);
+	line = json_pack("{s:s?, s:s?, s:s%}", "event_id", is_event ? id : NULL, "reason", ack->reason, "message",
+			 p->text, len);
 	if (!line || json_dumpf(line, p->refused, JSON_COMPACT) || fputc('\n', p->refused) == EOF)
 		fail(p, "cannot write the file of refused messages");
 	json_decref(line);
@@ -236,9 +235,9 @@ static void show(struct producer *p, int64_t now_ns)
 	if (!p->start_ns)
 		progress_show("connecting: %s", links_trouble(p->links));
 	else
-		progress_show("%llu acked, %llu under way, %u connected, %.0f/s",
-			      (unsigned long long)acks_all(p), (unsigned long long)links_under_way(p->links),
-			      links_ready(p->links), (double)acks_all(p) * 1e9 / (double)(now_ns - p->start_ns));
+		progress_show("%llu acked, %llu under way, %u connected, %.0f/s", (unsigned long long)acks_all(p),
+			      (unsigned long long)links_under_way(p->links), links_ready(p->links),
+			      (double)acks_all(p) * 1e9 / (double)(now_ns - p->start_ns));
 }
 
 static void give_up_or_end(struct producer *p, int64_t now_ns)
@@ -295,7 +294,7 @@ static void on_signal(uv_signal_t *handle, int signum)
 
 static void handles_init(struct producer *p)
 {
-	static const int signums[] = { SIGINT, SIGTERM };
+	static const int signums[] = {SIGINT, SIGTERM};
 	unsigned int tick_ms = p->settings.rate > 0 ? TICK_MS : IDLE_TICK_MS;
 
 	uv_timer_init(&p->loop, &p->tick);
@@ -319,8 +318,7 @@ static void report_latency(struct summary *out, const struct hist *h)
 	summary_number(out, "latency_max_ms", (double)h->largest / 1e6);
 }
 
-static void report_finding(struct summary *out, const char *name, const char *ids_name,
-			   const struct verify_finding *f)
+static void report_finding(struct summary *out, const char *name, const char *ids_name, const struct verify_finding *f)
 {
 	const char *ids[VERIFY_EXAMPLES];
 	unsigned int count = f->count < VERIFY_EXAMPLES ? (unsigned int)f->count : VERIFY_EXAMPLES;
@@ -439,8 +437,11 @@ static int producer_open(struct producer *p)
 {
 	const struct settings *set = &p->settings;
 	struct script_form script = {
-		.count = set->count, .rate = set->rate, .duplicates = set->duplicates,
-		.malformed = set->malformed, .seed = set->seed,
+		.count = set->count,
+		.rate = set->rate,
+		.duplicates = set->duplicates,
+		.malformed = set->malformed,
+		.seed = set->seed,
 	};
 	struct links_settings links = {
 		.targets = p->targets,
@@ -482,30 +483,38 @@ static const char usage[] =
 int main(int argc, char **argv)
 {
 	char prefix[MESSAGE_PREFIX_MOST];
-	struct producer p = { .settings = {
-		.connections = 1, .count = 10000, .window = 1000, .payload_bytes = 100,
-		.retry_after_s = 10, .timeout_s = 30,
-	} };
+	struct producer p = {.settings = {
+				     .connections = 1,
+				     .count = 10000,
+				     .window = 1000,
+				     .payload_bytes = 100,
+				     .retry_after_s = 10,
+				     .timeout_s = 30,
+			     }};
 	struct settings *set = &p.settings;
 	const struct option_row table[] = {
-		{ "to", OPTION_TEXTS, &set->to, 0, 0, "URL", "ws://HOST:PORT/events; may be repeated" },
-		{ "connections", OPTION_COUNT, &set->connections, 1, 10000, "N", "in all, at least one to each URL" },
-		{ "count", OPTION_COUNT, &set->count, 0, 1e12, "N", "distinct events; 0 = no end" },
-		{ "rate", OPTION_NUMBER, &set->rate, 0, 1e7, "R", "events per second; 0 = as fast as acks come" },
-		{ "window", OPTION_COUNT, &set->window, 1, 1e6, "N", "messages without ack, per connection" },
-		{ "payload-bytes", OPTION_COUNT, &set->payload_bytes, 0, MESSAGE_PAYLOAD_MOST, "N", "size of each payload" },
-		{ "duplicates", OPTION_NUMBER, &set->duplicates, 0, 100, "PCT", "share of events sent twice" },
-		{ "malformed", OPTION_NUMBER, &set->malformed, 0, 100, "PCT", "malformed messages on top, per hundred events" },
-		{ "token", OPTION_TEXT, &set->token, 0, 0, "T", "bearer token (or WSONCE_INGEST_TOKEN)" },
-		{ "id-prefix", OPTION_TEXT, &set->id_prefix, 0, 0, "P", "ids are P-1, P-2, ... (default from the time)" },
-		{ "seed", OPTION_COUNT, &set->seed, 0, 1e15, "N", "of everything random; 0 = another one each time" },
-		{ "retry-after", OPTION_NUMBER, &set->retry_after_s, 0.1, 1e6, "S", "send again what has no ack by then" },
-		{ "timeout", OPTION_NUMBER, &set->timeout_s, 0.1, 1e6, "S", "give up when no ack at all came for so long" },
-		{ "refused", OPTION_TEXT, &set->refused, 0, 0, "FILE", "write what was rejected, a JSON object a line" },
-		{ "ledger", OPTION_TEXT, &set->ledger, 0, 0, "FILE", "write what became of each event, one a line" },
-		{ "verify", OPTION_TEXT, &set->verify, 0, 0, "CONNINFO", "compare with the table events in the end" },
-		{ "json", OPTION_FLAG, &set->json, 0, 0, NULL, "print the result as JSON" },
-		{ 0 },
+		{"to", OPTION_TEXTS, &set->to, 0, 0, "URL", "ws://HOST:PORT/events; may be repeated"},
+		{"connections", OPTION_COUNT, &set->connections, 1, 10000, "N", "in all, at least one to each URL"},
+		{"count", OPTION_COUNT, &set->count, 0, 1e12, "N", "distinct events; 0 = no end"},
+		{"rate", OPTION_NUMBER, &set->rate, 0, 1e7, "R", "events per second; 0 = as fast as acks come"},
+		{"window", OPTION_COUNT, &set->window, 1, 1e6, "N", "messages without ack, per connection"},
+		{"payload-bytes", OPTION_COUNT, &set->payload_bytes, 0, MESSAGE_PAYLOAD_MOST, "N",
+		 "size of each payload"},
+		{"duplicates", OPTION_NUMBER, &set->duplicates, 0, 100, "PCT", "share of events sent twice"},
+		{"malformed", OPTION_NUMBER, &set->malformed, 0, 100, "PCT",
+		 "malformed messages on top, per hundred events"},
+		{"token", OPTION_TEXT, &set->token, 0, 0, "T", "bearer token (or WSONCE_INGEST_TOKEN)"},
+		{"id-prefix", OPTION_TEXT, &set->id_prefix, 0, 0, "P", "ids are P-1, P-2, ... (default from the time)"},
+		{"seed", OPTION_COUNT, &set->seed, 0, 1e15, "N", "of everything random; 0 = another one each time"},
+		{"retry-after", OPTION_NUMBER, &set->retry_after_s, 0.1, 1e6, "S",
+		 "send again what has no ack by then"},
+		{"timeout", OPTION_NUMBER, &set->timeout_s, 0.1, 1e6, "S",
+		 "give up when no ack at all came for so long"},
+		{"refused", OPTION_TEXT, &set->refused, 0, 0, "FILE", "write what was rejected, a JSON object a line"},
+		{"ledger", OPTION_TEXT, &set->ledger, 0, 0, "FILE", "write what became of each event, one a line"},
+		{"verify", OPTION_TEXT, &set->verify, 0, 0, "CONNINFO", "compare with the table events in the end"},
+		{"json", OPTION_FLAG, &set->json, 0, 0, NULL, "print the result as JSON"},
+		{0},
 	};
 	enum options_result parsed = options_parse(table, usage, argc, argv);
 	int status;
@@ -513,7 +522,7 @@ int main(int argc, char **argv)
 	if (parsed != OPTIONS_GO)
 		return parsed == OPTIONS_HELP ? 0 : 2;
 	message_make_prefix(prefix, sizeof(prefix));
-	p.form = (struct message_form){ set->id_prefix ? set->id_prefix : prefix, set->payload_bytes };
+	p.form = (struct message_form){set->id_prefix ? set->id_prefix : prefix, set->payload_bytes};
 	if (!message_is_prefix(p.form.prefix))
 		return options_complain("id-prefix", "not 1 to 100 letters, digits and . : -");
 	if (!set->token)

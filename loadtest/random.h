@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct random {
-	uint64_t state;		/* the seed at first; any value will do */
+	uint64_t state; /* the seed at first; any value will do */
 };
 
 static inline uint64_t random_next(struct random *r)

@@ -7,8 +7,8 @@
 
 struct replay {
 	FILE *file;
-	char *line;	/* getline's */
-	size_t size;	/* of line */
+	char *line;  /* getline's */
+	size_t size; /* of line */
 };
 
 struct replay *replay_open(const char *path)

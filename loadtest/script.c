@@ -6,27 +6,27 @@
 #include <stdlib.h>
 
 struct copy {
-	uint64_t n;		/* of the event */
+	uint64_t n; /* of the event */
 	int64_t due_ns;
 };
 
 /* Copies that wait for their time. All wait equally long, so first in is first out. */
 struct waiting {
 	struct copy *ring;
-	size_t size;		/* of the ring; a power of two, or 0 */
-	size_t head, tail;	/* copies taken out, put in; ever growing */
+	size_t size;       /* of the ring; a power of two, or 0 */
+	size_t head, tail; /* copies taken out, put in; ever growing */
 };
 
 struct script {
 	struct script_form form;
 	struct random random;
 	struct waiting waiting;
-	int64_t start_ns;	/* when the timetable began */
-	uint64_t events;	/* given out so far */
-	uint64_t malformed;	/* given out so far */
-	bool copy_next;		/* the last event comes again at once */
-	bool malformed_next;	/* a malformed message comes at once */
-	bool is_stopped;	/* no more events */
+	int64_t start_ns;    /* when the timetable began */
+	uint64_t events;     /* given out so far */
+	uint64_t malformed;  /* given out so far */
+	bool copy_next;      /* the last event comes again at once */
+	bool malformed_next; /* a malformed message comes at once */
+	bool is_stopped;     /* no more events */
 };
 
 static bool waiting_grow(struct waiting *w)
@@ -48,7 +48,7 @@ static bool waiting_put(struct waiting *w, uint64_t n, int64_t due_ns)
 {
 	if (w->tail - w->head == w->size && !waiting_grow(w))
 		return false;
-	w->ring[w->tail++ & (w->size - 1)] = (struct copy){ n, due_ns };
+	w->ring[w->tail++ & (w->size - 1)] = (struct copy){n, due_ns};
 	return true;
 }
 
@@ -109,22 +109,22 @@ bool script_next(struct script *s, int64_t now_ns, struct script_step *step)
 
 	if (s->copy_next) {
 		s->copy_next = false;
-		*step = (struct script_step){ SCRIPT_DUPLICATE, s->events };
+		*step = (struct script_step){SCRIPT_DUPLICATE, s->events};
 		return true;
 	}
 	if (s->malformed_next) {
 		s->malformed_next = false;
-		*step = (struct script_step){ SCRIPT_MALFORMED, ++s->malformed };
+		*step = (struct script_step){SCRIPT_MALFORMED, ++s->malformed};
 		return true;
 	}
 	n = waiting_take(&s->waiting, now_ns);
 	if (n) {
-		*step = (struct script_step){ SCRIPT_DUPLICATE, n };
+		*step = (struct script_step){SCRIPT_DUPLICATE, n};
 		return true;
 	}
 	if (!has_more_events(s) || script_planned_ns(s, s->events + 1) > now_ns)
 		return false;
-	*step = (struct script_step){ SCRIPT_EVENT, ++s->events };
+	*step = (struct script_step){SCRIPT_EVENT, ++s->events};
 	draw(s, now_ns);
 	return true;
 }
@@ -138,8 +138,7 @@ void script_stop(struct script *s)
 
 bool script_is_over(const struct script *s)
 {
-	return !has_more_events(s) && !s->copy_next && !s->malformed_next &&
-	       s->waiting.head == s->waiting.tail;
+	return !has_more_events(s) && !s->copy_next && !s->malformed_next && s->waiting.head == s->waiting.tail;
 }
 
 void script_free(struct script *s)

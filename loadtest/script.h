@@ -8,22 +8,22 @@
 #include "random.h"
 
 enum script_kind {
-	SCRIPT_EVENT,		/* event n, for the first time */
-	SCRIPT_DUPLICATE,	/* event n, once more */
-	SCRIPT_MALFORMED,	/* malformed message n */
+	SCRIPT_EVENT,     /* event n, for the first time */
+	SCRIPT_DUPLICATE, /* event n, once more */
+	SCRIPT_MALFORMED, /* malformed message n */
 };
 
 struct script_step {
 	enum script_kind kind;
-	uint64_t n;		/* from 1 on; events and malformed messages are numbered apart */
+	uint64_t n; /* from 1 on; events and malformed messages are numbered apart */
 };
 
 struct script_form {
-	uint64_t count;		/* of distinct events; 0 = no end */
-	double rate;		/* of distinct events per second; 0 = no timetable */
-	double duplicates;	/* percent of the events that are sent twice */
-	int64_t delay_ns;	/* from an event to its copy; 0 = right after it */
-	double malformed;	/* percent of the events that a malformed message follows */
+	uint64_t count;    /* of distinct events; 0 = no end */
+	double rate;       /* of distinct events per second; 0 = no timetable */
+	double duplicates; /* percent of the events that are sent twice */
+	int64_t delay_ns;  /* from an event to its copy; 0 = right after it */
+	double malformed;  /* percent of the events that a malformed message follows */
 	uint64_t seed;
 };
 

@@ -17,37 +17,37 @@
 #include "frame.h"
 
 enum {
-	WRITE_MOST = 1 << 20,		/* bytes to one client before the others have a turn */
-	TX_MOST = 128 << 20,		/* bytes of one write; more than any message */
-	FRAME_MOST = 4096,		/* bytes that are read from a client at a time, and ignored */
+	WRITE_MOST = 1 << 20, /* bytes to one client before the others have a turn */
+	TX_MOST = 128 << 20,  /* bytes of one write; more than any message */
+	FRAME_MOST = 4096,    /* bytes that are read from a client at a time, and ignored */
 };
 
 enum client_state {
-	CLIENT_IDLE,		/* has been given everything		-> CLIENT_WRITING, CLIENT_LEAVING */
-	CLIENT_WRITING,		/* waits until it may be written to	-> CLIENT_IDLE, CLIENT_LEAVING */
-	CLIENT_LEAVING,		/* has been sent a close frame, or is being cut */
+	CLIENT_IDLE,    /* has been given everything		-> CLIENT_WRITING, CLIENT_LEAVING */
+	CLIENT_WRITING, /* waits until it may be written to	-> CLIENT_IDLE, CLIENT_LEAVING */
+	CLIENT_LEAVING, /* has been sent a close frame, or is being cut */
 	CLIENT_STATES,
 };
 
 /* libwebsockets owns the memory, from the handshake to LWS_CALLBACK_CLOSED. */
 struct client {
-	struct list link;	/* in server.clients[state] */
+	struct list link; /* in server.clients[state] */
 	enum client_state state;
 	struct lws *wsi;
 	struct cursor cursor;
-	uint64_t arrived;	/* bytes at the client's kernel when last seen */
-	int64_t moved_ns;	/* when that number last changed, or nothing was on its way */
+	uint64_t arrived; /* bytes at the client's kernel when last seen */
+	int64_t moved_ns; /* when that number last changed, or nothing was on its way */
 };
 
 struct server {
 	struct server_settings settings;
-	struct lws_context *context;	/* libwebsockets makes it NULL when it is gone */
+	struct lws_context *context; /* libwebsockets makes it NULL when it is gone */
 	struct lws_vhost *vhost;
 	struct backlog *backlog;
 	struct list clients[CLIENT_STATES];
-	unsigned int open;	/* clients in all states */
+	unsigned int open; /* clients in all states */
 	struct server_counts counts;
-	unsigned int goodbye;	/* the close code once goodbye was said, else 0 */
+	unsigned int goodbye; /* the close code once goodbye was said, else 0 */
 	server_cb *cb;
 	void *arg;
 };
@@ -95,8 +95,8 @@ static int client_write(struct server *s, struct client *c)
 	size_t written = 0;
 	struct span span;
 
-	while (written < WRITE_MOST && !cursor_is_at_end(&c->cursor, s->backlog) &&
-	       !lws_partial_buffered(c->wsi) && !lws_send_pipe_choked(c->wsi)) {
+	while (written < WRITE_MOST && !cursor_is_at_end(&c->cursor, s->backlog) && !lws_partial_buffered(c->wsi) &&
+	       !lws_send_pipe_choked(c->wsi)) {
 		cursor_read(&c->cursor, s->backlog, &span);
 		if (lws_write(c->wsi, (unsigned char *)(uintptr_t)span.bytes, span.len, LWS_WRITE_RAW) < 0)
 			return -1;
@@ -145,7 +145,7 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
 		/* After our own close frame nothing may follow, not even an answer to this one. */
 		return c->state == CLIENT_LEAVING ? -1 : 0;
 	case LWS_CALLBACK_CLOSED:
-		if (!c->wsi)	/* it was refused, and never opened */
+		if (!c->wsi) /* it was refused, and never opened */
 			return 0;
 		client_close(s, c);
 		s->cb(s->arg);
@@ -155,14 +155,17 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
 }
 
 static const struct lws_protocols protocols[] = {
-	{ .name = "feed", .callback = on_event, .per_session_data_size = sizeof(struct client),
-	  .rx_buffer_size = FRAME_MOST, .tx_packet_size = TX_MOST },
-	{ 0 },
+	{.name = "feed",
+	 .callback = on_event,
+	 .per_session_data_size = sizeof(struct client),
+	 .rx_buffer_size = FRAME_MOST,
+	 .tx_packet_size = TX_MOST},
+	{0},
 };
 
 static struct lws_context *context_new(uv_loop_t *loop, struct server *s)
 {
-	void *loops[] = { loop };
+	void *loops[] = {loop};
 	struct lws_context_creation_info info = {
 		.options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS,
 		.foreign_loops = loops,
@@ -185,8 +188,8 @@ static struct lws_vhost *vhost_new(struct server *s)
 	return lws_create_vhost(s->context, &info);
 }
 
-struct server *server_open(uv_loop_t *loop, const struct server_settings *settings,
-			   struct backlog *b, server_cb *cb, void *arg)
+struct server *server_open(uv_loop_t *loop, const struct server_settings *settings, struct backlog *b, server_cb *cb,
+			   void *arg)
 {
 	struct server *s = calloc(1, sizeof(*s));
 
@@ -259,7 +262,7 @@ bool server_is_flushed(const struct server *s)
 /* A reset instead of an orderly end, and nothing that waits is sent any more. */
 static void client_cut(struct server *s, struct client *c)
 {
-	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+	struct linger at_once = {.l_onoff = 1, .l_linger = 0};
 
 	setsockopt(lws_get_socket_fd(c->wsi), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	client_move(s, c, CLIENT_LEAVING);
@@ -289,8 +292,7 @@ static bool is_stalled(struct server *s, struct client *c, int64_t now_ns)
 		c->arrived = arrival.bytes;
 		c->moved_ns = now_ns;
 	}
-	return s->settings.stall_timeout_s > 0 &&
-	       (double)(now_ns - c->moved_ns) > s->settings.stall_timeout_s * 1e9;
+	return s->settings.stall_timeout_s > 0 && (double)(now_ns - c->moved_ns) > s->settings.stall_timeout_s * 1e9;
 }
 
 static void client_check(struct server *s, struct client *c, int64_t now_ns)

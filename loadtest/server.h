@@ -10,20 +10,20 @@ struct backlog;
 struct server;
 
 struct server_settings {
-	const char *address;	/* to listen on; an IP address */
-	int port;		/* 0 = any */
-	double stall_timeout_s;	/* a client that reads nothing for so long is cut off; 0 = never */
-	uint64_t behind_most;	/* a client further behind than so many bytes is cut off; 0 = never */
+	const char *address;    /* to listen on; an IP address */
+	int port;               /* 0 = any */
+	double stall_timeout_s; /* a client that reads nothing for so long is cut off; 0 = never */
+	uint64_t behind_most;   /* a client further behind than so many bytes is cut off; 0 = never */
 };
 
 struct server_counts {
-	uint64_t connections;	/* handshakes done */
-	uint64_t deliveries;	/* messages written, over all connections */
-	uint64_t bytes;		/* of frames written */
-	uint64_t drops;		/* connections cut on purpose */
-	uint64_t stalls;	/* cut because they read nothing */
-	uint64_t overruns;	/* cut because they fell too far behind */
-	uint64_t departures;	/* closed by the other side, or broken */
+	uint64_t connections; /* handshakes done */
+	uint64_t deliveries;  /* messages written, over all connections */
+	uint64_t bytes;       /* of frames written */
+	uint64_t drops;       /* connections cut on purpose */
+	uint64_t stalls;      /* cut because they read nothing */
+	uint64_t overruns;    /* cut because they fell too far behind */
+	uint64_t departures;  /* closed by the other side, or broken */
 };
 
 /* Called after a client has come, gone or read. May append to the backlog and call
@@ -32,8 +32,8 @@ typedef void server_cb(void *arg);
 
 /* Listens. Clients get what is appended to b after they came. NULL if that address cannot be had;
  * the reason is on standard error. */
-struct server *server_open(uv_loop_t *loop, const struct server_settings *settings,
-			   struct backlog *b, server_cb *cb, void *arg);
+struct server *server_open(uv_loop_t *loop, const struct server_settings *settings, struct backlog *b, server_cb *cb,
+			   void *arg);
 
 int server_port(const struct server *s);
 unsigned int server_clients(const struct server *s);

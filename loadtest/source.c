@@ -19,13 +19,13 @@
 #include "summary.h"
 
 enum {
-	TICK_MS = 2,			/* of the timetable; each one wakes every listener */
-	IDLE_TICK_MS = 20,		/* when the listeners set the pace; only for what a wake-up missed */
-	CHECK_MS = 100,			/* between two looks at stalls, drops, the end */
-	AHEAD_BYTES = 2 << 20,		/* generated ahead of the slowest client, when it sets the pace */
-	BEHIND_BYTES = 64 << 20,	/* a client this far behind the timetable is cut off */
-	BURST = 2000,			/* messages made before the loop turns again */
-	GOODBYE_S = 30,			/* for the clients' close frames */
+	TICK_MS = 2,             /* of the timetable; each one wakes every listener */
+	IDLE_TICK_MS = 20,       /* when the listeners set the pace; only for what a wake-up missed */
+	CHECK_MS = 100,          /* between two looks at stalls, drops, the end */
+	AHEAD_BYTES = 2 << 20,   /* generated ahead of the slowest client, when it sets the pace */
+	BEHIND_BYTES = 64 << 20, /* a client this far behind the timetable is cut off */
+	BURST = 2000,            /* messages made before the loop turns again */
+	GOODBYE_S = 30,          /* for the clients' close frames */
 	CLOSE_NORMAL = 1000,
 	CLOSE_GOING_AWAY = 1001,
 };
@@ -51,40 +51,40 @@ struct settings {
 
 /* Where the run is; source_move() is the only one to change it. */
 enum state {
-	SOURCE_WAITING,		/* too few listeners yet		-> SOURCE_SENDING, SOURCE_FLUSHING */
-	SOURCE_SENDING,		/* there is more to say		-> SOURCE_FLUSHING */
-	SOURCE_FLUSHING,	/* all is said, not all is heard	-> SOURCE_LINGERING, SOURCE_CLOSING */
-	SOURCE_LINGERING,	/* all is heard			-> SOURCE_CLOSING */
-	SOURCE_CLOSING,		/* goodbye is said			-> SOURCE_DONE */
-	SOURCE_DONE,		/* everything that the loop waits for is being closed */
+	SOURCE_WAITING,   /* too few listeners yet		-> SOURCE_SENDING, SOURCE_FLUSHING */
+	SOURCE_SENDING,   /* there is more to say		-> SOURCE_FLUSHING */
+	SOURCE_FLUSHING,  /* all is said, not all is heard	-> SOURCE_LINGERING, SOURCE_CLOSING */
+	SOURCE_LINGERING, /* all is heard			-> SOURCE_CLOSING */
+	SOURCE_CLOSING,   /* goodbye is said			-> SOURCE_DONE */
+	SOURCE_DONE,      /* everything that the loop waits for is being closed */
 };
 
 struct source {
 	struct settings settings;
 	struct message_form form;
 	enum state state;
-	int64_t state_ns;		/* since when */
+	int64_t state_ns; /* since when */
 	uv_loop_t loop;
 	uv_timer_t tick;
 	uv_timer_t check;
-	uv_signal_t signals[2];		/* SIGINT, SIGTERM */
+	uv_signal_t signals[2]; /* SIGINT, SIGTERM */
 	struct server *server;
 	struct backlog *backlog;
 	struct script *script;
-	struct replay *replay;		/* NULL: events are generated */
-	struct random random;		/* of drops */
-	FILE *ledger;			/* or NULL */
-	char *text;			/* room for one message */
-	int64_t drop_ns;		/* when to cut the next connection */
-	int64_t start_ns, end_ns;	/* of sending */
-	int64_t progress_ns;		/* when progress was last shown */
+	struct replay *replay;    /* NULL: events are generated */
+	struct random random;     /* of drops */
+	FILE *ledger;             /* or NULL */
+	char *text;               /* room for one message */
+	int64_t drop_ns;          /* when to cut the next connection */
+	int64_t start_ns, end_ns; /* of sending */
+	int64_t progress_ns;      /* when progress was last shown */
 	unsigned int close_code;
-	uint64_t events;		/* sent while somebody was connected */
-	uint64_t unheard;		/* events that nobody was there for */
-	uint64_t unheard_last;		/* number of the last of them */
+	uint64_t events;       /* sent while somebody was connected */
+	uint64_t unheard;      /* events that nobody was there for */
+	uint64_t unheard_last; /* number of the last of them */
 	uint64_t duplicates;
 	uint64_t malformed;
-	bool has_failed;		/* no memory, or the ledger cannot be written */
+	bool has_failed; /* no memory, or the ledger cannot be written */
 };
 
 static void on_closed(uv_handle_t *handle)
@@ -184,7 +184,7 @@ static void say_step(struct source *s, const struct script_step *step)
 		note(s, step->n);
 		return;
 	case SCRIPT_DUPLICATE:
-		if (step->n <= s->unheard_last)		/* might be a copy of what was not sent */
+		if (step->n <= s->unheard_last) /* might be a copy of what was not sent */
 			return;
 		s->duplicates++;
 		say(s, s->text, message_event(&s->form, step->n, s->text));
@@ -293,9 +293,9 @@ static void show(struct source *s, int64_t now_ns)
 		progress_show("%u of %llu listeners", server_clients(s->server),
 			      (unsigned long long)s->settings.wait_listeners);
 	else
-		progress_show("%llu events, %llu deliveries to %u listeners, %.0f/s",
-			      (unsigned long long)s->events, (unsigned long long)counts->deliveries,
-			      server_clients(s->server), (double)counts->deliveries / seconds);
+		progress_show("%llu events, %llu deliveries to %u listeners, %.0f/s", (unsigned long long)s->events,
+			      (unsigned long long)counts->deliveries, server_clients(s->server),
+			      (double)counts->deliveries / seconds);
 }
 
 static void on_check(uv_timer_t *check)
@@ -326,7 +326,7 @@ static void on_signal(uv_signal_t *handle, int signum)
 static void handles_init(struct source *s)
 {
 	unsigned int tick_ms = s->settings.rate > 0 ? TICK_MS : IDLE_TICK_MS;
-	static const int signums[] = { SIGINT, SIGTERM };
+	static const int signums[] = {SIGINT, SIGTERM};
 
 	uv_timer_init(&s->loop, &s->tick);
 	uv_timer_init(&s->loop, &s->check);
@@ -464,29 +464,37 @@ static const char usage[] =
 int main(int argc, char **argv)
 {
 	char prefix[MESSAGE_PREFIX_MOST];
-	struct source s = { .settings = {
-		.listen = "127.0.0.1:9700", .count = 10000, .payload_bytes = 100, .wait_listeners = 1,
-		.stall_timeout_s = 10,
-	} };
+	struct source s = {.settings = {
+				   .listen = "127.0.0.1:9700",
+				   .count = 10000,
+				   .payload_bytes = 100,
+				   .wait_listeners = 1,
+				   .stall_timeout_s = 10,
+			   }};
 	struct settings *set = &s.settings;
 	const struct option_row table[] = {
-		{ "listen", OPTION_TEXT, &set->listen, 0, 0, "ADDR:PORT", "where listeners connect; port 0 = any" },
-		{ "count", OPTION_COUNT, &set->count, 0, 1e15, "N", "distinct events; 0 = no end" },
-		{ "rate", OPTION_NUMBER, &set->rate, 0, 1e7, "R", "events per second; 0 = as fast as the slowest reads" },
-		{ "payload-bytes", OPTION_COUNT, &set->payload_bytes, 0, MESSAGE_PAYLOAD_MOST, "N", "size of each payload" },
-		{ "duplicates", OPTION_NUMBER, &set->duplicates, 0, 100, "PCT", "share of events sent twice" },
-		{ "duplicate-delay", OPTION_NUMBER, &set->duplicate_delay_ms, 0, 1e9, "MS", "from an event to its copy; 0 = right after" },
-		{ "malformed", OPTION_NUMBER, &set->malformed, 0, 100, "PCT", "malformed messages on top, per hundred events" },
-		{ "drop-every", OPTION_NUMBER, &set->drop_every_s, 0, 1e6, "S", "cut one connection about every S seconds; 0 = none" },
-		{ "wait-listeners", OPTION_COUNT, &set->wait_listeners, 0, 1e6, "N", "begin when so many are connected" },
-		{ "replay", OPTION_TEXT, &set->replay, 0, 0, "FILE", "send the lines of FILE instead" },
-		{ "id-prefix", OPTION_TEXT, &set->id_prefix, 0, 0, "P", "ids are P-1, P-2, ... (default from the time)" },
-		{ "seed", OPTION_COUNT, &set->seed, 0, 1e15, "N", "of everything random; 0 = another one each time" },
-		{ "linger", OPTION_NUMBER, &set->linger_s, 0, 1e6, "S", "stay connected when all has been sent" },
-		{ "stall-timeout", OPTION_NUMBER, &set->stall_timeout_s, 0, 1e6, "S", "cut off who reads nothing for so long; 0 = never" },
-		{ "ledger", OPTION_TEXT, &set->ledger, 0, 0, "FILE", "write the id of each event sent, one a line" },
-		{ "json", OPTION_FLAG, &set->json, 0, 0, NULL, "print the result as JSON" },
-		{ 0 },
+		{"listen", OPTION_TEXT, &set->listen, 0, 0, "ADDR:PORT", "where listeners connect; port 0 = any"},
+		{"count", OPTION_COUNT, &set->count, 0, 1e15, "N", "distinct events; 0 = no end"},
+		{"rate", OPTION_NUMBER, &set->rate, 0, 1e7, "R", "events per second; 0 = as fast as the slowest reads"},
+		{"payload-bytes", OPTION_COUNT, &set->payload_bytes, 0, MESSAGE_PAYLOAD_MOST, "N",
+		 "size of each payload"},
+		{"duplicates", OPTION_NUMBER, &set->duplicates, 0, 100, "PCT", "share of events sent twice"},
+		{"duplicate-delay", OPTION_NUMBER, &set->duplicate_delay_ms, 0, 1e9, "MS",
+		 "from an event to its copy; 0 = right after"},
+		{"malformed", OPTION_NUMBER, &set->malformed, 0, 100, "PCT",
+		 "malformed messages on top, per hundred events"},
+		{"drop-every", OPTION_NUMBER, &set->drop_every_s, 0, 1e6, "S",
+		 "cut one connection about every S seconds; 0 = none"},
+		{"wait-listeners", OPTION_COUNT, &set->wait_listeners, 0, 1e6, "N", "begin when so many are connected"},
+		{"replay", OPTION_TEXT, &set->replay, 0, 0, "FILE", "send the lines of FILE instead"},
+		{"id-prefix", OPTION_TEXT, &set->id_prefix, 0, 0, "P", "ids are P-1, P-2, ... (default from the time)"},
+		{"seed", OPTION_COUNT, &set->seed, 0, 1e15, "N", "of everything random; 0 = another one each time"},
+		{"linger", OPTION_NUMBER, &set->linger_s, 0, 1e6, "S", "stay connected when all has been sent"},
+		{"stall-timeout", OPTION_NUMBER, &set->stall_timeout_s, 0, 1e6, "S",
+		 "cut off who reads nothing for so long; 0 = never"},
+		{"ledger", OPTION_TEXT, &set->ledger, 0, 0, "FILE", "write the id of each event sent, one a line"},
+		{"json", OPTION_FLAG, &set->json, 0, 0, NULL, "print the result as JSON"},
+		{0},
 	};
 	enum options_result parsed = options_parse(table, usage, argc, argv);
 	int status;
@@ -494,7 +502,7 @@ int main(int argc, char **argv)
 	if (parsed != OPTIONS_GO)
 		return parsed == OPTIONS_HELP ? 0 : 2;
 	message_make_prefix(prefix, sizeof(prefix));
-	s.form = (struct message_form){ set->id_prefix ? set->id_prefix : prefix, set->payload_bytes };
+	s.form = (struct message_form){set->id_prefix ? set->id_prefix : prefix, set->payload_bytes};
 	if (!set->seed)
 		set->seed = uv_hrtime() % 1000000000 + 1;
 	raise_descriptors();

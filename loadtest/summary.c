@@ -62,8 +62,7 @@ static void print_value(const json_t *value)
 		printf("%.3f", json_real_value(value));
 	else if (json_is_string(value))
 		fputs(json_string_value(value), stdout);
-	json_array_foreach(value, i, item)
-		printf(i ? ", %s" : "%s", json_string_value(item));
+	json_array_foreach(value, i, item) printf(i ? ", %s" : "%s", json_string_value(item));
 }
 
 static void print_figure(const char *name, const json_t *value)
@@ -88,8 +87,7 @@ void summary_print(const struct summary *s, bool as_json)
 		json_dumpf(s->figures, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
 		putchar('\n');
 	} else {
-		json_object_foreach(s->figures, name, value)
-			print_figure(name, value);
+		json_object_foreach(s->figures, name, value) print_figure(name, value);
 	}
 	fflush(stdout);
 }

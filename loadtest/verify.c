@@ -13,8 +13,8 @@ struct verify {
 	const struct message_form *form;
 	const struct outcomes *outcomes;
 	struct verify_result *result;
-	uint8_t *seen;		/* rows of each event, up to 255 */
-	char *scratch;		/* for message_is_payload() */
+	uint8_t *seen; /* rows of each event, up to 255 */
+	char *scratch; /* for message_is_payload() */
 };
 
 /* A field of a line in COPY's text format. */
@@ -33,7 +33,7 @@ static void find(struct verify_finding *f, const char *id, size_t len)
 static struct field next_field(const char **at, const char *end)
 {
 	const char *tab = memchr(*at, '\t', (size_t)(end - *at));
-	struct field f = { *at, (size_t)((tab ? tab : end) - *at) };
+	struct field f = {*at, (size_t)((tab ? tab : end) - *at)};
 
 	*at = tab ? tab + 1 : end;
 	return f;
@@ -70,7 +70,7 @@ static void check_row(struct verify *v, const char *line, size_t len)
 	size_t prefix = strlen(v->form->prefix) + 1;
 
 	if (!n && !(id.len > prefix && id.text[prefix] == 'm'))
-		return;				/* of a run whose prefix begins like this one */
+		return; /* of a run whose prefix begins like this one */
 	v->result->rows++;
 	if (!n || !is_expected(v, n)) {
 		find(&v->result->unexpected, id.text, id.len);
@@ -123,8 +123,10 @@ static int copy_out(struct verify *v, PGconn *db)
 	PGresult *begun;
 	int status;
 
-	snprintf(sql, sizeof(sql), "COPY (SELECT event_id, event_type, payload FROM events "
-		 "WHERE starts_with(event_id, '%s-')) TO STDOUT", v->form->prefix);
+	snprintf(sql, sizeof(sql),
+		 "COPY (SELECT event_id, event_type, payload FROM events "
+		 "WHERE starts_with(event_id, '%s-')) TO STDOUT",
+		 v->form->prefix);
 	begun = PQexec(db, sql);
 	status = PQresultStatus(begun) == PGRES_COPY_OUT ? read_rows(v, db) : complain(db);
 	PQclear(begun);
@@ -134,7 +136,7 @@ static int copy_out(struct verify *v, PGconn *db)
 int verify_run(const char *conninfo, const struct message_form *form, const struct outcomes *outcomes,
 	       struct verify_result *result)
 {
-	struct verify v = { .form = form, .outcomes = outcomes, .result = result };
+	struct verify v = {.form = form, .outcomes = outcomes, .result = result};
 	PGconn *db = PQconnectdb(conninfo);
 	int status = -1;
 
@@ -155,6 +157,5 @@ int verify_run(const char *conninfo, const struct message_form *form, const stru
 
 bool verify_is_clean(const struct verify_result *result)
 {
-	return !result->lost.count && !result->doubled.count && !result->altered.count &&
-	       !result->unexpected.count;
+	return !result->lost.count && !result->doubled.count && !result->altered.count && !result->unexpected.count;
 }

@@ -13,15 +13,15 @@ enum { VERIFY_EXAMPLES = 5, VERIFY_ID_MOST = MESSAGE_PREFIX_MOST + 24 };
 /* One kind of difference. */
 struct verify_finding {
 	uint64_t count;
-	char examples[VERIFY_EXAMPLES][VERIFY_ID_MOST];	/* ids of the first few */
+	char examples[VERIFY_EXAMPLES][VERIFY_ID_MOST]; /* ids of the first few */
 };
 
 struct verify_result {
-	uint64_t rows;				/* with an id of this form */
-	struct verify_finding lost;		/* sent, not refused, no row */
-	struct verify_finding doubled;		/* more than one row */
-	struct verify_finding altered;		/* another type or payload than was sent */
-	struct verify_finding unexpected;	/* a row for what was refused, malformed or never sent */
+	uint64_t rows;                    /* with an id of this form */
+	struct verify_finding lost;       /* sent, not refused, no row */
+	struct verify_finding doubled;    /* more than one row */
+	struct verify_finding altered;    /* another type or payload than was sent */
+	struct verify_finding unexpected; /* a row for what was refused, malformed or never sent */
 };
 
 /* Reads the table events, waiting for it. Returns -1 if that cannot be done; the reason is on

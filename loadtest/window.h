@@ -12,21 +12,21 @@
 
 /* One message under way. The window owns it until it is settled; then whoever settled it. */
 struct sending {
-	struct list link;	/* in one of the window's lists */
-	UT_hash_handle hh;	/* in window.by_key */
-	uint64_t key;		/* number and kind in one */
+	struct list link;  /* in one of the window's lists */
+	UT_hash_handle hh; /* in window.by_key */
+	uint64_t key;      /* number and kind in one */
 	struct script_step step;
-	int64_t planned_ns;	/* when it should have been sent; 0 = no timetable */
-	int64_t first_ns;	/* when it was sent first; 0 = not yet */
-	int64_t last_ns;	/* when it was sent last */
+	int64_t planned_ns; /* when it should have been sent; 0 = no timetable */
+	int64_t first_ns;   /* when it was sent first; 0 = not yet */
+	int64_t last_ns;    /* when it was sent last */
 };
 
 struct window {
-	struct list unsent;		/* to be written, in this order */
-	struct list sent_events;	/* oldest last_ns first */
-	struct list sent_malformed;	/* likewise; apart, since their acks name no id */
+	struct list unsent;         /* to be written, in this order */
+	struct list sent_events;    /* oldest last_ns first */
+	struct list sent_malformed; /* likewise; apart, since their acks name no id */
 	struct sending *by_key;
-	unsigned int count;		/* in all three lists */
+	unsigned int count; /* in all three lists */
 };
 
 void window_init(struct window *w);

@@ -125,7 +125,8 @@ Test(admin, without_its_source_a_listener_is_not_ready)
 	db = database_new();
 	snprintf(url, sizeof url, "ws://127.0.0.1:%d/feed", port);
 	listener = listener_start(
-		&(struct listener_options){.database = db, .source = url, .without_ingest = true, .without_waiting = true},
+		&(struct listener_options){
+			.database = db, .source = url, .without_ingest = true, .without_waiting = true},
 		NULL);
 	expect_answer("/readyz", 503, "source");
 	expect_answer("/readyz", 503, url);
@@ -414,9 +415,9 @@ Test(admin, status_is_json_and_holds_no_secret)
 	snprintf(shown, sizeof shown, "ws://***@127.0.0.1:%d/feed?***", feed_port(feed));
 	snprintf(redis, sizeof redis, "redis://hidden-user:hidden-word@127.0.0.1:%d/0", redisd_port(redisd_shared()));
 	snprintf(conninfo, sizeof conninfo, "%s password=hidden-word", database_conninfo(db));
-	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = redis, .source = source,
-							     .env = env},
-				  "--log-level debug");
+	listener = listener_start(
+		&(struct listener_options){.postgres = conninfo, .redis = redis, .source = source, .env = env},
+		"--log-level debug");
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	feed_send_text(feed, "{\"event_id\":\"one\"}");
 	cr_assert(wait_until(metric("wsonce_persisted_total") == 1, SETTLED_MS));
@@ -463,8 +464,8 @@ static void expect_reply_to(const char *method, const char *path, const char *he
 
 Test(admin, other_paths_are_not_found, .init = set_up, .fini = tear_down)
 {
-	static const char *const paths[] = {"/nothing", "/metrics/", "/healthz/x", "/api", "/api/status/x", "/events",
-					    "/../etc/passwd", "/HEALTHZ"};
+	static const char *const paths[] = {"/nothing",      "/metrics/", "/healthz/x",     "/api",
+					    "/api/status/x", "/events",   "/../etc/passwd", "/HEALTHZ"};
 
 	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
 		cr_assert_eq(listener_status(listener, paths[i]), 404, "%s: %d", paths[i],

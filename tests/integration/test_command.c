@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define END_MS     15000
-#define WORDS_MAX  40
+#define END_MS    15000
+#define WORDS_MAX 40
 
 /* A run of the program that is over. */
 struct run {
@@ -268,8 +268,10 @@ Test(command, secrets_are_not_in_error_messages)
 Test(command, certificate_and_key_go_together_and_must_be_readable)
 {
 	expect_refusal("listen --ingest 127.0.0.1:1 --ingest-cert /dev/null", "--ingest-key");
-	expect_refusal("listen --ingest 127.0.0.1:1 --ingest-cert /no/such/file --ingest-key /dev/null", "--ingest-cert");
-	expect_refusal("listen --ingest 127.0.0.1:1 --ingest-cert /dev/null --ingest-key /no/such/file", "--ingest-key");
+	expect_refusal("listen --ingest 127.0.0.1:1 --ingest-cert /no/such/file --ingest-key /dev/null",
+		       "--ingest-cert");
+	expect_refusal("listen --ingest 127.0.0.1:1 --ingest-cert /dev/null --ingest-key /no/such/file",
+		       "--ingest-key");
 }
 
 /* ---- the file ---- */
@@ -416,8 +418,8 @@ Test(command, a_port_that_is_taken_is_named, .init = set_up, .fini = tear_down)
 
 Test(command, an_address_of_another_host_is_named, .init = set_up, .fini = tear_down)
 {
-	expect_no_start(&(struct listener_options){.database = db, .without_ingest = true},
-			"--ingest 192.0.2.1:9000", "192.0.2.1:9000");
+	expect_no_start(&(struct listener_options){.database = db, .without_ingest = true}, "--ingest 192.0.2.1:9000",
+			"192.0.2.1:9000");
 }
 
 Test(command, a_certificate_that_is_none_is_named, .init = set_up, .fini = tear_down)
@@ -512,9 +514,8 @@ static void check_json_line(const char *line)
 Test(command, a_json_log_is_one_object_per_line, .init = set_up, .fini = tear_down)
 {
 	static const char *const env[] = {"WSONCE_INSTANCE_ID=quote \" backslash \\ tab \t caf\xc3\xa9", NULL};
-	struct listener *l = listener_start(
-		&(struct listener_options){.database = db, .env = env},
-		"--log-format json --log-level debug");
+	struct listener *l = listener_start(&(struct listener_options){.database = db, .env = env},
+					    "--log-format json --log-level debug");
 	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
 	char *at;
 	int lines = 0;

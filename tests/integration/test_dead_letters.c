@@ -101,8 +101,9 @@ static void check_letter(const struct letter *l)
 	cr_assert(database_long(db, "SELECT raw = '\\x%s'::bytea FROM dead_letters", raw), "raw is not what was sent");
 	cr_assert(database_long(db, "SELECT digest = sha256('\\x%s'::bytea) FROM dead_letters", whole));
 	cr_assert(database_long(db, "SELECT instance_id LIKE 'fleet-_' FROM dead_letters"));
-	cr_assert(database_long(db, l->event_id ? "SELECT event_id = '%s' FROM dead_letters"
-						: "SELECT event_id IS NULL %s FROM dead_letters",
+	cr_assert(database_long(db,
+				l->event_id ? "SELECT event_id = '%s' FROM dead_letters"
+					    : "SELECT event_id IS NULL %s FROM dead_letters",
 				l->event_id ? l->event_id : ""));
 	free(reason);
 	free(whole);
@@ -369,12 +370,13 @@ static void check_rows(const json_t *rows)
 	json_array_foreach(rows, i, row)
 	{
 		const char *id = json_string_value(json_array_get(row, 0));
-		cr_assert_eq(database_long(db,
-					   "SELECT count(*) FROM events WHERE event_id = $w$%s$w$ AND event_type = '%s' "
-					   "AND payload::text = $w$%s$w$",
-					   id, json_string_value(json_array_get(row, 1)),
-					   json_string_value(json_array_get(row, 2))),
-			     1, "the row of %s is missing or another", id);
+		cr_assert_eq(
+			database_long(db,
+				      "SELECT count(*) FROM events WHERE event_id = $w$%s$w$ AND event_type = '%s' "
+				      "AND payload::text = $w$%s$w$",
+				      id, json_string_value(json_array_get(row, 1)),
+				      json_string_value(json_array_get(row, 2))),
+			1, "the row of %s is missing or another", id);
 	}
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), (long)json_array_size(rows));
 }

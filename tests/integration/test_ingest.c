@@ -217,7 +217,8 @@ static size_t write_burst(unsigned char *out, int round, int n)
 
 	for (int i = 0; i < n; i++) {
 		char text[1100];
-		int size = snprintf(text, sizeof text, "{\"event_id\":\"burst-%d-%d\",\"payload\":\"%01000d\"}", round, i, i);
+		int size = snprintf(text, sizeof text, "{\"event_id\":\"burst-%d-%d\",\"payload\":\"%01000d\"}", round,
+				    i, i);
 
 		len += frame_write(out + len, FRAME_TEXT, true, mask, text, (size_t)size);
 	}
@@ -366,7 +367,8 @@ Test(ingest, a_message_of_exactly_the_limit_is_accepted, .init = set_up, .fini =
 		peer_send(p, at ? FRAME_CONTINUATION : FRAME_TEXT, at + 1000 >= 64 << 10, text + at,
 			  at + 1000 < 64 << 10 ? 1000 : (64 << 10) - at);
 	ack_expect(p, "limit", "duplicate");
-	cr_assert_eq(database_long(db, "SELECT length(payload #>> '{}') > 65000 FROM events WHERE event_id = 'limit'"), 1);
+	cr_assert_eq(database_long(db, "SELECT length(payload #>> '{}') > 65000 FROM events WHERE event_id = 'limit'"),
+		     1);
 	peer_free(p);
 	free(text);
 }
@@ -401,7 +403,8 @@ Test(ingest, a_bigger_message_in_fragments_is_closed_by_1009, .init = set_up, .f
 Test(ingest, a_header_that_claims_a_terabyte_is_closed_by_1009, .init = set_up, .fini = tear_down)
 {
 	static const unsigned char head[] = {0x81, 0xff, 0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3, 4, '{' ^ 1, '"' ^ 2};
-	static const unsigned char negative[] = {0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5};
+	static const unsigned char negative[] = {0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+						 0xff, 0xff, 1,    2,    3,    4,    5};
 	struct peer *p = open_acked();
 
 	long before = process_rss_kb(listener_process(listener));
@@ -468,8 +471,8 @@ Test(ingest, a_client_that_shakes_hands_byte_by_byte_is_dropped)
 
 Test(ingest, text_that_is_not_utf8_is_closed_by_1007, .init = set_up, .fini = tear_down)
 {
-	static const char *const texts[] = {"{\"event_id\":\"bad\xff\"}", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
-					    "{\"event_id\":\"cut\xe2\x82"};
+	static const char *const texts[] = {"{\"event_id\":\"bad\xff\"}", "\xc0\xaf", "\xed\xa0\x80",
+					    "\xf4\x90\x80\x80", "{\"event_id\":\"cut\xe2\x82"};
 
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		struct peer *p = open_acked();

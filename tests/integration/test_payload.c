@@ -131,7 +131,8 @@ Test(payload, white_space_around_tokens_does_not_matter, .init = set_up, .fini =
 Test(payload, a_missing_payload_is_an_empty_object, .init = set_up, .fini = tear_down)
 {
 	expect_row("{\"event_id\":\"no-payload\",\"event_type\":\"t\"}", "no-payload", "t", "{}");
-	expect_row("{\"event_id\":\"null-payload\",\"event_type\":\"t\",\"payload\":null}", "null-payload", "t", "null");
+	expect_row("{\"event_id\":\"null-payload\",\"event_type\":\"t\",\"payload\":null}", "null-payload", "t",
+		   "null");
 }
 
 Test(payload, a_missing_type_is_empty, .init = set_up, .fini = tear_down)

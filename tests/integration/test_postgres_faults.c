@@ -59,7 +59,8 @@ static void must_work_again(struct bench *b)
 	cr_assert(wait_until(claims_begins(redisd_shared(), id, "done@"), WHOLE_MS), "a new event is not marked");
 	cr_assert_eq(fleet_metric(&b->fleet, "wsonce_claims_won_total"), won + 1);
 	cr_assert(wait_until(fleet_metric(&b->fleet, "wsonce_persisted_total") == b->fleet.sent, WHOLE_MS),
-		  "%.0f counted as stored, not %ld", fleet_metric(&b->fleet, "wsonce_persisted_total"), (long)b->fleet.sent);
+		  "%.0f counted as stored, not %ld", fleet_metric(&b->fleet, "wsonce_persisted_total"),
+		  (long)b->fleet.sent);
 }
 
 /* --- restarted, killed, cut off --- */

@@ -193,7 +193,8 @@ Test(source, it_waits_for_a_feed_that_is_not_there_yet)
 
 	start("--source ws://127.0.0.1:%d/feed", port);
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 503 &&
-			     listener_metric(listener, "wsonce_source_disconnects_total") >= 3, SETTLED_MS));
+				     listener_metric(listener, "wsonce_source_disconnects_total") >= 3,
+			     SETTLED_MS));
 	feed = feed_new_at(port);
 	expect_heard("at last");
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
@@ -207,7 +208,8 @@ Test(source, a_spell_of_failures_is_one_warning)
 
 	start("--source ws://127.0.0.1:%d/feed", port);
 	cr_assert(wait_until(listener_status(listener, "/healthz") == 200 &&
-			     listener_metric(listener, "wsonce_source_disconnects_total") >= 4, SETTLED_MS));
+				     listener_metric(listener, "wsonce_source_disconnects_total") >= 4,
+			     SETTLED_MS));
 	char *log = process_errors(listener_process(listener));
 	for (char *at = log; (at = strstr(at, "source is not connected")); at++)
 		warnings++;
@@ -312,8 +314,11 @@ Test(source, an_over_long_message_is_a_dead_letter_with_its_head, .init = set_up
 	wait_rows(3);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 0, SETTLED_MS));
 	text[4096] = '\0';
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE raw = '%s' AND seen = 2 "
-				       "AND reason LIKE '%%3145728 bytes%%'", text), 1);
+	cr_assert_eq(database_long(db,
+				   "SELECT count(*) FROM dead_letters WHERE raw = '%s' AND seen = 2 "
+				   "AND reason LIKE '%%3145728 bytes%%'",
+				   text),
+		     1);
 	cr_assert_eq(feed_connections(feed), 1);
 	free(text);
 }
@@ -510,10 +515,12 @@ Test(source, a_feed_without_tls_is_not_taken_for_one_with_it)
 	struct feed *plain = feed_new();
 
 	authority = certificate_authority_new();
-	start("--source-ca %s --handshake-timeout 2 --source wss://localhost:%d/feed", authority->cert, feed_port(plain));
+	start("--source-ca %s --handshake-timeout 2 --source wss://localhost:%d/feed", authority->cert,
+	      feed_port(plain));
 	feed = plain;
 	cr_assert(wait_until(listener_status(listener, "/healthz") == 200 &&
-			     listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
+				     listener_metric(listener, "wsonce_source_disconnects_total") >= 2,
+			     SETTLED_MS));
 	cr_assert_eq(listener_status(listener, "/readyz"), 503);
 	cr_assert_eq(feed_connections(feed), 0);
 	tear_down_tls();

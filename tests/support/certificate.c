@@ -21,9 +21,23 @@ static struct certificate *name_files(void)
 
 static void make_self_signed(const struct certificate *c)
 {
-	const char *argv[] = {"openssl",    "req",   "-x509", "-newkey", "ec",     "-pkeyopt", "ec_paramgen_curve:P-256",
-			      "-nodes",     "-days", "2",     "-subj",   "/CN=wsonce test authority",
-			      "-keyout",    c->key,  "-out",  c->cert,   NULL};
+	const char *argv[] = {"openssl",
+			      "req",
+			      "-x509",
+			      "-newkey",
+			      "ec",
+			      "-pkeyopt",
+			      "ec_paramgen_curve:P-256",
+			      "-nodes",
+			      "-days",
+			      "2",
+			      "-subj",
+			      "/CN=wsonce test authority",
+			      "-keyout",
+			      c->key,
+			      "-out",
+			      c->cert,
+			      NULL};
 
 	if (process_run(argv, OPENSSL_MS) != 0)
 		cr_assert_fail("openssl cannot make a certificate");
@@ -34,15 +48,20 @@ static void make_signed(const struct certificate *c, const struct certificate *a
 {
 	char *request = suite_path("request-%d.pem", suite_number());
 	char extension[200];
-	const char *ask[] = {"openssl", "req",     "-newkey", "ec",   "-pkeyopt", "ec_paramgen_curve:P-256",
-			     "-nodes",  "-subj",   "/CN=wsonce test server", "-keyout", c->key, "-out", request, NULL};
+	const char *ask[] = {"openssl", "req",      "-newkey",
+			     "ec",      "-pkeyopt", "ec_paramgen_curve:P-256",
+			     "-nodes",  "-subj",    "/CN=wsonce test server",
+			     "-keyout", c->key,     "-out",
+			     request,   NULL};
 
 	if (process_run(ask, OPENSSL_MS) != 0)
 		cr_assert_fail("openssl cannot make a request for a certificate");
 	snprintf(extension, sizeof extension, "subjectAltName=%s\n", names);
 	char *extensions = suite_file("extensions.cnf", extension);
-	const char *sign[] = {"openssl", "x509",  "-req",           "-in",      request,  "-days", "2", "-CA", authority->cert,
-			      "-CAkey",  authority->key, "-CAcreateserial", "-extfile", extensions, "-out", c->cert, NULL};
+	const char *sign[] = {
+		"openssl", "x509",          "-req",   "-in",          request,           "-days",    "2",
+		"-CA",     authority->cert, "-CAkey", authority->key, "-CAcreateserial", "-extfile", extensions,
+		"-out",    c->cert,         NULL};
 	if (process_run(sign, OPENSSL_MS) != 0)
 		cr_assert_fail("openssl cannot sign a certificate");
 	free(extensions);

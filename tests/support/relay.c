@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define CONNECT_MS 5000
-#define PUMPS_MAX 64
+#define PUMPS_MAX  64
 
 struct pump {
 	pthread_t thread;
