@@ -13,6 +13,7 @@
 
 #include "command.h"
 #include "log.h"
+#include "owed.h"
 #include "redis.h"
 #include "stats.h"
 
@@ -38,6 +39,8 @@ struct claim {
 	char window[24];
 	struct stamp stamp; /* the last time written */
 	struct command command;
+	struct owed sent;      /* marks not yet answered */
+	struct owed owed;      /* marks that did not arrive, or could not be sent */
 	bool is_refused;       /* the last claim or mark got an error */
 	bool has_error_logged; /* since Redis was last ready */
 };
@@ -86,11 +89,16 @@ static void note_error(struct claim *c, const redisReply *reply)
 	c->is_refused = true;
 }
 
+/* A mark whose answer never came may not have arrived: it is owed. */
 static void on_mark(void *owner, void *arg, const redisReply *reply)
 {
-	(void)arg;
+	struct claim *c = owner;
+	struct owed_mark mark;
+
+	if (arg && owed_take(&c->sent, &mark) && !reply)
+		owed_add(&c->owed, &mark);
 	if (reply && reply->type == REDIS_REPLY_ERROR)
-		note_error(owner, reply);
+		note_error(c, reply);
 }
 
 static int64_t value_ms(const redisReply *value)
@@ -313,38 +321,58 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 		evs[i]->is_claimed = false;
 }
 
-void claim_mark(struct claim *c, struct event *ev, enum claim_mark mark)
+static void send_mark(struct claim *c, const struct owed_mark *mark)
 {
-	const char *ms;
+	const char *ms = digits(&c->stamp, wall_ms());
+	bool is_kept;
 
-	if (!claim_is_ready(c))
+	command_start(&c->command, 5);
+	command_word(&c->command, "SET");
+	command_joined(&c->command, c->prefix, c->prefix_len, mark->id, mark->len);
+	command_joined(&c->command, mark->is_dead ? "dead@" : "done@", 5, ms, c->stamp.len);
+	command_word(&c->command, "EX");
+	command_word(&c->command, c->window);
+	is_kept = owed_add(&c->sent, mark) == 0;
+	if (send_command(c, on_mark, is_kept ? c : NULL) && is_kept)
+		owed_undo(&c->sent, mark);
+}
+
+static void forget_attempts(struct claim *c, const struct event *ev)
+{
+	command_start(&c->command, 2);
+	command_word(&c->command, "DEL");
+	put_attempts_key(c, ev);
+	send_command(c, NULL, NULL);
+}
+
+void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
+{
+	const struct owed_mark mark = {ev->id, ev->id_len, kind == CLAIM_MARK_DEAD};
+
+	if (!claim_is_ready(c)) {
+		if (ev->is_claimed)
+			owed_add(&c->owed, &mark);
 		return;
+	}
 	/* A Redis that is full refuses the mark too, and other copies would wait for the TTL; it
 	 * does not refuse to forget. */
 	if (c->is_refused && ev->is_claimed)
 		claim_release(c, &ev, 1);
-	ms = digits(&c->stamp, wall_ms());
-	command_start(&c->command, 5);
-	command_word(&c->command, "SET");
-	put_key(c, ev);
-	command_joined(&c->command, mark == CLAIM_MARK_DONE ? "done@" : "dead@", 5, ms, c->stamp.len);
-	command_word(&c->command, "EX");
-	command_word(&c->command, c->window);
-	send_command(c, on_mark, NULL);
-	if (mark == CLAIM_MARK_DEAD || ev->attempts) {
-		command_start(&c->command, 2);
-		command_word(&c->command, "DEL");
-		put_attempts_key(c, ev);
-		send_command(c, NULL, NULL);
-	}
+	send_mark(c, &mark);
+	if (mark.is_dead || ev->attempts)
+		forget_attempts(c, ev);
 }
 
 static void on_redis_state(void *owner, enum redis_state state)
 {
 	struct claim *c = owner;
+	struct owed_mark mark;
 
-	if (state == REDIS_READY)
-		c->has_error_logged = false;
+	if (state != REDIS_READY)
+		return;
+	c->has_error_logged = false;
+	while (owed_take(&c->owed, &mark))
+		send_mark(c, &mark);
 }
 
 bool claim_is_used(const struct claim *c)
@@ -365,6 +393,8 @@ uint64_t claim_unanswered(const struct claim *c)
 static void claim_free(struct claim *c)
 {
 	command_free(&c->command);
+	owed_free(&c->sent);
+	owed_free(&c->owed);
 	free(c->attempts_prefix);
 	free(c->owner);
 	free(c);

@@ -54,8 +54,8 @@ int claim_look(struct claim *c, struct event *const *evs, size_t n);
 /* Counts one more failed try of the fleet. Returns as claim_take, with on_counted. */
 int claim_count(struct claim *c, struct event *ev);
 
-/* The rest is sent and forgotten; ev may be freed at once. While Redis is away nothing is sent,
- * and the claims end by their TTL. */
+/* The rest is sent and forgotten; ev may be freed at once. While Redis is away nothing is sent:
+ * marks are made up for when it is back, claims end by their TTL. */
 
 /* Extends the leases of n events that are still ours (I4). */
 void claim_renew(struct claim *c, struct event *const *evs, size_t n);
@@ -63,7 +63,7 @@ void claim_renew(struct claim *c, struct event *const *evs, size_t n);
 void claim_release(struct claim *c, struct event *const *evs, size_t n);
 /* Says to the fleet that ev is committed, or a dead letter. Unconditional: it is a fact, whoever
  * owns the key now. Must not be called before the commit. */
-void claim_mark(struct claim *c, struct event *ev, enum claim_mark mark);
+void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind);
 
 /* Commands that Redis has not answered yet; 0 if it is away. */
 uint64_t claim_unanswered(const struct claim *c);

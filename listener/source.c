@@ -33,7 +33,7 @@ struct source {
 	struct lws *wsi; /* NULL in SOURCE_DOWN and during the lookup */
 	struct resolve *resolve;
 	struct backoff backoff;
-	uv_timer_t retry;
+	uv_timer_t retry; /* the next attempt, or the deadline of the one at hand */
 	char error[200];
 	bool has_error_logged; /* since it was last open */
 };
@@ -131,6 +131,7 @@ static int add_authorization(struct source *s, unsigned char **at, size_t room)
 
 static void on_open(struct source *s, struct lws *wsi)
 {
+	uv_timer_stop(&s->retry);
 	s->error[0] = '\0';
 	s->has_error_logged = false;
 	backoff_reset(&s->backoff);
@@ -199,6 +200,7 @@ static void dial(struct source *s, const char *address)
 	bool is_v6 = strchr(s->url.host, ':') != NULL;
 	char host[300], path[1024];
 	struct lws_client_connect_info info = {0};
+	struct lws *wsi;
 
 	snprintf(path, sizeof(path), "%s%.*s", s->url.path[0] == '/' ? "" : "/", (int)strcspn(s->url.path, "#"),
 		 s->url.path);
@@ -215,9 +217,12 @@ static void dial(struct source *s, const char *address)
 	info.local_protocol_name = protocols[0].name;
 	info.retry_and_idle_policy = ws_keepalive(s->sources->ws);
 	info.opaque_user_data = s;
-	/* NULL may come after the callback has told the reason already. */
-	s->wsi = lws_client_connect_via_info(&info);
-	if (!s->wsi && s->state == SOURCE_CONNECTING)
+	/* NULL may come after the callback has told the reason already; then a new attempt waits. */
+	wsi = lws_client_connect_via_info(&info);
+	if (s->state != SOURCE_CONNECTING)
+		return;
+	s->wsi = wsi;
+	if (!wsi)
 		retry_later(s, "connection failed");
 }
 
@@ -232,9 +237,26 @@ static void on_address(void *arg, const char *address, const char *error)
 		retry_later(s, error);
 }
 
+/* libwebsockets may say nothing at all of a handshake that was reset or is never answered. What it
+ * says of this attempt later is ignored: its connection no longer knows the source. */
+static void on_deadline(uv_timer_t *timer)
+{
+	struct source *s = timer->data;
+
+	if (s->resolve)
+		resolve_cancel(s->resolve);
+	s->resolve = NULL;
+	if (s->wsi) {
+		lws_set_opaque_user_data(s->wsi, NULL);
+		lws_set_timeout(s->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+	}
+	retry_later(s, "the handshake was not answered in time");
+}
+
 static void connect_now(struct source *s)
 {
 	set_state(s, SOURCE_CONNECTING);
+	uv_timer_start(&s->retry, on_deadline, (uint64_t)s->sources->config->handshake_timeout_s * 1000, 0);
 	s->resolve = resolve_start(ws_loop(s->sources->ws), s->url.host, on_address, s);
 	if (!s->resolve)
 		retry_later(s, "out of memory");

@@ -1,0 +1,100 @@
+"""The watch on claims: owns a model of Redis's keys, fed by MONITOR, and tells when a listener deletes or extends a
+claim that is not its own (I4). It speaks only when it is sure: a key whose value it does not know, or that may have
+expired within SLACK_S, is nobody's fault."""
+import asyncio
+
+from fleet import CLAIM_TTL_S, clock
+
+PREFIX = b"dedup:"
+SLACK_S = 0.1
+
+
+class ClaimWatch:
+    def __init__(self, rig):
+        self.rig = rig
+        self.keys = {}                  # key -> (value, expires)
+        self.trace = {}                 # key -> [(time, words)]
+        self.script = {}                # of the EVALSHA under way: key -> value that it may touch
+        self.commands = 0
+        self.known_from = None           # before this time, a key that was never seen may be there all the same
+
+    async def run(self):
+        while True:
+            try:
+                await self.listen()
+            except (OSError, asyncio.IncompleteReadError, ValueError):
+                pass
+            self.keys.clear()           # Redis is gone, and with it what it knew
+            self.known_from = None
+            await asyncio.sleep(0.1)
+
+    async def listen(self):
+        reader, writer = await asyncio.open_unix_connection(self.rig.redis.socket, limit=1 << 24)
+        try:
+            writer.write(b"MONITOR\r\n")
+            while True:
+                line = await reader.readline()
+                if not line:
+                    return
+                self.on_line(line)
+        finally:
+            writer.close()
+
+    def on_line(self, line):
+        at, _, rest = line[1:].partition(b" ")
+        words = rest.split(b'"')[1::2]
+        if not words:
+            return
+        self.commands += 1
+        if self.known_from is None:
+            self.known_from = float(at) + CLAIM_TTL_S + 1
+        name = words[0].upper()
+        is_lua = b" lua] " in rest[:12]
+        now = float(at) if at[:1].isdigit() else 0.0
+        if name == b"SET" and words[1].startswith(PREFIX):
+            self.on_set(now, words)
+        elif name == b"EVALSHA":
+            count = int(words[2])
+            self.script = dict(zip(words[3:3 + count], words[3 + count:3 + 2 * count]))
+        elif name in (b"DEL", b"EXPIRE") and words[1].startswith(PREFIX):
+            self.on_touch(now, name, words, is_lua)
+        elif name in (b"FLUSHALL", b"FLUSHDB"):
+            self.keys.clear()
+            self.known_from = now
+
+    def note(self, key, now, words):
+        self.trace.setdefault(key, []).append((now, b" ".join(words).decode(errors="replace")))
+
+    def on_set(self, now, words):
+        key, value = words[1], words[2]
+        self.note(key, now, words)
+        expires = now + float(words[-1])
+        old = self.keys.get(key)
+        if b"NX" not in words:
+            self.keys[key] = (value, expires)
+        elif old is None:
+            self.keys[key] = (value if now >= self.known_from else None, expires)
+        elif old[1] + SLACK_S < now:
+            self.keys[key] = (value, expires)
+        elif old[1] - SLACK_S <= now:
+            self.keys[key] = (None, expires)
+
+    def on_touch(self, now, name, words, is_lua):
+        key = words[1]
+        self.note(key, now, ([b"lua"] if is_lua else []) + words)
+        value, expires = self.keys.get(key, (None, 0))
+        allowed = self.script.get(key) if is_lua else None
+        if value is not None and now < expires - SLACK_S and value != allowed:
+            self.rig.verdict.find("foreign_claims", key.decode(),
+                                  [f"{name.decode()} by the owner of {allowed!r} while the claim was {value!r}"]
+                                  + self.history(key))
+        if name == b"DEL":
+            self.keys.pop(key, None)
+        elif value is not None:
+            self.keys[key] = (value, now + float(words[2]))
+
+    def history(self, key):
+        return [f"redis {clock(at)} {text}" for at, text in self.trace.get(key, [])[-12:]]
+
+    def forget_round(self):
+        self.trace.clear()

@@ -1,0 +1,393 @@
+"""The faults: owns the kinds, the seeded plan of what happens when and to whom, and the doing of each. A plan depends
+on nothing but seed, mix and number of listeners, so the same seed gives the same faults."""
+import asyncio
+import random
+import signal
+import time
+
+from fleet import DRAIN_S, clock
+from proxy import CommitCut
+from servers import RigError
+
+
+class Kind:
+    """name; what it occupies, so that no two faults undo each other: a server, a listener, or a listener's
+    network; shortest and longest duration; how often it is in the deck. Backends are a place of their own: the
+    statement of a killed listener waits for a lock and would be committed after it, unless its backend goes too."""
+
+    def __init__(self, name, occupies, least_s, most_s, act, weight=1):
+        self.name = name
+        self.occupies = occupies
+        self.least_s = least_s
+        self.most_s = most_s
+        self.act = act
+        self.weight = weight
+
+    @property
+    def family(self):
+        return {"pg": "postgres"}.get(self.name.split("-")[0], self.name.split("-")[0])
+
+
+class Fault:
+    def __init__(self, number, at, kind, target, duration, detail):
+        self.number = number
+        self.at = at                    # seconds from the start of the round
+        self.kind = kind
+        self.target = target            # number of a listener, or 0
+        self.duration = duration
+        self.detail = detail            # of this kind: a variant drawn with it
+        self.began = self.ended = None
+        self.outcome = ""
+
+    def describe(self):
+        who = f"listener-{self.target}" if self.target else "all"
+        return f"{self.kind.name:18} {who:11} {self.duration:5.2f} s  {self.detail}".rstrip()
+
+
+# --- doing them ---
+
+async def kill(rig, fault):
+    listener = rig.listener(fault.target)
+    await listener.end(signal.SIGKILL, 5)
+    await asyncio.sleep(fault.duration)
+    await listener.start()
+
+
+async def stop(rig, fault):
+    pid = rig.listener(fault.target).now.process.pid
+    rig.send(pid, signal.SIGSTOP)
+    await asyncio.sleep(fault.duration)
+    rig.send(pid, signal.SIGCONT)
+
+
+async def term(rig, fault):
+    listener = rig.listener(fault.target)
+    ended = await listener.end(signal.SIGTERM, DRAIN_S + 6)
+    left = listener.left_behind()
+    if not ended:
+        rig.verdict.find("bad_exits", f"{listener.now.name} did not end within {DRAIN_S + 6} s of SIGTERM")
+    elif listener.now.status != (1 if left else 0) or left is None:
+        rig.verdict.find("bad_exits", f"{listener.now.name} left {left} behind and exited with {listener.now.status}")
+    fault.outcome = f"exit {listener.now.status}, left {left}"
+    await asyncio.sleep(fault.duration)
+    await listener.start()
+
+
+async def redis_kill(rig, fault):
+    await rig.redis.kill()
+    await asyncio.sleep(fault.duration)
+    await rig.redis.start()
+
+
+async def redis_stop(rig, fault):
+    rig.redis.signal(signal.SIGSTOP)
+    await asyncio.sleep(fault.duration)
+    rig.redis.signal(signal.SIGCONT)
+
+
+async def redis_flush(rig, fault):
+    await rig.redis.ask("FLUSHALL")
+
+
+async def redis_script_flush(rig, fault):
+    await rig.redis.ask("SCRIPT", "FLUSH")
+
+
+async def redis_oom(rig, fault):
+    await rig.redis.ask("CONFIG", "SET", "maxmemory", "1")
+    await asyncio.sleep(fault.duration)
+    await rig.redis.ask("CONFIG", "SET", "maxmemory", "0")
+
+
+async def redis_slow(rig, fault):
+    await with_links(rig, ["redis"], fault.duration, lambda link: link.slow(0, 2), lambda link: link.slow(0, 0))
+
+
+async def redis_reset(rig, fault):
+    await with_links(rig, ["redis"], 0, lambda link: link.reset(), lambda link: None)
+
+
+async def redis_blackhole(rig, fault):
+    await with_links(rig, ["redis"], fault.duration, lambda link: link.hold(True, True),
+                     lambda link: link.hold(False, False))
+
+
+async def with_links(rig, names, seconds, begin, end, listeners=None):
+    links = [listener.links[name] for listener in listeners or rig.listeners for name in names]
+    for link in links:
+        begin(link)
+    await asyncio.sleep(seconds)
+    for link in links:
+        end(link)
+
+
+async def pg_kill(rig, fault):
+    await rig.postgres.crash()
+    await asyncio.sleep(fault.duration)
+    await rig.postgres.start()
+
+
+async def pg_stop(rig, fault):
+    pids = rig.postgres.freeze()
+    await asyncio.sleep(fault.duration)
+    rig.postgres.thaw(pids)
+
+
+TERMINATE = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'wsonce'"
+
+
+async def pg_terminate(rig, fault):
+    status, out, _ = await rig.postgres.try_sql(TERMINATE)
+    fault.outcome = f"{out} backends" if status == 0 else "Postgres was down"
+
+
+async def pg_full(rig, fault):
+    await rig.postgres.sql("ALTER ROLE wsonce CONNECTION LIMIT 0")
+    await rig.postgres.sql(TERMINATE)
+    await asyncio.sleep(fault.duration)
+    await rig.postgres.sql("ALTER ROLE wsonce CONNECTION LIMIT -1")
+
+
+async def pg_readonly(rig, fault):
+    await rig.postgres.sql("ALTER SYSTEM SET default_transaction_read_only = on")
+    await rig.postgres.sql("SELECT pg_reload_conf()")
+    await rig.postgres.sql(TERMINATE)
+    await asyncio.sleep(fault.duration)
+    await rig.postgres.sql("ALTER SYSTEM RESET default_transaction_read_only")
+    await rig.postgres.sql("SELECT pg_reload_conf()")
+
+
+async def pg_disk(rig, fault):
+    if not rig.postgres.fill_space():
+        fault.outcome = "not available: the file system could not be made small"
+        rig.timeline.unavailable("pg-disk")
+        return
+    await asyncio.sleep(fault.duration)
+    if not rig.postgres.empty_space():
+        raise RigError("the file system could not be made large again")
+
+
+async def pg_lock(rig, fault):
+    sql = f"BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep({fault.duration}); COMMIT"
+    await rig.postgres.try_sql(sql)
+
+
+REFUSE = """CREATE OR REPLACE FUNCTION torture_refuse() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN IF hashtext(NEW.event_id) % 7 = 0 THEN RAISE EXCEPTION 'refused by the rig'; END IF; RETURN NEW; END $$;
+DROP TRIGGER IF EXISTS torture_refuse ON events;
+CREATE TRIGGER torture_refuse BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION torture_refuse()"""
+
+
+async def pg_refuse(rig, fault):
+    await rig.postgres.sql(REFUSE, "wsonce")
+    await asyncio.sleep(fault.duration)
+    await rig.postgres.sql("DROP TRIGGER torture_refuse ON events", "wsonce")
+
+
+NETS = (["redis"], ["postgres"], ["feed"], ["ingest"], ["redis", "postgres"], ["redis", "postgres", "feed", "ingest"])
+
+
+async def net(rig, fault, begin, end):
+    listener = rig.listener(fault.target)
+    await with_links(rig, fault.detail.split("+"), fault.duration, begin, end, [listener])
+
+
+async def net_delay(rig, fault):
+    await net(rig, fault, lambda link: link.slow(0.15, 0.15), lambda link: link.slow(0, 0))
+
+
+async def net_cut(rig, fault):
+    await net(rig, fault, lambda link: link.hold(True, True), lambda link: link.hold(False, False))
+
+
+async def net_cut_up(rig, fault):
+    await net(rig, fault, lambda link: link.hold(True, False), lambda link: link.hold(False, False))
+
+
+async def net_cut_down(rig, fault):
+    await net(rig, fault, lambda link: link.hold(False, True), lambda link: link.hold(False, False))
+
+
+async def net_reset(rig, fault):
+    await net(rig, fault, lambda link: link.reset(), lambda link: None)
+
+
+async def net_commit_cut(rig, fault):
+    cut = CommitCut(fault.detail)
+    link = rig.listener(fault.target).links["postgres"]
+    link.commit_cut = cut
+    deadline = time.monotonic() + fault.duration
+    while not cut.hits and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    link.commit_cut = None
+    if cut.pair:
+        cut.pair.close(is_reset=True)
+        cut.hits += 1
+    fault.outcome = "cut" if cut.hits else "no INSERT came"
+
+
+async def feed_drop(rig, fault):
+    rig.feed.end_all(fault.detail == "reset")
+
+
+async def feed_silent(rig, fault):
+    rig.feed.is_silent = True
+    await asyncio.sleep(fault.duration)
+    rig.feed.is_silent = False
+
+
+async def feed_refuse(rig, fault):
+    await with_links(rig, ["feed"], fault.duration, lambda link: link.refuse(True), lambda link: link.refuse(False))
+
+
+async def feed_half_frame(rig, fault):
+    rig.feed.send_half_frames(fault.detail == "reset")
+
+
+KINDS = (
+    Kind("kill", "listener", 0.0, 1.5, kill, 8),
+    Kind("stop", "listener", 3.5, 6.0, stop),
+    Kind("term", "listener", 0.0, 1.0, term, 2),
+    Kind("redis-kill", "redis", 0.0, 2.0, redis_kill),
+    Kind("redis-flush", "redis", 0.0, 0.0, redis_flush),
+    Kind("redis-stop", "redis", 0.5, 3.0, redis_stop),
+    Kind("redis-oom", "redis", 0.5, 2.0, redis_oom),
+    Kind("redis-script-flush", "redis", 0.0, 0.0, redis_script_flush),
+    Kind("redis-slow", "redis", 1.0, 3.0, redis_slow),
+    Kind("redis-reset", "redis", 0.0, 0.0, redis_reset),
+    Kind("redis-blackhole", "redis", 0.5, 3.0, redis_blackhole),
+    Kind("pg-kill", "postgres", 0.0, 1.5, pg_kill),
+    Kind("pg-stop", "postgres", 0.5, 6.0, pg_stop),
+    Kind("pg-terminate", "backends", 0.0, 0.0, pg_terminate, 2),
+    Kind("pg-full", "postgres", 0.3, 2.0, pg_full),
+    Kind("pg-readonly", "postgres", 0.3, 2.0, pg_readonly),
+    Kind("pg-disk", "postgres", 0.5, 2.5, pg_disk),
+    Kind("pg-lock", "postgres", 0.3, 4.0, pg_lock),
+    Kind("pg-refuse", "postgres", 1.0, 4.0, pg_refuse),
+    Kind("net-delay", "net", 0.5, 3.0, net_delay),
+    Kind("net-cut", "net", 0.5, 6.0, net_cut),
+    Kind("net-cut-up", "net", 0.5, 6.0, net_cut_up),
+    Kind("net-cut-down", "net", 0.5, 6.0, net_cut_down),
+    Kind("net-reset", "net", 0.0, 0.0, net_reset, 2),
+    Kind("net-commit-cut", "net", 2.0, 3.0, net_commit_cut, 3),
+    Kind("feed-drop", "feed", 0.0, 0.0, feed_drop),
+    Kind("feed-silent", "feed", 0.5, 6.0, feed_silent),
+    Kind("feed-refuse", "feed", 0.3, 2.0, feed_refuse),
+    Kind("feed-half-frame", "feed", 0.0, 0.0, feed_half_frame),
+)
+FAMILIES = sorted({kind.family for kind in KINDS})
+
+
+def choose(mix):
+    """The kinds of a mix: names of families and kinds, or all."""
+    words = set(mix.split(","))
+    chosen = [kind for kind in KINDS if "all" in words or kind.name in words or kind.family in words]
+    known = {"all"} | set(FAMILIES) | {kind.name for kind in KINDS}
+    if words - known or not chosen:
+        raise RigError(f"MIX: {', '.join(sorted(words - known)) or 'empty'}: choose from all, {', '.join(FAMILIES)}, "
+                       f"or kinds: {', '.join(kind.name for kind in KINDS)}")
+    return chosen
+
+
+class Plan:
+    """Deals the faults of each round from a deck in which every kind of the mix is, so that none is rare."""
+
+    def __init__(self, seed, kinds, listeners, pace_s):
+        self.random = random.Random(f"plan {seed}")
+        self.kinds = kinds
+        self.listeners = listeners
+        self.pace_s = pace_s
+        self.deck = []
+        self.number = 0
+
+    def draw(self):
+        if not self.deck:
+            self.deck = [kind for kind in self.kinds for _ in range(kind.weight)]
+            self.random.shuffle(self.deck)
+        return self.deck.pop()
+
+    def spared(self, number):
+        """The listener that is neither killed nor ended in this round, so that there is a witness; 0 if it is alone."""
+        return number % self.listeners + 1 if self.listeners > 1 else 0
+
+    def target(self, kind, spared):
+        if kind.occupies not in ("listener", "net"):
+            return 0
+        others = [n for n in range(1, self.listeners + 1) if kind.name not in ("kill", "term") or n != spared]
+        return self.random.choice(others)
+
+    def detail(self, kind):
+        if kind.name == "net-commit-cut":
+            return self.random.choice(["before", "during", "after", "after"])
+        if kind.occupies == "net":
+            return "+".join(self.random.choice(NETS))
+        if kind.name in ("feed-drop", "feed-half-frame"):
+            return self.random.choice(["closed", "reset"])
+        return ""
+
+    def round(self, number, seconds):
+        """What finds its place occupied until the end of the round waits for the next one."""
+        faults, free, waiting, at = [], {}, [], 0.5
+        while at <= seconds:
+            kind = self.draw()
+            target = self.target(kind, self.spared(number))
+            place = (kind.occupies, target)
+            duration = self.random.uniform(kind.least_s, kind.most_s)
+            detail = self.detail(kind)
+            start = max(at, free.get(place, 0))
+            if start > seconds:
+                waiting.append(kind)
+            else:
+                self.number += 1
+                faults.append(Fault(self.number, start, kind, target, duration, detail))
+                free[place] = start + duration + self.random.uniform(0.2, 1.0)
+            at += self.random.uniform(0.2, 1.8) * self.pace_s
+        self.deck += reversed(waiting)
+        return sorted(faults, key=lambda fault: fault.at)
+
+
+class Timeline:
+    """Does the faults of a plan at their times, prints them, and remembers them for histories."""
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.done = []
+        self.missing = {}
+        self.places = {}
+
+    def unavailable(self, name):
+        self.missing[name] = self.missing.get(name, 0) + 1
+
+    async def play(self, faults):
+        start = time.monotonic()
+        tasks = []
+        for fault in faults:
+            await asyncio.sleep(max(0, fault.at - (time.monotonic() - start)))
+            tasks.append(asyncio.get_running_loop().create_task(self.do(fault)))
+        for task in tasks:
+            await task
+
+    async def do(self, fault):
+        """One at a time in each place: what takes longer than planned, a start say, delays the next."""
+        lock = self.places.setdefault((fault.kind.occupies, fault.target), asyncio.Lock())
+        async with lock:
+            fault.began = time.time()
+            self.done.append(fault)
+            self.rig.say(f"{clock(fault.began)} +{fault.at:6.2f}  {fault.describe()}")
+            await fault.kind.act(self.rig, fault)
+            fault.ended = time.time()
+
+    def around(self, at):
+        lines = []
+        for fault in self.done:
+            if fault.began - 3 < at < (fault.ended or fault.began) + 8 or at - 3 < fault.began < at + 8:
+                lines.append(f"fault {clock(fault.began)} {fault.describe()} {fault.outcome}".rstrip())
+        return lines[-25:]
+
+    def counts(self):
+        counts = {}
+        for fault in self.done:
+            counts[fault.kind.name] = counts.get(fault.kind.name, 0) + 1
+        for name, count in self.missing.items():
+            counts[name] -= count
+        return counts

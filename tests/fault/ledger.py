@@ -1,0 +1,208 @@
+"""The ledger: owns what was sent in a round and what the producers were told, compares it with the tables when the
+round has settled, and keeps the verdict of the run. The rules that it applies are in README.md."""
+import json
+import os
+import re
+
+from feed import feed_payload, producer_payload
+from fleet import clock
+
+COUNTED = ("lost", "doubled", "altered", "unexpected", "falsely_acked", "unanswered", "dead_without_reason",
+           "letters_lost", "left_in_memory", "foreign_claims", "deadlocks", "crashes", "bad_exits")
+EXAMPLES = 5
+
+
+class Verdict:
+    """What must be zero, each with the first few offenders and their history."""
+
+    def __init__(self):
+        self.counts = dict.fromkeys(COUNTED, 0)
+        self.examples = []
+        self.rows = self.letters = self.feed_events = self.producer_events = self.acks = 0
+        self.unproven = 0               # not stored, and no surviving listener had received it
+        self.resends = 0
+
+    @property
+    def is_clean(self):
+        return not any(self.counts.values())
+
+    def find(self, what, name, history=(), count=1):
+        self.counts[what] += count
+        if sum(1 for example in self.examples if example[0] == what) < EXAMPLES:
+            self.examples.append((what, name, list(history)))
+
+    def crash(self, incarnation, log):
+        self.find("crashes", incarnation.name, [f"ended by itself, status {incarnation.status}"] + last_lines(log))
+
+    def show(self):
+        for what, name, history in self.examples:
+            print(f"\n{what}: {name}")
+            for line in history:
+                print(f"    {line}")
+        print()
+        for what, count in self.counts.items():
+            print(f"{what:20} {count}")
+
+
+def last_lines(path, count=5):
+    with open(path, errors="replace") as file:
+        return [line.rstrip() for line in file.readlines()[-count:]]
+
+
+class Round:
+    """The book of one round: ids, the tick in which each was first sent, and what must not be accepted."""
+
+    def __init__(self, number, rig):
+        self.number = number
+        self.rig = rig
+        self.feed_prefix = f"{rig.run_prefix}f{number}"
+        self.producer_prefix = f"{rig.run_prefix}p{number}"
+        self.ticks = {}                 # event id -> tick
+        self.times = {}                 # tick -> time
+        self.malformed = {}             # bytes -> tick
+        self.feed_events = self.echoes = self.halves = 0
+        self.acks = {}                  # event id -> the producer's last word
+        self.refused = []               # bytes of messages that the producer was told are rejected
+
+    def sent(self, event_id, tick):
+        self.ticks.setdefault(event_id, tick)
+        self.times.setdefault(tick, self.rig.time())
+
+    def sent_malformed(self, text, tick):
+        self.malformed[text] = tick
+        self.times.setdefault(tick, self.rig.time())
+
+    def read_producer(self, producer):
+        with open(f"{producer.base}.ledger") as file:
+            self.acks = dict(line.rstrip("\n").split("\t") for line in file)
+        with open(f"{producer.base}.refused") as file:
+            self.refused = [json.loads(line) for line in file]
+        with open(f"{producer.base}.json") as file:
+            text = file.read()
+        summary = json.loads(text) if text else {}
+        self.rig.verdict.resends += summary.get("resends", 0)
+        self.rig.verdict.acks += summary.get("acks", 0)
+        if summary.get("unanswered"):
+            self.rig.verdict.find("unanswered", f"{producer.prefix}: {summary['unanswered']} messages",
+                                  last_lines(f"{producer.base}.log"), summary["unanswered"])
+        if summary.get("malformed_accepted"):
+            self.rig.verdict.find("unexpected", f"{producer.prefix}: {summary['malformed_accepted']} malformed accepted",
+                                  count=summary["malformed_accepted"])
+        for suffix in () if self.rig.options.keep else ("ledger", "refused", "json", "log"):
+            os.unlink(f"{producer.base}.{suffix}")
+
+    # --- who had it ---
+
+    def receivers(self, tick):
+        return [c for c in self.rig.feed.connections if c.first_tick <= tick <= c.answered_tick]
+
+    def is_proven(self, tick):
+        return any(c.incarnation.is_witness for c in self.receivers(tick))
+
+    def history(self, event_id, tick=None):
+        lines = []
+        tick = self.ticks.get(event_id) if tick is None else tick
+        if tick is not None:
+            at = self.times[tick]
+            lines.append(f"sent by the feed at {clock(at)}, tick {tick}")
+            lines += filter(None, (c.describe(tick) for c in self.rig.feed.connections))
+            lines += self.rig.timeline.around(at)
+        if event_id in self.acks:
+            lines.append(f"producer: {self.acks[event_id]}")
+        return lines + self.rig.claims.history(b"dedup:" + event_id.encode())
+
+    # --- judging ---
+
+    def expected_payload(self, event_id):
+        prefix, _, n = event_id.rpartition("-")
+        if not n.isdigit():
+            return None
+        if prefix == self.feed_prefix and event_id in self.ticks:
+            return feed_payload(int(n))
+        if prefix == self.producer_prefix and (event_id in self.acks or event_id in self.ticks):
+            return producer_payload(int(n))
+        return None
+
+    def judge_rows(self, rows):
+        verdict, seen = self.rig.verdict, set()
+        for event_id, event_type, payload in rows:
+            expected = self.expected_payload(event_id)
+            if expected is None:
+                verdict.find("unexpected", event_id, [payload] + self.history(event_id))
+            elif payload != expected or event_type != "order.created":
+                verdict.find("altered", event_id, [f"sent {expected}", f"row  {payload}"])
+            if event_id in seen:
+                verdict.find("doubled", event_id, self.history(event_id))
+            seen.add(event_id)
+        verdict.rows += len(rows)
+        self.judge_missing(seen)
+
+    def judge_missing(self, seen):
+        verdict = self.rig.verdict
+        for event_id, tick in self.ticks.items():
+            if event_id in seen or self.acks.get(event_id) == "rejected":
+                continue
+            if self.is_proven(tick):
+                verdict.find("lost", event_id, self.history(event_id))
+            else:
+                verdict.unproven += 1
+        for event_id, status in self.acks.items():
+            if status in ("persisted", "duplicate") and event_id not in seen:
+                verdict.find("falsely_acked", event_id, self.history(event_id))
+            elif status == "rejected":
+                verdict.find("dead_without_reason", event_id, self.history(event_id))
+        verdict.feed_events += len(self.ticks) + len(self.malformed)
+        verdict.producer_events += len(self.acks)
+
+    def judge_letters(self, letters):
+        """letters: (bytes, reason, id) of all dead letters that are new."""
+        verdict, seen = self.rig.verdict, set()
+        mark = re.compile(re.escape(self.producer_prefix).encode() + rb"-m\d+")
+        for raw, reason, event_id in letters:
+            if raw in seen:
+                verdict.find("doubled", f"dead letter {raw[:80]!r}")
+            seen.add(raw)
+            if raw not in self.malformed and not mark.search(raw):
+                verdict.find("dead_without_reason", event_id or repr(raw[:80]),
+                             [f"reason: {reason}"] + self.history(event_id))
+        verdict.letters += len(letters)
+        for raw, tick in self.malformed.items():
+            if raw not in seen and self.is_proven(tick):
+                verdict.find("letters_lost", repr(raw[:80]), self.history("", tick))
+        for line in self.refused:
+            if line["message"].encode() not in seen:
+                verdict.find("letters_lost", f"acked as rejected: {line['message'][:80]}", [str(line["reason"])])
+
+
+class Tables:
+    """Reads what is new in the tables since the last time."""
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.last = {"events": 0, "dead_letters": 0}
+
+    async def new_rows(self, table, columns):
+        path = f"{self.rig.directory}/{table}.copy"
+        sql = f"COPY (SELECT id, {columns} FROM {table} WHERE id > {self.last[table]} ORDER BY id) TO STDOUT"
+        with open(path, "wb") as out:
+            status, _, error = await self.rig.postgres.try_sql(sql, output=out)
+        if status:
+            raise RuntimeError(f"{sql}: {error}")
+        with open(path, encoding="utf-8", newline="\n") as file:
+            rows = [line.rstrip("\n").split("\t") for line in file]
+        os.unlink(path)
+        if rows:
+            self.last[table] = int(rows[-1][0])
+        return [row[1:] for row in rows]
+
+    async def events(self):
+        return await self.new_rows("events", "event_id, event_type, payload")
+
+    async def letters(self):
+        rows = await self.new_rows("dead_letters", "encode(raw, 'hex'), replace(reason, E'\\t', ' '), coalesce(event_id, '')")
+        return [(bytes.fromhex(raw), reason, event_id) for raw, reason, event_id in rows]
+
+    async def doubled(self):
+        """Over the whole run: a late second row of an earlier round would show here."""
+        return await self.rig.postgres.sql(
+            "SELECT event_id FROM events GROUP BY event_id HAVING count(*) > 1 LIMIT 20", "wsonce")

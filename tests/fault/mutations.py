@@ -1,0 +1,57 @@
+"""The wrong designs that the rig must tell from the right one: owns the list of patches, how a patched program is
+built, and which faults find it soonest."""
+import os
+import shutil
+import subprocess
+
+from servers import RigError
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+PARTS = ("Makefile", "listener", "lua", "sql", "loadtest")
+
+# shows: the count by which it must be caught; the rest are options of the run.
+TABLE = {
+    "drop-on-lost-claim": {
+        "shows": "lost", "mix": "kill,pg-lock,pg-terminate", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.3},
+    "ack-before-commit": {
+        "shows": "falsely_acked", "mix": "kill,pg-lock,pg-terminate", "producer_rate": 800,
+        "rate": 100, "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.3},
+    "release-without-compare": {
+        "shows": "foreign_claims", "mix": "pg-refuse,redis-flush", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
+    "done-mark-before-commit": {
+        "shows": "lost", "mix": "kill,pg-lock,pg-terminate", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.3},
+    "unsorted-batches": {
+        "shows": "deadlocks", "mix": "redis-oom,pg-lock", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
+}
+
+
+def run(command, cwd):
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise RigError(f"{' '.join(command)}: {done.stdout[-2000:]}")
+
+
+def build(name, tree, copy):
+    """A copy of the tree with the patch applied and built; returns the folder of its programs."""
+    patch = f"{HERE}/mutations/{name}.patch"
+    os.makedirs(copy)
+    for part in PARTS:
+        if os.path.isdir(f"{tree}/{part}"):
+            shutil.copytree(f"{tree}/{part}", f"{copy}/{part}", ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(f"{tree}/{part}", f"{copy}/{part}")
+    run(["patch", "-p1", "-s", "-i", patch], copy)
+    jobs = f"-j{os.cpu_count() or 1}"
+    run(["make", "-s", jobs, "build/wsonce", "CFLAGS=-O1"], copy)
+    shutil.copy(f"{tree}/build/wsonce-producer", f"{copy}/build/wsonce-producer")
+    return f"{copy}/build"
+
+
+def copy_programs(tree, folder):
+    """The programs as they are now: a rebuild must not change them in the middle of a run."""
+    os.makedirs(folder)
+    for name in ("wsonce", "wsonce-producer"):
+        if not os.path.exists(f"{tree}/build/{name}"):
+            raise RigError(f"no build/{name}: run make programs")
+        shutil.copy(f"{tree}/build/{name}", folder)
+    return folder

@@ -1,0 +1,250 @@
+"""The private servers of a run: owns the temporary directory, the children that die with the rig, one Redis and
+one Postgres, and how each is asked, stopped and broken. When a fault is due is faults.py's business."""
+import asyncio
+import ctypes
+import glob
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+
+CLONE_NEWNS = 0x00020000
+MS_REC_PRIVATE = 0x4000 | 0x40000
+TABLE_SPACE_BYTES = 8 << 30
+
+
+class RigError(Exception):
+    """Something that the rig itself needs is missing or failed: no verdict."""
+
+
+def clean_environment():
+    """libpq and the programs under test would read these."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PG", "WSONCE_"))}
+
+
+async def start(command, log, death="KILL", user=None, cwd=None, stdout=None):
+    """A child that is sent the signal `death` if the rig ends in whatever way."""
+    prefix = ["setpriv", "--pdeathsig", death]
+    if user and os.getuid() == 0:
+        prefix += ["--reuid", user, "--regid", str(pwd.getpwnam(user).pw_gid), "--clear-groups"]
+    with open(log, "ab") as err:
+        return await asyncio.create_subprocess_exec(
+            *prefix, *command, stdin=subprocess.DEVNULL, stdout=stdout or err, stderr=err, cwd=cwd,
+            env=clean_environment(), start_new_session=True)
+
+
+async def wait_until(predicate, seconds, what):
+    deadline = asyncio.get_running_loop().time() + seconds
+    while True:
+        if await predicate():
+            return
+        if asyncio.get_running_loop().time() > deadline:
+            raise RigError(f"{what}: not within {seconds} s")
+        await asyncio.sleep(0.05)
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def send_signal(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def enter_own_mounts():
+    """Mounts made from here on end with the rig's processes. False if that is not allowed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if os.getuid() != 0 or libc.unshare(CLONE_NEWNS) != 0:
+        return False
+    return libc.mount(b"none", b"/", None, MS_REC_PRIVATE, None) == 0
+
+
+class Redis:
+    """A redis-server on a unix socket in the directory."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.socket = f"{directory}/redis.sock"
+        self.log = f"{directory}/redis.log"
+        self.process = None
+
+    async def start(self):
+        if not shutil.which("redis-server"):
+            raise RigError("no redis-server program: install it")
+        if os.path.exists(self.socket):
+            os.unlink(self.socket)
+        self.process = await start(
+            ["redis-server", "--port", "0", "--unixsocket", self.socket, "--unixsocketperm", "777", "--dir",
+             self.directory, "--save", "", "--appendonly", "no", "--daemonize", "no",
+             "--client-output-buffer-limit", "normal", "0", "0", "0"], self.log)
+        await wait_until(self.answers, 15, "Redis answers")
+
+    async def answers(self):
+        try:
+            return await asyncio.wait_for(self.ask("PING"), 2) == b"+PONG"
+        except (OSError, asyncio.TimeoutError):
+            return False
+
+    async def ask(self, *words):
+        """The first line of the answer."""
+        reader, writer = await asyncio.open_unix_connection(self.socket)
+        try:
+            parts = [word.encode() for word in words]
+            writer.write(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+            return (await reader.readline()).rstrip()
+        finally:
+            writer.close()
+
+    def signal(self, number):
+        send_signal(self.process.pid, number)
+
+    async def kill(self):
+        self.signal(signal.SIGKILL)
+        await self.process.wait()
+
+
+class Postgres:
+    """A cluster on a unix socket in the directory. The listeners are its role wsonce, which is not a superuser, so
+    that limits and read-only mode hold for them; the rig is the superuser postgres."""
+
+    def __init__(self, directory):
+        self.directory = f"{directory}/postgres"
+        self.data = f"{self.directory}/data"
+        self.space = f"{self.directory}/space"
+        self.socket = f"{self.directory}/.s.PGSQL.5432"
+        self.log = f"{directory}/postgres.log"
+        self.user = None
+        self.process = None
+        self.has_disk = False           # the tables are on a file system of their own, which can be full
+        self.bin = self.find_programs()
+
+    @staticmethod
+    def find_programs():
+        found = sorted(glob.glob("/usr/lib/postgresql/*/bin/postgres"), key=lambda path: int(path.split("/")[4]))
+        if not found:
+            raise RigError("no postgres program: install the Postgres server")
+        return os.path.dirname(found[-1])
+
+    def choose_user(self):
+        if os.getuid() != 0:
+            return None
+        for name in ("postgres", "nobody"):
+            try:
+                pwd.getpwnam(name)
+                return name
+            except KeyError:
+                continue
+        raise RigError("Postgres refuses to run as root, and there is neither a user postgres nor nobody")
+
+    def own(self, path):
+        os.makedirs(path, exist_ok=True)
+        if self.user:
+            shutil.chown(path, self.user)
+
+    def mount_space(self):
+        if not enter_own_mounts():
+            return False
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={TABLE_SPACE_BYTES}", "none", self.space],
+                                 stderr=subprocess.DEVNULL)
+        if mounted.returncode == 0:
+            self.own(self.space)
+        return mounted.returncode == 0
+
+    async def create(self):
+        self.user = self.choose_user()
+        self.own(self.directory)
+        self.own(self.space)
+        self.has_disk = self.mount_space()
+        process = await start([f"{self.bin}/initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
+                               "--no-locale", "--no-sync", "--no-instructions"], self.log, user=self.user,
+                              cwd=self.directory)
+        if await process.wait():
+            raise RigError(f"initdb failed: see {self.log}")
+        with open(f"{self.data}/postgresql.conf", "a") as file:
+            file.write("listen_addresses = ''\nunix_socket_permissions = 0777\nmax_connections = 100\n"
+                       "shared_buffers = 64MB\nfsync = off\nfull_page_writes = off\nmax_wal_size = 256MB\n"
+                       "min_wal_size = 64MB\nwal_level = minimal\nmax_wal_senders = 0\nautovacuum_naptime = 5s\n"
+                       "deadlock_timeout = 100ms\njit = off\nmax_parallel_workers = 0\ntimezone = UTC\n"
+                       "dynamic_shared_memory_type = mmap\nlog_line_prefix = '%m [%p] %q%u %e '\n"
+                       "restart_after_crash = on\n")
+        await self.start()
+        await self.sql("CREATE ROLE wsonce LOGIN")
+        await self.sql("CREATE DATABASE wsonce OWNER wsonce")
+        if self.has_disk:
+            await self.sql(f"CREATE TABLESPACE small OWNER wsonce LOCATION '{self.space}'")
+            await self.sql("ALTER ROLE wsonce SET default_tablespace = 'small'")
+
+    async def start(self):
+        await self.launch()
+        await wait_until(self.answers, 60, "Postgres answers")
+
+    async def launch(self):
+        self.process = await start([f"{self.bin}/postgres", "-D", self.data, "-k", self.directory], self.log,
+                                   death="QUIT", user=self.user, cwd=self.directory)
+
+    async def answers(self):
+        if self.process.returncode is not None:     # a last backend of the one before may have been in the way
+            await self.launch()
+        return (await self.try_sql("SELECT 1", "postgres"))[0] == 0
+
+    async def try_sql(self, sql, database="wsonce", output=None):
+        command = ["setpriv", "--pdeathsig", "KILL", "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", self.directory,
+                   "-U", "postgres", "-d", database, "-c", sql]
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=subprocess.DEVNULL, stdout=output or subprocess.PIPE, stderr=subprocess.PIPE,
+            env=clean_environment())
+        out, err = await process.communicate()
+        return process.returncode, (out or b"").decode().strip(), err.decode().strip()
+
+    async def sql(self, sql, database="postgres"):
+        status, out, err = await self.try_sql(sql, database)
+        if status:
+            raise RigError(f"{sql}: {err}")
+        return out
+
+    def all_pids(self):
+        return [self.process.pid] + children_of(self.process.pid)
+
+    def freeze(self):
+        """The postmaster first, so that no process escapes."""
+        pids = self.all_pids()
+        for pid in pids:
+            send_signal(pid, signal.SIGSTOP)
+        return pids
+
+    @staticmethod
+    def thaw(pids):
+        for pid in reversed(pids):
+            send_signal(pid, signal.SIGCONT)
+
+    async def crash(self):
+        """Immediate shutdown: no checkpoint, recovery from the log at the next start."""
+        send_signal(self.process.pid, signal.SIGQUIT)
+        await self.process.wait()
+
+    def resize_space(self, size):
+        return subprocess.run(["mount", "-o", f"remount,size={size}", self.space],
+                              stderr=subprocess.DEVNULL).returncode == 0
+
+    def fill_space(self):
+        stat = os.statvfs(self.space)
+        used = (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+        return self.resize_space(used + 4096)
+
+    def empty_space(self):
+        return self.resize_space(TABLE_SPACE_BYTES)
+
+    async def stop(self):
+        if not self.process or self.process.returncode is not None:
+            return
+        self.thaw(self.all_pids())
+        send_signal(self.process.pid, signal.SIGQUIT)
+        await self.process.wait()
