@@ -57,6 +57,10 @@ check: deps ## build and run all tests, also under the sanitizers
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
 	@tests/run
 
+torture: all ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [MUTATE=name]
+	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(MUTATE),--mutate $(MUTATE))
+
 bench: all ## measure one and five listeners against Postgres alone
 	@loadtest/bench
 
@@ -113,4 +117,4 @@ $B/text/%.sql.h: sql/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests deps demo run check bench install fmt readme clean help
+.PHONY: all programs tests deps demo run check torture bench install fmt readme clean help

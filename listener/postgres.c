@@ -398,7 +398,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 {
 	Oid types[8];
 	const char *bytes[8];
-	int lengths[8], formats[8];
+	int lengths[8], formats[8], unsent = 0;
 
 	assert(n <= 8);
 	if (p->state != POSTGRES_READY)
@@ -409,13 +409,17 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 		lengths[i] = (int)values[i].len;
 		formats[i] = 1;
 	}
-	if (!PQsendQueryParams(p->conn, sql, n, types, bytes, lengths, formats, 0))
+	/* libpq closes its socket when it finds the connection dead. It must not stay watched then: its
+	 * number may be the next one that somebody else opens. */
+	if (!PQsendQueryParams(p->conn, sql, n, types, bytes, lengths, formats, 0) || (unsent = PQflush(p->conn)) < 0 ||
+	    PQsocket(p->conn) < 0) {
+		lose(p, PQerrorMessage(p->conn));
 		return -1;
+	}
 	p->has_rows = false;
 	set_state(p, POSTGRES_BUSY);
 	start_deadline(p);
-	/* A failure to send shows when the answer is read. */
-	watch(p, UV_READABLE | (PQflush(p->conn) == 1 ? UV_WRITABLE : 0), true);
+	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
 	return 0;
 }
 

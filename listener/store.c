@@ -259,7 +259,7 @@ static void send_range(struct store *s)
 	if (s->job == JOB_BURY)
 		values[n++] = (struct postgres_value){25, s->instance_id, strlen(s->instance_id)};
 	if (postgres_query(s->postgres, s->job == JOB_INSERT ? SQL_INSERT : SQL_BURY, values, n))
-		retry_later(s, "the statement could not be sent");
+		on_unknown(s); /* the connection is lost; sent again when it is back */
 }
 
 static void start(struct store *s, enum job job, const struct batch *b)
