@@ -152,6 +152,16 @@ static const char *describe_failure(struct lws *wsi, const char *why, char *text
 	return text;
 }
 
+/* libwebsockets may drop a connection whose handshake was reset without another word. */
+static void on_destroyed(struct source *s, const struct lws *wsi)
+{
+	if (s->wsi != wsi)
+		return;
+	s->wsi = NULL;
+	if (s->state == SOURCE_CONNECTING)
+		retry_later(s, "the connection ended during the handshake");
+}
+
 static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
 {
 	struct source *s = lws_get_opaque_user_data(wsi);
@@ -179,6 +189,9 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		return 0;
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
 		return s->sources->is_closing ? -1 : 0; /* the answer to our close frame: no more frames */
+	case LWS_CALLBACK_WSI_DESTROY:
+		on_destroyed(s, wsi);
+		return 0;
 	case LWS_CALLBACK_CLIENT_CLOSED:
 		ws_link_close(&s->link);
 		retry_later(s, "the connection ended");
@@ -237,8 +250,8 @@ static void on_address(void *arg, const char *address, const char *error)
 		retry_later(s, error);
 }
 
-/* libwebsockets may say nothing at all of a handshake that was reset or is never answered. What it
- * says of this attempt later is ignored: its connection no longer knows the source. */
+/* A handshake that is never answered. What libwebsockets says of this attempt later is ignored: its
+ * connection no longer knows the source. */
 static void on_deadline(uv_timer_t *timer)
 {
 	struct source *s = timer->data;
