@@ -27,6 +27,7 @@ fleet_start_listener()
 {
 	local n=$1 log=$fleet_dir/listener-$1.log
 	shift
+	rm -f "$log" # an earlier listener's would be taken for this one's
 	setpriv --pdeathsig KILL "$fleet_bin/wsonce" listen --instance-id "listener-$n" --admin 127.0.0.1:0 \
 		--redis "$fleet_redis" --postgres "$fleet_postgres" "$@" 2>"$log" &
 	listener_pids[n]=$!
