@@ -1,0 +1,829 @@
+/* wsonce.pml: how an event gets its row, for INSTANCES listeners and EVENTS events, as a model for
+ * spin. Its steps bear the names of the functions in listener/pipeline.c, claim.c and store.c, and
+ * are as large as those: what a callback does in one turn of the loop is one step here. Between
+ * any two steps anything else may happen, for any length of time.
+ *
+ * Properties (each is a bit of that name, asserted where it could break):
+ *   never_doubled  an event has at most one row
+ *   never_lost     if a listener that lives had an event and has it no more, then the event has a
+ *                  row or a dead letter, or another listener that lives has it
+ *   settle_knows   settle() is called only for an event with a committed row or dead letter
+ *   acks_true      likewise for an ack
+ *   own_keys       a release or renewal touches a key only if it holds the very claim it is for
+ * and with -DCALM and pan -a, as an LTL property:
+ *   always_settled once faults cease, every event in the memory of a living listener is settled, in
+ *                  whatever order steps are taken, with keys that never expire and dead owners
+ * Two that the program does not promise, to show that it does not:
+ *   one_persisted  (ONE_PERSISTED) an event is counted as persisted at most once
+ *   row_or_letter  (ROW_OR_LETTER) an event does not have both a row and a dead letter
+ *
+ * Where the model allows more than the world does, so that nothing is missed:
+ *   - No clocks. A lease or a mark may end at any moment, renewed or not; a listener may stop for
+ *     any time between two steps. So no property rests on the TTL, and a pause needs no step of its
+ *     own: it is a listener that takes none for a while.
+ *   - A held copy may go to the store at any moment, not only after twice the TTL. That is also all
+ *     that pipeline_drain() does to it, so draining needs no state of its own.
+ *   - Redis may be away, answer with an error or lose its answer at each single question: a lost
+ *     connection is that for all questions in turn. A mark, release or renewal may be lost likewise.
+ *   - Commands on one connection may overtake each other.
+ *   - A statement takes its rows one by one, not all or nothing; halving a batch is a part of that.
+ *   - The fleet's count of failed tries is any count (--max-attempts is 2).
+ * Where it allows less (bounds; the defaults are below, tests/model/run gives others):
+ *   - INSTANCES (2 or 3) and EVENTS (1 or 2). Two events touch each other only through a listener (its
+ *     batch, its connections, its death), and by row locks, for which see locks.pml.
+ *   - LATE (0 to 2): how many commands of the whole fleet may be under way for long. Any other is
+ *     carried out when it is sent, or never. They outlive their connection and their sender.
+ *     Renewals are never late, and give_back() releases no claim that it does not have: where the
+ *     comparison holds, both do no more than the end of a lease does.
+ *   - TAKES: claims by one copy; then it goes to the store, as after twice the TTL.
+ *   - DEATHS (kills, and drains that ran out of time), REFUSALS of rows by Postgres, REDELIVERIES of
+ *     settled events to a listener. Not bounded: lost answers, lost connections to Postgres with
+ *     the outcome unknown, expiries, flushes.
+ *   - A listener that died stays dead. One that starts again has another nonce and an empty
+ *     memory, so it is like another that has received nothing yet; but there are INSTANCES in all.
+ *   - Postgres never forgets a commit. A Postgres that is away only delays.
+ *   - With CALM, LOOKS looks between two claims; then the copy goes to the store.
+ *   - Memory, reading that stops, and messages without an id are not modelled.
+ * And without loss: SYMMETRY sorts the listeners after each step, since their names decide nothing. */
+
+#ifndef INSTANCES
+#define INSTANCES 3
+#endif
+#ifndef EVENTS
+#define EVENTS 1
+#endif
+#ifndef LATE
+#define LATE 1
+#endif
+#ifndef TAKES
+#define TAKES 2
+#endif
+#ifndef LOOKS
+#define LOOKS 1
+#endif
+#ifndef DEATHS
+#define DEATHS 2
+#endif
+#ifndef REFUSALS
+#define REFUSALS 1
+#endif
+#ifndef REDELIVERIES
+#define REDELIVERIES 1
+#endif
+
+/* enum event_state of event.h, without EV_DONE, which lasts no longer than settle(), and with the
+ * two ends of an event's time in memory. */
+#define NOT_RECEIVED	0
+#define EV_CLAIMING	1
+#define EV_HELD		2
+#define EV_LOOKING	3
+#define EV_BATCHED	4
+#define EV_STORING	5
+#define EV_COUNTING	6
+#define EV_RELEASING	7
+#define EV_REFUSED	8
+#define EV_BURYING	9
+#define FORGOTTEN	10
+
+/* What a key holds: nothing, a mark, or a claim: the listener and which of its claims it is (in
+ * the program, instance.nonce and the time). */
+#define ABSENT		0
+#define MARK_DONE	1
+#define MARK_DEAD	2
+#define CLAIM(i, n)	(3 + (i) * TAKES + (n) - 1)
+#define IS_CLAIM(v)	((v) >= 3)
+#define OWNER(v)	(((v) - 3) / TAKES)
+#define NUMBER(v)	(((v) - 3) % TAKES + 1)
+
+/* Commands that are sent and not waited for, or whose answer nobody waits for any more. */
+#define NOTHING		0
+#define SET_NX		1
+#define RELEASE		2
+#define RENEW		3
+#define SET_DONE	4
+#define SET_DEAD	5
+#define INSERT		6
+#define BURY		7
+
+#define COPY		(me * EVENTS + e)
+
+/* Redis */
+byte key[EVENTS];
+
+/* Postgres */
+byte row[EVENTS];
+bit letter[EVENTS];
+
+/* Listeners */
+bit is_up[INSTANCES] = 1;
+
+/* Their copies: the members of struct event that decide something */
+byte state[INSTANCES * EVENTS];
+byte claim_ms[INSTANCES * EVENTS];	/* which claim of ours is_claimed means; 0: not is_claimed */
+byte takes[INSTANCES * EVENTS];		/* claims sent so far: what the clock is in the program */
+bit attempts[INSTANCES * EVENTS];
+
+/* The network */
+#if LATE
+byte late_what[LATE];
+byte late_value[LATE];
+byte late_event[LATE];
+#endif
+
+/* Faults so far */
+byte deaths, refusals, redeliveries;
+
+bit never_doubled = 1, never_lost = 1, settle_knows = 1, acks_true = 1, own_keys = 1;
+
+#ifdef ONE_PERSISTED
+bit is_unsure[INSTANCES * EVENTS];
+bit was_persisted[EVENTS];
+bit one_persisted = 1;
+#endif
+#ifdef ROW_OR_LETTER
+bit row_or_letter = 1;
+#endif
+#define IS_IN_MEMORY(s)	((s) != NOT_RECEIVED && (s) != FORGOTTEN)
+#define IS_RECORDED(e)	(row[e] || letter[e])
+
+#ifdef CALM
+byte looks[INSTANCES * EVENTS];
+bit is_calm;		/* from now on: no faults, no clocks but the listeners' own */
+#define IS_STORMY	!is_calm
+#ifdef HOLD_FOR_EVER
+#define MAY_LOOK	true
+#define SET_LOOKS(n)	skip
+#else
+#define MAY_LOOK	(looks[COPY] < LOOKS)
+#define SET_LOOKS(n)	looks[COPY] = n
+#endif
+#define SWAP_LOOKS(a, b)	SWAP(looks[a], looks[b])
+#else
+#define IS_STORMY	true
+#define MAY_LOOK	true
+#define SET_LOOKS(n)	skip
+#define SWAP_LOOKS(a, b)	skip
+#endif
+
+/* --- for a reader of a counterexample --- */
+
+#ifdef TRACE
+#define SAY(what)		printf("listener %d: ", me); printf(#what); printf("\n");
+#define SAY_EVENT(what)		printf("listener %d, event %d: ", me, e); printf(#what); printf("\n");
+#define SAY_WORLD(what)		printf(what); printf("\n");
+
+inline show_state(s)
+{
+	if
+	:: s == NOT_RECEIVED -> printf(" -");
+	:: s == EV_CLAIMING -> printf(" claiming");
+	:: s == EV_HELD -> printf(" held");
+	:: s == EV_LOOKING -> printf(" looking");
+	:: s == EV_BATCHED -> printf(" batched");
+	:: s == EV_STORING -> printf(" storing");
+	:: s == EV_COUNTING -> printf(" counting");
+	:: s == EV_RELEASING -> printf(" releasing");
+	:: s == EV_REFUSED -> printf(" refused");
+	:: s == EV_BURYING -> printf(" burying");
+	:: s == FORGOTTEN -> printf(" forgotten");
+	fi;
+}
+
+inline show_event(e)
+{
+	printf("\t\tevent %d: rows %d, dead letters %d, key", e, row[e], letter[e]);
+	if
+	:: key[e] == ABSENT -> printf(" absent");
+	:: key[e] == MARK_DONE -> printf(" done");
+	:: key[e] == MARK_DEAD -> printf(" dead");
+	:: IS_CLAIM(key[e]) -> printf(" claim %d of listener %d", NUMBER(key[e]), OWNER(key[e]));
+	fi;
+	printf(", copies:");
+	show_state(state[e]);
+	show_state(state[EVENTS + e]);
+#if INSTANCES == 3
+	show_state(state[2 * EVENTS + e]);
+#endif
+	printf("\n");
+}
+
+inline show_all()
+{
+	show_event(0);
+#if EVENTS == 2
+	show_event(1);
+#endif
+}
+#else
+#define SAY(what)
+#define SAY_EVENT(what)
+#define SAY_WORLD(what)
+#define show_all()	skip
+#endif
+
+/* --- listeners have no names --- */
+
+#ifdef SYMMETRY
+#if EVENTS == 1
+#define WEIGHT_OF(c)	((((is_up[c] * 11 + state[c]) * (TAKES + 1) + claim_ms[c]) * (TAKES + 1) + takes[c]) * 2 + attempts[c])
+#define WEIGHT(i)	WEIGHT_OF(i)
+#else
+#define WEIGHT_OF(c)	(((state[c] * (TAKES + 1) + claim_ms[c]) * (TAKES + 1) + takes[c]) * 2 + attempts[c])
+#define WEIGHT(i)	((is_up[i] * 256 + WEIGHT_OF(i * EVENTS)) * 256 + WEIGHT_OF(i * EVENTS + 1))
+#endif
+
+hidden byte spare;
+
+#define SWAP(a, b)	spare = a; a = b; b = spare
+#define SWAP_COPY(a, b)	SWAP(state[a], state[b]); SWAP(claim_ms[a], claim_ms[b]); SWAP(takes[a], takes[b]); \
+			SWAP(attempts[a], attempts[b]); SWAP_LOOKS(a, b)
+
+inline rename(value, i, j)
+{
+	if
+	:: IS_CLAIM(value) && OWNER(value) == i -> value = CLAIM(j, NUMBER(value));
+	:: IS_CLAIM(value) && OWNER(value) == j -> value = CLAIM(i, NUMBER(value));
+	:: else
+	fi;
+}
+
+inline sort_pair(i, j)
+{
+	if
+	:: WEIGHT(i) > WEIGHT(j) ->
+		SWAP(is_up[i], is_up[j]);
+		SWAP_COPY(i * EVENTS, j * EVENTS);
+		rename(key[0], i, j);
+#if LATE
+		rename(late_value[0], i, j);
+#endif
+#if LATE > 1
+		rename(late_value[1], i, j);
+#endif
+#if EVENTS == 2
+		SWAP_COPY(i * EVENTS + 1, j * EVENTS + 1);
+		rename(key[1], i, j);
+#endif
+	:: else
+	fi;
+}
+
+inline sort()
+{
+	sort_pair(0, 1);
+#if INSTANCES == 3
+	sort_pair(1, 2);
+	sort_pair(0, 1);
+#endif
+}
+#else
+inline sort()
+{
+	show_all();
+}
+#endif
+
+/* --- Redis and Postgres --- */
+
+inline expect(property, condition)
+{
+	property = (condition);
+	assert(property);
+}
+
+inline note_row_or_letter(e)
+{
+#ifdef ROW_OR_LETTER
+	expect(row_or_letter, !(row[e] && letter[e]));
+#else
+	skip;
+#endif
+}
+
+inline insert(e)
+{
+	if
+#ifdef NO_UNIQUE_KEY
+	:: row[e] < 2 -> row[e]++;
+#else
+	:: !row[e] -> row[e] = 1;		/* ON CONFLICT (event_id) DO NOTHING */
+#endif
+	:: else
+	fi;
+	expect(never_doubled, row[e] <= 1);
+	note_row_or_letter(e);
+}
+
+inline bury(e)
+{
+	letter[e] = 1;
+	note_row_or_letter(e);
+}
+
+/* A command reaches its server. */
+inline arrive(what, value, e)
+{
+	if
+	:: what == SET_NX ->
+		if
+		:: key[e] == ABSENT -> key[e] = value;
+		:: else
+		fi;
+	:: what == RELEASE ->			/* lua/release.lua */
+		if
+#ifdef RELEASE_WITHOUT_COMPARE
+		:: key[e] != ABSENT ->
+#else
+#ifdef RELEASE_BY_OWNER
+		:: IS_CLAIM(key[e]) && OWNER(key[e]) == OWNER(value) ->
+#else
+		:: key[e] == value ->
+#endif
+#endif
+			expect(own_keys, key[e] == value);
+			key[e] = ABSENT;
+		:: else
+		fi;
+	:: what == RENEW ->			/* lua/renew.lua; there are no clocks to extend */
+#ifdef RENEW_WITHOUT_COMPARE
+		expect(own_keys, key[e] == ABSENT || key[e] == value);
+#else
+		skip;
+#endif
+	:: what == SET_DONE -> key[e] = MARK_DONE;
+	:: what == SET_DEAD -> key[e] = MARK_DEAD;
+	:: what == INSERT -> insert(e);
+	:: what == BURY -> bury(e);
+	fi;
+}
+
+/* A command is carried out now, or never, or later. */
+inline send(what, value, e)
+{
+	if
+	:: d_step { arrive(what, value, e); }
+	:: skip;
+#if LATE
+	:: late_what[0] == NOTHING -> d_step { late_what[0] = what; late_value[0] = value; late_event[0] = e; }
+#endif
+#if LATE > 1
+	:: late_what[0] != NOTHING && late_what[1] == NOTHING ->
+		d_step { late_what[1] = what; late_value[1] = value; late_event[1] = e; }
+#endif
+	fi;
+}
+
+/* --- claim.c --- */
+
+inline claim_mark(what, e)
+{
+	send(what, 0, e);
+}
+
+inline claim_release(e)
+{
+	if
+	:: claim_ms[COPY] -> send(RELEASE, CLAIM(me, claim_ms[COPY]), e);
+	:: !claim_ms[COPY]
+	fi;
+	claim_ms[COPY] = 0;
+}
+
+inline claim_renew(e)
+{
+	arrive(RENEW, CLAIM(me, claim_ms[COPY]), e);
+}
+
+/* --- pipeline.c: settle --- */
+
+inline ack(e)
+{
+	expect(acks_true, IS_RECORDED(e));
+}
+
+/* Frees the event. What a freed event was is forgotten, so that equal states are one state. */
+inline forget(e)
+{
+	state[COPY] = FORGOTTEN;
+	claim_ms[COPY] = 0;
+	SET_LOOKS(0);
+	attempts[COPY] = 0;
+#ifdef ONE_PERSISTED
+	is_unsure[COPY] = 0;
+#endif
+}
+
+inline settle(e)
+{
+#ifndef ACK_BEFORE_COMMIT
+	ack(e);
+#endif
+	expect(settle_knows, IS_RECORDED(e));
+	forget(e);
+}
+
+inline note_persisted(e)
+{
+#ifdef ONE_PERSISTED
+	expect(one_persisted, !was_persisted[e]);
+	was_persisted[e] = 1;
+#else
+	skip;
+#endif
+}
+
+/* After copies have been dropped or died: has the last one gone, while somebody lives who had it? */
+#if INSTANCES == 3
+#define LIVES_WITH(e, what)	((is_up[0] && what(state[0 * EVENTS + e])) || \
+				 (is_up[1] && what(state[1 * EVENTS + e])) || (is_up[2] && what(state[2 * EVENTS + e])))
+#else
+#define LIVES_WITH(e, what)	((is_up[0] && what(state[0 * EVENTS + e])) || (is_up[1] && what(state[1 * EVENTS + e])))
+#endif
+#define IS_FORGOTTEN(s)		((s) == FORGOTTEN)
+
+inline check_lost(e)
+{
+	expect(never_lost, IS_RECORDED(e) || LIVES_WITH(e, IS_IN_MEMORY) || !LIVES_WITH(e, IS_FORGOTTEN));
+}
+
+/* --- pipeline.c: claim and hold --- */
+
+inline send_to_store(e)
+{
+	state[COPY] = EV_BATCHED;
+	SET_LOOKS(0);
+#ifdef ACK_BEFORE_COMMIT
+	ack(e);
+#endif
+}
+
+inline hold(e)
+{
+	state[COPY] = EV_HELD;
+}
+
+/* Sends SET NX GET and leaves the copy in EV_CLAIMING, where Redis finds it. */
+inline take_claim(e)
+{
+	if
+	:: takes[COPY] < TAKES ->
+		takes[COPY]++;
+		state[COPY] = EV_CLAIMING;
+	:: else -> send_to_store(e);
+	fi;
+}
+
+inline pipeline_receive(e)
+{
+	take_claim(e);
+}
+
+/* Redis has the SET, and its answer reaches on_claimed(). */
+inline on_claimed(e)
+{
+	if
+	:: key[e] == ABSENT ->					/* CLAIM_MINE */
+		key[e] = CLAIM(me, takes[COPY]);
+		claim_ms[COPY] = takes[COPY];
+		send_to_store(e);
+	:: IS_CLAIM(key[e]) && OWNER(key[e]) == me ->		/* CLAIM_MINE, by a SET before */
+		claim_ms[COPY] = NUMBER(key[e]);
+		send_to_store(e);
+	:: IS_CLAIM(key[e]) && OWNER(key[e]) != me ->		/* CLAIM_OTHER */
+#ifdef DROP_ON_LOST_CLAIM
+		forget(e);
+		check_lost(e);
+#else
+		hold(e);
+#endif
+	:: key[e] == MARK_DONE -> settle(e);			/* CLAIM_DONE */
+	:: key[e] == MARK_DEAD -> settle(e);			/* CLAIM_DEAD */
+	fi;
+}
+
+/* CLAIM_UNKNOWN: Redis could not be asked, and nothing was sent; or it answered with an error, or
+ * not at all, and the claim may be ours all the same. */
+inline on_claimed_unknown(e)
+{
+	claim_ms[COPY] = takes[COPY];
+	send_to_store(e);
+}
+
+/* Sends MGET and leaves the copy in EV_LOOKING. */
+inline look(e)
+{
+	SET_LOOKS(looks[COPY] + 1);
+	state[COPY] = EV_LOOKING;
+}
+
+inline on_looked(e)
+{
+	if
+	:: key[e] == ABSENT ->					/* CLAIM_ABSENT */
+		SET_LOOKS(0);
+		take_claim(e);
+	:: IS_CLAIM(key[e]) && OWNER(key[e]) == me ->		/* CLAIM_MINE */
+		claim_ms[COPY] = NUMBER(key[e]);
+		send_to_store(e);
+	:: IS_CLAIM(key[e]) && OWNER(key[e]) != me -> hold(e);	/* CLAIM_OTHER */
+	:: key[e] == MARK_DONE -> settle(e);			/* CLAIM_DONE */
+	:: key[e] == MARK_DEAD -> settle(e);			/* CLAIM_DEAD */
+	fi;
+}
+
+/* --- pipeline.c: batch and store --- */
+
+#if EVENTS == 1
+#define STORE_IS_IDLE	(state[me] != EV_STORING && state[me] != EV_BURYING)
+#else
+#define IS_AT_STORE(s)	((s) == EV_STORING || (s) == EV_BURYING)
+#define STORE_IS_IDLE	(!IS_AT_STORE(state[me * EVENTS]) && !IS_AT_STORE(state[me * EVENTS + 1]))
+#define OTHER_COPY	(me * EVENTS + 1 - e)
+#endif
+
+inline fill_batch(e, from, to)
+{
+	state[COPY] = to;
+#if EVENTS == 2
+	if
+	:: state[OTHER_COPY] == from && attempts[OTHER_COPY] == attempts[COPY] -> state[OTHER_COPY] = to;
+	:: true					/* it is full, or the other of another kind */
+	fi;
+#endif
+}
+
+inline insert_next(e)
+{
+	fill_batch(e, EV_BATCHED, EV_STORING);
+#ifdef DONE_MARK_BEFORE_COMMIT
+	claim_mark(SET_DONE, e);
+#endif
+}
+
+inline bury_next(e)
+{
+	fill_batch(e, EV_REFUSED, EV_BURYING);
+}
+
+/* Postgres commits and its answer arrives. STORE_INSERTED and STORE_PRESENT differ in what is
+ * counted only. */
+inline on_stored(e)
+{
+	d_step {
+#ifdef ONE_PERSISTED
+		if
+		:: !row[e] || (is_unsure[COPY] && claim_ms[COPY]) -> note_persisted(e);	/* judge_present() */
+		:: else
+		fi;
+#endif
+		insert(e);
+	}
+	claim_mark(SET_DONE, e);
+	d_step { settle(e); }
+}
+
+inline on_buried(e)
+{
+	bury(e);
+	claim_mark(SET_DEAD, e);
+	d_step { settle(e); }
+}
+
+/* Postgres refuses the row, this time (STORE_REFUSED) or for ever (STORE_HOPELESS). */
+inline on_stored_refused(e)
+{
+	refusals++;
+	if
+	:: state[COPY] = EV_COUNTING;		/* fail_store() */
+	:: state[COPY] = EV_REFUSED;		/* refuse() */
+	fi;
+}
+
+/* The fleet's count decides; this copy's own is a part of it. */
+inline on_counted(e)
+{
+	if
+	:: !attempts[COPY] -> attempts[COPY] = 1; state[COPY] = EV_RELEASING;
+	:: state[COPY] = EV_REFUSED;
+	fi;
+}
+
+inline give_back(e)
+{
+	claim_release(e);
+	SET_LOOKS(0);
+	hold(e);				/* from where it may go to the store at once */
+}
+
+#define IS_RENEWED(s)	((s) == EV_BATCHED || (s) == EV_STORING || (s) == EV_RELEASING || (s) == EV_REFUSED || \
+			 (s) == EV_BURYING)
+
+/* A step of a listener that lives, taken in one go; with CHOICE it may end in several ways. sort()
+ * makes equal what differs only in the names of the listeners. */
+#define STEP(condition, action)		d_step { is_up[me] && (condition) -> SAY_EVENT(action) action; sort(); }
+#define CHOICE(condition, action)	atomic { is_up[me] && (condition) -> SAY_EVENT(action) action; d_step { sort(); } }
+#define FAULT(condition, action)	atomic { IS_STORMY && is_up[me] && (condition) -> SAY(action) action; \
+						 d_step { sort(); } }
+
+/* One event in one listener. */
+proctype event(byte me; byte e)
+{
+end:	do
+	:: STEP(state[COPY] == NOT_RECEIVED, pipeline_receive(e))
+	:: STEP(state[COPY] == EV_CLAIMING, on_claimed(e))
+	:: STEP(state[COPY] == EV_HELD && MAY_LOOK, look(e))
+	:: STEP(state[COPY] == EV_LOOKING, on_looked(e))
+#ifndef HOLD_FOR_EVER
+	:: STEP(state[COPY] == EV_HELD, send_to_store(e))		/* on_hold_timer(), pipeline_drain() */
+#endif
+	:: CHOICE(state[COPY] == EV_BATCHED && STORE_IS_IDLE, insert_next(e))
+	:: CHOICE(state[COPY] == EV_STORING, on_stored(e))
+	:: CHOICE(IS_STORMY && state[COPY] == EV_STORING && refusals < REFUSALS, on_stored_refused(e))
+	:: CHOICE(state[COPY] == EV_COUNTING, on_counted(e))
+	:: CHOICE(state[COPY] == EV_RELEASING, give_back(e))
+	:: CHOICE(state[COPY] == EV_REFUSED && STORE_IS_IDLE, bury_next(e))
+	:: CHOICE(state[COPY] == EV_BURYING, on_buried(e))
+	:: STEP(IS_STORMY && claim_ms[COPY] && IS_RENEWED(state[COPY]), claim_renew(e))
+	/* The source sends it once more. */
+	:: STEP(IS_STORMY && state[COPY] == FORGOTTEN && redeliveries < REDELIVERIES, redeliveries++; pipeline_receive(e))
+	od
+}
+
+/* --- faults --- */
+
+/* Redis is away, answers with an error, or the answer is lost with the connection. */
+inline lose_answer(e)
+{
+	if
+	:: state[COPY] == EV_CLAIMING ->
+		send(SET_NX, CLAIM(me, takes[COPY]), e);
+		on_claimed_unknown(e);
+	:: state[COPY] == EV_LOOKING -> send_to_store(e);	/* on_looked(CLAIM_UNKNOWN) */
+	fi;
+}
+
+/* What was on its way to Postgres: it may be carried out though nobody waits for it any more. */
+inline lose_statement(e)
+{
+	if
+	:: state[COPY] == EV_STORING ->				/* on_unknown() in store.c */
+		send(INSERT, 0, e);
+#ifdef ONE_PERSISTED
+		is_unsure[COPY] = 1;
+#endif
+	:: state[COPY] == EV_BURYING -> send(BURY, 0, e);
+	:: state[COPY] != EV_STORING && state[COPY] != EV_BURYING
+	fi;
+}
+
+inline lose_statements()
+{
+	lose_statement(0);
+#if EVENTS == 2
+	lose_statement(1);
+#endif
+}
+
+inline lose_copy(e)
+{
+	if
+	:: state[COPY] == EV_CLAIMING -> send(SET_NX, CLAIM(me, takes[COPY]), e);
+	:: state[COPY] != EV_CLAIMING
+	fi;
+	lose_statement(e);
+	d_step { forget(e); takes[COPY] = 0; state[COPY] = NOT_RECEIVED; }
+}
+
+/* A dead listener is nobody who had the event: its copy is as if it had never been received. */
+inline die()
+{
+	deaths++;
+	lose_copy(0);
+#if EVENTS == 2
+	lose_copy(1);
+#endif
+	d_step {
+		is_up[me] = 0;
+		check_lost(0);
+#if EVENTS == 2
+		check_lost(1);
+#endif
+	}
+}
+
+/* Draining took too long: the claims go, and what is under way may still end well before the
+ * process does. */
+inline release_left()
+{
+	claim_release(0);
+#if EVENTS == 2
+	claim_release(1);
+#endif
+}
+
+#if EVENTS == 1
+#define HAS_CLAIMS	(claim_ms[me])
+#else
+#define HAS_CLAIMS	(claim_ms[me * EVENTS] || claim_ms[me * EVENTS + 1])
+#endif
+#define IS_ASKING(c)	(state[c] == EV_CLAIMING || state[c] == EV_LOOKING)
+
+/* What happens to one listener and its connections. */
+proctype listener_faults(byte me)
+{
+end:	do
+	:: FAULT(deaths < DEATHS, die())					/* SIGKILL, on_last_answers() */
+	:: FAULT(HAS_CLAIMS, release_left())					/* SIGTERM, on_drain_timeout() */
+	:: FAULT(IS_ASKING(me * EVENTS), lose_answer(0))
+	:: FAULT(!STORE_IS_IDLE, lose_statements())
+#if EVENTS == 2
+	:: FAULT(IS_ASKING(me * EVENTS + 1), lose_answer(1))
+#endif
+	od
+}
+
+/* What happens in Redis. */
+proctype redis_faults()
+{
+end:	do
+	/* A lease or the time of a mark ends. */
+	:: d_step { IS_STORMY && key[0] != ABSENT -> SAY_WORLD("redis: the key of event 0 expires") key[0] = ABSENT; sort(); }
+#if EVENTS == 2
+	:: d_step { IS_STORMY && key[1] != ABSENT -> SAY_WORLD("redis: the key of event 1 expires") key[1] = ABSENT; sort(); }
+	/* Redis loses its memory. With one event that is the same as the end of a lease. */
+	:: d_step { IS_STORMY && key[0] != ABSENT && key[1] != ABSENT ->
+		SAY_WORLD("redis: FLUSHALL") key[0] = ABSENT; key[1] = ABSENT; sort(); }
+#endif
+	od
+}
+
+#if LATE
+#define EMPTY_SLOT(k)	late_what[k] = NOTHING; late_value[k] = 0; late_event[k] = 0;
+
+/* Late commands arrive, or are lost after all. */
+proctype network()
+{
+end:	do
+	:: d_step { IS_STORMY && late_what[0] != NOTHING ->
+		SAY_WORLD("network: a late command arrives") arrive(late_what[0], late_value[0], late_event[0]); EMPTY_SLOT(0) sort(); }
+	:: d_step { IS_STORMY && late_what[0] != NOTHING -> SAY_WORLD("network: a late command is lost") EMPTY_SLOT(0) sort(); }
+#if LATE > 1
+	:: d_step { IS_STORMY && late_what[1] != NOTHING ->
+		SAY_WORLD("network: a late command arrives") arrive(late_what[1], late_value[1], late_event[1]); EMPTY_SLOT(1) sort(); }
+	:: d_step { IS_STORMY && late_what[1] != NOTHING -> SAY_WORLD("network: a late command is lost") EMPTY_SLOT(1) sort(); }
+#endif
+	od
+}
+#endif
+
+init
+{
+	atomic {
+		run event(0, 0);
+		run event(1, 0);
+		run listener_faults(0);
+		run listener_faults(1);
+#if EVENTS == 2
+		run event(0, 1);
+		run event(1, 1);
+#endif
+#if INSTANCES == 3
+		run event(2, 0);
+		run listener_faults(2);
+#if EVENTS == 2
+		run event(2, 1);
+#endif
+#endif
+		run redis_faults();
+#if LATE
+		run network();
+#endif
+	}
+}
+
+#ifdef CALM
+active proctype faults_cease()
+{
+	is_calm = 1;
+}
+
+#define IS_SETTLED(c)	(!is_up[(c) / EVENTS] || !IS_IN_MEMORY(state[c]))
+#if INSTANCES * EVENTS == 2
+#define ARE_SETTLED	(IS_SETTLED(0) && IS_SETTLED(1))
+#elif INSTANCES * EVENTS == 3
+#define ARE_SETTLED	(IS_SETTLED(0) && IS_SETTLED(1) && IS_SETTLED(2))
+#elif INSTANCES * EVENTS == 4
+#define ARE_SETTLED	(IS_SETTLED(0) && IS_SETTLED(1) && IS_SETTLED(2) && IS_SETTLED(3))
+#endif
+
+/* The opposite of [](is_calm -> <>ARE_SETTLED), which spin looks for. */
+never {
+	do
+	:: true
+	:: is_calm && !ARE_SETTLED -> break
+	od;
+accept:	do
+	:: !ARE_SETTLED
+	od
+}
+#endif
