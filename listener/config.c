@@ -18,8 +18,7 @@ enum type {
 	TYPE_SECRET,   /* a text that is never shown */
 	TYPE_REDIS,    /* a URL that is shown without its password, or none */
 	TYPE_CONNINFO, /* what libpq connects by; never shown */
-	TYPE_LIST,     /* texts; the flag may be repeated, commas in the environment */
-	TYPE_URLS,     /* a list of URLs */
+	TYPE_URLS,     /* URLs; the flag may be repeated, commas in the environment */
 	TYPE_NUMBER,
 	TYPE_BYTES,   /* a number that may end in KiB, MiB or GiB */
 	TYPE_SECONDS, /* decimals allowed, kept in milliseconds */
@@ -153,7 +152,7 @@ static void *member(struct config *c, const struct setting *s)
 
 static bool is_list(const struct setting *s)
 {
-	return s->type == TYPE_LIST || s->type == TYPE_URLS || s->type == TYPE_POINTERS;
+	return s->type == TYPE_URLS || s->type == TYPE_POINTERS;
 }
 
 static bool is_number(const struct setting *s)
@@ -299,7 +298,6 @@ static const char *find_fault(const struct setting *s, const char *text)
 		return is_choice(s->choices, text) ? NULL : "is not one of the words that --help lists";
 	case TYPE_TEXT:
 	case TYPE_SECRET:
-	case TYPE_LIST:
 	case TYPE_NUMBER:
 	case TYPE_BYTES:
 	case TYPE_SECONDS:
