@@ -45,6 +45,8 @@ tests: programs $(TEST_BINARIES)
 
 deps: ## install the Debian packages that are missing (as root or by sudo)
 	@demo/deps
+check-deps:
+	@demo/deps check
 
 demo: all ## the main job in half a minute, on private servers
 	@demo/demo
@@ -52,10 +54,10 @@ demo: all ## the main job in half a minute, on private servers
 run: all ## make run SOURCE=ws://... [LISTENERS=3]: a fleet on your own feed until Ctrl-C
 	@demo/run "$(SOURCE)" "$(LISTENERS)"
 
-check: deps ## build and run all tests, also under the sanitizers
+check: check-deps ## build and run all tests; PARTS="unit lint" runs some (tests/run --list)
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
-	@tests/run
+	@tests/run $(PARTS)
 
 torture: all ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
@@ -67,6 +69,9 @@ bench: all ## measure one and five listeners against Postgres alone
 install: programs ## copy the programs to PREFIX/bin
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 build/wsonce build/wsonce-source build/wsonce-producer $(DESTDIR)$(PREFIX)/bin
+
+lint: check-deps programs ## static analysis, format, hardened binaries
+	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) $(CPPFLAGS)
 
 fmt: ## format the C code
 	clang-format -i $$(git ls-files '*.c' '*.h')
@@ -117,4 +122,4 @@ $B/text/%.sql.h: sql/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests deps demo run check torture bench install fmt readme clean help
+.PHONY: all programs tests deps check-deps demo run check torture bench lint install fmt readme clean help

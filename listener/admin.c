@@ -95,15 +95,15 @@ static void put_histogram(FILE *out, const char *name, const char *meaning, cons
 /* Resident memory as the kernel counts it (proc(5), statm). */
 static double resident_bytes(void)
 {
-	long pages = 0;
+	char line[128], *resident = NULL;
 	FILE *in = fopen("/proc/self/statm", "r");
 
 	if (!in)
 		return 0;
-	if (fscanf(in, "%*s %ld", &pages) != 1)
-		pages = 0;
+	if (fgets(line, sizeof(line), in))
+		resident = strchr(line, ' ');
 	fclose(in);
-	return (double)pages * (double)sysconf(_SC_PAGESIZE);
+	return resident ? (double)strtol(resident, NULL, 10) * (double)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static size_t sources_open_count(const struct sources *s)
@@ -326,10 +326,10 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
 		return -1;
 	case LWS_CALLBACK_CLOSED_HTTP:
-		if (user)
+		if (user) {
 			free(((struct page *)user)->body);
-		if (user)
 			*(struct page *)user = (struct page){NULL, 0, 0};
+		}
 		return 0;
 	}
 	return 0;

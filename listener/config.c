@@ -2,6 +2,7 @@
  * log line all read this one table, so that a setting cannot exist in one place only. */
 #include "config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -42,7 +43,7 @@ struct setting {
 };
 
 #define AT(member) offsetof(struct config, member)
-#define DAY        86400
+#define DAY        86400LL
 #define NUMBER(flag, env, type, member, value, fallback, lowest, highest, meaning) \
 	{ \
 		flag, env, type, AT(member), value, fallback, lowest, highest, NULL, meaning \
@@ -374,14 +375,16 @@ static const struct setting *find_setting(const char *name, size_t len)
 
 static int read_defaults(struct reader *r)
 {
+	const struct setting *instance = find_setting("instance-id", 11);
 	char host[128] = "host", name[200];
 
+	assert(instance);
 	for (size_t i = 0; i < SETTINGS; i++)
 		if (settings[i].fallback && set_value(r, &settings[i], FROM_DEFAULT, settings[i].fallback))
 			return -1;
 	gethostname(host, sizeof(host) - 1);
 	snprintf(name, sizeof(name), "%s-%d", host, (int)getpid());
-	return set_value(r, find_setting("instance-id", 11), FROM_DEFAULT, name);
+	return set_value(r, instance, FROM_DEFAULT, name);
 }
 
 static int read_item(struct reader *r, const struct setting *s, const json_t *value)
@@ -518,6 +521,7 @@ static int check_whole(struct reader *r)
 	return what ? -1 : 0;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): error is written to, by way of r */
 static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
 {
 	struct reader r = {.config = c, .error = error, .error_size = size};

@@ -358,11 +358,11 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_HTTP:
 		return refuse_upgrade(i, wsi, is_path(wsi) ? 426 : HTTP_STATUS_NOT_FOUND);
 	case LWS_CALLBACK_ESTABLISHED:
-		return on_open(i, wsi, at);
+		return at ? on_open(i, wsi, at) : -1;
 	case LWS_CALLBACK_RECEIVE:
-		return ws_link_receive(&(*at)->link, in, len);
+		return is_open ? ws_link_receive(&(*at)->link, in, len) : -1;
 	case LWS_CALLBACK_SERVER_WRITEABLE:
-		return on_writable(*at);
+		return is_open ? on_writable(*at) : -1;
 	case LWS_CALLBACK_TIMER:
 		return is_open ? 0 : refuse_slow();
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:

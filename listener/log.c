@@ -122,7 +122,7 @@ static void put_field(struct line *l, const char *key, const char *value, bool i
 static bool format_value(char *out, size_t size, const char *spec, va_list *ap, const char **text)
 {
 	size_t n = strcspn(spec, " ");
-	char last = n ? spec[n - 1] : '\0';
+	char last = (char)(n ? spec[n - 1] : '\0');
 
 	*text = NULL;
 	if (last == 's')

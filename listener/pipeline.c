@@ -476,6 +476,7 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 	struct envelope_view view;
 	const char *why = envelope_read(p->envelope, message, len, &view);
 	struct event *ev;
+	int64_t delay_ms;
 
 	if (why)
 		return pipeline_refuse(p, message, len, NULL, why, sender);
@@ -483,8 +484,9 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 	if (ev) {
 		if (event_add_copy(&p->events, ev, sender))
 			return -1;
+		delay_ms = now_ms(p) - ev->received_us / 1000;
 		stats.coalesced++;
-		stats_observe(&stats_duplicate_delay, (double)(now_ms(p) - ev->received_us / 1000));
+		stats_observe(&stats_duplicate_delay, (double)delay_ms);
 	} else {
 		ev = event_new(&p->events, EV_CLAIMING, message, len, &view, sender, now_ms(p) * 1000);
 		if (!ev)

@@ -72,7 +72,7 @@ static void set_error(struct postgres *p, const char *text)
 	size_t n = 0;
 
 	for (; *text && n < sizeof(p->error) - 1; text++) {
-		char c = *text == '\n' || *text == '\t' ? ' ' : *text;
+		char c = (char)(*text == '\n' || *text == '\t' ? ' ' : *text);
 
 		if (c != ' ' || (n && p->error[n - 1] != ' '))
 			p->error[n++] = c;
@@ -330,7 +330,7 @@ static void on_step_answer(struct postgres *p, PGresult *result)
 {
 	ExecStatusType status = PQresultStatus(result);
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	int version = status == PGRES_TUPLES_OK ? atoi(PQgetvalue(result, 0, 0)) : 0;
+	int version = status == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
 	bool is_missing = p->step == STEP_ASK && sqlstate && strcmp(sqlstate, "42P01") == 0;
 
 	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && !is_missing) {

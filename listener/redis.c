@@ -214,6 +214,7 @@ static int grow_ring(struct redis *r)
 
 	if (!more)
 		return -1;
+	assert(r->requests || r->sent == r->answered);
 	for (uint64_t i = r->answered; i < r->sent; i++)
 		more[i & (size - 1)] = r->requests[i & r->request_mask];
 	free(r->requests);
@@ -374,7 +375,7 @@ static void on_server_info(void *owner, void *arg, const redisReply *reply)
 		drop(r, reply->str);
 		return;
 	}
-	if (!find_info(reply, "redis_version:", version, sizeof(version)) || atoi(version) >= 7)
+	if (!find_info(reply, "redis_version:", version, sizeof(version)) || strtol(version, NULL, 10) >= 7)
 		return;
 	snprintf(what, sizeof(what), "Redis %s is too old: 7.0 or later is needed for SET with NX and GET", version);
 	refuse(r, what);

@@ -23,11 +23,11 @@ struct refusals {
 
 static void forget(struct refusals *r)
 {
-	struct peer *peer, *next;
+	struct peer *peer = r->peers, *next;
 
-	HASH_ITER(hh, r->peers, peer, next)
-	{
-		HASH_DEL(r->peers, peer);
+	HASH_CLEAR(hh, r->peers);
+	for (; peer; peer = next) {
+		next = peer->hh.next;
 		free(peer);
 	}
 }

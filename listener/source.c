@@ -347,8 +347,10 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 	all->config = config;
 	all->count = count;
 	all->vhost = open_vhost(ws, config);
-	if (!all->vhost)
+	if (!all->vhost) {
+		free(all);
 		return NULL;
+	}
 	uv_timer_init(ws_loop(ws), &all->check);
 	all->check.data = all;
 	if (config->idle_timeout_s)

@@ -25,9 +25,9 @@ size_t sources_count(const struct sources *s);
 struct source_view sources_view(const struct sources *s, size_t i);
 
 /* No more attempts, no more messages. */
-void sources_close(struct sources *s);
+void sources_close(struct sources *all);
 
 /* After the loop has ended. */
-void sources_free(struct sources *s);
+void sources_free(struct sources *all);
 
 #endif

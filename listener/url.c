@@ -83,14 +83,14 @@ static int split_user(struct url *u, char *at)
 
 int url_parse(struct url *u, const char *text)
 {
-	size_t size = strlen(text) + 2;
+	size_t len = strlen(text);
 	char *authority, *end, *at;
 
 	memset(u, 0, sizeof(*u));
-	u->text = calloc(1, size);
+	u->text = calloc(1, len + 2);
 	if (!u->text)
 		return -1;
-	strcpy(u->text, text);
+	memcpy(u->text, text, len);
 	authority = strstr(u->text, "://");
 	if (!authority || authority == u->text)
 		return -1;

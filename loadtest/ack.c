@@ -29,7 +29,7 @@ static int read_usual(const char *text, size_t len, struct ack *ack)
 	const char *id = text + HEAD_LEN;
 	const char *tail = text + len - TAIL_LEN;
 
-	if (len < HEAD_LEN + TAIL_LEN || memcmp(text, head, HEAD_LEN))
+	if (len < HEAD_LEN + TAIL_LEN || memcmp(text, head, HEAD_LEN) != 0)
 		return -1;
 	for (const char *c = id; c < tail; c++)
 		if (*c == '\\' || *c == '"')

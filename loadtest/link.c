@@ -182,12 +182,13 @@ static int link_say_goodbye(struct link *k)
 static int on_writable(struct link *k)
 {
 	uint8_t *start = k->links->buffer + LWS_PRE;
-	size_t len;
 
 	k->is_asking = false;
 	if (k->state == LINK_CLOSING)
 		return link_say_goodbye(k);
 	while (window_has_unsent(&k->window)) {
+		size_t len;
+
 		if (lws_partial_buffered(k->wsi) || lws_send_pipe_choked(k->wsi)) {
 			link_ask(k);
 			return 0;
@@ -324,7 +325,7 @@ static const struct lws_protocols protocols[] = {
 	{.name = ACK_PROTOCOL,
 	 .callback = on_event,
 	 .rx_buffer_size = READ_BYTES,
-	 .tx_packet_size = MESSAGE_PAYLOAD_MOST * 2},
+	 .tx_packet_size = (size_t)MESSAGE_PAYLOAD_MOST * 2},
 	{0},
 };
 
@@ -360,13 +361,12 @@ int link_read_url(const char *url, struct link_target *target)
 	char copy[768];
 	const char *scheme, *host, *path;
 
-	if (strlen(url) >= sizeof(copy))
+	if (snprintf(copy, sizeof(copy), "%s", url) >= (int)sizeof(copy))
 		return -1;
-	strcpy(copy, url);
-	if (lws_parse_uri(copy, &scheme, &host, &target->port, &path) || strcmp(scheme, "ws") || !*host ||
-	    strlen(host) >= sizeof(target->host) || target->port < 1 || target->port > 65535)
+	if (lws_parse_uri(copy, &scheme, &host, &target->port, &path) || strcmp(scheme, "ws") != 0 || !*host ||
+	    snprintf(target->host, sizeof(target->host), "%s", host) >= (int)sizeof(target->host) || target->port < 1 ||
+	    target->port > 65535)
 		return -1;
-	strcpy(target->host, host);
 	if (!*path || !strcmp(path, "/"))
 		path = "events";
 	return snprintf(target->path, sizeof(target->path), "/%s", path) < (int)sizeof(target->path) ? 0 : -1;

@@ -159,7 +159,7 @@ uint64_t message_number(const struct message_form *form, const char *id, size_t 
 	size_t prefix = strlen(form->prefix);
 	uint64_t n = 0;
 
-	if (len < prefix + 2 || len > prefix + 19 || memcmp(id, form->prefix, prefix) || id[prefix] != '-' ||
+	if (len < prefix + 2 || len > prefix + 19 || memcmp(id, form->prefix, prefix) != 0 || id[prefix] != '-' ||
 	    id[prefix + 1] == '0')
 		return 0;
 	for (size_t i = prefix + 1; i < len; i++) {
