@@ -1,5 +1,6 @@
 /* event.c owns the events in memory: their lists, their table and their bytes. What happens to
  * them is pipeline.c's business. */
+#define HASH_NONFATAL_OOM 1 /* an event that does not get into the table has no table; the default exits */
 #include "event.h"
 
 #include <assert.h>
@@ -88,11 +89,15 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->copies = 1;
 	ev->first.sender = sender;
 	list_init(&ev->wait_link);
+	if (ev->id_len)
+		HASH_ADD_KEYPTR(hh, es->by_id, ev->id, ev->id_len, ev);
+	if (ev->id_len && !ev->hh.tbl) {
+		free(ev);
+		return NULL;
+	}
 	charge(es, ev, size + MALLOC_OVERHEAD);
 	es->messages++;
 	put_in_list(es, ev, state);
-	if (ev->id_len)
-		HASH_ADD_KEYPTR(hh, es->by_id, ev->id, ev->id_len, ev);
 	return ev;
 }
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#define HASH_NONFATAL_OOM 1 /* a peer that does not get into the table has no table; the default exits */
 #include <uthash.h>
 
 #include "log.h"
@@ -53,7 +55,10 @@ static int remember(struct refusals *r, const char *address)
 		return -1;
 	strncpy(peer->address, address, sizeof(peer->address) - 1);
 	HASH_ADD_STR(r->peers, address, peer);
-	return 0;
+	if (peer->hh.tbl)
+		return 0;
+	free(peer);
+	return -1;
 }
 
 void refusal_log(struct refusals *r, const char *peer, unsigned int status, int64_t now_ms)
