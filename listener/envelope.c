@@ -3,6 +3,7 @@
  * where it is. No tree is built, and the payload is handed on as the bytes that came (I6). */
 #include "envelope.h"
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -49,51 +50,69 @@ struct envelope {
 	char fault_text[300];
 	char id[ENVELOPE_ID_MAX + 1];
 	yajl_alloc_funcs memory;
+	jmp_buf no_memory;    /* yajl does not look at what it was given */
+	struct block *blocks; /* of this message, not from the arena */
 	size_t arena_used;
 	_Alignas(16) char arena[PARSER_BYTES];
 };
 
+const char envelope_no_memory[] = "out of memory";
+
+/* What stands before each piece of memory that yajl has. */
+struct block {
+	struct block *next; /* of the blocks from malloc */
+	size_t size;        /* for realloc */
+};
+
 /* yajl has no way to use a parser again, and its mallocs would cost a third of the parse: it gets
- * memory from an arena inside the reader, and malloc serves what does not fit. The size of each
- * block stands before it, for realloc. */
+ * memory from an arena inside the reader, and malloc serves what does not fit. All of it goes when
+ * the message is done, so that the parse can be left in the middle: yajl writes into what it asked for
+ * without a look, so it must never see that there is none. */
 static void *arena_alloc(void *ctx, size_t size)
 {
 	struct envelope *e = ctx;
-	size_t need = (size + 31) & ~(size_t)15;
-	char *block;
+	size_t need = (sizeof(struct block) + size + 15) & ~(size_t)15;
+	struct block *block;
 
 	if (need > sizeof(e->arena) - e->arena_used) {
 		block = malloc(need);
+		if (!block)
+			longjmp(e->no_memory, 1);
+		block->next = e->blocks;
+		e->blocks = block;
 	} else {
-		block = e->arena + e->arena_used;
+		block = (struct block *)(void *)(e->arena + e->arena_used);
 		e->arena_used += need;
 	}
-	if (!block)
-		return NULL;
-	*(size_t *)(void *)block = size;
-	return block + 16;
+	block->size = size;
+	return block + 1;
 }
 
 static void arena_free(void *ctx, void *ptr)
 {
-	struct envelope *e = ctx;
-	char *block = ptr ? (char *)ptr - 16 : NULL;
-
-	if ((uintptr_t)block - (uintptr_t)e->arena >= sizeof(e->arena))
-		free(block);
+	(void)ctx, (void)ptr; /* with the message */
 }
 
 static void *arena_realloc(void *ctx, void *ptr, size_t size)
 {
-	char *fresh = arena_alloc(ctx, size);
+	void *fresh = arena_alloc(ctx, size);
 
-	if (fresh && ptr) {
-		size_t old = *(size_t *)(void *)((char *)ptr - 16);
+	if (ptr) {
+		size_t old = ((struct block *)ptr - 1)->size;
 
 		memcpy(fresh, ptr, old < size ? old : size);
-		arena_free(ctx, ptr);
 	}
 	return fresh;
+}
+
+static void arena_clear(struct envelope *e)
+{
+	for (struct block *block = e->blocks, *next; block; block = next) {
+		next = block->next;
+		free(block);
+	}
+	e->blocks = NULL;
+	e->arena_used = 0;
 }
 
 static int fault(struct envelope *e, const char *text)
@@ -190,7 +209,7 @@ static int keep_text(struct envelope *e, struct target *t, const char *text, siz
 		char *more = realloc(t->copy, len + 1);
 
 		if (!more)
-			return fault(e, "out of memory");
+			return fault(e, envelope_no_memory);
 		t->copy = more;
 		t->copy_size = len + 1;
 	}
@@ -434,10 +453,9 @@ static const char *name_error(struct envelope *e)
 	if (e->fault)
 		return e->fault;
 	text = yajl_get_error(e->parser, 0, NULL, 0);
-	snprintf(e->fault_text, sizeof(e->fault_text), "not JSON: %.200s", text ? (char *)text : "out of memory");
+	snprintf(e->fault_text, sizeof(e->fault_text), "not JSON: %.200s", (char *)text);
 	e->fault_text[strcspn(e->fault_text, "\n")] = '\0';
-	if (text)
-		yajl_free_error(e->parser, text);
+	yajl_free_error(e->parser, text);
 	return e->fault_text;
 }
 
@@ -450,11 +468,8 @@ static bool is_blank(const char *text, size_t len)
 	return !len;
 }
 
-static const char *parse(struct envelope *e, const char *message, size_t len)
+static void reset(struct envelope *e, const char *message, size_t len)
 {
-	const char *why = NULL;
-	yajl_status status;
-
 	for (int i = 0; i < e->count; i++) {
 		struct target *t = &e->targets[i];
 
@@ -468,20 +483,35 @@ static const char *parse(struct envelope *e, const char *message, size_t len)
 	e->len = len;
 	e->last_end = 0;
 	e->fault = NULL;
-	e->arena_used = 0;
 	e->is_finishing = false;
+}
+
+static const char *run_parser(struct envelope *e)
+{
+	yajl_status status;
+
 	e->parser = yajl_alloc(&callbacks, &e->memory, e);
-	if (!e->parser)
-		return "out of memory";
-	status = yajl_parse(e->parser, (const unsigned char *)message, len);
+	status = yajl_parse(e->parser, (const unsigned char *)e->message, e->len);
 	e->is_finishing = true;
 	if (status == yajl_status_ok)
 		status = yajl_complete_parse(e->parser);
 	if (status != yajl_status_ok)
-		why = name_error(e);
-	else if (!is_blank(message + e->last_end, len - e->last_end))
-		why = "not JSON: something follows the message";
-	yajl_free(e->parser);
+		return name_error(e);
+	if (!is_blank(e->message + e->last_end, e->len - e->last_end))
+		return "not JSON: something follows the message";
+	return NULL;
+}
+
+static const char *parse(struct envelope *e, const char *message, size_t len)
+{
+	const char *why;
+
+	reset(e, message, len);
+	if (setjmp(e->no_memory))
+		why = envelope_no_memory;
+	else
+		why = run_parser(e); /* needs no yajl_free: all that it had is in the arena or its blocks */
+	arena_clear(e);
 	return why;
 }
 

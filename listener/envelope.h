@@ -13,6 +13,9 @@
 
 struct envelope;
 
+/* Says that memory was out, and nothing about the message. */
+extern const char envelope_no_memory[];
+
 /* Bytes that somebody else owns; not ended by NUL. */
 struct slice {
 	const char *at;
@@ -33,7 +36,7 @@ struct envelope *envelope_new(const struct config_list *id_pointers, const char 
 void envelope_free(struct envelope *e);
 
 /* Reads one message. Returns NULL and fills view; or returns why the message cannot be an event,
- * one sentence that lives until the next call, and view->id is then empty.
+ * one sentence that lives until the next call, and view->id is then empty; or envelope_no_memory.
  *
  * The id is a string, or a number as it is written: 1 and "1" are the same id, 1.0 is another.
  * Nothing is folded: white space, case and Unicode forms count. Several parts are joined by |,

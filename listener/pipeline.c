@@ -455,13 +455,20 @@ static void on_renew_timer(uv_timer_t *timer)
 
 /* --- receive --- */
 
+/* The connection then ends, so that its sender knows. */
+static int give_up(size_t len)
+{
+	log_error("out of memory: a message is not taken", "bytes=%zu", len);
+	return -1;
+}
+
 int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, const char *reason,
 		    struct sender *sender)
 {
 	struct event *ev = event_new(&p->events, EV_REFUSED, head, len, NULL, sender, now_ms(p) * 1000);
 
 	if (!ev)
-		return -1;
+		return give_up(len);
 	if (digest && event_set_digest(ev, digest))
 		log_error("out of memory: a dead letter is told apart by its head only", "bytes=%zu", len);
 	event_set_reason(ev, reason);
@@ -478,19 +485,21 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 	struct event *ev;
 	int64_t delay_ms;
 
+	if (why == envelope_no_memory)
+		return give_up(len);
 	if (why)
 		return pipeline_refuse(p, message, len, NULL, why, sender);
 	ev = event_find(&p->events, view.id.at, view.id.len);
 	if (ev) {
 		if (event_add_copy(&p->events, ev, sender))
-			return -1;
+			return give_up(len);
 		delay_ms = now_ms(p) - ev->received_us / 1000;
 		stats.coalesced++;
 		stats_observe(&stats_duplicate_delay, (double)delay_ms);
 	} else {
 		ev = event_new(&p->events, EV_CLAIMING, message, len, &view, sender, now_ms(p) * 1000);
 		if (!ev)
-			return -1;
+			return give_up(len);
 		take_claim(p, ev);
 	}
 	stats.received++;

@@ -149,6 +149,12 @@ static void forget_message(struct ws_link *link)
 	link->digest = NULL;
 }
 
+static int give_up(const struct ws_link *link)
+{
+	log_error("out of memory: a message in pieces is not taken", "bytes=%zu", link->len);
+	return -1;
+}
+
 static int keep(struct ws_link *link, const char *in, size_t len)
 {
 	if (link->len + len > link->size) {
@@ -159,7 +165,7 @@ static int keep(struct ws_link *link, const char *in, size_t len)
 			size *= 2;
 		more = realloc(link->bytes, size);
 		if (!more)
-			return -1;
+			return give_up(link);
 		pipeline_charge(link->ws->pipeline, (long)(size - link->size));
 		link->bytes = more;
 		link->size = size;
@@ -175,7 +181,7 @@ static int start_digest(struct ws_link *link)
 {
 	link->digest = EVP_MD_CTX_new();
 	if (!link->digest || !EVP_DigestInit_ex(link->digest, EVP_sha256(), NULL))
-		return -1;
+		return give_up(link);
 	EVP_DigestUpdate(link->digest, link->bytes, link->len);
 	return 0;
 }
