@@ -223,16 +223,39 @@ static int grow_ring(struct redis *r)
 	return 0;
 }
 
+/* hiredis ends a connection that has an error with its next read or write. */
+static void spoil(struct redis *r)
+{
+	if (!r->context || r->context->c.err)
+		return;
+	r->context->c.err = REDIS_ERR_OOM;
+	snprintf(r->context->c.errstr, sizeof(r->context->c.errstr), "out of memory");
+}
+
+/* hiredis 0.14 does not tell when it has no memory for a command, or for whom its answer is for. A
+ * command that goes out without the latter would shift all answers after it to the wrong questions;
+ * one that does not go out is still answered, with NULL, when the connection ends. */
 static int send_now(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
-	if (!r->context || !len)
+	redisAsyncContext *context = r->context;
+	const struct redisCallback *newest;
+	struct request request = {cb, arg};
+
+	if (!context || context->c.err || !len)
 		return -1;
 	if ((!r->requests || r->sent - r->answered > r->request_mask) && grow_ring(r))
 		return -1;
-	if (redisAsyncFormattedCommand(r->context, on_reply, r, bytes, len) != REDIS_OK)
+	newest = context->replies.tail;
+	if (redisAsyncFormattedCommand(context, on_reply, r, bytes, len) != REDIS_OK)
+		spoil(r);
+	if (context->replies.tail == newest) {
+		spoil(r);
 		return -1;
-	r->requests[r->sent++ & r->request_mask] = (struct request){cb, arg};
-	return 0;
+	}
+	if (context->c.err)
+		request.cb = NULL;
+	r->requests[r->sent++ & r->request_mask] = request;
+	return context->c.err ? -1 : 0;
 }
 
 int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
@@ -430,12 +453,14 @@ static void on_renew_loaded(void *owner, void *arg, const redisReply *reply)
 	set_state(r, REDIS_READY, NULL);
 }
 
+/* A login of which a part was not sent would end in the wrong database, or in none. */
 static void send_words(struct redis *r, redis_cb *cb, size_t count, const char *const *words)
 {
 	command_start(&r->command, count);
 	for (size_t i = 0; i < count; i++)
 		command_word(&r->command, words[i]);
-	send_now(r, r->command.bytes, r->command.len, cb, r);
+	if (send_now(r, r->command.bytes, r->command.len, cb, r))
+		spoil(r);
 }
 
 #define SEND(r, cb, ...) \
