@@ -39,10 +39,12 @@ struct claim {
 	char window[24];
 	struct stamp stamp; /* the last time written */
 	struct command command;
-	struct owed sent;      /* marks not yet answered */
-	struct owed owed;      /* marks that did not arrive, or could not be sent */
-	bool is_refused;       /* the last claim or mark got an error */
-	bool has_error_logged; /* since Redis was last ready */
+	struct owed sent;        /* marks not yet answered */
+	struct owed owed;        /* marks that did not arrive, or could not be sent */
+	bool is_refused;         /* the last claim or mark got an error */
+	bool has_error_logged;   /* since Redis was last ready */
+	void (*done)(void *arg); /* of claim_close */
+	void *done_arg;
 };
 
 static int64_t wall_ms(void)
@@ -431,31 +433,22 @@ fail:
 	return NULL;
 }
 
-struct closing {
-	struct claim *claim;
-	void (*done)(void *arg);
-	void *arg;
-};
-
 static void on_redis_closed(void *arg)
 {
-	struct closing *closing = arg;
+	struct claim *c = arg;
+	void (*done)(void *done_arg) = c->done;
+	void *done_arg = c->done_arg;
 
-	claim_free(closing->claim);
-	closing->done(closing->arg);
-	free(closing);
+	claim_free(c);
+	done(done_arg);
 }
 
 void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 {
-	struct closing *closing = malloc(sizeof(*closing));
-
-	if (!closing || !c->redis) {
-		free(closing);
-		claim_free(c);
-		done(arg);
-		return;
-	}
-	*closing = (struct closing){c, done, arg};
-	redis_close(c->redis, on_redis_closed, closing);
+	c->done = done;
+	c->done_arg = arg;
+	if (c->redis)
+		redis_close(c->redis, on_redis_closed, c);
+	else
+		on_redis_closed(c);
 }
