@@ -21,7 +21,7 @@ struct admin {
 /* An answer on its way. */
 struct page {
 	char *body; /* LWS_PRE bytes of room, then the text; NULL: nothing to send */
-	size_t len;
+	size_t len; /* of the text */
 	size_t sent;
 };
 
@@ -242,23 +242,42 @@ static const struct route *find_route(const char *path)
 	return NULL;
 }
 
-static int write_page(const struct admin *a, const struct route *route, struct page *page, unsigned int *status)
+static ssize_t append(void *cookie, const char *text, size_t len)
 {
-	static const char room[LWS_PRE];
-	size_t size;
-	FILE *out;
+	struct page *page = cookie;
+	char *body = realloc(page->body, LWS_PRE + page->len + len);
 
+	if (!body)
+		return 0;
+	memcpy(body + LWS_PRE + page->len, text, len);
+	page->body = body;
+	page->len += len;
+	return (ssize_t)len;
+}
+
+static void page_clear(struct page *page)
+{
 	free(page->body);
 	*page = (struct page){NULL, 0, 0};
-	out = open_memstream(&page->body, &size);
+}
+
+/* A stream of our own, because glibc's open_memstream does not tell, when memory is out, that a part
+ * of the text is missing. */
+static int write_page(const struct admin *a, const struct route *route, struct page *page, unsigned int *status)
+{
+	FILE *out;
+	bool is_cut;
+
+	page_clear(page);
+	out = fopencookie(page, "w", (cookie_io_functions_t){.write = append});
 	if (!out)
 		return -1;
-	fwrite(room, 1, LWS_PRE, out);
 	*status = route->write(a, out);
-	if (fclose(out))
-		return -1;
-	page->len = size - LWS_PRE;
-	return 0;
+	is_cut = fflush(out) || ferror(out);
+	fclose(out);
+	if (is_cut)
+		page_clear(page);
+	return is_cut ? -1 : 0;
 }
 
 static int start_answer(const struct admin *a, struct lws *wsi, const char *path, struct page *page)
@@ -282,8 +301,7 @@ static int start_answer(const struct admin *a, struct lws *wsi, const char *path
 	    lws_finalize_write_http_header(wsi, begin, &at, end))
 		return -1;
 	if (is_head) {
-		free(page->body);
-		*page = (struct page){NULL, 0, 0};
+		page_clear(page);
 		return lws_http_transaction_completed(wsi) ? -1 : 0;
 	}
 	lws_callback_on_writable(wsi);
@@ -305,8 +323,7 @@ static int send_page(struct lws *wsi, struct page *page)
 		lws_callback_on_writable(wsi);
 		return 0;
 	}
-	free(page->body);
-	*page = (struct page){NULL, 0, 0};
+	page_clear(page);
 	return lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 
@@ -326,10 +343,8 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
 		return -1;
 	case LWS_CALLBACK_CLOSED_HTTP:
-		if (user) {
-			free(((struct page *)user)->body);
-			*(struct page *)user = (struct page){NULL, 0, 0};
-		}
+		if (user)
+			page_clear(user);
 		return 0;
 	}
 	return 0;
@@ -346,10 +361,11 @@ struct admin *admin_open(struct ws *ws, const struct admin_parts *parts, char *e
 	struct admin *a = calloc(1, sizeof(*a));
 	struct lws_vhost *vhost;
 
-	snprintf(error, size, "--admin: cannot listen on %s: the port is taken, or the address is not of this host",
-		 parts->config->admin);
+	snprintf(error, size, "out of memory");
 	if (!a || ws_listen_address(&info, parts->config->admin))
 		goto fail;
+	snprintf(error, size, "--admin: cannot listen on %s: the port is taken, or the address is not of this host",
+		 parts->config->admin);
 	a->parts = parts;
 	a->loop = ws_loop(ws);
 	a->started_ms = (int64_t)uv_now(a->loop);

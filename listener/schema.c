@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "001_events.sql.h"
 
@@ -29,21 +30,23 @@ const char *schema_lock_sql(void)
 	       "SELECT coalesce(max(version), 0) FROM wsonce_schema";
 }
 
+/* Not by open_memstream: when memory is out in the middle, a part of the text would be missing, and
+ * nothing would tell. */
 char *schema_upgrade_sql(int version)
 {
-	char *sql = NULL;
-	size_t size;
-	FILE *out = open_memstream(&sql, &size);
+	static const char note[] = ";\nINSERT INTO wsonce_schema (version) VALUES (%d);\n", end[] = "COMMIT";
+	size_t size = sizeof(end), used = 0;
+	char *sql;
 
-	if (!out)
+	for (int i = version; i < schema_version(); i++)
+		size += strlen(migrations[i]) + sizeof(note) + 12;
+	sql = malloc(size);
+	if (!sql)
 		return NULL;
-	for (; version < schema_version(); version++)
-		fprintf(out, "%s;\nINSERT INTO wsonce_schema (version) VALUES (%d);\n", migrations[version],
-			version + 1);
-	fprintf(out, "COMMIT");
-	if (fclose(out)) {
-		free(sql);
-		return NULL;
+	for (; version < schema_version(); version++) {
+		used += (size_t)sprintf(sql + used, "%s", migrations[version]);
+		used += (size_t)sprintf(sql + used, note, version + 1);
 	}
+	memcpy(sql + used, end, sizeof(end));
 	return sql;
 }
