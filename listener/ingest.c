@@ -102,8 +102,10 @@ static char *write_ack(const struct event *ev, enum outcome outcome, size_t *len
 	if (outcome == OUTCOME_REJECTED)
 		reason = quote(ev->reason ? ev->reason : "rejected by another listener: see dead_letters",
 			       strlen(ev->reason ? ev->reason : "rejected by another listener: see dead_letters"));
-	n = asprintf(&text, "{\"event_id\":%s,\"status\":\"%s\"%s%s}", id ? id : "null", status_name(outcome),
-		     reason ? ",\"reason\":" : "", reason ? reason : "");
+	/* Without its id it would be another message's ack. */
+	n = id ? asprintf(&text, "{\"event_id\":%s,\"status\":\"%s\"%s%s}", id, status_name(outcome),
+			  reason ? ",\"reason\":" : "", reason ? reason : "")
+	       : -1;
 	free(id);
 	free(reason);
 	*len = n < 0 ? 0 : (size_t)n;
@@ -393,10 +395,11 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	struct lws_context_creation_info info = {0};
 	struct ingest *i = calloc(1, sizeof(*i));
 
-	snprintf(error, size, "--ingest: cannot listen on %s: the port is taken, or the address is not of this host%s",
-		 config->ingest, config->ingest_cert ? ", or --ingest-cert and --ingest-key are no pair" : "");
+	snprintf(error, size, "out of memory");
 	if (!i || ws_listen_address(&info, config->ingest))
 		goto fail;
+	snprintf(error, size, "--ingest: cannot listen on %s: the port is taken, or the address is not of this host%s",
+		 config->ingest, config->ingest_cert ? ", or --ingest-cert and --ingest-key are no pair" : "");
 	i->ws = ws;
 	i->config = config;
 	list_init(&i->sessions);
