@@ -252,6 +252,8 @@ static bool is_pointer(const char *text)
 	return steps <= ENVELOPE_STEPS_MAX;
 }
 
+static const char no_memory[] = "out of memory";
+
 static const char *find_redis_fault(const char *text)
 {
 	struct url url;
@@ -263,6 +265,8 @@ static const char *find_redis_fault(const char *text)
 		fault = "is not a redis:// or unix:// URL, nor none";
 	else if (!url_is_database(&url))
 		fault = "has a path that is not a database number";
+	if (!url.text)
+		fault = no_memory;
 	url_clear(&url);
 	return fault;
 }
@@ -276,7 +280,7 @@ static const char *find_fault(const struct setting *s, const char *text)
 	switch (s->type) {
 	case TYPE_URLS:
 		if (url_parse(&url, text) || !url_has_scheme(&url, "ws wss") || !url.host[0])
-			fault = "is not a ws:// or wss:// URL with a host";
+			fault = url.text ? "is not a ws:// or wss:// URL with a host" : no_memory;
 		url_clear(&url);
 		return fault;
 	case TYPE_REDIS:
@@ -287,7 +291,7 @@ static const char *find_fault(const struct setting *s, const char *text)
 		if (strncmp(text, "unix:/", 6) == 0)
 			return NULL;
 		if (url_parse_address(&url, text))
-			fault = "is not ADDR:PORT with a port from 0 to 65535, nor unix:/PATH";
+			fault = url.text ? "is not ADDR:PORT with a port from 0 to 65535, nor unix:/PATH" : no_memory;
 		url_clear(&url);
 		return fault;
 	case TYPE_POINTER:
@@ -315,6 +319,8 @@ static int check_text(struct reader *r, const struct setting *s, enum origin ori
 
 	if (!fault)
 		return 0;
+	if (fault == no_memory)
+		return fail(r, s, origin, fault);
 	if (s->type == TYPE_URLS || s->type == TYPE_REDIS || s->type == TYPE_CONNINFO)
 		snprintf(what, sizeof(what), "the value %s", fault);
 	else

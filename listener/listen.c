@@ -137,16 +137,25 @@ static void raise_limits(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static void start_loop(struct listener *l)
+static int start_loop(struct listener *l, char *error, size_t size)
 {
-	uv_loop_init(&l->loop);
-	uv_timer_init(&l->loop, &l->grace);
-	uv_timer_init(&l->loop, &l->goodbye);
-	uv_signal_init(&l->loop, &l->sigterm);
-	uv_signal_init(&l->loop, &l->sigint);
-	l->grace.data = l->goodbye.data = l->sigterm.data = l->sigint.data = l;
-	uv_signal_start(&l->sigterm, on_signal, SIGTERM);
-	uv_signal_start(&l->sigint, on_signal, SIGINT);
+	int failed = uv_loop_init(&l->loop);
+
+	if (!failed) {
+		uv_timer_init(&l->loop, &l->grace);
+		uv_timer_init(&l->loop, &l->goodbye);
+		l->grace.data = l->goodbye.data = l->sigterm.data = l->sigint.data = l;
+		failed = uv_signal_init(&l->loop, &l->sigterm);
+	}
+	if (!failed)
+		failed = uv_signal_init(&l->loop, &l->sigint);
+	if (!failed)
+		failed = uv_signal_start(&l->sigterm, on_signal, SIGTERM);
+	if (!failed)
+		failed = uv_signal_start(&l->sigint, on_signal, SIGINT);
+	if (failed)
+		snprintf(error, size, "the event loop cannot start: %s", uv_strerror(failed));
+	return failed;
 }
 
 /* Parts that were opened before one that fails go with the process. */
@@ -161,7 +170,8 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	l->ws = ws_open(&l->loop, c, l->pipeline);
 	if (!l->ws) {
 		snprintf(error, size,
-			 "libwebsockets cannot start: is its libuv plugin (libwebsockets-evlib-uv) installed?");
+			 "libwebsockets cannot start: is its libuv plugin (libwebsockets-evlib-uv) installed, and "
+			 "memory left?");
 		return -1;
 	}
 	l->parts = (struct admin_parts){.config = c, .pipeline = l->pipeline};
@@ -184,11 +194,9 @@ int listen_run(const struct config *config)
 
 	raise_limits();
 	config_log(config);
-	if (!l)
-		return 1;
-	l->config = config;
-	start_loop(l);
-	if (open_parts(l, error, sizeof(error))) {
+	if (l)
+		l->config = config;
+	if (!l || start_loop(l, error, sizeof(error)) || open_parts(l, error, sizeof(error))) {
 		log_error("cannot start", "reason=%s", error);
 		_exit(1);
 	}

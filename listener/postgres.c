@@ -493,12 +493,17 @@ static void connect_now(struct postgres *p)
 bool postgres_is_conninfo(const char *conninfo)
 {
 	PQconninfoOption *options;
+	char *fault = NULL;
+	bool is_fine;
 
 	if (!strchr(conninfo, '=') && !strstr(conninfo, "://"))
 		return true;
-	options = PQconninfoParse(conninfo, NULL);
+	options = PQconninfoParse(conninfo, &fault);
+	/* That memory is out says nothing about the text. */
+	is_fine = options || !fault || strstr(fault, "out of memory");
 	PQconninfoFree(options);
-	return options != NULL;
+	PQfreemem(fault);
+	return is_fine;
 }
 
 enum postgres_state postgres_state(const struct postgres *p)

@@ -86,7 +86,7 @@ static int fill_bury(struct store *s, const struct range *r)
 	array_start(&s->columns[3], ARRAY_BYTEA, n);
 	for (size_t i = r->from; i < r->to; i++) {
 		const struct event *ev = s->batch->events[i];
-		const char *reason = ev->reason ? ev->reason : "out of memory";
+		const char *reason = ev->reason ? ev->reason : "there was no memory for the reason";
 		unsigned char digest[EVP_MAX_MD_SIZE];
 
 		if (!ev->digest)
