@@ -5,6 +5,7 @@
 #include "config.h"
 #include "listen.h"
 #include "log.h"
+#include "memory.h"
 
 static const char usage[] =
 	"usage: wsonce COMMAND [OPTIONS]\n"
@@ -66,6 +67,7 @@ int main(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
 
+	memory_setup();
 	if (strcmp(command, "listen") == 0)
 		return listen_command(argc - 1, argv + 1);
 	if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {
