@@ -6,6 +6,7 @@ CFLAGS ?= -O2 -g
 WERROR ?= -Werror
 JOBS ?= 2
 B := build$(if $(SAN),/san)
+comma := ,
 
 ifdef SAN
 SANFL := -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
@@ -20,17 +21,20 @@ OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextr
 	-I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
 # V=1 shows the whole commands.
 Q := $(if $V,,@)
+# Our own calls of these go to tests/support/failing_alloc.c; calls inside libraries stay as they are.
+WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup strndup asprintf __asprintf_chk)
 LINK = $Qecho '  LD $@' && $(CC) $(SANFL) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
 
 objects = $(patsubst %.c,$B/%.o,$(1))
 loadtest = $(patsubst %,$B/loadtest/%.o,$(1))
 LISTENER := $(call objects,$(wildcard listener/*.c))
-MODULES := $(filter-out %/main.o %/listen.o,$(LISTENER))
+MODULES := $(filter-out %/main.o %/listen.o %/memory.o,$(LISTENER))
 SHARED := frame message options progress script summary
 SOURCE_OBJ := $(call loadtest,source server arrival backlog replay $(SHARED))
 PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/backoff.o
 CEILING_OBJ := $(call loadtest,ceiling message options summary) $B/listener/array.o $B/listener/command.o
-SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c,$(wildcard tests/support/*.c)))
+SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c tests/support/failing_alloc.c,$(wildcard tests/support/*.c)))
+FAILING := $B/tests/support/failing_alloc.o
 UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,pipeline envelope event hold batch log stats backoff)
@@ -94,10 +98,10 @@ $B/wsonce-producer: $(PRODUCER_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
 $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
-$B/tests/unit/unit: $(UNIT) $(MODULES)
-	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
-$B/tests/unit/pipeline: $B/tests/unit/test_pipeline.o $B/tests/support/fake_stages.o $(STAGES)
-	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
+$B/tests/unit/unit: $(UNIT) $(FAILING) $(MODULES)
+	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
+$B/tests/unit/pipeline: $B/tests/unit/test_pipeline.o $B/tests/support/fake_stages.o $(FAILING) $(STAGES)
+	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
 $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failing_alloc.h"
 #include "fake_stages.h"
 #include "stats.h"
 
@@ -1272,4 +1273,35 @@ Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
 	cr_assert_eq(stats.received, 3000);
 	for (int i = 0; i < asked; i++)
 		cr_assert_eq(strlen(producers[i].answers), 1, "message %d: '%s'", i, producers[i].answers);
+}
+
+/* --- memory that is out --- */
+
+/* One new event with a copy, and one message that is no event. */
+static bool take_messages(void)
+{
+	static const char message[] = "{\"event_id\":\"a\",\"event_type\":\"caf\\u00e9\"}";
+	struct producer p = PRODUCER;
+	int taken = 0;
+
+	for (int i = 0; i < 2; i++)
+		taken += pipeline_receive(pipeline, message, strlen(message), &p.sender) == 0;
+	if (taken)
+		fake_answer_take("a", CLAIM_DONE);
+	cr_assert_eq((int)strlen(p.answers), taken, "%d taken, answered %s", taken, p.answers);
+	cr_assert_null(strchr(p.answers, 'r'), "an event became a dead letter");
+	if (pipeline_receive(pipeline, "[", 1, &p.sender) == 0) {
+		taken++;
+		turn();
+		fake_answer_bury("-");
+	}
+	turn();
+	cr_assert_eq((int)strlen(p.answers), taken);
+	cr_assert_eq(pipeline_events(pipeline)->messages, 0);
+	return taken == 3;
+}
+
+Test(pipeline, message_without_memory_is_not_taken_and_becomes_no_dead_letter)
+{
+	cr_assert_gt(failing_alloc_sweep(take_messages), 4);
 }
