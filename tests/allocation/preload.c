@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define FRAMES      40
-#define SITE_FRAMES 7
+#define SITE_FRAMES 6
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
