@@ -157,9 +157,10 @@ static char settings_file[] = "/tmp/wsonce-settings-XXXXXX";
 
 static bool read_settings(void)
 {
-	char *args[] = {"listen",      "--config", settings_file, "--source",  "ws://a/1",  "--source=ws://b/2",
-			"--redis",     "redis://u:p@h/1", "--postgres", "host=h dbname=d", "--ingest", "127.0.0.1:0",
-			"--admin",     "unix:/a", "--ingest-token", "t"};
+	char *args[] = {"listen",     "--config",          settings_file,    "--source",
+			"ws://a/1",   "--source=ws://b/2", "--redis",        "redis://u:p@h/1",
+			"--postgres", "host=h dbname=d",   "--ingest",       "127.0.0.1:0",
+			"--admin",    "unix:/a",           "--ingest-token", "t"};
 	struct config c;
 	char error[300] = "";
 	bool is_read = config_read(&c, sizeof(args) / sizeof(args[0]), args, error, sizeof(error)) == 0;
