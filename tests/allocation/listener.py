@@ -150,9 +150,10 @@ class Listener:
             return file.read()
 
     def sentence(self):
-        """The last thing that it said, if that is an error."""
-        found = SENTENCE.findall(self.text(self.log))
-        return found[-1] if found else None
+        """The last thing that it said, if that is an error. An error of an earlier round does not count."""
+        lines = self.text(self.log).splitlines()
+        found = SENTENCE.match(lines[-1]) if lines else None
+        return found.group(1) if found else None
 
     def find_crash(self, known):
         """The entry of known (library, function) that is in the crash's trace, or None."""
