@@ -368,7 +368,9 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_TIMER:
 		return is_open ? 0 : refuse_slow();
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		return is_open && (*at)->is_closing ? -1 : 0; /* the answer to our close frame: no more frames */
+		if (is_open && (*at)->is_closing)
+			return -1; /* the answer to our close frame: no more frames */
+		return is_open ? ws_link_take_close(&(*at)->link, in, len) : 0;
 	case LWS_CALLBACK_CLOSED:
 		if (is_open)
 			on_closed(*at);

@@ -188,7 +188,9 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 			ws_link_say_goodbye(&s->link, true);
 		return 0;
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		return s->sources->is_closing ? -1 : 0; /* the answer to our close frame: no more frames */
+		if (s->sources->is_closing)
+			return -1; /* the answer to our close frame: no more frames */
+		return s->link.ws ? ws_link_take_close(&s->link, in, len) : 0;
 	case LWS_CALLBACK_WSI_DESTROY:
 		on_destroyed(s, wsi);
 		return 0;

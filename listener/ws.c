@@ -11,6 +11,7 @@
 
 #include "log.h"
 #include "url.h"
+#include "utf8.h"
 
 #define READ_BYTES  65536 /* read from a socket at once */
 #define HEAD_BYTES  4096  /* kept of a message that is over the limit */
@@ -219,6 +220,8 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len)
 	bool is_text = !lws_frame_is_binary(link->wsi);
 	int result;
 
+	if (link->has_peer_closed)
+		return 0;
 	link->last_message_ms = (int64_t)uv_now(link->ws->loop);
 	link->total += len;
 	if (link->digest || link->total + rest > link->ws->max_message)
@@ -234,6 +237,30 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len)
 	result = link->reader->on_message(link, link->bytes, link->len, is_text);
 	forget_message(link);
 	return result;
+}
+
+/* RFC 6455, section 7.4: codes that a close frame may have. 1000 to 1015 are registered one by one. */
+static bool is_close_code(unsigned int code)
+{
+	if (code == 1004 || code == 1005 || code == 1006)
+		return false;
+	return (code >= 1000 && code < 1015) || (code >= 3000 && code < 5000);
+}
+
+int ws_link_take_close(struct ws_link *link, const char *in, size_t len)
+{
+	const unsigned char *code = (const unsigned char *)in;
+
+	link->has_peer_closed = true;
+	if (len == 1 || (len >= 2 && !is_close_code((unsigned int)code[0] << 8 | code[1]))) {
+		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_PROTOCOL_ERR, (unsigned char *)"bad close", 9);
+		return -1;
+	}
+	if (len > 2 && !is_utf8(in + 2, len - 2)) {
+		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
+		return -1;
+	}
+	return 0;
 }
 
 /* When nothing but messages in pieces fills the budget, no row will make room, and who has sent half

@@ -45,6 +45,7 @@ struct ws_link {
 	uint64_t total;          /* bytes of the message so far, also of what is not kept */
 	EVP_MD_CTX *digest;      /* not NULL: the message is over the limit, only the head is kept */
 	unsigned int holds;      /* enum ws_hold */
+	bool has_peer_closed;    /* by a close frame: what comes after it is not read */
 	int64_t last_message_ms; /* loop clock; set when the connection opens, too */
 };
 
@@ -68,6 +69,10 @@ void ws_link_close(struct ws_link *link);
 
 /* Bytes of a frame, as libwebsockets hands them over. Returns what the callback has to return. */
 int ws_link_receive(struct ws_link *link, const char *in, size_t len);
+
+/* The peer's close frame: its payload, which libwebsockets would send back whatever it is. Returns
+ * what the callback has to return. */
+int ws_link_take_close(struct ws_link *link, const char *in, size_t len);
 
 /* Stops reading from this connection for a reason, or takes the reason back. */
 void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);

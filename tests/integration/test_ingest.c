@@ -620,6 +620,48 @@ Test(ingest, a_close_frame_of_any_code_ends_the_connection, .init = set_up, .fin
 	cr_assert(wait_until(rows_like("closed-%") == n, SETTLED_MS));
 }
 
+/* RFC 6455, sections 5.5.1, 7.4 and 8.1. */
+Test(ingest, a_close_frame_that_is_wrong_is_not_echoed, .init = set_up, .fini = tear_down)
+{
+	static const struct {
+		size_t len;
+		const char *bytes;
+		int code;
+	} closes[] = {
+		{2, "\x13\x88", 1002},             /* 5000 */
+		{2, "\xff\xff", 1002},             /* 65535 */
+		{2, "\x03\xed", 1002},             /* 1005 */
+		{1, "\x03", 1002},                 /* half a code */
+		{5, "\x03\xe8\xed\xa0\x80", 1007}, /* 1000, and a surrogate */
+		{5, "\x03\xe8\xe2\x82\xac", 1000}, /* 1000, and a euro sign */
+	};
+
+	for (size_t i = 0; i < sizeof closes / sizeof *closes; i++) {
+		struct peer *p = open_acked();
+
+		peer_send(p, FRAME_CLOSE, true, closes[i].bytes, closes[i].len);
+		expect_close(p, closes[i].code);
+		peer_free(p);
+	}
+}
+
+Test(ingest, what_comes_after_a_close_frame_is_not_read, .init = set_up, .fini = tear_down)
+{
+	static const unsigned char close_and_text[] = {0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8, 0x81, 0x97, 0, 0, 0, 0};
+	unsigned char bytes[sizeof close_and_text + 23];
+	struct peer *p = open_acked();
+
+	memcpy(bytes, close_and_text, sizeof close_and_text);
+	memcpy(bytes + sizeof close_and_text, "{\"event_id\":\"too-late\"}", 23);
+	peer_sendf(p, "{\"event_id\":\"in-time\"}");
+	peer_send_raw(p, bytes, sizeof bytes);
+	expect_close(p, 1000);
+	peer_free(p);
+	expect_service();
+	cr_assert_eq(rows_like("in-time"), 1);
+	cr_assert_eq(rows_like("too-late"), 0);
+}
+
 Test(ingest, half_a_message_and_a_reset_store_nothing, .init = set_up, .fini = tear_down)
 {
 	static const unsigned char half[] = {0x81, 0xfe, 0x10, 0, 1, 2, 3, 4, '{' ^ 1, '"' ^ 2, 'e' ^ 3};
