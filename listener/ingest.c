@@ -183,7 +183,7 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 	if (!text || queue_ack(s, text, len))
 		lws_set_timeout(s->link.wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
 	else
-		lws_callback_on_writable(s->link.wsi);
+		ws_link_want_write(&s->link);
 	free(text);
 	check_acks(s);
 }
@@ -195,7 +195,7 @@ static int send_acks(struct session *s)
 		char *at = s->acks + s->acks_begin;
 
 		if (lws_send_pipe_choked(s->link.wsi)) {
-			lws_callback_on_writable(s->link.wsi);
+			ws_link_want_write(&s->link);
 			return 0;
 		}
 		memcpy(&len, at, sizeof(len));
@@ -363,6 +363,10 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		return at ? on_open(i, wsi, at) : -1;
 	case LWS_CALLBACK_RECEIVE:
 		return is_open ? ws_link_receive(&(*at)->link, in, len) : -1;
+	case LWS_CALLBACK_RECEIVE_PONG:
+		if (is_open)
+			ws_link_take_pong(&(*at)->link);
+		return 0;
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return is_open ? on_writable(*at) : -1;
 	case LWS_CALLBACK_TIMER:
@@ -448,7 +452,7 @@ void ingest_close(struct ingest *i)
 		struct session *s = list_entry(node, struct session, open);
 
 		s->is_closing = true;
-		lws_callback_on_writable(s->link.wsi);
+		ws_link_want_write(&s->link);
 	}
 }
 

@@ -170,7 +170,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	(void)user;
 	if (!s)
 		return 0;
-	/* An int, not the enum: libwebsockets has some 80 reasons, and six of them concern us. */
+	/* An int, not the enum: libwebsockets has some 80 reasons, and a few of them concern us. */
 	switch ((int)reason) {
 	case LWS_CALLBACK_CLIENT_APPEND_HANDSHAKE_HEADER:
 		s->wsi = wsi;
@@ -183,6 +183,10 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		return 0;
 	case LWS_CALLBACK_CLIENT_RECEIVE:
 		return s->link.ws ? ws_link_receive(&s->link, in, len) : -1;
+	case LWS_CALLBACK_CLIENT_RECEIVE_PONG:
+		if (s->link.ws)
+			ws_link_take_pong(&s->link);
+		return 0;
 	case LWS_CALLBACK_CLIENT_WRITEABLE:
 		if (s->sources->is_closing)
 			ws_link_say_goodbye(&s->link, true);
@@ -386,7 +390,7 @@ void sources_close(struct sources *all)
 			resolve_cancel(s->resolve);
 		uv_close((uv_handle_t *)&s->retry, NULL);
 		if (s->state == SOURCE_OPEN)
-			lws_callback_on_writable(s->wsi);
+			ws_link_want_write(&s->link);
 	}
 }
 

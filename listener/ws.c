@@ -70,29 +70,38 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 {
 	if (status < 0 && hooked)
 		read_rest(handle);
+	if (uv_is_closing((uv_handle_t *)handle))
+		return;
+	original_poll_cb(handle, status, events);
 	if (!uv_is_closing((uv_handle_t *)handle))
-		original_poll_cb(handle, status, events);
+		handle->poll_cb = on_poll;
 }
 
-static void hook_if_fd(uv_handle_t *handle, void *arg)
+/* libwebsockets puts its own callback back whenever it changes what it waits for: after each of its
+ * calls that may do so, ours goes in front again. */
+static void keep_hook(struct ws_link *link)
 {
-	uv_poll_t *poll = (uv_poll_t *)handle;
+	if (!link->poll || link->poll->poll_cb == on_poll)
+		return;
+	original_poll_cb = link->poll->poll_cb;
+	link->poll->poll_cb = on_poll;
+}
+
+static void find_poll(uv_handle_t *handle, void *arg)
+{
+	struct ws_link *link = arg;
 	uv_os_fd_t fd;
 
-	if (handle->type != UV_POLL || uv_is_closing(handle) || uv_fileno(handle, &fd) || fd != *(int *)arg)
-		return;
-	if (poll->poll_cb == on_poll)
-		return;
-	original_poll_cb = poll->poll_cb;
-	poll->poll_cb = on_poll;
+	if (handle->type == UV_POLL && !uv_is_closing(handle) && !uv_fileno(handle, &fd) &&
+	    fd == lws_get_socket_fd(link->wsi))
+		link->poll = (uv_poll_t *)handle;
 }
 
-static void hook(struct ws *ws, struct lws *wsi)
+static void hook(struct ws_link *link)
 {
-	int fd = lws_get_socket_fd(wsi);
-
-	hooked = ws;
-	uv_walk(ws->loop, hook_if_fd, &fd);
+	hooked = link->ws;
+	uv_walk(link->ws->loop, find_poll, link);
+	keep_hook(link);
 }
 
 /* --- reading or not --- */
@@ -106,6 +115,19 @@ static void apply_flow(struct ws_link *link)
 	lws_rx_flow_control(link->wsi, is_reading);
 	if (is_reading)
 		lws_callback_on_writable(link->wsi);
+	keep_hook(link);
+}
+
+void ws_link_want_write(struct ws_link *link)
+{
+	lws_callback_on_writable(link->wsi);
+	keep_hook(link);
+}
+
+/* The ping was libwebsockets' own, sent when it liked. */
+void ws_link_take_pong(struct ws_link *link)
+{
+	keep_hook(link);
 }
 
 void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held)
@@ -220,6 +242,7 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len)
 	bool is_text = !lws_frame_is_binary(link->wsi);
 	int result;
 
+	keep_hook(link);
 	if (link->has_peer_closed)
 		return 0;
 	link->last_message_ms = (int64_t)uv_now(link->ws->loop);
@@ -293,7 +316,7 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const st
 	link->reader = reader;
 	link->last_message_ms = (int64_t)uv_now(ws->loop);
 	list_append(&ws->links, &link->link);
-	hook(ws, wsi);
+	hook(link);
 	if (ws->is_held || ws->is_stopped)
 		apply_flow(link);
 }
@@ -306,6 +329,7 @@ void ws_link_close(struct ws_link *link)
 	list_remove(&link->link);
 	link->ws = NULL;
 	link->wsi = NULL;
+	link->poll = NULL;
 }
 
 static int drop_message(struct ws_link *link, const char *message, size_t len, bool is_text)

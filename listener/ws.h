@@ -38,6 +38,7 @@ struct ws_link {
 	struct list link; /* of struct ws */
 	struct ws *ws;    /* NULL: not open */
 	struct lws *wsi;
+	uv_poll_t *poll; /* of wsi's socket; libwebsockets owns it */
 	const struct ws_reader *reader;
 	char *bytes; /* the message so far, if it did not come in one piece */
 	size_t len;
@@ -73,6 +74,12 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len);
 /* The peer's close frame: its payload, which libwebsockets would send back whatever it is. Returns
  * what the callback has to return. */
 int ws_link_take_close(struct ws_link *link, const char *in, size_t len);
+
+/* Asks for a writable callback. */
+void ws_link_want_write(struct ws_link *link);
+
+/* To be called when the peer has answered a ping. */
+void ws_link_take_pong(struct ws_link *link);
 
 /* Stops reading from this connection for a reason, or takes the reason back. */
 void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);

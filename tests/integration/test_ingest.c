@@ -242,6 +242,24 @@ Test(ingest, a_burst_whose_producer_resets_the_connection_is_stored, .init = set
 	cr_assert(wait_until(rows_like("burst-%") == 400, SETTLED_MS), "only %ld are stored", rows_like("burst-%"));
 }
 
+/* What was sent to a producer before makes no difference. */
+Test(ingest, a_burst_whose_producer_resets_after_an_ack_is_stored, .init = set_up, .fini = tear_down)
+{
+	unsigned char *frames = malloc(20 * 1200);
+
+	for (int round = 0; round < 20; round++) {
+		struct peer *p = open_acked();
+
+		peer_sendf(p, "{\"event_id\":\"first-%d\"}", round);
+		free(peer_recv(p, SETTLED_MS));
+		peer_send_raw(p, frames, write_burst(frames, round, 20));
+		peer_reset(p);
+		peer_free(p);
+	}
+	free(frames);
+	cr_assert(wait_until(rows_like("burst-%") == 400, SETTLED_MS), "only %ld are stored", rows_like("burst-%"));
+}
+
 /* ---- who may connect ---- */
 
 static int status_of(const char *path, const char *token)
