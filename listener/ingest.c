@@ -16,6 +16,10 @@
 #define ACKS_STOP     (256u << 10) /* bytes of waiting acks at which a producer is not read from */
 #define ACKS_GO       (64u << 10)
 #define ACK_PROTOCOL  "wsonce.ack.v1"
+#define KEY_CHARS     24 /* of a Sec-WebSocket-Key, */
+#define KEY_BYTES     16 /* which are so many in base64 */
+
+#define UPGRADE_REQUIRED 426 /* libwebsockets has no name for it */
 
 /* A producer's connection. It outlives the socket while messages of it are in flight. */
 struct session {
@@ -272,16 +276,72 @@ static bool is_path(struct lws *wsi)
 	return lws_hdr_copy(wsi, path, sizeof(path), WSI_TOKEN_GET_URI) > 0 && strcmp(path, "/events") == 0;
 }
 
+/* What libwebsockets does not look at (RFC 6455, section 4.2.1); the rest it refuses by itself. */
+static unsigned int judge_handshake(struct lws *wsi)
+{
+	char text[64], key[64];
+
+	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_HTTP) <= 0 || strcmp(text, "HTTP/1.1") != 0)
+		return UPGRADE_REQUIRED;
+	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_KEY) != KEY_CHARS ||
+	    lws_b64_decode_string(text, key, sizeof(key)) != KEY_BYTES)
+		return HTTP_STATUS_BAD_REQUEST;
+	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_VERSION) <= 0 || strcmp(text, "13") != 0)
+		return UPGRADE_REQUIRED;
+	return 0;
+}
+
 /* 0: the upgrade may go on; else the status that refuses it. */
 static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi)
 {
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
+		return HTTP_STATUS_METHOD_NOT_ALLOWED;
 	if (!is_path(wsi))
 		return HTTP_STATUS_NOT_FOUND;
 	if (!is_authorized(i, wsi))
 		return HTTP_STATUS_UNAUTHORIZED;
 	if (i->is_draining)
 		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	return judge_handshake(wsi);
+}
+
+static int add_header(struct lws *wsi, const char *name, const char *value, unsigned char **at, unsigned char *end)
+{
+	return lws_add_http_header_by_name(wsi, (const unsigned char *)name, (const unsigned char *)value,
+					   (int)strlen(value), at, end);
+}
+
+/* The headers that go with a status: RFC 6455, section 4.4; RFC 9110, sections 15.5.2, 15.5.6, 15.5.22. */
+static int add_headers(struct lws *wsi, unsigned int status, unsigned char **at, unsigned char *end)
+{
+	switch (status) {
+	case UPGRADE_REQUIRED:
+		return add_header(wsi, "upgrade:", "websocket", at, end) ||
+		       add_header(wsi, "sec-websocket-version:", "13", at, end);
+	case HTTP_STATUS_UNAUTHORIZED:
+		return add_header(wsi, "www-authenticate:", "Bearer", at, end);
+	case HTTP_STATUS_METHOD_NOT_ALLOWED:
+		return add_header(wsi, "allow:", "GET", at, end);
+	}
 	return 0;
+}
+
+static int send_status(struct lws *wsi, unsigned int status)
+{
+	unsigned char room[LWS_PRE + 512], *at = room + LWS_PRE, *end = room + sizeof(room);
+
+	if (lws_add_http_common_headers(wsi, status, "text/plain", 0, &at, end) || add_headers(wsi, status, &at, end) ||
+	    lws_finalize_write_http_header(wsi, room + LWS_PRE, &at, end))
+		return -1;
+	return 1;
+}
+
+/* The status for a request that is no handshake. */
+static unsigned int judge_plain(struct lws *wsi)
+{
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
+		return HTTP_STATUS_METHOD_NOT_ALLOWED;
+	return is_path(wsi) ? UPGRADE_REQUIRED : HTTP_STATUS_NOT_FOUND;
 }
 
 static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int status)
@@ -291,7 +351,7 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 	lws_get_peer_simple(wsi, peer, sizeof(peer));
 	stats.ingest_refused++;
 	refusal_log(i->refusals, peer, status, (int64_t)uv_now(ws_loop(i->ws)));
-	return lws_return_http_status(wsi, status, NULL) ? -1 : 1;
+	return send_status(wsi, status);
 }
 
 /* The handshake took too long. */
@@ -358,7 +418,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		status = judge_upgrade(i, wsi);
 		return status ? refuse_upgrade(i, wsi, status) : 0;
 	case LWS_CALLBACK_HTTP:
-		return refuse_upgrade(i, wsi, is_path(wsi) ? 426 : HTTP_STATUS_NOT_FOUND);
+		return refuse_upgrade(i, wsi, judge_plain(wsi));
 	case LWS_CALLBACK_ESTABLISHED:
 		return at ? on_open(i, wsi, at) : -1;
 	case LWS_CALLBACK_RECEIVE:

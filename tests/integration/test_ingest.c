@@ -341,6 +341,35 @@ Test(ingest, a_plain_request_is_told_to_upgrade, .init = set_up, .fini = tear_do
 	cr_assert_eq(status, 404, "%d", status);
 }
 
+/* The answer to a handshake by hand. */
+static void expect_answer(const char *line, const char *key, const char *version, const char *expected)
+{
+	char *request, *answer;
+	int len = asprintf(&request,
+			   "%s\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+			   "Sec-WebSocket-Version: %s\r\nSec-WebSocket-Key: %s\r\n\r\n",
+			   line, version, key);
+
+	answer = http_ask(listener_ingest_port(listener), request, (size_t)len, 300);
+	cr_assert(strstr(answer, expected), "%s, version %s, key %s: %s", line, version, key, answer);
+	free(answer);
+	free(request);
+}
+
+/* RFC 6455, sections 4.2.1 and 4.4. */
+Test(ingest, a_handshake_that_is_wrong_is_refused, .init = set_up, .fini = tear_down)
+{
+	const char *get = "GET /events HTTP/1.1", *key = "d3NvbmNlIHRlc3QgcGVlcg==";
+
+	expect_answer(get, key, "13", " 101 ");
+	expect_answer(get, key, "8", " 426 ");
+	expect_answer(get, key, "14", "sec-websocket-version: 13");
+	expect_answer(get, "c2hvcnQ=", "13", " 400 ");
+	expect_answer(get, "!!!!!!!!!!!!!!!!!!!!!!!!", "13", " 400 ");
+	expect_answer("GET /events HTTP/1.0", key, "13", " 426 ");
+	expect_answer("POST /events HTTP/1.1", key, "13", " 405 ");
+}
+
 Test(ingest, half_a_handshake_hurts_nobody, .init = set_up, .fini = tear_down)
 {
 	static const char *const parts[] = {
