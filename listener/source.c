@@ -232,7 +232,8 @@ static void dial(struct source *s, const char *address)
 	info.path = path;
 	info.host = host;
 	info.origin = host;
-	info.ssl_connection = is_tls ? LCCSCF_USE_SSL : 0;
+	/* Nobody but the place that we were given hears our password. */
+	info.ssl_connection = LCCSCF_HTTP_NO_FOLLOW_REDIRECT | (is_tls ? LCCSCF_USE_SSL : 0);
 	info.local_protocol_name = protocols[0].name;
 	info.retry_and_idle_policy = ws_keepalive(s->sources->ws);
 	info.opaque_user_data = s;
