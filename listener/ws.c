@@ -345,21 +345,25 @@ static int drop_too_long(struct ws_link *link, const char *head, size_t len, con
 }
 
 /* The frame is written as bytes, since libwebsockets writes none for us without ending the
- * connection itself (RFC 6455, section 5.2: a client's is masked; the mask may be any, 0 included). */
+ * connection itself (RFC 6455, section 5.3: a client's is masked, by a key that nobody foresees). */
 void ws_link_say_goodbye(struct ws_link *link, bool is_client)
 {
 	static const struct ws_reader dropper = {drop_message, drop_too_long};
-	static const unsigned char frames[2][8] = {
-		{0x88, 0x02, LWS_CLOSE_STATUS_GOINGAWAY >> 8, LWS_CLOSE_STATUS_GOINGAWAY & 0xff},
-		{0x88, 0x82, 0, 0, 0, 0, LWS_CLOSE_STATUS_GOINGAWAY >> 8, LWS_CLOSE_STATUS_GOINGAWAY & 0xff},
-	};
+	static const unsigned char code[2] = {LWS_CLOSE_STATUS_GOINGAWAY >> 8, LWS_CLOSE_STATUS_GOINGAWAY & 0xff};
+	unsigned char head[2] = {0x88, is_client ? 0x82 : 0x02}, key[4] = {0}, *at;
 	unsigned char room[LWS_PRE + 8];
 
 	if (link->reader == &dropper)
 		return;
 	link->reader = &dropper;
-	memcpy(room + LWS_PRE, frames[is_client], 8);
-	lws_write(link->wsi, room + LWS_PRE, is_client ? 8 : 4, LWS_WRITE_RAW);
+	if (is_client)
+		uv_random(NULL, NULL, key, sizeof(key), 0, NULL);
+	at = mempcpy(room + LWS_PRE, head, sizeof(head));
+	if (is_client)
+		at = mempcpy(at, key, sizeof(key));
+	*at++ = code[0] ^ key[0];
+	*at++ = code[1] ^ key[1];
+	lws_write(link->wsi, room + LWS_PRE, (size_t)(at - room) - LWS_PRE, LWS_WRITE_RAW);
 	lws_rx_flow_control(link->wsi, 1);
 }
 
