@@ -67,8 +67,11 @@ torture: all ## break everything around a fleet: make torture [SEED=1] [MINUTES=
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(MUTATE),--mutate $(MUTATE))
 
-allocation: all ## let each allocation of a listener that starts fail once, and some at work
+allocation: check-deps programs ## let each allocation of a listener that starts fail once, and some at work
 	@tests/allocation/run $(if $(SEED),--seed $(SEED))
+
+conformance: check-deps programs ## RFC 6455, both sides, against python3-websockets
+	@tests/conformance/run
 
 bench: all ## measure one and five listeners against Postgres alone
 	@loadtest/bench
@@ -129,4 +132,5 @@ $B/text/%.sql.h: sql/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests deps check-deps demo run check torture allocation bench lint install fmt readme clean help
+.PHONY: all programs tests deps check-deps demo run check torture allocation conformance bench lint install fmt readme \
+	clean help

@@ -1,0 +1,225 @@
+"""The cases about the door: who is turned away and how, what is logged of it, and that no page or log line gives out a
+secret."""
+import asyncio
+import base64
+import os
+import re
+
+from case import Case
+from frame import CLOSE, heads
+from handshake import request, status_of
+from peer import SLOW, Dialler, Wrong, soon
+from rig import Producer
+
+CASES = []
+TOKEN = "door-Token_7"
+SECRETS = {"ingest token": TOKEN, "redis password": "redis-Secret_8", "postgres password": "postgres-Secret_9",
+           "source password": "source-Secret_10", "key in a URL": "query-Secret_11"}
+PAGES = ("/", "/healthz", "/readyz", "/metrics", "/api/status", "/nothing", "/../etc/passwd", "/events")
+
+
+def case(name, section="10"):
+    def declare(play):
+        CASES.append(Case(name, section, "door", play))
+        return play
+    return declare
+
+
+async def open_door(rig, name, *options, **servers):
+    return await rig.listener(name, "--ingest", "127.0.0.1:0", "--ingest-token", TOKEN, *options, **servers)
+
+
+async def expect(port, data, *statuses):
+    got = await status_of(port, data)
+    if got not in statuses:
+        raise Wrong(f"expected: {data[:80]!r} is answered by {statuses}; got {got}")
+
+
+@case("only the token, by Bearer, opens the door", "4.2.2, 10.5")
+async def play(rig):
+    door = await open_door(rig, "door")
+    for value in (None, "", "Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN.lower()}",
+                  f"Basic {TOKEN}", TOKEN, "Bearer " + "t" * 900):
+        await expect(door.port, request(door.port, ("Authorization", value)), 401)
+    await expect(door.port, request(door.port, path=f"/events?token={TOKEN}"), 401)
+    await expect(door.port, request(door.port, ("Authorization", f"Bearer {TOKEN}")), 101)
+
+
+@case("other paths and methods are refused, with or without the token", "4.2.1")
+async def play(rig):
+    door = await open_door(rig, "paths")
+    for path in ("/", "/event", "/events/", "/EVENTS", "/metrics", "/" + "e" * 500):
+        await expect(door.port, request(door.port, ("Authorization", f"Bearer {TOKEN}"), path=path), 404, 403)
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "HEAD", "BREW", "CONNECT"):
+        await expect(door.port, request(door.port, method=method), 405, 400, 403, 404, None)
+
+
+@case("oversized and broken requests end their own connection, and the listener goes on", "10.4")
+async def play(rig):
+    port = rig.main.port
+    big = (("X-Big", "a" * 100000),)
+    many = tuple((f"X-{i}", "a") for i in range(1000))
+    for data in (request(port, *big), request(port, *many), request(port, path="/" + "e" * 65536),
+                 request(port, key="k" * 5000), request(port, ("Authorization", "Bearer " + "t" * 20000)),
+                 request(port, ("Sec-WebSocket-Protocol", "a, " * 5000 + "wsonce.ack.v1")),
+                 request(port, ("Sec-WebSocket-Extensions", "x;" * 5000))):
+        await expect(port, data, 101, 400, 401, 403, 404, 413, 414, 431, None)
+        await rig.is_healthy()
+    for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(600), b"\x00" * 9000, b"\xff" * 9000,
+                 b"GET\r\n\r\n", b"GET /events\r\n\r\n", b"\r\n\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(99),
+                 b"GET /events HTTP/1.1\r\n: nameless\r\n\r\n", b"GET /events HTTP/1.1\r\nno colon\r\n\r\n"):
+        await expect(port, data, 400, 403, 404, 405, 426, None)
+        await rig.is_healthy()
+
+
+@case("500 refusals of one peer are one line, and their number is told", "10")
+async def play(rig):
+    door = await open_door(rig, "flood", "--log-level", "info")
+    before = len(door.log().splitlines())
+    places = asyncio.Semaphore(20)
+
+    async def knock():
+        async with places:
+            await expect(door.port, request(door.port), 401)
+
+    await asyncio.gather(*(knock() for _ in range(500)))
+    lines = [line for line in door.log().splitlines()[before:] if "refused" in line]
+    if len(lines) != 1 or "peer=127.0.0.1 status=401" not in lines[0]:
+        raise Wrong(f"expected: one line about the refusals; got {len(lines)}: {lines[:3]}")
+    counted = await door.metric("ingest_refused_total")
+    if counted != 500:
+        raise Wrong(f"expected: wsonce_ingest_refused_total 500; got {counted}")
+
+
+@case("no page, log line or command line of the admin side gives out a secret", "10")
+async def play(rig):
+    await rig.redis.ask("ACL", "SETUSER", "guarded", "on", f">{SECRETS['redis password']}", "~*", "&*", "+@all")
+    await rig.postgres.sql(f"ALTER ROLE wsonce PASSWORD '{SECRETS['postgres password']}'")
+    source = (f"ws://reader:{SECRETS['source password']}@127.0.0.1:{rig.feed.port}/guarded"
+              f"?key={SECRETS['key in a URL']}")
+    door = await open_door(rig, "secrets", "--log-level", "debug", "--source", source, "--source",
+                           source.replace(str(rig.feed.port), "1"),
+                           redis=f"redis://guarded:{SECRETS['redis password']}@127.0.0.1:1/0",
+                           postgres=f"postgresql://wsonce:{SECRETS['postgres password']}@/wsonce?host={rig.postgres.directory}")
+    await soon(lambda: any(path.startswith("/guarded") for path in rig.feed.peers), "the source is dialled")
+    asked = next(peers[0] for path, peers in rig.feed.peers.items() if path.startswith("/guarded")).request
+    basic = base64.b64encode(f"reader:{SECRETS['source password']}".encode()).decode()
+    if asked.headers["Authorization"] != f"Basic {basic}":
+        raise Wrong("expected: the source is asked with its password; it is not")
+    await expect(door.port, request(door.port, ("Authorization", "Bearer wrong-Guess_12")), 401)
+    texts = {page: await door.ask(page) for page in PAGES}
+    texts["the log"] = door.log()
+    for place, text in texts.items():
+        for what, secret in {**SECRETS, "Basic credentials": basic, "a wrong token": "wrong-Guess_12"}.items():
+            if secret in text:
+                raise Wrong(f"expected: no secret; {place} holds the {what}")
+
+
+@case("a redirect does not carry the source's password to another place", "4.1")
+async def play(rig):
+    told = []
+
+    async def elsewhere(reader, writer):
+        try:
+            told.append(await asyncio.wait_for(reader.read(4000), 5))
+        except (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError):
+            pass
+        writer.close()
+
+    server = await asyncio.start_server(elsewhere, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    rig.feed.answers["/redirect"] = lambda peer, response: (
+        peer.write(f"HTTP/1.1 301 Moved\r\nLocation: ws://127.0.0.1:{port}/stolen\r\nContent-Length: 0\r\n\r\n".encode()),
+        peer.writer.close())
+    await rig.listener("redirected", "--source", f"ws://reader:{SECRETS['source password']}@127.0.0.1:{rig.feed.port}/redirect")
+    await soon(lambda: told or len(rig.feed.peers.get("/redirect", ())) > 2, "the source tries again")
+    server.close()
+    if told:
+        raise Wrong(f"expected: no request to the place that a redirect names; it got {told[0][:400]!r}")
+
+
+@case("the admin port can be a unix socket or on loopback, and listens nowhere else", "10")
+async def play(rig):
+    on_loopback = await rig.listener("loopback", "--ingest", "127.0.0.1:0", admin="127.0.0.1:0")
+    ports = []
+    for listener in (rig.main, on_loopback):
+        ports.append(listening(listener.process.pid))
+    if any(address not in ("127.0.0.1",) for found in ports for address, _ in found):
+        raise Wrong(f"expected: loopback only; got {ports}")
+    if len(ports[0]) != 1 or len(ports[1]) != 2:
+        raise Wrong(f"expected: one TCP port with a unix admin socket, two with a loopback one; got {ports}")
+    if "alive" not in await rig.main.ask("/healthz"):
+        raise Wrong("expected: the unix socket answers; it does not")
+
+
+def listening(pid):
+    """(address, port) of the TCP sockets of a process that listen (proc(5), net/tcp)."""
+    inodes = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{name}"))
+        except OSError:
+            continue
+        if found:
+            inodes.add(found.group(1))
+    result = []
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{table}") as file:
+            for line in file.readlines()[1:]:
+                words = line.split()
+                if words[3] == "0A" and words[9] in inodes:
+                    address, _, port = words[1].partition(":")
+                    result.append((".".join(str(byte) for byte in reversed(bytes.fromhex(address))), int(port, 16)))
+    return result
+
+
+# --- half-open peers, and leaving ---
+
+@case("a source that stops answering without FIN is left, and dialled again", "5.5.2")
+async def play(rig):
+    await rig.listener("deaf-source", "--ping-interval", "1", "--source", f"ws://127.0.0.1:{rig.feed.port}/deaf")
+    peer = await rig.feed.nth("/deaf", 1)
+    peer.is_mute = peer.is_deaf = True
+    await rig.feed.nth("/deaf", 2)
+
+
+@case("a source that answers pings is kept", "5.5.2")
+async def play(rig):
+    await rig.listener("quiet-source", "--ping-interval", "1", "--source", f"ws://127.0.0.1:{rig.feed.port}/quiet")
+    peer = await rig.feed.nth("/quiet", 1)
+    await soon(lambda: len(peer.of(9)) >= 3 or peer.end, "three pings")
+    if peer.end or len(rig.feed.peers["/quiet"]) > 1:
+        raise Wrong("expected: the connection is kept; it was left")
+
+
+@case("a producer that stops answering without FIN is left", "5.5.2")
+async def play(rig):
+    listener = await rig.listener("deaf-producer", "--ping-interval", "1", "--ingest", "127.0.0.1:0")
+    healthy = await Producer(listener.port).open()
+    peer = await Dialler(listener.port).open()
+    peer.is_mute = peer.is_deaf = True
+    deadline = asyncio.get_running_loop().time() + 15 * SLOW
+    while await listener.metric("ingest_connections") != 1:
+        if asyncio.get_running_loop().time() > deadline:
+            raise Wrong("expected: one connection is left open; the deaf one is still there")
+        await asyncio.sleep(0.1)
+    await healthy.send(rig.event("door: a producer", "deaf-then"), "deaf-then")
+    peer.drop()
+
+
+@case("a listener that stops says 1001 to both sides, to a source by a frame with a mask of its own", "5.3, 7.4.1")
+async def play(rig):
+    listener = await rig.listener("leaving", "--ingest", "127.0.0.1:0", "--source",
+                                  f"ws://127.0.0.1:{rig.feed.port}/left")
+    source = await rig.feed.nth("/left", 1)
+    producer = await Dialler(listener.port).open()
+    status = await listener.end()
+    for peer, what in ((source, "source"), (producer, "producer")):
+        code = await peer.ended("by 1001")
+        if code != 1001:
+            raise Wrong(f"expected: 1001 to the {what}; got {code}")
+    if status != 0:
+        raise Wrong(f"expected: exit status 0; got {status}")
+    keys = [key for op, key in heads(bytes(source.raw)) if op == CLOSE]
+    if keys == [bytes(4)]:
+        raise Wrong("expected: a mask chosen at random; it is 0")

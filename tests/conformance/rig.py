@@ -1,0 +1,191 @@
+"""What all cases share: owns the directory's servers, the listeners, and the book of what must be in the tables."""
+import asyncio
+import json
+import os
+import re
+import signal
+
+from peer import DEADLINE_S, SLOW, Dialler, Feed, Wrong, soon, stop_all
+from servers import Postgres, Redis, RigError, send_signal, start
+
+TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+PROGRAM = os.environ.get("WSONCE_TEST_BIN") or f"{TREE}/build/wsonce"
+MAX_MESSAGE = 100000
+HEAD_BYTES = 4096                       # kept of a source's message that is too long
+PORT_LINE = re.compile(r'event="ingest is open".* port=(\d+)')
+
+
+class Listener:
+    """A listener process and its log."""
+
+    def __init__(self, rig, name):
+        self.rig = rig
+        self.name = name
+        self.log_path = f"{rig.directory}/{name}.log"
+        self.admin = f"{rig.directory}/{name}.sock"
+        self.port = 0
+        self.process = None
+
+    async def start(self, *options, redis=None, postgres=None, admin=None):
+        self.process = await start(
+            [PROGRAM, "listen", "--instance-id", self.name, "--admin", admin or f"unix:{self.admin}",
+             "--redis", redis or f"unix://{self.rig.redis.socket}",
+             "--postgres", postgres or f"host={self.rig.postgres.directory} user=wsonce dbname=wsonce",
+             "--claim-ttl", "3", "--max-message", str(MAX_MESSAGE), "--drain-timeout", "5", *options], self.log_path)
+        last = "ingest is open" if "--ingest" in options else "admin is open"
+        await soon(lambda: last in self.log() or self.is_over, f"{self.name} starts: see {self.log_path}")
+        if self.is_over:
+            raise RigError(f"{self.name} did not start: {self.log()[-300:]}")
+        found = PORT_LINE.search(self.log())
+        self.port = int(found.group(1)) if found else 0
+        return self
+
+    @property
+    def is_over(self):
+        return self.process is not None and self.process.returncode is not None
+
+    def log(self):
+        with open(self.log_path, errors="replace") as file:
+            return file.read()
+
+    async def ask(self, path, method="GET"):
+        """The whole answer of the admin socket."""
+        reader, writer = await asyncio.open_unix_connection(self.admin)
+        try:
+            writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            return (await asyncio.wait_for(reader.read(), DEADLINE_S)).decode(errors="replace")
+        finally:
+            writer.close()
+
+    async def metric(self, name):
+        found = re.search(rf"^wsonce_{name} (\S+)$", await self.ask("/metrics"), re.M)
+        return float(found.group(1)) if found else None
+
+    async def end(self, number=signal.SIGTERM):
+        if self.process is None:
+            return None
+        if not self.is_over:
+            send_signal(self.process.pid, number)
+        try:
+            return await asyncio.wait_for(self.process.wait(), 20 * SLOW)
+        except asyncio.TimeoutError:
+            send_signal(self.process.pid, signal.SIGKILL)
+            await self.process.wait()
+            raise Wrong(f"expected: {self.name} ends after SIGTERM; it had to be killed")
+
+
+class Producer:
+    """A healthy producer that stays connected throughout, and awaits the ack of each event."""
+
+    def __init__(self, port):
+        self.port = port
+        self.peer = None
+        self.read = 0
+        self.acks = {}
+
+    async def open(self):
+        self.peer = await Dialler(self.port).open()
+        return self
+
+    def has_ack(self, event_id):
+        for frame in self.peer.frames[self.read:]:
+            ack = json.loads(bytes(frame.data)) if frame.opcode == 1 else {}
+            self.acks[ack.get("event_id")] = ack.get("status")
+        self.read = len(self.peer.frames)
+        return event_id in self.acks
+
+    async def send(self, message, event_id):
+        self.peer.text(message)
+        await soon(lambda: self.has_ack(event_id) or self.peer.end,
+                   "a healthy producer on the same listener gets its ack")
+        if self.acks.get(event_id) != "persisted":
+            raise Wrong(f"expected: a healthy producer's event is persisted; got {self.acks.get(event_id)}, "
+                        f"connection {self.peer.end or 'open'}")
+
+
+class Rig:
+    def __init__(self, directory):
+        self.directory = directory
+        self.redis = Redis(directory)
+        self.postgres = Postgres(directory)
+        self.feed = Feed()
+        self.listeners = []
+        self.rows = {}                  # event_id -> (payload, name of the case)
+        self.letters = {}               # raw bytes of a dead letter -> names of the cases, one for each time it is sent
+        self.garbled = []               # ids in dead letters whose other bytes nobody foresees
+        self.healthy = None             # Producer
+        self.healthy_events = 0
+
+    async def listener(self, name, *options, **servers):
+        listener = Listener(self, name)
+        self.listeners.append(listener)
+        return await listener.start(*options, **servers)
+
+    # --- the book ---
+
+    def event(self, case, event_id, pad=0, text=None):
+        """The message of an event that must become a row; exactly pad bytes long, if pad is given."""
+        payload = {"text": text if text is not None else ""}
+        message = self.write(event_id, payload)
+        if pad:
+            payload["text"] = "a" * (pad - len(message))
+            message = self.write(event_id, payload)
+        self.rows[event_id] = (payload, case)
+        return message
+
+    @staticmethod
+    def write(event_id, payload):
+        return json.dumps({"event_id": event_id, "payload": payload}, ensure_ascii=False).encode()
+
+    def letter(self, case, raw):
+        self.letters.setdefault(raw, []).append(case)
+        return raw
+
+    async def is_healthy(self):
+        """Another producer of the same listener is served."""
+        self.healthy_events += 1
+        event_id = f"healthy-{self.healthy_events}"
+        await self.healthy.send(self.event("healthy producer", event_id), event_id)
+
+    # --- the tables ---
+
+    async def read_rows(self):
+        out = await self.postgres.sql("SELECT encode(convert_to(event_id, 'UTF8'), 'hex') || ' ' || "
+                                      "encode(convert_to(payload::text, 'UTF8'), 'hex') FROM events", "wsonce")
+        pairs = (line.split(" ") for line in out.splitlines())
+        return {bytes.fromhex(i).decode(): json.loads(bytes.fromhex(p)) for i, p in pairs}
+
+    async def read_letters(self):
+        """raw -> how often it was seen"""
+        out = await self.postgres.sql("SELECT encode(raw, 'hex') || ' ' || seen FROM dead_letters", "wsonce")
+        pairs = (line.partition(" ") for line in out.splitlines())
+        return {bytes.fromhex(raw): int(seen) for raw, _, seen in pairs}
+
+    async def settle(self):
+        """Waits until all that must be there is there; returns the tables."""
+        deadline = asyncio.get_running_loop().time() + DEADLINE_S
+        while True:
+            rows, letters = await self.read_rows(), await self.read_letters()
+            is_late = asyncio.get_running_loop().time() > deadline
+            missing = [raw for raw, cases in self.letters.items() if letters.get(raw, 0) < len(cases)]
+            if is_late or (self.rows.keys() <= rows.keys() and not missing):
+                return rows, letters
+            await asyncio.sleep(0.2)
+
+    async def start(self):
+        if not os.access(PROGRAM, os.X_OK):
+            raise RigError(f"no {PROGRAM}: run make programs")
+        await asyncio.gather(self.redis.start(), self.postgres.create(), self.feed.start())
+
+    async def stop(self):
+        """Children go by pid; the servers last."""
+        for listener in self.listeners:
+            if listener.process and not listener.is_over:
+                send_signal(listener.process.pid, signal.SIGKILL)
+                await listener.process.wait()
+        stop_all()
+        if self.feed.server:
+            self.feed.stop()
+        await self.postgres.stop()
+        if self.redis.process and self.redis.process.returncode is None:
+            await self.redis.kill()
