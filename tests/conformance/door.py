@@ -91,7 +91,7 @@ async def play(rig):
         raise Wrong(f"expected: wsonce_ingest_refused_total 500; got {counted}")
 
 
-@case("no page, log line or command line of the admin side gives out a secret", "10")
+@case("no admin page and no log line gives out a secret", "10")
 async def play(rig):
     await rig.redis.ask("ACL", "SETUSER", "guarded", "on", f">{SECRETS['redis password']}", "~*", "&*", "+@all")
     await rig.postgres.sql(f"ALTER ROLE wsonce PASSWORD '{SECRETS['postgres password']}'")

@@ -111,7 +111,7 @@ async def play(p):
     await p.goes_on()
 
 
-GARBLED = "non-strict: libwebsockets writes its answer over it: rejected or dropped, never stored"
+GARBLED = "non-strict: garbled on its way: rejected or dropped, never stored"
 
 
 @case("a long message in the segment of the handshake, which no client may send, is never stored as another", "4.1",
