@@ -90,28 +90,37 @@ static const char *status_name(enum outcome outcome)
 	return NULL;
 }
 
+static int write_usual_ack(char **text, const struct event *ev, enum outcome outcome)
+{
+	return asprintf(text, "{\"event_id\":\"%.*s\",\"status\":\"%s\"}", (int)ev->id_len, ev->id,
+			status_name(outcome));
+}
+
+static int write_quoted_ack(char **text, const struct event *ev, enum outcome outcome)
+{
+	const char *why = ev->reason ? ev->reason : "rejected by another listener: see dead_letters";
+	char *id = ev->id_len ? quote(ev->id, ev->id_len) : strdup("null");
+	char *reason = NULL;
+	int n = -1;
+
+	if (!id)
+		return -1; /* without its id it would be another message's ack */
+	if (outcome != OUTCOME_REJECTED)
+		n = asprintf(text, "{\"event_id\":%s,\"status\":\"%s\"}", id, status_name(outcome));
+	else if ((reason = quote(why, strlen(why))))
+		n = asprintf(text, "{\"event_id\":%s,\"status\":\"rejected\",\"reason\":%s}", id, reason);
+	free(reason);
+	free(id);
+	return n;
+}
+
 /* The text of an ack, on the heap; its length in *len. */
 static char *write_ack(const struct event *ev, enum outcome outcome, size_t *len)
 {
-	char *id = NULL, *reason = NULL, *text = NULL;
-	int n;
+	bool is_usual = ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED;
+	char *text = NULL;
+	int n = is_usual ? write_usual_ack(&text, ev, outcome) : write_quoted_ack(&text, ev, outcome);
 
-	if (ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED) {
-		n = asprintf(&text, "{\"event_id\":\"%.*s\",\"status\":\"%s\"}", (int)ev->id_len, ev->id,
-			     status_name(outcome));
-		*len = n < 0 ? 0 : (size_t)n;
-		return n < 0 ? NULL : text;
-	}
-	id = ev->id_len ? quote(ev->id, ev->id_len) : strdup("null");
-	if (outcome == OUTCOME_REJECTED)
-		reason = quote(ev->reason ? ev->reason : "rejected by another listener: see dead_letters",
-			       strlen(ev->reason ? ev->reason : "rejected by another listener: see dead_letters"));
-	/* Without its id it would be another message's ack. */
-	n = id ? asprintf(&text, "{\"event_id\":%s,\"status\":\"%s\"%s%s}", id, status_name(outcome),
-			  reason ? ",\"reason\":" : "", reason ? reason : "")
-	       : -1;
-	free(id);
-	free(reason);
 	*len = n < 0 ? 0 : (size_t)n;
 	return n < 0 ? NULL : text;
 }

@@ -112,9 +112,9 @@ void *hi_malloc(size_t size)
 	return check(malloc(size), size, "hiredis");
 }
 
-char *hi_strdup(const char *text)
+char *hi_strdup(const char *str)
 {
-	return check(strdup(text), strlen(text) + 1, "hiredis");
+	return check(strdup(str), strlen(str) + 1, "hiredis");
 }
 
 static void setup_hiredis(void)

@@ -2,6 +2,7 @@
  * so a listener that was started before its database, or moved to an empty one, creates it too. */
 #include "schema.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,14 +39,15 @@ char *schema_upgrade_sql(int version)
 	size_t size = sizeof(end), used = 0;
 	char *sql;
 
+	assert(version >= 0);
 	for (int i = version; i < schema_version(); i++)
 		size += strlen(migrations[i]) + sizeof(note) + 12;
 	sql = malloc(size);
 	if (!sql)
 		return NULL;
-	for (; version < schema_version(); version++) {
-		used += (size_t)sprintf(sql + used, "%s", migrations[version]);
-		used += (size_t)sprintf(sql + used, note, version + 1);
+	for (int i = version; i < schema_version(); i++) {
+		used += (size_t)sprintf(sql + used, "%s", migrations[i]);
+		used += (size_t)sprintf(sql + used, note, i + 1);
 	}
 	memcpy(sql + used, end, sizeof(end));
 	return sql;
