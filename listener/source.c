@@ -292,7 +292,7 @@ static void on_check(uv_timer_t *timer)
 	for (size_t i = 0; i < all->count; i++) {
 		struct source *s = &all->items[i];
 
-		if (s->state != SOURCE_OPEN || now - s->link.last_message_ms < limit_ms)
+		if (s->state != SOURCE_OPEN || s->link.unread_ms || now - s->link.last_message_ms < limit_ms)
 			continue;
 		log_warn("source is silent: connecting again", "url=%s idle_s=%lld", s->shown_url,
 			 (long long)all->config->idle_timeout_s);

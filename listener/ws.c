@@ -27,6 +27,7 @@ struct ws {
 	bool is_held;
 	bool is_stopped;
 	lws_retry_bo_t keepalive;
+	int64_t alive_ms; /* loop clock, when keep_alive() last looked */
 	uv_timer_t check;
 };
 
@@ -111,10 +112,17 @@ static void hook(struct ws_link *link)
 static void apply_flow(struct ws_link *link)
 {
 	bool is_reading = !link->holds && !link->ws->is_held && !link->ws->is_stopped;
+	int64_t now = (int64_t)uv_now(link->ws->loop);
 
 	lws_rx_flow_control(link->wsi, is_reading);
-	if (is_reading)
+	if (is_reading) {
 		lws_callback_on_writable(link->wsi);
+		if (link->unread_ms)
+			link->last_message_ms += now - link->unread_ms;
+		link->unread_ms = 0;
+	} else if (!link->unread_ms) {
+		link->unread_ms = now;
+	}
 	keep_hook(link);
 }
 
@@ -286,11 +294,29 @@ int ws_link_take_close(struct ws_link *link, const char *in, size_t len)
 	return 0;
 }
 
+/* libwebsockets hangs up on who does not answer its pings. While the pipeline holds us we do not hear
+ * the answers, and after that not before we have read what waits in front of them; a feed without
+ * replay that is hung up on then loses all of it. Messages are signs of life, too. */
+static void keep_alive(struct ws *ws)
+{
+	int64_t now = (int64_t)uv_now(ws->loop), spell = ws->keepalive.secs_since_valid_ping * 250;
+
+	if (now - ws->alive_ms < spell)
+		return;
+	list_each(node, after, &ws->links) {
+		struct ws_link *link = list_entry(node, struct ws_link, link);
+		bool is_unread = ws->is_held && link->unread_ms && now - link->unread_ms >= spell;
+
+		if (is_unread || link->last_message_ms > ws->alive_ms)
+			lws_validity_confirmed(link->wsi);
+	}
+	ws->alive_ms = now;
+}
+
 /* When nothing but messages in pieces fills the budget, no row will make room, and who has sent half
  * a message is not read from: the largest of them goes. */
-static void on_check(uv_timer_t *timer)
+static void end_largest(struct ws *ws)
 {
-	struct ws *ws = timer->data;
 	struct ws_link *largest = NULL;
 
 	if (!pipeline_is_full(ws->pipeline) || pipeline_events(ws->pipeline)->messages)
@@ -306,6 +332,14 @@ static void on_check(uv_timer_t *timer)
 	log_warn("unfinished messages fill the memory: ending the connection with the largest", "bytes=%zu",
 		 largest->size);
 	lws_set_timeout(largest->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
+static void on_check(uv_timer_t *timer)
+{
+	struct ws *ws = timer->data;
+
+	keep_alive(ws);
+	end_largest(ws);
 }
 
 void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader)

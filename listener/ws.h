@@ -47,7 +47,8 @@ struct ws_link {
 	EVP_MD_CTX *digest;      /* not NULL: the message is over the limit, only the head is kept */
 	unsigned int holds;      /* enum ws_hold */
 	bool has_peer_closed;    /* by a close frame: what comes after it is not read */
-	int64_t last_message_ms; /* loop clock; set when the connection opens, too */
+	int64_t last_message_ms; /* loop clock; set when the connection opens, too, and later by the time unread */
+	int64_t unread_ms;       /* loop clock, since when it is not read from; 0: it is */
 };
 
 /* Makes the context on loop. config and pipeline must outlive it. NULL if it cannot. */

@@ -294,6 +294,26 @@ static void stop_and_go(int payload, long events, const char *redis)
 	database_free(rows);
 }
 
+/* Who does not read does not hear a pong, either. Were the feed taken for dead, what it has yet to send would be
+ * lost: at this moment all listeners stand still. */
+Test(postgres_faults, a_feed_that_is_not_read_from_is_not_taken_for_dead, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 1, rows, NULL, "--max-inflight-bytes 2MiB --ping-interval 1 --idle-timeout 2");
+	struct database *lock = fleet_lock(rows);
+	fleet_send(&f, 120000);
+	cr_assert(wait_until(listener_metric(f.listeners[0], "wsonce_paused") == 1, WHOLE_MS));
+	cr_assert(wait_until(feed_backlog(f.feed) > 0, WHOLE_MS), "the feed is not pushed back");
+	cr_assert_not(wait_until(listener_metric(f.listeners[0], "wsonce_source_disconnects_total") > 0, 5000),
+		      "the feed was hung up on");
+	fleet_unlock(lock);
+	fleet_must_be_whole(&f, WHOLE_MS);
+	fleet_end(&f);
+	database_free(rows);
+}
+
 Test(postgres_faults, small_messages_stop_and_go_at_the_memory_limit, .timeout = 120)
 {
 	stop_and_go(0, 120000, NULL);
