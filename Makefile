@@ -63,9 +63,12 @@ check: check-deps ## build and run all tests; PARTS="unit lint" runs some (tests
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
 	@tests/run $(PARTS)
 
-torture: all ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [MUTATE=name]
+torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(MUTATE),--mutate $(MUTATE))
+
+reliability: check-deps programs ## measure takeover, outages and restarts, each against its limit: make reliability [FILE=x.json]
+	@tests/fault/figures all $(if $(FILE),--json $(FILE))
 
 allocation: check-deps programs ## let each allocation of a listener that starts fail once, and some at work
 	@tests/allocation/run $(if $(SEED),--seed $(SEED))
@@ -94,7 +97,7 @@ clean: ## remove what was built
 	rm -rf build
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 $B/wsonce: $(LISTENER)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring
@@ -132,5 +135,5 @@ $B/text/%.sql.h: sql/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests deps check-deps demo run check torture allocation conformance bench lint install fmt readme \
-	clean help
+.PHONY: all programs tests deps check-deps demo run check torture reliability allocation conformance bench lint install \
+	fmt readme clean help

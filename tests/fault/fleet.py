@@ -12,6 +12,7 @@ from servers import RigError, send_signal, start
 CLAIM_TTL_S = 3
 DRAIN_S = 4
 PORT_LINE = re.compile(rb'event="ingest is open".* port=(\d+)')
+METRIC_LINE = re.compile(r"^wsonce_(\w+) (\S+)$", re.M)
 LEFT_LINE = re.compile(rb'event="?drained"? .*left=(\d+)')
 
 
@@ -137,12 +138,15 @@ class Listener:
 
     async def metric(self, name):
         """None if it does not answer."""
+        return (await self.metrics()).get(name)
+
+    async def metrics(self):
+        """Those without labels, by name; empty if it does not answer."""
         try:
             text = await asyncio.wait_for(self.fetch("/metrics"), 3)
         except (OSError, asyncio.TimeoutError):
-            return None
-        found = re.search(rf"^wsonce_{name} (\S+)$", text, re.M)
-        return float(found.group(1)) if found else None
+            return {}
+        return {name: float(value) for name, value in METRIC_LINE.findall(text)}
 
     async def fetch(self, path):
         reader, writer = await asyncio.open_unix_connection(self.admin)
@@ -163,15 +167,18 @@ class Producer:
         self.base = f"{rig.directory}/{prefix}"
         self.process = None
 
-    async def start(self):
+    def command(self):
         command = [f"{self.rig.programs}/wsonce-producer", "--count", "0", "--rate", str(self.rig.producer_rate),
                    "--id-prefix", self.prefix, "--seed", str(self.seed), "--duplicates", "2", "--malformed", "1",
                    "--retry-after", "3", "--timeout", "60", "--connections", str(2 * len(self.rig.listeners)),
                    "--ledger", f"{self.base}.ledger", "--refused", f"{self.base}.refused", "--json"]
         for listener in self.rig.listeners:
             command += ["--to", f"ws://127.0.0.1:{listener.links['ingest'].port}/events"]
+        return command
+
+    async def start(self):
         with open(f"{self.base}.json", "wb") as out:
-            self.process = await start(command, f"{self.base}.log", stdout=out)
+            self.process = await start(self.command(), f"{self.base}.log", stdout=out)
 
     def stop_sending(self):
         send_signal(self.process.pid, signal.SIGINT)

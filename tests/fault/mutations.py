@@ -47,10 +47,10 @@ def build(name, tree, copy):
     return f"{copy}/build"
 
 
-def copy_programs(tree, folder):
+def copy_programs(tree, folder, names=("wsonce", "wsonce-producer")):
     """The programs as they are now: a rebuild must not change them in the middle of a run."""
     os.makedirs(folder)
-    for name in ("wsonce", "wsonce-producer"):
+    for name in names:
         if not os.path.exists(f"{tree}/build/{name}"):
             raise RigError(f"no build/{name}: run make programs")
         shutil.copy(f"{tree}/build/{name}", folder)

@@ -14,6 +14,21 @@ MS_REC_PRIVATE = 0x4000 | 0x40000
 TABLE_SPACE_BYTES = 8 << 30
 
 
+# Of the torture rig: small, and quick to start and to break.
+SMALL = """shared_buffers = 64MB
+fsync = off
+full_page_writes = off
+max_wal_size = 256MB
+min_wal_size = 64MB
+wal_level = minimal
+max_wal_senders = 0
+autovacuum_naptime = 5s
+deadlock_timeout = 100ms
+jit = off
+max_parallel_workers = 0
+"""
+
+
 class RigError(Exception):
     """Something that the rig itself needs is missing or failed: no verdict."""
 
@@ -94,12 +109,15 @@ class Redis:
             return False
 
     async def ask(self, *words):
-        """The first line of the answer."""
+        """The first line of the answer; of a string, the whole."""
         reader, writer = await asyncio.open_unix_connection(self.socket)
         try:
             parts = [word.encode() for word in words]
             writer.write(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
-            return (await reader.readline()).rstrip()
+            line = (await reader.readline()).rstrip()
+            if line[:1] == b"$" and line != b"$-1":
+                return await reader.readexactly(int(line[1:]))
+            return line
         finally:
             writer.close()
 
@@ -115,8 +133,10 @@ class Postgres:
     """A cluster on a unix socket in the directory. The listeners are its role wsonce, which is not a superuser, so
     that limits and read-only mode hold for them; the rig is the superuser postgres."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, settings=SMALL, with_disk=True):
         self.directory = f"{directory}/postgres"
+        self.settings = settings
+        self.with_disk = with_disk
         self.data = f"{self.directory}/data"
         self.space = f"{self.directory}/space"
         self.socket = f"{self.directory}/.s.PGSQL.5432"
@@ -162,7 +182,7 @@ class Postgres:
         self.user = self.choose_user()
         self.own(self.directory)
         self.own(self.space)
-        self.has_disk = self.mount_space()
+        self.has_disk = self.with_disk and self.mount_space()
         process = await start([f"{self.bin}/initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
                                "--no-locale", "--no-sync", "--no-instructions"], self.log, user=self.user,
                               cwd=self.directory)
@@ -170,11 +190,8 @@ class Postgres:
             raise RigError(f"initdb failed: see {self.log}")
         with open(f"{self.data}/postgresql.conf", "a") as file:
             file.write("listen_addresses = ''\nunix_socket_permissions = 0777\nmax_connections = 100\n"
-                       "shared_buffers = 64MB\nfsync = off\nfull_page_writes = off\nmax_wal_size = 256MB\n"
-                       "min_wal_size = 64MB\nwal_level = minimal\nmax_wal_senders = 0\nautovacuum_naptime = 5s\n"
-                       "deadlock_timeout = 100ms\njit = off\nmax_parallel_workers = 0\ntimezone = UTC\n"
-                       "dynamic_shared_memory_type = mmap\nlog_line_prefix = '%m [%p] %q%u %e '\n"
-                       "restart_after_crash = on\n")
+                       "timezone = UTC\ndynamic_shared_memory_type = mmap\nlog_line_prefix = '%m [%p] %q%u %e '\n"
+                       "restart_after_crash = on\n" + self.settings)
         await self.start()
         await self.sql("CREATE ROLE wsonce LOGIN")
         await self.sql("CREATE DATABASE wsonce OWNER wsonce")

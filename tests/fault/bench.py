@@ -1,0 +1,234 @@
+"""What the figures stand on: owns the private servers, the fleets on them, and the comparison of what was sent with
+what is stored. Unlike the torture rig it puts nothing between a listener and its neighbours, except in front of
+Postgres where a figure asks for it."""
+import asyncio
+import os
+import signal
+import sys
+import time
+
+from fleet import Listener
+from load import Sender, Source
+from servers import Postgres, Redis, RigError, send_signal, wait_until
+from proxy import Link
+
+SETTLE_S = 180
+# Postgres as it comes (fsync on), but for the times of commits.
+SETTINGS = "track_commit_timestamp = on\n"
+NOT_MARKS = """local n, at = 0, '0' repeat local page = redis.call('SCAN', at, 'MATCH', ARGV[1] .. '*', 'COUNT', 1000)
+at = page[1] for _, key in ipairs(page[2]) do local v = redis.call('GET', key)
+if v and v:sub(1, 5) ~= 'done@' and v:sub(1, 5) ~= 'dead@' then n = n + 1 end end until at == '0' return n"""
+
+
+class Member(Listener):
+    """A listener of a fleet. Its port stays the same when it is started again, as its producers expect."""
+
+    async def open_links(self):
+        if self.rig.is_cuttable:
+            self.links["postgres"] = await Link(f"postgres-{self.number}", lambda: self.rig.bench.postgres.socket).open()
+
+    def postgres(self):
+        where = f"host={self.rig.bench.postgres.directory} port=5432"
+        if self.links:
+            where = f"host=127.0.0.1 port={self.links['postgres'].port} sslmode=disable gssencmode=disable"
+        return f"{where} user=wsonce dbname={self.rig.name}"
+
+    def instance(self):
+        return f"{self.rig.name}-{self.number}-{len(self.incarnations)}"
+
+    def command(self):
+        return [f"{self.rig.programs}/wsonce", "listen", "--instance-id", self.instance(), "--source",
+                f"ws://127.0.0.1:{self.rig.source.port}/", "--ingest", f"127.0.0.1:{self.ingest_port}", "--admin",
+                f"unix:{self.admin}", "--redis", f"unix://{self.rig.bench.redis.socket}", "--claim-prefix",
+                self.rig.claim_prefix, "--postgres", self.postgres()] + self.rig.flags
+
+    async def is_ready(self):
+        try:
+            page = await asyncio.wait_for(self.fetch("/readyz"), 3)
+        except (OSError, asyncio.TimeoutError):
+            return False
+        return page.startswith("HTTP/1.1 200") and page.rstrip().endswith("ready")
+
+    def peak_resident_mib(self):
+        with open(f"/proc/{self.now.process.pid}/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+
+
+class Fleet:
+    """Listeners on a feed and a database of their own. It is the rig of its members."""
+
+    def __init__(self, bench, name, size, rate, flags, is_cuttable=False):
+        self.bench = bench
+        self.name = name
+        self.size = size
+        self.flags = flags
+        self.is_cuttable = is_cuttable
+        self.claim_prefix = f"{name}:"
+        self.programs = bench.programs
+        self.directory = f"{bench.directory}/{name}"
+        self.verdict = self
+        self.crashes = []
+        self.listeners = []
+        self.senders = []
+        self.source = Source(self, f"{name}-feed", rate)
+        self.rows = {}                  # event id -> time of its commit, once they are read
+        self.row_count = 0
+        bench.fleets.append(self)
+
+    # --- what its members ask for ---
+
+    @property
+    def is_ending(self):
+        return self.bench.is_ending
+
+    def keep(self, task):
+        self.bench.keep(task)
+
+    def crash(self, incarnation, log):
+        self.crashes.append(f"{incarnation.name}: status {incarnation.status}, see {log}")
+
+    # --- life ---
+
+    async def start(self):
+        os.makedirs(self.directory)
+        await self.bench.postgres.sql(f"CREATE DATABASE {self.name} OWNER wsonce")
+        await self.source.start()
+        for number in range(1, self.size + 1):
+            self.listeners.append(Member(number, self))
+            await self.listeners[-1].open_links()
+        await asyncio.gather(*(listener.start() for listener in self.listeners))
+        await wait_until(self.is_ready, 30, f"{self.name} is ready")
+
+    async def is_ready(self):
+        return all(await asyncio.gather(*(listener.is_ready() for listener in self.listeners)))
+
+    async def send(self, name, rate):
+        sender = Sender(self, f"{self.name}-{name}", rate)
+        self.senders.append(sender)
+        await sender.start()
+        return sender
+
+    async def total(self, metric):
+        return sum(metrics.get(metric, 0) for metrics in await self.metrics())
+
+    async def metrics(self):
+        return await asyncio.gather(*(listener.metrics() for listener in self.listeners))
+
+    async def settle(self):
+        """The load ends; what is in memory goes where it belongs. How many messages do not."""
+        for sender in self.senders:
+            if sender.process.returncode is None:
+                await sender.end()
+        await self.source.end()
+        try:
+            await wait_until(self.is_settled, SETTLE_S, "all is stored")
+        except RigError:
+            pass
+        await self.read_rows()
+        return int(await self.total("in_flight"))
+
+    async def is_settled(self):
+        """The feed is gone for everybody, so all that it sent was read, and nothing is in memory."""
+        return all(metrics.get("sources_open") == 0 and metrics.get("in_flight") == 0
+                   for metrics in await self.metrics())
+
+    # --- the account ---
+
+    async def read_rows(self):
+        path = f"{self.directory}/rows"
+        with open(path, "wb") as out:
+            status, _, error = await self.bench.postgres.try_sql(
+                "COPY (SELECT event_id, extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM events) TO STDOUT",
+                self.name, output=out)
+        if status:
+            raise RigError(f"reading the rows of {self.name}: {error}")
+        self.rows, self.row_count = {}, 0
+        with open(path) as file:
+            for line in file:
+                event_id, at = line.rstrip("\n").split("\t")
+                self.rows[event_id] = float(at)
+                self.row_count += 1
+
+    async def sql_number(self, sql):
+        return int(await self.bench.postgres.sql(sql, self.name))
+
+    async def account(self):
+        """What must be zero, and the two numbers of which it is the difference."""
+        left = await self.settle()
+        sent = self.source.sent()
+        unanswered = refused = falsely_acked = 0
+        acks = {}
+        for sender in self.senders:
+            acks.update(sender.acks())
+            unanswered += sender.summary["unanswered"]
+        for event_id, status in acks.items():
+            refused += status == "rejected"
+            falsely_acked += status in ("persisted", "duplicate") and event_id not in self.rows
+        wanted = sent | acks.keys()
+        altered = await self.sql_number("SELECT count(*) FROM events WHERE payload->>'n' IS DISTINCT FROM "
+                                        "substring(event_id FROM '[0-9]+$')")
+        letters = await self.sql_number("SELECT count(*) FROM dead_letters")
+        claims = int((await self.bench.redis.ask("EVAL", NOT_MARKS, "0", self.claim_prefix))[1:])
+        for crash in self.crashes:
+            print(f"ended by itself: {crash}", file=sys.stderr)
+        return {"sent": len(wanted), "rows": self.row_count, "lost": len(wanted - self.rows.keys()),
+                "doubled": self.row_count - len(self.rows), "falsely_acked": falsely_acked,
+                "unanswered": unanswered, "unexpected": len(self.rows.keys() - wanted), "altered": altered,
+                "refused_or_dead_letters": refused + letters, "left_in_memory": left,
+                "claims_left_behind": claims, "crashes": len(self.crashes),
+                "feed_cut_somebody_off": self.source.summary["overruns"] + self.source.summary["stalls"]}
+
+    def stored_between(self, begin, end):
+        return sum(begin <= at < end for at in self.rows.values())
+
+    async def end(self):
+        for listener in self.listeners:
+            if listener.now and listener.now.process and listener.now.ended is None:
+                send_signal(listener.now.process.pid, signal.SIGKILL)
+                await listener.now.process.wait()
+            for link in listener.links.values():
+                link.close()
+        for program in self.senders + [self.source]:
+            if program.process and program.process.returncode is None:
+                send_signal(program.process.pid, signal.SIGKILL)
+                await program.process.wait()
+
+
+class Bench:
+    """The servers of one figure, fresh for each, and its fleets."""
+
+    def __init__(self, options, programs, directory):
+        self.options = options
+        self.programs = programs
+        self.directory = directory
+        self.redis = Redis(directory)
+        self.postgres = Postgres(directory, settings=SETTINGS, with_disk=False)
+        self.fleets = []
+        self.background = set()
+        self.is_ending = False
+
+    def keep(self, task):
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+    def say(self, text):
+        if not self.options.silent:
+            print(time.strftime("%H:%M:%S  ") + text, file=sys.stderr, flush=True)
+
+    async def start(self):
+        await asyncio.gather(self.redis.start(), self.postgres.create())
+
+    async def end(self):
+        """Children go by pid; the servers last."""
+        self.is_ending = True
+        for fleet in self.fleets:
+            await fleet.end()
+        for task in list(self.background):
+            task.cancel()
+        await self.postgres.stop()
+        if self.redis.process and self.redis.process.returncode is None:
+            await self.redis.kill()
+
+
+def add_accounts(accounts):
+    return {name: sum(account[name] for account in accounts) for name in accounts[0]}

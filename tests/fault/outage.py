@@ -1,0 +1,222 @@
+"""The figures redis-outage and postgres-outage: owns the phases before, during and after the absence of a server,
+and what is measured in each."""
+import asyncio
+import signal
+import time
+
+from bench import Fleet
+from figure import Figure
+from servers import RigError, wait_until
+
+LISTENERS = 5
+FEED_RATE, PRODUCER_RATE = 3000, 1000
+QUIET_S = 15                    # before the outage, and after it
+REDIS_TIMEOUT_S = 2             # the default of --redis-timeout
+RETURN_S = 5                    # the longest backoff of 2 s, a handshake that just hangs, and some time
+INFLIGHT_MIB = 64
+PAYLOAD_BYTES = 300             # so that a minute of the load is well over the limit
+OVERHEAD_MIB = 32               # the idle program (11) and one batch twice (16), as docs/operations.md has it, and 5
+DRAIN_S = 90
+LATE_S = 1.0
+WAYS = {"kill": "killed", "stop": "stopped (hung)"}
+
+
+def settings(options):
+    return {"listeners": LISTENERS, "feed": f"{FEED_RATE}/s", "producers": f"{PRODUCER_RATE}/s", "how": WAYS[options.how],
+            "seconds": options.seconds}
+
+
+# --- Redis ---
+
+class Phase:
+    """A stretch of time with a producer of its own, so that its acks are counted apart."""
+
+    def __init__(self, name):
+        self.name = name
+        self.sender = None
+        self.begin = self.end = 0.0
+        self.offered = 0
+
+    async def run(self, fleet, middle):
+        self.sender = await fleet.send(self.name, PRODUCER_RATE)
+        offered, self.begin = await offered_rows(fleet)
+        await middle
+        last, self.end = await offered_rows(fleet)
+        self.offered = last - offered
+        await self.sender.end()
+
+
+async def offered_rows(fleet):
+    """How many by now, and the time. Each row that an INSERT offers takes a number from the sequence, also if the
+    unique key refuses it."""
+    out = await fleet.bench.postgres.sql(
+        "SELECT last_value, extract(epoch FROM clock_timestamp()) FROM events_id_seq", fleet.name)
+    last, at = out.split("|")
+    return int(last), float(at)
+
+
+class RedisAbsence:
+    def __init__(self, bench, fleet, options):
+        self.bench = bench
+        self.fleet = fleet
+        self.options = options
+        self.back_s = []                # per listener: from the return until a claim is won
+
+    async def play(self):
+        self.bench.say("Redis goes")
+        if self.options.how == "kill":
+            await self.bench.redis.kill()
+        else:
+            self.bench.redis.signal(signal.SIGSTOP)
+        await asyncio.sleep(self.options.seconds)
+
+    async def come_back(self):
+        won = [metrics.get("claims_won_total", 0) for metrics in await self.fleet.metrics()]
+        if self.options.how == "kill":
+            await self.bench.redis.start()
+        else:
+            self.bench.redis.signal(signal.SIGCONT)
+        returned = time.monotonic()
+        self.bench.say("Redis is back")
+        await asyncio.gather(*(self.wait_for_claim(listener, before, returned)
+                               for listener, before in zip(self.fleet.listeners, won)))
+
+    async def wait_for_claim(self, listener, won, returned):
+        async def has_won():
+            return (await listener.metric("claims_won_total") or 0) > won
+        try:
+            await wait_until(has_won, 12 * RETURN_S, f"{listener.now.name} claims again")
+        except RigError as error:
+            self.bench.say(str(error))
+        self.back_s.append(time.monotonic() - returned)
+
+    async def after(self):
+        started = time.monotonic()
+        await self.come_back()
+        await asyncio.sleep(max(0, QUIET_S - (time.monotonic() - started)))
+
+
+async def measure_redis(bench, options):
+    figure = Figure("redis-outage", settings(options))
+    fleet = Fleet(bench, "fleet", LISTENERS, FEED_RATE, [])
+    await fleet.start()
+    absence = RedisAbsence(bench, fleet, options)
+    before, during, after = phases = Phase("before"), Phase("during"), Phase("after")
+    await before.run(fleet, asyncio.sleep(QUIET_S))
+    await during.run(fleet, absence.play())
+    await after.run(fleet, absence.after())
+    counts = await fleet.account()
+    for phase in phases:
+        rows = fleet.stored_between(phase.begin, phase.end)
+        seconds = phase.end - phase.begin
+        figure.note(f"{phase.name}: events stored a second", round(rows / seconds), "/s")
+        figure.note(f"{phase.name}: rows offered to the unique key, per row stored", round(phase.offered / rows, 3))
+        for name in ("p50", "p99", "max"):
+            figure.note(f"{phase.name}: ack latency {name}", phase.sender.summary[f"latency_{name}_ms"], "ms")
+    rate = fleet.stored_between(during.begin, during.end) / (during.end - during.begin)
+    figure.at_least("during: events stored a second, of those sent", round(rate / (FEED_RATE + PRODUCER_RATE), 3), 0.95)
+    figure.at_most("during: longest ack latency", during.sender.summary["latency_max_ms"] / 1000, REDIS_TIMEOUT_S + 1.0, "s")
+    figure.at_most("Redis' return to the first claim won, slowest listener", max(absence.back_s), RETURN_S, "s")
+    figure.account(counts)
+    return figure
+
+
+# --- Postgres ---
+
+class Watch:
+    """Looks at the fleet and the feed twice a second through the outage."""
+
+    def __init__(self, fleet):
+        self.fleet = fleet
+        self.most_bytes = 0
+        self.paused = set()
+        self.first_pause = None
+        self.blocked_s = 0.0            # with bytes that no listener takes, on every connection of the feed
+        self.most_unsent = 0
+
+    async def run(self):
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0.5)
+            for listener, metrics in zip(self.fleet.listeners, await self.fleet.metrics()):
+                self.most_bytes = max(self.most_bytes, metrics.get("in_flight_bytes", 0))
+                if metrics.get("paused"):
+                    self.paused.add(listener.number)
+                    self.first_pause = self.first_pause or time.time()
+            unsent = self.fleet.source.unsent_bytes()
+            now = time.monotonic()
+            if unsent and all(unsent):
+                self.blocked_s += now - last
+                self.most_unsent = max(self.most_unsent, min(unsent))
+            last = now
+
+
+async def take_postgres_away(bench, fleet, options):
+    """Returns the times of its going and its return, and how many acks there were from a second after the one on."""
+    bench.say("Postgres goes")
+    gone = time.time()
+    if options.how == "kill":
+        await bench.postgres.crash()
+    else:
+        pids = bench.postgres.freeze()
+    await asyncio.sleep(1)                  # acks of what was committed are still on their way
+    acks = await fleet.total("acks_sent_total")
+    await asyncio.sleep(options.seconds - 1)
+    acks = await fleet.total("acks_sent_total") - acks
+    if options.how == "kill":
+        await bench.postgres.start()
+    else:
+        bench.postgres.thaw(pids)
+    bench.say("Postgres is back")
+    return gone, time.time(), int(acks)
+
+
+def late_until(fleet, program, gone):
+    """The commit of the last event that was stored more than LATE_S after it was due by the program's timetable."""
+    rows = [(int(event_id.rpartition("-")[2]), at) for event_id, at in fleet.rows.items()
+            if event_id.startswith(program.prefix + "-")]
+    began = min(at - n / program.rate for n, at in rows if at < gone)
+    return max((at for n, at in rows if at - n / program.rate > began + LATE_S), default=gone)
+
+
+async def wait_for_quiet(fleet):
+    """Until the fleet has no more in memory than what comes in half a second, three times in a row."""
+    quiet, deadline = 0, time.monotonic() + 2 * DRAIN_S
+    while quiet < 3 and time.monotonic() < deadline:
+        await asyncio.sleep(0.5)
+        in_flight = await fleet.total("in_flight")
+        quiet = quiet + 1 if in_flight < LISTENERS * FEED_RATE / 2 else 0
+
+
+async def measure_postgres(bench, options):
+    figure = Figure("postgres-outage", settings(options) | {"payload": f"{PAYLOAD_BYTES} bytes",
+                                                           "--max-inflight-bytes": f"{INFLIGHT_MIB} MiB"})
+    fleet = Fleet(bench, "fleet", LISTENERS, FEED_RATE, ["--max-inflight-bytes", f"{INFLIGHT_MIB}MiB"])
+    fleet.source.payload_bytes = PAYLOAD_BYTES
+    await fleet.start()
+    sender = await fleet.send("acks", PRODUCER_RATE)
+    watch = Watch(fleet)
+    await asyncio.sleep(QUIET_S)
+    watching = asyncio.get_running_loop().create_task(watch.run())
+    gone, back, acks = await take_postgres_away(bench, fleet, options)
+    await wait_for_quiet(fleet)
+    watching.cancel()
+    await asyncio.sleep(QUIET_S)
+    resident = max(listener.peak_resident_mib() for listener in fleet.listeners)
+    counts = await fleet.account()
+    caught_up = max(late_until(fleet, program, gone) for program in (fleet.source, sender))
+    figure.note("events stored a second, before", round(fleet.stored_between(gone - QUIET_S + 1, gone) / (QUIET_S - 1)), "/s")
+    figure.note("events stored a second, while catching up",
+                round(fleet.stored_between(back, caught_up) / max(1, caught_up - back)), "/s")
+    figure.note("Postgres' end to its first answer again", round(back - gone, 1), "s")
+    figure.note("listeners that stopped reading at the limit", len(watch.paused))
+    if watch.first_pause:
+        figure.note("Postgres' end to the first stop of reading", round(watch.first_pause - gone, 1), "s")
+    figure.note("most bytes of events in memory, one listener", round(watch.most_bytes / 1048576, 1), "MiB")
+    figure.note("all connections of the feed blocked, bytes unsent in its kernel", round(watch.blocked_s, 1), "s")
+    figure.note("unsent in the kernel on every connection, at most", round(watch.most_unsent / 1048576, 2), "MiB")
+    figure.at_most("acks during the outage, from its first second on", acks, 0)
+    figure.at_most("most resident memory of a listener", round(resident, 1), INFLIGHT_MIB + OVERHEAD_MIB, "MiB")
+    figure.at_most("Postgres' return to the last event stored late", caught_up - back, DRAIN_S, "s")
+    figure.account(counts)
+    return figure

@@ -1,0 +1,101 @@
+"""The figure takeover: owns the killing of listeners that have claims, and the time until their events are stored.
+
+Orphaned by a kill is an event whose claim in Redis, read right after the kill, is the killed process's (instance id
+with the number of its start, and nonce), and whose row was not committed before the kill. To leave some, the victim's
+link to Postgres is frozen for FREEZE_S before the kill, and reset after it: what it had sent and Postgres had not
+read is gone, as with a machine that dies. The time of a kill is from just before the SIGKILL to the commit of the last
+of its orphans, by Postgres's own record of commits; both clocks are this machine's. A kill that orphaned nothing does
+not count."""
+import asyncio
+import signal
+import time
+
+from bench import Fleet, add_accounts
+from figure import Figure, percentile
+from servers import wait_until
+
+FREEZE_S = 0.1
+RATE = 150
+LISTENERS = 3
+CLAIMS_OF = """local found, at = {}, '0' repeat
+local page = redis.call('SCAN', at, 'MATCH', ARGV[1] .. '*', 'COUNT', 1000) at = page[1]
+for _, key in ipairs(page[2]) do local v = redis.call('GET', key)
+if v and v:sub(1, #ARGV[2]) == ARGV[2] then found[#found + 1] = key:sub(#ARGV[1] + 1) end end
+until at == '0' return table.concat(found, '\\n')"""
+
+
+class Kill:
+    def __init__(self, at, claimed):
+        self.at = at
+        self.claimed = claimed          # ids whose claims it left
+        self.orphans = {}               # id -> seconds from the kill to its commit, or None: no row
+
+    def judge(self, rows):
+        self.orphans = {event_id: rows[event_id] - self.at if event_id in rows else None
+                        for event_id in self.claimed if rows.get(event_id, self.at) >= self.at}
+
+
+async def kill(fleet, victim):
+    link, instance = victim.links["postgres"], f"{victim.instance()}."
+    link.hold(True, True)
+    await asyncio.sleep(FREEZE_S)
+    at = time.time()
+    await victim.end(signal.SIGKILL, 5)
+    found = await fleet.bench.redis.ask("EVAL", CLAIMS_OF, "0", fleet.claim_prefix, instance)
+    link.reset()
+    link.hold(False, False)
+    return Kill(at, found.decode().split())
+
+
+async def play(fleet, wanted, kills, pause_s, delay_s):
+    """One listener after the other, each when the orphans of the one before are stored."""
+    await asyncio.sleep(delay_s)
+    number = 0
+    while len([k for k in kills if k.claimed]) < wanted:
+        due = time.monotonic() + pause_s
+        victim = fleet.listeners[number % LISTENERS]
+        number += 1
+        kills.append(await kill(fleet, victim))
+        await victim.start()
+        await wait_until(victim.is_ready, 30, f"{victim.now.name} is ready again")
+        if number % 5 == 0:
+            fleet.bench.say(f"{fleet.name}: {number} kills")
+        await asyncio.sleep(max(0.5, due - time.monotonic()))
+
+
+async def measure(bench, options):
+    """A few kills more than asked for: some may turn out to have orphaned nothing."""
+    ttl = options.claim_ttl
+    figure = Figure("takeover", {"claim TTL": f"{ttl} s", "fleets": options.fleets, "listeners of each": LISTENERS,
+                                 "events/s of each": RATE, "Postgres frozen before each kill": f"{FREEZE_S} s"})
+    flags = ["--claim-ttl", str(ttl), "--dedup-window", str(max(10, 2 * ttl))]
+    fleets = [Fleet(bench, f"fleet{n}", LISTENERS, RATE, flags, is_cuttable=True) for n in range(1, options.fleets + 1)]
+    for fleet in fleets:
+        await fleet.start()
+    kills = {fleet: [] for fleet in fleets}
+    each, pause_s = -(-options.kills // options.fleets) + 1, ttl + 1.7
+    await asyncio.gather(*(play(fleet, each, kills[fleet], pause_s, pause_s * n / len(fleets))
+                           for n, fleet in enumerate(fleets)))
+    await asyncio.sleep(ttl + 1)
+    accounts = []
+    for fleet in fleets:
+        accounts.append(await fleet.account())
+        for one in kills[fleet]:
+            one.judge(fleet.rows)
+    report(figure, [one for fleet in fleets for one in kills[fleet]], options, ttl)
+    figure.account(add_accounts(accounts))
+    return figure
+
+
+def report(figure, kills, options, ttl):
+    counted = [one for one in kills if one.orphans][:options.kills]
+    events = [seconds for one in counted for seconds in one.orphans.values()]
+    lasts = [max(one.orphans.values()) for one in counted if None not in one.orphans.values()]
+    figure.note("kills that orphaned nothing, not counted", len(kills) - len([one for one in kills if one.orphans]))
+    figure.note("orphaned events", len(events))
+    figure.note("orphaned events per kill, p50", percentile([len(one.orphans) for one in counted], 50))
+    figure.note("SIGKILL to the last orphan stored, p50", percentile(lasts, 50), "s")
+    figure.note("SIGKILL to the last orphan stored, p99", percentile(lasts, 99), "s")
+    figure.at_most("SIGKILL to the last orphan stored, max", max(lasts, default=None), ttl + 1.0, "s")
+    figure.at_least("kills counted", len(counted), options.kills)
+    figure.at_most("orphans never stored", events.count(None), 0)
