@@ -35,6 +35,7 @@ struct link {
 	enum link_state state;
 	struct lws *wsi; /* libwebsockets'; NULL while DOWN */
 	struct window window;
+	unsigned int malformed_open; /* malformed messages sent on this connection that have no ack yet */
 	struct backoff backoff;
 	uv_timer_t retry;   /* runs while DOWN */
 	bool was_up;        /* the next handshake is a reconnect */
@@ -81,6 +82,7 @@ static void link_move(struct link *k, enum link_state state)
 	case LINK_DOWN:
 		k->wsi = NULL;
 		k->is_asking = false;
+		k->malformed_open = 0;
 		k->ack_len = 0;
 		if (!l->is_closing)
 			uv_timer_start(&k->retry, on_retry,
@@ -165,6 +167,7 @@ static size_t link_fill(struct link *k, int64_t now_ns)
 	while (used + most <= l->buffer_bytes && (m = window_send(&k->window, now_ns))) {
 		used += write_frame(l, m, l->buffer + LWS_PRE + used);
 		l->counts.messages++;
+		k->malformed_open += m->step.kind == SCRIPT_MALFORMED;
 		l->counts.resends += m->first_ns != now_ns;
 	}
 	return used;
@@ -200,29 +203,56 @@ static int on_writable(struct link *k)
 	return 0;
 }
 
-static struct sending *settle(struct links *l, struct link *k, const struct ack *ack)
+static void settle_event(struct link *k, const struct ack *ack, uint64_t n)
 {
-	uint64_t n = ack->id ? message_number(&l->settings.form, ack->id, ack->id_len) : 0;
+	struct links *l = k->links;
+	struct sending *m = window_settle_event(&k->window, n);
 
-	return n ? window_settle_event(&k->window, n) : window_settle_malformed(&k->window);
+	if (m)
+		l->acked(l->arg, m, ack, (int64_t)uv_hrtime());
+	else
+		l->counts.stray_acks++;
+	free(m);
+}
+
+/* The ack of a malformed message does not say of which, and messages settle in any order: only when
+ * all on this connection have theirs is it known that each has. One that was accepted counts at once. */
+static void settle_malformed(struct link *k, const struct ack *ack)
+{
+	struct links *l = k->links;
+	struct sending *m;
+	bool is_last;
+
+	if (!k->malformed_open) {
+		l->counts.stray_acks++;
+		return;
+	}
+	is_last = --k->malformed_open == 0;
+	if (!is_last && ack->status == ACK_REJECTED)
+		return;
+	while ((m = window_settle_malformed(&k->window))) {
+		l->acked(l->arg, m, ack, (int64_t)uv_hrtime());
+		free(m);
+		if (!is_last)
+			return;
+	}
 }
 
 static void on_ack(struct link *k, const char *text, size_t len)
 {
 	struct links *l = k->links;
-	struct sending *m;
 	struct ack ack;
+	uint64_t n;
 
 	if (ack_read(text, len, &ack)) {
 		l->counts.bad_acks++;
 		return;
 	}
-	m = settle(l, k, &ack);
-	if (m)
-		l->acked(l->arg, m, &ack, (int64_t)uv_hrtime());
+	n = ack.id ? message_number(&l->settings.form, ack.id, ack.id_len) : 0;
+	if (n)
+		settle_event(k, &ack, n);
 	else
-		l->counts.stray_acks++;
-	free(m);
+		settle_malformed(k, &ack);
 	ack_free(&ack);
 	l->room(l->arg);
 }
@@ -289,6 +319,13 @@ static void on_up(struct link *k)
 	link_ask(k);
 }
 
+/* libwebsockets may drop a connection whose handshake was reset without another word. */
+static void on_destroyed(struct link *k, const struct lws *wsi)
+{
+	if (k->wsi == wsi && k->state == LINK_CONNECTING)
+		link_move(k, LINK_DOWN);
+}
+
 static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
 {
 	struct link *k = user;
@@ -316,6 +353,10 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
 		return 0;
 	case LWS_CALLBACK_CLIENT_CLOSED:
 		link_move(k, LINK_DOWN);
+		return 0;
+	case LWS_CALLBACK_WSI_DESTROY:
+		if (k)
+			on_destroyed(k, wsi);
 		return 0;
 	}
 	return 0;

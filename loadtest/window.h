@@ -39,9 +39,11 @@ bool window_has_unsent(const struct window *w);
 /* The message to be written next, which counts as sent now; NULL if there is none. */
 struct sending *window_send(struct window *w, int64_t now_ns);
 
-/* Takes out the message that an ack for event n, or for something malformed, is about: an event
- * before its copy, the oldest first. NULL if there is none. The caller frees it. */
+/* Takes out the message that an ack for event n is about: the event before its copy. NULL if there
+ * is none. The caller frees it. */
 struct sending *window_settle_event(struct window *w, uint64_t n);
+
+/* Takes out the oldest malformed message that was sent. NULL if there is none. The caller frees it. */
 struct sending *window_settle_malformed(struct window *w);
 
 /* What was sent before this time is to be sent again, ahead of what was not sent yet. Returns how
