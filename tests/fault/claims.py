@@ -90,7 +90,7 @@ class ClaimWatch:
                                   + self.history(key))
         if name == b"DEL":
             self.keys.pop(key, None)
-        elif value is not None:
+        else:
             self.keys[key] = (value, now + float(words[2]))
 
     def history(self, key):
