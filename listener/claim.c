@@ -39,6 +39,7 @@ struct claim {
 	char window[24];
 	struct stamp stamp; /* the last time written */
 	struct command command;
+	int64_t start_ms;        /* what the wall clock said, when we began, of the monotonic clock's zero */
 	struct owed sent;        /* marks not yet answered */
 	struct owed owed;        /* marks that did not arrive, or could not be sent */
 	bool is_refused;         /* the last claim or mark got an error */
@@ -47,12 +48,17 @@ struct claim {
 	void *done_arg;
 };
 
-static int64_t wall_ms(void)
+static int64_t read_clock_ms(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	clock_gettime(clock, &now);
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t wall_ms(void)
+{
+	return read_clock_ms(CLOCK_REALTIME_COARSE);
 }
 
 static void put_key(struct claim *c, const struct event *ev)
@@ -155,7 +161,8 @@ static void on_take(void *owner, void *arg, const redisReply *reply)
 
 int claim_take(struct claim *c, struct event *ev)
 {
-	int64_t ms = wall_ms();
+	/* Not the wall clock, which may be set back: then a second claim could be as the first. */
+	int64_t ms = c->start_ms + read_clock_ms(CLOCK_MONOTONIC_COARSE);
 
 	if (!claim_is_ready(c))
 		return -1;
@@ -415,6 +422,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 		goto fail;
 	if (asprintf(&c->attempts_prefix, ATTEMPTS_PREFIX "%s", config->claim_prefix) < 0)
 		goto fail;
+	c->start_ms = wall_ms() - read_clock_ms(CLOCK_MONOTONIC_COARSE);
 	c->loop = loop;
 	c->on = *callbacks;
 	c->owner_len = strlen(c->owner);

@@ -70,7 +70,7 @@ struct event {
 				* message keeps; else NULL */
 	int64_t received_us;   /* loop clock, first copy */
 	int64_t lease_ms;      /* loop clock, before the claim was sent or renewed */
-	int64_t claim_ms;      /* wall clock, part of the claim's value */
+	int64_t claim_ms;      /* part of the claim's value, in ms since 1970; never the same twice */
 	int64_t held_ms;       /* loop clock, when it was first held */
 	int64_t due_ms;        /* loop clock, when hold.c hands it out */
 	unsigned int copies;   /* messages that settle with it */

@@ -73,6 +73,12 @@ async def term(rig, fault):
     await listener.start()
 
 
+async def clock_step(rig, fault):
+    rig.clocks.set(fault.target, int(fault.detail))
+    await asyncio.sleep(fault.duration)
+    rig.clocks.set(fault.target, 0)
+
+
 async def redis_kill(rig, fault):
     await rig.redis.kill()
     await asyncio.sleep(fault.duration)
@@ -248,6 +254,7 @@ KINDS = (
     Kind("kill", "listener", 0.0, 1.5, kill, 8),
     Kind("stop", "listener", 3.5, 6.0, stop),
     Kind("term", "listener", 0.0, 1.0, term, 2),
+    Kind("clock-step", "clock", 0.5, 6.0, clock_step),
     Kind("redis-kill", "redis", 0.0, 2.0, redis_kill),
     Kind("redis-flush", "redis", 0.0, 0.0, redis_flush),
     Kind("redis-stop", "redis", 0.5, 3.0, redis_stop),
@@ -311,7 +318,7 @@ class Plan:
         return number % self.listeners + 1 if self.listeners > 1 else 0
 
     def target(self, kind, spared):
-        if kind.occupies not in ("listener", "net"):
+        if kind.occupies not in ("listener", "net", "clock"):
             return 0
         others = [n for n in range(1, self.listeners + 1) if kind.name not in ("kill", "term") or n != spared]
         return self.random.choice(others)
@@ -321,6 +328,8 @@ class Plan:
             return self.random.choice(["before", "during", "after", "after"])
         if kind.occupies == "net":
             return "+".join(self.random.choice(NETS))
+        if kind.name == "clock-step":
+            return self.random.choice(["+3600", "-3600"])
         if kind.name in ("feed-drop", "feed-half-frame"):
             return self.random.choice(["closed", "reset"])
         return ""

@@ -73,14 +73,15 @@ class Listener:
 
     def command(self):
         links = self.links
-        return [f"{self.rig.programs}/wsonce", "listen", "--instance-id", f"listener-{self.number}",
+        return self.rig.clocks.wrap(self.number, [
+                f"{self.rig.programs}/wsonce", "listen", "--instance-id", f"listener-{self.number}",
                 "--source", f"ws://127.0.0.1:{links['feed'].port}/{self.number}",
                 "--ingest", "127.0.0.1:0", "--admin", f"unix:{self.admin}",
                 "--redis", f"redis://127.0.0.1:{links['redis'].port}/0", "--redis-timeout", "1",
                 "--postgres", f"host=127.0.0.1 port={links['postgres'].port} user=wsonce dbname=wsonce "
                               "sslmode=disable gssencmode=disable",
                 "--postgres-timeout", "5", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
-                "--ping-interval", "2", "--idle-timeout", "4", "--max-attempts", "1000"]
+                "--ping-interval", "2", "--idle-timeout", "4", "--max-attempts", "1000"])
 
     async def start(self):
         self.now = Incarnation(self, len(self.incarnations) + 1)
