@@ -321,6 +321,18 @@ static int on_close(void *ctx)
 	return 1;
 }
 
+/* Is the name at hand, decoded to key, what the step says? Half of a surrogate pair decodes to a
+ * question mark, which is another name. */
+static bool is_step(const struct envelope *e, const struct target *t, int level, const void *key, size_t len)
+{
+	size_t begin;
+
+	if (t->step_len[level] != len || memcmp(t->steps[level], key, len) != 0)
+		return false;
+	begin = token_begin(e);
+	return !has_lone_surrogate(e->message + begin, position(e) - begin);
+}
+
 /* The same member twice on the way to a target: one parser takes the first, jsonb the last, so
  * the row could contradict its id. Such a message is refused. */
 static int on_key(void *ctx, const unsigned char *key, size_t len)
@@ -336,7 +348,7 @@ static int on_key(void *ctx, const unsigned char *key, size_t len)
 		if (t->count <= level || t->matched < level)
 			continue;
 		t->matched = level;
-		if (t->step_len[level] != len || memcmp(t->steps[level], key, len) != 0)
+		if (!is_step(e, t, level, key, len))
 			continue;
 		if (t->seen & 1u << level)
 			return fault_at(e, t, "is named twice");
@@ -555,6 +567,9 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 	/* yajl passes overlong forms and surrogates; so does a database that is not UTF8. */
 	if (!is_utf8(message, len))
 		return "the message is not valid UTF-8";
+	/* yajl takes these two for blanks; JSON has them only in escapes. */
+	if (memchr(message, '\v', len) || memchr(message, '\f', len))
+		return "not JSON: it holds a vertical tab or a form feed";
 	why = parse(e, message, len);
 	if (why)
 		return why;

@@ -389,6 +389,14 @@ Test(envelope, half_of_a_surrogate_pair_in_an_id_is_refused)
 	}
 }
 
+Test(envelope, half_of_a_surrogate_pair_in_a_name_is_no_question_mark)
+{
+	USE_ID("/?");
+	assert_refused("{\"\\ud800\":\"a\"}", "/? is missing");
+	assert_id("{\"\\ud800\":\"a\",\"?\":\"b\"}", "b");
+	assert_id("{\"\\u003f\":\"b\",\"\\udbff\":\"a\"}", "b");
+}
+
 Test(envelope, escaped_backslash_before_u_is_no_surrogate)
 {
 	assert_id("{\"event_id\":\"\\\\ud83d\"}", "\\ud83d");
@@ -542,6 +550,21 @@ Test(envelope, what_is_almost_json_is_refused)
 
 	for (size_t i = 0; i < sizeof(tails) / sizeof(*tails); i++)
 		assert_refused(tails[i], "not JSON");
+}
+
+Test(envelope, vertical_tab_and_form_feed_are_no_blanks)
+{
+	static const char *const messages[] = {
+		"\f{\"event_id\":\"a\"}",
+		"{\"event_id\":\v\"a\"}",
+		"{\"event_id\":\"a\",\"payload\":\v{}}",
+		"{\"event_id\":\"a\",\"other\":[1,\f2]}",
+		"{\"event_id\":\"a\"}\v",
+	};
+
+	for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++)
+		assert_refused(messages[i], "not JSON");
+	assert_id("{\"event_id\":\"\\f\\u000b\"}", "\f\v");
 }
 
 Test(envelope, message_that_is_not_utf8_is_refused)
