@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -264,7 +265,8 @@ static const char *find_redis_fault(const char *text)
 	if (url_parse(&url, text) || !url_has_scheme(&url, "redis rediss unix"))
 		fault = "is not a redis:// or unix:// URL, nor none";
 	else if (!url_is_database(&url))
-		fault = "has a path that is not a database number";
+		fault = url_has_scheme(&url, "unix") ? "names no socket: that takes three slashes, unix:///PATH"
+						     : "has a path that is not a database number";
 	if (!url.text)
 		fault = no_memory;
 	url_clear(&url);
@@ -436,11 +438,14 @@ static int read_file(struct reader *r)
 
 	root = json_load_file(r->config->file, JSON_REJECT_DUPLICATES, &where);
 	if (!root) {
+		/* jansson quotes what it stumbled over, and that may be a token or a password. */
+		const char *near = strstr(where.text, " near '");
+
 		if (where.line < 0)
 			snprintf(r->error, r->error_size, "--config: %s", where.text);
 		else
-			snprintf(r->error, r->error_size, "--config: %s, line %d: %s", r->config->file, where.line,
-				 where.text);
+			snprintf(r->error, r->error_size, "--config: %s, line %d, column %d: %.*s", r->config->file,
+				 where.line, where.column, (int)(near ? near - where.text : INT_MAX), where.text);
 		return -1;
 	}
 	if (!json_is_object(root)) {

@@ -146,7 +146,7 @@ bool url_is_database(const struct url *u)
 	const char *number = u->path + (u->path[0] == '/');
 
 	if (strcmp(u->scheme, "unix") == 0)
-		return u->path[0] == '/';
+		return u->path[0] == '/' && !u->host[0];
 	return strlen(number) < 6 && number[strspn(number, "0123456789")] == '\0';
 }
 

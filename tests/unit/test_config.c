@@ -301,7 +301,8 @@ Test(config, bounds_of_a_number_are_good_values)
 Test(config, redis_may_be_none_a_socket_or_a_url)
 {
 	static char *const good[] = {"none", "unix:///run/redis.sock", "redis://h", "redis://u:p@h:1/15", "rediss://h"};
-	static char *const bad[] = {"None", "h:6379", "unix://", "redis://h/x", "redis://h:x", ""};
+	static char *const bad[] = {"None",        "h:6379",      "unix://", "unix://run/redis.sock",
+				    "redis://h/x", "redis://h:x", ""};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		cr_assert_eq(TRY("--redis", good[i]), 0, "%s: %s", good[i], error);
@@ -511,6 +512,14 @@ Test(config, numbers_in_the_file_may_be_texts)
 }
 
 /* --- secrets --- */
+
+Test(config, error_in_a_file_names_the_place_and_quotes_nothing)
+{
+	assert_wrong(TRY("--config", file_of("{\n\"ingest-token\" \"secret\"}")), "line 2, column 23: ':' expected");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	assert_wrong(TRY("--config", file_of("{\"ingest-token\": \"secret")), "line 1, column 24: premature end");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+}
 
 Test(config, secrets_are_not_in_error_texts)
 {
