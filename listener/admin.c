@@ -11,6 +11,7 @@
 #include "log.h"
 #include "stats.h"
 #include "url.h"
+#include "utf8.h"
 
 struct admin {
 	const struct admin_parts *parts;
@@ -149,6 +150,20 @@ static void put_json_counter(void *arg, const char *name, const char *meaning, u
 	json_object_set_new(arg, name, json_integer((json_int_t)value));
 }
 
+/* What servers say may be cut off inside a character, or be in another encoding. */
+static json_t *describe_text(const char *text)
+{
+	json_t *value = json_string(text);
+	char *copy = value ? NULL : strdup(text);
+
+	if (copy) {
+		make_ascii(copy);
+		value = json_string(copy);
+	}
+	free(copy);
+	return value;
+}
+
 static json_t *describe_sources(const struct sources *s)
 {
 	json_t *all = json_array();
@@ -156,8 +171,8 @@ static json_t *describe_sources(const struct sources *s)
 	for (size_t i = 0; s && i < sources_count(s); i++) {
 		struct source_view view = sources_view(s, i);
 
-		json_array_append_new(
-			all, json_pack("{s:s, s:s, s:s}", "url", view.url, "state", view.state, "error", view.error));
+		json_array_append_new(all, json_pack("{s:o, s:s, s:o}", "url", describe_text(view.url), "state",
+						     view.state, "error", describe_text(view.error)));
 	}
 	return all;
 }
@@ -182,12 +197,12 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 	bool is_stored = store_is_ready(pipeline_store(p->pipeline), &why);
 
 	stats_each(put_json_counter, counters);
-	root = json_pack("{s:s, s:s, s:I, s:b, s:{s:b, s:s}, s:{s:b, s:b}, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
-			 "version", WSONCE_VERSION, "instance_id", p->config->instance_id, "uptime_s",
+	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o}, s:{s:b, s:b}, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
+			 "version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
 			 (json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining,
-			 "postgres", "up", is_stored, "error", why, "redis", "used", claim_is_used(claim), "up",
-			 claim_is_ready(claim), "in_flight", (json_int_t)events->messages, "in_flight_bytes",
-			 (json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit",
+			 "postgres", "up", is_stored, "error", describe_text(why), "redis", "used",
+			 claim_is_used(claim), "up", claim_is_ready(claim), "in_flight", (json_int_t)events->messages,
+			 "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit",
 			 (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline), "sources",
 			 describe_sources(p->sources), "ingest_connections",
 			 (json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),

@@ -66,9 +66,8 @@ static char *quote(const char *text, size_t len)
 	if (!value) {
 		char *copy = strndup(text, len);
 
-		for (char *c = copy; c && *c; c++)
-			if ((unsigned char)*c >= 0x80)
-				*c = '?';
+		if (copy)
+			make_ascii(copy);
 		value = copy ? json_string(copy) : NULL;
 		free(copy);
 	}

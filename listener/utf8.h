@@ -1,4 +1,4 @@
-/* utf8.h: is this text valid UTF-8? */
+/* utf8.h: is this text valid UTF-8, and what to show of it if it is not. */
 #ifndef WSONCE_UTF8_H
 #define WSONCE_UTF8_H
 
@@ -20,6 +20,14 @@ static inline bool is_utf8(const char *text, size_t len)
 			break;
 	}
 	return u8_check((const uint8_t *)text, len) == NULL;
+}
+
+/* For where only UTF-8 will do and what came is not: each byte beyond ASCII becomes a question mark. */
+static inline void make_ascii(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text >= 0x80)
+			*text = '?';
 }
 
 #endif

@@ -441,6 +441,22 @@ Test(admin, status_is_json_and_holds_no_secret)
 	feed_free(feed);
 }
 
+Test(admin, status_is_json_though_a_text_is_not_utf8)
+{
+	static const char *const env[] = {"WSONCE_INSTANCE_ID=caf\xe9", NULL};
+
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db, .env = env}, NULL);
+	char *body = listener_http(listener, "/api/status", NULL);
+	json_t *root = json_loads(body, JSON_REJECT_DUPLICATES, NULL);
+	const char *name = json_string_value(json_object_get(root, "instance_id"));
+
+	cr_assert(name && strcmp(name, "caf?") == 0, "%s", body);
+	json_decref(root);
+	free(body);
+	tear_down();
+}
+
 /* ---- requests of all kinds ---- */
 
 /* Send a request to the admin port; the answer begins like this, and the listener lives on. */
