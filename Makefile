@@ -5,10 +5,14 @@ PREFIX ?= /usr/local
 CFLAGS ?= -O2 -g
 WERROR ?= -Werror
 JOBS ?= 2
-B := build$(if $(SAN),/san)
+B := build$(if $(FUZZ),/fuzz,$(if $(SAN),/san))
 comma := ,
 
-ifdef SAN
+ifdef FUZZ
+CC := clang
+SANFL := -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined \
+	-Wno-missing-field-initializers
+else ifdef SAN
 SANFL := -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 else
 HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
@@ -40,12 +44,14 @@ INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,pipeline envelope event hold batch log stats backoff)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst sql/%.sql,$B/text/%.sql.h,$(wildcard sql/*.sql))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration
+FUZZERS := $(addprefix $B/,envelope settings ack admin)
 
 all: deps ## build everything, installing what is missing first
 	+@$(MAKE) --no-print-directory programs
 
 programs: $B/wsonce $B/wsonce-source $B/wsonce-producer $B/wsonce-ceiling
 tests: programs $(TEST_BINARIES)
+fuzzers: $(FUZZERS)
 
 deps: ## install the Debian packages that are missing (as root or by sudo)
 	@demo/deps
@@ -75,6 +81,10 @@ allocation: check-deps programs ## let each allocation of a listener that starts
 
 conformance: check-deps programs ## RFC 6455, both sides, against python3-websockets
 	@tests/conformance/run
+
+fuzz: check-deps ## make fuzz [SECONDS=60] [SEED=n]: each fuzzer for so long; see tests/fuzz/README.md
+	+@$(MAKE) --no-print-directory -j$(JOBS) FUZZ=1 fuzzers
+	@tests/fuzz/run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
 bench: all ## measure one and five listeners against Postgres alone
 	@loadtest/bench
@@ -113,7 +123,16 @@ $B/tests/unit/pipeline: $B/tests/unit/test_pipeline.o $B/tests/support/fake_stag
 	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
 $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread
+# Some fuzzers stand in for a part of the listener, so that is left out.
+$(FUZZERS): LDFLAGS += -fsanitize=fuzzer
+$(FUZZERS): $B/%: $B/tests/fuzz/%.o
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
+$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/envelope.o
+$B/settings: $(filter-out %/log.o,$(MODULES))
+$B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
+$B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event)
 
+$B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener
 $B/tests/unit/%.o $B/tests/support/fake_stages.o: OUR_CFLAGS += -Ilistener -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
 $B/%.o: %.c $(TEXT) Makefile
@@ -135,5 +154,5 @@ $B/text/%.sql.h: sql/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests deps check-deps demo run check torture reliability allocation conformance bench lint install \
-	fmt readme clean help
+.PHONY: all programs tests fuzzers deps check-deps demo run check torture reliability allocation conformance fuzz bench lint \
+	install fmt readme clean help

@@ -1,0 +1,329 @@
+/* The envelope against jansson. json.c says where the values are, jansson what they are; envelope.c,
+ * which is built on yajl and goes through the message once, must come to the same. */
+#include "envelope.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistr.h>
+
+#include "fuzz.h"
+#include "json.h"
+#include "pointers.h"
+#include "sample.h"
+
+/* Why a message is no event, as bits. */
+enum fault {
+	NOT_UTF8 = 1,
+	NOT_JSON = 2,
+	TOO_DEEP = 4,
+	NAMED_TWICE = 8,
+	NOT_TEXT = 16,
+	HAS_NUL = 32,
+	HAS_HALF_PAIR = 64,
+	IS_MISSING = 128,
+	IS_EMPTY = 256,
+	TOO_LONG = 512,
+};
+
+/* What is expected of a message. */
+struct expected {
+	unsigned int faults; /* any of them may be the reason; none: it is an event */
+	char id[9 * 2 * (ENVELOPE_ID_MAX + 2)];
+	size_t id_len;
+	char *type;
+	size_t type_len;
+	struct span payload;
+};
+
+/* --- jansson and JSON --- */
+
+/* Where jansson refuses what RFC 8259 allows. Everything else is a finding. The listener passes these
+ * on, since it must not judge what Postgres can store; README.md says what becomes of them. */
+static bool is_allowed_to_differ(const json_error_t *error, const struct json_facts *facts)
+{
+	switch (json_error_code(error)) {
+	case json_error_numeric_overflow: /* 1e400: jsonb's numeric may hold it */
+		return facts->has_huge_number;
+	case json_error_stack_overflow: /* jansson counts a scalar as a level of its own */
+		return facts->values > ENVELOPE_DEPTH_MAX;
+	case json_error_null_byte_in_key: /* {"\u0000":1}, whatever the flags */
+		return facts->has_nul_in_name;
+	case json_error_invalid_syntax: /* "\ud800": JSON by its grammar */
+		return facts->has_half_pair && strncmp(error->text, "invalid Unicode ", 16) == 0;
+	default:
+		return false;
+	}
+}
+
+/* The tree of the message, or NULL if jansson refuses it; json.c must agree on which it is. The one
+ * thing that jansson takes and RFC 8259 does not: a NUL byte behind a number, which it loses. */
+static json_t *load(struct span message, const struct json_facts *facts)
+{
+	json_error_t error;
+	json_t *tree =
+		json_loadb(message.at, message.len, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+
+	if (tree)
+		must(facts->is_json || memchr(message.at, '\0', message.len), "jansson takes what json.c refuses");
+	else if (facts->is_json)
+		must(is_allowed_to_differ(&error, facts), "jansson refuses what json.c takes: %s", error.text);
+	return tree;
+}
+
+/* The value at pointer in jansson's tree, borrowed; NULL: there is none. */
+static json_t *tree_find(json_t *tree, const char *pointer)
+{
+	while (*pointer && tree) {
+		size_t n = strcspn(pointer + 1, "/");
+		json_t *found = NULL, *value;
+		const char *key;
+		char index[30];
+		size_t i;
+
+		json_object_foreach(tree, key, value) if (json_is_step(pointer + 1, n, key, strlen(key))) found = value;
+		json_array_foreach(tree, i, value)
+		{
+			snprintf(index, sizeof(index), "%zu", i);
+			if (json_is_step(pointer + 1, n, index, strlen(index)))
+				found = value;
+		}
+		tree = found;
+		pointer += n + 1;
+	}
+	return tree;
+}
+
+/* --- what is expected --- */
+
+/* The text at pointer: *text is NULL if it is missing, otherwise on the heap. */
+static unsigned int expect_text(struct span message, const char *pointer, char **text, size_t *len)
+{
+	struct span value;
+
+	*text = NULL;
+	*len = 0;
+	switch (json_find(message, pointer, &value)) {
+	case JSON_ABSENT:
+		return 0;
+	case JSON_TWICE:
+		return NAMED_TWICE;
+	case JSON_FOUND:
+		break;
+	}
+	if (strchr("{[tf", *value.at))
+		return NOT_TEXT;
+	if (*value.at == 'n')
+		return 0;
+	if (*value.at != '"') {
+		*text = strndup(value.at, value.len);
+		*len = value.len;
+		return 0;
+	}
+	*text = json_decode(value, len);
+	if (!*text)
+		return HAS_HALF_PAIR | (memmem(value.at, value.len, "\\u0000", 6) ? HAS_NUL : 0);
+	return memchr(*text, '\0', *len) ? HAS_NUL : 0;
+}
+
+static void add_part(struct expected *e, const char *text, size_t len, bool is_one_of_several)
+{
+	for (size_t i = 0; i < len && e->id_len < sizeof(e->id) - 2; i++) {
+		if (is_one_of_several && (text[i] == '|' || text[i] == '\\'))
+			e->id[e->id_len++] = '\\';
+		e->id[e->id_len++] = text[i];
+	}
+	if (e->id_len > ENVELOPE_ID_MAX)
+		e->faults |= TOO_LONG;
+}
+
+static void expect_id(struct expected *e, const struct pointers *p)
+{
+	for (size_t i = 0; i < p->ids.count; i++) {
+		char *text;
+		size_t len;
+		unsigned int faults = expect_text(p->message, p->ids.items[i], &text, &len);
+
+		e->faults |= faults;
+		if (!faults && !text)
+			e->faults |= IS_MISSING;
+		else if (!faults && !len)
+			e->faults |= IS_EMPTY;
+		if (i)
+			e->id[e->id_len++] = '|';
+		if (e->id_len < ENVELOPE_ID_MAX * 2)
+			add_part(e, text, len, p->ids.count > 1);
+		free(text);
+	}
+}
+
+static void expect(struct expected *e, const struct pointers *p, const struct json_facts *facts)
+{
+	if (u8_check((const uint8_t *)p->message.at, p->message.len))
+		e->faults |= NOT_UTF8;
+	if (!facts->is_json)
+		e->faults |= NOT_JSON;
+	if (facts->containers > ENVELOPE_DEPTH_MAX)
+		e->faults |= TOO_DEEP;
+	if (!facts->is_json)
+		return;
+	expect_id(e, p);
+	e->faults |= expect_text(p->message, p->type, &e->type, &e->type_len);
+	e->payload = (struct span){NULL, 0};
+	switch (json_find(p->message, p->payload, &e->payload)) {
+	case JSON_FOUND:
+		break;
+	case JSON_ABSENT:
+		e->payload = (struct span){"{}", 2};
+		break;
+	case JSON_TWICE:
+		e->faults |= NAMED_TWICE;
+	}
+}
+
+/* --- what the listener says --- */
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+
+	return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static enum fault classify(const char *why)
+{
+	static const struct {
+		const char *end;
+		enum fault fault;
+	} ends[] = {
+		{" is named twice", NAMED_TWICE},
+		{" is not a string or a number", NOT_TEXT},
+		{" holds \\u0000, which Postgres cannot store", HAS_NUL},
+		{" holds half of a surrogate pair", HAS_HALF_PAIR},
+		{" is missing: the event has no id", IS_MISSING},
+		{" is empty: the event has no id", IS_EMPTY},
+		{" makes an id of more than 512 bytes", TOO_LONG},
+	};
+
+	if (strcmp(why, "the message is not valid UTF-8") == 0)
+		return NOT_UTF8;
+	if (strcmp(why, "the message is nested too deeply (more than 2048 levels)") == 0)
+		return TOO_DEEP;
+	if (strncmp(why, "not JSON: ", 10) == 0 && why[10] && !strpbrk(why, "\r\n"))
+		return NOT_JSON;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (ends_with(why, ends[i].end))
+			return ends[i].fault;
+	must(false, "an unknown reason: %s", why);
+	return NOT_JSON;
+}
+
+static bool is_slice(struct slice slice, const char *text, size_t len)
+{
+	return slice.len == len && (!len || memcmp(slice.at, text, len) == 0);
+}
+
+static void check_refusal(const char *why, const struct expected *e, const struct envelope_view *view)
+{
+	must(view->id.len == 0, "refused, and has an id");
+	if (e->faults & NOT_UTF8)
+		must(classify(why) == NOT_UTF8, "not UTF-8, but: %s", why);
+	/* These are seen late: the text may have shown another fault before. */
+	else if (!(e->faults & (NOT_JSON | TOO_DEEP | NAMED_TWICE)))
+		must(e->faults & classify(why), "refused for another reason than %x: %s", e->faults, why);
+}
+
+static void check_event(const struct expected *e, const struct envelope_view *view)
+{
+	must(is_slice(view->id, e->id, e->id_len), "id is '%.*s', not '%.*s'", (int)view->id.len, view->id.at,
+	     (int)e->id_len, e->id);
+	must(is_slice(view->type, e->type, e->type_len), "type is '%.*s', not '%.*s'", (int)view->type.len,
+	     view->type.at, (int)e->type_len, e->type ? e->type : "");
+	must(is_slice(view->payload, e->payload.at, e->payload.len), "payload is '%.*s', not '%.*s'",
+	     (int)view->payload.len, view->payload.at, (int)e->payload.len, e->payload.at);
+}
+
+/* The same once more, by jansson's tree alone. */
+static void check_tree(json_t *tree, const struct pointers *p, const struct envelope_view *view)
+{
+	json_t *slice = json_loadb(view->payload.at, view->payload.len,
+				   JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+	json_t *payload = tree_find(tree, p->payload);
+	json_t *id = tree_find(tree, p->ids.items[0]), *type = tree_find(tree, p->type);
+
+	must(slice, "the payload alone is not JSON: %.*s", (int)view->payload.len, view->payload.at);
+	must(payload ? json_equal(slice, payload) : json_object_size(slice) == 0, "the payload is another value: %.*s",
+	     (int)view->payload.len, view->payload.at);
+	json_decref(slice);
+	if (p->ids.count == 1 && json_is_string(id))
+		must(is_slice(view->id, json_string_value(id), json_string_length(id)), "the id is another");
+	if (json_is_string(type))
+		must(is_slice(view->type, json_string_value(type), json_string_length(type)), "the type is another");
+}
+
+/* Reads the message, in a block of its exact size, so that ASan sees a step beyond it. */
+static void check_message(struct envelope *reader, struct pointers *p)
+{
+	char *kept = malloc(p->message.len ? p->message.len : 1);
+	struct json_facts facts;
+	struct expected e = {.faults = 0};
+	struct envelope_view view;
+	const char *why;
+	json_t *tree;
+
+	memcpy(kept, p->message.at, p->message.len);
+	p->message.at = kept;
+	facts = json_examine(kept, p->message.len);
+	tree = load(p->message, &facts);
+	expect(&e, p, &facts);
+	why = envelope_read(reader, kept, p->message.len, &view);
+	if (why)
+		must(e.faults, "refused, and it is an event: %s", why);
+	else
+		must(!e.faults, "taken, and it is none: %x", e.faults);
+	if (why)
+		check_refusal(why, &e, &view);
+	else
+		check_event(&e, &view);
+	if (!why && tree)
+		check_tree(tree, p, &view);
+	json_decref(tree);
+	free(e.type);
+	free(kept);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct pointers p;
+
+	if (pointers_read(&p, (const char *)data, size) == 0) {
+		struct envelope *reader = envelope_new(&p.ids, p.type, p.payload);
+		struct span whole = p.message;
+
+		must(reader, "no reader for pointers that are right");
+		check_message(reader, &p);
+		/* A reader keeps nothing from one message to the next, also not from half of one. */
+		p.message = (struct span){whole.at, whole.len / 2};
+		check_message(reader, &p);
+		p.message = whole;
+		check_message(reader, &p);
+		envelope_free(reader);
+	}
+	pointers_clear(&p);
+	return 0;
+}
+
+/* One input in four gets another message, made for its pointers. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t size_max, unsigned int seed)
+{
+	struct pointers p;
+	size_t len = 0, head;
+
+	if (seed % 4 == 0 && pointers_read(&p, (char *)data, size) == 0) {
+		head = (size_t)(p.message.at - (char *)data);
+		len = sample_write((char *)data + head, size_max - head, &p, seed);
+	}
+	if (seed % 4 == 0)
+		pointers_clear(&p);
+	return len ? head + len : LLVMFuzzerMutate(data, size, size_max);
+}

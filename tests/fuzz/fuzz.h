@@ -1,0 +1,27 @@
+/* fuzz.h: what all fuzzers share: how a finding is told. */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* libFuzzer's entry points; the first is called once for each input. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t size_max, unsigned int seed);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t size_max);
+
+/* What must be true for every input. Otherwise the sentence is printed, and libFuzzer keeps the input. */
+#define must(is_true, ...) \
+	do { \
+		if (!(is_true)) { \
+			fprintf(stderr, "%s:%d: ", __FILE__, __LINE__); \
+			fprintf(stderr, __VA_ARGS__); \
+			fputc('\n', stderr); \
+			abort(); \
+		} \
+	} while (0)
+
+#endif

@@ -1,0 +1,27 @@
+/* pointers.h: the head of an input of the envelope's fuzzer: lines like those of a file "pointers" in
+ * tests/data ("id /a", "type /b", "payload /c"), then an empty line, then the message. */
+#ifndef FUZZ_POINTERS_H
+#define FUZZ_POINTERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config.h"
+#include "json.h"
+
+#define POINTERS_MAX 10 /* 8 parts of an id, the type, the payload */
+
+struct pointers {
+	struct config_list ids;
+	char *items[POINTERS_MAX]; /* all of them: the ids first */
+	char *type;
+	char *payload;
+	struct span message;
+};
+
+/* Returns -1 if the head is not of this form, or has pointers that config.c would refuse. In both
+ * cases pointers_clear frees what is held. */
+int pointers_read(struct pointers *p, const char *input, size_t len);
+void pointers_clear(struct pointers *p);
+
+#endif
