@@ -219,8 +219,8 @@ static size_t end_segment(char *path, size_t len)
 		return len - 2;
 	if (len >= 3 && strcmp(path + len - 3, "/..") == 0) {
 		len -= 3;
-		while (len && path[len] != '/')
-			len--;
+		while (len && path[--len] != '/')
+			;
 	}
 	return len;
 }
