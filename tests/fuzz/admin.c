@@ -230,9 +230,11 @@ static void resolve(struct request *r, const char *at, const char *end)
 {
 	size_t len = 0;
 
+	r->has_nul = false;
 	while (at < end && *at != '?' && len < sizeof(r->path) - 2) {
 		char c = decode(&at, end);
 
+		r->has_nul = r->has_nul || !c;
 		if (c == '/')
 			len = end_segment(r->path, len);
 		if (c != '/' || !len || r->path[len - 1] != '/')
@@ -242,7 +244,6 @@ static void resolve(struct request *r, const char *at, const char *end)
 	if (!len)
 		r->path[len++] = '/';
 	r->path[len] = '\0';
-	r->has_nul = strlen(r->path) != len;
 }
 
 /* The request line at the beginning of the bytes; false if there is none. */
