@@ -231,7 +231,8 @@ static void resolve(struct request *r, const char *at, const char *end)
 	size_t len = 0;
 
 	r->has_nul = false;
-	while (at < end && *at != '?' && len < sizeof(r->path) - 2) {
+	/* libwebsockets ends a path at an & or a semicolon, too. */
+	while (at < end && !strchr("?&;", *at) && len < sizeof(r->path) - 2) {
 		char c = decode(&at, end);
 
 		r->has_nul = r->has_nul || !c;
