@@ -293,35 +293,18 @@ static bool is_page(const struct request *r, const char *body)
 	return false;
 }
 
-/* What libwebsockets makes of several requests that run into each other is its own affair, as long as
- * nothing but our pages comes. */
-static bool is_any_page(const char *body)
-{
-	struct request request = {.is_head = false};
-	bool is_one = !*body || strncmp(body, "HTTP/1.", 7) == 0; /* to HEAD */
-
-	for (size_t i = 0; i < sizeof(pages) / sizeof(*pages); i++) {
-		strcpy(request.path, pages[i].path);
-		is_one = is_one || (*pages[i].begin && is_page(&request, body));
-	}
-	return is_one || strncmp(body, "ready\n", 6) == 0 || strncmp(body, "degraded: ", 10) == 0;
-}
-
-/* Do the bytes ask for the page that begins with body? libwebsockets takes headers before the request
- * line, so that may be anywhere. */
+/* Does a line ask for the page that begins with body? Mostly the first one does, but libwebsockets takes
+ * headers before the request, too. */
 static bool is_asked_for(const char *body, const char *sent, size_t len)
 {
 	const char *end = sent + len;
 	struct request request;
-	bool is_it = false;
-	int lines = 0;
 
 	for (const char *at = sent; at < end; at++)
-		if (read_request(&request, at, end)) {
-			lines++;
-			is_it = is_it || is_page(&request, body);
-		}
-	return is_it || (lines > 1 && is_any_page(body));
+		if ((at == sent || at[-1] == '\n' || at[-1] == '\r') && read_request(&request, at, end) &&
+		    is_page(&request, body))
+			return true;
+	return false;
 }
 
 /* One response; returns where the next begins. */
