@@ -190,7 +190,7 @@ static void client_close(struct client *c)
 
 struct request {
 	bool is_head;
-	bool has_nul;    /* as %00: libwebsockets ends the path there, and does not say that there was more */
+	bool has_end;    /* NUL, CR or LF as %xx: libwebsockets ends the path there, and does not tell */
 	char path[8192]; /* escapes and dots resolved, without the query */
 };
 
@@ -230,12 +230,12 @@ static void resolve(struct request *r, const char *at, const char *end)
 {
 	size_t len = 0;
 
-	r->has_nul = false;
+	r->has_end = false;
 	/* libwebsockets ends a path at an & or a semicolon, too. */
 	while (at < end && !strchr("?&;", *at) && len < sizeof(r->path) - 2) {
 		char c = decode(&at, end);
 
-		r->has_nul = r->has_nul || !c;
+		r->has_end = r->has_end || !c || c == '\r' || c == '\n';
 		if (c == '/')
 			len = end_segment(r->path, len);
 		if (c != '/' || !len || r->path[len - 1] != '/')
@@ -288,8 +288,8 @@ static bool is_known_status(int status)
 static bool is_page(const struct request *r, const char *body)
 {
 	for (size_t i = 0; i < sizeof(pages) / sizeof(*pages); i++)
-		if (r->has_nul || strcmp(pages[i].path, r->path) == 0)
-			return r->has_nul || r->is_head || strncmp(body, pages[i].begin, strlen(pages[i].begin)) == 0;
+		if (r->has_end || strcmp(pages[i].path, r->path) == 0)
+			return r->has_end || r->is_head || strncmp(body, pages[i].begin, strlen(pages[i].begin)) == 0;
 	return false;
 }
 
