@@ -295,6 +295,25 @@ static int write_page(const struct admin *a, const struct route *route, struct p
 	return is_cut ? -1 : 0;
 }
 
+/* A body is announced: nobody reads it. libwebsockets 4.1 waits for it, and if the request came together
+ * with one before it, it does so in a loop that never ends: the whole listener stands still. */
+static bool has_body(struct lws *wsi)
+{
+	char length[24];
+
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0)
+		return false;
+	return lws_hdr_copy(wsi, length, sizeof(length), WSI_TOKEN_HTTP_CONTENT_LENGTH) < 0 || atoll(length) != 0;
+}
+
+/* Answers by a status alone; after a request with a body the connection ends. */
+static int refuse(struct lws *wsi, unsigned int status)
+{
+	if (lws_return_http_status(wsi, status, NULL) || has_body(wsi))
+		return -1;
+	return lws_http_transaction_completed(wsi);
+}
+
 static int start_answer(const struct admin *a, struct lws *wsi, const char *path, struct page *page)
 {
 	unsigned char headers[LWS_PRE + 512], *begin = headers + LWS_PRE, *at = begin, *end = headers + sizeof(headers);
@@ -303,14 +322,13 @@ static int start_answer(const struct admin *a, struct lws *wsi, const char *path
 	bool is_head = false;
 
 	if (!route)
-		return lws_return_http_status(wsi, HTTP_STATUS_NOT_FOUND, NULL) ? -1
-										: lws_http_transaction_completed(wsi);
+		return refuse(wsi, HTTP_STATUS_NOT_FOUND);
 	if (lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0)
 		is_head = true;
 	else if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
-		return lws_return_http_status(wsi, HTTP_STATUS_METHOD_NOT_ALLOWED, NULL)
-			       ? -1
-			       : lws_http_transaction_completed(wsi);
+		return refuse(wsi, HTTP_STATUS_METHOD_NOT_ALLOWED);
+	if (has_body(wsi))
+		return refuse(wsi, HTTP_STATUS_BAD_REQUEST);
 	if (write_page(a, route, page, &status) ||
 	    lws_add_http_common_headers(wsi, status, route->type, page->len, &at, end) ||
 	    lws_finalize_write_http_header(wsi, begin, &at, end))

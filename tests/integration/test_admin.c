@@ -570,6 +570,23 @@ Test(admin, odd_requests_hurt_nobody, .init = set_up, .fini = tear_down)
 	}
 }
 
+/* libwebsockets would wait for the body in a loop without an end. */
+Test(admin, a_body_behind_another_request_stops_nobody, .init = set_up, .fini = tear_down)
+{
+	static const char *const requests[] = {"GET /healthz", "HEAD /readyz", "POST /healthz", "PUT /nothing"};
+	static const char *const lengths[] = {"1", "-1", "99999999999999999999999999"};
+
+	for (size_t i = 0; i < 4 * 3; i++) {
+		char request[200];
+		int len = snprintf(request, sizeof request,
+				   "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+				   "%s HTTP/1.1\r\nHost: x\r\nContent-Length: %s\r\n\r\n",
+				   requests[i / 3], lengths[i % 3]);
+
+		expect_reply(request, (size_t)len, "HTTP/1.1 200");
+	}
+}
+
 Test(admin, one_connection_may_ask_often, .init = set_up, .fini = tear_down)
 {
 	static const char two[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
