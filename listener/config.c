@@ -438,8 +438,9 @@ static int read_file(struct reader *r)
 
 	root = json_load_file(r->config->file, JSON_REJECT_DUPLICATES, &where);
 	if (!root) {
-		/* jansson quotes what it stumbled over, and that may be a token or a password. */
-		const char *near = strstr(where.text, " near '");
+		/* jansson quotes what it stumbled over: a name if that is there twice, else maybe a password. */
+		bool is_name = json_error_code(&where) == json_error_duplicate_key;
+		const char *near = is_name ? NULL : strstr(where.text, " near '");
 
 		if (where.line < 0)
 			snprintf(r->error, r->error_size, "--config: %s", where.text);
