@@ -169,10 +169,10 @@ static bool is_in_open_variable(const struct input *in)
 	return false;
 }
 
-/* A file that is not JSON has no places at all. */
+/* A file that is not JSON has no places at all; a name may be shown, also one that is there twice. */
 static bool is_in_open_member(const struct input *in)
 {
-	json_t *root = in->file ? json_loads(in->file, JSON_REJECT_DUPLICATES, NULL) : NULL, *value;
+	json_t *root = in->file ? json_loads(in->file, 0, NULL) : NULL, *value;
 	bool is_open = false;
 	const char *key;
 
