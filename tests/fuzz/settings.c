@@ -169,10 +169,10 @@ static bool is_in_open_variable(const struct input *in)
 	return false;
 }
 
-/* A file that is not JSON has no places at all; a name may be shown, also one that is there twice. */
+/* A file that is not JSON has no places at all. */
 static bool is_in_open_member(const struct input *in)
 {
-	json_t *root = in->file ? json_loads(in->file, 0, NULL) : NULL, *value;
+	json_t *root = in->file ? json_loads(in->file, JSON_REJECT_DUPLICATES, NULL) : NULL, *value;
 	bool is_open = false;
 	const char *key;
 
@@ -206,11 +206,13 @@ static bool is_in_open_part(const char *url)
 
 static void check_error(const char *error, size_t size, const struct input *in)
 {
+	bool is_name = strstr(error, ": duplicate object key near "); /* which is no value */
+
 	must(*error, "refused without a word");
 	must(strnlen(error, size) < size, "an error without an end");
 	for (const char *c = error; *c; c++)
 		must((unsigned char)*c >= ' ' && *c != 0x7f, "a control character in: %s", error);
-	must(!holds_secret(error) || is_in_open_flag(in) || is_in_open_variable(in) || is_in_open_member(in),
+	must(!holds_secret(error) || is_name || is_in_open_flag(in) || is_in_open_variable(in) || is_in_open_member(in),
 	     "a secret in the error: %s", error);
 }
 
