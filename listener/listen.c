@@ -16,8 +16,9 @@
 #include "stats.h"
 #include "ws.h"
 
-#define GRACE_MS   1000 /* producers without acks are read from for so long after SIGTERM */
-#define GOODBYE_MS 2000 /* for the last acks and close frames */
+#define GRACE_MS    1000 /* producers without acks are read from for so long after SIGTERM */
+#define GOODBYE_MS  2000 /* for the last acks and close frames */
+#define OTHER_FILES 64   /* besides those of producers: servers, feeds, operators' pages */
 
 struct listener {
 	const struct config *config;
@@ -125,16 +126,27 @@ static void on_signal(uv_signal_t *handle, int number)
 	pipeline_drain(l->pipeline);
 }
 
-/* 10,000 producers need 10,000 sockets; the soft limit is often 1024. */
-static void raise_limits(void)
+/* As many producers as are allowed need as many sockets, and the soft limit is often 1024. What the
+ * hard limit does not allow is said, and not found out when the connections come. */
+static void raise_limits(struct config *config)
 {
+	rlim_t wanted = config->ingest ? (rlim_t)config->ingest_connections + OTHER_FILES : OTHER_FILES;
 	struct rlimit files;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max < 65536 ? files.rlim_max : 65536;
+	signal(SIGPIPE, SIG_IGN);
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	if (files.rlim_cur < wanted) {
+		files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	signal(SIGPIPE, SIG_IGN);
+	if (!config->ingest || files.rlim_cur >= wanted)
+		return;
+	config->ingest_connections =
+		files.rlim_cur > 2 * OTHER_FILES ? (int64_t)(files.rlim_cur - OTHER_FILES) : OTHER_FILES;
+	log_warn("the limit of open files (ulimit -n) allows fewer producers than --ingest-max-connections",
+		 "files=%llu producers=%lld", (unsigned long long)files.rlim_cur,
+		 (long long)config->ingest_connections);
 }
 
 static int start_loop(struct listener *l, char *error, size_t size)
@@ -186,13 +198,13 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	return 0;
 }
 
-int listen_run(const struct config *config)
+int listen_run(struct config *config)
 {
 	struct listener *l = calloc(1, sizeof(*l));
 	char error[400] = "out of memory";
 	int status;
 
-	raise_limits();
+	raise_limits(config);
 	config_log(config);
 	if (l)
 		l->config = config;

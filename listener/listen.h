@@ -5,7 +5,8 @@
 #include "config.h"
 
 /* Runs a listener until it is told to stop by SIGTERM or SIGINT. Returns the exit status: 0 if
- * nothing was left in memory, 1 otherwise or if it could not start. */
-int listen_run(const struct config *config);
+ * nothing was left in memory, 1 otherwise or if it could not start. Lowers the number of producers in
+ * config to what the limit of open files allows. */
+int listen_run(struct config *config);
 
 #endif

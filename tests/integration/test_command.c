@@ -564,3 +564,29 @@ Test(command, no_message_has_a_line_of_its_own_at_info, .init = set_up, .fini = 
 	peer_free(p);
 	listener_free(l);
 }
+
+/* ---- the limit of open files ---- */
+
+static const char *const limited =
+	"exec 2>&1; ulimit -n 300; exec \"${WSONCE_TEST_BIN:-build/wsonce}\" listen --redis none "
+	"--postgres host=/nonexistent --ingest 127.0.0.1:0 --ingest-max-connections \"$0\"";
+
+static bool starts_with_warning(const char *connections)
+{
+	const char *const argv[] = {"sh", "-c", limited, connections, NULL};
+	struct process *p = process_start_argv(argv, NULL);
+	char *log = NULL;
+
+	cr_assert(wait_until((free(log), log = process_output(p), strstr(log, "ingest is open")), END_MS));
+	bool is_warned = strstr(log, "files=300 producers=236");
+	cr_assert_eq(is_warned, strstr(log, "ulimit -n") != NULL, "%s", log);
+	free(log);
+	process_free(p);
+	return is_warned;
+}
+
+Test(command, a_limit_of_open_files_below_the_producers_allowed_is_said)
+{
+	cr_assert(starts_with_warning("237"));
+	cr_assert_not(starts_with_warning("236"));
+}
