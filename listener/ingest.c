@@ -6,6 +6,7 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "log.h"
 #include "refusal.h"
@@ -15,6 +16,7 @@
 #define RECEIVE_BYTES 4096         /* handed over at once; each connection holds a buffer of this size */
 #define ACKS_STOP     (256u << 10) /* bytes of waiting acks at which a producer is not read from */
 #define ACKS_GO       (64u << 10)
+#define SEND_BYTES    (256u << 10) /* of acks in the kernel; by itself it would take megabytes before it says stop */
 #define ACK_PROTOCOL  "wsonce.ack.v1"
 #define KEY_CHARS     24 /* of a Sec-WebSocket-Key, */
 #define KEY_BYTES     16 /* which are so many in base64 */
@@ -36,12 +38,21 @@ struct session {
 	size_t acks_size;
 };
 
+/* A socket that is not a WebSocket yet; found by it as its opaque user data. */
+struct handshake {
+	struct list link; /* of struct ingest, oldest first */
+	struct lws *wsi;
+	int64_t due_ms; /* loop clock */
+};
+
 struct ingest {
 	struct ws *ws;
 	const struct config *config;
 	struct lws_vhost *vhost;
-	size_t sockets;       /* accepted and not gone, WebSocket or not yet */
-	struct list sessions; /* open ones */
+	struct list handshakes;
+	uv_timer_t handshake_timer; /* for the oldest */
+	size_t sockets;             /* accepted and not gone, WebSocket or not yet */
+	struct list sessions;       /* open ones */
 	size_t session_count;
 	struct refusals *refusals;
 	bool is_draining;
@@ -193,7 +204,7 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 		return;
 	text = write_ack(ev, outcome, &len);
 	if (!text || queue_ack(s, text, len))
-		lws_set_timeout(s->link.wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+		ws_kill(s->ingest->ws, s->link.wsi);
 	else
 		ws_link_want_write(&s->link);
 	free(text);
@@ -223,7 +234,7 @@ static int send_acks(struct session *s)
 
 static int on_writable(struct session *s)
 {
-	if (send_acks(s))
+	if (ws_link_write(&s->link) || send_acks(s))
 		return -1;
 	if (s->is_closing && !s->acks_end)
 		ws_link_say_goodbye(&s->link, false);
@@ -362,22 +373,77 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 	return send_status(wsi, status);
 }
 
-/* The handshake took too long. */
-static int refuse_slow(void)
+/* --- how long it may take --- */
+
+static void on_handshake_timer(uv_timer_t *timer);
+
+static void await_oldest(struct ingest *i)
 {
-	stats.ingest_refused++;
-	return -1;
+	int64_t wait;
+
+	if (list_is_empty(&i->handshakes) || uv_is_closing((uv_handle_t *)&i->handshake_timer))
+		return;
+	wait = list_entry(i->handshakes.next, struct handshake, link)->due_ms - (int64_t)uv_now(ws_loop(i->ws));
+	uv_timer_start(&i->handshake_timer, on_handshake_timer, wait > 0 ? (uint64_t)wait : 0, 0);
+}
+
+static void end_handshake(struct lws *wsi)
+{
+	struct handshake *h = lws_get_opaque_user_data(wsi);
+
+	if (!h)
+		return;
+	lws_set_opaque_user_data(wsi, NULL);
+	list_remove(&h->link);
+	free(h);
+}
+
+static void on_handshake_timer(uv_timer_t *timer)
+{
+	struct ingest *i = timer->data;
+	int64_t now = (int64_t)uv_now(timer->loop);
+
+	list_each(node, after, &i->handshakes) {
+		struct handshake *h = list_entry(node, struct handshake, link);
+
+		if (h->due_ms > now)
+			break;
+		stats.ingest_refused++;
+		ws_kill(i->ws, h->wsi);
+		end_handshake(h->wsi);
+	}
+	await_oldest(i);
+}
+
+/* libwebsockets' own timeout starts anew with each byte, and each of its timers is put into its place
+ * in one list of all of them: a timer of its own for each of ten thousand connections that come at
+ * once would take seconds. Ours are all equally long, so the newest goes to the end. */
+static int begin_handshake(struct ingest *i, struct lws *wsi)
+{
+	struct handshake *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return -1;
+	h->wsi = wsi;
+	h->due_ms = (int64_t)uv_now(ws_loop(i->ws)) + i->config->handshake_timeout_s * 1000;
+	lws_set_opaque_user_data(wsi, h);
+	list_append(&i->handshakes, &h->link);
+	if (!uv_is_active((uv_handle_t *)&i->handshake_timer))
+		await_oldest(i);
+	return 0;
 }
 
 static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 {
 	struct session *s = calloc(1, sizeof(*s));
+	int bytes = SEND_BYTES;
 
 	if (!s)
 		return -1;
 	s->sender.answer = answer;
 	s->ingest = i;
 	s->wants_acks = strcmp(lws_get_protocol(wsi)->name, ACK_PROTOCOL) == 0;
+	setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	ws_link_open(i->ws, &s->link, wsi, &reader);
 	list_append(&i->sessions, &s->open);
 	i->session_count++;
@@ -415,10 +481,9 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		return -1;
 	case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
 		i->sockets++;
-		/* libwebsockets' own timeout starts anew with each byte. */
-		lws_set_timer_usecs(wsi, (lws_usec_t)i->config->handshake_timeout_s * LWS_US_PER_SEC);
-		return 0;
+		return begin_handshake(i, wsi);
 	case LWS_CALLBACK_WSI_DESTROY:
+		end_handshake(wsi);
 		if (i->sockets)
 			i->sockets--;
 		return 0;
@@ -428,17 +493,16 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_HTTP:
 		return refuse_upgrade(i, wsi, judge_plain(wsi));
 	case LWS_CALLBACK_ESTABLISHED:
+		end_handshake(wsi);
 		return at ? on_open(i, wsi, at) : -1;
 	case LWS_CALLBACK_RECEIVE:
 		return is_open ? ws_link_receive(&(*at)->link, in, len) : -1;
 	case LWS_CALLBACK_RECEIVE_PONG:
 		if (is_open)
-			ws_link_take_pong(&(*at)->link);
+			ws_link_heard(&(*at)->link);
 		return 0;
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return is_open ? on_writable(*at) : -1;
-	case LWS_CALLBACK_TIMER:
-		return is_open ? 0 : refuse_slow();
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
 		if (is_open && (*at)->is_closing)
 			return -1; /* the answer to our close frame: no more frames */
@@ -477,11 +541,14 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->ws = ws;
 	i->config = config;
 	list_init(&i->sessions);
+	list_init(&i->handshakes);
+	uv_timer_init(ws_loop(ws), &i->handshake_timer);
+	i->handshake_timer.data = i;
 	i->refusals = refusals_new();
 	info.vhost_name = "ingest";
 	info.user = i;
 	info.protocols = protocols;
-	info.retry_and_idle_policy = ws_keepalive(ws);
+	info.retry_and_idle_policy = ws_no_keepalive(ws);
 	if (config->ingest_cert) {
 		info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
 		info.ssl_cert_filepath = config->ingest_cert;
@@ -516,6 +583,7 @@ void ingest_drain(struct ingest *i)
 
 void ingest_close(struct ingest *i)
 {
+	uv_close((uv_handle_t *)&i->handshake_timer, NULL);
 	list_each(node, after, &i->sessions) {
 		struct session *s = list_entry(node, struct session, open);
 

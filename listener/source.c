@@ -185,12 +185,12 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		return s->link.ws ? ws_link_receive(&s->link, in, len) : -1;
 	case LWS_CALLBACK_CLIENT_RECEIVE_PONG:
 		if (s->link.ws)
-			ws_link_take_pong(&s->link);
+			ws_link_heard(&s->link);
 		return 0;
 	case LWS_CALLBACK_CLIENT_WRITEABLE:
 		if (s->sources->is_closing)
 			ws_link_say_goodbye(&s->link, true);
-		return 0;
+		return s->link.ws ? ws_link_write(&s->link) : 0;
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
 		if (s->sources->is_closing)
 			return -1; /* the answer to our close frame: no more frames */
@@ -235,7 +235,7 @@ static void dial(struct source *s, const char *address)
 	/* Nobody but the place that we were given hears our password. */
 	info.ssl_connection = LCCSCF_HTTP_NO_FOLLOW_REDIRECT | (is_tls ? LCCSCF_USE_SSL : 0);
 	info.local_protocol_name = protocols[0].name;
-	info.retry_and_idle_policy = ws_keepalive(s->sources->ws);
+	info.retry_and_idle_policy = ws_no_keepalive(s->sources->ws);
 	info.opaque_user_data = s;
 	/* NULL may come after the callback has told the reason already; then a new attempt waits. */
 	wsi = lws_client_connect_via_info(&info);
@@ -268,7 +268,7 @@ static void on_deadline(uv_timer_t *timer)
 	s->resolve = NULL;
 	if (s->wsi) {
 		lws_set_opaque_user_data(s->wsi, NULL);
-		lws_set_timeout(s->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+		ws_kill(s->sources->ws, s->wsi);
 	}
 	retry_later(s, "the handshake was not answered in time");
 }
@@ -296,7 +296,7 @@ static void on_check(uv_timer_t *timer)
 			continue;
 		log_warn("source is silent: connecting again", "url=%s idle_s=%lld", s->shown_url,
 			 (long long)all->config->idle_timeout_s);
-		lws_set_timeout(s->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+		ws_kill(s->sources->ws, s->wsi);
 		s->link.last_message_ms = now;
 	}
 }
@@ -322,7 +322,7 @@ static struct lws_vhost *open_vhost(struct ws *ws, const struct config *config)
 	info.port = CONTEXT_PORT_NO_LISTEN;
 	info.vhost_name = "source";
 	info.protocols = protocols;
-	info.retry_and_idle_policy = ws_keepalive(ws);
+	info.retry_and_idle_policy = ws_no_keepalive(ws);
 	info.options = LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
 	info.client_ssl_ca_filepath = config->source_ca;
 	return lws_create_vhost(ws_context(ws), &info);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "log.h"
 #include "url.h"
@@ -17,6 +18,7 @@
 #define HEAD_BYTES  4096  /* kept of a message that is over the limit */
 #define CHECK_MS    1000
 #define FIRST_BYTES 4096 /* of a buffer for a message in pieces */
+#define QUIET_MOST  8    /* stops of all reading after which who said nothing meanwhile counts as quiet */
 
 struct ws {
 	uv_loop_t *loop;
@@ -24,10 +26,12 @@ struct ws {
 	struct pipeline *pipeline;
 	size_t max_message;
 	struct list links;
+	struct list lively;     /* those that have been heard lately, or are stopped */
+	struct ws_link **by_fd; /* links by their socket */
 	bool is_held;
 	bool is_stopped;
-	lws_retry_bo_t keepalive;
-	int64_t alive_ms; /* loop clock, when keep_alive() last looked */
+	int64_t ping_interval_ms;
+	lws_retry_bo_t no_keepalive; /* of libwebsockets; ours is check_life() */
 	uv_timer_t check;
 };
 
@@ -47,18 +51,24 @@ static bool has_data(int fd)
 	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
+static struct ws_link *link_of(const struct ws *ws, const uv_poll_t *handle)
+{
+	uv_os_fd_t fd;
+
+	if (uv_fileno((const uv_handle_t *)handle, &fd))
+		return NULL;
+	return ws->by_fd[fd];
+}
+
 static void read_rest(uv_poll_t *handle)
 {
+	struct ws_link *link = link_of(hooked, handle);
 	uv_os_fd_t fd;
 
 	if (uv_fileno((uv_handle_t *)handle, &fd))
 		return;
-	list_each(node, after, &hooked->links) {
-		struct ws_link *link = list_entry(node, struct ws_link, link);
-
-		if (lws_get_socket_fd(link->wsi) == fd)
-			lws_rx_flow_control(link->wsi, 1);
-	}
+	if (link)
+		lws_rx_flow_control(link->wsi, 1);
 	/* No more than the socket's buffer is there; each round reads up to READ_BYTES of it. */
 	for (int i = 0; i < 10000 && !uv_is_closing((uv_handle_t *)handle) && has_data(fd); i++) {
 		struct lws_pollfd ready = {.fd = fd, .events = POLLIN, .revents = POLLIN};
@@ -67,42 +77,52 @@ static void read_rest(uv_poll_t *handle)
 	}
 }
 
+static int wait_if_held(const uv_poll_t *handle, int events);
+
+/* libwebsockets puts its own callback back whenever it waits for something else. */
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
 	if (status < 0 && hooked)
 		read_rest(handle);
-	if (uv_is_closing((uv_handle_t *)handle))
-		return;
-	original_poll_cb(handle, status, events);
+	else if (hooked)
+		events = wait_if_held(handle, events);
+	if ((status < 0 || events) && !uv_is_closing((uv_handle_t *)handle))
+		original_poll_cb(handle, status, events);
 	if (!uv_is_closing((uv_handle_t *)handle))
 		handle->poll_cb = on_poll;
 }
 
 /* libwebsockets puts its own callback back whenever it changes what it waits for: after each of its
  * calls that may do so, ours goes in front again. */
-static void keep_hook(struct ws_link *link)
+static void hook(struct ws_link *link)
 {
 	if (!link->poll || link->poll->poll_cb == on_poll)
 		return;
+	hooked = link->ws;
 	original_poll_cb = link->poll->poll_cb;
 	link->poll->poll_cb = on_poll;
 }
 
-static void find_poll(uv_handle_t *handle, void *arg)
+static void take_if_fd(uv_handle_t *handle, void *arg)
 {
 	struct ws_link *link = arg;
 	uv_os_fd_t fd;
 
-	if (handle->type == UV_POLL && !uv_is_closing(handle) && !uv_fileno(handle, &fd) &&
-	    fd == lws_get_socket_fd(link->wsi))
+	if (handle->type == UV_POLL && !uv_is_closing(handle) && uv_fileno(handle, &fd) == 0 && fd == link->fd)
 		link->poll = (uv_poll_t *)handle;
 }
 
-static void hook(struct ws_link *link)
+/* libuv knows who waits for a socket; walking over all handles for each new connection would make
+ * ten thousand of them slow to come, and each further one dear. */
+static void find_poll(struct ws_link *link)
 {
-	hooked = link->ws;
-	uv_walk(link->ws->loop, find_poll, link);
-	keep_hook(link);
+	uv_loop_t *loop = link->ws->loop;
+	uv__io_t *watcher = (unsigned int)link->fd < loop->nwatchers ? loop->watchers[link->fd] : NULL;
+
+	if (watcher)
+		link->poll = list_entry(watcher, uv_poll_t, io_watcher);
+	else
+		uv_walk(loop, take_if_fd, link);
 }
 
 /* --- reading or not --- */
@@ -123,19 +143,35 @@ static void apply_flow(struct ws_link *link)
 	} else if (!link->unread_ms) {
 		link->unread_ms = now;
 	}
-	keep_hook(link);
+	hook(link);
 }
 
 void ws_link_want_write(struct ws_link *link)
 {
 	lws_callback_on_writable(link->wsi);
-	keep_hook(link);
+	hook(link);
 }
 
-/* The ping was libwebsockets' own, sent when it liked. */
-void ws_link_take_pong(struct ws_link *link)
+/* Who was heard just now goes to the end, so that after a stop those go on first who have waited
+ * longest: the kernel hands out sockets in the order in which they are asked for, and the first few
+ * may be all that can be read before the next stop. */
+static void make_lively(struct ws_link *link)
 {
-	keep_hook(link);
+	link->quiet = 0;
+	list_remove(&link->lively);
+	list_append(&link->ws->lively, &link->lively);
+}
+
+/* All are held, and one that was quiet until now has something to read: it waits like the others. */
+static int wait_if_held(const uv_poll_t *handle, int events)
+{
+	struct ws_link *link = link_of(hooked, handle);
+
+	if (!hooked->is_held || !link || !list_is_empty(&link->lively) || !(events & UV_READABLE))
+		return events;
+	make_lively(link);
+	apply_flow(link);
+	return events & ~UV_READABLE;
 }
 
 void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held)
@@ -148,22 +184,81 @@ void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held)
 	apply_flow(link);
 }
 
-static void apply_flow_to_all(struct ws *ws)
-{
-	list_each(node, after, &ws->links)
-		apply_flow(list_entry(node, struct ws_link, link));
-}
-
+/* Under load this happens a hundred times a second, perhaps with ten thousand connections that say
+ * nothing. Only those heard lately are worth the system calls: what libwebsockets has read of them
+ * already must wait too. Another one is stopped when it speaks: wait_if_held(). */
 void ws_set_held(struct ws *ws, bool is_held)
 {
 	ws->is_held = is_held;
-	apply_flow_to_all(ws);
+	list_each(node, after, &ws->lively) {
+		struct ws_link *link = list_entry(node, struct ws_link, lively);
+
+		if (!is_held || ++link->quiet <= QUIET_MOST) {
+			apply_flow(link);
+		} else {
+			list_remove(&link->lively);
+			hook(link);
+		}
+	}
 }
 
 void ws_stop(struct ws *ws)
 {
 	ws->is_stopped = true;
-	apply_flow_to_all(ws);
+	list_each(node, after, &ws->links)
+		apply_flow(list_entry(node, struct ws_link, link));
+}
+
+/* --- signs of life --- */
+
+/* libwebsockets looks at its timers when it has been at work, and not because there is a new one. */
+void ws_kill(struct ws *ws, struct lws *wsi)
+{
+	lws_set_timeout(wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+	lws_cancel_service(ws->context);
+}
+
+/* libwebsockets can do this too, but each of its timers looks for its place among those of all
+ * connections, and with ten thousand of them a round of pings stops everything else for seconds. */
+
+void ws_link_heard(struct ws_link *link)
+{
+	link->heard_ms = (int64_t)uv_now(link->ws->loop);
+	link->is_pinged = false;
+}
+
+/* Whom we do not read from cannot show that it is alive: its answer is behind all that it has sent.
+ * Not so a quiet one, which is read from until it speaks, and a producer that reads no acks, which has
+ * itself to blame. */
+static bool is_kept_waiting(const struct ws_link *link)
+{
+	if (link->holds & WS_HOLD_ACKS)
+		return false;
+	return link->holds || link->ws->is_stopped || (link->ws->is_held && !list_is_empty(&link->lively));
+}
+
+static void check_life(struct ws_link *link, int64_t now)
+{
+	int64_t interval = link->ws->ping_interval_ms;
+
+	if (is_kept_waiting(link))
+		ws_link_heard(link);
+	if (now - link->heard_ms >= 2 * interval) {
+		ws_kill(link->ws, link->wsi);
+	} else if (now - link->heard_ms >= interval && !link->is_pinged) {
+		link->is_pinged = link->is_ping_due = true;
+		ws_link_want_write(link);
+	}
+}
+
+int ws_link_write(struct ws_link *link)
+{
+	unsigned char room[LWS_PRE];
+
+	if (!link->is_ping_due || lws_send_pipe_choked(link->wsi))
+		return 0;
+	link->is_ping_due = false;
+	return lws_write(link->wsi, room + LWS_PRE, 0, LWS_WRITE_PING) < 0 ? -1 : 0;
 }
 
 /* --- messages from frames --- */
@@ -250,10 +345,12 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len)
 	bool is_text = !lws_frame_is_binary(link->wsi);
 	int result;
 
-	keep_hook(link);
+	hook(link);
 	if (link->has_peer_closed)
 		return 0;
 	link->last_message_ms = (int64_t)uv_now(link->ws->loop);
+	make_lively(link);
+	ws_link_heard(link);
 	link->total += len;
 	if (link->digest || link->total + rest > link->ws->max_message)
 		return receive_too_long(link, in, len, is_last);
@@ -294,33 +391,12 @@ int ws_link_take_close(struct ws_link *link, const char *in, size_t len)
 	return 0;
 }
 
-/* libwebsockets hangs up on who does not answer its pings. While the pipeline holds us we do not hear
- * the answers, and after that not before we have read what waits in front of them; a feed without
- * replay that is hung up on then loses all of it. Messages are signs of life, too. */
-static void keep_alive(struct ws *ws)
-{
-	int64_t now = (int64_t)uv_now(ws->loop), spell = ws->keepalive.secs_since_valid_ping * 250;
-
-	if (now - ws->alive_ms < spell)
-		return;
-	list_each(node, after, &ws->links) {
-		struct ws_link *link = list_entry(node, struct ws_link, link);
-		bool is_unread = ws->is_held && link->unread_ms && now - link->unread_ms >= spell;
-
-		if (is_unread || link->last_message_ms > ws->alive_ms)
-			lws_validity_confirmed(link->wsi);
-	}
-	ws->alive_ms = now;
-}
-
 /* When nothing but messages in pieces fills the budget, no row will make room, and who has sent half
  * a message is not read from: the largest of them goes. */
 static void end_largest(struct ws *ws)
 {
 	struct ws_link *largest = NULL;
 
-	if (!pipeline_is_full(ws->pipeline) || pipeline_events(ws->pipeline)->messages)
-		return;
 	list_each(node, after, &ws->links) {
 		struct ws_link *link = list_entry(node, struct ws_link, link);
 
@@ -331,15 +407,17 @@ static void end_largest(struct ws *ws)
 		return;
 	log_warn("unfinished messages fill the memory: ending the connection with the largest", "bytes=%zu",
 		 largest->size);
-	lws_set_timeout(largest->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+	ws_kill(ws, largest->wsi);
 }
 
 static void on_check(uv_timer_t *timer)
 {
 	struct ws *ws = timer->data;
 
-	keep_alive(ws);
-	end_largest(ws);
+	list_each(node, after, &ws->links)
+		check_life(list_entry(node, struct ws_link, link), (int64_t)uv_now(ws->loop));
+	if (pipeline_is_full(ws->pipeline) && !pipeline_events(ws->pipeline)->messages)
+		end_largest(ws);
 }
 
 void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader)
@@ -347,9 +425,14 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const st
 	memset(link, 0, sizeof(*link));
 	link->ws = ws;
 	link->wsi = wsi;
+	link->fd = lws_get_socket_fd(wsi);
 	link->reader = reader;
-	link->last_message_ms = (int64_t)uv_now(ws->loop);
+	link->last_message_ms = link->heard_ms = (int64_t)uv_now(ws->loop);
+	list_init(&link->lively);
 	list_append(&ws->links, &link->link);
+	ws->by_fd[link->fd] = link;
+	make_lively(link);
+	find_poll(link);
 	hook(link);
 	if (ws->is_held || ws->is_stopped)
 		apply_flow(link);
@@ -360,7 +443,9 @@ void ws_link_close(struct ws_link *link)
 	if (!link->ws)
 		return;
 	forget_message(link);
+	list_remove(&link->lively);
 	list_remove(&link->link);
+	link->ws->by_fd[link->fd] = NULL;
 	link->ws = NULL;
 	link->wsi = NULL;
 	link->poll = NULL;
@@ -411,11 +496,6 @@ static void on_lws_log(int level, const char *line)
 	log_write(LOG_DEBUG, "libwebsockets", "level=%d text=%s", level, text);
 }
 
-static uint16_t seconds(int64_t s)
-{
-	return (uint16_t)(s > UINT16_MAX ? UINT16_MAX : s);
-}
-
 struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline *pipeline)
 {
 	struct lws_context_creation_info info = {0};
@@ -424,12 +504,17 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline
 
 	if (!ws)
 		return NULL;
+	ws->by_fd = calloc((size_t)getdtablesize(), sizeof(struct ws_link *)); /* what is not used costs nothing */
+	if (!ws->by_fd) {
+		free(ws);
+		return NULL;
+	}
 	ws->loop = loop;
 	ws->pipeline = pipeline;
 	ws->max_message = (size_t)config->message_bytes;
 	list_init(&ws->links);
-	ws->keepalive.secs_since_valid_ping = seconds(config->ping_interval_s);
-	ws->keepalive.secs_since_valid_hangup = seconds(2 * config->ping_interval_s);
+	list_init(&ws->lively);
+	ws->ping_interval_ms = config->ping_interval_s * 1000;
 	lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
 	info.options =
 		LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS | LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
@@ -440,6 +525,7 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline
 	info.pcontext = &ws->context;
 	ws->context = lws_create_context(&info);
 	if (!ws->context) {
+		free(ws->by_fd);
 		free(ws);
 		return NULL;
 	}
@@ -490,9 +576,9 @@ uv_loop_t *ws_loop(const struct ws *ws)
 	return ws->loop;
 }
 
-const lws_retry_bo_t *ws_keepalive(const struct ws *ws)
+const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws)
 {
-	return &ws->keepalive;
+	return &ws->no_keepalive;
 }
 
 /* On a loop that is not its own, libwebsockets closes its handles first and wants to be told once
@@ -508,5 +594,6 @@ void ws_free(struct ws *ws)
 {
 	if (ws->context)
 		lws_context_destroy(ws->context);
+	free(ws->by_fd);
 	free(ws);
 }

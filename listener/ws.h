@@ -38,7 +38,8 @@ struct ws_link {
 	struct list link; /* of struct ws */
 	struct ws *ws;    /* NULL: not open */
 	struct lws *wsi;
-	uv_poll_t *poll; /* of wsi's socket; libwebsockets owns it */
+	int fd;          /* of wsi */
+	uv_poll_t *poll; /* by which libwebsockets waits for it */
 	const struct ws_reader *reader;
 	char *bytes; /* the message so far, if it did not come in one piece */
 	size_t len;
@@ -47,6 +48,11 @@ struct ws_link {
 	EVP_MD_CTX *digest;      /* not NULL: the message is over the limit, only the head is kept */
 	unsigned int holds;      /* enum ws_hold */
 	bool has_peer_closed;    /* by a close frame: what comes after it is not read */
+	struct list lively;      /* of struct ws, if it has been heard lately */
+	unsigned int quiet;      /* times that all were stopped since then */
+	int64_t heard_ms;        /* loop clock, last sign of life, or when we last kept it waiting */
+	bool is_pinged;          /* since then */
+	bool is_ping_due;        /* at the next writable callback */
 	int64_t last_message_ms; /* loop clock; set when the connection opens, too, and later by the time unread */
 	int64_t unread_ms;       /* loop clock, since when it is not read from; 0: it is */
 };
@@ -58,8 +64,8 @@ struct lws_context *ws_context(const struct ws *ws);
 struct pipeline *ws_pipeline(const struct ws *ws);
 uv_loop_t *ws_loop(const struct ws *ws);
 
-/* Pings and hang-ups for a vhost or a client connection. */
-const lws_retry_bo_t *ws_keepalive(const struct ws *ws);
+/* For a vhost or a client connection: struct ws pings and hangs up itself. */
+const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws);
 
 /* Sets in info what a vhost needs to listen on ADDR:PORT or unix:PATH. The texts live until the next
  * call. Returns -1 if address is of neither form. */
@@ -76,11 +82,14 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len);
  * what the callback has to return. */
 int ws_link_take_close(struct ws_link *link, const char *in, size_t len);
 
+/* The peer has answered a ping. */
+void ws_link_heard(struct ws_link *link);
+
 /* Asks for a writable callback. */
 void ws_link_want_write(struct ws_link *link);
 
-/* To be called when the peer has answered a ping. */
-void ws_link_take_pong(struct ws_link *link);
+/* Writes what is due, in a writable callback. Returns -1 if the connection must end. */
+int ws_link_write(struct ws_link *link);
 
 /* Stops reading from this connection for a reason, or takes the reason back. */
 void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);
@@ -90,6 +99,9 @@ void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);
  * takes the last acks and the close frame with it. libwebsockets' own way sends no close frame from
  * a writable callback, and gives the peer too little time. */
 void ws_link_say_goodbye(struct ws_link *link, bool is_client);
+
+/* Ends a connection, also one that is no WebSocket yet, from the loop, at once but not in this call. */
+void ws_kill(struct ws *ws, struct lws *wsi);
 
 /* Stops reading from all connections, also new ones, or goes on. */
 void ws_set_held(struct ws *ws, bool is_held);

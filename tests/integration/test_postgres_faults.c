@@ -160,6 +160,84 @@ static bool next_ack_says(struct peer *p, const char *status)
 	return is_so;
 }
 
+/* ---- memory is full meanwhile ---- */
+
+/* Sends events until the listener reads no more. Returns how many it took or the kernel holds. */
+static int send_until_stopped(struct peer *p)
+{
+	int n = 0;
+
+	peer_set_deadline(p, 500);
+	while (peer_sendf(p, "{\"event_id\":\"filler-%d\",\"payload\":\"%0900d\"}", n, n))
+		n++;
+	return n + 1; /* the last one is kept, and goes out with the next flush */
+}
+
+static int count_acks(struct peer *p, int wanted)
+{
+	char *text;
+	int n = 0;
+
+	peer_set_deadline(p, 10);
+	while (n < wanted && (peer_flush(p), text = peer_recv(p, 5000))) {
+		cr_assert(strstr(text, "\"persisted\""), "%s", text);
+		free(text);
+		n++;
+	}
+	return n;
+}
+
+/* Its answers to pings are behind its events, which are not read. */
+Test(postgres_faults, who_is_not_read_from_while_memory_is_full_stays_connected, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "--max-inflight-bytes 256KiB --ping-interval 1");
+	struct listener *listener = b.fleet.listeners[0];
+	struct peer *busy = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	postgres_pause(b.postgres);
+	int sent = send_until_stopped(busy);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_paused") == 1, WHOLE_MS));
+	wait_pause_ms(5000);
+	cr_assert_eq(listener_metric(listener, "wsonce_source_disconnects_total"), 0);
+	postgres_resume(b.postgres);
+	cr_assert_eq(count_acks(busy, sent), sent, "not all of %d events were acked", sent);
+	cr_assert_eq(listener_metric(listener, "wsonce_ingest_connections"), 1);
+	peer_free(busy);
+	end(&b);
+}
+
+/* Connections that have been quiet are stopped only when they speak: in time, too. */
+Test(postgres_faults, a_quiet_producer_that_speaks_while_memory_is_full_waits_its_turn, .timeout = 120)
+{
+	struct bench b;
+
+	start(&b, "--max-inflight-bytes 256KiB --batch-max 10");
+	struct listener *listener = b.fleet.listeners[0];
+	struct peer *quiet = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	struct peer *busy = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	peer_send_text(quiet, "{\"event_id\":\"once\",\"payload\":{}}");
+	cr_assert(next_ack_says(quiet, "\"persisted\""));
+	for (int n = 0; listener_metric(listener, "wsonce_pauses_total") < 12;) { /* quiet for many stops */
+		for (int i = 0; i < 2000; i++)
+			peer_sendf(busy, "{\"event_id\":\"busy-%d\",\"payload\":{}}", n++);
+		cr_assert_eq(count_acks(busy, 2000), 2000);
+	}
+	postgres_pause(b.postgres);
+	int sent = send_until_stopped(busy);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_paused") == 1, WHOLE_MS));
+	double received = listener_metric(listener, "wsonce_received_total");
+	peer_send_text(quiet, "{\"event_id\":\"quiet\",\"payload\":{}}");
+	wait_pause_ms(500);
+	cr_assert_eq(listener_metric(listener, "wsonce_received_total"), received, "it was read");
+	postgres_resume(b.postgres);
+	cr_assert(next_ack_says(quiet, "\"persisted\""));
+	cr_assert_eq(count_acks(busy, sent), sent, "not all of %d events were acked", sent);
+	peer_free(busy);
+	peer_free(quiet);
+	end(&b);
+}
+
 Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120)
 {
 	struct bench b;
