@@ -43,7 +43,7 @@ UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,pipeline envelope event hold batch log stats backoff)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst sql/%.sql,$B/text/%.sql.h,$(wildcard sql/*.sql))
-TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration
+TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd
 FUZZERS := $(addprefix $B/,envelope settings ack admin)
 
 all: deps ## build everything, installing what is missing first
@@ -85,6 +85,9 @@ conformance: check-deps programs ## RFC 6455, both sides, against python3-websoc
 fuzz: check-deps ## make fuzz [SECONDS=60] [SEED=n]: each fuzzer for so long; see tests/fuzz/README.md
 	+@$(MAKE) --no-print-directory -j$(JOBS) FUZZ=1 fuzzers
 	@tests/fuzz/run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+
+hostile: check-deps programs $B/tests/hostile/crowd ## 12,000 clients that behave badly, while ordinary ones go on: make hostile [QUICK=1]
+	@tests/hostile/run $(if $(QUICK),--quick)
 
 bench: all ## measure one and five listeners against Postgres alone
 	@loadtest/bench
@@ -133,6 +136,9 @@ $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
 $B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event)
 
 $B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener
+$B/tests/hostile/crowd: $B/tests/hostile/crowd.o
+	$(LINK)
+
 $B/tests/unit/%.o $B/tests/support/fake_stages.o: OUR_CFLAGS += -Ilistener -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
 $B/%.o: %.c $(TEXT) Makefile
@@ -154,5 +160,5 @@ $B/text/%.sql.h: sql/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests fuzzers deps check-deps demo run check torture reliability allocation conformance fuzz bench lint \
+.PHONY: all programs tests fuzzers deps check-deps demo run check torture reliability allocation conformance fuzz hostile bench lint \
 	install fmt readme clean help

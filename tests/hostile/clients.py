@@ -1,0 +1,91 @@
+"""The clients of a run: owns the crowds of hostile ones (crowd.c), and the ordinary producers, which are
+wsonce-producer. What they must not bring about is said in run."""
+import asyncio
+import json
+import signal
+
+from servers import RigError, send_signal, start
+
+ADDRESSES = {}                      # of each kind, so that none runs out of ports
+
+
+def source_address(kind):
+    return ADDRESSES.setdefault(kind, f"127.0.0.{len(ADDRESSES) + 2}")
+
+
+class Crowd:
+    """COUNT hostile clients of one kind in one process."""
+
+    def __init__(self, rig, kind, count):
+        self.rig = rig
+        self.kind = kind
+        self.count = count
+        self.process = None
+        self.figures = {}
+        self.reader = None
+
+    async def start(self):
+        command = [f"{self.rig.tree}/build/tests/hostile/crowd", self.kind, str(self.rig.listener.port),
+                   str(self.count), source_address(self.kind)]
+        log = f"{self.rig.directory}/{self.kind}.log"
+        self.process = await start(command, log, stdout=asyncio.subprocess.PIPE)
+        self.reader = asyncio.get_running_loop().create_task(self.read())
+
+    async def read(self):
+        while line := (await self.process.stdout.readline()).decode():
+            pairs = [word.split("=") for word in line.split()]
+            self.figures = {key: float(value) for key, value in pairs if key != "kind"}
+        await self.process.wait()
+
+    def figure(self, name):
+        return self.figures.get(name, 0)
+
+    async def end(self):
+        if self.process and self.process.returncode is None:
+            send_signal(self.process.pid, signal.SIGTERM)
+        if self.reader:
+            await asyncio.wait_for(self.reader, 20)
+            if self.process.returncode:
+                raise RigError(f"the crowd of {self.kind} clients ended with {self.process.returncode}: "
+                               f"see {self.rig.directory}/{self.kind}.log")
+
+    def describe(self):
+        f = self.figure
+        text = f"{self.kind}: {f('dialled'):.0f} dialled, {f('opened'):.0f} opened, {f('ended'):.0f} ended by the listener"
+        if f("messages"):
+            text += f", {f('messages'):.0f} messages, {f('bytes') / 1e6:.1f} MB"
+        return text + f", {f('cpu_s'):.1f} s of CPU"
+
+
+class Ordinary:
+    """Producers that read their acks, at full speed from start to stop."""
+
+    PREFIX = "ordinary"
+    # Sockets are read in turn, up to 64 KiB of each, which is 390 messages of who floods: so 400 ordinary producers
+    # with 300 events each have three quarters of a round, and 102 that flood have the rest.
+    connections = 400
+    WINDOW = 300
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.process = None
+        self.output = f"{rig.directory}/ordinary.json"
+
+    async def start(self):
+        command = [f"{self.rig.tree}/build/wsonce-producer", "--to", f"ws://127.0.0.1:{self.rig.listener.port}/events",
+                   "--connections", str(self.connections), "--window", str(self.WINDOW), "--count", "0", "--id-prefix", self.PREFIX,
+                   "--retry-after", "120", "--timeout", "120", "--verify", self.rig.conninfo, "--json"]
+        with open(self.output, "wb") as out:
+            self.process = await start(command, f"{self.rig.directory}/ordinary.log", stdout=out)
+
+    async def stop(self, seconds):
+        """Waits for the last acks and the comparison with the table. Returns exit status and figures."""
+        send_signal(self.process.pid, signal.SIGINT)
+        await asyncio.wait_for(self.process.wait(), seconds)
+        with open(self.output, "rb") as file:
+            return self.process.returncode, json.load(file)
+
+    async def end(self):
+        if self.process and self.process.returncode is None:
+            send_signal(self.process.pid, signal.SIGKILL)
+            await self.process.wait()

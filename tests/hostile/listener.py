@@ -1,0 +1,91 @@
+"""The listener under attack: owns its process, and reads what it says of itself and what the kernel says of it."""
+import asyncio
+import os
+import re
+import signal
+
+from servers import RigError, send_signal, start, wait_until
+
+PORT_LINE = re.compile(rb'event="ingest is open".* port=(\d+)')
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Listener:
+    def __init__(self, rig, flags):
+        self.rig = rig
+        self.flags = flags
+        self.log = f"{rig.directory}/listener.log"
+        self.admin = f"{rig.directory}/admin.sock"
+        self.port = 0
+        self.process = None
+
+    async def start(self):
+        command = [f"{self.rig.programs}/wsonce", "listen", "--ingest", "127.0.0.1:0", "--admin", f"unix:{self.admin}",
+                   "--redis", f"unix://{self.rig.redis.socket}", "--postgres", self.rig.conninfo, *self.flags]
+        self.process = await start(command, self.log)
+        await wait_until(self.is_ready, 20, f"the listener is ready (see {self.log})")
+
+    async def is_ready(self):
+        if not self.is_alive():
+            raise RigError(f"the listener did not start: see {self.log}")
+        with open(self.log, "rb") as file:
+            found = PORT_LINE.search(file.read())
+        self.port = int(found.group(1)) if found else 0
+        return bool(found) and (await self.metrics()).get("postgres_up") == 1
+
+    def is_alive(self):
+        return self.process.returncode is None
+
+    async def metrics(self):
+        """Empty if it does not answer."""
+        try:
+            text = await asyncio.wait_for(self.fetch(), 5)
+        except (OSError, asyncio.TimeoutError):
+            return {}
+        return {name: float(value) for name, value in re.findall(r"^wsonce_(\w+) (\S+)$", text, re.M)}
+
+    async def fetch(self):
+        reader, writer = await asyncio.open_unix_connection(self.admin)
+        try:
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: rig\r\nConnection: close\r\n\r\n")
+            return (await reader.read(-1)).decode(errors="replace")
+        finally:
+            writer.close()
+
+    def memory(self, name):
+        """VmRSS or VmHWM, in bytes; 0 when the process is gone."""
+        try:
+            with open(f"/proc/{self.process.pid}/status") as file:
+                return int(re.search(rf"^{name}:\s+(\d+) kB", file.read(), re.M).group(1)) << 10
+        except (OSError, AttributeError):
+            return 0
+
+    def files(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd")) if self.is_alive() else 0
+
+    def cpu_s(self):
+        return cpu_s(self.process.pid)
+
+    def log_lines(self):
+        with open(self.log, "rb") as file:
+            return file.read().splitlines()
+
+    async def stop(self, seconds):
+        send_signal(self.process.pid, signal.SIGTERM)
+        await asyncio.wait_for(self.process.wait(), seconds)
+        return self.process.returncode
+
+    async def end(self):
+        if self.process and self.is_alive():
+            send_signal(self.process.pid, signal.SIGKILL)
+            await self.process.wait()
+
+
+def cpu_s(pid):
+    """Seconds of CPU of a process so far, user and system (proc(5), stat)."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            words = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / TICKS
