@@ -312,18 +312,20 @@ static void check_log(const struct config *c)
 	must(begins_with(log_line, "starting"), "the log says %s", log_line);
 }
 
-/* The last --flag=text is what counts, before the environment and the file. */
+/* The last --flag=text or --flag text is what counts, before the environment and the file. */
 static void check_last_flag(const struct input *in, const char *flag, const char *value)
 {
 	const char *last = NULL;
 
 	for (int i = 1; i < in->argc; i++) {
-		if (!strchr(in->argv[i], '='))
-			i++;
-		else if (begins_with(in->argv[i], flag))
-			last = in->argv[i] + strlen(flag);
+		const char *name = in->argv[i];
+		size_t n = strcspn(name, "=");
+		const char *text = name[n] ? name + n + 1 : in->argv[++i];
+
+		if (strlen(flag) == n && strncmp(flag, name, n) == 0)
+			last = text;
 	}
-	must(!last || strcmp(last, value) == 0, "%s%s is %s", flag, last, value);
+	must(!last || strcmp(last, value) == 0, "%s %s is %s", flag, last, value);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -350,8 +352,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_texts(&config);
 		check_pointers(&config);
 		check_log(&config);
-		check_last_flag(&in, "--instance-id=", config.instance_id);
-		check_last_flag(&in, "--claim-prefix=", config.claim_prefix);
+		check_last_flag(&in, "--instance-id", config.instance_id);
+		check_last_flag(&in, "--claim-prefix", config.claim_prefix);
 	}
 	config_free(&config);
 	clear_input(&in);
