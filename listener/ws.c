@@ -224,7 +224,7 @@ void ws_kill(struct ws *ws, struct lws *wsi)
 void ws_link_heard(struct ws_link *link)
 {
 	link->heard_ms = (int64_t)uv_now(link->ws->loop);
-	link->is_pinged = false;
+	link->pinged_ms = 0;
 }
 
 /* Whom we do not read from cannot show that it is alive: its answer is behind all that it has sent.
@@ -243,10 +243,11 @@ static void check_life(struct ws_link *link, int64_t now)
 
 	if (is_kept_waiting(link))
 		ws_link_heard(link);
-	if (now - link->heard_ms >= 2 * interval) {
+	if (link->pinged_ms && now - link->pinged_ms >= interval) {
 		ws_kill(link->ws, link->wsi);
-	} else if (now - link->heard_ms >= interval && !link->is_pinged) {
-		link->is_pinged = link->is_ping_due = true;
+	} else if (!link->pinged_ms && now - link->heard_ms >= interval) {
+		link->pinged_ms = now;
+		link->is_ping_due = true;
 		ws_link_want_write(link);
 	}
 }

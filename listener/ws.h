@@ -51,7 +51,7 @@ struct ws_link {
 	struct list lively;      /* of struct ws, if it has been heard lately */
 	unsigned int quiet;      /* times that all were stopped since then */
 	int64_t heard_ms;        /* loop clock, last sign of life, or when we last kept it waiting */
-	bool is_pinged;          /* since then */
+	int64_t pinged_ms;       /* loop clock, when it was to be pinged since then; 0: not */
 	bool is_ping_due;        /* at the next writable callback */
 	int64_t last_message_ms; /* loop clock; set when the connection opens, too, and later by the time unread */
 	int64_t unread_ms;       /* loop clock, since when it is not read from; 0: it is */
