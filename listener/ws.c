@@ -252,14 +252,17 @@ static void check_life(struct ws_link *link, int64_t now)
 	}
 }
 
+/* The ping has a payload, since libwebsockets tells of no pong without one. */
 int ws_link_write(struct ws_link *link)
 {
-	unsigned char room[LWS_PRE];
+	static const char payload[] = "wsonce";
+	unsigned char room[LWS_PRE + sizeof(payload)];
 
 	if (!link->is_ping_due || lws_send_pipe_choked(link->wsi))
 		return 0;
 	link->is_ping_due = false;
-	return lws_write(link->wsi, room + LWS_PRE, 0, LWS_WRITE_PING) < 0 ? -1 : 0;
+	memcpy(room + LWS_PRE, payload, sizeof(payload) - 1);
+	return lws_write(link->wsi, room + LWS_PRE, sizeof(payload) - 1, LWS_WRITE_PING) < 0 ? -1 : 0;
 }
 
 /* --- messages from frames --- */

@@ -192,6 +192,16 @@ async def play(rig):
         raise Wrong("expected: the connection is kept; it was left")
 
 
+@case("a producer that answers pings is kept", "5.5.2")
+async def play(rig):
+    listener = await rig.listener("quiet-producer", "--ping-interval", "1", "--ingest", "127.0.0.1:0")
+    peer = await Dialler(listener.port).open()
+    await soon(lambda: len(peer.of(9)) >= 3 or peer.end, "three pings")
+    if peer.end:
+        raise Wrong("expected: the connection is kept; it was ended")
+    peer.drop()
+
+
 @case("a producer that stops answering without FIN is left", "5.5.2")
 async def play(rig):
     listener = await rig.listener("deaf-producer", "--ping-interval", "1", "--ingest", "127.0.0.1:0")
@@ -201,7 +211,7 @@ async def play(rig):
     deadline = asyncio.get_running_loop().time() + 15 * SLOW
     while await listener.metric("ingest_connections") != 1:
         if asyncio.get_running_loop().time() > deadline:
-            raise Wrong("expected: one connection is left open; the deaf one is still there")
+            raise Wrong(f"expected: one connection is left open, not the deaf one; there are {await listener.metric('ingest_connections'):.0f}")
         await asyncio.sleep(0.1)
     await healthy.send(rig.event("door: a producer", "deaf-then"), "deaf-then")
     peer.drop()
