@@ -303,7 +303,8 @@ static bool has_body(struct lws *wsi)
 
 	if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0)
 		return false;
-	return lws_hdr_copy(wsi, length, sizeof(length), WSI_TOKEN_HTTP_CONTENT_LENGTH) < 0 || atoll(length) != 0;
+	return lws_hdr_copy(wsi, length, sizeof(length), WSI_TOKEN_HTTP_CONTENT_LENGTH) < 0 ||
+	       strtoll(length, NULL, 10) != 0;
 }
 
 /* Answers by a status alone; after a request with a body the connection ends. */

@@ -143,7 +143,7 @@ static void raise_limits(struct config *config)
 	if (!config->ingest || files.rlim_cur >= wanted)
 		return;
 	config->ingest_connections =
-		files.rlim_cur > 2 * OTHER_FILES ? (int64_t)(files.rlim_cur - OTHER_FILES) : OTHER_FILES;
+		files.rlim_cur > 2ULL * OTHER_FILES ? (int64_t)(files.rlim_cur - OTHER_FILES) : OTHER_FILES;
 	log_warn("the limit of open files (ulimit -n) allows fewer producers than --ingest-max-connections",
 		 "files=%llu producers=%lld", (unsigned long long)files.rlim_cur,
 		 (long long)config->ingest_connections);

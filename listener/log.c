@@ -131,6 +131,8 @@ static bool format_value(char *out, size_t size, const char *spec, va_list *ap, 
 		snprintf(out, size, "%.1f", va_arg(*ap, double));
 	else if (strncmp(spec, "%lld", 4) == 0)
 		snprintf(out, size, "%lld", va_arg(*ap, long long));
+	else if (strncmp(spec, "%llu", 4) == 0)
+		snprintf(out, size, "%llu", va_arg(*ap, unsigned long long));
 	else if (strncmp(spec, "%zu", 3) == 0)
 		snprintf(out, size, "%zu", va_arg(*ap, size_t));
 	else if (strncmp(spec, "%ld", 3) == 0)
