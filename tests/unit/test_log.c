@@ -99,9 +99,10 @@ Test(log, time_is_utc_with_milliseconds)
 
 Test(log, every_kind_of_number_is_written)
 {
-	log_info("x", "a=%d b=%u c=%ld d=%lu e=%lld f=%zu g=%.1f", -1, 4000000000u, -2L, 3UL, -5000000000LL, (size_t)6,
-		 7.25);
-	cr_assert_str_eq(written_text(), "level=info event=x a=-1 b=4000000000 c=-2 d=3 e=-5000000000 f=6 g=7.2");
+	log_info("x", "a=%d b=%u c=%ld d=%lu e=%lld f=%zu g=%.1f h=%llu", -1, 4000000000u, -2L, 3UL, -5000000000LL,
+		 (size_t)6, 7.25, 18000000000000000000ULL);
+	cr_assert_str_eq(written_text(), "level=info event=x a=-1 b=4000000000 c=-2 d=3 e=-5000000000 f=6 g=7.2 "
+					 "h=18000000000000000000");
 }
 
 Test(log, null_string_is_left_out_with_its_key)
