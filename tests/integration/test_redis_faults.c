@@ -4,12 +4,14 @@
 #include "database.h"
 #include "fleet.h"
 #include "listener.h"
+#include "process.h"
 #include "redisd.h"
 #include "wait.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define WHOLE_MS 20000
 #define BACK_MS  10000
@@ -185,6 +187,26 @@ Test(redis_faults, events_are_stored_while_redis_refuses_writes, .timeout = 120)
 	send_some(&b);
 	must_work_again(&b);
 	end(&b);
+}
+
+Test(redis_faults, an_eviction_policy_that_may_drop_claims_is_warned_about)
+{
+	struct database *rows = database_new();
+	struct redisd *redis = redisd_new();
+	struct listener *l;
+	char *log = NULL;
+
+	free(redisd_command(redis, "CONFIG SET maxmemory 100mb"));
+	free(redisd_command(redis, "CONFIG SET maxmemory-policy allkeys-lru"));
+	l = listener_start(&(struct listener_options){.database = rows, .redis = redisd_url(redis)}, NULL);
+	cr_assert(wait_until((free(log), log = process_errors(listener_process(l)), strstr(log, "allkeys-lru") != NULL),
+			     WHOLE_MS),
+		  "%s", log);
+	cr_assert(strstr(log, "redis may evict claims"), "%s", log);
+	free(log);
+	listener_free(l);
+	redisd_free(redis);
+	database_free(rows);
 }
 
 /* The scripts are needed for renewals and releases: the first one finds them gone. */
