@@ -110,7 +110,7 @@ clean: ## remove what was built
 	rm -rf build
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 $B/wsonce: $(LISTENER)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring
