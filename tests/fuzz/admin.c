@@ -190,7 +190,7 @@ static void client_close(struct client *c)
 
 struct request {
 	bool is_head;
-	bool has_end;    /* NUL, CR or LF as %xx: libwebsockets ends the path there, and does not tell */
+	bool has_end;    /* &, a semicolon, or NUL, CR or LF as %xx: libwebsockets has rules of its own for them */
 	char path[8192]; /* escapes and dots resolved, without the query */
 };
 
@@ -231,11 +231,11 @@ static void resolve(struct request *r, const char *at, const char *end)
 	size_t len = 0;
 
 	r->has_end = false;
-	/* libwebsockets ends a path at an & or a semicolon, too. */
-	while (at < end && !strchr("?&;", *at) && len < sizeof(r->path) - 2) {
+	while (at < end && *at != '?' && len < sizeof(r->path) - 2) {
+		bool is_odd = *at == '&' || *at == ';';
 		char c = decode(&at, end);
 
-		r->has_end = r->has_end || !c || c == '\r' || c == '\n';
+		r->has_end = r->has_end || is_odd || !c || c == '\r' || c == '\n';
 		if (c == '/')
 			len = end_segment(r->path, len);
 		if (c != '/' || !len || r->path[len - 1] != '/')
