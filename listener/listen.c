@@ -18,7 +18,8 @@
 
 #define GRACE_MS    1000 /* producers without acks are read from for so long after SIGTERM */
 #define GOODBYE_MS  2000 /* for the last acks and close frames */
-#define OTHER_FILES 64   /* besides those of producers: servers, feeds, operators' pages */
+#define USUAL_FILES 1024
+#define OTHER_FILES 64 /* besides those of producers: servers, feeds, operators' pages */
 
 struct listener {
 	const struct config *config;
@@ -127,20 +128,20 @@ static void on_signal(uv_signal_t *handle, int number)
 }
 
 /* As many producers as are allowed need as many sockets, and the soft limit is often 1024. What the
- * hard limit does not allow is said, and not found out when the connections come. */
+ * hard limit does not allow is said, and not found out when the connections come. Nor is a limit of a
+ * thousand million left as it is, which containers may have: libwebsockets has tables of that size. */
 static void raise_limits(struct config *config)
 {
-	rlim_t wanted = config->ingest ? (rlim_t)config->ingest_connections + OTHER_FILES : OTHER_FILES;
+	rlim_t needed = config->ingest ? (rlim_t)config->ingest_connections + OTHER_FILES : OTHER_FILES;
+	rlim_t wanted = needed > USUAL_FILES ? needed : USUAL_FILES;
 	struct rlimit files;
 
 	signal(SIGPIPE, SIG_IGN);
 	if (getrlimit(RLIMIT_NOFILE, &files))
 		return;
-	if (files.rlim_cur < wanted) {
-		files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
-	if (!config->ingest || files.rlim_cur >= wanted)
+	files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
+	setrlimit(RLIMIT_NOFILE, &files);
+	if (!config->ingest || files.rlim_cur >= needed)
 		return;
 	config->ingest_connections =
 		files.rlim_cur > 2ULL * OTHER_FILES ? (int64_t)(files.rlim_cur - OTHER_FILES) : OTHER_FILES;

@@ -39,7 +39,7 @@ struct ws {
 
 /* libuv reports a reset connection as an error without saying that it is readable, and
  * libwebsockets then closes it: what the peer had sent before would be lost with it, though the
- * kernel still has it (PITFALLS: a producer that sends and resets at once). So libwebsockets'
+ * kernel still has it, as when a producer sends and resets at once. So libwebsockets'
  * poll handle, which is found by its socket, gets our callback in front of its own. */
 static struct ws *hooked;
 static uv_poll_cb original_poll_cb;

@@ -585,6 +585,27 @@ static bool starts_with_warning(const char *connections)
 	return is_warned;
 }
 
+/* Some containers have a soft limit of a thousand million, and libwebsockets makes tables of that size. */
+Test(command, a_limit_of_open_files_far_above_the_need_is_lowered)
+{
+	static const char *const generous =
+		"ulimit -Sn \"$(ulimit -Hn)\"; exec \"${WSONCE_TEST_BIN:-build/wsonce}\" listen --redis none "
+		"--postgres host=/nonexistent --ingest 127.0.0.1:0 --ingest-max-connections 236";
+	const char *const argv[] = {"sh", "-c", generous, NULL};
+	struct process *p = process_start_argv(argv, NULL);
+	char path[40], limits[4096] = "", *log = NULL;
+	FILE *in;
+
+	cr_assert(wait_until((free(log), log = process_errors(p), strstr(log, "ingest is open")), END_MS));
+	free(log);
+	snprintf(path, sizeof path, "/proc/%d/limits", (int)process_id(p));
+	in = fopen(path, "r");
+	cr_assert(in && fread(limits, 1, sizeof limits - 1, in) > 0);
+	fclose(in);
+	cr_assert(strstr(limits, "Max open files            1024 "), "%s", limits);
+	process_free(p);
+}
+
 Test(command, a_limit_of_open_files_below_the_producers_allowed_is_said)
 {
 	cr_assert(starts_with_warning("237"));
