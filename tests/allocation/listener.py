@@ -6,7 +6,7 @@ import signal
 import struct
 import time
 
-from fleet import PORT_LINE
+import admin
 from servers import send_signal, start
 
 SENTENCE = re.compile(r'^(?:.*level=error (?:instance=\S+ )?event=|(?=wsonce: ))(.*)$', re.M)
@@ -87,17 +87,9 @@ class Listener:
             return False
         return True
 
-    async def fetch(self, path):
-        reader, writer = await asyncio.open_unix_connection(self.admin)
-        try:
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: rig\r\nConnection: close\r\n\r\n".encode())
-            return (await asyncio.wait_for(reader.read(-1), 5)).decode(errors="replace")
-        finally:
-            writer.close()
-
     async def page(self, path):
         try:
-            return await self.fetch(path)
+            return await asyncio.wait_for(admin.fetch(self.admin, path), 5)
         except (OSError, asyncio.TimeoutError):
             return ""
 
@@ -113,8 +105,7 @@ class Listener:
         if not os.path.exists(self.admin) or not (await self.page("/readyz")).endswith("\r\n\r\nready\n"):
             return False
         with open(self.log, "rb") as file:
-            found = PORT_LINE.search(file.read())
-        self.port = int(found.group(1)) if found else 1
+            self.port = admin.find_port(file.read()) or 1
         return True
 
     async def wait_ready(self, seconds):
@@ -122,8 +113,7 @@ class Listener:
 
     async def wait_received(self, messages, seconds):
         async def is_received():
-            found = re.search(r"^wsonce_received_total (\d+)", await self.page("/metrics"), re.M)
-            return found and int(found.group(1)) >= messages
+            return admin.read_metrics(await self.page("/metrics")).get("received_total", -1) >= messages
         return await self.wait_until(is_received, seconds)
 
     # --- the end ---

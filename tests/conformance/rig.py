@@ -2,9 +2,9 @@
 import asyncio
 import json
 import os
-import re
 import signal
 
+from admin import fetch, find_port, read_metrics
 from peer import DEADLINE_S, SLOW, Dialler, Feed, Wrong, soon, stop_all
 from servers import Postgres, Redis, RigError, send_signal, start
 
@@ -12,7 +12,6 @@ TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 PROGRAM = os.environ.get("WSONCE_TEST_BIN") or f"{TREE}/build/wsonce"
 MAX_MESSAGE = 100000
 HEAD_BYTES = 4096                       # kept of a source's message that is too long
-PORT_LINE = re.compile(r'event="ingest is open".* port=(\d+)')
 
 
 class Listener:
@@ -36,8 +35,7 @@ class Listener:
         await soon(lambda: last in self.log() or self.is_over, f"{self.name} starts: see {self.log_path}")
         if self.is_over:
             raise RigError(f"{self.name} did not start: {self.log()[-300:]}")
-        found = PORT_LINE.search(self.log())
-        self.port = int(found.group(1)) if found else 0
+        self.port = find_port(self.log().encode())
         return self
 
     @property
@@ -50,16 +48,10 @@ class Listener:
 
     async def ask(self, path, method="GET"):
         """The whole answer of the admin socket."""
-        reader, writer = await asyncio.open_unix_connection(self.admin)
-        try:
-            writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-            return (await asyncio.wait_for(reader.read(), DEADLINE_S)).decode(errors="replace")
-        finally:
-            writer.close()
+        return await asyncio.wait_for(fetch(self.admin, path, method), DEADLINE_S)
 
     async def metric(self, name):
-        found = re.search(rf"^wsonce_{name} (\S+)$", await self.ask("/metrics"), re.M)
-        return float(found.group(1)) if found else None
+        return read_metrics(await self.ask("/metrics")).get(name)
 
     async def end(self, number=signal.SIGTERM):
         if self.process is None:

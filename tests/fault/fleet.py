@@ -6,13 +6,12 @@ import re
 import signal
 import time
 
+import admin
 from proxy import Link
 from servers import RigError, send_signal, start
 
 CLAIM_TTL_S = 3
 DRAIN_S = 4
-PORT_LINE = re.compile(rb'event="ingest is open".* port=(\d+)')
-METRIC_LINE = re.compile(r"^wsonce_(\w+) (\S+)$", re.M)
 LEFT_LINE = re.compile(rb'event="?drained"? .*left=(\d+)')
 
 
@@ -101,10 +100,9 @@ class Listener:
     def find_port(self):
         with open(self.log, "rb") as file:
             file.seek(self.now.log_offset)
-            found = PORT_LINE.search(file.read())
-        if found:
-            self.ingest_port = int(found.group(1))
-        return bool(found)
+            port = admin.find_port(file.read())
+        self.ingest_port = port or self.ingest_port
+        return bool(port)
 
     async def watch(self, incarnation):
         incarnation.status = await incarnation.process.wait()
@@ -142,20 +140,15 @@ class Listener:
         return (await self.metrics()).get(name)
 
     async def metrics(self):
-        """Those without labels, by name; empty if it does not answer."""
+        """Empty if it does not answer."""
         try:
             text = await asyncio.wait_for(self.fetch("/metrics"), 3)
         except (OSError, asyncio.TimeoutError):
             return {}
-        return {name: float(value) for name, value in METRIC_LINE.findall(text)}
+        return admin.read_metrics(text)
 
     async def fetch(self, path):
-        reader, writer = await asyncio.open_unix_connection(self.admin)
-        try:
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: rig\r\nConnection: close\r\n\r\n".encode())
-            return (await reader.read(-1)).decode(errors="replace")
-        finally:
-            writer.close()
+        return await admin.fetch(self.admin, path)
 
 
 class Producer:

@@ -4,9 +4,9 @@ import os
 import re
 import signal
 
+import admin
 from servers import RigError, send_signal, start, wait_until
 
-PORT_LINE = re.compile(rb'event="ingest is open".* port=(\d+)')
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -29,9 +29,8 @@ class Listener:
         if not self.is_alive():
             raise RigError(f"the listener did not start: see {self.log}")
         with open(self.log, "rb") as file:
-            found = PORT_LINE.search(file.read())
-        self.port = int(found.group(1)) if found else 0
-        return bool(found) and (await self.metrics()).get("postgres_up") == 1
+            self.port = admin.find_port(file.read())
+        return self.port and (await self.metrics()).get("postgres_up") == 1
 
     def is_alive(self):
         return self.process.returncode is None
@@ -39,18 +38,10 @@ class Listener:
     async def metrics(self):
         """Empty if it does not answer."""
         try:
-            text = await asyncio.wait_for(self.fetch(), 5)
+            text = await asyncio.wait_for(admin.fetch(self.admin, "/metrics"), 5)
         except (OSError, asyncio.TimeoutError):
             return {}
-        return {name: float(value) for name, value in re.findall(r"^wsonce_(\w+) (\S+)$", text, re.M)}
-
-    async def fetch(self):
-        reader, writer = await asyncio.open_unix_connection(self.admin)
-        try:
-            writer.write(b"GET /metrics HTTP/1.1\r\nHost: rig\r\nConnection: close\r\n\r\n")
-            return (await reader.read(-1)).decode(errors="replace")
-        finally:
-            writer.close()
+        return admin.read_metrics(text)
 
     def memory(self, name):
         """VmRSS or VmHWM, in bytes; 0 when the process is gone."""
