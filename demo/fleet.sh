@@ -48,6 +48,7 @@ fleet_end()
 {
 	local pid
 	for pid in "${listener_pids[@]}"; do
+		disown "$pid" 2>/dev/null || true # the shell need not tell of its end
 		kill -TERM "$pid" 2>/dev/null || true
 	done
 	for pid in "${listener_pids[@]}"; do
