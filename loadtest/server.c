@@ -228,11 +228,15 @@ const struct server_counts *server_counts(const struct server *s)
 	return &s->counts;
 }
 
+/* Who has everything sleeps on: its callback would ask for more, find none while the slowest is behind,
+ * and wake it again. */
 void server_wake(struct server *s)
 {
 	list_each(node, after, &s->clients[CLIENT_IDLE]) {
 		struct client *c = list_entry(node, struct client, link);
 
+		if (cursor_is_at_end(&c->cursor, s->backlog) && !s->goodbye)
+			continue;
 		client_move(s, c, CLIENT_WRITING);
 		lws_callback_on_writable(c->wsi);
 	}
