@@ -41,7 +41,7 @@ SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c tests/support
 FAILING := $B/tests/support/failing_alloc.o
 UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,pipeline envelope event hold batch log stats backoff)
+STAGES := $(patsubst %,$B/listener/%.o,pipeline arena envelope event hold batch log stats backoff)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst sql/%.sql,$B/text/%.sql.h,$(wildcard sql/*.sql))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd
 FUZZERS := $(addprefix $B/,envelope settings ack admin)
@@ -130,7 +130,7 @@ $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
-$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/envelope.o
+$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/envelope.o $B/listener/arena.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
 $B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "arena.h"
 #include "utf8.h"
 
 #define TARGETS_MAX  10 /* 8 parts of an id, the type, the payload */
@@ -50,69 +51,34 @@ struct envelope {
 	char fault_text[300];
 	char id[ENVELOPE_ID_MAX + 1];
 	yajl_alloc_funcs memory;
-	jmp_buf no_memory;    /* yajl does not look at what it was given */
-	struct block *blocks; /* of this message, not from the arena */
-	size_t arena_used;
-	_Alignas(16) char arena[PARSER_BYTES];
+	jmp_buf no_memory; /* yajl does not look at what it was given */
+	struct arena arena;
+	_Alignas(16) char arena_room[PARSER_BYTES];
 };
 
 const char envelope_no_memory[] = "out of memory";
 
-/* What stands before each piece of memory that yajl has. */
-struct block {
-	struct block *next; /* of the blocks from malloc */
-	size_t size;        /* for realloc */
-};
-
-/* yajl has no way to use a parser again, and its mallocs would cost a third of the parse: it gets
- * memory from an arena inside the reader, and malloc serves what does not fit. All of it goes when
- * the message is done, so that the parse can be left in the middle: yajl writes into what it asked for
- * without a look, so it must never see that there is none. */
-static void *arena_alloc(void *ctx, size_t size)
+/* yajl has no way to use a parser again, and its mallocs would cost a third of the parse: it gets an
+ * arena inside the reader. All of it goes when the message is done, so that the parse can be left in the
+ * middle: yajl writes into what it asked for without a look, so it must never see that there is none. */
+static void *parser_realloc(void *ctx, void *old, size_t size)
 {
 	struct envelope *e = ctx;
-	size_t need = (sizeof(struct block) + size + 15) & ~(size_t)15;
-	struct block *block;
+	void *fresh = arena_realloc(&e->arena, old, size);
 
-	if (need > sizeof(e->arena) - e->arena_used) {
-		block = malloc(need);
-		if (!block)
-			longjmp(e->no_memory, 1);
-		block->next = e->blocks;
-		e->blocks = block;
-	} else {
-		block = (struct block *)(void *)(e->arena + e->arena_used);
-		e->arena_used += need;
-	}
-	block->size = size;
-	return block + 1;
-}
-
-static void arena_free(void *ctx, void *ptr)
-{
-	(void)ctx, (void)ptr; /* with the message */
-}
-
-static void *arena_realloc(void *ctx, void *ptr, size_t size)
-{
-	void *fresh = arena_alloc(ctx, size);
-
-	if (ptr) {
-		size_t old = ((struct block *)ptr - 1)->size;
-
-		memcpy(fresh, ptr, old < size ? old : size);
-	}
+	if (!fresh)
+		longjmp(e->no_memory, 1);
 	return fresh;
 }
 
-static void arena_clear(struct envelope *e)
+static void *parser_alloc(void *ctx, size_t size)
 {
-	for (struct block *block = e->blocks, *next; block; block = next) {
-		next = block->next;
-		free(block);
-	}
-	e->blocks = NULL;
-	e->arena_used = 0;
+	return parser_realloc(ctx, NULL, size);
+}
+
+static void parser_free(void *ctx, void *ptr)
+{
+	(void)ctx, (void)ptr; /* with the message */
 }
 
 static int fault(struct envelope *e, const char *text)
@@ -430,7 +396,8 @@ struct envelope *envelope_new(const struct config_list *id_pointers, const char 
 
 	if (!e)
 		return NULL;
-	e->memory = (yajl_alloc_funcs){arena_alloc, arena_realloc, arena_free, e};
+	e->memory = (yajl_alloc_funcs){parser_alloc, parser_realloc, parser_free, e};
+	e->arena = (struct arena){.room = e->arena_room, .size = sizeof(e->arena_room)};
 	e->id_parts = (int)id_pointers->count;
 	for (size_t i = 0; i < id_pointers->count; i++)
 		if (add_target(e, id_pointers->items[i], true))
@@ -522,8 +489,8 @@ static const char *parse(struct envelope *e, const char *message, size_t len)
 	if (setjmp(e->no_memory))
 		why = envelope_no_memory;
 	else
-		why = run_parser(e); /* needs no yajl_free: all that it had is in the arena or its blocks */
-	arena_clear(e);
+		why = run_parser(e); /* needs no yajl_free: all that it had is in the arena */
+	arena_clear(&e->arena);
 	return why;
 }
 

@@ -3,22 +3,26 @@
 #include "redis.h"
 
 #include <assert.h>
-#include <hiredis/async.h>
+#include <errno.h>
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include "backoff.h"
 #include "command.h"
 #include "log.h"
 #include "release.lua.h"
 #include "renew.lua.h"
+#include "reply.h"
 #include "resolve.h"
 #include "stats.h"
 #include "url.h"
 
-#define READS_PER_TURN 16
+#define READ_BYTES     65536 /* from the socket at once */
+#define FEED_BYTES     16384 /* to hiredis at once: it moves what is left of them after each kilobyte */
+#define READS_PER_TURN 4
+#define ANSWER_BYTES   65536 /* of one answer; a longer one costs mallocs */
 #define FIRST_REQUESTS 1024
 
 static const char *const state_names[] = {"down", "connecting", "ready", "closing"};
@@ -27,13 +31,12 @@ static const char *const script_texts[REDIS_SCRIPTS] = {
 	[REDIS_RENEW] = LUA_RENEW,
 };
 
-/* Between hiredis and libuv. libuv reports an error on the socket as a status; hiredis finds out
- * by itself what is wrong once it reads and writes, so that is what an error becomes here. The
- * adapter of hiredis 0.14 drops it instead, and a refused connection would never call back. */
-struct bridge {
+/* hiredis's own event interface is not used: it keeps a callback on the heap for each command, and in
+ * 0.14 its adapter for libuv drops errors of the socket, so that a refused connection never calls back. */
+struct watch {
 	uv_poll_t poll;
-	redisAsyncContext *context; /* NULL: gone, only the handle is left to close */
-	int events;                 /* polled for */
+	struct redis *redis; /* NULL: only to be closed */
+	int events;          /* polled for */
 };
 
 /* Whom an answer is for. */
@@ -48,7 +51,9 @@ struct redis {
 	struct url url;
 	char *shown_url;
 	enum redis_state state;
-	redisAsyncContext *context; /* NULL in REDIS_DOWN */
+	redisContext *context; /* NULL in REDIS_DOWN and during the lookup */
+	struct watch *watch;   /* of its socket */
+	bool is_connected;
 	struct resolve *resolve;
 	struct backoff backoff;
 	uv_timer_t retry;
@@ -65,7 +70,10 @@ struct redis {
 	int64_t connecting_ms;
 	char sha[REDIS_SCRIPTS][41];
 	struct command command;
-	bool was_refused; /* the server answered the login with an error, logged */
+	struct arena answer;
+	_Alignas(16) char answer_room[ANSWER_BYTES];
+	uv_prepare_t flush; /* before each wait for I/O: what this turn asks is sent */
+	bool was_refused;   /* the server answered the login with an error, logged */
 	bool is_policy_logged;
 	int handles; /* open, for closing */
 	void (*done)(void *arg);
@@ -91,120 +99,50 @@ static void set_state(struct redis *r, enum redis_state state, const char *why)
 	r->settings.on_state(r->settings.owner, state);
 }
 
-/* --- the bridge --- */
+/* --- watching the socket --- */
 
-static void on_bridge_closed(uv_handle_t *handle)
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void watch_for(struct redis *r, int events)
+{
+	if (r->watch->events == events)
+		return;
+	r->watch->events = events;
+	uv_poll_start(&r->watch->poll, events, on_poll);
+}
+
+static int watch(struct redis *r)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return -1;
+	if (uv_poll_init(r->loop, &w->poll, r->context->fd)) {
+		free(w);
+		return -1;
+	}
+	w->poll.data = w;
+	w->redis = r;
+	r->watch = w;
+	watch_for(r, UV_READABLE | UV_WRITABLE);
+	return 0;
+}
+
+static void on_watch_closed(uv_handle_t *handle)
 {
 	free(handle->data);
 }
 
-/* hiredis reads 16 KiB at a time. A listener under load gets more answers than that in one turn of
- * the loop; were they left for the next turns, claims would wait behind messages. */
-static void read_answers(struct bridge *b)
+static void unwatch(struct redis *r)
 {
-	int waiting = 0;
-
-	for (int i = 0; i < READS_PER_TURN && b->context; i++) {
-		redisAsyncHandleRead(b->context);
-		if (!b->context || ioctl(b->context->c.fd, FIONREAD, &waiting) || waiting == 0)
-			return;
-	}
-}
-
-static void on_poll(uv_poll_t *poll, int status, int events)
-{
-	struct bridge *b = poll->data;
-
-	if (status < 0)
-		events = UV_READABLE | UV_WRITABLE;
-	if (b->context && events & UV_READABLE)
-		read_answers(b);
-	if (b->context && events & UV_WRITABLE)
-		redisAsyncHandleWrite(b->context);
-	/* libuv stops a handle that had an error; what is still wanted is polled for again. */
-	if (b->context && status < 0 && b->events)
-		uv_poll_start(&b->poll, b->events, on_poll);
-}
-
-static void bridge_want(struct bridge *b, int events)
-{
-	if (b->events == events)
+	if (!r->watch)
 		return;
-	b->events = events;
-	if (events)
-		uv_poll_start(&b->poll, events, on_poll);
-	else
-		uv_poll_stop(&b->poll);
-}
-
-static void bridge_add_read(void *data)
-{
-	struct bridge *b = data;
-
-	bridge_want(b, b->events | UV_READABLE);
-}
-
-static void bridge_del_read(void *data)
-{
-	struct bridge *b = data;
-
-	bridge_want(b, b->events & ~UV_READABLE);
-}
-
-static void bridge_add_write(void *data)
-{
-	struct bridge *b = data;
-
-	bridge_want(b, b->events | UV_WRITABLE);
-}
-
-static void bridge_del_write(void *data)
-{
-	struct bridge *b = data;
-
-	bridge_want(b, b->events & ~UV_WRITABLE);
-}
-
-static void bridge_cleanup(void *data)
-{
-	struct bridge *b = data;
-
-	b->context = NULL;
-	uv_close((uv_handle_t *)&b->poll, on_bridge_closed);
-}
-
-static int bridge_attach(uv_loop_t *loop, redisAsyncContext *context)
-{
-	struct bridge *b = calloc(1, sizeof(*b));
-
-	if (!b)
-		return -1;
-	if (uv_poll_init(loop, &b->poll, context->c.fd)) {
-		free(b);
-		return -1;
-	}
-	b->poll.data = b;
-	b->context = context;
-	context->ev.data = b;
-	context->ev.addRead = bridge_add_read;
-	context->ev.delRead = bridge_del_read;
-	context->ev.addWrite = bridge_add_write;
-	context->ev.delWrite = bridge_del_write;
-	context->ev.cleanup = bridge_cleanup;
-	return 0;
+	r->watch->redis = NULL;
+	uv_close((uv_handle_t *)&r->watch->poll, on_watch_closed);
+	r->watch = NULL;
 }
 
 /* --- sending --- */
-
-static void on_reply(redisAsyncContext *context, void *reply, void *privdata)
-{
-	struct redis *r = privdata;
-	struct request q = r->requests[r->answered++ & r->request_mask];
-
-	(void)context;
-	if (q.cb)
-		q.cb(r->settings.owner, q.arg, reply);
-}
 
 /* Twice the ring, its open requests at the places that the new mask gives them. */
 static int grow_ring(struct redis *r)
@@ -223,39 +161,37 @@ static int grow_ring(struct redis *r)
 	return 0;
 }
 
-/* hiredis ends a connection that has an error with its next read or write. */
-static void spoil(struct redis *r)
-{
-	if (!r->context || r->context->c.err)
-		return;
-	r->context->c.err = REDIS_ERR_OOM;
-	snprintf(r->context->c.errstr, sizeof(r->context->c.errstr), "out of memory");
-}
-
-/* hiredis 0.14 does not tell when it has no memory for a command, or for whom its answer is for. A
- * command that goes out without the latter would shift all answers after it to the wrong questions;
- * one that does not go out is still answered, with NULL, when the connection ends. */
 static int send_now(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
-	redisAsyncContext *context = r->context;
-	const struct redisCallback *newest;
-	struct request request = {cb, arg};
-
-	if (!context || context->c.err || !len)
+	if (!r->context || r->context->err || !len)
 		return -1;
 	if ((!r->requests || r->sent - r->answered > r->request_mask) && grow_ring(r))
 		return -1;
-	newest = context->replies.tail;
-	if (redisAsyncFormattedCommand(context, on_reply, r, bytes, len) != REDIS_OK)
-		spoil(r);
-	if (context->replies.tail == newest) {
-		spoil(r);
-		return -1;
-	}
-	if (context->c.err)
-		request.cb = NULL;
-	r->requests[r->sent++ & r->request_mask] = request;
-	return context->c.err ? -1 : 0;
+	if (redisAppendFormattedCommand(r->context, bytes, len) != REDIS_OK)
+		return -1; /* out of memory, noticed by flush() */
+	r->requests[r->sent++ & r->request_mask] = (struct request){cb, arg};
+	return 0;
+}
+
+static void drop(struct redis *r, const char *why);
+
+/* hiredis writes once; what the kernel does not take goes when it can. */
+static void flush(struct redis *r)
+{
+	int is_done = 0;
+
+	if (r->context->err || redisBufferWrite(r->context, &is_done) != REDIS_OK)
+		drop(r, r->context->errstr);
+	else
+		watch_for(r, UV_READABLE | (is_done ? 0 : UV_WRITABLE));
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+	struct redis *r = turn->data;
+
+	if (r->is_connected && !(r->watch->events & UV_WRITABLE))
+		flush(r);
 }
 
 int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
@@ -280,37 +216,35 @@ const char *redis_script_sha(const struct redis *r, enum redis_script script)
 
 /* --- going down --- */
 
-/* Ends the connection, if there is one. hiredis answers every open command with NULL. */
+/* Those who asked and have no answer. What they ask now is refused, for the state has changed. */
+static void answer_all(struct redis *r)
+{
+	while (r->answered < r->sent) {
+		struct request q = r->requests[r->answered++ & r->request_mask];
+
+		if (q.cb)
+			q.cb(r->settings.owner, q.arg, NULL);
+	}
+}
+
+/* Ends the connection, if there is one. why may be a text inside it. */
 static void drop(struct redis *r, const char *why)
 {
-	redisAsyncContext *context = r->context;
+	redisContext *context = r->context;
 
 	if (r->resolve)
 		resolve_cancel(r->resolve);
 	r->resolve = NULL;
 	r->context = NULL;
+	r->is_connected = false;
+	unwatch(r);
 	if (r->state != REDIS_CLOSING)
 		set_state(r, REDIS_DOWN, why);
-	if (context) {
-		context->data = NULL;
-		redisAsyncFree(context);
-	}
+	if (context)
+		redisFree(context);
+	answer_all(r);
 	if (r->state == REDIS_DOWN)
 		retry_later(r);
-}
-
-/* hiredis frees the context after this. */
-static void on_disconnected(const redisAsyncContext *context, int status)
-{
-	struct redis *r = context->data;
-
-	if (!r)
-		return;
-	r->context = NULL;
-	if (r->state == REDIS_CLOSING)
-		return;
-	set_state(r, REDIS_DOWN, status == REDIS_OK ? "closed" : context->errstr);
-	retry_later(r);
 }
 
 static void on_retry(uv_timer_t *timer)
@@ -459,8 +393,10 @@ static void send_words(struct redis *r, redis_cb *cb, size_t count, const char *
 	command_start(&r->command, count);
 	for (size_t i = 0; i < count; i++)
 		command_word(&r->command, words[i]);
-	if (send_now(r, r->command.bytes, r->command.len, cb, r))
-		spoil(r);
+	if (send_now(r, r->command.bytes, r->command.len, cb, r) == 0 || !r->context || r->context->err)
+		return;
+	r->context->err = REDIS_ERR_OOM; /* flush() ends the connection */
+	snprintf(r->context->errstr, sizeof(r->context->errstr), "out of memory");
 }
 
 #define SEND(r, cb, ...) \
@@ -490,39 +426,127 @@ static void log_in(struct redis *r)
 	redis_load_scripts(r);
 }
 
-static void on_connected(const redisAsyncContext *context, int status)
+/* --- receiving --- */
+
+static void answer(struct redis *r, const redisReply *reply)
 {
-	struct redis *r = context->data;
+	struct request q = r->requests[r->answered++ & r->request_mask];
+
+	if (q.cb)
+		q.cb(r->settings.owner, q.arg, reply);
+}
+
+/* Returns false if the connection is gone: a callback may end it. */
+static bool answer_those_read(struct redis *r, const redisContext *context)
+{
+	void *reply = NULL;
+
+	for (;;) {
+		if (redisReaderGetReply(context->reader, &reply) != REDIS_OK) {
+			drop(r, context->reader->errstr);
+			return false;
+		}
+		if (!reply)
+			return true;
+		if (r->answered == r->sent) {
+			drop(r, "an answer that nobody asked for");
+			return false;
+		}
+		answer(r, reply);
+		arena_clear(
+			&r->answer); /* not before: a part of the next answer may be there, until the rest is read */
+		if (r->context != context)
+			return false;
+	}
+}
+
+static bool feed(struct redis *r, const char *bytes, size_t len)
+{
+	redisContext *context = r->context;
+
+	for (size_t at = 0; at < len; at += FEED_BYTES) {
+		size_t part = len - at < FEED_BYTES ? len - at : FEED_BYTES;
+
+		if (redisReaderFeed(context->reader, bytes + at, part) != REDIS_OK) {
+			drop(r, context->reader->errstr);
+			return false;
+		}
+		if (!answer_those_read(r, context))
+			return false;
+	}
+	return true;
+}
+
+/* A listener under load gets more answers in one turn of the loop than one read takes; were they left
+ * for the next turns, claims would wait behind messages. */
+static void read_answers(struct redis *r)
+{
+	static char bytes[READ_BYTES];
+
+	for (int i = 0; i < READS_PER_TURN; i++) {
+		ssize_t n = recv(r->context->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0) {
+			drop(r, n ? strerror(errno) : "the server closed the connection");
+			return;
+		}
+		if (!feed(r, bytes, (size_t)n) || (size_t)n < sizeof(bytes))
+			return;
+	}
+}
+
+/* The first sign of the socket tells whether it could connect. */
+static void finish_connect(struct redis *r)
+{
+	int error = 0;
+	socklen_t size = sizeof(error);
+
+	if (getsockopt(r->context->fd, SOL_SOCKET, SO_ERROR, &error, &size) || error) {
+		drop(r, strerror(error ? error : errno));
+		return;
+	}
+	r->is_connected = true;
+	log_in(r);
+	flush(r);
+}
+
+/* libuv reports an error on the socket as a status; what is wrong is found out by reading. */
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct watch *w = poll->data;
+	struct redis *r = w->redis;
 
 	if (!r)
 		return;
-	if (status == REDIS_OK) {
-		log_in(r);
-		return;
-	}
-	r->context = NULL; /* hiredis frees it */
-	set_state(r, REDIS_DOWN, context->errstr);
-	retry_later(r);
+	if (status < 0)
+		events = UV_READABLE;
+	if (!r->is_connected)
+		finish_connect(r);
+	else if (events & UV_READABLE)
+		read_answers(r);
+	if (w->redis && r->is_connected && events & UV_WRITABLE && w->events & UV_WRITABLE)
+		flush(r);
+	/* libuv stops a handle that had an error; what is still wanted is polled for again. */
+	if (w->redis && status < 0)
+		uv_poll_start(&w->poll, w->events, on_poll);
 }
+
+/* --- connecting --- */
 
 static void open_context(struct redis *r, const char *address)
 {
-	redisAsyncContext *context;
-
 	if (address)
-		context = redisAsyncConnect(address, r->url.port ? r->url.port : 6379);
+		r->context = redisConnectNonBlock(address, r->url.port ? r->url.port : 6379);
 	else
-		context = redisAsyncConnectUnix(r->url.path);
-	if (!context || context->err || bridge_attach(r->loop, context)) {
-		drop(r, context && context->err ? context->errstr : "out of memory");
-		if (context)
-			redisAsyncFree(context);
+		r->context = redisConnectUnixNonBlock(r->url.path);
+	if (!r->context || r->context->err || watch(r)) {
+		drop(r, r->context && r->context->err ? r->context->errstr : "out of memory");
 		return;
 	}
-	context->data = r;
-	r->context = context;
-	redisAsyncSetConnectCallback(context, on_connected);
-	redisAsyncSetDisconnectCallback(context, on_disconnected);
+	arena_clear(&r->answer);
+	reply_use_arena(r->context->reader, &r->answer);
 }
 
 static void on_address(void *arg, const char *address, const char *error)
@@ -568,10 +592,13 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings,
 	r->loop = loop;
 	r->settings = *settings;
 	r->backoff = (struct backoff){.base_ms = 100, .cap_ms = 2000};
-	r->handles = 2;
+	r->answer = (struct arena){.room = r->answer_room, .size = sizeof(r->answer_room)};
+	r->handles = 3;
 	uv_timer_init(loop, &r->retry);
 	uv_timer_init(loop, &r->watchdog);
-	r->retry.data = r->watchdog.data = r;
+	uv_prepare_init(loop, &r->flush);
+	r->retry.data = r->watchdog.data = r->flush.data = r;
+	uv_prepare_start(&r->flush, on_turn);
 	uint64_t tick = (uint64_t)(settings->timeout_ms / 8 > 10 ? settings->timeout_ms / 8 : 10);
 	uv_timer_start(&r->watchdog, on_watchdog, tick, tick);
 	uv_timer_start(&r->retry, on_retry, 0, 0);
@@ -585,7 +612,7 @@ fail:
 	return NULL;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
 	struct redis *r = handle->data;
 
@@ -595,6 +622,7 @@ static void on_timer_closed(uv_handle_t *handle)
 	url_clear(&r->url);
 	free(r->shown_url);
 	command_free(&r->command);
+	arena_clear(&r->answer);
 	free(r->requests);
 	free(r);
 }
@@ -605,6 +633,7 @@ void redis_close(struct redis *r, void (*done)(void *arg), void *arg)
 	r->done_arg = arg;
 	set_state(r, REDIS_CLOSING, "shutting down");
 	drop(r, NULL);
-	uv_close((uv_handle_t *)&r->retry, on_timer_closed);
-	uv_close((uv_handle_t *)&r->watchdog, on_timer_closed);
+	uv_close((uv_handle_t *)&r->retry, on_handle_closed);
+	uv_close((uv_handle_t *)&r->watchdog, on_handle_closed);
+	uv_close((uv_handle_t *)&r->flush, on_handle_closed);
 }
