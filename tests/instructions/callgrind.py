@@ -17,8 +17,8 @@ class Function(collections.namedtuple("Function", "library file name")):
 
 
 def count(valgrind, command, out, seconds):
-    """The instructions that each function spent itself, by Function. The environment is empty: nothing of it is to
-    have a say in what the listener does."""
+    """The instructions that each function spent itself, by Function, and what the command printed. The environment is
+    empty: nothing of it is to have a say in what the listener does."""
     done = subprocess.run([valgrind, "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect={COUNTED}",
                            f"--callgrind-out-file={out}", *command],
                           env={}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False)
@@ -27,7 +27,7 @@ def count(valgrind, command, out, seconds):
         raise CountError(f"{' '.join(command)} under callgrind ended with {done.returncode}: "
                          f"{lines[-1] if lines else done.stderr.strip()[-200:]}")
     with open(out, encoding="utf-8", errors="replace") as lines:
-        return own_costs(lines)
+        return own_costs(lines), done.stdout
 
 
 def own_costs(lines):

@@ -1,7 +1,7 @@
 /* road.c sends events down the listener's road and plays Redis and Postgres itself, for run to count
- * the instructions. Everything between the bytes of a message and the calls of redis.h and store.h is
- * the listener's own; nothing here reads or writes anything, and time is road.c's too, so that two runs
- * are the same to the instruction.
+ * the instructions; the allocations it counts itself. Everything between the bytes of a message and the calls of
+ * redis.h and store.h is the listener's own; nothing here reads or writes anything, and time is road.c's too, so that
+ * two runs are the same to the instruction.
  *
  *   road winner N    every claim is won, every row is stored
  *   road loser N     every claim is another's, and done when it is looked at again
@@ -24,7 +24,7 @@ enum {
 	EVENTS_MAX = 1000000,
 	PER_TURN = 500,      /* messages that one turn of the loop reads */
 	US_PER_MESSAGE = 10, /* 100,000 messages/s */
-	TURNS_MAX = 1000,    /* in which what was read has to settle */
+	TURNS_MAX = 1000,    /* after the last message, until all has settled */
 	CALLS_MAX = 1 << 16, /* commands without an answer */
 	KEYS_MAX = 1 << 16,  /* of one command */
 	WALL_S = 1700000000, /* 2023; the monotonic clock's zero */
@@ -71,6 +71,33 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	now->tv_sec = now_us / 1000000 + (is_wall ? WALL_S : 0);
 	now->tv_nsec = now_us % 1000000 * 1000;
 	return 0;
+}
+
+/* --- memory --- */
+
+static size_t allocations;
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t size);
+
+/* In place of the C library's, for libraries too. */
+void *malloc(size_t size)
+{
+	allocations++;
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+	allocations++;
+	return __libc_calloc(count, size);
+}
+
+void *realloc(void *block, size_t size)
+{
+	allocations++;
+	return __libc_realloc(block, size);
 }
 
 /* --- redis.h --- */
@@ -275,18 +302,20 @@ static struct message *make_messages(size_t n)
 	return messages;
 }
 
-/* Time passes when nothing else happens: then held events come due. */
-static void settle(void)
+/* What was asked for is answered; returns whether there was anything. The listener's answer to that is
+ * in the next turn, so there is always something in flight, as there is at full rate. */
+static bool turn(void)
 {
-	for (int turns = 0; pipeline_events(pipeline)->messages || redis_unanswered(&the_redis); turns++) {
-		bool is_any = answer_commands(&the_redis);
+	bool is_any = answer_commands(&the_redis);
 
-		if (!answer_batch(&the_store) && !is_any)
-			now_us += HOLD_FIRST_MS * 1000;
-		uv_run(&loop, UV_RUN_NOWAIT);
-		if (turns == TURNS_MAX)
-			fail("events do not settle");
-	}
+	is_any |= answer_batch(&the_store);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	return is_any;
+}
+
+static bool is_settled(void)
+{
+	return !pipeline_events(pipeline)->messages && !redis_unanswered(&the_redis);
 }
 
 static void send_all(const struct message *messages, size_t n)
@@ -295,8 +324,14 @@ static void send_all(const struct message *messages, size_t n)
 		if (pipeline_receive(pipeline, messages[i].text, messages[i].len, NULL))
 			fail("a message is not taken");
 		now_us += US_PER_MESSAGE;
-		if ((i + 1) % PER_TURN == 0 || i + 1 == n)
-			settle();
+		if ((i + 1) % PER_TURN == 0)
+			turn();
+	}
+	for (int turns = 0; !is_settled(); turns++) {
+		if (turns == TURNS_MAX)
+			fail("events do not settle");
+		if (!turn())
+			now_us += HOLD_FIRST_MS * 1000;
 	}
 }
 
@@ -349,7 +384,9 @@ static void walk(size_t n)
 	open_pipeline();
 	send_all(messages, n < 2 * PER_TURN ? n : 2 * PER_TURN);
 	before = *path->outcomes;
+	allocations = 0;
 	measured(messages, n);
+	printf("{\"allocations\": %zu}\n", allocations);
 	if (*path->outcomes - before != n)
 		fail("events did not end as this path has it");
 }
