@@ -21,7 +21,8 @@ def count(valgrind, command, out, seconds):
     empty: nothing of it is to have a say in what the listener does."""
     done = subprocess.run([valgrind, "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect={COUNTED}",
                            f"--callgrind-out-file={out}", *command],
-                          env={}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False)
+                          env={}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
+                          check=False)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line and not line.startswith("==")]
         raise CountError(f"{' '.join(command)} under callgrind ended with {done.returncode}: "

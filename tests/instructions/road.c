@@ -1,7 +1,7 @@
 /* road.c sends events down the listener's road and plays Redis and Postgres itself, for run to count
- * the instructions; the allocations it counts itself. Everything between the bytes of a message and the calls of
- * redis.h and store.h is the listener's own; nothing here reads or writes anything, and time is road.c's too, so that
- * two runs are the same to the instruction.
+ * the instructions; the allocations it counts itself. Everything between the bytes of a message and
+ * the calls of redis.h and store.h is the listener's own. There are no sockets, and time is road.c's
+ * too, so that two runs are the same to the instruction.
  *
  *   road winner N    every claim is won, every row is stored
  *   road loser N     every claim is another's, and done when it is looked at again
@@ -32,8 +32,8 @@ enum {
 
 struct path {
 	const char *name;
-	redisReply *claim;        /* what Redis says to a claim */
-	const uint64_t *outcomes; /* the counter that each message has to end in */
+	redisReply *claim;       /* what Redis says to a claim */
+	const uint64_t *outcome; /* the counter that each message has to end in */
 };
 
 #define TEXT_REPLY(kind, text) \
@@ -383,11 +383,11 @@ static void walk(size_t n)
 
 	open_pipeline();
 	send_all(messages, n < 2 * PER_TURN ? n : 2 * PER_TURN);
-	before = *path->outcomes;
+	before = *path->outcome;
 	allocations = 0;
 	measured(messages, n);
 	printf("{\"allocations\": %zu}\n", allocations);
-	if (*path->outcomes - before != n)
+	if (*path->outcome - before != n)
 		fail("events did not end as this path has it");
 }
 
