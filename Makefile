@@ -43,7 +43,8 @@ UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,pipeline arena envelope event hold batch log stats backoff)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst sql/%.sql,$B/text/%.sql.h,$(wildcard sql/*.sql))
-TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd
+TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
+	$(if $(SAN),,$B/tests/instructions/road)
 FUZZERS := $(addprefix $B/,envelope settings ack admin)
 
 all: deps ## build everything, installing what is missing first
@@ -88,6 +89,9 @@ fuzz: check-deps ## make fuzz [SECONDS=60] [SEED=n]: each fuzzer for so long; se
 
 hostile: check-deps programs $B/tests/hostile/crowd ## 12,000 clients that behave badly, while ordinary ones go on: make hostile [QUICK=1]
 	@tests/hostile/run $(if $(QUICK),--quick)
+
+instructions: check-deps $B/tests/instructions/road ## count the instructions per event, against tests/instructions/figure.json
+	@tests/instructions/run
 
 bench: all ## measure one and five listeners against Postgres alone
 	@loadtest/bench
@@ -139,6 +143,11 @@ $B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)
 
+# It plays Redis and Postgres itself.
+$B/tests/instructions/road: $B/tests/instructions/road.o $B/loadtest/message.o $(filter-out %/redis.o %/store.o,$(MODULES))
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring
+$B/tests/instructions/%.o: OUR_CFLAGS += -Ilistener -DROAD_FLAGS='"$(CFLAGS)"'
+
 $B/tests/unit/%.o $B/tests/support/fake_stages.o: OUR_CFLAGS += -Ilistener -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
 $B/%.o: %.c $(TEXT) Makefile
@@ -160,5 +169,5 @@ $B/text/%.sql.h: sql/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests fuzzers deps check-deps demo run check torture reliability allocation conformance fuzz hostile bench lint \
-	install fmt readme clean help
+.PHONY: all programs tests fuzzers deps check-deps demo run check torture reliability allocation conformance fuzz hostile \
+	instructions bench lint install fmt readme clean help

@@ -1,0 +1,423 @@
+/* road.c sends events down the listener's road and plays Redis and Postgres itself, for run to count
+ * the instructions; the allocations it counts itself. Everything between the bytes of a message and
+ * the calls of redis.h and store.h is the listener's own. There are no sockets, and time is road.c's
+ * too, so that two runs are the same to the instruction.
+ *
+ *   road winner N    every claim is won, every row is stored
+ *   road loser N     every claim is another's, and done when it is looked at again
+ *   road about       what it was built with, as JSON */
+#include <gnu/libc-version.h>
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <yajl/yajl_version.h>
+
+#include "../../loadtest/message.h"
+#include "hold.h"
+#include "pipeline.h"
+#include "redis.h"
+#include "stats.h"
+
+enum {
+	EVENTS_MAX = 1000000,
+	PER_TURN = 500,      /* messages that one turn of the loop reads */
+	US_PER_MESSAGE = 10, /* 100,000 messages/s */
+	TURNS_MAX = 1000,    /* after the last message, until all has settled */
+	CALLS_MAX = 1 << 16, /* commands without an answer */
+	KEYS_MAX = 1 << 16,  /* of one command */
+	WALL_S = 1700000000, /* 2023; the monotonic clock's zero */
+};
+
+struct path {
+	const char *name;
+	redisReply *claim;       /* what Redis says to a claim */
+	const uint64_t *outcome; /* the counter that each message has to end in */
+};
+
+#define TEXT_REPLY(kind, text) \
+	{ \
+		.type = (kind), .str = (text), .len = sizeof(text) - 1 \
+	}
+
+static redisReply nothing = {.type = REDIS_REPLY_NIL};
+static redisReply other = TEXT_REPLY(REDIS_REPLY_STRING, "listener-2.0123456789abcdef@1700000000000");
+static redisReply done = TEXT_REPLY(REDIS_REPLY_STRING, "done@1700000000000");
+static redisReply okay = TEXT_REPLY(REDIS_REPLY_STATUS, "OK");
+
+static const struct path paths[] = {
+	{"winner", &nothing, &stats.persisted},
+	{"loser", &other, &stats.duplicates},
+};
+
+static const struct path *path;
+
+static void fail(const char *why)
+{
+	fprintf(stderr, "road: %s\n", why);
+	exit(1);
+}
+
+/* --- the clock --- */
+
+static int64_t now_us = 1000000;
+
+/* In place of the C library's, for the listener and for libuv. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	bool is_wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+
+	now->tv_sec = now_us / 1000000 + (is_wall ? WALL_S : 0);
+	now->tv_nsec = now_us % 1000000 * 1000;
+	return 0;
+}
+
+/* --- memory --- */
+
+static size_t allocations;
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t size);
+
+/* In place of the C library's, for libraries too. */
+void *malloc(size_t size)
+{
+	allocations++;
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+	allocations++;
+	return __libc_calloc(count, size);
+}
+
+void *realloc(void *block, size_t size)
+{
+	allocations++;
+	return __libc_realloc(block, size);
+}
+
+/* --- redis.h --- */
+
+struct call {
+	redis_cb *cb;
+	void *arg;
+	redisReply *reply; /* NULL: done marks, one for each key */
+	size_t keys;
+};
+
+struct redis {
+	void *owner;
+	struct call calls[CALLS_MAX]; /* a ring */
+	size_t sent;
+	size_t answered;
+	redisReply *marks[KEYS_MAX];
+};
+
+static struct redis the_redis;
+
+struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings, char *error, size_t size)
+{
+	(void)loop, (void)error, (void)size;
+	the_redis.owner = settings->owner;
+	for (size_t i = 0; i < KEYS_MAX; i++)
+		the_redis.marks[i] = &done;
+	return &the_redis;
+}
+
+enum redis_state redis_state(const struct redis *r)
+{
+	(void)r;
+	return REDIS_READY;
+}
+
+/* Is word, with its \r, one of the command's words? Without the C library, whose instructions count. */
+static bool has_word(const char *bytes, size_t len, const char *word)
+{
+	for (size_t at = 0; at + 4 <= len; at++) {
+		size_t i = 0;
+
+		if (bytes[at] != '\n')
+			continue;
+		while (word[i] && at + 1 + i < len && bytes[at + 1 + i] == word[i])
+			i++;
+		if (!word[i])
+			return true;
+	}
+	return false;
+}
+
+static size_t count_words(const char *bytes)
+{
+	size_t n = 0;
+
+	for (bytes++; *bytes != '\r'; bytes++)
+		n = n * 10 + (size_t)(*bytes - '0');
+	return n;
+}
+
+int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
+{
+	struct call *call = &r->calls[r->sent++ % CALLS_MAX];
+
+	*call = (struct call){cb, arg, &okay, 0};
+	if (r->sent - r->answered > CALLS_MAX)
+		fail("more commands wait for an answer than there is room for");
+	if (has_word(bytes, len, "NX\r")) {
+		call->reply = path->claim;
+	} else if (has_word(bytes, len < 30 ? len : 30, "MGET\r")) {
+		call->reply = NULL;
+		call->keys = count_words(bytes) - 1;
+	}
+	return 0;
+}
+
+const char *redis_script_sha(const struct redis *r, enum redis_script script)
+{
+	(void)r, (void)script;
+	return "0123456789012345678901234567890123456789";
+}
+
+void redis_load_scripts(struct redis *r)
+{
+	(void)r;
+}
+
+uint64_t redis_unanswered(const struct redis *r)
+{
+	return r->sent - r->answered;
+}
+
+void redis_close(struct redis *r, void (*on_closed)(void *arg), void *arg)
+{
+	(void)r, (void)on_closed, (void)arg;
+}
+
+/* Answers what was sent before; returns whether there was anything. */
+static bool answer_commands(struct redis *r)
+{
+	size_t end = r->sent;
+	bool is_any = end > r->answered;
+
+	while (r->answered < end) {
+		struct call call = r->calls[r->answered++ % CALLS_MAX];
+		redisReply marks = {.type = REDIS_REPLY_ARRAY, .elements = call.keys, .element = r->marks};
+
+		if (call.keys > KEYS_MAX)
+			fail("a command has more keys than there is room for");
+		if (call.cb)
+			call.cb(r->owner, call.arg, call.reply ? call.reply : &marks);
+	}
+	return is_any;
+}
+
+/* --- store.h --- */
+
+struct store {
+	struct store_callbacks on;
+	const struct batch *batch; /* NULL: idle */
+};
+
+static struct store the_store;
+
+struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
+{
+	(void)loop, (void)config;
+	the_store.on = *callbacks;
+	return &the_store;
+}
+
+bool store_is_idle(const struct store *s)
+{
+	return !s->batch;
+}
+
+bool store_is_ready(const struct store *s, const char **why)
+{
+	(void)s;
+	*why = "";
+	return true;
+}
+
+bool store_is_stalled(const struct store *s)
+{
+	(void)s;
+	return false;
+}
+
+void store_insert(struct store *s, const struct batch *b)
+{
+	s->batch = b;
+}
+
+void store_bury(struct store *s, const struct batch *b)
+{
+	(void)s, (void)b;
+	fail("an event became a dead letter");
+}
+
+void store_close(struct store *s, void (*on_closed)(void *arg), void *arg)
+{
+	(void)s, (void)on_closed, (void)arg;
+}
+
+/* As answer_commands(). */
+static bool answer_batch(struct store *s)
+{
+	const struct batch *b = s->batch;
+
+	if (!b)
+		return false;
+	for (size_t i = 0; i < b->count; i++)
+		s->on.on_stored(s->on.arg, b->events[i], STORE_INSERTED, NULL);
+	s->batch = NULL;
+	return true;
+}
+
+/* --- the road --- */
+
+static uv_loop_t loop;
+static struct pipeline *pipeline;
+
+struct message {
+	char *text;
+	size_t len;
+};
+
+static struct message *make_messages(size_t n)
+{
+	const struct message_form form = {"r19a8c5b2f40-3039", 100};
+	struct message *messages = calloc(n, sizeof(*messages));
+	char *text = malloc(n * message_most(&form));
+
+	if (!messages || !text)
+		fail("out of memory");
+	for (size_t i = 0; i < n; i++) {
+		messages[i] = (struct message){text, message_event(&form, i + 1, text)};
+		text += messages[i].len;
+	}
+	return messages;
+}
+
+/* What was asked for is answered; returns whether there was anything. The listener's answer to that is
+ * in the next turn, so there is always something in flight, as there is at full rate. */
+static bool turn(void)
+{
+	bool is_any = answer_commands(&the_redis);
+
+	is_any |= answer_batch(&the_store);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	return is_any;
+}
+
+static bool is_settled(void)
+{
+	return !pipeline_events(pipeline)->messages && !redis_unanswered(&the_redis);
+}
+
+static void send_all(const struct message *messages, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (pipeline_receive(pipeline, messages[i].text, messages[i].len, NULL))
+			fail("a message is not taken");
+		now_us += US_PER_MESSAGE;
+		if ((i + 1) % PER_TURN == 0)
+			turn();
+	}
+	for (int turns = 0; !is_settled(); turns++) {
+		if (turns == TURNS_MAX)
+			fail("events do not settle");
+		if (!turn())
+			now_us += HOLD_FIRST_MS * 1000;
+	}
+}
+
+/* What callgrind counts: it goes by the name, so this must be a function of its own. */
+__attribute__((noinline)) void measured(const struct message *messages, size_t n);
+void measured(const struct message *messages, size_t n)
+{
+	send_all(messages, n);
+}
+
+static void on_pressure(void *arg, bool is_held)
+{
+	(void)arg, (void)is_held;
+	fail("reading is to stop");
+}
+
+static void on_drained(void *arg, size_t left)
+{
+	(void)arg, (void)left;
+}
+
+static void on_unusable(void *arg, const char *sentence)
+{
+	(void)arg;
+	fail(sentence);
+}
+
+/* The listener's own defaults. */
+static void open_pipeline(void)
+{
+	static char *argv[] = {"road", "--source", "ws://localhost", "--instance-id", "listener-1"};
+	static struct config config;
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
+	char error[300];
+
+	if (config_read(&config, 5, argv, error, sizeof(error)))
+		fail(error);
+	uv_loop_init(&loop);
+	pipeline = pipeline_open(&loop, &config, &on, error, sizeof(error));
+	if (!pipeline)
+		fail(error);
+}
+
+/* The first turns make the buffers and tables as large as they will be. */
+static void walk(size_t n)
+{
+	const struct message *messages = make_messages(n);
+	uint64_t before;
+
+	open_pipeline();
+	send_all(messages, n < 2 * PER_TURN ? n : 2 * PER_TURN);
+	before = *path->outcome;
+	allocations = 0;
+	measured(messages, n);
+	printf("{\"allocations\": %zu}\n", allocations);
+	if (*path->outcome - before != n)
+		fail("events did not end as this path has it");
+}
+
+static void about(void)
+{
+#ifdef __clang__
+	const char *compiler = __VERSION__;
+#else
+	const char *compiler = "gcc " __VERSION__;
+#endif
+
+	printf("{\"compiler\": \"%s\", \"flags\": \"%s\", \"yajl\": \"%d.%d.%d\", \"libuv\": \"%s\", \"glibc\": "
+	       "\"%s\"}\n",
+	       compiler, ROAD_FLAGS, yajl_version() / 10000, yajl_version() / 100 % 100, yajl_version() % 100,
+	       uv_version_string(), gnu_get_libc_version());
+}
+
+int main(int argc, char **argv)
+{
+	size_t n = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
+
+	if (argc == 2 && strcmp(argv[1], "about") == 0) {
+		about();
+		return 0;
+	}
+	for (size_t i = 0; argc == 3 && i < sizeof(paths) / sizeof(*paths); i++)
+		if (strcmp(argv[1], paths[i].name) == 0)
+			path = &paths[i];
+	if (!path || n < 1 || n > EVENTS_MAX)
+		fail("usage: road winner|loser N, with N from 1 to 1000000; road about");
+	walk(n);
+	return 0;
+}
