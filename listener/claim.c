@@ -36,7 +36,8 @@ struct claim {
 	char *owner; /* "<instance>.<nonce>@" */
 	size_t owner_len;
 	char ttl[24];
-	char window[24];
+	char take_tail[64]; /* of a claim command, as it goes over the wire; of a mark: */
+	char mark_tail[64];
 	struct stamp stamp; /* the last time written */
 	struct command command;
 	int64_t start_ms;        /* what the wall clock said, when we began, of the monotonic clock's zero */
@@ -60,6 +61,9 @@ static int64_t wall_ms(void)
 {
 	return read_clock_ms(CLOCK_REALTIME_COARSE);
 }
+
+#define SET_7 "*7\r\n$3\r\nSET\r\n"
+#define SET_5 "*5\r\n$3\r\nSET\r\n"
 
 static void put_key(struct claim *c, const struct event *ev)
 {
@@ -112,8 +116,12 @@ static void on_mark(void *owner, void *arg, const redisReply *reply)
 static int64_t value_ms(const redisReply *value)
 {
 	const char *at = memrchr(value->str, '@', (size_t)value->len);
+	int64_t ms = 0;
 
-	return at ? strtoll(at + 1, NULL, 10) : 0;
+	/* Not strtoll, which knows of signs, bases and locales, for each copy. */
+	for (int n = 1; at && n < 16 && at[n] >= '0' && at[n] <= '9'; n++)
+		ms = ms * 10 + (at[n] - '0');
+	return ms;
 }
 
 /* What a claim's value says. Our own value means that an earlier SET of ours arrived whose answer
@@ -167,14 +175,10 @@ int claim_take(struct claim *c, struct event *ev)
 	if (!claim_is_ready(c))
 		return -1;
 	ev->claim_ms = ms > ev->claim_ms ? ms : ev->claim_ms + 1;
-	command_start(&c->command, 7);
-	command_word(&c->command, "SET");
+	command_start_ready(&c->command, SET_7, strlen(SET_7));
 	put_key(c, ev);
 	put_value(c, ev);
-	command_word(&c->command, "NX");
-	command_word(&c->command, "GET");
-	command_word(&c->command, "EX");
-	command_word(&c->command, c->ttl);
+	command_ready(&c->command, c->take_tail, strlen(c->take_tail));
 	ev->lease_ms = (int64_t)uv_now(c->loop);
 	return send_command(c, on_take, ev);
 }
@@ -335,12 +339,10 @@ static void send_mark(struct claim *c, const struct owed_mark *mark)
 	const char *ms = digits(&c->stamp, wall_ms());
 	bool is_kept;
 
-	command_start(&c->command, 5);
-	command_word(&c->command, "SET");
+	command_start_ready(&c->command, SET_5, strlen(SET_5));
 	command_joined(&c->command, c->prefix, c->prefix_len, mark->id, mark->len);
 	command_joined(&c->command, mark->is_dead ? "dead@" : "done@", 5, ms, c->stamp.len);
-	command_word(&c->command, "EX");
-	command_word(&c->command, c->window);
+	command_ready(&c->command, c->mark_tail, strlen(c->mark_tail));
 	is_kept = owed_add(&c->sent, mark) == 0;
 	if (send_command(c, on_mark, is_kept ? c : NULL) && is_kept)
 		owed_undo(&c->sent, mark);
@@ -409,6 +411,15 @@ static void claim_free(struct claim *c)
 	free(c);
 }
 
+/* The last words of a SET. There are two of them for each event, and always the same. */
+static void write_tail(char *tail, size_t size, const char *before, int64_t seconds)
+{
+	char digits[24];
+	int n = snprintf(digits, sizeof(digits), "%lld", (long long)seconds);
+
+	snprintf(tail, size, "%s$2\r\nEX\r\n$%d\r\n%s\r\n", before, n, digits);
+}
+
 struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks,
 			 char *error, size_t size)
 {
@@ -429,7 +440,8 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	c->prefix = config->claim_prefix;
 	c->prefix_len = strlen(c->prefix);
 	snprintf(c->ttl, sizeof(c->ttl), "%lld", (long long)config->claim_ttl_s);
-	snprintf(c->window, sizeof(c->window), "%lld", (long long)config->dedup_window_s);
+	write_tail(c->take_tail, sizeof(c->take_tail), "$2\r\nNX\r\n$3\r\nGET\r\n", config->claim_ttl_s);
+	write_tail(c->mark_tail, sizeof(c->mark_tail), "", config->dedup_window_s);
 	if (strcmp(config->redis, "none") == 0)
 		return c;
 	c->redis = redis_open(loop, &settings, error, size);

@@ -27,12 +27,17 @@ static char *put_count(char *at, char kind, size_t n)
 	char digits[24];
 	int i = sizeof(digits);
 
-	do
-		digits[--i] = (char)('0' + n % 10);
-	while (n /= 10);
 	*at++ = kind;
-	memcpy(at, digits + i, sizeof(digits) - (size_t)i);
-	at += sizeof(digits) - (size_t)i;
+	if (n < 100) { /* as nearly all are */
+		if (n >= 10)
+			*at++ = (char)('0' + n / 10);
+		*at++ = (char)('0' + n % 10);
+	} else {
+		do
+			digits[--i] = (char)('0' + n % 10);
+		while (n /= 10);
+		at = mempcpy(at, digits + i, sizeof(digits) - (size_t)i);
+	}
 	*at++ = '\r';
 	*at++ = '\n';
 	return at;
@@ -46,6 +51,25 @@ void command_start(struct command *c, size_t count)
 	at = reserve(c, 32);
 	if (at)
 		c->len = (size_t)(put_count(at, '*', count) - c->bytes);
+}
+
+void command_ready(struct command *c, const char *parts, size_t len)
+{
+	char *at = c->len ? reserve(c, len) : NULL;
+
+	if (!at)
+		return;
+	memcpy(at, parts, len);
+	c->len += len;
+}
+
+void command_start_ready(struct command *c, const char *parts, size_t len)
+{
+	c->len = 0;
+	if (!reserve(c, len))
+		return;
+	memcpy(c->bytes, parts, len);
+	c->len = len;
 }
 
 void command_joined(struct command *c, const char *a, size_t a_len, const char *b, size_t b_len)

@@ -14,6 +14,9 @@ struct command {
 /* Starts a command of count words; the words follow by the calls below. If memory runs out, len
  * becomes 0 and stays so until the next command_start. */
 void command_start(struct command *c, size_t count);
+/* Starts a command with parts that are formatted already, its count included; or adds such parts. */
+void command_start_ready(struct command *c, const char *parts, size_t len);
+void command_ready(struct command *c, const char *parts, size_t len);
 void command_word(struct command *c, const char *text);
 void command_bytes(struct command *c, const char *at, size_t len);
 /* One word that is a and b without anything between. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 #include <yajl/yajl_parse.h>
 
 #include "arena.h"
@@ -104,8 +105,12 @@ static size_t token_begin(const struct envelope *e)
 {
 	size_t at = e->last_end;
 
-	while (at < e->len && strchr(" \t\r\n:,", e->message[at]))
-		at++;
+	for (; at < e->len; at++) {
+		char c = e->message[at];
+
+		if (c != ' ' && c != ':' && c != ',' && c != '\n' && c != '\r' && c != '\t')
+			break;
+	}
 	return at;
 }
 
@@ -143,7 +148,9 @@ static long read_unit(const char *hex4)
  * a question mark, which would give different ids one name. */
 static bool has_lone_surrogate(const char *raw, size_t len)
 {
-	for (size_t i = 0; i + 1 < len; i++) {
+	const char *escape = memchr(raw, '\\', len);
+
+	for (size_t i = escape ? (size_t)(escape - raw) : len; i + 1 < len; i++) {
 		long unit;
 
 		if (raw[i] != '\\')
@@ -494,31 +501,53 @@ static const char *parse(struct envelope *e, const char *message, size_t len)
 	return why;
 }
 
-/* The parts of the id, joined, into e->id. */
+static const char *check_part(struct envelope *e, const struct target *t)
+{
+	if (!t->value.at)
+		return fault_at(e, t, "is missing: the event has no id"), e->fault;
+	if (!t->value.len)
+		return fault_at(e, t, "is empty: the event has no id"), e->fault;
+	if (t->value.len > ENVELOPE_ID_MAX)
+		return fault_at(e, t, "makes an id of more than 512 bytes"), e->fault;
+	return NULL;
+}
+
+/* Adds a part to the n bytes of e->id; returns how many they are then, or 0 if they are too many. */
+static size_t add_part(struct envelope *e, size_t n, const struct target *t)
+{
+	if (n)
+		e->id[n++] = '|';
+	for (size_t k = 0; k < t->value.len; k++) {
+		char c = t->value.at[k];
+		bool is_escaped = c == '|' || c == '\\';
+
+		if (n + 1 + is_escaped > ENVELOPE_ID_MAX)
+			return 0;
+		if (is_escaped)
+			e->id[n++] = '\\';
+		e->id[n++] = c;
+	}
+	return n;
+}
+
+/* The id's only part as it is, or its parts joined into e->id. */
 static const char *join_id(struct envelope *e, struct slice *id)
 {
 	size_t n = 0;
 
 	for (int i = 0; i < e->id_parts; i++) {
 		const struct target *t = &e->targets[i];
+		const char *why = check_part(e, t);
 
-		if (!t->value.at)
-			return fault_at(e, t, "is missing: the event has no id"), e->fault;
-		if (!t->value.len)
-			return fault_at(e, t, "is empty: the event has no id"), e->fault;
-		if (i > 0)
-			e->id[n++] = '|';
-		for (size_t k = 0; k < t->value.len; k++) {
-			char c = t->value.at[k];
-
-			bool is_escaped = e->id_parts > 1 && (c == '|' || c == '\\');
-
-			if (n + 1 + is_escaped > ENVELOPE_ID_MAX)
-				return fault_at(e, t, "makes an id of more than 512 bytes"), e->fault;
-			if (is_escaped)
-				e->id[n++] = '\\';
-			e->id[n++] = c;
+		if (why)
+			return why;
+		if (e->id_parts == 1) {
+			*id = t->value;
+			return NULL;
 		}
+		n = add_part(e, n, t);
+		if (!n)
+			return fault_at(e, t, "makes an id of more than 512 bytes"), e->fault;
 	}
 	*id = (struct slice){e->id, n};
 	return NULL;
@@ -541,8 +570,11 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 	if (why)
 		return why;
 	why = join_id(e, &view->id);
-	if (why)
+	if (why) {
+		view->id = (struct slice){NULL, 0};
 		return why;
+	}
+	HASH_VALUE(view->id.at, view->id.len, view->id_hash);
 	view->type = type->value.at ? type->value : (struct slice){"", 0};
 	view->payload = payload->value.at ? payload->value : (struct slice){"{}", 2};
 	return NULL;

@@ -4,6 +4,7 @@
 #define WSONCE_ENVELOPE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "config.h"
 
@@ -28,6 +29,7 @@ struct envelope_view {
 	struct slice id;
 	struct slice type;
 	struct slice payload;
+	uint32_t id_hash; /* of the id, by uthash */
 };
 
 /* A reader for these pointers (RFC 6901, checked by config.c). NULL if memory is out. */

@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* uthash lets its chains grow to ten before it makes more of them. Each step of a chain is another
+ * event, and with ten thousand of them at work a wait for memory. */
+#undef HASH_BKT_CAPACITY_THRESH
+#define HASH_BKT_CAPACITY_THRESH 5U
+
 #define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
 
 static const char *const state_names[EVENT_STATES] = {
@@ -90,7 +95,7 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->first.sender = sender;
 	list_init(&ev->wait_link);
 	if (ev->id_len)
-		HASH_ADD_KEYPTR(hh, es->by_id, ev->id, ev->id_len, ev);
+		HASH_ADD_KEYPTR_BYHASHVALUE(hh, es->by_id, ev->id, ev->id_len, view->id_hash, ev);
 	if (ev->id_len && !ev->hh.tbl) {
 		free(ev);
 		return NULL;
@@ -117,11 +122,11 @@ void event_set_reason(struct event *ev, const char *text)
 	ev->reason = strdup(text);
 }
 
-struct event *event_find(struct events *es, const char *id, size_t len)
+struct event *event_find(const struct events *es, const struct envelope_view *view)
 {
 	struct event *ev;
 
-	HASH_FIND(hh, es->by_id, id, len, ev);
+	HASH_FIND_BYHASHVALUE(hh, es->by_id, view->id.at, view->id.len, view->id_hash, ev);
 	return ev;
 }
 

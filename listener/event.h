@@ -101,8 +101,8 @@ int event_set_digest(struct event *ev, const uint8_t *digest);
 /* Replaces the reason by a copy of text. */
 void event_set_reason(struct event *ev, const char *text);
 
-/* The event with this id that is at work now, or NULL. */
-struct event *event_find(struct events *es, const char *id, size_t len);
+/* The event of this view that is at work now, or NULL. */
+struct event *event_find(const struct events *es, const struct envelope_view *view);
 
 /* One more copy of an event's message. Returns -1 if memory is out. */
 int event_add_copy(struct events *es, struct event *ev, struct sender *sender);

@@ -489,7 +489,7 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 		return give_up(len);
 	if (why)
 		return pipeline_refuse(p, message, len, NULL, why, sender);
-	ev = event_find(&p->events, view.id.at, view.id.len);
+	ev = event_find(&p->events, &view);
 	if (ev) {
 		if (event_add_copy(&p->events, ev, sender))
 			return give_up(len);

@@ -7,7 +7,8 @@
 #include "arena.h"
 
 /* The answers that reader makes from now on lie in a: each until arena_clear, to be called
- * when it has been used: parts of the next one may be there from the time that the reader is asked for it. They are struct redisReply, and freeReplyObject is not for them. */
+ * when it has been used: parts of the next one may be there from the time that the reader is asked for it. They are
+ * struct redisReply, and freeReplyObject is not for them. */
 void reply_use_arena(redisReader *reader, struct arena *a);
 
 #endif

@@ -22,6 +22,7 @@
 #include "schema.h"
 #include "store.h"
 #include "url.h"
+#include "view.h"
 
 #define EVENTS 500 /* enough for the table to grow twice */
 
@@ -253,11 +254,12 @@ static void on_answer(struct sender *s, const struct event *ev, enum outcome out
 
 static struct event *add_event(struct events *es, int number, char id[20])
 {
-	struct envelope_view view = {{id, (size_t)sprintf(id, "id-%d", number)}, {"t", 1}, {"{}", 2}};
+	sprintf(id, "id-%d", number);
+	struct envelope_view view = view_of(id, "t", "{}");
 	size_t bytes = es->bytes, messages = es->messages;
 	struct event *ev = event_new(es, EV_CLAIMING, "message", 7, &view, NULL, 0);
 
-	cr_assert_eq(event_find(es, id, view.id.len), ev, "an event that there is no memory for is in the table");
+	cr_assert_eq(find_event(es, id), ev, "an event that there is no memory for is in the table");
 	cr_assert(ev || (es->bytes == bytes && es->messages == messages));
 	return ev;
 }
@@ -292,7 +294,8 @@ static bool keep_events(void)
 	cr_assert_geq(es.messages, EVENTS - 1);
 	cr_assert_eq(HASH_COUNT(es.by_id), es.messages);
 	for (int i = 0; i < EVENTS; i++) {
-		struct event *ev = event_find(&es, id, (size_t)sprintf(id, "id-%d", i));
+		sprintf(id, "id-%d", i);
+		struct event *ev = find_event(&es, id);
 
 		if (ev && i % 100 == 0)
 			worked &= use_event(&es, ev);

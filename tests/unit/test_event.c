@@ -1,6 +1,8 @@
 /* The table, the lists and the bookkeeping of events, and who is answered what. */
 #include "event.h"
 
+#include "view.h"
+
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <string.h>
@@ -46,14 +48,9 @@ static void fini(void)
 
 TestSuite(event, .init = init, .fini = fini, .timeout = 60);
 
-static struct slice slice(const char *text)
-{
-	return (struct slice){text, strlen(text)};
-}
-
 static struct event *add(const char *id, struct sender *sender)
 {
-	struct envelope_view view = {slice(id), slice("type"), slice("{}")};
+	struct envelope_view view = view_of(id, "type", "{}");
 
 	return event_new(&events, EV_CLAIMING, "message", 7, &view, sender, 5);
 }
@@ -86,7 +83,8 @@ static void assert_counts_are_lengths(void)
 Test(event, new_event_has_copies_of_all_its_parts)
 {
 	char message[] = "{\"event_id\":\"a\",\"payload\":[1,2]}", id[] = "a", type[] = "t";
-	struct envelope_view view = {slice(id), slice(type), {message + 26, 5}};
+	struct envelope_view view = view_of(id, type, "");
+	view.payload = (struct slice){message + 26, 5};
 	struct event *ev = event_new(&events, EV_CLAIMING, message, strlen(message), &view, NULL, 1234);
 
 	memset(message, 'x', sizeof(message));
@@ -106,7 +104,7 @@ Test(event, new_event_has_copies_of_all_its_parts)
 Test(event, payload_that_is_not_in_the_message_stays_where_it_is)
 {
 	static const char constant[] = "{}";
-	struct envelope_view view = {slice("a"), slice(""), {constant, 2}};
+	struct envelope_view view = view_of("a", "", constant);
 	struct event *ev = event_new(&events, EV_CLAIMING, "message", 7, &view, NULL, 0);
 
 	cr_assert_eq(ev->payload.at, constant);
@@ -135,19 +133,19 @@ Test(event, event_is_found_by_its_whole_id)
 {
 	struct event *a = add("a", NULL), *ab = add("ab", NULL);
 
-	cr_assert_eq(event_find(&events, "a", 1), a);
-	cr_assert_eq(event_find(&events, "ab", 2), ab);
-	cr_assert_null(event_find(&events, "b", 1));
-	cr_assert_null(event_find(&events, "", 0));
-	cr_assert_null(event_find(&events, "abc", 3));
+	cr_assert_eq(find_event(&events, "a"), a);
+	cr_assert_eq(find_event(&events, "ab"), ab);
+	cr_assert_null(find_event(&events, "b"));
+	cr_assert_null(find_event(&events, ""));
+	cr_assert_null(find_event(&events, "abc"));
 }
 
 Test(event, finished_event_is_not_found)
 {
 	finish(add("a", NULL), OUTCOME_PERSISTED);
-	cr_assert_null(event_find(&events, "a", 1));
+	cr_assert_null(find_event(&events, "a"));
 	cr_assert_not_null(add("a", NULL));
-	cr_assert_not_null(event_find(&events, "a", 1));
+	cr_assert_not_null(find_event(&events, "a"));
 }
 
 Test(event, many_events_are_all_found)
@@ -160,11 +158,11 @@ Test(event, many_events_are_all_found)
 	}
 	for (int i = 0; i < 5000; i += 2) {
 		snprintf(id, sizeof(id), "id-%d", i);
-		finish(event_find(&events, id, strlen(id)), OUTCOME_DUPLICATE);
+		finish(find_event(&events, id), OUTCOME_DUPLICATE);
 	}
 	for (int i = 0; i < 5000; i++) {
 		snprintf(id, sizeof(id), "id-%d", i);
-		cr_assert_eq(event_find(&events, id, strlen(id)) != NULL, i % 2 == 1, "%s", id);
+		cr_assert_eq(find_event(&events, id) != NULL, i % 2 == 1, "%s", id);
 	}
 	cr_assert_eq(events.messages, 2500);
 	assert_counts_are_lengths();
@@ -202,7 +200,7 @@ Test(event, list_of_a_state_is_in_the_order_of_coming)
 Test(event, bytes_are_the_sum_of_what_the_events_take)
 {
 	struct event *small = add("a", NULL), *big;
-	struct envelope_view view = {slice("b"), slice(""), slice("{}")};
+	struct envelope_view view = view_of("b", "", "{}");
 	char message[1000] = "";
 	size_t before;
 

@@ -11,6 +11,7 @@
 #include "failing_alloc.h"
 #include "fake_stages.h"
 #include "stats.h"
+#include "view.h"
 
 #define TTL_MS      30000
 #define BACKOFF_MS  200  /* of a row refused once; twice that each time */
@@ -205,7 +206,7 @@ static void bring_to_store(const char *id, struct producer *p)
 	receive_from(id, p);
 	answer_take(id, CLAIM_MINE);
 	fake_journal();
-	cr_assert_eq(event_find((struct events *)pipeline_events(pipeline), id, strlen(id))->state, EV_STORING);
+	cr_assert_eq(find_event(pipeline_events(pipeline), id)->state, EV_STORING);
 }
 
 /* Received, claimed by another instance, and held. */
@@ -214,7 +215,7 @@ static void bring_to_hold(const char *id, struct producer *p)
 	receive_from(id, p);
 	answer_take(id, CLAIM_OTHER);
 	fake_journal();
-	cr_assert_eq(event_find((struct events *)pipeline_events(pipeline), id, strlen(id))->state, EV_HELD);
+	cr_assert_eq(find_event(pipeline_events(pipeline), id)->state, EV_HELD);
 }
 
 /* --- claimed: mine --- */
@@ -1237,7 +1238,7 @@ static void move_any(void)
 	struct event *ev;
 
 	snprintf(id, sizeof(id), "r%d", pick(30));
-	ev = event_find((struct events *)pipeline_events(pipeline), id, strlen(id));
+	ev = find_event(pipeline_events(pipeline), id);
 	if (ev)
 		move_one(ev, id);
 }

@@ -1,0 +1,27 @@
+/* view.h: what envelope_read() makes of a message, for tests without one. */
+#ifndef WSONCE_TESTS_VIEW_H
+#define WSONCE_TESTS_VIEW_H
+
+#include <string.h>
+#include <uthash.h>
+
+#include "event.h"
+
+static inline struct envelope_view view_of(const char *id, const char *type, const char *payload)
+{
+	struct envelope_view view = {
+		.id = {id, strlen(id)}, .type = {type, strlen(type)}, .payload = {payload, strlen(payload)}};
+
+	HASH_VALUE(view.id.at, view.id.len, view.id_hash);
+	return view;
+}
+
+/* The event with this id that is at work now, or NULL. */
+static inline struct event *find_event(const struct events *es, const char *id)
+{
+	struct envelope_view view = view_of(id, "", "");
+
+	return event_find(es, &view);
+}
+
+#endif
