@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "command.h"
+#include "fleet.h"
 #include "log.h"
 #include "owed.h"
 #include "redis.h"
@@ -29,6 +30,7 @@ struct stamp {
 struct claim {
 	uv_loop_t *loop;
 	struct redis *redis; /* NULL: --redis none */
+	struct fleet *fleet; /* NULL as well */
 	struct claim_callbacks on;
 	const char *prefix;
 	size_t prefix_len;
@@ -45,6 +47,7 @@ struct claim {
 	struct owed owed;        /* marks that did not arrive, or could not be sent */
 	bool is_refused;         /* the last claim or mark got an error */
 	bool has_error_logged;   /* since Redis was last ready */
+	int open;                /* parts left to close */
 	void (*done)(void *arg); /* of claim_close */
 	void *done_arg;
 };
@@ -379,11 +382,27 @@ static void on_redis_state(void *owner, enum redis_state state)
 	struct claim *c = owner;
 	struct owed_mark mark;
 
+	if (c->fleet)
+		fleet_set_redis(c->fleet, state == REDIS_READY ? c->redis : NULL);
 	if (state != REDIS_READY)
 		return;
 	c->has_error_logged = false;
 	while (owed_take(&c->owed, &mark))
 		send_mark(c, &mark);
+}
+
+bool claim_prefers_other(struct claim *c, const struct event *ev)
+{
+	if (!claim_is_ready(c))
+		return false;
+	fleet_hear(c->fleet);
+	return fleet_prefers_other(c->fleet, ev->hh.hashv);
+}
+
+void claim_leave(struct claim *c)
+{
+	if (c->fleet)
+		fleet_leave(c->fleet);
 }
 
 bool claim_is_used(const struct claim *c)
@@ -409,6 +428,11 @@ static void claim_free(struct claim *c)
 	free(c->attempts_prefix);
 	free(c->owner);
 	free(c);
+}
+
+static void do_nothing(void *arg)
+{
+	(void)arg;
 }
 
 /* The last words of a SET. There are two of them for each event, and always the same. */
@@ -444,31 +468,41 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	write_tail(c->mark_tail, sizeof(c->mark_tail), "", config->dedup_window_s);
 	if (strcmp(config->redis, "none") == 0)
 		return c;
+	c->fleet = fleet_open(loop, config, c->owner);
+	if (!c->fleet)
+		goto fail;
 	c->redis = redis_open(loop, &settings, error, size);
 	if (c->redis)
 		return c;
+	fleet_close(c->fleet, do_nothing, NULL);
 fail:
 	if (c)
 		claim_free(c);
 	return NULL;
 }
 
-static void on_redis_closed(void *arg)
+static void on_part_closed(void *arg)
 {
 	struct claim *c = arg;
 	void (*done)(void *done_arg) = c->done;
 	void *done_arg = c->done_arg;
 
+	if (--c->open)
+		return;
 	claim_free(c);
 	done(done_arg);
 }
 
+/* The connection answers all that was asked before redis_close() returns, so the fleet may go. */
 void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 {
 	c->done = done;
 	c->done_arg = arg;
-	if (c->redis)
-		redis_close(c->redis, on_redis_closed, c);
-	else
-		on_redis_closed(c);
+	c->open = c->redis ? 2 : 1;
+	if (!c->redis) {
+		on_part_closed(c);
+		return;
+	}
+	redis_close(c->redis, on_part_closed, c);
+	fleet_close(c->fleet, on_part_closed, c);
 }

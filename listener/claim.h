@@ -42,6 +42,12 @@ bool claim_is_ready(const struct claim *c);
 /* Is there a Redis at all? false: --redis none. */
 bool claim_is_used(const struct claim *c);
 
+/* Is another instance, which hears the same feeds, preferred for ev? It then claims ev at once, unless it
+ * is dead or has not received it, which nobody may depend on. Only for messages of a feed. */
+bool claim_prefers_other(struct claim *c, const struct event *ev);
+/* No more messages are taken: the others need not leave any to this instance. */
+void claim_leave(struct claim *c);
+
 /* Asks for the right to store ev. Returns 0 and calls on_claimed; or -1 because Redis cannot be
  * asked now, and on_claimed is never called. ev lives until then. The lease is counted from
  * before the command was sent. */

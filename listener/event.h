@@ -13,7 +13,7 @@
  * a length. Only event_move() changes it, and asserts that the step is allowed. */
 enum event_state {
 	EV_CLAIMING,  /* SET NX GET sent, answer not seen   -> EV_BATCHED, EV_HELD, EV_DONE */
-	EV_HELD,      /* another instance is at work on it  -> EV_LOOKING, EV_BATCHED */
+	EV_HELD,      /* another instance is at work on it, or should be -> EV_LOOKING, EV_BATCHED */
 	EV_LOOKING,   /* MGET sent, answer not seen         -> EV_CLAIMING, EV_HELD, EV_BATCHED, EV_DONE */
 	EV_BATCHED,   /* waits for the next INSERT          -> EV_STORING */
 	EV_STORING,   /* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_REFUSED */
@@ -58,6 +58,7 @@ struct event {
 	uint32_t attempts; /* failed stores, the fleet's count where Redis told it */
 	bool is_claimed;   /* our value is, as far as we know, in Redis */
 	bool is_unsure;    /* sent in a batch whose outcome was never seen */
+	bool is_deferred;  /* left to the preferred instance, and not looked at since */
 	uint32_t type_len;
 	size_t bytes; /* of the budget, copies included */
 	size_t message_len;

@@ -3,8 +3,8 @@
  *     source ──┐                            ┌─ mine ──▶ batch ──▶ store ──▶ settle: mark, ack, free
  *              ├─▶ envelope ──▶ event ──▶ claim ─ done ──────────────────────▶ settle
  *     ingest ──┘   bytes to     one entry   └─ other's ─▶ hold ── done ──────▶ settle
- *        │         slices       per id         ▲            └──── gone ──▶ claim again
- *        │                                     └── released after a failed store
+ *        │         slices       per id │       ▲ ▲          └──── gone ──▶ claim again
+ *        │                             └ left ─┘ └── released after a failed store
  *        └─ refuse ──▶ bury (a dead letter) ──▶ settle
  *
  * The stages do not know each other; each reports to a function on_x below, and only these decide.
@@ -26,6 +26,8 @@
 #define LOOK_CHUNK      512        /* keys of one MGET, claims of one script call */
 #define BATCH_BYTES     (8u << 20) /* of messages in one statement */
 #define RETRY_STEP      2          /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
+#define DEFER_STEP      1          /* 100 ms, in which the preferred instance claims and mostly commits; */
+#define DEFER_LOOKS     2          /* 200 ms more for one that lags behind */
 #define GIVE_WAY_STEP   5          /* 1.6 s, which is more than hold_look_step() ever waits */
 #define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops */
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
@@ -336,6 +338,41 @@ static void take_claim(struct pipeline *p, struct event *ev)
 	}
 }
 
+/* One instance of the fleet claims at once, and the others ask once, when it is probably done: N claims for
+ * one event, of which N - 1 are in vain, would cost Redis and everybody most of their time. */
+static void claim_or_defer(struct pipeline *p, struct event *ev, const struct sender *sender)
+{
+	/* Who waits for an ack does not wait for somebody else first. */
+	if (sender || p->is_draining || !claim_prefers_other(p->claim, ev)) {
+		take_claim(p, ev);
+		return;
+	}
+	stats.deferred++;
+	ev->is_deferred = true;
+	ev->looks = DEFER_STEP;
+	ev->held_ms = now_ms(p);
+	event_move(&p->events, ev, EV_HELD);
+	hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
+}
+
+/* Nobody holds the claim of an event that waits: the preferred instance is not there yet, or never will
+ * be; or the owner died, or gave it back. */
+static void take_over(struct pipeline *p, struct event *ev)
+{
+	if (ev->is_deferred && ev->looks < DEFER_LOOKS) {
+		ev->looks++;
+		hold(p, ev);
+		return;
+	}
+	if (ev->is_deferred)
+		stats.deferred_in_vain++;
+	else
+		stats.claims_taken_over++;
+	ev->is_deferred = false;
+	event_move(&p->events, ev, EV_CLAIMING);
+	take_claim(p, ev);
+}
+
 static void on_looked(void *arg, struct event *ev, enum claim_result result)
 {
 	struct pipeline *p = arg;
@@ -345,13 +382,12 @@ static void on_looked(void *arg, struct event *ev, enum claim_result result)
 		send_to_store(p, ev);
 		return;
 	case CLAIM_OTHER:
+		ev->is_deferred = false;
 		ev->looks++;
 		hold(p, ev);
 		return;
-	case CLAIM_ABSENT: /* its owner died, or gave it back */
-		stats.claims_taken_over++;
-		event_move(&p->events, ev, EV_CLAIMING);
-		take_claim(p, ev);
+	case CLAIM_ABSENT:
+		take_over(p, ev);
 		return;
 	case CLAIM_DONE:
 		settle(p, ev, OUTCOME_DUPLICATE);
@@ -500,7 +536,7 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 		ev = event_new(&p->events, EV_CLAIMING, message, len, &view, sender, now_ms(p) * 1000);
 		if (!ev)
 			return give_up(len);
-		take_claim(p, ev);
+		claim_or_defer(p, ev, sender);
 	}
 	stats.received++;
 	stats.received_bytes += len;
@@ -555,6 +591,7 @@ static void on_drain_timeout(uv_timer_t *timer)
 void pipeline_drain(struct pipeline *p)
 {
 	p->is_draining = true;
+	claim_leave(p->claim);
 	list_each(node, after, &p->events.lists[EV_HELD]) {
 		struct event *ev = list_entry(node, struct event, link);
 

@@ -11,6 +11,7 @@
 
 #include "backoff.h"
 #include "command.h"
+#include "heartbeat.lua.h"
 #include "log.h"
 #include "release.lua.h"
 #include "renew.lua.h"
@@ -27,6 +28,7 @@
 
 static const char *const state_names[] = {"down", "connecting", "ready", "closing"};
 static const char *const script_texts[REDIS_SCRIPTS] = {
+	[REDIS_HEARTBEAT] = LUA_HEARTBEAT,
 	[REDIS_RELEASE] = LUA_RELEASE,
 	[REDIS_RENEW] = LUA_RENEW,
 };
@@ -364,6 +366,12 @@ static void on_script(struct redis *r, enum redis_script script, const redisRepl
 		log_warn("redis did not take a script: claims end by their TTL only", "reason=%s", reply->str);
 }
 
+static void on_heartbeat_loaded(void *owner, void *arg, const redisReply *reply)
+{
+	(void)owner;
+	on_script(arg, REDIS_HEARTBEAT, reply);
+}
+
 static void on_release_loaded(void *owner, void *arg, const redisReply *reply)
 {
 	(void)owner;
@@ -404,7 +412,7 @@ static void send_words(struct redis *r, redis_cb *cb, size_t count, const char *
 
 void redis_load_scripts(struct redis *r)
 {
-	static redis_cb *const loaded[] = {on_release_loaded, on_renew_loaded};
+	static redis_cb *const loaded[] = {on_heartbeat_loaded, on_release_loaded, on_renew_loaded};
 
 	for (int i = 0; i < REDIS_SCRIPTS; i++)
 		SEND(r, loaded[i], "SCRIPT", "LOAD", script_texts[i]);

@@ -17,7 +17,7 @@ enum redis_state {
 	REDIS_CLOSING,
 };
 
-enum redis_script { REDIS_RELEASE, REDIS_RENEW, REDIS_SCRIPTS };
+enum redis_script { REDIS_HEARTBEAT, REDIS_RELEASE, REDIS_RENEW, REDIS_SCRIPTS };
 
 /* The answer to one command, called once from the loop. owner is settings.owner, arg what the
  * command was sent with. reply is NULL if the answer is unknown: the connection died, or the

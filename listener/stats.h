@@ -23,6 +23,8 @@
 	X(claims_released, "Own claims given back after a failed store or at the end.") \
 	X(claims_taken_over, "Held events whose claim was found gone.") \
 	X(holds, "Events held because another listener had claimed them.") \
+	X(deferred, "Events left to the instance that is preferred for them, to be looked at later.") \
+	X(deferred_in_vain, "Deferred events that nobody had claimed when they were looked at.") \
 	X(hold_timeouts, "Held events sent to the store after twice the claim TTL.") \
 	X(batches, "INSERT statements that succeeded.") \
 	X(batch_splits, "Batches split to isolate a row that Postgres refused.") \

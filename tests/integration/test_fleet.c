@@ -38,6 +38,60 @@ Test(fleet, five_listeners_on_one_feed_make_one_row_of_each_event, .timeout = 12
 	database_free(rows);
 }
 
+/* --- one instance is preferred for each event --- */
+
+/* Sends one event at a time until each listener leaves some to another. */
+static void send_until_all_defer(struct fleet *f)
+{
+	for (int i = 0; i < f->size; i++)
+		cr_assert(wait_until((fleet_send(f, 1), listener_metric(f->listeners[i], "wsonce_deferred_total") > 0),
+				     WHOLE_MS),
+			  "listener %d never leaves an event to another", i);
+}
+
+Test(fleet, listeners_that_know_each_other_claim_each_event_once, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+	double lost, won, in_vain;
+
+	fleet_start(&f, 3, rows, NULL, "");
+	send_until_all_defer(&f);
+	fleet_must_be_whole(&f, WHOLE_MS);
+	won = fleet_metric(&f, "wsonce_claims_won_total");
+	lost = fleet_metric(&f, "wsonce_claims_lost_total");
+	in_vain = fleet_metric(&f, "wsonce_deferred_in_vain_total");
+	fleet_send(&f, 300);
+	fleet_must_be_whole(&f, WHOLE_MS);
+	in_vain = fleet_metric(&f, "wsonce_deferred_in_vain_total") - in_vain;
+	cr_assert_eq(fleet_metric(&f, "wsonce_claims_won_total") - won, 300);
+	/* On a slow machine the preferred one may come late; then others claim as well. */
+	cr_assert_leq(fleet_metric(&f, "wsonce_claims_lost_total") - lost, 2 * in_vain + 100,
+		      "more claims were in vain than events came late");
+	fleet_end(&f);
+	database_free(rows);
+}
+
+Test(fleet, events_whose_preferred_listener_has_stopped_are_stored_by_the_others, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 3, rows, NULL, "");
+	send_until_all_defer(&f);
+	fleet_must_be_whole(&f, WHOLE_MS);
+	process_signal(listener_process(f.listeners[0]), SIGSTOP);
+	fleet_send(&f, 100);
+	fleet_wait_rows(&f, f.sent, WHOLE_MS);
+	process_signal(listener_process(f.listeners[0]), SIGCONT);
+	fleet_must_be_whole(&f, WHOLE_MS);
+	cr_assert_gt(fleet_metric(&f, "wsonce_deferred_in_vain_total"), 0);
+	fleet_end(&f);
+	database_free(rows);
+}
+
+/* --- producers --- */
+
 static int count_acks(struct peer **peers, int n, const char *status)
 {
 	int count = 0;

@@ -478,6 +478,13 @@ inline pipeline_receive(e)
 	take_claim(e);
 }
 
+/* As well, but another instance is preferred for the event: nothing is sent, it may be dead, and it may
+ * be the one that never received the event. */
+inline pipeline_receive_deferred(e)
+{
+	hold(e);
+}
+
 /* Redis has the SET, and its answer reaches on_claimed(). */
 inline on_claimed(e)
 {
@@ -630,6 +637,7 @@ proctype event(byte me; byte e)
 {
 end:	do
 	:: STEP(state[COPY] == NOT_RECEIVED, pipeline_receive(e))
+	:: STEP(state[COPY] == NOT_RECEIVED, pipeline_receive_deferred(e))
 	:: STEP(state[COPY] == EV_CLAIMING, on_claimed(e))
 	:: STEP(state[COPY] == EV_HELD && MAY_LOOK, look(e))
 	:: STEP(state[COPY] == EV_LOOKING, on_looked(e))

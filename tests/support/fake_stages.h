@@ -13,9 +13,10 @@
 
 /* What the fakes pretend; the test may change it at any time. */
 struct fake {
-	bool is_redis_away;    /* claim_take, claim_look and claim_count return -1 */
-	bool is_redis_full;    /* claim_mark gives the claim back first */
-	bool is_postgres_away; /* the store is not idle, and stalled */
+	bool is_redis_away;      /* claim_take, claim_look and claim_count return -1 */
+	bool is_other_preferred; /* claim_prefers_other */
+	bool is_redis_full;      /* claim_mark gives the claim back first */
+	bool is_postgres_away;   /* the store is not idle, and stalled */
 	bool is_stalled;
 	bool is_claim_broken; /* claim_open fails */
 	uint64_t unanswered;  /* commands beside those that the test still has to answer */

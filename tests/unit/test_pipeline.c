@@ -434,6 +434,83 @@ Test(pipeline, held_event_that_another_takes_over_is_held_on)
 	assert_journal("look(a)");
 }
 
+/* Another instance is preferred for it, so this one asks later. */
+static void bring_to_wait(const char *id)
+{
+	fake.is_other_preferred = true;
+	receive(id);
+	fake.is_other_preferred = false;
+	turn();
+	assert_journal("");
+	cr_assert_eq(in_state(EV_HELD), 1);
+}
+
+Test(pipeline, event_of_the_preferred_instance_is_looked_at_once_and_settled)
+{
+	bring_to_wait("a");
+	pass(99);
+	assert_journal("");
+	pass(1);
+	assert_journal("look(a)");
+	answer_look("a", CLAIM_DONE);
+	cr_assert_eq(in_flight(), 0);
+	cr_assert_eq(stats.deferred, 1);
+	cr_assert_eq(stats.deferred_in_vain + stats.claims_taken_over, 0);
+}
+
+Test(pipeline, event_that_the_preferred_instance_does_not_claim_in_300_ms_is_claimed)
+{
+	bring_to_wait("a");
+	pass(100);
+	answer_look("a", CLAIM_ABSENT);
+	assert_journal("look(a)");
+	pass(200);
+	answer_look("a", CLAIM_ABSENT);
+	assert_journal("look(a) take(a)");
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_eq(stats.persisted, 1);
+	cr_assert_eq(stats.deferred_in_vain, 1);
+	cr_assert_eq(stats.claims_taken_over, 0);
+}
+
+Test(pipeline, event_whose_preferred_instance_dies_after_its_claim_is_taken_over)
+{
+	bring_to_wait("a");
+	pass(100);
+	answer_look("a", CLAIM_OTHER);
+	pass(200);
+	answer_look("a", CLAIM_ABSENT);
+	assert_journal("look(a) look(a) take(a)");
+	cr_assert_eq(stats.claims_taken_over, 1);
+	cr_assert_eq(stats.deferred_in_vain, 0);
+}
+
+Test(pipeline, event_that_a_producer_waits_for_is_never_left_to_another)
+{
+	struct producer p = PRODUCER;
+
+	fake.is_other_preferred = true;
+	receive_from("a", &p);
+	assert_journal("take(a)");
+}
+
+Test(pipeline, event_left_to_another_goes_to_the_store_when_draining)
+{
+	bring_to_wait("a");
+	pipeline_drain(pipeline);
+	turn();
+	assert_journal("insert(a)");
+}
+
+Test(pipeline, event_left_to_another_goes_to_the_store_when_redis_does_not_answer)
+{
+	bring_to_wait("a");
+	pass(100);
+	answer_look("a", CLAIM_UNKNOWN);
+	assert_journal("look(a) insert(a)");
+}
+
 Test(pipeline, held_event_whose_claim_turns_out_to_be_ours_is_stored)
 {
 	bring_to_hold("a", NULL);
