@@ -89,8 +89,10 @@ fuzz: check-deps ## make fuzz [SECONDS=60] [SEED=n]: each fuzzer for so long; se
 hostile: check-deps programs $B/tests/hostile/crowd ## 12,000 clients that behave badly, while ordinary ones go on: make hostile [QUICK=1]
 	@tests/hostile/run $(if $(QUICK),--quick)
 
-bench: all ## measure one and five listeners against Postgres alone
-	@loadtest/bench
+bench: ## measure wsonce, the servers alone and the peers in one run: make bench [QUICK=1] [ONLY="fanout latency"] [PEERS=none] [DOCS=1]
+	@demo/deps bench
+	+@$(MAKE) --no-print-directory programs
+	@loadtest/bench $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(PEERS),--peers "$(PEERS)") $(if $(DOCS),--docs)
 
 install: programs ## copy the programs to PREFIX/bin
 	install -d $(DESTDIR)$(PREFIX)/bin
