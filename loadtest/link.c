@@ -30,7 +30,8 @@ enum link_state {
 };
 
 struct link {
-	struct list room; /* in links.rooms while READY with room in its window */
+	struct list room;   /* in links.rooms while READY with room in its window */
+	struct list unsent; /* in links.unsent while it has something to write */
 	struct links *links;
 	const struct link_target *target;
 	enum link_state state;
@@ -41,7 +42,7 @@ struct link {
 	uv_timer_t retry;   /* runs while DOWN */
 	bool was_up;        /* the next handshake is a reconnect */
 	int64_t lost_ns;    /* when it was last up */
-	bool is_asking;     /* has asked libwebsockets for a chance to write */
+	bool is_waiting;    /* for libwebsockets to say that it may write */
 	char ack[ACK_MOST]; /* the fragments of an ack so far */
 	size_t ack_len;     /* more than ACK_MOST: too long, to be skipped */
 };
@@ -51,8 +52,10 @@ struct links {
 	struct lws_context *context; /* libwebsockets makes it NULL when it is gone */
 	struct link *all;            /* settings.connections of them */
 	struct list rooms;           /* links that can take a message; the first one's turn it is */
-	unsigned int ready;          /* links in LINK_READY or LINK_CLOSING */
-	bool is_closing;             /* no more attempts */
+	struct list unsent;          /* links that write before the loop sleeps again */
+	uv_prepare_t flush;
+	unsigned int ready; /* links in LINK_READY or LINK_CLOSING */
+	bool is_closing;    /* no more attempts */
 	struct random random;
 	struct links_counts counts;
 	uint8_t *buffer;     /* LWS_PRE bytes, then one write */
@@ -94,7 +97,8 @@ static void link_move(struct link *k, enum link_state state)
 	switch (state) {
 	case LINK_DOWN:
 		k->wsi = NULL;
-		k->is_asking = false;
+		k->is_waiting = false;
+		list_remove(&k->unsent);
 		k->malformed_open = 0;
 		k->ack_len = 0;
 		if (!l->is_closing)
@@ -113,12 +117,18 @@ static void link_move(struct link *k, enum link_state state)
 	}
 }
 
+static void link_wait(struct link *k)
+{
+	k->is_waiting = true;
+	lws_callback_on_writable(k->wsi);
+}
+
+/* It writes when all that the loop has read is worked on. To wait for libwebsockets each time would cost four system
+ * calls, which is more than the message does. */
 static void link_ask(struct link *k)
 {
-	if (!is_up(k->state) || k->is_asking)
-		return;
-	k->is_asking = true;
-	lws_callback_on_writable(k->wsi);
+	if (is_up(k->state) && !k->is_waiting && list_is_empty(&k->unsent))
+		list_append(&k->links->unsent, &k->unsent);
 }
 
 static void link_connect(struct link *k)
@@ -205,27 +215,52 @@ static int link_say_goodbye(struct link *k)
 	return lws_write(k->wsi, start, frame_close(start, LWS_CLOSE_STATUS_NORMAL, mask), LWS_WRITE_RAW) < 0 ? -1 : 0;
 }
 
-static int on_writable(struct link *k)
+/* What the kernel does not take libwebsockets keeps; then it is time to wait. So it is where no ack will tell when
+ * there is room for more. */
+static int link_write(struct link *k)
 {
 	uint8_t *start = k->links->buffer + LWS_PRE;
+	bool has_more = !k->links->settings.wants_acks && window_has_unsent(&k->window);
 
-	k->is_asking = false;
-	if (k->state == LINK_CLOSING)
-		return link_say_goodbye(k);
 	while (window_has_unsent(&k->window)) {
 		size_t len;
 
-		if (lws_partial_buffered(k->wsi) || lws_send_pipe_choked(k->wsi)) {
-			link_ask(k);
+		if (lws_partial_buffered(k->wsi)) {
+			link_wait(k);
 			return 0;
 		}
 		len = link_fill(k, (int64_t)uv_hrtime());
 		if (lws_write(k->wsi, start, len, LWS_WRITE_RAW) < 0)
 			return -1;
-		if (!k->links->settings.wants_acks)
-			k->links->room(k->links->arg);
 	}
+	if (has_more)
+		link_wait(k);
 	return 0;
+}
+
+static int on_writable(struct link *k)
+{
+	k->is_waiting = false;
+	if (k->state == LINK_CLOSING)
+		return link_say_goodbye(k);
+	if (!k->links->settings.wants_acks)
+		k->links->room(k->links->arg);
+	return link_write(k);
+}
+
+static void on_flush(uv_prepare_t *flush)
+{
+	struct links *l = flush->data;
+
+	list_each(node, after, &l->unsent) {
+		struct link *k = list_entry(node, struct link, unsent);
+
+		list_remove(&k->unsent);
+		if (k->state == LINK_CLOSING)
+			link_wait(k);
+		else if (link_write(k))
+			lws_set_timeout(k->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+	}
 }
 
 static void settle_event(struct link *k, const struct ack *ack, uint64_t n)
@@ -415,6 +450,7 @@ static void link_init(struct link *k, struct links *l, uv_loop_t *loop, const st
 	k->links = l;
 	k->target = target;
 	list_init(&k->room);
+	list_init(&k->unsent);
 	k->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
 	window_init(&k->window);
 	uv_timer_init(loop, &k->retry);
@@ -452,6 +488,7 @@ struct links *links_open(uv_loop_t *loop, const struct links_settings *settings,
 	l->arg = arg;
 	l->random.state = settings->seed;
 	list_init(&l->rooms);
+	list_init(&l->unsent);
 	l->buffer_bytes = most > WRITE_BYTES ? most : WRITE_BYTES;
 	l->buffer = malloc(LWS_PRE + l->buffer_bytes);
 	l->all = calloc(settings->connections, sizeof(*l->all));
@@ -460,6 +497,9 @@ struct links *links_open(uv_loop_t *loop, const struct links_settings *settings,
 		links_free(l);
 		return NULL;
 	}
+	uv_prepare_init(loop, &l->flush);
+	l->flush.data = l;
+	uv_prepare_start(&l->flush, on_flush);
 	for (unsigned int i = 0; i < settings->connections; i++)
 		link_init(&l->all[i], l, loop, &settings->targets[i % settings->targets_count]);
 	return l;
@@ -574,6 +614,7 @@ void links_close(struct links *l)
 	l->is_closing = true;
 	for (unsigned int i = 0; i < l->settings.connections; i++)
 		uv_close((uv_handle_t *)&l->all[i].retry, on_closed);
+	uv_close((uv_handle_t *)&l->flush, on_closed);
 	lws_context_destroy(l->context);
 }
 
