@@ -84,7 +84,8 @@ def latency(book):
                    (LIGHT, BLUE, GREY))
     if not drawing:
         return None
-    return 820, 340, "set logscale y\nset yrange [0.5:*]\nset key outside\n" + panel("planned sending to commit, ms, three listeners", "", drawing)
+    return 820, 340, ("set logscale y\nset yrange [0.5:*]\nset key outside\n"
+                      + panel("planned sending to commit, ms, three listeners", "", drawing))
 
 
 def payloads(book):
@@ -94,7 +95,8 @@ def payloads(book):
     events = bars(book, cases, (("events_per_s", "events/s"),), (BLUE,))
     volume = bars(book, cases, (("payload_mb_per_s", "MB/s"),), (ORANGE,))
     return (820, 340, "set multiplot layout 1,2\nunset key\nset logscale y\nset yrange [10:*]\n"
-            + panel("events/s, one listener", "payload", events) + "unset logscale y\nset yrange [0:*]\n" + panel("MB/s of payload, one listener", "payload", volume)
+            + panel("events/s, one listener", "payload", events)
+            + "unset logscale y\nset yrange [0:*]\n" + panel("MB/s of payload, one listener", "payload", volume)
             + "unset multiplot\n")
 
 
