@@ -34,7 +34,7 @@ loadtest = $(patsubst %,$B/loadtest/%.o,$(1))
 LISTENER := $(call objects,$(wildcard listener/*.c))
 MODULES := $(filter-out %/main.o %/listen.o %/memory.o,$(LISTENER))
 SHARED := frame message options progress script summary
-SOURCE_OBJ := $(call loadtest,source server arrival backlog replay $(SHARED))
+SOURCE_OBJ := $(call loadtest,source server arrival backlog replay hist $(SHARED))
 PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/backoff.o
 CEILING_OBJ := $(call loadtest,ceiling message options summary) $B/listener/array.o $B/listener/command.o
 SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c tests/support/failing_alloc.c,$(wildcard tests/support/*.c)))
@@ -93,8 +93,10 @@ hostile: check-deps programs $B/tests/hostile/crowd ## 12,000 clients that behav
 instructions: check-deps $B/tests/instructions/road ## count the instructions per event, against tests/instructions/figure.json
 	@tests/instructions/run
 
-bench: all ## measure one and five listeners against Postgres alone
-	@loadtest/bench
+bench: ## measure wsonce, the servers alone and the peers in one run: make bench [QUICK=1] [ONLY="fanout latency"] [PEERS=none] [DOCS=1]
+	@demo/deps bench
+	+@$(MAKE) --no-print-directory programs
+	@loadtest/bench $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(PEERS),--peers "$(PEERS)") $(if $(DOCS),--docs)
 
 install: programs ## copy the programs to PREFIX/bin
 	install -d $(DESTDIR)$(PREFIX)/bin

@@ -1,6 +1,7 @@
 /* ceiling.c is wsonce-ceiling: what Postgres alone or Redis alone takes on this machine, with the
  * same statement, the same rows and the same claim command as the listener, and nothing else. A
  * listener's figures mean something only beside these, from the same run. */
+#include <arpa/inet.h>
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@ struct settings {
 	uint64_t batch;
 	uint64_t payload_bytes;
 	const char *insert; /* conninfo; NULL: not asked for */
-	const char *copy;   /* conninfo */
+	const char *copy;   /* conninfo; in text form */
+	const char *binary; /* conninfo; COPY in binary form */
 	const char *claim;  /* path of a unix socket */
 	bool json;
 };
@@ -118,24 +120,77 @@ static double measure_insert(const struct settings *s, const struct message_form
 	return (double)s->count / seconds;
 }
 
-/* One COPY for each batch, in text form; the generator's payloads have nothing to escape. */
-static double measure_copy(const struct settings *s, const struct message_form *form, char *message)
+/* The generator's payloads have nothing to escape. */
+static size_t put_line(char *out, const struct row *r)
 {
-	PGconn *conn = connect_postgres(s->copy);
+	return (size_t)sprintf(out, "%.*s\t%s\t%.*s\n", (int)r->id_len, r->id, MESSAGE_TYPE, (int)r->payload_len,
+			       r->payload);
+}
+
+static char *put_field(char *out, const char *before, const char *bytes, size_t len)
+{
+	uint32_t size = htonl((uint32_t)(strlen(before) + len));
+
+	memcpy(out, &size, 4);
+	out = stpcpy(out + 4, before);
+	memcpy(out, bytes, len);
+	return out + len;
+}
+
+static size_t put_tuple(char *out, const struct row *r)
+{
+	char *at = out;
+
+	memcpy(at, "\0\3", 2); /* fields */
+	at = put_field(at + 2, "", r->id, r->id_len);
+	at = put_field(at, "", MESSAGE_TYPE, strlen(MESSAGE_TYPE));
+	at = put_field(at, "\1", r->payload, r->payload_len); /* jsonb_recv wants a 1 before the text */
+	return (size_t)(at - out);
+}
+
+/* COPY's text form, and its binary one (Postgres's manual, COPY, "Binary Format"). */
+struct copy_form {
+	const char *sql;
+	const char *head, *tail;
+	int head_len, tail_len;
+	size_t (*put)(char *out, const struct row *r);
+};
+
+static const struct copy_form text_form = {
+	.sql = "COPY events (event_id, event_type, payload) FROM STDIN",
+	.head = "",
+	.tail = "",
+	.put = put_line,
+};
+
+static const struct copy_form binary_form = {
+	.sql = "COPY events (event_id, event_type, payload) FROM STDIN (FORMAT binary)",
+	.head = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0",
+	.head_len = 19,
+	.tail = "\377\377",
+	.tail_len = 2,
+	.put = put_tuple,
+};
+
+/* One COPY for each batch. */
+static double measure_copy(const struct settings *s, const char *conninfo, const struct copy_form *copy,
+			   const struct message_form *form, char *message)
+{
+	PGconn *conn = connect_postgres(conninfo);
 	char *line = malloc(message_most(form) + 200);
 	double begin = now_s();
 
 	for (uint64_t n = 1; line && n <= s->count;) {
 		uint64_t rows = s->count - n + 1 < s->batch ? s->count - n + 1 : s->batch;
 
-		run(conn, PQexec(conn, "COPY events (event_id, event_type, payload) FROM STDIN"), PGRES_COPY_IN);
+		run(conn, PQexec(conn, copy->sql), PGRES_COPY_IN);
+		PQputCopyData(conn, copy->head, copy->head_len);
 		for (uint64_t end = n + rows; n < end; n++) {
 			struct row r = find_row(message, message_event(form, n, message));
-			int len = sprintf(line, "%.*s\t%s\t%.*s\n", (int)r.id_len, r.id, MESSAGE_TYPE,
-					  (int)r.payload_len, r.payload);
 
-			PQputCopyData(conn, line, len);
+			PQputCopyData(conn, line, (int)copy->put(line, &r));
 		}
+		PQputCopyData(conn, copy->tail, copy->tail_len);
 		PQputCopyEnd(conn, NULL);
 		run(conn, PQgetResult(conn), PGRES_COMMAND_OK);
 		PQclear(PQgetResult(conn));
@@ -195,18 +250,18 @@ int main(int argc, char **argv)
 {
 	struct settings s = {.count = 100000, .batch = 2000, .payload_bytes = 100};
 	const struct option_row table[] = {
-		{"count", OPTION_COUNT, &s.count, 1, 1e9, "N", "rows or claims (default 100000)"},
-		{"batch", OPTION_COUNT, &s.batch, 1, 100000, "N", "in one statement, or sent at once (default 2000)"},
-		{"payload-bytes", OPTION_COUNT, &s.payload_bytes, 1, MESSAGE_PAYLOAD_MOST, "N",
-		 "size of each payload (default 100)"},
+		{"count", OPTION_COUNT, &s.count, 1, 1e9, "N", "rows or claims"},
+		{"batch", OPTION_COUNT, &s.batch, 1, 100000, "N", "in one statement, or sent at once"},
+		{"payload-bytes", OPTION_COUNT, &s.payload_bytes, 1, MESSAGE_PAYLOAD_MOST, "N", "size of each payload"},
 		{"insert", OPTION_TEXT, &s.insert, 0, 0, "CONNINFO", "the listener's INSERT; empties table events"},
 		{"copy", OPTION_TEXT, &s.copy, 0, 0, "CONNINFO", "COPY into table events; empties it"},
+		{"copy-binary", OPTION_TEXT, &s.binary, 0, 0, "CONNINFO", "the same in COPY's binary form"},
 		{"claim", OPTION_TEXT, &s.claim, 0, 0, "SOCKET", "the listener's claim command"},
 		{"json", OPTION_FLAG, &s.json, 0, 0, NULL, "print the result as JSON"},
 		{NULL, OPTION_FLAG, NULL, 0, 0, NULL, NULL},
 	};
-	enum options_result result = options_parse(
-		table, "Usage: wsonce-ceiling [OPTION...]\n\nMeasures one server alone.\n\nOptions:\n", argc, argv);
+	enum options_result result =
+		options_parse(table, "Usage: wsonce-ceiling [OPTION...]\n\nMeasures one server alone.", argc, argv);
 	char prefix[MESSAGE_PREFIX_MOST + 1];
 	struct message_form form = {.prefix = prefix, .payload_bytes = s.payload_bytes};
 	struct summary *summary = summary_new();
@@ -221,7 +276,10 @@ int main(int argc, char **argv)
 	if (s.insert)
 		summary_number(summary, "insert_rows_per_s", measure_insert(&s, &form, message));
 	if (s.copy)
-		summary_number(summary, "copy_rows_per_s", measure_copy(&s, &form, message));
+		summary_number(summary, "copy_rows_per_s", measure_copy(&s, s.copy, &text_form, &form, message));
+	if (s.binary)
+		summary_number(summary, "copy_binary_rows_per_s",
+			       measure_copy(&s, s.binary, &binary_form, &form, message));
 	if (s.claim)
 		summary_number(summary, "claims_per_s", measure_claim(&s, &form));
 	summary_print(summary, s.json);

@@ -30,6 +30,8 @@ enum link_state {
 };
 
 struct link {
+	struct list room;   /* in links.rooms while READY with room in its window */
+	struct list unsent; /* in links.unsent while it has something to write */
 	struct links *links;
 	const struct link_target *target;
 	enum link_state state;
@@ -40,7 +42,7 @@ struct link {
 	uv_timer_t retry;   /* runs while DOWN */
 	bool was_up;        /* the next handshake is a reconnect */
 	int64_t lost_ns;    /* when it was last up */
-	bool is_asking;     /* has asked libwebsockets for a chance to write */
+	bool is_waiting;    /* for libwebsockets to say that it may write */
 	char ack[ACK_MOST]; /* the fragments of an ack so far */
 	size_t ack_len;     /* more than ACK_MOST: too long, to be skipped */
 };
@@ -49,9 +51,11 @@ struct links {
 	struct links_settings settings;
 	struct lws_context *context; /* libwebsockets makes it NULL when it is gone */
 	struct link *all;            /* settings.connections of them */
-	unsigned int next;           /* whose turn it is */
-	unsigned int ready;          /* links in LINK_READY or LINK_CLOSING */
-	bool is_closing;             /* no more attempts */
+	struct list rooms;           /* links that can take a message; the first one's turn it is */
+	struct list unsent;          /* links that write before the loop sleeps again */
+	uv_prepare_t flush;
+	unsigned int ready; /* links in LINK_READY or LINK_CLOSING */
+	bool is_closing;    /* no more attempts */
 	struct random random;
 	struct links_counts counts;
 	uint8_t *buffer;     /* LWS_PRE bytes, then one write */
@@ -69,6 +73,17 @@ static bool is_up(enum link_state state)
 	return state == LINK_READY || state == LINK_CLOSING;
 }
 
+/* To be called when the state or the window's count has changed. Who already has room keeps its turn. */
+static void note_room(struct link *k)
+{
+	bool has_room = k->state == LINK_READY && k->window.count < k->links->settings.window;
+
+	if (!has_room)
+		list_remove(&k->room);
+	else if (list_is_empty(&k->room))
+		list_append(&k->links->rooms, &k->room);
+}
+
 static void link_move(struct link *k, enum link_state state)
 {
 	struct links *l = k->links;
@@ -78,10 +93,12 @@ static void link_move(struct link *k, enum link_state state)
 	if (is_up(k->state))
 		k->lost_ns = (int64_t)uv_hrtime();
 	k->state = state;
+	note_room(k);
 	switch (state) {
 	case LINK_DOWN:
 		k->wsi = NULL;
-		k->is_asking = false;
+		k->is_waiting = false;
+		list_remove(&k->unsent);
 		k->malformed_open = 0;
 		k->ack_len = 0;
 		if (!l->is_closing)
@@ -100,12 +117,18 @@ static void link_move(struct link *k, enum link_state state)
 	}
 }
 
+static void link_wait(struct link *k)
+{
+	k->is_waiting = true;
+	lws_callback_on_writable(k->wsi);
+}
+
+/* It writes when all that the loop has read is worked on. To wait for libwebsockets each time would cost four system
+ * calls, which is more than the message does. */
 static void link_ask(struct link *k)
 {
-	if (!is_up(k->state) || k->is_asking)
-		return;
-	k->is_asking = true;
-	lws_callback_on_writable(k->wsi);
+	if (is_up(k->state) && !k->is_waiting && list_is_empty(&k->unsent))
+		list_append(&k->links->unsent, &k->unsent);
 }
 
 static void link_connect(struct link *k)
@@ -117,7 +140,7 @@ static void link_connect(struct link *k)
 		.path = k->target->path,
 		.host = k->target->host,
 		.origin = k->target->host,
-		.protocol = ACK_PROTOCOL,
+		.protocol = k->links->settings.wants_acks ? ACK_PROTOCOL : NULL,
 		.local_protocol_name = ACK_PROTOCOL,
 		.userdata = k,
 		.pwsi = &k->wsi,
@@ -156,6 +179,14 @@ static size_t write_frame(struct links *l, const struct sending *m, uint8_t *out
 	return before + len;
 }
 
+/* m was acked, or will never be. */
+static void settle(struct link *k, struct sending *m, const struct ack *ack, int64_t now_ns)
+{
+	note_room(k);
+	k->links->acked(k->links->arg, m, ack, now_ns);
+	free(m);
+}
+
 /* Puts as many messages into the buffer as surely fit; returns the bytes. */
 static size_t link_fill(struct link *k, int64_t now_ns)
 {
@@ -169,6 +200,8 @@ static size_t link_fill(struct link *k, int64_t now_ns)
 		l->counts.messages++;
 		k->malformed_open += m->step.kind == SCRIPT_MALFORMED;
 		l->counts.resends += m->first_ns != now_ns;
+		if (!l->settings.wants_acks)
+			settle(k, window_take(&k->window, m), NULL, now_ns);
 	}
 	return used;
 }
@@ -182,37 +215,62 @@ static int link_say_goodbye(struct link *k)
 	return lws_write(k->wsi, start, frame_close(start, LWS_CLOSE_STATUS_NORMAL, mask), LWS_WRITE_RAW) < 0 ? -1 : 0;
 }
 
-static int on_writable(struct link *k)
+/* What the kernel does not take libwebsockets keeps; then it is time to wait. So it is where no ack will tell when
+ * there is room for more. */
+static int link_write(struct link *k)
 {
 	uint8_t *start = k->links->buffer + LWS_PRE;
+	bool has_more = !k->links->settings.wants_acks && window_has_unsent(&k->window);
 
-	k->is_asking = false;
-	if (k->state == LINK_CLOSING)
-		return link_say_goodbye(k);
 	while (window_has_unsent(&k->window)) {
 		size_t len;
 
-		if (lws_partial_buffered(k->wsi) || lws_send_pipe_choked(k->wsi)) {
-			link_ask(k);
+		if (lws_partial_buffered(k->wsi)) {
+			link_wait(k);
 			return 0;
 		}
 		len = link_fill(k, (int64_t)uv_hrtime());
 		if (lws_write(k->wsi, start, len, LWS_WRITE_RAW) < 0)
 			return -1;
 	}
+	if (has_more)
+		link_wait(k);
 	return 0;
+}
+
+static int on_writable(struct link *k)
+{
+	k->is_waiting = false;
+	if (k->state == LINK_CLOSING)
+		return link_say_goodbye(k);
+	if (!k->links->settings.wants_acks)
+		k->links->room(k->links->arg);
+	return link_write(k);
+}
+
+static void on_flush(uv_prepare_t *flush)
+{
+	struct links *l = flush->data;
+
+	list_each(node, after, &l->unsent) {
+		struct link *k = list_entry(node, struct link, unsent);
+
+		list_remove(&k->unsent);
+		if (k->state == LINK_CLOSING)
+			link_wait(k);
+		else if (link_write(k))
+			lws_set_timeout(k->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+	}
 }
 
 static void settle_event(struct link *k, const struct ack *ack, uint64_t n)
 {
-	struct links *l = k->links;
 	struct sending *m = window_settle_event(&k->window, n);
 
 	if (m)
-		l->acked(l->arg, m, ack, (int64_t)uv_hrtime());
+		settle(k, m, ack, (int64_t)uv_hrtime());
 	else
-		l->counts.stray_acks++;
-	free(m);
+		k->links->counts.stray_acks++;
 }
 
 /* The ack of a malformed message does not say of which, and messages settle in any order: only when
@@ -231,8 +289,7 @@ static void settle_malformed(struct link *k, const struct ack *ack)
 	if (!is_last && ack->status == ACK_REJECTED)
 		return;
 	while ((m = window_settle_malformed(&k->window))) {
-		l->acked(l->arg, m, ack, (int64_t)uv_hrtime());
-		free(m);
+		settle(k, m, ack, (int64_t)uv_hrtime());
 		if (!is_last)
 			return;
 	}
@@ -302,6 +359,8 @@ static int refuse_without_acks(struct link *k)
 {
 	char agreed[64] = "";
 
+	if (!k->links->settings.wants_acks)
+		return 0;
 	if (lws_hdr_copy(k->wsi, agreed, sizeof(agreed), WSI_TOKEN_PROTOCOL) > 0 && !strcmp(agreed, ACK_PROTOCOL))
 		return 0;
 	snprintf(k->links->trouble, sizeof(k->links->trouble), "%s:%d: does not speak " ACK_PROTOCOL, k->target->host,
@@ -390,6 +449,8 @@ static void link_init(struct link *k, struct links *l, uv_loop_t *loop, const st
 {
 	k->links = l;
 	k->target = target;
+	list_init(&k->room);
+	list_init(&k->unsent);
 	k->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
 	window_init(&k->window);
 	uv_timer_init(loop, &k->retry);
@@ -426,6 +487,8 @@ struct links *links_open(uv_loop_t *loop, const struct links_settings *settings,
 	l->room = room;
 	l->arg = arg;
 	l->random.state = settings->seed;
+	list_init(&l->rooms);
+	list_init(&l->unsent);
 	l->buffer_bytes = most > WRITE_BYTES ? most : WRITE_BYTES;
 	l->buffer = malloc(LWS_PRE + l->buffer_bytes);
 	l->all = calloc(settings->connections, sizeof(*l->all));
@@ -434,26 +497,29 @@ struct links *links_open(uv_loop_t *loop, const struct links_settings *settings,
 		links_free(l);
 		return NULL;
 	}
+	uv_prepare_init(loop, &l->flush);
+	l->flush.data = l;
+	uv_prepare_start(&l->flush, on_flush);
 	for (unsigned int i = 0; i < settings->connections; i++)
 		link_init(&l->all[i], l, loop, &settings->targets[i % settings->targets_count]);
 	return l;
 }
 
+bool links_has_room(const struct links *l)
+{
+	return !list_is_empty(&l->rooms);
+}
+
 /* The next connection in turn that can take a message, or NULL. */
 static struct link *next_with_room(const struct links *l)
 {
-	for (unsigned int i = 0; i < l->settings.connections; i++) {
-		struct link *k = &l->all[(l->next + i) % l->settings.connections];
-
-		if (k->state == LINK_READY && k->window.count < l->settings.window)
-			return k;
-	}
-	return NULL;
+	return links_has_room(l) ? list_entry(l->rooms.next, struct link, room) : NULL;
 }
 
-bool links_has_room(const struct links *l)
+static void end_turn(struct link *k)
 {
-	return next_with_room(l) != NULL;
+	list_remove(&k->room);
+	note_room(k);
 }
 
 int links_offer(struct links *l, const struct script_step *step, int64_t planned_ns)
@@ -462,7 +528,7 @@ int links_offer(struct links *l, const struct script_step *step, int64_t planned
 
 	if (!k || window_add(&k->window, step, planned_ns))
 		return -1;
-	l->next = (unsigned int)(k - l->all) + 1;
+	end_turn(k);
 	link_ask(k);
 	return 0;
 }
@@ -493,13 +559,10 @@ const char *links_trouble(const struct links *l)
 
 static struct link *next_ready(const struct links *l)
 {
-	for (unsigned int i = 0; i < l->settings.connections; i++) {
-		struct link *k = &l->all[(l->next + i) % l->settings.connections];
-
-		if (k->state == LINK_READY)
-			return k;
-	}
-	return NULL;
+	for (unsigned int i = 0; i < l->settings.connections && !links_has_room(l); i++)
+		if (l->all[i].state == LINK_READY)
+			return &l->all[i];
+	return next_with_room(l);
 }
 
 /* What waits on a dead connection goes to a living one, whatever that does to its window. */
@@ -517,6 +580,7 @@ static void link_check(struct links *l, struct link *k, int64_t before_ns)
 		return;
 	l->counts.moved += k->window.count;
 	window_move(&k->window, &other->window);
+	end_turn(other);
 	link_ask(other);
 }
 
@@ -550,6 +614,7 @@ void links_close(struct links *l)
 	l->is_closing = true;
 	for (unsigned int i = 0; i < l->settings.connections; i++)
 		uv_close((uv_handle_t *)&l->all[i].retry, on_closed);
+	uv_close((uv_handle_t *)&l->flush, on_closed);
 	lws_context_destroy(l->context);
 }
 

@@ -25,6 +25,7 @@ struct links_settings {
 	unsigned int targets_count;
 	unsigned int connections; /* over all targets, in turns */
 	unsigned int window;      /* most messages without ack, per connection */
+	bool wants_acks;          /* false: what is written counts as settled */
 	const char *token;        /* for Authorization: Bearer; NULL = none */
 	double retry_after_s;     /* what has no ack after this is sent again */
 	struct message_form form;
@@ -42,11 +43,13 @@ struct links_counts {
 	uint64_t bad_acks;   /* that could not be read */
 };
 
-/* m was acked, and is freed after the call. now_ns is when the ack was read. May call
+/* m was acked, and is freed after the call. now_ns is when the ack was read. Where acks are not
+ * wanted, ack is NULL, and now_ns is when m was written. May call
  * links_offer(), not links_close(). */
 typedef void links_acked_cb(void *arg, const struct sending *m, const struct ack *ack, int64_t now_ns);
 
-/* A connection has come up or an ack was read: there may be room. The same rules. */
+/* A connection has come up, an ack was read, or messages were written that get none: there may be
+ * room. The same rules. */
 typedef void links_room_cb(void *arg);
 
 /* Reads ws://HOST[:PORT][/PATH] (80, /events). Returns -1 if url is something else. */

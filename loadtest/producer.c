@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <uv.h>
 
 #include "hist.h"
@@ -33,6 +34,7 @@ struct settings {
 	uint64_t count;
 	double rate;
 	uint64_t window;
+	bool no_acks;
 	uint64_t payload_bytes;
 	double duplicates;
 	double malformed;
@@ -71,6 +73,7 @@ struct producer {
 	FILE *refused;            /* or NULL */
 	char *text;               /* room for one message */
 	int64_t start_ns, end_ns; /* of the first offer, of the last ack */
+	int64_t start_unix_us;    /* start_ns by the wall clock */
 	int64_t moved_ns;         /* when an ack last came, or none was due */
 	int64_t progress_ns;      /* when progress was last shown */
 	uint64_t offered[3];      /* messages by enum script_kind, resends not counted */
@@ -134,6 +137,16 @@ static void offer(struct producer *p, const struct script_step *step)
 	p->offered[step->kind]++;
 }
 
+static void start(struct producer *p, int64_t now_ns)
+{
+	struct timespec wall;
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	p->start_unix_us = (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000;
+	p->start_ns = now_ns;
+	script_start(p->script, now_ns);
+}
+
 /* The timetable begins when the first connection is up: waiting for a server is no latency. */
 static void offer_due(struct producer *p)
 {
@@ -142,10 +155,8 @@ static void offer_due(struct producer *p)
 
 	if (p->state != PRODUCER_SENDING)
 		return;
-	if (!p->start_ns && links_has_room(p->links)) {
-		p->start_ns = now_ns;
-		script_start(p->script, now_ns);
-	}
+	if (!p->start_ns && links_has_room(p->links))
+		start(p, now_ns);
 	for (int i = 0; i < BURST && links_has_room(p->links); i++) {
 		if (!script_next(p->script, now_ns, &step))
 			return;
@@ -208,6 +219,8 @@ static void on_acked(void *arg, const struct sending *m, const struct ack *ack, 
 	struct producer *p = arg;
 
 	p->moved_ns = p->end_ns = now_ns;
+	if (!ack)
+		return;
 	p->acks[ack->status]++;
 	hist_add(&p->latency, (uint64_t)(now_ns - (m->planned_ns ? m->planned_ns : m->first_ns)));
 	if (m->step.kind != SCRIPT_MALFORMED)
@@ -225,6 +238,12 @@ static uint64_t acks_all(const struct producer *p)
 	for (int i = 0; i < ACK_STATUSES; i++)
 		all += p->acks[i];
 	return all;
+}
+
+/* For the servers' close frames. Without acks these alone tell that all was read. */
+static double goodbye_s(const struct producer *p)
+{
+	return p->settings.no_acks ? p->settings.timeout_s : GOODBYE_S;
 }
 
 static void show(struct producer *p, int64_t now_ns)
@@ -272,7 +291,7 @@ static void on_check(uv_timer_t *check)
 		give_up_or_end(p, now_ns);
 		return;
 	case PRODUCER_CLOSING:
-		if (!links_ready(p->links) || now_ns - p->state_ns > GOODBYE_S * 1000000000LL)
+		if (!links_ready(p->links) || (double)(now_ns - p->state_ns) > goodbye_s(p) * 1e9)
 			producer_move(p, PRODUCER_DONE);
 		return;
 	case PRODUCER_DONE:
@@ -361,6 +380,7 @@ static void report(struct producer *p, const struct verify_result *verified)
 	summary_count(out, "connects", counts->connects);
 	summary_count(out, "reconnects", counts->reconnects);
 	summary_count(out, "refusals", counts->refusals);
+	summary_count(out, "start_unix_us", (uint64_t)p->start_unix_us);
 	summary_number(out, "seconds", seconds);
 	summary_number(out, "acks_per_s", seconds > 0 ? (double)acks_all(p) / seconds : 0);
 	report_latency(out, &p->latency);
@@ -448,6 +468,7 @@ static int producer_open(struct producer *p)
 		.targets_count = (unsigned int)set->to.count,
 		.connections = (unsigned int)(set->connections > set->to.count ? set->connections : set->to.count),
 		.window = (unsigned int)set->window,
+		.wants_acks = !set->no_acks,
 		.token = set->token,
 		.retry_after_s = set->retry_after_s,
 		.form = p->form,
@@ -498,6 +519,8 @@ int main(int argc, char **argv)
 		{"count", OPTION_COUNT, &set->count, 0, 1e12, "N", "distinct events; 0 = no end"},
 		{"rate", OPTION_NUMBER, &set->rate, 0, 1e7, "R", "events per second; 0 = as fast as acks come"},
 		{"window", OPTION_COUNT, &set->window, 1, 1e6, "N", "messages without ack, per connection"},
+		{"no-acks", OPTION_FLAG, &set->no_acks, 0, 0, NULL,
+		 "offer no subprotocol: what is written counts as sent"},
 		{"payload-bytes", OPTION_COUNT, &set->payload_bytes, 0, MESSAGE_PAYLOAD_MOST, "N",
 		 "size of each payload"},
 		{"duplicates", OPTION_NUMBER, &set->duplicates, 0, 100, "PCT", "share of events sent twice"},
@@ -529,6 +552,8 @@ int main(int argc, char **argv)
 		set->token = getenv("WSONCE_INGEST_TOKEN");
 	if (!set->seed)
 		set->seed = uv_hrtime() % 1000000000 + 1;
+	if (set->no_acks && set->verify)
+		return options_complain("verify", "does not go with --no-acks, which cannot know when all is stored");
 	if (read_targets(&p) || try_files(&p))
 		return 2;
 	status = producer_open(&p);

@@ -21,11 +21,13 @@ struct script {
 	struct script_form form;
 	struct random random;
 	struct waiting waiting;
-	int64_t start_ns;    /* when the timetable began */
+	int64_t start_ns;    /* when the timetable began, or would have without the pause */
 	uint64_t events;     /* given out so far */
+	uint64_t late;       /* copies of the warm-up's events given out so far */
 	uint64_t malformed;  /* given out so far */
 	bool copy_next;      /* the last event comes again at once */
 	bool malformed_next; /* a malformed message comes at once */
+	bool is_resumed;     /* the warm-up and the pause after it are over */
 	bool is_stopped;     /* no more events */
 };
 
@@ -74,12 +76,26 @@ struct script *script_new(const struct script_form *form)
 		return NULL;
 	s->form = *form;
 	s->random.state = form->seed;
+	s->is_resumed = !form->warm_up;
 	return s;
 }
 
 void script_start(struct script *s, int64_t now_ns)
 {
 	s->start_ns = now_ns;
+}
+
+bool script_is_paused(const struct script *s)
+{
+	return !s->is_resumed && s->events >= s->form.warm_up;
+}
+
+void script_resume(struct script *s, int64_t now_ns)
+{
+	s->is_resumed = true;
+	s->start_ns = now_ns;
+	if (s->form.rate > 0)
+		s->start_ns -= (int64_t)((double)s->events * 1e9 / s->form.rate);
 }
 
 int64_t script_planned_ns(const struct script *s, uint64_t n)
@@ -91,7 +107,14 @@ int64_t script_planned_ns(const struct script *s, uint64_t n)
 
 static bool has_more_events(const struct script *s)
 {
-	return !s->is_stopped && (!s->form.count || s->events < s->form.count);
+	return !s->is_stopped && (!s->form.count || s->events < s->form.warm_up + s->form.count);
+}
+
+static bool has_late_copy(const struct script *s)
+{
+	if (!s->is_resumed || s->late >= s->form.warm_up)
+		return false;
+	return (double)(s->late + 1) <= (double)(s->events - s->form.warm_up) * s->form.late / 100;
 }
 
 /* Draws what follows the new event. Without memory to remember a copy, it comes at once. */
@@ -117,12 +140,16 @@ bool script_next(struct script *s, int64_t now_ns, struct script_step *step)
 		*step = (struct script_step){SCRIPT_MALFORMED, ++s->malformed};
 		return true;
 	}
+	if (has_late_copy(s)) {
+		*step = (struct script_step){SCRIPT_DUPLICATE, ++s->late};
+		return true;
+	}
 	n = waiting_take(&s->waiting, now_ns);
 	if (n) {
 		*step = (struct script_step){SCRIPT_DUPLICATE, n};
 		return true;
 	}
-	if (!has_more_events(s) || script_planned_ns(s, s->events + 1) > now_ns)
+	if (!has_more_events(s) || script_is_paused(s) || script_planned_ns(s, s->events + 1) > now_ns)
 		return false;
 	*step = (struct script_step){SCRIPT_EVENT, ++s->events};
 	draw(s, now_ns);
@@ -134,11 +161,13 @@ void script_stop(struct script *s)
 	s->is_stopped = true;
 	s->copy_next = s->malformed_next = false;
 	s->waiting.head = s->waiting.tail;
+	s->late = s->form.warm_up;
 }
 
 bool script_is_over(const struct script *s)
 {
-	return !has_more_events(s) && !s->copy_next && !s->malformed_next && s->waiting.head == s->waiting.tail;
+	return !has_more_events(s) && !s->copy_next && !s->malformed_next && !has_late_copy(s) &&
+	       s->waiting.head == s->waiting.tail;
 }
 
 void script_free(struct script *s)

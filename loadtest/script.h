@@ -19,10 +19,12 @@ struct script_step {
 };
 
 struct script_form {
-	uint64_t count;    /* of distinct events; 0 = no end */
+	uint64_t count;    /* of distinct events after the warm-up; 0 = no end */
+	uint64_t warm_up;  /* events before the pause that script_resume() ends; 0 = no pause */
 	double rate;       /* of distinct events per second; 0 = no timetable */
 	double duplicates; /* percent of the events that are sent twice */
 	int64_t delay_ns;  /* from an event to its copy; 0 = right after it */
+	double late;       /* copies of the warm-up's events, in order, per hundred events after it */
 	double malformed;  /* percent of the events that a malformed message follows */
 	uint64_t seed;
 };
@@ -34,6 +36,12 @@ struct script *script_new(const struct script_form *form);
 
 /* The timetable begins now. */
 void script_start(struct script *s, int64_t now_ns);
+
+/* Whether the warm-up is over and has not been followed by script_resume(). */
+bool script_is_paused(const struct script *s);
+
+/* Ends the pause: the timetable goes on from now on. */
+void script_resume(struct script *s, int64_t now_ns);
 
 /* Whether a message is due at now_ns; if so, step is that message. */
 bool script_next(struct script *s, int64_t now_ns, struct script_step *step);

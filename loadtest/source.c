@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <uv.h>
 
 #include "backlog.h"
+#include "hist.h"
 #include "message.h"
 #include "options.h"
 #include "progress.h"
@@ -33,10 +35,12 @@ enum {
 struct settings {
 	const char *listen;
 	uint64_t count;
+	uint64_t warm_up;
 	double rate;
 	uint64_t payload_bytes;
 	double duplicates;
 	double duplicate_delay_ms;
+	double late;
 	double malformed;
 	double drop_every_s;
 	uint64_t wait_listeners;
@@ -68,6 +72,7 @@ struct source {
 	uv_timer_t tick;
 	uv_timer_t check;
 	uv_signal_t signals[2]; /* SIGINT, SIGTERM */
+	uv_signal_t resume;     /* SIGUSR1 */
 	struct server *server;
 	struct backlog *backlog;
 	struct script *script;
@@ -76,7 +81,8 @@ struct source {
 	FILE *ledger;             /* or NULL */
 	char *text;               /* room for one message */
 	int64_t drop_ns;          /* when to cut the next connection */
-	int64_t start_ns, end_ns; /* of sending */
+	int64_t start_ns, end_ns; /* of sending, without the warm-up */
+	int64_t start_unix_us;    /* start_ns by the wall clock */
 	int64_t progress_ns;      /* when progress was last shown */
 	unsigned int close_code;
 	uint64_t events;       /* sent while somebody was connected */
@@ -84,7 +90,10 @@ struct source {
 	uint64_t unheard_last; /* number of the last of them */
 	uint64_t duplicates;
 	uint64_t malformed;
-	bool has_failed; /* no memory, or the ledger cannot be written */
+	uint64_t warm_events;     /* of the events, those before start_ns */
+	uint64_t warm_deliveries; /* written before start_ns */
+	struct hist lag;          /* from an event's place in the timetable to its being written, in ns */
+	bool has_failed;          /* no memory, or the ledger cannot be written */
 };
 
 static void on_closed(uv_handle_t *handle)
@@ -97,8 +106,21 @@ static void finish(struct source *s)
 	server_close(s->server);
 	uv_close((uv_handle_t *)&s->tick, on_closed);
 	uv_close((uv_handle_t *)&s->check, on_closed);
+	uv_close((uv_handle_t *)&s->resume, on_closed);
 	for (int i = 0; i < 2; i++)
 		uv_close((uv_handle_t *)&s->signals[i], on_closed);
+}
+
+static void note_start(struct source *s)
+{
+	struct timespec wall;
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	s->start_ns = (int64_t)uv_hrtime();
+	s->start_unix_us = (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000;
+	s->warm_events = s->events;
+	s->warm_deliveries = server_counts(s->server)->deliveries;
+	memset(&s->lag, 0, sizeof(s->lag));
 }
 
 static void source_move(struct source *s, enum state state)
@@ -110,7 +132,7 @@ static void source_move(struct source *s, enum state state)
 	case SOURCE_LINGERING:
 		return;
 	case SOURCE_SENDING:
-		s->start_ns = s->state_ns;
+		note_start(s);
 		script_start(s->script, s->start_ns);
 		return;
 	case SOURCE_FLUSHING:
@@ -205,18 +227,26 @@ static bool has_room(const struct source *s)
 	       (backlog_bytes(s->backlog) < AHEAD_BYTES || !server_is_behind(s->server));
 }
 
+static void note_lag(struct source *s, const struct script_step *step, int64_t now_ns)
+{
+	if (s->settings.rate > 0 && step->kind == SCRIPT_EVENT)
+		hist_add(&s->lag, (uint64_t)(now_ns - script_planned_ns(s->script, step->n)));
+}
+
 static void send_due(struct source *s)
 {
 	int64_t now_ns = (int64_t)uv_hrtime();
 	struct script_step step;
 
-	for (int i = 0; i < BURST && has_room(s) && script_next(s->script, now_ns, &step); i++)
+	for (int i = 0; i < BURST && has_room(s) && script_next(s->script, now_ns, &step); i++) {
+		note_lag(s, &step, now_ns);
 		if (s->replay)
 			say_line(s);
 		else if (server_clients(s->server))
 			say_step(s, &step);
 		else
 			say_to_nobody(s, &step);
+	}
 	server_wake(s->server);
 	if (script_is_over(s->script))
 		source_move(s, SOURCE_FLUSHING);
@@ -243,6 +273,19 @@ static void on_server(void *arg)
 static void on_tick(uv_timer_t *tick)
 {
 	go_on(tick->data);
+}
+
+/* The pause after the warm-up is over. At any other time the signal means nothing. */
+static void on_resume(uv_signal_t *handle, int signum)
+{
+	struct source *s = handle->data;
+
+	(void)signum;
+	if (s->state != SOURCE_SENDING || !script_is_paused(s->script))
+		return;
+	note_start(s);
+	script_resume(s->script, s->start_ns);
+	go_on(s);
 }
 
 static void drop_now_and_then(struct source *s, int64_t now_ns)
@@ -338,7 +381,24 @@ static void handles_init(struct source *s)
 		s->signals[i].data = s;
 		uv_signal_start(&s->signals[i], on_signal, signums[i]);
 	}
+	uv_signal_init(&s->loop, &s->resume);
+	s->resume.data = s;
+	uv_signal_start(&s->resume, on_resume, SIGUSR1);
 	signal(SIGPIPE, SIG_IGN);
+}
+
+static double per_second(uint64_t count, double seconds)
+{
+	return seconds > 0 ? (double)count / seconds : 0;
+}
+
+static void report_lag(struct summary *out, const struct source *s)
+{
+	if (s->settings.rate <= 0)
+		return;
+	summary_number(out, "lag_p50_ms", (double)hist_percentile(&s->lag, 50) / 1e6);
+	summary_number(out, "lag_p99_ms", (double)hist_percentile(&s->lag, 99) / 1e6);
+	summary_number(out, "lag_max_ms", (double)s->lag.largest / 1e6);
 }
 
 static void report(struct source *s)
@@ -358,9 +418,11 @@ static void report(struct source *s)
 	summary_count(out, "drops", counts->drops);
 	summary_count(out, "stalls", counts->stalls);
 	summary_count(out, "overruns", counts->overruns);
+	summary_count(out, "start_unix_us", (uint64_t)s->start_unix_us);
 	summary_number(out, "seconds", seconds);
-	summary_number(out, "events_per_s", seconds > 0 ? (double)s->events / seconds : 0);
-	summary_number(out, "deliveries_per_s", seconds > 0 ? (double)counts->deliveries / seconds : 0);
+	summary_number(out, "events_per_s", per_second(s->events - s->warm_events, seconds));
+	summary_number(out, "deliveries_per_s", per_second(counts->deliveries - s->warm_deliveries, seconds));
+	report_lag(out, s);
 	summary_text(out, "id_prefix", s->settings.replay ? "" : s->form.prefix);
 	summary_count(out, "seed", s->settings.seed);
 	summary_print(out, s->settings.json);
@@ -405,9 +467,11 @@ static int source_open(struct source *s)
 	};
 	struct script_form script = {
 		.count = set->replay ? 0 : set->count,
+		.warm_up = set->replay ? 0 : set->warm_up,
 		.rate = set->rate,
 		.duplicates = set->replay ? 0 : set->duplicates,
 		.delay_ns = (int64_t)(set->duplicate_delay_ms * 1e6),
+		.late = set->late,
 		.malformed = set->replay ? 0 : set->malformed,
 		.seed = set->seed,
 	};
@@ -475,12 +539,16 @@ int main(int argc, char **argv)
 	const struct option_row table[] = {
 		{"listen", OPTION_TEXT, &set->listen, 0, 0, "ADDR:PORT", "where listeners connect; port 0 = any"},
 		{"count", OPTION_COUNT, &set->count, 0, 1e15, "N", "distinct events; 0 = no end"},
+		{"warm-up", OPTION_COUNT, &set->warm_up, 0, 1e12, "N",
+		 "events on top at first, then a pause until SIGUSR1"},
 		{"rate", OPTION_NUMBER, &set->rate, 0, 1e7, "R", "events per second; 0 = as fast as the slowest reads"},
 		{"payload-bytes", OPTION_COUNT, &set->payload_bytes, 0, MESSAGE_PAYLOAD_MOST, "N",
 		 "size of each payload"},
 		{"duplicates", OPTION_NUMBER, &set->duplicates, 0, 100, "PCT", "share of events sent twice"},
 		{"duplicate-delay", OPTION_NUMBER, &set->duplicate_delay_ms, 0, 1e9, "MS",
 		 "from an event to its copy; 0 = right after"},
+		{"late-duplicates", OPTION_NUMBER, &set->late, 0, 100, "PCT",
+		 "after the pause, copies of the warm-up's events in between, per hundred events"},
 		{"malformed", OPTION_NUMBER, &set->malformed, 0, 100, "PCT",
 		 "malformed messages on top, per hundred events"},
 		{"drop-every", OPTION_NUMBER, &set->drop_every_s, 0, 1e6, "S",

@@ -25,12 +25,13 @@ static void put(struct window *w, struct sending *m)
 	w->count++;
 }
 
-static void take(struct window *w, struct sending *m)
+struct sending *window_take(struct window *w, struct sending *m)
 {
 	list_remove(&m->link);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): m is in the table */
 	HASH_DEL(w->by_key, m);
 	w->count--;
+	return m;
 }
 
 int window_add(struct window *w, const struct script_step *step, int64_t planned_ns)
@@ -81,9 +82,7 @@ struct sending *window_settle_event(struct window *w, uint64_t n)
 
 	if (!m || !m->first_ns)
 		m = find(w, SCRIPT_DUPLICATE, n);
-	if (m)
-		take(w, m);
-	return m;
+	return m ? window_take(w, m) : NULL;
 }
 
 struct sending *window_settle_malformed(struct window *w)
@@ -93,8 +92,7 @@ struct sending *window_settle_malformed(struct window *w)
 	if (list_is_empty(&w->sent_malformed))
 		return NULL;
 	m = list_entry(w->sent_malformed.next, struct sending, link);
-	take(w, m);
-	return m;
+	return window_take(w, m);
 }
 
 static unsigned int retry_list(struct list *sent, struct list *again, int64_t before_ns)
@@ -138,7 +136,7 @@ void window_move(struct window *from, struct window *to)
 	list_each(node, after, &from->unsent) {
 		struct sending *m = list_entry(node, struct sending, link);
 
-		take(from, m);
+		window_take(from, m);
 		put(to, m);
 	}
 }
@@ -149,7 +147,7 @@ void window_clear(struct window *w)
 	list_each(node, after, &w->unsent) {
 		struct sending *m = list_entry(node, struct sending, link);
 
-		take(w, m);
+		window_take(w, m);
 		free(m);
 	}
 }

@@ -39,6 +39,9 @@ bool window_has_unsent(const struct window *w);
 /* The message to be written next, which counts as sent now; NULL if there is none. */
 struct sending *window_send(struct window *w, int64_t now_ns);
 
+/* Takes m out, whatever became of it; returns it. The caller frees it. */
+struct sending *window_take(struct window *w, struct sending *m);
+
 /* Takes out the message that an ack for event n is about: the event before its copy. NULL if there
  * is none. The caller frees it. */
 struct sending *window_settle_event(struct window *w, uint64_t n);

@@ -1,0 +1,41 @@
+"""The servers alone: owns the runs of wsonce-ceiling, which has the listener's own statements and nothing else."""
+import json
+
+from servers import RigError
+
+ROWS, CLAIMS = 400_000, 1_000_000
+BATCH = 2000                            # rows of a listener's statement, claims that are under way at once
+WAYS = {"insert": "Postgres, the listener's INSERT", "copy": "Postgres, COPY, text form",
+        "copy-binary": "Postgres, COPY, binary form"}
+
+
+async def run(rig, count, flags):
+    output = f"{rig.directory}/ceiling.json"
+    with open(output, "wb") as out:
+        child, log = await rig.spawn([f"{rig.programs}/wsonce-ceiling", "--json", "--count", str(count), "--batch", str(BATCH)]
+                                     + flags, "ceiling", stdout=out)
+    if await child.wait():
+        with open(log, errors="replace") as file:
+            raise RigError(f"wsonce-ceiling failed: {file.read().strip()}")
+    with open(output) as file:
+        return json.load(file)
+
+
+async def postgres(rig, way, rows):
+    await rig.empty()
+    before = rig.cpu_s()
+    told = await run(rig, rows, [f"--{way}", rig.conninfo])
+    used = rig.cpu_s() - before
+    await rig.verify(rows)
+    return {"events_per_s": told[f"{way.replace('-', '_')}_rows_per_s"], "postgres_cpu_us_per_event": used.postgres_s * 1e6 / rows}
+
+
+async def redis(rig, claims):
+    await rig.empty()
+    before = rig.cpu_s()
+    told = await run(rig, claims, ["--claim", rig.redis.socket])
+    used = rig.cpu_s() - before
+    keys = int((await rig.redis.ask("DBSIZE"))[1:])
+    if keys != claims:
+        raise RigError(f"{claims} claims were made, but Redis has {keys} keys")
+    return {"events_per_s": told["claims_per_s"], "redis_cpu_us_per_event": used.redis_s * 1e6 / claims}

@@ -1,0 +1,75 @@
+"""The feed of a measurement: owns one wsonce-source, from its start to what it says in the end."""
+import json
+import re
+import signal
+from dataclasses import dataclass
+
+from servers import RigError, send_signal, wait_until
+
+PORT_LINE = re.compile(rb"listening on ws://[^ ]*:(\d+)")
+LINGER_S = 100000
+
+
+@dataclass
+class Load:
+    """What a feed sends: the warm-up, then a pause, then so many events. Ids are PREFIX-1, PREFIX-2, ..."""
+    warm_up: int
+    events: int
+    payload_bytes: int = 100
+    rate: float = 0                     # 0: the slowest listener sets the pace
+    late_percent: float = 0             # copies of the warm-up's events among those after it
+
+    @property
+    def copies(self):
+        return int(self.events * self.late_percent / 100)
+
+
+class Feed:
+    prefix = "bench"
+
+    def __init__(self, rig, load, listeners):
+        self.rig = rig
+        self.load = load
+        self.listeners = listeners
+        self.child = self.log = None
+        self.output = f"{rig.directory}/feed.json"
+        self.url = ""
+        self.summary = {}
+
+    async def start(self):
+        load = self.load
+        with open(self.output, "wb") as out:
+            self.child, self.log = await self.rig.spawn(
+                [f"{self.rig.programs}/wsonce-source", "--listen", "127.0.0.1:0", "--warm-up", str(load.warm_up),
+                 "--count", str(load.events), "--rate", str(load.rate), "--payload-bytes", str(load.payload_bytes),
+                 "--late-duplicates", str(load.late_percent), "--wait-listeners", str(self.listeners), "--linger",
+                 str(LINGER_S), "--stall-timeout", "0", "--id-prefix", self.prefix, "--json"], "feed", stdout=out)
+        await wait_until(self.find_port, 20, "the feed listens")
+
+    async def find_port(self):
+        with open(self.log, "rb") as file:
+            found = PORT_LINE.search(file.read())
+        if found:
+            self.url = f"ws://127.0.0.1:{int(found.group(1))}/"
+        return bool(found)
+
+    def resume(self):
+        """Ends the pause after the warm-up: the measurement begins."""
+        send_signal(self.child.pid, signal.SIGUSR1)
+
+    async def end(self):
+        await self.rig.stop(self.child, "the feed")
+        with open(self.output) as file:
+            self.summary = json.load(file)
+        told = self.summary
+        if told["connections"] != self.listeners or told["overruns"] or told["unheard"]:
+            raise RigError(f"the feed had {told['connections']} connections for {self.listeners} listeners, cut off "
+                           f"{told['overruns']} that fell behind, and {told['unheard']} events were heard by nobody")
+        if told["events"] != self.load.warm_up + self.load.events or told["duplicates"] != self.load.copies:
+            raise RigError(f"the feed sent {told['events']} events and {told['duplicates']} copies, not "
+                           f"{self.load.warm_up + self.load.events} and {self.load.copies}")
+
+    @property
+    def began(self):
+        """When the first message after the pause was sent."""
+        return self.summary["start_unix_us"] / 1e6

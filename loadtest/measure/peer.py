@@ -1,0 +1,145 @@
+"""The contestants that people would use instead: owns the table of them, what each needs to run, and the processes.
+Their own code is in loadtest/peers/. They tell how far they are at most every TOLD_EVERY_S, so the end of a measurement
+may be seen that late: all of it is taken off, and no doubt is in wsonce's favour."""
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+
+from servers import RigError
+
+READY_S = 60
+STUCK_S = 30
+INSTALL_S = 180
+TOLD_EVERY_S = 0.1
+
+
+@dataclass(frozen=True)
+class Kind:
+    words: str
+    folder: str
+    command: tuple                      # the program, and its file in the folder
+    modules: tuple = ()                 # of Python
+    is_npm: bool = False
+
+
+KINDS = {
+    "node": Kind("Node", "loadtest/peers/node",
+                 ("node", "listener.js"), is_npm=True),
+    "fastapi": Kind("FastAPI", "loadtest/peers/fastapi", ("/usr/bin/python3", "listener.py"),
+                    modules=("fastapi", "uvicorn", "redis", "asyncpg", "websockets")),
+}
+
+
+def install(folder):
+    """What package-lock.json names, into the folder. Returns why not, or None."""
+    if os.path.isdir(f"{folder}/node_modules"):
+        return None
+    if not shutil.which("npm"):
+        return "there is no npm program to install its packages: install npm"
+    try:
+        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, timeout=INSTALL_S,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    except subprocess.TimeoutExpired:
+        return f"npm ci did not end within {INSTALL_S} s: is there a network?"
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no words"])[0]
+        return f"npm ci failed in {folder}: {last}"
+    return None
+
+
+def missing_module(modules):
+    for module in modules:
+        if subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True).returncode:
+            return module
+    return None
+
+
+def prepare(tree, name):
+    """Sees to it that a peer can run. Returns why not, or None."""
+    kind = KINDS[name]
+    folder = f"{tree}/{kind.folder}"
+    if not os.path.exists(f"{folder}/{kind.command[1]}"):
+        return f"there is no {kind.folder}/{kind.command[1]}"
+    if not shutil.which(kind.command[0]):
+        return f"there is no {kind.command[0]} program: run demo/deps bench"
+    module = missing_module(kind.modules)
+    if module:
+        return f"Python has no module {module}: run demo/deps bench"
+    return install(folder) if kind.is_npm else None
+
+
+class Instance:
+    def __init__(self, peers, number):
+        self.peers = peers
+        self.name = f"{peers.name} {number}"
+        self.child = self.log = self.reader = None
+        self.received = self.settled = 0
+        self.told = 0.0                 # when that was so
+        self.is_ready = False
+        self.news = asyncio.Event()
+
+    async def start(self, url):
+        rig, kind = self.peers.rig, KINDS[self.peers.name]
+        self.child, self.log = await rig.spawn(
+            [kind.command[0], f"{rig.tree}/{kind.folder}/{kind.command[1]}", "--source", url, "--redis",
+             f"unix://{rig.redis.socket}", "--postgres", rig.conninfo, "--instance", self.name.replace(" ", "-")],
+            self.name.replace(" ", "-"), stdout=asyncio.subprocess.PIPE)
+        self.reader = asyncio.get_running_loop().create_task(self.read())
+
+    async def read(self):
+        async for line in self.child.stdout:
+            said = json.loads(line)
+            self.is_ready |= bool(said.get("ready"))
+            if "settled" in said:
+                self.received, self.settled, self.told = said["received"], said["settled"], time.time() - TOLD_EVERY_S
+            self.news.set()
+
+    async def wait_for(self, is_done, seconds, what):
+        while not is_done():
+            self.news.clear()
+            try:
+                await asyncio.wait_for(self.news.wait(), seconds)
+            except asyncio.TimeoutError:
+                raise RigError(f"{self.name}: {what}: received {self.received}, settled {self.settled}, and no more news "
+                               f"for {seconds} s") from None
+            if self.reader.done() and not is_done():
+                raise RigError(f"{self.name} ended: see its log with --keep: {self.last_words()}")
+
+    def last_words(self):
+        with open(self.log, errors="replace") as file:
+            return (file.read().splitlines() or ["it said nothing"])[-1]
+
+    async def settle(self, messages):
+        await self.wait_for(lambda: self.received == self.settled == messages, STUCK_S, f"not all of {messages} messages")
+        return self.told
+
+
+class Peers:
+    """So many instances of a peer."""
+
+    def __init__(self, rig, name, size):
+        self.rig = rig
+        self.name = name
+        self.size = size
+        self.members = [Instance(self, number) for number in range(1, size + 1)]
+
+    async def start(self, url):
+        for member in self.members:
+            await member.start(url)
+        for member in self.members:
+            await member.wait_for(lambda m=member: m.is_ready, READY_S, "not connected")
+
+    async def settle(self, messages):
+        return max([await member.settle(messages) for member in self.members])
+
+    def pids(self):
+        return [member.child.pid for member in self.members]
+
+    async def end(self):
+        await asyncio.gather(*(self.rig.stop(member.child, member.name) for member in self.members))
+        for member in self.members:
+            await member.reader

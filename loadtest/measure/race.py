@@ -1,0 +1,51 @@
+"""One measurement: owns the order of a contestant's run on one feed, and the figures of every such run.
+
+Empty servers; the contestant connects; the warm-up is sent and settled; then the feed sends what counts. The time is from
+the first message (the feed notes when) to the last delivery settled (the contestant tells). CPU is of that time only,
+memory of the whole. In the end rows must be events."""
+import asyncio
+
+from measure.process import memory_mib
+from measure.feed import Feed
+
+
+class Race:
+    def __init__(self, rig, contestant, load):
+        self.rig = rig
+        self.contestant = contestant
+        self.load = load
+        self.feed = Feed(rig, load, contestant.size)
+
+    async def run(self, pause_s=0, read_more=None):
+        """pause_s: before what counts. read_more: further figures, from the table and the feed."""
+        load, contestant = self.load, self.contestant
+        await self.rig.empty()
+        await self.feed.start()
+        await contestant.start(self.feed.url)
+        await contestant.settle(load.warm_up)
+        await asyncio.sleep(pause_s)
+        before = self.rig.cpu_s(contestant.pids())
+        self.feed.resume()
+        ended = await contestant.settle(load.warm_up + load.events + load.copies)
+        used = self.rig.cpu_s(contestant.pids()) - before
+        resident = max(memory_mib(pid, "VmHWM") for pid in contestant.pids())
+        await contestant.end()
+        await self.feed.end()
+        await self.rig.verify(load.warm_up + load.events)
+        more = await read_more(self.rig, load, self.feed) if read_more else {}
+        return self.figures(ended - self.feed.began, used, resident) | more
+
+    def figures(self, seconds, used, resident):
+        deliveries = (self.load.events + self.load.copies) * self.contestant.size
+        return {"seconds": seconds} | rates(self.load.events, deliveries, seconds) | costs(
+            self.load.events, deliveries, used) | {"resident_peak_mib": resident}
+
+
+def rates(events, deliveries, seconds):
+    return {"events_per_s": events / seconds, "deliveries_per_s": deliveries / seconds}
+
+
+def costs(events, deliveries, used):
+    return {"listener_cpu_us_per_delivery": used.listeners_s * 1e6 / deliveries,
+            "redis_cpu_us_per_event": used.redis_s * 1e6 / events,
+            "postgres_cpu_us_per_event": used.postgres_s * 1e6 / events}

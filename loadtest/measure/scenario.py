@@ -1,0 +1,178 @@
+"""What is measured: owns the scenarios in their order, each with its cases and their sizes, which are chosen so that a
+measurement lasts some three seconds on two cores of a server of 2021. Each function below is one round of a scenario."""
+import asyncio
+
+from servers import RigError
+
+import measure.ceiling as ceiling
+import measure.latency as latency
+import measure.producer as producer
+from measure.feed import Load
+from measure.fleet import Fleet
+from measure.peer import KINDS, Peers
+from measure.process import memory_mib
+from measure.race import Race
+
+WARM_UP = 20_000
+FANOUT = {1: 300_000, 3: 200_000, 5: 150_000, 10: 90_000}           # listeners: events
+PEERS = {("node", 1): (150_000, WARM_UP), ("node", 5): (60_000, 10_000), ("fastapi", 1): (1500, 200)}
+LATENCY_LISTENERS, LATENCY_S, LATENCY_WARM_UP_S = 3, 6, 1
+SHARES = (50, 90)                                                   # percent of the maximum
+LATE_EVENTS, LATE_PERCENT, DEDUP_WINDOW_S = 200_000, 20, 1
+ACKS_EVENTS, ACKS_CONNECTIONS = 150_000, (1, 100, 1000)
+PAYLOADS = {200: 200_000, 2048: 100_000, 100 * 1024: 4000}          # bytes: events
+REDIS_DOWN = {1: 250_000, 3: 100_000}                               # listeners: events
+
+
+def size_words(size):
+    return f"{size // 1024} KiB" if size % 1024 == 0 else f"{size} B"
+
+
+def count(number, noun):
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+class Scenarios:
+    def __init__(self, rig, plan, book, peers):
+        self.rig = rig
+        self.plan = plan
+        self.book = book
+        self.peers = peers              # names of those that can run
+
+    async def attempt(self, name, about, measuring):
+        """One case of this round. What cannot be measured is told and fails the run, and the next case goes on."""
+        try:
+            self.book.note(name, about, await measuring)
+        except RigError as error:
+            self.book.fail(f"{name}: {error}")
+        finally:
+            await self.rig.end_children()
+
+    async def warm_up(self):
+        """Makes the tables, and Postgres's files of the log."""
+        await Fleet(self.rig, 1).open_ingest()
+        await self.rig.end_children()
+        await Race(self.rig, Fleet(self.rig, 1), self.load(FANOUT[1])).run()
+
+    def load(self, events, warm_up=WARM_UP, **more):
+        return Load(self.plan.events(warm_up), self.plan.events(events), **more)
+
+    # --- one listener that has nothing to do ---
+
+    async def idle(self):
+        async def measure():
+            fleet = Fleet(self.rig, 1)
+            await fleet.open_ingest()
+            await asyncio.sleep(0.5)
+            return {"resident_idle_mib": memory_mib(fleet.pids()[0], "VmRSS")}
+        await self.attempt("idle", {"scenario": "idle", "words": "wsonce, idle"}, measure())
+
+    # --- the servers alone ---
+
+    async def ceilings(self):
+        rows, claims = self.plan.events(ceiling.ROWS), self.plan.events(ceiling.CLAIMS)
+        for way, words in ceiling.WAYS.items():
+            await self.attempt(f"postgres-{way}", {"scenario": "ceilings", "words": words, "events": rows},
+                               ceiling.postgres(self.rig, way, rows))
+        await self.attempt("redis-claim", {"scenario": "ceilings", "words": "Redis, the listener's claim", "events": claims},
+                           ceiling.redis(self.rig, claims))
+
+    # --- every listener gets every event, as fast as the slowest takes them ---
+
+    async def fanout(self):
+        for listeners in FANOUT:
+            await self.race_fleet(listeners)
+
+    async def race_fleet(self, listeners):
+        load = self.load(FANOUT[listeners])
+        await self.attempt(f"wsonce-{listeners}", {
+            "scenario": "fanout", "words": f"wsonce, {count(listeners, 'listener')}", "program": "wsonce",
+            "listeners": listeners, "events": load.events}, Race(self.rig, Fleet(self.rig, listeners), load).run())
+
+    async def race_peers(self):
+        for (name, instances), (events, warm_up) in PEERS.items():
+            if name not in self.peers:
+                continue
+            load = self.load(events, warm_up)
+            await self.attempt(f"{name}-{instances}", {
+                "scenario": "peers", "words": f"{KINDS[name].words}, {count(instances, 'instance')}", "program": name,
+                "listeners": instances, "events": load.events}, Race(self.rig, Peers(self.rig, name, instances), load).run())
+
+    # --- a rate that is a share of the maximum ---
+
+    async def latencies(self):
+        case = f"wsonce-{LATENCY_LISTENERS}"
+        if case not in self.book.cases:         # fan-out is not a part of this run
+            await self.race_fleet(LATENCY_LISTENERS)
+        most = self.book.median(case, "events_per_s")
+        for share in SHARES if most else ():
+            await self.attempt(f"latency-{share}", {
+                "scenario": "latency", "words": f"at {share} % of the maximum", "listeners": LATENCY_LISTENERS,
+                "share_percent": share}, self.measure_latency(round(most * share / 100)))
+
+    async def measure_latency(self, rate):
+        seconds = self.plan.seconds(LATENCY_S)
+        load = Load(rate * LATENCY_WARM_UP_S, round(rate * seconds), rate=rate)
+        race = Race(self.rig, Fleet(self.rig, LATENCY_LISTENERS), load)
+        await latency.forget_flushes(self.rig)
+        figures = await race.run(read_more=latency.figures)
+        return {"rate_per_s": rate} | figures
+
+    # --- copies that come when their mark in Redis is gone ---
+
+    async def duplicates(self):
+        """The warm-up's events are stored, --dedup-window is over, and the measurement begins: after every fifth new event
+        comes a copy of one of the warm-up's. Each copy is claimed like a new event, and refused by the unique key. The
+        rate is of deliveries, copies included; the run without is the same one without copies."""
+        for percent in (0, LATE_PERCENT):
+            load = self.load(LATE_EVENTS, LATE_EVENTS * LATE_PERCENT // 100, late_percent=percent)
+            await self.attempt(f"duplicates-{percent}", {
+                "scenario": "duplicates", "words": f"{percent} % late duplicates", "listeners": 1, "events": load.events,
+                "copies": load.copies}, self.measure_duplicates(load))
+
+    async def measure_duplicates(self, load):
+        fleet = Fleet(self.rig, 1, flags=["--dedup-window", str(DEDUP_WINDOW_S)])
+        figures = await Race(self.rig, fleet, load).run(pause_s=DEDUP_WINDOW_S + 0.5)
+        marks = fleet.total("claims_done_total")
+        if marks:
+            raise RigError(f"{marks:.0f} of the late copies found a mark in Redis: they were not late")
+        return figures
+
+    # --- producers instead of a feed ---
+
+    async def acks(self):
+        for connections, wants_acks in [(1, False)] + [(connections, True) for connections in ACKS_CONNECTIONS]:
+            events, warm_up = self.plan.events(ACKS_EVENTS), self.plan.events(WARM_UP)
+            words = f"{count(connections, 'producer')}, {'acks' if wants_acks else 'no acks'}"
+            await self.attempt(f"acks-{connections}" if wants_acks else "acks-none", {
+                "scenario": "acks", "words": words, "listeners": 1, "producers": connections, "events": events},
+                producer.measure(self.rig, Fleet(self.rig, 1), warm_up, events, connections, wants_acks))
+
+    # --- larger payloads ---
+
+    async def payloads(self):
+        for size, events in PAYLOADS.items():
+            load = self.load(events, events // 10, payload_bytes=size)
+            await self.attempt(f"payload-{size}", {
+                "scenario": "payloads", "words": f"payloads of {size_words(size)}", "listeners": 1, "events": load.events,
+                "payload_bytes": size}, self.measure_payload(load))
+
+    async def measure_payload(self, load):
+        figures = await Race(self.rig, Fleet(self.rig, 1), load).run()
+        return figures | {"payload_mb_per_s": figures["events_per_s"] * load.payload_bytes / 1e6}
+
+    # --- no Redis: the unique key alone ---
+
+    async def redis_down(self):
+        for listeners, events in REDIS_DOWN.items():
+            load = self.load(events)
+            fleet = Fleet(self.rig, listeners, redis=f"unix://{self.rig.directory}/nobody.sock")
+            await self.attempt(f"redis-down-{listeners}", {
+                "scenario": "redis-down", "words": f"Redis down, {count(listeners, 'listener')}", "listeners": listeners,
+                "events": load.events}, Race(self.rig, fleet, load).run())
+
+
+# In this order; a name is a word of --only.
+SCENARIOS = {"idle": Scenarios.idle, "ceilings": Scenarios.ceilings, "fanout": Scenarios.fanout, "peers": Scenarios.race_peers,
+             "latency": Scenarios.latencies, "duplicates": Scenarios.duplicates, "acks": Scenarios.acks,
+             "payloads": Scenarios.payloads, "redis-down": Scenarios.redis_down}

@@ -1,0 +1,54 @@
+"""What a run must reach: owns the table of targets, and the verdicts. All are ratios within one run, or figures that
+depend little on the machine; a target is judged only when what it needs was measured."""
+
+
+def ratio(over, figure, under, under_figure=None):
+    """Of two cases' medians."""
+    def value(book):
+        above, below = book.median(over, figure), book.median(under, under_figure or figure)
+        return None if above is None or not below else above / below
+    return value
+
+
+def figure(case, name):
+    return lambda book: book.median(case, name)
+
+
+def highest(scenario, name):
+    """Over all cases and rounds of a scenario."""
+    def value(book):
+        found = [book.summary(case, name) for case in book.of_scenario(scenario)]
+        return max((each["max"] for each in found if each), default=None)
+    return value
+
+
+# words, value, whether it must be at least or at most, bound, unit
+TARGETS = (
+    ("one listener's events/s, against Postgres alone with its INSERT",
+     ratio("wsonce-1", "events_per_s", "postgres-insert"), "least", 0.90, ""),
+    ("one listener's events/s, against one Node listener", ratio("wsonce-1", "events_per_s", "node-1"), "least", 2.0, ""),
+    ("five listeners' deliveries/s, against five Node listeners",
+     ratio("wsonce-5", "deliveries_per_s", "node-5"), "least", 3.5, ""),
+    ("one listener's events/s, against the FastAPI design", ratio("wsonce-1", "events_per_s", "fastapi-1"), "least", 100, ""),
+    ("CPU per delivery, five listeners", figure("wsonce-5", "listener_cpu_us_per_delivery"), "most", 2.5, "µs"),
+    ("ten listeners' deliveries/s, against five", ratio("wsonce-10", "deliveries_per_s", "wsonce-5"), "least", 1.0, ""),
+    ("latency at half of the maximum, three listeners, p50", figure("latency-50", "latency_p50_ms"), "most", 5, "ms"),
+    ("latency at half of the maximum, three listeners, p99", figure("latency-50", "latency_p99_ms"), "most", 30, "ms"),
+    ("resident memory of an idle listener", figure("idle", "resident_idle_mib"), "most", 12, "MiB"),
+    ("resident memory of a listener at full rate, at most", highest("fanout", "resident_peak_mib"), "most", 64, "MiB"),
+    ("deliveries/s with 20 % late duplicates, against without",
+     ratio("duplicates-20", "deliveries_per_s", "duplicates-0"), "least", 0.8, ""),
+    ("events/s of 1,000 producers with acks, against one without",
+     ratio("acks-1000", "events_per_s", "acks-none"), "least", 0.7, ""),
+)
+
+
+def judge(book):
+    """Notes the verdicts in the book."""
+    book.targets = []
+    for words, value_of, side, bound, unit in TARGETS:
+        value = value_of(book)
+        if value is None:
+            continue
+        is_met = value >= bound if side == "least" else value <= bound
+        book.targets.append({"what": words, "value": value, "side": side, "bound": bound, "unit": unit, "met": is_met})
