@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistr.h>
 
-static char *reserve(struct array *a, size_t more)
+char *array_reserve(struct array *a, size_t more)
 {
 	if (a->len + more > a->size) {
 		size_t size = (a->len + more) * 2;
@@ -50,7 +50,7 @@ void array_start(struct array *a, enum array_type type, size_t count)
 
 	a->len = 0;
 	a->type = type;
-	at = reserve(a, 20);
+	at = array_reserve(a, 20);
 	if (!at)
 		return;
 	at = put_number(at, 1); /* dimensions */
@@ -64,7 +64,7 @@ void array_start(struct array *a, enum array_type type, size_t count)
 void array_add(struct array *a, const char *bytes, size_t len)
 {
 	size_t version = a->type == ARRAY_JSONB; /* jsonb_recv wants a 1 before the text */
-	char *at = a->len ? reserve(a, len + 5) : NULL;
+	char *at = a->len ? array_reserve(a, len + 5) : NULL;
 
 	if (!at)
 		return;
@@ -77,7 +77,7 @@ void array_add(struct array *a, const char *bytes, size_t len)
 
 void array_add_null(struct array *a)
 {
-	char *at = a->len ? reserve(a, 4) : NULL;
+	char *at = a->len ? array_reserve(a, 4) : NULL;
 
 	if (!at)
 		return;

@@ -22,6 +22,8 @@ void array_add(struct array *a, const char *bytes, size_t len);
  * replaced by question marks; with is_ascii, so is everything beyond ASCII. */
 void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii);
 void array_add_null(struct array *a);
+/* Room for more bytes behind the first len, which stay; NULL, and len is 0, if memory runs out. */
+char *array_reserve(struct array *a, size_t more);
 void array_free(struct array *a);
 
 #endif

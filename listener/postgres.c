@@ -35,7 +35,9 @@ struct postgres {
 	struct watch *watch; /* NULL: nothing is watched */
 	uv_timer_t timer;    /* the next try, or the deadline */
 	struct backoff backoff;
-	PGresult *last;  /* of the query at hand */
+	PGresult *last;   /* of the query at hand */
+	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
+	size_t copy_len;
 	bool has_rows;   /* the query at hand was executed, and perhaps committed */
 	char error[400]; /* of the last connection attempt */
 	bool was_ready;  /* ever */
@@ -156,6 +158,7 @@ static void disconnect(struct postgres *p)
 	unwatch(p);
 	PQclear(p->last);
 	p->last = NULL;
+	p->copy = NULL;
 	PQfinish(p->conn);
 	p->conn = NULL;
 }
@@ -255,6 +258,8 @@ static void answer_query(struct postgres *p, const PGresult *result)
 	ExecStatusType status = PQresultStatus(result);
 	struct postgres_answer answer = {.result = POSTGRES_OK, .data = result};
 
+	p->copy = NULL;
+
 	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
 		describe(result, error, sizeof(error));
 		answer.result = classify(result);
@@ -265,7 +270,8 @@ static void answer_query(struct postgres *p, const PGresult *result)
 			return;
 		}
 	}
-	answer.rows = (size_t)PQntuples(result);
+	answer.rows = status == PGRES_TUPLES_OK ? (size_t)PQntuples(result)
+						: strtoul(PQcmdTuples((PGresult *)result), NULL, 10);
 	set_state(p, POSTGRES_READY);
 	p->settings.on_answer(p->settings.owner, &answer);
 }
@@ -364,6 +370,25 @@ static void finish(struct postgres *p)
 	PQclear(result);
 }
 
+/* The server is ready for the rows of a COPY. From here on they may be committed. Returns -1 if the
+ * connection is lost. */
+static int send_copy(struct postgres *p)
+{
+	const char *bytes = p->copy;
+	int unsent = -1;
+
+	p->copy = NULL;
+	p->has_rows = true;
+	if (bytes && PQputCopyData(p->conn, bytes, (int)p->copy_len) == 1 && PQputCopyEnd(p->conn, NULL) == 1)
+		unsent = PQflush(p->conn);
+	if (unsent < 0 || PQsocket(p->conn) < 0) {
+		lose(p, PQerrorMessage(p->conn));
+		return -1;
+	}
+	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
+	return 0;
+}
+
 /* Also called when the socket is writable: what libpq still has to send goes first. */
 static void on_readable(struct postgres *p)
 {
@@ -386,6 +411,12 @@ static void on_readable(struct postgres *p)
 			finish(p);
 			return;
 		}
+		if (PQresultStatus(result) == PGRES_COPY_IN) {
+			PQclear(result);
+			if (send_copy(p))
+				return;
+			continue;
+		}
 		/* Of several statements the last answer counts; an error is always the last. */
 		if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK)
 			p->has_rows = true;
@@ -394,11 +425,28 @@ static void on_readable(struct postgres *p)
 	}
 }
 
+/* A query was handed to libpq. libpq closes its socket when it finds the connection dead. It must not stay
+ * watched then: its number may be the next one that somebody else opens. */
+static int begin(struct postgres *p, int is_sent)
+{
+	int unsent = is_sent ? PQflush(p->conn) : -1;
+
+	if (unsent < 0 || PQsocket(p->conn) < 0) {
+		lose(p, PQerrorMessage(p->conn));
+		return -1;
+	}
+	p->has_rows = false;
+	set_state(p, POSTGRES_BUSY);
+	start_deadline(p);
+	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
+	return 0;
+}
+
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n)
 {
 	Oid types[8];
 	const char *bytes[8];
-	int lengths[8], formats[8], unsent = 0;
+	int lengths[8], formats[8];
 
 	assert(n <= 8);
 	if (p->state != POSTGRES_READY)
@@ -409,18 +457,16 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 		lengths[i] = (int)values[i].len;
 		formats[i] = 1;
 	}
-	/* libpq closes its socket when it finds the connection dead. It must not stay watched then: its
-	 * number may be the next one that somebody else opens. */
-	if (!PQsendQueryParams(p->conn, sql, n, types, bytes, lengths, formats, 0) || (unsent = PQflush(p->conn)) < 0 ||
-	    PQsocket(p->conn) < 0) {
-		lose(p, PQerrorMessage(p->conn));
+	return begin(p, PQsendQueryParams(p->conn, sql, n, types, bytes, lengths, formats, 0));
+}
+
+int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
+{
+	if (p->state != POSTGRES_READY)
 		return -1;
-	}
-	p->has_rows = false;
-	set_state(p, POSTGRES_BUSY);
-	start_deadline(p);
-	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
-	return 0;
+	p->copy = bytes;
+	p->copy_len = len;
+	return begin(p, PQsendQuery(p->conn, sql));
 }
 
 /* --- coming up --- */

@@ -32,8 +32,8 @@ enum postgres_result {
 struct postgres_answer {
 	enum postgres_result result;
 	const char *error; /* one line: the server's words and SQLSTATE; NULL with POSTGRES_OK */
-	size_t rows;
-	const void *data; /* for postgres_value */
+	size_t rows;       /* returned; with postgres_copy, stored */
+	const void *data;  /* for postgres_text */
 };
 
 /* A parameter in binary form. */
@@ -67,6 +67,10 @@ const char *postgres_error(const struct postgres *p);
 /* Sends one statement, unnamed, so that it works behind PgBouncer. Returns 0, and on_answer is
  * called; or -1 because the connection is not READY. The values are copied. */
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
+
+/* Runs a COPY ... FROM STDIN with these bytes, which must stay until on_answer is called. Else as
+ * postgres_query. */
+int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len);
 
 /* Text of a row's first column. */
 const char *postgres_text(const struct postgres_answer *answer, size_t row, size_t *len);

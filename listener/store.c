@@ -12,6 +12,8 @@
 #include "array.h"
 #include "backoff.h"
 #include "bury.sql.h"
+#include "copy.h"
+#include "copy.sql.h"
 #include "insert.sql.h"
 #include "log.h"
 #include "postgres.h"
@@ -21,7 +23,11 @@
 
 #define STALL_MS 500 /* a batch takes some 20 ms */
 
-enum job { JOB_NONE, JOB_INSERT, JOB_BURY };
+#define COPY_LEAST   64  /* rows; fewer are not worth the question whether the server is ready for them */
+#define COPY_PENALTY 4   /* batches without a row that was there, after COPY met one; doubled each time, */
+#define PENALTY_MOST 256 /* up to this */
+
+enum job { JOB_NONE, JOB_COPY, JOB_INSERT, JOB_BURY };
 
 /* Events [from, to) of the batch, to be stored by one statement. */
 struct range {
@@ -39,6 +45,8 @@ struct store {
 	struct range ranges[RANGES_MAX]; /* a stack; the top is at work or next */
 	int range_count;
 	int64_t sent_ms;         /* loop clock, of the first range */
+	unsigned int copy_wait;  /* clean INSERTs to see before the next COPY */
+	unsigned int penalty;    /* what copy_wait becomes when COPY is refused */
 	struct array columns[4]; /* of the statement, kept for the next one */
 	bool is_ascii;           /* dead letters: ids and reasons without anything else */
 	bool *inserted;          /* per event of the batch, while its answer is read */
@@ -102,6 +110,39 @@ static int fill_bury(struct store *s, const struct range *r)
 	return 4;
 }
 
+/* --- COPY or INSERT --- */
+
+/* Claims make conflicts rare, and COPY costs the server little more than half as much; but it refuses the
+ * whole batch for one row that is there. So it is used until that happens, then left alone for a while, the
+ * longer the more often it happens. */
+static enum job choose_job(const struct store *s, const struct batch *b)
+{
+	return b->count >= COPY_LEAST && !s->copy_wait ? JOB_COPY : JOB_INSERT;
+}
+
+static void note_copied(struct store *s)
+{
+	stats.copies++;
+	if (s->penalty > COPY_PENALTY)
+		s->penalty--;
+}
+
+static void note_refused(struct store *s)
+{
+	stats.copies_refused++;
+	s->copy_wait = s->penalty;
+	if (s->penalty < PENALTY_MOST)
+		s->penalty *= 2;
+}
+
+static void note_inserted(struct store *s, size_t sent, size_t inserted)
+{
+	if (inserted < sent)
+		s->copy_wait = s->penalty;
+	else if (s->copy_wait)
+		s->copy_wait--;
+}
+
 /* --- answers --- */
 
 static void pop_range(struct store *s)
@@ -133,9 +174,39 @@ static void on_inserted(struct store *s, const struct postgres_answer *answer)
 		guess = (size_t)at + 1;
 	}
 	stats.batches++;
+	note_inserted(s, r.to - r.from, answer->rows);
 	for (size_t i = r.from; i < r.to; i++)
 		s->on.on_stored(s->on.arg, s->batch->events[i], s->inserted[i] ? STORE_INSERTED : STORE_PRESENT, NULL);
 	pop_range(s);
+}
+
+static void on_unknown(struct store *s);
+
+/* A trigger may have kept rows back: which ones, INSERT will tell. */
+static void on_copied(struct store *s, const struct postgres_answer *answer)
+{
+	struct range r = *top(s);
+
+	if (answer->rows != r.to - r.from) {
+		on_unknown(s);
+		note_refused(s);
+		send_range(s);
+		return;
+	}
+	stats.batches++;
+	note_copied(s);
+	for (size_t i = r.from; i < r.to; i++)
+		s->on.on_stored(s->on.arg, s->batch->events[i], STORE_INSERTED, NULL);
+	pop_range(s);
+}
+
+/* Nothing of it is stored. INSERT passes over rows that are there, and finds out which one is bad. */
+static void on_copy_refused(struct store *s, const struct postgres_answer *answer)
+{
+	log_debug("COPY refused", "reason=%s", answer->error);
+	note_refused(s);
+	s->job = JOB_INSERT;
+	send_range(s);
 }
 
 static void on_buried(struct store *s)
@@ -194,6 +265,8 @@ static void on_unknown(struct store *s)
 	stats.store_retries++;
 	for (size_t i = r.from; i < r.to; i++)
 		s->batch->events[i]->is_unsure = true;
+	if (s->job == JOB_COPY)
+		s->job = JOB_INSERT;
 }
 
 /* A database that is not UTF8 may be unable to hold an id; the letter itself it can, raw is bytes. */
@@ -207,26 +280,58 @@ static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
 	send_range(s);
 }
 
+static void on_done(struct store *s, const struct postgres_answer *answer)
+{
+	switch (s->job) {
+	case JOB_COPY:
+		on_copied(s, answer);
+		return;
+	case JOB_INSERT:
+		on_inserted(s, answer);
+		return;
+	case JOB_BURY:
+		on_buried(s);
+		return;
+	case JOB_NONE:
+		return;
+	}
+}
+
+static void on_bad(struct store *s, const struct postgres_answer *answer)
+{
+	switch (s->job) {
+	case JOB_COPY:
+		on_copy_refused(s, answer);
+		return;
+	case JOB_INSERT:
+		on_bad_row(s, answer);
+		return;
+	case JOB_BURY:
+		on_bad_letter(s, answer);
+		return;
+	case JOB_NONE:
+		return;
+	}
+}
+
 static void on_answer(void *owner, const struct postgres_answer *answer)
 {
 	struct store *s = owner;
 
 	switch (answer->result) {
 	case POSTGRES_OK:
-		if (s->job == JOB_INSERT)
-			on_inserted(s, answer);
-		else
-			on_buried(s);
+		on_done(s, answer);
 		return;
 	case POSTGRES_BAD_VALUE:
 	case POSTGRES_BAD_ROW:
-		if (s->job == JOB_INSERT)
-			on_bad_row(s, answer);
-		else
-			on_bad_letter(s, answer);
+		on_bad(s, answer);
 		return;
 	case POSTGRES_TROUBLE:
-		retry_later(s, answer->error);
+		/* Not all that COPY refuses is trouble: with row-level security, say, it cannot be used. */
+		if (s->job == JOB_COPY && postgres_state(s->postgres) == POSTGRES_READY)
+			on_copy_refused(s, answer);
+		else
+			retry_later(s, answer->error);
 		return;
 	case POSTGRES_UNKNOWN:
 		on_unknown(s); /* sent again when the connection is back */
@@ -236,29 +341,46 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 
 /* --- sending --- */
 
-static void send_range(struct store *s)
+static int send_copy(struct store *s)
+{
+	struct array *stream = &s->columns[0];
+	struct range r = *top(s);
+
+	copy_events(stream, s->batch->events + r.from, r.to - r.from);
+	if (!stream->len) {
+		retry_later(s, "out of memory for the statement");
+		return 0;
+	}
+	return postgres_copy(s->postgres, SQL_COPY, stream->bytes, stream->len);
+}
+
+static int send_statement(struct store *s)
 {
 	static const unsigned int types[][4] = {
 		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB},
 		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA},
 	};
 	struct postgres_value values[5];
-	int n;
+	int n = s->job == JOB_INSERT ? fill_insert(s, top(s)) : fill_bury(s, top(s));
 
-	if (postgres_state(s->postgres) != POSTGRES_READY)
-		return; /* on_postgres_state sends it */
-	uv_timer_stop(&s->retry);
-	n = s->job == JOB_INSERT ? fill_insert(s, top(s)) : fill_bury(s, top(s));
 	for (int i = 0; i < n; i++) {
 		if (!s->columns[i].len) {
 			retry_later(s, "out of memory for the statement");
-			return;
+			return 0;
 		}
 		values[i] = (struct postgres_value){types[s->job][i], s->columns[i].bytes, s->columns[i].len};
 	}
 	if (s->job == JOB_BURY)
 		values[n++] = (struct postgres_value){25, s->instance_id, strlen(s->instance_id)};
-	if (postgres_query(s->postgres, s->job == JOB_INSERT ? SQL_INSERT : SQL_BURY, values, n))
+	return postgres_query(s->postgres, s->job == JOB_INSERT ? SQL_INSERT : SQL_BURY, values, n);
+}
+
+static void send_range(struct store *s)
+{
+	if (postgres_state(s->postgres) != POSTGRES_READY)
+		return; /* on_postgres_state sends it */
+	uv_timer_stop(&s->retry);
+	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))
 		on_unknown(s); /* the connection is lost; sent again when it is back */
 }
 
@@ -276,7 +398,7 @@ static void start(struct store *s, enum job job, const struct batch *b)
 
 void store_insert(struct store *s, const struct batch *b)
 {
-	start(s, JOB_INSERT, b);
+	start(s, choose_job(s, b), b);
 }
 
 void store_bury(struct store *s, const struct batch *b)
@@ -346,6 +468,7 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 	s->on = *callbacks;
 	s->instance_id = config->instance_id;
 	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
+	s->penalty = COPY_PENALTY;
 	s->inserted = calloc((size_t)config->batch_max, sizeof(*s->inserted));
 	s->postgres = s->inserted ? postgres_open(loop, &settings) : NULL;
 	if (!s->postgres) {

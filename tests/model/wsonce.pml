@@ -42,6 +42,7 @@
  *   - A listener that died stays dead. One that starts again has another nonce and an empty
  *     memory, so it is like another that has received nothing yet; but there are INSTANCES in all.
  *   - Postgres never forgets a commit. A Postgres that is away only delays.
+ *   - With ALL_CLAIM, no instance is preferred: each copy is claimed when it comes.
  *   - With CALM, LOOKS looks between two claims; then the copy goes to the store.
  *   - Memory, reading that stops, and messages without an id are not modelled.
  * And without loss: SYMMETRY sorts the listeners after each step, since their names decide nothing. */
@@ -637,7 +638,9 @@ proctype event(byte me; byte e)
 {
 end:	do
 	:: STEP(state[COPY] == NOT_RECEIVED, pipeline_receive(e))
+#ifndef ALL_CLAIM
 	:: STEP(state[COPY] == NOT_RECEIVED, pipeline_receive_deferred(e))
+#endif
 	:: STEP(state[COPY] == EV_CLAIMING, on_claimed(e))
 	:: STEP(state[COPY] == EV_HELD && MAY_LOOK, look(e))
 	:: STEP(state[COPY] == EV_LOOKING, on_looked(e))

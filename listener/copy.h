@@ -1,0 +1,11 @@
+/* copy.h: rows in the binary form of COPY. */
+#ifndef WSONCE_COPY_H
+#define WSONCE_COPY_H
+
+#include "array.h"
+#include "event.h"
+
+/* Puts the stream for these events into a's bytes; its len is 0 if memory ran out. */
+void copy_events(struct array *a, struct event *const *evs, size_t n);
+
+#endif

@@ -1,0 +1,141 @@
+/* Batches go to Postgres by COPY; a row that is there already, a bad one, or one that a trigger keeps back
+ * costs the others of its batch nothing, and each is known for what it is. */
+#include "ack.h"
+#include "database.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENTS  300
+#define WAIT_MS 20000
+
+static struct database *db;
+static struct listener *listener;
+static struct peer *producer;
+
+static void set_up(void)
+{
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db, .redis = "none"}, "--batch-max 1000");
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+}
+
+static void tear_down(void)
+{
+	peer_free(producer);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	database_free(db);
+}
+
+TestSuite(copy_in, .init = set_up, .fini = tear_down, .timeout = 120);
+
+/* While the first of them waits for the table, the others become one batch. payload is that of the middle. */
+static void send_batch(const char *payload)
+{
+	struct database *lock = fleet_lock(db);
+
+	for (int i = 0; i < EVENTS; i++)
+		peer_sendf(producer, "{\"event_id\":\"e-%03d\",\"payload\":%s}", i, i == EVENTS / 2 ? payload : "1");
+	peer_flush(producer);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == EVENTS, WAIT_MS));
+	fleet_unlock(lock);
+}
+
+static void expect_acks(int persisted, int duplicate, int rejected)
+{
+	int counts[3] = {0};
+
+	for (int i = 0; i < EVENTS; i++) {
+		char *ack = peer_recv(producer, WAIT_MS);
+
+		cr_assert_not_null(ack, "%d acks", i);
+		counts[0] += strstr(ack, "persisted") != NULL;
+		counts[1] += strstr(ack, "duplicate") != NULL;
+		counts[2] += strstr(ack, "rejected") != NULL;
+		free(ack);
+	}
+	cr_assert(counts[0] == persisted && counts[1] == duplicate && counts[2] == rejected, "%d, %d, %d", counts[0],
+		  counts[1], counts[2]);
+}
+
+static void expect_copies(double stored, double refused)
+{
+	cr_assert_eq(listener_metric(listener, "wsonce_copies_total"), stored);
+	cr_assert_eq(listener_metric(listener, "wsonce_copies_refused_total"), refused);
+}
+
+Test(copy_in, a_batch_without_a_known_row_is_copied)
+{
+	send_batch("1");
+	expect_acks(EVENTS, 0, 0);
+	expect_copies(1, 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
+}
+
+Test(copy_in, a_row_that_is_there_is_a_duplicate_and_the_others_of_its_batch_are_stored)
+{
+	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('e-150', '', '7')");
+	send_batch("1");
+	expect_acks(EVENTS - 1, 1, 0);
+	expect_copies(0, 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
+	cr_assert_eq(database_long(db, "SELECT payload::int FROM events WHERE event_id = 'e-150'"), 7);
+}
+
+Test(copy_in, a_payload_that_postgres_refuses_is_a_dead_letter_and_the_others_of_its_batch_are_stored)
+{
+	send_batch("\"\\u0000\"");
+	expect_acks(EVENTS - 1, 0, 1);
+	expect_copies(0, 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS - 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'e-150'"), 1);
+}
+
+Test(copy_in, what_a_trigger_keeps_back_leaves_no_event_unanswered)
+{
+	database_exec(db, "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS "
+			  "'BEGIN IF NEW.event_id = ''e-150'' THEN RETURN NULL; END IF; RETURN NEW; END'");
+	database_exec(db, "CREATE TRIGGER keep BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION keep()");
+	send_batch("1");
+	for (int i = 0; i < EVENTS; i++) {
+		char *ack = peer_recv(producer, WAIT_MS);
+
+		cr_assert_not_null(ack, "%d acks", i);
+		free(ack);
+	}
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS - 1);
+}
+
+/* Row-level security does not bind the owner of the servers, so this listener is somebody else. */
+static void become_ordinary_user(void)
+{
+	char conninfo[500];
+
+	database_exec(db, "DO $$ BEGIN CREATE ROLE ordinary LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
+	database_exec(db, "GRANT ALL ON ALL TABLES IN SCHEMA public TO ordinary");
+	database_exec(db, "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO ordinary");
+	snprintf(conninfo, sizeof conninfo, "%s user=ordinary", database_conninfo(db));
+	peer_free(producer);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "--batch-max 1000");
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+}
+
+Test(copy_in, where_row_level_security_forbids_copy_insert_does_it)
+{
+	become_ordinary_user();
+	database_exec(db, "ALTER TABLE events ENABLE ROW LEVEL SECURITY");
+	database_exec(db, "CREATE POLICY anything ON events USING (true) WITH CHECK (true)");
+	send_batch("1");
+	expect_acks(EVENTS, 0, 0);
+	expect_copies(0, 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
+}

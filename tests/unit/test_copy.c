@@ -1,0 +1,34 @@
+/* The bytes of COPY's binary form: 19 bytes of head, then each row as the number of its columns and
+ * each column as a length and its bytes, then -1 for a number of columns. */
+#include "copy.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define HEAD "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0"
+
+static struct event make(const char *id, const char *type, const char *payload)
+{
+	return (struct event){.id = id,
+			      .id_len = (uint16_t)strlen(id),
+			      .type = type,
+			      .type_len = (uint32_t)strlen(type),
+			      .payload = {payload, strlen(payload)}};
+}
+
+Test(copy, rows_have_three_columns_and_jsonb_its_version)
+{
+	static const char expected[] = HEAD "\0\3\0\0\0\1a\0\0\0\2tt\0\0\0\4\1[1]"
+					    "\0\3\0\0\0\3bcd\0\0\0\0\0\0\0\3\1{}"
+					    "\377\377";
+	struct event a = make("a", "tt", "[1]"), b = make("bcd", "", "{}");
+	struct event *events[] = {&a, &b};
+	struct array stream = {0};
+
+	copy_events(&stream, events, 2);
+	cr_assert_eq(stream.len, sizeof(expected) - 1, "%zu bytes", stream.len);
+	cr_assert_eq(memcmp(stream.bytes, expected, stream.len), 0);
+	copy_events(&stream, events, 1);
+	cr_assert_eq(stream.len, sizeof(expected) - 1 - 20, "the second stream begins anew");
+	array_free(&stream);
+}
