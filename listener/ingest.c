@@ -17,6 +17,7 @@
 #define ACKS_STOP     (256u << 10) /* bytes of waiting acks at which a producer is not read from */
 #define ACKS_GO       (64u << 10)
 #define SEND_BYTES    (256u << 10) /* of acks in the kernel; by itself it would take megabytes before it says stop */
+#define WRITE_BYTES   (16u << 10)  /* of acks at once: what the kernel does not take of them, libwebsockets keeps */
 #define ACK_PROTOCOL  "wsonce.ack.v1"
 #define KEY_CHARS     24 /* of a Sec-WebSocket-Key, */
 #define KEY_BYTES     16 /* which are so many in base64 */
@@ -30,10 +31,11 @@ struct session {
 	struct ws_link link;
 	struct ingest *ingest;
 	bool wants_acks;
-	bool is_closing;   /* 1001 as soon as its acks are out */
-	size_t pending;    /* messages not yet answered */
-	char *acks;        /* per ack: length, LWS_PRE bytes of room, text */
-	size_t acks_begin; /* not yet sent from here */
+	bool is_closing;    /* 1001 as soon as its acks are out */
+	size_t pending;     /* messages not yet answered */
+	struct list talker; /* of struct ingest, while it has acks for this turn of the loop */
+	char *acks;         /* one frame each */
+	size_t acks_begin;  /* not yet sent from here */
 	size_t acks_end;
 	size_t acks_size;
 };
@@ -53,6 +55,8 @@ struct ingest {
 	uv_timer_t handshake_timer; /* for the oldest */
 	size_t sockets;             /* accepted and not gone, WebSocket or not yet */
 	struct list sessions;       /* open ones */
+	struct list talkers;
+	uv_prepare_t turn; /* before each wait for I/O: acks go out */
 	size_t session_count;
 	struct refusals *refusals;
 	bool is_draining;
@@ -100,12 +104,6 @@ static const char *status_name(enum outcome outcome)
 	return NULL;
 }
 
-static int write_usual_ack(char **text, const struct event *ev, enum outcome outcome)
-{
-	return asprintf(text, "{\"event_id\":\"%.*s\",\"status\":\"%s\"}", (int)ev->id_len, ev->id,
-			status_name(outcome));
-}
-
 static int write_quoted_ack(char **text, const struct event *ev, enum outcome outcome)
 {
 	const char *why = ev->reason ? ev->reason : "rejected by another listener: see dead_letters";
@@ -122,17 +120,6 @@ static int write_quoted_ack(char **text, const struct event *ev, enum outcome ou
 	free(reason);
 	free(id);
 	return n;
-}
-
-/* The text of an ack, on the heap; its length in *len. */
-static char *write_ack(const struct event *ev, enum outcome outcome, size_t *len)
-{
-	bool is_usual = ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED;
-	char *text = NULL;
-	int n = is_usual ? write_usual_ack(&text, ev, outcome) : write_quoted_ack(&text, ev, outcome);
-
-	*len = n < 0 ? 0 : (size_t)n;
-	return n < 0 ? NULL : text;
 }
 
 static int reserve_acks(struct session *s, size_t more)
@@ -156,18 +143,78 @@ static int reserve_acks(struct session *s, size_t more)
 	return 0;
 }
 
-static int queue_ack(struct session *s, const char *text, size_t len)
+/* The frame is written as bytes, and not by libwebsockets, so that many acks go out in one write:
+ * RFC 6455, section 5.2, a whole text message, not masked. Returns room for its payload. */
+static char *start_frame(struct session *s, size_t len)
 {
-	size_t room = sizeof(len) + LWS_PRE + len;
 	char *at;
 
-	if (reserve_acks(s, room))
-		return -1;
+	if (len > UINT16_MAX || reserve_acks(s, 4 + len))
+		return NULL;
 	at = s->acks + s->acks_end;
-	memcpy(at, &len, sizeof(len));
-	memcpy(at + sizeof(len) + LWS_PRE, text, len);
-	s->acks_end += room;
+	*at++ = (char)0x81;
+	if (len < 126) {
+		*at++ = (char)len;
+	} else {
+		*at++ = 126;
+		*at++ = (char)(len >> 8);
+		*at++ = (char)len;
+	}
+	s->acks_end = (size_t)(at - s->acks) + len;
+	return at;
+}
+
+/* How many of these bytes are whole frames, at most so many unless the first is longer. */
+static size_t whole_frames(const char *frames, size_t len, size_t most, size_t *count)
+{
+	size_t n = 0;
+
+	for (*count = 0; n < len; ++*count) {
+		const unsigned char *at = (const unsigned char *)frames + n;
+		size_t frame = at[1] < 126 ? 2u + at[1] : 4u + ((size_t)at[2] << 8 | at[3]);
+
+		if (n && n + frame > most)
+			break;
+		n += frame;
+	}
+	return n;
+}
+
+/* An id that needs no escapes, which is nearly all of them, and nothing to explain. */
+static int queue_usual_ack(struct session *s, const struct event *ev, enum outcome outcome)
+{
+	static const char head[] = "{\"event_id\":\"", middle[] = "\",\"status\":\"", tail[] = "\"}";
+	const char *status = status_name(outcome);
+	size_t status_len = strlen(status);
+	char *at = start_frame(s, sizeof(head) + sizeof(middle) + sizeof(tail) - 3 + ev->id_len + status_len);
+
+	if (!at)
+		return -1;
+	at = mempcpy(at, head, sizeof(head) - 1);
+	at = mempcpy(at, ev->id, ev->id_len);
+	at = mempcpy(at, middle, sizeof(middle) - 1);
+	at = mempcpy(at, status, status_len);
+	memcpy(at, tail, sizeof(tail) - 1);
 	return 0;
+}
+
+static int queue_quoted_ack(struct session *s, const struct event *ev, enum outcome outcome)
+{
+	char *text = NULL;
+	int n = write_quoted_ack(&text, ev, outcome);
+	char *at = n < 0 ? NULL : start_frame(s, (size_t)n);
+
+	if (at)
+		memcpy(at, text, (size_t)n);
+	free(n < 0 ? NULL : text);
+	return at ? 0 : -1;
+}
+
+static int queue_ack(struct session *s, const struct event *ev, enum outcome outcome)
+{
+	if (ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED)
+		return queue_usual_ack(s, ev, outcome);
+	return queue_quoted_ack(s, ev, outcome);
 }
 
 static void session_free(struct session *s)
@@ -191,8 +238,6 @@ static void check_acks(struct session *s)
 static void answer(struct sender *sender, const struct event *ev, enum outcome outcome)
 {
 	struct session *s = (struct session *)sender;
-	size_t len;
-	char *text;
 
 	s->pending--;
 	if (!s->link.ws) {
@@ -202,34 +247,51 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 	}
 	if (!s->wants_acks)
 		return;
-	text = write_ack(ev, outcome, &len);
-	if (!text || queue_ack(s, text, len))
+	if (queue_ack(s, ev, outcome)) {
 		ws_kill(s->ingest->ws, s->link.wsi);
-	else
-		ws_link_want_write(&s->link);
-	free(text);
+		return;
+	}
+	list_remove(&s->talker);
+	list_append(&s->ingest->talkers, &s->talker);
 	check_acks(s);
 }
 
+/* Writes until all is out, or the kernel is full and libwebsockets keeps a part: that goes first. */
 static int send_acks(struct session *s)
 {
+	list_remove(&s->talker);
 	while (s->acks_begin < s->acks_end) {
-		size_t len;
 		char *at = s->acks + s->acks_begin;
+		size_t count, len = whole_frames(at, s->acks_end - s->acks_begin, WRITE_BYTES, &count);
 
-		if (lws_send_pipe_choked(s->link.wsi)) {
+		if (lws_partial_buffered(s->link.wsi)) {
 			ws_link_want_write(&s->link);
 			return 0;
 		}
-		memcpy(&len, at, sizeof(len));
-		if (lws_write(s->link.wsi, (unsigned char *)at + sizeof(len) + LWS_PRE, len, LWS_WRITE_TEXT) < (int)len)
+		if (lws_write(s->link.wsi, (unsigned char *)at, len, LWS_WRITE_RAW) < (int)len)
 			return -1;
-		s->acks_begin += sizeof(len) + LWS_PRE + len;
-		stats.acks_sent++;
+		s->acks_begin += len;
+		stats.acks_sent += count;
 	}
 	s->acks_begin = s->acks_end = 0;
 	check_acks(s);
 	return 0;
+}
+
+/* Asking libwebsockets for a writable callback costs four system calls, which is more than the write:
+ * only who has something left waits for one. */
+static void on_turn(uv_prepare_t *turn)
+{
+	struct ingest *i = turn->data;
+
+	list_each(node, after, &i->talkers) {
+		struct session *s = list_entry(node, struct session, talker);
+
+		if (send_acks(s))
+			ws_kill(i->ws, s->link.wsi);
+		else
+			ws_link_hook(&s->link);
+	}
 }
 
 static int on_writable(struct session *s)
@@ -442,6 +504,7 @@ static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 		return -1;
 	s->sender.answer = answer;
 	s->ingest = i;
+	list_init(&s->talker);
 	s->wants_acks = strcmp(lws_get_protocol(wsi)->name, ACK_PROTOCOL) == 0;
 	setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	ws_link_open(i->ws, &s->link, wsi, &reader);
@@ -455,6 +518,7 @@ static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 static void on_closed(struct session *s)
 {
 	list_remove(&s->open);
+	list_remove(&s->talker);
 	s->ingest->session_count--;
 	ws_link_close(&s->link);
 	if (!s->pending)
@@ -520,11 +584,13 @@ static const struct lws_protocols protocols[] = {
 	{.name = "wsonce-ingest",
 	 .callback = on_lws,
 	 .per_session_data_size = sizeof(struct session *),
-	 .rx_buffer_size = RECEIVE_BYTES},
+	 .rx_buffer_size = RECEIVE_BYTES,
+	 .tx_packet_size = WRITE_BYTES},
 	{.name = ACK_PROTOCOL,
 	 .callback = on_lws,
 	 .per_session_data_size = sizeof(struct session *),
-	 .rx_buffer_size = RECEIVE_BYTES},
+	 .rx_buffer_size = RECEIVE_BYTES,
+	 .tx_packet_size = WRITE_BYTES},
 	{.name = NULL},
 };
 
@@ -541,7 +607,11 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->ws = ws;
 	i->config = config;
 	list_init(&i->sessions);
+	list_init(&i->talkers);
 	list_init(&i->handshakes);
+	uv_prepare_init(ws_loop(ws), &i->turn);
+	i->turn.data = i;
+	uv_prepare_start(&i->turn, on_turn);
 	uv_timer_init(ws_loop(ws), &i->handshake_timer);
 	i->handshake_timer.data = i;
 	i->refusals = refusals_new();
@@ -584,6 +654,7 @@ void ingest_drain(struct ingest *i)
 void ingest_close(struct ingest *i)
 {
 	uv_close((uv_handle_t *)&i->handshake_timer, NULL);
+	uv_close((uv_handle_t *)&i->turn, NULL);
 	list_each(node, after, &i->sessions) {
 		struct session *s = list_entry(node, struct session, open);
 

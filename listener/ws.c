@@ -94,7 +94,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 
 /* libwebsockets puts its own callback back whenever it changes what it waits for: after each of its
  * calls that may do so, ours goes in front again. */
-static void hook(struct ws_link *link)
+void ws_link_hook(struct ws_link *link)
 {
 	if (!link->poll || link->poll->poll_cb == on_poll)
 		return;
@@ -143,13 +143,13 @@ static void apply_flow(struct ws_link *link)
 	} else if (!link->unread_ms) {
 		link->unread_ms = now;
 	}
-	hook(link);
+	ws_link_hook(link);
 }
 
 void ws_link_want_write(struct ws_link *link)
 {
 	lws_callback_on_writable(link->wsi);
-	hook(link);
+	ws_link_hook(link);
 }
 
 /* Who was heard just now goes to the end, so that after a stop those go on first who have waited
@@ -197,7 +197,7 @@ void ws_set_held(struct ws *ws, bool is_held)
 			apply_flow(link);
 		} else {
 			list_remove(&link->lively);
-			hook(link);
+			ws_link_hook(link);
 		}
 	}
 }
@@ -349,7 +349,7 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len)
 	bool is_text = !lws_frame_is_binary(link->wsi);
 	int result;
 
-	hook(link);
+	ws_link_hook(link);
 	if (link->has_peer_closed)
 		return 0;
 	link->last_message_ms = (int64_t)uv_now(link->ws->loop);
@@ -437,7 +437,7 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const st
 	ws->by_fd[link->fd] = link;
 	make_lively(link);
 	find_poll(link);
-	hook(link);
+	ws_link_hook(link);
 	if (ws->is_held || ws->is_stopped)
 		apply_flow(link);
 }

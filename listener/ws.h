@@ -85,6 +85,9 @@ int ws_link_take_close(struct ws_link *link, const char *in, size_t len);
 /* The peer has answered a ping. */
 void ws_link_heard(struct ws_link *link);
 
+/* To be called after a write outside of a callback: libwebsockets may wait for something else now. */
+void ws_link_hook(struct ws_link *link);
+
 /* Asks for a writable callback. */
 void ws_link_want_write(struct ws_link *link);
 

@@ -6,7 +6,7 @@ from servers import RigError
 from measure.process import memory_mib
 from measure.race import costs, rates
 
-WINDOW = 1000                           # messages without ack, over all connections
+WINDOW = 16_000                         # messages without ack, over all connections
 
 
 async def send(rig, url, name, count, connections, wants_acks, settled):

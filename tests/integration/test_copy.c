@@ -125,7 +125,8 @@ static void become_ordinary_user(void)
 	peer_free(producer);
 	cr_assert_eq(listener_stop(listener), 0);
 	listener_free(listener);
-	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "--batch-max 1000");
+	listener =
+		listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "--batch-max 1000");
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 }
 
