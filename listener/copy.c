@@ -49,12 +49,13 @@ static void put(struct array *a, const char *bytes, size_t len)
 	a->len += len;
 }
 
-void copy_events(struct array *a, struct event *const *evs, size_t n)
+void copy_events(struct array *a, struct event *const *evs, const bool *is_passed, size_t n)
 {
 	a->len = 0;
 	put(a, head, sizeof(head));
 	for (size_t i = 0; i < n; i++)
-		put_event(a, evs[i]);
+		if (!is_passed[i])
+			put_event(a, evs[i]);
 	if (a->len)
 		put(a, tail, sizeof(tail));
 }

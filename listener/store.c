@@ -16,6 +16,7 @@
 #include "copy.sql.h"
 #include "insert.sql.h"
 #include "log.h"
+#include "look.sql.h"
 #include "postgres.h"
 #include "stats.h"
 
@@ -23,11 +24,17 @@
 
 #define STALL_MS 500 /* a batch takes some 20 ms */
 
-#define COPY_LEAST   64  /* rows; fewer are not worth the question whether the server is ready for them */
-#define COPY_PENALTY 4   /* batches without a row that was there, after COPY met one; doubled each time, */
-#define PENALTY_MOST 256 /* up to this */
+#define COPY_LEAST    64  /* rows; fewer are not worth the question whether the server is ready for them */
+#define CAUTION_LEAST 4   /* batches to be careful for after a refusal; doubled with each, */
+#define CAUTION_MOST  256 /* up to this */
 
-enum job { JOB_NONE, JOB_COPY, JOB_INSERT, JOB_BURY };
+enum job { JOB_NONE, JOB_LOOK, JOB_COPY, JOB_INSERT, JOB_BURY };
+
+/* How long not to try something that was refused. */
+struct caution {
+	unsigned int wait;    /* batches */
+	unsigned int penalty; /* what wait becomes next time */
+};
 
 /* Events [from, to) of the batch, to be stored by one statement. */
 struct range {
@@ -45,11 +52,13 @@ struct store {
 	struct range ranges[RANGES_MAX]; /* a stack; the top is at work or next */
 	int range_count;
 	int64_t sent_ms;         /* loop clock, of the first range */
-	unsigned int copy_wait;  /* clean INSERTs to see before the next COPY */
-	unsigned int penalty;    /* what copy_wait becomes when COPY is refused */
+	struct caution blind;    /* COPY without a look */
+	struct caution looked;   /* COPY after a look */
 	struct array columns[4]; /* of the statement, kept for the next one */
+	bool has_looked;         /* present is known */
+	size_t absent;           /* rows that COPY is to store */
 	bool is_ascii;           /* dead letters: ids and reasons without anything else */
-	bool *inserted;          /* per event of the batch, while its answer is read */
+	bool *present;           /* per event of the batch: a committed row was there */
 	uv_timer_t retry;
 	struct backoff backoff;
 	bool has_trouble_logged;
@@ -67,11 +76,17 @@ static struct range *top(struct store *s)
 
 /* --- parameters --- */
 
-static int fill_insert(struct store *s, const struct range *r)
+/* For a look, the ids alone. */
+static int fill_rows(struct store *s, const struct range *r)
 {
 	size_t n = r->to - r->from;
 
 	array_start(&s->columns[0], ARRAY_TEXT, n);
+	if (s->job == JOB_LOOK) {
+		for (size_t i = r->from; i < r->to; i++)
+			array_add(&s->columns[0], s->batch->events[i]->id, s->batch->events[i]->id_len);
+		return 1;
+	}
 	array_start(&s->columns[1], ARRAY_TEXT, n);
 	array_start(&s->columns[2], ARRAY_JSONB, n);
 	for (size_t i = r->from; i < r->to; i++) {
@@ -112,35 +127,39 @@ static int fill_bury(struct store *s, const struct range *r)
 
 /* --- COPY or INSERT --- */
 
-/* Claims make conflicts rare, and COPY costs the server little more than half as much; but it refuses the
- * whole batch for one row that is there. So it is used until that happens, then left alone for a while, the
- * longer the more often it happens. */
+static void caution_raise(struct caution *c)
+{
+	c->wait = c->penalty;
+	if (c->penalty < CAUTION_MOST)
+		c->penalty *= 2;
+}
+
+static void caution_lower(struct caution *c)
+{
+	if (c->penalty > CAUTION_LEAST)
+		c->penalty--;
+}
+
+/* Claims make conflicts rare, and COPY costs the server little more than half as much as INSERT; but it
+ * refuses the whole batch for one row that is there. After such a refusal the batches' ids are looked up
+ * before, as with late duplicates; if COPY is refused even so, as when several listeners store the same
+ * events at once without Redis, INSERT takes over for a while. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
-	return b->count >= COPY_LEAST && !s->copy_wait ? JOB_COPY : JOB_INSERT;
+	if (b->count < COPY_LEAST)
+		return JOB_INSERT;
+	if (!s->blind.wait)
+		return JOB_COPY;
+	return s->looked.wait ? JOB_INSERT : JOB_LOOK;
 }
 
-static void note_copied(struct store *s)
+/* A batch was looked up or inserted: with rows that were there, blind COPYs would have been refused. */
+static void note_present(struct store *s, bool has_present)
 {
-	stats.copies++;
-	if (s->penalty > COPY_PENALTY)
-		s->penalty--;
-}
-
-static void note_refused(struct store *s)
-{
-	stats.copies_refused++;
-	s->copy_wait = s->penalty;
-	if (s->penalty < PENALTY_MOST)
-		s->penalty *= 2;
-}
-
-static void note_inserted(struct store *s, size_t sent, size_t inserted)
-{
-	if (inserted < sent)
-		s->copy_wait = s->penalty;
-	else if (s->copy_wait)
-		s->copy_wait--;
+	if (has_present)
+		s->blind.wait = s->blind.penalty;
+	else if (s->blind.wait)
+		s->blind.wait--;
 }
 
 /* --- answers --- */
@@ -156,13 +175,14 @@ static void pop_range(struct store *s)
 		s->job = JOB_NONE;
 }
 
-/* RETURNING names the rows that are new; all others were there. */
-static void on_inserted(struct store *s, const struct postgres_answer *answer)
+/* Sets present to value for the events that the answer names, and to its opposite for the others. */
+static void read_ids(struct store *s, const struct postgres_answer *answer, bool value)
 {
 	struct range r = *top(s);
 	size_t guess = r.from;
 
-	memset(s->inserted + r.from, 0, (r.to - r.from) * sizeof(*s->inserted));
+	for (size_t i = r.from; i < r.to; i++)
+		s->present[i] = !value;
 	for (size_t row = 0; row < answer->rows; row++) {
 		size_t len;
 		const char *id = postgres_text(answer, row, &len);
@@ -170,43 +190,71 @@ static void on_inserted(struct store *s, const struct postgres_answer *answer)
 
 		if (at < 0)
 			continue;
-		s->inserted[at] = true;
+		s->present[at] = value;
 		guess = (size_t)at + 1;
 	}
+}
+
+static void report_stored(struct store *s)
+{
+	struct range r = *top(s);
+
 	stats.batches++;
-	note_inserted(s, r.to - r.from, answer->rows);
 	for (size_t i = r.from; i < r.to; i++)
-		s->on.on_stored(s->on.arg, s->batch->events[i], s->inserted[i] ? STORE_INSERTED : STORE_PRESENT, NULL);
+		s->on.on_stored(s->on.arg, s->batch->events[i], s->present[i] ? STORE_PRESENT : STORE_INSERTED, NULL);
 	pop_range(s);
+}
+
+/* RETURNING names the rows that are new; all others were there. */
+static void on_inserted(struct store *s, const struct postgres_answer *answer)
+{
+	struct range r = *top(s);
+
+	read_ids(s, answer, false);
+	note_present(s, answer->rows < r.to - r.from);
+	if (s->looked.wait)
+		s->looked.wait--;
+	report_stored(s);
+}
+
+static void on_looked_up(struct store *s, const struct postgres_answer *answer)
+{
+	struct range r = *top(s);
+
+	read_ids(s, answer, true);
+	note_present(s, answer->rows > 0);
+	s->absent = r.to - r.from - answer->rows;
+	s->has_looked = true;
+	if (!s->absent) {
+		report_stored(s);
+		return;
+	}
+	s->job = JOB_COPY;
+	send_range(s);
 }
 
 static void on_unknown(struct store *s);
 
+/* Nothing of it is stored. INSERT passes over rows that are there, and finds out which one is bad. */
+static void insert_instead(struct store *s)
+{
+	stats.copies_refused++;
+	caution_raise(s->has_looked ? &s->looked : &s->blind);
+	s->job = JOB_INSERT;
+	send_range(s);
+}
+
 /* A trigger may have kept rows back: which ones, INSERT will tell. */
 static void on_copied(struct store *s, const struct postgres_answer *answer)
 {
-	struct range r = *top(s);
-
-	if (answer->rows != r.to - r.from) {
+	if (answer->rows != s->absent) {
 		on_unknown(s);
-		note_refused(s);
-		send_range(s);
+		insert_instead(s);
 		return;
 	}
-	stats.batches++;
-	note_copied(s);
-	for (size_t i = r.from; i < r.to; i++)
-		s->on.on_stored(s->on.arg, s->batch->events[i], STORE_INSERTED, NULL);
-	pop_range(s);
-}
-
-/* Nothing of it is stored. INSERT passes over rows that are there, and finds out which one is bad. */
-static void on_copy_refused(struct store *s, const struct postgres_answer *answer)
-{
-	log_debug("COPY refused", "reason=%s", answer->error);
-	note_refused(s);
-	s->job = JOB_INSERT;
-	send_range(s);
+	stats.copies++;
+	caution_lower(s->has_looked ? &s->looked : &s->blind);
+	report_stored(s);
 }
 
 static void on_buried(struct store *s)
@@ -265,7 +313,7 @@ static void on_unknown(struct store *s)
 	stats.store_retries++;
 	for (size_t i = r.from; i < r.to; i++)
 		s->batch->events[i]->is_unsure = true;
-	if (s->job == JOB_COPY)
+	if (s->job == JOB_COPY || s->job == JOB_LOOK)
 		s->job = JOB_INSERT;
 }
 
@@ -283,6 +331,9 @@ static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
 static void on_done(struct store *s, const struct postgres_answer *answer)
 {
 	switch (s->job) {
+	case JOB_LOOK:
+		on_looked_up(s, answer);
+		return;
 	case JOB_COPY:
 		on_copied(s, answer);
 		return;
@@ -300,8 +351,10 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 static void on_bad(struct store *s, const struct postgres_answer *answer)
 {
 	switch (s->job) {
+	case JOB_LOOK:
 	case JOB_COPY:
-		on_copy_refused(s, answer);
+		log_debug("COPY refused", "reason=%s", answer->error);
+		insert_instead(s);
 		return;
 	case JOB_INSERT:
 		on_bad_row(s, answer);
@@ -328,8 +381,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		return;
 	case POSTGRES_TROUBLE:
 		/* Not all that COPY refuses is trouble: with row-level security, say, it cannot be used. */
-		if (s->job == JOB_COPY && postgres_state(s->postgres) == POSTGRES_READY)
-			on_copy_refused(s, answer);
+		if (s->job < JOB_INSERT && postgres_state(s->postgres) == POSTGRES_READY)
+			on_bad(s, answer);
 		else
 			retry_later(s, answer->error);
 		return;
@@ -346,7 +399,7 @@ static int send_copy(struct store *s)
 	struct array *stream = &s->columns[0];
 	struct range r = *top(s);
 
-	copy_events(stream, s->batch->events + r.from, r.to - r.from);
+	copy_events(stream, s->batch->events + r.from, s->present + r.from, r.to - r.from);
 	if (!stream->len) {
 		retry_later(s, "out of memory for the statement");
 		return 0;
@@ -357,11 +410,13 @@ static int send_copy(struct store *s)
 static int send_statement(struct store *s)
 {
 	static const unsigned int types[][4] = {
+		[JOB_LOOK] = {ARRAY_TEXT},
 		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB},
 		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA},
 	};
+	static const char *const texts[] = {[JOB_LOOK] = SQL_LOOK, [JOB_INSERT] = SQL_INSERT, [JOB_BURY] = SQL_BURY};
 	struct postgres_value values[5];
-	int n = s->job == JOB_INSERT ? fill_insert(s, top(s)) : fill_bury(s, top(s));
+	int n = s->job == JOB_BURY ? fill_bury(s, top(s)) : fill_rows(s, top(s));
 
 	for (int i = 0; i < n; i++) {
 		if (!s->columns[i].len) {
@@ -372,7 +427,7 @@ static int send_statement(struct store *s)
 	}
 	if (s->job == JOB_BURY)
 		values[n++] = (struct postgres_value){25, s->instance_id, strlen(s->instance_id)};
-	return postgres_query(s->postgres, s->job == JOB_INSERT ? SQL_INSERT : SQL_BURY, values, n);
+	return postgres_query(s->postgres, texts[s->job], values, n);
 }
 
 static void send_range(struct store *s)
@@ -391,7 +446,9 @@ static void start(struct store *s, enum job job, const struct batch *b)
 	s->batch = b;
 	s->ranges[0] = (struct range){0, b->count};
 	s->range_count = 1;
-	s->is_ascii = false;
+	s->is_ascii = s->has_looked = false;
+	s->absent = b->count;
+	memset(s->present, 0, b->count * sizeof(*s->present));
 	s->sent_ms = (int64_t)uv_now(s->loop);
 	send_range(s);
 }
@@ -446,7 +503,7 @@ static void store_free(struct store *s)
 {
 	for (int i = 0; i < 4; i++)
 		array_free(&s->columns[i]);
-	free(s->inserted);
+	free(s->present);
 	free(s);
 }
 
@@ -468,9 +525,9 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 	s->on = *callbacks;
 	s->instance_id = config->instance_id;
 	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
-	s->penalty = COPY_PENALTY;
-	s->inserted = calloc((size_t)config->batch_max, sizeof(*s->inserted));
-	s->postgres = s->inserted ? postgres_open(loop, &settings) : NULL;
+	s->blind.penalty = s->looked.penalty = CAUTION_LEAST;
+	s->present = calloc((size_t)config->batch_max, sizeof(*s->present));
+	s->postgres = s->present ? postgres_open(loop, &settings) : NULL;
 	if (!s->postgres) {
 		store_free(s);
 		return NULL;

@@ -37,15 +37,22 @@ static void tear_down(void)
 TestSuite(copy_in, .init = set_up, .fini = tear_down, .timeout = 120);
 
 /* While the first of them waits for the table, the others become one batch. payload is that of the middle. */
-static void send_batch(const char *payload)
+static void send_batch_of(char kind, const char *payload)
 {
 	struct database *lock = fleet_lock(db);
+	double before = listener_metric(listener, "wsonce_received_total");
 
 	for (int i = 0; i < EVENTS; i++)
-		peer_sendf(producer, "{\"event_id\":\"e-%03d\",\"payload\":%s}", i, i == EVENTS / 2 ? payload : "1");
+		peer_sendf(producer, "{\"event_id\":\"%c-%03d\",\"payload\":%s}", kind, i,
+			   i == EVENTS / 2 ? payload : "1");
 	peer_flush(producer);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == EVENTS, WAIT_MS));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == before + EVENTS, WAIT_MS));
 	fleet_unlock(lock);
+}
+
+static void send_batch(const char *payload)
+{
+	send_batch_of('e', payload);
 }
 
 static void expect_acks(int persisted, int duplicate, int rejected)
@@ -87,6 +94,18 @@ Test(copy_in, a_row_that_is_there_is_a_duplicate_and_the_others_of_its_batch_are
 	expect_copies(0, 1);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
 	cr_assert_eq(database_long(db, "SELECT payload::int FROM events WHERE event_id = 'e-150'"), 7);
+}
+
+Test(copy_in, after_a_refusal_the_rows_that_are_there_are_looked_up_and_the_others_copied)
+{
+	database_exec(
+		db, "INSERT INTO events (event_id, event_type, payload) VALUES ('e-150', '', '7'), ('f-150', '', '7')");
+	send_batch("1");
+	expect_acks(EVENTS - 1, 1, 0);
+	send_batch_of('f', "1");
+	expect_acks(EVENTS - 1, 1, 0);
+	expect_copies(1, 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 2 * EVENTS);
 }
 
 Test(copy_in, a_payload_that_postgres_refuses_is_a_dead_letter_and_the_others_of_its_batch_are_stored)
