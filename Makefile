@@ -119,7 +119,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 $B/wsonce: $(LISTENER)
-	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay
 $B/wsonce-source: $(SOURCE_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
 $B/wsonce-producer: $(PRODUCER_OBJ)
@@ -127,7 +127,7 @@ $B/wsonce-producer: $(PRODUCER_OBJ)
 $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
 $B/tests/unit/unit: $(UNIT) $(FAILING) $(MODULES)
-	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
+	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay
 $B/tests/unit/pipeline: $B/tests/unit/test_pipeline.o $B/tests/support/fake_stages.o $(FAILING) $(STAGES)
 	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
 $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
@@ -135,7 +135,7 @@ $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 # Some fuzzers stand in for a part of the listener, so that is left out.
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o
-	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/envelope.o $B/listener/arena.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
@@ -147,7 +147,7 @@ $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 
 # It plays Redis and Postgres itself.
 $B/tests/instructions/road: $B/tests/instructions/road.o $B/loadtest/message.o $(filter-out %/redis.o %/store.o,$(MODULES))
-	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay
 $B/tests/instructions/%.o: OUR_CFLAGS += -Ilistener -DROAD_FLAGS='"$(CFLAGS)"'
 
 $B/tests/unit/%.o $B/tests/support/fake_stages.o: OUR_CFLAGS += -Ilistener -Itests/support

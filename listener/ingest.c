@@ -294,12 +294,37 @@ static void on_turn(uv_prepare_t *turn)
 	}
 }
 
+static int send_ping(struct session *s)
+{
+	unsigned char room[LWS_PRE + sizeof(WS_PING_PAYLOAD)];
+	size_t len = strlen(WS_PING_PAYLOAD);
+
+	if (lws_send_pipe_choked(s->link.wsi) || !ws_link_take_ping(&s->link))
+		return 0;
+	memcpy(room + LWS_PRE, WS_PING_PAYLOAD, len);
+	return lws_write(s->link.wsi, room + LWS_PRE, len, LWS_WRITE_PING) < 0 ? -1 : 0;
+}
+
+/* The frame is written as bytes, since libwebsockets' own way sends none from a writable callback, and
+ * gives the peer too little time. */
+static void say_goodbye(struct session *s)
+{
+	static const unsigned char frame[] = {0x88, 2, LWS_CLOSE_STATUS_GOINGAWAY >> 8,
+					      LWS_CLOSE_STATUS_GOINGAWAY & 0xff};
+	unsigned char room[LWS_PRE + sizeof(frame)];
+
+	if (!ws_link_leave(&s->link))
+		return;
+	memcpy(room + LWS_PRE, frame, sizeof(frame));
+	lws_write(s->link.wsi, room + LWS_PRE, sizeof(frame), LWS_WRITE_RAW);
+}
+
 static int on_writable(struct session *s)
 {
-	if (ws_link_write(&s->link) || send_acks(s))
+	if (send_ping(s) || send_acks(s))
 		return -1;
 	if (s->is_closing && !s->acks_end)
-		ws_link_say_goodbye(&s->link, false);
+		say_goodbye(s);
 	return 0;
 }
 
@@ -328,6 +353,35 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 }
 
 static const struct ws_reader reader = {on_message, NULL};
+
+/* Bytes of a frame, as libwebsockets hands them over. */
+static int on_bytes(struct session *s, const char *bytes, size_t len)
+{
+	struct ws_piece piece = {
+		.bytes = bytes,
+		.len = len,
+		.rest = lws_remaining_packet_payload(s->link.wsi),
+		.is_final = lws_is_final_fragment(s->link.wsi),
+		.is_text = !lws_frame_is_binary(s->link.wsi),
+	};
+
+	return ws_link_receive(&s->link, &piece);
+}
+
+/* The peer's close frame, which libwebsockets would send back whatever it is. */
+static int on_close_frame(struct session *s, const char *in, size_t len)
+{
+	unsigned int code = ws_judge_close(in, len);
+	const char *reason = code == LWS_CLOSE_STATUS_PROTOCOL_ERR ? "bad close" : "invalid UTF-8";
+
+	if (s->is_closing)
+		return -1; /* the answer to ours: no more frames */
+	ws_link_ignore(&s->link);
+	if (!code)
+		return 0;
+	lws_close_reason(s->link.wsi, (enum lws_close_status)code, (unsigned char *)(uintptr_t)reason, strlen(reason));
+	return -1;
+}
 
 /* --- who may connect --- */
 
@@ -560,7 +614,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		end_handshake(wsi);
 		return at ? on_open(i, wsi, at) : -1;
 	case LWS_CALLBACK_RECEIVE:
-		return is_open ? ws_link_receive(&(*at)->link, in, len) : -1;
+		return is_open ? on_bytes(*at, in, len) : -1;
 	case LWS_CALLBACK_RECEIVE_PONG:
 		if (is_open)
 			ws_link_heard(&(*at)->link);
@@ -568,9 +622,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return is_open ? on_writable(*at) : -1;
 	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		if (is_open && (*at)->is_closing)
-			return -1; /* the answer to our close frame: no more frames */
-		return is_open ? ws_link_take_close(&(*at)->link, in, len) : 0;
+		return is_open ? on_close_frame(*at, in, len) : 0;
 	case LWS_CALLBACK_CLOSED:
 		if (is_open)
 			on_closed(*at);

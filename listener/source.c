@@ -1,19 +1,26 @@
 /* source.c owns the dialled feeds: connect, stay connected, come back. A feed has no replay, so
- * what is lost while a connection is down is lost for this listener; its peers have it. */
+ * what is lost while a connection is down is lost for this listener; its peers have it.
+ *
+ * libwebsockets connects and moves bytes; its own client takes frames byte by byte, which cost a third
+ * of a listener's time. The bytes go through tls.c, upgrade.c and frame.c, in this order. */
 #include "source.h"
 
-#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backoff.h"
+#include "frame.h"
 #include "log.h"
 #include "resolve.h"
 #include "stats.h"
+#include "tls.h"
+#include "upgrade.h"
 #include "url.h"
 
-#define RECEIVE_BYTES 65536 /* handed over at once */
-#define CHECK_MS      1000
+#define RECORD_BYTES 16384 /* of a TLS record, decrypted */
+#define UNSENT_MOST  65536 /* of TLS's own words to a server that does not read */
+#define CHECK_MS     1000
+#define LINGER_S     2 /* in which a server may end a connection that we are done with */
 
 enum source_state {
 	SOURCE_DOWN,       /* a timer will try again */
@@ -32,6 +39,9 @@ struct source {
 	enum source_state state;
 	struct lws *wsi; /* NULL in SOURCE_DOWN and during the lookup */
 	struct resolve *resolve;
+	struct tls *tls;         /* NULL: ws:// */
+	struct upgrade *upgrade; /* until the answer to the handshake is read */
+	struct frames *frames;   /* from then on */
 	struct backoff backoff;
 	uv_timer_t retry; /* the next attempt, or the deadline of the one at hand */
 	char error[200];
@@ -42,7 +52,8 @@ struct sources {
 	struct ws *ws;
 	const struct config *config;
 	struct lws_vhost *vhost;
-	uv_timer_t check; /* for silent sources */
+	struct tls_trust *trust; /* NULL: no source needs it */
+	uv_timer_t check;        /* for silent sources */
 	bool is_closing;
 	size_t count;
 	struct source items[];
@@ -70,6 +81,18 @@ static void on_retry(uv_timer_t *timer)
 	connect_now(timer->data);
 }
 
+static void forget_connection(struct source *s)
+{
+	ws_link_close(&s->link);
+	tls_free(s->tls);
+	upgrade_free(s->upgrade);
+	frames_free(s->frames);
+	s->tls = NULL;
+	s->upgrade = NULL;
+	s->frames = NULL;
+	s->wsi = NULL;
+}
+
 /* One warning for a spell of failures; the reason of each is in /api/status. */
 static void retry_later(struct source *s, const char *why)
 {
@@ -77,12 +100,12 @@ static void retry_later(struct source *s, const char *why)
 	uint32_t random = 0;
 	int64_t wait;
 
-	s->wsi = NULL;
+	snprintf(s->error, sizeof(s->error), "%s", why);
+	forget_connection(s);
 	if (s->sources->is_closing) {
 		set_state(s, SOURCE_CLOSING);
 		return;
 	}
-	snprintf(s->error, sizeof(s->error), "%s", why);
 	uv_random(NULL, NULL, &random, sizeof(random), 0, NULL);
 	wait = backoff_next(&s->backoff, random);
 	stats.source_disconnects++;
@@ -112,128 +135,275 @@ static int on_too_long(struct ws_link *link, const char *head, size_t len, const
 
 static const struct ws_reader reader = {on_message, on_too_long};
 
-/* --- libwebsockets --- */
-
-static int add_authorization(struct source *s, unsigned char **at, size_t room)
+static int on_piece(void *arg, const struct ws_piece *piece)
 {
-	char plain[400], coded[600], header[620];
-	int n;
+	struct source *s = arg;
 
-	if (!s->url.user)
-		return 0;
-	n = snprintf(plain, sizeof(plain), "%s:%s", s->url.user, s->url.password ? s->url.password : "");
-	if (n < 0 || (size_t)n >= sizeof(plain) || lws_b64_encode_string(plain, n, coded, sizeof(coded)) < 0)
-		return -1;
-	n = snprintf(header, sizeof(header), "Basic %s", coded);
-	return lws_add_http_header_by_token(s->wsi, WSI_TOKEN_HTTP_AUTHORIZATION, (unsigned char *)header, n, at,
-					    *at + room);
+	return ws_link_receive(&s->link, piece);
 }
 
-static void on_open(struct source *s, struct lws *wsi)
+static void on_pong(void *arg)
 {
+	struct source *s = arg;
+
+	ws_link_heard(&s->link);
+}
+
+static const struct frames_reader frames_reader = {on_piece, on_pong};
+
+/* --- what is sent --- */
+
+static size_t take_plain(struct source *s, char *room)
+{
+	if (s->frames)
+		return frames_take(s->frames, room);
+	return s->upgrade ? upgrade_take(s->upgrade, room, FRAMES_ROOM) : 0;
+}
+
+static size_t take(struct source *s, char *room)
+{
+	char plain[FRAMES_ROOM];
+	size_t n = s->tls ? tls_take(s->tls, room, FRAMES_ROOM) : take_plain(s, room);
+
+	if (n || !s->tls || !tls_is_ready(s->tls))
+		return n;
+	n = take_plain(s, plain);
+	if (!n || tls_write(s->tls, plain, n))
+		return 0;
+	return tls_take(s->tls, room, FRAMES_ROOM);
+}
+
+/* As much of what is due as the socket takes. Returns -1 if the connection is broken. */
+static int send_due(struct source *s)
+{
+	unsigned char room[LWS_PRE + FRAMES_ROOM];
+
+	for (;;) {
+		size_t n;
+
+		if (lws_send_pipe_choked(s->wsi)) {
+			lws_callback_on_writable(s->wsi);
+			return 0;
+		}
+		n = take(s, (char *)room + LWS_PRE);
+		if (!n)
+			return 0;
+		if (lws_write(s->wsi, room + LWS_PRE, n, LWS_WRITE_RAW) < (int)n)
+			return -1;
+	}
+}
+
+static int on_writable(struct source *s)
+{
+	if (s->link.ws && s->sources->is_closing && ws_link_leave(&s->link))
+		frames_close(s->frames, LWS_CLOSE_STATUS_GOINGAWAY);
+	if (s->link.ws && ws_link_take_ping(&s->link))
+		frames_ping(s->frames);
+	return send_due(s);
+}
+
+static void want_write(struct source *s)
+{
+	if (s->link.ws)
+		ws_link_want_write(&s->link);
+	else
+		lws_callback_on_writable(s->wsi);
+}
+
+/* --- what is received --- */
+
+/* What libwebsockets says of this connection later is ignored: it no longer knows the source. */
+static struct lws *detach(struct source *s)
+{
+	struct lws *wsi = s->wsi;
+
+	lws_set_opaque_user_data(wsi, NULL);
+	return wsi;
+}
+
+static int give_up(struct source *s, const char *why)
+{
+	detach(s);
+	retry_later(s, why);
+	return -1;
+}
+
+/* After a close frame the server is to end the connection (RFC 6455, section 7.1.1), and what it still
+ * sends is dropped. The next connection does not wait for that: a feed has no replay. */
+static int leave(struct source *s)
+{
+	struct lws *wsi;
+
+	if (s->sources->is_closing || send_due(s))
+		return give_up(s, frames_reason(s->frames));
+	wsi = detach(s);
+	lws_rx_flow_control(wsi, 1);
+	lws_set_timeout(wsi, PENDING_TIMEOUT_CLOSE_ACK, LINGER_S);
+	retry_later(s, frames_reason(s->frames));
+	return 0;
+}
+
+static int on_open(struct source *s)
+{
+	s->frames = frames_new(&frames_reader, s);
+	if (!s->frames)
+		return give_up(s, "out of memory");
+	upgrade_free(s->upgrade);
+	s->upgrade = NULL;
 	uv_timer_stop(&s->retry);
 	s->error[0] = '\0';
 	s->has_error_logged = false;
 	backoff_reset(&s->backoff);
 	stats.source_connects++;
 	set_state(s, SOURCE_OPEN);
-	ws_link_open(s->sources->ws, &s->link, wsi, &reader);
+	ws_link_open(s->sources->ws, &s->link, s->wsi, &reader);
+	return 0;
 }
 
-/* What libwebsockets says of a refused certificate is an error number. */
-static const char *describe_failure(struct lws *wsi, const char *why, char *text, size_t size)
+static int on_frames(struct source *s, const char *bytes, size_t len)
 {
-	SSL *tls = lws_get_ssl(wsi);
-	long result = tls ? SSL_get_verify_result(tls) : X509_V_OK;
-
-	if (result == X509_V_OK)
-		return why;
-	snprintf(text, size, "the certificate is not trusted: %s", X509_verify_cert_error_string(result));
-	return text;
+	switch (frames_receive(s->frames, bytes, len)) {
+	case FRAMES_MORE:
+		return 0;
+	case FRAMES_END:
+		return leave(s);
+	case FRAMES_FAIL:
+		break;
+	}
+	return give_up(s, "out of memory");
 }
 
-/* libwebsockets may drop a connection whose handshake was reset without another word. */
+static int on_plain(struct source *s, const char *bytes, size_t len)
+{
+	size_t used;
+
+	if (s->frames)
+		return on_frames(s, bytes, len);
+	switch (upgrade_receive(s->upgrade, bytes, len, &used)) {
+	case UPGRADE_MORE:
+		return 0;
+	case UPGRADE_REFUSED:
+		return give_up(s, upgrade_reason(s->upgrade));
+	case UPGRADE_DONE:
+		break;
+	}
+	return on_open(s) ? -1 : on_frames(s, bytes + used, len - used);
+}
+
+static int on_encrypted(struct source *s, const char *bytes, size_t len)
+{
+	char plain[RECORD_BYTES];
+	ssize_t n;
+
+	if (tls_receive(s->tls, bytes, len))
+		return give_up(s, "out of memory");
+	while ((n = tls_read(s->tls, plain, sizeof(plain))) > 0)
+		if (on_plain(s, plain, (size_t)n))
+			return -1;
+		else if (!s->tls) /* it has been left */
+			return 0;
+	if (!n && tls_due(s->tls) < UNSENT_MOST)
+		return 0;
+	send_due(s); /* TLS tells the server, too, why it ends */
+	return give_up(s, n ? tls_reason(s->tls) : "the server asks for answers that it does not read");
+}
+
+/* All of the bytes are taken, also if reading is to stop in the midst of them: that is one buffer of
+ * one source for each time, and the budget has room for it. */
+static int on_received(struct source *s, const char *bytes, size_t len)
+{
+	if (s->sources->is_closing && !s->link.ws)
+		return -1;
+	if (s->tls ? on_encrypted(s, bytes, len) : on_plain(s, bytes, len))
+		return -1;
+	if (s->wsi && (!s->frames || frames_is_due(s->frames) || (s->tls && tls_due(s->tls))))
+		want_write(s);
+	return 0;
+}
+
+/* --- libwebsockets --- */
+
+static int on_connected(struct source *s, struct lws *wsi)
+{
+	s->wsi = wsi;
+	/* The first words of TLS are ours, too. */
+	if (s->tls && tls_read(s->tls, NULL, 0) < 0)
+		return -1;
+	lws_callback_on_writable(wsi);
+	return 0;
+}
+
+/* libwebsockets may drop a connection without another word. */
 static void on_destroyed(struct source *s, const struct lws *wsi)
 {
-	if (s->wsi != wsi)
-		return;
-	s->wsi = NULL;
-	if (s->state == SOURCE_CONNECTING)
+	if (s->wsi == wsi)
 		retry_later(s, "the connection ended during the handshake");
+}
+
+static void on_closed(struct source *s)
+{
+	retry_later(s, s->state == SOURCE_OPEN ? "the connection ended" : "the connection ended during the handshake");
 }
 
 static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
 {
 	struct source *s = lws_get_opaque_user_data(wsi);
-	char text[200];
 
 	(void)user;
 	if (!s)
 		return 0;
 	/* An int, not the enum: libwebsockets has some 80 reasons, and a few of them concern us. */
 	switch ((int)reason) {
-	case LWS_CALLBACK_CLIENT_APPEND_HANDSHAKE_HEADER:
-		s->wsi = wsi;
-		return add_authorization(s, in, len);
 	case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
-		retry_later(s, describe_failure(wsi, in && len ? in : "connection failed", text, sizeof(text)));
+		retry_later(s, in && len ? in : "connection failed");
 		return 0;
-	case LWS_CALLBACK_CLIENT_ESTABLISHED:
-		on_open(s, wsi);
+	case LWS_CALLBACK_RAW_CONNECTED:
+		return on_connected(s, wsi);
+	case LWS_CALLBACK_RAW_RX:
+		return s->wsi ? on_received(s, in, len) : -1;
+	case LWS_CALLBACK_RAW_WRITEABLE:
+		return s->wsi ? on_writable(s) : -1;
+	case LWS_CALLBACK_RAW_CLOSE:
+		on_closed(s);
 		return 0;
-	case LWS_CALLBACK_CLIENT_RECEIVE:
-		return s->link.ws ? ws_link_receive(&s->link, in, len) : -1;
-	case LWS_CALLBACK_CLIENT_RECEIVE_PONG:
-		if (s->link.ws)
-			ws_link_heard(&s->link);
-		return 0;
-	case LWS_CALLBACK_CLIENT_WRITEABLE:
-		if (s->sources->is_closing)
-			ws_link_say_goodbye(&s->link, true);
-		return s->link.ws ? ws_link_write(&s->link) : 0;
-	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-		if (s->sources->is_closing)
-			return -1; /* the answer to our close frame: no more frames */
-		return s->link.ws ? ws_link_take_close(&s->link, in, len) : 0;
 	case LWS_CALLBACK_WSI_DESTROY:
 		on_destroyed(s, wsi);
-		return 0;
-	case LWS_CALLBACK_CLIENT_CLOSED:
-		ws_link_close(&s->link);
-		retry_later(s, "the connection ended");
 		return 0;
 	}
 	return 0;
 }
 
 static const struct lws_protocols protocols[] = {
-	{.name = "wsonce-source", .callback = on_lws, .rx_buffer_size = RECEIVE_BYTES},
+	{.name = "wsonce-source", .callback = on_lws},
 	{.name = NULL},
 };
 
 /* --- connecting --- */
 
-static void dial(struct source *s, const char *address)
+/* What speaks over the connection at hand. */
+static int prepare(struct source *s)
 {
 	bool is_tls = strcmp(s->url.scheme, "wss") == 0;
-	bool is_v6 = strchr(s->url.host, ':') != NULL;
-	char host[300], path[1024];
+
+	s->upgrade = upgrade_new(&s->url);
+	s->tls = is_tls ? tls_new(s->sources->trust, s->url.host) : NULL;
+	return s->upgrade && (s->tls || !is_tls) ? 0 : -1;
+}
+
+static void dial(struct source *s, const char *address)
+{
 	struct lws_client_connect_info info = {0};
 	struct lws *wsi;
 
-	snprintf(path, sizeof(path), "%s%.*s", s->url.path[0] == '/' ? "" : "/", (int)strcspn(s->url.path, "#"),
-		 s->url.path);
-	snprintf(host, sizeof(host), s->url.port ? "%s%s%s:%d" : "%s%s%s", is_v6 ? "[" : "", s->url.host,
-		 is_v6 ? "]" : "", s->url.port);
+	if (prepare(s)) {
+		retry_later(s, "out of memory");
+		return;
+	}
 	info.context = ws_context(s->sources->ws);
 	info.vhost = s->sources->vhost;
-	info.address = address;
-	info.port = s->url.port ? s->url.port : is_tls ? 443 : 80;
-	info.path = path;
-	info.host = host;
-	info.origin = host;
-	/* Nobody but the place that we were given hears our password. */
-	info.ssl_connection = LCCSCF_HTTP_NO_FOLLOW_REDIRECT | (is_tls ? LCCSCF_USE_SSL : 0);
+	info.method = "RAW";
+	info.address = info.host = address;
+	info.port = s->url.port ? s->url.port : s->tls ? 443 : 80;
 	info.local_protocol_name = protocols[0].name;
 	info.retry_and_idle_policy = ws_no_keepalive(s->sources->ws);
 	info.opaque_user_data = s;
@@ -257,8 +427,7 @@ static void on_address(void *arg, const char *address, const char *error)
 		retry_later(s, error);
 }
 
-/* A handshake that is never answered. What libwebsockets says of this attempt later is ignored: its
- * connection no longer knows the source. */
+/* A handshake that is never answered. */
 static void on_deadline(uv_timer_t *timer)
 {
 	struct source *s = timer->data;
@@ -266,10 +435,8 @@ static void on_deadline(uv_timer_t *timer)
 	if (s->resolve)
 		resolve_cancel(s->resolve);
 	s->resolve = NULL;
-	if (s->wsi) {
-		lws_set_opaque_user_data(s->wsi, NULL);
-		ws_kill(s->sources->ws, s->wsi);
-	}
+	if (s->wsi)
+		ws_kill(s->sources->ws, detach(s));
 	retry_later(s, "the handshake was not answered in time");
 }
 
@@ -315,7 +482,7 @@ static int source_init(struct source *s, struct sources *all, const char *url)
 	return 0;
 }
 
-static struct lws_vhost *open_vhost(struct ws *ws, const struct config *config)
+static struct lws_vhost *open_vhost(struct ws *ws)
 {
 	struct lws_context_creation_info info = {0};
 
@@ -323,8 +490,6 @@ static struct lws_vhost *open_vhost(struct ws *ws, const struct config *config)
 	info.vhost_name = "source";
 	info.protocols = protocols;
 	info.retry_and_idle_policy = ws_no_keepalive(ws);
-	info.options = LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
-	info.client_ssl_ca_filepath = config->source_ca;
 	return lws_create_vhost(ws_context(ws), &info);
 }
 
@@ -347,14 +512,20 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 		return NULL;
 	}
 	all = calloc(1, sizeof(*all) + count * sizeof(struct source));
-	snprintf(error, size, "libwebsockets cannot dial: out of memory, or --source-ca holds no certificates");
+	snprintf(error, size, "out of memory: no sources can be dialled");
 	if (!all)
 		return NULL;
 	all->ws = ws;
 	all->config = config;
 	all->count = count;
-	all->vhost = open_vhost(ws, config);
+	if (has_tls(config) && !(all->trust = tls_trust_new(config->source_ca))) {
+		snprintf(error, size, "--source-ca: %s holds no certificates", config->source_ca);
+		free(all);
+		return NULL;
+	}
+	all->vhost = open_vhost(ws);
 	if (!all->vhost) {
+		tls_trust_free(all->trust);
 		free(all);
 		return NULL;
 	}
@@ -398,8 +569,10 @@ void sources_close(struct sources *all)
 void sources_free(struct sources *all)
 {
 	for (size_t i = 0; i < all->count; i++) {
+		forget_connection(&all->items[i]);
 		url_clear(&all->items[i].url);
 		free(all->items[i].shown_url);
 	}
+	tls_trust_free(all->trust);
 	free(all);
 }

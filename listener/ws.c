@@ -252,17 +252,12 @@ static void check_life(struct ws_link *link, int64_t now)
 	}
 }
 
-/* The ping has a payload, since libwebsockets tells of no pong without one. */
-int ws_link_write(struct ws_link *link)
+bool ws_link_take_ping(struct ws_link *link)
 {
-	static const char payload[] = "wsonce";
-	unsigned char room[LWS_PRE + sizeof(payload)];
+	bool is_due = link->is_ping_due;
 
-	if (!link->is_ping_due || lws_send_pipe_choked(link->wsi))
-		return 0;
 	link->is_ping_due = false;
-	memcpy(room + LWS_PRE, payload, sizeof(payload) - 1);
-	return lws_write(link->wsi, room + LWS_PRE, sizeof(payload) - 1, LWS_WRITE_PING) < 0 ? -1 : 0;
+	return is_due;
 }
 
 /* --- messages from frames --- */
@@ -342,11 +337,9 @@ static int receive_too_long(struct ws_link *link, const char *in, size_t len, bo
 	return is_last ? end_too_long(link) : 0;
 }
 
-int ws_link_receive(struct ws_link *link, const char *in, size_t len)
+int ws_link_receive(struct ws_link *link, const struct ws_piece *piece)
 {
-	size_t rest = lws_remaining_packet_payload(link->wsi);
-	bool is_last = rest == 0 && lws_is_final_fragment(link->wsi);
-	bool is_text = !lws_frame_is_binary(link->wsi);
+	bool is_last = piece->rest == 0 && piece->is_final;
 	int result;
 
 	ws_link_hook(link);
@@ -355,18 +348,18 @@ int ws_link_receive(struct ws_link *link, const char *in, size_t len)
 	link->last_message_ms = (int64_t)uv_now(link->ws->loop);
 	make_lively(link);
 	ws_link_heard(link);
-	link->total += len;
-	if (link->digest || link->total + rest > link->ws->max_message)
-		return receive_too_long(link, in, len, is_last);
+	link->total += piece->len;
+	if (link->digest || link->total + piece->rest > link->ws->max_message)
+		return receive_too_long(link, piece->bytes, piece->len, is_last);
 	if (is_last && !link->len) { /* the ordinary case: the whole message is here */
 		link->total = 0;
-		return link->reader->on_message(link, in, len, is_text);
+		return link->reader->on_message(link, piece->bytes, piece->len, piece->is_text);
 	}
-	if (keep(link, in, len))
+	if (keep(link, piece->bytes, piece->len))
 		return -1;
 	if (!is_last)
 		return 0;
-	result = link->reader->on_message(link, link->bytes, link->len, is_text);
+	result = link->reader->on_message(link, link->bytes, link->len, piece->is_text);
 	forget_message(link);
 	return result;
 }
@@ -379,20 +372,18 @@ static bool is_close_code(unsigned int code)
 	return (code >= 1000 && code < 1015) || (code >= 3000 && code < 5000);
 }
 
-int ws_link_take_close(struct ws_link *link, const char *in, size_t len)
+unsigned int ws_judge_close(const char *in, size_t len)
 {
 	const unsigned char *code = (const unsigned char *)in;
 
+	if (len == 1 || (len >= 2 && !is_close_code((unsigned int)code[0] << 8 | code[1])))
+		return LWS_CLOSE_STATUS_PROTOCOL_ERR;
+	return len > 2 && !is_utf8(in + 2, len - 2) ? LWS_CLOSE_STATUS_INVALID_PAYLOAD : 0;
+}
+
+void ws_link_ignore(struct ws_link *link)
+{
 	link->has_peer_closed = true;
-	if (len == 1 || (len >= 2 && !is_close_code((unsigned int)code[0] << 8 | code[1]))) {
-		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_PROTOCOL_ERR, (unsigned char *)"bad close", 9);
-		return -1;
-	}
-	if (len > 2 && !is_utf8(in + 2, len - 2)) {
-		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
-		return -1;
-	}
-	return 0;
 }
 
 /* When nothing but messages in pieces fills the budget, no row will make room, and who has sent half
@@ -467,27 +458,15 @@ static int drop_too_long(struct ws_link *link, const char *head, size_t len, con
 	return 0;
 }
 
-/* The frame is written as bytes, since libwebsockets writes none for us without ending the
- * connection itself (RFC 6455, section 5.3: a client's is masked, by a key that nobody foresees). */
-void ws_link_say_goodbye(struct ws_link *link, bool is_client)
+bool ws_link_leave(struct ws_link *link)
 {
 	static const struct ws_reader dropper = {drop_message, drop_too_long};
-	static const unsigned char code[2] = {LWS_CLOSE_STATUS_GOINGAWAY >> 8, LWS_CLOSE_STATUS_GOINGAWAY & 0xff};
-	unsigned char head[2] = {0x88, is_client ? 0x82 : 0x02}, key[4] = {0}, *at;
-	unsigned char room[LWS_PRE + 8];
 
 	if (link->reader == &dropper)
-		return;
+		return false;
 	link->reader = &dropper;
-	if (is_client)
-		uv_random(NULL, NULL, key, sizeof(key), 0, NULL);
-	at = mempcpy(room + LWS_PRE, head, sizeof(head));
-	if (is_client)
-		at = mempcpy(at, key, sizeof(key));
-	*at++ = code[0] ^ key[0];
-	*at++ = code[1] ^ key[1];
-	lws_write(link->wsi, room + LWS_PRE, (size_t)(at - room) - LWS_PRE, LWS_WRITE_RAW);
 	lws_rx_flow_control(link->wsi, 1);
+	return true;
 }
 
 /* --- the context --- */

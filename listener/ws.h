@@ -14,11 +14,21 @@
 #include "list.h"
 #include "pipeline.h"
 
+#define WS_PING_PAYLOAD "wsonce" /* libwebsockets tells of no pong without one */
+
 struct ws;
 struct ws_link;
 
-/* How an owner of connections takes messages. Both return 0, or -1 to end the connection, after
- * lws_close_reason() where a code fits. */
+/* Bytes of a message, as they come: a whole frame of it or a part of one. */
+struct ws_piece {
+	const char *bytes; /* may be NULL if there are none */
+	size_t len;
+	uint64_t rest; /* bytes of the same frame that are still to come */
+	bool is_final; /* the frame is the last one of the message */
+	bool is_text;  /* the message is */
+};
+
+/* How an owner of connections takes messages. Both return 0, or -1 to end the connection. */
 struct ws_reader {
 	/* A whole message; bytes live for the call. */
 	int (*on_message)(struct ws_link *link, const char *message, size_t len, bool is_text);
@@ -75,12 +85,14 @@ int ws_listen_address(struct lws_context_creation_info *info, const char *addres
 void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader);
 void ws_link_close(struct ws_link *link);
 
-/* Bytes of a frame, as libwebsockets hands them over. Returns what the callback has to return. */
-int ws_link_receive(struct ws_link *link, const char *in, size_t len);
+/* Takes a piece of a message. Returns 0, or -1 if the connection must end. */
+int ws_link_receive(struct ws_link *link, const struct ws_piece *piece);
 
-/* The peer's close frame: its payload, which libwebsockets would send back whatever it is. Returns
- * what the callback has to return. */
-int ws_link_take_close(struct ws_link *link, const char *in, size_t len);
+/* What a close frame's payload is worth: 0 if it is right, else the code that says what is wrong. */
+unsigned int ws_judge_close(const char *in, size_t len);
+
+/* From now on nothing is read that comes, as after a close frame. */
+void ws_link_ignore(struct ws_link *link);
 
 /* The peer has answered a ping. */
 void ws_link_heard(struct ws_link *link);
@@ -91,17 +103,16 @@ void ws_link_hook(struct ws_link *link);
 /* Asks for a writable callback. */
 void ws_link_want_write(struct ws_link *link);
 
-/* Writes what is due, in a writable callback. Returns -1 if the connection must end. */
-int ws_link_write(struct ws_link *link);
+/* Is a ping due? Says so once. */
+bool ws_link_take_ping(struct ws_link *link);
 
 /* Stops reading from this connection for a reason, or takes the reason back. */
 void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);
 
-/* Sends a close frame with 1001, from a writable callback, and from then on reads and drops until
- * the peer ends the connection: closing a socket that has something unread would send a RST, which
- * takes the last acks and the close frame with it. libwebsockets' own way sends no close frame from
- * a writable callback, and gives the peer too little time. */
-void ws_link_say_goodbye(struct ws_link *link, bool is_client);
+/* A close frame with 1001 is on its way: from now on reads and drops until the peer ends the
+ * connection. Closing a socket that has something unread would send a RST, which takes the last acks and
+ * the close frame with it. Returns false if it is so already. */
+bool ws_link_leave(struct ws_link *link);
 
 /* Ends a connection, also one that is no WebSocket yet, from the loop, at once but not in this call. */
 void ws_kill(struct ws *ws, struct lws *wsi);

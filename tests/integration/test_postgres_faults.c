@@ -392,6 +392,32 @@ Test(postgres_faults, a_feed_that_is_not_read_from_is_not_taken_for_dead, .timeo
 	database_free(rows);
 }
 
+/* What the feed has sent is in the socket's buffer alone. */
+Test(postgres_faults, what_a_feed_sent_before_a_cut_is_stored_though_reading_had_stopped, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 1, rows, NULL, "--max-inflight-bytes 256KiB");
+	struct database *lock = fleet_lock(rows);
+	while (listener_metric(f.listeners[0], "wsonce_paused") != 1) {
+		fleet_send(&f, 20);
+		cr_assert(wait_until(listener_metric(f.listeners[0], "wsonce_received_total") >= f.sent ||
+					     listener_metric(f.listeners[0], "wsonce_paused") == 1,
+				     WHOLE_MS));
+	}
+	fleet_send(&f, 50); /* far less than the socket's buffer takes */
+	cr_assert(feed_flush(f.feed, WHOLE_MS));
+	wait_pause_ms(200); /* from the feed's buffer into the listener's */
+	cr_assert_leq(listener_metric(f.listeners[0], "wsonce_received_total"), f.sent - 50, "it was read");
+	feed_drop_all(f.feed);
+	fleet_unlock(lock);
+	cr_assert(wait_until(feed_connections(f.feed) == 2, WHOLE_MS));
+	fleet_must_be_whole(&f, WHOLE_MS);
+	fleet_end(&f);
+	database_free(rows);
+}
+
 Test(postgres_faults, small_messages_stop_and_go_at_the_memory_limit, .timeout = 120)
 {
 	stop_and_go(0, 120000, NULL);

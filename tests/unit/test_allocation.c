@@ -15,12 +15,15 @@
 #include "envelope.h"
 #include "event.h"
 #include "failing_alloc.h"
+#include "frame.h"
 #include "hold.h"
 #include "log.h"
 #include "owed.h"
 #include "refusal.h"
 #include "schema.h"
 #include "store.h"
+#include "tls.h"
+#include "upgrade.h"
 #include "url.h"
 #include "view.h"
 
@@ -70,6 +73,43 @@ static bool write_command(void)
 Test(allocation, command_without_memory_is_empty)
 {
 	cr_assert_gt(failing_alloc_sweep(write_command), 3);
+}
+
+/* --- a dialled feed --- */
+
+static bool start_feed(void)
+{
+	static const struct frames_reader nobody;
+	struct url url;
+	struct upgrade *upgrade = url_parse(&url, "ws://me:pass@h/") ? NULL : upgrade_new(&url);
+	struct frames *frames = frames_new(&nobody, NULL);
+	bool ok = upgrade && frames;
+
+	frames_free(frames);
+	upgrade_free(upgrade);
+	url_clear(&url);
+	return ok;
+}
+
+Test(allocation, a_feed_without_memory_is_not_there)
+{
+	cr_assert_gt(failing_alloc_sweep(start_feed), 5);
+}
+
+static bool start_tls(void)
+{
+	struct tls_trust *trust = tls_trust_new("/etc/ssl/certs/ca-certificates.crt");
+	struct tls *tls = trust ? tls_new(trust, "example.com") : NULL;
+	bool ok = tls;
+
+	tls_free(tls);
+	tls_trust_free(trust);
+	return ok;
+}
+
+Test(allocation, tls_without_memory_is_not_there)
+{
+	cr_assert_eq(failing_alloc_sweep(start_tls), 2);
 }
 
 static bool owe(void)

@@ -1,0 +1,173 @@
+/* What upgrade.c asks of a server, and which answers it takes. */
+#include "upgrade.h"
+
+#include <criterion/criterion.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct url url;
+static struct upgrade *upgrade;
+static char request[4000];
+static char accept[40];
+
+/* What the server has to answer to the key in request, worked out on its own. */
+static void find_accept(void)
+{
+	char *key = strstr(request, "Sec-WebSocket-Key: ") + 19, joined[100];
+	unsigned char digest[20];
+
+	snprintf(joined, sizeof joined, "%.24s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
+	EVP_Digest(joined, strlen(joined), digest, NULL, EVP_sha1(), NULL);
+	EVP_EncodeBlock((unsigned char *)accept, digest, sizeof digest);
+}
+
+static void ask(const char *to)
+{
+	size_t len = 0, n;
+
+	upgrade_free(upgrade);
+	url_clear(&url);
+	cr_assert_eq(url_parse(&url, to), 0);
+	upgrade = upgrade_new(&url);
+	cr_assert_not_null(upgrade);
+	while ((n = upgrade_take(upgrade, request + len, 7)))
+		len += n;
+	request[len] = '\0';
+	find_accept();
+}
+
+static void init(void)
+{
+	ask("ws://127.0.0.1:1/feed");
+}
+
+static void fini(void)
+{
+	upgrade_free(upgrade);
+	url_clear(&url);
+}
+
+TestSuite(upgrade, .init = init, .fini = fini, .timeout = 60);
+
+#define RIGHT "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n"
+
+/* The verdict on an answer, where %s is the right accept. */
+static enum upgrade_result judge(const char *format)
+{
+	char answer[600];
+	size_t used = 0;
+	int n;
+
+	init();
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	n = snprintf(answer, sizeof answer, format, accept);
+#pragma GCC diagnostic pop
+	return upgrade_receive(upgrade, answer, (size_t)n, &used);
+}
+
+Test(upgrade, the_request_has_what_rfc_6455_demands)
+{
+	ask("ws://example.com:81/a/b?c=d#e");
+	cr_assert(strstr(request, "GET /a/b?c=d HTTP/1.1\r\nHost: example.com:81\r\nOrigin: http://example.com:81\r\n"
+				  "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ") == request,
+		  "%s", request);
+	cr_assert(strstr(request, "==\r\nSec-WebSocket-Version: 13\r\n\r\n"), "%s", request);
+}
+
+Test(upgrade, a_path_is_made_up_where_there_is_none)
+{
+	ask("ws://[::1]?x=1");
+	cr_assert(strstr(request, "GET /?x=1 HTTP/1.1\r\nHost: [::1]\r\n") == request, "%s", request);
+}
+
+Test(upgrade, user_and_password_become_basic_authorization)
+{
+	ask("ws://us%65r:p%3Ass%40word@h/");
+	cr_assert(strstr(request, "\r\nAuthorization: Basic dXNlcjpwOnNzQHdvcmQ=\r\n\r\n"), "%s", request);
+}
+
+Test(upgrade, each_request_has_a_key_of_its_own)
+{
+	char before[40];
+
+	strcpy(before, accept);
+	init();
+	cr_assert_str_neq(accept, before);
+}
+
+Test(upgrade, right_answers_are_taken)
+{
+	static const char *const answers[] = {
+		"HTTP/1.1 101 Switching Protocols\r\n" RIGHT "\r\n",
+		"HTTP/1.1 101\r\n" RIGHT "\r\n",
+		"HTTP/1.1 101 \nupgrade:WebSocket\nCONNECTION:\tkeep-alive , upgrade\nsec-websocket-accept:%s \n\n",
+		"HTTP/1.1 101 x\r\nConnection: x\r\n" RIGHT "X-Empty:\r\nSec-WebSocket-Extensions:\r\n\r\n",
+	};
+
+	for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+		cr_assert_eq(judge(answers[i]), UPGRADE_DONE, "number %zu: %s", i, upgrade_reason(upgrade));
+}
+
+Test(upgrade, wrong_answers_are_refused_with_the_reason)
+{
+	static const struct {
+		const char *answer, *reason;
+	} cases[] = {
+		{"HTTP/1.1 200 OK\r\n" RIGHT "\r\n", "answered 200 instead of 101"},
+		{"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n", "302 instead of 101, and redirects are not followed"},
+		{"SSH-2.0-x", "not HTTP"},
+		{"HTTP/1.1 1010 x\r\n" RIGHT "\r\n", "not HTTP"},
+		{"HTTP/1.1  101 x\r\n" RIGHT "\r\n", "not HTTP"},
+		{"HTTP/1.1 101 x\r\n" RIGHT "no colon\r\n\r\n", "a header of"},
+		{"HTTP/1.1 101 x\r\n" RIGHT "blank : x\r\n\r\n", "a header of"},
+		{"HTTP/1.1 101 x\r\n" RIGHT " folded: x\r\n\r\n", "a header of"},
+		{"HTTP/1.1 101 x\r\n" RIGHT "Upgrade: h2c\r\n\r\n", "something else than websocket"},
+		{"HTTP/1.1 101 x\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n", "no Upgrade"},
+		{"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: upgraded\r\nSec-WebSocket-Accept: %s\r\n\r\n",
+		 "no Connection"},
+		{"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "no Sec-WebSocket-Accept"},
+		{"HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Accept: x\r\n\r\n", "not for our key"},
+		{"HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", "extension"},
+		{"HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Protocol: x\r\n\r\n", "subprotocol"},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		cr_assert_eq(judge(cases[i].answer), UPGRADE_REFUSED, "%s", cases[i].answer);
+		cr_assert(strstr(upgrade_reason(upgrade), cases[i].reason), "%s", upgrade_reason(upgrade));
+	}
+}
+
+Test(upgrade, an_answer_may_come_byte_by_byte_and_frames_behind_it_are_left)
+{
+	char answer[300];
+	size_t used = 0;
+	int n = snprintf(answer, sizeof answer, "HTTP/1.1 101 x\r\n" RIGHT "\r\n", accept);
+
+	for (int i = 0; i + 1 < n; i++)
+		cr_assert_eq(upgrade_receive(upgrade, answer + i, 1, &used), UPGRADE_MORE);
+	memcpy(answer + n, "\x81\x00\n\n", 4);
+	cr_assert_eq(upgrade_receive(upgrade, answer + n - 1, 5, &used), UPGRADE_DONE);
+	cr_assert_eq(used, 1);
+}
+
+Test(upgrade, an_answer_has_an_end)
+{
+	static const char header[] = "X: a header of the server\r\n";
+	size_t used = 0;
+	int lines = 0;
+
+	cr_assert_eq(upgrade_receive(upgrade, "HTTP/1.1 101 x\r\n", 16, &used), UPGRADE_MORE);
+	while (upgrade_receive(upgrade, header, strlen(header), &used) == UPGRADE_MORE)
+		cr_assert_lt(lines++, 500);
+	cr_assert(strstr(upgrade_reason(upgrade), "longer than 8 KiB"), "%s", upgrade_reason(upgrade));
+}
+
+Test(upgrade, a_zero_byte_is_no_http)
+{
+	size_t used = 0;
+
+	cr_assert_eq(upgrade_receive(upgrade, "HTTP/1.1 101 x\0\r\n\r\n", 19, &used), UPGRADE_REFUSED);
+}
