@@ -98,7 +98,7 @@ class Listener:
             try:
                 # No pings: the answer would come after all that the road has not taken yet.
                 async with websockets.connect(self.options.source, compression=None, ping_interval=None,
-                                              max_size=64 << 20) as websocket:
+                                              close_timeout=0.5, max_size=64 << 20) as websocket:
                     failures = 0
                     await self.read(websocket)
                     why = "it has ended"
@@ -136,7 +136,6 @@ class Listener:
         """Takes what is in hand to its end, within DRAIN_S."""
         listening, looking, showing = self.tasks
         self.is_stopping = self.road.is_stopping = True
-        looking.cancel()
         try:
             await asyncio.wait_for(self.finish(listening, looking), DRAIN_S)
         except asyncio.TimeoutError:

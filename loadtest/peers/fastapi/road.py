@@ -134,8 +134,8 @@ class Road:
             pass
 
     async def look_at_held(self):
-        """Runs beside the road until it is cancelled."""
-        while True:
+        """Runs beside the road. It is not cancelled, because redis would give the answer to the next one who asks."""
+        while not self.is_stopping:
             await asyncio.sleep(RETRY_S if self.is_failing else LOOK_S)
             events = list(self.held.values())
             for start in range(0, len(events), LOOK_EVENTS):
@@ -147,6 +147,8 @@ class Road:
         except (RedisError, OSError, asyncio.TimeoutError):
             answers = [None] * len(events)
         for event, found in zip(events, answers):
+            if self.is_stopping:
+                return
             if found is not None and found.startswith("done@"):
                 self.settle(event)
             elif found is None:
