@@ -28,7 +28,7 @@ class Feed {
 				socket.pause();
 			this.#handlers.onOpen();
 		});
-		socket.on('message', this.#handlers.onMessage);
+		socket.on('message', (data) => this.#isClosed || this.#handlers.onMessage(data));
 		socket.on('error', (error) => this.#report(error.message || error.code));
 		socket.on('close', (code) => {
 			this.#report(`closed with ${code}`);
