@@ -5,6 +5,7 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import random
 import shlex
 import socket
@@ -17,12 +18,15 @@ import uvicorn
 import websockets
 from fastapi import FastAPI
 from redis import asyncio as redis_client
+from redis.asyncio.connection import UnixDomainSocketConnection
 
 from road import Road
 
 PROGRESS_S = 0.1
 DRAIN_S = 10
 BACKOFF_S = 0.1, 5                  # least and most
+# redis 4.3 names both in the text of an error, and has none for a unix socket.
+UnixDomainSocketConnection.host, UnixDomainSocketConnection.port = "unix", 0
 
 
 def complain(sentence):
@@ -91,6 +95,14 @@ class Listener:
         self.road = Road(self.redis, self.pool, self.options, complain)
         self.tasks = [asyncio.create_task(task) for task in
                       (self.listen(), self.road.look_at_held(), self.show_progress())]
+        for task in self.tasks:
+            task.add_done_callback(self.on_end)
+
+    def on_end(self, task):
+        """A task that fails takes the process with it, rather than leaving it deaf."""
+        if not task.cancelled() and task.exception():
+            complain(f"cannot go on ({task.exception()!r})")
+            os._exit(1)
 
     async def listen(self):
         failures = 0
