@@ -272,6 +272,7 @@ static void client_cut(struct server *s, struct client *c)
 	client_move(s, c, CLIENT_LEAVING);
 	cursor_close(&c->cursor, s->backlog);
 	lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+	lws_cancel_service(s->context); /* a loop with nothing else to do would not look at timeouts */
 }
 
 void server_cut(struct server *s, uint64_t which)

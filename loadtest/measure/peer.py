@@ -21,14 +21,17 @@ TOLD_EVERY_S = 0.1
 class Kind:
     words: str
     folder: str
-    command: tuple                      # the program, and its file in the folder
+    command: tuple                      # the program, its options, and last its file in the folder
+    flags: tuple = ()
     modules: tuple = ()                 # of Python
     is_npm: bool = False
 
 
+NODE = ("node", "--max-semi-space-size=64", "listener.js")
 KINDS = {
-    "node": Kind("Node", "loadtest/peers/node",
-                 ("node", "listener.js"), is_npm=True),
+    "node": Kind("Node", "loadtest/peers/node", NODE, is_npm=True),
+    # The same SETs, but inside one script call per turn of its loop: cheaper for it, and less usual.
+    "node-script": Kind("Node, claims by a script", "loadtest/peers/node", NODE, ("--claim-by", "script"), is_npm=True),
     "fastapi": Kind("FastAPI", "loadtest/peers/fastapi", ("/usr/bin/python3", "listener.py"),
                     modules=("fastapi", "uvicorn", "redis", "asyncpg", "websockets")),
 }
@@ -62,8 +65,8 @@ def prepare(tree, name):
     """Sees to it that a peer can run. Returns why not, or None."""
     kind = KINDS[name]
     folder = f"{tree}/{kind.folder}"
-    if not os.path.exists(f"{folder}/{kind.command[1]}"):
-        return f"there is no {kind.folder}/{kind.command[1]}"
+    if not os.path.exists(f"{folder}/{kind.command[-1]}"):
+        return f"there is no {kind.folder}/{kind.command[-1]}"
     if not shutil.which(kind.command[0]):
         return f"there is no {kind.command[0]} program: run demo/deps bench"
     module = missing_module(kind.modules)
@@ -85,8 +88,8 @@ class Instance:
     async def start(self, url):
         rig, kind = self.peers.rig, KINDS[self.peers.name]
         self.child, self.log = await rig.spawn(
-            [kind.command[0], f"{rig.tree}/{kind.folder}/{kind.command[1]}", "--source", url, "--redis",
-             f"unix://{rig.redis.socket}", "--postgres", rig.conninfo, "--instance", self.name.replace(" ", "-")],
+            [*kind.command[:-1], f"{rig.tree}/{kind.folder}/{kind.command[-1]}", "--source", url, "--redis",
+             f"unix://{rig.redis.socket}", "--postgres", rig.conninfo, "--instance", self.name.replace(" ", "-"), *kind.flags],
             self.name.replace(" ", "-"), stdout=asyncio.subprocess.PIPE)
         self.reader = asyncio.get_running_loop().create_task(self.read())
 
