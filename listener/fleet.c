@@ -16,7 +16,9 @@
 
 #define KEY_PREFIX  "wsonce:fleet:"
 #define BEAT_MS     1000
+#define SOON_MS     100 /* to the second one, by when the others have sent their first */
 #define ALIVE_MS    "3000"
+#define QUIET_BEATS 5   /* heartbeats without a message, after which there are no more */
 #define MEMBERS_MAX 256 /* more are not looked at: their ids are claimed by everybody */
 
 struct fleet {
@@ -27,7 +29,7 @@ struct fleet {
 	uint64_t seed;
 	uint64_t others[MEMBERS_MAX]; /* seeds of those alive */
 	size_t count;
-	bool has_heard; /* since the last heartbeat */
+	unsigned int beats; /* to come, unless something is heard; 0: none is sent */
 	bool has_left;
 	struct command command;
 	void (*done)(void *arg);
@@ -62,11 +64,6 @@ bool fleet_prefers_other(const struct fleet *f, uint32_t id_hash)
 		if (score(f->others[i], id_hash) > own)
 			return true;
 	return false;
-}
-
-void fleet_hear(struct fleet *f)
-{
-	f->has_heard = true;
 }
 
 /* --- heartbeats --- */
@@ -113,7 +110,6 @@ static void beat(struct fleet *f)
 	command_word(&f->command, f->key);
 	command_word(&f->command, f->name);
 	command_word(&f->command, ALIVE_MS);
-	f->has_heard = false;
 	if (redis_send(f->redis, f->command.bytes, f->command.len, on_members, f))
 		f->count = 0;
 }
@@ -123,10 +119,22 @@ static void on_beat(uv_timer_t *timer)
 {
 	struct fleet *f = timer->data;
 
-	if (f->has_heard && f->redis && !f->has_left)
-		beat(f);
-	else
+	if (!f->redis || f->has_left || !f->beats) {
 		f->count = 0;
+		uv_timer_stop(timer);
+		return;
+	}
+	f->beats--;
+	beat(f);
+}
+
+void fleet_hear(struct fleet *f)
+{
+	f->beats = QUIET_BEATS;
+	if (uv_is_active((uv_handle_t *)&f->timer) || !f->redis || f->has_left)
+		return;
+	beat(f);
+	uv_timer_start(&f->timer, on_beat, SOON_MS, BEAT_MS);
 }
 
 void fleet_set_redis(struct fleet *f, struct redis *redis)
@@ -197,7 +205,6 @@ struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const cha
 	f->seed = hash(name, strlen(name));
 	uv_timer_init(loop, &f->timer);
 	f->timer.data = f;
-	uv_timer_start(&f->timer, on_beat, BEAT_MS / 10, BEAT_MS);
 	return f;
 }
 

@@ -26,10 +26,11 @@
 #define LOOK_CHUNK      512        /* keys of one MGET, claims of one script call */
 #define BATCH_BYTES     (8u << 20) /* of messages in one statement */
 #define RETRY_STEP      2          /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
-#define DEFER_STEP      1          /* 100 ms, in which the preferred instance claims and mostly commits; */
-#define DEFER_LOOKS     2          /* 200 ms more for one that lags behind */
+#define DEFER_STEP      0          /* 50 ms, in which the preferred instance claims and often commits; */
+#define DEFER_LOOKS     2          /* 100 and 200 ms more for one that lags behind */
 #define GIVE_WAY_STEP   5          /* 1.6 s, which is more than hold_look_step() ever waits */
-#define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops */
+#define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
+#define DEFER_WINDOW    4096       /* or events left to others and not yet looked at */
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
 #define HOLD_TTLS       2          /* a copy held for so many claim TTLs goes to the store */
 
@@ -45,7 +46,8 @@ struct pipeline {
 	struct batch batch; /* at work in the store, or empty */
 	long partial_bytes; /* of messages that are not yet complete */
 	bool is_full;       /* the budget is used up */
-	bool is_behind;     /* the window of claims is */
+	bool is_behind;     /* one of the windows is, or Postgres is behind */
+	size_t deferred;    /* events left to others and not yet looked at */
 	bool is_draining;
 	bool is_drained;
 	bool was_burying;  /* the last batch: dead letters and events take turns */
@@ -91,24 +93,25 @@ static void check_memory(struct pipeline *p)
 		  "in_flight_bytes=%zu limit=%zu", bytes, limit);
 }
 
-/* Messages can be read faster than Redis answers and than Postgres stores. Then reading waits: a
- * claim whose answer comes too late would count as an outage, and a longer queue of rows is only
- * memory and latency. When Postgres stalls, the queue may take the whole budget, because a feed has
- * no replay and may not wait for us. */
-static bool is_over(const struct pipeline *p, size_t claims, size_t batches)
+/* Messages can be read faster than Redis answers, than Postgres stores, and than the other instances
+ * read them. Then reading waits: a claim whose answer comes too late would count as an outage, a longer
+ * queue of rows is only memory and latency, and ten thousand copies of what another instance has not
+ * even read cost more than all else, as none of them is in the processor's cache when its time comes. When Postgres
+ * stalls, the queue may take the whole budget, because a feed has no replay and may not wait for us. */
+static bool is_over(const struct pipeline *p, size_t part)
 {
-	size_t rows = batches * (size_t)p->config->batch_max;
+	size_t rows = BACKLOG_BATCHES / part * (size_t)p->config->batch_max;
 
-	return p->events.counts[EV_CLAIMING] >= claims ||
+	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / part || p->deferred >= DEFER_WINDOW / part ||
 	       (p->events.counts[EV_BATCHED] >= rows && !store_is_stalled(p->store));
 }
 
 static void check_backlog(struct pipeline *p)
 {
 	if (p->is_behind)
-		p->is_behind = is_over(p, CLAIM_WINDOW / 2, BACKLOG_BATCHES / 2);
+		p->is_behind = is_over(p, 2);
 	else
-		p->is_behind = is_over(p, CLAIM_WINDOW, BACKLOG_BATCHES);
+		p->is_behind = is_over(p, 1);
 }
 
 static void check_budget(struct pipeline *p)
@@ -138,8 +141,15 @@ static void check_drained(struct pipeline *p)
 	p->on.on_drained(p->on.arg, 0);
 }
 
+static void end_deferral(struct pipeline *p, struct event *ev)
+{
+	p->deferred -= ev->is_deferred;
+	ev->is_deferred = false;
+}
+
 static void settle(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
+	end_deferral(p, ev);
 	switch (outcome) {
 	case OUTCOME_PERSISTED:
 		stats.persisted++;
@@ -285,6 +295,7 @@ static void fail_store(struct pipeline *p, struct event *ev, const char *why)
 
 static void send_to_store(struct pipeline *p, struct event *ev)
 {
+	end_deferral(p, ev);
 	event_move(&p->events, ev, EV_BATCHED);
 }
 
@@ -348,6 +359,7 @@ static void claim_or_defer(struct pipeline *p, struct event *ev, const struct se
 		return;
 	}
 	stats.deferred++;
+	p->deferred++;
 	ev->is_deferred = true;
 	ev->looks = DEFER_STEP;
 	ev->held_ms = now_ms(p);
@@ -368,7 +380,7 @@ static void take_over(struct pipeline *p, struct event *ev)
 		stats.deferred_in_vain++;
 	else
 		stats.claims_taken_over++;
-	ev->is_deferred = false;
+	end_deferral(p, ev);
 	event_move(&p->events, ev, EV_CLAIMING);
 	take_claim(p, ev);
 }
@@ -382,7 +394,7 @@ static void on_looked(void *arg, struct event *ev, enum claim_result result)
 		send_to_store(p, ev);
 		return;
 	case CLAIM_OTHER:
-		ev->is_deferred = false;
+		end_deferral(p, ev);
 		ev->looks++;
 		hold(p, ev);
 		return;

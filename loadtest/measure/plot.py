@@ -17,7 +17,8 @@ set errorbars small
 set yrange [0:*]
 """
 # Program: words in the key, colour, shape of its points.
-PROGRAMS = {"wsonce": ("wsonce", BLUE, 7), "node": ("Node (ws, ioredis, pg)", ORANGE, 5), "fastapi": ("FastAPI", GREY, 9)}
+PROGRAMS = {"wsonce": ("wsonce", BLUE, 7), "node": ("Node (ws, ioredis, pg)", ORANGE, 5),
+            "node-script": ("Node, claims by a script", OCHRE, 4), "fastapi": ("FastAPI", GREY, 9)}
 
 
 def over_listeners(book, figure):

@@ -448,7 +448,7 @@ static void bring_to_wait(const char *id)
 Test(pipeline, event_of_the_preferred_instance_is_looked_at_once_and_settled)
 {
 	bring_to_wait("a");
-	pass(99);
+	pass(49);
 	assert_journal("");
 	pass(1);
 	assert_journal("look(a)");
@@ -458,12 +458,14 @@ Test(pipeline, event_of_the_preferred_instance_is_looked_at_once_and_settled)
 	cr_assert_eq(stats.deferred_in_vain + stats.claims_taken_over, 0);
 }
 
-Test(pipeline, event_that_the_preferred_instance_does_not_claim_in_300_ms_is_claimed)
+Test(pipeline, event_that_the_preferred_instance_does_not_claim_in_350_ms_is_claimed)
 {
 	bring_to_wait("a");
+	pass(50);
+	answer_look("a", CLAIM_ABSENT);
 	pass(100);
 	answer_look("a", CLAIM_ABSENT);
-	assert_journal("look(a)");
+	assert_journal("look(a) look(a)");
 	pass(200);
 	answer_look("a", CLAIM_ABSENT);
 	assert_journal("look(a) take(a)");
@@ -477,13 +479,35 @@ Test(pipeline, event_that_the_preferred_instance_does_not_claim_in_300_ms_is_cla
 Test(pipeline, event_whose_preferred_instance_dies_after_its_claim_is_taken_over)
 {
 	bring_to_wait("a");
-	pass(100);
+	pass(50);
 	answer_look("a", CLAIM_OTHER);
-	pass(200);
+	pass(100);
 	answer_look("a", CLAIM_ABSENT);
 	assert_journal("look(a) look(a) take(a)");
 	cr_assert_eq(stats.claims_taken_over, 1);
 	cr_assert_eq(stats.deferred_in_vain, 0);
+}
+
+Test(pipeline, reading_stops_when_too_many_events_are_left_to_others_and_goes_on_when_they_were_looked_at)
+{
+	char id[20];
+
+	config.inflight_bytes = 100000000;
+	fake.is_other_preferred = true;
+	for (int i = 0; i < 4096; i++) {
+		cr_assert_not(is_pressed, "after %d", i);
+		sprintf(id, "e-%d", i);
+		receive(id);
+	}
+	cr_assert(is_pressed);
+	pass(50);
+	for (int i = 0; i < 2100; i++) {
+		sprintf(id, "e-%d", i);
+		fake_answer_look(id, CLAIM_DONE);
+	}
+	turn();
+	cr_assert_not(is_pressed);
+	fake_journal();
 }
 
 Test(pipeline, event_that_a_producer_waits_for_is_never_left_to_another)
@@ -506,7 +530,7 @@ Test(pipeline, event_left_to_another_goes_to_the_store_when_draining)
 Test(pipeline, event_left_to_another_goes_to_the_store_when_redis_does_not_answer)
 {
 	bring_to_wait("a");
-	pass(100);
+	pass(50);
 	answer_look("a", CLAIM_UNKNOWN);
 	assert_journal("look(a) insert(a)");
 }
