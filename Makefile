@@ -31,7 +31,7 @@ LINK = $Qecho '  LD $@' && $(CC) $(SANFL) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
 
 objects = $(patsubst %.c,$B/%.o,$(1))
 loadtest = $(patsubst %,$B/loadtest/%.o,$(1))
-LISTENER := $(call objects,$(wildcard listener/*.c))
+LISTENER := $(call objects,$(wildcard listener/*.c listener/commands/*.c))
 MODULES := $(filter-out %/main.o %/listen.o %/memory.o,$(LISTENER))
 SHARED := frame message options progress script summary
 SOURCE_OBJ := $(call loadtest,source server arrival backlog replay $(SHARED))
@@ -97,7 +97,7 @@ install: programs ## copy the programs to PREFIX/bin
 	install -m 755 build/wsonce build/wsonce-source build/wsonce-producer $(DESTDIR)$(PREFIX)/bin
 
 lint: check-deps programs ## static analysis, format, hardened binaries
-	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) $(CPPFLAGS)
+	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) -Ilistener $(CPPFLAGS)
 
 fmt: ## format the C code
 	clang-format -i $$(git ls-files '*.c' '*.h')
@@ -135,7 +135,7 @@ $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
 $B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event)
 
-$B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener
+$B/listener/main.o $B/listener/commands/%.o $B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)
 

@@ -118,11 +118,17 @@ static const struct setting settings[] = {
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
+/* The settings of a listener alone. To every other command they are unknown as flags; what the
+ * environment or the file, which a fleet and its commands share, says of them is only checked. */
+static const char listen_only[] = "source source-ca ping-interval idle-timeout ingest ingest-token ingest-cert "
+				  "ingest-key ingest-max-connections handshake-timeout admin";
+
 /* Where a value came from decides how a list is read, and how the error names the setting. */
 enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
 
 struct reader {
 	struct config *config;
+	const char *command;
 	enum origin list_origin[SETTINGS]; /* who filled the list last */
 	char *error;
 	size_t error_size;
@@ -373,6 +379,22 @@ static int set_value(struct reader *r, const struct setting *s, enum origin orig
 	}
 }
 
+static bool is_listen(const char *command)
+{
+	return strcmp(command, "listen") == 0;
+}
+
+static bool is_of(const struct setting *s, const char *command)
+{
+	return is_listen(command) || !is_choice(listen_only, s->flag);
+}
+
+/* The words of an operator's command come on the same terminal as the log. */
+static const char *fallback_of(const struct setting *s, const char *command)
+{
+	return is_listen(command) || strcmp(s->flag, "log-level") != 0 ? s->fallback : "warn";
+}
+
 static const struct setting *find_setting(const char *name, size_t len)
 {
 	for (size_t i = 0; i < SETTINGS; i++)
@@ -387,9 +409,12 @@ static int read_defaults(struct reader *r)
 	char host[128] = "host", name[200];
 
 	assert(instance);
-	for (size_t i = 0; i < SETTINGS; i++)
-		if (settings[i].fallback && set_value(r, &settings[i], FROM_DEFAULT, settings[i].fallback))
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const char *fallback = fallback_of(&settings[i], r->command);
+
+		if (fallback && set_value(r, &settings[i], FROM_DEFAULT, fallback))
 			return -1;
+	}
 	gethostname(host, sizeof(host) - 1);
 	snprintf(name, sizeof(name), "%s-%d", host, (int)getpid());
 	return set_value(r, instance, FROM_DEFAULT, name);
@@ -481,15 +506,15 @@ static int each_flag(struct reader *r, int argc, char **argv,
 		size_t n;
 
 		if (strncmp(argv[i], "--", 2) != 0 || !*name) {
-			snprintf(r->error, r->error_size, "\"%.80s\" is not an option; see wsonce listen --help",
-				 argv[i]);
+			snprintf(r->error, r->error_size, "\"%.80s\" is not an option; see wsonce %s --help", argv[i],
+				 r->command);
 			return -1;
 		}
 		n = strcspn(name, "=");
 		s = find_setting(name, n);
-		if (!s) {
-			snprintf(r->error, r->error_size, "unknown option --%.*s; see wsonce listen --help",
-				 (int)(n < 80 ? n : 80), name);
+		if (!s || !is_of(s, r->command)) {
+			snprintf(r->error, r->error_size, "unknown option --%.*s; see wsonce %s --help",
+				 (int)(n < 80 ? n : 80), name, r->command);
 			return -1;
 		}
 		if (!name[n] && i + 1 == argc)
@@ -516,17 +541,17 @@ static int check_whole(struct reader *r)
 	const struct config *c = r->config;
 	const char *what = NULL;
 
-	if (c->sources.count == 0 && !c->ingest)
+	if (is_listen(r->command) && c->sources.count == 0 && !c->ingest)
 		what = "nothing to listen to: give --source URL, --ingest ADDR:PORT or both";
-	else if (!c->ingest_cert != !c->ingest_key)
+	else if (is_listen(r->command) && !c->ingest_cert != !c->ingest_key)
 		what = "--ingest-cert and --ingest-key go together: one of them is missing";
 	else if (c->id_pointers.count > 8)
 		what = "--id-pointer: an id has at most 8 parts";
 	else if (strlen(c->instance_id) == 0 || strlen(c->instance_id) > 200)
 		what = "--instance-id: must have 1 to 200 bytes";
-	else if (c->ingest_cert && access(c->ingest_cert, R_OK))
+	else if (is_listen(r->command) && c->ingest_cert && access(c->ingest_cert, R_OK))
 		what = "--ingest-cert: the file cannot be read";
-	else if (c->ingest_key && access(c->ingest_key, R_OK))
+	else if (is_listen(r->command) && c->ingest_key && access(c->ingest_key, R_OK))
 		what = "--ingest-key: the file cannot be read";
 	if (what)
 		snprintf(r->error, r->error_size, "%s", what);
@@ -536,7 +561,7 @@ static int check_whole(struct reader *r)
 /* NOLINTNEXTLINE(readability-non-const-parameter): error is written to, by way of r */
 static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
 {
-	struct reader r = {.config = c, .error = error, .error_size = size};
+	struct reader r = {.config = c, .command = argv[0], .error = error, .error_size = size};
 	const char *file = getenv("WSONCE_CONFIG");
 
 	memset(c, 0, sizeof(*c));
@@ -574,17 +599,20 @@ void config_free(struct config *c)
 	memset(c, 0, sizeof(*c));
 }
 
-void config_help(FILE *out)
+void config_help(FILE *out, const char *command)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
 		const struct setting *s = &settings[i];
+		const char *fallback = fallback_of(s, command);
 		char head[80];
 
+		if (!is_of(s, command))
+			continue;
 		snprintf(head, sizeof(head), "--%s %s", s->flag, s->value);
 		fprintf(out, "  %-30s %s\n", head, s->meaning);
 		fprintf(out, "  %-30s [%s", "", s->env);
-		if (s->fallback && *s->fallback)
-			fprintf(out, "; default %s", s->fallback);
+		if (fallback && *fallback)
+			fprintf(out, "; default %s", fallback);
 		fprintf(out, "]\n");
 	}
 }

@@ -573,9 +573,19 @@ static char *print(void (*help)(FILE *out))
 	return text;
 }
 
+static void print_listen_help(FILE *out)
+{
+	config_help(out, "listen");
+}
+
+static void print_audit_help(FILE *out)
+{
+	config_help(out, "audit");
+}
+
 Test(config, help_names_every_flag_and_variable)
 {
-	char *text = print(config_help), part[80];
+	char *text = print(print_listen_help), part[80];
 
 	for (size_t i = 0; i < SETTINGS; i++) {
 		snprintf(part, sizeof(part), "  --%s ", settings[i].flag);
@@ -584,6 +594,45 @@ Test(config, help_names_every_flag_and_variable)
 		cr_expect_not_null(strstr(text, part), "%s", part);
 	}
 	cr_assert_not_null(strstr(text, "default 30]"));
+	free(text);
+}
+
+/* --- other commands than listen --- */
+
+Test(config, other_commands_need_nothing_to_listen_to)
+{
+	char *argv[] = {"audit", "--redis", "none"};
+
+	cr_assert_eq(read_argv(3, argv), 0, "%s", error);
+	cr_assert_str_eq(config.redis, "none");
+	cr_assert_str_eq(config.log_level, "warn");
+}
+
+Test(config, other_commands_do_not_know_the_flags_of_listening)
+{
+	char *argv[] = {"audit", "--source", "ws://h"};
+
+	cr_assert_eq(read_argv(3, argv), -1);
+	cr_assert_str_eq(error, "unknown option --source; see wsonce audit --help");
+}
+
+Test(config, other_commands_share_the_environment_and_the_file_with_the_fleet)
+{
+	char *argv[] = {"audit", "--config", file_of("{\"ingest\": \"h:1\", \"log-level\": \"info\"}")};
+
+	setenv("WSONCE_SOURCE", "ws://h", 1);
+	cr_assert_eq(read_argv(3, argv), 0, "%s", error);
+	cr_assert_str_eq(config.log_level, "info");
+}
+
+Test(config, help_of_other_commands_leaves_out_what_is_of_listening)
+{
+	char *text = print(print_audit_help);
+
+	cr_assert_null(strstr(text, "--source "));
+	cr_assert_null(strstr(text, "--admin "));
+	cr_assert_not_null(strstr(text, "--postgres "));
+	cr_assert_not_null(strstr(text, "default warn]"));
 	free(text);
 }
 
