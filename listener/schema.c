@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "001_events.sql.h"
+#include "002_dead_letter_actions.sql.h"
 
-static const char *const migrations[] = {SQL_001_EVENTS};
+static const char *const migrations[] = {SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS};
 
 int schema_version(void)
 {
