@@ -10,11 +10,12 @@
 
 #include "log.h"
 
-extern const struct command dead_letters_list, dead_letters_show, dead_letters_discard;
+extern const struct command dead_letters_list, dead_letters_show, dead_letters_retry, dead_letters_discard;
 
 static const struct command *const commands[] = {
 	&dead_letters_list,
 	&dead_letters_show,
+	&dead_letters_retry,
 	&dead_letters_discard,
 };
 
