@@ -14,6 +14,7 @@
 #include "log.h"
 #include "postgres.h"
 #include "url.h"
+#include "when.h"
 
 enum type {
 	TYPE_TEXT,
@@ -24,6 +25,7 @@ enum type {
 	TYPE_NUMBER,
 	TYPE_BYTES,   /* a number that may end in KiB, MiB or GiB */
 	TYPE_SECONDS, /* decimals allowed, kept in milliseconds */
+	TYPE_AGE,     /* a number and a unit, such as 30d, kept in seconds */
 	TYPE_POINTER, /* RFC 6901 */
 	TYPE_POINTERS,
 	TYPE_ADDRESS, /* ADDR:PORT, or unix:/path */
@@ -37,7 +39,7 @@ struct setting {
 	size_t offset;
 	const char *value;    /* how the value is called in --help */
 	const char *fallback; /* the default as text; NULL: none */
-	int64_t lowest;       /* numbers: in the unit that the user writes */
+	int64_t lowest;       /* numbers: in the unit that the user writes; ages: in seconds */
 	int64_t highest;
 	const char *choices; /* TYPE_CHOICE: words with one blank between */
 	const char *meaning;
@@ -108,6 +110,14 @@ static const struct setting settings[] = {
 	     "JSON pointer to the event's type"),
 	TEXT("payload-pointer", "WSONCE_PAYLOAD_POINTER", TYPE_POINTER, payload_pointer, "POINTER", "/payload",
 	     "JSON pointer to what is stored as the payload; an empty pointer is the whole message"),
+	TEXT("time-pointer", "WSONCE_TIME_POINTER", TYPE_POINTER, time_pointer, "POINTER", NULL,
+	     "JSON pointer to the event's own time, a string or a number; needed by --max-age"),
+	{"time-unit", "WSONCE_TIME_UNIT", TYPE_CHOICE, AT(time_unit), "UNIT", "rfc3339", 0, 0, WHEN_UNITS,
+	 "how that time is written: rfc3339, or a number since 1970 in s, ms or us"},
+	NUMBER("max-age", "WSONCE_MAX_AGE", TYPE_AGE, max_age_s, "AGE", NULL, 1, 3650 * DAY,
+	       "an event older than this (30d, 12h, 15m, 45s) is a dead letter; default: any age is taken"),
+	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", TYPE_AGE, unsettled_warning_s, "AGE", "60s", 0,
+	       365 * DAY, "warn of events that are not settled after this long; 0s is never"),
 	{"log-level", "WSONCE_LOG_LEVEL", TYPE_CHOICE, AT(log_level), "LEVEL", "info", 0, 0, "debug info warn error",
 	 "debug, info, warn or error; to standard error"},
 	{"log-format", "WSONCE_LOG_FORMAT", TYPE_CHOICE, AT(log_format), "FORMAT", "text", 0, 0, "text json",
@@ -165,7 +175,7 @@ static bool is_list(const struct setting *s)
 
 static bool is_number(const struct setting *s)
 {
-	return s->type == TYPE_NUMBER || s->type == TYPE_BYTES || s->type == TYPE_SECONDS;
+	return s->type == TYPE_NUMBER || s->type == TYPE_BYTES || s->type == TYPE_SECONDS || s->type == TYPE_AGE;
 }
 
 static void list_free(struct config_list *l)
@@ -197,6 +207,8 @@ static int parse_number(const struct setting *s, const char *text, int64_t *valu
 
 	if (*text < '0' || *text > '9')
 		return -1;
+	if (s->type == TYPE_AGE)
+		return when_parse_age(text, value) && *value >= s->lowest && *value <= s->highest ? 0 : -1;
 	errno = 0;
 	if (s->type == TYPE_SECONDS) {
 		double seconds = strtod(text, &end);
@@ -221,12 +233,24 @@ static int parse_number(const struct setting *s, const char *text, int64_t *valu
 	return *end || errno || *value < s->lowest || *value > s->highest ? -1 : 0;
 }
 
+static int fail_age(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	char what[200], lowest[30], highest[30];
+
+	snprintf(what, sizeof(what), "\"%.40s\" is not an age from %s to %s, such as 30d, 12h, 15m or 45s", text,
+		 when_print_age(s->lowest, lowest, sizeof(lowest)),
+		 when_print_age(s->highest, highest, sizeof(highest)));
+	return fail(r, s, origin, what);
+}
+
 static int set_number(struct reader *r, const struct setting *s, enum origin origin, const char *text)
 {
 	char what[200];
 
 	if (parse_number(s, text, member(r->config, s)) == 0)
 		return 0;
+	if (s->type == TYPE_AGE)
+		return fail_age(r, s, origin, text);
 	snprintf(what, sizeof(what), "\"%.40s\" is not a number %s %lld to %lld", text,
 		 s->type == TYPE_SECONDS && !s->lowest ? "of seconds above" : "from", (long long)s->lowest,
 		 (long long)s->highest);
@@ -314,6 +338,7 @@ static const char *find_fault(const struct setting *s, const char *text)
 	case TYPE_NUMBER:
 	case TYPE_BYTES:
 	case TYPE_SECONDS:
+	case TYPE_AGE:
 		return NULL;
 	}
 	return NULL;
@@ -488,7 +513,7 @@ static int read_environment(struct reader *r)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
 		const char *text = getenv(settings[i].env);
-		bool may_be_empty = settings[i].type == TYPE_POINTER;
+		bool may_be_empty = settings[i].type == TYPE_POINTER && settings[i].fallback;
 
 		if (text && (*text || may_be_empty) && set_value(r, &settings[i], FROM_ENV, text))
 			return -1;
@@ -553,6 +578,8 @@ static int check_whole(struct reader *r)
 		what = "--ingest-cert: the file cannot be read";
 	else if (is_listen(r->command) && c->ingest_key && access(c->ingest_key, R_OK))
 		what = "--ingest-key: the file cannot be read";
+	else if (c->max_age_s && !c->time_pointer)
+		what = "--max-age: needs --time-pointer, which says where an event's time is";
 	if (what)
 		snprintf(r->error, r->error_size, "%s", what);
 	return what ? -1 : 0;

@@ -42,6 +42,10 @@ struct config {
 	struct config_list id_pointers;
 	char *type_pointer;
 	char *payload_pointer;
+	char *time_pointer;          /* NULL: events have no time */
+	char *time_unit;             /* one of WHEN_UNITS */
+	int64_t max_age_s;           /* 0: events of any age are taken */
+	int64_t unsettled_warning_s; /* 0: never */
 	char *log_level;
 	char *log_format;
 	char *file; /* --config */

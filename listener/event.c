@@ -89,9 +89,10 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->copies = 1;
 	ev->first.sender = sender;
 	list_init(&ev->wait_link);
-	if (ev->id_len)
+	ev->is_loose = ev->id_len && state == EV_REFUSED;
+	if (ev->id_len && !ev->is_loose)
 		HASH_ADD_KEYPTR(hh, es->by_id, ev->id, ev->id_len, ev);
-	if (ev->id_len && !ev->hh.tbl) {
+	if (ev->id_len && !ev->is_loose && !ev->hh.tbl) {
 		free(ev);
 		return NULL;
 	}
@@ -156,7 +157,7 @@ static void event_free(struct events *es, struct event *ev)
 	es->counts[ev->state]--;
 	es->bytes -= ev->bytes;
 	es->messages -= ev->copies;
-	if (ev->id_len)
+	if (ev->id_len && !ev->is_loose)
 		HASH_DEL(es->by_id, ev);
 	for (struct copy *c = ev->first.next, *next; c; c = next) {
 		next = c->next;

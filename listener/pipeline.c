@@ -16,11 +16,13 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "batch.h"
 #include "envelope.h"
 #include "hold.h"
 #include "log.h"
+#include "stale.h"
 #include "stats.h"
 
 #define LOOK_CHUNK      512        /* keys of one MGET, claims of one script call */
@@ -36,6 +38,7 @@ struct pipeline {
 	const struct config *config;
 	struct pipeline_callbacks on;
 	struct envelope *envelope;
+	struct stale stale;
 	struct events events;
 	struct claim *claim;
 	struct store *store;
@@ -246,7 +249,7 @@ static void on_buried(void *arg, struct event *ev)
 {
 	struct pipeline *p = arg;
 
-	if (ev->id_len)
+	if (ev->id_len && !ev->is_loose)
 		claim_mark(p->claim, ev, CLAIM_MARK_DEAD);
 	settle(p, ev, OUTCOME_REJECTED);
 }
@@ -462,10 +465,10 @@ static int give_up(size_t len)
 	return -1;
 }
 
-int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, const char *reason,
-		    struct sender *sender)
+static int take_refused(struct pipeline *p, const char *head, size_t len, const struct envelope_view *view,
+			const uint8_t *digest, const char *reason, struct sender *sender)
 {
-	struct event *ev = event_new(&p->events, EV_REFUSED, head, len, NULL, sender, now_ms(p) * 1000);
+	struct event *ev = event_new(&p->events, EV_REFUSED, head, len, view, sender, now_ms(p) * 1000);
 
 	if (!ev)
 		return give_up(len);
@@ -476,6 +479,27 @@ int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint
 	stats.received_bytes += len;
 	check_budget(p);
 	return 0;
+}
+
+int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, const char *reason,
+		    struct sender *sender)
+{
+	return take_refused(p, head, len, NULL, digest, reason, sender);
+}
+
+/* Is the message that was read last too old to be taken? Asked before it is claimed: a copy that is at
+ * work already is not asked again. */
+static const char *find_stale(const struct pipeline *p)
+{
+	struct timespec now;
+	const char *why;
+
+	if (!p->stale.max_age_us)
+		return NULL;
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	why = stale_reason(&p->stale, envelope_time(p->envelope), now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000);
+	stats.stale += why != NULL;
+	return why;
 }
 
 int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
@@ -496,6 +520,8 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 		delay_ms = now_ms(p) - ev->received_us / 1000;
 		stats.coalesced++;
 		stats_observe(&stats_duplicate_delay, (double)delay_ms);
+	} else if ((why = find_stale(p))) {
+		return take_refused(p, message, len, &view, NULL, why, sender);
 	} else {
 		ev = event_new(&p->events, EV_CLAIMING, message, len, &view, sender, now_ms(p) * 1000);
 		if (!ev)
@@ -636,7 +662,10 @@ static int open_stages(struct pipeline *p, char *error, size_t size)
 	const struct config *c = p->config;
 
 	snprintf(error, size, "out of memory");
+	stale_init(&p->stale, c);
 	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
+	if (p->envelope && c->max_age_s && envelope_add_time(p->envelope, c->time_pointer))
+		return -1;
 	if (!p->envelope || batch_init(&p->batch, (size_t)c->batch_max, BATCH_BYTES))
 		return -1;
 	p->claim = claim_open(p->loop, c, &claim_on, error, size);

@@ -122,6 +122,24 @@ Test(event, message_without_an_id_is_not_in_the_table)
 	cr_assert_eq(events.messages, 1);
 }
 
+Test(event, event_refused_at_the_door_has_its_id_and_is_not_in_the_table)
+{
+	struct envelope_view view = {slice("a"), slice(""), {"{}", 2}};
+	struct event *stale = event_new(&events, EV_REFUSED, "message", 7, &view, NULL, 0);
+	struct event *fresh;
+
+	cr_assert(stale->is_loose);
+	cr_assert_eq(stale->id_len, 1);
+	cr_assert_null(event_find(&events, "a", 1));
+	fresh = add("a", NULL);
+	cr_assert(!fresh->is_loose);
+	cr_assert_eq(event_find(&events, "a", 1), fresh);
+	event_move(&events, stale, EV_BURYING);
+	finish(stale, OUTCOME_REJECTED);
+	cr_assert_eq(event_find(&events, "a", 1), fresh);
+	cr_assert_eq(events.messages, 1);
+}
+
 Test(event, empty_message_is_kept)
 {
 	struct event *ev = event_new(&events, EV_REFUSED, "", 0, NULL, NULL, 0);

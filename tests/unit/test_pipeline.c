@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "failing_alloc.h"
 #include "fake_stages.h"
@@ -99,11 +100,20 @@ static void on_closed(void *arg)
 	*(bool *)arg = true;
 }
 
+static void reopen_pipeline(void)
+{
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
+	char error[200];
+
+	uv_loop_init(&loop);
+	pipeline = pipeline_open(&loop, &config, &on, error, sizeof(error));
+	cr_assert_not_null(pipeline, "%s", error);
+	turn();
+}
+
 static void open_pipeline(void)
 {
 	static char *ids[] = {"/event_id"};
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
-	char error[200];
 
 	config = (struct config){
 		.claim_ttl_s = TTL_MS / 1000,
@@ -116,10 +126,7 @@ static void open_pipeline(void)
 		.payload_pointer = "/payload",
 	};
 	fake_time_stop();
-	uv_loop_init(&loop);
-	pipeline = pipeline_open(&loop, &config, &on, error, sizeof(error));
-	cr_assert_not_null(pipeline, "%s", error);
-	turn();
+	reopen_pipeline();
 }
 
 /* A forgotten handle fails the test. */
@@ -805,6 +812,77 @@ Test(pipeline, refused_message_keeps_its_reason_and_digest)
 	answer_bury("-");
 	cr_assert_str_eq(p.answers, "r");
 	cr_assert_str_eq(p.reason, "too long");
+}
+
+/* --- events that are too old --- */
+
+static void open_guarded_pipeline(void)
+{
+	open_pipeline();
+	close_pipeline();
+	config.time_pointer = "/time";
+	config.time_unit = "s";
+	config.max_age_s = 60;
+	reopen_pipeline();
+}
+
+static void receive_aged(const char *id, long age_s, struct producer *p)
+{
+	char message[100];
+
+	snprintf(message, sizeof(message), "{\"event_id\":\"%s\",\"time\":%ld}", id, (long)time(NULL) - age_s);
+	cr_assert_eq(pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL), 0);
+	assert_nothing_is_lost();
+}
+
+Test(pipeline, stale_event_is_a_dead_letter_and_neither_claimed_nor_marked, .init = open_guarded_pipeline)
+{
+	struct producer p = PRODUCER;
+
+	receive_aged("old", 100, &p);
+	receive_aged("young", 10, NULL);
+	turn();
+	assert_journal("take(young) bury(old:stale: /time is more than 1m ago)");
+	answer_bury("old");
+	assert_journal("");
+	cr_assert_str_eq(p.answers, "r");
+	cr_assert_str_eq(p.reason, "stale: /time is more than 1m ago");
+	cr_assert_eq(stats.stale, 1);
+	cr_assert_eq(stats.dead_lettered, 1);
+}
+
+Test(pipeline, event_without_a_time_is_a_dead_letter_when_ages_count, .init = open_guarded_pipeline)
+{
+	receive("timeless");
+	turn();
+	assert_journal("bury(timeless:no time: /time is missing, or no string or number)");
+	cr_assert_eq(stats.stale, 1);
+}
+
+/* The copy at work was taken in time; its row, when it is there, is of both. */
+Test(pipeline, stale_copy_of_an_event_at_work_joins_it, .init = open_guarded_pipeline)
+{
+	struct producer p = PRODUCER;
+
+	receive_aged("a", 10, NULL);
+	receive_aged("a", 100, &p);
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(p.answers, "d");
+	cr_assert_eq(stats.stale, 0);
+}
+
+Test(pipeline, copy_with_a_good_time_is_not_lost_with_a_stale_one, .init = open_guarded_pipeline)
+{
+	struct producer p = PRODUCER;
+
+	receive_aged("a", 100, NULL);
+	receive_aged("a", 10, &p);
+	turn();
+	answer_take("a", CLAIM_MINE);
+	answer_bury("a");
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(p.answers, "p");
 }
 
 Test(pipeline, dead_letters_and_events_take_turns)
