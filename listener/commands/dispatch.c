@@ -11,12 +11,10 @@
 #include "log.h"
 
 extern const struct command dead_letters_list, dead_letters_show, dead_letters_retry, dead_letters_discard;
+extern const struct command replay_command;
 
 static const struct command *const commands[] = {
-	&dead_letters_list,
-	&dead_letters_show,
-	&dead_letters_retry,
-	&dead_letters_discard,
+	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard, &replay_command,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
