@@ -10,11 +10,17 @@
 
 #include "log.h"
 
-extern const struct command dead_letters_list, dead_letters_show, dead_letters_retry, dead_letters_discard;
+extern const struct command audit_command;
+extern const struct command dead_letters_discard;
+extern const struct command dead_letters_list;
+extern const struct command dead_letters_retry;
+extern const struct command dead_letters_show;
 extern const struct command replay_command;
 
+/* In the order of --help. */
 static const struct command *const commands[] = {
-	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard, &replay_command,
+	&dead_letters_list,    &dead_letters_show, &dead_letters_retry,
+	&dead_letters_discard, &audit_command,     &replay_command,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

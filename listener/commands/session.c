@@ -160,3 +160,43 @@ char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t
 	PQfreemem(bytes);
 	return copy;
 }
+
+/* --- COPY --- */
+
+int session_copy_begin(struct session *s, const char *sql)
+{
+	PGresult *result = PQexec(s->conn, sql);
+	bool is_begun = PQresultStatus(result) == PGRES_COPY_IN;
+
+	PQclear(result);
+	if (!is_begun)
+		fail(s, "postgres");
+	return is_begun ? 0 : -1;
+}
+
+int session_copy_put(struct session *s, const char *bytes, size_t len)
+{
+	if (PQputCopyData(s->conn, bytes, (int)len) == 1)
+		return 0;
+	fail(s, "postgres");
+	return -1;
+}
+
+int session_copy_end(struct session *s)
+{
+	PGresult *result;
+	bool is_done;
+
+	if (PQputCopyEnd(s->conn, NULL) != 1) {
+		fail(s, "postgres");
+		return -1;
+	}
+	result = PQgetResult(s->conn);
+	is_done = PQresultStatus(result) == PGRES_COMMAND_OK;
+	if (!is_done)
+		fail(s, "postgres");
+	PQclear(result);
+	while ((result = PQgetResult(s->conn)))
+		PQclear(result);
+	return is_done ? 0 : -1;
+}

@@ -30,4 +30,9 @@ bool session_flag(const struct pg_result *rows, size_t row, int column);
 /* The bytes of a bytea, on the heap; NULL if memory is out. */
 char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t *len);
 
+/* Starts a COPY ... FROM STDIN; takes bytes of its text form; ends it. Each returns 0 or -1. */
+int session_copy_begin(struct session *s, const char *sql);
+int session_copy_put(struct session *s, const char *bytes, size_t len);
+int session_copy_end(struct session *s);
+
 #endif
