@@ -154,6 +154,11 @@ bool feeder_has(struct feeder *f, struct slice id)
 	return event_find((struct events *)pipeline_events(f->pipeline), id.at, id.len) != NULL;
 }
 
+bool feeder_is_quiet(const struct feeder *f)
+{
+	return claim_unanswered(pipeline_claim(f->pipeline)) == 0;
+}
+
 /* --- the pipeline's callbacks --- */
 
 static void on_pressure(void *arg, bool is_held)

@@ -58,4 +58,7 @@ int feeder_run(const struct config *config, const struct feeder_owner *owner, st
  * fed while another of its id is, whose outcome it would share. */
 bool feeder_has(struct feeder *f, struct slice id);
 
+/* Has Redis answered everything that the pipeline has sent, the marks of settled events too? From pull. */
+bool feeder_is_quiet(const struct feeder *f);
+
 #endif

@@ -63,8 +63,9 @@ struct retry {
 	char *bytes;            /* of the message handed over last, or that waits */
 	size_t len;
 	int64_t id;      /* its letter */
-	bool is_waiting; /* for another of its id */
+	bool is_waiting; /* for another of its id to settle */
 	json_t *told;    /* outcomes that are not yet recorded */
+	bool is_marking; /* dead marks of this run are perhaps on their way to Redis */
 	bool is_lost;    /* an outcome could not be recorded */
 	uint64_t cut;    /* letters with the head of a message only */
 	struct output out;
@@ -104,6 +105,7 @@ static void on_settled(void *owner, uint64_t tag, enum outcome outcome, const ch
 	struct retry *r = owner;
 	const char *why = outcome != OUTCOME_REJECTED ? NULL : reason ? reason : "another listener has rejected it";
 
+	r->is_marking = r->is_marking || outcome == OUTCOME_REJECTED;
 	print_outcome(r, (int64_t)tag, names[outcome], why);
 	json_array_append_new(r->told, json_pack("{s:I, s:s, s:o*}", "id", (json_int_t)tag, "outcome", names[outcome],
 						 "why", output_string(why)));
@@ -157,7 +159,8 @@ static int fetch(struct retry *r)
 	return r->bytes ? 1 : dispatch_fail("out of memory") * -1;
 }
 
-/* The letter's own dead mark would settle it at once, as rejected. */
+/* The letter's own dead mark would settle it at once, as rejected. It is deleted over a connection of
+ * our own, so a mark that the pipeline has just sent must have arrived. */
 static void forget_mark(struct retry *r, struct slice id)
 {
 	if (marks_forget(r->marks, &id, 1, false) == 0)
@@ -172,7 +175,9 @@ static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feed
 	struct envelope_view view;
 	bool has_id = envelope_read(r->envelope, r->bytes, r->len, &view) == NULL;
 
-	r->is_waiting = has_id && feeder_has(f, view.id);
+	r->is_marking = r->is_marking && !feeder_is_quiet(f);
+	r->is_waiting = has_id && (r->is_marking || feeder_has(f, view.id));
+	m->wait_ms = 1;
 	if (r->is_waiting)
 		return FEEDER_LATER;
 	if (has_id)
