@@ -290,12 +290,15 @@ static void put_file(void *arg, const char *id)
 static int write_missing(struct audit *a)
 {
 	FILE *out = fopen(a->o->missing_to, "we");
-	int result = out ? each_missing(a, INT64_MAX, put_file, out) : -1;
+	int result = -1;
 
-	if (!out || ferror(out) || fclose(out)) {
-		dispatch_fail("--missing-to: %s: %s", a->o->missing_to, strerror(errno));
-		return -1;
+	if (out) {
+		result = each_missing(a, INT64_MAX, put_file, out);
+		result = ferror(out) ? -1 : result;
+		result = fclose(out) ? -1 : result;
 	}
+	if (result)
+		dispatch_fail("--missing-to: %s cannot be written: %s", a->o->missing_to, strerror(errno));
 	return result;
 }
 
@@ -482,7 +485,7 @@ static int audit(struct audit *a)
 /* A pipe can be read once, and what is missing is read again: it goes to a file that has no name. */
 static struct lines *open_spooled(const char *path, size_t max_bytes)
 {
-	const char *folder = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+	const char *given = getenv("TMPDIR"), *folder = given ? given : "/tmp";
 	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	char buffer[65536], name[40];
 	struct lines *lines = NULL;

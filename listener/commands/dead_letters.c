@@ -199,15 +199,15 @@ static json_t *make_column(const struct pg_result *row, int column)
 
 static json_t *make_actions(const struct pg_result *rows)
 {
-	json_t *list = json_array();
+	json_t *actions = json_array();
 
 	for (size_t i = 0; i < session_count(rows); i++)
 		json_array_append_new(
-			list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*}", "done_at", session_text(rows, i, 0),
-					"action", session_text(rows, i, 1), "outcome", session_text(rows, i, 2),
-					"db_user", session_text(rows, i, 3), "instance_id", session_text(rows, i, 4),
-					"note", session_is_null(rows, i, 5) ? NULL : session_text(rows, i, 5)));
-	return list;
+			actions, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*}", "done_at", session_text(rows, i, 0),
+					   "action", session_text(rows, i, 1), "outcome", session_text(rows, i, 2),
+					   "db_user", session_text(rows, i, 3), "instance_id", session_text(rows, i, 4),
+					   "note", session_is_null(rows, i, 5) ? NULL : session_text(rows, i, 5)));
+	return actions;
 }
 
 static void show_json(const struct pg_result *row, const struct pg_result *actions, const char *raw, size_t len,

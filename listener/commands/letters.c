@@ -55,6 +55,12 @@ static int add_id(struct letter_ids *ids, int64_t id)
 	return 0;
 }
 
+void letters_free(struct letter_ids *ids)
+{
+	free(ids->at);
+	*ids = (struct letter_ids){NULL, 0, 0};
+}
+
 char *letters_array(const struct letter_ids *ids, size_t first, size_t n)
 {
 	char *text = malloc(n * 21 + 3), *at = text;
@@ -64,24 +70,22 @@ char *letters_array(const struct letter_ids *ids, size_t first, size_t n)
 	*at++ = '{';
 	for (size_t i = first; i < first + n; i++)
 		at += sprintf(at, "%s%" PRId64, i == first ? "" : ",", ids->at[i]);
-	strcpy(at, "}");
+	memcpy(at, "}", 2);
 	return text;
 }
 
+/* The ids that were given, as an array; NULL after saying that memory is out. */
 static char *words_array(const struct letter_filter *filter)
 {
-	size_t size = 3;
-	char *text, *at;
+	struct letter_ids given = {NULL, 0, 0};
+	char *text = NULL;
+	int failed = 0;
 
-	for (int i = 0; i < filter->word_count; i++)
-		size += strlen(filter->words[i]) + 1;
-	text = at = malloc(size);
-	if (!text)
-		return NULL;
-	*at++ = '{';
-	for (int i = 0; i < filter->word_count; i++)
-		at += sprintf(at, "%s%s", i ? "," : "", filter->words[i]);
-	strcpy(at, "}");
+	for (int i = 0; i < filter->word_count && !failed; i++)
+		failed = add_id(&given, strtoll(filter->words[i], NULL, 10));
+	if (!failed && !(text = letters_array(&given, 0, given.count)))
+		dispatch_fail("out of memory");
+	letters_free(&given);
 	return text;
 }
 
@@ -167,21 +171,15 @@ int letters_select(struct session *s, const struct config *config, const struct 
 	int result = -1;
 
 	*ids = (struct letter_ids){NULL, 0, 0};
-	if ((filter->type && !reader) || (filter->word_count && !words))
+	if (filter->type && !reader)
 		dispatch_fail("out of memory");
-	else
+	else if (words || !filter->word_count)
 		result = select_pages(s, filter, reader, words, ids);
 	envelope_free(reader);
 	free(words);
 	if (result)
 		letters_free(ids);
 	return result;
-}
-
-void letters_free(struct letter_ids *ids)
-{
-	free(ids->at);
-	*ids = (struct letter_ids){NULL, 0, 0};
 }
 
 static int compare_ids(const void *a, const void *b)

@@ -69,7 +69,7 @@ static int unsettled_grow(struct unsettled *u)
 
 	if (!ends)
 		return -1;
-	for (uint64_t n = u->first; n < u->next; n++)
+	for (uint64_t n = u->first; u->ends && n < u->next; n++)
 		ends[n & (size - 1)] = u->ends[n & u->mask];
 	free(u->ends);
 	u->ends = ends;

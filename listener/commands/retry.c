@@ -12,9 +12,8 @@
 #include "output.h"
 #include "progress.h"
 
-#define PAGE       16  /* letters fetched at once: each may be as long as --max-message */
-#define TOLD_MAX   200 /* outcomes recorded at once */
-#define EDITED_MAX (256 << 20)
+#define PAGE     16  /* letters fetched at once: each may be as long as --max-message */
+#define TOLD_MAX 200 /* outcomes recorded at once */
 
 struct retry_options {
 	struct letter_filter filter;
@@ -203,28 +202,38 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 /* --- the command --- */
 
 /* The edited message, whole. A newline that an editor left at its end is not a part of JSON anyway. */
+static int read_stream(struct retry *r, FILE *in)
+{
+	size_t limit = (size_t)r->in->config->message_bytes, n = 1;
+
+	while (n && r->len <= limit) {
+		char *bytes = realloc(r->bytes, r->len + 65536);
+
+		if (!bytes)
+			return dispatch_fail("out of memory");
+		r->bytes = bytes;
+		n = fread(bytes + r->len, 1, 65536, in);
+		r->len += n;
+	}
+	if (ferror(in))
+		return dispatch_fail("--raw-file: %s cannot be read", r->o->raw_file);
+	if (r->len > limit)
+		return dispatch_fail("--raw-file: %s is longer than --max-message allows", r->o->raw_file);
+	return 0;
+}
+
 static int read_file(struct retry *r)
 {
-	FILE *in = strcmp(r->o->raw_file, "-") == 0 ? stdin : fopen(r->o->raw_file, "re");
-	size_t size = 0, n;
+	bool is_stdin = strcmp(r->o->raw_file, "-") == 0;
+	FILE *in = is_stdin ? stdin : fopen(r->o->raw_file, "re");
+	int result;
 
 	if (!in)
 		return dispatch_fail("--raw-file: %s: %s", r->o->raw_file, strerror(errno));
-	do {
-		char *bytes = realloc(r->bytes, size += 65536);
-
-		n = bytes ? fread(bytes + r->len, 1, size - r->len, in) : 0;
-		r->bytes = bytes ? bytes : r->bytes;
-		r->len += n;
-	} while (n && r->len <= (size_t)r->in->config->message_bytes);
-	n = (size_t)ferror(in);
-	if (in != stdin)
+	result = read_stream(r, in);
+	if (!is_stdin)
 		fclose(in);
-	if (n)
-		return dispatch_fail("--raw-file: %s cannot be read", r->o->raw_file);
-	if (r->len > (size_t)r->in->config->message_bytes)
-		return dispatch_fail("--raw-file: %s is longer than --max-message allows", r->o->raw_file);
-	return 0;
+	return result;
 }
 
 static int print_summary(struct retry *r, const struct feeder_count *count, uint64_t missed)
