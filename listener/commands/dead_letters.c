@@ -31,11 +31,12 @@ static const struct option list_options[] = {
 
 static const struct list_options list_defaults = {.groups = 20};
 
-/* Reasons differ in numbers and quoted words, which would make a group of each. */
+/* Reasons differ in numbers and quoted words, which would make a group of each; the SQLSTATE at the end
+ * of one is kept. */
 static const char sql_list[] =
 	"WITH ranked AS (SELECT id, event_id, reason, first_seen, last_seen, seen, kind,"
 	"  row_number() OVER (PARTITION BY kind ORDER BY last_seen DESC, id DESC) AS rank"
-	"  FROM dead_letters, regexp_replace(reason, '\"[^\"]*\"|[0-9]+', '…', 'g') AS kind"
+	"  FROM dead_letters, regexp_replace(reason, '\"[^\"]*\"|[0-9]+(?![0-9A-Z]*\\)$)', '…', 'g') AS kind"
 	"  WHERE id = ANY($1::bigint[]))"
 	" SELECT CASE WHEN min(reason) = max(reason) THEN min(reason) ELSE kind END, count(*), sum(seen)::bigint,"
 	" " LETTERS_TIME("min(first_seen)") ", " LETTERS_TIME(
