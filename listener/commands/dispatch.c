@@ -3,6 +3,7 @@
 #include "dispatch.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -163,6 +164,7 @@ static int run_command(const struct command *c, int argc, char **argv)
 	int status;
 
 	assert(c->options_size <= sizeof(room));
+	signal(SIGPIPE, SIG_IGN); /* a server that goes away is no reason to end */
 	if (!words)
 		return dispatch_fail("out of memory");
 	if (c->defaults)

@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "dispatch.h"
+#include "list.h"
 #include "pipeline.h"
 
 #define PULLS_PER_TURN 256
@@ -15,6 +16,7 @@
 /* Who waits for the outcome of one message. */
 struct ticket {
 	struct sender sender; /* the first member: what the pipeline answers to */
+	struct list link;     /* of all that wait */
 	struct feeder *feeder;
 	uint64_t tag;
 };
@@ -25,6 +27,7 @@ struct feeder {
 	struct feeder_owner owner;
 	struct feeder_count *count;
 	struct pipeline *pipeline;
+	struct list tickets;
 	uv_idle_t pulling; /* runs while messages are pulled */
 	uv_prepare_t turn;
 	uv_timer_t later; /* until pull is asked again, or the claims are ready */
@@ -51,6 +54,12 @@ static void set_pulling(struct feeder *f)
 
 /* --- messages in, outcomes out --- */
 
+static void ticket_free(struct ticket *ticket)
+{
+	list_remove(&ticket->link);
+	free(ticket);
+}
+
 static void on_answer(struct sender *sender, const struct event *ev, enum outcome outcome)
 {
 	struct ticket *ticket = (struct ticket *)sender;
@@ -69,18 +78,30 @@ static void on_answer(struct sender *sender, const struct event *ev, enum outcom
 	}
 	f->settled++;
 	f->owner.on_settled(f->owner.owner, ticket->tag, outcome, outcome == OUTCOME_REJECTED ? ev->reason : NULL);
-	free(ticket);
+	ticket_free(ticket);
+}
+
+static struct ticket *ticket_new(struct feeder *f, uint64_t tag)
+{
+	struct ticket *ticket = malloc(sizeof(*ticket));
+
+	if (!ticket)
+		return NULL;
+	ticket->sender.answer = on_answer;
+	ticket->feeder = f;
+	ticket->tag = tag;
+	list_append(&f->tickets, &ticket->link);
+	return ticket;
 }
 
 static int feed(struct feeder *f, const struct feeder_message *m)
 {
-	struct ticket *ticket = malloc(sizeof(*ticket));
+	struct ticket *ticket = ticket_new(f, m->tag);
 	char reason[120];
 	int result;
 
 	if (!ticket)
 		return -1;
-	*ticket = (struct ticket){{on_answer}, f, m->tag};
 	if (m->digest) {
 		snprintf(reason, sizeof(reason), "the message has %llu bytes, more than --max-message allows",
 			 (unsigned long long)m->total);
@@ -89,7 +110,7 @@ static int feed(struct feeder *f, const struct feeder_message *m)
 		result = pipeline_receive(f->pipeline, m->bytes, m->len, &ticket->sender);
 	}
 	if (result)
-		free(ticket);
+		ticket_free(ticket);
 	else
 		f->count->fed++;
 	return result;
@@ -288,9 +309,12 @@ int feeder_run(const struct config *config, const struct feeder_owner *owner, st
 		dispatch_fail("%s", error);
 		return -1;
 	}
+	list_init(&f.tickets);
 	start_handles(&f);
 	wait_for_claims(&f);
 	uv_run(&f.loop, UV_RUN_DEFAULT);
 	uv_loop_close(&f.loop);
+	list_each(node, after, &f.tickets) /* of what had no outcome when the time was over */
+		ticket_free(list_entry(node, struct ticket, link));
 	return 0;
 }

@@ -331,3 +331,17 @@ Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = set_u
 	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
 	run_expect(db, 0, "dead letters: 0,", "dead-letters list");
 }
+
+Test(letters, those_of_an_older_schema_are_open_after_its_migration, .init = set_up, .fini = tear_down)
+{
+	bury("NULL", "x", "'garbage'");
+	database_exec(db, "ALTER TABLE dead_letters DROP COLUMN resolved_at, DROP COLUMN resolution");
+	database_exec(db, "DROP TABLE dead_letter_actions");
+	database_exec(db, "DELETE FROM wsonce_schema WHERE version > 1");
+	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
+
+	run_expect(db, 0, "dead letters: 1,", "dead-letters list");
+	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
+	cr_assert_eq(listener_stop(l), 0);
+	listener_free(l);
+}

@@ -248,3 +248,27 @@ Test(replay, a_database_that_restarts_is_waited_for, .timeout = 300)
 	postgres_free(pg);
 	free(path);
 }
+
+Test(replay, interrupted_while_the_database_hangs_it_ends_after_the_drain_timeout_and_knows_where_it_was,
+     .timeout = 300)
+{
+	struct postgres *pg = postgres_new();
+	char *path = events_file("events", 5000), *checkpoint = suite_path("checkpoint");
+
+	db = postgres_database(pg);
+	run_expect(db, 0, NULL, "dead-letters list");
+	struct process *p =
+		run_start_on(db, "replay %s --rate 2000/s --drain-timeout 0.3 --checkpoint %s", path, checkpoint);
+	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, SETTLED_MS), "%s", process_last_words(p));
+	postgres_pause(pg);
+	wait_pause_ms(100);
+	process_signal(p, SIGTERM);
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	process_free(p);
+	postgres_resume(pg);
+	run_expect(db, 0, "went on from byte", "replay %s --checkpoint %s", path, checkpoint);
+	must_be_whole(5000);
+	postgres_free(pg);
+	free(checkpoint);
+	free(path);
+}
