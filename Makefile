@@ -41,7 +41,7 @@ SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c tests/support
 FAILING := $B/tests/support/failing_alloc.o
 UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,pipeline envelope event hold batch log stats backoff stale when)
+STAGES := $(patsubst %,$B/listener/%.o,pipeline envelope event hold batch log stats backoff stale when note duplicates)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst sql/%.sql,$B/text/%.sql.h,$(wildcard sql/*.sql))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd
 FUZZERS := $(addprefix $B/,envelope settings ack admin)
@@ -113,7 +113,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 $B/wsonce: $(LISTENER)
-	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
 $B/wsonce-source: $(SOURCE_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
 $B/wsonce-producer: $(PRODUCER_OBJ)
@@ -121,9 +121,9 @@ $B/wsonce-producer: $(PRODUCER_OBJ)
 $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
 $B/tests/unit/unit: $(UNIT) $(FAILING) $(MODULES)
-	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
+	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
 $B/tests/unit/pipeline: $B/tests/unit/test_pipeline.o $B/tests/support/fake_stages.o $(FAILING) $(STAGES)
-	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
+	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
 $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread
 # Some fuzzers stand in for a part of the listener, so that is left out.

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "command.h"
+#include "duplicates.h"
 #include "log.h"
 #include "owed.h"
 #include "redis.h"
@@ -152,7 +153,7 @@ static void on_take(void *owner, void *arg, const redisReply *reply)
 		c->is_refused = false;
 		result = read_value(c, ev, reply);
 		if (result != CLAIM_MINE && result != CLAIM_UNKNOWN)
-			stats_observe(&stats_duplicate_delay, (double)(wall_ms() - value_ms(reply)));
+			duplicates_seen(ev->id, ev->id_len, wall_ms() - value_ms(reply));
 	}
 	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
 	ev->is_claimed = result == CLAIM_MINE || result == CLAIM_UNKNOWN;

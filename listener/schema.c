@@ -9,8 +9,9 @@
 
 #include "001_events.sql.h"
 #include "002_dead_letter_actions.sql.h"
+#include "003_retention.sql.h"
 
-static const char *const migrations[] = {SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS};
+static const char *const migrations[] = {SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION};
 
 int schema_version(void)
 {

@@ -14,6 +14,7 @@
 #include "bury.sql.h"
 #include "insert.sql.h"
 #include "log.h"
+#include "note.sql.h"
 #include "postgres.h"
 #include "stats.h"
 
@@ -21,7 +22,7 @@
 
 #define STALL_MS 500 /* a batch takes some 20 ms */
 
-enum job { JOB_NONE, JOB_INSERT, JOB_BURY };
+enum job { JOB_NONE, JOB_INSERT, JOB_BURY, JOB_NOTE };
 
 /* Events [from, to) of the batch, to be stored by one statement. */
 struct range {
@@ -207,10 +208,25 @@ static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
 	send_range(s);
 }
 
+static void on_note(struct store *s, const struct postgres_answer *answer)
+{
+	bool is_told = answer->result == POSTGRES_OK;
+	size_t len;
+
+	s->job = JOB_NONE;
+	if (!is_told)
+		log_warn("the minute's note is lost", "reason=%s", answer->error);
+	s->on.on_noted(s->on.arg, is_told, is_told && answer->rows ? postgres_text(answer, 0, &len) : NULL);
+}
+
 static void on_answer(void *owner, const struct postgres_answer *answer)
 {
 	struct store *s = owner;
 
+	if (s->job == JOB_NOTE) {
+		on_note(s, answer);
+		return;
+	}
 	switch (answer->result) {
 	case POSTGRES_OK:
 		if (s->job == JOB_INSERT)
@@ -284,13 +300,25 @@ void store_bury(struct store *s, const struct batch *b)
 	start(s, JOB_BURY, b);
 }
 
+int store_note(struct store *s, const char *text)
+{
+	const struct postgres_value value = {25, text, strlen(text)};
+
+	assert(s->job == JOB_NONE);
+	if (postgres_query(s->postgres, SQL_NOTE, &value, 1))
+		return -1;
+	s->job = JOB_NOTE;
+	s->sent_ms = (int64_t)uv_now(s->loop);
+	return 0;
+}
+
 /* --- life --- */
 
 static void on_postgres_state(void *owner, enum postgres_state state)
 {
 	struct store *s = owner;
 
-	if (state == POSTGRES_READY && s->job != JOB_NONE)
+	if (state == POSTGRES_READY && s->job != JOB_NONE && s->job != JOB_NOTE)
 		send_range(s);
 }
 
