@@ -17,11 +17,12 @@ extern const struct command dead_letters_list;
 extern const struct command dead_letters_retry;
 extern const struct command dead_letters_show;
 extern const struct command replay_command;
+extern const struct command purge_command;
 
 /* In the order of --help. */
 static const struct command *const commands[] = {
-	&dead_letters_list,    &dead_letters_show, &dead_letters_retry,
-	&dead_letters_discard, &audit_command,     &replay_command,
+	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard,
+	&audit_command,     &replay_command,    &purge_command,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
