@@ -25,7 +25,7 @@ void duplicates_late(const char *id, size_t len, int64_t now_ms);
 int duplicates_describe(json_t *object, int64_t now_ms);
 void duplicates_clear(void);
 
-/* About how many different events are in a sketch: within 3 % for most, exact for some tens. */
+/* About how many different events are in a sketch: within 3 % for most, exact for a few. */
 double duplicates_estimate(const unsigned char sketch[DUPLICATES_SKETCH]);
 
 #endif

@@ -16,13 +16,14 @@ extern const struct command dead_letters_discard;
 extern const struct command dead_letters_list;
 extern const struct command dead_letters_retry;
 extern const struct command dead_letters_show;
-extern const struct command replay_command;
 extern const struct command purge_command;
+extern const struct command replay_command;
+extern const struct command stats_duplicates;
 
 /* In the order of --help. */
 static const struct command *const commands[] = {
 	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard,
-	&audit_command,     &replay_command,    &purge_command,
+	&audit_command,     &replay_command,    &purge_command,      &stats_duplicates,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -9,7 +9,12 @@
 #include "command.h"
 #include "forget.lua.h"
 #include "log.h"
+#include "measure.lua.h"
 #include "redis.h"
+
+/* What a key with a time to live takes beside what MEMORY USAGE tells: an entry and the places in two
+ * tables. 160 to 165 bytes were measured by used_memory for keys of which it tells 104. */
+#define TABLE_BYTES 60
 
 struct marks {
 	uv_loop_t loop;
@@ -19,6 +24,7 @@ struct marks {
 	const char *prefix;
 	size_t count;     /* of the question at hand */
 	enum mark *found; /* its answers; NULL: they do not matter */
+	int64_t number;   /* the last answer, if it was one */
 	bool is_waiting;
 	bool is_answered;
 	uint64_t timeout_ms;
@@ -121,6 +127,7 @@ static void on_answer(void *owner, void *arg, const redisReply *reply)
 	(void)arg;
 	m->is_waiting = false;
 	m->is_answered = reply && reply->type != REDIS_REPLY_ERROR;
+	m->number = reply && reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
 	if (!m->found || !m->is_answered)
 		return;
 	m->is_answered = reply->type == REDIS_REPLY_ARRAY && reply->elements == m->count;
@@ -169,4 +176,33 @@ int marks_forget(struct marks *m, const struct slice *ids, size_t n, bool with_d
 	if (with_done)
 		command_word(&m->command, "done@");
 	return ask(m);
+}
+
+/* The prefix as a pattern: what SCAN would take for a joker is escaped. */
+static void put_pattern(struct marks *m)
+{
+	char pattern[600];
+	size_t n = 0;
+
+	for (const char *c = m->prefix; *c && n < sizeof(pattern) - 3; c++) {
+		if (strchr("*?[]\\^", *c))
+			pattern[n++] = '\\';
+		pattern[n++] = *c;
+	}
+	pattern[n++] = '*';
+	command_bytes(&m->command, pattern, n);
+}
+
+int64_t marks_measure(struct marks *m)
+{
+	if (!m)
+		return 0;
+	m->found = NULL;
+	command_start(&m->command, 5);
+	command_word(&m->command, "EVAL");
+	command_word(&m->command, LUA_MEASURE);
+	command_word(&m->command, "0");
+	put_pattern(m);
+	command_word(&m->command, "1000");
+	return ask(m) == 0 && m->number ? m->number + TABLE_BYTES : 0;
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "config.h"
 #include "envelope.h"
@@ -28,5 +29,9 @@ int marks_look(struct marks *m, const struct slice *ids, size_t n, enum mark *fo
 /* Deletes dead marks of n events, with_done also done marks: those that the caller knows to be no
  * longer true. Claims stay. m may be NULL. Returns as above. */
 int marks_forget(struct marks *m, const struct slice *ids, size_t n, bool with_done);
+
+/* Bytes of Redis's memory that a done mark takes, by those that are there. 0: there are none, or Redis
+ * does not answer. m may be NULL. */
+int64_t marks_measure(struct marks *m);
 
 #endif

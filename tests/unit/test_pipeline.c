@@ -1200,6 +1200,91 @@ Test(pipeline, drain_waits_for_the_answers_of_redis)
 	cr_assert_eq(left, 0);
 }
 
+/* --- notes --- */
+
+static bool tells(const char *part)
+{
+	const char *text = fake_note();
+
+	return text && strstr(text, part);
+}
+
+Test(pipeline, nothing_is_stored_before_the_first_note_is_answered)
+{
+	close_pipeline();
+	fake.is_note_slow = true;
+	reopen_pipeline();
+	receive("a");
+	answer_take("a", CLAIM_MINE);
+	assert_journal("take(a)");
+	cr_assert(tells("\"is_leaving\":false"));
+	fake.is_note_slow = false;
+	turn();
+	assert_journal("insert(a)");
+}
+
+Test(pipeline, database_whose_rows_were_deleted_is_unusable_without_the_guard)
+{
+	close_pipeline();
+	fake.note = "2592000";
+	reopen_pipeline();
+	cr_assert_not_null(strstr(unusable, "were deleted from this database"), "%s", unusable);
+}
+
+Test(pipeline, note_is_told_each_minute)
+{
+	fake_note();
+	pass(59000);
+	cr_assert(!tells(""));
+	pass(1000);
+	cr_assert(tells("\"events\":0"));
+}
+
+Test(pipeline, copy_that_only_the_unique_key_finds_is_noted_by_its_id)
+{
+	bring_to_store("late", NULL);
+	answer_insert("late", STORE_PRESENT);
+	bring_to_store("new", NULL);
+	answer_insert("new", STORE_INSERTED);
+	pass(60000);
+	cr_assert(tells("\"late\":[[\"late\",60000]]"));
+}
+
+Test(pipeline, last_note_is_told_before_the_end)
+{
+	bring_to_store("a", NULL);
+	fake.is_note_slow = true;
+	pipeline_drain(pipeline);
+	answer_insert("a", STORE_INSERTED);
+	turn();
+	cr_assert(tells("\"is_leaving\":true"));
+	cr_assert_eq(left, -1);
+	fake.is_note_slow = false;
+	turn();
+	cr_assert_eq(left, 0);
+}
+
+Test(pipeline, last_note_that_has_no_answer_is_waited_for_a_second)
+{
+	fake.is_note_slow = true;
+	pipeline_drain(pipeline);
+	turn();
+	pass(900);
+	cr_assert_eq(left, -1);
+	pass(200);
+	cr_assert_eq(left, 0);
+}
+
+Test(pipeline, without_postgres_there_is_no_last_note)
+{
+	fake_note();
+	fake.is_postgres_away = true;
+	pipeline_drain(pipeline);
+	turn();
+	cr_assert_eq(left, 0);
+	cr_assert(!tells(""));
+}
+
 Test(pipeline, drain_releases_and_reports_what_is_left_after_its_timeout)
 {
 	bring_to_store("a", NULL);
