@@ -180,6 +180,47 @@ void event_finish(struct events *es, struct event *ev, enum outcome outcome)
 	event_free(es, ev);
 }
 
+/* Events that are not in the table are on the way to be dead letters, in the order in which they came. */
+static const enum event_state loose_states[] = {EV_REFUSED, EV_BURYING};
+
+static bool is_loose(const struct event *ev)
+{
+	return !ev->id_len || ev->is_loose;
+}
+
+/* uthash keeps the order in which events came. */
+const struct event *events_oldest(const struct events *es)
+{
+	const struct event *oldest = es->by_id;
+
+	for (size_t i = 0; i < 2; i++)
+		list_each(node, after, &es->lists[loose_states[i]]) {
+			const struct event *ev = list_entry(node, struct event, link);
+
+			if (!is_loose(ev))
+				continue;
+			if (!oldest || ev->received_us < oldest->received_us)
+				oldest = ev;
+			break;
+		}
+	return oldest;
+}
+
+size_t events_before(const struct events *es, int64_t us)
+{
+	size_t n = 0;
+
+	for (const struct event *ev = es->by_id; ev && ev->received_us < us; ev = ev->hh.next)
+		n++;
+	for (size_t i = 0; i < 2; i++)
+		list_each(node, after, &es->lists[loose_states[i]]) {
+			const struct event *ev = list_entry(node, struct event, link);
+
+			n += is_loose(ev) && ev->received_us < us;
+		}
+	return n;
+}
+
 void events_clear(struct events *es)
 {
 	for (int i = 0; i < EVENT_STATES; i++)

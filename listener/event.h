@@ -116,6 +116,11 @@ void event_move(struct events *es, struct event *ev, enum event_state to);
  * the others of a persisted event are duplicates. */
 void event_finish(struct events *es, struct event *ev, enum outcome outcome);
 
+/* The event that came first of those that are here; NULL if there is none. */
+const struct event *events_oldest(const struct events *es);
+/* How many came before this moment of the loop clock. Looks at no others. */
+size_t events_before(const struct events *es, int64_t us);
+
 const char *event_state_name(enum event_state state);
 
 #endif
