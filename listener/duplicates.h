@@ -26,6 +26,6 @@ int duplicates_describe(json_t *object, int64_t now_ms);
 void duplicates_clear(void);
 
 /* About how many different events are in a sketch: within 3 % for most, exact for a few. */
-double duplicates_estimate(const unsigned char sketch[DUPLICATES_SKETCH]);
+double duplicates_estimate(const unsigned char bytes[DUPLICATES_SKETCH]);
 
 #endif

@@ -198,11 +198,10 @@ int64_t marks_measure(struct marks *m)
 	if (!m)
 		return 0;
 	m->found = NULL;
-	command_start(&m->command, 5);
+	command_start(&m->command, 4);
 	command_word(&m->command, "EVAL");
 	command_word(&m->command, LUA_MEASURE);
 	command_word(&m->command, "0");
 	put_pattern(m);
-	command_word(&m->command, "1000");
 	return ask(m) == 0 && m->number ? m->number + TABLE_BYTES : 0;
 }

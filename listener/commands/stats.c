@@ -15,6 +15,8 @@
 #define BAR_WIDTH    40
 #define USUAL_BYTES  165 /* of a mark whose id has 14 bytes, measured */
 #define WANTED_SHARE 0.99
+#define HOUR         INT64_C(3600)
+#define DAY          (24 * HOUR)
 
 struct stats_options {
 	int64_t since_us;
@@ -153,11 +155,11 @@ static double window_bytes(const struct duplicates *d, double seconds)
 	return d->rate * seconds * (double)d->mark_bytes;
 }
 
-/* The shortest of these windows, in seconds, that has the wanted share; 0: none has. */
-static const int64_t windows[] = {60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400, 30 * 86400};
+static const int64_t windows[] = {60, 300, 900, HOUR, 4 * HOUR, 12 * HOUR, DAY, 3 * DAY, 7 * DAY, 30 * DAY};
 
 #define WINDOWS ((int)(sizeof(windows) / sizeof(windows[0])))
 
+/* The shortest of these that has the wanted share, in seconds; 0: none has. */
 static int64_t find_window(const struct duplicates *d)
 {
 	for (int i = 0; i < WINDOWS; i++)
@@ -283,7 +285,8 @@ static json_t *describe_delays(const struct duplicates *d)
 
 	for (int i = 0; i < DUPLICATES_DELAYS; i++)
 		if (d->delays[i])
-			json_array_append_new(all, json_pack("{s:f, s:I}", "from_seconds", bucket_from_s(i), "copies",
+			json_array_append_new(all, json_pack("{s:I, s:I}", "from_ms",
+							     (json_int_t)llround(bucket_from_s(i) * 1000), "copies",
 							     (json_int_t)d->delays[i]));
 	return all;
 }
@@ -293,9 +296,9 @@ static json_t *describe_windows(const struct duplicates *d)
 	json_t *all = json_array();
 
 	for (int i = 0; i < WINDOWS; i++)
-		json_array_append_new(all, json_pack("{s:I, s:f, s:f}", "seconds", (json_int_t)windows[i],
+		json_array_append_new(all, json_pack("{s:I, s:f, s:I}", "seconds", (json_int_t)windows[i],
 						     "share_within", share_within(d, (double)windows[i]), "redis_bytes",
-						     window_bytes(d, (double)windows[i])));
+						     (json_int_t)llround(window_bytes(d, (double)windows[i]))));
 	return all;
 }
 

@@ -48,15 +48,15 @@ static long number(const char *name)
 	return (long)json_number_value(json_object_get(told, name));
 }
 
-/* Copies with a delay of this many seconds up to twice that. */
-static long copies_from(double seconds)
+/* Copies with a delay of this many milliseconds up to twice that. */
+static long copies_from(long ms)
 {
 	const json_t *delay;
 	size_t i;
 
 	json_array_foreach(json_object_get(told, "delays"), i, delay)
 	{
-		if (json_number_value(json_object_get(delay, "from_seconds")) == seconds)
+		if (json_integer_value(json_object_get(delay, "from_ms")) == ms)
 			return (long)json_integer_value(json_object_get(delay, "copies"));
 	}
 	return 0;
@@ -110,7 +110,7 @@ Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = 
 	end(l, p);
 	ask();
 	cr_assert_eq(number("copies"), 1);
-	cr_assert_eq(copies_from(67108.864), 1, "2^26 ms is 18.6 h");
+	cr_assert_eq(copies_from(67108864), 1, "2^26 ms is 18.6 h");
 	cr_assert_eq(number("share_within"), 0);
 	cr_assert(json_is_false(json_object_get(told, "is_measured")));
 	cr_assert_not_null(strstr(json_string_value(json_object_get(told, "advice")), "--dedup-window 259200 "));
