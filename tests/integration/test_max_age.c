@@ -7,12 +7,13 @@
 #include "fleet.h"
 #include "listener.h"
 #include "peer.h"
-#include "program.h"
 #include "redisd.h"
+#include "run.h"
 #include "wait.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #define ACKS       "wsonce.ack.v1"
@@ -113,8 +114,8 @@ Test(max_age, without_it_nobody_looks_at_the_time, .init = set_up_unguarded, .fi
 Test(max_age, it_needs_to_know_where_the_time_is)
 {
 	db = database_new();
-	program_expect(db, 2, "--time-pointer", "listen --source ws://h --max-age 30d");
-	program_expect(db, 2, "--max-age", "listen --source ws://h --time-pointer /t --max-age 30");
+	run_expect_error(db, 2, "--time-pointer", "listen --source ws://h --max-age 30d");
+	run_expect_error(db, 2, "--max-age", "listen --source ws://h --time-pointer /t --max-age 30");
 	database_free(db);
 }
 

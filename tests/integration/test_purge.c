@@ -6,8 +6,8 @@
 #include "listener.h"
 #include "peer.h"
 #include "process.h"
-#include "program.h"
 #include "redisd.h"
+#include "run.h"
 #include "wait.h"
 
 #include <criterion/criterion.h>
@@ -26,7 +26,7 @@ static struct database *db;
 static void set_up(void)
 {
 	db = database_new();
-	program_expect(db, 0, "payloads removed", "purge --older-than 3650d");
+	run_expect(db, 0, "payloads removed", "purge --older-than 3650d");
 }
 
 static void tear_down(void)
@@ -55,7 +55,7 @@ Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = set_up, .fi
 {
 	store("old", 2500, 31);
 	store("young", 100, 29);
-	program_expect(db, 0, "payloads removed before", "purge --older-than 30d");
+	run_expect(db, 0, "payloads removed before", "purge --older-than 30d");
 	cr_assert_eq(count("event_id LIKE 'old-%' AND event_type = 't' AND " IS_PURGED), 2500);
 	cr_assert_eq(count("event_id LIKE 'young-%' AND " IS_WHOLE), 100);
 	cr_assert_eq(count("true"), 2600);
@@ -64,9 +64,9 @@ Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = set_up, .fi
 Test(purge, what_is_purged_is_not_purged_again, .init = set_up, .fini = tear_down)
 {
 	store("old", 1500, 31);
-	program_expect(db, 0, ": 1500\n", "purge --older-than 30d");
+	run_expect(db, 0, ": 1500\n", "purge --older-than 30d");
 	char *first = database_text(db, "SELECT max(purged_at) FROM events");
-	program_expect(db, 0, ": 0\n", "purge --older-than 30d");
+	run_expect(db, 0, ": 0\n", "purge --older-than 30d");
 	char *second = database_text(db, "SELECT max(purged_at) FROM events");
 	cr_assert_str_eq(first, second);
 	free(first);
@@ -77,8 +77,8 @@ Test(purge, dry_run_counts_and_changes_nothing, .init = set_up, .fini = tear_dow
 {
 	store("old", 1500, 31);
 	store("young", 10, 1);
-	program_expect(db, 0, "would be payloads removed", "purge --older-than 30d --dry-run");
-	program_expect(db, 0, "\"done\":1500", "purge --older-than 30d --dry-run --json");
+	run_expect(db, 0, "would be payloads removed", "purge --older-than 30d --dry-run");
+	run_expect(db, 0, "\"done\":1500", "purge --older-than 30d --dry-run --json");
 	cr_assert_eq(count(IS_WHOLE), 1510);
 }
 
@@ -86,7 +86,7 @@ Test(purge, old_rows_between_young_ones_are_found, .init = set_up, .fini = tear_
 {
 	store("young", 60000, 1);
 	database_exec(db, "UPDATE events SET processed_at = now() - interval '40 days' WHERE id %% 1000 = 7");
-	program_expect(db, 0, ": 60\n", "purge --older-than 30d --batch 7");
+	run_expect(db, 0, ": 60\n", "purge --older-than 30d --batch 7");
 	cr_assert_eq(count("id % 1000 = 7 AND " IS_PURGED), 60);
 	cr_assert_eq(count(IS_WHOLE), 59940);
 }
@@ -98,9 +98,9 @@ Test(purge, row_that_is_locked_is_left_and_told_of, .init = set_up, .fini = tear
 	store("old", 10, 31);
 	database_exec(other, "BEGIN");
 	database_exec(other, "SELECT 1 FROM events WHERE event_id = 'old-3' FOR UPDATE");
-	program_expect(db, 0, ": 9, and 1 left because others have locked them", "purge --older-than 30d");
+	run_expect(db, 0, ": 9, and 1 left because others have locked them", "purge --older-than 30d");
 	database_exec(other, "COMMIT");
-	program_expect(db, 0, ": 1\n", "purge --older-than 30d");
+	run_expect(db, 0, ": 1\n", "purge --older-than 30d");
 	cr_assert_eq(count(IS_PURGED), 10);
 	database_free(other);
 }
@@ -111,9 +111,9 @@ Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = set
 
 	store("old", 10, 31);
 	lock = fleet_lock(db);
-	program_expect(db, 1, "lock timeout", "purge --older-than 30d");
+	run_expect_error(db, 1, "lock timeout", "purge --older-than 30d");
 	fleet_unlock(lock);
-	program_expect(db, 0, ": 10\n", "purge --older-than 30d");
+	run_expect(db, 0, ": 10\n", "purge --older-than 30d");
 }
 
 /* ---- the fleet goes on ---- */
@@ -138,7 +138,7 @@ Test(purge, late_copies_of_purged_events_are_absorbed_while_the_fleet_goes_on)
 	fleet_send(&fleet, 3000);
 	fleet_wait_rows(&fleet, 3000, SETTLED_MS);
 	database_exec(db, "UPDATE events SET processed_at = now() - interval '31 days'");
-	purge = program_start(db, "purge --older-than 30d --batch 20");
+	purge = run_start_on(db, "purge --older-than 30d --batch 20");
 	for (int i = 0; i < 10; i++) {
 		fleet_send(&fleet, 500);
 		send_again(&fleet, 3000);
@@ -162,7 +162,7 @@ static struct process *start_slow(long rows)
 	struct process *purge;
 
 	store("old", rows, 31);
-	purge = program_start(db, "purge --older-than 30d --batch 1");
+	purge = run_start_on(db, "purge --older-than 30d --batch 1");
 	cr_assert(wait_until(count(IS_PURGED) > 10, SETTLED_MS), "%s", process_last_words(purge));
 	return purge;
 }
@@ -182,7 +182,7 @@ Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = set_up
 	process_free(purge);
 	cr_assert_lt(count(IS_PURGED), 30000, "it was too fast for this test");
 	expect_no_half();
-	program_expect(db, 0, "payloads removed", "purge --older-than 30d");
+	run_expect(db, 0, "payloads removed", "purge --older-than 30d");
 	cr_assert_eq(count(IS_PURGED), 30000);
 }
 
@@ -211,7 +211,7 @@ Test(purge, several_at_once_share_the_work, .init = set_up, .fini = tear_down)
 
 	store("old", 20000, 31);
 	for (int i = 0; i < 3; i++)
-		purges[i] = program_start(db, "purge --older-than 30d --batch 50");
+		purges[i] = run_start_on(db, "purge --older-than 30d --batch 50");
 	for (int i = 0; i < 3; i++) {
 		char *output;
 
@@ -232,13 +232,13 @@ Test(purge, rows_are_not_deleted_without_a_guard, .init = set_up, .fini = tear_d
 	struct listener *listener;
 
 	store("old", 10, 31);
-	program_expect(db, 2, "no listener ran within the last hour", "purge --older-than 30d --delete-rows");
-	program_expect(db, 2, "--max-age is 30d",
-		       "purge --older-than 30d --delete-rows --time-pointer /at --max-age 30d");
+	run_expect_error(db, 2, "no listener ran within the last hour", "purge --older-than 30d --delete-rows");
+	run_expect_error(db, 2, "--max-age is 30d",
+			 "purge --older-than 30d --delete-rows --time-pointer /at --max-age 30d");
 	listener = listener_start(&(struct listener_options){.database = db}, "--instance-id open");
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners"), SETTLED_MS));
-	program_expect(db, 2, "the listener open.", "purge --older-than 30d --delete-rows " GUARD);
-	program_expect(db, 2, "without --max-age", "purge --older-than 30d --delete-rows --dry-run");
+	run_expect_error(db, 2, "the listener open.", "purge --older-than 30d --delete-rows " GUARD);
+	run_expect_error(db, 2, "without --max-age", "purge --older-than 30d --delete-rows --dry-run");
 	cr_assert_eq(listener_stop(listener), 0);
 	listener_free(listener);
 	cr_assert_eq(count("true"), 10);
@@ -252,10 +252,10 @@ Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init
 
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners"), SETTLED_MS));
 	store("old", 10, 9);
-	program_expect(db, 2, "--max-age 7d", "purge --older-than 7d --delete-rows");
-	program_expect(db, 2, "--max-age 7d", "purge --older-than 191h --delete-rows");
+	run_expect_error(db, 2, "--max-age 7d", "purge --older-than 7d --delete-rows");
+	run_expect_error(db, 2, "--max-age 7d", "purge --older-than 191h --delete-rows");
 	cr_assert_eq(count("true"), 10);
-	program_expect(db, 0, "rows deleted", "purge --older-than 192h --delete-rows");
+	run_expect(db, 0, "rows deleted", "purge --older-than 192h --delete-rows");
 	cr_assert_eq(count("true"), 0);
 	cr_assert_eq(listener_stop(listener), 0);
 	listener_free(listener);
@@ -269,7 +269,7 @@ Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init 
 	store("old", 1200, 31);
 	listener = listener_start(&(struct listener_options){.database = db}, GUARD);
 	producer = peer_open_events(listener_ingest_port(listener), ACKS);
-	program_expect(db, 0, "rows deleted", "purge --older-than 30d --delete-rows");
+	run_expect(db, 0, "rows deleted", "purge --older-than 30d --delete-rows");
 	cr_assert_eq(count("true"), 0);
 	peer_send_text(producer, "{\"event_id\":\"old-7\",\"at\":\"2020-01-01T00:00:00Z\"}");
 	ack_expect_rejected(producer, "old-7", "stale");
@@ -285,7 +285,7 @@ Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start,
 	const struct listener_options options = {.database = db, .without_waiting = true};
 	struct listener *open, *guarded;
 
-	program_expect(db, 0, "rows deleted", "purge --older-than 30d --delete-rows " GUARD);
+	run_expect(db, 0, "rows deleted", "purge --older-than 30d --delete-rows " GUARD);
 	open = listener_start(&options, NULL);
 	cr_assert_eq(process_wait(listener_process(open), SETTLED_MS), 1);
 	cr_assert_not_null(strstr(process_last_words(listener_process(open)), "--max-age of at most 29d"));
@@ -315,7 +315,7 @@ Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = set_up, .fini =
 {
 	bury(91, 1500);
 	bury(89, 20);
-	program_expect(db, 0, "dead letters deleted before", "purge --dead-letters-older-than 90d");
+	run_expect(db, 0, "dead letters deleted before", "purge --dead-letters-older-than 90d");
 	cr_assert_eq(letters("true"), 20);
 }
 
@@ -323,21 +323,21 @@ Test(purge, dead_letters_go_by_number_the_newest_stay, .init = set_up, .fini = t
 {
 	bury(5, 30);
 	bury(1, 30);
-	program_expect(db, 0, ": 0\n", "purge --dead-letters-keep 60");
-	program_expect(db, 0, ": 25\n", "purge --dead-letters-keep 35");
+	run_expect(db, 0, ": 0\n", "purge --dead-letters-keep 60");
+	run_expect(db, 0, ": 25\n", "purge --dead-letters-keep 35");
 	cr_assert_eq(letters("last_seen > now() - interval '2 days'"), 30);
-	program_expect(db, 0, ": 5\n", "purge --dead-letters-keep 100 --dead-letters-older-than 4d");
-	program_expect(db, 0, ": 30\n", "purge --dead-letters-keep 0");
-	program_expect(db, 0, ": 0\n", "purge --dead-letters-keep 0");
+	run_expect(db, 0, ": 5\n", "purge --dead-letters-keep 100 --dead-letters-older-than 4d");
+	run_expect(db, 0, ": 30\n", "purge --dead-letters-keep 0");
+	run_expect(db, 0, ": 0\n", "purge --dead-letters-keep 0");
 	cr_assert_eq(letters("true"), 0);
 }
 
 Test(purge, it_needs_to_know_what, .init = set_up, .fini = tear_down)
 {
-	program_expect(db, 2, "purge what?", "purge");
-	program_expect(db, 2, "--older-than", "purge --older-than 30");
-	program_expect(db, 2, "--older-than", "purge --delete-rows --dead-letters-keep 3");
-	program_expect(db, 2, "takes no arguments", "purge 30d");
-	program_expect(db, 2, "--batch", "purge --older-than 30d --batch 0");
-	program_expect(db, 0, "usage: wsonce purge", "purge --help");
+	run_expect_error(db, 2, "purge what?", "purge");
+	run_expect_error(db, 2, "--older-than", "purge --older-than 30");
+	run_expect_error(db, 2, "--older-than", "purge --delete-rows --dead-letters-keep 3");
+	run_expect_error(db, 2, "takes no arguments", "purge 30d");
+	run_expect_error(db, 2, "--batch", "purge --older-than 30d --batch 0");
+	run_expect(db, 0, "usage: wsonce purge", "purge --help");
 }

@@ -5,8 +5,8 @@
 #include "fleet.h"
 #include "listener.h"
 #include "peer.h"
-#include "program.h"
 #include "redisd.h"
+#include "run.h"
 #include "wait.h"
 
 #include <criterion/criterion.h>
@@ -34,13 +34,13 @@ static void tear_down(void)
 
 static void ask(void)
 {
-	struct program run = program_run(db, "stats duplicates --json");
+	struct run run = run_on(db, "stats duplicates --json");
 
 	cr_assert_eq(run.status, 0, "%s", run.errors);
 	json_decref(told);
 	told = json_loads(run.output, 0, NULL);
 	cr_assert_not_null(told, "%s", run.output);
-	program_free(&run);
+	run_free(&run);
 }
 
 static long number(const char *name)
@@ -121,38 +121,38 @@ Test(stats, fleet_without_duplicates_is_told_so, .init = set_up, .fini = tear_do
 	struct listener *l;
 	struct peer *p;
 
-	program_expect(db, 0, "nothing is counted yet", "stats duplicates");
+	run_expect(db, 0, "nothing is counted yet", "stats duplicates");
 	ask();
 	cr_assert(json_is_null(json_object_get(told, "first_day")));
 	l = listener_start(&(struct listener_options){.database = db}, "--dedup-window 60");
 	p = peer_open_events(listener_ingest_port(l), ACKS);
 	send_and_expect(p, "a", "persisted");
 	end(l, p);
-	program_expect(db, 0, "No event came more than once", "stats duplicates");
-	program_expect(db, 0, "events stored", "stats duplicates --since 7d");
-	program_expect(db, 0, "nothing is counted yet", "stats duplicates --since 2999-01-01T00:00:00Z");
+	run_expect(db, 0, "No event came more than once", "stats duplicates");
+	run_expect(db, 0, "events stored", "stats duplicates --since 7d");
+	run_expect(db, 0, "nothing is counted yet", "stats duplicates --since 2999-01-01T00:00:00Z");
 }
 
 Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = set_up, .fini = tear_down)
 {
-	struct program run;
+	struct run run;
 
-	program_expect(db, 0, "nothing", "stats duplicates");
+	run_expect(db, 0, "nothing", "stats duplicates");
 	database_exec(
 		db,
 		"INSERT INTO wsonce_duplicates SELECT date '2026-01-01', 8640000, array_fill(0::bigint, ARRAY[20]) || "
 		"ARRAY[900, 0, 0, 50, 50] || array_fill(0::bigint, ARRAY[16]), "
 		"decode(repeat('00', 1023) || '01', 'hex')");
-	run = program_run(db, "stats duplicates --redis none");
+	run = run_on(db, "stats duplicates --redis none");
 	cr_assert_eq(run.status, 0);
 	cr_assert(strstr(run.output, "   8.74 min            900 ########################################\n"), "%s",
 		  run.output);
 	cr_assert(strstr(run.output, "     1.17 h             50 ###\n"), "%s", run.output);
 	cr_assert(strstr(run.output, "             300           0.00 %           4.7 MiB  (now)\n"), "%s", run.output);
 	cr_assert(strstr(run.output, "--dedup-window 43200 would spare Postgres"), "%s", run.output);
-	program_free(&run);
-	program_expect(db, 2, "--since", "stats duplicates --since yesterday");
-	program_expect(db, 2, "stats --help", "stats");
+	run_free(&run);
+	run_expect_error(db, 2, "--since", "stats duplicates --since yesterday");
+	run_expect_error(db, 2, "stats --help", "stats");
 }
 
 Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leaves, .init = set_up, .fini = tear_down)

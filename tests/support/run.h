@@ -41,6 +41,16 @@ void run_free(struct run *run);
 		run_free(&run_expected); \
 	} while (0)
 
+/* The same for what it says on standard error. */
+#define run_expect_error(db, wanted, part, ...) \
+	do { \
+		struct run run_expected = run_on(db, __VA_ARGS__); \
+		cr_assert_eq(run_expected.status, wanted, "status %d, not %d: %s%s", run_expected.status, wanted, \
+			     run_expected.output, run_expected.errors); \
+		cr_assert(strstr(run_expected.errors, part), "no \"%s\" in: %s", part, run_expected.errors); \
+		run_free(&run_expected); \
+	} while (0)
+
 /* Whether text is one line, with its newline and something before it. */
 bool run_is_one_line(const char *text);
 
