@@ -81,8 +81,9 @@ void duplicates_late(const char *id, size_t len, int64_t now_ms)
 	}
 	if (at >= LATE_MAX || !(kept = malloc(len)))
 		return;
+	memcpy(kept, id, len);
 	free(late[at].id);
-	late[at] = (struct late){memcpy(kept, id, len), len, now_ms};
+	late[at] = (struct late){.id = kept, .len = len, .came_ms = now_ms};
 }
 
 static json_t *describe_delays(void)
