@@ -31,7 +31,7 @@ LINK = $Qecho '  LD $@' && $(CC) $(SANFL) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
 
 objects = $(patsubst %.c,$B/%.o,$(1))
 loadtest = $(patsubst %,$B/loadtest/%.o,$(1))
-LISTENER := $(call objects,$(wildcard listener/*.c))
+LISTENER := $(call objects,$(wildcard listener/*.c listener/commands/*.c))
 MODULES := $(filter-out %/main.o %/listen.o %/memory.o,$(LISTENER))
 SHARED := frame message options progress script summary
 SOURCE_OBJ := $(call loadtest,source server arrival backlog replay hist $(SHARED))
@@ -41,7 +41,7 @@ SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c tests/support
 FAILING := $B/tests/support/failing_alloc.o
 UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,pipeline arena envelope event hold batch log stats backoff)
+STAGES := $(patsubst %,$B/listener/%.o,pipeline arena envelope event hold batch log stats backoff stale when note duplicates)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst sql/%.sql,$B/text/%.sql.h,$(wildcard sql/*.sql))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
@@ -103,7 +103,7 @@ install: programs ## copy the programs to PREFIX/bin
 	install -m 755 build/wsonce build/wsonce-source build/wsonce-producer $(DESTDIR)$(PREFIX)/bin
 
 lint: check-deps programs ## static analysis, format, hardened binaries
-	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) $(CPPFLAGS)
+	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) -Ilistener $(CPPFLAGS)
 
 fmt: ## format the C code
 	clang-format -i $$(git ls-files '*.c' '*.h')
@@ -119,7 +119,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 $B/wsonce: $(LISTENER)
-	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
 $B/wsonce-source: $(SOURCE_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
 $B/wsonce-producer: $(PRODUCER_OBJ)
@@ -127,9 +127,9 @@ $B/wsonce-producer: $(PRODUCER_OBJ)
 $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
 $B/tests/unit/unit: $(UNIT) $(FAILING) $(MODULES)
-	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay
+	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm
 $B/tests/unit/pipeline: $B/tests/unit/test_pipeline.o $B/tests/support/fake_stages.o $(FAILING) $(STAGES)
-	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring
+	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
 $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread
 # Some fuzzers stand in for a part of the listener, so that is left out.
@@ -139,15 +139,15 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/envelope.o $B/listener/arena.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event)
+$B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event unsettled)
 
-$B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener
+$B/listener/main.o $B/listener/commands/%.o $B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)
 
 # It plays Redis and Postgres itself.
 $B/tests/instructions/road: $B/tests/instructions/road.o $B/loadtest/message.o $(filter-out %/redis.o %/store.o,$(MODULES))
-	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay
+	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
 $B/tests/instructions/%.o: OUR_CFLAGS += -Ilistener -DROAD_FLAGS='"$(CFLAGS)"'
 
 $B/tests/unit/%.o $B/tests/support/fake_stages.o: OUR_CFLAGS += -Ilistener -Itests/support

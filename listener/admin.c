@@ -1,5 +1,5 @@
 /* admin.c owns the pages for operators. It reads the other parts and changes nothing; no page holds
- * a password, a token or an event. */
+ * a password, a token or an event, but the id of the oldest that is unsettled. */
 #include "admin.h"
 
 #include <jansson.h>
@@ -10,6 +10,7 @@
 
 #include "log.h"
 #include "stats.h"
+#include "unsettled.h"
 #include "url.h"
 #include "utf8.h"
 
@@ -124,6 +125,8 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 
 	stats_each(put_counter, out);
 	put_gauge(out, "in_flight", "Messages received and not settled.", (double)events->messages);
+	put_gauge(out, "oldest_unsettled_seconds", "How long the oldest event at work is here; 0 if there is none.",
+		  (double)unsettled_oldest_ms(events, (int64_t)uv_now(a->loop)) / 1000);
 	put_gauge(out, "in_flight_bytes", "Bytes of the budget in use.", (double)pipeline_bytes(p->pipeline));
 	put_gauge(out, "in_flight_bytes_limit", "The budget.", (double)p->config->inflight_bytes);
 	put_gauge(out, "paused", "1 while reading is stopped at the memory limit.", pipeline_is_full(p->pipeline));
@@ -187,6 +190,18 @@ static json_t *describe_states(const struct events *events)
 	return states;
 }
 
+static json_t *describe_unsettled(const struct admin *a)
+{
+	int64_t limit_s = a->parts->config->unsettled_warning_s;
+	struct unsettled u;
+
+	unsettled_look(&u, pipeline_events(a->parts->pipeline), (int64_t)uv_now(a->loop), limit_s * 1000);
+	return json_pack("{s:I, s:b, s:I, s:f, s:o, s:s?}", "limit_s", (json_int_t)limit_s, "warning",
+			 limit_s && u.oldest_ms > limit_s * 1000, "events", (json_int_t)(limit_s ? u.count : 0),
+			 "oldest_s", (double)u.oldest_ms / 1000, "oldest_id",
+			 *u.oldest_id ? describe_text(u.oldest_id) : json_null(), "oldest_state", u.state);
+}
+
 static unsigned int write_status(const struct admin *a, FILE *out)
 {
 	const struct admin_parts *p = a->parts;
@@ -211,6 +226,7 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 		fprintf(out, "out of memory\n");
 		return HTTP_STATUS_INTERNAL_SERVER_ERROR;
 	}
+	json_object_set_new(root, "unsettled", describe_unsettled(a));
 	json_dumpf(root, out, JSON_INDENT(2));
 	fputc('\n', out);
 	json_decref(root);

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "command.h"
+#include "duplicates.h"
 #include "fleet.h"
 #include "log.h"
 #include "owed.h"
@@ -145,6 +146,16 @@ static enum claim_result read_value(const struct claim *c, struct event *ev, con
 	return CLAIM_MINE;
 }
 
+/* Somebody else's claim or mark is seen for the first time: how long was it there when ev came? */
+static void note_duplicate(const struct claim *c, const struct event *ev, enum claim_result result,
+			   const redisReply *value)
+{
+	int64_t age_ms = (int64_t)uv_now(c->loop) - ev->received_us / 1000;
+
+	if (result == CLAIM_OTHER || result == CLAIM_DONE || result == CLAIM_DEAD)
+		duplicates_seen(ev->id, ev->id_len, wall_ms() - age_ms - value_ms(value));
+}
+
 static void on_take(void *owner, void *arg, const redisReply *reply)
 {
 	struct claim *c = owner;
@@ -162,8 +173,7 @@ static void on_take(void *owner, void *arg, const redisReply *reply)
 	} else {
 		c->is_refused = false;
 		result = read_value(c, ev, reply);
-		if (result != CLAIM_MINE && result != CLAIM_UNKNOWN)
-			stats_observe(&stats_duplicate_delay, (double)(wall_ms() - value_ms(reply)));
+		note_duplicate(c, ev, result, reply);
 	}
 	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
 	ev->is_claimed = result == CLAIM_MINE || result == CLAIM_UNKNOWN;
@@ -191,6 +201,18 @@ struct look {
 	struct event *events[];
 };
 
+static enum claim_result read_element(struct claim *c, struct event *ev, const redisReply *value)
+{
+	enum claim_result result;
+
+	if (value->type == REDIS_REPLY_NIL)
+		return CLAIM_ABSENT;
+	result = read_value(c, ev, value);
+	if (ev->is_deferred)
+		note_duplicate(c, ev, result, value);
+	return result;
+}
+
 static void on_look(void *owner, void *arg, const redisReply *reply)
 {
 	struct claim *c = owner;
@@ -204,8 +226,7 @@ static void on_look(void *owner, void *arg, const redisReply *reply)
 		enum claim_result result = CLAIM_UNKNOWN;
 
 		if (is_whole)
-			result = reply->element[i]->type == REDIS_REPLY_NIL ? CLAIM_ABSENT
-									    : read_value(c, ev, reply->element[i]);
+			result = read_element(c, ev, reply->element[i]);
 		ev->is_claimed = result == CLAIM_MINE;
 		c->on.on_looked(c->on.arg, ev, result);
 	}

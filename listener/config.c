@@ -14,6 +14,7 @@
 #include "log.h"
 #include "postgres.h"
 #include "url.h"
+#include "when.h"
 
 enum type {
 	TYPE_TEXT,
@@ -24,6 +25,7 @@ enum type {
 	TYPE_NUMBER,
 	TYPE_BYTES,   /* a number that may end in KiB, MiB or GiB */
 	TYPE_SECONDS, /* decimals allowed, kept in milliseconds */
+	TYPE_AGE,     /* a number and a unit, such as 30d, kept in seconds */
 	TYPE_POINTER, /* RFC 6901 */
 	TYPE_POINTERS,
 	TYPE_ADDRESS, /* ADDR:PORT, or unix:/path */
@@ -37,7 +39,7 @@ struct setting {
 	size_t offset;
 	const char *value;    /* how the value is called in --help */
 	const char *fallback; /* the default as text; NULL: none */
-	int64_t lowest;       /* numbers: in the unit that the user writes */
+	int64_t lowest;       /* numbers: in the unit that the user writes; ages: in seconds */
 	int64_t highest;
 	const char *choices; /* TYPE_CHOICE: words with one blank between */
 	const char *meaning;
@@ -108,6 +110,14 @@ static const struct setting settings[] = {
 	     "JSON pointer to the event's type"),
 	TEXT("payload-pointer", "WSONCE_PAYLOAD_POINTER", TYPE_POINTER, payload_pointer, "POINTER", "/payload",
 	     "JSON pointer to what is stored as the payload; an empty pointer is the whole message"),
+	TEXT("time-pointer", "WSONCE_TIME_POINTER", TYPE_POINTER, time_pointer, "POINTER", NULL,
+	     "JSON pointer to the event's own time, a string or a number; needed by --max-age"),
+	{"time-unit", "WSONCE_TIME_UNIT", TYPE_CHOICE, AT(time_unit), "UNIT", "rfc3339", 0, 0, WHEN_UNITS,
+	 "how that time is written: rfc3339, or a number since 1970 in s, ms or us"},
+	NUMBER("max-age", "WSONCE_MAX_AGE", TYPE_AGE, max_age_s, "AGE", NULL, 1, 3650 * DAY,
+	       "an event older than this (30d, 12h, 15m, 45s) is a dead letter; default: any age is taken"),
+	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", TYPE_AGE, unsettled_warning_s, "AGE", "60s", 0,
+	       365 * DAY, "warn of events that are not settled after this long; 0s is never"),
 	{"log-level", "WSONCE_LOG_LEVEL", TYPE_CHOICE, AT(log_level), "LEVEL", "info", 0, 0, "debug info warn error",
 	 "debug, info, warn or error; to standard error"},
 	{"log-format", "WSONCE_LOG_FORMAT", TYPE_CHOICE, AT(log_format), "FORMAT", "text", 0, 0, "text json",
@@ -118,11 +128,17 @@ static const struct setting settings[] = {
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
+/* The settings of a listener alone. To every other command they are unknown as flags; what the
+ * environment or the file, which a fleet and its commands share, says of them is only checked. */
+static const char listen_only[] = "source source-ca ping-interval idle-timeout ingest ingest-token ingest-cert "
+				  "ingest-key ingest-max-connections handshake-timeout admin";
+
 /* Where a value came from decides how a list is read, and how the error names the setting. */
 enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
 
 struct reader {
 	struct config *config;
+	const char *command;
 	enum origin list_origin[SETTINGS]; /* who filled the list last */
 	char *error;
 	size_t error_size;
@@ -159,7 +175,7 @@ static bool is_list(const struct setting *s)
 
 static bool is_number(const struct setting *s)
 {
-	return s->type == TYPE_NUMBER || s->type == TYPE_BYTES || s->type == TYPE_SECONDS;
+	return s->type == TYPE_NUMBER || s->type == TYPE_BYTES || s->type == TYPE_SECONDS || s->type == TYPE_AGE;
 }
 
 static void list_free(struct config_list *l)
@@ -191,6 +207,8 @@ static int parse_number(const struct setting *s, const char *text, int64_t *valu
 
 	if (*text < '0' || *text > '9')
 		return -1;
+	if (s->type == TYPE_AGE)
+		return when_parse_age(text, value) && *value >= s->lowest && *value <= s->highest ? 0 : -1;
 	errno = 0;
 	if (s->type == TYPE_SECONDS) {
 		double seconds = strtod(text, &end);
@@ -215,12 +233,24 @@ static int parse_number(const struct setting *s, const char *text, int64_t *valu
 	return *end || errno || *value < s->lowest || *value > s->highest ? -1 : 0;
 }
 
+static int fail_age(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	char what[200], lowest[30], highest[30];
+
+	snprintf(what, sizeof(what), "\"%.40s\" is not an age from %s to %s, such as 30d, 12h, 15m or 45s", text,
+		 when_print_age(s->lowest, lowest, sizeof(lowest)),
+		 when_print_age(s->highest, highest, sizeof(highest)));
+	return fail(r, s, origin, what);
+}
+
 static int set_number(struct reader *r, const struct setting *s, enum origin origin, const char *text)
 {
 	char what[200];
 
 	if (parse_number(s, text, member(r->config, s)) == 0)
 		return 0;
+	if (s->type == TYPE_AGE)
+		return fail_age(r, s, origin, text);
 	snprintf(what, sizeof(what), "\"%.40s\" is not a number %s %lld to %lld", text,
 		 s->type == TYPE_SECONDS && !s->lowest ? "of seconds above" : "from", (long long)s->lowest,
 		 (long long)s->highest);
@@ -308,6 +338,7 @@ static const char *find_fault(const struct setting *s, const char *text)
 	case TYPE_NUMBER:
 	case TYPE_BYTES:
 	case TYPE_SECONDS:
+	case TYPE_AGE:
 		return NULL;
 	}
 	return NULL;
@@ -373,6 +404,22 @@ static int set_value(struct reader *r, const struct setting *s, enum origin orig
 	}
 }
 
+static bool is_listen(const char *command)
+{
+	return strcmp(command, "listen") == 0;
+}
+
+static bool is_of(const struct setting *s, const char *command)
+{
+	return is_listen(command) || !is_choice(listen_only, s->flag);
+}
+
+/* The words of an operator's command come on the same terminal as the log. */
+static const char *fallback_of(const struct setting *s, const char *command)
+{
+	return is_listen(command) || strcmp(s->flag, "log-level") != 0 ? s->fallback : "warn";
+}
+
 static const struct setting *find_setting(const char *name, size_t len)
 {
 	for (size_t i = 0; i < SETTINGS; i++)
@@ -387,9 +434,12 @@ static int read_defaults(struct reader *r)
 	char host[128] = "host", name[200];
 
 	assert(instance);
-	for (size_t i = 0; i < SETTINGS; i++)
-		if (settings[i].fallback && set_value(r, &settings[i], FROM_DEFAULT, settings[i].fallback))
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const char *fallback = fallback_of(&settings[i], r->command);
+
+		if (fallback && set_value(r, &settings[i], FROM_DEFAULT, fallback))
 			return -1;
+	}
 	gethostname(host, sizeof(host) - 1);
 	snprintf(name, sizeof(name), "%s-%d", host, (int)getpid());
 	return set_value(r, instance, FROM_DEFAULT, name);
@@ -463,7 +513,7 @@ static int read_environment(struct reader *r)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
 		const char *text = getenv(settings[i].env);
-		bool may_be_empty = settings[i].type == TYPE_POINTER;
+		bool may_be_empty = settings[i].type == TYPE_POINTER && settings[i].fallback;
 
 		if (text && (*text || may_be_empty) && set_value(r, &settings[i], FROM_ENV, text))
 			return -1;
@@ -481,15 +531,15 @@ static int each_flag(struct reader *r, int argc, char **argv,
 		size_t n;
 
 		if (strncmp(argv[i], "--", 2) != 0 || !*name) {
-			snprintf(r->error, r->error_size, "\"%.80s\" is not an option; see wsonce listen --help",
-				 argv[i]);
+			snprintf(r->error, r->error_size, "\"%.80s\" is not an option; see wsonce %s --help", argv[i],
+				 r->command);
 			return -1;
 		}
 		n = strcspn(name, "=");
 		s = find_setting(name, n);
-		if (!s) {
-			snprintf(r->error, r->error_size, "unknown option --%.*s; see wsonce listen --help",
-				 (int)(n < 80 ? n : 80), name);
+		if (!s || !is_of(s, r->command)) {
+			snprintf(r->error, r->error_size, "unknown option --%.*s; see wsonce %s --help",
+				 (int)(n < 80 ? n : 80), name, r->command);
 			return -1;
 		}
 		if (!name[n] && i + 1 == argc)
@@ -516,18 +566,20 @@ static int check_whole(struct reader *r)
 	const struct config *c = r->config;
 	const char *what = NULL;
 
-	if (c->sources.count == 0 && !c->ingest)
+	if (is_listen(r->command) && c->sources.count == 0 && !c->ingest)
 		what = "nothing to listen to: give --source URL, --ingest ADDR:PORT or both";
-	else if (!c->ingest_cert != !c->ingest_key)
+	else if (is_listen(r->command) && !c->ingest_cert != !c->ingest_key)
 		what = "--ingest-cert and --ingest-key go together: one of them is missing";
 	else if (c->id_pointers.count > 8)
 		what = "--id-pointer: an id has at most 8 parts";
 	else if (strlen(c->instance_id) == 0 || strlen(c->instance_id) > 200)
 		what = "--instance-id: must have 1 to 200 bytes";
-	else if (c->ingest_cert && access(c->ingest_cert, R_OK))
+	else if (is_listen(r->command) && c->ingest_cert && access(c->ingest_cert, R_OK))
 		what = "--ingest-cert: the file cannot be read";
-	else if (c->ingest_key && access(c->ingest_key, R_OK))
+	else if (is_listen(r->command) && c->ingest_key && access(c->ingest_key, R_OK))
 		what = "--ingest-key: the file cannot be read";
+	else if (c->max_age_s && !c->time_pointer)
+		what = "--max-age: needs --time-pointer, which says where an event's time is";
 	if (what)
 		snprintf(r->error, r->error_size, "%s", what);
 	return what ? -1 : 0;
@@ -536,7 +588,7 @@ static int check_whole(struct reader *r)
 /* NOLINTNEXTLINE(readability-non-const-parameter): error is written to, by way of r */
 static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
 {
-	struct reader r = {.config = c, .error = error, .error_size = size};
+	struct reader r = {.config = c, .command = argv[0], .error = error, .error_size = size};
 	const char *file = getenv("WSONCE_CONFIG");
 
 	memset(c, 0, sizeof(*c));
@@ -574,17 +626,20 @@ void config_free(struct config *c)
 	memset(c, 0, sizeof(*c));
 }
 
-void config_help(FILE *out)
+void config_help(FILE *out, const char *command)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
 		const struct setting *s = &settings[i];
+		const char *fallback = fallback_of(s, command);
 		char head[80];
 
+		if (!is_of(s, command))
+			continue;
 		snprintf(head, sizeof(head), "--%s %s", s->flag, s->value);
 		fprintf(out, "  %-30s %s\n", head, s->meaning);
 		fprintf(out, "  %-30s [%s", "", s->env);
-		if (s->fallback && *s->fallback)
-			fprintf(out, "; default %s", s->fallback);
+		if (fallback && *fallback)
+			fprintf(out, "; default %s", fallback);
 		fprintf(out, "]\n");
 	}
 }

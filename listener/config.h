@@ -1,4 +1,5 @@
-/* config.h: the settings of `wsonce listen`, read from flags, environment and a JSON file. */
+/* config.h: the settings of `wsonce listen`, many of which the other commands have too, read from
+ * flags, environment and a JSON file. */
 #ifndef WSONCE_CONFIG_H
 #define WSONCE_CONFIG_H
 
@@ -41,19 +42,24 @@ struct config {
 	struct config_list id_pointers;
 	char *type_pointer;
 	char *payload_pointer;
+	char *time_pointer;          /* NULL: events have no time */
+	char *time_unit;             /* one of WHEN_UNITS */
+	int64_t max_age_s;           /* 0: events of any age are taken */
+	int64_t unsettled_warning_s; /* 0: never */
 	char *log_level;
 	char *log_format;
 	char *file; /* --config */
 };
 
-/* Fills c: defaults, then the file, then the environment, then the flags argv[1..argc-1].
+/* Fills c: defaults, then the file, then the environment, then the flags argv[1..argc-1]. argv[0]
+ * is the command: "listen" has all settings, every other one those that are not of listening alone.
  * Returns 0; or -1 with one sentence in error that names the option. The texts are on the heap
  * until config_free, which may be called in both cases. */
 int config_read(struct config *c, int argc, char **argv, char *error, size_t size);
 void config_free(struct config *c);
 
-/* Prints the table of settings: for --help, or as the README's Markdown table. */
-void config_help(FILE *out);
+/* Prints the table of settings: of a command for its --help, or all as the README's Markdown table. */
+void config_help(FILE *out, const char *command);
 void config_help_markdown(FILE *out);
 
 /* Logs what the listener is about to do, as one line, secrets left out. */

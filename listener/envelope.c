@@ -15,7 +15,7 @@
 #include "arena.h"
 #include "utf8.h"
 
-#define TARGETS_MAX  10 /* 8 parts of an id, the type, the payload */
+#define TARGETS_MAX  11 /* 8 parts of an id, the type, the payload, the time */
 #define STEPS_MAX    ENVELOPE_STEPS_MAX
 #define PARSER_BYTES 4096 /* what yajl takes for a message of ordinary depth */
 
@@ -28,6 +28,7 @@ struct target {
 	int matched;        /* steps that the current path agrees with, from the root on */
 	uint32_t seen;      /* bit n: step n was met; once more makes the message ambiguous */
 	bool is_text;       /* its value is wanted decoded, not as a slice */
+	bool is_optional;   /* a value that is no text is as good as none */
 	const char *name;   /* the pointer as written, for messages */
 	struct slice value; /* at == NULL: not met */
 	size_t begin;       /* of the value, while it is being read */
@@ -40,9 +41,10 @@ struct envelope {
 	struct target targets[TARGETS_MAX];
 	int count;
 	int id_parts;
-	int deepest;           /* steps of the longest pointer: below it nothing is watched */
-	int depth;             /* containers open */
-	long index[STEPS_MAX]; /* per watched container: next array index; -1: an object */
+	const struct target *time; /* NULL: nobody asks for it */
+	int deepest;               /* steps of the longest pointer: below it nothing is watched */
+	int depth;                 /* containers open */
+	long index[STEPS_MAX];     /* per watched container: next array index; -1: an object */
 	const char *message;
 	size_t len;
 	yajl_handle parser;
@@ -92,6 +94,12 @@ static int fault_at(struct envelope *e, const struct target *t, const char *text
 {
 	snprintf(e->fault_text, sizeof(e->fault_text), "%.100s %s", *t->name ? t->name : "the message", text);
 	return fault(e, e->fault_text);
+}
+
+/* The value at hand is not one that the target may have. */
+static int fault_in_value(struct envelope *e, const struct target *t, const char *text)
+{
+	return t->is_optional ? 1 : fault_at(e, t, text);
 }
 
 /* Where the token at hand ends. A number that is the whole message ends only with it. */
@@ -175,9 +183,9 @@ static int keep_text(struct envelope *e, struct target *t, const char *text, siz
 	size_t begin = token_begin(e);
 
 	if (memchr(text, '\0', len))
-		return fault_at(e, t, "holds \\u0000, which Postgres cannot store");
+		return fault_in_value(e, t, "holds \\u0000, which Postgres cannot store");
 	if (has_lone_surrogate(e->message + begin, position(e) - begin))
-		return fault_at(e, t, "holds half of a surrogate pair");
+		return fault_in_value(e, t, "holds half of a surrogate pair");
 	if (t->copy_size < len + 1) {
 		char *more = realloc(t->copy, len + 1);
 
@@ -209,8 +217,8 @@ static int on_scalar(struct envelope *e, const char *text, size_t len, bool is_n
 			} else if (text) {
 				if (!keep_text(e, t, text, len))
 					return 0;
-			} else if (!is_null) {
-				return fault_at(e, t, "is not a string or a number");
+			} else if (!is_null && !fault_in_value(e, t, "is not a string or a number")) {
+				return 0;
 			}
 		}
 	if (e->depth <= e->deepest)
@@ -250,8 +258,10 @@ static int on_open(struct envelope *e, bool is_array)
 
 			if (!is_target_here(e, t))
 				continue;
+			if (t->is_text && !fault_in_value(e, t, "is not a string or a number"))
+				return 0;
 			if (t->is_text)
-				return fault_at(e, t, "is not a string or a number");
+				continue;
 			t->begin = token_begin(e);
 			t->open_depth = e->depth;
 		}
@@ -430,6 +440,22 @@ void envelope_free(struct envelope *e)
 		free(t->copy);
 	}
 	free(e);
+}
+
+int envelope_add_time(struct envelope *e, const char *pointer)
+{
+	struct target *t = &e->targets[e->count];
+
+	if (add_target(e, pointer, true))
+		return -1;
+	t->is_optional = true;
+	e->time = t;
+	return 0;
+}
+
+struct slice envelope_time(const struct envelope *e)
+{
+	return e->time ? e->time->value : (struct slice){NULL, 0};
 }
 
 static const char *name_error(struct envelope *e)

@@ -37,6 +37,9 @@ struct envelope *envelope_new(const struct config_list *id_pointers, const char 
 			      const char *payload_pointer);
 void envelope_free(struct envelope *e);
 
+/* From now on the event's time is read too, at one more pointer. Returns -1 if memory is out. */
+int envelope_add_time(struct envelope *e, const char *pointer);
+
 /* Reads one message. Returns NULL and fills view; or returns why the message cannot be an event,
  * one sentence that lives until the next call, and view->id is then empty; or envelope_no_memory.
  *
@@ -44,5 +47,9 @@ void envelope_free(struct envelope *e);
  * Nothing is folded: white space, case and Unicode forms count. Several parts are joined by |,
  * with \ before a | or \ inside a part. */
 const char *envelope_read(struct envelope *e, const char *message, size_t len, struct envelope_view *view);
+
+/* The time of the message that was read last, decoded; lives until the next one. at is NULL if it is
+ * missing, or is no string or number: an event without a time is an event. */
+struct slice envelope_time(const struct envelope *e);
 
 #endif

@@ -94,9 +94,10 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->copies = 1;
 	ev->first.sender = sender;
 	list_init(&ev->wait_link);
-	if (ev->id_len)
+	ev->is_loose = ev->id_len && state == EV_REFUSED;
+	if (ev->id_len && !ev->is_loose)
 		HASH_ADD_KEYPTR_BYHASHVALUE(hh, es->by_id, ev->id, ev->id_len, view->id_hash, ev);
-	if (ev->id_len && !ev->hh.tbl) {
+	if (ev->id_len && !ev->is_loose && !ev->hh.tbl) {
 		free(ev);
 		return NULL;
 	}
@@ -161,7 +162,7 @@ static void event_free(struct events *es, struct event *ev)
 	es->counts[ev->state]--;
 	es->bytes -= ev->bytes;
 	es->messages -= ev->copies;
-	if (ev->id_len)
+	if (ev->id_len && !ev->is_loose)
 		HASH_DEL(es->by_id, ev);
 	for (struct copy *c = ev->first.next, *next; c; c = next) {
 		next = c->next;
@@ -182,6 +183,47 @@ void event_finish(struct events *es, struct event *ev, enum outcome outcome)
 			outcome = OUTCOME_DUPLICATE;
 	}
 	event_free(es, ev);
+}
+
+/* Events that are not in the table are on the way to be dead letters, in the order in which they came. */
+static const enum event_state loose_states[] = {EV_REFUSED, EV_BURYING};
+
+static bool is_loose(const struct event *ev)
+{
+	return !ev->id_len || ev->is_loose;
+}
+
+/* uthash keeps the order in which events came. */
+const struct event *events_oldest(const struct events *es)
+{
+	const struct event *oldest = es->by_id;
+
+	for (size_t i = 0; i < 2; i++)
+		list_each(node, after, &es->lists[loose_states[i]]) {
+			const struct event *ev = list_entry(node, struct event, link);
+
+			if (!is_loose(ev))
+				continue;
+			if (!oldest || ev->received_us < oldest->received_us)
+				oldest = ev;
+			break;
+		}
+	return oldest;
+}
+
+size_t events_before(const struct events *es, int64_t us)
+{
+	size_t n = 0;
+
+	for (const struct event *ev = es->by_id; ev && ev->received_us < us; ev = ev->hh.next)
+		n++;
+	for (size_t i = 0; i < 2; i++)
+		list_each(node, after, &es->lists[loose_states[i]]) {
+			const struct event *ev = list_entry(node, struct event, link);
+
+			n += is_loose(ev) && ev->received_us < us;
+		}
+	return n;
 }
 
 void events_clear(struct events *es)

@@ -59,6 +59,7 @@ struct event {
 	bool is_claimed;   /* our value is, as far as we know, in Redis */
 	bool is_unsure;    /* sent in a batch whose outcome was never seen */
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */
+	bool is_loose;     /* refused at the door: has an id, is not in the table, and was never claimed */
 	uint32_t type_len;
 	size_t bytes; /* of the budget, copies included */
 	size_t message_len;
@@ -92,7 +93,9 @@ void events_init(struct events *es);
 void events_clear(struct events *es);
 
 /* An event for this message, with one copy, in state (EV_CLAIMING, or EV_REFUSED with a reason,
- * which is copied). view may be NULL for a message without a usable id. now_us is the loop clock.
+ * which is copied). view may be NULL for a message without a usable id. An event that begins in
+ * EV_REFUSED does not get into the table, so another message with its id is an event of its own. now_us
+ * is the loop clock.
  * Returns NULL if memory is out. */
 struct event *event_new(struct events *es, enum event_state state, const char *message, size_t len,
 			const struct envelope_view *view, struct sender *sender, int64_t now_us);
@@ -113,6 +116,11 @@ void event_move(struct events *es, struct event *ev, enum event_state to);
 /* Answers every copy and frees the event, which must be in EV_DONE. The first copy gets outcome;
  * the others of a persisted event are duplicates. */
 void event_finish(struct events *es, struct event *ev, enum outcome outcome);
+
+/* The event that came first of those that are here; NULL if there is none. */
+const struct event *events_oldest(const struct events *es);
+/* How many came before this moment of the loop clock. Looks at no others. */
+size_t events_before(const struct events *es, int64_t us);
 
 const char *event_state_name(enum event_state state);
 

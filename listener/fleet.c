@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "hash.h"
 #include "log.h"
 
 #define KEY_PREFIX  "wsonce:fleet:"
@@ -36,24 +37,9 @@ struct fleet {
 	void *done_arg;
 };
 
-/* FNV-1a, 64 bits (Fowler, Noll and Vo; RFC 9923). */
-static uint64_t hash(const char *text, size_t len)
-{
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-	return h;
-}
-
-/* The last steps of SplitMix64 (Steele, Lea and Flood, 2014), which spread each bit over all. */
 static uint64_t score(uint64_t seed, uint32_t id_hash)
 {
-	uint64_t x = seed ^ (uint64_t)id_hash * UINT64_C(0x9e3779b97f4a7c15);
-
-	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-	return x ^ x >> 31;
+	return hash_mix(seed ^ (uint64_t)id_hash * UINT64_C(0x9e3779b97f4a7c15));
 }
 
 bool fleet_prefers_other(const struct fleet *f, uint32_t id_hash)
@@ -77,7 +63,7 @@ static void note_members(struct fleet *f, const redisReply *reply)
 
 		if (name->type != REDIS_REPLY_STRING)
 			continue;
-		seed = hash(name->str, (size_t)name->len);
+		seed = hash_text(name->str, (size_t)name->len);
 		if (seed != f->seed)
 			f->others[f->count++] = seed;
 	}
@@ -167,7 +153,7 @@ static uint64_t hash_source(const char *url)
 	host = host ? host + 3 : url;
 	path = host + strcspn(host, "/?#");
 	at = memrchr(host, '@', (size_t)(path - host));
-	return hash(url, (size_t)(host - url)) * 31 + hash(at ? at + 1 : host, strlen(at ? at + 1 : host));
+	return hash_text(url, (size_t)(host - url)) * 31 + hash_text(at ? at + 1 : host, strlen(at ? at + 1 : host));
 }
 
 static char *make_key(const struct config *config)
@@ -202,7 +188,7 @@ struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const cha
 		fleet_free(f);
 		return NULL;
 	}
-	f->seed = hash(name, strlen(name));
+	f->seed = hash_text(name, strlen(name));
 	uv_timer_init(loop, &f->timer);
 	f->timer.data = f;
 	return f;

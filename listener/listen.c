@@ -14,6 +14,7 @@
 #include "pipeline.h"
 #include "source.h"
 #include "stats.h"
+#include "unsettled.h"
 #include "ws.h"
 
 #define GRACE_MS    1000 /* producers without acks are read from for so long after SIGTERM */
@@ -34,6 +35,8 @@ struct listener {
 	uv_signal_t sigint;
 	uv_timer_t grace;
 	uv_timer_t goodbye;
+	uv_timer_t second;
+	struct unsettled_watch unsettled;
 	uint64_t goodbye_until;
 	int status;
 };
@@ -65,8 +68,17 @@ static void close_parts(struct listener *l)
 	uv_close((uv_handle_t *)&l->sigint, NULL);
 	uv_close((uv_handle_t *)&l->grace, NULL);
 	uv_close((uv_handle_t *)&l->goodbye, NULL);
+	uv_close((uv_handle_t *)&l->second, NULL);
 	ws_close(l->ws);
 	pipeline_close(l->pipeline, on_pipeline_closed, NULL);
+}
+
+static void on_second(uv_timer_t *timer)
+{
+	struct listener *l = timer->data;
+
+	unsettled_watch(&l->unsettled, pipeline_events(l->pipeline), (int64_t)uv_now(&l->loop),
+			l->config->unsettled_warning_s * 1000);
 }
 
 static void on_goodbye(uv_timer_t *timer)
@@ -157,7 +169,8 @@ static int start_loop(struct listener *l, char *error, size_t size)
 	if (!failed) {
 		uv_timer_init(&l->loop, &l->grace);
 		uv_timer_init(&l->loop, &l->goodbye);
-		l->grace.data = l->goodbye.data = l->sigterm.data = l->sigint.data = l;
+		uv_timer_init(&l->loop, &l->second);
+		l->grace.data = l->goodbye.data = l->second.data = l->sigterm.data = l->sigint.data = l;
 		failed = uv_signal_init(&l->loop, &l->sigterm);
 	}
 	if (!failed)
@@ -213,6 +226,7 @@ int listen_run(struct config *config)
 		log_error("cannot start", "reason=%s", error);
 		_exit(1);
 	}
+	uv_timer_start(&l->second, on_second, 1000, 1000);
 	uv_run(&l->loop, UV_RUN_DEFAULT);
 	ws_free(l->ws);
 	uv_loop_close(&l->loop);

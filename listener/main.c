@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commands/dispatch.h"
 #include "config.h"
 #include "listen.h"
 #include "log.h"
@@ -14,10 +15,11 @@ static const char usage[] =
 	"Postgres exactly once.\n"
 	"\n"
 	"commands:\n"
-	"  listen      run a listener; wsonce listen --help lists its settings\n"
-	"\n"
-	"  --version   print the version\n"
-	"  --help      print this\n";
+	"  listen                 run a listener\n";
+
+static const char usage_end[] = "\n"
+				"  --version              print the version\n"
+				"  --help                 print this; wsonce COMMAND --help tells more of a command\n";
 
 static const char listen_usage[] =
 	"usage: wsonce listen [OPTIONS]\n"
@@ -25,6 +27,13 @@ static const char listen_usage[] =
 	"Runs one listener until SIGTERM. Start as many as you like; give them the same settings. At least\n"
 	"--source or --ingest is needed. Flags win over the environment, the environment over --config.\n"
 	"\n";
+
+static void print_usage(FILE *out)
+{
+	fputs(usage, out);
+	dispatch_list(out);
+	fputs(usage_end, out);
+}
 
 static int find_level(const char *name)
 {
@@ -44,7 +53,7 @@ static int listen_command(int argc, char **argv)
 
 	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
 		fputs(listen_usage, stdout);
-		config_help(stdout);
+		config_help(stdout, "listen");
 		return 0;
 	}
 	if (argc == 2 && strcmp(argv[1], "--help=markdown") == 0) {
@@ -66,21 +75,24 @@ static int listen_command(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
+	int status;
 
 	memory_setup();
 	if (strcmp(command, "listen") == 0)
 		return listen_command(argc - 1, argv + 1);
 	if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {
-		fputs(usage, stdout);
+		print_usage(stdout);
 		return 0;
 	}
 	if (strcmp(command, "--version") == 0) {
 		printf("wsonce %s\n", WSONCE_VERSION);
 		return 0;
 	}
+	if (*command && dispatch_run(argc - 1, argv + 1, &status) == 0)
+		return status;
 	if (*command)
 		fprintf(stderr, "wsonce: \"%s\" is no command; see wsonce --help\n", command);
 	else
-		fputs(usage, stderr);
+		print_usage(stderr);
 	return 2;
 }

@@ -16,11 +16,15 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "batch.h"
+#include "duplicates.h"
 #include "envelope.h"
 #include "hold.h"
 #include "log.h"
+#include "note.h"
+#include "stale.h"
 #include "stats.h"
 
 #define LOOK_CHUNK      512        /* keys of one MGET, claims of one script call */
@@ -32,6 +36,7 @@
 #define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
 #define DEFER_WINDOW    4096       /* or events left to others and not yet looked at */
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
+#define LEAVE_MS        1000       /* for the last note */
 #define HOLD_TTLS       2          /* a copy held for so many claim TTLs goes to the store */
 
 struct pipeline {
@@ -39,6 +44,7 @@ struct pipeline {
 	const struct config *config;
 	struct pipeline_callbacks on;
 	struct envelope *envelope;
+	struct stale stale;
 	struct events events;
 	struct claim *claim;
 	struct store *store;
@@ -50,11 +56,16 @@ struct pipeline {
 	size_t deferred;    /* events left to others and not yet looked at */
 	bool is_draining;
 	bool is_drained;
+	struct note note;
+	bool is_note_due;
+	bool is_noting;    /* a note is on its way */
+	bool is_leaving;   /* and it is the last one, or there is none any more */
 	bool was_burying;  /* the last batch: dead letters and events take turns */
 	uv_prepare_t turn; /* before each wait for I/O: what this turn brought is sent */
 	uv_timer_t hold_timer;
 	uv_timer_t renew_timer;
 	uv_timer_t drain_timer;
+	uv_timer_t note_timer;
 	int open; /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
@@ -131,11 +142,52 @@ void pipeline_charge(struct pipeline *p, long bytes)
 		check_budget(p);
 }
 
+/* --- notes --- */
+
+static void on_note_timer(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	p->is_noting = false; /* the last one is late: nobody waits for it any longer */
+	p->is_note_due = !p->is_leaving;
+}
+
+/* A batch would have to wait for it, but it comes once a minute and takes a millisecond. */
+static void send_note(struct pipeline *p)
+{
+	char *text = note_write(&p->note, p->is_leaving, now_ms(p));
+
+	p->is_noting = text && store_note(p->store, text) == 0;
+	p->is_note_due = !p->is_noting && !p->is_leaving;
+	free(text);
+}
+
+static void on_noted(void *arg, bool is_told, const char *answer)
+{
+	struct pipeline *p = arg;
+	const char *why = is_told ? note_read(&p->note, answer) : NULL;
+
+	p->is_noting = false;
+	if (why && !p->is_draining)
+		p->on.on_unusable(p->on.arg, why);
+}
+
+/* Is there nothing to wait for before the end? The last note is sent only if Postgres is there. */
+static bool has_left(struct pipeline *p)
+{
+	if (!p->is_leaving && store_is_idle(p->store)) {
+		p->is_leaving = true;
+		send_note(p);
+		uv_timer_start(&p->note_timer, on_note_timer, LEAVE_MS, 0);
+	}
+	return !p->is_noting;
+}
+
 /* --- settle --- */
 
 static void check_drained(struct pipeline *p)
 {
-	if (!p->is_draining || p->is_drained || p->events.messages || claim_unanswered(p->claim))
+	if (!p->is_draining || p->is_drained || p->events.messages || claim_unanswered(p->claim) || !has_left(p))
 		return;
 	p->is_drained = true;
 	p->on.on_drained(p->on.arg, 0);
@@ -206,7 +258,13 @@ static void store_next(struct pipeline *p)
 	bool has_refused = p->events.counts[EV_REFUSED] > 0;
 	bool has_batched = p->events.counts[EV_BATCHED] > 0;
 
-	if (!store_is_idle(p->store) || (!has_refused && !has_batched))
+	if (!store_is_idle(p->store))
+		return;
+	if (p->is_note_due) {
+		send_note(p);
+		return;
+	}
+	if (!has_refused && !has_batched)
 		return;
 	p->was_burying = has_refused && !(p->was_burying && has_batched);
 	if (p->was_burying)
@@ -242,6 +300,8 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 		settle(p, ev, OUTCOME_PERSISTED);
 		return;
 	case STORE_PRESENT:
+		if (present == OUTCOME_DUPLICATE && !ev->held_ms) /* of a held one the claim has told */
+			duplicates_late(ev->id, ev->id_len, now_ms(p));
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
 		settle(p, ev, present);
 		return;
@@ -258,7 +318,7 @@ static void on_buried(void *arg, struct event *ev)
 {
 	struct pipeline *p = arg;
 
-	if (ev->id_len)
+	if (ev->id_len && !ev->is_loose)
 		claim_mark(p->claim, ev, CLAIM_MARK_DEAD);
 	settle(p, ev, OUTCOME_REJECTED);
 }
@@ -510,10 +570,10 @@ static int give_up(size_t len)
 	return -1;
 }
 
-int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, const char *reason,
-		    struct sender *sender)
+static int take_refused(struct pipeline *p, const char *head, size_t len, const struct envelope_view *view,
+			const uint8_t *digest, const char *reason, struct sender *sender)
 {
-	struct event *ev = event_new(&p->events, EV_REFUSED, head, len, NULL, sender, now_ms(p) * 1000);
+	struct event *ev = event_new(&p->events, EV_REFUSED, head, len, view, sender, now_ms(p) * 1000);
 
 	if (!ev)
 		return give_up(len);
@@ -524,6 +584,27 @@ int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint
 	stats.received_bytes += len;
 	check_budget(p);
 	return 0;
+}
+
+int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, const char *reason,
+		    struct sender *sender)
+{
+	return take_refused(p, head, len, NULL, digest, reason, sender);
+}
+
+/* Is the message that was read last too old to be taken? Asked before it is claimed: a copy that is at
+ * work already is not asked again. */
+static const char *find_stale(const struct pipeline *p)
+{
+	struct timespec now;
+	const char *why;
+
+	if (!p->stale.max_age_us)
+		return NULL;
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	why = stale_reason(&p->stale, envelope_time(p->envelope), now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000);
+	stats.stale += why != NULL;
+	return why;
 }
 
 int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
@@ -543,7 +624,9 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 			return give_up(len);
 		delay_ms = now_ms(p) - ev->received_us / 1000;
 		stats.coalesced++;
-		stats_observe(&stats_duplicate_delay, (double)delay_ms);
+		duplicates_seen(ev->id, ev->id_len, delay_ms);
+	} else if ((why = find_stale(p))) {
+		return take_refused(p, message, len, &view, NULL, why, sender);
 	} else {
 		ev = event_new(&p->events, EV_CLAIMING, message, len, &view, sender, now_ms(p) * 1000);
 		if (!ev)
@@ -673,19 +756,26 @@ static void start_timers(struct pipeline *p)
 	uv_timer_init(p->loop, &p->hold_timer);
 	uv_timer_init(p->loop, &p->renew_timer);
 	uv_timer_init(p->loop, &p->drain_timer);
-	p->turn.data = p->hold_timer.data = p->renew_timer.data = p->drain_timer.data = p;
+	uv_timer_init(p->loop, &p->note_timer);
+	p->turn.data = p->hold_timer.data = p->renew_timer.data = p->drain_timer.data = p->note_timer.data = p;
 	uv_prepare_start(&p->turn, on_turn);
 	uv_timer_start(&p->renew_timer, on_renew_timer, renew_ms, renew_ms);
+	uv_timer_start(&p->note_timer, on_note_timer, NOTE_PERIOD_MS, NOTE_PERIOD_MS);
 }
 
 static int open_stages(struct pipeline *p, char *error, size_t size)
 {
 	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, p};
-	const struct store_callbacks store_on = {on_stored, on_buried, on_unusable, p};
+	const struct store_callbacks store_on = {on_stored, on_buried, on_noted, on_unusable, p};
 	const struct config *c = p->config;
 
 	snprintf(error, size, "out of memory");
+	stale_init(&p->stale, c);
+	note_init(&p->note, c);
+	p->is_note_due = true;
 	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
+	if (p->envelope && c->max_age_s && envelope_add_time(p->envelope, c->time_pointer))
+		return -1;
 	if (!p->envelope || batch_init(&p->batch, (size_t)c->batch_max, BATCH_BYTES))
 		return -1;
 	p->claim = claim_open(p->loop, c, &claim_on, error, size);
@@ -740,13 +830,14 @@ static void on_handle_closed(uv_handle_t *handle)
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
 	uv_handle_t *handles[] = {(uv_handle_t *)&p->turn, (uv_handle_t *)&p->hold_timer,
-				  (uv_handle_t *)&p->renew_timer, (uv_handle_t *)&p->drain_timer};
+				  (uv_handle_t *)&p->renew_timer, (uv_handle_t *)&p->drain_timer,
+				  (uv_handle_t *)&p->note_timer};
 
-	p->open = 6;
+	p->open = 7;
 	p->done = done;
 	p->done_arg = arg;
 	store_close(p->store, on_part_closed, p);
 	claim_close(p->claim, on_part_closed, p);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		uv_close(handles[i], on_handle_closed);
 }

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "001_events.sql.h"
+#include "002_dead_letter_actions.sql.h"
+#include "003_retention.sql.h"
 
-static const char *const migrations[] = {SQL_001_EVENTS};
+static const char *const migrations[] = {SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION};
 
 int schema_version(void)
 {

@@ -12,6 +12,7 @@
 	X(duplicates, \
 	  "Messages of events that were committed already, or that came again while the first was at work.") \
 	X(dead_lettered, "Messages recorded as dead letters, or copies of such.") \
+	X(stale, "Messages refused because of their time: older than --max-age, or none that could be read.") \
 	X(coalesced, "Messages that joined an event already at work in this process.") \
 	X(received_bytes, "Bytes of received messages.") \
 	X(claims_won, "Claims that this listener got.") \

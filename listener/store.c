@@ -17,6 +17,7 @@
 #include "insert.sql.h"
 #include "log.h"
 #include "look.sql.h"
+#include "note.sql.h"
 #include "postgres.h"
 #include "stats.h"
 
@@ -28,7 +29,7 @@
 #define CAUTION_LEAST 4   /* batches to be careful for after a refusal; doubled with each, */
 #define CAUTION_MOST  256 /* up to this */
 
-enum job { JOB_NONE, JOB_LOOK, JOB_COPY, JOB_INSERT, JOB_BURY };
+enum job { JOB_NONE, JOB_LOOK, JOB_COPY, JOB_INSERT, JOB_BURY, JOB_NOTE };
 
 /* How long not to try something that was refused. */
 struct caution {
@@ -343,6 +344,7 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 	case JOB_BURY:
 		on_buried(s);
 		return;
+	case JOB_NOTE:
 	case JOB_NONE:
 		return;
 	}
@@ -362,15 +364,31 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 	case JOB_BURY:
 		on_bad_letter(s, answer);
 		return;
+	case JOB_NOTE:
 	case JOB_NONE:
 		return;
 	}
+}
+
+static void on_note(struct store *s, const struct postgres_answer *answer)
+{
+	bool is_told = answer->result == POSTGRES_OK;
+	size_t len;
+
+	s->job = JOB_NONE;
+	if (!is_told)
+		log_warn("the minute's note is lost", "reason=%s", answer->error);
+	s->on.on_noted(s->on.arg, is_told, is_told && answer->rows ? postgres_text(answer, 0, &len) : NULL);
 }
 
 static void on_answer(void *owner, const struct postgres_answer *answer)
 {
 	struct store *s = owner;
 
+	if (s->job == JOB_NOTE) {
+		on_note(s, answer);
+		return;
+	}
 	switch (answer->result) {
 	case POSTGRES_OK:
 		on_done(s, answer);
@@ -463,13 +481,25 @@ void store_bury(struct store *s, const struct batch *b)
 	start(s, JOB_BURY, b);
 }
 
+int store_note(struct store *s, const char *text)
+{
+	const struct postgres_value value = {25, text, strlen(text)};
+
+	assert(s->job == JOB_NONE);
+	if (postgres_query(s->postgres, SQL_NOTE, &value, 1))
+		return -1;
+	s->job = JOB_NOTE;
+	s->sent_ms = (int64_t)uv_now(s->loop);
+	return 0;
+}
+
 /* --- life --- */
 
 static void on_postgres_state(void *owner, enum postgres_state state)
 {
 	struct store *s = owner;
 
-	if (state == POSTGRES_READY && s->job != JOB_NONE)
+	if (state == POSTGRES_READY && s->job != JOB_NONE && s->job != JOB_NOTE)
 		send_range(s);
 }
 

@@ -26,6 +26,9 @@ struct store_callbacks {
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
 	/* Once for each event handed to store_bury: the dead letter is committed. ev may be freed. */
 	void (*on_buried)(void *arg, struct event *ev);
+	/* What was handed to store_note is committed (is_told) or given up. answer is the first value of
+	 * sql/note.sql, NULL if there is none, and lives for the call. */
+	void (*on_noted)(void *arg, bool is_told, const char *answer);
 	/* This database will never do; sentence says why and lives for the call. */
 	void (*on_unusable)(void *arg, const char *sentence);
 	void *arg;
@@ -48,6 +51,10 @@ bool store_is_stalled(const struct store *s);
  * store must be idle. b is borrowed until it is idle again, each event until its own callback. */
 void store_insert(struct store *s, const struct batch *b);
 void store_bury(struct store *s, const struct batch *b);
+
+/* Tells the database a text for sql/note.sql, which is copied. The store must be idle. Returns 0, and
+ * on_noted is called; or -1 if the connection is lost. Nothing is tried again: it is only a note. */
+int store_note(struct store *s, const char *text);
 
 /* Gives up the batch at hand, without callbacks. done is called from the loop when nothing of s is
  * left. */

@@ -34,6 +34,8 @@ struct expected {
 	char *type;
 	size_t type_len;
 	struct span payload;
+	char *time; /* NULL: missing, or no text */
+	size_t time_len;
 };
 
 /* --- jansson and JSON --- */
@@ -169,6 +171,9 @@ static void expect(struct expected *e, const struct pointers *p, const struct js
 		return;
 	expect_id(e, p);
 	e->faults |= expect_text(p->message, p->type, &e->type, &e->type_len);
+	/* A time that is no text, or none that Postgres could hold, is as good as none. */
+	if (p->time && expect_text(p->message, p->time, &e->time, &e->time_len) == NAMED_TWICE)
+		e->faults |= NAMED_TWICE;
 	e->payload = (struct span){NULL, 0};
 	switch (json_find(p->message, p->payload, &e->payload)) {
 	case JSON_FOUND:
@@ -243,6 +248,16 @@ static void check_event(const struct expected *e, const struct envelope_view *vi
 	     (int)view->payload.len, view->payload.at, (int)e->payload.len, e->payload.at);
 }
 
+/* A text with a NUL in it has been decoded, and does not count. */
+static void check_time(const struct expected *e, struct slice time)
+{
+	bool is_text = e->time && !memchr(e->time, '\0', e->time_len);
+
+	must(is_text == (time.at != NULL), "there is %s time", is_text ? "a" : "no");
+	must(!is_text || is_slice(time, e->time, e->time_len), "the time is '%.*s', not '%.*s'", (int)time.len, time.at,
+	     (int)e->time_len, e->time);
+}
+
 /* The same once more, by jansson's tree alone. */
 static void check_tree(json_t *tree, const struct pointers *p, const struct envelope_view *view)
 {
@@ -285,10 +300,13 @@ static void check_message(struct envelope *reader, struct pointers *p)
 		check_refusal(why, &e, &view);
 	else
 		check_event(&e, &view);
+	if (!why)
+		check_time(&e, envelope_time(reader));
 	if (!why && tree)
 		check_tree(tree, p, &view);
 	json_decref(tree);
 	free(e.type);
+	free(e.time);
 	free(kept);
 }
 
@@ -301,6 +319,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct span whole = p.message;
 
 		must(reader, "no reader for pointers that are right");
+		must(!p.time || !envelope_add_time(reader, p.time), "no time for a pointer that is right");
 		check_message(reader, &p);
 		/* A reader keeps nothing from one message to the next, also not from half of one. */
 		p.message = (struct span){whole.at, whole.len / 2};

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define STEPS_MAX 16
-#define IDS_MAX   8
 
 static bool is_pointer(const char *text)
 {
@@ -29,7 +28,7 @@ static int read_line(struct pointers *p, const char *line, size_t len)
 		return -1;
 	pointer = strndup(line + word, len - word);
 	if (is_pointer(pointer)) {
-		if (strncmp(line, "id ", word) == 0 && p->ids.count < IDS_MAX) {
+		if (strncmp(line, "id ", word) == 0 && p->ids.count < POINTERS_MAX) {
 			p->items[p->ids.count++] = pointer;
 			return 0;
 		}
@@ -39,6 +38,10 @@ static int read_line(struct pointers *p, const char *line, size_t len)
 		}
 		if (strncmp(line, "payload ", word) == 0 && !p->payload) {
 			p->payload = pointer;
+			return 0;
+		}
+		if (strncmp(line, "time ", word) == 0 && !p->time) {
+			p->time = pointer;
 			return 0;
 		}
 	}
@@ -82,4 +85,5 @@ void pointers_clear(struct pointers *p)
 		free(p->items[i]);
 	free(p->type);
 	free(p->payload);
+	free(p->time);
 }

@@ -1,5 +1,5 @@
 /* pointers.h: the head of an input of the envelope's fuzzer: lines like those of a file "pointers" in
- * tests/data ("id /a", "type /b", "payload /c"), then an empty line, then the message. */
+ * tests/data ("id /a", "type /b", "payload /c", "time /d"), then an empty line, then the message. */
 #ifndef FUZZ_POINTERS_H
 #define FUZZ_POINTERS_H
 
@@ -9,13 +9,14 @@
 #include "config.h"
 #include "json.h"
 
-#define POINTERS_MAX 10 /* 8 parts of an id, the type, the payload */
+#define POINTERS_MAX 8 /* parts of an id */
 
 struct pointers {
 	struct config_list ids;
-	char *items[POINTERS_MAX]; /* all of them: the ids first */
+	char *items[POINTERS_MAX];
 	char *type;
 	char *payload;
+	char *time; /* NULL: nobody asks for it */
 	struct span message;
 };
 

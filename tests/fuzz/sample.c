@@ -74,11 +74,13 @@ static void put_blank(struct sample *s)
 
 static const char *some_pointer(struct sample *s)
 {
-	unsigned int which = roll(s, s->pointers->ids.count + 2);
+	const struct pointers *p = s->pointers;
+	unsigned int which = roll(s, p->ids.count + 2 + (p->time != NULL));
 
-	if (which < s->pointers->ids.count)
-		return s->pointers->items[which];
-	return which == s->pointers->ids.count ? s->pointers->type : s->pointers->payload;
+	if (which < p->ids.count)
+		return p->items[which];
+	which -= (unsigned int)p->ids.count;
+	return which == 0 ? p->type : which == 1 ? p->payload : p->time;
 }
 
 /* The step at this depth of some pointer, now and then in escapes, or of another depth. A question mark

@@ -219,6 +219,7 @@ static bool answer_commands(struct redis *r)
 struct store {
 	struct store_callbacks on;
 	const struct batch *batch; /* NULL: idle */
+	bool is_noting;
 };
 
 static struct store the_store;
@@ -232,7 +233,7 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 
 bool store_is_idle(const struct store *s)
 {
-	return !s->batch;
+	return !s->batch && !s->is_noting;
 }
 
 bool store_is_ready(const struct store *s, const char **why)
@@ -259,6 +260,13 @@ void store_bury(struct store *s, const struct batch *b)
 	fail("an event became a dead letter");
 }
 
+int store_note(struct store *s, const char *text)
+{
+	(void)text;
+	s->is_noting = true;
+	return 0;
+}
+
 void store_close(struct store *s, void (*on_closed)(void *arg), void *arg)
 {
 	(void)s, (void)on_closed, (void)arg;
@@ -269,6 +277,11 @@ static bool answer_batch(struct store *s)
 {
 	const struct batch *b = s->batch;
 
+	if (s->is_noting) {
+		s->is_noting = false;
+		s->on.on_noted(s->on.arg, true, NULL);
+		return true;
+	}
 	if (!b)
 		return false;
 	for (size_t i = 0; i < b->count; i++)
@@ -362,7 +375,7 @@ static void on_unusable(void *arg, const char *sentence)
 /* The listener's own defaults. */
 static void open_pipeline(void)
 {
-	static char *argv[] = {"road", "--source", "ws://localhost", "--instance-id", "listener-1"};
+	static char *argv[] = {"listen", "--source", "ws://localhost", "--instance-id", "listener-1"};
 	static struct config config;
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
 	char error[300];

@@ -7,6 +7,7 @@
 #include "port.h"
 #include "process.h"
 #include "redisd.h"
+#include "run.h"
 #include "suite.h"
 #include "wait.h"
 
@@ -18,63 +19,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define END_MS    15000
-#define WORDS_MAX 40
-
-/* A run of the program that is over. */
-struct run {
-	int status;
-	char *output;
-	char *errors;
-};
-
-/* Run the program with these words (split at spaces), and env or NULL. */
-static struct run run_in(const char *const env[], const char *words)
-{
-	const char *argv[WORDS_MAX + 1] = {getenv("WSONCE_TEST_BIN") ? getenv("WSONCE_TEST_BIN") : "build/wsonce"};
-	char *copy = strdup(words), *at;
-	int n = 1;
-
-	for (char *word = strtok_r(copy, " ", &at); word && n < WORDS_MAX; word = strtok_r(NULL, " ", &at))
-		argv[n++] = word;
-	struct process *p = process_start_argv(argv, env);
-	struct run run = {.status = process_wait(p, END_MS)};
-	run.output = process_output(p);
-	run.errors = process_errors(p);
-	cr_assert_neq(run.status, -1, "wsonce %s does not end: %s", words, process_last_words(p));
-	process_free(p);
-	free(copy);
-	return run;
-}
-
-static void run_free(struct run *run)
-{
-	free(run->output);
-	free(run->errors);
-}
-
-static bool is_one_line(const char *text)
-{
-	const char *end = strchr(text, '\n');
-
-	return end && end > text && end[1] == '\0';
-}
-
-/* These words are refused by one line that names this, with status 2. */
-static void expect_refusal_in(const char *const env[], const char *words, const char *name)
-{
-	struct run run = run_in(env, words);
-
-	cr_assert_eq(run.status, 2, "wsonce %s: status %d: %s", words, run.status, run.errors);
-	cr_assert(is_one_line(run.errors), "wsonce %s: not one line: %s", words, run.errors);
-	cr_assert(strstr(run.errors, name), "wsonce %s: no \"%s\" in: %s", words, name, run.errors);
-	cr_assert_str_eq(run.output, "");
-	run_free(&run);
-}
+#define END_MS 15000
 
 static void expect_refusal(const char *words, const char *name)
 {
-	expect_refusal_in(NULL, words, name);
+	run_expect_refusal_in(NULL, words, name);
 }
 
 /* ---- help ---- */
@@ -95,7 +44,7 @@ Test(command, version_is_one_line)
 	int major, minor, patch;
 
 	cr_assert_eq(run.status, 0);
-	cr_assert(is_one_line(run.output));
+	cr_assert(run_is_one_line(run.output));
 	cr_assert_eq(sscanf(run.output, "wsonce %d.%d.%d", &major, &minor, &patch), 3);
 	run_free(&run);
 }
@@ -243,9 +192,9 @@ Test(command, a_wrong_variable_is_named)
 	static const char *const url[] = {"WSONCE_SOURCE=ws://127.0.0.1:1/,ftp://127.0.0.1:1/", NULL};
 	static const char *const redis[] = {"WSONCE_REDIS=http://127.0.0.1:1/", NULL};
 
-	expect_refusal_in(number, "listen --ingest 127.0.0.1:1", "WSONCE_CLAIM_TTL");
-	expect_refusal_in(url, "listen --ingest 127.0.0.1:1", "WSONCE_SOURCE");
-	expect_refusal_in(redis, "listen --ingest 127.0.0.1:1", "WSONCE_REDIS");
+	run_expect_refusal_in(number, "listen --ingest 127.0.0.1:1", "WSONCE_CLAIM_TTL");
+	run_expect_refusal_in(url, "listen --ingest 127.0.0.1:1", "WSONCE_SOURCE");
+	run_expect_refusal_in(redis, "listen --ingest 127.0.0.1:1", "WSONCE_REDIS");
 }
 
 Test(command, secrets_are_not_in_error_messages)

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -27,7 +28,9 @@ struct claim {
 
 struct store {
 	struct store_callbacks on;
-	uv_idle_t handle;
+	bool is_noting;
+	char *note;       /* the last text, on the heap */
+	uv_idle_t handle; /* turns while a note has no answer */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -301,8 +304,7 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 
 bool store_is_idle(const struct store *s)
 {
-	(void)s;
-	return !fake.is_postgres_away && !inserts.count && !burials.count;
+	return !fake.is_postgres_away && !inserts.count && !burials.count && !s->is_noting;
 }
 
 bool store_is_ready(const struct store *s, const char **why)
@@ -337,9 +339,41 @@ void store_bury(struct store *s, const struct batch *b)
 	start(s, "bury", &burials, b);
 }
 
+static void on_note(uv_idle_t *handle)
+{
+	if (fake.is_note_slow)
+		return;
+	uv_idle_stop(handle);
+	the_store.is_noting = false;
+	the_store.on.on_noted(the_store.on.arg, true, fake.note);
+}
+
+int store_note(struct store *s, const char *text)
+{
+	cr_assert(store_is_idle(s), "a note while the store is at work");
+	s->is_noting = true;
+	free(s->note);
+	s->note = strdup(text);
+	uv_idle_start(&s->handle, on_note);
+	return 0;
+}
+
+const char *fake_note(void)
+{
+	static char text[10000];
+
+	if (!the_store.note)
+		return NULL;
+	snprintf(text, sizeof(text), "%s", the_store.note);
+	free(the_store.note);
+	the_store.note = NULL;
+	return text;
+}
+
 static void on_store_closed(uv_handle_t *handle)
 {
 	(void)handle;
+	free(the_store.note);
 	the_store.done(the_store.done_arg);
 }
 

@@ -19,6 +19,8 @@ struct fake {
 	bool is_postgres_away;   /* the store is not idle, and stalled */
 	bool is_stalled;
 	bool is_claim_broken; /* claim_open fails */
+	bool is_note_slow;    /* a note has no answer; else it has one in the next turn, which is no step */
+	const char *note;     /* what that is; NULL: no row */
 	uint64_t unanswered;  /* commands beside those that the test still has to answer */
 };
 
@@ -28,6 +30,10 @@ extern struct fake fake;
  * "look(a,b)", "count(a)", "renew(a)", "release(a)", "done(a)" and "dead(a)" for marks, "insert(a,b)",
  * "bury(a:reason)"; an event without an id is "-". Lives until the next call. */
 const char *fake_journal(void);
+
+/* The text that was handed to store_note last, NULL if none was; then it is forgotten. Lives until the
+ * next call. */
+const char *fake_note(void);
 
 /* Answers the oldest call for the event with this id that has no answer yet ("-": no id). The test
  * fails if there is none. */

@@ -43,6 +43,10 @@ static const struct {
 	{"id-pointer", "WSONCE_ID_POINTER", "event_id"},
 	{"type-pointer", "WSONCE_TYPE_POINTER", "/a~2"},
 	{"payload-pointer", "WSONCE_PAYLOAD_POINTER", "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17"},
+	{"time-pointer", "WSONCE_TIME_POINTER", "time"},
+	{"time-unit", "WSONCE_TIME_UNIT", "minutes"},
+	{"max-age", "WSONCE_MAX_AGE", "30"},
+	{"unsettled-warning", "WSONCE_UNSETTLED_WARNING", "1.5m"},
 	{"log-level", "WSONCE_LOG_LEVEL", "loud"},
 	{"log-format", "WSONCE_LOG_FORMAT", "JSON"},
 	{"config", "WSONCE_CONFIG", "/nowhere/config.json"},
@@ -117,6 +121,10 @@ Test(config, defaults_are_the_documented_ones)
 	cr_assert_str_eq(config.id_pointers.items[0], "/event_id");
 	cr_assert_str_eq(config.type_pointer, "/event_type");
 	cr_assert_str_eq(config.payload_pointer, "/payload");
+	cr_assert_null(config.time_pointer);
+	cr_assert_str_eq(config.time_unit, "rfc3339");
+	cr_assert_eq(config.max_age_s, 0);
+	cr_assert_eq(config.unsettled_warning_s, 60);
 	cr_assert_str_eq(config.log_level, "info");
 	cr_assert_str_eq(config.log_format, "text");
 }
@@ -182,7 +190,11 @@ Test(config, empty_variable_counts_as_unset)
 	setenv("WSONCE_REDIS", "", 1);
 	setenv("WSONCE_SOURCE", "", 1);
 	setenv("WSONCE_ID_POINTER", "", 1);
+	setenv("WSONCE_TIME_POINTER", "", 1);
+	setenv("WSONCE_MAX_AGE", "", 1);
 	cr_assert_eq(TRY("--log-level", "info"), 0, "%s", error);
+	cr_assert_null(config.time_pointer);
+	cr_assert_eq(config.max_age_s, 0);
 	cr_assert_eq(config.claim_ttl_s, 30);
 	cr_assert_str_eq(config.redis, "redis://127.0.0.1:6379/0");
 	cr_assert_str_eq(config.id_pointers.items[0], "/event_id");
@@ -288,6 +300,27 @@ Test(config, seconds_may_have_decimals)
 	cr_assert_eq(config.drain_timeout_ms, 1500);
 	cr_assert_eq(TRY("--config", file_of("{\"redis-timeout\": 0.5}")), 0, "%s", error);
 	cr_assert_eq(config.redis_timeout_ms, 500);
+}
+
+Test(config, ages_have_a_unit_and_bounds)
+{
+	cr_assert_eq(TRY("--max-age", "30d", "--time-pointer", "/at", "--unsettled-warning", "0s"), 0, "%s", error);
+	cr_assert_eq(config.max_age_s, 30 * 86400);
+	cr_assert_eq(config.unsettled_warning_s, 0);
+	assert_wrong(TRY("--max-age", "0s", "--time-pointer", "/at"), "--max-age");
+	assert_wrong(TRY("--max-age", "3651d", "--time-pointer", "/at"), "--max-age");
+	cr_assert_str_eq(error, "--max-age: \"3651d\" is not an age from 1s to 3650d, such as 30d, 12h, 15m or 45s");
+	assert_wrong(TRY("--config", file_of("{\"unsettled-warning\": 60}")), "unsettled-warning");
+}
+
+Test(config, greatest_age_needs_to_know_where_the_time_is)
+{
+	assert_wrong(TRY("--max-age", "30d"), "--time-pointer");
+	cr_assert_eq(TRY("--time-pointer", "/at"), 0, "%s", error);
+	setenv("WSONCE_MAX_AGE", "30d", 1);
+	assert_wrong(TRY("--log-level", "info"), "--max-age");
+	cr_assert_eq(TRY("--time-pointer="), 0, "%s", error);
+	cr_assert_str_eq(config.time_pointer, "");
 }
 
 Test(config, bounds_of_a_number_are_good_values)
@@ -573,9 +606,19 @@ static char *print(void (*help)(FILE *out))
 	return text;
 }
 
+static void print_listen_help(FILE *out)
+{
+	config_help(out, "listen");
+}
+
+static void print_audit_help(FILE *out)
+{
+	config_help(out, "audit");
+}
+
 Test(config, help_names_every_flag_and_variable)
 {
-	char *text = print(config_help), part[80];
+	char *text = print(print_listen_help), part[80];
 
 	for (size_t i = 0; i < SETTINGS; i++) {
 		snprintf(part, sizeof(part), "  --%s ", settings[i].flag);
@@ -584,6 +627,45 @@ Test(config, help_names_every_flag_and_variable)
 		cr_expect_not_null(strstr(text, part), "%s", part);
 	}
 	cr_assert_not_null(strstr(text, "default 30]"));
+	free(text);
+}
+
+/* --- other commands than listen --- */
+
+Test(config, other_commands_need_nothing_to_listen_to)
+{
+	char *argv[] = {"audit", "--redis", "none"};
+
+	cr_assert_eq(read_argv(3, argv), 0, "%s", error);
+	cr_assert_str_eq(config.redis, "none");
+	cr_assert_str_eq(config.log_level, "warn");
+}
+
+Test(config, other_commands_do_not_know_the_flags_of_listening)
+{
+	char *argv[] = {"audit", "--source", "ws://h"};
+
+	cr_assert_eq(read_argv(3, argv), -1);
+	cr_assert_str_eq(error, "unknown option --source; see wsonce audit --help");
+}
+
+Test(config, other_commands_share_the_environment_and_the_file_with_the_fleet)
+{
+	char *argv[] = {"audit", "--config", file_of("{\"ingest\": \"h:1\", \"log-level\": \"info\"}")};
+
+	setenv("WSONCE_SOURCE", "ws://h", 1);
+	cr_assert_eq(read_argv(3, argv), 0, "%s", error);
+	cr_assert_str_eq(config.log_level, "info");
+}
+
+Test(config, help_of_other_commands_leaves_out_what_is_of_listening)
+{
+	char *text = print(print_audit_help);
+
+	cr_assert_null(strstr(text, "--source "));
+	cr_assert_null(strstr(text, "--admin "));
+	cr_assert_not_null(strstr(text, "--postgres "));
+	cr_assert_not_null(strstr(text, "default warn]"));
 	free(text);
 }
 

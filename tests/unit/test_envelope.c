@@ -1,10 +1,11 @@
 /* What envelope.c makes of a message. Cases that are only a message and what is expected of it are
  * folders in tests/data (WSONCE_TEST_DATA, if the tests do not run in the repository's root):
  *
- *     valid/<case>/    message, id, type, payload; pointers, if they are not the default ones
+ *     valid/<case>/    message, id, type, payload; pointers, if they are not the default ones; time, if
+ *                      there is a pointer to one, with nothing in it if it cannot be read
  *     invalid/<case>/  message, reason (how it begins); pointers
  *
- * pointers has lines like "id /a", "type /b", "payload /c". One newline at the end of each expected
+ * pointers has lines like "id /a", "type /b", "payload /c", "time /d". One newline at the end of each expected
  * file is not a part of it. */
 #include "envelope.h"
 
@@ -596,6 +597,59 @@ Test(envelope, one_wrong_byte_anywhere_is_seen)
 	}
 }
 
+/* --- the time --- */
+
+static void assert_time(const char *message, const char *time)
+{
+	cr_assert_null(read_text(message), "%s: refused", message);
+	if (time)
+		assert_slice(message, "time", envelope_time(reader), time);
+	else
+		cr_assert_null(envelope_time(reader).at, "%s: has a time", message);
+}
+
+Test(envelope, nobody_asks_for_a_time_without_a_pointer)
+{
+	assert_time("{\"event_id\":\"a\",\"time\":1}", NULL);
+}
+
+Test(envelope, time_is_a_string_or_a_number_wherever_its_pointer_leads)
+{
+	cr_assert_eq(envelope_add_time(reader, "/payload/at/0"), 0);
+	assert_time("{\"event_id\":\"a\",\"payload\":{\"at\":[\"2024-01-01T00:00:00\\u002B01:00\"]}}",
+		    "2024-01-01T00:00:00+01:00");
+	assert_slice("the last message", "payload", view.payload, "{\"at\":[\"2024-01-01T00:00:00\\u002B01:00\"]}");
+	assert_time("{\"event_id\":\"a\",\"payload\":{\"at\":[17e8,2]}}", "17e8");
+	assert_time("{\"event_id\":\"a\",\"payload\":{\"at\":[\"\"]}}", "");
+}
+
+Test(envelope, event_whose_time_is_no_text_is_an_event_without_a_time)
+{
+	static const char *const values[] = {"null", "true", "{}", "[1]", "\"1\\u0000\"", "\"\\ud800\"", "{\"/t\":1}"};
+	char message[100];
+
+	cr_assert_eq(envelope_add_time(reader, "/t"), 0);
+	assert_time("{\"event_id\":\"a\"}", NULL);
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		snprintf(message, sizeof(message), "{\"event_id\":\"a\",\"t\":%s,\"payload\":[0.10]}", values[i]);
+		assert_time(message, NULL);
+		assert_slice(message, "payload", view.payload, "[0.10]");
+	}
+	assert_time("{\"event_id\":\"a\",\"t\":1}", "1");
+	assert_time("{\"event_id\":\"b\"}", NULL);
+	assert_refused("{\"event_id\":\"a\",\"t\":1,\"t\":2}", "/t is named twice");
+}
+
+Test(envelope, time_may_be_what_the_id_is_or_the_whole_message)
+{
+	cr_assert_eq(envelope_add_time(reader, "/event_id"), 0);
+	assert_time("{\"event_id\":1700000000.5}", "1700000000.5");
+	assert_refused("{\"event_id\":[1]}", "/event_id is not a string or a number");
+	USE_ID("");
+	cr_assert_eq(envelope_add_time(reader, ""), 0);
+	assert_time("17", "17");
+}
+
 /* --- a reader is used for many messages --- */
 
 /* id, and a payload whose escapes make the parser decode len bytes into a buffer of its own. */
@@ -665,11 +719,13 @@ static char *load(const char *folder, const char *name, size_t *len)
 	return bytes;
 }
 
+static bool has_time; /* the case at hand asks for it */
+
 static void load_pointers(const char *folder)
 {
 	size_t len;
 	char *text = load(folder, "pointers", &len), *ids[8];
-	const char *type = "/event_type", *payload = "/payload";
+	const char *type = "/event_type", *payload = "/payload", *time = NULL;
 	size_t count = 0;
 
 	for (char *line = text ? strtok(text, "\n") : NULL; line; line = strtok(NULL, "\n")) {
@@ -681,12 +737,16 @@ static void load_pointers(const char *folder)
 			type = pointer;
 		else if (strncmp(line, "payload ", 8) == 0)
 			payload = pointer;
+		else if (strncmp(line, "time ", 5) == 0)
+			time = pointer;
 		else
 			cr_assert_fail("%s/pointers: what is '%s'?", folder, line);
 	}
 	if (!count)
 		ids[count++] = "/event_id";
 	use_pointers((struct config_list){ids, count}, type, payload);
+	cr_assert(!time || envelope_add_time(reader, time) == 0);
+	has_time = time;
 	free(text);
 }
 
@@ -697,7 +757,7 @@ static void expect_file(const char *folder, const char *name, struct slice slice
 
 	cr_assert_not_null(text, "%s has no file %s", folder, name);
 	len -= len && text[len - 1] == '\n';
-	cr_expect(slice.len == len && memcmp(slice.at, text, len) == 0, "%s: %s is '%.*s'", folder, name,
+	cr_expect(slice.len == len && (!len || memcmp(slice.at, text, len) == 0), "%s: %s is '%.*s'", folder, name,
 		  (int)slice.len, slice.at);
 	free(text);
 }
@@ -725,6 +785,8 @@ static void check_valid(const char *folder)
 	expect_file(folder, "id", view.id);
 	expect_file(folder, "type", view.type);
 	expect_file(folder, "payload", view.payload);
+	if (has_time)
+		expect_file(folder, "time", envelope_time(reader));
 }
 
 static void check_invalid(const char *folder)

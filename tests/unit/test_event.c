@@ -120,6 +120,24 @@ Test(event, message_without_an_id_is_not_in_the_table)
 	cr_assert_eq(events.messages, 1);
 }
 
+Test(event, event_refused_at_the_door_has_its_id_and_is_not_in_the_table)
+{
+	struct envelope_view view = view_of("a", "", "{}");
+	struct event *stale = event_new(&events, EV_REFUSED, "message", 7, &view, NULL, 0);
+	struct event *fresh;
+
+	cr_assert(stale->is_loose);
+	cr_assert_eq(stale->id_len, 1);
+	cr_assert_null(find_event(&events, "a"));
+	fresh = add("a", NULL);
+	cr_assert(!fresh->is_loose);
+	cr_assert_eq(find_event(&events, "a"), fresh);
+	event_move(&events, stale, EV_BURYING);
+	finish(stale, OUTCOME_REJECTED);
+	cr_assert_eq(find_event(&events, "a"), fresh);
+	cr_assert_eq(events.messages, 1);
+}
+
 Test(event, empty_message_is_kept)
 {
 	struct event *ev = event_new(&events, EV_REFUSED, "", 0, NULL, NULL, 0);

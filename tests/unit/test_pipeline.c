@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "failing_alloc.h"
 #include "fake_stages.h"
@@ -100,11 +101,20 @@ static void on_closed(void *arg)
 	*(bool *)arg = true;
 }
 
+static void reopen_pipeline(void)
+{
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
+	char error[200];
+
+	uv_loop_init(&loop);
+	pipeline = pipeline_open(&loop, &config, &on, error, sizeof(error));
+	cr_assert_not_null(pipeline, "%s", error);
+	turn();
+}
+
 static void open_pipeline(void)
 {
 	static char *ids[] = {"/event_id"};
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
-	char error[200];
 
 	config = (struct config){
 		.claim_ttl_s = TTL_MS / 1000,
@@ -117,10 +127,7 @@ static void open_pipeline(void)
 		.payload_pointer = "/payload",
 	};
 	fake_time_stop();
-	uv_loop_init(&loop);
-	pipeline = pipeline_open(&loop, &config, &on, error, sizeof(error));
-	cr_assert_not_null(pipeline, "%s", error);
-	turn();
+	reopen_pipeline();
 }
 
 /* A forgotten handle fails the test. */
@@ -909,6 +916,77 @@ Test(pipeline, refused_message_keeps_its_reason_and_digest)
 	cr_assert_str_eq(p.reason, "too long");
 }
 
+/* --- events that are too old --- */
+
+/* After the suite's own. */
+static void open_guarded_pipeline(void)
+{
+	close_pipeline();
+	config.time_pointer = "/time";
+	config.time_unit = "s";
+	config.max_age_s = 60;
+	reopen_pipeline();
+}
+
+static void receive_aged(const char *id, long age_s, struct producer *p)
+{
+	char message[100];
+
+	snprintf(message, sizeof(message), "{\"event_id\":\"%s\",\"time\":%ld}", id, (long)time(NULL) - age_s);
+	cr_assert_eq(pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL), 0);
+	assert_nothing_is_lost();
+}
+
+Test(pipeline, stale_event_is_a_dead_letter_and_neither_claimed_nor_marked, .init = open_guarded_pipeline)
+{
+	struct producer p = PRODUCER;
+
+	receive_aged("old", 100, &p);
+	receive_aged("young", 10, NULL);
+	turn();
+	assert_journal("take(young) bury(old:stale: /time is more than 1m ago)");
+	answer_bury("old");
+	assert_journal("");
+	cr_assert_str_eq(p.answers, "r");
+	cr_assert_str_eq(p.reason, "stale: /time is more than 1m ago");
+	cr_assert_eq(stats.stale, 1);
+	cr_assert_eq(stats.dead_lettered, 1);
+}
+
+Test(pipeline, event_without_a_time_is_a_dead_letter_when_ages_count, .init = open_guarded_pipeline)
+{
+	receive("timeless");
+	turn();
+	assert_journal("bury(timeless:no time: /time is missing, or no string or number)");
+	cr_assert_eq(stats.stale, 1);
+}
+
+/* The copy at work was taken in time; its row, when it is there, is of both. */
+Test(pipeline, stale_copy_of_an_event_at_work_joins_it, .init = open_guarded_pipeline)
+{
+	struct producer p = PRODUCER;
+
+	receive_aged("a", 10, NULL);
+	receive_aged("a", 100, &p);
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(p.answers, "d");
+	cr_assert_eq(stats.stale, 0);
+}
+
+Test(pipeline, copy_with_a_good_time_is_not_lost_with_a_stale_one, .init = open_guarded_pipeline)
+{
+	struct producer p = PRODUCER;
+
+	receive_aged("a", 100, NULL);
+	receive_aged("a", 10, &p);
+	turn();
+	answer_take("a", CLAIM_MINE);
+	answer_bury("a");
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(p.answers, "p");
+}
+
 Test(pipeline, dead_letters_and_events_take_turns)
 {
 	bring_to_store("x", NULL);
@@ -1222,6 +1300,91 @@ Test(pipeline, drain_waits_for_the_answers_of_redis)
 	fake.unanswered = 0;
 	turn();
 	cr_assert_eq(left, 0);
+}
+
+/* --- notes --- */
+
+static bool tells(const char *part)
+{
+	const char *text = fake_note();
+
+	return text && strstr(text, part);
+}
+
+Test(pipeline, nothing_is_stored_before_the_first_note_is_answered)
+{
+	close_pipeline();
+	fake.is_note_slow = true;
+	reopen_pipeline();
+	receive("a");
+	answer_take("a", CLAIM_MINE);
+	assert_journal("take(a)");
+	cr_assert(tells("\"is_leaving\":false"));
+	fake.is_note_slow = false;
+	turn();
+	assert_journal("insert(a)");
+}
+
+Test(pipeline, database_whose_rows_were_deleted_is_unusable_without_the_guard)
+{
+	close_pipeline();
+	fake.note = "2592000";
+	reopen_pipeline();
+	cr_assert_not_null(strstr(unusable, "were deleted from this database"), "%s", unusable);
+}
+
+Test(pipeline, note_is_told_each_minute)
+{
+	fake_note();
+	pass(59000);
+	cr_assert(!tells(""));
+	pass(1000);
+	cr_assert(tells("\"events\":0"));
+}
+
+Test(pipeline, copy_that_only_the_unique_key_finds_is_noted_by_its_id)
+{
+	bring_to_store("late", NULL);
+	answer_insert("late", STORE_PRESENT);
+	bring_to_store("new", NULL);
+	answer_insert("new", STORE_INSERTED);
+	pass(60000);
+	cr_assert(tells("\"late\":[[\"late\",60000]]"));
+}
+
+Test(pipeline, last_note_is_told_before_the_end)
+{
+	bring_to_store("a", NULL);
+	fake.is_note_slow = true;
+	pipeline_drain(pipeline);
+	answer_insert("a", STORE_INSERTED);
+	turn();
+	cr_assert(tells("\"is_leaving\":true"));
+	cr_assert_eq(left, -1);
+	fake.is_note_slow = false;
+	turn();
+	cr_assert_eq(left, 0);
+}
+
+Test(pipeline, last_note_that_has_no_answer_is_waited_for_a_second)
+{
+	fake.is_note_slow = true;
+	pipeline_drain(pipeline);
+	turn();
+	pass(900);
+	cr_assert_eq(left, -1);
+	pass(200);
+	cr_assert_eq(left, 0);
+}
+
+Test(pipeline, without_postgres_there_is_no_last_note)
+{
+	fake_note();
+	fake.is_postgres_away = true;
+	pipeline_drain(pipeline);
+	turn();
+	cr_assert_eq(left, 0);
+	cr_assert(!tells(""));
 }
 
 Test(pipeline, drain_releases_and_reports_what_is_left_after_its_timeout)

@@ -1,0 +1,572 @@
+/* audit.c owns `wsonce audit`: which of the expected events are stored, and what is with the others.
+ *
+ * The database is asked, then Redis, then the database again for what is left: an event that is stored
+ * in between had a claim when Redis was asked, or a row the second time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dispatch.h"
+#include "expected.h"
+#include "feeder.h"
+#include "letters.h"
+#include "lines.h"
+#include "marks.h"
+#include "output.h"
+#include "progress.h"
+#include "session.h"
+
+#define PAGE   512 /* ids of one question to Redis */
+#define PAGE_S "512"
+
+struct audit_options {
+	const char *expected;
+	const char *format;
+	int64_t grace_us;
+	int64_t horizon_us;
+	int64_t limit;
+	const char *missing_to;
+	bool is_resubmit;
+	bool is_json;
+};
+
+static const struct option audit_options[] = {
+	{"expected", OPTION_TEXT, offsetof(struct audit_options, expected), "FILE|-", 0, 0, NULL,
+	 "what should be there: ids, one a line, or whole events, one a line"},
+	{"format", OPTION_CHOICE, offsetof(struct audit_options, format), "FORMAT", 0, 0, "ids events",
+	 "ids or events; without it, a first line that begins with { means events"},
+	{"grace", OPTION_SPAN, offsetof(struct audit_options, grace_us), "AGE", 0, 0, NULL,
+	 "leave out events younger than this (12h), by --time-pointer: they may be on their way"},
+	{"horizon", OPTION_SPAN, offsetof(struct audit_options, horizon_us), "AGE", 0, 0, NULL,
+	 "leave out events older than this (30d), by --time-pointer: they may be deleted"},
+	{"resubmit", OPTION_SWITCH, offsetof(struct audit_options, is_resubmit), NULL, 0, 0, NULL,
+	 "store the missing ones, which takes whole events"},
+	{"limit", OPTION_NUMBER, offsetof(struct audit_options, limit), "N", 0, INT64_MAX, NULL,
+	 "print at most so many missing ids (100); --json has all"},
+	{"missing-to", OPTION_TEXT, offsetof(struct audit_options, missing_to), "FILE", 0, 0, NULL,
+	 "write all missing ids there, one a line"},
+	{"json", OPTION_SWITCH, offsetof(struct audit_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
+};
+
+static const struct audit_options audit_defaults = {.limit = 100};
+
+struct audit {
+	const struct invocation *in;
+	const struct audit_options *o;
+	struct session *session;
+	struct marks *marks; /* NULL: Redis cannot be asked */
+	struct lines *lines;
+	struct expected expected;
+	int64_t distinct;
+	int64_t stored;
+	int64_t dead_lettered;
+	int64_t discarded;
+	int64_t in_flight;
+	int64_t missing;
+	/* Resubmitting: a page of missing events. */
+	struct pg_result *page;
+	size_t row;
+	char last[24]; /* number of the last row of it */
+};
+
+/* --- questions to the database --- */
+
+/* The last one, which Postgres 13 does not have: a server whose client was stopped by Ctrl-C does not go
+ * on comparing for nobody. */
+static const char *const sql_prepare[] = {
+	"SET work_mem = '64MB'",
+	"SET temp_buffers = '32MB'",
+	"SELECT set_config(name, '1s', false) FROM pg_settings WHERE name = 'client_connection_check_interval'",
+};
+
+static const char sql_distinct[] = "SELECT count(DISTINCT id) + count(DISTINCT digest) FROM wsonce_expected";
+
+static const char sql_unstored[] =
+	"CREATE TEMPORARY TABLE wsonce_unstored AS SELECT id, digest, min(at) AS at FROM wsonce_expected AS x"
+	" WHERE NOT EXISTS (SELECT FROM events WHERE event_id = x.id COLLATE \"default\") GROUP BY id, digest";
+
+#define LETTERS_OF(of) \
+	"(u.id COLLATE \"default\" IN (SELECT event_id FROM dead_letters WHERE event_id IS NOT NULL AND " of ")" \
+	" OR u.digest IN (SELECT digest FROM dead_letters WHERE " of "))"
+
+static const char sql_suspects[] =
+	"CREATE TEMPORARY TABLE wsonce_suspects AS SELECT row_number() OVER (ORDER BY at) AS n, u.*,"
+	" CASE WHEN " LETTERS_OF(
+		LETTERS_OPEN) " THEN 'open'"
+			      " WHEN " LETTERS_OF(
+				      "resolution = 'discarded'") " THEN 'discarded' ELSE 'missing' END AS found"
+								  " FROM wsonce_unstored AS u";
+
+static const char sql_number[] = "ALTER TABLE wsonce_suspects ADD PRIMARY KEY (n)";
+
+static const char sql_counts[] = "SELECT count(*), count(*) FILTER (WHERE found = 'open'),"
+				 " count(*) FILTER (WHERE found = 'discarded'),"
+				 " count(*) FILTER (WHERE found = 'in flight'),"
+				 " count(*) FILTER (WHERE found = 'missing') FROM wsonce_suspects";
+
+static const char sql_page[] =
+	"SELECT n, id, at, coalesce(id, 'sha256:' || encode(digest, 'hex'))"
+	" FROM wsonce_suspects WHERE n > $1::bigint AND found = 'missing' ORDER BY n LIMIT " PAGE_S;
+
+static const char sql_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flight' WHERE n = ANY($1::bigint[])";
+
+static const char sql_stored_now[] = "DELETE FROM wsonce_suspects AS u USING events AS e"
+				     " WHERE u.found = 'missing' AND e.event_id = u.id COLLATE \"default\"";
+
+static const char sql_letters_now[] =
+	"UPDATE wsonce_suspects AS u SET found = 'open' WHERE found = 'missing' AND " LETTERS_OF(LETTERS_OPEN);
+
+static int run(struct audit *a, const char *sql)
+{
+	struct pg_result *rows = session_ask(a->session, sql, 0, NULL);
+	int result = rows ? 0 : -1;
+
+	session_drop(rows);
+	return result;
+}
+
+static int find_unstored(struct audit *a)
+{
+	struct pg_result *rows;
+
+	progress_show("counting %" PRIu64 " lines", a->expected.lines);
+	rows = session_ask(a->session, sql_distinct, 0, NULL);
+	if (!rows)
+		return -1;
+	a->distinct = session_number(rows, 0, 0);
+	session_drop(rows);
+	progress_show("comparing with the table");
+	return run(a, sql_unstored) || run(a, sql_suspects) || run(a, sql_number) ? -1 : 0;
+}
+
+/* The next rows that are missing, after the row in a->last. */
+static struct pg_result *next_page(struct audit *a)
+{
+	const char *values[] = {a->last};
+	struct pg_result *rows = session_ask(a->session, sql_page, 1, values);
+
+	if (rows && session_count(rows))
+		snprintf(a->last, sizeof(a->last), "%s", session_text(rows, session_count(rows) - 1, 0));
+	return rows;
+}
+
+static void first_page(struct audit *a)
+{
+	snprintf(a->last, sizeof(a->last), "0");
+}
+
+static struct slice id_in(const struct pg_result *rows, size_t row)
+{
+	const char *id = session_text(rows, row, 1);
+
+	return (struct slice){id, strlen(id)};
+}
+
+/* --- questions to Redis --- */
+
+static int mark_in_flight(struct audit *a, const struct pg_result *rows, const enum mark *found)
+{
+	struct letter_ids claimed = {NULL, 0, 0};
+	int64_t numbers[PAGE];
+	struct pg_result *done;
+	char *array;
+
+	claimed.at = numbers;
+	for (size_t i = 0; i < session_count(rows); i++)
+		if (found[i] == MARK_CLAIM)
+			numbers[claimed.count++] = session_number(rows, i, 0);
+	if (!claimed.count)
+		return 0;
+	array = letters_array(&claimed, 0, claimed.count);
+	done = array ? session_ask(a->session, sql_in_flight, 1, (const char *[]){array}) : NULL;
+	free(array);
+	session_drop(done);
+	return done ? 0 : -1;
+}
+
+static int look_at_page(struct audit *a, const struct pg_result *rows)
+{
+	struct slice ids[PAGE];
+	enum mark found[PAGE];
+
+	for (size_t i = 0; i < session_count(rows); i++)
+		ids[i] = id_in(rows, i);
+	if (marks_look(a->marks, ids, session_count(rows), found)) {
+		dispatch_fail("redis does not answer: what is in flight is not known");
+		marks_close(a->marks);
+		a->marks = NULL;
+		return 0;
+	}
+	return mark_in_flight(a, rows, found);
+}
+
+static int find_in_flight(struct audit *a)
+{
+	struct pg_result *rows = NULL;
+	int result = 0;
+
+	first_page(a);
+	while (!result && a->marks && (rows = next_page(a)) && session_count(rows)) {
+		progress_show("asking redis: %s", a->last);
+		result = look_at_page(a, rows);
+		session_drop(rows);
+		rows = NULL;
+	}
+	if (a->marks && !rows)
+		result = -1;
+	session_drop(rows);
+	return result;
+}
+
+/* --- counts --- */
+
+static int count(struct audit *a)
+{
+	struct pg_result *rows = session_ask(a->session, sql_counts, 0, NULL);
+
+	if (!rows)
+		return -1;
+	a->stored = a->distinct - session_number(rows, 0, 0);
+	a->dead_lettered = session_number(rows, 0, 1);
+	a->discarded = session_number(rows, 0, 2);
+	a->in_flight = session_number(rows, 0, 3);
+	a->missing = session_number(rows, 0, 4);
+	session_drop(rows);
+	return 0;
+}
+
+static int compare(struct audit *a)
+{
+	for (size_t i = 0; i < sizeof(sql_prepare) / sizeof(sql_prepare[0]); i++)
+		if (run(a, sql_prepare[i]))
+			return -1;
+	if (expected_load(&a->expected, a->lines, a->session, a->in->config) || find_unstored(a))
+		return -1;
+	a->marks = marks_open(a->in->config);
+	if (find_in_flight(a) || run(a, sql_stored_now) || run(a, sql_letters_now))
+		return -1;
+	return count(a);
+}
+
+/* --- the report --- */
+
+/* Calls put for missing ids, at most limit of them. */
+static int each_missing(struct audit *a, int64_t limit, void (*put)(void *arg, const char *id), void *arg)
+{
+	struct pg_result *rows;
+	size_t n = 1;
+
+	first_page(a);
+	while (n && limit > 0) {
+		rows = next_page(a);
+		if (!rows)
+			return -1;
+		n = session_count(rows);
+		for (size_t i = 0; i < n && limit-- > 0; i++)
+			put(arg, session_text(rows, i, 3));
+		session_drop(rows);
+	}
+	return 0;
+}
+
+static void put_json(void *arg, const char *id)
+{
+	output_item(arg, output_string(id));
+}
+
+static void put_text(void *arg, const char *id)
+{
+	(void)arg;
+	output_text(id, strlen(id), true);
+	putchar('\n');
+}
+
+static void put_file(void *arg, const char *id)
+{
+	fprintf(arg, "%s\n", id);
+}
+
+static int write_missing(struct audit *a)
+{
+	FILE *out = fopen(a->o->missing_to, "we");
+	int result = -1;
+
+	if (out) {
+		result = each_missing(a, INT64_MAX, put_file, out);
+		result = ferror(out) ? -1 : result;
+		result = fclose(out) ? -1 : result;
+	}
+	if (result)
+		dispatch_fail("--missing-to: %s cannot be written: %s", a->o->missing_to, strerror(errno));
+	return result;
+}
+
+static int report_json(struct audit *a, struct output *out)
+{
+	const struct {
+		const char *name;
+		int64_t value;
+	} members[] = {
+		{"lines", (int64_t)a->expected.lines},
+		{"too_young", (int64_t)a->expected.too_young},
+		{"too_old", (int64_t)a->expected.too_old},
+		{"without_time", (int64_t)a->expected.without_time},
+		{"expected", a->distinct},
+		{"stored", a->stored},
+		{"dead_lettered", a->dead_lettered},
+		{"discarded", a->discarded},
+		{"missing", a->missing},
+	};
+	int result;
+
+	output_open(out);
+	output_member(out, "format", output_string(a->expected.format));
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+		output_member(out, members[i].name, json_integer((json_int_t)members[i].value));
+	output_member(out, "in_flight", a->marks ? json_integer((json_int_t)a->in_flight) : json_null());
+	output_list(out, "missing_ids");
+	result = each_missing(a, INT64_MAX, put_json, out);
+	output_list_end(out);
+	return result;
+}
+
+static void print_count(const char *name, int64_t value, const char *more)
+{
+	printf("%-14s %12" PRId64 "%s\n", name, value, more);
+}
+
+static int report_text(struct audit *a)
+{
+	const struct expected *e = &a->expected;
+	int result;
+
+	print_count("lines", (int64_t)e->lines, "");
+	if (e->too_young)
+		print_count("too young", (int64_t)e->too_young, "  left out by --grace");
+	if (e->too_old)
+		print_count("too old", (int64_t)e->too_old, "  left out by --horizon");
+	if (e->without_time)
+		print_count("without time", (int64_t)e->without_time, "  not left out");
+	print_count("expected", a->distinct, "  different events");
+	print_count("stored", a->stored, "");
+	print_count("dead letters", a->dead_lettered, "");
+	if (a->discarded)
+		print_count("discarded", a->discarded, "");
+	if (a->marks)
+		print_count("in flight", a->in_flight, "");
+	else
+		printf("%-14s %12s\n", "in flight", "not known");
+	print_count("missing", a->missing, "");
+	if (a->missing && a->o->limit)
+		putchar('\n');
+	result = each_missing(a, a->o->limit, put_text, NULL);
+	if (a->missing > a->o->limit)
+		printf("and %" PRId64 " more: --missing-to FILE or --json has all\n", a->missing - a->o->limit);
+	return result;
+}
+
+/* --- resubmitting --- */
+
+/* Marks that say of a missing event that it is stored or a dead letter are no longer true: the
+ * database was put back to an older state, say. They would settle it at once. */
+static int forget_marks(struct audit *a, const struct pg_result *rows)
+{
+	struct slice ids[PAGE];
+	size_t n = 0;
+
+	for (size_t i = 0; i < session_count(rows); i++)
+		if (!session_is_null(rows, i, 1))
+			ids[n++] = id_in(rows, i);
+	if (!n || marks_forget(a->marks, ids, n, true) == 0)
+		return 0;
+	dispatch_fail("redis does not answer: marks that it has are not deleted");
+	marks_close(a->marks);
+	a->marks = NULL;
+	return 0;
+}
+
+/* The next missing row, 1; 0 at the end; or -1. */
+static int next_row(struct audit *a)
+{
+	if (a->page && a->row < session_count(a->page))
+		return 1;
+	session_drop(a->page);
+	a->row = 0;
+	a->page = next_page(a);
+	if (!a->page || forget_marks(a, a->page))
+		return -1;
+	return session_count(a->page) > 0;
+}
+
+static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
+{
+	struct audit *a = owner;
+	struct line line;
+	int found = next_row(a);
+
+	(void)f;
+	if (found <= 0)
+		return found ? FEEDER_FAILED : FEEDER_END;
+	if (lines_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 2)) ||
+	    lines_next(a->lines, &line) != LINES_LINE)
+		return FEEDER_FAILED;
+	m->bytes = line.bytes;
+	m->len = line.len;
+	m->digest = line.digest;
+	m->total = line.total;
+	return FEEDER_MESSAGE;
+}
+
+static void on_settled(void *owner, uint64_t tag, enum outcome outcome, const char *reason)
+{
+	(void)owner, (void)tag, (void)outcome, (void)reason;
+}
+
+static void on_tick(void *owner)
+{
+	const struct audit *a = owner;
+
+	progress_show("resubmitting: %s of %" PRId64, a->last, a->missing);
+}
+
+static int resubmit(struct audit *a, struct output *out)
+{
+	const struct feeder_owner owner = {pull, on_settled, on_tick, a};
+	struct feeder_count c;
+	int64_t left;
+
+	first_page(a);
+	if (feeder_run(a->in->config, &owner, &c))
+		return STATUS_FAILED;
+	progress_clear();
+	left = a->missing - (int64_t)(c.persisted + c.duplicates + c.rejected);
+	if (a->o->is_json)
+		output_member(out, "resubmitted",
+			      json_pack("{s:I, s:I, s:I, s:I}", "persisted", (json_int_t)c.persisted, "duplicates",
+					(json_int_t)c.duplicates, "rejected", (json_int_t)c.rejected, "left",
+					(json_int_t)left));
+	else
+		printf("\nresubmitted %" PRIu64 ": persisted %" PRIu64 ", stored meanwhile %" PRIu64
+		       ", rejected %" PRIu64 "\n",
+		       c.fed, c.persisted, c.duplicates, c.rejected);
+	if (left)
+		dispatch_fail("%" PRId64 " were not resubmitted or have no outcome yet: run it again", left);
+	return left || c.rejected ? STATUS_FAILED : STATUS_FINE;
+}
+
+/* --- the command --- */
+
+static int report(struct audit *a)
+{
+	int status = a->missing ? STATUS_FAILED : STATUS_FINE;
+	struct output out;
+
+	progress_clear();
+	if (a->o->missing_to && write_missing(a))
+		return STATUS_FAILED;
+	if (a->o->is_json ? report_json(a, &out) : report_text(a))
+		return STATUS_FAILED;
+	if (a->o->is_resubmit && a->missing)
+		status = resubmit(a, &out);
+	if (a->o->is_json)
+		output_close(&out);
+	return status;
+}
+
+static int audit(struct audit *a)
+{
+	if (compare(a) == 0)
+		return report(a);
+	progress_clear();
+	return a->expected.is_wrong_use ? STATUS_USAGE : STATUS_FAILED;
+}
+
+/* A pipe can be read once, and what is missing is read again: it goes to a file that has no name. */
+static struct lines *open_spooled(const char *path, size_t max_bytes)
+{
+	const char *given = getenv("TMPDIR"), *folder = given ? given : "/tmp";
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	char buffer[65536], name[40];
+	struct lines *lines = NULL;
+	ssize_t n = 0;
+
+	while (fd >= 0 && (n = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0)
+		if (write(fd, buffer, (size_t)n) != n)
+			break;
+	if (fd < 0 || n)
+		dispatch_fail("%s: cannot be kept in %s for resubmitting: %s", path, folder, strerror(errno));
+	else if (snprintf(name, sizeof(name), "/proc/self/fd/%d", fd) > 0)
+		lines = lines_open(name, max_bytes);
+	if (fd >= 0)
+		close(fd);
+	return lines;
+}
+
+static struct lines *open_lines(const struct audit *a)
+{
+	size_t max_bytes = (size_t)a->in->config->message_bytes;
+	struct lines *lines = lines_open(a->o->expected, max_bytes);
+
+	if (!lines || !a->o->is_resubmit || lines_is_file(lines))
+		return lines;
+	lines_close(lines);
+	return open_spooled(a->o->expected, max_bytes);
+}
+
+static int64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static int run_audit(const struct invocation *in)
+{
+	const struct audit_options *o = in->options;
+	struct audit a = {.in = in, .o = o, .expected = {.format = o->format}};
+	int status = STATUS_FAILED;
+
+	a.expected.needs_events = o->is_resubmit || o->grace_us || o->horizon_us;
+	a.expected.before_us = o->grace_us ? now_us() - o->grace_us : 0;
+	a.expected.after_us = o->horizon_us ? now_us() - o->horizon_us : 0;
+	a.lines = open_lines(&a);
+	if (a.lines)
+		a.session = session_open(in->config);
+	if (a.session)
+		status = audit(&a);
+	session_drop(a.page);
+	session_close(a.session);
+	marks_close(a.marks);
+	lines_close(a.lines);
+	return status;
+}
+
+static const char *check_audit(const struct invocation *in)
+{
+	const struct audit_options *o = in->options;
+
+	if (!o->expected)
+		return "--expected FILE is needed: what should be there";
+	if ((o->grace_us || o->horizon_us) && !in->config->time_pointer)
+		return "--grace and --horizon need --time-pointer, which says where an event's time is";
+	return NULL;
+}
+
+const struct command audit_command = {
+	.name = "audit",
+	.arguments = "",
+	.summary = "which of the events that should be there are missing",
+	.help = "Compares a list of events with what is stored, and tells how many are stored, dead letters, in\n"
+		"flight (claimed in Redis by somebody who is at work) and missing. Exit status 1 if any is missing.\n",
+	.options = audit_options,
+	.option_count = sizeof(audit_options) / sizeof(audit_options[0]),
+	.options_size = sizeof(struct audit_options),
+	.defaults = &audit_defaults,
+	.check = check_audit,
+	.run = run_audit,
+};

@@ -1,0 +1,206 @@
+/* dispatch.c owns the way from a command line to a command: which it is, its help, its options and
+ * settings. What commands do is in the other files of this folder, one for each. */
+#include "dispatch.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+extern const struct command audit_command;
+extern const struct command dead_letters_discard;
+extern const struct command dead_letters_list;
+extern const struct command dead_letters_retry;
+extern const struct command dead_letters_show;
+extern const struct command purge_command;
+extern const struct command replay_command;
+extern const struct command stats_duplicates;
+
+/* In the order of --help. */
+static const struct command *const commands[] = {
+	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard,
+	&audit_command,     &replay_command,    &purge_command,      &stats_duplicates,
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+/* One command's own options, which no command has more of. */
+union room {
+	max_align_t align;
+	char bytes[512];
+};
+
+int dispatch_fail(const char *format, ...)
+{
+	char text[600];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	for (char *at = text; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = ' ';
+	fprintf(stderr, "wsonce: %s\n", text);
+	return STATUS_FAILED;
+}
+
+static int refuse(const char *what)
+{
+	dispatch_fail("%s", what);
+	return STATUS_USAGE;
+}
+
+/* How many words of argv the command's name is; 0 if it is another. */
+static int match(const struct command *c, int argc, char **argv)
+{
+	size_t n = strcspn(c->name, " ");
+
+	if (strlen(argv[0]) != n || strncmp(c->name, argv[0], n) != 0)
+		return 0;
+	if (!c->name[n])
+		return 1;
+	return argc > 1 && strcmp(c->name + n + 1, argv[1]) == 0 ? 2 : 0;
+}
+
+/* Is it the first word of commands of two words? */
+static bool is_family(const char *word)
+{
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (strncmp(commands[i]->name, word, n) == 0 && commands[i]->name[n] == ' ')
+			return true;
+	return false;
+}
+
+static void list_matching(FILE *out, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (!n || (strncmp(commands[i]->name, word, n) == 0 && commands[i]->name[n] == ' '))
+			fprintf(out, "  %-22s %s\n", commands[i]->name, commands[i]->summary);
+}
+
+void dispatch_list(FILE *out)
+{
+	list_matching(out, "");
+}
+
+static void print_help(const struct command *c)
+{
+	printf("usage: wsonce %s%s%s [OPTIONS]\n\n%s\noptions:\n", c->name, *c->arguments ? " " : "", c->arguments,
+	       c->help);
+	options_help(c->options, c->option_count, stdout);
+	printf("\nsettings, as of wsonce listen; flags win over the environment, the environment over --config:\n");
+	config_help(stdout, c->name);
+}
+
+static int run_family(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		printf("usage: wsonce %s ACTION [OPTIONS]\n\n", argv[0]);
+		list_matching(stdout, argv[0]);
+		printf("\nwsonce %s ACTION --help tells more of each.\n", argv[0]);
+		return STATUS_FINE;
+	}
+	if (argc > 1)
+		dispatch_fail("\"%.80s\" is no action of %s; see wsonce %s --help", argv[1], argv[0], argv[0]);
+	else
+		dispatch_fail("%s needs an action; see wsonce %s --help", argv[0], argv[0]);
+	return STATUS_USAGE;
+}
+
+static enum log_level find_level(const char *name)
+{
+	static const char *const names[] = {"debug", "info", "warn", "error"};
+
+	for (int i = 0; i < 4; i++)
+		if (strcmp(name, names[i]) == 0)
+			return (enum log_level)i;
+	return LOG_WARN;
+}
+
+static const char *check_words(const struct command *c, int count)
+{
+	static char sentence[160];
+
+	if (count >= c->least_words && (c->most_words < 0 || count <= c->most_words))
+		return NULL;
+	if (!*c->arguments)
+		snprintf(sentence, sizeof(sentence), "%s takes no arguments; see wsonce %s --help", c->name, c->name);
+	else
+		snprintf(sentence, sizeof(sentence), "%s takes %s; see wsonce %s --help", c->name, c->arguments,
+			 c->name);
+	return sentence;
+}
+
+static int run_read(const struct command *c, const struct invocation *in)
+{
+	const struct config *config = in->config;
+	const char *what = check_words(c, in->word_count);
+
+	if (!what && c->check)
+		what = c->check(in);
+	if (what)
+		return refuse(what);
+	log_setup(find_level(config->log_level), strcmp(config->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
+		  config->instance_id);
+	return c->run(in);
+}
+
+/* argv[0] is the last word of the command's name. */
+static int run_command(const struct command *c, int argc, char **argv)
+{
+	char **words = calloc((size_t)argc, sizeof(*words));
+	union room room = {.bytes = {0}};
+	struct options options = {c->options, c->option_count, &room};
+	struct config config = {.file = NULL};
+	struct invocation in = {.config = &config, .options = &room, .words = words};
+	char error[400];
+	int status;
+
+	assert(c->options_size <= sizeof(room));
+	signal(SIGPIPE, SIG_IGN); /* a server that goes away is no reason to end */
+	if (!words)
+		return dispatch_fail("out of memory");
+	if (c->defaults)
+		memcpy(&room, c->defaults, c->options_size);
+	argv[0] = (char *)c->name;
+	if (options_read(&options, c->name, &argc, argv, words, &in.word_count, error, sizeof(error)) ||
+	    config_read(&config, argc, argv, error, sizeof(error)))
+		status = refuse(error);
+	else
+		status = run_read(c, &in);
+	config_free(&config);
+	free(words);
+	if (fflush(stdout) || ferror(stdout))
+		return dispatch_fail("standard output cannot be written to");
+	return status;
+}
+
+int dispatch_run(int argc, char **argv, int *status)
+{
+	for (size_t i = 0; i < COMMANDS; i++) {
+		int n = match(commands[i], argc, argv);
+
+		if (!n)
+			continue;
+		if (argc > n && strcmp(argv[n], "--help") == 0) {
+			print_help(commands[i]);
+			*status = STATUS_FINE;
+		} else {
+			*status = run_command(commands[i], argc - n + 1, argv + n - 1);
+		}
+		return 0;
+	}
+	if (!is_family(argv[0]))
+		return -1;
+	*status = run_family(argc, argv);
+	return 0;
+}

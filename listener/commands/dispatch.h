@@ -1,0 +1,54 @@
+/* dispatch.h: the commands besides `listen`: what each is called, takes and does. A new one is a file
+ * that defines a struct command, and a line in dispatch.c's list. */
+#ifndef WSONCE_DISPATCH_H
+#define WSONCE_DISPATCH_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "config.h"
+#include "option.h"
+
+/* Exit statuses of commands. */
+enum status {
+	STATUS_FINE = 0,
+	STATUS_FAILED = 1, /* something was found, or could not be done */
+	STATUS_USAGE = 2,  /* a wrong option or setting: one line on standard error says which */
+};
+
+/* What a command is run with. All of it lives until run returns. */
+struct invocation {
+	const struct config *config;
+	const void *options; /* the command's own struct */
+	char **words;        /* the arguments that are no options */
+	int word_count;
+};
+
+struct command {
+	const char *name;      /* one word, or two: "dead-letters list" */
+	const char *arguments; /* as shown in the usage line: "[ID ...]"; "" if it takes none */
+	const char *summary;   /* one line, for wsonce --help */
+	const char *help;      /* what it does, in some lines, each with its newline */
+	int least_words;
+	int most_words; /* -1: any number */
+	const struct option *options;
+	size_t option_count;
+	size_t options_size;  /* of the struct that the options fill, at most 512 */
+	const void *defaults; /* such a struct, or NULL: all zero */
+	/* What no single option can tell; NULL: nothing. Returns NULL, or what is wrong, one sentence. */
+	const char *(*check)(const struct invocation *in);
+	/* Returns the exit status. */
+	int (*run)(const struct invocation *in);
+};
+
+/* Runs the command in argv[0] (and argv[1]), if there is one of that name, and sets *status. Returns
+ * 0; or -1 if there is none. */
+int dispatch_run(int argc, char **argv, int *status);
+
+/* Prints a line for each command, for wsonce --help. */
+void dispatch_list(FILE *out);
+
+/* Prints one line to standard error: "wsonce: " and what went wrong. Returns STATUS_FAILED. */
+int dispatch_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

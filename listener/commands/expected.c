@@ -1,0 +1,209 @@
+/* expected.c owns the way of expected events into the database: a COPY, in memory that does not depend
+ * on how many there are. */
+#include "expected.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch.h"
+#include "envelope.h"
+#include "progress.h"
+#include "utf8.h"
+#include "when.h"
+
+#define BUFFER_BYTES 65536
+#define LINE_BYTES   (2 * ENVELOPE_ID_MAX + 128) /* of COPY, at most */
+#define TICK_LINES   65536
+
+/* Ids are compared as bytes: no locale has a say, and sorting is quick. */
+static const char sql_create[] =
+	"CREATE TEMPORARY TABLE wsonce_expected (at bigint NOT NULL, id text COLLATE \"C\", digest bytea)";
+static const char sql_copy[] = "COPY wsonce_expected (at, id, digest) FROM STDIN";
+
+struct loader {
+	struct expected *e;
+	struct session *session;
+	struct envelope *envelope;
+	bool has_time;
+	enum when_unit unit;
+	char buffer[BUFFER_BYTES];
+	size_t used;
+};
+
+/* --- rows --- */
+
+static int flush(struct loader *l)
+{
+	int result = l->used ? session_copy_put(l->session, l->buffer, l->used) : 0;
+
+	l->used = 0;
+	return result;
+}
+
+/* What COPY's text form has another meaning for gets a backslash. */
+static void put_text(struct loader *l, struct slice text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.at[i];
+		const char *escaped = c == '\\'   ? "\\\\"
+				      : c == '\n' ? "\\n"
+				      : c == '\r' ? "\\r"
+				      : c == '\t' ? "\\t"
+						  : NULL;
+
+		if (!escaped) {
+			l->buffer[l->used++] = c;
+			continue;
+		}
+		l->buffer[l->used++] = escaped[0];
+		l->buffer[l->used++] = escaped[1];
+	}
+}
+
+static int start_row(struct loader *l, uint64_t at)
+{
+	if (l->used > BUFFER_BYTES - LINE_BYTES && flush(l))
+		return -1;
+	l->used += (size_t)sprintf(l->buffer + l->used, "%" PRIu64 "\t", at);
+	return 0;
+}
+
+static int add_id(struct loader *l, uint64_t at, struct slice id)
+{
+	if (start_row(l, at))
+		return -1;
+	put_text(l, id);
+	memcpy(l->buffer + l->used, "\t\\N\n", 4);
+	l->used += 4;
+	return 0;
+}
+
+static int add_digest(struct loader *l, uint64_t at, const uint8_t *digest)
+{
+	if (start_row(l, at))
+		return -1;
+	memcpy(l->buffer + l->used, "\\N\t\\\\x", 6);
+	l->used += 6;
+	for (int i = 0; i < 32; i++)
+		l->used += (size_t)sprintf(l->buffer + l->used, "%02x", digest[i]);
+	l->buffer[l->used++] = '\n';
+	return 0;
+}
+
+/* --- lines --- */
+
+static int load_id(struct loader *l, const struct line *line)
+{
+	if (!line->digest && line->len <= ENVELOPE_ID_MAX && is_utf8(line->bytes, line->len) &&
+	    !memchr(line->bytes, '\0', line->len))
+		return add_id(l, line->begin, (struct slice){line->bytes, line->len});
+	dispatch_fail("line %" PRIu64 " is no id, which is UTF-8 of at most %d bytes", line->number, ENVELOPE_ID_MAX);
+	l->e->is_wrong_use = true;
+	return -1;
+}
+
+/* By its own time, is the event that was read last one to ask for? */
+static bool is_asked_for(struct loader *l)
+{
+	struct slice time;
+	int64_t us;
+
+	if (!l->has_time)
+		return true;
+	time = envelope_time(l->envelope);
+	if (!time.at || !when_parse(time.at, time.len, l->unit, &us)) {
+		l->e->without_time++;
+		return true;
+	}
+	if (l->e->after_us && us < l->e->after_us) {
+		l->e->too_old++;
+		return false;
+	}
+	if (l->e->before_us && us > l->e->before_us) {
+		l->e->too_young++;
+		return false;
+	}
+	return true;
+}
+
+static int load_event(struct loader *l, const struct line *line)
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	struct envelope_view view;
+	const char *why;
+
+	if (line->digest)
+		return add_digest(l, line->begin, line->digest);
+	why = envelope_read(l->envelope, line->bytes, line->len, &view);
+	if (why == envelope_no_memory) {
+		dispatch_fail("out of memory");
+		return -1;
+	}
+	if (why) {
+		EVP_Digest(line->bytes, line->len, digest, NULL, EVP_sha256(), NULL);
+		return add_digest(l, line->begin, digest);
+	}
+	return is_asked_for(l) ? add_id(l, line->begin, view.id) : 0;
+}
+
+/* The first byte of the first line tells which format it is; that must fit the options. */
+static int find_format(struct loader *l, const struct line *line)
+{
+	if (!l->e->format)
+		l->e->format = line->bytes[0] == '{' ? "events" : "ids";
+	if (!l->e->needs_events || strcmp(l->e->format, "events") == 0)
+		return 0;
+	dispatch_fail("--resubmit, --grace and --horizon need whole events, and these are ids");
+	l->e->is_wrong_use = true;
+	return -1;
+}
+
+static int load_line(struct loader *l, const struct line *line)
+{
+	if (l->e->lines++ == 0 && find_format(l, line))
+		return -1;
+	if (l->e->lines % TICK_LINES == 0)
+		progress_show("reading: %" PRIu64 " lines", l->e->lines);
+	return strcmp(l->e->format, "ids") == 0 ? load_id(l, line) : load_event(l, line);
+}
+
+static int copy_lines(struct loader *l, struct lines *lines)
+{
+	enum lines_result result;
+	struct line line;
+
+	if (session_copy_begin(l->session, sql_copy))
+		return -1;
+	while ((result = lines_wait(lines, &line)) == LINES_LINE)
+		if (load_line(l, &line))
+			return -1;
+	if (result == LINES_FAILED || flush(l))
+		return -1;
+	return session_copy_end(l->session);
+}
+
+int expected_load(struct expected *e, struct lines *lines, struct session *session, const struct config *config)
+{
+	struct loader *l = calloc(1, sizeof(*l));
+	struct pg_result *made = session_ask(session, sql_create, 0, NULL);
+	int result = -1;
+
+	if (l) {
+		l->e = e;
+		l->session = session;
+		l->has_time = e->after_us || e->before_us;
+		l->unit = when_unit_named(config->time_unit);
+		l->envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
+	}
+	if (!l || !l->envelope || (l->has_time && envelope_add_time(l->envelope, config->time_pointer)))
+		dispatch_fail("out of memory");
+	else if (made)
+		result = copy_lines(l, lines);
+	session_drop(made);
+	if (l)
+		envelope_free(l->envelope);
+	free(l);
+	return result;
+}

@@ -1,0 +1,323 @@
+/* feeder.c owns the feeding of a pipeline by a command: when to pull the next message, whose outcome is
+ * whose, and the end. It is to messages at rest what listen.c and the sockets are to a feed. */
+#include "feeder.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "dispatch.h"
+#include "list.h"
+#include "pipeline.h"
+
+#define PULLS_PER_TURN 256
+#define TICK_MS        200
+
+/* Who waits for the outcome of one message. */
+struct ticket {
+	struct sender sender; /* the first member: what the pipeline answers to */
+	struct list link;     /* of all that wait */
+	struct feeder *feeder;
+	uint64_t tag;
+};
+
+struct feeder {
+	uv_loop_t loop;
+	const struct config *config;
+	struct feeder_owner owner;
+	struct feeder_count *count;
+	struct pipeline *pipeline;
+	struct list tickets;
+	uv_idle_t pulling; /* runs while messages are pulled */
+	uv_prepare_t turn;
+	uv_timer_t later; /* until pull is asked again, or the claims are ready */
+	uv_timer_t tick;
+	uv_signal_t sigint;
+	uv_signal_t sigterm;
+	uint64_t settled;
+	uint64_t claims_until; /* loop clock, how long Redis is waited for */
+	bool is_held;          /* by the pipeline: no room */
+	bool is_later;         /* by the timer */
+	bool is_over;          /* nothing more is pulled */
+	bool is_draining;
+};
+
+static void on_pulling(uv_idle_t *idle);
+
+static void set_pulling(struct feeder *f)
+{
+	if (f->is_held || f->is_later || f->is_over)
+		uv_idle_stop(&f->pulling);
+	else
+		uv_idle_start(&f->pulling, on_pulling);
+}
+
+/* --- messages in, outcomes out --- */
+
+static void ticket_free(struct ticket *ticket)
+{
+	list_remove(&ticket->link);
+	free(ticket);
+}
+
+static void on_answer(struct sender *sender, const struct event *ev, enum outcome outcome)
+{
+	struct ticket *ticket = (struct ticket *)sender;
+	struct feeder *f = ticket->feeder;
+
+	switch (outcome) {
+	case OUTCOME_PERSISTED:
+		f->count->persisted++;
+		break;
+	case OUTCOME_DUPLICATE:
+		f->count->duplicates++;
+		break;
+	case OUTCOME_REJECTED:
+		f->count->rejected++;
+		break;
+	}
+	f->settled++;
+	f->owner.on_settled(f->owner.owner, ticket->tag, outcome, outcome == OUTCOME_REJECTED ? ev->reason : NULL);
+	ticket_free(ticket);
+}
+
+static struct ticket *ticket_new(struct feeder *f, uint64_t tag)
+{
+	struct ticket *ticket = malloc(sizeof(*ticket));
+
+	if (!ticket)
+		return NULL;
+	ticket->sender.answer = on_answer;
+	ticket->feeder = f;
+	ticket->tag = tag;
+	list_append(&f->tickets, &ticket->link);
+	return ticket;
+}
+
+static int feed(struct feeder *f, const struct feeder_message *m)
+{
+	struct ticket *ticket = ticket_new(f, m->tag);
+	char reason[120];
+	int result;
+
+	if (!ticket)
+		return -1;
+	if (m->digest) {
+		snprintf(reason, sizeof(reason), "the message has %llu bytes, more than --max-message allows",
+			 (unsigned long long)m->total);
+		result = pipeline_refuse(f->pipeline, m->bytes, m->len, m->digest, reason, &ticket->sender);
+	} else {
+		result = pipeline_receive(f->pipeline, m->bytes, m->len, &ticket->sender);
+	}
+	if (result)
+		ticket_free(ticket);
+	else
+		f->count->fed++;
+	return result;
+}
+
+static void stop(struct feeder *f)
+{
+	f->is_over = true;
+	set_pulling(f);
+}
+
+static void on_later(uv_timer_t *timer)
+{
+	struct feeder *f = timer->data;
+
+	f->is_later = false;
+	set_pulling(f);
+}
+
+static void wait_ms(struct feeder *f, uint64_t ms)
+{
+	f->is_later = true;
+	set_pulling(f);
+	uv_timer_start(&f->later, on_later, ms, 0);
+}
+
+/* Takes one message over; returns whether to go on. */
+static bool pull(struct feeder *f)
+{
+	struct feeder_message m = {.wait_ms = 10};
+
+	switch (f->owner.pull(f->owner.owner, f, &m)) {
+	case FEEDER_MESSAGE:
+		if (feed(f, &m) == 0)
+			return !f->is_held;
+		dispatch_fail("out of memory");
+		break;
+	case FEEDER_LATER:
+		wait_ms(f, (uint64_t)m.wait_ms);
+		return false;
+	case FEEDER_END:
+		stop(f);
+		return false;
+	case FEEDER_FAILED:
+		break;
+	}
+	f->count->has_failed = true;
+	stop(f);
+	return false;
+}
+
+static void on_pulling(uv_idle_t *idle)
+{
+	struct feeder *f = idle->data;
+
+	for (int i = 0; i < PULLS_PER_TURN && pull(f); i++)
+		;
+}
+
+bool feeder_has(struct feeder *f, struct slice id)
+{
+	struct envelope_view view = {.id = id};
+
+	HASH_VALUE(id.at, id.len, view.id_hash);
+	return event_find(pipeline_events(f->pipeline), &view) != NULL;
+}
+
+bool feeder_is_quiet(const struct feeder *f)
+{
+	return claim_unanswered(pipeline_claim(f->pipeline)) == 0;
+}
+
+/* --- the pipeline's callbacks --- */
+
+static void on_pressure(void *arg, bool is_held)
+{
+	struct feeder *f = arg;
+
+	f->is_held = is_held;
+	set_pulling(f);
+}
+
+static void on_unusable(void *arg, const char *sentence)
+{
+	(void)arg;
+	dispatch_fail("%s", sentence);
+	_exit(STATUS_FAILED);
+}
+
+static void on_pipeline_closed(void *arg)
+{
+	(void)arg;
+}
+
+static void on_close(uv_timer_t *timer)
+{
+	struct feeder *f = timer->data;
+	uv_handle_t *handles[] = {(uv_handle_t *)&f->pulling, (uv_handle_t *)&f->turn,   (uv_handle_t *)&f->later,
+				  (uv_handle_t *)&f->tick,    (uv_handle_t *)&f->sigint, (uv_handle_t *)&f->sigterm};
+
+	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
+		uv_close(handles[i], NULL);
+	pipeline_close(f->pipeline, on_pipeline_closed, NULL);
+}
+
+static void on_drained(void *arg, size_t left)
+{
+	struct feeder *f = arg;
+
+	(void)left;
+	uv_timer_start(&f->later, on_close, 0, 0);
+}
+
+/* --- life --- */
+
+static void drain(struct feeder *f)
+{
+	if (f->is_draining)
+		return;
+	f->is_draining = true;
+	pipeline_drain(f->pipeline);
+}
+
+/* All has settled: the marks of the last events are still to be told to Redis, which draining waits for. */
+static void on_turn(uv_prepare_t *turn)
+{
+	struct feeder *f = turn->data;
+
+	if (f->is_over && f->settled == f->count->fed)
+		drain(f);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct feeder *f = timer->data;
+
+	f->owner.on_tick(f->owner.owner);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	struct feeder *f = handle->data;
+
+	(void)number;
+	if (f->count->is_interrupted)
+		_exit(STATUS_FAILED);
+	f->count->is_interrupted = true;
+	stop(f);
+	drain(f);
+}
+
+/* Messages that are fed before Redis answers go to the unique key alone: it is given a moment. */
+static void on_waiting_for_claims(uv_timer_t *timer)
+{
+	struct feeder *f = timer->data;
+	const struct claim *claim = pipeline_claim(f->pipeline);
+
+	if (!claim_is_used(claim) || claim_is_ready(claim) || uv_now(&f->loop) >= f->claims_until)
+		on_later(timer);
+	else
+		uv_timer_start(timer, on_waiting_for_claims, 2, 0);
+}
+
+static void wait_for_claims(struct feeder *f)
+{
+	f->claims_until = uv_now(&f->loop) + (uint64_t)f->config->redis_timeout_ms;
+	f->is_later = true;
+	uv_timer_start(&f->later, on_waiting_for_claims, 0, 0);
+}
+
+static void start_handles(struct feeder *f)
+{
+	uv_idle_init(&f->loop, &f->pulling);
+	uv_prepare_init(&f->loop, &f->turn);
+	uv_timer_init(&f->loop, &f->later);
+	uv_timer_init(&f->loop, &f->tick);
+	uv_signal_init(&f->loop, &f->sigint);
+	uv_signal_init(&f->loop, &f->sigterm);
+	f->pulling.data = f->turn.data = f->later.data = f->tick.data = f->sigint.data = f->sigterm.data = f;
+	uv_prepare_start(&f->turn, on_turn);
+	uv_timer_start(&f->tick, on_tick, TICK_MS, TICK_MS);
+	uv_signal_start(&f->sigint, on_signal, SIGINT);
+	uv_signal_start(&f->sigterm, on_signal, SIGTERM);
+}
+
+int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count)
+{
+	struct feeder f = {.config = config, .owner = *owner, .count = count};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, &f};
+	char error[400];
+
+	*count = (struct feeder_count){.fed = 0};
+	if (uv_loop_init(&f.loop)) {
+		dispatch_fail("the event loop cannot start");
+		return -1;
+	}
+	f.pipeline = pipeline_open(&f.loop, config, &on, error, sizeof(error));
+	if (!f.pipeline) {
+		dispatch_fail("%s", error);
+		return -1;
+	}
+	list_init(&f.tickets);
+	start_handles(&f);
+	wait_for_claims(&f);
+	uv_run(&f.loop, UV_RUN_DEFAULT);
+	uv_loop_close(&f.loop);
+	list_each(node, after, &f.tickets) /* of what had no outcome when the time was over */
+		ticket_free(list_entry(node, struct ticket, link));
+	return 0;
+}

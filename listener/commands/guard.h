@@ -1,0 +1,22 @@
+/* guard.h: may rows of events be deleted? Only if no late copy of one can be stored again. */
+#ifndef WSONCE_GUARD_H
+#define WSONCE_GUARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "session.h"
+
+enum guard_result {
+	GUARD_HOLDS,
+	GUARD_REFUSES, /* one line on standard error has said why */
+	GUARD_FAILED,  /* so it has here: the database did not answer */
+};
+
+/* Whether all who store events refuse those of this age: the listeners of the last hour, and the
+ * command itself if config says so. With is_to_stay the database remembers the age, and listeners
+ * without such a guard do not start any more. */
+enum guard_result guard_check(struct session *s, const struct config *config, int64_t age_s, bool is_to_stay);
+
+#endif

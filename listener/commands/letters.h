@@ -1,0 +1,80 @@
+/* letters.h: dead letters in Postgres: which are meant, and what was done to them. */
+#ifndef WSONCE_LETTERS_H
+#define WSONCE_LETTERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "envelope.h"
+#include "event.h"
+#include "session.h"
+
+/* Is a letter, the row at hand, still to be dealt with? See sql/002. */
+#define LETTERS_OPEN "(resolved_at IS NULL OR last_seen > resolved_at)"
+
+/* A timestamp as commands print it. */
+#define LETTERS_TIME(column) "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+
+/* Which letters. What is 0 or NULL is not asked for. */
+struct letter_filter {
+	int64_t since_us;   /* last seen at or after */
+	int64_t until_us;   /* last seen before */
+	const char *type;   /* the event's type, where the message has one */
+	const char *reason; /* a part of the reason, in any case */
+	const char *state;  /* open, resolved or all; NULL: open */
+	int64_t limit;
+	char **words; /* ids, as letters_check_words let them pass */
+	int word_count;
+};
+
+/* The rows of a command's table of options for the member `filter` of its struct. */
+#define LETTERS_OPTIONS(struct_type) \
+	{"since", \
+	 OPTION_MOMENT, \
+	 offsetof(struct_type, filter.since_us), \
+	 "TIME", \
+	 0, \
+	 0, \
+	 NULL, \
+	 "last seen at or after: RFC 3339, or so long ago: 30m, 12h, 7d"}, \
+		{"until", OPTION_MOMENT,     offsetof(struct_type, filter.until_us), "TIME", 0, 0, \
+		 NULL,    "last seen before"}, \
+		{"type", OPTION_TEXT, offsetof(struct_type, filter.type),         "TYPE", 0, \
+		 0,      NULL,        "of events of this type, by --type-pointer"}, \
+	{ \
+		"reason", OPTION_TEXT, offsetof(struct_type, filter.reason), "TEXT", 0, 0, NULL, \
+			"whose reason has this in it" \
+	}
+
+/* Ids of letters, ascending. */
+struct letter_ids {
+	int64_t *at;
+	size_t count;
+	size_t size;
+};
+
+/* Was anything said about which? Else a command that changes letters does nothing. */
+bool letters_is_choice(const struct letter_filter *filter, bool is_all, int word_count);
+
+/* Are all of these words ids of letters? Returns NULL, or a sentence. */
+const char *letters_check_words(char **words, int count);
+
+/* Finds them. Returns 0, and ids is the caller's; or -1 after saying why. */
+int letters_select(struct session *s, const struct config *config, const struct letter_filter *filter,
+		   struct letter_ids *ids);
+void letters_free(struct letter_ids *ids);
+
+/* n ids from the first on, as a Postgres array in text. Heap; NULL if memory is out. */
+char *letters_array(const struct letter_ids *ids, size_t first, size_t n);
+
+/* Says which of the words are ids of no letter that was found; returns how many. */
+int letters_miss(const struct letter_filter *filter, const struct letter_ids *found);
+
+/* Reads the type of messages that may be no events. */
+struct envelope *letters_type_reader(const struct config *config);
+/* The type in a message; an empty slice if it has none. Lives until the next call. */
+struct slice letters_type(struct envelope *reader, const char *message, size_t len);
+
+#endif

@@ -1,0 +1,50 @@
+/* lines.h: a file or a pipe, line by line, in bounded memory and without waiting. */
+#ifndef WSONCE_LINES_H
+#define WSONCE_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lines;
+
+/* One line, without its end ("\n" or "\r\n"). Lives until the next call. */
+struct line {
+	const char *bytes;
+	size_t len;
+	const uint8_t *digest; /* SHA-256 of the whole, if it is over the limit and bytes are only its head */
+	uint64_t total;        /* bytes of the whole then */
+	uint64_t begin;        /* where it begins in the file */
+	uint64_t end;          /* where the next one does */
+	uint64_t number;       /* from 1, of those read here */
+};
+
+enum lines_result { LINES_LINE, LINES_END, LINES_LATER, LINES_FAILED };
+
+/* Opens path, or standard input if it is "-". max_bytes: of a line; more is too long. NULL after
+ * saying why. */
+struct lines *lines_open(const char *path, size_t max_bytes);
+void lines_close(struct lines *l);
+
+/* The next line that is not empty. LINES_LATER: a pipe has nothing just now. LINES_FAILED: it cannot
+ * be read, which has been told. */
+enum lines_result lines_next(struct lines *l, struct line *line);
+
+/* The same, waiting for a pipe. */
+enum lines_result lines_wait(struct lines *l, struct line *line);
+
+/* Goes to an offset: of a file at once, of a pipe by reading so far. Returns 0; or -1 after saying
+ * why, also if it ends before. */
+int lines_skip(struct lines *l, uint64_t offset);
+
+/* Is it a file, in which lines_skip can go back? */
+bool lines_is_file(const struct lines *l);
+
+/* The SHA-256 of its first bytes, at most a few thousand and at most up_to, in hex: by that it is known
+ * again when it has grown. up_to is not beyond what was read or skipped. Returns -1 after saying why. */
+int lines_fingerprint(struct lines *l, uint64_t up_to, char hex[65]);
+
+/* Bytes in all; 0 if that is not known, of a pipe. */
+uint64_t lines_size(const struct lines *l);
+
+#endif

@@ -1,0 +1,37 @@
+/* marks.h: what Redis says of events, for a command that waits for the answer. */
+#ifndef WSONCE_MARKS_H
+#define WSONCE_MARKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "envelope.h"
+
+struct marks;
+
+enum mark {
+	MARK_NONE,  /* nobody is at work on the event, as far as Redis knows */
+	MARK_CLAIM, /* somebody is */
+	MARK_DONE,
+	MARK_DEAD,
+};
+
+/* Connects, and waits for that for up to --redis-timeout. NULL if there is no Redis: --redis none, or
+ * it cannot be reached, which is logged. */
+struct marks *marks_open(const struct config *config);
+void marks_close(struct marks *m);
+
+/* What is said of n events. Returns 0; or -1 if Redis does not answer. */
+int marks_look(struct marks *m, const struct slice *ids, size_t n, enum mark *found);
+
+/* Deletes dead marks of n events, with_done also done marks: those that the caller knows to be no
+ * longer true. Claims stay. m may be NULL. Returns as above. */
+int marks_forget(struct marks *m, const struct slice *ids, size_t n, bool with_done);
+
+/* Bytes of Redis's memory that a done mark takes, by those that are there. 0: there are none, or Redis
+ * does not answer. m may be NULL. */
+int64_t marks_measure(struct marks *m);
+
+#endif

@@ -1,0 +1,93 @@
+/* output.c owns the form of what commands print. */
+#include "output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistr.h>
+
+static void print_json(json_t *value)
+{
+	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+
+	fputs(text ? text : "null", stdout);
+	free(text);
+	json_decref(value);
+}
+
+void output_open(struct output *o)
+{
+	*o = (struct output){false, false};
+	putchar('{');
+}
+
+static void name_member(struct output *o, const char *name)
+{
+	printf("%s\n\"%s\":", o->has_member ? "," : "", name);
+	o->has_member = true;
+}
+
+void output_member(struct output *o, const char *name, json_t *value)
+{
+	name_member(o, name);
+	print_json(value);
+}
+
+void output_list(struct output *o, const char *name)
+{
+	name_member(o, name);
+	putchar('[');
+	o->has_item = false;
+}
+
+void output_item(struct output *o, json_t *value)
+{
+	fputs(o->has_item ? ",\n" : "\n", stdout);
+	o->has_item = true;
+	print_json(value);
+}
+
+void output_list_end(struct output *o)
+{
+	(void)o;
+	putchar(']');
+}
+
+void output_close(struct output *o)
+{
+	(void)o;
+	puts("\n}");
+}
+
+json_t *output_string(const char *text)
+{
+	json_t *value = text ? json_string(text) : NULL;
+	char *copy;
+
+	if (value || !text)
+		return value;
+	copy = strdup(text);
+	for (char *at = copy; at && *at; at++)
+		if ((unsigned char)*at >= 0x80)
+			*at = '?';
+	value = copy ? json_string(copy) : NULL;
+	free(copy);
+	return value;
+}
+
+void output_text(const char *text, size_t len, bool is_line)
+{
+	for (size_t n = 0; len; text += n, len -= n) {
+		unsigned char c = (unsigned char)*text;
+		int width = c < 0x80 ? 1 : u8_mblen((const uint8_t *)text, len);
+		bool is_control = c < 0x20 || c == 0x7f || (c == 0xc2 && len > 1 && (unsigned char)text[1] < 0xa0);
+
+		n = 1;
+		if (width < 1 || (is_control && (is_line || (c != '\n' && c != '\t')))) {
+			printf("\\x%02x", c);
+			continue;
+		}
+		n = (size_t)width;
+		fwrite(text, 1, n, stdout);
+	}
+}

@@ -1,0 +1,287 @@
+/* replay.c owns `wsonce replay`: lines of a file as if they came from a feed, at a rate, and to be gone
+ * on with after a kill. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "checkpoint.h"
+#include "dispatch.h"
+#include "feeder.h"
+#include "lines.h"
+#include "output.h"
+#include "progress.h"
+#include "session.h"
+
+#define CHECKPOINT_MS 500
+#define SETTLED       (UINT64_C(1) << 63)
+
+struct replay_options {
+	const char *checkpoint;
+	int64_t rate; /* per second; 0: as fast as it goes */
+	bool is_json;
+};
+
+static const struct option replay_options[] = {
+	{"rate", OPTION_RATE, offsetof(struct replay_options, rate), "N/s", 1, 100000000, NULL,
+	 "at most so many lines a second; without it, as fast as Postgres stores"},
+	{"checkpoint", OPTION_TEXT, offsetof(struct replay_options, checkpoint), "FILE", 0, 0, NULL,
+	 "keeps how far it is; when FILE is there, goes on from there"},
+	{"json", OPTION_SWITCH, offsetof(struct replay_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
+};
+
+/* Lines settle in another order than they were fed in. A ring has the end of each line that was fed and
+ * is not yet known to be settled with all before it. */
+struct unsettled {
+	uint64_t *ends; /* with SETTLED, if a line before it is not */
+	size_t mask;    /* size - 1, a power of two */
+	uint64_t first; /* number of the oldest line */
+	uint64_t next;  /* of the line fed next */
+};
+
+struct replay {
+	const struct replay_options *o;
+	struct lines *lines;
+	struct unsettled unsettled;
+	uint64_t start;   /* where in the file this run began */
+	uint64_t settled; /* all before this offset is */
+	uint64_t written; /* the checkpoint says so */
+	int64_t start_ms;
+	int64_t written_ms;
+	uint64_t fed;
+	bool has_failed;
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* --- how far it is --- */
+
+static int unsettled_grow(struct unsettled *u)
+{
+	size_t size = u->ends ? (u->mask + 1) * 2 : 4096;
+	uint64_t *ends = malloc(size * sizeof(*ends));
+
+	if (!ends)
+		return -1;
+	for (uint64_t n = u->first; u->ends && n < u->next; n++)
+		ends[n & (size - 1)] = u->ends[n & u->mask];
+	free(u->ends);
+	u->ends = ends;
+	u->mask = size - 1;
+	return 0;
+}
+
+/* The number of the line that ends at this offset. Returns -1 if memory is out. */
+static int unsettled_add(struct unsettled *u, uint64_t end, uint64_t *number)
+{
+	if ((!u->ends || u->next - u->first > u->mask) && unsettled_grow(u))
+		return -1;
+	*number = u->next;
+	u->ends[u->next++ & u->mask] = end;
+	return 0;
+}
+
+/* Line number is settled. offset is moved behind all that are with no other before them. */
+static void unsettled_remove(struct unsettled *u, uint64_t number, uint64_t *offset)
+{
+	if (number != u->first) {
+		u->ends[number & u->mask] |= SETTLED;
+		return;
+	}
+	*offset = u->ends[number & u->mask];
+	for (u->first++; u->first < u->next && u->ends[u->first & u->mask] & SETTLED; u->first++)
+		*offset = u->ends[u->first & u->mask] & ~SETTLED;
+}
+
+static int write_checkpoint(struct replay *r)
+{
+	char fingerprint[65];
+
+	if (!r->o->checkpoint || r->settled == r->written)
+		return 0;
+	r->written_ms = now_ms();
+	r->written = r->settled;
+	return lines_fingerprint(r->lines, r->settled, fingerprint) ||
+			       checkpoint_write(r->o->checkpoint, r->settled, fingerprint)
+		       ? -1
+		       : 0;
+}
+
+/* Goes to where the checkpoint says, if there is one and it is of this file. */
+static int resume(struct replay *r)
+{
+	char known[65], found[65];
+	uint64_t offset = 0;
+
+	if (r->o->checkpoint && checkpoint_read(r->o->checkpoint, &offset, known))
+		return -1;
+	if (offset) {
+		if (lines_skip(r->lines, offset) || lines_fingerprint(r->lines, offset, found))
+			return -1;
+		if (strcmp(known, found) != 0) {
+			dispatch_fail("--checkpoint: %s is of another file", r->o->checkpoint);
+			return -1;
+		}
+	}
+	r->start = r->settled = r->written = offset;
+	return 0;
+}
+
+/* --- lines in, outcomes out --- */
+
+/* Milliseconds until the next line is due. */
+static int64_t wait_ms(const struct replay *r)
+{
+	if (!r->o->rate)
+		return 0;
+	return r->start_ms + (int64_t)(r->fed * 1000 / (uint64_t)r->o->rate) - now_ms();
+}
+
+static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
+{
+	struct replay *r = owner;
+	int64_t wait = wait_ms(r);
+	struct line line;
+
+	(void)f;
+	if (r->has_failed)
+		return FEEDER_FAILED;
+	if (wait > 0) {
+		m->wait_ms = (int)(wait < 1000 ? wait : 1000);
+		return FEEDER_LATER;
+	}
+	switch (lines_next(r->lines, &line)) {
+	case LINES_LATER:
+		return FEEDER_LATER;
+	case LINES_END:
+		return FEEDER_END;
+	case LINES_FAILED:
+		return FEEDER_FAILED;
+	case LINES_LINE:
+		break;
+	}
+	if (unsettled_add(&r->unsettled, line.end, &m->tag)) {
+		dispatch_fail("out of memory");
+		return FEEDER_FAILED;
+	}
+	r->fed++;
+	m->bytes = line.bytes;
+	m->len = line.len;
+	m->digest = line.digest;
+	m->total = line.total;
+	return FEEDER_MESSAGE;
+}
+
+static void on_settled(void *owner, uint64_t tag, enum outcome outcome, const char *reason)
+{
+	struct replay *r = owner;
+
+	(void)outcome, (void)reason;
+	unsettled_remove(&r->unsettled, tag, &r->settled);
+}
+
+static void on_tick(void *owner)
+{
+	struct replay *r = owner;
+	uint64_t size = lines_size(r->lines);
+	double seconds = (double)(now_ms() - r->start_ms) / 1000;
+	uint64_t done = r->unsettled.first;
+
+	if (now_ms() - r->written_ms >= CHECKPOINT_MS && write_checkpoint(r))
+		r->has_failed = true;
+	if (size)
+		progress_show("%3.0f %%, %" PRIu64 " lines, %.0f/s", 100 * (double)r->settled / (double)size, done,
+			      (double)done / seconds);
+	else
+		progress_show("%" PRIu64 " lines, %.0f/s", done, (double)done / seconds);
+}
+
+/* --- the command --- */
+
+static void print_json(const struct replay *r, const struct feeder_count *count)
+{
+	struct output out;
+
+	output_open(&out);
+	output_member(&out, "lines", json_integer((json_int_t)count->fed));
+	output_member(&out, "persisted", json_integer((json_int_t)count->persisted));
+	output_member(&out, "duplicates", json_integer((json_int_t)count->duplicates));
+	output_member(&out, "rejected", json_integer((json_int_t)count->rejected));
+	output_member(&out, "from_offset", json_integer((json_int_t)r->start));
+	output_member(&out, "settled_offset", json_integer((json_int_t)r->settled));
+	output_member(&out, "interrupted", json_boolean(count->is_interrupted));
+	output_close(&out);
+}
+
+static int print_summary(const struct replay *r, const struct feeder_count *count)
+{
+	bool is_whole = !count->is_interrupted && !count->has_failed;
+
+	progress_clear();
+	if (r->o->is_json) {
+		print_json(r, count);
+	} else {
+		if (r->start)
+			printf("went on from byte %" PRIu64 "\n", r->start);
+		printf("replayed %" PRIu64 ": persisted %" PRIu64 ", duplicates %" PRIu64 ", rejected %" PRIu64 "\n",
+		       count->fed, count->persisted, count->duplicates, count->rejected);
+	}
+	if (!is_whole)
+		dispatch_fail("not replayed to the end: what was not settled is fed again by the same command");
+	else if (count->rejected)
+		dispatch_fail("%" PRIu64 " lines were rejected: see wsonce dead-letters list", count->rejected);
+	return is_whole && !count->rejected ? STATUS_FINE : STATUS_FAILED;
+}
+
+static int replay(struct replay *r, const struct config *config)
+{
+	const struct feeder_owner owner = {pull, on_settled, on_tick, r};
+	struct feeder_count count;
+	int failed;
+
+	if (resume(r))
+		return STATUS_FAILED;
+	r->start_ms = r->written_ms = now_ms();
+	if (feeder_run(config, &owner, &count))
+		return STATUS_FAILED;
+	failed = write_checkpoint(r);
+	return print_summary(r, &count) || failed ? STATUS_FAILED : STATUS_FINE;
+}
+
+/* The connection is only to say at once what a listener would wait for: there is no database. */
+static int run_replay(const struct invocation *in)
+{
+	struct session *s = session_open(in->config);
+	struct replay r = {.o = in->options};
+	int status = STATUS_FAILED;
+
+	if (s)
+		r.lines = lines_open(in->words[0], (size_t)in->config->message_bytes);
+	session_close(s);
+	if (r.lines)
+		status = replay(&r, in->config);
+	lines_close(r.lines);
+	free(r.unsettled.ends);
+	return status;
+}
+
+const struct command replay_command = {
+	.name = "replay",
+	.arguments = "FILE|-",
+	.summary = "lines of a file as if they came from a feed",
+	.help = "Feeds the messages in FILE, one a line, through the ordinary way: claims, batches, the unique key;\n"
+		"so it can be repeated, and run beside a fleet. What is no event becomes a dead letter. Ctrl-C stops\n"
+		"it; the same command with the same --checkpoint goes on. Empty lines are skipped.\n",
+	.least_words = 1,
+	.most_words = 1,
+	.options = replay_options,
+	.option_count = sizeof(replay_options) / sizeof(replay_options[0]),
+	.options_size = sizeof(struct replay_options),
+	.run = run_replay,
+};

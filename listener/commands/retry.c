@@ -1,0 +1,346 @@
+/* retry.c owns `wsonce dead-letters retry`: dead letters through the ordinary way once more, and the
+ * record of what became of each. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch.h"
+#include "feeder.h"
+#include "letters.h"
+#include "marks.h"
+#include "output.h"
+#include "progress.h"
+
+#define PAGE     16  /* letters fetched at once: each may be as long as --max-message */
+#define TOLD_MAX 200 /* outcomes recorded at once */
+
+struct retry_options {
+	struct letter_filter filter;
+	const char *raw_file;
+	const char *id;
+	const char *note;
+	bool is_all;
+	bool is_json;
+};
+
+static const struct option retry_options[] = {
+	LETTERS_OPTIONS(struct retry_options),
+	{"limit", OPTION_NUMBER, offsetof(struct retry_options, filter.limit), "N", 1, INT64_MAX, NULL,
+	 "at most so many, the oldest first"},
+	{"all", OPTION_SWITCH, offsetof(struct retry_options, is_all), NULL, 0, 0, NULL, "all that are open"},
+	{"raw-file", OPTION_TEXT, offsetof(struct retry_options, raw_file), "FILE", 0, 0, NULL,
+	 "with --id: an edited message in place of the one that is kept"},
+	{"id", OPTION_TEXT, offsetof(struct retry_options, id), "ID", 0, 0, NULL, "the letter that --raw-file is for"},
+	{"note", OPTION_TEXT, offsetof(struct retry_options, note), "TEXT", 0, 0, NULL, "is recorded with it"},
+	{"json", OPTION_SWITCH, offsetof(struct retry_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
+};
+
+static const char sql_page[] = "SELECT id, raw, sha256(raw) = digest FROM dead_letters"
+			       " WHERE id = ANY($1::bigint[]) ORDER BY id";
+
+/* The order of the locks is that of bury.sql, so that the two do not wait for each other. */
+static const char sql_record[] =
+	"WITH told AS (SELECT * FROM jsonb_to_recordset($1::jsonb) AS t(id bigint, outcome text, why text)),"
+	" locked AS (SELECT d.id, d.digest, d.event_id, told.outcome, told.why"
+	"  FROM dead_letters d JOIN told USING (id) ORDER BY d.digest FOR UPDATE OF d),"
+	" stored AS (UPDATE dead_letters d SET resolved_at = now(), resolution = locked.outcome FROM locked"
+	"  WHERE d.id = locked.id AND locked.outcome <> 'rejected')"
+	" INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
+	" SELECT id, digest, event_id, $2::text, outcome, concat_ws(': ', $3::text, why), $4::text FROM locked";
+
+struct retry {
+	const struct invocation *in;
+	const struct retry_options *o;
+	struct session *session;
+	struct marks *marks;       /* NULL: no Redis */
+	struct envelope *envelope; /* tells whose mark is in the way */
+	struct letter_ids ids;
+	size_t next;            /* of ids, not yet fetched */
+	struct pg_result *page; /* NULL: the next is to be fetched */
+	size_t row;             /* of page */
+	char *bytes;            /* of the message handed over last, or that waits */
+	size_t len;
+	int64_t id;      /* its letter */
+	bool is_waiting; /* for another of its id to settle */
+	json_t *told;    /* outcomes that are not yet recorded */
+	bool is_marking; /* dead marks of this run are perhaps on their way to Redis */
+	bool is_lost;    /* an outcome could not be recorded */
+	uint64_t cut;    /* letters with the head of a message only */
+	struct output out;
+};
+
+/* --- outcomes --- */
+
+static void record(struct retry *r)
+{
+	char *text = json_dumps(r->told, JSON_COMPACT);
+	const char *values[] = {text, r->o->raw_file ? "retry-edited" : "retry", r->o->note,
+				r->in->config->instance_id};
+	struct pg_result *done = text && !r->is_lost ? session_ask(r->session, sql_record, 4, values) : NULL;
+
+	r->is_lost = r->is_lost || !done;
+	session_drop(done);
+	free(text);
+	json_array_clear(r->told);
+}
+
+static void print_outcome(struct retry *r, int64_t id, const char *outcome, const char *why)
+{
+	if (r->o->is_json) {
+		output_item(&r->out, json_pack("{s:I, s:s, s:o*}", "id", (json_int_t)id, "outcome", outcome, "reason",
+					       output_string(why)));
+	} else if (why) {
+		progress_clear();
+		printf("%" PRId64 " %s: ", id, outcome);
+		output_text(why, strlen(why), true);
+		putchar('\n');
+	}
+}
+
+static void on_settled(void *owner, uint64_t tag, enum outcome outcome, const char *reason)
+{
+	static const char *const names[] = {"persisted", "duplicate", "rejected"};
+	struct retry *r = owner;
+	const char *why = outcome != OUTCOME_REJECTED ? NULL : reason ? reason : "another listener has rejected it";
+
+	r->is_marking = r->is_marking || outcome == OUTCOME_REJECTED;
+	print_outcome(r, (int64_t)tag, names[outcome], why);
+	json_array_append_new(r->told, json_pack("{s:I, s:s, s:o*}", "id", (json_int_t)tag, "outcome", names[outcome],
+						 "why", output_string(why)));
+	if (json_array_size(r->told) >= TOLD_MAX)
+		record(r);
+}
+
+static void on_tick(void *owner)
+{
+	const struct retry *r = owner;
+
+	progress_show("%zu of %zu", r->next, r->ids.count);
+}
+
+/* --- letters in --- */
+
+static int fetch_page(struct retry *r)
+{
+	size_t left = r->ids.count - r->next, n = left < PAGE ? left : PAGE;
+	char *array = letters_array(&r->ids, r->next, n);
+	const char *values[] = {array};
+
+	session_drop(r->page);
+	r->page = array ? session_ask(r->session, sql_page, 1, values) : NULL;
+	free(array);
+	r->row = 0;
+	r->next += n;
+	return r->page ? 0 : -1;
+}
+
+/* Gets the next letter's message into r->bytes. Returns 1, 0 at the end, -1 if it cannot. */
+static int fetch(struct retry *r)
+{
+	for (;; r->row++) {
+		while (!r->page || r->row == session_count(r->page)) {
+			if (r->next == r->ids.count)
+				return 0;
+			if (fetch_page(r))
+				return -1;
+		}
+		r->id = session_number(r->page, r->row, 0);
+		if (session_flag(r->page, r->row, 2))
+			break;
+		/* Fed as it is, it would become a dead letter of its own. */
+		print_outcome(r, r->id, "skipped",
+			      "it was over --max-message and only its head is kept: feed the whole by --raw-file");
+		r->cut++;
+	}
+	free(r->bytes);
+	r->bytes = session_bytes(r->page, r->row++, 1, &r->len);
+	return r->bytes ? 1 : dispatch_fail("out of memory") * -1;
+}
+
+/* The letter's own dead mark would settle it at once, as rejected. It is deleted over a connection of
+ * our own, so a mark that the pipeline has just sent must have arrived. */
+static void forget_mark(struct retry *r, struct slice id)
+{
+	if (marks_forget(r->marks, &id, 1, false) == 0)
+		return;
+	dispatch_fail("redis does not answer: dead marks that it has are not deleted");
+	marks_close(r->marks);
+	r->marks = NULL;
+}
+
+static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feeder_message *m)
+{
+	struct envelope_view view;
+	bool has_id = envelope_read(r->envelope, r->bytes, r->len, &view) == NULL;
+
+	r->is_marking = r->is_marking && !feeder_is_quiet(f);
+	r->is_waiting = has_id && (r->is_marking || feeder_has(f, view.id));
+	m->wait_ms = 1;
+	if (r->is_waiting)
+		return FEEDER_LATER;
+	if (has_id)
+		forget_mark(r, view.id);
+	m->bytes = r->bytes;
+	m->len = r->len;
+	m->tag = (uint64_t)r->id;
+	return FEEDER_MESSAGE;
+}
+
+static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
+{
+	struct retry *r = owner;
+	int found = 1;
+
+	if (!r->is_waiting)
+		found = r->o->raw_file ? r->next++ == 0 : fetch(r);
+	if (found <= 0)
+		return found ? FEEDER_FAILED : FEEDER_END;
+	return hand_over(r, f, m);
+}
+
+/* --- the command --- */
+
+/* The edited message, whole. A newline that an editor left at its end is not a part of JSON anyway. */
+static int read_stream(struct retry *r, FILE *in)
+{
+	size_t limit = (size_t)r->in->config->message_bytes, n = 1;
+
+	while (n && r->len <= limit) {
+		char *bytes = realloc(r->bytes, r->len + 65536);
+
+		if (!bytes)
+			return dispatch_fail("out of memory");
+		r->bytes = bytes;
+		n = fread(bytes + r->len, 1, 65536, in);
+		r->len += n;
+	}
+	if (ferror(in))
+		return dispatch_fail("--raw-file: %s cannot be read", r->o->raw_file);
+	if (r->len > limit)
+		return dispatch_fail("--raw-file: %s is longer than --max-message allows", r->o->raw_file);
+	return 0;
+}
+
+static int read_file(struct retry *r)
+{
+	bool is_stdin = strcmp(r->o->raw_file, "-") == 0;
+	FILE *in = is_stdin ? stdin : fopen(r->o->raw_file, "re");
+	int result;
+
+	if (!in)
+		return dispatch_fail("--raw-file: %s: %s", r->o->raw_file, strerror(errno));
+	result = read_stream(r, in);
+	if (!is_stdin)
+		fclose(in);
+	return result;
+}
+
+static int print_summary(struct retry *r, const struct feeder_count *count, uint64_t missed)
+{
+	uint64_t left = r->ids.count - r->cut - count->persisted - count->duplicates - count->rejected;
+
+	progress_clear();
+	if (r->o->is_json) {
+		output_list_end(&r->out);
+		output_member(&r->out, "persisted", json_integer((json_int_t)count->persisted));
+		output_member(&r->out, "duplicates", json_integer((json_int_t)count->duplicates));
+		output_member(&r->out, "rejected", json_integer((json_int_t)count->rejected));
+		output_member(&r->out, "skipped", json_integer((json_int_t)r->cut));
+		output_member(&r->out, "left", json_integer((json_int_t)left));
+		output_close(&r->out);
+	} else {
+		printf("retried %zu: persisted %" PRIu64 ", duplicates %" PRIu64 ", rejected again %" PRIu64
+		       ", skipped %" PRIu64 "\n",
+		       r->ids.count, count->persisted, count->duplicates, count->rejected, r->cut);
+	}
+	if (left)
+		dispatch_fail("%" PRIu64 " were not retried or have no outcome yet: run it again", left);
+	return left || missed || count->rejected || r->cut || r->is_lost ? STATUS_FAILED : STATUS_FINE;
+}
+
+static int feed(struct retry *r, uint64_t missed)
+{
+	const struct feeder_owner owner = {pull, on_settled, on_tick, r};
+	struct feeder_count count;
+
+	if (r->o->is_json) {
+		output_open(&r->out);
+		output_list(&r->out, "letters");
+	}
+	if (feeder_run(r->in->config, &owner, &count))
+		return STATUS_FAILED;
+	if (json_array_size(r->told))
+		record(r);
+	if (r->is_lost)
+		dispatch_fail("what became of some letters could not be recorded: run it again");
+	return print_summary(r, &count, missed);
+}
+
+static int retry(struct retry *r)
+{
+	const struct config *c = r->in->config;
+	struct letter_filter filter = r->o->filter;
+	char *id = (char *)r->o->id;
+
+	filter.words = id ? &id : r->in->words;
+	filter.word_count = id ? 1 : r->in->word_count;
+	if (id)
+		filter.state = "all";
+	r->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
+	r->told = json_array();
+	if (!r->envelope || !r->told)
+		return dispatch_fail("out of memory");
+	if ((r->o->raw_file && read_file(r)) || letters_select(r->session, c, &filter, &r->ids))
+		return STATUS_FAILED;
+	r->marks = marks_open(c);
+	if (id && letters_miss(&filter, &r->ids))
+		return STATUS_FAILED;
+	if (id)
+		r->id = r->ids.at[0];
+	return feed(r, (uint64_t)letters_miss(&filter, &r->ids));
+}
+
+static int run_retry(const struct invocation *in)
+{
+	struct retry r = {.in = in, .o = in->options, .session = session_open(in->config)};
+	int status = r.session ? retry(&r) : STATUS_FAILED;
+
+	letters_free(&r.ids);
+	session_drop(r.page);
+	marks_close(r.marks);
+	envelope_free(r.envelope);
+	json_decref(r.told);
+	free(r.bytes);
+	session_close(r.session);
+	return status;
+}
+
+static const char *check_retry(const struct invocation *in)
+{
+	const struct retry_options *o = in->options;
+	char *id = (char *)o->id;
+
+	if (!o->raw_file != !o->id)
+		return "--raw-file FILE and --id ID go together: one of them is missing";
+	if (id && (letters_is_choice(&o->filter, o->is_all, in->word_count)))
+		return "--id is one letter: it goes with no other choice of letters";
+	if (!id && !letters_is_choice(&o->filter, o->is_all, in->word_count))
+		return "retry what? give ids, a filter, or --all";
+	return id ? letters_check_words(&id, 1) : letters_check_words(in->words, in->word_count);
+}
+
+const struct command dead_letters_retry = {
+	.name = "dead-letters retry",
+	.arguments = "[ID ...]",
+	.summary = "stores them after all, also after editing",
+	.help = "Feeds dead letters through the ordinary way once more: claims, batches, the unique key; so none\n"
+		"can be stored twice. Those that are stored, or were already, are off the list. The others stay, with\n"
+		"their new reason. An edited message (show --raw ID >FILE) is fed by --id ID --raw-file FILE.\n",
+	.most_words = -1,
+	.options = retry_options,
+	.option_count = sizeof(retry_options) / sizeof(retry_options[0]),
+	.options_size = sizeof(struct retry_options),
+	.check = check_retry,
+	.run = run_retry,
+};

@@ -1,0 +1,202 @@
+/* session.c owns the connection of a command. Unlike postgres.c's it waits, and does not come back: a
+ * command that has lost its database says so and ends. */
+#include "session.h"
+
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch.h"
+#include "log.h"
+#include "schema.h"
+
+struct session {
+	PGconn *conn;
+};
+
+static int fail(const struct session *s, const char *what)
+{
+	return dispatch_fail("%s: %s", what, PQerrorMessage(s->conn));
+}
+
+static void on_notice(void *arg, const char *message)
+{
+	(void)arg;
+	log_debug("postgres notice", "text=%s", message);
+}
+
+/* --- the schema --- */
+
+/* Runs statements; the last one's first value is *version, or -1 if it has none. Returns -1 with the
+ * SQLSTATE if they fail. */
+static int run(struct session *s, const char *sql, int *version, char state[6])
+{
+	PGresult *result = PQexec(s->conn, sql);
+	ExecStatusType status = PQresultStatus(result);
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	*version = status == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : -1;
+	snprintf(state, 6, "%s", sqlstate ? sqlstate : "");
+	PQclear(result);
+	return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK ? 0 : -1;
+}
+
+static int upgrade(struct session *s)
+{
+	char state[6], *sql = NULL;
+	int version, failed = run(s, schema_lock_sql(), &version, state);
+
+	if (!failed)
+		sql = schema_upgrade_sql(version);
+	if (!failed && !sql)
+		return dispatch_fail("out of memory");
+	failed = failed || run(s, sql, &version, state);
+	free(sql);
+	return failed ? fail(s, "the schema cannot be brought up to date") : 0;
+}
+
+static int prepare(struct session *s)
+{
+	char state[6];
+	int version;
+
+	if (run(s, schema_ask_sql(), &version, state)) {
+		if (strcmp(state, "42P01") != 0)
+			return fail(s, "the schema cannot be read");
+		version = 0;
+	}
+	if (version > schema_version())
+		return dispatch_fail("the database has schema version %d and this program knows %d: use a newer wsonce",
+				     version, schema_version());
+	return version < schema_version() ? upgrade(s) : 0;
+}
+
+/* --- life --- */
+
+struct session *session_open(const struct config *config)
+{
+	char seconds[24];
+	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
+	const char *const values[] = {seconds, "wsonce", config->postgres, "UTF8", NULL};
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		dispatch_fail("out of memory");
+		return NULL;
+	}
+	snprintf(seconds, sizeof(seconds), "%lld", (long long)(config->postgres_timeout_ms + 1999) / 1000);
+	s->conn = PQconnectdbParams(names, values, 1);
+	if (PQstatus(s->conn) != CONNECTION_OK) {
+		fail(s, "postgres cannot be reached");
+		session_close(s);
+		return NULL;
+	}
+	PQsetNoticeProcessor(s->conn, on_notice, NULL);
+	if (prepare(s) == 0)
+		return s;
+	session_close(s);
+	return NULL;
+}
+
+void session_close(struct session *s)
+{
+	if (!s)
+		return;
+	PQfinish(s->conn);
+	free(s);
+}
+
+/* --- questions --- */
+
+struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values)
+{
+	PGresult *result = PQexecParams(s->conn, sql, n, NULL, values, NULL, NULL, 0);
+	ExecStatusType status = PQresultStatus(result);
+
+	if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)
+		return result;
+	fail(s, "postgres");
+	PQclear(result);
+	return NULL;
+}
+
+void session_drop(struct pg_result *rows)
+{
+	PQclear(rows);
+}
+
+size_t session_count(const struct pg_result *rows)
+{
+	return (size_t)PQntuples(rows);
+}
+
+bool session_is_null(const struct pg_result *rows, size_t row, int column)
+{
+	return PQgetisnull(rows, (int)row, column);
+}
+
+const char *session_text(const struct pg_result *rows, size_t row, int column)
+{
+	return PQgetvalue(rows, (int)row, column);
+}
+
+int64_t session_number(const struct pg_result *rows, size_t row, int column)
+{
+	return strtoll(session_text(rows, row, column), NULL, 10);
+}
+
+bool session_flag(const struct pg_result *rows, size_t row, int column)
+{
+	return session_text(rows, row, column)[0] == 't';
+}
+
+char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t *len)
+{
+	unsigned char *bytes = PQunescapeBytea((const unsigned char *)session_text(rows, row, column), len);
+	char *copy = bytes ? malloc(*len + 1) : NULL;
+
+	if (copy)
+		memcpy(copy, bytes, *len + 1); /* libpq ends it by a NUL */
+	PQfreemem(bytes);
+	return copy;
+}
+
+/* --- COPY --- */
+
+int session_copy_begin(struct session *s, const char *sql)
+{
+	PGresult *result = PQexec(s->conn, sql);
+	bool is_begun = PQresultStatus(result) == PGRES_COPY_IN;
+
+	PQclear(result);
+	if (!is_begun)
+		fail(s, "postgres");
+	return is_begun ? 0 : -1;
+}
+
+int session_copy_put(struct session *s, const char *bytes, size_t len)
+{
+	if (PQputCopyData(s->conn, bytes, (int)len) == 1)
+		return 0;
+	fail(s, "postgres");
+	return -1;
+}
+
+int session_copy_end(struct session *s)
+{
+	PGresult *result;
+	bool is_done;
+
+	if (PQputCopyEnd(s->conn, NULL) != 1) {
+		fail(s, "postgres");
+		return -1;
+	}
+	result = PQgetResult(s->conn);
+	is_done = PQresultStatus(result) == PGRES_COMMAND_OK;
+	if (!is_done)
+		fail(s, "postgres");
+	PQclear(result);
+	while ((result = PQgetResult(s->conn)))
+		PQclear(result);
+	return is_done ? 0 : -1;
+}

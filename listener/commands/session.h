@@ -1,0 +1,38 @@
+/* session.h: one connection to Postgres for a command, which waits for each answer. */
+#ifndef WSONCE_SESSION_H
+#define WSONCE_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+
+struct session;
+struct pg_result; /* libpq's */
+
+/* Connects, and brings the schema up to date as a listener does. NULL if it cannot: one line on
+ * standard error has said why, as after all failures below. */
+struct session *session_open(const struct config *config);
+void session_close(struct session *s);
+
+/* Runs one statement; the n values are texts, NULL for an SQL NULL. Returns its rows, which the caller
+ * gives to session_drop; or NULL. */
+struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values);
+void session_drop(struct pg_result *rows);
+
+/* What is in the rows. A NULL is "", 0 and false. */
+size_t session_count(const struct pg_result *rows);
+bool session_is_null(const struct pg_result *rows, size_t row, int column);
+const char *session_text(const struct pg_result *rows, size_t row, int column);
+int64_t session_number(const struct pg_result *rows, size_t row, int column);
+bool session_flag(const struct pg_result *rows, size_t row, int column);
+/* The bytes of a bytea, on the heap; NULL if memory is out. */
+char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t *len);
+
+/* Starts a COPY ... FROM STDIN; takes bytes of its text form; ends it. Each returns 0 or -1. */
+int session_copy_begin(struct session *s, const char *sql);
+int session_copy_put(struct session *s, const char *bytes, size_t len);
+int session_copy_end(struct session *s);
+
+#endif

@@ -1,0 +1,359 @@
+/* stats.c owns `wsonce stats duplicates`: what listeners have counted of copies, day by day (note.c), as
+ * numbers, as a plot, and as advice for --dedup-window. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch.h"
+#include "duplicates.h"
+#include "marks.h"
+#include "output.h"
+#include "session.h"
+
+#define BAR_WIDTH    40
+#define USUAL_BYTES  165 /* of a mark whose id has 14 bytes, measured */
+#define WANTED_SHARE 0.99
+#define HOUR         INT64_C(3600)
+#define DAY          (24 * HOUR)
+
+struct stats_options {
+	int64_t since_us;
+	bool is_json;
+};
+
+static const struct option stats_options[] = {
+	{"since", OPTION_MOMENT, offsetof(struct stats_options, since_us), "TIME", 0, 0, NULL,
+	 "days (UTC) from this one on: RFC 3339, or so long ago: 7d; default: all there are"},
+	{"json", OPTION_SWITCH, offsetof(struct stats_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
+};
+
+struct duplicates {
+	char first_day[20];
+	char last_day[20];
+	int64_t events;
+	int64_t copies;
+	int64_t delays[DUPLICATES_DELAYS];
+	unsigned char sketch[DUPLICATES_SKETCH];
+	double rate; /* events per second on the busiest day */
+	int64_t window_s;
+	int64_t mark_bytes;
+	bool is_measured;
+};
+
+/* --- what is known --- */
+
+/* Seconds of a day are counted from its first to now, or to its end. */
+static const char days_sql[] =
+	"SELECT day, events, array_to_string(copies, ' '), encode(sketch, 'hex'), events / extract(epoch FROM "
+	"least(now(), (day + 1)::timestamp AT TIME ZONE 'UTC') - day::timestamp AT TIME ZONE 'UTC') "
+	"FROM wsonce_duplicates WHERE $1::bigint = 0 OR day >= (to_timestamp($1::bigint / 1000000.0) AT TIME ZONE "
+	"'UTC')::date ORDER BY day";
+
+static void add_delays(struct duplicates *d, const char *text)
+{
+	char *at = (char *)text;
+
+	for (int i = 0; i < DUPLICATES_DELAYS && *at; i++) {
+		int64_t copies = strtoll(at, &at, 10);
+
+		d->delays[i] += copies;
+		d->copies += copies;
+	}
+}
+
+static void add_sketch(struct duplicates *d, const char *hex)
+{
+	for (size_t i = 0; i < DUPLICATES_SKETCH && hex[2 * i] && hex[2 * i + 1]; i++) {
+		char digits[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
+		unsigned char run = (unsigned char)strtoul(digits, NULL, 16);
+
+		if (d->sketch[i] < run)
+			d->sketch[i] = run;
+	}
+}
+
+static void add_day(struct duplicates *d, const struct pg_result *rows, size_t row)
+{
+	double rate = strtod(session_text(rows, row, 4), NULL);
+
+	if (!*d->first_day)
+		snprintf(d->first_day, sizeof(d->first_day), "%s", session_text(rows, row, 0));
+	snprintf(d->last_day, sizeof(d->last_day), "%s", session_text(rows, row, 0));
+	d->events += session_number(rows, row, 1);
+	add_delays(d, session_text(rows, row, 2));
+	add_sketch(d, session_text(rows, row, 3));
+	if (d->rate < rate)
+		d->rate = rate;
+}
+
+static int read_days(struct session *s, const struct stats_options *o, struct duplicates *d)
+{
+	char since[24];
+	const char *values[] = {since};
+	struct pg_result *rows;
+
+	snprintf(since, sizeof(since), "%" PRId64, o->since_us);
+	rows = session_ask(s, days_sql, 1, values);
+	for (size_t i = 0; rows && i < session_count(rows); i++)
+		add_day(d, rows, i);
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
+/* The window is that of the listener which was seen last, or else our own setting. */
+static int read_window(struct session *s, const struct config *config, struct duplicates *d)
+{
+	struct pg_result *rows = session_ask(
+		s, "SELECT dedup_window_s FROM wsonce_listeners ORDER BY seen_at DESC, listener LIMIT 1", 0, NULL);
+
+	if (!rows)
+		return -1;
+	d->window_s = session_count(rows) ? session_number(rows, 0, 0) : config->dedup_window_s;
+	session_drop(rows);
+	return 0;
+}
+
+static void measure_mark(const struct config *config, struct duplicates *d)
+{
+	struct marks *marks = marks_open(config);
+
+	d->mark_bytes = marks_measure(marks);
+	d->is_measured = d->mark_bytes > 0;
+	if (!d->is_measured)
+		d->mark_bytes = USUAL_BYTES;
+	marks_close(marks);
+}
+
+/* --- what follows --- */
+
+static double bucket_from_s(int i)
+{
+	return i ? ldexp(1, i - 1) / 1000 : 0;
+}
+
+/* The share of all copies that came within so many seconds; inside a bucket they are taken to be spread
+ * evenly. The last one has no end, so that nothing is within it. */
+static double share_within(const struct duplicates *d, double seconds)
+{
+	double within = 0;
+
+	for (int i = 0; i < DUPLICATES_DELAYS - 1; i++) {
+		double from = bucket_from_s(i), to = bucket_from_s(i + 1);
+
+		if (seconds >= to)
+			within += (double)d->delays[i];
+		else if (seconds > from)
+			within += (double)d->delays[i] * (seconds - from) / (to - from);
+	}
+	return d->copies ? within / (double)d->copies : 1;
+}
+
+static double window_bytes(const struct duplicates *d, double seconds)
+{
+	return d->rate * seconds * (double)d->mark_bytes;
+}
+
+static const int64_t windows[] = {60, 300, 900, HOUR, 4 * HOUR, 12 * HOUR, DAY, 3 * DAY, 7 * DAY, 30 * DAY};
+
+#define WINDOWS ((int)(sizeof(windows) / sizeof(windows[0])))
+
+/* The shortest of these that has the wanted share, in seconds; 0: none has. */
+static int64_t find_window(const struct duplicates *d)
+{
+	for (int i = 0; i < WINDOWS; i++)
+		if (share_within(d, (double)windows[i]) >= WANTED_SHARE)
+			return windows[i];
+	return 0;
+}
+
+static void advise(const struct duplicates *d, char *out, size_t size)
+{
+	int64_t window = find_window(d);
+	double now = share_within(d, (double)d->window_s);
+
+	if (!d->copies)
+		snprintf(out, size, "No event came more than once: --dedup-window may be short.");
+	else if (now >= WANTED_SHARE)
+		snprintf(out, size,
+			 "--dedup-window %" PRId64
+			 " is long enough: %.2f %% of the copies come within it. The unique key "
+			 "absorbs the others, which is as safe.",
+			 d->window_s, 100 * now);
+	else if (window)
+		snprintf(out, size,
+			 "--dedup-window %" PRId64
+			 " would spare Postgres %.1f %% of the copies, which now meet the unique "
+			 "key, and take about %.1f MiB of Redis instead of %.1f MiB. Both are safe.",
+			 window, 100 * (share_within(d, (double)window) - now),
+			 window_bytes(d, (double)window) / 1048576, window_bytes(d, (double)d->window_s) / 1048576);
+	else
+		snprintf(out, size,
+			 "%.1f %% of the copies come more than 30 days late: no --dedup-window is long enough for "
+			 "those, "
+			 "and the unique key absorbs them.",
+			 100 * (1 - share_within(d, (double)windows[WINDOWS - 1])));
+}
+
+/* --- text --- */
+
+/* A delay in the unit that fits it: "4 ms", "2.1 h". */
+static const char *print_delay(double seconds, char out[24])
+{
+	static const struct {
+		double seconds;
+		const char *unit;
+	} units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}, {0.001, "ms"}};
+	size_t i = 0;
+
+	while (i < 4 && seconds < units[i].seconds)
+		i++;
+	snprintf(out, 24, "%.3g %s", seconds / units[i].seconds, units[i].unit);
+	return out;
+}
+
+static void print_plot(const struct duplicates *d)
+{
+	int first = 0, last = DUPLICATES_DELAYS - 1;
+	int64_t most = 1;
+	char from[24];
+
+	while (first < last && !d->delays[first])
+		first++;
+	while (last > first && !d->delays[last])
+		last--;
+	for (int i = first; i <= last; i++)
+		most = d->delays[i] > most ? d->delays[i] : most;
+	printf("\n  delay from        copies\n");
+	for (int i = first; i <= last; i++) {
+		int width = (int)((d->delays[i] * BAR_WIDTH + most - 1) / most);
+
+		printf("  %9s %14" PRId64 " %.*s\n", print_delay(bucket_from_s(i), from), d->delays[i], width,
+		       "########################################");
+	}
+}
+
+static void print_window(const struct duplicates *d, int64_t window)
+{
+	printf("  %14" PRId64 "    %11.2f %%    %10.1f MiB%s\n", window, 100 * share_within(d, (double)window),
+	       window_bytes(d, (double)window) / 1048576, window == d->window_s ? "  (now)" : "");
+}
+
+static void print_windows(const struct duplicates *d)
+{
+	int i = 0;
+
+	printf("\n  --dedup-window    copies within    Redis, at %.3g events/s (%" PRId64 " bytes a mark, %s)\n",
+	       d->rate, d->mark_bytes, d->is_measured ? "measured" : "as usual");
+	for (; i < WINDOWS && windows[i] < d->window_s; i++)
+		print_window(d, windows[i]);
+	print_window(d, d->window_s);
+	for (; i < WINDOWS; i++)
+		if (windows[i] != d->window_s)
+			print_window(d, windows[i]);
+}
+
+static void print_text(const struct duplicates *d)
+{
+	double repeated = duplicates_estimate(d->sketch);
+	char advice[400];
+
+	if (!*d->first_day) {
+		printf("nothing is counted yet: listeners tell once a minute, and when they leave\n");
+		return;
+	}
+	printf("duplicates from %s to %s (UTC)\n\n", d->first_day, d->last_day);
+	printf("  %-28s %12" PRId64 "\n", "events stored", d->events);
+	printf("  %-28s %12.0f   about\n", "events that came again", repeated);
+	printf("  %-28s %12" PRId64, "copies of them", d->copies);
+	if (d->copies)
+		printf("   %.1f of each", (double)d->copies / (repeated < 1 ? 1 : repeated));
+	putchar('\n');
+	if (d->copies)
+		print_plot(d);
+	print_windows(d);
+	advise(d, advice, sizeof(advice));
+	printf("\n%s\n", advice);
+}
+
+/* --- JSON --- */
+
+static json_t *describe_delays(const struct duplicates *d)
+{
+	json_t *all = json_array();
+
+	for (int i = 0; i < DUPLICATES_DELAYS; i++)
+		if (d->delays[i])
+			json_array_append_new(all, json_pack("{s:I, s:I}", "from_ms",
+							     (json_int_t)llround(bucket_from_s(i) * 1000), "copies",
+							     (json_int_t)d->delays[i]));
+	return all;
+}
+
+static json_t *describe_windows(const struct duplicates *d)
+{
+	json_t *all = json_array();
+
+	for (int i = 0; i < WINDOWS; i++)
+		json_array_append_new(all, json_pack("{s:I, s:f, s:I}", "seconds", (json_int_t)windows[i],
+						     "share_within", share_within(d, (double)windows[i]), "redis_bytes",
+						     (json_int_t)llround(window_bytes(d, (double)windows[i]))));
+	return all;
+}
+
+static void print_json(const struct duplicates *d)
+{
+	struct output out;
+	char advice[400];
+
+	advise(d, advice, sizeof(advice));
+	output_open(&out);
+	output_member(&out, "first_day", output_string(*d->first_day ? d->first_day : NULL));
+	output_member(&out, "last_day", output_string(*d->last_day ? d->last_day : NULL));
+	output_member(&out, "events", json_integer((json_int_t)d->events));
+	output_member(&out, "events_repeated", json_integer((json_int_t)llround(duplicates_estimate(d->sketch))));
+	output_member(&out, "copies", json_integer((json_int_t)d->copies));
+	output_member(&out, "delays", describe_delays(d));
+	output_member(&out, "dedup_window_s", json_integer((json_int_t)d->window_s));
+	output_member(&out, "share_within", json_real(share_within(d, (double)d->window_s)));
+	output_member(&out, "events_per_second", json_real(d->rate));
+	output_member(&out, "bytes_per_mark", json_integer((json_int_t)d->mark_bytes));
+	output_member(&out, "is_measured", json_boolean(d->is_measured));
+	output_member(&out, "windows", describe_windows(d));
+	output_member(&out, "advice", output_string(advice));
+	output_close(&out);
+}
+
+/* --- the command --- */
+
+static int run_stats(const struct invocation *in)
+{
+	const struct stats_options *o = in->options;
+	struct session *s = session_open(in->config);
+	struct duplicates d = {.events = 0};
+	int failed = !s || read_days(s, o, &d) || read_window(s, in->config, &d);
+
+	session_close(s);
+	if (failed)
+		return STATUS_FAILED;
+	measure_mark(in->config, &d);
+	if (o->is_json)
+		print_json(&d);
+	else
+		print_text(&d);
+	return STATUS_FINE;
+}
+
+const struct command stats_duplicates = {
+	.name = "stats duplicates",
+	.arguments = "",
+	.summary = "how often and how late events come again",
+	.help = "Tells how many events came more than once, how many copies there were, how long after the first\n"
+		"they came, and what follows for --dedup-window. The listeners count, and tell the database once a\n"
+		"minute and when they leave. On a feed each listener gets every event, and these copies count too.\n",
+	.options = stats_options,
+	.option_count = sizeof(stats_options) / sizeof(stats_options[0]),
+	.options_size = sizeof(struct stats_options),
+	.run = run_stats,
+};

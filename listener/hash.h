@@ -1,0 +1,26 @@
+/* hash.h: 64 bits that are the same in each process of a fleet. */
+#ifndef WSONCE_HASH_H
+#define WSONCE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* FNV-1a (Fowler, Noll and Vo; RFC 9923). Alone it leaves the first bits of short texts alike. */
+static inline uint64_t hash_text(const char *text, size_t len)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+/* The last steps of SplitMix64 (Steele, Lea and Flood, 2014), which spread each bit over all. */
+static inline uint64_t hash_mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+#endif

@@ -1,0 +1,41 @@
+-- What a listener tells once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving;
+-- events, copies, sketch: what came since the last time; late: [id, ms ago] of copies that only the unique
+-- key found, each of which stands for late_weight of them. Tells the age at which rows were deleted.
+WITH note AS MATERIALIZED (
+	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving FROM (SELECT $1::jsonb) AS given (n)
+), gone AS (
+	DELETE FROM wsonce_listeners AS l USING note
+	WHERE (l.listener = name AND is_leaving) OR (l.listener <> name AND seen_at < now() - interval '7 days')
+), here AS (
+	INSERT INTO wsonce_listeners (listener, max_age_s, dedup_window_s)
+	SELECT name, (n->>'max_age_s')::bigint, (n->>'dedup_window_s')::bigint FROM note WHERE NOT is_leaving
+	ON CONFLICT (listener) DO UPDATE SET seen_at = now()
+), late AS (
+	SELECT extract(epoch FROM now() - e.processed_at) * 1000 - (l->>1)::bigint AS ms
+	FROM note, jsonb_array_elements(n->'late') AS l JOIN events AS e ON e.event_id = l->>0
+), late_copies AS (
+	SELECT CASE WHEN ms < 1 THEN 1 ELSE least(floor(log(2, ms)) + 2, jsonb_array_length(n->'copies')) END::int AS place,
+		round(count(*) * (n->>'late_weight')::numeric)::bigint AS copies
+	FROM late, note GROUP BY 1, n
+), fresh AS (
+	SELECT (n->>'events')::bigint AS events, decode(n->>'sketch', 'hex') AS sketch, ARRAY(
+		SELECT c::text::bigint + coalesce((SELECT copies FROM late_copies AS l WHERE l.place = u.place), 0)
+		FROM jsonb_array_elements(n->'copies') WITH ORDINALITY AS u (c, place) ORDER BY place
+	) AS copies
+	FROM note
+), counted AS (
+	INSERT INTO wsonce_duplicates AS d (day, events, copies, sketch)
+	SELECT (now() AT TIME ZONE 'UTC')::date, events, copies, sketch FROM fresh WHERE events > 0 OR 0 < ANY (copies)
+	ON CONFLICT (day) DO UPDATE SET
+		events = d.events + excluded.events,
+		copies = ARRAY(
+			SELECT coalesce(a, 0) + coalesce(b, 0)
+			FROM unnest(d.copies, excluded.copies) WITH ORDINALITY AS u (a, b, place) ORDER BY place
+		),
+		sketch = (
+			SELECT string_agg(substring(CASE WHEN get_byte(d.sketch, i) < get_byte(excluded.sketch, i)
+				THEN excluded.sketch ELSE d.sketch END FROM i + 1 FOR 1), '' ORDER BY i)
+			FROM generate_series(0, length(excluded.sketch) - 1) AS i
+		)
+)
+SELECT rows_deleted_s FROM wsonce_retention

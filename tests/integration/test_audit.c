@@ -1,0 +1,304 @@
+/* wsonce audit: what is stored, dead, in flight and missing; and storing what is missing, also while
+ * the fleet is at work. */
+#include "claims.h"
+#include "database.h"
+#include "fleet.h"
+#include "listener.h"
+#include "process.h"
+#include "redisd.h"
+#include "run.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SETTLED_MS 20000
+#define END_MS     60000
+
+static struct database *db;
+
+static void set_up(void)
+{
+	db = database_new();
+	run_expect(db, 0, NULL, "dead-letters list");
+}
+
+static void tear_down(void)
+{
+	database_free(db);
+}
+
+static long rows(void)
+{
+	return database_long(db, "SELECT count(*) FROM events");
+}
+
+/* A file of events from..to, as fleet_send numbers them. */
+static char *events_file(const char *name, long from, long to)
+{
+	char *path = suite_path("%s", name);
+	FILE *out = fopen(path, "we");
+
+	for (long i = from; i <= to; i++)
+		fprintf(out, "{\"event_id\":\"e-%ld\",\"event_type\":\"t\",\"payload\":{\"n\":%ld}}\n", i, i);
+	cr_assert_eq(fclose(out), 0);
+	return path;
+}
+
+static long number_of(const json_t *root, const char *name)
+{
+	const json_t *value = json_object_get(root, name);
+
+	cr_assert(json_is_integer(value), "no number %s", name);
+	return (long)json_integer_value(value);
+}
+
+static json_t *audit_json(int status, const char *words)
+{
+	struct run run = run_on(db, "audit --json %s", words);
+	json_error_t error;
+	json_t *root = json_loads(run.output, 0, &error);
+
+	cr_assert_eq(run.status, status, "%s: %d: %s%s", words, run.status, run.output, run.errors);
+	cr_assert(root, "%s: %s in: %s", words, error.text, run.output);
+	run_free(&run);
+	return root;
+}
+
+/* Of s-1 to s-6: two are stored, one is a dead letter, one discarded, one in flight, one missing. */
+static void prepare_six(void)
+{
+	database_exec(db,
+		      "INSERT INTO events (event_id, event_type, payload) VALUES ('s-1', '', '1'), ('s-2', '', '2')");
+	database_exec(db,
+		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, resolved_at, resolution) "
+		      "VALUES ('3', 's-3', 'x', '', 'i', NULL, NULL), ('4', 's-4', 'x', '', 'i', now(), 'discarded')");
+	claims_put(redisd_shared(), "s-5", "somebody@1", 60000);
+}
+
+static void check_six(const json_t *root)
+{
+	cr_expect_eq(number_of(root, "expected"), 6);
+	cr_expect_eq(number_of(root, "stored"), 2);
+	cr_expect_eq(number_of(root, "dead_lettered"), 1);
+	cr_expect_eq(number_of(root, "discarded"), 1);
+	cr_expect_eq(number_of(root, "in_flight"), 1);
+	cr_expect_eq(number_of(root, "missing"), 1);
+	cr_expect_str_eq(json_string_value(json_array_get(json_object_get(root, "missing_ids"), 0)), "s-6");
+}
+
+Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = set_up, .fini = tear_down)
+{
+	char *ids = suite_file("ids", "s-1\ns-2\r\ns-3\n\ns-4\ns-5\ns-6\ns-1\ns-6"), *words;
+	char *missing = suite_path("missing");
+
+	prepare_six();
+	cr_assert(asprintf(&words, "--expected %s --missing-to %s", ids, missing) > 0);
+	json_t *root = audit_json(1, words);
+	check_six(root);
+	cr_assert_eq(number_of(root, "lines"), 8);
+	json_decref(root);
+	run_expect(db, 1, "missing                   1\n\ns-6\n", "audit --expected %s", ids);
+	cr_assert_eq(process_run((const char *const[]){"grep", "-cx", "s-6", missing, NULL}, END_MS), 0);
+	free(words);
+	free(missing);
+	free(ids);
+}
+
+Test(audit, whole_events_are_too, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("events", "{\"event_id\":\"s-1\"}\n{\"event_id\":\"s-2\"}\n{\"event_id\":\"s-3\"}\n"
+					  "{\"event_id\":\"s-4\"}\n{\"event_id\":\"s-5\"}\n{\"event_id\":\"s-6\"}"),
+	     *words;
+
+	prepare_six();
+	cr_assert(asprintf(&words, "--expected %s", path) > 0);
+	json_t *root = audit_json(1, words);
+	check_six(root);
+	json_decref(root);
+	free(words);
+	free(path);
+}
+
+Test(audit, nothing_missing_is_status_0, .init = set_up, .fini = tear_down)
+{
+	char *ids = suite_file("ids", "s-1\ns-2\ns-3\n"), *none = suite_file("none", "");
+
+	prepare_six();
+	run_expect(db, 0, "missing                   0\n", "audit --expected %s", ids);
+	run_expect(db, 0, "expected                  0", "audit --expected %s", none);
+	free(ids);
+	free(none);
+}
+
+Test(audit, standard_input_is_read_and_a_limit_kept, .init = set_up, .fini = tear_down)
+{
+	char *ids = suite_file("ids", "a\nb\nc\n"), *line, *postgres;
+
+	cr_assert(asprintf(&line, "${WSONCE_TEST_BIN:-build/wsonce} audit --expected - --redis none --limit 2 <%s",
+			   ids) > 0);
+	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
+	struct process *p = process_start_argv((const char *const[]){"sh", "-c", line, NULL},
+					       (const char *const[]){postgres, NULL});
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	char *output = process_output(p);
+	cr_assert(strstr(output, "in flight         not known"), "%s", output);
+	cr_assert(strstr(output, "\na\nb\nand 1 more"), "%s", output);
+	free(output);
+	process_free(p);
+	free(line);
+	free(postgres);
+	free(ids);
+}
+
+Test(audit, lines_that_are_no_ids_and_ids_where_events_are_needed_are_wrong_usage, .init = set_up, .fini = tear_down)
+{
+	char *bad = suite_file("bad", "a\n\xff\n"), *ids = suite_file("ids", "a\n");
+
+	run_expect(db, 2, NULL, "audit --expected %s", bad);
+	run_expect(db, 2, NULL, "audit --expected %s --resubmit", ids);
+	run_expect(db, 2, NULL, "audit --expected %s --grace 1h --time-pointer /time", ids);
+	run_expect(db, 1, NULL, "audit --expected /nowhere/ids");
+	free(bad);
+	free(ids);
+}
+
+Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("events", "{\"event_id\":\"tab\\t\\\\N\\r\\nend\"}\n{\"event_id\":\"it's\"}\n"
+					  "{\"event_id\":\"日本\"}\n{\"event_id\":12.50}\n");
+
+	database_exec(db,
+		      "INSERT INTO events (event_id, event_type, payload) VALUES "
+		      "(E'tab\\t\\\\N\\r\\nend', '', '1'), ('it''s', '', '1'), ('日本', '', '1'), ('12.50', '', '1')");
+	run_expect(db, 0, "stored                    4\n", "audit --expected %s", path);
+	free(path);
+}
+
+Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = set_up, .fini = tear_down)
+{
+	long now = (long)time(NULL);
+	char *text, *path, *words;
+
+	cr_assert(asprintf(&text,
+			   "{\"event_id\":\"young\",\"at\":%ld}\n{\"event_id\":\"right\",\"at\":%ld}\n"
+			   "{\"event_id\":\"old\",\"at\":%ld}\n{\"event_id\":\"timeless\"}\n",
+			   now - 60, now - 7200, now - 10 * 86400) > 0);
+	path = suite_file("events", text);
+	cr_assert(asprintf(&words, "--expected %s --time-pointer /at --time-unit s --grace 1h --horizon 7d", path) > 0);
+	json_t *root = audit_json(1, words);
+	cr_expect_eq(number_of(root, "too_young"), 1);
+	cr_expect_eq(number_of(root, "too_old"), 1);
+	cr_expect_eq(number_of(root, "without_time"), 1);
+	cr_expect_eq(number_of(root, "missing"), 2);
+	json_decref(root);
+	run_expect(db, 1, "missing                   4\n", "audit --expected %s", path);
+	free(words);
+	free(path);
+	free(text);
+}
+
+/* ---- resubmitting ---- */
+
+Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .init = set_up, .fini = tear_down)
+{
+	char *some = events_file("some", 1, 700), *all = events_file("all", 1, 2000);
+
+	run_expect(db, 0, "persisted 700", "replay %s", some);
+	run_expect(db, 0, "resubmitted 1300: persisted 1300,", "audit --expected %s --resubmit --limit 1", all);
+	cr_assert_eq(rows(), 2000);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'e-' || (payload->>'n')"), 2000);
+	run_expect(db, 0, "missing                   0\n", "audit --expected %s --resubmit", all);
+	free(some);
+	free(all);
+}
+
+Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_not_missing, .init = set_up,
+     .fini = tear_down)
+{
+	char *path = suite_file("events", "{\"event_id\":\"a\"}\nthis is no event\n");
+
+	run_expect(db, 1, "resubmitted 2: persisted 1, stored meanwhile 0, rejected 1",
+		   "audit --format events --expected %s --resubmit", path);
+	run_expect(db, 0, "dead letters              1\n", "audit --format events --expected %s --resubmit", path);
+	free(path);
+}
+
+/* As when the database was put back to yesterday's: Redis knows better, and is wrong. */
+Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = set_up, .fini = tear_down)
+{
+	char *path = events_file("events", 1, 10);
+
+	run_expect(db, 0, "persisted 10", "replay %s", path);
+	database_exec(db, "DELETE FROM events WHERE event_id IN ('e-3', 'e-4')");
+	claims_put(redisd_shared(), "e-4", "dead@1", 0);
+	run_expect(db, 0, "resubmitted 2: persisted 2,", "audit --expected %s --resubmit", path);
+	cr_assert_eq(rows(), 10);
+	free(path);
+}
+
+Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = set_up, .fini = tear_down)
+{
+	char *path = events_file("events", 1, 500), *line, *postgres;
+
+	cr_assert(asprintf(&line,
+			   "cat %s | ${WSONCE_TEST_BIN:-build/wsonce} audit --expected - --redis none --resubmit",
+			   path) > 0);
+	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
+	struct process *p = process_start_argv((const char *const[]){"sh", "-c", line, NULL},
+					       (const char *const[]){postgres, NULL});
+	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
+	cr_assert_eq(rows(), 500);
+	process_free(p);
+	free(line);
+	free(postgres);
+	free(path);
+}
+
+/* Audits of all events run one after the other while the fleet gets them, and while some that the feed
+ * never sent are missing for good. Each event is stored by exactly one of fleet and audits. */
+Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = set_up, .fini = tear_down, .timeout = 300)
+{
+	char *all = events_file("all", 1, 6000), *words;
+	struct fleet fleet;
+	long by_audits = 0;
+
+	cr_assert(asprintf(&words, "--expected %s --resubmit --missing-to /dev/null", all) > 0);
+	fleet_start(&fleet, 3, db, NULL, NULL);
+	for (int round = 0; round < 3; round++) {
+		struct process *p = run_start_on(db, "audit --json %s", words);
+
+		for (int i = 0; i < 10; i++) {
+			fleet_send(&fleet, 190);
+			wait_pause_ms(10);
+		}
+		cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
+		char *output = process_output(p);
+		json_t *root = json_loads(output, 0, NULL), *resubmitted = json_object_get(root, "resubmitted");
+		by_audits += resubmitted ? number_of(resubmitted, "persisted") : 0;
+		json_decref(root);
+		free(output);
+		process_free(p);
+	}
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
+	json_t *root = audit_json(0, words);
+	by_audits +=
+		json_object_get(root, "resubmitted") ? number_of(json_object_get(root, "resubmitted"), "persisted") : 0;
+	json_decref(root);
+	cr_assert_eq(rows(), 6000);
+	cr_assert_eq((long)fleet_metric(&fleet, "wsonce_persisted_total") + by_audits, 6000,
+		     "stored by the fleet: %.0f, by audits: %ld", fleet_metric(&fleet, "wsonce_persisted_total"),
+		     by_audits);
+	root = audit_json(0, words);
+	cr_assert_eq(number_of(root, "stored"), 6000);
+	json_decref(root);
+	fleet_end(&fleet);
+	free(words);
+	free(all);
+}

@@ -1,0 +1,145 @@
+/* What all operators' commands have in common: help, wrong usage, a database that is away. */
+#include "database.h"
+#include "run.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const commands[] = {
+	"dead-letters list", "dead-letters show", "dead-letters retry", "dead-letters discard", "audit", "replay"};
+
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+Test(commands, help_lists_them_all)
+{
+	struct run run = run_in(NULL, "--help");
+
+	for (size_t i = 0; i < COMMANDS; i++)
+		cr_expect(strstr(run.output, commands[i]), "no %s in: %s", commands[i], run.output);
+	run_free(&run);
+}
+
+Test(commands, each_has_a_help_with_its_options_and_the_settings_that_it_shares_with_listen)
+{
+	for (size_t i = 0; i < COMMANDS; i++) {
+		char words[60], usage[80];
+
+		snprintf(words, sizeof words, "%s --help", commands[i]);
+		snprintf(usage, sizeof usage, "usage: wsonce %s ", commands[i]);
+		struct run run = run_in(NULL, words);
+		cr_expect_eq(run.status, 0);
+		cr_expect_eq(strncmp(run.output, usage, strlen(usage)), 0, "%s", run.output);
+		cr_expect(strstr(run.output, "\n  --json "), "%s", run.output);
+		cr_expect(strstr(run.output, "\n  --postgres ") && strstr(run.output, "\n  --redis "));
+		cr_expect_not(strstr(run.output, "\n  --source ") || strstr(run.output, "\n  --ingest "));
+		run_free(&run);
+	}
+}
+
+Test(commands, help_of_dead_letters_lists_its_actions)
+{
+	struct run run = run_in(NULL, "dead-letters --help");
+
+	cr_assert_eq(run.status, 0);
+	for (size_t i = 0; i < 4; i++)
+		cr_expect(strstr(run.output, commands[i]));
+	cr_expect_not(strstr(run.output, "replay"));
+	run_free(&run);
+}
+
+Test(commands, wrong_usage_is_refused_by_one_line_and_status_2)
+{
+	static const char *const wrong[][2] = {
+		{"dead-letters", "needs an action"},
+		{"dead-letters burn", "\"burn\" is no action"},
+		{"dead-letters list 5", "takes no arguments"},
+		{"dead-letters list --source ws://h", "unknown option --source; see wsonce dead-letters list --help"},
+		{"dead-letters list --rate 5", "unknown option --rate"},
+		{"dead-letters list --limit 0", "--limit"},
+		{"dead-letters list --limit", "--limit: needs a value"},
+		{"dead-letters list --json=yes", "--json: takes no value"},
+		{"dead-letters list --since yesterday", "--since"},
+		{"dead-letters list --until 7", "--until"},
+		{"dead-letters list --state closed", "--state"},
+		{"dead-letters list --redis http://h", "--redis"},
+		{"dead-letters list --config /nowhere.json", "--config"},
+		{"dead-letters show", "takes ID"},
+		{"dead-letters show 1 2", "takes ID"},
+		{"dead-letters show x", "\"x\""},
+		{"dead-letters show 1 --raw --json", "--raw and --json"},
+		{"dead-letters retry", "--all"},
+		{"dead-letters retry 7x", "\"7x\""},
+		{"dead-letters retry --id 7", "--raw-file"},
+		{"dead-letters retry --all --raw-file f --id 7", "--id"},
+		{"dead-letters discard", "--all"},
+		{"dead-letters discard -7", "\"-7\""},
+		{"audit", "--expected"},
+		{"audit --expected f --grace 1h", "--time-pointer"},
+		{"audit --expected f --horizon 30", "--horizon"},
+		{"audit --expected f --format csv", "--format"},
+		{"audit file", "takes no arguments"},
+		{"replay", "takes FILE|-"},
+		{"replay a b", "takes FILE|-"},
+		{"replay a --rate fast", "--rate"},
+		{"replay a --rate 0", "--rate"},
+		{"replay a --resubmit", "unknown option --resubmit"},
+	};
+
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+		run_expect_refusal_in(NULL, wrong[i][0], wrong[i][1]);
+}
+
+Test(commands, a_database_that_is_away_is_told_by_one_line_and_status_1)
+{
+	static const char *const words[] = {"dead-letters list",          "dead-letters show 1",
+					    "dead-letters retry 1",       "dead-letters discard 1",
+					    "audit --expected /dev/null", "replay /dev/null"};
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		struct run run = run_in((const char *const[]){"WSONCE_POSTGRES=host=/nowhere", NULL}, words[i]);
+
+		cr_expect_eq(run.status, 1, "%s: %d", words[i], run.status);
+		cr_expect(run_is_one_line(run.errors) && strstr(run.errors, "postgres cannot be reached"), "%s: %s",
+			  words[i], run.errors);
+		cr_expect_str_eq(run.output, "");
+		run_free(&run);
+	}
+}
+
+Test(commands, settings_of_listening_in_the_environment_do_not_matter)
+{
+	struct database *db = database_new();
+	char *postgres;
+
+	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
+	struct run run = run_in((const char *const[]){postgres, "WSONCE_SOURCE=ws://h", "WSONCE_INGEST=h:1", NULL},
+				"dead-letters list");
+	cr_assert_eq(run.status, 0, "%s", run.errors);
+	run_free(&run);
+	free(postgres);
+	database_free(db);
+}
+
+Test(commands, a_command_on_an_empty_database_creates_the_schema)
+{
+	struct database *db = database_new();
+
+	run_expect(db, 0, "dead letters: 0", "dead-letters list");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_schema WHERE version = 2"), 1);
+	database_free(db);
+}
+
+Test(commands, a_schema_newer_than_the_program_is_an_error)
+{
+	struct database *db = database_new();
+
+	run_expect(db, 0, NULL, "dead-letters list");
+	database_exec(db, "INSERT INTO wsonce_schema (version) VALUES (1000)");
+	struct run run = run_on(db, "dead-letters list");
+	cr_assert_eq(run.status, 1);
+	cr_assert(strstr(run.errors, "schema version 1000"), "%s", run.errors);
+	run_free(&run);
+	database_free(db);
+}

@@ -1,0 +1,347 @@
+/* wsonce dead-letters: what people can do with them while a fleet runs. */
+#include "claims.h"
+#include "database.h"
+#include "feed.h"
+#include "fleet.h"
+#include "listener.h"
+#include "process.h"
+#include "redisd.h"
+#include "run.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLED_MS 15000
+
+static struct database *db;
+static struct fleet fleet;
+
+static void set_up(void)
+{
+	db = database_new();
+	run_expect(db, 0, NULL, "dead-letters list");
+}
+
+static void tear_down(void)
+{
+	database_free(db);
+}
+
+static void set_up_fleet(void)
+{
+	db = database_new();
+	fleet_start(&fleet, 2, db, NULL, "--max-attempts 1");
+}
+
+static void tear_down_fleet(void)
+{
+	fleet_end(&fleet);
+	database_free(db);
+}
+
+/* A letter as a listener would have written it; returns its id. raw is SQL for bytes. */
+static long bury(const char *event_id, const char *reason, const char *raw)
+{
+	return database_long(db,
+			     "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id) "
+			     "SELECT sha256(r), %s, '%s', r, 'host-1' FROM (SELECT %s::bytea) AS v(r) RETURNING id",
+			     event_id, reason, raw);
+}
+
+static long letters(const char *where)
+{
+	return database_long(db, "SELECT count(*) FROM dead_letters WHERE %s", where);
+}
+
+static bool is_open(long id)
+{
+	return database_long(db, "SELECT resolved_at IS NULL FROM dead_letters WHERE id = %ld", id);
+}
+
+static json_t *run_json(int status, const char *words)
+{
+	struct run run = run_on(db, "%s", words);
+	json_error_t error;
+	json_t *root = json_loads(run.output, 0, &error);
+
+	cr_assert_eq(run.status, status, "%s: %d: %s%s", words, run.status, run.output, run.errors);
+	cr_assert(root, "%s: %s in: %s", words, error.text, run.output);
+	run_free(&run);
+	return root;
+}
+
+/* ---- list ---- */
+
+static void bury_three(void)
+{
+	bury("NULL", "not JSON: \"a\" at 1", "'{\"event_type\":\"order\", \"n\":1}'");
+	bury("NULL", "not JSON: \"b\" at 22", "'{\"event_type\":\"order\", \"n\":2}'");
+	bury("'id-3'", "no room", "'{\"event_id\":\"id-3\",\"event_type\":\"stock\"}'");
+	database_exec(db, "UPDATE dead_letters SET first_seen = '2026-01-01', last_seen = '2026-01-02' WHERE id = 3");
+}
+
+Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = set_up, .fini = tear_down)
+{
+	bury_three();
+	json_t *root = run_json(0, "dead-letters list --json"),
+	       *group = json_array_get(json_object_get(root, "groups"), 0);
+
+	cr_assert_eq(json_integer_value(json_object_get(root, "letters")), 3);
+	cr_assert_eq(json_integer_value(json_object_get(root, "reasons")), 2);
+	cr_assert_eq(json_integer_value(json_object_get(group, "letters")), 2);
+	cr_assert_eq(json_array_size(json_object_get(group, "examples")), 2);
+	cr_assert_str_eq(json_string_value(json_object_get(group, "reason")), "not JSON: … at …");
+	json_decref(root);
+	run_expect(db, 0, "       1  no room\n", "dead-letters list");
+	run_expect(db, 0, "3  id-3\n", "dead-letters list");
+	run_expect(db, 0, "and 1 more reasons", "dead-letters list --limit 1");
+}
+
+Test(letters, list_filters_by_time_type_reason_and_state, .init = set_up, .fini = tear_down)
+{
+	bury_three();
+	run_expect(db, 0, "dead letters: 2,", "dead-letters list --since 1h");
+	run_expect(db, 0, "dead letters: 1,", "dead-letters list --until 2026-02-01T00:00:00Z");
+	run_expect(db, 0, "dead letters: 0,",
+		   "dead-letters list --since 2026-01-01T00:00:00Z --until 2026-01-02T00:00:00Z");
+	run_expect(db, 0, "dead letters: 1,", "dead-letters list --type stock");
+	run_expect(db, 0, "dead letters: 2,", "dead-letters list --type order --reason json");
+	run_expect(db, 0, "dead letters: 0,", "dead-letters list --type order --reason room");
+	run_expect(db, 0, "discarded 1\n", "dead-letters discard --reason room");
+	run_expect(db, 0, "dead letters: 2,", "dead-letters list");
+	run_expect(db, 0, "dead letters: 1,", "dead-letters list --state resolved");
+	run_expect(db, 0, "dead letters: 3,", "dead-letters list --state all");
+}
+
+/* ---- show ---- */
+
+Test(letters, show_raw_prints_the_exact_bytes, .init = set_up, .fini = tear_down)
+{
+	bury("NULL", "x", "'\\x7b22fe0a0d227d0a'");
+	struct run run = run_on(db, "dead-letters show 1 --raw");
+
+	cr_assert_eq(run.status, 0);
+	cr_assert_str_eq(run.output, "{\"\xfe\n\r\"}\n");
+	run_free(&run);
+	run_expect(db, 0, "{\"\\xfe\n\\x0d\"}\n", "dead-letters show 1");
+	run_expect(db, 0, "\"raw_base64\":\"eyL+Cg0ifQo=\"", "dead-letters show 1 --json");
+	run_expect(db, 1, NULL, "dead-letters show 2");
+}
+
+Test(letters, show_tells_what_was_done_and_by_whom, .init = set_up, .fini = tear_down)
+{
+	bury("NULL", "x", "'garbage'");
+	run_expect(db, 1, "rejected again 1", "dead-letters retry 1 --note first --instance-id desk-1");
+	run_expect(db, 0, "discarded 1", "dead-letters discard 1 --note second --instance-id desk-2");
+	json_t *root = run_json(0, "dead-letters show 1 --json"), *actions = json_object_get(root, "actions"), *last;
+
+	cr_assert_eq(json_array_size(actions), 2);
+	last = json_array_get(actions, 1);
+	cr_assert_str_eq(json_string_value(json_object_get(last, "action")), "discard");
+	cr_assert_str_eq(json_string_value(json_object_get(last, "note")), "second");
+	cr_assert_str_eq(json_string_value(json_object_get(last, "instance_id")), "desk-2");
+	cr_assert_str_eq(json_string_value(json_object_get(last, "db_user")), "postgres");
+	cr_assert_str_eq(json_string_value(json_object_get(root, "raw")), "garbage");
+	cr_assert_str_eq(json_string_value(json_object_get(root, "state")), "resolved");
+	json_decref(root);
+	run_expect(db, 0, "retry: rejected, by postgres as desk-1: first: not JSON", "dead-letters show 1");
+}
+
+/* ---- retry ---- */
+
+static void refuse_rows(void)
+{
+	database_exec(db,
+		      "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS "
+		      "'BEGIN IF new.event_id LIKE ''bad%%'' THEN RAISE EXCEPTION ''not %%'', new.event_id; END IF; "
+		      "RETURN new; END'");
+	database_exec(db, "CREATE TRIGGER no BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION no()");
+}
+
+static void allow_rows(void)
+{
+	database_exec(db, "DROP TRIGGER no ON events");
+}
+
+/* The fleet has refused bad-1, and said so in Redis. */
+static void bury_by_fleet(void)
+{
+	refuse_rows();
+	feed_send_text(fleet.feed, "{\"event_id\":\"bad-1\",\"event_type\":\"t\",\"payload\":{\"n\":1.50}}");
+	cr_assert(wait_until(letters("event_id = 'bad-1'") == 1, SETTLED_MS));
+	cr_assert(wait_until(claims_begins(redisd_shared(), "bad-1", "dead@"), SETTLED_MS));
+}
+
+Test(letters, retry_stores_what_a_fleet_had_refused_although_its_dead_mark_is_there, .init = set_up_fleet,
+     .fini = tear_down_fleet)
+{
+	bury_by_fleet();
+	allow_rows();
+	run_expect(db, 0, "retried 1: persisted 1, duplicates 0, rejected again 0", "dead-letters retry --all");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload::text = '{\"n\": 1.50}'"), 1);
+	cr_assert_eq(letters("resolution = 'persisted' AND resolved_at IS NOT NULL"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE action = 'retry' AND "
+				       "outcome = 'persisted' AND event_id = 'bad-1' AND letter_id = 1"),
+		     1);
+	cr_assert(claims_begins(redisd_shared(), "bad-1", "done@"));
+	run_expect(db, 0, "retried 0:", "dead-letters retry --all");
+}
+
+Test(letters, what_is_refused_again_stays_with_its_new_reason_and_count, .init = set_up_fleet, .fini = tear_down_fleet)
+{
+	bury_by_fleet();
+	database_exec(db, "UPDATE dead_letters SET reason = 'an older reason', seen = 5");
+	run_expect(db, 1, "1 rejected: not bad-1 (P0001)", "dead-letters retry 1 --max-attempts 1");
+	cr_assert_eq(letters("resolved_at IS NULL AND reason = 'not bad-1 (P0001)' AND seen = 6"), 1);
+	cr_assert_eq(letters("true"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE outcome = 'rejected'"), 1);
+}
+
+Test(letters, retry_of_what_was_stored_meanwhile_is_a_duplicate_and_off_the_list, .init = set_up_fleet,
+     .fini = tear_down_fleet)
+{
+	bury("'e-1'", "x", "'{\"event_id\":\"e-1\",\"payload\":\"of the letter\"}'");
+	fleet_send(&fleet, 1);
+	fleet_wait_rows(&fleet, 1, SETTLED_MS);
+	json_t *root = run_json(0, "dead-letters retry 1 --json");
+
+	cr_assert_eq(json_integer_value(json_object_get(root, "duplicates")), 1);
+	json_decref(root);
+	cr_assert_eq(letters("resolution = 'duplicate'"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload->>'n' = '1'"), 1);
+}
+
+Test(letters, each_letter_of_an_id_has_an_outcome_of_its_own, .init = set_up, .fini = tear_down)
+{
+	bury("'twice'", "x", "'{\"event_id\":\"twice\",\"payload\":\"\\\\u0000\"}'");
+	bury("'twice'", "x", "'{\"event_id\":\"twice\",\"payload\":\"fine\"}'");
+	run_expect(db, 1, "persisted 1, duplicates 0, rejected again 1", "dead-letters retry --all");
+	cr_assert(is_open(1) && !is_open(2));
+}
+
+Test(letters, a_claim_of_somebody_who_is_at_work_is_waited_for, .init = set_up, .fini = tear_down)
+{
+	bury("'held'", "x", "'{\"event_id\":\"held\"}'");
+	claims_put(redisd_shared(), "held", "somebody.else@1", 0);
+	struct process *p = run_start_on(db, "dead-letters retry 1");
+
+	cr_assert_eq(process_wait(p, 1000), -1, "it does not wait: %s", process_last_words(p));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	cr_assert(claims_is(redisd_shared(), "held", "somebody.else@1"));
+	claims_put(redisd_shared(), "held", "somebody.else@1", 1);
+	cr_assert_eq(process_wait(p, SETTLED_MS), 0, "%s", process_last_words(p));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
+	process_free(p);
+}
+
+Test(letters, retry_without_redis_goes_by_the_unique_key, .init = set_up, .fini = tear_down)
+{
+	bury("'a'", "x", "'{\"event_id\":\"a\"}'");
+	run_expect(db, 0, "persisted 1", "dead-letters retry 1 --redis none");
+	bury("'b'", "x", "'{\"event_id\":\"b\"}'");
+	run_expect(db, 0, "persisted 1", "dead-letters retry 2 --redis redis://127.0.0.1:1/0 --redis-timeout 0.3");
+}
+
+Test(letters, an_edited_message_settles_its_letter_when_it_is_stored, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("edited.json", "{\"event_id\":\"mended\",\"payload\":[0.10]}\n");
+
+	bury("NULL", "x", "'{\"payload\":[0.10]}'");
+	run_expect(db, 0, "persisted 1", "dead-letters retry --id 1 --raw-file %s", path);
+	cr_assert(!is_open(1));
+	cr_assert_eq(
+		database_long(db, "SELECT count(*) FROM events WHERE event_id = 'mended' AND payload::text = '[0.10]'"),
+		1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE action = 'retry-edited'"), 1);
+	free(path);
+}
+
+Test(letters, an_edited_message_that_is_refused_leaves_its_letter_open, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("edited.json", "still garbage");
+
+	bury("NULL", "x", "'garbage'");
+	run_expect(db, 1, "rejected again 1", "dead-letters retry --id 1 --raw-file %s", path);
+	cr_assert(is_open(1));
+	cr_assert_eq(letters("raw = 'still garbage'"), 1);
+	free(path);
+}
+
+Test(letters, the_head_of_a_message_is_not_fed_as_if_it_were_the_whole, .init = set_up, .fini = tear_down)
+{
+	bury("NULL", "too long", "'{\"event_id\":\"head\"}'");
+	database_exec(db, "UPDATE dead_letters SET digest = sha256('the whole')");
+	run_expect(db, 1, "skipped 1", "dead-letters retry 1");
+	cr_assert(is_open(1));
+	cr_assert_eq(letters("true"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+}
+
+Test(letters, many_are_retried_at_once_beside_a_fleet_that_gets_them_too, .init = set_up_fleet, .fini = tear_down_fleet)
+{
+	database_exec(db, "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id) "
+			  "SELECT sha256(r), 'e-' || i, 'x', r, 'host-1' FROM generate_series(1, 3000) AS i, "
+			  "convert_to('{\"event_id\":\"e-' || i || '\",\"payload\":0}', 'UTF8') AS r");
+	struct process *p = run_start_on(db, "dead-letters retry --all --json");
+
+	fleet_send(&fleet, 3000);
+	cr_assert_eq(process_wait(p, 60000), 0, "%s", process_last_words(p));
+	fleet_wait_rows(&fleet, 3000, SETTLED_MS);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
+	cr_assert_eq(letters("resolved_at IS NULL"), 0);
+	json_t *root = json_loads(process_output(p), 0, NULL);
+	cr_assert_eq((long)(fleet_metric(&fleet, "wsonce_persisted_total") +
+			    (double)json_integer_value(json_object_get(root, "persisted"))),
+		     3000, "an event was stored by two");
+	json_decref(root);
+	process_free(p);
+}
+
+/* ---- discard, and coming again ---- */
+
+Test(letters, a_discarded_one_is_open_again_when_it_comes_again, .init = set_up_fleet, .fini = tear_down_fleet)
+{
+	feed_send_text(fleet.feed, "garbage");
+	cr_assert(wait_until(letters("seen = 2") == 1, SETTLED_MS));
+	run_expect(db, 1, "discarded 1", "dead-letters discard 1 77");
+	cr_assert(!is_open(1));
+	run_expect(db, 0, "dead letters: 0,", "dead-letters list");
+	feed_send_text(fleet.feed, "garbage");
+	cr_assert(wait_until(letters("seen = 4 AND resolved_at IS NULL AND resolution IS NULL") == 1, SETTLED_MS));
+	run_expect(db, 0, "dead letters: 1,", "dead-letters list");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions"), 1);
+}
+
+/* What a listener of schema 1 sends: it knows nothing of resolved_at. */
+Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = set_up, .fini = tear_down)
+{
+	bury("NULL", "x", "'garbage'");
+	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
+	database_exec(db, "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, seen) "
+			  "VALUES (sha256('garbage'), NULL, 'x', 'garbage', 'old', 1) ON CONFLICT (digest) DO UPDATE "
+			  "SET seen = dead_letters.seen + excluded.seen, "
+			  "last_seen = greatest(dead_letters.last_seen, now())");
+	run_expect(db, 0, "dead letters: 1,", "dead-letters list");
+	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
+	run_expect(db, 0, "dead letters: 0,", "dead-letters list");
+}
+
+Test(letters, those_of_an_older_schema_are_open_after_its_migration, .init = set_up, .fini = tear_down)
+{
+	bury("NULL", "x", "'garbage'");
+	database_exec(db, "ALTER TABLE dead_letters DROP COLUMN resolved_at, DROP COLUMN resolution");
+	database_exec(db, "DROP TABLE dead_letter_actions");
+	database_exec(db, "DELETE FROM wsonce_schema WHERE version > 1");
+	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
+
+	run_expect(db, 0, "dead letters: 1,", "dead-letters list");
+	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
+	cr_assert_eq(listener_stop(l), 0);
+	listener_free(l);
+}

@@ -1,0 +1,135 @@
+/* Events that are too old by their own time: dead letters at the door, once for the fleet, that leave no
+ * row and no claim. */
+#include "ack.h"
+#include "claims.h"
+#include "database.h"
+#include "feed.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "redisd.h"
+#include "run.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define ACKS       "wsonce.ack.v1"
+#define SETTLED_MS 15000
+
+static struct database *db;
+static struct listener *listener;
+static struct peer *producer;
+
+static void start(const char *flags)
+{
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db}, "%s", flags);
+	producer = peer_open_events(listener_ingest_port(listener), ACKS);
+}
+
+static void set_up(void)
+{
+	start("--time-pointer /at --max-age 30d");
+}
+
+static void set_up_milliseconds(void)
+{
+	start("--time-pointer /payload/ms --time-unit ms --max-age 15m");
+}
+
+static void set_up_unguarded(void)
+{
+	start("--time-pointer /at");
+}
+
+static void tear_down(void)
+{
+	peer_free(producer);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	database_free(db);
+}
+
+/* RFC 3339 of so many days ago. */
+static const char *days_ago(int days)
+{
+	static char text[40];
+	time_t then = time(NULL) - days * 86400L;
+	struct tm tm;
+
+	strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&then, &tm));
+	return text;
+}
+
+Test(max_age, stale_event_is_a_dead_letter_and_leaves_no_row_and_no_claim, .init = set_up, .fini = tear_down)
+{
+	peer_sendf(producer, "{\"event_id\":\"old\",\"at\":\"%s\"}", days_ago(31));
+	ack_expect_rejected(producer, "old", "stale: /at is more than 30d ago");
+	peer_sendf(producer, "{\"event_id\":\"young\",\"at\":\"%s\"}", days_ago(29));
+	ack_expect(producer, "young", "persisted");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
+	cr_assert_eq(database_long(
+			     db, "SELECT count(*) FROM dead_letters WHERE event_id = 'old' AND reason LIKE 'stale:%%'"),
+		     1);
+	cr_assert(!claims_has(redisd_shared(), "old"));
+	cr_assert(wait_until(claims_begins(redisd_shared(), "young", "done@"), SETTLED_MS));
+	cr_assert_eq(listener_metric(listener, "wsonce_stale_total"), 1);
+}
+
+Test(max_age, event_without_a_time_that_can_be_read_is_a_dead_letter, .init = set_up, .fini = tear_down)
+{
+	peer_send_text(producer, "{\"event_id\":\"a\"}");
+	ack_expect_rejected(producer, "a", "no time: /at is missing");
+	peer_send_text(producer, "{\"event_id\":\"b\",\"at\":{}}");
+	ack_expect_rejected(producer, "b", "no time: /at is missing, or no string or number");
+	peer_send_text(producer, "{\"event_id\":\"c\",\"at\":\"yesterday\"}");
+	ack_expect_rejected(producer, "c", "no time: /at is not an RFC 3339 time");
+	peer_sendf(producer, "{\"event_id\":\"d\",\"at\":\"%s\"}", days_ago(-2));
+	ack_expect_rejected(producer, "d", "no time: /at is more than 1h ahead of the clock");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE 'no time:%%'"), 4);
+}
+
+Test(max_age, time_may_be_a_number_inside_the_payload, .init = set_up_milliseconds, .fini = tear_down)
+{
+	long long now = (long long)time(NULL) * 1000;
+
+	peer_sendf(producer, "{\"event_id\":\"a\",\"payload\":{\"ms\":%lld}}", now - 16 * 60 * 1000);
+	ack_expect_rejected(producer, "a", "stale: /payload/ms is more than 15m ago");
+	peer_sendf(producer, "{\"event_id\":\"b\",\"payload\":{\"ms\":\"%lld.5\"}}", now);
+	ack_expect(producer, "b", "persisted");
+}
+
+Test(max_age, without_it_nobody_looks_at_the_time, .init = set_up_unguarded, .fini = tear_down)
+{
+	peer_send_text(producer, "{\"event_id\":\"a\",\"at\":\"1970-01-01T00:00:00Z\"}");
+	ack_expect(producer, "a", "persisted");
+	peer_send_text(producer, "{\"event_id\":\"b\",\"at\":[1],\"at\":2}");
+	ack_expect(producer, "b", "persisted");
+}
+
+Test(max_age, it_needs_to_know_where_the_time_is)
+{
+	db = database_new();
+	run_expect_error(db, 2, "--time-pointer", "listen --source ws://h --max-age 30d");
+	run_expect_error(db, 2, "--max-age", "listen --source ws://h --time-pointer /t --max-age 30");
+	database_free(db);
+}
+
+Test(max_age, a_stale_event_is_one_dead_letter_for_the_whole_fleet)
+{
+	struct fleet fleet;
+
+	db = database_new();
+	fleet_start(&fleet, 3, db, NULL, "--time-pointer /at --max-age 30d");
+	feed_sendf(fleet.feed, "{\"event_id\":\"old\",\"at\":\"%s\"}", days_ago(31));
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_dead_lettered_total") == 3, SETTLED_MS));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 1);
+	cr_assert_eq(database_long(db, "SELECT seen FROM dead_letters"), 3);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	fleet_end(&fleet);
+	database_free(db);
+}

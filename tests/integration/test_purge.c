@@ -1,0 +1,343 @@
+/* wsonce purge: what is too old goes, whoever works, dies or purges at the same time; and no event comes
+ * back as a new row. */
+#include "ack.h"
+#include "database.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "redisd.h"
+#include "run.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACKS       "wsonce.ack.v1"
+#define SETTLED_MS 20000
+#define GUARD      "--time-pointer /at --max-age 7d"
+
+static struct database *db;
+
+/* A database with the tables of this program. */
+static void set_up(void)
+{
+	db = database_new();
+	run_expect(db, 0, "payloads removed", "purge --older-than 3650d");
+}
+
+static void tear_down(void)
+{
+	database_free(db);
+}
+
+/* Events e-1 to e-n, stored so many days ago, as listeners without --max-age may have done it. */
+static void store(const char *name, long n, int days)
+{
+	database_exec(db,
+		      "INSERT INTO events (event_id, event_type, payload, processed_at) SELECT '%s-' || i, 't', "
+		      "jsonb_build_object('n', i), now() - %d * interval '1 day' FROM generate_series(1, %ld) AS i",
+		      name, days, n);
+}
+
+static long count(const char *condition)
+{
+	return database_long(db, "SELECT count(*) FROM events WHERE %s", condition);
+}
+
+#define IS_PURGED "purged_at IS NOT NULL AND payload = 'null'"
+#define IS_WHOLE  "purged_at IS NULL AND payload <> 'null'"
+
+Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = set_up, .fini = tear_down)
+{
+	store("old", 2500, 31);
+	store("young", 100, 29);
+	run_expect(db, 0, "payloads removed before", "purge --older-than 30d");
+	cr_assert_eq(count("event_id LIKE 'old-%' AND event_type = 't' AND " IS_PURGED), 2500);
+	cr_assert_eq(count("event_id LIKE 'young-%' AND " IS_WHOLE), 100);
+	cr_assert_eq(count("true"), 2600);
+}
+
+Test(purge, what_is_purged_is_not_purged_again, .init = set_up, .fini = tear_down)
+{
+	store("old", 1500, 31);
+	run_expect(db, 0, ": 1500\n", "purge --older-than 30d");
+	char *first = database_text(db, "SELECT max(purged_at) FROM events");
+	run_expect(db, 0, ": 0\n", "purge --older-than 30d");
+	char *second = database_text(db, "SELECT max(purged_at) FROM events");
+	cr_assert_str_eq(first, second);
+	free(first);
+	free(second);
+}
+
+Test(purge, dry_run_counts_and_changes_nothing, .init = set_up, .fini = tear_down)
+{
+	store("old", 1500, 31);
+	store("young", 10, 1);
+	run_expect(db, 0, "would be payloads removed", "purge --older-than 30d --dry-run");
+	run_expect(db, 0, "\"done\":1500", "purge --older-than 30d --dry-run --json");
+	cr_assert_eq(count(IS_WHOLE), 1510);
+}
+
+Test(purge, old_rows_between_young_ones_are_found, .init = set_up, .fini = tear_down)
+{
+	store("young", 60000, 1);
+	database_exec(db, "UPDATE events SET processed_at = now() - interval '40 days' WHERE id %% 1000 = 7");
+	run_expect(db, 0, ": 60\n", "purge --older-than 30d --batch 7");
+	cr_assert_eq(count("id % 1000 = 7 AND " IS_PURGED), 60);
+	cr_assert_eq(count(IS_WHOLE), 59940);
+}
+
+Test(purge, row_that_is_locked_is_left_and_told_of, .init = set_up, .fini = tear_down)
+{
+	struct database *other = database_open(database_conninfo(db));
+
+	store("old", 10, 31);
+	database_exec(other, "BEGIN");
+	database_exec(other, "SELECT 1 FROM events WHERE event_id = 'old-3' FOR UPDATE");
+	run_expect(db, 0, ": 9, and 1 left because others have locked them", "purge --older-than 30d");
+	database_exec(other, "COMMIT");
+	run_expect(db, 0, ": 1\n", "purge --older-than 30d");
+	cr_assert_eq(count(IS_PURGED), 10);
+	database_free(other);
+}
+
+Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = set_up, .fini = tear_down)
+{
+	struct database *lock;
+
+	store("old", 10, 31);
+	lock = fleet_lock(db);
+	run_expect_error(db, 1, "lock timeout", "purge --older-than 30d");
+	fleet_unlock(lock);
+	run_expect(db, 0, ": 10\n", "purge --older-than 30d");
+}
+
+/* ---- the fleet goes on ---- */
+
+/* Send the fleet's events from 1 to n once more. */
+static void send_again(struct fleet *f, long n)
+{
+	long sent = f->sent;
+
+	f->sent = 0;
+	fleet_send(f, n);
+	f->sent = sent;
+}
+
+Test(purge, late_copies_of_purged_events_are_absorbed_while_the_fleet_goes_on)
+{
+	struct fleet fleet;
+	struct process *purge;
+
+	db = database_new();
+	fleet_start(&fleet, 3, db, NULL, "--dedup-window 1");
+	fleet_send(&fleet, 3000);
+	fleet_wait_rows(&fleet, 3000, SETTLED_MS);
+	database_exec(db, "UPDATE events SET processed_at = now() - interval '31 days'");
+	purge = run_start_on(db, "purge --older-than 30d --batch 20");
+	for (int i = 0; i < 10; i++) {
+		fleet_send(&fleet, 500);
+		send_again(&fleet, 3000);
+	}
+	cr_assert_eq(process_wait(purge, SETTLED_MS), 0, "%s", process_last_words(purge));
+	send_again(&fleet, 3000);
+	cr_assert(wait_until(fleet_rows(&fleet) == 8000 && fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	cr_assert_eq(count("substring(event_id FROM 3)::int <= 3000 AND " IS_PURGED), 3000);
+	cr_assert_eq(count("substring(event_id FROM 3)::int > 3000 AND " IS_WHOLE), 5000);
+	process_free(purge);
+	fleet_end(&fleet);
+	database_free(db);
+}
+
+/* ---- interrupted, killed, two at once ---- */
+
+/* A purge that has begun: some rows are done, and many are not. */
+static struct process *start_slow(long rows)
+{
+	struct process *purge;
+
+	store("old", rows, 31);
+	purge = run_start_on(db, "purge --older-than 30d --batch 1");
+	cr_assert(wait_until(count(IS_PURGED) > 10, SETTLED_MS), "%s", process_last_words(purge));
+	return purge;
+}
+
+/* Half of a row's purge is nowhere. */
+static void expect_no_half(void)
+{
+	cr_assert_eq(count("(purged_at IS NULL) <> (payload <> 'null')"), 0);
+}
+
+Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = set_up, .fini = tear_down)
+{
+	struct process *purge = start_slow(30000);
+
+	process_signal(purge, SIGKILL);
+	process_wait(purge, SETTLED_MS);
+	process_free(purge);
+	cr_assert_lt(count(IS_PURGED), 30000, "it was too fast for this test");
+	expect_no_half();
+	run_expect(db, 0, "payloads removed", "purge --older-than 30d");
+	cr_assert_eq(count(IS_PURGED), 30000);
+}
+
+Test(purge, interrupted_it_tells_what_is_done, .init = set_up, .fini = tear_down)
+{
+	struct process *purge = start_slow(30000);
+	char *output;
+	long done;
+
+	process_signal(purge, SIGTERM);
+	cr_assert_eq(process_wait(purge, SETTLED_MS), 1, "%s", process_last_words(purge));
+	output = process_output(purge);
+	cr_assert_not_null(strstr(process_last_words(purge), "interrupted"));
+	done = strtol(strrchr(output, ' '), NULL, 10);
+	cr_assert_eq(count(IS_PURGED), done, "%s", output);
+	cr_assert_lt(done, 30000, "it was too fast for this test");
+	expect_no_half();
+	free(output);
+	process_free(purge);
+}
+
+Test(purge, several_at_once_share_the_work, .init = set_up, .fini = tear_down)
+{
+	struct process *purges[3];
+	long done = 0;
+
+	store("old", 20000, 31);
+	for (int i = 0; i < 3; i++)
+		purges[i] = run_start_on(db, "purge --older-than 30d --batch 50");
+	for (int i = 0; i < 3; i++) {
+		char *output;
+
+		cr_assert_eq(process_wait(purges[i], SETTLED_MS), 0, "%s", process_last_words(purges[i]));
+		output = process_output(purges[i]);
+		done += strtol(strstr(output, "00: ") ? strstr(output, "00: ") + 4 : "0", NULL, 10);
+		free(output);
+		process_free(purges[i]);
+	}
+	cr_assert_eq(done, 20000, "%ld", done);
+	cr_assert_eq(count(IS_PURGED), 20000);
+}
+
+/* ---- rows that go ---- */
+
+Test(purge, rows_are_not_deleted_without_a_guard, .init = set_up, .fini = tear_down)
+{
+	struct listener *listener;
+
+	store("old", 10, 31);
+	run_expect_error(db, 2, "no listener ran within the last hour", "purge --older-than 30d --delete-rows");
+	run_expect_error(db, 2, "--max-age is 30d",
+			 "purge --older-than 30d --delete-rows --time-pointer /at --max-age 30d");
+	listener = listener_start(&(struct listener_options){.database = db}, "--instance-id open");
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners"), SETTLED_MS));
+	run_expect_error(db, 2, "the listener open.", "purge --older-than 30d --delete-rows " GUARD);
+	run_expect_error(db, 2, "without --max-age", "purge --older-than 30d --delete-rows --dry-run");
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	cr_assert_eq(count("true"), 10);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_retention"), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
+}
+
+Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init = set_up, .fini = tear_down)
+{
+	struct listener *listener = listener_start(&(struct listener_options){.database = db}, GUARD);
+
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners"), SETTLED_MS));
+	store("old", 10, 9);
+	run_expect_error(db, 2, "--max-age 7d", "purge --older-than 7d --delete-rows");
+	run_expect_error(db, 2, "--max-age 7d", "purge --older-than 191h --delete-rows");
+	cr_assert_eq(count("true"), 10);
+	run_expect(db, 0, "rows deleted", "purge --older-than 192h --delete-rows");
+	cr_assert_eq(count("true"), 0);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+}
+
+Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init = set_up, .fini = tear_down)
+{
+	struct listener *listener;
+	struct peer *producer;
+
+	store("old", 1200, 31);
+	listener = listener_start(&(struct listener_options){.database = db}, GUARD);
+	producer = peer_open_events(listener_ingest_port(listener), ACKS);
+	run_expect(db, 0, "rows deleted", "purge --older-than 30d --delete-rows");
+	cr_assert_eq(count("true"), 0);
+	peer_send_text(producer, "{\"event_id\":\"old-7\",\"at\":\"2020-01-01T00:00:00Z\"}");
+	ack_expect_rejected(producer, "old-7", "stale");
+	cr_assert_eq(count("true"), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'old-7'"), 1);
+	peer_free(producer);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+}
+
+Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start, .init = set_up, .fini = tear_down)
+{
+	const struct listener_options options = {.database = db, .without_waiting = true};
+	struct listener *open, *guarded;
+
+	run_expect(db, 0, "rows deleted", "purge --older-than 30d --delete-rows " GUARD);
+	open = listener_start(&options, NULL);
+	cr_assert_eq(process_wait(listener_process(open), SETTLED_MS), 1);
+	cr_assert_not_null(strstr(process_last_words(listener_process(open)), "--max-age of at most 29d"));
+	listener_free(open);
+	guarded = listener_start(&(struct listener_options){.database = db}, "--time-pointer /at --max-age 29d");
+	cr_assert_eq(listener_stop(guarded), 0);
+	listener_free(guarded);
+}
+
+/* ---- dead letters ---- */
+
+static void bury(int days, int n)
+{
+	database_exec(db,
+		      "INSERT INTO dead_letters (digest, reason, raw, instance_id, first_seen, last_seen) SELECT "
+		      "decode(md5(%d || '-' || i), 'hex'), 'reason', 'raw', 'me', now() - interval '99 days', "
+		      "now() - %d * interval '1 day' - i * interval '1 second' FROM generate_series(1, %d) AS i",
+		      days, days, n);
+}
+
+static long letters(const char *condition)
+{
+	return database_long(db, "SELECT count(*) FROM dead_letters WHERE %s", condition);
+}
+
+Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = set_up, .fini = tear_down)
+{
+	bury(91, 1500);
+	bury(89, 20);
+	run_expect(db, 0, "dead letters deleted before", "purge --dead-letters-older-than 90d");
+	cr_assert_eq(letters("true"), 20);
+}
+
+Test(purge, dead_letters_go_by_number_the_newest_stay, .init = set_up, .fini = tear_down)
+{
+	bury(5, 30);
+	bury(1, 30);
+	run_expect(db, 0, ": 0\n", "purge --dead-letters-keep 60");
+	run_expect(db, 0, ": 25\n", "purge --dead-letters-keep 35");
+	cr_assert_eq(letters("last_seen > now() - interval '2 days'"), 30);
+	run_expect(db, 0, ": 5\n", "purge --dead-letters-keep 100 --dead-letters-older-than 4d");
+	run_expect(db, 0, ": 30\n", "purge --dead-letters-keep 0");
+	run_expect(db, 0, ": 0\n", "purge --dead-letters-keep 0");
+	cr_assert_eq(letters("true"), 0);
+}
+
+Test(purge, it_needs_to_know_what, .init = set_up, .fini = tear_down)
+{
+	run_expect_error(db, 2, "purge what?", "purge");
+	run_expect_error(db, 2, "--older-than", "purge --older-than 30");
+	run_expect_error(db, 2, "--older-than", "purge --delete-rows --dead-letters-keep 3");
+	run_expect_error(db, 2, "takes no arguments", "purge 30d");
+	run_expect_error(db, 2, "--batch", "purge --older-than 30d --batch 0");
+	run_expect(db, 0, "usage: wsonce purge", "purge --help");
+}

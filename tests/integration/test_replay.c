@@ -1,0 +1,274 @@
+/* wsonce replay: lines of a file as if they came from a feed, killed in the middle and gone on with. */
+#include "database.h"
+#include "fleet.h"
+#include "listener.h"
+#include "postgres.h"
+#include "process.h"
+#include "run.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SETTLED_MS 20000
+#define END_MS     60000
+
+static struct database *db;
+
+static void set_up(void)
+{
+	db = database_new();
+	run_expect(db, 0, NULL, "dead-letters list");
+}
+
+static void tear_down(void)
+{
+	database_free(db);
+}
+
+static long rows(void)
+{
+	return database_long(db, "SELECT count(*) FROM events");
+}
+
+static char *events_file(const char *name, long count)
+{
+	char *path = suite_path("%s", name);
+	FILE *out = fopen(path, "we");
+
+	for (long i = 1; i <= count; i++)
+		fprintf(out, "{\"event_id\":\"e-%ld\",\"event_type\":\"t\",\"payload\":{\"n\":%ld}}\n", i, i);
+	cr_assert_eq(fclose(out), 0);
+	return path;
+}
+
+/* Each of the count events has its own row and payload, and nothing else is there. */
+static void must_be_whole(long count)
+{
+	cr_assert_eq(rows(), count);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'e-' || (payload->>'n')"), count);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+}
+
+static long checkpoint_offset(const char *path)
+{
+	json_t *root = json_load_file(path, 0, NULL);
+	long offset = root ? (long)json_integer_value(json_object_get(root, "offset")) : -1;
+
+	json_decref(root);
+	return offset;
+}
+
+Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = set_up, .fini = tear_down)
+{
+	char *path =
+		suite_file("lines", "{\"event_id\":\"a\",\"payload\":1.50}\n\n{\"event_id\":\"b\"}\r\n"
+				    "{\"event_id\":\"a\"}\nno event\n{\"event_id\":\"c\",\"payload\":\"\\u0000\"}\n"
+				    "{\"event_id\":\"last\"}");
+
+	run_expect(db, 1, "replayed 6: persisted 3, duplicates 1, rejected 2\n", "replay %s", path);
+	cr_assert_eq(rows(), 3);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload::text = '1.50'"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE raw = 'no event' AND seen = 1 AND "
+				       "digest = sha256('no event')"),
+		     1);
+	run_expect(db, 1, "\"persisted\":0,\n\"duplicates\":4,\n\"rejected\":2,", "replay %s --json", path);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
+	free(path);
+}
+
+Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_path("long");
+	FILE *out = fopen(path, "we");
+
+	fprintf(out,
+		"{\"event_id\":\"long\",\"payload\":\"%0200000d\"}\r\n{\"event_id\":\"short\"}\n%065536d\n%065537d", 0,
+		0, 0);
+	cr_assert_eq(fclose(out), 0);
+	run_expect(db, 1, "persisted 1, duplicates 0, rejected 3", "replay %s --max-message 64KiB", path);
+	cr_assert_eq(
+		database_long(db, "SELECT count(*) FROM dead_letters WHERE length(raw) = 4096 AND "
+				  "reason LIKE 'the message has 200032 bytes%%' AND digest = "
+				  "sha256(convert_to('{\"event_id\":\"long\",\"payload\":\"' || repeat('0', 200000) || "
+				  "'\"}', 'UTF8'))"),
+		1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE length(raw) = 65536"), 1);
+	cr_assert_eq(
+		database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE 'the message has 65537 %%'"), 1);
+	free(path);
+}
+
+Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and_doubles_nothing, .init = set_up,
+     .fini = tear_down, .timeout = 300)
+{
+	char *path = events_file("events", 30000), *checkpoint = suite_path("checkpoint");
+	long last = -1;
+
+	for (int i = 0; i < 3; i++) {
+		struct process *p =
+			run_start_on(db, "replay %s --checkpoint %s --rate 4000/s --claim-ttl 1", path, checkpoint);
+
+		cr_assert(wait_until(checkpoint_offset(checkpoint) > last, END_MS), "%s", process_last_words(p));
+		process_signal(p, SIGKILL);
+		cr_assert_eq(process_wait(p, END_MS), 128 + SIGKILL);
+		process_free(p);
+		last = checkpoint_offset(checkpoint);
+	}
+	cr_assert_lt(rows(), 30000, "it was not killed in the middle");
+	run_expect(db, 0, "went on from byte ", "replay %s --checkpoint %s", path, checkpoint);
+	must_be_whole(30000);
+	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
+	free(checkpoint);
+	free(path);
+}
+
+Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up, .fini = tear_down)
+{
+	char *path = events_file("events", 20000), *checkpoint = suite_path("checkpoint");
+	struct process *p = run_start_on(db, "replay %s --checkpoint %s --rate 8000/s", path, checkpoint);
+
+	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, END_MS), "%s", process_last_words(p));
+	process_signal(p, SIGKILL);
+	cr_assert_eq(process_wait(p, END_MS), 128 + SIGKILL);
+	process_free(p);
+	FILE *in = fopen(path, "re");
+	long settled = 0, offset = checkpoint_offset(checkpoint);
+	for (long at = 0; at < offset; at++)
+		settled += fgetc(in) == '\n';
+	fclose(in);
+	cr_assert_gt(settled, 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE (payload->>'n')::int <= %ld", settled),
+		     settled);
+	free(checkpoint);
+	free(path);
+}
+
+Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = set_up, .fini = tear_down)
+{
+	char *path = events_file("events", 20000), *checkpoint = suite_path("checkpoint");
+	struct process *p = run_start_on(db, "replay %s --checkpoint %s --rate 5000/s --json", path, checkpoint);
+
+	cr_assert(wait_until(rows() > 0, SETTLED_MS));
+	process_signal(p, SIGINT);
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	char *output = process_output(p);
+	json_t *root = json_loads(output, 0, NULL);
+	cr_assert(json_is_true(json_object_get(root, "interrupted")), "%s", output);
+	cr_assert_eq(json_integer_value(json_object_get(root, "settled_offset")), checkpoint_offset(checkpoint));
+	cr_assert_eq(json_integer_value(json_object_get(root, "persisted")), rows());
+	json_decref(root);
+	free(output);
+	process_free(p);
+	run_expect(db, 0, NULL, "replay %s --checkpoint %s", path, checkpoint);
+	must_be_whole(20000);
+	free(checkpoint);
+	free(path);
+}
+
+Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_grown_is_not, .init = set_up,
+     .fini = tear_down)
+{
+	char *path = events_file("events", 100), *other = suite_path("other"), *checkpoint = suite_path("checkpoint");
+	FILE *out;
+
+	run_expect(db, 0, "persisted 100", "replay %s --checkpoint %s", path, checkpoint);
+	out = fopen(other, "we");
+	fprintf(out, "%010000d\n", 0);
+	fclose(out);
+	run_expect(db, 1, NULL, "replay %s --checkpoint %s", other, checkpoint);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	out = fopen(path, "ae");
+	fprintf(out, "{\"event_id\":\"e-101\",\"payload\":{\"n\":101}}\n");
+	fclose(out);
+	run_expect(db, 0, "replayed 1: persisted 1", "replay %s --checkpoint %s", path, checkpoint);
+	free(suite_file("checkpoint", "{\"offset\": -1}"));
+	run_expect(db, 1, NULL, "replay %s --checkpoint %s", path, checkpoint);
+	must_be_whole(101);
+	free(checkpoint);
+	free(other);
+	free(path);
+}
+
+Test(replay, the_rate_is_kept_to, .init = set_up, .fini = tear_down)
+{
+	char *path = events_file("events", 300);
+	int64_t begin = wait_now_ms();
+
+	run_expect(db, 0, "persisted 300", "replay %s --rate 200/s", path);
+	cr_assert_gt(wait_now_ms() - begin, 1400);
+	free(path);
+}
+
+Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init = set_up, .fini = tear_down,
+     .timeout = 300)
+{
+	char *path = events_file("events", 10000);
+	struct fleet fleet;
+
+	fleet_start(&fleet, 3, db, NULL, NULL);
+	struct process *p = run_start_on(db, "replay %s --json", path);
+	fleet_send(&fleet, 10000);
+	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
+	fleet_wait_rows(&fleet, 10000, SETTLED_MS);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
+	must_be_whole(10000);
+	char *output = process_output(p);
+	json_t *root = json_loads(output, 0, NULL);
+	cr_assert_eq((long)fleet_metric(&fleet, "wsonce_persisted_total") +
+			     (long)json_integer_value(json_object_get(root, "persisted")),
+		     10000, "an event was stored by two");
+	json_decref(root);
+	free(output);
+	process_free(p);
+	fleet_end(&fleet);
+	free(path);
+}
+
+Test(replay, a_database_that_restarts_is_waited_for, .timeout = 300)
+{
+	struct postgres *pg = postgres_new();
+	char *path = events_file("events", 5000);
+
+	db = postgres_database(pg);
+	run_expect(db, 0, NULL, "dead-letters list");
+	struct process *p = run_start_on(db, "replay %s --rate 2500/s", path);
+	cr_assert(wait_until(rows() > 0, SETTLED_MS));
+	postgres_kill(pg);
+	postgres_start(pg);
+	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
+	must_be_whole(5000);
+	process_free(p);
+	postgres_free(pg);
+	free(path);
+}
+
+Test(replay, interrupted_while_the_database_hangs_it_ends_after_the_drain_timeout_and_knows_where_it_was,
+     .timeout = 300)
+{
+	struct postgres *pg = postgres_new();
+	char *path = events_file("events", 5000), *checkpoint = suite_path("checkpoint");
+
+	db = postgres_database(pg);
+	run_expect(db, 0, NULL, "dead-letters list");
+	struct process *p =
+		run_start_on(db, "replay %s --rate 2000/s --drain-timeout 0.3 --checkpoint %s", path, checkpoint);
+	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, SETTLED_MS), "%s", process_last_words(p));
+	postgres_pause(pg);
+	wait_pause_ms(100);
+	process_signal(p, SIGTERM);
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	process_free(p);
+	postgres_resume(pg);
+	run_expect(db, 0, "went on from byte", "replay %s --checkpoint %s", path, checkpoint);
+	must_be_whole(5000);
+	postgres_free(pg);
+	free(checkpoint);
+	free(path);
+}

@@ -1,0 +1,205 @@
+/* wsonce stats duplicates: what listeners counted of copies outlives them, is added up for the fleet, and
+ * knows of copies that came long after the window. */
+#include "ack.h"
+#include "database.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "redisd.h"
+#include "run.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACKS       "wsonce.ack.v1"
+#define SETTLED_MS 20000
+
+static struct database *db;
+static json_t *told;
+
+static void set_up(void)
+{
+	db = database_new();
+}
+
+static void tear_down(void)
+{
+	json_decref(told);
+	database_free(db);
+}
+
+static void ask(void)
+{
+	struct run run = run_on(db, "stats duplicates --json");
+
+	cr_assert_eq(run.status, 0, "%s", run.errors);
+	json_decref(told);
+	told = json_loads(run.output, 0, NULL);
+	cr_assert_not_null(told, "%s", run.output);
+	run_free(&run);
+}
+
+static long number(const char *name)
+{
+	return (long)json_number_value(json_object_get(told, name));
+}
+
+/* Copies with a delay of this many milliseconds up to twice that. */
+static long copies_from(long ms)
+{
+	const json_t *delay;
+	size_t i;
+
+	json_array_foreach(json_object_get(told, "delays"), i, delay)
+	{
+		if (json_integer_value(json_object_get(delay, "from_ms")) == ms)
+			return (long)json_integer_value(json_object_get(delay, "copies"));
+	}
+	return 0;
+}
+
+static void send_and_expect(struct peer *p, const char *id, const char *status)
+{
+	peer_sendf(p, "{\"event_id\":\"%s\"}", id);
+	ack_expect(p, id, status);
+}
+
+static void end(struct listener *l, struct peer *p)
+{
+	peer_free(p);
+	cr_assert_eq(listener_stop(l), 0);
+	listener_free(l);
+}
+
+Test(stats, copies_of_several_listeners_are_added_up_and_events_are_counted_once, .init = set_up, .fini = tear_down)
+{
+	for (int i = 0; i < 3; i++) {
+		struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
+		struct peer *p = peer_open_events(listener_ingest_port(l), ACKS);
+
+		send_and_expect(p, "a", i ? "duplicate" : "persisted");
+		send_and_expect(p, "b", i ? "duplicate" : "persisted");
+		send_and_expect(p, "a", "duplicate");
+		peer_sendf(p, "{\"event_id\":\"once-%d\"}", i);
+		end(l, p);
+	}
+	ask();
+	cr_assert_eq(number("events"), 5);
+	cr_assert_eq(number("copies"), 7);
+	cr_assert_eq(number("events_repeated"), 2);
+	cr_assert_eq(number("dedup_window_s"), 300);
+	/* The shared Redis may have more keys than are looked through for a mark. */
+	cr_assert(number("bytes_per_mark") > 100 && number("bytes_per_mark") < 300, "%ld", number("bytes_per_mark"));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_duplicates"), 1);
+}
+
+Test(stats, what_a_mark_takes_is_measured_where_there_is_one, .init = set_up, .fini = tear_down)
+{
+	struct redisd *redis = redisd_new();
+	struct listener *l =
+		listener_start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(l), ACKS);
+	struct run run;
+
+	send_and_expect(p, "a", "persisted");
+	end(l, p);
+	run = run_on(db, "stats duplicates --json --redis %s", redisd_url(redis));
+	told = json_loads(run.output, 0, NULL);
+	cr_assert(json_is_true(json_object_get(told, "is_measured")), "%s", run.output);
+	run_free(&run);
+	redisd_free(redis);
+}
+
+/* The row's age counts, not the minute after which Postgres is asked for it. */
+Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = set_up, .fini = tear_down)
+{
+	struct listener *l = listener_start(&(struct listener_options){.database = db, .redis = "none"}, NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(l), ACKS);
+
+	send_and_expect(p, "day-old", "persisted");
+	send_and_expect(p, "caf\xc3\xa9", "persisted");
+	database_exec(db, "UPDATE events SET processed_at = now() - interval '1 day' WHERE event_id = 'day-old'");
+	send_and_expect(p, "day-old", "duplicate");
+	end(l, p);
+	ask();
+	cr_assert_eq(number("copies"), 1);
+	cr_assert_eq(copies_from(67108864), 1, "2^26 ms is 18.6 h");
+	cr_assert_eq(number("share_within"), 0);
+	cr_assert(json_is_false(json_object_get(told, "is_measured")));
+	cr_assert_not_null(strstr(json_string_value(json_object_get(told, "advice")), "--dedup-window 259200 "));
+}
+
+Test(stats, fleet_without_duplicates_is_told_so, .init = set_up, .fini = tear_down)
+{
+	struct listener *l;
+	struct peer *p;
+
+	run_expect(db, 0, "nothing is counted yet", "stats duplicates");
+	ask();
+	cr_assert(json_is_null(json_object_get(told, "first_day")));
+	l = listener_start(&(struct listener_options){.database = db}, "--dedup-window 60");
+	p = peer_open_events(listener_ingest_port(l), ACKS);
+	send_and_expect(p, "a", "persisted");
+	end(l, p);
+	run_expect(db, 0, "No event came more than once", "stats duplicates");
+	run_expect(db, 0, "events stored", "stats duplicates --since 7d");
+	run_expect(db, 0, "nothing is counted yet", "stats duplicates --since 2999-01-01T00:00:00Z");
+}
+
+Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = set_up, .fini = tear_down)
+{
+	struct run run;
+
+	run_expect(db, 0, "nothing", "stats duplicates");
+	database_exec(
+		db,
+		"INSERT INTO wsonce_duplicates SELECT date '2026-01-01', 8640000, array_fill(0::bigint, ARRAY[20]) || "
+		"ARRAY[900, 0, 0, 50, 50] || array_fill(0::bigint, ARRAY[16]), "
+		"decode(repeat('00', 1023) || '01', 'hex')");
+	run = run_on(db, "stats duplicates --redis none");
+	cr_assert_eq(run.status, 0);
+	cr_assert(strstr(run.output, "   8.74 min            900 ########################################\n"), "%s",
+		  run.output);
+	cr_assert(strstr(run.output, "     1.17 h             50 ###\n"), "%s", run.output);
+	cr_assert(strstr(run.output, "             300           0.00 %           4.7 MiB  (now)\n"), "%s", run.output);
+	cr_assert(strstr(run.output, "--dedup-window 43200 would spare Postgres"), "%s", run.output);
+	run_free(&run);
+	run_expect_error(db, 2, "--since", "stats duplicates --since yesterday");
+	run_expect_error(db, 2, "stats --help", "stats");
+}
+
+Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leaves, .init = set_up, .fini = tear_down)
+{
+	struct listener *l = listener_start(&(struct listener_options){.database = db}, "--instance-id me");
+
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners WHERE listener LIKE 'me.%%' AND "
+					       "max_age_s IS NULL"),
+			     SETTLED_MS));
+	cr_assert_eq(listener_stop(l), 0);
+	listener_free(l);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
+}
+
+Test(stats, what_is_counted_during_a_crash_of_postgres_does_not_hold_up_events)
+{
+	struct fleet fleet;
+
+	db = database_new();
+	fleet_start(&fleet, 2, db, NULL, NULL);
+	fleet_send(&fleet, 1000);
+	fleet_wait_rows(&fleet, 1000, SETTLED_MS);
+	database_terminate_backends(db);
+	fleet_send(&fleet, 1000);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	for (int i = 0; i < fleet.size; i++)
+		cr_assert_eq(listener_stop(fleet.listeners[i]), 0);
+	ask();
+	cr_assert(number("copies") > 1900 && number("copies") < 2100, "each of 2000 events came to two listeners");
+	cr_assert(number("events_repeated") > 1800 && number("events_repeated") < 2200);
+	fleet_end(&fleet);
+	tear_down();
+}

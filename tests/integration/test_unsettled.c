@@ -1,0 +1,71 @@
+/* Events that cannot be stored for long are told of: by a metric, on the status page, and in the log. */
+#include "database.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLED_MS 20000
+
+static struct listener *listener;
+
+/* Whether the status page warns; *id is the oldest event's, for the caller to free. */
+static bool has_warning(char **id)
+{
+	char *body = listener_http(listener, "/api/status", NULL);
+	json_t *root = json_loads(body ? body : "{}", 0, NULL), *unsettled = json_object_get(root, "unsettled");
+	bool has = json_is_true(json_object_get(unsettled, "warning"));
+	const char *oldest = json_string_value(json_object_get(unsettled, "oldest_id"));
+
+	cr_assert(!has || json_integer_value(json_object_get(unsettled, "events")) > 0);
+	free(*id);
+	*id = strdup(oldest ? oldest : "");
+	json_decref(root);
+	free(body);
+	return has;
+}
+
+static bool has_logged(const char *text)
+{
+	char *log = process_errors(listener_process(listener));
+	bool has = strstr(log, text);
+
+	free(log);
+	return has;
+}
+
+Test(unsettled, events_that_wait_for_postgres_are_warned_of_until_they_are_stored)
+{
+	struct database *db = database_new(), *lock;
+	struct peer *producer;
+	char *id = NULL;
+
+	listener = listener_start(&(struct listener_options){.database = db}, "--unsettled-warning 1s");
+	producer = peer_open_events(listener_ingest_port(listener), NULL);
+	cr_assert_eq(listener_metric(listener, "wsonce_oldest_unsettled_seconds"), 0);
+	cr_assert(!has_warning(&id));
+	lock = fleet_lock(db);
+	peer_send_text(producer, "{\"event_id\":\"stuck-1\"}");
+	peer_send_text(producer, "{\"event_id\":\"stuck-2\"}");
+	cr_assert(wait_until(has_logged("events are unsettled for too long"), SETTLED_MS));
+	cr_assert(has_logged("oldest=stuck-1"));
+	cr_assert(has_warning(&id));
+	cr_assert_str_eq(id, "stuck-1");
+	cr_assert_gt(listener_metric(listener, "wsonce_oldest_unsettled_seconds"), 1);
+	fleet_unlock(lock);
+	cr_assert(wait_until(has_logged("no event is unsettled for too long any more"), SETTLED_MS));
+	cr_assert(!has_warning(&id));
+	cr_assert_eq(listener_metric(listener, "wsonce_oldest_unsettled_seconds"), 0);
+	free(id);
+	peer_free(producer);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	database_free(db);
+}

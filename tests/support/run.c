@@ -1,0 +1,109 @@
+/* Runs of the program that end by themselves: commands, and command lines that are refused. */
+#include "run.h"
+#include "database.h"
+#include "process.h"
+#include "redisd.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define END_MS    15000
+#define LONG_MS   60000
+#define WORDS_MAX 40
+
+static struct process *start(const char *const env[], const char *words)
+{
+	const char *argv[WORDS_MAX + 1] = {getenv("WSONCE_TEST_BIN") ? getenv("WSONCE_TEST_BIN") : "build/wsonce"};
+	char *copy = strdup(words), *at;
+	int n = 1;
+
+	for (char *word = strtok_r(copy, " ", &at); word && n < WORDS_MAX; word = strtok_r(NULL, " ", &at))
+		argv[n++] = word;
+	struct process *p = process_start_argv(argv, env);
+	free(copy);
+	return p;
+}
+
+static struct run wait_for_end(struct process *p, const char *words, int deadline_ms)
+{
+	struct run run = {.status = process_wait(p, deadline_ms)};
+
+	run.output = process_output(p);
+	run.errors = process_errors(p);
+	cr_assert_neq(run.status, -1, "wsonce %s does not end: %s", words, process_last_words(p));
+	process_free(p);
+	return run;
+}
+
+struct run run_in(const char *const env[], const char *words)
+{
+	return wait_for_end(start(env, words), words, END_MS);
+}
+
+/* Conninfo has spaces in it, so the connections are told by the environment. */
+static struct process *start_on(const struct database *db, const char *words)
+{
+	char *postgres, *redis, *prefix;
+
+	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
+	cr_assert(asprintf(&redis, "WSONCE_REDIS=%s", redisd_url(redisd_shared())) > 0);
+	cr_assert(asprintf(&prefix, "WSONCE_CLAIM_PREFIX=%s", redisd_prefix()) > 0);
+	struct process *p = start((const char *const[]){postgres, redis, prefix, NULL}, words);
+	free(postgres);
+	free(redis);
+	free(prefix);
+	return p;
+}
+
+struct process *run_start_on(const struct database *db, const char *words, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, words);
+	cr_assert(vasprintf(&text, words, args) > 0);
+	va_end(args);
+	struct process *p = start_on(db, text);
+	free(text);
+	return p;
+}
+
+struct run run_on(const struct database *db, const char *words, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, words);
+	cr_assert(vasprintf(&text, words, args) > 0);
+	va_end(args);
+	struct run run = wait_for_end(start_on(db, text), text, LONG_MS);
+	free(text);
+	return run;
+}
+
+void run_free(struct run *run)
+{
+	free(run->output);
+	free(run->errors);
+}
+
+bool run_is_one_line(const char *text)
+{
+	const char *end = strchr(text, '\n');
+
+	return end && end > text && end[1] == '\0';
+}
+
+void run_expect_refusal_in(const char *const env[], const char *words, const char *name)
+{
+	struct run run = run_in(env, words);
+
+	cr_assert_eq(run.status, 2, "wsonce %s: status %d: %s", words, run.status, run.errors);
+	cr_assert(run_is_one_line(run.errors), "wsonce %s: not one line: %s", words, run.errors);
+	cr_assert(strstr(run.errors, name), "wsonce %s: no \"%s\" in: %s", words, name, run.errors);
+	cr_assert_str_eq(run.output, "");
+	run_free(&run);
+}

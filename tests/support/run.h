@@ -1,0 +1,60 @@
+/* A run of the program from its words to its end: exit status and what it wrote. The program is
+ * WSONCE_TEST_BIN, or build/wsonce. */
+#ifndef SUPPORT_RUN_H
+#define SUPPORT_RUN_H
+
+#include <stdbool.h>
+
+struct database;
+struct process;
+
+/* A run that is over. */
+struct run {
+	int status;
+	char *output;
+	char *errors;
+};
+
+/* Run the program with these words (split at spaces), and env (as in process.h) or NULL. The test
+ * fails if it does not end within 15 s (stretched). */
+struct run run_in(const char *const env[], const char *words);
+
+/* The same with the printf-like words of an operator's command, on this database, the shared Redis and
+ * this test's claim prefix; it has a minute. */
+struct run run_on(const struct database *db, const char *words, ...) __attribute__((format(printf, 2, 3)));
+
+/* Start it without waiting for its end. process_free ends it. */
+struct process *run_start_on(const struct database *db, const char *words, ...) __attribute__((format(printf, 2, 3)));
+
+void run_free(struct run *run);
+
+/* Run it as run_on and require this exit status and, if not NULL, that this is in its output. Errors
+ * are a part of the message when it fails. */
+#define run_expect(db, wanted, part, ...) \
+	do { \
+		struct run run_expected = run_on(db, __VA_ARGS__); \
+		cr_assert_eq(run_expected.status, wanted, "status %d, not %d: %s%s", run_expected.status, wanted, \
+			     run_expected.output, run_expected.errors); \
+		const char *run_part = part; \
+		cr_assert(!run_part || strstr(run_expected.output, run_part), "no \"%s\" in: %s%s", run_part, \
+			  run_expected.output, run_expected.errors); \
+		run_free(&run_expected); \
+	} while (0)
+
+/* The same for what it says on standard error. */
+#define run_expect_error(db, wanted, part, ...) \
+	do { \
+		struct run run_expected = run_on(db, __VA_ARGS__); \
+		cr_assert_eq(run_expected.status, wanted, "status %d, not %d: %s%s", run_expected.status, wanted, \
+			     run_expected.output, run_expected.errors); \
+		cr_assert(strstr(run_expected.errors, part), "no \"%s\" in: %s", part, run_expected.errors); \
+		run_free(&run_expected); \
+	} while (0)
+
+/* Whether text is one line, with its newline and something before it. */
+bool run_is_one_line(const char *text);
+
+/* Require that these words are refused by one line that names this, with status 2. */
+void run_expect_refusal_in(const char *const env[], const char *words, const char *name);
+
+#endif
