@@ -94,7 +94,7 @@ static const struct setting settings[] = {
 	NUMBER("claim-ttl", "WSONCE_CLAIM_TTL", TYPE_NUMBER, claim_ttl_s, "S", "30", 1, DAY,
 	       "lease on a claim, renewed while work goes on"),
 	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", TYPE_NUMBER, dedup_window_s, "S", "300", 1, 365 * DAY,
-	       "how long done marks stay (about 100 bytes of Redis each); later duplicates meet the unique key"),
+	       "how long done marks stay (about 165 bytes of Redis each); later duplicates meet the unique key"),
 	NUMBER("batch-max", "WSONCE_BATCH_MAX", TYPE_NUMBER, batch_max, "N", "2000", 1, 100000, "rows per INSERT"),
 	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", TYPE_BYTES, inflight_bytes, "N", "256MiB", 1024,
 	       INT64_C(1) << 40, "budget of all events in memory, held ones included"),

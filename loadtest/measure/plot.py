@@ -5,7 +5,7 @@ import subprocess
 
 from servers import RigError
 
-BLUE, ORANGE, GREY, LIGHT = "#1f5fa8", "#b5651d", "#808080", "#a9c4e4"
+BLUE, ORANGE, OCHRE, GREY, LIGHT = "#1f5fa8", "#b5651d", "#c9a227", "#808080", "#a9c4e4"
 STYLE = f"""set terminal svg size %d,%d dynamic font 'Helvetica,Arial,sans-serif,12' background rgb 'white'
 set output '%s'
 set border 3 lc rgb '#999999'
@@ -37,9 +37,10 @@ def curves(book, figure, factor=1):
     blocks, parts = "", []
     for program, lines in over_listeners(book, figure).items():
         words, colour, shape = PROGRAMS[program]
-        blocks += f"${program} << END\n" + "\n".join(lines) + "\nEND\n"
+        block = program.replace("-", "_")       # of data, as gnuplot names them
+        blocks += f"${block} << END\n" + "\n".join(lines) + "\nEND\n"
         style = f"lc rgb '{colour}' lw 2 pt {shape} ps 0.7"
-        parts.append(f"${program} using 1:($2*{factor}):($3*{factor}):($4*{factor}) with yerrorlines {style} title '{words}'")
+        parts.append(f"${block} using 1:($2*{factor}):($3*{factor}):($4*{factor}) with yerrorlines {style} title '{words}'")
     return blocks + "plot " + ", \\\n  ".join(parts) + "\n" if parts else ""
 
 
