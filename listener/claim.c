@@ -459,10 +459,10 @@ static void do_nothing(void *arg)
 /* The last words of a SET. There are two of them for each event, and always the same. */
 static void write_tail(char *tail, size_t size, const char *before, int64_t seconds)
 {
-	char digits[24];
-	int n = snprintf(digits, sizeof(digits), "%lld", (long long)seconds);
+	char number[24];
+	int n = snprintf(number, sizeof(number), "%lld", (long long)seconds);
 
-	snprintf(tail, size, "%s$2\r\nEX\r\n$%d\r\n%s\r\n", before, n, digits);
+	snprintf(tail, size, "%s$2\r\nEX\r\n$%d\r\n%s\r\n", before, n, number);
 }
 
 struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks,

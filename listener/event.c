@@ -95,7 +95,7 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->first.sender = sender;
 	list_init(&ev->wait_link);
 	ev->is_loose = ev->id_len && state == EV_REFUSED;
-	if (ev->id_len && !ev->is_loose)
+	if (view && ev->id_len && !ev->is_loose)
 		HASH_ADD_KEYPTR_BYHASHVALUE(hh, es->by_id, ev->id, ev->id_len, view->id_hash, ev);
 	if (ev->id_len && !ev->is_loose && !ev->hh.tbl) {
 		free(ev);

@@ -101,7 +101,7 @@ static const char *status_name(enum outcome outcome)
 	case OUTCOME_REJECTED:
 		return "rejected";
 	}
-	return NULL;
+	return "";
 }
 
 static int write_quoted_ack(char **text, const struct event *ev, enum outcome outcome)

@@ -374,13 +374,12 @@ static void finish(struct postgres *p)
  * connection is lost. */
 static int send_copy(struct postgres *p)
 {
-	const char *bytes = p->copy;
-	int unsent = -1;
+	bool is_put =
+		p->copy && PQputCopyData(p->conn, p->copy, (int)p->copy_len) == 1 && PQputCopyEnd(p->conn, NULL) == 1;
+	int unsent = is_put ? PQflush(p->conn) : -1;
 
 	p->copy = NULL;
 	p->has_rows = true;
-	if (bytes && PQputCopyData(p->conn, bytes, (int)p->copy_len) == 1 && PQputCopyEnd(p->conn, NULL) == 1)
-		unsent = PQflush(p->conn);
 	if (unsent < 0 || PQsocket(p->conn) < 0) {
 		lose(p, PQerrorMessage(p->conn));
 		return -1;
