@@ -257,7 +257,7 @@ static int set_number(struct reader *r, const struct setting *s, enum origin ori
 	return fail(r, s, origin, what);
 }
 
-static bool is_choice(const char *choices, const char *text)
+bool config_is_choice(const char *choices, const char *text)
 {
 	size_t n;
 
@@ -332,7 +332,7 @@ static const char *find_fault(const struct setting *s, const char *text)
 			       ? NULL
 			       : "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
 	case TYPE_CHOICE:
-		return is_choice(s->choices, text) ? NULL : "is not one of the words that --help lists";
+		return config_is_choice(s->choices, text) ? NULL : "is not one of the words that --help lists";
 	case TYPE_TEXT:
 	case TYPE_SECRET:
 	case TYPE_NUMBER:
@@ -411,7 +411,7 @@ static bool is_listen(const char *command)
 
 static bool is_of(const struct setting *s, const char *command)
 {
-	return is_listen(command) || !is_choice(listen_only, s->flag);
+	return is_listen(command) || !config_is_choice(listen_only, s->flag);
 }
 
 /* The words of an operator's command come on the same terminal as the log. */

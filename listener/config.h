@@ -58,6 +58,9 @@ struct config {
 int config_read(struct config *c, int argc, char **argv, char *error, size_t size);
 void config_free(struct config *c);
 
+/* Is text one of the words in choices, which blanks keep apart? */
+bool config_is_choice(const char *choices, const char *text);
+
 /* Prints the table of settings: of a command for its --help, or all as the README's Markdown table. */
 void config_help(FILE *out, const char *command);
 void config_help_markdown(FILE *out);

@@ -1,7 +1,6 @@
 /* copy.c owns the wire form of COPY's binary rows (Postgres's manual, COPY, "Binary Format"). */
 #include "copy.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
 #define COLUMNS 3
@@ -9,35 +8,6 @@
 /* Signature, flags, and the length of a header extension. */
 static const char head[19] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0";
 static const char tail[2] = "\377\377";
-
-static char *put_number(char *at, size_t n)
-{
-	uint32_t wire = htonl((uint32_t)n);
-
-	return mempcpy(at, &wire, sizeof(wire));
-}
-
-static char *put_bytes(char *at, const char *bytes, size_t len)
-{
-	return mempcpy(put_number(at, len), bytes, len);
-}
-
-static void put_event(struct array *a, const struct event *ev)
-{
-	size_t len = 2 + 4 * COLUMNS + 1 + ev->id_len + ev->type_len + ev->payload.len;
-	char *at = a->len ? array_reserve(a, len) : NULL;
-
-	if (!at)
-		return;
-	*at++ = 0;
-	*at++ = COLUMNS;
-	at = put_bytes(at, ev->id, ev->id_len);
-	at = put_bytes(at, ev->type, ev->type_len);
-	at = put_number(at, ev->payload.len + 1);
-	*at++ = 1; /* jsonb_recv wants the version before the text */
-	memcpy(at, ev->payload.at, ev->payload.len);
-	a->len += len;
-}
 
 static void put(struct array *a, const char *bytes, size_t len)
 {
@@ -47,6 +17,20 @@ static void put(struct array *a, const char *bytes, size_t len)
 		return;
 	memcpy(at, bytes, len);
 	a->len += len;
+}
+
+/* A field is what an element of an array is: its length, and its bytes as its type wants them. */
+static void put_event(struct array *a, const struct event *ev)
+{
+	static const char columns[] = {0, COLUMNS};
+
+	if (a->len)
+		put(a, columns, sizeof(columns));
+	a->type = ARRAY_TEXT;
+	array_add(a, ev->id, ev->id_len);
+	array_add(a, ev->type, ev->type_len);
+	a->type = ARRAY_JSONB;
+	array_add(a, ev->payload.at, ev->payload.len);
 }
 
 void copy_events(struct array *a, struct event *const *evs, const bool *is_passed, size_t n)

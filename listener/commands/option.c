@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "config.h"
 #include "when.h"
 
 #define SPAN_MAX_S (INT64_C(36500) * 86400)
@@ -67,18 +68,6 @@ static int parse_number(const struct option *o, const char *text, int64_t *value
 	return *end || errno || *value < o->lowest || *value > o->highest ? -1 : 0;
 }
 
-static bool is_choice(const char *choices, const char *text)
-{
-	size_t n;
-
-	for (; *choices; choices += n + (choices[n] == ' ')) {
-		n = strcspn(choices, " ");
-		if (strlen(text) == n && strncmp(choices, text, n) == 0)
-			return true;
-	}
-	return false;
-}
-
 static int set_value(struct reader *r, const struct option *o, const char *text)
 {
 	void *at = (char *)r->options->into + o->offset;
@@ -105,7 +94,7 @@ static int set_value(struct reader *r, const struct option *o, const char *text)
 	case OPTION_CHOICE:
 		*(const char **)at = text;
 		snprintf(what, sizeof(what), "is not one of: %s", o->choices);
-		return is_choice(o->choices, text) ? 0 : fail(r, o, text, what);
+		return config_is_choice(o->choices, text) ? 0 : fail(r, o, text, what);
 	}
 	return -1;
 }

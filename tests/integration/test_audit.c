@@ -59,18 +59,6 @@ static long number_of(const json_t *root, const char *name)
 	return (long)json_integer_value(value);
 }
 
-static json_t *audit_json(int status, const char *words)
-{
-	struct run run = run_on(db, "audit --json %s", words);
-	json_error_t error;
-	json_t *root = json_loads(run.output, 0, &error);
-
-	cr_assert_eq(run.status, status, "%s: %d: %s%s", words, run.status, run.output, run.errors);
-	cr_assert(root, "%s: %s in: %s", words, error.text, run.output);
-	run_free(&run);
-	return root;
-}
-
 /* Of s-1 to s-6: two are stored, one is a dead letter, one discarded, one in flight, one missing. */
 static void prepare_six(void)
 {
@@ -100,7 +88,7 @@ Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = set_up, .fini = te
 
 	prepare_six();
 	cr_assert(asprintf(&words, "--expected %s --missing-to %s", ids, missing) > 0);
-	json_t *root = audit_json(1, words);
+	json_t *root = run_json(db, 1, "audit --json %s", words);
 	check_six(root);
 	cr_assert_eq(number_of(root, "lines"), 8);
 	json_decref(root);
@@ -119,7 +107,7 @@ Test(audit, whole_events_are_too, .init = set_up, .fini = tear_down)
 
 	prepare_six();
 	cr_assert(asprintf(&words, "--expected %s", path) > 0);
-	json_t *root = audit_json(1, words);
+	json_t *root = run_json(db, 1, "audit --json %s", words);
 	check_six(root);
 	json_decref(root);
 	free(words);
@@ -192,7 +180,7 @@ Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = set_up, 
 			   now - 60, now - 7200, now - 10 * 86400) > 0);
 	path = suite_file("events", text);
 	cr_assert(asprintf(&words, "--expected %s --time-pointer /at --time-unit s --grace 1h --horizon 7d", path) > 0);
-	json_t *root = audit_json(1, words);
+	json_t *root = run_json(db, 1, "audit --json %s", words);
 	cr_expect_eq(number_of(root, "too_young"), 1);
 	cr_expect_eq(number_of(root, "too_old"), 1);
 	cr_expect_eq(number_of(root, "without_time"), 1);
@@ -287,7 +275,7 @@ Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = set_up, .fin
 		process_free(p);
 	}
 	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
-	json_t *root = audit_json(0, words);
+	json_t *root = run_json(db, 0, "audit --json %s", words);
 	by_audits +=
 		json_object_get(root, "resubmitted") ? number_of(json_object_get(root, "resubmitted"), "persisted") : 0;
 	json_decref(root);
@@ -295,7 +283,7 @@ Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = set_up, .fin
 	cr_assert_eq((long)fleet_metric(&fleet, "wsonce_persisted_total") + by_audits, 6000,
 		     "stored by the fleet: %.0f, by audits: %ld", fleet_metric(&fleet, "wsonce_persisted_total"),
 		     by_audits);
-	root = audit_json(0, words);
+	root = run_json(db, 0, "audit --json %s", words);
 	cr_assert_eq(number_of(root, "stored"), 6000);
 	json_decref(root);
 	fleet_end(&fleet);

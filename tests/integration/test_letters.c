@@ -63,18 +63,6 @@ static bool is_open(long id)
 	return database_long(db, "SELECT resolved_at IS NULL FROM dead_letters WHERE id = %ld", id);
 }
 
-static json_t *run_json(int status, const char *words)
-{
-	struct run run = run_on(db, "%s", words);
-	json_error_t error;
-	json_t *root = json_loads(run.output, 0, &error);
-
-	cr_assert_eq(run.status, status, "%s: %d: %s%s", words, run.status, run.output, run.errors);
-	cr_assert(root, "%s: %s in: %s", words, error.text, run.output);
-	run_free(&run);
-	return root;
-}
-
 /* ---- list ---- */
 
 static void bury_three(void)
@@ -88,7 +76,7 @@ static void bury_three(void)
 Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = set_up, .fini = tear_down)
 {
 	bury_three();
-	json_t *root = run_json(0, "dead-letters list --json"),
+	json_t *root = run_json(db, 0, "dead-letters list --json"),
 	       *group = json_array_get(json_object_get(root, "groups"), 0);
 
 	cr_assert_eq(json_integer_value(json_object_get(root, "letters")), 3);
@@ -138,7 +126,8 @@ Test(letters, show_tells_what_was_done_and_by_whom, .init = set_up, .fini = tear
 	bury("NULL", "x", "'garbage'");
 	run_expect(db, 1, "rejected again 1", "dead-letters retry 1 --note first --instance-id desk-1");
 	run_expect(db, 0, "discarded 1", "dead-letters discard 1 --note second --instance-id desk-2");
-	json_t *root = run_json(0, "dead-letters show 1 --json"), *actions = json_object_get(root, "actions"), *last;
+	json_t *root = run_json(db, 0, "dead-letters show 1 --json"), *actions = json_object_get(root, "actions"),
+	       *last;
 
 	cr_assert_eq(json_array_size(actions), 2);
 	last = json_array_get(actions, 1);
@@ -209,7 +198,7 @@ Test(letters, retry_of_what_was_stored_meanwhile_is_a_duplicate_and_off_the_list
 	bury("'e-1'", "x", "'{\"event_id\":\"e-1\",\"payload\":\"of the letter\"}'");
 	fleet_send(&fleet, 1);
 	fleet_wait_rows(&fleet, 1, SETTLED_MS);
-	json_t *root = run_json(0, "dead-letters retry 1 --json");
+	json_t *root = run_json(db, 0, "dead-letters retry 1 --json");
 
 	cr_assert_eq(json_integer_value(json_object_get(root, "duplicates")), 1);
 	json_decref(root);

@@ -84,6 +84,25 @@ struct run run_on(const struct database *db, const char *words, ...)
 	return run;
 }
 
+json_t *run_json(const struct database *db, int status, const char *words, ...)
+{
+	va_list args;
+	char *text;
+	json_error_t error;
+
+	va_start(args, words);
+	cr_assert(vasprintf(&text, words, args) > 0);
+	va_end(args);
+	struct run run = run_on(db, "%s", text);
+	json_t *root = json_loads(run.output, 0, &error);
+
+	cr_assert_eq(run.status, status, "%s: %d: %s%s", text, run.status, run.output, run.errors);
+	cr_assert(root, "%s: %s in: %s", text, error.text, run.output);
+	run_free(&run);
+	free(text);
+	return root;
+}
+
 void run_free(struct run *run)
 {
 	free(run->output);

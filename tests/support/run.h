@@ -3,6 +3,7 @@
 #ifndef SUPPORT_RUN_H
 #define SUPPORT_RUN_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
 struct database;
@@ -25,6 +26,9 @@ struct run run_on(const struct database *db, const char *words, ...) __attribute
 
 /* Start it without waiting for its end. process_free ends it. */
 struct process *run_start_on(const struct database *db, const char *words, ...) __attribute__((format(printf, 2, 3)));
+
+/* Run it as run_on, require this exit status, and read its output. The tree is the caller's. */
+json_t *run_json(const struct database *db, int status, const char *words, ...) __attribute__((format(printf, 3, 4)));
 
 void run_free(struct run *run);
 
