@@ -64,6 +64,7 @@ static int split_host(struct url *u, char *at, bool port_needed)
 	if (!colon)
 		return port_needed ? -1 : 0;
 	*colon = '\0';
+	u->has_port = true;
 	return parse_port(colon + 1, &u->port);
 }
 
@@ -146,7 +147,7 @@ bool url_is_database(const struct url *u)
 	const char *number = u->path + (u->path[0] == '/');
 
 	if (strcmp(u->scheme, "unix") == 0)
-		return u->path[0] == '/' && !u->host[0];
+		return u->path[0] == '/' && !u->host[0] && !u->has_port;
 	return strlen(number) < 6 && number[strspn(number, "0123456789")] == '\0';
 }
 

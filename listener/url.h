@@ -10,8 +10,9 @@ struct url {
 	char *user;     /* percent-decoded; NULL: none */
 	char *password; /* percent-decoded; NULL: none */
 	char *host;     /* without the brackets of an IPv6 address; "" if there is none */
-	int port;       /* 0: none given */
-	char *path;     /* begins with / (query included), or "" */
+	int port;       /* 0 if none is given */
+	bool has_port;
+	char *path; /* begins with / (query included), or "" */
 };
 
 /* Splits scheme://[user[:password]@]host[:port][/path]. Returns 0, or -1 if text is not of this

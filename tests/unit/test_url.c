@@ -137,9 +137,9 @@ Test(url, several_words_are_no_scheme)
 Test(url, database_is_a_number_or_nothing)
 {
 	static const char *const good[] = {"redis://h", "redis://h/", "redis://h/0", "redis://h/15", "unix:///run/x"};
-	static const char *const bad[] = {"redis://h/a",   "redis://h/1a",    "redis://h/-1",
-					  "redis://h/1/2", "redis://h/0?x=1", "redis://h/123456",
-					  "unix://",       "unix://x",        "unix://x/y"};
+	static const char *const bad[] = {"redis://h/a",     "redis://h/1a",     "redis://h/-1", "redis://h/1/2",
+					  "redis://h/0?x=1", "redis://h/123456", "unix://",      "unix://x",
+					  "unix://x/y",      "unix://:1/c",      "unix://p@:0/c"};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		cr_assert(parse(good[i]) == 0 && url_is_database(&url), "%s", good[i]);
