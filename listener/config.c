@@ -28,8 +28,10 @@ enum type {
 	TYPE_AGE,     /* a number and a unit, such as 30d, kept in seconds */
 	TYPE_POINTER, /* RFC 6901 */
 	TYPE_POINTERS,
-	TYPE_ADDRESS, /* ADDR:PORT, or unix:/path */
-	TYPE_CHOICE,  /* one of the words in lowest..: see choices */
+	TYPE_ADDRESS,  /* ADDR:PORT, or unix:/path */
+	TYPE_FUNCTION, /* the name of an SQL function, with its schema */
+	TYPE_NAME,     /* of a consumer; may be empty */
+	TYPE_CHOICE,   /* one of the words in lowest..: see choices */
 };
 
 struct setting {
@@ -118,12 +120,17 @@ static const struct setting settings[] = {
 	       "an event older than this (30d, 12h, 15m, 45s) is a dead letter; default: any age is taken"),
 	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", TYPE_AGE, unsettled_warning_s, "AGE", "60s", 0,
 	       365 * DAY, "warn of events that are not settled after this long; 0s is never"),
+	TEXT("handler", "WSONCE_HANDLER", TYPE_FUNCTION, handler, "SCHEMA.FUNCTION", NULL,
+	     "SQL function (event_id text, event_type text, payload jsonb) RETURNS void that is called once for each "
+	     "event, in the transaction that stores it"),
+	TEXT("consumer", "WSONCE_CONSUMER", TYPE_NAME, consumer, "NAME", "",
+	     "name of this fleet, where several process the same events in one database, each once"),
 	{"log-level", "WSONCE_LOG_LEVEL", TYPE_CHOICE, AT(log_level), "LEVEL", "info", 0, 0, "debug info warn error",
 	 "debug, info, warn or error; to standard error"},
 	{"log-format", "WSONCE_LOG_FORMAT", TYPE_CHOICE, AT(log_format), "FORMAT", "text", 0, 0, "text json",
 	 "text or json"},
 	TEXT("config", "WSONCE_CONFIG", TYPE_TEXT, file, "FILE", NULL,
-	     "JSON object whose keys are these names without the dashes"),
+	     "JSON object whose keys are these names without the dashes; webhooks has the targets of docs/webhooks.md"),
 };
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
@@ -283,6 +290,36 @@ static bool is_pointer(const char *text)
 	return steps <= ENVELOPE_STEPS_MAX;
 }
 
+/* An SQL identifier, plain or quoted. Returns what is behind it; NULL if there is none. */
+static const char *skip_identifier(const char *at)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789$";
+
+	if (*at != '"')
+		return strspn(at, letters) && strcspn(at, "0123456789$") ? at + strspn(at, letters) : NULL;
+	do {
+		at += 1 + strcspn(at + 1, "\"");
+		if (!*at)
+			return NULL;
+	} while (*++at == '"'); /* doubled: a quote in the name */
+	return at;
+}
+
+static bool is_function(const char *text)
+{
+	const char *end = skip_identifier(text);
+
+	end = end && *end == '.' ? skip_identifier(end + 1) : NULL;
+	return end && !*end;
+}
+
+static bool is_consumer(const char *text)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	return n <= 64 && !text[n];
+}
+
 static const char no_memory[] = "out of memory";
 
 static const char *find_redis_fault(const char *text)
@@ -331,6 +368,11 @@ static const char *find_fault(const struct setting *s, const char *text)
 		return is_pointer(text)
 			       ? NULL
 			       : "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
+	case TYPE_FUNCTION:
+		return is_function(text) ? NULL : "is not SCHEMA.FUNCTION";
+	case TYPE_NAME:
+		return is_consumer(text) ? NULL
+					 : "is not a name of up to 64 letters, digits, dots, underscores and dashes";
 	case TYPE_CHOICE:
 		return config_is_choice(s->choices, text) ? NULL : "is not one of the words that --help lists";
 	case TYPE_TEXT:
@@ -462,12 +504,24 @@ static int read_item(struct reader *r, const struct setting *s, const json_t *va
 	return fail(r, s, FROM_FILE, is_number(s) ? "not a number" : "not a text");
 }
 
+static int read_webhooks(struct reader *r, const json_t *value)
+{
+	char what[400];
+
+	if (webhooks_read(&r->config->webhooks, value, is_listen(r->command), what, sizeof(what)) == 0)
+		return 0;
+	snprintf(r->error, r->error_size, "%s: %s", r->config->file, what);
+	return -1;
+}
+
 static int read_member(struct reader *r, const char *key, const json_t *value)
 {
 	const struct setting *s = find_setting(key, strlen(key));
 	size_t i;
 	json_t *item;
 
+	if (strcmp(key, "webhooks") == 0)
+		return read_webhooks(r, value);
 	if (!s || strcmp(key, "config") == 0) {
 		snprintf(r->error, r->error_size, "%s in %s: no such setting; see wsonce listen --help", key,
 			 r->config->file);
@@ -585,6 +639,24 @@ static int check_whole(struct reader *r)
 	return what ? -1 : 0;
 }
 
+/* Claims and marks of one consumer's fleet say nothing to another's. The name goes in front: behind the
+ * prefix it could be the beginning of an id. */
+static int name_claims(struct reader *r)
+{
+	struct config *c = r->config;
+	char *prefix = NULL;
+
+	if (!*c->consumer)
+		return 0;
+	if (asprintf(&prefix, "consumer:%s:%s", c->consumer, c->claim_prefix) < 0) {
+		snprintf(r->error, r->error_size, "%s", no_memory);
+		return -1;
+	}
+	free(c->claim_prefix);
+	c->claim_prefix = prefix;
+	return 0;
+}
+
 /* NOLINTNEXTLINE(readability-non-const-parameter): error is written to, by way of r */
 static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
 {
@@ -602,7 +674,7 @@ static int config_read_all(struct config *c, int argc, char **argv, char *error,
 		return -1;
 	if (read_environment(&r) || each_flag(&r, argc, argv, set_flag))
 		return -1;
-	return check_whole(&r);
+	return check_whole(&r) || name_claims(&r) ? -1 : 0;
 }
 
 int config_read(struct config *c, int argc, char **argv, char *error, size_t size)
@@ -623,6 +695,7 @@ void config_free(struct config *c)
 		else if (!is_number(&settings[i]))
 			free(*(char **)member(c, &settings[i]));
 	}
+	webhooks_free(&c->webhooks);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -668,9 +741,10 @@ void config_log(const struct config *c)
 
 	log_info("starting",
 		 "version=%s source=%s sources=%zu ingest=%s admin=%s redis=%s claim_ttl_s=%lld "
-		 "batch_max=%lld max_inflight_bytes=%lld",
+		 "batch_max=%lld max_inflight_bytes=%lld consumer=%s handler=%s webhooks=%zu",
 		 WSONCE_VERSION, shown, c->sources.count, c->ingest, c->admin, redis, (long long)c->claim_ttl_s,
-		 (long long)c->batch_max, (long long)c->inflight_bytes);
+		 (long long)c->batch_max, (long long)c->inflight_bytes, *c->consumer ? c->consumer : NULL, c->handler,
+		 c->webhooks.count);
 	free(shown);
 	free(redis);
 }

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "webhook.h"
+
 /* Texts in the order in which they were given. */
 struct config_list {
 	char **items;
@@ -31,7 +33,7 @@ struct config {
 	int64_t postgres_timeout_ms;
 	char *admin;
 	char *instance_id;
-	char *claim_prefix;
+	char *claim_prefix; /* that of a consumer has its name in it */
 	int64_t claim_ttl_s;
 	int64_t dedup_window_s;
 	int64_t batch_max;
@@ -46,6 +48,9 @@ struct config {
 	char *time_unit;             /* one of WHEN_UNITS */
 	int64_t max_age_s;           /* 0: events of any age are taken */
 	int64_t unsettled_warning_s; /* 0: never */
+	char *handler;               /* SCHEMA.FUNCTION; NULL: none */
+	char *consumer;              /* "": the fleet without a name */
+	struct webhooks webhooks;    /* of the file alone */
 	char *log_level;
 	char *log_format;
 	char *file; /* --config */

@@ -10,8 +10,10 @@
 #include "001_events.sql.h"
 #include "002_dead_letter_actions.sql.h"
 #include "003_retention.sql.h"
+#include "004_effects.sql.h"
 
-static const char *const migrations[] = {SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION};
+static const char *const migrations[] = {SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION,
+					 SQL_004_EFFECTS};
 
 int schema_version(void)
 {

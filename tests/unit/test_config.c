@@ -47,6 +47,8 @@ static const struct {
 	{"time-unit", "WSONCE_TIME_UNIT", "minutes"},
 	{"max-age", "WSONCE_MAX_AGE", "30"},
 	{"unsettled-warning", "WSONCE_UNSETTLED_WARNING", "1.5m"},
+	{"handler", "WSONCE_HANDLER", "on_event"},
+	{"consumer", "WSONCE_CONSUMER", "a:b"},
 	{"log-level", "WSONCE_LOG_LEVEL", "loud"},
 	{"log-format", "WSONCE_LOG_FORMAT", "JSON"},
 	{"config", "WSONCE_CONFIG", "/nowhere/config.json"},
@@ -348,6 +350,127 @@ Test(config, admin_may_be_a_socket)
 	cr_assert_eq(TRY("--admin", "unix:/run/wsonce.sock"), 0, "%s", error);
 	cr_assert_str_eq(config.admin, "unix:/run/wsonce.sock");
 	assert_wrong(TRY("--admin", "unix:"), "--admin");
+}
+
+Test(config, handler_is_a_function_with_its_schema)
+{
+	static char *const good[] = {"public.on_event", "a.b$1", "\"My Schema\".f", "a.\"say \"\"x\"\"\""};
+	static char *const bad[] = {"f",    ".f",    "a.",   "a.b.c", "a.b()",   "1a.f",
+				    "a.$b", "\"a.f", "a.f;", "a .f",  "\"\"a.f", ""};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		cr_assert_eq(TRY("--handler", good[i]), 0, "%s: %s", good[i], error);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_wrong(TRY("--handler", bad[i]), "--handler");
+}
+
+Test(config, claims_of_a_consumer_are_its_own)
+{
+	cr_assert_eq(TRY("--claim-prefix", "p:"), 0);
+	cr_assert_str_eq(config.claim_prefix, "p:");
+	cr_assert_eq(TRY("--claim-prefix", "p:", "--consumer", "billing-2"), 0);
+	cr_assert_str_eq(config.claim_prefix, "consumer:billing-2:p:");
+	assert_wrong(TRY("--consumer", "a b"), "--consumer");
+}
+
+/* --- webhooks --- */
+
+static int read_webhooks(const char *text)
+{
+	char *file = file_of(text);
+
+	return TRY("--config", file);
+}
+
+#define SECRET "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz" /* 24 digits */
+
+Test(config, webhook_has_the_documented_defaults)
+{
+	const struct webhook *w;
+
+	setenv("BILLING_SECRET", SECRET, 1);
+	cr_assert_eq(read_webhooks("{\"webhooks\": [{\"name\": \"billing\", \"url\": \"https://h/x\","
+				   " \"secret-env\": \"BILLING_SECRET\"}]}"),
+		     0, "%s", error);
+	cr_assert_eq(config.webhooks.count, 1);
+	w = config.webhooks.items;
+	cr_assert_str_eq(w->name, "billing");
+	cr_assert_str_eq(w->url, "https://h/x");
+	cr_assert_eq(w->type_count, 0);
+	cr_assert_eq(w->secret_count, 1);
+	cr_assert_eq(w->secrets[0].len, 24);
+	cr_assert_eq(memcmp(w->secrets[0].bytes, "012345678901234567890123", 24), 0);
+	cr_assert(w->timeout_ms == 15000 && w->concurrency == 16 && w->attempts == 20);
+	cr_assert(w->backoff_ms == 2000 && w->backoff_cap_ms == 3600000 && !w->ca);
+}
+
+Test(config, webhook_takes_several_secrets_of_a_file)
+{
+	char path[] = "/tmp/wsonce-secret-XXXXXX", text[300];
+	int fd = mkstemp(path);
+
+	cr_assert(fd >= 0);
+	cr_assert_eq(dprintf(fd, "%s\n %s\n", SECRET, "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNA=="), 83);
+	close(fd);
+	snprintf(text, sizeof(text),
+		 "{\"webhooks\": [{\"name\": \"a\", \"url\": \"http://h\", \"secret-file\": \"%s\", \"types\": [\"x\", "
+		 "\"y\"],"
+		 " \"timeout\": 0.5, \"attempts\": 3}]}",
+		 path);
+	cr_assert_eq(read_webhooks(text), 0, "%s", error);
+	unlink(path);
+	cr_assert_eq(config.webhooks.items[0].secret_count, 2);
+	cr_assert_eq(config.webhooks.items[0].secrets[1].len, 25);
+	cr_assert_eq(config.webhooks.items[0].timeout_ms, 500);
+	cr_assert_str_eq(config.webhooks.items[0].types[1], "y");
+}
+
+Test(config, wrong_webhook_is_named_and_its_secret_is_not_told)
+{
+	static const struct {
+		const char *webhooks;
+		const char *named;
+	} bad[] = {
+		{"{}", "webhooks"},
+		{"[1]", "webhooks[0]"},
+		{"[{}]", "name"},
+		{"[{\"name\": \"a b\"}]", "name"},
+		{"[{\"name\": \"a\"}]", "webhook a, url"},
+		{"[{\"name\": \"a\", \"url\": \"ftp://h\"}]", "url"},
+		{"[{\"name\": \"a\", \"url\": \"http://u:hunter2@\"}]", "url"},
+		{"[{\"name\": \"a\", \"url\": \"http://h\"}]", "secret-env"},
+		{"[{\"name\": \"a\", \"url\": \"http://h\", \"secret-env\": \"NOT_SET\"}]", "NOT_SET is not set"},
+		{"[{\"name\": \"a\", \"url\": \"http://h\", \"secret-env\": \"BAD\"}]", "whsec_"},
+		{"[{\"name\": \"a\", \"url\": \"http://h\", \"secret-file\": \"/nowhere\"}]", "/nowhere"},
+		{"[{\"name\": \"a\", \"types\": []}]", "types"},
+		{"[{\"name\": \"a\", \"types\": [\"x\", \"x\"]}]", "twice"},
+		{"[{\"name\": \"a\", \"timeout\": 0}]", "timeout"},
+		{"[{\"name\": \"a\", \"concurrency\": 1.5}]", "concurrency"},
+		{"[{\"name\": \"a\", \"retries\": 1}]", "retries"},
+		{"[{\"name\": \"a\", \"url\": \"http://h\", \"secret-env\": \"S\"}, {\"name\": \"a\", \"url\":"
+		 " \"http://h\", \"secret-env\": \"S\"}]",
+		 "two webhooks"},
+	};
+	char text[400];
+
+	setenv("BAD", "hunter2", 1);
+	setenv("S", SECRET, 1);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		snprintf(text, sizeof(text), "{\"webhooks\": %s}", bad[i].webhooks);
+		assert_wrong(read_webhooks(text), bad[i].named);
+		cr_assert_null(strstr(error, "hunter2"), "%s", error);
+	}
+}
+
+Test(config, command_needs_no_webhook_secret)
+{
+	char *argv[] = {
+		"replay", "--config",
+		file_of("{\"webhooks\": [{\"name\": \"a\", \"url\": \"http://h\", \"secret-env\": \"NOT_SET\"}]}"),
+		NULL};
+
+	cr_assert_eq(read_argv(3, argv), 0, "%s", error);
+	cr_assert_eq(config.webhooks.items[0].secret_count, 0);
 }
 
 Test(config, choice_is_one_whole_word, .timeout = 5)

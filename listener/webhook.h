@@ -1,0 +1,46 @@
+/* webhook.h: the webhooks that the settings file names. */
+#ifndef WSONCE_WEBHOOK_H
+#define WSONCE_WEBHOOK_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEBHOOKS_MAX       64
+#define WEBHOOK_TYPES_MAX  256
+#define WEBHOOK_SECRETS_MAX 4
+
+/* A key of HMAC-SHA256. */
+struct webhook_secret {
+	unsigned char bytes[64];
+	size_t len;
+};
+
+struct webhook {
+	char *name; /* in outbox rows, metrics and logs: letters, digits, . _ and - */
+	char *url;  /* http or https */
+	char **types;
+	size_t type_count; /* 0: events of every type */
+	struct webhook_secret secrets[WEBHOOK_SECRETS_MAX];
+	size_t secret_count; /* each signs; 0 only where secrets were not wanted */
+	int64_t timeout_ms;  /* of one attempt */
+	int64_t concurrency; /* requests of one listener at once */
+	int64_t attempts;    /* the last one ends as a dead delivery */
+	int64_t backoff_ms;  /* upper bound of the first wait, doubled with each attempt */
+	int64_t backoff_cap_ms;
+	char *ca; /* PEM certificates that https is verified against; NULL: the system's */
+};
+
+struct webhooks {
+	struct webhook *items;
+	size_t count;
+};
+
+/* Reads the value of "webhooks" in the settings file, an array of objects. Secrets are read from where the
+ * objects say only if has_secrets: operators' commands do not deliver. Returns 0; or -1 with one sentence in
+ * error, without any secret. webhooks_free may be called in both cases. */
+int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, char *error, size_t size);
+void webhooks_free(struct webhooks *t);
+
+#endif
