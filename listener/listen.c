@@ -49,11 +49,11 @@ static void on_pressure(void *arg, bool is_held)
 		ws_set_held(l->ws, is_held);
 }
 
-static void on_unusable(void *arg, const char *sentence)
+static void on_unusable(void *arg, const char *sentence, int status)
 {
 	(void)arg;
 	log_error("cannot start", "reason=%s", sentence);
-	_exit(1);
+	_exit(status);
 }
 
 static void on_pipeline_closed(void *arg)

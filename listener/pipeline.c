@@ -169,7 +169,7 @@ static void on_noted(void *arg, bool is_told, const char *answer)
 
 	p->is_noting = false;
 	if (why && !p->is_draining)
-		p->on.on_unusable(p->on.arg, why);
+		p->on.on_unusable(p->on.arg, why, 1);
 }
 
 /* Is there nothing to wait for before the end? The last note is sent only if Postgres is there. */
@@ -713,11 +713,11 @@ static void on_turn(uv_prepare_t *turn)
 		uv_timer_start(&p->hold_timer, on_hold_timer, (uint64_t)wait, 0);
 }
 
-static void on_unusable(void *arg, const char *sentence)
+static void on_unusable(void *arg, const char *sentence, int status)
 {
 	struct pipeline *p = arg;
 
-	p->on.on_unusable(p->on.arg, sentence);
+	p->on.on_unusable(p->on.arg, sentence, status);
 }
 
 const struct events *pipeline_events(const struct pipeline *p)

@@ -193,11 +193,11 @@ static void on_pressure(void *arg, bool is_held)
 	set_pulling(f);
 }
 
-static void on_unusable(void *arg, const char *sentence)
+static void on_unusable(void *arg, const char *sentence, int status)
 {
 	(void)arg;
 	dispatch_fail("%s", sentence);
-	_exit(STATUS_FAILED);
+	_exit(status);
 }
 
 static void on_pipeline_closed(void *arg)

@@ -366,9 +366,9 @@ static void on_drained(void *arg, size_t left)
 	(void)arg, (void)left;
 }
 
-static void on_unusable(void *arg, const char *sentence)
+static void on_unusable(void *arg, const char *sentence, int status)
 {
-	(void)arg;
+	(void)arg, (void)status;
 	fail(sentence);
 }
 

@@ -43,9 +43,9 @@ static void on_drained(void *arg, size_t n)
 	left = (long)n;
 }
 
-static void on_unusable(void *arg, const char *sentence)
+static void on_unusable(void *arg, const char *sentence, int status)
 {
-	(void)arg;
+	(void)arg, (void)status;
 	snprintf(unusable, sizeof(unusable), "%s", sentence);
 }
 
