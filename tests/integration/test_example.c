@@ -1,0 +1,245 @@
+/* The example of a handler, sql/examples: every event comes twice and in any order, to listeners that are
+ * killed, and the orders are to the cent what the events say. */
+#include "database.h"
+#include "feed.h"
+#include "fleet.h"
+#include "listener.h"
+#include "run.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ORDERS     60
+#define PER_ORDER  24 /* events at most */
+#define TEXT       200
+#define SETTLED_MS 60000
+
+/* What a test works out by itself. */
+struct order {
+	int rank; /* in statuses */
+	long items;
+	long total; /* cents */
+	long paid;
+	int moved; /* the last address, 0: none */
+};
+
+static const char *const statuses[] = {"unknown", "created", "paid", "shipped", "cancelled"};
+
+static struct database *db;
+static struct fleet fleet;
+static struct order orders[ORDERS];
+static char events[ORDERS * PER_ORDER][TEXT];
+static int event_count;
+
+static char *read_file(const char *path)
+{
+	char *text = calloc(1, 1 << 16);
+	FILE *file = fopen(path, "r");
+
+	cr_assert_not_null(file, "%s cannot be read", path);
+	cr_assert(fread(text, 1, (1 << 16) - 1, file) > 0);
+	fclose(file);
+	return text;
+}
+
+static void set_up(void)
+{
+	char *sql = read_file("sql/examples/orders.sql");
+
+	db = database_new();
+	database_exec(db, "%s", sql);
+	free(sql);
+}
+
+static void tear_down(void)
+{
+	fleet_end(&fleet);
+	database_free(db);
+}
+
+TestSuite(example, .init = set_up, .fini = tear_down, .timeout = 300);
+
+/* --- events --- */
+
+__attribute__((format(printf, 3, 4))) static void add_event(int order, const char *type, const char *members, ...)
+{
+	int n = event_count++;
+	size_t len = (size_t)snprintf(
+		events[n], TEXT, "{\"event_id\":\"x-%d\",\"event_type\":\"order.%s\",\"payload\":{\"order\":\"o-%d\"",
+		n, type, order);
+	va_list args;
+
+	va_start(args, members);
+	len += (size_t)vsnprintf(events[n] + len, TEXT - len, members, args);
+	va_end(args);
+	len += (size_t)snprintf(events[n] + len, TEXT - len, "}}");
+	cr_assert_lt(len, TEXT);
+}
+
+static void add_item(int order, struct order *o)
+{
+	long quantity = 1 + rand() % 9, cents = 1 + rand() % 99999;
+
+	add_event(order, "item_added", ",\"sku\":\"s-%d\",\"quantity\":%ld,\"price\":%ld.%02ld", rand() % 50, quantity,
+		  cents / 100, cents % 100);
+	o->items += quantity;
+	o->total += quantity * cents;
+}
+
+static void add_payment(int order, struct order *o)
+{
+	long cents = 1 + rand() % 99999;
+
+	add_event(order, "paid", ",\"amount\":%ld.%02ld", cents / 100, cents % 100);
+	o->paid += cents;
+	o->rank = 2;
+}
+
+static void add_order(int order)
+{
+	struct order *o = &orders[order];
+
+	add_event(order, "created", ",\"customer\":\"c-%d\"", order);
+	o->rank = 1;
+	for (int n = rand() % 10; n > 0; n--)
+		add_item(order, o);
+	for (int n = rand() % 3; n > 0; n--)
+		add_payment(order, o);
+	o->moved = rand() % 5;
+	for (int n = 1; n <= o->moved; n++)
+		add_event(order, "address_changed", ",\"address\":\"a-%d\",\"at\":\"2026-11-20T10:00:%02dZ\"", n, n);
+	if (rand() % 3) {
+		add_event(order, "shipped", "%s", "");
+		o->rank = 3;
+	}
+	if (rand() % 4 == 0) {
+		add_event(order, "cancelled", "%s", "");
+		o->rank = 4;
+	}
+}
+
+/* Every event twice, in an order that has nothing to do with that in which they were made. */
+static const char **shuffle_twice(void)
+{
+	int n = 2 * event_count;
+	const char **order = calloc((size_t)n, sizeof(*order));
+
+	for (int i = 0; i < n; i++)
+		order[i] = events[i / 2];
+	for (int i = n - 1; i > 0; i--) {
+		int other = rand() % (i + 1);
+		const char *text = order[i];
+
+		order[i] = order[other];
+		order[other] = text;
+	}
+	return order;
+}
+
+/* --- judging --- */
+
+static void must_be(int order, const struct order *o)
+{
+	char wanted[TEXT], address[20] = "none";
+	char *found = database_text(
+		db,
+		"SELECT concat_ws(' ', customer, status, items, (total * 100)::bigint, "
+		"(paid * 100)::bigint, coalesce(address, 'none')) FROM shop.orders WHERE order_id = 'o-%d'",
+		order);
+
+	if (o->moved)
+		snprintf(address, sizeof(address), "a-%d", o->moved);
+	snprintf(wanted, sizeof(wanted), "c-%d %s %ld %ld %ld %s", order, statuses[o->rank], o->items, o->total,
+		 o->paid, address);
+	cr_assert(found && strcmp(found, wanted) == 0, "order %d is %s, not %s", order, found, wanted);
+	free(found);
+}
+
+static void must_be_exact(void)
+{
+	for (int i = 0; i < ORDERS; i++)
+		must_be(i, &orders[i]);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM shop.orders"), ORDERS);
+	cr_assert_eq(
+		database_long(db, "SELECT count(*) FROM shop.orders WHERE total <> (SELECT coalesce("
+				  "sum(quantity * price), 0) FROM shop.lines AS l WHERE l.order_id = orders.order_id)"),
+		0);
+	cr_assert_eq(fleet_rows(&fleet), event_count);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+}
+
+static bool is_settled(void)
+{
+	return fleet_rows(&fleet) == event_count && fleet_metric(&fleet, "wsonce_in_flight") == 0;
+}
+
+/* --- tests --- */
+
+static void kill_in_the_middle(int victim)
+{
+	listener_wait_ready(fleet.listeners[victim]);
+	fleet_wait_rows(&fleet, event_count / 20, SETTLED_MS);
+	listener_kill(fleet.listeners[victim]);
+	fleet_launch_one(&fleet, victim);
+}
+
+/* Listener 2 is never killed: so each event is with somebody who lives. */
+static void feed_twice_under_kills(const struct listener_options *options)
+{
+	const char **order;
+
+	srand(4);
+	for (int i = 0; i < ORDERS; i++)
+		add_order(i);
+	order = shuffle_twice();
+	fleet_start(&fleet, 3, db, options, "--handler shop.on_event --claim-ttl 1 --batch-max 50");
+	for (int i = 0; i < 2 * event_count; i++) {
+		feed_send_text(fleet.feed, order[i]);
+		if (i % (event_count / 4) == event_count / 4 - 1)
+			kill_in_the_middle(i / (event_count / 4) % 2);
+	}
+	free(order);
+	fleet_wait_ready(&fleet);
+	cr_assert(wait_until(is_settled(), SETTLED_MS), "%ld rows of %d", fleet_rows(&fleet), event_count);
+	must_be_exact();
+}
+
+Test(example, orders_are_exact_after_all_events_came_twice_shuffled_under_kills)
+{
+	feed_twice_under_kills(NULL);
+}
+
+/* Here every copy gets as far as the unique key. */
+Test(example, orders_are_exact_without_redis_too)
+{
+	feed_twice_under_kills(&(struct listener_options){.redis = "none"});
+}
+
+static void must_have_orders_of_the_readme(void)
+{
+	char *found =
+		database_text(db, "SELECT string_agg(concat_ws(' ', order_id, customer, status, items, total, paid, "
+				  "address), ', ' ORDER BY order_id) FROM shop.orders");
+
+	cr_assert_str_eq(found, "A Ada shipped 4 37.50 37.50 12 High Street, B Grace cancelled 0 0 0");
+	free(found);
+}
+
+Test(example, its_file_makes_the_orders_of_its_readme_however_often_it_is_replayed)
+{
+	run_expect(db, 1, "persisted 11, duplicates 2, rejected 1",
+		   "replay sql/examples/orders.ndjson --handler shop.on_event --max-attempts 2");
+	must_have_orders_of_the_readme();
+	run_expect(db, 1, "persisted 0, duplicates 13, rejected 1",
+		   "replay sql/examples/orders.ndjson --handler shop.on_event --max-attempts 2 --redis none");
+	must_have_orders_of_the_readme();
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM shop.lines"), 2);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'b-2' AND reason LIKE "
+				       "'%%invalid input syntax for type integer: \"two\"%%'"),
+		     1);
+}
