@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEBHOOKS_MAX       64
-#define WEBHOOK_TYPES_MAX  256
+#define WEBHOOKS_MAX        64
+#define WEBHOOK_TYPES_MAX   256
 #define WEBHOOK_SECRETS_MAX 4
 
 /* A key of HMAC-SHA256. */
@@ -42,5 +42,8 @@ struct webhooks {
  * error, without any secret. webhooks_free may be called in both cases. */
 int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, char *error, size_t size);
 void webhooks_free(struct webhooks *t);
+
+/* Requests of one listener at once, all webhooks together. */
+size_t webhooks_concurrency(const struct webhooks *t);
 
 #endif
