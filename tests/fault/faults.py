@@ -190,7 +190,20 @@ async def pg_refuse(rig, fault):
     await rig.postgres.sql("DROP TRIGGER torture_refuse ON events", "wsonce")
 
 
-NETS = (["redis"], ["postgres"], ["feed"], ["ingest"], ["redis", "postgres"], ["redis", "postgres", "feed", "ingest"])
+async def handler_raise(rig, fault):
+    await rig.effects.set_mood(is_bad=True)
+    await asyncio.sleep(fault.duration)
+    await rig.effects.set_mood(is_bad=False)
+
+
+async def hook(rig, fault):
+    rig.receiver.mood = fault.kind.name.partition("-")[2]
+    await asyncio.sleep(fault.duration)
+    rig.receiver.mood = None
+
+
+NETS = (["redis"], ["postgres"], ["feed"], ["ingest"], ["hook"], ["redis", "postgres"],
+        ["redis", "postgres", "feed", "ingest", "hook"])
 
 
 async def net(rig, fault, begin, end):
@@ -271,6 +284,12 @@ KINDS = (
     Kind("pg-disk", "postgres", 0.5, 2.5, pg_disk),
     Kind("pg-lock", "postgres", 0.3, 4.0, pg_lock),
     Kind("pg-refuse", "postgres", 1.0, 4.0, pg_refuse),
+    Kind("handler-raise", "postgres", 1.0, 4.0, handler_raise, 2),
+    Kind("hook-fail", "hook", 0.5, 3.0, hook),
+    Kind("hook-later", "hook", 0.5, 2.0, hook),
+    Kind("hook-reset", "hook", 0.5, 3.0, hook),
+    Kind("hook-hang", "hook", 0.5, 3.0, hook),
+    Kind("hook-slow", "hook", 0.5, 3.0, hook),
     Kind("net-delay", "net", 0.5, 3.0, net_delay),
     Kind("net-cut", "net", 0.5, 6.0, net_cut),
     Kind("net-cut-up", "net", 0.5, 6.0, net_cut_up),

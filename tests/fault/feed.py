@@ -18,6 +18,7 @@ from proxy import reset_socket
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TICK_S = 0.02
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+CREATED, SHIPPED = "order.created", "order.shipped"     # types; the second goes to a webhook too
 OP_TEXT, OP_CLOSE, OP_PING, OP_PONG = 1, 8, 9, 10
 
 
@@ -43,8 +44,12 @@ def producer_payload(n, size=100):
     return f'{{"n": {n}, "amount": {cents // 100}.{cents % 100:02d}, "comment": "{text}"}}'
 
 
-def event_message(event_id, payload):
-    return f'{{"event_id":"{event_id}","event_type":"order.created","payload":{payload}}}'.encode()
+def feed_type(n):
+    return SHIPPED if n % 4 == 3 else CREATED
+
+
+def event_message(event_id, payload, event_type=CREATED):
+    return f'{{"event_id":"{event_id}","event_type":"{event_type}","payload":{payload}}}'.encode()
 
 
 def malformed_message(mark, n):
@@ -230,7 +235,7 @@ class Feed:
             book.sent_malformed(text, self.tick)
             return text
         event_id = f"{book.feed_prefix}-{n}"
-        text = event_message(event_id, feed_payload(n))
+        text = event_message(event_id, feed_payload(n), feed_type(n))
         book.sent(event_id, self.tick)
         if n % 50 == 7:
             self.copies.setdefault(self.tick + self.random.randrange(1, 60), []).append(text)

@@ -1,6 +1,7 @@
 """The programs under test: owns the listeners with their links, and the producers. Each start of a listener is an
 Incarnation, whose end decides whether what it had received is judged."""
 import asyncio
+import json
 import os
 import re
 import signal
@@ -57,6 +58,7 @@ class Listener:
         self.rig = rig
         self.log = f"{rig.directory}/listener-{number}.log"
         self.admin = f"{rig.directory}/admin-{number}.sock"
+        self.config = f"{rig.directory}/listener-{number}.config"
         self.ingest_port = 0
         self.incarnations = []
         self.now = None
@@ -66,9 +68,12 @@ class Listener:
     async def open_links(self):
         targets = {"redis": lambda: self.rig.redis.socket, "postgres": lambda: self.rig.postgres.socket,
                    "feed": lambda: ("127.0.0.1", self.rig.feed.port),
-                   "ingest": lambda: ("127.0.0.1", self.ingest_port or 1)}
+                   "ingest": lambda: ("127.0.0.1", self.ingest_port or 1),
+                   "hook": lambda: ("127.0.0.1", self.rig.receiver.port)}
         for name, target in targets.items():
             self.links[name] = await Link(f"{name}-{self.number}", target).open()
+        with open(self.config, "w") as file:
+            json.dump(self.rig.outbox.config(self.links["hook"].port), file)
 
     def command(self):
         links = self.links
@@ -80,7 +85,8 @@ class Listener:
                 "--postgres", f"host=127.0.0.1 port={links['postgres'].port} user=wsonce dbname=wsonce "
                               "sslmode=disable gssencmode=disable",
                 "--postgres-timeout", "5", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
-                "--ping-interval", "2", "--idle-timeout", "4", "--max-attempts", "1000"])
+                "--ping-interval", "2", "--idle-timeout", "4", "--max-attempts", "1000",
+                "--handler", self.rig.effects.handler, "--config", self.config])
 
     async def start(self):
         self.now = Incarnation(self, len(self.incarnations) + 1)

@@ -4,11 +4,13 @@ import json
 import os
 import re
 
-from feed import feed_payload, producer_payload
+from feed import CREATED, feed_payload, feed_type, producer_payload
 from fleet import clock
 
 COUNTED = ("lost", "doubled", "altered", "unexpected", "falsely_acked", "unanswered", "dead_without_reason",
-           "letters_lost", "left_in_memory", "foreign_claims", "deadlocks", "crashes", "bad_exits")
+           "letters_lost", "left_in_memory", "foreign_claims", "deadlocks", "crashes", "bad_exits", "effects_lost",
+           "effects_doubled", "effects_without_row", "deliveries_lost", "deliveries_doubled", "deliveries_without_event",
+           "deliveries_unsigned", "audit_missing")
 EXAMPLES = 5
 
 
@@ -41,7 +43,7 @@ class Verdict:
                 print(f"    {line}")
         print()
         for what, count in self.counts.items():
-            print(f"{what:20} {count}")
+            print(f"{what:24} {count}")
 
 
 def last_lines(path, count=5):
@@ -60,6 +62,7 @@ class Round:
         self.ticks = {}                 # event id -> tick
         self.times = {}                 # tick -> time
         self.malformed = {}             # bytes -> tick
+        self.marked = {}                # bytes of events that the handler never takes -> why
         self.feed_events = self.echoes = self.halves = 0
         self.acks = {}                  # event id -> the producer's last word
         self.refused = []               # bytes of messages that the producer was told are rejected
@@ -111,26 +114,34 @@ class Round:
             lines.append(f"producer: {self.acks[event_id]}")
         return lines + self.rig.claims.history(b"dedup:" + event_id.encode())
 
+    def owed(self):
+        """Ids that must be in the tables, whatever happened."""
+        proven = {tick for tick in self.times if self.is_proven(tick)}
+        sent = {event_id for event_id, tick in self.ticks.items() if tick in proven}
+        acked = {event_id for event_id, status in self.acks.items() if status in ("persisted", "duplicate")}
+        return sent | acked | {json.loads(text)["event_id"] for text in self.marked}
+
     # --- judging ---
 
-    def expected_payload(self, event_id):
+    def expected_row(self, event_id):
+        """Type and payload; None if it was not sent."""
         prefix, _, n = event_id.rpartition("-")
         if not n.isdigit():
             return None
         if prefix == self.feed_prefix and event_id in self.ticks:
-            return feed_payload(int(n))
+            return feed_type(int(n)), feed_payload(int(n))
         if prefix == self.producer_prefix and (event_id in self.acks or event_id in self.ticks):
-            return producer_payload(int(n))
+            return CREATED, producer_payload(int(n))
         return None
 
     def judge_rows(self, rows):
         verdict, seen = self.rig.verdict, set()
         for event_id, event_type, payload in rows:
-            expected = self.expected_payload(event_id)
+            expected = self.expected_row(event_id)
             if expected is None:
                 verdict.find("unexpected", event_id, [payload] + self.history(event_id))
-            elif payload != expected or event_type != "order.created":
-                verdict.find("altered", event_id, [f"sent {expected}", f"row  {payload}"])
+            elif (event_type, payload) != expected:
+                verdict.find("altered", event_id, [f"sent {expected}", f"row  {event_type, payload}"])
             if event_id in seen:
                 verdict.find("doubled", event_id, self.history(event_id))
             seen.add(event_id)
@@ -162,6 +173,8 @@ class Round:
             if raw in seen:
                 verdict.find("doubled", f"dead letter {raw[:80]!r}")
             seen.add(raw)
+            if self.marked.get(raw, "no such reason") in reason:
+                continue
             if raw not in self.malformed and not mark.search(raw):
                 verdict.find("dead_without_reason", event_id or repr(raw[:80]),
                              [f"reason: {reason}"] + self.history(event_id))
@@ -169,6 +182,8 @@ class Round:
         for raw, tick in self.malformed.items():
             if raw not in seen and self.is_proven(tick):
                 verdict.find("letters_lost", repr(raw[:80]), self.history("", tick))
+        for raw in self.marked.keys() - seen:
+            verdict.find("letters_lost", repr(raw))
         for line in self.refused:
             if line["message"].encode() not in seen:
                 verdict.find("letters_lost", f"acked as rejected: {line['message'][:80]}", [str(line["reason"])])

@@ -22,6 +22,10 @@ TABLE = {
         "shows": "lost", "mix": "kill,pg-lock,pg-terminate", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.3},
     "unsorted-batches": {
         "shows": "deadlocks", "mix": "redis-oom,pg-lock", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
+    "handler-for-present-rows": {
+        "shows": "effects_doubled", "mix": "redis-oom,redis-flush", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
+    "delivered-before-answer": {
+        "shows": "deliveries_lost", "mix": "hook,kill", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
 }
 
 

@@ -1,0 +1,70 @@
+"""The account of the outbox: owns what the listeners are told of the webhook, and the comparison of its rows with the
+events, and with what the receiver has applied."""
+import asyncio
+import json
+import time
+
+from feed import SHIPPED, feed_payload
+
+DRAIN_S = 60
+TARGET = "shop"
+
+ODD = f"""SELECT CASE WHEN e.event_id IS NULL THEN 'deliveries_without_event' WHEN n IS NULL THEN 'deliveries_lost'
+ELSE 'deliveries_doubled' END, event_id FROM (SELECT event_id FROM events WHERE event_type = '{SHIPPED}') AS e FULL JOIN
+(SELECT event_id, count(*) AS n FROM outbox GROUP BY event_id) AS o USING (event_id)
+WHERE e.event_id IS NULL OR n IS DISTINCT FROM 1"""
+
+
+class Outbox:
+    def __init__(self, rig):
+        self.rig = rig
+        self.known = set()              # offenders of earlier rounds
+
+    def find(self, what, event_id, history=()):
+        if (what, event_id) not in self.known:
+            self.rig.verdict.find(what, event_id, history)
+        self.known.add((what, event_id))
+
+    def config(self, port):
+        """Of a listener, whose way to the receiver begins at this port."""
+        with open(f"{self.rig.directory}/secret", "w") as file:
+            file.write(self.rig.receiver.secret())
+        return {"webhooks": [{"name": TARGET, "url": f"http://127.0.0.1:{port}/", "types": [SHIPPED], "timeout": 2,
+                              "secret-file": f"{self.rig.directory}/secret", "attempts": 1000, "backoff": 0.1,
+                              "backoff-cap": 1}]}
+
+    def on_applied(self, body):
+        """The payload's text is that of the table."""
+        text = body.decode()
+        event_id = json.loads(text)["id"]
+        n = event_id.rpartition("-")[2]
+        if not n.isdigit() or not text.endswith(f'"data":{feed_payload(int(n))}}}'):
+            self.rig.verdict.find("altered", f"delivery of {event_id}", [text])
+
+    # --- judging ---
+
+    async def sql(self, sql):
+        return (await self.rig.postgres.sql(sql, "wsonce")).splitlines()
+
+    async def judge(self):
+        """What is said to be delivered, the receiver has applied, once, and there is a row of it."""
+        applied = self.rig.receiver.applied
+        for line in await self.sql(ODD):
+            self.find(*line.split("|"))
+        delivered = set(await self.sql("SELECT event_id FROM outbox WHERE state = 'delivered'"))
+        for event_id in delivered - applied.keys():
+            self.find("deliveries_lost", event_id, ["delivered, says the outbox, and the receiver has not applied it"])
+        for event_id in applied.keys() - set(await self.sql("SELECT event_id FROM outbox")):
+            self.find("deliveries_without_event", event_id)
+        for event_id in [event_id for event_id, n in applied.items() if n > 1]:
+            self.find("deliveries_doubled", event_id, [f"applied {applied[event_id]} times, under different keys"])
+
+    async def drain(self):
+        """Nothing is pending in the end, and nothing is dead."""
+        deadline = time.monotonic() + DRAIN_S
+        while (left := await self.sql("SELECT event_id, state, attempts, status, answer FROM outbox "
+                                      "WHERE state <> 'delivered'")) and time.monotonic() < deadline:
+            await asyncio.sleep(0.2)
+        for line in left:
+            event_id, _, rest = line.partition("|")
+            self.find("deliveries_lost", event_id, [f"state, attempts, status and answer: {rest}"])

@@ -1,0 +1,112 @@
+"""The receiver of webhooks: an HTTP server as somebody else may run it. It verifies signatures by the specification's
+words alone, keeps the keys that it has seen, and owns the knowledge of what it has applied. In a mood, which a fault
+puts it into, it misbehaves with every other request."""
+import asyncio
+import base64
+import collections
+import hashlib
+import hmac
+import json
+import random
+import time
+
+from proxy import reset_socket
+
+SECRET = bytes(range(32))
+TIMEOUT_S = 2                   # of a request, the listener's
+SLOW_S = 3.5                    # longer than that, and than the claim TTL
+TOLERANCE_S = 300               # of a timestamp, as the specification's libraries have it
+
+
+class Caller(asyncio.Protocol):
+    """A connection of a listener, with one request after the other."""
+
+    def __init__(self, receiver):
+        self.receiver = receiver
+        self.transport = None
+        self.buffer = b""
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        self.buffer += data
+        head, end, rest = self.buffer.partition(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+        size = int(headers.get("content-length", "0")) if end else 0
+        if end and len(rest) >= size:
+            self.buffer = rest[size:]
+            self.receiver.on_request(self, headers, rest[:size])
+
+    def answer(self, status, header=""):
+        if not self.transport.is_closing():
+            self.transport.write(f"HTTP/1.1 {status} so\r\n{header}content-length: 0\r\n\r\n".encode())
+
+    def reset(self):
+        reset_socket(self.transport)
+
+
+class Receiver:
+    def __init__(self, rig, seed):
+        self.rig = rig
+        self.random = random.Random(f"receiver {seed}")
+        self.server = None
+        self.port = 0
+        self.mood = None                # fail, later, reset, hang or slow
+        self.requests = self.repeats = self.misdeeds = 0
+        self.keys = set()
+        self.applied = collections.Counter()        # event id -> how often
+
+    async def start(self):
+        self.server = await asyncio.get_running_loop().create_server(lambda: Caller(self), "127.0.0.1", 0)
+        self.port = self.server.sockets[0].getsockname()[1]
+
+    def secret(self):
+        return "whsec_" + base64.b64encode(SECRET).decode()
+
+    def on_request(self, caller, headers, body):
+        self.requests += 1
+        key = headers.get("idempotency-key", "")
+        self.repeats += key in self.keys
+        if not self.is_genuine(headers, body):
+            self.rig.verdict.find("deliveries_unsigned", key or "no key", [str(headers), body.decode()])
+            caller.answer(401)
+            return
+        mood = self.mood if self.random.random() < 0.5 else None
+        self.misdeeds += mood is not None
+        if mood not in ("fail", "later") and not (mood == "reset" and self.random.random() < 0.5):
+            self.apply(key, body)
+        self.end(caller, mood)
+
+    def is_genuine(self, headers, body):
+        names = ("webhook-id", "webhook-timestamp", "webhook-signature", "idempotency-key")
+        identity, at, signature, key = (headers.get(name, "") for name in names)
+        digest = hmac.new(SECRET, f"{identity}.{at}.".encode() + body, hashlib.sha256).digest()
+        wanted = "v1," + base64.b64encode(digest).decode()
+        return (wanted in signature.split(" ") and identity == key and key
+                and abs(int(at) - time.time()) < TOLERANCE_S)
+
+    def apply(self, key, body):
+        """What the receiver is for: once for each key."""
+        if key not in self.keys:
+            self.keys.add(key)
+            self.applied[json.loads(body)["id"]] += 1
+            self.rig.outbox.on_applied(body)
+
+    def end(self, caller, mood):
+        """A request that hangs ends when the listener has had enough of it."""
+        if mood == "fail":
+            caller.answer(500)
+        elif mood == "later":
+            caller.answer(429, "retry-after: 1\r\n")
+        elif mood == "reset":
+            caller.reset()
+        elif mood == "slow":
+            asyncio.get_running_loop().call_later(SLOW_S, caller.answer, 200)
+        elif mood is None:
+            caller.answer(200)
+
+    def close(self):
+        if self.server:
+            self.server.close()
