@@ -8,6 +8,7 @@ from servers import RigError
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 PARTS = ("Makefile", "listener", "lua", "sql", "loadtest")
+BUILT = ("build/listener", "build/text")    # if they are there, only what the patch changes is compiled
 
 # shows: the count by which it must be caught; the rest are options of the run.
 TABLE = {
@@ -39,11 +40,11 @@ def build(name, tree, copy):
     """A copy of the tree with the patch applied and built; returns the folder of its programs."""
     patch = f"{HERE}/mutations/{name}.patch"
     os.makedirs(copy)
-    for part in PARTS:
+    for part in PARTS + BUILT:
         if os.path.isdir(f"{tree}/{part}"):
             shutil.copytree(f"{tree}/{part}", f"{copy}/{part}", ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(f"{tree}/{part}", f"{copy}/{part}")
+        elif os.path.exists(f"{tree}/{part}"):
+            shutil.copy2(f"{tree}/{part}", f"{copy}/{part}")
     run(["patch", "-p1", "-s", "-i", patch], copy)
     jobs = f"-j{os.cpu_count() or 1}"
     run(["make", "-s", jobs, "build/wsonce", "CFLAGS=-O1"], copy)
