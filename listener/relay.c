@@ -105,6 +105,16 @@ static uint32_t draw(void)
 	return random;
 }
 
+static void on_timer(uv_timer_t *timer)
+{
+	go_on(timer->data);
+}
+
+static void wake_at(struct relay *r, int64_t ms)
+{
+	uv_timer_start(&r->timer, on_timer, ms > now_ms(r) ? (uint64_t)(ms - now_ms(r)) : 0, 0);
+}
+
 static void attempt_free(struct attempt *a)
 {
 	list_remove(&a->node);
@@ -306,7 +316,7 @@ static void start_round(struct relay *r)
 	for (int i = 0; i < COLUMNS; i++) {
 		if (!r->columns[i].len) {
 			wait_out(r, "out of memory for the statement");
-			go_on(r);
+			wake_at(r, r->resume_ms);
 			return;
 		}
 		values[i] = (struct postgres_value){ARRAY_TEXT, r->columns[i].bytes, r->columns[i].len};
@@ -357,16 +367,6 @@ static void on_look(struct relay *r, const struct postgres_answer *answer)
 }
 
 /* --- what is next --- */
-
-static void on_timer(uv_timer_t *timer)
-{
-	go_on(timer->data);
-}
-
-static void wake_at(struct relay *r, int64_t ms)
-{
-	uv_timer_start(&r->timer, on_timer, ms > now_ms(r) ? (uint64_t)(ms - now_ms(r)) : 0, 0);
-}
 
 static void tell_drained(struct relay *r)
 {
