@@ -117,6 +117,7 @@ static void open_pipeline(void)
 	static char *ids[] = {"/event_id"};
 
 	config = (struct config){
+		.consumer = "",
 		.claim_ttl_s = TTL_MS / 1000,
 		.batch_max = 100,
 		.inflight_bytes = 100000,
