@@ -317,7 +317,7 @@ static bool is_consumer(const char *text)
 {
 	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
 
-	return n <= 64 && !text[n];
+	return n <= CONFIG_CONSUMER_MAX && !text[n];
 }
 
 static const char no_memory[] = "out of memory";

@@ -10,6 +10,8 @@
 
 #include "webhook.h"
 
+#define CONFIG_CONSUMER_MAX 64 /* bytes of a consumer's name */
+
 /* Texts in the order in which they were given. */
 struct config_list {
 	char **items;
