@@ -20,14 +20,15 @@ static const char given_sql[] =
 	"IS NOT NULL)";
 
 /* RETURNING names the rows that are new; a handler sees each of them in the table. */
-static const char fresh_sql[] =
-	", fresh AS (INSERT INTO events (event_id, event_type, payload) SELECT event_id, event_type, payload FROM given "
-	"ON CONFLICT (event_id) DO NOTHING RETURNING event_id, event_type, payload)";
+static const char fresh_sql[] = ", fresh AS (INSERT INTO events (event_id, event_type, payload) SELECT event_id, "
+				"event_type, payload FROM given "
+				"ON CONFLICT (event_id) DO NOTHING RETURNING event_id, event_type, payload)";
 
 /* What is new to a consumer another one may have stored long ago. The rows come first, so that handlers see
  * them here as well. */
 static const char consumer_sql[] =
-	", stored AS (INSERT INTO events (event_id, event_type, payload) SELECT event_id, event_type, payload FROM given "
+	", stored AS (INSERT INTO events (event_id, event_type, payload) SELECT event_id, event_type, payload FROM "
+	"given "
 	"ON CONFLICT (event_id) DO NOTHING RETURNING 1)"
 	", marked AS (INSERT INTO processed_events (consumer, event_id) SELECT $4::text, event_id FROM given "
 	"WHERE (SELECT count(*) FROM stored) >= 0 ON CONFLICT (consumer, event_id) DO NOTHING RETURNING event_id)"
@@ -82,8 +83,10 @@ static char *make_sql(const struct effects *e, const char *handler, const char *
 const char *effects_learn(struct effects *e, const char *answer, size_t len)
 {
 	if (len && *answer != '=') {
-		snprintf(e->fault, sizeof(e->fault), "--handler %.100s: %.*s; a handler is a function (event_id text, "
-			 "event_type text, payload jsonb) RETURNS void", e->config->handler, (int)len, answer);
+		snprintf(e->fault, sizeof(e->fault),
+			 "--handler %.100s: %.*s; a handler is a function (event_id text, "
+			 "event_type text, payload jsonb) RETURNS void",
+			 e->config->handler, (int)len, answer);
 		return e->fault;
 	}
 	free(e->shared_sql);

@@ -7,7 +7,7 @@
 #include "backoff.h"
 #include "log.h"
 
-#define RETRY_AFTER_CAP_MS (24 * 3600 * INT64_C(1000))
+#define RETRY_AFTER_CAP_MS INT64_C(86400000)
 
 static const char *const state_names[] = {"open", "paused", "probing"};
 static const char *const outcome_names[] = {"delivered", "retry", "dead", "unsent"};

@@ -7,6 +7,7 @@
 
 #include "checkpoint.h"
 #include "dispatch.h"
+#include "duty.h"
 #include "feeder.h"
 #include "lines.h"
 #include "output.h"
@@ -254,18 +255,21 @@ static int replay(struct replay *r, const struct config *config)
 	return print_summary(r, &count) || failed ? STATUS_FAILED : STATUS_FINE;
 }
 
-/* The connection is only to say at once what a listener would wait for: there is no database. */
+/* The connection is to say at once what a listener would wait for, that there is no database, and what the
+ * fleet does with its events. */
 static int run_replay(const struct invocation *in)
 {
 	struct session *s = session_open(in->config);
 	struct replay r = {.o = in->options};
-	int status = STATUS_FAILED;
+	int status = s ? duty_check(s, in->config) : STATUS_FAILED;
 
-	if (s)
+	if (status == STATUS_FINE)
 		r.lines = lines_open(in->words[0], (size_t)in->config->message_bytes);
 	session_close(s);
 	if (r.lines)
 		status = replay(&r, in->config);
+	else if (status == STATUS_FINE)
+		status = STATUS_FAILED;
 	lines_close(r.lines);
 	free(r.unsettled.ends);
 	return status;

@@ -96,13 +96,18 @@ Test(effects, late_copies_have_no_effect)
 
 Test(effects, handler_that_raises_fails_only_its_own_event)
 {
-	make_handler("public.handle", "IF ($3->>'n')::int % 100 = 7 THEN RAISE EXCEPTION 'order % is closed', $1; END IF;");
+	make_handler("public.handle",
+		     "IF ($3->>'n')::int % 100 = 7 THEN RAISE EXCEPTION 'order % is closed', $1; END IF;");
 	fleet_start(&fleet, 2, db, NULL, "--handler public.handle --max-attempts 2");
 	fleet_send(&fleet, 1000);
 	fleet_wait_rows(&fleet, 990, SETTLED_MS);
 	cr_assert(wait_until(letters() == 10, SETTLED_MS), "%ld letters", letters());
 	must_have_effects(990);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE '%%order ' || event_id || ' is closed%%'"), 10);
+	cr_assert_eq(
+		database_long(
+			db,
+			"SELECT count(*) FROM dead_letters WHERE reason LIKE '%%order ' || event_id || ' is closed%%'"),
+		10);
 }
 
 Test(effects, handler_that_raises_for_a_while_is_tried_again)
@@ -127,7 +132,8 @@ Test(effects, errors_of_any_class_inside_a_handler_are_its_events_own)
 	make_handler("public.handle", "IF $2 <> 't' THEN RAISE EXCEPTION 'as told' USING ERRCODE = $2; END IF;");
 	fleet_start(&fleet, 1, db, NULL, "--handler public.handle --max-attempts 1");
 	for (size_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
-		snprintf(body, sizeof(body), "{\"event_id\":\"bad-%zu\",\"event_type\":\"%s\",\"payload\":{}}", i, states[i]);
+		snprintf(body, sizeof(body), "{\"event_id\":\"bad-%zu\",\"event_type\":\"%s\",\"payload\":{}}", i,
+			 states[i]);
 		feed_send_text(fleet.feed, body);
 		fleet_send(&fleet, 3);
 	}
@@ -145,7 +151,10 @@ Test(effects, handler_that_hangs_fails_only_its_own_event)
 	fleet_wait_rows(&fleet, 9, SETTLED_MS);
 	cr_assert(wait_until(letters() == 1, SETTLED_MS));
 	must_have_effects(9);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'e-5' AND reason LIKE '%%timeout%%'"), 1);
+	cr_assert_eq(
+		database_long(db,
+			      "SELECT count(*) FROM dead_letters WHERE event_id = 'e-5' AND reason LIKE '%%timeout%%'"),
+		1);
 }
 
 /* Each batch changes the two rows in the order of its own events, which is another one in each listener. */
@@ -153,9 +162,11 @@ Test(effects, handlers_that_lock_each_other_out_all_get_through)
 {
 	struct database *lock;
 
-	database_exec(db, "CREATE TABLE hot (k int PRIMARY KEY, n int); INSERT INTO hot SELECT g, 0 FROM generate_series(0, 6) AS g");
+	database_exec(db, "CREATE TABLE hot (k int PRIMARY KEY, n int); INSERT INTO hot SELECT g, 0 FROM "
+			  "generate_series(0, 6) AS g");
 	make_handler("public.handle", "UPDATE hot SET n = n + 1 WHERE k = hashtext($1) & 3;");
-	database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET deadlock_timeout = ''20ms''', current_database()); END $$");
+	database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET deadlock_timeout = ''20ms''', "
+			  "current_database()); END $$");
 	fleet_start(&fleet, 4, db, NULL, "--handler public.handle --batch-max 50");
 	fleet_send(&fleet, 20);
 	fleet_must_be_whole(&fleet, SETTLED_MS);
@@ -209,6 +220,36 @@ Test(effects, handler_that_cannot_be_called_is_refused_at_the_start)
 	cr_assert_eq(effects("true"), 0);
 }
 
+/* --- commands that store events --- */
+
+static const char *temporary_file(const char *text)
+{
+	static char path[40];
+	int fd;
+
+	snprintf(path, sizeof(path), "/tmp/wsonce-effects-XXXXXX");
+	fd = mkstemp(path);
+	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+	return path;
+}
+
+Test(effects, replay_does_what_the_fleet_does_or_is_refused)
+{
+	const char *path = temporary_file("{\"event_id\":\"r\",\"event_type\":\"t\",\"payload\":{\"n\":1}}\n");
+
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle");
+	fleet_send(&fleet, 1);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	run_expect_error(db, 2, "--handler public.handle", "replay %s", path);
+	run_expect_error(db, 2, "--handler public.handle", "replay %s --handler public.handl", path);
+	cr_assert_eq(fleet_rows(&fleet), 1);
+	run_expect(db, 0, "persisted 1", "replay %s --handler public.handle", path);
+	must_have_effects(2);
+	run_expect(db, 0, "persisted 1", "replay %s --consumer another", path); /* of which nobody runs */
+	unlink(path);
+}
+
 /* --- consumers --- */
 
 static void start_consumers(struct fleet *one, struct fleet *other)
@@ -226,22 +267,27 @@ Test(effects, each_consumer_processes_each_event_once)
 	start_consumers(&fleet, &other);
 	fleet_send(&fleet, 1000);
 	fleet_send(&other, 1000);
-	cr_assert(wait_until(effects("handler = 'public.one'") == 1000 && effects("handler = 'public.other'") == 999, SETTLED_MS),
+	cr_assert(wait_until(effects("handler = 'public.one'") == 1000 && effects("handler = 'public.other'") == 999,
+			     SETTLED_MS),
 		  "%ld and %ld", effects("handler = 'public.one'"), effects("handler = 'public.other'"));
 	cr_assert(wait_until(letters() == 1, SETTLED_MS));
 	cr_assert_eq(fleet_rows(&fleet), 1000);
 	cr_assert_eq(database_long(db, "SELECT count(DISTINCT (handler, event_id)) FROM effects"), 1999);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE consumer = 'one'"), 1000);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE consumer = 'other'"), 999);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE consumer = 'other' AND event_id = 'e-3'"), 1);
+	cr_assert_eq(
+		database_long(db, "SELECT count(*) FROM dead_letters WHERE consumer = 'other' AND event_id = 'e-3'"),
+		1);
 	fleet_end(&other);
 }
 
 Test(effects, handler_and_that_of_a_consumer_may_refer_to_the_row_of_their_event)
 {
-		run_expect(db, 0, NULL, "dead-letters list"); /* makes the tables */
+	run_expect(db, 0, NULL, "dead-letters list"); /* makes the tables */
 	database_exec(db, "ALTER TABLE effects ADD FOREIGN KEY (event_id) REFERENCES events (event_id)");
-	make_handler("public.handle", "IF NOT EXISTS (SELECT FROM events AS e WHERE e.event_id = $1) THEN RAISE EXCEPTION 'no row'; END IF;");
+	make_handler(
+		"public.handle",
+		"IF NOT EXISTS (SELECT FROM events AS e WHERE e.event_id = $1) THEN RAISE EXCEPTION 'no row'; END IF;");
 	fleet_start(&fleet, 1, db, NULL, "--handler public.handle --max-attempts 1");
 	fleet_send(&fleet, 100);
 	fleet_must_be_whole(&fleet, SETTLED_MS);
@@ -261,29 +307,24 @@ Test(effects, two_consumers_have_a_letter_each_of_one_message)
 	feed_send_text(fleet.feed, "{\"event_id\":1");
 	feed_send_text(other.feed, "{\"event_id\":1");
 	cr_assert(wait_until(letters() == 2, SETTLED_MS), "%ld letters", letters());
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE digest = sha256(sha256(raw) || consumer::bytea)"), 2);
+	cr_assert_eq(
+		database_long(
+			db, "SELECT count(*) FROM dead_letters WHERE digest = sha256(sha256(raw) || consumer::bytea)"),
+		2);
 	fleet_end(&other);
 }
 
 /* --- outbox --- */
 
-static const char *config_file(const char *text)
-{
-	static char path[] = "/tmp/wsonce-webhooks-XXXXXX";
-	int fd = mkstemp(path);
-
-	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-	close(fd);
-	return path;
-}
-
 Test(effects, event_and_its_outbox_rows_come_together_or_not_at_all)
 {
-	const char *path = config_file(
-		"{\"webhooks\": ["
-		"{\"name\": \"all\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": \"HOOK\"},"
-		"{\"name\": \"some\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": \"HOOK\", \"types\": [\"u\", \"t\"]},"
-		"{\"name\": \"none\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": \"HOOK\", \"types\": [\"v\"]}]}");
+	const char *path =
+		temporary_file("{\"webhooks\": ["
+			       "{\"name\": \"all\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": \"HOOK\"},"
+			       "{\"name\": \"some\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": "
+			       "\"HOOK\", \"types\": [\"u\", \"t\"]},"
+			       "{\"name\": \"none\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": "
+			       "\"HOOK\", \"types\": [\"v\"]}]}");
 	char flags[200];
 
 	make_handler("public.handle", "IF ($3->>'n')::int = 5 THEN RAISE EXCEPTION 'not this one'; END IF;");
@@ -295,7 +336,13 @@ Test(effects, event_and_its_outbox_rows_come_together_or_not_at_all)
 	fleet_wait_rows(&fleet, 99, SETTLED_MS);
 	cr_assert(wait_until(letters() == 1, SETTLED_MS));
 	must_have_effects(99);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM outbox JOIN events USING (event_id, event_type) WHERE target = 'all'"), 99);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM outbox WHERE target = 'some' AND payload->>'n' IS NOT NULL"), 99);
+	cr_assert_eq(
+		database_long(
+			db,
+			"SELECT count(*) FROM outbox JOIN events USING (event_id, event_type) WHERE target = 'all'"),
+		99);
+	cr_assert_eq(
+		database_long(db, "SELECT count(*) FROM outbox WHERE target = 'some' AND payload->>'n' IS NOT NULL"),
+		99);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM outbox"), 198);
 }
