@@ -251,10 +251,13 @@ class Postgres:
         return subprocess.run(["mount", "-o", f"remount,size={size}", self.space],
                               stderr=subprocess.DEVNULL).returncode == 0
 
-    def fill_space(self):
+    def used_space(self):
         stat = os.statvfs(self.space)
-        used = (stat.f_blocks - stat.f_bfree) * stat.f_frsize
-        return self.resize_space(used + 4096)
+        return (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+
+    def fill_space(self):
+        """The tables may grow between the look and the mount, which then fails."""
+        return any(self.resize_space(self.used_space() + 4096) for _ in range(20))
 
     def empty_space(self):
         return self.resize_space(TABLE_SPACE_BYTES)
