@@ -1,6 +1,6 @@
 """The effects of events in their own transaction: owns the handler that the listeners call, and the comparison of what
 it did with the rows. It writes a row for each call into a table without a unique key, so that a second call shows."""
-from marked import REASON, TYPE
+from marked import TYPE
 
 HANDLER = "rig.handle"
 
@@ -12,7 +12,7 @@ INSERT INTO rig.mood VALUES (false);
 CREATE FUNCTION {HANDLER}(event_id text, event_type text, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO rig.effects VALUES (event_id);
-    IF event_type = '{TYPE}' THEN RAISE EXCEPTION '{REASON}'; END IF;
+    IF event_type = '{TYPE}' THEN RAISE EXCEPTION 'the rig does not take this one'; END IF;
     IF hashtext(event_id) & 7 = 1 AND (SELECT is_bad FROM rig.mood) THEN RAISE EXCEPTION 'not now'; END IF;
 END $$"""
 

@@ -62,7 +62,7 @@ class Round:
         self.ticks = {}                 # event id -> tick
         self.times = {}                 # tick -> time
         self.malformed = {}             # bytes -> tick
-        self.marked = {}                # bytes of events that the handler never takes -> why
+        self.marked = set()             # bytes of events that the handler never takes
         self.feed_events = self.echoes = self.halves = 0
         self.acks = {}                  # event id -> the producer's last word
         self.refused = []               # bytes of messages that the producer was told are rejected
@@ -173,16 +173,14 @@ class Round:
             if raw in seen:
                 verdict.find("doubled", f"dead letter {raw[:80]!r}")
             seen.add(raw)
-            if self.marked.get(raw, "no such reason") in reason:
-                continue
-            if raw not in self.malformed and not mark.search(raw):
+            if raw not in self.malformed and raw not in self.marked and not mark.search(raw):
                 verdict.find("dead_without_reason", event_id or repr(raw[:80]),
                              [f"reason: {reason}"] + self.history(event_id))
         verdict.letters += len(letters)
         for raw, tick in self.malformed.items():
             if raw not in seen and self.is_proven(tick):
                 verdict.find("letters_lost", repr(raw[:80]), self.history("", tick))
-        for raw in self.marked.keys() - seen:
+        for raw in self.marked - seen:
             verdict.find("letters_lost", repr(raw))
         for line in self.refused:
             if line["message"].encode() not in seen:

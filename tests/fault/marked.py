@@ -9,19 +9,17 @@ from ledger import last_lines
 from servers import RigError, send_signal, start
 
 TYPE = "order.refused"
-REASON = "the rig does not take this one"
 COUNT = 20
 
 
 class Marked:
-
     def __init__(self, book):
         self.rig = book.rig
         self.base = f"{book.rig.directory}/{book.feed_prefix}-marked"
         self.process = None
         for n in range(COUNT):
             text = f'{{"event_id":"{book.feed_prefix}-r{n}","event_type":"{TYPE}","payload":{{}}}}'
-            book.marked[text.encode()] = REASON
+            book.marked.add(text.encode())
         with open(f"{self.base}.ndjson", "wb") as file:
             file.writelines(text + b"\n" for text in book.marked)
 
