@@ -52,9 +52,13 @@ static void on_pressure(void *arg, bool is_held)
 		ws_set_held(l->ws, is_held);
 }
 
+/* There may be outbox rows among them. */
 static void on_committed(void *arg)
 {
-	(void)arg;
+	struct listener *l = arg;
+
+	if (l->relay)
+		relay_wake(l->relay);
 }
 
 static void on_unusable(void *arg, const char *sentence, int status)

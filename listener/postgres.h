@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#define POSTGRES_VALUES_MAX 9
+#define POSTGRES_VALUES_MAX 10
 
 struct postgres;
 

@@ -34,7 +34,7 @@
 #define RECORD_MS       1000  /* for the last records when draining is over */
 #define FOREVER_MS      INT64_C(1000000000000)
 
-#define COLUMNS 9
+#define COLUMNS 10
 
 enum job { JOB_NONE, JOB_ROUND, JOB_LOOK };
 
@@ -156,7 +156,7 @@ static void on_answered(void *arg, const struct target_answer *answer)
 	enum target_outcome outcome;
 
 	a->target->at_work--;
-	outcome = target_take(a->target, answer, a->number, now_ms(r), draw(), &a->wait_ms);
+	outcome = target_take(a->target, answer, a->row, a->number, now_ms(r), draw(), &a->wait_ms);
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
 		a->answer = strdup(answer->reason); /* if memory is out, it is not recorded */
@@ -272,20 +272,22 @@ static void fill_ended(struct relay *r)
 	}
 }
 
-/* $7 to $9. */
+/* $7 to $10. */
 static void fill_targets(struct relay *r)
 {
 	size_t n = r->drained ? 0 : r->config->webhooks.count;
 	struct array *c = r->columns + 6;
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		array_start(&c[i], ARRAY_TEXT, n);
 	for (size_t i = 0; i < n; i++) {
 		const struct webhook *webhook = r->targets[i].webhook;
+		size_t wanted = target_free_slots(&r->targets[i], now_ms(r));
 
 		add_text(&c[0], webhook->name, false);
-		add_number(&c[1], (int64_t)target_free_slots(&r->targets[i], now_ms(r)));
+		add_number(&c[1], (int64_t)wanted);
 		add_number(&c[2], webhook->timeout_ms + LEASE_MARGIN_MS);
+		add_text(&c[3], wanted ? target_take_probe(&r->targets[i], now_ms(r)) : NULL, false);
 	}
 }
 

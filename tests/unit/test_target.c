@@ -22,7 +22,7 @@ static enum target_outcome take_attempt(int status, int attempt, int64_t retry_a
 {
 	const struct target_answer answer = {status, retry_after_ms, "a reason"};
 
-	return target_take(&target, &answer, attempt, now_ms, 0, &wait_ms);
+	return target_take(&target, &answer, "1", attempt, now_ms, 0, &wait_ms);
 }
 
 static enum target_outcome take(int status)
@@ -60,9 +60,9 @@ Test(target, wait_is_drawn_from_twice_the_range_after_each_attempt_up_to_the_cap
 	const struct target_answer answer = {500, 0, NULL};
 
 	for (int i = 0; i < 9; i++) {
-		target_take(&target, &answer, i + 1, 0, (uint32_t)most[i] - 1, &wait_ms);
+		target_take(&target, &answer, "1", i + 1, 0, (uint32_t)most[i] - 1, &wait_ms);
 		cr_assert_eq(wait_ms, most[i]);
-		target_take(&target, &answer, i + 1, 0, (uint32_t)most[i], &wait_ms);
+		target_take(&target, &answer, "1", i + 1, 0, (uint32_t)most[i], &wait_ms);
 		cr_assert_eq(wait_ms, 1);
 	}
 }
@@ -155,4 +155,50 @@ Test(target, pause_is_no_shorter_than_asked_for)
 	take_attempt(429, 1, 30000, 0);
 	cr_assert_eq(target_free_slots(&target, 29999), 0);
 	cr_assert_eq(target_free_slots(&target, 30000), 1);
+}
+
+/* --- probes --- */
+
+/* A failure at moment 0 after which the row is due at due_ms. */
+static void fail_row(const char *row, int64_t due_ms)
+{
+	const struct target_answer answer = {500, due_ms, NULL};
+
+	target_take(&target, &answer, row, 1, 0, 0, &wait_ms);
+	cr_assert_eq(wait_ms, due_ms);
+}
+
+Test(target, probe_is_the_row_that_failed_and_is_due_first)
+{
+	fail_row("11", 1200);
+	fail_row("12", 1100);
+	fail_row("13", 1300);
+	fail_row("14", 1400);
+	cr_assert_null(target_take_probe(&target, 2000));
+	fail_row("15", 1500);
+	cr_assert_eq(target_free_slots(&target, 1500), 1);
+	cr_assert_str_eq(target_take_probe(&target, 1500), "12");
+	cr_assert_null(target_take_probe(&target, 1500), "any row follows");
+}
+
+Test(target, pause_ends_when_the_probe_is_due_unless_that_is_long_after)
+{
+	for (int i = 0; i < 5; i++)
+		fail_row("11", 2500);
+	cr_assert_eq(target.resume_ms, 2500);
+	target = (struct target){.webhook = &webhook};
+	fail_row("11", 3600000);
+	for (int i = 0; i < 4; i++)
+		fail_row("12", 3601000);
+	target.resume_ms = 1000; /* as if the last answer had asked for less */
+	cr_assert_eq(target_free_slots(&target, 1000), 1);
+	cr_assert_null(target_take_probe(&target, 1000));
+}
+
+Test(target, row_that_is_dead_is_no_probe)
+{
+	for (int i = 0; i < 5; i++)
+		take_attempt(500, 10, 0, 0);
+	cr_assert_eq(target_free_slots(&target, 1000), 1);
+	cr_assert_null(target_take_probe(&target, 1000));
 }
