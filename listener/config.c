@@ -297,6 +297,8 @@ static const char *skip_identifier(const char *at)
 
 	if (*at != '"')
 		return strspn(at, letters) && strcspn(at, "0123456789$") ? at + strspn(at, letters) : NULL;
+	if (at[1] == '"' && at[2] != '"')
+		return NULL; /* of no character, which Postgres does not take */
 	do {
 		at += 1 + strcspn(at + 1, "\"");
 		if (!*at)
