@@ -3,13 +3,17 @@
 #include "dispatch.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "log.h"
+#include "progress.h"
+#include "utf8.h"
 
 extern const struct command audit_command;
 extern const struct command dead_letters_discard;
@@ -34,6 +38,17 @@ union room {
 	char bytes[512];
 };
 
+/* What a text from outside could tell a terminal to do becomes blanks: also the control characters of
+ * U+0080 to U+009F, which are C2 80 to C2 9F. */
+static void calm(char *text)
+{
+	if (!is_utf8(text, strlen(text)))
+		make_ascii(text);
+	for (unsigned char *at = (unsigned char *)text; *at; at++)
+		if (*at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
+			memset(at, ' ', *at == 0xc2 ? 2 : 1);
+}
+
 int dispatch_fail(const char *format, ...)
 {
 	char text[600];
@@ -42,9 +57,8 @@ int dispatch_fail(const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	for (char *at = text; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = ' ';
+	calm(text);
+	progress_clear();
 	fprintf(stderr, "wsonce: %s\n", text);
 	return STATUS_FAILED;
 }
@@ -154,6 +168,21 @@ static int run_read(const struct command *c, const struct invocation *in)
 	return c->run(in);
 }
 
+/* Who reads a pipe, as head does, may have had enough: that is nothing to tell of. */
+static bool has_reader(void)
+{
+	struct pollfd out = {STDOUT_FILENO, 0, 0};
+
+	return poll(&out, 1, 0) <= 0 || !(out.revents & POLLERR);
+}
+
+static int check_output(int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	return has_reader() ? dispatch_fail("standard output cannot be written to") : STATUS_FAILED;
+}
+
 /* argv[0] is the last word of the command's name. */
 static int run_command(const struct command *c, int argc, char **argv)
 {
@@ -179,9 +208,7 @@ static int run_command(const struct command *c, int argc, char **argv)
 		status = run_read(c, &in);
 	config_free(&config);
 	free(words);
-	if (fflush(stdout) || ferror(stdout))
-		return dispatch_fail("standard output cannot be written to");
-	return status;
+	return check_output(status);
 }
 
 int dispatch_run(int argc, char **argv, int *status)
