@@ -4,6 +4,7 @@
 #include "listener.h"
 #include "postgres.h"
 #include "process.h"
+#include "redisd.h"
 #include "run.h"
 #include "suite.h"
 #include "wait.h"
@@ -193,6 +194,27 @@ Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_
 	must_be_whole(101);
 	free(checkpoint);
 	free(other);
+	free(path);
+}
+
+/* All is stored, and only the marks are waited for, when it is written for the last time. */
+Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = set_up, .fini = tear_down)
+{
+	struct redisd *redis = redisd_new();
+	struct database *lock = fleet_lock(db);
+	char *path = events_file("events", 10);
+	struct process *p = run_start_on(db, "replay %s --redis %s --redis-timeout 3 --checkpoint /nowhere/checkpoint",
+					 path, redisd_url(redis));
+
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = "
+					       "(SELECT oid FROM pg_database WHERE datname = current_database())") > 0,
+			     SETTLED_MS));
+	redisd_pause(redis);
+	fleet_unlock(lock);
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	must_be_whole(10);
+	process_free(p);
+	redisd_free(redis);
 	free(path);
 }
 
