@@ -185,3 +185,15 @@ Test(commands, that_cannot_write_what_they_found_say_so)
 	process_free(p);
 	database_free(db);
 }
+
+Test(commands, what_a_pipe_brought_and_cannot_be_kept_is_told_with_the_reason)
+{
+	struct database *db = database_new();
+	struct process *p = start_sh(db, "trap '' XFSZ; ulimit -f 1; seq -f '{\"event_id\":\"%g\"}' 1000 | "
+					 "exec $0 audit --expected - --resubmit");
+
+	cr_assert_eq(process_wait(p, 15000), 1, "%s", process_last_words(p));
+	cr_assert(strstr(process_last_words(p), " for resubmitting: File too large\n"), "%s", process_last_words(p));
+	process_free(p);
+	database_free(db);
+}
