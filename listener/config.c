@@ -736,6 +736,16 @@ void config_help_markdown(FILE *out)
 	}
 }
 
+void config_start_log(const struct config *c)
+{
+	static const char *const names[] = {"debug", "info", "warn", "error"};
+	enum log_level level = LOG_DEBUG;
+
+	while (strcmp(c->log_level, names[level]) != 0)
+		level++;
+	log_setup(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, c->instance_id);
+}
+
 void config_log(const struct config *c)
 {
 	char *shown = c->sources.count ? url_redact(c->sources.items[0]) : NULL;

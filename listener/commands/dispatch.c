@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
 #include "progress.h"
 #include "utf8.h"
 
@@ -130,16 +129,6 @@ static int run_family(int argc, char **argv)
 	return STATUS_USAGE;
 }
 
-static enum log_level find_level(const char *name)
-{
-	static const char *const names[] = {"debug", "info", "warn", "error"};
-
-	for (int i = 0; i < 4; i++)
-		if (strcmp(name, names[i]) == 0)
-			return (enum log_level)i;
-	return LOG_WARN;
-}
-
 static const char *check_words(const struct command *c, int count)
 {
 	static char sentence[160];
@@ -156,15 +145,13 @@ static const char *check_words(const struct command *c, int count)
 
 static int run_read(const struct command *c, const struct invocation *in)
 {
-	const struct config *config = in->config;
 	const char *what = check_words(c, in->word_count);
 
 	if (!what && c->check)
 		what = c->check(in);
 	if (what)
 		return refuse(what);
-	log_setup(find_level(config->log_level), strcmp(config->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
-		  config->instance_id);
+	config_start_log(in->config);
 	return c->run(in);
 }
 
