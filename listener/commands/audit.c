@@ -168,7 +168,7 @@ static struct slice id_in(const struct pg_result *rows, size_t row)
 
 /* --- questions to Redis --- */
 
-static int mark_in_flight(struct audit *a, const struct pg_result *rows, const enum mark *found)
+static int mark_in_flight(struct audit *a, const struct pg_result *rows, const bool *is_claimed)
 {
 	struct letter_ids claimed = {NULL, 0, 0};
 	int64_t numbers[PAGE];
@@ -177,7 +177,7 @@ static int mark_in_flight(struct audit *a, const struct pg_result *rows, const e
 
 	claimed.at = numbers;
 	for (size_t i = 0; i < session_count(rows); i++)
-		if (found[i] == MARK_CLAIM)
+		if (is_claimed[i])
 			numbers[claimed.count++] = session_number(rows, i, 0);
 	if (!claimed.count)
 		return 0;
@@ -191,17 +191,17 @@ static int mark_in_flight(struct audit *a, const struct pg_result *rows, const e
 static int look_at_page(struct audit *a, const struct pg_result *rows)
 {
 	struct slice ids[PAGE];
-	enum mark found[PAGE];
+	bool is_claimed[PAGE];
 
 	for (size_t i = 0; i < session_count(rows); i++)
 		ids[i] = id_in(rows, i);
-	if (marks_look(a->marks, ids, session_count(rows), found)) {
+	if (marks_look(a->marks, ids, session_count(rows), is_claimed)) {
 		dispatch_fail("redis does not answer: what is in flight is not known");
 		marks_close(a->marks);
 		a->marks = NULL;
 		return 0;
 	}
-	return mark_in_flight(a, rows, found);
+	return mark_in_flight(a, rows, is_claimed);
 }
 
 static int find_in_flight(struct audit *a)
