@@ -332,7 +332,7 @@ static int on_writable(struct session *s)
 
 static int refuse_text(struct session *s, const char *message, size_t len)
 {
-	pipeline_refuse(ws_pipeline(s->link.ws), message, len, NULL, "the message is text and not valid UTF-8", NULL);
+	pipeline_refuse(ws_pipeline(s->link.ws), message, len, "the message is text and not valid UTF-8", NULL);
 	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
 	return -1;
 }
