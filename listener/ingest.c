@@ -75,18 +75,9 @@ static bool is_plain(const char *s, size_t len)
 /* The JSON of a string, quotes included, on the heap. What is not UTF-8 becomes question marks. */
 static char *quote(const char *text, size_t len)
 {
-	json_t *value = json_stringn(text, len);
-	char *out;
+	json_t *value = make_json(text, len);
+	char *out = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
 
-	if (!value) {
-		char *copy = strndup(text, len);
-
-		if (copy)
-			make_ascii(copy);
-		value = copy ? json_string(copy) : NULL;
-		free(copy);
-	}
-	out = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
 	json_decref(value);
 	return out;
 }
