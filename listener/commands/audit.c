@@ -552,7 +552,7 @@ static const char *check_audit(const struct invocation *in)
 	return NULL;
 }
 
-const struct command audit_command = {
+const struct subcommand audit_command = {
 	.name = "audit",
 	.arguments = "",
 	.summary = "which of the events that should be there are missing",

@@ -14,17 +14,17 @@
 #include "progress.h"
 #include "utf8.h"
 
-extern const struct command audit_command;
-extern const struct command dead_letters_discard;
-extern const struct command dead_letters_list;
-extern const struct command dead_letters_retry;
-extern const struct command dead_letters_show;
-extern const struct command purge_command;
-extern const struct command replay_command;
-extern const struct command stats_duplicates;
+extern const struct subcommand audit_command;
+extern const struct subcommand dead_letters_discard;
+extern const struct subcommand dead_letters_list;
+extern const struct subcommand dead_letters_retry;
+extern const struct subcommand dead_letters_show;
+extern const struct subcommand purge_command;
+extern const struct subcommand replay_command;
+extern const struct subcommand stats_duplicates;
 
 /* In the order of --help. */
-static const struct command *const commands[] = {
+static const struct subcommand *const commands[] = {
 	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard,
 	&audit_command,     &replay_command,    &purge_command,      &stats_duplicates,
 };
@@ -69,7 +69,7 @@ static int refuse(const char *what)
 }
 
 /* How many words of argv the command's name is; 0 if it is another. */
-static int match(const struct command *c, int argc, char **argv)
+static int match(const struct subcommand *c, int argc, char **argv)
 {
 	size_t n = strcspn(c->name, " ");
 
@@ -105,7 +105,7 @@ void dispatch_list(FILE *out)
 	list_matching(out, "");
 }
 
-static void print_help(const struct command *c)
+static void print_help(const struct subcommand *c)
 {
 	printf("usage: wsonce %s%s%s [OPTIONS]\n\n%s\noptions:\n", c->name, *c->arguments ? " " : "", c->arguments,
 	       c->help);
@@ -129,7 +129,7 @@ static int run_family(int argc, char **argv)
 	return STATUS_USAGE;
 }
 
-static const char *check_words(const struct command *c, int count)
+static const char *check_words(const struct subcommand *c, int count)
 {
 	static char sentence[160];
 
@@ -143,7 +143,7 @@ static const char *check_words(const struct command *c, int count)
 	return sentence;
 }
 
-static int run_read(const struct command *c, const struct invocation *in)
+static int run_read(const struct subcommand *c, const struct invocation *in)
 {
 	const char *what = check_words(c, in->word_count);
 
@@ -171,7 +171,7 @@ static int check_output(int status)
 }
 
 /* argv[0] is the last word of the command's name. */
-static int run_command(const struct command *c, int argc, char **argv)
+static int run_command(const struct subcommand *c, int argc, char **argv)
 {
 	char **words = calloc((size_t)argc, sizeof(*words));
 	union room room = {.bytes = {0}};

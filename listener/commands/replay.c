@@ -267,7 +267,7 @@ static int run_replay(const struct invocation *in)
 	return status;
 }
 
-const struct command replay_command = {
+const struct subcommand replay_command = {
 	.name = "replay",
 	.arguments = "FILE|-",
 	.summary = "lines of a file as if they came from a feed",
