@@ -242,7 +242,7 @@ async def net_commit_cut(rig, fault):
     if cut.pair:
         cut.pair.close(is_reset=True)
         cut.hits += 1
-    fault.outcome = "cut" if cut.hits else "no INSERT came"
+    fault.outcome = "cut" if cut.hits else "no statement came"
 
 
 async def feed_drop(rig, fault):
@@ -344,7 +344,7 @@ class Plan:
 
     def detail(self, kind):
         if kind.name == "net-commit-cut":
-            return self.random.choice(["before", "during", "after", "after"])
+            return self.random.choice(["before", "during", "after", "after", "during relay", "after relay"])
         if kind.occupies == "net":
             return "+".join(self.random.choice(NETS))
         if kind.name == "clock-step":

@@ -185,20 +185,21 @@ class Pair:
 
 
 class CommitCut:
-    """Cuts a connection to Postgres in the middle of the next INSERT INTO events.
+    """Cuts a connection to Postgres in the middle of the next INSERT INTO events, or of the relay's next statement.
 
     before: half of the statement is passed on; during: all of it, and the reset comes at once; after: the reset
     comes when the answer does, which nobody sees. In the last two the outcome is unknown to the listener."""
 
-    MARK = b"INSERT INTO events"
+    MARKS = {"": b"INSERT INTO events", "relay": b"UPDATE outbox"}
 
-    def __init__(self, phase):
-        self.phase = phase
+    def __init__(self, detail):
+        self.phase, _, statement = detail.partition(" ")
+        self.mark = self.MARKS[statement]
         self.pair = None
         self.hits = 0
 
     def pass_on(self, pair, direction, target, data):
-        if direction == UP and self.pair is None and not self.hits and self.MARK in data:
+        if direction == UP and self.pair is None and not self.hits and self.mark in data:
             return self.begin(pair, target, data)
         if direction == DOWN and pair is self.pair:
             return self.end(pair)
