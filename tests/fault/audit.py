@@ -21,7 +21,8 @@ class Audit:
 
     async def judge(self):
         with open(f"{self.base}.json", "wb") as out:
-            process = await start(self.rig.command("audit", "--expected", self.base, "--json"), f"{self.base}.log", stdout=out)
+            command = self.rig.command("audit", "--expected", self.base, "--json")
+            process = await start(command, f"{self.base}.log", stdout=out)
         await asyncio.wait_for(process.wait(), DEADLINE_S)
         with open(f"{self.base}.json") as file:
             text = file.read()

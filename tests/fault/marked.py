@@ -1,5 +1,6 @@
 """The events of a round that the handler never takes: owns making them, and their way in, which is wsonce replay in the
-midst of the faults. It gives up on an event after two attempts; the listeners must not, or faults would make dead letters."""
+midst of the faults. It gives up on an event after two attempts, which the listeners must not: faults would make dead
+letters."""
 import asyncio
 import json
 import os
@@ -34,7 +35,8 @@ class Marked:
             await asyncio.wait_for(self.process.wait(), seconds)
         except asyncio.TimeoutError:
             send_signal(self.process.pid, signal.SIGKILL)
-            self.rig.verdict.find("left_in_memory", f"wsonce replay did not end in {seconds} s", last_lines(f"{self.base}.log"))
+            self.rig.verdict.find("left_in_memory", f"wsonce replay did not end in {seconds} s",
+                                  last_lines(f"{self.base}.log"))
             return
         with open(f"{self.base}.json") as file:
             text = file.read()

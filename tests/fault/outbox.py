@@ -27,10 +27,8 @@ class Outbox:
 
     def config(self, port):
         """Of a listener, whose way to the receiver begins at this port."""
-        with open(f"{self.rig.directory}/secret", "w") as file:
-            file.write(self.rig.receiver.secret())
         return {"webhooks": [{"name": TARGET, "url": f"http://127.0.0.1:{port}/", "types": [SHIPPED], "timeout": 2,
-                              "secret-file": f"{self.rig.directory}/secret", "attempts": 1000, "backoff": 0.1,
+                              "secret-file": self.rig.receiver.secret_file, "attempts": 1000, "backoff": 0.1,
                               "backoff-cap": 1}]}
 
     def on_applied(self, body):
