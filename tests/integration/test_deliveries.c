@@ -72,6 +72,16 @@ Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = set_up,
 	run_expect(db, 0, "and 1 more reasons", "dead-letters list --deliveries --limit 1");
 }
 
+Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init = set_up, .fini = tear_down)
+{
+	deliver("a", 5, "dead", "500", "x", "now()");
+	deliver("b", 4, "dead", "500", "x", "now()");
+	run_expect(db, 0, "dead deliveries: 9, reasons: 2\n", "dead-letters list --deliveries");
+	run_expect(db, 0, "\n          5  o-5\n          4  o-4\n          3  o-3\n\n",
+		   "dead-letters list --deliveries");
+	run_expect(db, 0, "\n          9  o-4\n          8  o-3\n          7  o-2\n", "dead-letters list --deliveries");
+}
+
 Test(deliveries, list_in_json_has_status_and_examples, .init = set_up, .fini = tear_down)
 {
 	const char *target, *reason;
