@@ -164,6 +164,8 @@ static void bury_by_fleet(void)
 	feed_send_text(fleet.feed, "{\"event_id\":\"bad-1\",\"event_type\":\"t\",\"payload\":{\"n\":1.50}}");
 	cr_assert(wait_until(letters("event_id = 'bad-1'") == 1, SETTLED_MS));
 	cr_assert(wait_until(claims_begins(redisd_shared(), "bad-1", "dead@"), SETTLED_MS));
+	/* One that still held it would store it too, once a retry has deleted the mark. */
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
 }
 
 Test(letters, retry_stores_what_a_fleet_had_refused_although_its_dead_mark_is_there, .init = set_up_fleet,
