@@ -129,7 +129,7 @@ static const char sql_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flig
 
 #define STORED_NOW(done) \
 	"DELETE FROM wsonce_suspects AS u USING " done " u.found = 'missing' AND e.event_id = u.id COLLATE " \
-						       "\"default\""
+	"\"default\""
 
 static const char *const sql_stored_now[] = {
 	STORED_NOW("events AS e WHERE"),
