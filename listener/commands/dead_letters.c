@@ -122,7 +122,7 @@ static const char *check_list(const struct invocation *in)
 const struct command dead_letters_list = {
 	.name = "dead-letters list",
 	.arguments = "",
-	.summary = "what could not be stored, grouped by reason",
+	.summary = "what could not be stored or delivered, grouped by reason",
 	.help = "Lists the dead letters that are open, grouped by reason, with the latest of each. Reasons that\n"
 		"differ only in numbers and quoted words are one. With --consumer, those of that consumer's fleet.\n"
 		"With --deliveries, what could not be delivered to webhooks, by target and reason.\n",
@@ -333,7 +333,7 @@ static const char *check_discard(const struct invocation *in)
 const struct command dead_letters_discard = {
 	.name = "dead-letters discard",
 	.arguments = "[ID ...]",
-	.summary = "puts them away; each is open again when it comes again",
+	.summary = "puts them away; a letter is open again when it comes again",
 	.help = "Takes dead letters off the list. They stay in the table, with who did so and when, and are open\n"
 		"again when the same message comes again. With --deliveries, dead deliveries to webhooks.\n",
 	.most_words = -1,

@@ -25,6 +25,7 @@ static const char keep_sql[] =
 	"rows_deleted_s = least(r.rows_deleted_s, excluded.rows_deleted_s), changed_at = now() "
 	"WHERE excluded.rows_deleted_s < r.rows_deleted_s";
 
+/* May rows go that are at least so old? */
 struct question {
 	const struct config *config;
 	const struct guard_deletion *deletion;

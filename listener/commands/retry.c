@@ -352,7 +352,7 @@ static const char *check_retry(const struct invocation *in)
 const struct command dead_letters_retry = {
 	.name = "dead-letters retry",
 	.arguments = "[ID ...]",
-	.summary = "stores them after all, also after editing",
+	.summary = "stores or delivers them after all, also after editing",
 	.help = "Feeds dead letters through the ordinary way once more: claims, batches, the unique key; so none\n"
 		"can be stored twice. Those that are stored, or were already, are off the list. The others stay, with\n"
 		"their new reason. An edited message (show --raw ID >FILE) is fed by --id ID --raw-file FILE. With\n"
