@@ -87,7 +87,7 @@ static int print_elsewhere(struct session *s, const struct config *config, struc
 static int list(struct session *s, const struct config *config, const struct list_options *o)
 {
 	bool is_deliveries = o->filter.is_deliveries;
-	struct output json, *out = o->is_json ? &json : NULL;
+	struct output json = {false, false}, *out = o->is_json ? &json : NULL;
 	struct letter_ids ids;
 	int failed;
 
