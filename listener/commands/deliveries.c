@@ -17,7 +17,8 @@
  * are found by the index of the dead and by the record of actions. */
 const char deliveries_select_sql[] =
 	"SELECT id FROM outbox JOIN ("
-	"  SELECT id FROM outbox WHERE state = 'dead' UNION SELECT delivery_id FROM delivery_actions) AS d USING (id)"
+	"  SELECT id FROM outbox WHERE state = 'dead'"
+	"  UNION SELECT delivery_id FROM delivery_actions WHERE $5::text <> 'open') AS d USING (id)"
 	" WHERE id > $1::bigint"
 	" AND ($2::bigint = 0"
 	"  OR coalesce(settled_at, created_at) >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond')"

@@ -238,7 +238,7 @@ static int read_file(struct retry *r)
 	return result;
 }
 
-static int print_summary(struct retry *r, const struct feeder_count *count, uint64_t missed)
+static int print_summary(struct retry *r, const struct feeder_count *count, int missed)
 {
 	uint64_t left = r->ids.count - r->cut - count->persisted - count->duplicates - count->rejected;
 
@@ -261,7 +261,7 @@ static int print_summary(struct retry *r, const struct feeder_count *count, uint
 	return left || missed || count->rejected || r->cut || r->is_lost ? STATUS_FAILED : STATUS_FINE;
 }
 
-static int feed(struct retry *r, uint64_t missed)
+static int feed(struct retry *r, int missed)
 {
 	const struct feeder_owner owner = {pull, on_settled, on_tick, r};
 	struct feeder_count count;
@@ -284,6 +284,7 @@ static int retry(struct retry *r)
 	const struct config *c = r->in->config;
 	struct letter_filter filter = r->o->filter;
 	char *id = (char *)r->o->id;
+	int missed;
 
 	filter.words = id ? &id : r->in->words;
 	filter.word_count = id ? 1 : r->in->word_count;
@@ -295,12 +296,13 @@ static int retry(struct retry *r)
 		return dispatch_fail("out of memory");
 	if ((r->o->raw_file && read_file(r)) || letters_select(r->session, c, &filter, &r->ids))
 		return STATUS_FAILED;
-	r->marks = marks_open(c);
-	if (id && letters_miss(&filter, &r->ids))
+	missed = letters_miss(&filter, &r->ids);
+	if (id && missed)
 		return STATUS_FAILED;
 	if (id)
 		r->id = r->ids.at[0];
-	return feed(r, (uint64_t)letters_miss(&filter, &r->ids));
+	r->marks = marks_open(c);
+	return feed(r, missed);
 }
 
 static int retry_letters(const struct invocation *in)
