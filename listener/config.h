@@ -10,6 +10,8 @@
 
 #include "webhook.h"
 
+#define CONFIG_CONSUMER_MAX 64 /* bytes of a consumer's name */
+
 /* Texts in the order in which they were given. */
 struct config_list {
 	char **items;
@@ -69,6 +71,9 @@ bool config_is_choice(const char *choices, const char *text);
 /* Prints the table of settings: of a command for its --help, or all as the README's Markdown table. */
 void config_help(FILE *out, const char *command);
 void config_help_markdown(FILE *out);
+
+/* From here on the log has this level, format and instance. */
+void config_start_log(const struct config *c);
 
 /* Logs what the listener is about to do, as one line, secrets left out. */
 void config_log(const struct config *c);

@@ -49,11 +49,16 @@ static void on_pressure(void *arg, bool is_held)
 		ws_set_held(l->ws, is_held);
 }
 
-static void on_unusable(void *arg, const char *sentence)
+static void on_committed(void *arg)
+{
+	(void)arg;
+}
+
+static void on_unusable(void *arg, const char *sentence, int status)
 {
 	(void)arg;
 	log_error("cannot start", "reason=%s", sentence);
-	_exit(1);
+	_exit(status);
 }
 
 static void on_pipeline_closed(void *arg)
@@ -187,7 +192,7 @@ static int start_loop(struct listener *l, char *error, size_t size)
 /* Parts that were opened before one that fails go with the process. */
 static int open_parts(struct listener *l, char *error, size_t size)
 {
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, l};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, l};
 	const struct config *c = l->config;
 
 	l->pipeline = pipeline_open(&l->loop, c, &on, error, size);

@@ -26,6 +26,20 @@ void note_init(struct note *n, const struct config *config)
 		make_ascii(n->listener);
 }
 
+/* What this fleet does with an event: see commands/guard.c. */
+static int describe_effects(json_t *object, const struct config *c)
+{
+	json_t *targets = json_array();
+	int failed = json_object_set_new(object, "consumer", json_string(c->consumer));
+
+	for (size_t i = 0; i < c->webhooks.count; i++)
+		failed |= json_array_append_new(targets, json_string(c->webhooks.items[i].name));
+	failed |= json_object_set_new(object, "targets", targets);
+	if (c->handler)
+		failed |= json_object_set_new(object, "handler", json_string(c->handler));
+	return failed;
+}
+
 char *note_write(struct note *n, bool is_leaving, int64_t now_ms)
 {
 	const struct config *c = n->config;
@@ -37,6 +51,7 @@ char *note_write(struct note *n, bool is_leaving, int64_t now_ms)
 
 	if (object && c->max_age_s)
 		failed |= json_object_set_new(object, "max_age_s", json_integer((json_int_t)c->max_age_s));
+	failed = failed || describe_effects(object, c);
 	failed = failed || duplicates_describe(object, now_ms);
 	if (!failed)
 		text = json_dumps(object, JSON_COMPACT);

@@ -54,6 +54,7 @@ struct pipeline {
 	bool is_full;       /* the budget is used up */
 	bool is_behind;     /* one of the windows is, or Postgres is behind */
 	size_t deferred;    /* events left to others and not yet looked at */
+	bool has_committed; /* in this turn */
 	bool is_draining;
 	bool is_drained;
 	struct note note;
@@ -169,7 +170,7 @@ static void on_noted(void *arg, bool is_told, const char *answer)
 
 	p->is_noting = false;
 	if (why && !p->is_draining)
-		p->on.on_unusable(p->on.arg, why);
+		p->on.on_unusable(p->on.arg, why, 1);
 }
 
 /* Is there nothing to wait for before the end? The last note is sent only if Postgres is there. */
@@ -296,6 +297,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 
 	switch (result) {
 	case STORE_INSERTED:
+		p->has_committed = true;
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
 		settle(p, ev, OUTCOME_PERSISTED);
 		return;
@@ -586,9 +588,18 @@ static int take_refused(struct pipeline *p, const char *head, size_t len, const 
 	return 0;
 }
 
-int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, const char *reason,
-		    struct sender *sender)
+int pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
 {
+	return take_refused(p, message, len, NULL, NULL, reason, sender);
+}
+
+int pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
+			 struct sender *sender)
+{
+	char reason[120];
+
+	snprintf(reason, sizeof(reason), "the message has %llu bytes, more than --max-message allows",
+		 (unsigned long long)total);
 	return take_refused(p, head, len, NULL, digest, reason, sender);
 }
 
@@ -617,7 +628,7 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 	if (why == envelope_no_memory)
 		return give_up(len);
 	if (why)
-		return pipeline_refuse(p, message, len, NULL, why, sender);
+		return pipeline_refuse(p, message, len, why, sender);
 	ev = event_find(&p->events, &view);
 	if (ev) {
 		if (event_add_copy(&p->events, ev, sender))
@@ -706,6 +717,9 @@ static void on_turn(uv_prepare_t *turn)
 	store_next(p);
 	check_budget(p);
 	check_drained(p);
+	if (p->has_committed)
+		p->on.on_committed(p->on.arg);
+	p->has_committed = false;
 	wait = hold_wait(&p->hold, now_ms(p));
 	if (wait < 0)
 		uv_timer_stop(&p->hold_timer);
@@ -713,11 +727,11 @@ static void on_turn(uv_prepare_t *turn)
 		uv_timer_start(&p->hold_timer, on_hold_timer, (uint64_t)wait, 0);
 }
 
-static void on_unusable(void *arg, const char *sentence)
+static void on_unusable(void *arg, const char *sentence, int status)
 {
 	struct pipeline *p = arg;
 
-	p->on.on_unusable(p->on.arg, sentence);
+	p->on.on_unusable(p->on.arg, sentence, status);
 }
 
 const struct events *pipeline_events(const struct pipeline *p)

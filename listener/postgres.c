@@ -209,9 +209,11 @@ static bool is_class(const char *sqlstate, const char *classes)
 }
 
 /* SQLSTATEs are in appendix A of the PostgreSQL manual. A data error in Bind names the parameter in
- * its context: that text will never be accepted. Anything that a trigger or a constraint says may
- * pass at another time. An error of another class belongs to a row only if it was raised inside a
- * function, that is, has a context; a missing table or a full disk is nobody's row. */
+ * its context: that text will never be accepted. Anything that a trigger, a handler or a constraint says
+ * may pass at another time. An error of another class belongs to a row only if it was raised inside a
+ * function, that is, has a context; a missing table or a full disk is nobody's row. Nor is what the
+ * operator, the disk or another transaction did, wherever it was met; but a statement that took too long
+ * inside a function (57014) did so for a row. */
 static enum postgres_result classify(const PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -219,14 +221,13 @@ static enum postgres_result classify(const PGresult *result)
 
 	if (!sqlstate)
 		return POSTGRES_UNKNOWN;
-	if (is_class(sqlstate, "2254")) {
-		if (context && strstr(context, "portal parameter"))
-			return POSTGRES_BAD_VALUE;
+	if (is_class(sqlstate, "2254") && context && strstr(context, "portal parameter"))
+		return POSTGRES_BAD_VALUE;
+	if (is_class(sqlstate, "22542123P02F383944"))
 		return POSTGRES_BAD_ROW;
-	}
-	if (is_class(sqlstate, "2123P02F383944"))
-		return POSTGRES_BAD_ROW;
-	if (is_class(sqlstate, "0A4226272834393B") && context)
+	if (is_class(sqlstate, "40"))
+		return POSTGRES_CONFLICT;
+	if (context && (!is_class(sqlstate, "25535758") || strcmp(sqlstate, "57014") == 0))
 		return POSTGRES_BAD_ROW;
 	return POSTGRES_TROUBLE;
 }
@@ -236,8 +237,7 @@ static bool wants_reconnect(const PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-	return sqlstate && (is_class(sqlstate, "5708") || strcmp(sqlstate, "25006") == 0) &&
-	       strcmp(sqlstate, "57014") != 0;
+	return is_class(sqlstate, "5708") ? strcmp(sqlstate, "57014") != 0 : strcmp(sqlstate, "25006") == 0;
 }
 
 static void describe(const PGresult *result, char *out, size_t size)
@@ -264,7 +264,8 @@ static void answer_query(struct postgres *p, const PGresult *result)
 		describe(result, error, sizeof(error));
 		answer.result = classify(result);
 		answer.error = error;
-		if (answer.result == POSTGRES_UNKNOWN || wants_reconnect(result)) {
+		if (answer.result == POSTGRES_UNKNOWN ||
+		    (answer.result == POSTGRES_TROUBLE && wants_reconnect(result))) {
 			/* Rows come before the commit: without them it was not tried. */
 			lose_with(p, error, p->has_rows ? POSTGRES_UNKNOWN : answer.result);
 			return;

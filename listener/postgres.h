@@ -24,6 +24,7 @@ enum postgres_result {
 	POSTGRES_OK,
 	POSTGRES_BAD_VALUE, /* a parameter's text can never be stored as it is */
 	POSTGRES_BAD_ROW,   /* a row was refused; it may pass later (a trigger that raises, a check) */
+	POSTGRES_CONFLICT,  /* this transaction and another could not both go on (a deadlock, say) */
 	POSTGRES_TROUBLE,   /* the server cannot now; no row's fault */
 	POSTGRES_UNKNOWN,   /* the connection died or was late: it may have been committed */
 };

@@ -13,7 +13,9 @@
 #include "backoff.h"
 #include "bury.sql.h"
 #include "copy.h"
+#include "check_effects.sql.h"
 #include "copy.sql.h"
+#include "effects.h"
 #include "insert.sql.h"
 #include "log.h"
 #include "look.sql.h"
@@ -22,6 +24,8 @@
 #include "stats.h"
 
 #define RANGES_MAX 64 /* a batch is halved at most 17 times; each halving leaves one range behind */
+
+#define CHECK_AGAIN_MS 1000
 
 #define STALL_MS 500 /* a batch takes some 20 ms */
 
@@ -47,14 +51,20 @@ struct store {
 	uv_loop_t *loop;
 	struct store_callbacks on;
 	const char *instance_id;
+	const char *consumer;
 	struct postgres *postgres;
 	enum job job;
 	const struct batch *batch;
 	struct range ranges[RANGES_MAX]; /* a stack; the top is at work or next */
 	int range_count;
-	int64_t sent_ms;         /* loop clock, of the first range */
-	struct caution blind;    /* COPY without a look */
-	struct caution looked;   /* COPY after a look */
+	int64_t sent_ms;       /* loop clock, of the first range */
+	struct caution blind;  /* COPY without a look */
+	struct caution looked; /* COPY after a look */
+	struct caution alone;  /* effects beside those of other listeners */
+	struct effects effects;
+	bool has_effects;
+	bool is_checking;        /* the statement at hand is sql/check_effects.sql */
+	bool is_checked;         /* on this connection */
 	struct array columns[4]; /* of the statement, kept for the next one */
 	bool has_looked;         /* present is known */
 	size_t absent;           /* rows that COPY is to store */
@@ -69,6 +79,7 @@ struct store {
 };
 
 static void send_range(struct store *s);
+static void on_checked(struct store *s, const struct postgres_answer *answer);
 
 static struct range *top(struct store *s)
 {
@@ -100,6 +111,22 @@ static int fill_rows(struct store *s, const struct range *r)
 	return 3;
 }
 
+/* A consumer's letter is its own: see sql/004_effects.sql. */
+static void put_digest(struct store *s, const struct event *ev)
+{
+	unsigned char digest[32 + CONFIG_CONSUMER_MAX];
+	size_t name_len = strlen(s->consumer);
+
+	if (ev->digest)
+		memcpy(digest, ev->digest, 32);
+	else
+		EVP_Digest(ev->message, ev->message_len, digest, NULL, EVP_sha256(), NULL);
+	memcpy(digest + 32, s->consumer, name_len);
+	if (name_len)
+		EVP_Digest(digest, 32 + name_len, digest, NULL, EVP_sha256(), NULL);
+	array_add(&s->columns[0], (const char *)digest, 32);
+}
+
 static int fill_bury(struct store *s, const struct range *r)
 {
 	size_t n = r->to - r->from;
@@ -111,11 +138,8 @@ static int fill_bury(struct store *s, const struct range *r)
 	for (size_t i = r->from; i < r->to; i++) {
 		const struct event *ev = s->batch->events[i];
 		const char *reason = ev->reason ? ev->reason : "there was no memory for the reason";
-		unsigned char digest[EVP_MAX_MD_SIZE];
 
-		if (!ev->digest)
-			EVP_Digest(ev->message, ev->message_len, digest, NULL, EVP_sha256(), NULL);
-		array_add(&s->columns[0], (const char *)(ev->digest ? ev->digest : digest), 32);
+		put_digest(s, ev);
 		if (ev->id_len)
 			array_add_text(&s->columns[1], ev->id, ev->id_len, s->is_ascii);
 		else
@@ -147,7 +171,7 @@ static void caution_lower(struct caution *c)
  * events at once without Redis, INSERT takes over for a while. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
-	if (b->count < COPY_LEAST)
+	if (s->has_effects || b->count < COPY_LEAST)
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;
@@ -215,6 +239,10 @@ static void on_inserted(struct store *s, const struct postgres_answer *answer)
 	note_present(s, answer->rows < r.to - r.from);
 	if (s->looked.wait)
 		s->looked.wait--;
+	if (s->alone.wait)
+		s->alone.wait--;
+	else
+		caution_lower(&s->alone);
 	report_stored(s);
 }
 
@@ -385,6 +413,10 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 {
 	struct store *s = owner;
 
+	if (s->is_checking) {
+		on_checked(s, answer);
+		return;
+	}
 	if (s->job == JOB_NOTE) {
 		on_note(s, answer);
 		return;
@@ -397,6 +429,9 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 	case POSTGRES_BAD_ROW:
 		on_bad(s, answer);
 		return;
+	case POSTGRES_CONFLICT:
+		caution_raise(&s->alone);
+		/* fallthrough */
 	case POSTGRES_TROUBLE:
 		/* Not all that COPY refuses is trouble: with row-level security, say, it cannot be used. */
 		if (s->job < JOB_INSERT && postgres_state(s->postgres) == POSTGRES_READY)
@@ -433,7 +468,8 @@ static int send_statement(struct store *s)
 		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA},
 	};
 	static const char *const texts[] = {[JOB_LOOK] = SQL_LOOK, [JOB_INSERT] = SQL_INSERT, [JOB_BURY] = SQL_BURY};
-	struct postgres_value values[5];
+	struct postgres_value values[4 + EFFECTS_VALUES];
+	const char *sql = texts[s->job];
 	int n = s->job == JOB_BURY ? fill_bury(s, top(s)) : fill_rows(s, top(s));
 
 	for (int i = 0; i < n; i++) {
@@ -443,15 +479,21 @@ static int send_statement(struct store *s)
 		}
 		values[i] = (struct postgres_value){types[s->job][i], s->columns[i].bytes, s->columns[i].len};
 	}
-	if (s->job == JOB_BURY)
+	if (s->job == JOB_BURY) {
 		values[n++] = (struct postgres_value){25, s->instance_id, strlen(s->instance_id)};
-	return postgres_query(s->postgres, texts[s->job], values, n);
+		values[n++] = (struct postgres_value){25, s->consumer, strlen(s->consumer)};
+	} else if (s->job == JOB_INSERT && s->has_effects) {
+		sql = effects_sql(&s->effects, s->alone.wait > 0);
+		effects_values(&s->effects, &values[n]);
+		n += EFFECTS_VALUES;
+	}
+	return postgres_query(s->postgres, sql, values, n);
 }
 
 static void send_range(struct store *s)
 {
-	if (postgres_state(s->postgres) != POSTGRES_READY)
-		return; /* on_postgres_state sends it */
+	if (postgres_state(s->postgres) != POSTGRES_READY || (s->has_effects && !s->is_checked))
+		return; /* sent when it is */
 	uv_timer_stop(&s->retry);
 	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))
 		on_unknown(s); /* the connection is lost; sent again when it is back */
@@ -493,21 +535,76 @@ int store_note(struct store *s, const char *text)
 	return 0;
 }
 
+/* --- effects on a new connection --- */
+
+static void go_on(struct store *s)
+{
+	if (s->job != JOB_NONE && s->job != JOB_NOTE)
+		send_range(s);
+}
+
+static void check_effects(struct store *s)
+{
+	struct postgres_value values[EFFECTS_CHECK];
+
+	effects_check_values(&s->effects, values);
+	s->is_checking = postgres_query(s->postgres, SQL_CHECK_EFFECTS, values, EFFECTS_CHECK) == 0;
+}
+
+static void on_check_again(uv_timer_t *timer)
+{
+	struct store *s = timer->data;
+
+	if (postgres_state(s->postgres) == POSTGRES_READY)
+		check_effects(s);
+}
+
+/* A handler that is wrong at the start ends the listener. One that was right stays in use: while it is gone,
+ * statements fail as a whole, and batches wait for it to come back. */
+static void on_checked(struct store *s, const struct postgres_answer *answer)
+{
+	bool was_right = effects_sql(&s->effects, false);
+	const char *text, *fault;
+	size_t len;
+
+	s->is_checking = false;
+	if (answer->result == POSTGRES_UNKNOWN)
+		return; /* asked again on the next connection */
+	if (answer->result != POSTGRES_OK) {
+		log_warn("postgres does not tell of the handler: asked again", "reason=%s", answer->error);
+		uv_timer_start(&s->retry, on_check_again, CHECK_AGAIN_MS, 0);
+		return;
+	}
+	text = postgres_text(answer, 0, &len);
+	fault = was_right && *text != '=' ? NULL : effects_learn(&s->effects, text, len);
+	if (fault) {
+		s->on.on_unusable(s->on.arg, fault, 2);
+		return;
+	}
+	if (*text != '=')
+		log_warn("the handler is not as it was", "reason=%s", text);
+	s->is_checked = true;
+	go_on(s);
+}
+
 /* --- life --- */
 
 static void on_postgres_state(void *owner, enum postgres_state state)
 {
 	struct store *s = owner;
 
-	if (state == POSTGRES_READY && s->job != JOB_NONE && s->job != JOB_NOTE)
-		send_range(s);
+	s->is_checked = false;
+	if (state == POSTGRES_READY && s->has_effects)
+		check_effects(s);
+	else if (state == POSTGRES_READY)
+		go_on(s);
 }
 
 static void on_unusable(void *owner, const char *sentence)
 {
 	struct store *s = owner;
 
-	s->on.on_unusable(s->on.arg, sentence);
+	s->on.on_unusable(s->on.arg, sentence, 1);
 }
 
 bool store_is_ready(const struct store *s, const char **why)
@@ -526,13 +623,15 @@ bool store_is_stalled(const struct store *s)
 
 bool store_is_idle(const struct store *s)
 {
-	return s->job == JOB_NONE && postgres_state(s->postgres) == POSTGRES_READY;
+	return s->job == JOB_NONE && postgres_state(s->postgres) == POSTGRES_READY &&
+	       (s->is_checked || !s->has_effects);
 }
 
 static void store_free(struct store *s)
 {
 	for (int i = 0; i < 4; i++)
 		array_free(&s->columns[i]);
+	effects_free(&s->effects);
 	free(s->present);
 	free(s);
 }
@@ -554,14 +653,17 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 	s->loop = loop;
 	s->on = *callbacks;
 	s->instance_id = config->instance_id;
+	s->consumer = config->consumer;
 	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
-	s->blind.penalty = s->looked.penalty = CAUTION_LEAST;
+	s->blind.penalty = s->looked.penalty = s->alone.penalty = CAUTION_LEAST;
 	s->present = calloc((size_t)config->batch_max, sizeof(*s->present));
-	s->postgres = s->present ? postgres_open(loop, &settings) : NULL;
+	if (s->present && effects_init(&s->effects, config) == 0)
+		s->postgres = postgres_open(loop, &settings);
 	if (!s->postgres) {
 		store_free(s);
 		return NULL;
 	}
+	s->has_effects = effects_exist(&s->effects);
 	uv_timer_init(loop, &s->retry);
 	s->retry.data = s;
 	return s;

@@ -13,8 +13,8 @@
 struct store;
 
 enum store_result {
-	STORE_INSERTED, /* this statement made the row, and it is committed */
-	STORE_PRESENT,  /* a committed row with this id was there */
+	STORE_INSERTED, /* this statement made the row, and it is committed with what follows from it */
+	STORE_PRESENT,  /* a committed row with this id was there; of a consumer, its mark */
 	STORE_REFUSED,  /* Postgres refused the row now; another time it may take it */
 	STORE_HOPELESS, /* Postgres can never take this text */
 };
@@ -29,8 +29,9 @@ struct store_callbacks {
 	/* What was handed to store_note is committed (is_told) or given up. answer is the first value of
 	 * sql/note.sql, NULL if there is none, and lives for the call. */
 	void (*on_noted)(void *arg, bool is_told, const char *answer);
-	/* This database will never do; sentence says why and lives for the call. */
-	void (*on_unusable)(void *arg, const char *sentence);
+	/* This database will never do; sentence says why and lives for the call. status is the exit status
+	 * that fits: 2 if it is a setting that is wrong, else 1. */
+	void (*on_unusable)(void *arg, const char *sentence, int status);
 	void *arg;
 };
 

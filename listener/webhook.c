@@ -158,10 +158,7 @@ static const struct {
 	const char *key;
 	int (*read)(const struct reader *r, const char *key, const char *text);
 } text_members[] = {
-	{"name", read_name},
-	{"url", read_url},
-	{"secret-env", read_secret_env},
-	{"secret-file", read_secret_file},
+	{"name", read_name}, {"url", read_url}, {"secret-env", read_secret_env}, {"secret-file", read_secret_file},
 	{"ca", read_ca},
 };
 
@@ -231,7 +228,8 @@ static int read_types(const struct reader *r, const json_t *value)
 	json_t *type;
 
 	if (!n || n > WEBHOOK_TYPES_MAX)
-		return fail(r, "types", "not an array of 1 to 256 event types; without it, events of every type are sent");
+		return fail(r, "types",
+			    "not an array of 1 to 256 event types; without it, events of every type are sent");
 	r->webhook->types = calloc(n, sizeof(*r->webhook->types));
 	if (!r->webhook->types)
 		return fail(r, "types", "out of memory");

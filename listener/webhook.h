@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEBHOOKS_MAX       64
-#define WEBHOOK_TYPES_MAX  256
+#define WEBHOOKS_MAX        64
+#define WEBHOOK_TYPES_MAX   256
 #define WEBHOOK_SECRETS_MAX 4
 
 /* A key of HMAC-SHA256. */

@@ -1,4 +1,5 @@
 -- What a listener tells once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving;
+-- consumer, handler, targets: what it does with an event;
 -- events, copies, sketch: what came since the last time; late: [id, ms ago] of copies that only the unique
 -- key found, each of which stands for late_weight of them. Tells the age at which rows were deleted.
 WITH note AS MATERIALIZED (
@@ -7,8 +8,10 @@ WITH note AS MATERIALIZED (
 	DELETE FROM wsonce_listeners AS l USING note
 	WHERE (l.listener = name AND is_leaving) OR (l.listener <> name AND seen_at < now() - interval '7 days')
 ), here AS (
-	INSERT INTO wsonce_listeners (listener, max_age_s, dedup_window_s)
-	SELECT name, (n->>'max_age_s')::bigint, (n->>'dedup_window_s')::bigint FROM note WHERE NOT is_leaving
+	INSERT INTO wsonce_listeners (listener, max_age_s, dedup_window_s, consumer, handler, targets)
+	SELECT name, (n->>'max_age_s')::bigint, (n->>'dedup_window_s')::bigint, n->>'consumer', n->>'handler',
+		ARRAY(SELECT t FROM jsonb_array_elements_text(n->'targets') AS t ORDER BY t)
+	FROM note WHERE NOT is_leaving
 	ON CONFLICT (listener) DO UPDATE SET seen_at = now()
 ), late AS (
 	SELECT extract(epoch FROM now() - e.processed_at) * 1000 - (l->>1)::bigint AS ms

@@ -119,7 +119,7 @@ static const char *check_list(const struct invocation *in)
 	return letters_check(&o->filter, NULL, 0);
 }
 
-const struct command dead_letters_list = {
+const struct subcommand dead_letters_list = {
 	.name = "dead-letters list",
 	.arguments = "",
 	.summary = "what could not be stored or delivered, grouped by reason",
@@ -265,7 +265,7 @@ static const char *check_show(const struct invocation *in)
 	return letters_check(&filter, in->words, in->word_count);
 }
 
-const struct command dead_letters_show = {
+const struct subcommand dead_letters_show = {
 	.name = "dead-letters show",
 	.arguments = "ID",
 	.summary = "everything about one of them, its message too",
@@ -330,7 +330,7 @@ static const char *check_discard(const struct invocation *in)
 	return letters_check(&o->filter, in->words, in->word_count);
 }
 
-const struct command dead_letters_discard = {
+const struct subcommand dead_letters_discard = {
 	.name = "dead-letters discard",
 	.arguments = "[ID ...]",
 	.summary = "puts them away; a letter is open again when it comes again",

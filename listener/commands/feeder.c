@@ -97,18 +97,14 @@ static struct ticket *ticket_new(struct feeder *f, uint64_t tag)
 static int feed(struct feeder *f, const struct feeder_message *m)
 {
 	struct ticket *ticket = ticket_new(f, m->tag);
-	char reason[120];
 	int result;
 
 	if (!ticket)
 		return -1;
-	if (m->digest) {
-		snprintf(reason, sizeof(reason), "the message has %llu bytes, more than --max-message allows",
-			 (unsigned long long)m->total);
-		result = pipeline_refuse(f->pipeline, m->bytes, m->len, m->digest, reason, &ticket->sender);
-	} else {
+	if (m->digest)
+		result = pipeline_refuse_long(f->pipeline, m->bytes, m->len, m->digest, m->total, &ticket->sender);
+	else
 		result = pipeline_receive(f->pipeline, m->bytes, m->len, &ticket->sender);
-	}
 	if (result)
 		ticket_free(ticket);
 	else
@@ -193,11 +189,16 @@ static void on_pressure(void *arg, bool is_held)
 	set_pulling(f);
 }
 
-static void on_unusable(void *arg, const char *sentence)
+static void on_committed(void *arg)
+{
+	(void)arg;
+}
+
+static void on_unusable(void *arg, const char *sentence, int status)
 {
 	(void)arg;
 	dispatch_fail("%s", sentence);
-	_exit(STATUS_FAILED);
+	_exit(status);
 }
 
 static void on_pipeline_closed(void *arg)
@@ -299,7 +300,7 @@ static void start_handles(struct feeder *f)
 int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count)
 {
 	struct feeder f = {.config = config, .owner = *owner, .count = count};
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, &f};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, &f};
 	char error[400];
 
 	*count = (struct feeder_count){.fed = 0};

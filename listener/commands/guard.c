@@ -42,14 +42,13 @@ static bool ask(struct session *s, const char *sql)
 
 static enum guard_result refuse(const struct question *q, const char *who, const char *what)
 {
-	int64_t age_s = q->age_s;
 	char age[30], greatest[30];
 
 	dispatch_fail("%s is refused: %s %s. %s run all listeners with --time-pointer and a --max-age of at most %s, "
 		      "which is a day less than %s",
 		      q->deletion->option, who, what, q->deletion->harm,
-		      when_print_age(age_s > NOTE_MARGIN_S ? age_s - NOTE_MARGIN_S : 0, greatest, sizeof(greatest)),
-		      when_print_age(age_s, age, sizeof(age)));
+		      when_print_age(q->age_s - NOTE_MARGIN_S, greatest, sizeof(greatest)),
+		      when_print_age(q->age_s, age, sizeof(age)));
 	return GUARD_REFUSES;
 }
 
@@ -102,6 +101,13 @@ enum guard_result guard_check(struct session *s, const struct config *config, co
 	const struct question question = {config, deletion, age_s};
 	enum guard_result result;
 
+	if (age_s <= NOTE_MARGIN_S) {
+		dispatch_fail(
+			"%s is refused: rows can go when they are a day older than the --max-age of all listeners, "
+			"so %s has to be more than a day",
+			deletion->option, deletion->age);
+		return GUARD_REFUSES;
+	}
 	if (!ask(s, "BEGIN"))
 		return GUARD_FAILED;
 	result = check(s, &question, is_to_stay);

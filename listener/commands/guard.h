@@ -17,6 +17,7 @@ enum guard_result {
 /* What is to be deleted, as a refusal puts it: "option is refused: ... . harm run all listeners with ...". */
 struct guard_deletion {
 	const char *option;
+	const char *age; /* what is to be old enough, in a refusal of less than a day */
 	const char *harm;
 };
 

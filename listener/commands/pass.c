@@ -28,12 +28,14 @@ static const char count_processed_sql[] =
 
 static const struct guard_deletion deletes_rows = {
 	.option = "--delete-rows",
+	.age = "--older-than",
 	.harm = "A late copy of an event whose row is gone would be stored again. Without --delete-rows the ids stay "
 		"and only payloads go; or",
 };
 
 static const struct guard_deletion forgets_processed = {
 	.option = "--processed-older-than, --processed-keep",
+	.age = "the youngest that goes",
 	.harm = "A late copy of an event that is no longer known to be processed would be processed again:",
 };
 

@@ -233,6 +233,7 @@ Test(purge, rows_are_not_deleted_without_a_guard, .init = set_up, .fini = tear_d
 
 	store("old", 10, 31);
 	run_expect_error(db, 2, "no listener ran within the last hour", "purge --older-than 30d --delete-rows");
+	run_expect_error(db, 2, "--older-than has to be more than a day", "purge --older-than 24h --delete-rows");
 	run_expect_error(db, 2, "--max-age is 30d",
 			 "purge --older-than 30d --delete-rows --time-pointer /at --max-age 30d");
 	listener = listener_start(&(struct listener_options){.database = db}, "--instance-id open");
@@ -458,6 +459,8 @@ Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = s
 	run_expect_error(db, 2,
 			 "--processed-older-than, --processed-keep is refused: --max-age is 7d. A late copy of an "
 			 "event that is no longer known to be processed would be processed again: run all listeners",
+			 "purge --processed-older-than 7d " GUARD);
+	run_expect_error(db, 2, "so the youngest that goes has to be more than a day",
 			 "purge --processed-keep 0 " GUARD);
 	run_expect_error(db, 2, "--processed-older-than",
 			 "purge --older-than 30d --delete-rows --processed-older-than 7d " GUARD);

@@ -179,7 +179,7 @@ void fake_lose_insert(void)
 
 void fake_answer_unusable(const char *sentence)
 {
-	the_store.on.on_unusable(the_store.on.arg, sentence);
+	the_store.on.on_unusable(the_store.on.arg, sentence, 1);
 }
 
 /* --- claim.h --- */

@@ -16,7 +16,7 @@ static struct note note;
 
 static void use(int64_t max_age_s)
 {
-	config = (struct config){.instance_id = "me", .dedup_window_s = 300, .max_age_s = max_age_s};
+	config = (struct config){.instance_id = "me", .consumer = "", .dedup_window_s = 300, .max_age_s = max_age_s};
 	note_init(&note, &config);
 }
 
@@ -46,6 +46,27 @@ Test(note, listener_is_named_by_its_instance_and_a_nonce)
 			     "?.",
 			     3),
 		     0);
+}
+
+Test(note, what_the_fleet_does_with_an_event_is_told)
+{
+	struct webhook webhooks[] = {{.name = "billing"}, {.name = "audit"}};
+	json_t *object;
+
+	use(0);
+	object = write_note(false);
+	cr_assert_str_eq(json_string_value(json_object_get(object, "consumer")), "");
+	cr_assert_null(json_object_get(object, "handler"));
+	cr_assert_eq(json_array_size(json_object_get(object, "targets")), 0);
+	json_decref(object);
+	config.handler = "public.f";
+	config.consumer = "stock";
+	config.webhooks = (struct webhooks){webhooks, 2};
+	object = write_note(false);
+	cr_assert_str_eq(json_string_value(json_object_get(object, "consumer")), "stock");
+	cr_assert_str_eq(json_string_value(json_object_get(object, "handler")), "public.f");
+	cr_assert_str_eq(json_string_value(json_array_get(json_object_get(object, "targets"), 1)), "audit");
+	json_decref(object);
 }
 
 Test(note, settings_are_told_and_no_greatest_age_is_none)

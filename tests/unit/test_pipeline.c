@@ -43,9 +43,14 @@ static void on_drained(void *arg, size_t n)
 	left = (long)n;
 }
 
-static void on_unusable(void *arg, const char *sentence)
+static void on_committed(void *arg)
 {
 	(void)arg;
+}
+
+static void on_unusable(void *arg, const char *sentence, int status)
+{
+	(void)arg, (void)status;
 	snprintf(unusable, sizeof(unusable), "%s", sentence);
 }
 
@@ -103,7 +108,7 @@ static void on_closed(void *arg)
 
 static void reopen_pipeline(void)
 {
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, NULL};
 	char error[200];
 
 	uv_loop_init(&loop);
@@ -117,6 +122,7 @@ static void open_pipeline(void)
 	static char *ids[] = {"/event_id"};
 
 	config = (struct config){
+		.consumer = "",
 		.claim_ttl_s = TTL_MS / 1000,
 		.batch_max = 100,
 		.inflight_bytes = 100000,
@@ -898,22 +904,23 @@ Test(pipeline, message_that_is_no_event_is_recorded_and_never_claimed)
 	cr_assert_eq(stats.dead_lettered, 1);
 }
 
-Test(pipeline, refused_message_keeps_its_reason_and_digest)
+Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
 {
+	static const char reason[] = "the message has 70000 bytes, more than --max-message allows";
 	const uint8_t digest[32] = {7};
 	struct producer p = PRODUCER;
 	const struct list *refused = &pipeline_events(pipeline)->lists[EV_REFUSED];
 	const struct event *ev;
 
-	cr_assert_eq(pipeline_refuse(pipeline, "head", 4, digest, "too long", &p.sender), 0);
+	cr_assert_eq(pipeline_refuse_long(pipeline, "head", 4, digest, 70000, &p.sender), 0);
 	ev = list_entry(refused->next, struct event, link);
 	cr_assert_eq(memcmp(ev->digest, digest, 32), 0);
 	cr_assert_eq(memcmp(ev->message, "head", 4), 0);
 	turn();
-	assert_journal("bury(-:too long)");
+	assert_journal("bury(-:the message has 70000 bytes, more than --max-message allows)");
 	answer_bury("-");
 	cr_assert_str_eq(p.answers, "r");
-	cr_assert_str_eq(p.reason, "too long");
+	cr_assert_str_eq(p.reason, reason);
 }
 
 /* --- events that are too old --- */
@@ -990,13 +997,13 @@ Test(pipeline, copy_with_a_good_time_is_not_lost_with_a_stale_one, .init = open_
 Test(pipeline, dead_letters_and_events_take_turns)
 {
 	bring_to_store("x", NULL);
-	pipeline_refuse(pipeline, "1", 1, NULL, "r1", NULL);
+	pipeline_refuse(pipeline, "1", 1, "r1", NULL);
 	receive("a");
 	answer_take("a", CLAIM_MINE);
 	fake_journal();
 	answer_insert("x", STORE_INSERTED);
 	assert_journal("done(x) bury(-:r1)");
-	pipeline_refuse(pipeline, "2", 1, NULL, "r2", NULL);
+	pipeline_refuse(pipeline, "2", 1, "r2", NULL);
 	answer_bury("-");
 	assert_journal("insert(a)");
 	receive("b");
@@ -1427,7 +1434,7 @@ Test(pipeline, closing_answers_nobody)
 	receive_from("claiming", &p);
 	bring_to_hold("held", &p);
 	bring_to_store("storing", &p);
-	pipeline_refuse(pipeline, "x", 1, NULL, "refused", &p.sender);
+	pipeline_refuse(pipeline, "x", 1, "refused", &p.sender);
 	close_pipeline();
 	cr_assert_str_eq(p.answers, "");
 	stats = (struct stats){0};
@@ -1442,7 +1449,7 @@ Test(pipeline, unusable_database_is_reported)
 
 Test(pipeline, stage_that_cannot_open_is_named)
 {
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, NULL};
 	char error[100] = "";
 
 	fake.is_claim_broken = true;

@@ -1,0 +1,26 @@
+-- Asked on each new connection of a fleet that does more than to store. $1 the handler as it was given, ""
+-- if there is none; $2 milliseconds after which a statement is ended, unless less is set already. Tells = and
+-- the handler's name as it is written in a statement, or what is wrong with it.
+SELECT CASE
+	WHEN $1::text = '' THEN '='
+	WHEN p.oid IS NOT NULL AND p.prokind <> 'f' THEN 'it is no ordinary function'
+	WHEN p.oid IS NOT NULL AND (p.proretset OR p.prorettype <> 'void'::regtype)
+		THEN 'it returns ' || pg_get_function_result(p.oid)
+	WHEN p.oid IS NOT NULL AND NOT has_function_privilege(p.oid, 'EXECUTE') THEN 'this user may not execute it'
+	WHEN p.oid IS NOT NULL THEN '=' || quote_ident(n.nspname) || '.' || quote_ident(p.proname)
+	WHEN others IS NOT NULL THEN 'it takes ' || others
+	ELSE 'there is no such function'
+END
+FROM (SELECT CASE WHEN $1::text <> '' THEN to_regprocedure($1::text || '(text, text, jsonb)') END) AS wanted (f)
+LEFT JOIN pg_proc AS p ON p.oid = f
+LEFT JOIN pg_namespace AS n ON n.oid = p.pronamespace
+CROSS JOIN (
+	SELECT string_agg('(' || pg_get_function_arguments(o.oid) || ')', ' or ')
+	FROM pg_proc AS o JOIN pg_namespace AS m ON m.oid = o.pronamespace
+	WHERE ARRAY[m.nspname, o.proname]::text[] = CASE WHEN $1::text <> '' THEN parse_ident($1::text) END
+) AS same_name (others)
+CROSS JOIN (
+	SELECT set_config('statement_timeout', $2::text, false) FROM pg_settings
+	WHERE name = 'statement_timeout' AND (setting = '0' OR setting::bigint > $2::bigint)
+	UNION ALL SELECT '' LIMIT 1
+) AS timeout

@@ -1,0 +1,348 @@
+/* What follows from an event in its own transaction: a handler, consumers, rows of the outbox. */
+#include "database.h"
+#include "feed.h"
+#include "fleet.h"
+#include "listener.h"
+#include "process.h"
+#include "redisd.h"
+#include "run.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SETTLED_MS 30000
+
+static struct database *db;
+static struct fleet fleet;
+
+/* The handler of most tests: a row in effects for each call, and then what body says. */
+static void make_handler(const char *name, const char *body)
+{
+	database_exec(db,
+		      "CREATE TABLE IF NOT EXISTS effects (handler text, event_id text, n numeric);"
+		      "CREATE OR REPLACE FUNCTION %s(event_id text, event_type text, payload jsonb) RETURNS void "
+		      "LANGUAGE plpgsql AS $f$ BEGIN "
+		      "INSERT INTO effects VALUES ('%s', $1, ($3->>'n')::numeric); %s END $f$",
+		      name, name, body);
+}
+
+static void set_up(void)
+{
+	db = database_new();
+	make_handler("public.handle", "");
+}
+
+static void tear_down(void)
+{
+	fleet_end(&fleet);
+	database_free(db);
+}
+
+TestSuite(effects, .init = set_up, .fini = tear_down, .timeout = 300);
+
+static long effects(const char *where)
+{
+	return database_long(db, "SELECT count(*) FROM effects WHERE %s", where);
+}
+
+static long letters(void)
+{
+	return database_long(db, "SELECT count(*) FROM dead_letters");
+}
+
+/* Each row of events has one effect, and there is no other. */
+static void must_have_effects(long n)
+{
+	cr_assert_eq(fleet_rows(&fleet), n);
+	cr_assert_eq(effects("true"), n, "%ld effects", effects("true"));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events JOIN effects USING (event_id)"), n);
+}
+
+/* --- handler --- */
+
+Test(effects, handler_is_called_once_for_each_event_of_a_fleet)
+{
+	fleet_start(&fleet, 3, db, NULL, "--handler public.handle");
+	fleet_send(&fleet, 3000);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	must_have_effects(3000);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM effects WHERE 'e-' || n = event_id"), 3000);
+}
+
+Test(effects, handler_is_called_once_without_redis)
+{
+	fleet_start(&fleet, 3, db, &(struct listener_options){.redis = "none"}, "--handler public.handle");
+	fleet_send(&fleet, 2000);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	must_have_effects(2000);
+}
+
+Test(effects, late_copies_have_no_effect)
+{
+	fleet_start(&fleet, 2, db, NULL, "--handler public.handle --dedup-window 1");
+	fleet_send(&fleet, 500);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	wait_pause_ms(1500); /* the marks are gone */
+	fleet.sent = 0;
+	fleet_send(&fleet, 500);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	must_have_effects(500);
+}
+
+Test(effects, handler_that_raises_fails_only_its_own_event)
+{
+	make_handler("public.handle",
+		     "IF ($3->>'n')::int % 100 = 7 THEN RAISE EXCEPTION 'order % is closed', $1; END IF;");
+	fleet_start(&fleet, 2, db, NULL, "--handler public.handle --max-attempts 2");
+	fleet_send(&fleet, 1000);
+	fleet_wait_rows(&fleet, 990, SETTLED_MS);
+	cr_assert(wait_until(letters() == 10, SETTLED_MS), "%ld letters", letters());
+	must_have_effects(990);
+	cr_assert_eq(
+		database_long(
+			db,
+			"SELECT count(*) FROM dead_letters WHERE reason LIKE '%%order ' || event_id || ' is closed%%'"),
+		10);
+}
+
+Test(effects, handler_that_raises_for_a_while_is_tried_again)
+{
+	database_exec(db, "CREATE TABLE is_open (yes bool)");
+	make_handler("public.handle", "IF NOT EXISTS (SELECT FROM is_open) THEN RAISE EXCEPTION 'closed'; END IF;");
+	fleet_start(&fleet, 2, db, NULL, "--handler public.handle --max-attempts 1000");
+	fleet_send(&fleet, 20);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_rows_refused_total") > 0, SETTLED_MS));
+	cr_assert_eq(effects("true"), 0);
+	database_exec(db, "INSERT INTO is_open VALUES (true)");
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	must_have_effects(20);
+}
+
+Test(effects, errors_of_any_class_inside_a_handler_are_its_events_own)
+{
+	static const char *const states[] = {"08006", "0A000", "22012", "23505", "38000", "42703",
+					     "54000", "55000", "F0000", "P0001", "XX000"};
+	char body[200];
+
+	make_handler("public.handle", "IF $2 <> 't' THEN RAISE EXCEPTION 'as told' USING ERRCODE = $2; END IF;");
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle --max-attempts 1");
+	for (size_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
+		snprintf(body, sizeof(body), "{\"event_id\":\"bad-%zu\",\"event_type\":\"%s\",\"payload\":{}}", i,
+			 states[i]);
+		feed_send_text(fleet.feed, body);
+		fleet_send(&fleet, 3);
+	}
+	fleet_wait_rows(&fleet, fleet.sent, SETTLED_MS);
+	cr_assert(wait_until(letters() == sizeof(states) / sizeof(*states), SETTLED_MS), "%ld letters", letters());
+	must_have_effects(fleet.sent);
+}
+
+/* Without the statement's own timeout, the listener would hang up and send all of the batch again, for ever. */
+Test(effects, handler_that_hangs_fails_only_its_own_event)
+{
+	make_handler("public.handle", "IF ($3->>'n')::int = 5 THEN PERFORM pg_sleep(600); END IF;");
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle --max-attempts 1 --postgres-timeout 1");
+	fleet_send(&fleet, 10);
+	fleet_wait_rows(&fleet, 9, SETTLED_MS);
+	cr_assert(wait_until(letters() == 1, SETTLED_MS));
+	must_have_effects(9);
+	cr_assert_eq(
+		database_long(db,
+			      "SELECT count(*) FROM dead_letters WHERE event_id = 'e-5' AND reason LIKE '%%timeout%%'"),
+		1);
+}
+
+/* Each batch changes the two rows in the order of its own events, which is another one in each listener. */
+Test(effects, handlers_that_lock_each_other_out_all_get_through)
+{
+	struct database *lock;
+
+	database_exec(db, "CREATE TABLE hot (k int PRIMARY KEY, n int); INSERT INTO hot SELECT g, 0 FROM "
+			  "generate_series(0, 6) AS g");
+	make_handler("public.handle", "UPDATE hot SET n = n + 1 WHERE k = hashtext($1) & 3;");
+	database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET deadlock_timeout = ''20ms''', "
+			  "current_database()); END $$");
+	fleet_start(&fleet, 4, db, NULL, "--handler public.handle --batch-max 50");
+	fleet_send(&fleet, 20);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	lock = fleet_lock(db); /* so that each has a large batch then */
+	fleet_send(&fleet, 4000);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 4 * 4020, SETTLED_MS));
+	fleet_unlock(lock);
+	fleet_must_be_whole(&fleet, 2 * SETTLED_MS);
+	must_have_effects(4020);
+	cr_assert_eq(database_long(db, "SELECT sum(n) FROM hot"), 4020);
+	cr_assert_gt(fleet_metric(&fleet, "wsonce_store_retries_total"), 0, "nobody was locked out");
+}
+
+Test(effects, events_wait_for_a_handler_that_was_dropped)
+{
+	fleet_start(&fleet, 2, db, NULL, "--handler public.handle");
+	fleet_send(&fleet, 10);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	database_exec(db, "DROP FUNCTION public.handle");
+	fleet_send(&fleet, 10);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_store_retries_total") > 0, SETTLED_MS));
+	database_terminate_backends(db); /* a new connection asks for it again */
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_postgres_connects_total") > 2, SETTLED_MS));
+	cr_assert_eq(fleet_rows(&fleet), 10);
+	make_handler("public.handle", "");
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	must_have_effects(20);
+}
+
+static void must_be_refused(const char *handler, const char *why)
+{
+	struct run run = run_on(db, "listen --ingest 127.0.0.1:0 --handler %s", handler);
+
+	cr_assert_eq(run.status, 2, "status %d: %s", run.status, run.errors);
+	cr_assert(strstr(run.errors, why), "no \"%s\" in: %s", why, run.errors);
+	cr_assert(strstr(run.errors, "(event_id text, event_type text, payload jsonb) RETURNS void"), "%s", run.errors);
+	run_free(&run);
+}
+
+Test(effects, handler_that_cannot_be_called_is_refused_at_the_start)
+{
+	database_exec(db, "CREATE FUNCTION others(text, jsonb) RETURNS void LANGUAGE sql AS '';"
+			  "CREATE FUNCTION returns(text, text, jsonb) RETURNS int LANGUAGE sql AS 'SELECT 1';"
+			  "CREATE PROCEDURE does(text, text, jsonb) LANGUAGE sql AS '';");
+	must_be_refused("public.nothing", "there is no such function");
+	must_be_refused("nowhere.handle", "there is no such function");
+	must_be_refused("public.others", "it takes (text, jsonb)");
+	must_be_refused("public.returns", "it returns integer");
+	must_be_refused("public.does", "it is no ordinary function");
+	must_be_refused("public.\";DROP\"", "there is no such function");
+	cr_assert_eq(effects("true"), 0);
+}
+
+/* --- commands that store events --- */
+
+static const char *temporary_file(const char *text)
+{
+	static char path[40];
+	int fd;
+
+	snprintf(path, sizeof(path), "/tmp/wsonce-effects-XXXXXX");
+	fd = mkstemp(path);
+	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+	return path;
+}
+
+Test(effects, replay_does_what_the_fleet_does_or_is_refused)
+{
+	const char *path = temporary_file("{\"event_id\":\"r\",\"event_type\":\"t\",\"payload\":{\"n\":1}}\n");
+
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle");
+	fleet_send(&fleet, 1);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	run_expect_error(db, 2, "--handler public.handle", "replay %s", path);
+	run_expect_error(db, 2, "--handler public.handle", "replay %s --handler public.handl", path);
+	cr_assert_eq(fleet_rows(&fleet), 1);
+	run_expect(db, 0, "persisted 1", "replay %s --handler public.handle", path);
+	must_have_effects(2);
+	run_expect(db, 0, "persisted 1", "replay %s --consumer another", path); /* of which nobody runs */
+	unlink(path);
+}
+
+/* --- consumers --- */
+
+static void start_consumers(struct fleet *one, struct fleet *other)
+{
+	make_handler("public.one", "");
+	make_handler("public.other", "IF ($3->>'n')::int = 3 THEN RAISE EXCEPTION 'not this one'; END IF;");
+	fleet_start(one, 2, db, NULL, "--consumer one --handler public.one --max-attempts 1");
+	fleet_start(other, 2, db, NULL, "--consumer other --handler public.other --max-attempts 1");
+}
+
+Test(effects, each_consumer_processes_each_event_once)
+{
+	static struct fleet other;
+
+	start_consumers(&fleet, &other);
+	fleet_send(&fleet, 1000);
+	fleet_send(&other, 1000);
+	cr_assert(wait_until(effects("handler = 'public.one'") == 1000 && effects("handler = 'public.other'") == 999,
+			     SETTLED_MS),
+		  "%ld and %ld", effects("handler = 'public.one'"), effects("handler = 'public.other'"));
+	cr_assert(wait_until(letters() == 1, SETTLED_MS));
+	cr_assert_eq(fleet_rows(&fleet), 1000);
+	cr_assert_eq(database_long(db, "SELECT count(DISTINCT (handler, event_id)) FROM effects"), 1999);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE consumer = 'one'"), 1000);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE consumer = 'other'"), 999);
+	cr_assert_eq(
+		database_long(db, "SELECT count(*) FROM dead_letters WHERE consumer = 'other' AND event_id = 'e-3'"),
+		1);
+	fleet_end(&other);
+}
+
+Test(effects, handler_and_that_of_a_consumer_may_refer_to_the_row_of_their_event)
+{
+	run_expect(db, 0, NULL, "dead-letters list"); /* makes the tables */
+	database_exec(db, "ALTER TABLE effects ADD FOREIGN KEY (event_id) REFERENCES events (event_id)");
+	make_handler(
+		"public.handle",
+		"IF NOT EXISTS (SELECT FROM events AS e WHERE e.event_id = $1) THEN RAISE EXCEPTION 'no row'; END IF;");
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle --max-attempts 1");
+	fleet_send(&fleet, 100);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	cr_assert_eq(effects("true"), 100);
+	fleet_end(&fleet);
+	fleet_start(&fleet, 1, db, NULL, "--consumer late --handler public.handle --max-attempts 1");
+	fleet_send(&fleet, 200);
+	cr_assert(wait_until(effects("true") == 300, SETTLED_MS), "%ld", effects("true"));
+	cr_assert_eq(letters(), 0);
+}
+
+Test(effects, two_consumers_have_a_letter_each_of_one_message)
+{
+	static struct fleet other;
+
+	start_consumers(&fleet, &other);
+	feed_send_text(fleet.feed, "{\"event_id\":1");
+	feed_send_text(other.feed, "{\"event_id\":1");
+	cr_assert(wait_until(letters() == 2, SETTLED_MS), "%ld letters", letters());
+	cr_assert_eq(
+		database_long(
+			db, "SELECT count(*) FROM dead_letters WHERE digest = sha256(sha256(raw) || consumer::bytea)"),
+		2);
+	fleet_end(&other);
+}
+
+/* --- outbox --- */
+
+Test(effects, event_and_its_outbox_rows_come_together_or_not_at_all)
+{
+	const char *path =
+		temporary_file("{\"webhooks\": ["
+			       "{\"name\": \"all\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": \"HOOK\"},"
+			       "{\"name\": \"some\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": "
+			       "\"HOOK\", \"types\": [\"u\", \"t\"]},"
+			       "{\"name\": \"none\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": "
+			       "\"HOOK\", \"types\": [\"v\"]}]}");
+	char flags[200];
+
+	make_handler("public.handle", "IF ($3->>'n')::int = 5 THEN RAISE EXCEPTION 'not this one'; END IF;");
+	snprintf(flags, sizeof(flags), "--handler public.handle --max-attempts 1 --config %s", path);
+	setenv("HOOK", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", 1);
+	fleet_start(&fleet, 2, db, NULL, flags);
+	unlink(path);
+	fleet_send(&fleet, 100);
+	fleet_wait_rows(&fleet, 99, SETTLED_MS);
+	cr_assert(wait_until(letters() == 1, SETTLED_MS));
+	must_have_effects(99);
+	cr_assert_eq(
+		database_long(
+			db,
+			"SELECT count(*) FROM outbox JOIN events USING (event_id, event_type) WHERE target = 'all'"),
+		99);
+	cr_assert_eq(
+		database_long(db, "SELECT count(*) FROM outbox WHERE target = 'some' AND payload->>'n' IS NOT NULL"),
+		99);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM outbox"), 198);
+}
