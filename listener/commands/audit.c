@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "dispatch.h"
+#include "duty.h"
 #include "expected.h"
 #include "feeder.h"
 #include "letters.h"
@@ -566,6 +567,8 @@ static int run_audit(const struct invocation *in)
 	if (a.lines)
 		a.session = session_open(in->config);
 	if (a.session)
+		status = o->is_resubmit ? duty_check(a.session, in->config) : STATUS_FINE;
+	if (a.session && status == STATUS_FINE)
 		status = audit(&a);
 	session_drop(a.page);
 	session_close(a.session);

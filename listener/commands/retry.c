@@ -8,6 +8,7 @@
 #include "change.h"
 #include "deliveries.h"
 #include "dispatch.h"
+#include "duty.h"
 #include "feeder.h"
 #include "letters.h"
 #include "marks.h"
@@ -308,8 +309,10 @@ static int retry(struct retry *r)
 static int retry_letters(const struct invocation *in)
 {
 	struct retry r = {.in = in, .o = in->options, .session = session_open(in->config)};
-	int status = r.session ? retry(&r) : STATUS_FAILED;
+	int status = r.session ? duty_check(r.session, in->config) : STATUS_FAILED;
 
+	if (status == STATUS_FINE)
+		status = retry(&r);
 	letters_free(&r.ids);
 	session_drop(r.page);
 	marks_close(r.marks);

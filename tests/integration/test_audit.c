@@ -236,6 +236,30 @@ Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = set_up, .fini =
 	free(ids);
 }
 
+Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .init = set_up, .fini = tear_down)
+{
+	char *path = fleet_file("events", 50);
+
+	run_expect(db, 0, "persisted 50", "replay %s", path);
+	run_expect(db, 0, "resubmitted 50: persisted 50,", "audit --expected %s --resubmit --consumer billing", path);
+	run_expect(db, 0, "missing                   0\n", "audit --expected %s --resubmit --consumer billing", path);
+	cr_assert_eq(rows(), 50);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events"), 50);
+	free(path);
+}
+
+/* A line that is no event is its own letter for each consumer. */
+Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("events", "this is no event\n");
+
+	run_expect(db, 1, "rejected 1", "audit --format events --expected %s --resubmit --consumer billing", path);
+	run_expect(db, 0, "dead letters              1\n", "audit --format events --expected %s --consumer billing",
+		   path);
+	run_expect(db, 1, "missing                   1\n", "audit --format events --expected %s", path);
+	free(path);
+}
+
 /* ---- resubmitting ---- */
 
 Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .init = set_up, .fini = tear_down)

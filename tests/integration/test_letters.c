@@ -418,6 +418,27 @@ Test(letters, one_of_a_consumer_is_whole_and_can_be_retried, .init = set_up, .fi
 	cr_assert(!is_open(1));
 }
 
+Test(letters, one_of_a_consumer_that_is_refused_again_stays_its_own, .init = set_up, .fini = tear_down)
+{
+	bury_of("billing", "NULL", "'garbage'");
+	bury("NULL", "x", "'garbage'");
+	run_expect(db, 1, "rejected again 1", "dead-letters retry --all --consumer billing");
+	cr_assert_eq(letters("consumer = 'billing' AND seen = 2 AND reason LIKE 'not JSON%%'"), 1);
+	cr_assert_eq(letters("consumer = '' AND seen = 1"), 1);
+	cr_assert_eq(letters("true"), 2);
+}
+
+Test(letters, one_that_a_consumer_retries_is_processed_by_it_although_the_row_is_there, .init = set_up,
+     .fini = tear_down)
+{
+	bury_for_three();
+	run_expect(db, 0, "persisted 1, duplicates 0", "dead-letters retry --all");
+	run_expect(db, 0, "persisted 1, duplicates 0", "dead-letters retry --all --consumer billing");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE consumer = 'billing'"), 1);
+	cr_assert(!is_open(1) && !is_open(2) && is_open(3));
+}
+
 Test(letters, the_head_of_a_consumers_message_is_known_for_one, .init = set_up, .fini = tear_down)
 {
 	bury_of("billing", "NULL", "'{\"event_id\":\"head\"}'");
