@@ -1,0 +1,123 @@
+/* target.c owns the judgement of answers and the state of a target. Requests are delivery.c's business, rows
+ * relay.c's. */
+#include "target.h"
+
+#include <stdbool.h>
+
+#include "backoff.h"
+#include "log.h"
+
+#define RETRY_AFTER_CAP_MS (24 * 3600 * INT64_C(1000))
+
+static const char *const state_names[] = {"open", "paused", "probing"};
+static const char *const outcome_names[] = {"delivered", "retry", "dead", "unsent"};
+
+const char *target_state_name(enum target_state state)
+{
+	return state_names[state];
+}
+
+const char *target_outcome_name(enum target_outcome outcome)
+{
+	return outcome_names[outcome];
+}
+
+/* One line when a target gets paused and one when it takes requests again, not for each probe between. */
+static void move(struct target *t, enum target_state state, const struct target_answer *answer)
+{
+	enum target_state old = t->state;
+
+	t->state = state;
+	if (state == TARGET_OPEN)
+		log_info("webhook takes deliveries again", "target=%s", t->webhook->name);
+	else if (state == TARGET_PAUSED)
+		log_write(old == TARGET_OPEN ? LOG_WARN : LOG_DEBUG, "webhook fails and is paused",
+			  "target=%s failures=%u pause_ms=%lld status=%d reason=%s", t->webhook->name, t->failures,
+			  (long long)t->pause_ms, answer->status, answer->reason);
+	else
+		log_debug("webhook is probed", "target=%s", t->webhook->name);
+}
+
+size_t target_free_slots(struct target *t, int64_t now_ms)
+{
+	size_t most = (size_t)t->webhook->concurrency;
+
+	if (t->state == TARGET_PAUSED) {
+		if (now_ms < t->resume_ms)
+			return 0;
+		move(t, TARGET_PROBING, NULL);
+	}
+	if (t->state == TARGET_PROBING)
+		most = 1;
+	return t->at_work < most ? most - t->at_work : 0;
+}
+
+/* --- answers --- */
+
+/* Redirects are not followed: whom the events go to is the operator's word. They are tried again because
+ * they mostly mean that the receiver is being moved. */
+static enum target_outcome judge(int status)
+{
+	if (status >= 200 && status < 300)
+		return TARGET_DELIVERED;
+	if (status < 400 || status >= 500 || status == 408 || status == 425 || status == 429)
+		return TARGET_RETRY;
+	return TARGET_DEAD;
+}
+
+static int64_t retry_after_ms(const struct target_answer *answer)
+{
+	return answer->retry_after_ms < RETRY_AFTER_CAP_MS ? answer->retry_after_ms : RETRY_AFTER_CAP_MS;
+}
+
+/* Up to a quarter less, so that a fleet does not probe as one. */
+static void start_pause(struct target *t, const struct target_answer *answer, int64_t now_ms, uint32_t random)
+{
+	t->pause_ms = t->pause_ms ? t->pause_ms * 2 : TARGET_PAUSE_MS;
+	if (t->pause_ms > TARGET_PAUSE_CAP_MS)
+		t->pause_ms = TARGET_PAUSE_CAP_MS;
+	t->resume_ms = t->pause_ms - (int64_t)(random % (uint64_t)(t->pause_ms / 4));
+	if (t->resume_ms < retry_after_ms(answer))
+		t->resume_ms = retry_after_ms(answer);
+	t->resume_ms += now_ms;
+	move(t, TARGET_PAUSED, answer);
+}
+
+/* A target that refuses an event for good is alive. Requests that were at work when it was paused say
+ * nothing more by failing. */
+static void note(struct target *t, enum target_outcome outcome, const struct target_answer *answer, int64_t now_ms,
+		 uint32_t random)
+{
+	if (outcome != TARGET_RETRY) {
+		t->failures = 0;
+		t->pause_ms = 0;
+		if (t->state != TARGET_OPEN)
+			move(t, TARGET_OPEN, answer);
+		return;
+	}
+	t->failures++;
+	if (t->state == TARGET_PROBING || (t->state == TARGET_OPEN && t->failures >= TARGET_FAILURES))
+		start_pause(t, answer, now_ms, random);
+}
+
+static int64_t wait_before(const struct target *t, int attempt, const struct target_answer *answer, uint32_t random)
+{
+	struct backoff b = {t->webhook->backoff_ms, t->webhook->backoff_cap_ms, (unsigned int)attempt - 1};
+	int64_t wait = backoff_next(&b, random);
+
+	return wait > retry_after_ms(answer) ? wait : retry_after_ms(answer);
+}
+
+enum target_outcome target_take(struct target *t, const struct target_answer *answer, int attempt, int64_t now_ms,
+				uint32_t random, int64_t *wait_ms)
+{
+	enum target_outcome outcome = judge(answer->status);
+
+	note(t, outcome, answer, now_ms, random);
+	*wait_ms = 0;
+	if (outcome == TARGET_RETRY && attempt >= t->webhook->attempts)
+		return TARGET_DEAD;
+	if (outcome == TARGET_RETRY)
+		*wait_ms = wait_before(t, attempt, answer, random);
+	return outcome;
+}

@@ -1,0 +1,58 @@
+/* target.h: how a webhook target takes its deliveries: what an answer means, when to try again, and when to
+ * leave the target alone for a while. No I/O; time is an argument. */
+#ifndef WSONCE_TARGET_H
+#define WSONCE_TARGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "webhook.h"
+
+#define TARGET_FAILURES     5     /* in a row, after which it is paused */
+#define TARGET_PAUSE_MS     1000  /* the first pause; doubled with each, */
+#define TARGET_PAUSE_CAP_MS 60000 /* up to this */
+
+enum target_state {
+	TARGET_OPEN,    /* takes as many requests as its concurrency allows -> TARGET_PAUSED */
+	TARGET_PAUSED,  /* failed too often in a row: no row is leased      -> TARGET_PROBING, TARGET_OPEN */
+	TARGET_PROBING, /* the pause is over: one row at a time             -> TARGET_PAUSED, TARGET_OPEN */
+};
+
+/* What becomes of an outbox row after an attempt. */
+enum target_outcome {
+	TARGET_DELIVERED,
+	TARGET_RETRY,  /* is tried again */
+	TARGET_DEAD,   /* never */
+	TARGET_UNSENT, /* the request was not begun, so it is no attempt */
+	TARGET_OUTCOMES,
+};
+
+/* How an attempt ended. */
+struct target_answer {
+	int status;             /* of HTTP; 0: there was no answer */
+	int64_t retry_after_ms; /* asked for by the answer; 0: nothing */
+	const char *reason;     /* for the log; NULL: none */
+};
+
+struct target {
+	const struct webhook *webhook;
+	enum target_state state;
+	unsigned int failures; /* in a row, of the kind that is tried again */
+	int64_t pause_ms;      /* the last pause; 0: none since the target was open */
+	int64_t resume_ms;     /* TARGET_PAUSED ends, by the loop clock */
+	size_t at_work;        /* requests */
+	uint64_t ended[TARGET_OUTCOMES];
+};
+
+const char *target_state_name(enum target_state state);
+const char *target_outcome_name(enum target_outcome outcome);
+
+/* How many more rows may be leased. Ends a pause that is over. */
+size_t target_free_slots(struct target *t, int64_t now_ms);
+
+/* Takes the answer to attempt number attempt (from 1) of a row, and tells what becomes of the row; with
+ * TARGET_RETRY, wait_ms is the time until the next attempt. random is any evenly distributed number. */
+enum target_outcome target_take(struct target *t, const struct target_answer *answer, int attempt, int64_t now_ms,
+				uint32_t random, int64_t *wait_ms);
+
+#endif
