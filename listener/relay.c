@@ -150,6 +150,8 @@ static void on_answered(void *arg, const struct target_answer *answer)
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
 		a->answer = strdup(answer->reason); /* if memory is out, it is not recorded */
+	log_debug("attempt at a delivery has ended", "target=%s row=%s attempt=%d outcome=%s status=%d reason=%s",
+		  a->target->webhook->name, a->row, a->number, target_outcome_name(outcome), a->status, a->answer);
 	end(a, outcome);
 	go_on(r);
 }
@@ -512,6 +514,11 @@ static int open_targets(struct relay *r)
 	return r->targets ? 0 : -1;
 }
 
+static void on_ignored(void *arg)
+{
+	(void)arg;
+}
+
 struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 {
 	struct relay *r = calloc(1, sizeof(*r));
@@ -532,20 +539,20 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	list_init(&r->sending);
 	list_init(&r->ended);
 	list_init(&r->recording);
-	if (open_targets(r) || !(r->deliveries = deliveries_open(loop, webhooks_concurrency(&config->webhooks))))
-		goto fail;
+	if (open_targets(r) == 0)
+		r->deliveries = deliveries_open(loop, webhooks_concurrency(&config->webhooks));
+	r->postgres = r->deliveries ? postgres_open(loop, &settings) : NULL;
+	if (!r->postgres) {
+		if (r->deliveries)
+			deliveries_close(r->deliveries, on_ignored, NULL);
+		relay_free(r);
+		return NULL;
+	}
 	uv_timer_init(loop, &r->timer);
 	uv_timer_init(loop, &r->deadline);
 	r->timer.data = r->deadline.data = r;
-	r->postgres = postgres_open(loop, &settings);
-	if (!r->postgres)
-		goto fail; /* the process ends; what is open goes with it */
 	log_info("webhooks are relayed", "targets=%zu", config->webhooks.count);
 	return r;
-fail:
-	if (!r->deliveries)
-		relay_free(r);
-	return NULL;
 }
 
 static void on_part_closed(struct relay *r)

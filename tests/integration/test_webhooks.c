@@ -473,6 +473,44 @@ Test(webhooks, nothing_is_lost_while_connections_to_postgres_break)
 		stop(l[i]);
 }
 
+/* Somebody else has leased the rows meanwhile: attempts is theirs. */
+Test(webhooks, late_failure_is_not_recorded_and_a_late_delivery_is)
+{
+	add_hook("delivers", "/slow/2/1", "{}");
+	add_hook("fails", "/hang/1", "{s:f}", "timeout", 2.0);
+	struct listener *l = start("");
+
+	add_rows("delivers", "e", 1);
+	add_rows("fails", "e", 1);
+	cr_assert(wait_until(receiver_count(receiver, "/slow/2/1") && receiver_count(receiver, "/hang/1"), SOON_MS));
+	database_exec(db, "update outbox set attempts = 7, due_at = now() + interval '1 hour'");
+	wait_rows("target = 'delivers' and state = 'delivered'", 1, SOON_MS);
+	cr_assert(wait_until(listener_metric(l, "wsonce_deliveries_total{target=\"fails\",outcome=\"retry\"}") == 1,
+			     SOON_MS));
+	stop(l);
+	cr_assert_eq(count_rows("target = 'fails' and state = 'pending' and attempts = 7 and answer is null and "
+				"due_at > now() + interval '30 minutes'"),
+		     1);
+}
+
+/* Of the lease, the timeout and ten seconds, the lock leaves too little. */
+Test(webhooks, row_whose_lease_came_late_is_given_back_and_sent_under_another)
+{
+	add_hook("shop", "/ok", "{s:f}", "timeout", 5.0);
+	struct listener *l = start("--postgres-timeout 60");
+
+	add_rows("shop", "e", 3);
+	wait_rows("state = 'delivered'", 3, SOON_MS);
+	struct database *lock = lock_outbox();
+	database_exec(lock, "insert into outbox (target, event_id, event_type) values ('shop', 'late', '')");
+	wait_pause_ms(11000);
+	unlock_outbox(lock);
+	wait_rows("state = 'delivered' and attempts = 1", 4, SOON_MS);
+	cr_assert_eq(listener_metric(l, "wsonce_deliveries_total{target=\"shop\",outcome=\"unsent\"}"), 1);
+	stop(l);
+	cr_assert_eq(receiver_count(receiver, "/ok"), 4);
+}
+
 /* --- draining --- */
 
 Test(webhooks, listener_that_leaves_waits_for_the_answers_and_takes_no_more)

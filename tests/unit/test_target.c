@@ -1,0 +1,158 @@
+/* What becomes of a delivery after an answer, and of a target that fails. */
+#include "target.h"
+
+#include <criterion/criterion.h>
+
+#include "log.h"
+
+static struct webhook webhook = {
+	.name = (char *)"shop", .concurrency = 8, .attempts = 10, .backoff_ms = 100, .backoff_cap_ms = 5000};
+static struct target target;
+static int64_t wait_ms;
+
+static void init(void)
+{
+	log_setup(LOG_ERROR, LOG_TEXT, NULL);
+	target = (struct target){.webhook = &webhook};
+}
+
+TestSuite(target, .init = init, .timeout = 60);
+
+static enum target_outcome take_attempt(int status, int attempt, int64_t retry_after_ms, int64_t now_ms)
+{
+	const struct target_answer answer = {status, retry_after_ms, "a reason"};
+
+	return target_take(&target, &answer, attempt, now_ms, 0, &wait_ms);
+}
+
+static enum target_outcome take(int status)
+{
+	return take_attempt(status, 1, 0, 0);
+}
+
+/* --- answers --- */
+
+Test(target, success_is_delivered_trouble_is_retried_refusal_is_dead)
+{
+	static const int good[] = {200, 201, 202, 204, 299};
+	static const int trouble[] = {0, 301, 302, 307, 308, 408, 425, 429, 500, 502, 503, 504, 599};
+	static const int refusals[] = {400, 401, 403, 404, 405, 410, 413, 422, 499};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		cr_assert_eq(take(good[i]), TARGET_DELIVERED, "%d", good[i]);
+	for (size_t i = 0; i < sizeof(trouble) / sizeof(*trouble); i++)
+		cr_assert_eq(take(trouble[i]), TARGET_RETRY, "%d", trouble[i]);
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++)
+		cr_assert_eq(take(refusals[i]), TARGET_DEAD, "%d", refusals[i]);
+}
+
+Test(target, last_attempt_is_dead_unless_it_is_delivered)
+{
+	cr_assert_eq(take_attempt(500, 9, 0, 0), TARGET_RETRY);
+	cr_assert_eq(take_attempt(500, 10, 0, 0), TARGET_DEAD);
+	cr_assert_eq(take_attempt(0, 11, 0, 0), TARGET_DEAD);
+	cr_assert_eq(take_attempt(200, 10, 0, 0), TARGET_DELIVERED);
+}
+
+Test(target, wait_is_drawn_from_twice_the_range_after_each_attempt_up_to_the_cap)
+{
+	static const int64_t most[] = {100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000};
+	const struct target_answer answer = {500, 0, NULL};
+
+	for (int i = 0; i < 9; i++) {
+		target_take(&target, &answer, i + 1, 0, (uint32_t)most[i] - 1, &wait_ms);
+		cr_assert_eq(wait_ms, most[i]);
+		target_take(&target, &answer, i + 1, 0, (uint32_t)most[i], &wait_ms);
+		cr_assert_eq(wait_ms, 1);
+	}
+}
+
+Test(target, wait_is_no_shorter_than_asked_for_and_at_most_a_day)
+{
+	take_attempt(429, 1, 7000, 0);
+	cr_assert_eq(wait_ms, 7000);
+	take_attempt(503, 1, INT64_C(1000) * 86400 * 365, 0);
+	cr_assert_eq(wait_ms, 86400000);
+}
+
+/* --- pauses --- */
+
+static void fail_often(int n, int64_t now_ms)
+{
+	for (int i = 0; i < n; i++)
+		take_attempt(500, 1, 0, now_ms);
+}
+
+Test(target, five_failures_in_a_row_pause_it)
+{
+	fail_often(4, 0);
+	cr_assert_eq(target_free_slots(&target, 0), 8);
+	take(200);
+	fail_often(4, 0);
+	cr_assert_eq(target.state, TARGET_OPEN);
+	fail_often(1, 0);
+	cr_assert_eq(target.state, TARGET_PAUSED);
+	cr_assert_eq(target_free_slots(&target, 999), 0);
+}
+
+Test(target, refusals_do_not_pause_it)
+{
+	for (int i = 0; i < 20; i++)
+		take(404);
+	cr_assert_eq(target.state, TARGET_OPEN);
+}
+
+Test(target, last_attempts_pause_it_too)
+{
+	for (int i = 0; i < 5; i++)
+		take_attempt(500, 10, 0, 0);
+	cr_assert_eq(target.state, TARGET_PAUSED);
+}
+
+Test(target, after_a_pause_one_request_at_a_time_is_a_probe)
+{
+	fail_often(5, 0);
+	cr_assert_eq(target_free_slots(&target, 1000), 1);
+	cr_assert_eq(target.state, TARGET_PROBING);
+	target.at_work = 1;
+	cr_assert_eq(target_free_slots(&target, 1001), 0);
+	target.at_work = 0;
+	take(200);
+	cr_assert_eq(target.state, TARGET_OPEN);
+	cr_assert_eq(target_free_slots(&target, 1002), 8);
+}
+
+Test(target, pauses_grow_to_a_minute_and_begin_anew_after_a_success)
+{
+	static const int64_t pauses[] = {1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000};
+	int64_t now = 0;
+
+	fail_often(4, now);
+	for (size_t i = 0; i < 8; i++) {
+		fail_often(1, now);
+		cr_assert_eq(target.resume_ms - now, pauses[i]);
+		cr_assert_eq(target_free_slots(&target, target.resume_ms - 1), 0);
+		now = target.resume_ms;
+		cr_assert_eq(target_free_slots(&target, now), 1);
+	}
+	take(200);
+	fail_often(5, now);
+	cr_assert_eq(target.resume_ms - now, 1000);
+}
+
+Test(target, requests_that_were_at_work_when_it_was_paused_do_not_prolong_the_pause)
+{
+	fail_often(5, 0);
+	fail_often(7, 500);
+	cr_assert_eq(target.resume_ms, 1000);
+	take(200);
+	cr_assert_eq(target.state, TARGET_OPEN);
+}
+
+Test(target, pause_is_no_shorter_than_asked_for)
+{
+	fail_often(4, 0);
+	take_attempt(429, 1, 30000, 0);
+	cr_assert_eq(target_free_slots(&target, 29999), 0);
+	cr_assert_eq(target_free_slots(&target, 30000), 1);
+}
