@@ -86,13 +86,13 @@ static void fail_often(int n, int64_t now_ms)
 Test(target, five_failures_in_a_row_pause_it)
 {
 	fail_often(4, 0);
-	cr_assert_eq(target_free_slots(&target, 0), 8);
+	cr_assert_eq(target_want(&target, 0), 8);
 	take(200);
 	fail_often(4, 0);
 	cr_assert_eq(target.state, TARGET_OPEN);
 	fail_often(1, 0);
 	cr_assert_eq(target.state, TARGET_PAUSED);
-	cr_assert_eq(target_free_slots(&target, 999), 0);
+	cr_assert_eq(target_want(&target, 999), 0);
 }
 
 Test(target, refusals_do_not_pause_it)
@@ -112,14 +112,14 @@ Test(target, last_attempts_pause_it_too)
 Test(target, after_a_pause_one_request_at_a_time_is_a_probe)
 {
 	fail_often(5, 0);
-	cr_assert_eq(target_free_slots(&target, 1000), 1);
+	cr_assert_eq(target_want(&target, 1000), 1);
 	cr_assert_eq(target.state, TARGET_PROBING);
 	target.at_work = 1;
-	cr_assert_eq(target_free_slots(&target, 1001), 0);
+	cr_assert_eq(target_want(&target, 1001), 0);
 	target.at_work = 0;
 	take(200);
 	cr_assert_eq(target.state, TARGET_OPEN);
-	cr_assert_eq(target_free_slots(&target, 1002), 8);
+	cr_assert_eq(target_want(&target, 1002), 8);
 }
 
 Test(target, pauses_grow_to_a_minute_and_begin_anew_after_a_success)
@@ -131,9 +131,9 @@ Test(target, pauses_grow_to_a_minute_and_begin_anew_after_a_success)
 	for (size_t i = 0; i < 8; i++) {
 		fail_often(1, now);
 		cr_assert_eq(target.resume_ms - now, pauses[i]);
-		cr_assert_eq(target_free_slots(&target, target.resume_ms - 1), 0);
+		cr_assert_eq(target_want(&target, target.resume_ms - 1), 0);
 		now = target.resume_ms;
-		cr_assert_eq(target_free_slots(&target, now), 1);
+		cr_assert_eq(target_want(&target, now), 1);
 	}
 	take(200);
 	fail_often(5, now);
@@ -153,6 +153,6 @@ Test(target, pause_is_no_shorter_than_asked_for)
 {
 	fail_often(4, 0);
 	take_attempt(429, 1, 30000, 0);
-	cr_assert_eq(target_free_slots(&target, 29999), 0);
-	cr_assert_eq(target_free_slots(&target, 30000), 1);
+	cr_assert_eq(target_want(&target, 29999), 0);
+	cr_assert_eq(target_want(&target, 30000), 1);
 }
