@@ -209,7 +209,7 @@ static int on_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *ar
 		w = watch(arg, socket);
 	if (!w)
 		return 0;
-	w->events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
+	w->events = ((what & CURL_POLL_IN) ? UV_READABLE : 0) | ((what & CURL_POLL_OUT) ? UV_WRITABLE : 0);
 	uv_poll_start(&w->poll, w->events, on_poll);
 	return 0;
 }

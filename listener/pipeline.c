@@ -54,6 +54,7 @@ struct pipeline {
 	bool is_full;       /* the budget is used up */
 	bool is_behind;     /* one of the windows is, or Postgres is behind */
 	size_t deferred;    /* events left to others and not yet looked at */
+	bool has_committed; /* in this turn */
 	bool is_draining;
 	bool is_drained;
 	struct note note;
@@ -296,6 +297,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 
 	switch (result) {
 	case STORE_INSERTED:
+		p->has_committed = true;
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
 		settle(p, ev, OUTCOME_PERSISTED);
 		return;
@@ -706,6 +708,9 @@ static void on_turn(uv_prepare_t *turn)
 	store_next(p);
 	check_budget(p);
 	check_drained(p);
+	if (p->has_committed)
+		p->on.on_committed(p->on.arg);
+	p->has_committed = false;
 	wait = hold_wait(&p->hold, now_ms(p));
 	if (wait < 0)
 		uv_timer_stop(&p->hold_timer);

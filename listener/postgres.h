@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#define POSTGRES_VALUES_MAX 9
+#define POSTGRES_VALUES_MAX 10
 
 struct postgres;
 
@@ -67,8 +67,8 @@ enum postgres_state postgres_state(const struct postgres *p);
 /* Why the last connection attempt failed; "" after a success. */
 const char *postgres_error(const struct postgres *p);
 
-/* Sends one statement with up to POSTGRES_VALUES_MAX values, unnamed, so that it works behind PgBouncer. Returns 0, and
- * on_answer is called; or -1 because the connection is not READY. The values are copied. */
+/* Sends one statement with up to POSTGRES_VALUES_MAX values, unnamed, so that it works behind PgBouncer.
+ * Returns 0, and on_answer is called; or -1 because the connection is not READY. The values are copied. */
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
 
 /* Runs a COPY ... FROM STDIN with these bytes, which must stay until on_answer is called. Else as

@@ -34,7 +34,7 @@
 #define RECORD_MS       1000  /* for the last records when draining is over */
 #define FOREVER_MS      INT64_C(1000000000000)
 
-#define COLUMNS 9
+#define COLUMNS 10
 
 enum job { JOB_NONE, JOB_ROUND, JOB_LOOK };
 
@@ -114,6 +114,16 @@ static uint32_t draw(void)
 	return random;
 }
 
+static void on_timer(uv_timer_t *timer)
+{
+	go_on(timer->data);
+}
+
+static void wake_at(struct relay *r, int64_t ms)
+{
+	uv_timer_start(&r->timer, on_timer, ms > now_ms(r) ? (uint64_t)(ms - now_ms(r)) : 0, 0);
+}
+
 static void attempt_free(struct attempt *a)
 {
 	list_remove(&a->node);
@@ -157,7 +167,7 @@ static void on_answered(void *arg, const struct target_answer *answer)
 	enum target_outcome outcome;
 
 	a->lane->target.at_work--;
-	outcome = target_take(&a->lane->target, answer, a->number, now_ms(r), draw(), &a->wait_ms);
+	outcome = target_take(&a->lane->target, answer, a->row, a->number, now_ms(r), draw(), &a->wait_ms);
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
 		a->answer = strdup(answer->reason); /* if memory is out, it is not recorded */
@@ -294,20 +304,22 @@ static void fill_ended(struct relay *r)
 	}
 }
 
-/* $7 to $9. */
+/* $7 to $10. */
 static void fill_targets(struct relay *r)
 {
 	size_t n = r->drained ? 0 : r->config->webhooks.count;
 	struct array *c = r->columns + 6;
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		array_start(&c[i], ARRAY_TEXT, n);
 	for (size_t i = 0; i < n; i++) {
-		const struct webhook *webhook = r->lanes[i].target.webhook;
+		struct target *t = &r->lanes[i].target;
+		size_t wanted = target_want(t, now_ms(r));
 
-		add_text(&c[0], webhook->name, false);
-		add_number(&c[1], (int64_t)target_want(&r->lanes[i].target, now_ms(r)));
-		add_number(&c[2], webhook->timeout_ms + LEASE_MARGIN_MS);
+		add_text(&c[0], t->webhook->name, false);
+		add_number(&c[1], (int64_t)wanted);
+		add_number(&c[2], t->webhook->timeout_ms + LEASE_MARGIN_MS);
+		add_text(&c[3], wanted ? target_take_probe(t, now_ms(r)) : NULL, false);
 	}
 }
 
@@ -338,7 +350,7 @@ static void start_round(struct relay *r)
 	for (int i = 0; i < COLUMNS; i++) {
 		if (!r->columns[i].len) {
 			wait_out(r, "out of memory for the statement");
-			go_on(r);
+			wake_at(r, r->resume_ms);
 			return;
 		}
 		values[i] = (struct postgres_value){ARRAY_TEXT, r->columns[i].bytes, r->columns[i].len};
@@ -397,16 +409,6 @@ static void on_look(struct relay *r, const struct postgres_answer *answer)
 }
 
 /* --- what is next --- */
-
-static void on_timer(uv_timer_t *timer)
-{
-	go_on(timer->data);
-}
-
-static void wake_at(struct relay *r, int64_t ms)
-{
-	uv_timer_start(&r->timer, on_timer, ms > now_ms(r) ? (uint64_t)(ms - now_ms(r)) : 0, 0);
-}
 
 static void tell_drained(struct relay *r)
 {

@@ -3,11 +3,12 @@
 #include "target.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "backoff.h"
 #include "log.h"
 
-#define RETRY_AFTER_CAP_MS (24 * 3600 * INT64_C(1000))
+#define RETRY_AFTER_CAP_MS INT64_C(86400000)
 
 static const char *const state_names[] = {"open", "paused", "probing"};
 static const char *const outcome_names[] = {"delivered", "retry", "dead", "unsent"};
@@ -65,7 +66,7 @@ void target_supply(struct target *t, size_t rows, size_t bytes)
 {
 	size_t least = (size_t)t->webhook->concurrency, most = least * TARGET_AHEAD;
 	size_t left = t->waiting - rows;
-	bool is_starved = t->wanted && rows == t->wanted && !left && target_free_slots(t);
+	bool is_starved = t->wanted && rows == t->wanted && !left && !t->at_work;
 
 	if (t->depth < least)
 		t->depth = least;
@@ -79,6 +80,14 @@ void target_supply(struct target *t, size_t rows, size_t bytes)
 		t->depth = most;
 	if (t->depth < least)
 		t->depth = least;
+}
+
+const char *target_take_probe(struct target *t, int64_t now_ms)
+{
+	if (t->state != TARGET_PROBING || !t->probe_ms || now_ms < t->probe_ms)
+		return NULL;
+	t->probe_ms = 0;
+	return t->probe;
 }
 
 /* --- answers --- */
@@ -99,7 +108,17 @@ static int64_t retry_after_ms(const struct target_answer *answer)
 	return answer->retry_after_ms < RETRY_AFTER_CAP_MS ? answer->retry_after_ms : RETRY_AFTER_CAP_MS;
 }
 
-/* Up to a quarter less, so that a fleet does not probe as one. */
+/* A row that has failed tells more by its next attempt than a new one: some receivers fail the first attempt
+ * at each delivery, and are not down. */
+static void note_probe(struct target *t, const char *row, int64_t due_ms)
+{
+	if (t->probe_ms && t->probe_ms <= due_ms)
+		return;
+	snprintf(t->probe, sizeof(t->probe), "%s", row);
+	t->probe_ms = due_ms;
+}
+
+/* Up to a quarter less, so that a fleet does not probe as one; but the probe should be due. */
 static void start_pause(struct target *t, const struct target_answer *answer, int64_t now_ms, uint32_t random)
 {
 	t->pause_ms = t->pause_ms ? t->pause_ms * 2 : TARGET_PAUSE_MS;
@@ -109,6 +128,8 @@ static void start_pause(struct target *t, const struct target_answer *answer, in
 	if (t->resume_ms < retry_after_ms(answer))
 		t->resume_ms = retry_after_ms(answer);
 	t->resume_ms += now_ms;
+	if (t->probe_ms > t->resume_ms && t->probe_ms - now_ms <= 2 * t->pause_ms + TARGET_PAUSE_MS)
+		t->resume_ms = t->probe_ms;
 	move(t, TARGET_PAUSED, answer);
 }
 
@@ -120,6 +141,7 @@ static void note(struct target *t, enum target_outcome outcome, const struct tar
 	if (outcome != TARGET_RETRY) {
 		t->failures = 0;
 		t->pause_ms = 0;
+		t->probe_ms = 0;
 		if (t->state != TARGET_OPEN)
 			move(t, TARGET_OPEN, answer);
 		return;
@@ -137,16 +159,17 @@ static int64_t wait_before(const struct target *t, int attempt, const struct tar
 	return wait > retry_after_ms(answer) ? wait : retry_after_ms(answer);
 }
 
-enum target_outcome target_take(struct target *t, const struct target_answer *answer, int attempt, int64_t now_ms,
-				uint32_t random, int64_t *wait_ms)
+enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,
+				int64_t now_ms, uint32_t random, int64_t *wait_ms)
 {
 	enum target_outcome outcome = judge(answer->status);
+	bool is_last = outcome == TARGET_RETRY && attempt >= t->webhook->attempts;
 
-	note(t, outcome, answer, now_ms, random);
 	*wait_ms = 0;
-	if (outcome == TARGET_RETRY && attempt >= t->webhook->attempts)
-		return TARGET_DEAD;
-	if (outcome == TARGET_RETRY)
+	if (outcome == TARGET_RETRY && !is_last) {
 		*wait_ms = wait_before(t, attempt, answer, random);
-	return outcome;
+		note_probe(t, row, now_ms + *wait_ms);
+	}
+	note(t, outcome, answer, now_ms, random);
+	return is_last ? TARGET_DEAD : outcome;
 }

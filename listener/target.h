@@ -43,6 +43,8 @@ struct target {
 	unsigned int failures; /* in a row, of the kind that is tried again */
 	int64_t pause_ms;      /* the last pause; 0: none since the target was open */
 	int64_t resume_ms;     /* TARGET_PAUSED ends, by the loop clock */
+	char probe[24];        /* the row that is tried again first after a pause; "": any */
+	int64_t probe_ms;      /* when it is due, by the loop clock */
 	size_t at_work;        /* requests */
 	size_t waiting;        /* rows that are leased and not yet at work */
 	size_t depth;          /* both of them together, at most; 0: the concurrency */
@@ -63,9 +65,13 @@ size_t target_want(struct target *t, int64_t now_ms);
  * faster than rounds bring rows gets more of them at once the next time, one whose rows wait gets fewer. */
 void target_supply(struct target *t, size_t rows, size_t bytes);
 
+/* The one row that may be leased, if it can; NULL: any. To be asked for once for each lease. The text lives
+ * until the next answer is taken. */
+const char *target_take_probe(struct target *t, int64_t now_ms);
+
 /* Takes the answer to attempt number attempt (from 1) of a row, and tells what becomes of the row; with
  * TARGET_RETRY, wait_ms is the time until the next attempt. random is any evenly distributed number. */
-enum target_outcome target_take(struct target *t, const struct target_answer *answer, int attempt, int64_t now_ms,
-				uint32_t random, int64_t *wait_ms);
+enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,
+				int64_t now_ms, uint32_t random, int64_t *wait_ms);
 
 #endif

@@ -1,6 +1,7 @@
 -- One round of the relay: records attempts that have ended, leases rows that are due, and tells these. Of
 -- each attempt: $1 the row's id, $2 the attempt's number, $3 its outcome (delivered, retry, dead, unsent),
--- $4 HTTP status, $5 answer, $6 ms until the next attempt. Of each target: $7 name, $8 rows wanted, $9 ms of a lease.
+-- $4 HTTP status, $5 answer, $6 ms until the next attempt. Of each target: $7 name, $8 rows wanted, $9 ms of a lease,
+-- $10 the id of the only row wanted, or NULL.
 --
 -- Whoever leases a row counts its attempts up: a failure is recorded only while the count is still that of
 -- the attempt that failed, but a delivery is one, whoever else is at the row.
@@ -23,8 +24,8 @@ WITH ended AS MATERIALIZED (
 	FROM ended AS e
 	WHERE o.id = e.id AND o.state = 'pending' AND (o.attempts = e.attempt OR e.outcome = 'delivered')
 ), targets AS MATERIALIZED (
-	SELECT target, wanted::bigint, lease::bigint * interval '1 millisecond' AS lease
-	FROM unnest($7::text[], $8::text[], $9::text[]) AS t (target, wanted, lease)
+	SELECT target, wanted::bigint, lease::bigint * interval '1 millisecond' AS lease, probe::bigint
+	FROM unnest($7::text[], $8::text[], $9::text[], $10::text[]) AS t (target, wanted, lease, probe)
 	WHERE set_config('synchronous_commit', 'off', true) = 'off'
 ), due AS MATERIALIZED (
 	SELECT d.id FROM targets AS t, LATERAL (
@@ -33,10 +34,15 @@ WITH ended AS MATERIALIZED (
 			AND o.id <> ALL ($1::text[]::bigint[])
 		ORDER BY o.due_at LIMIT t.wanted FOR UPDATE SKIP LOCKED
 	) AS d
+	WHERE t.probe IS NULL
+), probed AS MATERIALIZED (
+	SELECT o.id FROM targets AS t JOIN outbox AS o ON o.id = t.probe
+	WHERE o.state = 'pending' AND o.due_at <= now() AND o.id <> ALL ($1::text[]::bigint[])
+	FOR UPDATE OF o SKIP LOCKED
 )
 UPDATE outbox AS o SET attempts = o.attempts + 1, due_at = now() + t.lease
 FROM targets AS t
-WHERE o.id = ANY (ARRAY(SELECT id FROM due)) AND o.target = t.target
+WHERE o.id = ANY (ARRAY(SELECT id FROM due UNION ALL SELECT id FROM probed)) AND o.target = t.target
 RETURNING o.id, o.target, o.attempts, floor(extract(epoch FROM now())), o.event_id,
 	format('{"type":%s,"timestamp":"%s","id":%s,"data":%s}', to_json(o.event_type),
 		to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), to_json(o.event_id),

@@ -3,6 +3,7 @@
 #include "database.h"
 #include "fleet.h"
 #include "listener.h"
+#include "peer.h"
 #include "process.h"
 #include "receiver.h"
 #include "suite.h"
@@ -365,11 +366,11 @@ Test(webhooks, receiver_slower_than_every_timeout_sees_each_effect_once)
 
 	for (int i = 0; i < 2; i++)
 		l[i] = start("--claim-ttl 1");
-	add_rows("shop", "e", 6);
-	wait_rows("state = 'delivered'", 6, 2 * LEASE_MS);
-	cr_assert_eq(receiver_effects(receiver, "/slow/2/2"), 6);
-	cr_assert_geq(receiver_count(receiver, "/slow/2/2"), 18);
-	cr_assert_eq(count_rows("attempts = 3"), 6);
+	add_rows("shop", "e", 30);
+	wait_rows("state = 'delivered'", 30, 2 * LEASE_MS);
+	cr_assert_eq(receiver_effects(receiver, "/slow/2/2"), 30);
+	cr_assert_geq(receiver_count(receiver, "/slow/2/2"), 90);
+	cr_assert_eq(count_rows("attempts = 3"), 30);
 	for (int i = 0; i < 2; i++)
 		stop(l[i]);
 }
@@ -509,6 +510,61 @@ Test(webhooks, row_whose_lease_came_late_is_given_back_and_sent_under_another)
 	cr_assert_eq(listener_metric(l, "wsonce_deliveries_total{target=\"shop\",outcome=\"unsent\"}"), 1);
 	stop(l);
 	cr_assert_eq(receiver_count(receiver, "/ok"), 4);
+}
+
+/* --- from the event to the receiver --- */
+
+Test(webhooks, stored_event_is_told_to_each_webhook_that_wants_its_type)
+{
+	add_hook("all", "/ok?all", "{}");
+	add_hook("paid", "/ok/?paid", "{s:[s, s]}", "types", "order.paid", "order.lost");
+	struct listener *l = start("");
+	struct peer *producer = peer_open_events(listener_ingest_port(l), NULL);
+
+	for (int copy = 0; copy < 2; copy++) {
+		peer_send_text(producer,
+			       "{\"event_id\":\"e-1\",\"event_type\":\"order.paid\",\"payload\":{\"n\":0.10}}");
+		peer_send_text(producer, "{\"event_id\":\"e-2\",\"event_type\":\"order.made\",\"payload\":{}}");
+	}
+	wait_rows("state = 'delivered'", 3, SOON_MS);
+	cr_assert_eq(receiver_count(receiver, "/ok"), 2);
+	cr_assert_eq(receiver_effects(receiver, "/ok"), 2);
+	json_t *all = receiver_requests(receiver, "/ok/"), *one = json_array_get(all, 0);
+	cr_assert_eq(json_array_size(all), 1);
+	cr_assert(strstr(json_string_value(json_object_get(one, "body")), "\"id\":\"e-1\",\"data\":{\"n\": 0.10}}"));
+	json_decref(all);
+	peer_free(producer);
+	stop(l);
+}
+
+/* The whole road, with a receiver that fails now and then, and listeners killed in the middle of it. */
+Test(webhooks, fleet_that_is_killed_and_started_again_has_each_effect_once)
+{
+	struct fleet f;
+	char *secret = suite_file("secret", RECEIVER_SECRET), *settings, flags[200];
+
+	cr_assert(asprintf(&settings,
+			   "{\"webhooks\": [{\"name\": \"shop\", \"url\": \"http://127.0.0.1:%d/fail/500/1\", "
+			   "\"secret-file\": \"%s\", \"timeout\": 2, \"backoff\": 0.1}]}",
+			   receiver_port(receiver), secret) > 0);
+	char *path = suite_file("fleet.json", settings);
+	snprintf(flags, sizeof flags, "--claim-ttl 2 --config %s", path);
+	fleet_start(&f, 3, db, NULL, flags);
+	for (int i = 0; i < 3; i++) {
+		fleet_send(&f, 100);
+		fleet_wait_rows(&f, 100 * i + 1, SOON_MS);
+		listener_kill(f.listeners[i]);
+		fleet_launch_one(&f, i);
+		fleet_wait_ready(&f);
+	}
+	fleet_must_be_whole(&f, LEASE_MS);
+	wait_rows("state = 'delivered'", f.sent, 2 * LEASE_MS);
+	cr_assert_eq(count_rows("true"), f.sent);
+	cr_assert_eq(receiver_effects(receiver, "/fail/500/1"), f.sent);
+	fleet_end(&f);
+	free(secret);
+	free(settings);
+	free(path);
 }
 
 /* --- draining --- */

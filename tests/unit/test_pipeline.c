@@ -43,6 +43,11 @@ static void on_drained(void *arg, size_t n)
 	left = (long)n;
 }
 
+static void on_committed(void *arg)
+{
+	(void)arg;
+}
+
 static void on_unusable(void *arg, const char *sentence, int status)
 {
 	(void)arg, (void)status;
@@ -103,7 +108,7 @@ static void on_closed(void *arg)
 
 static void reopen_pipeline(void)
 {
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, NULL};
 	char error[200];
 
 	uv_loop_init(&loop);
@@ -1443,7 +1448,7 @@ Test(pipeline, unusable_database_is_reported)
 
 Test(pipeline, stage_that_cannot_open_is_named)
 {
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_unusable, NULL};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, NULL};
 	char error[100] = "";
 
 	fake.is_claim_broken = true;
