@@ -19,7 +19,7 @@ HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 endif
 HARDEN += -fPIE -fstack-protector-strong
 HARDEN_LD := -pie -Wl,-z,relro,-z,now
-LIBS := libwebsockets libuv hiredis libpq jansson yajl libssl libcrypto
+LIBS := libwebsockets libuv hiredis libpq jansson yajl libssl libcrypto libcurl
 TEST_LIBS := $(LIBS) criterion
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
 	-I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
@@ -139,7 +139,7 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/envelope.o $B/listener/arena.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event unsettled utf8)
+$B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event unsettled utf8 target backoff)
 $B/feed: $(MODULES)
 
 $B/listener/main.o $B/listener/commands/%.o $B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener

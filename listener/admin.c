@@ -117,6 +117,42 @@ static size_t sources_open_count(const struct sources *s)
 	return n;
 }
 
+/* Of the events here, and of the deliveries wherever they are. */
+static int64_t oldest_ms(const struct admin *a)
+{
+	int64_t here = unsettled_oldest_ms(pipeline_events(a->parts->pipeline), (int64_t)uv_now(a->loop));
+	int64_t pending = a->parts->relay ? relay_backlog(a->parts->relay)->oldest_ms : 0;
+
+	return here > pending ? here : pending;
+}
+
+static void put_type(FILE *out, const char *name, const char *type, const char *meaning)
+{
+	fprintf(out, "# HELP wsonce_%s %s\n# TYPE wsonce_%s %s\n", name, meaning, name, type);
+}
+
+static void put_targets(FILE *out, const struct relay *r)
+{
+	put_type(out, "deliveries_total", "counter", "Attempts at webhook deliveries by what became of them.");
+	for (size_t i = 0; i < relay_targets(r); i++)
+		for (int o = 0; o < TARGET_OUTCOMES; o++)
+			fprintf(out, "wsonce_deliveries_total{target=\"%s\",outcome=\"%s\"} %llu\n",
+				relay_target(r, i)->webhook->name, target_outcome_name((enum target_outcome)o),
+				(unsigned long long)relay_target(r, i)->ended[o]);
+	put_type(out, "deliveries_in_flight", "gauge", "Requests to webhooks at work.");
+	for (size_t i = 0; i < relay_targets(r); i++)
+		fprintf(out, "wsonce_deliveries_in_flight{target=\"%s\"} %zu\n", relay_target(r, i)->webhook->name,
+			relay_target(r, i)->at_work);
+	put_type(out, "webhook_paused", "gauge", "1 while a webhook is left alone because it fails.");
+	for (size_t i = 0; i < relay_targets(r); i++)
+		fprintf(out, "wsonce_webhook_paused{target=\"%s\"} %d\n", relay_target(r, i)->webhook->name,
+			relay_target(r, i)->state != TARGET_OPEN);
+	put_gauge(out, "outbox_pending", "Deliveries still to be made, by the whole fleet; counted up to 100000.",
+		  (double)relay_backlog(r)->pending);
+	put_gauge(out, "outbox_oldest_seconds", "How long the oldest delivery is pending; 0 if there is none.",
+		  (double)relay_backlog(r)->oldest_ms / 1000);
+}
+
 static unsigned int write_metrics(const struct admin *a, FILE *out)
 {
 	const struct admin_parts *p = a->parts;
@@ -125,8 +161,9 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 
 	stats_each(put_counter, out);
 	put_gauge(out, "in_flight", "Messages received and not settled.", (double)events->messages);
-	put_gauge(out, "oldest_unsettled_seconds", "How long the oldest event at work is here; 0 if there is none.",
-		  (double)unsettled_oldest_ms(events, (int64_t)uv_now(a->loop)) / 1000);
+	put_gauge(out, "oldest_unsettled_seconds",
+		  "How long the oldest event at work is here, or the oldest delivery pending; 0 if there is none.",
+		  (double)oldest_ms(a) / 1000);
 	put_gauge(out, "in_flight_bytes", "Bytes of the budget in use.", (double)pipeline_bytes(p->pipeline));
 	put_gauge(out, "in_flight_bytes_limit", "The budget.", (double)p->config->inflight_bytes);
 	put_gauge(out, "paused", "1 while reading is stopped at the memory limit.", pipeline_is_full(p->pipeline));
@@ -140,6 +177,8 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 	for (int i = 0; i < EVENT_STATES - 1; i++)
 		fprintf(out, "wsonce_events{state=\"%s\"} %zu\n", event_state_name((enum event_state)i),
 			events->counts[i]);
+	if (p->relay)
+		put_targets(out, p->relay);
 	put_histogram(out, "commit_latency", "Message received to row committed.", &stats_commit_latency);
 	put_histogram(out, "duplicate_delay", "Claim of the original to arrival of a copy.", &stats_duplicate_delay);
 	return HTTP_STATUS_OK;
@@ -194,6 +233,37 @@ static json_t *describe_unsettled(const struct admin *a)
 			 *u.oldest_id ? describe_text(u.oldest_id) : json_null(), "oldest_state", u.state);
 }
 
+static json_t *describe_targets(const struct admin *a)
+{
+	const struct relay *r = a->parts->relay;
+	json_t *all = json_array();
+
+	for (size_t i = 0; r && i < relay_targets(r); i++) {
+		const struct target *t = relay_target(r, i);
+		int64_t left_ms = t->state == TARGET_PAUSED ? t->resume_ms - (int64_t)uv_now(a->loop) : 0;
+		json_t *one =
+			json_pack("{s:s, s:s, s:I, s:I, s:f}", "name", t->webhook->name, "state",
+				  target_state_name(t->state), "in_flight", (json_int_t)t->at_work, "failures_in_a_row",
+				  (json_int_t)t->failures, "pause_left_s", left_ms > 0 ? (double)left_ms / 1000 : 0.0);
+
+		for (int o = 0; o < TARGET_OUTCOMES; o++)
+			json_object_set_new(one, target_outcome_name((enum target_outcome)o),
+					    json_integer((json_int_t)t->ended[o]));
+		json_array_append_new(all, one);
+	}
+	return all;
+}
+
+static json_t *describe_backlog(const struct admin *a)
+{
+	const struct backlog *b = relay_backlog(a->parts->relay);
+
+	return json_pack("{s:b, s:I, s:I, s:f, s:o, s:o}", "warning", b->overdue > 0, "pending", (json_int_t)b->pending,
+			 "overdue", (json_int_t)b->overdue, "oldest_s", (double)b->oldest_ms / 1000, "oldest_id",
+			 *b->oldest_id ? describe_text(b->oldest_id) : json_null(), "oldest_target",
+			 *b->oldest_target ? describe_text(b->oldest_target) : json_null());
+}
+
 static unsigned int write_status(const struct admin *a, FILE *out)
 {
 	const struct admin_parts *p = a->parts;
@@ -219,6 +289,10 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 		return HTTP_STATUS_INTERNAL_SERVER_ERROR;
 	}
 	json_object_set_new(root, "unsettled", describe_unsettled(a));
+	if (p->relay) {
+		json_object_set_new(root, "webhooks", describe_targets(a));
+		json_object_set_new(root, "outbox", describe_backlog(a));
+	}
 	json_dumpf(root, out, JSON_INDENT(2));
 	fputc('\n', out);
 	json_decref(root);

@@ -7,15 +7,17 @@
 #include "config.h"
 #include "ingest.h"
 #include "pipeline.h"
+#include "relay.h"
 #include "source.h"
 #include "ws.h"
 
-/* What the pages show; sources and ingest may be NULL. Must outlive the admin server. */
+/* What the pages show; sources, ingest and relay may be NULL. Must outlive the admin server. */
 struct admin_parts {
 	const struct config *config;
 	const struct pipeline *pipeline;
 	const struct sources *sources;
 	const struct ingest *ingest;
+	const struct relay *relay;
 	bool is_draining;
 };
 

@@ -12,6 +12,7 @@
 #include "ingest.h"
 #include "log.h"
 #include "pipeline.h"
+#include "relay.h"
 #include "source.h"
 #include "stats.h"
 #include "unsettled.h"
@@ -26,6 +27,7 @@ struct listener {
 	const struct config *config;
 	uv_loop_t loop;
 	struct pipeline *pipeline;
+	struct relay *relay; /* NULL: there are no webhooks */
 	struct ws *ws;
 	struct sources *sources;
 	struct ingest *ingest;
@@ -38,6 +40,7 @@ struct listener {
 	uv_timer_t second;
 	struct unsettled_watch unsettled;
 	uint64_t goodbye_until;
+	int draining; /* parts that have not drained yet */
 	int status;
 };
 
@@ -49,9 +52,13 @@ static void on_pressure(void *arg, bool is_held)
 		ws_set_held(l->ws, is_held);
 }
 
+/* There may be outbox rows among them. */
 static void on_committed(void *arg)
 {
-	(void)arg;
+	struct listener *l = arg;
+
+	if (l->relay)
+		relay_wake(l->relay);
 }
 
 static void on_unusable(void *arg, const char *sentence, int status)
@@ -61,7 +68,7 @@ static void on_unusable(void *arg, const char *sentence, int status)
 	_exit(status);
 }
 
-static void on_pipeline_closed(void *arg)
+static void on_part_closed(void *arg)
 {
 	(void)arg;
 }
@@ -75,7 +82,10 @@ static void close_parts(struct listener *l)
 	uv_close((uv_handle_t *)&l->goodbye, NULL);
 	uv_close((uv_handle_t *)&l->second, NULL);
 	ws_close(l->ws);
-	pipeline_close(l->pipeline, on_pipeline_closed, NULL);
+	if (l->relay)
+		relay_close(l->relay, on_part_closed, NULL);
+	l->parts.relay = NULL;
+	pipeline_close(l->pipeline, on_part_closed, NULL);
 }
 
 static void on_second(uv_timer_t *timer)
@@ -95,6 +105,19 @@ static void on_goodbye(uv_timer_t *timer)
 	close_parts(l);
 }
 
+static void on_part_drained(struct listener *l)
+{
+	if (--l->draining)
+		return;
+	l->goodbye_until = uv_now(&l->loop) + GOODBYE_MS;
+	uv_timer_start(&l->goodbye, on_goodbye, 0, 10);
+}
+
+static void on_relay_drained(void *arg)
+{
+	on_part_drained(arg);
+}
+
 static void on_drained(void *arg, size_t left)
 {
 	struct listener *l = arg;
@@ -106,8 +129,7 @@ static void on_drained(void *arg, size_t left)
 		  (unsigned long long)stats.duplicates, (unsigned long long)stats.dead_lettered);
 	if (l->ingest)
 		ingest_close(l->ingest);
-	l->goodbye_until = uv_now(&l->loop) + GOODBYE_MS;
-	uv_timer_start(&l->goodbye, on_goodbye, 0, 10);
+	on_part_drained(l);
 }
 
 static void on_grace(uv_timer_t *timer)
@@ -141,15 +163,19 @@ static void on_signal(uv_signal_t *handle, int number)
 	if (l->ingest)
 		ingest_drain(l->ingest);
 	uv_timer_start(&l->grace, on_grace, grace_ms(l->config), 0);
+	l->draining = l->relay ? 2 : 1;
+	if (l->relay)
+		relay_drain(l->relay, on_relay_drained, l);
 	pipeline_drain(l->pipeline);
 }
 
-/* As many producers as are allowed need as many sockets, and the soft limit is often 1024. What the
- * hard limit does not allow is said, and not found out when the connections come. Nor is a limit of a
- * thousand million left as it is, which containers may have: libwebsockets has tables of that size. */
+/* As many producers as are allowed need as many sockets, as do requests to webhooks, and the soft limit is often 1024.
+ * What the hard limit does not allow is said, and not found out when the connections come. Nor is a limit of a thousand
+ * million left as it is, which containers may have: libwebsockets has tables of that size. */
 static void raise_limits(struct config *config)
 {
-	rlim_t needed = config->ingest ? (rlim_t)config->ingest_connections + OTHER_FILES : OTHER_FILES;
+	rlim_t others = OTHER_FILES + (rlim_t)webhooks_concurrency(&config->webhooks);
+	rlim_t needed = config->ingest ? (rlim_t)config->ingest_connections + others : others;
 	rlim_t wanted = needed > USUAL_FILES ? needed : USUAL_FILES;
 	struct rlimit files;
 
@@ -161,7 +187,7 @@ static void raise_limits(struct config *config)
 	if (!config->ingest || files.rlim_cur >= needed)
 		return;
 	config->ingest_connections =
-		files.rlim_cur > 2ULL * OTHER_FILES ? (int64_t)(files.rlim_cur - OTHER_FILES) : OTHER_FILES;
+		files.rlim_cur > others + OTHER_FILES ? (int64_t)(files.rlim_cur - others) : OTHER_FILES;
 	log_warn("the limit of open files (ulimit -n) allows fewer producers than --ingest-max-connections",
 		 "files=%llu producers=%lld", (unsigned long long)files.rlim_cur,
 		 (long long)config->ingest_connections);
@@ -205,7 +231,11 @@ static int open_parts(struct listener *l, char *error, size_t size)
 			 "memory left?");
 		return -1;
 	}
-	l->parts = (struct admin_parts){.config = c, .pipeline = l->pipeline};
+	if (c->webhooks.count && !(l->relay = relay_open(&l->loop, c))) {
+		snprintf(error, size, "out of memory for the webhooks");
+		return -1;
+	}
+	l->parts = (struct admin_parts){.config = c, .pipeline = l->pipeline, .relay = l->relay};
 	if (c->admin && !(l->admin = admin_open(l->ws, &l->parts, error, size)))
 		return -1;
 	if (c->ingest && !(l->ingest = ingest_open(l->ws, c, error, size)))

@@ -1,5 +1,6 @@
 /* postgres.c owns the connection: connecting, the schema, one query at a time, the deadline, coming
- * back, and the meaning of a SQLSTATE. What is asked over it is store.c's business.
+ * back, and the meaning of a SQLSTATE. What is asked over it is the business of
+ * store.c and relay.c.
  *
  * At any moment at most one watcher and one timer can wake it: each step stops both and starts
  * what the next one needs. */
@@ -277,12 +278,17 @@ static void answer_query(struct postgres *p, const PGresult *result)
 	p->settings.on_answer(p->settings.owner, &answer);
 }
 
-const char *postgres_text(const struct postgres_answer *answer, size_t row, size_t *len)
+const char *postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len)
 {
 	const PGresult *result = answer->data;
 
-	*len = (size_t)PQgetlength(result, (int)row, 0);
-	return PQgetvalue(result, (int)row, 0);
+	*len = (size_t)PQgetlength(result, (int)row, column);
+	return PQgetvalue(result, (int)row, column);
+}
+
+const char *postgres_text(const struct postgres_answer *answer, size_t row, size_t *len)
+{
+	return postgres_cell(answer, row, 0, len);
 }
 
 static void send_step(struct postgres *p, enum step step, const char *sql)
@@ -444,11 +450,11 @@ static int begin(struct postgres *p, int is_sent)
 
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n)
 {
-	Oid types[8];
-	const char *bytes[8];
-	int lengths[8], formats[8];
+	Oid types[POSTGRES_VALUES_MAX];
+	const char *bytes[POSTGRES_VALUES_MAX];
+	int lengths[POSTGRES_VALUES_MAX], formats[POSTGRES_VALUES_MAX];
 
-	assert(n <= 8);
+	assert(n <= POSTGRES_VALUES_MAX);
 	if (p->state != POSTGRES_READY)
 		return -1;
 	for (int i = 0; i < n; i++) {

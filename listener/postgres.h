@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <uv.h>
 
+#define POSTGRES_VALUES_MAX 10
+
 struct postgres;
 
 enum postgres_state {
@@ -65,8 +67,8 @@ enum postgres_state postgres_state(const struct postgres *p);
 /* Why the last connection attempt failed; "" after a success. */
 const char *postgres_error(const struct postgres *p);
 
-/* Sends one statement, unnamed, so that it works behind PgBouncer. Returns 0, and on_answer is
- * called; or -1 because the connection is not READY. The values are copied. */
+/* Sends one statement with up to POSTGRES_VALUES_MAX values, unnamed, so that it works behind PgBouncer.
+ * Returns 0, and on_answer is called; or -1 because the connection is not READY. The values are copied. */
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
 
 /* Runs a COPY ... FROM STDIN with these bytes, which must stay until on_answer is called. Else as
@@ -75,6 +77,9 @@ int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t
 
 /* Text of a row's first column. */
 const char *postgres_text(const struct postgres_answer *answer, size_t row, size_t *len);
+
+/* Text of any of its columns, from 0; "" for NULL. */
+const char *postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len);
 
 /* Drops the connection without waiting for an answer; on_answer is not called any more. done is
  * called from the loop when nothing of p is left. */

@@ -329,3 +329,12 @@ void webhooks_free(struct webhooks *t)
 	free(t->items);
 	*t = (struct webhooks){NULL, 0};
 }
+
+size_t webhooks_concurrency(const struct webhooks *t)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < t->count; i++)
+		sum += (size_t)t->items[i].concurrency;
+	return sum;
+}

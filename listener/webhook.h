@@ -43,4 +43,7 @@ struct webhooks {
 int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, char *error, size_t size);
 void webhooks_free(struct webhooks *t);
 
+/* Requests of one listener at once, all webhooks together. */
+size_t webhooks_concurrency(const struct webhooks *t);
+
 #endif

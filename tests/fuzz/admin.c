@@ -116,6 +116,30 @@ size_t ingest_connections(const struct ingest *i)
 	return 3;
 }
 
+size_t relay_targets(const struct relay *r)
+{
+	(void)r;
+	return 1;
+}
+
+const struct target *relay_target(const struct relay *r, size_t i)
+{
+	static struct webhook webhook = {.name = (char *)"shop"};
+	static struct target target = {.webhook = &webhook};
+
+	(void)r, (void)i;
+	target.state = state & POSTGRES_IS_AWAY ? TARGET_PAUSED : TARGET_OPEN;
+	return &target;
+}
+
+const struct backlog *relay_backlog(const struct relay *r)
+{
+	static const struct backlog backlog = {3, 1, 5000, "e-\xff", "shop", 0};
+
+	(void)r;
+	return &backlog;
+}
+
 /* --- a client --- */
 
 struct client {
@@ -402,6 +426,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	state = data[0];
 	parts.is_draining = state & IS_DRAINING;
 	parts.ingest = state & HAS_INGEST ? (const struct ingest *)&config : NULL;
+	parts.relay = state & HAS_INGEST ? (const struct relay *)&config : NULL;
 	client_open(&client);
 	client_send(&client, request, size - 2, data[1]);
 	client_await_quiet(&client);

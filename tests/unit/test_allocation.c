@@ -12,6 +12,7 @@
 #include "claim.h"
 #include "command.h"
 #include "config.h"
+#include "delivery.h"
 #include "envelope.h"
 #include "event.h"
 #include "failing_alloc.h"
@@ -20,6 +21,7 @@
 #include "log.h"
 #include "owed.h"
 #include "refusal.h"
+#include "relay.h"
 #include "schema.h"
 #include "store.h"
 #include "tls.h"
@@ -469,4 +471,73 @@ Test(allocation, store_without_memory_is_an_error_and_leaves_no_handle)
 {
 	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	cr_assert_geq(failing_alloc_sweep(open_store), 5);
+}
+
+static struct webhook stage_webhook = {
+	.name = (char *)"shop",
+	.url = (char *)"http://127.0.0.1:1/",
+	.timeout_ms = 5000,
+	.concurrency = 1,
+	.attempts = 1,
+	.secret_count = 1,
+};
+
+static bool open_relay(void)
+{
+	bool is_closed = false;
+	struct relay *r;
+	uv_loop_t loop;
+
+	stage_config.webhooks = (struct webhooks){&stage_webhook, 1};
+	uv_loop_init(&loop);
+	r = relay_open(&loop, &stage_config);
+	if (r) {
+		run_once(&loop);
+		relay_close(r, on_closed, &is_closed);
+	}
+	finish_loop(&loop);
+	cr_assert_eq(is_closed, r != NULL);
+	return r;
+}
+
+Test(allocation, relay_without_memory_is_an_error_and_leaves_no_handle)
+{
+	log_setup(LOG_ERROR, LOG_TEXT, NULL);
+	cr_assert_geq(failing_alloc_sweep(open_relay), 4);
+}
+
+static void on_delivered(void *arg, const struct target_answer *answer)
+{
+	cr_assert_eq(answer->status, 0);
+	cr_assert_str_neq(answer->reason, "");
+	++*(int *)arg;
+}
+
+/* Nobody listens there. A socket that cannot be watched for want of memory ends by the timeout. */
+static bool deliver(void)
+{
+	const struct delivery_request request = {&stage_webhook, "msg_1", "1614265330", "{}", 2};
+	struct deliveries *all;
+	struct delivery *d;
+	bool is_closed = false;
+	int answers = 0;
+	uv_loop_t loop;
+
+	uv_loop_init(&loop);
+	all = deliveries_open(&loop, 1);
+	d = all ? delivery_send(all, &request, on_delivered, &answers) : NULL;
+	while (d && !answers)
+		uv_run(&loop, UV_RUN_ONCE);
+	if (all)
+		deliveries_close(all, on_closed, &is_closed);
+	finish_loop(&loop);
+	cr_assert_eq(answers, d != NULL);
+	cr_assert_eq(is_closed, all != NULL);
+	return d;
+}
+
+Test(allocation, request_without_memory_is_not_begun_or_ends_by_its_timeout)
+{
+	stage_webhook.timeout_ms = 100;
+	cr_assert_geq(failing_alloc_sweep(deliver), 2);
 }

@@ -1,0 +1,599 @@
+/* Outbox rows on their way to a real receiver: what it sees, and what the rows say in the end. */
+#include "certificate.h"
+#include "database.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "receiver.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SOON_MS  20000
+#define LEASE_MS 60000 /* for a lease to run out, and what follows */
+
+static struct database *db;
+static struct receiver *receiver;
+static json_t *hooks;
+
+static void init(void)
+{
+	db = database_new();
+	receiver = receiver_start(NULL);
+	hooks = json_array();
+}
+
+static void fini(void)
+{
+	json_decref(hooks);
+	receiver_free(receiver);
+	database_free(db);
+}
+
+TestSuite(webhooks, .init = init, .fini = fini, .timeout = 300);
+
+/* --- listeners --- */
+
+/* One more webhook for the listeners that are started from now on. members is more of its settings, as
+ * jansson packs them. */
+static void add_hook(const char *name, const char *path, const char *members, ...)
+{
+	char url[200];
+	va_list args;
+
+	va_start(args, members);
+	json_t *hook = json_vpack_ex(NULL, 0, members, args);
+	va_end(args);
+	snprintf(url, sizeof url, "http://127.0.0.1:%d%s", receiver_port(receiver), path);
+	cr_assert(hook);
+	json_object_set_new(hook, "name", json_string(name));
+	json_object_set_new(hook, "secret-env", json_string("HOOK_SECRET"));
+	if (!json_object_get(hook, "url"))
+		json_object_set_new(hook, "url", json_string(url));
+	json_array_append_new(hooks, hook);
+}
+
+static struct listener *start(const char *flags)
+{
+	const char *const env[] = {"HOOK_SECRET=" RECEIVER_SECRET, "no_proxy=*", NULL};
+	json_t *settings = json_pack("{s:O}", "webhooks", hooks);
+	char *text = json_dumps(settings, 0), name[40];
+	struct listener *l;
+
+	snprintf(name, sizeof name, "settings-%d.json", suite_number());
+	char *path = suite_file(name, text);
+	l = listener_start(&(struct listener_options){.database = db, .env = env}, "--config %s %s", path, flags);
+	json_decref(settings);
+	free(text);
+	free(path);
+	return l;
+}
+
+static void stop(struct listener *l)
+{
+	cr_assert_eq(listener_stop(l), 0, "%s", process_last_words(listener_process(l)));
+	listener_free(l);
+}
+
+static bool has_logged(struct listener *l, const char *text)
+{
+	char *log = process_errors(listener_process(l));
+	bool has = strstr(log, text);
+
+	free(log);
+	return has;
+}
+
+/* --- rows --- */
+
+/* Rows for the target: events PREFIX-1 to PREFIX-n. */
+static void add_rows(const char *target, const char *prefix, int n)
+{
+	database_exec(db,
+		      "insert into outbox (target, event_id, event_type, payload) "
+		      "select '%s', '%s-' || i, 'order.paid', jsonb_build_object('n', i) from generate_series(1, %d) i",
+		      target, prefix, n);
+}
+
+static long count_rows(const char *where)
+{
+	return database_long(db, "select count(*) from outbox where %s", where);
+}
+
+static void wait_rows(const char *where, long n, int deadline_ms)
+{
+	if (wait_until(count_rows(where) == n, deadline_ms))
+		return;
+	char *rows = database_text(db, "select string_agg(o::text, e'\\n') from (select * from outbox limit 5) o");
+	cr_assert_fail("%ld rows, not %ld, where %s: %s", count_rows(where), n, where, rows);
+}
+
+static const char *header(const json_t *request, const char *name)
+{
+	return json_string_value(json_object_get(json_object_get(request, "headers"), name));
+}
+
+/* --- one delivery --- */
+
+Test(webhooks, delivery_comes_once_and_signed_and_its_row_is_settled)
+{
+	add_hook("shop", "/ok", "{}");
+	struct listener *l = start("");
+
+	database_exec(db, "insert into outbox (target, event_id, event_type, payload, created_at) values ('shop', "
+			  "'a \"quoted\"\\ id', e'type\\n\u00e9', '{\"amount\": 12345678901234567890.50}', "
+			  "'2026-03-01T12:00:00.000001+02:00')");
+	wait_rows("state = 'delivered'", 1, SOON_MS);
+	cr_assert_eq(count_rows("status = 200 and settled_at is not null and payload is null and answer is null "
+				"and attempts = 1"),
+		     1);
+	cr_assert_eq(receiver_effects(receiver, "/ok"), 1);
+	json_t *all = receiver_requests(receiver, "/ok"), *request = json_array_get(all, 0);
+	cr_assert_eq(json_array_size(all), 1);
+	cr_assert_str_eq(json_string_value(json_object_get(request, "body")),
+			 "{\"type\":\"type\\n\u00e9\",\"timestamp\":\"2026-03-01T10:00:00.000001Z\","
+			 "\"id\":\"a \\\"quoted\\\"\\\\ id\",\"data\":{\"amount\": 12345678901234567890.50}}");
+	cr_assert_str_eq(header(request, "content-type"), "application/json");
+	cr_assert_eq(strncmp(header(request, "user-agent"), "wsonce/", 7), 0);
+	cr_assert_eq(strncmp(header(request, "webhook-id"), "msg_", 4), 0);
+	cr_assert_eq(strlen(header(request, "webhook-id")), 36);
+	cr_assert_str_eq(header(request, "webhook-id"), header(request, "idempotency-key"));
+	cr_assert_leq(labs(strtol(header(request, "webhook-timestamp"), NULL, 10) - time(NULL)), 120);
+	cr_assert_null(header(request, "expect"));
+	json_decref(all);
+	cr_assert_eq(listener_metric(l, "wsonce_deliveries_total{target=\"shop\",outcome=\"delivered\"}"), 1);
+	stop(l);
+}
+
+Test(webhooks, every_attempt_bears_the_same_key)
+{
+	add_hook("shop", "/fail/500/2", "{s:f}", "backoff", 0.05);
+	struct listener *l = start("");
+
+	add_rows("shop", "e", 3);
+	wait_rows("state = 'delivered' and attempts = 3", 3, SOON_MS);
+	cr_assert_eq(receiver_count(receiver, "/fail/500/2"), 9);
+	cr_assert_eq(receiver_effects(receiver, "/fail/500/2"), 3);
+	stop(l);
+}
+
+Test(webhooks, target_that_resets_or_hangs_is_tried_again)
+{
+	add_hook("resets", "/reset/2", "{s:f}", "backoff", 0.05);
+	add_hook("hangs", "/hang/1", "{s:f, s:f}", "backoff", 0.05, "timeout", 0.5);
+	struct listener *l = start("");
+
+	add_rows("resets", "r", 1);
+	add_rows("hangs", "h", 1);
+	wait_rows("state = 'delivered'", 2, SOON_MS);
+	cr_assert_eq(count_rows("target = 'hangs' and attempts = 2"), 1);
+	cr_assert_eq(count_rows("target = 'resets' and attempts >= 2"), 1);
+	cr_assert_eq(receiver_effects(receiver, "/reset/2"), 1);
+	cr_assert_eq(receiver_effects(receiver, "/hang/1"), 1);
+	stop(l);
+}
+
+Test(webhooks, refused_delivery_is_dead_at_once_and_keeps_its_payload)
+{
+	add_hook("shop", "/fail/404/99", "{}");
+	struct listener *l = start("");
+
+	add_rows("shop", "e", 1);
+	wait_rows("state = 'dead'", 1, SOON_MS);
+	cr_assert_eq(count_rows("attempts = 1 and status = 404 and answer = 'no, says ?the receiver ' and "
+				"settled_at is not null and payload = '{\"n\": 1}'"),
+		     1);
+	cr_assert_eq(receiver_count(receiver, "/fail/404/99"), 1);
+	stop(l);
+}
+
+Test(webhooks, last_attempt_that_fails_is_dead)
+{
+	add_hook("answers", "/fail/503/99", "{s:f, s:i}", "backoff", 0.05, "attempts", 3);
+	add_hook("hangs", "/hang/99", "{s:f, s:i, s:f}", "backoff", 0.05, "attempts", 2, "timeout", 0.3);
+	struct listener *l = start("");
+
+	add_rows("answers", "e", 1);
+	add_rows("hangs", "e", 1);
+	wait_rows("state = 'dead'", 2, SOON_MS);
+	cr_assert_eq(count_rows("target = 'answers' and attempts = 3 and status = 503"), 1);
+	cr_assert_eq(
+		count_rows("target = 'hangs' and attempts = 2 and status is null and answer ilike '%%timed out%%'"), 1);
+	cr_assert_eq(receiver_count(receiver, "/fail/503/99"), 3);
+	cr_assert_eq(receiver_count(receiver, "/hang/99"), 2);
+	stop(l);
+}
+
+/* Milliseconds between the first two requests to path. */
+static long gap_ms(const char *path)
+{
+	json_t *all = receiver_requests(receiver, path);
+	long first = (long)json_integer_value(json_object_get(json_array_get(all, 0), "at_ms"));
+	long second = (long)json_integer_value(json_object_get(json_array_get(all, 1), "at_ms"));
+
+	json_decref(all);
+	return second - first;
+}
+
+Test(webhooks, next_attempt_waits_for_as_long_as_the_answer_asks)
+{
+	add_hook("seconds", "/later/3", "{s:f}", "backoff", 0.001);
+	add_hook("date", "/date/4", "{s:f}", "backoff", 0.001);
+	struct listener *l = start("");
+
+	add_rows("seconds", "e", 1);
+	add_rows("date", "e", 1);
+	wait_rows("state = 'delivered'", 2, SOON_MS);
+	cr_assert_geq(gap_ms("/later/3"), 2900);
+	cr_assert_geq(gap_ms("/date/4"), 2500); /* dates have whole seconds */
+	stop(l);
+}
+
+Test(webhooks, answer_of_any_length_is_read_to_an_end)
+{
+	add_hook("huge", "/huge", "{}");
+	add_hook("endless", "/endless/200", "{s:f}", "timeout", 0.5);
+	add_hook("endless-refusal", "/endless/400", "{s:f}", "timeout", 0.5);
+	struct listener *l = start("");
+
+	add_rows("huge", "e", 1);
+	add_rows("endless", "e", 1);
+	add_rows("endless-refusal", "e", 1);
+	wait_rows("state = 'delivered' and status = 200", 2, SOON_MS);
+	wait_rows("state = 'dead' and status = 400 and answer like 'and so on%%' and length(answer) <= 1024", 1,
+		  SOON_MS);
+	stop(l);
+}
+
+Test(webhooks, certificate_is_verified_against_the_given_authority)
+{
+	struct certificate *authority = certificate_authority_new();
+	struct certificate *good = certificate_new(authority, "IP:127.0.0.1");
+	struct receiver *tls = receiver_start(good);
+	char url[100];
+
+	snprintf(url, sizeof url, "https://127.0.0.1:%d/ok", receiver_port(tls));
+	add_hook("known", "", "{s:s, s:s}", "url", url, "ca", authority->cert);
+	add_hook("unknown", "", "{s:s, s:i}", "url", url, "attempts", 1);
+	struct listener *l = start("");
+
+	add_rows("known", "e", 1);
+	add_rows("unknown", "e", 1);
+	wait_rows("target = 'known' and state = 'delivered'", 1, SOON_MS);
+	wait_rows("target = 'unknown' and state = 'dead' and answer ilike '%%certificate%%'", 1, SOON_MS);
+	stop(l);
+	receiver_free(tls);
+	certificate_free(good);
+	certificate_free(authority);
+}
+
+/* --- targets --- */
+
+Test(webhooks, target_that_fails_is_paused_and_does_not_hold_up_another)
+{
+	add_hook("down", "/down/503/8", "{s:f, s:i}", "backoff", 0.01, "concurrency", 4);
+	add_hook("up", "/ok", "{}");
+	struct listener *l = start("");
+
+	add_rows("down", "d", 20);
+	wait_rows("target = 'down' and attempts > 0", 4, SOON_MS);
+	add_rows("up", "u", 50);
+	wait_rows("target = 'up' and state = 'delivered'", 50, SOON_MS);
+	wait_rows("target = 'down' and state = 'delivered'", 20, LEASE_MS);
+	cr_assert(has_logged(l, "webhook fails and is paused"));
+	cr_assert(has_logged(l, "webhook takes deliveries again"));
+	cr_assert_eq(database_long(db, "select sum(attempts) from outbox where target = 'down'"), 28);
+	cr_assert_eq(receiver_effects(receiver, "/down/503/8"), 20);
+	stop(l);
+}
+
+Test(webhooks, rows_of_a_target_without_settings_are_left_alone)
+{
+	add_hook("shop", "/ok", "{}");
+	struct listener *l = start("");
+
+	add_rows("other", "o", 1);
+	add_rows("shop", "e", 1);
+	wait_rows("state = 'delivered'", 1, SOON_MS);
+	cr_assert_eq(count_rows("target = 'other' and state = 'pending' and attempts = 0"), 1);
+	stop(l);
+}
+
+Test(webhooks, deliveries_that_wait_for_long_are_warned_of)
+{
+	add_hook("shop", "/fail/500/99", "{s:f, s:f}", "backoff", 600.0, "backoff-cap", 600.0);
+	struct listener *l = start("--unsettled-warning 1s");
+
+	database_exec(db, "insert into outbox (target, event_id, event_type, payload, created_at) values "
+			  "('shop', 'old-1', '', '{}', now() - interval '1 hour'), ('shop', 'new-1', '', '{}', now())");
+	cr_assert(wait_until(has_logged(l, "deliveries are pending for too long"), LEASE_MS));
+	cr_assert(has_logged(l, "oldest=old-1 target=shop"));
+	cr_assert_gt(listener_metric(l, "wsonce_oldest_unsettled_seconds"), 3599);
+	cr_assert_eq(listener_metric(l, "wsonce_outbox_pending"), 2);
+	cr_assert_eq(listener_status(l, "/readyz"), 200);
+	stop(l);
+}
+
+Test(webhooks, no_secret_is_told)
+{
+	add_hook("shop", "/fail/500/1?token=swordfish", "{s:f}", "backoff", 0.01);
+	struct listener *l = start("--log-level debug");
+
+	add_rows("shop", "e", 1);
+	wait_rows("state = 'delivered'", 1, SOON_MS);
+	char *page = listener_http(l, "/api/status", NULL), *metrics = listener_http(l, "/metrics", NULL);
+	const char *key = RECEIVER_SECRET + strlen("whsec_");
+	cr_assert(strstr(page, "\"name\": \"shop\"") && strstr(metrics, "target=\"shop\""));
+	cr_assert(!strstr(page, key) && !strstr(metrics, key) && !has_logged(l, key));
+	cr_assert(!strstr(page, "swordfish") && !strstr(metrics, "swordfish") && !has_logged(l, "swordfish"));
+	free(page);
+	free(metrics);
+	stop(l);
+}
+
+/* --- several listeners --- */
+
+Test(webhooks, each_row_is_sent_once_by_many_listeners)
+{
+	add_hook("shop", "/ok", "{}");
+	struct listener *l[3];
+
+	for (int i = 0; i < 3; i++)
+		l[i] = start("");
+	add_rows("shop", "e", 1500);
+	wait_rows("state = 'delivered' and attempts = 1", 1500, LEASE_MS);
+	cr_assert_eq(receiver_count(receiver, "/ok"), 1500);
+	cr_assert_eq(receiver_effects(receiver, "/ok"), 1500);
+	for (int i = 0; i < 3; i++)
+		stop(l[i]);
+}
+
+/* Longer than the claim TTL, and twice as long as a request may take: the receiver gets each event several
+ * times, and its effect once. */
+Test(webhooks, receiver_slower_than_every_timeout_sees_each_effect_once)
+{
+	add_hook("shop", "/slow/2/2", "{s:f, s:f}", "timeout", 1.0, "backoff", 0.1);
+	struct listener *l[2];
+
+	for (int i = 0; i < 2; i++)
+		l[i] = start("--claim-ttl 1");
+	add_rows("shop", "e", 30);
+	wait_rows("state = 'delivered'", 30, 2 * LEASE_MS);
+	cr_assert_eq(receiver_effects(receiver, "/slow/2/2"), 30);
+	cr_assert_geq(receiver_count(receiver, "/slow/2/2"), 90);
+	cr_assert_eq(count_rows("attempts = 3"), 30);
+	for (int i = 0; i < 2; i++)
+		stop(l[i]);
+}
+
+Test(webhooks, what_a_killed_listener_was_sending_is_sent_by_another_under_the_same_key)
+{
+	add_hook("shop", "/slow/2/1", "{s:f}", "timeout", 3.0);
+	struct listener *dies = start("");
+
+	add_rows("shop", "e", 10);
+	cr_assert(wait_until(receiver_count(receiver, "/slow/2/1") == 10, SOON_MS));
+	struct listener *lives = start("");
+	listener_kill(dies);
+	wait_rows("state = 'delivered' and attempts = 2", 10, LEASE_MS);
+	cr_assert_eq(receiver_count(receiver, "/slow/2/1"), 20);
+	cr_assert_eq(receiver_effects(receiver, "/slow/2/1"), 10);
+	listener_free(dies);
+	stop(lives);
+}
+
+static long count_answered(const char *path)
+{
+	json_t *all = receiver_requests(receiver, path), *request;
+	size_t i;
+	long n = 0;
+
+	json_array_foreach(all, i, request) n += json_is_true(json_object_get(request, "is_answered"));
+	json_decref(all);
+	return n;
+}
+
+static struct database *lock_outbox(void)
+{
+	struct database *lock = database_open(database_conninfo(db));
+
+	database_exec(lock, "begin");
+	database_exec(lock, "lock table outbox in access exclusive mode");
+	return lock;
+}
+
+static void unlock_outbox(struct database *lock)
+{
+	database_exec(lock, "commit");
+	database_free(lock);
+}
+
+/* The receiver has answered, and what it said is on its way into the table. */
+Test(webhooks, what_a_killed_listener_had_not_recorded_is_sent_again_under_the_same_key)
+{
+	add_hook("shop", "/slow/1/1", "{s:f}", "timeout", 3.0);
+	struct listener *l = start("");
+
+	add_rows("shop", "e", 10);
+	cr_assert(wait_until(receiver_count(receiver, "/slow/1/1") == 10, SOON_MS));
+	struct database *lock = lock_outbox();
+	cr_assert(wait_until(count_answered("/slow/1/1") == 10, SOON_MS));
+	wait_pause_ms(300); /* for the answers to be read */
+	listener_kill(l);
+	listener_free(l);
+	unlock_outbox(lock);
+	l = start("");
+	wait_rows("state = 'delivered' and attempts = 2", 10, LEASE_MS);
+	cr_assert_eq(receiver_count(receiver, "/slow/1/1"), 20);
+	cr_assert_eq(receiver_effects(receiver, "/slow/1/1"), 10);
+	stop(l);
+}
+
+/* The answers are kept while Postgres is away, and recorded when it is back: nothing is sent again. */
+Test(webhooks, answers_outlive_an_outage_of_postgres)
+{
+	add_hook("shop", "/slow/1/1", "{}");
+	struct listener *l = start("--postgres-timeout 1");
+
+	add_rows("shop", "e", 10);
+	cr_assert(wait_until(receiver_count(receiver, "/slow/1/1") == 10, SOON_MS));
+	struct database *lock = lock_outbox();
+	cr_assert(wait_until(count_answered("/slow/1/1") == 10, SOON_MS));
+	cr_assert(wait_until(has_logged(l, "postgres cannot relay now"), SOON_MS));
+	unlock_outbox(lock);
+	wait_rows("state = 'delivered' and attempts = 1", 10, SOON_MS);
+	cr_assert_eq(receiver_count(receiver, "/slow/1/1"), 10);
+	stop(l);
+}
+
+Test(webhooks, nothing_is_lost_while_connections_to_postgres_break)
+{
+	add_hook("shop", "/ok", "{}");
+	struct listener *l[2] = {start(""), start("")};
+
+	for (int i = 1; i <= 20; i++) {
+		char prefix[20];
+
+		snprintf(prefix, sizeof prefix, "e%d", i);
+		add_rows("shop", prefix, 50);
+		database_terminate_backends(db);
+		wait_pause_ms(50);
+	}
+	wait_rows("state = 'delivered'", 1000, LEASE_MS);
+	cr_assert_eq(receiver_effects(receiver, "/ok"), 1000);
+	for (int i = 0; i < 2; i++)
+		stop(l[i]);
+}
+
+/* Somebody else has leased the rows meanwhile: attempts is theirs. */
+Test(webhooks, late_failure_is_not_recorded_and_a_late_delivery_is)
+{
+	add_hook("delivers", "/slow/2/1", "{}");
+	add_hook("fails", "/hang/1", "{s:f}", "timeout", 2.0);
+	struct listener *l = start("");
+
+	add_rows("delivers", "e", 1);
+	add_rows("fails", "e", 1);
+	cr_assert(wait_until(receiver_count(receiver, "/slow/2/1") && receiver_count(receiver, "/hang/1"), SOON_MS));
+	database_exec(db, "update outbox set attempts = 7, due_at = now() + interval '1 hour'");
+	wait_rows("target = 'delivers' and state = 'delivered'", 1, SOON_MS);
+	cr_assert(wait_until(listener_metric(l, "wsonce_deliveries_total{target=\"fails\",outcome=\"retry\"}") == 1,
+			     SOON_MS));
+	stop(l);
+	cr_assert_eq(count_rows("target = 'fails' and state = 'pending' and attempts = 7 and answer is null and "
+				"due_at > now() + interval '30 minutes'"),
+		     1);
+}
+
+/* Of the lease, the timeout and ten seconds, the lock leaves too little. */
+Test(webhooks, row_whose_lease_came_late_is_given_back_and_sent_under_another)
+{
+	add_hook("shop", "/ok", "{s:f}", "timeout", 5.0);
+	struct listener *l = start("--postgres-timeout 60");
+
+	add_rows("shop", "e", 3);
+	wait_rows("state = 'delivered'", 3, SOON_MS);
+	struct database *lock = lock_outbox();
+	database_exec(lock, "insert into outbox (target, event_id, event_type) values ('shop', 'late', '')");
+	wait_pause_ms(11000);
+	unlock_outbox(lock);
+	wait_rows("state = 'delivered' and attempts = 1", 4, SOON_MS);
+	cr_assert_eq(listener_metric(l, "wsonce_deliveries_total{target=\"shop\",outcome=\"unsent\"}"), 1);
+	stop(l);
+	cr_assert_eq(receiver_count(receiver, "/ok"), 4);
+}
+
+/* --- from the event to the receiver --- */
+
+Test(webhooks, stored_event_is_told_to_each_webhook_that_wants_its_type)
+{
+	add_hook("all", "/ok?all", "{}");
+	add_hook("paid", "/ok/?paid", "{s:[s, s]}", "types", "order.paid", "order.lost");
+	struct listener *l = start("");
+	struct peer *producer = peer_open_events(listener_ingest_port(l), NULL);
+
+	for (int copy = 0; copy < 2; copy++) {
+		peer_send_text(producer,
+			       "{\"event_id\":\"e-1\",\"event_type\":\"order.paid\",\"payload\":{\"n\":0.10}}");
+		peer_send_text(producer, "{\"event_id\":\"e-2\",\"event_type\":\"order.made\",\"payload\":{}}");
+	}
+	wait_rows("state = 'delivered'", 3, SOON_MS);
+	cr_assert_eq(receiver_count(receiver, "/ok"), 2);
+	cr_assert_eq(receiver_effects(receiver, "/ok"), 2);
+	json_t *all = receiver_requests(receiver, "/ok/"), *one = json_array_get(all, 0);
+	cr_assert_eq(json_array_size(all), 1);
+	cr_assert(strstr(json_string_value(json_object_get(one, "body")), "\"id\":\"e-1\",\"data\":{\"n\": 0.10}}"));
+	json_decref(all);
+	peer_free(producer);
+	stop(l);
+}
+
+/* The whole road, with a receiver that fails now and then, and listeners killed in the middle of it. */
+Test(webhooks, fleet_that_is_killed_and_started_again_has_each_effect_once)
+{
+	struct fleet f;
+	char *secret = suite_file("secret", RECEIVER_SECRET), *settings, flags[200];
+
+	cr_assert(asprintf(&settings,
+			   "{\"webhooks\": [{\"name\": \"shop\", \"url\": \"http://127.0.0.1:%d/fail/500/1\", "
+			   "\"secret-file\": \"%s\", \"timeout\": 2, \"backoff\": 0.1}]}",
+			   receiver_port(receiver), secret) > 0);
+	char *path = suite_file("fleet.json", settings);
+	snprintf(flags, sizeof flags, "--claim-ttl 2 --config %s", path);
+	fleet_start(&f, 3, db, NULL, flags);
+	for (int i = 0; i < 3; i++) {
+		fleet_send(&f, 100);
+		fleet_wait_rows(&f, 100 * i + 1, SOON_MS);
+		listener_kill(f.listeners[i]);
+		fleet_launch_one(&f, i);
+		fleet_wait_ready(&f);
+	}
+	fleet_must_be_whole(&f, LEASE_MS);
+	wait_rows("state = 'delivered'", f.sent, 2 * LEASE_MS);
+	cr_assert_eq(count_rows("true"), f.sent);
+	cr_assert_eq(receiver_effects(receiver, "/fail/500/1"), f.sent);
+	fleet_end(&f);
+	free(secret);
+	free(settings);
+	free(path);
+}
+
+/* --- draining --- */
+
+Test(webhooks, listener_that_leaves_waits_for_the_answers_and_takes_no_more)
+{
+	add_hook("shop", "/slow/2/1", "{s:i}", "concurrency", 2);
+	struct listener *l = start("");
+
+	add_rows("shop", "e", 10);
+	cr_assert(wait_until(receiver_count(receiver, "/slow/2/1") == 2, SOON_MS));
+	stop(l);
+	cr_assert_eq(count_rows("state = 'delivered' and attempts = 1"), 2);
+	cr_assert_eq(count_rows("state = 'pending' and attempts = 0 and due_at <= now()"), 8);
+	cr_assert_eq(receiver_count(receiver, "/slow/2/1"), 2);
+}
+
+Test(webhooks, what_has_no_answer_when_draining_is_over_is_due_at_once)
+{
+	add_hook("shop", "/hang/1", "{s:i}", "attempts", 1);
+	struct listener *l = start("--drain-timeout 1");
+
+	add_rows("shop", "e", 3);
+	cr_assert(wait_until(receiver_count(receiver, "/hang/1") == 3, SOON_MS));
+	stop(l);
+	cr_assert_eq(count_rows("state = 'pending' and attempts = 1 and due_at <= now() and answer like '%%stopped%%'"),
+		     3);
+	l = start("");
+	wait_rows("state = 'delivered'", 3, SOON_MS);
+	cr_assert_eq(receiver_effects(receiver, "/hang/1"), 3);
+	stop(l);
+}

@@ -1,0 +1,286 @@
+/* What becomes of a delivery after an answer, and of a target that fails. */
+#include "target.h"
+
+#include <criterion/criterion.h>
+
+#include "log.h"
+
+static struct webhook webhook = {
+	.name = (char *)"shop", .concurrency = 8, .attempts = 10, .backoff_ms = 100, .backoff_cap_ms = 5000};
+static struct target target;
+static int64_t wait_ms;
+
+static void init(void)
+{
+	log_setup(LOG_ERROR, LOG_TEXT, NULL);
+	target = (struct target){.webhook = &webhook};
+}
+
+TestSuite(target, .init = init, .timeout = 60);
+
+static enum target_outcome take_attempt(int status, int attempt, int64_t retry_after_ms, int64_t now_ms)
+{
+	const struct target_answer answer = {status, retry_after_ms, "a reason"};
+
+	return target_take(&target, &answer, "1", attempt, now_ms, 0, &wait_ms);
+}
+
+static enum target_outcome take(int status)
+{
+	return take_attempt(status, 1, 0, 0);
+}
+
+/* --- answers --- */
+
+Test(target, success_is_delivered_trouble_is_retried_refusal_is_dead)
+{
+	static const int good[] = {200, 201, 202, 204, 299};
+	static const int trouble[] = {0, 301, 302, 307, 308, 408, 425, 429, 500, 502, 503, 504, 599};
+	static const int refusals[] = {400, 401, 403, 404, 405, 410, 413, 422, 499};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		cr_assert_eq(take(good[i]), TARGET_DELIVERED, "%d", good[i]);
+	for (size_t i = 0; i < sizeof(trouble) / sizeof(*trouble); i++)
+		cr_assert_eq(take(trouble[i]), TARGET_RETRY, "%d", trouble[i]);
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++)
+		cr_assert_eq(take(refusals[i]), TARGET_DEAD, "%d", refusals[i]);
+}
+
+Test(target, last_attempt_is_dead_unless_it_is_delivered)
+{
+	cr_assert_eq(take_attempt(500, 9, 0, 0), TARGET_RETRY);
+	cr_assert_eq(take_attempt(500, 10, 0, 0), TARGET_DEAD);
+	cr_assert_eq(take_attempt(0, 11, 0, 0), TARGET_DEAD);
+	cr_assert_eq(take_attempt(200, 10, 0, 0), TARGET_DELIVERED);
+}
+
+Test(target, wait_is_drawn_from_twice_the_range_after_each_attempt_up_to_the_cap)
+{
+	static const int64_t most[] = {100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000};
+	const struct target_answer answer = {500, 0, NULL};
+
+	for (int i = 0; i < 9; i++) {
+		target_take(&target, &answer, "1", i + 1, 0, (uint32_t)most[i] - 1, &wait_ms);
+		cr_assert_eq(wait_ms, most[i]);
+		target_take(&target, &answer, "1", i + 1, 0, (uint32_t)most[i], &wait_ms);
+		cr_assert_eq(wait_ms, 1);
+	}
+}
+
+Test(target, wait_is_no_shorter_than_asked_for_and_at_most_a_day)
+{
+	take_attempt(429, 1, 7000, 0);
+	cr_assert_eq(wait_ms, 7000);
+	take_attempt(503, 1, INT64_C(1000) * 86400 * 365, 0);
+	cr_assert_eq(wait_ms, 86400000);
+}
+
+/* --- pauses --- */
+
+static void fail_often(int n, int64_t now_ms)
+{
+	for (int i = 0; i < n; i++)
+		take_attempt(500, 1, 0, now_ms);
+}
+
+Test(target, five_failures_in_a_row_pause_it)
+{
+	fail_often(4, 0);
+	cr_assert_eq(target_want(&target, 0), 8);
+	take(200);
+	fail_often(4, 0);
+	cr_assert_eq(target.state, TARGET_OPEN);
+	fail_often(1, 0);
+	cr_assert_eq(target.state, TARGET_PAUSED);
+	cr_assert_eq(target_want(&target, 999), 0);
+}
+
+Test(target, refusals_do_not_pause_it)
+{
+	for (int i = 0; i < 20; i++)
+		take(404);
+	cr_assert_eq(target.state, TARGET_OPEN);
+}
+
+Test(target, last_attempts_pause_it_too)
+{
+	for (int i = 0; i < 5; i++)
+		take_attempt(500, 10, 0, 0);
+	cr_assert_eq(target.state, TARGET_PAUSED);
+}
+
+Test(target, after_a_pause_one_request_at_a_time_is_a_probe)
+{
+	fail_often(5, 0);
+	cr_assert_eq(target_want(&target, 1000), 1);
+	cr_assert_eq(target.state, TARGET_PROBING);
+	target.at_work = 1;
+	cr_assert_eq(target_want(&target, 1001), 0);
+	target.at_work = 0;
+	take(200);
+	cr_assert_eq(target.state, TARGET_OPEN);
+	cr_assert_eq(target_want(&target, 1002), 8);
+}
+
+Test(target, pauses_grow_to_a_minute_and_begin_anew_after_a_success)
+{
+	static const int64_t pauses[] = {1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000};
+	int64_t now = 0;
+
+	fail_often(4, now);
+	for (size_t i = 0; i < 8; i++) {
+		fail_often(1, now);
+		cr_assert_eq(target.resume_ms - now, pauses[i]);
+		cr_assert_eq(target_want(&target, target.resume_ms - 1), 0);
+		now = target.resume_ms;
+		cr_assert_eq(target_want(&target, now), 1);
+	}
+	take(200);
+	fail_often(5, now);
+	cr_assert_eq(target.resume_ms - now, 1000);
+}
+
+Test(target, requests_that_were_at_work_when_it_was_paused_do_not_prolong_the_pause)
+{
+	fail_often(5, 0);
+	fail_often(7, 500);
+	cr_assert_eq(target.resume_ms, 1000);
+	take(200);
+	cr_assert_eq(target.state, TARGET_OPEN);
+}
+
+Test(target, pause_is_no_shorter_than_asked_for)
+{
+	fail_often(4, 0);
+	take_attempt(429, 1, 30000, 0);
+	cr_assert_eq(target_want(&target, 29999), 0);
+	cr_assert_eq(target_want(&target, 30000), 1);
+}
+
+/* --- probes --- */
+
+/* A failure at moment 0 after which the row is due at due_ms. */
+static void fail_row(const char *row, int64_t due_ms)
+{
+	const struct target_answer answer = {500, due_ms, NULL};
+
+	target_take(&target, &answer, row, 1, 0, 0, &wait_ms);
+	cr_assert_eq(wait_ms, due_ms);
+}
+
+Test(target, probe_is_the_row_that_failed_and_is_due_first)
+{
+	fail_row("11", 1200);
+	fail_row("12", 1100);
+	fail_row("13", 1300);
+	fail_row("14", 1400);
+	cr_assert_null(target_take_probe(&target, 2000));
+	fail_row("15", 1500);
+	cr_assert_eq(target_want(&target, 1500), 1);
+	cr_assert_str_eq(target_take_probe(&target, 1500), "12");
+	cr_assert_null(target_take_probe(&target, 1500), "any row follows");
+}
+
+Test(target, pause_ends_when_the_probe_is_due_unless_that_is_long_after)
+{
+	for (int i = 0; i < 5; i++)
+		fail_row("11", 2500);
+	cr_assert_eq(target.resume_ms, 2500);
+	target = (struct target){.webhook = &webhook};
+	fail_row("11", 3600000);
+	for (int i = 0; i < 4; i++)
+		fail_row("12", 3601000);
+	target.resume_ms = 1000; /* as if the last answer had asked for less */
+	cr_assert_eq(target_want(&target, 1000), 1);
+	cr_assert_null(target_take_probe(&target, 1000));
+}
+
+Test(target, row_that_is_dead_is_no_probe)
+{
+	for (int i = 0; i < 5; i++)
+		take_attempt(500, 10, 0, 0);
+	cr_assert_eq(target_want(&target, 1000), 1);
+	cr_assert_null(target_take_probe(&target, 1000));
+}
+
+/* --- rows leased ahead --- */
+
+/* As relay.c does it: a round brings what is wanted, requests begin, and some of them end. */
+static size_t take_round(size_t rows, size_t bytes)
+{
+	size_t begun;
+
+	target.waiting += rows;
+	target_supply(&target, rows, bytes);
+	begun = target_free_slots(&target) < target.waiting ? target_free_slots(&target) : target.waiting;
+	target.waiting -= begun;
+	target.at_work += begun;
+	return begun;
+}
+
+Test(target, is_leased_more_rows_at_once_while_it_is_faster_than_rounds)
+{
+	const size_t wanted[] = {8, 16, 32, 64, 128, 128};
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+		cr_assert_eq(target_want(&target, 0), wanted[i], "%zu, not %zu", target.wanted, wanted[i]);
+		take_round(wanted[i], wanted[i] * 100);
+		target.at_work = target.waiting = 0; /* all are answered before the next round */
+	}
+}
+
+Test(target, is_leased_fewer_rows_when_they_wait)
+{
+	size_t depth;
+
+	target.depth = 128;
+	cr_assert_eq(target_want(&target, 0), 128);
+	take_round(128, 12800);
+	depth = target.depth;
+	target.at_work = 0;
+	for (int i = 0; i < 20; i++)
+		take_round(0, 0);
+	cr_assert_lt(target.depth, depth);
+	cr_assert_geq(target.depth, 8);
+}
+
+Test(target, large_bodies_are_not_leased_ahead)
+{
+	for (int i = 0; i < 10; i++) {
+		size_t wanted = target_want(&target, 0);
+
+		cr_assert_leq(wanted, 16);
+		take_round(wanted, wanted * 1000000);
+		target.at_work = target.waiting = 0;
+	}
+	cr_assert_eq(target.depth, 8);
+}
+
+Test(target, that_is_slower_than_rounds_is_leased_nothing_ahead)
+{
+	take_round(target_want(&target, 0), 800);
+	target.depth = 0; /* the first round found it idle */
+	for (int i = 0; i < 20; i++) {
+		target.at_work--;
+		cr_assert_eq(target_want(&target, 0), 1);
+		take_round(1, 100);
+	}
+	cr_assert_eq(target.depth, 8);
+}
+
+Test(target, that_brings_less_than_is_wanted_is_not_starved)
+{
+	cr_assert_eq(target_want(&target, 0), 8);
+	take_round(7, 700);
+	target.at_work = target.waiting = 0;
+	cr_assert_eq(target_want(&target, 0), 8);
+}
+
+Test(target, that_is_paused_leases_nothing_ahead)
+{
+	target.depth = 128;
+	target.state = TARGET_PAUSED;
+	target.resume_ms = 1000;
+	cr_assert_eq(target_want(&target, 0), 0);
+	cr_assert_eq(target_want(&target, 1000), 1);
+}
