@@ -45,7 +45,7 @@ STAGES := $(patsubst %,$B/listener/%.o,pipeline arena envelope event hold batch 
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst sql/%.sql,$B/text/%.sql.h,$(wildcard sql/*.sql))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
-FUZZERS := $(addprefix $B/,envelope settings ack admin)
+FUZZERS := $(addprefix $B/,envelope settings ack admin feed)
 
 all: deps ## build everything, installing what is missing first
 	+@$(MAKE) --no-print-directory programs
@@ -139,7 +139,8 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/envelope.o $B/listener/arena.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event unsettled target backoff)
+$B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event unsettled utf8 target backoff)
+$B/feed: $(MODULES)
 
 $B/listener/main.o $B/listener/commands/%.o $B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o

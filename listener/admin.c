@@ -195,15 +195,7 @@ static void put_json_counter(void *arg, const char *name, const char *meaning, u
 /* What servers say may be cut off inside a character, or be in another encoding. */
 static json_t *describe_text(const char *text)
 {
-	json_t *value = json_string(text);
-	char *copy = value ? NULL : strdup(text);
-
-	if (copy) {
-		make_ascii(copy);
-		value = json_string(copy);
-	}
-	free(copy);
-	return value;
+	return make_json(text, strlen(text));
 }
 
 static json_t *describe_sources(const struct sources *s)

@@ -297,6 +297,8 @@ static const char *skip_identifier(const char *at)
 
 	if (*at != '"')
 		return strspn(at, letters) && strcspn(at, "0123456789$") ? at + strspn(at, letters) : NULL;
+	if (at[1] == '"' && at[2] != '"')
+		return NULL; /* of no character, which Postgres does not take */
 	do {
 		at += 1 + strcspn(at + 1, "\"");
 		if (!*at)
@@ -732,6 +734,16 @@ void config_help_markdown(FILE *out)
 			fprintf(out, *c == '|' ? "\\%c" : "%c", *c);
 		fprintf(out, " |\n");
 	}
+}
+
+void config_start_log(const struct config *c)
+{
+	static const char *const names[] = {"debug", "info", "warn", "error"};
+	enum log_level level = LOG_DEBUG;
+
+	while (strcmp(c->log_level, names[level]) != 0)
+		level++;
+	log_setup(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, c->instance_id);
 }
 
 void config_log(const struct config *c)

@@ -72,6 +72,9 @@ bool config_is_choice(const char *choices, const char *text);
 void config_help(FILE *out, const char *command);
 void config_help_markdown(FILE *out);
 
+/* From here on the log has this level, format and instance. */
+void config_start_log(const struct config *c);
+
 /* Logs what the listener is about to do, as one line, secrets left out. */
 void config_log(const struct config *c);
 

@@ -75,18 +75,9 @@ static bool is_plain(const char *s, size_t len)
 /* The JSON of a string, quotes included, on the heap. What is not UTF-8 becomes question marks. */
 static char *quote(const char *text, size_t len)
 {
-	json_t *value = json_stringn(text, len);
-	char *out;
+	json_t *value = make_json(text, len);
+	char *out = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
 
-	if (!value) {
-		char *copy = strndup(text, len);
-
-		if (copy)
-			make_ascii(copy);
-		value = copy ? json_string(copy) : NULL;
-		free(copy);
-	}
-	out = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
 	json_decref(value);
 	return out;
 }
@@ -332,7 +323,7 @@ static int on_writable(struct session *s)
 
 static int refuse_text(struct session *s, const char *message, size_t len)
 {
-	pipeline_refuse(ws_pipeline(s->link.ws), message, len, NULL, "the message is text and not valid UTF-8", NULL);
+	pipeline_refuse(ws_pipeline(s->link.ws), message, len, "the message is text and not valid UTF-8", NULL);
 	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
 	return -1;
 }

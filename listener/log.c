@@ -66,6 +66,9 @@ static void put_quoted(struct line *l, const char *s)
 			put_text(l, hex);
 		} else if (n < 1) {
 			put_char(l, '?');
+		} else if (c == 0xc2 && (unsigned char)s[1] < 0xa0) { /* controls, too */
+			snprintf(hex, sizeof(hex), "\\u%04x", (unsigned char)*++s);
+			put_text(l, hex);
 		} else {
 			while (n-- > 1)
 				put_char(l, *s++);

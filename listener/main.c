@@ -5,7 +5,6 @@
 #include "commands/dispatch.h"
 #include "config.h"
 #include "listen.h"
-#include "log.h"
 #include "memory.h"
 
 static const char usage[] =
@@ -35,16 +34,6 @@ static void print_usage(FILE *out)
 	fputs(usage_end, out);
 }
 
-static int find_level(const char *name)
-{
-	static const char *const names[] = {"debug", "info", "warn", "error"};
-
-	for (int i = 0; i < 4; i++)
-		if (strcmp(name, names[i]) == 0)
-			return i;
-	return LOG_INFO;
-}
-
 static int listen_command(int argc, char **argv)
 {
 	struct config config;
@@ -65,8 +54,7 @@ static int listen_command(int argc, char **argv)
 		config_free(&config);
 		return 2;
 	}
-	log_setup((enum log_level)find_level(config.log_level),
-		  strcmp(config.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, config.instance_id);
+	config_start_log(&config);
 	status = listen_run(&config);
 	config_free(&config);
 	return status;

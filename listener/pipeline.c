@@ -588,9 +588,18 @@ static int take_refused(struct pipeline *p, const char *head, size_t len, const 
 	return 0;
 }
 
-int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, const char *reason,
-		    struct sender *sender)
+int pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
 {
+	return take_refused(p, message, len, NULL, NULL, reason, sender);
+}
+
+int pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
+			 struct sender *sender)
+{
+	char reason[120];
+
+	snprintf(reason, sizeof(reason), "the message has %llu bytes, more than --max-message allows",
+		 (unsigned long long)total);
 	return take_refused(p, head, len, NULL, digest, reason, sender);
 }
 
@@ -619,7 +628,7 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 	if (why == envelope_no_memory)
 		return give_up(len);
 	if (why)
-		return pipeline_refuse(p, message, len, NULL, why, sender);
+		return pipeline_refuse(p, message, len, why, sender);
 	ev = event_find(&p->events, &view);
 	if (ev) {
 		if (event_add_copy(&p->events, ev, sender))

@@ -36,10 +36,13 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
  * taken, and its connection should be closed so that its sender knows. */
 int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender);
 
-/* Takes a message that is known to be no event, with the reason, one sentence. digest is the
- * SHA-256 of the whole message if head is only a part of it, else NULL. Returns as above. */
-int pipeline_refuse(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, const char *reason,
-		    struct sender *sender);
+/* Takes a message that is known to be no event, with the reason, one sentence. Returns as above. */
+int pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender);
+
+/* Takes the head of a message over --max-message; digest is the SHA-256 of all its total bytes. Returns as
+ * above. */
+int pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
+			 struct sender *sender);
 
 /* Adds (or with a negative number takes away) bytes that messages not yet complete hold: they
  * count for the budget too. */

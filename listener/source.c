@@ -126,11 +126,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 
 static int on_too_long(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total)
 {
-	char reason[120];
-
-	snprintf(reason, sizeof(reason), "the message has %llu bytes, more than --max-message allows",
-		 (unsigned long long)total);
-	return pipeline_refuse(ws_pipeline(link->ws), head, len, digest, reason, NULL);
+	return pipeline_refuse_long(ws_pipeline(link->ws), head, len, digest, total, NULL);
 }
 
 static const struct ws_reader reader = {on_message, on_too_long};

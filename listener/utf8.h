@@ -2,6 +2,7 @@
 #ifndef WSONCE_UTF8_H
 #define WSONCE_UTF8_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +30,8 @@ static inline void make_ascii(char *text)
 		if ((unsigned char)*text >= 0x80)
 			*text = '?';
 }
+
+/* Text as a JSON string, of what make_ascii leaves of it if it is not UTF-8. NULL if memory is out. */
+json_t *make_json(const char *text, size_t len);
 
 #endif

@@ -168,7 +168,7 @@ static struct slice id_in(const struct pg_result *rows, size_t row)
 
 /* --- questions to Redis --- */
 
-static int mark_in_flight(struct audit *a, const struct pg_result *rows, const enum mark *found)
+static int mark_in_flight(struct audit *a, const struct pg_result *rows, const bool *is_claimed)
 {
 	struct letter_ids claimed = {NULL, 0, 0};
 	int64_t numbers[PAGE];
@@ -177,7 +177,7 @@ static int mark_in_flight(struct audit *a, const struct pg_result *rows, const e
 
 	claimed.at = numbers;
 	for (size_t i = 0; i < session_count(rows); i++)
-		if (found[i] == MARK_CLAIM)
+		if (is_claimed[i])
 			numbers[claimed.count++] = session_number(rows, i, 0);
 	if (!claimed.count)
 		return 0;
@@ -191,17 +191,17 @@ static int mark_in_flight(struct audit *a, const struct pg_result *rows, const e
 static int look_at_page(struct audit *a, const struct pg_result *rows)
 {
 	struct slice ids[PAGE];
-	enum mark found[PAGE];
+	bool is_claimed[PAGE];
 
 	for (size_t i = 0; i < session_count(rows); i++)
 		ids[i] = id_in(rows, i);
-	if (marks_look(a->marks, ids, session_count(rows), found)) {
+	if (marks_look(a->marks, ids, session_count(rows), is_claimed)) {
 		dispatch_fail("redis does not answer: what is in flight is not known");
 		marks_close(a->marks);
 		a->marks = NULL;
 		return 0;
 	}
-	return mark_in_flight(a, rows, found);
+	return mark_in_flight(a, rows, is_claimed);
 }
 
 static int find_in_flight(struct audit *a)
@@ -293,16 +293,13 @@ static void put_file(void *arg, const char *id)
 static int write_missing(struct audit *a)
 {
 	FILE *out = fopen(a->o->missing_to, "we");
-	int result = -1;
+	int result = out ? each_missing(a, INT64_MAX, put_file, out) : 0;
+	bool is_broken = !out || ferror(out);
 
-	if (out) {
-		result = each_missing(a, INT64_MAX, put_file, out);
-		result = ferror(out) ? -1 : result;
-		result = fclose(out) ? -1 : result;
-	}
-	if (result)
-		dispatch_fail("--missing-to: %s cannot be written: %s", a->o->missing_to, strerror(errno));
-	return result;
+	if ((!out || fclose(out) == 0) && !is_broken)
+		return result; /* why a question failed, has been told */
+	dispatch_fail("--missing-to: %s cannot be written: %s", a->o->missing_to, strerror(errno));
+	return -1;
 }
 
 static int report_json(struct audit *a, struct output *out)
@@ -414,10 +411,7 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	if (lines_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 2)) ||
 	    lines_next(a->lines, &line) != LINES_LINE)
 		return FEEDER_FAILED;
-	m->bytes = line.bytes;
-	m->len = line.len;
-	m->digest = line.digest;
-	m->total = line.total;
+	*m = (struct feeder_message){line.bytes, line.len, line.digest, line.total, 0, 0};
 	return FEEDER_MESSAGE;
 }
 
@@ -490,19 +484,20 @@ static struct lines *open_spooled(const char *path, size_t max_bytes)
 {
 	const char *given = getenv("TMPDIR"), *folder = given ? given : "/tmp";
 	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	FILE *copy = fd < 0 ? NULL : fdopen(fd, "w");
 	char buffer[65536], name[40];
 	struct lines *lines = NULL;
 	ssize_t n = 0;
 
-	while (fd >= 0 && (n = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0)
-		if (write(fd, buffer, (size_t)n) != n)
+	while (copy && (n = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0)
+		if (fwrite(buffer, 1, (size_t)n, copy) != (size_t)n)
 			break;
-	if (fd < 0 || n)
+	if (!copy || n || fflush(copy))
 		dispatch_fail("%s: cannot be kept in %s for resubmitting: %s", path, folder, strerror(errno));
 	else if (snprintf(name, sizeof(name), "/proc/self/fd/%d", fd) > 0)
 		lines = lines_open(name, max_bytes);
-	if (fd >= 0)
-		close(fd);
+	if (copy)
+		fclose(copy);
 	return lines;
 }
 
@@ -557,7 +552,7 @@ static const char *check_audit(const struct invocation *in)
 	return NULL;
 }
 
-const struct command audit_command = {
+const struct subcommand audit_command = {
 	.name = "audit",
 	.arguments = "",
 	.summary = "which of the events that should be there are missing",

@@ -142,7 +142,7 @@ static int run_list(const struct invocation *in)
 	return status;
 }
 
-const struct command dead_letters_list = {
+const struct subcommand dead_letters_list = {
 	.name = "dead-letters list",
 	.arguments = "",
 	.summary = "what could not be stored, grouped by reason",
@@ -309,7 +309,7 @@ static const char *check_show(const struct invocation *in)
 	return letters_check_words(in->words, in->word_count);
 }
 
-const struct command dead_letters_show = {
+const struct subcommand dead_letters_show = {
 	.name = "dead-letters show",
 	.arguments = "ID",
 	.summary = "everything about one of them, its message too",
@@ -417,7 +417,7 @@ static const char *check_discard(const struct invocation *in)
 	return letters_check_words(in->words, in->word_count);
 }
 
-const struct command dead_letters_discard = {
+const struct subcommand dead_letters_discard = {
 	.name = "dead-letters discard",
 	.arguments = "[ID ...]",
 	.summary = "puts them away; each is open again when it comes again",

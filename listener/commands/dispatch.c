@@ -3,25 +3,28 @@
 #include "dispatch.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "log.h"
+#include "progress.h"
+#include "utf8.h"
 
-extern const struct command audit_command;
-extern const struct command dead_letters_discard;
-extern const struct command dead_letters_list;
-extern const struct command dead_letters_retry;
-extern const struct command dead_letters_show;
-extern const struct command purge_command;
-extern const struct command replay_command;
-extern const struct command stats_duplicates;
+extern const struct subcommand audit_command;
+extern const struct subcommand dead_letters_discard;
+extern const struct subcommand dead_letters_list;
+extern const struct subcommand dead_letters_retry;
+extern const struct subcommand dead_letters_show;
+extern const struct subcommand purge_command;
+extern const struct subcommand replay_command;
+extern const struct subcommand stats_duplicates;
 
 /* In the order of --help. */
-static const struct command *const commands[] = {
+static const struct subcommand *const commands[] = {
 	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard,
 	&audit_command,     &replay_command,    &purge_command,      &stats_duplicates,
 };
@@ -34,6 +37,17 @@ union room {
 	char bytes[512];
 };
 
+/* What a text from outside could tell a terminal to do becomes blanks: also the control characters of
+ * U+0080 to U+009F, which are C2 80 to C2 9F. */
+static void calm(char *text)
+{
+	if (!is_utf8(text, strlen(text)))
+		make_ascii(text);
+	for (unsigned char *at = (unsigned char *)text; *at; at++)
+		if (*at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
+			memset(at, ' ', *at == 0xc2 ? 2 : 1);
+}
+
 int dispatch_fail(const char *format, ...)
 {
 	char text[600];
@@ -42,9 +56,8 @@ int dispatch_fail(const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	for (char *at = text; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = ' ';
+	calm(text);
+	progress_clear();
 	fprintf(stderr, "wsonce: %s\n", text);
 	return STATUS_FAILED;
 }
@@ -56,7 +69,7 @@ static int refuse(const char *what)
 }
 
 /* How many words of argv the command's name is; 0 if it is another. */
-static int match(const struct command *c, int argc, char **argv)
+static int match(const struct subcommand *c, int argc, char **argv)
 {
 	size_t n = strcspn(c->name, " ");
 
@@ -92,7 +105,7 @@ void dispatch_list(FILE *out)
 	list_matching(out, "");
 }
 
-static void print_help(const struct command *c)
+static void print_help(const struct subcommand *c)
 {
 	printf("usage: wsonce %s%s%s [OPTIONS]\n\n%s\noptions:\n", c->name, *c->arguments ? " " : "", c->arguments,
 	       c->help);
@@ -116,17 +129,7 @@ static int run_family(int argc, char **argv)
 	return STATUS_USAGE;
 }
 
-static enum log_level find_level(const char *name)
-{
-	static const char *const names[] = {"debug", "info", "warn", "error"};
-
-	for (int i = 0; i < 4; i++)
-		if (strcmp(name, names[i]) == 0)
-			return (enum log_level)i;
-	return LOG_WARN;
-}
-
-static const char *check_words(const struct command *c, int count)
+static const char *check_words(const struct subcommand *c, int count)
 {
 	static char sentence[160];
 
@@ -140,22 +143,35 @@ static const char *check_words(const struct command *c, int count)
 	return sentence;
 }
 
-static int run_read(const struct command *c, const struct invocation *in)
+static int run_read(const struct subcommand *c, const struct invocation *in)
 {
-	const struct config *config = in->config;
 	const char *what = check_words(c, in->word_count);
 
 	if (!what && c->check)
 		what = c->check(in);
 	if (what)
 		return refuse(what);
-	log_setup(find_level(config->log_level), strcmp(config->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
-		  config->instance_id);
+	config_start_log(in->config);
 	return c->run(in);
 }
 
+/* Who reads a pipe, as head does, may have had enough: that is nothing to tell of. */
+static bool has_reader(void)
+{
+	struct pollfd out = {STDOUT_FILENO, 0, 0};
+
+	return poll(&out, 1, 0) <= 0 || !(out.revents & POLLERR);
+}
+
+static int check_output(int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	return has_reader() ? dispatch_fail("standard output cannot be written to") : STATUS_FAILED;
+}
+
 /* argv[0] is the last word of the command's name. */
-static int run_command(const struct command *c, int argc, char **argv)
+static int run_command(const struct subcommand *c, int argc, char **argv)
 {
 	char **words = calloc((size_t)argc, sizeof(*words));
 	union room room = {.bytes = {0}};
@@ -179,9 +195,7 @@ static int run_command(const struct command *c, int argc, char **argv)
 		status = run_read(c, &in);
 	config_free(&config);
 	free(words);
-	if (fflush(stdout) || ferror(stdout))
-		return dispatch_fail("standard output cannot be written to");
-	return status;
+	return check_output(status);
 }
 
 int dispatch_run(int argc, char **argv, int *status)

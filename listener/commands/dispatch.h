@@ -1,5 +1,5 @@
 /* dispatch.h: the commands besides `listen`: what each is called, takes and does. A new one is a file
- * that defines a struct command, and a line in dispatch.c's list. */
+ * that defines a struct subcommand, and a line in dispatch.c's list. */
 #ifndef WSONCE_DISPATCH_H
 #define WSONCE_DISPATCH_H
 
@@ -24,7 +24,7 @@ struct invocation {
 	int word_count;
 };
 
-struct command {
+struct subcommand {
 	const char *name;      /* one word, or two: "dead-letters list" */
 	const char *arguments; /* as shown in the usage line: "[ID ...]"; "" if it takes none */
 	const char *summary;   /* one line, for wsonce --help */

@@ -97,18 +97,14 @@ static struct ticket *ticket_new(struct feeder *f, uint64_t tag)
 static int feed(struct feeder *f, const struct feeder_message *m)
 {
 	struct ticket *ticket = ticket_new(f, m->tag);
-	char reason[120];
 	int result;
 
 	if (!ticket)
 		return -1;
-	if (m->digest) {
-		snprintf(reason, sizeof(reason), "the message has %llu bytes, more than --max-message allows",
-			 (unsigned long long)m->total);
-		result = pipeline_refuse(f->pipeline, m->bytes, m->len, m->digest, reason, &ticket->sender);
-	} else {
+	if (m->digest)
+		result = pipeline_refuse_long(f->pipeline, m->bytes, m->len, m->digest, m->total, &ticket->sender);
+	else
 		result = pipeline_receive(f->pipeline, m->bytes, m->len, &ticket->sender);
-	}
 	if (result)
 		ticket_free(ticket);
 	else

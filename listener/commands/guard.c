@@ -40,8 +40,7 @@ static enum guard_result refuse(int64_t age_s, const char *who, const char *what
 	dispatch_fail("--delete-rows is refused: %s %s. A late copy of an event whose row is gone would be stored "
 		      "again. Without --delete-rows the ids stay and only payloads go; or run all listeners with "
 		      "--time-pointer and a --max-age of at most %s, which is a day less than %s",
-		      who, what,
-		      when_print_age(age_s > NOTE_MARGIN_S ? age_s - NOTE_MARGIN_S : 0, greatest, sizeof(greatest)),
+		      who, what, when_print_age(age_s - NOTE_MARGIN_S, greatest, sizeof(greatest)),
 		      when_print_age(age_s, age, sizeof(age)));
 	return GUARD_REFUSES;
 }
@@ -92,6 +91,11 @@ enum guard_result guard_check(struct session *s, const struct config *config, in
 {
 	enum guard_result result;
 
+	if (age_s <= NOTE_MARGIN_S) {
+		dispatch_fail("--delete-rows is refused: rows can go when they are a day older than the --max-age of "
+			      "all listeners, so --older-than has to be more than a day");
+		return GUARD_REFUSES;
+	}
 	if (!ask(s, "BEGIN"))
 		return GUARD_FAILED;
 	result = check(s, config, age_s, is_to_stay);

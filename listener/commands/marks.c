@@ -23,7 +23,7 @@ struct marks {
 	struct command command;
 	const char *prefix;
 	size_t count;     /* of the question at hand */
-	enum mark *found; /* its answers; NULL: they do not matter */
+	bool *is_claimed; /* its answers; NULL: they do not matter */
 	int64_t number;   /* the last answer, if it was one */
 	bool is_waiting;
 	bool is_answered;
@@ -111,13 +111,11 @@ struct marks *marks_open(const struct config *config)
 	return NULL;
 }
 
-static enum mark read_mark(const redisReply *value)
+/* Not by a mark that it is settled. */
+static bool is_claim(const redisReply *value)
 {
-	if (value->type != REDIS_REPLY_STRING)
-		return MARK_NONE;
-	if (strncmp(value->str, "done@", 5) == 0)
-		return MARK_DONE;
-	return strncmp(value->str, "dead@", 5) == 0 ? MARK_DEAD : MARK_CLAIM;
+	return value->type == REDIS_REPLY_STRING && strncmp(value->str, "done@", 5) != 0 &&
+	       strncmp(value->str, "dead@", 5) != 0;
 }
 
 static void on_answer(void *owner, void *arg, const redisReply *reply)
@@ -128,11 +126,11 @@ static void on_answer(void *owner, void *arg, const redisReply *reply)
 	m->is_waiting = false;
 	m->is_answered = reply && reply->type != REDIS_REPLY_ERROR;
 	m->number = reply && reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
-	if (!m->found || !m->is_answered)
+	if (!m->is_claimed || !m->is_answered)
 		return;
 	m->is_answered = reply->type == REDIS_REPLY_ARRAY && reply->elements == m->count;
 	for (size_t i = 0; m->is_answered && i < m->count; i++)
-		m->found[i] = read_mark(reply->element[i]);
+		m->is_claimed[i] = is_claim(reply->element[i]);
 }
 
 /* Sends the command at hand and waits; redis.c gives up after --redis-timeout. */
@@ -152,10 +150,10 @@ static void put_keys(struct marks *m, const struct slice *ids, size_t n)
 		command_joined(&m->command, m->prefix, strlen(m->prefix), ids[i].at, ids[i].len);
 }
 
-int marks_look(struct marks *m, const struct slice *ids, size_t n, enum mark *found)
+int marks_look(struct marks *m, const struct slice *ids, size_t n, bool *is_claimed)
 {
 	m->count = n;
-	m->found = found;
+	m->is_claimed = is_claimed;
 	command_start(&m->command, n + 1);
 	command_word(&m->command, "MGET");
 	put_keys(m, ids, n);
@@ -166,7 +164,7 @@ int marks_forget(struct marks *m, const struct slice *ids, size_t n, bool with_d
 {
 	if (!m)
 		return 0;
-	m->found = NULL;
+	m->is_claimed = NULL;
 	command_start(&m->command, n + 4 + with_done);
 	command_word(&m->command, "EVAL");
 	command_word(&m->command, LUA_FORGET);
@@ -197,7 +195,7 @@ int64_t marks_measure(struct marks *m)
 {
 	if (!m)
 		return 0;
-	m->found = NULL;
+	m->is_claimed = NULL;
 	command_start(&m->command, 4);
 	command_word(&m->command, "EVAL");
 	command_word(&m->command, LUA_MEASURE);

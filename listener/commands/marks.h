@@ -11,20 +11,13 @@
 
 struct marks;
 
-enum mark {
-	MARK_NONE,  /* nobody is at work on the event, as far as Redis knows */
-	MARK_CLAIM, /* somebody is */
-	MARK_DONE,
-	MARK_DEAD,
-};
-
 /* Connects, and waits for that for up to --redis-timeout. NULL if there is no Redis: --redis none, or
  * it cannot be reached, which is logged. */
 struct marks *marks_open(const struct config *config);
 void marks_close(struct marks *m);
 
-/* What is said of n events. Returns 0; or -1 if Redis does not answer. */
-int marks_look(struct marks *m, const struct slice *ids, size_t n, enum mark *found);
+/* Which of n events is somebody at work on, as far as Redis knows? Returns 0; or -1 if it does not answer. */
+int marks_look(struct marks *m, const struct slice *ids, size_t n, bool *is_claimed);
 
 /* Deletes dead marks of n events, with_done also done marks: those that the caller knows to be no
  * longer true. Claims stay. m may be NULL. Returns as above. */

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistr.h>
 
+#include "utf8.h"
+
 static void print_json(json_t *value)
 {
 	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -61,18 +63,7 @@ void output_close(struct output *o)
 
 json_t *output_string(const char *text)
 {
-	json_t *value = text ? json_string(text) : NULL;
-	char *copy;
-
-	if (value || !text)
-		return value;
-	copy = strdup(text);
-	for (char *at = copy; at && *at; at++)
-		if ((unsigned char)*at >= 0x80)
-			*at = '?';
-	value = copy ? json_string(copy) : NULL;
-	free(copy);
-	return value;
+	return text ? make_json(text, strlen(text)) : NULL;
 }
 
 void output_text(const char *text, size_t len, bool is_line)

@@ -307,7 +307,7 @@ static const char *check_purge(const struct invocation *in)
 	return NULL;
 }
 
-const struct command purge_command = {
+const struct subcommand purge_command = {
 	.name = "purge",
 	.arguments = "",
 	.summary = "removes what is too old, in small steps",

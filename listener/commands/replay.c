@@ -33,23 +33,22 @@ static const struct option replay_options[] = {
 
 /* Lines settle in another order than they were fed in. A ring has the end of each line that was fed and
  * is not yet known to be settled with all before it. */
-struct unsettled {
+struct ring {
 	uint64_t *ends; /* with SETTLED, if a line before it is not */
 	size_t mask;    /* size - 1, a power of two */
 	uint64_t first; /* number of the oldest line */
-	uint64_t next;  /* of the line fed next */
+	uint64_t next;  /* of the line fed next, from 0 */
 };
 
 struct replay {
 	const struct replay_options *o;
 	struct lines *lines;
-	struct unsettled unsettled;
+	struct ring unsettled;
 	uint64_t start;   /* where in the file this run began */
 	uint64_t settled; /* all before this offset is */
 	uint64_t written; /* the checkpoint says so */
 	int64_t start_ms;
 	int64_t written_ms;
-	uint64_t fed;
 	bool has_failed;
 };
 
@@ -63,41 +62,41 @@ static int64_t now_ms(void)
 
 /* --- how far it is --- */
 
-static int unsettled_grow(struct unsettled *u)
+static int ring_grow(struct ring *ring)
 {
-	size_t size = u->ends ? (u->mask + 1) * 2 : 4096;
+	size_t size = ring->ends ? (ring->mask + 1) * 2 : 4096;
 	uint64_t *ends = malloc(size * sizeof(*ends));
 
 	if (!ends)
 		return -1;
-	for (uint64_t n = u->first; u->ends && n < u->next; n++)
-		ends[n & (size - 1)] = u->ends[n & u->mask];
-	free(u->ends);
-	u->ends = ends;
-	u->mask = size - 1;
+	for (uint64_t n = ring->first; ring->ends && n < ring->next; n++)
+		ends[n & (size - 1)] = ring->ends[n & ring->mask];
+	free(ring->ends);
+	ring->ends = ends;
+	ring->mask = size - 1;
 	return 0;
 }
 
 /* The number of the line that ends at this offset. Returns -1 if memory is out. */
-static int unsettled_add(struct unsettled *u, uint64_t end, uint64_t *number)
+static int ring_add(struct ring *ring, uint64_t end, uint64_t *number)
 {
-	if ((!u->ends || u->next - u->first > u->mask) && unsettled_grow(u))
+	if ((!ring->ends || ring->next - ring->first > ring->mask) && ring_grow(ring))
 		return -1;
-	*number = u->next;
-	u->ends[u->next++ & u->mask] = end;
+	*number = ring->next;
+	ring->ends[ring->next++ & ring->mask] = end;
 	return 0;
 }
 
 /* Line number is settled. offset is moved behind all that are with no other before them. */
-static void unsettled_remove(struct unsettled *u, uint64_t number, uint64_t *offset)
+static void ring_remove(struct ring *ring, uint64_t number, uint64_t *offset)
 {
-	if (number != u->first) {
-		u->ends[number & u->mask] |= SETTLED;
+	if (number != ring->first) {
+		ring->ends[number & ring->mask] |= SETTLED;
 		return;
 	}
-	*offset = u->ends[number & u->mask];
-	for (u->first++; u->first < u->next && u->ends[u->first & u->mask] & SETTLED; u->first++)
-		*offset = u->ends[u->first & u->mask] & ~SETTLED;
+	*offset = ring->ends[number & ring->mask];
+	for (ring->first++; ring->first < ring->next && ring->ends[ring->first & ring->mask] & SETTLED; ring->first++)
+		*offset = ring->ends[ring->first & ring->mask] & ~SETTLED;
 }
 
 static int write_checkpoint(struct replay *r)
@@ -107,11 +106,11 @@ static int write_checkpoint(struct replay *r)
 	if (!r->o->checkpoint || r->settled == r->written)
 		return 0;
 	r->written_ms = now_ms();
+	if (lines_fingerprint(r->lines, r->settled, fingerprint) ||
+	    checkpoint_write(r->o->checkpoint, r->settled, fingerprint))
+		return -1;
 	r->written = r->settled;
-	return lines_fingerprint(r->lines, r->settled, fingerprint) ||
-			       checkpoint_write(r->o->checkpoint, r->settled, fingerprint)
-		       ? -1
-		       : 0;
+	return 0;
 }
 
 /* Goes to where the checkpoint says, if there is one and it is of this file. */
@@ -141,7 +140,7 @@ static int64_t wait_ms(const struct replay *r)
 {
 	if (!r->o->rate)
 		return 0;
-	return r->start_ms + (int64_t)(r->fed * 1000 / (uint64_t)r->o->rate) - now_ms();
+	return r->start_ms + (int64_t)(r->unsettled.next * 1000 / (uint64_t)r->o->rate) - now_ms();
 }
 
 static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
@@ -149,6 +148,7 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	struct replay *r = owner;
 	int64_t wait = wait_ms(r);
 	struct line line;
+	uint64_t number;
 
 	(void)f;
 	if (r->has_failed)
@@ -167,15 +167,11 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	case LINES_LINE:
 		break;
 	}
-	if (unsettled_add(&r->unsettled, line.end, &m->tag)) {
+	if (ring_add(&r->unsettled, line.end, &number)) {
 		dispatch_fail("out of memory");
 		return FEEDER_FAILED;
 	}
-	r->fed++;
-	m->bytes = line.bytes;
-	m->len = line.len;
-	m->digest = line.digest;
-	m->total = line.total;
+	*m = (struct feeder_message){line.bytes, line.len, line.digest, line.total, number, 0};
 	return FEEDER_MESSAGE;
 }
 
@@ -184,7 +180,7 @@ static void on_settled(void *owner, uint64_t tag, enum outcome outcome, const ch
 	struct replay *r = owner;
 
 	(void)outcome, (void)reason;
-	unsettled_remove(&r->unsettled, tag, &r->settled);
+	ring_remove(&r->unsettled, tag, &r->settled);
 }
 
 static void on_tick(void *owner)
@@ -194,7 +190,7 @@ static void on_tick(void *owner)
 	double seconds = (double)(now_ms() - r->start_ms) / 1000;
 	uint64_t done = r->unsettled.first;
 
-	if (now_ms() - r->written_ms >= CHECKPOINT_MS && write_checkpoint(r))
+	if (!r->has_failed && now_ms() - r->written_ms >= CHECKPOINT_MS && write_checkpoint(r))
 		r->has_failed = true;
 	if (size)
 		progress_show("%3.0f %%, %" PRIu64 " lines, %.0f/s", 100 * (double)r->settled / (double)size, done,
@@ -275,7 +271,7 @@ static int run_replay(const struct invocation *in)
 	return status;
 }
 
-const struct command replay_command = {
+const struct subcommand replay_command = {
 	.name = "replay",
 	.arguments = "FILE|-",
 	.summary = "lines of a file as if they came from a feed",

@@ -330,7 +330,7 @@ static const char *check_retry(const struct invocation *in)
 	return id ? letters_check_words(&id, 1) : letters_check_words(in->words, in->word_count);
 }
 
-const struct command dead_letters_retry = {
+const struct subcommand dead_letters_retry = {
 	.name = "dead-letters retry",
 	.arguments = "[ID ...]",
 	.summary = "stores them after all, also after editing",

@@ -345,7 +345,7 @@ static int run_stats(const struct invocation *in)
 	return STATUS_FINE;
 }
 
-const struct command stats_duplicates = {
+const struct subcommand stats_duplicates = {
 	.name = "stats duplicates",
 	.arguments = "",
 	.summary = "how often and how late events come again",

@@ -3,11 +3,13 @@
  * in no error and in no log line.
  *
  * An input is arguments, each ended by NUL, of which those of the form WSONCE_X=text are environment
- * variables; an empty one ends them, and the rest is the file. Each byte 1 stands for a secret. */
+ * variables; an empty one ends them, and the rest is the file. Each byte 1 stands for a secret, and each
+ * byte 2 for one that a webhook takes. */
 #include "config.h"
 
 #include <jansson.h>
 #include <limits.h>
+#include <regex.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,9 +19,12 @@
 #include "fuzz.h"
 #include "log.h"
 
-#define SECRET   "hunter2-7f3a"
-#define ARGS_MAX 40
-#define ENV_MAX  40
+#define SECRET       "hunter2-7f3a"
+#define CODED        "aHVudGVyMi03ZjNh" /* the same in base64 */
+#define HOOK_SECRET  "whsec_" CODED CODED
+#define HOOK_DECODED SECRET SECRET
+#define ARGS_MAX     40
+#define ENV_MAX      40
 
 struct input {
 	char *argv[ARGS_MAX + 2];
@@ -53,14 +58,14 @@ void log_setup(enum log_level level, enum log_format format, const char *instanc
 
 /* --- the input --- */
 
-/* The text on the heap, with the secret for each byte 1. */
+/* The text on the heap, with the secrets in it. */
 static char *reveal(const char *text, size_t len)
 {
-	char *out = calloc(1, len * sizeof(SECRET) + 1), *at = out;
+	char *out = calloc(1, len * sizeof(HOOK_SECRET) + 1), *at = out;
 
 	for (size_t i = 0; i < len; i++)
-		if (text[i] == 1)
-			at = stpcpy(at, SECRET);
+		if (text[i] == 1 || text[i] == 2)
+			at = stpcpy(at, text[i] == 1 ? SECRET : HOOK_SECRET);
 		else
 			*at++ = text[i];
 	return out;
@@ -133,7 +138,8 @@ static void clear_input(struct input *in)
 static bool is_secret_setting(const char *name, size_t len)
 {
 	static const char *const names[] = {"source",        "redis",        "postgres",        "ingest-token",
-					    "WSONCE_SOURCE", "WSONCE_REDIS", "WSONCE_POSTGRES", "WSONCE_INGEST_TOKEN"};
+					    "WSONCE_SOURCE", "WSONCE_REDIS", "WSONCE_POSTGRES", "WSONCE_INGEST_TOKEN",
+					    "WSONCE_HOOK"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0)
@@ -143,7 +149,7 @@ static bool is_secret_setting(const char *name, size_t len)
 
 static bool holds_secret(const char *text)
 {
-	return text && strstr(text, SECRET);
+	return text && (strstr(text, SECRET) || strstr(text, CODED));
 }
 
 static bool is_in_open_flag(const struct input *in)
@@ -169,21 +175,46 @@ static bool is_in_open_variable(const struct input *in)
 	return false;
 }
 
-/* A file that is not JSON has no places at all. */
-static bool is_in_open_member(const struct input *in)
+/* Does an object have it in a name, or in a value that is no secret? */
+static bool is_open_in(const json_t *object, bool (*is_secret)(const char *key, size_t len))
 {
-	json_t *root = in->file ? json_loads(in->file, JSON_REJECT_DUPLICATES, NULL) : NULL, *value;
 	bool is_open = false;
 	const char *key;
+	json_t *value;
 
-	json_object_foreach(root, key, value)
+	json_object_foreach((json_t *)object, key, value)
 	{
 		char *text = json_dumps(value, JSON_ENCODE_ANY);
 
-		if (holds_secret(key) || (holds_secret(text) && !is_secret_setting(key, strlen(key))))
+		if (holds_secret(key) || (holds_secret(text) && !is_secret(key, strlen(key))))
 			is_open = true;
 		free(text);
 	}
+	return is_open;
+}
+
+/* Webhooks are looked at one by one. */
+static bool is_secret_member(const char *key, size_t len)
+{
+	return is_secret_setting(key, len) || strcmp(key, "webhooks") == 0;
+}
+
+/* Tokens live in URLs; secrets are kept elsewhere, and a member says where. */
+static bool is_secret_of_webhook(const char *key, size_t len)
+{
+	(void)len;
+	return strcmp(key, "url") == 0;
+}
+
+/* A file that is not JSON has no places at all. */
+static bool is_in_open_member(const struct input *in)
+{
+	json_t *root = in->file ? json_loads(in->file, JSON_REJECT_DUPLICATES, NULL) : NULL;
+	const json_t *webhooks = json_object_get(root, "webhooks"), *webhook;
+	bool is_open = is_open_in(root, is_secret_member);
+	size_t i;
+
+	json_array_foreach(webhooks, i, webhook) is_open = is_open || is_open_in(webhook, is_secret_of_webhook);
 	json_decref(root);
 	return is_open;
 }
@@ -302,10 +333,67 @@ static void check_pointers(const struct config *c)
 	envelope_free(reader);
 }
 
+static void check_like(const char *name, const char *text, const char *pattern)
+{
+	regex_t like;
+
+	must(regcomp(&like, pattern, REG_EXTENDED | REG_NOSUB) == 0, "cannot compile %s", pattern);
+	must(regexec(&like, text, 0, NULL, 0) == 0, "%s is %s", name, text);
+	regfree(&like);
+}
+
+/* A function's name stands in SQL as it is. */
+static void check_effects(const struct config *c)
+{
+#define IDENTIFIER "([A-Za-z_][A-Za-z_0-9$]*|\"([^\"]|\"\")+\")"
+	if (c->handler)
+		check_like("handler", c->handler, "^" IDENTIFIER "[.]" IDENTIFIER "$");
+	check_like("consumer", c->consumer, "^[A-Za-z0-9._-]{0,64}$");
+}
+
+static void check_webhook(const struct webhook *w, const json_t *from)
+{
+	const char *env = json_string_value(json_object_get(from, "secret-env"));
+
+	check_like("name", w->name, "^[A-Za-z0-9._-]{1,64}$");
+	check_like("url", w->url, "^https?://(.*@)?[^/]");
+	must(strcmp(w->name, json_string_value(json_object_get(from, "name"))) == 0, "name is %s", w->name);
+	must(strcmp(w->url, json_string_value(json_object_get(from, "url"))) == 0, "url is %s", w->url);
+	must(w->type_count == json_array_size(json_object_get(from, "types")), "%zu types", w->type_count);
+	must(w->secret_count >= 1 && w->secret_count <= WEBHOOK_SECRETS_MAX, "%zu secrets", w->secret_count);
+	for (size_t i = 0; i < w->secret_count; i++)
+		check_number("secret's length", (int64_t)w->secrets[i].len, 24, 64);
+	if (env && strcmp(env, "WSONCE_HOOK") == 0 && strcmp(getenv(env), HOOK_SECRET) == 0)
+		must(w->secret_count == 1 && w->secrets[0].len == strlen(HOOK_DECODED) &&
+			     memcmp(w->secrets[0].bytes, HOOK_DECODED, w->secrets[0].len) == 0,
+		     "the secret is another");
+	check_number("timeout", w->timeout_ms, 10, 600 * 1000);
+	check_number("concurrency", w->concurrency, 1, 1000);
+	check_number("attempts", w->attempts, 1, 1000);
+	check_number("backoff", w->backoff_ms, 1, 86400 * 1000);
+	check_number("backoff-cap", w->backoff_cap_ms, 1, INT64_C(7) * 86400 * 1000);
+}
+
+/* They are those of the file, in its order. */
+static void check_webhooks(const struct config *c, const struct input *in)
+{
+	json_t *root = in->file ? json_loads(in->file, JSON_REJECT_DUPLICATES, NULL) : NULL;
+	const json_t *all = json_object_get(root, "webhooks");
+
+	must(c->webhooks.count == json_array_size(all), "%zu webhooks", c->webhooks.count);
+	for (size_t i = 0; i < c->webhooks.count; i++) {
+		check_webhook(&c->webhooks.items[i], json_array_get(all, i));
+		for (size_t j = 0; j < i; j++)
+			must(strcmp(c->webhooks.items[i].name, c->webhooks.items[j].name) != 0, "a name twice");
+	}
+	json_decref(root);
+}
+
 static void check_log(const struct config *c)
 {
 	bool is_open = is_in_open_part(c->redis) || holds_secret(c->ingest) || holds_secret(c->admin) ||
-		       (c->sources.count && is_in_open_part(c->sources.items[0]));
+		       (c->sources.count && is_in_open_part(c->sources.items[0])) || holds_secret(c->handler) ||
+		       holds_secret(c->consumer);
 
 	config_log(c);
 	must(is_open || !holds_secret(log_line), "a secret in the log: %s", log_line);
@@ -326,6 +414,19 @@ static void check_last_flag(const struct input *in, const char *flag, const char
 			last = text;
 	}
 	must(!last || strcmp(last, value) == 0, "%s %s is %s", flag, last, value);
+}
+
+/* The prefix of claims has a consumer's name in front of what was given. */
+static const char *given_prefix(const struct config *c)
+{
+	size_t n = strlen("consumer:") + strlen(c->consumer) + 1;
+
+	if (!*c->consumer)
+		return c->claim_prefix;
+	must(begins_with(c->claim_prefix, "consumer:") &&
+		     begins_with(c->claim_prefix + strlen("consumer:"), c->consumer) && c->claim_prefix[n - 1] == ':',
+	     "%s's claims begin with %s", c->consumer, c->claim_prefix);
+	return c->claim_prefix + n;
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -351,9 +452,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_numbers(&config);
 		check_texts(&config);
 		check_pointers(&config);
+		check_effects(&config);
+		check_webhooks(&config, &in);
 		check_log(&config);
 		check_last_flag(&in, "--instance-id", config.instance_id);
-		check_last_flag(&in, "--claim-prefix", config.claim_prefix);
+		check_last_flag(&in, "--consumer", config.consumer);
+		check_last_flag(&in, "--claim-prefix", given_prefix(&config));
 	}
 	config_free(&config);
 	clear_input(&in);

@@ -39,18 +39,6 @@ static long rows(void)
 	return database_long(db, "SELECT count(*) FROM events");
 }
 
-/* A file of events from..to, as fleet_send numbers them. */
-static char *events_file(const char *name, long from, long to)
-{
-	char *path = suite_path("%s", name);
-	FILE *out = fopen(path, "we");
-
-	for (long i = from; i <= to; i++)
-		fprintf(out, "{\"event_id\":\"e-%ld\",\"event_type\":\"t\",\"payload\":{\"n\":%ld}}\n", i, i);
-	cr_assert_eq(fclose(out), 0);
-	return path;
-}
-
 static long number_of(const json_t *root, const char *name)
 {
 	const json_t *value = json_object_get(root, name);
@@ -196,7 +184,7 @@ Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = set_up, 
 
 Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .init = set_up, .fini = tear_down)
 {
-	char *some = events_file("some", 1, 700), *all = events_file("all", 1, 2000);
+	char *some = fleet_file("some", 700), *all = fleet_file("all", 2000);
 
 	run_expect(db, 0, "persisted 700", "replay %s", some);
 	run_expect(db, 0, "resubmitted 1300: persisted 1300,", "audit --expected %s --resubmit --limit 1", all);
@@ -221,7 +209,7 @@ Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_
 /* As when the database was put back to yesterday's: Redis knows better, and is wrong. */
 Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = set_up, .fini = tear_down)
 {
-	char *path = events_file("events", 1, 10);
+	char *path = fleet_file("events", 10);
 
 	run_expect(db, 0, "persisted 10", "replay %s", path);
 	database_exec(db, "DELETE FROM events WHERE event_id IN ('e-3', 'e-4')");
@@ -233,7 +221,7 @@ Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = set_u
 
 Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = set_up, .fini = tear_down)
 {
-	char *path = events_file("events", 1, 500), *line, *postgres;
+	char *path = fleet_file("events", 500), *line, *postgres;
 
 	cr_assert(asprintf(&line,
 			   "cat %s | ${WSONCE_TEST_BIN:-build/wsonce} audit --expected - --redis none --resubmit",
@@ -253,7 +241,7 @@ Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = set_up, .fini = te
  * never sent are missing for good. Each event is stored by exactly one of fleet and audits. */
 Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = set_up, .fini = tear_down, .timeout = 300)
 {
-	char *all = events_file("all", 1, 6000), *words;
+	char *all = fleet_file("all", 6000), *words;
 	struct fleet fleet;
 	long by_audits = 0;
 

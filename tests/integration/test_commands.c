@@ -1,6 +1,8 @@
 /* What all operators' commands have in common: help, wrong usage, a database that is away. */
 #include "database.h"
+#include "process.h"
 #include "run.h"
+#include "suite.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -141,5 +143,57 @@ Test(commands, a_schema_newer_than_the_program_is_an_error)
 	cr_assert_eq(run.status, 1);
 	cr_assert(strstr(run.errors, "schema version 1000"), "%s", run.errors);
 	run_free(&run);
+	database_free(db);
+}
+
+/* What sh makes of these words, whose $0 is the program and $1 a path of the test's own. */
+static struct process *start_sh(const struct database *db, const char *words)
+{
+	const char *program = getenv("WSONCE_TEST_BIN");
+	char *path = suite_path("%d", suite_number()), *postgres;
+
+	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
+	struct process *p = process_start_argv(
+		(const char *const[]){"sh", "-c", words, program ? program : "build/wsonce", path, NULL},
+		(const char *const[]){postgres, "WSONCE_REDIS=none", NULL});
+	free(postgres);
+	free(path);
+	return p;
+}
+
+Test(commands, whose_reader_has_had_enough_end_without_a_word)
+{
+	struct database *db = database_new();
+	struct process *p =
+		start_sh(db, "mkfifo $1; (exec <$1) & exec 4>$1; wait; exec $0 stats duplicates --json >&4");
+
+	cr_assert_eq(process_wait(p, 15000), 1, "%s", process_last_words(p));
+	char *errors = process_errors(p);
+	cr_assert_str_eq(errors, "");
+	free(errors);
+	process_free(p);
+	database_free(db);
+}
+
+Test(commands, that_cannot_write_what_they_found_say_so)
+{
+	struct database *db = database_new();
+	struct process *p = start_sh(db, "exec $0 stats duplicates --json >/dev/full");
+
+	cr_assert_eq(process_wait(p, 15000), 1, "%s", process_last_words(p));
+	cr_assert_str_eq(process_last_words(p), "wsonce: standard output cannot be written to\n");
+	process_free(p);
+	database_free(db);
+}
+
+Test(commands, what_a_pipe_brought_and_cannot_be_kept_is_told_with_the_reason)
+{
+	struct database *db = database_new();
+	struct process *p = start_sh(db, "trap '' XFSZ; ulimit -f 1; seq -f '{\"event_id\":\"%g\"}' 1000 | "
+					 "exec $0 audit --expected - --resubmit");
+
+	cr_assert_eq(process_wait(p, 15000), 1, "%s", process_last_words(p));
+	cr_assert(strstr(process_last_words(p), " for resubmitting: File too large\n"), "%s", process_last_words(p));
+	process_free(p);
 	database_free(db);
 }

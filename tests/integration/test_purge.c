@@ -233,6 +233,7 @@ Test(purge, rows_are_not_deleted_without_a_guard, .init = set_up, .fini = tear_d
 
 	store("old", 10, 31);
 	run_expect_error(db, 2, "no listener ran within the last hour", "purge --older-than 30d --delete-rows");
+	run_expect_error(db, 2, "--older-than has to be more than a day", "purge --older-than 24h --delete-rows");
 	run_expect_error(db, 2, "--max-age is 30d",
 			 "purge --older-than 30d --delete-rows --time-pointer /at --max-age 30d");
 	listener = listener_start(&(struct listener_options){.database = db}, "--instance-id open");

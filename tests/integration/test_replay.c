@@ -4,6 +4,7 @@
 #include "listener.h"
 #include "postgres.h"
 #include "process.h"
+#include "redisd.h"
 #include "run.h"
 #include "suite.h"
 #include "wait.h"
@@ -35,17 +36,6 @@ static void tear_down(void)
 static long rows(void)
 {
 	return database_long(db, "SELECT count(*) FROM events");
-}
-
-static char *events_file(const char *name, long count)
-{
-	char *path = suite_path("%s", name);
-	FILE *out = fopen(path, "we");
-
-	for (long i = 1; i <= count; i++)
-		fprintf(out, "{\"event_id\":\"e-%ld\",\"event_type\":\"t\",\"payload\":{\"n\":%ld}}\n", i, i);
-	cr_assert_eq(fclose(out), 0);
-	return path;
 }
 
 /* Each of the count events has its own row and payload, and nothing else is there. */
@@ -108,7 +98,7 @@ Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed
 Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and_doubles_nothing, .init = set_up,
      .fini = tear_down, .timeout = 300)
 {
-	char *path = events_file("events", 30000), *checkpoint = suite_path("checkpoint");
+	char *path = fleet_file("events", 30000), *checkpoint = suite_path("checkpoint");
 	long last = -1;
 
 	for (int i = 0; i < 3; i++) {
@@ -131,7 +121,7 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 
 Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up, .fini = tear_down)
 {
-	char *path = events_file("events", 20000), *checkpoint = suite_path("checkpoint");
+	char *path = fleet_file("events", 20000), *checkpoint = suite_path("checkpoint");
 	struct process *p = run_start_on(db, "replay %s --checkpoint %s --rate 8000/s", path, checkpoint);
 
 	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, END_MS), "%s", process_last_words(p));
@@ -152,7 +142,7 @@ Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up, .fini 
 
 Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = set_up, .fini = tear_down)
 {
-	char *path = events_file("events", 20000), *checkpoint = suite_path("checkpoint");
+	char *path = fleet_file("events", 20000), *checkpoint = suite_path("checkpoint");
 	struct process *p = run_start_on(db, "replay %s --checkpoint %s --rate 5000/s --json", path, checkpoint);
 
 	cr_assert(wait_until(rows() > 0, SETTLED_MS));
@@ -175,7 +165,7 @@ Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = 
 Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_grown_is_not, .init = set_up,
      .fini = tear_down)
 {
-	char *path = events_file("events", 100), *other = suite_path("other"), *checkpoint = suite_path("checkpoint");
+	char *path = fleet_file("events", 100), *other = suite_path("other"), *checkpoint = suite_path("checkpoint");
 	FILE *out;
 
 	run_expect(db, 0, "persisted 100", "replay %s --checkpoint %s", path, checkpoint);
@@ -196,9 +186,30 @@ Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_
 	free(path);
 }
 
+/* All is stored, and only the marks are waited for, when it is written for the last time. */
+Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = set_up, .fini = tear_down)
+{
+	struct redisd *redis = redisd_new();
+	struct database *lock = fleet_lock(db);
+	char *path = fleet_file("events", 10);
+	struct process *p = run_start_on(db, "replay %s --redis %s --redis-timeout 3 --checkpoint /nowhere/checkpoint",
+					 path, redisd_url(redis));
+
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = "
+					       "(SELECT oid FROM pg_database WHERE datname = current_database())") > 0,
+			     SETTLED_MS));
+	redisd_pause(redis);
+	fleet_unlock(lock);
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	must_be_whole(10);
+	process_free(p);
+	redisd_free(redis);
+	free(path);
+}
+
 Test(replay, the_rate_is_kept_to, .init = set_up, .fini = tear_down)
 {
-	char *path = events_file("events", 300);
+	char *path = fleet_file("events", 300);
 	int64_t begin = wait_now_ms();
 
 	run_expect(db, 0, "persisted 300", "replay %s --rate 200/s", path);
@@ -209,7 +220,7 @@ Test(replay, the_rate_is_kept_to, .init = set_up, .fini = tear_down)
 Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init = set_up, .fini = tear_down,
      .timeout = 300)
 {
-	char *path = events_file("events", 10000);
+	char *path = fleet_file("events", 10000);
 	struct fleet fleet;
 
 	fleet_start(&fleet, 3, db, NULL, NULL);
@@ -234,7 +245,7 @@ Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init
 Test(replay, a_database_that_restarts_is_waited_for, .timeout = 300)
 {
 	struct postgres *pg = postgres_new();
-	char *path = events_file("events", 5000);
+	char *path = fleet_file("events", 5000);
 
 	db = postgres_database(pg);
 	run_expect(db, 0, NULL, "dead-letters list");
@@ -253,7 +264,7 @@ Test(replay, interrupted_while_the_database_hangs_it_ends_after_the_drain_timeou
      .timeout = 300)
 {
 	struct postgres *pg = postgres_new();
-	char *path = events_file("events", 5000), *checkpoint = suite_path("checkpoint");
+	char *path = fleet_file("events", 5000), *checkpoint = suite_path("checkpoint");
 
 	db = postgres_database(pg);
 	run_expect(db, 0, NULL, "dead-letters list");

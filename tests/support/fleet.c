@@ -3,6 +3,7 @@
 #include "database.h"
 #include "feed.h"
 #include "process.h"
+#include "suite.h"
 #include "wait.h"
 
 #include <criterion/criterion.h>
@@ -67,6 +68,17 @@ void fleet_send(struct fleet *f, long count)
 			   f->sent, f->sent, filling);
 	}
 	free(filling);
+}
+
+char *fleet_file(const char *name, long count)
+{
+	char *path = suite_path("%s", name);
+	FILE *out = fopen(path, "we");
+
+	for (long i = 1; i <= count; i++)
+		fprintf(out, "{\"event_id\":\"e-%ld\",\"event_type\":\"t\",\"payload\":{\"n\":%ld}}\n", i, i);
+	cr_assert_eq(fclose(out), 0);
+	return path;
 }
 
 long fleet_rows(struct fleet *f)

@@ -43,6 +43,10 @@ void fleet_launch_one(struct fleet *f, int i);
 /* Send the next count events to all who are connected. */
 void fleet_send(struct fleet *f, long count);
 
+/* Write the first count events to the file of that name in suite_directory(), one a line, without filling.
+ * Returns its path; the caller frees it. */
+char *fleet_file(const char *name, long count);
+
 /* Rows in the table now. */
 long fleet_rows(struct fleet *f);
 

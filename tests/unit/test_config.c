@@ -355,8 +355,8 @@ Test(config, admin_may_be_a_socket)
 Test(config, handler_is_a_function_with_its_schema)
 {
 	static char *const good[] = {"public.on_event", "a.b$1", "\"My Schema\".f", "a.\"say \"\"x\"\"\""};
-	static char *const bad[] = {"f",    ".f",    "a.",   "a.b.c", "a.b()",   "1a.f",
-				    "a.$b", "\"a.f", "a.f;", "a .f",  "\"\"a.f", ""};
+	static char *const bad[] = {"f",     ".f",   "a.",   "a.b.c",   "a.b()", "1a.f",   "a.$b",
+				    "\"a.f", "a.f;", "a .f", "\"\"a.f", "",      "\"\".f", "a.\"\""};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		cr_assert_eq(TRY("--handler", good[i]), 0, "%s: %s", good[i], error);

@@ -132,6 +132,12 @@ Test(log, percent_signs_in_a_value_are_nothing_special)
 	cr_assert_str_eq(written_text(), "level=info event=x a=%s%n b=1");
 }
 
+Test(log, control_characters_beyond_ascii_are_escaped_too)
+{
+	log_info("x", "a=%s", "\xc2\x9b\x32J\xc2\xa0\xc3\xa4");
+	cr_assert_str_eq(written_text(), "level=info event=x a=\"\\u009b2J\xc2\xa0\xc3\xa4\"");
+}
+
 Test(log, instance_is_on_every_line)
 {
 	log_setup(LOG_INFO, LOG_TEXT, "host 1");

@@ -904,22 +904,23 @@ Test(pipeline, message_that_is_no_event_is_recorded_and_never_claimed)
 	cr_assert_eq(stats.dead_lettered, 1);
 }
 
-Test(pipeline, refused_message_keeps_its_reason_and_digest)
+Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
 {
+	static const char reason[] = "the message has 70000 bytes, more than --max-message allows";
 	const uint8_t digest[32] = {7};
 	struct producer p = PRODUCER;
 	const struct list *refused = &pipeline_events(pipeline)->lists[EV_REFUSED];
 	const struct event *ev;
 
-	cr_assert_eq(pipeline_refuse(pipeline, "head", 4, digest, "too long", &p.sender), 0);
+	cr_assert_eq(pipeline_refuse_long(pipeline, "head", 4, digest, 70000, &p.sender), 0);
 	ev = list_entry(refused->next, struct event, link);
 	cr_assert_eq(memcmp(ev->digest, digest, 32), 0);
 	cr_assert_eq(memcmp(ev->message, "head", 4), 0);
 	turn();
-	assert_journal("bury(-:too long)");
+	assert_journal("bury(-:the message has 70000 bytes, more than --max-message allows)");
 	answer_bury("-");
 	cr_assert_str_eq(p.answers, "r");
-	cr_assert_str_eq(p.reason, "too long");
+	cr_assert_str_eq(p.reason, reason);
 }
 
 /* --- events that are too old --- */
@@ -996,13 +997,13 @@ Test(pipeline, copy_with_a_good_time_is_not_lost_with_a_stale_one, .init = open_
 Test(pipeline, dead_letters_and_events_take_turns)
 {
 	bring_to_store("x", NULL);
-	pipeline_refuse(pipeline, "1", 1, NULL, "r1", NULL);
+	pipeline_refuse(pipeline, "1", 1, "r1", NULL);
 	receive("a");
 	answer_take("a", CLAIM_MINE);
 	fake_journal();
 	answer_insert("x", STORE_INSERTED);
 	assert_journal("done(x) bury(-:r1)");
-	pipeline_refuse(pipeline, "2", 1, NULL, "r2", NULL);
+	pipeline_refuse(pipeline, "2", 1, "r2", NULL);
 	answer_bury("-");
 	assert_journal("insert(a)");
 	receive("b");
@@ -1433,7 +1434,7 @@ Test(pipeline, closing_answers_nobody)
 	receive_from("claiming", &p);
 	bring_to_hold("held", &p);
 	bring_to_store("storing", &p);
-	pipeline_refuse(pipeline, "x", 1, NULL, "refused", &p.sender);
+	pipeline_refuse(pipeline, "x", 1, "refused", &p.sender);
 	close_pipeline();
 	cr_assert_str_eq(p.answers, "");
 	stats = (struct stats){0};
