@@ -139,7 +139,7 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/envelope.o $B/listener/arena.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event unsettled target backoff utf8)
+$B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event unsettled utf8 target backoff)
 $B/feed: $(MODULES)
 
 $B/listener/main.o $B/listener/commands/%.o $B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener

@@ -75,8 +75,8 @@ const char *note_read(const struct note *n, const char *answer)
 	if (!answer || note_is_guarded(n->config->max_age_s, deleted_s))
 		return NULL;
 	snprintf(sentence, sizeof(sentence),
-		 "rows of events older than %s were deleted from this database (wsonce purge --delete-rows), so late "
-		 "copies of them would be stored again: start with --time-pointer and a --max-age of at most %s",
+		 "rows of events older than %s were deleted from this database (wsonce purge), so late copies of them "
+		 "would be taken for new ones: start with --time-pointer and a --max-age of at most %s",
 		 when_print_age(deleted_s, deleted, sizeof(deleted)),
 		 when_print_age(deleted_s - NOTE_MARGIN_S, greatest, sizeof(greatest)));
 	return sentence;

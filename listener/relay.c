@@ -1,9 +1,9 @@
 /* relay.c owns the outbox: which rows this listener takes, and what is recorded of each attempt. Requests are
  * delivery.c's business, the meaning of answers target.c's, the connection postgres.c's.
  *
- *     outbox ── lease ──▶ sending ── answer ──▶ ended ── recorded ──▶ gone
- *                                                 ▲ └──▶ recording ──┘
- *                                                 └──────── trouble
+ *     outbox ── lease ──▶ waiting ──▶ sending ── answer ──▶ ended ── recorded ──▶ gone
+ *                            └───── given back ────────────▶ ▲ └──▶ recording ──┘
+ *                                                            └──────── trouble
  *
  * A lease is committed before its request begins and ends by itself, so that the rows of a listener that dies
  * come due for the others. One statement, a round, both records attempts and leases rows: while it is at work
@@ -38,12 +38,21 @@
 
 enum job { JOB_NONE, JOB_ROUND, JOB_LOOK };
 
+/* A target, and its rows that are leased and not yet at work. */
+struct lane {
+	struct target target; /* first, so that one is the other */
+	struct list waiting;
+	size_t rows;  /* that the last round brought, */
+	size_t bytes; /* and so much to send */
+};
+
 /* A row that is leased, until what became of it is recorded. */
 struct attempt {
 	struct list node;
 	struct relay *relay;
-	struct target *target;
+	struct lane *lane;
 	struct delivery *delivery; /* NULL: not at work */
+	int64_t leased_ms;         /* real time, not the loop's: before the lease was asked for */
 	char *body;
 	int number;
 	enum target_outcome outcome;
@@ -60,7 +69,7 @@ struct relay {
 	const struct config *config;
 	struct postgres *postgres;
 	struct deliveries *deliveries;
-	struct target *targets;
+	struct lane *lanes;
 	struct list sending;
 	struct list ended;
 	struct list recording;
@@ -68,7 +77,7 @@ struct relay {
 	enum job job;
 	bool is_woken;
 	bool is_ascii;          /* answers are recorded without anything else */
-	int64_t asked_ms;       /* real time, not the loop's: the round at hand was sent */
+	int64_t asked_ms;       /* real time: the round at hand was sent */
 	int64_t poll_ms;        /* loop clock: the next round without a reason, */
 	int64_t look_ms;        /* the next look at the backlog, */
 	int64_t resume_ms;      /* and nothing before this, after trouble */
@@ -138,7 +147,7 @@ static void end(struct attempt *a, enum target_outcome outcome)
 	a->body = NULL;
 	a->delivery = NULL;
 	a->outcome = outcome;
-	a->target->ended[outcome]++;
+	a->lane->target.ended[outcome]++;
 	list_remove(&a->node);
 	list_append(&a->relay->ended, &a->node);
 }
@@ -149,36 +158,41 @@ static void give_back(struct attempt *a, int64_t wait_ms)
 	end(a, TARGET_UNSENT);
 }
 
+static void begin_waiting(struct lane *l);
+
 static void on_answered(void *arg, const struct target_answer *answer)
 {
 	struct attempt *a = arg;
 	struct relay *r = a->relay;
 	enum target_outcome outcome;
 
-	a->target->at_work--;
-	outcome = target_take(a->target, answer, a->row, a->number, now_ms(r), draw(), &a->wait_ms);
+	a->lane->target.at_work--;
+	outcome = target_take(&a->lane->target, answer, a->row, a->number, now_ms(r), draw(), &a->wait_ms);
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
 		a->answer = strdup(answer->reason); /* if memory is out, it is not recorded */
 	log_debug("attempt at a delivery has ended", "target=%s row=%s attempt=%d outcome=%s status=%d reason=%s",
-		  a->target->webhook->name, a->row, a->number, target_outcome_name(outcome), a->status, a->answer);
+		  a->lane->target.webhook->name, a->row, a->number, target_outcome_name(outcome), a->status, a->answer);
+	begin_waiting(a->lane);
 	end(a, outcome);
 	go_on(r);
 }
 
 /* A request must end before its lease does, or two listeners would be at it as a matter of course. A process
  * that was stopped, or an answer that was late, leaves too little of the lease. */
-static bool is_late(const struct relay *r)
+static bool is_late(const struct attempt *a)
 {
-	return real_ms() - r->asked_ms > LEASE_MARGIN_MS - SPARE_MS;
+	return real_ms() - a->leased_ms > LEASE_MARGIN_MS - SPARE_MS;
 }
 
 static void begin(struct attempt *a)
 {
 	struct relay *r = a->relay;
-	const struct delivery_request request = {a->target->webhook, a->id, a->timestamp, a->body, strlen(a->body)};
+	const struct webhook *webhook = a->lane->target.webhook;
+	const struct delivery_request request = {webhook, a->id, a->timestamp, a->body, strlen(a->body)};
 
-	if (r->drained || a->target->state == TARGET_PAUSED || is_late(r)) {
+	a->lane->target.waiting--;
+	if (r->drained || a->lane->target.state == TARGET_PAUSED || is_late(a)) {
 		give_back(a, 0);
 		return;
 	}
@@ -187,14 +201,29 @@ static void begin(struct attempt *a)
 		give_back(a, UNSENT_WAIT_MS);
 		return;
 	}
-	a->target->at_work++;
+	a->lane->target.at_work++;
+	list_remove(&a->node);
+	list_append(&r->sending, &a->node);
 }
 
-static struct target *find_target(const struct relay *r, const char *name)
+/* Those that may not begin any more are given back. */
+static void begin_waiting(struct lane *l)
+{
+	list_each(node, after, &l->waiting) {
+		struct attempt *a = list_entry(node, struct attempt, node);
+
+		if (target_free_slots(&l->target) || l->target.state == TARGET_PAUSED || a->relay->drained)
+			begin(a);
+		else
+			return;
+	}
+}
+
+static struct lane *find_lane(const struct relay *r, const char *name)
 {
 	for (size_t i = 0; i < r->config->webhooks.count; i++)
-		if (strcmp(r->targets[i].webhook->name, name) == 0)
-			return &r->targets[i];
+		if (strcmp(r->lanes[i].target.webhook->name, name) == 0)
+			return &r->lanes[i];
 	return NULL;
 }
 
@@ -210,17 +239,20 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 	list_init(&a->node);
 	a->relay = r;
 	snprintf(a->row, sizeof(a->row), "%s", postgres_cell(answer, row, 0, &len));
-	a->target = find_target(r, postgres_cell(answer, row, 1, &len));
+	a->lane = find_lane(r, postgres_cell(answer, row, 1, &len));
 	a->number = (int)strtol(postgres_cell(answer, row, 2, &len), NULL, 10);
 	snprintf(a->timestamp, sizeof(a->timestamp), "%s", postgres_cell(answer, row, 3, &len));
 	event_id = postgres_cell(answer, row, 4, &len);
-	if (!a->target || signature_id(a->id, a->target->webhook->name, event_id, len) ||
+	a->leased_ms = r->asked_ms;
+	if (!a->lane || signature_id(a->id, a->lane->target.webhook->name, event_id, len) ||
 	    !(a->body = strdup(postgres_cell(answer, row, 5, &len)))) {
 		attempt_free(a);
 		return;
 	}
-	list_append(&r->sending, &a->node);
-	begin(a);
+	a->lane->rows++;
+	a->lane->bytes += len;
+	a->lane->target.waiting++;
+	list_append(&a->lane->waiting, &a->node);
 }
 
 /* --- rounds --- */
@@ -281,13 +313,13 @@ static void fill_targets(struct relay *r)
 	for (int i = 0; i < 4; i++)
 		array_start(&c[i], ARRAY_TEXT, n);
 	for (size_t i = 0; i < n; i++) {
-		const struct webhook *webhook = r->targets[i].webhook;
-		size_t wanted = target_free_slots(&r->targets[i], now_ms(r));
+		struct target *t = &r->lanes[i].target;
+		size_t wanted = target_want(t, now_ms(r));
 
-		add_text(&c[0], webhook->name, false);
+		add_text(&c[0], t->webhook->name, false);
 		add_number(&c[1], (int64_t)wanted);
-		add_number(&c[2], webhook->timeout_ms + LEASE_MARGIN_MS);
-		add_text(&c[3], wanted ? target_take_probe(&r->targets[i], now_ms(r)) : NULL, false);
+		add_number(&c[2], t->webhook->timeout_ms + LEASE_MARGIN_MS);
+		add_text(&c[3], wanted ? target_take_probe(t, now_ms(r)) : NULL, false);
 	}
 }
 
@@ -337,9 +369,17 @@ static void start_round(struct relay *r)
 
 static void on_round(struct relay *r, const struct postgres_answer *answer)
 {
+	size_t lanes = r->config->webhooks.count;
+
 	free_all(&r->recording);
+	for (size_t i = 0; i < lanes; i++)
+		r->lanes[i].rows = r->lanes[i].bytes = 0;
 	for (size_t row = 0; row < answer->rows; row++)
 		take_row(r, answer, row);
+	for (size_t i = 0; i < lanes; i++) {
+		target_supply(&r->lanes[i].target, r->lanes[i].rows, r->lanes[i].bytes);
+		begin_waiting(&r->lanes[i]);
+	}
 }
 
 /* --- looks at the backlog --- */
@@ -463,7 +503,7 @@ static void on_drain_deadline(uv_timer_t *timer)
 		struct attempt *a = list_entry(node, struct attempt, node);
 
 		delivery_cancel(a->delivery);
-		a->target->at_work--;
+		a->lane->target.at_work--;
 		a->answer = strdup("the listener was stopped before there was an answer");
 		end(a, TARGET_RETRY);
 	}
@@ -475,6 +515,8 @@ void relay_drain(struct relay *r, void (*done)(void *arg), void *arg)
 {
 	r->drained = done;
 	r->drained_arg = arg;
+	for (size_t i = 0; i < r->config->webhooks.count; i++)
+		begin_waiting(&r->lanes[i]); /* that is, give back */
 	uv_timer_start(&r->deadline, on_drain_deadline, (uint64_t)r->config->drain_timeout_ms, 0);
 	wake_at(r, 0);
 }
@@ -488,7 +530,7 @@ size_t relay_targets(const struct relay *r)
 
 const struct target *relay_target(const struct relay *r, size_t i)
 {
-	return &r->targets[i];
+	return &r->lanes[i].target;
 }
 
 const struct backlog *relay_backlog(const struct relay *r)
@@ -502,18 +544,20 @@ static void relay_free(struct relay *r)
 {
 	for (int i = 0; i < COLUMNS; i++)
 		array_free(&r->columns[i]);
-	free(r->targets);
+	free(r->lanes);
 	free(r);
 }
 
-static int open_targets(struct relay *r)
+static int open_lanes(struct relay *r)
 {
 	const struct webhooks *webhooks = &r->config->webhooks;
 
-	r->targets = calloc(webhooks->count, sizeof(*r->targets));
-	for (size_t i = 0; r->targets && i < webhooks->count; i++)
-		r->targets[i].webhook = &webhooks->items[i];
-	return r->targets ? 0 : -1;
+	r->lanes = calloc(webhooks->count, sizeof(*r->lanes));
+	for (size_t i = 0; r->lanes && i < webhooks->count; i++) {
+		r->lanes[i].target.webhook = &webhooks->items[i];
+		list_init(&r->lanes[i].waiting);
+	}
+	return r->lanes ? 0 : -1;
 }
 
 static void on_ignored(void *arg)
@@ -541,7 +585,7 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	list_init(&r->sending);
 	list_init(&r->ended);
 	list_init(&r->recording);
-	if (open_targets(r) == 0)
+	if (open_lanes(r) == 0)
 		r->deliveries = deliveries_open(loop, webhooks_concurrency(&config->webhooks));
 	r->postgres = r->deliveries ? postgres_open(loop, &settings) : NULL;
 	if (!r->postgres) {
@@ -588,6 +632,8 @@ void relay_close(struct relay *r, void (*done)(void *arg), void *arg)
 			delivery_cancel(a->delivery);
 		attempt_free(a);
 	}
+	for (size_t i = 0; i < r->config->webhooks.count; i++)
+		free_all(&r->lanes[i].waiting);
 	free_all(&r->ended);
 	free_all(&r->recording);
 	postgres_close(r->postgres, on_other_closed, r);

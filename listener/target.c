@@ -39,18 +39,47 @@ static void move(struct target *t, enum target_state state, const struct target_
 		log_debug("webhook is probed", "target=%s", t->webhook->name);
 }
 
-size_t target_free_slots(struct target *t, int64_t now_ms)
-{
-	size_t most = (size_t)t->webhook->concurrency;
+/* --- how much at once --- */
 
-	if (t->state == TARGET_PAUSED) {
-		if (now_ms < t->resume_ms)
-			return 0;
+static size_t concurrency(const struct target *t)
+{
+	return t->state == TARGET_OPEN ? (size_t)t->webhook->concurrency : t->state == TARGET_PROBING;
+}
+
+size_t target_free_slots(const struct target *t)
+{
+	return t->at_work < concurrency(t) ? concurrency(t) - t->at_work : 0;
+}
+
+size_t target_want(struct target *t, int64_t now_ms)
+{
+	size_t most, taken = t->at_work + t->waiting;
+
+	if (t->state == TARGET_PAUSED && now_ms >= t->resume_ms)
 		move(t, TARGET_PROBING, NULL);
-	}
-	if (t->state == TARGET_PROBING)
-		most = 1;
-	return t->at_work < most ? most - t->at_work : 0;
+	most = t->state == TARGET_OPEN && t->depth ? t->depth : concurrency(t);
+	t->wanted = taken < most ? most - taken : 0;
+	return t->wanted;
+}
+
+void target_supply(struct target *t, size_t rows, size_t bytes)
+{
+	size_t least = (size_t)t->webhook->concurrency, most = least * TARGET_AHEAD;
+	size_t left = t->waiting - rows;
+	bool is_starved = t->wanted && rows == t->wanted && !left && !t->at_work;
+
+	if (t->depth < least)
+		t->depth = least;
+	if (is_starved)
+		t->depth *= 2;
+	else if (left > t->depth / 2)
+		t->depth -= t->depth / 4;
+	if (rows && bytes && most > TARGET_AHEAD_BYTES / (bytes / rows + 1))
+		most = TARGET_AHEAD_BYTES / (bytes / rows + 1);
+	if (t->depth > most)
+		t->depth = most;
+	if (t->depth < least)
+		t->depth = least;
 }
 
 const char *target_take_probe(struct target *t, int64_t now_ms)

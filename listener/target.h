@@ -12,6 +12,9 @@
 #define TARGET_PAUSE_MS     1000  /* the first pause; doubled with each, */
 #define TARGET_PAUSE_CAP_MS 60000 /* up to this */
 
+#define TARGET_AHEAD       16        /* as many rows may be leased as this times its concurrency, */
+#define TARGET_AHEAD_BYTES (4 << 20) /* if their bodies are not larger than this in all */
+
 enum target_state {
 	TARGET_OPEN,    /* takes as many requests as its concurrency allows -> TARGET_PAUSED */
 	TARGET_PAUSED,  /* failed too often in a row: no row is leased      -> TARGET_PROBING, TARGET_OPEN */
@@ -43,14 +46,24 @@ struct target {
 	char probe[24];        /* the row that is tried again first after a pause; "": any */
 	int64_t probe_ms;      /* when it is due, by the loop clock */
 	size_t at_work;        /* requests */
+	size_t waiting;        /* rows that are leased and not yet at work */
+	size_t depth;          /* both of them together, at most; 0: the concurrency */
+	size_t wanted;         /* rows that the round at hand asks for */
 	uint64_t ended[TARGET_OUTCOMES];
 };
 
 const char *target_state_name(enum target_state state);
 const char *target_outcome_name(enum target_outcome outcome);
 
-/* How many more rows may be leased. Ends a pause that is over. */
-size_t target_free_slots(struct target *t, int64_t now_ms);
+/* How many more requests may begin. */
+size_t target_free_slots(const struct target *t);
+
+/* How many more rows to lease, which is kept as wanted. Ends a pause that is over. */
+size_t target_want(struct target *t, int64_t now_ms);
+
+/* A round has brought so many of the wanted rows, which wait now, with so many bytes to send. A target that answers
+ * faster than rounds bring rows gets more of them at once the next time, one whose rows wait gets fewer. */
+void target_supply(struct target *t, size_t rows, size_t bytes);
 
 /* The one row that may be leased, if it can; NULL: any. To be asked for once for each lease. The text lives
  * until the next answer is taken. */

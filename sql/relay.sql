@@ -5,6 +5,9 @@
 --
 -- Whoever leases a row counts its attempts up: a failure is recorded only while the count is still that of
 -- the attempt that failed, but a delivery is one, whoever else is at the row.
+--
+-- The commit does not wait for the disk: a round that a crash of the server undoes has its deliveries made again,
+-- under the same keys.
 WITH ended AS MATERIALIZED (
 	SELECT id::bigint, attempt::int, outcome, status::int, answer, wait::bigint * interval '1 millisecond' AS wait
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
@@ -23,6 +26,7 @@ WITH ended AS MATERIALIZED (
 ), targets AS MATERIALIZED (
 	SELECT target, wanted::bigint, lease::bigint * interval '1 millisecond' AS lease, probe::bigint
 	FROM unnest($7::text[], $8::text[], $9::text[], $10::text[]) AS t (target, wanted, lease, probe)
+	WHERE set_config('synchronous_commit', 'off', true) = 'off'
 ), due AS MATERIALIZED (
 	SELECT d.id FROM targets AS t, LATERAL (
 		SELECT o.id FROM outbox AS o

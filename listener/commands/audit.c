@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "dispatch.h"
+#include "duty.h"
 #include "expected.h"
 #include "feeder.h"
 #include "letters.h"
@@ -85,13 +86,26 @@ static const char *const sql_prepare[] = {
 
 static const char sql_distinct[] = "SELECT count(DISTINCT id) + count(DISTINCT digest) FROM wsonce_expected";
 
-static const char sql_unstored[] =
-	"CREATE TEMPORARY TABLE wsonce_unstored AS SELECT id, digest, min(at) AS at FROM wsonce_expected AS x"
-	" WHERE NOT EXISTS (SELECT FROM events WHERE event_id = x.id COLLATE \"default\") GROUP BY id, digest";
+/* A fleet without a name has processed what is stored; a consumer's, what it says. Each of the two below
+ * is indexed by whether there is a consumer. */
+static const char sql_consumer[] = "SELECT set_config('wsonce.consumer', $1::text, false)";
+
+#define CONSUMER "current_setting('wsonce.consumer')"
+
+#define UNSTORED(done) \
+	"CREATE TEMPORARY TABLE wsonce_unstored AS SELECT id, digest, min(at) AS at FROM wsonce_expected AS x" \
+	" WHERE NOT EXISTS (SELECT FROM " done " event_id = x.id COLLATE \"default\") GROUP BY id, digest"
+
+static const char *const sql_unstored[] = {
+	UNSTORED("events WHERE"),
+	UNSTORED("processed_events WHERE consumer = " CONSUMER " AND"),
+};
 
 #define LETTERS_OF(of) \
-	"(u.id COLLATE \"default\" IN (SELECT event_id FROM dead_letters WHERE event_id IS NOT NULL AND " of ")" \
-	" OR u.digest IN (SELECT digest FROM dead_letters WHERE " of "))"
+	"(u.id COLLATE \"default\" IN (SELECT event_id FROM dead_letters WHERE event_id IS NOT NULL" \
+	"  AND consumer = " CONSUMER " AND " of ")" \
+	" OR CASE " CONSUMER " WHEN '' THEN u.digest ELSE sha256(u.digest || convert_to(" CONSUMER ", 'UTF8')) END" \
+	"  IN (SELECT digest FROM dead_letters WHERE consumer = " CONSUMER " AND " of "))"
 
 static const char sql_suspects[] =
 	"CREATE TEMPORARY TABLE wsonce_suspects AS SELECT row_number() OVER (ORDER BY at) AS n, u.*,"
@@ -114,8 +128,14 @@ static const char sql_page[] =
 
 static const char sql_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flight' WHERE n = ANY($1::bigint[])";
 
-static const char sql_stored_now[] = "DELETE FROM wsonce_suspects AS u USING events AS e"
-				     " WHERE u.found = 'missing' AND e.event_id = u.id COLLATE \"default\"";
+#define STORED_NOW(done) \
+	"DELETE FROM wsonce_suspects AS u USING " done " u.found = 'missing' AND e.event_id = u.id COLLATE " \
+	"\"default\""
+
+static const char *const sql_stored_now[] = {
+	STORED_NOW("events AS e WHERE"),
+	STORED_NOW("processed_events AS e WHERE consumer = " CONSUMER " AND"),
+};
 
 static const char sql_letters_now[] =
 	"UPDATE wsonce_suspects AS u SET found = 'open' WHERE found = 'missing' AND " LETTERS_OF(LETTERS_OPEN);
@@ -129,6 +149,20 @@ static int run(struct audit *a, const char *sql)
 	return result;
 }
 
+static bool has_consumer(const struct audit *a)
+{
+	return *a->in->config->consumer;
+}
+
+static int set_consumer(struct audit *a)
+{
+	const char *values[] = {a->in->config->consumer};
+	struct pg_result *rows = session_ask(a->session, sql_consumer, 1, values);
+
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
 static int find_unstored(struct audit *a)
 {
 	struct pg_result *rows;
@@ -140,7 +174,7 @@ static int find_unstored(struct audit *a)
 	a->distinct = session_number(rows, 0, 0);
 	session_drop(rows);
 	progress_show("comparing with the table");
-	return run(a, sql_unstored) || run(a, sql_suspects) || run(a, sql_number) ? -1 : 0;
+	return run(a, sql_unstored[has_consumer(a)]) || run(a, sql_suspects) || run(a, sql_number) ? -1 : 0;
 }
 
 /* The next rows that are missing, after the row in a->last. */
@@ -244,10 +278,10 @@ static int compare(struct audit *a)
 	for (size_t i = 0; i < sizeof(sql_prepare) / sizeof(sql_prepare[0]); i++)
 		if (run(a, sql_prepare[i]))
 			return -1;
-	if (expected_load(&a->expected, a->lines, a->session, a->in->config) || find_unstored(a))
+	if (set_consumer(a) || expected_load(&a->expected, a->lines, a->session, a->in->config) || find_unstored(a))
 		return -1;
 	a->marks = marks_open(a->in->config);
-	if (find_in_flight(a) || run(a, sql_stored_now) || run(a, sql_letters_now))
+	if (find_in_flight(a) || run(a, sql_stored_now[has_consumer(a)]) || run(a, sql_letters_now))
 		return -1;
 	return count(a);
 }
@@ -533,6 +567,8 @@ static int run_audit(const struct invocation *in)
 	if (a.lines)
 		a.session = session_open(in->config);
 	if (a.session)
+		status = o->is_resubmit ? duty_check(a.session, in->config) : STATUS_FINE;
+	if (a.session && status == STATUS_FINE)
 		status = audit(&a);
 	session_drop(a.page);
 	session_close(a.session);
@@ -557,7 +593,8 @@ const struct subcommand audit_command = {
 	.arguments = "",
 	.summary = "which of the events that should be there are missing",
 	.help = "Compares a list of events with what is stored, and tells how many are stored, dead letters, in\n"
-		"flight (claimed in Redis by somebody who is at work) and missing. Exit status 1 if any is missing.\n",
+		"flight (claimed in Redis by somebody who is at work) and missing. Exit status 1 if any is missing.\n"
+		"With --consumer NAME, stored is what that consumer has processed.\n",
 	.options = audit_options,
 	.option_count = sizeof(audit_options) / sizeof(audit_options[0]),
 	.options_size = sizeof(struct audit_options),

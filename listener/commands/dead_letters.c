@@ -1,16 +1,18 @@
 /* dead_letters.c owns `wsonce dead-letters list`, `show` and `discard`: looking at what could not be
- * stored, and putting it away. `retry`, which stores it after all, is retry.c's. */
+ * stored or delivered, and putting it away. `retry` is retry.c's, deliveries are deliveries.c's. */
 #include <inttypes.h>
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "change.h"
+#include "deliveries.h"
 #include "dispatch.h"
+#include "groups.h"
 #include "letters.h"
 #include "output.h"
+#include "record.h"
 #include "utf8.h"
-
-#define EXAMPLES     "3"
-#define DISCARD_PAGE 1000
 
 /* --- list --- */
 
@@ -31,106 +33,74 @@ static const struct option list_options[] = {
 
 static const struct list_options list_defaults = {.groups = 20};
 
-/* Reasons differ in numbers and quoted words, which would make a group of each; the SQLSTATE at the end
- * of one is kept. */
 static const char sql_list[] =
 	"WITH ranked AS (SELECT id, event_id, reason, first_seen, last_seen, seen, kind,"
 	"  row_number() OVER (PARTITION BY kind ORDER BY last_seen DESC, id DESC) AS rank"
-	"  FROM dead_letters, regexp_replace(reason, '\"[^\"]*\"|[0-9]+(?![0-9A-Z]*\\)$)', '…', 'g') AS kind"
-	"  WHERE id = ANY($1::bigint[]))"
-	" SELECT CASE WHEN min(reason) = max(reason) THEN min(reason) ELSE kind END, count(*), sum(seen)::bigint,"
-	" " LETTERS_TIME("min(first_seen)") ", " LETTERS_TIME(
-		"max(last_seen)") ","
-				  " json_agg(json_build_object('id', id, 'event_id', event_id, 'reason', reason,"
-				  "  'last_seen', " LETTERS_TIME(
-					  "last_seen") ") ORDER BY rank) FILTER (WHERE rank <= " EXAMPLES "),"
-						       " count(*) OVER ()"
-						       " FROM ranked GROUP BY kind ORDER BY 2 DESC, 1 LIMIT $2::bigint";
+	"  FROM dead_letters, regexp_replace(reason, " LETTERS_FOLD ") AS kind WHERE id = ANY($1::bigint[])),"
+	" grouped AS (SELECT CASE WHEN min(reason) = max(reason) THEN min(reason) ELSE kind END AS reason,"
+	"  count(*) AS n, sum(seen)::bigint AS seen, to_char(min(first_seen)" LETTERS_UTC ") AS first,"
+	"  to_char(max(last_seen)" LETTERS_UTC ") AS last,"
+	"  json_agg(json_build_object('id', id, 'event_id', event_id, 'reason', reason,"
+	"   'last_seen', to_char(last_seen" LETTERS_UTC ")) ORDER BY rank) FILTER (WHERE rank <= 3) AS examples,"
+	"  count(*) OVER () AS groups"
+	"  FROM ranked GROUP BY kind ORDER BY 2 DESC, 1 LIMIT $2::bigint)"
+	" SELECT reason, n, seen, first, last, json_build_object('reason', reason, 'letters', n, 'seen', seen,"
+	"  'first_seen', first, 'last_seen', last, 'examples', examples), groups"
+	" FROM grouped ORDER BY n DESC, reason";
 
-static void print_example(const json_t *example)
+static const struct groups letter_groups = {
+	.title = "dead letters",
+	.name = "letters",
+	.times = "seen",
+	.sql = sql_list,
+};
+
+/* What is open and not on this list. $1 is the consumer whose list it is. */
+static const char sql_elsewhere[] =
+	"SELECT coalesce(json_agg(json_build_object('consumer', consumer, 'letters', n) ORDER BY consumer), '[]'),"
+	" string_agg(CASE consumer WHEN '' THEN n || ' without a consumer' ELSE n || ' of ' || consumer END,"
+	"  ', ' ORDER BY consumer), (SELECT count(*) FROM outbox WHERE state = 'dead')"
+	" FROM (SELECT consumer, count(*) AS n FROM dead_letters"
+	"  WHERE consumer <> $1::text AND " LETTERS_OPEN " GROUP BY consumer) AS other";
+
+static int print_elsewhere(struct session *s, const struct config *config, struct output *out)
 {
-	const char *event_id = json_string_value(json_object_get(example, "event_id"));
+	const char *values[] = {config->consumer};
+	struct pg_result *rows = session_ask(s, sql_elsewhere, 1, values);
+	int64_t deliveries = rows ? session_number(rows, 0, 2) : 0;
 
-	printf("          %" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(example, "id")));
-	if (event_id) {
-		fputs("  ", stdout);
-		output_text(event_id, strlen(event_id), true);
-	}
-	putchar('\n');
-}
-
-static void print_group(const struct pg_result *rows, size_t row, const json_t *examples)
-{
-	const char *reason = session_text(rows, row, 0);
-	size_t i;
-	json_t *example;
-
-	printf("\n%8" PRId64 "  ", session_number(rows, row, 1));
-	output_text(reason, strlen(reason), true);
-	printf("\n          seen %" PRId64 " times, from %s to %s\n", session_number(rows, row, 2),
-	       session_text(rows, row, 3), session_text(rows, row, 4));
-	json_array_foreach(examples, i, example) print_example(example);
-}
-
-static json_t *make_group(const struct pg_result *rows, size_t row, json_t *examples)
-{
-	return json_pack("{s:s, s:I, s:I, s:s, s:s, s:O}", "reason", session_text(rows, row, 0), "letters",
-			 (json_int_t)session_number(rows, row, 1), "seen", (json_int_t)session_number(rows, row, 2),
-			 "first_seen", session_text(rows, row, 3), "last_seen", session_text(rows, row, 4), "examples",
-			 examples);
-}
-
-static void print_list(const struct pg_result *rows, size_t letters, bool is_json)
-{
-	int64_t groups = session_count(rows) ? session_number(rows, 0, 6) : 0;
-	struct output out;
-
-	if (is_json) {
-		output_open(&out);
-		output_member(&out, "letters", json_integer((json_int_t)letters));
-		output_member(&out, "reasons", json_integer(groups));
-		output_list(&out, "groups");
+	if (!rows)
+		return -1;
+	if (out) {
+		output_member(out, "of_other_consumers", json_loads(session_text(rows, 0, 0), 0, NULL));
+		output_member(out, "dead_deliveries", json_integer((json_int_t)deliveries));
 	} else {
-		printf("dead letters: %zu, reasons: %" PRId64 "\n", letters, groups);
+		if (!session_is_null(rows, 0, 1))
+			printf("\nof other fleets: %s (--consumer NAME lists them)\n", session_text(rows, 0, 1));
+		if (deliveries)
+			printf("\ndead deliveries: %" PRId64 " (--deliveries lists them)\n", deliveries);
 	}
-	for (size_t i = 0; i < session_count(rows); i++) {
-		json_t *examples = json_loads(session_text(rows, i, 5), 0, NULL);
-
-		if (is_json)
-			output_item(&out, make_group(rows, i, examples));
-		else
-			print_group(rows, i, examples);
-		json_decref(examples);
-	}
-	if (is_json) {
-		output_list_end(&out);
-		output_close(&out);
-	} else if ((int64_t)session_count(rows) < groups) {
-		printf("\nand %" PRId64 " more reasons: --limit\n", groups - (int64_t)session_count(rows));
-	}
+	session_drop(rows);
+	return 0;
 }
 
 static int list(struct session *s, const struct config *config, const struct list_options *o)
 {
+	bool is_deliveries = o->filter.is_deliveries;
+	struct output json = {false, false}, *out = o->is_json ? &json : NULL;
 	struct letter_ids ids;
-	struct pg_result *rows = NULL;
-	char limit[24], *array;
-	const char *values[2];
+	int failed;
 
 	if (letters_select(s, config, &o->filter, &ids))
 		return STATUS_FAILED;
-	snprintf(limit, sizeof(limit), "%" PRId64, o->groups);
-	array = letters_array(&ids, 0, ids.count);
-	values[0] = array;
-	values[1] = limit;
-	if (array)
-		rows = session_ask(s, sql_list, 2, values);
-	if (rows)
-		print_list(rows, ids.count, o->is_json);
-	session_drop(rows);
-	free(array);
+	if (out)
+		output_open(out);
+	failed = groups_print(is_deliveries ? &deliveries_groups : &letter_groups, s, &ids, o->groups, out) ||
+		 (!is_deliveries && print_elsewhere(s, config, out));
+	if (out)
+		output_close(out);
 	letters_free(&ids);
-	return rows ? STATUS_FINE : STATUS_FAILED;
+	return failed ? STATUS_FAILED : STATUS_FINE;
 }
 
 static int run_list(const struct invocation *in)
@@ -142,160 +112,145 @@ static int run_list(const struct invocation *in)
 	return status;
 }
 
+static const char *check_list(const struct invocation *in)
+{
+	const struct list_options *o = in->options;
+
+	return letters_check(&o->filter, NULL, 0);
+}
+
 const struct subcommand dead_letters_list = {
 	.name = "dead-letters list",
 	.arguments = "",
-	.summary = "what could not be stored, grouped by reason",
+	.summary = "what could not be stored or delivered, grouped by reason",
 	.help = "Lists the dead letters that are open, grouped by reason, with the latest of each. Reasons that\n"
-		"differ only in numbers and quoted words are one.\n",
+		"differ only in numbers and quoted words are one. With --consumer, those of that consumer's fleet.\n"
+		"With --deliveries, what could not be delivered to webhooks, by target and reason.\n",
 	.options = list_options,
 	.option_count = sizeof(list_options) / sizeof(list_options[0]),
 	.options_size = sizeof(struct list_options),
 	.defaults = &list_defaults,
+	.check = check_list,
 	.run = run_list,
 };
 
 /* --- show --- */
 
 struct show_options {
+	bool is_deliveries;
 	bool is_raw;
 	bool is_json;
 };
 
 static const struct option show_options[] = {
+	{"deliveries", OPTION_SWITCH, offsetof(struct show_options, is_deliveries), NULL, 0, 0, NULL,
+	 "the ID is that of a delivery to a webhook"},
 	{"raw", OPTION_SWITCH, offsetof(struct show_options, is_raw), NULL, 0, 0, NULL,
-	 "nothing but the message, byte for byte, to be edited and fed back by retry --raw-file"},
+	 "nothing but the message, byte for byte, to be edited and fed back by retry --raw-file; or the payload"},
 	{"json", OPTION_SWITCH, offsetof(struct show_options, is_json), NULL, 0, 0, NULL,
 	 "one JSON object; a message that is not UTF-8 is in raw_base64"},
 };
 
-/* The columns that both forms print, in this order, and what they are called. */
-static const char *const show_names[] = {"id",          "event_id",    "reason",     "state",     "resolution",
-					 "resolved_at", "seen",        "first_seen", "last_seen", "bytes",
-					 "is_whole",    "instance_id", "sha256",     "raw"};
-enum { SHOW_ID, SHOW_IS_WHOLE = 10, SHOW_RAW = 13, SHOW_BASE64 };
-
+/* A consumer's digest is that of its letter; the message's own is not known if only its head is kept. */
 static const char sql_show[] =
-	"SELECT id, event_id, reason, CASE WHEN " LETTERS_OPEN " THEN 'open' ELSE 'resolved' END, resolution,"
-	" " LETTERS_TIME("resolved_at") ", seen, " LETTERS_TIME("first_seen") ", " LETTERS_TIME(
-		"last_seen") ","
-			     " length(raw), sha256(raw) = digest, instance_id, encode(digest, 'hex'), raw,"
-			     " translate(encode(raw, 'base64'), E'\\n', '')"
-			     " FROM dead_letters WHERE id = $1::bigint";
+	"SELECT json_build_object('id', id, 'consumer', consumer, 'event_id', event_id, 'reason', reason,"
+	" 'state', CASE WHEN " LETTERS_OPEN " THEN 'open' ELSE 'resolved' END, 'resolution', resolution,"
+	" 'resolved_at', to_char(resolved_at" LETTERS_UTC "), 'seen', seen,"
+	" 'first_seen', to_char(first_seen" LETTERS_UTC "), 'last_seen', to_char(last_seen" LETTERS_UTC "),"
+	" 'bytes', length(raw), 'is_whole', " LETTERS_WHOLE ", 'instance_id', instance_id, 'sha256',"
+	"  encode(CASE WHEN consumer = '' THEN digest WHEN " LETTERS_WHOLE " THEN sha256(raw) END, 'hex')),"
+	" (SELECT json_agg(json_strip_nulls(json_build_object('done_at', to_char(done_at" LETTERS_UTC "),"
+	"   'action', action, 'outcome', outcome, 'db_user', db_user, 'instance_id', instance_id, 'note', note))"
+	"   ORDER BY a.id) FROM dead_letter_actions AS a WHERE letter_id = d.id), raw"
+	" FROM dead_letters AS d WHERE id = $1::bigint";
 
-static const char sql_actions[] =
-	"SELECT " LETTERS_TIME("done_at") ", action, outcome, db_user, instance_id, note"
-					  " FROM dead_letter_actions WHERE letter_id = $1::bigint ORDER BY id";
-
-static json_t *make_column(const struct pg_result *row, int column)
+/* Bytes that JSON has no text for. */
+static json_t *make_base64(const char *bytes, size_t len)
 {
-	if (session_is_null(row, 0, column))
-		return json_null();
-	if (column == SHOW_IS_WHOLE)
-		return json_boolean(session_flag(row, 0, column));
-	if (column == SHOW_ID || strcmp(show_names[column], "seen") == 0 || strcmp(show_names[column], "bytes") == 0)
-		return json_integer((json_int_t)session_number(row, 0, column));
-	return output_string(session_text(row, 0, column));
+	char *text = malloc((len + 2) / 3 * 4 + 1);
+	json_t *value = NULL;
+
+	if (text && EVP_EncodeBlock((unsigned char *)text, (const unsigned char *)bytes, (int)len) >= 0)
+		value = json_string(text);
+	free(text);
+	return value;
 }
 
-static json_t *make_actions(const struct pg_result *rows)
+static void show_json(const struct record *record, const char *raw, size_t len)
 {
-	json_t *actions = json_array();
-
-	for (size_t i = 0; i < session_count(rows); i++)
-		json_array_append_new(
-			actions, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*}", "done_at", session_text(rows, i, 0),
-					   "action", session_text(rows, i, 1), "outcome", session_text(rows, i, 2),
-					   "db_user", session_text(rows, i, 3), "instance_id", session_text(rows, i, 4),
-					   "note", session_is_null(rows, i, 5) ? NULL : session_text(rows, i, 5)));
-	return actions;
-}
-
-static void show_json(const struct pg_result *row, const struct pg_result *actions, const char *raw, size_t len,
-		      struct slice type)
-{
-	struct output out;
 	json_t *text = is_utf8(raw, len) ? json_stringn(raw, len) : NULL;
+	struct output out;
 
 	output_open(&out);
-	for (int i = 0; i < SHOW_RAW; i++)
-		output_member(&out, show_names[i], make_column(row, i));
-	output_member(&out, "event_type", type.len ? json_stringn(type.at, type.len) : json_null());
-	output_member(&out, "actions", make_actions(actions));
-	if (text)
-		output_member(&out, "raw", text);
-	else
-		output_member(&out, "raw_base64", output_string(session_text(row, 0, SHOW_BASE64)));
+	record_json(record, &out);
+	output_member(&out, text ? "raw" : "raw_base64", text ? text : make_base64(raw, len));
 	output_close(&out);
 }
 
-static void show_text(const struct pg_result *row, const struct pg_result *actions, const char *raw, size_t len,
-		      struct slice type)
+static void show_text(const struct record *record, const char *raw, size_t len)
 {
-	for (int i = 0; i < SHOW_RAW; i++) {
-		const char *text = session_text(row, 0, i);
-
-		if (session_is_null(row, 0, i) || i == SHOW_IS_WHOLE)
-			continue;
-		printf("%-12s ", show_names[i]);
-		output_text(text, strlen(text), true);
-		putchar('\n');
-	}
-	if (type.len) {
-		printf("%-12s ", "event_type");
-		output_text(type.at, type.len, true);
-		putchar('\n');
-	}
-	for (size_t i = 0; i < session_count(actions); i++) {
-		printf("%-12s %s %s: %s, by %s as %s", "action", session_text(actions, i, 0),
-		       session_text(actions, i, 1), session_text(actions, i, 2), session_text(actions, i, 3),
-		       session_text(actions, i, 4));
-		if (!session_is_null(actions, i, 5))
-			fputs(": ", stdout);
-		output_text(session_text(actions, i, 5), strlen(session_text(actions, i, 5)), true);
-		putchar('\n');
-	}
-	if (!session_flag(row, 0, SHOW_IS_WHOLE))
+	record_text(record);
+	if (json_is_false(json_object_get(record->fields, "is_whole")))
 		puts("\nThe message was over --max-message: this is the head of it.");
 	putchar('\n');
 	output_text(raw, len, false);
 	putchar('\n');
 }
 
-static int show_row(struct session *s, const struct invocation *in, const struct pg_result *row)
+static int show_record(const struct invocation *in, const struct pg_result *row, const char *raw, size_t len)
 {
 	const struct show_options *o = in->options;
 	struct envelope *reader = letters_type_reader(in->config);
-	const char *values[] = {in->words[0]};
-	struct pg_result *actions = session_ask(s, sql_actions, 1, values);
-	size_t len = 0;
-	char *raw = session_bytes(row, 0, SHOW_RAW, &len);
-	int status = reader && actions && raw ? STATUS_FINE : STATUS_FAILED;
+	struct record record;
+	int failed = record_open(&record, row) || !reader;
 
-	if (status == STATUS_FINE && o->is_raw)
-		fwrite(raw, 1, len, stdout);
-	else if (status == STATUS_FINE && o->is_json)
-		show_json(row, actions, raw, len, letters_type(reader, raw, len));
-	else if (status == STATUS_FINE)
-		show_text(row, actions, raw, len, letters_type(reader, raw, len));
-	free(raw);
-	session_drop(actions);
+	if (!failed) {
+		struct slice type = letters_type(reader, raw, len);
+
+		json_object_set_new(record.fields, "event_type",
+				    type.len ? json_stringn(type.at, type.len) : json_null());
+		if (o->is_json)
+			show_json(&record, raw, len);
+		else
+			show_text(&record, raw, len);
+	}
+	record_close(&record);
 	envelope_free(reader);
+	return failed ? STATUS_FAILED : STATUS_FINE;
+}
+
+static int show(struct session *s, const struct invocation *in)
+{
+	const struct show_options *o = in->options;
+	const char *values[] = {in->words[0]};
+	struct pg_result *row = session_ask(s, sql_show, 1, values);
+	size_t len = 0;
+	char *raw = row && session_count(row) ? session_bytes(row, 0, 2, &len) : NULL;
+	int status = STATUS_FAILED;
+
+	if (row && !session_count(row))
+		dispatch_fail("%s: there is no such dead letter", in->words[0]);
+	else if (raw && !o->is_raw)
+		status = show_record(in, row, raw, len);
+	else if (raw)
+		status = fwrite(raw, 1, len, stdout) == len ? STATUS_FINE : STATUS_FAILED;
+	else if (row)
+		dispatch_fail("out of memory");
+	free(raw);
+	session_drop(row);
 	return status;
 }
 
 static int run_show(const struct invocation *in)
 {
+	const struct show_options *o = in->options;
 	struct session *s = session_open(in->config);
-	const char *values[] = {in->words[0]};
-	struct pg_result *row = s ? session_ask(s, sql_show, 1, values) : NULL;
 	int status = STATUS_FAILED;
 
-	if (row && !session_count(row))
-		dispatch_fail("%s: there is no such dead letter", in->words[0]);
-	else if (row)
-		status = show_row(s, in, row);
-	session_drop(row);
+	if (s && o->is_deliveries)
+		status = deliveries_show(s, in->words[0], o->is_raw, o->is_json);
+	else if (s)
+		status = show(s, in);
 	session_close(s);
 	return status;
 }
@@ -303,17 +258,19 @@ static int run_show(const struct invocation *in)
 static const char *check_show(const struct invocation *in)
 {
 	const struct show_options *o = in->options;
+	const struct letter_filter filter = {.is_deliveries = o->is_deliveries};
 
 	if (o->is_raw && o->is_json)
 		return "--raw and --json do not go together";
-	return letters_check_words(in->words, in->word_count);
+	return letters_check(&filter, in->words, in->word_count);
 }
 
 const struct subcommand dead_letters_show = {
 	.name = "dead-letters show",
 	.arguments = "ID",
 	.summary = "everything about one of them, its message too",
-	.help = "Shows one dead letter: why, when and how often it was seen, what was done to it, and its message.\n",
+	.help = "Shows one dead letter, of any consumer's fleet: why, when and how often it was seen, what was done\n"
+		"to it, and its message. With --deliveries, one delivery, its answer and its payload.\n",
 	.least_words = 1,
 	.most_words = 1,
 	.options = show_options,
@@ -350,62 +307,18 @@ static const char sql_discard[] =
 	" INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
 	" SELECT id, digest, event_id, 'discard', 'discarded', $2::text, $3::text FROM gone RETURNING letter_id";
 
-/* Returns how many were discarded, or -1. */
-static int64_t discard_ids(struct session *s, const struct invocation *in, const struct letter_ids *ids)
-{
-	const struct discard_options *o = in->options;
-	int64_t done = 0;
-
-	for (size_t i = 0; i < ids->count; i += DISCARD_PAGE) {
-		size_t n = ids->count - i < DISCARD_PAGE ? ids->count - i : DISCARD_PAGE;
-		char *array = letters_array(ids, i, n);
-		const char *values[] = {array, o->note, in->config->instance_id};
-		struct pg_result *rows = array ? session_ask(s, sql_discard, 3, values) : NULL;
-
-		free(array);
-		if (!rows)
-			return -1;
-		done += (int64_t)session_count(rows);
-		session_drop(rows);
-	}
-	return done;
-}
-
-static int discard(struct session *s, const struct invocation *in)
-{
-	const struct discard_options *o = in->options;
-	struct letter_filter filter = o->filter;
-	struct letter_ids ids;
-	struct output out;
-	int missed;
-	int64_t done;
-
-	filter.words = in->words;
-	filter.word_count = in->word_count;
-	if (letters_select(s, in->config, &filter, &ids))
-		return STATUS_FAILED;
-	missed = letters_miss(&filter, &ids);
-	done = discard_ids(s, in, &ids);
-	letters_free(&ids);
-	if (done < 0)
-		return STATUS_FAILED;
-	if (o->is_json) {
-		output_open(&out);
-		output_member(&out, "discarded", json_integer(done));
-		output_close(&out);
-	} else {
-		printf("discarded %" PRId64 "\n", done);
-	}
-	return missed ? STATUS_FAILED : STATUS_FINE;
-}
-
 static int run_discard(const struct invocation *in)
 {
-	struct session *s = session_open(in->config);
-	int status = s ? discard(s, in) : STATUS_FAILED;
+	const struct discard_options *o = in->options;
+	const struct change change = {
+		.filter = o->filter,
+		.note = o->note,
+		.is_json = o->is_json,
+		.sql = o->filter.is_deliveries ? deliveries_discard_sql : sql_discard,
+		.done_as = "discarded",
+	};
 
-	session_close(s);
-	return status;
+	return change_run(in, &change);
 }
 
 static const char *check_discard(const struct invocation *in)
@@ -414,15 +327,15 @@ static const char *check_discard(const struct invocation *in)
 
 	if (!letters_is_choice(&o->filter, o->is_all, in->word_count))
 		return "discard what? give ids, a filter, or --all";
-	return letters_check_words(in->words, in->word_count);
+	return letters_check(&o->filter, in->words, in->word_count);
 }
 
 const struct subcommand dead_letters_discard = {
 	.name = "dead-letters discard",
 	.arguments = "[ID ...]",
-	.summary = "puts them away; each is open again when it comes again",
+	.summary = "puts them away; a letter is open again when it comes again",
 	.help = "Takes dead letters off the list. They stay in the table, with who did so and when, and are open\n"
-		"again when the same message comes again.\n",
+		"again when the same message comes again. With --deliveries, dead deliveries to webhooks.\n",
 	.most_words = -1,
 	.options = discard_options,
 	.option_count = sizeof(discard_options) / sizeof(discard_options[0]),

@@ -1,6 +1,6 @@
-/* guard.c owns the question before rows of events are deleted. With its row an event's id is gone, and
- * nothing but --max-age keeps a late copy from becoming a new row. What listeners say of themselves is
- * in wsonce_listeners (see note.c); the age that they must guard against is in wsonce_retention. */
+/* guard.c owns the question before rows are deleted by which events are known. With such a row an event's id
+ * is gone, and nothing but --max-age keeps a late copy from being taken for a new event. What listeners say of
+ * themselves is in wsonce_listeners (see note.c); the age that they must guard against is in wsonce_retention. */
 #include "guard.h"
 
 #include <stdio.h>
@@ -25,6 +25,13 @@ static const char keep_sql[] =
 	"rows_deleted_s = least(r.rows_deleted_s, excluded.rows_deleted_s), changed_at = now() "
 	"WHERE excluded.rows_deleted_s < r.rows_deleted_s";
 
+/* May rows go that are at least so old? */
+struct question {
+	const struct config *config;
+	const struct guard_deletion *deletion;
+	int64_t age_s;
+};
+
 static bool ask(struct session *s, const char *sql)
 {
 	struct pg_result *rows = session_ask(s, sql, 0, NULL);
@@ -33,52 +40,53 @@ static bool ask(struct session *s, const char *sql)
 	return rows;
 }
 
-static enum guard_result refuse(int64_t age_s, const char *who, const char *what)
+static enum guard_result refuse(const struct question *q, const char *who, const char *what)
 {
 	char age[30], greatest[30];
 
-	dispatch_fail("--delete-rows is refused: %s %s. A late copy of an event whose row is gone would be stored "
-		      "again. Without --delete-rows the ids stay and only payloads go; or run all listeners with "
-		      "--time-pointer and a --max-age of at most %s, which is a day less than %s",
-		      who, what, when_print_age(age_s - NOTE_MARGIN_S, greatest, sizeof(greatest)),
-		      when_print_age(age_s, age, sizeof(age)));
+	dispatch_fail("%s is refused: %s %s. %s run all listeners with --time-pointer and a --max-age of at most %s, "
+		      "which is a day less than %s",
+		      q->deletion->option, who, what, q->deletion->harm,
+		      when_print_age(q->age_s - NOTE_MARGIN_S, greatest, sizeof(greatest)),
+		      when_print_age(q->age_s, age, sizeof(age)));
 	return GUARD_REFUSES;
 }
 
-static enum guard_result judge(const struct config *config, int64_t age_s, const struct pg_result *rows)
+static enum guard_result judge(const struct question *q, const struct pg_result *rows)
 {
+	int64_t max_age_s = q->config->max_age_s;
 	char who[300], what[100], age[30];
 
-	if (config->max_age_s && !note_is_guarded(config->max_age_s, age_s)) {
-		snprintf(what, sizeof(what), "is %s", when_print_age(config->max_age_s, age, sizeof(age)));
-		return refuse(age_s, "--max-age", what);
+	if (max_age_s && !note_is_guarded(max_age_s, q->age_s)) {
+		snprintf(what, sizeof(what), "is %s", when_print_age(max_age_s, age, sizeof(age)));
+		return refuse(q, "--max-age", what);
 	}
 	if (session_number(rows, 0, 1)) {
 		snprintf(who, sizeof(who), "the listener %s", session_text(rows, 0, 2));
 		snprintf(what, sizeof(what), "runs, or ran within the last hour, with --max-age %s",
 			 when_print_age(session_number(rows, 0, 3), age, sizeof(age)));
-		return refuse(age_s, who,
+		return refuse(q, who,
 			      session_is_null(rows, 0, 3) ? "runs, or ran within the last hour, without --max-age"
 							  : what);
 	}
-	if (!config->max_age_s && !session_number(rows, 0, 0))
-		return refuse(age_s, "no listener", "ran within the last hour, and purge was given no --max-age");
+	if (!max_age_s && !session_number(rows, 0, 0))
+		return refuse(q, "no listener", "ran within the last hour, and purge was given no --max-age");
 	return GUARD_HOLDS;
 }
 
-static enum guard_result check(struct session *s, const struct config *config, int64_t age_s, bool is_to_stay)
+static enum guard_result check(struct session *s, const struct question *q, bool is_to_stay)
 {
 	char greatest[24], age[24];
 	const char *values[] = {greatest}, *kept[] = {age};
 	struct pg_result *rows = NULL;
 	enum guard_result result;
 
-	snprintf(greatest, sizeof(greatest), "%lld", (long long)(age_s - NOTE_MARGIN_S));
-	snprintf(age, sizeof(age), "%lld", (long long)age_s);
+	snprintf(greatest, sizeof(greatest), "%lld", (long long)(q->age_s - NOTE_MARGIN_S));
+	snprintf(age, sizeof(age), "%lld", (long long)q->age_s);
 	if (!ask(s, "SELECT set_config('lock_timeout', '10s', true)") || !ask(s, lock_sql) ||
 	    !(rows = session_ask(s, ask_sql, 1, values)))
 		return GUARD_FAILED;
-	result = judge(config, age_s, rows);
+	result = judge(q, rows);
 	session_drop(rows);
 	if (result != GUARD_HOLDS || !is_to_stay)
 		return result;
@@ -87,18 +95,22 @@ static enum guard_result check(struct session *s, const struct config *config, i
 	return rows ? GUARD_HOLDS : GUARD_FAILED;
 }
 
-enum guard_result guard_check(struct session *s, const struct config *config, int64_t age_s, bool is_to_stay)
+enum guard_result guard_check(struct session *s, const struct config *config, const struct guard_deletion *deletion,
+			      int64_t age_s, bool is_to_stay)
 {
+	const struct question question = {config, deletion, age_s};
 	enum guard_result result;
 
 	if (age_s <= NOTE_MARGIN_S) {
-		dispatch_fail("--delete-rows is refused: rows can go when they are a day older than the --max-age of "
-			      "all listeners, so --older-than has to be more than a day");
+		dispatch_fail(
+			"%s is refused: rows can go when they are a day older than the --max-age of all listeners, "
+			"so %s has to be more than a day",
+			deletion->option, deletion->age);
 		return GUARD_REFUSES;
 	}
 	if (!ask(s, "BEGIN"))
 		return GUARD_FAILED;
-	result = check(s, config, age_s, is_to_stay);
+	result = check(s, &question, is_to_stay);
 	if (!ask(s, result == GUARD_HOLDS ? "COMMIT" : "ROLLBACK"))
 		return GUARD_FAILED;
 	return result;

@@ -1,4 +1,4 @@
-/* guard.h: may rows of events be deleted? Only if no late copy of one can be stored again. */
+/* guard.h: may rows be deleted by which events are known? Only if no late copy can come. */
 #ifndef WSONCE_GUARD_H
 #define WSONCE_GUARD_H
 
@@ -14,9 +14,17 @@ enum guard_result {
 	GUARD_FAILED,  /* so it has here: the database did not answer */
 };
 
+/* What is to be deleted, as a refusal puts it: "option is refused: ... . harm run all listeners with ...". */
+struct guard_deletion {
+	const char *option;
+	const char *age; /* what is to be old enough, in a refusal of less than a day */
+	const char *harm;
+};
+
 /* Whether all who store events refuse those of this age: the listeners of the last hour, and the
  * command itself if config says so. With is_to_stay the database remembers the age, and listeners
  * without such a guard do not start any more. */
-enum guard_result guard_check(struct session *s, const struct config *config, int64_t age_s, bool is_to_stay);
+enum guard_result guard_check(struct session *s, const struct config *config, const struct guard_deletion *deletion,
+			      int64_t age_s, bool is_to_stay);
 
 #endif

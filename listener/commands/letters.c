@@ -1,10 +1,11 @@
-/* letters.c owns the choice of dead letters: what the filters of the commands mean. */
+/* letters.c owns the choice of dead letters and dead deliveries: what the filters of the commands mean. */
 #include "letters.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "deliveries.h"
 #include "dispatch.h"
 
 #define PAGE "16" /* messages looked into at once: each may be as long as --max-message */
@@ -16,25 +17,28 @@ static const char sql_select[] =
 	" AND ($3::bigint = 0 OR last_seen < timestamptz 'epoch' + $3::bigint * interval '1 microsecond')"
 	" AND ($4::text = '' OR strpos(lower(reason), lower($4::text)) > 0)"
 	" AND CASE $5::text WHEN 'all' THEN true WHEN 'open' THEN " LETTERS_OPEN " ELSE NOT " LETTERS_OPEN " END"
-	" AND ($6::bigint[] IS NULL OR id = ANY($6::bigint[]))"
+	" AND ($6::bigint[] IS NULL OR id = ANY($6::bigint[])) AND consumer = $9::text"
 	" ORDER BY id LIMIT nullif($7::bigint, 0)";
 
 bool letters_is_choice(const struct letter_filter *filter, bool is_all, int word_count)
 {
-	return is_all || word_count || filter->since_us || filter->until_us || filter->type || filter->reason;
+	return is_all || word_count || filter->since_us || filter->until_us || filter->type || filter->reason ||
+	       filter->target;
 }
 
-const char *letters_check_words(char **words, int count)
+const char *letters_check(const struct letter_filter *filter, char **words, int word_count)
 {
 	static char sentence[160];
 
-	for (int i = 0; i < count; i++) {
+	if (filter->target && !filter->is_deliveries)
+		return "--target goes with --deliveries";
+	for (int i = 0; i < word_count; i++) {
 		size_t n = strspn(words[i], "0123456789");
 
 		if (n && !words[i][n] && n < 19)
 			continue;
-		snprintf(sentence, sizeof(sentence), "\"%.80s\" is not the id of a dead letter, which is a number",
-			 words[i]);
+		snprintf(sentence, sizeof(sentence), "\"%.80s\" is not the id of a dead %s, which is a number",
+			 words[i], filter->is_deliveries ? "delivery" : "letter");
 		return sentence;
 	}
 	return NULL;
@@ -133,9 +137,10 @@ static int take_page(const struct letter_filter *filter, struct envelope *reader
 	return reader && session_count(rows) > 0;
 }
 
-static int select_pages(struct session *s, const struct letter_filter *filter, struct envelope *reader,
-			const char *words, struct letter_ids *ids)
+static int select_pages(struct session *s, const struct config *config, const struct letter_filter *filter,
+			struct envelope *reader, const char *words, struct letter_ids *ids)
 {
+	const char *sql = filter->is_deliveries ? deliveries_select_sql : sql_select;
 	char last[24] = "0", since[24], until[24], limit[24];
 	const char *values[] = {last,
 				since,
@@ -144,14 +149,16 @@ static int select_pages(struct session *s, const struct letter_filter *filter, s
 				filter->state ? filter->state : "open",
 				words,
 				reader ? PAGE : limit,
-				reader ? "raw" : ""};
+				reader ? "raw" : "",
+				filter->is_deliveries ? filter->target : config->consumer,
+				filter->type};
 	int more = 1;
 
 	snprintf(since, sizeof(since), "%" PRId64, filter->since_us);
 	snprintf(until, sizeof(until), "%" PRId64, filter->until_us);
 	snprintf(limit, sizeof(limit), "%" PRId64, filter->limit);
 	while (more > 0) {
-		struct pg_result *rows = session_ask(s, sql_select, 8, values);
+		struct pg_result *rows = session_ask(s, sql, filter->is_deliveries ? 10 : 9, values);
 
 		if (!rows)
 			return -1;
@@ -163,18 +170,20 @@ static int select_pages(struct session *s, const struct letter_filter *filter, s
 	return more;
 }
 
+/* The type of a letter is in its message; a delivery has a column of it. */
 int letters_select(struct session *s, const struct config *config, const struct letter_filter *filter,
 		   struct letter_ids *ids)
 {
-	struct envelope *reader = filter->type ? letters_type_reader(config) : NULL;
+	bool needs_reader = filter->type && !filter->is_deliveries;
+	struct envelope *reader = needs_reader ? letters_type_reader(config) : NULL;
 	char *words = filter->word_count ? words_array(filter) : NULL;
 	int result = -1;
 
 	*ids = (struct letter_ids){NULL, 0, 0};
-	if (filter->type && !reader)
+	if (needs_reader && !reader)
 		dispatch_fail("out of memory");
 	else if (words || !filter->word_count)
-		result = select_pages(s, filter, reader, words, ids);
+		result = select_pages(s, config, filter, reader, words, ids);
 	envelope_free(reader);
 	free(words);
 	if (result)
@@ -198,7 +207,9 @@ int letters_miss(const struct letter_filter *filter, const struct letter_ids *fo
 
 		if (found->count && bsearch(&id, found->at, found->count, sizeof(id), compare_ids))
 			continue;
-		dispatch_fail("%s: there is no such open dead letter", filter->words[i]);
+		dispatch_fail("%s: %s", filter->words[i],
+			      filter->is_deliveries ? "there is no such dead delivery"
+						    : "this fleet (see --consumer) has no such open dead letter");
 		missed++;
 	}
 	return missed;

@@ -14,54 +14,61 @@
 /* Is a letter, the row at hand, still to be dealt with? See sql/002. */
 #define LETTERS_OPEN "(resolved_at IS NULL OR last_seen > resolved_at)"
 
-/* A timestamp as commands print it. */
-#define LETTERS_TIME(column) "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+/* Is raw the whole message, not the head of one over --max-message? See sql/004 for the digest. */
+#define LETTERS_WHOLE \
+	"(digest = CASE consumer WHEN '' THEN sha256(raw)" \
+	" ELSE sha256(sha256(raw) || convert_to(consumer, 'UTF8')) END)"
 
-/* Which letters. What is 0 or NULL is not asked for. */
+/* A timestamp as commands print it: "to_char(column" LETTERS_UTC ")". */
+#define LETTERS_UTC " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'"
+
+/* Reasons differ in numbers and quoted words, which would make a group of each; the SQLSTATE at the end of
+ * one is kept: "regexp_replace(reason, " LETTERS_FOLD ")". */
+#define LETTERS_FOLD "'\"[^\"]*\"|[0-9]+(?![0-9A-Z]*\\)$)', '…', 'g'"
+
+/* Which letters, or which dead deliveries. What is 0 or NULL is not asked for. */
 struct letter_filter {
-	int64_t since_us;   /* last seen at or after */
+	bool is_deliveries;
+	int64_t since_us;   /* last seen at or after; a delivery: settled */
 	int64_t until_us;   /* last seen before */
 	const char *type;   /* the event's type, where the message has one */
 	const char *reason; /* a part of the reason, in any case */
+	const char *target; /* of deliveries */
 	const char *state;  /* open, resolved or all; NULL: open */
 	int64_t limit;
-	char **words; /* ids, as letters_check_words let them pass */
+	char **words; /* ids, as letters_check let them pass */
 	int word_count;
 };
 
 /* The rows of a command's table of options for the member `filter` of its struct. */
-#define LETTERS_OPTIONS(struct_type) \
-	{"since", \
-	 OPTION_MOMENT, \
-	 offsetof(struct_type, filter.since_us), \
-	 "TIME", \
-	 0, \
-	 0, \
-	 NULL, \
-	 "last seen at or after: RFC 3339, or so long ago: 30m, 12h, 7d"}, \
-		{"until", OPTION_MOMENT,     offsetof(struct_type, filter.until_us), "TIME", 0, 0, \
-		 NULL,    "last seen before"}, \
-		{"type", OPTION_TEXT, offsetof(struct_type, filter.type),         "TYPE", 0, \
-		 0,      NULL,        "of events of this type, by --type-pointer"}, \
-	{ \
-		"reason", OPTION_TEXT, offsetof(struct_type, filter.reason), "TEXT", 0, 0, NULL, \
-			"whose reason has this in it" \
-	}
+/* clang-format off */
+#define LETTERS_OPTIONS(s) \
+	{"deliveries", OPTION_SWITCH, offsetof(s, filter.is_deliveries), NULL, 0, 0, NULL, \
+	 "dead deliveries to webhooks in place of dead letters"}, \
+	{"since", OPTION_MOMENT, offsetof(s, filter.since_us), "TIME", 0, 0, NULL, \
+	 "last seen at or after (a delivery: dead since): RFC 3339, or so long ago: 30m, 12h, 7d"}, \
+	{"until", OPTION_MOMENT, offsetof(s, filter.until_us), "TIME", 0, 0, NULL, "last seen before"}, \
+	{"type", OPTION_TEXT, offsetof(s, filter.type), "TYPE", 0, 0, NULL, \
+	 "of events of this type; in letters, by --type-pointer"}, \
+	{"reason", OPTION_TEXT, offsetof(s, filter.reason), "TEXT", 0, 0, NULL, "whose reason has this in it"}, \
+	{"target", OPTION_TEXT, offsetof(s, filter.target), "NAME", 0, 0, NULL, \
+	 "with --deliveries: to this webhook"}
+/* clang-format on */
 
-/* Ids of letters, ascending. */
+/* Ids of letters or deliveries, ascending. */
 struct letter_ids {
 	int64_t *at;
 	size_t count;
 	size_t size;
 };
 
+/* What the options of a filter cannot tell one by one. Returns NULL, or what is wrong, one sentence. */
+const char *letters_check(const struct letter_filter *filter, char **words, int word_count);
+
 /* Was anything said about which? Else a command that changes letters does nothing. */
 bool letters_is_choice(const struct letter_filter *filter, bool is_all, int word_count);
 
-/* Are all of these words ids of letters? Returns NULL, or a sentence. */
-const char *letters_check_words(char **words, int count);
-
-/* Finds them. Returns 0, and ids is the caller's; or -1 after saying why. */
+/* Finds them; of letters, those of config's consumer. Returns 0, and ids is the caller's; or -1 after saying why. */
 int letters_select(struct session *s, const struct config *config, const struct letter_filter *filter,
 		   struct letter_ids *ids);
 void letters_free(struct letter_ids *ids);
@@ -69,7 +76,7 @@ void letters_free(struct letter_ids *ids);
 /* n ids from the first on, as a Postgres array in text. Heap; NULL if memory is out. */
 char *letters_array(const struct letter_ids *ids, size_t first, size_t n);
 
-/* Says which of the words are ids of no letter that was found; returns how many. */
+/* Says which of the words are ids of nothing that was found; returns how many. */
 int letters_miss(const struct letter_filter *filter, const struct letter_ids *found);
 
 /* Reads the type of messages that may be no events. */

@@ -35,6 +35,12 @@ void output_member(struct output *o, const char *name, json_t *value)
 	print_json(value);
 }
 
+void output_member_text(struct output *o, const char *name, const char *json)
+{
+	name_member(o, name);
+	fputs(json, stdout);
+}
+
 void output_list(struct output *o, const char *name)
 {
 	name_member(o, name);

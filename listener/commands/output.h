@@ -16,6 +16,8 @@ struct output {
 void output_open(struct output *o);
 /* Takes over value; NULL is written as null. */
 void output_member(struct output *o, const char *name, json_t *value);
+/* The same with a value that is JSON already, as it is. */
+void output_member_text(struct output *o, const char *name, const char *json);
 void output_list(struct output *o, const char *name);
 void output_item(struct output *o, json_t *value);
 void output_list_end(struct output *o);

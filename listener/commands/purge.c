@@ -11,34 +11,42 @@
 #include "dispatch.h"
 #include "guard.h"
 #include "output.h"
+#include "pass.h"
 #include "progress.h"
-#include "purge_letters.sql.h"
-#include "purge_payloads.sql.h"
-#include "purge_rows.sql.h"
 #include "session.h"
-#include "when.h"
 
 #define STEP_LOOK "20000" /* rows that one step looks at, at most */
+#define KEEP_ALL  (-1)
+
+/* Of what one pass or another goes through: what is older goes, and so do all but the newest. */
+struct retention {
+	int64_t older_than_us; /* 0: of any age */
+	int64_t keep;          /* KEEP_ALL: any number */
+};
 
 struct purge_options {
-	int64_t older_than_us;
-	int64_t letters_older_than_us;
-	int64_t letters_keep; /* -1: any number */
+	struct retention retention[PASS_TABLES];
 	int64_t batch;
 	bool is_deleting;
 	bool is_dry;
 	bool is_json;
 };
 
+#define OLDER_THAN(table) OPTION_SPAN, offsetof(struct purge_options, retention[table].older_than_us), "AGE", 0, 0, NULL
+#define KEEP(table)       OPTION_NUMBER, offsetof(struct purge_options, retention[table].keep), "N", 0, INT64_MAX, NULL
+
 static const struct option purge_options[] = {
-	{"older-than", OPTION_SPAN, offsetof(struct purge_options, older_than_us), "AGE", 0, 0, NULL,
-	 "payloads of events stored so long ago go: 30d, 12h"},
+	{"older-than", OLDER_THAN(PASS_EVENTS), "payloads of events stored so long ago go: 30d, 12h"},
 	{"delete-rows", OPTION_SWITCH, offsetof(struct purge_options, is_deleting), NULL, 0, 0, NULL,
 	 "the rows go, ids and all; only where --max-age guards every listener"},
-	{"dead-letters-older-than", OPTION_SPAN, offsetof(struct purge_options, letters_older_than_us), "AGE", 0, 0,
-	 NULL, "dead letters last seen so long ago go"},
-	{"dead-letters-keep", OPTION_NUMBER, offsetof(struct purge_options, letters_keep), "N", 0, INT64_MAX, NULL,
-	 "all but the N dead letters last seen go"},
+	{"dead-letters-older-than", OLDER_THAN(PASS_LETTERS), "dead letters last seen so long ago go"},
+	{"dead-letters-keep", KEEP(PASS_LETTERS), "all but the N dead letters last seen go"},
+	{"outbox-older-than", OLDER_THAN(PASS_OUTBOX),
+	 "deliveries settled so long ago go, dead ones too; pending ones stay"},
+	{"outbox-keep", KEEP(PASS_OUTBOX), "all but the N deliveries settled last go"},
+	{"processed-older-than", OLDER_THAN(PASS_PROCESSED),
+	 "what consumers processed so long ago is forgotten; guarded as --delete-rows"},
+	{"processed-keep", KEEP(PASS_PROCESSED), "all but the N rows processed last are forgotten; guarded too"},
 	{"batch", OPTION_NUMBER, offsetof(struct purge_options, batch), "N", 1, 20000, NULL,
 	 "rows in one transaction (1000)"},
 	{"dry-run", OPTION_SWITCH, offsetof(struct purge_options, is_dry), NULL, 0, 0, NULL,
@@ -46,51 +54,26 @@ static const struct option purge_options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct purge_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
-static const struct purge_options purge_defaults = {.letters_keep = -1, .batch = 1000};
+static const struct purge_options purge_defaults = {
+	.retention = {{0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}},
+	.batch = 1000,
+};
 
-/* One table, from its lowest id to its highest. */
-struct pass {
-	const char *name;      /* of its member in JSON */
-	const char *done_as;   /* how the count is called */
-	const char *step_sql;  /* $1 the last id, $2 the cutoff, $3 the batch, $4 rows to look at */
-	const char *count_sql; /* $1 the last id, $2 the cutoff, $3 rows to look at */
-	char cutoff[64];       /* older is too old; "": the pass is not asked for */
+/* What came of a pass. */
+struct tally {
+	char cutoff[64]; /* older is too old; "": the pass is not asked for */
+	int64_t age_s;   /* of the cutoff */
 	int64_t done;
 	int64_t locked; /* somebody else had them */
-	int64_t bytes;  /* of payloads or messages, if it was a dry run */
-};
-
-/* How many rows of the next $3 are too old, how big they are, and the last id, NULL at the end. */
-#define COUNT(table, column, is_old) \
-	"SELECT count(*) FILTER (WHERE is_old), sum(size) FILTER (WHERE is_old), max(id) FROM (" \
-	"SELECT id, pg_column_size(" column ") AS size, " is_old " AS is_old FROM " table \
-	" WHERE id > $1::bigint ORDER BY id LIMIT $3::bigint) AS step"
-
-static const struct pass payload_pass = {
-	.name = "payloads",
-	.done_as = "payloads removed",
-	.step_sql = SQL_PURGE_PAYLOADS,
-	.count_sql = COUNT("events", "payload", "processed_at < $2::timestamptz AND purged_at IS NULL"),
-};
-
-static const struct pass row_pass = {
-	.name = "rows",
-	.done_as = "rows deleted",
-	.step_sql = SQL_PURGE_ROWS,
-	.count_sql = COUNT("events", "payload", "processed_at < $2::timestamptz"),
-};
-
-static const struct pass letter_pass = {
-	.name = "dead_letters",
-	.done_as = "dead letters deleted",
-	.step_sql = SQL_PURGE_LETTERS,
-	.count_sql = COUNT("dead_letters", "raw", "last_seen < $2::timestamptz"),
+	int64_t bytes;  /* of what goes, if it was a dry run */
 };
 
 struct purge {
 	struct session *session;
+	const struct config *config;
 	const struct purge_options *o;
 	int64_t started_ms;
+	struct tally tallies[PASSES]; /* in the order of passes */
 };
 
 static volatile sig_atomic_t is_interrupted;
@@ -119,113 +102,160 @@ static int run(struct purge *p, const char *sql)
 
 /* --- steps --- */
 
-/* A step waits for nobody: rows that others have locked are skipped, and a table that is locked as a
+/* What steps and counts tell alike: whether they were the last, and else where the next one begins. */
+static int go_on(struct pg_result *rows, char **last)
+{
+	free(*last);
+	*last = session_is_null(rows, 0, 2) ? NULL : strdup(session_text(rows, 0, 2));
+	return *last || session_is_null(rows, 0, 2) ? 0 : -dispatch_fail("out of memory");
+}
+
+/* Nothing here waits for long: rows that others have locked are skipped, and a table that is locked as a
  * whole ends the command, which can be run again. The limits are the transaction's own, since behind a
  * pooler the connection is not. */
-static int step(struct purge *p, struct pass *pass, char last[24], bool *is_over)
+static int begin(struct purge *p, const char *statement_timeout)
+{
+	const char *values[] = {statement_timeout};
+	struct pg_result *rows = NULL;
+
+	if (run(p, "BEGIN") == 0)
+		rows = session_ask(p->session,
+				   "SELECT set_config('lock_timeout', '2s', true), "
+				   "set_config('statement_timeout', $1::text, true)",
+				   1, values);
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
+static int step(struct purge *p, const struct pass *pass, struct tally *t, char **last)
 {
 	char batch[24];
-	const char *values[] = {last, pass->cutoff, batch, STEP_LOOK};
+	const char *values[] = {*last, t->cutoff, batch, STEP_LOOK};
 	struct pg_result *rows;
+	int failed;
 
 	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
-	if (run(p, "BEGIN") ||
-	    run(p, "SELECT set_config('lock_timeout', '2s', true), set_config('statement_timeout', '60s', true)") ||
-	    !(rows = session_ask(p->session, pass->step_sql, 4, values)))
+	if (begin(p, "60s") || !(rows = session_ask(p->session, pass->step_sql, 4, values)))
 		return -1;
-	pass->done += session_number(rows, 0, 0);
-	pass->locked += session_number(rows, 0, 1) - session_number(rows, 0, 0);
-	*is_over = session_is_null(rows, 0, 2);
-	if (!*is_over)
-		snprintf(last, 24, "%s", session_text(rows, 0, 2));
+	t->done += session_number(rows, 0, 0);
+	t->locked += session_number(rows, 0, 1) - session_number(rows, 0, 0);
+	failed = go_on(rows, last);
+	session_drop(rows);
+	return run(p, "COMMIT") || failed ? -1 : 0;
+}
+
+static int look(struct purge *p, const struct pass *pass, struct tally *t, char **last)
+{
+	const char *values[] = {*last, t->cutoff, STEP_LOOK};
+	struct pg_result *rows = session_ask(p->session, pass->count_sql, 3, values);
+	int failed;
+
+	if (!rows)
+		return -1;
+	t->done += session_number(rows, 0, 0);
+	t->bytes += session_number(rows, 0, 1);
+	failed = go_on(rows, last);
+	session_drop(rows);
+	return failed;
+}
+
+static void show(const struct purge *p, const struct pass *pass, const struct tally *t, const char *last)
+{
+	double per_second = (double)t->done * 1000 / (double)(now_ms() - p->started_ms + 1);
+	bool is_id = strcmp(pass->first, PASS_FIRST_ID) == 0;
+
+	progress_show("%s: %" PRId64 "%s%s, %.0f/s", pass->done_as, t->done, is_id ? ", up to id " : "",
+		      is_id ? last : "", per_second);
+}
+
+static bool is_asked_for(const struct tally *t)
+{
+	return *t->cutoff;
+}
+
+/* There are no more rows than are to be kept, and none is too old. */
+static bool is_idle(const struct tally *t)
+{
+	return !is_asked_for(t) || strcmp(t->cutoff, "-infinity") == 0;
+}
+
+static int walk(struct purge *p, const struct pass *pass, struct tally *t)
+{
+	char *last = is_idle(t) ? NULL : strdup(pass->first);
+	int failed = 0;
+
+	while (last && !failed && !is_interrupted) {
+		failed = p->o->is_dry ? look(p, pass, t, &last) : step(p, pass, t, &last);
+		if (last)
+			show(p, pass, t, last);
+	}
+	free(last);
+	progress_clear();
+	return failed;
+}
+
+/* --- what is too old, and may go --- */
+
+static bool is_given(const struct retention *r)
+{
+	return r->older_than_us || r->keep != KEEP_ALL;
+}
+
+static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
+{
+	const struct retention *r = &p->o->retention[pass->table];
+	char age[24], keep[24];
+	const char *values[] = {r->older_than_us ? age : NULL, r->keep != KEEP_ALL ? keep : NULL};
+	struct pg_result *rows;
+
+	if (!is_given(r) || pass->rows == (p->o->is_deleting ? PASS_ROWS_STAY : PASS_ROWS_GO))
+		return 0;
+	snprintf(age, sizeof(age), "%" PRId64, r->older_than_us / 1000000);
+	snprintf(keep, sizeof(keep), "%" PRId64, r->keep);
+	if (begin(p, "0") || !(rows = session_ask(p->session, pass->cutoff_sql, 2, values)))
+		return -1;
+	snprintf(t->cutoff, sizeof(t->cutoff), "%s", session_text(rows, 0, 0));
+	t->age_s = session_number(rows, 0, 1);
 	session_drop(rows);
 	return run(p, "COMMIT");
 }
 
-static int look(struct purge *p, struct pass *pass, char last[24], bool *is_over)
+/* Whether all who would go may. With is_to_stay the database remembers it. */
+static enum guard_result ask_guards(struct purge *p, bool is_to_stay)
 {
-	const char *values[] = {last, pass->cutoff, STEP_LOOK};
-	struct pg_result *rows = session_ask(p->session, pass->count_sql, 3, values);
+	enum guard_result result = GUARD_HOLDS;
 
-	if (!rows)
-		return -1;
-	pass->done += session_number(rows, 0, 0);
-	pass->bytes += session_number(rows, 0, 1);
-	*is_over = session_is_null(rows, 0, 2);
-	if (!*is_over)
-		snprintf(last, 24, "%s", session_text(rows, 0, 2));
-	session_drop(rows);
-	return 0;
+	for (size_t i = 0; i < PASSES && result == GUARD_HOLDS; i++)
+		if (passes[i].guard && !is_idle(&p->tallies[i]))
+			result = guard_check(p->session, p->config, passes[i].guard, p->tallies[i].age_s, is_to_stay);
+	return result;
 }
 
-static int walk(struct purge *p, struct pass *pass)
+/* If one guard refuses, nothing is changed, what another one remembers neither. */
+static enum guard_result prepare(struct purge *p)
 {
-	char last[24] = "-9223372036854775808";
-	bool is_over = false;
+	enum guard_result result;
 
-	while (*pass->cutoff && !is_over && !is_interrupted) {
-		if (p->o->is_dry ? look(p, pass, last, &is_over) : step(p, pass, last, &is_over))
-			return -1;
-		progress_show("%s: %" PRId64 ", up to id %s, %.0f/s", pass->done_as, pass->done, last,
-			      (double)pass->done * 1000 / (double)(now_ms() - p->started_ms + 1));
-	}
-	progress_clear();
-	return 0;
-}
-
-/* --- what is too old --- */
-
-static int set_cutoff(struct purge *p, struct pass *pass, int64_t age_us)
-{
-	char age[24];
-	const char *values[] = {age};
-	struct pg_result *rows;
-
-	snprintf(age, sizeof(age), "%" PRId64, age_us / 1000000);
-	rows = session_ask(p->session, "SELECT now() - $1::bigint * interval '1 second'", 1, values);
-	if (!rows)
-		return -1;
-	snprintf(pass->cutoff, sizeof(pass->cutoff), "%s", session_text(rows, 0, 0));
-	session_drop(rows);
-	return 0;
-}
-
-/* The moment before which letters go: the later one of what the age and the number say. */
-static int set_letters_cutoff(struct purge *p, struct pass *pass)
-{
-	char keep[24];
-	const char *values[] = {keep, *pass->cutoff ? pass->cutoff : NULL};
-	struct pg_result *rows;
-
-	if (p->o->letters_keep < 0)
-		return 0;
-	snprintf(keep, sizeof(keep), "%" PRId64, p->o->letters_keep);
-	rows = session_ask(
-		p->session,
-		"SELECT coalesce(greatest($2::timestamptz, (SELECT last_seen FROM dead_letters WHERE $1::bigint > 0 "
-		"ORDER BY last_seen DESC OFFSET greatest($1::bigint, 1) - 1 LIMIT 1), "
-		"CASE WHEN $1::bigint = 0 THEN 'infinity'::timestamptz END), '-infinity')",
-		2, values);
-	if (!rows)
-		return -1;
-	snprintf(pass->cutoff, sizeof(pass->cutoff), "%s", session_text(rows, 0, 0));
-	session_drop(rows);
-	return 0;
+	for (size_t i = 0; i < PASSES; i++)
+		if (set_cutoff(p, &passes[i], &p->tallies[i]))
+			return GUARD_FAILED;
+	result = ask_guards(p, false);
+	return result == GUARD_HOLDS && !p->o->is_dry ? ask_guards(p, true) : result;
 }
 
 /* --- the report --- */
 
-static json_t *describe(const struct purge *p, const struct pass *pass)
+static json_t *describe(const struct purge *p, const struct tally *t)
 {
-	json_t *object = json_pack("{s:s, s:I, s:I}", "before", pass->cutoff, "done", (json_int_t)pass->done, "locked",
-				   (json_int_t)pass->locked);
+	json_t *object = json_pack("{s:s, s:I, s:I}", "before", t->cutoff, "done", (json_int_t)t->done, "locked",
+				   (json_int_t)t->locked);
 
 	if (p->o->is_dry)
-		json_object_set_new(object, "bytes", json_integer((json_int_t)pass->bytes));
+		json_object_set_new(object, "bytes", json_integer((json_int_t)t->bytes));
 	return object;
 }
 
-static void print_json(const struct purge *p, const struct pass *passes, int n)
+static void print_json(const struct purge *p)
 {
 	struct output out;
 
@@ -233,45 +263,41 @@ static void print_json(const struct purge *p, const struct pass *passes, int n)
 	output_member(&out, "dry_run", json_boolean(p->o->is_dry));
 	output_member(&out, "interrupted", json_boolean(is_interrupted));
 	output_member(&out, "seconds", json_real((double)(now_ms() - p->started_ms) / 1000));
-	for (int i = 0; i < n; i++)
-		if (*passes[i].cutoff)
-			output_member(&out, passes[i].name, describe(p, &passes[i]));
+	for (size_t i = 0; i < PASSES; i++)
+		if (is_asked_for(&p->tallies[i]))
+			output_member(&out, passes[i].name, describe(p, &p->tallies[i]));
 	output_close(&out);
 }
 
-static void print_text(const struct purge *p, const struct pass *passes, int n)
+static void print_text(const struct purge *p)
 {
-	for (int i = 0; i < n; i++) {
-		const struct pass *pass = &passes[i];
+	for (size_t i = 0; i < PASSES; i++) {
+		const struct tally *t = &p->tallies[i];
 
-		if (!*pass->cutoff)
+		if (!is_asked_for(t))
 			continue;
-		printf("%s%s before %s: %" PRId64, p->o->is_dry ? "would be " : "", pass->done_as, pass->cutoff,
-		       pass->done);
+		printf("%s%s before %s: %" PRId64, p->o->is_dry ? "would be " : "", passes[i].done_as, t->cutoff,
+		       t->done);
 		if (p->o->is_dry)
-			printf(" (%.1f MiB)", (double)pass->bytes / 1048576);
-		if (pass->locked)
-			printf(", and %" PRId64 " left because others have locked them: run it again", pass->locked);
+			printf(" (%.1f MiB)", (double)t->bytes / 1048576);
+		if (t->locked)
+			printf(", and %" PRId64 " left because others have locked them: run it again", t->locked);
 		putchar('\n');
 	}
 }
 
 /* --- the command --- */
 
-static int purge(struct purge *p, struct pass *passes)
+static int purge(struct purge *p)
 {
-	const struct purge_options *o = p->o;
 	int failed = 0;
 
-	if (o->older_than_us)
-		failed = set_cutoff(p, &passes[0], o->older_than_us);
-	if (!failed && o->letters_older_than_us)
-		failed = set_cutoff(p, &passes[1], o->letters_older_than_us);
-	failed = failed || set_letters_cutoff(p, &passes[1]) || walk(p, &passes[0]) || walk(p, &passes[1]);
-	if (o->is_json)
-		print_json(p, passes, 2);
+	for (size_t i = 0; i < PASSES && !failed; i++)
+		failed = walk(p, &passes[i], &p->tallies[i]);
+	if (p->o->is_json)
+		print_json(p);
 	else
-		print_text(p, passes, 2);
+		print_text(p);
 	if (is_interrupted && !failed)
 		dispatch_fail("interrupted: what is told is done; run it again for the rest");
 	return failed || is_interrupted ? STATUS_FAILED : STATUS_FINE;
@@ -279,19 +305,17 @@ static int purge(struct purge *p, struct pass *passes)
 
 static int run_purge(const struct invocation *in)
 {
-	const struct purge_options *o = in->options;
-	struct purge p = {session_open(in->config), o, now_ms()};
-	struct pass passes[] = {o->is_deleting ? row_pass : payload_pass, letter_pass};
+	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
 	const struct sigaction action = {.sa_handler = on_signal};
-	enum guard_result guard = p.session ? GUARD_HOLDS : GUARD_FAILED;
+	enum guard_result guard;
 	int status = STATUS_FAILED;
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	if (p.session && o->is_deleting)
-		guard = guard_check(p.session, in->config, o->older_than_us / 1000000, !o->is_dry);
+	p.started_ms = now_ms();
+	guard = p.session ? prepare(&p) : GUARD_FAILED;
 	if (guard == GUARD_HOLDS)
-		status = purge(&p, passes);
+		status = purge(&p);
 	session_close(p.session);
 	return guard == GUARD_REFUSES ? STATUS_USAGE : status;
 }
@@ -299,10 +323,15 @@ static int run_purge(const struct invocation *in)
 static const char *check_purge(const struct invocation *in)
 {
 	const struct purge_options *o = in->options;
+	bool is_any_given = false;
 
-	if (!o->older_than_us && !o->letters_older_than_us && o->letters_keep < 0)
-		return "purge what? give --older-than, --dead-letters-older-than or --dead-letters-keep";
-	if (o->is_deleting && !o->older_than_us)
+	for (int i = 0; i < PASS_TABLES; i++)
+		is_any_given = is_any_given || is_given(&o->retention[i]);
+	if (!is_any_given)
+		return "purge what? give --older-than, or --X-older-than or --X-keep where X is dead-letters, outbox "
+		       "or "
+		       "processed";
+	if (o->is_deleting && !is_given(&o->retention[PASS_EVENTS]))
 		return "--delete-rows: needs --older-than";
 	return NULL;
 }
@@ -314,7 +343,8 @@ const struct subcommand purge_command = {
 	.help = "Removes the payloads of events that were stored long ago. Their rows stay with the ids, so late\n"
 		"copies are still known for duplicates. It may be interrupted and run again at any time, while the\n"
 		"fleet runs, also from several hosts. --delete-rows removes the rows too, and is refused unless every\n"
-		"listener runs with a --max-age that is at least a day shorter than --older-than.\n",
+		"listener runs with a --max-age that is at least a day shorter than --older-than; so are\n"
+		"--processed-older-than and --processed-keep, by the age of the youngest row that would go.\n",
 	.options = purge_options,
 	.option_count = sizeof(purge_options) / sizeof(purge_options[0]),
 	.options_size = sizeof(struct purge_options),

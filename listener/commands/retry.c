@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "change.h"
+#include "deliveries.h"
 #include "dispatch.h"
+#include "duty.h"
 #include "feeder.h"
 #include "letters.h"
 #include "marks.h"
@@ -36,7 +39,7 @@ static const struct option retry_options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct retry_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
-static const char sql_page[] = "SELECT id, raw, sha256(raw) = digest FROM dead_letters"
+static const char sql_page[] = "SELECT id, raw, " LETTERS_WHOLE " FROM dead_letters"
 			       " WHERE id = ANY($1::bigint[]) ORDER BY id";
 
 /* The order of the locks is that of bury.sql, so that the two do not wait for each other. */
@@ -236,7 +239,7 @@ static int read_file(struct retry *r)
 	return result;
 }
 
-static int print_summary(struct retry *r, const struct feeder_count *count, uint64_t missed)
+static int print_summary(struct retry *r, const struct feeder_count *count, int missed)
 {
 	uint64_t left = r->ids.count - r->cut - count->persisted - count->duplicates - count->rejected;
 
@@ -259,7 +262,7 @@ static int print_summary(struct retry *r, const struct feeder_count *count, uint
 	return left || missed || count->rejected || r->cut || r->is_lost ? STATUS_FAILED : STATUS_FINE;
 }
 
-static int feed(struct retry *r, uint64_t missed)
+static int feed(struct retry *r, int missed)
 {
 	const struct feeder_owner owner = {pull, on_settled, on_tick, r};
 	struct feeder_count count;
@@ -282,6 +285,7 @@ static int retry(struct retry *r)
 	const struct config *c = r->in->config;
 	struct letter_filter filter = r->o->filter;
 	char *id = (char *)r->o->id;
+	int missed;
 
 	filter.words = id ? &id : r->in->words;
 	filter.word_count = id ? 1 : r->in->word_count;
@@ -293,19 +297,22 @@ static int retry(struct retry *r)
 		return dispatch_fail("out of memory");
 	if ((r->o->raw_file && read_file(r)) || letters_select(r->session, c, &filter, &r->ids))
 		return STATUS_FAILED;
-	r->marks = marks_open(c);
-	if (id && letters_miss(&filter, &r->ids))
+	missed = letters_miss(&filter, &r->ids);
+	if (id && missed)
 		return STATUS_FAILED;
 	if (id)
 		r->id = r->ids.at[0];
-	return feed(r, (uint64_t)letters_miss(&filter, &r->ids));
+	r->marks = marks_open(c);
+	return feed(r, missed);
 }
 
-static int run_retry(const struct invocation *in)
+static int retry_letters(const struct invocation *in)
 {
 	struct retry r = {.in = in, .o = in->options, .session = session_open(in->config)};
-	int status = r.session ? retry(&r) : STATUS_FAILED;
+	int status = r.session ? duty_check(r.session, in->config) : STATUS_FAILED;
 
+	if (status == STATUS_FINE)
+		status = retry(&r);
 	letters_free(&r.ids);
 	session_drop(r.page);
 	marks_close(r.marks);
@@ -316,6 +323,21 @@ static int run_retry(const struct invocation *in)
 	return status;
 }
 
+/* A delivery is made pending, and the relays of the fleet do the rest. */
+static int run_retry(const struct invocation *in)
+{
+	const struct retry_options *o = in->options;
+	const struct change change = {
+		.filter = o->filter,
+		.note = o->note,
+		.is_json = o->is_json,
+		.sql = deliveries_retry_sql,
+		.done_as = "retried",
+	};
+
+	return o->filter.is_deliveries ? change_run(in, &change) : retry_letters(in);
+}
+
 static const char *check_retry(const struct invocation *in)
 {
 	const struct retry_options *o = in->options;
@@ -323,20 +345,24 @@ static const char *check_retry(const struct invocation *in)
 
 	if (!o->raw_file != !o->id)
 		return "--raw-file FILE and --id ID go together: one of them is missing";
-	if (id && (letters_is_choice(&o->filter, o->is_all, in->word_count)))
+	if (id && o->filter.is_deliveries)
+		return "--raw-file and --id do not go with --deliveries: what was stored is delivered";
+	if (id && letters_is_choice(&o->filter, o->is_all, in->word_count))
 		return "--id is one letter: it goes with no other choice of letters";
 	if (!id && !letters_is_choice(&o->filter, o->is_all, in->word_count))
 		return "retry what? give ids, a filter, or --all";
-	return id ? letters_check_words(&id, 1) : letters_check_words(in->words, in->word_count);
+	return id ? letters_check(&o->filter, &id, 1) : letters_check(&o->filter, in->words, in->word_count);
 }
 
 const struct subcommand dead_letters_retry = {
 	.name = "dead-letters retry",
 	.arguments = "[ID ...]",
-	.summary = "stores them after all, also after editing",
+	.summary = "stores or delivers them after all, also after editing",
 	.help = "Feeds dead letters through the ordinary way once more: claims, batches, the unique key; so none\n"
 		"can be stored twice. Those that are stored, or were already, are off the list. The others stay, with\n"
-		"their new reason. An edited message (show --raw ID >FILE) is fed by --id ID --raw-file FILE.\n",
+		"their new reason. An edited message (show --raw ID >FILE) is fed by --id ID --raw-file FILE. With\n"
+		"--deliveries, dead deliveries are pending again: the fleet sends them with the same "
+		"Idempotency-Key.\n",
 	.most_words = -1,
 	.options = retry_options,
 	.option_count = sizeof(retry_options) / sizeof(retry_options[0]),

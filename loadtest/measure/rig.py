@@ -67,7 +67,7 @@ class Rig:
     async def empty(self):
         """Each measurement begins with empty servers that have nothing left to write."""
         await self.redis.ask("FLUSHALL")
-        await self.sql("TRUNCATE events, dead_letters")
+        await self.sql("TRUNCATE events, dead_letters, processed_events, outbox")
         await self.sql("CHECKPOINT")
 
     async def verify(self, events):

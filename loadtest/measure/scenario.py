@@ -5,6 +5,7 @@ import asyncio
 from servers import RigError
 
 import measure.ceiling as ceiling
+import measure.effects as effects
 import measure.latency as latency
 import measure.producer as producer
 from measure.feed import Load
@@ -22,6 +23,10 @@ SHARES = (50, 90)                                                   # percent of
 LATE_EVENTS, LATE_PERCENT, DEDUP_WINDOW_S = 200_000, 20, 1
 ACKS_EVENTS, ACKS_CONNECTIONS = 150_000, (1, 100, 1000)
 PAYLOADS = {200: 200_000, 2048: 100_000, 100 * 1024: 4000}          # bytes: events
+EFFECTS = {"none": "no effects", "handler": "--handler, a function that does nothing", "consumer": "--consumer",
+           "outbox": "a row of the outbox for each event"}
+EFFECTS_EVENTS = 150_000
+RELAY = {1: 40_000, 3: 40_000}                                      # listeners: deliveries
 REDIS_DOWN = {1: 250_000, 3: 100_000}                               # listeners: events
 
 
@@ -172,8 +177,29 @@ class Scenarios:
                 "scenario": "redis-down", "words": f"Redis down, {count(listeners, 'listener')}", "listeners": listeners,
                 "events": load.events}, Race(self.rig, fleet, load).run())
 
+    # --- what follows from an event ---
+
+    async def what_follows(self):
+        """One listener; the target of the outbox does not answer, so that only the store's part is measured."""
+        for kind, words in EFFECTS.items():
+            await self.attempt(f"effects-{kind}", {
+                "scenario": "effects", "words": words, "listeners": 1, "events": self.load(EFFECTS_EVENTS).events},
+                self.measure_effects(kind))
+
+    async def measure_effects(self, kind):
+        fleet = Fleet(self.rig, 1, flags=await effects.flags_of(self.rig, kind))
+        return await Race(self.rig, fleet, self.load(EFFECTS_EVENTS)).run()
+
+    async def relay(self):
+        for listeners, rows in RELAY.items():
+            rows = self.plan.events(rows)
+            await self.attempt(f"relay-{listeners}", {
+                "scenario": "relay", "words": count(listeners, "listener"), "listeners": listeners, "events": rows},
+                effects.relay(self.rig, lambda flags, size=listeners: Fleet(self.rig, size, flags=flags), rows))
+
 
 # In this order; a name is a word of --only.
 SCENARIOS = {"idle": Scenarios.idle, "ceilings": Scenarios.ceilings, "fanout": Scenarios.fanout, "peers": Scenarios.race_peers,
              "latency": Scenarios.latencies, "duplicates": Scenarios.duplicates, "acks": Scenarios.acks,
-             "payloads": Scenarios.payloads, "redis-down": Scenarios.redis_down}
+             "payloads": Scenarios.payloads, "redis-down": Scenarios.redis_down,
+             "effects": Scenarios.what_follows, "relay": Scenarios.relay}

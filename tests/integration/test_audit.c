@@ -180,6 +180,86 @@ Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = set_up, 
 	free(text);
 }
 
+/* ---- of a consumer ---- */
+
+/* The fleet without a name has stored s-1 to s-3, has a letter of s-5 and is at work on s-6. billing has
+ * processed s-1 and s-2, and has letters of s-4 and of a line that is no event. */
+static void prepare_two_fleets(void)
+{
+	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('s-1', '', '1'), "
+			  "('s-2', '', '1'), ('s-3', '', '1')");
+	database_exec(db, "INSERT INTO processed_events (consumer, event_id) VALUES ('billing', 's-1'), "
+			  "('billing', 's-2'), ('search', 's-3')");
+	database_exec(db, "INSERT INTO dead_letters (consumer, digest, event_id, reason, raw, instance_id) VALUES "
+			  "('billing', '4', 's-4', 'x', '', 'i'), ('', '5', 's-5', 'x', '', 'i'), "
+			  "('billing', sha256(sha256('no event') || 'billing'), NULL, 'x', '', 'i')");
+	claims_put(redisd_shared(), "s-6", "somebody@1", 60000);
+}
+
+static void expect_counts(const char *words, long stored, long dead_lettered, long in_flight, long missing)
+{
+	json_t *root = run_json(db, 1, "audit --json %s", words);
+
+	cr_expect_eq(number_of(root, "stored"), stored, "%s: %ld", words, number_of(root, "stored"));
+	cr_expect_eq(number_of(root, "dead_lettered"), dead_lettered);
+	cr_expect_eq(number_of(root, "in_flight"), in_flight);
+	cr_expect_eq(number_of(root, "missing"), missing);
+	json_decref(root);
+}
+
+Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("events", "{\"event_id\":\"s-1\"}\n{\"event_id\":\"s-2\"}\n{\"event_id\":\"s-3\"}\n"
+					  "{\"event_id\":\"s-4\"}\n{\"event_id\":\"s-5\"}\n{\"event_id\":\"s-6\"}\n"
+					  "no event\n"),
+	     *words;
+
+	prepare_two_fleets();
+	cr_assert(asprintf(&words, "--expected %s --consumer billing", path) > 0);
+	expect_counts(words, 2, 2, 0, 3);
+	run_expect(db, 1, "\ns-3\ns-5\ns-6\n", "audit %s", words);
+	words[strlen(words) - strlen(" --consumer billing")] = '\0';
+	expect_counts(words, 3, 1, 1, 2);
+	database_exec(db, "UPDATE dead_letters SET resolved_at = now(), resolution = 'discarded' WHERE digest <> '4'");
+	run_expect(db, 1, "discarded                 1\n", "audit %s --consumer billing", words);
+	free(words);
+	free(path);
+}
+
+Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = set_up, .fini = tear_down)
+{
+	char *ids = suite_file("ids", "s-1\ns-2\ns-4\n");
+
+	prepare_two_fleets();
+	run_expect(db, 0, "missing                   0\n", "audit --expected %s --consumer billing", ids);
+	run_expect(db, 1, "missing                   3\n", "audit --expected %s --consumer search", ids);
+	free(ids);
+}
+
+Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .init = set_up, .fini = tear_down)
+{
+	char *path = fleet_file("events", 50);
+
+	run_expect(db, 0, "persisted 50", "replay %s", path);
+	run_expect(db, 0, "resubmitted 50: persisted 50,", "audit --expected %s --resubmit --consumer billing", path);
+	run_expect(db, 0, "missing                   0\n", "audit --expected %s --resubmit --consumer billing", path);
+	cr_assert_eq(rows(), 50);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events"), 50);
+	free(path);
+}
+
+/* A line that is no event is its own letter for each consumer. */
+Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("events", "this is no event\n");
+
+	run_expect(db, 1, "rejected 1", "audit --format events --expected %s --resubmit --consumer billing", path);
+	run_expect(db, 0, "dead letters              1\n", "audit --format events --expected %s --consumer billing",
+		   path);
+	run_expect(db, 1, "missing                   1\n", "audit --format events --expected %s", path);
+	free(path);
+}
+
 /* ---- resubmitting ---- */
 
 Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .init = set_up, .fini = tear_down)

@@ -9,8 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const commands[] = {
-	"dead-letters list", "dead-letters show", "dead-letters retry", "dead-letters discard", "audit", "replay"};
+static const char *const commands[] = {"dead-letters list",
+				       "dead-letters show",
+				       "dead-letters retry",
+				       "dead-letters discard",
+				       "audit",
+				       "replay",
+				       "purge",
+				       "stats duplicates"};
 
 #define COMMANDS (sizeof commands / sizeof *commands)
 
@@ -77,6 +83,13 @@ Test(commands, wrong_usage_is_refused_by_one_line_and_status_2)
 		{"dead-letters retry --all --raw-file f --id 7", "--id"},
 		{"dead-letters discard", "--all"},
 		{"dead-letters discard -7", "\"-7\""},
+		{"dead-letters list --target crm", "--target goes with --deliveries"},
+		{"dead-letters list --consumer a/b", "--consumer"},
+		{"dead-letters show --deliveries -7", "\"-7\""},
+		{"dead-letters retry --deliveries", "--all"},
+		{"dead-letters retry --deliveries --id 7 --raw-file f", "--deliveries"},
+		{"purge", "purge what?"},
+		{"purge --delete-rows --outbox-keep 7", "needs --older-than"},
 		{"audit", "--expected"},
 		{"audit --expected f --grace 1h", "--time-pointer"},
 		{"audit --expected f --horizon 30", "--horizon"},
@@ -95,9 +108,11 @@ Test(commands, wrong_usage_is_refused_by_one_line_and_status_2)
 
 Test(commands, a_database_that_is_away_is_told_by_one_line_and_status_1)
 {
-	static const char *const words[] = {"dead-letters list",          "dead-letters show 1",
-					    "dead-letters retry 1",       "dead-letters discard 1",
-					    "audit --expected /dev/null", "replay /dev/null"};
+	static const char *const words[] = {"dead-letters list",      "dead-letters show 1",
+					    "dead-letters retry 1",   "dead-letters retry --deliveries 1",
+					    "dead-letters discard 1", "audit --expected /dev/null",
+					    "replay /dev/null",       "purge --outbox-keep 7",
+					    "stats duplicates"};
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
 		struct run run = run_in((const char *const[]){"WSONCE_POSTGRES=host=/nowhere", NULL}, words[i]);

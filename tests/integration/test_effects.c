@@ -250,6 +250,27 @@ Test(effects, replay_does_what_the_fleet_does_or_is_refused)
 	unlink(path);
 }
 
+Test(effects, what_is_resubmitted_or_retried_has_them_or_is_refused)
+{
+	const char *path = temporary_file("{\"event_id\":\"r\",\"event_type\":\"t\",\"payload\":{\"n\":1}}\n");
+
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle");
+	fleet_send(&fleet, 1);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	database_exec(db,
+		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id) SELECT sha256(r), 's', "
+		      "'x', r, 'i' FROM (SELECT '{\"event_id\":\"s\"}'::bytea) AS v (r)");
+	run_expect_error(db, 2, "--handler public.handle", "audit --expected %s --resubmit", path);
+	run_expect_error(db, 2, "--handler public.handle", "dead-letters retry 1");
+	run_expect(db, 1, "missing                   1\n", "audit --expected %s", path);
+	cr_assert_eq(fleet_rows(&fleet), 1);
+	run_expect(db, 0, "resubmitted 1: persisted 1,", "audit --expected %s --resubmit --handler public.handle",
+		   path);
+	run_expect(db, 0, "persisted 1,", "dead-letters retry 1 --handler public.handle");
+	must_have_effects(3);
+	unlink(path);
+}
+
 /* --- consumers --- */
 
 static void start_consumers(struct fleet *one, struct fleet *other)

@@ -164,6 +164,8 @@ static void bury_by_fleet(void)
 	feed_send_text(fleet.feed, "{\"event_id\":\"bad-1\",\"event_type\":\"t\",\"payload\":{\"n\":1.50}}");
 	cr_assert(wait_until(letters("event_id = 'bad-1'") == 1, SETTLED_MS));
 	cr_assert(wait_until(claims_begins(redisd_shared(), "bad-1", "dead@"), SETTLED_MS));
+	/* One that still held it would store it too, once a retry has deleted the mark. */
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
 }
 
 Test(letters, retry_stores_what_a_fleet_had_refused_although_its_dead_mark_is_there, .init = set_up_fleet,
@@ -333,4 +335,125 @@ Test(letters, those_of_an_older_schema_are_open_after_its_migration, .init = set
 	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
 	cr_assert_eq(listener_stop(l), 0);
 	listener_free(l);
+}
+
+/* ---- those of consumers ---- */
+
+/* As the fleet of a consumer would have written it; its digest is not that of the message. */
+static long bury_of(const char *consumer, const char *event_id, const char *raw)
+{
+	return database_long(
+		db,
+		"INSERT INTO dead_letters (consumer, digest, event_id, reason, raw, instance_id) SELECT "
+		"'%s', sha256(sha256(r) || '%s'::bytea), %s, 'x', r, 'host-1' FROM (SELECT %s::bytea) AS v(r) "
+		"RETURNING id",
+		consumer, consumer, event_id, raw);
+}
+
+/* Of one message, which three fleets could not store. */
+static void bury_for_three(void)
+{
+	bury("'same'", "x", "'{\"event_id\":\"same\"}'");
+	bury_of("billing", "'same'", "'{\"event_id\":\"same\"}'");
+	bury_of("search", "'same'", "'{\"event_id\":\"same\"}'");
+}
+
+Test(letters, list_has_those_of_its_consumer_and_tells_of_the_others, .init = set_up, .fini = tear_down)
+{
+	bury_for_three();
+	bury_of("search", "NULL", "'other'");
+	run_expect(db, 0, "dead letters: 1,", "dead-letters list");
+	run_expect(db, 0, "\nof other fleets: 1 of billing, 2 of search (--consumer NAME lists them)\n",
+		   "dead-letters list");
+	run_expect(db, 0, "dead letters: 2,", "dead-letters list --consumer search");
+	run_expect(db, 0, "\nof other fleets: 1 without a consumer, 1 of billing (",
+		   "dead-letters list --consumer search");
+	run_expect(db, 0, "dead letters: 0,", "dead-letters list --consumer nobody");
+	json_t *root = run_json(db, 0, "dead-letters list --json --consumer billing"),
+	       *others = json_object_get(root, "of_other_consumers"), *last = json_array_get(others, 1);
+	cr_assert_eq(json_integer_value(json_object_get(root, "letters")), 1);
+	cr_assert_eq(json_array_size(others), 2);
+	cr_assert_str_eq(json_string_value(json_object_get(last, "consumer")), "search");
+	cr_assert_eq(json_integer_value(json_object_get(last, "letters")), 2);
+	json_decref(root);
+}
+
+Test(letters, others_are_told_of_only_while_they_are_open, .init = set_up, .fini = tear_down)
+{
+	bury_of("billing", "NULL", "'x'");
+	run_expect(db, 0, "discarded 1\n", "dead-letters discard --consumer billing --all");
+	struct run run = run_on(db, "dead-letters list");
+	cr_assert_str_eq(run.output, "dead letters: 0, reasons: 0\n");
+	run_free(&run);
+}
+
+Test(letters, those_of_another_consumer_are_neither_retried_nor_discarded, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("edited.json", "{\"event_id\":\"same\"}");
+
+	bury_for_three();
+	run_expect_error(db, 1, "2: this fleet (see --consumer) has no such open dead letter",
+			 "dead-letters retry 2 --redis none");
+	run_expect_error(db, 1, "2: this fleet", "dead-letters retry --id 2 --raw-file %s", path);
+	run_expect_error(db, 1, "1: this fleet", "dead-letters discard 1 --consumer billing");
+	run_expect(db, 0, "retried 1:", "dead-letters retry --all");
+	cr_assert(!is_open(1) && is_open(2) && is_open(3));
+	run_expect(db, 0, "discarded 1\n", "dead-letters discard --all --consumer search");
+	cr_assert(is_open(2) && !is_open(3));
+	free(path);
+}
+
+Test(letters, one_of_a_consumer_is_whole_and_can_be_retried, .init = set_up, .fini = tear_down)
+{
+	bury_of("billing", "'a'", "'{\"event_id\":\"a\"}'");
+	run_expect(db, 0, "id           1\nconsumer     billing\nevent_id     a\n", "dead-letters show 1");
+	json_t *root = run_json(db, 0, "dead-letters show 1 --json");
+	cr_assert(json_is_true(json_object_get(root, "is_whole")));
+	char *digest = database_text(db, "SELECT encode(sha256('{\"event_id\":\"a\"}'), 'hex')");
+	cr_assert_str_eq(json_string_value(json_object_get(root, "sha256")), digest, "not the message's");
+	free(digest);
+	json_decref(root);
+	run_expect(db, 0, "persisted 1, duplicates 0, rejected again 0, skipped 0",
+		   "dead-letters retry 1 --consumer billing");
+	cr_assert(!is_open(1));
+}
+
+Test(letters, one_of_a_consumer_that_is_refused_again_stays_its_own, .init = set_up, .fini = tear_down)
+{
+	bury_of("billing", "NULL", "'garbage'");
+	bury("NULL", "x", "'garbage'");
+	run_expect(db, 1, "rejected again 1", "dead-letters retry --all --consumer billing");
+	cr_assert_eq(letters("consumer = 'billing' AND seen = 2 AND reason LIKE 'not JSON%%'"), 1);
+	cr_assert_eq(letters("consumer = '' AND seen = 1"), 1);
+	cr_assert_eq(letters("true"), 2);
+}
+
+Test(letters, one_that_a_consumer_retries_is_processed_by_it_although_the_row_is_there, .init = set_up,
+     .fini = tear_down)
+{
+	bury_for_three();
+	run_expect(db, 0, "persisted 1, duplicates 0", "dead-letters retry --all");
+	run_expect(db, 0, "persisted 1, duplicates 0", "dead-letters retry --all --consumer billing");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE consumer = 'billing'"), 1);
+	cr_assert(!is_open(1) && !is_open(2) && is_open(3));
+}
+
+Test(letters, the_head_of_a_consumers_message_is_known_for_one, .init = set_up, .fini = tear_down)
+{
+	bury_of("billing", "NULL", "'{\"event_id\":\"head\"}'");
+	database_exec(db, "UPDATE dead_letters SET digest = sha256(raw)");
+	json_t *root = run_json(db, 0, "dead-letters show 1 --json");
+	cr_assert(json_is_false(json_object_get(root, "is_whole")));
+	cr_assert(json_is_null(json_object_get(root, "sha256")));
+	json_decref(root);
+	run_expect(db, 1, "skipped 1", "dead-letters retry 1 --consumer billing");
+	cr_assert(is_open(1));
+}
+
+Test(letters, the_fleet_without_a_name_has_no_consumer_in_its_letters, .init = set_up, .fini = tear_down)
+{
+	bury("NULL", "x", "'garbage'");
+	run_expect(db, 0, "id           1\nreason       x\n", "dead-letters show 1");
+	run_expect(db, 0, "\"consumer\":\"\"", "dead-letters show 1 --json");
 }

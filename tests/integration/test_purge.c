@@ -333,6 +333,166 @@ Test(purge, dead_letters_go_by_number_the_newest_stay, .init = set_up, .fini = t
 	cr_assert_eq(letters("true"), 0);
 }
 
+/* ---- deliveries ---- */
+
+static void deliver(const char *state, int days, int n)
+{
+	database_exec(
+		db,
+		"INSERT INTO outbox (target, event_id, event_type, payload, created_at, state, settled_at) SELECT "
+		"'crm', 'e-' || i, 't', '1', now() - interval '99 days', '%s', CASE '%s' WHEN 'pending' THEN NULL "
+		"ELSE now() - %d * interval '1 day' - i * interval '1 second' END FROM generate_series(1, %d) AS i",
+		state, state, days, n);
+}
+
+static long deliveries(const char *condition)
+{
+	return database_long(db, "SELECT count(*) FROM outbox WHERE %s", condition);
+}
+
+Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = set_up, .fini = tear_down)
+{
+	deliver("delivered", 31, 1500);
+	deliver("pending", 99, 20);
+	deliver("dead", 31, 7);
+	deliver("discarded", 31, 3);
+	deliver("delivered", 29, 11);
+	deliver("dead", 29, 13);
+	run_expect(db, 0, "would be deliveries deleted before", "purge --outbox-older-than 30d --dry-run");
+	cr_assert_eq(deliveries("true"), 1554);
+	run_expect(db, 0, "deliveries deleted before", "purge --outbox-older-than 30d");
+	cr_assert_eq(deliveries("state = 'pending'"), 20);
+	cr_assert_eq(deliveries("state <> 'pending' AND settled_at > now() - interval '30 days'"), 24);
+	cr_assert_eq(deliveries("true"), 44);
+}
+
+Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = set_up, .fini = tear_down)
+{
+	deliver("delivered", 5, 30);
+	deliver("pending", 5, 100);
+	deliver("dead", 1, 30);
+	run_expect(db, 0, ": 0\n", "purge --outbox-keep 60");
+	run_expect(db, 0, ": 25\n", "purge --outbox-keep 35");
+	cr_assert_eq(deliveries("state = 'dead'"), 30);
+	run_expect(db, 0, ": 5\n", "purge --outbox-keep 100 --outbox-older-than 4d --batch 2");
+	run_expect(db, 0, "\"outbox\":{\"before\":\"infinity\",\"done\":30,\"locked\":0}",
+		   "purge --outbox-keep 0 --json");
+	cr_assert_eq(deliveries("true"), 100);
+}
+
+/* An operator has made it pending again after the step had seen it: skipped while that is not committed. */
+Test(purge, delivery_that_is_retried_meanwhile_stays, .init = set_up, .fini = tear_down)
+{
+	struct database *other = database_open(database_conninfo(db));
+
+	deliver("dead", 31, 10);
+	database_exec(other, "BEGIN");
+	database_exec(other, "UPDATE outbox SET state = 'pending', settled_at = NULL WHERE event_id = 'e-3'");
+	run_expect(db, 0, ": 9, and 1 left because others have locked them", "purge --outbox-older-than 30d");
+	database_exec(other, "COMMIT");
+	run_expect(db, 0, ": 0\n", "purge --outbox-older-than 30d");
+	cr_assert_eq(deliveries("event_id = 'e-3' AND state = 'pending'"), 1);
+	database_free(other);
+}
+
+/* ---- what consumers have processed ---- */
+
+static void process(const char *consumer, int days, int n)
+{
+	database_exec(db,
+		      "INSERT INTO processed_events (consumer, event_id, processed_at) SELECT '%s', 'e-%d-' || i, "
+		      "now() - %d * interval '1 day' - i * interval '1 second' FROM generate_series(1, %d) AS i",
+		      consumer, days, days, n);
+}
+
+static long processed(const char *condition)
+{
+	return database_long(db, "SELECT count(*) FROM processed_events WHERE %s", condition);
+}
+
+Test(purge, what_consumers_processed_goes_by_age, .init = set_up, .fini = tear_down)
+{
+	process("billing", 31, 1500);
+	process("billing", 29, 20);
+	process("search", 40, 2500);
+	process("search", 29, 20);
+	database_exec(db, "INSERT INTO processed_events VALUES ('search', E'it''s \"\\\\\t日本\"', '2026-01-01')");
+	run_expect(db, 0, "\"done\":4001", "purge --processed-older-than 30d --dry-run --json " GUARD);
+	cr_assert_eq(processed("true"), 4041);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_retention"), 0);
+	run_expect(db, 0, "processed events forgotten before", "purge --processed-older-than 30d --batch 300 " GUARD);
+	cr_assert_eq(processed("processed_at > now() - interval '30 days'"), 40);
+	cr_assert_eq(processed("true"), 40);
+	cr_assert_eq(database_long(db, "SELECT rows_deleted_s FROM wsonce_retention"), 30 * 86400);
+}
+
+Test(purge, what_consumers_processed_goes_by_number, .init = set_up, .fini = tear_down)
+{
+	process("billing", 40, 30);
+	process("search", 31, 30);
+	run_expect(db, 0, ": 0\n", "purge --processed-keep 61");
+	run_expect(db, 0, ": 25\n", "purge --processed-keep 35 " GUARD);
+	cr_assert_eq(processed("consumer = 'search'"), 30);
+	run_expect(db, 0, "\"processed_events\":{\"before\":\"", "purge --processed-keep 35 --json " GUARD);
+	run_expect(db, 0, ": 5\n", "purge --processed-keep 100 --processed-older-than 35d " GUARD);
+}
+
+Test(purge, row_of_a_consumer_that_is_locked_is_left_and_told_of, .init = set_up, .fini = tear_down)
+{
+	struct database *other = database_open(database_conninfo(db));
+
+	process("billing", 31, 10);
+	database_exec(other, "BEGIN");
+	database_exec(other, "SELECT 1 FROM processed_events WHERE event_id = 'e-31-3' FOR UPDATE");
+	run_expect(db, 0, ": 9, and 1 left because others have locked them", "purge --processed-older-than 30d " GUARD);
+	database_exec(other, "COMMIT");
+	database_free(other);
+}
+
+Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = set_up, .fini = tear_down)
+{
+	struct listener *listener;
+
+	store("old", 10, 31);
+	process("billing", 31, 10);
+	run_expect_error(db, 2, "no listener ran within the last hour", "purge --processed-older-than 30d");
+	run_expect_error(db, 2,
+			 "--processed-older-than, --processed-keep is refused: --max-age is 7d. A late copy of an "
+			 "event that is no longer known to be processed would be processed again: run all listeners",
+			 "purge --processed-older-than 7d " GUARD);
+	run_expect_error(db, 2, "so the youngest that goes has to be more than a day",
+			 "purge --processed-keep 0 " GUARD);
+	run_expect_error(db, 2, "--processed-older-than",
+			 "purge --older-than 30d --delete-rows --processed-older-than 7d " GUARD);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_retention"), 0, "the other guard has left its age");
+	listener = listener_start(&(struct listener_options){.database = db}, "--instance-id open");
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners"), SETTLED_MS));
+	run_expect_error(db, 2, "without --max-age", "purge --processed-older-than 30d " GUARD);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	cr_assert_eq(processed("true"), 10);
+	cr_assert_eq(count("true"), 10);
+}
+
+Test(purge, all_tables_go_in_one_run, .init = set_up, .fini = tear_down)
+{
+	json_t *root;
+
+	store("old", 10, 31);
+	bury(31, 11);
+	deliver("dead", 31, 12);
+	process("billing", 31, 13);
+	root = run_json(db, 0,
+			"purge --json --older-than 30d --dead-letters-older-than 30d --outbox-older-than 30d "
+			"--processed-older-than 30d " GUARD);
+	cr_assert_eq(json_integer_value(json_object_get(json_object_get(root, "payloads"), "done")), 10);
+	cr_assert_eq(json_integer_value(json_object_get(json_object_get(root, "dead_letters"), "done")), 11);
+	cr_assert_eq(json_integer_value(json_object_get(json_object_get(root, "outbox"), "done")), 12);
+	cr_assert_eq(json_integer_value(json_object_get(json_object_get(root, "processed_events"), "done")), 13);
+	cr_assert_null(json_object_get(root, "rows"));
+	json_decref(root);
+}
+
 Test(purge, it_needs_to_know_what, .init = set_up, .fini = tear_down)
 {
 	run_expect_error(db, 2, "purge what?", "purge");

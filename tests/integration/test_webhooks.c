@@ -213,6 +213,27 @@ Test(webhooks, last_attempt_that_fails_is_dead)
 	stop(l);
 }
 
+Test(webhooks, redirect_is_not_followed)
+{
+	add_hook("shop", "/redirect", "{s:f, s:i}", "backoff", 0.05, "attempts", 2);
+	struct listener *l = start("");
+
+	add_rows("shop", "e", 1);
+	wait_rows("state = 'dead' and status = 302 and attempts = 2", 1, SOON_MS);
+	cr_assert_eq(receiver_count(receiver, "/redirected"), 0);
+	stop(l);
+}
+
+Test(webhooks, head_of_an_answer_ends_with_a_whole_character)
+{
+	add_hook("shop", "/accents", "{}");
+	struct listener *l = start("");
+
+	add_rows("shop", "e", 1);
+	wait_rows("state = 'dead' and answer = 'x' || repeat('\u00e9', 511)", 1, SOON_MS);
+	stop(l);
+}
+
 /* Milliseconds between the first two requests to path. */
 static long gap_ms(const char *path)
 {

@@ -11,6 +11,8 @@
     /reset/N            the first N attempts end with a reset
     /later/SECONDS      the first attempt is answered with 429 and Retry-After in seconds
     /date/SECONDS       the same with a date
+    /redirect           302 to /redirected
+    /accents            400 and a body of an x and 1,000 é
     /huge               200 and a body of 8 MiB
     /endless/STATUS     that status, and a body that does not end
 
@@ -130,6 +132,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def on_date(self, number, total, seconds):
         date = email.utils.formatdate(time.time() + float(seconds), usegmt=True)
         self.answer(503 if number == 1 else 200, b"later", [("retry-after", date)] if number == 1 else [])
+
+    def on_redirect(self, number, total):
+        self.answer(302, b"", [("location", "/redirected")])
+
+    def on_redirected(self, number, total):
+        self.answer(200)
+
+    def on_accents(self, number, total):
+        self.answer(400, ("x" + "é" * 1000).encode())
 
     def on_huge(self, number, total):
         self.answer(200, b"x" * (8 << 20))

@@ -86,13 +86,13 @@ static void fail_often(int n, int64_t now_ms)
 Test(target, five_failures_in_a_row_pause_it)
 {
 	fail_often(4, 0);
-	cr_assert_eq(target_free_slots(&target, 0), 8);
+	cr_assert_eq(target_want(&target, 0), 8);
 	take(200);
 	fail_often(4, 0);
 	cr_assert_eq(target.state, TARGET_OPEN);
 	fail_often(1, 0);
 	cr_assert_eq(target.state, TARGET_PAUSED);
-	cr_assert_eq(target_free_slots(&target, 999), 0);
+	cr_assert_eq(target_want(&target, 999), 0);
 }
 
 Test(target, refusals_do_not_pause_it)
@@ -112,14 +112,14 @@ Test(target, last_attempts_pause_it_too)
 Test(target, after_a_pause_one_request_at_a_time_is_a_probe)
 {
 	fail_often(5, 0);
-	cr_assert_eq(target_free_slots(&target, 1000), 1);
+	cr_assert_eq(target_want(&target, 1000), 1);
 	cr_assert_eq(target.state, TARGET_PROBING);
 	target.at_work = 1;
-	cr_assert_eq(target_free_slots(&target, 1001), 0);
+	cr_assert_eq(target_want(&target, 1001), 0);
 	target.at_work = 0;
 	take(200);
 	cr_assert_eq(target.state, TARGET_OPEN);
-	cr_assert_eq(target_free_slots(&target, 1002), 8);
+	cr_assert_eq(target_want(&target, 1002), 8);
 }
 
 Test(target, pauses_grow_to_a_minute_and_begin_anew_after_a_success)
@@ -131,9 +131,9 @@ Test(target, pauses_grow_to_a_minute_and_begin_anew_after_a_success)
 	for (size_t i = 0; i < 8; i++) {
 		fail_often(1, now);
 		cr_assert_eq(target.resume_ms - now, pauses[i]);
-		cr_assert_eq(target_free_slots(&target, target.resume_ms - 1), 0);
+		cr_assert_eq(target_want(&target, target.resume_ms - 1), 0);
 		now = target.resume_ms;
-		cr_assert_eq(target_free_slots(&target, now), 1);
+		cr_assert_eq(target_want(&target, now), 1);
 	}
 	take(200);
 	fail_often(5, now);
@@ -153,8 +153,8 @@ Test(target, pause_is_no_shorter_than_asked_for)
 {
 	fail_often(4, 0);
 	take_attempt(429, 1, 30000, 0);
-	cr_assert_eq(target_free_slots(&target, 29999), 0);
-	cr_assert_eq(target_free_slots(&target, 30000), 1);
+	cr_assert_eq(target_want(&target, 29999), 0);
+	cr_assert_eq(target_want(&target, 30000), 1);
 }
 
 /* --- probes --- */
@@ -176,7 +176,7 @@ Test(target, probe_is_the_row_that_failed_and_is_due_first)
 	fail_row("14", 1400);
 	cr_assert_null(target_take_probe(&target, 2000));
 	fail_row("15", 1500);
-	cr_assert_eq(target_free_slots(&target, 1500), 1);
+	cr_assert_eq(target_want(&target, 1500), 1);
 	cr_assert_str_eq(target_take_probe(&target, 1500), "12");
 	cr_assert_null(target_take_probe(&target, 1500), "any row follows");
 }
@@ -191,7 +191,7 @@ Test(target, pause_ends_when_the_probe_is_due_unless_that_is_long_after)
 	for (int i = 0; i < 4; i++)
 		fail_row("12", 3601000);
 	target.resume_ms = 1000; /* as if the last answer had asked for less */
-	cr_assert_eq(target_free_slots(&target, 1000), 1);
+	cr_assert_eq(target_want(&target, 1000), 1);
 	cr_assert_null(target_take_probe(&target, 1000));
 }
 
@@ -199,6 +199,88 @@ Test(target, row_that_is_dead_is_no_probe)
 {
 	for (int i = 0; i < 5; i++)
 		take_attempt(500, 10, 0, 0);
-	cr_assert_eq(target_free_slots(&target, 1000), 1);
+	cr_assert_eq(target_want(&target, 1000), 1);
 	cr_assert_null(target_take_probe(&target, 1000));
+}
+
+/* --- rows leased ahead --- */
+
+/* As relay.c does it: a round brings what is wanted, requests begin, and some of them end. */
+static size_t take_round(size_t rows, size_t bytes)
+{
+	size_t begun;
+
+	target.waiting += rows;
+	target_supply(&target, rows, bytes);
+	begun = target_free_slots(&target) < target.waiting ? target_free_slots(&target) : target.waiting;
+	target.waiting -= begun;
+	target.at_work += begun;
+	return begun;
+}
+
+Test(target, is_leased_more_rows_at_once_while_it_is_faster_than_rounds)
+{
+	const size_t wanted[] = {8, 16, 32, 64, 128, 128};
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+		cr_assert_eq(target_want(&target, 0), wanted[i], "%zu, not %zu", target.wanted, wanted[i]);
+		take_round(wanted[i], wanted[i] * 100);
+		target.at_work = target.waiting = 0; /* all are answered before the next round */
+	}
+}
+
+Test(target, is_leased_fewer_rows_when_they_wait)
+{
+	size_t depth;
+
+	target.depth = 128;
+	cr_assert_eq(target_want(&target, 0), 128);
+	take_round(128, 12800);
+	depth = target.depth;
+	target.at_work = 0;
+	for (int i = 0; i < 20; i++)
+		take_round(0, 0);
+	cr_assert_lt(target.depth, depth);
+	cr_assert_geq(target.depth, 8);
+}
+
+Test(target, large_bodies_are_not_leased_ahead)
+{
+	for (int i = 0; i < 10; i++) {
+		size_t wanted = target_want(&target, 0);
+
+		cr_assert_leq(wanted, 16);
+		take_round(wanted, wanted * 1000000);
+		target.at_work = target.waiting = 0;
+	}
+	cr_assert_eq(target.depth, 8);
+}
+
+Test(target, that_is_slower_than_rounds_is_leased_nothing_ahead)
+{
+	take_round(target_want(&target, 0), 800);
+	target.depth = 0; /* the first round found it idle */
+	for (int i = 0; i < 20; i++) {
+		target.at_work--;
+		cr_assert_eq(target_want(&target, 0), 1);
+		take_round(1, 100);
+	}
+	cr_assert_eq(target.depth, 8);
+}
+
+Test(target, that_brings_less_than_is_wanted_is_not_starved)
+{
+	cr_assert_eq(target_want(&target, 0), 8);
+	take_round(7, 700);
+	target.at_work = target.waiting = 0;
+	cr_assert_eq(target_want(&target, 0), 8);
+}
+
+Test(target, that_is_paused_leases_nothing_ahead)
+{
+	target.depth = 128;
+	target.state = TARGET_PAUSED;
+	target.resume_ms = 1000;
+	cr_assert_eq(target_want(&target, 0), 0);
+	cr_assert_eq(target_want(&target, 1000), 1);
 }

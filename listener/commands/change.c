@@ -1,0 +1,75 @@
+/* change.c owns the changing of many rows: pages of ids, each page a transaction, so that an operator who
+ * changes a million does not keep the fleet, or another operator, from its rows for long. */
+#include "change.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "output.h"
+
+#define PAGE 1000
+
+/* Returns how many were changed, or -1 after saying why. */
+static int64_t change_ids(struct session *s, const struct invocation *in, const struct change *change,
+			  const struct letter_ids *ids)
+{
+	int64_t done = 0;
+
+	for (size_t i = 0; i < ids->count; i += PAGE) {
+		char *array = letters_array(ids, i, ids->count - i < PAGE ? ids->count - i : PAGE);
+		const char *values[] = {array, change->note, in->config->instance_id};
+		struct pg_result *rows;
+
+		if (!array)
+			return -dispatch_fail("out of memory");
+		rows = session_ask(s, change->sql, 3, values);
+		free(array);
+		if (!rows)
+			return -1;
+		done += (int64_t)session_count(rows);
+		session_drop(rows);
+	}
+	return done;
+}
+
+static void print(const struct change *change, int64_t done)
+{
+	struct output out;
+
+	if (!change->is_json) {
+		printf("%s %" PRId64 "\n", change->done_as, done);
+		return;
+	}
+	output_open(&out);
+	output_member(&out, change->done_as, json_integer((json_int_t)done));
+	output_close(&out);
+}
+
+static int run(struct session *s, const struct invocation *in, const struct change *change)
+{
+	struct letter_filter filter = change->filter;
+	struct letter_ids ids;
+	int64_t done;
+	int missed;
+
+	filter.words = in->words;
+	filter.word_count = in->word_count;
+	if (letters_select(s, in->config, &filter, &ids))
+		return STATUS_FAILED;
+	missed = letters_miss(&filter, &ids);
+	done = change_ids(s, in, change, &ids);
+	letters_free(&ids);
+	if (done < 0)
+		return STATUS_FAILED;
+	print(change, done);
+	return missed ? STATUS_FAILED : STATUS_FINE;
+}
+
+int change_run(const struct invocation *in, const struct change *change)
+{
+	struct session *s = session_open(in->config);
+	int status = s ? run(s, in, change) : STATUS_FAILED;
+
+	session_close(s);
+	return status;
+}

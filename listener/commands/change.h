@@ -1,0 +1,19 @@
+/* change.h: what an operator does to many dead letters or deliveries at once. */
+#ifndef WSONCE_CHANGE_H
+#define WSONCE_CHANGE_H
+
+#include "dispatch.h"
+#include "letters.h"
+
+struct change {
+	struct letter_filter filter; /* without words: those are the command's */
+	const char *note;
+	bool is_json;
+	const char *sql;     /* $1 ids, $2 the note, $3 the instance; a row for each that was changed */
+	const char *done_as; /* how the count is called: "discarded" */
+};
+
+/* Does it, a page of ids in a statement, and prints how many. Returns the exit status. */
+int change_run(const struct invocation *in, const struct change *change);
+
+#endif

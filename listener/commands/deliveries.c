@@ -1,0 +1,122 @@
+/* deliveries.c owns what `wsonce dead-letters ... --deliveries` knows of dead deliveries. The relay, which
+ * delivers, is another's: here a row is looked at, made pending again or put away. */
+#include "deliveries.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "dispatch.h"
+#include "letters.h"
+#include "output.h"
+#include "record.h"
+
+/* Why the last attempt failed. */
+#define REASON "concat_ws(' ', status, answer)"
+
+/* Those that are dead, or were before somebody did something about it. Few rows of the table are, so they
+ * are found by the index of the dead and by the record of actions. */
+const char deliveries_select_sql[] =
+	"SELECT id FROM outbox JOIN ("
+	"  SELECT id FROM outbox WHERE state = 'dead'"
+	"  UNION SELECT delivery_id FROM delivery_actions WHERE $5::text <> 'open') AS d USING (id)"
+	" WHERE id > $1::bigint"
+	" AND ($2::bigint = 0"
+	"  OR coalesce(settled_at, created_at) >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond')"
+	" AND ($3::bigint = 0"
+	"  OR coalesce(settled_at, created_at) < timestamptz 'epoch' + $3::bigint * interval '1 microsecond')"
+	" AND ($4::text = '' OR strpos(lower(" REASON "), lower($4::text)) > 0)"
+	" AND CASE $5::text WHEN 'all' THEN true WHEN 'open' THEN state = 'dead' ELSE state <> 'dead' END"
+	" AND ($6::bigint[] IS NULL OR id = ANY($6::bigint[])) AND $8::text = ''"
+	" AND ($9::text IS NULL OR target = $9::text) AND ($10::text IS NULL OR event_type = $10::text)"
+	" ORDER BY id LIMIT nullif($7::bigint, 0)";
+
+static const char sql_list[] =
+	"WITH ranked AS (SELECT id, target, event_id, status, attempts, coalesce(settled_at, created_at) AS at,"
+	"  " REASON " AS reason, kind, row_number() OVER ("
+	"   PARTITION BY target, kind ORDER BY coalesce(settled_at, created_at) DESC, id DESC) AS rank"
+	"  FROM outbox, concat_ws(' ', status, regexp_replace(answer, " LETTERS_FOLD ")) AS kind"
+	"  WHERE id = ANY($1::bigint[])),"
+	" grouped AS (SELECT target, min(status) AS status, CASE WHEN min(reason) = max(reason) THEN min(reason)"
+	"  ELSE kind END AS reason, count(*) AS n, sum(attempts)::bigint AS attempts,"
+	"  to_char(min(at)" LETTERS_UTC ") AS first, to_char(max(at)" LETTERS_UTC ") AS last,"
+	"  json_agg(json_build_object('id', id, 'event_id', event_id, 'reason', reason,"
+	"   'settled_at', to_char(at" LETTERS_UTC ")) ORDER BY rank) FILTER (WHERE rank <= 3) AS examples,"
+	"  count(*) OVER () AS groups"
+	"  FROM ranked GROUP BY target, kind ORDER BY 4 DESC, 1, 3 LIMIT $2::bigint)"
+	" SELECT concat_ws(': ', target, nullif(reason, '')), n, attempts, first, last, json_build_object("
+	"  'target', target, 'status', status, 'reason', reason, 'deliveries', n, 'attempts', attempts,"
+	"  'first_settled', first, 'last_settled', last, 'examples', examples), groups"
+	" FROM grouped ORDER BY n DESC, target, reason";
+
+const struct groups deliveries_groups = {
+	.title = "dead deliveries",
+	.name = "deliveries",
+	.times = "tried",
+	.sql = sql_list,
+};
+
+/* The webhook-id is the relay's, which is also the Idempotency-Key. */
+static const char sql_show[] =
+	"SELECT json_build_object('id', id, 'target', target, 'event_id', event_id, 'event_type', event_type,"
+	" 'state', state, 'status', status, 'answer', answer, 'attempts', attempts,"
+	" 'created_at', to_char(created_at" LETTERS_UTC "), 'due_at', CASE state WHEN 'pending'"
+	"  THEN to_char(due_at" LETTERS_UTC ") END, 'settled_at', to_char(settled_at" LETTERS_UTC "),"
+	" 'webhook_id', 'msg_' || encode(substring(sha256(convert_to(target, 'UTF8') || '\\x00'::bytea ||"
+	"  convert_to(event_id, 'UTF8')) FROM 1 FOR 16), 'hex')),"
+	" (SELECT json_agg(json_strip_nulls(json_build_object('done_at', to_char(done_at" LETTERS_UTC "),"
+	"   'action', action, 'db_user', db_user, 'instance_id', instance_id, 'note', note)) ORDER BY a.id)"
+	"  FROM delivery_actions AS a WHERE delivery_id = o.id), payload"
+	" FROM outbox AS o WHERE id = $1::bigint";
+
+#define CHANGE(set, action) \
+	"WITH locked AS (SELECT id FROM outbox WHERE id = ANY($1::bigint[]) AND state = 'dead'" \
+	"  ORDER BY id FOR UPDATE)," \
+	" changed AS (UPDATE outbox AS o SET " set " FROM locked" \
+	"  WHERE o.id = locked.id RETURNING o.id, o.target, o.event_id)" \
+	" INSERT INTO delivery_actions (delivery_id, target, event_id, action, note, instance_id)" \
+	" SELECT id, target, event_id, '" action "', $2::text, $3::text FROM changed RETURNING delivery_id"
+
+const char deliveries_retry_sql[] =
+	CHANGE("state = 'pending', attempts = 0, due_at = now(), settled_at = NULL", "retry");
+
+const char deliveries_discard_sql[] = CHANGE("state = 'discarded'", "discard");
+
+static int print(const struct pg_result *row, bool is_json)
+{
+	const char *payload = session_is_null(row, 0, 2) ? NULL : session_text(row, 0, 2);
+	struct record record;
+	struct output out;
+	int failed = record_open(&record, row);
+
+	if (!failed && is_json) {
+		output_open(&out);
+		record_json(&record, &out);
+		output_member_text(&out, "payload", payload ? payload : "null");
+		output_close(&out);
+	} else if (!failed) {
+		record_text(&record);
+		putchar('\n');
+		if (payload)
+			output_text(payload, strlen(payload), false);
+		putchar('\n');
+	}
+	record_close(&record);
+	return failed ? STATUS_FAILED : STATUS_FINE;
+}
+
+int deliveries_show(struct session *s, const char *id, bool is_raw, bool is_json)
+{
+	struct pg_result *row = session_ask(s, sql_show, 1, &id);
+	int status = STATUS_FINE;
+
+	if (!row)
+		return STATUS_FAILED;
+	if (!session_count(row))
+		status = dispatch_fail("%s: there is no such delivery", id);
+	else if (is_raw)
+		fputs(session_text(row, 0, 2), stdout);
+	else
+		status = print(row, is_json);
+	session_drop(row);
+	return status;
+}

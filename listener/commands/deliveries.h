@@ -1,0 +1,23 @@
+/* deliveries.h: dead deliveries in Postgres, the rows of outbox that were given up. */
+#ifndef WSONCE_DELIVERIES_H
+#define WSONCE_DELIVERIES_H
+
+#include <stdbool.h>
+
+#include "groups.h"
+#include "session.h"
+
+/* $1 the last id, $2 and $3 the times, $4 a part of the reason, $5 the state, $6 ids, $7 the limit, $8 "",
+ * $9 the target, $10 the type: as letters_select asks. */
+extern const char deliveries_select_sql[];
+
+extern const struct groups deliveries_groups;
+
+/* As change.h wants them. Both look at the state under the row's lock, so of two operators one does it. */
+extern const char deliveries_retry_sql[];
+extern const char deliveries_discard_sql[];
+
+/* Prints one, dead or not; with is_raw nothing but its payload. Returns the exit status. */
+int deliveries_show(struct session *s, const char *id, bool is_raw, bool is_json);
+
+#endif

@@ -1,0 +1,92 @@
+/* pass.c owns what is particular to each table that wsonce purge goes through. How it goes is purge.c's. */
+#include "pass.h"
+
+#include "purge_letters.sql.h"
+#include "purge_outbox.sql.h"
+#include "purge_payloads.sql.h"
+#include "purge_processed.sql.h"
+#include "purge_rows.sql.h"
+
+#define CUTOFF(table, column) \
+	"SELECT cutoff, CASE WHEN isfinite(cutoff) THEN floor(extract(epoch FROM now() - cutoff)) ELSE 0 END FROM (" \
+	"SELECT coalesce(greatest(now() - $1::bigint * interval '1 second', CASE WHEN $2::bigint = 0 THEN 'infinity'" \
+	" WHEN $2::bigint > 0 THEN (SELECT " column " FROM " table " WHERE " column " IS NOT NULL" \
+	" ORDER BY " column " DESC OFFSET greatest($2::bigint, 1) - 1 LIMIT 1) END), '-infinity') AS cutoff) AS c"
+
+#define COUNT(table, column, is_old) \
+	"SELECT count(*) FILTER (WHERE is_old), sum(size) FILTER (WHERE is_old), max(id) FROM (" \
+	"SELECT id, pg_column_size(" column ") AS size, " is_old " AS is_old FROM " table \
+	" WHERE id > $1::bigint ORDER BY id LIMIT $3::bigint) AS step"
+
+/* As COUNT, by the key of purge_processed.sql. */
+static const char count_processed_sql[] =
+	"WITH step AS MATERIALIZED (SELECT consumer, event_id, pg_column_size(p) AS size,"
+	" processed_at < $2::timestamptz AS is_old FROM processed_events AS p"
+	" WHERE (consumer, event_id) > ($1::json->>0, $1::json->>1) ORDER BY consumer, event_id LIMIT $3::bigint)"
+	" SELECT count(*) FILTER (WHERE is_old), sum(size) FILTER (WHERE is_old), (SELECT json_build_array(consumer,"
+	" event_id) FROM step ORDER BY consumer DESC, event_id DESC LIMIT 1) FROM step";
+
+static const struct guard_deletion deletes_rows = {
+	.option = "--delete-rows",
+	.age = "--older-than",
+	.harm = "A late copy of an event whose row is gone would be stored again. Without --delete-rows the ids stay "
+		"and only payloads go; or",
+};
+
+static const struct guard_deletion forgets_processed = {
+	.option = "--processed-older-than, --processed-keep",
+	.age = "the youngest that goes",
+	.harm = "A late copy of an event that is no longer known to be processed would be processed again:",
+};
+
+const struct pass passes[PASSES] = {
+	{
+		.table = PASS_EVENTS,
+		.rows = PASS_ROWS_STAY,
+		.name = "payloads",
+		.done_as = "payloads removed",
+		.first = PASS_FIRST_ID,
+		.cutoff_sql = CUTOFF("events", "processed_at"),
+		.step_sql = SQL_PURGE_PAYLOADS,
+		.count_sql = COUNT("events", "payload", "processed_at < $2::timestamptz AND purged_at IS NULL"),
+	},
+	{
+		.table = PASS_EVENTS,
+		.rows = PASS_ROWS_GO,
+		.name = "rows",
+		.done_as = "rows deleted",
+		.first = PASS_FIRST_ID,
+		.guard = &deletes_rows,
+		.cutoff_sql = CUTOFF("events", "processed_at"),
+		.step_sql = SQL_PURGE_ROWS,
+		.count_sql = COUNT("events", "payload", "processed_at < $2::timestamptz"),
+	},
+	{
+		.table = PASS_LETTERS,
+		.name = "dead_letters",
+		.done_as = "dead letters deleted",
+		.first = PASS_FIRST_ID,
+		.cutoff_sql = CUTOFF("dead_letters", "last_seen"),
+		.step_sql = SQL_PURGE_LETTERS,
+		.count_sql = COUNT("dead_letters", "raw", "last_seen < $2::timestamptz"),
+	},
+	{
+		.table = PASS_OUTBOX,
+		.name = "outbox",
+		.done_as = "deliveries deleted",
+		.first = PASS_FIRST_ID,
+		.cutoff_sql = CUTOFF("outbox", "settled_at"),
+		.step_sql = SQL_PURGE_OUTBOX,
+		.count_sql = COUNT("outbox", "outbox", "state <> 'pending' AND settled_at < $2::timestamptz"),
+	},
+	{
+		.table = PASS_PROCESSED,
+		.name = "processed_events",
+		.done_as = "processed events forgotten",
+		.first = "[\"\",\"\"]",
+		.guard = &forgets_processed,
+		.cutoff_sql = CUTOFF("processed_events", "processed_at"),
+		.step_sql = SQL_PURGE_PROCESSED,
+		.count_sql = count_processed_sql,
+	},
+};

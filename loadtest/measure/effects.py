@@ -1,0 +1,72 @@
+"""What follows from an event: owns the flags and files of a fleet with effects, and the runs of the relay, whose outbox is
+filled before. A listener's part in filling it is a case of the same race as without effects."""
+import asyncio
+import json
+import time
+
+from servers import RigError
+
+from measure.receiver import Receiver
+
+CONCURRENCY = 16                        # the default
+STUCK_S, LOOK_S = 60, 0.25
+SECRET = "whsec_YSBzZWNyZXQgb2YgdGhlIGJlbmNobWFyaw=="
+NOBODY = "http://127.0.0.1:9/hook"      # discard (RFC 863): nothing listens there
+
+HANDLER = ("CREATE OR REPLACE FUNCTION public.bench_handler(event_id text, event_type text, payload jsonb) RETURNS void "
+           "LANGUAGE plpgsql AS $$ BEGIN END $$")
+FILL = ("INSERT INTO outbox (target, event_id, event_type, payload) SELECT 'bench', 'event-' || n, 'order.created', "
+        "jsonb_build_object('n', n, 'amount', 14.72, 'comment', repeat('x', 120)) FROM generate_series(1, {count}) AS n")
+
+
+def webhook_flags(rig, url):
+    path = f"{rig.directory}/webhooks.json"
+    with open(f"{rig.directory}/secret", "w") as file:
+        file.write(SECRET)
+    with open(path, "w") as file:
+        json.dump({"webhooks": [{"name": "bench", "url": url, "secret-file": f"{rig.directory}/secret",
+                                 "concurrency": CONCURRENCY}]}, file)
+    return ["--config", path]
+
+
+async def flags_of(rig, kind):
+    if kind == "handler":
+        await rig.sql(HANDLER)
+        return ["--handler", "public.bench_handler"]
+    if kind == "consumer":
+        return ["--consumer", "bench"]
+    return webhook_flags(rig, NOBODY) if kind == "outbox" else []
+
+
+async def wait_for_nothing(rig, rows):
+    """Until all is delivered. Each look counts what is left, so there are few."""
+    left, moved = rows, time.monotonic()
+    while left:
+        await asyncio.sleep(LOOK_S)
+        now = int(await rig.sql("SELECT count(*) FROM outbox WHERE state = 'pending'"))
+        if now != left:
+            left, moved = now, time.monotonic()
+        elif time.monotonic() - moved > STUCK_S:
+            raise RigError(f"{left} of {rows} deliveries are pending, and nothing moved for {STUCK_S} s")
+
+
+async def relay(rig, make_fleet, rows):
+    """From the statement that makes the rows to the last record of a delivery, by the database's clock."""
+    receiver = Receiver(rig)
+    await rig.empty()
+    await receiver.start()
+    fleet = make_fleet(webhook_flags(rig, receiver.url))
+    await fleet.open_ingest()
+    before = rig.cpu_s(fleet.pids())
+    await rig.sql(FILL.format(count=rows))
+    await wait_for_nothing(rig, rows)
+    used = rig.cpu_s(fleet.pids()) - before
+    told = await rig.sql("SELECT count(*) FILTER (WHERE state = 'delivered' AND status = 204 AND attempts = 1), "
+                         "extract(epoch FROM max(settled_at) - max(created_at)) FROM outbox")
+    delivered, seconds = told.split("|")
+    await fleet.end()
+    if int(delivered) != rows:
+        raise RigError(f"of {rows} deliveries {delivered} were made at the first attempt")
+    return {"seconds": float(seconds), "webhooks_per_s": rows / float(seconds),
+            "listener_cpu_us_per_delivery": used.listeners_s * 1e6 / rows,
+            "postgres_cpu_us_per_event": used.postgres_s * 1e6 / rows}
