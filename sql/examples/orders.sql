@@ -45,8 +45,8 @@ CREATE INDEX ON shop.lines (order_id);
 --
 -- Raising. An event that we cannot use fails alone: nothing of it stays, its neighbours are stored. It is tried
 -- --max-attempts times (the cause may pass: a lock, a row that is missing yet), and then it is a dead letter
--- with the message of the exception. Repair the function or the data, and call
--- "wsonce dead-letters retry --handler shop.on_event".
+-- with the message of the exception. Repair the function, the data or the event, and "wsonce dead-letters retry",
+-- with the same --handler, feeds it once more.
 --
 -- Fast. It holds locks on what it changes, and all events of its batch wait with it. Two batches that want the
 -- same orders in a different order may lock each other out; Postgres ends one of them, which is then sent again.

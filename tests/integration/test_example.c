@@ -13,11 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ORDERS     60
 #define PER_ORDER  24 /* events at most */
 #define TEXT       200
 #define SETTLED_MS 60000
+#define README     "A Ada shipped 4 37.50 37.50 12 High Street, B Grace cancelled 0 0 0"
+#define REPAIRED   "A Ada shipped 4 37.50 37.50 12 High Street, B Grace cancelled 2 12.00 0"
 
 /* What a test works out by itself. */
 struct order {
@@ -220,26 +223,50 @@ Test(example, orders_are_exact_without_redis_too)
 	feed_twice_under_kills(&(struct listener_options){.redis = "none"});
 }
 
-static void must_have_orders_of_the_readme(void)
+static void must_have_orders(const char *wanted)
 {
 	char *found =
 		database_text(db, "SELECT string_agg(concat_ws(' ', order_id, customer, status, items, total, paid, "
 				  "address), ', ' ORDER BY order_id) FROM shop.orders");
 
-	cr_assert_str_eq(found, "A Ada shipped 4 37.50 37.50 12 High Street, B Grace cancelled 0 0 0");
+	cr_assert_str_eq(found, wanted);
 	free(found);
+}
+
+static const char *repaired_file(void)
+{
+	static const char text[] = "{\"event_id\": \"b-2\", \"event_type\": \"order.item_added\", \"payload\": "
+				   "{\"order\": \"B\", \"sku\": \"cup\", \"quantity\": 2, \"price\": 6.00}}";
+	static char path[] = "/tmp/wsonce-example-XXXXXX";
+	int fd = mkstemp(path);
+
+	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+	return path;
 }
 
 Test(example, its_file_makes_the_orders_of_its_readme_however_often_it_is_replayed)
 {
 	run_expect(db, 1, "persisted 11, duplicates 2, rejected 1",
 		   "replay sql/examples/orders.ndjson --handler shop.on_event --max-attempts 2");
-	must_have_orders_of_the_readme();
+	must_have_orders(README);
 	run_expect(db, 1, "persisted 0, duplicates 13, rejected 1",
 		   "replay sql/examples/orders.ndjson --handler shop.on_event --max-attempts 2 --redis none");
-	must_have_orders_of_the_readme();
+	must_have_orders(README);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM shop.lines"), 2);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'b-2' AND reason LIKE "
 				       "'%%invalid input syntax for type integer: \"two\"%%'"),
 		     1);
+}
+
+Test(example, its_dead_letter_is_repaired_and_has_its_effect_once)
+{
+	const char *path = repaired_file();
+
+	run_expect(db, 1, "rejected 1", "replay sql/examples/orders.ndjson --handler shop.on_event --max-attempts 2");
+	for (int i = 0; i < 2; i++)
+		run_expect(db, 0, i ? "persisted 0, duplicates 1" : "persisted 1",
+			   "dead-letters retry --id 1 --raw-file %s --handler shop.on_event", path);
+	unlink(path);
+	must_have_orders(REPAIRED);
 }
