@@ -210,28 +210,31 @@ static int add_type(const struct reader *r, const json_t *value)
 {
 	struct webhook *t = r->webhook;
 	const char *type = json_string_value(value);
+	char *copy;
 
 	if (!type || !*type)
 		return fail(r, "types", "an event type is a text that is not empty");
 	for (size_t i = 0; i < t->type_count; i++)
 		if (strcmp(t->types[i], type) == 0)
 			return fail(r, "types", "a type is there twice");
-	if (copy_text(r, "types", type, &t->types[t->type_count]))
+	if (copy_text(r, "types", type, &copy))
 		return -1;
-	t->type_count++;
+	t->types[t->type_count++] = copy;
 	return 0;
 }
 
 static int read_types(const struct reader *r, const json_t *value)
 {
+	struct webhook *w = r->webhook;
 	size_t n = json_array_size(value), i;
 	json_t *type;
 
 	if (!n || n > WEBHOOK_TYPES_MAX)
 		return fail(r, "types",
 			    "not an array of 1 to 256 event types; without it, events of every type are sent");
-	r->webhook->types = calloc(n, sizeof(*r->webhook->types));
-	if (!r->webhook->types)
+	w->type_count = 0;
+	w->types = calloc(n, sizeof(*w->types));
+	if (!w->types)
 		return fail(r, "types", "out of memory");
 	json_array_foreach(value, i, type) if (add_type(r, type)) return -1;
 	return 0;
