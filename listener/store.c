@@ -571,7 +571,9 @@ static void on_checked(struct store *s, const struct postgres_answer *answer)
 	if (answer->result == POSTGRES_UNKNOWN)
 		return; /* asked again on the next connection */
 	if (answer->result != POSTGRES_OK) {
-		log_warn("postgres does not tell of the handler: asked again", "reason=%s", answer->error);
+		log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN,
+			  "postgres does not tell of the handler: asked again", "reason=%s", answer->error);
+		s->has_trouble_logged = true;
 		uv_timer_start(&s->retry, on_check_again, CHECK_AGAIN_MS, 0);
 		return;
 	}

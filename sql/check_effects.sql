@@ -1,6 +1,15 @@
 -- Asked on each new connection of a fleet that does more than to store. $1 the handler as it was given, ""
 -- if there is none; $2 milliseconds after which a statement is ended, unless less is set already. Tells = and
 -- the handler's name as it is written in a statement, or what is wrong with it.
+--
+-- The CTE is materialized because the planner would look the function up in any case, to make estimates.
+WITH wanted AS MATERIALIZED (
+	SELECT may_use, CASE WHEN may_use THEN to_regprocedure($1::text || '(text, text, jsonb)') END AS f
+	FROM (SELECT (
+		SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace
+		WHERE nspname = CASE WHEN $1::text <> '' THEN (parse_ident($1::text))[1] END
+	)) AS s (may_use)
+)
 SELECT CASE
 	WHEN $1::text = '' THEN '='
 	WHEN p.oid IS NOT NULL AND p.prokind <> 'f' THEN 'it is no ordinary function'
@@ -8,10 +17,11 @@ SELECT CASE
 		THEN 'it returns ' || pg_get_function_result(p.oid)
 	WHEN p.oid IS NOT NULL AND NOT has_function_privilege(p.oid, 'EXECUTE') THEN 'this user may not execute it'
 	WHEN p.oid IS NOT NULL THEN '=' || quote_ident(n.nspname) || '.' || quote_ident(p.proname)
+	WHEN NOT may_use THEN 'this user may not use its schema'
 	WHEN others IS NOT NULL THEN 'it takes ' || others
 	ELSE 'there is no such function'
 END
-FROM (SELECT CASE WHEN $1::text <> '' THEN to_regprocedure($1::text || '(text, text, jsonb)') END) AS wanted (f)
+FROM wanted
 LEFT JOIN pg_proc AS p ON p.oid = f
 LEFT JOIN pg_namespace AS n ON n.oid = p.pronamespace
 CROSS JOIN (

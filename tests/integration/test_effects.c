@@ -220,6 +220,28 @@ Test(effects, handler_that_cannot_be_called_is_refused_at_the_start)
 	cr_assert_eq(effects("true"), 0);
 }
 
+Test(effects, handler_that_may_not_be_called_is_refused_at_the_start)
+{
+	static const char *const why[] = {"this user may not use its schema", "this user may not execute it"};
+
+	run_expect(db, 0, NULL, "dead-letters list");
+	database_exec(db, "DROP ROLE IF EXISTS guest; CREATE ROLE guest;"
+			  "GRANT SELECT ON ALL TABLES IN SCHEMA public TO guest; CREATE SCHEMA closed");
+	make_handler("closed.handle", "");
+	database_exec(db, "REVOKE EXECUTE ON FUNCTION closed.handle FROM public");
+	for (int i = 0; i < 2; i++) {
+		setenv("PGOPTIONS", "-c role=guest", 1);
+		struct run run = run_on(db, "listen --ingest 127.0.0.1:0 --redis none --handler closed.handle");
+
+		unsetenv("PGOPTIONS");
+		cr_assert_eq(run.status, 2, "status %d: %s", run.status, run.errors);
+		cr_assert(strstr(run.errors, why[i]), "%s", run.errors);
+		run_free(&run);
+		database_exec(db, "GRANT USAGE ON SCHEMA closed TO guest");
+	}
+	database_exec(db, "DROP OWNED BY guest; DROP ROLE guest");
+}
+
 /* --- commands that store events --- */
 
 static const char *temporary_file(const char *text)
