@@ -24,6 +24,11 @@ class Kind:
         self.weight = weight
 
     @property
+    def is_of_effects(self):
+        """Not felt without a handler and a webhook."""
+        return self.family in ("handler", "hook")
+
+    @property
     def family(self):
         return {"pg": "postgres"}.get(self.name.split("-")[0], self.name.split("-")[0])
 

@@ -85,8 +85,11 @@ class Listener:
                 "--postgres", f"host=127.0.0.1 port={links['postgres'].port} user=wsonce dbname=wsonce "
                               "sslmode=disable gssencmode=disable",
                 "--postgres-timeout", "5", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
-                "--ping-interval", "2", "--idle-timeout", "4", "--max-attempts", "1000",
-                "--handler", self.rig.effects.handler, "--config", self.config])
+                "--ping-interval", "2", "--idle-timeout", "4", "--max-attempts", "1000"] + self.effects())
+
+    def effects(self):
+        """Without any, batches go by COPY."""
+        return [] if self.rig.options.plain else ["--handler", self.rig.effects.handler, "--config", self.config]
 
     async def start(self):
         self.now = Incarnation(self, len(self.incarnations) + 1)
