@@ -66,6 +66,11 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 
 /* --- metrics: the Prometheus text format, version 0.0.4 --- */
 
+static void put_type(FILE *out, const char *name, const char *type, const char *meaning)
+{
+	fprintf(out, "# HELP wsonce_%s %s\n# TYPE wsonce_%s %s\n", name, meaning, name, type);
+}
+
 static void put_counter(void *arg, const char *name, const char *meaning, uint64_t value)
 {
 	fprintf(arg, "# HELP wsonce_%s_total %s\n# TYPE wsonce_%s_total counter\nwsonce_%s_total %llu\n", name, meaning,
@@ -74,8 +79,8 @@ static void put_counter(void *arg, const char *name, const char *meaning, uint64
 
 static void put_gauge(FILE *out, const char *name, const char *meaning, double value)
 {
-	fprintf(out, "# HELP wsonce_%s %s\n# TYPE wsonce_%s gauge\nwsonce_%s %.17g\n", name, meaning, name, name,
-		value);
+	put_type(out, name, "gauge", meaning);
+	fprintf(out, "wsonce_%s %.17g\n", name, value);
 }
 
 static void put_histogram(FILE *out, const char *name, const char *meaning, const struct histogram *h)
@@ -126,11 +131,6 @@ static int64_t oldest_ms(const struct admin *a)
 	return here > pending ? here : pending;
 }
 
-static void put_type(FILE *out, const char *name, const char *type, const char *meaning)
-{
-	fprintf(out, "# HELP wsonce_%s %s\n# TYPE wsonce_%s %s\n", name, meaning, name, type);
-}
-
 static void put_targets(FILE *out, const struct relay *r)
 {
 	put_type(out, "deliveries_total", "counter", "Attempts at webhook deliveries by what became of them.");
@@ -173,7 +173,7 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 	put_gauge(out, "ingest_connections", "Producers connected.",
 		  p->ingest ? (double)ingest_connections(p->ingest) : 0);
 	put_gauge(out, "resident_bytes", "Resident memory of the process.", resident_bytes());
-	fprintf(out, "# HELP wsonce_events Events in memory by state.\n# TYPE wsonce_events gauge\n");
+	put_type(out, "events", "gauge", "Events in memory by state.");
 	for (int i = 0; i < EVENT_STATES - 1; i++)
 		fprintf(out, "wsonce_events{state=\"%s\"} %zu\n", event_state_name((enum event_state)i),
 			events->counts[i]);

@@ -51,7 +51,7 @@ struct attempt {
 	struct list node;
 	struct relay *relay;
 	struct lane *lane;
-	struct delivery *delivery; /* NULL: not at work */
+	struct delivery *delivery; /* while it is sending */
 	int64_t leased_ms;         /* real time, not the loop's: before the lease was asked for */
 	char *body;
 	int number;
@@ -628,8 +628,7 @@ void relay_close(struct relay *r, void (*done)(void *arg), void *arg)
 	list_each(node, after, &r->sending) {
 		struct attempt *a = list_entry(node, struct attempt, node);
 
-		if (a->delivery)
-			delivery_cancel(a->delivery);
+		delivery_cancel(a->delivery);
 		attempt_free(a);
 	}
 	for (size_t i = 0; i < r->config->webhooks.count; i++)
