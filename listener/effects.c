@@ -37,7 +37,7 @@ static const char consumer_sql[] =
 static const char outbox_sql[] =
 	", posted AS (INSERT INTO outbox (target, event_id, event_type, payload) "
 	"SELECT w.target, f.event_id, f.event_type, f.payload FROM fresh AS f JOIN unnest($5::text[], $6::text[]) "
-	"AS w (target, event_type) ON w.event_type IS NULL OR w.event_type = f.event_type)";
+	"AS w (target, event_type) ON w.event_type IS NULL OR w.event_type = f.event_type RETURNING 1)";
 
 /* --- webhooks --- */
 
@@ -71,8 +71,9 @@ static char *make_sql(const struct effects *e, const char *handler, const char *
 
 	if (asprintf(&given, given_sql, lock) < 0)
 		return NULL;
-	if (asprintf(&sql, "%s%s%s SELECT event_id%s%s%s FROM fresh", given, *c->consumer ? consumer_sql : fresh_sql,
-		     c->webhooks.count ? outbox_sql : "", *handler ? ", " : "", handler,
+	if (asprintf(&sql, "%s%s%s SELECT event_id, %s%s%s%s FROM fresh", given,
+		     *c->consumer ? consumer_sql : fresh_sql, c->webhooks.count ? outbox_sql : "",
+		     c->webhooks.count ? "(SELECT count(*) FROM posted)" : "0", *handler ? ", " : "", handler,
 		     *handler ? "(event_id::text, event_type::text, payload)::text" : "") < 0)
 		sql = NULL;
 	free(given);
@@ -119,6 +120,13 @@ void effects_values(const struct effects *e, struct postgres_value *values)
 	values[0] = text_value(e->config->consumer);
 	values[1] = (struct postgres_value){ARRAY_TEXT, e->names.bytes, e->names.len};
 	values[2] = (struct postgres_value){ARRAY_TEXT, e->types.bytes, e->types.len};
+}
+
+bool effects_have_posted(const struct postgres_answer *answer)
+{
+	size_t len;
+
+	return answer->rows && strcmp(postgres_cell(answer, 0, 1, &len), "0") != 0;
 }
 
 /* --- life --- */

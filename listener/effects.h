@@ -38,9 +38,12 @@ void effects_check_values(const struct effects *e, struct postgres_value *values
 const char *effects_learn(struct effects *e, const char *answer, size_t len);
 
 /* Instead of sql/insert.sql: the same parameters and EFFECTS_VALUES more, and the ids of those events that
- * are new to this consumer. With is_alone no other statement of this kind runs at the same time in this
- * database. NULL before effects_learn. */
+ * are new to this consumer, each with what effects_have_posted reads. With is_alone no other statement of this kind
+ * runs at the same time in this database. NULL before effects_learn. */
 const char *effects_sql(const struct effects *e, bool is_alone);
 void effects_values(const struct effects *e, struct postgres_value *values);
+
+/* From its answer: are there new rows in the outbox? */
+bool effects_have_posted(const struct postgres_answer *answer);
 
 #endif

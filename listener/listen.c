@@ -52,8 +52,7 @@ static void on_pressure(void *arg, bool is_held)
 		ws_set_held(l->ws, is_held);
 }
 
-/* There may be outbox rows among them. */
-static void on_committed(void *arg)
+static void on_posted(void *arg)
 {
 	struct listener *l = arg;
 
@@ -218,7 +217,7 @@ static int start_loop(struct listener *l, char *error, size_t size)
 /* Parts that were opened before one that fails go with the process. */
 static int open_parts(struct listener *l, char *error, size_t size)
 {
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, l};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, l};
 	const struct config *c = l->config;
 
 	l->pipeline = pipeline_open(&l->loop, c, &on, error, size);

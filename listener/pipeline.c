@@ -54,7 +54,6 @@ struct pipeline {
 	bool is_full;       /* the budget is used up */
 	bool is_behind;     /* one of the windows is, or Postgres is behind */
 	size_t deferred;    /* events left to others and not yet looked at */
-	bool has_committed; /* in this turn */
 	bool is_draining;
 	bool is_drained;
 	struct note note;
@@ -297,7 +296,6 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 
 	switch (result) {
 	case STORE_INSERTED:
-		p->has_committed = true;
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
 		settle(p, ev, OUTCOME_PERSISTED);
 		return;
@@ -717,14 +715,18 @@ static void on_turn(uv_prepare_t *turn)
 	store_next(p);
 	check_budget(p);
 	check_drained(p);
-	if (p->has_committed)
-		p->on.on_committed(p->on.arg);
-	p->has_committed = false;
 	wait = hold_wait(&p->hold, now_ms(p));
 	if (wait < 0)
 		uv_timer_stop(&p->hold_timer);
 	else
 		uv_timer_start(&p->hold_timer, on_hold_timer, (uint64_t)wait, 0);
+}
+
+static void on_posted(void *arg)
+{
+	struct pipeline *p = arg;
+
+	p->on.on_posted(p->on.arg);
 }
 
 static void on_unusable(void *arg, const char *sentence, int status)
@@ -780,7 +782,7 @@ static void start_timers(struct pipeline *p)
 static int open_stages(struct pipeline *p, char *error, size_t size)
 {
 	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, p};
-	const struct store_callbacks store_on = {on_stored, on_buried, on_noted, on_unusable, p};
+	const struct store_callbacks store_on = {on_stored, on_buried, on_noted, on_posted, on_unusable, p};
 	const struct config *c = p->config;
 
 	snprintf(error, size, "out of memory");

@@ -19,8 +19,8 @@ struct pipeline_callbacks {
 	void (*on_pressure)(void *arg, bool is_held);
 	/* After pipeline_drain, once: how many messages are left unsettled. */
 	void (*on_drained)(void *arg, size_t left);
-	/* Once a turn of the loop in which rows were committed that this listener inserted. */
-	void (*on_committed)(void *arg);
+	/* New rows of the outbox are committed; as in store.h. */
+	void (*on_posted)(void *arg);
 	/* The listener cannot work with this database; as in store.h. */
 	void (*on_unusable)(void *arg, const char *sentence, int status);
 	void *arg;

@@ -358,6 +358,7 @@ static void start_round(struct relay *r)
 	r->asked_ms = real_ms();
 	if (postgres_query(r->postgres, SQL_RELAY, values, COLUMNS))
 		return; /* the connection is lost; it goes on when it is back */
+	stats.relay_rounds++;
 	r->job = JOB_ROUND;
 	r->is_woken = false;
 	r->poll_ms = now_ms(r) + POLL_MS + draw() % POLL_JITTER_MS;
@@ -418,6 +419,15 @@ static void tell_drained(struct relay *r)
 	r->drained(r->drained_arg);
 }
 
+/* Could any target take a row? */
+static bool is_wanting(struct relay *r)
+{
+	for (size_t i = 0; i < r->config->webhooks.count; i++)
+		if (target_want(&r->lanes[i].target, now_ms(r)))
+			return true;
+	return false;
+}
+
 /* Called whenever something has changed. */
 static void go_on(struct relay *r)
 {
@@ -433,7 +443,7 @@ static void go_on(struct relay *r)
 		wake_at(r, r->resume_ms);
 	else if (!r->drained && now_ms(r) >= r->look_ms)
 		start_look(r);
-	else if (has_ended || (!r->drained && (r->is_woken || now_ms(r) >= r->poll_ms)))
+	else if (has_ended || (!r->drained && (now_ms(r) >= r->poll_ms || (r->is_woken && is_wanting(r)))))
 		start_round(r);
 	else if (!r->drained)
 		wake_at(r, r->poll_ms);

@@ -41,7 +41,8 @@
 	X(redis_connects, "Connections made to Redis.") \
 	X(redis_errors, "Error answers from Redis to claim commands.") \
 	X(postgres_connects, "Connections made to Postgres.") \
-	X(relay_retries, "Looks at the outbox, with records of attempts, that Postgres could not do.") \
+	X(relay_rounds, "Looks at the outbox, with records of attempts.") \
+	X(relay_retries, "Looks at the outbox that Postgres could not do.") \
 	X(pauses, "Times that reading stopped at the memory limit.")
 
 struct stats {

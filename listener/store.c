@@ -234,6 +234,7 @@ static void report_stored(struct store *s)
 static void on_inserted(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
+	bool has_posted = s->has_effects && effects_have_posted(answer);
 
 	read_ids(s, answer, false);
 	note_present(s, answer->rows < r.to - r.from);
@@ -244,6 +245,8 @@ static void on_inserted(struct store *s, const struct postgres_answer *answer)
 	else
 		caution_lower(&s->alone);
 	report_stored(s);
+	if (has_posted)
+		s->on.on_posted(s->on.arg);
 }
 
 static void on_looked_up(struct store *s, const struct postgres_answer *answer)

@@ -29,6 +29,8 @@ struct store_callbacks {
 	/* What was handed to store_note is committed (is_told) or given up. answer is the first value of
 	 * sql/note.sql, NULL if there is none, and lives for the call. */
 	void (*on_noted)(void *arg, bool is_told, const char *answer);
+	/* New rows of the outbox are committed, in the transaction of events just told of by on_stored. */
+	void (*on_posted)(void *arg);
 	/* This database will never do; sentence says why and lives for the call. status is the exit status
 	 * that fits: 2 if it is a setting that is wrong, else 1. */
 	void (*on_unusable)(void *arg, const char *sentence, int status);

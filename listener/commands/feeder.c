@@ -189,7 +189,7 @@ static void on_pressure(void *arg, bool is_held)
 	set_pulling(f);
 }
 
-static void on_committed(void *arg)
+static void on_posted(void *arg)
 {
 	(void)arg;
 }
@@ -300,7 +300,7 @@ static void start_handles(struct feeder *f)
 int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count)
 {
 	struct feeder f = {.config = config, .owner = *owner, .count = count};
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, &f};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, &f};
 	char error[400];
 
 	*count = (struct feeder_count){.fed = 0};

@@ -366,7 +366,7 @@ static void on_drained(void *arg, size_t left)
 	(void)arg, (void)left;
 }
 
-static void on_committed(void *arg)
+static void on_posted(void *arg)
 {
 	(void)arg;
 }
@@ -382,7 +382,7 @@ static void open_pipeline(void)
 {
 	static char *argv[] = {"listen", "--source", "ws://localhost", "--instance-id", "listener-1"};
 	static struct config config;
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, NULL};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, NULL};
 	char error[300];
 
 	if (config_read(&config, 5, argv, error, sizeof(error)))

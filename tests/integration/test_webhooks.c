@@ -562,6 +562,73 @@ Test(webhooks, stored_event_is_told_to_each_webhook_that_wants_its_type)
 	stop(l);
 }
 
+static void store_one(struct peer *producer, const char *prefix, int i)
+{
+	char *ack;
+
+	peer_sendf(producer, "{\"event_id\":\"%s-%d\",\"event_type\":\"order.made\",\"payload\":{}}", prefix, i);
+	ack = peer_recv(producer, SOON_MS);
+	cr_assert(ack && strstr(ack, "persisted"), "%s", ack ? ack : "no ack");
+	free(ack);
+}
+
+/* Each is a batch of its own: 200 rounds if they all woke the relay, which else looks every 400 ms or more. */
+static void must_store_in_peace(struct listener *l)
+{
+	struct peer *producer = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+	double rounds = listener_metric(l, "wsonce_relay_rounds_total");
+	int64_t began_ms = wait_now_ms();
+
+	for (int i = 0; i < 200; i++)
+		store_one(producer, "e", i);
+	rounds = listener_metric(l, "wsonce_relay_rounds_total") - rounds;
+	cr_assert_leq(rounds, 10.0 + (double)(wait_now_ms() - began_ms) / 200, "%g rounds in %ld ms", rounds,
+		      (long)(wait_now_ms() - began_ms));
+	peer_free(producer);
+}
+
+Test(webhooks, events_that_no_webhook_wants_do_not_make_it_look)
+{
+	add_hook("shop", "/ok", "{s:[s]}", "types", "order.paid");
+	struct listener *l = start("");
+
+	must_store_in_peace(l);
+	cr_assert_eq(count_rows("true"), 0);
+	stop(l);
+}
+
+Test(webhooks, events_for_a_webhook_that_is_paused_do_not_make_it_look)
+{
+	add_hook("shop", "/fail/503/99", "{}");
+	struct listener *l = start("");
+
+	add_rows("shop", "d", 5);
+	cr_assert(wait_until(listener_metric(l, "wsonce_webhook_paused") == 1, SOON_MS));
+	must_store_in_peace(l);
+	cr_assert_eq(count_rows("event_id like 'e-%%'"), 200);
+	stop(l);
+}
+
+/* The fastest of ten comes before any look without a reason would find its row. */
+Test(webhooks, event_makes_it_look_at_once)
+{
+	add_hook("shop", "/ok", "{}");
+	struct listener *l = start("");
+	struct peer *producer = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+	int64_t least_ms = INT64_MAX;
+
+	for (int i = 0; i < 10; i++) {
+		store_one(producer, "e", i);
+		int64_t began_ms = wait_now_ms();
+		cr_assert(wait_until(receiver_count(receiver, "/ok") == i + 1, SOON_MS));
+		if (i && wait_now_ms() - began_ms < least_ms)
+			least_ms = wait_now_ms() - began_ms;
+	}
+	cr_assert_lt(least_ms, 350);
+	peer_free(producer);
+	stop(l);
+}
+
 /* The whole road, with a receiver that fails now and then, and listeners killed in the middle of it. */
 Test(webhooks, fleet_that_is_killed_and_started_again_has_each_effect_once)
 {

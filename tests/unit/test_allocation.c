@@ -451,7 +451,7 @@ Test(allocation, claim_without_memory_says_so_and_leaves_no_handle)
 
 static bool open_store(void)
 {
-	const struct store_callbacks on = {NULL, NULL, NULL, NULL, NULL};
+	const struct store_callbacks on = {NULL, NULL, NULL, NULL, NULL, NULL};
 	bool is_closed = false;
 	struct store *s;
 	uv_loop_t loop;

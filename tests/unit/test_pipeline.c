@@ -43,7 +43,7 @@ static void on_drained(void *arg, size_t n)
 	left = (long)n;
 }
 
-static void on_committed(void *arg)
+static void on_posted(void *arg)
 {
 	(void)arg;
 }
@@ -108,7 +108,7 @@ static void on_closed(void *arg)
 
 static void reopen_pipeline(void)
 {
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, NULL};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, NULL};
 	char error[200];
 
 	uv_loop_init(&loop);
@@ -1449,7 +1449,7 @@ Test(pipeline, unusable_database_is_reported)
 
 Test(pipeline, stage_that_cannot_open_is_named)
 {
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_committed, on_unusable, NULL};
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, NULL};
 	char error[100] = "";
 
 	fake.is_claim_broken = true;
