@@ -1,4 +1,4 @@
-/* backoff.h: how long to wait before the next try; no I/O, no clock. */
+/* backoff.h: how long to wait before the next try; no clock. */
 #ifndef WSONCE_BACKOFF_H
 #define WSONCE_BACKOFF_H
 
@@ -15,6 +15,9 @@ struct backoff {
  * (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). random is any
  * evenly distributed number. */
 int64_t backoff_next(struct backoff *b, uint32_t random);
+
+/* Such a number, from the system. */
+uint32_t backoff_draw(void);
 
 /* After a success: the next wait is short again. */
 void backoff_reset(struct backoff *b);

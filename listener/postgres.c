@@ -169,13 +169,11 @@ static void lose_with(struct postgres *p, const char *why, enum postgres_result 
 {
 	bool was_busy = p->state == POSTGRES_BUSY;
 	struct postgres_answer answer = {.result = result, .error = p->error};
-	uint32_t random = 0;
 
 	set_error(p, why);
 	disconnect(p);
 	set_state(p, POSTGRES_DOWN);
-	uv_random(NULL, NULL, &random, sizeof(random), 0, NULL);
-	uv_timer_start(&p->timer, on_retry, (uint64_t)backoff_next(&p->backoff, random), 0);
+	uv_timer_start(&p->timer, on_retry, (uint64_t)backoff_next(&p->backoff, backoff_draw()), 0);
 	if (was_busy)
 		p->settings.on_answer(p->settings.owner, &answer);
 }

@@ -254,17 +254,9 @@ static void on_retry(uv_timer_t *timer)
 	connect_now(timer->data);
 }
 
-static uint32_t random_number(void)
-{
-	uint32_t n = 0;
-
-	uv_random(NULL, NULL, &n, sizeof(n), 0, NULL);
-	return n;
-}
-
 static void retry_later(struct redis *r)
 {
-	uv_timer_start(&r->retry, on_retry, (uint64_t)backoff_next(&r->backoff, random_number()), 0);
+	uv_timer_start(&r->retry, on_retry, (uint64_t)backoff_next(&r->backoff, backoff_draw()), 0);
 }
 
 static void on_watchdog(uv_timer_t *timer)

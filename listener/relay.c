@@ -106,14 +106,6 @@ static int64_t real_ms(void)
 	return (int64_t)(uv_hrtime() / 1000000);
 }
 
-static uint32_t draw(void)
-{
-	uint32_t random = 0;
-
-	uv_random(NULL, NULL, &random, sizeof(random), 0, NULL);
-	return random;
-}
-
 static void on_timer(uv_timer_t *timer)
 {
 	go_on(timer->data);
@@ -167,7 +159,7 @@ static void on_answered(void *arg, const struct target_answer *answer)
 	enum target_outcome outcome;
 
 	a->lane->target.at_work--;
-	outcome = target_take(&a->lane->target, answer, a->row, a->number, now_ms(r), draw(), &a->wait_ms);
+	outcome = target_take(&a->lane->target, answer, a->row, a->number, now_ms(r), backoff_draw(), &a->wait_ms);
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
 		a->answer = strdup(answer->reason); /* if memory is out, it is not recorded */
@@ -330,7 +322,7 @@ static void wait_out(struct relay *r, const char *why)
 	log_write(r->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "postgres cannot relay now: what is known is kept",
 		  "attempts=%zu reason=%s", list_length(&r->ended), why);
 	r->has_trouble_logged = true;
-	r->resume_ms = now_ms(r) + backoff_next(&r->backoff, draw());
+	r->resume_ms = now_ms(r) + backoff_next(&r->backoff, backoff_draw());
 }
 
 static void keep(struct relay *r)
@@ -361,7 +353,7 @@ static void start_round(struct relay *r)
 	stats.relay_rounds++;
 	r->job = JOB_ROUND;
 	r->is_woken = false;
-	r->poll_ms = now_ms(r) + POLL_MS + draw() % POLL_JITTER_MS;
+	r->poll_ms = now_ms(r) + POLL_MS + backoff_draw() % POLL_JITTER_MS;
 	list_each(node, after, &r->ended) {
 		list_remove(node);
 		list_append(&r->recording, node);

@@ -97,7 +97,6 @@ static void forget_connection(struct source *s)
 static void retry_later(struct source *s, const char *why)
 {
 	bool was_open = s->state == SOURCE_OPEN;
-	uint32_t random = 0;
 	int64_t wait;
 
 	snprintf(s->error, sizeof(s->error), "%s", why);
@@ -106,8 +105,7 @@ static void retry_later(struct source *s, const char *why)
 		set_state(s, SOURCE_CLOSING);
 		return;
 	}
-	uv_random(NULL, NULL, &random, sizeof(random), 0, NULL);
-	wait = backoff_next(&s->backoff, random);
+	wait = backoff_next(&s->backoff, backoff_draw());
 	stats.source_disconnects++;
 	log_write(s->has_error_logged && !was_open ? LOG_DEBUG : LOG_WARN, "source is not connected",
 		  "url=%s reason=%s retry_ms=%lld", s->shown_url, s->error, (long long)wait);

@@ -326,14 +326,11 @@ static void on_retry(uv_timer_t *timer)
 
 static void retry_later(struct store *s, const char *why)
 {
-	uint32_t random = 0;
-
 	stats.store_retries++;
 	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "postgres cannot store now: the batch is kept",
 		  "rows=%zu reason=%s", top(s)->to - top(s)->from, why);
 	s->has_trouble_logged = true;
-	uv_random(NULL, NULL, &random, sizeof(random), 0, NULL);
-	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, random), 0);
+	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, backoff_draw()), 0);
 }
 
 /* The statement may have been committed before the connection died. Sending it again is harmless;
