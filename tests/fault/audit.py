@@ -21,7 +21,7 @@ class Audit:
 
     async def judge(self):
         with open(f"{self.base}.json", "wb") as out:
-            command = self.rig.command("audit", "--expected", self.base, "--json")
+            command = self.rig.command("audit", "--expected", self.base, "--json", *self.rig.consumer_words())
             process = await start(command, f"{self.base}.log", stdout=out)
         await asyncio.wait_for(process.wait(), DEADLINE_S)
         with open(f"{self.base}.json") as file:

@@ -5,13 +5,13 @@ import asyncio
 
 from fleet import CLAIM_TTL_S, clock
 
-PREFIX = b"dedup:"
 SLACK_S = 0.1
 
 
 class ClaimWatch:
     def __init__(self, rig):
         self.rig = rig
+        self.prefix = b"".join(b"consumer:%s:" % word.encode() for word in rig.consumer_words()[1:]) + b"dedup:"
         self.keys = {}                  # key -> (value, expires)
         self.trace = {}                 # key -> [(time, words)]
         self.script = {}                # of the EVALSHA under way: key -> value that it may touch
@@ -51,12 +51,12 @@ class ClaimWatch:
         name = words[0].upper()
         is_lua = b" lua] " in rest[:12]
         now = float(at) if at[:1].isdigit() else 0.0
-        if name == b"SET" and words[1].startswith(PREFIX):
+        if name == b"SET" and words[1].startswith(self.prefix):
             self.on_set(now, words)
         elif name == b"EVALSHA":
             count = int(words[2])
             self.script = dict(zip(words[3:3 + count], words[3 + count:3 + 2 * count]))
-        elif name in (b"DEL", b"EXPIRE") and words[1].startswith(PREFIX):
+        elif name in (b"DEL", b"EXPIRE") and words[1].startswith(self.prefix):
             self.on_touch(now, name, words, is_lua)
         elif name in (b"FLUSHALL", b"FLUSHDB"):
             self.keys.clear()
@@ -92,6 +92,9 @@ class ClaimWatch:
             self.keys.pop(key, None)
         else:
             self.keys[key] = (value, now + float(words[2]))
+
+    def history_of(self, event_id):
+        return self.history(self.prefix + event_id.encode())
 
     def history(self, key):
         return [f"redis {clock(at)} {text}" for at, text in self.trace.get(key, [])[-12:]]

@@ -17,8 +17,8 @@ BEGIN
 END $$"""
 
 ODD = """SELECT CASE WHEN e.event_id IS NULL THEN 'effects_without_row' WHEN n IS NULL THEN 'effects_lost'
-ELSE 'effects_doubled' END, event_id FROM events AS e FULL JOIN (SELECT event_id, count(*) AS n FROM rig.effects
-GROUP BY event_id) AS f USING (event_id) WHERE e.event_id IS NULL OR n IS DISTINCT FROM 1"""
+ELSE 'effects_doubled' END, event_id FROM (SELECT event_id FROM %s) AS e FULL JOIN
+(SELECT event_id, count(*) AS n FROM rig.effects GROUP BY event_id) AS f USING (event_id) WHERE e.event_id IS NULL OR n IS DISTINCT FROM 1"""
 
 
 class Effects:
@@ -36,7 +36,7 @@ class Effects:
         await self.rig.postgres.sql(f"UPDATE rig.mood SET is_bad = {is_bad}", "wsonce")
 
     async def judge(self):
-        for line in (await self.rig.postgres.sql(ODD, "wsonce")).splitlines():
+        for line in (await self.rig.postgres.sql(ODD % self.rig.tables.processed, "wsonce")).splitlines():
             what, event_id = line.split("|")
             if line not in self.known:
                 self.rig.verdict.find(what, event_id)

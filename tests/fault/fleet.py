@@ -85,7 +85,7 @@ class Listener:
                 "--postgres", f"host=127.0.0.1 port={links['postgres'].port} user=wsonce dbname=wsonce "
                               "sslmode=disable gssencmode=disable",
                 "--postgres-timeout", "5", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
-                "--ping-interval", "2", "--idle-timeout", "4", "--max-attempts", "1000"] + self.effects())
+                "--ping-interval", "2", "--idle-timeout", "4", "--max-attempts", "1000"] + self.effects() + self.rig.consumer_words())
 
     def effects(self):
         """Without any, batches go by COPY."""

@@ -112,7 +112,7 @@ class Round:
             lines += self.rig.timeline.around(at)
         if event_id in self.acks:
             lines.append(f"producer: {self.acks[event_id]}")
-        return lines + self.rig.claims.history(b"dedup:" + event_id.encode())
+        return lines + self.rig.claims.history_of(event_id)
 
     def owed(self):
         """Ids that must be in the tables, whatever happened."""
@@ -193,10 +193,14 @@ class Tables:
     def __init__(self, rig):
         self.rig = rig
         self.last = {"events": 0, "dead_letters": 0}
+        self.processed = "events"       # what the fleet has stored; of a consumer's, what it has processed
+        for name in rig.consumer_words()[1:]:
+            self.processed = ("(SELECT events.* FROM events JOIN processed_events USING (event_id) "
+                              f"WHERE consumer = '{name}') AS processed")
 
-    async def new_rows(self, table, columns):
+    async def new_rows(self, table, columns, source=None):
         path = f"{self.rig.directory}/{table}.copy"
-        sql = f"COPY (SELECT id, {columns} FROM {table} WHERE id > {self.last[table]} ORDER BY id) TO STDOUT"
+        sql = f"COPY (SELECT id, {columns} FROM {source or table} WHERE id > {self.last[table]} ORDER BY id) TO STDOUT"
         with open(path, "wb") as out:
             status, _, error = await self.rig.postgres.try_sql(sql, output=out)
         if status:
@@ -209,7 +213,7 @@ class Tables:
         return [row[1:] for row in rows]
 
     async def events(self):
-        return await self.new_rows("events", "event_id, event_type, payload")
+        return await self.new_rows("events", "event_id, event_type, payload", self.processed)
 
     async def letters(self):
         rows = await self.new_rows("dead_letters", "encode(raw, 'hex'), replace(reason, E'\\t', ' '), coalesce(event_id, '')")

@@ -25,6 +25,9 @@ TABLE = {
         "shows": "deadlocks", "mix": "redis-oom,pg-lock", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
     "handler-for-present-rows": {
         "shows": "effects_doubled", "mix": "redis-oom,redis-flush", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
+    "row-taken-for-mark": {
+        "shows": "effects_lost", "mix": "redis-flush", "consumer": True, "seed": 1, "minutes": 1.0, "round": 8,
+        "pace": 0.4},
     "delivered-before-answer": {
         "shows": "deliveries_lost", "mix": "hook,kill", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
 }

@@ -9,8 +9,8 @@ from feed import SHIPPED, feed_payload
 DRAIN_S = 60
 TARGET = "shop"
 
-ODD = f"""SELECT CASE WHEN e.event_id IS NULL THEN 'deliveries_without_event' WHEN n IS NULL THEN 'deliveries_lost'
-ELSE 'deliveries_doubled' END, event_id FROM (SELECT event_id FROM events WHERE event_type = '{SHIPPED}') AS e FULL JOIN
+ODD = """SELECT CASE WHEN e.event_id IS NULL THEN 'deliveries_without_event' WHEN n IS NULL THEN 'deliveries_lost'
+ELSE 'deliveries_doubled' END, event_id FROM (SELECT event_id FROM %s WHERE event_type = '%s') AS e FULL JOIN
 (SELECT event_id, count(*) AS n FROM outbox GROUP BY event_id) AS o USING (event_id)
 WHERE e.event_id IS NULL OR n IS DISTINCT FROM 1"""
 
@@ -47,7 +47,7 @@ class Outbox:
     async def judge(self):
         """What is said to be delivered, the receiver has applied, once, and there is a row of it."""
         applied = self.rig.receiver.applied
-        for line in await self.sql(ODD):
+        for line in await self.sql(ODD % (self.rig.tables.processed, SHIPPED)):
             self.find(*line.split("|"))
         delivered = set(await self.sql("SELECT event_id FROM outbox WHERE state = 'delivered'"))
         for event_id in delivered - applied.keys():

@@ -1,0 +1,17 @@
+"""Another fleet on the same database, without a consumer's name and without effects: owns its events, which are some
+of the feed's. It stores the first ones at about the time when the feed sends them, and gets ahead of it. So rows are
+there, or come, that the consumer's fleet has not processed."""
+from feed import event_message, feed_payload, feed_type
+from replay import Replay
+
+STEP = 20               # one event of so many; none of them is a malformed one
+PACE = 2                # times that of the feed
+
+
+class Rival(Replay):
+    def __init__(self, book):
+        rig = book.rig
+        numbers = range(7, int(rig.options.rate * rig.options.round), STEP)
+        events = [event_message(f"{book.feed_prefix}-{n}", feed_payload(n), feed_type(n)) for n in numbers]
+        super().__init__(rig, f"{book.feed_prefix}-rival", events, "--max-attempts", "1000", "--rate",
+                         str(max(1, int(PACE * rig.options.rate / STEP))))
