@@ -482,6 +482,7 @@ static struct lws_vhost *open_vhost(struct ws *ws)
 
 	info.port = CONTEXT_PORT_NO_LISTEN;
 	info.vhost_name = "source";
+	info.http_proxy_address = ":"; /* or it would take that of http_proxy, whatever no_proxy says */
 	info.protocols = protocols;
 	info.retry_and_idle_policy = ws_no_keepalive(ws);
 	return lws_create_vhost(ws_context(ws), &info);

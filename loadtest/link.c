@@ -437,6 +437,7 @@ static struct lws_context *context_new(uv_loop_t *loop, struct links *l)
 		.foreign_loops = loops,
 		.port = CONTEXT_PORT_NO_LISTEN,
 		.protocols = protocols,
+		.http_proxy_address = ":", /* none, not that of http_proxy */
 		.pt_serv_buf_size = READ_BYTES,
 		.pcontext = &l->context,
 	};

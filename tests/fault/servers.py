@@ -34,8 +34,9 @@ class RigError(Exception):
 
 
 def clean_environment():
-    """libpq and the programs under test would read these."""
-    return {k: v for k, v in os.environ.items() if not k.startswith(("PG", "WSONCE_"))}
+    """libpq, libcurl and the programs under test would read the others."""
+    return {k: v for k, v in os.environ.items()
+            if not k.startswith(("PG", "WSONCE_")) and not k.lower().endswith("_proxy")}
 
 
 async def start(command, log, death="KILL", user=None, cwd=None, stdout=None):

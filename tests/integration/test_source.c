@@ -125,6 +125,16 @@ Test(source, one_process_listens_to_several)
 	feed_free(others[1]);
 }
 
+/* Nobody listens on port 1. */
+Test(source, is_dialled_past_the_proxy_of_the_environment)
+{
+	setenv("http_proxy", "http://127.0.0.1:1", 1);
+	setenv("all_proxy", "http://127.0.0.1:1", 1);
+	set_up();
+	expect_heard("past-the-proxy");
+	tear_down();
+}
+
 Test(source, a_url_without_path_and_a_host_name_will_do)
 {
 	char flags[100];

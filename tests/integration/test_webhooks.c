@@ -64,7 +64,7 @@ static void add_hook(const char *name, const char *path, const char *members, ..
 
 static struct listener *start(const char *flags)
 {
-	const char *const env[] = {"HOOK_SECRET=" RECEIVER_SECRET, "no_proxy=*", NULL};
+	const char *const env[] = {"HOOK_SECRET=" RECEIVER_SECRET, NULL};
 	json_t *settings = json_pack("{s:O}", "webhooks", hooks);
 	char *text = json_dumps(settings, 0), name[40];
 	struct listener *l;
