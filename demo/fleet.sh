@@ -40,7 +40,7 @@ fleet_start_listener()
 fleet_metric()
 {
 	local value
-	value=$(curl -s -m 2 "http://127.0.0.1:${listener_ports[$1]}/metrics" | awk -v name="wsonce_$2" '$1 == name { print $2 }')
+	value=$(curl -s --noproxy '*' -m 2 "http://127.0.0.1:${listener_ports[$1]}/metrics" | awk -v name="wsonce_$2" '$1 == name { print $2 }')
 	echo "${value:-0}"
 }
 
