@@ -188,8 +188,8 @@ async def play(p):
     p.peer.drop()
     p.peer = await Dialler(p.rig.main.port, extensions=[ClientPerMessageDeflateFactory()]).open()
     bomb = zlib.compressobj(wbits=-15)
-    data = bomb.compress(bytes(50 << 20)) + bomb.flush(zlib.Z_SYNC_FLUSH)
-    p.send(BINARY, data[:-4], rsv=4)
+    first, again = (bomb.compress(bytes(1 << 20)) + bomb.flush(zlib.Z_SYNC_FLUSH) for _ in range(2))
+    p.send(BINARY, (first + 49 * again)[:-4], rsv=4)
     await p.fails(1002)
 
 
