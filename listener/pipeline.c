@@ -36,6 +36,7 @@
 #define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
 #define DEFER_WINDOW    4096       /* or events left to others and not yet looked at */
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
+#define BURIAL_BATCHES  4          /* batches of events between two of few dead letters */
 #define LEAVE_MS        1000       /* for the last note */
 #define HOLD_TTLS       2          /* a copy held for so many claim TTLs goes to the store */
 
@@ -58,10 +59,10 @@ struct pipeline {
 	bool is_drained;
 	struct note note;
 	bool is_note_due;
-	bool is_noting;    /* a note is on its way */
-	bool is_leaving;   /* and it is the last one, or there is none any more */
-	bool was_burying;  /* the last batch: dead letters and events take turns */
-	uv_prepare_t turn; /* before each wait for I/O: what this turn brought is sent */
+	bool is_noting;            /* a note is on its way */
+	bool is_leaving;           /* and it is the last one, or there is none any more */
+	unsigned int since_burial; /* batches of events since the last one of dead letters */
+	uv_prepare_t turn;         /* before each wait for I/O: what this turn brought is sent */
 	uv_timer_t hold_timer;
 	uv_timer_t renew_timer;
 	uv_timer_t drain_timer;
@@ -252,25 +253,31 @@ static void insert_next(struct pipeline *p)
 	store_insert(p->store, &p->batch);
 }
 
+/* Dead letters and events take turns. But a statement takes its time however few rows it has, above all
+ * where Postgres is far or busy: one client that sends garbage would take every second one. */
+static bool is_burial_due(const struct pipeline *p)
+{
+	size_t refused = p->events.counts[EV_REFUSED], batched = p->events.counts[EV_BATCHED];
+
+	return refused && (!batched || p->since_burial >= (refused < batched ? BURIAL_BATCHES : 1));
+}
+
 /* While one batch is in flight the next one fills, so there is no timer to tune. */
 static void store_next(struct pipeline *p)
 {
-	bool has_refused = p->events.counts[EV_REFUSED] > 0;
-	bool has_batched = p->events.counts[EV_BATCHED] > 0;
-
 	if (!store_is_idle(p->store))
 		return;
 	if (p->is_note_due) {
 		send_note(p);
 		return;
 	}
-	if (!has_refused && !has_batched)
-		return;
-	p->was_burying = has_refused && !(p->was_burying && has_batched);
-	if (p->was_burying)
+	if (is_burial_due(p)) {
+		p->since_burial = 0;
 		bury_next(p);
-	else
+	} else if (p->events.counts[EV_BATCHED]) {
+		p->since_burial++;
 		insert_next(p);
+	}
 }
 
 static void refuse(struct pipeline *p, struct event *ev, const char *why)

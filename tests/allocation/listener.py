@@ -111,11 +111,6 @@ class Listener:
     async def wait_ready(self, seconds):
         return await self.wait_until(self.is_ready, seconds)
 
-    async def wait_received(self, messages, seconds):
-        async def is_received():
-            return admin.read_metrics(await self.page("/metrics")).get("received_total", -1) >= messages
-        return await self.wait_until(is_received, seconds)
-
     # --- the end ---
 
     async def end(self, seconds):

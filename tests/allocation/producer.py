@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "fault"))
 
-from feed import OP_CLOSE, OP_TEXT, frame
+from feed import OP_CLOSE, OP_PING, OP_PONG, OP_TEXT, frame
 
 
 def mask(data):
@@ -48,6 +48,8 @@ class Producer:
                 text = await reader.readexactly(size)
                 if op & 15 == OP_CLOSE:
                     return
+                if op & 15 == OP_PING:
+                    self.writer.write(mask(frame(OP_PONG, text)))
                 if op & 15 == OP_TEXT:
                     ack = json.loads(text)
                     self.acks[ack["event_id"]] = ack["status"]

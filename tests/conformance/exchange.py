@@ -94,7 +94,7 @@ async def play(p):
     p.send(TEXT, p.event("before"))
     p.send(TEXT, b"x" * 500000, says=4 << 40)
     await p.peer.writer.drain()
-    p.peer.writer.write_eof()
+    p.peer.finish()
     await p.fails(None)
 
 
@@ -331,7 +331,7 @@ async def close(p, payload, code):
     p.peer.write(frame(TEXT, p.event("before"), mask=p.peer.masks) + frame(CLOSE, payload, mask=p.peer.masks))
     if p.case.side == "source":         # the server ends TCP first, as soon as it has the answer
         await soon(lambda: p.peer.of(CLOSE) or p.peer.end or p.peer.protocol.parser_exc, "an answer to a close frame")
-        p.peer.writer.write_eof()
+        p.peer.finish()
     await p.fails(code)
 
 
@@ -388,7 +388,7 @@ async def play(p):
                  + frame(PING, b"after", mask=p.peer.masks))
     if p.case.side == "source":
         await soon(lambda: p.peer.of(CLOSE) or p.peer.end, "an answer to a close frame")
-        p.peer.writer.write_eof()
+        p.peer.finish()
     await p.fails(1000)
 
 
@@ -400,14 +400,14 @@ async def play(p):
     p.send(CLOSE, close_payload(1000))
     if p.case.side == "source":
         await soon(lambda: p.peer.of(CLOSE) or p.peer.end, "an answer to a close frame")
-        p.peer.writer.write_eof()
+        p.peer.finish()
     await p.fails(1000)
 
 
 @case("a half-close after an event ends the connection, and the event is stored", "7.1.1")
 async def play(p):
     p.send(TEXT, p.event("before"))
-    p.peer.writer.write_eof()
+    p.peer.finish()
     await p.fails(None)
 
 
@@ -424,7 +424,7 @@ async def play(p):
     whole = frame(TEXT, p.never("half"), mask=p.peer.masks)
     p.send(TEXT, p.event("before"))
     p.peer.write(whole[:-5])
-    p.peer.writer.write_eof()
+    p.peer.finish()
     await p.fails(None)
 
 

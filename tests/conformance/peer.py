@@ -99,12 +99,20 @@ class Peer:
         """What the library has to say, and more, in one segment."""
         writes = self.protocol.data_to_send()
         self.write(b"".join(writes) + more)
-        if b"" in writes and self.writer.can_write_eof() and not self.writer.is_closing():
-            self.writer.write_eof()
+        if b"" in writes:
+            self.finish()
 
     def write(self, data):
         if data and not self.writer.is_closing():
             self.writer.write(data)
+
+    def finish(self):
+        """Ends this side of TCP. The listener may have left for good meanwhile, which a read tells."""
+        if self.writer.can_write_eof() and not self.writer.is_closing():
+            try:
+                self.writer.write_eof()
+            except OSError:
+                pass
 
     def send(self, op, payload=b"", **kinds):
         """A frame, masked as this side has to, unless told otherwise."""

@@ -1012,6 +1012,37 @@ Test(pipeline, dead_letters_and_events_take_turns)
 	assert_journal("take(b) done(a) bury(-:r2)");
 }
 
+static void bring_to_batch(const char *id)
+{
+	receive(id);
+	answer_take(id, CLAIM_MINE);
+}
+
+/* One client that sends garbage would halve what all others can store. */
+Test(pipeline, few_dead_letters_do_not_take_every_second_statement)
+{
+	static const char *const batches[][2] = {{"a", "b"}, {"c", "d"}, {"e", "f"}, {"g", "h"}, {"i", "j"}};
+	unsigned int inserts = 0;
+
+	bring_to_store("x", NULL);
+	pipeline_refuse(pipeline, "1", 1, "r1", NULL);
+	answer_insert("x", STORE_INSERTED);
+	assert_journal("done(x) bury(-:r1)");
+	pipeline_refuse(pipeline, "2", 1, "r2", NULL);
+	bring_to_batch("a");
+	bring_to_batch("b");
+	answer_bury("-");
+	while (strstr(fake_journal(), "insert(") && ++inserts < 5) {
+		bring_to_batch(batches[inserts][0]);
+		bring_to_batch(batches[inserts][1]);
+		fake_journal();
+		answer_insert(batches[inserts - 1][0], STORE_INSERTED);
+		answer_insert(batches[inserts - 1][1], STORE_INSERTED);
+	}
+	cr_assert_eq(inserts, 4);
+	cr_assert_eq(in_state(EV_BURYING), 1);
+}
+
 Test(pipeline, empty_message_is_recorded)
 {
 	cr_assert_eq(pipeline_receive(pipeline, "", 0, NULL), 0);
