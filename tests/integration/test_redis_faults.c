@@ -232,7 +232,8 @@ Test(redis_faults, listeners_start_without_redis_and_use_it_when_it_comes, .time
 	struct bench b = {.rows = database_new(), .redis = redisd_new()};
 
 	redisd_stop(b.redis);
-	fleet_start(&b.fleet, 3, b.rows, &(struct listener_options){.redis = redisd_url(b.redis)}, "");
+	fleet_start(&b.fleet, 3, b.rows,
+		    &(struct listener_options){.redis = redisd_url(b.redis), .is_redis_away = true}, "");
 	fleet_send(&b.fleet, 1000);
 	fleet_must_be_whole(&b.fleet, WHOLE_MS);
 	redisd_start(b.redis);
