@@ -39,6 +39,8 @@ static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
 							     .without_waiting = true},
 				  "--max-message 64KiB %s", text);
 	free(text);
+	cr_assert(wait_until(database_long(db, "SELECT to_regclass('events') IS NOT NULL"), SETTLED_MS),
+		  "it makes no tables: %s", process_last_words(listener_process(listener)));
 }
 
 /* With the feed, connected. */
