@@ -406,9 +406,9 @@ Test(postgres_faults, what_a_feed_sent_before_a_cut_is_stored_though_reading_had
 					     listener_metric(f.listeners[0], "wsonce_paused") == 1,
 				     WHOLE_MS));
 	}
-	fleet_send(&f, 50); /* far less than the socket's buffer takes */
-	cr_assert(feed_flush(f.feed, WHOLE_MS));
-	wait_pause_ms(200); /* from the feed's buffer into the listener's */
+	fleet_send(&f, 50);                      /* far less than the socket's buffer takes */
+	cr_assert(feed_flush(f.feed, WHOLE_MS)); /* into the listener's buffer */
+	wait_pause_ms(200);
 	cr_assert_leq(listener_metric(f.listeners[0], "wsonce_received_total"), f.sent - 50, "it was read");
 	feed_drop_all(f.feed);
 	fleet_unlock(lock);
