@@ -416,7 +416,8 @@ Test(admin, status_is_json_and_holds_no_secret)
 	snprintf(redis, sizeof redis, "redis://hidden-user:hidden-word@127.0.0.1:%d/0", redisd_port(redisd_shared()));
 	snprintf(conninfo, sizeof conninfo, "%s password=hidden-word", database_conninfo(db));
 	listener = listener_start(
-		&(struct listener_options){.postgres = conninfo, .redis = redis, .source = source, .env = env},
+		&(struct listener_options){
+			.postgres = conninfo, .redis = redis, .source = source, .env = env, .is_redis_away = true},
 		"--log-level debug");
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	feed_send_text(feed, "{\"event_id\":\"one\"}");

@@ -36,16 +36,22 @@ static void tear_down(void)
 
 TestSuite(copy_in, .init = set_up, .fini = tear_down, .timeout = 120);
 
-/* While the first of them waits for the table, the others become one batch. payload is that of the middle. */
+static void send_event(char kind, int i, const char *payload)
+{
+	peer_sendf(producer, "{\"event_id\":\"%c-%03d\",\"payload\":%s}", kind, i, i == EVENTS / 2 ? payload : "1");
+}
+
+/* The first of them waits for the table in a statement of its own; only then the others come, and become one
+ * batch, however many of them the listener reads at once. payload is that of the middle. */
 static void send_batch_of(char kind, const char *payload)
 {
 	struct database *lock = fleet_lock(db);
 	double before = listener_metric(listener, "wsonce_received_total");
 
-	for (int i = 0; i < EVENTS; i++)
-		peer_sendf(producer, "{\"event_id\":\"%c-%03d\",\"payload\":%s}", kind, i,
-			   i == EVENTS / 2 ? payload : "1");
-	peer_flush(producer);
+	send_event(kind, 0, payload);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"storing\"}") == 1, WAIT_MS));
+	for (int i = 1; i < EVENTS; i++)
+		send_event(kind, i, payload);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == before + EVENTS, WAIT_MS));
 	fleet_unlock(lock);
 }

@@ -146,7 +146,7 @@ Test(effects, errors_of_any_class_inside_a_handler_are_its_events_own)
 Test(effects, handler_that_hangs_fails_only_its_own_event)
 {
 	make_handler("public.handle", "IF ($3->>'n')::int = 5 THEN PERFORM pg_sleep(600); END IF;");
-	fleet_start(&fleet, 1, db, NULL, "--handler public.handle --max-attempts 1 --postgres-timeout 1");
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle --max-attempts 1 --postgres-timeout 3");
 	fleet_send(&fleet, 10);
 	fleet_wait_rows(&fleet, 9, SETTLED_MS);
 	cr_assert(wait_until(letters() == 1, SETTLED_MS));

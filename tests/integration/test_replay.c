@@ -269,7 +269,7 @@ Test(replay, interrupted_while_the_database_hangs_it_ends_after_the_drain_timeou
 	db = postgres_database(pg);
 	run_expect(db, 0, NULL, "dead-letters list");
 	struct process *p =
-		run_start_on(db, "replay %s --rate 2000/s --drain-timeout 0.3 --checkpoint %s", path, checkpoint);
+		run_start_on(db, "replay %s --rate 1000/s --drain-timeout 0.3 --checkpoint %s", path, checkpoint);
 	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, SETTLED_MS), "%s", process_last_words(p));
 	postgres_pause(pg);
 	wait_pause_ms(100);

@@ -80,11 +80,13 @@ Test(stats, copies_of_several_listeners_are_added_up_and_events_are_counted_once
 	for (int i = 0; i < 3; i++) {
 		struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
 		struct peer *p = peer_open_events(listener_ingest_port(l), ACKS);
+		char once[20];
 
 		send_and_expect(p, "a", i ? "duplicate" : "persisted");
 		send_and_expect(p, "b", i ? "duplicate" : "persisted");
 		send_and_expect(p, "a", "duplicate");
-		peer_sendf(p, "{\"event_id\":\"once-%d\"}", i);
+		snprintf(once, sizeof once, "once-%d", i);
+		send_and_expect(p, once, "persisted");
 		end(l, p);
 	}
 	ask();
@@ -194,6 +196,8 @@ Test(stats, what_is_counted_during_a_crash_of_postgres_does_not_hold_up_events)
 	fleet_wait_rows(&fleet, 1000, SETTLED_MS);
 	database_terminate_backends(db);
 	fleet_send(&fleet, 1000);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 4000, SETTLED_MS));
 	fleet_must_be_whole(&fleet, SETTLED_MS);
 	for (int i = 0; i < fleet.size; i++)
 		cr_assert_eq(listener_stop(fleet.listeners[i]), 0);

@@ -10,6 +10,9 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -294,9 +298,10 @@ static void receive(struct feed *f, struct client *c)
 
 static void accept_clients(struct feed *f)
 {
-	int fd;
+	int fd, on = 1;
 
 	while ((fd = accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) != -1) {
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 		if (f->n + 2 >= f->room) {
 			f->room = f->room * 2 + 64;
 			f->clients = realloc(f->clients, f->room * sizeof *f->clients);
@@ -462,9 +467,25 @@ void feed_send_raw(struct feed *f, const void *bytes, size_t len)
 	post(f, -1, piece_of_bytes(bytes, len));
 }
 
+/* Bytes that are not on their way: queued here, or taken by the kernel and held back, as for an acknowledgement
+ * that is late. A reset would throw them away. */
+static size_t unsent(struct feed *f)
+{
+	pthread_mutex_lock(&f->lock);
+	size_t bytes = f->backlog;
+	for (int i = 0; i < f->numbered; i++) {
+		int held = 0;
+
+		if (is_connected(f->by_number[i]) && ioctl(f->by_number[i]->fd, SIOCOUTQNSD, &held) == 0)
+			bytes += (size_t)held;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return bytes;
+}
+
 bool feed_flush(struct feed *f, int deadline_ms)
 {
-	return wait_until(feed_backlog(f) == 0, deadline_ms);
+	return wait_until(unsent(f) == 0, deadline_ms);
 }
 
 /* Cut one client (by number) or, if that is -1, everybody, also those without a number yet. */

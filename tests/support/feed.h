@@ -42,7 +42,7 @@ void feed_send_to(struct feed *f, int client, int opcode, bool fin, const void *
 /* Send bytes as they are to all who are connected now: broken frames, half frames. */
 void feed_send_raw(struct feed *f, const void *bytes, size_t len);
 
-/* Wait until the kernel has taken all that was sent (the clients may not have read it yet). False if
+/* Wait until all that was sent has left for the clients' sockets (they may not have read it yet). False if
  * not within deadline_ms (stretched). */
 bool feed_flush(struct feed *f, int deadline_ms);
 

@@ -117,13 +117,22 @@ char *http_get(int port, const char *path, int deadline_ms, int *status)
 	return (char *)body.bytes;
 }
 
+/* Whether the connection has become a WebSocket: its server has said all that HTTP has to say. */
+static bool has_upgraded(const struct buffer *in)
+{
+	static const char line[] = "HTTP/1.1 101 ";
+	const char *text = (const char *)in->bytes;
+
+	return in->len && strncmp(text, line, sizeof line - 1) == 0 && strstr(text, "\r\n\r\n");
+}
+
 /* Send while the server reads, and read while it answers. */
 static void exchange(int fd, const char *request, size_t len, struct buffer *in, int64_t end_ms)
 {
 	size_t sent = 0;
 	int more = 1;
 
-	while (more > 0) {
+	while (more > 0 && !has_upgraded(in)) {
 		struct pollfd pfd = {.fd = fd, .events = (short)(POLLIN | (sent < len ? POLLOUT : 0))};
 
 		if (poll(&pfd, 1, wait_left_ms(end_ms)) < 1)

@@ -10,7 +10,8 @@
 char *http_get(int port, const char *path, int deadline_ms, int *status);
 
 /* Send a whole request of one's own, good or bad, to 127.0.0.1:port. Returns all that the server
- * answered until it closed or deadline_ms (stretched) had passed, "" if nothing; the caller frees it.
+ * answered until it closed, became a WebSocket, or deadline_ms (stretched) had passed, "" if nothing; the
+ * caller frees it.
  * NULL if the port refuses. A request that the server does not read to its end is fine. */
 char *http_ask(int port, const char *request, size_t len, int deadline_ms);
 

@@ -21,15 +21,16 @@ struct listener_options {
 	int admin_port;                  /* 0 = a free one */
 	bool without_ingest;             /* do not give --ingest */
 	bool without_waiting;            /* return at once, without waiting for /readyz */
+	bool is_redis_away;              /* /readyz may say degraded; else it has to say ready */
 };
 
 /* Start a listener with the printf-like flags added (split at spaces; NULL for none) and wait until
- * /readyz answers 200. The test fails, with what it logged last, when that does not come within 15 s
- * (stretched) or the process ends. listener_free ends it. */
+ * /readyz says ready, so that Redis is there too. The test fails, with what it logged last, when that does not come
+ * within 15 s (stretched) or the process ends. listener_free ends it. */
 struct listener *listener_start(const struct listener_options *options, const char *flags, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Wait until /readyz answers 200, or fail as listener_start does. */
+/* Wait until /readyz says ready, or fail as listener_start does. */
 void listener_wait_ready(struct listener *l);
 
 /* Its process: signals, waiting, memory, output (the log is its standard error). Belongs to l. */

@@ -107,6 +107,14 @@ long receiver_effects(struct receiver *r, const char *path)
 	return n;
 }
 
+void receiver_release(struct receiver *r)
+{
+	int status;
+
+	free(http_get(r->port, "/release", ANSWER_MS, &status));
+	cr_assert_eq(status, 200, "the receiver does not let go: %s", process_last_words(r->process));
+}
+
 void receiver_free(struct receiver *r)
 {
 	if (!r)

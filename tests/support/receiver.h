@@ -28,6 +28,9 @@ long receiver_count(struct receiver *r, const char *path);
  * event. Returns how many keys there are: the effects that a receiver sees which keeps keys. */
 long receiver_effects(struct receiver *r, const char *path);
 
+/* Let it answer what it holds, /hold/N, and hold nothing from now on. */
+void receiver_release(struct receiver *r);
+
 /* End it. NULL is allowed. */
 void receiver_free(struct receiver *r);
 

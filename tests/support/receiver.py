@@ -7,6 +7,7 @@
     /fail/STATUS/N      the first N attempts at a delivery are answered with that status
     /down/STATUS/N      the first N requests of all
     /slow/SECONDS/N     the first N attempts at a delivery are answered after so long, the others at once
+    /hold/N             the first N attempts at a delivery are answered after GET /release, the others at once
     /hang/N             the first N attempts are not answered
     /reset/N            the first N attempts end with a reset
     /later/SECONDS      the first attempt is answered with 429 and Retry-After in seconds
@@ -37,6 +38,7 @@ sys.dont_write_bytecode = True
 
 PORT, SECRET = int(sys.argv[1]), sys.argv[2]
 lock = threading.Lock()
+released = threading.Event()
 requests = []
 attempts = {}  # (path, key) -> how many
 totals = {}    # path -> how many
@@ -67,6 +69,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def do_GET(self):
+        if self.path == "/release":
+            released.set()
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
         with lock:
             told = [r for r in requests if r["path"] == query.get("path", [r["path"]])[0]]
@@ -107,6 +111,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def on_slow(self, number, total, seconds, n):
         if number <= int(n):
             time.sleep(float(seconds))
+        self.answer(200)
+
+    def on_hold(self, number, total, n):
+        if number <= int(n):
+            released.wait(600)
         self.answer(200)
 
     def on_hang(self, number, total, n):
