@@ -192,16 +192,16 @@ static void add_long(struct lines *l, const char *bytes, size_t len)
 	l->total += len;
 }
 
-static void end_long(struct lines *l, struct line *line)
+static void end_long(struct lines *l, struct line *line, bool is_ended)
 {
 	EVP_DigestFinal_ex(l->digest, l->sha256, NULL);
 	EVP_MD_CTX_free(l->digest);
 	l->digest = NULL;
 	l->total -= l->has_cr;
-	*line = (struct line){l->head,   l->total < HEAD_BYTES ? (size_t)l->total : HEAD_BYTES,
-			      l->sha256, l->total,
-			      l->begin,  l->offset,
-			      ++l->count};
+	*line = (struct line){l->head,    l->total < HEAD_BYTES ? (size_t)l->total : HEAD_BYTES,
+			      l->sha256,  l->total,
+			      l->begin,   l->offset,
+			      ++l->count, is_ended};
 }
 
 /* --- lines --- */
@@ -224,7 +224,7 @@ static enum lines_result next_long(struct lines *l, struct line *line)
 		if (result == LINES_END)
 			continue;
 		if (end || l->is_at_end)
-			end_long(l, line);
+			end_long(l, line, end);
 		if (result != LINES_LINE || end || l->is_at_end)
 			return result;
 	}
@@ -235,11 +235,12 @@ static void take(struct lines *l, struct line *line, size_t len, size_t with_end
 {
 	const char *at = l->bytes + l->from;
 	uint64_t begin = l->offset;
+	bool is_ended = with_end > len;
 
 	advance(l, with_end);
 	if (len && at[len - 1] == '\r')
 		len--;
-	*line = (struct line){at, len, NULL, len, begin, l->offset, ++l->count};
+	*line = (struct line){at, len, NULL, len, begin, l->offset, ++l->count, is_ended};
 }
 
 static enum lines_result next_raw(struct lines *l, struct line *line)

@@ -17,6 +17,7 @@ struct line {
 	uint64_t begin;        /* where it begins in the file */
 	uint64_t end;          /* where the next one does */
 	uint64_t number;       /* from 1, of those read here */
+	bool is_ended;         /* by a newline: else it is the last, and may be half of what is to come */
 };
 
 enum lines_result { LINES_LINE, LINES_END, LINES_LATER, LINES_FAILED };

@@ -167,7 +167,9 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	case LINES_LINE:
 		break;
 	}
-	if (ring_add(&r->unsettled, line.end, &number)) {
+	/* A last line without its newline may be one that is still being written: it is fed, and the checkpoint
+	 * stays before it, so that it is fed again when it is whole. */
+	if (ring_add(&r->unsettled, line.is_ended ? line.end : line.begin, &number)) {
 		dispatch_fail("out of memory");
 		return FEEDER_FAILED;
 	}

@@ -186,6 +186,34 @@ Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_
 	free(path);
 }
 
+static void append(const char *path, const char *text)
+{
+	FILE *out = fopen(path, "ae");
+
+	fputs(text, out);
+	cr_assert_eq(fclose(out), 0);
+}
+
+Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("growing", "{\"event_id\":\"one\"}\n{\"event_id\":\"half"),
+	     *checkpoint = suite_path("checkpoint");
+
+	run_expect(db, 1, "replayed 2: persisted 1, duplicates 0, rejected 1", "replay %s --checkpoint %s", path,
+		   checkpoint);
+	cr_assert_eq(checkpoint_offset(checkpoint), 19);
+	append(path, "-and-half\"}");
+	run_expect(db, 0, "replayed 1: persisted 1, duplicates 0, rejected 0", "replay %s --checkpoint %s", path,
+		   checkpoint);
+	append(path, "\n");
+	run_expect(db, 0, "replayed 1: persisted 0, duplicates 1, rejected 0", "replay %s --checkpoint %s", path,
+		   checkpoint);
+	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id IN ('one', 'half-and-half')"), 2);
+	free(checkpoint);
+	free(path);
+}
+
 /* All is stored, and only the marks are waited for, when it is written for the last time. */
 Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = set_up, .fini = tear_down)
 {

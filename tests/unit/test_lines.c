@@ -63,6 +63,26 @@ Test(lines, each_is_handed_out_without_its_end_and_empty_ones_are_not)
 	expect_end(l);
 }
 
+Test(lines, only_the_last_one_may_have_no_newline_and_that_is_told)
+{
+	struct lines *l = open_text("one\ntwo\r\nhalf");
+	char text[2 * LIMIT + 10];
+	struct line line;
+
+	cr_assert(expect_line(l, "one", 0, 4).is_ended);
+	cr_assert(expect_line(l, "two", 4, 9).is_ended);
+	cr_assert_not(expect_line(l, "half", 9, 13).is_ended);
+	expect_end(l);
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text), "%0*d%s", LIMIT + 1, 7, i ? "" : "\n");
+		l = open_text(text);
+		cr_assert_eq(lines_next(l, &line), LINES_LINE);
+		cr_assert(line.digest);
+		cr_assert_eq(line.is_ended, i == 0);
+		expect_end(l);
+	}
+}
+
 Test(lines, an_empty_file_has_none)
 {
 	expect_end(open_text(""));
