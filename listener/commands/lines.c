@@ -87,11 +87,6 @@ void lines_close(struct lines *l)
 	free(l);
 }
 
-bool lines_is_file(const struct lines *l)
-{
-	return l->is_file;
-}
-
 uint64_t lines_size(const struct lines *l)
 {
 	struct stat st;

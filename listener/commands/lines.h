@@ -38,9 +38,6 @@ enum lines_result lines_wait(struct lines *l, struct line *line);
  * why, also if it ends before. */
 int lines_skip(struct lines *l, uint64_t offset);
 
-/* Is it a file, in which lines_skip can go back? */
-bool lines_is_file(const struct lines *l);
-
 /* The SHA-256 of its first bytes, at most a few thousand and at most up_to, in hex: by that it is known
  * again when it has grown. up_to is not beyond what was read or skipped. Returns -1 after saying why. */
 int lines_fingerprint(struct lines *l, uint64_t up_to, char hex[65]);
