@@ -444,7 +444,7 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	if (found <= 0)
 		return found ? FEEDER_FAILED : FEEDER_END;
 	if (lines_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 2)) ||
-	    lines_next(a->lines, &line) != LINES_LINE)
+	    lines_wait(a->lines, &line) != LINES_LINE)
 		return FEEDER_FAILED;
 	*m = (struct feeder_message){line.bytes, line.len, line.digest, line.total, 0, 0};
 	return FEEDER_MESSAGE;

@@ -14,8 +14,9 @@
 #include "dispatch.h"
 
 #define CHUNK_BYTES 65536
-#define HEAD_BYTES  4096 /* kept of a line that is over the limit, as of such a message */
-#define FIRST_BYTES 4096 /* that a file is known by */
+#define HEAD_BYTES  4096        /* kept of a line that is over the limit, as of such a message */
+#define FIRST_BYTES 4096        /* that a file is known by */
+#define TURN_BYTES  (16u << 20) /* read without a line: then the caller has a turn, with its signals */
 
 struct lines {
 	int fd;
@@ -27,6 +28,7 @@ struct lines {
 	size_t size;
 	size_t from;
 	size_t to;
+	size_t turn;     /* bytes read since the last line, or LINES_LATER, was handed out */
 	uint64_t offset; /* in the file, of bytes[from] */
 	uint64_t count;  /* lines handed out */
 	char first[FIRST_BYTES];
@@ -135,7 +137,7 @@ static enum lines_result fill(struct lines *l)
 	uint64_t offset;
 	ssize_t n;
 
-	if (!l->is_file && poll(&fd, 1, 0) == 0)
+	if (l->turn >= TURN_BYTES || (!l->is_file && poll(&fd, 1, 0) == 0))
 		return LINES_LATER;
 	if (reserve(l))
 		return fail(l, "out of memory");
@@ -150,6 +152,7 @@ static enum lines_result fill(struct lines *l)
 	}
 	keep_first(l, offset, l->bytes + l->to, (size_t)n);
 	l->to += (size_t)n;
+	l->turn += (size_t)n;
 	return LINES_LINE;
 }
 
@@ -273,6 +276,7 @@ enum lines_result lines_next(struct lines *l, struct line *line)
 {
 	enum lines_result result;
 
+	l->turn = 0;
 	do
 		result = next_raw(l, line);
 	while (result == LINES_LINE && !line->len);
@@ -326,6 +330,7 @@ int lines_skip(struct lines *l, uint64_t offset)
 			continue;
 		}
 		poll(&fd, 1, -1);
+		l->turn = 0;
 		result = fill(l);
 		if (result == LINES_END)
 			fail(l, "ends before the place to go on from: is it another file?");

@@ -27,11 +27,11 @@ enum lines_result { LINES_LINE, LINES_END, LINES_LATER, LINES_FAILED };
 struct lines *lines_open(const char *path, size_t max_bytes);
 void lines_close(struct lines *l);
 
-/* The next line that is not empty. LINES_LATER: a pipe has nothing just now. LINES_FAILED: it cannot
- * be read, which has been told. */
+/* The next line that is not empty. LINES_LATER: a pipe has nothing just now, or there was no line in many
+ * megabytes. LINES_FAILED: it cannot be read, which has been told. */
 enum lines_result lines_next(struct lines *l, struct line *line);
 
-/* The same, waiting for a pipe. */
+/* The same, waiting for it. */
 enum lines_result lines_wait(struct lines *l, struct line *line);
 
 /* Goes to an offset: of a file at once, of a pipe by reading so far. Returns 0; or -1 after saying

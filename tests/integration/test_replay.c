@@ -235,6 +235,16 @@ Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_en
 	free(path);
 }
 
+Test(replay, a_line_without_an_end_does_not_keep_it_from_being_interrupted, .init = set_up, .fini = tear_down)
+{
+	struct process *p = run_start_on(db, "replay /dev/zero");
+
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners") > 0, SETTLED_MS));
+	process_signal(p, SIGTERM);
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	process_free(p);
+}
+
 Test(replay, the_rate_is_kept_to, .init = set_up, .fini = tear_down)
 {
 	char *path = fleet_file("events", 300);

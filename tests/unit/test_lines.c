@@ -11,6 +11,8 @@
 
 #define LIMIT 100
 
+TestSuite(lines, .timeout = 60);
+
 /* Opens these bytes as a file. */
 static struct lines *open_bytes(const char *bytes, size_t len, size_t limit)
 {
@@ -184,6 +186,34 @@ Test(lines, a_pipe_has_nothing_now_and_more_later)
 	expect_line(l, "three", 8, 13);
 	expect_end(l);
 	close(ends[0]);
+}
+
+Test(lines, one_without_an_end_leaves_the_caller_a_turn)
+{
+	struct lines *l = lines_open("/dev/zero", LIMIT);
+	struct line line;
+
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(lines_next(l, &line), LINES_LATER);
+	lines_close(l);
+}
+
+Test(lines, a_long_one_that_is_waited_for_is_whole)
+{
+	size_t len = 40u << 20;
+	char *text = malloc(len);
+	struct line line;
+
+	memset(text, 'x', len);
+	struct lines *l = open_bytes(text, len, LIMIT);
+	cr_assert_eq(lines_wait(l, &line), LINES_LINE);
+	cr_assert_eq(line.total, len);
+	expect_end(l);
+	l = open_bytes(text, len, len);
+	cr_assert_eq(lines_wait(l, &line), LINES_LINE);
+	cr_assert_eq(line.len, len);
+	expect_end(l);
+	free(text);
 }
 
 Test(lines, a_pipe_is_skipped_by_reading)
