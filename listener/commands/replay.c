@@ -15,6 +15,7 @@
 #include "session.h"
 
 #define CHECKPOINT_MS 500
+#define BEHIND_MS     100 /* that --rate may make up for */
 #define SETTLED       (UINT64_C(1) << 63)
 
 struct replay_options {
@@ -48,6 +49,7 @@ struct replay {
 	uint64_t settled; /* all before this offset is */
 	uint64_t written; /* the checkpoint says so */
 	int64_t start_ms;
+	int64_t paced_ms; /* when the first line was due, by the rate */
 	int64_t written_ms;
 	bool has_failed;
 };
@@ -135,12 +137,18 @@ static int resume(struct replay *r)
 
 /* --- lines in, outcomes out --- */
 
-/* Milliseconds until the next line is due. */
-static int64_t wait_ms(const struct replay *r)
+/* Milliseconds until the next line is due. A pipe that brought nothing, or a database that was away, is not
+ * made up for by lines all at once. */
+static int64_t wait_ms(struct replay *r)
 {
+	int64_t wait;
+
 	if (!r->o->rate)
 		return 0;
-	return r->start_ms + (int64_t)(r->unsettled.next * 1000 / (uint64_t)r->o->rate) - now_ms();
+	wait = r->paced_ms + (int64_t)(r->unsettled.next * 1000 / (uint64_t)r->o->rate) - now_ms();
+	if (wait < -BEHIND_MS)
+		r->paced_ms += -BEHIND_MS - wait;
+	return wait;
 }
 
 static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
@@ -246,7 +254,7 @@ static int replay(struct replay *r, const struct config *config)
 
 	if (resume(r))
 		return STATUS_FAILED;
-	r->start_ms = r->written_ms = now_ms();
+	r->start_ms = r->paced_ms = r->written_ms = now_ms();
 	if (feeder_run(config, &owner, &count))
 		return STATUS_FAILED;
 	failed = write_checkpoint(r);

@@ -10,11 +10,13 @@
 #include "wait.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SETTLED_MS 20000
@@ -253,6 +255,26 @@ Test(replay, the_rate_is_kept_to, .init = set_up, .fini = tear_down)
 	run_expect(db, 0, "persisted 300", "replay %s --rate 200/s", path);
 	cr_assert_gt(wait_now_ms() - begin, 1400);
 	free(path);
+}
+
+Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, .init = set_up, .fini = tear_down)
+{
+	char *fifo = suite_path("fifo");
+
+	cr_assert_eq(mkfifo(fifo, 0666), 0);
+	int fd = open(fifo, O_RDWR | O_CLOEXEC);
+	struct process *p = run_start_on(db, "replay %s --rate 100/s", fifo);
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners") > 0, SETTLED_MS));
+	wait_pause_ms(2000);
+	int64_t begin = wait_now_ms();
+	for (int i = 0; i < 150; i++)
+		dprintf(fd, "{\"event_id\":\"e-%d\"}\n", i);
+	close(fd);
+	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
+	cr_assert_gt(wait_now_ms() - begin, 1200);
+	cr_assert_eq(rows(), 150);
+	process_free(p);
+	free(fifo);
 }
 
 Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init = set_up, .fini = tear_down,
