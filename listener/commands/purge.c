@@ -112,17 +112,19 @@ static int go_on(struct pg_result *rows, char **last)
 
 /* Nothing here waits for long: rows that others have locked are skipped, and a table that is locked as a
  * whole ends the command, which can be run again. The limits are the transaction's own, since behind a
- * pooler the connection is not. */
+ * pooler the connection is not; so is the form of times: a cutoff comes as text and goes back as such, and
+ * in other forms than ISO a zone has a name, which may be that of another zone as well. */
 static int begin(struct purge *p, const char *statement_timeout)
 {
 	const char *values[] = {statement_timeout};
 	struct pg_result *rows = NULL;
 
 	if (run(p, "BEGIN") == 0)
-		rows = session_ask(p->session,
-				   "SELECT set_config('lock_timeout', '2s', true), "
-				   "set_config('statement_timeout', $1::text, true)",
-				   1, values);
+		rows = session_ask(
+			p->session,
+			"SELECT set_config('DateStyle', 'ISO', true), set_config('lock_timeout', '2s', true), "
+			"set_config('statement_timeout', $1::text, true)",
+			1, values);
 	session_drop(rows);
 	return rows ? 0 : -1;
 }

@@ -91,6 +91,19 @@ Test(purge, old_rows_between_young_ones_are_found, .init = set_up, .fini = tear_
 	cr_assert_eq(count(IS_WHOLE), 59940);
 }
 
+/* In this form of times India's zone is IST, which Postgres reads as Israel's. */
+Test(purge, age_is_the_same_however_the_database_writes_times, .init = set_up, .fini = tear_down)
+{
+	store("young", 10, 0);
+	database_exec(db, "UPDATE events SET processed_at = now() - interval '30 days' + interval '2 hours'");
+	database_exec(db, "DO $$BEGIN EXECUTE format('ALTER DATABASE %%I SET DateStyle = ''SQL, DMY''', "
+			  "current_database()); EXECUTE format('ALTER DATABASE %%I SET TimeZone = ''Asia/Kolkata''', "
+			  "current_database()); END$$");
+	run_expect(db, 0, ": 0 (0.0 MiB)\n", "purge --older-than 30d --dry-run");
+	run_expect(db, 0, ": 0\n", "purge --older-than 30d");
+	cr_assert_eq(count(IS_WHOLE), 10);
+}
+
 Test(purge, row_that_is_locked_is_left_and_told_of, .init = set_up, .fini = tear_down)
 {
 	struct database *other = database_open(database_conninfo(db));
