@@ -308,7 +308,8 @@ static int purge(struct purge *p)
 static int run_purge(const struct invocation *in)
 {
 	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
-	const struct sigaction action = {.sa_handler = on_signal};
+	const struct sigaction action = {.sa_handler = on_signal,
+					 .sa_flags = SA_RESETHAND}; /* the second one ends it */
 	enum guard_result guard;
 	int status = STATUS_FAILED;
 

@@ -5,6 +5,7 @@
 #include "fleet.h"
 #include "listener.h"
 #include "peer.h"
+#include "postgres.h"
 #include "process.h"
 #include "redisd.h"
 #include "run.h"
@@ -215,6 +216,22 @@ Test(purge, interrupted_it_tells_what_is_done, .init = set_up, .fini = tear_down
 	expect_no_half();
 	free(output);
 	process_free(purge);
+}
+
+Test(purge, interrupted_twice_it_ends_though_the_database_hangs)
+{
+	struct postgres *pg = postgres_new();
+	struct process *purge;
+
+	db = postgres_database(pg);
+	run_expect(db, 0, "payloads removed", "purge --older-than 3650d");
+	purge = start_slow(30000);
+	postgres_pause(pg);
+	cr_assert(wait_until((process_signal(purge, SIGTERM), !process_is_alive(purge)), SETTLED_MS));
+	postgres_resume(pg);
+	expect_no_half();
+	process_free(purge);
+	postgres_free(pg);
 }
 
 Test(purge, several_at_once_share_the_work, .init = set_up, .fini = tear_down)
