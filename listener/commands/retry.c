@@ -333,6 +333,7 @@ static int run_retry(const struct invocation *in)
 		.is_json = o->is_json,
 		.sql = deliveries_retry_sql,
 		.done_as = "retried",
+		.warn = deliveries_warn,
 	};
 
 	return o->filter.is_deliveries ? change_run(in, &change) : retry_letters(in);
