@@ -47,6 +47,8 @@ static const struct option purge_options[] = {
 	{"processed-older-than", OLDER_THAN(PASS_PROCESSED),
 	 "what consumers processed so long ago is forgotten; guarded as --delete-rows"},
 	{"processed-keep", KEEP(PASS_PROCESSED), "all but the N rows processed last are forgotten; guarded too"},
+	{"actions-older-than", OLDER_THAN(PASS_ACTIONS),
+	 "records of what people did so long ago go, where the letter or delivery is gone"},
 	{"batch", OPTION_NUMBER, offsetof(struct purge_options, batch), "N", 1, 20000, NULL,
 	 "rows in one transaction (1000)"},
 	{"dry-run", OPTION_SWITCH, offsetof(struct purge_options, is_dry), NULL, 0, 0, NULL,
@@ -55,7 +57,7 @@ static const struct option purge_options[] = {
 };
 
 static const struct purge_options purge_defaults = {
-	.retention = {{0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}},
+	.retention = {{0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}},
 	.batch = 1000,
 };
 
@@ -331,9 +333,8 @@ static const char *check_purge(const struct invocation *in)
 	for (int i = 0; i < PASS_TABLES; i++)
 		is_any_given = is_any_given || is_given(&o->retention[i]);
 	if (!is_any_given)
-		return "purge what? give --older-than, or --X-older-than or --X-keep where X is dead-letters, outbox "
-		       "or "
-		       "processed";
+		return "purge what? give --older-than, --actions-older-than, or --X-older-than or --X-keep where X is "
+		       "dead-letters, outbox or processed";
 	if (o->is_deleting && !is_given(&o->retention[PASS_EVENTS]))
 		return "--delete-rows: needs --older-than";
 	return NULL;
