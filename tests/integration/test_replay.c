@@ -1,4 +1,5 @@
 /* wsonce replay: lines of a file as if they came from a feed, killed in the middle and gone on with. */
+#include "claims.h"
 #include "database.h"
 #include "fleet.h"
 #include "listener.h"
@@ -161,6 +162,23 @@ Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = 
 	run_expect(db, 0, NULL, "replay %s --checkpoint %s", path, checkpoint);
 	must_be_whole(20000);
 	free(checkpoint);
+	free(path);
+}
+
+/* The first event is somebody else's for a while. */
+Test(replay, lines_behind_one_that_is_held_are_fed_as_far_as_memory_is_theirs, .init = set_up, .fini = tear_down)
+{
+	char *path = fleet_file("events", 3000);
+
+	claims_put(redisd_shared(), "e-1", "somebody.else@1", 0);
+	struct process *p = run_start_on(db, "replay %s --max-inflight-bytes 64KiB", path);
+	cr_assert(wait_until(rows() == 1023, SETTLED_MS), "%ld rows: %s", rows(), process_last_words(p));
+	wait_pause_ms(300);
+	cr_assert_eq(rows(), 1023);
+	claims_put(redisd_shared(), "e-1", "somebody.else@1", 1);
+	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
+	must_be_whole(3000);
+	process_free(p);
 	free(path);
 }
 
