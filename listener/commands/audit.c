@@ -498,8 +498,8 @@ static int report(struct audit *a)
 	if (a->o->missing_to && write_missing(a))
 		return STATUS_FAILED;
 	if (a->o->is_json ? report_json(a, &out) : report_text(a))
-		return STATUS_FAILED;
-	if (a->o->is_resubmit && a->missing)
+		status = STATUS_FAILED;
+	else if (a->o->is_resubmit && a->missing)
 		status = resubmit(a, &out);
 	if (a->o->is_json)
 		output_close(&out);
