@@ -214,7 +214,7 @@ Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leave
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
 }
 
-Test(stats, what_is_counted_during_a_crash_of_postgres_does_not_hold_up_events)
+Test(stats, connections_that_postgres_ends_cost_neither_events_nor_what_is_counted)
 {
 	struct fleet fleet;
 
