@@ -1,4 +1,5 @@
 /* main.c owns the command line: which command, its help, its settings. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,11 +61,23 @@ static int listen_command(int argc, char **argv)
 	return status;
 }
 
+/* What is opened next takes the number of a standard stream that was closed: a socket to Postgres, and then
+ * what is printed goes there. So these get a file that fails. */
+static void fill_streams(void)
+{
+	static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) < 0)
+			return;
+}
+
 int main(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
 	int status;
 
+	fill_streams();
 	memory_setup();
 	if (strcmp(command, "listen") == 0)
 		return listen_command(argc - 1, argv + 1);

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -443,7 +444,7 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	if (found <= 0)
 		return found ? FEEDER_FAILED : FEEDER_END;
 	if (lines_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 2)) ||
-	    lines_next(a->lines, &line) != LINES_LINE)
+	    lines_wait(a->lines, &line) != LINES_LINE)
 		return FEEDER_FAILED;
 	*m = (struct feeder_message){line.bytes, line.len, line.digest, line.total, 0, 0};
 	return FEEDER_MESSAGE;
@@ -497,8 +498,8 @@ static int report(struct audit *a)
 	if (a->o->missing_to && write_missing(a))
 		return STATUS_FAILED;
 	if (a->o->is_json ? report_json(a, &out) : report_text(a))
-		return STATUS_FAILED;
-	if (a->o->is_resubmit && a->missing)
+		status = STATUS_FAILED;
+	else if (a->o->is_resubmit && a->missing)
 		status = resubmit(a, &out);
 	if (a->o->is_json)
 		output_close(&out);
@@ -513,37 +514,56 @@ static int audit(struct audit *a)
 	return a->expected.is_wrong_use ? STATUS_USAGE : STATUS_FAILED;
 }
 
+static int copy_all(int in, FILE *copy)
+{
+	char buffer[65536];
+	ssize_t n;
+
+	while ((n = read(in, buffer, sizeof(buffer))) > 0)
+		if (fwrite(buffer, 1, (size_t)n, copy) != (size_t)n)
+			return -1;
+	return n || fflush(copy) ? -1 : 0;
+}
+
 /* A pipe can be read once, and what is missing is read again: it goes to a file that has no name. */
 static struct lines *open_spooled(const char *path, size_t max_bytes)
 {
 	const char *given = getenv("TMPDIR"), *folder = given ? given : "/tmp";
-	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int in = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+	int fd = in < 0 ? -1 : open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	FILE *copy = fd < 0 ? NULL : fdopen(fd, "w");
-	char buffer[65536], name[40];
 	struct lines *lines = NULL;
-	ssize_t n = 0;
+	char name[40];
 
-	while (copy && (n = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0)
-		if (fwrite(buffer, 1, (size_t)n, copy) != (size_t)n)
-			break;
-	if (!copy || n || fflush(copy))
+	if (in < 0)
+		dispatch_fail("%s: %s", path, strerror(errno));
+	else if (!copy || copy_all(in, copy))
 		dispatch_fail("%s: cannot be kept in %s for resubmitting: %s", path, folder, strerror(errno));
 	else if (snprintf(name, sizeof(name), "/proc/self/fd/%d", fd) > 0)
 		lines = lines_open(name, max_bytes);
 	if (copy)
 		fclose(copy);
+	if (in >= 0)
+		close(in);
 	return lines;
+}
+
+/* What a name is of must be known before it is opened: opened twice, a pipe would lose what it brought. */
+static bool is_stream(const char *path)
+{
+	struct stat st;
+	int failed = strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &st) : stat(path, &st);
+
+	return !failed && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
 static struct lines *open_lines(const struct audit *a)
 {
 	size_t max_bytes = (size_t)a->in->config->message_bytes;
-	struct lines *lines = lines_open(a->o->expected, max_bytes);
 
-	if (!lines || !a->o->is_resubmit || lines_is_file(lines))
-		return lines;
-	lines_close(lines);
-	return open_spooled(a->o->expected, max_bytes);
+	if (a->o->is_resubmit && is_stream(a->o->expected))
+		return open_spooled(a->o->expected, max_bytes);
+	return lines_open(a->o->expected, max_bytes);
 }
 
 static int64_t now_us(void)

@@ -58,11 +58,12 @@ static int run(struct session *s, const struct invocation *in, const struct chan
 		return STATUS_FAILED;
 	missed = letters_miss(&filter, &ids);
 	done = change_ids(s, in, change, &ids);
+	if (done >= 0)
+		print(change, done);
+	if (done > 0 && change->warn)
+		change->warn(s, &ids);
 	letters_free(&ids);
-	if (done < 0)
-		return STATUS_FAILED;
-	print(change, done);
-	return missed ? STATUS_FAILED : STATUS_FINE;
+	return done < 0 || missed ? STATUS_FAILED : STATUS_FINE;
 }
 
 int change_run(const struct invocation *in, const struct change *change)

@@ -11,6 +11,8 @@ struct change {
 	bool is_json;
 	const char *sql;     /* $1 ids, $2 the note, $3 the instance; a row for each that was changed */
 	const char *done_as; /* how the count is called: "discarded" */
+	/* Says what the operator should know of these besides; NULL: there is nothing. */
+	void (*warn)(struct session *s, const struct letter_ids *ids);
 };
 
 /* Does it, a page of ids in a statement, and prints how many. Returns the exit status. */

@@ -3,6 +3,7 @@
 #include "deliveries.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dispatch.h"
@@ -80,6 +81,27 @@ const char deliveries_retry_sql[] =
 	CHANGE("state = 'pending', attempts = 0, due_at = now(), settled_at = NULL", "retry");
 
 const char deliveries_discard_sql[] = CHANGE("state = 'discarded'", "discard");
+
+/* A listener tells of itself once a minute. Whose consumer it works for does not matter: any that has the target
+ * among its webhooks delivers to it. */
+static const char sql_unattended[] =
+	"SELECT string_agg(target, ', ' ORDER BY target)"
+	" FROM (SELECT DISTINCT target FROM outbox WHERE id = ANY($1::bigint[]) AND state = 'pending') AS retried"
+	" WHERE NOT EXISTS (SELECT FROM wsonce_listeners"
+	"  WHERE target = ANY(targets) AND seen_at > now() - interval '3 minutes')";
+
+void deliveries_warn(struct session *s, const struct letter_ids *ids)
+{
+	char *array = letters_array(ids, 0, ids->count);
+	const char *values[] = {array};
+	struct pg_result *rows = array ? session_ask(s, sql_unattended, 1, values) : NULL;
+
+	if (rows && !session_is_null(rows, 0, 0))
+		dispatch_fail("no listener that runs delivers to %s: these deliveries wait until one does",
+			      session_text(rows, 0, 0));
+	session_drop(rows);
+	free(array);
+}
 
 static int print(const struct pg_result *row, bool is_json)
 {

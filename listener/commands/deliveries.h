@@ -17,6 +17,9 @@ extern const struct groups deliveries_groups;
 extern const char deliveries_retry_sql[];
 extern const char deliveries_discard_sql[];
 
+/* Tells of targets that none of the listeners that run delivers to, so that what was retried waits. */
+void deliveries_warn(struct session *s, const struct letter_ids *ids);
+
 /* Prints one, dead or not; with is_raw nothing but its payload. Returns the exit status. */
 int deliveries_show(struct session *s, const char *id, bool is_raw, bool is_json);
 

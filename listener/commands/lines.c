@@ -14,8 +14,9 @@
 #include "dispatch.h"
 
 #define CHUNK_BYTES 65536
-#define HEAD_BYTES  4096 /* kept of a line that is over the limit, as of such a message */
-#define FIRST_BYTES 4096 /* that a file is known by */
+#define HEAD_BYTES  4096        /* kept of a line that is over the limit, as of such a message */
+#define FIRST_BYTES 4096        /* that a file is known by */
+#define TURN_BYTES  (16u << 20) /* read without a line: then the caller has a turn, with its signals */
 
 struct lines {
 	int fd;
@@ -27,6 +28,7 @@ struct lines {
 	size_t size;
 	size_t from;
 	size_t to;
+	size_t turn;     /* bytes read since the last line, or LINES_LATER, was handed out */
 	uint64_t offset; /* in the file, of bytes[from] */
 	uint64_t count;  /* lines handed out */
 	char first[FIRST_BYTES];
@@ -87,11 +89,6 @@ void lines_close(struct lines *l)
 	free(l);
 }
 
-bool lines_is_file(const struct lines *l)
-{
-	return l->is_file;
-}
-
 uint64_t lines_size(const struct lines *l)
 {
 	struct stat st;
@@ -140,7 +137,7 @@ static enum lines_result fill(struct lines *l)
 	uint64_t offset;
 	ssize_t n;
 
-	if (!l->is_file && poll(&fd, 1, 0) == 0)
+	if (l->turn >= TURN_BYTES || (!l->is_file && poll(&fd, 1, 0) == 0))
 		return LINES_LATER;
 	if (reserve(l))
 		return fail(l, "out of memory");
@@ -155,6 +152,7 @@ static enum lines_result fill(struct lines *l)
 	}
 	keep_first(l, offset, l->bytes + l->to, (size_t)n);
 	l->to += (size_t)n;
+	l->turn += (size_t)n;
 	return LINES_LINE;
 }
 
@@ -192,16 +190,16 @@ static void add_long(struct lines *l, const char *bytes, size_t len)
 	l->total += len;
 }
 
-static void end_long(struct lines *l, struct line *line)
+static void end_long(struct lines *l, struct line *line, bool is_ended)
 {
 	EVP_DigestFinal_ex(l->digest, l->sha256, NULL);
 	EVP_MD_CTX_free(l->digest);
 	l->digest = NULL;
 	l->total -= l->has_cr;
-	*line = (struct line){l->head,   l->total < HEAD_BYTES ? (size_t)l->total : HEAD_BYTES,
-			      l->sha256, l->total,
-			      l->begin,  l->offset,
-			      ++l->count};
+	*line = (struct line){l->head,    l->total < HEAD_BYTES ? (size_t)l->total : HEAD_BYTES,
+			      l->sha256,  l->total,
+			      l->begin,   l->offset,
+			      ++l->count, is_ended};
 }
 
 /* --- lines --- */
@@ -224,7 +222,7 @@ static enum lines_result next_long(struct lines *l, struct line *line)
 		if (result == LINES_END)
 			continue;
 		if (end || l->is_at_end)
-			end_long(l, line);
+			end_long(l, line, end);
 		if (result != LINES_LINE || end || l->is_at_end)
 			return result;
 	}
@@ -235,11 +233,12 @@ static void take(struct lines *l, struct line *line, size_t len, size_t with_end
 {
 	const char *at = l->bytes + l->from;
 	uint64_t begin = l->offset;
+	bool is_ended = with_end > len;
 
 	advance(l, with_end);
 	if (len && at[len - 1] == '\r')
 		len--;
-	*line = (struct line){at, len, NULL, len, begin, l->offset, ++l->count};
+	*line = (struct line){at, len, NULL, len, begin, l->offset, ++l->count, is_ended};
 }
 
 static enum lines_result next_raw(struct lines *l, struct line *line)
@@ -277,6 +276,7 @@ enum lines_result lines_next(struct lines *l, struct line *line)
 {
 	enum lines_result result;
 
+	l->turn = 0;
 	do
 		result = next_raw(l, line);
 	while (result == LINES_LINE && !line->len);
@@ -330,6 +330,7 @@ int lines_skip(struct lines *l, uint64_t offset)
 			continue;
 		}
 		poll(&fd, 1, -1);
+		l->turn = 0;
 		result = fill(l);
 		if (result == LINES_END)
 			fail(l, "ends before the place to go on from: is it another file?");

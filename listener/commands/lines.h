@@ -17,6 +17,7 @@ struct line {
 	uint64_t begin;        /* where it begins in the file */
 	uint64_t end;          /* where the next one does */
 	uint64_t number;       /* from 1, of those read here */
+	bool is_ended;         /* by a newline: else it is the last, and may be half of what is to come */
 };
 
 enum lines_result { LINES_LINE, LINES_END, LINES_LATER, LINES_FAILED };
@@ -26,19 +27,16 @@ enum lines_result { LINES_LINE, LINES_END, LINES_LATER, LINES_FAILED };
 struct lines *lines_open(const char *path, size_t max_bytes);
 void lines_close(struct lines *l);
 
-/* The next line that is not empty. LINES_LATER: a pipe has nothing just now. LINES_FAILED: it cannot
- * be read, which has been told. */
+/* The next line that is not empty. LINES_LATER: a pipe has nothing just now, or there was no line in many
+ * megabytes. LINES_FAILED: it cannot be read, which has been told. */
 enum lines_result lines_next(struct lines *l, struct line *line);
 
-/* The same, waiting for a pipe. */
+/* The same, waiting for it. */
 enum lines_result lines_wait(struct lines *l, struct line *line);
 
 /* Goes to an offset: of a file at once, of a pipe by reading so far. Returns 0; or -1 after saying
  * why, also if it ends before. */
 int lines_skip(struct lines *l, uint64_t offset);
-
-/* Is it a file, in which lines_skip can go back? */
-bool lines_is_file(const struct lines *l);
 
 /* The SHA-256 of its first bytes, at most a few thousand and at most up_to, in hex: by that it is known
  * again when it has grown. up_to is not beyond what was read or skipped. Returns -1 after saying why. */

@@ -26,6 +26,23 @@ static const char count_processed_sql[] =
 	" SELECT count(*) FILTER (WHERE is_old), sum(size) FILTER (WHERE is_old), (SELECT json_build_array(consumer,"
 	" event_id) FROM step ORDER BY consumer DESC, event_id DESC LIMIT 1) FROM step";
 
+/* Is the row that somebody did something to gone? As long as it is there, show tells what was done. */
+#define IS_GONE(table, id_of) "NOT EXISTS (SELECT FROM " table " AS t WHERE t.id = " id_of ")"
+
+/* As purge_letters.sql, of what people did to rows that are gone. The join may change the order. */
+#define STEP_ACTIONS(actions, is_gone) \
+	"WITH step AS MATERIALIZED (SELECT * FROM " actions " WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint)," \
+	" old AS MATERIALIZED (" \
+	"SELECT id FROM step WHERE done_at < $2::timestamptz AND " is_gone " ORDER BY id LIMIT $3::bigint)," \
+	" free AS MATERIALIZED (SELECT id FROM " actions " WHERE id IN (SELECT id FROM old) FOR UPDATE SKIP LOCKED)," \
+	" done AS (DELETE FROM " actions " WHERE id IN (SELECT id FROM free) RETURNING 1)" \
+	" SELECT (SELECT count(*) FROM done), (SELECT count(*) FROM old), CASE" \
+	" WHEN (SELECT count(*) FROM old) = $3::bigint THEN (SELECT max(id) FROM old) ELSE (SELECT max(id) FROM " \
+	"step) END"
+
+#define LETTER_IS_GONE   IS_GONE("dead_letters", "letter_id")
+#define DELIVERY_IS_GONE IS_GONE("outbox", "delivery_id")
+
 static const struct guard_deletion deletes_rows = {
 	.option = "--delete-rows",
 	.age = "--older-than",
@@ -88,5 +105,25 @@ const struct pass passes[PASSES] = {
 		.cutoff_sql = CUTOFF("processed_events", "processed_at"),
 		.step_sql = SQL_PURGE_PROCESSED,
 		.count_sql = count_processed_sql,
+	},
+	{
+		.table = PASS_ACTIONS,
+		.name = "dead_letter_actions",
+		.done_as = "records of dead letters deleted",
+		.first = PASS_FIRST_ID,
+		.cutoff_sql = CUTOFF("dead_letter_actions", "done_at"),
+		.step_sql = STEP_ACTIONS("dead_letter_actions", LETTER_IS_GONE),
+		.count_sql = COUNT("dead_letter_actions", "dead_letter_actions",
+				   "done_at < $2::timestamptz AND " LETTER_IS_GONE),
+	},
+	{
+		.table = PASS_ACTIONS,
+		.name = "delivery_actions",
+		.done_as = "records of deliveries deleted",
+		.first = PASS_FIRST_ID,
+		.cutoff_sql = CUTOFF("delivery_actions", "done_at"),
+		.step_sql = STEP_ACTIONS("delivery_actions", DELIVERY_IS_GONE),
+		.count_sql = COUNT("delivery_actions", "delivery_actions",
+				   "done_at < $2::timestamptz AND " DELIVERY_IS_GONE),
 	},
 };

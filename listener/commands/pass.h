@@ -11,7 +11,8 @@ enum pass_table {
 	PASS_LETTERS,
 	PASS_OUTBOX,
 	PASS_PROCESSED,
-	PASS_TABLES, /* how many there are */
+	PASS_ACTIONS, /* of people, in two tables */
+	PASS_TABLES,  /* how many there are */
 };
 
 /* Does the pass go with --delete-rows? */
@@ -42,7 +43,7 @@ struct pass {
 	const char *count_sql;
 };
 
-#define PASSES ((size_t)5)
+#define PASSES ((size_t)7)
 
 /* In the order in which they are done. */
 extern const struct pass passes[PASSES];

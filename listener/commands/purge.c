@@ -47,6 +47,8 @@ static const struct option purge_options[] = {
 	{"processed-older-than", OLDER_THAN(PASS_PROCESSED),
 	 "what consumers processed so long ago is forgotten; guarded as --delete-rows"},
 	{"processed-keep", KEEP(PASS_PROCESSED), "all but the N rows processed last are forgotten; guarded too"},
+	{"actions-older-than", OLDER_THAN(PASS_ACTIONS),
+	 "records of what people did so long ago go, where the letter or delivery is gone"},
 	{"batch", OPTION_NUMBER, offsetof(struct purge_options, batch), "N", 1, 20000, NULL,
 	 "rows in one transaction (1000)"},
 	{"dry-run", OPTION_SWITCH, offsetof(struct purge_options, is_dry), NULL, 0, 0, NULL,
@@ -55,7 +57,7 @@ static const struct option purge_options[] = {
 };
 
 static const struct purge_options purge_defaults = {
-	.retention = {{0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}},
+	.retention = {{0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}, {0, KEEP_ALL}},
 	.batch = 1000,
 };
 
@@ -112,17 +114,19 @@ static int go_on(struct pg_result *rows, char **last)
 
 /* Nothing here waits for long: rows that others have locked are skipped, and a table that is locked as a
  * whole ends the command, which can be run again. The limits are the transaction's own, since behind a
- * pooler the connection is not. */
+ * pooler the connection is not; so is the form of times: a cutoff comes as text and goes back as such, and
+ * in other forms than ISO a zone has a name, which may be that of another zone as well. */
 static int begin(struct purge *p, const char *statement_timeout)
 {
 	const char *values[] = {statement_timeout};
 	struct pg_result *rows = NULL;
 
 	if (run(p, "BEGIN") == 0)
-		rows = session_ask(p->session,
-				   "SELECT set_config('lock_timeout', '2s', true), "
-				   "set_config('statement_timeout', $1::text, true)",
-				   1, values);
+		rows = session_ask(
+			p->session,
+			"SELECT set_config('DateStyle', 'ISO', true), set_config('lock_timeout', '2s', true), "
+			"set_config('statement_timeout', $1::text, true)",
+			1, values);
 	session_drop(rows);
 	return rows ? 0 : -1;
 }
@@ -306,7 +310,8 @@ static int purge(struct purge *p)
 static int run_purge(const struct invocation *in)
 {
 	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
-	const struct sigaction action = {.sa_handler = on_signal};
+	const struct sigaction action = {.sa_handler = on_signal,
+					 .sa_flags = SA_RESETHAND}; /* the second one ends it */
 	enum guard_result guard;
 	int status = STATUS_FAILED;
 
@@ -328,9 +333,8 @@ static const char *check_purge(const struct invocation *in)
 	for (int i = 0; i < PASS_TABLES; i++)
 		is_any_given = is_any_given || is_given(&o->retention[i]);
 	if (!is_any_given)
-		return "purge what? give --older-than, or --X-older-than or --X-keep where X is dead-letters, outbox "
-		       "or "
-		       "processed";
+		return "purge what? give --older-than, --actions-older-than, or --X-older-than or --X-keep where X is "
+		       "dead-letters, outbox or processed";
 	if (o->is_deleting && !is_given(&o->retention[PASS_EVENTS]))
 		return "--delete-rows: needs --older-than";
 	return NULL;

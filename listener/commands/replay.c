@@ -15,6 +15,8 @@
 #include "session.h"
 
 #define CHECKPOINT_MS 500
+#define BEHIND_MS     100 /* that --rate may make up for */
+#define LINE_SHARE    64  /* of --max-inflight-bytes: so much for a line whose end is remembered */
 #define SETTLED       (UINT64_C(1) << 63)
 
 struct replay_options {
@@ -42,12 +44,14 @@ struct ring {
 
 struct replay {
 	const struct replay_options *o;
+	const struct config *config;
 	struct lines *lines;
 	struct ring unsettled;
 	uint64_t start;   /* where in the file this run began */
 	uint64_t settled; /* all before this offset is */
 	uint64_t written; /* the checkpoint says so */
 	int64_t start_ms;
+	int64_t paced_ms; /* when the first line was due, by the rate */
 	int64_t written_ms;
 	bool has_failed;
 };
@@ -133,14 +137,27 @@ static int resume(struct replay *r)
 	return 0;
 }
 
+/* Behind a line whose event somebody else holds, others settle: the memory for their ends is a part of the
+ * budget. 8 bytes each, or twice that while the ring grows, are at most a quarter. */
+static bool ring_is_full(const struct ring *ring, const struct config *config)
+{
+	return ring->next - ring->first >= (uint64_t)config->inflight_bytes / LINE_SHARE;
+}
+
 /* --- lines in, outcomes out --- */
 
-/* Milliseconds until the next line is due. */
-static int64_t wait_ms(const struct replay *r)
+/* Milliseconds until the next line is due. A pipe that brought nothing, or a database that was away, is not
+ * made up for by lines all at once. */
+static int64_t wait_ms(struct replay *r)
 {
+	int64_t wait;
+
 	if (!r->o->rate)
 		return 0;
-	return r->start_ms + (int64_t)(r->unsettled.next * 1000 / (uint64_t)r->o->rate) - now_ms();
+	wait = r->paced_ms + (int64_t)(r->unsettled.next * 1000 / (uint64_t)r->o->rate) - now_ms();
+	if (wait < -BEHIND_MS)
+		r->paced_ms += -BEHIND_MS - wait;
+	return wait;
 }
 
 static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
@@ -153,6 +170,8 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	(void)f;
 	if (r->has_failed)
 		return FEEDER_FAILED;
+	if (ring_is_full(&r->unsettled, r->config))
+		return FEEDER_LATER;
 	if (wait > 0) {
 		m->wait_ms = (int)(wait < 1000 ? wait : 1000);
 		return FEEDER_LATER;
@@ -167,7 +186,9 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	case LINES_LINE:
 		break;
 	}
-	if (ring_add(&r->unsettled, line.end, &number)) {
+	/* A last line without its newline may be one that is still being written: it is fed, and the checkpoint
+	 * stays before it, so that it is fed again when it is whole. */
+	if (ring_add(&r->unsettled, line.is_ended ? line.end : line.begin, &number)) {
 		dispatch_fail("out of memory");
 		return FEEDER_FAILED;
 	}
@@ -236,7 +257,7 @@ static int print_summary(const struct replay *r, const struct feeder_count *coun
 	return is_whole && !count->rejected ? STATUS_FINE : STATUS_FAILED;
 }
 
-static int replay(struct replay *r, const struct config *config)
+static int replay(struct replay *r)
 {
 	const struct feeder_owner owner = {pull, on_settled, on_tick, r};
 	struct feeder_count count;
@@ -244,8 +265,8 @@ static int replay(struct replay *r, const struct config *config)
 
 	if (resume(r))
 		return STATUS_FAILED;
-	r->start_ms = r->written_ms = now_ms();
-	if (feeder_run(config, &owner, &count))
+	r->start_ms = r->paced_ms = r->written_ms = now_ms();
+	if (feeder_run(r->config, &owner, &count))
 		return STATUS_FAILED;
 	failed = write_checkpoint(r);
 	return print_summary(r, &count) || failed ? STATUS_FAILED : STATUS_FINE;
@@ -256,14 +277,14 @@ static int replay(struct replay *r, const struct config *config)
 static int run_replay(const struct invocation *in)
 {
 	struct session *s = session_open(in->config);
-	struct replay r = {.o = in->options};
+	struct replay r = {.o = in->options, .config = in->config};
 	int status = s ? duty_check(s, in->config) : STATUS_FAILED;
 
 	if (status == STATUS_FINE)
 		r.lines = lines_open(in->words[0], (size_t)in->config->message_bytes);
 	session_close(s);
 	if (r.lines)
-		status = replay(&r, in->config);
+		status = replay(&r);
 	else if (status == STATUS_FINE)
 		status = STATUS_FAILED;
 	lines_close(r.lines);

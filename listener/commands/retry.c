@@ -262,6 +262,15 @@ static int print_summary(struct retry *r, const struct feeder_count *count, int 
 	return left || missed || count->rejected || r->cut || r->is_lost ? STATUS_FAILED : STATUS_FINE;
 }
 
+/* Nothing was fed: the list is empty, but it is JSON. */
+static void close_json(struct retry *r)
+{
+	if (!r->o->is_json)
+		return;
+	output_list_end(&r->out);
+	output_close(&r->out);
+}
+
 static int feed(struct retry *r, int missed)
 {
 	const struct feeder_owner owner = {pull, on_settled, on_tick, r};
@@ -271,8 +280,10 @@ static int feed(struct retry *r, int missed)
 		output_open(&r->out);
 		output_list(&r->out, "letters");
 	}
-	if (feeder_run(r->in->config, &owner, &count))
+	if (feeder_run(r->in->config, &owner, &count)) {
+		close_json(r);
 		return STATUS_FAILED;
+	}
 	if (json_array_size(r->told))
 		record(r);
 	if (r->is_lost)
@@ -333,6 +344,7 @@ static int run_retry(const struct invocation *in)
 		.is_json = o->is_json,
 		.sql = deliveries_retry_sql,
 		.done_as = "retried",
+		.warn = deliveries_warn,
 	};
 
 	return o->filter.is_deliveries ? change_run(in, &change) : retry_letters(in);

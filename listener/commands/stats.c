@@ -44,10 +44,12 @@ struct duplicates {
 
 /* --- what is known --- */
 
-/* Seconds of a day are counted from its first to now, or to its end. */
+/* Seconds of a day are counted from its first to now, or to its end; at least an hour of them, since the
+ * first note of a day tells of what came in the last minute of the day before. */
 static const char days_sql[] =
-	"SELECT day, events, array_to_string(copies, ' '), encode(sketch, 'hex'), events / extract(epoch FROM "
-	"least(now(), (day + 1)::timestamp AT TIME ZONE 'UTC') - day::timestamp AT TIME ZONE 'UTC') "
+	"SELECT to_char(day, 'YYYY-MM-DD'), events, array_to_string(copies, ' '), encode(sketch, 'hex'), events / "
+	"greatest(3600, extract(epoch FROM "
+	"least(now(), (day + 1)::timestamp AT TIME ZONE 'UTC') - day::timestamp AT TIME ZONE 'UTC')) "
 	"FROM wsonce_duplicates WHERE $1::bigint = 0 OR day >= (to_timestamp($1::bigint / 1000000.0) AT TIME ZONE "
 	"'UTC')::date ORDER BY day";
 
@@ -242,10 +244,10 @@ static void print_window(const struct duplicates *d, int64_t window)
 
 static void print_windows(const struct duplicates *d)
 {
-	int i = 0;
+	int i = 0, decimals = d->rate < 10 ? 2 : 0;
 
-	printf("\n  --dedup-window    copies within    Redis, at %.3g events/s (%" PRId64 " bytes a mark, %s)\n",
-	       d->rate, d->mark_bytes, d->is_measured ? "measured" : "as usual");
+	printf("\n  --dedup-window    copies within    Redis, at %.*f events/s (%" PRId64 " bytes a mark, %s)\n",
+	       decimals, d->rate, d->mark_bytes, d->is_measured ? "measured" : "as usual");
 	for (; i < WINDOWS && windows[i] < d->window_s; i++)
 		print_window(d, windows[i]);
 	print_window(d, d->window_s);

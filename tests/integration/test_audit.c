@@ -317,6 +317,23 @@ Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = set_up, .fini = te
 	free(path);
 }
 
+/* As of a shell's <(zcat day.gz): it is not standard input that is read. */
+Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = set_up, .fini = tear_down)
+{
+	char *path = fleet_file("events", 500), *fifo = suite_path("fifo"), *line;
+
+	cr_assert(asprintf(&line, "mkfifo %s && exec cat %s >%s", fifo, path, fifo) > 0);
+	struct process *p = process_start_argv((const char *const[]){"sh", "-c", line, NULL}, NULL);
+	cr_assert(wait_until(access(fifo, F_OK) == 0, END_MS));
+	run_expect(db, 0, "resubmitted 500: persisted 500,", "audit --expected %s --resubmit", fifo);
+	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
+	cr_assert_eq(rows(), 500);
+	process_free(p);
+	free(line);
+	free(fifo);
+	free(path);
+}
+
 /* Audits of all events run one after the other while the fleet gets them, and while some that the feed
  * never sent are missing for good. Each event is stored by exactly one of fleet and audits. */
 Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = set_up, .fini = tear_down, .timeout = 300)

@@ -201,6 +201,30 @@ Test(commands, that_cannot_write_what_they_found_say_so)
 	database_free(db);
 }
 
+static void expect_words(const struct database *db, const char *line, const char *words)
+{
+	struct process *p = start_sh(db, line);
+
+	cr_assert_eq(process_wait(p, 15000), 1, "%s: %s", line, process_last_words(p));
+	char *errors = process_errors(p);
+	cr_assert_str_eq(errors, words, "%s: %s", line, errors);
+	free(errors);
+	process_free(p);
+}
+
+Test(commands, that_were_started_without_standard_streams_say_so)
+{
+	struct database *db = database_new();
+
+	expect_words(db, "exec $0 replay - <&-",
+		     "wsonce: standard input: Bad file descriptor\n"
+		     "wsonce: not replayed to the end: what was not settled is fed again "
+		     "by the same command\n");
+	expect_words(db, "exec $0 stats duplicates <&- >&-", "wsonce: standard output cannot be written to\n");
+	expect_words(db, "exec $0 dead-letters show 1 <&- >&- 2>&-", "");
+	database_free(db);
+}
+
 Test(commands, what_a_pipe_brought_and_cannot_be_kept_is_told_with_the_reason)
 {
 	struct database *db = database_new();

@@ -169,6 +169,42 @@ Test(deliveries, retry_makes_them_pending_and_due_from_the_first_attempt, .init 
 	cr_assert_eq(actions("true"), 3);
 }
 
+static void listen_for(const char *targets, const char *seen)
+{
+	database_exec(db,
+		      "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, targets, seen_at) "
+		      "SELECT 'l-' || count(*), 300, 'billing', '%s', now() - interval '%s' FROM wsonce_listeners",
+		      targets, seen);
+}
+
+/* What retry --deliveries says on standard error of these, which are dead again afterwards. */
+static void expect_warning(const char *words, const char *wanted)
+{
+	struct run run = run_on(db, "dead-letters retry --deliveries %s", words);
+
+	cr_assert_eq(run.status, 0, "%s%s", run.output, run.errors);
+	cr_assert_str_eq(run.errors, wanted, "%s", run.errors);
+	run_free(&run);
+	database_exec(db, "UPDATE outbox SET state = 'dead' WHERE id <= 4");
+}
+
+#define WAITS ": these deliveries wait until one does\n"
+
+Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = set_up, .fini = tear_down)
+{
+	prepare();
+	expect_warning("--all", "wsonce: no listener that runs delivers to crm, erp" WAITS);
+	listen_for("{}", "1 second");
+	listen_for("{erp,crm}", "4 minutes");
+	expect_warning("4 --json", "wsonce: no listener that runs delivers to erp" WAITS);
+	listen_for("{other,crm}", "30 seconds");
+	expect_warning("--all", "wsonce: no listener that runs delivers to erp" WAITS);
+	expect_warning("--target crm", "");
+	expect_warning("--target nobody", "");
+	listen_for("{erp}", "1 minute");
+	expect_warning("--all", "");
+}
+
 Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = set_up, .fini = tear_down)
 {
 	prepare();

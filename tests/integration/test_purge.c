@@ -5,6 +5,7 @@
 #include "fleet.h"
 #include "listener.h"
 #include "peer.h"
+#include "postgres.h"
 #include "process.h"
 #include "redisd.h"
 #include "run.h"
@@ -89,6 +90,19 @@ Test(purge, old_rows_between_young_ones_are_found, .init = set_up, .fini = tear_
 	run_expect(db, 0, ": 60\n", "purge --older-than 30d --batch 7");
 	cr_assert_eq(count("id % 1000 = 7 AND " IS_PURGED), 60);
 	cr_assert_eq(count(IS_WHOLE), 59940);
+}
+
+/* In this form of times India's zone is IST, which Postgres reads as Israel's. */
+Test(purge, age_is_the_same_however_the_database_writes_times, .init = set_up, .fini = tear_down)
+{
+	store("young", 10, 0);
+	database_exec(db, "UPDATE events SET processed_at = now() - interval '30 days' + interval '2 hours'");
+	database_exec(db, "DO $$BEGIN EXECUTE format('ALTER DATABASE %%I SET DateStyle = ''SQL, DMY''', "
+			  "current_database()); EXECUTE format('ALTER DATABASE %%I SET TimeZone = ''Asia/Kolkata''', "
+			  "current_database()); END$$");
+	run_expect(db, 0, ": 0 (0.0 MiB)\n", "purge --older-than 30d --dry-run");
+	run_expect(db, 0, ": 0\n", "purge --older-than 30d");
+	cr_assert_eq(count(IS_WHOLE), 10);
 }
 
 Test(purge, row_that_is_locked_is_left_and_told_of, .init = set_up, .fini = tear_down)
@@ -202,6 +216,22 @@ Test(purge, interrupted_it_tells_what_is_done, .init = set_up, .fini = tear_down
 	expect_no_half();
 	free(output);
 	process_free(purge);
+}
+
+Test(purge, interrupted_twice_it_ends_though_the_database_hangs)
+{
+	struct postgres *pg = postgres_new();
+	struct process *purge;
+
+	db = postgres_database(pg);
+	run_expect(db, 0, "payloads removed", "purge --older-than 3650d");
+	purge = start_slow(30000);
+	postgres_pause(pg);
+	cr_assert(wait_until((process_signal(purge, SIGTERM), !process_is_alive(purge)), SETTLED_MS));
+	postgres_resume(pg);
+	expect_no_half();
+	process_free(purge);
+	postgres_free(pg);
 }
 
 Test(purge, several_at_once_share_the_work, .init = set_up, .fini = tear_down)
@@ -472,6 +502,67 @@ Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = s
 	listener_free(listener);
 	cr_assert_eq(processed("true"), 10);
 	cr_assert_eq(count("true"), 10);
+}
+
+/* ---- what people did ---- */
+
+/* To the letters and deliveries from 1 to n, so many days ago. */
+static void act(int days, int n)
+{
+	database_exec(db,
+		      "INSERT INTO dead_letter_actions (letter_id, digest, action, outcome, instance_id, done_at) "
+		      "SELECT i, 'd', 'retry', 'rejected', 'me', now() - %d * interval '1 day' "
+		      "FROM generate_series(1, %d) AS i",
+		      days, n);
+	database_exec(db,
+		      "INSERT INTO delivery_actions (delivery_id, target, event_id, action, instance_id, done_at) "
+		      "SELECT i, 'crm', 'e', 'retry', 'me', now() - %d * interval '1 day' "
+		      "FROM generate_series(1, %d) AS i",
+		      days, n);
+}
+
+static long acts(const char *table, const char *condition)
+{
+	return database_long(db, "SELECT count(*) FROM %s WHERE %s", table, condition);
+}
+
+static void expect_acts(const char *condition, long letters_of, long deliveries_of)
+{
+	cr_assert_eq(acts("dead_letter_actions", condition), letters_of);
+	cr_assert_eq(acts("delivery_actions", condition), deliveries_of);
+}
+
+Test(purge, records_of_what_is_gone_go_by_age, .init = set_up, .fini = tear_down)
+{
+	bury(1, 20);
+	deliver("dead", 1, 20);
+	deliver("pending", 1, 10);
+	act(400, 1500);
+	act(300, 100);
+	run_expect(db, 0, "\"dead_letter_actions\":{", "purge --actions-older-than 365d --dry-run --json");
+	run_expect(db, 0, "\"done\":1480,", "purge --actions-older-than 365d --dry-run --json");
+	run_expect(db, 0, "\"done\":1470,", "purge --actions-older-than 365d --dry-run --json");
+	expect_acts("true", 1600, 1600);
+	run_expect(db, 0, "records of dead letters deleted before", "purge --actions-older-than 365d --batch 70");
+	expect_acts("done_at > now() - interval '365 days'", 100, 100);
+	expect_acts("done_at < now() - interval '365 days'", 20, 30);
+	cr_assert_eq(acts("dead_letter_actions", "letter_id <= 20"), 40);
+	cr_assert_eq(acts("delivery_actions", "delivery_id <= 30"), 60);
+	run_expect(db, 0, "records of deliveries deleted before", "purge --actions-older-than 365d");
+	expect_acts("true", 120, 130);
+}
+
+Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .init = set_up, .fini = tear_down)
+{
+	bury(400, 20);
+	deliver("dead", 400, 30);
+	act(390, 30);
+	run_expect(db, 0, ": 10\n", "purge --dead-letters-keep 10");
+	run_expect(db, 0, ": 20\n", "purge --outbox-keep 10");
+	expect_acts("true", 30, 30);
+	run_expect(db, 0, ": 10\n",
+		   "purge --dead-letters-older-than 365d --outbox-older-than 365d --actions-older-than 365d");
+	expect_acts("true", 0, 0);
 }
 
 Test(purge, all_tables_go_in_one_run, .init = set_up, .fini = tear_down)

@@ -1,4 +1,5 @@
 /* wsonce replay: lines of a file as if they came from a feed, killed in the middle and gone on with. */
+#include "claims.h"
 #include "database.h"
 #include "fleet.h"
 #include "listener.h"
@@ -10,11 +11,13 @@
 #include "wait.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SETTLED_MS 20000
@@ -162,6 +165,23 @@ Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = 
 	free(path);
 }
 
+/* The first event is somebody else's for a while. */
+Test(replay, lines_behind_one_that_is_held_are_fed_as_far_as_memory_is_theirs, .init = set_up, .fini = tear_down)
+{
+	char *path = fleet_file("events", 3000);
+
+	claims_put(redisd_shared(), "e-1", "somebody.else@1", 0);
+	struct process *p = run_start_on(db, "replay %s --max-inflight-bytes 64KiB", path);
+	cr_assert(wait_until(rows() == 1023, SETTLED_MS), "%ld rows: %s", rows(), process_last_words(p));
+	wait_pause_ms(300);
+	cr_assert_eq(rows(), 1023);
+	claims_put(redisd_shared(), "e-1", "somebody.else@1", 1);
+	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
+	must_be_whole(3000);
+	process_free(p);
+	free(path);
+}
+
 Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_grown_is_not, .init = set_up,
      .fini = tear_down)
 {
@@ -186,6 +206,34 @@ Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_
 	free(path);
 }
 
+static void append(const char *path, const char *text)
+{
+	FILE *out = fopen(path, "ae");
+
+	fputs(text, out);
+	cr_assert_eq(fclose(out), 0);
+}
+
+Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .init = set_up, .fini = tear_down)
+{
+	char *path = suite_file("growing", "{\"event_id\":\"one\"}\n{\"event_id\":\"half"),
+	     *checkpoint = suite_path("checkpoint");
+
+	run_expect(db, 1, "replayed 2: persisted 1, duplicates 0, rejected 1", "replay %s --checkpoint %s", path,
+		   checkpoint);
+	cr_assert_eq(checkpoint_offset(checkpoint), 19);
+	append(path, "-and-half\"}");
+	run_expect(db, 0, "replayed 1: persisted 1, duplicates 0, rejected 0", "replay %s --checkpoint %s", path,
+		   checkpoint);
+	append(path, "\n");
+	run_expect(db, 0, "replayed 1: persisted 0, duplicates 1, rejected 0", "replay %s --checkpoint %s", path,
+		   checkpoint);
+	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id IN ('one', 'half-and-half')"), 2);
+	free(checkpoint);
+	free(path);
+}
+
 /* All is stored, and only the marks are waited for, when it is written for the last time. */
 Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = set_up, .fini = tear_down)
 {
@@ -207,6 +255,16 @@ Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_en
 	free(path);
 }
 
+Test(replay, a_line_without_an_end_does_not_keep_it_from_being_interrupted, .init = set_up, .fini = tear_down)
+{
+	struct process *p = run_start_on(db, "replay /dev/zero");
+
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners") > 0, SETTLED_MS));
+	process_signal(p, SIGTERM);
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	process_free(p);
+}
+
 Test(replay, the_rate_is_kept_to, .init = set_up, .fini = tear_down)
 {
 	char *path = fleet_file("events", 300);
@@ -215,6 +273,26 @@ Test(replay, the_rate_is_kept_to, .init = set_up, .fini = tear_down)
 	run_expect(db, 0, "persisted 300", "replay %s --rate 200/s", path);
 	cr_assert_gt(wait_now_ms() - begin, 1400);
 	free(path);
+}
+
+Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, .init = set_up, .fini = tear_down)
+{
+	char *fifo = suite_path("fifo");
+
+	cr_assert_eq(mkfifo(fifo, 0666), 0);
+	int fd = open(fifo, O_RDWR | O_CLOEXEC);
+	struct process *p = run_start_on(db, "replay %s --rate 100/s", fifo);
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners") > 0, SETTLED_MS));
+	wait_pause_ms(2000);
+	int64_t begin = wait_now_ms();
+	for (int i = 0; i < 150; i++)
+		dprintf(fd, "{\"event_id\":\"e-%d\"}\n", i);
+	close(fd);
+	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
+	cr_assert_gt(wait_now_ms() - begin, 1200);
+	cr_assert_eq(rows(), 150);
+	process_free(p);
+	free(fifo);
 }
 
 Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init = set_up, .fini = tear_down,

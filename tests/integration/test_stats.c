@@ -174,6 +174,36 @@ Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = 
 	run_expect_error(db, 2, "stats --help", "stats");
 }
 
+/* A row of that day, and what is told of all of them. */
+static void count_events(const char *day, const char *events)
+{
+	database_exec(db,
+		      "INSERT INTO wsonce_duplicates SELECT %s, %s, array_fill(0::bigint, ARRAY[41]), "
+		      "decode(repeat('00', 1024), 'hex')",
+		      day, events);
+}
+
+Test(stats, days_and_rates_are_written_as_people_read_them, .init = set_up, .fini = tear_down)
+{
+	run_expect(db, 0, "nothing", "stats duplicates");
+	database_exec(db, "DO $$BEGIN EXECUTE format('ALTER DATABASE %%I SET DateStyle = ''German''', "
+			  "current_database()); END$$");
+	count_events("date '2026-01-02'", "43200");
+	run_expect(db, 0, "Redis, at 0.50 events/s", "stats duplicates --redis none");
+	count_events("date '2026-01-31'", "86400 * 12345");
+	run_expect(db, 0, "duplicates from 2026-01-02 to 2026-01-31 (UTC)\n", "stats duplicates --redis none");
+	run_expect(db, 0, "Redis, at 12345 events/s", "stats duplicates --redis none");
+}
+
+/* The first note after midnight tells of a minute, and the day may have a second. */
+Test(stats, day_that_has_just_begun_is_not_the_busiest_for_its_first_note, .init = set_up, .fini = tear_down)
+{
+	run_expect(db, 0, "nothing", "stats duplicates");
+	count_events("(now() AT TIME ZONE 'UTC')::date + 1", "7200");
+	ask();
+	cr_assert_eq(number("events_per_second"), 2);
+}
+
 Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leaves, .init = set_up, .fini = tear_down)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, "--instance-id me");
@@ -186,7 +216,7 @@ Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leave
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
 }
 
-Test(stats, what_is_counted_during_a_crash_of_postgres_does_not_hold_up_events)
+Test(stats, connections_that_postgres_ends_cost_neither_events_nor_what_is_counted)
 {
 	struct fleet fleet;
 

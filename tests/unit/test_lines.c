@@ -11,6 +11,8 @@
 
 #define LIMIT 100
 
+TestSuite(lines, .timeout = 60);
+
 /* Opens these bytes as a file. */
 static struct lines *open_bytes(const char *bytes, size_t len, size_t limit)
 {
@@ -61,6 +63,26 @@ Test(lines, each_is_handed_out_without_its_end_and_empty_ones_are_not)
 	expect_line(l, "th\rree", 12, 19);
 	expect_line(l, "last", 19, 23);
 	expect_end(l);
+}
+
+Test(lines, only_the_last_one_may_have_no_newline_and_that_is_told)
+{
+	struct lines *l = open_text("one\ntwo\r\nhalf");
+	char text[2 * LIMIT + 10];
+	struct line line;
+
+	cr_assert(expect_line(l, "one", 0, 4).is_ended);
+	cr_assert(expect_line(l, "two", 4, 9).is_ended);
+	cr_assert_not(expect_line(l, "half", 9, 13).is_ended);
+	expect_end(l);
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text), "%0*d%s", LIMIT + 1, 7, i ? "" : "\n");
+		l = open_text(text);
+		cr_assert_eq(lines_next(l, &line), LINES_LINE);
+		cr_assert(line.digest);
+		cr_assert_eq(line.is_ended, i == 0);
+		expect_end(l);
+	}
 }
 
 Test(lines, an_empty_file_has_none)
@@ -164,6 +186,34 @@ Test(lines, a_pipe_has_nothing_now_and_more_later)
 	expect_line(l, "three", 8, 13);
 	expect_end(l);
 	close(ends[0]);
+}
+
+Test(lines, one_without_an_end_leaves_the_caller_a_turn)
+{
+	struct lines *l = lines_open("/dev/zero", LIMIT);
+	struct line line;
+
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(lines_next(l, &line), LINES_LATER);
+	lines_close(l);
+}
+
+Test(lines, a_long_one_that_is_waited_for_is_whole)
+{
+	size_t len = 40u << 20;
+	char *text = malloc(len);
+	struct line line;
+
+	memset(text, 'x', len);
+	struct lines *l = open_bytes(text, len, LIMIT);
+	cr_assert_eq(lines_wait(l, &line), LINES_LINE);
+	cr_assert_eq(line.total, len);
+	expect_end(l);
+	l = open_bytes(text, len, len);
+	cr_assert_eq(lines_wait(l, &line), LINES_LINE);
+	cr_assert_eq(line.len, len);
+	expect_end(l);
+	free(text);
 }
 
 Test(lines, a_pipe_is_skipped_by_reading)

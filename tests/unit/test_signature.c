@@ -4,8 +4,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "failing_alloc.h"
-
 /* The example that the Standard Webhooks specification's libraries are tested with: the secret
  * whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, decoded. */
 static const struct webhook_secret published = {{0x31, 0xf2, 0x90, 0xf6, 0xbf, 0x06, 0x29, 0x8a,
