@@ -29,16 +29,18 @@ static const char count_processed_sql[] =
 /* Is the row that somebody did something to gone? As long as it is there, show tells what was done. */
 #define IS_GONE(table, id_of) "NOT EXISTS (SELECT FROM " table " AS t WHERE t.id = " id_of ")"
 
-/* As purge_letters.sql, of what people did to rows that are gone. The join may change the order. */
+/* As purge_letters.sql, of what people did to rows that are gone. That is asked row by row, not by a join, which
+ * may change the order. */
 #define STEP_ACTIONS(actions, is_gone) \
-	"WITH step AS MATERIALIZED (SELECT * FROM " actions " WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint)," \
-	" old AS MATERIALIZED (" \
-	"SELECT id FROM step WHERE done_at < $2::timestamptz AND " is_gone " ORDER BY id LIMIT $3::bigint)," \
+	"WITH old AS MATERIALIZED (SELECT id FROM (SELECT id, done_at, " is_gone " AS is_gone FROM " actions \
+	" WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint) AS step" \
+	" WHERE done_at < $2::timestamptz AND is_gone LIMIT $3::bigint)," \
 	" free AS MATERIALIZED (SELECT id FROM " actions " WHERE id IN (SELECT id FROM old) FOR UPDATE SKIP LOCKED)," \
 	" done AS (DELETE FROM " actions " WHERE id IN (SELECT id FROM free) RETURNING 1)" \
 	" SELECT (SELECT count(*) FROM done), (SELECT count(*) FROM old), CASE" \
-	" WHEN (SELECT count(*) FROM old) = $3::bigint THEN (SELECT max(id) FROM old) ELSE (SELECT max(id) FROM " \
-	"step) END"
+	" WHEN (SELECT count(*) FROM old) = $3::bigint THEN (SELECT max(id) FROM old)" \
+	" ELSE (SELECT max(id) FROM (SELECT id FROM " actions \
+	" WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint) AS step) END"
 
 #define LETTER_IS_GONE   IS_GONE("dead_letters", "letter_id")
 #define DELIVERY_IS_GONE IS_GONE("outbox", "delivery_id")
