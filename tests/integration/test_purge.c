@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define ACKS       "wsonce.ack.v1"
-#define SETTLED_MS 20000
+#define SETTLED_MS 60000
 #define GUARD      "--time-pointer /at --max-age 7d"
 
 static struct database *db;
