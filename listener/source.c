@@ -193,7 +193,11 @@ static int on_writable(struct source *s)
 		frames_close(s->frames, LWS_CLOSE_STATUS_GOINGAWAY);
 	if (s->link.ws && ws_link_take_ping(&s->link))
 		frames_ping(s->frames);
-	return send_due(s);
+	if (send_due(s))
+		return -1;
+	if (!s->link.ws)
+		ws_hook(s->sources->ws, s->wsi);
+	return 0;
 }
 
 static void want_write(struct source *s)

@@ -125,6 +125,16 @@ static void find_poll(struct ws_link *link)
 		uv_walk(loop, take_if_fd, link);
 }
 
+void ws_hook(struct ws *ws, struct lws *wsi)
+{
+	struct ws_link link = {.ws = ws, .fd = lws_get_socket_fd(wsi)};
+
+	if (link.fd < 0)
+		return;
+	find_poll(&link);
+	ws_link_hook(&link);
+}
+
 /* --- reading or not --- */
 
 /* Frames that libwebsockets has read already are kept by it, and looked at again only when it is

@@ -100,6 +100,10 @@ void ws_link_heard(struct ws_link *link);
 /* To be called after a write outside of a callback: libwebsockets may wait for something else now. */
 void ws_link_hook(struct ws_link *link);
 
+/* The same for a connection that is no WebSocket yet, whose server may send messages behind its answer, and
+ * reset. */
+void ws_hook(struct ws *ws, struct lws *wsi);
+
 /* Asks for a writable callback. */
 void ws_link_want_write(struct ws_link *link);
 

@@ -379,7 +379,10 @@ Test(postgres_faults, a_feed_that_is_not_read_from_is_not_taken_for_dead, .timeo
 	struct fleet f;
 	struct database *rows = database_new();
 
-	fleet_start(&f, 1, rows, NULL, "--max-inflight-bytes 2MiB --ping-interval 1 --idle-timeout 2");
+	struct redisd *redis = redisd_new(); /* a hundred thousand marks: not for others to look through */
+
+	fleet_start(&f, 1, rows, &(struct listener_options){.redis = redisd_url(redis)},
+		    "--max-inflight-bytes 2MiB --ping-interval 1 --idle-timeout 2");
 	struct database *lock = fleet_lock(rows);
 	fleet_send(&f, 120000);
 	cr_assert(wait_until(listener_metric(f.listeners[0], "wsonce_paused") == 1, WHOLE_MS));
@@ -389,6 +392,7 @@ Test(postgres_faults, a_feed_that_is_not_read_from_is_not_taken_for_dead, .timeo
 	fleet_unlock(lock);
 	fleet_must_be_whole(&f, WHOLE_MS);
 	fleet_end(&f);
+	redisd_free(redis);
 	database_free(rows);
 }
 
@@ -420,7 +424,10 @@ Test(postgres_faults, what_a_feed_sent_before_a_cut_is_stored_though_reading_had
 
 Test(postgres_faults, small_messages_stop_and_go_at_the_memory_limit, .timeout = 120)
 {
-	stop_and_go(0, 120000, NULL);
+	struct redisd *redis = redisd_new(); /* as above */
+
+	stop_and_go(0, 120000, redisd_url(redis));
+	redisd_free(redis);
 }
 
 Test(postgres_faults, large_messages_stop_and_go_at_the_memory_limit, .timeout = 120)

@@ -12,6 +12,7 @@
 
 #include <criterion/criterion.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -387,6 +388,37 @@ Test(source, what_was_sent_before_a_cut_is_stored, .init = set_up, .fini = tear_
 		cr_assert(wait_until(feed_connections(feed) == round + 2, SETTLED_MS));
 	}
 	wait_rows(500);
+}
+
+/* Let the feed answer the handshake while the listener stands still. It may have to send its request first. */
+static bool is_answered_while_still(int connections)
+{
+	struct process *process = listener_process(listener);
+
+	process_signal(process, SIGSTOP);
+	feed_thaw(feed);
+	if (wait_until(feed_connections(feed) == connections, 300))
+		return true;
+	feed_freeze(feed);
+	process_signal(process, SIGCONT);
+	wait_pause_ms(100);
+	return false;
+}
+
+/* All of it is in the socket when the listener gets to read. */
+Test(source, what_was_sent_with_the_answer_to_the_handshake_and_before_a_cut_is_stored, .init = set_up,
+     .fini = tear_down)
+{
+	feed_freeze(feed);
+	feed_drop_all(feed);
+	cr_assert(wait_until(is_answered_while_still(2), SETTLED_MS));
+	for (int i = 0; i < 50; i++)
+		feed_sendf(feed, "{\"event_id\":\"cut-%d\"}", i);
+	cr_assert(feed_flush(feed, SETTLED_MS));
+	feed_drop_all(feed);
+	process_signal(listener_process(listener), SIGCONT);
+	cr_assert(wait_until(feed_connections(feed) == 3, SETTLED_MS));
+	wait_rows(50);
 }
 
 Test(source, broken_frames_end_the_connection_and_it_comes_back, .init = set_up, .fini = tear_down)
