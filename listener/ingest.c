@@ -662,6 +662,8 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	info.user = i;
 	info.protocols = protocols;
 	info.retry_and_idle_policy = ws_no_keepalive(ws);
+	/* libwebsockets' own limit, which is 10 s unless it is told, is not to come before ours. */
+	info.timeout_secs_ah_idle = (unsigned int)config->handshake_timeout_s + 1;
 	if (config->ingest_cert) {
 		info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
 		info.ssl_cert_filepath = config->ingest_cert;

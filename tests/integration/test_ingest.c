@@ -515,6 +515,22 @@ Test(ingest, a_client_that_shakes_hands_byte_by_byte_is_dropped)
 	stop();
 }
 
+/* libwebsockets has a limit of its own, which is 10 s. */
+Test(ingest, a_handshake_may_be_given_more_than_ten_seconds)
+{
+	start("--handshake-timeout 12");
+	int64_t began = wait_now_ms();
+	struct peer *silent = peer_dial(listener_ingest_port(listener));
+	struct peer *slow = peer_dial(listener_ingest_port(listener));
+
+	peer_send_raw(slow, "GET /events HTTP/1.1\r\nHost:", 27);
+	cr_assert(wait_until(peer_recv_close(silent, 100) || peer_recv_close(slow, 100), 30000));
+	cr_assert_geq(wait_now_ms() - began, 11000);
+	peer_free(silent);
+	peer_free(slow);
+	stop();
+}
+
 /* ---- texts and frames ---- */
 
 Test(ingest, text_that_is_not_utf8_is_closed_by_1007, .init = set_up, .fini = tear_down)
