@@ -96,7 +96,8 @@ Test(stats, copies_of_several_listeners_are_added_up_and_events_are_counted_once
 	cr_assert_eq(number("dedup_window_s"), 300);
 	/* The shared Redis may have more keys than are looked through for a mark. */
 	cr_assert(number("bytes_per_mark") > 100 && number("bytes_per_mark") < 300, "%ld", number("bytes_per_mark"));
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_duplicates"), 1);
+	/* One row of all, or two around midnight. */
+	cr_assert_eq(database_long(db, "SELECT count(*) - (max(day) - min(day)) FROM wsonce_duplicates"), 1);
 }
 
 Test(stats, what_a_mark_takes_is_measured_where_there_is_one, .init = set_up, .fini = tear_down)
