@@ -660,6 +660,7 @@ Test(webhooks, fleet_that_is_killed_and_started_again_has_each_effect_once)
 		listener_kill(f.listeners[i]);
 		fleet_launch_one(&f, i);
 		fleet_wait_ready(&f);
+		fleet_wait_rows(&f, f.sent, LEASE_MS); /* or the next ones to die have the only copies */
 	}
 	fleet_must_be_whole(&f, LEASE_MS);
 	wait_rows("state = 'delivered'", f.sent, 2 * LEASE_MS);
