@@ -432,7 +432,8 @@ Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = set
 	struct listener *fleet[8];
 
 	for (int i = 0; i < 8; i++)
-		fleet[i] = listener_start(&(struct listener_options){.database = db, .without_waiting = true}, NULL);
+		fleet[i] = listener_start(&(struct listener_options){.database = db, .without_waiting = true},
+					  "--ingest-max-connections 100"); /* a limit of open files is no news */
 	for (int i = 0; i < 8; i++)
 		listener_wait_ready(fleet[i]);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_schema WHERE version = 1"), 1);
