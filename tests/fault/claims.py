@@ -11,7 +11,7 @@ SLACK_S = 0.1
 class ClaimWatch:
     def __init__(self, rig):
         self.rig = rig
-        self.prefix = b"".join(b"consumer:%s:" % word.encode() for word in rig.consumer_words()[1:]) + b"dedup:"
+        self.prefix = (f"consumer:{rig.consumer}:" if rig.consumer else "").encode() + b"dedup:"
         self.keys = {}                  # key -> (value, expires)
         self.trace = {}                 # key -> [(time, words)]
         self.script = {}                # of the EVALSHA under way: key -> value that it may touch

@@ -194,9 +194,9 @@ class Tables:
         self.rig = rig
         self.last = {"events": 0, "dead_letters": 0}
         self.processed = "events"       # what the fleet has stored; of a consumer's, what it has processed
-        for name in rig.consumer_words()[1:]:
+        if rig.consumer:
             self.processed = ("(SELECT events.* FROM events JOIN processed_events USING (event_id) "
-                              f"WHERE consumer = '{name}') AS processed")
+                              f"WHERE consumer = '{rig.consumer}') AS processed")
 
     async def new_rows(self, table, columns, source=None):
         path = f"{self.rig.directory}/{table}.copy"
