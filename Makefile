@@ -22,7 +22,7 @@ HARDEN_LD := -pie -Wl,-z,relro,-z,now
 LIBS := libwebsockets libuv hiredis libpq jansson yajl libssl libcrypto libcurl
 TEST_LIBS := $(LIBS) criterion
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
-	-I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
+	-Ilistener -I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
 # V=1 shows the whole commands.
 Q := $(if $V,,@)
 # Our own calls of these go to tests/support/failing_alloc.c; calls inside libraries stay as they are.
@@ -31,18 +31,19 @@ LINK = $Qecho '  LD $@' && $(CC) $(SANFL) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
 
 objects = $(patsubst %.c,$B/%.o,$(1))
 loadtest = $(patsubst %,$B/loadtest/%.o,$(1))
-LISTENER := $(call objects,$(wildcard listener/*.c listener/commands/*.c))
+LISTENER := $(call objects,$(wildcard listener/*.c listener/*/*.c))
 MODULES := $(filter-out %/main.o %/listen.o %/memory.o,$(LISTENER))
 SHARED := frame message options progress script summary
 SOURCE_OBJ := $(call loadtest,source server arrival backlog replay hist $(SHARED))
-PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/backoff.o
-CEILING_OBJ := $(call loadtest,ceiling message options summary) $B/listener/array.o $B/listener/command.o
+PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/base/backoff.o
+CEILING_OBJ := $(call loadtest,ceiling message options summary) $B/listener/postgres/array.o $B/listener/redis/command.o
 SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c tests/support/failing_alloc.c,$(wildcard tests/support/*.c)))
 FAILING := $B/tests/support/failing_alloc.o
 UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,pipeline arena envelope event hold batch log stats backoff stale when note duplicates)
-TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst sql/%.sql,$B/text/%.sql.h,$(wildcard sql/*.sql))
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch stale) \
+	$(addprefix base/,arena log stats backoff when) ops/note ops/duplicates)
+TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed)
@@ -65,10 +66,14 @@ demo: all ## the main job in half a minute, on private servers
 run: all ## make run SOURCE=ws://... [LISTENERS=3]: a fleet on your own feed until Ctrl-C
 	@demo/run "$(SOURCE)" "$(LISTENERS)"
 
-check: check-deps ## build and run all tests; PARTS="unit lint" runs some (tests/run --list)
+check: check-deps ## what a change must pass, in minutes; PARTS="unit lint" runs some (tests/run --list)
+	+@$(MAKE) --no-print-directory -j$(JOBS) tests
+	@tests/run $(or $(PARTS),check)
+
+prove: check-deps ## the rest of the tests: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults, mutations
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
-	@tests/run $(PARTS)
+	@tests/run $(or $(PARTS),prove)
 
 torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
@@ -83,9 +88,9 @@ allocation: check-deps programs ## let each allocation of a listener that starts
 conformance: check-deps programs ## RFC 6455, both sides, against python3-websockets
 	@tests/conformance/run
 
-fuzz: check-deps ## make fuzz [SECONDS=60] [SEED=n]: each fuzzer for so long; see tests/fuzz/README.md
+fuzz: check-deps ## make fuzz [SECONDS=60] [SEED=n]: each fuzzer for that long; see tests/fuzz/README.md
 	+@$(MAKE) --no-print-directory -j$(JOBS) FUZZ=1 fuzzers
-	@tests/fuzz/run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+	@tests/fuzz/run --seconds $(or $(SECONDS),60) $(if $(FIXED),--fixed) $(if $(SEED),--seed $(SEED))
 
 hostile: check-deps programs $B/tests/hostile/crowd ## 12,000 clients that behave badly, while ordinary ones go on: make hostile [QUICK=1]
 	@tests/hostile/run $(if $(QUICK),--quick)
@@ -103,7 +108,7 @@ install: programs ## copy the programs to PREFIX/bin
 	install -m 755 build/wsonce build/wsonce-source build/wsonce-producer $(DESTDIR)$(PREFIX)/bin
 
 lint: check-deps programs ## static analysis, format, hardened binaries
-	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) -Ilistener $(CPPFLAGS)
+	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) $(CPPFLAGS)
 
 fmt: ## format the C code
 	clang-format -i $$(git ls-files '*.c' '*.h')
@@ -136,22 +141,21 @@ $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
-$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/envelope.o $B/listener/arena.o
+$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/road/envelope.o $B/listener/base/arena.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,admin ws log stats url event unsettled utf8 target backoff)
+$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/unsettled net/ws road/event outbox/target $(addprefix base/,log stats url utf8 backoff))
 $B/feed: $(MODULES)
 
-$B/listener/main.o $B/listener/commands/%.o $B/tests/fuzz/%.o: OUR_CFLAGS += -Ilistener
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)
 
 # It plays Redis and Postgres itself.
 $B/tests/instructions/road: $B/tests/instructions/road.o $B/loadtest/message.o $(filter-out %/redis.o %/store.o,$(MODULES))
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
-$B/tests/instructions/%.o: OUR_CFLAGS += -Ilistener -DROAD_FLAGS='"$(CFLAGS)"'
+$B/tests/instructions/%.o: OUR_CFLAGS += -DROAD_FLAGS='"$(CFLAGS)"'
 
-$B/tests/unit/%.o $B/tests/support/fake_stages.o: OUR_CFLAGS += -Ilistener -Itests/support
+$B/tests/unit/%.o $B/tests/support/fake_stages.o: OUR_CFLAGS += -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
 $B/%.o: %.c $(TEXT) Makefile
 	@mkdir -p $(@D)
@@ -166,11 +170,13 @@ define embed
 endef
 $B/text/%.lua.h: lua/%.lua
 	$(call embed,LUA)
-$B/text/%.sql.h: sql/%.sql
+$B/text/%.sql.h: sql/migrations/%.sql
+	$(call embed,SQL)
+$B/text/%.sql.h: sql/queries/%.sql
 	$(call embed,SQL)
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests fuzzers deps check-deps demo run check torture reliability allocation conformance fuzz hostile \
+.PHONY: all programs tests fuzzers deps check-deps demo run check prove torture reliability allocation conformance fuzz hostile \
 	instructions bench lint install fmt readme clean help

@@ -8,15 +8,15 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "admin.h"
-#include "ingest.h"
-#include "log.h"
-#include "pipeline.h"
-#include "relay.h"
-#include "source.h"
-#include "stats.h"
-#include "unsettled.h"
-#include "ws.h"
+#include "ops/admin.h"
+#include "intake/ingest.h"
+#include "base/log.h"
+#include "road/pipeline.h"
+#include "outbox/relay.h"
+#include "intake/source.h"
+#include "base/stats.h"
+#include "ops/unsettled.h"
+#include "net/ws.h"
 
 #define GRACE_MS    1000 /* producers without acks are read from for so long after SIGTERM */
 #define GOODBYE_MS  2000 /* for the last acks and close frames */

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "commands/dispatch.h"
-#include "config.h"
+#include "config/config.h"
 #include "listen.h"
-#include "memory.h"
+#include "base/memory.h"
 
 static const char usage[] =
 	"usage: wsonce COMMAND [OPTIONS]\n"

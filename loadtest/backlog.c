@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../listener/list.h"
+#include "base/list.h"
 #include "frame.h"
 
 enum { CHUNK_BYTES = 64 << 10 }; /* one write; a longer message has a chunk of its own */

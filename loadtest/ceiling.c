@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../listener/array.h"
-#include "../listener/command.h"
+#include "postgres/array.h"
+#include "redis/command.h"
 #include "insert.sql.h"
 #include "message.h"
 #include "options.h"

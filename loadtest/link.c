@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../listener/backoff.h"
+#include "base/backoff.h"
 #include "frame.h"
 #include "random.h"
 #include "window.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../listener/list.h"
+#include "base/list.h"
 #include "arrival.h"
 #include "backlog.h"
 #include "frame.h"

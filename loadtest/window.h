@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <uthash.h>
 
-#include "../listener/list.h"
+#include "base/list.h"
 #include "script.h"
 
 /* One message under way. The window owns it until it is settled; then whoever settled it. */

@@ -11,16 +11,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dispatch.h"
-#include "duty.h"
-#include "expected.h"
-#include "feeder.h"
-#include "letters.h"
-#include "lines.h"
-#include "marks.h"
-#include "output.h"
-#include "progress.h"
-#include "session.h"
+#include "commands/dispatch.h"
+#include "commands/duty.h"
+#include "commands/expected.h"
+#include "commands/feeder.h"
+#include "commands/letters.h"
+#include "commands/lines.h"
+#include "commands/marks.h"
+#include "commands/output.h"
+#include "commands/progress.h"
+#include "commands/session.h"
 
 #define PAGE   512 /* ids of one question to Redis */
 #define PAGE_S "512"

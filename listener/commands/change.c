@@ -1,11 +1,11 @@
 /* change.c owns the changing of many rows: pages of ids, each page a transaction, so that an operator who
  * changes a million does not keep the fleet, or another operator, from its rows for long. */
-#include "change.h"
+#include "commands/change.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "output.h"
+#include "commands/output.h"
 
 #define PAGE 1000
 

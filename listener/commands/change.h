@@ -2,8 +2,8 @@
 #ifndef WSONCE_CHANGE_H
 #define WSONCE_CHANGE_H
 
-#include "dispatch.h"
-#include "letters.h"
+#include "commands/dispatch.h"
+#include "commands/letters.h"
 
 struct change {
 	struct letter_filter filter; /* without words: those are the command's */

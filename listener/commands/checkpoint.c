@@ -1,5 +1,5 @@
 /* checkpoint.c owns the file that says from where to go on: one line of JSON. */
-#include "checkpoint.h"
+#include "commands/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dispatch.h"
+#include "commands/dispatch.h"
 
 int checkpoint_read(const char *path, uint64_t *offset, char fingerprint[65])
 {

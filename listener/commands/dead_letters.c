@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "change.h"
-#include "deliveries.h"
-#include "dispatch.h"
-#include "groups.h"
-#include "letters.h"
-#include "output.h"
-#include "record.h"
-#include "utf8.h"
+#include "commands/change.h"
+#include "commands/deliveries.h"
+#include "commands/dispatch.h"
+#include "commands/groups.h"
+#include "commands/letters.h"
+#include "commands/output.h"
+#include "commands/record.h"
+#include "base/utf8.h"
 
 /* --- list --- */
 

@@ -1,15 +1,15 @@
 /* deliveries.c owns what `wsonce dead-letters ... --deliveries` knows of dead deliveries. The relay, which
  * delivers, is another's: here a row is looked at, made pending again or put away. */
-#include "deliveries.h"
+#include "commands/deliveries.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch.h"
-#include "letters.h"
-#include "output.h"
-#include "record.h"
+#include "commands/dispatch.h"
+#include "commands/letters.h"
+#include "commands/output.h"
+#include "commands/record.h"
 
 /* Why the last attempt failed. */
 #define REASON "concat_ws(' ', status, answer)"

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "groups.h"
-#include "session.h"
+#include "commands/groups.h"
+#include "commands/session.h"
 
 /* $1 the last id, $2 and $3 the times, $4 a part of the reason, $5 the state, $6 ids, $7 the limit, $8 "",
  * $9 the target, $10 the type: as letters_select asks. */

@@ -1,6 +1,6 @@
 /* dispatch.c owns the way from a command line to a command: which it is, its help, its options and
  * settings. What commands do is in the other files of this folder, one for each. */
-#include "dispatch.h"
+#include "commands/dispatch.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "progress.h"
-#include "utf8.h"
+#include "commands/progress.h"
+#include "base/utf8.h"
 
 extern const struct subcommand audit_command;
 extern const struct subcommand dead_letters_discard;

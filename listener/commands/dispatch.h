@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "config.h"
-#include "option.h"
+#include "config/config.h"
+#include "commands/option.h"
 
 /* Exit statuses of commands. */
 enum status {

@@ -1,13 +1,13 @@
 /* duty.c owns the question before a command stores events: an event has its effects in the transaction that
  * stores it, or never. A command without the fleet's handler would store it without; what listeners say of
  * themselves is in wsonce_listeners (see note.c). */
-#include "duty.h"
+#include "commands/duty.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch.h"
+#include "commands/dispatch.h"
 
 /* A listener tells of itself once a minute, and takes that back when it leaves. One that was killed does not: it
  * counts until others have been seen for some minutes since. */

@@ -2,8 +2,8 @@
 #ifndef WSONCE_DUTY_H
 #define WSONCE_DUTY_H
 
-#include "config.h"
-#include "session.h"
+#include "config/config.h"
+#include "commands/session.h"
 
 /* Compares the command's --handler and webhooks with those of the listeners of the same --consumer that ran
  * within the last hour. Returns STATUS_FINE, also if none did; STATUS_USAGE if they differ, or STATUS_FAILED:

@@ -1,17 +1,17 @@
 /* expected.c owns the way of expected events into the database: a COPY, in memory that does not depend
  * on how many there are. */
-#include "expected.h"
+#include "commands/expected.h"
 
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch.h"
-#include "envelope.h"
-#include "progress.h"
-#include "utf8.h"
-#include "when.h"
+#include "commands/dispatch.h"
+#include "road/envelope.h"
+#include "commands/progress.h"
+#include "base/utf8.h"
+#include "base/when.h"
 
 #define BUFFER_BYTES 65536
 #define LINE_BYTES   (2 * ENVELOPE_ID_MAX + 128) /* of COPY, at most */

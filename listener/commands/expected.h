@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config.h"
-#include "lines.h"
-#include "session.h"
+#include "config/config.h"
+#include "commands/lines.h"
+#include "commands/session.h"
 
 struct expected {
 	const char *format; /* ids or events; NULL: as the first byte tells, and then it is set */

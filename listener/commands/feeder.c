@@ -1,14 +1,14 @@
 /* feeder.c owns the feeding of a pipeline by a command: when to pull the next message, whose outcome is
  * whose, and the end. It is to messages at rest what listen.c and the sockets are to a feed. */
-#include "feeder.h"
+#include "commands/feeder.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 #include <uv.h>
 
-#include "dispatch.h"
-#include "list.h"
-#include "pipeline.h"
+#include "commands/dispatch.h"
+#include "base/list.h"
+#include "road/pipeline.h"
 
 #define PULLS_PER_TURN 256
 #define TICK_MS        200

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "config.h"
-#include "event.h"
+#include "config/config.h"
+#include "road/event.h"
 
 struct feeder;
 

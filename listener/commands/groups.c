@@ -1,12 +1,12 @@
 /* groups.c owns the form of a list of groups. */
-#include "groups.h"
+#include "commands/groups.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch.h"
+#include "commands/dispatch.h"
 
 enum column { HEADING, COUNT, TIMES, FIRST, LAST, JSON, GROUPS };
 

@@ -2,9 +2,9 @@
 #ifndef WSONCE_GROUPS_H
 #define WSONCE_GROUPS_H
 
-#include "letters.h"
-#include "output.h"
-#include "session.h"
+#include "commands/letters.h"
+#include "commands/output.h"
+#include "commands/session.h"
 
 struct groups {
 	const char *title; /* what they are: "dead letters" */

@@ -1,13 +1,13 @@
 /* guard.c owns the question before rows are deleted by which events are known. With such a row an event's id
  * is gone, and nothing but --max-age keeps a late copy from being taken for a new event. What listeners say of
  * themselves is in wsonce_listeners (see note.c); the age that they must guard against is in wsonce_retention. */
-#include "guard.h"
+#include "commands/guard.h"
 
 #include <stdio.h>
 
-#include "dispatch.h"
-#include "note.h"
-#include "when.h"
+#include "commands/dispatch.h"
+#include "ops/note.h"
+#include "base/when.h"
 
 /* While the lock is held no listener can tell of itself: one that does it later sees the age that is
  * written here, since a statement takes its snapshot after its locks. */

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config.h"
-#include "session.h"
+#include "config/config.h"
+#include "commands/session.h"
 
 enum guard_result {
 	GUARD_HOLDS,

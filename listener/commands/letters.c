@@ -1,12 +1,12 @@
 /* letters.c owns the choice of dead letters and dead deliveries: what the filters of the commands mean. */
-#include "letters.h"
+#include "commands/letters.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "deliveries.h"
-#include "dispatch.h"
+#include "commands/deliveries.h"
+#include "commands/dispatch.h"
 
 #define PAGE "16" /* messages looked into at once: each may be as long as --max-message */
 

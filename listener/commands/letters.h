@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "config.h"
-#include "envelope.h"
-#include "event.h"
-#include "session.h"
+#include "config/config.h"
+#include "road/envelope.h"
+#include "road/event.h"
+#include "commands/session.h"
 
 /* Is a letter, the row at hand, still to be dealt with? See sql/002. */
 #define LETTERS_OPEN "(resolved_at IS NULL OR last_seen > resolved_at)"

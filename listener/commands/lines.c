@@ -1,6 +1,6 @@
 /* lines.c owns the reading of a file by lines: where each begins and ends, and what is too long. What
  * lines mean is for others. */
-#include "lines.h"
+#include "commands/lines.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dispatch.h"
+#include "commands/dispatch.h"
 
 #define CHUNK_BYTES 65536
 #define HEAD_BYTES  4096        /* kept of a line that is over the limit, as of such a message */

@@ -1,16 +1,16 @@
 /* marks.c owns a command's questions to Redis about claims and marks. Its connection is redis.c's, on
  * a loop of its own that runs until the answer is there. */
-#include "marks.h"
+#include "commands/marks.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "redis/command.h"
 #include "forget.lua.h"
-#include "log.h"
+#include "base/log.h"
 #include "measure.lua.h"
-#include "redis.h"
+#include "redis/redis.h"
 
 /* What a key with a time to live takes beside what MEMORY USAGE tells: an entry and the places in two
  * tables. 160 to 165 bytes were measured by used_memory for keys of which it tells 104. */

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "config.h"
-#include "envelope.h"
+#include "config/config.h"
+#include "road/envelope.h"
 
 struct marks;
 

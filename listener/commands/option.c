@@ -1,6 +1,6 @@
 /* option.c owns the reading of a command's own options. Each command has a table of them, which the
  * parser and --help both read; what is not in it is left to config.c. */
-#include "option.h"
+#include "commands/option.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "config.h"
-#include "when.h"
+#include "config/config.h"
+#include "base/when.h"
 
 #define SPAN_MAX_S (INT64_C(36500) * 86400)
 

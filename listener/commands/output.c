@@ -1,12 +1,12 @@
 /* output.c owns the form of what commands print. */
-#include "output.h"
+#include "commands/output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistr.h>
 
-#include "utf8.h"
+#include "base/utf8.h"
 
 static void print_json(json_t *value)
 {

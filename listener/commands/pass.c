@@ -1,5 +1,5 @@
 /* pass.c owns what is particular to each table that wsonce purge goes through. How it goes is purge.c's. */
-#include "pass.h"
+#include "commands/pass.h"
 
 #include "purge_letters.sql.h"
 #include "purge_outbox.sql.h"

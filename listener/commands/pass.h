@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "guard.h"
+#include "commands/guard.h"
 
 enum pass_table {
 	PASS_EVENTS,

@@ -1,5 +1,5 @@
 /* progress.c owns the one line on the terminal that changes. */
-#include "progress.h"
+#include "commands/progress.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "dispatch.h"
-#include "guard.h"
-#include "output.h"
-#include "pass.h"
-#include "progress.h"
-#include "session.h"
+#include "commands/dispatch.h"
+#include "commands/guard.h"
+#include "commands/output.h"
+#include "commands/pass.h"
+#include "commands/progress.h"
+#include "commands/session.h"
 
 #define STEP_LOOK "20000" /* rows that one step looks at, at most */
 #define KEEP_ALL  (-1)

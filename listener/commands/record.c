@@ -1,10 +1,10 @@
 /* record.c owns the form of one row that is shown whole. */
-#include "record.h"
+#include "commands/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "dispatch.h"
+#include "commands/dispatch.h"
 
 int record_open(struct record *r, const struct pg_result *row)
 {

@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-#include "output.h"
-#include "session.h"
+#include "commands/output.h"
+#include "commands/session.h"
 
 struct record {
 	json_t *fields;  /* an object; more may be added */

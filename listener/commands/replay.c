@@ -5,14 +5,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "checkpoint.h"
-#include "dispatch.h"
-#include "duty.h"
-#include "feeder.h"
-#include "lines.h"
-#include "output.h"
-#include "progress.h"
-#include "session.h"
+#include "commands/checkpoint.h"
+#include "commands/dispatch.h"
+#include "commands/duty.h"
+#include "commands/feeder.h"
+#include "commands/lines.h"
+#include "commands/output.h"
+#include "commands/progress.h"
+#include "commands/session.h"
 
 #define CHECKPOINT_MS 500
 #define BEHIND_MS     100 /* that --rate may make up for */

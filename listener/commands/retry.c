@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "change.h"
-#include "deliveries.h"
-#include "dispatch.h"
-#include "duty.h"
-#include "feeder.h"
-#include "letters.h"
-#include "marks.h"
-#include "output.h"
-#include "progress.h"
+#include "commands/change.h"
+#include "commands/deliveries.h"
+#include "commands/dispatch.h"
+#include "commands/duty.h"
+#include "commands/feeder.h"
+#include "commands/letters.h"
+#include "commands/marks.h"
+#include "commands/output.h"
+#include "commands/progress.h"
 
 #define PAGE     16  /* letters fetched at once: each may be as long as --max-message */
 #define TOLD_MAX 200 /* outcomes recorded at once */

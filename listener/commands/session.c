@@ -1,14 +1,14 @@
 /* session.c owns the connection of a command. Unlike postgres.c's it waits, and does not come back: a
  * command that has lost its database says so and ends. */
-#include "session.h"
+#include "commands/session.h"
 
 #include <libpq-fe.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch.h"
-#include "log.h"
-#include "schema.h"
+#include "commands/dispatch.h"
+#include "base/log.h"
+#include "postgres/schema.h"
 
 struct session {
 	PGconn *conn;

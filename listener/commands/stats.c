@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch.h"
-#include "duplicates.h"
-#include "marks.h"
-#include "output.h"
-#include "session.h"
+#include "commands/dispatch.h"
+#include "ops/duplicates.h"
+#include "commands/marks.h"
+#include "commands/output.h"
+#include "commands/session.h"
 
 #define BAR_WIDTH    40
 #define USUAL_BYTES  165 /* of a mark whose id has 14 bytes, measured */

@@ -12,7 +12,7 @@
 #include "fuzz.h"
 
 /* How an ack is written is ingest.c's own affair: there is no header for it. */
-#include "../../listener/ingest.c"
+#include "intake/ingest.c"
 
 static const char *const names[] = {"persisted", "duplicate", "rejected"};
 

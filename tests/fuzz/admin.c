@@ -3,7 +3,7 @@
  *
  * An input is a byte whose bits are the listener's state, a byte that chooses the pieces, and what the
  * client sends. */
-#include "admin.h"
+#include "ops/admin.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "log.h"
+#include "base/log.h"
 
 #define QUIET_TURNS 3 /* of the loop, in which nothing comes: nothing more will */
 

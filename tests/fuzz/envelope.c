@@ -1,6 +1,6 @@
 /* The envelope against jansson. json.c says where the values are, jansson what they are; envelope.c,
  * which is built on yajl and goes through the message once, must come to the same. */
-#include "envelope.h"
+#include "road/envelope.h"
 
 #include <jansson.h>
 #include <stdbool.h>

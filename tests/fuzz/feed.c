@@ -12,9 +12,9 @@
 #include <string.h>
 #include <uv.h>
 
-#include "frame.h"
+#include "net/frame.h"
 #include "fuzz.h"
-#include "upgrade.h"
+#include "net/upgrade.h"
 
 #define ANSWER_MOST 8192
 #define STEPS_MOST  32

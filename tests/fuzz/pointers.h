@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "json.h"
 
 #define POINTERS_MAX 8 /* parts of an id */

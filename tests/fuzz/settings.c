@@ -5,7 +5,7 @@
  * An input is arguments, each ended by NUL, of which those of the form WSONCE_X=text are environment
  * variables; an empty one ends them, and the rest is the file. Each byte 1 stands for a secret, and each
  * byte 2 for one that a webhook takes. */
-#include "config.h"
+#include "config/config.h"
 
 #include <jansson.h>
 #include <limits.h>
@@ -15,9 +15,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "envelope.h"
+#include "road/envelope.h"
 #include "fuzz.h"
-#include "log.h"
+#include "base/log.h"
 
 #define SECRET       "hunter2-7f3a"
 #define CODED        "aHVudGVyMi03ZjNh" /* the same in base64 */

@@ -15,10 +15,10 @@
 #include <yajl/yajl_version.h>
 
 #include "../../loadtest/message.h"
-#include "hold.h"
-#include "pipeline.h"
-#include "redis.h"
-#include "stats.h"
+#include "road/hold.h"
+#include "road/pipeline.h"
+#include "redis/redis.h"
+#include "base/stats.h"
 
 enum {
 	EVENTS_MAX = 1000000,

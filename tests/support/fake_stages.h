@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "claim.h"
-#include "store.h"
+#include "road/claim.h"
+#include "road/store.h"
 
 /* What the fakes pretend; the test may change it at any time. */
 struct fake {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "event.h"
+#include "road/event.h"
 
 static inline struct envelope_view view_of(const char *id, const char *type, const char *payload)
 {

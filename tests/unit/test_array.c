@@ -1,6 +1,6 @@
 /* The bytes of Postgres arrays: 20 bytes of head (dimensions, NULL allowed, element type, count,
  * lowest index), then each element as a length and its bytes. */
-#include "array.h"
+#include "postgres/array.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

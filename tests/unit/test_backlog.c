@@ -1,12 +1,12 @@
 /* When deliveries that are still to be made are worth a warning. */
-#include "backlog.h"
+#include "ops/backlog.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 
 static struct backlog backlog;
 

@@ -1,5 +1,5 @@
 /* How long backoff.c waits. */
-#include "backoff.h"
+#include "base/backoff.h"
 
 #include <criterion/criterion.h>
 #include <stdbool.h>

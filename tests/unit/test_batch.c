@@ -1,5 +1,5 @@
 /* What goes into a batch, in which order, and how it is found there. */
-#include "batch.h"
+#include "road/batch.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

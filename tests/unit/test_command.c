@@ -1,5 +1,5 @@
 /* The bytes of Redis commands. */
-#include "command.h"
+#include "redis/command.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* How settings are read: from where, which wins, and what is said about wrong ones. */
-#include "config.h"
+#include "config/config.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

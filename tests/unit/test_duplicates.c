@@ -1,13 +1,13 @@
 /* What is counted of copies: in which bucket of delays, of how many different events, and which of the
  * late ones Postgres is asked about. */
-#include "duplicates.h"
+#include "ops/duplicates.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "stats.h"
+#include "base/stats.h"
 
 static json_t *told;
 

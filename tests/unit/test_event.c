@@ -1,5 +1,5 @@
 /* The table, the lists and the bookkeeping of events, and who is answered what. */
-#include "event.h"
+#include "road/event.h"
 
 #include "view.h"
 

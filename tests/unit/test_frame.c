@@ -1,5 +1,5 @@
 /* How frame.c turns bytes of a server into pieces of messages, what it answers, and what it refuses. */
-#include "frame.h"
+#include "net/frame.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

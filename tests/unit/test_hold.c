@@ -1,5 +1,5 @@
 /* When hold.c hands an event out again. */
-#include "hold.h"
+#include "road/hold.h"
 
 #include <criterion/criterion.h>
 

@@ -1,5 +1,5 @@
 /* The lines that log.c writes to standard error. */
-#include "log.h"
+#include "base/log.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>

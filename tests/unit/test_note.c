@@ -1,13 +1,13 @@
 /* What a listener tells of itself, and what it makes of the answer. */
-#include "note.h"
+#include "ops/note.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "duplicates.h"
-#include "stats.h"
+#include "ops/duplicates.h"
+#include "base/stats.h"
 
 #define DAY 86400
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "owed.h"
+#include "road/owed.h"
 
 static void add(struct owed *o, const char *id, bool is_dead)
 {

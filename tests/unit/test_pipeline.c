@@ -1,7 +1,7 @@
 /* The road of an event, with stages that the test plays: which stage comes next, what the fleet is
  * told and when, and who is answered what. After every turn of the loop each received message is in
  * exactly one place. */
-#include "pipeline.h"
+#include "road/pipeline.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "failing_alloc.h"
 #include "fake_stages.h"
-#include "stats.h"
+#include "base/stats.h"
 #include "view.h"
 
 #define TTL_MS      30000

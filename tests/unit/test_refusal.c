@@ -1,5 +1,5 @@
 /* How much is logged of producers that are turned away. */
-#include "refusal.h"
+#include "net/refusal.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The SQL that brings a database up to date, as far as it can be told without one. */
-#include "schema.h"
+#include "postgres/schema.h"
 
 #include <criterion/criterion.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* What a receiver knows a delivery by. */
-#include "signature.h"
+#include "outbox/signature.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Which events the guard at the door takes, to the microsecond, and what it says of the others. */
-#include "stale.h"
+#include "road/stale.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Counters and histograms. A test is a process of its own, so all of them are 0 at first. */
-#include "stats.h"
+#include "base/stats.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

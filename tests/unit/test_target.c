@@ -1,9 +1,9 @@
 /* What becomes of a delivery after an answer, and of a target that fails. */
-#include "target.h"
+#include "outbox/target.h"
 
 #include <criterion/criterion.h>
 
-#include "log.h"
+#include "base/log.h"
 
 static struct webhook webhook = {
 	.name = (char *)"shop", .concurrency = 8, .attempts = 10, .backoff_ms = 100, .backoff_cap_ms = 5000};

@@ -1,5 +1,5 @@
 /* How long events are at work, which is the oldest, and when that is worth a warning. */
-#include "unsettled.h"
+#include "ops/unsettled.h"
 #include "view.h"
 
 #include <criterion/criterion.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 
 static struct events events;
 

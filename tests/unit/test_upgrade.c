@@ -1,5 +1,5 @@
 /* What upgrade.c asks of a server, and which answers it takes. */
-#include "upgrade.h"
+#include "net/upgrade.h"
 
 #include <criterion/criterion.h>
 #include <openssl/evp.h>

@@ -1,5 +1,5 @@
 /* How url.c cuts URLs and addresses up, and what it lets be shown of them. */
-#include "url.h"
+#include "base/url.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Moments and ages: what is read, to the microsecond, and what is not. */
-#include "when.h"
+#include "base/when.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,0 +1,63 @@
+/* arena.c owns memory for libraries that ask for many small pieces which all end together: the
+ * tokens of a message in yajl, the parts of an answer in hiredis. */
+#include "base/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct arena_block {
+	struct arena_block *next;
+};
+
+/* What stands before each piece; its size keeps what follows aligned. */
+struct piece {
+	_Alignas(16) size_t size; /* for arena_realloc */
+};
+
+static void *take_block(struct arena *a, size_t need)
+{
+	struct arena_block *block = malloc(sizeof(struct piece) + need);
+
+	if (!block)
+		return NULL;
+	block->next = a->blocks;
+	a->blocks = block;
+	return (char *)block + sizeof(struct piece);
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+	size_t need = (sizeof(struct piece) + size + 15) & ~(size_t)15;
+	struct piece *piece;
+
+	if (need <= a->size - a->used) {
+		piece = (struct piece *)(void *)(a->room + a->used);
+		a->used += need;
+	} else {
+		piece = take_block(a, need);
+		if (!piece)
+			return NULL;
+	}
+	piece->size = size;
+	return piece + 1;
+}
+
+void *arena_realloc(struct arena *a, void *old, size_t size)
+{
+	void *fresh = arena_alloc(a, size);
+	size_t had = old ? ((struct piece *)old - 1)->size : 0;
+
+	if (fresh && had)
+		memcpy(fresh, old, had < size ? had : size);
+	return fresh;
+}
+
+void arena_clear(struct arena *a)
+{
+	for (struct arena_block *block = a->blocks, *next; block; block = next) {
+		next = block->next;
+		free(block);
+	}
+	a->blocks = NULL;
+	a->used = 0;
+}

@@ -1,0 +1,204 @@
+/* log.c owns the shape of a log line: time, level, event and fields. What is worth a line, and
+ * at which level, is decided by the callers; text of secrets must not reach this file. */
+#include "base/log.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <unistr.h>
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+static struct {
+	enum log_level level;
+	enum log_format format;
+	const char *instance;
+} settings = {.level = LOG_INFO};
+
+/* A longer value is cut, so that a line stays a whole line. */
+#define VALUE_MAX 600
+
+struct line {
+	char text[4096];
+	size_t len;
+	bool is_full; /* the field at hand did not fit */
+};
+
+void log_setup(enum log_level level, enum log_format format, const char *instance)
+{
+	settings.level = level;
+	settings.format = format;
+	settings.instance = instance;
+}
+
+/* Room is always kept for the closing brace and the newline. */
+static void put_char(struct line *l, char c)
+{
+	if (l->len < sizeof(l->text) - 4)
+		l->text[l->len++] = c;
+	else
+		l->is_full = true;
+}
+
+static void put_text(struct line *l, const char *s)
+{
+	while (*s)
+		put_char(l, *s++);
+}
+
+static void put_quoted(struct line *l, const char *s)
+{
+	put_char(l, '"');
+	for (const char *end = s + strnlen(s, VALUE_MAX); s < end; s++) {
+		unsigned char c = (unsigned char)*s;
+		int n = c < 0x80 ? 1 : u8_mblen((const uint8_t *)s, (size_t)(end - s));
+		char hex[8];
+
+		if (c == '"' || c == '\\') {
+			put_char(l, '\\');
+			put_char(l, *s);
+		} else if (c < 0x20 || c == 0x7f) {
+			snprintf(hex, sizeof(hex), "\\u%04x", c);
+			put_text(l, hex);
+		} else if (n < 1) {
+			put_char(l, '?');
+		} else if (c == 0xc2 && (unsigned char)s[1] < 0xa0) { /* controls, too */
+			snprintf(hex, sizeof(hex), "\\u%04x", (unsigned char)*++s);
+			put_text(l, hex);
+		} else {
+			while (n-- > 1)
+				put_char(l, *s++);
+			put_char(l, *s);
+		}
+	}
+	put_char(l, '"');
+}
+
+static bool is_bare(const char *s)
+{
+	if (!*s || strlen(s) > VALUE_MAX)
+		return false;
+	for (; *s; s++)
+		if (!isgraph((unsigned char)*s) || strchr("\"\\=", *s))
+			return false;
+	return true;
+}
+
+static void write_field(struct line *l, const char *key, const char *value, bool is_number)
+{
+	if (settings.format == LOG_JSON) {
+		put_text(l, l->len > 1 ? ",\"" : "\"");
+		put_text(l, key);
+		put_text(l, "\":");
+		if (is_number)
+			put_text(l, value);
+		else
+			put_quoted(l, value);
+		return;
+	}
+	if (l->len)
+		put_char(l, ' ');
+	put_text(l, key);
+	put_char(l, '=');
+	if (is_number || is_bare(value))
+		put_text(l, value);
+	else
+		put_quoted(l, value);
+}
+
+/* A field that does not fit is left out as a whole: half of one would not be JSON. */
+static void put_field(struct line *l, const char *key, const char *value, bool is_number)
+{
+	size_t begin = l->len;
+
+	l->is_full = false;
+	write_field(l, key, value, is_number);
+	if (l->is_full)
+		l->len = begin;
+}
+
+/* Formats the next argument of ap as spec says. Returns false for a NULL string. */
+static bool format_value(char *out, size_t size, const char *spec, va_list *ap, const char **text)
+{
+	size_t n = strcspn(spec, " ");
+	char last = (char)(n ? spec[n - 1] : '\0');
+
+	*text = NULL;
+	if (last == 's')
+		return (*text = va_arg(*ap, const char *)) != NULL;
+	if (last == 'f')
+		snprintf(out, size, "%.1f", va_arg(*ap, double));
+	else if (strncmp(spec, "%lld", 4) == 0)
+		snprintf(out, size, "%lld", va_arg(*ap, long long));
+	else if (strncmp(spec, "%llu", 4) == 0)
+		snprintf(out, size, "%llu", va_arg(*ap, unsigned long long));
+	else if (strncmp(spec, "%zu", 3) == 0)
+		snprintf(out, size, "%zu", va_arg(*ap, size_t));
+	else if (strncmp(spec, "%ld", 3) == 0)
+		snprintf(out, size, "%ld", va_arg(*ap, long));
+	else if (strncmp(spec, "%lu", 3) == 0)
+		snprintf(out, size, "%lu", va_arg(*ap, unsigned long));
+	else if (last == 'u')
+		snprintf(out, size, "%u", va_arg(*ap, unsigned int));
+	else
+		snprintf(out, size, "%d", va_arg(*ap, int));
+	return true;
+}
+
+static void put_fields(struct line *l, const char *fields, va_list *ap)
+{
+	while (*fields) {
+		char key[64], number[64];
+		const char *text;
+		size_t n = strcspn(fields, "=");
+
+		snprintf(key, sizeof(key), "%.*s", (int)n, fields);
+		fields += n + (fields[n] == '=');
+		if (format_value(number, sizeof(number), fields, ap, &text))
+			put_field(l, key, text ? text : number, !text);
+		fields += strcspn(fields, " ");
+		fields += strspn(fields, " ");
+	}
+}
+
+static void put_time(struct line *l)
+{
+	char text[40];
+	struct timespec now;
+	struct tm tm;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	size_t n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text + n, sizeof(text) - n, ".%03ldZ", now.tv_nsec / 1000000);
+	put_field(l, "time", text, false);
+}
+
+void log_write(enum log_level level, const char *event, const char *fields, ...)
+{
+	struct line l = {.len = 0};
+	va_list ap;
+
+	if (level < settings.level)
+		return;
+	if (settings.format == LOG_JSON)
+		put_char(&l, '{');
+	put_time(&l);
+	put_field(&l, "level", level_names[level], false);
+	if (settings.instance)
+		put_field(&l, "instance", settings.instance, false);
+	put_field(&l, "event", event, false);
+	va_start(ap, fields);
+	put_fields(&l, fields, &ap);
+	va_end(ap);
+	if (settings.format == LOG_JSON)
+		l.text[l.len++] = '}';
+	l.text[l.len++] = '\n';
+	/* One write, so that lines of several processes on one terminal do not mix. */
+	if (write(STDERR_FILENO, l.text, l.len) < 0)
+		return;
+}

@@ -1,0 +1,170 @@
+/* url.c owns the reading of URLs in settings (RFC 3986, the part that servers' addresses use). */
+#include "base/url.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int hex(char c)
+{
+	const char *digits = "0123456789abcdef";
+	const char *at = c ? strchr(digits, c | 0x20) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+static int decode_percent(char *s)
+{
+	char *out = s;
+
+	for (; *s; s++) {
+		if (*s == '%') {
+			int high = hex(s[1]), low = high < 0 ? -1 : hex(s[2]);
+
+			if (low < 0 || (high == 0 && low == 0))
+				return -1;
+			*out++ = (char)(high << 4 | low);
+			s += 2;
+		} else {
+			*out++ = *s;
+		}
+	}
+	*out = '\0';
+	return 0;
+}
+
+static int parse_port(const char *text, int *port)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	if (*text < '0' || *text > '9' || *end || n > 65535)
+		return -1;
+	*port = (int)n;
+	return 0;
+}
+
+/* host, host:port, [v6] or [v6]:port, cut up in place. */
+static int split_host(struct url *u, char *at, bool port_needed)
+{
+	char *colon;
+
+	u->host = at;
+	if (*at == '[') {
+		char *close = strchr(at, ']');
+
+		if (!close || (close[1] && close[1] != ':'))
+			return -1;
+		u->host = at + 1;
+		colon = close[1] ? close + 1 : NULL;
+		*close = '\0';
+	} else {
+		colon = strrchr(at, ':');
+	}
+	if (!colon)
+		return port_needed ? -1 : 0;
+	*colon = '\0';
+	u->has_port = true;
+	return parse_port(colon + 1, &u->port);
+}
+
+static int split_user(struct url *u, char *at)
+{
+	char *colon = strchr(at, ':');
+
+	if (colon) {
+		*colon = '\0';
+		u->password = colon + 1;
+		if (decode_percent(u->password))
+			return -1;
+	}
+	u->user = at;
+	return decode_percent(u->user);
+}
+
+int url_parse(struct url *u, const char *text)
+{
+	size_t len = strlen(text);
+	char *authority, *end, *at;
+
+	memset(u, 0, sizeof(*u));
+	u->text = calloc(1, len + 2);
+	if (!u->text)
+		return -1;
+	memcpy(u->text, text, len);
+	authority = strstr(u->text, "://");
+	if (!authority || authority == u->text)
+		return -1;
+	*authority = '\0';
+	authority += 3;
+	u->scheme = u->text;
+	end = authority + strcspn(authority, "/?#");
+	/* The path keeps its first character, so the authority moves one to the left to end in NUL. */
+	memmove(authority - 1, authority, (size_t)(end - authority));
+	end[-1] = '\0';
+	authority--;
+	u->path = end;
+	at = strrchr(authority, '@');
+	if (at) {
+		*at = '\0';
+		if (split_user(u, authority))
+			return -1;
+		authority = at + 1;
+	}
+	return split_host(u, authority, false);
+}
+
+int url_parse_address(struct url *u, const char *text)
+{
+	memset(u, 0, sizeof(*u));
+	u->text = strdup(text);
+	if (!u->text)
+		return -1;
+	u->scheme = u->path = u->text + strlen(text);
+	return split_host(u, u->text, true) || !u->host[0] ? -1 : 0;
+}
+
+void url_clear(struct url *u)
+{
+	free(u->text);
+	memset(u, 0, sizeof(*u));
+}
+
+bool url_has_scheme(const struct url *u, const char *words)
+{
+	size_t n;
+
+	for (; *words; words += n + (words[n] == ' ')) {
+		n = strcspn(words, " ");
+		if (strlen(u->scheme) == n && strncmp(words, u->scheme, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool url_is_database(const struct url *u)
+{
+	const char *number = u->path + (u->path[0] == '/');
+
+	if (strcmp(u->scheme, "unix") == 0)
+		return u->path[0] == '/' && !u->host[0] && !u->has_port;
+	return strlen(number) < 6 && number[strspn(number, "0123456789")] == '\0';
+}
+
+char *url_redact(const char *text)
+{
+	const char *authority = strstr(text, "://");
+	const char *begin = authority ? authority + 3 : text;
+	const char *end = begin + strcspn(begin, "/?#");
+	const char *query = end + strcspn(end, "?#");
+	const char *at = NULL;
+	char *out;
+
+	for (const char *c = begin; c < end; c++)
+		if (*c == '@')
+			at = c;
+	if (asprintf(&out, "%.*s%s%.*s%s", (int)(begin - text), text, at ? "***" : "", (int)(query - (at ? at : begin)),
+		     at ? at : begin, *query ? "?***" : "") < 0)
+		return NULL;
+	return out;
+}

@@ -1,0 +1,762 @@
+/* config.c owns the table of settings. The parser, --help, the README's table and the start-up
+ * log line all read this one table, so that a setting cannot exist in one place only. */
+#include "config/config.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "road/envelope.h"
+#include "base/log.h"
+#include "postgres/postgres.h"
+#include "base/url.h"
+#include "base/when.h"
+
+enum type {
+	TYPE_TEXT,
+	TYPE_SECRET,   /* a text that is never shown */
+	TYPE_REDIS,    /* a URL that is shown without its password, or none */
+	TYPE_CONNINFO, /* what libpq connects by; never shown */
+	TYPE_URLS,     /* URLs; the flag may be repeated, commas in the environment */
+	TYPE_NUMBER,
+	TYPE_BYTES,   /* a number that may end in KiB, MiB or GiB */
+	TYPE_SECONDS, /* decimals allowed, kept in milliseconds */
+	TYPE_AGE,     /* a number and a unit, such as 30d, kept in seconds */
+	TYPE_POINTER, /* RFC 6901 */
+	TYPE_POINTERS,
+	TYPE_ADDRESS,  /* ADDR:PORT, or unix:/path */
+	TYPE_FUNCTION, /* the name of an SQL function, with its schema */
+	TYPE_NAME,     /* of a consumer; may be empty */
+	TYPE_CHOICE,   /* one of the words in lowest..: see choices */
+};
+
+struct setting {
+	const char *flag; /* without the dashes; also the key in the file */
+	const char *env;
+	enum type type;
+	size_t offset;
+	const char *value;    /* how the value is called in --help */
+	const char *fallback; /* the default as text; NULL: none */
+	int64_t lowest;       /* numbers: in the unit that the user writes; ages: in seconds */
+	int64_t highest;
+	const char *choices; /* TYPE_CHOICE: words with one blank between */
+	const char *meaning;
+};
+
+#define AT(member) offsetof(struct config, member)
+#define DAY        86400LL
+#define NUMBER(flag, env, type, member, value, fallback, lowest, highest, meaning) \
+	{ \
+		flag, env, type, AT(member), value, fallback, lowest, highest, NULL, meaning \
+	}
+#define TEXT(flag, env, type, member, value, fallback, meaning) \
+	{ \
+		flag, env, type, AT(member), value, fallback, 0, 0, NULL, meaning \
+	}
+
+static const struct setting settings[] = {
+	TEXT("source", "WSONCE_SOURCE", TYPE_URLS, sources, "URL", NULL,
+	     "ws:// or wss:// feed to dial; repeatable (comma separated in the environment)"),
+	TEXT("source-ca", "WSONCE_SOURCE_CA", TYPE_TEXT, source_ca, "FILE", "/etc/ssl/certs/ca-certificates.crt",
+	     "PEM certificates that wss:// sources are verified against"),
+	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", TYPE_NUMBER, ping_interval_s, "S", "20", 1, DAY,
+	       "ping a quiet connection after this long; no answer for as long again ends it"),
+	NUMBER("idle-timeout", "WSONCE_IDLE_TIMEOUT", TYPE_NUMBER, idle_timeout_s, "S", "0", 0, 30 * DAY,
+	       "reconnect to a source that sent no message for this long, even if it answers pings; 0 is never"),
+	TEXT("ingest", "WSONCE_INGEST", TYPE_ADDRESS, ingest, "ADDR:PORT", NULL,
+	     "accept producers at ws://ADDR:PORT/events"),
+	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", TYPE_SECRET, ingest_token, "T", NULL,
+	     "require Authorization: Bearer T"),
+	TEXT("ingest-cert", "WSONCE_INGEST_CERT", TYPE_TEXT, ingest_cert, "FILE", NULL,
+	     "PEM certificate chain: producers connect by wss://; needs --ingest-key"),
+	TEXT("ingest-key", "WSONCE_INGEST_KEY", TYPE_TEXT, ingest_key, "FILE", NULL,
+	     "PEM private key of --ingest-cert"),
+	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", TYPE_NUMBER, ingest_connections, "N", "10000",
+	       1, 1000000, "producers connected at once; more are refused"),
+	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", TYPE_NUMBER, handshake_timeout_s, "S", "10", 1, 3600,
+	       "time that a new connection has to become a WebSocket"),
+	TEXT("redis", "WSONCE_REDIS", TYPE_REDIS, redis, "URL", "redis://127.0.0.1:6379/0",
+	     "redis://[user:password@]host:port/db or unix:///path; none runs on the unique key alone"),
+	NUMBER("redis-timeout", "WSONCE_REDIS_TIMEOUT", TYPE_SECONDS, redis_timeout_ms, "S", "2", 0, 3600,
+	       "an answer later than this counts as an outage"),
+	TEXT("postgres", "WSONCE_POSTGRES", TYPE_CONNINFO, postgres, "CONNINFO", "",
+	     "URI or key=value, as libpq takes it; default: libpq's own (PGHOST, PGDATABASE, ...)"),
+	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", TYPE_SECONDS, postgres_timeout_ms, "S", "30", 0, DAY,
+	       "an answer later than this counts as an outage: connect again, send the batch again"),
+	TEXT("admin", "WSONCE_ADMIN", TYPE_ADDRESS, admin, "ADDR:PORT", NULL,
+	     "serve /healthz, /readyz, /metrics and /api/status; unix:/PATH for a socket"),
+	TEXT("instance-id", "WSONCE_INSTANCE_ID", TYPE_TEXT, instance_id, "ID", NULL,
+	     "readable name in claims, dead letters and logs; default: host name and pid"),
+	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", TYPE_TEXT, claim_prefix, "P",
+	     "dedup:", "what the keys in Redis begin with"),
+	NUMBER("claim-ttl", "WSONCE_CLAIM_TTL", TYPE_NUMBER, claim_ttl_s, "S", "30", 1, DAY,
+	       "lease on a claim, renewed while work goes on"),
+	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", TYPE_NUMBER, dedup_window_s, "S", "300", 1, 365 * DAY,
+	       "how long done marks stay (about 165 bytes of Redis each); later duplicates meet the unique key"),
+	NUMBER("batch-max", "WSONCE_BATCH_MAX", TYPE_NUMBER, batch_max, "N", "2000", 1, 100000, "rows per INSERT"),
+	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", TYPE_BYTES, inflight_bytes, "N", "256MiB", 1024,
+	       INT64_C(1) << 40, "budget of all events in memory, held ones included"),
+	NUMBER("max-message", "WSONCE_MAX_MESSAGE", TYPE_BYTES, message_bytes, "N", "1MiB", 64, 256 << 20,
+	       "larger messages: close 1009 (ingest), dead letter with the head of the text (source)"),
+	NUMBER("max-attempts", "WSONCE_MAX_ATTEMPTS", TYPE_NUMBER, max_attempts, "N", "5", 1, 1000000,
+	       "tries of the whole fleet to store an event before it becomes a dead letter"),
+	NUMBER("drain-timeout", "WSONCE_DRAIN_TIMEOUT", TYPE_SECONDS, drain_timeout_ms, "S", "10", 0, DAY,
+	       "time to finish what is in memory after SIGTERM"),
+	TEXT("id-pointer", "WSONCE_ID_POINTER", TYPE_POINTERS, id_pointers, "POINTER", "/event_id",
+	     "JSON pointer (RFC 6901) to the event's id; repeatable, the parts are joined by |"),
+	TEXT("type-pointer", "WSONCE_TYPE_POINTER", TYPE_POINTER, type_pointer, "POINTER", "/event_type",
+	     "JSON pointer to the event's type"),
+	TEXT("payload-pointer", "WSONCE_PAYLOAD_POINTER", TYPE_POINTER, payload_pointer, "POINTER", "/payload",
+	     "JSON pointer to what is stored as the payload; an empty pointer is the whole message"),
+	TEXT("time-pointer", "WSONCE_TIME_POINTER", TYPE_POINTER, time_pointer, "POINTER", NULL,
+	     "JSON pointer to the event's own time, a string or a number; needed by --max-age"),
+	{"time-unit", "WSONCE_TIME_UNIT", TYPE_CHOICE, AT(time_unit), "UNIT", "rfc3339", 0, 0, WHEN_UNITS,
+	 "how that time is written: rfc3339, or a number since 1970 in s, ms or us"},
+	NUMBER("max-age", "WSONCE_MAX_AGE", TYPE_AGE, max_age_s, "AGE", NULL, 1, 3650 * DAY,
+	       "an event older than this (30d, 12h, 15m, 45s) is a dead letter; default: any age is taken"),
+	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", TYPE_AGE, unsettled_warning_s, "AGE", "60s", 0,
+	       365 * DAY, "warn of events that are not settled after this long; 0s is never"),
+	TEXT("handler", "WSONCE_HANDLER", TYPE_FUNCTION, handler, "SCHEMA.FUNCTION", NULL,
+	     "SQL function (event_id text, event_type text, payload jsonb) RETURNS void that is called once for each "
+	     "event, in the transaction that stores it"),
+	TEXT("consumer", "WSONCE_CONSUMER", TYPE_NAME, consumer, "NAME", "",
+	     "name of this fleet, where several process the same events in one database, each once"),
+	{"log-level", "WSONCE_LOG_LEVEL", TYPE_CHOICE, AT(log_level), "LEVEL", "info", 0, 0, "debug info warn error",
+	 "debug, info, warn or error; to standard error"},
+	{"log-format", "WSONCE_LOG_FORMAT", TYPE_CHOICE, AT(log_format), "FORMAT", "text", 0, 0, "text json",
+	 "text or json"},
+	TEXT("config", "WSONCE_CONFIG", TYPE_TEXT, file, "FILE", NULL,
+	     "JSON object whose keys are these names without the dashes; webhooks has the targets of docs/webhooks.md"),
+};
+
+#define SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+/* The settings of a listener alone. To every other command they are unknown as flags; what the
+ * environment or the file, which a fleet and its commands share, says of them is only checked. */
+static const char listen_only[] = "source source-ca ping-interval idle-timeout ingest ingest-token ingest-cert "
+				  "ingest-key ingest-max-connections handshake-timeout admin";
+
+/* Where a value came from decides how a list is read, and how the error names the setting. */
+enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
+
+struct reader {
+	struct config *config;
+	const char *command;
+	enum origin list_origin[SETTINGS]; /* who filled the list last */
+	char *error;
+	size_t error_size;
+};
+
+static int fail(struct reader *r, const struct setting *s, enum origin origin, const char *what)
+{
+	const char *file = r->config->file ? r->config->file : "";
+
+	switch (origin) {
+	case FROM_DEFAULT:
+	case FROM_FLAG:
+		snprintf(r->error, r->error_size, "--%s: %s", s->flag, what);
+		return -1;
+	case FROM_ENV:
+		snprintf(r->error, r->error_size, "%s: %s", s->env, what);
+		return -1;
+	case FROM_FILE:
+		snprintf(r->error, r->error_size, "%s in %s: %s", s->flag, file, what);
+		return -1;
+	}
+	return -1;
+}
+
+static void *member(struct config *c, const struct setting *s)
+{
+	return (char *)c + s->offset;
+}
+
+static bool is_list(const struct setting *s)
+{
+	return s->type == TYPE_URLS || s->type == TYPE_POINTERS;
+}
+
+static bool is_number(const struct setting *s)
+{
+	return s->type == TYPE_NUMBER || s->type == TYPE_BYTES || s->type == TYPE_SECONDS || s->type == TYPE_AGE;
+}
+
+static void list_free(struct config_list *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		free(l->items[i]);
+	free(l->items);
+	*l = (struct config_list){NULL, 0};
+}
+
+static int list_add(struct config_list *l, const char *text, size_t len)
+{
+	char **items = realloc(l->items, (l->count + 1) * sizeof(*items));
+
+	if (!items)
+		return -1;
+	l->items = items;
+	l->items[l->count] = strndup(text, len);
+	if (!l->items[l->count])
+		return -1;
+	l->count++;
+	return 0;
+}
+
+/* The number in text, with the unit of s, into *value. Returns -1 if it is none. */
+static int parse_number(const struct setting *s, const char *text, int64_t *value)
+{
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -1;
+	if (s->type == TYPE_AGE)
+		return when_parse_age(text, value) && *value >= s->lowest && *value <= s->highest ? 0 : -1;
+	errno = 0;
+	if (s->type == TYPE_SECONDS) {
+		double seconds = strtod(text, &end);
+
+		if (*end || errno || !(seconds >= (double)s->lowest && seconds <= (double)s->highest))
+			return -1;
+		*value = (int64_t)(seconds * 1000 + 0.5);
+		return *value > 0 || s->lowest > 0 ? 0 : -1;
+	}
+	*value = strtoll(text, &end, 10);
+	if (s->type == TYPE_BYTES && *end) {
+		int shift = strcmp(end, "KiB") == 0   ? 10
+			    : strcmp(end, "MiB") == 0 ? 20
+			    : strcmp(end, "GiB") == 0 ? 30
+						      : -1;
+
+		if (shift < 0 || *value > INT64_MAX >> shift)
+			return -1;
+		*value <<= shift;
+		end += 3;
+	}
+	return *end || errno || *value < s->lowest || *value > s->highest ? -1 : 0;
+}
+
+static int fail_age(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	char what[200], lowest[30], highest[30];
+
+	snprintf(what, sizeof(what), "\"%.40s\" is not an age from %s to %s, such as 30d, 12h, 15m or 45s", text,
+		 when_print_age(s->lowest, lowest, sizeof(lowest)),
+		 when_print_age(s->highest, highest, sizeof(highest)));
+	return fail(r, s, origin, what);
+}
+
+static int set_number(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	char what[200];
+
+	if (parse_number(s, text, member(r->config, s)) == 0)
+		return 0;
+	if (s->type == TYPE_AGE)
+		return fail_age(r, s, origin, text);
+	snprintf(what, sizeof(what), "\"%.40s\" is not a number %s %lld to %lld", text,
+		 s->type == TYPE_SECONDS && !s->lowest ? "of seconds above" : "from", (long long)s->lowest,
+		 (long long)s->highest);
+	return fail(r, s, origin, what);
+}
+
+bool config_is_choice(const char *choices, const char *text)
+{
+	size_t n;
+
+	for (; *choices; choices += n + (choices[n] == ' ')) {
+		n = strcspn(choices, " ");
+		if (strlen(text) == n && strncmp(choices, text, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_pointer(const char *text)
+{
+	int steps = 0;
+
+	if (*text && *text != '/')
+		return false;
+	for (; *text; text++) {
+		steps += *text == '/';
+		if (*text == '~' && text[1] != '0' && text[1] != '1')
+			return false;
+	}
+	return steps <= ENVELOPE_STEPS_MAX;
+}
+
+/* An SQL identifier, plain or quoted. Returns what is behind it; NULL if there is none. */
+static const char *skip_identifier(const char *at)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789$";
+
+	if (*at != '"')
+		return strspn(at, letters) && strcspn(at, "0123456789$") ? at + strspn(at, letters) : NULL;
+	if (at[1] == '"' && at[2] != '"')
+		return NULL; /* of no character, which Postgres does not take */
+	do {
+		at += 1 + strcspn(at + 1, "\"");
+		if (!*at)
+			return NULL;
+	} while (*++at == '"'); /* doubled: a quote in the name */
+	return at;
+}
+
+static bool is_function(const char *text)
+{
+	const char *end = skip_identifier(text);
+
+	end = end && *end == '.' ? skip_identifier(end + 1) : NULL;
+	return end && !*end;
+}
+
+static bool is_consumer(const char *text)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	return n <= CONFIG_CONSUMER_MAX && !text[n];
+}
+
+static const char no_memory[] = "out of memory";
+
+static const char *find_redis_fault(const char *text)
+{
+	struct url url;
+	const char *fault = NULL;
+
+	if (strcmp(text, "none") == 0)
+		return NULL;
+	if (url_parse(&url, text) || !url_has_scheme(&url, "redis rediss unix"))
+		fault = "is not a redis:// or unix:// URL, nor none";
+	else if (!url_is_database(&url))
+		fault = url_has_scheme(&url, "unix") ? "names no socket: that takes three slashes, unix:///PATH"
+						     : "has a path that is not a database number";
+	if (!url.text)
+		fault = no_memory;
+	url_clear(&url);
+	return fault;
+}
+
+/* What is wrong with text as a value of s; NULL if it is fine. */
+static const char *find_fault(const struct setting *s, const char *text)
+{
+	struct url url;
+	const char *fault = NULL;
+
+	switch (s->type) {
+	case TYPE_URLS:
+		if (url_parse(&url, text) || !url_has_scheme(&url, "ws wss") || !url.host[0])
+			fault = url.text ? "is not a ws:// or wss:// URL with a host" : no_memory;
+		url_clear(&url);
+		return fault;
+	case TYPE_REDIS:
+		return find_redis_fault(text);
+	case TYPE_CONNINFO:
+		return postgres_is_conninfo(text) ? NULL : "is neither a URI nor key=value as libpq takes it";
+	case TYPE_ADDRESS:
+		if (strncmp(text, "unix:/", 6) == 0)
+			return NULL;
+		if (url_parse_address(&url, text))
+			fault = url.text ? "is not ADDR:PORT with a port from 0 to 65535, nor unix:/PATH" : no_memory;
+		url_clear(&url);
+		return fault;
+	case TYPE_POINTER:
+	case TYPE_POINTERS:
+		return is_pointer(text)
+			       ? NULL
+			       : "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
+	case TYPE_FUNCTION:
+		return is_function(text) ? NULL : "is not SCHEMA.FUNCTION";
+	case TYPE_NAME:
+		return is_consumer(text) ? NULL
+					 : "is not a name of up to 64 letters, digits, dots, underscores and dashes";
+	case TYPE_CHOICE:
+		return config_is_choice(s->choices, text) ? NULL : "is not one of the words that --help lists";
+	case TYPE_TEXT:
+	case TYPE_SECRET:
+	case TYPE_NUMBER:
+	case TYPE_BYTES:
+	case TYPE_SECONDS:
+	case TYPE_AGE:
+		return NULL;
+	}
+	return NULL;
+}
+
+/* Error texts show the value only where it cannot hold a secret. */
+static int check_text(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	const char *fault = find_fault(s, text);
+	char what[300];
+
+	if (!fault)
+		return 0;
+	if (fault == no_memory)
+		return fail(r, s, origin, fault);
+	if (s->type == TYPE_URLS || s->type == TYPE_REDIS || s->type == TYPE_CONNINFO)
+		snprintf(what, sizeof(what), "the value %s", fault);
+	else
+		snprintf(what, sizeof(what), "\"%.80s\" %s", text, fault);
+	return fail(r, s, origin, what);
+}
+
+static int set_text(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	char **at = member(r->config, s);
+
+	if (check_text(r, s, origin, text))
+		return -1;
+	free(*at);
+	*at = strdup(text);
+	return *at ? 0 : fail(r, s, origin, "out of memory");
+}
+
+static int add_item(struct reader *r, const struct setting *s, enum origin origin, const char *text, size_t len)
+{
+	struct config_list *l = member(r->config, s);
+	enum origin *last = &r->list_origin[s - settings];
+
+	if (*last != origin) /* a stronger layer replaces the list, it does not add to it */
+		list_free(l);
+	*last = origin;
+	if (list_add(l, text, len))
+		return fail(r, s, origin, "out of memory");
+	return check_text(r, s, origin, l->items[l->count - 1]);
+}
+
+static int set_value(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	if (is_number(s))
+		return set_number(r, s, origin, text);
+	if (!is_list(s))
+		return set_text(r, s, origin, text);
+	if (origin != FROM_ENV)
+		return add_item(r, s, origin, text, strlen(text));
+	for (;;) {
+		size_t n = strcspn(text, ",");
+
+		if (add_item(r, s, origin, text, n))
+			return -1;
+		if (!text[n])
+			return 0;
+		text += n + 1;
+	}
+}
+
+static bool is_listen(const char *command)
+{
+	return strcmp(command, "listen") == 0;
+}
+
+static bool is_of(const struct setting *s, const char *command)
+{
+	return is_listen(command) || !config_is_choice(listen_only, s->flag);
+}
+
+/* The words of an operator's command come on the same terminal as the log. */
+static const char *fallback_of(const struct setting *s, const char *command)
+{
+	return is_listen(command) || strcmp(s->flag, "log-level") != 0 ? s->fallback : "warn";
+}
+
+static const struct setting *find_setting(const char *name, size_t len)
+{
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (strlen(settings[i].flag) == len && strncmp(settings[i].flag, name, len) == 0)
+			return &settings[i];
+	return NULL;
+}
+
+static int read_defaults(struct reader *r)
+{
+	const struct setting *instance = find_setting("instance-id", 11);
+	char host[128] = "host", name[200];
+
+	assert(instance);
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const char *fallback = fallback_of(&settings[i], r->command);
+
+		if (fallback && set_value(r, &settings[i], FROM_DEFAULT, fallback))
+			return -1;
+	}
+	gethostname(host, sizeof(host) - 1);
+	snprintf(name, sizeof(name), "%s-%d", host, (int)getpid());
+	return set_value(r, instance, FROM_DEFAULT, name);
+}
+
+static int read_item(struct reader *r, const struct setting *s, const json_t *value)
+{
+	char number[40];
+
+	if (json_is_string(value))
+		return set_value(r, s, FROM_FILE, json_string_value(value));
+	if (json_is_integer(value) && is_number(s)) {
+		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
+		return set_value(r, s, FROM_FILE, number);
+	}
+	if (json_is_real(value) && is_number(s)) {
+		snprintf(number, sizeof(number), "%.6f", json_real_value(value));
+		return set_value(r, s, FROM_FILE, number);
+	}
+	return fail(r, s, FROM_FILE, is_number(s) ? "not a number" : "not a text");
+}
+
+static int read_webhooks(struct reader *r, const json_t *value)
+{
+	char what[400];
+
+	if (webhooks_read(&r->config->webhooks, value, is_listen(r->command), what, sizeof(what)) == 0)
+		return 0;
+	snprintf(r->error, r->error_size, "%s: %s", r->config->file, what);
+	return -1;
+}
+
+static int read_member(struct reader *r, const char *key, const json_t *value)
+{
+	const struct setting *s = find_setting(key, strlen(key));
+	size_t i;
+	json_t *item;
+
+	if (strcmp(key, "webhooks") == 0)
+		return read_webhooks(r, value);
+	if (!s || strcmp(key, "config") == 0) {
+		snprintf(r->error, r->error_size, "%s in %s: no such setting; see wsonce listen --help", key,
+			 r->config->file);
+		return -1;
+	}
+	if (!is_list(s) || !json_is_array(value))
+		return read_item(r, s, value);
+	json_array_foreach(value, i, item) if (read_item(r, s, item)) return -1;
+	return 0;
+}
+
+static int read_file(struct reader *r)
+{
+	json_error_t where;
+	json_t *root, *value;
+	const char *key;
+	int result = 0;
+
+	root = json_load_file(r->config->file, JSON_REJECT_DUPLICATES, &where);
+	if (!root) {
+		/* jansson quotes what it stumbled over: a name if that is there twice, else maybe a password. */
+		bool is_name = json_error_code(&where) == json_error_duplicate_key;
+		const char *near = is_name ? NULL : strstr(where.text, " near '");
+
+		if (where.line < 0)
+			snprintf(r->error, r->error_size, "--config: %s", where.text);
+		else
+			snprintf(r->error, r->error_size, "--config: %s, line %d, column %d: %.*s", r->config->file,
+				 where.line, where.column, (int)(near ? near - where.text : INT_MAX), where.text);
+		return -1;
+	}
+	if (!json_is_object(root)) {
+		snprintf(r->error, r->error_size, "--config: %s is not a JSON object", r->config->file);
+		result = -1;
+	}
+	json_object_foreach(root, key, value) if (!result) result = read_member(r, key, value);
+	json_decref(root);
+	return result;
+}
+
+/* An empty variable counts as unset: that is what compose files pass for "not given". */
+static int read_environment(struct reader *r)
+{
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const char *text = getenv(settings[i].env);
+		bool may_be_empty = settings[i].type == TYPE_POINTER && settings[i].fallback;
+
+		if (text && (*text || may_be_empty) && set_value(r, &settings[i], FROM_ENV, text))
+			return -1;
+	}
+	return 0;
+}
+
+/* Calls set for each --flag value and --flag=value. */
+static int each_flag(struct reader *r, int argc, char **argv,
+		     int (*set)(struct reader *r, const struct setting *s, const char *text))
+{
+	for (int i = 1; i < argc; i++) {
+		const char *name = argv[i] + 2;
+		const struct setting *s;
+		size_t n;
+
+		if (strncmp(argv[i], "--", 2) != 0 || !*name) {
+			snprintf(r->error, r->error_size, "\"%.80s\" is not an option; see wsonce %s --help", argv[i],
+				 r->command);
+			return -1;
+		}
+		n = strcspn(name, "=");
+		s = find_setting(name, n);
+		if (!s || !is_of(s, r->command)) {
+			snprintf(r->error, r->error_size, "unknown option --%.*s; see wsonce %s --help",
+				 (int)(n < 80 ? n : 80), name, r->command);
+			return -1;
+		}
+		if (!name[n] && i + 1 == argc)
+			return fail(r, s, FROM_FLAG, "needs a value");
+		if (set(r, s, name[n] ? name + n + 1 : argv[++i]))
+			return -1;
+	}
+	return 0;
+}
+
+static int set_file(struct reader *r, const struct setting *s, const char *text)
+{
+	return strcmp(s->flag, "config") == 0 ? set_text(r, s, FROM_FLAG, text) : 0;
+}
+
+static int set_flag(struct reader *r, const struct setting *s, const char *text)
+{
+	return set_value(r, s, FROM_FLAG, text);
+}
+
+/* What no single setting can tell. */
+static int check_whole(struct reader *r)
+{
+	const struct config *c = r->config;
+	const char *what = NULL;
+
+	if (is_listen(r->command) && c->sources.count == 0 && !c->ingest)
+		what = "nothing to listen to: give --source URL, --ingest ADDR:PORT or both";
+	else if (is_listen(r->command) && !c->ingest_cert != !c->ingest_key)
+		what = "--ingest-cert and --ingest-key go together: one of them is missing";
+	else if (c->id_pointers.count > 8)
+		what = "--id-pointer: an id has at most 8 parts";
+	else if (strlen(c->instance_id) == 0 || strlen(c->instance_id) > 200)
+		what = "--instance-id: must have 1 to 200 bytes";
+	else if (is_listen(r->command) && c->ingest_cert && access(c->ingest_cert, R_OK))
+		what = "--ingest-cert: the file cannot be read";
+	else if (is_listen(r->command) && c->ingest_key && access(c->ingest_key, R_OK))
+		what = "--ingest-key: the file cannot be read";
+	else if (c->max_age_s && !c->time_pointer)
+		what = "--max-age: needs --time-pointer, which says where an event's time is";
+	if (what)
+		snprintf(r->error, r->error_size, "%s", what);
+	return what ? -1 : 0;
+}
+
+/* Claims and marks of one consumer's fleet say nothing to another's. The name goes in front: behind the
+ * prefix it could be the beginning of an id. */
+static int name_claims(struct reader *r)
+{
+	struct config *c = r->config;
+	char *prefix = NULL;
+
+	if (!*c->consumer)
+		return 0;
+	if (asprintf(&prefix, "consumer:%s:%s", c->consumer, c->claim_prefix) < 0) {
+		snprintf(r->error, r->error_size, "%s", no_memory);
+		return -1;
+	}
+	free(c->claim_prefix);
+	c->claim_prefix = prefix;
+	return 0;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): error is written to, by way of r */
+static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
+{
+	struct reader r = {.config = c, .command = argv[0], .error = error, .error_size = size};
+	const char *file = getenv("WSONCE_CONFIG");
+
+	memset(c, 0, sizeof(*c));
+	if (read_defaults(&r))
+		return -1;
+	if (file && *file && set_text(&r, find_setting("config", 6), FROM_ENV, file))
+		return -1;
+	if (each_flag(&r, argc, argv, set_file))
+		return -1;
+	if (c->file && read_file(&r))
+		return -1;
+	if (read_environment(&r) || each_flag(&r, argc, argv, set_flag))
+		return -1;
+	return check_whole(&r) || name_claims(&r) ? -1 : 0;
+}
+
+int config_read(struct config *c, int argc, char **argv, char *error, size_t size)
+{
+	int result = config_read_all(c, argc, argv, error, size);
+
+	for (char *at = error; result && *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
+	return result;
+}
+
+void config_free(struct config *c)
+{
+	for (size_t i = 0; i < SETTINGS; i++) {
+		if (is_list(&settings[i]))
+			list_free(member(c, &settings[i]));
+		else if (!is_number(&settings[i]))
+			free(*(char **)member(c, &settings[i]));
+	}
+	webhooks_free(&c->webhooks);
+	memset(c, 0, sizeof(*c));
+}
+
+void config_help(FILE *out, const char *command)
+{
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const struct setting *s = &settings[i];
+		const char *fallback = fallback_of(s, command);
+		char head[80];
+
+		if (!is_of(s, command))
+			continue;
+		snprintf(head, sizeof(head), "--%s %s", s->flag, s->value);
+		fprintf(out, "  %-30s %s\n", head, s->meaning);
+		fprintf(out, "  %-30s [%s", "", s->env);
+		if (fallback && *fallback)
+			fprintf(out, "; default %s", fallback);
+		fprintf(out, "]\n");
+	}
+}
+
+void config_help_markdown(FILE *out)
+{
+	fprintf(out, "| flag | environment | default | meaning |\n|---|---|---|---|\n");
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const struct setting *s = &settings[i];
+
+		fprintf(out, "| `--%s %s` | `%s` | ", s->flag, s->value, s->env);
+		if (s->fallback && *s->fallback)
+			fprintf(out, "`%s` | ", s->fallback);
+		else
+			fprintf(out, "| ");
+		for (const char *c = s->meaning; *c; c++)
+			fprintf(out, *c == '|' ? "\\%c" : "%c", *c);
+		fprintf(out, " |\n");
+	}
+}
+
+void config_start_log(const struct config *c)
+{
+	static const char *const names[] = {"debug", "info", "warn", "error"};
+	enum log_level level = LOG_DEBUG;
+
+	while (strcmp(c->log_level, names[level]) != 0)
+		level++;
+	log_setup(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, c->instance_id);
+}
+
+void config_log(const struct config *c)
+{
+	char *shown = c->sources.count ? url_redact(c->sources.items[0]) : NULL;
+	char *redis = url_redact(c->redis);
+
+	log_info("starting",
+		 "version=%s source=%s sources=%zu ingest=%s admin=%s redis=%s claim_ttl_s=%lld "
+		 "batch_max=%lld max_inflight_bytes=%lld consumer=%s handler=%s webhooks=%zu",
+		 WSONCE_VERSION, shown, c->sources.count, c->ingest, c->admin, redis, (long long)c->claim_ttl_s,
+		 (long long)c->batch_max, (long long)c->inflight_bytes, *c->consumer ? c->consumer : NULL, c->handler,
+		 c->webhooks.count);
+	free(shown);
+	free(redis);
+}

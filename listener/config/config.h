@@ -1,0 +1,81 @@
+/* config.h: the settings of `wsonce listen`, many of which the other commands have too, read from
+ * flags, environment and a JSON file. */
+#ifndef WSONCE_CONFIG_H
+#define WSONCE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "config/webhook.h"
+
+#define CONFIG_CONSUMER_MAX 64 /* bytes of a consumer's name */
+
+/* Texts in the order in which they were given. */
+struct config_list {
+	char **items;
+	size_t count;
+};
+
+struct config {
+	struct config_list sources;
+	char *ingest;       /* ADDR:PORT, NULL: none */
+	char *ingest_token; /* NULL: everybody may send */
+	char *ingest_cert;
+	char *ingest_key;
+	int64_t ingest_connections;
+	int64_t handshake_timeout_s;
+	char *source_ca;
+	int64_t ping_interval_s;
+	int64_t idle_timeout_s; /* 0: a silent source is fine as long as it answers pings */
+	char *redis;            /* URL, or "none" */
+	int64_t redis_timeout_ms;
+	char *postgres; /* conninfo; "" is libpq's own defaults */
+	int64_t postgres_timeout_ms;
+	char *admin;
+	char *instance_id;
+	char *claim_prefix; /* that of a consumer has its name in it */
+	int64_t claim_ttl_s;
+	int64_t dedup_window_s;
+	int64_t batch_max;
+	int64_t inflight_bytes;
+	int64_t message_bytes;
+	int64_t max_attempts;
+	int64_t drain_timeout_ms;
+	struct config_list id_pointers;
+	char *type_pointer;
+	char *payload_pointer;
+	char *time_pointer;          /* NULL: events have no time */
+	char *time_unit;             /* one of WHEN_UNITS */
+	int64_t max_age_s;           /* 0: events of any age are taken */
+	int64_t unsettled_warning_s; /* 0: never */
+	char *handler;               /* SCHEMA.FUNCTION; NULL: none */
+	char *consumer;              /* "": the fleet without a name */
+	struct webhooks webhooks;    /* of the file alone */
+	char *log_level;
+	char *log_format;
+	char *file; /* --config */
+};
+
+/* Fills c: defaults, then the file, then the environment, then the flags argv[1..argc-1]. argv[0]
+ * is the command: "listen" has all settings, every other one those that are not of listening alone.
+ * Returns 0; or -1 with one sentence in error that names the option. The texts are on the heap
+ * until config_free, which may be called in both cases. */
+int config_read(struct config *c, int argc, char **argv, char *error, size_t size);
+void config_free(struct config *c);
+
+/* Is text one of the words in choices, which blanks keep apart? */
+bool config_is_choice(const char *choices, const char *text);
+
+/* Prints the table of settings: of a command for its --help, or all as the README's Markdown table. */
+void config_help(FILE *out, const char *command);
+void config_help_markdown(FILE *out);
+
+/* From here on the log has this level, format and instance. */
+void config_start_log(const struct config *c);
+
+/* Logs what the listener is about to do, as one line, secrets left out. */
+void config_log(const struct config *c);
+
+#endif

@@ -1,0 +1,343 @@
+/* webhook.c owns the reading of webhooks from the settings file. What is sent to them is delivery.c's
+ * business. */
+#include "config/webhook.h"
+
+#include <errno.h>
+#include <math.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/url.h"
+
+#define SECRET_MARK  "whsec_"
+#define SECRET_LEAST 24 /* bytes, as Standard Webhooks asks; the greatest is the room in struct webhook_secret */
+#define SECRETS_FILE 4096
+
+struct reader {
+	struct webhook *webhook;
+	size_t index; /* of the webhook */
+	bool has_secrets;
+	char *error;
+	size_t size;
+};
+
+static int fail(const struct reader *r, const char *key, const char *what)
+{
+	const char *name = r->webhook && r->webhook->name ? r->webhook->name : NULL;
+
+	if (name)
+		snprintf(r->error, r->size, "webhook %s, %s: %s", name, key, what);
+	else
+		snprintf(r->error, r->size, "webhooks[%zu], %s: %s", r->index, key, what);
+	return -1;
+}
+
+static int copy_text(const struct reader *r, const char *key, const char *text, char **into)
+{
+	*into = strdup(text);
+	return *into ? 0 : fail(r, key, "out of memory");
+}
+
+/* --- secrets --- */
+
+/* Standard Webhooks writes a secret as whsec_ and base64. */
+static bool decode_secret(const char *text, size_t len, struct webhook_secret *secret)
+{
+	unsigned char bytes[sizeof(secret->bytes) + 3];
+	size_t mark = strlen(SECRET_MARK);
+	int n;
+
+	if (len <= mark || strncmp(text, SECRET_MARK, mark) != 0)
+		return false;
+	text += mark;
+	len -= mark;
+	if (len % 4 || len / 4 * 3 > sizeof(bytes))
+		return false;
+	n = EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)len);
+	for (int i = 1; i <= 2 && n > 0 && text[len - (size_t)i] == '='; i++)
+		n--; /* EVP_DecodeBlock counts the padding */
+	if (n < SECRET_LEAST || n > (int)sizeof(secret->bytes))
+		return false;
+	memcpy(secret->bytes, bytes, (size_t)n);
+	secret->len = (size_t)n;
+	return true;
+}
+
+/* Several secrets, with blanks between, all sign: so one is replaced by another without a gap. */
+static int decode_secrets(const struct reader *r, const char *key, const char *text)
+{
+	static const char blanks[] = " \t\r\n";
+	struct webhook *t = r->webhook;
+
+	for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
+		size_t len = strcspn(text, blanks);
+
+		if (t->secret_count == WEBHOOK_SECRETS_MAX)
+			return fail(r, key, "there are more than 4 secrets");
+		if (!decode_secret(text, len, &t->secrets[t->secret_count]))
+			return fail(r, key, "a secret is whsec_ and 24 to 64 bytes as base64");
+		t->secret_count++;
+		text += len;
+	}
+	return t->secret_count ? 0 : fail(r, key, "there is no secret");
+}
+
+static int read_secret_env(const struct reader *r, const char *key, const char *name)
+{
+	const char *text = getenv(name);
+	char what[200];
+
+	if (!r->has_secrets)
+		return 0;
+	if (text)
+		return decode_secrets(r, key, text);
+	snprintf(what, sizeof(what), "the variable %.100s is not set", name);
+	return fail(r, key, what);
+}
+
+static int read_secret_file(const struct reader *r, const char *key, const char *path)
+{
+	char text[SECRETS_FILE], what[300];
+	FILE *file;
+	size_t n;
+	int result;
+
+	if (!r->has_secrets)
+		return 0;
+	file = fopen(path, "re");
+	if (!file) {
+		snprintf(what, sizeof(what), "%.200s cannot be read: %s", path, strerror(errno));
+		return fail(r, key, what);
+	}
+	n = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[n] = '\0';
+	result = decode_secrets(r, key, text);
+	OPENSSL_cleanse(text, sizeof(text));
+	return result;
+}
+
+/* --- members --- */
+
+static bool is_name(const char *text)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t n = strspn(text, letters);
+
+	return n && n <= 64 && !text[n];
+}
+
+static int read_name(const struct reader *r, const char *key, const char *text)
+{
+	if (!is_name(text))
+		return fail(r, key, "a name has 1 to 64 letters, digits, dots, underscores and dashes");
+	return copy_text(r, key, text, &r->webhook->name);
+}
+
+/* What a URL is refused for is said without it: tokens live in URLs. */
+static int read_url(const struct reader *r, const char *key, const char *text)
+{
+	struct url url;
+	bool is_good = url_parse(&url, text) == 0 && url_has_scheme(&url, "http https") && url.host[0];
+
+	for (const char *c = text; *c; c++)
+		is_good = is_good && (unsigned char)*c > ' ' && *c != 0x7f;
+	url_clear(&url);
+	return is_good ? copy_text(r, key, text, &r->webhook->url)
+		       : fail(r, key, "the value is not an http:// or https:// URL with a host");
+}
+
+static int read_ca(const struct reader *r, const char *key, const char *text)
+{
+	return copy_text(r, key, text, &r->webhook->ca);
+}
+
+static const struct {
+	const char *key;
+	int (*read)(const struct reader *r, const char *key, const char *text);
+} text_members[] = {
+	{"name", read_name}, {"url", read_url}, {"secret-env", read_secret_env}, {"secret-file", read_secret_file},
+	{"ca", read_ca},
+};
+
+static const struct {
+	const char *key;
+	size_t offset;
+	bool is_time; /* seconds, kept in milliseconds */
+	double fallback;
+	double lowest;
+	double highest;
+} number_members[] = {
+	{"timeout", offsetof(struct webhook, timeout_ms), true, 15, 0.01, 600},
+	{"concurrency", offsetof(struct webhook, concurrency), false, 16, 1, 1000},
+	{"attempts", offsetof(struct webhook, attempts), false, 20, 1, 1000},
+	{"backoff", offsetof(struct webhook, backoff_ms), true, 2, 0.001, 86400},
+	{"backoff-cap", offsetof(struct webhook, backoff_cap_ms), true, 3600, 0.001, 7 * 86400},
+};
+
+#define TEXT_MEMBERS   (sizeof(text_members) / sizeof(text_members[0]))
+#define NUMBER_MEMBERS (sizeof(number_members) / sizeof(number_members[0]))
+
+static int64_t *number_at(struct webhook *t, size_t i)
+{
+	return (int64_t *)((char *)t + number_members[i].offset);
+}
+
+static void set_defaults(struct webhook *t)
+{
+	for (size_t i = 0; i < NUMBER_MEMBERS; i++)
+		*number_at(t, i) = (int64_t)(number_members[i].fallback * (number_members[i].is_time ? 1000 : 1));
+}
+
+static int read_number(const struct reader *r, size_t i, const json_t *value)
+{
+	double number = json_number_value(value);
+	char what[120];
+
+	if (json_is_number(value) && number >= number_members[i].lowest && number <= number_members[i].highest &&
+	    (number_members[i].is_time || json_is_integer(value))) {
+		*number_at(r->webhook, i) = llround(number * (number_members[i].is_time ? 1000 : 1));
+		return 0;
+	}
+	snprintf(what, sizeof(what), "not a%s number from %g to %g", number_members[i].is_time ? "" : " whole",
+		 number_members[i].lowest, number_members[i].highest);
+	return fail(r, number_members[i].key, what);
+}
+
+static int add_type(const struct reader *r, const json_t *value)
+{
+	struct webhook *t = r->webhook;
+	const char *type = json_string_value(value);
+	char *copy;
+
+	if (!type || !*type)
+		return fail(r, "types", "an event type is a text that is not empty");
+	for (size_t i = 0; i < t->type_count; i++)
+		if (strcmp(t->types[i], type) == 0)
+			return fail(r, "types", "a type is there twice");
+	if (copy_text(r, "types", type, &copy))
+		return -1;
+	t->types[t->type_count++] = copy;
+	return 0;
+}
+
+static int read_types(const struct reader *r, const json_t *value)
+{
+	struct webhook *w = r->webhook;
+	size_t n = json_array_size(value), i;
+	json_t *type;
+
+	if (!n || n > WEBHOOK_TYPES_MAX)
+		return fail(r, "types",
+			    "not an array of 1 to 256 event types; without it, events of every type are sent");
+	w->type_count = 0;
+	w->types = calloc(n, sizeof(*w->types));
+	if (!w->types)
+		return fail(r, "types", "out of memory");
+	json_array_foreach(value, i, type) if (add_type(r, type)) return -1;
+	return 0;
+}
+
+static int read_member(const struct reader *r, const char *key, const json_t *value)
+{
+	if (strcmp(key, "types") == 0)
+		return read_types(r, value);
+	for (size_t i = 0; i < NUMBER_MEMBERS; i++)
+		if (strcmp(number_members[i].key, key) == 0)
+			return read_number(r, i, value);
+	for (size_t i = 0; i < TEXT_MEMBERS; i++)
+		if (strcmp(text_members[i].key, key) == 0)
+			return json_is_string(value) ? text_members[i].read(r, key, json_string_value(value))
+						     : fail(r, key, "not a text");
+	return fail(r, key, "a webhook has no such setting; see docs/webhooks.md");
+}
+
+/* --- webhooks --- */
+
+static int read_webhook(const struct reader *r, const json_t *value)
+{
+	const json_t *name = json_object_get(value, "name");
+	bool has_env = json_object_get(value, "secret-env"), has_file = json_object_get(value, "secret-file");
+	const char *key;
+	json_t *member;
+
+	if (!json_is_object(value))
+		return fail(r, "the value", "not an object");
+	if (!json_is_string(name) || read_name(r, "name", json_string_value(name)))
+		return *r->error ? -1 : fail(r, "name", "is missing, or no text");
+	set_defaults(r->webhook);
+	json_object_foreach((json_t *)value, key, member)
+	{
+		if (strcmp(key, "name") != 0 && read_member(r, key, member))
+			return -1;
+	}
+	if (!r->webhook->url)
+		return fail(r, "url", "is missing");
+	return has_env != has_file ? 0 : fail(r, "secret-env, secret-file", "one of the two is needed");
+}
+
+static bool is_known(const struct webhooks *t, const char *name)
+{
+	for (size_t i = 0; i + 1 < t->count; i++)
+		if (strcmp(t->items[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, char *error, size_t size)
+{
+	struct reader r = {.has_secrets = has_secrets, .error = error, .size = size};
+	size_t n = json_array_size(value);
+	json_t *item;
+
+	*t = (struct webhooks){NULL, 0};
+	*error = '\0';
+	if (!json_is_array(value) || n > WEBHOOKS_MAX) {
+		snprintf(error, size, "webhooks: not an array of at most %d objects", WEBHOOKS_MAX);
+		return -1;
+	}
+	t->items = calloc(n ? n : 1, sizeof(*t->items));
+	if (!t->items) {
+		snprintf(error, size, "webhooks: out of memory");
+		return -1;
+	}
+	json_array_foreach(value, r.index, item)
+	{
+		r.webhook = &t->items[t->count++];
+		if (read_webhook(&r, item))
+			return -1;
+		if (is_known(t, r.webhook->name))
+			return fail(&r, "name", "there are two webhooks of this name");
+	}
+	return 0;
+}
+
+static void webhook_free(struct webhook *t)
+{
+	for (size_t i = 0; i < t->type_count; i++)
+		free(t->types[i]);
+	free(t->types);
+	free(t->name);
+	free(t->url);
+	free(t->ca);
+	OPENSSL_cleanse(t->secrets, sizeof(t->secrets));
+}
+
+void webhooks_free(struct webhooks *t)
+{
+	for (size_t i = 0; i < t->count; i++)
+		webhook_free(&t->items[i]);
+	free(t->items);
+	*t = (struct webhooks){NULL, 0};
+}
+
+size_t webhooks_concurrency(const struct webhooks *t)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < t->count; i++)
+		sum += (size_t)t->items[i].concurrency;
+	return sum;
+}

@@ -1,0 +1,722 @@
+/* ingest.c owns the producers: who may connect, and telling them how each message ended. */
+#include "intake/ingest.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "net/refusal.h"
+#include "base/stats.h"
+#include "base/utf8.h"
+
+#define RECEIVE_BYTES 4096         /* handed over at once; each connection holds a buffer of this size */
+#define ACKS_STOP     (256u << 10) /* bytes of waiting acks at which a producer is not read from */
+#define ACKS_GO       (64u << 10)
+#define SEND_BYTES    (256u << 10) /* of acks in the kernel; by itself it would take megabytes before it says stop */
+#define WRITE_BYTES   (16u << 10)  /* of acks at once: what the kernel does not take of them, libwebsockets keeps */
+#define ACK_PROTOCOL  "wsonce.ack.v1"
+#define KEY_CHARS     24 /* of a Sec-WebSocket-Key, */
+#define KEY_BYTES     16 /* which are so many in base64 */
+
+#define UPGRADE_REQUIRED 426 /* libwebsockets has no name for it */
+
+/* A producer's connection. It outlives the socket while messages of it are in flight. */
+struct session {
+	struct sender sender; /* must be first: answers come with it */
+	struct list open;     /* of struct ingest, while the socket is open */
+	struct ws_link link;
+	struct ingest *ingest;
+	bool wants_acks;
+	bool is_closing;    /* 1001 as soon as its acks are out */
+	size_t pending;     /* messages not yet answered */
+	struct list talker; /* of struct ingest, while it has acks for this turn of the loop */
+	char *acks;         /* one frame each */
+	size_t acks_begin;  /* not yet sent from here */
+	size_t acks_end;
+	size_t acks_size;
+};
+
+/* A socket that is not a WebSocket yet; found by it as its opaque user data. */
+struct handshake {
+	struct list link; /* of struct ingest, oldest first */
+	struct lws *wsi;
+	int64_t due_ms; /* loop clock */
+};
+
+struct ingest {
+	struct ws *ws;
+	const struct config *config;
+	struct lws_vhost *vhost;
+	struct list handshakes;
+	uv_timer_t handshake_timer; /* for the oldest */
+	size_t sockets;             /* accepted and not gone, WebSocket or not yet */
+	struct list sessions;       /* open ones */
+	struct list talkers;
+	uv_prepare_t turn; /* before each wait for I/O: acks go out */
+	size_t session_count;
+	struct refusals *refusals;
+	bool is_draining;
+};
+
+/* --- acks --- */
+
+static bool is_plain(const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)s[i] < 0x20 || s[i] == '"' || s[i] == '\\' || s[i] == 0x7f)
+			return false;
+	return true;
+}
+
+/* The JSON of a string, quotes included, on the heap. What is not UTF-8 becomes question marks. */
+static char *quote(const char *text, size_t len)
+{
+	json_t *value = make_json(text, len);
+	char *out = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+
+	json_decref(value);
+	return out;
+}
+
+static const char *status_name(enum outcome outcome)
+{
+	switch (outcome) {
+	case OUTCOME_PERSISTED:
+		return "persisted";
+	case OUTCOME_DUPLICATE:
+		return "duplicate";
+	case OUTCOME_REJECTED:
+		return "rejected";
+	}
+	return "";
+}
+
+static int write_quoted_ack(char **text, const struct event *ev, enum outcome outcome)
+{
+	const char *why = ev->reason ? ev->reason : "rejected by another listener: see dead_letters";
+	char *id = ev->id_len ? quote(ev->id, ev->id_len) : strdup("null");
+	char *reason = NULL;
+	int n = -1;
+
+	if (!id)
+		return -1; /* without its id it would be another message's ack */
+	if (outcome != OUTCOME_REJECTED)
+		n = asprintf(text, "{\"event_id\":%s,\"status\":\"%s\"}", id, status_name(outcome));
+	else if ((reason = quote(why, strlen(why))))
+		n = asprintf(text, "{\"event_id\":%s,\"status\":\"rejected\",\"reason\":%s}", id, reason);
+	free(reason);
+	free(id);
+	return n;
+}
+
+static int reserve_acks(struct session *s, size_t more)
+{
+	size_t used = s->acks_end - s->acks_begin;
+	char *bytes;
+
+	if (s->acks_end + more <= s->acks_size)
+		return 0;
+	if (used)
+		memmove(s->acks, s->acks + s->acks_begin, used);
+	s->acks_begin = 0;
+	s->acks_end = used;
+	if (used + more <= s->acks_size)
+		return 0;
+	bytes = realloc(s->acks, (used + more) * 2);
+	if (!bytes)
+		return -1;
+	s->acks = bytes;
+	s->acks_size = (used + more) * 2;
+	return 0;
+}
+
+/* The frame is written as bytes, and not by libwebsockets, so that many acks go out in one write:
+ * RFC 6455, section 5.2, a whole text message, not masked. Returns room for its payload. */
+static char *start_frame(struct session *s, size_t len)
+{
+	char *at;
+
+	if (len > UINT16_MAX || reserve_acks(s, 4 + len))
+		return NULL;
+	at = s->acks + s->acks_end;
+	*at++ = (char)0x81;
+	if (len < 126) {
+		*at++ = (char)len;
+	} else {
+		*at++ = 126;
+		*at++ = (char)(len >> 8);
+		*at++ = (char)len;
+	}
+	s->acks_end = (size_t)(at - s->acks) + len;
+	return at;
+}
+
+/* How many of these bytes are whole frames, at most so many unless the first is longer. */
+static size_t whole_frames(const char *frames, size_t len, size_t most, size_t *count)
+{
+	size_t n = 0;
+
+	for (*count = 0; n < len; ++*count) {
+		const unsigned char *at = (const unsigned char *)frames + n;
+		size_t frame = at[1] < 126 ? 2u + at[1] : 4u + ((size_t)at[2] << 8 | at[3]);
+
+		if (n && n + frame > most)
+			break;
+		n += frame;
+	}
+	return n;
+}
+
+/* An id that needs no escapes, which is nearly all of them, and nothing to explain. */
+static int queue_usual_ack(struct session *s, const struct event *ev, enum outcome outcome)
+{
+	static const char head[] = "{\"event_id\":\"", middle[] = "\",\"status\":\"", tail[] = "\"}";
+	const char *status = status_name(outcome);
+	size_t status_len = strlen(status);
+	char *at = start_frame(s, sizeof(head) + sizeof(middle) + sizeof(tail) - 3 + ev->id_len + status_len);
+
+	if (!at)
+		return -1;
+	at = mempcpy(at, head, sizeof(head) - 1);
+	at = mempcpy(at, ev->id, ev->id_len);
+	at = mempcpy(at, middle, sizeof(middle) - 1);
+	at = mempcpy(at, status, status_len);
+	memcpy(at, tail, sizeof(tail) - 1);
+	return 0;
+}
+
+static int queue_quoted_ack(struct session *s, const struct event *ev, enum outcome outcome)
+{
+	char *text = NULL;
+	int n = write_quoted_ack(&text, ev, outcome);
+	char *at = n < 0 ? NULL : start_frame(s, (size_t)n);
+
+	if (at)
+		memcpy(at, text, (size_t)n);
+	free(n < 0 ? NULL : text);
+	return at ? 0 : -1;
+}
+
+static int queue_ack(struct session *s, const struct event *ev, enum outcome outcome)
+{
+	if (ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED)
+		return queue_usual_ack(s, ev, outcome);
+	return queue_quoted_ack(s, ev, outcome);
+}
+
+static void session_free(struct session *s)
+{
+	free(s->acks);
+	free(s);
+}
+
+/* A producer that reads no acks is not read from either; the others are. */
+static void check_acks(struct session *s)
+{
+	size_t waiting = s->acks_end - s->acks_begin;
+
+	if (waiting > ACKS_STOP)
+		ws_link_hold(&s->link, WS_HOLD_ACKS, true);
+	else if (waiting < ACKS_GO)
+		ws_link_hold(&s->link, WS_HOLD_ACKS, false);
+}
+
+/* An ack that cannot be kept ends the connection: the producer will send again. */
+static void answer(struct sender *sender, const struct event *ev, enum outcome outcome)
+{
+	struct session *s = (struct session *)sender;
+
+	s->pending--;
+	if (!s->link.ws) {
+		if (!s->pending)
+			session_free(s);
+		return;
+	}
+	if (!s->wants_acks)
+		return;
+	if (queue_ack(s, ev, outcome)) {
+		ws_kill(s->ingest->ws, s->link.wsi);
+		return;
+	}
+	list_remove(&s->talker);
+	list_append(&s->ingest->talkers, &s->talker);
+	check_acks(s);
+}
+
+/* Writes until all is out, or the kernel is full and libwebsockets keeps a part: that goes first. */
+static int send_acks(struct session *s)
+{
+	list_remove(&s->talker);
+	while (s->acks_begin < s->acks_end) {
+		char *at = s->acks + s->acks_begin;
+		size_t count, len = whole_frames(at, s->acks_end - s->acks_begin, WRITE_BYTES, &count);
+
+		if (lws_partial_buffered(s->link.wsi)) {
+			ws_link_want_write(&s->link);
+			return 0;
+		}
+		if (lws_write(s->link.wsi, (unsigned char *)at, len, LWS_WRITE_RAW) < (int)len)
+			return -1;
+		s->acks_begin += len;
+		stats.acks_sent += count;
+	}
+	s->acks_begin = s->acks_end = 0;
+	check_acks(s);
+	return 0;
+}
+
+/* Asking libwebsockets for a writable callback costs four system calls, which is more than the write:
+ * only who has something left waits for one. */
+static void on_turn(uv_prepare_t *turn)
+{
+	struct ingest *i = turn->data;
+
+	list_each(node, after, &i->talkers) {
+		struct session *s = list_entry(node, struct session, talker);
+
+		if (send_acks(s))
+			ws_kill(i->ws, s->link.wsi);
+		else
+			ws_link_hook(&s->link);
+	}
+}
+
+static int send_ping(struct session *s)
+{
+	unsigned char room[LWS_PRE + sizeof(WS_PING_PAYLOAD)];
+	size_t len = strlen(WS_PING_PAYLOAD);
+
+	if (lws_send_pipe_choked(s->link.wsi) || !ws_link_take_ping(&s->link))
+		return 0;
+	memcpy(room + LWS_PRE, WS_PING_PAYLOAD, len);
+	return lws_write(s->link.wsi, room + LWS_PRE, len, LWS_WRITE_PING) < 0 ? -1 : 0;
+}
+
+/* The frame is written as bytes, since libwebsockets' own way sends none from a writable callback, and
+ * gives the peer too little time. */
+static void say_goodbye(struct session *s)
+{
+	static const unsigned char frame[] = {0x88, 2, LWS_CLOSE_STATUS_GOINGAWAY >> 8,
+					      LWS_CLOSE_STATUS_GOINGAWAY & 0xff};
+	unsigned char room[LWS_PRE + sizeof(frame)];
+
+	if (!ws_link_leave(&s->link))
+		return;
+	memcpy(room + LWS_PRE, frame, sizeof(frame));
+	lws_write(s->link.wsi, room + LWS_PRE, sizeof(frame), LWS_WRITE_RAW);
+}
+
+static int on_writable(struct session *s)
+{
+	if (send_ping(s) || send_acks(s))
+		return -1;
+	if (s->is_closing && !s->acks_end)
+		say_goodbye(s);
+	return 0;
+}
+
+/* --- messages --- */
+
+static int refuse_text(struct session *s, const char *message, size_t len)
+{
+	pipeline_refuse(ws_pipeline(s->link.ws), message, len, "the message is text and not valid UTF-8", NULL);
+	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
+	return -1;
+}
+
+static int on_message(struct ws_link *link, const char *message, size_t len, bool is_text)
+{
+	struct session *s = list_entry(link, struct session, link);
+
+	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */
+	if (is_text && !is_utf8(message, len))
+		return refuse_text(s, message, len);
+	s->pending++;
+	if (pipeline_receive(ws_pipeline(link->ws), message, len, &s->sender) == 0)
+		return 0;
+	s->pending--;
+	lws_close_reason(link->wsi, LWS_CLOSE_STATUS_UNEXPECTED_CONDITION, (unsigned char *)"out of memory", 13);
+	return -1;
+}
+
+static const struct ws_reader reader = {on_message, NULL};
+
+/* Bytes of a frame, as libwebsockets hands them over. */
+static int on_bytes(struct session *s, const char *bytes, size_t len)
+{
+	struct ws_piece piece = {
+		.bytes = bytes,
+		.len = len,
+		.rest = lws_remaining_packet_payload(s->link.wsi),
+		.is_final = lws_is_final_fragment(s->link.wsi),
+		.is_text = !lws_frame_is_binary(s->link.wsi),
+	};
+
+	return ws_link_receive(&s->link, &piece);
+}
+
+/* The peer's close frame, which libwebsockets would send back whatever it is. */
+static int on_close_frame(struct session *s, const char *in, size_t len)
+{
+	unsigned int code = ws_judge_close(in, len);
+	const char *reason = code == LWS_CLOSE_STATUS_PROTOCOL_ERR ? "bad close" : "invalid UTF-8";
+
+	if (s->is_closing)
+		return -1; /* the answer to ours: no more frames */
+	ws_link_ignore(&s->link);
+	if (!code)
+		return 0;
+	lws_close_reason(s->link.wsi, (enum lws_close_status)code, (unsigned char *)(uintptr_t)reason, strlen(reason));
+	return -1;
+}
+
+/* --- who may connect --- */
+
+/* Compares in a time that does not depend on where the two differ. */
+static bool is_token(const char *given, const char *wanted)
+{
+	size_t n = strlen(wanted);
+
+	return strlen(given) == n && CRYPTO_memcmp(given, wanted, n) == 0;
+}
+
+static bool is_authorized(const struct ingest *i, struct lws *wsi)
+{
+	char header[1024];
+
+	if (!i->config->ingest_token)
+		return true;
+	if (lws_hdr_copy(wsi, header, sizeof(header), WSI_TOKEN_HTTP_AUTHORIZATION) <= 0)
+		return false;
+	return strncasecmp(header, "Bearer ", 7) == 0 && is_token(header + 7, i->config->ingest_token);
+}
+
+static bool is_path(struct lws *wsi)
+{
+	char path[64];
+
+	return lws_hdr_copy(wsi, path, sizeof(path), WSI_TOKEN_GET_URI) > 0 && strcmp(path, "/events") == 0;
+}
+
+/* What libwebsockets does not look at (RFC 6455, section 4.2.1); the rest it refuses by itself. */
+static unsigned int judge_handshake(struct lws *wsi)
+{
+	char text[64], key[64];
+
+	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_HTTP) <= 0 || strcmp(text, "HTTP/1.1") != 0)
+		return UPGRADE_REQUIRED;
+	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_KEY) != KEY_CHARS ||
+	    lws_b64_decode_string(text, key, sizeof(key)) != KEY_BYTES)
+		return HTTP_STATUS_BAD_REQUEST;
+	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_VERSION) <= 0 || strcmp(text, "13") != 0)
+		return UPGRADE_REQUIRED;
+	return 0;
+}
+
+/* 0: the upgrade may go on; else the status that refuses it. */
+static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi)
+{
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
+		return HTTP_STATUS_METHOD_NOT_ALLOWED;
+	if (!is_path(wsi))
+		return HTTP_STATUS_NOT_FOUND;
+	if (!is_authorized(i, wsi))
+		return HTTP_STATUS_UNAUTHORIZED;
+	if (i->is_draining)
+		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	return judge_handshake(wsi);
+}
+
+static int add_header(struct lws *wsi, const char *name, const char *value, unsigned char **at, unsigned char *end)
+{
+	return lws_add_http_header_by_name(wsi, (const unsigned char *)name, (const unsigned char *)value,
+					   (int)strlen(value), at, end);
+}
+
+/* The headers that go with a status: RFC 6455, section 4.4; RFC 9110, sections 15.5.2, 15.5.6, 15.5.22. */
+static int add_headers(struct lws *wsi, unsigned int status, unsigned char **at, unsigned char *end)
+{
+	switch (status) {
+	case UPGRADE_REQUIRED:
+		return add_header(wsi, "upgrade:", "websocket", at, end) ||
+		       add_header(wsi, "sec-websocket-version:", "13", at, end);
+	case HTTP_STATUS_UNAUTHORIZED:
+		return add_header(wsi, "www-authenticate:", "Bearer", at, end);
+	case HTTP_STATUS_METHOD_NOT_ALLOWED:
+		return add_header(wsi, "allow:", "GET", at, end);
+	}
+	return 0;
+}
+
+static int send_status(struct lws *wsi, unsigned int status)
+{
+	unsigned char room[LWS_PRE + 512], *at = room + LWS_PRE, *end = room + sizeof(room);
+
+	if (lws_add_http_common_headers(wsi, status, "text/plain", 0, &at, end) || add_headers(wsi, status, &at, end) ||
+	    lws_finalize_write_http_header(wsi, room + LWS_PRE, &at, end))
+		return -1;
+	return 1;
+}
+
+/* The status for a request that is no handshake. */
+static unsigned int judge_plain(struct lws *wsi)
+{
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
+		return HTTP_STATUS_METHOD_NOT_ALLOWED;
+	return is_path(wsi) ? UPGRADE_REQUIRED : HTTP_STATUS_NOT_FOUND;
+}
+
+static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int status)
+{
+	char peer[64] = "";
+
+	lws_get_peer_simple(wsi, peer, sizeof(peer));
+	stats.ingest_refused++;
+	refusal_log(i->refusals, peer, status, (int64_t)uv_now(ws_loop(i->ws)));
+	return send_status(wsi, status);
+}
+
+/* --- how long it may take --- */
+
+static void on_handshake_timer(uv_timer_t *timer);
+
+static void await_oldest(struct ingest *i)
+{
+	int64_t wait;
+
+	if (list_is_empty(&i->handshakes) || uv_is_closing((uv_handle_t *)&i->handshake_timer))
+		return;
+	wait = list_entry(i->handshakes.next, struct handshake, link)->due_ms - (int64_t)uv_now(ws_loop(i->ws));
+	uv_timer_start(&i->handshake_timer, on_handshake_timer, wait > 0 ? (uint64_t)wait : 0, 0);
+}
+
+static void end_handshake(struct lws *wsi)
+{
+	struct handshake *h = lws_get_opaque_user_data(wsi);
+
+	if (!h)
+		return;
+	lws_set_opaque_user_data(wsi, NULL);
+	list_remove(&h->link);
+	free(h);
+}
+
+static void on_handshake_timer(uv_timer_t *timer)
+{
+	struct ingest *i = timer->data;
+	int64_t now = (int64_t)uv_now(timer->loop);
+
+	list_each(node, after, &i->handshakes) {
+		struct handshake *h = list_entry(node, struct handshake, link);
+
+		if (h->due_ms > now)
+			break;
+		stats.ingest_refused++;
+		ws_kill(i->ws, h->wsi);
+		end_handshake(h->wsi);
+	}
+	await_oldest(i);
+}
+
+/* libwebsockets' own timeout starts anew with each byte, and each of its timers is put into its place
+ * in one list of all of them: a timer of its own for each of ten thousand connections that come at
+ * once would take seconds. Ours are all equally long, so the newest goes to the end. */
+static int begin_handshake(struct ingest *i, struct lws *wsi)
+{
+	struct handshake *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return -1;
+	h->wsi = wsi;
+	h->due_ms = (int64_t)uv_now(ws_loop(i->ws)) + i->config->handshake_timeout_s * 1000;
+	lws_set_opaque_user_data(wsi, h);
+	list_append(&i->handshakes, &h->link);
+	if (!uv_is_active((uv_handle_t *)&i->handshake_timer))
+		await_oldest(i);
+	return 0;
+}
+
+static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int bytes = SEND_BYTES;
+
+	if (!s)
+		return -1;
+	s->sender.answer = answer;
+	s->ingest = i;
+	list_init(&s->talker);
+	s->wants_acks = strcmp(lws_get_protocol(wsi)->name, ACK_PROTOCOL) == 0;
+	setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	ws_link_open(i->ws, &s->link, wsi, &reader);
+	list_append(&i->sessions, &s->open);
+	i->session_count++;
+	stats.ingest_connects++;
+	*at = s;
+	return 0;
+}
+
+static void on_closed(struct session *s)
+{
+	list_remove(&s->open);
+	list_remove(&s->talker);
+	s->ingest->session_count--;
+	ws_link_close(&s->link);
+	if (!s->pending)
+		session_free(s);
+}
+
+/* --- libwebsockets --- */
+
+static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
+{
+	struct session **at = user;
+	struct ingest *i = lws_get_vhost(wsi) ? lws_vhost_user(lws_get_vhost(wsi)) : NULL;
+	bool is_open = at && *at;
+	unsigned int status;
+
+	if (!i)
+		return 0;
+	/* An int, not the enum: libwebsockets has some 80 reasons, and a few of them concern us. */
+	switch ((int)reason) {
+	case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
+		if (i->sockets < (size_t)i->config->ingest_connections && !i->is_draining)
+			return 0;
+		stats.ingest_refused++;
+		return -1;
+	case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
+		i->sockets++;
+		return begin_handshake(i, wsi);
+	case LWS_CALLBACK_WSI_DESTROY:
+		end_handshake(wsi);
+		if (i->sockets)
+			i->sockets--;
+		return 0;
+	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+		status = judge_upgrade(i, wsi);
+		return status ? refuse_upgrade(i, wsi, status) : 0;
+	case LWS_CALLBACK_HTTP:
+		return refuse_upgrade(i, wsi, judge_plain(wsi));
+	case LWS_CALLBACK_ESTABLISHED:
+		end_handshake(wsi);
+		return at ? on_open(i, wsi, at) : -1;
+	case LWS_CALLBACK_RECEIVE:
+		return is_open ? on_bytes(*at, in, len) : -1;
+	case LWS_CALLBACK_RECEIVE_PONG:
+		if (is_open)
+			ws_link_heard(&(*at)->link);
+		return 0;
+	case LWS_CALLBACK_SERVER_WRITEABLE:
+		return is_open ? on_writable(*at) : -1;
+	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
+		return is_open ? on_close_frame(*at, in, len) : 0;
+	case LWS_CALLBACK_CLOSED:
+		if (is_open)
+			on_closed(*at);
+		return 0;
+	}
+	return 0;
+}
+
+/* The first is for producers that offer no subprotocol. */
+static const struct lws_protocols protocols[] = {
+	{.name = "wsonce-ingest",
+	 .callback = on_lws,
+	 .per_session_data_size = sizeof(struct session *),
+	 .rx_buffer_size = RECEIVE_BYTES,
+	 .tx_packet_size = WRITE_BYTES},
+	{.name = ACK_PROTOCOL,
+	 .callback = on_lws,
+	 .per_session_data_size = sizeof(struct session *),
+	 .rx_buffer_size = RECEIVE_BYTES,
+	 .tx_packet_size = WRITE_BYTES},
+	{.name = NULL},
+};
+
+struct ingest *ingest_open(struct ws *ws, const struct config *config, char *error, size_t size)
+{
+	struct lws_context_creation_info info = {0};
+	struct ingest *i = calloc(1, sizeof(*i));
+
+	snprintf(error, size, "out of memory");
+	if (!i || ws_listen_address(&info, config->ingest))
+		goto fail;
+	snprintf(error, size, "--ingest: cannot listen on %s: the port is taken, or the address is not of this host%s",
+		 config->ingest, config->ingest_cert ? ", or --ingest-cert and --ingest-key are no pair" : "");
+	i->ws = ws;
+	i->config = config;
+	list_init(&i->sessions);
+	list_init(&i->talkers);
+	list_init(&i->handshakes);
+	uv_prepare_init(ws_loop(ws), &i->turn);
+	i->turn.data = i;
+	uv_prepare_start(&i->turn, on_turn);
+	uv_timer_init(ws_loop(ws), &i->handshake_timer);
+	i->handshake_timer.data = i;
+	i->refusals = refusals_new();
+	info.vhost_name = "ingest";
+	info.user = i;
+	info.protocols = protocols;
+	info.retry_and_idle_policy = ws_no_keepalive(ws);
+	/* libwebsockets' own limit, which is 10 s unless it is told, is not to come before ours. */
+	info.timeout_secs_ah_idle = (unsigned int)config->handshake_timeout_s + 1;
+	if (config->ingest_cert) {
+		info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
+		info.ssl_cert_filepath = config->ingest_cert;
+		info.ssl_private_key_filepath = config->ingest_key;
+	}
+	i->vhost = lws_create_vhost(ws_context(ws), &info);
+	if (!i->vhost)
+		goto fail;
+	log_info("ingest is open", "address=%s port=%d tls=%d", config->ingest, lws_get_vhost_listen_port(i->vhost),
+		 config->ingest_cert != NULL);
+	return i;
+fail:
+	ingest_free(i);
+	return NULL;
+}
+
+size_t ingest_connections(const struct ingest *i)
+{
+	return i->session_count;
+}
+
+void ingest_drain(struct ingest *i)
+{
+	i->is_draining = true;
+	list_each(node, after, &i->sessions) {
+		struct session *s = list_entry(node, struct session, open);
+
+		if (s->wants_acks)
+			ws_link_hold(&s->link, WS_HOLD_DRAIN, true);
+	}
+}
+
+void ingest_close(struct ingest *i)
+{
+	uv_close((uv_handle_t *)&i->handshake_timer, NULL);
+	uv_close((uv_handle_t *)&i->turn, NULL);
+	list_each(node, after, &i->sessions) {
+		struct session *s = list_entry(node, struct session, open);
+
+		s->is_closing = true;
+		ws_link_want_write(&s->link);
+	}
+}
+
+bool ingest_is_closed(const struct ingest *i)
+{
+	return i->session_count == 0;
+}
+
+void ingest_free(struct ingest *i)
+{
+	if (!i)
+		return;
+	refusals_free(i->refusals);
+	free(i);
+}

@@ -1,0 +1,29 @@
+/* ingest.h: the server that producers connect to, at /events. */
+#ifndef WSONCE_INGEST_H
+#define WSONCE_INGEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/config.h"
+#include "net/ws.h"
+
+struct ingest;
+
+/* Listens. Returns NULL and a sentence in error if it cannot. */
+struct ingest *ingest_open(struct ws *ws, const struct config *config, char *error, size_t size);
+
+size_t ingest_connections(const struct ingest *i);
+
+/* No new connections, and no more messages from those that are told of each one's end: what they
+ * have not been told of they send elsewhere. */
+void ingest_drain(struct ingest *i);
+
+/* Sends the acks that wait, then ends every connection with 1001. */
+void ingest_close(struct ingest *i);
+bool ingest_is_closed(const struct ingest *i);
+
+/* After the loop has ended. */
+void ingest_free(struct ingest *i);
+
+#endif

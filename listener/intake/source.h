@@ -1,0 +1,33 @@
+/* source.h: one feed that this listener dials. */
+#ifndef WSONCE_SOURCE_H
+#define WSONCE_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/config.h"
+#include "net/ws.h"
+
+struct sources;
+
+/* Dials every URL of config, for ever. NULL if memory is out or libwebsockets refuses. */
+struct sources *sources_open(struct ws *ws, const struct config *config, char *error, size_t size);
+
+/* What the admin pages show of source i. The texts live until the next call into the loop. */
+struct source_view {
+	const char *url; /* without secrets */
+	const char *state;
+	const char *error; /* of the last attempt; "" */
+	bool is_open;
+};
+
+size_t sources_count(const struct sources *s);
+struct source_view sources_view(const struct sources *s, size_t i);
+
+/* No more attempts, no more messages. */
+void sources_close(struct sources *all);
+
+/* After the loop has ended. */
+void sources_free(struct sources *all);
+
+#endif

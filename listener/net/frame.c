@@ -1,0 +1,266 @@
+/* frame.c owns the frames of a dialled feed (RFC 6455, section 5), by wslay: bytes become pieces of
+ * messages, pings are answered, and what breaks the rules is answered with the close code for it. It
+ * knows no sockets.
+ *
+ * wslay takes bytes through a buffer of 4096 of its own and hands a frame over in the pieces that it
+ * finds there. It looks at lengths and at the form of control frames; the rest is looked at here. */
+#include "net/frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <wslay/wslay.h>
+
+#define CONTROL_BYTES 125 /* that a control frame may have (section 5.5) */
+
+struct control {
+	char bytes[CONTROL_BYTES];
+	size_t len;
+	bool is_due;
+};
+
+struct frames {
+	wslay_frame_context_ptr wslay;
+	const struct frames_reader *reader;
+	void *arg;
+	const char *in; /* given by the caller and not yet taken by wslay */
+	size_t in_len;
+	uint64_t rest;         /* of the frame at hand, still to come */
+	uint8_t message;       /* WSLAY_TEXT_FRAME or WSLAY_BINARY_FRAME: one has begun; 0: none */
+	struct control heard;  /* the control frame at hand */
+	struct control pong;   /* for the newest ping: only that one needs an answer (section 5.5.3) */
+	struct control ping;   /* ours */
+	struct control ending; /* the close frame; nothing is written after it */
+	bool is_ending;
+	char *out; /* where wslay writes */
+	char reason[120];
+};
+
+/* --- what wslay asks for --- */
+
+static ssize_t on_need(uint8_t *room, size_t size, int flags, void *arg)
+{
+	struct frames *f = arg;
+	size_t n = f->in_len < size ? f->in_len : size;
+
+	(void)flags;
+	if (!n)
+		return -1;
+	memcpy(room, f->in, n);
+	f->in += n;
+	f->in_len -= n;
+	return (ssize_t)n;
+}
+
+static ssize_t on_bytes(const uint8_t *bytes, size_t len, int flags, void *arg)
+{
+	struct frames *f = arg;
+
+	(void)flags;
+	f->out = mempcpy(f->out, bytes, len);
+	return (ssize_t)len;
+}
+
+/* Section 5.3: a key that nobody foresees. */
+static int on_mask(uint8_t *key, size_t len, void *arg)
+{
+	(void)arg;
+	return uv_random(NULL, NULL, key, len, 0, NULL);
+}
+
+struct frames *frames_new(const struct frames_reader *reader, void *arg)
+{
+	static const struct wslay_frame_callbacks callbacks = {on_bytes, on_need, on_mask};
+	struct frames *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->reader = reader;
+	f->arg = arg;
+	if (wslay_frame_context_init(&f->wslay, &callbacks, f)) {
+		free(f);
+		return NULL;
+	}
+	return f;
+}
+
+void frames_free(struct frames *f)
+{
+	if (!f)
+		return;
+	wslay_frame_context_free(f->wslay);
+	free(f);
+}
+
+/* --- to be written --- */
+
+static void set_due(struct control *c, const void *bytes, size_t len)
+{
+	memcpy(c->bytes, bytes, len);
+	c->len = len;
+	c->is_due = true;
+}
+
+void frames_ping(struct frames *f)
+{
+	set_due(&f->ping, WS_PING_PAYLOAD, strlen(WS_PING_PAYLOAD));
+}
+
+void frames_close(struct frames *f, unsigned int code)
+{
+	const unsigned char bytes[2] = {(unsigned char)(code >> 8), (unsigned char)code};
+
+	if (f->is_ending)
+		return;
+	f->is_ending = true;
+	set_due(&f->ending, bytes, sizeof(bytes));
+}
+
+bool frames_is_due(const struct frames *f)
+{
+	return f->pong.is_due || f->ping.is_due || f->ending.is_due;
+}
+
+static void take_control(struct frames *f, uint8_t opcode, struct control *c)
+{
+	struct wslay_frame_iocb frame = {.fin = 1, .opcode = opcode, .mask = 1};
+
+	if (!c->is_due)
+		return;
+	c->is_due = false;
+	frame.payload_length = frame.data_length = c->len;
+	frame.data = (const uint8_t *)c->bytes;
+	wslay_frame_send(f->wslay, &frame);
+}
+
+size_t frames_take(struct frames *f, char *room)
+{
+	bool has_ended = f->is_ending && !f->ending.is_due;
+
+	f->out = room;
+	if (has_ended)
+		f->pong.is_due = f->ping.is_due = false;
+	take_control(f, WSLAY_PONG, &f->pong);
+	take_control(f, WSLAY_PING, &f->ping);
+	take_control(f, WSLAY_CONNECTION_CLOSE, &f->ending);
+	return (size_t)(f->out - room);
+}
+
+/* --- read --- */
+
+static enum frames_result refuse(struct frames *f, unsigned int code, const char *what)
+{
+	snprintf(f->reason, sizeof(f->reason), "the server sent %s: closed with %u", what, code);
+	frames_close(f, code);
+	return FRAMES_END;
+}
+
+/* The answer to a close frame has the same code, or none if that had none (section 5.5.1). */
+static enum frames_result take_close(struct frames *f)
+{
+	unsigned int code = ws_judge_close(f->heard.bytes, f->heard.len);
+
+	if (code)
+		return refuse(f, code, "a close frame that is none");
+	if (f->heard.len)
+		snprintf(f->reason, sizeof(f->reason), "the server closed the connection with %u",
+			 (unsigned int)(unsigned char)f->heard.bytes[0] << 8 | (unsigned char)f->heard.bytes[1]);
+	else
+		snprintf(f->reason, sizeof(f->reason), "the server closed the connection");
+	if (!f->is_ending)
+		set_due(&f->ending, f->heard.bytes, f->heard.len ? 2 : 0);
+	f->is_ending = true;
+	return FRAMES_END;
+}
+
+static enum frames_result take_control_piece(struct frames *f, const struct wslay_frame_iocb *piece)
+{
+	memcpy(f->heard.bytes + f->heard.len, piece->data, piece->data_length);
+	f->heard.len += piece->data_length;
+	if (f->rest)
+		return FRAMES_MORE;
+	if (piece->opcode == WSLAY_CONNECTION_CLOSE)
+		return take_close(f);
+	if (piece->opcode == WSLAY_PING)
+		set_due(&f->pong, f->heard.bytes, f->heard.len);
+	else
+		f->reader->on_pong(f->arg);
+	return FRAMES_MORE;
+}
+
+static enum frames_result take_message_piece(struct frames *f, const struct wslay_frame_iocb *frame)
+{
+	struct ws_piece piece = {
+		.bytes = (const char *)frame->data,
+		.len = frame->data_length,
+		.rest = f->rest,
+		.is_final = frame->fin,
+		.is_text = f->message == WSLAY_TEXT_FRAME,
+	};
+
+	if (frame->fin && !f->rest)
+		f->message = 0;
+	return f->reader->on_piece(f->arg, &piece) ? FRAMES_FAIL : FRAMES_MORE;
+}
+
+/* What is wrong with a frame that begins; NULL if nothing is. */
+static const char *judge_head(const struct frames *f, const struct wslay_frame_iocb *frame)
+{
+	if (frame->rsv)
+		return "a frame with a reserved bit";
+	if (frame->mask)
+		return "a masked frame";
+	switch (frame->opcode) {
+	case WSLAY_CONTINUATION_FRAME:
+		return f->message ? NULL : "a continuation of nothing";
+	case WSLAY_TEXT_FRAME:
+	case WSLAY_BINARY_FRAME:
+		return f->message ? "a message within a message" : NULL;
+	case WSLAY_CONNECTION_CLOSE:
+	case WSLAY_PING:
+	case WSLAY_PONG:
+		return NULL;
+	}
+	return "a frame of an unknown kind";
+}
+
+static enum frames_result take_piece(struct frames *f, const struct wslay_frame_iocb *piece)
+{
+	bool is_control = wslay_is_ctrl_frame(piece->opcode);
+
+	if (!f->rest) {
+		const char *what = judge_head(f, piece);
+
+		if (what)
+			return refuse(f, WSLAY_CODE_PROTOCOL_ERROR, what);
+		f->rest = piece->payload_length;
+		if (is_control)
+			f->heard.len = 0;
+		else if (piece->opcode != WSLAY_CONTINUATION_FRAME)
+			f->message = piece->opcode;
+	}
+	f->rest -= piece->data_length;
+	return is_control ? take_control_piece(f, piece) : take_message_piece(f, piece);
+}
+
+enum frames_result frames_receive(struct frames *f, const char *bytes, size_t len)
+{
+	enum frames_result result = FRAMES_MORE;
+
+	f->in = bytes;
+	f->in_len = len;
+	while (result == FRAMES_MORE) {
+		struct wslay_frame_iocb piece = {0};
+		ssize_t n = wslay_frame_recv(f->wslay, &piece);
+
+		if (n == WSLAY_ERR_WANT_READ)
+			return FRAMES_MORE;
+		result = n < 0 ? refuse(f, WSLAY_CODE_PROTOCOL_ERROR, "a frame of a wrong length")
+			       : take_piece(f, &piece);
+	}
+	return result;
+}
+
+const char *frames_reason(const struct frames *f)
+{
+	return f->reason;
+}

@@ -1,0 +1,33 @@
+/* upgrade.h: the opening handshake of a dialled feed. */
+#ifndef WSONCE_UPGRADE_H
+#define WSONCE_UPGRADE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/url.h"
+
+struct upgrade;
+
+enum upgrade_result {
+	UPGRADE_MORE, /* the answer is not complete */
+	UPGRADE_DONE, /* from here on there are frames */
+	UPGRADE_REFUSED,
+};
+
+/* For one connection to url. NULL if memory is out. */
+struct upgrade *upgrade_new(const struct url *url);
+
+void upgrade_free(struct upgrade *u);
+
+/* Copies what is not yet sent of the request into room. Returns its length, 0 at the end. */
+size_t upgrade_take(struct upgrade *u, char *room, size_t size);
+
+/* Reads the answer; *used of the bytes belong to it. Not called again after it has returned anything
+ * but UPGRADE_MORE. */
+enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used);
+
+/* Why upgrade_receive returned UPGRADE_REFUSED: one sentence, without anything the server wrote. */
+const char *upgrade_reason(const struct upgrade *u);
+
+#endif

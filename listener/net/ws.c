@@ -1,0 +1,592 @@
+/* ws.c owns the libwebsockets context and what source.c and ingest.c would otherwise both write:
+ * messages from frames, the limit on their size, reading and not reading.
+ *
+ * No extension is offered, so no frame is ever inflated: the bytes that count are those received. */
+#include "net/ws.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/url.h"
+#include "base/utf8.h"
+
+#define READ_BYTES  65536 /* read from a socket at once */
+#define HEAD_BYTES  4096  /* kept of a message that is over the limit */
+#define CHECK_MS    1000
+#define FIRST_BYTES 4096 /* of a buffer for a message in pieces */
+#define QUIET_MOST  8    /* stops of all reading after which who said nothing meanwhile counts as quiet */
+
+struct ws {
+	uv_loop_t *loop;
+	struct lws_context *context;
+	struct pipeline *pipeline;
+	size_t max_message;
+	struct list links;
+	struct list lively;     /* those that have been heard lately, or are stopped */
+	struct ws_link **by_fd; /* links by their socket */
+	bool is_held;
+	bool is_stopped;
+	int64_t ping_interval_ms;
+	lws_retry_bo_t no_keepalive; /* of libwebsockets; ours is check_life() */
+	uv_timer_t check;
+};
+
+/* --- a socket that has data and an error --- */
+
+/* libuv reports a reset connection as an error without saying that it is readable, and
+ * libwebsockets then closes it: what the peer had sent before would be lost with it, though the
+ * kernel still has it, as when a producer sends and resets at once. So libwebsockets'
+ * poll handle, which is found by its socket, gets our callback in front of its own. */
+static struct ws *hooked;
+static uv_poll_cb original_poll_cb;
+
+static bool has_data(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+static struct ws_link *link_of(const struct ws *ws, const uv_poll_t *handle)
+{
+	uv_os_fd_t fd;
+
+	if (uv_fileno((const uv_handle_t *)handle, &fd))
+		return NULL;
+	return ws->by_fd[fd];
+}
+
+static void read_rest(uv_poll_t *handle)
+{
+	struct ws_link *link = link_of(hooked, handle);
+	uv_os_fd_t fd;
+
+	if (uv_fileno((uv_handle_t *)handle, &fd))
+		return;
+	if (link)
+		lws_rx_flow_control(link->wsi, 1);
+	/* No more than the socket's buffer is there; each round reads up to READ_BYTES of it. */
+	for (int i = 0; i < 10000 && !uv_is_closing((uv_handle_t *)handle) && has_data(fd); i++) {
+		struct lws_pollfd ready = {.fd = fd, .events = POLLIN, .revents = POLLIN};
+
+		lws_service_fd(hooked->context, &ready);
+	}
+}
+
+static int wait_if_held(const uv_poll_t *handle, int events);
+
+/* libwebsockets puts its own callback back whenever it waits for something else. */
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+	if (status < 0 && hooked)
+		read_rest(handle);
+	else if (hooked)
+		events = wait_if_held(handle, events);
+	if ((status < 0 || events) && !uv_is_closing((uv_handle_t *)handle))
+		original_poll_cb(handle, status, events);
+	if (!uv_is_closing((uv_handle_t *)handle))
+		handle->poll_cb = on_poll;
+}
+
+/* libwebsockets puts its own callback back whenever it changes what it waits for: after each of its
+ * calls that may do so, ours goes in front again. */
+void ws_link_hook(struct ws_link *link)
+{
+	if (!link->poll || link->poll->poll_cb == on_poll)
+		return;
+	hooked = link->ws;
+	original_poll_cb = link->poll->poll_cb;
+	link->poll->poll_cb = on_poll;
+}
+
+static void take_if_fd(uv_handle_t *handle, void *arg)
+{
+	struct ws_link *link = arg;
+	uv_os_fd_t fd;
+
+	if (handle->type == UV_POLL && !uv_is_closing(handle) && uv_fileno(handle, &fd) == 0 && fd == link->fd)
+		link->poll = (uv_poll_t *)handle;
+}
+
+/* libuv knows who waits for a socket; walking over all handles for each new connection would make
+ * ten thousand of them slow to come, and each further one dear. */
+static void find_poll(struct ws_link *link)
+{
+	uv_loop_t *loop = link->ws->loop;
+	uv__io_t *watcher = (unsigned int)link->fd < loop->nwatchers ? loop->watchers[link->fd] : NULL;
+
+	if (watcher)
+		link->poll = list_entry(watcher, uv_poll_t, io_watcher);
+	else
+		uv_walk(loop, take_if_fd, link);
+}
+
+void ws_hook(struct ws *ws, struct lws *wsi)
+{
+	struct ws_link link = {.ws = ws, .fd = lws_get_socket_fd(wsi)};
+
+	if (link.fd < 0)
+		return;
+	find_poll(&link);
+	ws_link_hook(&link);
+}
+
+/* --- reading or not --- */
+
+/* Frames that libwebsockets has read already are kept by it, and looked at again only when it is
+ * woken: asking for a writable callback does that. */
+static void apply_flow(struct ws_link *link)
+{
+	bool is_reading = !link->holds && !link->ws->is_held && !link->ws->is_stopped;
+	int64_t now = (int64_t)uv_now(link->ws->loop);
+
+	lws_rx_flow_control(link->wsi, is_reading);
+	if (is_reading) {
+		lws_callback_on_writable(link->wsi);
+		if (link->unread_ms)
+			link->last_message_ms += now - link->unread_ms;
+		link->unread_ms = 0;
+	} else if (!link->unread_ms) {
+		link->unread_ms = now;
+	}
+	ws_link_hook(link);
+}
+
+void ws_link_want_write(struct ws_link *link)
+{
+	lws_callback_on_writable(link->wsi);
+	ws_link_hook(link);
+}
+
+/* Who was heard just now goes to the end, so that after a stop those go on first who have waited
+ * longest: the kernel hands out sockets in the order in which they are asked for, and the first few
+ * may be all that can be read before the next stop. */
+static void make_lively(struct ws_link *link)
+{
+	link->quiet = 0;
+	list_remove(&link->lively);
+	list_append(&link->ws->lively, &link->lively);
+}
+
+/* All are held, and one that was quiet until now has something to read: it waits like the others. */
+static int wait_if_held(const uv_poll_t *handle, int events)
+{
+	struct ws_link *link = link_of(hooked, handle);
+
+	if (!hooked->is_held || !link || !list_is_empty(&link->lively) || !(events & UV_READABLE))
+		return events;
+	make_lively(link);
+	apply_flow(link);
+	return events & ~UV_READABLE;
+}
+
+void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held)
+{
+	unsigned int holds = is_held ? link->holds | reason : link->holds & ~(unsigned int)reason;
+
+	if (!link->ws || holds == link->holds)
+		return;
+	link->holds = holds;
+	apply_flow(link);
+}
+
+/* Under load this happens a hundred times a second, perhaps with ten thousand connections that say
+ * nothing. Only those heard lately are worth the system calls: what libwebsockets has read of them
+ * already must wait too. Another one is stopped when it speaks: wait_if_held(). */
+void ws_set_held(struct ws *ws, bool is_held)
+{
+	ws->is_held = is_held;
+	list_each(node, after, &ws->lively) {
+		struct ws_link *link = list_entry(node, struct ws_link, lively);
+
+		if (!is_held || ++link->quiet <= QUIET_MOST) {
+			apply_flow(link);
+		} else {
+			list_remove(&link->lively);
+			ws_link_hook(link);
+		}
+	}
+}
+
+void ws_stop(struct ws *ws)
+{
+	ws->is_stopped = true;
+	list_each(node, after, &ws->links)
+		apply_flow(list_entry(node, struct ws_link, link));
+}
+
+/* --- signs of life --- */
+
+/* libwebsockets looks at its timers when it has been at work, and not because there is a new one. */
+void ws_kill(struct ws *ws, struct lws *wsi)
+{
+	lws_set_timeout(wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+	lws_cancel_service(ws->context);
+}
+
+/* libwebsockets can do this too, but each of its timers looks for its place among those of all
+ * connections, and with ten thousand of them a round of pings stops everything else for seconds. */
+
+void ws_link_heard(struct ws_link *link)
+{
+	link->heard_ms = (int64_t)uv_now(link->ws->loop);
+	link->pinged_ms = 0;
+}
+
+/* Whom we do not read from cannot show that it is alive: its answer is behind all that it has sent.
+ * Not so a quiet one, which is read from until it speaks, and a producer that reads no acks, which has
+ * itself to blame. */
+static bool is_kept_waiting(const struct ws_link *link)
+{
+	if (link->holds & WS_HOLD_ACKS)
+		return false;
+	return link->holds || link->ws->is_stopped || (link->ws->is_held && !list_is_empty(&link->lively));
+}
+
+static void check_life(struct ws_link *link, int64_t now)
+{
+	int64_t interval = link->ws->ping_interval_ms;
+
+	if (is_kept_waiting(link))
+		ws_link_heard(link);
+	if (link->pinged_ms && now - link->pinged_ms >= interval) {
+		ws_kill(link->ws, link->wsi);
+	} else if (!link->pinged_ms && now - link->heard_ms >= interval) {
+		link->pinged_ms = now;
+		link->is_ping_due = true;
+		ws_link_want_write(link);
+	}
+}
+
+bool ws_link_take_ping(struct ws_link *link)
+{
+	bool is_due = link->is_ping_due;
+
+	link->is_ping_due = false;
+	return is_due;
+}
+
+/* --- messages from frames --- */
+
+static void forget_message(struct ws_link *link)
+{
+	if (link->size)
+		pipeline_charge(link->ws->pipeline, -(long)link->size);
+	free(link->bytes);
+	EVP_MD_CTX_free(link->digest);
+	link->bytes = NULL;
+	link->len = link->size = 0;
+	link->total = 0;
+	link->digest = NULL;
+}
+
+static int give_up(const struct ws_link *link)
+{
+	log_error("out of memory: a message in pieces is not taken", "bytes=%zu", link->len);
+	return -1;
+}
+
+static int keep(struct ws_link *link, const char *in, size_t len)
+{
+	if (link->len + len > link->size) {
+		size_t size = link->size ? link->size : FIRST_BYTES;
+		char *more;
+
+		while (size < link->len + len)
+			size *= 2;
+		more = realloc(link->bytes, size);
+		if (!more)
+			return give_up(link);
+		pipeline_charge(link->ws->pipeline, (long)(size - link->size));
+		link->bytes = more;
+		link->size = size;
+	}
+	if (len) /* an empty fragment may have no buffer */
+		memcpy(link->bytes + link->len, in, len);
+	link->len += len;
+	return 0;
+}
+
+/* The message has just passed the limit: from here on only its digest grows. */
+static int start_digest(struct ws_link *link)
+{
+	link->digest = EVP_MD_CTX_new();
+	if (!link->digest || !EVP_DigestInit_ex(link->digest, EVP_sha256(), NULL))
+		return give_up(link);
+	EVP_DigestUpdate(link->digest, link->bytes, link->len);
+	return 0;
+}
+
+static int end_too_long(struct ws_link *link)
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	int result;
+
+	EVP_DigestFinal_ex(link->digest, digest, NULL);
+	result = link->reader->on_too_long(link, link->bytes, link->len < HEAD_BYTES ? link->len : HEAD_BYTES, digest,
+					   link->total);
+	forget_message(link);
+	return result;
+}
+
+static int receive_too_long(struct ws_link *link, const char *in, size_t len, bool is_last)
+{
+	if (!link->reader->on_too_long) {
+		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, (unsigned char *)"message too big", 15);
+		return -1;
+	}
+	if (!link->digest && start_digest(link))
+		return -1;
+	if (link->len < HEAD_BYTES && keep(link, in, len < HEAD_BYTES ? len : HEAD_BYTES))
+		return -1;
+	EVP_DigestUpdate(link->digest, in, len);
+	return is_last ? end_too_long(link) : 0;
+}
+
+int ws_link_receive(struct ws_link *link, const struct ws_piece *piece)
+{
+	bool is_last = piece->rest == 0 && piece->is_final;
+	int result;
+
+	ws_link_hook(link);
+	if (link->has_peer_closed)
+		return 0;
+	link->last_message_ms = (int64_t)uv_now(link->ws->loop);
+	make_lively(link);
+	ws_link_heard(link);
+	link->total += piece->len;
+	if (link->digest || link->total + piece->rest > link->ws->max_message)
+		return receive_too_long(link, piece->bytes, piece->len, is_last);
+	if (is_last && !link->len) { /* the ordinary case: the whole message is here */
+		link->total = 0;
+		return link->reader->on_message(link, piece->bytes, piece->len, piece->is_text);
+	}
+	if (keep(link, piece->bytes, piece->len))
+		return -1;
+	if (!is_last)
+		return 0;
+	result = link->reader->on_message(link, link->bytes, link->len, piece->is_text);
+	forget_message(link);
+	return result;
+}
+
+/* RFC 6455, section 7.4: codes that a close frame may have. 1000 to 1015 are registered one by one. */
+static bool is_close_code(unsigned int code)
+{
+	if (code == 1004 || code == 1005 || code == 1006)
+		return false;
+	return (code >= 1000 && code < 1015) || (code >= 3000 && code < 5000);
+}
+
+unsigned int ws_judge_close(const char *in, size_t len)
+{
+	const unsigned char *code = (const unsigned char *)in;
+
+	if (len == 1 || (len >= 2 && !is_close_code((unsigned int)code[0] << 8 | code[1])))
+		return LWS_CLOSE_STATUS_PROTOCOL_ERR;
+	return len > 2 && !is_utf8(in + 2, len - 2) ? LWS_CLOSE_STATUS_INVALID_PAYLOAD : 0;
+}
+
+void ws_link_ignore(struct ws_link *link)
+{
+	link->has_peer_closed = true;
+}
+
+/* When nothing but messages in pieces fills the budget, no row will make room, and who has sent half
+ * a message is not read from: the largest of them goes. */
+static void end_largest(struct ws *ws)
+{
+	struct ws_link *largest = NULL;
+
+	list_each(node, after, &ws->links) {
+		struct ws_link *link = list_entry(node, struct ws_link, link);
+
+		if (link->size && (!largest || link->size > largest->size))
+			largest = link;
+	}
+	if (!largest)
+		return;
+	log_warn("unfinished messages fill the memory: ending the connection with the largest", "bytes=%zu",
+		 largest->size);
+	ws_kill(ws, largest->wsi);
+}
+
+static void on_check(uv_timer_t *timer)
+{
+	struct ws *ws = timer->data;
+
+	list_each(node, after, &ws->links)
+		check_life(list_entry(node, struct ws_link, link), (int64_t)uv_now(ws->loop));
+	if (pipeline_is_full(ws->pipeline) && !pipeline_events(ws->pipeline)->messages)
+		end_largest(ws);
+}
+
+void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader)
+{
+	memset(link, 0, sizeof(*link));
+	link->ws = ws;
+	link->wsi = wsi;
+	link->fd = lws_get_socket_fd(wsi);
+	link->reader = reader;
+	link->last_message_ms = link->heard_ms = (int64_t)uv_now(ws->loop);
+	list_init(&link->lively);
+	list_append(&ws->links, &link->link);
+	ws->by_fd[link->fd] = link;
+	make_lively(link);
+	find_poll(link);
+	ws_link_hook(link);
+	if (ws->is_held || ws->is_stopped)
+		apply_flow(link);
+}
+
+void ws_link_close(struct ws_link *link)
+{
+	if (!link->ws)
+		return;
+	forget_message(link);
+	list_remove(&link->lively);
+	list_remove(&link->link);
+	link->ws->by_fd[link->fd] = NULL;
+	link->ws = NULL;
+	link->wsi = NULL;
+	link->poll = NULL;
+}
+
+static int drop_message(struct ws_link *link, const char *message, size_t len, bool is_text)
+{
+	(void)link, (void)message, (void)len, (void)is_text;
+	return 0;
+}
+
+static int drop_too_long(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total)
+{
+	(void)link, (void)head, (void)len, (void)digest, (void)total;
+	return 0;
+}
+
+bool ws_link_leave(struct ws_link *link)
+{
+	static const struct ws_reader dropper = {drop_message, drop_too_long};
+
+	if (link->reader == &dropper)
+		return false;
+	link->reader = &dropper;
+	lws_rx_flow_control(link->wsi, 1);
+	return true;
+}
+
+/* --- the context --- */
+
+static void on_lws_log(int level, const char *line)
+{
+	char text[300];
+
+	snprintf(text, sizeof(text), "%.*s", (int)strcspn(line, "\n"), line);
+	log_write(LOG_DEBUG, "libwebsockets", "level=%d text=%s", level, text);
+}
+
+struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline *pipeline)
+{
+	struct lws_context_creation_info info = {0};
+	struct ws *ws = calloc(1, sizeof(*ws));
+	void *loops[] = {loop};
+
+	if (!ws)
+		return NULL;
+	ws->by_fd = calloc((size_t)getdtablesize(), sizeof(struct ws_link *)); /* what is not used costs nothing */
+	if (!ws->by_fd) {
+		free(ws);
+		return NULL;
+	}
+	ws->loop = loop;
+	ws->pipeline = pipeline;
+	ws->max_message = (size_t)config->message_bytes;
+	list_init(&ws->links);
+	list_init(&ws->lively);
+	ws->ping_interval_ms = config->ping_interval_s * 1000;
+	lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
+	info.options =
+		LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS | LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
+	info.foreign_loops = loops;
+	info.pt_serv_buf_size = READ_BYTES;
+	info.timeout_secs = (unsigned int)config->handshake_timeout_s;
+	info.connect_timeout_secs = (unsigned int)config->handshake_timeout_s;
+	info.pcontext = &ws->context;
+	ws->context = lws_create_context(&info);
+	if (!ws->context) {
+		free(ws->by_fd);
+		free(ws);
+		return NULL;
+	}
+	uv_timer_init(loop, &ws->check);
+	ws->check.data = ws;
+	uv_timer_start(&ws->check, on_check, CHECK_MS, CHECK_MS);
+	return ws;
+}
+
+int ws_listen_address(struct lws_context_creation_info *info, const char *address)
+{
+	static struct url url;
+
+	url_clear(&url);
+	if (strncmp(address, "unix:", 5) == 0) {
+		info->iface = address + 5;
+		info->options |= LWS_SERVER_OPTION_UNIX_SOCK | LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND;
+		return 0;
+	}
+	if (url_parse_address(&url, address))
+		return -1;
+	info->port = url.port;
+	info->iface = url.host;
+	if (strcmp(url.host, "localhost") == 0)
+		info->iface = "127.0.0.1";
+	else if (strcmp(url.host, "*") == 0 || strcmp(url.host, "::") == 0)
+		info->iface = NULL;
+	info->options |= LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND;
+	if (info->iface && !strchr(info->iface, ':'))
+		info->options |= LWS_SERVER_OPTION_DISABLE_IPV6;
+	if (info->iface && strcmp(info->iface, "0.0.0.0") == 0)
+		info->iface = NULL;
+	return 0;
+}
+
+struct lws_context *ws_context(const struct ws *ws)
+{
+	return ws->context;
+}
+
+struct pipeline *ws_pipeline(const struct ws *ws)
+{
+	return ws->pipeline;
+}
+
+uv_loop_t *ws_loop(const struct ws *ws)
+{
+	return ws->loop;
+}
+
+const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws)
+{
+	return &ws->no_keepalive;
+}
+
+/* On a loop that is not its own, libwebsockets closes its handles first and wants to be told once
+ * more when the loop has closed them; it then sets context to NULL. */
+void ws_close(struct ws *ws)
+{
+	hooked = NULL;
+	uv_close((uv_handle_t *)&ws->check, NULL);
+	lws_context_destroy(ws->context);
+}
+
+void ws_free(struct ws *ws)
+{
+	if (ws->context)
+		lws_context_destroy(ws->context);
+	free(ws->by_fd);
+	free(ws);
+}

@@ -1,0 +1,136 @@
+/* ws.h: what all WebSocket connections share: the libwebsockets context, the assembly of messages
+ * from frames, and when to read. */
+#ifndef WSONCE_WS_H
+#define WSONCE_WS_H
+
+#include <libwebsockets.h>
+#include <openssl/evp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "config/config.h"
+#include "base/list.h"
+#include "road/pipeline.h"
+
+#define WS_PING_PAYLOAD "wsonce" /* libwebsockets tells of no pong without one */
+
+struct ws;
+struct ws_link;
+
+/* Bytes of a message, as they come: a whole frame of it or a part of one. */
+struct ws_piece {
+	const char *bytes; /* may be NULL if there are none */
+	size_t len;
+	uint64_t rest; /* bytes of the same frame that are still to come */
+	bool is_final; /* the frame is the last one of the message */
+	bool is_text;  /* the message is */
+};
+
+/* How an owner of connections takes messages. Both return 0, or -1 to end the connection. */
+struct ws_reader {
+	/* A whole message; bytes live for the call. */
+	int (*on_message)(struct ws_link *link, const char *message, size_t len, bool is_text);
+	/* A message over the limit has ended: its head, the SHA-256 and length of the whole. NULL: such
+	 * a message ends the connection at once with 1009. */
+	int (*on_too_long)(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total);
+};
+
+/* Reasons not to read from one connection. */
+enum ws_hold {
+	WS_HOLD_ACKS = 1,  /* its acks pile up */
+	WS_HOLD_DRAIN = 2, /* what it sends now, it will be told to send elsewhere */
+};
+
+/* One open WebSocket connection; a member of its owner's struct. */
+struct ws_link {
+	struct list link; /* of struct ws */
+	struct ws *ws;    /* NULL: not open */
+	struct lws *wsi;
+	int fd;          /* of wsi */
+	uv_poll_t *poll; /* by which libwebsockets waits for it */
+	const struct ws_reader *reader;
+	char *bytes; /* the message so far, if it did not come in one piece */
+	size_t len;
+	size_t size;
+	uint64_t total;          /* bytes of the message so far, also of what is not kept */
+	EVP_MD_CTX *digest;      /* not NULL: the message is over the limit, only the head is kept */
+	unsigned int holds;      /* enum ws_hold */
+	bool has_peer_closed;    /* by a close frame: what comes after it is not read */
+	struct list lively;      /* of struct ws, if it has been heard lately */
+	unsigned int quiet;      /* times that all were stopped since then */
+	int64_t heard_ms;        /* loop clock, last sign of life, or when we last kept it waiting */
+	int64_t pinged_ms;       /* loop clock, when it was to be pinged since then; 0: not */
+	bool is_ping_due;        /* at the next writable callback */
+	int64_t last_message_ms; /* loop clock; set when the connection opens, too, and later by the time unread */
+	int64_t unread_ms;       /* loop clock, since when it is not read from; 0: it is */
+};
+
+/* Makes the context on loop. config and pipeline must outlive it. NULL if it cannot. */
+struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline *pipeline);
+
+struct lws_context *ws_context(const struct ws *ws);
+struct pipeline *ws_pipeline(const struct ws *ws);
+uv_loop_t *ws_loop(const struct ws *ws);
+
+/* For a vhost or a client connection: struct ws pings and hangs up itself. */
+const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws);
+
+/* Sets in info what a vhost needs to listen on ADDR:PORT or unix:PATH. The texts live until the next
+ * call. Returns -1 if address is of neither form. */
+int ws_listen_address(struct lws_context_creation_info *info, const char *address);
+
+/* A connection is open (called in the callback that says so), or gone. */
+void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader);
+void ws_link_close(struct ws_link *link);
+
+/* Takes a piece of a message. Returns 0, or -1 if the connection must end. */
+int ws_link_receive(struct ws_link *link, const struct ws_piece *piece);
+
+/* What a close frame's payload is worth: 0 if it is right, else the code that says what is wrong. */
+unsigned int ws_judge_close(const char *in, size_t len);
+
+/* From now on nothing is read that comes, as after a close frame. */
+void ws_link_ignore(struct ws_link *link);
+
+/* The peer has answered a ping. */
+void ws_link_heard(struct ws_link *link);
+
+/* To be called after a write outside of a callback: libwebsockets may wait for something else now. */
+void ws_link_hook(struct ws_link *link);
+
+/* The same for a connection that is no WebSocket yet, whose server may send messages behind its answer, and
+ * reset. */
+void ws_hook(struct ws *ws, struct lws *wsi);
+
+/* Asks for a writable callback. */
+void ws_link_want_write(struct ws_link *link);
+
+/* Is a ping due? Says so once. */
+bool ws_link_take_ping(struct ws_link *link);
+
+/* Stops reading from this connection for a reason, or takes the reason back. */
+void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held);
+
+/* A close frame with 1001 is on its way: from now on reads and drops until the peer ends the
+ * connection. Closing a socket that has something unread would send a RST, which takes the last acks and
+ * the close frame with it. Returns false if it is so already. */
+bool ws_link_leave(struct ws_link *link);
+
+/* Ends a connection, also one that is no WebSocket yet, from the loop, at once but not in this call. */
+void ws_kill(struct ws *ws, struct lws *wsi);
+
+/* Stops reading from all connections, also new ones, or goes on. */
+void ws_set_held(struct ws *ws, bool is_held);
+
+/* As ws_set_held(ws, true), for good. */
+void ws_stop(struct ws *ws);
+
+/* Ends all connections. The loop must be run until it has nothing more to do. */
+void ws_close(struct ws *ws);
+
+/* After the loop has ended. */
+void ws_free(struct ws *ws);
+
+#endif

@@ -1,0 +1,504 @@
+/* admin.c owns the pages for operators. It reads the other parts and changes nothing; no page holds
+ * a password, a token or an event, but the id of the oldest that is unsettled. */
+#include "ops/admin.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/stats.h"
+#include "ops/unsettled.h"
+#include "base/url.h"
+#include "base/utf8.h"
+
+struct admin {
+	const struct admin_parts *parts;
+	int64_t started_ms;
+	uv_loop_t *loop;
+};
+
+/* An answer on its way. */
+struct page {
+	char *body; /* LWS_PRE bytes of room, then the text; NULL: nothing to send */
+	size_t len; /* of the text */
+	size_t sent;
+};
+
+/* --- readiness --- */
+
+/* Ready is: what comes in can be stored. Redis is not needed for that, the unique key carries on;
+ * 503 tells a balancer or compose to wait. */
+static unsigned int write_ready(const struct admin *a, FILE *out)
+{
+	const struct admin_parts *p = a->parts;
+	const struct claim *claim = pipeline_claim(p->pipeline);
+	const char *why;
+
+	if (p->is_draining) {
+		fprintf(out, "not ready: draining\n");
+		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	}
+	if (!store_is_ready(pipeline_store(p->pipeline), &why)) {
+		fprintf(out, "not ready: postgres: %s\n", *why ? why : "connecting");
+		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	}
+	for (size_t i = 0; p->sources && i < sources_count(p->sources); i++) {
+		struct source_view s = sources_view(p->sources, i);
+
+		if (!s.is_open) {
+			fprintf(out, "not ready: source %s: %s\n", s.url, *s.error ? s.error : s.state);
+			return HTTP_STATUS_SERVICE_UNAVAILABLE;
+		}
+	}
+	if (p->config->ingest && !p->ingest) {
+		fprintf(out, "not ready: ingest: the port is not open\n");
+		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	}
+	if (claim_is_used(claim) && !claim_is_ready(claim))
+		fprintf(out, "degraded: redis is away, the unique key decides\n");
+	else
+		fprintf(out, "ready\n");
+	return HTTP_STATUS_OK;
+}
+
+/* --- metrics: the Prometheus text format, version 0.0.4 --- */
+
+static void put_type(FILE *out, const char *name, const char *type, const char *meaning)
+{
+	fprintf(out, "# HELP wsonce_%s %s\n# TYPE wsonce_%s %s\n", name, meaning, name, type);
+}
+
+static void put_counter(void *arg, const char *name, const char *meaning, uint64_t value)
+{
+	fprintf(arg, "# HELP wsonce_%s_total %s\n# TYPE wsonce_%s_total counter\nwsonce_%s_total %llu\n", name, meaning,
+		name, name, (unsigned long long)value);
+}
+
+static void put_gauge(FILE *out, const char *name, const char *meaning, double value)
+{
+	put_type(out, name, "gauge", meaning);
+	fprintf(out, "wsonce_%s %.17g\n", name, value);
+}
+
+static void put_histogram(FILE *out, const char *name, const char *meaning, const struct histogram *h)
+{
+	static const double bounds[] = STATS_BOUNDS_MS;
+	uint64_t sum = 0;
+
+	fprintf(out, "# HELP wsonce_%s_seconds %s\n# TYPE wsonce_%s_seconds histogram\n", name, meaning, name);
+	for (int i = 0; i < STATS_BUCKETS - 1; i++) {
+		sum += h->buckets[i];
+		fprintf(out, "wsonce_%s_seconds_bucket{le=\"%g\"} %llu\n", name, bounds[i] / 1000,
+			(unsigned long long)sum);
+	}
+	fprintf(out, "wsonce_%s_seconds_bucket{le=\"+Inf\"} %llu\n", name, (unsigned long long)h->count);
+	fprintf(out, "wsonce_%s_seconds_sum %.6f\nwsonce_%s_seconds_count %llu\n", name, h->sum_ms / 1000, name,
+		(unsigned long long)h->count);
+}
+
+/* Resident memory as the kernel counts it (proc(5), statm). */
+static double resident_bytes(void)
+{
+	char line[128], *resident = NULL;
+	FILE *in = fopen("/proc/self/statm", "r");
+
+	if (!in)
+		return 0;
+	if (fgets(line, sizeof(line), in))
+		resident = strchr(line, ' ');
+	fclose(in);
+	return resident ? (double)strtol(resident, NULL, 10) * (double)sysconf(_SC_PAGESIZE) : 0;
+}
+
+static size_t sources_open_count(const struct sources *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; s && i < sources_count(s); i++)
+		n += sources_view(s, i).is_open;
+	return n;
+}
+
+/* Of the events here, and of the deliveries wherever they are. */
+static int64_t oldest_ms(const struct admin *a)
+{
+	int64_t here = unsettled_oldest_ms(pipeline_events(a->parts->pipeline), (int64_t)uv_now(a->loop));
+	int64_t pending = a->parts->relay ? relay_backlog(a->parts->relay)->oldest_ms : 0;
+
+	return here > pending ? here : pending;
+}
+
+static void put_targets(FILE *out, const struct relay *r)
+{
+	put_type(out, "deliveries_total", "counter", "Attempts at webhook deliveries by what became of them.");
+	for (size_t i = 0; i < relay_targets(r); i++)
+		for (int o = 0; o < TARGET_OUTCOMES; o++)
+			fprintf(out, "wsonce_deliveries_total{target=\"%s\",outcome=\"%s\"} %llu\n",
+				relay_target(r, i)->webhook->name, target_outcome_name((enum target_outcome)o),
+				(unsigned long long)relay_target(r, i)->ended[o]);
+	put_type(out, "deliveries_in_flight", "gauge", "Requests to webhooks at work.");
+	for (size_t i = 0; i < relay_targets(r); i++)
+		fprintf(out, "wsonce_deliveries_in_flight{target=\"%s\"} %zu\n", relay_target(r, i)->webhook->name,
+			relay_target(r, i)->at_work);
+	put_type(out, "webhook_paused", "gauge", "1 while a webhook is left alone because it fails.");
+	for (size_t i = 0; i < relay_targets(r); i++)
+		fprintf(out, "wsonce_webhook_paused{target=\"%s\"} %d\n", relay_target(r, i)->webhook->name,
+			relay_target(r, i)->state != TARGET_OPEN);
+	put_gauge(out, "outbox_pending", "Deliveries still to be made, by the whole fleet; counted up to 100000.",
+		  (double)relay_backlog(r)->pending);
+	put_gauge(out, "outbox_oldest_seconds", "How long the oldest delivery is pending; 0 if there is none.",
+		  (double)relay_backlog(r)->oldest_ms / 1000);
+}
+
+static unsigned int write_metrics(const struct admin *a, FILE *out)
+{
+	const struct admin_parts *p = a->parts;
+	const struct events *events = pipeline_events(p->pipeline);
+	const char *why;
+
+	stats_each(put_counter, out);
+	put_gauge(out, "in_flight", "Messages received and not settled.", (double)events->messages);
+	put_gauge(out, "oldest_unsettled_seconds",
+		  "How long the oldest event at work is here, or the oldest delivery pending; 0 if there is none.",
+		  (double)oldest_ms(a) / 1000);
+	put_gauge(out, "in_flight_bytes", "Bytes of the budget in use.", (double)pipeline_bytes(p->pipeline));
+	put_gauge(out, "in_flight_bytes_limit", "The budget.", (double)p->config->inflight_bytes);
+	put_gauge(out, "paused", "1 while reading is stopped at the memory limit.", pipeline_is_full(p->pipeline));
+	put_gauge(out, "redis_up", "1 while claims can be made.", claim_is_ready(pipeline_claim(p->pipeline)));
+	put_gauge(out, "postgres_up", "1 while rows can be stored.", store_is_ready(pipeline_store(p->pipeline), &why));
+	put_gauge(out, "sources_open", "Sources connected.", (double)sources_open_count(p->sources));
+	put_gauge(out, "ingest_connections", "Producers connected.",
+		  p->ingest ? (double)ingest_connections(p->ingest) : 0);
+	put_gauge(out, "resident_bytes", "Resident memory of the process.", resident_bytes());
+	put_type(out, "events", "gauge", "Events in memory by state.");
+	for (int i = 0; i < EVENT_STATES - 1; i++)
+		fprintf(out, "wsonce_events{state=\"%s\"} %zu\n", event_state_name((enum event_state)i),
+			events->counts[i]);
+	if (p->relay)
+		put_targets(out, p->relay);
+	put_histogram(out, "commit_latency", "Message received to row committed.", &stats_commit_latency);
+	put_histogram(out, "duplicate_delay", "Claim of the original to arrival of a copy.", &stats_duplicate_delay);
+	return HTTP_STATUS_OK;
+}
+
+/* --- status --- */
+
+static void put_json_counter(void *arg, const char *name, const char *meaning, uint64_t value)
+{
+	(void)meaning;
+	json_object_set_new(arg, name, json_integer((json_int_t)value));
+}
+
+/* What servers say may be cut off inside a character, or be in another encoding. */
+static json_t *describe_text(const char *text)
+{
+	return make_json(text, strlen(text));
+}
+
+static json_t *describe_sources(const struct sources *s)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; s && i < sources_count(s); i++) {
+		struct source_view view = sources_view(s, i);
+
+		json_array_append_new(all, json_pack("{s:o, s:s, s:o}", "url", describe_text(view.url), "state",
+						     view.state, "error", describe_text(view.error)));
+	}
+	return all;
+}
+
+static json_t *describe_states(const struct events *events)
+{
+	json_t *states = json_object();
+
+	for (int i = 0; i < EVENT_STATES - 1; i++)
+		json_object_set_new(states, event_state_name((enum event_state)i),
+				    json_integer((json_int_t)events->counts[i]));
+	return states;
+}
+
+static json_t *describe_unsettled(const struct admin *a)
+{
+	int64_t limit_s = a->parts->config->unsettled_warning_s;
+	struct unsettled u;
+
+	unsettled_look(&u, pipeline_events(a->parts->pipeline), (int64_t)uv_now(a->loop), limit_s * 1000);
+	return json_pack("{s:I, s:b, s:I, s:f, s:o, s:s?}", "limit_s", (json_int_t)limit_s, "warning",
+			 limit_s && u.oldest_ms > limit_s * 1000, "events", (json_int_t)(limit_s ? u.count : 0),
+			 "oldest_s", (double)u.oldest_ms / 1000, "oldest_id",
+			 *u.oldest_id ? describe_text(u.oldest_id) : json_null(), "oldest_state", u.state);
+}
+
+static json_t *describe_targets(const struct admin *a)
+{
+	const struct relay *r = a->parts->relay;
+	json_t *all = json_array();
+
+	for (size_t i = 0; r && i < relay_targets(r); i++) {
+		const struct target *t = relay_target(r, i);
+		int64_t left_ms = t->state == TARGET_PAUSED ? t->resume_ms - (int64_t)uv_now(a->loop) : 0;
+		json_t *one =
+			json_pack("{s:s, s:s, s:I, s:I, s:f}", "name", t->webhook->name, "state",
+				  target_state_name(t->state), "in_flight", (json_int_t)t->at_work, "failures_in_a_row",
+				  (json_int_t)t->failures, "pause_left_s", left_ms > 0 ? (double)left_ms / 1000 : 0.0);
+
+		for (int o = 0; o < TARGET_OUTCOMES; o++)
+			json_object_set_new(one, target_outcome_name((enum target_outcome)o),
+					    json_integer((json_int_t)t->ended[o]));
+		json_array_append_new(all, one);
+	}
+	return all;
+}
+
+static json_t *describe_backlog(const struct admin *a)
+{
+	const struct backlog *b = relay_backlog(a->parts->relay);
+
+	return json_pack("{s:b, s:I, s:I, s:f, s:o, s:o}", "warning", b->overdue > 0, "pending", (json_int_t)b->pending,
+			 "overdue", (json_int_t)b->overdue, "oldest_s", (double)b->oldest_ms / 1000, "oldest_id",
+			 *b->oldest_id ? describe_text(b->oldest_id) : json_null(), "oldest_target",
+			 *b->oldest_target ? describe_text(b->oldest_target) : json_null());
+}
+
+static unsigned int write_status(const struct admin *a, FILE *out)
+{
+	const struct admin_parts *p = a->parts;
+	const struct events *events = pipeline_events(p->pipeline);
+	const struct claim *claim = pipeline_claim(p->pipeline);
+	json_t *root, *counters = json_object();
+	const char *why;
+	bool is_stored = store_is_ready(pipeline_store(p->pipeline), &why);
+
+	stats_each(put_json_counter, counters);
+	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o}, s:{s:b, s:b}, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
+			 "version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
+			 (json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining,
+			 "postgres", "up", is_stored, "error", describe_text(why), "redis", "used",
+			 claim_is_used(claim), "up", claim_is_ready(claim), "in_flight", (json_int_t)events->messages,
+			 "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit",
+			 (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline), "sources",
+			 describe_sources(p->sources), "ingest_connections",
+			 (json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
+			 "counters", counters);
+	if (!root) {
+		fprintf(out, "out of memory\n");
+		return HTTP_STATUS_INTERNAL_SERVER_ERROR;
+	}
+	json_object_set_new(root, "unsettled", describe_unsettled(a));
+	if (p->relay) {
+		json_object_set_new(root, "webhooks", describe_targets(a));
+		json_object_set_new(root, "outbox", describe_backlog(a));
+	}
+	json_dumpf(root, out, JSON_INDENT(2));
+	fputc('\n', out);
+	json_decref(root);
+	return HTTP_STATUS_OK;
+}
+
+/* --- pages --- */
+
+static unsigned int write_health(const struct admin *a, FILE *out)
+{
+	(void)a;
+	fprintf(out, "alive\n");
+	return HTTP_STATUS_OK;
+}
+
+static unsigned int write_index(const struct admin *a, FILE *out)
+{
+	fprintf(out,
+		"<!doctype html><title>wsonce</title><h1>wsonce</h1><p>%s, version %s</p><ul>"
+		"<li><a href=\"/readyz\">readiness</a><li><a href=\"/healthz\">health</a>"
+		"<li><a href=\"/api/status\">status</a><li><a href=\"/metrics\">metrics</a></ul>\n",
+		"listener", WSONCE_VERSION);
+	(void)a;
+	return HTTP_STATUS_OK;
+}
+
+static const struct route {
+	const char *path;
+	const char *type;
+	unsigned int (*write)(const struct admin *a, FILE *out); /* returns the HTTP status */
+} routes[] = {
+	{"/", "text/html; charset=utf-8", write_index},
+	{"/healthz", "text/plain; charset=utf-8", write_health},
+	{"/readyz", "text/plain; charset=utf-8", write_ready},
+	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics},
+	{"/api/status", "application/json", write_status},
+};
+
+static const struct route *find_route(const char *path)
+{
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
+		if (strcmp(routes[i].path, path) == 0)
+			return &routes[i];
+	return NULL;
+}
+
+static ssize_t append(void *cookie, const char *text, size_t len)
+{
+	struct page *page = cookie;
+	char *body = realloc(page->body, LWS_PRE + page->len + len);
+
+	if (!body)
+		return 0;
+	memcpy(body + LWS_PRE + page->len, text, len);
+	page->body = body;
+	page->len += len;
+	return (ssize_t)len;
+}
+
+static void page_clear(struct page *page)
+{
+	free(page->body);
+	*page = (struct page){NULL, 0, 0};
+}
+
+/* A stream of our own, because glibc's open_memstream does not tell, when memory is out, that a part
+ * of the text is missing. */
+static int write_page(const struct admin *a, const struct route *route, struct page *page, unsigned int *status)
+{
+	FILE *out;
+	bool is_cut;
+
+	page_clear(page);
+	out = fopencookie(page, "w", (cookie_io_functions_t){.write = append});
+	if (!out)
+		return -1;
+	*status = route->write(a, out);
+	is_cut = fflush(out) || ferror(out);
+	fclose(out);
+	if (is_cut)
+		page_clear(page);
+	return is_cut ? -1 : 0;
+}
+
+/* A body is announced: nobody reads it. libwebsockets 4.1 waits for it, and if the request came together
+ * with one before it, it does so in a loop that never ends: the whole listener stands still. */
+static bool has_body(struct lws *wsi)
+{
+	char length[24];
+
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0)
+		return false;
+	return lws_hdr_copy(wsi, length, sizeof(length), WSI_TOKEN_HTTP_CONTENT_LENGTH) < 0 ||
+	       strtoll(length, NULL, 10) != 0;
+}
+
+/* Answers by a status alone; after a request with a body the connection ends. */
+static int refuse(struct lws *wsi, unsigned int status)
+{
+	if (lws_return_http_status(wsi, status, NULL) || has_body(wsi))
+		return -1;
+	return lws_http_transaction_completed(wsi);
+}
+
+static int start_answer(const struct admin *a, struct lws *wsi, const char *path, struct page *page)
+{
+	unsigned char headers[LWS_PRE + 512], *begin = headers + LWS_PRE, *at = begin, *end = headers + sizeof(headers);
+	const struct route *route = find_route(path);
+	unsigned int status;
+	bool is_head = false;
+
+	if (!route)
+		return refuse(wsi, HTTP_STATUS_NOT_FOUND);
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0)
+		is_head = true;
+	else if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
+		return refuse(wsi, HTTP_STATUS_METHOD_NOT_ALLOWED);
+	if (has_body(wsi))
+		return refuse(wsi, HTTP_STATUS_BAD_REQUEST);
+	if (write_page(a, route, page, &status) ||
+	    lws_add_http_common_headers(wsi, status, route->type, page->len, &at, end) ||
+	    lws_finalize_write_http_header(wsi, begin, &at, end))
+		return -1;
+	if (is_head) {
+		page_clear(page);
+		return lws_http_transaction_completed(wsi) ? -1 : 0;
+	}
+	lws_callback_on_writable(wsi);
+	return 0;
+}
+
+static int send_page(struct lws *wsi, struct page *page)
+{
+	size_t left = page->len - page->sent;
+	size_t n = left < 16384 ? left : 16384;
+	enum lws_write_protocol how = n == left ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP;
+
+	if (!page->body)
+		return 0;
+	if (lws_write(wsi, (unsigned char *)page->body + LWS_PRE + page->sent, n, how) < (int)n)
+		return -1;
+	page->sent += n;
+	if (page->sent < page->len) {
+		lws_callback_on_writable(wsi);
+		return 0;
+	}
+	page_clear(page);
+	return lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
+{
+	struct admin *a = lws_get_vhost(wsi) ? lws_vhost_user(lws_get_vhost(wsi)) : NULL;
+
+	(void)len;
+	if (!a)
+		return 0;
+	/* An int, not the enum: libwebsockets has some 80 reasons, and four of them concern us. */
+	switch ((int)reason) {
+	case LWS_CALLBACK_HTTP:
+		return start_answer(a, wsi, in, user);
+	case LWS_CALLBACK_HTTP_WRITEABLE:
+		return send_page(wsi, user);
+	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+		return -1;
+	case LWS_CALLBACK_CLOSED_HTTP:
+		if (user)
+			page_clear(user);
+		return 0;
+	}
+	return 0;
+}
+
+static const struct lws_protocols protocols[] = {
+	{.name = "http", .callback = on_lws, .per_session_data_size = sizeof(struct page)},
+	{.name = NULL},
+};
+
+struct admin *admin_open(struct ws *ws, const struct admin_parts *parts, char *error, size_t size)
+{
+	struct lws_context_creation_info info = {0};
+	struct admin *a = calloc(1, sizeof(*a));
+	struct lws_vhost *vhost;
+
+	snprintf(error, size, "out of memory");
+	if (!a || ws_listen_address(&info, parts->config->admin))
+		goto fail;
+	snprintf(error, size, "--admin: cannot listen on %s: the port is taken, or the address is not of this host",
+		 parts->config->admin);
+	a->parts = parts;
+	a->loop = ws_loop(ws);
+	a->started_ms = (int64_t)uv_now(a->loop);
+	info.vhost_name = "admin";
+	info.user = a;
+	info.protocols = protocols;
+	vhost = lws_create_vhost(ws_context(ws), &info);
+	if (!vhost)
+		goto fail;
+	log_info("admin is open", "address=%s port=%d", parts->config->admin, lws_get_vhost_listen_port(vhost));
+	return a;
+fail:
+	free(a);
+	return NULL;
+}
+
+void admin_free(struct admin *a)
+{
+	free(a);
+}

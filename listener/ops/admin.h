@@ -1,0 +1,32 @@
+/* admin.h: the pages for operators and their tools: health, readiness, metrics, status. */
+#ifndef WSONCE_ADMIN_H
+#define WSONCE_ADMIN_H
+
+#include <stddef.h>
+
+#include "config/config.h"
+#include "intake/ingest.h"
+#include "road/pipeline.h"
+#include "outbox/relay.h"
+#include "intake/source.h"
+#include "net/ws.h"
+
+/* What the pages show; sources, ingest and relay may be NULL. Must outlive the admin server. */
+struct admin_parts {
+	const struct config *config;
+	const struct pipeline *pipeline;
+	const struct sources *sources;
+	const struct ingest *ingest;
+	const struct relay *relay;
+	bool is_draining;
+};
+
+struct admin;
+
+/* Listens on config's admin address. Returns NULL and a sentence in error if it cannot. */
+struct admin *admin_open(struct ws *ws, const struct admin_parts *parts, char *error, size_t size);
+
+/* After the loop has ended. */
+void admin_free(struct admin *a);
+
+#endif

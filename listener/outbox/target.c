@@ -1,0 +1,175 @@
+/* target.c owns the judgement of answers and the state of a target. Requests are delivery.c's business, rows
+ * relay.c's. */
+#include "outbox/target.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/backoff.h"
+#include "base/log.h"
+
+#define RETRY_AFTER_CAP_MS INT64_C(86400000)
+
+static const char *const state_names[] = {"open", "paused", "probing"};
+static const char *const outcome_names[] = {"delivered", "retry", "dead", "unsent"};
+
+const char *target_state_name(enum target_state state)
+{
+	return state_names[state];
+}
+
+const char *target_outcome_name(enum target_outcome outcome)
+{
+	return outcome_names[outcome];
+}
+
+/* One line when a target gets paused and one when it takes requests again, not for each probe between. */
+static void move(struct target *t, enum target_state state, const struct target_answer *answer)
+{
+	enum target_state old = t->state;
+
+	t->state = state;
+	if (state == TARGET_OPEN)
+		log_info("webhook takes deliveries again", "target=%s", t->webhook->name);
+	else if (state == TARGET_PAUSED)
+		log_write(old == TARGET_OPEN ? LOG_WARN : LOG_DEBUG, "webhook fails and is paused",
+			  "target=%s failures=%u pause_ms=%lld status=%d reason=%s", t->webhook->name, t->failures,
+			  (long long)t->pause_ms, answer->status, answer->reason);
+	else
+		log_debug("webhook is probed", "target=%s", t->webhook->name);
+}
+
+/* --- how much at once --- */
+
+static size_t concurrency(const struct target *t)
+{
+	return t->state == TARGET_OPEN ? (size_t)t->webhook->concurrency : t->state == TARGET_PROBING;
+}
+
+size_t target_free_slots(const struct target *t)
+{
+	return t->at_work < concurrency(t) ? concurrency(t) - t->at_work : 0;
+}
+
+size_t target_want(struct target *t, int64_t now_ms)
+{
+	size_t most, taken = t->at_work + t->waiting;
+
+	if (t->state == TARGET_PAUSED && now_ms >= t->resume_ms)
+		move(t, TARGET_PROBING, NULL);
+	most = t->state == TARGET_OPEN && t->depth ? t->depth : concurrency(t);
+	t->wanted = taken < most ? most - taken : 0;
+	return t->wanted;
+}
+
+void target_supply(struct target *t, size_t rows, size_t bytes)
+{
+	size_t least = (size_t)t->webhook->concurrency, most = least * TARGET_AHEAD;
+	size_t left = t->waiting - rows;
+	bool is_starved = t->wanted && rows == t->wanted && !left && !t->at_work;
+
+	if (t->depth < least)
+		t->depth = least;
+	if (is_starved)
+		t->depth *= 2;
+	else if (left > t->depth / 2)
+		t->depth -= t->depth / 4;
+	if (rows && bytes && most > TARGET_AHEAD_BYTES / (bytes / rows + 1))
+		most = TARGET_AHEAD_BYTES / (bytes / rows + 1);
+	if (t->depth > most)
+		t->depth = most;
+	if (t->depth < least)
+		t->depth = least;
+}
+
+const char *target_take_probe(struct target *t, int64_t now_ms)
+{
+	if (t->state != TARGET_PROBING || !t->probe_ms || now_ms < t->probe_ms)
+		return NULL;
+	t->probe_ms = 0;
+	return t->probe;
+}
+
+/* --- answers --- */
+
+/* Redirects are not followed: whom the events go to is the operator's word. They are tried again because
+ * they mostly mean that the receiver is being moved. */
+static enum target_outcome judge(int status)
+{
+	if (status >= 200 && status < 300)
+		return TARGET_DELIVERED;
+	if (status < 400 || status >= 500 || status == 408 || status == 425 || status == 429)
+		return TARGET_RETRY;
+	return TARGET_DEAD;
+}
+
+static int64_t retry_after_ms(const struct target_answer *answer)
+{
+	return answer->retry_after_ms < RETRY_AFTER_CAP_MS ? answer->retry_after_ms : RETRY_AFTER_CAP_MS;
+}
+
+/* A row that has failed tells more by its next attempt than a new one: some receivers fail the first attempt
+ * at each delivery, and are not down. */
+static void note_probe(struct target *t, const char *row, int64_t due_ms)
+{
+	if (t->probe_ms && t->probe_ms <= due_ms)
+		return;
+	snprintf(t->probe, sizeof(t->probe), "%s", row);
+	t->probe_ms = due_ms;
+}
+
+/* Up to a quarter less, so that a fleet does not probe as one; but the probe should be due. */
+static void start_pause(struct target *t, const struct target_answer *answer, int64_t now_ms, uint32_t random)
+{
+	t->pause_ms = t->pause_ms ? t->pause_ms * 2 : TARGET_PAUSE_MS;
+	if (t->pause_ms > TARGET_PAUSE_CAP_MS)
+		t->pause_ms = TARGET_PAUSE_CAP_MS;
+	t->resume_ms = t->pause_ms - (int64_t)(random % (uint64_t)(t->pause_ms / 4));
+	if (t->resume_ms < retry_after_ms(answer))
+		t->resume_ms = retry_after_ms(answer);
+	t->resume_ms += now_ms;
+	if (t->probe_ms > t->resume_ms && t->probe_ms - now_ms <= 2 * t->pause_ms + TARGET_PAUSE_MS)
+		t->resume_ms = t->probe_ms;
+	move(t, TARGET_PAUSED, answer);
+}
+
+/* A target that refuses an event for good is alive. Requests that were at work when it was paused say
+ * nothing more by failing. */
+static void note(struct target *t, enum target_outcome outcome, const struct target_answer *answer, int64_t now_ms,
+		 uint32_t random)
+{
+	if (outcome != TARGET_RETRY) {
+		t->failures = 0;
+		t->pause_ms = 0;
+		t->probe_ms = 0;
+		if (t->state != TARGET_OPEN)
+			move(t, TARGET_OPEN, answer);
+		return;
+	}
+	t->failures++;
+	if (t->state == TARGET_PROBING || (t->state == TARGET_OPEN && t->failures >= TARGET_FAILURES))
+		start_pause(t, answer, now_ms, random);
+}
+
+static int64_t wait_before(const struct target *t, int attempt, const struct target_answer *answer, uint32_t random)
+{
+	struct backoff b = {t->webhook->backoff_ms, t->webhook->backoff_cap_ms, (unsigned int)attempt - 1};
+	int64_t wait = backoff_next(&b, random);
+
+	return wait > retry_after_ms(answer) ? wait : retry_after_ms(answer);
+}
+
+enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,
+				int64_t now_ms, uint32_t random, int64_t *wait_ms)
+{
+	enum target_outcome outcome = judge(answer->status);
+	bool is_last = outcome == TARGET_RETRY && attempt >= t->webhook->attempts;
+
+	*wait_ms = 0;
+	if (outcome == TARGET_RETRY && !is_last) {
+		*wait_ms = wait_before(t, attempt, answer, random);
+		note_probe(t, row, now_ms + *wait_ms);
+	}
+	note(t, outcome, answer, now_ms, random);
+	return is_last ? TARGET_DEAD : outcome;
+}

@@ -1,0 +1,77 @@
+/* target.h: how a webhook target takes its deliveries: what an answer means, when to try again, and when to
+ * leave the target alone for a while. No I/O; time is an argument. */
+#ifndef WSONCE_TARGET_H
+#define WSONCE_TARGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/webhook.h"
+
+#define TARGET_FAILURES     5     /* in a row, after which it is paused */
+#define TARGET_PAUSE_MS     1000  /* the first pause; doubled with each, */
+#define TARGET_PAUSE_CAP_MS 60000 /* up to this */
+
+#define TARGET_AHEAD       16        /* as many rows may be leased as this times its concurrency, */
+#define TARGET_AHEAD_BYTES (4 << 20) /* if their bodies are not larger than this in all */
+
+enum target_state {
+	TARGET_OPEN,    /* takes as many requests as its concurrency allows -> TARGET_PAUSED */
+	TARGET_PAUSED,  /* failed too often in a row: no row is leased      -> TARGET_PROBING, TARGET_OPEN */
+	TARGET_PROBING, /* the pause is over: one row at a time             -> TARGET_PAUSED, TARGET_OPEN */
+};
+
+/* What becomes of an outbox row after an attempt. */
+enum target_outcome {
+	TARGET_DELIVERED,
+	TARGET_RETRY,  /* is tried again */
+	TARGET_DEAD,   /* never */
+	TARGET_UNSENT, /* the request was not begun, so it is no attempt */
+	TARGET_OUTCOMES,
+};
+
+/* How an attempt ended. */
+struct target_answer {
+	int status;             /* of HTTP; 0: there was no answer */
+	int64_t retry_after_ms; /* asked for by the answer; 0: nothing */
+	const char *reason;     /* for the log; NULL: none */
+};
+
+struct target {
+	const struct webhook *webhook;
+	enum target_state state;
+	unsigned int failures; /* in a row, of the kind that is tried again */
+	int64_t pause_ms;      /* the last pause; 0: none since the target was open */
+	int64_t resume_ms;     /* TARGET_PAUSED ends, by the loop clock */
+	char probe[24];        /* the row that is tried again first after a pause; "": any */
+	int64_t probe_ms;      /* when it is due, by the loop clock */
+	size_t at_work;        /* requests */
+	size_t waiting;        /* rows that are leased and not yet at work */
+	size_t depth;          /* both of them together, at most; 0: the concurrency */
+	size_t wanted;         /* rows that the round at hand asks for */
+	uint64_t ended[TARGET_OUTCOMES];
+};
+
+const char *target_state_name(enum target_state state);
+const char *target_outcome_name(enum target_outcome outcome);
+
+/* How many more requests may begin. */
+size_t target_free_slots(const struct target *t);
+
+/* How many more rows to lease, which is kept as wanted. Ends a pause that is over. */
+size_t target_want(struct target *t, int64_t now_ms);
+
+/* A round has brought so many of the wanted rows, which wait now, with so many bytes to send. A target that answers
+ * faster than rounds bring rows gets more of them at once the next time, one whose rows wait gets fewer. */
+void target_supply(struct target *t, size_t rows, size_t bytes);
+
+/* The one row that may be leased, if it can; NULL: any. To be asked for once for each lease. The text lives
+ * until the next answer is taken. */
+const char *target_take_probe(struct target *t, int64_t now_ms);
+
+/* Takes the answer to attempt number attempt (from 1) of a row, and tells what becomes of the row; with
+ * TARGET_RETRY, wait_ms is the time until the next attempt. random is any evenly distributed number. */
+enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,
+				int64_t now_ms, uint32_t random, int64_t *wait_ms);
+
+#endif

@@ -1,0 +1,110 @@
+/* array.c owns the wire form of array parameters (array_recv in Postgres's arrayfuncs.c reads it).
+ * Binary, because the text form would quote each element and escape it, for each row. */
+#include "postgres/array.h"
+
+#include <arpa/inet.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistr.h>
+
+char *array_reserve(struct array *a, size_t more)
+{
+	if (a->len + more > a->size) {
+		size_t size = (a->len + more) * 2;
+		char *bytes = realloc(a->bytes, size);
+
+		if (!bytes) {
+			a->len = 0;
+			return NULL;
+		}
+		a->bytes = bytes;
+		a->size = size;
+	}
+	return a->bytes + a->len;
+}
+
+static char *put_number(char *at, uint32_t n)
+{
+	n = htonl(n);
+	memcpy(at, &n, 4);
+	return at + 4;
+}
+
+static uint32_t element_oid(enum array_type type)
+{
+	switch (type) {
+	case ARRAY_BYTEA:
+		return 17;
+	case ARRAY_TEXT:
+		return 25;
+	case ARRAY_JSONB:
+		return 3802;
+	}
+	return 0;
+}
+
+void array_start(struct array *a, enum array_type type, size_t count)
+{
+	char *at;
+
+	a->len = 0;
+	a->type = type;
+	at = array_reserve(a, 20);
+	if (!at)
+		return;
+	at = put_number(at, 1); /* dimensions */
+	at = put_number(at, 1); /* may hold NULL */
+	at = put_number(at, element_oid(type));
+	at = put_number(at, (uint32_t)count);
+	put_number(at, 1); /* lowest index */
+	a->len = 20;
+}
+
+void array_add(struct array *a, const char *bytes, size_t len)
+{
+	size_t version = a->type == ARRAY_JSONB; /* jsonb_recv wants a 1 before the text */
+	char *at = a->len ? array_reserve(a, len + 5) : NULL;
+
+	if (!at)
+		return;
+	at = put_number(at, (uint32_t)(len + version));
+	if (version)
+		*at++ = 1;
+	memcpy(at, bytes, len);
+	a->len += 4 + version + len;
+}
+
+void array_add_null(struct array *a)
+{
+	char *at = a->len ? array_reserve(a, 4) : NULL;
+
+	if (!at)
+		return;
+	put_number(at, UINT32_MAX);
+	a->len += 4;
+}
+
+void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii)
+{
+	uint8_t *begin, *end, *bad;
+
+	array_add(a, text, len);
+	if (!a->len)
+		return;
+	end = (uint8_t *)a->bytes + a->len;
+	begin = end - len;
+	while ((bad = (uint8_t *)u8_check(begin, (size_t)(end - begin)))) {
+		*bad = '?';
+		begin = bad + 1;
+	}
+	for (begin = end - len; is_ascii && begin < end; begin++)
+		if (*begin >= 0x80)
+			*begin = '?';
+}
+
+void array_free(struct array *a)
+{
+	free(a->bytes);
+	*a = (struct array){NULL, 0, 0, ARRAY_TEXT};
+}

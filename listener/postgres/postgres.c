@@ -1,0 +1,599 @@
+/* postgres.c owns the connection: connecting, the schema, one query at a time, the deadline, coming
+ * back, and the meaning of a SQLSTATE. What is asked over it is the business of
+ * store.c and relay.c.
+ *
+ * At any moment at most one watcher and one timer can wake it: each step stops both and starts
+ * what the next one needs. */
+#include "postgres/postgres.h"
+
+#include <assert.h>
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/log.h"
+#include "postgres/schema.h"
+#include "base/stats.h"
+
+static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
+
+/* The steps of POSTGRES_PREPARING. */
+enum step { STEP_ASK, STEP_LOCK, STEP_UPGRADE };
+
+struct watch {
+	uv_poll_t poll;
+	struct postgres *postgres; /* NULL: only to be closed */
+	int events;
+};
+
+struct postgres {
+	uv_loop_t *loop;
+	struct postgres_settings settings;
+	enum postgres_state state;
+	enum step step;
+	PGconn *conn;        /* NULL in POSTGRES_DOWN */
+	struct watch *watch; /* NULL: nothing is watched */
+	uv_timer_t timer;    /* the next try, or the deadline */
+	struct backoff backoff;
+	PGresult *last;   /* of the query at hand */
+	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
+	size_t copy_len;
+	bool has_rows;   /* the query at hand was executed, and perhaps committed */
+	char error[400]; /* of the last connection attempt */
+	bool was_ready;  /* ever */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static void connect_now(struct postgres *p);
+static void on_readable(struct postgres *p);
+
+static void set_state(struct postgres *p, enum postgres_state state)
+{
+	enum postgres_state old = p->state;
+	bool was_up = old == POSTGRES_READY || old == POSTGRES_BUSY;
+	bool is_up = state == POSTGRES_READY || state == POSTGRES_BUSY;
+
+	if (old == state)
+		return;
+	p->state = state;
+	if (was_up && is_up)
+		return;
+	if (was_up || is_up)
+		log_write(state == POSTGRES_DOWN ? LOG_WARN : LOG_INFO, "postgres connection",
+			  "from=%s to=%s reason=%s", state_names[old], state_names[state],
+			  state == POSTGRES_DOWN ? p->error : NULL);
+	else
+		log_debug("postgres connection", "from=%s to=%s", state_names[old], state_names[state]);
+	p->settings.on_state(p->settings.owner, state);
+}
+
+/* libpq's messages end in a newline and may have several lines; a log line has one. */
+static void set_error(struct postgres *p, const char *text)
+{
+	size_t n = 0;
+
+	for (; *text && n < sizeof(p->error) - 1; text++) {
+		char c = (char)(*text == '\n' || *text == '\t' ? ' ' : *text);
+
+		if (c != ' ' || (n && p->error[n - 1] != ' '))
+			p->error[n++] = c;
+	}
+	while (n && p->error[n - 1] == ' ')
+		n--;
+	p->error[n] = '\0';
+}
+
+/* --- watching the socket --- */
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+static void unwatch(struct postgres *p)
+{
+	if (!p->watch)
+		return;
+	p->watch->postgres = NULL;
+	uv_close((uv_handle_t *)&p->watch->poll, on_watch_closed);
+	p->watch = NULL;
+}
+
+static void on_connect_step(struct postgres *p);
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct watch *w = poll->data;
+	struct postgres *p = w->postgres;
+
+	(void)events;
+	if (!p)
+		return;
+	if (p->state == POSTGRES_CONNECTING)
+		on_connect_step(p);
+	else
+		on_readable(p);
+	/* libuv stops a handle that had an error; libpq finds out by itself what is wrong. */
+	if (status < 0 && w->postgres)
+		uv_poll_start(&w->poll, w->events, on_poll);
+}
+
+/* libpq's socket may change at every step of connecting: a new handle unless it is known. */
+static int watch(struct postgres *p, int events, bool is_same_socket)
+{
+	struct watch *w = p->watch;
+
+	if (w && is_same_socket) {
+		if (w->events == events)
+			return 0;
+		w->events = events;
+		return uv_poll_start(&w->poll, events, on_poll);
+	}
+	unwatch(p);
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -1;
+	if (uv_poll_init(p->loop, &w->poll, PQsocket(p->conn))) {
+		free(w);
+		return -1;
+	}
+	w->poll.data = w;
+	w->postgres = p;
+	w->events = events;
+	p->watch = w;
+	return uv_poll_start(&w->poll, events, on_poll);
+}
+
+/* --- going down --- */
+
+static void on_retry(uv_timer_t *timer)
+{
+	connect_now(timer->data);
+}
+
+static void disconnect(struct postgres *p)
+{
+	uv_timer_stop(&p->timer);
+	unwatch(p);
+	PQclear(p->last);
+	p->last = NULL;
+	p->copy = NULL;
+	PQfinish(p->conn);
+	p->conn = NULL;
+}
+
+/* result is what the query at hand, if there is one, is told. */
+static void lose_with(struct postgres *p, const char *why, enum postgres_result result)
+{
+	bool was_busy = p->state == POSTGRES_BUSY;
+	struct postgres_answer answer = {.result = result, .error = p->error};
+
+	set_error(p, why);
+	disconnect(p);
+	set_state(p, POSTGRES_DOWN);
+	uv_timer_start(&p->timer, on_retry, (uint64_t)backoff_next(&p->backoff, backoff_draw()), 0);
+	if (was_busy)
+		p->settings.on_answer(p->settings.owner, &answer);
+}
+
+static void lose(struct postgres *p, const char *why)
+{
+	lose_with(p, why, POSTGRES_UNKNOWN);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+	struct postgres *p = timer->data;
+
+	lose(p, p->state == POSTGRES_BUSY ? "no answer within the postgres timeout"
+					  : "no connection within the postgres timeout");
+}
+
+static void start_deadline(struct postgres *p)
+{
+	uv_timer_start(&p->timer, on_deadline, (uint64_t)p->settings.timeout_ms, 0);
+}
+
+/* --- what a SQLSTATE means --- */
+
+/* Is the class of sqlstate, its first two characters, among classes? */
+static bool is_class(const char *sqlstate, const char *classes)
+{
+	for (; *classes; classes += 2)
+		if (strncmp(sqlstate, classes, 2) == 0)
+			return true;
+	return false;
+}
+
+/* SQLSTATEs are in appendix A of the PostgreSQL manual. A data error in Bind names the parameter in
+ * its context: that text will never be accepted. Anything that a trigger, a handler or a constraint says
+ * may pass at another time. An error of another class belongs to a row only if it was raised inside a
+ * function, that is, has a context; a missing table or a full disk is nobody's row. Nor is what the
+ * operator, the disk or another transaction did, wherever it was met; but a statement that took too long
+ * inside a function (57014) did so for a row. */
+static enum postgres_result classify(const PGresult *result)
+{
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	const char *context = PQresultErrorField(result, PG_DIAG_CONTEXT);
+
+	if (!sqlstate)
+		return POSTGRES_UNKNOWN;
+	if (is_class(sqlstate, "2254") && context && strstr(context, "portal parameter"))
+		return POSTGRES_BAD_VALUE;
+	if (is_class(sqlstate, "22542123P02F383944"))
+		return POSTGRES_BAD_ROW;
+	if (is_class(sqlstate, "40"))
+		return POSTGRES_CONFLICT;
+	if (context && (!is_class(sqlstate, "25535758") || strcmp(sqlstate, "57014") == 0))
+		return POSTGRES_BAD_ROW;
+	return POSTGRES_TROUBLE;
+}
+
+/* After these the same server will not help soon, another one behind the same name may. */
+static bool wants_reconnect(const PGresult *result)
+{
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	return is_class(sqlstate, "5708") ? strcmp(sqlstate, "57014") != 0 : strcmp(sqlstate, "25006") == 0;
+}
+
+static void describe(const PGresult *result, char *out, size_t size)
+{
+	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	snprintf(out, size, "%.250s%s%.200s (%s)", message ? message : "no message", detail ? ": " : "",
+		 detail ? detail : "", sqlstate ? sqlstate : "no SQLSTATE");
+}
+
+/* --- answers --- */
+
+static void answer_query(struct postgres *p, const PGresult *result)
+{
+	char error[512];
+	ExecStatusType status = PQresultStatus(result);
+	struct postgres_answer answer = {.result = POSTGRES_OK, .data = result};
+
+	p->copy = NULL;
+
+	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+		describe(result, error, sizeof(error));
+		answer.result = classify(result);
+		answer.error = error;
+		if (answer.result == POSTGRES_UNKNOWN ||
+		    (answer.result == POSTGRES_TROUBLE && wants_reconnect(result))) {
+			/* Rows come before the commit: without them it was not tried. */
+			lose_with(p, error, p->has_rows ? POSTGRES_UNKNOWN : answer.result);
+			return;
+		}
+	}
+	answer.rows = status == PGRES_TUPLES_OK ? (size_t)PQntuples(result)
+						: strtoul(PQcmdTuples((PGresult *)result), NULL, 10);
+	set_state(p, POSTGRES_READY);
+	p->settings.on_answer(p->settings.owner, &answer);
+}
+
+const char *postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len)
+{
+	const PGresult *result = answer->data;
+
+	*len = (size_t)PQgetlength(result, (int)row, column);
+	return PQgetvalue(result, (int)row, column);
+}
+
+const char *postgres_text(const struct postgres_answer *answer, size_t row, size_t *len)
+{
+	return postgres_cell(answer, row, 0, len);
+}
+
+static void send_step(struct postgres *p, enum step step, const char *sql)
+{
+	p->step = step;
+	start_deadline(p);
+	if (!sql || !PQsendQuery(p->conn, sql)) {
+		lose(p, sql ? PQerrorMessage(p->conn) : "out of memory");
+		return;
+	}
+	watch(p, UV_READABLE | (PQflush(p->conn) == 1 ? UV_WRITABLE : 0), true);
+}
+
+static void become_ready(struct postgres *p)
+{
+	p->was_ready = true;
+	p->error[0] = '\0';
+	backoff_reset(&p->backoff);
+	stats.postgres_connects++;
+	uv_timer_stop(&p->timer);
+	set_state(p, POSTGRES_READY);
+}
+
+/* A listener that has worked before stays: an upgrade of the fleet may be under way, and what an
+ * older program needs is still there. */
+static void find_unusable(struct postgres *p, int version)
+{
+	char sentence[300];
+
+	snprintf(sentence, sizeof(sentence),
+		 "the database has schema version %d and this program knows %d: start a newer wsonce", version,
+		 schema_version());
+	if (!p->was_ready) {
+		p->settings.on_unusable(p->settings.owner, sentence);
+		return;
+	}
+	log_warn("the schema is newer than this program", "version=%d known=%d", version, schema_version());
+	become_ready(p);
+}
+
+static void upgrade(struct postgres *p, int version)
+{
+	char *sql = schema_upgrade_sql(version);
+
+	if (version < schema_version())
+		log_info("migrating the schema", "from=%d to=%d", version, schema_version());
+	send_step(p, STEP_UPGRADE, sql);
+	free(sql);
+}
+
+static void on_step_answer(struct postgres *p, PGresult *result)
+{
+	ExecStatusType status = PQresultStatus(result);
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	int version = status == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+	bool is_missing = p->step == STEP_ASK && sqlstate && strcmp(sqlstate, "42P01") == 0;
+
+	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && !is_missing) {
+		char error[512];
+
+		describe(result, error, sizeof(error));
+		lose(p, error);
+	} else if (version > schema_version()) {
+		find_unusable(p, version);
+	} else if (p->step == STEP_UPGRADE || (p->step == STEP_ASK && version == schema_version())) {
+		become_ready(p);
+	} else if (p->step == STEP_ASK) {
+		send_step(p, STEP_LOCK, schema_lock_sql());
+	} else {
+		upgrade(p, version);
+	}
+}
+
+static void finish(struct postgres *p)
+{
+	PGresult *result = p->last;
+
+	p->last = NULL;
+	uv_timer_stop(&p->timer);
+	if (!result)
+		lose(p, PQerrorMessage(p->conn));
+	else if (p->state == POSTGRES_PREPARING)
+		on_step_answer(p, result);
+	else
+		answer_query(p, result);
+	PQclear(result);
+}
+
+/* The server is ready for the rows of a COPY. From here on they may be committed. Returns -1 if the
+ * connection is lost. */
+static int send_copy(struct postgres *p)
+{
+	bool is_put =
+		p->copy && PQputCopyData(p->conn, p->copy, (int)p->copy_len) == 1 && PQputCopyEnd(p->conn, NULL) == 1;
+	int unsent = is_put ? PQflush(p->conn) : -1;
+
+	p->copy = NULL;
+	p->has_rows = true;
+	if (unsent < 0 || PQsocket(p->conn) < 0) {
+		lose(p, PQerrorMessage(p->conn));
+		return -1;
+	}
+	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
+	return 0;
+}
+
+/* Also called when the socket is writable: what libpq still has to send goes first. */
+static void on_readable(struct postgres *p)
+{
+	int unsent = PQflush(p->conn);
+
+	if (unsent < 0 || !PQconsumeInput(p->conn)) {
+		lose(p, PQerrorMessage(p->conn));
+		return;
+	}
+	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
+	if (p->state != POSTGRES_BUSY && p->state != POSTGRES_PREPARING) {
+		if (PQstatus(p->conn) != CONNECTION_OK)
+			lose(p, PQerrorMessage(p->conn));
+		return;
+	}
+	while (!PQisBusy(p->conn)) {
+		PGresult *result = PQgetResult(p->conn);
+
+		if (!result) {
+			finish(p);
+			return;
+		}
+		if (PQresultStatus(result) == PGRES_COPY_IN) {
+			PQclear(result);
+			if (send_copy(p))
+				return;
+			continue;
+		}
+		/* Of several statements the last answer counts; an error is always the last. */
+		if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK)
+			p->has_rows = true;
+		PQclear(p->last);
+		p->last = result;
+	}
+}
+
+/* A query was handed to libpq. libpq closes its socket when it finds the connection dead. It must not stay
+ * watched then: its number may be the next one that somebody else opens. */
+static int begin(struct postgres *p, int is_sent)
+{
+	int unsent = is_sent ? PQflush(p->conn) : -1;
+
+	if (unsent < 0 || PQsocket(p->conn) < 0) {
+		lose(p, PQerrorMessage(p->conn));
+		return -1;
+	}
+	p->has_rows = false;
+	set_state(p, POSTGRES_BUSY);
+	start_deadline(p);
+	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
+	return 0;
+}
+
+int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n)
+{
+	Oid types[POSTGRES_VALUES_MAX];
+	const char *bytes[POSTGRES_VALUES_MAX];
+	int lengths[POSTGRES_VALUES_MAX], formats[POSTGRES_VALUES_MAX];
+
+	assert(n <= POSTGRES_VALUES_MAX);
+	if (p->state != POSTGRES_READY)
+		return -1;
+	for (int i = 0; i < n; i++) {
+		types[i] = values[i].type;
+		bytes[i] = values[i].bytes;
+		lengths[i] = (int)values[i].len;
+		formats[i] = 1;
+	}
+	return begin(p, PQsendQueryParams(p->conn, sql, n, types, bytes, lengths, formats, 0));
+}
+
+int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
+{
+	if (p->state != POSTGRES_READY)
+		return -1;
+	p->copy = bytes;
+	p->copy_len = len;
+	return begin(p, PQsendQuery(p->conn, sql));
+}
+
+/* --- coming up --- */
+
+static void on_notice(void *arg, const char *message)
+{
+	(void)arg;
+	log_debug("postgres notice", "text=%s", message);
+}
+
+static void on_connected(struct postgres *p)
+{
+	const char *encoding = PQparameterStatus(p->conn, "server_encoding");
+
+	if (encoding && strcmp(encoding, "UTF8") != 0 && !p->was_ready)
+		log_warn("the database's encoding is not UTF8: what it cannot hold becomes a dead letter",
+			 "encoding=%s", encoding);
+	PQsetnonblocking(p->conn, 1);
+	if (watch(p, UV_READABLE, false)) {
+		lose(p, "the socket cannot be watched");
+		return;
+	}
+	set_state(p, POSTGRES_PREPARING);
+	send_step(p, STEP_ASK, schema_ask_sql());
+}
+
+static void on_connect_step(struct postgres *p)
+{
+	int failed = 0;
+
+	switch (PQconnectPoll(p->conn)) {
+	case PGRES_POLLING_OK:
+		on_connected(p);
+		return;
+	case PGRES_POLLING_READING:
+		failed = watch(p, UV_READABLE, false);
+		break;
+	case PGRES_POLLING_WRITING:
+		failed = watch(p, UV_WRITABLE, false);
+		break;
+	case PGRES_POLLING_FAILED:
+	case PGRES_POLLING_ACTIVE:
+		lose(p, PQerrorMessage(p->conn));
+		return;
+	}
+	if (failed)
+		lose(p, "the socket cannot be watched");
+}
+
+static void connect_now(struct postgres *p)
+{
+	const char *const names[] = {"dbname", "fallback_application_name", "client_encoding", NULL};
+	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", NULL};
+
+	assert(!p->conn);
+	set_state(p, POSTGRES_CONNECTING);
+	start_deadline(p);
+	p->conn = PQconnectStartParams(names, values, 1);
+	if (!p->conn || PQstatus(p->conn) == CONNECTION_BAD) {
+		lose(p, p->conn ? PQerrorMessage(p->conn) : "out of memory");
+		return;
+	}
+	PQsetNoticeProcessor(p->conn, on_notice, NULL);
+	/* By libpq's manual, the first step is as if PGRES_POLLING_WRITING had been returned. */
+	if (watch(p, UV_WRITABLE, false))
+		lose(p, "the socket cannot be watched");
+}
+
+/* A word without = is the name of a database, which PQconninfoParse does not know about. */
+bool postgres_is_conninfo(const char *conninfo)
+{
+	PQconninfoOption *options;
+	char *fault = NULL;
+	bool is_fine;
+
+	if (!strchr(conninfo, '=') && !strstr(conninfo, "://"))
+		return true;
+	options = PQconninfoParse(conninfo, &fault);
+	/* That memory is out says nothing about the text. */
+	is_fine = options || !fault || strstr(fault, "out of memory");
+	PQconninfoFree(options);
+	PQfreemem(fault);
+	return is_fine;
+}
+
+enum postgres_state postgres_state(const struct postgres *p)
+{
+	return p->state;
+}
+
+const char *postgres_error(const struct postgres *p)
+{
+	return p->error;
+}
+
+struct postgres *postgres_open(uv_loop_t *loop, const struct postgres_settings *settings)
+{
+	struct postgres *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->loop = loop;
+	p->settings = *settings;
+	p->backoff = (struct backoff){.base_ms = 100, .cap_ms = 2000};
+	uv_timer_init(loop, &p->timer);
+	p->timer.data = p;
+	uv_timer_start(&p->timer, on_retry, 0, 0);
+	return p;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	struct postgres *p = handle->data;
+
+	p->done(p->done_arg);
+	free(p);
+}
+
+void postgres_close(struct postgres *p, void (*done)(void *arg), void *arg)
+{
+	p->done = done;
+	p->done_arg = arg;
+	disconnect(p);
+	set_state(p, POSTGRES_CLOSING);
+	uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+}

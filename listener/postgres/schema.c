@@ -1,0 +1,58 @@
+/* schema.c owns the numbered migrations and their lock; postgres.c runs them on each new connection,
+ * so a listener that was started before its database, or moved to an empty one, creates it too. */
+#include "postgres/schema.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "001_events.sql.h"
+#include "002_dead_letter_actions.sql.h"
+#include "003_retention.sql.h"
+#include "004_effects.sql.h"
+
+static const char *const migrations[] = {SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION,
+					 SQL_004_EFFECTS};
+
+int schema_version(void)
+{
+	return sizeof(migrations) / sizeof(migrations[0]);
+}
+
+const char *schema_ask_sql(void)
+{
+	return "SELECT coalesce(max(version), 0) FROM wsonce_schema";
+}
+
+/* The lock's number is "wsonce" in ASCII. It is held until the transaction ends, so N listeners
+ * that start at once migrate one after the other, and all but the first find nothing to do. */
+const char *schema_lock_sql(void)
+{
+	return "BEGIN; SELECT pg_advisory_xact_lock(131337674449765);"
+	       "CREATE TABLE IF NOT EXISTS wsonce_schema ("
+	       "version INT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now());"
+	       "SELECT coalesce(max(version), 0) FROM wsonce_schema";
+}
+
+/* Not by open_memstream: when memory is out in the middle, a part of the text would be missing, and
+ * nothing would tell. */
+char *schema_upgrade_sql(int version)
+{
+	static const char note[] = ";\nINSERT INTO wsonce_schema (version) VALUES (%d);\n", end[] = "COMMIT";
+	size_t size = sizeof(end), used = 0;
+	char *sql;
+
+	assert(version >= 0);
+	for (int i = version; i < schema_version(); i++)
+		size += strlen(migrations[i]) + sizeof(note) + 12;
+	sql = malloc(size);
+	if (!sql)
+		return NULL;
+	for (int i = version; i < schema_version(); i++) {
+		used += (size_t)sprintf(sql + used, "%s", migrations[i]);
+		used += (size_t)sprintf(sql + used, note, i + 1);
+	}
+	memcpy(sql + used, end, sizeof(end));
+	return sql;
+}

@@ -1,0 +1,529 @@
+/* claim.c owns the words of the claim protocol: keys, values, and what each answer means. The
+ * connection is redis.c's; what follows from an answer is pipeline.c's business.
+ *
+ * A claim's value is <instance>.<boot nonce>@<unix ms>. The nonce keeps two processes with one
+ * name apart; the time, which never repeats for an event, keeps two claims of one process apart,
+ * so that a late release of the first cannot delete the second. */
+#include "road/claim.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "redis/command.h"
+#include "ops/duplicates.h"
+#include "road/fleet.h"
+#include "base/log.h"
+#include "road/owed.h"
+#include "redis/redis.h"
+#include "base/stats.h"
+
+#define ATTEMPTS_PREFIX "wsonce:attempts:"
+#define ATTEMPTS_TTL_S  "3600"
+
+struct stamp {
+	int64_t ms;
+	size_t len;
+	char text[24];
+};
+
+struct claim {
+	uv_loop_t *loop;
+	struct redis *redis; /* NULL: --redis none */
+	struct fleet *fleet; /* NULL as well */
+	struct claim_callbacks on;
+	const char *prefix;
+	size_t prefix_len;
+	char *attempts_prefix;
+	char *owner; /* "<instance>.<nonce>@" */
+	size_t owner_len;
+	char ttl[24];
+	char take_tail[64]; /* of a claim command, as it goes over the wire; of a mark: */
+	char mark_tail[64];
+	struct stamp stamp; /* the last time written */
+	struct command command;
+	int64_t start_ms;        /* what the wall clock said, when we began, of the monotonic clock's zero */
+	struct owed sent;        /* marks not yet answered */
+	struct owed owed;        /* marks that did not arrive, or could not be sent */
+	bool is_refused;         /* the last claim or mark got an error */
+	bool has_error_logged;   /* since Redis was last ready */
+	int open;                /* parts left to close */
+	void (*done)(void *arg); /* of claim_close */
+	void *done_arg;
+};
+
+static int64_t read_clock_ms(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t wall_ms(void)
+{
+	return read_clock_ms(CLOCK_REALTIME_COARSE);
+}
+
+#define SET_7 "*7\r\n$3\r\nSET\r\n"
+#define SET_5 "*5\r\n$3\r\nSET\r\n"
+
+static void put_key(struct claim *c, const struct event *ev)
+{
+	command_joined(&c->command, c->prefix, c->prefix_len, ev->id, ev->id_len);
+}
+
+/* The digits of a time. Claims and marks come by the hundred in one millisecond. */
+static const char *digits(struct stamp *stamp, int64_t ms)
+{
+	if (stamp->ms != ms)
+		stamp->len = (size_t)snprintf(stamp->text, sizeof(stamp->text), "%lld", (long long)ms);
+	stamp->ms = ms;
+	return stamp->text;
+}
+
+static void put_value(struct claim *c, const struct event *ev)
+{
+	const char *ms = digits(&c->stamp, ev->claim_ms);
+
+	command_joined(&c->command, c->owner, c->owner_len, ms, c->stamp.len);
+}
+
+static int send_command(struct claim *c, redis_cb *cb, void *arg)
+{
+	return redis_send(c->redis, c->command.bytes, c->command.len, cb, arg);
+}
+
+/* One line for a spell of errors: OOM, READONLY and the like come with every command. */
+static void note_error(struct claim *c, const redisReply *reply)
+{
+	stats.redis_errors++;
+	log_write(c->has_error_logged ? LOG_DEBUG : LOG_WARN, "redis refuses claims: the unique key decides",
+		  "reason=%s", reply->str);
+	c->has_error_logged = true;
+	c->is_refused = true;
+}
+
+/* A mark whose answer never came may not have arrived: it is owed. */
+static void on_mark(void *owner, void *arg, const redisReply *reply)
+{
+	struct claim *c = owner;
+	struct owed_mark mark;
+
+	if (arg && owed_take(&c->sent, &mark) && !reply)
+		owed_add(&c->owed, &mark);
+	if (reply && reply->type == REDIS_REPLY_ERROR)
+		note_error(c, reply);
+}
+
+static int64_t value_ms(const redisReply *value)
+{
+	const char *at = memrchr(value->str, '@', (size_t)value->len);
+	int64_t ms = 0;
+
+	/* Not strtoll, which knows of signs, bases and locales, for each copy. */
+	for (int n = 1; at && n < 16 && at[n] >= '0' && at[n] <= '9'; n++)
+		ms = ms * 10 + (at[n] - '0');
+	return ms;
+}
+
+/* What a claim's value says. Our own value means that an earlier SET of ours arrived whose answer
+ * was lost: the claim is ours, under the time that it was sent with. */
+static enum claim_result read_value(const struct claim *c, struct event *ev, const redisReply *value)
+{
+	size_t len = (size_t)value->len;
+
+	if (value->type != REDIS_REPLY_STRING && value->type != REDIS_REPLY_STATUS)
+		return CLAIM_UNKNOWN;
+	if (len >= 5 && memcmp(value->str, "done@", 5) == 0)
+		return CLAIM_DONE;
+	if (len >= 5 && memcmp(value->str, "dead@", 5) == 0)
+		return CLAIM_DEAD;
+	if (len <= c->owner_len || memcmp(value->str, c->owner, c->owner_len) != 0)
+		return CLAIM_OTHER;
+	ev->claim_ms = value_ms(value);
+	return CLAIM_MINE;
+}
+
+/* Somebody else's claim or mark is seen for the first time: how long was it there when ev came? */
+static void note_duplicate(const struct claim *c, const struct event *ev, enum claim_result result,
+			   const redisReply *value)
+{
+	int64_t age_ms = (int64_t)uv_now(c->loop) - ev->received_us / 1000;
+
+	if (result == CLAIM_OTHER || result == CLAIM_DONE || result == CLAIM_DEAD)
+		duplicates_seen(ev->id, ev->id_len, wall_ms() - age_ms - value_ms(value));
+}
+
+static void on_take(void *owner, void *arg, const redisReply *reply)
+{
+	struct claim *c = owner;
+	struct event *ev = arg;
+	enum claim_result result;
+
+	if (!reply) {
+		result = CLAIM_UNKNOWN;
+	} else if (reply->type == REDIS_REPLY_NIL) {
+		c->is_refused = false;
+		result = CLAIM_MINE;
+	} else if (reply->type == REDIS_REPLY_ERROR) {
+		note_error(c, reply);
+		result = CLAIM_UNKNOWN;
+	} else {
+		c->is_refused = false;
+		result = read_value(c, ev, reply);
+		note_duplicate(c, ev, result, reply);
+	}
+	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
+	ev->is_claimed = result == CLAIM_MINE || result == CLAIM_UNKNOWN;
+	c->on.on_claimed(c->on.arg, ev, result);
+}
+
+int claim_take(struct claim *c, struct event *ev)
+{
+	/* Not the wall clock, which may be set back: then a second claim could be as the first. */
+	int64_t ms = c->start_ms + read_clock_ms(CLOCK_MONOTONIC_COARSE);
+
+	if (!claim_is_ready(c))
+		return -1;
+	ev->claim_ms = ms > ev->claim_ms ? ms : ev->claim_ms + 1;
+	command_start_ready(&c->command, SET_7, strlen(SET_7));
+	put_key(c, ev);
+	put_value(c, ev);
+	command_ready(&c->command, c->take_tail, strlen(c->take_tail));
+	ev->lease_ms = (int64_t)uv_now(c->loop);
+	return send_command(c, on_take, ev);
+}
+
+struct look {
+	size_t count;
+	struct event *events[];
+};
+
+static enum claim_result read_element(struct claim *c, struct event *ev, const redisReply *value)
+{
+	enum claim_result result;
+
+	if (value->type == REDIS_REPLY_NIL)
+		return CLAIM_ABSENT;
+	result = read_value(c, ev, value);
+	if (ev->is_deferred)
+		note_duplicate(c, ev, result, value);
+	return result;
+}
+
+static void on_look(void *owner, void *arg, const redisReply *reply)
+{
+	struct claim *c = owner;
+	struct look *look = arg;
+	bool is_whole = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == look->count;
+
+	if (reply && reply->type == REDIS_REPLY_ERROR)
+		note_error(c, reply);
+	for (size_t i = 0; i < look->count; i++) {
+		struct event *ev = look->events[i];
+		enum claim_result result = CLAIM_UNKNOWN;
+
+		if (is_whole)
+			result = read_element(c, ev, reply->element[i]);
+		ev->is_claimed = result == CLAIM_MINE;
+		c->on.on_looked(c->on.arg, ev, result);
+	}
+	free(look);
+}
+
+int claim_look(struct claim *c, struct event *const *evs, size_t n)
+{
+	struct look *look;
+
+	if (!claim_is_ready(c))
+		return -1;
+	look = malloc(sizeof(*look) + n * sizeof(struct event *));
+	if (!look)
+		return -1;
+	look->count = n;
+	memcpy(look->events, evs, n * sizeof(struct event *));
+	command_start(&c->command, n + 1);
+	command_word(&c->command, "MGET");
+	for (size_t i = 0; i < n; i++)
+		put_key(c, evs[i]);
+	if (send_command(c, on_look, look)) {
+		free(look);
+		return -1;
+	}
+	return 0;
+}
+
+static void put_attempts_key(struct claim *c, const struct event *ev)
+{
+	command_joined(&c->command, c->attempts_prefix, strlen(c->attempts_prefix), ev->id, ev->id_len);
+}
+
+static void on_count(void *owner, void *arg, const redisReply *reply)
+{
+	struct claim *c = owner;
+
+	c->on.on_counted(c->on.arg, arg, reply && reply->type == REDIS_REPLY_INTEGER ? (long)reply->integer : -1);
+}
+
+/* The counter gets its TTL before it is counted up, so that no crash leaves one for ever. */
+int claim_count(struct claim *c, struct event *ev)
+{
+	if (!claim_is_ready(c))
+		return -1;
+	command_start(&c->command, 6);
+	command_word(&c->command, "SET");
+	put_attempts_key(c, ev);
+	command_word(&c->command, "0");
+	command_word(&c->command, "NX");
+	command_word(&c->command, "EX");
+	command_word(&c->command, ATTEMPTS_TTL_S);
+	if (send_command(c, NULL, NULL))
+		return -1;
+	command_start(&c->command, 2);
+	command_word(&c->command, "INCR");
+	put_attempts_key(c, ev);
+	return send_command(c, on_count, ev);
+}
+
+/* A script call, kept until it is answered: the server may have forgotten the script. */
+struct script_call {
+	enum redis_script script;
+	size_t claims;
+	bool is_retry;
+	size_t len;
+	char bytes[];
+};
+
+static void on_script(void *owner, void *arg, const redisReply *reply)
+{
+	struct claim *c = owner;
+	struct script_call *call = arg;
+
+	if (reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0 && !call->is_retry) {
+		redis_load_scripts(c->redis);
+		call->is_retry = true;
+		if (redis_send(c->redis, call->bytes, call->len, on_script, call) == 0)
+			return;
+	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
+		note_error(c, reply);
+	} else if (reply && reply->type == REDIS_REPLY_INTEGER) {
+		if (call->script == REDIS_RENEW) {
+			stats.claims_renewed += (uint64_t)reply->integer;
+			stats.claims_expired += call->claims - (uint64_t)reply->integer;
+		} else {
+			stats.claims_released += (uint64_t)reply->integer;
+		}
+	}
+	free(call);
+}
+
+static void run_script(struct claim *c, enum redis_script script, struct event *const *evs, size_t n)
+{
+	struct script_call *call;
+
+	if (!claim_is_ready(c) || !*redis_script_sha(c->redis, script))
+		return;
+	command_start(&c->command, 3 + 2 * n + (script == REDIS_RENEW));
+	command_word(&c->command, "EVALSHA");
+	command_word(&c->command, redis_script_sha(c->redis, script));
+	command_number(&c->command, (int64_t)n);
+	for (size_t i = 0; i < n; i++)
+		put_key(c, evs[i]);
+	for (size_t i = 0; i < n; i++)
+		put_value(c, evs[i]);
+	if (script == REDIS_RENEW)
+		command_word(&c->command, c->ttl);
+	call = malloc(sizeof(*call) + c->command.len);
+	if (!call)
+		return;
+	*call = (struct script_call){.script = script, .claims = n, .len = c->command.len};
+	memcpy(call->bytes, c->command.bytes, c->command.len);
+	if (send_command(c, on_script, call))
+		free(call);
+}
+
+void claim_renew(struct claim *c, struct event *const *evs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		evs[i]->lease_ms = (int64_t)uv_now(c->loop);
+	run_script(c, REDIS_RENEW, evs, n);
+}
+
+void claim_release(struct claim *c, struct event *const *evs, size_t n)
+{
+	run_script(c, REDIS_RELEASE, evs, n);
+	for (size_t i = 0; i < n; i++)
+		evs[i]->is_claimed = false;
+}
+
+static void send_mark(struct claim *c, const struct owed_mark *mark)
+{
+	const char *ms = digits(&c->stamp, wall_ms());
+	bool is_kept;
+
+	command_start_ready(&c->command, SET_5, strlen(SET_5));
+	command_joined(&c->command, c->prefix, c->prefix_len, mark->id, mark->len);
+	command_joined(&c->command, mark->is_dead ? "dead@" : "done@", 5, ms, c->stamp.len);
+	command_ready(&c->command, c->mark_tail, strlen(c->mark_tail));
+	is_kept = owed_add(&c->sent, mark) == 0;
+	if (send_command(c, on_mark, is_kept ? c : NULL) && is_kept)
+		owed_undo(&c->sent, mark);
+}
+
+static void forget_attempts(struct claim *c, const struct event *ev)
+{
+	command_start(&c->command, 2);
+	command_word(&c->command, "DEL");
+	put_attempts_key(c, ev);
+	send_command(c, NULL, NULL);
+}
+
+void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
+{
+	const struct owed_mark mark = {ev->id, ev->id_len, kind == CLAIM_MARK_DEAD};
+
+	if (!claim_is_ready(c)) {
+		if (ev->is_claimed)
+			owed_add(&c->owed, &mark);
+		return;
+	}
+	/* A Redis that is full refuses the mark too, and other copies would wait for the TTL; it
+	 * does not refuse to forget. */
+	if (c->is_refused && ev->is_claimed)
+		claim_release(c, &ev, 1);
+	send_mark(c, &mark);
+	if (mark.is_dead || ev->attempts)
+		forget_attempts(c, ev);
+}
+
+static void on_redis_state(void *owner, enum redis_state state)
+{
+	struct claim *c = owner;
+	struct owed_mark mark;
+
+	if (c->fleet)
+		fleet_set_redis(c->fleet, state == REDIS_READY ? c->redis : NULL);
+	if (state != REDIS_READY)
+		return;
+	c->has_error_logged = false;
+	while (owed_take(&c->owed, &mark))
+		send_mark(c, &mark);
+}
+
+bool claim_prefers_other(struct claim *c, const struct event *ev)
+{
+	if (!claim_is_ready(c))
+		return false;
+	fleet_hear(c->fleet);
+	return fleet_prefers_other(c->fleet, ev->hh.hashv);
+}
+
+void claim_leave(struct claim *c)
+{
+	if (c->fleet)
+		fleet_leave(c->fleet);
+}
+
+bool claim_is_used(const struct claim *c)
+{
+	return c->redis != NULL;
+}
+
+bool claim_is_ready(const struct claim *c)
+{
+	return c->redis && redis_state(c->redis) == REDIS_READY;
+}
+
+uint64_t claim_unanswered(const struct claim *c)
+{
+	return claim_is_ready(c) ? redis_unanswered(c->redis) : 0;
+}
+
+static void claim_free(struct claim *c)
+{
+	command_free(&c->command);
+	owed_free(&c->sent);
+	owed_free(&c->owed);
+	free(c->attempts_prefix);
+	free(c->owner);
+	free(c);
+}
+
+static void do_nothing(void *arg)
+{
+	(void)arg;
+}
+
+/* The last words of a SET. There are two of them for each event, and always the same. */
+static void write_tail(char *tail, size_t size, const char *before, int64_t seconds)
+{
+	char number[24];
+	int n = snprintf(number, sizeof(number), "%lld", (long long)seconds);
+
+	snprintf(tail, size, "%s$2\r\nEX\r\n$%d\r\n%s\r\n", before, n, number);
+}
+
+struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks,
+			 char *error, size_t size)
+{
+	struct claim *c = calloc(1, sizeof(*c));
+	struct redis_settings settings = {config->redis, config->redis_timeout_ms, on_redis_state, c};
+	uint64_t nonce = 0;
+
+	snprintf(error, size, "out of memory");
+	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
+	if (!c || asprintf(&c->owner, "%s.%016llx@", config->instance_id, (unsigned long long)nonce) < 0)
+		goto fail;
+	if (asprintf(&c->attempts_prefix, ATTEMPTS_PREFIX "%s", config->claim_prefix) < 0)
+		goto fail;
+	c->start_ms = wall_ms() - read_clock_ms(CLOCK_MONOTONIC_COARSE);
+	c->loop = loop;
+	c->on = *callbacks;
+	c->owner_len = strlen(c->owner);
+	c->prefix = config->claim_prefix;
+	c->prefix_len = strlen(c->prefix);
+	snprintf(c->ttl, sizeof(c->ttl), "%lld", (long long)config->claim_ttl_s);
+	write_tail(c->take_tail, sizeof(c->take_tail), "$2\r\nNX\r\n$3\r\nGET\r\n", config->claim_ttl_s);
+	write_tail(c->mark_tail, sizeof(c->mark_tail), "", config->dedup_window_s);
+	if (strcmp(config->redis, "none") == 0)
+		return c;
+	c->fleet = fleet_open(loop, config, c->owner);
+	if (!c->fleet)
+		goto fail;
+	c->redis = redis_open(loop, &settings, error, size);
+	if (c->redis)
+		return c;
+	fleet_close(c->fleet, do_nothing, NULL);
+fail:
+	if (c)
+		claim_free(c);
+	return NULL;
+}
+
+static void on_part_closed(void *arg)
+{
+	struct claim *c = arg;
+	void (*done)(void *done_arg) = c->done;
+	void *done_arg = c->done_arg;
+
+	if (--c->open)
+		return;
+	claim_free(c);
+	done(done_arg);
+}
+
+/* The connection answers all that was asked before redis_close() returns, so the fleet may go. */
+void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
+{
+	c->done = done;
+	c->done_arg = arg;
+	c->open = c->redis ? 2 : 1;
+	if (!c->redis) {
+		on_part_closed(c);
+		return;
+	}
+	redis_close(c->redis, on_part_closed, c);
+	fleet_close(c->fleet, on_part_closed, c);
+}

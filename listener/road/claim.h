@@ -1,0 +1,80 @@
+/* claim.h: the right to store an event, as a key in Redis that only one listener can set. */
+#ifndef WSONCE_CLAIM_H
+#define WSONCE_CLAIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "config/config.h"
+#include "road/event.h"
+
+struct claim;
+
+enum claim_result {
+	CLAIM_MINE,    /* this process holds the claim */
+	CLAIM_OTHER,   /* another instance is at work on the event, which is not yet stored */
+	CLAIM_DONE,    /* a done mark: the event is committed */
+	CLAIM_DEAD,    /* a dead mark: the event is recorded as a dead letter */
+	CLAIM_ABSENT,  /* looked up only: nobody holds it */
+	CLAIM_UNKNOWN, /* Redis could not be asked, or its answer was lost */
+};
+
+enum claim_mark { CLAIM_MARK_DONE, CLAIM_MARK_DEAD };
+
+/* All are called from the loop, each once for its call below, never from inside it. */
+struct claim_callbacks {
+	void (*on_claimed)(void *arg, struct event *ev, enum claim_result result);
+	void (*on_looked)(void *arg, struct event *ev, enum claim_result result);
+	/* attempts: failed tries of the whole fleet; -1: unknown. */
+	void (*on_counted)(void *arg, struct event *ev, long attempts);
+	void *arg;
+};
+
+/* Starts connecting to c->redis, unless that is "none". config must outlive the claim. Returns
+ * NULL and a sentence in error if it cannot. */
+struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks,
+			 char *error, size_t size);
+
+/* Can Redis be asked now? */
+bool claim_is_ready(const struct claim *c);
+/* Is there a Redis at all? false: --redis none. */
+bool claim_is_used(const struct claim *c);
+
+/* Is another instance, which hears the same feeds, preferred for ev? It then claims ev at once, unless it
+ * is dead or has not received it, which nobody may depend on. Only for messages of a feed. */
+bool claim_prefers_other(struct claim *c, const struct event *ev);
+/* No more messages are taken: the others need not leave any to this instance. */
+void claim_leave(struct claim *c);
+
+/* Asks for the right to store ev. Returns 0 and calls on_claimed; or -1 because Redis cannot be
+ * asked now, and on_claimed is never called. ev lives until then. The lease is counted from
+ * before the command was sent. */
+int claim_take(struct claim *c, struct event *ev);
+
+/* Looks at the claims of n events in one command. Returns 0 and calls on_looked for each; or -1
+ * and calls it for none. The events live until then; the array may be gone. */
+int claim_look(struct claim *c, struct event *const *evs, size_t n);
+
+/* Counts one more failed try of the fleet. Returns as claim_take, with on_counted. */
+int claim_count(struct claim *c, struct event *ev);
+
+/* The rest is sent and forgotten; ev may be freed at once. While Redis is away nothing is sent:
+ * marks are made up for when it is back, claims end by their TTL. */
+
+/* Extends the leases of n events that are still ours (I4). */
+void claim_renew(struct claim *c, struct event *const *evs, size_t n);
+/* Gives the claims of n events back, each only if its whole value is still ours (I4). */
+void claim_release(struct claim *c, struct event *const *evs, size_t n);
+/* Says to the fleet that ev is committed, or a dead letter. Unconditional: it is a fact, whoever
+ * owns the key now. Must not be called before the commit. */
+void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind);
+
+/* Commands that Redis has not answered yet; 0 if it is away. */
+uint64_t claim_unanswered(const struct claim *c);
+
+/* done is called from the loop when nothing of c is left. */
+void claim_close(struct claim *c, void (*done)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,160 @@
+/* effects.c owns the statement that stores events with what follows from them. That all of it is one
+ * statement makes it one transaction, which is committed or not at all; a handler that raises takes down
+ * its statement, and store.c finds out whose event it was. */
+#include "road/effects.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_effects.sql.h"
+
+#define TEXT_OID 25
+
+/* The lock's number is "wsonce" in ASCII and one more. Handlers of two batches may want the same rows in a
+ * different order, and then Postgres cancels one of them (40P01). That one holds the lock alone when it is
+ * sent again, so it cannot happen to it twice. */
+static const char given_sql[] =
+	"WITH given AS MATERIALIZED (SELECT event_id, event_type, payload FROM unnest($1::text[], $2::text[], "
+	"$3::jsonb[]) AS g (event_id, event_type, payload) WHERE (SELECT pg_advisory_xact_lock%s(131337674449766)) "
+	"IS NOT NULL)";
+
+/* RETURNING names the rows that are new; a handler sees each of them in the table. */
+static const char fresh_sql[] = ", fresh AS (INSERT INTO events (event_id, event_type, payload) SELECT event_id, "
+				"event_type, payload FROM given "
+				"ON CONFLICT (event_id) DO NOTHING RETURNING event_id, event_type, payload)";
+
+/* What is new to a consumer another one may have stored long ago. The rows come first, so that handlers see
+ * them here as well. */
+static const char consumer_sql[] =
+	", stored AS (INSERT INTO events (event_id, event_type, payload) SELECT event_id, event_type, payload FROM "
+	"given "
+	"ON CONFLICT (event_id) DO NOTHING RETURNING 1)"
+	", marked AS (INSERT INTO processed_events (consumer, event_id) SELECT $4::text, event_id FROM given "
+	"WHERE (SELECT count(*) FROM stored) >= 0 ON CONFLICT (consumer, event_id) DO NOTHING RETURNING event_id)"
+	", fresh AS (SELECT event_id, event_type, payload FROM given JOIN marked USING (event_id))";
+
+static const char outbox_sql[] =
+	", posted AS (INSERT INTO outbox (target, event_id, event_type, payload) "
+	"SELECT w.target, f.event_id, f.event_type, f.payload FROM fresh AS f JOIN unnest($5::text[], $6::text[]) "
+	"AS w (target, event_type) ON w.event_type IS NULL OR w.event_type = f.event_type RETURNING 1)";
+
+/* --- webhooks --- */
+
+static size_t count_rows(const struct webhooks *w)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->count; i++)
+		n += w->items[i].type_count ? w->items[i].type_count : 1;
+	return n;
+}
+
+static void add_webhook(struct effects *e, const struct webhook *w)
+{
+	for (size_t i = 0; i < w->type_count; i++) {
+		array_add(&e->names, w->name, strlen(w->name));
+		array_add(&e->types, w->types[i], strlen(w->types[i]));
+	}
+	if (w->type_count)
+		return;
+	array_add(&e->names, w->name, strlen(w->name));
+	array_add_null(&e->types);
+}
+
+/* --- the statement --- */
+
+static char *make_sql(const struct effects *e, const char *handler, const char *lock)
+{
+	const struct config *c = e->config;
+	char *given = NULL, *sql = NULL;
+
+	if (asprintf(&given, given_sql, lock) < 0)
+		return NULL;
+	if (asprintf(&sql, "%s%s%s SELECT event_id, %s%s%s%s FROM fresh", given,
+		     *c->consumer ? consumer_sql : fresh_sql, c->webhooks.count ? outbox_sql : "",
+		     c->webhooks.count ? "(SELECT count(*) FROM posted)" : "0", *handler ? ", " : "", handler,
+		     *handler ? "(event_id::text, event_type::text, payload)::text" : "") < 0)
+		sql = NULL;
+	free(given);
+	return sql;
+}
+
+/* The answer is = and the handler's name as it is to be written, or what is wrong with it. */
+const char *effects_learn(struct effects *e, const char *answer, size_t len)
+{
+	if (len && *answer != '=') {
+		snprintf(e->fault, sizeof(e->fault),
+			 "--handler %.100s: %.*s; a handler is a function (event_id text, "
+			 "event_type text, payload jsonb) RETURNS void",
+			 e->config->handler, (int)len, answer);
+		return e->fault;
+	}
+	free(e->shared_sql);
+	free(e->alone_sql);
+	e->shared_sql = make_sql(e, len ? answer + 1 : "", "_shared");
+	e->alone_sql = make_sql(e, len ? answer + 1 : "", "");
+	return e->shared_sql && e->alone_sql ? NULL : "out of memory";
+}
+
+const char *effects_sql(const struct effects *e, bool is_alone)
+{
+	return is_alone ? e->alone_sql : e->shared_sql;
+}
+
+/* --- parameters --- */
+
+static struct postgres_value text_value(const char *text)
+{
+	return (struct postgres_value){TEXT_OID, text, strlen(text)};
+}
+
+void effects_check_values(const struct effects *e, struct postgres_value *values)
+{
+	values[0] = text_value(e->config->handler ? e->config->handler : "");
+	values[1] = text_value(e->timeout);
+}
+
+void effects_values(const struct effects *e, struct postgres_value *values)
+{
+	values[0] = text_value(e->config->consumer);
+	values[1] = (struct postgres_value){ARRAY_TEXT, e->names.bytes, e->names.len};
+	values[2] = (struct postgres_value){ARRAY_TEXT, e->types.bytes, e->types.len};
+}
+
+bool effects_have_posted(const struct postgres_answer *answer)
+{
+	size_t len;
+
+	return answer->rows && strcmp(postgres_cell(answer, 0, 1, &len), "0") != 0;
+}
+
+/* --- life --- */
+
+bool effects_exist(const struct effects *e)
+{
+	return e->config->handler || *e->config->consumer || e->config->webhooks.count;
+}
+
+/* A handler that hangs is ended by the server, which tells whose event it was, before our own patience is
+ * over, which would tell nothing. */
+int effects_init(struct effects *e, const struct config *config)
+{
+	size_t n = count_rows(&config->webhooks);
+
+	*e = (struct effects){.config = config};
+	snprintf(e->timeout, sizeof(e->timeout), "%lld", (long long)config->postgres_timeout_ms * 9 / 10 + 1);
+	array_start(&e->names, ARRAY_TEXT, n);
+	array_start(&e->types, ARRAY_TEXT, n);
+	for (size_t i = 0; i < config->webhooks.count; i++)
+		add_webhook(e, &config->webhooks.items[i]);
+	return e->names.len && e->types.len ? 0 : -1;
+}
+
+void effects_free(struct effects *e)
+{
+	array_free(&e->names);
+	array_free(&e->types);
+	free(e->shared_sql);
+	free(e->alone_sql);
+}

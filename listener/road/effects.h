@@ -1,0 +1,49 @@
+/* effects.h: what follows from an event in the transaction that stores it: a handler, a consumer's mark,
+ * rows of the outbox. */
+#ifndef WSONCE_EFFECTS_H
+#define WSONCE_EFFECTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "postgres/array.h"
+#include "config/config.h"
+#include "postgres/postgres.h"
+
+#define EFFECTS_VALUES 3 /* parameters behind those of sql/queries/insert.sql */
+
+struct effects {
+	const struct config *config;
+	struct array names; /* of webhooks, each once for each of its types; */
+	struct array types; /* NULL: events of every type */
+	char *shared_sql;   /* NULL until the handler is known */
+	char *alone_sql;
+	char timeout[24]; /* of a statement, in milliseconds */
+	char fault[400];
+};
+
+/* config must outlive it. Returns -1 if memory is out; effects_free may be called in both cases. */
+int effects_init(struct effects *e, const struct config *config);
+void effects_free(struct effects *e);
+
+/* Does anything follow at all? If not, the rest of this file is not for use. */
+bool effects_exist(const struct effects *e);
+
+/* The parameters of sql/queries/check_effects.sql, EFFECTS_CHECK of them, which is to run on each new connection. */
+#define EFFECTS_CHECK 2
+void effects_check_values(const struct effects *e, struct postgres_value *values);
+
+/* Takes its answer. Returns NULL, and the statements below may be used; or what is wrong with the handler,
+ * one sentence that lives as long as e. */
+const char *effects_learn(struct effects *e, const char *answer, size_t len);
+
+/* Instead of sql/queries/insert.sql: the same parameters and EFFECTS_VALUES more, and the ids of those events that
+ * are new to this consumer, each with what effects_have_posted reads. With is_alone no other statement of this kind
+ * runs at the same time in this database. NULL before effects_learn. */
+const char *effects_sql(const struct effects *e, bool is_alone);
+void effects_values(const struct effects *e, struct postgres_value *values);
+
+/* From its answer: are there new rows in the outbox? */
+bool effects_have_posted(const struct postgres_answer *answer);
+
+#endif

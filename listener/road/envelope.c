@@ -1,0 +1,607 @@
+/* envelope.c owns the reading of messages: what is at the three pointers, and whether the whole
+ * is JSON. yajl checks the grammar and the UTF-8 and reports each token; this file only watches
+ * where it is. No tree is built, and the payload is handed on as the bytes that came (I6). */
+#include "road/envelope.h"
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+#include <yajl/yajl_parse.h>
+
+#include "base/arena.h"
+#include "base/utf8.h"
+
+#define TARGETS_MAX  11 /* 8 parts of an id, the type, the payload, the time */
+#define STEPS_MAX    ENVELOPE_STEPS_MAX
+#define PARSER_BYTES 4096 /* what yajl takes for a message of ordinary depth */
+
+/* One pointer, and how much of it the place that the parser is at agrees with. */
+struct target {
+	char *steps[STEPS_MAX];
+	size_t step_len[STEPS_MAX];
+	long index[STEPS_MAX]; /* the step as an array index; -1: it is none */
+	int count;
+	int matched;        /* steps that the current path agrees with, from the root on */
+	uint32_t seen;      /* bit n: step n was met; once more makes the message ambiguous */
+	bool is_text;       /* its value is wanted decoded, not as a slice */
+	bool is_optional;   /* a value that is no text is as good as none */
+	const char *name;   /* the pointer as written, for messages */
+	struct slice value; /* at == NULL: not met */
+	size_t begin;       /* of the value, while it is being read */
+	int open_depth;     /* containers open where the value, a container, began; -1: none */
+	char *copy;         /* decoded text: yajl's own is gone after the callback */
+	size_t copy_size;
+};
+
+struct envelope {
+	struct target targets[TARGETS_MAX];
+	int count;
+	int id_parts;
+	const struct target *time; /* NULL: nobody asks for it */
+	int deepest;               /* steps of the longest pointer: below it nothing is watched */
+	int depth;                 /* containers open */
+	long index[STEPS_MAX];     /* per watched container: next array index; -1: an object */
+	const char *message;
+	size_t len;
+	yajl_handle parser;
+	size_t last_end;   /* where the token before this one ended */
+	bool is_finishing; /* the parser was told that the message is over */
+	const char *fault;
+	char fault_text[300];
+	char id[ENVELOPE_ID_MAX + 1];
+	yajl_alloc_funcs memory;
+	jmp_buf no_memory; /* yajl does not look at what it was given */
+	struct arena arena;
+	_Alignas(16) char arena_room[PARSER_BYTES];
+};
+
+const char envelope_no_memory[] = "out of memory";
+
+/* yajl has no way to use a parser again, and its mallocs would cost a third of the parse: it gets an
+ * arena inside the reader. All of it goes when the message is done, so that the parse can be left in the
+ * middle: yajl writes into what it asked for without a look, so it must never see that there is none. */
+static void *parser_realloc(void *ctx, void *old, size_t size)
+{
+	struct envelope *e = ctx;
+	void *fresh = arena_realloc(&e->arena, old, size);
+
+	if (!fresh)
+		longjmp(e->no_memory, 1);
+	return fresh;
+}
+
+static void *parser_alloc(void *ctx, size_t size)
+{
+	return parser_realloc(ctx, NULL, size);
+}
+
+static void parser_free(void *ctx, void *ptr)
+{
+	(void)ctx, (void)ptr; /* with the message */
+}
+
+static int fault(struct envelope *e, const char *text)
+{
+	e->fault = text;
+	return 0; /* tells yajl to stop */
+}
+
+static int fault_at(struct envelope *e, const struct target *t, const char *text)
+{
+	snprintf(e->fault_text, sizeof(e->fault_text), "%.100s %s", *t->name ? t->name : "the message", text);
+	return fault(e, e->fault_text);
+}
+
+/* The value at hand is not one that the target may have. */
+static int fault_in_value(struct envelope *e, const struct target *t, const char *text)
+{
+	return t->is_optional ? 1 : fault_at(e, t, text);
+}
+
+/* Where the token at hand ends. A number that is the whole message ends only with it. */
+static size_t position(const struct envelope *e)
+{
+	return e->is_finishing ? e->len : yajl_get_bytes_consumed(e->parser);
+}
+
+/* Where the token after last_end begins: what may stand between is blanks, a colon, a comma. */
+static size_t token_begin(const struct envelope *e)
+{
+	size_t at = e->last_end;
+
+	for (; at < e->len; at++) {
+		char c = e->message[at];
+
+		if (c != ' ' && c != ':' && c != ',' && c != '\n' && c != '\r' && c != '\t')
+			break;
+	}
+	return at;
+}
+
+static bool is_target_here(const struct envelope *e, const struct target *t)
+{
+	return t->count == e->depth && t->matched == e->depth;
+}
+
+/* A value begins inside an array: its index is the last step of the path. */
+static int enter_element(struct envelope *e)
+{
+	int level = e->depth - 1;
+	long at;
+
+	if (e->depth == 0 || e->depth > e->deepest || e->index[level] < 0)
+		return 1;
+	at = e->index[level]++;
+	for (int i = 0; i < e->count; i++) {
+		struct target *t = &e->targets[i];
+
+		if (t->count > level && t->matched >= level)
+			t->matched = level + (t->index[level] == at);
+	}
+	return 1;
+}
+
+static long read_unit(const char *hex4)
+{
+	char digits[5] = {hex4[0], hex4[1], hex4[2], hex4[3], '\0'};
+
+	return strtol(digits, NULL, 16);
+}
+
+/* Does the string token raw, escapes and all, hold half of a surrogate pair? yajl decodes that to
+ * a question mark, which would give different ids one name. */
+static bool has_lone_surrogate(const char *raw, size_t len)
+{
+	const char *escape = memchr(raw, '\\', len);
+
+	for (size_t i = escape ? (size_t)(escape - raw) : len; i + 1 < len; i++) {
+		long unit;
+
+		if (raw[i] != '\\')
+			continue;
+		if (raw[++i] != 'u')
+			continue;
+		unit = read_unit(raw + i + 1);
+		if (unit < 0xd800 || unit > 0xdfff)
+			continue;
+		if (unit > 0xdbff || i + 10 >= len || raw[i + 5] != '\\' || raw[i + 6] != 'u')
+			return true;
+		unit = read_unit(raw + i + 7);
+		if (unit < 0xdc00 || unit > 0xdfff)
+			return true;
+		i += 10;
+	}
+	return false;
+}
+
+static int keep_text(struct envelope *e, struct target *t, const char *text, size_t len)
+{
+	size_t begin = token_begin(e);
+
+	if (memchr(text, '\0', len))
+		return fault_in_value(e, t, "holds \\u0000, which Postgres cannot store");
+	if (has_lone_surrogate(e->message + begin, position(e) - begin))
+		return fault_in_value(e, t, "holds half of a surrogate pair");
+	if (t->copy_size < len + 1) {
+		char *more = realloc(t->copy, len + 1);
+
+		if (!more)
+			return fault(e, envelope_no_memory);
+		t->copy = more;
+		t->copy_size = len + 1;
+	}
+	memcpy(t->copy, text, len);
+	t->value = (struct slice){t->copy, len};
+	return 1;
+}
+
+/* A string, number, boolean or null; text is decoded, NULL for the last two. A number has no
+ * escapes, so the check for surrogates finds none in it. */
+static int on_scalar(struct envelope *e, const char *text, size_t len, bool is_null)
+{
+	enter_element(e);
+	if (e->depth <= e->deepest)
+		for (int i = 0; i < e->count; i++) {
+			struct target *t = &e->targets[i];
+
+			if (!is_target_here(e, t))
+				continue;
+			if (!t->is_text) {
+				size_t begin = token_begin(e);
+
+				t->value = (struct slice){e->message + begin, position(e) - begin};
+			} else if (text) {
+				if (!keep_text(e, t, text, len))
+					return 0;
+			} else if (!is_null && !fault_in_value(e, t, "is not a string or a number")) {
+				return 0;
+			}
+		}
+	if (e->depth <= e->deepest)
+		e->last_end = position(e);
+	return 1;
+}
+
+static int on_string(void *ctx, const unsigned char *text, size_t len)
+{
+	return on_scalar(ctx, (const char *)text, len, false);
+}
+
+static int on_number(void *ctx, const char *text, size_t len)
+{
+	return on_scalar(ctx, text, len, false);
+}
+
+static int on_boolean(void *ctx, int value)
+{
+	(void)value;
+	return on_scalar(ctx, NULL, 0, false);
+}
+
+static int on_null(void *ctx)
+{
+	return on_scalar(ctx, NULL, 0, true);
+}
+
+static int on_open(struct envelope *e, bool is_array)
+{
+	enter_element(e);
+	if (e->depth == ENVELOPE_DEPTH_MAX)
+		return fault(e, "the message is nested too deeply (more than 2048 levels)");
+	if (e->depth <= e->deepest) {
+		for (int i = 0; i < e->count; i++) {
+			struct target *t = &e->targets[i];
+
+			if (!is_target_here(e, t))
+				continue;
+			if (t->is_text && !fault_in_value(e, t, "is not a string or a number"))
+				return 0;
+			if (t->is_text)
+				continue;
+			t->begin = token_begin(e);
+			t->open_depth = e->depth;
+		}
+		if (e->depth < STEPS_MAX)
+			e->index[e->depth] = is_array ? 0 : -1;
+		e->last_end = position(e);
+	}
+	e->depth++;
+	return 1;
+}
+
+static int on_open_object(void *ctx)
+{
+	return on_open(ctx, false);
+}
+
+static int on_open_array(void *ctx)
+{
+	return on_open(ctx, true);
+}
+
+static int on_close(void *ctx)
+{
+	struct envelope *e = ctx;
+
+	e->depth--;
+	if (e->depth > e->deepest)
+		return 1;
+	for (int i = 0; i < e->count; i++) {
+		struct target *t = &e->targets[i];
+
+		if (t->matched > e->depth)
+			t->matched = e->depth;
+		if (t->open_depth != e->depth)
+			continue;
+		t->open_depth = -1;
+		t->value = (struct slice){e->message + t->begin, position(e) - t->begin};
+	}
+	e->last_end = position(e);
+	return 1;
+}
+
+/* Is the name at hand, decoded to key, what the step says? Half of a surrogate pair decodes to a
+ * question mark, which is another name. */
+static bool is_step(const struct envelope *e, const struct target *t, int level, const void *key, size_t len)
+{
+	size_t begin;
+
+	if (t->step_len[level] != len || memcmp(t->steps[level], key, len) != 0)
+		return false;
+	begin = token_begin(e);
+	return !has_lone_surrogate(e->message + begin, position(e) - begin);
+}
+
+/* The same member twice on the way to a target: one parser takes the first, jsonb the last, so
+ * the row could contradict its id. Such a message is refused. */
+static int on_key(void *ctx, const unsigned char *key, size_t len)
+{
+	struct envelope *e = ctx;
+	int level = e->depth - 1;
+
+	if (e->depth > e->deepest)
+		return 1;
+	for (int i = 0; i < e->count; i++) {
+		struct target *t = &e->targets[i];
+
+		if (t->count <= level || t->matched < level)
+			continue;
+		t->matched = level;
+		if (!is_step(e, t, level, key, len))
+			continue;
+		if (t->seen & 1u << level)
+			return fault_at(e, t, "is named twice");
+		t->seen |= 1u << level;
+		t->matched = level + 1;
+	}
+	e->last_end = position(e);
+	return 1;
+}
+
+static const yajl_callbacks callbacks = {
+	.yajl_null = on_null,
+	.yajl_boolean = on_boolean,
+	.yajl_number = on_number,
+	.yajl_string = on_string,
+	.yajl_start_map = on_open_object,
+	.yajl_map_key = on_key,
+	.yajl_end_map = on_close,
+	.yajl_start_array = on_open_array,
+	.yajl_end_array = on_close,
+};
+
+/* A step that is an array index by RFC 6901: digits without a leading zero. */
+static long step_index(const char *step)
+{
+	size_t digits = strspn(step, "0123456789");
+
+	if (!digits || step[digits] || digits > 9 || (step[0] == '0' && digits > 1))
+		return -1;
+	return strtol(step, NULL, 10);
+}
+
+static void unescape_step(char *step)
+{
+	char *out = step;
+
+	for (; *step; step++) {
+		if (*step == '~') {
+			*out++ = step[1] == '1' ? '/' : '~';
+			step++;
+		} else {
+			*out++ = *step;
+		}
+	}
+	*out = '\0';
+}
+
+static int add_target(struct envelope *e, const char *pointer, bool is_text)
+{
+	struct target *t = &e->targets[e->count++];
+
+	t->is_text = is_text;
+	t->name = strdup(pointer);
+	if (!t->name)
+		return -1;
+	while (*pointer == '/') {
+		size_t n = strcspn(pointer + 1, "/");
+
+		if (t->count == STEPS_MAX)
+			return -1;
+		t->steps[t->count] = strndup(pointer + 1, n);
+		if (!t->steps[t->count])
+			return -1;
+		unescape_step(t->steps[t->count]);
+		t->step_len[t->count] = strlen(t->steps[t->count]);
+		t->index[t->count] = step_index(t->steps[t->count]);
+		t->count++;
+		pointer += n + 1;
+	}
+	if (t->count > e->deepest)
+		e->deepest = t->count;
+	return 0;
+}
+
+struct envelope *envelope_new(const struct config_list *id_pointers, const char *type_pointer,
+			      const char *payload_pointer)
+{
+	struct envelope *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->memory = (yajl_alloc_funcs){parser_alloc, parser_realloc, parser_free, e};
+	e->arena = (struct arena){.room = e->arena_room, .size = sizeof(e->arena_room)};
+	e->id_parts = (int)id_pointers->count;
+	for (size_t i = 0; i < id_pointers->count; i++)
+		if (add_target(e, id_pointers->items[i], true))
+			goto fail;
+	if (add_target(e, type_pointer, true) || add_target(e, payload_pointer, false))
+		goto fail;
+	return e;
+fail:
+	envelope_free(e);
+	return NULL;
+}
+
+void envelope_free(struct envelope *e)
+{
+	if (!e)
+		return;
+	for (int i = 0; i < e->count; i++) {
+		struct target *t = &e->targets[i];
+
+		for (int n = 0; n < t->count; n++)
+			free(t->steps[n]);
+		free((char *)t->name);
+		free(t->copy);
+	}
+	free(e);
+}
+
+int envelope_add_time(struct envelope *e, const char *pointer)
+{
+	struct target *t = &e->targets[e->count];
+
+	if (add_target(e, pointer, true))
+		return -1;
+	t->is_optional = true;
+	e->time = t;
+	return 0;
+}
+
+struct slice envelope_time(const struct envelope *e)
+{
+	return e->time ? e->time->value : (struct slice){NULL, 0};
+}
+
+static const char *name_error(struct envelope *e)
+{
+	unsigned char *text;
+
+	if (e->fault)
+		return e->fault;
+	text = yajl_get_error(e->parser, 0, NULL, 0);
+	snprintf(e->fault_text, sizeof(e->fault_text), "not JSON: %.200s", (char *)text);
+	e->fault_text[strcspn(e->fault_text, "\n")] = '\0';
+	yajl_free_error(e->parser, text);
+	return e->fault_text;
+}
+
+static bool is_blank(const char *text, size_t len)
+{
+	while (len && strchr(" \t\r\n", *text) && *text) {
+		text++;
+		len--;
+	}
+	return !len;
+}
+
+static void reset(struct envelope *e, const char *message, size_t len)
+{
+	for (int i = 0; i < e->count; i++) {
+		struct target *t = &e->targets[i];
+
+		t->matched = 0;
+		t->seen = 0;
+		t->value = (struct slice){NULL, 0};
+		t->open_depth = -1;
+	}
+	e->depth = 0;
+	e->message = message;
+	e->len = len;
+	e->last_end = 0;
+	e->fault = NULL;
+	e->is_finishing = false;
+}
+
+static const char *run_parser(struct envelope *e)
+{
+	yajl_status status;
+
+	e->parser = yajl_alloc(&callbacks, &e->memory, e);
+	status = yajl_parse(e->parser, (const unsigned char *)e->message, e->len);
+	e->is_finishing = true;
+	if (status == yajl_status_ok)
+		status = yajl_complete_parse(e->parser);
+	if (status != yajl_status_ok)
+		return name_error(e);
+	if (!is_blank(e->message + e->last_end, e->len - e->last_end))
+		return "not JSON: something follows the message";
+	return NULL;
+}
+
+static const char *parse(struct envelope *e, const char *message, size_t len)
+{
+	const char *why;
+
+	reset(e, message, len);
+	if (setjmp(e->no_memory))
+		why = envelope_no_memory;
+	else
+		why = run_parser(e); /* needs no yajl_free: all that it had is in the arena */
+	arena_clear(&e->arena);
+	return why;
+}
+
+static const char *check_part(struct envelope *e, const struct target *t)
+{
+	if (!t->value.at)
+		return fault_at(e, t, "is missing: the event has no id"), e->fault;
+	if (!t->value.len)
+		return fault_at(e, t, "is empty: the event has no id"), e->fault;
+	if (t->value.len > ENVELOPE_ID_MAX)
+		return fault_at(e, t, "makes an id of more than 512 bytes"), e->fault;
+	return NULL;
+}
+
+/* Adds a part to the n bytes of e->id; returns how many they are then, or 0 if they are too many. */
+static size_t add_part(struct envelope *e, size_t n, const struct target *t)
+{
+	if (n)
+		e->id[n++] = '|';
+	for (size_t k = 0; k < t->value.len; k++) {
+		char c = t->value.at[k];
+		bool is_escaped = c == '|' || c == '\\';
+
+		if (n + 1 + is_escaped > ENVELOPE_ID_MAX)
+			return 0;
+		if (is_escaped)
+			e->id[n++] = '\\';
+		e->id[n++] = c;
+	}
+	return n;
+}
+
+/* The id's only part as it is, or its parts joined into e->id. */
+static const char *join_id(struct envelope *e, struct slice *id)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < e->id_parts; i++) {
+		const struct target *t = &e->targets[i];
+		const char *why = check_part(e, t);
+
+		if (why)
+			return why;
+		if (e->id_parts == 1) {
+			*id = t->value;
+			return NULL;
+		}
+		n = add_part(e, n, t);
+		if (!n)
+			return fault_at(e, t, "makes an id of more than 512 bytes"), e->fault;
+	}
+	*id = (struct slice){e->id, n};
+	return NULL;
+}
+
+const char *envelope_read(struct envelope *e, const char *message, size_t len, struct envelope_view *view)
+{
+	const struct target *type = &e->targets[e->id_parts];
+	const struct target *payload = type + 1;
+	const char *why;
+
+	*view = (struct envelope_view){0};
+	/* yajl passes overlong forms and surrogates; so does a database that is not UTF8. */
+	if (!is_utf8(message, len))
+		return "the message is not valid UTF-8";
+	/* yajl takes these two for blanks; JSON has them only in escapes. */
+	if (memchr(message, '\v', len) || memchr(message, '\f', len))
+		return "not JSON: it holds a vertical tab or a form feed";
+	why = parse(e, message, len);
+	if (why)
+		return why;
+	why = join_id(e, &view->id);
+	if (why) {
+		view->id = (struct slice){NULL, 0};
+		return why;
+	}
+	HASH_VALUE(view->id.at, view->id.len, view->id_hash);
+	view->type = type->value.at ? type->value : (struct slice){"", 0};
+	view->payload = payload->value.at ? payload->value : (struct slice){"{}", 2};
+	return NULL;
+}

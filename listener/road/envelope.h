@@ -1,0 +1,55 @@
+/* envelope.h: from the bytes of a message to its id, type and payload. Pure: no I/O, no state
+ * between messages but memory that is used again. */
+#ifndef WSONCE_ENVELOPE_H
+#define WSONCE_ENVELOPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/config.h"
+
+#define ENVELOPE_ID_MAX    512  /* bytes of an id */
+#define ENVELOPE_DEPTH_MAX 2048 /* arrays and objects inside each other, as in jansson */
+#define ENVELOPE_STEPS_MAX 16   /* reference tokens of one pointer */
+
+struct envelope;
+
+/* Says that memory was out, and nothing about the message. */
+extern const char envelope_no_memory[];
+
+/* Bytes that somebody else owns; not ended by NUL. */
+struct slice {
+	const char *at;
+	size_t len;
+};
+
+/* What a message says. id and type are decoded and live in the reader until the next call;
+ * payload points into the message. An absent type is "", an absent payload is {}. */
+struct envelope_view {
+	struct slice id;
+	struct slice type;
+	struct slice payload;
+	uint32_t id_hash; /* of the id, by uthash */
+};
+
+/* A reader for these pointers (RFC 6901, checked by config.c). NULL if memory is out. */
+struct envelope *envelope_new(const struct config_list *id_pointers, const char *type_pointer,
+			      const char *payload_pointer);
+void envelope_free(struct envelope *e);
+
+/* From now on the event's time is read too, at one more pointer. Returns -1 if memory is out. */
+int envelope_add_time(struct envelope *e, const char *pointer);
+
+/* Reads one message. Returns NULL and fills view; or returns why the message cannot be an event,
+ * one sentence that lives until the next call, and view->id is then empty; or envelope_no_memory.
+ *
+ * The id is a string, or a number as it is written: 1 and "1" are the same id, 1.0 is another.
+ * Nothing is folded: white space, case and Unicode forms count. Several parts are joined by |,
+ * with \ before a | or \ inside a part. */
+const char *envelope_read(struct envelope *e, const char *message, size_t len, struct envelope_view *view);
+
+/* The time of the message that was read last, decoded; lives until the next one. at is NULL if it is
+ * missing, or is no string or number: an event without a time is an event. */
+struct slice envelope_time(const struct envelope *e);
+
+#endif

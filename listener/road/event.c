@@ -1,0 +1,234 @@
+/* event.c owns the events in memory: their lists, their table and their bytes. What happens to
+ * them is pipeline.c's business. */
+#define HASH_NONFATAL_OOM 1 /* an event that does not get into the table has no table; the default exits */
+#include "road/event.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* uthash lets its chains grow to ten before it makes more of them. Each step of a chain is another
+ * event, and with ten thousand of them at work a wait for memory. */
+#undef HASH_BKT_CAPACITY_THRESH
+#define HASH_BKT_CAPACITY_THRESH 5U
+
+#define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
+
+static const char *const state_names[EVENT_STATES] = {
+	"claiming", "held", "looking", "batched", "storing", "counting", "releasing", "refused", "burying", "done",
+};
+
+#define TO(state) (1u << (state))
+
+/* The steps that the enum's comments allow. */
+static const unsigned int allowed[EVENT_STATES] = {
+	[EV_CLAIMING] = TO(EV_BATCHED) | TO(EV_HELD) | TO(EV_DONE),
+	[EV_HELD] = TO(EV_LOOKING) | TO(EV_BATCHED),
+	[EV_LOOKING] = TO(EV_CLAIMING) | TO(EV_HELD) | TO(EV_BATCHED) | TO(EV_DONE),
+	[EV_BATCHED] = TO(EV_STORING),
+	[EV_STORING] = TO(EV_DONE) | TO(EV_COUNTING) | TO(EV_REFUSED),
+	[EV_COUNTING] = TO(EV_RELEASING) | TO(EV_REFUSED),
+	[EV_RELEASING] = TO(EV_HELD) | TO(EV_BATCHED),
+	[EV_REFUSED] = TO(EV_BURYING),
+	[EV_BURYING] = TO(EV_DONE),
+};
+
+const char *event_state_name(enum event_state state)
+{
+	return state_names[state];
+}
+
+void events_init(struct events *es)
+{
+	memset(es, 0, sizeof(*es));
+	for (int i = 0; i < EVENT_STATES; i++)
+		list_init(&es->lists[i]);
+}
+
+static void charge(struct events *es, struct event *ev, size_t bytes)
+{
+	ev->bytes += bytes;
+	es->bytes += bytes;
+}
+
+static void put_in_list(struct events *es, struct event *ev, enum event_state state)
+{
+	ev->state = state;
+	list_append(&es->lists[state], &ev->link);
+	es->counts[state]++;
+}
+
+/* Copies the parts behind the struct. The type is decoded, so it is not a part of the message. */
+static void fill(struct event *ev, const char *message, size_t len, const struct envelope_view *view)
+{
+	char *at = (char *)(ev + 1);
+
+	if (view) {
+		ev->id = memcpy(at, view->id.at, view->id.len);
+		ev->id_len = (uint16_t)view->id.len;
+		at += view->id.len;
+		ev->type = memcpy(at, view->type.at, view->type.len);
+		ev->type_len = (uint32_t)view->type.len;
+		at += view->type.len;
+	}
+	ev->message = memcpy(at, message, len);
+	ev->message_len = len;
+	if (!view)
+		return;
+	ev->payload = view->payload;
+	if (view->payload.at >= message && view->payload.at < message + len)
+		ev->payload.at = at + (view->payload.at - message);
+}
+
+struct event *event_new(struct events *es, enum event_state state, const char *message, size_t len,
+			const struct envelope_view *view, struct sender *sender, int64_t now_us)
+{
+	size_t size = sizeof(struct event) + len + (view ? view->id.len + view->type.len : 0);
+	struct event *ev = malloc(size);
+
+	if (!ev)
+		return NULL;
+	memset(ev, 0, sizeof(*ev));
+	fill(ev, message, len, view);
+	ev->received_us = now_us;
+	ev->copies = 1;
+	ev->first.sender = sender;
+	list_init(&ev->wait_link);
+	ev->is_loose = ev->id_len && state == EV_REFUSED;
+	if (view && ev->id_len && !ev->is_loose)
+		HASH_ADD_KEYPTR_BYHASHVALUE(hh, es->by_id, ev->id, ev->id_len, view->id_hash, ev);
+	if (ev->id_len && !ev->is_loose && !ev->hh.tbl) {
+		free(ev);
+		return NULL;
+	}
+	charge(es, ev, size + MALLOC_OVERHEAD);
+	es->messages++;
+	put_in_list(es, ev, state);
+	return ev;
+}
+
+int event_set_digest(struct event *ev, const uint8_t *digest)
+{
+	uint8_t *kept = malloc(32);
+
+	if (!kept)
+		return -1;
+	ev->digest = memcpy(kept, digest, 32);
+	return 0;
+}
+
+void event_set_reason(struct event *ev, const char *text)
+{
+	free(ev->reason);
+	ev->reason = strdup(text);
+}
+
+struct event *event_find(const struct events *es, const struct envelope_view *view)
+{
+	struct event *ev;
+
+	HASH_FIND_BYHASHVALUE(hh, es->by_id, view->id.at, view->id.len, view->id_hash, ev);
+	return ev;
+}
+
+int event_add_copy(struct events *es, struct event *ev, struct sender *sender)
+{
+	if (sender) {
+		struct copy *more = malloc(sizeof(*more));
+
+		if (!more)
+			return -1;
+		*more = (struct copy){ev->first.next, sender};
+		ev->first.next = more;
+		charge(es, ev, sizeof(*more) + MALLOC_OVERHEAD);
+	}
+	ev->copies++;
+	es->messages++;
+	return 0;
+}
+
+void event_move(struct events *es, struct event *ev, enum event_state to)
+{
+	assert(allowed[ev->state] & TO(to));
+	list_remove(&ev->link);
+	es->counts[ev->state]--;
+	put_in_list(es, ev, to);
+}
+
+static void event_free(struct events *es, struct event *ev)
+{
+	list_remove(&ev->link);
+	list_remove(&ev->wait_link);
+	es->counts[ev->state]--;
+	es->bytes -= ev->bytes;
+	es->messages -= ev->copies;
+	if (ev->id_len && !ev->is_loose)
+		HASH_DEL(es->by_id, ev);
+	for (struct copy *c = ev->first.next, *next; c; c = next) {
+		next = c->next;
+		free(c);
+	}
+	free(ev->reason);
+	free((void *)ev->digest);
+	free(ev);
+}
+
+void event_finish(struct events *es, struct event *ev, enum outcome outcome)
+{
+	assert(ev->state == EV_DONE);
+	for (struct copy *c = &ev->first; c; c = c->next) {
+		if (c->sender)
+			c->sender->answer(c->sender, ev, outcome);
+		if (outcome == OUTCOME_PERSISTED)
+			outcome = OUTCOME_DUPLICATE;
+	}
+	event_free(es, ev);
+}
+
+/* Events that are not in the table are on the way to be dead letters, in the order in which they came. */
+static const enum event_state loose_states[] = {EV_REFUSED, EV_BURYING};
+
+static bool is_loose(const struct event *ev)
+{
+	return !ev->id_len || ev->is_loose;
+}
+
+/* uthash keeps the order in which events came. */
+const struct event *events_oldest(const struct events *es)
+{
+	const struct event *oldest = es->by_id;
+
+	for (size_t i = 0; i < 2; i++)
+		list_each(node, after, &es->lists[loose_states[i]]) {
+			const struct event *ev = list_entry(node, struct event, link);
+
+			if (!is_loose(ev))
+				continue;
+			if (!oldest || ev->received_us < oldest->received_us)
+				oldest = ev;
+			break;
+		}
+	return oldest;
+}
+
+size_t events_before(const struct events *es, int64_t us)
+{
+	size_t n = 0;
+
+	for (const struct event *ev = es->by_id; ev && ev->received_us < us; ev = ev->hh.next)
+		n++;
+	for (size_t i = 0; i < 2; i++)
+		list_each(node, after, &es->lists[loose_states[i]]) {
+			const struct event *ev = list_entry(node, struct event, link);
+
+			n += is_loose(ev) && ev->received_us < us;
+		}
+	return n;
+}
+
+void events_clear(struct events *es)
+{
+	for (int i = 0; i < EVENT_STATES; i++)
+		list_each(node, after, &es->lists[i])
+			event_free(es, list_entry(node, struct event, link));
+}

@@ -1,0 +1,127 @@
+/* event.h: one event at work in this process, its states, and the table of all of them. */
+#ifndef WSONCE_EVENT_H
+#define WSONCE_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "road/envelope.h"
+#include "base/list.h"
+
+/* Where an event is. Each value is also a list in struct events, so "how many wait for Redis" is
+ * a length. Only event_move() changes it, and asserts that the step is allowed. */
+enum event_state {
+	EV_CLAIMING,  /* SET NX GET sent, answer not seen   -> EV_BATCHED, EV_HELD, EV_DONE */
+	EV_HELD,      /* another instance is at work on it, or should be -> EV_LOOKING, EV_BATCHED */
+	EV_LOOKING,   /* MGET sent, answer not seen         -> EV_CLAIMING, EV_HELD, EV_BATCHED, EV_DONE */
+	EV_BATCHED,   /* waits for the next INSERT          -> EV_STORING */
+	EV_STORING,   /* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_REFUSED */
+	EV_COUNTING,  /* not stored, failed try being counted -> EV_RELEASING, EV_REFUSED */
+	EV_RELEASING, /* keeps its claim for the backoff, then gives it back -> EV_HELD, EV_BATCHED */
+	EV_REFUSED,   /* waits to be recorded as a dead letter -> EV_BURYING */
+	EV_BURYING,   /* dead letter sent, result not seen  -> EV_DONE */
+	EV_DONE,      /* committed or a dead letter: answered, then freed */
+	EVENT_STATES
+};
+
+/* How an event ended. */
+enum outcome {
+	OUTCOME_PERSISTED, /* this process inserted the row */
+	OUTCOME_DUPLICATE, /* the row was there, or is known to be committed elsewhere */
+	OUTCOME_REJECTED,  /* recorded as a dead letter */
+};
+
+struct event;
+
+/* Who sent a message and wants to know how it ended: the first member of its owner's struct. */
+struct sender {
+	/* Called once for each message handed in with this sender, when its event has settled.
+	 * reason is NULL but for OUTCOME_REJECTED. ev is freed afterwards. */
+	void (*answer)(struct sender *s, const struct event *ev, enum outcome outcome);
+};
+
+/* A received message that belongs to an event. */
+struct copy {
+	struct copy *next;
+	struct sender *sender; /* NULL: nobody waits for an answer */
+};
+
+/* One allocation: this struct, then id, type and the message. Owned by struct events. */
+struct event {
+	struct list link;      /* in the list of its state */
+	struct list wait_link; /* in hold.c's list, in EV_HELD and EV_RELEASING */
+	UT_hash_handle hh;     /* by id, but for messages without one */
+	enum event_state state;
+	uint16_t id_len;   /* 0: the message has no usable id, and never leaves the dead-letter way */
+	uint16_t looks;    /* MGETs since it was held: sets the next delay */
+	uint32_t attempts; /* failed stores, the fleet's count where Redis told it */
+	bool is_claimed;   /* our value is, as far as we know, in Redis */
+	bool is_unsure;    /* sent in a batch whose outcome was never seen */
+	bool is_deferred;  /* left to the preferred instance, and not looked at since */
+	bool is_loose;     /* refused at the door: has an id, is not in the table, and was never claimed */
+	uint32_t type_len;
+	size_t bytes; /* of the budget, copies included */
+	size_t message_len;
+	const char *id;
+	const char *type;
+	const char *message;   /* the bytes that were received: dead letters keep them */
+	struct slice payload;  /* inside message, or a constant */
+	char *reason;          /* why it is or may become a dead letter; heap, or NULL */
+	const uint8_t *digest; /* 32 bytes of SHA-256 over the message, if it was longer than what
+				* message keeps; else NULL */
+	int64_t received_us;   /* loop clock, first copy */
+	int64_t lease_ms;      /* loop clock, before the claim was sent or renewed */
+	int64_t claim_ms;      /* part of the claim's value, in ms since 1970; never the same twice */
+	int64_t held_ms;       /* loop clock, when it was first held */
+	int64_t due_ms;        /* loop clock, when hold.c hands it out */
+	unsigned int copies;   /* messages that settle with it */
+	struct copy first;
+};
+
+/* All events of the process. */
+struct events {
+	struct list lists[EVENT_STATES];
+	size_t counts[EVENT_STATES];
+	struct event *by_id;
+	size_t bytes;    /* sum of the events' bytes */
+	size_t messages; /* sum of the events' copies: in flight */
+};
+
+void events_init(struct events *es);
+/* Frees all events without answering anybody. */
+void events_clear(struct events *es);
+
+/* An event for this message, with one copy, in state (EV_CLAIMING, or EV_REFUSED with a reason,
+ * which is copied). view may be NULL for a message without a usable id. An event that begins in
+ * EV_REFUSED does not get into the table, so another message with its id is an event of its own. now_us
+ * is the loop clock.
+ * Returns NULL if memory is out. */
+struct event *event_new(struct events *es, enum event_state state, const char *message, size_t len,
+			const struct envelope_view *view, struct sender *sender, int64_t now_us);
+
+/* Gives the event the digest of a message of which only the head was kept. Copies 32 bytes. */
+int event_set_digest(struct event *ev, const uint8_t *digest);
+/* Replaces the reason by a copy of text. */
+void event_set_reason(struct event *ev, const char *text);
+
+/* The event of this view that is at work now, or NULL. */
+struct event *event_find(const struct events *es, const struct envelope_view *view);
+
+/* One more copy of an event's message. Returns -1 if memory is out. */
+int event_add_copy(struct events *es, struct event *ev, struct sender *sender);
+
+void event_move(struct events *es, struct event *ev, enum event_state to);
+
+/* Answers every copy and frees the event, which must be in EV_DONE. The first copy gets outcome;
+ * the others of a persisted event are duplicates. */
+void event_finish(struct events *es, struct event *ev, enum outcome outcome);
+
+/* The event that came first of those that are here; NULL if there is none. */
+const struct event *events_oldest(const struct events *es);
+/* How many came before this moment of the loop clock. Looks at no others. */
+size_t events_before(const struct events *es, int64_t us);
+
+const char *event_state_name(enum event_state state);
+
+#endif

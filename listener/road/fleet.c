@@ -1,0 +1,212 @@
+/* fleet.c owns the knowledge of who else hears the same feeds, by heartbeats in Redis, and the
+ * choice of one of them for each id. The one that is chosen claims at once; what the others do
+ * meanwhile is pipeline.c's business. Nothing but speed depends on it.
+ *
+ * The choice is rendezvous hashing (Thaler and Ravishankar, "Using name-based mappings to increase
+ * hit rates", 1998): each instance has a score for the id, and the highest wins. All that know the
+ * same instances choose the same one, and one that leaves hands its ids out evenly. */
+#include "road/fleet.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/command.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+#define KEY_PREFIX  "wsonce:fleet:"
+#define BEAT_MS     1000
+#define SOON_MS     100 /* to the second one, by when the others have sent their first */
+#define ALIVE_MS    "3000"
+#define QUIET_BEATS 5   /* heartbeats without a message, after which there are no more */
+#define MEMBERS_MAX 256 /* more are not looked at: their ids are claimed by everybody */
+
+struct fleet {
+	uv_timer_t timer;
+	struct redis *redis; /* NULL: away */
+	char *key;
+	char *name;
+	uint64_t seed;
+	uint64_t others[MEMBERS_MAX]; /* seeds of those alive */
+	size_t count;
+	unsigned int beats; /* to come, unless something is heard; 0: none is sent */
+	bool has_left;
+	struct command command;
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static uint64_t score(uint64_t seed, uint32_t id_hash)
+{
+	return hash_mix(seed ^ (uint64_t)id_hash * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+bool fleet_prefers_other(const struct fleet *f, uint32_t id_hash)
+{
+	uint64_t own = score(f->seed, id_hash);
+
+	for (size_t i = 0; i < f->count; i++)
+		if (score(f->others[i], id_hash) > own)
+			return true;
+	return false;
+}
+
+/* --- heartbeats --- */
+
+static void note_members(struct fleet *f, const redisReply *reply)
+{
+	f->count = 0;
+	for (size_t i = 0; i < reply->elements && f->count < MEMBERS_MAX; i++) {
+		const redisReply *name = reply->element[i];
+		uint64_t seed;
+
+		if (name->type != REDIS_REPLY_STRING)
+			continue;
+		seed = hash_text(name->str, (size_t)name->len);
+		if (seed != f->seed)
+			f->others[f->count++] = seed;
+	}
+}
+
+/* Who cannot be told is nobody: then this instance claims all that it hears. */
+static void on_members(void *owner, void *arg, const redisReply *reply)
+{
+	struct fleet *f = arg;
+
+	(void)owner;
+	if (reply && reply->type == REDIS_REPLY_ARRAY && !f->has_left) {
+		note_members(f, reply);
+		return;
+	}
+	f->count = 0;
+	if (reply && reply->type == REDIS_REPLY_ERROR) {
+		log_debug("redis refuses the heartbeat", "reason=%s", reply->str);
+		if (f->redis && strncmp(reply->str, "NOSCRIPT", 8) == 0)
+			redis_load_scripts(f->redis);
+	}
+}
+
+static void beat(struct fleet *f)
+{
+	command_start(&f->command, 6);
+	command_word(&f->command, "EVALSHA");
+	command_word(&f->command, redis_script_sha(f->redis, REDIS_HEARTBEAT));
+	command_word(&f->command, "1");
+	command_word(&f->command, f->key);
+	command_word(&f->command, f->name);
+	command_word(&f->command, ALIVE_MS);
+	if (redis_send(f->redis, f->command.bytes, f->command.len, on_members, f))
+		f->count = 0;
+}
+
+/* An instance whose feed is down, or which does not read for lack of memory, would only be waited for. */
+static void on_beat(uv_timer_t *timer)
+{
+	struct fleet *f = timer->data;
+
+	if (!f->redis || f->has_left || !f->beats) {
+		f->count = 0;
+		uv_timer_stop(timer);
+		return;
+	}
+	f->beats--;
+	beat(f);
+}
+
+void fleet_hear(struct fleet *f)
+{
+	f->beats = QUIET_BEATS;
+	if (uv_is_active((uv_handle_t *)&f->timer) || !f->redis || f->has_left)
+		return;
+	beat(f);
+	uv_timer_start(&f->timer, on_beat, SOON_MS, BEAT_MS);
+}
+
+void fleet_set_redis(struct fleet *f, struct redis *redis)
+{
+	f->redis = redis;
+	f->count = 0;
+}
+
+void fleet_leave(struct fleet *f)
+{
+	f->has_left = true;
+	f->count = 0;
+	if (!f->redis)
+		return;
+	command_start(&f->command, 3);
+	command_word(&f->command, "ZREM");
+	command_word(&f->command, f->key);
+	command_word(&f->command, f->name);
+	redis_send(f->redis, f->command.bytes, f->command.len, NULL, NULL);
+}
+
+/* --- life --- */
+
+/* Instances that hear other feeds are another fleet. Who a feed knows us as does not matter. */
+static uint64_t hash_source(const char *url)
+{
+	const char *host = strstr(url, "://");
+	const char *path, *at;
+
+	host = host ? host + 3 : url;
+	path = host + strcspn(host, "/?#");
+	at = memrchr(host, '@', (size_t)(path - host));
+	return hash_text(url, (size_t)(host - url)) * 31 + hash_text(at ? at + 1 : host, strlen(at ? at + 1 : host));
+}
+
+static char *make_key(const struct config *config)
+{
+	uint64_t sources = 0;
+	char *key;
+
+	for (size_t i = 0; i < config->sources.count; i++)
+		sources += hash_source(config->sources.items[i]); /* in whatever order */
+	if (asprintf(&key, KEY_PREFIX "%s%016llx", config->claim_prefix, (unsigned long long)sources) < 0)
+		return NULL;
+	return key;
+}
+
+static void fleet_free(struct fleet *f)
+{
+	command_free(&f->command);
+	free(f->key);
+	free(f->name);
+	free(f);
+}
+
+struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const char *name)
+{
+	struct fleet *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->key = make_key(config);
+	f->name = strdup(name);
+	if (!f->key || !f->name) {
+		fleet_free(f);
+		return NULL;
+	}
+	f->seed = hash_text(name, strlen(name));
+	uv_timer_init(loop, &f->timer);
+	f->timer.data = f;
+	return f;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	struct fleet *f = handle->data;
+	void (*done)(void *arg) = f->done;
+	void *done_arg = f->done_arg;
+
+	fleet_free(f);
+	done(done_arg);
+}
+
+void fleet_close(struct fleet *f, void (*done)(void *arg), void *arg)
+{
+	f->done = done;
+	f->done_arg = arg;
+	uv_close((uv_handle_t *)&f->timer, on_timer_closed);
+}

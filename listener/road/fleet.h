@@ -1,0 +1,33 @@
+/* fleet.h: which instances hear the same feeds, and which of them is preferred for an event. */
+#ifndef WSONCE_FLEET_H
+#define WSONCE_FLEET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "config/config.h"
+#include "redis/redis.h"
+
+struct fleet;
+
+/* name is this instance's, never another's, and is copied. NULL if memory is out. */
+struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const char *name);
+
+/* Is an instance other than this one preferred for the event with this hash? All instances that know of
+ * each other say the same. It is no promise: the other may be dead, or not have received the event. */
+bool fleet_prefers_other(const struct fleet *f, uint32_t id_hash);
+
+/* A message of a feed has come: only who hears something says that it is there. */
+void fleet_hear(struct fleet *f);
+
+/* Redis is ready; or with NULL, gone: then nobody is known any more. */
+void fleet_set_redis(struct fleet *f, struct redis *redis);
+
+/* Tells the others that this instance takes no more events. */
+void fleet_leave(struct fleet *f);
+
+/* done is called from the loop when nothing of f is left. */
+void fleet_close(struct fleet *f, void (*done)(void *arg), void *arg);
+
+#endif

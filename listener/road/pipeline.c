@@ -1,0 +1,866 @@
+/* pipeline.c owns the road of an event: which stage comes next.
+ *
+ *     source ──┐                            ┌─ mine ──▶ batch ──▶ store ──▶ settle: mark, ack, free
+ *              ├─▶ envelope ──▶ event ──▶ claim ─ done ──────────────────────▶ settle
+ *     ingest ──┘   bytes to     one entry   └─ other's ─▶ hold ── done ──────▶ settle
+ *        │         slices       per id │       ▲ ▲          └──── gone ──▶ claim again
+ *        │                             └ left ─┘ └── released after a failed store
+ *        └─ refuse ──▶ bury (a dead letter) ──▶ settle
+ *
+ * The stages do not know each other; each reports to a function on_x below, and only these decide.
+ * When in doubt, an event goes to the store and is not dropped: Redis saves work, Postgres decides.
+ * An event leaves memory only by settle(), which is called with knowledge: its row is committed,
+ * a done mark was read, or its dead letter is committed. */
+#include "road/pipeline.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "road/batch.h"
+#include "ops/duplicates.h"
+#include "road/envelope.h"
+#include "road/hold.h"
+#include "base/log.h"
+#include "ops/note.h"
+#include "road/stale.h"
+#include "base/stats.h"
+
+#define LOOK_CHUNK      512        /* keys of one MGET, claims of one script call */
+#define BATCH_BYTES     (8u << 20) /* of messages in one statement */
+#define RETRY_STEP      2          /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
+#define DEFER_STEP      0          /* 50 ms, in which the preferred instance claims and often commits; */
+#define DEFER_LOOKS     2          /* 100 and 200 ms more for one that lags behind */
+#define GIVE_WAY_STEP   5          /* 1.6 s, which is more than hold_look_step() ever waits */
+#define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
+#define DEFER_WINDOW    4096       /* or events left to others and not yet looked at */
+#define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
+#define BURIAL_BATCHES  4          /* batches of events between two of few dead letters */
+#define LEAVE_MS        1000       /* for the last note */
+#define HOLD_TTLS       2          /* a copy held for so many claim TTLs goes to the store */
+
+struct pipeline {
+	uv_loop_t *loop;
+	const struct config *config;
+	struct pipeline_callbacks on;
+	struct envelope *envelope;
+	struct stale stale;
+	struct events events;
+	struct claim *claim;
+	struct store *store;
+	struct hold hold;
+	struct batch batch; /* at work in the store, or empty */
+	long partial_bytes; /* of messages that are not yet complete */
+	bool is_full;       /* the budget is used up */
+	bool is_behind;     /* one of the windows is, or Postgres is behind */
+	size_t deferred;    /* events left to others and not yet looked at */
+	bool is_draining;
+	bool is_drained;
+	struct note note;
+	bool is_note_due;
+	bool is_noting;            /* a note is on its way */
+	bool is_leaving;           /* and it is the last one, or there is none any more */
+	unsigned int since_burial; /* batches of events since the last one of dead letters */
+	uv_prepare_t turn;         /* before each wait for I/O: what this turn brought is sent */
+	uv_timer_t hold_timer;
+	uv_timer_t renew_timer;
+	uv_timer_t drain_timer;
+	uv_timer_t note_timer;
+	int open; /* parts left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static int64_t now_ms(const struct pipeline *p)
+{
+	return (int64_t)uv_now(p->loop);
+}
+
+static int64_t ttl_ms(const struct pipeline *p)
+{
+	return p->config->claim_ttl_s * 1000;
+}
+
+/* --- the budget --- */
+
+size_t pipeline_bytes(const struct pipeline *p)
+{
+	return p->events.bytes + (size_t)p->partial_bytes;
+}
+
+/* Reading stops at the limit and goes on at seven eighths of it, so that it does not flap. */
+static void check_memory(struct pipeline *p)
+{
+	size_t bytes = pipeline_bytes(p);
+	size_t limit = (size_t)p->config->inflight_bytes;
+
+	if (!p->is_full && bytes >= limit)
+		stats.pauses++;
+	else if (!p->is_full || bytes >= limit - limit / 8)
+		return;
+	p->is_full = !p->is_full;
+	log_write(p->is_full ? LOG_WARN : LOG_INFO,
+		  p->is_full ? "memory limit reached: reading stops" : "below the memory limit: reading goes on",
+		  "in_flight_bytes=%zu limit=%zu", bytes, limit);
+}
+
+/* Messages can be read faster than Redis answers, than Postgres stores, and than the other instances
+ * read them. Then reading waits: a claim whose answer comes too late would count as an outage, a longer
+ * queue of rows is only memory and latency, and ten thousand copies of what another instance has not
+ * even read cost more than all else, as none of them is in the processor's cache when its time comes. When Postgres
+ * stalls, the queue may take the whole budget, because a feed has no replay and may not wait for us. */
+static bool is_over(const struct pipeline *p, size_t part)
+{
+	size_t rows = BACKLOG_BATCHES / part * (size_t)p->config->batch_max;
+
+	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / part || p->deferred >= DEFER_WINDOW / part ||
+	       (p->events.counts[EV_BATCHED] >= rows && !store_is_stalled(p->store));
+}
+
+static void check_backlog(struct pipeline *p)
+{
+	if (p->is_behind)
+		p->is_behind = is_over(p, 2);
+	else
+		p->is_behind = is_over(p, 1);
+}
+
+static void check_budget(struct pipeline *p)
+{
+	bool was_held = p->is_full || p->is_behind;
+
+	check_memory(p);
+	check_backlog(p);
+	if (was_held != (p->is_full || p->is_behind))
+		p->on.on_pressure(p->on.arg, !was_held);
+}
+
+void pipeline_charge(struct pipeline *p, long bytes)
+{
+	p->partial_bytes += bytes;
+	if (bytes > 0)
+		check_budget(p);
+}
+
+/* --- notes --- */
+
+static void on_note_timer(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	p->is_noting = false; /* the last one is late: nobody waits for it any longer */
+	p->is_note_due = !p->is_leaving;
+}
+
+/* A batch would have to wait for it, but it comes once a minute and takes a millisecond. */
+static void send_note(struct pipeline *p)
+{
+	char *text = note_write(&p->note, p->is_leaving, now_ms(p));
+
+	p->is_noting = text && store_note(p->store, text) == 0;
+	p->is_note_due = !p->is_noting && !p->is_leaving;
+	free(text);
+}
+
+static void on_noted(void *arg, bool is_told, const char *answer)
+{
+	struct pipeline *p = arg;
+	const char *why = is_told ? note_read(&p->note, answer) : NULL;
+
+	p->is_noting = false;
+	if (why && !p->is_draining)
+		p->on.on_unusable(p->on.arg, why, 1);
+}
+
+/* Is there nothing to wait for before the end? The last note is sent only if Postgres is there. */
+static bool has_left(struct pipeline *p)
+{
+	if (!p->is_leaving && store_is_idle(p->store)) {
+		p->is_leaving = true;
+		send_note(p);
+		uv_timer_start(&p->note_timer, on_note_timer, LEAVE_MS, 0);
+	}
+	return !p->is_noting;
+}
+
+/* --- settle --- */
+
+static void check_drained(struct pipeline *p)
+{
+	if (!p->is_draining || p->is_drained || p->events.messages || claim_unanswered(p->claim) || !has_left(p))
+		return;
+	p->is_drained = true;
+	p->on.on_drained(p->on.arg, 0);
+}
+
+static void end_deferral(struct pipeline *p, struct event *ev)
+{
+	p->deferred -= ev->is_deferred;
+	ev->is_deferred = false;
+}
+
+static void settle(struct pipeline *p, struct event *ev, enum outcome outcome)
+{
+	end_deferral(p, ev);
+	switch (outcome) {
+	case OUTCOME_PERSISTED:
+		stats.persisted++;
+		stats.duplicates += ev->copies - 1;
+		stats_observe(&stats_commit_latency, (double)(now_ms(p) * 1000 - ev->received_us) / 1000);
+		break;
+	case OUTCOME_DUPLICATE:
+		stats.duplicates += ev->copies;
+		break;
+	case OUTCOME_REJECTED:
+		stats.dead_lettered += ev->copies;
+		break;
+	}
+	event_move(&p->events, ev, EV_DONE);
+	event_finish(&p->events, ev, outcome);
+}
+
+/* --- batch and store --- */
+
+/* An event that was refused before does not share a statement with others: it would fail with it
+ * again, and each of its failures costs them a few more statements. */
+static void fill_batch(struct pipeline *p, enum event_state from, enum event_state to)
+{
+	bool is_suspect = false;
+
+	batch_clear(&p->batch);
+	list_each(node, after, &p->events.lists[from]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (!p->batch.count)
+			is_suspect = ev->attempts > 0;
+		if (is_suspect != (ev->attempts > 0) || !batch_add(&p->batch, ev))
+			return;
+		event_move(&p->events, ev, to);
+	}
+}
+
+static void bury_next(struct pipeline *p)
+{
+	fill_batch(p, EV_REFUSED, EV_BURYING);
+	store_bury(p->store, &p->batch);
+}
+
+static void insert_next(struct pipeline *p)
+{
+	fill_batch(p, EV_BATCHED, EV_STORING);
+	batch_sort(&p->batch);
+	store_insert(p->store, &p->batch);
+}
+
+/* Dead letters and events take turns. But a statement takes its time however few rows it has, above all
+ * where Postgres is far or busy: one client that sends garbage would take every second one. */
+static bool is_burial_due(const struct pipeline *p)
+{
+	size_t refused = p->events.counts[EV_REFUSED], batched = p->events.counts[EV_BATCHED];
+
+	return refused && (!batched || p->since_burial >= (refused < batched ? BURIAL_BATCHES : 1));
+}
+
+/* While one batch is in flight the next one fills, so there is no timer to tune. */
+static void store_next(struct pipeline *p)
+{
+	if (!store_is_idle(p->store))
+		return;
+	if (p->is_note_due) {
+		send_note(p);
+		return;
+	}
+	if (is_burial_due(p)) {
+		p->since_burial = 0;
+		bury_next(p);
+	} else if (p->events.counts[EV_BATCHED]) {
+		p->since_burial++;
+		insert_next(p);
+	}
+}
+
+static void refuse(struct pipeline *p, struct event *ev, const char *why)
+{
+	if (why)
+		event_set_reason(ev, why);
+	event_move(&p->events, ev, EV_REFUSED);
+}
+
+/* Which row it is that was there already: if a batch was sent whose outcome nobody saw, and the
+ * claim has been ours since, it is our own, committed by that batch. */
+static enum outcome judge_present(const struct event *ev)
+{
+	return ev->is_unsure && ev->is_claimed ? OUTCOME_PERSISTED : OUTCOME_DUPLICATE;
+}
+
+static void fail_store(struct pipeline *p, struct event *ev, const char *why);
+
+static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
+{
+	struct pipeline *p = arg;
+	enum outcome present = judge_present(ev);
+
+	switch (result) {
+	case STORE_INSERTED:
+		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
+		settle(p, ev, OUTCOME_PERSISTED);
+		return;
+	case STORE_PRESENT:
+		if (present == OUTCOME_DUPLICATE && !ev->held_ms) /* of a held one the claim has told */
+			duplicates_late(ev->id, ev->id_len, now_ms(p));
+		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
+		settle(p, ev, present);
+		return;
+	case STORE_REFUSED:
+		fail_store(p, ev, why);
+		return;
+	case STORE_HOPELESS:
+		refuse(p, ev, why);
+		return;
+	}
+}
+
+static void on_buried(void *arg, struct event *ev)
+{
+	struct pipeline *p = arg;
+
+	if (ev->id_len && !ev->is_loose)
+		claim_mark(p->claim, ev, CLAIM_MARK_DEAD);
+	settle(p, ev, OUTCOME_REJECTED);
+}
+
+/* --- a failed store: count, wait, give the claim back, try again --- */
+
+static void on_counted(void *arg, struct event *ev, long attempts)
+{
+	struct pipeline *p = arg;
+	unsigned int tries;
+
+	ev->attempts = (uint32_t)(attempts > ev->attempts ? attempts : ev->attempts + 1);
+	if (ev->attempts >= p->config->max_attempts) {
+		refuse(p, ev, NULL);
+		return;
+	}
+	/* The claim is kept for the backoff, so that the fleet as a whole waits, and N instances do
+	 * not try one after the other at once. */
+	tries = ev->attempts;
+	event_move(&p->events, ev, EV_RELEASING);
+	hold_add(&p->hold, ev, now_ms(p), RETRY_STEP + tries - 1);
+}
+
+static void fail_store(struct pipeline *p, struct event *ev, const char *why)
+{
+	log_debug("row refused", "reason=%s", why);
+	event_set_reason(ev, why);
+	event_move(&p->events, ev, EV_COUNTING);
+	if (claim_count(p->claim, ev))
+		on_counted(p, ev, -1);
+}
+
+/* --- claim and hold --- */
+
+static void send_to_store(struct pipeline *p, struct event *ev)
+{
+	end_deferral(p, ev);
+	event_move(&p->events, ev, EV_BATCHED);
+}
+
+static void hold(struct pipeline *p, struct event *ev)
+{
+	if (p->is_draining) { /* no time to wait for somebody else */
+		send_to_store(p, ev);
+		return;
+	}
+	if (!ev->held_ms)
+		ev->held_ms = now_ms(p);
+	event_move(&p->events, ev, EV_HELD);
+	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));
+}
+
+static void on_claimed(void *arg, struct event *ev, enum claim_result result)
+{
+	struct pipeline *p = arg;
+
+	switch (result) {
+	case CLAIM_MINE:
+		stats.claims_won++;
+		send_to_store(p, ev);
+		return;
+	case CLAIM_OTHER: /* being stored elsewhere, which is not yet stored */
+		stats.claims_lost++;
+		stats.holds += !ev->held_ms;
+		hold(p, ev);
+		return;
+	case CLAIM_DONE:
+		stats.claims_done++;
+		settle(p, ev, OUTCOME_DUPLICATE);
+		return;
+	case CLAIM_DEAD:
+		stats.claims_done++;
+		settle(p, ev, OUTCOME_REJECTED);
+		return;
+	case CLAIM_ABSENT:  /* only a look says so */
+	case CLAIM_UNKNOWN: /* Redis is gone: the unique key decides instead */
+		stats.claims_skipped++;
+		send_to_store(p, ev);
+		return;
+	}
+}
+
+static void take_claim(struct pipeline *p, struct event *ev)
+{
+	if (claim_take(p->claim, ev)) {
+		stats.claims_skipped++;
+		send_to_store(p, ev);
+	}
+}
+
+/* One instance of the fleet claims at once, and the others ask once, when it is probably done: N claims for
+ * one event, of which N - 1 are in vain, would cost Redis and everybody most of their time. */
+static void claim_or_defer(struct pipeline *p, struct event *ev, const struct sender *sender)
+{
+	/* Who waits for an ack does not wait for somebody else first. */
+	if (sender || p->is_draining || !claim_prefers_other(p->claim, ev)) {
+		take_claim(p, ev);
+		return;
+	}
+	stats.deferred++;
+	p->deferred++;
+	ev->is_deferred = true;
+	ev->looks = DEFER_STEP;
+	ev->held_ms = now_ms(p);
+	event_move(&p->events, ev, EV_HELD);
+	hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
+}
+
+/* Nobody holds the claim of an event that waits: the preferred instance is not there yet, or never will
+ * be; or the owner died, or gave it back. */
+static void take_over(struct pipeline *p, struct event *ev)
+{
+	if (ev->is_deferred && ev->looks < DEFER_LOOKS) {
+		ev->looks++;
+		hold(p, ev);
+		return;
+	}
+	if (ev->is_deferred)
+		stats.deferred_in_vain++;
+	else
+		stats.claims_taken_over++;
+	end_deferral(p, ev);
+	event_move(&p->events, ev, EV_CLAIMING);
+	take_claim(p, ev);
+}
+
+static void on_looked(void *arg, struct event *ev, enum claim_result result)
+{
+	struct pipeline *p = arg;
+
+	switch (result) {
+	case CLAIM_MINE:
+		send_to_store(p, ev);
+		return;
+	case CLAIM_OTHER:
+		end_deferral(p, ev);
+		ev->looks++;
+		hold(p, ev);
+		return;
+	case CLAIM_ABSENT:
+		take_over(p, ev);
+		return;
+	case CLAIM_DONE:
+		settle(p, ev, OUTCOME_DUPLICATE);
+		return;
+	case CLAIM_DEAD:
+		settle(p, ev, OUTCOME_REJECTED);
+		return;
+	case CLAIM_UNKNOWN:
+		stats.claims_skipped++;
+		send_to_store(p, ev);
+		return;
+	}
+}
+
+static void look(struct pipeline *p, struct event **evs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		event_move(&p->events, evs[i], EV_LOOKING);
+	if (!n || claim_look(p->claim, evs, n) == 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		on_looked(p, evs[i], CLAIM_UNKNOWN);
+}
+
+/* The backoff of a failed store is over: any instance may try now. This one looks again only after
+ * every other has looked: what it cannot store, another may be able to. */
+static void give_back(struct pipeline *p, struct event *ev)
+{
+	claim_release(p->claim, &ev, 1);
+	ev->looks = 0;
+	ev->held_ms = now_ms(p);
+	if (p->is_draining || !claim_is_ready(p->claim)) {
+		send_to_store(p, ev);
+		return;
+	}
+	event_move(&p->events, ev, EV_HELD);
+	hold_add(&p->hold, ev, now_ms(p), GIVE_WAY_STEP);
+}
+
+/* Events whose wait is over: looked up in chunks, given back, or sent to the store. */
+static void on_hold_timer(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+	struct event *chunk[LOOK_CHUNK], *ev;
+	int64_t now = now_ms(p);
+	size_t n = 0;
+
+	while ((ev = hold_due(&p->hold, now))) {
+		if (ev->state == EV_RELEASING) {
+			give_back(p, ev);
+		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p)) {
+			stats.hold_timeouts++;
+			send_to_store(p, ev);
+		} else {
+			chunk[n++] = ev;
+		}
+		if (n == LOOK_CHUNK) {
+			look(p, chunk, n);
+			n = 0;
+		}
+	}
+	look(p, chunk, n);
+}
+
+/* --- leases --- */
+
+static void renew_list(struct pipeline *p, enum event_state state)
+{
+	struct event *chunk[LOOK_CHUNK];
+	int64_t now = now_ms(p);
+	size_t n = 0;
+
+	list_each(node, after, &p->events.lists[state]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (!ev->is_claimed || now - ev->lease_ms < ttl_ms(p) / 3)
+			continue;
+		chunk[n++] = ev;
+		if (n == LOOK_CHUNK) {
+			claim_renew(p->claim, chunk, n);
+			n = 0;
+		}
+	}
+	if (n)
+		claim_renew(p->claim, chunk, n);
+}
+
+/* Work that takes long keeps its claims: the TTL can be short, and a takeover fast. */
+static void on_renew_timer(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	if (!claim_is_ready(p->claim))
+		return;
+	renew_list(p, EV_BATCHED);
+	renew_list(p, EV_STORING);
+	renew_list(p, EV_RELEASING);
+	renew_list(p, EV_REFUSED);
+	renew_list(p, EV_BURYING);
+}
+
+/* --- receive --- */
+
+/* The connection then ends, so that its sender knows. */
+static int give_up(size_t len)
+{
+	log_error("out of memory: a message is not taken", "bytes=%zu", len);
+	return -1;
+}
+
+static int take_refused(struct pipeline *p, const char *head, size_t len, const struct envelope_view *view,
+			const uint8_t *digest, const char *reason, struct sender *sender)
+{
+	struct event *ev = event_new(&p->events, EV_REFUSED, head, len, view, sender, now_ms(p) * 1000);
+
+	if (!ev)
+		return give_up(len);
+	if (digest && event_set_digest(ev, digest))
+		log_error("out of memory: a dead letter is told apart by its head only", "bytes=%zu", len);
+	event_set_reason(ev, reason);
+	stats.received++;
+	stats.received_bytes += len;
+	check_budget(p);
+	return 0;
+}
+
+int pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
+{
+	return take_refused(p, message, len, NULL, NULL, reason, sender);
+}
+
+int pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
+			 struct sender *sender)
+{
+	char reason[120];
+
+	snprintf(reason, sizeof(reason), "the message has %llu bytes, more than --max-message allows",
+		 (unsigned long long)total);
+	return take_refused(p, head, len, NULL, digest, reason, sender);
+}
+
+/* Is the message that was read last too old to be taken? Asked before it is claimed: a copy that is at
+ * work already is not asked again. */
+static const char *find_stale(const struct pipeline *p)
+{
+	struct timespec now;
+	const char *why;
+
+	if (!p->stale.max_age_us)
+		return NULL;
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	why = stale_reason(&p->stale, envelope_time(p->envelope), now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000);
+	stats.stale += why != NULL;
+	return why;
+}
+
+int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+{
+	struct envelope_view view;
+	const char *why = envelope_read(p->envelope, message, len, &view);
+	struct event *ev;
+	int64_t delay_ms;
+
+	if (why == envelope_no_memory)
+		return give_up(len);
+	if (why)
+		return pipeline_refuse(p, message, len, why, sender);
+	ev = event_find(&p->events, &view);
+	if (ev) {
+		if (event_add_copy(&p->events, ev, sender))
+			return give_up(len);
+		delay_ms = now_ms(p) - ev->received_us / 1000;
+		stats.coalesced++;
+		duplicates_seen(ev->id, ev->id_len, delay_ms);
+	} else if ((why = find_stale(p))) {
+		return take_refused(p, message, len, &view, NULL, why, sender);
+	} else {
+		ev = event_new(&p->events, EV_CLAIMING, message, len, &view, sender, now_ms(p) * 1000);
+		if (!ev)
+			return give_up(len);
+		claim_or_defer(p, ev, sender);
+	}
+	stats.received++;
+	stats.received_bytes += len;
+	check_budget(p);
+	return 0;
+}
+
+/* --- draining --- */
+
+static void release_left(struct pipeline *p)
+{
+	struct event *chunk[LOOK_CHUNK];
+	size_t n = 0;
+
+	for (int state = 0; state < EVENT_STATES; state++)
+		list_each(node, after, &p->events.lists[state]) {
+			struct event *ev = list_entry(node, struct event, link);
+
+			if (!ev->is_claimed)
+				continue;
+			chunk[n++] = ev;
+			if (n == LOOK_CHUNK) {
+				claim_release(p->claim, chunk, n);
+				n = 0;
+			}
+		}
+	if (n)
+		claim_release(p->claim, chunk, n);
+}
+
+static void on_last_answers(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	if (p->is_drained)
+		return;
+	p->is_drained = true;
+	p->on.on_drained(p->on.arg, p->events.messages);
+}
+
+/* The releases get a moment to reach Redis; who does not get through has its TTL. */
+static void on_drain_timeout(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	if (p->is_drained)
+		return;
+	release_left(p);
+	uv_timer_start(&p->drain_timer, on_last_answers, 200, 0);
+}
+
+void pipeline_drain(struct pipeline *p)
+{
+	p->is_draining = true;
+	claim_leave(p->claim);
+	list_each(node, after, &p->events.lists[EV_HELD]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		hold_remove(ev);
+		send_to_store(p, ev);
+	}
+	uv_timer_start(&p->drain_timer, on_drain_timeout, (uint64_t)p->config->drain_timeout_ms, 0);
+}
+
+/* --- life --- */
+
+static void on_turn(uv_prepare_t *turn)
+{
+	struct pipeline *p = turn->data;
+	int64_t wait;
+
+	store_next(p);
+	check_budget(p);
+	check_drained(p);
+	wait = hold_wait(&p->hold, now_ms(p));
+	if (wait < 0)
+		uv_timer_stop(&p->hold_timer);
+	else
+		uv_timer_start(&p->hold_timer, on_hold_timer, (uint64_t)wait, 0);
+}
+
+static void on_posted(void *arg)
+{
+	struct pipeline *p = arg;
+
+	p->on.on_posted(p->on.arg);
+}
+
+static void on_unusable(void *arg, const char *sentence, int status)
+{
+	struct pipeline *p = arg;
+
+	p->on.on_unusable(p->on.arg, sentence, status);
+}
+
+const struct events *pipeline_events(const struct pipeline *p)
+{
+	return &p->events;
+}
+
+bool pipeline_is_full(const struct pipeline *p)
+{
+	return p->is_full;
+}
+
+const struct store *pipeline_store(const struct pipeline *p)
+{
+	return p->store;
+}
+
+const struct claim *pipeline_claim(const struct pipeline *p)
+{
+	return p->claim;
+}
+
+static void pipeline_free(struct pipeline *p)
+{
+	events_clear(&p->events);
+	envelope_free(p->envelope);
+	batch_free(&p->batch);
+	free(p);
+}
+
+static void start_timers(struct pipeline *p)
+{
+	uint64_t renew_ms = (uint64_t)(ttl_ms(p) / 9);
+
+	uv_prepare_init(p->loop, &p->turn);
+	uv_timer_init(p->loop, &p->hold_timer);
+	uv_timer_init(p->loop, &p->renew_timer);
+	uv_timer_init(p->loop, &p->drain_timer);
+	uv_timer_init(p->loop, &p->note_timer);
+	p->turn.data = p->hold_timer.data = p->renew_timer.data = p->drain_timer.data = p->note_timer.data = p;
+	uv_prepare_start(&p->turn, on_turn);
+	uv_timer_start(&p->renew_timer, on_renew_timer, renew_ms, renew_ms);
+	uv_timer_start(&p->note_timer, on_note_timer, NOTE_PERIOD_MS, NOTE_PERIOD_MS);
+}
+
+static int open_stages(struct pipeline *p, char *error, size_t size)
+{
+	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, p};
+	const struct store_callbacks store_on = {on_stored, on_buried, on_noted, on_posted, on_unusable, p};
+	const struct config *c = p->config;
+
+	snprintf(error, size, "out of memory");
+	stale_init(&p->stale, c);
+	note_init(&p->note, c);
+	p->is_note_due = true;
+	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
+	if (p->envelope && c->max_age_s && envelope_add_time(p->envelope, c->time_pointer))
+		return -1;
+	if (!p->envelope || batch_init(&p->batch, (size_t)c->batch_max, BATCH_BYTES))
+		return -1;
+	p->claim = claim_open(p->loop, c, &claim_on, error, size);
+	if (!p->claim)
+		return -1;
+	p->store = store_open(p->loop, c, &store_on);
+	return p->store ? 0 : -1;
+}
+
+/* A listener that cannot open its stages ends: claim's handles, if any, go with the process. */
+struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks,
+			       char *error, size_t size)
+{
+	struct pipeline *p = calloc(1, sizeof(*p));
+
+	if (!p) {
+		snprintf(error, size, "out of memory");
+		return NULL;
+	}
+	p->loop = loop;
+	p->config = config;
+	p->on = *callbacks;
+	events_init(&p->events);
+	hold_init(&p->hold);
+	if (open_stages(p, error, size)) {
+		pipeline_free(p);
+		return NULL;
+	}
+	start_timers(p);
+	return p;
+}
+
+static void on_part_closed(void *arg)
+{
+	struct pipeline *p = arg;
+
+	void (*done)(void *done_arg) = p->done;
+	void *done_arg = p->done_arg;
+
+	if (--p->open)
+		return;
+	pipeline_free(p);
+	done(done_arg);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+	on_part_closed(handle->data);
+}
+
+/* The store goes first: nothing may settle any more when the claims go. */
+void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
+{
+	uv_handle_t *handles[] = {(uv_handle_t *)&p->turn, (uv_handle_t *)&p->hold_timer,
+				  (uv_handle_t *)&p->renew_timer, (uv_handle_t *)&p->drain_timer,
+				  (uv_handle_t *)&p->note_timer};
+
+	p->open = 7;
+	p->done = done;
+	p->done_arg = arg;
+	store_close(p->store, on_part_closed, p);
+	claim_close(p->claim, on_part_closed, p);
+	for (int i = 0; i < 5; i++)
+		uv_close(handles[i], on_handle_closed);
+}

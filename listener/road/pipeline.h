@@ -1,0 +1,66 @@
+/* pipeline.h: the road of an event, from the bytes of a message to a settled row. */
+#ifndef WSONCE_PIPELINE_H
+#define WSONCE_PIPELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "road/claim.h"
+#include "config/config.h"
+#include "road/event.h"
+#include "road/store.h"
+
+struct pipeline;
+
+struct pipeline_callbacks {
+	/* Memory is full or claims pile up (true): stop reading all sockets; or go on (false). */
+	void (*on_pressure)(void *arg, bool is_held);
+	/* After pipeline_drain, once: how many messages are left unsettled. */
+	void (*on_drained)(void *arg, size_t left);
+	/* New rows of the outbox are committed; as in store.h. */
+	void (*on_posted)(void *arg);
+	/* The listener cannot work with this database; as in store.h. */
+	void (*on_unusable)(void *arg, const char *sentence, int status);
+	void *arg;
+};
+
+/* Opens claim and store. config must outlive the pipeline. Returns NULL and a sentence in error if
+ * it cannot. */
+struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks,
+			       char *error, size_t size);
+
+/* Takes one message; its bytes are copied. sender, if not NULL, is answered once, later or (memory
+ * out) never, and must live until then. Returns 0; or -1 if memory is out: the message was not
+ * taken, and its connection should be closed so that its sender knows. */
+int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender);
+
+/* Takes a message that is known to be no event, with the reason, one sentence. Returns as above. */
+int pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender);
+
+/* Takes the head of a message over --max-message; digest is the SHA-256 of all its total bytes. Returns as
+ * above. */
+int pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
+			 struct sender *sender);
+
+/* Adds (or with a negative number takes away) bytes that messages not yet complete hold: they
+ * count for the budget too. */
+void pipeline_charge(struct pipeline *p, long bytes);
+
+/* Settles what is in memory without waiting for other instances, for at most the drain timeout,
+ * then gives back the claims of what is left and calls on_drained. */
+void pipeline_drain(struct pipeline *p);
+
+/* What the admin pages show. */
+const struct events *pipeline_events(const struct pipeline *p);
+size_t pipeline_bytes(const struct pipeline *p);
+bool pipeline_is_full(const struct pipeline *p);
+const struct store *pipeline_store(const struct pipeline *p);
+const struct claim *pipeline_claim(const struct pipeline *p);
+
+/* Frees everything that is left, unanswered. done is called from the loop when nothing of p is
+ * left. */
+void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,699 @@
+/* store.c owns the batch on its way into Postgres: the statement's parameters, the isolation of a
+ * row that is refused, and trying again. The connection is postgres.c's; which events come, and
+ * what follows, is pipeline.c's business. */
+#include "road/store.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "postgres/array.h"
+#include "base/backoff.h"
+#include "bury.sql.h"
+#include "postgres/copy.h"
+#include "check_effects.sql.h"
+#include "copy.sql.h"
+#include "road/effects.h"
+#include "insert.sql.h"
+#include "base/log.h"
+#include "look.sql.h"
+#include "note.sql.h"
+#include "postgres/postgres.h"
+#include "base/stats.h"
+
+#define RANGES_MAX 64 /* a batch is halved at most 17 times; each halving leaves one range behind */
+
+#define CHECK_AGAIN_MS 1000
+
+#define STALL_MS 500 /* a batch takes some 20 ms */
+
+#define COPY_LEAST    64  /* rows; fewer are not worth the question whether the server is ready for them */
+#define CAUTION_LEAST 4   /* batches to be careful for after a refusal; doubled with each, */
+#define CAUTION_MOST  256 /* up to this */
+
+enum job { JOB_NONE, JOB_LOOK, JOB_COPY, JOB_INSERT, JOB_BURY, JOB_NOTE };
+
+/* How long not to try something that was refused. */
+struct caution {
+	unsigned int wait;    /* batches */
+	unsigned int penalty; /* what wait becomes next time */
+};
+
+/* Events [from, to) of the batch, to be stored by one statement. */
+struct range {
+	size_t from;
+	size_t to;
+};
+
+struct store {
+	uv_loop_t *loop;
+	struct store_callbacks on;
+	const char *instance_id;
+	const char *consumer;
+	struct postgres *postgres;
+	enum job job;
+	const struct batch *batch;
+	struct range ranges[RANGES_MAX]; /* a stack; the top is at work or next */
+	int range_count;
+	int64_t sent_ms;       /* loop clock, of the first range */
+	struct caution blind;  /* COPY without a look */
+	struct caution looked; /* COPY after a look */
+	struct caution alone;  /* effects beside those of other listeners */
+	struct effects effects;
+	bool has_effects;
+	bool is_checking;        /* the statement at hand is sql/queries/check_effects.sql */
+	bool is_checked;         /* on this connection */
+	struct array columns[4]; /* of the statement, kept for the next one */
+	bool has_looked;         /* present is known */
+	size_t absent;           /* rows that COPY is to store */
+	bool is_ascii;           /* dead letters: ids and reasons without anything else */
+	bool *present;           /* per event of the batch: a committed row was there */
+	uv_timer_t retry;
+	struct backoff backoff;
+	bool has_trouble_logged;
+	int open; /* handles left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static void send_range(struct store *s);
+static void on_checked(struct store *s, const struct postgres_answer *answer);
+
+static struct range *top(struct store *s)
+{
+	return &s->ranges[s->range_count - 1];
+}
+
+/* --- parameters --- */
+
+/* For a look, the ids alone. */
+static int fill_rows(struct store *s, const struct range *r)
+{
+	size_t n = r->to - r->from;
+
+	array_start(&s->columns[0], ARRAY_TEXT, n);
+	if (s->job == JOB_LOOK) {
+		for (size_t i = r->from; i < r->to; i++)
+			array_add(&s->columns[0], s->batch->events[i]->id, s->batch->events[i]->id_len);
+		return 1;
+	}
+	array_start(&s->columns[1], ARRAY_TEXT, n);
+	array_start(&s->columns[2], ARRAY_JSONB, n);
+	for (size_t i = r->from; i < r->to; i++) {
+		const struct event *ev = s->batch->events[i];
+
+		array_add(&s->columns[0], ev->id, ev->id_len);
+		array_add(&s->columns[1], ev->type, ev->type_len);
+		array_add(&s->columns[2], ev->payload.at, ev->payload.len);
+	}
+	return 3;
+}
+
+/* A consumer's letter is its own: see sql/migrations/004_effects.sql. */
+static void put_digest(struct store *s, const struct event *ev)
+{
+	unsigned char digest[32 + CONFIG_CONSUMER_MAX];
+	size_t name_len = strlen(s->consumer);
+
+	if (ev->digest)
+		memcpy(digest, ev->digest, 32);
+	else
+		EVP_Digest(ev->message, ev->message_len, digest, NULL, EVP_sha256(), NULL);
+	memcpy(digest + 32, s->consumer, name_len);
+	if (name_len)
+		EVP_Digest(digest, 32 + name_len, digest, NULL, EVP_sha256(), NULL);
+	array_add(&s->columns[0], (const char *)digest, 32);
+}
+
+static int fill_bury(struct store *s, const struct range *r)
+{
+	size_t n = r->to - r->from;
+
+	array_start(&s->columns[0], ARRAY_BYTEA, n);
+	array_start(&s->columns[1], ARRAY_TEXT, n);
+	array_start(&s->columns[2], ARRAY_TEXT, n);
+	array_start(&s->columns[3], ARRAY_BYTEA, n);
+	for (size_t i = r->from; i < r->to; i++) {
+		const struct event *ev = s->batch->events[i];
+		const char *reason = ev->reason ? ev->reason : "there was no memory for the reason";
+
+		put_digest(s, ev);
+		if (ev->id_len)
+			array_add_text(&s->columns[1], ev->id, ev->id_len, s->is_ascii);
+		else
+			array_add_null(&s->columns[1]);
+		array_add_text(&s->columns[2], reason, strlen(reason), s->is_ascii);
+		array_add(&s->columns[3], ev->message, ev->message_len);
+	}
+	return 4;
+}
+
+/* --- COPY or INSERT --- */
+
+static void caution_raise(struct caution *c)
+{
+	c->wait = c->penalty;
+	if (c->penalty < CAUTION_MOST)
+		c->penalty *= 2;
+}
+
+static void caution_lower(struct caution *c)
+{
+	if (c->penalty > CAUTION_LEAST)
+		c->penalty--;
+}
+
+/* Claims make conflicts rare, and COPY costs the server little more than half as much as INSERT; but it
+ * refuses the whole batch for one row that is there. After such a refusal the batches' ids are looked up
+ * before, as with late duplicates; if COPY is refused even so, as when several listeners store the same
+ * events at once without Redis, INSERT takes over for a while. */
+static enum job choose_job(const struct store *s, const struct batch *b)
+{
+	if (s->has_effects || b->count < COPY_LEAST)
+		return JOB_INSERT;
+	if (!s->blind.wait)
+		return JOB_COPY;
+	return s->looked.wait ? JOB_INSERT : JOB_LOOK;
+}
+
+/* A batch was looked up or inserted: with rows that were there, blind COPYs would have been refused. */
+static void note_present(struct store *s, bool has_present)
+{
+	if (has_present)
+		s->blind.wait = s->blind.penalty;
+	else if (s->blind.wait)
+		s->blind.wait--;
+}
+
+/* --- answers --- */
+
+static void pop_range(struct store *s)
+{
+	s->range_count--;
+	backoff_reset(&s->backoff);
+	s->has_trouble_logged = false;
+	if (s->range_count)
+		send_range(s);
+	else
+		s->job = JOB_NONE;
+}
+
+/* Sets present to value for the events that the answer names, and to its opposite for the others. */
+static void read_ids(struct store *s, const struct postgres_answer *answer, bool value)
+{
+	struct range r = *top(s);
+	size_t guess = r.from;
+
+	for (size_t i = r.from; i < r.to; i++)
+		s->present[i] = !value;
+	for (size_t row = 0; row < answer->rows; row++) {
+		size_t len;
+		const char *id = postgres_text(answer, row, &len);
+		long at = batch_find(s->batch, r.from, r.to, guess, id, len);
+
+		if (at < 0)
+			continue;
+		s->present[at] = value;
+		guess = (size_t)at + 1;
+	}
+}
+
+static void report_stored(struct store *s)
+{
+	struct range r = *top(s);
+
+	stats.batches++;
+	for (size_t i = r.from; i < r.to; i++)
+		s->on.on_stored(s->on.arg, s->batch->events[i], s->present[i] ? STORE_PRESENT : STORE_INSERTED, NULL);
+	pop_range(s);
+}
+
+/* RETURNING names the rows that are new; all others were there. */
+static void on_inserted(struct store *s, const struct postgres_answer *answer)
+{
+	struct range r = *top(s);
+	bool has_posted = s->has_effects && effects_have_posted(answer);
+
+	read_ids(s, answer, false);
+	note_present(s, answer->rows < r.to - r.from);
+	if (s->looked.wait)
+		s->looked.wait--;
+	if (s->alone.wait)
+		s->alone.wait--;
+	else
+		caution_lower(&s->alone);
+	report_stored(s);
+	if (has_posted)
+		s->on.on_posted(s->on.arg);
+}
+
+static void on_looked_up(struct store *s, const struct postgres_answer *answer)
+{
+	struct range r = *top(s);
+
+	read_ids(s, answer, true);
+	note_present(s, answer->rows > 0);
+	s->absent = r.to - r.from - answer->rows;
+	s->has_looked = true;
+	if (!s->absent) {
+		report_stored(s);
+		return;
+	}
+	s->job = JOB_COPY;
+	send_range(s);
+}
+
+static void on_unknown(struct store *s);
+
+/* Nothing of it is stored. INSERT passes over rows that are there, and finds out which one is bad. */
+static void insert_instead(struct store *s)
+{
+	stats.copies_refused++;
+	caution_raise(s->has_looked ? &s->looked : &s->blind);
+	s->job = JOB_INSERT;
+	send_range(s);
+}
+
+/* A trigger may have kept rows back: which ones, INSERT will tell. */
+static void on_copied(struct store *s, const struct postgres_answer *answer)
+{
+	if (answer->rows != s->absent) {
+		on_unknown(s);
+		insert_instead(s);
+		return;
+	}
+	stats.copies++;
+	caution_lower(s->has_looked ? &s->looked : &s->blind);
+	report_stored(s);
+}
+
+static void on_buried(struct store *s)
+{
+	struct range r = *top(s);
+
+	for (size_t i = r.from; i < r.to; i++)
+		s->on.on_buried(s->on.arg, s->batch->events[i]);
+	pop_range(s);
+}
+
+/* A refused row takes its statement down with it: halve until it is alone. */
+static void on_bad_row(struct store *s, const struct postgres_answer *answer)
+{
+	struct range r = *top(s);
+
+	if (r.to - r.from > 1) {
+		size_t middle = r.from + (r.to - r.from) / 2;
+
+		assert(s->range_count < RANGES_MAX);
+		stats.batch_splits++;
+		top(s)->from = middle;
+		s->ranges[s->range_count++] = (struct range){r.from, middle};
+		send_range(s);
+		return;
+	}
+	stats.rows_refused++;
+	s->on.on_stored(s->on.arg, s->batch->events[r.from],
+			answer->result == POSTGRES_BAD_VALUE ? STORE_HOPELESS : STORE_REFUSED, answer->error);
+	pop_range(s);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+	send_range(timer->data);
+}
+
+static void retry_later(struct store *s, const char *why)
+{
+	stats.store_retries++;
+	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "postgres cannot store now: the batch is kept",
+		  "rows=%zu reason=%s", top(s)->to - top(s)->from, why);
+	s->has_trouble_logged = true;
+	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, backoff_draw()), 0);
+}
+
+/* The statement may have been committed before the connection died. Sending it again is harmless;
+ * its events remember, so that a row that is there then is known for our own. */
+static void on_unknown(struct store *s)
+{
+	struct range r = *top(s);
+
+	stats.store_retries++;
+	for (size_t i = r.from; i < r.to; i++)
+		s->batch->events[i]->is_unsure = true;
+	if (s->job == JOB_COPY || s->job == JOB_LOOK)
+		s->job = JOB_INSERT;
+}
+
+/* A database that is not UTF8 may be unable to hold an id; the letter itself it can, raw is bytes. */
+static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
+{
+	if (s->is_ascii) {
+		retry_later(s, answer->error);
+		return;
+	}
+	s->is_ascii = true;
+	send_range(s);
+}
+
+static void on_done(struct store *s, const struct postgres_answer *answer)
+{
+	switch (s->job) {
+	case JOB_LOOK:
+		on_looked_up(s, answer);
+		return;
+	case JOB_COPY:
+		on_copied(s, answer);
+		return;
+	case JOB_INSERT:
+		on_inserted(s, answer);
+		return;
+	case JOB_BURY:
+		on_buried(s);
+		return;
+	case JOB_NOTE:
+	case JOB_NONE:
+		return;
+	}
+}
+
+static void on_bad(struct store *s, const struct postgres_answer *answer)
+{
+	switch (s->job) {
+	case JOB_LOOK:
+	case JOB_COPY:
+		log_debug("COPY refused", "reason=%s", answer->error);
+		insert_instead(s);
+		return;
+	case JOB_INSERT:
+		on_bad_row(s, answer);
+		return;
+	case JOB_BURY:
+		on_bad_letter(s, answer);
+		return;
+	case JOB_NOTE:
+	case JOB_NONE:
+		return;
+	}
+}
+
+static void on_note(struct store *s, const struct postgres_answer *answer)
+{
+	bool is_told = answer->result == POSTGRES_OK;
+	size_t len;
+
+	s->job = JOB_NONE;
+	if (!is_told)
+		log_warn("the minute's note is lost", "reason=%s", answer->error);
+	s->on.on_noted(s->on.arg, is_told, is_told && answer->rows ? postgres_text(answer, 0, &len) : NULL);
+}
+
+static void on_answer(void *owner, const struct postgres_answer *answer)
+{
+	struct store *s = owner;
+
+	if (s->is_checking) {
+		on_checked(s, answer);
+		return;
+	}
+	if (s->job == JOB_NOTE) {
+		on_note(s, answer);
+		return;
+	}
+	switch (answer->result) {
+	case POSTGRES_OK:
+		on_done(s, answer);
+		return;
+	case POSTGRES_BAD_VALUE:
+	case POSTGRES_BAD_ROW:
+		on_bad(s, answer);
+		return;
+	case POSTGRES_CONFLICT:
+		caution_raise(&s->alone);
+		/* fallthrough */
+	case POSTGRES_TROUBLE:
+		/* Not all that COPY refuses is trouble: with row-level security, say, it cannot be used. */
+		if (s->job < JOB_INSERT && postgres_state(s->postgres) == POSTGRES_READY)
+			on_bad(s, answer);
+		else
+			retry_later(s, answer->error);
+		return;
+	case POSTGRES_UNKNOWN:
+		on_unknown(s); /* sent again when the connection is back */
+		return;
+	}
+}
+
+/* --- sending --- */
+
+static int send_copy(struct store *s)
+{
+	struct array *stream = &s->columns[0];
+	struct range r = *top(s);
+
+	copy_events(stream, s->batch->events + r.from, s->present + r.from, r.to - r.from);
+	if (!stream->len) {
+		retry_later(s, "out of memory for the statement");
+		return 0;
+	}
+	return postgres_copy(s->postgres, SQL_COPY, stream->bytes, stream->len);
+}
+
+static int send_statement(struct store *s)
+{
+	static const unsigned int types[][4] = {
+		[JOB_LOOK] = {ARRAY_TEXT},
+		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB},
+		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA},
+	};
+	static const char *const texts[] = {[JOB_LOOK] = SQL_LOOK, [JOB_INSERT] = SQL_INSERT, [JOB_BURY] = SQL_BURY};
+	struct postgres_value values[4 + EFFECTS_VALUES];
+	const char *sql = texts[s->job];
+	int n = s->job == JOB_BURY ? fill_bury(s, top(s)) : fill_rows(s, top(s));
+
+	for (int i = 0; i < n; i++) {
+		if (!s->columns[i].len) {
+			retry_later(s, "out of memory for the statement");
+			return 0;
+		}
+		values[i] = (struct postgres_value){types[s->job][i], s->columns[i].bytes, s->columns[i].len};
+	}
+	if (s->job == JOB_BURY) {
+		values[n++] = (struct postgres_value){25, s->instance_id, strlen(s->instance_id)};
+		values[n++] = (struct postgres_value){25, s->consumer, strlen(s->consumer)};
+	} else if (s->job == JOB_INSERT && s->has_effects) {
+		sql = effects_sql(&s->effects, s->alone.wait > 0);
+		effects_values(&s->effects, &values[n]);
+		n += EFFECTS_VALUES;
+	}
+	return postgres_query(s->postgres, sql, values, n);
+}
+
+static void send_range(struct store *s)
+{
+	if (postgres_state(s->postgres) != POSTGRES_READY || (s->has_effects && !s->is_checked))
+		return; /* sent when it is */
+	uv_timer_stop(&s->retry);
+	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))
+		on_unknown(s); /* the connection is lost; sent again when it is back */
+}
+
+static void start(struct store *s, enum job job, const struct batch *b)
+{
+	assert(s->job == JOB_NONE && b->count);
+	s->job = job;
+	s->batch = b;
+	s->ranges[0] = (struct range){0, b->count};
+	s->range_count = 1;
+	s->is_ascii = s->has_looked = false;
+	s->absent = b->count;
+	memset(s->present, 0, b->count * sizeof(*s->present));
+	s->sent_ms = (int64_t)uv_now(s->loop);
+	send_range(s);
+}
+
+void store_insert(struct store *s, const struct batch *b)
+{
+	start(s, choose_job(s, b), b);
+}
+
+void store_bury(struct store *s, const struct batch *b)
+{
+	start(s, JOB_BURY, b);
+}
+
+int store_note(struct store *s, const char *text)
+{
+	const struct postgres_value value = {25, text, strlen(text)};
+
+	assert(s->job == JOB_NONE);
+	if (postgres_query(s->postgres, SQL_NOTE, &value, 1))
+		return -1;
+	s->job = JOB_NOTE;
+	s->sent_ms = (int64_t)uv_now(s->loop);
+	return 0;
+}
+
+/* --- effects on a new connection --- */
+
+static void go_on(struct store *s)
+{
+	if (s->job != JOB_NONE && s->job != JOB_NOTE)
+		send_range(s);
+}
+
+static void check_effects(struct store *s)
+{
+	struct postgres_value values[EFFECTS_CHECK];
+
+	effects_check_values(&s->effects, values);
+	s->is_checking = postgres_query(s->postgres, SQL_CHECK_EFFECTS, values, EFFECTS_CHECK) == 0;
+}
+
+static void on_check_again(uv_timer_t *timer)
+{
+	struct store *s = timer->data;
+
+	if (postgres_state(s->postgres) == POSTGRES_READY)
+		check_effects(s);
+}
+
+/* A handler that is wrong at the start ends the listener. One that was right stays in use: while it is gone,
+ * statements fail as a whole, and batches wait for it to come back. */
+static void on_checked(struct store *s, const struct postgres_answer *answer)
+{
+	bool was_right = effects_sql(&s->effects, false);
+	const char *text, *fault;
+	size_t len;
+
+	s->is_checking = false;
+	if (answer->result == POSTGRES_UNKNOWN)
+		return; /* asked again on the next connection */
+	if (answer->result != POSTGRES_OK) {
+		log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN,
+			  "postgres does not tell of the handler: asked again", "reason=%s", answer->error);
+		s->has_trouble_logged = true;
+		uv_timer_start(&s->retry, on_check_again, CHECK_AGAIN_MS, 0);
+		return;
+	}
+	text = postgres_text(answer, 0, &len);
+	fault = was_right && *text != '=' ? NULL : effects_learn(&s->effects, text, len);
+	if (fault) {
+		s->on.on_unusable(s->on.arg, fault, 2);
+		return;
+	}
+	if (*text != '=')
+		log_warn("the handler is not as it was", "reason=%s", text);
+	s->is_checked = true;
+	go_on(s);
+}
+
+/* --- life --- */
+
+static void on_postgres_state(void *owner, enum postgres_state state)
+{
+	struct store *s = owner;
+
+	s->is_checked = false;
+	if (state == POSTGRES_READY && s->has_effects)
+		check_effects(s);
+	else if (state == POSTGRES_READY)
+		go_on(s);
+}
+
+static void on_unusable(void *owner, const char *sentence)
+{
+	struct store *s = owner;
+
+	s->on.on_unusable(s->on.arg, sentence, 1);
+}
+
+bool store_is_ready(const struct store *s, const char **why)
+{
+	enum postgres_state state = postgres_state(s->postgres);
+
+	*why = postgres_error(s->postgres);
+	return state == POSTGRES_READY || state == POSTGRES_BUSY;
+}
+
+bool store_is_stalled(const struct store *s)
+{
+	return postgres_state(s->postgres) < POSTGRES_READY ||
+	       (s->job != JOB_NONE && (int64_t)uv_now(s->loop) - s->sent_ms > STALL_MS);
+}
+
+bool store_is_idle(const struct store *s)
+{
+	return s->job == JOB_NONE && postgres_state(s->postgres) == POSTGRES_READY &&
+	       (s->is_checked || !s->has_effects);
+}
+
+static void store_free(struct store *s)
+{
+	for (int i = 0; i < 4; i++)
+		array_free(&s->columns[i]);
+	effects_free(&s->effects);
+	free(s->present);
+	free(s);
+}
+
+struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
+{
+	struct store *s = calloc(1, sizeof(*s));
+	const struct postgres_settings settings = {
+		.conninfo = config->postgres,
+		.timeout_ms = config->postgres_timeout_ms,
+		.on_state = on_postgres_state,
+		.on_answer = on_answer,
+		.on_unusable = on_unusable,
+		.owner = s,
+	};
+
+	if (!s)
+		return NULL;
+	s->loop = loop;
+	s->on = *callbacks;
+	s->instance_id = config->instance_id;
+	s->consumer = config->consumer;
+	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
+	s->blind.penalty = s->looked.penalty = s->alone.penalty = CAUTION_LEAST;
+	s->present = calloc((size_t)config->batch_max, sizeof(*s->present));
+	if (s->present && effects_init(&s->effects, config) == 0)
+		s->postgres = postgres_open(loop, &settings);
+	if (!s->postgres) {
+		store_free(s);
+		return NULL;
+	}
+	s->has_effects = effects_exist(&s->effects);
+	uv_timer_init(loop, &s->retry);
+	s->retry.data = s;
+	return s;
+}
+
+static void on_part_closed(struct store *s)
+{
+	if (--s->open)
+		return;
+	s->done(s->done_arg);
+	store_free(s);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	on_part_closed(handle->data);
+}
+
+static void on_postgres_closed(void *arg)
+{
+	on_part_closed(arg);
+}
+
+void store_close(struct store *s, void (*done)(void *arg), void *arg)
+{
+	s->open = 2;
+	s->done = done;
+	s->done_arg = arg;
+	postgres_close(s->postgres, on_postgres_closed, s);
+	uv_close((uv_handle_t *)&s->retry, on_timer_closed);
+}

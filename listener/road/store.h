@@ -1,0 +1,66 @@
+/* store.h: batches of events into Postgres, and what became of each event. */
+#ifndef WSONCE_STORE_H
+#define WSONCE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+#include "road/batch.h"
+#include "config/config.h"
+#include "road/event.h"
+
+struct store;
+
+enum store_result {
+	STORE_INSERTED, /* this statement made the row, and it is committed with what follows from it */
+	STORE_PRESENT,  /* a committed row with this id was there; of a consumer, its mark */
+	STORE_REFUSED,  /* Postgres refused the row now; another time it may take it */
+	STORE_HOPELESS, /* Postgres can never take this text */
+};
+
+/* Called from the loop, never from inside store_insert and store_bury. */
+struct store_callbacks {
+	/* Once for each event of a batch. why is the server's words with the last two results, and
+	 * lives for the call. ev may be freed. */
+	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
+	/* Once for each event handed to store_bury: the dead letter is committed. ev may be freed. */
+	void (*on_buried)(void *arg, struct event *ev);
+	/* What was handed to store_note is committed (is_told) or given up. answer is the first value of
+	 * sql/queries/note.sql, NULL if there is none, and lives for the call. */
+	void (*on_noted)(void *arg, bool is_told, const char *answer);
+	/* New rows of the outbox are committed, in the transaction of events just told of by on_stored. */
+	void (*on_posted)(void *arg);
+	/* This database will never do; sentence says why and lives for the call. status is the exit status
+	 * that fits: 2 if it is a setting that is wrong, else 1. */
+	void (*on_unusable)(void *arg, const char *sentence, int status);
+	void *arg;
+};
+
+/* Starts connecting. config must outlive the store. NULL if memory is out. */
+struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
+
+/* Can a batch be given? false while one is at work, also while Postgres is away and the batch at
+ * hand waits for it: trouble with the server is retried here and reported nowhere else. */
+bool store_is_idle(const struct store *s);
+
+/* Is Postgres there? If not, why gets the reason, valid until the next call. */
+bool store_is_ready(const struct store *s, const char **why);
+
+/* Is Postgres away, or has it been at the statement at hand for unusually long? */
+bool store_is_stalled(const struct store *s);
+
+/* Stores the events of a sorted batch, or records them as dead letters with their reasons. The
+ * store must be idle. b is borrowed until it is idle again, each event until its own callback. */
+void store_insert(struct store *s, const struct batch *b);
+void store_bury(struct store *s, const struct batch *b);
+
+/* Tells the database a text for sql/queries/note.sql, which is copied. The store must be idle. Returns 0, and
+ * on_noted is called; or -1 if the connection is lost. Nothing is tried again: it is only a note. */
+int store_note(struct store *s, const char *text);
+
+/* Gives up the batch at hand, without callbacks. done is called from the loop when nothing of s is
+ * left. */
+void store_close(struct store *s, void (*done)(void *arg), void *arg);
+
+#endif
