@@ -1,12 +1,13 @@
--- What a done mark takes. ARGV: a pattern. Tells the mean of MEMORY USAGE over some marks that match,
--- rounded, or nil if it comes across none among the first 100,000 keys. KEYS is empty: a person asks.
+-- What a done mark takes. ARGV: a pattern of keys, and how such marks begin. Tells the mean of MEMORY USAGE
+-- over some marks that match, rounded, or nil if it comes across none among the first 100,000 keys. KEYS is
+-- empty: a person asks.
 local sum, count, cursor = 0, 0, '0'
 for _ = 1, 100 do
 	local page = redis.call('SCAN', cursor, 'MATCH', ARGV[1], 'COUNT', 1000)
 	cursor = page[1]
 	for _, key in ipairs(page[2]) do
 		local value = redis.pcall('GET', key)
-		if count < 100 and type(value) == 'string' and string.sub(value, 1, 5) == 'done@' then
+		if count < 100 and type(value) == 'string' and string.sub(value, 1, #ARGV[2]) == ARGV[2] then
 			sum = sum + redis.call('MEMORY', 'USAGE', key)
 			count = count + 1
 		end

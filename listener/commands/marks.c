@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "measure.lua.h"
 #include "redis/redis.h"
+#include "road/mark.h"
 
 /* What a key with a time to live takes beside what MEMORY USAGE tells: an entry and the places in two
  * tables. 160 to 165 bytes were measured by used_memory for keys of which it tells 104. */
@@ -114,8 +115,9 @@ struct marks *marks_open(const struct config *config)
 /* Not by a mark that it is settled. */
 static bool is_claim(const redisReply *value)
 {
-	return value->type == REDIS_REPLY_STRING && strncmp(value->str, "done@", 5) != 0 &&
-	       strncmp(value->str, "dead@", 5) != 0;
+	struct mark mark;
+
+	return value->type == REDIS_REPLY_STRING && !mark_read(&mark, value->str, (size_t)value->len);
 }
 
 static void on_answer(void *owner, void *arg, const redisReply *reply)
@@ -170,9 +172,9 @@ int marks_forget(struct marks *m, const struct slice *ids, size_t n, bool with_d
 	command_word(&m->command, LUA_FORGET);
 	command_number(&m->command, (int64_t)n);
 	put_keys(m, ids, n);
-	command_word(&m->command, "dead@");
+	command_word(&m->command, MARK_DEAD_HEAD);
 	if (with_done)
-		command_word(&m->command, "done@");
+		command_word(&m->command, MARK_DONE_HEAD);
 	return ask(m);
 }
 
@@ -196,10 +198,11 @@ int64_t marks_measure(struct marks *m)
 	if (!m)
 		return 0;
 	m->is_claimed = NULL;
-	command_start(&m->command, 4);
+	command_start(&m->command, 5);
 	command_word(&m->command, "EVAL");
 	command_word(&m->command, LUA_MEASURE);
 	command_word(&m->command, "0");
 	put_pattern(m);
+	command_word(&m->command, MARK_DONE_HEAD);
 	return ask(m) == 0 && m->number ? m->number + TABLE_BYTES : 0;
 }

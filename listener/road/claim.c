@@ -15,6 +15,7 @@
 #include "ops/duplicates.h"
 #include "road/fleet.h"
 #include "base/log.h"
+#include "road/mark.h"
 #include "road/owed.h"
 #include "redis/redis.h"
 #include "base/stats.h"
@@ -42,6 +43,9 @@ struct claim {
 	char take_tail[64]; /* of a claim command, as it goes over the wire; of a mark: */
 	char mark_tail[64];
 	struct stamp stamp; /* the last time written */
+	struct mark mark;   /* the last mark written */
+	char mark_text[MARK_TEXT_SIZE];
+	size_t mark_len;
 	struct command command;
 	int64_t start_ms;        /* what the wall clock said, when we began, of the monotonic clock's zero */
 	struct owed sent;        /* marks not yet answered */
@@ -133,13 +137,12 @@ static int64_t value_ms(const redisReply *value)
 static enum claim_result read_value(const struct claim *c, struct event *ev, const redisReply *value)
 {
 	size_t len = (size_t)value->len;
+	struct mark mark;
 
 	if (value->type != REDIS_REPLY_STRING && value->type != REDIS_REPLY_STATUS)
 		return CLAIM_UNKNOWN;
-	if (len >= 5 && memcmp(value->str, "done@", 5) == 0)
-		return CLAIM_DONE;
-	if (len >= 5 && memcmp(value->str, "dead@", 5) == 0)
-		return CLAIM_DEAD;
+	if (mark_read(&mark, value->str, len))
+		return mark.is_dead ? CLAIM_DEAD : CLAIM_DONE;
 	if (len <= c->owner_len || memcmp(value->str, c->owner, c->owner_len) != 0)
 		return CLAIM_OTHER;
 	ev->claim_ms = value_ms(value);
@@ -358,14 +361,28 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 		evs[i]->is_claimed = false;
 }
 
+/* The text of a mark, with its length in *len. Marks come by the hundred in one millisecond. */
+static const char *mark_text(struct claim *c, const struct owed_mark *owed, size_t *len)
+{
+	struct mark mark = {.is_dead = owed->is_dead, .ms = wall_ms()};
+
+	if (mark.is_dead != c->mark.is_dead || mark.ms != c->mark.ms) {
+		c->mark = mark;
+		c->mark_len = mark_write(&mark, c->mark_text);
+	}
+	*len = c->mark_len;
+	return c->mark_text;
+}
+
 static void send_mark(struct claim *c, const struct owed_mark *mark)
 {
-	const char *ms = digits(&c->stamp, wall_ms());
+	size_t len;
+	const char *text = mark_text(c, mark, &len);
 	bool is_kept;
 
 	command_start_ready(&c->command, SET_5, strlen(SET_5));
 	command_joined(&c->command, c->prefix, c->prefix_len, mark->id, mark->len);
-	command_joined(&c->command, mark->is_dead ? "dead@" : "done@", 5, ms, c->stamp.len);
+	command_bytes(&c->command, text, len);
 	command_ready(&c->command, c->mark_tail, strlen(c->mark_tail));
 	is_kept = owed_add(&c->sent, mark) == 0;
 	if (send_command(c, on_mark, is_kept ? c : NULL) && is_kept)
