@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
+#include "net/invited.h"
 #include "net/refusal.h"
 #include "base/stats.h"
 #include "base/utf8.h"
@@ -45,6 +46,7 @@ struct handshake {
 	struct list link; /* of struct ingest, oldest first */
 	struct lws *wsi;
 	int64_t due_ms; /* loop clock */
+	bool is_judged; /* its upgrade, and it may go on */
 };
 
 struct ingest {
@@ -402,13 +404,17 @@ static bool is_path(struct lws *wsi)
 	return lws_hdr_copy(wsi, path, sizeof(path), WSI_TOKEN_GET_URI) > 0 && strcmp(path, "/events") == 0;
 }
 
-/* What libwebsockets does not look at (RFC 6455, section 4.2.1); the rest it refuses by itself. */
+/* What libwebsockets does not look at (RFC 6455, section 4.2.1), and what it would refuse without a status. */
 static unsigned int judge_handshake(struct lws *wsi)
 {
-	char text[64], key[64];
+	char text[128], key[64];
 
 	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_HTTP) <= 0 || strcmp(text, "HTTP/1.1") != 0)
 		return UPGRADE_REQUIRED;
+	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_CONNECTION) <= 0 || !strcasestr(text, "upgrade"))
+		return UPGRADE_REQUIRED;
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_HOST) <= 0)
+		return HTTP_STATUS_BAD_REQUEST;
 	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_KEY) != KEY_CHARS ||
 	    lws_b64_decode_string(text, key, sizeof(key)) != KEY_BYTES)
 		return HTTP_STATUS_BAD_REQUEST;
@@ -424,6 +430,8 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi)
 		return HTTP_STATUS_METHOD_NOT_ALLOWED;
 	if (!is_path(wsi))
 		return HTTP_STATUS_NOT_FOUND;
+	if (!invited_is_websocket(wsi))
+		return UPGRADE_REQUIRED;
 	if (!is_authorized(i, wsi))
 		return HTTP_STATUS_UNAUTHORIZED;
 	if (i->is_draining)
@@ -431,35 +439,18 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi)
 	return judge_handshake(wsi);
 }
 
-static int add_header(struct lws *wsi, const char *name, const char *value, unsigned char **at, unsigned char *end)
-{
-	return lws_add_http_header_by_name(wsi, (const unsigned char *)name, (const unsigned char *)value,
-					   (int)strlen(value), at, end);
-}
-
 /* The headers that go with a status: RFC 6455, section 4.4; RFC 9110, sections 15.5.2, 15.5.6, 15.5.22. */
-static int add_headers(struct lws *wsi, unsigned int status, unsigned char **at, unsigned char *end)
+static const char *headers_of(unsigned int status)
 {
 	switch (status) {
 	case UPGRADE_REQUIRED:
-		return add_header(wsi, "upgrade:", "websocket", at, end) ||
-		       add_header(wsi, "sec-websocket-version:", "13", at, end);
+		return "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
 	case HTTP_STATUS_UNAUTHORIZED:
-		return add_header(wsi, "www-authenticate:", "Bearer", at, end);
+		return "WWW-Authenticate: Bearer\r\n";
 	case HTTP_STATUS_METHOD_NOT_ALLOWED:
-		return add_header(wsi, "allow:", "GET", at, end);
+		return "Allow: GET\r\n";
 	}
-	return 0;
-}
-
-static int send_status(struct lws *wsi, unsigned int status)
-{
-	unsigned char room[LWS_PRE + 512], *at = room + LWS_PRE, *end = room + sizeof(room);
-
-	if (lws_add_http_common_headers(wsi, status, "text/plain", 0, &at, end) || add_headers(wsi, status, &at, end) ||
-	    lws_finalize_write_http_header(wsi, room + LWS_PRE, &at, end))
-		return -1;
-	return 1;
+	return "";
 }
 
 /* The status for a request that is no handshake. */
@@ -477,7 +468,31 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 	lws_get_peer_simple(wsi, peer, sizeof(peer));
 	stats.ingest_refused++;
 	refusal_log(i->refusals, peer, status, (int64_t)uv_now(ws_loop(i->ws)));
-	return send_status(wsi, status);
+	return invited_refuse(wsi, status, headers_of(status));
+}
+
+/* Returns 0 if the upgrade may go on, which is remembered, else -1. */
+static int answer_upgrade(const struct ingest *i, struct lws *wsi)
+{
+	struct handshake *h = lws_get_opaque_user_data(wsi);
+	unsigned int status = judge_upgrade(i, wsi);
+
+	if (status || !h)
+		return refuse_upgrade(i, wsi, status ? status : HTTP_STATUS_BAD_REQUEST);
+	h->is_judged = true;
+	return 0;
+}
+
+/* libwebsockets may come here by ways of its own, as by a stream of HTTP/2: only a socket whose upgrade has been
+ * judged becomes a producer. Returns 0 or -1. */
+static int check_judged(struct lws *wsi)
+{
+	const struct handshake *h = lws_get_opaque_user_data(wsi);
+
+	if (h && h->is_judged && lws_get_socket_fd(wsi) >= 0)
+		return 0;
+	stats.ingest_refused++;
+	return -1;
 }
 
 /* --- how long it may take --- */
@@ -577,7 +592,6 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	struct session **at = user;
 	struct ingest *i = lws_get_vhost(wsi) ? lws_vhost_user(lws_get_vhost(wsi)) : NULL;
 	bool is_open = at && *at;
-	unsigned int status;
 
 	if (!i)
 		return 0;
@@ -597,11 +611,18 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 			i->sockets--;
 		return 0;
 	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-		status = judge_upgrade(i, wsi);
-		return status ? refuse_upgrade(i, wsi, status) : 0;
+		return answer_upgrade(i, wsi);
 	case LWS_CALLBACK_HTTP:
 		return refuse_upgrade(i, wsi, judge_plain(wsi));
+	case LWS_CALLBACK_RAW_ADOPT: /* after CONNECT */
+		return refuse_upgrade(i, wsi, HTTP_STATUS_METHOD_NOT_ALLOWED);
+	case LWS_CALLBACK_RAW_RX:
+		return -1;
+	case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
+		return check_judged(wsi);
 	case LWS_CALLBACK_ESTABLISHED:
+		if (check_judged(wsi))
+			return -1;
 		end_handshake(wsi);
 		return at ? on_open(i, wsi, at) : -1;
 	case LWS_CALLBACK_RECEIVE:
@@ -664,6 +685,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	info.retry_and_idle_policy = ws_no_keepalive(ws);
 	/* libwebsockets' own limit, which is 10 s unless it is told, is not to come before ours. */
 	info.timeout_secs_ah_idle = (unsigned int)config->handshake_timeout_s + 1;
+	invited_only(&info);
 	if (config->ingest_cert) {
 		info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
 		info.ssl_cert_filepath = config->ingest_cert;

@@ -28,7 +28,8 @@ struct tls_trust *tls_trust_new(const char *ca_file)
 	if (!trust)
 		return NULL;
 	trust->context = SSL_CTX_new(TLS_client_method());
-	if (!trust->context || !SSL_CTX_load_verify_file(trust->context, ca_file)) {
+	if (!trust->context || !SSL_CTX_set_min_proto_version(trust->context, TLS1_2_VERSION) ||
+	    !SSL_CTX_load_verify_file(trust->context, ca_file)) {
 		tls_trust_free(trust);
 		return NULL;
 	}

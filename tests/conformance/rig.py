@@ -25,12 +25,12 @@ class Listener:
         self.port = 0
         self.process = None
 
-    async def start(self, *options, redis=None, postgres=None, admin=None):
+    async def start(self, *options, redis=None, postgres=None, admin=None, env=None):
         self.process = await start(
             [PROGRAM, "listen", "--instance-id", self.name, "--admin", admin or f"unix:{self.admin}",
              "--redis", redis or f"unix://{self.rig.redis.socket}",
              "--postgres", postgres or f"host={self.rig.postgres.directory} user=wsonce dbname=wsonce",
-             "--claim-ttl", "3", "--max-message", str(MAX_MESSAGE), "--drain-timeout", "5", *options], self.log_path)
+             "--claim-ttl", "3", "--max-message", str(MAX_MESSAGE), "--drain-timeout", "5", *options], self.log_path, env=env)
         last = "ingest is open" if "--ingest" in options else "admin is open"
         await soon(lambda: last in self.log() or self.is_over, f"{self.name} starts: see {self.log_path}")
         if self.is_over:

@@ -39,15 +39,15 @@ def clean_environment():
             if not k.startswith(("PG", "WSONCE_")) and not k.lower().endswith("_proxy")}
 
 
-async def start(command, log, death="KILL", user=None, cwd=None, stdout=None):
-    """A child that is sent the signal `death` if the rig ends in whatever way."""
+async def start(command, log, death="KILL", user=None, cwd=None, stdout=None, env=None):
+    """A child that is sent the signal `death` if the rig ends in whatever way. env: beyond ours."""
     prefix = ["setpriv", "--pdeathsig", death]
     if user and os.getuid() == 0:
         prefix += ["--reuid", user, "--regid", str(pwd.getpwnam(user).pw_gid), "--clear-groups"]
     with open(log, "ab") as err:
         return await asyncio.create_subprocess_exec(
             *prefix, *command, stdin=subprocess.DEVNULL, stdout=stdout or err, stderr=err, cwd=cwd,
-            env=clean_environment(), start_new_session=True)
+            env={**clean_environment(), **(env or {})}, start_new_session=True)
 
 
 async def wait_until(predicate, seconds, what):
