@@ -92,15 +92,14 @@ const char *target_take_probe(struct target *t, int64_t now_ms)
 
 /* --- answers --- */
 
-/* Redirects are not followed: whom the events go to is the operator's word. They are tried again because
- * they mostly mean that the receiver is being moved. */
+/* Only three statuses speak of the delivery. The others may speak of whatever stands before the receiver: an ingress
+ * that has no backend for a moment answers 404, a login that has just been changed 401. Redirects are not followed:
+ * whom the events go to is the operator's word. */
 static enum target_outcome judge(int status)
 {
 	if (status >= 200 && status < 300)
 		return TARGET_DELIVERED;
-	if (status < 400 || status >= 500 || status == 408 || status == 425 || status == 429)
-		return TARGET_RETRY;
-	return TARGET_DEAD;
+	return status == 400 || status == 410 || status == 422 ? TARGET_DEAD : TARGET_RETRY;
 }
 
 static int64_t retry_after_ms(const struct target_answer *answer)
@@ -133,12 +132,12 @@ static void start_pause(struct target *t, const struct target_answer *answer, in
 	move(t, TARGET_PAUSED, answer);
 }
 
-/* A target that refuses an event for good is alive. Requests that were at work when it was paused say
- * nothing more by failing. */
+/* Any failure counts, a refusal for good as well: a receiver that is broken may refuse everything, and what it refuses
+ * meanwhile is dead. Requests that were at work when it was paused say nothing more by failing. */
 static void note(struct target *t, enum target_outcome outcome, const struct target_answer *answer, int64_t now_ms,
 		 uint32_t random)
 {
-	if (outcome != TARGET_RETRY) {
+	if (outcome == TARGET_DELIVERED) {
 		t->failures = 0;
 		t->pause_ms = 0;
 		t->probe_ms = 0;

@@ -40,7 +40,7 @@ struct target_answer {
 struct target {
 	const struct webhook *webhook;
 	enum target_state state;
-	unsigned int failures; /* in a row, of the kind that is tried again */
+	unsigned int failures; /* in a row */
 	int64_t pause_ms;      /* the last pause; 0: none since the target was open */
 	int64_t resume_ms;     /* TARGET_PAUSED ends, by the loop clock */
 	char probe[24];        /* the row that is tried again first after a pause; "": any */

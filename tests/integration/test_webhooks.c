@@ -184,15 +184,15 @@ Test(webhooks, target_that_resets_or_hangs_is_tried_again)
 
 Test(webhooks, refused_delivery_is_dead_at_once_and_keeps_its_payload)
 {
-	add_hook("shop", "/fail/404/99", "{}");
+	add_hook("shop", "/fail/422/99", "{}");
 	struct listener *l = start("");
 
 	add_rows("shop", "e", 1);
 	wait_rows("state = 'dead'", 1, SOON_MS);
-	cr_assert_eq(count_rows("attempts = 1 and status = 404 and answer = 'no, says ?the receiver ' and "
+	cr_assert_eq(count_rows("attempts = 1 and status = 422 and answer = 'no, says ?the receiver ' and "
 				"settled_at is not null and payload = '{\"n\": 1}'"),
 		     1);
-	cr_assert_eq(receiver_count(receiver, "/fail/404/99"), 1);
+	cr_assert_eq(receiver_count(receiver, "/fail/422/99"), 1);
 	stop(l);
 }
 
@@ -314,6 +314,30 @@ Test(webhooks, target_that_fails_is_paused_and_does_not_hold_up_another)
 	cr_assert(has_logged(l, "webhook takes deliveries again"));
 	cr_assert_eq(database_long(db, "select sum(attempts) from outbox where target = 'down'"), 28);
 	cr_assert_eq(receiver_effects(receiver, "/down/503/8"), 20);
+	stop(l);
+}
+
+/* As an ingress does while its backend is away. */
+Test(webhooks, target_that_is_not_found_for_a_while_loses_no_delivery)
+{
+	add_hook("down", "/down/404/8", "{s:f, s:i}", "backoff", 0.01, "concurrency", 4);
+	struct listener *l = start("");
+
+	add_rows("down", "d", 200);
+	wait_rows("state = 'delivered'", 200, LEASE_MS);
+	cr_assert(has_logged(l, "webhook fails and is paused"));
+	cr_assert_eq(receiver_effects(receiver, "/down/404/8"), 200);
+	stop(l);
+}
+
+Test(webhooks, target_that_refuses_everything_is_paused)
+{
+	add_hook("down", "/fail/400/99", "{s:i}", "concurrency", 4);
+	struct listener *l = start("");
+
+	add_rows("down", "d", 200);
+	cr_assert(wait_until(listener_metric(l, "wsonce_webhook_paused") == 1, SOON_MS));
+	cr_assert_leq(count_rows("state = 'dead'"), 20);
 	stop(l);
 }
 

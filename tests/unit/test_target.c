@@ -35,8 +35,9 @@ static enum target_outcome take(int status)
 Test(target, success_is_delivered_trouble_is_retried_refusal_is_dead)
 {
 	static const int good[] = {200, 201, 202, 204, 299};
-	static const int trouble[] = {0, 301, 302, 307, 308, 408, 425, 429, 500, 502, 503, 504, 599};
-	static const int refusals[] = {400, 401, 403, 404, 405, 410, 413, 422, 499};
+	static const int trouble[] = {0,   301, 302, 307, 308, 401, 403, 404, 405, 408,
+				      409, 413, 425, 429, 499, 500, 502, 503, 504, 599};
+	static const int refusals[] = {400, 410, 422};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		cr_assert_eq(take(good[i]), TARGET_DELIVERED, "%d", good[i]);
@@ -95,11 +96,15 @@ Test(target, five_failures_in_a_row_pause_it)
 	cr_assert_eq(target_want(&target, 999), 0);
 }
 
-Test(target, refusals_do_not_pause_it)
+Test(target, refusals_pause_it_too)
 {
-	for (int i = 0; i < 20; i++)
-		take(404);
-	cr_assert_eq(target.state, TARGET_OPEN);
+	for (int i = 0; i < 5; i++)
+		take(i % 2 ? 422 : 400);
+	cr_assert_eq(target.state, TARGET_PAUSED);
+	cr_assert_eq(target_want(&target, 1000), 1);
+	cr_assert_null(target_take_probe(&target, 1000), "they are dead, and no probe");
+	cr_assert_eq(take(410), TARGET_DEAD);
+	cr_assert_eq(target.resume_ms, 2000);
 }
 
 Test(target, last_attempts_pause_it_too)
