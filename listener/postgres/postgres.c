@@ -1,6 +1,5 @@
 /* postgres.c owns the connection: connecting, the schema, one query at a time, the deadline, coming
- * back, and the meaning of a SQLSTATE. What is asked over it is the business of
- * store.c and relay.c.
+ * back. What an error means is sqlstate.c's business; what is asked, that of store.c and relay.c.
  *
  * At any moment at most one watcher and one timer can wake it: each step stops both and starts
  * what the next one needs. */
@@ -14,6 +13,7 @@
 #include "base/backoff.h"
 #include "base/log.h"
 #include "postgres/schema.h"
+#include "postgres/sqlstate.h"
 #include "base/stats.h"
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
@@ -196,47 +196,12 @@ static void start_deadline(struct postgres *p)
 	uv_timer_start(&p->timer, on_deadline, (uint64_t)p->settings.timeout_ms, 0);
 }
 
-/* --- what a SQLSTATE means --- */
-
-/* Is the class of sqlstate, its first two characters, among classes? */
-static bool is_class(const char *sqlstate, const char *classes)
-{
-	for (; *classes; classes += 2)
-		if (strncmp(sqlstate, classes, 2) == 0)
-			return true;
-	return false;
-}
-
-/* SQLSTATEs are in appendix A of the PostgreSQL manual. A data error in Bind names the parameter in
- * its context: that text will never be accepted. Anything that a trigger, a handler or a constraint says
- * may pass at another time. An error of another class belongs to a row only if it was raised inside a
- * function, that is, has a context; a missing table or a full disk is nobody's row. Nor is what the
- * operator, the disk or another transaction did, wherever it was met; but a statement that took too long
- * inside a function (57014) did so for a row. */
-static enum postgres_result classify(const PGresult *result)
-{
-	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	const char *context = PQresultErrorField(result, PG_DIAG_CONTEXT);
-
-	if (!sqlstate)
-		return POSTGRES_UNKNOWN;
-	if (is_class(sqlstate, "2254") && context && strstr(context, "portal parameter"))
-		return POSTGRES_BAD_VALUE;
-	if (is_class(sqlstate, "22542123P02F383944"))
-		return POSTGRES_BAD_ROW;
-	if (is_class(sqlstate, "40"))
-		return POSTGRES_CONFLICT;
-	if (context && (!is_class(sqlstate, "25535758") || strcmp(sqlstate, "57014") == 0))
-		return POSTGRES_BAD_ROW;
-	return POSTGRES_TROUBLE;
-}
-
 /* After these the same server will not help soon, another one behind the same name may. */
 static bool wants_reconnect(const PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-	return is_class(sqlstate, "5708") ? strcmp(sqlstate, "57014") != 0 : strcmp(sqlstate, "25006") == 0;
+	return sqlstate_is_class(sqlstate, "5708") ? strcmp(sqlstate, "57014") != 0 : strcmp(sqlstate, "25006") == 0;
 }
 
 static void describe(const PGresult *result, char *out, size_t size)
@@ -261,7 +226,8 @@ static void answer_query(struct postgres *p, const PGresult *result)
 
 	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
 		describe(result, error, sizeof(error));
-		answer.result = classify(result);
+		answer.result = sqlstate_judge(PQresultErrorField(result, PG_DIAG_SQLSTATE),
+					       PQresultErrorField(result, PG_DIAG_CONTEXT));
 		answer.error = error;
 		if (answer.result == POSTGRES_UNKNOWN ||
 		    (answer.result == POSTGRES_TROUBLE && wants_reconnect(result))) {

@@ -1,0 +1,59 @@
+/* sqlstate.c owns the meaning of SQLSTATEs (appendix A of the PostgreSQL manual) and of the contexts that come with
+ * them. What follows from it is the business of postgres.c, store.c and relay.c. */
+#include "postgres/sqlstate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool sqlstate_is_class(const char *sqlstate, const char *classes)
+{
+	for (; *classes; classes += 2)
+		if (strncmp(sqlstate, classes, 2) == 0)
+			return true;
+	return false;
+}
+
+/* A statement that waits for a row of another transaction says so in the first line of its context, with the row's
+ * place: while inserting index tuple (0,3) in relation "events_event_id_key". Server messages may be translated;
+ * the place is not. */
+static bool is_waiting(const char *context)
+{
+	unsigned int block, row;
+
+	for (const char *at = context; *at && *at != '\n'; at++) {
+		char end = '\0';
+
+		if (*at == '(' && sscanf(at, "(%u,%u%c", &block, &row, &end) == 3 && end == ')')
+			return true;
+	}
+	return false;
+}
+
+bool sqlstate_is_in_function(const char *context)
+{
+	if (!context || is_waiting(context))
+		return false;
+	return strstr(context, "PL/") || strstr(context, "SQL function \"");
+}
+
+/* A data error in Bind names the parameter in its context: that text will never be accepted. Anything that a trigger, a
+ * handler or a constraint says may pass at another time. An error of another class belongs to a row only if it was
+ * raised inside a function; a missing table or a full disk is nobody's row. Nor is what the operator, the disk or
+ * another transaction did, wherever it was met; but a statement that took too long inside a function (57014) did so
+ * for a row. Waiting for another transaction's lock (55P03) never did. */
+enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
+{
+	if (!sqlstate)
+		return POSTGRES_UNKNOWN;
+	if (sqlstate_is_class(sqlstate, "2254") && context && strstr(context, "portal parameter"))
+		return POSTGRES_BAD_VALUE;
+	if (sqlstate_is_class(sqlstate, "22542123P02F383944"))
+		return POSTGRES_BAD_ROW;
+	if (sqlstate_is_class(sqlstate, "40"))
+		return POSTGRES_CONFLICT;
+	if (strcmp(sqlstate, "55P03") == 0 || !sqlstate_is_in_function(context))
+		return POSTGRES_TROUBLE;
+	if (sqlstate_is_class(sqlstate, "25535758") && strcmp(sqlstate, "57014") != 0)
+		return POSTGRES_TROUBLE;
+	return POSTGRES_BAD_ROW;
+}

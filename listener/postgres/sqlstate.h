@@ -1,0 +1,19 @@
+/* sqlstate.h: what a SQLSTATE and its context mean for a batch. No I/O. */
+#ifndef WSONCE_SQLSTATE_H
+#define WSONCE_SQLSTATE_H
+
+#include <stdbool.h>
+
+#include "postgres/postgres.h"
+
+/* Is the class of sqlstate, its first two characters, among classes, which are written without blanks? */
+bool sqlstate_is_class(const char *sqlstate, const char *classes);
+
+/* What has to be done about an error of the server. sqlstate NULL: the error is libpq's own, so the outcome is not
+ * known. context is the server's CONTEXT, or NULL. */
+enum postgres_result sqlstate_judge(const char *sqlstate, const char *context);
+
+/* Was the error raised inside a function, and not while it waited for another transaction's row? */
+bool sqlstate_is_in_function(const char *context);
+
+#endif

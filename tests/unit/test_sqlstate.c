@@ -1,0 +1,45 @@
+/* What an error of the server means: whose fault it is, and whether to try again. */
+#include "postgres/sqlstate.h"
+
+#include <criterion/criterion.h>
+
+#define INDEX_WAIT "while inserting index tuple (0,3) in relation \"events_event_id_key\""
+#define FUNCTION   "PL/pgSQL function public.handle(text,text,jsonb) line 3 at RAISE"
+
+struct error {
+	const char *sqlstate;
+	const char *context;
+	enum postgres_result result;
+};
+
+static const struct error errors[] = {
+	{NULL, NULL, POSTGRES_UNKNOWN},
+	{"22P05", "unnamed portal parameter $3", POSTGRES_BAD_VALUE},
+	{"22P02", NULL, POSTGRES_BAD_ROW},
+	{"23514", NULL, POSTGRES_BAD_ROW},
+	{"P0001", FUNCTION, POSTGRES_BAD_ROW},
+	{"XX000", FUNCTION, POSTGRES_BAD_ROW},
+	{"55000", "SQL function \"f\" statement 1", POSTGRES_BAD_ROW},
+	{"57014", FUNCTION, POSTGRES_BAD_ROW},
+	{"40P01", FUNCTION, POSTGRES_CONFLICT},
+	{"55P03", FUNCTION, POSTGRES_TROUBLE},
+	{"55P03", INDEX_WAIT, POSTGRES_TROUBLE},
+	{"57014", INDEX_WAIT, POSTGRES_TROUBLE},
+	{"57014", "beim Einfügen von Indextupel (10,3) in Relation »events_event_id_key«", POSTGRES_TROUBLE},
+	{"57014", "while locking tuple (12,40) in relation \"t\"\n" FUNCTION, POSTGRES_TROUBLE},
+	{"57014", NULL, POSTGRES_TROUBLE},
+	{"53100", FUNCTION, POSTGRES_TROUBLE},
+	{"42P01", NULL, POSTGRES_TROUBLE},
+	{"42P01", FUNCTION, POSTGRES_BAD_ROW},
+	{"25006", FUNCTION, POSTGRES_TROUBLE},
+};
+
+Test(sqlstate, an_error_is_a_rows_own_only_where_a_function_was_at_work)
+{
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		const struct error *e = &errors[i];
+
+		cr_expect_eq(sqlstate_judge(e->sqlstate, e->context), e->result, "%s in %s is %d", e->sqlstate,
+			     e->context, sqlstate_judge(e->sqlstate, e->context));
+	}
+}
