@@ -139,7 +139,6 @@ static void link_connect(struct link *k)
 		.port = k->target->port,
 		.path = k->target->path,
 		.host = k->target->host,
-		.origin = k->target->host,
 		.protocol = k->links->settings.wants_acks ? ACK_PROTOCOL : NULL,
 		.local_protocol_name = ACK_PROTOCOL,
 		.userdata = k,

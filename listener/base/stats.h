@@ -37,7 +37,7 @@
 	X(source_connects, "Connections made to sources.") \
 	X(source_disconnects, "Connections to sources that ended or could not be made.") \
 	X(ingest_connects, "Connections accepted from producers.") \
-	X(ingest_refused, "Connections of producers refused: token, path, limit or handshake time.") \
+	X(ingest_refused, "Connections of producers refused: token, origin, path, limit or handshake time.") \
 	X(redis_connects, "Connections made to Redis.") \
 	X(redis_errors, "Error answers from Redis to claim commands.") \
 	X(postgres_connects, "Connections made to Postgres.") \

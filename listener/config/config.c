@@ -12,6 +12,7 @@
 
 #include "road/envelope.h"
 #include "base/log.h"
+#include "config/tokens.h"
 #include "postgres/postgres.h"
 #include "base/url.h"
 #include "base/when.h"
@@ -22,6 +23,8 @@ enum type {
 	TYPE_REDIS,    /* a URL that is shown without its password, or none */
 	TYPE_CONNINFO, /* what libpq connects by; never shown */
 	TYPE_URLS,     /* URLs; the flag may be repeated, commas in the environment */
+	TYPE_ORIGINS,  /* of web pages: scheme://host[:port]; a list like URLs */
+	TYPE_SWITCH,   /* a flag without a value */
 	TYPE_NUMBER,
 	TYPE_BYTES,   /* a number that may end in KiB, MiB or GiB */
 	TYPE_SECONDS, /* decimals allowed, kept in milliseconds */
@@ -71,6 +74,12 @@ static const struct setting settings[] = {
 	     "accept producers at ws://ADDR:PORT/events"),
 	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", TYPE_SECRET, ingest_token, "T", NULL,
 	     "require Authorization: Bearer T"),
+	TEXT("ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", TYPE_TEXT, ingest_token_file, "FILE", NULL,
+	     "require one of the tokens in FILE, lines \"name token\"; read again when it changes"),
+	TEXT("ingest-open", "WSONCE_INGEST_OPEN", TYPE_SWITCH, ingest_open, "", NULL,
+	     "let everybody send who can reach an --ingest address that is not loopback"),
+	TEXT("ingest-origin", "WSONCE_INGEST_ORIGIN", TYPE_ORIGINS, ingest_origins, "ORIGIN", NULL,
+	     "let pages of ORIGIN, such as https://example.com, send; other pages are refused; repeatable"),
 	TEXT("ingest-cert", "WSONCE_INGEST_CERT", TYPE_TEXT, ingest_cert, "FILE", NULL,
 	     "PEM certificate chain: producers connect by wss://; needs --ingest-key"),
 	TEXT("ingest-key", "WSONCE_INGEST_KEY", TYPE_TEXT, ingest_key, "FILE", NULL,
@@ -137,8 +146,9 @@ static const struct setting settings[] = {
 
 /* The settings of a listener alone. To every other command they are unknown as flags; what the
  * environment or the file, which a fleet and its commands share, says of them is only checked. */
-static const char listen_only[] = "source source-ca ping-interval idle-timeout ingest ingest-token ingest-cert "
-				  "ingest-key ingest-max-connections handshake-timeout admin";
+static const char listen_only[] =
+	"source source-ca ping-interval idle-timeout ingest ingest-token ingest-token-file "
+	"ingest-open ingest-origin ingest-cert ingest-key ingest-max-connections handshake-timeout admin";
 
 /* Where a value came from decides how a list is read, and how the error names the setting. */
 enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
@@ -177,7 +187,7 @@ static void *member(struct config *c, const struct setting *s)
 
 static bool is_list(const struct setting *s)
 {
-	return s->type == TYPE_URLS || s->type == TYPE_POINTERS;
+	return s->type == TYPE_URLS || s->type == TYPE_POINTERS || s->type == TYPE_ORIGINS;
 }
 
 static bool is_number(const struct setting *s)
@@ -342,6 +352,15 @@ static const char *find_redis_fault(const char *text)
 	return fault;
 }
 
+static const char *find_origin_fault(const char *text)
+{
+	const char *host = strstr(text, "://");
+
+	if (strcmp(text, "null") == 0 || (host && host != text && host[3] && !strpbrk(host + 3, "/?#@ ")))
+		return NULL;
+	return "is not an origin: SCHEME://HOST or SCHEME://HOST:PORT, as browsers write it";
+}
+
 /* What is wrong with text as a value of s; NULL if it is fine. */
 static const char *find_fault(const struct setting *s, const char *text)
 {
@@ -356,6 +375,8 @@ static const char *find_fault(const struct setting *s, const char *text)
 		return fault;
 	case TYPE_REDIS:
 		return find_redis_fault(text);
+	case TYPE_ORIGINS:
+		return find_origin_fault(text);
 	case TYPE_CONNINFO:
 		return postgres_is_conninfo(text) ? NULL : "is neither a URI nor key=value as libpq takes it";
 	case TYPE_ADDRESS:
@@ -377,8 +398,10 @@ static const char *find_fault(const struct setting *s, const char *text)
 					 : "is not a name of up to 64 letters, digits, dots, underscores and dashes";
 	case TYPE_CHOICE:
 		return config_is_choice(s->choices, text) ? NULL : "is not one of the words that --help lists";
-	case TYPE_TEXT:
 	case TYPE_SECRET:
+		return *text ? NULL : "is empty";
+	case TYPE_TEXT:
+	case TYPE_SWITCH:
 	case TYPE_NUMBER:
 	case TYPE_BYTES:
 	case TYPE_SECONDS:
@@ -429,8 +452,23 @@ static int add_item(struct reader *r, const struct setting *s, enum origin origi
 	return check_text(r, s, origin, l->items[l->count - 1]);
 }
 
+static int set_switch(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+{
+	bool *at = member(r->config, s);
+	char what[120];
+
+	if (!config_is_choice("yes true 1 no false 0", text)) {
+		snprintf(what, sizeof(what), "\"%.40s\" is neither yes (true, 1) nor no (false, 0)", text);
+		return fail(r, s, origin, what);
+	}
+	*at = config_is_choice("yes true 1", text);
+	return 0;
+}
+
 static int set_value(struct reader *r, const struct setting *s, enum origin origin, const char *text)
 {
+	if (s->type == TYPE_SWITCH)
+		return set_switch(r, s, origin, text);
 	if (is_number(s))
 		return set_number(r, s, origin, text);
 	if (!is_list(s))
@@ -495,6 +533,8 @@ static int read_item(struct reader *r, const struct setting *s, const json_t *va
 
 	if (json_is_string(value))
 		return set_value(r, s, FROM_FILE, json_string_value(value));
+	if (json_is_boolean(value) && s->type == TYPE_SWITCH)
+		return set_value(r, s, FROM_FILE, json_is_true(value) ? "yes" : "no");
 	if (json_is_integer(value) && is_number(s)) {
 		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
 		return set_value(r, s, FROM_FILE, number);
@@ -577,7 +617,7 @@ static int read_environment(struct reader *r)
 	return 0;
 }
 
-/* Calls set for each --flag value and --flag=value. */
+/* Calls set for each --flag value and --flag=value; a switch needs no value. */
 static int each_flag(struct reader *r, int argc, char **argv,
 		     int (*set)(struct reader *r, const struct setting *s, const char *text))
 {
@@ -598,9 +638,9 @@ static int each_flag(struct reader *r, int argc, char **argv,
 				 (int)(n < 80 ? n : 80), name, r->command);
 			return -1;
 		}
-		if (!name[n] && i + 1 == argc)
+		if (!name[n] && s->type != TYPE_SWITCH && i + 1 == argc)
 			return fail(r, s, FROM_FLAG, "needs a value");
-		if (set(r, s, name[n] ? name + n + 1 : argv[++i]))
+		if (set(r, s, name[n] ? name + n + 1 : s->type == TYPE_SWITCH ? "yes" : argv[++i]))
 			return -1;
 	}
 	return 0;
@@ -616,6 +656,49 @@ static int set_flag(struct reader *r, const struct setting *s, const char *text)
 	return set_value(r, s, FROM_FLAG, text);
 }
 
+/* Is what listens there out of reach from elsewhere? A name other than localhost may be any address. */
+static bool is_loopback(const char *address)
+{
+	struct url url;
+	bool is_local;
+
+	if (strncmp(address, "unix:", 5) == 0)
+		return true;
+	is_local = url_parse_address(&url, address) == 0 &&
+		   (config_is_choice("localhost ::1", url.host) ||
+		    (strncmp(url.host, "127.", 4) == 0 && !url.host[strspn(url.host, "0123456789.")]));
+	url_clear(&url);
+	return is_local;
+}
+
+/* Who may send: nobody by accident. */
+static const char *check_ingest(const struct config *c)
+{
+	if (c->ingest_token && c->ingest_token_file)
+		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
+	if (c->ingest && !c->ingest_token && !c->ingest_token_file && !c->ingest_open && !is_loopback(c->ingest))
+		return "--ingest: the address is not loopback and there is no token, so that anybody could send: give "
+		       "--ingest-token-file (or --ingest-token), or --ingest-open if that is what you want";
+	if (!c->ingest_cert != !c->ingest_key)
+		return "--ingest-cert and --ingest-key go together: one of them is missing";
+	if (c->ingest_cert && access(c->ingest_cert, R_OK))
+		return "--ingest-cert: the file cannot be read";
+	if (c->ingest_key && access(c->ingest_key, R_OK))
+		return "--ingest-key: the file cannot be read";
+	return NULL;
+}
+
+static int check_tokens(struct reader *r)
+{
+	struct tokens *t;
+
+	if (!is_listen(r->command) || !r->config->ingest_token_file)
+		return 0;
+	t = tokens_new(NULL, r->config->ingest_token_file, false, r->error, r->error_size);
+	tokens_free(t);
+	return t ? 0 : -1;
+}
+
 /* What no single setting can tell. */
 static int check_whole(struct reader *r)
 {
@@ -624,21 +707,17 @@ static int check_whole(struct reader *r)
 
 	if (is_listen(r->command) && c->sources.count == 0 && !c->ingest)
 		what = "nothing to listen to: give --source URL, --ingest ADDR:PORT or both";
-	else if (is_listen(r->command) && !c->ingest_cert != !c->ingest_key)
-		what = "--ingest-cert and --ingest-key go together: one of them is missing";
 	else if (c->id_pointers.count > 8)
 		what = "--id-pointer: an id has at most 8 parts";
 	else if (strlen(c->instance_id) == 0 || strlen(c->instance_id) > 200)
 		what = "--instance-id: must have 1 to 200 bytes";
-	else if (is_listen(r->command) && c->ingest_cert && access(c->ingest_cert, R_OK))
-		what = "--ingest-cert: the file cannot be read";
-	else if (is_listen(r->command) && c->ingest_key && access(c->ingest_key, R_OK))
-		what = "--ingest-key: the file cannot be read";
 	else if (c->max_age_s && !c->time_pointer)
 		what = "--max-age: needs --time-pointer, which says where an event's time is";
+	else if (is_listen(r->command))
+		what = check_ingest(c);
 	if (what)
 		snprintf(r->error, r->error_size, "%s", what);
-	return what ? -1 : 0;
+	return what || check_tokens(r) ? -1 : 0;
 }
 
 /* Claims and marks of one consumer's fleet say nothing to another's. The name goes in front: behind the
@@ -694,7 +773,7 @@ void config_free(struct config *c)
 	for (size_t i = 0; i < SETTINGS; i++) {
 		if (is_list(&settings[i]))
 			list_free(member(c, &settings[i]));
-		else if (!is_number(&settings[i]))
+		else if (!is_number(&settings[i]) && settings[i].type != TYPE_SWITCH)
 			free(*(char **)member(c, &settings[i]));
 	}
 	webhooks_free(&c->webhooks);
@@ -710,7 +789,7 @@ void config_help(FILE *out, const char *command)
 
 		if (!is_of(s, command))
 			continue;
-		snprintf(head, sizeof(head), "--%s %s", s->flag, s->value);
+		snprintf(head, sizeof(head), "--%s%s%s", s->flag, *s->value ? " " : "", s->value);
 		fprintf(out, "  %-30s %s\n", head, s->meaning);
 		fprintf(out, "  %-30s [%s", "", s->env);
 		if (fallback && *fallback)
@@ -725,7 +804,7 @@ void config_help_markdown(FILE *out)
 	for (size_t i = 0; i < SETTINGS; i++) {
 		const struct setting *s = &settings[i];
 
-		fprintf(out, "| `--%s %s` | `%s` | ", s->flag, s->value, s->env);
+		fprintf(out, "| `--%s%s%s` | `%s` | ", s->flag, *s->value ? " " : "", s->value, s->env);
 		if (s->fallback && *s->fallback)
 			fprintf(out, "`%s` | ", s->fallback);
 		else

@@ -21,7 +21,10 @@ struct config_list {
 struct config {
 	struct config_list sources;
 	char *ingest;       /* ADDR:PORT, NULL: none */
-	char *ingest_token; /* NULL: everybody may send */
+	char *ingest_token; /* NULL, like the file: everybody may send who reaches the port */
+	char *ingest_token_file;
+	bool ingest_open; /* to everybody, and not on loopback alone */
+	struct config_list ingest_origins;
 	char *ingest_cert;
 	char *ingest_key;
 	int64_t ingest_connections;

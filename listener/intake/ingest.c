@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "net/invited.h"
+#include "config/tokens.h"
 #include "net/refusal.h"
 #include "base/stats.h"
 #include "base/utf8.h"
@@ -23,6 +24,8 @@
 #define KEY_CHARS     24 /* of a Sec-WebSocket-Key, */
 #define KEY_BYTES     16 /* which are so many in base64 */
 
+#define TOKENS_MS 1000 /* between two looks at the file of tokens */
+
 #define UPGRADE_REQUIRED 426 /* libwebsockets has no name for it */
 
 /* A producer's connection. It outlives the socket while messages of it are in flight. */
@@ -31,6 +34,7 @@ struct session {
 	struct list open;     /* of struct ingest, while the socket is open */
 	struct ws_link link;
 	struct ingest *ingest;
+	struct token *token; /* that it showed; NULL: none is demanded */
 	bool wants_acks;
 	bool is_closing;    /* 1001 as soon as its acks are out */
 	size_t pending;     /* messages not yet answered */
@@ -45,8 +49,9 @@ struct session {
 struct handshake {
 	struct list link; /* of struct ingest, oldest first */
 	struct lws *wsi;
-	int64_t due_ms; /* loop clock */
-	bool is_judged; /* its upgrade, and it may go on */
+	struct token *token; /* that opened the door */
+	int64_t due_ms;      /* loop clock */
+	bool is_judged;      /* its upgrade, and it may go on */
 };
 
 struct ingest {
@@ -61,6 +66,8 @@ struct ingest {
 	uv_prepare_t turn; /* before each wait for I/O: acks go out */
 	size_t session_count;
 	struct refusals *refusals;
+	struct tokens *tokens;
+	uv_timer_t tokens_timer;
 	bool is_draining;
 };
 
@@ -233,6 +240,8 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 	struct session *s = (struct session *)sender;
 
 	s->pending--;
+	if (s->token)
+		s->token->rejected += outcome == OUTCOME_REJECTED;
 	if (!s->link.ws) {
 		if (!s->pending)
 			session_free(s);
@@ -338,6 +347,8 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	if (is_text && !is_utf8(message, len))
 		return refuse_text(s, message, len);
 	s->pending++;
+	if (s->token)
+		s->token->messages++;
 	if (pipeline_receive(ws_pipeline(link->ws), message, len, &s->sender) == 0)
 		return 0;
 	s->pending--;
@@ -378,23 +389,35 @@ static int on_close_frame(struct session *s, const char *in, size_t len)
 
 /* --- who may connect --- */
 
-/* Compares in a time that does not depend on where the two differ. */
-static bool is_token(const char *given, const char *wanted)
-{
-	size_t n = strlen(wanted);
-
-	return strlen(given) == n && CRYPTO_memcmp(given, wanted, n) == 0;
-}
-
-static bool is_authorized(const struct ingest *i, struct lws *wsi)
+/* Does the request show a token that is valid, or is none demanded? Sets the token of h. */
+static bool is_authorized(const struct ingest *i, struct lws *wsi, struct handshake *h)
 {
 	char header[1024];
 
-	if (!i->config->ingest_token)
+	if (!tokens_are_demanded(i->tokens))
 		return true;
-	if (lws_hdr_copy(wsi, header, sizeof(header), WSI_TOKEN_HTTP_AUTHORIZATION) <= 0)
+	if (lws_hdr_copy(wsi, header, sizeof(header), WSI_TOKEN_HTTP_AUTHORIZATION) <= 0 ||
+	    strncasecmp(header, "Bearer ", 7) != 0)
 		return false;
-	return strncasecmp(header, "Bearer ", 7) == 0 && is_token(header + 7, i->config->ingest_token);
+	h->token = tokens_find(i->tokens, header + 7);
+	return h->token != NULL;
+}
+
+/* A browser says which page it acts for, and sends what that page wants to any address that it can reach: also to
+ * this one, behind a firewall or on loopback. Other clients send no Origin. */
+static bool is_origin(const struct ingest *i, struct lws *wsi)
+{
+	const struct config_list *origins = &i->config->ingest_origins;
+	char origin[300];
+
+	if (lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) <= 0)
+		return true;
+	if (lws_hdr_copy(wsi, origin, sizeof(origin), WSI_TOKEN_ORIGIN) <= 0)
+		return false;
+	for (size_t n = 0; n < origins->count; n++)
+		if (strcasecmp(origin, origins->items[n]) == 0)
+			return true;
+	return false;
 }
 
 static bool is_path(struct lws *wsi)
@@ -424,7 +447,7 @@ static unsigned int judge_handshake(struct lws *wsi)
 }
 
 /* 0: the upgrade may go on; else the status that refuses it. */
-static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi)
+static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struct handshake *h)
 {
 	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
 		return HTTP_STATUS_METHOD_NOT_ALLOWED;
@@ -432,7 +455,9 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi)
 		return HTTP_STATUS_NOT_FOUND;
 	if (!invited_is_websocket(wsi))
 		return UPGRADE_REQUIRED;
-	if (!is_authorized(i, wsi))
+	if (!is_origin(i, wsi))
+		return HTTP_STATUS_FORBIDDEN;
+	if (!is_authorized(i, wsi, h))
 		return HTTP_STATUS_UNAUTHORIZED;
 	if (i->is_draining)
 		return HTTP_STATUS_SERVICE_UNAVAILABLE;
@@ -475,10 +500,10 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 static int answer_upgrade(const struct ingest *i, struct lws *wsi)
 {
 	struct handshake *h = lws_get_opaque_user_data(wsi);
-	unsigned int status = judge_upgrade(i, wsi);
+	unsigned int status = h ? judge_upgrade(i, wsi, h) : HTTP_STATUS_BAD_REQUEST;
 
-	if (status || !h)
-		return refuse_upgrade(i, wsi, status ? status : HTTP_STATUS_BAD_REQUEST);
+	if (status)
+		return refuse_upgrade(i, wsi, status);
 	h->is_judged = true;
 	return 0;
 }
@@ -555,8 +580,17 @@ static int begin_handshake(struct ingest *i, struct lws *wsi)
 	return 0;
 }
 
+static void log_producer(const struct session *s, const char *what)
+{
+	char peer[64] = "";
+
+	lws_get_peer_simple(s->link.wsi, peer, sizeof(peer));
+	log_debug(what, "peer=%s token=%s", peer, s->token ? s->token->name : NULL);
+}
+
 static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 {
+	const struct handshake *h = lws_get_opaque_user_data(wsi);
 	struct session *s = calloc(1, sizeof(*s));
 	int bytes = SEND_BYTES;
 
@@ -571,6 +605,11 @@ static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	list_append(&i->sessions, &s->open);
 	i->session_count++;
 	stats.ingest_connects++;
+	s->token = h ? h->token : NULL;
+	if (s->token)
+		s->token->connections++;
+	end_handshake(wsi);
+	log_producer(s, "producer connected");
 	*at = s;
 	return 0;
 }
@@ -580,9 +619,28 @@ static void on_closed(struct session *s)
 	list_remove(&s->open);
 	list_remove(&s->talker);
 	s->ingest->session_count--;
+	if (s->token)
+		s->token->connections--;
 	ws_link_close(&s->link);
 	if (!s->pending)
 		session_free(s);
+}
+
+/* Who came in by a token that is valid no more has to go. */
+static void on_tokens_timer(uv_timer_t *timer)
+{
+	struct ingest *i = timer->data;
+
+	if (!tokens_refresh(i->tokens))
+		return;
+	list_each(node, after, &i->sessions) {
+		struct session *s = list_entry(node, struct session, open);
+
+		if (!s->token || s->token->is_valid)
+			continue;
+		log_info("ending a connection: its token is not valid any more", "token=%s", s->token->name);
+		ws_kill(i->ws, s->link.wsi);
+	}
 }
 
 /* --- libwebsockets --- */
@@ -623,7 +681,6 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_ESTABLISHED:
 		if (check_judged(wsi))
 			return -1;
-		end_handshake(wsi);
 		return at ? on_open(i, wsi, at) : -1;
 	case LWS_CALLBACK_RECEIVE:
 		return is_open ? on_bytes(*at, in, len) : -1;
@@ -664,7 +721,8 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	struct ingest *i = calloc(1, sizeof(*i));
 
 	snprintf(error, size, "out of memory");
-	if (!i || ws_listen_address(&info, config->ingest))
+	if (!i || !(i->tokens = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size)) ||
+	    ws_listen_address(&info, config->ingest))
 		goto fail;
 	snprintf(error, size, "--ingest: cannot listen on %s: the port is taken, or the address is not of this host%s",
 		 config->ingest, config->ingest_cert ? ", or --ingest-cert and --ingest-key are no pair" : "");
@@ -677,7 +735,9 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->turn.data = i;
 	uv_prepare_start(&i->turn, on_turn);
 	uv_timer_init(ws_loop(ws), &i->handshake_timer);
-	i->handshake_timer.data = i;
+	uv_timer_init(ws_loop(ws), &i->tokens_timer);
+	uv_timer_start(&i->tokens_timer, on_tokens_timer, TOKENS_MS, TOKENS_MS);
+	i->handshake_timer.data = i->tokens_timer.data = i;
 	i->refusals = refusals_new();
 	info.vhost_name = "ingest";
 	info.user = i;
@@ -707,6 +767,11 @@ size_t ingest_connections(const struct ingest *i)
 	return i->session_count;
 }
 
+const struct token *ingest_tokens(const struct ingest *i)
+{
+	return tokens_first(i->tokens);
+}
+
 void ingest_drain(struct ingest *i)
 {
 	i->is_draining = true;
@@ -721,6 +786,7 @@ void ingest_drain(struct ingest *i)
 void ingest_close(struct ingest *i)
 {
 	uv_close((uv_handle_t *)&i->handshake_timer, NULL);
+	uv_close((uv_handle_t *)&i->tokens_timer, NULL);
 	uv_close((uv_handle_t *)&i->turn, NULL);
 	list_each(node, after, &i->sessions) {
 		struct session *s = list_entry(node, struct session, open);
@@ -740,5 +806,6 @@ void ingest_free(struct ingest *i)
 	if (!i)
 		return;
 	refusals_free(i->refusals);
+	tokens_free(i->tokens);
 	free(i);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "config/config.h"
+#include "config/tokens.h"
 #include "net/ws.h"
 
 struct ingest;
@@ -14,6 +15,9 @@ struct ingest;
 struct ingest *ingest_open(struct ws *ws, const struct config *config, char *error, size_t size);
 
 size_t ingest_connections(const struct ingest *i);
+
+/* The tokens that producers show, with what each has been used for, linked by next; NULL: none is demanded. */
+const struct token *ingest_tokens(const struct ingest *i);
 
 /* No new connections, and no more messages from those that are told of each one's end: what they
  * have not been told of they send elsewhere. */

@@ -153,6 +153,52 @@ static void put_targets(FILE *out, const struct relay *r)
 		  (double)relay_backlog(r)->oldest_ms / 1000);
 }
 
+struct token_sums {
+	uint64_t connections, messages, rejected;
+};
+
+/* Of all tokens with this name, of which there are two while one is replaced by the next. */
+static struct token_sums sum_tokens(const struct token *t, const char *name)
+{
+	struct token_sums sums = {0, 0, 0};
+
+	for (; t; t = t->next) {
+		if (strcmp(t->name, name) != 0)
+			continue;
+		sums.connections += t->connections;
+		sums.messages += t->messages;
+		sums.rejected += t->rejected;
+	}
+	return sums;
+}
+
+static bool is_first_of_name(const struct token *first, const struct token *t)
+{
+	while (strcmp(first->name, t->name) != 0)
+		first = first->next;
+	return first == t;
+}
+
+static void put_tokens(FILE *out, const struct token *first)
+{
+	static const char *const names[] = {"token_connections", "token_messages_total", "token_rejected_total"};
+	static const char *const meanings[] = {"Producers connected by the name of their token.",
+					       "Messages received from producers by the name of their token.",
+					       "Messages of them that became dead letters."};
+
+	for (int i = 0; first && i < 3; i++) {
+		put_type(out, names[i], i ? "counter" : "gauge", meanings[i]);
+		for (const struct token *t = first; t; t = t->next) {
+			struct token_sums sums = sum_tokens(t, t->name);
+			uint64_t values[] = {sums.connections, sums.messages, sums.rejected};
+
+			if (is_first_of_name(first, t))
+				fprintf(out, "wsonce_%s{token=\"%s\"} %llu\n", names[i], t->name,
+					(unsigned long long)values[i]);
+		}
+	}
+}
+
 static unsigned int write_metrics(const struct admin *a, FILE *out)
 {
 	const struct admin_parts *p = a->parts;
@@ -172,6 +218,8 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 	put_gauge(out, "sources_open", "Sources connected.", (double)sources_open_count(p->sources));
 	put_gauge(out, "ingest_connections", "Producers connected.",
 		  p->ingest ? (double)ingest_connections(p->ingest) : 0);
+	if (p->ingest)
+		put_tokens(out, ingest_tokens(p->ingest));
 	put_gauge(out, "resident_bytes", "Resident memory of the process.", resident_bytes());
 	put_type(out, "events", "gauge", "Events in memory by state.");
 	for (int i = 0; i < EVENT_STATES - 1; i++)

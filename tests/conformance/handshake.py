@@ -110,7 +110,7 @@ async def play(p):
     await p.goes_on()
 
 
-acceptance("an Origin is not needed, and does not hurt", "4.2.1, 10.2", ("Origin", "https://elsewhere.example"))
+refusal("a handshake for a page elsewhere is refused", "4.2.2, 10.2", ("Origin", "https://elsewhere.example"), statuses=(403,))
 
 
 @case("a frame in the segment of the handshake, which no client may send, is taken", "4.1", "ingest")

@@ -22,6 +22,9 @@ static const struct {
 	{"idle-timeout", "WSONCE_IDLE_TIMEOUT", "-1"},
 	{"ingest", "WSONCE_INGEST", "8080"},
 	{"ingest-token", "WSONCE_INGEST_TOKEN", NULL},
+	{"ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", "/nowhere/tokens"},
+	{"ingest-open", "WSONCE_INGEST_OPEN", "perhaps"},
+	{"ingest-origin", "WSONCE_INGEST_ORIGIN", "example.com"},
 	{"ingest-cert", "WSONCE_INGEST_CERT", "/nowhere/cert.pem"},
 	{"ingest-key", "WSONCE_INGEST_KEY", "/nowhere/key.pem"},
 	{"ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", "0"},
@@ -516,7 +519,7 @@ static void assert_wrong_in_file(const char *flag, const char *value)
 	char text[300];
 
 	snprintf(text, sizeof(text), "{\"%s\": \"%s\"}", flag, value);
-	assert_wrong(READ("--ingest", "h:1", "--config", file_of(text)), flag);
+	assert_wrong(READ("--ingest", "127.0.0.1:1", "--config", file_of(text)), flag);
 }
 
 static void assert_wrong_everywhere(const char *name, const char *env, const char *value)
@@ -667,6 +670,33 @@ Test(config, numbers_in_the_file_may_be_texts)
 	cr_assert_eq(config.message_bytes, 2048);
 }
 
+/* --- who may send --- */
+
+Test(config, an_address_that_is_not_loopback_needs_a_token)
+{
+	assert_wrong(READ("--ingest", "0.0.0.0:1"), "--ingest-open");
+	assert_wrong(READ("--ingest", "h:1"), "--ingest-open");
+	cr_assert_eq(READ("--ingest", "h:1", "--ingest-token", "t"), 0, "%s", error);
+	cr_assert_eq(READ("--ingest", "h:1", "--ingest-open"), 0, "%s", error);
+	cr_assert(config.ingest_open);
+	cr_assert_eq(READ("--ingest", "127.1.2.3:1"), 0, "%s", error);
+	cr_assert_eq(READ("--ingest", "[::1]:1"), 0, "%s", error);
+	cr_assert_eq(READ("--ingest", "localhost:1"), 0, "%s", error);
+	cr_assert_eq(READ("--ingest", "unix:/x"), 0, "%s", error);
+}
+
+Test(config, a_switch_needs_no_value)
+{
+	setenv("WSONCE_INGEST_OPEN", "true", 1);
+	cr_assert_eq(READ("--ingest", "h:1"), 0, "%s", error);
+	assert_wrong(READ("--ingest-open=no", "--ingest", "h:1"), "--ingest-open");
+	unsetenv("WSONCE_INGEST_OPEN");
+	cr_assert_eq(READ("--ingest-open", "--ingest", "h:1"), 0, "%s", error);
+	cr_assert_eq(READ("--ingest", "h:1", "--config", file_of("{\"ingest-open\": true}")), 0, "%s", error);
+	assert_wrong(READ("--ingest", "h:1", "--config", file_of("{\"ingest-open\": false}")), "--ingest-open");
+	assert_wrong(READ("--ingest", "h:1", "--config", file_of("{\"ingest-open\": {}}")), "ingest-open");
+}
+
 /* --- secrets --- */
 
 Test(config, error_in_a_file_names_the_place_and_quotes_nothing)
@@ -809,8 +839,10 @@ Test(config, markdown_has_a_row_of_four_columns_for_every_flag)
 	for (size_t i = 0; i < SETTINGS; i++) {
 		const char *row;
 
-		snprintf(part, sizeof(part), "\n| `--%s ", settings[i].flag);
+		snprintf(part, sizeof(part), "\n| `--%s", settings[i].flag);
 		row = strstr(text, part);
+		while (row && !strchr(" `", row[strlen(part)]))
+			row = strstr(row + 1, part);
 		cr_assert_not_null(row, "%s", part);
 		cr_expect_eq(count_char(row + 1, '|'), 5, "%s", part);
 		snprintf(part, sizeof(part), "` | `%s` | ", settings[i].env);

@@ -1,0 +1,247 @@
+/* tokens.c owns the tokens of producers: their file, and the comparison. What a producer without one may
+ * do is ingest.c's to decide. */
+#include "config/tokens.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+
+#define LINE_MAX_BYTES 1024
+#define DEFAULT_NAME   "default"
+#define BLANKS         " \t\r\n"
+#define NAME_LETTERS   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+struct tokens {
+	struct token *first;
+	char *file;       /* NULL: none */
+	struct stat seen; /* of the file, when it was read last */
+	bool is_warning;
+};
+
+static int digest_of(const char *text, uint8_t *digest)
+{
+	return EVP_Digest(text, strlen(text), digest, NULL, EVP_sha256(), NULL) ? 0 : -1;
+}
+
+static void free_list(struct token *first)
+{
+	for (struct token *next; first; first = next) {
+		next = first->next;
+		free(first);
+	}
+}
+
+/* In front of *first. NULL if memory is out. */
+static struct token *add(struct token **first, const char *name, const char *token)
+{
+	struct token *new = calloc(1, sizeof(*new));
+
+	if (!new || digest_of(token, new->digest)) {
+		free(new);
+		return NULL;
+	}
+	snprintf(new->name, sizeof(new->name), "%s", name);
+	new->is_valid = true;
+	new->next = *first;
+	*first = new;
+	return new;
+}
+
+static void warn_if_short(const struct tokens *t, const char *name, const char *token)
+{
+	if (t->is_warning && strlen(token) < TOKEN_BYTES_MIN)
+		log_warn("a token is short enough to be guessed: take 16 bytes or more", "token=%s bytes=%zu", name,
+			 strlen(token));
+}
+
+/* --- the file --- */
+
+static const char *find_fault(const char *name, const char *rest)
+{
+	if (rest)
+		return "is not \"name token\"";
+	if (strlen(name) > TOKEN_NAME_MAX || name[strspn(name, NAME_LETTERS)])
+		return "has a name that is not 1 to 64 letters, digits, dots, underscores and dashes";
+	return NULL;
+}
+
+/* Puts the token of a line, if it has one, in front of *first. Returns what is wrong, or NULL. */
+static const char *read_line(const struct tokens *t, char *line, struct token **first)
+{
+	static char default_name[] = DEFAULT_NAME;
+	char *at, *name = strtok_r(line, BLANKS, &at), *token, *rest;
+	const char *fault;
+
+	if (!name || name[0] == '#')
+		return NULL;
+	token = strtok_r(NULL, BLANKS, &at);
+	rest = strtok_r(NULL, BLANKS, &at);
+	if (!token) {
+		token = name;
+		name = default_name;
+	}
+	fault = find_fault(name, rest);
+	if (fault)
+		return fault;
+	warn_if_short(t, name, token);
+	return add(first, name, token) ? NULL : "cannot be kept: out of memory";
+}
+
+/* All lines, the last one first. Returns how many tokens, or -1 and a sentence. */
+static int read_lines(const struct tokens *t, FILE *in, struct token **first, char *error, size_t size)
+{
+	char line[LINE_MAX_BYTES];
+	const char *fault = NULL;
+	int number = 0, count = 0;
+
+	while (!fault && fgets(line, sizeof(line), in)) {
+		const struct token *before = *first;
+
+		number++;
+		fault = strchr(line, '\n') || feof(in) ? read_line(t, line, first) : "is longer than 1023 bytes";
+		count += *first != before;
+		if (!fault && count > TOKENS_MAX)
+			fault = "is one too many: 1000 tokens at most";
+	}
+	OPENSSL_cleanse(line, sizeof(line));
+	if (fault)
+		snprintf(error, size, "--ingest-token-file: %s, line %d, %s", t->file, number, fault);
+	else if (!count)
+		snprintf(error, size, "--ingest-token-file: %s has no token: give lines \"name token\"", t->file);
+	return fault || !count ? -1 : count;
+}
+
+/* Reads the file into a list of its own. NULL and a sentence if that fails. */
+static struct token *read_file(struct tokens *t, char *error, size_t size)
+{
+	struct token *first = NULL;
+	FILE *in = fopen(t->file, "re");
+	int count;
+
+	if (!in || fstat(fileno(in), &t->seen)) {
+		snprintf(error, size, "--ingest-token-file: %s cannot be read: %s", t->file, strerror(errno));
+		if (in)
+			fclose(in);
+		return NULL;
+	}
+	count = read_lines(t, in, &first, error, size);
+	fclose(in);
+	if (count > 0)
+		return first;
+	free_list(first);
+	return NULL;
+}
+
+static bool is_same(const struct token *a, const struct token *b)
+{
+	return strcmp(a->name, b->name) == 0 && CRYPTO_memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+}
+
+/* Those that were there keep their counters and their connections; those that are gone are not valid. */
+static void take_over(struct tokens *t, struct token *fresh)
+{
+	for (struct token *old = t->first; old; old = old->next)
+		old->is_valid = false;
+	for (struct token *new = fresh, *next; new; new = next) {
+		struct token *old = t->first;
+
+		next = new->next;
+		while (old && !is_same(old, new))
+			old = old->next;
+		if (old) {
+			old->is_valid = true;
+			free(new);
+		} else {
+			new->next = t->first;
+			t->first = new;
+		}
+	}
+}
+
+static bool has_changed(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino != b->st_ino || a->st_dev != b->st_dev || a->st_size != b->st_size ||
+	       a->st_mtim.tv_sec != b->st_mtim.tv_sec || a->st_mtim.tv_nsec != b->st_mtim.tv_nsec ||
+	       a->st_ctim.tv_sec != b->st_ctim.tv_sec || a->st_ctim.tv_nsec != b->st_ctim.tv_nsec;
+}
+
+/* A file that is gone for a moment, as when it is replaced, is not a change. */
+bool tokens_refresh(struct tokens *t)
+{
+	struct token *fresh;
+	struct stat now;
+	char error[400];
+
+	if (!t->file || stat(t->file, &now) || !has_changed(&t->seen, &now))
+		return false;
+	t->seen = now; /* a file with a fault is not read again until it changes */
+	fresh = read_file(t, error, sizeof(error));
+	if (!fresh) {
+		log_error("the tokens stay as they were", "reason=%s", error);
+		return false;
+	}
+	take_over(t, fresh);
+	log_info("tokens read again", "file=%s", t->file);
+	return true;
+}
+
+/* --- whose it is --- */
+
+struct tokens *tokens_new(const char *token, const char *file, bool is_warning, char *error, size_t size)
+{
+	struct tokens *t = calloc(1, sizeof(*t));
+
+	snprintf(error, size, "out of memory");
+	if (!t || (file && !(t->file = strdup(file))))
+		goto fail;
+	t->is_warning = is_warning;
+	if (file && !(t->first = read_file(t, error, size)))
+		goto fail;
+	if (token) {
+		if (!add(&t->first, DEFAULT_NAME, token))
+			goto fail;
+		warn_if_short(t, DEFAULT_NAME, token);
+	}
+	return t;
+fail:
+	tokens_free(t);
+	return NULL;
+}
+
+void tokens_free(struct tokens *t)
+{
+	if (!t)
+		return;
+	free_list(t->first);
+	free(t->file);
+	free(t);
+}
+
+bool tokens_are_demanded(const struct tokens *t)
+{
+	return t->first != NULL;
+}
+
+struct token *tokens_find(struct tokens *t, const char *given)
+{
+	struct token *found = NULL;
+	uint8_t digest[sizeof(found->digest)];
+
+	if (digest_of(given, digest))
+		return NULL;
+	for (struct token *at = t->first; at; at = at->next)
+		if (at->is_valid && CRYPTO_memcmp(at->digest, digest, sizeof(digest)) == 0)
+			found = at;
+	return found;
+}
+
+const struct token *tokens_first(const struct tokens *t)
+{
+	return t->first;
+}

@@ -1,0 +1,45 @@
+/* tokens.h: the tokens that producers show, and the name that each stands for. */
+#ifndef WSONCE_TOKENS_H
+#define WSONCE_TOKENS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TOKENS_MAX      1000 /* valid at once */
+#define TOKEN_NAME_MAX  64   /* bytes */
+#define TOKEN_BYTES_MIN 16   /* a shorter one can be guessed: a warning */
+
+/* A token and what it has been used for. It lives until tokens_free, also after it is no longer valid. */
+struct token {
+	struct token *next;
+	char name[TOKEN_NAME_MAX + 1];
+	uint8_t digest[32]; /* SHA-256; the token itself is not kept */
+	bool is_valid;
+	uint64_t connections; /* open */
+	uint64_t messages;
+	uint64_t rejected; /* of them */
+};
+
+struct tokens;
+
+/* Of one token, or of a file, or of neither (NULL). A line of the file is "name token", or a token alone, which
+ * has the name "default" as the one token has; a # begins a comment line. Short tokens are logged if is_warning.
+ * Returns NULL and a sentence in error, which names the file and the line and never a token. */
+struct tokens *tokens_new(const char *token, const char *file, bool is_warning, char *error, size_t size);
+void tokens_free(struct tokens *t);
+
+/* Reads the file again if it is another one than it was. Returns true if the tokens may have changed. What
+ * is wrong in the file is logged, and the tokens stay as they were. */
+bool tokens_refresh(struct tokens *t);
+
+/* Must producers show one? */
+bool tokens_are_demanded(const struct tokens *t);
+
+/* The valid token with these bytes, or NULL. Takes a time that does not depend on where given is wrong. */
+struct token *tokens_find(struct tokens *t, const char *given);
+
+/* The first of all, valid or not; the others follow by next. Names may repeat. */
+const struct token *tokens_first(const struct tokens *t);
+
+#endif

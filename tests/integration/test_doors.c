@@ -1,0 +1,223 @@
+/* Who may send: tokens and their names, pages of other places, addresses that anybody can reach. */
+#include "ack.h"
+#include "database.h"
+#include "http.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "run.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ACKS       "wsonce.ack.v1"
+#define SETTLED_MS 20000
+
+static struct database *db;
+static struct listener *listener;
+static char tokens[] = "/tmp/wsonce-doors-XXXXXX";
+
+static void set_up(void)
+{
+	db = database_new();
+	close(mkstemp(tokens));
+}
+
+static void tear_down(void)
+{
+	if (listener)
+		cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	database_free(db);
+	unlink(tokens);
+}
+
+TestSuite(doors, .init = set_up, .fini = tear_down);
+
+static void start(const char *flags)
+{
+	listener = listener_start(&(struct listener_options){.database = db}, "%s", flags);
+}
+
+static struct peer *open_with(const char *token, int *status)
+{
+	return peer_open(listener_ingest_port(listener), "/events", ACKS, token, status);
+}
+
+static void expect_status(const char *token, int wanted)
+{
+	int status;
+
+	peer_free(open_with(token, &status));
+	cr_assert_eq(status, wanted, "%s: %d", token, status);
+}
+
+static bool has_logged(const char *text)
+{
+	char *log = process_errors(listener_process(listener));
+	bool has = strstr(log, text) != NULL;
+
+	free(log);
+	return has;
+}
+
+/* ---- addresses ---- */
+
+Test(doors, an_address_that_others_reach_needs_a_token_or_a_word)
+{
+	static const char *const addresses[] = {
+		"0.0.0.0:0", "*:0", "[::]:0", "192.0.2.1:9000", "events.example:9000", "127.evil.example:9000"};
+	char words[100];
+
+	for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+		snprintf(words, sizeof words, "listen --ingest %s", addresses[i]);
+		run_expect_refusal_in(NULL, words, "--ingest-open");
+	}
+	run_expect_refusal_in(NULL, "listen --ingest *:0 --ingest-open=no", "--ingest-open");
+	run_expect_refusal_in(NULL, "listen --ingest *:0 --ingest-open=perhaps", "--ingest-open");
+}
+
+Test(doors, an_open_door_is_open)
+{
+	char flags[60];
+	int port;
+
+	listener = listener_start(&(struct listener_options){.database = db}, NULL);
+	port = listener_ingest_port(listener);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	snprintf(flags, sizeof flags, "--ingest 0.0.0.0:%d --ingest-open", port);
+	listener = listener_start(
+		&(struct listener_options){.database = db, .without_ingest = true, .ingest_port = port}, "%s", flags);
+	expect_status(NULL, 101);
+}
+
+/* ---- tokens ---- */
+
+static void write_tokens(const char *text)
+{
+	char fresh[sizeof tokens + 4];
+
+	snprintf(fresh, sizeof fresh, "%s.new", tokens);
+	FILE *out = fopen(fresh, "w");
+	fputs(text, out);
+	fclose(out);
+	cr_assert_eq(rename(fresh, tokens), 0);
+}
+
+static void start_with_tokens(const char *text)
+{
+	char flags[100];
+
+	write_tokens(text);
+	snprintf(flags, sizeof flags, "--ingest-token-file %s --log-level debug", tokens);
+	start(flags);
+}
+
+static double count_of(const char *metric, const char *name)
+{
+	char text[120];
+
+	snprintf(text, sizeof text, "wsonce_%s{token=\"%s\"}", metric, name);
+	return listener_metric(listener, text);
+}
+
+Test(doors, each_token_has_a_name_in_metrics_and_log)
+{
+	start_with_tokens("shop the-token-of-the-shop\ntill the-token-of-the-till\n");
+	expect_status(NULL, 401);
+	expect_status("the-token-of-the", 401);
+	struct peer *shop = open_with("the-token-of-the-shop", NULL), *till = open_with("the-token-of-the-till", NULL);
+	peer_send_text(shop, "{\"event_id\":\"a\"}");
+	ack_expect(shop, "a", "persisted");
+	peer_send_text(shop, "no JSON");
+	ack_expect_rejected(shop, NULL, "not JSON");
+	cr_assert_eq(count_of("token_connections", "shop"), 1);
+	cr_assert_eq(count_of("token_messages_total", "shop"), 2);
+	cr_assert_eq(count_of("token_rejected_total", "shop"), 1);
+	cr_assert_eq(count_of("token_messages_total", "till"), 0);
+	cr_assert(has_logged("token=shop") && has_logged("token=till"));
+	cr_assert_not(has_logged("the-token"));
+	peer_free(shop);
+	peer_free(till);
+}
+
+Test(doors, a_token_that_is_taken_out_of_the_file_ends_its_connections)
+{
+	start_with_tokens("shop the-token-of-the-shop\ntill the-token-of-the-till\n");
+	struct peer *shop = open_with("the-token-of-the-shop", NULL), *till = open_with("the-token-of-the-till", NULL);
+	write_tokens("till the-token-of-the-till\nshop the-next-token-of-the-shop\n");
+	cr_assert_neq(peer_recv_close(shop, SETTLED_MS), 0, "still open");
+	expect_status("the-token-of-the-shop", 401);
+	expect_status("the-next-token-of-the-shop", 101);
+	peer_send_text(till, "{\"event_id\":\"b\"}");
+	ack_expect(till, "b", "persisted");
+	write_tokens("a b c\n");
+	cr_assert(wait_until(has_logged("the tokens stay as they were"), SETTLED_MS));
+	expect_status("the-token-of-the-till", 101);
+	peer_free(shop);
+	peer_free(till);
+}
+
+Test(doors, a_short_token_is_warned_of)
+{
+	start_with_tokens("shop the-token-of-the-shop\ntill 15-bytes-of-it_\n");
+	cr_assert(has_logged("short enough to be guessed"));
+	cr_assert(has_logged("token=till bytes=15"));
+	cr_assert_not(has_logged("token=shop bytes"));
+}
+
+Test(doors, tokens_are_checked_before_anything_starts)
+{
+	char words[160];
+
+	write_tokens("");
+	snprintf(words, sizeof words, "listen --ingest 0.0.0.0:0 --ingest-token-file %s", tokens);
+	run_expect_refusal_in(NULL, words, "has no token");
+	run_expect_refusal_in(NULL, "listen --ingest 0.0.0.0:0 --ingest-token-file /nowhere/x", "/nowhere/x");
+	run_expect_refusal_in(NULL, "listen --ingest 0.0.0.0:0 --ingest-token a --ingest-token-file /x", "exclude");
+	run_expect_refusal_in(NULL, "listen --ingest 0.0.0.0:0 --ingest-token=", "--ingest-token");
+}
+
+/* ---- pages ---- */
+
+static void expect_status_of_origin(const char *origin, int wanted)
+{
+	char request[400];
+	int status = 0;
+	int len = snprintf(request, sizeof request,
+			   "GET /events HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+			   "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: d3NvbmNlIHRlc3QgcGVlcg==\r\n%s\r\n",
+			   origin);
+	char *answer = http_ask(listener_ingest_port(listener), request, (size_t)len, SETTLED_MS);
+
+	sscanf(answer ? answer : "", "HTTP/%*s %d", &status);
+	cr_assert_eq(status, wanted, "%s: %d", origin, status);
+	free(answer);
+}
+
+Test(doors, pages_may_send_only_if_their_origin_is_listed)
+{
+	start("--ingest-origin https://shop.example --ingest-origin http://localhost:8080");
+	expect_status_of_origin("", 101);
+	expect_status_of_origin("Origin: https://shop.example\r\n", 101);
+	expect_status_of_origin("Origin: http://localhost:8080\r\n", 101);
+	expect_status_of_origin("Origin: http://shop.example\r\n", 403);
+	expect_status_of_origin("Origin: https://shop.example:8443\r\n", 403);
+	expect_status_of_origin("Origin: https://shop.example.evil.example\r\n", 403);
+	expect_status_of_origin("Origin: null\r\n", 403);
+	expect_status_of_origin("Origin: https://evil.example\r\nOrigin: https://shop.example\r\n", 403);
+	run_expect_refusal_in(NULL, "listen --ingest 127.0.0.1:0 --ingest-origin shop.example", "--ingest-origin");
+	run_expect_refusal_in(NULL, "listen --ingest 127.0.0.1:0 --ingest-origin https://shop.example/", "origin");
+}
+
+Test(doors, no_page_may_send_by_default)
+{
+	start("--log-level info");
+	expect_status_of_origin("Origin: http://127.0.0.1\r\n", 403);
+	expect_status_of_origin("Origin: x\r\n", 403);
+}

@@ -1,0 +1,146 @@
+/* The tokens of producers: their file, how it is read again, and who is let in. */
+#include "config/tokens.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char path[] = "/tmp/wsonce-tokens-XXXXXX";
+static struct tokens *tokens;
+static char error[300];
+
+static void init(void)
+{
+	close(mkstemp(path));
+}
+
+static void fini(void)
+{
+	tokens_free(tokens);
+	unlink(path);
+}
+
+TestSuite(tokens, .init = init, .fini = fini, .timeout = 60);
+
+/* Another file takes the place of the old one, as editors and orchestrators do it. */
+static void write_tokens(const char *text)
+{
+	char fresh[sizeof(path) + 4];
+	FILE *out;
+
+	snprintf(fresh, sizeof(fresh), "%s.new", path);
+	out = fopen(fresh, "w");
+	fputs(text, out);
+	fclose(out);
+	cr_assert_eq(rename(fresh, path), 0);
+}
+
+static void expect_name(const char *given, const char *name)
+{
+	const struct token *token = tokens_find(tokens, given);
+
+	if (!name)
+		cr_assert_null(token, "\"%s\" is %s", given, token ? token->name : "");
+	else
+		cr_assert(token && strcmp(token->name, name) == 0, "\"%s\" is %s", given,
+			  token ? token->name : "unknown");
+}
+
+Test(tokens, one_token_has_the_name_default)
+{
+	tokens = tokens_new("one-token-of-many-bytes", NULL, false, error, sizeof(error));
+	cr_assert(tokens_are_demanded(tokens));
+	expect_name("one-token-of-many-bytes", "default");
+	expect_name("one-token-of-many-byte", NULL);
+	expect_name("one-token-of-many-bytess", NULL);
+	expect_name("", NULL);
+}
+
+Test(tokens, without_any_nothing_is_demanded)
+{
+	tokens = tokens_new(NULL, NULL, false, error, sizeof(error));
+	cr_assert_not(tokens_are_demanded(tokens));
+	expect_name("anything", NULL);
+}
+
+Test(tokens, each_line_of_a_file_has_a_name_and_a_token)
+{
+	write_tokens("# who sends\n\nshop  token-of-the-shop\n\ttill\ttoken-of-the-till \r\nlonely-token\nshop "
+		     "its-next-token");
+	tokens = tokens_new(NULL, path, false, error, sizeof(error));
+	cr_assert_not_null(tokens, "%s", error);
+	expect_name("token-of-the-shop", "shop");
+	expect_name("its-next-token", "shop");
+	expect_name("token-of-the-till", "till");
+	expect_name("lonely-token", "default");
+	expect_name("shop", NULL);
+	expect_name("#", NULL);
+}
+
+static void expect_fault(const char *text, const char *part)
+{
+	write_tokens(text);
+	cr_assert_null(tokens_new(NULL, path, false, error, sizeof(error)), "taken: %s", text);
+	cr_assert(strstr(error, part) && !strstr(error, "hush"), "%s", error);
+}
+
+Test(tokens, what_is_wrong_in_a_file_is_said_without_the_token)
+{
+	char text[1200];
+
+	expect_fault("", "has no token");
+	expect_fault("# only a comment\n", "has no token");
+	expect_fault("a hush\nb hush hush\n", "line 2");
+	expect_fault("a:b hush\n", "line 1");
+	snprintf(text, sizeof(text), "a %01100d", 1);
+	expect_fault(text, "line 1, is longer");
+	snprintf(text, sizeof(text), "%065d hush", 1);
+	expect_fault(text, "has a name");
+	cr_assert_null(tokens_new(NULL, "/nowhere/tokens", false, error, sizeof(error)));
+	cr_assert(strstr(error, "/nowhere/tokens cannot be read: No such file"), "%s", error);
+}
+
+Test(tokens, a_file_has_a_thousand_tokens_at_most)
+{
+	char text[40000];
+	size_t len = 0;
+
+	for (int i = 0; i <= TOKENS_MAX; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "name hush-%d\n", i);
+	expect_fault(text, "line 1001");
+}
+
+Test(tokens, a_changed_file_is_read_again_and_counters_stay)
+{
+	struct token *stays;
+
+	write_tokens("stays token-that-stays\ngoes token-that-goes\n");
+	tokens = tokens_new(NULL, path, false, error, sizeof(error));
+	stays = tokens_find(tokens, "token-that-stays");
+	stays->messages = 7;
+	cr_assert_not(tokens_refresh(tokens), "nothing has changed");
+	write_tokens("stays token-that-stays\ncomes token-that-comes\n");
+	cr_assert(tokens_refresh(tokens));
+	cr_assert_eq(tokens_find(tokens, "token-that-stays"), stays);
+	cr_assert_eq(stays->messages, 7);
+	expect_name("token-that-goes", NULL);
+	expect_name("token-that-comes", "comes");
+	cr_assert_not(tokens_refresh(tokens));
+}
+
+Test(tokens, a_file_that_is_gone_or_wrong_changes_nothing)
+{
+	write_tokens("stays token-that-stays\n");
+	tokens = tokens_new(NULL, path, false, error, sizeof(error));
+	unlink(path);
+	cr_assert_not(tokens_refresh(tokens));
+	write_tokens("a b c\n");
+	cr_assert_not(tokens_refresh(tokens));
+	expect_name("token-that-stays", "stays");
+	write_tokens("stays another-token\n");
+	cr_assert(tokens_refresh(tokens));
+	expect_name("token-that-stays", NULL);
+	expect_name("another-token", "stays");
+}
