@@ -27,44 +27,55 @@ static void on_notice(void *arg, const char *message)
 
 /* --- the schema --- */
 
-/* Runs statements; the last one's first value is *version, or -1 if it has none. Returns -1 with the
- * SQLSTATE if they fail. */
-static int run(struct session *s, const char *sql, int *version, char state[6])
+/* Runs statements; the last one's first value is *version, or -1 if it has none. Returns -1 if they fail. */
+static int run(struct session *s, const char *sql, int *version)
 {
 	PGresult *result = PQexec(s->conn, sql);
 	ExecStatusType status = PQresultStatus(result);
-	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
 	*version = status == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : -1;
-	snprintf(state, 6, "%s", sqlstate ? sqlstate : "");
 	PQclear(result);
 	return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK ? 0 : -1;
 }
 
 static int upgrade(struct session *s)
 {
-	char state[6], *sql = NULL;
-	int version, failed = run(s, schema_lock_sql(), &version, state);
+	char *sql = NULL;
+	int version, failed = run(s, schema_lock_sql(), &version);
 
 	if (!failed)
 		sql = schema_upgrade_sql(version);
 	if (!failed && !sql)
 		return dispatch_fail("out of memory");
-	failed = failed || run(s, sql, &version, state);
+	failed = failed || run(s, sql, &version);
 	free(sql);
 	return failed ? fail(s, "the schema cannot be brought up to date") : 0;
 }
 
+/* Is this a database for us? *is_ours: our tables are there. Which of them a command may write, its statements
+ * find out. */
+static int inspect(struct session *s, bool *is_ours)
+{
+	const char *const tables[] = {"{}"};
+	struct pg_result *seen = session_ask(s, schema_inspect_sql(), 1, tables);
+	int failed = seen ? 0 : -1;
+
+	if (seen && !session_is_null(seen, 0, SCHEMA_FAULT))
+		failed = dispatch_fail("%s", session_text(seen, 0, SCHEMA_FAULT));
+	*is_ours = seen && session_flag(seen, 0, SCHEMA_IS_OURS);
+	session_drop(seen);
+	return failed;
+}
+
 static int prepare(struct session *s)
 {
-	char state[6];
-	int version;
+	bool is_ours;
+	int version = 0;
 
-	if (run(s, schema_ask_sql(), &version, state)) {
-		if (strcmp(state, "42P01") != 0)
-			return fail(s, "the schema cannot be read");
-		version = 0;
-	}
+	if (inspect(s, &is_ours))
+		return -1;
+	if (is_ours && run(s, schema_ask_sql(), &version))
+		return fail(s, "the schema cannot be read");
 	if (version > schema_version())
 		return dispatch_fail("the database has schema version %d and this program knows %d: use a newer wsonce",
 				     version, schema_version());

@@ -471,9 +471,9 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 }
 
 /* The store has the same database, and ends the listener. */
-static void on_unusable(void *owner, const char *sentence)
+static void on_unusable(void *owner, const char *sentence, int status)
 {
-	(void)owner, (void)sentence;
+	(void)owner, (void)sentence, (void)status;
 }
 
 void relay_wake(struct relay *r)
@@ -573,6 +573,7 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	const struct postgres_settings settings = {
 		.conninfo = config->postgres,
 		.timeout_ms = config->postgres_timeout_ms,
+		.tables = "{outbox}",
 		.on_state = on_postgres_state,
 		.on_answer = on_answer,
 		.on_unusable = on_unusable,

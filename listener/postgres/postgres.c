@@ -19,7 +19,7 @@
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
 /* The steps of POSTGRES_PREPARING. */
-enum step { STEP_ASK, STEP_LOCK, STEP_UPGRADE };
+enum step { STEP_INSPECT, STEP_ASK, STEP_LOCK, STEP_UPGRADE };
 
 struct watch {
 	uv_poll_t poll;
@@ -39,9 +39,10 @@ struct postgres {
 	PGresult *last;   /* of the query at hand */
 	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
 	size_t copy_len;
-	bool has_rows;   /* the query at hand was executed, and perhaps committed */
-	char error[400]; /* of the last connection attempt */
-	bool was_ready;  /* ever */
+	bool has_rows;    /* the query at hand was executed, and perhaps committed */
+	char error[400];  /* of the last connection attempt */
+	bool was_ready;   /* ever */
+	bool is_upgraded; /* on this connection */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -255,15 +256,26 @@ const char *postgres_text(const struct postgres_answer *answer, size_t row, size
 	return postgres_cell(answer, row, 0, len);
 }
 
-static void send_step(struct postgres *p, enum step step, const char *sql)
+/* The statement of a step was handed to libpq, or not. */
+static void begin_step(struct postgres *p, enum step step, int is_sent)
 {
 	p->step = step;
 	start_deadline(p);
-	if (!sql || !PQsendQuery(p->conn, sql)) {
-		lose(p, sql ? PQerrorMessage(p->conn) : "out of memory");
-		return;
-	}
-	watch(p, UV_READABLE | (PQflush(p->conn) == 1 ? UV_WRITABLE : 0), true);
+	if (is_sent)
+		watch(p, UV_READABLE | (PQflush(p->conn) == 1 ? UV_WRITABLE : 0), true);
+	else
+		lose(p, PQerrorMessage(p->conn));
+}
+
+static void send_step(struct postgres *p, enum step step, const char *sql)
+{
+	begin_step(p, step, PQsendQuery(p->conn, sql));
+}
+
+static void inspect(struct postgres *p)
+{
+	begin_step(p, STEP_INSPECT,
+		   PQsendQueryParams(p->conn, schema_inspect_sql(), 1, NULL, &p->settings.tables, NULL, NULL, 0));
 }
 
 static void become_ready(struct postgres *p)
@@ -276,9 +288,41 @@ static void become_ready(struct postgres *p)
 	set_state(p, POSTGRES_READY);
 }
 
+/* A listener that has worked before has events that may be nowhere else: it waits until somebody has mended
+ * the database. */
+static void find_fault(struct postgres *p, const char *fault)
+{
+	if (!p->was_ready) {
+		p->settings.on_unusable(p->settings.owner, fault, 2);
+		return;
+	}
+	log_warn("the database cannot be used any more: nothing is stored", "reason=%s", fault);
+	lose(p, fault);
+}
+
+static void on_inspected(struct postgres *p, const PGresult *seen)
+{
+	if (!PQgetisnull(seen, 0, SCHEMA_FAULT)) {
+		find_fault(p, PQgetvalue(seen, 0, SCHEMA_FAULT));
+		return;
+	}
+	if (PQgetisnull(seen, 0, SCHEMA_NAME)) {
+		lose(p, "no schema of the search_path is there for this role");
+		return;
+	}
+	if (!PQgetisnull(seen, 0, SCHEMA_WARNING) && !p->was_ready)
+		log_warn("the database is not safe", "reason=%s", PQgetvalue(seen, 0, SCHEMA_WARNING));
+	if (p->is_upgraded)
+		become_ready(p);
+	else if (*PQgetvalue(seen, 0, SCHEMA_IS_OURS) == 't')
+		send_step(p, STEP_ASK, schema_ask_sql());
+	else
+		send_step(p, STEP_LOCK, schema_lock_sql());
+}
+
 /* A listener that has worked before stays: an upgrade of the fleet may be under way, and what an
  * older program needs is still there. */
-static void find_unusable(struct postgres *p, int version)
+static void find_newer(struct postgres *p, int version)
 {
 	char sentence[300];
 
@@ -286,7 +330,7 @@ static void find_unusable(struct postgres *p, int version)
 		 "the database has schema version %d and this program knows %d: start a newer wsonce", version,
 		 schema_version());
 	if (!p->was_ready) {
-		p->settings.on_unusable(p->settings.owner, sentence);
+		p->settings.on_unusable(p->settings.owner, sentence, 1);
 		return;
 	}
 	log_warn("the schema is newer than this program", "version=%d known=%d", version, schema_version());
@@ -299,30 +343,41 @@ static void upgrade(struct postgres *p, int version)
 
 	if (version < schema_version())
 		log_info("migrating the schema", "from=%d to=%d", version, schema_version());
-	send_step(p, STEP_UPGRADE, sql);
+	if (sql)
+		send_step(p, STEP_UPGRADE, sql);
+	else
+		lose(p, "out of memory");
 	free(sql);
+}
+
+static void on_version(struct postgres *p, int version)
+{
+	if (version > schema_version())
+		find_newer(p, version);
+	else if (p->step == STEP_LOCK)
+		upgrade(p, version);
+	else if (version == schema_version())
+		become_ready(p);
+	else
+		send_step(p, STEP_LOCK, schema_lock_sql());
 }
 
 static void on_step_answer(struct postgres *p, PGresult *result)
 {
 	ExecStatusType status = PQresultStatus(result);
-	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	int version = status == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
-	bool is_missing = p->step == STEP_ASK && sqlstate && strcmp(sqlstate, "42P01") == 0;
 
-	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && !is_missing) {
+	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
 		char error[512];
 
 		describe(result, error, sizeof(error));
 		lose(p, error);
-	} else if (version > schema_version()) {
-		find_unusable(p, version);
-	} else if (p->step == STEP_UPGRADE || (p->step == STEP_ASK && version == schema_version())) {
-		become_ready(p);
-	} else if (p->step == STEP_ASK) {
-		send_step(p, STEP_LOCK, schema_lock_sql());
+	} else if (p->step == STEP_INSPECT) {
+		on_inspected(p, result);
+	} else if (p->step == STEP_UPGRADE) {
+		p->is_upgraded = true;
+		inspect(p);
 	} else {
-		upgrade(p, version);
+		on_version(p, (int)strtol(PQgetvalue(result, 0, 0), NULL, 10));
 	}
 }
 
@@ -460,7 +515,8 @@ static void on_connected(struct postgres *p)
 		return;
 	}
 	set_state(p, POSTGRES_PREPARING);
-	send_step(p, STEP_ASK, schema_ask_sql());
+	p->is_upgraded = false;
+	inspect(p);
 }
 
 static void on_connect_step(struct postgres *p)

@@ -49,13 +49,16 @@ struct postgres_value {
 struct postgres_settings {
 	const char *conninfo; /* must live as long as the connection */
 	int64_t timeout_ms;
+	const char *tables; /* that are written, as the text of a text[] */
 	/* Called after each change of state but between READY and BUSY. */
 	void (*on_state)(void *owner, enum postgres_state state);
 	/* Called once for a query, from the loop, never from inside postgres_query. The connection
 	 * is then READY again; or DOWN, with POSTGRES_UNKNOWN or POSTGRES_TROUBLE. */
 	void (*on_answer)(void *owner, const struct postgres_answer *answer);
-	/* The database is not one that this program can work with; sentence lives for the call. */
-	void (*on_unusable)(void *owner, const char *sentence);
+	/* The database is not one that this program can work with; sentence lives for the call. status is the exit
+	 * status that fits. Not called once the connection has been READY: then it stays away and tries again, and
+	 * the sentence is logged and postgres_error's. */
+	void (*on_unusable)(void *owner, const char *sentence, int status);
 	void *owner;
 };
 

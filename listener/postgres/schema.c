@@ -11,6 +11,7 @@
 #include "002_dead_letter_actions.sql.h"
 #include "003_retention.sql.h"
 #include "004_effects.sql.h"
+#include "inspect.sql.h"
 
 static const char *const migrations[] = {SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION,
 					 SQL_004_EFFECTS};
@@ -18,6 +19,11 @@ static const char *const migrations[] = {SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACT
 int schema_version(void)
 {
 	return sizeof(migrations) / sizeof(migrations[0]);
+}
+
+const char *schema_inspect_sql(void)
+{
+	return SQL_INSPECT;
 }
 
 const char *schema_ask_sql(void)

@@ -5,6 +5,11 @@
 /* The version that this program works with. */
 int schema_version(void);
 
+/* Takes the names of the tables that the program writes, as a text[]; one row of these columns. Its file,
+ * sql/queries/inspect.sql, has their meaning. */
+const char *schema_inspect_sql(void);
+enum schema_column { SCHEMA_NAME, SCHEMA_IS_OURS, SCHEMA_FAULT, SCHEMA_WARNING };
+
 /* Asks for the version at hand, one row, one column; fails with 42P01 on a database without any. */
 const char *schema_ask_sql(void);
 

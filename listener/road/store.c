@@ -602,11 +602,11 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 		go_on(s);
 }
 
-static void on_unusable(void *owner, const char *sentence)
+static void on_unusable(void *owner, const char *sentence, int status)
 {
 	struct store *s = owner;
 
-	s->on.on_unusable(s->on.arg, sentence, 1);
+	s->on.on_unusable(s->on.arg, sentence, status);
 }
 
 bool store_is_ready(const struct store *s, const char **why)
@@ -638,12 +638,25 @@ static void store_free(struct store *s)
 	free(s);
 }
 
+/* The text of a text[]. */
+static const char *written_tables(const struct config *c)
+{
+#define ALWAYS "{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention"
+	static const char *const tables[2][2] = {
+		{ALWAYS "}", ALWAYS ",outbox}"},
+		{ALWAYS ",processed_events}", ALWAYS ",processed_events,outbox}"},
+	};
+
+	return tables[*c->consumer != '\0'][c->webhooks.count > 0];
+}
+
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
 {
 	struct store *s = calloc(1, sizeof(*s));
 	const struct postgres_settings settings = {
 		.conninfo = config->postgres,
 		.timeout_ms = config->postgres_timeout_ms,
+		.tables = written_tables(config),
 		.on_state = on_postgres_state,
 		.on_answer = on_answer,
 		.on_unusable = on_unusable,

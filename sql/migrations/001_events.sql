@@ -1,8 +1,9 @@
 -- What wsonce stores. The unique event_id is the last word on duplicates: whatever Redis says or
--- loses, an event has at most one row.
+-- loses, an event has at most one row. Its collation does not change with the operating system's, which would
+-- corrupt the index.
 CREATE TABLE IF NOT EXISTS events (
 	id           BIGSERIAL PRIMARY KEY,
-	event_id     VARCHAR UNIQUE NOT NULL,
+	event_id     VARCHAR COLLATE "C" UNIQUE NOT NULL,
 	event_type   VARCHAR NOT NULL,
 	payload      JSONB NOT NULL,
 	processed_at TIMESTAMPTZ NOT NULL DEFAULT now()

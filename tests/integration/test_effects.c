@@ -226,7 +226,8 @@ Test(effects, handler_that_may_not_be_called_is_refused_at_the_start)
 
 	run_expect(db, 0, NULL, "dead-letters list");
 	database_exec(db, "DROP ROLE IF EXISTS guest; CREATE ROLE guest;"
-			  "GRANT SELECT ON ALL TABLES IN SCHEMA public TO guest; CREATE SCHEMA closed");
+			  "GRANT ALL ON ALL TABLES IN SCHEMA public TO guest;"
+			  "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO guest; CREATE SCHEMA closed");
 	make_handler("closed.handle", "");
 	database_exec(db, "REVOKE EXECUTE ON FUNCTION closed.handle FROM public");
 	for (int i = 0; i < 2; i++) {

@@ -1,0 +1,99 @@
+-- Asked on each new connection, before anything is created or stored. $1 the tables that this program writes.
+-- Tells the schema of our tables, or where they are to be created (NULL: nowhere); whether they are there; the
+-- first thing that makes this database unusable; and what its owner should know.
+WITH place AS MATERIALIZED (
+	SELECT n.oid AS schema, pg_catalog.quote_ident(n.nspname) AS name, v.oid IS NOT NULL AS is_ours
+	FROM (SELECT pg_catalog.to_regclass('wsonce_schema')::oid) AS visible (versions)
+	LEFT JOIN pg_catalog.pg_class AS v ON v.oid = versions
+	LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = v.relnamespace
+		OR (v.oid IS NULL AND n.nspname = pg_catalog.current_schema())
+), wanted (name, fields) AS (
+	VALUES ('events', '{"id": "bigint", "event_id": "text", "event_type": "text", "payload": "jsonb",
+			"processed_at": "time"}'::jsonb),
+		('dead_letters', '{"id": "bigint", "digest": "bytea", "event_id": "text", "reason": "text", "raw": "bytea",
+			"seen": "bigint"}'),
+		('processed_events', '{"consumer": "text", "event_id": "text", "processed_at": "time"}'),
+		('outbox', '{"id": "bigint", "target": "text", "event_id": "text", "event_type": "text", "payload": "jsonb",
+			"state": "text"}')
+), tables AS MATERIALIZED (
+	SELECT c.oid, p.name || '.' || pg_catalog.quote_ident(c.relname) AS title, c.relname AS name, relkind,
+		relpersistence, w.fields
+	FROM place AS p
+	JOIN pg_catalog.pg_class AS c ON c.relnamespace = p.schema
+	LEFT JOIN wanted AS w ON w.name = c.relname
+	WHERE w.name IS NOT NULL OR c.relname = ANY ($1::text[])
+), fields AS (
+	SELECT t.title, t.name AS table_name, t.fields ? a.attname AS is_ours, a.attname AS name, a.*,
+		CASE pg_catalog.format_type(a.atttypid, NULL)
+		WHEN 'character varying' THEN 'text' WHEN 'integer' THEN 'bigint'
+		WHEN 'timestamp with time zone' THEN 'time' ELSE pg_catalog.format_type(a.atttypid, NULL) END AS type
+	FROM tables AS t JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
+), keys AS (
+	SELECT i.* FROM tables AS t JOIN pg_catalog.pg_index AS i ON i.indrelid = t.oid
+	JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid AND a.attnum = i.indkey[0] AND a.attname = 'event_id'
+	LEFT JOIN pg_catalog.pg_collation AS l ON l.oid = i.indcollation[0]
+	WHERE t.name = 'events' AND i.indnkeyatts = 1 AND i.indisunique AND i.indisvalid AND i.indimmediate
+		AND i.indpred IS NULL AND l.collisdeterministic
+), rights (name, may) AS (
+	VALUES ('events', 'SELECT'), ('events', 'INSERT'), ('dead_letters', 'SELECT'), ('dead_letters', 'INSERT'),
+		('dead_letters', 'UPDATE'), ('processed_events', 'SELECT'), ('processed_events', 'INSERT'),
+		('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'UPDATE'),
+		('wsonce_listeners', 'SELECT'), ('wsonce_listeners', 'INSERT'), ('wsonce_listeners', 'UPDATE'),
+		('wsonce_listeners', 'DELETE'), ('wsonce_duplicates', 'SELECT'), ('wsonce_duplicates', 'INSERT'),
+		('wsonce_duplicates', 'UPDATE'), ('wsonce_retention', 'SELECT')
+), faults (rank, fault) AS (
+	SELECT 1, pg_catalog.format('%s is not a table: give wsonce a schema or a database of its own', title)
+	FROM tables WHERE relkind NOT IN ('r', 'p')
+	UNION ALL
+	SELECT 2, pg_catalog.format('the table %s belongs to another program (its column %s is %s and should be %s): '
+		'give wsonce a schema or a database of its own', t.title, w.key, coalesce(f.type, 'missing'), w.value)
+	FROM tables AS t CROSS JOIN LATERAL pg_catalog.jsonb_each_text(t.fields) AS w
+	LEFT JOIN fields AS f ON f.attrelid = t.oid AND f.name = w.key
+	WHERE f.type IS DISTINCT FROM w.value
+	UNION ALL
+	SELECT 3, pg_catalog.format('the table %s has a column %s that wsonce does not fill: give it a default, or let it '
+		'be NULL', title, pg_catalog.quote_ident(name))
+	FROM fields
+	WHERE table_name = 'events' AND attnotnull AND NOT atthasdef AND attidentity = '' AND NOT is_ours
+	UNION ALL
+	SELECT 4, pg_catalog.format('the table %s lets an event be stored twice: it has no valid unique index on event_id '
+		'alone; remove rows that are double, then ALTER TABLE %1$s ADD UNIQUE (event_id)', title)
+	FROM tables WHERE name = 'events' AND NOT EXISTS (SELECT FROM keys)
+	UNION ALL
+	SELECT 5, pg_catalog.format('the table %s.events is gone, though %1$s.wsonce_schema says that it is there: restore '
+		'it, or drop the other tables of wsonce as well', name)
+	FROM place WHERE is_ours AND NOT EXISTS (SELECT FROM tables WHERE name = 'events')
+	UNION ALL
+	SELECT 6, pg_catalog.format('the role %s has not every right that it needs: GRANT %s ON %s TO %1$s',
+		pg_catalog.quote_ident(current_user), may, title)
+	FROM tables JOIN rights USING (name)
+	WHERE name = ANY ($1::text[]) AND NOT CASE WHEN may = 'DELETE' THEN pg_catalog.has_table_privilege(oid, may)
+		ELSE pg_catalog.has_any_column_privilege(oid, may) END
+	UNION ALL
+	SELECT 7, pg_catalog.format('the role %s has not every right that it needs: GRANT USAGE ON SEQUENCE %s TO %1$s',
+		pg_catalog.quote_ident(current_user), sequence)
+	FROM fields CROSS JOIN LATERAL pg_catalog.pg_get_serial_sequence(title, name) AS sequence
+	WHERE name = 'id' AND atthasdef AND table_name = ANY ($1::text[])
+		AND NOT pg_catalog.has_sequence_privilege(sequence, 'USAGE, UPDATE')
+), warnings (warning) AS (
+	SELECT pg_catalog.format('%s is UNLOGGED: a crash of Postgres empties it', title)
+	FROM tables WHERE relpersistence = 'u' AND fields IS NOT NULL
+	UNION ALL
+	SELECT pg_catalog.format('row-level security of %s applies to the role %s: it must let it see all rows', title,
+		current_user)
+	FROM tables WHERE pg_catalog.row_security_active(oid) AND name = 'events'
+	UNION ALL
+	SELECT pg_catalog.format('the unique index on %s(event_id) sorts as the operating system does, so an upgrade of '
+		'that can corrupt it: ALTER TABLE %1$s ALTER COLUMN event_id TYPE varchar COLLATE "C" rewrites it', t.title)
+	FROM tables AS t
+	WHERE t.name = 'events' AND NOT EXISTS (
+		SELECT FROM keys AS k JOIN pg_catalog.pg_collation AS l ON l.oid = k.indcollation[0]
+		LEFT JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database() AND l.collprovider = 'd'
+		LEFT JOIN LATERAL (SELECT pg_catalog.to_jsonb(d)->>'datlocprovider') AS p (provider) ON true
+		WHERE coalesce(provider, l.collprovider::text) = 'b'
+			OR (coalesce(d.datcollate, l.collcollate) IN ('C', 'POSIX') AND coalesce(provider, 'c') = 'c')
+	)
+)
+SELECT name, is_ours, (SELECT fault FROM faults ORDER BY rank, fault LIMIT 1),
+	(SELECT pg_catalog.string_agg(warning, '; ') FROM warnings)
+FROM place

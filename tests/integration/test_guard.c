@@ -1,0 +1,179 @@
+/* Databases that cannot keep "at most one row", or are somebody else's: the program looks before it creates or
+ * stores anything. */
+#include "database.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "run.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_MS 20000
+#define COLUMNS \
+	"id bigserial, event_type varchar NOT NULL, payload jsonb NOT NULL, " \
+	"processed_at timestamptz NOT NULL DEFAULT now(), event_id varchar NOT NULL"
+
+static struct database *db;
+
+static void set_up(void)
+{
+	db = database_new();
+}
+
+static void tear_down(void)
+{
+	database_free(db);
+}
+
+TestSuite(guard, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void must_be_refused(const char *conninfo, const char *why)
+{
+	struct listener_options options = {.postgres = conninfo, .redis = "none", .without_waiting = true};
+	struct listener *l = listener_start(&options, NULL);
+	struct process *p = listener_process(l);
+
+	cr_assert_eq(process_wait(p, WAIT_MS), 2, "%s", process_last_words(p));
+	cr_assert(strstr(process_last_words(p), why), "no \"%s\" in: %s", why, process_last_words(p));
+	listener_free(l);
+}
+
+/* A listener with this events of somebody's making is ready, and stores. */
+static void must_be_used(const char *sql)
+{
+	struct listener_options options = {.postgres = database_conninfo(db), .redis = "none"};
+	char *ack;
+
+	database_exec(db, "%s", sql);
+	struct listener *l = listener_start(&options, NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+	for (int i = 0; i < 2; i++) {
+		cr_assert(peer_send_text(p, "{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{}}"));
+		ack = peer_recv(p, WAIT_MS);
+		cr_assert(ack && strstr(ack, i ? "\"duplicate\"" : "\"persisted\""), "%s", ack);
+		free(ack);
+	}
+	peer_free(p);
+	cr_assert_eq(listener_stop(l), 0);
+	listener_free(l);
+}
+
+Test(guard, a_table_without_the_unique_key_is_refused)
+{
+	static const char *const tables[] = {
+		"CREATE TABLE events (" COLUMNS ")",
+		"CREATE TABLE events (" COLUMNS ", UNIQUE (event_id) DEFERRABLE)",
+		"CREATE TABLE events (" COLUMNS "); CREATE UNIQUE INDEX ON events (event_id) WHERE event_type <> ''",
+		"CREATE TABLE events (" COLUMNS "); CREATE UNIQUE INDEX ON events (lower(event_id))",
+		"CREATE TABLE events (" COLUMNS ", UNIQUE (event_id, processed_at)) PARTITION BY RANGE (processed_at)",
+		"CREATE TABLE events (" COLUMNS ", UNIQUE (event_id)) PARTITION BY HASH (event_id);"
+		"UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'events_event_id_key'::regclass",
+		"CREATE COLLATION blind (provider = icu, locale = 'und-u-ks-level1', deterministic = false);"
+		"CREATE TABLE events (" COLUMNS " COLLATE blind UNIQUE)",
+	};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		database_exec(db, "DROP TABLE IF EXISTS events; %s", tables[i]);
+		must_be_refused(database_conninfo(db), "no valid unique index on event_id alone");
+	}
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_class WHERE relname = 'wsonce_schema'"), 0);
+	run_expect_error(db, 1, "no valid unique index on event_id alone", "dead-letters list");
+}
+
+Test(guard, a_table_of_another_program_is_refused_and_left_alone)
+{
+	database_exec(db, "CREATE TABLE events (id int, name text)");
+	must_be_refused(database_conninfo(db), "the table public.events belongs to another program");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_attribute WHERE attnum > 0 AND attrelid = "
+				       "'events'::regclass"),
+		     2);
+	database_exec(db, "DROP TABLE events; CREATE TABLE outbox (id int, message text)");
+	must_be_refused(database_conninfo(db), "the table public.outbox belongs to another program");
+	database_exec(db, "DROP TABLE outbox; CREATE VIEW events AS SELECT 1 AS event_id");
+	must_be_refused(database_conninfo(db), "public.events is not a table");
+	database_exec(db, "DROP VIEW events; CREATE TABLE events (" COLUMNS " UNIQUE, shop int NOT NULL)");
+	must_be_refused(database_conninfo(db), "a column shop that wsonce does not fill");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_class WHERE relname = 'wsonce_schema'"), 0);
+}
+
+Test(guard, a_table_with_the_key_may_be_made_beforehand)
+{
+	must_be_used("CREATE TABLE events (" COLUMNS ", UNIQUE (event_id))");
+}
+
+Test(guard, a_table_that_is_partitioned_by_its_key_is_used)
+{
+	must_be_used("CREATE TABLE events (" COLUMNS ", UNIQUE (event_id)) PARTITION BY HASH (event_id);"
+		     "CREATE TABLE e0 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 0);"
+		     "CREATE TABLE e1 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 1)");
+}
+
+Test(guard, a_schema_without_its_table_is_refused)
+{
+	must_be_used("SELECT 1");
+	database_exec(db, "DROP TABLE events CASCADE");
+	must_be_refused(database_conninfo(db), "public.events is gone");
+}
+
+Test(guard, a_right_that_is_missing_is_named)
+{
+	char *conninfo, *role = database_text(db, "SELECT current_database() || '_clerk'");
+
+	must_be_used("SELECT 1");
+	cr_assert(asprintf(&conninfo, "%s user=%s", database_conninfo(db), role) > 0);
+	database_exec(db, "CREATE ROLE \"%s\" LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO \"%s\"", role, role);
+	database_exec(db, "REVOKE INSERT ON dead_letters FROM \"%s\"", role);
+	must_be_refused(conninfo, "GRANT INSERT ON public.dead_letters TO");
+	database_exec(db, "GRANT INSERT ON dead_letters TO \"%s\"", role);
+	must_be_refused(conninfo, "GRANT USAGE ON SEQUENCE public.");
+	database_exec(db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
+	free(conninfo);
+	free(role);
+}
+
+Test(guard, a_new_table_has_a_key_that_no_system_upgrade_corrupts)
+{
+	must_be_used("SELECT 1");
+	char *collation = database_text(db, "SELECT collation_name FROM information_schema.columns WHERE table_name "
+					    "= 'events' AND column_name = 'event_id'");
+	cr_assert_str_eq(collation, "C");
+	free(collation);
+}
+
+Test(guard, what_an_old_table_lacks_is_said_at_the_start)
+{
+	struct listener_options options = {.postgres = database_conninfo(db), .redis = "none"};
+
+	database_exec(db, "CREATE UNLOGGED TABLE events (" COLUMNS " COLLATE \"und-x-icu\" UNIQUE)");
+	struct listener *l = listener_start(&options, NULL);
+	char *log = process_errors(listener_process(l));
+	cr_assert(strstr(log, "ALTER COLUMN event_id TYPE varchar COLLATE"), "%s", log);
+	cr_assert(strstr(log, "events is UNLOGGED"), "%s", log);
+	free(log);
+	listener_free(l);
+}
+
+/* Its events may be nowhere else, so it does not leave. */
+Test(guard, a_listener_at_work_stores_nothing_while_the_key_is_gone)
+{
+	struct listener_options options = {.postgres = database_conninfo(db), .redis = "none"};
+	struct listener *l = listener_start(&options, NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+
+	database_exec(db, "ALTER TABLE events DROP CONSTRAINT events_event_id_key");
+	database_terminate_backends(db);
+	cr_assert(peer_send_text(p, "{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{}}"));
+	cr_assert(wait_until(strstr(process_last_words(listener_process(l)), "nothing is stored"), WAIT_MS));
+	cr_assert_eq(listener_status(l, "/readyz"), 503);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	database_exec(db, "ALTER TABLE events ADD UNIQUE (event_id)");
+	char *ack = peer_recv(p, WAIT_MS);
+	cr_assert(ack && strstr(ack, "persisted"), "%s", ack);
+	free(ack);
+	peer_free(p);
+	listener_free(l);
+}
