@@ -321,13 +321,14 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	}
 }
 
-static void on_buried(void *arg, struct event *ev)
+static void on_buried(void *arg, struct event *ev, enum store_burial burial)
 {
 	struct pipeline *p = arg;
+	bool is_stored = burial == STORE_HAS_ROW;
 
 	if (ev->id_len && !ev->is_loose)
-		claim_mark(p->claim, ev, CLAIM_MARK_DEAD);
-	settle(p, ev, OUTCOME_REJECTED);
+		claim_mark(p->claim, ev, is_stored ? CLAIM_MARK_DONE : CLAIM_MARK_DEAD);
+	settle(p, ev, is_stored ? judge_present(ev) : OUTCOME_REJECTED);
 }
 
 /* --- a failed store: count, wait, give the claim back, try again --- */

@@ -16,9 +16,9 @@
 #include "check_effects.sql.h"
 #include "copy.sql.h"
 #include "road/effects.h"
+#include "find_present.sql.h"
 #include "insert.sql.h"
 #include "base/log.h"
-#include "look.sql.h"
 #include "note.sql.h"
 #include "postgres/postgres.h"
 #include "base/stats.h"
@@ -27,13 +27,16 @@
 
 #define CHECK_AGAIN_MS 1000
 
+#define BOOL_OID 16
+#define TEXT_OID 25
+
 #define STALL_MS 500 /* a batch takes some 20 ms */
 
 #define COPY_LEAST    64  /* rows; fewer are not worth the question whether the server is ready for them */
 #define CAUTION_LEAST 4   /* batches to be careful for after a refusal; doubled with each, */
 #define CAUTION_MOST  256 /* up to this */
 
-enum job { JOB_NONE, JOB_LOOK, JOB_COPY, JOB_INSERT, JOB_BURY, JOB_NOTE };
+enum job { JOB_NONE, JOB_LOOK, JOB_COPY, JOB_INSERT, JOB_VERIFY, JOB_BURY, JOB_NOTE };
 
 /* How long not to try something that was refused. */
 struct caution {
@@ -69,7 +72,9 @@ struct store {
 	bool has_looked;         /* present is known */
 	size_t absent;           /* rows that COPY is to store */
 	bool is_ascii;           /* dead letters: ids and reasons without anything else */
-	bool *present;           /* per event of the batch: a committed row was there */
+	bool *present;           /* per event of the batch: a committed row was there, as far as is known */
+	bool *suppressed;        /* per event of the batch: the INSERT said nothing of it, and there is no row */
+	bool has_posted;         /* the INSERT at hand made rows of the outbox */
 	uv_timer_t retry;
 	struct backoff backoff;
 	bool has_trouble_logged;
@@ -88,17 +93,26 @@ static struct range *top(struct store *s)
 
 /* --- parameters --- */
 
-/* For a look, the ids alone. */
+/* The ids alone: of all events, or to verify, of those that are said to be there. */
+static int fill_ids(struct store *s, const struct range *r)
+{
+	bool is_all = s->job == JOB_LOOK;
+	size_t n = 0;
+
+	for (size_t i = r->from; i < r->to; i++)
+		n += is_all || s->present[i];
+	array_start(&s->columns[0], ARRAY_TEXT, n);
+	for (size_t i = r->from; i < r->to; i++)
+		if (is_all || s->present[i])
+			array_add(&s->columns[0], s->batch->events[i]->id, s->batch->events[i]->id_len);
+	return 1;
+}
+
 static int fill_rows(struct store *s, const struct range *r)
 {
 	size_t n = r->to - r->from;
 
 	array_start(&s->columns[0], ARRAY_TEXT, n);
-	if (s->job == JOB_LOOK) {
-		for (size_t i = r->from; i < r->to; i++)
-			array_add(&s->columns[0], s->batch->events[i]->id, s->batch->events[i]->id_len);
-		return 1;
-	}
 	array_start(&s->columns[1], ARRAY_TEXT, n);
 	array_start(&s->columns[2], ARRAY_JSONB, n);
 	for (size_t i = r->from; i < r->to; i++) {
@@ -200,14 +214,12 @@ static void pop_range(struct store *s)
 		s->job = JOB_NONE;
 }
 
-/* Sets present to value for the events that the answer names, and to its opposite for the others. */
-static void read_ids(struct store *s, const struct postgres_answer *answer, bool value)
+/* Sets flags to value for the events that the answer names. */
+static void read_ids(struct store *s, const struct postgres_answer *answer, bool *flags, bool value)
 {
 	struct range r = *top(s);
 	size_t guess = r.from;
 
-	for (size_t i = r.from; i < r.to; i++)
-		s->present[i] = !value;
 	for (size_t row = 0; row < answer->rows; row++) {
 		size_t len;
 		const char *id = postgres_text(answer, row, &len);
@@ -215,45 +227,82 @@ static void read_ids(struct store *s, const struct postgres_answer *answer, bool
 
 		if (at < 0)
 			continue;
-		s->present[at] = value;
+		flags[at] = value;
 		guess = (size_t)at + 1;
 	}
+}
+
+static void fill_flags(struct store *s, bool *flags, bool value)
+{
+	memset(flags + top(s)->from, value, (top(s)->to - top(s)->from) * sizeof(*flags));
+}
+
+static void report_suppressed(struct store *s, struct event *ev)
+{
+	stats.rows_refused++;
+	s->on.on_stored(s->on.arg, ev, STORE_REFUSED,
+			"Postgres stored no row and raised no error: a trigger or rule suppressed it");
 }
 
 static void report_stored(struct store *s)
 {
 	struct range r = *top(s);
+	bool has_posted = s->has_posted;
 
+	s->has_posted = false;
 	stats.batches++;
-	for (size_t i = r.from; i < r.to; i++)
-		s->on.on_stored(s->on.arg, s->batch->events[i], s->present[i] ? STORE_PRESENT : STORE_INSERTED, NULL);
+	for (size_t i = r.from; i < r.to; i++) {
+		struct event *ev = s->batch->events[i];
+
+		if (s->suppressed[i])
+			report_suppressed(s, ev);
+		else
+			s->on.on_stored(s->on.arg, ev, s->present[i] ? STORE_PRESENT : STORE_INSERTED, NULL);
+	}
 	pop_range(s);
+	if (has_posted)
+		s->on.on_posted(s->on.arg);
 }
 
-/* RETURNING names the rows that are new; all others were there. */
+/* RETURNING names the rows that are new. The others were there, or a trigger kept them back: the table knows. */
 static void on_inserted(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
-	bool has_posted = s->has_effects && effects_have_posted(answer);
+	bool is_all_new = answer->rows == r.to - r.from;
 
-	read_ids(s, answer, false);
-	note_present(s, answer->rows < r.to - r.from);
+	s->has_posted = s->has_effects && effects_have_posted(answer);
+	fill_flags(s, s->present, true);
+	read_ids(s, answer, s->present, false);
+	note_present(s, !is_all_new);
 	if (s->looked.wait)
 		s->looked.wait--;
 	if (s->alone.wait)
 		s->alone.wait--;
 	else
 		caution_lower(&s->alone);
+	if (is_all_new) {
+		report_stored(s);
+		return;
+	}
+	s->job = JOB_VERIFY;
+	send_range(s);
+}
+
+static void on_verified(struct store *s, const struct postgres_answer *answer)
+{
+	struct range r = *top(s);
+
+	memcpy(s->suppressed + r.from, s->present + r.from, (r.to - r.from) * sizeof(*s->present));
+	read_ids(s, answer, s->suppressed, false);
+	s->job = JOB_INSERT;
 	report_stored(s);
-	if (has_posted)
-		s->on.on_posted(s->on.arg);
 }
 
 static void on_looked_up(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
 
-	read_ids(s, answer, true);
+	read_ids(s, answer, s->present, true);
 	note_present(s, answer->rows > 0);
 	s->absent = r.to - r.from - answer->rows;
 	s->has_looked = true;
@@ -276,7 +325,7 @@ static void insert_instead(struct store *s)
 	send_range(s);
 }
 
-/* A trigger may have kept rows back: which ones, INSERT will tell. */
+/* A trigger may have kept rows back: which ones, INSERT and the table will tell. */
 static void on_copied(struct store *s, const struct postgres_answer *answer)
 {
 	if (answer->rows != s->absent) {
@@ -289,12 +338,15 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 	report_stored(s);
 }
 
-static void on_buried(struct store *s)
+static void on_buried(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
+	size_t len;
 
+	for (size_t row = 0; row < answer->rows; row++)
+		s->present[r.from + strtoul(postgres_text(answer, row, &len), NULL, 10) - 1] = true;
 	for (size_t i = r.from; i < r.to; i++)
-		s->on.on_buried(s->on.arg, s->batch->events[i]);
+		s->on.on_buried(s->on.arg, s->batch->events[i], s->present[i] ? STORE_HAS_ROW : STORE_BURIED);
 	pop_range(s);
 }
 
@@ -340,7 +392,7 @@ static void on_unknown(struct store *s)
 	struct range r = *top(s);
 
 	stats.store_retries++;
-	for (size_t i = r.from; i < r.to; i++)
+	for (size_t i = r.from; i < r.to && s->job != JOB_VERIFY; i++)
 		s->batch->events[i]->is_unsure = true;
 	if (s->job == JOB_COPY || s->job == JOB_LOOK)
 		s->job = JOB_INSERT;
@@ -369,8 +421,11 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 	case JOB_INSERT:
 		on_inserted(s, answer);
 		return;
+	case JOB_VERIFY:
+		on_verified(s, answer);
+		return;
 	case JOB_BURY:
-		on_buried(s);
+		on_buried(s, answer);
 		return;
 	case JOB_NOTE:
 	case JOB_NONE:
@@ -388,6 +443,9 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 		return;
 	case JOB_INSERT:
 		on_bad_row(s, answer);
+		return;
+	case JOB_VERIFY:
+		retry_later(s, answer->error);
 		return;
 	case JOB_BURY:
 		on_bad_letter(s, answer);
@@ -464,13 +522,18 @@ static int send_statement(struct store *s)
 {
 	static const unsigned int types[][4] = {
 		[JOB_LOOK] = {ARRAY_TEXT},
+		[JOB_VERIFY] = {ARRAY_TEXT},
 		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB},
 		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA},
 	};
-	static const char *const texts[] = {[JOB_LOOK] = SQL_LOOK, [JOB_INSERT] = SQL_INSERT, [JOB_BURY] = SQL_BURY};
+	static const char *const texts[] = {[JOB_LOOK] = SQL_FIND_PRESENT,
+					    [JOB_INSERT] = SQL_INSERT,
+					    [JOB_VERIFY] = SQL_FIND_PRESENT,
+					    [JOB_BURY] = SQL_BURY};
 	struct postgres_value values[4 + EFFECTS_VALUES];
 	const char *sql = texts[s->job];
-	int n = s->job == JOB_BURY ? fill_bury(s, top(s)) : fill_rows(s, top(s));
+	bool is_find = s->job == JOB_LOOK || s->job == JOB_VERIFY;
+	int n = s->job == JOB_BURY ? fill_bury(s, top(s)) : is_find ? fill_ids(s, top(s)) : fill_rows(s, top(s));
 
 	for (int i = 0; i < n; i++) {
 		if (!s->columns[i].len) {
@@ -480,9 +543,12 @@ static int send_statement(struct store *s)
 		values[i] = (struct postgres_value){types[s->job][i], s->columns[i].bytes, s->columns[i].len};
 	}
 	if (s->job == JOB_BURY) {
-		values[n++] = (struct postgres_value){25, s->instance_id, strlen(s->instance_id)};
-		values[n++] = (struct postgres_value){25, s->consumer, strlen(s->consumer)};
-	} else if (s->job == JOB_INSERT && s->has_effects) {
+		values[n++] = (struct postgres_value){TEXT_OID, s->instance_id, strlen(s->instance_id)};
+		values[n++] = (struct postgres_value){TEXT_OID, s->consumer, strlen(s->consumer)};
+		values[n++] = (struct postgres_value){BOOL_OID, s->is_ascii ? "\0" : "\1", 1};
+	} else if (is_find) {
+		values[n++] = (struct postgres_value){TEXT_OID, s->consumer, strlen(s->consumer)};
+	} else if (s->has_effects) {
 		sql = effects_sql(&s->effects, s->alone.wait > 0);
 		effects_values(&s->effects, &values[n]);
 		n += EFFECTS_VALUES;
@@ -509,6 +575,7 @@ static void start(struct store *s, enum job job, const struct batch *b)
 	s->is_ascii = s->has_looked = false;
 	s->absent = b->count;
 	memset(s->present, 0, b->count * sizeof(*s->present));
+	memset(s->suppressed, 0, b->count * sizeof(*s->suppressed));
 	s->sent_ms = (int64_t)uv_now(s->loop);
 	send_range(s);
 }
@@ -635,6 +702,7 @@ static void store_free(struct store *s)
 		array_free(&s->columns[i]);
 	effects_free(&s->effects);
 	free(s->present);
+	free(s->suppressed);
 	free(s);
 }
 
@@ -672,7 +740,8 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
 	s->blind.penalty = s->looked.penalty = s->alone.penalty = CAUTION_LEAST;
 	s->present = calloc((size_t)config->batch_max, sizeof(*s->present));
-	if (s->present && effects_init(&s->effects, config) == 0)
+	s->suppressed = calloc((size_t)config->batch_max, sizeof(*s->suppressed));
+	if (s->present && s->suppressed && effects_init(&s->effects, config) == 0)
 		s->postgres = postgres_open(loop, &settings);
 	if (!s->postgres) {
 		store_free(s);

@@ -19,13 +19,18 @@ enum store_result {
 	STORE_HOPELESS, /* Postgres can never take this text */
 };
 
+enum store_burial {
+	STORE_BURIED,  /* the dead letter is committed */
+	STORE_HAS_ROW, /* the event is stored, as by STORE_PRESENT: there is no letter */
+};
+
 /* Called from the loop, never from inside store_insert and store_bury. */
 struct store_callbacks {
 	/* Once for each event of a batch. why is the server's words with the last two results, and
 	 * lives for the call. ev may be freed. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
-	/* Once for each event handed to store_bury: the dead letter is committed. ev may be freed. */
-	void (*on_buried)(void *arg, struct event *ev);
+	/* Once for each event handed to store_bury. ev may be freed. */
+	void (*on_buried)(void *arg, struct event *ev, enum store_burial burial);
 	/* What was handed to store_note is committed (is_told) or given up. answer is the first value of
 	 * sql/queries/note.sql, NULL if there is none, and lives for the call. */
 	void (*on_noted)(void *arg, bool is_told, const char *answer);

@@ -123,21 +123,6 @@ Test(copy_in, a_payload_that_postgres_refuses_is_a_dead_letter_and_the_others_of
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'e-150'"), 1);
 }
 
-Test(copy_in, what_a_trigger_keeps_back_leaves_no_event_unanswered)
-{
-	database_exec(db, "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS "
-			  "'BEGIN IF NEW.event_id = ''e-150'' THEN RETURN NULL; END IF; RETURN NEW; END'");
-	database_exec(db, "CREATE TRIGGER keep BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION keep()");
-	send_batch("1");
-	for (int i = 0; i < EVENTS; i++) {
-		char *ack = peer_recv(producer, WAIT_MS);
-
-		cr_assert_not_null(ack, "%d acks", i);
-		free(ack);
-	}
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS - 1);
-}
-
 /* Row-level security does not bind the owner of the servers, so this listener is somebody else. */
 static void become_ordinary_user(void)
 {

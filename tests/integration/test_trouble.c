@@ -95,3 +95,106 @@ Test(trouble, a_statement_timeout_while_another_transaction_holds_the_id_is_no_f
 {
 	wait_for_a_held_row("statement_timeout = '100ms'");
 }
+
+static void expect_letter(const char *id, const char *reason)
+{
+	cr_assert_eq(database_long(db,
+				   "SELECT count(*) FROM dead_letters WHERE event_id = '%s' AND reason LIKE '%%%s%%'",
+				   id, reason),
+		     1);
+}
+
+/* --- what a trigger keeps back --- */
+
+static void make_trigger(const char *table, const char *body)
+{
+	database_exec(db,
+		      "CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN %s RETURN NEW; END $f$",
+		      body);
+	database_exec(db, "CREATE TRIGGER watch BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION watch()", table);
+}
+
+static void keep_back(const char *table)
+{
+	make_trigger(table, "IF NEW.event_id = 'kept' THEN RETURN NULL; END IF;");
+}
+
+Test(trouble, what_a_trigger_keeps_back_is_refused_and_no_duplicate)
+{
+	start(NULL, "--max-attempts 2");
+	keep_back("events");
+	send_event("kept");
+	ack_expect_rejected(producer, "kept", "suppressed");
+	send_event("other");
+	ack_expect(producer, "other", "persisted");
+	expect_letter("kept", "suppressed");
+	cr_assert(claims_begins(redisd_shared(), "kept", "dead@"));
+}
+
+Test(trouble, what_a_trigger_keeps_back_is_refused_by_a_consumer)
+{
+	start("none", "--max-attempts 1 --consumer shop");
+	keep_back("processed_events");
+	send_event("kept");
+	ack_expect_rejected(producer, "kept", "suppressed");
+	send_event("other");
+	ack_expect(producer, "other", "persisted");
+}
+
+static struct database *hold_back_batch(int n)
+{
+	struct database *lock = fleet_lock(db);
+
+	send_event("first");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"storing\"}") == 1, WAIT_MS));
+	for (int i = 0; i < n; i++)
+		peer_sendf(producer, "{\"event_id\":\"e-%03d\",\"payload\":1}", i);
+	return lock;
+}
+
+/* Of a batch that goes by COPY. */
+Test(trouble, what_a_trigger_keeps_back_of_a_copy_is_refused)
+{
+	struct database *lock;
+
+	start("none", "--max-attempts 1");
+	keep_back("events");
+	lock = hold_back_batch(200);
+	send_event("kept");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 202, WAIT_MS));
+	fleet_unlock(lock);
+	ack_expect(producer, "first", "persisted");
+	for (int i = 0; i < 200; i++) {
+		struct ack *ack = ack_read(producer, WAIT_MS);
+
+		cr_assert_str_neq(ack->status, "rejected");
+		ack_free(ack);
+	}
+	ack_expect_rejected(producer, "kept", "suppressed");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 201);
+	cr_assert_eq(listener_metric(listener, "wsonce_copies_refused_total"), 1);
+}
+
+/* --- letters --- */
+
+Test(trouble, a_bad_message_of_an_event_that_is_stored_gets_no_letter)
+{
+	start(NULL, "--dedup-window 1");
+	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('there', '', '0')");
+	peer_send_text(producer, "{\"event_id\":\"there\",\"payload\":\"\\u0000\"}");
+	ack_expect(producer, "there", "duplicate");
+	cr_assert_eq(letters(), 0);
+	cr_assert(claims_begins(redisd_shared(), "there", "done@"));
+	peer_send_text(producer, "{\"event_id\":\"away\",\"payload\":\"\\u0000\"}");
+	ack_expect_rejected(producer, "away", "");
+	cr_assert_eq(letters(), 1);
+}
+
+Test(trouble, a_consumer_has_a_letter_though_the_event_has_a_row)
+{
+	start("none", "--consumer shop");
+	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('there', '', '0')");
+	peer_send_text(producer, "{\"event_id\":\"there\",\"payload\":\"\\u0000\"}");
+	ack_expect_rejected(producer, "there", "");
+	cr_assert_eq(letters(), 1);
+}

@@ -166,9 +166,9 @@ void fake_answer_insert(const char *id, enum store_result result)
 	the_store.on.on_stored(the_store.on.arg, take_out(&inserts, id, "insert"), result, why);
 }
 
-void fake_answer_bury(const char *id)
+void fake_answer_bury(const char *id, enum store_burial burial)
 {
-	the_store.on.on_buried(the_store.on.arg, take_out(&burials, id, "bury"));
+	the_store.on.on_buried(the_store.on.arg, take_out(&burials, id, "bury"), burial);
 }
 
 void fake_lose_insert(void)

@@ -41,7 +41,7 @@ void fake_answer_take(const char *id, enum claim_result result);
 void fake_answer_look(const char *id, enum claim_result result);
 void fake_answer_count(const char *id, long attempts);
 void fake_answer_insert(const char *id, enum store_result result);
-void fake_answer_bury(const char *id);
+void fake_answer_bury(const char *id, enum store_burial burial);
 
 /* The connection to Postgres died and is back: the batch at hand is sent again. */
 void fake_lose_insert(void);

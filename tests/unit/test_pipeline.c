@@ -199,7 +199,7 @@ static void answer_insert(const char *id, enum store_result result)
 
 static void answer_bury(const char *id)
 {
-	fake_answer_bury(id);
+	fake_answer_bury(id, STORE_BURIED);
 	turn();
 }
 
@@ -694,6 +694,20 @@ Test(pipeline, copies_of_a_dead_letter_are_all_rejected)
 	answer_bury("a");
 	cr_assert_str_eq(p.answers, "rr");
 	cr_assert_eq(stats.dead_lettered, 2);
+}
+
+Test(pipeline, event_that_turns_out_to_be_stored_when_it_is_buried_is_a_duplicate)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_HOPELESS);
+	fake_journal();
+	fake_answer_bury("a", STORE_HAS_ROW);
+	turn();
+	assert_journal("done(a)");
+	cr_assert_str_eq(p.answers, "d");
+	cr_assert_eq(stats.dead_lettered, 0);
 }
 
 Test(pipeline, copy_that_comes_after_the_end_is_a_new_event)
@@ -1521,7 +1535,7 @@ static void move_one(struct event *ev, const char *id)
 		fake_answer_count(id, pick(5) - 1);
 		return;
 	case EV_BURYING:
-		fake_answer_bury(id);
+		fake_answer_bury(id, STORE_BURIED);
 		return;
 	case EV_HELD:
 	case EV_BATCHED:
@@ -1596,7 +1610,7 @@ static bool take_messages(void)
 	if (pipeline_receive(pipeline, "[", 1, &p.sender) == 0) {
 		taken++;
 		turn();
-		fake_answer_bury("-");
+		fake_answer_bury("-", STORE_BURIED);
 	}
 	turn();
 	cr_assert_eq((int)strlen(p.answers), taken);
