@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/backoff.h"
 #include "net/frame.h"
@@ -20,7 +21,8 @@
 #define RECORD_BYTES 16384 /* of a TLS record, decrypted */
 #define UNSENT_MOST  65536 /* of TLS's own words to a server that does not read */
 #define CHECK_MS     1000
-#define LINGER_S     2 /* in which a server may end a connection that we are done with */
+#define SETTLED_MS   60000 /* an open connection of this age shows that the feed works, though it said nothing */
+#define LINGER_S     2     /* in which a server may end a connection that we are done with */
 
 enum source_state {
 	SOURCE_DOWN,       /* a timer will try again */
@@ -45,7 +47,9 @@ struct source {
 	struct backoff backoff;
 	uv_timer_t retry; /* the next attempt, or the deadline of the one at hand */
 	char error[200];
-	bool has_error_logged; /* since it was last open */
+	bool has_error_logged;  /* since the feed last worked */
+	int64_t opened_ms;      /* loop clock */
+	int64_t last_message_s; /* since 1970; 0: none so far */
 };
 
 struct sources {
@@ -76,6 +80,11 @@ static void set_state(struct source *s, enum source_state state)
 			  s->shown_url);
 }
 
+static int64_t now_ms(const struct source *s)
+{
+	return (int64_t)uv_now(ws_loop(s->sources->ws));
+}
+
 static void on_retry(uv_timer_t *timer)
 {
 	connect_now(timer->data);
@@ -93,11 +102,32 @@ static void forget_connection(struct source *s)
 	s->wsi = NULL;
 }
 
-/* One warning for a spell of failures; the reason of each is in /api/status. */
+/* To be open proves nothing: a server may accept everybody and hang up. */
+static void note_works(struct source *s)
+{
+	s->has_error_logged = false;
+	backoff_reset(&s->backoff);
+}
+
+/* The backoff comes on top of what the server asks for, so that a fleet does not come back as one. */
+static int64_t draw_wait(struct source *s, int64_t asked_ms)
+{
+	return asked_ms + backoff_next(&s->backoff, backoff_draw());
+}
+
+/* One warning for a spell of failures, and one for each long wait that a server asks for; the reason of each is in
+ * /api/status. */
+static enum log_level failure_level(const struct source *s, bool was_open, int64_t asked_ms)
+{
+	if (!s->has_error_logged || asked_ms > s->backoff.cap_ms)
+		return LOG_WARN;
+	return was_open ? LOG_INFO : LOG_DEBUG;
+}
+
 static void retry_later(struct source *s, const char *why)
 {
 	bool was_open = s->state == SOURCE_OPEN;
-	int64_t wait;
+	int64_t wait, asked_ms = s->upgrade ? upgrade_wait_s(s->upgrade) * 1000 : 0;
 
 	snprintf(s->error, sizeof(s->error), "%s", why);
 	forget_connection(s);
@@ -105,10 +135,12 @@ static void retry_later(struct source *s, const char *why)
 		set_state(s, SOURCE_CLOSING);
 		return;
 	}
-	wait = backoff_next(&s->backoff, backoff_draw());
+	if (was_open && now_ms(s) - s->opened_ms >= SETTLED_MS)
+		note_works(s);
+	wait = draw_wait(s, asked_ms);
 	stats.source_disconnects++;
-	log_write(s->has_error_logged && !was_open ? LOG_DEBUG : LOG_WARN, "source is not connected",
-		  "url=%s reason=%s retry_ms=%lld", s->shown_url, s->error, (long long)wait);
+	log_write(failure_level(s, was_open, asked_ms), "source is not connected", "url=%s reason=%s retry_ms=%lld",
+		  s->shown_url, s->error, (long long)wait);
 	s->has_error_logged = true;
 	set_state(s, SOURCE_DOWN);
 	uv_timer_start(&s->retry, on_retry, (uint64_t)wait, 0);
@@ -116,14 +148,24 @@ static void retry_later(struct source *s, const char *why)
 
 /* --- messages --- */
 
+static void note_message(struct ws_link *link)
+{
+	struct source *s = list_entry(link, struct source, link);
+
+	s->last_message_s = time(NULL);
+	note_works(s);
+}
+
 static int on_message(struct ws_link *link, const char *message, size_t len, bool is_text)
 {
 	(void)is_text;
+	note_message(link);
 	return pipeline_receive(ws_pipeline(link->ws), message, len, NULL);
 }
 
 static int on_too_long(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total)
 {
+	note_message(link);
 	return pipeline_refuse_long(ws_pipeline(link->ws), head, len, digest, total, NULL);
 }
 
@@ -250,8 +292,7 @@ static int on_open(struct source *s)
 	s->upgrade = NULL;
 	uv_timer_stop(&s->retry);
 	s->error[0] = '\0';
-	s->has_error_logged = false;
-	backoff_reset(&s->backoff);
+	s->opened_ms = now_ms(s);
 	stats.source_connects++;
 	set_state(s, SOURCE_OPEN);
 	ws_link_open(s->sources->ws, &s->link, s->wsi, &reader);
@@ -547,7 +588,13 @@ struct source_view sources_view(const struct sources *s, size_t i)
 {
 	const struct source *at = &s->items[i];
 
-	return (struct source_view){at->shown_url, state_names[at->state], at->error, at->state == SOURCE_OPEN};
+	return (struct source_view){
+		.url = at->shown_url,
+		.state = state_names[at->state],
+		.error = at->error,
+		.is_open = at->state == SOURCE_OPEN,
+		.last_message_s = at->last_message_s,
+	};
 }
 
 void sources_close(struct sources *all)

@@ -19,6 +19,7 @@ struct source_view {
 	const char *state;
 	const char *error; /* of the last attempt; "" */
 	bool is_open;
+	int64_t last_message_s; /* since 1970; 0: none so far */
 };
 
 size_t sources_count(const struct sources *s);

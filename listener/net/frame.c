@@ -32,7 +32,7 @@ struct frames {
 	struct control ending; /* the close frame; nothing is written after it */
 	bool is_ending;
 	char *out; /* where wslay writes */
-	char reason[120];
+	char reason[200];
 };
 
 /* --- what wslay asks for --- */
@@ -154,6 +154,23 @@ static enum frames_result refuse(struct frames *f, unsigned int code, const char
 	return FRAMES_END;
 }
 
+/* With the code and the words of the server, if it gave any. */
+static void describe_close(struct frames *f)
+{
+	const char *bytes = f->heard.bytes;
+	int words = f->heard.len > 2 ? (int)f->heard.len - 2 : 0;
+
+	if (f->heard.len)
+		snprintf(f->reason, sizeof(f->reason), "the server closed the connection with %u%s%.*s",
+			 (unsigned int)(unsigned char)bytes[0] << 8 | (unsigned char)bytes[1], words ? ": " : "", words,
+			 bytes + 2);
+	else
+		snprintf(f->reason, sizeof(f->reason), "the server closed the connection");
+	for (char *at = f->reason; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
+}
+
 /* The answer to a close frame has the same code, or none if that had none (section 5.5.1). */
 static enum frames_result take_close(struct frames *f)
 {
@@ -161,11 +178,7 @@ static enum frames_result take_close(struct frames *f)
 
 	if (code)
 		return refuse(f, code, "a close frame that is none");
-	if (f->heard.len)
-		snprintf(f->reason, sizeof(f->reason), "the server closed the connection with %u",
-			 (unsigned int)(unsigned char)f->heard.bytes[0] << 8 | (unsigned char)f->heard.bytes[1]);
-	else
-		snprintf(f->reason, sizeof(f->reason), "the server closed the connection");
+	describe_close(f);
 	if (!f->is_ending)
 		set_due(&f->ending, f->heard.bytes, f->heard.len ? 2 : 0);
 	f->is_ending = true;

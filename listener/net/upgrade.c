@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <uv.h>
 
 #define ANSWER_BYTES 8192 /* an answer may have */
 #define KEY_BYTES    16
 #define MAGIC        "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+#define BUSY_WAIT_S  1    /* after 429 or 503 without Retry-After */
+#define WAIT_CAP_S   3600 /* whatever Retry-After says */
 
 #define CODED(n) (((n) + 2) / 3 * 4 + 1) /* bytes that n of them take in base64, with a NUL */
 
@@ -27,6 +30,7 @@ struct upgrade {
 	bool has_upgrade; /* the answer */
 	bool has_connection;
 	bool has_accept;
+	int64_t wait_s; /* that the answer asks for */
 	char reason[120];
 };
 
@@ -156,6 +160,7 @@ static enum upgrade_result judge_status(struct upgrade *u, const char *line)
 		return refuse(u, "the server's answer is not HTTP");
 	if (status == 101)
 		return UPGRADE_DONE;
+	u->wait_s = status == 429 || status == 503 ? BUSY_WAIT_S : 0;
 	snprintf(u->reason, sizeof(u->reason), "the server answered %d instead of 101%s", status,
 		 status / 100 == 3 ? ", and redirects are not followed" : "");
 	return UPGRADE_REFUSED;
@@ -226,10 +231,42 @@ static char *next_line(char **at)
 	return line;
 }
 
+/* RFC 9110, section 10.2.3: seconds or a date. 0 if it is neither. */
+static int64_t parse_retry_after(const char *value)
+{
+	struct tm date = {0};
+	const char *end;
+	int64_t wait_s;
+
+	if (*value && !value[strspn(value, "0123456789")])
+		wait_s = strtoll(value, NULL, 10);
+	else if ((end = strptime(value, "%a, %d %b %Y %H:%M:%S GMT", &date)) && !*end)
+		wait_s = timegm(&date) - time(NULL);
+	else
+		return 0;
+	return wait_s < 0 ? 0 : wait_s < WAIT_CAP_S ? wait_s : WAIT_CAP_S;
+}
+
+/* What the headers of a refusal, from at on, ask for. */
+static void read_retry_after(struct upgrade *u, char *at)
+{
+	char *line;
+
+	while (*(line = next_line(&at))) {
+		const char *value = split_header(line);
+
+		if (value && strcasecmp(line, "Retry-After") == 0)
+			u->wait_s = parse_retry_after(value);
+	}
+}
+
 static enum upgrade_result judge_answer(struct upgrade *u)
 {
 	char *at = u->answer, *line;
 	enum upgrade_result result = judge_status(u, next_line(&at));
+
+	if (result != UPGRADE_DONE)
+		read_retry_after(u, at);
 
 	while (result == UPGRADE_DONE && *(line = next_line(&at)))
 		result = judge_header(u, line);
@@ -286,4 +323,9 @@ enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t
 const char *upgrade_reason(const struct upgrade *u)
 {
 	return u->reason;
+}
+
+int64_t upgrade_wait_s(const struct upgrade *u)
+{
+	return u->wait_s;
 }

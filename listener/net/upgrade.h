@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/url.h"
 
@@ -29,5 +30,9 @@ enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t
 
 /* Why upgrade_receive returned UPGRADE_REFUSED: one sentence, without anything the server wrote. */
 const char *upgrade_reason(const struct upgrade *u);
+
+/* How many seconds a server that refused asks to be left alone: its Retry-After, an hour at most; else a second
+ * after 429 and 503, and 0 after the others. */
+int64_t upgrade_wait_s(const struct upgrade *u);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -59,6 +60,8 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 	}
 	if (claim_is_used(claim) && !claim_is_ready(claim))
 		fprintf(out, "degraded: redis is away, the unique key decides\n");
+	else if (claim_is_refused(claim))
+		fprintf(out, "degraded: redis refuses claims, the unique key decides\n");
 	else
 		fprintf(out, "ready\n");
 	return HTTP_STATUS_OK;
@@ -120,6 +123,34 @@ static size_t sources_open_count(const struct sources *s)
 	for (size_t i = 0; s && i < sources_count(s); i++)
 		n += sources_view(s, i).is_open;
 	return n;
+}
+
+/* A source's own labels: its number, as two may have the same URL, and the URL. */
+static void put_source(FILE *out, const char *name, size_t i, const char *url, int64_t value)
+{
+	fprintf(out, "wsonce_%s{source=\"%zu\",url=\"", name, i + 1);
+	for (; *url; url++)
+		if (*url == '"' || *url == '\\')
+			fprintf(out, "\\%c", *url);
+		else
+			fputc((unsigned char)*url < ' ' || (unsigned char)*url > '~' ? '?' : *url, out);
+	fprintf(out, "\"} %lld\n", (long long)value);
+}
+
+static void put_sources(FILE *out, const struct sources *s)
+{
+	size_t count = s ? sources_count(s) : 0;
+
+	put_gauge(out, "sources", "Sources configured.", (double)count);
+	put_gauge(out, "sources_open", "Sources connected.", (double)sources_open_count(s));
+	put_type(out, "source_up", "gauge", "1 while this source is connected.");
+	for (size_t i = 0; i < count; i++)
+		put_source(out, "source_up", i, sources_view(s, i).url, sources_view(s, i).is_open);
+	put_type(out, "source_last_message_timestamp_seconds", "gauge",
+		 "When this source's last message came, since 1970; 0 if there was none.");
+	for (size_t i = 0; i < count; i++)
+		put_source(out, "source_last_message_timestamp_seconds", i, sources_view(s, i).url,
+			   sources_view(s, i).last_message_s);
 }
 
 /* Of the events here, and of the deliveries wherever they are. */
@@ -203,6 +234,7 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 {
 	const struct admin_parts *p = a->parts;
 	const struct events *events = pipeline_events(p->pipeline);
+	const struct claim *claim = pipeline_claim(p->pipeline);
 	const char *why;
 
 	stats_each(put_counter, out);
@@ -213,9 +245,11 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 	put_gauge(out, "in_flight_bytes", "Bytes of the budget in use.", (double)pipeline_bytes(p->pipeline));
 	put_gauge(out, "in_flight_bytes_limit", "The budget.", (double)p->config->inflight_bytes);
 	put_gauge(out, "paused", "1 while reading is stopped at the memory limit.", pipeline_is_full(p->pipeline));
-	put_gauge(out, "redis_up", "1 while claims can be made.", claim_is_ready(pipeline_claim(p->pipeline)));
+	if (claim_is_used(claim))
+		put_gauge(out, "redis_up", "1 while claims can be made; absent with --redis none.",
+			  claim_is_ready(claim) && !claim_is_refused(claim));
 	put_gauge(out, "postgres_up", "1 while rows can be stored.", store_is_ready(pipeline_store(p->pipeline), &why));
-	put_gauge(out, "sources_open", "Sources connected.", (double)sources_open_count(p->sources));
+	put_sources(out, p->sources);
 	put_gauge(out, "ingest_connections", "Producers connected.",
 		  p->ingest ? (double)ingest_connections(p->ingest) : 0);
 	if (p->ingest)
@@ -246,6 +280,27 @@ static json_t *describe_text(const char *text)
 	return make_json(text, strlen(text));
 }
 
+/* In UTC; null for never. */
+static json_t *describe_time(int64_t s)
+{
+	time_t at = (time_t)s;
+	struct tm tm;
+	char text[40];
+
+	if (!s)
+		return json_null();
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &tm));
+	return json_string(text);
+}
+
+/* There is nothing to be up or down with --redis none. */
+static json_t *describe_redis(const struct claim *claim)
+{
+	if (!claim_is_used(claim))
+		return json_pack("{s:b}", "used", 0);
+	return json_pack("{s:b, s:b, s:b}", "used", 1, "up", claim_is_ready(claim), "refuses", claim_is_refused(claim));
+}
+
 static json_t *describe_sources(const struct sources *s)
 {
 	json_t *all = json_array();
@@ -253,8 +308,9 @@ static json_t *describe_sources(const struct sources *s)
 	for (size_t i = 0; s && i < sources_count(s); i++) {
 		struct source_view view = sources_view(s, i);
 
-		json_array_append_new(all, json_pack("{s:o, s:s, s:o}", "url", describe_text(view.url), "state",
-						     view.state, "error", describe_text(view.error)));
+		json_array_append_new(all, json_pack("{s:o, s:s, s:o, s:o}", "url", describe_text(view.url), "state",
+						     view.state, "error", describe_text(view.error), "last_message_at",
+						     describe_time(view.last_message_s)));
 	}
 	return all;
 }
@@ -322,12 +378,12 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 	bool is_stored = store_is_ready(pipeline_store(p->pipeline), &why);
 
 	stats_each(put_json_counter, counters);
-	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o}, s:{s:b, s:b}, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
-			 "version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
+	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}", "version",
+			 WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
 			 (json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining,
-			 "postgres", "up", is_stored, "error", describe_text(why), "redis", "used",
-			 claim_is_used(claim), "up", claim_is_ready(claim), "in_flight", (json_int_t)events->messages,
-			 "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit",
+			 "postgres", "up", is_stored, "error", describe_text(why), "redis", describe_redis(claim),
+			 "in_flight", (json_int_t)events->messages, "in_flight_bytes",
+			 (json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit",
 			 (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline), "sources",
 			 describe_sources(p->sources), "ingest_connections",
 			 (json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),

@@ -22,6 +22,7 @@
 
 #define ATTEMPTS_PREFIX "wsonce:attempts:"
 #define ATTEMPTS_TTL_S  "3600"
+#define REFUSED_MS      3000 /* after an error Redis counts as refusing for so long */
 
 struct stamp {
 	int64_t ms;
@@ -51,6 +52,7 @@ struct claim {
 	struct owed sent;        /* marks not yet answered */
 	struct owed owed;        /* marks that did not arrive, or could not be sent */
 	bool is_refused;         /* the last claim or mark got an error */
+	int64_t refused_ms;      /* loop clock: when one last did; 0: never */
 	bool has_error_logged;   /* since Redis was last ready */
 	int open;                /* parts left to close */
 	void (*done)(void *arg); /* of claim_close */
@@ -107,6 +109,7 @@ static void note_error(struct claim *c, const redisReply *reply)
 		  "reason=%s", reply->str);
 	c->has_error_logged = true;
 	c->is_refused = true;
+	c->refused_ms = (int64_t)uv_now(c->loop);
 }
 
 /* A mark whose answer never came may not have arrived: it is owed. */
@@ -451,6 +454,11 @@ bool claim_is_used(const struct claim *c)
 bool claim_is_ready(const struct claim *c)
 {
 	return c->redis && redis_state(c->redis) == REDIS_READY;
+}
+
+bool claim_is_refused(const struct claim *c)
+{
+	return claim_is_ready(c) && c->refused_ms && (int64_t)uv_now(c->loop) - c->refused_ms < REFUSED_MS;
 }
 
 uint64_t claim_unanswered(const struct claim *c)

@@ -39,6 +39,9 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 
 /* Can Redis be asked now? */
 bool claim_is_ready(const struct claim *c);
+/* Has Redis, though it can be asked, refused a claim or a mark in the last three seconds? It may be full, or a node of
+ * a cluster that refuses what is another node's. */
+bool claim_is_refused(const struct claim *c);
 /* Is there a Redis at all? false: --redis none. */
 bool claim_is_used(const struct claim *c);
 

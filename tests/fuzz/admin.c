@@ -98,6 +98,12 @@ bool claim_is_ready(const struct claim *c)
 	return !(state & REDIS_IS_AWAY);
 }
 
+bool claim_is_refused(const struct claim *c)
+{
+	(void)c;
+	return state & IS_FULL;
+}
+
 size_t sources_count(const struct sources *s)
 {
 	(void)s;
@@ -107,7 +113,7 @@ size_t sources_count(const struct sources *s)
 struct source_view sources_view(const struct sources *s, size_t i)
 {
 	(void)s, (void)i;
-	return (struct source_view){"ws://h", "open", "", !(state & SOURCE_IS_AWAY)};
+	return (struct source_view){"ws://h", "open", "", !(state & SOURCE_IS_AWAY), state & IS_FULL ? 1774094400 : 0};
 }
 
 const struct token *ingest_tokens(const struct ingest *i)

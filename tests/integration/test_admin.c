@@ -91,12 +91,41 @@ Test(admin, without_redis_a_listener_is_degraded)
 	redisd_free(redis);
 }
 
+/* As a node of a cluster does to whatever is another node's, too. */
+static bool is_refused(int i)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
+
+	peer_sendf(p, "{\"event_id\":\"refused-%d\"}", i);
+	peer_free(p);
+	return wait_until(has_answer("/readyz", 200, "degraded: redis refuses claims"), 200);
+}
+
+Test(admin, where_redis_refuses_claims_a_listener_is_degraded)
+{
+	struct redisd *redis = redisd_new();
+	int events = 0;
+
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, NULL);
+	free(redisd_command(redis, "CONFIG SET maxmemory 1"));
+	cr_assert(wait_until(is_refused(events++), SETTLED_MS));
+	free(redisd_command(redis, "CONFIG SET maxmemory 0"));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_up") == 1, SETTLED_MS));
+	expect_answer("/readyz", 200, "ready");
+	tear_down();
+	redisd_free(redis);
+}
+
 Test(admin, with_redis_none_a_listener_is_not_degraded)
 {
 	db = database_new();
 	listener = listener_start(&(struct listener_options){.database = db, .redis = "none"}, NULL);
 	cr_assert(has_answer("/readyz", 200, "ready"));
 	cr_assert(!has_answer("/readyz", 200, "degraded"));
+	cr_assert(!has_answer("/metrics", 200, "wsonce_redis_up"), "nor is anything down");
+	cr_assert(has_answer("/api/status", 200, "\"used\": false"));
+	cr_assert(!has_answer("/api/status", 200, "refuses"));
 	tear_down();
 }
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SETTLED_MS 20000
 
@@ -229,6 +230,72 @@ Test(source, a_spell_of_failures_is_one_warning)
 	cr_assert_eq(warnings, 1, "%s", log);
 	free(log);
 	tear_down();
+}
+
+/* The words of the last such line in the log, from name= on. */
+static long last_number(const char *name)
+{
+	char *log = process_errors(listener_process(listener)), *at = log, *last = NULL;
+	long number = -1;
+
+	while ((at = strstr(at, "source is not connected")) && (at = strstr(at, name)))
+		last = at += strlen(name);
+	if (last)
+		number = strtol(last, NULL, 10);
+	free(log);
+	return number;
+}
+
+Test(source, one_that_accepts_and_closes_is_left_alone_for_longer_each_time, .init = set_up, .fini = tear_down)
+{
+	int64_t end = wait_now_ms() + 3000;
+
+	while (wait_now_ms() < end) {
+		feed_close_all(feed, 1013);
+		wait_pause_ms(5);
+	}
+	cr_assert_leq(feed_connections(feed), 15);
+	expect_heard("it works");
+	feed_close_all(feed, 1001);
+	cr_assert(wait_until(has_logged("with 1001"), SETTLED_MS));
+	cr_assert_leq(last_number("retry_ms="), 100, "a message shows that it works: the next wait is short");
+}
+
+Test(source, one_that_is_busy_is_given_time, .init = set_up, .fini = tear_down)
+{
+	feed_refuse(feed, 503);
+	feed_drop_all(feed);
+	cr_assert(wait_until(feed_refusals(feed) >= 1, SETTLED_MS));
+	cr_assert(wait_until(has_page_text("/api/status", "answered 503"), SETTLED_MS));
+	int64_t refused_ms = wait_now_ms();
+	cr_assert(wait_until(feed_refusals(feed) >= 2, SETTLED_MS));
+	cr_assert_geq(wait_now_ms() - refused_ms, 700);
+	feed_refuse(feed, 0);
+}
+
+Test(source, the_words_of_a_close_frame_are_told, .init = set_up, .fini = tear_down)
+{
+	feed_send(feed, FRAME_CLOSE, true, "\x03\xf0your token\nhas expired", 24);
+	cr_assert(wait_until(has_logged("closed the connection with 1008: your token?has expired"), SETTLED_MS));
+}
+
+/* The line of this metric in /metrics has the number 0 or, once a message came, one of today. */
+static bool has_metric(const char *name, bool is_today)
+{
+	double value = listener_metric(listener, name);
+
+	return is_today ? value > (double)time(NULL) - 600 && value <= (double)time(NULL) : value == 0;
+}
+
+Test(source, the_time_of_its_last_message_is_told, .init = set_up, .fini = tear_down)
+{
+	cr_assert_eq(listener_metric(listener, "wsonce_sources"), 1);
+	cr_assert_eq(listener_metric(listener, "wsonce_source_up"), 1);
+	cr_assert(has_metric("wsonce_source_last_message_timestamp_seconds", false));
+	cr_assert(has_page_text("/api/status", "\"last_message_at\": null"));
+	expect_heard("one");
+	cr_assert(has_metric("wsonce_source_last_message_timestamp_seconds", true));
+	cr_assert(has_page_text("/api/status", "\"last_message_at\": \"20"));
 }
 
 /* ---- silence ---- */

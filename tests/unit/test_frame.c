@@ -166,7 +166,7 @@ Test(frame, a_close_frame_is_answered_by_its_code_alone)
 			     "bye"),
 		     FRAMES_END);
 	cr_assert_str_eq(take(), "8:\x03\xe9");
-	cr_assert_str_eq(frames_reason(frames), "the server closed the connection with 1001");
+	cr_assert_str_eq(frames_reason(frames), "the server closed the connection with 1001: bye");
 }
 
 Test(frame, a_close_frame_in_two_segments_is_one)

@@ -171,3 +171,28 @@ Test(upgrade, a_zero_byte_is_no_http)
 
 	cr_assert_eq(upgrade_receive(upgrade, "HTTP/1.1 101 x\0\r\n\r\n", 19, &used), UPGRADE_REFUSED);
 }
+
+/* --- when to come back --- */
+
+Test(upgrade, a_refusal_may_ask_for_a_time)
+{
+	static const struct {
+		const char *answer;
+		int64_t wait_s;
+	} cases[] = {
+		{"HTTP/1.1 404 Not Found\r\n\r\n", 0},
+		{"HTTP/1.1 429 Too Many Requests\r\n\r\n", 1},
+		{"HTTP/1.1 503 Service Unavailable\r\n\r\n", 1},
+		{"HTTP/1.1 503 Service Unavailable\r\nServer: x\r\nretry-after: 7\r\n\r\n", 7},
+		{"HTTP/1.1 500 Oh\r\nRetry-After: 120\r\n\r\n", 120},
+		{"HTTP/1.1 503 Oh\r\nRetry-After: 99999999999999999999\r\n\r\n", 3600},
+		{"HTTP/1.1 503 Oh\r\nRetry-After: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n", 0},
+		{"HTTP/1.1 503 Oh\r\nRetry-After: Wed, 06 Nov 2999 08:49:37 GMT\r\n\r\n", 3600},
+		{"HTTP/1.1 503 Oh\r\nRetry-After: soon\r\n\r\n", 0},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		cr_assert_eq(judge(cases[i].answer), UPGRADE_REFUSED);
+		cr_assert_eq(upgrade_wait_s(upgrade), cases[i].wait_s, "%s", cases[i].answer);
+	}
+}
