@@ -14,6 +14,7 @@
 	X(dead_lettered, "Messages recorded as dead letters, or copies of such.") \
 	X(stale, "Messages refused because of their time: older than --max-age, or none that could be read.") \
 	X(coalesced, "Messages that joined an event already at work in this process.") \
+	X(variants, "Messages with the id of an event at work in this process, and other bytes.") \
 	X(received_bytes, "Bytes of received messages.") \
 	X(claims_won, "Claims that this listener got.") \
 	X(claims_lost, "Claims that another listener held.") \

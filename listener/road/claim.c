@@ -7,6 +7,7 @@
 #include "road/claim.h"
 
 #include <hiredis/hiredis.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,6 +19,7 @@
 #include "road/mark.h"
 #include "road/owed.h"
 #include "redis/redis.h"
+#include "seize.lua.h"
 #include "base/stats.h"
 
 #define ATTEMPTS_PREFIX "wsonce:attempts:"
@@ -135,8 +137,16 @@ static int64_t value_ms(const redisReply *value)
 	return ms;
 }
 
-/* What a claim's value says. Our own value means that an earlier SET of ours arrived whose answer
- * was lost: the claim is ours, under the time that it was sent with. */
+/* A dead mark of another message with the same id says nothing of ev. */
+static enum claim_result read_mark(const struct mark *mark, const struct event *ev)
+{
+	if (!mark->is_dead)
+		return CLAIM_DONE;
+	return mark->digest == event_digest_head(ev) ? CLAIM_DEAD : CLAIM_ABSENT;
+}
+
+/* What a claim's value says; a mark that says nothing of ev is as good as absent. Our own value means that an earlier
+ * SET of ours arrived whose answer was lost: the claim is ours, under the time that it was sent with. */
 static enum claim_result read_value(const struct claim *c, struct event *ev, const redisReply *value)
 {
 	size_t len = (size_t)value->len;
@@ -145,7 +155,7 @@ static enum claim_result read_value(const struct claim *c, struct event *ev, con
 	if (value->type != REDIS_REPLY_STRING && value->type != REDIS_REPLY_STATUS)
 		return CLAIM_UNKNOWN;
 	if (mark_read(&mark, value->str, len))
-		return mark.is_dead ? CLAIM_DEAD : CLAIM_DONE;
+		return read_mark(&mark, ev);
 	if (len <= c->owner_len || memcmp(value->str, c->owner, c->owner_len) != 0)
 		return CLAIM_OTHER;
 	ev->claim_ms = value_ms(value);
@@ -162,25 +172,46 @@ static void note_duplicate(const struct claim *c, const struct event *ev, enum c
 		duplicates_seen(ev->id, ev->id_len, wall_ms() - age_ms - value_ms(value));
 }
 
+static void on_take(void *owner, void *arg, const redisReply *reply);
+
+/* Claims ev in place of a mark that says nothing of it. Returns as claim_take. */
+static int seize(struct claim *c, struct event *ev, const redisReply *mark)
+{
+	command_start(&c->command, 7);
+	command_word(&c->command, "EVAL");
+	command_word(&c->command, LUA_SEIZE);
+	command_word(&c->command, "1");
+	put_key(c, ev);
+	command_bytes(&c->command, mark->str, (size_t)mark->len);
+	put_value(c, ev);
+	command_word(&c->command, c->ttl);
+	return send_command(c, on_take, ev);
+}
+
+static enum claim_result read_take(struct claim *c, struct event *ev, const redisReply *reply)
+{
+	if (!reply)
+		return CLAIM_UNKNOWN;
+	if (reply->type == REDIS_REPLY_ERROR) {
+		note_error(c, reply);
+		return CLAIM_UNKNOWN;
+	}
+	c->is_refused = false;
+	return reply->type == REDIS_REPLY_NIL ? CLAIM_MINE : read_value(c, ev, reply);
+}
+
 static void on_take(void *owner, void *arg, const redisReply *reply)
 {
 	struct claim *c = owner;
 	struct event *ev = arg;
-	enum claim_result result;
+	enum claim_result result = read_take(c, ev, reply);
 
-	if (!reply) {
+	if (result == CLAIM_ABSENT) {
+		if (seize(c, ev, reply) == 0)
+			return;
 		result = CLAIM_UNKNOWN;
-	} else if (reply->type == REDIS_REPLY_NIL) {
-		c->is_refused = false;
-		result = CLAIM_MINE;
-	} else if (reply->type == REDIS_REPLY_ERROR) {
-		note_error(c, reply);
-		result = CLAIM_UNKNOWN;
-	} else {
-		c->is_refused = false;
-		result = read_value(c, ev, reply);
-		note_duplicate(c, ev, result, reply);
 	}
+	note_duplicate(c, ev, result, reply);
 	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
 	ev->is_claimed = result == CLAIM_MINE || result == CLAIM_UNKNOWN;
 	c->on.on_claimed(c->on.arg, ev, result);
@@ -261,9 +292,14 @@ int claim_look(struct claim *c, struct event *const *evs, size_t n)
 	return 0;
 }
 
+/* Tries are of a message: others with its id have counters of their own. */
 static void put_attempts_key(struct claim *c, const struct event *ev)
 {
-	command_joined(&c->command, c->attempts_prefix, strlen(c->attempts_prefix), ev->id, ev->id_len);
+	char tail[ENVELOPE_ID_MAX + 20];
+
+	memcpy(tail, ev->id, ev->id_len);
+	snprintf(tail + ev->id_len, 20, "/%016" PRIx64, event_digest_head(ev));
+	command_joined(&c->command, c->attempts_prefix, strlen(c->attempts_prefix), tail, ev->id_len + 17u);
 }
 
 static void on_count(void *owner, void *arg, const redisReply *reply)
@@ -367,9 +403,9 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 /* The text of a mark, with its length in *len. Marks come by the hundred in one millisecond. */
 static const char *mark_text(struct claim *c, const struct owed_mark *owed, size_t *len)
 {
-	struct mark mark = {.is_dead = owed->is_dead, .ms = wall_ms()};
+	struct mark mark = {.is_dead = owed->is_dead, .ms = wall_ms(), .digest = owed->digest};
 
-	if (mark.is_dead != c->mark.is_dead || mark.ms != c->mark.ms) {
+	if (mark.is_dead != c->mark.is_dead || mark.digest != c->mark.digest || mark.ms != c->mark.ms) {
 		c->mark = mark;
 		c->mark_len = mark_write(&mark, c->mark_text);
 	}
@@ -402,7 +438,8 @@ static void forget_attempts(struct claim *c, const struct event *ev)
 
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 {
-	const struct owed_mark mark = {ev->id, ev->id_len, kind == CLAIM_MARK_DEAD};
+	bool is_dead = kind == CLAIM_MARK_DEAD;
+	const struct owed_mark mark = {ev->id, ev->id_len, is_dead, is_dead ? event_digest_head(ev) : 0};
 
 	if (!claim_is_ready(c)) {
 		if (ev->is_claimed)

@@ -4,6 +4,7 @@
 #include "road/event.h"
 
 #include <assert.h>
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +14,11 @@
 #define HASH_BKT_CAPACITY_THRESH 5U
 
 #define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
+#define BEHIND_MAX      8  /* events behind another */
 
 static const char *const state_names[EVENT_STATES] = {
-	"claiming", "held", "looking", "batched", "storing", "counting", "releasing", "refused", "burying", "done",
+	"claiming", "held",      "behind",  "looking", "batched", "storing",
+	"counting", "releasing", "refused", "burying", "done",
 };
 
 #define TO(state) (1u << (state))
@@ -23,12 +26,13 @@ static const char *const state_names[EVENT_STATES] = {
 /* The steps that the enum's comments allow. */
 static const unsigned int allowed[EVENT_STATES] = {
 	[EV_CLAIMING] = TO(EV_BATCHED) | TO(EV_HELD) | TO(EV_DONE),
-	[EV_HELD] = TO(EV_LOOKING) | TO(EV_BATCHED),
+	[EV_HELD] = TO(EV_LOOKING) | TO(EV_BATCHED) | TO(EV_BEHIND),
+	[EV_BEHIND] = TO(EV_CLAIMING) | TO(EV_BATCHED) | TO(EV_REFUSED) | TO(EV_DONE),
 	[EV_LOOKING] = TO(EV_CLAIMING) | TO(EV_HELD) | TO(EV_BATCHED) | TO(EV_DONE),
 	[EV_BATCHED] = TO(EV_STORING),
 	[EV_STORING] = TO(EV_DONE) | TO(EV_COUNTING) | TO(EV_REFUSED),
-	[EV_COUNTING] = TO(EV_RELEASING) | TO(EV_REFUSED),
-	[EV_RELEASING] = TO(EV_HELD) | TO(EV_BATCHED),
+	[EV_COUNTING] = TO(EV_RELEASING) | TO(EV_REFUSED) | TO(EV_BEHIND),
+	[EV_RELEASING] = TO(EV_HELD) | TO(EV_BATCHED) | TO(EV_BEHIND),
 	[EV_REFUSED] = TO(EV_BURYING),
 	[EV_BURYING] = TO(EV_DONE),
 };
@@ -43,6 +47,7 @@ void events_init(struct events *es)
 	memset(es, 0, sizeof(*es));
 	for (int i = 0; i < EVENT_STATES; i++)
 		list_init(&es->lists[i]);
+	list_init(&es->strays);
 }
 
 static void charge(struct events *es, struct event *ev, size_t bytes)
@@ -80,6 +85,18 @@ static void fill(struct event *ev, const char *message, size_t len, const struct
 		ev->payload.at = at + (view->payload.at - message);
 }
 
+static int put_in_table(struct events *es, struct event *ev)
+{
+	HASH_ADD_KEYPTR_BYHASHVALUE(hh, es->by_id, ev->id, ev->id_len, ev->hh.hashv, ev);
+	return ev->hh.tbl ? 0 : -1;
+}
+
+static void take_out_of_table(struct events *es, struct event *ev)
+{
+	HASH_DEL(es->by_id, ev);
+	ev->hh.tbl = NULL;
+}
+
 struct event *event_new(struct events *es, enum event_state state, const char *message, size_t len,
 			const struct envelope_view *view, struct sender *sender, int64_t now_us)
 {
@@ -94,10 +111,14 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->copies = 1;
 	ev->first.sender = sender;
 	list_init(&ev->wait_link);
+	list_init(&ev->stray_link);
+	ev->is_stray = state != EV_CLAIMING;
 	ev->is_loose = ev->id_len && state == EV_REFUSED;
-	if (view && ev->id_len && !ev->is_loose)
-		HASH_ADD_KEYPTR_BYHASHVALUE(hh, es->by_id, ev->id, ev->id_len, view->id_hash, ev);
-	if (ev->id_len && !ev->is_loose && !ev->hh.tbl) {
+	if (view)
+		ev->hh.hashv = view->id_hash;
+	if (ev->is_stray)
+		list_append(&es->strays, &ev->stray_link);
+	else if (put_in_table(es, ev)) {
 		free(ev);
 		return NULL;
 	}
@@ -123,6 +144,25 @@ void event_set_reason(struct event *ev, const char *text)
 	ev->reason = strdup(text);
 }
 
+void event_digest(const struct event *ev, uint8_t *digest)
+{
+	if (ev->digest)
+		memcpy(digest, ev->digest, 32);
+	else
+		EVP_Digest(ev->message, ev->message_len, digest, NULL, EVP_sha256(), NULL);
+}
+
+uint64_t event_digest_head(const struct event *ev)
+{
+	uint8_t digest[32];
+	uint64_t head = 0;
+
+	event_digest(ev, digest);
+	for (int i = 0; i < 8; i++)
+		head = head << 8 | digest[i];
+	return head;
+}
+
 struct event *event_find(const struct events *es, const struct envelope_view *view)
 {
 	struct event *ev;
@@ -130,6 +170,74 @@ struct event *event_find(const struct events *es, const struct envelope_view *vi
 	HASH_FIND_BYHASHVALUE(hh, es->by_id, view->id.at, view->id.len, view->id_hash, ev);
 	return ev;
 }
+
+/* --- messages that share an id --- */
+
+static bool is_message(const struct event *ev, const char *message, size_t len)
+{
+	return ev->message_len == len && memcmp(ev->message, message, len) == 0;
+}
+
+struct event *event_with_message(struct event *ev, const char *message, size_t len)
+{
+	while (ev && !is_message(ev, message, len))
+		ev = ev->behind;
+	return ev;
+}
+
+struct event *event_put_behind(struct event *ev, struct event *more, bool is_newest)
+{
+	struct event **at = &ev->behind, *oldest;
+
+	assert(more->state == EV_BEHIND);
+	while (!is_newest && *at)
+		at = &(*at)->behind;
+	more->behind = *at;
+	*at = more;
+	at = &ev->behind;
+	for (int n = 0; *at && n < BEHIND_MAX; n++)
+		at = &(*at)->behind;
+	oldest = *at;
+	*at = NULL;
+	return oldest;
+}
+
+struct event *event_next(const struct event *ev)
+{
+	struct event *next = NULL;
+
+	for (struct event *other = ev->behind; other; other = other->behind)
+		if ((other->attempts || !other->reason) && (!next || other->attempts < next->attempts))
+			next = other;
+	return next;
+}
+
+/* The claim's time goes along in any case: two claims of one id never have the same. */
+static void hand_over_claim(struct event *ev, struct event *next)
+{
+	next->is_claimed = ev->is_claimed;
+	next->lease_ms = ev->lease_ms;
+	next->claim_ms = ev->claim_ms > next->claim_ms ? ev->claim_ms : next->claim_ms;
+	ev->is_claimed = false;
+}
+
+void event_give_place(struct events *es, struct event *ev, struct event *next)
+{
+	struct event **at = &ev->behind;
+
+	while (*at != next)
+		at = &(*at)->behind;
+	*at = next->behind;
+	next->behind = ev->behind;
+	ev->behind = NULL;
+	hand_over_claim(ev, next);
+	if (!ev->hh.tbl)
+		return;
+	put_in_table(es, next); /* or not, if memory is out: then nobody joins it */
+	take_out_of_table(es, ev);
+}
+
+/* --- from its beginning to its end --- */
 
 int event_add_copy(struct events *es, struct event *ev, struct sender *sender)
 {
@@ -159,11 +267,12 @@ static void event_free(struct events *es, struct event *ev)
 {
 	list_remove(&ev->link);
 	list_remove(&ev->wait_link);
+	list_remove(&ev->stray_link);
 	es->counts[ev->state]--;
 	es->bytes -= ev->bytes;
 	es->messages -= ev->copies;
-	if (ev->id_len && !ev->is_loose)
-		HASH_DEL(es->by_id, ev);
+	if (ev->hh.tbl)
+		take_out_of_table(es, ev);
 	for (struct copy *c = ev->first.next, *next; c; c = next) {
 		next = c->next;
 		free(c);
@@ -185,30 +294,14 @@ void event_finish(struct events *es, struct event *ev, enum outcome outcome)
 	event_free(es, ev);
 }
 
-/* Events that are not in the table are on the way to be dead letters, in the order in which they came. */
-static const enum event_state loose_states[] = {EV_REFUSED, EV_BURYING};
-
-static bool is_loose(const struct event *ev)
-{
-	return !ev->id_len || ev->is_loose;
-}
-
-/* uthash keeps the order in which events came. */
+/* uthash keeps the order in which events were put in. */
 const struct event *events_oldest(const struct events *es)
 {
-	const struct event *oldest = es->by_id;
+	const struct event *first = es->by_id, *stray = NULL;
 
-	for (size_t i = 0; i < 2; i++)
-		list_each(node, after, &es->lists[loose_states[i]]) {
-			const struct event *ev = list_entry(node, struct event, link);
-
-			if (!is_loose(ev))
-				continue;
-			if (!oldest || ev->received_us < oldest->received_us)
-				oldest = ev;
-			break;
-		}
-	return oldest;
+	if (!list_is_empty(&es->strays))
+		stray = list_entry(es->strays.next, struct event, stray_link);
+	return !first || (stray && stray->received_us < first->received_us) ? stray : first;
 }
 
 size_t events_before(const struct events *es, int64_t us)
@@ -216,13 +309,12 @@ size_t events_before(const struct events *es, int64_t us)
 	size_t n = 0;
 
 	for (const struct event *ev = es->by_id; ev && ev->received_us < us; ev = ev->hh.next)
+		n += !ev->is_stray;
+	list_each(node, after, &es->strays) {
+		if (list_entry(node, struct event, stray_link)->received_us >= us)
+			break;
 		n++;
-	for (size_t i = 0; i < 2; i++)
-		list_each(node, after, &es->lists[loose_states[i]]) {
-			const struct event *ev = list_entry(node, struct event, link);
-
-			n += is_loose(ev) && ev->received_us < us;
-		}
+	}
 	return n;
 }
 

@@ -13,12 +13,13 @@
  * a length. Only event_move() changes it, and asserts that the step is allowed. */
 enum event_state {
 	EV_CLAIMING,  /* SET NX GET sent, answer not seen   -> EV_BATCHED, EV_HELD, EV_DONE */
-	EV_HELD,      /* another instance is at work on it, or should be -> EV_LOOKING, EV_BATCHED */
+	EV_HELD,      /* another instance is at work on it, or should be -> EV_LOOKING, EV_BATCHED, EV_BEHIND */
+	EV_BEHIND,    /* another message with its id is at work -> EV_CLAIMING, EV_BATCHED, EV_REFUSED, EV_DONE */
 	EV_LOOKING,   /* MGET sent, answer not seen         -> EV_CLAIMING, EV_HELD, EV_BATCHED, EV_DONE */
 	EV_BATCHED,   /* waits for the next INSERT          -> EV_STORING */
 	EV_STORING,   /* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_REFUSED */
-	EV_COUNTING,  /* not stored, failed try being counted -> EV_RELEASING, EV_REFUSED */
-	EV_RELEASING, /* keeps its claim for the backoff, then gives it back -> EV_HELD, EV_BATCHED */
+	EV_COUNTING,  /* not stored, failed try being counted -> EV_RELEASING, EV_REFUSED, EV_BEHIND */
+	EV_RELEASING, /* keeps its claim for the backoff, then gives it back -> EV_HELD, EV_BATCHED, EV_BEHIND */
 	EV_REFUSED,   /* waits to be recorded as a dead letter -> EV_BURYING */
 	EV_BURYING,   /* dead letter sent, result not seen  -> EV_DONE */
 	EV_DONE,      /* committed or a dead letter: answered, then freed */
@@ -49,9 +50,11 @@ struct copy {
 
 /* One allocation: this struct, then id, type and the message. Owned by struct events. */
 struct event {
-	struct list link;      /* in the list of its state */
-	struct list wait_link; /* in hold.c's list, in EV_HELD and EV_RELEASING */
-	UT_hash_handle hh;     /* by id, but for messages without one */
+	struct list link;       /* in the list of its state */
+	struct list wait_link;  /* in hold.c's list, in EV_HELD and EV_RELEASING */
+	struct list stray_link; /* in the list of strays, if it is one */
+	UT_hash_handle hh;      /* by id; hh.tbl is NULL while it is not in the table */
+	struct event *behind;   /* the newest of the messages that wait behind it, and so on; owned by struct events */
 	enum event_state state;
 	uint16_t id_len;   /* 0: the message has no usable id, and never leaves the dead-letter way */
 	uint16_t looks;    /* MGETs since it was held: sets the next delay */
@@ -59,7 +62,8 @@ struct event {
 	bool is_claimed;   /* our value is, as far as we know, in Redis */
 	bool is_unsure;    /* sent in a batch whose outcome was never seen */
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */
-	bool is_loose;     /* refused at the door: has an id, is not in the table, and was never claimed */
+	bool is_stray;     /* came without an id, or behind another, or was refused at the door */
+	bool is_loose;     /* has an id, is refused without a claim, and is not in the table */
 	uint32_t type_len;
 	size_t bytes; /* of the budget, copies included */
 	size_t message_len;
@@ -83,19 +87,20 @@ struct event {
 struct events {
 	struct list lists[EVENT_STATES];
 	size_t counts[EVENT_STATES];
-	struct event *by_id;
-	size_t bytes;    /* sum of the events' bytes */
-	size_t messages; /* sum of the events' copies: in flight */
+	struct event *by_id; /* in the order of coming, but for strays */
+	struct list strays;  /* the others, in that order too */
+	size_t bytes;        /* sum of the events' bytes */
+	size_t messages;     /* sum of the events' copies: in flight */
 };
 
 void events_init(struct events *es);
 /* Frees all events without answering anybody. */
 void events_clear(struct events *es);
 
-/* An event for this message, with one copy, in state (EV_CLAIMING, or EV_REFUSED with a reason,
- * which is copied). view may be NULL for a message without a usable id. An event that begins in
- * EV_REFUSED does not get into the table, so another message with its id is an event of its own. now_us
- * is the loop clock.
+/* An event for this message, with one copy, in state (EV_CLAIMING, EV_BEHIND, or EV_REFUSED, to be given a
+ * reason). view may be NULL for a message without a usable id. Only an event that begins in EV_CLAIMING gets
+ * into the table: another message with the id of a refused one is an event of its own, and one in EV_BEHIND is
+ * for event_put_behind(). now_us is the loop clock.
  * Returns NULL if memory is out. */
 struct event *event_new(struct events *es, enum event_state state, const char *message, size_t len,
 			const struct envelope_view *view, struct sender *sender, int64_t now_us);
@@ -104,9 +109,26 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 int event_set_digest(struct event *ev, const uint8_t *digest);
 /* Replaces the reason by a copy of text. */
 void event_set_reason(struct event *ev, const char *text);
+/* The SHA-256 of the message, 32 bytes. */
+void event_digest(const struct event *ev, uint8_t *digest);
+/* Its first 8 bytes as a number: what a dead mark says. */
+uint64_t event_digest_head(const struct event *ev);
 
 /* The event of this view that is at work now, or NULL. */
 struct event *event_find(const struct events *es, const struct envelope_view *view);
+
+/* ev or the event behind it that has this message, to the byte; NULL if there is none. */
+struct event *event_with_message(struct event *ev, const char *message, size_t len);
+
+/* Lets more, in EV_BEHIND, wait behind ev, as the newest (or oldest) of those that do. If there are too many
+ * then, returns the oldest, which waits no more, is in no table and has to be moved on; else NULL. */
+struct event *event_put_behind(struct event *ev, struct event *more, bool is_newest);
+/* The event behind ev that is to be tried before the others: the newest of those tried least often. NULL if
+ * there is none, but for those that were given a reason instead of a try. */
+struct event *event_next(const struct event *ev);
+/* next, which waits behind ev, takes its place: in the table, at the head of the others behind it, and of its
+ * claim. ev is then in no table. */
+void event_give_place(struct events *es, struct event *ev, struct event *next);
 
 /* One more copy of an event's message. Returns -1 if memory is out. */
 int event_add_copy(struct events *es, struct event *ev, struct sender *sender);

@@ -3,7 +3,6 @@
  * sent; without the mark, other instances would hold their copies until the TTL. */
 #include "road/owed.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 struct head {
 	uint16_t len;
 	bool is_dead;
+	uint64_t digest;
 };
 
 static int reserve(struct owed *o, size_t more)
@@ -37,7 +37,7 @@ static int reserve(struct owed *o, size_t more)
 
 int owed_add(struct owed *o, const struct owed_mark *mark)
 {
-	struct head head = {(uint16_t)mark->len, mark->is_dead};
+	struct head head = {(uint16_t)mark->len, mark->is_dead, mark->digest};
 
 	if (reserve(o, sizeof(head) + mark->len))
 		return -1;
@@ -59,7 +59,7 @@ bool owed_take(struct owed *o, struct owed_mark *mark)
 	if (o->begin == o->end)
 		return false;
 	memcpy(&head, o->bytes + o->begin, sizeof(head));
-	*mark = (struct owed_mark){o->bytes + o->begin + sizeof(head), head.len, head.is_dead};
+	*mark = (struct owed_mark){o->bytes + o->begin + sizeof(head), head.len, head.is_dead, head.digest};
 	o->begin += sizeof(head) + head.len;
 	return true;
 }

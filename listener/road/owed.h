@@ -4,9 +4,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct owed {
-	char *bytes;  /* per mark: length of the id, is_dead, the id */
+	char *bytes;  /* per mark: length of the id, is_dead, digest, the id */
 	size_t begin; /* of the oldest mark */
 	size_t end;
 	size_t size;
@@ -16,6 +17,7 @@ struct owed_mark {
 	const char *id;
 	size_t len;
 	bool is_dead;
+	uint64_t digest; /* of a dead mark, as in mark.h */
 };
 
 /* Puts a mark at the end; the id is copied. Returns -1 if there are some megabytes of marks, or memory

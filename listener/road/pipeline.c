@@ -186,6 +186,15 @@ static bool has_left(struct pipeline *p)
 
 /* --- settle --- */
 
+static void refuse(struct pipeline *p, struct event *ev, const char *why)
+{
+	if (why)
+		event_set_reason(ev, why);
+	event_move(&p->events, ev, EV_REFUSED);
+}
+
+static void take_claim(struct pipeline *p, struct event *ev);
+
 static void check_drained(struct pipeline *p)
 {
 	if (!p->is_draining || p->is_drained || p->events.messages || claim_unanswered(p->claim) || !has_left(p))
@@ -200,7 +209,7 @@ static void end_deferral(struct pipeline *p, struct event *ev)
 	ev->is_deferred = false;
 }
 
-static void settle(struct pipeline *p, struct event *ev, enum outcome outcome)
+static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
 	end_deferral(p, ev);
 	switch (outcome) {
@@ -218,6 +227,53 @@ static void settle(struct pipeline *p, struct event *ev, enum outcome outcome)
 	}
 	event_move(&p->events, ev, EV_DONE);
 	event_finish(&p->events, ev, outcome);
+}
+
+/* A message that waited behind another, and is not tried any more, becomes a dead letter. */
+static void set_aside(struct pipeline *p, struct event *ev, const char *why)
+{
+	ev->is_loose = true;
+	refuse(p, ev, why);
+}
+
+/* ev leaves its place to another message with its id, which is tried now. */
+static void try_next(struct pipeline *p, struct event *ev, struct event *next)
+{
+	event_give_place(&p->events, ev, next);
+	if (next->is_claimed) {
+		event_move(&p->events, next, EV_BATCHED);
+		return;
+	}
+	event_move(&p->events, next, EV_CLAIMING);
+	take_claim(p, next);
+}
+
+/* What is left behind an event that has settled; behind a dead letter, only what was too old for a try. */
+static void settle_behind(struct pipeline *p, struct event *ev, enum outcome outcome)
+{
+	for (struct event *after; ev; ev = after) {
+		after = ev->behind;
+		ev->behind = NULL;
+		if (outcome == OUTCOME_REJECTED) {
+			stats.stale++;
+			set_aside(p, ev, NULL);
+		} else {
+			finish(p, ev, OUTCOME_DUPLICATE);
+		}
+	}
+}
+
+/* A row makes all messages with its id duplicates. A dead letter speaks of one of them. */
+static void settle(struct pipeline *p, struct event *ev, enum outcome outcome)
+{
+	struct event *next = outcome == OUTCOME_REJECTED ? event_next(ev) : NULL, *behind;
+
+	ev->is_claimed &= outcome != OUTCOME_REJECTED; /* a mark is there instead */
+	if (next)
+		try_next(p, ev, next);
+	behind = ev->behind;
+	finish(p, ev, outcome);
+	settle_behind(p, behind, outcome);
 }
 
 /* --- batch and store --- */
@@ -280,13 +336,6 @@ static void store_next(struct pipeline *p)
 	}
 }
 
-static void refuse(struct pipeline *p, struct event *ev, const char *why)
-{
-	if (why)
-		event_set_reason(ev, why);
-	event_move(&p->events, ev, EV_REFUSED);
-}
-
 /* Which row it is that was there already: if a batch was sent whose outcome nobody saw, and the
  * claim has been ours since, it is our own, committed by that batch. */
 static enum outcome judge_present(const struct event *ev)
@@ -333,6 +382,21 @@ static void on_buried(void *arg, struct event *ev, enum store_burial burial)
 
 /* --- a failed store: count, wait, give the claim back, try again --- */
 
+/* Another message with the id of ev, which was refused, need not wait until ev is tried again: the backoff is
+ * for a message, and what was wrong may be in its bytes. Returns false if each was tried as often as ev. */
+static bool try_other(struct pipeline *p, struct event *ev)
+{
+	struct event *next = event_next(ev);
+
+	if (!next || next->attempts >= ev->attempts)
+		return false;
+	hold_remove(ev);
+	event_move(&p->events, ev, EV_BEHIND);
+	try_next(p, ev, next);
+	event_put_behind(next, ev, false);
+	return true;
+}
+
 static void on_counted(void *arg, struct event *ev, long attempts)
 {
 	struct pipeline *p = arg;
@@ -343,6 +407,8 @@ static void on_counted(void *arg, struct event *ev, long attempts)
 		refuse(p, ev, NULL);
 		return;
 	}
+	if (try_other(p, ev))
+		return;
 	/* The claim is kept for the backoff, so that the fleet as a whole waits, and N instances do
 	 * not try one after the other at once. */
 	tries = ev->attempts;
@@ -614,41 +680,65 @@ int pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const
 static const char *find_stale(const struct pipeline *p)
 {
 	struct timespec now;
-	const char *why;
 
 	if (!p->stale.max_age_us)
 		return NULL;
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	why = stale_reason(&p->stale, envelope_time(p->envelope), now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000);
-	stats.stale += why != NULL;
-	return why;
+	return stale_reason(&p->stale, envelope_time(p->envelope), now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000);
+}
+
+static int join(struct pipeline *p, struct event *ev, struct sender *sender)
+{
+	if (event_add_copy(&p->events, ev, sender))
+		return -1;
+	stats.coalesced++;
+	duplicates_seen(ev->id, ev->id_len, now_ms(p) - ev->received_us / 1000);
+	return 0;
+}
+
+/* Other bytes than those of lead, which has the same id and is at work: they wait for how it ends, but not for
+ * the backoff of one that was refused. One that is stale may only become a duplicate. */
+static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev, const char *stale)
+{
+	struct event *oldest = event_put_behind(lead, ev, true);
+
+	if (stale)
+		event_set_reason(ev, stale);
+	if (oldest)
+		set_aside(p, oldest, "newer messages with this event_id came before this one could be stored");
+	if (lead->attempts && (lead->state == EV_RELEASING || lead->state == EV_HELD))
+		try_other(p, lead);
+	stats.variants++;
+	duplicates_seen(ev->id, ev->id_len, now_ms(p) - lead->received_us / 1000);
 }
 
 int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
 {
 	struct envelope_view view;
 	const char *why = envelope_read(p->envelope, message, len, &view);
-	struct event *ev;
-	int64_t delay_ms;
+	struct event *lead, *ev;
 
 	if (why == envelope_no_memory)
 		return give_up(len);
 	if (why)
 		return pipeline_refuse(p, message, len, why, sender);
-	ev = event_find(&p->events, &view);
+	lead = event_find(&p->events, &view);
+	ev = event_with_message(lead, message, len);
 	if (ev) {
-		if (event_add_copy(&p->events, ev, sender))
+		if (join(p, ev, sender))
 			return give_up(len);
-		delay_ms = now_ms(p) - ev->received_us / 1000;
-		stats.coalesced++;
-		duplicates_seen(ev->id, ev->id_len, delay_ms);
-	} else if ((why = find_stale(p))) {
+	} else if ((why = find_stale(p)) && !lead) {
+		stats.stale++;
 		return take_refused(p, message, len, &view, NULL, why, sender);
 	} else {
-		ev = event_new(&p->events, EV_CLAIMING, message, len, &view, sender, now_ms(p) * 1000);
+		ev = event_new(&p->events, lead ? EV_BEHIND : EV_CLAIMING, message, len, &view, sender,
+			       now_ms(p) * 1000);
 		if (!ev)
 			return give_up(len);
-		claim_or_defer(p, ev, sender);
+		if (lead)
+			wait_behind(p, lead, ev, why);
+		else
+			claim_or_defer(p, ev, sender);
 	}
 	stats.received++;
 	stats.received_bytes += len;

@@ -131,10 +131,7 @@ static void put_digest(struct store *s, const struct event *ev)
 	unsigned char digest[32 + CONFIG_CONSUMER_MAX];
 	size_t name_len = strlen(s->consumer);
 
-	if (ev->digest)
-		memcpy(digest, ev->digest, 32);
-	else
-		EVP_Digest(ev->message, ev->message_len, digest, NULL, EVP_sha256(), NULL);
+	event_digest(ev, digest);
 	memcpy(digest + 32, s->consumer, name_len);
 	if (name_len)
 		EVP_Digest(digest, 32 + name_len, digest, NULL, EVP_sha256(), NULL);

@@ -311,7 +311,7 @@ Test(claim, a_held_event_is_settled_by_the_mark_that_its_owner_leaves, .timeout 
 	cr_assert(wait_until(holds(b.listeners[0], 2), 5000));
 	claims_put(b.redis, "committed", "done@1700000000000", 60000);
 	expect_ack(p, "committed", "duplicate");
-	claims_put(b.redis, "refused", "dead@1700000000000", 60000);
+	claims_put(b.redis, "refused", "dead@1700000000000/e684830eb80e2c71", 60000); /* of the message */
 	expect_ack(p, "refused", "rejected");
 	cr_assert_eq(database_long(b.rows, "select count(*) from events"), 0);
 	peer_free(p);

@@ -118,7 +118,7 @@ static bool owe(void)
 {
 	struct owed o = {NULL, 0, 0, 0};
 	char kept[60], name;
-	struct owed_mark mark = {&name, 1, false};
+	struct owed_mark mark = {&name, 1, false, 0};
 	int n = 0;
 
 	for (name = 'A'; name <= 'z'; name++)

@@ -331,6 +331,73 @@ Test(event, clearing_answers_nobody)
 	cr_assert_eq(w.count, 0);
 }
 
+/* --- messages that share an id --- */
+
+static struct event *add_behind(struct event *lead, const char *message, int64_t now_us)
+{
+	struct envelope_view view = view_of("a", "type", "{}");
+	struct event *ev = event_new(&events, EV_BEHIND, message, strlen(message), &view, NULL, now_us);
+
+	cr_assert_null(event_put_behind(lead, ev, true));
+	return ev;
+}
+
+static struct event *add_at(const char *id, int64_t now_us)
+{
+	struct envelope_view view = view_of(id, "type", "{}");
+
+	return event_new(&events, EV_CLAIMING, "message", 7, &view, NULL, now_us);
+}
+
+Test(event, message_is_found_to_the_byte)
+{
+	struct event *lead = add("a", NULL), *other = add_behind(lead, "other", 6);
+
+	cr_assert_eq(event_with_message(lead, "message", 7), lead);
+	cr_assert_eq(event_with_message(lead, "other", 5), other);
+	cr_assert_null(event_with_message(lead, "othe", 4));
+	cr_assert_null(event_with_message(NULL, "other", 5));
+}
+
+Test(event, event_that_takes_the_place_is_found_and_has_the_others_behind_it)
+{
+	struct event *lead = add("a", NULL), *x = add_behind(lead, "x", 6), *y = add_behind(lead, "y", 7);
+
+	lead->is_claimed = true;
+	lead->claim_ms = 100;
+	event_give_place(&events, lead, x);
+	cr_assert_eq(find_event(&events, "a"), x);
+	cr_assert_eq(x->behind, y);
+	cr_assert_null(y->behind);
+	cr_assert_null(lead->behind);
+	cr_assert(x->is_claimed && !lead->is_claimed);
+	cr_assert_eq(x->claim_ms, 100);
+	finish(lead, OUTCOME_REJECTED);
+	cr_assert_eq(find_event(&events, "a"), x);
+}
+
+Test(event, oldest_is_told_whatever_waits_behind_another)
+{
+	struct event *lead = add_at("a", 10), *late;
+
+	late = add_behind(lead, "late", 20);
+	add_at("b", 30);
+	cr_assert_eq(events_oldest(&events), lead);
+	cr_assert_eq(events_before(&events, 25), 2);
+	event_give_place(&events, lead, late);
+	finish(lead, OUTCOME_REJECTED);
+	cr_assert_eq(events_oldest(&events), late);
+	cr_assert_eq(events_before(&events, 25), 1);
+	cr_assert_eq(events_before(&events, 35), 2);
+}
+
+Test(event, digest_head_is_the_begin_of_sha_256)
+{
+	struct event *ev = event_new(&events, EV_REFUSED, "abc", 3, NULL, NULL, 0);
+
+	cr_assert_eq(event_digest_head(ev), 0xba7816bf8f01cfea);
+}
+
 /* --- states --- */
 
 /* The steps that event.h's comments name. */
@@ -342,7 +409,9 @@ static const struct {
 	{EV_HELD, EV_BATCHED},      {EV_LOOKING, EV_HELD},       {EV_LOOKING, EV_CLAIMING}, {EV_LOOKING, EV_BATCHED},
 	{EV_LOOKING, EV_DONE},      {EV_BATCHED, EV_STORING},    {EV_STORING, EV_DONE},     {EV_STORING, EV_COUNTING},
 	{EV_STORING, EV_REFUSED},   {EV_COUNTING, EV_RELEASING}, {EV_COUNTING, EV_REFUSED}, {EV_RELEASING, EV_HELD},
-	{EV_RELEASING, EV_BATCHED}, {EV_REFUSED, EV_BURYING},    {EV_BURYING, EV_DONE},
+	{EV_RELEASING, EV_BATCHED}, {EV_REFUSED, EV_BURYING},    {EV_BURYING, EV_DONE},     {EV_HELD, EV_BEHIND},
+	{EV_COUNTING, EV_BEHIND},   {EV_RELEASING, EV_BEHIND},   {EV_BEHIND, EV_CLAIMING},  {EV_BEHIND, EV_BATCHED},
+	{EV_BEHIND, EV_REFUSED},    {EV_BEHIND, EV_DONE},
 };
 
 static bool is_step(enum event_state from, enum event_state to)

@@ -101,6 +101,13 @@ static void pass(int64_t ms)
 	turn();
 }
 
+/* Long work: time passes in the small steps of a busy loop. */
+static void pass_slowly(int64_t ms)
+{
+	for (; ms > 0; ms -= 500)
+		pass(500);
+}
+
 static void on_closed(void *arg)
 {
 	*(bool *)arg = true;
@@ -164,6 +171,16 @@ static void receive_from(const char *id, struct producer *p)
 static void receive(const char *id)
 {
 	receive_from(id, NULL);
+}
+
+/* Other bytes for the same id. */
+static void receive_variant(const char *id, int number, struct producer *p)
+{
+	char message[700];
+
+	snprintf(message, sizeof(message), "{\"event_id\":\"%s\",\"payload\":%d}", id, number);
+	cr_assert_eq(pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL), 0);
+	assert_nothing_is_lost();
 }
 
 static void assert_journal(const char *expected)
@@ -728,6 +745,189 @@ Test(pipeline, copies_without_a_sender_count_too)
 	cr_assert_eq(stats.duplicates, 3);
 }
 
+/* --- messages that share an id --- */
+
+Test(pipeline, other_message_with_the_id_of_a_row_is_a_duplicate)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	bring_to_store("a", &p);
+	receive_variant("a", 1, &q);
+	receive_variant("a", 1, &q);
+	receive_variant("a", 2, &q);
+	cr_assert_eq(in_state(EV_BEHIND), 2);
+	cr_assert_eq(stats.coalesced, 1);
+	cr_assert_eq(stats.variants, 2);
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("done(a)");
+	cr_assert_str_eq(p.answers, "p");
+	cr_assert_str_eq(q.answers, "ddd");
+	cr_assert_eq(in_flight(), 0);
+}
+
+Test(pipeline, other_message_with_the_id_of_a_dead_letter_is_tried_itself)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	bring_to_store("a", &p);
+	receive_variant("a", 1, &q);
+	answer_insert("a", STORE_HOPELESS);
+	answer_bury("a");
+	assert_journal("bury(a:the server's words) dead(a) take(a)");
+	cr_assert_str_eq(p.answers, "r");
+	cr_assert_str_eq(q.answers, "");
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("insert(a) done(a)");
+	cr_assert_str_eq(p.answers, "r");
+	cr_assert_str_eq(q.answers, "p");
+}
+
+Test(pipeline, other_message_is_tried_when_a_dead_mark_settles_the_first)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	receive_from("a", &p);
+	receive_variant("a", 1, &q);
+	answer_take("a", CLAIM_DEAD);
+	cr_assert_str_eq(p.answers, "r");
+	assert_journal("take(a) take(a)");
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(q.answers, "p");
+}
+
+Test(pipeline, corrected_message_does_not_wait_for_the_backoff_of_the_refused_one)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 1);
+	assert_journal("count(a)");
+	receive_variant("a", 1, &q);
+	turn();
+	assert_journal("insert(a)");
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("done(a)");
+	cr_assert_str_eq(q.answers, "p");
+	cr_assert_str_eq(p.answers, "d");
+}
+
+Test(pipeline, message_that_waits_is_tried_under_the_claim_of_the_refused_one)
+{
+	bring_to_store("a", NULL);
+	receive_variant("a", 1, NULL);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 1);
+	assert_journal("count(a) insert(a)");
+	cr_assert(find_event(pipeline_events(pipeline), "a")->is_claimed);
+	pass_slowly(TTL_MS / 2);
+	assert_journal("renew(a)");
+}
+
+Test(pipeline, corrected_message_claims_when_the_refused_one_has_given_its_claim_back)
+{
+	struct producer q = PRODUCER;
+
+	bring_to_store("a", NULL);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 1);
+	pass(BACKOFF_MS);
+	assert_journal("count(a) release(a)");
+	receive_variant("a", 1, &q);
+	assert_journal("take(a)");
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(q.answers, "p");
+	pass(60000);
+	assert_journal("insert(a) done(a)");
+}
+
+/* Each in its turn, with one backoff for all of them. */
+Test(pipeline, bad_messages_with_one_id_are_tried_in_turns_and_all_become_dead_letters)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	config.max_attempts = 2;
+	bring_to_store("a", &p);
+	receive_variant("a", 1, &q);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 1);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 1);
+	assert_journal("count(a) insert(a) count(a)");
+	cr_assert_eq(in_state(EV_RELEASING), 1);
+	pass(BACKOFF_MS);
+	pass(GIVE_WAY_MS);
+	answer_look("a", CLAIM_ABSENT);
+	answer_take("a", CLAIM_MINE);
+	assert_journal("release(a) look(a) take(a) insert(a)");
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 2);
+	answer_bury("a");
+	cr_assert_str_eq(q.answers, "r");
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_REFUSED);
+	answer_count("a", 2);
+	answer_bury("a");
+	cr_assert_str_eq(p.answers, "r");
+	cr_assert_eq(in_flight(), 0);
+}
+
+Test(pipeline, oldest_of_too_many_messages_with_one_id_becomes_a_dead_letter)
+{
+	struct producer p = PRODUCER, q[10] = {PRODUCER};
+
+	bring_to_store("a", &p);
+	for (int i = 0; i < 10; i++) {
+		q[i].sender.answer = on_answer;
+		receive_variant("a", i, &q[i]);
+	}
+	cr_assert_eq(in_state(EV_BEHIND), 8);
+	cr_assert_eq(in_state(EV_REFUSED), 2);
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(p.answers, "p");
+	cr_assert_str_eq(q[2].answers, "d");
+	cr_assert_str_eq(q[9].answers, "d");
+	answer_bury("a");
+	answer_bury("a");
+	cr_assert_str_eq(q[0].answers, "r");
+	cr_assert_str_eq(q[1].answers, "r");
+	assert_journal("done(a) bury(a:newer messages with this event_id came before this one could be stored,"
+		       "a:newer messages with this event_id came before this one could be stored)");
+}
+
+Test(pipeline, newest_of_the_messages_that_wait_is_tried_first)
+{
+	struct producer q = PRODUCER, r = PRODUCER;
+
+	bring_to_store("a", NULL);
+	receive_variant("a", 1, &q);
+	receive_variant("a", 2, &r);
+	answer_insert("a", STORE_HOPELESS);
+	answer_bury("a");
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(r.answers, "p");
+	cr_assert_str_eq(q.answers, "d");
+}
+
+Test(pipeline, messages_with_one_id_do_not_wait_for_redis)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	fake.is_redis_away = true;
+	receive_from("a", &p);
+	receive_variant("a", 1, &q);
+	turn();
+	answer_insert("a", STORE_REFUSED);
+	assert_journal("insert(a) insert(a)");
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(p.answers, "d");
+	cr_assert_str_eq(q.answers, "p");
+}
+
 /* --- a refused row --- */
 
 Test(pipeline, refused_row_is_counted_waits_is_released_and_tried_again)
@@ -982,7 +1182,23 @@ Test(pipeline, event_without_a_time_is_a_dead_letter_when_ages_count, .init = op
 	cr_assert_eq(stats.stale, 1);
 }
 
-/* The copy at work was taken in time; its row, when it is there, is of both. */
+Test(pipeline, stale_message_is_rejected_with_the_one_at_work, .init = open_guarded_pipeline)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	receive_aged("a", 10, &p);
+	receive_aged("a", 100, &q);
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_HOPELESS);
+	answer_bury("a");
+	cr_assert_str_eq(p.answers, "r");
+	answer_bury("a");
+	cr_assert_str_eq(q.answers, "r");
+	cr_assert_str_eq(q.reason, "stale: /time is more than 1m ago");
+	cr_assert_eq(stats.stale, 1);
+}
+
+/* The message at work was taken in time; its row, when it is there, is of both. */
 Test(pipeline, stale_copy_of_an_event_at_work_joins_it, .init = open_guarded_pipeline)
 {
 	struct producer p = PRODUCER;
@@ -1067,13 +1283,6 @@ Test(pipeline, empty_message_is_recorded)
 }
 
 /* --- leases --- */
-
-/* Long work: time passes in the small steps of a busy loop. */
-static void pass_slowly(int64_t ms)
-{
-	for (; ms > 0; ms -= 500)
-		pass(500);
-}
 
 /* Milliseconds, in steps of 100, until the journal says "renew(a)" and nothing else. */
 static int64_t wait_for_renewal(void)
@@ -1538,6 +1747,7 @@ static void move_one(struct event *ev, const char *id)
 		fake_answer_bury(id, STORE_BURIED);
 		return;
 	case EV_HELD:
+	case EV_BEHIND:
 	case EV_BATCHED:
 	case EV_RELEASING:
 	case EV_REFUSED:
@@ -1551,10 +1761,15 @@ static void move_one(struct event *ev, const char *id)
 static void move_any(void)
 {
 	char id[20];
+	const struct list *burials = &pipeline_events(pipeline)->lists[EV_BURYING];
 	struct event *ev;
 
 	snprintf(id, sizeof(id), "r%d", pick(30));
 	ev = find_event(pipeline_events(pipeline), id);
+	if (!list_is_empty(burials)) { /* of one that is in no table, too */
+		ev = list_entry(burials->next, struct event, link);
+		snprintf(id, sizeof(id), "%.*s", (int)ev->id_len, ev->id);
+	}
 	if (ev)
 		move_one(ev, id);
 }
@@ -1569,7 +1784,7 @@ Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
 		if (i % 10 == 0 && asked < 3000) {
 			snprintf(id, sizeof(id), "r%d", pick(30));
 			producers[asked].sender.answer = on_answer;
-			receive_from(id, &producers[asked++]);
+			receive_variant(id, pick(12), &producers[asked++]);
 		}
 		move_any();
 		fake.is_redis_away = pick(100) == 0;
