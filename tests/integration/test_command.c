@@ -367,8 +367,8 @@ Test(command, a_port_that_is_taken_is_named, .init = set_up, .fini = tear_down)
 
 Test(command, an_address_of_another_host_is_named, .init = set_up, .fini = tear_down)
 {
-	expect_no_start(&(struct listener_options){.database = db, .without_ingest = true}, "--ingest 192.0.2.1:9000",
-			"192.0.2.1:9000");
+	expect_no_start(&(struct listener_options){.database = db, .without_ingest = true},
+			"--ingest 192.0.2.1:9000 --ingest-open", "192.0.2.1:9000");
 }
 
 Test(command, a_certificate_that_is_none_is_named, .init = set_up, .fini = tear_down)

@@ -364,7 +364,7 @@ Test(ingest, a_handshake_that_is_wrong_is_refused, .init = set_up, .fini = tear_
 
 	expect_answer(get, key, "13", " 101 ");
 	expect_answer(get, key, "8", " 426 ");
-	expect_answer(get, key, "14", "sec-websocket-version: 13");
+	expect_answer(get, key, "14", "Sec-WebSocket-Version: 13");
 	expect_answer(get, "c2hvcnQ=", "13", " 400 ");
 	expect_answer(get, "!!!!!!!!!!!!!!!!!!!!!!!!", "13", " 400 ");
 	expect_answer("GET /events HTTP/1.0", key, "13", " 426 ");
