@@ -28,7 +28,7 @@ fleet_start_listener()
 	local n=$1 log=$fleet_dir/listener-$1.log
 	shift
 	rm -f "$log" # an earlier listener's would be taken for this one's
-	setpriv --pdeathsig KILL "$fleet_bin/wsonce" listen --instance-id "listener-$n" --admin 127.0.0.1:0 \
+	env -u WSONCE_RUN_DIR -u WSONCE_BIN_DIR setpriv --pdeathsig KILL "$fleet_bin/wsonce" listen --instance-id "listener-$n" --admin 127.0.0.1:0 \
 		--redis "$fleet_redis" --postgres "$fleet_postgres" "$@" 2>"$log" &
 	listener_pids[n]=$!
 	servers_wait "${listener_pids[n]}" grep -q 'event="admin is open"' "$log" ||
@@ -52,7 +52,7 @@ fleet_end()
 		kill -TERM "$pid" 2>/dev/null || true
 	done
 	for pid in "${listener_pids[@]}"; do
-		servers_end "$pid" TERM
+		servers_await "$pid" # a second signal would cut the drain short
 	done
 	servers_end "$redis_pid" TERM
 	servers_end "$postgres_pid" INT

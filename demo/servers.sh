@@ -8,6 +8,7 @@
 #   servers_start_postgres DATADIR SOCKETDIR LOG   sets postgres_pid
 #   servers_start_redis DIR   sets redis_pid and redis_port; the socket is DIR/redis.sock
 #   servers_end PID SIGNAL    ends a child and waits for it, with SIGKILL after 10 s
+#   servers_await PID         waits for a child that was told to end, with SIGKILL after 10 s
 
 servers_fail()
 {
@@ -115,15 +116,22 @@ servers_start_redis()
 	servers_fail "Redis did not start: $(tail -n 5 "$dir/redis.log")"
 }
 
-servers_end()
+servers_await()
 {
-	local pid=$1 signal=$2 tries
+	local pid=$1 tries
 
-	[ -n "$pid" ] || return 0
-	kill "-$signal" "$pid" 2>/dev/null || return 0
 	for ((tries = 0; tries < 200; tries++)); do
 		kill -0 "$pid" 2>/dev/null || return 0
 		sleep 0.05
 	done
 	kill -KILL "$pid" 2>/dev/null || true
+}
+
+servers_end()
+{
+	local pid=$1 signal=$2
+
+	[ -n "$pid" ] || return 0
+	kill "-$signal" "$pid" 2>/dev/null || return 0
+	servers_await "$pid"
 }

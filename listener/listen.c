@@ -19,6 +19,7 @@
 #include "net/ws.h"
 
 #define GRACE_MS    1000 /* producers without acks are read from for so long after SIGTERM */
+#define TWICE_MS    1000 /* signals so soon after the first are the same wish: a terminal's, make's, and a script's */
 #define GOODBYE_MS  2000 /* for the last acks and close frames */
 #define USUAL_FILES 1024
 #define OTHER_FILES 64 /* besides those of producers: servers, feeds, operators' pages */
@@ -35,10 +36,12 @@ struct listener {
 	struct admin_parts parts;
 	uv_signal_t sigterm;
 	uv_signal_t sigint;
+	uv_signal_t sighup;
 	uv_timer_t grace;
 	uv_timer_t goodbye;
 	uv_timer_t second;
 	struct unsettled_watch unsettled;
+	uint64_t drain_ms; /* loop clock: when draining began */
 	uint64_t goodbye_until;
 	int draining; /* parts that have not drained yet */
 	int status;
@@ -77,6 +80,7 @@ static void close_parts(struct listener *l)
 {
 	uv_close((uv_handle_t *)&l->sigterm, NULL);
 	uv_close((uv_handle_t *)&l->sigint, NULL);
+	uv_close((uv_handle_t *)&l->sighup, NULL);
 	uv_close((uv_handle_t *)&l->grace, NULL);
 	uv_close((uv_handle_t *)&l->goodbye, NULL);
 	uv_close((uv_handle_t *)&l->second, NULL);
@@ -145,15 +149,24 @@ static uint64_t grace_ms(const struct config *config)
 	return half < GRACE_MS ? half : GRACE_MS;
 }
 
+static void leave_at_once(const struct listener *l, int number)
+{
+	if (uv_now(&l->loop) - l->drain_ms < TWICE_MS)
+		return;
+	log_warn("second signal: leaving at once", "signal=%d in_flight=%zu", number,
+		 pipeline_events(l->pipeline)->messages);
+	_exit(1);
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
 	struct listener *l = handle->data;
 
 	if (l->parts.is_draining) {
-		log_warn("second signal: leaving at once", "signal=%d in_flight=%zu", number,
-			 pipeline_events(l->pipeline)->messages);
-		_exit(1);
+		leave_at_once(l, number);
+		return;
 	}
+	l->drain_ms = uv_now(&l->loop);
 	log_info("draining", "signal=%d in_flight=%zu timeout_ms=%lld", number, pipeline_events(l->pipeline)->messages,
 		 (long long)l->config->drain_timeout_ms);
 	l->parts.is_draining = true;
@@ -192,6 +205,24 @@ static void raise_limits(struct config *config)
 		 (long long)config->ingest_connections);
 }
 
+/* A process that was started to outlive its terminal (nohup) goes on ignoring SIGHUP. */
+static bool is_ignored(int number)
+{
+	struct sigaction action;
+
+	return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+static int watch_signal(struct listener *l, uv_signal_t *handle, int number)
+{
+	int failed = uv_signal_init(&l->loop, handle);
+
+	handle->data = l;
+	if (failed || (number == SIGHUP && is_ignored(number)))
+		return failed;
+	return uv_signal_start(handle, on_signal, number);
+}
+
 static int start_loop(struct listener *l, char *error, size_t size)
 {
 	int failed = uv_loop_init(&l->loop);
@@ -200,15 +231,13 @@ static int start_loop(struct listener *l, char *error, size_t size)
 		uv_timer_init(&l->loop, &l->grace);
 		uv_timer_init(&l->loop, &l->goodbye);
 		uv_timer_init(&l->loop, &l->second);
-		l->grace.data = l->goodbye.data = l->second.data = l->sigterm.data = l->sigint.data = l;
-		failed = uv_signal_init(&l->loop, &l->sigterm);
+		l->grace.data = l->goodbye.data = l->second.data = l;
+		failed = watch_signal(l, &l->sigterm, SIGTERM);
 	}
 	if (!failed)
-		failed = uv_signal_init(&l->loop, &l->sigint);
+		failed = watch_signal(l, &l->sigint, SIGINT);
 	if (!failed)
-		failed = uv_signal_start(&l->sigterm, on_signal, SIGTERM);
-	if (!failed)
-		failed = uv_signal_start(&l->sigint, on_signal, SIGINT);
+		failed = watch_signal(l, &l->sighup, SIGHUP);
 	if (failed)
 		snprintf(error, size, "the event loop cannot start: %s", uv_strerror(failed));
 	return failed;

@@ -343,6 +343,8 @@ static const char *find_redis_fault(const char *text)
 		return NULL;
 	if (url_parse(&url, text) || !url_has_scheme(&url, "redis rediss unix"))
 		fault = "is not a redis:// or unix:// URL, nor none";
+	else if (url_has_scheme(&url, "rediss"))
+		fault = "asks for TLS, which is not spoken to Redis: use redis:// through a tunnel, or unix://";
 	else if (!url_is_database(&url))
 		fault = url_has_scheme(&url, "unix") ? "names no socket: that takes three slashes, unix:///PATH"
 						     : "has a path that is not a database number";
@@ -825,6 +827,39 @@ void config_start_log(const struct config *c)
 	log_setup(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, c->instance_id);
 }
 
+static bool is_known_variable(const struct config *c, const char *name, size_t len)
+{
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (strlen(settings[i].env) == len && strncmp(settings[i].env, name, len) == 0)
+			return true;
+	for (size_t i = 0; i < c->webhooks.count; i++) {
+		const char *env = c->webhooks.items[i].secret_env;
+
+		if (env && strlen(env) == len && strncmp(env, name, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A misspelt setting would otherwise be one that is not set. */
+static void log_unknown_variables(const struct config *c)
+{
+	char names[400] = "";
+	size_t used = 0;
+
+	for (char **at = environ; *at; at++) {
+		size_t len = strcspn(*at, "=");
+
+		if (strncmp(*at, "WSONCE_", 7) != 0 || is_known_variable(c, *at, len))
+			continue;
+		if (used + len + 2 < sizeof(names))
+			used += (size_t)sprintf(names + used, "%s%.*s", used ? " " : "", (int)len, *at);
+	}
+	if (used)
+		log_warn("the environment has variables that are not settings: see wsonce listen --help", "names=%s",
+			 names);
+}
+
 void config_log(const struct config *c)
 {
 	char *shown = c->sources.count ? url_redact(c->sources.items[0]) : NULL;
@@ -838,4 +873,5 @@ void config_log(const struct config *c)
 		 c->webhooks.count);
 	free(shown);
 	free(redis);
+	log_unknown_variables(c);
 }

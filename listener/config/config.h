@@ -78,7 +78,8 @@ void config_help_markdown(FILE *out);
 /* From here on the log has this level, format and instance. */
 void config_start_log(const struct config *c);
 
-/* Logs what the listener is about to do, as one line, secrets left out. */
+/* Logs what the listener is about to do, as one line, secrets left out; and a warning of WSONCE_ variables that are
+ * not settings. */
 void config_log(const struct config *c);
 
 #endif

@@ -91,6 +91,8 @@ static int read_secret_env(const struct reader *r, const char *key, const char *
 
 	if (!r->has_secrets)
 		return 0;
+	if (copy_text(r, key, name, &r->webhook->secret_env))
+		return -1;
 	if (text)
 		return decode_secrets(r, key, text);
 	snprintf(what, sizeof(what), "the variable %.100s is not set", name);
@@ -322,6 +324,7 @@ static void webhook_free(struct webhook *t)
 	free(t->name);
 	free(t->url);
 	free(t->ca);
+	free(t->secret_env);
 	OPENSSL_cleanse(t->secrets, sizeof(t->secrets));
 }
 

@@ -22,6 +22,7 @@ struct webhook {
 	char *url;  /* http or https */
 	char **types;
 	size_t type_count; /* 0: events of every type */
+	char *secret_env;  /* name of the variable with the secrets; NULL: they are in a file */
 	struct webhook_secret secrets[WEBHOOK_SECRETS_MAX];
 	size_t secret_count; /* each signs; 0 only where secrets were not wanted */
 	int64_t timeout_ms;  /* of one attempt */

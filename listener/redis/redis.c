@@ -582,11 +582,6 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings,
 		snprintf(error, size, "out of memory");
 		goto fail;
 	}
-	if (strcmp(r->url.scheme, "rediss") == 0) {
-		snprintf(error, size,
-			 "--redis: this build has no TLS for Redis: use redis:// through a tunnel, or unix://");
-		goto fail;
-	}
 	if (!r->url.host[0])
 		r->url.host = (char *)"127.0.0.1";
 	r->loop = loop;

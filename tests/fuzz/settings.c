@@ -298,8 +298,7 @@ static void check_redis(const char *url)
 		must(*path && (path == url + 7 || path[-1] == '@'), "redis is %s", url);
 		return;
 	}
-	must(strcmp(url, "none") == 0 || begins_with(url, "redis://") || begins_with(url, "rediss://"), "redis is %s",
-	     url);
+	must(strcmp(url, "none") == 0 || begins_with(url, "redis://"), "redis is %s", url);
 }
 
 static void check_texts(const struct config *c)

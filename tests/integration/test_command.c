@@ -461,6 +461,20 @@ static void check_json_line(const char *line)
 }
 
 /* Names with characters that JSON escapes, a source that refuses, odd messages, a garbled handshake. */
+Test(command, a_variable_that_is_no_setting_is_told, .init = set_up, .fini = tear_down)
+{
+	const char *const env[] = {"WSONCE_CLAIM_TTLL=5", "WSONCE_BATCH_MAX=100", "HOOK=x", NULL};
+	struct listener *l = listener_start(&(struct listener_options){.database = db, .env = env}, NULL);
+	char *log = process_errors(listener_process(l)), *line = strstr(log, "variables that are not settings");
+
+	cr_assert(line, "%s", log);
+	*strchrnul(line, '\n') = '\0';
+	cr_assert(strstr(line, "WSONCE_CLAIM_TTLL"), "%s", line);
+	cr_assert(!strstr(line, "WSONCE_BATCH_MAX") && !strstr(line, "HOOK"), "%s", line);
+	free(log);
+	listener_free(l);
+}
+
 Test(command, a_json_log_is_one_object_per_line, .init = set_up, .fini = tear_down)
 {
 	static const char *const env[] = {"WSONCE_INSTANCE_ID=quote \" backslash \\ tab \t caf\xc3\xa9", NULL};

@@ -239,18 +239,6 @@ Test(letters, retry_without_redis_goes_by_the_unique_key, .init = set_up, .fini 
 	run_expect(db, 0, "persisted 1", "dead-letters retry 2 --redis redis://127.0.0.1:1/0 --redis-timeout 0.3");
 }
 
-/* This Redis is refused by a program without TLS, and by one with it cannot be reached. */
-Test(letters, retry_that_cannot_begin_prints_json_too, .init = set_up, .fini = tear_down)
-{
-	bury("'a'", "x", "'{\"event_id\":\"a\"}'");
-	struct run run = run_on(db, "dead-letters retry 1 --json --redis rediss://127.0.0.1:1/0 --redis-timeout 0.3");
-	json_t *root = json_loads(run.output, 0, NULL);
-
-	cr_assert(json_is_array(json_object_get(root, "letters")), "%s", run.output);
-	json_decref(root);
-	run_free(&run);
-}
-
 Test(letters, an_edited_message_settles_its_letter_when_it_is_stored, .init = set_up, .fini = tear_down)
 {
 	char *path = suite_file("edited.json", "{\"event_id\":\"mended\",\"payload\":[0.10]}\n");

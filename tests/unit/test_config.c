@@ -338,9 +338,9 @@ Test(config, bounds_of_a_number_are_good_values)
 
 Test(config, redis_may_be_none_a_socket_or_a_url)
 {
-	static char *const good[] = {"none", "unix:///run/redis.sock", "redis://h", "redis://u:p@h:1/15", "rediss://h"};
-	static char *const bad[] = {"None",        "h:6379",      "unix://", "unix://run/redis.sock",
-				    "redis://h/x", "redis://h:x", ""};
+	static char *const good[] = {"none", "unix:///run/redis.sock", "redis://h", "redis://u:p@h:1/15"};
+	static char *const bad[] = {"None",        "h:6379",      "unix://",    "unix://run/redis.sock",
+				    "redis://h/x", "redis://h:x", "rediss://h", ""};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		cr_assert_eq(TRY("--redis", good[i]), 0, "%s: %s", good[i], error);
