@@ -6,8 +6,9 @@
  *                                                            └──────── trouble
  *
  * A lease is committed before its request begins and ends by itself, so that the rows of a listener that dies
- * come due for the others. One statement, a round, both records attempts and leases rows: while it is at work
- * attempts end and wait for the next one, so rounds get larger under load. */
+ * come due for the others. Statements take turns: one records attempts, the next one leases rows. While one is at
+ * work attempts end and wait, so statements get larger under load. That one fails does not keep the other from
+ * being tried; where leasing fails rows are leased one by one, until the one that fails is found. */
 #include "outbox/relay.h"
 
 #include <stdio.h>
@@ -18,10 +19,12 @@
 #include "backlog.sql.h"
 #include "base/backoff.h"
 #include "outbox/delivery.h"
+#include "lease.sql.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "peek.sql.h"
 #include "postgres/postgres.h"
-#include "relay.sql.h"
+#include "record.sql.h"
 #include "outbox/signature.h"
 #include "base/stats.h"
 
@@ -34,16 +37,39 @@
 #define RECORD_MS       1000  /* for the last records when draining is over */
 #define FOREVER_MS      INT64_C(1000000000000)
 
-#define COLUMNS 10
+#define LEASE_BYTES   (4 << 20)             /* of bodies, that a lease asks for */
+#define SLOW_MS       (LEASE_MARGIN_MS / 4) /* a lease that takes longer is followed by one of half the size, */
+#define QUICK_MS      1000                  /* a shorter one by one of twice the size */
+#define DIVISOR_MAX   1024                  /* and no lease is smaller by more than this */
+#define ALL_MS        10000   /* between leases that look at all rows, not only at late ones, and as often as */
+#define ALL_SHARE     20      /* takes no more than one part of so many of the time */
+#define SINCE_LESS_US 2000000 /* rows may be committed this long after their due_at, and be seen by any lease */
+#define CAREFUL       32      /* rows that are leased one by one where leasing fails, and as many as targets */
+#define PUT_OFF_MS    60000   /* for a row that cannot be leased, for a reason that may be another's */
+#define ATTEMPTS_LOST 5       /* more attempts than are allowed may begin, where listeners die */
 
-enum job { JOB_NONE, JOB_ROUND, JOB_LOOK };
+#define COLUMNS  6
+#define TEXT_OID 25
+
+enum job { JOB_NONE, JOB_RECORD, JOB_PEEK, JOB_LEASE, JOB_LOOK };
+
+/* What keeps a kind of statement from being sent. */
+struct trouble {
+	struct backoff backoff;
+	int64_t resume_ms;     /* loop clock: not before this */
+	unsigned int failures; /* in a row */
+};
 
 /* A target, and its rows that are leased and not yet at work. */
 struct lane {
 	struct target target; /* first, so that one is the other */
 	struct list waiting;
-	size_t rows;  /* that the last round brought, */
-	size_t bytes; /* and so much to send */
+	size_t rows;      /* that the last round brought, */
+	size_t bytes;     /* and so much to send */
+	int64_t since_us; /* due_at of the last row that a lease brought, by the database's clock */
+	int64_t all_ms;   /* loop clock: the next lease looks at all rows */
+	bool is_all;      /* so does the one at hand */
+	bool is_probed;   /* the one at hand wants a certain row */
 };
 
 /* A row that is leased, until what became of it is recorded. */
@@ -54,6 +80,7 @@ struct attempt {
 	struct delivery *delivery; /* while it is sending */
 	int64_t leased_ms;         /* real time, not the loop's: before the lease was asked for */
 	char *body;
+	size_t len;
 	int number;
 	enum target_outcome outcome;
 	int status;
@@ -75,14 +102,23 @@ struct relay {
 	struct list recording;
 	struct array columns[COLUMNS];
 	enum job job;
+	enum job last; /* JOB_RECORD or JOB_LEASE: what took its turn last */
 	bool is_woken;
-	bool is_ascii;          /* answers are recorded without anything else */
-	int64_t asked_ms;       /* real time: the round at hand was sent */
-	int64_t poll_ms;        /* loop clock: the next round without a reason, */
-	int64_t look_ms;        /* the next look at the backlog, */
-	int64_t resume_ms;      /* and nothing before this, after trouble */
-	struct backoff backoff; /* of trouble */
-	bool has_trouble_logged;
+	bool is_ascii;    /* answers are recorded without anything else, */
+	bool is_alone;    /* and one by one */
+	int64_t asked_ms; /* real time: the statement at hand was sent */
+	int64_t poll_ms;  /* loop clock: the next lease without a reason, */
+	int64_t look_ms;  /* and the next look at the backlog */
+	struct trouble recording_trouble;
+	struct trouble leasing_trouble;
+	size_t turn;         /* the lane that comes first in the next lease */
+	int64_t divisor;     /* what is asked for is smaller by this: leases were slow */
+	size_t careful;      /* rows still to be leased one by one; 0: many at once */
+	struct lane *peeked; /* whose row is leased alone; NULL: many are */
+	char peeked_row[24];
+	char blamed_row[24];
+	int peeked_attempts;
+	int64_t peeked_us; /* its due_at */
 	struct backlog backlog;
 	uv_timer_t timer; /* the next of the above */
 	uv_timer_t deadline;
@@ -116,10 +152,19 @@ static void wake_at(struct relay *r, int64_t ms)
 	uv_timer_start(&r->timer, on_timer, ms > now_ms(r) ? (uint64_t)(ms - now_ms(r)) : 0, 0);
 }
 
+static void drop_body(struct attempt *a)
+{
+	if (!a->body)
+		return;
+	a->lane->target.bytes -= a->len;
+	free(a->body);
+	a->body = NULL;
+}
+
 static void attempt_free(struct attempt *a)
 {
 	list_remove(&a->node);
-	free(a->body);
+	drop_body(a);
 	free(a->answer);
 	free(a);
 }
@@ -135,8 +180,7 @@ static void free_all(struct list *l)
 /* The row waits for the next round to be recorded. */
 static void end(struct attempt *a, enum target_outcome outcome)
 {
-	free(a->body);
-	a->body = NULL;
+	drop_body(a);
 	a->delivery = NULL;
 	a->outcome = outcome;
 	a->lane->target.ended[outcome]++;
@@ -181,7 +225,7 @@ static void begin(struct attempt *a)
 {
 	struct relay *r = a->relay;
 	const struct webhook *webhook = a->lane->target.webhook;
-	const struct delivery_request request = {webhook, a->id, a->timestamp, a->body, strlen(a->body)};
+	const struct delivery_request request = {webhook, a->id, a->timestamp, a->body, a->len};
 
 	a->lane->target.waiting--;
 	if (r->drained || a->lane->target.state == TARGET_PAUSED || is_late(a)) {
@@ -219,35 +263,79 @@ static struct lane *find_lane(const struct relay *r, const char *name)
 	return NULL;
 }
 
-/* A row of sql/queries/relay.sql's answer. If memory is out, the lease ends by itself. */
-static void take_row(struct relay *r, const struct postgres_answer *answer, size_t row)
+/* A row that is not to be sent is dead, for the reason that is given. */
+static void give_up(struct attempt *a, const char *reason)
+{
+	a->answer = strdup(reason);
+	log_warn("delivery is given up without an attempt", "target=%s row=%s attempt=%d reason=%s",
+		 a->lane->target.webhook->name, a->row, a->number, reason);
+	end(a, TARGET_DEAD);
+}
+
+static struct attempt *new_attempt(struct relay *r, struct lane *lane, const char *row, int number)
 {
 	struct attempt *a = calloc(1, sizeof(*a));
-	const char *event_id;
+
+	if (!a)
+		return NULL;
+	list_init(&a->node);
+	a->relay = r;
+	a->lane = lane;
+	a->number = number;
+	a->leased_ms = r->asked_ms;
+	snprintf(a->row, sizeof(a->row), "%s", row);
+	return a;
+}
+
+static int64_t cell_number(const struct postgres_answer *answer, size_t row, int column)
+{
 	size_t len;
+
+	return strtoll(postgres_cell(answer, row, column, &len), NULL, 10);
+}
+
+/* A row that was wanted by its id says nothing of those that are due before it. */
+static void note_due(struct lane *l, int64_t due_us)
+{
+	if (!l->is_probed && (l->is_all || due_us > l->since_us))
+		l->since_us = due_us;
+	l->is_all = false;
+}
+
+/* A row of sql/queries/lease.sql's answer. If memory is out, the lease ends by itself. */
+static void take_row(struct relay *r, const struct postgres_answer *answer, size_t row)
+{
+	size_t len, body_len;
+	struct lane *lane = find_lane(r, postgres_cell(answer, row, 1, &len));
+	struct attempt *a =
+		lane ? new_attempt(r, lane, postgres_cell(answer, row, 0, &len), (int)cell_number(answer, row, 2))
+		     : NULL;
+	const char *event_id = postgres_cell(answer, row, 4, &len), *body = postgres_cell(answer, row, 5, &body_len);
 
 	if (!a)
 		return;
-	list_init(&a->node);
-	a->relay = r;
-	snprintf(a->row, sizeof(a->row), "%s", postgres_cell(answer, row, 0, &len));
-	a->lane = find_lane(r, postgres_cell(answer, row, 1, &len));
-	a->number = (int)strtol(postgres_cell(answer, row, 2, &len), NULL, 10);
-	snprintf(a->timestamp, sizeof(a->timestamp), "%s", postgres_cell(answer, row, 3, &len));
-	event_id = postgres_cell(answer, row, 4, &len);
-	a->leased_ms = r->asked_ms;
-	if (!a->lane || signature_id(a->id, a->lane->target.webhook->name, event_id, len) ||
-	    !(a->body = strdup(postgres_cell(answer, row, 5, &len)))) {
+	note_due(lane, cell_number(answer, row, 7));
+	lane->rows++;
+	lane->bytes += body_len;
+	lane->target.waiting++;
+	list_append(&lane->waiting, &a->node);
+	snprintf(a->timestamp, sizeof(a->timestamp), "%lld", (long long)cell_number(answer, row, 3));
+	a->body = strndup(body, body_len);
+	a->len = body_len;
+	lane->target.bytes += a->body ? body_len : 0;
+	if (!a->body || signature_id(a->id, lane->target.webhook->name, event_id, len)) {
+		lane->target.waiting--;
 		attempt_free(a);
-		return;
+	} else if (*postgres_cell(answer, row, 6, &len) == 't') {
+		lane->target.waiting--;
+		give_up(a, "the numbers in its payload are too long when they are written out");
+	} else if (a->number > lane->target.webhook->attempts + ATTEMPTS_LOST) {
+		lane->target.waiting--;
+		give_up(a, "as many attempts as are allowed were begun, and the last ones were lost");
 	}
-	a->lane->rows++;
-	a->lane->bytes += len;
-	a->lane->target.waiting++;
-	list_append(&a->lane->waiting, &a->node);
 }
 
-/* --- rounds --- */
+/* --- statements --- */
 
 static void add_number(struct array *column, int64_t number)
 {
@@ -273,15 +361,57 @@ static size_t list_length(const struct list *l)
 	return n;
 }
 
-/* $1 to $6. */
-static void fill_ended(struct relay *r)
+static struct postgres_value text_value(const char *text)
 {
-	size_t n = list_length(&r->ended);
+	return (struct postgres_value){TEXT_OID, text, strlen(text)};
+}
+
+/* What failed is tried again later. The first failure in a row is a line in the log. */
+static void wait_out(struct relay *r, struct trouble *t, const char *why)
+{
+	stats.relay_retries++;
+	log_write(t->failures++ ? LOG_DEBUG : LOG_WARN,
+		  t == &r->recording_trouble ? "postgres cannot relay now: what is known is kept"
+					     : "postgres cannot relay now: no delivery is leased",
+		  "attempts=%zu reason=%s", list_length(&r->ended), why);
+	t->resume_ms = now_ms(r) + backoff_next(&t->backoff, backoff_draw());
+}
+
+static void be_well(struct trouble *t)
+{
+	t->failures = 0;
+	backoff_reset(&t->backoff);
+}
+
+/* Sends a statement whose first parameters are the first so many columns. Returns -1 if that cannot be now. */
+static int ask(struct relay *r, enum job job, const char *sql, int columns, struct postgres_value *values, int n)
+{
+	for (int i = 0; i < columns; i++) {
+		if (!r->columns[i].len) {
+			wait_out(r, job == JOB_RECORD ? &r->recording_trouble : &r->leasing_trouble,
+				 "out of memory for the statement");
+			wake_at(r, now_ms(r) + POLL_MS);
+			return -1;
+		}
+		values[i] = (struct postgres_value){ARRAY_TEXT, r->columns[i].bytes, r->columns[i].len};
+	}
+	r->asked_ms = real_ms();
+	if (postgres_query(r->postgres, sql, values, n))
+		return -1; /* the connection is lost; it goes on when it is back */
+	r->job = job;
+	return 0;
+}
+
+/* --- recording --- */
+
+static void fill_ended(struct relay *r, size_t n)
+{
 	struct array *c = r->columns;
+	struct list *node = r->ended.next;
 
 	for (int i = 0; i < 6; i++)
 		array_start(&c[i], ARRAY_TEXT, n);
-	list_each(node, after, &r->ended) {
+	for (size_t i = 0; i < n; i++, node = node->next) {
 		struct attempt *a = list_entry(node, struct attempt, node);
 
 		add_text(&c[0], a->row, false);
@@ -296,83 +426,268 @@ static void fill_ended(struct relay *r)
 	}
 }
 
-/* $7 to $10. */
-static void fill_targets(struct relay *r)
+static void move_first(struct list *from, struct list *to, size_t n)
 {
-	size_t n = r->drained ? 0 : r->config->webhooks.count;
-	struct array *c = r->columns + 6;
+	for (; n; n--) {
+		struct list *node = from->next;
 
-	for (int i = 0; i < 4; i++)
-		array_start(&c[i], ARRAY_TEXT, n);
-	for (size_t i = 0; i < n; i++) {
-		struct target *t = &r->lanes[i].target;
-		size_t wanted = target_want(t, now_ms(r));
-
-		add_text(&c[0], t->webhook->name, false);
-		add_number(&c[1], (int64_t)wanted);
-		add_number(&c[2], t->webhook->timeout_ms + LEASE_MARGIN_MS);
-		add_text(&c[3], wanted ? target_take_probe(t, now_ms(r)) : NULL, false);
-	}
-}
-
-/* What has ended is kept and recorded by a later round. */
-static void wait_out(struct relay *r, const char *why)
-{
-	stats.relay_retries++;
-	log_write(r->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "postgres cannot relay now: what is known is kept",
-		  "attempts=%zu reason=%s", list_length(&r->ended), why);
-	r->has_trouble_logged = true;
-	r->resume_ms = now_ms(r) + backoff_next(&r->backoff, backoff_draw());
-}
-
-static void keep(struct relay *r)
-{
-	list_each(node, after, &r->recording) {
 		list_remove(node);
-		list_append(&r->ended, node);
+		list_append(to, node);
 	}
 }
 
-static void start_round(struct relay *r)
+static void start_record(struct relay *r)
 {
-	struct postgres_value values[COLUMNS];
+	size_t n = r->is_alone ? 1 : list_length(&r->ended);
+	struct postgres_value values[6];
 
-	fill_ended(r);
-	fill_targets(r);
-	for (int i = 0; i < COLUMNS; i++) {
-		if (!r->columns[i].len) {
-			wait_out(r, "out of memory for the statement");
-			wake_at(r, r->resume_ms);
-			return;
-		}
-		values[i] = (struct postgres_value){ARRAY_TEXT, r->columns[i].bytes, r->columns[i].len};
-	}
-	r->asked_ms = real_ms();
-	if (postgres_query(r->postgres, SQL_RELAY, values, COLUMNS))
-		return; /* the connection is lost; it goes on when it is back */
+	fill_ended(r, n);
+	if (ask(r, JOB_RECORD, SQL_RECORD, 6, values, 6))
+		return;
+	r->last = JOB_RECORD;
 	stats.relay_rounds++;
-	r->job = JOB_ROUND;
+	move_first(&r->ended, &r->recording, n);
+}
+
+static void on_recorded(struct relay *r)
+{
+	be_well(&r->recording_trouble);
+	free_all(&r->recording);
+	if (list_is_empty(&r->ended))
+		r->is_ascii = r->is_alone = false;
+}
+
+static bool is_refusal(enum postgres_result result)
+{
+	return result == POSTGRES_BAD_VALUE || result == POSTGRES_BAD_ROW;
+}
+
+/* Nothing is lost by keeping it: a record that was committed all the same is harmless to repeat. A database that is
+ * not UTF8 may be unable to hold an answer; a trigger may refuse a row, and is to refuse no other. */
+static void on_not_recorded(struct relay *r, const struct postgres_answer *answer)
+{
+	if (is_refusal(answer->result) && r->is_alone) {
+		log_warn("what became of a delivery cannot be recorded: it will be made again", "reason=%s",
+			 answer->error);
+		free_all(&r->recording);
+		return;
+	}
+	move_first(&r->recording, &r->ended, list_length(&r->recording));
+	r->is_alone = r->is_ascii && is_refusal(answer->result);
+	r->is_ascii = is_refusal(answer->result);
+	wait_out(r, &r->recording_trouble, answer->error);
+}
+
+/* --- leasing --- */
+
+static size_t wanted_now(struct relay *r, struct lane *l)
+{
+	size_t wanted = target_want(&l->target, now_ms(r));
+
+	return wanted / (size_t)r->divisor + (wanted % (size_t)r->divisor != 0);
+}
+
+/* $1 to $5. */
+static size_t fill_targets(struct relay *r)
+{
+	size_t lanes = r->config->webhooks.count, n = 0;
+	struct array *c = r->columns;
+
+	for (size_t i = 0; i < lanes; i++)
+		n += target_want(&r->lanes[i].target, now_ms(r)) > 0;
+	for (int i = 0; i < 5; i++)
+		array_start(&c[i], ARRAY_TEXT, n);
+	for (size_t i = 0; i < lanes; i++) {
+		struct lane *l = &r->lanes[(r->turn + i) % lanes];
+		size_t wanted = wanted_now(r, l);
+		const char *probe;
+
+		if (!wanted)
+			continue;
+		l->is_all = now_ms(r) >= l->all_ms;
+		add_text(&c[0], l->target.webhook->name, false);
+		add_number(&c[1], (int64_t)wanted);
+		add_number(&c[2], l->target.webhook->timeout_ms + LEASE_MARGIN_MS);
+		probe = target_take_probe(&l->target, now_ms(r));
+		l->is_probed = probe;
+		add_text(&c[3], probe, false);
+		add_number(&c[4], l->is_all ? 0 : l->since_us - SINCE_LESS_US);
+	}
+	r->turn++;
+	return n;
+}
+
+/* $1 to $5, for the one row that was peeked at. */
+static void fill_peeked(struct relay *r)
+{
+	struct array *c = r->columns;
+
+	for (int i = 0; i < 5; i++)
+		array_start(&c[i], ARRAY_TEXT, 1);
+	add_text(&c[0], r->peeked->target.webhook->name, false);
+	add_number(&c[1], 1);
+	add_number(&c[2], r->peeked->target.webhook->timeout_ms + LEASE_MARGIN_MS);
+	r->peeked->is_probed = true;
+	add_text(&c[3], r->peeked_row, false);
+	add_number(&c[4], 0);
+}
+
+/* A payload may grow by a multiple of the longest message when its numbers are written out. */
+static void start_lease(struct relay *r)
+{
+	struct postgres_value values[8];
+	char bytes[24], all_bytes[24], growth[24];
+	size_t n = 1;
+
+	if (r->peeked)
+		fill_peeked(r);
+	else
+		n = fill_targets(r);
+	snprintf(all_bytes, sizeof(all_bytes), "%lld", (long long)(LEASE_BYTES / r->divisor));
+	snprintf(bytes, sizeof(bytes), "%lld", (long long)(LEASE_BYTES / r->divisor / (int64_t)(n ? n : 1)));
+	snprintf(growth, sizeof(growth), "%lld", (long long)r->config->message_bytes * 4);
+	values[5] = text_value(bytes);
+	values[6] = text_value(all_bytes);
+	values[7] = text_value(growth);
 	r->is_woken = false;
 	r->poll_ms = now_ms(r) + POLL_MS + backoff_draw() % POLL_JITTER_MS;
-	list_each(node, after, &r->ended) {
-		list_remove(node);
-		list_append(&r->recording, node);
-	}
+	r->last = JOB_LEASE;
+	if (!n)
+		wake_at(r, r->poll_ms);
+	else
+		ask(r, JOB_LEASE, SQL_LEASE, 5, values, 8);
 }
 
-static void on_round(struct relay *r, const struct postgres_answer *answer)
+/* Rows that come late are given back, so the next lease asks for fewer. */
+static void note_pace(struct relay *r)
+{
+	int64_t took_ms = real_ms() - r->asked_ms;
+
+	if (took_ms > SLOW_MS && r->divisor < DIVISOR_MAX) {
+		r->divisor *= 2;
+		log_warn("a lease of deliveries took long: the next one asks for half", "ms=%lld bytes=%lld",
+			 (long long)took_ms, (long long)(LEASE_BYTES / r->divisor));
+	} else if (took_ms < QUICK_MS && r->divisor > 1) {
+		r->divisor /= 2;
+	}
+	for (size_t i = 0; i < r->config->webhooks.count; i++)
+		if (r->lanes[i].is_all)
+			r->lanes[i].all_ms = now_ms(r) + (took_ms * ALL_SHARE > ALL_MS ? took_ms * ALL_SHARE : ALL_MS);
+}
+
+static void on_leased(struct relay *r, const struct postgres_answer *answer)
 {
 	size_t lanes = r->config->webhooks.count;
 
-	free_all(&r->recording);
+	be_well(&r->leasing_trouble);
+	stats.relay_rounds++;
+	note_pace(r);
+	r->peeked = NULL;
 	for (size_t i = 0; i < lanes; i++)
 		r->lanes[i].rows = r->lanes[i].bytes = 0;
 	for (size_t row = 0; row < answer->rows; row++)
 		take_row(r, answer, row);
 	for (size_t i = 0; i < lanes; i++) {
+		r->lanes[i].is_all = false;
 		target_supply(&r->lanes[i].target, r->lanes[i].rows, r->lanes[i].bytes);
 		begin_waiting(&r->lanes[i]);
 	}
+}
+
+/* --- leasing one by one --- */
+
+/* The next lane in turn that wants a row, or NULL. */
+static struct lane *next_wanting(struct relay *r)
+{
+	size_t lanes = r->config->webhooks.count;
+
+	for (size_t i = 0; i < lanes; i++) {
+		struct lane *l = &r->lanes[r->turn++ % lanes];
+
+		if (target_want(&l->target, now_ms(r)))
+			return l;
+	}
+	return NULL;
+}
+
+static void start_peek(struct relay *r)
+{
+	struct lane *l = next_wanting(r);
+	struct postgres_value values[2];
+	char since[24];
+
+	r->last = JOB_LEASE;
+	r->poll_ms = now_ms(r) + POLL_MS;
+	if (!l) {
+		wake_at(r, r->poll_ms);
+		return;
+	}
+	if (now_ms(r) >= l->all_ms) {
+		l->since_us = 0;
+		l->all_ms = now_ms(r) + ALL_MS;
+	}
+	snprintf(since, sizeof(since), "%lld", (long long)l->since_us);
+	values[0] = text_value(l->target.webhook->name);
+	values[1] = text_value(since);
+	if (ask(r, JOB_PEEK, SQL_PEEK, 0, values, 2) == 0)
+		r->peeked = l;
+}
+
+static void on_peeked(struct relay *r, const struct postgres_answer *answer)
+{
+	size_t len;
+
+	be_well(&r->leasing_trouble);
+	r->careful--;
+	if (!answer->rows) {
+		r->peeked = NULL;
+		return;
+	}
+	snprintf(r->peeked_row, sizeof(r->peeked_row), "%s", postgres_cell(answer, 0, 0, &len));
+	r->peeked_attempts = (int)cell_number(answer, 0, 1);
+	r->peeked_us = cell_number(answer, 0, 2);
+	start_lease(r);
+}
+
+/* Is it a matter of what is in the row, by the SQLSTATE at the end: a value, its size, a damaged page? */
+static bool is_rows_fault(const struct postgres_answer *answer)
+{
+	const char *state = strrchr(answer->error, '(');
+
+	return is_refusal(answer->result) ||
+	       (state && (!strncmp(state, "(22", 3) || !strncmp(state, "(54", 3) || !strncmp(state, "(XX", 3)));
+}
+
+/* The row that could not be leased alone is dead, or is put off; those behind it go on in any case. */
+static void blame(struct relay *r, const struct postgres_answer *answer)
+{
+	struct attempt *a = new_attempt(r, r->peeked, r->peeked_row, r->peeked_attempts);
+
+	if (strcmp(r->blamed_row, r->peeked_row) == 0)
+		r->peeked->since_us = r->peeked_us + 1; /* nothing can be recorded of it, either */
+	snprintf(r->blamed_row, sizeof(r->blamed_row), "%s", r->peeked_row);
+	if (a && is_rows_fault(answer)) {
+		give_up(a, answer->error);
+	} else if (a) {
+		a->answer = strdup(answer->error);
+		a->wait_ms = PUT_OFF_MS;
+		end(a, TARGET_RETRY);
+	}
+}
+
+/* An error that comes twice may be that of a row: rows are leased one by one for a while. */
+static void on_not_leased(struct relay *r, enum job job, const struct postgres_answer *answer)
+{
+	wait_out(r, &r->leasing_trouble, answer->error);
+	if (r->peeked && job == JOB_LEASE && answer->result != POSTGRES_UNKNOWN)
+		blame(r, answer);
+	else if (!r->careful && (is_refusal(answer->result) || r->leasing_trouble.failures > 1))
+		r->careful = CAREFUL + r->config->webhooks.count;
+	if (answer->result == POSTGRES_UNKNOWN && r->divisor < DIVISOR_MAX)
+		r->divisor *= 2; /* it may have been late */
+	r->peeked = NULL;
+	for (size_t i = 0; i < r->config->webhooks.count; i++)
+		r->lanes[i].is_all = false;
 }
 
 /* --- looks at the backlog --- */
@@ -381,13 +696,12 @@ static void start_look(struct relay *r)
 {
 	int64_t limit_ms = r->config->unsettled_warning_s ? r->config->unsettled_warning_s * 1000 : FOREVER_MS;
 	char text[24];
-	const struct postgres_value value = {25, text,
-					     (size_t)snprintf(text, sizeof(text), "%lld", (long long)limit_ms)};
+	struct postgres_value value;
 
-	if (postgres_query(r->postgres, SQL_BACKLOG, &value, 1))
-		return;
-	r->job = JOB_LOOK;
-	r->look_ms = now_ms(r) + LOOK_MS;
+	snprintf(text, sizeof(text), "%lld", (long long)limit_ms);
+	value = text_value(text);
+	if (ask(r, JOB_LOOK, SQL_BACKLOG, 0, &value, 1) == 0)
+		r->look_ms = now_ms(r) + LOOK_MS;
 }
 
 static void on_look(struct relay *r, const struct postgres_answer *answer)
@@ -420,25 +734,68 @@ static bool is_wanting(struct relay *r)
 	return false;
 }
 
+/* What took its turn last comes second. */
+static bool is_lease_due(struct relay *r, bool has_ended)
+{
+	bool has_reason = r->is_woken || r->careful || r->last == JOB_RECORD;
+
+	if (r->drained || now_ms(r) < r->leasing_trouble.resume_ms || (has_ended && r->last == JOB_LEASE))
+		return false;
+	return now_ms(r) >= r->poll_ms || (has_reason && is_wanting(r));
+}
+
+static void wait_for_more(struct relay *r, bool has_ended)
+{
+	int64_t at_ms = r->poll_ms;
+
+	if (at_ms < r->leasing_trouble.resume_ms)
+		at_ms = r->leasing_trouble.resume_ms;
+	if (has_ended && (r->drained || at_ms > r->recording_trouble.resume_ms))
+		at_ms = r->recording_trouble.resume_ms;
+	if (has_ended || !r->drained)
+		wake_at(r, at_ms);
+}
+
 /* Called whenever something has changed. */
 static void go_on(struct relay *r)
 {
-	bool has_ended = !list_is_empty(&r->ended);
+	bool has_ended = !list_is_empty(&r->ended), is_recording = has_ended;
 
 	if (r->job != JOB_NONE || r->is_drained)
 		return;
+	is_recording = has_ended && now_ms(r) >= r->recording_trouble.resume_ms;
 	if (r->drained && !has_ended && list_is_empty(&r->sending))
 		tell_drained(r);
 	else if (postgres_state(r->postgres) != POSTGRES_READY)
 		uv_timer_stop(&r->timer); /* on_postgres_state goes on */
-	else if (now_ms(r) < r->resume_ms)
-		wake_at(r, r->resume_ms);
-	else if (!r->drained && now_ms(r) >= r->look_ms)
+	else if (!r->drained && now_ms(r) >= r->look_ms && now_ms(r) >= r->leasing_trouble.resume_ms)
 		start_look(r);
-	else if (has_ended || (!r->drained && (now_ms(r) >= r->poll_ms || (r->is_woken && is_wanting(r)))))
-		start_round(r);
-	else if (!r->drained)
-		wake_at(r, r->poll_ms);
+	else if (is_lease_due(r, is_recording))
+		r->careful ? start_peek(r) : start_lease(r);
+	else if (is_recording)
+		start_record(r);
+	else
+		wait_for_more(r, has_ended);
+}
+
+static void take_answer(struct relay *r, enum job job, const struct postgres_answer *answer)
+{
+	bool is_fine = answer->result == POSTGRES_OK;
+
+	if (job == JOB_RECORD && is_fine)
+		on_recorded(r);
+	else if (job == JOB_RECORD)
+		on_not_recorded(r, answer);
+	else if (!is_fine && job == JOB_LOOK)
+		wait_out(r, &r->leasing_trouble, answer->error);
+	else if (!is_fine)
+		on_not_leased(r, job, answer);
+	else if (job == JOB_PEEK)
+		on_peeked(r, answer);
+	else if (job == JOB_LEASE)
+		on_leased(r, answer);
+	else
+		on_look(r, answer);
 }
 
 static void on_answer(void *owner, const struct postgres_answer *answer)
@@ -447,20 +804,7 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 	enum job job = r->job;
 
 	r->job = JOB_NONE;
-	if (answer->result == POSTGRES_OK) {
-		r->has_trouble_logged = r->is_ascii = false;
-		backoff_reset(&r->backoff);
-		if (job == JOB_ROUND)
-			on_round(r, answer);
-		else
-			on_look(r, answer);
-	} else {
-		/* A database that is not UTF8 may be unable to hold an answer. A record that was committed
-		 * all the same is harmless to repeat. */
-		keep(r);
-		r->is_ascii = answer->result == POSTGRES_BAD_VALUE || answer->result == POSTGRES_BAD_ROW;
-		wait_out(r, answer->error);
-	}
+	take_answer(r, job, answer);
 	go_on(r);
 }
 
@@ -584,7 +928,9 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 		return NULL;
 	r->loop = loop;
 	r->config = config;
-	r->backoff = (struct backoff){.base_ms = 50, .cap_ms = 5000};
+	r->divisor = 1;
+	r->leasing_trouble.backoff = (struct backoff){.base_ms = 50, .cap_ms = 5000};
+	r->recording_trouble.backoff = r->leasing_trouble.backoff;
 	list_init(&r->sending);
 	list_init(&r->ended);
 	list_init(&r->recording);

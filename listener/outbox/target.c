@@ -57,7 +57,7 @@ size_t target_want(struct target *t, int64_t now_ms)
 
 	if (t->state == TARGET_PAUSED && now_ms >= t->resume_ms)
 		move(t, TARGET_PROBING, NULL);
-	most = t->state == TARGET_OPEN && t->depth ? t->depth : concurrency(t);
+	most = t->state == TARGET_OPEN && t->depth && t->bytes < TARGET_AHEAD_BYTES ? t->depth : concurrency(t);
 	t->wanted = taken < most ? most - taken : 0;
 	return t->wanted;
 }

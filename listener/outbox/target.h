@@ -47,6 +47,7 @@ struct target {
 	int64_t probe_ms;      /* when it is due, by the loop clock */
 	size_t at_work;        /* requests */
 	size_t waiting;        /* rows that are leased and not yet at work */
+	size_t bytes;          /* of the bodies of all these */
 	size_t depth;          /* both of them together, at most; 0: the concurrency */
 	size_t wanted;         /* rows that the round at hand asks for */
 	uint64_t ended[TARGET_OUTCOMES];

@@ -2,10 +2,12 @@
 #include "certificate.h"
 #include "database.h"
 #include "fleet.h"
+#include "lease.sql.h"
 #include "listener.h"
 #include "peer.h"
 #include "process.h"
 #include "receiver.h"
+#include "record.sql.h"
 #include "suite.h"
 #include "wait.h"
 
@@ -93,6 +95,13 @@ static bool has_logged(struct listener *l, const char *text)
 	return has;
 }
 
+/* A listener makes the tables. */
+static void make_tables(void)
+{
+	add_hook("nobody", "/ok", "{}");
+	stop(start(""));
+}
+
 /* --- rows --- */
 
 /* Rows for the target: events PREFIX-1 to PREFIX-n. */
@@ -120,6 +129,185 @@ static void wait_rows(const char *where, long n, int deadline_ms)
 static const char *header(const json_t *request, const char *name)
 {
 	return json_string_value(json_object_get(json_object_get(request, "headers"), name));
+}
+
+/* --- rows that stop nobody --- */
+
+/* 131,072 characters each, written out: more than Postgres has room for in one text. */
+Test(webhooks, row_whose_numbers_grow_too_long_is_dead_and_stops_no_other)
+{
+	add_hook("shop", "/ok", "{}");
+	struct listener *l = start("");
+
+	database_exec(db, "insert into outbox (target, event_id, event_type, payload) select 'shop', 'grows', 'x', "
+			  "('[' || string_agg('1e131071', ',') || ']')::jsonb from generate_series(1, 9000)");
+	database_exec(db, "insert into outbox (target, event_id, event_type, payload) values "
+			  "('shop', 'long', 'x', '[1e400, -1e-400, 12345678901234567890.5]')");
+	add_rows("shop", "e", 20);
+	wait_rows("state = 'delivered'", 21, SOON_MS);
+	wait_rows("event_id = 'grows' and state = 'dead' and answer like '%%numbers%%' and payload is not null", 1,
+		  SOON_MS);
+	cr_assert_eq(receiver_count(receiver, "/ok"), 21);
+	stop(l);
+}
+
+static void refuse_updates(const char *event_id, const char *condition)
+{
+	database_exec(db,
+		      "create function refuse() returns trigger language plpgsql as $$ begin "
+		      "if new.event_id = '%s' and %s then raise 'not this one'; end if; return new; end $$",
+		      event_id, condition);
+	database_exec(db, "create trigger refuse before update on outbox for each row execute function refuse()");
+}
+
+Test(webhooks, row_that_cannot_be_leased_is_dead_and_stops_no_other)
+{
+	add_hook("shop", "/ok", "{}");
+	add_hook("other", "/ok/", "{}");
+	make_tables();
+	refuse_updates("e-3", "new.attempts > old.attempts");
+	add_rows("shop", "e", 20);
+	add_rows("other", "o", 20);
+	struct listener *l = start("");
+
+	wait_rows("state = 'delivered'", 39, SOON_MS);
+	wait_rows("event_id = 'e-3' and state = 'dead' and answer like 'not this one%%'", 1, SOON_MS);
+	stop(l);
+}
+
+Test(webhooks, row_of_which_nothing_can_be_recorded_stops_no_other)
+{
+	add_hook("shop", "/ok", "{}");
+	make_tables();
+	refuse_updates("e-3", "new.state = 'delivered'");
+	add_rows("shop", "e", 20);
+	struct listener *l = start("");
+
+	wait_rows("state = 'delivered'", 19, SOON_MS);
+	add_rows("shop", "f", 20);
+	wait_rows("state = 'delivered'", 39, SOON_MS);
+	cr_assert(has_logged(l, "cannot be recorded"));
+	stop(l);
+}
+
+Test(webhooks, row_whose_attempts_are_lost_again_and_again_is_given_up)
+{
+	add_hook("shop", "/ok", "{s:i}", "attempts", 3);
+	make_tables();
+	database_exec(db, "insert into outbox (target, event_id, event_type, attempts) values ('shop', 'e', '', 8)");
+	struct listener *l = start("");
+
+	wait_rows("state = 'dead' and answer like '%%lost%%'", 1, SOON_MS);
+	cr_assert_eq(receiver_count(receiver, "/ok"), 0);
+	stop(l);
+}
+
+/* --- what a statement reads --- */
+
+/* Runs a statement as it is prepared with these values, and tells its plan. What it does is taken back. */
+static json_t *explain(const char *sql, const char *values)
+{
+	database_exec(db, "deallocate all");
+	database_exec(db, "prepare question as %s", sql);
+	database_exec(db, "begin");
+	char *text =
+		database_text(db, "explain (analyze, buffers, timing off, format json) execute question(%s)", values);
+	json_t *plans = json_loads(text, 0, NULL), *plan = json_object_get(json_array_get(plans, 0), "Plan");
+
+	database_exec(db, "rollback");
+	cr_assert(plan, "%s", text);
+	json_incref(plan);
+	json_decref(plans);
+	free(text);
+	return plan;
+}
+
+static long plan_number(const json_t *plan, const char *name)
+{
+	return (long)json_integer_value(json_object_get(plan, name));
+}
+
+/* Requires that so many rows were found, and that no more than 25 pages were read for each of them. */
+static void must_be_bounded(const char *sql, const char *values, long rows)
+{
+	json_t *plan = explain(sql, values);
+	char *text = json_dumps(plan, JSON_INDENT(1));
+	long pages = plan_number(plan, "Shared Hit Blocks") + plan_number(plan, "Shared Read Blocks");
+
+	cr_assert_eq(plan_number(plan, "Actual Rows"), rows, "%s", text);
+	cr_assert_leq(pages, 25 * (rows ? rows : 1) + 100, "%ld pages for %ld rows: %s", pages, rows, text);
+	free(text);
+	json_decref(plan);
+}
+
+/* Two targets want 100 rows each, and a third one a certain one. */
+static void must_lease_little(void)
+{
+	char *probe = database_text(db, "select max(id) from outbox where target = 't2' and state = 'pending'");
+	char *values;
+
+	cr_assert(asprintf(&values,
+			   "'{t0,t1,t2}', '{100,100,1}', '{1000,1000,1000}', '{NULL,NULL,%s}', '{0,0,0}', "
+			   "'1000000', '4000000', '4000000'",
+			   probe) > 0);
+	must_be_bounded(SQL_LEASE, values, 201);
+	free(values);
+	free(probe);
+}
+
+/* The UPDATE returns nothing, so its rows are counted by what they would be. */
+static void must_record_little(void)
+{
+	char *ids = database_text(
+		db, "select array_agg(id)::text from (select id from outbox where state = 'pending' limit 100) as o");
+	char *values;
+
+	cr_assert(asprintf(&values,
+			   "'%s', array_fill('0'::text, '{100}'), array_fill('retry'::text, '{100}'), "
+			   "array_fill('500'::text, '{100}'), array_fill('no'::text, '{100}'), "
+			   "array_fill('5'::text, '{100}')",
+			   ids) > 0);
+	json_t *plan = explain(SQL_RECORD, values);
+	long pages = plan_number(plan, "Shared Hit Blocks") + plan_number(plan, "Shared Read Blocks");
+	cr_assert_leq(pages, 2600, "%ld pages", pages);
+	json_decref(plan);
+	free(values);
+	free(ids);
+}
+
+/* First the statistics are of a time when nothing was pending, then they are fresh. */
+Test(webhooks, statements_read_no_more_than_what_they_want_among_many_rows)
+{
+	make_tables();
+	database_exec(db, "alter table outbox set (autovacuum_enabled = off)");
+	database_exec(db,
+		      "insert into outbox (target, event_id, event_type, state, settled_at) select 't' || i %% 8, i, "
+		      "'x', 'delivered', now() from generate_series(1, 60000) as i");
+	database_exec(db, "analyze outbox");
+	database_exec(db, "insert into outbox (target, event_id, event_type, payload, due_at) select 't' || i %% 8, i, "
+			  "'x', '{\"n\": 1}', now() - i * interval '1 ms' from generate_series(1, 40000) as i");
+	must_lease_little();
+	must_record_little();
+	database_exec(db, "analyze outbox");
+	must_lease_little();
+	must_record_little();
+}
+
+/* A quarter of a million bytes that do not shrink, twenty times, and small ones. */
+Test(webhooks, lease_has_a_budget_of_bytes_that_no_target_uses_up)
+{
+	make_tables();
+	database_exec(db,
+		      "insert into outbox (target, event_id, event_type, payload) select 'large', i, 'x', to_jsonb(("
+		      "select string_agg(md5(random()::text || j || i), '') from generate_series(1, 8000) as j)) "
+		      "from generate_series(1, 20) as i");
+	add_rows("small", "s", 20);
+#define LEASE(bytes, all) \
+	"'{large,small}', '{20,20}', '{1000,1000}', '{NULL,NULL}', '{0,0}', '" bytes "', '" all "', '4000000'"
+	must_be_bounded(SQL_LEASE, LEASE("1100000", "2200000"), 4 + 20);
+	must_be_bounded(SQL_LEASE, LEASE("10000", "2200000"), 1 + 20);
+	must_be_bounded(SQL_LEASE, LEASE("10000", "10000"), 1);
+#undef LEASE
 }
 
 /* --- one delivery --- */
@@ -466,7 +654,7 @@ static void unlock_outbox(struct database *lock)
 static bool is_relay_waiting(void)
 {
 	return database_long(db, "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and "
-				 "datname = current_database() and query like '%%UPDATE outbox%%'");
+				 "datname = current_database() and query ~ '^-- (Leases|Records attempts)'");
 }
 
 /* The receiver has answered, and what it said is on its way into the table. */
