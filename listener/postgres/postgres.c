@@ -12,6 +12,7 @@
 
 #include "base/backoff.h"
 #include "base/log.h"
+#include "postgres/hangup.h"
 #include "postgres/schema.h"
 #include "postgres/sqlstate.h"
 #include "base/stats.h"
@@ -40,6 +41,8 @@ struct postgres {
 	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
 	size_t copy_len;
 	bool has_rows;    /* the query at hand was executed, and perhaps committed */
+	bool is_limited;  /* its limits are set */
+	char limits[256]; /* the statement that sets them, for one transaction */
 	char error[400];  /* of the last connection attempt */
 	bool was_ready;   /* ever */
 	bool is_upgraded; /* on this connection */
@@ -187,9 +190,15 @@ static void lose(struct postgres *p, const char *why)
 static void on_deadline(uv_timer_t *timer)
 {
 	struct postgres *p = timer->data;
+	const char *why = p->state == POSTGRES_BUSY ? "no answer within the postgres timeout"
+						    : "no connection within the postgres timeout";
 
-	lose(p, p->state == POSTGRES_BUSY ? "no answer within the postgres timeout"
-					  : "no connection within the postgres timeout");
+	if (p->state != POSTGRES_CONNECTING) {
+		unwatch(p);
+		hangup(p->conn);
+		p->conn = NULL;
+	}
+	lose(p, why);
 }
 
 static void start_deadline(struct postgres *p)
@@ -300,6 +309,30 @@ static void find_fault(struct postgres *p, const char *fault)
 	lose(p, fault);
 }
 
+static int64_t least(const PGresult *seen, int column, int64_t ours)
+{
+	int64_t role = strtoll(PQgetvalue(seen, 0, column), NULL, 10);
+
+	return role > 0 && role < ours ? role : ours;
+}
+
+/* The server gives up before we do, and tells which event was at fault; and a backend whose client is gone ends. For
+ * one transaction, because a pooler lends the session to others. A role's own limits stay if they are less. */
+static void set_limits(struct postgres *p, const PGresult *seen)
+{
+	int64_t ms = p->settings.timeout_ms;
+	size_t n = (size_t)snprintf(p->limits, sizeof(p->limits),
+				    "SELECT pg_catalog.set_config('lock_timeout', '%lld', true), "
+				    "pg_catalog.set_config('statement_timeout', '%lld', true)",
+				    (long long)least(seen, SCHEMA_LOCK_MS, ms * 3 / 4 + 1),
+				    (long long)least(seen, SCHEMA_STATEMENT_MS, ms * 9 / 10 + 1));
+
+	if (PQserverVersion(p->conn) >= 140000)
+		snprintf(p->limits + n, sizeof(p->limits) - n,
+			 ", pg_catalog.set_config('client_connection_check_interval', '%lld', true)",
+			 (long long)ms / 2 + 1);
+}
+
 static void on_inspected(struct postgres *p, const PGresult *seen)
 {
 	if (!PQgetisnull(seen, 0, SCHEMA_FAULT)) {
@@ -310,6 +343,7 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 		lose(p, "no schema of the search_path is there for this role");
 		return;
 	}
+	set_limits(p, seen);
 	if (!PQgetisnull(seen, 0, SCHEMA_WARNING) && !p->was_ready)
 		log_warn("the database is not safe", "reason=%s", PQgetvalue(seen, 0, SCHEMA_WARNING));
 	if (p->is_upgraded)
@@ -387,7 +421,7 @@ static void finish(struct postgres *p)
 
 	p->last = NULL;
 	uv_timer_stop(&p->timer);
-	if (!result)
+	if (!result || (PQstatus(p->conn) == CONNECTION_OK && !PQexitPipelineMode(p->conn)))
 		lose(p, PQerrorMessage(p->conn));
 	else if (p->state == POSTGRES_PREPARING)
 		on_step_answer(p, result);
@@ -414,6 +448,53 @@ static int send_copy(struct postgres *p)
 	return 0;
 }
 
+/* Of several statements the last answer counts, or the only error. */
+static void keep_result(struct postgres *p, PGresult *result)
+{
+	ExecStatusType status = PQresultStatus(result);
+	bool is_fine = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+
+	if (status == PGRES_PIPELINE_ABORTED) {
+		PQclear(result);
+		return;
+	}
+	/* The first answer is about the limits. */
+	if (is_fine && p->is_limited)
+		p->has_rows = true;
+	p->is_limited = true;
+	PQclear(p->last);
+	p->last = result;
+}
+
+/* In a pipeline, NULL stands between the answers, and the end has an answer of its own, after the commit; but a
+ * connection that is lost may come to no end. */
+static bool is_end(const struct postgres *p, const PGresult *result)
+{
+	if (PQpipelineStatus(p->conn) == PQ_PIPELINE_OFF || PQstatus(p->conn) != CONNECTION_OK)
+		return !result;
+	return result && PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+}
+
+static void read_results(struct postgres *p)
+{
+	while (!PQisBusy(p->conn)) {
+		PGresult *result = PQgetResult(p->conn);
+
+		if (is_end(p, result)) {
+			PQclear(result);
+			finish(p);
+			return;
+		}
+		if (result && PQresultStatus(result) == PGRES_COPY_IN) {
+			PQclear(result);
+			if (send_copy(p))
+				return;
+		} else if (result) {
+			keep_result(p, result);
+		}
+	}
+}
+
 /* Also called when the socket is writable: what libpq still has to send goes first. */
 static void on_readable(struct postgres *p)
 {
@@ -429,25 +510,7 @@ static void on_readable(struct postgres *p)
 			lose(p, PQerrorMessage(p->conn));
 		return;
 	}
-	while (!PQisBusy(p->conn)) {
-		PGresult *result = PQgetResult(p->conn);
-
-		if (!result) {
-			finish(p);
-			return;
-		}
-		if (PQresultStatus(result) == PGRES_COPY_IN) {
-			PQclear(result);
-			if (send_copy(p))
-				return;
-			continue;
-		}
-		/* Of several statements the last answer counts; an error is always the last. */
-		if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK)
-			p->has_rows = true;
-		PQclear(p->last);
-		p->last = result;
-	}
+	read_results(p);
 }
 
 /* A query was handed to libpq. libpq closes its socket when it finds the connection dead. It must not stay
@@ -460,7 +523,7 @@ static int begin(struct postgres *p, int is_sent)
 		lose(p, PQerrorMessage(p->conn));
 		return -1;
 	}
-	p->has_rows = false;
+	p->has_rows = p->is_limited = false;
 	set_state(p, POSTGRES_BUSY);
 	start_deadline(p);
 	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
@@ -482,16 +545,23 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 		lengths[i] = (int)values[i].len;
 		formats[i] = 1;
 	}
-	return begin(p, PQsendQueryParams(p->conn, sql, n, types, bytes, lengths, formats, 0));
+	return begin(p, PQenterPipelineMode(p->conn) &&
+				PQsendQueryParams(p->conn, p->limits, 0, NULL, NULL, NULL, NULL, 0) &&
+				PQsendQueryParams(p->conn, sql, n, types, bytes, lengths, formats, 0) &&
+				PQpipelineSync(p->conn));
 }
 
+/* A pipeline may not have a COPY. */
 int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
 {
+	char both[sizeof(p->limits) + 512];
+
 	if (p->state != POSTGRES_READY)
 		return -1;
+	snprintf(both, sizeof(both), "%s; %s", p->limits, sql);
 	p->copy = bytes;
 	p->copy_len = len;
-	return begin(p, PQsendQuery(p->conn, sql));
+	return begin(p, PQsendQuery(p->conn, both));
 }
 
 /* --- coming up --- */

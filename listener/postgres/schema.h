@@ -8,7 +8,14 @@ int schema_version(void);
 /* Takes the names of the tables that the program writes, as a text[]; one row of these columns. Its file,
  * sql/queries/inspect.sql, has their meaning. */
 const char *schema_inspect_sql(void);
-enum schema_column { SCHEMA_NAME, SCHEMA_IS_OURS, SCHEMA_FAULT, SCHEMA_WARNING };
+enum schema_column {
+	SCHEMA_NAME,
+	SCHEMA_IS_OURS,
+	SCHEMA_FAULT,
+	SCHEMA_WARNING,
+	SCHEMA_LOCK_MS,
+	SCHEMA_STATEMENT_MS,
+};
 
 /* Asks for the version at hand, one row, one column; fails with 42P01 on a database without any. */
 const char *schema_ask_sql(void);

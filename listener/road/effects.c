@@ -112,7 +112,6 @@ static struct postgres_value text_value(const char *text)
 void effects_check_values(const struct effects *e, struct postgres_value *values)
 {
 	values[0] = text_value(e->config->handler ? e->config->handler : "");
-	values[1] = text_value(e->timeout);
 }
 
 void effects_values(const struct effects *e, struct postgres_value *values)
@@ -136,14 +135,11 @@ bool effects_exist(const struct effects *e)
 	return e->config->handler || *e->config->consumer || e->config->webhooks.count;
 }
 
-/* A handler that hangs is ended by the server, which tells whose event it was, before our own patience is
- * over, which would tell nothing. */
 int effects_init(struct effects *e, const struct config *config)
 {
 	size_t n = count_rows(&config->webhooks);
 
 	*e = (struct effects){.config = config};
-	snprintf(e->timeout, sizeof(e->timeout), "%lld", (long long)config->postgres_timeout_ms * 9 / 10 + 1);
 	array_start(&e->names, ARRAY_TEXT, n);
 	array_start(&e->types, ARRAY_TEXT, n);
 	for (size_t i = 0; i < config->webhooks.count; i++)

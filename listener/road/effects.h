@@ -18,7 +18,6 @@ struct effects {
 	struct array types; /* NULL: events of every type */
 	char *shared_sql;   /* NULL until the handler is known */
 	char *alone_sql;
-	char timeout[24]; /* of a statement, in milliseconds */
 	char fault[400];
 };
 
@@ -30,7 +29,7 @@ void effects_free(struct effects *e);
 bool effects_exist(const struct effects *e);
 
 /* The parameters of sql/queries/check_effects.sql, EFFECTS_CHECK of them, which is to run on each new connection. */
-#define EFFECTS_CHECK 2
+#define EFFECTS_CHECK 1
 void effects_check_values(const struct effects *e, struct postgres_value *values);
 
 /* Takes its answer. Returns NULL, and the statements below may be used; or what is wrong with the handler,

@@ -1,6 +1,5 @@
 -- Asked on each new connection of a fleet that does more than to store. $1 the handler as it was given, ""
--- if there is none; $2 milliseconds after which a statement is ended, unless less is set already. Tells = and
--- the handler's name as it is written in a statement, or what is wrong with it.
+-- if there is none. Tells = and the handler's name as it is written in a statement, or what is wrong with it.
 --
 -- The CTE is materialized because the planner would look the function up in any case, to make estimates.
 WITH wanted AS MATERIALIZED (
@@ -29,8 +28,3 @@ CROSS JOIN (
 	FROM pg_proc AS o JOIN pg_namespace AS m ON m.oid = o.pronamespace
 	WHERE ARRAY[m.nspname, o.proname]::text[] = CASE WHEN $1::text <> '' THEN parse_ident($1::text) END
 ) AS same_name (others)
-CROSS JOIN (
-	SELECT set_config('statement_timeout', $2::text, false) FROM pg_settings
-	WHERE name = 'statement_timeout' AND (setting = '0' OR setting::bigint > $2::bigint)
-	UNION ALL SELECT '' LIMIT 1
-) AS timeout

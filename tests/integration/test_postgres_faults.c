@@ -12,6 +12,7 @@
 #include "wait.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -264,14 +265,15 @@ Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120
 	end(&b);
 }
 
-static bool are_waiting(struct database *lock, int n)
+/* The process that a listener's statements go to. */
+static pid_t find_backend(struct database *db)
 {
-	return database_long(lock, "select count(*) from pg_locks l join pg_class c on c.oid = l.relation "
-				   "where c.relname = 'events' and not l.granted") >= n;
+	return (pid_t)database_long(db, "select pid from pg_stat_activity where datname = current_database() and "
+					"backend_type = 'client backend' and pid <> pg_backend_pid()");
 }
 
-/* The first statement is given up while it waits for the lock, and then commits with nobody there to
- * hear of it. The second, sent on a new connection, finds the row. */
+/* The statement is given up while its backend stands still, and then commits with nobody there to hear of it. It is
+ * sent again on a new connection, and finds the row. */
 Test(postgres_faults, a_row_whose_commit_nobody_saw_is_persisted_and_no_duplicate, .timeout = 120)
 {
 	struct fleet f;
@@ -279,9 +281,12 @@ Test(postgres_faults, a_row_whose_commit_nobody_saw_is_persisted_and_no_duplicat
 
 	fleet_start(&f, 1, rows, NULL, "--postgres-timeout 1");
 	struct peer *p = peer_open_events(listener_ingest_port(f.listeners[0]), "wsonce.ack.v1");
+	pid_t backend = find_backend(rows);
 	struct database *lock = fleet_lock(rows);
+	kill(backend, SIGSTOP);
 	peer_send_text(p, "{\"event_id\":\"id\",\"payload\":{}}");
-	cr_assert(wait_until(are_waiting(lock, 2), WHOLE_MS), "it is not sent again");
+	cr_assert(wait_until(listener_metric(f.listeners[0], "wsonce_postgres_connects_total") == 2, WHOLE_MS));
+	kill(backend, SIGCONT);
 	fleet_unlock(lock);
 	cr_assert(next_ack_says(p, "\"persisted\""), "the sender is told of somebody else's row");
 	cr_assert_eq(fleet_rows(&f), 1);

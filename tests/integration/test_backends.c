@@ -1,0 +1,88 @@
+/* What a listener leaves behind in Postgres while it waits: one backend, and no setting. */
+#include "database.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_MS 20000
+
+static struct database *db;
+static struct listener *listener;
+static struct peer *producer;
+
+static void set_up(void)
+{
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db, .redis = "none"}, "--postgres-timeout 1");
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+}
+
+static void tear_down(void)
+{
+	peer_free(producer);
+	listener_free(listener);
+	database_free(db);
+}
+
+TestSuite(backends, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void send_event(void)
+{
+	cr_assert(peer_send_text(producer, "{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{}}"));
+}
+
+static void must_be_acked(const char *status)
+{
+	char *ack = peer_recv(producer, WAIT_MS);
+
+	cr_assert(ack && strstr(ack, status), "no \"%s\": %s", status, ack);
+	free(ack);
+}
+
+static long backends(void)
+{
+	return database_long(db, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+				 "pid <> pg_backend_pid() AND backend_type = 'client backend'");
+}
+
+static bool is_in(const char *part)
+{
+	return strstr(process_last_words(listener_process(listener)), part);
+}
+
+/* The lock is another transaction's uncommitted row of the same id. */
+Test(backends, a_lock_that_is_held_for_long_is_waited_for_on_one_connection)
+{
+	struct database *other = database_open(database_conninfo(db));
+	long retries;
+
+	database_exec(other, "BEGIN; INSERT INTO events (event_id, event_type, payload) VALUES ('a', 't', '{}')");
+	send_event();
+	retries = (long)listener_metric(listener, "wsonce_store_retries_total");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") >= (double)retries + 3, WAIT_MS));
+	cr_assert_eq(listener_metric(listener, "wsonce_postgres_connects_total"), 1, "it hangs up");
+	cr_assert_eq(backends(), 2);
+	database_exec(other, "ROLLBACK");
+	must_be_acked("\"persisted\"");
+	database_free(other);
+}
+
+/* The trigger survives the server's own limit, so that the listener has to hang up. */
+Test(backends, a_statement_that_nobody_waits_for_is_cancelled)
+{
+	database_exec(db, "CREATE FUNCTION cling() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+			  "PERFORM pg_sleep(60); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(60); RETURN NEW; "
+			  "END $$; CREATE TRIGGER cling BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION cling()");
+	send_event();
+	cr_assert(wait_until(listener_metric(listener, "wsonce_postgres_connects_total") >= 3, WAIT_MS));
+	cr_assert(is_in("no answer within the postgres timeout"));
+	cr_assert_leq(backends(), 2, "%ld backends", backends());
+	database_exec(db, "DROP TRIGGER cling ON events");
+	must_be_acked("\"persisted\"");
+}
