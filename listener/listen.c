@@ -181,13 +181,30 @@ static void on_signal(uv_signal_t *handle, int number)
 	pipeline_drain(l->pipeline);
 }
 
+/* Handshakes get by with a quarter of what is there for connections; producers get the rest. */
+static void share_files(struct config *config, rlim_t files, rlim_t others)
+{
+	int64_t room = files > others + OTHER_FILES ? (int64_t)(files - others) : OTHER_FILES;
+	int64_t handshakes = config->ingest_handshakes < room / 4 ? config->ingest_handshakes : room / 4;
+
+	if (config->ingest_connections <= room - handshakes) {
+		config->ingest_handshakes = room - config->ingest_connections;
+		return;
+	}
+	config->ingest_handshakes = handshakes;
+	config->ingest_connections = room - handshakes;
+	log_warn("the limit of open files (ulimit -n) allows fewer producers than --ingest-max-connections",
+		 "files=%llu producers=%lld", (unsigned long long)files, (long long)config->ingest_connections);
+}
+
 /* As many producers as are allowed need as many sockets, as do requests to webhooks, and the soft limit is often 1024.
  * What the hard limit does not allow is said, and not found out when the connections come. Nor is a limit of a thousand
  * million left as it is, which containers may have: libwebsockets has tables of that size. */
 static void raise_limits(struct config *config)
 {
 	rlim_t others = OTHER_FILES + (rlim_t)webhooks_concurrency(&config->webhooks);
-	rlim_t needed = config->ingest ? (rlim_t)config->ingest_connections + others : others;
+	rlim_t doors = config->ingest ? (rlim_t)(config->ingest_connections + config->ingest_handshakes) : 0;
+	rlim_t needed = doors + others;
 	rlim_t wanted = needed > USUAL_FILES ? needed : USUAL_FILES;
 	struct rlimit files;
 
@@ -196,13 +213,8 @@ static void raise_limits(struct config *config)
 		return;
 	files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
 	setrlimit(RLIMIT_NOFILE, &files);
-	if (!config->ingest || files.rlim_cur >= needed)
-		return;
-	config->ingest_connections =
-		files.rlim_cur > others + OTHER_FILES ? (int64_t)(files.rlim_cur - others) : OTHER_FILES;
-	log_warn("the limit of open files (ulimit -n) allows fewer producers than --ingest-max-connections",
-		 "files=%llu producers=%lld", (unsigned long long)files.rlim_cur,
-		 (long long)config->ingest_connections);
+	if (config->ingest && files.rlim_cur < needed)
+		share_files(config, files.rlim_cur, others);
 }
 
 /* A process that was started to outlive its terminal (nohup) goes on ignoring SIGHUP. */

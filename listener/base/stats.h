@@ -39,6 +39,8 @@
 	X(source_disconnects, "Connections to sources that ended or could not be made.") \
 	X(ingest_connects, "Connections accepted from producers.") \
 	X(ingest_refused, "Connections of producers refused: token, origin, path, limit or handshake time.") \
+	X(ingest_slowed, "Connections from addresses that have to wait because they showed wrong tokens.") \
+	X(ingest_displaced, "Connections ended before they were WebSockets to make room for newer ones.") \
 	X(redis_connects, "Connections made to Redis.") \
 	X(redis_errors, "Error answers from Redis to claim commands.") \
 	X(postgres_connects, "Connections made to Postgres.") \

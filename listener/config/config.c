@@ -86,6 +86,10 @@ static const struct setting settings[] = {
 	     "PEM private key of --ingest-cert"),
 	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", TYPE_NUMBER, ingest_connections, "N", "10000",
 	       1, 1000000, "producers connected at once; more are refused"),
+	NUMBER("ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", TYPE_NUMBER, ingest_handshakes, "N", "4096", 1,
+	       1000000, "connections at once that are not WebSockets yet; a new one takes the place of the oldest"),
+	NUMBER("ingest-max-per-address", "WSONCE_INGEST_MAX_PER_ADDRESS", TYPE_NUMBER, ingest_per_address, "N", "0", 0,
+	       1000000, "producers connected at once from one address (IPv6: one /64); 0 is any number"),
 	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", TYPE_NUMBER, handshake_timeout_s, "S", "10", 1, 3600,
 	       "time that a new connection has to become a WebSocket"),
 	TEXT("redis", "WSONCE_REDIS", TYPE_REDIS, redis, "URL", "redis://127.0.0.1:6379/0",
@@ -146,9 +150,9 @@ static const struct setting settings[] = {
 
 /* The settings of a listener alone. To every other command they are unknown as flags; what the
  * environment or the file, which a fleet and its commands share, says of them is only checked. */
-static const char listen_only[] =
-	"source source-ca ping-interval idle-timeout ingest ingest-token ingest-token-file "
-	"ingest-open ingest-origin ingest-cert ingest-key ingest-max-connections handshake-timeout admin";
+static const char listen_only[] = "source source-ca ping-interval idle-timeout ingest ingest-token ingest-token-file "
+				  "ingest-open ingest-origin ingest-cert ingest-key ingest-max-connections "
+				  "ingest-max-handshakes ingest-max-per-address handshake-timeout admin";
 
 /* Where a value came from decides how a list is read, and how the error names the setting. */
 enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };

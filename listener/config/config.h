@@ -28,6 +28,8 @@ struct config {
 	char *ingest_cert;
 	char *ingest_key;
 	int64_t ingest_connections;
+	int64_t ingest_handshakes;
+	int64_t ingest_per_address; /* 0: no limit */
 	int64_t handshake_timeout_s;
 	char *source_ca;
 	int64_t ping_interval_s;

@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
-#include "net/invited.h"
 #include "config/tokens.h"
+#include "intake/addresses.h"
+#include "net/gate.h"
+#include "net/invited.h"
 #include "net/refusal.h"
 #include "base/stats.h"
 #include "base/utf8.h"
@@ -26,7 +28,11 @@
 
 #define TOKENS_MS 1000 /* between two looks at the file of tokens */
 
-#define UPGRADE_REQUIRED 426 /* libwebsockets has no name for it */
+#define SLOW_MS   1000 /* that a connection of an address with wrong tokens waits before it is read from */
+#define SLOW_MOST 10   /* such connections of one address at once */
+
+#define UPGRADE_REQUIRED  426 /* libwebsockets has no names for these */
+#define TOO_MANY_REQUESTS 429
 
 /* A producer's connection. It outlives the socket while messages of it are in flight. */
 struct session {
@@ -35,6 +41,7 @@ struct session {
 	struct ws_link link;
 	struct ingest *ingest;
 	struct token *token; /* that it showed; NULL: none is demanded */
+	struct address *address;
 	bool wants_acks;
 	bool is_closing;    /* 1001 as soon as its acks are out */
 	size_t pending;     /* messages not yet answered */
@@ -47,20 +54,26 @@ struct session {
 
 /* A socket that is not a WebSocket yet; found by it as its opaque user data. */
 struct handshake {
-	struct list link; /* of struct ingest, oldest first */
+	struct list link; /* of struct ingest: handshakes or slowed */
 	struct lws *wsi;
 	struct token *token; /* that opened the door */
-	int64_t due_ms;      /* loop clock */
-	bool is_judged;      /* its upgrade, and it may go on */
+	struct address *address;
+	int64_t due_ms; /* loop clock; when it has taken too long, or may begin if it is slowed */
+	bool is_held;   /* not read from, if it is slowed */
+	bool is_judged; /* its upgrade, and it may go on */
 };
 
 struct ingest {
 	struct ws *ws;
 	const struct config *config;
 	struct lws_vhost *vhost;
-	struct list handshakes;
+	struct addresses *addresses;
+	struct gate *gate;
+	struct list handshakes;     /* oldest first */
 	uv_timer_t handshake_timer; /* for the oldest */
-	size_t sockets;             /* accepted and not gone, WebSocket or not yet */
+	struct list slowed;         /* oldest first; they are not read from */
+	uv_timer_t slow_timer;      /* for the oldest */
+	size_t handshake_count;     /* of both */
 	struct list sessions;       /* open ones */
 	struct list talkers;
 	uv_prepare_t turn; /* before each wait for I/O: acks go out */
@@ -280,12 +293,16 @@ static int send_acks(struct session *s)
 	return 0;
 }
 
+static void hold_slowed(struct ingest *i);
+
 /* Asking libwebsockets for a writable callback costs four system calls, which is more than the write:
  * only who has something left waits for one. */
 static void on_turn(uv_prepare_t *turn)
 {
 	struct ingest *i = turn->data;
 
+	gate_hook(i->gate);
+	hold_slowed(i);
 	list_each(node, after, &i->talkers) {
 		struct session *s = list_entry(node, struct session, talker);
 
@@ -446,9 +463,21 @@ static unsigned int judge_handshake(struct lws *wsi)
 	return 0;
 }
 
+/* Is there room for one more producer? */
+static unsigned int judge_room(const struct ingest *i, const struct handshake *h)
+{
+	size_t most = (size_t)i->config->ingest_per_address;
+
+	if (i->is_draining || i->session_count >= (size_t)i->config->ingest_connections)
+		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+	return most && address_producers(h->address) >= most ? TOO_MANY_REQUESTS : 0;
+}
+
 /* 0: the upgrade may go on; else the status that refuses it. */
 static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struct handshake *h)
 {
+	unsigned int status;
+
 	if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
 		return HTTP_STATUS_METHOD_NOT_ALLOWED;
 	if (!is_path(wsi))
@@ -459,9 +488,8 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struc
 		return HTTP_STATUS_FORBIDDEN;
 	if (!is_authorized(i, wsi, h))
 		return HTTP_STATUS_UNAUTHORIZED;
-	if (i->is_draining)
-		return HTTP_STATUS_SERVICE_UNAVAILABLE;
-	return judge_handshake(wsi);
+	status = judge_handshake(wsi);
+	return status ? status : judge_room(i, h);
 }
 
 /* The headers that go with a status: RFC 6455, section 4.4; RFC 9110, sections 15.5.2, 15.5.6, 15.5.22. */
@@ -502,6 +530,8 @@ static int answer_upgrade(const struct ingest *i, struct lws *wsi)
 	struct handshake *h = lws_get_opaque_user_data(wsi);
 	unsigned int status = h ? judge_upgrade(i, wsi, h) : HTTP_STATUS_BAD_REQUEST;
 
+	if (h && status == HTTP_STATUS_UNAUTHORIZED)
+		addresses_blame(h->address, (int64_t)uv_now(ws_loop(i->ws)));
 	if (status)
 		return refuse_upgrade(i, wsi, status);
 	h->is_judged = true;
@@ -534,15 +564,34 @@ static void await_oldest(struct ingest *i)
 	uv_timer_start(&i->handshake_timer, on_handshake_timer, wait > 0 ? (uint64_t)wait : 0, 0);
 }
 
-static void end_handshake(struct lws *wsi)
+/* Takes h off the list, and gives its address to the caller. */
+static struct address *take_address(struct ingest *i, struct handshake *h)
+{
+	struct address *address = h->address;
+
+	lws_set_opaque_user_data(h->wsi, NULL);
+	list_remove(&h->link);
+	free(h);
+	i->handshake_count--;
+	addresses_shaken(address);
+	return address;
+}
+
+static void end_handshake(struct ingest *i, struct lws *wsi)
 {
 	struct handshake *h = lws_get_opaque_user_data(wsi);
 
-	if (!h)
-		return;
-	lws_set_opaque_user_data(wsi, NULL);
-	list_remove(&h->link);
-	free(h);
+	if (h)
+		addresses_leave(i->addresses, take_address(i, h));
+}
+
+/* It never became a WebSocket. */
+static void give_up_handshake(struct ingest *i, const struct handshake *h)
+{
+	struct lws *wsi = h->wsi;
+
+	ws_kill(i->ws, wsi);
+	end_handshake(i, wsi);
 }
 
 static void on_handshake_timer(uv_timer_t *timer)
@@ -556,8 +605,7 @@ static void on_handshake_timer(uv_timer_t *timer)
 		if (h->due_ms > now)
 			break;
 		stats.ingest_refused++;
-		ws_kill(i->ws, h->wsi);
-		end_handshake(h->wsi);
+		give_up_handshake(i, h);
 	}
 	await_oldest(i);
 }
@@ -565,6 +613,74 @@ static void on_handshake_timer(uv_timer_t *timer)
 /* libwebsockets' own timeout starts anew with each byte, and each of its timers is put into its place
  * in one list of all of them: a timer of its own for each of ten thousand connections that come at
  * once would take seconds. Ours are all equally long, so the newest goes to the end. */
+static void start_handshake(struct ingest *i, struct handshake *h)
+{
+	h->due_ms = (int64_t)uv_now(ws_loop(i->ws)) + i->config->handshake_timeout_s * 1000;
+	list_append(&i->handshakes, &h->link);
+	if (!uv_is_active((uv_handle_t *)&i->handshake_timer))
+		await_oldest(i);
+}
+
+static void on_slow_timer(uv_timer_t *timer)
+{
+	struct ingest *i = timer->data;
+	int64_t now = (int64_t)uv_now(timer->loop);
+
+	list_each(node, after, &i->slowed) {
+		struct handshake *h = list_entry(node, struct handshake, link);
+
+		if (h->due_ms > now) {
+			uv_timer_start(timer, on_slow_timer, (uint64_t)(h->due_ms - now), 0);
+			return;
+		}
+		list_remove(&h->link);
+		lws_rx_flow_control(h->wsi, 1);
+		start_handshake(i, h);
+	}
+}
+
+/* It is not read from for a while. */
+static void slow_down(struct ingest *i, struct handshake *h)
+{
+	h->due_ms = (int64_t)uv_now(ws_loop(i->ws)) + SLOW_MS;
+	list_append(&i->slowed, &h->link);
+	if (!uv_is_active((uv_handle_t *)&i->slow_timer))
+		uv_timer_start(&i->slow_timer, on_slow_timer, SLOW_MS, 0);
+	stats.ingest_slowed++;
+}
+
+/* libwebsockets does not wait for a connection yet when it tells of it. */
+static void hold_slowed(struct ingest *i)
+{
+	for (struct list *node = i->slowed.prev; node != &i->slowed; node = node->prev) {
+		struct handshake *h = list_entry(node, struct handshake, link);
+
+		if (h->is_held)
+			return;
+		h->is_held = true;
+		lws_rx_flow_control(h->wsi, 0);
+	}
+}
+
+/* The oldest handshake makes room: that of the same address if it has a quarter of all, so that nobody can drive
+ * out the others alone. */
+static void displace(struct ingest *i, const struct address *address)
+{
+	bool is_greedy = address_handshakes(address) > (size_t)i->config->ingest_handshakes / 4;
+	struct list *const lists[] = {&i->handshakes, &i->slowed};
+
+	for (size_t l = 0; l < 2; l++)
+		list_each(node, after, lists[l]) {
+			struct handshake *h = list_entry(node, struct handshake, link);
+
+			if (is_greedy && h->address != address)
+				continue;
+			stats.ingest_displaced++;
+			give_up_handshake(i, h);
+			return;
+		}
+}
+
 static int begin_handshake(struct ingest *i, struct lws *wsi)
 {
 	struct handshake *h = calloc(1, sizeof(*h));
@@ -572,12 +688,25 @@ static int begin_handshake(struct ingest *i, struct lws *wsi)
 	if (!h)
 		return -1;
 	h->wsi = wsi;
-	h->due_ms = (int64_t)uv_now(ws_loop(i->ws)) + i->config->handshake_timeout_s * 1000;
+	h->address = addresses_enter(i->addresses, addresses_key(lws_get_socket_fd(wsi)));
+	if (i->handshake_count >= (size_t)i->config->ingest_handshakes)
+		displace(i, h->address);
 	lws_set_opaque_user_data(wsi, h);
-	list_append(&i->handshakes, &h->link);
-	if (!uv_is_active((uv_handle_t *)&i->handshake_timer))
-		await_oldest(i);
+	i->handshake_count++;
+	if (address_must_wait(h->address, (int64_t)uv_now(ws_loop(i->ws))))
+		slow_down(i, h);
+	else
+		start_handshake(i, h);
 	return 0;
+}
+
+/* Is a connection that waits to be accepted to be closed at once? */
+static bool is_unwanted(const struct ingest *i, int fd)
+{
+	const struct address *address = addresses_find(i->addresses, addresses_key(fd));
+
+	return i->is_draining || (address_handshakes(address) >= SLOW_MOST &&
+				  address_must_wait(address, (int64_t)uv_now(ws_loop(i->ws))));
 }
 
 static void log_producer(const struct session *s, const char *what)
@@ -590,7 +719,7 @@ static void log_producer(const struct session *s, const char *what)
 
 static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 {
-	const struct handshake *h = lws_get_opaque_user_data(wsi);
+	struct handshake *h = lws_get_opaque_user_data(wsi);
 	struct session *s = calloc(1, sizeof(*s));
 	int bytes = SEND_BYTES;
 
@@ -605,10 +734,10 @@ static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	list_append(&i->sessions, &s->open);
 	i->session_count++;
 	stats.ingest_connects++;
-	s->token = h ? h->token : NULL;
+	s->token = h->token;
 	if (s->token)
 		s->token->connections++;
-	end_handshake(wsi);
+	s->address = take_address(i, h);
 	log_producer(s, "producer connected");
 	*at = s;
 	return 0;
@@ -621,6 +750,7 @@ static void on_closed(struct session *s)
 	s->ingest->session_count--;
 	if (s->token)
 		s->token->connections--;
+	addresses_leave(s->ingest->addresses, s->address);
 	ws_link_close(&s->link);
 	if (!s->pending)
 		session_free(s);
@@ -656,17 +786,14 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	/* An int, not the enum: libwebsockets has some 80 reasons, and a few of them concern us. */
 	switch ((int)reason) {
 	case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
-		if (i->sockets < (size_t)i->config->ingest_connections && !i->is_draining)
+		if (!is_unwanted(i, (int)(intptr_t)in))
 			return 0;
 		stats.ingest_refused++;
 		return -1;
 	case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
-		i->sockets++;
 		return begin_handshake(i, wsi);
 	case LWS_CALLBACK_WSI_DESTROY:
-		end_handshake(wsi);
-		if (i->sockets)
-			i->sockets--;
+		end_handshake(i, wsi);
 		return 0;
 	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
 		return answer_upgrade(i, wsi);
@@ -722,7 +849,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 
 	snprintf(error, size, "out of memory");
 	if (!i || !(i->tokens = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size)) ||
-	    ws_listen_address(&info, config->ingest))
+	    !(i->addresses = addresses_new()) || ws_listen_address(&info, config->ingest))
 		goto fail;
 	snprintf(error, size, "--ingest: cannot listen on %s: the port is taken, or the address is not of this host%s",
 		 config->ingest, config->ingest_cert ? ", or --ingest-cert and --ingest-key are no pair" : "");
@@ -731,13 +858,15 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	list_init(&i->sessions);
 	list_init(&i->talkers);
 	list_init(&i->handshakes);
+	list_init(&i->slowed);
 	uv_prepare_init(ws_loop(ws), &i->turn);
 	i->turn.data = i;
 	uv_prepare_start(&i->turn, on_turn);
 	uv_timer_init(ws_loop(ws), &i->handshake_timer);
 	uv_timer_init(ws_loop(ws), &i->tokens_timer);
 	uv_timer_start(&i->tokens_timer, on_tokens_timer, TOKENS_MS, TOKENS_MS);
-	i->handshake_timer.data = i->tokens_timer.data = i;
+	uv_timer_init(ws_loop(ws), &i->slow_timer);
+	i->handshake_timer.data = i->tokens_timer.data = i->slow_timer.data = i;
 	i->refusals = refusals_new();
 	info.vhost_name = "ingest";
 	info.user = i;
@@ -754,6 +883,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->vhost = lws_create_vhost(ws_context(ws), &info);
 	if (!i->vhost)
 		goto fail;
+	i->gate = gate_open(ws_loop(ws), lws_get_vhost_listen_port(i->vhost));
 	log_info("ingest is open", "address=%s port=%d tls=%d", config->ingest, lws_get_vhost_listen_port(i->vhost),
 		 config->ingest_cert != NULL);
 	return i;
@@ -787,6 +917,9 @@ void ingest_close(struct ingest *i)
 {
 	uv_close((uv_handle_t *)&i->handshake_timer, NULL);
 	uv_close((uv_handle_t *)&i->tokens_timer, NULL);
+	uv_close((uv_handle_t *)&i->slow_timer, NULL);
+	gate_close(i->gate);
+	i->gate = NULL;
 	uv_close((uv_handle_t *)&i->turn, NULL);
 	list_each(node, after, &i->sessions) {
 		struct session *s = list_entry(node, struct session, open);
@@ -807,5 +940,6 @@ void ingest_free(struct ingest *i)
 		return;
 	refusals_free(i->refusals);
 	tokens_free(i->tokens);
+	addresses_free(i->addresses);
 	free(i);
 }

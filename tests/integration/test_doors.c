@@ -8,10 +8,14 @@
 #include "run.h"
 #include "wait.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define ACKS       "wsonce.ack.v1"
@@ -220,4 +224,173 @@ Test(doors, no_page_may_send_by_default)
 	start("--log-level info");
 	expect_status_of_origin("Origin: http://127.0.0.1\r\n", 403);
 	expect_status_of_origin("Origin: x\r\n", 403);
+}
+
+/* ---- connections ---- */
+
+/* A connection from this address of loopback. The caller closes it. */
+static int dial_from(const char *address)
+{
+	struct sockaddr_in own = {.sin_family = AF_INET}, to = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, address, &own.sin_addr);
+	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+	to.sin_port = htons((uint16_t)listener_ingest_port(listener));
+	cr_assert_eq(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	return fd;
+}
+
+static void ask(int fd, const char *token)
+{
+	cr_assert_gt(dprintf(fd,
+			     "GET /events HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+			     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: d3NvbmNlIHRlc3QgcGVlcg==\r\n"
+			     "Authorization: Bearer %s\r\n\r\n",
+			     token),
+		     0);
+}
+
+/* The status of the answer that comes next; 0 if the connection ends without one, -1 if neither comes. */
+static int status_on(int fd, int deadline_ms)
+{
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	char answer[200] = "";
+	int status = 0;
+
+	if (poll(&wait, 1, (int)wait_stretch_ms(deadline_ms)) <= 0)
+		return -1;
+	if (recv(fd, answer, sizeof answer - 1, 0) > 0)
+		sscanf(answer, "HTTP/%*s %d", &status);
+	return status;
+}
+
+static int status_from(const char *address, const char *token)
+{
+	int fd = dial_from(address), status;
+
+	ask(fd, token);
+	status = status_on(fd, SETTLED_MS);
+	close(fd);
+	return status;
+}
+
+#define SILENT 30
+
+Test(doors, strangers_who_say_nothing_take_no_producers_place)
+{
+	int silent[SILENT];
+
+	start("--ingest-max-connections 2 --ingest-max-handshakes 8");
+	for (int i = 0; i < SILENT; i++)
+		silent[i] = dial_from("127.0.0.2");
+	struct peer *first = open_with(NULL, NULL), *second = open_with(NULL, NULL);
+	cr_assert(first && second, "no place for a producer");
+	expect_status(NULL, 503);
+	cr_assert_eq(status_on(silent[0], SETTLED_MS), 0, "the oldest has not made room");
+	cr_assert_geq(listener_metric(listener, "wsonce_ingest_displaced_total"), SILENT - 8);
+	cr_assert_eq(status_on(silent[SILENT - 1], 0), -1, "a newer one has been ended");
+	for (int i = 0; i < SILENT; i++)
+		close(silent[i]);
+	peer_free(first);
+	peer_free(second);
+}
+
+Test(doors, who_has_a_quarter_of_the_handshakes_makes_room_himself)
+{
+	int patient, greedy[SILENT];
+
+	start("--ingest-max-handshakes 8");
+	patient = dial_from("127.0.0.3");
+	for (int i = 0; i < SILENT; i++)
+		greedy[i] = dial_from("127.0.0.2");
+	cr_assert_eq(status_on(greedy[0], SETTLED_MS), 0);
+	ask(patient, "any");
+	cr_assert_eq(status_on(patient, SETTLED_MS), 101);
+	for (int i = 0; i < SILENT; i++)
+		close(greedy[i]);
+	close(patient);
+}
+
+Test(doors, one_address_has_so_many_producers_and_not_more)
+{
+	start("--ingest-max-per-address 2");
+	struct peer *first = open_with(NULL, NULL), *second = open_with(NULL, NULL);
+
+	expect_status(NULL, 429);
+	cr_assert_eq(status_from("127.0.0.2", "any"), 101);
+	peer_free(second);
+	cr_assert(wait_until((second = open_with(NULL, NULL)), SETTLED_MS));
+	peer_free(first);
+	peer_free(second);
+}
+
+Test(doors, an_address_that_guesses_has_to_wait_and_others_do_not)
+{
+	int guesses[SILENT], cut = 0;
+	int64_t began;
+
+	start("--ingest-token the-token-of-many-bytes");
+	for (int i = 0; i < 5; i++)
+		cr_assert_eq(status_from("127.0.0.2", "a-guess"), 401);
+	began = wait_now_ms();
+	cr_assert_eq(status_from("127.0.0.2", "the-token-of-many-bytes"), 101);
+	cr_assert_geq(wait_now_ms() - began, 900, "%ld ms", (long)(wait_now_ms() - began));
+	for (int i = 0; i < SILENT; i++) {
+		guesses[i] = dial_from("127.0.0.2");
+		ask(guesses[i], "a-guess");
+	}
+	cr_assert_eq(status_from("127.0.0.3", "the-token-of-many-bytes"), 101);
+	for (int i = 0; i < SILENT; i++) {
+		cut += status_on(guesses[i], SETTLED_MS) == 0;
+		close(guesses[i]);
+	}
+	cr_assert_geq(cut, SILENT - 12, "only %d were cut off", cut);
+	cr_assert_geq(listener_metric(listener, "wsonce_ingest_slowed_total"), 6);
+}
+
+/* ---- no descriptors ---- */
+
+static void limit_files(rlim_t most)
+{
+	struct rlimit limit;
+	pid_t pid = process_id(listener_process(listener));
+
+	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
+	limit.rlim_cur = most;
+	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+/* Clock ticks of processor time that the listener has used. */
+static long used_ticks(void)
+{
+	char path[40];
+	unsigned long user = 0, kernel = 0;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)process_id(listener_process(listener)));
+	FILE *in = fopen(path, "r");
+	cr_assert_eq(fscanf(in, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel), 2);
+	fclose(in);
+	return (long)(user + kernel);
+}
+
+Test(doors, without_descriptors_new_connections_wait_and_nothing_spins)
+{
+	start("--log-level info");
+	struct peer *producer = open_with(NULL, NULL);
+
+	limit_files(8);
+	int fd = dial_from("127.0.0.2");
+	ask(fd, "any");
+	cr_assert(wait_until(has_logged("no file descriptor is left"), SETTLED_MS));
+	long before = used_ticks();
+	cr_assert_eq(status_on(fd, 500), -1, "accepted without a descriptor");
+	cr_assert_leq(used_ticks() - before, 15, "%ld ticks", used_ticks() - before);
+	peer_send_text(producer, "{\"event_id\":\"still-here\"}");
+	ack_expect(producer, "still-here", "persisted");
+	limit_files(1000);
+	cr_assert_eq(status_on(fd, SETTLED_MS), 101);
+	close(fd);
+	peer_free(producer);
 }

@@ -28,6 +28,8 @@ static const struct {
 	{"ingest-cert", "WSONCE_INGEST_CERT", "/nowhere/cert.pem"},
 	{"ingest-key", "WSONCE_INGEST_KEY", "/nowhere/key.pem"},
 	{"ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", "0"},
+	{"ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", "0"},
+	{"ingest-max-per-address", "WSONCE_INGEST_MAX_PER_ADDRESS", "-1"},
 	{"handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", "1.5"},
 	{"redis", "WSONCE_REDIS", "http://h"},
 	{"redis-timeout", "WSONCE_REDIS_TIMEOUT", "0"},

@@ -1,0 +1,176 @@
+/* addresses.c owns the memory of addresses: how many sockets each has, and who showed wrong tokens lately. What
+ * follows from that is ingest.c's to decide. */
+#include "intake/addresses.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+#include "base/hash.h"
+
+static uint64_t seed; /* so that nobody can choose addresses that share a bucket */
+
+#define HASH_FUNCTION(keyptr, keylen, hashv) \
+	((hashv) = (unsigned int)hash_mix(*(const uint64_t *)(const void *)(keyptr) ^ seed))
+#define HASH_NONFATAL_OOM 1 /* an address that does not get into the table is not counted; the default exits */
+#include <uthash.h>
+
+#define BLAMED_MAX 4096 /* addresses without a socket that are remembered */
+
+struct address {
+	uint64_t key;
+	size_t sockets;
+	size_t handshakes;     /* of them */
+	unsigned int failures; /* in a row, with less than a spell between two */
+	int64_t failed_ms;     /* loop clock, the last of them */
+	UT_hash_handle hh;
+};
+
+struct addresses {
+	struct address *table; /* in the order in which they came */
+	size_t blamed;         /* of them, those without a socket */
+};
+
+struct addresses *addresses_new(void)
+{
+	return uv_random(NULL, NULL, &seed, sizeof(seed), 0, NULL) ? NULL : calloc(1, sizeof(struct addresses));
+}
+
+void addresses_free(struct addresses *a)
+{
+	struct address *at = a ? a->table : NULL, *next;
+
+	if (!a)
+		return;
+	HASH_CLEAR(hh, a->table);
+	for (; at; at = next) {
+		next = at->hh.next;
+		free(at);
+	}
+	free(a);
+}
+
+uint64_t addresses_key(int fd)
+{
+	struct sockaddr_storage peer = {0};
+	socklen_t len = sizeof(peer);
+	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&peer)->sin6_addr;
+	uint64_t key = 0;
+	uint32_t v4;
+
+	if (getpeername(fd, (struct sockaddr *)&peer, &len))
+		return 0;
+	if (peer.ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(v6)) {
+		memcpy(&key, v6, sizeof(key));
+		return key ? key : 1; /* ::1 */
+	}
+	if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6)
+		return 0;
+	if (peer.ss_family == AF_INET)
+		memcpy(&v4, &((const struct sockaddr_in *)&peer)->sin_addr, sizeof(v4));
+	else
+		memcpy(&v4, v6->s6_addr + 12, sizeof(v4));
+	return UINT64_C(0xffff) << 32 | v4;
+}
+
+static struct address *find(const struct addresses *a, uint64_t key)
+{
+	struct address *found;
+
+	HASH_FIND(hh, a->table, &key, sizeof(key), found);
+	return found;
+}
+
+static void drop(struct addresses *a, struct address *address)
+{
+	HASH_DEL(a->table, address);
+	free(address);
+}
+
+struct address *addresses_enter(struct addresses *a, uint64_t key)
+{
+	struct address *at = key ? find(a, key) : NULL;
+
+	if (!key)
+		return NULL;
+	if (at) {
+		a->blamed -= at->sockets == 0;
+	} else {
+		at = calloc(1, sizeof(*at));
+		if (!at)
+			return NULL;
+		at->key = key;
+		HASH_ADD(hh, a->table, key, sizeof(key), at);
+		if (!at->hh.tbl) {
+			free(at);
+			return NULL;
+		}
+	}
+	at->sockets++;
+	at->handshakes++;
+	return at;
+}
+
+/* Of those without a socket the one that came first. */
+static void forget_oldest(struct addresses *a)
+{
+	struct address *at = a->table;
+
+	while (at && at->sockets)
+		at = at->hh.next;
+	if (at) {
+		drop(a, at);
+		a->blamed--;
+	}
+}
+
+void addresses_shaken(struct address *address)
+{
+	if (address)
+		address->handshakes--;
+}
+
+void addresses_leave(struct addresses *a, struct address *address)
+{
+	if (!address || --address->sockets)
+		return;
+	if (!address->failures) {
+		drop(a, address);
+		return;
+	}
+	a->blamed++;
+	if (a->blamed > BLAMED_MAX)
+		forget_oldest(a);
+}
+
+void addresses_blame(struct address *address, int64_t now_ms)
+{
+	if (!address)
+		return;
+	if (now_ms - address->failed_ms >= ADDRESS_SPELL_MS)
+		address->failures = 0;
+	address->failures++;
+	address->failed_ms = now_ms;
+}
+
+size_t address_handshakes(const struct address *address)
+{
+	return address ? address->handshakes : 0;
+}
+
+size_t address_producers(const struct address *address)
+{
+	return address ? address->sockets - address->handshakes : 0;
+}
+
+const struct address *addresses_find(const struct addresses *a, uint64_t key)
+{
+	return find(a, key);
+}
+
+bool address_must_wait(const struct address *address, int64_t now_ms)
+{
+	return address && address->failures >= ADDRESS_FAILURES && now_ms - address->failed_ms < ADDRESS_SPELL_MS;
+}

@@ -1,0 +1,46 @@
+/* addresses.h: what is known of each address that producers come from. */
+#ifndef WSONCE_ADDRESSES_H
+#define WSONCE_ADDRESSES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ADDRESS_FAILURES 5     /* wrong tokens after which an address has to wait */
+#define ADDRESS_SPELL_MS 60000 /* after the last of them, it has not any more */
+
+struct addresses;
+struct address;
+
+/* NULL if memory is out. */
+struct addresses *addresses_new(void);
+void addresses_free(struct addresses *a);
+
+/* The address of the peer of a socket: an IPv4 address, or the first 64 bits of an IPv6 address, which are one
+ * customer's. 0 if it has none, as the peer of a Unix socket. */
+uint64_t addresses_key(int fd);
+
+/* Counts a socket of this address, as a handshake. Returns what addresses_leave is to be given; NULL for key 0, or if
+ * memory is out. */
+struct address *addresses_enter(struct addresses *a, uint64_t key);
+
+/* One of its handshakes has ended, well or not. NULL is allowed. */
+void addresses_shaken(struct address *address);
+
+/* A socket of it is gone, which is not a handshake any more. NULL is allowed. */
+void addresses_leave(struct addresses *a, struct address *address);
+
+/* A token was wrong. now_ms is the loop clock. NULL is allowed. */
+void addresses_blame(struct address *address, int64_t now_ms);
+
+/* Its handshakes, and its sockets that are not handshakes any more; 0 for NULL. */
+size_t address_handshakes(const struct address *address);
+size_t address_producers(const struct address *address);
+
+/* What is known of this address, or NULL. */
+const struct address *addresses_find(const struct addresses *a, uint64_t key);
+
+/* Has this address shown so many wrong tokens lately that it has to wait? */
+bool address_must_wait(const struct address *address, int64_t now_ms);
+
+#endif

@@ -1,0 +1,141 @@
+/* gate.c owns the pause in accepting connections. accept() fails while no file descriptor is left and the connection
+ * stays in the queue, so the socket is readable at once again: libwebsockets would spin. */
+#include "net/gate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define PAUSE_MS 200
+#define TOLD_MS  60000 /* one line in this time */
+
+struct gate {
+	int port;
+	uv_poll_t *poll; /* libwebsockets' */
+	uv_poll_cb original;
+	uv_timer_t pause;
+	bool is_paused;
+	uint64_t told_ms; /* loop clock; when it was last said that there is no descriptor, 0: never */
+};
+
+static struct gate *watched; /* libwebsockets has the data of its handle for itself */
+
+static int port_of(int fd)
+{
+	struct sockaddr_storage own = {0};
+	socklen_t len = sizeof(own);
+
+	if (getsockname(fd, (struct sockaddr *)&own, &len))
+		return -1;
+	if (own.ss_family == AF_UNIX)
+		return 0;
+	return ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
+					       : ((struct sockaddr_in *)&own)->sin_port);
+}
+
+static void take_if_listening(uv_handle_t *handle, void *arg)
+{
+	struct gate *g = arg;
+	int is_listening = 0;
+	socklen_t len = sizeof(is_listening);
+	uv_os_fd_t fd;
+
+	if (handle->type != UV_POLL || uv_is_closing(handle) || uv_fileno(handle, &fd))
+		return;
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) == 0 && is_listening &&
+	    port_of(fd) == g->port)
+		g->poll = (uv_poll_t *)handle;
+}
+
+static bool has_descriptor(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || (errno != EMFILE && errno != ENFILE && errno != ENOMEM);
+}
+
+static void on_pause(uv_timer_t *timer)
+{
+	struct gate *g = timer->data;
+
+	g->is_paused = false;
+	uv_poll_start(g->poll, UV_READABLE, g->original);
+	gate_hook(g);
+}
+
+static void tell(struct gate *g)
+{
+	uint64_t now = uv_now(g->pause.loop);
+
+	if (g->told_ms && now - g->told_ms < TOLD_MS)
+		return;
+	g->told_ms = now;
+	log_warn("no file descriptor is left: new connections wait; raise the limit of open files (ulimit -n)",
+		 "port=%d", g->port);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+	struct gate *g = watched;
+
+	if (has_descriptor()) {
+		g->original(poll, status, events);
+		gate_hook(g);
+		return;
+	}
+	tell(g);
+	g->is_paused = true;
+	uv_poll_stop(poll);
+	uv_timer_start(&g->pause, on_pause, PAUSE_MS, 0);
+}
+
+void gate_hook(struct gate *g)
+{
+	if (!g || !g->poll || g->is_paused || g->poll->poll_cb == on_readable)
+		return;
+	g->original = g->poll->poll_cb;
+	g->poll->poll_cb = on_readable;
+}
+
+struct gate *gate_open(uv_loop_t *loop, int port)
+{
+	struct gate *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->port = port;
+	uv_walk(loop, take_if_listening, g);
+	if (!g->poll) {
+		free(g);
+		return NULL;
+	}
+	uv_timer_init(loop, &g->pause);
+	g->pause.data = g;
+	watched = g;
+	gate_hook(g);
+	return g;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+void gate_close(struct gate *g)
+{
+	if (!g)
+		return;
+	if (!g->is_paused)
+		g->poll->poll_cb = g->original;
+	g->poll = NULL;
+	watched = NULL;
+	uv_close((uv_handle_t *)&g->pause, on_closed);
+}
