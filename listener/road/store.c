@@ -311,7 +311,7 @@ static void on_looked_up(struct store *s, const struct postgres_answer *answer)
 	send_range(s);
 }
 
-static void on_unknown(struct store *s);
+static void mark_unsure(struct store *s);
 
 /* Nothing of it is stored. INSERT passes over rows that are there, and finds out which one is bad. */
 static void insert_instead(struct store *s)
@@ -326,7 +326,7 @@ static void insert_instead(struct store *s)
 static void on_copied(struct store *s, const struct postgres_answer *answer)
 {
 	if (answer->rows != s->absent) {
-		on_unknown(s);
+		mark_unsure(s);
 		insert_instead(s);
 		return;
 	}
@@ -384,15 +384,20 @@ static void retry_later(struct store *s, const char *why)
 
 /* The statement may have been committed before the connection died. Sending it again is harmless;
  * its events remember, so that a row that is there then is known for our own. */
-static void on_unknown(struct store *s)
+static void mark_unsure(struct store *s)
 {
 	struct range r = *top(s);
 
-	stats.store_retries++;
 	for (size_t i = r.from; i < r.to && s->job != JOB_VERIFY; i++)
 		s->batch->events[i]->is_unsure = true;
 	if (s->job == JOB_COPY || s->job == JOB_LOOK)
 		s->job = JOB_INSERT;
+}
+
+static void on_unknown(struct store *s)
+{
+	stats.store_retries++;
+	mark_unsure(s);
 }
 
 /* A database that is not UTF8 may be unable to hold an id; the letter itself it can, raw is bytes. */
