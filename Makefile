@@ -19,7 +19,7 @@ HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 endif
 HARDEN += -fPIE -fstack-protector-strong
 HARDEN_LD := -pie -Wl,-z,relro,-z,now
-LIBS := libwebsockets libuv hiredis libpq jansson yajl libssl libcrypto libcurl
+LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson yajl libssl libcrypto libcurl
 TEST_LIBS := $(LIBS) criterion
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
 	-Ilistener -I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
@@ -144,7 +144,7 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/road/envelope.o $B/listener/base/arena.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/unsettled net/ws road/event outbox/target $(addprefix base/,log stats url utf8 backoff))
+$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/unsettled net/http road/event outbox/target $(addprefix base/,log stats url utf8 backoff))
 $B/feed: $(MODULES)
 
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o

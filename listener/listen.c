@@ -85,6 +85,8 @@ static void close_parts(struct listener *l)
 	uv_close((uv_handle_t *)&l->goodbye, NULL);
 	uv_close((uv_handle_t *)&l->second, NULL);
 	ws_close(l->ws);
+	if (l->admin)
+		admin_close(l->admin);
 	if (l->relay)
 		relay_close(l->relay, on_part_closed, NULL);
 	l->parts.relay = NULL;
@@ -276,7 +278,7 @@ static int open_parts(struct listener *l, char *error, size_t size)
 		return -1;
 	}
 	l->parts = (struct admin_parts){.config = c, .pipeline = l->pipeline, .relay = l->relay};
-	if (c->admin && !(l->admin = admin_open(l->ws, &l->parts, error, size)))
+	if (c->admin && !(l->admin = admin_open(&l->loop, &l->parts, error, size)))
 		return -1;
 	if (c->ingest && !(l->ingest = ingest_open(l->ws, c, error, size)))
 		return -1;

@@ -25,6 +25,7 @@ enum type {
 	TYPE_URLS,     /* URLs; the flag may be repeated, commas in the environment */
 	TYPE_ORIGINS,  /* of web pages: scheme://host[:port]; a list like URLs */
 	TYPE_SWITCH,   /* a flag without a value */
+	TYPE_HOSTS,    /* names, repeated likewise */
 	TYPE_NUMBER,
 	TYPE_BYTES,   /* a number that may end in KiB, MiB or GiB */
 	TYPE_SECONDS, /* decimals allowed, kept in milliseconds */
@@ -102,6 +103,8 @@ static const struct setting settings[] = {
 	       "an answer later than this counts as an outage: connect again, send the batch again"),
 	TEXT("admin", "WSONCE_ADMIN", TYPE_ADDRESS, admin, "ADDR:PORT", NULL,
 	     "serve /healthz, /readyz, /metrics and /api/status; unix:/PATH for a socket"),
+	TEXT("admin-host", "WSONCE_ADMIN_HOST", TYPE_HOSTS, admin_hosts, "NAME", NULL,
+	     "answer requests for this host name too, beyond localhost and addresses; repeatable"),
 	TEXT("instance-id", "WSONCE_INSTANCE_ID", TYPE_TEXT, instance_id, "ID", NULL,
 	     "readable name in claims, dead letters and logs; default: host name and pid"),
 	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", TYPE_TEXT, claim_prefix, "P",
@@ -152,7 +155,7 @@ static const struct setting settings[] = {
  * environment or the file, which a fleet and its commands share, says of them is only checked. */
 static const char listen_only[] = "source source-ca ping-interval idle-timeout ingest ingest-token ingest-token-file "
 				  "ingest-open ingest-origin ingest-cert ingest-key ingest-max-connections "
-				  "ingest-max-handshakes ingest-max-per-address handshake-timeout admin";
+				  "ingest-max-handshakes ingest-max-per-address handshake-timeout admin admin-host";
 
 /* Where a value came from decides how a list is read, and how the error names the setting. */
 enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
@@ -191,7 +194,7 @@ static void *member(struct config *c, const struct setting *s)
 
 static bool is_list(const struct setting *s)
 {
-	return s->type == TYPE_URLS || s->type == TYPE_POINTERS || s->type == TYPE_ORIGINS;
+	return s->type == TYPE_URLS || s->type == TYPE_POINTERS || s->type == TYPE_ORIGINS || s->type == TYPE_HOSTS;
 }
 
 static bool is_number(const struct setting *s)
@@ -379,6 +382,8 @@ static const char *find_fault(const struct setting *s, const char *text)
 			fault = url.text ? "is not a ws:// or wss:// URL with a host" : no_memory;
 		url_clear(&url);
 		return fault;
+	case TYPE_HOSTS:
+		return *text && !text[strcspn(text, " /:[]@")] ? NULL : "is not a host name without a port";
 	case TYPE_REDIS:
 		return find_redis_fault(text);
 	case TYPE_ORIGINS:

@@ -39,6 +39,7 @@ struct config {
 	char *postgres; /* conninfo; "" is libpq's own defaults */
 	int64_t postgres_timeout_ms;
 	char *admin;
+	struct config_list admin_hosts;
 	char *instance_id;
 	char *claim_prefix; /* that of a consumer has its name in it */
 	int64_t claim_ttl_s;

@@ -11,21 +11,24 @@
 
 #include "base/log.h"
 #include "base/stats.h"
+#include "net/http.h"
 #include "ops/unsettled.h"
 #include "base/url.h"
 #include "base/utf8.h"
+
+enum status {
+	STATUS_OK = 200,
+	STATUS_NOT_FOUND = 404,
+	STATUS_FAILED = 500,
+	STATUS_UNAVAILABLE = 503,
+};
 
 struct admin {
 	const struct admin_parts *parts;
 	int64_t started_ms;
 	uv_loop_t *loop;
-};
-
-/* An answer on its way. */
-struct page {
-	char *body; /* LWS_PRE bytes of room, then the text; NULL: nothing to send */
-	size_t len; /* of the text */
-	size_t sent;
+	struct http_site site;
+	struct http *http;
 };
 
 /* --- readiness --- */
@@ -40,23 +43,23 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 
 	if (p->is_draining) {
 		fprintf(out, "not ready: draining\n");
-		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+		return STATUS_UNAVAILABLE;
 	}
 	if (!store_is_ready(pipeline_store(p->pipeline), &why)) {
 		fprintf(out, "not ready: postgres: %s\n", *why ? why : "connecting");
-		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+		return STATUS_UNAVAILABLE;
 	}
 	for (size_t i = 0; p->sources && i < sources_count(p->sources); i++) {
 		struct source_view s = sources_view(p->sources, i);
 
 		if (!s.is_open) {
 			fprintf(out, "not ready: source %s: %s\n", s.url, *s.error ? s.error : s.state);
-			return HTTP_STATUS_SERVICE_UNAVAILABLE;
+			return STATUS_UNAVAILABLE;
 		}
 	}
 	if (p->config->ingest && !p->ingest) {
 		fprintf(out, "not ready: ingest: the port is not open\n");
-		return HTTP_STATUS_SERVICE_UNAVAILABLE;
+		return STATUS_UNAVAILABLE;
 	}
 	if (claim_is_used(claim) && !claim_is_ready(claim))
 		fprintf(out, "degraded: redis is away, the unique key decides\n");
@@ -64,7 +67,7 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		fprintf(out, "degraded: redis refuses claims, the unique key decides\n");
 	else
 		fprintf(out, "ready\n");
-	return HTTP_STATUS_OK;
+	return STATUS_OK;
 }
 
 /* --- metrics: the Prometheus text format, version 0.0.4 --- */
@@ -263,7 +266,7 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 		put_targets(out, p->relay);
 	put_histogram(out, "commit_latency", "Message received to row committed.", &stats_commit_latency);
 	put_histogram(out, "duplicate_delay", "Claim of the original to arrival of a copy.", &stats_duplicate_delay);
-	return HTTP_STATUS_OK;
+	return STATUS_OK;
 }
 
 /* --- status --- */
@@ -390,7 +393,7 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 			 "counters", counters);
 	if (!root) {
 		fprintf(out, "out of memory\n");
-		return HTTP_STATUS_INTERNAL_SERVER_ERROR;
+		return STATUS_FAILED;
 	}
 	json_object_set_new(root, "unsettled", describe_unsettled(a));
 	if (p->relay) {
@@ -400,7 +403,7 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 	json_dumpf(root, out, JSON_INDENT(2));
 	fputc('\n', out);
 	json_decref(root);
-	return HTTP_STATUS_OK;
+	return STATUS_OK;
 }
 
 /* --- pages --- */
@@ -409,7 +412,7 @@ static unsigned int write_health(const struct admin *a, FILE *out)
 {
 	(void)a;
 	fprintf(out, "alive\n");
-	return HTTP_STATUS_OK;
+	return STATUS_OK;
 }
 
 static unsigned int write_index(const struct admin *a, FILE *out)
@@ -420,7 +423,7 @@ static unsigned int write_index(const struct admin *a, FILE *out)
 		"<li><a href=\"/api/status\">status</a><li><a href=\"/metrics\">metrics</a></ul>\n",
 		"listener", WSONCE_VERSION);
 	(void)a;
-	return HTTP_STATUS_OK;
+	return STATUS_OK;
 }
 
 static const struct route {
@@ -443,166 +446,49 @@ static const struct route *find_route(const char *path)
 	return NULL;
 }
 
-static ssize_t append(void *cookie, const char *text, size_t len)
+static unsigned int write_page(void *arg, const char *path, FILE *out, const char **type)
 {
-	struct page *page = cookie;
-	char *body = realloc(page->body, LWS_PRE + page->len + len);
-
-	if (!body)
-		return 0;
-	memcpy(body + LWS_PRE + page->len, text, len);
-	page->body = body;
-	page->len += len;
-	return (ssize_t)len;
-}
-
-static void page_clear(struct page *page)
-{
-	free(page->body);
-	*page = (struct page){NULL, 0, 0};
-}
-
-/* A stream of our own, because glibc's open_memstream does not tell, when memory is out, that a part
- * of the text is missing. */
-static int write_page(const struct admin *a, const struct route *route, struct page *page, unsigned int *status)
-{
-	FILE *out;
-	bool is_cut;
-
-	page_clear(page);
-	out = fopencookie(page, "w", (cookie_io_functions_t){.write = append});
-	if (!out)
-		return -1;
-	*status = route->write(a, out);
-	is_cut = fflush(out) || ferror(out);
-	fclose(out);
-	if (is_cut)
-		page_clear(page);
-	return is_cut ? -1 : 0;
-}
-
-/* A body is announced: nobody reads it. libwebsockets 4.1 waits for it, and if the request came together
- * with one before it, it does so in a loop that never ends: the whole listener stands still. */
-static bool has_body(struct lws *wsi)
-{
-	char length[24];
-
-	if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0)
-		return false;
-	return lws_hdr_copy(wsi, length, sizeof(length), WSI_TOKEN_HTTP_CONTENT_LENGTH) < 0 ||
-	       strtoll(length, NULL, 10) != 0;
-}
-
-/* Answers by a status alone; after a request with a body the connection ends. */
-static int refuse(struct lws *wsi, unsigned int status)
-{
-	if (lws_return_http_status(wsi, status, NULL) || has_body(wsi))
-		return -1;
-	return lws_http_transaction_completed(wsi);
-}
-
-static int start_answer(const struct admin *a, struct lws *wsi, const char *path, struct page *page)
-{
-	unsigned char headers[LWS_PRE + 512], *begin = headers + LWS_PRE, *at = begin, *end = headers + sizeof(headers);
 	const struct route *route = find_route(path);
-	unsigned int status;
-	bool is_head = false;
 
-	if (!route)
-		return refuse(wsi, HTTP_STATUS_NOT_FOUND);
-	if (lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0)
-		is_head = true;
-	else if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
-		return refuse(wsi, HTTP_STATUS_METHOD_NOT_ALLOWED);
-	if (has_body(wsi))
-		return refuse(wsi, HTTP_STATUS_BAD_REQUEST);
-	if (write_page(a, route, page, &status) ||
-	    lws_add_http_common_headers(wsi, status, route->type, page->len, &at, end) ||
-	    lws_finalize_write_http_header(wsi, begin, &at, end))
-		return -1;
-	if (is_head) {
-		page_clear(page);
-		return lws_http_transaction_completed(wsi) ? -1 : 0;
+	if (!route) {
+		fprintf(out, "there is no such page: / lists those that are\n");
+		return STATUS_NOT_FOUND;
 	}
-	lws_callback_on_writable(wsi);
-	return 0;
+	*type = route->type;
+	return route->write(arg, out);
 }
 
-static int send_page(struct lws *wsi, struct page *page)
+struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char *error, size_t size)
 {
-	size_t left = page->len - page->sent;
-	size_t n = left < 16384 ? left : 16384;
-	enum lws_write_protocol how = n == left ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP;
-
-	if (!page->body)
-		return 0;
-	if (lws_write(wsi, (unsigned char *)page->body + LWS_PRE + page->sent, n, how) < (int)n)
-		return -1;
-	page->sent += n;
-	if (page->sent < page->len) {
-		lws_callback_on_writable(wsi);
-		return 0;
-	}
-	page_clear(page);
-	return lws_http_transaction_completed(wsi) ? -1 : 0;
-}
-
-static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
-{
-	struct admin *a = lws_get_vhost(wsi) ? lws_vhost_user(lws_get_vhost(wsi)) : NULL;
-
-	(void)len;
-	if (!a)
-		return 0;
-	/* An int, not the enum: libwebsockets has some 80 reasons, and four of them concern us. */
-	switch ((int)reason) {
-	case LWS_CALLBACK_HTTP:
-		return start_answer(a, wsi, in, user);
-	case LWS_CALLBACK_HTTP_WRITEABLE:
-		return send_page(wsi, user);
-	case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-		return -1;
-	case LWS_CALLBACK_CLOSED_HTTP:
-		if (user)
-			page_clear(user);
-		return 0;
-	}
-	return 0;
-}
-
-static const struct lws_protocols protocols[] = {
-	{.name = "http", .callback = on_lws, .per_session_data_size = sizeof(struct page)},
-	{.name = NULL},
-};
-
-struct admin *admin_open(struct ws *ws, const struct admin_parts *parts, char *error, size_t size)
-{
-	struct lws_context_creation_info info = {0};
 	struct admin *a = calloc(1, sizeof(*a));
-	struct lws_vhost *vhost;
 
-	snprintf(error, size, "out of memory");
-	if (!a || ws_listen_address(&info, parts->config->admin))
-		goto fail;
-	snprintf(error, size, "--admin: cannot listen on %s: the port is taken, or the address is not of this host",
-		 parts->config->admin);
+	if (!a) {
+		snprintf(error, size, "out of memory");
+		return NULL;
+	}
 	a->parts = parts;
-	a->loop = ws_loop(ws);
-	a->started_ms = (int64_t)uv_now(a->loop);
-	info.vhost_name = "admin";
-	info.user = a;
-	info.protocols = protocols;
-	vhost = lws_create_vhost(ws_context(ws), &info);
-	if (!vhost)
-		goto fail;
-	log_info("admin is open", "address=%s port=%d", parts->config->admin, lws_get_vhost_listen_port(vhost));
+	a->loop = loop;
+	a->started_ms = (int64_t)uv_now(loop);
+	a->site = (struct http_site){parts->config->admin, parts->config->admin_hosts.items,
+				     parts->config->admin_hosts.count, write_page, a};
+	a->http = http_open(loop, &a->site, error, size);
+	if (!a->http) {
+		free(a);
+		return NULL;
+	}
+	log_info("admin is open", "address=%s port=%d", parts->config->admin, http_port(a->http));
 	return a;
-fail:
-	free(a);
-	return NULL;
+}
+
+void admin_close(struct admin *a)
+{
+	http_close(a->http);
 }
 
 void admin_free(struct admin *a)
 {
+	if (!a)
+		return;
+	http_free(a->http);
 	free(a);
 }

@@ -3,13 +3,13 @@
 #define WSONCE_ADMIN_H
 
 #include <stddef.h>
+#include <uv.h>
 
 #include "config/config.h"
 #include "intake/ingest.h"
 #include "road/pipeline.h"
 #include "outbox/relay.h"
 #include "intake/source.h"
-#include "net/ws.h"
 
 /* What the pages show; sources, ingest and relay may be NULL. Must outlive the admin server. */
 struct admin_parts {
@@ -24,7 +24,10 @@ struct admin_parts {
 struct admin;
 
 /* Listens on config's admin address. Returns NULL and a sentence in error if it cannot. */
-struct admin *admin_open(struct ws *ws, const struct admin_parts *parts, char *error, size_t size);
+struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char *error, size_t size);
+
+/* Ends all connections. The loop must be run until it has nothing more to do. */
+void admin_close(struct admin *a);
 
 /* After the loop has ended. */
 void admin_free(struct admin *a);

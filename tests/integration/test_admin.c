@@ -295,7 +295,7 @@ Test(admin, metrics_are_prometheus_text, .init = set_up, .fini = tear_down)
 
 Test(admin, metrics_say_their_content_type, .init = set_up, .fini = tear_down)
 {
-	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 5000);
 
 	cr_assert(strcasestr(answer, "\r\ncontent-type: text/plain; version=0.0.4"), "%.300s", answer);
@@ -502,7 +502,8 @@ static void expect_reply(const char *request, size_t len, const char *beginning)
 static void expect_reply_to(const char *method, const char *path, const char *headers, const char *beginning)
 {
 	char *request;
-	int len = asprintf(&request, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s\r\n", method, path, headers);
+	int len = asprintf(&request, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%s\r\n", method, path,
+			   headers);
 
 	expect_reply(request, (size_t)len, beginning);
 	free(request);
@@ -534,7 +535,7 @@ Test(admin, a_post_is_refused, .init = set_up, .fini = tear_down)
 
 Test(admin, head_is_answered_without_a_body, .init = set_up, .fini = tear_down)
 {
-	static const char request[] = "HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	static const char request[] = "HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 5000);
 
 	cr_assert(strncmp(answer, "HTTP/1.1 200", 12) == 0, "%s", answer);
@@ -583,7 +584,7 @@ Test(admin, odd_requests_hurt_nobody, .init = set_up, .fini = tear_down)
 		"GET /healthz\r\n\r\n",
 		"GET /healthz HTTP/9.9\r\n\r\n",
 		"GET  HTTP/1.1\r\n\r\n",
-		"GET /%zz%1 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /%zz%1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"GET /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
 		"GET /healthz HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
 		"GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -600,7 +601,98 @@ Test(admin, odd_requests_hurt_nobody, .init = set_up, .fini = tear_down)
 	}
 }
 
-/* libwebsockets would wait for the body in a loop without an end. */
+/* Nothing here takes a body, so nobody can be of two minds about where a request ends. */
+Test(admin, what_could_be_read_in_two_ways_is_refused, .init = set_up, .fini = tear_down)
+{
+	static const char *const headers[] = {
+		"Content-Length: 5\r\nContent-Length: 6\r\n",
+		"Content-Length: 0\r\nContent-Length: 0\r\n",
+		"Content-Length: 0x35\r\n",
+		"Content-Length: +5\r\n",
+		"Content-Length : 5\r\n",
+		"Host : localhost\r\n",
+		"Content-Length: 5\r\n",
+		"Transfer-Encoding: chunked\r\n",
+		"Transfer-Encoding: identity\r\n",
+		"Transfer-Encoding : chunked\r\n",
+		"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+		"Host: 127.0.0.1\r\n",
+	};
+	static const char second[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+		char request[400];
+		int len = snprintf(request, sizeof request, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n%s\r\n%s",
+				   headers[i], second);
+		char *answer = http_ask(listener_admin_port(listener), request, (size_t)len, 5000);
+
+		cr_assert(strncmp(answer, "HTTP/1.1 4", 10) == 0, "%s: %.200s", headers[i], answer);
+		cr_assert(!strstr(answer, " 200 "), "%s: %s", headers[i], answer);
+		free(answer);
+	}
+}
+
+Test(admin, connect_is_refused_and_its_connection_ends, .init = set_up, .fini = tear_down)
+{
+	static const char request[] = "CONNECT localhost:22 HTTP/1.1\r\nHost: localhost:22\r\n\r\nmore";
+	int64_t begin = wait_now_ms();
+	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 8000);
+
+	cr_assert(strncmp(answer, "HTTP/1.1 405 ", 13) == 0, "%s", answer);
+	cr_assert_lt(wait_now_ms() - begin, wait_stretch_ms(8000), "the connection stays");
+	free(answer);
+}
+
+static void expect_status_for_host(const char *host, int expected)
+{
+	char request[400];
+	int len = snprintf(request, sizeof request, "GET /metrics HTTP/1.1\r\n%s%s%sConnection: close\r\n\r\n",
+			   host ? "Host: " : "", host ? host : "", host ? "\r\n" : "");
+	char *answer = http_ask(listener_admin_port(listener), request, (size_t)len, 5000);
+	int status = 0;
+
+	sscanf(answer, "HTTP/1.1 %d", &status);
+	cr_assert_eq(status, expected, "Host: %s: %.200s", host, answer);
+	free(answer);
+}
+
+/* DNS rebinding: a page's own name leads here, and its script asks us under that name. */
+Test(admin, only_names_that_are_ours_are_answered)
+{
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db},
+				  "--admin-host wsonce-1 --admin-host Listener.example");
+	expect_status_for_host("localhost", 200);
+	expect_status_for_host("LOCALHOST:9090", 200);
+	expect_status_for_host("127.0.0.1:9090", 200);
+	expect_status_for_host("10.1.2.3", 200);
+	expect_status_for_host("[::1]:9090", 200);
+	expect_status_for_host("wsonce-1:80", 200);
+	expect_status_for_host("listener.example", 200);
+	expect_status_for_host("attacker.example", 403);
+	expect_status_for_host("localhost.attacker.example:9090", 403);
+	expect_status_for_host("127.0.0.1.attacker.example", 403);
+	expect_status_for_host("127.0.0.1:9090.attacker.example", 403);
+	expect_status_for_host("[::1].attacker.example", 403);
+	expect_status_for_host("", 403);
+	expect_status_for_host(NULL, 400);
+	tear_down();
+}
+
+/* Whoever has one address cannot take all places. */
+Test(admin, one_address_has_half_of_the_places, .init = set_up, .fini = tear_down)
+{
+	struct peer *peers[33];
+
+	for (int i = 0; i < 33; i++)
+		peers[i] = peer_dial(listener_admin_port(listener));
+	cr_assert_null(peer_recv(peers[32], 5000));
+	cr_assert(!peer_is_open(peers[32]), "the last of 33 connections is kept");
+	for (int i = 0; i < 33; i++)
+		peer_free(peers[i]);
+	expect_answer("/healthz", 200, "alive");
+}
+
 Test(admin, a_body_behind_another_request_stops_nobody, .init = set_up, .fini = tear_down)
 {
 	static const char *const requests[] = {"GET /healthz", "HEAD /readyz", "POST /healthz", "PUT /nothing"};
@@ -609,8 +701,8 @@ Test(admin, a_body_behind_another_request_stops_nobody, .init = set_up, .fini = 
 	for (size_t i = 0; i < 4 * 3; i++) {
 		char request[200];
 		int len = snprintf(request, sizeof request,
-				   "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-				   "%s HTTP/1.1\r\nHost: x\r\nContent-Length: %s\r\n\r\n",
+				   "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+				   "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %s\r\n\r\n",
 				   requests[i / 3], lengths[i % 3]);
 
 		expect_reply(request, (size_t)len, "HTTP/1.1 200");
@@ -619,8 +711,8 @@ Test(admin, a_body_behind_another_request_stops_nobody, .init = set_up, .fini = 
 
 Test(admin, one_connection_may_ask_often, .init = set_up, .fini = tear_down)
 {
-	static const char two[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-				  "GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	static const char two[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+				  "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	char *answer = http_ask(listener_admin_port(listener), two, sizeof two - 1, 5000);
 
 	cr_assert(strstr(answer, "alive\n") && strstr(answer, "ready\n"), "%s", answer);

@@ -36,6 +36,7 @@ static const struct {
 	{"postgres", "WSONCE_POSTGRES", NULL},
 	{"postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", "soon"},
 	{"admin", "WSONCE_ADMIN", "localhost:http"},
+	{"admin-host", "WSONCE_ADMIN_HOST", "example.com:9090"},
 	{"instance-id", "WSONCE_INSTANCE_ID", NULL},
 	{"claim-prefix", "WSONCE_CLAIM_PREFIX", NULL},
 	{"claim-ttl", "WSONCE_CLAIM_TTL", "86401"},

@@ -1,0 +1,534 @@
+/* http.c owns the server of operators' pages: who may connect and for how long, and which requests are
+ * answered. libmicrohttpd reads and writes HTTP, without a thread: the loop watches its epoll descriptor. What
+ * the pages say is the business of ops/.
+ *
+ * Sockets are accepted here, since libmicrohttpd 0.9 spins when no more files may be open; and it lets through what
+ * is checked in judge(): several lengths, blanks before a colon, bodies. Its own check of Host is off, as it then
+ * says the head of its answer twice; it does so still for a length that is not a number. */
+#include "net/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/url.h"
+
+#define VISITORS_MAX  64
+#define OF_ONE_HOST   32
+#define PATIENCE_MS   10000 /* for each request: from the connection's begin, or the end of the one before */
+#define BACKLOG       64
+#define RETRY_MS      1000 /* when no file may be opened */
+#define SWEEP_MS      1000
+#define MEMORY_BYTES  (32u << 10) /* of a connection: its request has no more */
+#define ROUNDS_MOST   100         /* of libmicrohttpd at once */
+#define NO_SUCH_TOKEN "()<>@,;:\\\"/[]?={} \t\x7f"
+
+struct visitor {
+	int fd; /* -1: the place is free */
+	int64_t since_ms;
+};
+
+struct http {
+	uv_loop_t *loop;
+	const struct http_site *site;
+	struct url bound; /* the address, but for a path */
+	bool is_path;
+	int listener;
+	struct MHD_Daemon *daemon;
+	uv_poll_t door;    /* of listener */
+	uv_poll_t traffic; /* of libmicrohttpd's epoll descriptor */
+	uv_timer_t timer;  /* for what it does without a descriptor, and for those who are slow */
+	uv_timer_t retry;
+	struct visitor visitors[VISITORS_MAX];
+	size_t visitor_count;
+};
+
+/* --- answers --- */
+
+/* A page being written. */
+struct page {
+	char *text; /* on the heap */
+	size_t len;
+};
+
+static ssize_t append(void *cookie, const char *text, size_t len)
+{
+	struct page *page = cookie;
+	char *more = realloc(page->text, page->len + len);
+
+	if (!more)
+		return 0;
+	memcpy(more + page->len, text, len);
+	page->text = more;
+	page->len += len;
+	return (ssize_t)len;
+}
+
+/* A stream of our own, because glibc's open_memstream does not tell, when memory is out, that a part
+ * of the text is missing. Returns the status, 0 if memory is out. */
+static unsigned int write_page(const struct http *h, const char *path, struct page *page, const char **type)
+{
+	FILE *out = fopencookie(page, "w", (cookie_io_functions_t){.write = append});
+	unsigned int status;
+	bool is_cut;
+
+	if (!out)
+		return 0;
+	status = h->site->write(h->site->arg, path, out, type);
+	is_cut = fflush(out) || ferror(out);
+	fclose(out);
+	return is_cut ? 0 : status;
+}
+
+/* Takes the text over. */
+static enum MHD_Result send_page(struct MHD_Connection *c, unsigned int status, const char *type, struct page *page)
+{
+	struct MHD_Response *response = MHD_create_response_from_buffer(page->len, page->text, MHD_RESPMEM_MUST_FREE);
+	enum MHD_Result result;
+
+	if (!response) {
+		free(page->text);
+		return MHD_NO;
+	}
+	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	result = MHD_queue_response(c, status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, const char *path)
+{
+	const char *type = "text/plain; charset=utf-8";
+	struct page page = {NULL, 0};
+	unsigned int status = write_page(h, path, &page, &type);
+
+	if (status)
+		return send_page(c, status, type, &page);
+	free(page.text);
+	return MHD_NO;
+}
+
+/* Before the request has been read to its end, so that libmicrohttpd ends the connection. */
+static enum MHD_Result refuse(struct MHD_Connection *c, unsigned int status, const char *why)
+{
+	struct page page = {strdup(why), strlen(why)};
+
+	return page.text ? send_page(c, status, "text/plain; charset=utf-8", &page) : MHD_NO;
+}
+
+/* --- which requests are answered --- */
+
+/* What the headers of a request say. */
+struct head {
+	const char *host; /* NULL: none */
+	size_t hosts;
+	size_t lengths;
+	bool has_body;
+	bool is_odd;
+};
+
+static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct head *head = arg;
+
+	(void)kind;
+	if (!*name || name[strcspn(name, NO_SUCH_TOKEN)]) {
+		head->is_odd = true;
+	} else if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
+		head->host = value ? value : "";
+		head->hosts++;
+	} else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+		head->lengths++;
+		head->has_body |= !value || strcmp(value, "0") != 0;
+	} else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+		head->has_body = true;
+	}
+	return MHD_YES;
+}
+
+static bool is_address(const char *host)
+{
+	struct in6_addr address;
+
+	return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
+}
+
+/* The name in a Host header, without port and brackets, into room. Returns false if it is none. */
+static bool copy_name(const char *host, char *room, size_t size)
+{
+	bool is_v6 = *host == '[';
+	size_t n = strcspn(host + is_v6, is_v6 ? "]" : ":");
+	const char *port = host + is_v6 + n + (is_v6 && host[is_v6 + n]);
+
+	if (n >= size || (*port && *port != ':') || (*port && port[1 + strspn(port + 1, "0123456789")]))
+		return false;
+	memcpy(room, host + is_v6, n);
+	room[n] = '\0';
+	return true;
+}
+
+static bool is_our_name(const struct http *h, const char *host)
+{
+	char name[256];
+
+	if (h->is_path)
+		return true;
+	if (!copy_name(host, name, sizeof(name)))
+		return false;
+	if (is_address(name) || strcasecmp(name, "localhost") == 0 || strcasecmp(name, h->bound.host) == 0)
+		return true;
+	for (size_t i = 0; i < h->site->host_count; i++)
+		if (strcasecmp(name, h->site->hosts[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Returns 0, or the status that refuses the request, with why. */
+static unsigned int judge(const struct http *h, struct MHD_Connection *c, const char *method, const char *version,
+			  const char **why)
+{
+	struct head head = {0};
+
+	MHD_get_connection_values(c, MHD_HEADER_KIND, read_header, &head);
+	*why = "this is not a request of HTTP/1.1: header names, Host and Content-Length come once and as they are "
+	       "meant\n";
+	if (head.is_odd || head.hosts > 1 || head.lengths > 1 ||
+	    (!head.hosts && strcmp(version, MHD_HTTP_VERSION_1_0) != 0))
+		return MHD_HTTP_BAD_REQUEST;
+	*why = "only GET and HEAD are answered\n";
+	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+		return MHD_HTTP_METHOD_NOT_ALLOWED;
+	*why = "no page takes a body\n";
+	if (head.has_body)
+		return MHD_HTTP_BAD_REQUEST;
+	*why = "this Host is not allowed: use an address, or give its name by --admin-host\n";
+	if (head.host && !is_our_name(h, head.host))
+		return MHD_HTTP_FORBIDDEN;
+	return 0;
+}
+
+/* libmicrohttpd calls it when it has the headers, and again when it has the whole request. */
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
+				  const char *version, const char *body, size_t *body_len, void **state)
+{
+	const struct http *h = arg;
+	const char *why;
+	unsigned int status;
+
+	(void)body;
+	if (*state) {
+		*body_len = 0;
+		return answer(h, c, url);
+	}
+	*state = arg;
+	status = judge(h, c, method, version, &why);
+	return status ? refuse(c, status, why) : MHD_YES;
+}
+
+/* Paths stay as they are: nothing of ours has escapes. */
+static size_t keep_escapes(void *arg, struct MHD_Connection *c, char *text)
+{
+	(void)arg, (void)c;
+	return strlen(text);
+}
+
+/* --- how long they may stay --- */
+
+static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_ConnectionNotificationCode what)
+{
+	struct http *h = arg;
+	struct visitor *v = *at;
+
+	if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+		if (v)
+			v->fd = -1;
+		h->visitor_count--;
+		return;
+	}
+	h->visitor_count++;
+	for (v = h->visitors; v < h->visitors + VISITORS_MAX && v->fd >= 0; v++)
+		;
+	if (v == h->visitors + VISITORS_MAX)
+		return;
+	v->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	v->since_ms = (int64_t)uv_now(h->loop);
+	*at = v;
+}
+
+static void on_answered(void *arg, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const struct http *h = arg;
+	struct visitor *v = info ? info->socket_context : NULL;
+
+	(void)why;
+	*state = NULL;
+	if (v)
+		v->since_ms = (int64_t)uv_now(h->loop);
+}
+
+/* libmicrohttpd's own patience begins anew with each byte. */
+static void end_the_slow(struct http *h)
+{
+	int64_t now = (int64_t)uv_now(h->loop);
+
+	for (struct visitor *v = h->visitors; v < h->visitors + VISITORS_MAX; v++)
+		if (v->fd >= 0 && now - v->since_ms >= PATIENCE_MS)
+			shutdown(v->fd, SHUT_RDWR);
+}
+
+/* --- the loop --- */
+
+static void on_timer(uv_timer_t *timer);
+
+/* Lets libmicrohttpd work on all that is there, and sees when it wants to do so again. */
+static void run(struct http *h)
+{
+	MHD_UNSIGNED_LONG_LONG wait = 1;
+
+	end_the_slow(h);
+	for (int round = 0; round < ROUNDS_MOST; round++) {
+		MHD_run(h->daemon);
+		if (MHD_get_timeout(h->daemon, &wait) != MHD_YES)
+			wait = SWEEP_MS;
+		if (wait)
+			break;
+	}
+	if (!h->visitor_count)
+		uv_timer_stop(&h->timer);
+	else
+		uv_timer_start(&h->timer, on_timer, wait < SWEEP_MS ? wait : SWEEP_MS, 0);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	run(timer->data);
+}
+
+static void on_traffic(uv_poll_t *poll, int status, int events)
+{
+	(void)status, (void)events;
+	run(poll->data);
+}
+
+static void on_door(uv_poll_t *poll, int status, int events);
+
+static void on_retry(uv_timer_t *timer)
+{
+	struct http *h = timer->data;
+
+	uv_poll_start(&h->door, UV_READABLE, on_door);
+}
+
+/* No file may be opened, or no memory is left: others are served meanwhile. */
+static void pause_door(struct http *h)
+{
+	log_warn("no connection to the admin port can be accepted now", "reason=%s", strerror(errno));
+	uv_poll_stop(&h->door);
+	uv_timer_start(&h->retry, on_retry, RETRY_MS, 0);
+}
+
+/* Who is one too many is hung up on by libmicrohttpd. */
+static void on_door(uv_poll_t *poll, int status, int events)
+{
+	struct http *h = poll->data;
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+	int fd;
+
+	(void)status, (void)events;
+	while ((fd = accept4(h->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+		MHD_add_connection(h->daemon, fd, (struct sockaddr *)&peer, len);
+		len = sizeof(peer);
+	}
+	if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR && errno != EPROTO)
+		pause_door(h);
+	run(h);
+}
+
+/* --- listening --- */
+
+/* What is there and is no socket stays. */
+static int listen_path(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct stat found;
+	mode_t mask;
+	int fd, failed;
+
+	if (strlen(path) >= sizeof(address.sun_path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	if (lstat(path, &found) == 0 && !S_ISSOCK(found.st_mode)) {
+		errno = EEXIST;
+		return -1;
+	}
+	unlink(path);
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	mask = umask(0117);
+	failed = bind(fd, (struct sockaddr *)&address, sizeof(address));
+	umask(mask);
+	if (!failed && listen(fd, BACKLOG) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int listen_at(const struct addrinfo *at)
+{
+	int on = 1, off = 0;
+	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (at->ai_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int listen_host(const char *host, int port)
+{
+	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *all = NULL;
+	char service[12];
+	int fd = -1;
+
+	snprintf(service, sizeof(service), "%d", port);
+	if (getaddrinfo(host, service, &hints, &all))
+		return -1;
+	for (const struct addrinfo *at = all; at && fd < 0; at = at->ai_next)
+		fd = listen_at(at);
+	freeaddrinfo(all);
+	return fd;
+}
+
+/* * and :: are IPv4, too, and also where there is no IPv6. */
+static int listen_tcp(const struct url *bound)
+{
+	const char *host = strcmp(bound->host, "localhost") == 0 ? "127.0.0.1" : bound->host;
+	bool is_any = strcmp(host, "*") == 0 || strcmp(host, "::") == 0;
+	int fd = listen_host(is_any ? "::" : host, bound->port);
+
+	return fd < 0 && is_any ? listen_host("0.0.0.0", bound->port) : fd;
+}
+
+static int open_listener(struct http *h, char *error, size_t size)
+{
+	const char *address = h->site->address;
+
+	h->is_path = strncmp(address, "unix:", 5) == 0;
+	snprintf(error, size, "out of memory");
+	if (!h->is_path && url_parse_address(&h->bound, address))
+		return -1;
+	h->listener = h->is_path ? listen_path(address + 5) : listen_tcp(&h->bound);
+	if (h->listener >= 0)
+		return 0;
+	if (h->is_path)
+		snprintf(error, size, "--admin: cannot listen on %s: %s", address,
+			 errno == EEXIST ? "something else than a socket has this name" : strerror(errno));
+	else
+		snprintf(error, size,
+			 "--admin: cannot listen on %s: the port is taken, or the address is not of this host",
+			 address);
+	return -1;
+}
+
+static int start_daemon(struct http *h)
+{
+	h->daemon = MHD_start_daemon(
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned int)VISITORS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned int)OF_ONE_HOST,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)(PATIENCE_MS / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)MEMORY_BYTES, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+		on_visitor, h, MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_END);
+	return h->daemon ? 0 : -1;
+}
+
+static void start_watching(struct http *h)
+{
+	int epoll = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+
+	h->door.data = h->traffic.data = h->timer.data = h->retry.data = h;
+	uv_timer_init(h->loop, &h->timer);
+	uv_timer_init(h->loop, &h->retry);
+	uv_poll_init(h->loop, &h->door, h->listener);
+	uv_poll_init(h->loop, &h->traffic, epoll);
+	uv_poll_start(&h->door, UV_READABLE, on_door);
+	uv_poll_start(&h->traffic, UV_READABLE, on_traffic);
+}
+
+struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *error, size_t size)
+{
+	struct http *h = calloc(1, sizeof(*h));
+
+	if (!h) {
+		snprintf(error, size, "out of memory");
+		return NULL;
+	}
+	h->loop = loop;
+	h->site = site;
+	h->listener = -1;
+	for (size_t i = 0; i < VISITORS_MAX; i++)
+		h->visitors[i].fd = -1;
+	if (open_listener(h, error, size)) {
+		http_free(h);
+		return NULL;
+	}
+	if (start_daemon(h)) {
+		snprintf(error, size, "--admin: libmicrohttpd cannot start: out of memory or of files");
+		close(h->listener);
+		http_free(h);
+		return NULL;
+	}
+	start_watching(h);
+	return h;
+}
+
+int http_port(const struct http *h)
+{
+	struct sockaddr_storage address = {0};
+	socklen_t len = sizeof(address);
+
+	if (h->is_path || getsockname(h->listener, (struct sockaddr *)&address, &len))
+		return 0;
+	return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+						   : ((struct sockaddr_in *)&address)->sin_port);
+}
+
+void http_close(struct http *h)
+{
+	uv_close((uv_handle_t *)&h->door, NULL);
+	uv_close((uv_handle_t *)&h->traffic, NULL);
+	uv_close((uv_handle_t *)&h->timer, NULL);
+	uv_close((uv_handle_t *)&h->retry, NULL);
+	close(h->listener);
+	MHD_stop_daemon(h->daemon);
+}
+
+void http_free(struct http *h)
+{
+	if (!h)
+		return;
+	url_clear(&h->bound);
+	free(h);
+}

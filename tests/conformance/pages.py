@@ -1,0 +1,93 @@
+"""The cases about the port and the socket of operators' pages: who may connect, and for how long."""
+import asyncio
+import os
+import socket
+import stat
+
+from case import Case
+from peer import DEADLINE_S, SLOW, Wrong
+from rig import Listener
+from servers import RigError
+
+CASES = []
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+PATIENCE_S = 10
+
+
+def case(name, section):
+    def declare(play):
+        CASES.append(Case(name, section, "door", play))
+        return play
+    return declare
+
+
+async def end_of(reader, what):
+    """All that comes until the end, and how long that took."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    try:
+        answer = await asyncio.wait_for(reader.read(-1), PATIENCE_S + DEADLINE_S)
+    except ConnectionError:
+        answer = b""
+    except asyncio.TimeoutError:
+        raise Wrong(f"expected: {what} is ended; it stays") from None
+    return answer, loop.time() - began
+
+
+@case("the admin socket is for owner and group, and replaces nothing but a socket", "10")
+async def play(rig):
+    path = f"{rig.directory}/precious"
+    with open(path, "w") as file:
+        file.write("precious")
+    listener = Listener(rig, "precious")
+    try:
+        await listener.start("--ingest", "127.0.0.1:0", admin=f"unix:{path}")
+        raise Wrong("expected: a file is no admin socket, and the listener does not start; it did")
+    except RigError:
+        pass
+    with open(path) as file:
+        if file.read() != "precious" or "cannot listen" not in listener.log():
+            raise Wrong(f"expected: the file stays, and a sentence says so; got {listener.log()[-300:]}")
+    os.unlink(path)
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(path)
+    stale.close()
+    await rig.listener("replacing", "--ingest", "127.0.0.1:0", admin=f"unix:{path}")
+    mode = os.stat(path).st_mode
+    if not stat.S_ISSOCK(mode) or stat.S_IMODE(mode) != 0o660:
+        raise Wrong(f"expected: a socket of mode 0660; got {mode:o}")
+
+
+@case("a request for a page has ten seconds, also one that comes byte by byte", "10")
+async def play(rig):
+    async def drip(writer):
+        for byte in REQUEST[:-2] + b"X-Slow: " + b"y" * 1000:
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.5)
+
+    listener = await rig.listener("dripping", "--ingest", "127.0.0.1:0")
+    reader, writer = await asyncio.open_unix_connection(listener.admin)
+    dripping = asyncio.get_running_loop().create_task(drip(writer))
+    try:
+        _, seconds = await end_of(reader, "a request that comes byte by byte")
+    finally:
+        dripping.cancel()
+        writer.transport.abort()
+    if not PATIENCE_S - 1 < seconds < PATIENCE_S + 4 * SLOW:
+        raise Wrong(f"expected: its end after {PATIENCE_S} s; it took {seconds:.1f} s")
+
+
+@case("64 idle connections to the admin port are all it has, and their places are free again after ten seconds", "10")
+async def play(rig):
+    listener = await rig.listener("crowded", "--ingest", "127.0.0.1:0")
+    idle = [await asyncio.open_unix_connection(listener.admin) for _ in range(64)]
+    reader, writer = await asyncio.open_unix_connection(listener.admin)
+    _, seconds = await end_of(reader, "connection number 65")
+    writer.transport.abort()
+    if seconds > PATIENCE_S / 2:
+        raise Wrong(f"expected: connection number 65 is ended at once; it took {seconds:.1f} s")
+    await asyncio.gather(*(end_of(reader, "an idle connection") for reader, _ in idle))
+    if "alive" not in await listener.ask("/healthz"):
+        raise Wrong("expected: a page is served again")
+    for _, writer in idle:
+        writer.transport.abort()
