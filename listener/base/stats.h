@@ -33,6 +33,8 @@
 	X(copies_refused, "Batches that COPY refused, for a row that was there or for a bad one, and INSERT stored.") \
 	X(batch_splits, "Batches split to isolate a row that Postgres refused.") \
 	X(rows_refused, "Rows that Postgres refused, each try counted.") \
+	X(rows_put_off, \
+	  "Events put off because Postgres could not store them, for no fault of theirs as far as is known.") \
 	X(store_retries, "Batches sent again after trouble with the connection or the server.") \
 	X(acks_sent, "Acks sent to producers.") \
 	X(source_connects, "Connections made to sources.") \

@@ -168,12 +168,12 @@ static void disconnect(struct postgres *p)
 	p->conn = NULL;
 }
 
-/* result is what the query at hand, if there is one, is told. */
-static void lose_with(struct postgres *p, const char *why, enum postgres_result result)
+/* answer is what the query at hand, if there is one, is told, with the error. */
+static void lose_with(struct postgres *p, const char *why, struct postgres_answer answer)
 {
 	bool was_busy = p->state == POSTGRES_BUSY;
-	struct postgres_answer answer = {.result = result, .error = p->error};
 
+	answer.error = p->error;
 	set_error(p, why);
 	disconnect(p);
 	set_state(p, POSTGRES_DOWN);
@@ -184,7 +184,7 @@ static void lose_with(struct postgres *p, const char *why, enum postgres_result 
 
 static void lose(struct postgres *p, const char *why)
 {
-	lose_with(p, why, POSTGRES_UNKNOWN);
+	lose_with(p, why, (struct postgres_answer){.result = POSTGRES_UNKNOWN});
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -198,7 +198,7 @@ static void on_deadline(uv_timer_t *timer)
 		hangup(p->conn);
 		p->conn = NULL;
 	}
-	lose(p, why);
+	lose_with(p, why, (struct postgres_answer){.result = POSTGRES_UNKNOWN, .is_late = true});
 }
 
 static void start_deadline(struct postgres *p)
@@ -226,6 +226,19 @@ static void describe(const PGresult *result, char *out, size_t size)
 
 /* --- answers --- */
 
+/* Rows come before the commit: without them it was not tried. */
+static void judge(const struct postgres *p, const PGresult *result, struct postgres_answer *answer)
+{
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	const char *context = PQresultErrorField(result, PG_DIAG_CONTEXT);
+
+	answer->result = sqlstate_judge(sqlstate, context);
+	answer->blame = sqlstate_blame(sqlstate, context);
+	answer->is_late = sqlstate_is_late(sqlstate);
+	if (answer->result == POSTGRES_TROUBLE && wants_reconnect(result) && p->has_rows)
+		answer->result = POSTGRES_UNKNOWN;
+}
+
 static void answer_query(struct postgres *p, const PGresult *result)
 {
 	char error[512];
@@ -236,13 +249,11 @@ static void answer_query(struct postgres *p, const PGresult *result)
 
 	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
 		describe(result, error, sizeof(error));
-		answer.result = sqlstate_judge(PQresultErrorField(result, PG_DIAG_SQLSTATE),
-					       PQresultErrorField(result, PG_DIAG_CONTEXT));
+		judge(p, result, &answer);
 		answer.error = error;
 		if (answer.result == POSTGRES_UNKNOWN ||
 		    (answer.result == POSTGRES_TROUBLE && wants_reconnect(result))) {
-			/* Rows come before the commit: without them it was not tried. */
-			lose_with(p, error, p->has_rows ? POSTGRES_UNKNOWN : answer.result);
+			lose_with(p, error, answer);
 			return;
 		}
 	}

@@ -31,9 +31,18 @@ enum postgres_result {
 	POSTGRES_UNKNOWN,   /* the connection died or was late: it may have been committed */
 };
 
+/* Whose fault a POSTGRES_CONFLICT or POSTGRES_TROUBLE is, if a statement of a single row fails with it. */
+enum postgres_blame {
+	POSTGRES_BLAME_NOBODY, /* the server's, the operator's, or another transaction's */
+	POSTGRES_BLAME_OPEN,   /* the row's if other rows are stored meanwhile */
+	POSTGRES_BLAME_ROW,    /* a function raised it */
+};
+
 /* The answer. Valid during the callback. */
 struct postgres_answer {
 	enum postgres_result result;
+	enum postgres_blame blame;
+	bool is_late;      /* it was given up because it took or waited too long */
 	const char *error; /* one line: the server's words and SQLSTATE; NULL with POSTGRES_OK */
 	size_t rows;       /* returned; with postgres_copy, stored */
 	const void *data;  /* for postgres_text */

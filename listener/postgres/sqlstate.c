@@ -57,3 +57,22 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 		return POSTGRES_TROUBLE;
 	return POSTGRES_BAD_ROW;
 }
+
+/* A function may raise what it likes, and mean an event; but a lost deadlock, a lock that somebody else holds, a
+ * server that is read only or stops are never an event's doing. Where no function is at work, what may be the
+ * server's trouble or the row's (a full disk, an internal error) is the row's if others are stored meanwhile. */
+enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context)
+{
+	static const char nobody[] = "40P01 55P03 25006 57P01 57P02 57P03 57P04 57P05";
+
+	if (!sqlstate || strstr(nobody, sqlstate) || (context && is_waiting(context)))
+		return POSTGRES_BLAME_NOBODY;
+	if (sqlstate_is_in_function(context))
+		return POSTGRES_BLAME_ROW;
+	return sqlstate_is_class(sqlstate, "08254057") ? POSTGRES_BLAME_NOBODY : POSTGRES_BLAME_OPEN;
+}
+
+bool sqlstate_is_late(const char *sqlstate)
+{
+	return sqlstate && (strcmp(sqlstate, "57014") == 0 || strcmp(sqlstate, "55P03") == 0);
+}

@@ -17,9 +17,9 @@ enum event_state {
 	EV_BEHIND,    /* another message with its id is at work -> EV_CLAIMING, EV_BATCHED, EV_REFUSED, EV_DONE */
 	EV_LOOKING,   /* MGET sent, answer not seen         -> EV_CLAIMING, EV_HELD, EV_BATCHED, EV_DONE */
 	EV_BATCHED,   /* waits for the next INSERT          -> EV_STORING */
-	EV_STORING,   /* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_REFUSED */
+	EV_STORING,   /* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_RELEASING, EV_REFUSED */
 	EV_COUNTING,  /* not stored, failed try being counted -> EV_RELEASING, EV_REFUSED, EV_BEHIND */
-	EV_RELEASING, /* keeps its claim for the backoff, then gives it back -> EV_HELD, EV_BATCHED, EV_BEHIND */
+	EV_RELEASING, /* keeps its claim for a backoff, then mostly gives it back -> EV_HELD, EV_BATCHED, EV_BEHIND */
 	EV_REFUSED,   /* waits to be recorded as a dead letter -> EV_BURYING */
 	EV_BURYING,   /* dead letter sent, result not seen  -> EV_DONE */
 	EV_DONE,      /* committed or a dead letter: answered, then freed */
@@ -58,12 +58,14 @@ struct event {
 	enum event_state state;
 	uint16_t id_len;   /* 0: the message has no usable id, and never leaves the dead-letter way */
 	uint16_t looks;    /* MGETs since it was held: sets the next delay */
+	uint16_t put_offs; /* times that the store gave it back, for no fault of its own as far as is known */
 	uint32_t attempts; /* failed stores, the fleet's count where Redis told it */
 	bool is_claimed;   /* our value is, as far as we know, in Redis */
 	bool is_unsure;    /* sent in a batch whose outcome was never seen */
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */
 	bool is_stray;     /* came without an id, or behind another, or was refused at the door */
 	bool is_loose;     /* has an id, is refused without a claim, and is not in the table */
+	bool is_put_off;   /* in EV_RELEASING: keeps its claim afterwards, too */
 	uint32_t type_len;
 	size_t bytes; /* of the budget, copies included */
 	size_t message_len;
@@ -74,6 +76,7 @@ struct event {
 	char *reason;          /* why it is or may become a dead letter; heap, or NULL */
 	const uint8_t *digest; /* 32 bytes of SHA-256 over the message, if it was longer than what
 				* message keeps; else NULL */
+	uint64_t passed;       /* rows stored by this process when the event was put off first */
 	int64_t received_us;   /* loop clock, first copy */
 	int64_t lease_ms;      /* loop clock, before the claim was sent or renewed */
 	int64_t claim_ms;      /* part of the claim's value, in ms since 1970; never the same twice */

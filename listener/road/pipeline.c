@@ -29,6 +29,7 @@
 
 #define LOOK_CHUNK      512        /* keys of one MGET, claims of one script call */
 #define BATCH_BYTES     (8u << 20) /* of messages in one statement */
+#define PUT_OFF_STEP    8          /* and the longest wait of an event that the store puts off: 12.8 s */
 #define RETRY_STEP      2          /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
 #define DEFER_STEP      0          /* 50 ms, in which the preferred instance claims and often commits; */
 #define DEFER_LOOKS     2          /* 100 and 200 ms more for one that lags behind */
@@ -278,19 +279,24 @@ static void settle(struct pipeline *p, struct event *ev, enum outcome outcome)
 
 /* --- batch and store --- */
 
-/* An event that was refused before does not share a statement with others: it would fail with it
+/* An event that failed before does not share a statement with others: it would fail with it
  * again, and each of its failures costs them a few more statements. */
+static bool is_suspect(const struct event *ev)
+{
+	return ev->attempts || ev->put_offs;
+}
+
 static void fill_batch(struct pipeline *p, enum event_state from, enum event_state to)
 {
-	bool is_suspect = false;
+	bool has_suspects = false;
 
 	batch_clear(&p->batch);
 	list_each(node, after, &p->events.lists[from]) {
 		struct event *ev = list_entry(node, struct event, link);
 
 		if (!p->batch.count)
-			is_suspect = ev->attempts > 0;
-		if (is_suspect != (ev->attempts > 0) || !batch_add(&p->batch, ev))
+			has_suspects = is_suspect(ev);
+		if (has_suspects != is_suspect(ev) || !batch_add(&p->batch, ev))
 			return;
 		event_move(&p->events, ev, to);
 	}
@@ -344,6 +350,7 @@ static enum outcome judge_present(const struct event *ev)
 }
 
 static void fail_store(struct pipeline *p, struct event *ev, const char *why);
+static void put_off(struct pipeline *p, struct event *ev, const char *why);
 
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
 {
@@ -360,6 +367,9 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 			duplicates_late(ev->id, ev->id_len, now_ms(p));
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
 		settle(p, ev, present);
+		return;
+	case STORE_LATER:
+		put_off(p, ev, why);
 		return;
 	case STORE_REFUSED:
 		fail_store(p, ev, why);
@@ -412,6 +422,7 @@ static void on_counted(void *arg, struct event *ev, long attempts)
 	/* The claim is kept for the backoff, so that the fleet as a whole waits, and N instances do
 	 * not try one after the other at once. */
 	tries = ev->attempts;
+	ev->is_put_off = false;
 	event_move(&p->events, ev, EV_RELEASING);
 	hold_add(&p->hold, ev, now_ms(p), RETRY_STEP + tries - 1);
 }
@@ -425,11 +436,24 @@ static void fail_store(struct pipeline *p, struct event *ev, const char *why)
 		on_counted(p, ev, -1);
 }
 
+/* What the server cannot do for this listener it cannot do for another one: the claim is kept. */
+static void put_off(struct pipeline *p, struct event *ev, const char *why)
+{
+	unsigned int step = RETRY_STEP + ev->put_offs;
+
+	log_debug("event put off", "reason=%s", why);
+	ev->put_offs += ev->put_offs < UINT16_MAX;
+	ev->is_put_off = true;
+	event_move(&p->events, ev, EV_RELEASING);
+	hold_add(&p->hold, ev, now_ms(p), p->is_draining ? RETRY_STEP : step < PUT_OFF_STEP ? step : PUT_OFF_STEP);
+}
+
 /* --- claim and hold --- */
 
 static void send_to_store(struct pipeline *p, struct event *ev)
 {
 	end_deferral(p, ev);
+	ev->is_put_off = false;
 	event_move(&p->events, ev, EV_BATCHED);
 }
 
@@ -582,7 +606,9 @@ static void on_hold_timer(uv_timer_t *timer)
 	size_t n = 0;
 
 	while ((ev = hold_due(&p->hold, now))) {
-		if (ev->state == EV_RELEASING) {
+		if (ev->state == EV_RELEASING && ev->is_put_off) {
+			send_to_store(p, ev);
+		} else if (ev->state == EV_RELEASING) {
 			give_back(p, ev);
 		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p)) {
 			stats.hold_timeouts++;
@@ -790,16 +816,25 @@ static void on_drain_timeout(uv_timer_t *timer)
 	uv_timer_start(&p->drain_timer, on_last_answers, 200, 0);
 }
 
+/* What waits for others, or for the server, waits no longer. */
+static void hurry(struct pipeline *p, enum event_state state)
+{
+	list_each(node, after, &p->events.lists[state]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (state == EV_RELEASING && !ev->is_put_off)
+			continue;
+		hold_remove(ev);
+		send_to_store(p, ev);
+	}
+}
+
 void pipeline_drain(struct pipeline *p)
 {
 	p->is_draining = true;
 	claim_leave(p->claim);
-	list_each(node, after, &p->events.lists[EV_HELD]) {
-		struct event *ev = list_entry(node, struct event, link);
-
-		hold_remove(ev);
-		send_to_store(p, ev);
-	}
+	hurry(p, EV_HELD);
+	hurry(p, EV_RELEASING);
 	uv_timer_start(&p->drain_timer, on_drain_timeout, (uint64_t)p->config->drain_timeout_ms, 0);
 }
 

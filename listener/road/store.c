@@ -27,6 +27,8 @@
 
 #define CHECK_AGAIN_MS 1000
 
+#define TRIES 3 /* of a batch as it is more, before it is halved, when what failed may pass */
+
 #define BOOL_OID 16
 #define TEXT_OID 25
 
@@ -75,6 +77,8 @@ struct store {
 	bool *present;           /* per event of the batch: a committed row was there, as far as is known */
 	bool *suppressed;        /* per event of the batch: the INSERT said nothing of it, and there is no row */
 	bool has_posted;         /* the INSERT at hand made rows of the outbox */
+	unsigned int tries;      /* of the batch at hand, as it is, that failed */
+	uint64_t passed;         /* rows stored, ever */
 	uv_timer_t retry;
 	struct backoff backoff;
 	bool has_trouble_logged;
@@ -251,6 +255,7 @@ static void report_stored(struct store *s)
 	for (size_t i = r.from; i < r.to; i++) {
 		struct event *ev = s->batch->events[i];
 
+		s->passed += !s->suppressed[i] && !s->present[i];
 		if (s->suppressed[i])
 			report_suppressed(s, ev);
 		else
@@ -347,25 +352,38 @@ static void on_buried(struct store *s, const struct postgres_answer *answer)
 	pop_range(s);
 }
 
+/* Returns false if the range is a single event. */
+static bool halve(struct store *s)
+{
+	struct range r = *top(s);
+	size_t middle = r.from + (r.to - r.from) / 2;
+
+	if (r.to - r.from == 1)
+		return false;
+	assert(s->range_count < RANGES_MAX);
+	stats.batch_splits++;
+	top(s)->from = middle;
+	s->ranges[s->range_count++] = (struct range){r.from, middle};
+	return true;
+}
+
+static void refuse_row(struct store *s, const struct postgres_answer *answer)
+{
+	struct event *ev = s->batch->events[top(s)->from];
+	bool is_hopeless = answer->result == POSTGRES_BAD_VALUE;
+
+	stats.rows_refused++;
+	s->on.on_stored(s->on.arg, ev, is_hopeless ? STORE_HOPELESS : STORE_REFUSED, answer->error);
+	pop_range(s);
+}
+
 /* A refused row takes its statement down with it: halve until it is alone. */
 static void on_bad_row(struct store *s, const struct postgres_answer *answer)
 {
-	struct range r = *top(s);
-
-	if (r.to - r.from > 1) {
-		size_t middle = r.from + (r.to - r.from) / 2;
-
-		assert(s->range_count < RANGES_MAX);
-		stats.batch_splits++;
-		top(s)->from = middle;
-		s->ranges[s->range_count++] = (struct range){r.from, middle};
+	if (halve(s))
 		send_range(s);
-		return;
-	}
-	stats.rows_refused++;
-	s->on.on_stored(s->on.arg, s->batch->events[r.from],
-			answer->result == POSTGRES_BAD_VALUE ? STORE_HOPELESS : STORE_REFUSED, answer->error);
-	pop_range(s);
+	else
+		refuse_row(s, answer);
 }
 
 static void on_retry(uv_timer_t *timer)
@@ -380,6 +398,56 @@ static void retry_later(struct store *s, const char *why)
 		  "rows=%zu reason=%s", top(s)->to - top(s)->from, why);
 	s->has_trouble_logged = true;
 	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, backoff_draw()), 0);
+}
+
+/* A row alone is to blame if it says so itself, or if others got through since it first failed. */
+static bool is_rows_fault(const struct store *s, const struct event *ev, enum postgres_blame blame)
+{
+	switch (blame) {
+	case POSTGRES_BLAME_NOBODY:
+		return false;
+	case POSTGRES_BLAME_OPEN:
+		return ev->put_offs && s->passed > ev->passed;
+	case POSTGRES_BLAME_ROW:
+		return true;
+	}
+	return false;
+}
+
+/* The others go on, after the wait that the server needs. */
+static void put_off(struct store *s, const struct postgres_answer *answer)
+{
+	struct event *ev = s->batch->events[top(s)->from];
+
+	if (!ev->put_offs)
+		ev->passed = s->passed;
+	stats.rows_put_off++;
+	s->on.on_stored(s->on.arg, ev, STORE_LATER, answer->error);
+	if (--s->range_count)
+		retry_later(s, answer->error);
+	else
+		s->job = JOB_NONE;
+}
+
+/* The server's trouble, or that of a single event: first the batch is tried again as it is, then halved. There is
+ * nothing to wait for where a function raised it, or where the statement has waited already. */
+static void on_trouble(struct store *s, const struct postgres_answer *answer)
+{
+	bool is_rows = answer->blame == POSTGRES_BLAME_ROW;
+	bool may_pass = answer->result == POSTGRES_CONFLICT || !is_rows;
+
+	if (may_pass && !answer->is_late && s->tries++ < TRIES) {
+		retry_later(s, answer->error);
+	} else if (halve(s)) {
+		if (is_rows || answer->is_late)
+			send_range(s);
+		else
+			retry_later(s, answer->error);
+	} else if (is_rows_fault(s, s->batch->events[top(s)->from], answer->blame)) {
+		refuse_row(s, answer);
+	} else {
+		put_off(s, answer);
+	}
 }
 
 /* The statement may have been committed before the connection died. Sending it again is harmless;
@@ -494,13 +562,17 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		/* fallthrough */
 	case POSTGRES_TROUBLE:
 		/* Not all that COPY refuses is trouble: with row-level security, say, it cannot be used. */
-		if (s->job < JOB_INSERT && postgres_state(s->postgres) == POSTGRES_READY)
+		if (s->job < JOB_INSERT)
 			on_bad(s, answer);
+		else if (s->job == JOB_INSERT)
+			on_trouble(s, answer);
 		else
 			retry_later(s, answer->error);
 		return;
 	case POSTGRES_UNKNOWN:
 		on_unknown(s); /* sent again when the connection is back */
+		if (answer->is_late && s->job == JOB_INSERT)
+			on_trouble(s, answer);
 		return;
 	}
 }
@@ -576,6 +648,7 @@ static void start(struct store *s, enum job job, const struct batch *b)
 	s->range_count = 1;
 	s->is_ascii = s->has_looked = false;
 	s->absent = b->count;
+	s->tries = b->events[0]->put_offs ? TRIES : 0;
 	memset(s->present, 0, b->count * sizeof(*s->present));
 	memset(s->suppressed, 0, b->count * sizeof(*s->suppressed));
 	s->sent_ms = (int64_t)uv_now(s->loop);

@@ -15,6 +15,7 @@ struct store;
 enum store_result {
 	STORE_INSERTED, /* this statement made the row, and it is committed with what follows from it */
 	STORE_PRESENT,  /* a committed row with this id was there; of a consumer, its mark */
+	STORE_LATER,    /* Postgres cannot store this row now, which may be nobody's fault */
 	STORE_REFUSED,  /* Postgres refused the row now; another time it may take it */
 	STORE_HOPELESS, /* Postgres can never take this text */
 };
@@ -26,7 +27,7 @@ enum store_burial {
 
 /* Called from the loop, never from inside store_insert and store_bury. */
 struct store_callbacks {
-	/* Once for each event of a batch. why is the server's words with the last two results, and
+	/* Once for each event of a batch. why is the server's words with the last three results, and
 	 * lives for the call. ev may be freed. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
 	/* Once for each event handed to store_bury. ev may be freed. */
@@ -46,7 +47,7 @@ struct store_callbacks {
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
 
 /* Can a batch be given? false while one is at work, also while Postgres is away and the batch at
- * hand waits for it: trouble with the server is retried here and reported nowhere else. */
+ * hand waits for it: trouble with the server is retried here, until it is known which events meet it. */
 bool store_is_idle(const struct store *s);
 
 /* Is Postgres there? If not, why gets the reason, valid until the next call. */

@@ -77,8 +77,7 @@ static void wait_for_a_held_row(const char *timeout)
 	start("none", "--max-attempts 1");
 	holder = hold_row("held");
 	send_event("held");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") > 2, WAIT_MS),
-		  "it is not retried");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_rows_put_off_total") > 1, WAIT_MS), "it is not retried");
 	cr_assert_eq(letters(), 0);
 	database_exec(holder, "COMMIT");
 	ack_expect(producer, "held", "duplicate");
@@ -174,6 +173,82 @@ Test(trouble, what_a_trigger_keeps_back_of_a_copy_is_refused)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 201);
 	cr_assert_eq(listener_metric(listener, "wsonce_copies_refused_total"), 1);
 	cr_assert_eq(listener_metric(listener, "wsonce_store_retries_total"), 0, "there was no trouble");
+}
+
+/* --- one event that fails, whatever it says --- */
+
+static void send_events(int n)
+{
+	for (int i = 0; i < n; i++)
+		peer_sendf(producer, "{\"event_id\":\"e-%03d\",\"payload\":1}", i);
+}
+
+static long rows(void)
+{
+	return database_long(db, "SELECT count(*) FROM events");
+}
+
+static void await_rows(long n)
+{
+	cr_assert(wait_until(rows() == n, WAIT_MS), "%ld rows", rows());
+}
+
+Test(trouble, an_event_whose_trigger_raises_what_only_a_server_raises_stops_nobody)
+{
+	static const char *const states[] = {"40001", "53100", "53200", "58030", "57P04"};
+
+	start(NULL, "--max-attempts 2");
+	make_trigger("events", "IF NEW.event_type <> '' THEN RAISE 'as told' USING ERRCODE = NEW.event_type; END IF;");
+	for (int i = 0; i < 5; i++)
+		peer_sendf(producer, "{\"event_id\":\"bad-%d\",\"event_type\":\"%s\",\"payload\":1}", i, states[i]);
+	send_events(200);
+	await_rows(200);
+	cr_assert(wait_until(letters() == 4, WAIT_MS), "%ld letters", letters());
+	database_exec(db, "DROP TRIGGER watch ON events");
+	await_rows(201); /* a server that stops is never an event's doing */
+}
+
+/* Without a function at work the event is blamed only because others get through. */
+Test(trouble, an_event_that_alone_meets_trouble_while_others_pass_is_a_dead_letter)
+{
+	start("none", "--max-attempts 1");
+	database_exec(db,
+		      "ALTER TABLE events ADD CHECK (event_id <> 'odd' OR length(pg_read_file('/nowhere')) IS NULL)");
+	send_event("odd");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_rows_put_off_total") > 0, WAIT_MS));
+	cr_assert_eq(letters(), 0);
+	send_events(20);
+	await_rows(20);
+	cr_assert(wait_until(letters() == 1, WAIT_MS));
+	expect_letter("odd", "/nowhere");
+}
+
+Test(trouble, an_event_whose_id_another_transaction_holds_stops_nobody)
+{
+	struct database *holder;
+
+	set_for_role("lock_timeout = '100ms'");
+	start("none", "--max-attempts 1");
+	holder = hold_row("e-100");
+	send_events(200);
+	await_rows(199);
+	cr_assert_eq(letters(), 0);
+	database_exec(holder, "COMMIT");
+	database_free(holder);
+	await_rows(200);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 0, WAIT_MS));
+	cr_assert_eq(letters(), 0);
+}
+
+Test(trouble, what_all_events_meet_is_no_events_fault)
+{
+	start("none", "--max-attempts 1");
+	database_exec(db, "ALTER TABLE events RENAME TO hidden");
+	send_events(30);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_rows_put_off_total") > 1, WAIT_MS));
+	database_exec(db, "ALTER TABLE hidden RENAME TO events");
+	await_rows(30);
+	cr_assert_eq(letters(), 0);
 }
 
 /* --- letters --- */

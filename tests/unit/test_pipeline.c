@@ -713,6 +713,44 @@ Test(pipeline, copies_of_a_dead_letter_are_all_rejected)
 	cr_assert_eq(stats.dead_lettered, 2);
 }
 
+Test(pipeline, event_that_is_put_off_keeps_its_claim_and_comes_again)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_LATER);
+	receive("b");
+	fake_journal();
+	answer_take("b", CLAIM_MINE);
+	answer_insert("b", STORE_INSERTED);
+	assert_journal("insert(b) done(b)");
+	pass(200);
+	assert_journal("insert(a)");
+	answer_insert("a", STORE_LATER);
+	pass(399);
+	assert_journal("");
+	pass(1);
+	assert_journal("insert(a)");
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("done(a)");
+	cr_assert_str_eq(p.answers, "p");
+}
+
+Test(pipeline, event_that_is_put_off_does_not_wait_at_the_end)
+{
+	bring_to_store("a", NULL);
+	for (int i = 0; i < 3; i++) {
+		answer_insert("a", STORE_LATER);
+		pass(1600);
+	}
+	answer_insert("a", STORE_LATER);
+	fake_journal();
+	pipeline_drain(pipeline);
+	turn();
+	assert_journal("insert(a)");
+	answer_insert("a", STORE_INSERTED);
+}
+
 Test(pipeline, event_that_turns_out_to_be_stored_when_it_is_buried_is_a_duplicate)
 {
 	struct producer p = PRODUCER;

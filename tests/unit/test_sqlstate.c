@@ -29,6 +29,12 @@ static const struct error errors[] = {
 	{"57014", "while locking tuple (12,40) in relation \"t\"\n" FUNCTION, POSTGRES_TROUBLE},
 	{"57014", NULL, POSTGRES_TROUBLE},
 	{"53100", FUNCTION, POSTGRES_TROUBLE},
+	{"40001", FUNCTION, POSTGRES_CONFLICT},
+	{"40001", NULL, POSTGRES_CONFLICT},
+	{"40001", "while updating tuple (0,1) in relation \"t\"\n" FUNCTION, POSTGRES_CONFLICT},
+	{"53100", NULL, POSTGRES_TROUBLE},
+	{"58030", NULL, POSTGRES_TROUBLE},
+	{"57P01", FUNCTION, POSTGRES_TROUBLE},
 	{"42P01", NULL, POSTGRES_TROUBLE},
 	{"42P01", FUNCTION, POSTGRES_BAD_ROW},
 	{"25006", FUNCTION, POSTGRES_TROUBLE},
@@ -41,5 +47,35 @@ Test(sqlstate, an_error_is_a_rows_own_only_where_a_function_was_at_work)
 
 		cr_expect_eq(sqlstate_judge(e->sqlstate, e->context), e->result, "%s in %s is %d", e->sqlstate,
 			     e->context, sqlstate_judge(e->sqlstate, e->context));
+	}
+}
+
+struct trouble {
+	const char *sqlstate;
+	const char *context;
+	enum postgres_blame blame;
+};
+
+static const struct trouble troubles[] = {
+	{"40P01", FUNCTION, POSTGRES_BLAME_NOBODY},
+	{"55P03", FUNCTION, POSTGRES_BLAME_NOBODY},
+	{"53100", FUNCTION, POSTGRES_BLAME_ROW},
+	{"40001", FUNCTION, POSTGRES_BLAME_ROW},
+	{"40001", NULL, POSTGRES_BLAME_NOBODY},
+	{"40001", "while updating tuple (0,1) in relation \"t\"\n" FUNCTION, POSTGRES_BLAME_NOBODY},
+	{"53100", NULL, POSTGRES_BLAME_OPEN},
+	{"58030", NULL, POSTGRES_BLAME_OPEN},
+	{"57P01", FUNCTION, POSTGRES_BLAME_NOBODY},
+	{"42P01", NULL, POSTGRES_BLAME_OPEN},
+	{"25006", FUNCTION, POSTGRES_BLAME_NOBODY},
+};
+
+Test(sqlstate, trouble_is_a_rows_own_if_a_function_raised_it_and_nobodys_if_another_transaction_did)
+{
+	for (size_t i = 0; i < sizeof(troubles) / sizeof(*troubles); i++) {
+		const struct trouble *t = &troubles[i];
+
+		cr_expect_eq(sqlstate_blame(t->sqlstate, t->context), t->blame, "%s in %s is %d", t->sqlstate,
+			     t->context, sqlstate_blame(t->sqlstate, t->context));
 	}
 }
