@@ -15,6 +15,7 @@
 #include "outbox/relay.h"
 #include "intake/source.h"
 #include "base/stats.h"
+#include "ops/rejected.h"
 #include "ops/unsettled.h"
 #include "net/ws.h"
 
@@ -99,6 +100,7 @@ static void on_second(uv_timer_t *timer)
 
 	unsettled_watch(&l->unsettled, pipeline_events(l->pipeline), (int64_t)uv_now(&l->loop),
 			l->config->unsettled_warning_s * 1000);
+	rejected_watch((int64_t)uv_now(&l->loop));
 }
 
 static void on_goodbye(uv_timer_t *timer)

@@ -24,6 +24,7 @@
 #include "road/hold.h"
 #include "base/log.h"
 #include "ops/note.h"
+#include "ops/rejected.h"
 #include "road/stale.h"
 #include "base/stats.h"
 
@@ -224,6 +225,8 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 		break;
 	case OUTCOME_REJECTED:
 		stats.dead_lettered += ev->copies;
+		if (ev->reason)
+			rejected_note(ev->reason, ev->message, ev->message_len);
 		break;
 	}
 	event_move(&p->events, ev, EV_DONE);

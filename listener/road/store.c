@@ -23,7 +23,8 @@
 #include "postgres/postgres.h"
 #include "base/stats.h"
 
-#define RANGES_MAX 64 /* a batch is halved at most 17 times; each halving leaves one range behind */
+#define RAW_BYTES  (64u << 10) /* of a message without an id, in its letter */
+#define RANGES_MAX 64          /* a batch is halved at most 17 times; each halving leaves one range behind */
 
 #define CHECK_AGAIN_MS 1000
 
@@ -142,6 +143,13 @@ static void put_digest(struct store *s, const struct event *ev)
 	array_add(&s->columns[0], (const char *)digest, 32);
 }
 
+/* Of what has no id, and so cannot be stored whatever is mended in the database, the head will do, and the digest of
+ * the whole. What has one keeps every byte. */
+static size_t raw_len(const struct event *ev)
+{
+	return ev->id_len || ev->message_len < RAW_BYTES ? ev->message_len : RAW_BYTES;
+}
+
 static int fill_bury(struct store *s, const struct range *r)
 {
 	size_t n = r->to - r->from;
@@ -160,7 +168,7 @@ static int fill_bury(struct store *s, const struct range *r)
 		else
 			array_add_null(&s->columns[1]);
 		array_add_text(&s->columns[2], reason, strlen(reason), s->is_ascii);
-		array_add(&s->columns[3], ev->message, ev->message_len);
+		array_add(&s->columns[3], ev->message, raw_len(ev));
 	}
 	return 4;
 }

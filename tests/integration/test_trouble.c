@@ -6,6 +6,7 @@
 #include "fleet.h"
 #include "listener.h"
 #include "peer.h"
+#include "process.h"
 #include "redisd.h"
 #include "wait.h"
 
@@ -273,4 +274,52 @@ Test(trouble, a_consumer_has_a_letter_though_the_event_has_a_row)
 	peer_send_text(producer, "{\"event_id\":\"there\",\"payload\":\"\\u0000\"}");
 	ack_expect_rejected(producer, "there", "");
 	cr_assert_eq(letters(), 1);
+}
+
+static char *long_text(const char *begin, size_t len)
+{
+	char *text = malloc(len + 1);
+
+	memset(text, 'x', len);
+	text[len] = '\0';
+	memcpy(text, begin, strlen(begin));
+	return text;
+}
+
+Test(trouble, of_a_long_message_without_an_id_the_head_and_the_digest_are_kept)
+{
+	char *garbage = long_text("garbage ", 100000),
+	     *event = long_text("{\"event_id\":\"bad\",\"payload\":\"\\u0000", 100000);
+
+	start("none", "");
+	memcpy(event + 100000 - 2, "\"}", 2);
+	peer_send_text(producer, garbage);
+	peer_send_text(producer, event);
+	cr_assert(wait_until(letters() == 2, WAIT_MS));
+	cr_assert_eq(database_long(
+			     db, "SELECT count(*) FROM dead_letters WHERE event_id IS NULL AND length(raw) = 65536 AND "
+				 "digest = sha256(convert_to('garbage ' || repeat('x', 99992), 'UTF8'))"),
+		     1);
+	cr_assert_eq(database_long(db, "SELECT length(raw) FROM dead_letters WHERE event_id = 'bad'"), 100000);
+	free(garbage);
+	free(event);
+}
+
+static bool has_logged(const char *text)
+{
+	char *log = process_errors(listener_process(listener));
+	bool has = strstr(log, text);
+
+	free(log);
+	return has;
+}
+
+Test(trouble, it_is_told_when_all_messages_are_dead_letters)
+{
+	start("none", "--id-pointer /wrong");
+	send_event("e-1");
+	send_event("e-2");
+	cr_assert(wait_until(has_logged("all messages are dead letters"), WAIT_MS));
+	cr_assert(has_logged("the event has no id"));
+	cr_assert(has_logged("\\\"event_id\\\":\\\"e-"), "there is no example");
 }

@@ -1,0 +1,109 @@
+/* rejected.c owns the memory of why messages became dead letters; the letters are the store's business.
+ *
+ * Reasons are counted in a few places by the algorithm "Space-Saving" (Metwally, Agrawal, El Abbadi, 2005): where there
+ * is no room for a new reason it takes the place of the rarest, with its count. So what most messages share is found,
+ * though a reason may quote its message and be a new one each time. */
+#include "ops/rejected.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/stats.h"
+
+#define AGAIN_MS      60000
+#define REASONS       8
+#define REASON_BYTES  160
+#define EXAMPLE_BYTES 80
+
+struct reason {
+	uint64_t count;
+	char text[REASON_BYTES];
+	char example[EXAMPLE_BYTES + 4];
+};
+
+static struct {
+	struct reason reasons[REASONS];
+	uint64_t count;  /* of messages, since the last line */
+	int64_t since_ms; /* loop clock: from when on they are counted */
+	uint64_t stored; /* of stats, at that moment */
+	int64_t told_ms; /* the last line; 0: none so far */
+} rejected;
+
+/* The entry of this reason, or the one that makes room for it. */
+static struct reason *find(const char *text)
+{
+	struct reason *rarest = &rejected.reasons[0];
+
+	for (size_t i = 0; i < REASONS; i++) {
+		struct reason *r = &rejected.reasons[i];
+
+		if (r->count && strncmp(r->text, text, REASON_BYTES - 1) == 0)
+			return r;
+		if (r->count < rarest->count)
+			rarest = r;
+	}
+	return rarest;
+}
+
+static void keep_example(struct reason *r, const char *message, size_t len)
+{
+	size_t n = len < EXAMPLE_BYTES ? len : EXAMPLE_BYTES;
+
+	memcpy(r->example, message, n);
+	strcpy(r->example + n, n < len ? "..." : "");
+	for (size_t i = 0; i < n; i++)
+		if (!r->example[i])
+			r->example[i] = ' ';
+}
+
+void rejected_note(const char *reason, const char *message, size_t len)
+{
+	struct reason *r = find(reason);
+
+	rejected.count++;
+	if (!r->count++ || strncmp(r->text, reason, REASON_BYTES - 1) != 0) {
+		snprintf(r->text, sizeof(r->text), "%s", reason);
+		keep_example(r, message, len);
+	}
+}
+
+static const struct reason *find_commonest(void)
+{
+	const struct reason *commonest = &rejected.reasons[0];
+
+	for (size_t i = 1; i < REASONS; i++)
+		if (rejected.reasons[i].count > commonest->count)
+			commonest = &rejected.reasons[i];
+	return commonest;
+}
+
+static uint64_t stored_count(void)
+{
+	return stats.persisted + stats.duplicates;
+}
+
+static void begin(int64_t now_ms)
+{
+	memset(rejected.reasons, 0, sizeof(rejected.reasons));
+	rejected.count = 0;
+	rejected.since_ms = now_ms;
+	rejected.stored = stored_count();
+}
+
+void rejected_watch(int64_t now_ms)
+{
+	const struct reason *r = find_commonest();
+	uint64_t stored = stored_count() - rejected.stored;
+
+	if (!rejected.count && now_ms - rejected.since_ms >= AGAIN_MS)
+		begin(now_ms);
+	if (!rejected.count || (rejected.told_ms && now_ms - rejected.told_ms < AGAIN_MS))
+		return;
+	log_write(stored ? LOG_INFO : LOG_WARN,
+		  stored ? "some messages are dead letters" : "all messages are dead letters",
+		  "dead_letters=%llu stored=%llu commonest=%llu reason=%s example=%s", (unsigned long long)rejected.count,
+		  (unsigned long long)stored, (unsigned long long)r->count, r->text, r->example);
+	rejected.told_ms = now_ms;
+	begin(now_ms);
+}
