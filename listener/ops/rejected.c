@@ -24,10 +24,10 @@ struct reason {
 
 static struct {
 	struct reason reasons[REASONS];
-	uint64_t count;  /* of messages, since the last line */
+	uint64_t count;   /* of messages, since the last line */
 	int64_t since_ms; /* loop clock: from when on they are counted */
-	uint64_t stored; /* of stats, at that moment */
-	int64_t told_ms; /* the last line; 0: none so far */
+	uint64_t stored;  /* of stats, at that moment */
+	int64_t told_ms;  /* the last line; 0: none so far */
 } rejected;
 
 /* The entry of this reason, or the one that makes room for it. */
@@ -102,8 +102,9 @@ void rejected_watch(int64_t now_ms)
 		return;
 	log_write(stored ? LOG_INFO : LOG_WARN,
 		  stored ? "some messages are dead letters" : "all messages are dead letters",
-		  "dead_letters=%llu stored=%llu commonest=%llu reason=%s example=%s", (unsigned long long)rejected.count,
-		  (unsigned long long)stored, (unsigned long long)r->count, r->text, r->example);
+		  "dead_letters=%llu stored=%llu commonest=%llu reason=%s example=%s",
+		  (unsigned long long)rejected.count, (unsigned long long)stored, (unsigned long long)r->count, r->text,
+		  r->example);
 	rejected.told_ms = now_ms;
 	begin(now_ms);
 }

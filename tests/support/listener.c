@@ -83,6 +83,39 @@ static void add_options(struct command *c, const struct listener *l, const struc
 		add_address(c, "--ingest", l->ingest_port);
 }
 
+/* What is to be set in its environment, and to be taken out of it: it would warn of the tests' own variables, since
+ * they are not settings. The strings to be set are not copied. */
+static char **make_env(const char *const *more, size_t *own)
+{
+	size_t n = 0, used = 0;
+
+	while (environ[n])
+		n++;
+	while (more && more[used])
+		used++;
+	char **env = calloc(n + used + 1, sizeof *env);
+
+	*own = 0;
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(environ[i], "WSONCE_TEST_", 12) == 0)
+			env[(*own)++] = strndup(environ[i], strcspn(environ[i], "="));
+	for (size_t i = 0; i < used; i++)
+		env[*own + i] = (char *)more[i];
+	return env;
+}
+
+static struct process *start_process(const struct command *c, const char *const *more)
+{
+	size_t own;
+	char **env = make_env(more, &own);
+	struct process *process = process_start_argv((const char *const *)c->argv, (const char *const *)env);
+
+	while (own)
+		free(env[--own]);
+	free(env);
+	return process;
+}
+
 struct listener *listener_start(const struct listener_options *options, const char *flags, ...)
 {
 	struct listener *l = calloc(1, sizeof *l);
@@ -101,7 +134,7 @@ struct listener *listener_start(const struct listener_options *options, const ch
 		free(text);
 	}
 	va_end(args);
-	l->process = process_start_argv((const char *const *)c.argv, options->env);
+	l->process = start_process(&c, options->env);
 	while (c.argc)
 		free(c.argv[--c.argc]);
 	if (!options->without_waiting)

@@ -71,7 +71,7 @@ static char **merge_env(const char *const *settings)
 	char **env = calloc(n + extra + 1, sizeof *env);
 
 	for (size_t i = 0; i < n; i++) {
-		bool is_replaced = strncmp(environ[i], "WSONCE_TEST_", 12) == 0;
+		bool is_replaced = false;
 		for (size_t j = 0; j < extra; j++)
 			is_replaced |= has_name_of(environ[i], settings[j]);
 		if (!is_replaced)
