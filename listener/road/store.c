@@ -18,6 +18,7 @@
 #include "road/effects.h"
 #include "find_present.sql.h"
 #include "insert.sql.h"
+#include "road/limit.h"
 #include "base/log.h"
 #include "note.sql.h"
 #include "postgres/postgres.h"
@@ -78,6 +79,7 @@ struct store {
 	bool *present;           /* per event of the batch: a committed row was there, as far as is known */
 	bool *suppressed;        /* per event of the batch: the INSERT said nothing of it, and there is no row */
 	bool has_posted;         /* the INSERT at hand made rows of the outbox */
+	struct limit limit;      /* rows of an INSERT */
 	unsigned int tries;      /* of the batch at hand, as it is, that failed */
 	uint64_t passed;         /* rows stored, ever */
 	uv_timer_t retry;
@@ -194,7 +196,7 @@ static void caution_lower(struct caution *c)
  * events at once without Redis, INSERT takes over for a while. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
-	if (s->has_effects || b->count < COPY_LEAST)
+	if (s->has_effects || b->count < COPY_LEAST || b->count > s->limit.rows)
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;
@@ -259,6 +261,7 @@ static void report_stored(struct store *s)
 	bool has_posted = s->has_posted;
 
 	s->has_posted = false;
+	limit_raise(&s->limit, r.to - r.from);
 	stats.batches++;
 	for (size_t i = r.from; i < r.to; i++) {
 		struct event *ev = s->batch->events[i];
@@ -326,6 +329,13 @@ static void on_looked_up(struct store *s, const struct postgres_answer *answer)
 
 static void mark_unsure(struct store *s);
 
+/* The statement at hand was ended because it took too long. */
+static void note_late(struct store *s, const struct postgres_answer *answer)
+{
+	if (answer->is_late && (s->job == JOB_COPY || s->job == JOB_INSERT))
+		limit_lower(&s->limit, top(s)->to - top(s)->from);
+}
+
 /* Nothing of it is stored. INSERT passes over rows that are there, and finds out which one is bad. */
 static void insert_instead(struct store *s)
 {
@@ -360,18 +370,25 @@ static void on_buried(struct store *s, const struct postgres_answer *answer)
 	pop_range(s);
 }
 
+/* The first n events of the range are sent before the others. */
+static void split(struct store *s, size_t n)
+{
+	struct range first = {top(s)->from, top(s)->from + n};
+
+	assert(s->range_count < RANGES_MAX);
+	top(s)->from = first.to;
+	s->ranges[s->range_count++] = first;
+}
+
 /* Returns false if the range is a single event. */
 static bool halve(struct store *s)
 {
-	struct range r = *top(s);
-	size_t middle = r.from + (r.to - r.from) / 2;
+	size_t n = top(s)->to - top(s)->from;
 
-	if (r.to - r.from == 1)
+	if (n == 1)
 		return false;
-	assert(s->range_count < RANGES_MAX);
 	stats.batch_splits++;
-	top(s)->from = middle;
-	s->ranges[s->range_count++] = (struct range){r.from, middle};
+	split(s, n / 2);
 	return true;
 }
 
@@ -557,6 +574,7 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		on_note(s, answer);
 		return;
 	}
+	note_late(s, answer);
 	switch (answer->result) {
 	case POSTGRES_OK:
 		on_done(s, answer);
@@ -643,6 +661,8 @@ static void send_range(struct store *s)
 	if (postgres_state(s->postgres) != POSTGRES_READY || (s->has_effects && !s->is_checked))
 		return; /* sent when it is */
 	uv_timer_stop(&s->retry);
+	if (s->job == JOB_INSERT && top(s)->to - top(s)->from > s->limit.rows)
+		split(s, s->limit.rows);
 	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))
 		on_unknown(s); /* the connection is lost; sent again when it is back */
 }
@@ -820,6 +840,7 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 	s->on = *callbacks;
 	s->instance_id = config->instance_id;
 	s->consumer = config->consumer;
+	limit_init(&s->limit, (size_t)config->batch_max);
 	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
 	s->blind.penalty = s->looked.penalty = s->alone.penalty = CAUTION_LEAST;
 	s->present = calloc((size_t)config->batch_max, sizeof(*s->present));

@@ -252,6 +252,32 @@ Test(trouble, what_all_events_meet_is_no_events_fault)
 	cr_assert_eq(letters(), 0);
 }
 
+/* --- statements that take too long --- */
+
+static void wait_stored(int n)
+{
+	cr_assert(wait_until(listener_metric(listener, "wsonce_persisted_total") == n, WAIT_MS), "%ld rows", rows());
+}
+
+/* No function is at work here. */
+Test(trouble, batches_that_take_too_long_get_smaller_and_stay_so)
+{
+	double splits;
+
+	set_for_role("statement_timeout = '80ms'");
+	start("none", "--max-attempts 1");
+	database_exec(db, "ALTER TABLE events ADD CHECK (pg_sleep(0.002)::text IS NOT NULL)");
+	send_events(300);
+	wait_stored(300);
+	splits = listener_metric(listener, "wsonce_batch_splits_total");
+	cr_assert_gt(splits, 0);
+	database_exec(db, "DELETE FROM events");
+	send_events(300);
+	wait_stored(600);
+	cr_assert_leq(listener_metric(listener, "wsonce_batch_splits_total") - splits, 5);
+	cr_assert_eq(letters(), 0);
+}
+
 /* --- letters --- */
 
 Test(trouble, a_bad_message_of_an_event_that_is_stored_gets_no_letter)

@@ -1,0 +1,37 @@
+/* limit.c owns the number of rows that Postgres can store in the time that a statement has. store.c counts and sends
+ * them. */
+#include "road/limit.h"
+
+#include <stdint.h>
+
+#define FIT_STATEMENTS 32 /* statements that fit for each that is too long: a few percent of the time */
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+void limit_init(struct limit *l, size_t most)
+{
+	*l = (struct limit){.rows = most, .most = most, .too_many = SIZE_MAX};
+}
+
+void limit_lower(struct limit *l, size_t rows)
+{
+	l->rows = rows > 1 ? smaller(l->rows, rows / 2) : 1;
+	l->too_many = rows > 1 ? rows : SIZE_MAX;
+	l->fit = FIT_STATEMENTS;
+}
+
+/* The number doubles until it is known to be too large; a while later it is tried again. */
+void limit_raise(struct limit *l, size_t rows)
+{
+	if (rows < l->rows || l->rows == l->most)
+		return;
+	if (l->rows * 2 >= l->too_many) {
+		if (--l->fit)
+			return;
+		l->too_many = SIZE_MAX;
+	}
+	l->rows = smaller(l->rows * 2, l->most);
+}
