@@ -6,27 +6,44 @@
 #include "outbox/delivery.h"
 
 #include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "outbox/signature.h"
 #include "base/utf8.h"
 
-#define HEAD_BYTES 1024  /* of an answer's body, kept */
-#define BODY_BYTES 65536 /* of an answer's body, read, so that the connection can be used again */
+#define HEAD_BYTES        1024  /* of an answer's body, kept */
+#define BODY_BYTES        65536 /* of an answer's body, read, so that the connection can be used again, */
+#define BODY_MS           2000  /* if it comes within this time */
+#define SWEEP_MS          500
+#define RETRY_AFTER_MAX_S 86400
 
 struct deliveries {
 	uv_loop_t *loop;
 	CURLM *multi;
 	uv_timer_t timer; /* libcurl's */
+	uv_timer_t sweep; /* while there are such: */
+	struct list links;
+	struct list answered; /* the status is there, the body is not */
+	int open;             /* timers left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
 
 struct delivery {
+	struct list node;    /* of the answered */
+	int64_t answered_ms; /* loop clock; 0: no status yet */
+	const struct webhook *webhook;
+	bool is_stale; /* the connection was not fit for a request */
 	struct deliveries *all;
 	CURL *easy;
 	struct curl_slist *headers;
@@ -38,7 +55,13 @@ struct delivery {
 	char head[HEAD_BYTES + 1];
 };
 
-/* A socket of libcurl's. */
+/* A socket of libcurl's, from its beginning to its end. */
+struct link {
+	struct list node;
+	curl_socket_t socket;
+};
+
+/* A socket that libcurl waits for. */
 struct watch {
 	uv_poll_t poll;
 	struct deliveries *all; /* NULL: only to be closed */
@@ -50,6 +73,7 @@ struct watch {
 
 static void delivery_free(struct delivery *d)
 {
+	list_remove(&d->node);
 	if (d->easy) {
 		curl_multi_remove_handle(d->all->multi, d->easy);
 		curl_easy_cleanup(d->easy);
@@ -82,6 +106,22 @@ static void clean_head(struct delivery *d)
 		make_ascii(d->head);
 }
 
+/* Is it this machine that cannot make a request, whoever it is for? A socket that could not be made is not told
+ * from one that was refused, so an open file is asked for. */
+static bool is_local_fault(CURLcode result)
+{
+	int fd;
+
+	if (result == CURLE_OUT_OF_MEMORY || result == CURLE_FAILED_INIT || result == CURLE_SSL_CACERT_BADFILE)
+		return true;
+	if (result != CURLE_COULDNT_CONNECT && result != CURLE_COULDNT_RESOLVE_HOST)
+		return false;
+	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0;
+}
+
 /* A status counts however the rest of the answer ended: cut off by us, by the receiver, or by the timeout. */
 static void finish(struct delivery *d, CURLcode result)
 {
@@ -93,15 +133,28 @@ static void finish(struct delivery *d, CURLcode result)
 	curl_easy_getinfo(d->easy, CURLINFO_RETRY_AFTER, &retry_after);
 	if (status >= 200) {
 		answer.status = (int)status;
-		answer.retry_after_ms = retry_after > 0 && retry_after < INT32_MAX ? (int64_t)retry_after * 1000 : 0;
+		if (retry_after > RETRY_AFTER_MAX_S)
+			retry_after = RETRY_AFTER_MAX_S;
+		answer.retry_after_ms = retry_after > 0 ? (int64_t)retry_after * 1000 : 0;
 	} else {
 		d->head_len = (size_t)snprintf(d->head, sizeof(d->head), "%s",
 					       *d->error ? d->error : curl_easy_strerror(result));
 		d->body_len = d->head_len;
+		answer.is_local = is_local_fault(result);
 	}
 	clean_head(d);
 	d->cb(d->arg, &answer);
 	delivery_free(d);
+}
+
+/* By a connection of its own; nothing was sent by the one that was not fit. Returns -1 if that cannot be. */
+static int send_again(struct delivery *d)
+{
+	d->is_stale = false;
+	curl_multi_remove_handle(d->all->multi, d->easy);
+	return curl_easy_setopt(d->easy, CURLOPT_FRESH_CONNECT, 1L) || curl_multi_add_handle(d->all->multi, d->easy)
+		       ? -1
+		       : 0;
 }
 
 static void finish_all(struct deliveries *all)
@@ -115,7 +168,8 @@ static void finish_all(struct deliveries *all)
 		if (message->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&d);
-		finish(d, message->data.result);
+		if (!d->is_stale || send_again(d))
+			finish(d, message->data.result);
 	}
 }
 
@@ -214,7 +268,120 @@ static int on_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *ar
 	return 0;
 }
 
+/* --- answers without an end --- */
+
+static void on_sweep(uv_timer_t *timer)
+{
+	struct deliveries *all = timer->data;
+
+	list_each(node, after, &all->answered) {
+		struct delivery *d = list_entry(node, struct delivery, node);
+
+		if ((int64_t)uv_now(all->loop) - d->answered_ms > BODY_MS)
+			finish(d, CURLE_OPERATION_TIMEDOUT);
+	}
+	if (list_is_empty(&all->answered))
+		uv_timer_stop(timer);
+}
+
+/* Called by libcurl for each line of a head, and the empty one at its end. */
+static size_t on_head(char *line, size_t size, size_t n, void *arg)
+{
+	struct delivery *d = arg;
+	long status = 0;
+
+	(void)size;
+	curl_easy_getinfo(d->easy, CURLINFO_RESPONSE_CODE, &status);
+	if ((*line != '\r' && *line != '\n') || status < 200 || d->answered_ms)
+		return n;
+	d->answered_ms = (int64_t)uv_now(d->all->loop);
+	list_append(&d->all->answered, &d->node);
+	if (!uv_is_active((uv_handle_t *)&d->all->sweep))
+		uv_timer_start(&d->all->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+	return n;
+}
+
 /* --- the beginning of a request --- */
+
+static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+	struct deliveries *all = arg;
+	struct link *l = calloc(1, sizeof(*l));
+
+	(void)purpose;
+	if (!l)
+		return CURL_SOCKET_BAD;
+	l->socket = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+	if (l->socket < 0) {
+		free(l);
+		return CURL_SOCKET_BAD;
+	}
+	list_append(&all->links, &l->node);
+	return l->socket;
+}
+
+static int on_close(void *arg, curl_socket_t socket)
+{
+	struct deliveries *all = arg;
+
+	list_each(node, after, &all->links) {
+		struct link *l = list_entry(node, struct link, node);
+
+		if (l->socket != socket)
+			continue;
+		list_remove(node);
+		free(l);
+		break;
+	}
+	return close(socket);
+}
+
+static int port_of(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET6)
+		return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
+	return ntohs(((const struct sockaddr_in *)address)->sin_port);
+}
+
+/* libcurl does not tell the socket of a connection that it is about to use, but its ports. */
+static bool has_ports(curl_socket_t socket, int local_port, int remote_port)
+{
+	struct sockaddr_storage local = {0}, remote = {0};
+	socklen_t local_len = sizeof(local), remote_len = sizeof(remote);
+
+	return getsockname(socket, (struct sockaddr *)&local, &local_len) == 0 && port_of(&local) == local_port &&
+	       getpeername(socket, (struct sockaddr *)&remote, &remote_len) == 0 && port_of(&remote) == remote_port;
+}
+
+/* Bytes, or the end, or an error. */
+static bool has_news(curl_socket_t socket)
+{
+	char byte;
+
+	return recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+/* Called by libcurl when the request could be written now. What can be read before that is nobody's answer, and would
+ * be taken for this one's. A new connection with TLS may have tickets to read. */
+static int on_connection(void *arg, char *remote, char *local, int remote_port, int local_port)
+{
+	struct delivery *d = arg;
+	long fresh = 0;
+
+	(void)remote, (void)local;
+	curl_easy_getinfo(d->easy, CURLINFO_NUM_CONNECTS, &fresh);
+	if (fresh && strncmp(d->webhook->url, "https:", 6) == 0)
+		return CURL_PREREQFUNC_OK;
+	list_each(node, after, &d->all->links) {
+		struct link *l = list_entry(node, struct link, node);
+
+		if (!has_ports(l->socket, local_port, remote_port) || !has_news(l->socket))
+			continue;
+		d->is_stale = !fresh;
+		return CURL_PREREQFUNC_ABORT;
+	}
+	return CURL_PREREQFUNC_OK;
+}
 
 static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 {
@@ -276,6 +443,14 @@ static int set_options(struct delivery *d, const struct delivery_request *r)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, d->error);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_WRITEDATA, d);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_head);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_HEADERDATA, d);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, d->all);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, d->all);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_connection);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_PREREQDATA, d);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PRIVATE, d);
 	if (r->webhook->ca)
 		failed |= (int)curl_easy_setopt(e, CURLOPT_CAINFO, r->webhook->ca);
@@ -289,7 +464,9 @@ struct delivery *delivery_send(struct deliveries *all, const struct delivery_req
 
 	if (!d)
 		return NULL;
+	list_init(&d->node);
 	d->all = all;
+	d->webhook = request->webhook;
 	d->cb = cb;
 	d->arg = arg;
 	d->easy = curl_easy_init();
@@ -315,7 +492,10 @@ struct deliveries *deliveries_open(uv_loop_t *loop, size_t connections)
 	}
 	all->loop = loop;
 	uv_timer_init(loop, &all->timer);
-	all->timer.data = all;
+	uv_timer_init(loop, &all->sweep);
+	all->timer.data = all->sweep.data = all;
+	list_init(&all->answered);
+	list_init(&all->links);
 	curl_multi_setopt(all->multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
 	curl_multi_setopt(all->multi, CURLMOPT_SOCKETDATA, all);
 	curl_multi_setopt(all->multi, CURLMOPT_TIMERFUNCTION, on_timeout_wanted);
@@ -328,6 +508,8 @@ static void on_timer_closed(uv_handle_t *handle)
 {
 	struct deliveries *all = handle->data;
 
+	if (--all->open)
+		return;
 	all->done(all->done_arg);
 	free(all);
 }
@@ -337,5 +519,7 @@ void deliveries_close(struct deliveries *all, void (*done)(void *arg), void *arg
 	all->done = done;
 	all->done_arg = arg;
 	curl_multi_cleanup(all->multi);
+	all->open = 2;
 	uv_close((uv_handle_t *)&all->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&all->sweep, on_timer_closed);
 }

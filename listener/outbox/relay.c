@@ -82,6 +82,7 @@ struct attempt {
 	char *body;
 	size_t len;
 	int number;
+	bool is_probe;
 	enum target_outcome outcome;
 	int status;
 	int64_t wait_ms; /* until the next attempt */
@@ -202,8 +203,9 @@ static void on_answered(void *arg, const struct target_answer *answer)
 	struct relay *r = a->relay;
 	enum target_outcome outcome;
 
-	a->lane->target.at_work--;
-	outcome = target_take(&a->lane->target, answer, a->row, a->number, now_ms(r), backoff_draw(), &a->wait_ms);
+	target_end(&a->lane->target, a->is_probe);
+	outcome = target_take(&a->lane->target, answer, a->row, a->number, a->is_probe, now_ms(r), backoff_draw(),
+			      &a->wait_ms);
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
 		a->answer = strdup(answer->reason); /* if memory is out, it is not recorded */
@@ -237,7 +239,7 @@ static void begin(struct attempt *a)
 		give_back(a, UNSENT_WAIT_MS);
 		return;
 	}
-	a->lane->target.at_work++;
+	a->is_probe = target_begin(&a->lane->target);
 	list_remove(&a->node);
 	list_append(&r->sending, &a->node);
 }
@@ -849,7 +851,7 @@ static void on_drain_deadline(uv_timer_t *timer)
 		struct attempt *a = list_entry(node, struct attempt, node);
 
 		delivery_cancel(a->delivery);
-		a->lane->target.at_work--;
+		target_end(&a->lane->target, a->is_probe);
 		a->answer = strdup("the listener was stopped before there was an answer");
 		end(a, TARGET_RETRY);
 	}

@@ -9,6 +9,7 @@
 #include "base/log.h"
 
 #define RETRY_AFTER_CAP_MS INT64_C(86400000)
+#define LOCAL_WAIT_MS      1000 /* before a row is taken again that could not be sent from here */
 
 static const char *const state_names[] = {"open", "paused", "probing"};
 static const char *const outcome_names[] = {"delivered", "retry", "dead", "unsent"};
@@ -32,7 +33,9 @@ static void move(struct target *t, enum target_state state, const struct target_
 	if (state == TARGET_OPEN)
 		log_info("webhook takes deliveries again", "target=%s", t->webhook->name);
 	else if (state == TARGET_PAUSED)
-		log_write(old == TARGET_OPEN ? LOG_WARN : LOG_DEBUG, "webhook fails and is paused",
+		log_write(old == TARGET_OPEN ? LOG_WARN : LOG_DEBUG,
+			  answer->is_local ? "requests to a webhook cannot be made from here, and it is paused"
+					   : "webhook fails and is paused",
 			  "target=%s failures=%u pause_ms=%lld status=%d reason=%s", t->webhook->name, t->failures,
 			  (long long)t->pause_ms, answer->status, answer->reason);
 	else
@@ -46,19 +49,41 @@ static size_t concurrency(const struct target *t)
 	return t->state == TARGET_OPEN ? (size_t)t->webhook->concurrency : t->state == TARGET_PROBING;
 }
 
+/* Requests that hang since before a pause do not keep the probe from its slot. */
+static size_t taken(const struct target *t)
+{
+	return t->state == TARGET_PROBING ? t->probes : t->at_work;
+}
+
 size_t target_free_slots(const struct target *t)
 {
-	return t->at_work < concurrency(t) ? concurrency(t) - t->at_work : 0;
+	return taken(t) < concurrency(t) ? concurrency(t) - taken(t) : 0;
+}
+
+bool target_begin(struct target *t)
+{
+	bool is_probe = t->state == TARGET_PROBING;
+
+	t->at_work++;
+	t->probes += is_probe;
+	return is_probe;
+}
+
+void target_end(struct target *t, bool is_probe)
+{
+	t->at_work--;
+	t->probes -= is_probe;
 }
 
 size_t target_want(struct target *t, int64_t now_ms)
 {
-	size_t most, taken = t->at_work + t->waiting;
+	size_t most, held;
 
 	if (t->state == TARGET_PAUSED && now_ms >= t->resume_ms)
 		move(t, TARGET_PROBING, NULL);
 	most = t->state == TARGET_OPEN && t->depth && t->bytes < TARGET_AHEAD_BYTES ? t->depth : concurrency(t);
-	t->wanted = taken < most ? most - taken : 0;
+	held = taken(t) + t->waiting;
+	t->wanted = held < most ? most - held : 0;
 	return t->wanted;
 }
 
@@ -159,16 +184,23 @@ static int64_t wait_before(const struct target *t, int attempt, const struct tar
 }
 
 enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,
-				int64_t now_ms, uint32_t random, int64_t *wait_ms)
+				bool is_probe, int64_t now_ms, uint32_t random, int64_t *wait_ms)
 {
 	enum target_outcome outcome = judge(answer->status);
 	bool is_last = outcome == TARGET_RETRY && attempt >= t->webhook->attempts;
 
+	if (answer->is_local) {
+		*wait_ms = LOCAL_WAIT_MS;
+		if (t->state == TARGET_OPEN || is_probe)
+			start_pause(t, answer, now_ms, random);
+		return TARGET_UNSENT;
+	}
 	*wait_ms = 0;
 	if (outcome == TARGET_RETRY && !is_last) {
 		*wait_ms = wait_before(t, attempt, answer, random);
 		note_probe(t, row, now_ms + *wait_ms);
 	}
-	note(t, outcome, answer, now_ms, random);
+	if (t->state != TARGET_PROBING || is_probe)
+		note(t, outcome, answer, now_ms, random);
 	return is_last ? TARGET_DEAD : outcome;
 }

@@ -3,6 +3,7 @@
 #ifndef WSONCE_TARGET_H
 #define WSONCE_TARGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,7 @@ struct target_answer {
 	int status;             /* of HTTP; 0: there was no answer */
 	int64_t retry_after_ms; /* asked for by the answer; 0: nothing */
 	const char *reason;     /* for the log; NULL: none */
+	bool is_local;          /* no request could be made, for a reason on this side */
 };
 
 struct target {
@@ -45,7 +47,8 @@ struct target {
 	int64_t resume_ms;     /* TARGET_PAUSED ends, by the loop clock */
 	char probe[24];        /* the row that is tried again first after a pause; "": any */
 	int64_t probe_ms;      /* when it is due, by the loop clock */
-	size_t at_work;        /* requests */
+	size_t at_work;        /* requests, */
+	size_t probes;         /* and those among them that began while it was probed */
 	size_t waiting;        /* rows that are leased and not yet at work */
 	size_t bytes;          /* of the bodies of all these */
 	size_t depth;          /* both of them together, at most; 0: the concurrency */
@@ -70,9 +73,14 @@ void target_supply(struct target *t, size_t rows, size_t bytes);
  * until the next answer is taken. */
 const char *target_take_probe(struct target *t, int64_t now_ms);
 
+/* A request begins; tells whether it is a probe, which is to be told again when it ends. */
+bool target_begin(struct target *t);
+void target_end(struct target *t, bool is_probe);
+
 /* Takes the answer to attempt number attempt (from 1) of a row, and tells what becomes of the row; with
- * TARGET_RETRY, wait_ms is the time until the next attempt. random is any evenly distributed number. */
+ * TARGET_RETRY, wait_ms is the time until the next attempt. While the target is probed, the answers to requests that
+ * began before say nothing of it. random is any evenly distributed number. */
 enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,
-				int64_t now_ms, uint32_t random, int64_t *wait_ms);
+				bool is_probe, int64_t now_ms, uint32_t random, int64_t *wait_ms);
 
 #endif

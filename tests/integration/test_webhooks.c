@@ -450,8 +450,8 @@ Test(webhooks, next_attempt_waits_for_as_long_as_the_answer_asks)
 Test(webhooks, answer_of_any_length_is_read_to_an_end)
 {
 	add_hook("huge", "/huge", "{}");
-	add_hook("endless", "/endless/200", "{s:f}", "timeout", 0.5);
-	add_hook("endless-refusal", "/endless/400", "{s:f}", "timeout", 0.5);
+	add_hook("endless", "/endless/200", "{s:f}", "timeout", 600.0);
+	add_hook("endless-refusal", "/endless/400", "{s:f}", "timeout", 600.0);
 	struct listener *l = start("");
 
 	add_rows("huge", "e", 1);
@@ -461,6 +461,46 @@ Test(webhooks, answer_of_any_length_is_read_to_an_end)
 	wait_rows("state = 'dead' and status = 400 and answer like 'and so on%%' and length(answer) <= 1024", 1,
 		  SOON_MS);
 	stop(l);
+}
+
+/* The answer that nobody asked for waits in the connection when the next request goes out. */
+Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
+{
+	struct certificate *authority = certificate_authority_new();
+	struct certificate *good = certificate_new(authority, "IP:127.0.0.1");
+	struct receiver *tls = receiver_start(good);
+	char url[100];
+
+	snprintf(url, sizeof url, "https://127.0.0.1:%d/extra/500", receiver_port(tls));
+	add_hook("plain", "/extra/500", "{s:i, s:i}", "attempts", 1, "concurrency", 1);
+	add_hook("tls", "", "{s:s, s:s, s:i, s:i}", "url", url, "ca", authority->cert, "attempts", 1, "concurrency", 1);
+	struct listener *l = start("");
+
+	for (int i = 1; i <= 4; i++) {
+		add_rows("plain", "e", 1);
+		add_rows("tls", "e", 1);
+		wait_rows("state <> 'pending'", 2 * i, SOON_MS);
+	}
+	cr_assert_eq(count_rows("state = 'dead' and status = 500"), 8);
+	cr_assert_eq(receiver_count(receiver, "/extra/500"), 4);
+	stop(l);
+	receiver_free(tls);
+	certificate_free(good);
+	certificate_free(authority);
+}
+
+Test(webhooks, fault_on_this_side_is_no_attempt)
+{
+	char url[100];
+
+	snprintf(url, sizeof url, "https://127.0.0.1:%d/ok", receiver_port(receiver));
+	add_hook("shop", "", "{s:s, s:s, s:i}", "url", url, "ca", "/nowhere/ca.pem", "attempts", 1);
+	struct listener *l = start("");
+
+	add_rows("shop", "e", 1);
+	cr_assert(wait_until(has_logged(l, "cannot be made"), SOON_MS));
+	stop(l);
+	cr_assert_eq(count_rows("state = 'pending' and attempts = 0"), 1);
 }
 
 Test(webhooks, certificate_is_verified_against_the_given_authority)
@@ -732,6 +772,7 @@ Test(webhooks, late_failure_is_not_recorded_and_a_late_delivery_is)
 	add_rows("fails", "e", 1);
 	cr_assert(wait_until(receiver_count(receiver, "/hold/1") && receiver_count(receiver, "/hang/1"), SOON_MS));
 	database_exec(db, "update outbox set attempts = 7, due_at = now() + interval '1 hour'");
+	database_exec(db, "update outbox set state = 'dead', settled_at = now() where target = 'delivers'");
 	receiver_release(receiver);
 	wait_rows("target = 'delivers' and state = 'delivered'", 1, SOON_MS);
 	cr_assert(wait_until(listener_metric(l, "wsonce_deliveries_total{target=\"fails\",outcome=\"retry\"}") == 1,

@@ -12,6 +12,7 @@
     /reset/N            the first N attempts end with a reset
     /later/SECONDS      the first attempt is answered with 429 and Retry-After in seconds
     /date/SECONDS       the same with a date
+    /extra/STATUS       that status, and soon after it a 200 that nobody asked for
     /redirect           302 to /redirected
     /accents            400 and a body of an x and 1,000 é
     /huge               200 and a body of 8 MiB
@@ -141,6 +142,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def on_date(self, number, total, seconds):
         date = email.utils.formatdate(time.time() + float(seconds), usegmt=True)
         self.answer(503 if number == 1 else 200, b"later", [("retry-after", date)] if number == 1 else [])
+
+    def on_extra(self, number, total, status):
+        self.answer(int(status))
+        time.sleep(0.01)  # or both would be read at once
+        self.answer(200)
 
     def on_redirect(self, number, total):
         self.answer(302, b"", [("location", "/redirected")])

@@ -20,9 +20,9 @@ TestSuite(target, .init = init, .timeout = 60);
 
 static enum target_outcome take_attempt(int status, int attempt, int64_t retry_after_ms, int64_t now_ms)
 {
-	const struct target_answer answer = {status, retry_after_ms, "a reason"};
+	const struct target_answer answer = {status, retry_after_ms, "a reason", false};
 
-	return target_take(&target, &answer, "1", attempt, now_ms, 0, &wait_ms);
+	return target_take(&target, &answer, "1", attempt, target.state == TARGET_PROBING, now_ms, 0, &wait_ms);
 }
 
 static enum target_outcome take(int status)
@@ -58,12 +58,12 @@ Test(target, last_attempt_is_dead_unless_it_is_delivered)
 Test(target, wait_is_drawn_from_twice_the_range_after_each_attempt_up_to_the_cap)
 {
 	static const int64_t most[] = {100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000};
-	const struct target_answer answer = {500, 0, NULL};
+	const struct target_answer answer = {500, 0, NULL, false};
 
 	for (int i = 0; i < 9; i++) {
-		target_take(&target, &answer, "1", i + 1, 0, (uint32_t)most[i] - 1, &wait_ms);
+		target_take(&target, &answer, "1", i + 1, false, 0, (uint32_t)most[i] - 1, &wait_ms);
 		cr_assert_eq(wait_ms, most[i]);
-		target_take(&target, &answer, "1", i + 1, 0, (uint32_t)most[i], &wait_ms);
+		target_take(&target, &answer, "1", i + 1, false, 0, (uint32_t)most[i], &wait_ms);
 		cr_assert_eq(wait_ms, 1);
 	}
 }
@@ -119,9 +119,10 @@ Test(target, after_a_pause_one_request_at_a_time_is_a_probe)
 	fail_often(5, 0);
 	cr_assert_eq(target_want(&target, 1000), 1);
 	cr_assert_eq(target.state, TARGET_PROBING);
-	target.at_work = 1;
+	cr_assert(target_begin(&target));
+
 	cr_assert_eq(target_want(&target, 1001), 0);
-	target.at_work = 0;
+	target_end(&target, true);
 	take(200);
 	cr_assert_eq(target.state, TARGET_OPEN);
 	cr_assert_eq(target_want(&target, 1002), 8);
@@ -167,9 +168,9 @@ Test(target, pause_is_no_shorter_than_asked_for)
 /* A failure at moment 0 after which the row is due at due_ms. */
 static void fail_row(const char *row, int64_t due_ms)
 {
-	const struct target_answer answer = {500, due_ms, NULL};
+	const struct target_answer answer = {500, due_ms, NULL, false};
 
-	target_take(&target, &answer, row, 1, 0, 0, &wait_ms);
+	target_take(&target, &answer, row, 1, false, 0, 0, &wait_ms);
 	cr_assert_eq(wait_ms, due_ms);
 }
 
@@ -206,6 +207,37 @@ Test(target, row_that_is_dead_is_no_probe)
 		take_attempt(500, 10, 0, 0);
 	cr_assert_eq(target_want(&target, 1000), 1);
 	cr_assert_null(target_take_probe(&target, 1000));
+}
+
+Test(target, is_judged_by_its_probe_and_by_no_request_that_began_before)
+{
+	const struct target_answer fails = {500, 0, NULL, false}, succeeds = {200, 0, NULL, false};
+
+	for (int i = 0; i < 16; i++)
+		cr_assert(!target_begin(&target));
+	fail_often(5, 0);
+	cr_assert_eq(target_want(&target, 1000), 1, "what hangs has no slot of the probe");
+	cr_assert_eq(target_free_slots(&target), 1);
+	cr_assert(target_begin(&target));
+	cr_assert_eq(target_free_slots(&target), 0);
+	target_end(&target, false);
+	target_take(&target, &fails, "1", 1, false, 1000, 0, &wait_ms);
+	cr_assert_eq(target.state, TARGET_PROBING);
+	target_take(&target, &succeeds, "1", 1, false, 1000, 0, &wait_ms);
+	cr_assert_eq(target.state, TARGET_PROBING);
+	target_end(&target, true);
+	target_take(&target, &succeeds, "1", 1, true, 1000, 0, &wait_ms);
+	cr_assert_eq(target.state, TARGET_OPEN);
+	cr_assert_eq(target.at_work, 15);
+}
+
+Test(target, fault_on_this_side_costs_no_attempt_and_pauses)
+{
+	const struct target_answer fault = {0, 0, "too many open files", true};
+
+	cr_assert_eq(target_take(&target, &fault, "1", 10, false, 0, 0, &wait_ms), TARGET_UNSENT);
+	cr_assert_gt(wait_ms, 0);
+	cr_assert_eq(target.state, TARGET_PAUSED);
 }
 
 /* --- rows leased ahead --- */
