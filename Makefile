@@ -19,7 +19,7 @@ HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 endif
 HARDEN += -fPIE -fstack-protector-strong
 HARDEN_LD := -pie -Wl,-z,relro,-z,now
-LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson yajl libssl libcrypto libcurl
+LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson yajl libssl libcrypto libcurl libsodium
 TEST_LIBS := $(LIBS) criterion
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
 	-Ilistener -I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
@@ -42,7 +42,7 @@ FAILING := $B/tests/support/failing_alloc.o
 UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch stale) \
-	$(addprefix base/,arena log stats backoff when) $(addprefix ops/,note duplicates rejected))
+	$(addprefix base/,arena keyed log stats backoff when) $(addprefix ops/,note duplicates rejected))
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
@@ -141,10 +141,10 @@ $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
-$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/road/envelope.o $B/listener/base/arena.o
+$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/road/envelope.o $B/listener/base/arena.o $B/listener/base/keyed.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/unsettled net/http road/event outbox/target $(addprefix base/,log stats url utf8 backoff))
+$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/unsettled net/http road/event outbox/target $(addprefix base/,keyed log stats url utf8 backoff))
 $B/feed: $(MODULES)
 
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o

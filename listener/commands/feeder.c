@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "commands/dispatch.h"
+#include "base/keyed.h"
 #include "base/list.h"
 #include "road/pipeline.h"
 
@@ -170,7 +171,7 @@ bool feeder_has(struct feeder *f, struct slice id)
 {
 	struct envelope_view view = {.id = id};
 
-	HASH_VALUE(id.at, id.len, view.id_hash);
+	view.id_hash = keyed_hash(id.at, id.len);
 	return event_find(pipeline_events(f->pipeline), &view) != NULL;
 }
 

@@ -474,7 +474,7 @@ bool claim_prefers_other(struct claim *c, const struct event *ev)
 	if (!claim_is_ready(c))
 		return false;
 	fleet_hear(c->fleet);
-	return fleet_prefers_other(c->fleet, ev->hh.hashv);
+	return fleet_prefers_other(c->fleet, ev->id, ev->id_len);
 }
 
 void claim_leave(struct claim *c)

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 #include <yajl/yajl_parse.h>
 
 #include "base/arena.h"
+#include "base/keyed.h"
 #include "base/utf8.h"
 
 #define TARGETS_MAX  11 /* 8 parts of an id, the type, the payload, the time */
@@ -600,7 +600,7 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 		view->id = (struct slice){NULL, 0};
 		return why;
 	}
-	HASH_VALUE(view->id.at, view->id.len, view->id_hash);
+	view->id_hash = keyed_hash(view->id.at, view->id.len);
 	view->type = type->value.at ? type->value : (struct slice){"", 0};
 	view->payload = payload->value.at ? payload->value : (struct slice){"{}", 2};
 	return NULL;

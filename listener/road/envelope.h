@@ -29,7 +29,7 @@ struct envelope_view {
 	struct slice id;
 	struct slice type;
 	struct slice payload;
-	uint32_t id_hash; /* of the id, by uthash */
+	uint32_t id_hash; /* of the id, by keyed_hash() */
 };
 
 /* A reader for these pointers (RFC 6901, checked by config.c). NULL if memory is out. */

@@ -37,13 +37,14 @@ struct fleet {
 	void *done_arg;
 };
 
-static uint64_t score(uint64_t seed, uint32_t id_hash)
+static uint64_t score(uint64_t seed, uint64_t id_hash)
 {
-	return hash_mix(seed ^ (uint64_t)id_hash * UINT64_C(0x9e3779b97f4a7c15));
+	return hash_mix(seed ^ id_hash * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-bool fleet_prefers_other(const struct fleet *f, uint32_t id_hash)
+bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len)
 {
+	uint64_t id_hash = hash_text(id, len);
 	uint64_t own = score(f->seed, id_hash);
 
 	for (size_t i = 0; i < f->count; i++)

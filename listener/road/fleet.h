@@ -14,9 +14,9 @@ struct fleet;
 /* name is this instance's, never another's, and is copied. NULL if memory is out. */
 struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const char *name);
 
-/* Is an instance other than this one preferred for the event with this hash? All instances that know of
+/* Is an instance other than this one preferred for the event with this id? All instances that know of
  * each other say the same. It is no promise: the other may be dead, or not have received the event. */
-bool fleet_prefers_other(const struct fleet *f, uint32_t id_hash);
+bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len);
 
 /* A message of a feed has come: only who hears something says that it is there. */
 void fleet_hear(struct fleet *f);

@@ -3,7 +3,7 @@
 #define WSONCE_TESTS_VIEW_H
 
 #include <string.h>
-#include <uthash.h>
+#include "base/keyed.h"
 
 #include "road/event.h"
 
@@ -12,7 +12,7 @@ static inline struct envelope_view view_of(const char *id, const char *type, con
 	struct envelope_view view = {
 		.id = {id, strlen(id)}, .type = {type, strlen(type)}, .payload = {payload, strlen(payload)}};
 
-	HASH_VALUE(view.id.at, view.id.len, view.id_hash);
+	view.id_hash = keyed_hash(view.id.at, view.id.len);
 	return view;
 }
 

@@ -55,6 +55,52 @@ static struct event *add(const char *id, struct sender *sender)
 	return event_new(&events, EV_CLAIMING, "message", 7, &view, sender, 5);
 }
 
+/* --- ids made to collide --- */
+
+/* One of many ids of 24 bytes whose first word is n, and which uthash's own hash (Jenkins') takes to one value: what
+ * 12 bytes have made of its state, the next 12 take back. */
+static void make_colliding_id(uint32_t n, char *id)
+{
+	uint32_t a = 0x9e3779b9u + n, b = 0x9e3779b9u, c = 0xfeedbeefu;
+	uint32_t words[6] = {n};
+
+	HASH_JEN_MIX(a, b, c);
+	words[3] = 0 - a;
+	words[4] = 0 - b;
+	words[5] = 0 - c;
+	memcpy(id, words, sizeof(words));
+}
+
+static unsigned int longest_chain(void)
+{
+	const UT_hash_table *table = events.by_id->hh.tbl;
+	unsigned int longest = 0;
+
+	for (unsigned int i = 0; i < table->num_buckets; i++)
+		if (table->buckets[i].count > longest)
+			longest = table->buckets[i].count;
+	return longest;
+}
+
+Test(event, ids_that_are_made_to_collide_do_not)
+{
+	unsigned int common, hash;
+	char id[24];
+
+	make_colliding_id(0, id);
+	HASH_JEN(id, sizeof(id), common);
+	for (uint32_t n = 0; n < 5000; n++) {
+		struct envelope_view view = {.id = {id, sizeof(id)}};
+
+		make_colliding_id(n, id);
+		HASH_JEN(id, sizeof(id), hash);
+		cr_assert_eq(hash, common);
+		view.id_hash = keyed_hash(id, sizeof(id));
+		cr_assert(event_new(&events, EV_CLAIMING, "m", 1, &view, NULL, 5));
+	}
+	cr_assert_leq(longest_chain(), 30);
+}
+
 /* The shortest allowed way to EV_DONE. */
 static void finish(struct event *ev, enum outcome outcome)
 {
