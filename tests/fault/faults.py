@@ -29,6 +29,11 @@ class Kind:
         return self.family in ("handler", "hook")
 
     @property
+    def is_of_copy(self):
+        """Not felt with a handler: its batches go by INSERT."""
+        return self.name == "net-copy-cut"
+
+    @property
     def family(self):
         return {"pg": "postgres"}.get(self.name.split("-")[0], self.name.split("-")[0])
 
@@ -247,6 +252,7 @@ async def net_commit_cut(rig, fault):
     if cut.pair:
         cut.pair.close(is_reset=True)
         cut.hits += 1
+    rig.copies_cut += cut.hits if fault.detail.endswith("copy") else 0
     fault.outcome = "cut" if cut.hits else "no statement came"
 
 
@@ -301,6 +307,7 @@ KINDS = (
     Kind("net-cut-down", "net", 0.5, 6.0, net_cut_down),
     Kind("net-reset", "net", 0.0, 0.0, net_reset, 2),
     Kind("net-commit-cut", "net", 2.0, 3.0, net_commit_cut, 3),
+    Kind("net-copy-cut", "net", 2.0, 3.0, net_commit_cut, 4),
     Kind("feed-drop", "feed", 0.0, 0.0, feed_drop),
     Kind("feed-silent", "feed", 0.5, 6.0, feed_silent),
     Kind("feed-refuse", "feed", 0.3, 2.0, feed_refuse),
@@ -350,6 +357,8 @@ class Plan:
     def detail(self, kind):
         if kind.name == "net-commit-cut":
             return self.random.choice(["before", "during", "after", "after", "during relay", "after relay"])
+        if kind.name == "net-copy-cut":
+            return self.random.choice(["before", "during", "after"]) + " copy"
         if kind.occupies == "net":
             return "+".join(self.random.choice(NETS))
         if kind.name == "clock-step":

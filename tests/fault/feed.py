@@ -19,6 +19,7 @@ GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TICK_S = 0.02
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CREATED, SHIPPED = "order.created", "order.shipped"     # types; the second goes to a webhook too
+MALFORMED = 6                   # kinds; the last one is refused by Postgres, and with it a whole COPY
 OP_TEXT, OP_CLOSE, OP_PING, OP_PONG = 1, 8, 9, 10
 
 
@@ -57,7 +58,7 @@ def malformed_message(mark, n):
              f'{{"event_type":"order.created","payload":"{mark}"}}', f'{{"event_id":null,"payload":"{mark}"}}',
              f'{{"event_id":"{mark}","event_id":"twice","payload":{{}}}}',
              f'{{"event_id":"{mark}","payload":"\\u0000"}}')
-    return kinds[n % len(kinds)].encode()
+    return kinds[n % MALFORMED].encode()
 
 
 class Connection(asyncio.Protocol):
@@ -214,10 +215,12 @@ class Feed:
         book = self.book
         messages = self.copies.pop(self.tick, [])
         self.debt += self.rate * TICK_S
+        if self.tick % self.rig.options.burst_ticks:
+            return messages
         while self.debt >= 1:
             self.debt -= 1
             messages.append(self.make_event(book))
-        self.echo_debt += self.rig.producer_rate * TICK_S
+        self.echo_debt += self.rig.producer_rate * TICK_S * self.rig.options.burst_ticks
         while self.echo_debt >= 1:              # every fourth event of the producer comes from the feed too
             self.echo_debt -= 1
             book.echoes += 1
@@ -231,7 +234,8 @@ class Feed:
         book.feed_events += 1
         n = book.feed_events
         if n % 100 == 50:
-            text = malformed_message(f"{book.feed_prefix}-m{n}", n // 100)
+            kinds = MALFORMED - 1 if self.rig.options.plain else MALFORMED
+            text = malformed_message(f"{book.feed_prefix}-m{n}", n // 100 % kinds)
             book.sent_malformed(text, self.tick)
             return text
         event_id = f"{book.feed_prefix}-{n}"

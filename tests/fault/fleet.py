@@ -71,7 +71,8 @@ class Listener:
                    "ingest": lambda: ("127.0.0.1", self.ingest_port or 1),
                    "hook": lambda: ("127.0.0.1", self.rig.receiver.port)}
         for name, target in targets.items():
-            self.links[name] = await Link(f"{name}-{self.number}", target).open()
+            far_s = self.rig.options.postgres_far_s if name == "postgres" else 0.0
+            self.links[name] = await Link(f"{name}-{self.number}", target, far_s).open()
         with open(self.config, "w") as file:
             json.dump(self.rig.outbox.config(self.links["hook"].port), file)
 

@@ -10,7 +10,7 @@ from fleet import clock
 COUNTED = ("lost", "doubled", "altered", "unexpected", "falsely_acked", "unanswered", "dead_without_reason",
            "letters_lost", "left_in_memory", "foreign_claims", "deadlocks", "crashes", "bad_exits", "effects_lost",
            "effects_doubled", "effects_without_row", "deliveries_lost", "deliveries_doubled", "deliveries_without_event",
-           "deliveries_unsigned", "audit_missing")
+           "deliveries_unsigned", "audit_missing", "not_played")
 EXAMPLES = 5
 
 
@@ -23,6 +23,7 @@ class Verdict:
         self.rows = self.letters = self.feed_events = self.producer_events = self.acks = 0
         self.unproven = 0               # not stored, and no surviving listener had received it
         self.resends = 0
+        self.judged_acks = 0            # when they were given
 
     @property
     def is_clean(self):
@@ -59,10 +60,13 @@ class Round:
         self.rig = rig
         self.feed_prefix = f"{rig.run_prefix}f{number}"
         self.producer_prefix = f"{rig.run_prefix}p{number}"
+        self.asked_prefix = f"{rig.run_prefix}a{number}"
         self.ticks = {}                 # event id -> tick
         self.times = {}                 # tick -> time
         self.malformed = {}             # bytes -> tick
         self.marked = set()             # bytes of events that the handler never takes
+        self.versions = {}              # event id -> its messages, and the payload of each; None if Postgres refuses it
+        self.asked_acks = set()         # ids of which an ack said that there is a row
         self.feed_events = self.echoes = self.halves = 0
         self.acks = {}                  # event id -> the producer's last word
         self.refused = []               # bytes of messages that the producer was told are rejected
@@ -119,7 +123,7 @@ class Round:
         proven = {tick for tick in self.times if self.is_proven(tick)}
         sent = {event_id for event_id, tick in self.ticks.items() if tick in proven}
         acked = {event_id for event_id, status in self.acks.items() if status in ("persisted", "duplicate")}
-        return sent | acked | {json.loads(text)["event_id"] for text in self.marked}
+        return sent | acked | self.asked_acks | {json.loads(text)["event_id"] for text in self.marked}
 
     # --- judging ---
 
@@ -138,6 +142,8 @@ class Round:
         verdict, seen = self.rig.verdict, set()
         for event_id, event_type, payload in rows:
             expected = self.expected_row(event_id)
+            if payload in self.versions.get(event_id, {}).values():
+                expected = event_type, payload
             if expected is None:
                 verdict.find("unexpected", event_id, [payload] + self.history(event_id))
             elif (event_type, payload) != expected:
@@ -157,6 +163,8 @@ class Round:
                 verdict.find("lost", event_id, self.history(event_id))
             else:
                 verdict.unproven += 1
+        for event_id in self.asked_acks - seen:
+            verdict.find("falsely_acked", event_id, ["acked, seen in the table then, and not there now"])
         for event_id, status in self.acks.items():
             if status in ("persisted", "duplicate") and event_id not in seen:
                 verdict.find("falsely_acked", event_id, self.history(event_id))
@@ -168,12 +176,13 @@ class Round:
     def judge_letters(self, letters):
         """letters: (bytes, reason, id) of all dead letters that are new."""
         verdict, seen = self.rig.verdict, set()
+        known = self.marked | {message for of in self.versions.values() for message, payload in of.items() if payload is None}
         mark = re.compile(re.escape(self.producer_prefix).encode() + rb"-m\d+")
         for raw, reason, event_id in letters:
             if raw in seen:
                 verdict.find("doubled", f"dead letter {raw[:80]!r}")
             seen.add(raw)
-            if raw not in self.malformed and raw not in self.marked and not mark.search(raw):
+            if raw not in self.malformed and raw not in known and not mark.search(raw):
                 verdict.find("dead_without_reason", event_id or repr(raw[:80]),
                              [f"reason: {reason}"] + self.history(event_id))
         verdict.letters += len(letters)

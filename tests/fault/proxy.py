@@ -36,7 +36,7 @@ class Lane:
         self.target = None                      # transport to write to, None until it is there
 
     def put(self, data):
-        due = time.monotonic() + self.pair.link.delay[self.direction]
+        due = time.monotonic() + self.pair.link.far_s + self.pair.link.delay[self.direction]
         if self.queue and self.queue[-1][0] > due:
             due = self.queue[-1][0]
         self.queue.append((due, data))
@@ -185,12 +185,14 @@ class Pair:
 
 
 class CommitCut:
-    """Cuts a connection to Postgres in the middle of the next INSERT INTO events, or of the relay's next statement.
+    """Cuts a connection to Postgres in the middle of the next statement of a kind: an INSERT INTO events, the
+    end of a COPY, or the relay's next statement.
 
     before: half of the statement is passed on; during: all of it, and the reset comes at once; after: the reset
     comes when the answer does, which nobody sees. In the last two the outcome is unknown to the listener."""
 
-    MARKS = {"": b"INSERT INTO events", "relay": b"UPDATE outbox"}
+    # A COPY is cut at CopyDone, when all rows are there and the server is about to commit.
+    MARKS = {"": b"INSERT INTO events", "relay": b"UPDATE outbox", "copy": b"c\0\0\0\4"}
 
     def __init__(self, detail):
         self.phase, _, statement = detail.partition(" ")
@@ -226,8 +228,9 @@ class CommitCut:
 class Link:
     """All connections between one listener and one neighbour, past and future. target() tells where to go on."""
 
-    def __init__(self, name, target):
+    def __init__(self, name, target, far_s=0.0):
         self.name = name
+        self.far_s = far_s              # how long each way takes without any fault
         self.target = target
         self.pairs = set()
         self.delay = [0.0, 0.0]

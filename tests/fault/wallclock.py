@@ -13,7 +13,7 @@ class WallClocks:
         self.library = f"{directory}/wallclock.so"
 
     def build(self):
-        subprocess.run([os.environ.get("CC", "gcc"), "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-o",
+        subprocess.run([*os.environ.get("CC", "gcc").split(), "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-o",
                         self.library, f"{HERE}/wallclock.c"], check=True)
 
     def file(self, number):

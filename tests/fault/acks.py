@@ -1,0 +1,192 @@
+"""Acks judged when they are given: owns a producer of the rig's own, connected to every listener, that sends some ids
+in several versions, and asks the tables what each ack says as soon as it has come. wsonce-producer sends again what is
+not acked, and its ledger is judged at the end of a round; this one sends each message once."""
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import random
+import struct
+import time
+
+from feed import OP_CLOSE, OP_PING, OP_PONG, OP_TEXT, event_message
+
+RATE = 30                       # ids a second
+LOOK_S = 0.15                   # the shortest time between two questions to the tables
+REQUEST = ("GET /events HTTP/1.1\r\nHost: rig\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {}\r\n"
+           "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: wsonce.ack.v1\r\n\r\n")
+
+
+def masked_frame(op, payload):
+    """RFC 6455, 5.3: a client masks."""
+    mask, size = os.urandom(4), len(payload)
+    head = bytes([0x80 | op, 0x80 | size]) if size < 126 else bytes([0x80 | op, 0x80 | 126]) + struct.pack(">H", size)
+    return head + mask + bytes(byte ^ mask[i & 3] for i, byte in enumerate(payload))
+
+
+def versions_of(event_id, n, choice, is_plain):
+    """Messages, each with its payload as jsonb prints it: one, or three, and for half of the ids one more that Postgres
+    refuses (None). That one refuses a whole COPY, and after it there is none for a while: with --plain it is rare."""
+    good = [f'{{"n": {n}, "version": {version}}}' for version in range(1 if choice < 0.6 else 3)]
+    bad = ['{"n": "\\u0000"}'] if 0.3 < choice < 0.8 and (not is_plain or n % 300 == 1) else []
+    return [(event_message(event_id, payload), payload) for payload in good] + [
+        (event_message(event_id, payload), None) for payload in bad]
+
+
+class Line:
+    """A connection to one listener. It is dialled again when it breaks; what was not acked then is not judged."""
+
+    def __init__(self, asker, listener):
+        self.asker = asker
+        self.listener = listener
+        self.writer = None
+        self.waiting = {}               # id -> the message that was sent on this connection
+
+    async def run(self):
+        while True:
+            try:
+                await self.talk()
+            except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                pass
+            self.hang_up()
+            await asyncio.sleep(0.2)
+
+    def hang_up(self):
+        if self.writer:
+            self.writer.close()
+        self.writer = None
+        self.waiting = {}
+
+    async def talk(self):
+        port = self.listener.links["ingest"].port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(REQUEST.format(base64.b64encode(os.urandom(16)).decode()).encode())
+            answer = await reader.readuntil(b"\r\n\r\n")
+            if b" 101 " not in answer.split(b"\r\n")[0]:
+                return
+            self.writer = writer
+            while await self.read_frame(reader):
+                pass
+        finally:
+            writer.close()
+
+    async def read_frame(self, reader):
+        head = await reader.readexactly(2)
+        size = head[1] & 127
+        if size == 126:
+            size = struct.unpack(">H", await reader.readexactly(2))[0]
+        payload = await reader.readexactly(size)
+        op = head[0] & 15
+        if op == OP_PING:
+            self.writer.write(masked_frame(OP_PONG, payload))
+        elif op == OP_TEXT:
+            self.on_ack(json.loads(payload))
+        return op != OP_CLOSE
+
+    def on_ack(self, ack):
+        message = self.waiting.pop(ack["event_id"], None)
+        if message is not None:
+            self.asker.acks.append((ack["event_id"], message, ack["status"], self.listener.now.name))
+
+    def send(self, event_id, message):
+        if self.writer and event_id not in self.waiting:
+            self.waiting[event_id] = message
+            self.writer.write(masked_frame(OP_TEXT, message))
+
+
+class Asker:
+    """The producer of one round. The book of the round knows all its messages."""
+
+    def __init__(self, book):
+        self.book = book
+        self.rig = book.rig
+        self.random = random.Random(f"acks {self.rig.options.seed} {book.number}")
+        self.lines = [Line(self, listener) for listener in self.rig.listeners]
+        self.acks = []
+        self.tasks = []
+        self.is_sending = True
+        self.n = 0
+
+    def start(self):
+        loop = asyncio.get_running_loop()
+        self.tasks = [loop.create_task(line.run()) for line in self.lines]
+        self.tasks += [loop.create_task(self.send_all()), loop.create_task(self.look_all())]
+        for task in self.tasks:
+            self.rig.keep(task)
+
+    async def send_all(self):
+        loop = asyncio.get_running_loop()
+        while self.is_sending:
+            await asyncio.sleep(1 / RATE)
+            self.n += 1
+            event_id = f"{self.book.asked_prefix}-{self.n}"
+            versions = versions_of(event_id, self.n, self.random.random(), self.rig.options.plain)
+            self.book.versions[event_id] = dict(versions)
+            lines = self.random.sample(self.lines, len(self.lines))
+            for i, line in enumerate(lines[:max(len(versions), self.random.randrange(1, 4))]):
+                delay = 0 if i == 0 else self.random.choice((0, 0.02, 1.0))
+                loop.call_later(delay, line.send, event_id, versions[i % len(versions)][0])
+
+    async def look_all(self):
+        while True:
+            await asyncio.sleep(LOOK_S)
+            acks, self.acks = self.acks, []
+            if acks:
+                await self.look(acks)
+
+    async def ask(self, sql):
+        """The answer's lines. A Postgres that is away is asked again: what was acked is there when it is back."""
+        while True:
+            status, out, _ = await self.rig.postgres.try_sql(sql)
+            if status == 0:
+                return set(out.splitlines())
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self, acks):
+        ids = ",".join(f"'{event_id}'" for event_id, *_ in acks)
+        rows = await self.ask(f"SELECT event_id || ' ' || payload::text FROM {self.rig.tables.processed} "
+                              f"WHERE event_id IN ({ids})")
+        letters = await self.ask(f"SELECT encode(digest, 'hex') FROM dead_letters WHERE event_id IN ({ids})")
+        present = {row.partition(" ")[0] for row in rows}
+        for event_id, message, status, who in acks:
+            self.judge(event_id, message, status, who, rows, present, letters)
+
+    def judge(self, event_id, message, status, who, rows, present, letters):
+        verdict, payload = self.rig.verdict, self.book.versions[event_id][message]
+        history = [f"{who} said {status} of {message.decode()}"] + sorted(row for row in rows if row.startswith(event_id + " "))
+        verdict.judged_acks += 1
+        if status == "rejected":
+            if self.digest(message) not in letters:
+                verdict.find("letters_lost", event_id, history)
+            if payload is not None:
+                verdict.find("dead_without_reason", event_id, history)
+        elif event_id not in present:
+            verdict.find("falsely_acked", event_id, history + self.book.history(event_id))
+        elif status == "persisted" and f"{event_id} {payload}" not in rows:
+            verdict.find("falsely_acked", event_id, history + ["the row is of another version"])
+        else:
+            self.book.asked_acks.add(event_id)
+
+    def digest(self, message):
+        """Of the message's dead letter: a consumer's has the consumer's name behind it (sql/migrations/004_effects.sql)."""
+        digest = hashlib.sha256(message)
+        return hashlib.sha256(digest.digest() + self.rig.consumer.encode()).hexdigest() if self.rig.consumer else digest.hexdigest()
+
+    async def end(self, seconds):
+        """Waits for the acks that are owed: by then the faults are over, and every connection that stands answers."""
+        self.is_sending = False
+        deadline = time.monotonic() + seconds
+        while (any(line.waiting for line in self.lines) or self.acks) and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(2 * LOOK_S)
+        for line in self.lines:
+            for event_id in line.waiting:
+                self.rig.verdict.find("unanswered", event_id, [f"{line.listener.now.name} never acked it"] +
+                                      self.book.history(event_id))
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for line in self.lines:
+            line.hang_up()
