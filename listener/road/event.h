@@ -61,7 +61,6 @@ struct event {
 	uint16_t put_offs; /* times that the store gave it back, for no fault of its own as far as is known */
 	uint32_t attempts; /* failed stores, the fleet's count where Redis told it */
 	bool is_claimed;   /* our value is, as far as we know, in Redis */
-	bool is_unsure;    /* sent in a batch whose outcome was never seen */
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */
 	bool is_stray;     /* came without an id, or behind another, or was refused at the door */
 	bool is_loose;     /* has an id, is refused without a claim, and is not in the table */

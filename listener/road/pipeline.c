@@ -345,20 +345,12 @@ static void store_next(struct pipeline *p)
 	}
 }
 
-/* Which row it is that was there already: if a batch was sent whose outcome nobody saw, and the
- * claim has been ours since, it is our own, committed by that batch. */
-static enum outcome judge_present(const struct event *ev)
-{
-	return ev->is_unsure && ev->is_claimed ? OUTCOME_PERSISTED : OUTCOME_DUPLICATE;
-}
-
 static void fail_store(struct pipeline *p, struct event *ev, const char *why);
 static void put_off(struct pipeline *p, struct event *ev, const char *why);
 
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
 {
 	struct pipeline *p = arg;
-	enum outcome present = judge_present(ev);
 
 	switch (result) {
 	case STORE_INSERTED:
@@ -366,10 +358,11 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 		settle(p, ev, OUTCOME_PERSISTED);
 		return;
 	case STORE_PRESENT:
-		if (present == OUTCOME_DUPLICATE && !ev->held_ms) /* of a held one the claim has told */
+		/* It may be ours, of a batch whose outcome nobody saw, or another message's: which, nobody can tell. */
+		if (!ev->held_ms) /* of a held one the claim has told */
 			duplicates_late(ev->id, ev->id_len, now_ms(p));
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
-		settle(p, ev, present);
+		settle(p, ev, OUTCOME_DUPLICATE);
 		return;
 	case STORE_LATER:
 		put_off(p, ev, why);
@@ -390,7 +383,7 @@ static void on_buried(void *arg, struct event *ev, enum store_burial burial)
 
 	if (ev->id_len && !ev->is_loose)
 		claim_mark(p->claim, ev, is_stored ? CLAIM_MARK_DONE : CLAIM_MARK_DEAD);
-	settle(p, ev, is_stored ? judge_present(ev) : OUTCOME_REJECTED);
+	settle(p, ev, is_stored ? OUTCOME_DUPLICATE : OUTCOME_REJECTED);
 }
 
 /* --- a failed store: count, wait, give the claim back, try again --- */

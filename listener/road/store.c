@@ -327,8 +327,6 @@ static void on_looked_up(struct store *s, const struct postgres_answer *answer)
 	send_range(s);
 }
 
-static void mark_unsure(struct store *s);
-
 /* The statement at hand was ended because it took too long. */
 static void note_late(struct store *s, const struct postgres_answer *answer)
 {
@@ -349,7 +347,6 @@ static void insert_instead(struct store *s)
 static void on_copied(struct store *s, const struct postgres_answer *answer)
 {
 	if (answer->rows != s->absent) {
-		mark_unsure(s);
 		insert_instead(s);
 		return;
 	}
@@ -475,22 +472,12 @@ static void on_trouble(struct store *s, const struct postgres_answer *answer)
 	}
 }
 
-/* The statement may have been committed before the connection died. Sending it again is harmless;
- * its events remember, so that a row that is there then is known for our own. */
-static void mark_unsure(struct store *s)
-{
-	struct range r = *top(s);
-
-	for (size_t i = r.from; i < r.to && s->job != JOB_VERIFY; i++)
-		s->batch->events[i]->is_unsure = true;
-	if (s->job == JOB_COPY || s->job == JOB_LOOK)
-		s->job = JOB_INSERT;
-}
-
+/* The statement may have been committed before the connection died. Sending it again, by INSERT, is harmless. */
 static void on_unknown(struct store *s)
 {
 	stats.store_retries++;
-	mark_unsure(s);
+	if (s->job == JOB_COPY || s->job == JOB_LOOK)
+		s->job = JOB_INSERT;
 }
 
 /* A database that is not UTF8 may be unable to hold an id; the letter itself it can, raw is bytes. */

@@ -13,8 +13,7 @@
  * and with -DCALM and pan -a, as an LTL property:
  *   always_settled once faults cease, every event in the memory of a living listener is settled, in
  *                  whatever order steps are taken, with keys that never expire and dead owners
- * Two that the program does not promise, to show that it does not:
- *   one_persisted  (ONE_PERSISTED) an event is counted as persisted at most once
+ * One that the program does not promise, to show that it does not:
  *   row_or_letter  (ROW_OR_LETTER) an event does not have both a row and a dead letter
  *
  * Where the model allows more than the world does, so that nothing is missed:
@@ -136,11 +135,6 @@ byte deaths, refusals, redeliveries;
 
 bit never_doubled = 1, never_lost = 1, settle_knows = 1, acks_true = 1, own_keys = 1;
 
-#ifdef ONE_PERSISTED
-bit is_unsure[INSTANCES * EVENTS];
-bit was_persisted[EVENTS];
-bit one_persisted = 1;
-#endif
 #ifdef ROW_OR_LETTER
 bit row_or_letter = 1;
 #endif
@@ -409,9 +403,6 @@ inline forget(e)
 	claim_ms[COPY] = 0;
 	SET_LOOKS(0);
 	attempts[COPY] = 0;
-#ifdef ONE_PERSISTED
-	is_unsure[COPY] = 0;
-#endif
 }
 
 inline settle(e)
@@ -421,16 +412,6 @@ inline settle(e)
 #endif
 	expect(settle_knows, IS_RECORDED(e));
 	forget(e);
-}
-
-inline note_persisted(e)
-{
-#ifdef ONE_PERSISTED
-	expect(one_persisted, !was_persisted[e]);
-	was_persisted[e] = 1;
-#else
-	skip;
-#endif
 }
 
 /* After copies have been dropped or died: has the last one gone, while somebody lives who had it? */
@@ -577,15 +558,7 @@ inline bury_next(e)
  * counted only. */
 inline on_stored(e)
 {
-	d_step {
-#ifdef ONE_PERSISTED
-		if
-		:: !row[e] || (is_unsure[COPY] && claim_ms[COPY]) -> note_persisted(e);	/* judge_present() */
-		:: else
-		fi;
-#endif
-		insert(e);
-	}
+	d_step { insert(e); }
 	claim_mark(SET_DONE, e);
 	d_step { settle(e); }
 }
@@ -679,9 +652,6 @@ inline lose_statement(e)
 	if
 	:: state[COPY] == EV_STORING ->				/* on_unknown() in store.c */
 		send(INSERT, 0, e);
-#ifdef ONE_PERSISTED
-		is_unsure[COPY] = 1;
-#endif
 	:: state[COPY] == EV_BURYING -> send(BURY, 0, e);
 	:: state[COPY] != EV_STORING && state[COPY] != EV_BURYING
 	fi;

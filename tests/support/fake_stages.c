@@ -171,12 +171,6 @@ void fake_answer_bury(const char *id, enum store_burial burial)
 	the_store.on.on_buried(the_store.on.arg, take_out(&burials, id, "bury"), burial);
 }
 
-void fake_lose_insert(void)
-{
-	for (size_t i = 0; i < inserts.count; i++)
-		inserts.events[i]->is_unsure = true;
-}
-
 void fake_answer_unusable(const char *sentence)
 {
 	the_store.on.on_unusable(the_store.on.arg, sentence, 1);

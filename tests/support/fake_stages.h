@@ -43,9 +43,6 @@ void fake_answer_count(const char *id, long attempts);
 void fake_answer_insert(const char *id, enum store_result result);
 void fake_answer_bury(const char *id, enum store_burial burial);
 
-/* The connection to Postgres died and is back: the batch at hand is sent again. */
-void fake_lose_insert(void);
-
 /* The whole database is unusable. */
 void fake_answer_unusable(const char *sentence);
 

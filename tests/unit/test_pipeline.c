@@ -281,40 +281,6 @@ Test(pipeline, row_that_was_there_is_a_duplicate_and_is_marked)
 	cr_assert_eq(stats.persisted, 0);
 }
 
-Test(pipeline, row_of_a_batch_whose_answer_was_lost_is_our_own)
-{
-	struct producer p = PRODUCER;
-
-	bring_to_store("a", &p);
-	fake_lose_insert();
-	answer_insert("a", STORE_PRESENT);
-	cr_assert_str_eq(p.answers, "p");
-	cr_assert_eq(stats.persisted, 1);
-}
-
-Test(pipeline, row_is_our_own_even_if_marking_it_gives_the_claim_back)
-{
-	struct producer p = PRODUCER;
-
-	bring_to_store("a", &p);
-	fake_lose_insert();
-	fake.is_redis_full = true;
-	answer_insert("a", STORE_PRESENT);
-	cr_assert_str_eq(p.answers, "p");
-}
-
-Test(pipeline, row_of_a_lost_batch_without_a_claim_is_a_duplicate)
-{
-	struct producer p = PRODUCER;
-
-	fake.is_redis_away = true;
-	receive_from("a", &p);
-	turn();
-	fake_lose_insert();
-	answer_insert("a", STORE_PRESENT);
-	cr_assert_str_eq(p.answers, "d");
-}
-
 Test(pipeline, nothing_is_settled_or_marked_while_the_store_is_at_work)
 {
 	struct producer p = PRODUCER;
