@@ -1,4 +1,4 @@
--- Takes the place of a mark that says nothing of our event, only if it is still that mark.
+-- Takes the place of a mark that says nothing of our event, or is of another epoch, only if it is still that mark.
 -- KEYS[1]  the claim's key
 -- ARGV[1]  the mark's value
 -- ARGV[2]  our claim's value

@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "identify.sql.h"
 #include "base/log.h"
 #include "postgres/hangup.h"
+#include "make_epoch.sql.h"
 #include "postgres/schema.h"
 #include "postgres/sqlstate.h"
 #include "base/stats.h"
@@ -20,7 +22,7 @@
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
 /* The steps of POSTGRES_PREPARING. */
-enum step { STEP_INSPECT, STEP_ASK, STEP_LOCK, STEP_UPGRADE };
+enum step { STEP_INSPECT, STEP_ASK, STEP_LOCK, STEP_UPGRADE, STEP_IDENTIFY, STEP_EPOCH };
 
 struct watch {
 	uv_poll_t poll;
@@ -40,12 +42,15 @@ struct postgres {
 	PGresult *last;   /* of the query at hand */
 	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
 	size_t copy_len;
+	bool is_copy;     /* the query at hand is a COPY, */
+	size_t copied;    /* and has stored so many rows */
 	bool has_rows;    /* the query at hand was executed, and perhaps committed */
 	bool is_limited;  /* its limits are set */
 	char limits[256]; /* the statement that sets them, for one transaction */
 	char error[400];  /* of the last connection attempt */
 	bool was_ready;   /* ever */
 	bool is_upgraded; /* on this connection */
+	struct postgres_identity identity;
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -168,16 +173,21 @@ static void disconnect(struct postgres *p)
 	p->conn = NULL;
 }
 
+static void hang_up(struct postgres *p, const char *why)
+{
+	set_error(p, why);
+	disconnect(p);
+	set_state(p, POSTGRES_DOWN);
+	uv_timer_start(&p->timer, on_retry, (uint64_t)backoff_next(&p->backoff, backoff_draw()), 0);
+}
+
 /* answer is what the query at hand, if there is one, is told, with the error. */
 static void lose_with(struct postgres *p, const char *why, struct postgres_answer answer)
 {
 	bool was_busy = p->state == POSTGRES_BUSY;
 
 	answer.error = p->error;
-	set_error(p, why);
-	disconnect(p);
-	set_state(p, POSTGRES_DOWN);
-	uv_timer_start(&p->timer, on_retry, (uint64_t)backoff_next(&p->backoff, backoff_draw()), 0);
+	hang_up(p, why);
 	if (was_busy)
 		p->settings.on_answer(p->settings.owner, &answer);
 }
@@ -239,6 +249,32 @@ static void judge(const struct postgres *p, const PGresult *result, struct postg
 		answer->result = POSTGRES_UNKNOWN;
 }
 
+static uint32_t read_epoch(const PGresult *result)
+{
+	return PQgetisnull(result, 0, 0) ? 0 : (uint32_t)strtoul(PQgetvalue(result, 0, 0), NULL, 16);
+}
+
+static void read_rows(const struct postgres *p, const PGresult *result, struct postgres_answer *answer)
+{
+	const char *name = PQfname(result, 0);
+
+	answer->has_epoch = name && strcmp(name, "wsonce_epoch") == 0 && PQntuples(result);
+	if (answer->has_epoch)
+		answer->epoch = read_epoch(result);
+	if (p->is_copy)
+		answer->rows = p->copied;
+	else if (PQresultStatus(result) == PGRES_TUPLES_OK)
+		answer->rows = (size_t)PQntuples(result) - answer->has_epoch;
+	else
+		answer->rows = strtoul(PQcmdTuples((PGresult *)result), NULL, 10);
+}
+
+/* A crash of the server ends its connections, but a pooler in between keeps ours. */
+static bool is_elsewhere(const struct postgres *p, const struct postgres_answer *answer)
+{
+	return answer->has_epoch && answer->epoch != p->identity.epoch;
+}
+
 static void answer_query(struct postgres *p, const PGresult *result)
 {
 	char error[512];
@@ -257,16 +293,19 @@ static void answer_query(struct postgres *p, const PGresult *result)
 			return;
 		}
 	}
-	answer.rows = status == PGRES_TUPLES_OK ? (size_t)PQntuples(result)
-						: strtoul(PQcmdTuples((PGresult *)result), NULL, 10);
-	set_state(p, POSTGRES_READY);
+	read_rows(p, result, &answer);
+	if (!is_elsewhere(p, &answer))
+		set_state(p, POSTGRES_READY);
 	p->settings.on_answer(p->settings.owner, &answer);
+	if (p->state == POSTGRES_BUSY && is_elsewhere(p, &answer))
+		hang_up(p, "another server answers, or one that was restored");
 }
 
 const char *postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len)
 {
 	const PGresult *result = answer->data;
 
+	row += answer->has_epoch;
 	*len = (size_t)PQgetlength(result, (int)row, column);
 	return PQgetvalue(result, (int)row, column);
 }
@@ -298,7 +337,13 @@ static void inspect(struct postgres *p)
 		   PQsendQueryParams(p->conn, schema_inspect_sql(), 1, NULL, &p->settings.tables, NULL, NULL, 0));
 }
 
+/* The schema is right. */
 static void become_ready(struct postgres *p)
+{
+	send_step(p, STEP_IDENTIFY, SQL_IDENTIFY);
+}
+
+static void finish_preparing(struct postgres *p)
 {
 	p->was_ready = true;
 	p->error[0] = '\0';
@@ -306,6 +351,20 @@ static void become_ready(struct postgres *p)
 	stats.postgres_connects++;
 	uv_timer_stop(&p->timer);
 	set_state(p, POSTGRES_READY);
+}
+
+/* Without an epoch nothing that Redis says of this database is believed. */
+static void on_identified(struct postgres *p, const PGresult *result)
+{
+	struct postgres_identity *i = &p->identity;
+
+	i->epoch = read_epoch(result);
+	snprintf(i->database, sizeof(i->database), "%s", PQgetvalue(result, 0, 1));
+	snprintf(i->hazards, sizeof(i->hazards), "%s", PQgetvalue(result, 0, 2));
+	if (i->epoch || p->step == STEP_EPOCH)
+		finish_preparing(p);
+	else
+		send_step(p, STEP_EPOCH, SQL_MAKE_EPOCH ";" SQL_IDENTIFY);
 }
 
 /* A listener that has worked before has events that may be nowhere else: it waits until somebody has mended
@@ -421,6 +480,8 @@ static void on_step_answer(struct postgres *p, PGresult *result)
 	} else if (p->step == STEP_UPGRADE) {
 		p->is_upgraded = true;
 		inspect(p);
+	} else if (p->step >= STEP_IDENTIFY) {
+		on_identified(p, result);
 	} else {
 		on_version(p, (int)strtol(PQgetvalue(result, 0, 0), NULL, 10));
 	}
@@ -473,6 +534,8 @@ static void keep_result(struct postgres *p, PGresult *result)
 	if (is_fine && p->is_limited)
 		p->has_rows = true;
 	p->is_limited = true;
+	if (p->is_copy && status == PGRES_COMMAND_OK)
+		p->copied = strtoul(PQcmdTuples(result), NULL, 10);
 	PQclear(p->last);
 	p->last = result;
 }
@@ -550,6 +613,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 	assert(n <= POSTGRES_VALUES_MAX);
 	if (p->state != POSTGRES_READY)
 		return -1;
+	p->is_copy = false;
 	for (int i = 0; i < n; i++) {
 		types[i] = values[i].type;
 		bytes[i] = values[i].bytes;
@@ -565,10 +629,12 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 /* A pipeline may not have a COPY. */
 int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
 {
-	char both[sizeof(p->limits) + 512];
+	char both[sizeof(p->limits) + 1024];
 
 	if (p->state != POSTGRES_READY)
 		return -1;
+	p->is_copy = true;
+	p->copied = 0;
 	snprintf(both, sizeof(both), "%s; %s", p->limits, sql);
 	p->copy = bytes;
 	p->copy_len = len;
@@ -662,6 +728,11 @@ bool postgres_is_conninfo(const char *conninfo)
 enum postgres_state postgres_state(const struct postgres *p)
 {
 	return p->state;
+}
+
+const struct postgres_identity *postgres_identity(const struct postgres *p)
+{
+	return &p->identity;
 }
 
 const char *postgres_error(const struct postgres *p)

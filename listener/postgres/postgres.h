@@ -38,13 +38,22 @@ enum postgres_blame {
 	POSTGRES_BLAME_ROW,    /* a function raised it */
 };
 
+/* Which database a connection leads to, and which history of it (see sql/migrations/005_epoch.sql). */
+struct postgres_identity {
+	char database[40]; /* its id; "" if it has none */
+	char hazards[80];  /* settings by which commits may vanish when the server crashes; "" if there are none */
+	uint32_t epoch;    /* 0: unknown */
+};
+
 /* The answer. Valid during the callback. */
 struct postgres_answer {
 	enum postgres_result result;
 	enum postgres_blame blame;
 	bool is_late;      /* it was given up because it took or waited too long */
 	const char *error; /* one line: the server's words and SQLSTATE; NULL with POSTGRES_OK */
-	size_t rows;       /* returned; with postgres_copy, stored */
+	size_t rows;       /* returned, but for the one with the epoch; with postgres_copy, stored */
+	bool has_epoch;    /* the statement told the epoch in its first row, as sql/queries/epoch.sql does */
+	uint32_t epoch;    /* in which it ran; 0: there is none */
 	const void *data;  /* for postgres_text */
 };
 
@@ -62,7 +71,8 @@ struct postgres_settings {
 	/* Called after each change of state but between READY and BUSY. */
 	void (*on_state)(void *owner, enum postgres_state state);
 	/* Called once for a query, from the loop, never from inside postgres_query. The connection
-	 * is then READY again; or DOWN, with POSTGRES_UNKNOWN or POSTGRES_TROUBLE. */
+	 * is then READY again; or DOWN, with POSTGRES_UNKNOWN or POSTGRES_TROUBLE; or still BUSY, and DOWN after
+	 * the call, if the epoch is not that of the connection: then this is another server, to be looked at anew. */
 	void (*on_answer)(void *owner, const struct postgres_answer *answer);
 	/* The database is not one that this program can work with; sentence lives for the call. status is the exit
 	 * status that fits. Not called once the connection has been READY: then it stays away and tries again, and
@@ -75,6 +85,9 @@ struct postgres_settings {
 struct postgres *postgres_open(uv_loop_t *loop, const struct postgres_settings *settings);
 
 enum postgres_state postgres_state(const struct postgres *p);
+
+/* Of the connection that is READY or BUSY. Lives as long as p. */
+const struct postgres_identity *postgres_identity(const struct postgres *p);
 
 /* Why the last connection attempt failed; "" after a success. */
 const char *postgres_error(const struct postgres *p);

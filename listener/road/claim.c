@@ -45,6 +45,7 @@ struct claim {
 	char ttl[24];
 	char take_tail[64]; /* of a claim command, as it goes over the wire; of a mark: */
 	char mark_tail[64];
+	uint32_t epoch;     /* of the database; 0: unknown */
 	struct stamp stamp; /* the last time written */
 	struct mark mark;   /* the last mark written */
 	char mark_text[MARK_TEXT_SIZE];
@@ -137,9 +138,15 @@ static int64_t value_ms(const redisReply *value)
 	return ms;
 }
 
-/* A dead mark of another message with the same id says nothing of ev. */
-static enum claim_result read_mark(const struct mark *mark, const struct event *ev)
+/* A mark of another epoch may not be true any more. A dead mark of another message with the same id says nothing
+ * of ev. */
+static enum claim_result read_mark(const struct claim *c, const struct mark *mark, const struct event *ev)
 {
+	if (!c->epoch)
+		return CLAIM_UNKNOWN;
+	stats.marks_past += mark->epoch != c->epoch;
+	if (mark->epoch != c->epoch)
+		return CLAIM_ABSENT;
 	if (!mark->is_dead)
 		return CLAIM_DONE;
 	return mark->digest == event_digest_head(ev) ? CLAIM_DEAD : CLAIM_ABSENT;
@@ -155,7 +162,7 @@ static enum claim_result read_value(const struct claim *c, struct event *ev, con
 	if (value->type != REDIS_REPLY_STRING && value->type != REDIS_REPLY_STATUS)
 		return CLAIM_UNKNOWN;
 	if (mark_read(&mark, value->str, len))
-		return read_mark(&mark, ev);
+		return read_mark(c, &mark, ev);
 	if (len <= c->owner_len || memcmp(value->str, c->owner, c->owner_len) != 0)
 		return CLAIM_OTHER;
 	ev->claim_ms = value_ms(value);
@@ -188,11 +195,16 @@ static int seize(struct claim *c, struct event *ev, const redisReply *mark)
 	return send_command(c, on_take, ev);
 }
 
+static bool is_error(const redisReply *reply)
+{
+	return reply->type == REDIS_REPLY_ERROR;
+}
+
 static enum claim_result read_take(struct claim *c, struct event *ev, const redisReply *reply)
 {
 	if (!reply)
 		return CLAIM_UNKNOWN;
-	if (reply->type == REDIS_REPLY_ERROR) {
+	if (is_error(reply)) {
 		note_error(c, reply);
 		return CLAIM_UNKNOWN;
 	}
@@ -213,7 +225,7 @@ static void on_take(void *owner, void *arg, const redisReply *reply)
 	}
 	note_duplicate(c, ev, result, reply);
 	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
-	ev->is_claimed = result == CLAIM_MINE || result == CLAIM_UNKNOWN;
+	ev->is_claimed = result == CLAIM_MINE || (result == CLAIM_UNKNOWN && (!reply || is_error(reply)));
 	c->on.on_claimed(c->on.arg, ev, result);
 }
 
@@ -403,9 +415,10 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 /* The text of a mark, with its length in *len. Marks come by the hundred in one millisecond. */
 static const char *mark_text(struct claim *c, const struct owed_mark *owed, size_t *len)
 {
-	struct mark mark = {.is_dead = owed->is_dead, .ms = wall_ms(), .digest = owed->digest};
+	struct mark mark = {owed->is_dead, wall_ms(), owed->epoch, owed->digest};
 
-	if (mark.is_dead != c->mark.is_dead || mark.digest != c->mark.digest || mark.ms != c->mark.ms) {
+	if (mark.is_dead != c->mark.is_dead || mark.digest != c->mark.digest || mark.ms != c->mark.ms ||
+	    mark.epoch != c->mark.epoch) {
 		c->mark = mark;
 		c->mark_len = mark_write(&mark, c->mark_text);
 	}
@@ -439,7 +452,7 @@ static void forget_attempts(struct claim *c, const struct event *ev)
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 {
 	bool is_dead = kind == CLAIM_MARK_DEAD;
-	const struct owed_mark mark = {ev->id, ev->id_len, is_dead, is_dead ? event_digest_head(ev) : 0};
+	const struct owed_mark mark = {ev->id, ev->id_len, is_dead, c->epoch, is_dead ? event_digest_head(ev) : 0};
 
 	if (!claim_is_ready(c)) {
 		if (ev->is_claimed)
@@ -467,6 +480,11 @@ static void on_redis_state(void *owner, enum redis_state state)
 	c->has_error_logged = false;
 	while (owed_take(&c->owed, &mark))
 		send_mark(c, &mark);
+}
+
+void claim_set_epoch(struct claim *c, uint32_t epoch)
+{
+	c->epoch = epoch;
 }
 
 bool claim_prefers_other(struct claim *c, const struct event *ev)

@@ -18,7 +18,7 @@ enum claim_result {
 	CLAIM_DONE,    /* a done mark: the event is committed */
 	CLAIM_DEAD,    /* a dead mark: the event is recorded as a dead letter */
 	CLAIM_ABSENT,  /* looked up only: nobody holds it */
-	CLAIM_UNKNOWN, /* Redis could not be asked, or its answer was lost */
+	CLAIM_UNKNOWN, /* Redis could not be asked, or its answer was lost, or is a mark and the epoch is not known */
 };
 
 enum claim_mark { CLAIM_MARK_DONE, CLAIM_MARK_DEAD };
@@ -73,6 +73,11 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n);
 /* Says to the fleet that ev is committed, or a dead letter. Unconditional: it is a fact, whoever
  * owns the key now. Must not be called before the commit. */
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind);
+
+/* The epoch that the database is in, 0 if it is not known. Marks say it, and only marks that say the same
+ * are read as CLAIM_DONE and CLAIM_DEAD; others are as good as absent. What was marked before keeps the epoch that it
+ * was marked in. */
+void claim_set_epoch(struct claim *c, uint32_t epoch);
 
 /* Commands that Redis has not answered yet; 0 if it is away. */
 uint64_t claim_unanswered(const struct claim *c);

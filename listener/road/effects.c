@@ -39,6 +39,9 @@ static const char outbox_sql[] =
 	"SELECT w.target, f.event_id, f.event_type, f.payload FROM fresh AS f JOIN unnest($5::text[], $6::text[]) "
 	"AS w (target, event_type) ON w.event_type IS NULL OR w.event_type = f.event_type RETURNING 1)";
 
+/* The first row, see sql/queries/epoch.sql. */
+#define EPOCH_SQL " SELECT (SELECT epoch FROM wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
+
 /* --- webhooks --- */
 
 static size_t count_rows(const struct webhooks *w)
@@ -71,9 +74,10 @@ static char *make_sql(const struct effects *e, const char *handler, const char *
 
 	if (asprintf(&given, given_sql, lock) < 0)
 		return NULL;
-	if (asprintf(&sql, "%s%s%s SELECT event_id, %s%s%s%s FROM fresh", given,
+	if (asprintf(&sql, "%s%s%s" EPOCH_SQL "%s UNION ALL SELECT event_id, %s%s%s%s FROM fresh", given,
 		     *c->consumer ? consumer_sql : fresh_sql, c->webhooks.count ? outbox_sql : "",
-		     c->webhooks.count ? "(SELECT count(*) FROM posted)" : "0", *handler ? ", " : "", handler,
+		     *handler ? ", NULL" : "", c->webhooks.count ? "(SELECT count(*) FROM posted)" : "0",
+		     *handler ? ", " : "", handler,
 		     *handler ? "(event_id::text, event_type::text, payload)::text" : "") < 0)
 		sql = NULL;
 	free(given);

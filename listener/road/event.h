@@ -62,6 +62,7 @@ struct event {
 	uint32_t attempts; /* failed stores, the fleet's count where Redis told it */
 	bool is_claimed;   /* our value is, as far as we know, in Redis */
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */
+	bool is_doubted;   /* a mark of it was read, and not believed before Postgres was asked for its epoch */
 	bool is_stray;     /* came without an id, or behind another, or was refused at the door */
 	bool is_loose;     /* has an id, is refused without a claim, and is not in the table */
 	bool is_put_off;   /* in EV_RELEASING: keeps its claim afterwards, too */

@@ -11,6 +11,7 @@
 struct head {
 	uint16_t len;
 	bool is_dead;
+	uint32_t epoch;
 	uint64_t digest;
 };
 
@@ -37,7 +38,7 @@ static int reserve(struct owed *o, size_t more)
 
 int owed_add(struct owed *o, const struct owed_mark *mark)
 {
-	struct head head = {(uint16_t)mark->len, mark->is_dead, mark->digest};
+	struct head head = {(uint16_t)mark->len, mark->is_dead, mark->epoch, mark->digest};
 
 	if (reserve(o, sizeof(head) + mark->len))
 		return -1;
@@ -59,7 +60,7 @@ bool owed_take(struct owed *o, struct owed_mark *mark)
 	if (o->begin == o->end)
 		return false;
 	memcpy(&head, o->bytes + o->begin, sizeof(head));
-	*mark = (struct owed_mark){o->bytes + o->begin + sizeof(head), head.len, head.is_dead, head.digest};
+	*mark = (struct owed_mark){o->bytes + o->begin + sizeof(head), head.len, head.is_dead, head.epoch, head.digest};
 	o->begin += sizeof(head) + head.len;
 	return true;
 }

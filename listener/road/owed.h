@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct owed {
-	char *bytes;  /* per mark: length of the id, is_dead, digest, the id */
+	char *bytes;  /* per mark: length of the id, is_dead, epoch, digest, the id */
 	size_t begin; /* of the oldest mark */
 	size_t end;
 	size_t size;
@@ -17,6 +17,7 @@ struct owed_mark {
 	const char *id;
 	size_t len;
 	bool is_dead;
+	uint32_t epoch;  /* in which the event was settled */
 	uint64_t digest; /* of a dead mark, as in mark.h */
 };
 

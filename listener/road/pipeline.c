@@ -34,6 +34,7 @@
 #define RETRY_STEP      2          /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
 #define DEFER_STEP      0          /* 50 ms, in which the preferred instance claims and often commits; */
 #define DEFER_LOOKS     2          /* 100 and 200 ms more for one that lags behind */
+#define DOUBT_STEP      0          /* 50 ms for Postgres to tell its epoch */
 #define GIVE_WAY_STEP   5          /* 1.6 s, which is more than hold_look_step() ever waits */
 #define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
 #define DEFER_WINDOW    4096       /* or events left to others and not yet looked at */
@@ -327,6 +328,14 @@ static bool is_burial_due(const struct pipeline *p)
 	return refused && (!batched || p->since_burial >= (refused < batched ? BURIAL_BATCHES : 1));
 }
 
+/* Is there an event whose mark may be read before a batch tells the epoch? */
+static bool may_read_marks(const struct pipeline *p)
+{
+	const size_t *counts = p->events.counts;
+
+	return (counts[EV_CLAIMING] || counts[EV_HELD] || counts[EV_LOOKING]) && claim_is_ready(p->claim);
+}
+
 /* While one batch is in flight the next one fills, so there is no timer to tune. */
 static void store_next(struct pipeline *p)
 {
@@ -342,6 +351,8 @@ static void store_next(struct pipeline *p)
 	} else if (p->events.counts[EV_BATCHED]) {
 		p->since_burial++;
 		insert_next(p);
+	} else if (may_read_marks(p) && !store_is_sure(p->store)) {
+		store_ask_epoch(p->store);
 	}
 }
 
@@ -465,6 +476,24 @@ static void hold(struct pipeline *p, struct event *ev)
 	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));
 }
 
+/* A mark is knowledge of the epoch that the database was in when it last said so. If that is a while ago, it
+ * is asked first (see store_next); if it does not answer soon, it is given the event. */
+static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
+{
+	if (store_is_sure(p->store)) {
+		settle(p, ev, outcome);
+	} else if (ev->is_doubted || p->is_draining) {
+		send_to_store(p, ev);
+	} else {
+		ev->is_doubted = true;
+		end_deferral(p, ev);
+		event_move(&p->events, ev, EV_HELD);
+		if (!ev->held_ms)
+			ev->held_ms = now_ms(p);
+		hold_add(&p->hold, ev, now_ms(p), DOUBT_STEP);
+	}
+}
+
 static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 {
 	struct pipeline *p = arg;
@@ -481,11 +510,11 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 		return;
 	case CLAIM_DONE:
 		stats.claims_done++;
-		settle(p, ev, OUTCOME_DUPLICATE);
+		on_mark(p, ev, OUTCOME_DUPLICATE);
 		return;
 	case CLAIM_DEAD:
 		stats.claims_done++;
-		settle(p, ev, OUTCOME_REJECTED);
+		on_mark(p, ev, OUTCOME_REJECTED);
 		return;
 	case CLAIM_ABSENT:  /* only a look says so */
 	case CLAIM_UNKNOWN: /* Redis is gone: the unique key decides instead */
@@ -556,10 +585,10 @@ static void on_looked(void *arg, struct event *ev, enum claim_result result)
 		take_over(p, ev);
 		return;
 	case CLAIM_DONE:
-		settle(p, ev, OUTCOME_DUPLICATE);
+		on_mark(p, ev, OUTCOME_DUPLICATE);
 		return;
 	case CLAIM_DEAD:
-		settle(p, ev, OUTCOME_REJECTED);
+		on_mark(p, ev, OUTCOME_REJECTED);
 		return;
 	case CLAIM_UNKNOWN:
 		stats.claims_skipped++;
@@ -851,6 +880,13 @@ static void on_turn(uv_prepare_t *turn)
 		uv_timer_start(&p->hold_timer, on_hold_timer, (uint64_t)wait, 0);
 }
 
+static void on_epoch(void *arg, uint32_t epoch)
+{
+	struct pipeline *p = arg;
+
+	claim_set_epoch(p->claim, epoch);
+}
+
 static void on_posted(void *arg)
 {
 	struct pipeline *p = arg;
@@ -911,7 +947,7 @@ static void start_timers(struct pipeline *p)
 static int open_stages(struct pipeline *p, char *error, size_t size)
 {
 	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, p};
-	const struct store_callbacks store_on = {on_stored, on_buried, on_noted, on_posted, on_unusable, p};
+	const struct store_callbacks store_on = {on_stored, on_buried, on_noted, on_epoch, on_posted, on_unusable, p};
 	const struct config *c = p->config;
 
 	snprintf(error, size, "out of memory");

@@ -16,6 +16,7 @@
 #include "check_effects.sql.h"
 #include "copy.sql.h"
 #include "road/effects.h"
+#include "epoch.sql.h"
 #include "find_present.sql.h"
 #include "insert.sql.h"
 #include "road/limit.h"
@@ -34,13 +35,15 @@
 #define BOOL_OID 16
 #define TEXT_OID 25
 
-#define STALL_MS 500 /* a batch takes some 20 ms */
+#define STALL_MS     500  /* a batch takes some 20 ms */
+#define ASK_AGAIN_MS 50   /* after a question for the epoch that got no answer */
+#define SURE_MS      1000 /* for so long what Postgres said of its epoch counts */
 
 #define COPY_LEAST    64  /* rows; fewer are not worth the question whether the server is ready for them */
 #define CAUTION_LEAST 4   /* batches to be careful for after a refusal; doubled with each, */
 #define CAUTION_MOST  256 /* up to this */
 
-enum job { JOB_NONE, JOB_LOOK, JOB_COPY, JOB_INSERT, JOB_VERIFY, JOB_BURY, JOB_NOTE };
+enum job { JOB_NONE, JOB_LOOK, JOB_COPY, JOB_INSERT, JOB_VERIFY, JOB_BURY, JOB_NOTE, JOB_EPOCH };
 
 /* How long not to try something that was refused. */
 struct caution {
@@ -65,6 +68,11 @@ struct store {
 	struct range ranges[RANGES_MAX]; /* a stack; the top is at work or next */
 	int range_count;
 	int64_t sent_ms;       /* loop clock, of the first range */
+	int64_t asked_ms;      /* loop clock, of the statement at hand */
+	int64_t told_ms;       /* loop clock, of the last one that told the epoch */
+	uint32_t epoch;        /* 0: unknown */
+	uint32_t range_epoch;  /* of the statement that began with the range at work */
+	char *hazards;         /* that were warned of; heap */
 	struct caution blind;  /* COPY without a look */
 	struct caution looked; /* COPY after a look */
 	struct caution alone;  /* effects beside those of other listeners */
@@ -210,6 +218,39 @@ static void note_present(struct store *s, bool has_present)
 		s->blind.wait = s->blind.penalty;
 	else if (s->blind.wait)
 		s->blind.wait--;
+}
+
+/* --- the epoch --- */
+
+static void set_epoch(struct store *s, uint32_t epoch)
+{
+	if (s->epoch == epoch)
+		return;
+	s->epoch = epoch;
+	s->on.on_epoch(s->on.arg, epoch);
+}
+
+static void note_epoch(struct store *s, const struct postgres_answer *answer)
+{
+	if (!answer->has_epoch)
+		return;
+	s->told_ms = s->asked_ms;
+	set_epoch(s, answer->epoch);
+	if (s->job == JOB_LOOK || s->job == JOB_INSERT)
+		s->range_epoch = answer->epoch;
+}
+
+/* A range is told of by two statements, and the database may have forgotten what the first one said. */
+static bool has_forgotten(const struct store *s, const struct postgres_answer *answer)
+{
+	bool is_second = s->job == JOB_VERIFY || (s->job == JOB_COPY && s->has_looked);
+
+	return is_second && answer->has_epoch && answer->epoch != s->range_epoch;
+}
+
+bool store_is_sure(const struct store *s)
+{
+	return !s->epoch || (int64_t)uv_now(s->loop) - s->told_ms <= SURE_MS;
 }
 
 /* --- answers --- */
@@ -493,6 +534,12 @@ static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
 
 static void on_done(struct store *s, const struct postgres_answer *answer)
 {
+	if (has_forgotten(s, answer)) {
+		s->job = JOB_INSERT;
+		on_unknown(s);
+		send_range(s);
+		return;
+	}
 	switch (s->job) {
 	case JOB_LOOK:
 		on_looked_up(s, answer);
@@ -510,6 +557,7 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 		on_buried(s, answer);
 		return;
 	case JOB_NOTE:
+	case JOB_EPOCH:
 	case JOB_NONE:
 		return;
 	}
@@ -533,6 +581,7 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 		on_bad_letter(s, answer);
 		return;
 	case JOB_NOTE:
+	case JOB_EPOCH:
 	case JOB_NONE:
 		return;
 	}
@@ -557,8 +606,13 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		on_checked(s, answer);
 		return;
 	}
+	note_epoch(s, answer);
 	if (s->job == JOB_NOTE) {
 		on_note(s, answer);
+		return;
+	}
+	if (s->job == JOB_EPOCH) {
+		s->job = JOB_NONE;
 		return;
 	}
 	note_late(s, answer);
@@ -648,6 +702,7 @@ static void send_range(struct store *s)
 	if (postgres_state(s->postgres) != POSTGRES_READY || (s->has_effects && !s->is_checked))
 		return; /* sent when it is */
 	uv_timer_stop(&s->retry);
+	s->asked_ms = (int64_t)uv_now(s->loop);
 	if (s->job == JOB_INSERT && top(s)->to - top(s)->from > s->limit.rows)
 		split(s, s->limit.rows);
 	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))
@@ -692,12 +747,41 @@ int store_note(struct store *s, const char *text)
 	return 0;
 }
 
-/* --- effects on a new connection --- */
+int store_ask_epoch(struct store *s)
+{
+	assert(s->job == JOB_NONE);
+	if ((int64_t)uv_now(s->loop) - s->asked_ms < ASK_AGAIN_MS)
+		return 0;
+	if (postgres_query(s->postgres, SQL_EPOCH, NULL, 0))
+		return -1;
+	s->job = JOB_EPOCH;
+	s->asked_ms = s->sent_ms = (int64_t)uv_now(s->loop);
+	return 0;
+}
+
+/* --- a new connection --- */
 
 static void go_on(struct store *s)
 {
-	if (s->job != JOB_NONE && s->job != JOB_NOTE)
+	if (s->job != JOB_NONE && s->job != JOB_NOTE && s->job != JOB_EPOCH)
 		send_range(s);
+}
+
+static void warn_of_hazards(struct store *s, const char *hazards)
+{
+	if (*hazards && (!s->hazards || strcmp(hazards, s->hazards) != 0))
+		log_warn("postgres may lose commits when it crashes", "setting=%s", hazards);
+	free(s->hazards);
+	s->hazards = strdup(hazards);
+}
+
+static void learn_identity(struct store *s)
+{
+	const struct postgres_identity *identity = postgres_identity(s->postgres);
+
+	warn_of_hazards(s, identity->hazards);
+	s->told_ms = s->asked_ms;
+	set_epoch(s, identity->epoch);
 }
 
 static void check_effects(struct store *s)
@@ -753,6 +837,12 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 	struct store *s = owner;
 
 	s->is_checked = false;
+	if (state == POSTGRES_PREPARING)
+		s->asked_ms = (int64_t)uv_now(s->loop);
+	if (state == POSTGRES_READY)
+		learn_identity(s);
+	else
+		set_epoch(s, 0);
 	if (state == POSTGRES_READY && s->has_effects)
 		check_effects(s);
 	else if (state == POSTGRES_READY)
@@ -791,6 +881,7 @@ static void store_free(struct store *s)
 	for (int i = 0; i < 4; i++)
 		array_free(&s->columns[i]);
 	effects_free(&s->effects);
+	free(s->hazards);
 	free(s->present);
 	free(s->suppressed);
 	free(s);
@@ -799,7 +890,7 @@ static void store_free(struct store *s)
 /* The text of a text[]. */
 static const char *written_tables(const struct config *c)
 {
-#define ALWAYS "{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention"
+#define ALWAYS "{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch"
 	static const char *const tables[2][2] = {
 		{ALWAYS "}", ALWAYS ",outbox}"},
 		{ALWAYS ",processed_events}", ALWAYS ",processed_events,outbox}"},

@@ -35,6 +35,9 @@ struct store_callbacks {
 	/* What was handed to store_note is committed (is_told) or given up. answer is the first value of
 	 * sql/queries/note.sql, NULL if there is none, and lives for the call. */
 	void (*on_noted)(void *arg, bool is_told, const char *answer);
+	/* The epoch of the database is known, or not known any more (0), or is another one. What on_stored and
+	 * on_buried tell until the next call was committed in it. */
+	void (*on_epoch)(void *arg, uint32_t epoch);
 	/* New rows of the outbox are committed, in the transaction of events just told of by on_stored. */
 	void (*on_posted)(void *arg);
 	/* This database will never do; sentence says why and lives for the call. status is the exit status
@@ -55,6 +58,13 @@ bool store_is_ready(const struct store *s, const char **why);
 
 /* Is Postgres away, or has it been at the statement at hand for unusually long? */
 bool store_is_stalled(const struct store *s);
+
+/* Is what on_epoch told last beyond doubt? Not if an epoch was told longer than a second ago: a server that takes
+ * over from another one needs longer than that. */
+bool store_is_sure(const struct store *s);
+
+/* Asks for it, unless that was done just now. The store must be idle. Returns 0; or -1 if the connection is lost. */
+int store_ask_epoch(struct store *s);
 
 /* Stores the events of a sorted batch, or records them as dead letters with their reasons. The
  * store must be idle. b is borrowed until it is idle again, each event until its own callback. */

@@ -2,7 +2,7 @@
 -- $5 this instance, $6 its consumer, $7 whether the ids are exact. Sorted by digest, so that two listeners do not
 -- wait for each other's rows; a digest that is twice in the batch is counted, since ON CONFLICT cannot touch a row
 -- twice. One that comes again is open again, for the reason that it has now. An event that is stored gets no letter:
--- tells the places of those in the arrays, from 1.
+-- tells the epoch (see epoch.sql), and the places of those in the arrays, from 1.
 WITH letter AS MATERIALIZED (
 	SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY
 	AS l (digest, event_id, reason, raw, place)
@@ -24,4 +24,4 @@ WITH letter AS MATERIALIZED (
 		resolved_at = NULL,
 		resolution = NULL
 )
-SELECT place FROM stored
+SELECT (SELECT epoch FROM wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT place::text FROM stored

@@ -40,7 +40,8 @@ WITH place AS MATERIALIZED (
 		('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'UPDATE'),
 		('wsonce_listeners', 'SELECT'), ('wsonce_listeners', 'INSERT'), ('wsonce_listeners', 'UPDATE'),
 		('wsonce_listeners', 'DELETE'), ('wsonce_duplicates', 'SELECT'), ('wsonce_duplicates', 'INSERT'),
-		('wsonce_duplicates', 'UPDATE'), ('wsonce_retention', 'SELECT')
+		('wsonce_duplicates', 'UPDATE'), ('wsonce_retention', 'SELECT'),
+		('wsonce_database', 'SELECT'), ('wsonce_epoch', 'SELECT'), ('wsonce_epoch', 'INSERT'), ('wsonce_epoch', 'UPDATE')
 ), faults (rank, fault) AS (
 	SELECT 1, pg_catalog.format('%s is not a table: give wsonce a schema or a database of its own', title)
 	FROM tables WHERE relkind NOT IN ('r', 'p')

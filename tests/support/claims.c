@@ -1,7 +1,9 @@
 /* Claims seen from outside: plain commands on keys of this test's prefix. */
 #include "claims.h"
+#include "database.h"
 #include "redisd.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +41,15 @@ void claims_put(struct redisd *r, const char *id, const char *value, long ttl_ms
 		free(redisd_command(r, "SET %s%s %s PX %ld", redisd_prefix(), id, value, ttl_ms));
 	else
 		free(redisd_command(r, "SET %s%s %s", redisd_prefix(), id, value));
+}
+
+void claims_put_mark(struct redisd *r, struct database *db, const char *id, const char *head, const char *tail)
+{
+	char *epoch = database_text(db, "select epoch from wsonce_epoch where xmin = home"), value[80];
+
+	snprintf(value, sizeof value, "%s1700000000000.%s%s", head, epoch, tail);
+	claims_put(r, id, value, 60000);
+	free(epoch);
 }
 
 long claims_ttl_ms(struct redisd *r, const char *id)

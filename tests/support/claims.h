@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+struct database;
 struct redisd;
 
 /* The value of the claim on an event id; NULL when there is none. The caller frees it. */
@@ -17,6 +18,11 @@ bool claims_begins(struct redisd *r, const char *id, const char *head);
 
 /* Set a key as another owner would. ttl_ms 0: it never expires. */
 void claims_put(struct redisd *r, const char *id, const char *value, long ttl_ms);
+
+/* Set it to a mark, "done@" or "dead@", of the epoch that the database is in, for a minute; tail is what
+ * follows the epoch. A listener must have
+ * used the database before. */
+void claims_put_mark(struct redisd *r, struct database *db, const char *id, const char *head, const char *tail);
 
 /* Milliseconds until it expires; -1: never; -2: there is none. */
 long claims_ttl_ms(struct redisd *r, const char *id);

@@ -267,6 +267,11 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark mark)
 	ev->is_claimed &= !fake.is_redis_full;
 }
 
+void claim_set_epoch(struct claim *c, uint32_t epoch)
+{
+	(void)c, (void)epoch;
+}
+
 uint64_t claim_unanswered(const struct claim *c)
 {
 	(void)c;
@@ -331,6 +336,20 @@ void store_insert(struct store *s, const struct batch *b)
 void store_bury(struct store *s, const struct batch *b)
 {
 	start(s, "bury", &burials, b);
+}
+
+bool store_is_sure(const struct store *s)
+{
+	(void)s;
+	return !fake.is_unsure;
+}
+
+int store_ask_epoch(struct store *s)
+{
+	cr_assert(store_is_idle(s), "a question while the store is at work");
+	fake.is_epoch_asked = true;
+	fake.is_unsure = fake.is_epoch_silent;
+	return 0;
 }
 
 static void on_note(uv_idle_t *handle)

@@ -30,9 +30,8 @@ struct postgres {
 	struct database *database;
 };
 
-static void copy_cluster(struct postgres *pg)
+static void copy_cluster(struct postgres *pg, const char *template)
 {
-	const char *template = suite_env("WSONCE_TEST_PGTEMPLATE");
 	const char *copy[] = {"cp", "-a", "--reflink=auto", template, pg->data, NULL};
 	struct stat st;
 
@@ -46,7 +45,7 @@ static void copy_cluster(struct postgres *pg)
 		cr_assert_fail("cannot copy %s to %s", template, pg->data);
 }
 
-struct postgres *postgres_new(void)
+static struct postgres *new_server(const char *template)
 {
 	struct postgres *pg = calloc(1, sizeof *pg);
 
@@ -54,15 +53,58 @@ struct postgres *postgres_new(void)
 	if (asprintf(&pg->data, "%s/data", pg->directory) < 0 ||
 	    asprintf(&pg->conninfo, "host=%s port=5432 user=postgres dbname=postgres", pg->directory) < 0)
 		cr_assert_fail("out of memory");
-	copy_cluster(pg);
+	copy_cluster(pg, template);
 	pg->database = database_open(pg->conninfo);
+	return pg;
+}
+
+struct postgres *postgres_new(void)
+{
+	struct postgres *pg = new_server(suite_env("WSONCE_TEST_PGTEMPLATE"));
+
 	postgres_start(pg);
 	return pg;
+}
+
+static void make_standby(struct postgres *pg)
+{
+	char *path;
+	FILE *file;
+
+	cr_assert(asprintf(&path, "%s/standby.signal", pg->data) > 0);
+	file = fopen(path, "we");
+	if (!file || (geteuid() == 0 && fchown(fileno(file), pg->uid, pg->gid) == -1) || fclose(file))
+		cr_assert_fail("cannot make %s: %s", path, strerror(errno));
+	free(path);
+}
+
+struct postgres *postgres_standby_new(struct postgres *pg)
+{
+	struct postgres *standby;
+
+	database_exec(pg->database, "alter system set wal_level = replica");
+	postgres_restart(pg); /* writes the new level, which the copy has to find */
+	postgres_stop(pg);
+	standby = new_server(pg->data);
+	make_standby(standby);
+	postgres_start(pg);
+	postgres_start(standby);
+	return standby;
+}
+
+void postgres_promote(struct postgres *pg)
+{
+	cr_assert(database_long(pg->database, "select pg_promote()"), "the standby is not promoted");
 }
 
 const char *postgres_conninfo(const struct postgres *pg)
 {
 	return pg->conninfo;
+}
+
+const char *postgres_directory(const struct postgres *pg)
+{
+	return pg->directory;
 }
 
 struct database *postgres_database(struct postgres *pg)

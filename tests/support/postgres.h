@@ -9,8 +9,18 @@ struct postgres;
  * test's process. */
 struct postgres *postgres_new(void);
 
+/* A standby of pg as it is now, which follows it no further: what is committed from here on it never has.
+ * pg is restarted, with the WAL that a standby needs. Its database can be read. */
+struct postgres *postgres_standby_new(struct postgres *pg);
+
+/* Makes it a primary. */
+void postgres_promote(struct postgres *pg);
+
 /* Its conninfo, the same for all its life. Lives as long as pg. */
 const char *postgres_conninfo(const struct postgres *pg);
+
+/* Where its socket is: the host of its conninfo. Lives as long as pg. */
+const char *postgres_directory(const struct postgres *pg);
 
 /* Its database, for the questions of database.h. It belongs to pg: not to be freed. */
 struct database *postgres_database(struct postgres *pg);

@@ -118,7 +118,7 @@ static bool owe(void)
 {
 	struct owed o = {NULL, 0, 0, 0};
 	char kept[60], name;
-	struct owed_mark mark = {&name, 1, false, 0};
+	struct owed_mark mark = {&name, 1, false, 1, 0};
 	int n = 0;
 
 	for (name = 'A'; name <= 'z'; name++)
@@ -451,7 +451,7 @@ Test(allocation, claim_without_memory_says_so_and_leaves_no_handle)
 
 static bool open_store(void)
 {
-	const struct store_callbacks on = {NULL, NULL, NULL, NULL, NULL, NULL};
+	const struct store_callbacks on = {.arg = NULL};
 	bool is_closed = false;
 	struct store *s;
 	uv_loop_t loop;

@@ -5,9 +5,11 @@
 
 #include "road/owed.h"
 
+#define EPOCH 0x0123abcd
+
 static void add(struct owed *o, const char *id, bool is_dead)
 {
-	cr_assert_eq(owed_add(o, &(struct owed_mark){id, strlen(id), is_dead, is_dead ? strlen(id) : 0}), 0);
+	cr_assert_eq(owed_add(o, &(struct owed_mark){id, strlen(id), is_dead, EPOCH, is_dead ? strlen(id) : 0}), 0);
 }
 
 static void must_take(struct owed *o, const char *id, bool is_dead)
@@ -19,6 +21,7 @@ static void must_take(struct owed *o, const char *id, bool is_dead)
 	cr_assert_eq(memcmp(mark.id, id, mark.len), 0);
 	cr_assert_eq(mark.is_dead, is_dead);
 	cr_assert_eq(mark.digest, is_dead ? strlen(id) : 0);
+	cr_assert_eq(mark.epoch, EPOCH);
 }
 
 Test(owed, marks_come_out_in_order_and_once)
@@ -64,7 +67,7 @@ Test(owed, more_than_some_megabytes_are_refused)
 	int kept = 0;
 
 	memset(id, 'x', sizeof(id));
-	while (kept < 100000 && owed_add(&o, &(struct owed_mark){id, sizeof(id), false, 0}) == 0)
+	while (kept < 100000 && owed_add(&o, &(struct owed_mark){id, sizeof(id), false, EPOCH, 0}) == 0)
 		kept++;
 	cr_assert_gt(kept, 10000);
 	cr_assert_lt(kept, 40000);

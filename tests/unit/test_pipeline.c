@@ -586,6 +586,48 @@ Test(pipeline, event_held_for_twice_the_ttl_goes_to_the_store)
 	cr_assert_eq(stats.hold_timeouts, 1);
 }
 
+/* --- marks of a database that was not asked of late --- */
+
+Test(pipeline, mark_that_is_in_doubt_waits_for_the_epoch)
+{
+	struct producer p = PRODUCER;
+
+	fake.is_unsure = fake.is_epoch_silent = true;
+	receive_from("a", &p);
+	answer_take("a", CLAIM_DONE);
+	cr_assert(fake.is_epoch_asked);
+	assert_journal("take(a)");
+	cr_assert(in_state(EV_HELD));
+	fake.is_unsure = false;
+	pass(50);
+	answer_look("a", CLAIM_DONE);
+	assert_journal("look(a)");
+	cr_assert_str_eq(p.answers, "d");
+}
+
+Test(pipeline, mark_that_stays_in_doubt_leaves_it_to_the_store)
+{
+	fake.is_unsure = fake.is_epoch_silent = true;
+	receive("a");
+	answer_take("a", CLAIM_DEAD);
+	pass(50);
+	answer_look("a", CLAIM_DEAD);
+	assert_journal("take(a) look(a) insert(a)");
+}
+
+Test(pipeline, epoch_is_asked_for_as_soon_as_a_mark_may_be_read)
+{
+	fake.is_unsure = true;
+	turn();
+	cr_assert_not(fake.is_epoch_asked, "nothing is at work");
+	receive("a");
+	turn();
+	cr_assert(fake.is_epoch_asked);
+	answer_take("a", CLAIM_DONE);
+	assert_journal("take(a)");
+	cr_assert_eq(pipeline_events(pipeline)->messages, 0);
+}
+
 /* --- Redis cannot be asked --- */
 
 Test(pipeline, event_goes_to_the_store_when_redis_is_away)

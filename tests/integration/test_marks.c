@@ -1,0 +1,285 @@
+/* Marks of events whose commits are gone: Postgres has forgotten what Redis still tells, and an event that is sent
+ * again is stored again. A mark counts in the epoch of the database in which it was written, and in no other. */
+#include "claims.h"
+#include "database.h"
+#include "listener.h"
+#include "peer.h"
+#include "postgres.h"
+#include "process.h"
+#include "redisd.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACK_MS 20000
+#define COUNT  20
+#define LAST   "e-19"
+
+TestSuite(marks, .timeout = 120);
+
+static struct peer *producer(struct listener *l)
+{
+	return peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+}
+
+/* Sends an event and waits for the word of its ack. */
+static void expect(struct peer *p, const char *id, const char *status)
+{
+	char expected[200], *ack;
+
+	snprintf(expected, sizeof expected, "{\"event_id\":\"%s\",\"status\":\"%s\"", id, status);
+	cr_assert(peer_sendf(p, "{\"event_id\":\"%s\",\"payload\":{\"n\":1}}", id));
+	ack = peer_recv(p, ACK_MS);
+	cr_assert(ack && strncmp(ack, expected, strlen(expected)) == 0, "the ack is %s, not %s", ack ? ack : "missing",
+		  expected);
+	free(ack);
+}
+
+static void expect_all(struct listener *l, const char *status)
+{
+	struct peer *p = producer(l);
+	char id[20];
+
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(id, sizeof id, "e-%d", i);
+		expect(p, id, status);
+	}
+	peer_free(p);
+}
+
+static bool is_marked(const char *id)
+{
+	return claims_begins(redisd_shared(), id, "done@");
+}
+
+static struct listener *start(const char *conninfo)
+{
+	return listener_start(&(struct listener_options){.postgres = conninfo}, "--postgres-timeout 5");
+}
+
+static long rows(struct database *db)
+{
+	return database_long(db, "select count(*) from events");
+}
+
+/* What a crash with synchronous_commit = off may do to the last rows. */
+static void forget_rows(struct database *db)
+{
+	database_exec(db, "delete from events");
+}
+
+/* --- the history goes another way --- */
+
+Test(marks, events_whose_commits_a_crash_undid_are_stored_again)
+{
+	struct postgres *pg = postgres_new();
+	struct listener *l = start(postgres_conninfo(pg));
+
+	expect_all(l, "persisted");
+	cr_assert(wait_until(is_marked(LAST), ACK_MS));
+	expect_all(l, "duplicate");
+	postgres_kill(pg);
+	postgres_start(pg);
+	forget_rows(postgres_database(pg));
+	listener_wait_ready(l);
+	expect_all(l, "persisted");
+	cr_assert_eq(rows(postgres_database(pg)), COUNT);
+	expect_all(l, "duplicate");
+	cr_assert_geq(listener_metric(l, "wsonce_marks_past_total"), COUNT);
+	listener_free(l);
+	postgres_free(pg);
+}
+
+Test(marks, events_that_a_promoted_standby_has_not_are_stored_again)
+{
+	struct postgres *primary = postgres_new(), *standby;
+	struct listener *l = start(postgres_conninfo(primary));
+	char *either;
+
+	listener_stop(l); /* the schema is there */
+	listener_free(l);
+	standby = postgres_standby_new(primary);
+	cr_assert(asprintf(&either, "host=%s,%s port=5432 user=postgres dbname=postgres", postgres_directory(primary),
+			   postgres_directory(standby)) > 0);
+	l = start(either);
+	expect_all(l, "persisted");
+	cr_assert(wait_until(is_marked(LAST), ACK_MS));
+	cr_assert_eq(rows(postgres_database(standby)), 0);
+	postgres_stop(primary);
+	postgres_promote(standby);
+	listener_wait_ready(l);
+	expect_all(l, "persisted");
+	cr_assert_eq(rows(postgres_database(standby)), COUNT);
+	listener_free(l);
+	postgres_free(standby);
+	postgres_free(primary);
+	free(either);
+}
+
+/* Nothing is lost by an orderly restart, so nobody need ask. */
+Test(marks, an_orderly_restart_keeps_the_epoch)
+{
+	struct postgres *pg = postgres_new();
+	struct listener *l = start(postgres_conninfo(pg));
+
+	expect_all(l, "persisted");
+	cr_assert(wait_until(is_marked(LAST), ACK_MS));
+	postgres_restart(pg);
+	forget_rows(postgres_database(pg));
+	listener_wait_ready(l);
+	cr_assert(wait_until(listener_metric(l, "wsonce_postgres_connects_total") >= 2, ACK_MS));
+	expect_all(l, "duplicate");
+	cr_assert_eq(rows(postgres_database(pg)), 0);
+	listener_free(l);
+	postgres_free(pg);
+}
+
+/* --- under a connection that stays, as behind a pooler --- */
+
+/* The server that answers from now on has neither the rows nor the epoch. */
+static void exchange_server(struct database *db)
+{
+	database_exec(db, "begin; delete from events; delete from wsonce_epoch; commit");
+}
+
+Test(marks, a_statement_that_stores_finds_out_that_the_server_is_another)
+{
+	struct database *db = database_new();
+	struct listener *l = start(database_conninfo(db));
+	struct peer *p = producer(l);
+
+	expect(p, "old", "persisted");
+	cr_assert(wait_until(is_marked("old"), ACK_MS));
+	exchange_server(db);
+	expect(p, "new", "persisted");
+	cr_assert(wait_until(listener_metric(l, "wsonce_postgres_connects_total") == 2, ACK_MS));
+	listener_wait_ready(l);
+	expect(p, "old", "persisted");
+	expect(p, "old", "duplicate");
+	cr_assert_eq(rows(db), 2);
+	peer_free(p);
+	listener_free(l);
+	database_free(db);
+}
+
+/* Where nothing is stored, a mark makes the listener ask. */
+Test(marks, a_mark_is_not_believed_of_a_server_that_was_silent_for_a_second)
+{
+	struct database *db = database_new();
+	struct listener *l = start(database_conninfo(db));
+	struct peer *p = producer(l);
+
+	expect(p, "id", "persisted");
+	cr_assert(wait_until(is_marked("id"), ACK_MS));
+	exchange_server(db);
+	wait_pause_ms(1100);
+	expect(p, "id", "persisted");
+	cr_assert_eq(rows(db), 1);
+	wait_pause_ms(1100);
+	expect(p, "id", "duplicate");
+	peer_free(p);
+	listener_free(l);
+	database_free(db);
+}
+
+Test(marks, a_copy_stored_by_another_way_tells_the_epoch_as_well)
+{
+	struct database *db = database_new();
+	struct listener *l = start(database_conninfo(db));
+	struct peer *p = producer(l);
+
+	expect(p, "old", "persisted");
+	cr_assert(wait_until(is_marked("old"), ACK_MS));
+	exchange_server(db);
+	for (int i = 0; i < 400; i++)
+		cr_assert(peer_sendf(p, "{\"event_id\":\"c-%d\",\"payload\":{}}", i));
+	for (int i = 0; i < 400; i++)
+		free(peer_recv(p, ACK_MS));
+	cr_assert_gt(listener_metric(l, "wsonce_copies_total"), 0);
+	cr_assert(wait_until(listener_metric(l, "wsonce_postgres_connects_total") == 2, ACK_MS));
+	cr_assert_eq(rows(db), 400);
+	peer_free(p);
+	listener_free(l);
+	database_free(db);
+}
+
+/* --- marks as others left them --- */
+
+Test(marks, marks_of_another_epoch_are_not_believed)
+{
+	static const char *const values[] = {"done@1700000000000",
+					     "dead@1700000000000",
+					     "done@1700000000000.00000001",
+					     "dead@1700000000000.00000001/0123456789abcdef",
+					     "done@",
+					     "dead@x"};
+	struct database *db = database_new();
+	struct listener *l = start(database_conninfo(db));
+	struct peer *p = producer(l);
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		char id[20];
+
+		snprintf(id, sizeof id, "e-%zu", i);
+		claims_put(redisd_shared(), id, values[i], 60000);
+		expect(p, id, "persisted");
+		cr_assert(wait_until(is_marked(id), ACK_MS));
+		expect(p, id, "duplicate");
+	}
+	peer_free(p);
+	listener_free(l);
+	database_free(db);
+}
+
+/* A dump has the row of wsonce_epoch as well. */
+Test(marks, a_database_restored_from_a_dump_begins_an_epoch)
+{
+	struct database *db = database_new();
+	struct listener *l = start(database_conninfo(db));
+	struct peer *p = producer(l);
+
+	expect(p, "id", "persisted");
+	cr_assert(wait_until(is_marked("id"), ACK_MS));
+	peer_free(p);
+	listener_stop(l);
+	listener_free(l);
+	database_exec(
+		db, "begin; delete from events; create table dump as select * from wsonce_epoch; truncate wsonce_epoch;"
+		    "insert into wsonce_epoch select * from dump; commit");
+	l = start(database_conninfo(db));
+	p = producer(l);
+	expect(p, "id", "persisted");
+	cr_assert_eq(database_long(db, "select count(*) from wsonce_epoch join dump using (epoch)"), 0);
+	peer_free(p);
+	listener_free(l);
+	database_free(db);
+}
+
+/* --- said --- */
+
+static bool has_said(struct listener *l, const char *words)
+{
+	char *log = process_errors(listener_process(l));
+	bool has = strstr(log, words) != NULL;
+
+	free(log);
+	return has;
+}
+
+Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
+{
+	struct database *db = database_new();
+	struct listener *l;
+	char *conninfo;
+
+	cr_assert(asprintf(&conninfo, "%s options='-c synchronous_commit=off'", database_conninfo(db)) > 0);
+	l = start(conninfo);
+	cr_assert(has_said(l, "postgres may lose commits when it crashes"));
+	cr_assert(has_said(l, "synchronous_commit = off"));
+	listener_free(l);
+	free(conninfo);
+	database_free(db);
+}
