@@ -34,7 +34,7 @@ static const unsigned int allowed[EVENT_STATES] = {
 	[EV_COUNTING] = TO(EV_RELEASING) | TO(EV_REFUSED) | TO(EV_BEHIND),
 	[EV_RELEASING] = TO(EV_HELD) | TO(EV_BATCHED) | TO(EV_BEHIND),
 	[EV_REFUSED] = TO(EV_BURYING),
-	[EV_BURYING] = TO(EV_DONE),
+	[EV_BURYING] = TO(EV_DONE) | TO(EV_REFUSED),
 };
 
 const char *event_state_name(enum event_state state)

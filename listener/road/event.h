@@ -21,7 +21,7 @@ enum event_state {
 	EV_COUNTING,  /* not stored, failed try being counted -> EV_RELEASING, EV_REFUSED, EV_BEHIND */
 	EV_RELEASING, /* keeps its claim for a backoff, then mostly gives it back -> EV_HELD, EV_BATCHED, EV_BEHIND */
 	EV_REFUSED,   /* waits to be recorded as a dead letter -> EV_BURYING */
-	EV_BURYING,   /* dead letter sent, result not seen  -> EV_DONE */
+	EV_BURYING,   /* dead letter sent, result not seen  -> EV_DONE, EV_REFUSED */
 	EV_DONE,      /* committed or a dead letter: answered, then freed */
 	EVENT_STATES
 };

@@ -40,6 +40,7 @@
 #define DEFER_WINDOW    4096       /* or events left to others and not yet looked at */
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
 #define BURIAL_BATCHES  4          /* batches of events between two of few dead letters */
+#define BURIAL_WAIT_MS  1000       /* after dead letters that could not be written */
 #define LEAVE_MS        1000       /* for the last note */
 #define HOLD_TTLS       2          /* a copy held for so many claim TTLs goes to the store */
 
@@ -70,7 +71,8 @@ struct pipeline {
 	uv_timer_t renew_timer;
 	uv_timer_t drain_timer;
 	uv_timer_t note_timer;
-	int open; /* parts left to close */
+	uv_timer_t burial_timer; /* runs while dead letters have to wait */
+	int open;                /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -325,6 +327,8 @@ static bool is_burial_due(const struct pipeline *p)
 {
 	size_t refused = p->events.counts[EV_REFUSED], batched = p->events.counts[EV_BATCHED];
 
+	if (uv_is_active((const uv_handle_t *)&p->burial_timer))
+		return false;
 	return refused && (!batched || p->since_burial >= (refused < batched ? BURIAL_BATCHES : 1));
 }
 
@@ -387,11 +391,23 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	}
 }
 
+/* The turn that follows sees to them. */
+static void on_burial_timer(uv_timer_t *timer)
+{
+	(void)timer;
+}
+
+/* Letters that cannot be written wait beside the events. */
 static void on_buried(void *arg, struct event *ev, enum store_burial burial)
 {
 	struct pipeline *p = arg;
 	bool is_stored = burial == STORE_HAS_ROW;
 
+	if (burial == STORE_UNBURIED) {
+		event_move(&p->events, ev, EV_REFUSED);
+		uv_timer_start(&p->burial_timer, on_burial_timer, BURIAL_WAIT_MS, 0);
+		return;
+	}
 	if (ev->id_len && !ev->is_loose)
 		claim_mark(p->claim, ev, is_stored ? CLAIM_MARK_DONE : CLAIM_MARK_DEAD);
 	settle(p, ev, is_stored ? OUTCOME_DUPLICATE : OUTCOME_REJECTED);
@@ -938,7 +954,9 @@ static void start_timers(struct pipeline *p)
 	uv_timer_init(p->loop, &p->renew_timer);
 	uv_timer_init(p->loop, &p->drain_timer);
 	uv_timer_init(p->loop, &p->note_timer);
+	uv_timer_init(p->loop, &p->burial_timer);
 	p->turn.data = p->hold_timer.data = p->renew_timer.data = p->drain_timer.data = p->note_timer.data = p;
+	p->burial_timer.data = p;
 	uv_prepare_start(&p->turn, on_turn);
 	uv_timer_start(&p->renew_timer, on_renew_timer, renew_ms, renew_ms);
 	uv_timer_start(&p->note_timer, on_note_timer, NOTE_PERIOD_MS, NOTE_PERIOD_MS);
@@ -1010,15 +1028,15 @@ static void on_handle_closed(uv_handle_t *handle)
 /* The store goes first: nothing may settle any more when the claims go. */
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
-	uv_handle_t *handles[] = {(uv_handle_t *)&p->turn, (uv_handle_t *)&p->hold_timer,
+	uv_handle_t *handles[] = {(uv_handle_t *)&p->turn,        (uv_handle_t *)&p->hold_timer,
 				  (uv_handle_t *)&p->renew_timer, (uv_handle_t *)&p->drain_timer,
-				  (uv_handle_t *)&p->note_timer};
+				  (uv_handle_t *)&p->note_timer,  (uv_handle_t *)&p->burial_timer};
 
-	p->open = 7;
+	p->open = 8;
 	p->done = done;
 	p->done_arg = arg;
 	store_close(p->store, on_part_closed, p);
 	claim_close(p->claim, on_part_closed, p);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		uv_close(handles[i], on_handle_closed);
 }

@@ -93,7 +93,8 @@ struct store {
 	uv_timer_t retry;
 	struct backoff backoff;
 	bool has_trouble_logged;
-	int open; /* handles left to close */
+	bool has_burial_logged; /* since one failed, none has succeeded */
+	int open;               /* handles left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -401,6 +402,7 @@ static void on_buried(struct store *s, const struct postgres_answer *answer)
 	struct range r = *top(s);
 	size_t len;
 
+	s->has_burial_logged = false;
 	for (size_t row = 0; row < answer->rows; row++)
 		s->present[r.from + strtoul(postgres_text(answer, row, &len), NULL, 10) - 1] = true;
 	for (size_t i = r.from; i < r.to; i++)
@@ -521,11 +523,35 @@ static void on_unknown(struct store *s)
 		s->job = JOB_INSERT;
 }
 
+static void report_unburied(struct store *s, const char *why)
+{
+	struct range r = *top(s);
+
+	log_write(s->has_burial_logged ? LOG_DEBUG : LOG_WARN, "dead letters cannot be written: they wait",
+		  "letters=%zu reason=%s", r.to - r.from, why);
+	s->has_burial_logged = true;
+	for (size_t i = r.from; i < r.to; i++)
+		s->on.on_buried(s->on.arg, s->batch->events[i], STORE_UNBURIED);
+	pop_range(s);
+}
+
+/* Is it about a single letter? Others are written then. */
+static void on_unburied(struct store *s, const struct postgres_answer *answer)
+{
+	bool is_letters = answer->result == POSTGRES_BAD_ROW || answer->result == POSTGRES_BAD_VALUE ||
+			  answer->blame == POSTGRES_BLAME_ROW || answer->is_late;
+
+	if (is_letters && halve(s))
+		send_range(s);
+	else
+		report_unburied(s, answer->error);
+}
+
 /* A database that is not UTF8 may be unable to hold an id; the letter itself it can, raw is bytes. */
 static void on_bad_letter(struct store *s, const struct postgres_answer *answer)
 {
 	if (s->is_ascii) {
-		retry_later(s, answer->error);
+		on_unburied(s, answer);
 		return;
 	}
 	s->is_ascii = true;
@@ -633,6 +659,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 			on_bad(s, answer);
 		else if (s->job == JOB_INSERT)
 			on_trouble(s, answer);
+		else if (s->job == JOB_BURY)
+			on_unburied(s, answer);
 		else
 			retry_later(s, answer->error);
 		return;
@@ -640,6 +668,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		on_unknown(s); /* sent again when the connection is back */
 		if (answer->is_late && s->job == JOB_INSERT)
 			on_trouble(s, answer);
+		if (answer->is_late && s->job == JOB_BURY)
+			on_unburied(s, answer);
 		return;
 	}
 }

@@ -21,8 +21,9 @@ enum store_result {
 };
 
 enum store_burial {
-	STORE_BURIED,  /* the dead letter is committed */
-	STORE_HAS_ROW, /* the event is stored, as by STORE_PRESENT: there is no letter */
+	STORE_BURIED,   /* the dead letter is committed */
+	STORE_UNBURIED, /* Postgres cannot write the letter now: it is to be handed in again later */
+	STORE_HAS_ROW,  /* the event is stored, as by STORE_PRESENT: there is no letter */
 };
 
 /* Called from the loop, never from inside store_insert and store_bury. */

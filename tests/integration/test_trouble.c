@@ -349,3 +349,49 @@ Test(trouble, it_is_told_when_all_messages_are_dead_letters)
 	cr_assert(has_logged("the event has no id"));
 	cr_assert(has_logged("\\\"event_id\\\":\\\"e-"), "there is no example");
 }
+
+/* --- letters that cannot be written --- */
+
+static void send_bad(const char *id)
+{
+	peer_sendf(producer, "{\"event_id\":\"%s\",\"payload\":\"\\u0000\"}", id);
+}
+
+Test(trouble, letters_that_cannot_be_written_wait_and_events_do_not)
+{
+	start("none", "--max-attempts 3");
+	database_exec(db, "ALTER TABLE dead_letters RENAME TO hidden");
+	send_bad("bad");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"refused\"}") == 1, WAIT_MS));
+	send_events(50);
+	await_rows(50);
+	for (int i = 0; i < 50; i++) {
+		struct ack *ack = ack_read(producer, WAIT_MS);
+
+		cr_assert_str_eq(ack->status, "persisted");
+		ack_free(ack);
+	}
+	database_exec(db, "ALTER TABLE hidden RENAME TO dead_letters");
+	ack_expect_rejected(producer, "bad", "");
+	cr_assert_eq(letters(), 1);
+}
+
+Test(trouble, a_letter_that_cannot_be_written_does_not_hold_up_others)
+{
+	struct database *lock;
+
+	start("none", "--max-attempts 3");
+	make_trigger("dead_letters", "IF NEW.event_id = 'bad-2' THEN RAISE 'not this one'; END IF;");
+	lock = fleet_lock(db);
+	send_event("first");
+	for (int i = 0; i < 5; i++) {
+		char id[10];
+
+		snprintf(id, sizeof(id), "bad-%d", i);
+		send_bad(id);
+	}
+	fleet_unlock(lock);
+	cr_assert(wait_until(letters() == 4, WAIT_MS));
+	database_exec(db, "DROP TRIGGER watch ON dead_letters");
+	cr_assert(wait_until(letters() == 5, WAIT_MS));
+}

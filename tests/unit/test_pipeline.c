@@ -759,6 +759,27 @@ Test(pipeline, event_that_is_put_off_does_not_wait_at_the_end)
 	answer_insert("a", STORE_INSERTED);
 }
 
+Test(pipeline, dead_letter_that_cannot_be_written_waits_beside_the_events)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_HOPELESS);
+	fake_answer_bury("a", STORE_UNBURIED);
+	turn();
+	fake_journal();
+	bring_to_store("b", NULL);
+	answer_insert("b", STORE_INSERTED);
+	assert_journal("done(b)");
+	pass(999);
+	assert_journal("");
+	pass(1);
+	assert_journal("bury(a:the server's words)");
+	answer_bury("a");
+	assert_journal("dead(a)");
+	cr_assert_str_eq(p.answers, "r");
+}
+
 Test(pipeline, event_that_turns_out_to_be_stored_when_it_is_buried_is_a_duplicate)
 {
 	struct producer p = PRODUCER;
