@@ -1,12 +1,14 @@
 /* main.c owns the command line: which command, its help, its settings. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands/dispatch.h"
 #include "config/config.h"
 #include "listen.h"
 #include "base/memory.h"
+#include "base/secret.h"
 
 static const char usage[] =
 	"usage: wsonce COMMAND [OPTIONS]\n"
@@ -72,13 +74,32 @@ static void fill_streams(void)
 			return;
 }
 
-int main(int argc, char **argv)
+/* Copies the command line, and overwrites what is secret in it. The copy lives as long as the process. */
+static char **take_words(int argc, char **argv)
 {
-	const char *command = argc > 1 ? argv[1] : "";
+	static char **words;
+
+	words = calloc((size_t)argc + 1, sizeof(*words));
+	for (int i = 0; words && i < argc; i++)
+		if (!(words[i] = strdup(argv[i])))
+			return NULL;
+	config_hide(argc, argv);
+	return words;
+}
+
+int main(int argc, char **given)
+{
+	char **argv = take_words(argc, given);
+	const char *command = argv && argc > 1 ? argv[1] : "";
 	int status;
 
+	secret_seal_process();
 	fill_streams();
 	memory_setup();
+	if (!argv) {
+		fputs("wsonce: out of memory\n", stderr);
+		return 1;
+	}
 	if (strcmp(command, "listen") == 0)
 		return listen_command(argc - 1, argv + 1);
 	if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {

@@ -157,14 +157,17 @@ char *url_redact(const char *text)
 	const char *begin = authority ? authority + 3 : text;
 	const char *end = begin + strcspn(begin, "/?#");
 	const char *query = end + strcspn(end, "?#");
+	bool is_path_shown = strncmp(text, "redis", 5) == 0 || strncmp(text, "unix:", 5) == 0 || query - end < 2;
+	const char *path_end = is_path_shown ? query : end + 1;
 	const char *at = NULL;
 	char *out;
 
 	for (const char *c = begin; c < end; c++)
 		if (*c == '@')
 			at = c;
-	if (asprintf(&out, "%.*s%s%.*s%s", (int)(begin - text), text, at ? "***" : "", (int)(query - (at ? at : begin)),
-		     at ? at : begin, *query ? "?***" : "") < 0)
+	if (asprintf(&out, "%.*s%s%.*s%s%s", (int)(begin - text), text, at ? "***" : "",
+		     (int)(path_end - (at ? at : begin)), at ? at : begin, is_path_shown ? "" : "***",
+		     *query ? "?***" : "") < 0)
 		return NULL;
 	return out;
 }

@@ -30,8 +30,9 @@ bool url_has_scheme(const struct url *u, const char *words);
 /* For Redis: is the path empty, or / and a database number; or the path of a socket (unix)? */
 bool url_is_database(const struct url *u);
 
-/* A copy of text, on the heap, that may be shown: everything between :// and @ and the query,
- * where tokens live, replaced by ***. NULL only if memory is out. */
+/* A copy of text, on the heap, that may be shown: everything between :// and @, the path and the query,
+ * where tokens live, replaced by ***. The path of Redis is a number or a socket, and stays. NULL only if memory is out.
+ */
 char *url_redact(const char *text);
 
 #endif

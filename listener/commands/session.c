@@ -8,6 +8,7 @@
 
 #include "commands/dispatch.h"
 #include "base/log.h"
+#include "postgres/complaint.h"
 #include "postgres/schema.h"
 
 struct session {
@@ -16,7 +17,9 @@ struct session {
 
 static int fail(const struct session *s, const char *what)
 {
-	return dispatch_fail("%s: %s", what, PQerrorMessage(s->conn));
+	char text[1000];
+
+	return dispatch_fail("%s: %s", what, complaint_copy(s->conn, PQerrorMessage(s->conn), text, sizeof(text)));
 }
 
 static void on_notice(void *arg, const char *message)

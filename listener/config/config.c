@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "config/tokens.h"
 #include "postgres/postgres.h"
+#include "base/secret.h"
 #include "base/url.h"
 #include "base/when.h"
 
@@ -26,6 +27,7 @@ enum type {
 	TYPE_ORIGINS,  /* of web pages: scheme://host[:port]; a list like URLs */
 	TYPE_SWITCH,   /* a flag without a value */
 	TYPE_HOSTS,    /* names, repeated likewise */
+	TYPE_FILE_OF,  /* a file, whose first line is the value of the setting of that name without -file */
 	TYPE_NUMBER,
 	TYPE_BYTES,   /* a number that may end in KiB, MiB or GiB */
 	TYPE_SECONDS, /* decimals allowed, kept in milliseconds */
@@ -95,10 +97,14 @@ static const struct setting settings[] = {
 	       "time that a new connection has to become a WebSocket"),
 	TEXT("redis", "WSONCE_REDIS", TYPE_REDIS, redis, "URL", "redis://127.0.0.1:6379/0",
 	     "redis://[user:password@]host:port/db or unix:///path; none runs on the unique key alone"),
+	TEXT("redis-file", "WSONCE_REDIS_FILE", TYPE_FILE_OF, redis, "FILE", NULL,
+	     "read --redis from the first line of FILE, so that it is in no command line"),
 	NUMBER("redis-timeout", "WSONCE_REDIS_TIMEOUT", TYPE_SECONDS, redis_timeout_ms, "S", "2", 0, 3600,
 	       "an answer later than this counts as an outage"),
 	TEXT("postgres", "WSONCE_POSTGRES", TYPE_CONNINFO, postgres, "CONNINFO", "",
 	     "URI or key=value, as libpq takes it; default: libpq's own (PGHOST, PGDATABASE, ...)"),
+	TEXT("postgres-file", "WSONCE_POSTGRES_FILE", TYPE_FILE_OF, postgres, "FILE", NULL,
+	     "read --postgres from the first line of FILE, so that it is in no command line"),
 	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", TYPE_SECONDS, postgres_timeout_ms, "S", "30", 0, DAY,
 	       "an answer later than this counts as an outage: connect again, send the batch again"),
 	TEXT("admin", "WSONCE_ADMIN", TYPE_ADDRESS, admin, "ADDR:PORT", NULL,
@@ -197,9 +203,29 @@ static bool is_list(const struct setting *s)
 	return s->type == TYPE_URLS || s->type == TYPE_POINTERS || s->type == TYPE_ORIGINS || s->type == TYPE_HOSTS;
 }
 
+/* Has it no text of its own? */
+static bool is_of_other(const struct setting *s)
+{
+	return s->type == TYPE_SWITCH || s->type == TYPE_FILE_OF;
+}
+
+/* What the user writes there is nobody else's business. */
+static bool is_secret(const struct setting *s)
+{
+	return s->type == TYPE_SECRET || s->type == TYPE_REDIS || s->type == TYPE_CONNINFO || s->type == TYPE_URLS;
+}
+
 static bool is_number(const struct setting *s)
 {
 	return s->type == TYPE_NUMBER || s->type == TYPE_BYTES || s->type == TYPE_SECONDS || s->type == TYPE_AGE;
+}
+
+static const struct setting *find_setting(const char *name, size_t len)
+{
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (strlen(settings[i].flag) == len && strncmp(settings[i].flag, name, len) == 0)
+			return &settings[i];
+	return NULL;
 }
 
 static void list_free(struct config_list *l)
@@ -412,6 +438,7 @@ static const char *find_fault(const struct setting *s, const char *text)
 	case TYPE_SECRET:
 		return *text ? NULL : "is empty";
 	case TYPE_TEXT:
+	case TYPE_FILE_OF:
 	case TYPE_SWITCH:
 	case TYPE_NUMBER:
 	case TYPE_BYTES:
@@ -432,7 +459,7 @@ static int check_text(struct reader *r, const struct setting *s, enum origin ori
 		return 0;
 	if (fault == no_memory)
 		return fail(r, s, origin, fault);
-	if (s->type == TYPE_URLS || s->type == TYPE_REDIS || s->type == TYPE_CONNINFO)
+	if (is_secret(s))
 		snprintf(what, sizeof(what), "the value %s", fault);
 	else
 		snprintf(what, sizeof(what), "\"%.80s\" %s", text, fault);
@@ -463,6 +490,24 @@ static int add_item(struct reader *r, const struct setting *s, enum origin origi
 	return check_text(r, s, origin, l->items[l->count - 1]);
 }
 
+/* The value is checked as that of the other setting, and named as this one. */
+static int set_from_file(struct reader *r, const struct setting *s, enum origin origin, const char *path)
+{
+	const struct setting *other = find_setting(s->flag, strlen(s->flag) - strlen("-file"));
+	char **at = member(r->config, s), *text = secret_read(path), what[300];
+	const char *fault = text ? find_fault(other, text) : errno ? strerror(errno) : "has an empty first line";
+
+	if (fault) {
+		snprintf(what, sizeof(what), "%s %.200s%s%s", text ? "the value in" : "the file", path,
+			 !text && errno ? " cannot be read: " : " ", fault);
+		free(text);
+		return fail(r, s, origin, what);
+	}
+	free(*at);
+	*at = text;
+	return 0;
+}
+
 static int set_switch(struct reader *r, const struct setting *s, enum origin origin, const char *text)
 {
 	bool *at = member(r->config, s);
@@ -480,6 +525,8 @@ static int set_value(struct reader *r, const struct setting *s, enum origin orig
 {
 	if (s->type == TYPE_SWITCH)
 		return set_switch(r, s, origin, text);
+	if (s->type == TYPE_FILE_OF)
+		return set_from_file(r, s, origin, text);
 	if (is_number(s))
 		return set_number(r, s, origin, text);
 	if (!is_list(s))
@@ -511,14 +558,6 @@ static bool is_of(const struct setting *s, const char *command)
 static const char *fallback_of(const struct setting *s, const char *command)
 {
 	return is_listen(command) || strcmp(s->flag, "log-level") != 0 ? s->fallback : "warn";
-}
-
-static const struct setting *find_setting(const char *name, size_t len)
-{
-	for (size_t i = 0; i < SETTINGS; i++)
-		if (strlen(settings[i].flag) == len && strncmp(settings[i].flag, name, len) == 0)
-			return &settings[i];
-	return NULL;
 }
 
 static int read_defaults(struct reader *r)
@@ -779,12 +818,27 @@ int config_read(struct config *c, int argc, char **argv, char *error, size_t siz
 	return result;
 }
 
+void config_hide(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		size_t n = strcspn(argv[i], "=");
+		const struct setting *s = strncmp(argv[i], "--", 2) == 0 ? find_setting(argv[i] + 2, n - 2) : NULL;
+
+		if (!s || !is_secret(s))
+			continue;
+		if (argv[i][n])
+			secret_hide(argv[i] + n + 1);
+		else if (i + 1 < argc)
+			secret_hide(argv[++i]);
+	}
+}
+
 void config_free(struct config *c)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
 		if (is_list(&settings[i]))
 			list_free(member(c, &settings[i]));
-		else if (!is_number(&settings[i]) && settings[i].type != TYPE_SWITCH)
+		else if (!is_number(&settings[i]) && !is_of_other(&settings[i]))
 			free(*(char **)member(c, &settings[i]));
 	}
 	webhooks_free(&c->webhooks);

@@ -71,6 +71,10 @@ struct config {
 int config_read(struct config *c, int argc, char **argv, char *error, size_t size);
 void config_free(struct config *c);
 
+/* Overwrites what is secret in a command line, which others on this machine can read (/proc/PID/cmdline). The words
+ * must be copies no more in use, or never used again. */
+void config_hide(int argc, char **argv);
+
 /* Is text one of the words in choices, which blanks keep apart? */
 bool config_is_choice(const char *choices, const char *text);
 

@@ -46,14 +46,14 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		return STATUS_UNAVAILABLE;
 	}
 	if (!store_is_ready(pipeline_store(p->pipeline), &why)) {
-		fprintf(out, "not ready: postgres: %s\n", *why ? why : "connecting");
+		fprintf(out, "not ready: postgres: %s\n", *why ? "cannot store; the log says why" : "connecting");
 		return STATUS_UNAVAILABLE;
 	}
 	for (size_t i = 0; p->sources && i < sources_count(p->sources); i++) {
 		struct source_view s = sources_view(p->sources, i);
 
 		if (!s.is_open) {
-			fprintf(out, "not ready: source %s: %s\n", s.url, *s.error ? s.error : s.state);
+			fprintf(out, "not ready: source %zu: %s\n", i + 1, s.state);
 			return STATUS_UNAVAILABLE;
 		}
 	}

@@ -13,6 +13,7 @@
 #include "base/backoff.h"
 #include "identify.sql.h"
 #include "base/log.h"
+#include "postgres/complaint.h"
 #include "postgres/hangup.h"
 #include "make_epoch.sql.h"
 #include "postgres/schema.h"
@@ -78,20 +79,9 @@ static void set_state(struct postgres *p, enum postgres_state state)
 	p->settings.on_state(p->settings.owner, state);
 }
 
-/* libpq's messages end in a newline and may have several lines; a log line has one. */
 static void set_error(struct postgres *p, const char *text)
 {
-	size_t n = 0;
-
-	for (; *text && n < sizeof(p->error) - 1; text++) {
-		char c = (char)(*text == '\n' || *text == '\t' ? ' ' : *text);
-
-		if (c != ' ' || (n && p->error[n - 1] != ' '))
-			p->error[n++] = c;
-	}
-	while (n && p->error[n - 1] == ' ')
-		n--;
-	p->error[n] = '\0';
+	complaint_copy(p->conn, text, p->error, sizeof(p->error));
 }
 
 /* --- watching the socket --- */
@@ -708,6 +698,19 @@ static void connect_now(struct postgres *p)
 		lose(p, "the socket cannot be watched");
 }
 
+/* A password with an @, a / or a ? that is not written as %40, %2F or %3F makes an odd host or port of its rest, which
+ * libpq would say in its errors. A name of an abstract socket begins with @. */
+static bool is_odd(const PQconninfoOption *o)
+{
+	const char *at = o->val ? strchr(o->val, '@') : NULL;
+
+	if (!o->val)
+		return false;
+	if (strcmp(o->keyword, "port") == 0)
+		return o->val[strspn(o->val, "0123456789,")] != '\0';
+	return strcmp(o->keyword, "host") == 0 && at && at != o->val && at[-1] != ',';
+}
+
 /* A word without = is the name of a database, which PQconninfoParse does not know about. */
 bool postgres_is_conninfo(const char *conninfo)
 {
@@ -720,6 +723,8 @@ bool postgres_is_conninfo(const char *conninfo)
 	options = PQconninfoParse(conninfo, &fault);
 	/* That memory is out says nothing about the text. */
 	is_fine = options || !fault || strstr(fault, "out of memory");
+	for (const PQconninfoOption *o = options; o && o->keyword; o++)
+		is_fine = is_fine && !is_odd(o);
 	PQconninfoFree(options);
 	PQfreemem(fault);
 	return is_fine;

@@ -13,6 +13,7 @@
 #include "redis/command.h"
 #include "heartbeat.lua.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "release.lua.h"
 #include "renew.lua.h"
 #include "redis/reply.h"
@@ -281,8 +282,13 @@ static void on_watchdog(uv_timer_t *timer)
 
 /* --- coming up --- */
 
-static void refuse(struct redis *r, const char *what)
+/* A server that does not know AUTH repeats its arguments. */
+static void refuse(struct redis *r, const char *said)
 {
+	char what[200];
+
+	snprintf(what, sizeof(what), "%s", said);
+	secret_mask(what, r->url.password);
 	log_write(r->was_refused ? LOG_DEBUG : LOG_ERROR, "redis refused the login", "url=%s reason=%s", r->shown_url,
 		  what);
 	r->was_refused = true;

@@ -34,6 +34,8 @@ static const struct {
 	{"redis", "WSONCE_REDIS", "http://h"},
 	{"redis-timeout", "WSONCE_REDIS_TIMEOUT", "0"},
 	{"postgres", "WSONCE_POSTGRES", NULL},
+	{"redis-file", "WSONCE_REDIS_FILE", "/nowhere/redis"},
+	{"postgres-file", "WSONCE_POSTGRES_FILE", "/nowhere/postgres"},
 	{"postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", "soon"},
 	{"admin", "WSONCE_ADMIN", "localhost:http"},
 	{"admin-host", "WSONCE_ADMIN_HOST", "example.com:9090"},
@@ -732,6 +734,62 @@ Test(config, secrets_are_not_in_error_texts)
 	n += READ("--log-level", "info");
 	cr_assert_null(strstr(error, "secret"), "%s", error);
 	cr_assert_eq(n, -8);
+}
+
+Test(config, a_secret_may_be_in_a_file_of_its_own)
+{
+	cr_assert_eq(TRY("--postgres-file", file_of("host=h password=a-secret\nmore\n")), 0, "%s", error);
+	cr_assert_str_eq(config.postgres, "host=h password=a-secret");
+	cr_assert_eq(TRY("--redis-file", file_of("redis://:a-secret@h:1/2")), 0, "%s", error);
+	cr_assert_str_eq(config.redis, "redis://:a-secret@h:1/2");
+	cr_assert_eq(TRY("--redis-file", file_of("redis://h/1\r\n"), "--redis", "none"), 0, "%s", error);
+	cr_assert_str_eq(config.redis, "none");
+	setenv("WSONCE_REDIS_FILE", file_of("redis://h/3\n"), 1);
+	cr_assert_eq(TRY("--claim-ttl", "1"), 0, "%s", error);
+	cr_assert_str_eq(config.redis, "redis://h/3");
+}
+
+Test(config, a_wrong_secret_in_a_file_is_not_shown)
+{
+	assert_wrong(TRY("--redis-file", file_of("secret://h")), "--redis-file");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	assert_wrong(TRY("--postgres-file", file_of("host = 'secret")), "--postgres-file");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	assert_wrong(TRY("--redis-file", file_of("")), "empty");
+	assert_wrong(TRY("--redis-file", "/nowhere/x"), "/nowhere/x cannot be read: No such file");
+}
+
+/* libpq would look for such hosts, and say their names. */
+Test(config, a_password_that_makes_an_odd_host_or_port_is_refused)
+{
+	assert_wrong(TRY("--postgres", "postgres://u:p@secret@h/d"), "--postgres");
+	assert_wrong(TRY("--postgres", "postgres://u:secret/x@h/d"), "--postgres");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	cr_assert_eq(TRY("--postgres", "host=@abstract,h2 port=1,2"), 0, "%s", error);
+	cr_assert_eq(TRY("--postgres", "postgres://u:p%40ss@h:5432/d"), 0, "%s", error);
+}
+
+Test(config, secrets_of_a_command_line_are_overwritten)
+{
+	char *argv[] = {strdup("listen"),
+			strdup("--source"),
+			strdup("ws://h/secret"),
+			strdup("--redis=redis://:secret@h"),
+			strdup("--postgres"),
+			strdup("password=secret"),
+			strdup("--claim-ttl"),
+			strdup("30"),
+			strdup("--ingest-token=secret")};
+
+	config_hide(9, argv);
+	for (int i = 0; i < 9; i++) {
+		cr_assert_null(strstr(argv[i], "secret"), "%s", argv[i]);
+		cr_assert_eq(strlen(argv[i]) > 0, true);
+	}
+	cr_assert_str_eq(argv[7], "30");
+	cr_assert_str_eq(argv[3], "--redis=*****************");
+	for (int i = 0; i < 9; i++)
+		free(argv[i]);
 }
 
 Test(config, secrets_are_not_in_the_start_up_line)

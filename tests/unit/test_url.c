@@ -157,20 +157,27 @@ static void assert_shown(const char *text, const char *shown)
 
 Test(url, shown_url_has_no_user_and_no_password)
 {
-	assert_shown("ws://h:1/path", "ws://h:1/path");
-	assert_shown("ws://u:secret@h:1/path", "ws://***@h:1/path");
+	assert_shown("ws://h:1/", "ws://h:1/");
+	assert_shown("ws://u:secret@h:1/", "ws://***@h:1/");
 	assert_shown("redis://:se@cr:et@h/0", "redis://***@h/0");
 	assert_shown("ws://token@h", "ws://***@h");
 	assert_shown("secret@h", "***@h");
-	assert_shown("ws://h/a@b", "ws://h/a@b");
+}
+
+Test(url, shown_url_has_no_path_but_that_of_redis)
+{
+	assert_shown("ws://h/a@b", "ws://h/***");
+	assert_shown("wss://h:1/feed/secret/", "wss://h:1/***");
+	assert_shown("redis://h/0", "redis://h/0");
+	assert_shown("unix:///run/redis.sock", "unix:///run/redis.sock");
 }
 
 Test(url, shown_url_has_no_query)
 {
-	assert_shown("ws://h/feed?token=secret", "ws://h/feed?***");
+	assert_shown("ws://h/feed?token=secret", "ws://h/***?***");
 	assert_shown("ws://h?token=secret", "ws://h?***");
-	assert_shown("ws://u:secret@h/x?token=secret#secret", "ws://***@h/x?***");
-	assert_shown("ws://h/x#secret", "ws://h/x?***");
+	assert_shown("ws://u:secret@h/x?token=secret#secret", "ws://***@h/***?***");
+	assert_shown("ws://h/x#secret", "ws://h/***?***");
 }
 
 Test(url, url_may_be_cleared_twice)

@@ -1,0 +1,55 @@
+/* secret.c owns what keeps secrets from being shown: in texts of other people, in the command line, in memory. Which
+ * settings are secret, config.c knows. */
+#include "base/secret.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#define LINE_MAX_BYTES 8192
+
+void secret_mask(char *text, const char *secret)
+{
+	size_t n = secret ? strlen(secret) : 0;
+
+	for (char *at = n < SECRET_SHORT ? NULL : strstr(text, secret); at; at = strstr(at + n, secret))
+		memset(at, '*', n);
+}
+
+void secret_hide(char *text)
+{
+	memset(text, '*', strlen(text));
+}
+
+char *secret_read(const char *path)
+{
+	char line[LINE_MAX_BYTES + 2], *text = NULL;
+	FILE *in = fopen(path, "re");
+	size_t n;
+
+	if (!in)
+		return NULL;
+	errno = 0;
+	if (fgets(line, sizeof(line), in)) {
+		n = strcspn(line, "\r\n");
+		line[n] = '\0';
+		if (n && n <= LINE_MAX_BYTES)
+			text = strdup(line);
+	}
+	n = (size_t)errno;
+	fclose(in);
+	OPENSSL_cleanse(line, sizeof(line));
+	errno = (int)n;
+	return text;
+}
+
+/* LeakSanitizer looks into the memory of its own process as a debugger does. */
+void secret_seal_process(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+#endif
+}

@@ -1,0 +1,209 @@
+/* Passwords and tokens are planted wherever a setting may have one, and looked for wherever somebody else may look. */
+#include "database.h"
+#include "listener.h"
+#include "port.h"
+#include "process.h"
+#include "redisd.h"
+#include "run.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PLANT      "planted" /* in each secret */
+#define SETTLED_MS 20000
+
+static struct database *db;
+
+static void set_up(void)
+{
+	db = database_new();
+}
+
+static void tear_down(void)
+{
+	database_free(db);
+}
+
+TestSuite(secrets, .init = set_up, .fini = tear_down);
+
+static void expect_clean(const char *where, const char *text)
+{
+	cr_assert_not_null(text, "%s is missing", where);
+	cr_assert_null(strstr(text, PLANT), "in %s: %.3000s", where, text);
+}
+
+static char *read_proc(const struct process *p, const char *name)
+{
+	static char text[8192];
+	char path[60];
+
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)process_id(p), name);
+	FILE *in = fopen(path, "r");
+	size_t len = in ? fread(text, 1, sizeof text - 1, in) : 0;
+
+	if (in)
+		fclose(in);
+	for (size_t i = 0; i < len; i++)
+		text[i] = text[i] ? text[i] : ' ';
+	text[len] = '\0';
+	return text;
+}
+
+static void expect_clean_process(const struct process *p)
+{
+	char *log = process_errors(p), *output = process_output(p);
+
+	expect_clean("the log", log);
+	expect_clean("the output", output);
+	expect_clean("the command line", read_proc(p, "cmdline"));
+	expect_clean("the name", read_proc(p, "comm"));
+	free(log);
+	free(output);
+}
+
+static void expect_clean_pages(struct listener *l)
+{
+	static const char *const paths[] = {"/readyz", "/healthz", "/metrics", "/api/status", "/"};
+
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+		char *page = listener_http(l, paths[i], NULL);
+
+		expect_clean(paths[i], page ? page : "");
+		free(page);
+	}
+}
+
+/* The conninfo of the test's database with a password, which the server does not ask for. */
+static const char *conninfo(void)
+{
+	static char text[400];
+
+	snprintf(text, sizeof text, "%s password=planted-by-postgres", database_conninfo(db));
+	return text;
+}
+
+static void expect_clean_listener(struct listener *l)
+{
+	expect_clean_process(listener_process(l));
+	expect_clean_pages(l);
+	listener_stop(l);
+	expect_clean_process(listener_process(l));
+	listener_free(l);
+}
+
+Test(secrets, are_shown_nowhere_while_all_goes_well)
+{
+	struct listener *l =
+		listener_start(&(struct listener_options){.database = db, .postgres = conninfo()},
+			       "--ingest-token planted-token-of-bytes --log-level debug --log-format json");
+
+	expect_clean_listener(l);
+}
+
+static bool has_logged(struct listener *l, const char *text)
+{
+	char *log = process_errors(listener_process(l));
+	bool has = strstr(log, text) != NULL;
+
+	free(log);
+	return has;
+}
+
+/* A feed that cannot be reached, a Redis that refuses the password, a Postgres that is not there. */
+Test(secrets, are_shown_nowhere_while_nothing_can_be_reached)
+{
+	char source[100], redis[200];
+
+	snprintf(source, sizeof source, "ws://u:planted-1@127.0.0.1:%d/planted-2/x?planted-3=y", port_reserve());
+	snprintf(redis, sizeof redis, "redis://:planted-by-redis@127.0.0.1:%d/0", redisd_port(redisd_shared()));
+	struct listener *l =
+		listener_start(&(struct listener_options){.postgres = "host=/nonexistent password=planted-4",
+							  .source = source,
+							  .redis = redis,
+							  .without_waiting = true},
+			       "--log-level debug");
+
+	cr_assert(wait_until(has_logged(l, "redis refused the login"), SETTLED_MS));
+	cr_assert(wait_until(has_logged(l, "url=ws://***@127.0.0.1"), SETTLED_MS));
+	cr_assert(wait_until(listener_status(l, "/readyz") == 503, SETTLED_MS));
+	expect_clean_listener(l);
+}
+
+static void write_file(char *path, const char *text)
+{
+	FILE *out = fopen(path, "w");
+
+	fputs(text, out);
+	fclose(out);
+}
+
+Test(secrets, in_files_of_their_own_work)
+{
+	char directory[] = "/tmp/wsonce-secrets-XXXXXX", postgres[60], redis[60], token[60], flags[400];
+
+	cr_assert_not_null(mkdtemp(directory));
+	snprintf(postgres, sizeof postgres, "%s/postgres", directory);
+	snprintf(redis, sizeof redis, "%s/redis", directory);
+	snprintf(token, sizeof token, "%s/token", directory);
+	write_file(postgres, conninfo());
+	write_file(redis, redisd_url(redisd_shared()));
+	write_file(token, "planted-token-of-bytes\n");
+	snprintf(flags, sizeof flags, "--postgres-file %s --redis-file %s --ingest-token-file %s", postgres, redis,
+		 token);
+	struct listener *l = listener_start(
+		&(struct listener_options){.postgres = "host=/nonexistent", .redis = "redis://127.0.0.1:1"}, "%s",
+		flags);
+	expect_clean_listener(l);
+	snprintf(flags, sizeof flags, "dead-letters list --postgres-file %s --redis-file %s", postgres, redis);
+	struct run run = run_in(NULL, flags);
+	cr_assert_eq(run.status, 0, "%s", run.errors);
+	run_free(&run);
+	const char *const argv[] = {"rm", "-r", directory, NULL};
+	process_run(argv, SETTLED_MS);
+}
+
+Test(secrets, of_an_operators_command_are_in_no_error)
+{
+	struct run run =
+		run_in(NULL, "dead-letters list --redis none --postgres postgres://u:planted-1@/x?host=/nonexistent");
+
+	cr_assert_neq(run.status, 0);
+	expect_clean("the errors", run.errors);
+	run_free(&run);
+}
+
+/* The environment, too, has secrets; the kernel shows it to other processes of the same user, unless the process is
+ * sealed: then all there belongs to root. */
+Test(secrets, no_process_of_the_same_user_may_look_into_the_listener)
+{
+	const char *program = getenv("WSONCE_TEST_BIN");
+	const char *const argv[] = {program ? program : "build/wsonce",
+				    "listen",
+				    "--redis",
+				    "none",
+				    "--postgres",
+				    "host=/nonexistent",
+				    "--ingest",
+				    "127.0.0.1:0",
+				    NULL};
+	struct stat seen;
+	char path[60], *log = NULL;
+
+	if (geteuid() != 0 || strstr(argv[0], "san"))
+		cr_skip_test("only root can start it as somebody else, and sanitizers look into their own memory");
+	struct process *p = process_start(&(struct process_options){.argv = argv, .uid = 65534, .gid = 65534});
+	cr_assert(wait_until((free(log), log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS), "%s",
+		  log);
+	free(log);
+	snprintf(path, sizeof path, "/proc/%d/environ", (int)process_id(p));
+	cr_assert_eq(stat(path, &seen), 0);
+	cr_assert_eq(seen.st_uid, 0, "%s belongs to user %d", path, (int)seen.st_uid);
+	process_free(p);
+}
