@@ -44,6 +44,9 @@
 	X(ingest_refused, "Connections of producers refused: token, origin, path, limit or handshake time.") \
 	X(ingest_slowed, "Connections from addresses that have to wait because they showed wrong tokens.") \
 	X(ingest_displaced, "Connections ended before they were WebSockets to make room for newer ones.") \
+	X(ingest_rests, \
+	  "Times that a producer was not read from for a while, since most of what it sent was no event.") \
+	X(ingest_ended, "Producers that were disconnected for the same reason.") \
 	X(redis_connects, "Connections made to Redis.") \
 	X(redis_errors, "Error answers from Redis to claim commands.") \
 	X(postgres_connects, "Connections made to Postgres.") \

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "config/tokens.h"
 #include "intake/addresses.h"
+#include "intake/patience.h"
 #include "net/gate.h"
 #include "net/invited.h"
 #include "net/refusal.h"
@@ -25,6 +26,8 @@
 #define ACK_PROTOCOL  "wsonce.ack.v1"
 #define KEY_CHARS     24 /* of a Sec-WebSocket-Key, */
 #define KEY_BYTES     16 /* which are so many in base64 */
+
+#define LINGER_S 2 /* in which a producer that has to go may end the connection */
 
 #define TOKENS_MS 1000 /* between two looks at the file of tokens */
 
@@ -43,11 +46,15 @@ struct session {
 	struct token *token; /* that it showed; NULL: none is demanded */
 	struct address *address;
 	bool wants_acks;
-	bool is_closing;    /* 1001 as soon as its acks are out */
-	size_t pending;     /* messages not yet answered */
-	struct list talker; /* of struct ingest, while it has acks for this turn of the loop */
-	char *acks;         /* one frame each */
-	size_t acks_begin;  /* not yet sent from here */
+	struct patience patience;
+	struct list rest; /* of struct ingest, while it is not read from for a while */
+	int64_t rest_until_ms;
+	bool is_unwanted;        /* not read from, and to be closed with 1008 when all is answered */
+	unsigned int close_code; /* as soon as its acks are out; 0: it stays */
+	size_t pending;          /* messages not yet answered */
+	struct list talker;      /* of struct ingest, while it has acks for this turn of the loop */
+	char *acks;              /* one frame each */
+	size_t acks_begin;       /* not yet sent from here */
 	size_t acks_end;
 	size_t acks_size;
 };
@@ -75,6 +82,8 @@ struct ingest {
 	uv_timer_t slow_timer;      /* for the oldest */
 	size_t handshake_count;     /* of both */
 	struct list sessions;       /* open ones */
+	struct list resting;        /* sessions, the first to be read from again first */
+	uv_timer_t rest_timer;      /* for that one */
 	struct list talkers;
 	uv_prepare_t turn; /* before each wait for I/O: acks go out */
 	size_t session_count;
@@ -247,6 +256,85 @@ static void check_acks(struct session *s)
 		ws_link_hold(&s->link, WS_HOLD_ACKS, false);
 }
 
+/* --- producers of what is no event --- */
+
+static void check_rest(struct session *s)
+{
+	bool is_read = !s->is_unwanted && patience_allows(&s->patience, s->pending);
+
+	ws_link_hold(&s->link, WS_HOLD_REST, !is_read);
+}
+
+static void on_rest_timer(uv_timer_t *timer)
+{
+	struct ingest *i = timer->data;
+	int64_t now = (int64_t)uv_now(timer->loop);
+
+	list_each(node, after, &i->resting) {
+		struct session *s = list_entry(node, struct session, rest);
+
+		if (s->rest_until_ms > now) {
+			uv_timer_start(timer, on_rest_timer, (uint64_t)(s->rest_until_ms - now), 0);
+			return;
+		}
+		list_remove(&s->rest);
+		patience_rested(&s->patience);
+		check_rest(s);
+	}
+}
+
+static void begin_rest(struct session *s)
+{
+	struct ingest *i = s->ingest;
+
+	stats.ingest_rests++;
+	s->rest_until_ms = (int64_t)uv_now(ws_loop(i->ws)) + PATIENCE_REST_MS;
+	list_append(&i->resting, &s->rest);
+	if (!uv_is_active((uv_handle_t *)&i->rest_timer))
+		uv_timer_start(&i->rest_timer, on_rest_timer, PATIENCE_REST_MS, 0);
+}
+
+static void dismiss(struct session *s)
+{
+	char peer[64] = "";
+
+	stats.ingest_ended++;
+	s->is_unwanted = true;
+	lws_get_peer_simple(s->link.wsi, peer, sizeof(peer));
+	log_warn("a producer is disconnected: most of what it sends is no event", "peer=%s token=%s", peer,
+		 s->token ? s->token->name : NULL);
+}
+
+/* Refused as it came, and not by a handler or trigger, nor elsewhere. */
+static bool is_garbage(const struct event *ev, enum outcome outcome)
+{
+	return outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
+}
+
+static void judge_message(struct session *s, bool is_event)
+{
+	bool had_rested = s->patience.spells;
+
+	if (s->ingest->is_draining)
+		return;
+	switch (patience_take(&s->patience, is_event, s->pending)) {
+	case PATIENCE_GO_ON:
+		break;
+	case PATIENCE_REST:
+		begin_rest(s);
+		break;
+	case PATIENCE_END:
+		dismiss(s);
+		break;
+	}
+	if (had_rested || s->patience.spells)
+		check_rest(s);
+	if (s->is_unwanted && !s->pending) {
+		s->close_code = LWS_CLOSE_STATUS_POLICY_VIOLATION;
+		ws_link_want_write(&s->link);
+	}
+}
+
 /* An ack that cannot be kept ends the connection: the producer will send again. */
 static void answer(struct sender *sender, const struct event *ev, enum outcome outcome)
 {
@@ -260,6 +348,7 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 			session_free(s);
 		return;
 	}
+	judge_message(s, !is_garbage(ev, outcome));
 	if (!s->wants_acks)
 		return;
 	if (queue_ack(s, ev, outcome)) {
@@ -328,21 +417,22 @@ static int send_ping(struct session *s)
  * gives the peer too little time. */
 static void say_goodbye(struct session *s)
 {
-	static const unsigned char frame[] = {0x88, 2, LWS_CLOSE_STATUS_GOINGAWAY >> 8,
-					      LWS_CLOSE_STATUS_GOINGAWAY & 0xff};
+	const unsigned char frame[] = {0x88, 2, (unsigned char)(s->close_code >> 8), (unsigned char)s->close_code};
 	unsigned char room[LWS_PRE + sizeof(frame)];
 
 	if (!ws_link_leave(&s->link))
 		return;
 	memcpy(room + LWS_PRE, frame, sizeof(frame));
 	lws_write(s->link.wsi, room + LWS_PRE, sizeof(frame), LWS_WRITE_RAW);
+	if (s->is_unwanted)
+		lws_set_timeout(s->link.wsi, PENDING_TIMEOUT_CLOSE_ACK, LINGER_S);
 }
 
 static int on_writable(struct session *s)
 {
 	if (send_ping(s) || send_acks(s))
 		return -1;
-	if (s->is_closing && !s->acks_end)
+	if (s->close_code && !s->acks_end)
 		say_goodbye(s);
 	return 0;
 }
@@ -366,8 +456,11 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	s->pending++;
 	if (s->token)
 		s->token->messages++;
-	if (pipeline_receive(ws_pipeline(link->ws), message, len, &s->sender) == 0)
+	if (pipeline_receive(ws_pipeline(link->ws), message, len, &s->sender) == 0) {
+		if (s->patience.spells)
+			check_rest(s);
 		return 0;
+	}
 	s->pending--;
 	lws_close_reason(link->wsi, LWS_CLOSE_STATUS_UNEXPECTED_CONDITION, (unsigned char *)"out of memory", 13);
 	return -1;
@@ -395,7 +488,7 @@ static int on_close_frame(struct session *s, const char *in, size_t len)
 	unsigned int code = ws_judge_close(in, len);
 	const char *reason = code == LWS_CLOSE_STATUS_PROTOCOL_ERR ? "bad close" : "invalid UTF-8";
 
-	if (s->is_closing)
+	if (s->close_code)
 		return -1; /* the answer to ours: no more frames */
 	ws_link_ignore(&s->link);
 	if (!code)
@@ -728,6 +821,7 @@ static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	s->sender.answer = answer;
 	s->ingest = i;
 	list_init(&s->talker);
+	list_init(&s->rest);
 	s->wants_acks = strcmp(lws_get_protocol(wsi)->name, ACK_PROTOCOL) == 0;
 	setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	ws_link_open(i->ws, &s->link, wsi, &reader);
@@ -747,6 +841,7 @@ static void on_closed(struct session *s)
 {
 	list_remove(&s->open);
 	list_remove(&s->talker);
+	list_remove(&s->rest);
 	s->ingest->session_count--;
 	if (s->token)
 		s->token->connections--;
@@ -857,6 +952,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->config = config;
 	list_init(&i->sessions);
 	list_init(&i->talkers);
+	list_init(&i->resting);
 	list_init(&i->handshakes);
 	list_init(&i->slowed);
 	uv_prepare_init(ws_loop(ws), &i->turn);
@@ -866,7 +962,8 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	uv_timer_init(ws_loop(ws), &i->tokens_timer);
 	uv_timer_start(&i->tokens_timer, on_tokens_timer, TOKENS_MS, TOKENS_MS);
 	uv_timer_init(ws_loop(ws), &i->slow_timer);
-	i->handshake_timer.data = i->tokens_timer.data = i->slow_timer.data = i;
+	uv_timer_init(ws_loop(ws), &i->rest_timer);
+	i->handshake_timer.data = i->tokens_timer.data = i->slow_timer.data = i->rest_timer.data = i;
 	i->refusals = refusals_new();
 	info.vhost_name = "ingest";
 	info.user = i;
@@ -918,13 +1015,14 @@ void ingest_close(struct ingest *i)
 	uv_close((uv_handle_t *)&i->handshake_timer, NULL);
 	uv_close((uv_handle_t *)&i->tokens_timer, NULL);
 	uv_close((uv_handle_t *)&i->slow_timer, NULL);
+	uv_close((uv_handle_t *)&i->rest_timer, NULL);
 	gate_close(i->gate);
 	i->gate = NULL;
 	uv_close((uv_handle_t *)&i->turn, NULL);
 	list_each(node, after, &i->sessions) {
 		struct session *s = list_entry(node, struct session, open);
 
-		s->is_closing = true;
+		s->close_code = LWS_CLOSE_STATUS_GOINGAWAY;
 		ws_link_want_write(&s->link);
 	}
 }

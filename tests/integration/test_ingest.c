@@ -815,6 +815,42 @@ static int read_to_the_end(struct peer *p)
 	return n;
 }
 
+/* Sends what is no event and looks whether that is the end. */
+static int code_after_garbage(struct peer *p)
+{
+	for (int i = 0; i < 300 && peer_send_text(p, "garbage"); i++)
+		;
+	return peer_recv_close(p, 20);
+}
+
+Test(ingest, a_producer_of_garbage_is_slowed_and_then_disconnected, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
+	int code = 0;
+
+	peer_set_deadline(p, 100);
+	cr_assert(wait_until((code = code_after_garbage(p)) != 0, 30000));
+	cr_assert_eq(code, 1008, "%d", code);
+	cr_assert_geq(listener_metric(listener, "wsonce_ingest_rests_total"), 4);
+	cr_assert_eq(listener_metric(listener, "wsonce_ingest_ended_total"), 1);
+	expect_service();
+	peer_free(p);
+}
+
+Test(ingest, a_producer_that_mostly_sends_events_may_send_garbage, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
+
+	for (int i = 0; i < 1500; i++) {
+		peer_sendf(p, "{\"event_id\":\"good-%d\"}", i);
+		peer_send_text(p, "garbage");
+	}
+	cr_assert(wait_until(listener_metric(listener, "wsonce_dead_lettered_total") == 1500, SETTLED_MS));
+	cr_assert_eq(listener_metric(listener, "wsonce_ingest_rests_total"), 0);
+	cr_assert(peer_is_open(p));
+	peer_free(p);
+}
+
 Test(ingest, on_sigterm_the_acks_of_what_was_received_come_before_1001)
 {
 	struct peer *producers[3];

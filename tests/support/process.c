@@ -58,8 +58,8 @@ static bool has_name_of(const char *variable, const char *setting)
 	return strncmp(variable, setting, len) == 0 && variable[len] == '=';
 }
 
-/* This process's environment without what is the tests' own, with the settings applied. The strings are not copied; the
- * caller frees the array. */
+/* This process's environment with the settings applied. The strings are not copied; the caller
+ * frees the array. */
 static char **merge_env(const char *const *settings)
 {
 	size_t n = 0, extra = 0, used = 0;
