@@ -5,14 +5,19 @@
 #include <libpq-fe.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #include "commands/dispatch.h"
 #include "base/log.h"
 #include "postgres/complaint.h"
 #include "postgres/schema.h"
 
+#define UPGRADE_AGAIN_MS 500
+
 struct session {
 	PGconn *conn;
+	bool is_in_use; /* the last statement of run() failed because a table was */
+	int64_t patience_ms;
 };
 
 static int fail(const struct session *s, const char *what)
@@ -35,13 +40,15 @@ static int run(struct session *s, const char *sql, int *version)
 {
 	PGresult *result = PQexec(s->conn, sql);
 	ExecStatusType status = PQresultStatus(result);
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
+	s->is_in_use = sqlstate && strcmp(sqlstate, "55P03") == 0;
 	*version = status == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : -1;
 	PQclear(result);
 	return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK ? 0 : -1;
 }
 
-static int upgrade(struct session *s)
+static int try_upgrade(struct session *s)
 {
 	char *sql = NULL;
 	int version, failed = run(s, schema_lock_sql(), &version);
@@ -52,6 +59,21 @@ static int upgrade(struct session *s)
 		return dispatch_fail("out of memory");
 	failed = failed || run(s, sql, &version);
 	free(sql);
+	return failed;
+}
+
+/* Somebody who reads a table, pg_dump for instance, keeps it from being altered. */
+static int upgrade(struct session *s)
+{
+	int64_t end = s->patience_ms;
+	int failed = try_upgrade(s), ignored;
+
+	for (int64_t waited = 0; failed && s->is_in_use && waited < end; waited += UPGRADE_AGAIN_MS) {
+		if (run(s, "ROLLBACK", &ignored))
+			break;
+		uv_sleep(UPGRADE_AGAIN_MS);
+		failed = try_upgrade(s);
+	}
 	return failed ? fail(s, "the schema cannot be brought up to date") : 0;
 }
 
@@ -98,6 +120,7 @@ struct session *session_open(const struct config *config)
 		dispatch_fail("out of memory");
 		return NULL;
 	}
+	s->patience_ms = config->postgres_timeout_ms;
 	snprintf(seconds, sizeof(seconds), "%lld", (long long)(config->postgres_timeout_ms + 1999) / 1000);
 	s->conn = PQconnectdbParams(names, values, 1);
 	if (PQstatus(s->conn) != CONNECTION_OK) {

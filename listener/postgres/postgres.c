@@ -16,6 +16,7 @@
 #include "postgres/complaint.h"
 #include "postgres/hangup.h"
 #include "make_epoch.sql.h"
+#include "postgres/hosts.h"
 #include "postgres/schema.h"
 #include "postgres/sqlstate.h"
 #include "base/stats.h"
@@ -39,6 +40,11 @@ struct postgres {
 	PGconn *conn;        /* NULL in POSTGRES_DOWN */
 	struct watch *watch; /* NULL: nothing is watched */
 	uv_timer_t timer;    /* the next try, or the deadline */
+	struct hosts hosts;
+	size_t failed;       /* hosts that were tried in vain since it was READY */
+	int64_t ready_ms;    /* since when it is READY or BUSY, by the loop's clock */
+	bool is_next_wanted; /* this host cannot serve us */
+	char warned[400];    /* the trouble that was logged since it was READY */
 	struct backoff backoff;
 	PGresult *last;   /* of the query at hand */
 	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
@@ -163,12 +169,41 @@ static void disconnect(struct postgres *p)
 	p->conn = NULL;
 }
 
+/* What keeps it from coming up is said once. */
+static void warn_once(struct postgres *p)
+{
+	log_write(strcmp(p->warned, p->error) == 0 ? LOG_DEBUG : LOG_WARN, "postgres cannot be used: trying again",
+		  "reason=%s", p->error);
+	memcpy(p->warned, p->error, sizeof(p->warned));
+}
+
+/* The next host is tried at once; who has tried them all waits. A connection that lasted longer than the longest wait
+ * did its work; one that only came up, as to a server that takes no writes, did not. */
+static void try_again(struct postgres *p, bool was_up)
+{
+	int64_t wait = 0;
+
+	if (was_up && (int64_t)uv_now(p->loop) - p->ready_ms > p->backoff.cap_ms)
+		backoff_reset(&p->backoff);
+	if (!was_up || p->is_next_wanted)
+		p->hosts.at = p->hosts.count ? (p->hosts.at + 1) % p->hosts.count : 0;
+	p->is_next_wanted = false;
+	p->failed++;
+	if (!p->hosts.count || p->failed % p->hosts.count == 0)
+		wait = backoff_next(&p->backoff, backoff_draw());
+	uv_timer_start(&p->timer, on_retry, (uint64_t)wait, 0);
+}
+
 static void hang_up(struct postgres *p, const char *why)
 {
+	bool was_up = p->state == POSTGRES_READY || p->state == POSTGRES_BUSY;
+
 	set_error(p, why);
 	disconnect(p);
 	set_state(p, POSTGRES_DOWN);
-	uv_timer_start(&p->timer, on_retry, (uint64_t)backoff_next(&p->backoff, backoff_draw()), 0);
+	if (!was_up)
+		warn_once(p);
+	try_again(p, was_up);
 }
 
 /* answer is what the query at hand, if there is one, is told, with the error. */
@@ -190,15 +225,18 @@ static void lose(struct postgres *p, const char *why)
 static void on_deadline(uv_timer_t *timer)
 {
 	struct postgres *p = timer->data;
-	const char *why = p->state == POSTGRES_BUSY ? "no answer within the postgres timeout"
-						    : "no connection within the postgres timeout";
+	char why[200];
 
-	if (p->state != POSTGRES_CONNECTING) {
-		unwatch(p);
-		hangup(p->conn);
-		p->conn = NULL;
+	if (p->state == POSTGRES_CONNECTING) {
+		snprintf(why, sizeof(why), "no connection to %.100s within the postgres timeout", PQhost(p->conn));
+		lose(p, why);
+		return;
 	}
-	lose_with(p, why, (struct postgres_answer){.result = POSTGRES_UNKNOWN, .is_late = true});
+	unwatch(p);
+	hangup(p->conn);
+	p->conn = NULL;
+	lose_with(p, "no answer within the postgres timeout",
+		  (struct postgres_answer){.result = POSTGRES_UNKNOWN, .is_late = true});
 }
 
 static void start_deadline(struct postgres *p)
@@ -279,6 +317,7 @@ static void answer_query(struct postgres *p, const PGresult *result)
 		answer.error = error;
 		if (answer.result == POSTGRES_UNKNOWN ||
 		    (answer.result == POSTGRES_TROUBLE && wants_reconnect(result))) {
+			p->is_next_wanted = true;
 			lose_with(p, error, answer);
 			return;
 		}
@@ -336,8 +375,9 @@ static void become_ready(struct postgres *p)
 static void finish_preparing(struct postgres *p)
 {
 	p->was_ready = true;
-	p->error[0] = '\0';
-	backoff_reset(&p->backoff);
+	p->error[0] = p->warned[0] = '\0';
+	p->failed = 0;
+	p->ready_ms = (int64_t)uv_now(p->loop);
 	stats.postgres_connects++;
 	uv_timer_stop(&p->timer);
 	set_state(p, POSTGRES_READY);
@@ -397,6 +437,10 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 {
 	if (!PQgetisnull(seen, 0, SCHEMA_FAULT)) {
 		find_fault(p, PQgetvalue(seen, 0, SCHEMA_FAULT));
+		return;
+	}
+	if (*PQgetvalue(seen, 0, SCHEMA_IS_READ_ONLY) == 't') {
+		lose(p, "the server is read-only: a standby, or default_transaction_read_only is on");
 		return;
 	}
 	if (PQgetisnull(seen, 0, SCHEMA_NAME)) {
@@ -461,10 +505,11 @@ static void on_step_answer(struct postgres *p, PGresult *result)
 	ExecStatusType status = PQresultStatus(result);
 
 	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
-		char error[512];
+		char error[512], why[600];
 
 		describe(result, error, sizeof(error));
-		lose(p, error);
+		snprintf(why, sizeof(why), "%s%s", p->step < STEP_LOCK ? "" : "the schema cannot be migrated: ", error);
+		lose(p, why);
 	} else if (p->step == STEP_INSPECT) {
 		on_inspected(p, result);
 	} else if (p->step == STEP_UPGRADE) {
@@ -679,19 +724,45 @@ static void on_connect_step(struct postgres *p)
 		lose(p, "the socket cannot be watched");
 }
 
+/* To the host whose turn it is; the first time, to none of them in particular. */
+static PGconn *dial(const struct postgres *p)
+{
+	const char *const names[] = {
+		"dbname", "fallback_application_name", "client_encoding", "host", "hostaddr", "port", NULL};
+	char *host = hosts_pick(&p->hosts, p->hosts.host), *hostaddr = hosts_pick(&p->hosts, p->hosts.hostaddr);
+	char *port = hosts_pick(&p->hosts, p->hosts.port);
+	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", host, hostaddr, port, NULL};
+	PGconn *conn = PQconnectStartParams(names, values, 1);
+
+	free(host);
+	free(hostaddr);
+	free(port);
+	return conn;
+}
+
+/* Only libpq knows which hosts there are, once it has begun. */
+static PGconn *dial_first(struct postgres *p)
+{
+	PGconn *conn = dial(p);
+
+	if (!conn || hosts_learn(&p->hosts, conn) || p->hosts.count == 1)
+		return conn;
+	PQfinish(conn);
+	return dial(p);
+}
+
 static void connect_now(struct postgres *p)
 {
-	const char *const names[] = {"dbname", "fallback_application_name", "client_encoding", NULL};
-	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", NULL};
-
 	assert(!p->conn);
 	set_state(p, POSTGRES_CONNECTING);
 	start_deadline(p);
-	p->conn = PQconnectStartParams(names, values, 1);
+	p->conn = p->hosts.count ? dial(p) : dial_first(p);
 	if (!p->conn || PQstatus(p->conn) == CONNECTION_BAD) {
 		lose(p, p->conn ? PQerrorMessage(p->conn) : "out of memory");
 		return;
 	}
+	if (p->hosts.timeout_ms > 0 && p->hosts.timeout_ms < p->settings.timeout_ms)
+		uv_timer_start(&p->timer, on_deadline, (uint64_t)p->hosts.timeout_ms, 0);
 	PQsetNoticeProcessor(p->conn, on_notice, NULL);
 	/* By libpq's manual, the first step is as if PGRES_POLLING_WRITING had been returned. */
 	if (watch(p, UV_WRITABLE, false))
@@ -765,6 +836,7 @@ static void on_timer_closed(uv_handle_t *handle)
 	struct postgres *p = handle->data;
 
 	p->done(p->done_arg);
+	hosts_free(&p->hosts);
 	free(p);
 }
 

@@ -47,7 +47,8 @@ const char *schema_lock_sql(void)
 char *schema_upgrade_sql(int version)
 {
 	static const char note[] = ";\nINSERT INTO wsonce_schema (version) VALUES (%d);\n", end[] = "COMMIT";
-	size_t size = sizeof(end), used = 0;
+	static const char begin[] = "SET LOCAL lock_timeout = '200ms';\n";
+	size_t size = sizeof(begin) + sizeof(end), used = 0;
 	char *sql;
 
 	assert(version >= 0);
@@ -56,6 +57,8 @@ char *schema_upgrade_sql(int version)
 	sql = malloc(size);
 	if (!sql)
 		return NULL;
+	if (version < schema_version())
+		used += (size_t)sprintf(sql, "%s", begin);
 	for (int i = version; i < schema_version(); i++) {
 		used += (size_t)sprintf(sql + used, "%s", migrations[i]);
 		used += (size_t)sprintf(sql + used, note, i + 1);

@@ -15,6 +15,7 @@ enum schema_column {
 	SCHEMA_WARNING,
 	SCHEMA_LOCK_MS,
 	SCHEMA_STATEMENT_MS,
+	SCHEMA_IS_READ_ONLY,
 };
 
 /* Asks for the version at hand, one row, one column; fails with 42P01 on a database without any. */
@@ -23,7 +24,8 @@ const char *schema_ask_sql(void);
 /* Opens a transaction, waits for the fleet's lock, and asks for the version again. */
 const char *schema_lock_sql(void);
 
-/* Everything from version to schema_version(), and the COMMIT. Heap; NULL if memory is out. */
+/* Everything from version to schema_version(), and the COMMIT. It fails with 55P03 if a table is in use, rather than
+ * keep inserts waiting behind it, and is to be tried again. Heap; NULL if memory is out. */
 char *schema_upgrade_sql(int version);
 
 #endif

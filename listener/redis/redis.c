@@ -77,6 +77,8 @@ struct redis {
 	_Alignas(16) char answer_room[ANSWER_BYTES];
 	uv_prepare_t flush; /* before each wait for I/O: what this turn asks is sent */
 	bool was_refused;   /* the server answered the login with an error, logged */
+	char warned[200];   /* the trouble that was logged since it was REDIS_READY */
+	int64_t ready_ms;   /* since when it is REDIS_READY */
 	bool is_policy_logged;
 	int handles; /* open, for closing */
 	void (*done)(void *arg);
@@ -86,6 +88,16 @@ struct redis {
 static void connect_now(struct redis *r);
 static void retry_later(struct redis *r);
 
+/* What keeps it from coming up is said once. */
+static bool is_news(struct redis *r, enum redis_state state, const char *why)
+{
+	bool is_new = state == REDIS_DOWN && why && strncmp(r->warned, why, sizeof(r->warned) - 1) != 0;
+
+	if (is_new)
+		snprintf(r->warned, sizeof(r->warned), "%s", why);
+	return is_new;
+}
+
 static void set_state(struct redis *r, enum redis_state state, const char *why)
 {
 	enum redis_state old = r->state;
@@ -93,7 +105,7 @@ static void set_state(struct redis *r, enum redis_state state, const char *why)
 	if (old == state)
 		return;
 	r->state = state;
-	if (state == REDIS_READY || old == REDIS_READY)
+	if (state == REDIS_READY || old == REDIS_READY || is_news(r, state, why))
 		log_write(state == REDIS_DOWN ? LOG_WARN : LOG_INFO, "redis connection",
 			  "from=%s to=%s url=%s reason=%s", state_names[old], state_names[state], r->shown_url, why);
 	else
@@ -235,6 +247,10 @@ static void drop(struct redis *r, const char *why)
 {
 	redisContext *context = r->context;
 
+	/* One that lasted longer than the longest wait did its work; one that only came up, as to a replica, did not.
+	 */
+	if (r->state == REDIS_READY && (int64_t)uv_now(r->loop) - r->ready_ms > r->backoff.cap_ms)
+		backoff_reset(&r->backoff);
 	if (r->resolve)
 		resolve_cancel(r->resolve);
 	r->resolve = NULL;
@@ -292,6 +308,7 @@ static void refuse(struct redis *r, const char *said)
 	log_write(r->was_refused ? LOG_DEBUG : LOG_ERROR, "redis refused the login", "url=%s reason=%s", r->shown_url,
 		  what);
 	r->was_refused = true;
+	snprintf(r->warned, sizeof(r->warned), "%s", what);
 	drop(r, what);
 }
 
@@ -386,9 +403,9 @@ static void on_renew_loaded(void *owner, void *arg, const redisReply *reply)
 	if (!reply || r->state != REDIS_CONNECTING)
 		return;
 	r->was_refused = false;
-	backoff_reset(&r->backoff);
+	r->warned[0] = '\0';
 	r->mark = r->sent;
-	r->mark_ms = (int64_t)uv_now(r->loop);
+	r->mark_ms = r->ready_ms = (int64_t)uv_now(r->loop);
 	stats.redis_connects++;
 	set_state(r, REDIS_READY, NULL);
 }
@@ -442,10 +459,17 @@ static void answer(struct redis *r, const redisReply *reply)
 		q.cb(r->settings.owner, q.arg, reply);
 }
 
+/* After a failover, the name may belong to another server: only a new connection can find it. */
+static bool is_readonly(const redisReply *reply)
+{
+	return is_error(reply) && strncmp(reply->str, "READONLY", 8) == 0;
+}
+
 /* Returns false if the connection is gone: a callback may end it. */
 static bool answer_those_read(struct redis *r, const redisContext *context)
 {
 	void *reply = NULL;
+	bool is_replica;
 
 	for (;;) {
 		if (redisReaderGetReply(context->reader, &reply) != REDIS_OK) {
@@ -458,11 +482,16 @@ static bool answer_those_read(struct redis *r, const redisContext *context)
 			drop(r, "an answer that nobody asked for");
 			return false;
 		}
+		is_replica = is_readonly(reply);
 		answer(r, reply);
 		arena_clear(
 			&r->answer); /* not before: a part of the next answer may be there, until the rest is read */
 		if (r->context != context)
 			return false;
+		if (is_replica) {
+			drop(r, "the server is a replica and takes no claims (READONLY)");
+			return false;
+		}
 	}
 }
 

@@ -1,6 +1,4 @@
 -- Years: rows whose payload is gone, what listeners tell of themselves, and what is known of duplicates.
--- The lock on events is short; who waits for it too long tries again, and does not hold up everybody.
-SET LOCAL lock_timeout = '10s';
 ALTER TABLE events ADD COLUMN IF NOT EXISTS purged_at TIMESTAMPTZ;
 
 -- The listeners that run: each writes its row once a minute, and takes it away when it leaves.

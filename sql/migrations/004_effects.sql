@@ -1,6 +1,5 @@
 -- Effects: what follows from an event, in its own transaction. For the fleets of several consumers, who
 -- has processed what; "" is the fleet without a name, whose rows in events say it.
-SET LOCAL lock_timeout = '10s';
 CREATE TABLE IF NOT EXISTS processed_events (
 	consumer     VARCHAR NOT NULL,
 	event_id     VARCHAR NOT NULL,

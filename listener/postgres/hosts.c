@@ -1,0 +1,74 @@
+/* hosts.c owns which host is next. libpq goes to its next host only after an error, and a host that hangs makes none
+ * before our deadline; so each connection is given one host, and the deadline is that host's. */
+#include "postgres/hosts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t count(const char *list)
+{
+	size_t n = 1;
+
+	for (; list && (list = strchr(list, ',')); list++)
+		n++;
+	return n;
+}
+
+static int keep(char **list, const char *value)
+{
+	if (!value || !*value)
+		return 0;
+	*list = strdup(value);
+	return *list ? 0 : -1;
+}
+
+static int keep_option(struct hosts *h, const PQconninfoOption *o)
+{
+	if (strcmp(o->keyword, "host") == 0)
+		return keep(&h->host, o->val);
+	if (strcmp(o->keyword, "hostaddr") == 0)
+		return keep(&h->hostaddr, o->val);
+	if (strcmp(o->keyword, "port") == 0)
+		return keep(&h->port, o->val);
+	if (strcmp(o->keyword, "connect_timeout") == 0 && o->val)
+		h->timeout_ms = strtoll(o->val, NULL, 10) * 1000;
+	return 0;
+}
+
+int hosts_learn(struct hosts *h, PGconn *conn)
+{
+	PQconninfoOption *options = PQconninfo(conn);
+	int failed = options ? 0 : -1;
+
+	for (const PQconninfoOption *o = options; o && o->keyword; o++)
+		failed |= keep_option(h, o);
+	PQconninfoFree(options);
+	if (failed) {
+		hosts_free(h);
+		return -1;
+	}
+	h->count = count(h->hostaddr ? h->hostaddr : h->host);
+	return 0;
+}
+
+void hosts_free(struct hosts *h)
+{
+	free(h->host);
+	free(h->hostaddr);
+	free(h->port);
+	*h = (struct hosts){0};
+}
+
+/* One port may be for all hosts. */
+char *hosts_pick(const struct hosts *h, const char *list)
+{
+	size_t n = h->at;
+
+	if (!list)
+		return NULL;
+	if (count(list) == 1)
+		n = 0;
+	for (; n; n--)
+		list = strchr(list, ',') + 1;
+	return strndup(list, strcspn(list, ","));
+}

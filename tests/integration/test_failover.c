@@ -1,0 +1,203 @@
+/* Servers that change their parts: hosts that hang, primaries that become standbys, masters that become replicas,
+ * and tables that are in use while the schema changes. */
+#include "database.h"
+#include "listener.h"
+#include "peer.h"
+#include "port.h"
+#include "postgres.h"
+#include "process.h"
+#include "redisd.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WAIT_MS 20000
+
+static struct database *db;
+static struct postgres *servers[2];
+static struct listener *listener;
+static struct peer *producer;
+
+static void set_up(void)
+{
+	db = database_new();
+}
+
+static void tear_down(void)
+{
+	peer_free(producer);
+	listener_free(listener);
+	postgres_free(servers[0]);
+	postgres_free(servers[1]);
+	database_free(db);
+}
+
+TestSuite(failover, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void start(const struct listener_options *options, const char *flags)
+{
+	listener = listener_start(options, "%s", flags);
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+}
+
+static void send_event(const char *id)
+{
+	cr_assert(peer_sendf(producer, "{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":{}}", id));
+}
+
+static void must_be_acked(const char *status)
+{
+	char *ack = peer_recv(producer, WAIT_MS);
+
+	cr_assert(ack && strstr(ack, status), "no \"%s\": %s: %s", status, ack,
+		  process_last_words(listener_process(listener)));
+	free(ack);
+}
+
+static bool is_said(const char *part)
+{
+	char *log = process_errors(listener_process(listener));
+	bool is_in = strstr(log, part);
+
+	free(log);
+	return is_in;
+}
+
+/* --- hosts --- */
+
+Test(failover, a_host_that_hangs_does_not_hide_the_next_one)
+{
+	int port = port_reserve(), fd = port_listen(port); /* takes connections, and never answers */
+	char *conninfo, *folder = database_text(db, "SHOW unix_socket_directories");
+
+	cr_assert(asprintf(&conninfo, "%s host=127.0.0.1,%s port=%d,5432", database_conninfo(db), folder, port) > 0);
+	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "--postgres-timeout 1");
+	cr_assert(is_said("no connection to 127.0.0.1 within"));
+	send_event("a");
+	must_be_acked("\"persisted\"");
+	close(fd);
+	free(folder);
+	free(conninfo);
+}
+
+static const char *folder_of(struct postgres *pg)
+{
+	return strchr(postgres_conninfo(pg), '=') + 1;
+}
+
+static void set_read_only(struct postgres *pg, const char *value)
+{
+	database_exec(postgres_database(pg), "ALTER SYSTEM SET default_transaction_read_only = %s", value);
+	database_exec(postgres_database(pg), "SELECT pg_reload_conf()");
+	postgres_terminate_backends(pg);
+}
+
+Test(failover, a_server_that_takes_no_writes_any_more_is_left_for_the_next_host)
+{
+	char *conninfo;
+
+	for (int i = 0; i < 2; i++)
+		servers[i] = postgres_new();
+	cr_assert(asprintf(&conninfo, "user=postgres dbname=postgres host=%.*s,%.*s",
+			   (int)strcspn(folder_of(servers[0]), " "), folder_of(servers[0]),
+			   (int)strcspn(folder_of(servers[1]), " "), folder_of(servers[1])) > 0);
+	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "");
+	send_event("a");
+	must_be_acked("\"persisted\"");
+	set_read_only(servers[0], "on");
+	send_event("b");
+	must_be_acked("\"persisted\"");
+	cr_assert_eq(database_long(postgres_database(servers[0]), "SELECT count(*) FROM events"), 1);
+	cr_assert_eq(database_long(postgres_database(servers[1]), "SELECT count(*) FROM events"), 1);
+	free(conninfo);
+}
+
+static long sessions(void)
+{
+	return database_long(postgres_database(servers[0]), "SELECT sum(sessions) FROM pg_stat_database");
+}
+
+Test(failover, a_read_only_server_is_said_and_not_stormed)
+{
+	servers[0] = postgres_new();
+	start(&(struct listener_options){.postgres = postgres_conninfo(servers[0]), .redis = "none"}, "");
+	set_read_only(servers[0], "on");
+	send_event("a");
+	cr_assert(wait_until(is_said("the server is read-only"), WAIT_MS));
+	cr_assert_eq(listener_status(listener, "/readyz"), 503);
+	long before = sessions();
+	wait_pause_ms(3000); /* 50 of them once */
+	cr_assert_leq(sessions() - before, 15, "%ld connections", sessions() - before);
+	set_read_only(servers[0], "off");
+	must_be_acked("\"persisted\"");
+}
+
+/* --- migrations --- */
+
+Test(failover, a_migration_behind_a_reader_does_not_hold_up_inserts)
+{
+	struct listener_options options = {.database = db, .redis = "none"};
+	struct database *reader = database_open(database_conninfo(db));
+
+	listener = listener_start(&options, NULL);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	database_exec(db, "DELETE FROM wsonce_schema WHERE version > 2");
+	database_exec(reader, "BEGIN; SELECT FROM events"); /* as pg_dump does */
+	options.without_waiting = true;
+	listener = listener_start(&options, NULL);
+	cr_assert(wait_until(is_said("the schema cannot be migrated"), WAIT_MS));
+	database_exec(db, "SET lock_timeout = '3s'");
+	for (int i = 0; i < 40; i++) {
+		database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('x%d', 't', '{}')", i);
+		wait_pause_ms(20);
+	}
+	database_exec(reader, "COMMIT");
+	database_free(reader);
+	listener_wait_ready(listener);
+}
+
+/* --- Redis --- */
+
+Test(failover, a_master_that_became_a_replica_is_left)
+{
+	struct redisd *redis = redisd_new();
+
+	start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, "");
+	free(redisd_command(redis, "REPLICAOF 127.0.0.1 1"));
+	send_event("a");
+	must_be_acked("\"persisted\"");
+	cr_assert(wait_until(is_said("READONLY"), WAIT_MS));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_connects_total") >= 2, WAIT_MS));
+	free(redisd_command(redis, "REPLICAOF NO ONE"));
+	for (int i = 0; listener_metric(listener, "wsonce_claims_won_total") < 1 && i < 500; i++) {
+		char id[20];
+
+		snprintf(id, sizeof(id), "b%d", i);
+		send_event(id);
+		must_be_acked("\"persisted\"");
+	}
+	cr_assert_geq(listener_metric(listener, "wsonce_claims_won_total"), 1);
+	redisd_free(redis);
+}
+
+/* --- what is said --- */
+
+Test(failover, what_keeps_the_first_connection_from_coming_up_is_a_warning)
+{
+	char *conninfo;
+
+	cr_assert(asprintf(&conninfo, "%s dbname=nowhere", database_conninfo(db)) > 0);
+	listener = listener_start(&(struct listener_options){.postgres = conninfo,
+							     .redis = "redis://127.0.0.1:1/0",
+							     .without_waiting = true},
+				  NULL);
+	cr_assert(wait_until(is_said("database \\\"nowhere\\\" does not exist"), WAIT_MS), "%s",
+		  process_last_words(listener_process(listener)));
+	cr_assert(wait_until(is_said("from=connecting to=down url=redis:"), WAIT_MS));
+	free(conninfo);
+}
