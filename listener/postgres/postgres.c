@@ -23,6 +23,9 @@
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
+#define LIMITS_SIZE   256
+#define HASTY_LOCK_MS 250
+
 /* The steps of POSTGRES_PREPARING. */
 enum step { STEP_INSPECT, STEP_ASK, STEP_LOCK, STEP_UPGRADE, STEP_IDENTIFY, STEP_EPOCH };
 
@@ -49,14 +52,15 @@ struct postgres {
 	PGresult *last;   /* of the query at hand */
 	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
 	size_t copy_len;
-	bool is_copy;     /* the query at hand is a COPY, */
-	size_t copied;    /* and has stored so many rows */
-	bool has_rows;    /* the query at hand was executed, and perhaps committed */
-	bool is_limited;  /* its limits are set */
-	char limits[256]; /* the statement that sets them, for one transaction */
-	char error[400];  /* of the last connection attempt */
-	bool was_ready;   /* ever */
-	bool is_upgraded; /* on this connection */
+	bool is_copy;                /* the query at hand is a COPY, */
+	size_t copied;               /* and has stored so many rows */
+	bool has_rows;               /* the query at hand was executed, and perhaps committed */
+	bool is_limited;             /* its limits are set */
+	bool is_hasty;               /* which limits are set */
+	char limits[2][LIMITS_SIZE]; /* the statement that sets them, for one transaction: usual ones, and hasty ones */
+	char error[400];             /* of the last connection attempt */
+	bool was_ready;              /* ever */
+	bool is_upgraded;            /* on this connection */
 	struct postgres_identity identity;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -416,21 +420,29 @@ static int64_t least(const PGresult *seen, int column, int64_t ours)
 	return role > 0 && role < ours ? role : ours;
 }
 
+static void print_limits(const struct postgres *p, const PGresult *seen, int64_t lock_ms, char *out)
+{
+	int64_t ms = p->settings.timeout_ms;
+	size_t n = (size_t)snprintf(out, LIMITS_SIZE,
+				    "SELECT pg_catalog.set_config('lock_timeout', '%lld', true), "
+				    "pg_catalog.set_config('statement_timeout', '%lld', true)",
+				    (long long)least(seen, SCHEMA_LOCK_MS, lock_ms),
+				    (long long)least(seen, SCHEMA_STATEMENT_MS, ms * 9 / 10 + 1));
+
+	if (PQserverVersion(p->conn) >= 140000)
+		snprintf(out + n, LIMITS_SIZE - n,
+			 ", pg_catalog.set_config('client_connection_check_interval', '%lld', true)",
+			 (long long)ms / 2 + 1);
+}
+
 /* The server gives up before we do, and tells which event was at fault; and a backend whose client is gone ends. For
  * one transaction, because a pooler lends the session to others. A role's own limits stay if they are less. */
 static void set_limits(struct postgres *p, const PGresult *seen)
 {
-	int64_t ms = p->settings.timeout_ms;
-	size_t n = (size_t)snprintf(p->limits, sizeof(p->limits),
-				    "SELECT pg_catalog.set_config('lock_timeout', '%lld', true), "
-				    "pg_catalog.set_config('statement_timeout', '%lld', true)",
-				    (long long)least(seen, SCHEMA_LOCK_MS, ms * 3 / 4 + 1),
-				    (long long)least(seen, SCHEMA_STATEMENT_MS, ms * 9 / 10 + 1));
+	int64_t lock_ms = p->settings.timeout_ms * 3 / 4 + 1;
 
-	if (PQserverVersion(p->conn) >= 140000)
-		snprintf(p->limits + n, sizeof(p->limits) - n,
-			 ", pg_catalog.set_config('client_connection_check_interval', '%lld', true)",
-			 (long long)ms / 2 + 1);
+	print_limits(p, seen, lock_ms, p->limits[false]);
+	print_limits(p, seen, lock_ms < HASTY_LOCK_MS ? lock_ms : HASTY_LOCK_MS, p->limits[true]);
 }
 
 static void on_inspected(struct postgres *p, const PGresult *seen)
@@ -656,7 +668,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 		formats[i] = 1;
 	}
 	return begin(p, PQenterPipelineMode(p->conn) &&
-				PQsendQueryParams(p->conn, p->limits, 0, NULL, NULL, NULL, NULL, 0) &&
+				PQsendQueryParams(p->conn, p->limits[p->is_hasty], 0, NULL, NULL, NULL, NULL, 0) &&
 				PQsendQueryParams(p->conn, sql, n, types, bytes, lengths, formats, 0) &&
 				PQpipelineSync(p->conn));
 }
@@ -664,13 +676,13 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 /* A pipeline may not have a COPY. */
 int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
 {
-	char both[sizeof(p->limits) + 1024];
+	char both[LIMITS_SIZE + 1024];
 
 	if (p->state != POSTGRES_READY)
 		return -1;
 	p->is_copy = true;
 	p->copied = 0;
-	snprintf(both, sizeof(both), "%s; %s", p->limits, sql);
+	snprintf(both, sizeof(both), "%s; %s", p->limits[p->is_hasty], sql);
 	p->copy = bytes;
 	p->copy_len = len;
 	return begin(p, PQsendQuery(p->conn, both));
@@ -799,6 +811,11 @@ bool postgres_is_conninfo(const char *conninfo)
 	PQconninfoFree(options);
 	PQfreemem(fault);
 	return is_fine;
+}
+
+void postgres_set_hasty(struct postgres *p, bool is_hasty)
+{
+	p->is_hasty = is_hasty;
 }
 
 enum postgres_state postgres_state(const struct postgres *p)

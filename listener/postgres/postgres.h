@@ -96,6 +96,9 @@ const char *postgres_error(const struct postgres *p);
  * Returns 0, and on_answer is called; or -1 because the connection is not READY. The values are copied. */
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
 
+/* Do the next statements wait for locks only for a moment, and not for most of the timeout? */
+void postgres_set_hasty(struct postgres *p, bool is_hasty);
+
 /* Runs a COPY ... FROM STDIN with these bytes, which must stay until on_answer is called. Else as
  * postgres_query. */
 int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len);

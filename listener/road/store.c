@@ -88,6 +88,7 @@ struct store {
 	bool *suppressed;        /* per event of the batch: the INSERT said nothing of it, and there is no row */
 	bool has_posted;         /* the INSERT at hand made rows of the outbox */
 	struct limit limit;      /* rows of an INSERT */
+	bool is_isolating;       /* a part of the batch at hand took or waited too long */
 	unsigned int tries;      /* of the batch at hand, as it is, that failed */
 	uint64_t passed;         /* rows stored, ever */
 	uv_timer_t retry;
@@ -501,6 +502,7 @@ static void on_trouble(struct store *s, const struct postgres_answer *answer)
 	bool is_rows = answer->blame == POSTGRES_BLAME_ROW;
 	bool may_pass = answer->result == POSTGRES_CONFLICT || !is_rows;
 
+	s->is_isolating |= answer->is_late;
 	if (may_pass && !answer->is_late && s->tries++ < TRIES) {
 		retry_later(s, answer->error);
 	} else if (halve(s)) {
@@ -727,6 +729,13 @@ static int send_statement(struct store *s)
 	return postgres_query(s->postgres, sql, values, n);
 }
 
+/* While it is being found out whose lock it is, or for an event that met one before, others shall not wait for long.
+ * But who needs the lock of all effects alone has to wait for them. */
+static bool is_hasty(const struct store *s)
+{
+	return s->job == JOB_INSERT && s->is_isolating && !(s->has_effects && s->alone.wait);
+}
+
 static void send_range(struct store *s)
 {
 	if (postgres_state(s->postgres) != POSTGRES_READY || (s->has_effects && !s->is_checked))
@@ -735,6 +744,7 @@ static void send_range(struct store *s)
 	s->asked_ms = (int64_t)uv_now(s->loop);
 	if (s->job == JOB_INSERT && top(s)->to - top(s)->from > s->limit.rows)
 		split(s, s->limit.rows);
+	postgres_set_hasty(s->postgres, is_hasty(s));
 	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))
 		on_unknown(s); /* the connection is lost; sent again when it is back */
 }
@@ -748,7 +758,8 @@ static void start(struct store *s, enum job job, const struct batch *b)
 	s->range_count = 1;
 	s->is_ascii = s->has_looked = false;
 	s->absent = b->count;
-	s->tries = b->events[0]->put_offs ? TRIES : 0;
+	s->is_isolating = b->events[0]->put_offs;
+	s->tries = s->is_isolating ? TRIES : 0;
 	memset(s->present, 0, b->count * sizeof(*s->present));
 	memset(s->suppressed, 0, b->count * sizeof(*s->suppressed));
 	s->sent_ms = (int64_t)uv_now(s->loop);

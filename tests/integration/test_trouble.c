@@ -241,6 +241,19 @@ Test(trouble, an_event_whose_id_another_transaction_holds_stops_nobody)
 	cr_assert_eq(letters(), 0);
 }
 
+/* The first statement waits for most of the timeout, those that find the row do not. */
+Test(trouble, an_event_whose_id_another_transaction_holds_is_soon_found)
+{
+	struct database *holder;
+
+	start("none", "--max-attempts 1 --postgres-timeout 2");
+	holder = hold_row("e-100");
+	send_events(200);
+	cr_assert(wait_until(rows() == 199, 8000), "%ld rows", rows());
+	database_free(holder);
+	await_rows(200);
+}
+
 Test(trouble, what_all_events_meet_is_no_events_fault)
 {
 	start("none", "--max-attempts 1");
