@@ -114,7 +114,7 @@ static const struct setting settings[] = {
 	TEXT("instance-id", "WSONCE_INSTANCE_ID", TYPE_TEXT, instance_id, "ID", NULL,
 	     "readable name in claims, dead letters and logs; default: host name and pid"),
 	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", TYPE_TEXT, claim_prefix, "P",
-	     "dedup:", "what the keys in Redis begin with"),
+	     "dedup:", "what the keys in Redis begin with; a : is added if it does not end in one"),
 	NUMBER("claim-ttl", "WSONCE_CLAIM_TTL", TYPE_NUMBER, claim_ttl_s, "S", "30", 1, DAY,
 	       "lease on a claim, renewed while work goes on"),
 	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", TYPE_NUMBER, dedup_window_s, "S", "300", 1, 365 * DAY,
@@ -761,6 +761,8 @@ static int check_whole(struct reader *r)
 		what = "--id-pointer: an id has at most 8 parts";
 	else if (strlen(c->instance_id) == 0 || strlen(c->instance_id) > 200)
 		what = "--instance-id: must have 1 to 200 bytes";
+	else if (strchr(c->instance_id, '@'))
+		what = "--instance-id: must not have an @, which ends the name in a claim";
 	else if (c->max_age_s && !c->time_pointer)
 		what = "--max-age: needs --time-pointer, which says where an event's time is";
 	else if (is_listen(r->command))
@@ -770,16 +772,18 @@ static int check_whole(struct reader *r)
 	return what || check_tokens(r) ? -1 : 0;
 }
 
-/* Claims and marks of one consumer's fleet say nothing to another's. The name goes in front: behind the
- * prefix it could be the beginning of an id. */
+/* The prefix ends in a colon, so that "app" with the id "2-x" is not "app2" with "-x". Claims and marks of one
+ * consumer's fleet say nothing to another's. The name goes in front: behind the prefix it could be the beginning
+ * of an id. */
 static int name_claims(struct reader *r)
 {
 	struct config *c = r->config;
+	size_t len = strlen(c->claim_prefix);
+	bool is_ended = len && c->claim_prefix[len - 1] == ':';
 	char *prefix = NULL;
 
-	if (!*c->consumer)
-		return 0;
-	if (asprintf(&prefix, "consumer:%s:%s", c->consumer, c->claim_prefix) < 0) {
+	if (asprintf(&prefix, "%s%s%s%s%s", *c->consumer ? "consumer:" : "", c->consumer, *c->consumer ? ":" : "",
+		     c->claim_prefix, is_ended ? "" : ":") < 0) {
 		snprintf(r->error, r->error_size, "%s", no_memory);
 		return -1;
 	}

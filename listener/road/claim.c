@@ -20,6 +20,7 @@
 #include "road/owed.h"
 #include "redis/redis.h"
 #include "seize.lua.h"
+#include "road/registry.h"
 #include "base/stats.h"
 
 #define ATTEMPTS_PREFIX "wsonce:attempts:"
@@ -36,6 +37,7 @@ struct claim {
 	uv_loop_t *loop;
 	struct redis *redis; /* NULL: --redis none */
 	struct fleet *fleet; /* NULL as well */
+	struct registry registry;
 	struct claim_callbacks on;
 	const char *prefix;
 	size_t prefix_len;
@@ -478,8 +480,14 @@ static void on_redis_state(void *owner, enum redis_state state)
 	if (state != REDIS_READY)
 		return;
 	c->has_error_logged = false;
+	registry_enter(&c->registry);
 	while (owed_take(&c->owed, &mark))
 		send_mark(c, &mark);
+}
+
+void claim_set_database(struct claim *c, const char *id)
+{
+	registry_set_database(&c->registry, id);
 }
 
 void claim_set_epoch(struct claim *c, uint32_t epoch)
@@ -508,7 +516,7 @@ bool claim_is_used(const struct claim *c)
 
 bool claim_is_ready(const struct claim *c)
 {
-	return c->redis && redis_state(c->redis) == REDIS_READY;
+	return c->redis && redis_state(c->redis) == REDIS_READY && !c->registry.is_foreign;
 }
 
 bool claim_is_refused(const struct claim *c)
@@ -524,6 +532,7 @@ uint64_t claim_unanswered(const struct claim *c)
 static void claim_free(struct claim *c)
 {
 	command_free(&c->command);
+	registry_free(&c->registry);
 	owed_free(&c->sent);
 	owed_free(&c->owed);
 	free(c->attempts_prefix);
@@ -573,6 +582,8 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	if (!c->fleet)
 		goto fail;
 	c->redis = redis_open(loop, &settings, error, size);
+	c->registry = (struct registry){
+		.redis = c->redis, .prefix = c->prefix, .on_foreign = c->on.on_foreign, .arg = c->on.arg};
 	if (c->redis)
 		return c;
 	fleet_close(c->fleet, do_nothing, NULL);

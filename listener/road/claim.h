@@ -29,6 +29,8 @@ struct claim_callbacks {
 	void (*on_looked)(void *arg, struct event *ev, enum claim_result result);
 	/* attempts: failed tries of the whole fleet; -1: unknown. */
 	void (*on_counted)(void *arg, struct event *ev, long attempts);
+	/* At the start: the claims in this Redis are another database's; sentence says so and lives for the call. */
+	void (*on_foreign)(void *arg, const char *sentence);
 	void *arg;
 };
 
@@ -37,7 +39,7 @@ struct claim_callbacks {
 struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks,
 			 char *error, size_t size);
 
-/* Can Redis be asked now? */
+/* Can Redis be asked now? Not if its claims have become another database's. */
 bool claim_is_ready(const struct claim *c);
 /* Has Redis, though it can be asked, refused a claim or a mark in the last three seconds? It may be full, or a node of
  * a cluster that refuses what is another node's. */
@@ -73,6 +75,9 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n);
 /* Says to the fleet that ev is committed, or a dead letter. Unconditional: it is a fact, whoever
  * owns the key now. Must not be called before the commit. */
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind);
+
+/* The id of the database that the claims are about, "" if it has none: no other may have the same prefix. */
+void claim_set_database(struct claim *c, const char *id);
 
 /* The epoch that the database is in, 0 if it is not known. Marks say it, and only marks that say the same
  * are read as CLAIM_DONE and CLAIM_DEAD; others are as good as absent. What was marked before keeps the epoch that it

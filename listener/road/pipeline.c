@@ -896,6 +896,20 @@ static void on_turn(uv_prepare_t *turn)
 		uv_timer_start(&p->hold_timer, on_hold_timer, (uint64_t)wait, 0);
 }
 
+static void on_foreign(void *arg, const char *sentence)
+{
+	struct pipeline *p = arg;
+
+	p->on.on_unusable(p->on.arg, sentence, 2);
+}
+
+static void on_database(void *arg, const char *id)
+{
+	struct pipeline *p = arg;
+
+	claim_set_database(p->claim, id);
+}
+
 static void on_epoch(void *arg, uint32_t epoch)
 {
 	struct pipeline *p = arg;
@@ -964,8 +978,9 @@ static void start_timers(struct pipeline *p)
 
 static int open_stages(struct pipeline *p, char *error, size_t size)
 {
-	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, p};
-	const struct store_callbacks store_on = {on_stored, on_buried, on_noted, on_epoch, on_posted, on_unusable, p};
+	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, on_foreign, p};
+	const struct store_callbacks store_on = {on_stored, on_buried, on_noted,    on_database,
+						 on_epoch,  on_posted, on_unusable, p};
 	const struct config *c = p->config;
 
 	snprintf(error, size, "out of memory");

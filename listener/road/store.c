@@ -821,6 +821,7 @@ static void learn_identity(struct store *s)
 	const struct postgres_identity *identity = postgres_identity(s->postgres);
 
 	warn_of_hazards(s, identity->hazards);
+	s->on.on_database(s->on.arg, identity->database);
 	s->told_ms = s->asked_ms;
 	set_epoch(s, identity->epoch);
 }

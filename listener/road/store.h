@@ -36,6 +36,8 @@ struct store_callbacks {
 	/* What was handed to store_note is committed (is_told) or given up. answer is the first value of
 	 * sql/queries/note.sql, NULL if there is none, and lives for the call. */
 	void (*on_noted)(void *arg, bool is_told, const char *answer);
+	/* A connection is there; id is that of its database, "" if it has none, and lives for the call. */
+	void (*on_database)(void *arg, const char *id);
 	/* The epoch of the database is known, or not known any more (0), or is another one. What on_stored and
 	 * on_buried tell until the next call was committed in it. */
 	void (*on_epoch)(void *arg, uint32_t epoch);

@@ -312,7 +312,8 @@ static void check_texts(const struct config *c)
 	check_redis(c->redis);
 	check_address(c->ingest);
 	check_address(c->admin);
-	must(*c->instance_id && strlen(c->instance_id) <= 200, "instance-id is %s", c->instance_id);
+	must(*c->instance_id && strlen(c->instance_id) <= 200 && !strchr(c->instance_id, '@'), "instance-id is %s",
+	     c->instance_id);
 	must(c->sources.count || c->ingest, "nothing to listen to");
 	must(!c->ingest_cert == !c->ingest_key, "a certificate without a key, or a key without one");
 	must(strstr("|debug|info|warn|error|", c->log_level), "log-level is %s", c->log_level);
@@ -399,8 +400,8 @@ static void check_log(const struct config *c)
 	must(begins_with(log_line, "starting"), "the log says %s", log_line);
 }
 
-/* The last --flag=text or --flag text is what counts, before the environment and the file. */
-static void check_last_flag(const struct input *in, const char *flag, const char *value)
+/* The last --flag=text or --flag text is what counts, before the environment and the file. NULL: there is none. */
+static const char *last_flag(const struct input *in, const char *flag)
 {
 	const char *last = NULL;
 
@@ -412,20 +413,38 @@ static void check_last_flag(const struct input *in, const char *flag, const char
 		if (strlen(flag) == n && strncmp(flag, name, n) == 0)
 			last = text;
 	}
+	return last;
+}
+
+static void check_last_flag(const struct input *in, const char *flag, const char *value)
+{
+	const char *last = last_flag(in, flag);
+
 	must(!last || strcmp(last, value) == 0, "%s %s is %s", flag, last, value);
 }
 
-/* The prefix of claims has a consumer's name in front of what was given. */
-static const char *given_prefix(const struct config *c)
+/* The prefix of claims has a consumer's name in front of what was given, and ends in a colon. */
+static const char *own_prefix(const struct config *c)
 {
 	size_t n = strlen("consumer:") + strlen(c->consumer) + 1;
 
+	must(strrchr(c->claim_prefix, ':') && !strrchr(c->claim_prefix, ':')[1], "claims begin with %s",
+	     c->claim_prefix);
 	if (!*c->consumer)
 		return c->claim_prefix;
 	must(begins_with(c->claim_prefix, "consumer:") &&
 		     begins_with(c->claim_prefix + strlen("consumer:"), c->consumer) && c->claim_prefix[n - 1] == ':',
 	     "%s's claims begin with %s", c->consumer, c->claim_prefix);
 	return c->claim_prefix + n;
+}
+
+static void check_prefix(const struct input *in, const struct config *c)
+{
+	const char *last = last_flag(in, "--claim-prefix"), *own = own_prefix(c);
+	size_t n = last ? strlen(last) : 0;
+
+	must(!last || (strncmp(own, last, n) == 0 && strcmp(own + n, n && last[n - 1] == ':' ? "" : ":") == 0),
+	     "--claim-prefix %s is %s", last, own);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -456,7 +475,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_log(&config);
 		check_last_flag(&in, "--instance-id", config.instance_id);
 		check_last_flag(&in, "--consumer", config.consumer);
-		check_last_flag(&in, "--claim-prefix", given_prefix(&config));
+		check_prefix(&in, &config);
 	}
 	config_free(&config);
 	clear_input(&in);

@@ -422,7 +422,7 @@ static void run_once(uv_loop_t *loop)
 
 static bool open_claim(void)
 {
-	const struct claim_callbacks on = {NULL, NULL, NULL, NULL};
+	const struct claim_callbacks on = {.arg = NULL};
 	char error[200] = "";
 	bool is_closed = false;
 	struct claim *c;

@@ -286,7 +286,7 @@ Test(config, flag_may_have_its_value_behind_an_equals_sign)
 Test(config, value_may_begin_with_dashes)
 {
 	cr_assert_eq(TRY("--claim-prefix", "--source"), 0, "%s", error);
-	cr_assert_str_eq(config.claim_prefix, "--source");
+	cr_assert_str_eq(config.claim_prefix, "--source:");
 }
 
 Test(config, bytes_may_have_a_unit)
@@ -376,6 +376,12 @@ Test(config, claims_of_a_consumer_are_its_own)
 {
 	cr_assert_eq(TRY("--claim-prefix", "p:"), 0);
 	cr_assert_str_eq(config.claim_prefix, "p:");
+	cr_assert_eq(TRY("--claim-prefix", "p"), 0);
+	cr_assert_str_eq(config.claim_prefix, "p:");
+	cr_assert_eq(TRY("--claim-prefix", ""), 0);
+	cr_assert_str_eq(config.claim_prefix, ":");
+	cr_assert_eq(TRY("--claim-prefix", "p", "--consumer", "billing-2"), 0);
+	cr_assert_str_eq(config.claim_prefix, "consumer:billing-2:p:");
 	cr_assert_eq(TRY("--claim-prefix", "p:", "--consumer", "billing-2"), 0);
 	cr_assert_str_eq(config.claim_prefix, "consumer:billing-2:p:");
 	assert_wrong(TRY("--consumer", "a b"), "--consumer");
@@ -628,6 +634,7 @@ Test(config, instance_id_has_1_to_200_bytes)
 	assert_wrong(TRY("--instance-id", text), "--instance-id");
 	assert_wrong(TRY("--instance-id", ""), "--instance-id");
 	cr_assert_eq(TRY("--instance-id", text + 1), 0, "%s", error);
+	assert_wrong(TRY("--instance-id", "done@host"), "--instance-id");
 }
 
 /* --- the file --- */

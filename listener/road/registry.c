@@ -1,0 +1,70 @@
+/* registry.c owns the entry of our prefix in Redis's table of prefixes and databases. The keys themselves are
+ * claim.c's. */
+#include "road/registry.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "register.lua.h"
+
+#define KEY "wsonce:prefixes"
+
+static void find_foreign(struct registry *r, const char *prefix, const char *database)
+{
+	char sentence[1200];
+
+	snprintf(sentence, sizeof(sentence),
+		 "--claim-prefix %.300s: in this Redis %.300s is the prefix of another database, with the id %.40s; "
+		 "choose "
+		 "another prefix, or, if that database is no more, run redis-cli HDEL " KEY " %.300s",
+		 r->prefix, prefix, database, prefix);
+	if (r->was_ours)
+		log_warn("redis is not used: the unique key decides", "reason=%s", sentence);
+	else
+		r->on_foreign(r->arg, sentence);
+}
+
+static void on_entered(void *owner, void *arg, const redisReply *reply)
+{
+	struct registry *r = arg;
+
+	(void)owner;
+	if (!reply)
+		return;
+	if (reply->type == REDIS_REPLY_ERROR)
+		log_warn("redis does not register the prefix of claims", "reason=%s", reply->str);
+	r->is_foreign = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
+	r->was_ours |= reply->type == REDIS_REPLY_NIL;
+	if (r->is_foreign)
+		find_foreign(r, reply->element[0]->str, reply->element[1]->str);
+}
+
+void registry_enter(struct registry *r)
+{
+	if (!*r->database)
+		return;
+	command_start(&r->command, 6);
+	command_word(&r->command, "EVAL");
+	command_word(&r->command, LUA_REGISTER);
+	command_word(&r->command, "1");
+	command_word(&r->command, KEY);
+	command_word(&r->command, r->prefix);
+	command_word(&r->command, r->database);
+	redis_send(r->redis, r->command.bytes, r->command.len, on_entered, r);
+}
+
+void registry_set_database(struct registry *r, const char *id)
+{
+	if (strcmp(r->database, id) == 0)
+		return;
+	snprintf(r->database, sizeof(r->database), "%s", id);
+	if (r->redis && redis_state(r->redis) == REDIS_READY)
+		registry_enter(r);
+}
+
+void registry_free(struct registry *r)
+{
+	command_free(&r->command);
+}

@@ -1,0 +1,31 @@
+/* registry.h: whose keys are in this Redis. Two databases that shared a prefix would take events from each other. */
+#ifndef WSONCE_REGISTRY_H
+#define WSONCE_REGISTRY_H
+
+#include <stdbool.h>
+
+#include "redis/command.h"
+#include "redis/redis.h"
+
+struct registry {
+	struct redis *redis; /* NULL: there is none */
+	const char *prefix;  /* of our keys, the owner's */
+	char database[40];   /* the id of ours; "" until it is known */
+	bool was_ours;       /* ever: the prefix */
+	bool is_foreign;     /* by the last answer: Redis must not be used */
+	struct command command;
+	/* The prefix is another database's from the start. sentence says so, and lives for the call. */
+	void (*on_foreign)(void *arg, const char *sentence);
+	void *arg;
+};
+
+/* Learns which database it is, "" if it has no id. The text is copied. */
+void registry_set_database(struct registry *r, const char *id);
+
+/* Registers the prefix, if the database is known: to be called when Redis becomes ready. A prefix that becomes
+ * another's later is a warning, and is_foreign says so until Redis is ready the next time. */
+void registry_enter(struct registry *r);
+
+void registry_free(struct registry *r);
+
+#endif

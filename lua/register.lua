@@ -1,0 +1,15 @@
+#!lua flags=allow-oom
+-- Registers a prefix of keys for a database, unless it, or one that could make the same keys, is another one's.
+-- KEYS[1]  the registry: a hash from prefixes to databases
+-- ARGV[1]  our prefix
+-- ARGV[2]  the id of our database
+-- Result   nil: it is ours; else the prefix that is in the way, and the id of its database
+local known = redis.call('HGETALL', KEYS[1])
+for i = 1, #known, 2 do
+	local n = math.min(#known[i], #ARGV[1])
+	if known[i + 1] ~= ARGV[2] and string.sub(known[i], 1, n) == string.sub(ARGV[1], 1, n) then
+		return {known[i], known[i + 1]}
+	end
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return false

@@ -1,0 +1,167 @@
+/* One Redis for several databases: a prefix of claims belongs to one of them, and no two prefixes make the same key. */
+#include "ack.h"
+#include "database.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "redisd.h"
+#include "run.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACK_MS 20000
+#define KEY    "wsonce:prefixes"
+
+static struct database *db, *other;
+static char prefix[80]; /* without its colon */
+
+static void set_up(void)
+{
+	db = database_new();
+	other = database_new();
+	snprintf(prefix, sizeof prefix, "%.*s", (int)strlen(redisd_prefix()) - 1, redisd_prefix());
+}
+
+static void tear_down(void)
+{
+	database_free(db);
+	database_free(other);
+}
+
+TestSuite(prefixes, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static struct listener *start(struct database *on, const char *with)
+{
+	return listener_start(&(struct listener_options){.database = on, .prefix = with}, NULL);
+}
+
+static void store(struct listener *l, const char *id)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+
+	cr_assert(peer_sendf(p, "{\"event_id\":\"%s\"}", id));
+	ack_expect(p, id, "persisted");
+	peer_free(p);
+}
+
+static bool has_said(struct listener *l, const char *words)
+{
+	char *log = process_errors(listener_process(l));
+	bool has = strstr(log, words) != NULL;
+
+	free(log);
+	return has;
+}
+
+/* A listener that is to store in the other database ends with status 2 and a sentence that names the prefix in
+ * the way. */
+static void expect_refusal(const char *with, const char *in_the_way)
+{
+	struct listener *l = listener_start(
+		&(struct listener_options){.database = other, .prefix = with, .without_waiting = true}, NULL);
+	char way_out[200];
+
+	cr_assert_eq(process_wait(listener_process(l), 20000), 2, "%s", process_last_words(listener_process(l)));
+	char *log = process_errors(listener_process(l));
+	snprintf(way_out, sizeof way_out, "redis-cli HDEL " KEY " %s", in_the_way);
+	cr_assert(strstr(log, "another database") && strstr(log, way_out), "%s", log);
+	free(log);
+	listener_free(l);
+}
+
+Test(prefixes, a_second_database_needs_a_prefix_of_its_own)
+{
+	struct listener *first = start(db, redisd_prefix()), *second;
+	char own[100];
+
+	expect_refusal(redisd_prefix(), redisd_prefix());
+	snprintf(own, sizeof own, "%s-staging", prefix);
+	second = start(other, own);
+	store(first, "id");
+	store(second, "id");
+	listener_free(first);
+	listener_free(second);
+}
+
+Test(prefixes, the_same_database_may_be_used_by_many)
+{
+	struct listener *first = start(db, redisd_prefix()), *second = start(db, redisd_prefix());
+
+	store(first, "a");
+	store(second, "b");
+	listener_free(first);
+	listener_free(second);
+}
+
+/* Without the colon, both would have claimed <prefix>2-id. */
+Test(prefixes, a_prefix_ends_where_the_id_begins)
+{
+	struct listener *first, *second;
+	char longer[100], key[120];
+
+	snprintf(longer, sizeof longer, "%s2", prefix);
+	first = start(db, prefix);
+	second = start(other, longer);
+	store(first, "2-id");
+	store(second, "-id");
+	snprintf(key, sizeof key, "%s:2-id", prefix);
+	cr_assert(wait_until(redisd_long(redisd_shared(), "EXISTS %s", key), ACK_MS), "%s is not there", key);
+	snprintf(key, sizeof key, "%s2:-id", prefix);
+	cr_assert(wait_until(redisd_long(redisd_shared(), "EXISTS %s", key), ACK_MS), "%s is not there", key);
+	listener_free(first);
+	listener_free(second);
+}
+
+/* <prefix>:a:id is id for the one and a:id for the other. */
+Test(prefixes, a_prefix_may_not_begin_with_that_of_another_database)
+{
+	struct listener *first = start(db, prefix);
+	char longer[100];
+
+	snprintf(longer, sizeof longer, "%s:a", prefix);
+	expect_refusal(longer, redisd_prefix());
+	listener_free(first);
+}
+
+Test(prefixes, a_prefix_whose_database_is_no_more_can_be_freed)
+{
+	listener_free(start(db, prefix));
+	expect_refusal(prefix, redisd_prefix());
+	cr_assert_eq(redisd_long(redisd_shared(), "HDEL " KEY " %s", redisd_prefix()), 1);
+	listener_free(start(other, prefix));
+}
+
+/* Somebody flushed Redis, and another fleet was faster: events that are here already are not given up. */
+Test(prefixes, a_listener_that_works_goes_on_without_redis)
+{
+	struct redisd *redis = redisd_new();
+	struct listener *l = listener_start(
+		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
+
+	store(l, "a");
+	cr_assert_eq(redisd_long(redis, "HSET " KEY " p: %s", "another"), 0);
+	free(redisd_command(redis, "CLIENT KILL TYPE normal SKIPME yes"));
+	cr_assert(wait_until(has_said(l, "redis is not used"), ACK_MS));
+	store(l, "b");
+	cr_assert_eq(redisd_long(redis, "EXISTS p:b"), 0);
+	listener_free(l);
+	redisd_free(redis);
+}
+
+Test(prefixes, a_registry_that_cannot_be_written_is_a_warning)
+{
+	struct redisd *redis = redisd_new();
+
+	free(redisd_command(redis, "SET " KEY " text"));
+	struct listener *l = listener_start(
+		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
+	store(l, "a");
+	cr_assert(wait_until(redisd_long(redis, "EXISTS p:a"), ACK_MS));
+	cr_assert(has_said(l, "redis does not register the prefix"));
+	listener_free(l);
+	redisd_free(redis);
+}
