@@ -286,6 +286,7 @@ struct discard_options {
 	struct letter_filter filter;
 	const char *note;
 	bool is_all;
+	bool is_pending;
 	bool is_json;
 };
 
@@ -294,6 +295,8 @@ static const struct option discard_options[] = {
 	{"limit", OPTION_NUMBER, offsetof(struct discard_options, filter.limit), "N", 1, INT64_MAX, NULL,
 	 "at most so many, the oldest first"},
 	{"all", OPTION_SWITCH, offsetof(struct discard_options, is_all), NULL, 0, 0, NULL, "all that are open"},
+	{"pending", OPTION_SWITCH, offsetof(struct discard_options, is_pending), NULL, 0, 0, NULL,
+	 "with --deliveries and --target: those that wait for this webhook"},
 	{"note", OPTION_TEXT, offsetof(struct discard_options, note), "TEXT", 0, 0, NULL, "is recorded with it"},
 	{"json", OPTION_SWITCH, offsetof(struct discard_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
@@ -310,7 +313,7 @@ static const char sql_discard[] =
 static int run_discard(const struct invocation *in)
 {
 	const struct discard_options *o = in->options;
-	const struct change change = {
+	struct change change = {
 		.filter = o->filter,
 		.note = o->note,
 		.is_json = o->is_json,
@@ -318,6 +321,10 @@ static int run_discard(const struct invocation *in)
 		.done_as = "discarded",
 	};
 
+	if (o->is_pending) {
+		change.filter.state = "pending";
+		change.sql = deliveries_discard_pending_sql;
+	}
 	return change_run(in, &change);
 }
 
@@ -325,6 +332,8 @@ static const char *check_discard(const struct invocation *in)
 {
 	const struct discard_options *o = in->options;
 
+	if (o->is_pending && !(o->filter.is_deliveries && o->filter.target))
+		return "--pending goes with --deliveries and --target";
 	if (!letters_is_choice(&o->filter, o->is_all, in->word_count))
 		return "discard what? give ids, a filter, or --all";
 	return letters_check(&o->filter, in->words, in->word_count);

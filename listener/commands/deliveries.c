@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/change.h"
 #include "commands/dispatch.h"
 #include "commands/letters.h"
 #include "commands/output.h"
@@ -19,14 +20,17 @@
 const char deliveries_select_sql[] =
 	"SELECT id FROM outbox JOIN ("
 	"  SELECT id FROM outbox WHERE state = 'dead'"
-	"  UNION SELECT delivery_id FROM delivery_actions WHERE $5::text <> 'open') AS d USING (id)"
+	"  UNION SELECT delivery_id FROM delivery_actions WHERE $5::text NOT IN ('open', 'pending')"
+	"  UNION SELECT id FROM outbox WHERE $5::text = 'pending' AND state = 'pending' AND target = $9::text)"
+	" AS d USING (id)"
 	" WHERE id > $1::bigint"
 	" AND ($2::bigint = 0"
 	"  OR coalesce(settled_at, created_at) >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond')"
 	" AND ($3::bigint = 0"
 	"  OR coalesce(settled_at, created_at) < timestamptz 'epoch' + $3::bigint * interval '1 microsecond')"
 	" AND ($4::text = '' OR strpos(lower(" REASON "), lower($4::text)) > 0)"
-	" AND CASE $5::text WHEN 'all' THEN true WHEN 'open' THEN state = 'dead' ELSE state <> 'dead' END"
+	" AND CASE $5::text WHEN 'all' THEN true WHEN 'open' THEN state = 'dead'"
+	"  WHEN 'pending' THEN state = 'pending' ELSE state <> 'dead' END"
 	" AND ($6::bigint[] IS NULL OR id = ANY($6::bigint[])) AND $8::text = ''"
 	" AND ($9::text IS NULL OR target = $9::text) AND ($10::text IS NULL OR event_type = $10::text)"
 	" ORDER BY id LIMIT nullif($7::bigint, 0)";
@@ -69,8 +73,8 @@ static const char sql_show[] =
 	"  FROM delivery_actions AS a WHERE delivery_id = o.id), payload"
 	" FROM outbox AS o WHERE id = $1::bigint";
 
-#define CHANGE(set, action) \
-	"WITH locked AS (SELECT id FROM outbox WHERE id = ANY($1::bigint[]) AND state = 'dead'" \
+#define CHANGE(state_is, set, action) \
+	"WITH locked AS (SELECT id FROM outbox WHERE id = ANY($1::bigint[]) AND state = '" state_is "'" \
 	"  ORDER BY id FOR UPDATE)," \
 	" changed AS (UPDATE outbox AS o SET " set " FROM locked" \
 	"  WHERE o.id = locked.id RETURNING o.id, o.target, o.event_id)" \
@@ -78,9 +82,13 @@ static const char sql_show[] =
 	" SELECT id, target, event_id, '" action "', $2::text, $3::text FROM changed RETURNING delivery_id"
 
 const char deliveries_retry_sql[] =
-	CHANGE("state = 'pending', attempts = 0, due_at = now(), settled_at = NULL", "retry");
+	CHANGE("dead", "state = 'pending', attempts = 0, due_at = now(), settled_at = NULL", "retry");
 
-const char deliveries_discard_sql[] = CHANGE("state = 'discarded'", "discard");
+const char deliveries_discard_sql[] = CHANGE("dead", "state = 'discarded'", "discard");
+const char deliveries_discard_pending_sql[] = CHANGE("pending", "state = 'discarded', settled_at = now()", "discard");
+
+/* The name is a part of the key, so to the receiver it is another delivery. */
+static const char sql_retarget[] = CHANGE("pending", "target = $2::text, attempts = 0, due_at = now()", "retarget");
 
 /* A listener tells of itself once a minute. Whose consumer it works for does not matter: any that has the target
  * among its webhooks delivers to it. */
@@ -142,3 +150,54 @@ int deliveries_show(struct session *s, const char *id, bool is_raw, bool is_json
 	session_drop(row);
 	return status;
 }
+
+/* --- retarget --- */
+
+struct retarget_options {
+	const char *target;
+	const char *to;
+	bool is_json;
+};
+
+static const struct option retarget_options[] = {
+	{"target", OPTION_TEXT, offsetof(struct retarget_options, target), "NAME", 0, 0, NULL,
+	 "whose pending deliveries are meant"},
+	{"to", OPTION_TEXT, offsetof(struct retarget_options, to), "NAME", 0, 0, NULL, "the webhook that gets them"},
+	{"json", OPTION_SWITCH, offsetof(struct retarget_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
+};
+
+static int run_retarget(const struct invocation *in)
+{
+	const struct retarget_options *o = in->options;
+	const struct change change = {
+		.filter = {.is_deliveries = true, .state = "pending", .target = o->target},
+		.note = o->to,
+		.is_json = o->is_json,
+		.sql = sql_retarget,
+		.done_as = "retargeted",
+		.warn = deliveries_warn,
+	};
+
+	return change_run(in, &change);
+}
+
+static const char *check_retarget(const struct invocation *in)
+{
+	const struct retarget_options *o = in->options;
+
+	return o->target && o->to ? NULL : "retarget what? give --target and --to";
+}
+
+const struct subcommand dead_letters_retarget = {
+	.name = "dead-letters retarget",
+	.arguments = "",
+	.summary = "gives the pending deliveries of a webhook to another",
+	.help = "For a webhook that was renamed or taken away: its pending deliveries go to another one, under keys "
+		"of\n"
+		"that one's, so a receiver that got some already gets these again.\n",
+	.options = retarget_options,
+	.option_count = sizeof(retarget_options) / sizeof(retarget_options[0]),
+	.options_size = sizeof(struct retarget_options),
+	.check = check_retarget,
+	.run = run_retarget,
+};

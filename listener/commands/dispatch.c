@@ -18,6 +18,7 @@ extern const struct subcommand audit_command;
 extern const struct subcommand dead_letters_discard;
 extern const struct subcommand dead_letters_list;
 extern const struct subcommand dead_letters_retry;
+extern const struct subcommand dead_letters_retarget;
 extern const struct subcommand dead_letters_show;
 extern const struct subcommand purge_command;
 extern const struct subcommand replay_command;
@@ -25,7 +26,7 @@ extern const struct subcommand stats_duplicates;
 
 /* In the order of --help. */
 static const struct subcommand *const commands[] = {
-	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard,
+	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard, &dead_letters_retarget,
 	&audit_command,     &replay_command,    &purge_command,      &stats_duplicates,
 };
 

@@ -181,7 +181,7 @@ static void put_targets(FILE *out, const struct relay *r)
 	for (size_t i = 0; i < relay_targets(r); i++)
 		fprintf(out, "wsonce_webhook_paused{target=\"%s\"} %d\n", relay_target(r, i)->webhook->name,
 			relay_target(r, i)->state != TARGET_OPEN);
-	put_gauge(out, "outbox_pending", "Deliveries still to be made, by the whole fleet; counted up to 100000.",
+	put_gauge(out, "outbox_pending", "Deliveries still to be made, by the whole fleet; counted up to 20000.",
 		  (double)relay_backlog(r)->pending);
 	put_gauge(out, "outbox_oldest_seconds", "How long the oldest delivery is pending; 0 if there is none.",
 		  (double)relay_backlog(r)->oldest_ms / 1000);

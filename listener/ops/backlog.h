@@ -9,7 +9,7 @@
 
 #include "road/envelope.h"
 
-#define BACKLOG_MAX 100000 /* no more rows are counted */
+#define BACKLOG_MAX 20000 /* no more rows are counted */
 
 struct backlog {
 	int64_t pending;

@@ -121,7 +121,9 @@ struct relay {
 	int peeked_attempts;
 	int64_t peeked_us; /* its due_at */
 	struct backlog backlog;
-	uv_timer_t timer; /* the next of the above */
+	struct array names; /* of the webhooks */
+	char strays[1000];  /* webhooks that nobody has, as they were told last */
+	uv_timer_t timer;   /* the next of the above */
 	uv_timer_t deadline;
 	void (*drained)(void *arg); /* NULL: not draining */
 	void *drained_arg;
@@ -698,12 +700,24 @@ static void start_look(struct relay *r)
 {
 	int64_t limit_ms = r->config->unsettled_warning_s ? r->config->unsettled_warning_s * 1000 : FOREVER_MS;
 	char text[24];
-	struct postgres_value value;
+	struct postgres_value values[2];
 
 	snprintf(text, sizeof(text), "%lld", (long long)limit_ms);
-	value = text_value(text);
-	if (ask(r, JOB_LOOK, SQL_BACKLOG, 0, &value, 1) == 0)
+	values[0] = text_value(text);
+	values[1] = (struct postgres_value){ARRAY_TEXT, r->names.bytes, r->names.len};
+	if (ask(r, JOB_LOOK, SQL_BACKLOG, 0, values, 2) == 0)
 		r->look_ms = now_ms(r) + LOOK_MS;
+}
+
+/* Rows whose webhook was renamed or taken away wait for ever. */
+static void note_strays(struct relay *r, const char *names, const char *rows)
+{
+	if (strcmp(names, r->strays) == 0)
+		return;
+	snprintf(r->strays, sizeof(r->strays), "%s", names);
+	if (*names)
+		log_warn("deliveries wait for webhooks that no listener has: see wsonce dead-letters retarget",
+			 "targets=%s deliveries=%s", r->strays, rows);
 }
 
 static void on_look(struct relay *r, const struct postgres_answer *answer)
@@ -714,6 +728,7 @@ static void on_look(struct relay *r, const struct postgres_answer *answer)
 	for (int i = 0; i < 5; i++)
 		cells[i] = postgres_cell(answer, 0, i, &len);
 	backlog_read(&r->backlog, cells);
+	note_strays(r, postgres_cell(answer, 0, 5, &len), postgres_cell(answer, 0, 6, &len));
 	backlog_watch(&r->backlog, now_ms(r), r->config->unsettled_warning_s * 1000);
 }
 
@@ -892,6 +907,7 @@ static void relay_free(struct relay *r)
 {
 	for (int i = 0; i < COLUMNS; i++)
 		array_free(&r->columns[i]);
+	array_free(&r->names);
 	free(r->lanes);
 	free(r);
 }
@@ -901,11 +917,13 @@ static int open_lanes(struct relay *r)
 	const struct webhooks *webhooks = &r->config->webhooks;
 
 	r->lanes = calloc(webhooks->count, sizeof(*r->lanes));
+	array_start(&r->names, ARRAY_TEXT, webhooks->count);
 	for (size_t i = 0; r->lanes && i < webhooks->count; i++) {
+		add_text(&r->names, webhooks->items[i].name, false);
 		r->lanes[i].target.webhook = &webhooks->items[i];
 		list_init(&r->lanes[i].waiting);
 	}
-	return r->lanes ? 0 : -1;
+	return r->lanes && r->names.len ? 0 : -1;
 }
 
 static void on_ignored(void *arg)

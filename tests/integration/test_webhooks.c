@@ -596,6 +596,24 @@ Test(webhooks, deliveries_that_wait_for_long_are_warned_of)
 	stop(l);
 }
 
+/* Rows of the first by name do not hide the oldest of the last. */
+Test(webhooks, every_target_is_looked_at_for_the_oldest_and_those_of_nobody_are_told)
+{
+	add_hook("aaa", "/fail/500/99", "{s:f, s:f}", "backoff", 600.0, "backoff-cap", 600.0);
+	make_tables();
+	database_exec(db, "insert into outbox (target, event_id, event_type) select 'aaa', i, '' from "
+			  "generate_series(1, 30000) as i");
+	database_exec(db, "insert into outbox (target, event_id, event_type, created_at) values "
+			  "('zzz', 'old', '', now() - interval '2 days')");
+	struct listener *l = start("--unsettled-warning 1h");
+
+	cr_assert(wait_until(has_logged(l, "oldest=old target=zzz"), LEASE_MS));
+	cr_assert(has_logged(l, "webhooks that no listener has"));
+	cr_assert(has_logged(l, "targets=zzz deliveries=1"));
+	cr_assert_eq(listener_metric(l, "wsonce_outbox_pending"), 10001);
+	stop(l);
+}
+
 Test(webhooks, no_secret_is_told)
 {
 	add_hook("shop", "/fail/500/1?token=swordfish", "{s:f}", "backoff", 0.01);
