@@ -20,6 +20,7 @@ extern const struct subcommand dead_letters_list;
 extern const struct subcommand dead_letters_retry;
 extern const struct subcommand dead_letters_retarget;
 extern const struct subcommand dead_letters_show;
+extern const struct subcommand migrate_command;
 extern const struct subcommand purge_command;
 extern const struct subcommand replay_command;
 extern const struct subcommand stats_duplicates;
@@ -27,7 +28,7 @@ extern const struct subcommand stats_duplicates;
 /* In the order of --help. */
 static const struct subcommand *const commands[] = {
 	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard, &dead_letters_retarget,
-	&audit_command,     &replay_command,    &purge_command,      &stats_duplicates,
+	&audit_command,     &replay_command,    &purge_command,      &stats_duplicates,     &migrate_command,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -1,0 +1,162 @@
+/* The roles of sql/roles.sql: each can do its work, and nothing else. */
+#include "ack.h"
+#include "database.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "redisd.h"
+#include "run.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLED_MS 20000
+
+static struct database *db;
+
+/* Roles are the whole server's, and tests run at the same time. */
+static void make_roles(void)
+{
+	const char *const argv[] = {
+		"flock",         suite_directory(),     "psql", "-qX", "-v", "ON_ERROR_STOP=1", "-f",
+		"sql/roles.sql", database_conninfo(db), NULL};
+
+	cr_assert_eq(process_run(argv, SETTLED_MS), 0, "sql/roles.sql failed");
+}
+
+static void set_up(void)
+{
+	db = database_new();
+	make_roles();
+}
+
+static void tear_down(void)
+{
+	database_free(db);
+}
+
+TestSuite(roles, .init = set_up, .fini = tear_down);
+
+static const char *conninfo_of(const char *role)
+{
+	static char text[400];
+
+	snprintf(text, sizeof text, "%s user=%s", database_conninfo(db), role);
+	return text;
+}
+
+/* Run a command as this role, require this status, and this part in what it says. */
+static void expect_run(const char *role, int status, const char *words, const char *part)
+{
+	char postgres[450], redis[200], prefix[200];
+	const char *const env[] = {postgres, redis, prefix, NULL};
+
+	snprintf(postgres, sizeof postgres, "WSONCE_POSTGRES=%s", conninfo_of(role));
+	snprintf(redis, sizeof redis, "WSONCE_REDIS=%s", redisd_url(redisd_shared()));
+	snprintf(prefix, sizeof prefix, "WSONCE_CLAIM_PREFIX=%s", redisd_prefix());
+	struct run run = run_in(env, words);
+	cr_assert_eq(run.status, status, "%s as %s: status %d: %s%s", words, role, run.status, run.output, run.errors);
+	cr_assert(strstr(run.output, part) || strstr(run.errors, part), "%s as %s says: %s%s", words, role, run.output,
+		  run.errors);
+	run_free(&run);
+}
+
+static void send_events(struct listener *l)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+
+	peer_send_text(p, "{\"event_id\":\"one\",\"payload\":1}");
+	ack_expect(p, "one", "persisted");
+	peer_send_text(p, "{\"event_id\":\"one\",\"payload\":1}");
+	ack_expect(p, "one", "duplicate");
+	peer_send_text(p, "no JSON");
+	ack_expect_rejected(p, NULL, "not JSON");
+	peer_send_text(p, "{\"event_id\":\"two\",\"payload\":\"\\u0000\"}");
+	ack_expect_rejected(p, "two", "");
+	peer_free(p);
+}
+
+/* A listener that works without an error, and all its rows. */
+static void expect_work(const char *flags)
+{
+	struct listener *l =
+		listener_start(&(struct listener_options){.postgres = conninfo_of("wsonce_listener")}, "%s", flags);
+
+	send_events(l);
+	cr_assert_eq(listener_stop(l), 0);
+	char *log = process_errors(listener_process(l));
+	cr_assert(!strstr(log, "permission denied"), "%s", log);
+	free(log);
+	listener_free(l);
+}
+
+static void expect_right(const char *role, const char *table, const char *right, int wanted)
+{
+	cr_assert_eq(database_long(db, "SELECT has_table_privilege('%s', '%s', '%s')", role, table, right), wanted,
+		     "%s %s %s on %s", role, wanted ? "has not" : "has", right, table);
+}
+
+Test(roles, a_listener_works_as_the_listener_and_changes_nothing_that_is_stored)
+{
+	static const char *const rights[] = {"UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"};
+
+	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
+	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
+	expect_work("--claim-ttl 30");
+	expect_work("--consumer billing");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 4);
+	cr_assert_eq(database_long(db, "SELECT has_schema_privilege('wsonce_listener', 'public', 'CREATE')"), 0);
+	for (size_t i = 0; i < sizeof rights / sizeof *rights; i++)
+		expect_right("wsonce_listener", "events", rights[i], 0);
+	expect_right("wsonce_listener", "dead_letters", "DELETE", 0);
+	expect_right("wsonce_listener", "dead_letter_actions", "INSERT", 0);
+}
+
+Test(roles, a_listener_that_may_not_make_the_tables_says_so)
+{
+	char flags[] = "listen --ingest 127.0.0.1:0 --redis none";
+
+	expect_run("wsonce_reader", 1, "migrate", "permission denied");
+	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
+	expect_run("wsonce_reader", 2, flags, "has not every right that it needs");
+}
+
+Test(roles, an_operator_does_all_other_work)
+{
+	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
+	expect_work("--claim-ttl 30");
+	expect_run("wsonce_operator", 0, "dead-letters list", "not JSON");
+	expect_run("wsonce_operator", 0, "dead-letters discard --all --note done", "");
+	expect_run("wsonce_operator", 0,
+		   "purge --older-than 1d --dead-letters-older-than 1d --actions-older-than 1d --outbox-older-than 1d",
+		   "");
+	expect_run("wsonce_operator", 0, "stats duplicates", "");
+}
+
+Test(roles, a_reader_reads)
+{
+	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
+	expect_work("--claim-ttl 30");
+	expect_run("wsonce_reader", 0, "dead-letters list", "not JSON");
+	expect_run("wsonce_reader", 1, "dead-letters discard --all --note done", "permission denied");
+	expect_right("wsonce_reader", "events", "SELECT", 1);
+	expect_right("wsonce_reader", "events", "INSERT", 0);
+	expect_right("wsonce_reader", "outbox", "UPDATE", 0);
+}
+
+/* Tables that were made without the roles. */
+Test(roles, an_older_fleet_can_take_up_the_roles)
+{
+	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
+
+	cr_assert_eq(listener_stop(l), 0);
+	listener_free(l);
+	make_roles();
+	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
+	expect_work("--claim-ttl 30");
+}
