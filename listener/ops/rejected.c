@@ -51,7 +51,7 @@ static void keep_example(struct reason *r, const char *message, size_t len)
 	size_t n = len < EXAMPLE_BYTES ? len : EXAMPLE_BYTES;
 
 	memcpy(r->example, message, n);
-	strcpy(r->example + n, n < len ? "..." : "");
+	snprintf(r->example + n, sizeof(r->example) - n, "%s", n < len ? "..." : "");
 	for (size_t i = 0; i < n; i++)
 		if (!r->example[i])
 			r->example[i] = ' ';
