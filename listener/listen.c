@@ -48,12 +48,12 @@ struct listener {
 	int status;
 };
 
-static void on_pressure(void *arg, bool is_held)
+static void on_pressure(void *arg, enum pressure pressure)
 {
 	struct listener *l = arg;
 
 	if (l->ws)
-		ws_set_held(l->ws, is_held);
+		ws_set_pressure(l->ws, pressure);
 }
 
 static void on_posted(void *arg)

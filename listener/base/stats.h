@@ -47,11 +47,14 @@
 	X(ingest_rests, \
 	  "Times that a producer was not read from for a while, since most of what it sent was no event.") \
 	X(ingest_ended, "Producers that were disconnected for the same reason.") \
+	X(ingest_unfinished, \
+	  "Connections of producers ended because unfinished messages held too much, or took too long.") \
 	X(redis_connects, "Connections made to Redis.") \
 	X(redis_errors, "Error answers from Redis to claim commands.") \
 	X(postgres_connects, "Connections made to Postgres.") \
 	X(relay_rounds, "Looks at the outbox, with records of attempts.") \
 	X(relay_retries, "Looks at the outbox that Postgres could not do.") \
+	X(ingest_pauses, "Times that producers were not read from because they filled their part of the memory.") \
 	X(pauses, "Times that reading stopped at the memory limit.")
 
 struct stats {

@@ -182,11 +182,11 @@ bool feeder_is_quiet(const struct feeder *f)
 
 /* --- the pipeline's callbacks --- */
 
-static void on_pressure(void *arg, bool is_held)
+static void on_pressure(void *arg, enum pressure pressure)
 {
 	struct feeder *f = arg;
 
-	f->is_held = is_held;
+	f->is_held = pressure == PRESSURE_ALL;
 	set_pulling(f);
 }
 

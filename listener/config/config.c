@@ -95,6 +95,8 @@ static const struct setting settings[] = {
 	       1000000, "producers connected at once from one address (IPv6: one /64); 0 is any number"),
 	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", TYPE_NUMBER, handshake_timeout_s, "S", "10", 1, 3600,
 	       "time that a new connection has to become a WebSocket"),
+	NUMBER("message-timeout", "WSONCE_MESSAGE_TIMEOUT", TYPE_NUMBER, message_timeout_s, "S", "60", 1, DAY,
+	       "time that a producer has to finish a message it has begun"),
 	TEXT("redis", "WSONCE_REDIS", TYPE_REDIS, redis, "URL", "redis://127.0.0.1:6379/0",
 	     "redis://[user:password@]host:port/db or unix:///path; none runs on the unique key alone"),
 	TEXT("redis-file", "WSONCE_REDIS_FILE", TYPE_FILE_OF, redis, "FILE", NULL,
@@ -159,9 +161,10 @@ static const struct setting settings[] = {
 
 /* The settings of a listener alone. To every other command they are unknown as flags; what the
  * environment or the file, which a fleet and its commands share, says of them is only checked. */
-static const char listen_only[] = "source source-ca ping-interval idle-timeout ingest ingest-token ingest-token-file "
-				  "ingest-open ingest-origin ingest-cert ingest-key ingest-max-connections "
-				  "ingest-max-handshakes ingest-max-per-address handshake-timeout admin admin-host";
+static const char listen_only[] =
+	"source source-ca ping-interval idle-timeout ingest ingest-token ingest-token-file "
+	"ingest-open ingest-origin ingest-cert ingest-key ingest-max-connections "
+	"ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout admin admin-host";
 
 /* Where a value came from decides how a list is read, and how the error names the setting. */
 enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };

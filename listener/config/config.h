@@ -31,6 +31,7 @@ struct config {
 	int64_t ingest_handshakes;
 	int64_t ingest_per_address; /* 0: no limit */
 	int64_t handshake_timeout_s;
+	int64_t message_timeout_s;
 	char *source_ca;
 	int64_t ping_interval_s;
 	int64_t idle_timeout_s; /* 0: a silent source is fine as long as it answers pings */

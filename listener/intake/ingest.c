@@ -466,7 +466,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	return -1;
 }
 
-static const struct ws_reader reader = {on_message, NULL};
+static const struct ws_reader reader = {on_message, NULL, false};
 
 /* Bytes of a frame, as libwebsockets hands them over. */
 static int on_bytes(struct session *s, const char *bytes, size_t len)

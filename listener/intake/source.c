@@ -169,7 +169,7 @@ static int on_too_long(struct ws_link *link, const char *head, size_t len, const
 	return pipeline_refuse_long(ws_pipeline(link->ws), head, len, digest, total, NULL);
 }
 
-static const struct ws_reader reader = {on_message, on_too_long};
+static const struct ws_reader reader = {on_message, on_too_long, true};
 
 static int on_piece(void *arg, const struct ws_piece *piece)
 {

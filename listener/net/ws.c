@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/stats.h"
 #include "base/url.h"
 #include "base/utf8.h"
 
@@ -18,7 +19,11 @@
 #define HEAD_BYTES  4096  /* kept of a message that is over the limit */
 #define CHECK_MS    1000
 #define FIRST_BYTES 4096 /* of a buffer for a message in pieces */
-#define QUIET_MOST  8    /* stops of all reading after which who said nothing meanwhile counts as quiet */
+#define HALVES_PART \
+	4 /* unfinished messages of producers have the budget's fourth part, and room for one in any case \
+	   */
+#define TELL_MS    60000
+#define QUIET_MOST 8 /* stops of all reading after which who said nothing meanwhile counts as quiet */
 
 struct ws {
 	uv_loop_t *loop;
@@ -28,8 +33,15 @@ struct ws {
 	struct list links;
 	struct list lively;     /* those that have been heard lately, or are stopped */
 	struct ws_link **by_fd; /* links by their socket */
-	bool is_held;
+	enum pressure pressure;
 	bool is_stopped;
+	struct list halves[2]; /* links with an unfinished message: of producers, of feeds */
+	size_t half_bytes[2];
+	size_t half_limit;     /* of producers */
+	size_t half_limit_all; /* of each of the two, when reading has stopped */
+	int64_t half_patience_ms;
+	int64_t told_ms;    /* loop clock, of the last line about halves that were ended */
+	unsigned int ended; /* since then */
 	int64_t ping_interval_ms;
 	lws_retry_bo_t no_keepalive; /* of libwebsockets; ours is check_life() */
 	uv_timer_t check;
@@ -137,11 +149,21 @@ void ws_hook(struct ws *ws, struct lws *wsi)
 
 /* --- reading or not --- */
 
+static bool is_held_by(const struct ws_link *link, enum pressure pressure)
+{
+	return pressure == PRESSURE_ALL || (pressure == PRESSURE_PRODUCERS && !link->is_feed);
+}
+
+static bool is_held(const struct ws_link *link)
+{
+	return is_held_by(link, link->ws->pressure);
+}
+
 /* Frames that libwebsockets has read already are kept by it, and looked at again only when it is
  * woken: asking for a writable callback does that. */
 static void apply_flow(struct ws_link *link)
 {
-	bool is_reading = !link->holds && !link->ws->is_held && !link->ws->is_stopped;
+	bool is_reading = !link->holds && !is_held(link) && !link->ws->is_stopped;
 	int64_t now = (int64_t)uv_now(link->ws->loop);
 
 	lws_rx_flow_control(link->wsi, is_reading);
@@ -177,7 +199,7 @@ static int wait_if_held(const uv_poll_t *handle, int events)
 {
 	struct ws_link *link = link_of(hooked, handle);
 
-	if (!hooked->is_held || !link || !list_is_empty(&link->lively) || !(events & UV_READABLE))
+	if (!link || !is_held(link) || !list_is_empty(&link->lively) || !(events & UV_READABLE))
 		return events;
 	make_lively(link);
 	apply_flow(link);
@@ -197,13 +219,17 @@ void ws_link_hold(struct ws_link *link, enum ws_hold reason, bool is_held)
 /* Under load this happens a hundred times a second, perhaps with ten thousand connections that say
  * nothing. Only those heard lately are worth the system calls: what libwebsockets has read of them
  * already must wait too. Another one is stopped when it speaks: wait_if_held(). */
-void ws_set_held(struct ws *ws, bool is_held)
+void ws_set_pressure(struct ws *ws, enum pressure pressure)
 {
-	ws->is_held = is_held;
+	enum pressure before = ws->pressure;
+
+	ws->pressure = pressure;
 	list_each(node, after, &ws->lively) {
 		struct ws_link *link = list_entry(node, struct ws_link, lively);
 
-		if (!is_held || ++link->quiet <= QUIET_MOST) {
+		if (is_held_by(link, before) == is_held(link))
+			continue;
+		if (!is_held(link) || ++link->quiet <= QUIET_MOST) {
 			apply_flow(link);
 		} else {
 			list_remove(&link->lively);
@@ -244,15 +270,17 @@ static bool is_kept_waiting(const struct ws_link *link)
 {
 	if (link->holds & WS_HOLD_ACKS)
 		return false;
-	return link->holds || link->ws->is_stopped || (link->ws->is_held && !list_is_empty(&link->lively));
+	return link->holds || link->ws->is_stopped || (is_held(link) && !list_is_empty(&link->lively));
 }
 
 static void check_life(struct ws_link *link, int64_t now)
 {
 	int64_t interval = link->ws->ping_interval_ms;
 
-	if (is_kept_waiting(link))
+	if (is_kept_waiting(link)) {
 		ws_link_heard(link);
+		link->half_ms = now;
+	}
 	if (link->pinged_ms && now - link->pinged_ms >= interval) {
 		ws_kill(link->ws, link->wsi);
 	} else if (!link->pinged_ms && now - link->heard_ms >= interval) {
@@ -272,16 +300,63 @@ bool ws_link_take_ping(struct ws_link *link)
 
 /* --- messages from frames --- */
 
+static void charge(struct ws_link *link, size_t size)
+{
+	struct ws *ws = link->ws;
+
+	ws->half_bytes[link->is_feed] += size - link->size;
+	pipeline_charge(ws->pipeline, (long)size - (long)link->size);
+	link->size = size;
+}
+
 static void forget_message(struct ws_link *link)
 {
 	if (link->size)
-		pipeline_charge(link->ws->pipeline, -(long)link->size);
+		charge(link, 0);
+	list_remove(&link->half);
 	free(link->bytes);
 	EVP_MD_CTX_free(link->digest);
 	link->bytes = NULL;
-	link->len = link->size = 0;
+	link->len = 0;
 	link->total = 0;
 	link->digest = NULL;
+}
+
+/* At most a line a minute: who is ended may come again. */
+static void tell_ended(struct ws *ws)
+{
+	int64_t now = (int64_t)uv_now(ws->loop);
+
+	ws->ended++;
+	stats.ingest_unfinished++;
+	if (ws->told_ms && now - ws->told_ms < TELL_MS)
+		return;
+	log_warn("unfinished messages fill their part of the memory, or take too long: their connections are ended",
+		 "connections=%u", ws->ended);
+	ws->told_ms = now;
+	ws->ended = 0;
+}
+
+/* Its memory is free at once; its connection ends soon. */
+static void end_half(struct ws_link *link)
+{
+	forget_message(link);
+	link->has_peer_closed = true;
+	tell_ended(link->ws);
+	ws_kill(link->ws, link->wsi);
+}
+
+/* Those that hold most are ended, and as many as it takes until no more than `most` is left. Buffers grow by doubling,
+ * so a walk for each size is enough. */
+static void end_halves(struct ws *ws, bool is_feed, size_t most)
+{
+	for (size_t size = ws->max_message; size && ws->half_bytes[is_feed] > most; size /= 2)
+		list_each(node, after, &ws->halves[is_feed]) {
+			struct ws_link *link = list_entry(node, struct ws_link, half);
+
+			if (link->size >= size && ws->half_bytes[is_feed] > most)
+				end_half(link);
+		}
 }
 
 static int give_up(const struct ws_link *link)
@@ -290,21 +365,41 @@ static int give_up(const struct ws_link *link)
 	return -1;
 }
 
+/* How large a buffer for this many bytes becomes. */
+static size_t grow(const struct ws_link *link, size_t needed)
+{
+	size_t size = link->size ? link->size : FIRST_BYTES;
+
+	while (size < needed)
+		size *= 2;
+	return size > link->ws->max_message && needed <= link->ws->max_message ? link->ws->max_message : size;
+}
+
+/* Returns -1 if memory is out, or if this connection was one of those that hold too much. */
+static int make_room(struct ws_link *link, size_t needed)
+{
+	struct ws *ws = link->ws;
+	size_t size = grow(link, needed);
+	char *more = realloc(link->bytes, size);
+
+	if (!more)
+		return give_up(link);
+	link->bytes = more;
+	if (!link->len) {
+		list_remove(&link->half);
+		list_append(&ws->halves[link->is_feed], &link->half);
+		link->half_ms = (int64_t)uv_now(ws->loop);
+	}
+	charge(link, size);
+	if (!link->is_feed && ws->half_bytes[false] > ws->half_limit)
+		end_halves(ws, false, ws->half_limit - ws->half_limit / 8);
+	return link->has_peer_closed ? -1 : 0;
+}
+
 static int keep(struct ws_link *link, const char *in, size_t len)
 {
-	if (link->len + len > link->size) {
-		size_t size = link->size ? link->size : FIRST_BYTES;
-		char *more;
-
-		while (size < link->len + len)
-			size *= 2;
-		more = realloc(link->bytes, size);
-		if (!more)
-			return give_up(link);
-		pipeline_charge(link->ws->pipeline, (long)(size - link->size));
-		link->bytes = more;
-		link->size = size;
-	}
+	if (link->len + len > link->size && make_room(link, link->len + len))
+		return -1;
 	if (len) /* an empty fragment may have no buffer */
 		memcpy(link->bytes + link->len, in, len);
 	link->len += len;
@@ -396,23 +491,29 @@ void ws_link_ignore(struct ws_link *link)
 	link->has_peer_closed = true;
 }
 
-/* When nothing but messages in pieces fills the budget, no row will make room, and who has sent half
- * a message is not read from: the largest of them goes. */
-static void end_largest(struct ws *ws)
+/* Who begins a message has so long to end it. */
+static void end_slow_halves(struct ws *ws)
 {
-	struct ws_link *largest = NULL;
+	int64_t now = (int64_t)uv_now(ws->loop);
 
-	list_each(node, after, &ws->links) {
-		struct ws_link *link = list_entry(node, struct ws_link, link);
+	list_each(node, after, &ws->halves[false]) {
+		struct ws_link *link = list_entry(node, struct ws_link, half);
 
-		if (link->size && (!largest || link->size > largest->size))
-			largest = link;
+		if (now - link->half_ms >= ws->half_patience_ms)
+			end_half(link);
 	}
-	if (!largest)
-		return;
-	log_warn("unfinished messages fill the memory: ending the connection with the largest", "bytes=%zu",
-		 largest->size);
-	ws_kill(ws, largest->wsi);
+}
+
+/* When the rest of the messages in pieces must be read to make room, and is not read for lack of room, some of
+ * them go. */
+static void make_way(struct ws *ws)
+{
+	size_t most = ws->half_limit_all;
+
+	if (pipeline_is_full_for_producers(ws->pipeline))
+		end_halves(ws, false, most);
+	if (pipeline_is_full(ws->pipeline))
+		end_halves(ws, true, most);
 }
 
 static void on_check(uv_timer_t *timer)
@@ -421,8 +522,8 @@ static void on_check(uv_timer_t *timer)
 
 	list_each(node, after, &ws->links)
 		check_life(list_entry(node, struct ws_link, link), (int64_t)uv_now(ws->loop));
-	if (pipeline_is_full(ws->pipeline) && !pipeline_events(ws->pipeline)->messages)
-		end_largest(ws);
+	end_slow_halves(ws);
+	make_way(ws);
 }
 
 void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader)
@@ -432,14 +533,16 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const st
 	link->wsi = wsi;
 	link->fd = lws_get_socket_fd(wsi);
 	link->reader = reader;
+	link->is_feed = reader->is_feed;
 	link->last_message_ms = link->heard_ms = (int64_t)uv_now(ws->loop);
 	list_init(&link->lively);
+	list_init(&link->half);
 	list_append(&ws->links, &link->link);
 	ws->by_fd[link->fd] = link;
 	make_lively(link);
 	find_poll(link);
 	ws_link_hook(link);
-	if (ws->is_held || ws->is_stopped)
+	if (ws->pressure || ws->is_stopped)
 		apply_flow(link);
 }
 
@@ -470,7 +573,7 @@ static int drop_too_long(struct ws_link *link, const char *head, size_t len, con
 
 bool ws_link_leave(struct ws_link *link)
 {
-	static const struct ws_reader dropper = {drop_message, drop_too_long};
+	static const struct ws_reader dropper = {drop_message, drop_too_long, false};
 
 	if (link->reader == &dropper)
 		return false;
@@ -505,8 +608,15 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline
 	ws->loop = loop;
 	ws->pipeline = pipeline;
 	ws->max_message = (size_t)config->message_bytes;
+	ws->half_patience_ms = config->message_timeout_s * 1000;
+	ws->half_limit = (size_t)config->inflight_bytes / HALVES_PART;
+	if (ws->half_limit < ws->max_message)
+		ws->half_limit = ws->max_message;
+	ws->half_limit_all = (size_t)config->inflight_bytes / 8 * 3;
 	list_init(&ws->links);
 	list_init(&ws->lively);
+	list_init(&ws->halves[false]);
+	list_init(&ws->halves[true]);
 	ws->ping_interval_ms = config->ping_interval_s * 1000;
 	lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
 	info.options =

@@ -35,6 +35,8 @@ struct ws_reader {
 	/* A message over the limit has ended: its head, the SHA-256 and length of the whole. NULL: such
 	 * a message ends the connection at once with 1009. */
 	int (*on_too_long)(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total);
+	/* Of a feed, which has no replay: it is stopped last, and has the time it needs for a message. */
+	bool is_feed;
 };
 
 /* Reasons not to read from one connection. */
@@ -52,13 +54,16 @@ struct ws_link {
 	int fd;          /* of wsi */
 	uv_poll_t *poll; /* by which libwebsockets waits for it */
 	const struct ws_reader *reader;
-	char *bytes; /* the message so far, if it did not come in one piece */
+	bool is_feed;
+	struct list half; /* of struct ws, while it has an unfinished message */
+	int64_t half_ms;  /* loop clock, when that began, or when we last kept it waiting */
+	char *bytes;      /* the message so far, if it did not come in one piece */
 	size_t len;
 	size_t size;
 	uint64_t total;          /* bytes of the message so far, also of what is not kept */
 	EVP_MD_CTX *digest;      /* not NULL: the message is over the limit, only the head is kept */
 	unsigned int holds;      /* enum ws_hold */
-	bool has_peer_closed;    /* by a close frame: what comes after it is not read */
+	bool has_peer_closed;    /* by a close frame, or we by force: what comes after it is not read */
 	struct list lively;      /* of struct ws, if it has been heard lately */
 	unsigned int quiet;      /* times that all were stopped since then */
 	int64_t heard_ms;        /* loop clock, last sign of life, or when we last kept it waiting */
@@ -122,10 +127,10 @@ bool ws_link_leave(struct ws_link *link);
 /* Ends a connection, also one that is no WebSocket yet, from the loop, at once but not in this call. */
 void ws_kill(struct ws *ws, struct lws *wsi);
 
-/* Stops reading from all connections, also new ones, or goes on. */
-void ws_set_held(struct ws *ws, bool is_held);
+/* Stops reading from all connections of producers, or from all, also new ones; or goes on. */
+void ws_set_pressure(struct ws *ws, enum pressure pressure);
 
-/* As ws_set_held(ws, true), for good. */
+/* As PRESSURE_ALL, for good. */
 void ws_stop(struct ws *ws);
 
 /* Ends all connections. The loop must be run until it has nothing more to do. */

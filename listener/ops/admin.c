@@ -248,6 +248,9 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 	put_gauge(out, "in_flight_bytes", "Bytes of the budget in use.", (double)pipeline_bytes(p->pipeline));
 	put_gauge(out, "in_flight_bytes_limit", "The budget.", (double)p->config->inflight_bytes);
 	put_gauge(out, "paused", "1 while reading is stopped at the memory limit.", pipeline_is_full(p->pipeline));
+	put_gauge(out, "ingest_paused",
+		  "1 while producers are not read from because they fill their part of the memory.",
+		  pipeline_is_full_for_producers(p->pipeline));
 	if (claim_is_used(claim))
 		put_gauge(out, "redis_up", "1 while claims can be made; absent with --redis none.",
 			  claim_is_ready(claim) && !claim_is_refused(claim));

@@ -42,7 +42,17 @@
 #define BURIAL_BATCHES  4          /* batches of events between two of few dead letters */
 #define BURIAL_WAIT_MS  1000       /* after dead letters that could not be written */
 #define LEAVE_MS        1000       /* for the last note */
+#define WHOLE           8          /* eighths of all limits */
+#define OF_PRODUCERS    6          /* eighths that producers may fill where there are feeds */
 #define HOLD_TTLS       2          /* a copy held for so many claim TTLs goes to the store */
+
+/* When reading stops: for all at the limits, for producers earlier where there are feeds. A feed has no replay,
+ * and so is not stopped for the sake of producers. */
+struct gate {
+	size_t eighths; /* of the limits, at which it closes */
+	bool is_full;   /* the budget is used up */
+	bool is_behind; /* one of the windows is, or Postgres is behind */
+};
 
 struct pipeline {
 	uv_loop_t *loop;
@@ -56,9 +66,9 @@ struct pipeline {
 	struct hold hold;
 	struct batch batch; /* at work in the store, or empty */
 	long partial_bytes; /* of messages that are not yet complete */
-	bool is_full;       /* the budget is used up */
-	bool is_behind;     /* one of the windows is, or Postgres is behind */
-	size_t deferred;    /* events left to others and not yet looked at */
+	struct gate producers, all;
+	enum pressure pressure;
+	size_t deferred; /* events left to others and not yet looked at */
 	bool is_draining;
 	bool is_drained;
 	struct note note;
@@ -94,20 +104,30 @@ size_t pipeline_bytes(const struct pipeline *p)
 	return p->events.bytes + (size_t)p->partial_bytes;
 }
 
+static void tell_memory(const struct gate *g, size_t bytes, size_t limit)
+{
+	const char *what =
+		g->is_full ? "memory limit reached: reading stops" : "below the memory limit: reading goes on";
+
+	if (g->eighths < WHOLE)
+		what = g->is_full ? "producers use their part of the memory: they are not read from"
+				  : "producers are read from again";
+	log_write(g->is_full ? LOG_WARN : LOG_INFO, what, "in_flight_bytes=%zu limit=%zu", bytes, limit);
+}
+
 /* Reading stops at the limit and goes on at seven eighths of it, so that it does not flap. */
-static void check_memory(struct pipeline *p)
+static void check_memory(const struct pipeline *p, struct gate *g)
 {
 	size_t bytes = pipeline_bytes(p);
-	size_t limit = (size_t)p->config->inflight_bytes;
+	size_t limit = (size_t)p->config->inflight_bytes / WHOLE * g->eighths;
 
-	if (!p->is_full && bytes >= limit)
-		stats.pauses++;
-	else if (!p->is_full || bytes >= limit - limit / 8)
+	if (g->is_full ? bytes >= limit - limit / 8 : bytes < limit)
 		return;
-	p->is_full = !p->is_full;
-	log_write(p->is_full ? LOG_WARN : LOG_INFO,
-		  p->is_full ? "memory limit reached: reading stops" : "below the memory limit: reading goes on",
-		  "in_flight_bytes=%zu limit=%zu", bytes, limit);
+	g->is_full = !g->is_full;
+	stats.pauses += g == &p->all && g->is_full;
+	stats.ingest_pauses += g == &p->producers && g->is_full;
+	if (g == &p->all || g->eighths < WHOLE)
+		tell_memory(g, bytes, limit);
 }
 
 /* Messages can be read faster than Redis answers, than Postgres stores, and than the other instances
@@ -115,30 +135,33 @@ static void check_memory(struct pipeline *p)
  * queue of rows is only memory and latency, and ten thousand copies of what another instance has not
  * even read cost more than all else, as none of them is in the processor's cache when its time comes. When Postgres
  * stalls, the queue may take the whole budget, because a feed has no replay and may not wait for us. */
-static bool is_over(const struct pipeline *p, size_t part)
+static bool is_over(const struct pipeline *p, size_t eighths)
 {
-	size_t rows = BACKLOG_BATCHES / part * (size_t)p->config->batch_max;
+	size_t rows = BACKLOG_BATCHES * (size_t)p->config->batch_max * eighths / WHOLE;
 
-	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / part || p->deferred >= DEFER_WINDOW / part ||
+	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / WHOLE * eighths ||
+	       p->deferred >= DEFER_WINDOW / WHOLE * eighths ||
 	       (p->events.counts[EV_BATCHED] >= rows && !store_is_stalled(p->store));
 }
 
-static void check_backlog(struct pipeline *p)
+static bool is_closed(const struct pipeline *p, struct gate *g)
 {
-	if (p->is_behind)
-		p->is_behind = is_over(p, 2);
-	else
-		p->is_behind = is_over(p, 1);
+	check_memory(p, g);
+	g->is_behind = is_over(p, g->is_behind ? g->eighths / 2 : g->eighths);
+	return g->is_full || g->is_behind;
 }
 
 static void check_budget(struct pipeline *p)
 {
-	bool was_held = p->is_full || p->is_behind;
+	bool is_for_producers = is_closed(p, &p->producers);
+	enum pressure now = is_closed(p, &p->all) ? PRESSURE_ALL
+			    : is_for_producers    ? PRESSURE_PRODUCERS
+						  : PRESSURE_NONE;
 
-	check_memory(p);
-	check_backlog(p);
-	if (was_held != (p->is_full || p->is_behind))
-		p->on.on_pressure(p->on.arg, !was_held);
+	if (now == p->pressure)
+		return;
+	p->pressure = now;
+	p->on.on_pressure(p->on.arg, now);
 }
 
 void pipeline_charge(struct pipeline *p, long bytes)
@@ -938,7 +961,12 @@ const struct events *pipeline_events(const struct pipeline *p)
 
 bool pipeline_is_full(const struct pipeline *p)
 {
-	return p->is_full;
+	return p->all.is_full;
+}
+
+bool pipeline_is_full_for_producers(const struct pipeline *p)
+{
+	return p->producers.is_full;
 }
 
 const struct store *pipeline_store(const struct pipeline *p)
@@ -1011,6 +1039,8 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	}
 	p->loop = loop;
 	p->config = config;
+	p->all.eighths = WHOLE;
+	p->producers.eighths = config->sources.count ? OF_PRODUCERS : WHOLE;
 	p->on = *callbacks;
 	events_init(&p->events);
 	hold_init(&p->hold);

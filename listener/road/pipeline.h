@@ -14,9 +14,16 @@
 
 struct pipeline;
 
+/* Who is not to be read from. */
+enum pressure {
+	PRESSURE_NONE,
+	PRESSURE_PRODUCERS, /* they have filled their part of the limits; feeds have the rest */
+	PRESSURE_ALL,
+};
+
 struct pipeline_callbacks {
-	/* Memory is full or claims pile up (true): stop reading all sockets; or go on (false). */
-	void (*on_pressure)(void *arg, bool is_held);
+	/* Memory fills or claims pile up, or not any more: from now on read from others alone. */
+	void (*on_pressure)(void *arg, enum pressure pressure);
 	/* After pipeline_drain, once: how many messages are left unsettled. */
 	void (*on_drained)(void *arg, size_t left);
 	/* New rows of the outbox are committed; as in store.h. */
@@ -56,6 +63,7 @@ void pipeline_drain(struct pipeline *p);
 const struct events *pipeline_events(const struct pipeline *p);
 size_t pipeline_bytes(const struct pipeline *p);
 bool pipeline_is_full(const struct pipeline *p);
+bool pipeline_is_full_for_producers(const struct pipeline *p);
 const struct store *pipeline_store(const struct pipeline *p);
 const struct claim *pipeline_claim(const struct pipeline *p);
 

@@ -66,6 +66,11 @@ bool pipeline_is_full(const struct pipeline *p)
 	return state & IS_FULL;
 }
 
+bool pipeline_is_full_for_producers(const struct pipeline *p)
+{
+	return pipeline_is_full(p);
+}
+
 const struct store *pipeline_store(const struct pipeline *p)
 {
 	(void)p;

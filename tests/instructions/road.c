@@ -368,9 +368,9 @@ void measured(const struct message *messages, size_t n)
 	send_all(messages, n);
 }
 
-static void on_pressure(void *arg, bool is_held)
+static void on_pressure(void *arg, enum pressure pressure)
 {
-	(void)arg, (void)is_held;
+	(void)arg, (void)pressure;
 	fail("reading is to stop");
 }
 

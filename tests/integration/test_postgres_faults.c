@@ -197,7 +197,7 @@ Test(postgres_faults, who_is_not_read_from_while_memory_is_full_stays_connected,
 	struct peer *busy = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	postgres_pause(b.postgres);
 	int sent = send_until_stopped(busy);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_paused") == 1, WHOLE_MS));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_ingest_paused") == 1, WHOLE_MS));
 	wait_pause_ms(5000);
 	cr_assert_eq(listener_metric(listener, "wsonce_source_disconnects_total"), 0);
 	postgres_resume(b.postgres);
@@ -218,14 +218,14 @@ Test(postgres_faults, a_quiet_producer_that_speaks_while_memory_is_full_waits_it
 	struct peer *busy = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	peer_send_text(quiet, "{\"event_id\":\"once\",\"payload\":{}}");
 	cr_assert(next_ack_says(quiet, "\"persisted\""));
-	for (int n = 0; listener_metric(listener, "wsonce_pauses_total") < 12;) { /* quiet for many stops */
+	for (int n = 0; listener_metric(listener, "wsonce_ingest_pauses_total") < 12;) { /* quiet for many stops */
 		for (int i = 0; i < 2000; i++)
 			peer_sendf(busy, "{\"event_id\":\"busy-%d\",\"payload\":{}}", n++);
 		cr_assert_eq(count_acks(busy, 2000), 2000);
 	}
 	postgres_pause(b.postgres);
 	int sent = send_until_stopped(busy);
-	cr_assert(wait_until(listener_metric(listener, "wsonce_paused") == 1, WHOLE_MS));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_ingest_paused") == 1, WHOLE_MS));
 	double received = listener_metric(listener, "wsonce_received_total");
 	peer_send_text(quiet, "{\"event_id\":\"quiet\",\"payload\":{}}");
 	wait_pause_ms(500);

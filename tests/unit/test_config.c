@@ -31,6 +31,7 @@ static const struct {
 	{"ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", "0"},
 	{"ingest-max-per-address", "WSONCE_INGEST_MAX_PER_ADDRESS", "-1"},
 	{"handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", "1.5"},
+	{"message-timeout", "WSONCE_MESSAGE_TIMEOUT", "0"},
 	{"redis", "WSONCE_REDIS", "http://h"},
 	{"redis-timeout", "WSONCE_REDIS_TIMEOUT", "0"},
 	{"postgres", "WSONCE_POSTGRES", NULL},

@@ -23,16 +23,18 @@ static struct pipeline *pipeline;
 static struct config config;
 static int pressure_calls;
 static bool is_pressed;
+static enum pressure pressed;
 static long left = -1; /* on_drained's; -1: not called */
 static char unusable[100];
 
 /* --- what the pipeline calls --- */
 
-static void on_pressure(void *arg, bool is_held)
+static void on_pressure(void *arg, enum pressure pressure)
 {
 	(void)arg;
-	cr_assert_neq(is_held, is_pressed, "the same pressure twice");
-	is_pressed = is_held;
+	cr_assert_neq(pressure, pressed, "the same pressure twice");
+	pressed = pressure;
+	is_pressed = pressure == PRESSURE_ALL;
 	pressure_calls++;
 }
 
@@ -1461,6 +1463,41 @@ Test(pipeline, reading_stops_at_the_budget_and_goes_on_below_seven_eighths)
 	cr_assert_eq(pressure_calls, 2);
 }
 
+/* A pipeline of a listener that has feeds, too. */
+static void give_feeds(void)
+{
+	static bool is_over;
+
+	pipeline_close(pipeline, on_closed, &is_over);
+	while (!is_over)
+		turn();
+	uv_loop_close(&loop);
+	config.sources.count = 1;
+	reopen_pipeline();
+}
+
+Test(pipeline, where_there_are_feeds_producers_stop_at_three_quarters)
+{
+	give_feeds();
+	pipeline_charge(pipeline, 74999);
+	cr_assert_eq(pressed, PRESSURE_NONE);
+	pipeline_charge(pipeline, 1);
+	cr_assert_eq(pressed, PRESSURE_PRODUCERS);
+	cr_assert(pipeline_is_full_for_producers(pipeline));
+	cr_assert_not(pipeline_is_full(pipeline));
+	cr_assert_eq(stats.pauses, 0);
+	pipeline_charge(pipeline, 25000);
+	cr_assert_eq(pressed, PRESSURE_ALL);
+	cr_assert_eq(stats.pauses, 1);
+	pipeline_charge(pipeline, -20000);
+	turn();
+	cr_assert_eq(pressed, PRESSURE_PRODUCERS);
+	pipeline_charge(pipeline, -20000);
+	turn();
+	cr_assert_eq(pressed, PRESSURE_NONE);
+	pipeline_charge(pipeline, -60000);
+}
+
 Test(pipeline, message_is_taken_over_the_budget_too)
 {
 	size_t before;
@@ -1542,6 +1579,18 @@ Test(pipeline, reading_stops_while_too_many_claims_have_no_answer)
 	answer_many(4096, 4097, CLAIM_DONE);
 	cr_assert_not(is_pressed);
 	cr_assert_eq(stats.pauses, 0);
+}
+
+Test(pipeline, where_there_are_feeds_producers_stop_before_the_claims_pile_up)
+{
+	give_feeds();
+	config.inflight_bytes = 1 << 30;
+	receive_many(0, 6143);
+	cr_assert_eq(pressed, PRESSURE_NONE);
+	receive_many(6143, 6144);
+	cr_assert_eq(pressed, PRESSURE_PRODUCERS);
+	receive_many(6144, 8192);
+	cr_assert_eq(pressed, PRESSURE_ALL);
 }
 
 Test(pipeline, reading_stops_while_rows_pile_up_before_a_postgres_that_works)

@@ -1,0 +1,161 @@
+/* Who may take how much: producers with unfinished messages, and producers beside feeds. */
+#include "ack.h"
+#include "database.h"
+#include "feed.h"
+#include "fleet.h"
+#include "listener.h"
+#include "peer.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLED_MS  15000
+#define HALF_BYTES  60000
+#define WHOLE_BYTES 64000 /* of which that is the first part */
+#define HALVES      12
+
+TestSuite(shares, .timeout = 120);
+
+static struct database *db;
+static struct listener *listener;
+static struct database *lock;
+
+static void start(const char *source, const char *flags)
+{
+	db = database_new();
+	listener = listener_start(&(struct listener_options){.database = db, .source = source}, "%s", flags);
+}
+
+static void stop(void)
+{
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	database_free(db);
+}
+
+static double metric(const char *name)
+{
+	return listener_metric(listener, name);
+}
+
+static struct peer *open_producer(void)
+{
+	return peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+}
+
+/* A frame of which the last bytes do not come. */
+static struct peer *send_half(void)
+{
+	struct peer *p = open_producer();
+	unsigned char *frame = calloc(1, 8 + HALF_BYTES);
+
+	frame[0] = 0x82;
+	frame[1] = 0x80 | 126;
+	frame[2] = WHOLE_BYTES >> 8;
+	frame[3] = WHOLE_BYTES & 0xff;
+	peer_send_raw(p, frame, 8 + HALF_BYTES);
+	free(frame);
+	return p;
+}
+
+/* One event is in the store, and stays there until unlock(). */
+static void stick(struct peer *p)
+{
+	lock = fleet_lock(db);
+	peer_send_text(p, "{\"event_id\":\"stuck\"}");
+	cr_assert(wait_until(metric("wsonce_in_flight") == 1, SETTLED_MS));
+}
+
+static void unlock(struct peer *p)
+{
+	fleet_unlock(lock);
+	ack_expect(p, "stuck", "persisted");
+}
+
+/* A quarter of 1 MiB is four of them. Who holds most goes, and what is left is within the quarter; that one event is
+ * stuck does not matter. */
+Test(shares, unfinished_messages_have_a_quarter_of_the_budget)
+{
+	struct peer *halves[HALVES];
+
+	start(NULL, "--max-inflight-bytes 1MiB --max-message 64KiB");
+	struct peer *p = open_producer();
+	stick(p);
+	for (int i = 0; i < HALVES; i++)
+		halves[i] = send_half();
+	cr_assert(wait_until(metric("wsonce_ingest_unfinished_total") >= HALVES - 4, SETTLED_MS));
+	cr_assert(wait_until(metric("wsonce_ingest_connections") <= 1 + 4, SETTLED_MS));
+	cr_assert_leq(metric("wsonce_in_flight_bytes"), (1 << 18) + 4096);
+	cr_assert_eq(metric("wsonce_pauses_total"), 0);
+	unlock(p);
+	for (int i = 0; i < HALVES; i++)
+		peer_free(halves[i]);
+	peer_free(p);
+	stop();
+}
+
+/* One message at a time fits, whatever the quarter is. */
+Test(shares, a_message_larger_than_a_quarter_of_the_budget_is_taken)
+{
+	char *text = malloc(50001);
+
+	start(NULL, "--max-inflight-bytes 64KiB --max-message 60KiB");
+	snprintf(text, 50001, "{\"event_id\":\"large\",\"payload\":\"%049900d\"}", 0);
+	struct peer *p = open_producer();
+	peer_send_text(p, text);
+	ack_expect(p, "large", "persisted");
+	cr_assert_eq(metric("wsonce_ingest_unfinished_total"), 0);
+	peer_free(p);
+	free(text);
+	stop();
+}
+
+Test(shares, a_message_has_to_be_finished_in_time)
+{
+	start(NULL, "--message-timeout 1");
+	struct peer *p = open_producer(), *half = send_half();
+	int64_t begin = wait_now_ms();
+
+	cr_assert_neq(peer_recv_close(half, SETTLED_MS), 0, "the connection stays");
+	cr_assert_geq(wait_now_ms() - begin, 900);
+	cr_assert_eq(metric("wsonce_ingest_unfinished_total"), 1);
+	peer_send_text(p, "{\"event_id\":\"whole\"}");
+	ack_expect(p, "whole", "persisted");
+	peer_free(half);
+	peer_free(p);
+	stop();
+}
+
+/* The store stands still. Producers fill their part; the feed is read as before. */
+Test(shares, feeds_are_not_stopped_for_the_sake_of_producers)
+{
+	struct feed *feed = feed_new();
+	char message[1000];
+	double before;
+
+	start(feed_url(feed), "--max-inflight-bytes 512KiB --batch-max 100000");
+	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	lock = fleet_lock(db);
+	peer_set_deadline(p, 200);
+	for (int i = 0; metric("wsonce_ingest_paused") != 1; i++) {
+		cr_assert_lt(i, 10000, "producers are not stopped");
+		snprintf(message, sizeof message, "{\"event_id\":\"p%d\",\"payload\":\"%0900d\"}", i, i);
+		peer_send_text(p, message);
+	}
+	cr_assert_eq(metric("wsonce_paused"), 0);
+	before = metric("wsonce_received_total");
+	for (int i = 0; i < 50; i++) {
+		snprintf(message, sizeof message, "{\"event_id\":\"f%d\"}", i);
+		feed_send_text(feed, message);
+	}
+	cr_assert(wait_until(metric("wsonce_received_total") >= before + 50, SETTLED_MS), "the feed is not read");
+	fleet_unlock(lock);
+	cr_assert(wait_until(metric("wsonce_in_flight") == 0 && metric("wsonce_ingest_paused") == 0, SETTLED_MS));
+	peer_free(p);
+	stop();
+	feed_free(feed);
+}
