@@ -2,7 +2,6 @@
  * them. What follows from it is the business of postgres.c, store.c and relay.c. */
 #include "postgres/sqlstate.h"
 
-#include <stdio.h>
 #include <string.h>
 
 bool sqlstate_is_class(const char *sqlstate, const char *classes)
@@ -18,18 +17,20 @@ bool sqlstate_is_class(const char *sqlstate, const char *classes)
  * the place is not. */
 static bool is_waiting(const char *context)
 {
-	unsigned int block, row;
+	static const char digits[] = "0123456789";
 
 	for (const char *at = context; *at && *at != '\n'; at++) {
-		char end = '\0';
+		size_t block = *at == '(' ? strspn(at + 1, digits) : 0;
+		size_t row = block && at[1 + block] == ',' ? strspn(at + 2 + block, digits) : 0;
 
-		if (*at == '(' && sscanf(at, "(%u,%u%c", &block, &row, &end) == 3 && end == ')')
+		if (row && at[2 + block + row] == ')')
 			return true;
 	}
 	return false;
 }
 
-bool sqlstate_is_in_function(const char *context)
+/* Was the error raised inside a function, and not while it waited for another transaction's row? */
+static bool is_in_function(const char *context)
 {
 	if (!context || is_waiting(context))
 		return false;
@@ -51,7 +52,7 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 		return POSTGRES_BAD_ROW;
 	if (sqlstate_is_class(sqlstate, "40"))
 		return POSTGRES_CONFLICT;
-	if (strcmp(sqlstate, "55P03") == 0 || !sqlstate_is_in_function(context))
+	if (strcmp(sqlstate, "55P03") == 0 || !is_in_function(context))
 		return POSTGRES_TROUBLE;
 	if (sqlstate_is_class(sqlstate, "25535758") && strcmp(sqlstate, "57014") != 0)
 		return POSTGRES_TROUBLE;
@@ -67,7 +68,7 @@ enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context)
 
 	if (!sqlstate || strstr(nobody, sqlstate) || (context && is_waiting(context)))
 		return POSTGRES_BLAME_NOBODY;
-	if (sqlstate_is_in_function(context))
+	if (is_in_function(context))
 		return POSTGRES_BLAME_ROW;
 	return sqlstate_is_class(sqlstate, "08254057") ? POSTGRES_BLAME_NOBODY : POSTGRES_BLAME_OPEN;
 }

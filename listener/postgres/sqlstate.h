@@ -19,7 +19,4 @@ enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context);
 /* Was the statement ended because it took or waited too long? */
 bool sqlstate_is_late(const char *sqlstate);
 
-/* Was the error raised inside a function, and not while it waited for another transaction's row? */
-bool sqlstate_is_in_function(const char *context);
-
 #endif

@@ -77,25 +77,25 @@ struct store {
 	struct caution looked; /* COPY after a look */
 	struct caution alone;  /* effects beside those of other listeners */
 	struct effects effects;
-	bool has_effects;
-	bool is_checking;        /* the statement at hand is sql/queries/check_effects.sql */
-	bool is_checked;         /* on this connection */
 	struct array columns[4]; /* of the statement, kept for the next one */
-	bool has_looked;         /* present is known */
+	struct limit limit;      /* rows of an INSERT */
 	size_t absent;           /* rows that COPY is to store */
-	bool is_ascii;           /* dead letters: ids and reasons without anything else */
 	bool *present;           /* per event of the batch: a committed row was there, as far as is known */
 	bool *suppressed;        /* per event of the batch: the INSERT said nothing of it, and there is no row */
-	bool has_posted;         /* the INSERT at hand made rows of the outbox */
-	struct limit limit;      /* rows of an INSERT */
-	bool is_isolating;       /* a part of the batch at hand took or waited too long */
-	unsigned int tries;      /* of the batch at hand, as it is, that failed */
 	uint64_t passed;         /* rows stored, ever */
-	uv_timer_t retry;
-	struct backoff backoff;
+	unsigned int tries;      /* of the batch at hand, as it is, that failed */
+	bool has_effects;
+	bool has_looked;   /* present is known */
+	bool has_posted;   /* the INSERT at hand made rows of the outbox */
+	bool is_checking;  /* the statement at hand is sql/queries/check_effects.sql */
+	bool is_checked;   /* on this connection */
+	bool is_ascii;     /* dead letters: ids and reasons without anything else */
+	bool is_isolating; /* a part of the batch at hand took or waited too long */
 	bool has_trouble_logged;
 	bool has_burial_logged; /* since one failed, none has succeeded */
-	int open;               /* handles left to close */
+	uv_timer_t retry;
+	struct backoff backoff;
+	int open; /* handles left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
