@@ -314,6 +314,7 @@ int feeder_run(const struct config *config, const struct feeder_owner *owner, st
 		dispatch_fail("%s", error);
 		return -1;
 	}
+	pipeline_doubt_marks(f.pipeline);
 	list_init(&f.tickets);
 	start_handles(&f);
 	wait_for_claims(&f);

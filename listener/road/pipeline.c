@@ -72,6 +72,7 @@ struct pipeline {
 	bool is_draining;
 	bool is_drained;
 	struct note note;
+	bool doubts_marks;
 	bool is_note_due;
 	bool is_noting;            /* a note is on its way */
 	bool is_leaving;           /* and it is the last one, or there is none any more */
@@ -516,12 +517,13 @@ static void hold(struct pipeline *p, struct event *ev)
 }
 
 /* A mark is knowledge of the epoch that the database was in when it last said so. If that is a while ago, it
- * is asked first (see store_next); if it does not answer soon, it is given the event. */
+ * is asked first (see store_next); if it does not answer soon, it is given the event, and so it is where marks are
+ * not believed. */
 static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
-	if (store_is_sure(p->store)) {
+	if (store_is_sure(p->store) && !p->doubts_marks) {
 		settle(p, ev, outcome);
-	} else if (ev->is_doubted || p->is_draining) {
+	} else if (p->doubts_marks || ev->is_doubted || p->is_draining) {
 		send_to_store(p, ev);
 	} else {
 		ev->is_doubted = true;
@@ -1025,6 +1027,11 @@ static int open_stages(struct pipeline *p, char *error, size_t size)
 		return -1;
 	p->store = store_open(p->loop, c, &store_on);
 	return p->store ? 0 : -1;
+}
+
+void pipeline_doubt_marks(struct pipeline *p)
+{
+	p->doubts_marks = true;
 }
 
 /* A listener that cannot open its stages ends: claim's handles, if any, go with the process. */

@@ -38,6 +38,10 @@ struct pipeline_callbacks {
 struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks,
 			       char *error, size_t size);
 
+/* From now on marks in Redis are not believed: an event that has one goes to the store as well, which knows. For
+ * messages that are fed again because something may be missing. */
+void pipeline_doubt_marks(struct pipeline *p);
+
 /* Takes one message; its bytes are copied. sender, if not NULL, is answered once, later or (memory
  * out) never, and must live until then. Returns 0; or -1 if memory is out: the message was not
  * taken, and its connection should be closed so that its sender knows. */

@@ -76,6 +76,19 @@ Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = set_up, .f
 	free(path);
 }
 
+/* The marks of the first run say that all is done; the table says that nothing is. */
+Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = set_up, .fini = tear_down)
+{
+	char *path = fleet_file("events", 50);
+
+	run_expect(db, 0, "persisted 50, duplicates 0, rejected 0", "replay %s", path);
+	database_exec(db, "DELETE FROM events");
+	run_expect(db, 0, "persisted 50, duplicates 0, rejected 0", "replay %s", path);
+	run_expect(db, 0, "persisted 0, duplicates 50, rejected 0", "replay %s", path);
+	must_be_whole(50);
+	free(path);
+}
+
 Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed, .init = set_up, .fini = tear_down)
 {
 	char *path = suite_path("long");
