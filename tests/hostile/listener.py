@@ -11,11 +11,11 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Listener:
-    def __init__(self, rig, flags):
+    def __init__(self, rig, flags, name="listener"):
         self.rig = rig
         self.flags = flags
-        self.log = f"{rig.directory}/listener.log"
-        self.admin = f"{rig.directory}/admin.sock"
+        self.log = f"{rig.directory}/{name}.log"
+        self.admin = f"{rig.directory}/{name}.sock"
         self.port = 0
         self.process = None
 
