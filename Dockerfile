@@ -15,9 +15,9 @@ FROM debian:bookworm-slim
 # libwebsockets-evlib-uv is loaded at run time, so no linker asks for it.
 RUN apt-get update && apt-get install -y --no-install-recommends libwebsockets17 libwebsockets-evlib-uv libhiredis0.14 \
 	libmicrohttpd12 libuv1 libpq5 libjansson4 libyajl2 libssl3 libsodium23 libcurl4 libunistring2 libwslay1 ca-certificates curl && rm -rf /var/lib/apt/lists/* \
-	&& useradd --system --no-create-home --shell /usr/sbin/nologin wsonce
+	&& useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin wsonce
 COPY --from=build /src/build/wsonce /src/build/wsonce-source /src/build/wsonce-producer /usr/local/bin/
-USER wsonce
+USER 10001:10001
 STOPSIGNAL SIGTERM
 EXPOSE 8080 9090
 ENTRYPOINT ["wsonce"]

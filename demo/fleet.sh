@@ -8,11 +8,13 @@ listener_pids=() listener_ports=() postgres_pid= redis_pid=
 fleet_start_servers()
 {
 	fleet_dir=$1
+	servers_close_folder "$fleet_dir" || servers_fail "cannot close $fleet_dir to others"
 	servers_own_folder "$fleet_dir/postgres"
 	[ -e "$fleet_dir/postgres/data/PG_VERSION" ] ||
 		servers_make_cluster "$fleet_dir/postgres/data" "$fleet_dir/initdb.log"
+	servers_close_cluster "$fleet_dir/postgres/data"
 	servers_start_postgres "$fleet_dir/postgres/data" "$fleet_dir/postgres" "$fleet_dir/postgres.log"
-	servers_start_redis "$fleet_dir"
+	servers_start_redis "$fleet_dir" closed
 	fleet_postgres="host=$fleet_dir/postgres port=5432 user=postgres dbname=postgres"
 	fleet_redis="unix://$fleet_dir/redis.sock"
 }

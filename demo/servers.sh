@@ -6,7 +6,10 @@
 #   servers_find              finds the programs: sets pg_bin and server_user
 #   servers_make_cluster DATADIR LOG  initdb, with settings for a private server
 #   servers_start_postgres DATADIR SOCKETDIR LOG   sets postgres_pid
-#   servers_start_redis DIR   sets redis_pid and redis_port; the socket is DIR/redis.sock
+#   servers_close_folder DIR  nobody but this user and the servers' user may enter it
+#   servers_close_cluster DATADIR  nobody but this user and the servers' user may connect, as postgres
+#   servers_start_redis DIR [closed]  sets redis_pid and redis_port; the socket is DIR/redis.sock. A closed one has no port,
+#                             and takes connections of this user alone
 #   servers_end PID SIGNAL    ends a child and waits for it, with SIGKILL after 10 s
 #   servers_await PID         waits for a child that was told to end, with SIGKILL after 10 s
 
@@ -60,6 +63,21 @@ servers_own_folder()
 	(servers_exec KILL test -x "$1/.") || servers_fail "the user $server_user cannot enter $1: set TMPDIR to a folder that it can"
 }
 
+servers_close_folder()
+{
+	[ "$(id -u)" = 0 ] || { chmod 700 "$1"; return; }
+	chgrp "$(id -g "$server_user")" "$1" && chmod 710 "$1"
+}
+
+# Peer authentication: the kernel says who connects.
+servers_close_cluster()
+{
+	local data=$1
+
+	echo 'local all all peer map=private' >"$data/pg_hba.conf"
+	printf 'private %s postgres\n' "$(id -un)" "$server_user" >"$data/pg_ident.conf"
+}
+
 servers_make_cluster()
 {
 	local data=$1 log=$2
@@ -101,12 +119,13 @@ servers_start_postgres()
 # The port is chosen by trial.
 servers_start_redis()
 {
-	local dir=$1 tries
+	local dir=$1 closed=${2:-} mode=777 tries
 
 	for ((tries = 0; tries < 20; tries++)); do
 		redis_port=$((18000 + RANDOM % 2000))
+		[ -z "$closed" ] || redis_port=0 mode=700
 		(exec setpriv --pdeathsig KILL redis-server --port $redis_port --bind 127.0.0.1 \
-			--unixsocket "$dir/redis.sock" --unixsocketperm 777 --dir "$dir" --save "" --appendonly no \
+			--unixsocket "$dir/redis.sock" --unixsocketperm $mode --dir "$dir" --save "" --appendonly no \
 			--daemonize no) >"$dir/redis.log" 2>&1 &
 		redis_pid=$!
 		servers_wait "$redis_pid" redis-cli -e -s "$dir/redis.sock" ping && return

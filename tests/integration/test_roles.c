@@ -160,3 +160,18 @@ Test(roles, an_older_fleet_can_take_up_the_roles)
 	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
 	expect_work("--claim-ttl 30");
 }
+
+/* What docker-compose.yml runs at the first start of its Postgres. */
+Test(roles, compose_gives_two_of_them_passwords)
+{
+	static const char script[] = "OWNER_PASSWORD=\"an o'wner\" LISTENER_PASSWORD=x flock \"$1\" "
+				     "psql -qX -v ON_ERROR_STOP=1 -f sql/compose-passwords.sql \"$2\"";
+	const char *const argv[] = {"sh", "-c", script, "sh", suite_env("WSONCE_TEST_DIR"), database_conninfo(db),
+				    NULL};
+
+	cr_assert_eq(process_run(argv, SETTLED_MS), 0);
+	cr_assert_eq(
+		database_long(db, "SELECT count(*) FROM pg_authid WHERE rolname IN ('wsonce_owner', 'wsonce_listener') "
+				  "AND rolpassword LIKE 'SCRAM%%'"),
+		2);
+}
