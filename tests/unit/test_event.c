@@ -90,7 +90,7 @@ Test(event, ids_that_are_made_to_collide_do_not)
 	make_colliding_id(0, id);
 	HASH_JEN(id, sizeof(id), common);
 	for (uint32_t n = 0; n < 5000; n++) {
-		struct envelope_view view = {.id = {id, sizeof(id)}};
+		struct envelope_view view = {.id = {id, sizeof(id)}, .type = {"", 0}};
 
 		make_colliding_id(n, id);
 		HASH_JEN(id, sizeof(id), hash);
