@@ -34,9 +34,11 @@ static void start(const char *redis, const char *flags)
 
 static void tear_down(void)
 {
-	peer_free(producer);
-	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
+	if (listener) {
+		peer_free(producer);
+		cr_assert_eq(listener_stop(listener), 0);
+		listener_free(listener);
+	}
 	database_free(db);
 }
 
@@ -207,6 +209,22 @@ Test(trouble, an_event_whose_trigger_raises_what_only_a_server_raises_stops_nobo
 	cr_assert(wait_until(letters() == 4, WAIT_MS), "%ld letters", letters());
 	database_exec(db, "DROP TRIGGER watch ON events");
 	await_rows(201); /* a server that stops is never an event's doing */
+}
+
+Test(trouble, a_handler_that_raises_serialization_failures_for_one_event_stops_no_fleet)
+{
+	struct fleet fleet;
+
+	database_exec(db,
+		      "CREATE FUNCTION public.handle(text, text, p jsonb) RETURNS void LANGUAGE plpgsql AS $f$ BEGIN "
+		      "IF p->>'n' = '77' THEN RAISE 'as told' USING ERRCODE = '40001'; END IF; END $f$");
+	fleet_start(&fleet, 3, db, NULL, "--handler public.handle --max-attempts 2");
+	fleet_send(&fleet, 700);
+	fleet_wait_rows(&fleet, 699, WAIT_MS);
+	cr_assert(wait_until(letters() == 1, WAIT_MS));
+	for (int i = 0; i < fleet.size; i++)
+		cr_assert_eq(listener_stop(fleet.listeners[i]), 0, "it leaves events behind");
+	fleet_end(&fleet);
 }
 
 /* Without a function at work the event is blamed only because others get through. */
