@@ -111,7 +111,6 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->copies = 1;
 	ev->first.sender = sender;
 	list_init(&ev->wait_link);
-	list_init(&ev->stray_link);
 	ev->is_stray = state != EV_CLAIMING;
 	ev->is_loose = ev->id_len && state == EV_REFUSED;
 	if (view)
@@ -267,7 +266,8 @@ static void event_free(struct events *es, struct event *ev)
 {
 	list_remove(&ev->link);
 	list_remove(&ev->wait_link);
-	list_remove(&ev->stray_link);
+	if (ev->is_stray)
+		list_remove(&ev->stray_link);
 	es->counts[ev->state]--;
 	es->bytes -= ev->bytes;
 	es->messages -= ev->copies;

@@ -52,7 +52,7 @@ struct copy {
 struct event {
 	struct list link;       /* in the list of its state */
 	struct list wait_link;  /* in hold.c's list, in EV_HELD and EV_RELEASING */
-	struct list stray_link; /* in the list of strays, if it is one */
+	struct list stray_link; /* in the list of strays, of a stray alone */
 	UT_hash_handle hh;      /* by id; hh.tbl is NULL while it is not in the table */
 	struct event *behind;   /* the newest of the messages that wait behind it, and so on; owned by struct events */
 	enum event_state state;
