@@ -45,7 +45,7 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		fprintf(out, "not ready: draining\n");
 		return STATUS_UNAVAILABLE;
 	}
-	if (!store_is_ready(pipeline_store(p->pipeline), &why)) {
+	if (!pipeline_can_store(p->pipeline, &why)) {
 		fprintf(out, "not ready: postgres: %s\n", *why ? "cannot store; the log says why" : "connecting");
 		return STATUS_UNAVAILABLE;
 	}
@@ -254,7 +254,7 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 	if (claim_is_used(claim))
 		put_gauge(out, "redis_up", "1 while claims can be made; absent with --redis none.",
 			  claim_is_ready(claim) && !claim_is_refused(claim));
-	put_gauge(out, "postgres_up", "1 while rows can be stored.", store_is_ready(pipeline_store(p->pipeline), &why));
+	put_gauge(out, "postgres_up", "1 while rows can be stored.", pipeline_can_store(p->pipeline, &why));
 	put_sources(out, p->sources);
 	put_gauge(out, "ingest_connections", "Producers connected.",
 		  p->ingest ? (double)ingest_connections(p->ingest) : 0);
@@ -381,7 +381,7 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 	const struct claim *claim = pipeline_claim(p->pipeline);
 	json_t *root, *counters = json_object();
 	const char *why;
-	bool is_stored = store_is_ready(pipeline_store(p->pipeline), &why);
+	bool is_stored = pipeline_can_store(p->pipeline, &why);
 
 	stats_each(put_json_counter, counters);
 	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}", "version",

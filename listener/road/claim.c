@@ -503,6 +503,12 @@ bool claim_prefers_other(struct claim *c, const struct event *ev)
 	return fleet_prefers_other(c->fleet, ev->id, ev->id_len);
 }
 
+void claim_rest(struct claim *c, bool is_resting)
+{
+	if (c->fleet)
+		fleet_rest(c->fleet, is_resting);
+}
+
 void claim_leave(struct claim *c)
 {
 	if (c->fleet)

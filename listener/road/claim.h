@@ -50,6 +50,8 @@ bool claim_is_used(const struct claim *c);
 /* Is another instance, which hears the same feeds, preferred for ev? It then claims ev at once, unless it
  * is dead or has not received it, which nobody may depend on. Only for messages of a feed. */
 bool claim_prefers_other(struct claim *c, const struct event *ev);
+/* This instance cannot store now, or can again: meanwhile the others need not leave any to it. */
+void claim_rest(struct claim *c, bool is_resting);
 /* No more messages are taken: the others need not leave any to this instance. */
 void claim_leave(struct claim *c);
 

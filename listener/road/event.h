@@ -16,7 +16,7 @@ enum event_state {
 	EV_HELD,      /* another instance is at work on it, or should be -> EV_LOOKING, EV_BATCHED, EV_BEHIND */
 	EV_BEHIND,    /* another message with its id is at work -> EV_CLAIMING, EV_BATCHED, EV_REFUSED, EV_DONE */
 	EV_LOOKING,   /* MGET sent, answer not seen         -> EV_CLAIMING, EV_HELD, EV_BATCHED, EV_DONE */
-	EV_BATCHED,   /* waits for the next INSERT          -> EV_STORING */
+	EV_BATCHED,   /* waits for the next INSERT          -> EV_STORING, EV_HELD */
 	EV_STORING,   /* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_RELEASING, EV_REFUSED */
 	EV_COUNTING,  /* not stored, failed try being counted -> EV_RELEASING, EV_REFUSED, EV_BEHIND */
 	EV_RELEASING, /* keeps its claim for a backoff, then mostly gives it back -> EV_HELD, EV_BATCHED, EV_BEHIND */

@@ -31,6 +31,7 @@ struct fleet {
 	uint64_t others[MEMBERS_MAX]; /* seeds of those alive */
 	size_t count;
 	unsigned int beats; /* to come, unless something is heard; 0: none is sent */
+	bool is_resting;
 	bool has_left;
 	struct command command;
 	void (*done)(void *arg);
@@ -76,7 +77,7 @@ static void on_members(void *owner, void *arg, const redisReply *reply)
 	struct fleet *f = arg;
 
 	(void)owner;
-	if (reply && reply->type == REDIS_REPLY_ARRAY && !f->has_left) {
+	if (reply && reply->type == REDIS_REPLY_ARRAY && !f->has_left && !f->is_resting) {
 		note_members(f, reply);
 		return;
 	}
@@ -106,7 +107,7 @@ static void on_beat(uv_timer_t *timer)
 {
 	struct fleet *f = timer->data;
 
-	if (!f->redis || f->has_left || !f->beats) {
+	if (!f->redis || f->has_left || f->is_resting || !f->beats) {
 		f->count = 0;
 		uv_timer_stop(timer);
 		return;
@@ -118,7 +119,7 @@ static void on_beat(uv_timer_t *timer)
 void fleet_hear(struct fleet *f)
 {
 	f->beats = QUIET_BEATS;
-	if (uv_is_active((uv_handle_t *)&f->timer) || !f->redis || f->has_left)
+	if (uv_is_active((uv_handle_t *)&f->timer) || !f->redis || f->has_left || f->is_resting)
 		return;
 	beat(f);
 	uv_timer_start(&f->timer, on_beat, SOON_MS, BEAT_MS);
@@ -130,9 +131,8 @@ void fleet_set_redis(struct fleet *f, struct redis *redis)
 	f->count = 0;
 }
 
-void fleet_leave(struct fleet *f)
+static void withdraw(struct fleet *f)
 {
-	f->has_left = true;
 	f->count = 0;
 	if (!f->redis)
 		return;
@@ -141,6 +141,19 @@ void fleet_leave(struct fleet *f)
 	command_word(&f->command, f->key);
 	command_word(&f->command, f->name);
 	redis_send(f->redis, f->command.bytes, f->command.len, NULL, NULL);
+}
+
+void fleet_rest(struct fleet *f, bool is_resting)
+{
+	f->is_resting = is_resting;
+	if (is_resting)
+		withdraw(f);
+}
+
+void fleet_leave(struct fleet *f)
+{
+	f->has_left = true;
+	withdraw(f);
 }
 
 /* --- life --- */

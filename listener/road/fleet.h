@@ -24,6 +24,9 @@ void fleet_hear(struct fleet *f);
 /* Redis is ready; or with NULL, gone: then nobody is known any more. */
 void fleet_set_redis(struct fleet *f, struct redis *redis);
 
+/* Tells the others that this instance takes no events for now; or, when it hears one again, that it does. */
+void fleet_rest(struct fleet *f, bool is_resting);
+
 /* Tells the others that this instance takes no more events. */
 void fleet_leave(struct fleet *f);
 

@@ -26,6 +26,7 @@
 #include "ops/note.h"
 #include "ops/rejected.h"
 #include "road/stale.h"
+#include "road/stall.h"
 #include "base/stats.h"
 
 #define LOOK_CHUNK      512        /* keys of one MGET, claims of one script call */
@@ -44,6 +45,9 @@
 #define LEAVE_MS        1000       /* for the last note */
 #define WHOLE           8          /* eighths of all limits */
 #define OF_PRODUCERS    6          /* eighths that producers may fill where there are feeds */
+#define WATCH_MS        250        /* between two looks whether rows can be stored */
+#define PROBE_MS        1000       /* between two tries of a listener that stalls */
+#define REST_MS         10000      /* for so long one that has nothing to try rests */
 #define HOLD_TTLS       2          /* a copy held for so many claim TTLs goes to the store */
 
 /* When reading stops: for all at the limits, for producers earlier where there are feeds. A feed has no replay,
@@ -71,6 +75,9 @@ struct pipeline {
 	size_t deferred; /* events left to others and not yet looked at */
 	bool is_draining;
 	bool is_drained;
+	struct stall stall;
+	bool is_resting;   /* it stalls, and the others know */
+	int64_t probed_ms; /* loop clock, of its last try */
 	struct note note;
 	bool doubts_marks;
 	bool is_note_due;
@@ -83,7 +90,8 @@ struct pipeline {
 	uv_timer_t drain_timer;
 	uv_timer_t note_timer;
 	uv_timer_t burial_timer; /* runs while dead letters have to wait */
-	int open;                /* parts left to close */
+	uv_timer_t watch_timer;
+	int open; /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -378,6 +386,7 @@ static void store_next(struct pipeline *p)
 		bury_next(p);
 	} else if (p->events.counts[EV_BATCHED]) {
 		p->since_burial++;
+		stall_sent(&p->stall, now_ms(p));
 		insert_next(p);
 	} else if (may_read_marks(p) && !store_is_sure(p->store)) {
 		store_ask_epoch(p->store);
@@ -391,6 +400,8 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 {
 	struct pipeline *p = arg;
 
+	if (result != STORE_LATER)
+		stall_stored(&p->stall, now_ms(p));
 	switch (result) {
 	case STORE_INSERTED:
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
@@ -432,6 +443,7 @@ static void on_buried(void *arg, struct event *ev, enum store_burial burial)
 		uv_timer_start(&p->burial_timer, on_burial_timer, BURIAL_WAIT_MS, 0);
 		return;
 	}
+	stall_stored(&p->stall, now_ms(p));
 	if (ev->id_len && !ev->is_loose)
 		claim_mark(p->claim, ev, is_stored ? CLAIM_MARK_DONE : CLAIM_MARK_DEAD);
 	settle(p, ev, is_stored ? OUTCOME_DUPLICATE : OUTCOME_REJECTED);
@@ -483,12 +495,15 @@ static void fail_store(struct pipeline *p, struct event *ev, const char *why)
 		on_counted(p, ev, -1);
 }
 
-/* What the server cannot do for this listener it cannot do for another one: the claim is kept. */
+/* What the server cannot do for this listener it can seldom do for another one: the claim is kept. If it is put
+ * off again, that says nothing of other events. */
 static void put_off(struct pipeline *p, struct event *ev, const char *why)
 {
 	unsigned int step = RETRY_STEP + ev->put_offs;
 
 	log_debug("event put off", "reason=%s", why);
+	if (!ev->put_offs)
+		stall_failed(&p->stall);
 	ev->put_offs += ev->put_offs < UINT16_MAX;
 	ev->is_put_off = true;
 	event_move(&p->events, ev, EV_RELEASING);
@@ -535,6 +550,17 @@ static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 	}
 }
 
+/* The claim is ours: but who stalls leaves the event to others. */
+static void on_mine(struct pipeline *p, struct event *ev)
+{
+	if (!p->is_resting) {
+		send_to_store(p, ev);
+		return;
+	}
+	claim_release(p->claim, &ev, 1);
+	hold(p, ev);
+}
+
 static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 {
 	struct pipeline *p = arg;
@@ -542,7 +568,7 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 	switch (result) {
 	case CLAIM_MINE:
 		stats.claims_won++;
-		send_to_store(p, ev);
+		on_mine(p, ev);
 		return;
 	case CLAIM_OTHER: /* being stored elsewhere, which is not yet stored */
 		stats.claims_lost++;
@@ -577,6 +603,10 @@ static void take_claim(struct pipeline *p, struct event *ev)
  * one event, of which N - 1 are in vain, would cost Redis and everybody most of their time. */
 static void claim_or_defer(struct pipeline *p, struct event *ev, const struct sender *sender)
 {
+	if (p->is_resting && claim_is_ready(p->claim)) {
+		hold(p, ev);
+		return;
+	}
 	/* Who waits for an ack does not wait for somebody else first. */
 	if (sender || p->is_draining || !claim_prefers_other(p->claim, ev)) {
 		take_claim(p, ev);
@@ -595,7 +625,7 @@ static void claim_or_defer(struct pipeline *p, struct event *ev, const struct se
  * be; or the owner died, or gave it back. */
 static void take_over(struct pipeline *p, struct event *ev)
 {
-	if (ev->is_deferred && ev->looks < DEFER_LOOKS) {
+	if (p->is_resting || (ev->is_deferred && ev->looks < DEFER_LOOKS)) {
 		ev->looks++;
 		hold(p, ev);
 		return;
@@ -615,7 +645,7 @@ static void on_looked(void *arg, struct event *ev, enum claim_result result)
 
 	switch (result) {
 	case CLAIM_MINE:
-		send_to_store(p, ev);
+		on_mine(p, ev);
 		return;
 	case CLAIM_OTHER:
 		end_deferral(p, ev);
@@ -692,39 +722,144 @@ static void on_hold_timer(uv_timer_t *timer)
 
 /* --- leases --- */
 
-static void renew_list(struct pipeline *p, enum event_state state)
+/* Up to LOOK_CHUNK events, whose claims are for one command. */
+typedef void claims_fn(struct pipeline *p, struct event **evs, size_t n);
+typedef bool claim_test(const struct pipeline *p, const struct event *ev);
+
+/* Calls act with those events of a state that have a claim and pass the test, if there is one. */
+static void each_claim(struct pipeline *p, enum event_state state, claim_test *test, claims_fn *act)
 {
 	struct event *chunk[LOOK_CHUNK];
-	int64_t now = now_ms(p);
 	size_t n = 0;
 
 	list_each(node, after, &p->events.lists[state]) {
 		struct event *ev = list_entry(node, struct event, link);
 
-		if (!ev->is_claimed || now - ev->lease_ms < ttl_ms(p) / 3)
+		if (!ev->is_claimed || (test && !test(p, ev)))
 			continue;
 		chunk[n++] = ev;
 		if (n == LOOK_CHUNK) {
-			claim_renew(p->claim, chunk, n);
+			act(p, chunk, n);
 			n = 0;
 		}
 	}
 	if (n)
-		claim_renew(p->claim, chunk, n);
+		act(p, chunk, n);
+}
+
+static bool is_lease_due(const struct pipeline *p, const struct event *ev)
+{
+	return now_ms(p) - ev->lease_ms >= ttl_ms(p) / 3;
+}
+
+static void renew(struct pipeline *p, struct event **evs, size_t n)
+{
+	claim_renew(p->claim, evs, n);
 }
 
 /* Work that takes long keeps its claims: the TTL can be short, and a takeover fast. */
 static void on_renew_timer(uv_timer_t *timer)
 {
+	static const enum event_state states[] = {EV_BATCHED, EV_STORING, EV_RELEASING, EV_REFUSED, EV_BURYING};
 	struct pipeline *p = timer->data;
 
-	if (!claim_is_ready(p->claim))
+	for (size_t i = 0; claim_is_ready(p->claim) && i < sizeof(states) / sizeof(*states); i++)
+		each_claim(p, states[i], is_lease_due, renew);
+}
+
+/* --- a listener that cannot store --- */
+
+static void release(struct pipeline *p, struct event **evs, size_t n)
+{
+	claim_release(p->claim, evs, n);
+}
+
+static void release_and_hold(struct pipeline *p, struct event **evs, size_t n)
+{
+	claim_release(p->claim, evs, n);
+	for (size_t i = 0; i < n; i++) {
+		evs[i]->held_ms = now_ms(p);
+		evs[i]->looks = 0;
+		hold(p, evs[i]);
+	}
+}
+
+/* Others can store what Postgres has not got from here, or has refused. What it may be at work on would make them
+ * wait for its locks. */
+static void give_claims_back(struct pipeline *p)
+{
+	each_claim(p, EV_BATCHED, NULL, release_and_hold);
+	each_claim(p, EV_RELEASING, NULL, release);
+	each_claim(p, EV_REFUSED, NULL, release);
+	if (!store_is_sent(p->store))
+		each_claim(p, EV_STORING, NULL, release);
+}
+
+/* How Postgres is, one of the events that are left to others finds out. Without any, one that comes will. */
+static void probe(struct pipeline *p)
+{
+	int64_t since_ms = now_ms(p) - p->probed_ms;
+	struct event *ev;
+
+	if (!store_is_idle(p->store) || p->events.counts[EV_BATCHED] || since_ms < PROBE_MS)
 		return;
-	renew_list(p, EV_BATCHED);
-	renew_list(p, EV_STORING);
-	renew_list(p, EV_RELEASING);
-	renew_list(p, EV_REFUSED);
-	renew_list(p, EV_BURYING);
+	if (p->events.counts[EV_HELD]) {
+		ev = list_entry(p->events.lists[EV_HELD].next, struct event, link);
+		hold_remove(ev);
+		send_to_store(p, ev);
+		p->probed_ms = now_ms(p);
+	} else if (since_ms >= REST_MS) {
+		stall_stored(&p->stall, now_ms(p));
+	}
+}
+
+/* Those that were left to others may not count as held for long: nobody may have had them. */
+static void stop_resting(struct pipeline *p)
+{
+	list_each(node, after, &p->events.lists[EV_HELD])
+		list_entry(node, struct event, link)->held_ms = now_ms(p);
+	log_info("rows are stored again: claims are made", "held=%zu", p->events.counts[EV_HELD]);
+}
+
+static bool has_rows(const struct pipeline *p)
+{
+	return p->events.counts[EV_BATCHED] || p->events.counts[EV_STORING];
+}
+
+/* Who cannot finish does not begin. */
+static void check_stall(struct pipeline *p)
+{
+	bool is_stalled = stall_check(&p->stall, has_rows(p), now_ms(p)) && !p->is_draining;
+
+	if (is_stalled == p->is_resting)
+		return;
+	p->is_resting = is_stalled;
+	p->probed_ms = now_ms(p);
+	claim_rest(p->claim, is_stalled);
+	if (!is_stalled) {
+		stop_resting(p);
+		return;
+	}
+	log_warn("no row can be stored: claims are left to others", "reason=%s", store_trouble(p->store));
+	give_claims_back(p);
+}
+
+/* The timer is there for the turn of the loop that follows. */
+static void on_watch_timer(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	if (p->is_resting)
+		give_claims_back(p);
+}
+
+bool pipeline_can_store(const struct pipeline *p, const char **why)
+{
+	if (!store_is_ready(p->store, why))
+		return false;
+	if (p->is_resting)
+		*why = *store_trouble(p->store) ? store_trouble(p->store) : "nothing was stored";
+	return !p->is_resting;
 }
 
 /* --- receive --- */
@@ -842,23 +977,8 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 
 static void release_left(struct pipeline *p)
 {
-	struct event *chunk[LOOK_CHUNK];
-	size_t n = 0;
-
 	for (int state = 0; state < EVENT_STATES; state++)
-		list_each(node, after, &p->events.lists[state]) {
-			struct event *ev = list_entry(node, struct event, link);
-
-			if (!ev->is_claimed)
-				continue;
-			chunk[n++] = ev;
-			if (n == LOOK_CHUNK) {
-				claim_release(p->claim, chunk, n);
-				n = 0;
-			}
-		}
-	if (n)
-		claim_release(p->claim, chunk, n);
+		each_claim(p, (enum event_state)state, NULL, release);
 }
 
 static void on_last_answers(uv_timer_t *timer)
@@ -911,6 +1031,9 @@ static void on_turn(uv_prepare_t *turn)
 	struct pipeline *p = turn->data;
 	int64_t wait;
 
+	check_stall(p);
+	if (p->is_resting)
+		probe(p);
 	store_next(p);
 	check_budget(p);
 	check_drained(p);
@@ -1001,9 +1124,12 @@ static void start_timers(struct pipeline *p)
 	uv_timer_init(p->loop, &p->burial_timer);
 	p->turn.data = p->hold_timer.data = p->renew_timer.data = p->drain_timer.data = p->note_timer.data = p;
 	p->burial_timer.data = p;
+	uv_timer_init(p->loop, &p->watch_timer);
+	p->watch_timer.data = p;
 	uv_prepare_start(&p->turn, on_turn);
 	uv_timer_start(&p->renew_timer, on_renew_timer, renew_ms, renew_ms);
 	uv_timer_start(&p->note_timer, on_note_timer, NOTE_PERIOD_MS, NOTE_PERIOD_MS);
+	uv_timer_start(&p->watch_timer, on_watch_timer, WATCH_MS, WATCH_MS);
 }
 
 static int open_stages(struct pipeline *p, char *error, size_t size)
@@ -1082,13 +1208,14 @@ void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
 	uv_handle_t *handles[] = {(uv_handle_t *)&p->turn,        (uv_handle_t *)&p->hold_timer,
 				  (uv_handle_t *)&p->renew_timer, (uv_handle_t *)&p->drain_timer,
-				  (uv_handle_t *)&p->note_timer,  (uv_handle_t *)&p->burial_timer};
+				  (uv_handle_t *)&p->note_timer,  (uv_handle_t *)&p->burial_timer,
+				  (uv_handle_t *)&p->watch_timer};
 
-	p->open = 8;
+	p->open = 9;
 	p->done = done;
 	p->done_arg = arg;
 	store_close(p->store, on_part_closed, p);
 	claim_close(p->claim, on_part_closed, p);
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 7; i++)
 		uv_close(handles[i], on_handle_closed);
 }

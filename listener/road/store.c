@@ -93,6 +93,8 @@ struct store {
 	bool is_isolating; /* a part of the batch at hand took or waited too long */
 	bool has_trouble_logged;
 	bool has_burial_logged; /* since one failed, none has succeeded */
+	bool is_sent;           /* the batch at hand, and its answer was not seen */
+	char trouble[300];      /* what was logged last */
 	uv_timer_t retry;
 	struct backoff backoff;
 	int open; /* handles left to close */
@@ -262,6 +264,7 @@ static void pop_range(struct store *s)
 	s->range_count--;
 	backoff_reset(&s->backoff);
 	s->has_trouble_logged = false;
+	*s->trouble = '\0';
 	if (s->range_count)
 		send_range(s);
 	else
@@ -459,6 +462,7 @@ static void on_retry(uv_timer_t *timer)
 
 static void retry_later(struct store *s, const char *why)
 {
+	snprintf(s->trouble, sizeof(s->trouble), "%s", why);
 	stats.store_retries++;
 	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "postgres cannot store now: the batch is kept",
 		  "rows=%zu reason=%s", top(s)->to - top(s)->from, why);
@@ -639,6 +643,7 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		on_note(s, answer);
 		return;
 	}
+	s->is_sent = answer->result == POSTGRES_UNKNOWN;
 	if (s->job == JOB_EPOCH) {
 		s->job = JOB_NONE;
 		return;
@@ -742,6 +747,7 @@ static void send_range(struct store *s)
 		return; /* sent when it is */
 	uv_timer_stop(&s->retry);
 	s->asked_ms = (int64_t)uv_now(s->loop);
+	s->is_sent = true;
 	if (s->job == JOB_INSERT && top(s)->to - top(s)->from > s->limit.rows)
 		split(s, s->limit.rows);
 	postgres_set_hasty(s->postgres, is_hasty(s));
@@ -756,7 +762,7 @@ static void start(struct store *s, enum job job, const struct batch *b)
 	s->batch = b;
 	s->ranges[0] = (struct range){0, b->count};
 	s->range_count = 1;
-	s->is_ascii = s->has_looked = false;
+	s->is_ascii = s->has_looked = s->is_sent = false;
 	s->absent = b->count;
 	s->is_isolating = b->events[0]->put_offs;
 	s->tries = s->is_isolating ? TRIES : 0;
@@ -904,6 +910,18 @@ bool store_is_ready(const struct store *s, const char **why)
 
 	*why = postgres_error(s->postgres);
 	return state == POSTGRES_READY || state == POSTGRES_BUSY;
+}
+
+bool store_is_sent(const struct store *s)
+{
+	return s->is_sent;
+}
+
+const char *store_trouble(const struct store *s)
+{
+	if (postgres_state(s->postgres) == POSTGRES_BUSY)
+		return "it does not answer";
+	return *s->trouble ? s->trouble : postgres_error(s->postgres);
 }
 
 bool store_is_stalled(const struct store *s)

@@ -59,6 +59,12 @@ bool store_is_idle(const struct store *s);
 /* Is Postgres there? If not, why gets the reason, valid until the next call. */
 bool store_is_ready(const struct store *s, const char **why);
 
+/* Is a statement of the batch at hand at the server, or may it be, because its answer was not seen? */
+bool store_is_sent(const struct store *s);
+
+/* What the server said when it last could not store; never NULL. */
+const char *store_trouble(const struct store *s);
+
 /* Is Postgres away, or has it been at the statement at hand for unusually long? */
 bool store_is_stalled(const struct store *s);
 

@@ -243,6 +243,18 @@ bool store_is_ready(const struct store *s, const char **why)
 	return true;
 }
 
+bool store_is_sent(const struct store *s)
+{
+	(void)s;
+	return false;
+}
+
+const char *store_trouble(const struct store *s)
+{
+	(void)s;
+	return "";
+}
+
 bool store_is_stalled(const struct store *s)
 {
 	(void)s;

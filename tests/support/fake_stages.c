@@ -197,6 +197,12 @@ bool claim_prefers_other(struct claim *c, const struct event *ev)
 	return fake.is_other_preferred;
 }
 
+void claim_rest(struct claim *c, bool is_resting)
+{
+	(void)c;
+	note("%s%s", journal_len ? " " : "", is_resting ? "rest" : "wake");
+}
+
 void claim_leave(struct claim *c)
 {
 	(void)c;
@@ -316,6 +322,18 @@ bool store_is_ready(const struct store *s, const char **why)
 	(void)s;
 	*why = fake.is_postgres_away ? "away" : "";
 	return !fake.is_postgres_away;
+}
+
+bool store_is_sent(const struct store *s)
+{
+	(void)s;
+	return !fake.is_postgres_failing && (inserts.count || burials.count);
+}
+
+const char *store_trouble(const struct store *s)
+{
+	(void)s;
+	return "trouble";
 }
 
 bool store_is_stalled(const struct store *s)

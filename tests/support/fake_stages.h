@@ -13,10 +13,11 @@
 
 /* What the fakes pretend; the test may change it at any time. */
 struct fake {
-	bool is_redis_away;      /* claim_take, claim_look and claim_count return -1 */
-	bool is_other_preferred; /* claim_prefers_other */
-	bool is_redis_full;      /* claim_mark gives the claim back first */
-	bool is_postgres_away;   /* the store is not idle, and stalled */
+	bool is_redis_away;       /* claim_take, claim_look and claim_count return -1 */
+	bool is_other_preferred;  /* claim_prefers_other */
+	bool is_redis_full;       /* claim_mark gives the claim back first */
+	bool is_postgres_away;    /* the store is not idle, and stalled */
+	bool is_postgres_failing; /* what it was given comes back from the server and waits to be sent again */
 	bool is_stalled;
 	bool is_unsure;       /* Postgres has not told its epoch of late; store_ask_epoch changes that, if */
 	bool is_epoch_asked;  /* it was called, */
@@ -30,7 +31,8 @@ struct fake {
 extern struct fake fake;
 
 /* What was called since the last call of this function, with a blank between any two: "take(a)",
- * "look(a,b)", "count(a)", "renew(a)", "release(a)", "done(a)" and "dead(a)" for marks, "insert(a,b)",
+ * "look(a,b)", "count(a)", "renew(a)", "release(a)", "done(a)" and "dead(a)" for marks, "rest" and
+ * "wake", "insert(a,b)",
  * "bury(a:reason)"; an event without an id is "-". Lives until the next call. */
 const char *fake_journal(void);
 

@@ -749,9 +749,9 @@ Test(pipeline, event_that_is_put_off_keeps_its_claim_and_comes_again)
 Test(pipeline, event_that_is_put_off_does_not_wait_at_the_end)
 {
 	bring_to_store("a", NULL);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 2; i++) {
 		answer_insert("a", STORE_LATER);
-		pass(1600);
+		pass(400);
 	}
 	answer_insert("a", STORE_LATER);
 	fake_journal();
@@ -892,7 +892,7 @@ Test(pipeline, message_that_waits_is_tried_under_the_claim_of_the_refused_one)
 	assert_journal("count(a) insert(a)");
 	cr_assert(find_event(pipeline_events(pipeline), "a")->is_claimed);
 	pass_slowly(TTL_MS / 2);
-	assert_journal("renew(a)");
+	assert_journal("rest renew(a)");
 }
 
 Test(pipeline, corrected_message_claims_when_the_refused_one_has_given_its_claim_back)
@@ -1363,6 +1363,8 @@ static int64_t wait_for_renewal(void)
 		journal = fake_journal();
 		if (strcmp(journal, "renew(a)") == 0)
 			return ms;
+		if (strcmp(journal, "rest") == 0)
+			continue;
 		cr_assert_str_eq(journal, "");
 	}
 	return -1;
@@ -1381,14 +1383,11 @@ Test(pipeline, claim_of_long_work_is_renewed_at_a_third_of_the_ttl)
 Test(pipeline, claims_are_renewed_wherever_an_event_waits)
 {
 	bring_to_store("a", NULL);
-	receive("b");
-	answer_take("b", CLAIM_MINE);
-	fake_journal();
 	pass_slowly(14000);
-	assert_journal("renew(b) renew(a)");
+	assert_journal("rest renew(a)");
 	answer_insert("a", STORE_HOPELESS);
 	pass_slowly(14000);
-	assert_journal("bury(a:the server's words) renew(b) renew(a)");
+	assert_journal("wake bury(a:the server's words) renew(a)");
 }
 
 Test(pipeline, lease_lasts_through_a_long_backoff)
@@ -1409,7 +1408,7 @@ Test(pipeline, claim_that_is_not_ours_is_not_renewed)
 	turn();
 	fake.is_redis_away = false;
 	pass_slowly(30000);
-	assert_journal("insert(a)");
+	assert_journal("insert(a) rest");
 }
 
 Test(pipeline, nothing_is_renewed_while_redis_is_away)
@@ -1417,7 +1416,147 @@ Test(pipeline, nothing_is_renewed_while_redis_is_away)
 	bring_to_store("a", NULL);
 	fake.is_redis_away = true;
 	pass_slowly(30000);
+	assert_journal("rest");
+}
+
+/* --- a listener that cannot store --- */
+
+Test(pipeline, what_waits_behind_a_batch_without_an_answer_is_given_back)
+{
+	bring_to_store("x", NULL);
+	receive("a");
+	answer_take("a", CLAIM_MINE);
+	assert_journal("take(a)");
+	pass_slowly(500);
 	assert_journal("");
+	pass_slowly(500);
+	assert_journal("rest release(a)");
+	cr_assert_eq(in_state(EV_HELD), 1);
+	pass(50);
+	answer_look("a", CLAIM_DONE);
+	cr_assert_eq(stats.duplicates, 1);
+	cr_assert_eq(in_state(EV_STORING), 1);
+}
+
+Test(pipeline, who_cannot_store_makes_no_claim_and_goes_on_when_it_can)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("x", NULL);
+	pass_slowly(1000);
+	assert_journal("rest");
+	receive_from("a", &p);
+	pass(50);
+	answer_look("a", CLAIM_ABSENT);
+	assert_journal("look(a)");
+	pass(100);
+	answer_look("a", CLAIM_ABSENT);
+	assert_journal("look(a)");
+	answer_insert("x", STORE_INSERTED);
+	assert_journal("done(x) wake");
+	pass(200);
+	answer_look("a", CLAIM_ABSENT);
+	assert_journal("look(a) take(a)");
+	answer_take("a", CLAIM_MINE);
+	answer_insert("a", STORE_INSERTED);
+	cr_assert_str_eq(p.answers, "p");
+}
+
+Test(pipeline, claim_that_is_got_too_late_is_given_back)
+{
+	bring_to_store("x", NULL);
+	receive("a");
+	pass_slowly(1000);
+	answer_take("a", CLAIM_MINE);
+	assert_journal("take(a) rest release(a)");
+	cr_assert_eq(in_state(EV_HELD), 1);
+}
+
+Test(pipeline, batch_that_postgres_cannot_store_is_left_to_others)
+{
+	struct producer p = PRODUCER;
+
+	bring_to_store("x", &p);
+	fake.is_postgres_failing = true;
+	pass_slowly(1000);
+	assert_journal("rest release(x)");
+	answer_insert("x", STORE_PRESENT);
+	assert_journal("done(x) wake");
+	cr_assert_str_eq(p.answers, "d");
+}
+
+Test(pipeline, batch_that_may_be_committed_is_not_left_to_others)
+{
+	bring_to_store("x", NULL);
+	fake.is_postgres_away = true;
+	pass_slowly(1000);
+	assert_journal("rest");
+}
+
+Test(pipeline, one_event_finds_out_whether_rows_can_be_stored_again)
+{
+	fake.is_postgres_away = true;
+	receive("a");
+	receive("b");
+	answer_take("a", CLAIM_MINE);
+	answer_take("b", CLAIM_MINE);
+	pass_slowly(1000);
+	assert_journal("take(a) take(b) rest release(a,b)");
+	fake.is_postgres_away = false;
+	for (int64_t ms = 50; ms <= 400; ms *= 2) {
+		pass(ms);
+		answer_look("a", CLAIM_ABSENT);
+		answer_look("b", CLAIM_ABSENT);
+		assert_journal("look(a,b)");
+	}
+	pass(300);
+	assert_journal("insert(a)");
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("done(a) wake");
+}
+
+Test(pipeline, who_could_not_store_and_has_nothing_to_try_claims_again_after_a_while)
+{
+	fake.is_postgres_away = true;
+	receive("a");
+	answer_take("a", CLAIM_MINE);
+	pass_slowly(1000);
+	assert_journal("take(a) rest release(a)");
+	pass(50);
+	answer_look("a", CLAIM_DONE);
+	fake.is_postgres_away = false;
+	pass_slowly(8000);
+	assert_journal("look(a)");
+	pass_slowly(2500);
+	assert_journal("wake");
+}
+
+Test(pipeline, who_leaves_stores_what_it_can)
+{
+	fake.is_postgres_away = true;
+	receive("a");
+	answer_take("a", CLAIM_MINE);
+	pass_slowly(1000);
+	pipeline_drain(pipeline);
+	turn();
+	fake_journal();
+	fake.is_postgres_away = false;
+	turn();
+	assert_journal("insert(a)");
+}
+
+Test(pipeline, without_redis_rows_wait_for_postgres)
+{
+	fake.is_redis_away = true;
+	fake.is_postgres_away = true;
+	receive("a");
+	pass_slowly(2000);
+	receive("b");
+	cr_assert_eq(in_state(EV_BATCHED), 2);
+	fake_journal();
+	fake.is_postgres_away = false;
+	turn();
+	assert_journal("insert(a,b)");
 }
 
 /* --- pressure --- */
@@ -1776,7 +1915,7 @@ Test(pipeline, drain_releases_and_reports_what_is_left_after_its_timeout)
 	pass(4999);
 	assert_journal("");
 	pass(1);
-	assert_journal("release(b,a)");
+	assert_journal("release(b) release(a)");
 	cr_assert_eq(left, -1);
 	pass(200);
 	cr_assert_eq(left, 4);

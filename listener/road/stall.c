@@ -1,0 +1,41 @@
+/* stall.c owns the judgement whether rows can be stored, by what became of those that were to be. What a
+ * listener that stalls leaves to others is pipeline.c's business. */
+#include "road/stall.h"
+
+#define STEP_MS 500 /* between two checks; what is longer was no time to store in */
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+void stall_sent(struct stall *s, int64_t now_ms)
+{
+	s->sent_ms = now_ms;
+}
+
+void stall_stored(struct stall *s, int64_t now_ms)
+{
+	if (s->sent_ms)
+		s->took_ms = now_ms - s->sent_ms;
+	s->sent_ms = s->unable_ms = 0;
+	s->has_failed = s->is_stalled = false;
+}
+
+void stall_failed(struct stall *s)
+{
+	s->sent_ms = 0;
+	s->has_failed = true;
+}
+
+bool stall_check(struct stall *s, bool has_rows, int64_t now_ms)
+{
+	if (has_rows || s->has_failed)
+		s->unable_ms += least(now_ms - s->checked_ms, STEP_MS);
+	else
+		s->unable_ms = 0;
+	s->checked_ms = now_ms;
+	if (s->unable_ms >= least(STALL_MS + 2 * s->took_ms, STALL_MOST_MS))
+		s->is_stalled = true;
+	return s->is_stalled;
+}

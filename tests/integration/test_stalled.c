@@ -1,0 +1,104 @@
+/* A listener that hears everything and can store nothing, as when its network to Postgres is cut: it says so, and
+ * the others store what it would have. */
+#include "claims.h"
+#include "database.h"
+#include "fleet.h"
+#include "listener.h"
+#include "redisd.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHOLE_MS 30000
+#define SOON_MS  10000 /* far less than the TTL, 30 s, after which claims would be taken over anyhow */
+#define DOOR     "777" /* what the broken listener's rows wait for */
+
+struct bench {
+	struct fleet fleet;
+	struct database *rows;
+	struct database *door; /* a session that keeps it shut */
+};
+
+/* Listener 0 is the broken one. */
+static void start(struct bench *b, int size)
+{
+	*b = (struct bench){.rows = database_new()};
+	fleet_start(&b->fleet, size, b->rows, NULL, "");
+	database_exec(b->rows, "create function wait() returns trigger language plpgsql as $$ begin "
+			       "if current_setting('application_name') = 'listener-0' then "
+			       "perform pg_advisory_xact_lock_shared(" DOOR "); end if; return new; end $$");
+	database_exec(b->rows,
+		      "create trigger wait before insert on events for each statement execute function wait()");
+	b->door = database_open(database_conninfo(b->rows));
+}
+
+static void end(struct bench *b)
+{
+	fleet_end(&b->fleet);
+	database_free(b->door);
+	database_free(b->rows);
+}
+
+static bool is_stalled(struct bench *b)
+{
+	return listener_status(b->fleet.listeners[0], "/readyz") == 503 &&
+	       listener_metric(b->fleet.listeners[0], "wsonce_postgres_up") == 0;
+}
+
+/* Shuts the door, and sends events until the broken listener has noticed. */
+static void shut(struct bench *b)
+{
+	database_exec(b->door, "select pg_advisory_lock(" DOOR ")");
+	for (int i = 0; i < 100 && !is_stalled(b); i++) {
+		fleet_send(&b->fleet, 10);
+		wait_until(is_stalled(b), 300);
+	}
+	cr_assert(is_stalled(b));
+}
+
+/* What listener 0 had sent when the door was shut, and only that, waits for it. */
+static void must_store_the_rest(struct bench *b)
+{
+	long stuck = (long)listener_metric(b->fleet.listeners[0], "wsonce_events{state=\"storing\"}");
+
+	cr_assert(wait_until(fleet_rows(&b->fleet) >= b->fleet.sent - stuck, SOON_MS), "%ld of %ld, %ld stuck",
+		  fleet_rows(&b->fleet), b->fleet.sent, stuck);
+}
+
+Test(stalled, a_listener_that_cannot_store_leaves_its_events_to_others, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 3);
+	fleet_send(&b.fleet, 100);
+	fleet_wait_rows(&b.fleet, 100, WHOLE_MS);
+	shut(&b);
+	must_store_the_rest(&b);
+	double won = listener_metric(b.fleet.listeners[0], "wsonce_claims_won_total");
+	fleet_send(&b.fleet, 500);
+	must_store_the_rest(&b);
+	cr_assert_eq(listener_metric(b.fleet.listeners[0], "wsonce_claims_won_total"), won);
+	database_exec(b.door, "select pg_advisory_unlock(" DOOR ")");
+	listener_wait_ready(b.fleet.listeners[0]);
+	fleet_must_be_whole(&b.fleet, WHOLE_MS);
+	end(&b);
+}
+
+/* There is nobody else: nothing is lost, and what came meanwhile is stored when rows can be. */
+Test(stalled, a_listener_alone_keeps_its_events, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, 1);
+	shut(&b);
+	fleet_send(&b.fleet, 500);
+	cr_assert(wait_until(claims_open(redisd_shared()) <=
+				     (long)listener_metric(b.fleet.listeners[0], "wsonce_events{state=\"storing\"}"),
+			     SOON_MS));
+	database_exec(b.door, "select pg_advisory_unlock(" DOOR ")");
+	listener_wait_ready(b.fleet.listeners[0]);
+	fleet_must_be_whole(&b.fleet, WHOLE_MS);
+	end(&b);
+}

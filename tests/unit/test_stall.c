@@ -1,0 +1,89 @@
+/* test_stall.c: a listener that has rows and stores none stalls, and goes on when one is stored. */
+#include <criterion/criterion.h>
+
+#include "road/stall.h"
+
+static int64_t now_ms;
+
+/* Checks each 100 ms; returns what the last check said. */
+static bool pass(struct stall *s, bool has_rows, int64_t ms)
+{
+	bool is_stalled = s->is_stalled;
+
+	for (; ms > 0; ms -= 100)
+		is_stalled = stall_check(s, has_rows, now_ms += 100);
+	return is_stalled;
+}
+
+static struct stall begin(void)
+{
+	struct stall s = {0};
+
+	now_ms = 1000000;
+	stall_check(&s, false, now_ms);
+	return s;
+}
+
+Test(stall, a_second_with_rows_and_none_stored_is_a_stall)
+{
+	struct stall s = begin();
+
+	cr_assert_not(pass(&s, true, 900));
+	cr_assert(pass(&s, true, 100));
+	cr_assert(pass(&s, false, 100000));
+	stall_stored(&s, now_ms);
+	cr_assert_not(pass(&s, true, 900));
+}
+
+Test(stall, who_has_nothing_to_store_does_not_stall)
+{
+	struct stall s = begin();
+
+	cr_assert_not(pass(&s, false, 100000));
+	cr_assert_not(pass(&s, true, 900));
+	cr_assert_not(pass(&s, false, 100));
+	cr_assert_not(pass(&s, true, 900));
+}
+
+Test(stall, row_that_was_put_off_is_still_to_be_stored)
+{
+	struct stall s = begin();
+
+	stall_sent(&s, now_ms);
+	stall_failed(&s);
+	cr_assert_not(pass(&s, false, 900));
+	cr_assert(pass(&s, false, 100));
+	stall_stored(&s, now_ms);
+	cr_assert_not(pass(&s, false, 100000));
+}
+
+Test(stall, time_in_which_the_process_was_stopped_does_not_count)
+{
+	struct stall s = begin();
+
+	cr_assert_not(stall_check(&s, true, now_ms += 60000));
+	cr_assert_not(pass(&s, true, 400));
+	cr_assert(pass(&s, true, 100));
+}
+
+Test(stall, slow_batches_are_waited_for_longer)
+{
+	struct stall s = begin();
+
+	stall_sent(&s, now_ms);
+	pass(&s, true, 900);
+	stall_stored(&s, now_ms);
+	cr_assert_not(pass(&s, true, 2700));
+	cr_assert(pass(&s, true, 100));
+}
+
+Test(stall, no_batch_is_waited_for_longer_than_five_seconds)
+{
+	struct stall s = begin();
+
+	stall_sent(&s, now_ms);
+	pass(&s, true, 60000);
+	stall_stored(&s, now_ms);
+	cr_assert_not(pass(&s, true, 4900));
+	cr_assert(pass(&s, true, 100));
+}
