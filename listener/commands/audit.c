@@ -67,6 +67,7 @@ struct audit {
 	int64_t stored;
 	int64_t dead_lettered;
 	int64_t discarded;
+	int64_t resolved; /* their letters were, by an edited message */
 	int64_t in_flight;
 	int64_t missing;
 	/* Resubmitting: a page of missing events. */
@@ -82,6 +83,7 @@ struct audit {
 static const char *const sql_prepare[] = {
 	"SET work_mem = '64MB'",
 	"SET temp_buffers = '32MB'",
+	"SET statement_timeout = 0",
 	"SELECT set_config(name, '1s', false) FROM pg_settings WHERE name = 'client_connection_check_interval'",
 };
 
@@ -102,26 +104,37 @@ static const char *const sql_unstored[] = {
 	UNSTORED("processed_events WHERE consumer = " CONSUMER " AND"),
 };
 
-#define LETTERS_OF(of) \
-	"(u.id COLLATE \"default\" IN (SELECT event_id FROM dead_letters WHERE event_id IS NOT NULL" \
-	"  AND consumer = " CONSUMER " AND " of ")" \
-	" OR CASE " CONSUMER " WHEN '' THEN u.digest ELSE sha256(u.digest || convert_to(" CONSUMER ", 'UTF8')) END" \
-	"  IN (SELECT digest FROM dead_letters WHERE consumer = " CONSUMER " AND " of "))"
+/* What letters say of the rows of a table, by a row's offset: joined by id and by digest, each in one pass, however
+ * many letters there are. One that was repaired, by storing an edited message, is neither missing nor to be fed again;
+ * if it was stored as it was, its row should be there. */
+#define LETTER_SAYS \
+	LETTERS_OPEN " AS is_open, resolution = 'discarded' AS is_discarded, resolution IN ('persisted', 'duplicate')" \
+		     " AND (by_digest OR EXISTS (SELECT FROM dead_letter_actions AS a WHERE a.letter_id = d.id" \
+		     " AND a.action = 'retry-edited' AND a.outcome IN ('persisted', 'duplicate'))) AS is_repaired"
+
+#define KNOWN(table) \
+	"(SELECT at, CASE WHEN bool_or(is_open) THEN 'open' WHEN bool_or(is_discarded) THEN 'discarded'" \
+	"  WHEN bool_or(is_repaired) THEN 'resolved' END AS found FROM (" \
+	"  SELECT u.at, " LETTER_SAYS " FROM " table \
+	" AS u JOIN dead_letters AS d ON d.event_id = u.id COLLATE \"default\"" \
+	"   CROSS JOIN (VALUES (false)) AS k (by_digest) WHERE d.consumer = " CONSUMER \
+	"  UNION ALL SELECT u.at, " LETTER_SAYS " FROM " table \
+	" AS u JOIN dead_letters AS d ON d.digest = CASE " CONSUMER \
+	"    WHEN '' THEN u.digest ELSE sha256(u.digest || convert_to(" CONSUMER ", 'UTF8')) END" \
+	"   CROSS JOIN (VALUES (true)) AS k (by_digest) WHERE d.consumer = " CONSUMER ") AS letters GROUP BY at)"
 
 static const char sql_suspects[] =
 	"CREATE TEMPORARY TABLE wsonce_suspects AS SELECT row_number() OVER (ORDER BY at) AS n, u.*,"
-	" CASE WHEN " LETTERS_OF(
-		LETTERS_OPEN) " THEN 'open'"
-			      " WHEN " LETTERS_OF(
-				      "resolution = 'discarded'") " THEN 'discarded' ELSE 'missing' END AS found"
-								  " FROM wsonce_unstored AS u";
+	" coalesce(k.found, 'missing') AS found FROM wsonce_unstored AS u LEFT JOIN " KNOWN(
+		"wsonce_unstored") " AS k USING (at)";
 
 static const char sql_number[] = "ALTER TABLE wsonce_suspects ADD PRIMARY KEY (n)";
 
 static const char sql_counts[] = "SELECT count(*), count(*) FILTER (WHERE found = 'open'),"
 				 " count(*) FILTER (WHERE found = 'discarded'),"
 				 " count(*) FILTER (WHERE found = 'in flight'),"
-				 " count(*) FILTER (WHERE found = 'missing') FROM wsonce_suspects";
+				 " count(*) FILTER (WHERE found = 'missing'),"
+				 " count(*) FILTER (WHERE found = 'resolved') FROM wsonce_suspects";
 
 static const char sql_page[] =
 	"SELECT n, id, at, coalesce(id, 'sha256:' || encode(digest, 'hex'))"
@@ -138,8 +151,13 @@ static const char *const sql_stored_now[] = {
 	STORED_NOW("processed_events AS e WHERE consumer = " CONSUMER " AND"),
 };
 
-static const char sql_letters_now[] =
-	"UPDATE wsonce_suspects AS u SET found = 'open' WHERE found = 'missing' AND " LETTERS_OF(LETTERS_OPEN);
+static const char sql_letters_now[] = "UPDATE wsonce_suspects AS s SET found = 'open' FROM " KNOWN(
+	"wsonce_suspects") " AS k WHERE k.at = s.at AND s.found = 'missing' AND k.found = 'open'";
+
+/* The statistics of a table that was just made are made by nobody else in time. */
+static const char sql_analyze[] = "ANALYZE wsonce_unstored";
+
+static const char sql_deleted[] = "SELECT rows_deleted_s / 86400 FROM wsonce_retention";
 
 static int run(struct audit *a, const char *sql)
 {
@@ -175,7 +193,10 @@ static int find_unstored(struct audit *a)
 	a->distinct = session_number(rows, 0, 0);
 	session_drop(rows);
 	progress_show("comparing with the table");
-	return run(a, sql_unstored[has_consumer(a)]) || run(a, sql_suspects) || run(a, sql_number) ? -1 : 0;
+	return run(a, sql_unstored[has_consumer(a)]) || run(a, sql_analyze) || run(a, sql_suspects) ||
+			       run(a, sql_number)
+		       ? -1
+		       : 0;
 }
 
 /* The next rows that are missing, after the row in a->last. */
@@ -270,6 +291,7 @@ static int count(struct audit *a)
 	a->discarded = session_number(rows, 0, 2);
 	a->in_flight = session_number(rows, 0, 3);
 	a->missing = session_number(rows, 0, 4);
+	a->resolved = session_number(rows, 0, 5);
 	session_drop(rows);
 	return 0;
 }
@@ -279,7 +301,13 @@ static int compare(struct audit *a)
 	for (size_t i = 0; i < sizeof(sql_prepare) / sizeof(sql_prepare[0]); i++)
 		if (run(a, sql_prepare[i]))
 			return -1;
-	if (set_consumer(a) || expected_load(&a->expected, a->lines, a->session, a->in->config) || find_unstored(a))
+	if (set_consumer(a) || expected_load(&a->expected, a->lines, a->session, a->in->config))
+		return -1;
+	if (!a->expected.lines) {
+		dispatch_fail("%s: nothing is expected: the list is empty", a->o->expected);
+		return -1;
+	}
+	if (find_unstored(a))
 		return -1;
 	a->marks = marks_open(a->in->config);
 	if (find_in_flight(a) || run(a, sql_stored_now[has_consumer(a)]) || run(a, sql_letters_now))
@@ -325,16 +353,43 @@ static void put_file(void *arg, const char *id)
 	fprintf(arg, "%s\n", id);
 }
 
-static int write_missing(struct audit *a)
+static int cannot_write(const struct audit *a)
 {
-	FILE *out = fopen(a->o->missing_to, "we");
-	int result = out ? each_missing(a, INT64_MAX, put_file, out) : 0;
-	bool is_broken = !out || ferror(out);
-
-	if ((!out || fclose(out) == 0) && !is_broken)
-		return result; /* why a question failed, has been told */
 	dispatch_fail("--missing-to: %s cannot be written: %s", a->o->missing_to, strerror(errno));
 	return -1;
+}
+
+/* Written beside what is there, which stays until all is written; what is no file is written as it is. */
+static int write_missing(struct audit *a)
+{
+	const char *path = a->o->missing_to;
+	struct stat st;
+	bool is_beside = stat(path, &st) || S_ISREG(st.st_mode);
+	char part[4100];
+	FILE *out;
+	int failed;
+
+	snprintf(part, sizeof(part), is_beside ? "%s.part" : "%s", path);
+	out = fopen(part, "we");
+	if (!out)
+		return cannot_write(a);
+	failed = each_missing(a, INT64_MAX, put_file, out);
+	if (ferror(out) | fclose(out))
+		return cannot_write(a);
+	if (!failed && is_beside && rename(part, path))
+		return cannot_write(a);
+	return failed; /* why a question failed, has been told */
+}
+
+/* Is what --missing-to writes what --expected reads? */
+static bool is_overwriting(const struct audit *a)
+{
+	char part[4100];
+
+	if (!a->o->missing_to)
+		return false;
+	snprintf(part, sizeof(part), "%s.part", a->o->missing_to);
+	return lines_is_file(a->lines, a->o->missing_to) || lines_is_file(a->lines, part);
 }
 
 static int report_json(struct audit *a, struct output *out)
@@ -351,6 +406,7 @@ static int report_json(struct audit *a, struct output *out)
 		{"stored", a->stored},
 		{"dead_lettered", a->dead_lettered},
 		{"discarded", a->discarded},
+		{"resolved", a->resolved},
 		{"missing", a->missing},
 	};
 	int result;
@@ -388,6 +444,8 @@ static int report_text(struct audit *a)
 	print_count("dead letters", a->dead_lettered, "");
 	if (a->discarded)
 		print_count("discarded", a->discarded, "");
+	if (a->resolved)
+		print_count("resolved", a->resolved, "  stored by an edited message");
 	if (a->marks)
 		print_count("in flight", a->in_flight, "");
 	else
@@ -491,7 +549,7 @@ static int resubmit(struct audit *a, struct output *out)
 
 static int report(struct audit *a)
 {
-	int status = a->missing ? STATUS_FAILED : STATUS_FINE;
+	int status = a->missing || a->in_flight ? STATUS_FAILED : STATUS_FINE;
 	struct output out;
 
 	progress_clear();
@@ -506,10 +564,25 @@ static int report(struct audit *a)
 	return status;
 }
 
+/* What purge --delete-rows took is not there, and not told from what never came. */
+static void tell_deleted(struct audit *a)
+{
+	struct pg_result *rows = a->missing ? session_ask(a->session, sql_deleted, 0, NULL) : NULL;
+
+	if (rows && session_count(rows))
+		dispatch_fail(
+			"rows of events older than %s days were deleted by purge --delete-rows: they count as missing "
+			"(--horizon leaves them out)",
+			session_text(rows, 0, 0));
+	session_drop(rows);
+}
+
 static int audit(struct audit *a)
 {
-	if (compare(a) == 0)
+	if (compare(a) == 0) {
+		tell_deleted(a);
 		return report(a);
+	}
 	progress_clear();
 	return a->expected.is_wrong_use ? STATUS_USAGE : STATUS_FAILED;
 }
@@ -584,6 +657,12 @@ static int run_audit(const struct invocation *in)
 	a.expected.before_us = o->grace_us ? now_us() - o->grace_us : 0;
 	a.expected.after_us = o->horizon_us ? now_us() - o->horizon_us : 0;
 	a.lines = open_lines(&a);
+	if (a.lines && is_overwriting(&a)) {
+		lines_close(a.lines);
+		dispatch_fail("--missing-to: %s, or what is written before it, is the list of what is expected",
+			      o->missing_to);
+		return STATUS_USAGE;
+	}
 	if (a.lines)
 		a.session = session_open(in->config);
 	if (a.session)

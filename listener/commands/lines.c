@@ -96,6 +96,14 @@ uint64_t lines_size(const struct lines *l)
 	return l->is_file && fstat(l->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+bool lines_is_file(const struct lines *l, const char *path)
+{
+	struct stat ours, other;
+
+	return l->is_file && fstat(l->fd, &ours) == 0 && stat(path, &other) == 0 && ours.st_dev == other.st_dev &&
+	       ours.st_ino == other.st_ino;
+}
+
 /* --- reading --- */
 
 /* Makes room for a chunk behind what is there. */

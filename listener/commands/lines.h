@@ -42,6 +42,9 @@ int lines_skip(struct lines *l, uint64_t offset);
  * again when it has grown. up_to is not beyond what was read or skipped. Returns -1 after saying why. */
 int lines_fingerprint(struct lines *l, uint64_t up_to, char hex[65]);
 
+/* Is path the same file, by whatever name? */
+bool lines_is_file(const struct lines *l, const char *path);
+
 /* Bytes in all; 0 if that is not known, of a pipe. */
 uint64_t lines_size(const struct lines *l);
 

@@ -108,9 +108,50 @@ Test(audit, nothing_missing_is_status_0, .init = set_up, .fini = tear_down)
 
 	prepare_six();
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s", ids);
-	run_expect(db, 0, "expected                  0", "audit --expected %s", none);
+	run_expect_error(db, 1, "the list is empty", "audit --expected %s", none);
 	free(ids);
 	free(none);
+}
+
+Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = set_up, .fini = tear_down)
+{
+	char *ids = suite_file("ids", "s-1\ns-5\n");
+
+	prepare_six();
+	run_expect(db, 1, "in flight                 1\n", "audit --expected %s", ids);
+	free(ids);
+}
+
+/* s-7 was a letter whose message was edited and stored, perhaps under another id; s-8 one that was stored as it was,
+ * and is gone. */
+Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = set_up, .fini = tear_down)
+{
+	char *ids = suite_file("ids", "s-7\ns-8\n");
+
+	database_exec(db,
+		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, resolved_at, resolution) "
+		      "VALUES ('7', 's-7', 'x', '', 'i', now(), 'persisted'), "
+		      "('8', 's-8', 'x', '', 'i', now(), 'persisted')");
+	database_exec(db, "INSERT INTO dead_letter_actions (letter_id, digest, action, outcome, instance_id) "
+			  "SELECT id, digest, CASE event_id WHEN 's-7' THEN 'retry-edited' ELSE 'retry' END, "
+			  "'persisted', 'i' FROM dead_letters");
+	json_t *root = run_json(db, 1, "audit --json --expected %s", ids);
+	cr_expect_eq(number_of(root, "resolved"), 1);
+	cr_expect_eq(number_of(root, "missing"), 1);
+	json_decref(root);
+	free(ids);
+}
+
+Test(audit, list_is_not_overwritten_by_what_is_missing, .init = set_up, .fini = tear_down)
+{
+	char *ids = suite_file("ids", "s-1\ns-6\n"), *part = suite_file("x.part", "s-1\n"), *x = suite_path("x");
+
+	run_expect_error(db, 2, "--missing-to", "audit --expected %s --missing-to %s", ids, ids);
+	run_expect_error(db, 2, "--missing-to", "audit --expected %s --missing-to %s", part, x);
+	run_expect(db, 1, "missing                   2\n", "audit --expected %s --missing-to %s", ids, x);
+	free(ids);
+	free(part);
+	free(x);
 }
 
 Test(audit, standard_input_is_read_and_a_limit_kept, .init = set_up, .fini = tear_down)
