@@ -81,11 +81,11 @@ async def play(rig):
 
     async def knock():
         async with places:
-            await expect(door.port, request(door.port), 401)
+            await expect(door.port, request(door.port, path="/nothing"), 404)
 
     await asyncio.gather(*(knock() for _ in range(500)))
     lines = [line for line in door.log().splitlines()[before:] if "refused" in line]
-    if len(lines) != 1 or "peer=127.0.0.1 status=401" not in lines[0]:
+    if len(lines) != 1 or "peer=127.0.0.1 status=404" not in lines[0]:
         raise Wrong(f"expected: one line about the refusals; got {len(lines)}: {lines[:3]}")
     counted = await door.metric("ingest_refused_total")
     if counted != 500:
