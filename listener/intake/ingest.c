@@ -946,6 +946,10 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	if (!i || !(i->tokens = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size)) ||
 	    !(i->addresses = addresses_new()) || ws_listen_address(&info, config->ingest))
 		goto fail;
+	snprintf(error, size, "--ingest: cannot listen on %s: something else than a socket has this name",
+		 config->ingest);
+	if (!ws_may_listen(config->ingest))
+		goto fail;
 	snprintf(error, size, "--ingest: cannot listen on %s: the port is taken, or the address is not of this host%s",
 		 config->ingest, config->ingest_cert ? ", or --ingest-cert and --ingest-key are no pair" : "");
 	i->ws = ws;

@@ -34,21 +34,32 @@ async def end_of(reader, what):
     return answer, loop.time() - began
 
 
-@case("the admin socket is for owner and group, and replaces nothing but a socket", "10")
-async def play(rig):
-    path = f"{rig.directory}/precious"
+async def keeps_files(rig, name, *options, **how):
+    """A listener does not start where a file has the name of its socket, and the file stays."""
+    path = f"{rig.directory}/{name}"
     with open(path, "w") as file:
         file.write("precious")
-    listener = Listener(rig, "precious")
+    listener = Listener(rig, f"{name}-listener")
     try:
-        await listener.start("--ingest", "127.0.0.1:0", admin=f"unix:{path}")
-        raise Wrong("expected: a file is no admin socket, and the listener does not start; it did")
+        await listener.start(*(option.format(path) for option in options), **{k: v.format(path) for k, v in how.items()})
+        raise Wrong("expected: a file is no socket, and the listener does not start; it did")
     except RigError:
         pass
     with open(path) as file:
-        if file.read() != "precious" or "cannot listen" not in listener.log():
+        if file.read() != "precious" or "something else than a socket" not in listener.log():
             raise Wrong(f"expected: the file stays, and a sentence says so; got {listener.log()[-300:]}")
     os.unlink(path)
+    return path
+
+
+@case("the socket of --ingest replaces nothing but a socket", "10")
+async def play(rig):
+    await keeps_files(rig, "precious-ingest", "--ingest", "unix:{}")
+
+
+@case("the admin socket is for owner and group, and replaces nothing but a socket", "10")
+async def play(rig):
+    path = await keeps_files(rig, "precious-admin", "--ingest", "127.0.0.1:0", admin="unix:{}")
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(path)
     stale.close()
