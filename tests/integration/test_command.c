@@ -2,6 +2,7 @@
  * said when one is wrong, and what keeps a listener from starting. */
 #include "ack.h"
 #include "database.h"
+#include "http.h"
 #include "listener.h"
 #include "peer.h"
 #include "port.h"
@@ -316,6 +317,15 @@ Test(command, a_stronger_list_replaces_the_weaker_one, .init = set_up, .fini = t
 	free(path);
 }
 
+static bool is_ready(int admin_port)
+{
+	char *page = http_get(admin_port, "/readyz", END_MS, NULL);
+	bool is = page && strncmp(page, "ready", 5) == 0;
+
+	free(page);
+	return is;
+}
+
 Test(command, everything_may_come_from_the_environment, .init = set_up, .fini = tear_down)
 {
 	char conninfo[600], admin[60], ingest[60], prefix[200], redis[100];
@@ -330,6 +340,7 @@ Test(command, everything_may_come_from_the_environment, .init = set_up, .fini = 
 	snprintf(redis, sizeof redis, "WSONCE_REDIS=%s", redisd_unix_url(redisd_shared()));
 	struct process *process = process_start_argv(argv, env);
 	struct peer *p = NULL;
+	cr_assert(wait_until(is_ready(admin_port), END_MS), "%s", process_last_words(process));
 	cr_assert(wait_until((p = peer_open(ingest_port, "/events", "wsonce.ack.v1", NULL, NULL)), END_MS), "%s",
 		  process_last_words(process));
 	peer_send_text(p, "{\"event_id\":\"from-env\"}");

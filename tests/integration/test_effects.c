@@ -170,13 +170,16 @@ Test(effects, handlers_that_lock_each_other_out_all_get_through)
 	fleet_start(&fleet, 4, db, NULL, "--handler public.handle --batch-max 50");
 	fleet_send(&fleet, 20);
 	fleet_must_be_whole(&fleet, SETTLED_MS);
-	lock = fleet_lock(db); /* so that each has a large batch then */
-	fleet_send(&fleet, 4000);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 4 * 4020, SETTLED_MS));
-	fleet_unlock(lock);
-	fleet_must_be_whole(&fleet, 2 * SETTLED_MS);
-	must_have_effects(4020);
-	cr_assert_eq(database_long(db, "SELECT sum(n) FROM hot"), 4020);
+	for (int i = 0; i < 10 && !fleet_metric(&fleet, "wsonce_store_retries_total"); i++) {
+		lock = fleet_lock(db); /* so that each has a large batch then */
+		fleet_send(&fleet, 4000);
+		cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 4.0 * (double)fleet.sent,
+				     SETTLED_MS));
+		fleet_unlock(lock);
+		fleet_must_be_whole(&fleet, 2 * SETTLED_MS);
+	}
+	must_have_effects(fleet.sent);
+	cr_assert_eq(database_long(db, "SELECT sum(n) FROM hot"), fleet.sent);
 	cr_assert_gt(fleet_metric(&fleet, "wsonce_store_retries_total"), 0, "nobody was locked out");
 }
 
