@@ -103,7 +103,8 @@ class Asker:
         self.book = book
         self.rig = book.rig
         self.random = random.Random(f"acks {self.rig.options.seed} {book.number}")
-        self.lines = [Line(self, listener) for listener in self.rig.listeners]
+        self.pairs = [(Line(self, listener), Line(self, listener)) for listener in self.rig.listeners]
+        self.lines = [line for pair in self.pairs for line in pair]
         self.acks = []
         self.tasks = []
         self.is_sending = True
@@ -125,6 +126,10 @@ class Asker:
             versions = versions_of(event_id, self.n, self.random.random(), self.rig.options.plain)
             self.book.versions[event_id] = dict(versions)
             lines = self.random.sample(self.lines, len(self.lines))
+            if self.n % 5 == 0:         # two senders of one message to one listener
+                for line in self.random.choice(self.pairs):
+                    line.send(event_id, versions[0][0])
+                continue
             for i, line in enumerate(lines[:max(len(versions), self.random.randrange(1, 4))]):
                 delay = 0 if i == 0 else self.random.choice((0, 0.02, 1.0))
                 loop.call_later(delay, line.send, event_id, versions[i % len(versions)][0])

@@ -28,6 +28,12 @@ TABLE = {
     "row-taken-for-mark": {
         "shows": "effects_lost", "mix": "redis-flush", "consumer": True, "seed": 1, "minutes": 1.0, "round": 8,
         "pace": 0.4},
+    "dead-mark-of-the-id": {
+        "shows": "dead_without_reason", "mix": "redis-script-flush", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
+    "first-sender-acked": {
+        "shows": "unanswered", "mix": "pg-lock", "seed": 1, "minutes": 0.1, "round": 5, "pace": 0.4},
+    "lost-copy-taken-for-commit": {
+        "shows": "falsely_acked", "mix": "net-copy-cut", "plain": True, "seed": 1, "minutes": 1.5, "round": 10, "pace": 0.2},
     "delivered-before-answer": {
         "shows": "deliveries_lost", "mix": "hook,kill", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
 }
