@@ -498,8 +498,11 @@ static int set_from_file(struct reader *r, const struct setting *s, enum origin 
 {
 	const struct setting *other = find_setting(s->flag, strlen(s->flag) - strlen("-file"));
 	char **at = member(r->config, s), *text = secret_read(path), what[300];
-	const char *fault = text ? find_fault(other, text) : errno ? strerror(errno) : "has an empty first line";
+	const char *fault = errno ? strerror(errno) : "has an empty first line";
 
+	assert(other); /* it stands before this one in the table */
+	if (text)
+		fault = find_fault(other, text);
 	if (fault) {
 		snprintf(what, sizeof(what), "%s %.200s%s%s", text ? "the value in" : "the file", path,
 			 !text && errno ? " cannot be read: " : " ", fault);
