@@ -4,14 +4,32 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "commands/marks.h"
 #include "commands/output.h"
 
 #define PAGE 1000
 
+/* Without it, a message that comes again within the dedup window would be rejected by its mark, and open nothing. */
+static void forget(struct marks *marks, const struct pg_result *rows)
+{
+	struct slice ids[PAGE];
+	size_t n = 0;
+
+	for (size_t i = 0; i < session_count(rows); i++)
+		if (!session_is_null(rows, i, 1)) {
+			ids[n].at = session_text(rows, i, 1);
+			ids[n].len = strlen(ids[n].at);
+			n++;
+		}
+	if (n && marks_forget(marks, ids, n, false))
+		dispatch_fail("redis does not answer: dead marks that it has are not deleted");
+}
+
 /* Returns how many were changed, or -1 after saying why. */
 static int64_t change_ids(struct session *s, const struct invocation *in, const struct change *change,
-			  const struct letter_ids *ids)
+			  struct marks *marks, const struct letter_ids *ids)
 {
 	int64_t done = 0;
 
@@ -27,6 +45,8 @@ static int64_t change_ids(struct session *s, const struct invocation *in, const 
 		if (!rows)
 			return -1;
 		done += (int64_t)session_count(rows);
+		if (marks)
+			forget(marks, rows);
 		session_drop(rows);
 	}
 	return done;
@@ -49,6 +69,7 @@ static int run(struct session *s, const struct invocation *in, const struct chan
 {
 	struct letter_filter filter = change->filter;
 	struct letter_ids ids;
+	struct marks *marks;
 	int64_t done;
 	int missed;
 
@@ -57,7 +78,9 @@ static int run(struct session *s, const struct invocation *in, const struct chan
 	if (letters_select(s, in->config, &filter, &ids))
 		return STATUS_FAILED;
 	missed = letters_miss(&filter, &ids);
-	done = change_ids(s, in, change, &ids);
+	marks = change->forgets && ids.count ? marks_open(in->config) : NULL;
+	done = change_ids(s, in, change, marks, &ids);
+	marks_close(marks);
 	if (done >= 0)
 		print(change, done);
 	if (done > 0 && change->warn)

@@ -9,7 +9,8 @@ struct change {
 	struct letter_filter filter; /* without words: those are the command's */
 	const char *note;
 	bool is_json;
-	const char *sql;     /* $1 ids, $2 the note, $3 the instance; a row for each that was changed */
+	const char *sql; /* $1 ids, $2 the note, $3 the instance; a row for each that was changed */
+	bool forgets;    /* its rows have an event id behind that, whose dead mark is not to settle a copy any more */
 	const char *done_as; /* how the count is called: "discarded" */
 	/* Says what the operator should know of these besides; NULL: there is nothing. */
 	void (*warn)(struct session *s, const struct letter_ids *ids);

@@ -304,11 +304,12 @@ static const struct option discard_options[] = {
 /* In the order of bury.sql, so that the two do not wait for each other. */
 static const char sql_discard[] =
 	"WITH locked AS (SELECT id FROM dead_letters WHERE id = ANY($1::bigint[]) AND " LETTERS_OPEN
-	"  ORDER BY digest FOR UPDATE),"
+	"  AND (retried_at IS NULL OR retried_at < now() - interval '5 minutes') ORDER BY digest FOR UPDATE),"
 	" gone AS (UPDATE dead_letters d SET resolved_at = now(), resolution = 'discarded' FROM locked"
 	"  WHERE d.id = locked.id RETURNING d.id, d.digest, d.event_id)"
 	" INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
-	" SELECT id, digest, event_id, 'discard', 'discarded', $2::text, $3::text FROM gone RETURNING letter_id";
+	" SELECT id, digest, event_id, 'discard', 'discarded', $2::text, $3::text FROM gone RETURNING letter_id, "
+	"event_id";
 
 static int run_discard(const struct invocation *in)
 {
@@ -318,6 +319,7 @@ static int run_discard(const struct invocation *in)
 		.note = o->note,
 		.is_json = o->is_json,
 		.sql = o->filter.is_deliveries ? deliveries_discard_sql : sql_discard,
+		.forgets = !o->filter.is_deliveries,
 		.done_as = "discarded",
 	};
 

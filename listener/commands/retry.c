@@ -39,16 +39,24 @@ static const struct option retry_options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct retry_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
-static const char sql_page[] = "SELECT id, raw, " LETTERS_WHOLE " FROM dead_letters"
-			       " WHERE id = ANY($1::bigint[]) ORDER BY id";
+/* Those that are open now: since they were chosen somebody may have discarded some. From here on discard leaves them
+ * alone. The order of the locks is that of bury.sql, so that the two do not wait for each other. */
+static const char sql_page[] =
+	"WITH wanted AS (SELECT unnest($1::bigint[]) AS id), locked AS ("
+	"  SELECT id FROM dead_letters WHERE id = ANY($1::bigint[]) AND " LETTERS_OPEN " ORDER BY digest FOR UPDATE),"
+	" open AS (UPDATE dead_letters SET retried_at = now() WHERE id IN (SELECT id FROM locked)"
+	"  RETURNING id, raw, " LETTERS_WHOLE " AS is_whole)"
+	" SELECT w.id, o.raw, coalesce(o.is_whole, false), o.id IS NOT NULL"
+	" FROM wanted AS w LEFT JOIN open AS o USING (id) ORDER BY w.id";
 
-/* The order of the locks is that of bury.sql, so that the two do not wait for each other. */
 static const char sql_record[] =
 	"WITH told AS (SELECT * FROM jsonb_to_recordset($1::jsonb) AS t(id bigint, outcome text, why text)),"
 	" locked AS (SELECT d.id, d.digest, d.event_id, told.outcome, told.why"
 	"  FROM dead_letters d JOIN told USING (id) ORDER BY d.digest FOR UPDATE OF d),"
-	" stored AS (UPDATE dead_letters d SET resolved_at = now(), resolution = locked.outcome FROM locked"
-	"  WHERE d.id = locked.id AND locked.outcome <> 'rejected')"
+	" stored AS (UPDATE dead_letters d SET retried_at = NULL,"
+	"  resolved_at = CASE WHEN locked.outcome = 'rejected' THEN d.resolved_at ELSE now() END,"
+	"  resolution = CASE WHEN locked.outcome = 'rejected' THEN d.resolution ELSE locked.outcome END FROM locked"
+	"  WHERE d.id = locked.id)"
 	" INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
 	" SELECT id, digest, event_id, $2::text, outcome, concat_ws(': ', $3::text, why), $4::text FROM locked";
 
@@ -69,7 +77,7 @@ struct retry {
 	json_t *told;    /* outcomes that are not yet recorded */
 	bool is_marking; /* dead marks of this run are perhaps on their way to Redis */
 	bool is_lost;    /* an outcome could not be recorded */
-	uint64_t cut;    /* letters with the head of a message only */
+	uint64_t cut;    /* letters with the head of a message only, or that were not open any more */
 	struct output out;
 };
 
@@ -151,9 +159,12 @@ static int fetch(struct retry *r)
 		r->id = session_number(r->page, r->row, 0);
 		if (session_flag(r->page, r->row, 2))
 			break;
-		/* Fed as it is, it would become a dead letter of its own. */
-		print_outcome(r, r->id, "skipped",
-			      "it was over --max-message and only its head is kept: feed the whole by --raw-file");
+		/* Fed as it is, a part would become a dead letter of its own. */
+		print_outcome(
+			r, r->id, "skipped",
+			session_flag(r->page, r->row, 3)
+				? "it was over --max-message and only its head is kept: feed the whole by --raw-file"
+				: "it is not open any more: somebody has dealt with it");
 		r->cut++;
 	}
 	free(r->bytes);

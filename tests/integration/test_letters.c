@@ -231,6 +231,30 @@ Test(letters, a_claim_of_somebody_who_is_at_work_is_waited_for, .init = set_up, 
 	process_free(p);
 }
 
+/* The first waits for the claim and the second for the first; the other pages are not yet taken. */
+Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = set_up, .fini = tear_down)
+{
+	char raw[60];
+
+	claims_put(redisd_shared(), "x", "somebody@1", 60000);
+	for (int i = 1; i <= 20; i++) {
+		snprintf(raw, sizeof raw, "'{\"event_id\":\"%s\",\"n\":%d}'", i > 18 ? "y" : "x", i);
+		bury(i > 18 ? "'y'" : "'x'", "why", raw);
+	}
+	struct process *p = run_start_on(db, "dead-letters retry --all");
+	cr_assert(wait_until(letters("retried_at IS NOT NULL") == 16, SETTLED_MS));
+	run_expect(db, 1, "discarded 2\n", "dead-letters discard 2 19 20 77");
+	claims_put(redisd_shared(), "x", "somebody@1", 1);
+	cr_assert_eq(process_wait(p, 2 * SETTLED_MS), 1, "%s", process_last_words(p));
+	char *output = process_output(p);
+	cr_assert(strstr(output, "20 skipped: it is not open any more"), "%s", output);
+	cr_assert(strstr(output, "persisted 1, duplicates 17, rejected again 0, skipped 2\n"), "%s", output);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'y'"), 0);
+	cr_assert_eq(letters("resolution = 'discarded'"), 2);
+	free(output);
+	process_free(p);
+}
+
 Test(letters, retry_without_redis_goes_by_the_unique_key, .init = set_up, .fini = tear_down)
 {
 	bury("'a'", "x", "'{\"event_id\":\"a\"}'");
