@@ -1018,6 +1018,7 @@ static void hurry(struct pipeline *p, enum event_state state)
 void pipeline_drain(struct pipeline *p)
 {
 	p->is_draining = true;
+	p->is_resting = false;
 	claim_leave(p->claim);
 	hurry(p, EV_HELD);
 	hurry(p, EV_RELEASING);
