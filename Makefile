@@ -5,6 +5,9 @@ PREFIX ?= /usr/local
 CFLAGS ?= -O2 -g
 WERROR ?= -Werror
 JOBS ?= 2
+# The flag, if this compiler takes it for this machine without a word.
+takes = $(shell echo 'int x;' | $(CC) -O2 -Werror -U_FORTIFY_SOURCE $(1) -include stdio.h -x c -c -o /dev/null - 2>/dev/null && echo '$(1)')
+HARDEN :=
 B := build$(if $(FUZZ),/fuzz,$(if $(SAN),/san))
 comma := ,
 
@@ -15,9 +18,10 @@ SANFL := -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer -fn
 else ifdef SAN
 SANFL := -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 else
-HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(or $(patsubst -D_FORTIFY_SOURCE=%,%,$(call takes,-D_FORTIFY_SOURCE=3)),2)
 endif
-HARDEN += -fPIE -fstack-protector-strong
+HARDEN += -fPIE -fstack-protector-strong $(call takes,-fstack-clash-protection) $(call takes,-fcf-protection) \
+	$(call takes,-mbranch-protection=standard)
 HARDEN_LD := -pie -Wl,-z,relro,-z,now
 LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson yajl libssl libcrypto libcurl libsodium
 TEST_LIBS := $(LIBS) criterion

@@ -22,6 +22,7 @@ static void *take_block(struct arena *a, size_t need)
 		return NULL;
 	block->next = a->blocks;
 	a->blocks = block;
+	a->taken += need;
 	return (char *)block + sizeof(struct piece);
 }
 
@@ -59,5 +60,5 @@ void arena_clear(struct arena *a)
 		free(block);
 	}
 	a->blocks = NULL;
-	a->used = 0;
+	a->used = a->taken = 0;
 }

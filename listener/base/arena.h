@@ -9,6 +9,7 @@ struct arena {
 	char *room; /* aligned for any type; the owner's */
 	size_t size;
 	size_t used;
+	size_t taken;               /* bytes from malloc */
 	struct arena_block *blocks; /* from malloc */
 };
 

@@ -35,9 +35,12 @@ int checkpoint_read(const char *path, uint64_t *offset, char fingerprint[65])
 	return result;
 }
 
+/* What is there by this name, perhaps a link that somebody else has put there, is not written to. */
 static int write_whole(const char *path, const char *text, size_t len)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	int fd = unlink(path) && errno != ENOENT
+			 ? -1
+			 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int result = fd < 0 || write(fd, text, len) != (ssize_t)len || fsync(fd) ? -1 : 0;
 
 	if (fd >= 0 && close(fd))

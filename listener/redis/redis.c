@@ -465,6 +465,8 @@ static bool is_readonly(const redisReply *reply)
 	return is_error(reply) && strncmp(reply->str, "READONLY", 8) == 0;
 }
 
+static const char too_large[] = "an answer is larger than 16 MiB, or memory is out";
+
 /* Returns false if the connection is gone: a callback may end it. */
 static bool answer_those_read(struct redis *r, const redisContext *context)
 {
@@ -473,7 +475,7 @@ static bool answer_those_read(struct redis *r, const redisContext *context)
 
 	for (;;) {
 		if (redisReaderGetReply(context->reader, &reply) != REDIS_OK) {
-			drop(r, context->reader->errstr);
+			drop(r, context->reader->err == REDIS_ERR_OOM ? too_large : context->reader->errstr);
 			return false;
 		}
 		if (!reply)
@@ -508,6 +510,10 @@ static bool feed(struct redis *r, const char *bytes, size_t len)
 		}
 		if (!answer_those_read(r, context))
 			return false;
+		if (context->reader->len > REPLY_BYTES) {
+			drop(r, too_large);
+			return false;
+		}
 	}
 	return true;
 }

@@ -10,10 +10,16 @@ typedef size_t reply_count;
 typedef int reply_count;
 #endif
 
+/* Memory for a part of the answer. A few bytes can promise an array of 16 GiB, and arrays of arrays. */
+static void *take(struct arena *a, size_t size)
+{
+	return size > REPLY_BYTES || a->taken > REPLY_BYTES - size ? NULL : arena_alloc(a, size);
+}
+
 static redisReply *new_reply(const redisReadTask *task)
 {
 	struct arena *a = task->privdata;
-	redisReply *reply = arena_alloc(a, sizeof(*reply));
+	redisReply *reply = take(a, sizeof(*reply));
 
 	if (!reply)
 		return NULL;
@@ -27,7 +33,7 @@ static redisReply *new_reply(const redisReadTask *task)
 static void *new_string(const redisReadTask *task, char *text, size_t len)
 {
 	redisReply *reply = new_reply(task);
-	char *copy = reply ? arena_alloc(task->privdata, len + 1) : NULL;
+	char *copy = reply ? take(task->privdata, len + 1) : NULL;
 
 	if (!copy)
 		return NULL;
@@ -46,7 +52,7 @@ static void *new_array(const redisReadTask *task, reply_count count)
 		return NULL;
 	reply->elements = (size_t)count;
 	if (count) {
-		reply->element = arena_alloc(task->privdata, (size_t)count * sizeof(*reply->element));
+		reply->element = take(task->privdata, (size_t)count * sizeof(*reply->element));
 		if (!reply->element)
 			return NULL;
 		memset(reply->element, 0, (size_t)count * sizeof(*reply->element));

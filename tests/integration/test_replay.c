@@ -135,6 +135,25 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 	free(path);
 }
 
+Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = set_up, .fini = tear_down)
+{
+	char *path = fleet_file("events", 10), *checkpoint = suite_path("checkpoint"),
+	     *part = suite_path("checkpoint.part");
+	char *victim = suite_file("victim", "untouched");
+	struct stat seen;
+
+	cr_assert_eq(symlink(victim, part), 0);
+	run_expect(db, 0, "", "replay %s --checkpoint %s", path, checkpoint);
+	cr_assert_eq(lstat(checkpoint, &seen), 0);
+	cr_assert_eq(seen.st_mode, S_IFREG | 0600, "mode %o", seen.st_mode);
+	cr_assert_eq(stat(victim, &seen), 0);
+	cr_assert_eq(seen.st_size, 9, "the victim has %ld bytes", (long)seen.st_size);
+	free(victim);
+	free(part);
+	free(checkpoint);
+	free(path);
+}
+
 Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up, .fini = tear_down)
 {
 	char *path = fleet_file("events", 20000), *checkpoint = suite_path("checkpoint");
