@@ -88,9 +88,9 @@ void pipeline_charge(struct pipeline *p, long bytes)
 	(void)p, (void)bytes;
 }
 
-bool store_is_ready(const struct store *s, const char **why)
+bool pipeline_can_store(const struct pipeline *p, const char **why)
 {
-	(void)s;
+	(void)p;
 	*why = state & POSTGRES_IS_AWAY ? "connection refused: \"\xff\"" : "";
 	return !(state & POSTGRES_IS_AWAY);
 }
