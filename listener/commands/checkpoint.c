@@ -12,24 +12,34 @@
 
 #include "commands/dispatch.h"
 
-int checkpoint_read(const char *path, uint64_t *offset, char fingerprint[65])
+static void take_text(char *out, size_t size, const char *text)
 {
+	snprintf(out, size, "%s", text ? text : "");
+}
+
+int checkpoint_read(const char *path, struct checkpoint *c)
+{
+	const char *known = NULL, *before = NULL, *database = NULL, *consumer = NULL;
 	json_t *root;
 	json_int_t number = -1;
-	const char *known = NULL;
 	int result = 0;
 
-	*offset = 0;
+	*c = (struct checkpoint){.offset = 0};
 	if (access(path, F_OK) && errno == ENOENT)
 		return 0;
 	root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
-	if (!root || json_unpack(root, "{s:I, s:s}", "offset", &number, "fingerprint", &known) || number < 0 ||
-	    strlen(known) != 64) {
+	if (!root ||
+	    json_unpack(root, "{s:I, s:s, s?s, s?s, s?s}", "offset", &number, "fingerprint", &known, "before", &before,
+			"database", &database, "consumer", &consumer) ||
+	    number < 0 || strlen(known) != 64) {
 		dispatch_fail("--checkpoint: %s is not a checkpoint, or cannot be read", path);
 		result = -1;
 	} else {
-		*offset = (uint64_t)number;
-		memcpy(fingerprint, known, 65);
+		c->offset = (uint64_t)number;
+		take_text(c->fingerprint, sizeof(c->fingerprint), known);
+		take_text(c->before, sizeof(c->before), before);
+		take_text(c->database, sizeof(c->database), database);
+		take_text(c->consumer, sizeof(c->consumer), consumer);
 	}
 	json_decref(root);
 	return result;
@@ -61,22 +71,30 @@ static void sync_folder(const char *path)
 	free(copy);
 }
 
-int checkpoint_write(const char *path, uint64_t offset, const char *fingerprint)
+static int write_and_rename(const char *path, const char *text)
 {
-	char text[160], *part;
-	int len = snprintf(text, sizeof(text), "{\"offset\": %llu, \"fingerprint\": \"%s\"}\n",
-			   (unsigned long long)offset, fingerprint);
+	char *part;
 	int result;
 
-	if (asprintf(&part, "%s.part", path) < 0) {
-		dispatch_fail("out of memory");
-		return -1;
-	}
-	result = write_whole(part, text, (size_t)len) || rename(part, path) ? -1 : 0;
+	if (asprintf(&part, "%s.part", path) < 0)
+		return dispatch_fail("out of memory") * -1;
+	result = write_whole(part, text, strlen(text)) || rename(part, path) ? -1 : 0;
 	if (result)
 		dispatch_fail("--checkpoint: %s cannot be written: %s", path, strerror(errno));
 	else
 		sync_folder(path);
 	free(part);
+	return result;
+}
+
+int checkpoint_write(const char *path, const struct checkpoint *c)
+{
+	json_t *root = json_pack("{s:I, s:s, s:s, s:s, s:s}", "offset", (json_int_t)c->offset, "fingerprint",
+				 c->fingerprint, "before", c->before, "database", c->database, "consumer", c->consumer);
+	char *text = root ? json_dumps(root, JSON_PRESERVE_ORDER) : NULL;
+	int result = text ? write_and_rename(path, text) : dispatch_fail("out of memory") * -1;
+
+	json_decref(root);
+	free(text);
 	return result;
 }

@@ -4,11 +4,20 @@
 
 #include <stdint.h>
 
-/* Reads it. Returns 0 with offset 0 if there is none yet; or -1 after saying why. */
-int checkpoint_read(const char *path, uint64_t *offset, char fingerprint[65]);
+/* Where to go on, and of what that is true. */
+struct checkpoint {
+	uint64_t offset;
+	char fingerprint[65]; /* of the file's beginning, and */
+	char before[65];      /* of what stands before the offset; "": not known, of a pipe */
+	char database[65];    /* its id; "": not known, as in checkpoints of version 0.1 */
+	char consumer[257];
+};
+
+/* Reads it. Returns 0, with offset 0 if there is none yet; or -1 after saying why. */
+int checkpoint_read(const char *path, struct checkpoint *c);
 
 /* Writes it: whoever reads it finds the old one or the new one, whole, also after a power cut. Returns
  * -1 after saying why. */
-int checkpoint_write(const char *path, uint64_t offset, const char *fingerprint);
+int checkpoint_write(const char *path, const struct checkpoint *c);
 
 #endif

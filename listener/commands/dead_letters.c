@@ -354,3 +354,66 @@ const struct subcommand dead_letters_discard = {
 	.check = check_discard,
 	.run = run_discard,
 };
+
+/* --- reopen --- */
+
+struct reopen_options {
+	struct letter_filter filter;
+	const char *note;
+	bool is_all;
+	bool is_json;
+};
+
+static const struct option reopen_options[] = {
+	LETTERS_OPTIONS(struct reopen_options),
+	{"limit", OPTION_NUMBER, offsetof(struct reopen_options, filter.limit), "N", 1, INT64_MAX, NULL,
+	 "at most so many, the oldest first"},
+	{"all", OPTION_SWITCH, offsetof(struct reopen_options, is_all), NULL, 0, 0, NULL, "all that were discarded"},
+	{"note", OPTION_TEXT, offsetof(struct reopen_options, note), "TEXT", 0, 0, NULL, "is recorded with it"},
+	{"json", OPTION_SWITCH, offsetof(struct reopen_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
+};
+
+static const char sql_reopen[] =
+	"WITH locked AS (SELECT id FROM dead_letters WHERE id = ANY($1::bigint[]) AND resolution = 'discarded'"
+	"  ORDER BY digest FOR UPDATE),"
+	" back AS (UPDATE dead_letters d SET resolved_at = NULL, resolution = NULL FROM locked"
+	"  WHERE d.id = locked.id RETURNING d.id, d.digest, d.event_id)"
+	" INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
+	" SELECT id, digest, event_id, 'reopen', 'open', $2::text, $3::text FROM back RETURNING letter_id";
+
+static int run_reopen(const struct invocation *in)
+{
+	const struct reopen_options *o = in->options;
+	struct change change = {
+		.filter = o->filter,
+		.note = o->note,
+		.is_json = o->is_json,
+		.sql = o->filter.is_deliveries ? deliveries_reopen_sql : sql_reopen,
+		.done_as = "reopened",
+	};
+
+	change.filter.state = "resolved";
+	return change_run(in, &change);
+}
+
+static const char *check_reopen(const struct invocation *in)
+{
+	const struct reopen_options *o = in->options;
+
+	if (!letters_is_choice(&o->filter, o->is_all, in->word_count))
+		return "reopen what? give ids, a filter, or --all";
+	return letters_check(&o->filter, in->words, in->word_count);
+}
+
+const struct subcommand dead_letters_reopen = {
+	.name = "dead-letters reopen",
+	.arguments = "[ID ...]",
+	.summary = "takes a discard back",
+	.help = "Puts what was discarded back on the list: dead letters, or with --deliveries dead deliveries.\n",
+	.most_words = -1,
+	.options = reopen_options,
+	.option_count = sizeof(reopen_options) / sizeof(reopen_options[0]),
+	.options_size = sizeof(struct reopen_options),
+	.check = check_reopen,
+	.run = run_reopen,
+};

@@ -87,6 +87,8 @@ const char deliveries_retry_sql[] =
 const char deliveries_discard_sql[] = CHANGE("dead", "state = 'discarded'", "discard");
 const char deliveries_discard_pending_sql[] = CHANGE("pending", "state = 'discarded', settled_at = now()", "discard");
 
+const char deliveries_reopen_sql[] = CHANGE("discarded", "state = 'dead'", "reopen");
+
 /* The name is a part of the key, so to the receiver it is another delivery. */
 static const char sql_retarget[] = CHANGE("pending", "target = $2::text, attempts = 0, due_at = now()", "retarget");
 

@@ -17,6 +17,7 @@ extern const struct groups deliveries_groups;
 extern const char deliveries_retry_sql[];
 extern const char deliveries_discard_sql[];
 extern const char deliveries_discard_pending_sql[];
+extern const char deliveries_reopen_sql[];
 
 /* Tells of targets that none of the listeners that run delivers to, so that what was retried waits. */
 void deliveries_warn(struct session *s, const struct letter_ids *ids);

@@ -18,6 +18,7 @@ extern const struct subcommand audit_command;
 extern const struct subcommand dead_letters_discard;
 extern const struct subcommand dead_letters_list;
 extern const struct subcommand dead_letters_retry;
+extern const struct subcommand dead_letters_reopen;
 extern const struct subcommand dead_letters_retarget;
 extern const struct subcommand dead_letters_show;
 extern const struct subcommand migrate_command;
@@ -27,8 +28,9 @@ extern const struct subcommand stats_duplicates;
 
 /* In the order of --help. */
 static const struct subcommand *const commands[] = {
-	&dead_letters_list, &dead_letters_show, &dead_letters_retry, &dead_letters_discard, &dead_letters_retarget,
-	&audit_command,     &replay_command,    &purge_command,      &stats_duplicates,     &migrate_command,
+	&dead_letters_list,     &dead_letters_show,   &dead_letters_retry, &dead_letters_discard,
+	&dead_letters_retarget, &dead_letters_reopen, &audit_command,      &replay_command,
+	&purge_command,         &stats_duplicates,    &migrate_command,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

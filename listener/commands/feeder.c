@@ -2,6 +2,7 @@
  * whose, and the end. It is to messages at rest what listen.c and the sockets are to a feed. */
 #include "commands/feeder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <uv.h>
@@ -199,6 +200,7 @@ static void on_unusable(void *arg, const char *sentence, int status)
 {
 	(void)arg;
 	dispatch_fail("%s", sentence);
+	fflush(stdout);
 	_exit(status);
 }
 
@@ -257,8 +259,10 @@ static void on_signal(uv_signal_t *handle, int number)
 	struct feeder *f = handle->data;
 
 	(void)number;
-	if (f->count->is_interrupted)
+	if (f->count->is_interrupted) {
+		fflush(stdout);
 		_exit(STATUS_FAILED);
+	}
 	f->count->is_interrupted = true;
 	stop(f);
 	drain(f);

@@ -13,10 +13,11 @@
 
 #include "commands/dispatch.h"
 
-#define CHUNK_BYTES 65536
-#define HEAD_BYTES  4096        /* kept of a line that is over the limit, as of such a message */
-#define FIRST_BYTES 4096        /* that a file is known by */
-#define TURN_BYTES  (16u << 20) /* read without a line: then the caller has a turn, with its signals */
+#define CHUNK_BYTES  65536
+#define HEAD_BYTES   4096        /* kept of a line that is over the limit, as of such a message */
+#define FIRST_BYTES  4096        /* that a file is known by */
+#define BEFORE_BYTES 16384       /* before an offset that the file is known by, too */
+#define TURN_BYTES   (16u << 20) /* read without a line: then the caller has a turn, with its signals */
 
 struct lines {
 	int fd;
@@ -348,10 +349,18 @@ int lines_skip(struct lines *l, uint64_t offset)
 	return 0;
 }
 
+static void write_digest(const char *bytes, size_t n, char hex[65])
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+
+	EVP_Digest(bytes, n, digest, NULL, EVP_sha256(), NULL);
+	for (int i = 0; i < 32; i++)
+		sprintf(hex + 2 * (size_t)i, "%02x", digest[i]);
+}
+
 int lines_fingerprint(struct lines *l, uint64_t up_to, char hex[65])
 {
 	size_t n = up_to < FIRST_BYTES ? (size_t)up_to : FIRST_BYTES;
-	unsigned char digest[EVP_MAX_MD_SIZE];
 
 	if (l->is_file && l->first_len < n) {
 		ssize_t got = pread(l->fd, l->first, n, 0);
@@ -362,8 +371,22 @@ int lines_fingerprint(struct lines *l, uint64_t up_to, char hex[65])
 		fail(l, "its beginning cannot be read");
 		return -1;
 	}
-	EVP_Digest(l->first, n, digest, NULL, EVP_sha256(), NULL);
-	for (int i = 0; i < 32; i++)
-		sprintf(hex + 2 * (size_t)i, "%02x", digest[i]);
+	write_digest(l->first, n, hex);
+	return 0;
+}
+
+int lines_before(struct lines *l, uint64_t offset, char hex[65])
+{
+	size_t n = offset < BEFORE_BYTES ? (size_t)offset : BEFORE_BYTES;
+	char bytes[BEFORE_BYTES];
+
+	*hex = '\0';
+	if (!l->is_file)
+		return 0;
+	if (pread(l->fd, bytes, n, (off_t)(offset - n)) != (ssize_t)n) {
+		fail(l, "what stands before the place to go on from cannot be read");
+		return -1;
+	}
+	write_digest(bytes, n, hex);
 	return 0;
 }

@@ -42,6 +42,10 @@ int lines_skip(struct lines *l, uint64_t offset);
  * again when it has grown. up_to is not beyond what was read or skipped. Returns -1 after saying why. */
 int lines_fingerprint(struct lines *l, uint64_t up_to, char hex[65]);
 
+/* The same of the bytes before an offset, up to some thousands, so that it is known whether the file is still the one
+ * that was read; of a pipe it is "". */
+int lines_before(struct lines *l, uint64_t offset, char hex[65]);
+
 /* Is path the same file, by whatever name? */
 bool lines_is_file(const struct lines *l, const char *path);
 

@@ -54,6 +54,7 @@ struct replay {
 	int64_t paced_ms; /* when the first line was due, by the rate */
 	int64_t written_ms;
 	bool has_failed;
+	struct checkpoint checkpoint; /* what is the same in all that are written */
 };
 
 static int64_t now_ms(void)
@@ -105,35 +106,54 @@ static void ring_remove(struct ring *ring, uint64_t number, uint64_t *offset)
 
 static int write_checkpoint(struct replay *r)
 {
-	char fingerprint[65];
+	struct checkpoint c = r->checkpoint;
 
 	if (!r->o->checkpoint || r->settled == r->written)
 		return 0;
 	r->written_ms = now_ms();
-	if (lines_fingerprint(r->lines, r->settled, fingerprint) ||
-	    checkpoint_write(r->o->checkpoint, r->settled, fingerprint))
+	c.offset = r->settled;
+	if (lines_fingerprint(r->lines, c.offset, c.fingerprint) || lines_before(r->lines, c.offset, c.before) ||
+	    checkpoint_write(r->o->checkpoint, &c))
 		return -1;
 	r->written = r->settled;
+	return 0;
+}
+
+static int refuse(const struct replay *r, const char *what)
+{
+	dispatch_fail("--checkpoint: %s is of another %s", r->o->checkpoint, what);
+	return -1;
+}
+
+/* Of a checkpoint of version 0.1 only the file's beginning is known. */
+static int check(struct replay *r, const struct checkpoint *known)
+{
+	char found[65], before[65];
+
+	if (*known->database && strcmp(known->database, r->checkpoint.database) != 0)
+		return refuse(r, "database: give this one a file of its own");
+	if (*known->database && strcmp(known->consumer, r->checkpoint.consumer) != 0)
+		return refuse(r, "consumer: give this one a file of its own");
+	if (lines_skip(r->lines, known->offset) || lines_fingerprint(r->lines, known->offset, found) ||
+	    lines_before(r->lines, known->offset, before))
+		return -1;
+	if (strcmp(known->fingerprint, found) != 0)
+		return refuse(r, "file");
+	if (*known->before && *before && strcmp(known->before, before) != 0)
+		return refuse(r, "file, or what was replayed has changed in it");
 	return 0;
 }
 
 /* Goes to where the checkpoint says, if there is one and it is of this file. */
 static int resume(struct replay *r)
 {
-	char known[65], found[65];
-	uint64_t offset = 0;
+	struct checkpoint known = {.offset = 0};
 
-	if (r->o->checkpoint && checkpoint_read(r->o->checkpoint, &offset, known))
+	if (r->o->checkpoint && checkpoint_read(r->o->checkpoint, &known))
 		return -1;
-	if (offset) {
-		if (lines_skip(r->lines, offset) || lines_fingerprint(r->lines, offset, found))
-			return -1;
-		if (strcmp(known, found) != 0) {
-			dispatch_fail("--checkpoint: %s is of another file", r->o->checkpoint);
-			return -1;
-		}
-	}
-	r->start = r->settled = r->written = offset;
+	if (known.offset && check(r, &known))
+		return -1;
+	r->start = r->settled = r->written = known.offset;
 	return 0;
 }
 
@@ -272,6 +292,32 @@ static int replay(struct replay *r)
 	return print_summary(r, &count) || failed ? STATUS_FAILED : STATUS_FINE;
 }
 
+/* Whose progress the checkpoint tells. */
+static int identify(struct replay *r, struct session *s)
+{
+	struct pg_result *rows = session_ask(s, "SELECT id FROM wsonce_database", 0, NULL);
+
+	if (rows && session_count(rows))
+		snprintf(r->checkpoint.database, sizeof(r->checkpoint.database), "%s", session_text(rows, 0, 0));
+	snprintf(r->checkpoint.consumer, sizeof(r->checkpoint.consumer), "%s", r->config->consumer);
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
+/* Would writing the checkpoint destroy what is replayed? */
+static bool is_own_checkpoint(const struct replay *r)
+{
+	char part[4100];
+
+	if (!r->o->checkpoint)
+		return false;
+	snprintf(part, sizeof(part), "%s.part", r->o->checkpoint);
+	if (!lines_is_file(r->lines, r->o->checkpoint) && !lines_is_file(r->lines, part))
+		return false;
+	dispatch_fail("--checkpoint: %s, or what is written before it, is the file that is replayed", r->o->checkpoint);
+	return true;
+}
+
 /* The connection is to say at once what a listener would wait for, that there is no database, and what the
  * fleet does with its events. */
 static int run_replay(const struct invocation *in)
@@ -280,10 +326,14 @@ static int run_replay(const struct invocation *in)
 	struct replay r = {.o = in->options, .config = in->config};
 	int status = s ? duty_check(s, in->config) : STATUS_FAILED;
 
+	if (status == STATUS_FINE && identify(&r, s))
+		status = STATUS_FAILED;
 	if (status == STATUS_FINE)
 		r.lines = lines_open(in->words[0], (size_t)in->config->message_bytes);
 	session_close(s);
-	if (r.lines)
+	if (r.lines && is_own_checkpoint(&r))
+		status = STATUS_USAGE;
+	else if (r.lines)
 		status = replay(&r);
 	else if (status == STATUS_FINE)
 		status = STATUS_FAILED;

@@ -320,6 +320,19 @@ Test(letters, many_are_retried_at_once_beside_a_fleet_that_gets_them_too, .init 
 
 /* ---- discard, and coming again ---- */
 
+Test(letters, a_discard_is_taken_back_and_nothing_else_is, .init = set_up, .fini = tear_down)
+{
+	bury("'a'", "x", "'1'");
+	bury("'b'", "x", "'2'");
+	database_exec(db, "UPDATE dead_letters SET resolved_at = now(), resolution = 'persisted' WHERE event_id = 'b'");
+	run_expect_error(db, 2, "--reason", "dead-letters discard --reason=");
+	cr_assert(is_open(1));
+	run_expect(db, 0, "discarded 1\n", "dead-letters discard --all");
+	run_expect(db, 0, "reopened 1\n", "dead-letters reopen --all --note again");
+	cr_assert(is_open(1) && !is_open(2));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE action = 'reopen'"), 1);
+}
+
 Test(letters, a_discarded_one_is_open_again_when_it_comes_again, .init = set_up_fleet, .fini = tear_down_fleet)
 {
 	feed_send_text(fleet.feed, "garbage");

@@ -76,6 +76,27 @@ Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = set_up, .f
 	free(path);
 }
 
+/* 4,096 bytes are not all that a file is known by: what stands before the offset must be what was replayed. */
+Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = set_up, .fini = tear_down)
+{
+	char *path = fleet_file("events", 1000), *checkpoint = suite_path("checkpoint"), *command;
+	struct database *other = database_new();
+
+	run_expect(db, 0, "persisted 1000,", "replay %s --checkpoint %s", path, checkpoint);
+	run_expect_error(other, 1, "another database", "replay %s --checkpoint %s", path, checkpoint);
+	run_expect_error(db, 1, "another consumer", "replay %s --checkpoint %s --consumer c", path, checkpoint);
+	cr_assert_eq(database_long(other, "SELECT count(*) FROM events"), 0);
+	run_expect(db, 0, "replayed 0:", "replay %s --checkpoint %s", path, checkpoint);
+	cr_assert(asprintf(&command, "sed -i '$ s/e-/f-/' %s", path) > 0);
+	cr_assert_eq(system(command), 0);
+	run_expect_error(db, 1, "another file", "replay %s --checkpoint %s", path, checkpoint);
+	run_expect_error(db, 2, "the file that is replayed", "replay %s --checkpoint %s", path, path);
+	database_free(other);
+	free(command);
+	free(path);
+	free(checkpoint);
+}
+
 /* The marks of the first run say that all is done; the table says that nothing is. */
 Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = set_up, .fini = tear_down)
 {
