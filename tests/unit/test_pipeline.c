@@ -1605,12 +1605,7 @@ Test(pipeline, reading_stops_at_the_budget_and_goes_on_below_seven_eighths)
 /* A pipeline of a listener that has feeds, too. */
 static void give_feeds(void)
 {
-	static bool is_over;
-
-	pipeline_close(pipeline, on_closed, &is_over);
-	while (!is_over)
-		turn();
-	uv_loop_close(&loop);
+	close_pipeline();
 	config.sources.count = 1;
 	reopen_pipeline();
 }
