@@ -14,9 +14,11 @@ DECLARE
 	title  TEXT;
 BEGIN
 	FOREACH title IN ARRAY ARRAY['wsonce_owner', 'wsonce_listener', 'wsonce_operator', 'wsonce_reader'] LOOP
-		IF pg_catalog.to_regrole(title) IS NULL THEN
+		BEGIN
 			EXECUTE pg_catalog.format('CREATE ROLE %I LOGIN', title);
-		END IF;
+		EXCEPTION WHEN duplicate_object OR unique_violation THEN
+			NULL; -- it is there, perhaps since this moment, for another database
+		END;
 		EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I', schema, title);
 		EXECUTE pg_catalog.format('GRANT CONNECT ON DATABASE %I TO %I', pg_catalog.current_database(), title);
 	END LOOP;

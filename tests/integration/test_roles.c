@@ -25,7 +25,10 @@ static void make_roles(void)
 		"flock",         suite_directory(),     "psql", "-qX", "-v", "ON_ERROR_STOP=1", "-f",
 		"sql/roles.sql", database_conninfo(db), NULL};
 
-	cr_assert_eq(process_run(argv, SETTLED_MS), 0, "sql/roles.sql failed");
+	struct process *p = process_start_argv(argv, NULL);
+
+	cr_assert_eq(process_wait(p, SETTLED_MS), 0, "%s", process_last_words(p));
+	process_free(p);
 }
 
 static void set_up(void)
@@ -159,6 +162,19 @@ Test(roles, an_older_fleet_can_take_up_the_roles)
 	make_roles();
 	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
 	expect_work("--claim-ttl 30");
+}
+
+/* CVE-2018-1058: what stands in front of our names, our statements would use. */
+Test(roles, nobody_but_the_owner_makes_objects)
+{
+	static const char *const roles[] = {"wsonce_listener", "wsonce_operator", "wsonce_reader", "public"};
+
+	database_exec(db, "GRANT CREATE ON SCHEMA public TO PUBLIC"); /* as it was before Postgres 15 */
+	make_roles();
+	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+		cr_assert_eq(database_long(db, "SELECT has_schema_privilege('%s', 'public', 'CREATE')", roles[i]), 0,
+			     "%s may", roles[i]);
+	cr_assert_eq(database_long(db, "SELECT has_schema_privilege('wsonce_owner', 'public', 'CREATE')"), 1);
 }
 
 /* What docker-compose.yml runs at the first start of its Postgres. */
