@@ -148,11 +148,20 @@ static int load_event(struct loader *l, const struct line *line)
 	return is_asked_for(l) ? add_id(l, line->begin, view.id) : 0;
 }
 
-/* The first byte of the first line tells which format it is; that must fit the options. */
+static bool begins_object(const struct line *line)
+{
+	size_t i = 0;
+
+	while (i < line->len && (line->bytes[i] == ' ' || line->bytes[i] == '\t'))
+		i++;
+	return i < line->len && line->bytes[i] == '{';
+}
+
+/* The first byte of the first line, but for blanks, tells which format it is; that must fit the options. */
 static int find_format(struct loader *l, const struct line *line)
 {
 	if (!l->e->format)
-		l->e->format = line->bytes[0] == '{' ? "events" : "ids";
+		l->e->format = begins_object(line) ? "events" : "ids";
 	if (!l->e->needs_events || strcmp(l->e->format, "events") == 0)
 		return 0;
 	dispatch_fail("--resubmit, --grace and --horizon need whole events, and these are ids");

@@ -139,6 +139,40 @@ static void keep_first(struct lines *l, uint64_t offset, const char *bytes, size
 	l->first_len += n;
 }
 
+/* What a file that is no text of lines in UTF-8 begins with; NULL if it does not. */
+static const char *find_magic(const char *bytes, size_t len)
+{
+	static const struct {
+		const char *magic;
+		size_t len;
+		const char *what;
+	} kinds[] = {
+		{"\x1f\x8b", 2, "is compressed by gzip: give what zcat writes"},
+		{"\x28\xb5\x2f\xfd", 4, "is compressed by zstd: give what zstdcat writes"},
+		{"\xff\xfe", 2, "is UTF-16: give it as UTF-8"},
+		{"\xfe\xff", 2, "is UTF-16: give it as UTF-8"},
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (len >= kinds[i].len && memcmp(bytes, kinds[i].magic, kinds[i].len) == 0)
+			return kinds[i].what;
+	return NULL;
+}
+
+/* The first bytes came: those of a byte order mark are none of the first line. */
+static enum lines_result look_at_first(struct lines *l)
+{
+	const char *magic = find_magic(l->bytes + l->from, l->to - l->from);
+
+	if (magic)
+		return fail(l, magic);
+	if (l->to - l->from >= 3 && memcmp(l->bytes + l->from, "\xef\xbb\xbf", 3) == 0) {
+		l->from += 3;
+		l->offset += 3;
+	}
+	return LINES_LINE;
+}
+
 /* LINES_LINE: something came. */
 static enum lines_result fill(struct lines *l)
 {
@@ -162,7 +196,7 @@ static enum lines_result fill(struct lines *l)
 	keep_first(l, offset, l->bytes + l->to, (size_t)n);
 	l->to += (size_t)n;
 	l->turn += (size_t)n;
-	return LINES_LINE;
+	return offset == 0 ? look_at_first(l) : LINES_LINE;
 }
 
 static void advance(struct lines *l, size_t n)

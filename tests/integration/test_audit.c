@@ -113,6 +113,23 @@ Test(audit, nothing_missing_is_status_0, .init = set_up, .fini = tear_down)
 	free(none);
 }
 
+Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, .init = set_up, .fini = tear_down)
+{
+	char *marked = suite_file("marked", "\xef\xbb\xbfs-1\n"),
+	     *blank = suite_file("blank", " {\"event_id\":\"s-1\"}\n");
+	char *gzip = suite_file("gzip", "\x1f\x8b\x08"), *wide = suite_file("wide", "\xff\xfes");
+
+	prepare_six();
+	run_expect(db, 0, "stored                    1\n", "audit --expected %s", marked);
+	run_expect(db, 0, "stored                    1\n", "audit --expected %s", blank);
+	run_expect_error(db, 1, "gzip", "audit --expected %s", gzip);
+	run_expect_error(db, 1, "UTF-16", "replay %s", wide);
+	free(marked);
+	free(blank);
+	free(gzip);
+	free(wide);
+}
+
 Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = set_up, .fini = tear_down)
 {
 	char *ids = suite_file("ids", "s-1\ns-5\n");
