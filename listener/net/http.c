@@ -28,6 +28,7 @@
 #define PATIENCE_MS   10000 /* for each request: from the connection's begin, or the end of the one before */
 #define BACKLOG       64
 #define RETRY_MS      1000 /* when no file may be opened */
+#define TELL_MS       60000
 #define SWEEP_MS      1000
 #define MEMORY_BYTES  (32u << 10) /* of a connection: its request has no more */
 #define ROUNDS_MOST   100         /* of libmicrohttpd at once */
@@ -51,6 +52,7 @@ struct http {
 	uv_timer_t retry;
 	struct visitor visitors[VISITORS_MAX];
 	size_t visitor_count;
+	int64_t told_ms; /* loop clock, when it was last said that none can be accepted; 0: never */
 };
 
 /* --- answers --- */
@@ -336,7 +338,12 @@ static void on_retry(uv_timer_t *timer)
 /* No file may be opened, or no memory is left: others are served meanwhile. */
 static void pause_door(struct http *h)
 {
-	log_warn("no connection to the admin port can be accepted now", "reason=%s", strerror(errno));
+	int64_t now = (int64_t)uv_now(h->loop);
+
+	if (!h->told_ms || now - h->told_ms >= TELL_MS) {
+		log_warn("no connection to the admin port can be accepted now", "reason=%s", strerror(errno));
+		h->told_ms = now;
+	}
 	uv_poll_stop(&h->door);
 	uv_timer_start(&h->retry, on_retry, RETRY_MS, 0);
 }

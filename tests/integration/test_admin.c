@@ -15,9 +15,13 @@
 #include <criterion/criterion.h>
 #include <ctype.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define SETTLED_MS 15000
 
@@ -691,6 +695,33 @@ Test(admin, one_address_has_half_of_the_places, .init = set_up, .fini = tear_dow
 	for (int i = 0; i < 33; i++)
 		peer_free(peers[i]);
 	expect_answer("/healthz", 200, "alive");
+}
+
+static void limit_files(rlim_t most)
+{
+	struct rlimit limit;
+	pid_t pid = process_id(listener_process(listener));
+
+	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
+	limit.rlim_cur = most;
+	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+Test(admin, without_descriptors_a_request_waits, .init = set_up, .fini = tear_down)
+{
+	static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	char answer[200] = "";
+
+	limit_files(8);
+	int fd = port_connect(listener_admin_port(listener), 5000);
+	cr_assert_eq(send(fd, request, sizeof request - 1, 0), (ssize_t)sizeof request - 1);
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	cr_assert_eq(poll(&ready, 1, 300), 0, "answered without a descriptor");
+	limit_files(1000);
+	cr_assert_eq(poll(&ready, 1, (int)wait_stretch_ms(5000)), 1, "not answered");
+	cr_assert_gt(recv(fd, answer, sizeof answer - 1, 0), 0);
+	cr_assert(strncmp(answer, "HTTP/1.1 200 ", 13) == 0, "%s", answer);
+	close(fd);
 }
 
 Test(admin, a_body_behind_another_request_stops_nobody, .init = set_up, .fini = tear_down)
