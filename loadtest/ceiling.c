@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "postgres/array.h"
+#include "postgres/schema.h"
 #include "redis/command.h"
 #include "insert.sql.h"
 #include "message.h"
@@ -84,12 +85,15 @@ static void insert_batch(PGconn *conn, const struct array *columns)
 	const int formats[] = {1, 1, 1};
 	const char *values[3];
 	int lengths[3];
+	char *sql;
 
 	for (int i = 0; i < 3; i++) {
 		values[i] = columns[i].bytes;
 		lengths[i] = (int)columns[i].len;
 	}
-	run(conn, PQexecParams(conn, SQL_INSERT, 3, types, values, lengths, formats, 0), PGRES_TUPLES_OK);
+	sql = schema_expand(SQL_INSERT, "public");
+	run(conn, PQexecParams(conn, sql, 3, types, values, lengths, formats, 0), PGRES_TUPLES_OK);
+	free(sql);
 }
 
 static double measure_insert(const struct settings *s, const struct message_form *form, char *message)

@@ -84,43 +84,49 @@ static const char *const sql_prepare[] = {
 	"SET work_mem = '64MB'",
 	"SET temp_buffers = '32MB'",
 	"SET statement_timeout = 0",
-	"SELECT set_config(name, '1s', false) FROM pg_settings WHERE name = 'client_connection_check_interval'",
+	"SELECT pg_catalog.set_config(name, '1s', false) FROM pg_settings WHERE name = "
+	"'client_connection_check_interval'",
 };
 
-static const char sql_distinct[] = "SELECT count(DISTINCT id) + count(DISTINCT digest) FROM wsonce_expected";
+static const char sql_distinct[] =
+	"SELECT pg_catalog.count(DISTINCT id) + pg_catalog.count(DISTINCT digest) FROM wsonce_expected";
 
 /* A fleet without a name has processed what is stored; a consumer's, what it says. Each of the two below
  * is indexed by whether there is a consumer. */
-static const char sql_consumer[] = "SELECT set_config('wsonce.consumer', $1::text, false)";
+static const char sql_consumer[] = "SELECT pg_catalog.set_config('wsonce.consumer', $1::text, false)";
 
-#define CONSUMER "current_setting('wsonce.consumer')"
+#define CONSUMER "pg_catalog.current_setting('wsonce.consumer')"
 
 #define UNSTORED(done) \
-	"CREATE TEMPORARY TABLE wsonce_unstored AS SELECT id, digest, min(at) AS at FROM wsonce_expected AS x" \
-	" WHERE NOT EXISTS (SELECT FROM " done " event_id = x.id COLLATE \"default\") GROUP BY id, digest"
+	"CREATE TEMPORARY TABLE wsonce_unstored AS SELECT id, digest, pg_catalog.min(at) AS at FROM wsonce_expected " \
+	"AS x" \
+	" WHERE NOT EXISTS (SELECT FROM " done " event_id = x.id) GROUP BY id, digest"
 
 static const char *const sql_unstored[] = {
-	UNSTORED("events WHERE"),
-	UNSTORED("processed_events WHERE consumer = " CONSUMER " AND"),
+	UNSTORED(":schema.events WHERE"),
+	UNSTORED(":schema.processed_events WHERE consumer = " CONSUMER " AND"),
 };
 
 /* What letters say of the rows of a table, by a row's offset: joined by id and by digest, each in one pass, however
  * many letters there are. One that was repaired, by storing an edited message, is neither missing nor to be fed again;
  * if it was stored as it was, its row should be there. */
 #define LETTER_SAYS \
-	LETTERS_OPEN " AS is_open, resolution = 'discarded' AS is_discarded, resolution IN ('persisted', 'duplicate')" \
-		     " AND (by_digest OR EXISTS (SELECT FROM dead_letter_actions AS a WHERE a.letter_id = d.id" \
-		     " AND a.action = 'retry-edited' AND a.outcome IN ('persisted', 'duplicate'))) AS is_repaired"
+	LETTERS_OPEN \
+	" AS is_open, resolution = 'discarded' AS is_discarded, resolution IN ('persisted', 'duplicate')" \
+	" AND (by_digest OR EXISTS (SELECT FROM :schema.dead_letter_actions AS a WHERE a.letter_id = d.id" \
+	" AND a.action = 'retry-edited' AND a.outcome IN ('persisted', 'duplicate'))) AS is_repaired"
 
 #define KNOWN(table) \
-	"(SELECT at, CASE WHEN bool_or(is_open) THEN 'open' WHEN bool_or(is_discarded) THEN 'discarded'" \
-	"  WHEN bool_or(is_repaired) THEN 'resolved' END AS found FROM (" \
+	"(SELECT at, CASE WHEN pg_catalog.bool_or(is_open) THEN 'open' WHEN pg_catalog.bool_or(is_discarded) THEN " \
+	"'discarded'" \
+	"  WHEN pg_catalog.bool_or(is_repaired) THEN 'resolved' END AS found FROM (" \
 	"  SELECT u.at, " LETTER_SAYS " FROM " table \
-	" AS u JOIN dead_letters AS d ON d.event_id = u.id COLLATE \"default\"" \
+	" AS u JOIN :schema.dead_letters AS d ON d.event_id = u.id COLLATE \"default\"" \
 	"   CROSS JOIN (VALUES (false)) AS k (by_digest) WHERE d.consumer = " CONSUMER \
 	"  UNION ALL SELECT u.at, " LETTER_SAYS " FROM " table \
-	" AS u JOIN dead_letters AS d ON d.digest = CASE " CONSUMER \
-	"    WHEN '' THEN u.digest ELSE sha256(u.digest || convert_to(" CONSUMER ", 'UTF8')) END" \
+	" AS u JOIN :schema.dead_letters AS d ON d.digest = CASE " CONSUMER \
+	"    WHEN '' THEN u.digest ELSE pg_catalog.sha256(u.digest || pg_catalog.convert_to(" CONSUMER \
+	", 'UTF8')) END" \
 	"   CROSS JOIN (VALUES (true)) AS k (by_digest) WHERE d.consumer = " CONSUMER ") AS letters GROUP BY at)"
 
 static const char sql_suspects[] =
@@ -137,18 +143,16 @@ static const char sql_counts[] = "SELECT count(*), count(*) FILTER (WHERE found 
 				 " count(*) FILTER (WHERE found = 'resolved') FROM wsonce_suspects";
 
 static const char sql_page[] =
-	"SELECT n, id, at, coalesce(id, 'sha256:' || encode(digest, 'hex'))"
+	"SELECT n, id, at, coalesce(id, 'sha256:' || pg_catalog.encode(digest, 'hex'))"
 	" FROM wsonce_suspects WHERE n > $1::bigint AND found = 'missing' ORDER BY n LIMIT " PAGE_S;
 
 static const char sql_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flight' WHERE n = ANY($1::bigint[])";
 
-#define STORED_NOW(done) \
-	"DELETE FROM wsonce_suspects AS u USING " done " u.found = 'missing' AND e.event_id = u.id COLLATE " \
-	"\"default\""
+#define STORED_NOW(done) "DELETE FROM wsonce_suspects AS u USING " done " u.found = 'missing' AND e.event_id = u.id"
 
 static const char *const sql_stored_now[] = {
-	STORED_NOW("events AS e WHERE"),
-	STORED_NOW("processed_events AS e WHERE consumer = " CONSUMER " AND"),
+	STORED_NOW(":schema.events AS e WHERE"),
+	STORED_NOW(":schema.processed_events AS e WHERE consumer = " CONSUMER " AND"),
 };
 
 static const char sql_letters_now[] = "UPDATE wsonce_suspects AS s SET found = 'open' FROM " KNOWN(
@@ -157,7 +161,7 @@ static const char sql_letters_now[] = "UPDATE wsonce_suspects AS s SET found = '
 /* The statistics of a table that was just made are made by nobody else in time. */
 static const char sql_analyze[] = "ANALYZE wsonce_unstored";
 
-static const char sql_deleted[] = "SELECT rows_deleted_s / 86400 FROM wsonce_retention";
+static const char sql_deleted[] = "SELECT rows_deleted_s / 86400 FROM :schema.wsonce_retention";
 
 static int run(struct audit *a, const char *sql)
 {

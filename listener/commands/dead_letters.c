@@ -36,15 +36,20 @@ static const struct list_options list_defaults = {.groups = 20};
 static const char sql_list[] =
 	"WITH ranked AS (SELECT id, event_id, reason, first_seen, last_seen, seen, kind,"
 	"  row_number() OVER (PARTITION BY kind ORDER BY last_seen DESC, id DESC) AS rank"
-	"  FROM dead_letters, regexp_replace(reason, " LETTERS_FOLD ") AS kind WHERE id = ANY($1::bigint[])),"
-	" grouped AS (SELECT CASE WHEN min(reason) = max(reason) THEN min(reason) ELSE kind END AS reason,"
-	"  count(*) AS n, sum(seen)::bigint AS seen, to_char(min(first_seen)" LETTERS_UTC ") AS first,"
-	"  to_char(max(last_seen)" LETTERS_UTC ") AS last,"
-	"  json_agg(json_build_object('id', id, 'event_id', event_id, 'reason', reason,"
-	"   'last_seen', to_char(last_seen" LETTERS_UTC ")) ORDER BY rank) FILTER (WHERE rank <= 3) AS examples,"
+	"  FROM :schema.dead_letters, pg_catalog.regexp_replace(reason, " LETTERS_FOLD
+	") AS kind WHERE id = ANY($1::bigint[])),"
+	" grouped AS (SELECT CASE WHEN pg_catalog.min(reason) = pg_catalog.max(reason) THEN pg_catalog.min(reason) "
+	"ELSE kind END AS reason,"
+	"  count(*) AS n, pg_catalog.sum(seen)::bigint AS seen, "
+	"pg_catalog.to_char(pg_catalog.min(first_seen)" LETTERS_UTC ") AS first,"
+	"  pg_catalog.to_char(pg_catalog.max(last_seen)" LETTERS_UTC ") AS last,"
+	"  pg_catalog.json_agg(pg_catalog.json_build_object('id', id, 'event_id', event_id, 'reason', reason,"
+	"   'last_seen', pg_catalog.to_char(last_seen" LETTERS_UTC
+	")) ORDER BY rank) FILTER (WHERE rank <= 3) AS examples,"
 	"  count(*) OVER () AS groups"
 	"  FROM ranked GROUP BY kind ORDER BY 2 DESC, 1 LIMIT $2::bigint)"
-	" SELECT reason, n, seen, first, last, json_build_object('reason', reason, 'letters', n, 'seen', seen,"
+	" SELECT reason, n, seen, first, last, pg_catalog.json_build_object('reason', reason, 'letters', n, 'seen', "
+	"seen,"
 	"  'first_seen', first, 'last_seen', last, 'examples', examples), groups"
 	" FROM grouped ORDER BY n DESC, reason";
 
@@ -57,10 +62,11 @@ static const struct groups letter_groups = {
 
 /* What is open and not on this list. $1 is the consumer whose list it is. */
 static const char sql_elsewhere[] =
-	"SELECT coalesce(json_agg(json_build_object('consumer', consumer, 'letters', n) ORDER BY consumer), '[]'),"
-	" string_agg(CASE consumer WHEN '' THEN n || ' without a consumer' ELSE n || ' of ' || consumer END,"
-	"  ', ' ORDER BY consumer), (SELECT count(*) FROM outbox WHERE state = 'dead')"
-	" FROM (SELECT consumer, count(*) AS n FROM dead_letters"
+	"SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('consumer', consumer, 'letters', n) ORDER BY "
+	"consumer), '[]'),"
+	" pg_catalog.string_agg(CASE consumer WHEN '' THEN n || ' without a consumer' ELSE n || ' of ' || consumer END,"
+	"  ', ' ORDER BY consumer), (SELECT count(*) FROM :schema.outbox WHERE state = 'dead')"
+	" FROM (SELECT consumer, count(*) AS n FROM :schema.dead_letters"
 	"  WHERE consumer <> $1::text AND " LETTERS_OPEN " GROUP BY consumer) AS other";
 
 static int print_elsewhere(struct session *s, const struct config *config, struct output *out)
@@ -153,16 +159,19 @@ static const struct option show_options[] = {
 
 /* A consumer's digest is that of its letter; the message's own is not known if only its head is kept. */
 static const char sql_show[] =
-	"SELECT json_build_object('id', id, 'consumer', consumer, 'event_id', event_id, 'reason', reason,"
+	"SELECT pg_catalog.json_build_object('id', id, 'consumer', consumer, 'event_id', event_id, 'reason', reason,"
 	" 'state', CASE WHEN " LETTERS_OPEN " THEN 'open' ELSE 'resolved' END, 'resolution', resolution,"
-	" 'resolved_at', to_char(resolved_at" LETTERS_UTC "), 'seen', seen,"
-	" 'first_seen', to_char(first_seen" LETTERS_UTC "), 'last_seen', to_char(last_seen" LETTERS_UTC "),"
-	" 'bytes', length(raw), 'is_whole', " LETTERS_WHOLE ", 'instance_id', instance_id, 'sha256',"
-	"  encode(CASE WHEN consumer = '' THEN digest WHEN " LETTERS_WHOLE " THEN sha256(raw) END, 'hex')),"
-	" (SELECT json_agg(json_strip_nulls(json_build_object('done_at', to_char(done_at" LETTERS_UTC "),"
+	" 'resolved_at', pg_catalog.to_char(resolved_at" LETTERS_UTC "), 'seen', seen,"
+	" 'first_seen', pg_catalog.to_char(first_seen" LETTERS_UTC
+	"), 'last_seen', pg_catalog.to_char(last_seen" LETTERS_UTC "),"
+	" 'bytes', pg_catalog.length(raw), 'is_whole', " LETTERS_WHOLE ", 'instance_id', instance_id, 'sha256',"
+	"  pg_catalog.encode(CASE WHEN consumer = '' THEN digest WHEN " LETTERS_WHOLE
+	" THEN pg_catalog.sha256(raw) END, 'hex')),"
+	" (SELECT pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object('done_at', "
+	"pg_catalog.to_char(done_at" LETTERS_UTC "),"
 	"   'action', action, 'outcome', outcome, 'db_user', db_user, 'instance_id', instance_id, 'note', note))"
-	"   ORDER BY a.id) FROM dead_letter_actions AS a WHERE letter_id = d.id), raw"
-	" FROM dead_letters AS d WHERE id = $1::bigint";
+	"   ORDER BY a.id) FROM :schema.dead_letter_actions AS a WHERE letter_id = d.id), raw"
+	" FROM :schema.dead_letters AS d WHERE id = $1::bigint";
 
 /* Bytes that JSON has no text for. */
 static json_t *make_base64(const char *bytes, size_t len)
@@ -303,11 +312,11 @@ static const struct option discard_options[] = {
 
 /* In the order of bury.sql, so that the two do not wait for each other. */
 static const char sql_discard[] =
-	"WITH locked AS (SELECT id FROM dead_letters WHERE id = ANY($1::bigint[]) AND " LETTERS_OPEN
+	"WITH locked AS (SELECT id FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) AND " LETTERS_OPEN
 	"  AND (retried_at IS NULL OR retried_at < now() - interval '5 minutes') ORDER BY digest FOR UPDATE),"
-	" gone AS (UPDATE dead_letters d SET resolved_at = now(), resolution = 'discarded' FROM locked"
+	" gone AS (UPDATE :schema.dead_letters d SET resolved_at = now(), resolution = 'discarded' FROM locked"
 	"  WHERE d.id = locked.id RETURNING d.id, d.digest, d.event_id)"
-	" INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
+	" INSERT INTO :schema.dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
 	" SELECT id, digest, event_id, 'discard', 'discarded', $2::text, $3::text FROM gone RETURNING letter_id, "
 	"event_id";
 
@@ -374,11 +383,11 @@ static const struct option reopen_options[] = {
 };
 
 static const char sql_reopen[] =
-	"WITH locked AS (SELECT id FROM dead_letters WHERE id = ANY($1::bigint[]) AND resolution = 'discarded'"
+	"WITH locked AS (SELECT id FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) AND resolution = 'discarded'"
 	"  ORDER BY digest FOR UPDATE),"
-	" back AS (UPDATE dead_letters d SET resolved_at = NULL, resolution = NULL FROM locked"
+	" back AS (UPDATE :schema.dead_letters d SET resolved_at = NULL, resolution = NULL FROM locked"
 	"  WHERE d.id = locked.id RETURNING d.id, d.digest, d.event_id)"
-	" INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
+	" INSERT INTO :schema.dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
 	" SELECT id, digest, event_id, 'reopen', 'open', $2::text, $3::text FROM back RETURNING letter_id";
 
 static int run_reopen(const struct invocation *in)

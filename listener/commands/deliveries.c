@@ -18,17 +18,17 @@
 /* Those that are dead, or were before somebody did something about it. Few rows of the table are, so they
  * are found by the index of the dead and by the record of actions. */
 const char deliveries_select_sql[] =
-	"SELECT id FROM outbox JOIN ("
-	"  SELECT id FROM outbox WHERE state = 'dead'"
-	"  UNION SELECT delivery_id FROM delivery_actions WHERE $5::text NOT IN ('open', 'pending')"
-	"  UNION SELECT id FROM outbox WHERE $5::text = 'pending' AND state = 'pending' AND target = $9::text)"
+	"SELECT id FROM :schema.outbox JOIN ("
+	"  SELECT id FROM :schema.outbox WHERE state = 'dead'"
+	"  UNION SELECT delivery_id FROM :schema.delivery_actions WHERE $5::text NOT IN ('open', 'pending')"
+	"  UNION SELECT id FROM :schema.outbox WHERE $5::text = 'pending' AND state = 'pending' AND target = $9::text)"
 	" AS d USING (id)"
 	" WHERE id > $1::bigint"
 	" AND ($2::bigint = 0"
 	"  OR coalesce(settled_at, created_at) >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond')"
 	" AND ($3::bigint = 0"
 	"  OR coalesce(settled_at, created_at) < timestamptz 'epoch' + $3::bigint * interval '1 microsecond')"
-	" AND ($4::text = '' OR strpos(lower(" REASON "), lower($4::text)) > 0)"
+	" AND ($4::text = '' OR pg_catalog.strpos(pg_catalog.lower(" REASON "), pg_catalog.lower($4::text)) > 0)"
 	" AND CASE $5::text WHEN 'all' THEN true WHEN 'open' THEN state = 'dead'"
 	"  WHEN 'pending' THEN state = 'pending' ELSE state <> 'dead' END"
 	" AND ($6::bigint[] IS NULL OR id = ANY($6::bigint[])) AND $8::text = ''"
@@ -39,16 +39,20 @@ static const char sql_list[] =
 	"WITH ranked AS (SELECT id, target, event_id, status, attempts, coalesce(settled_at, created_at) AS at,"
 	"  " REASON " AS reason, kind, row_number() OVER ("
 	"   PARTITION BY target, kind ORDER BY coalesce(settled_at, created_at) DESC, id DESC) AS rank"
-	"  FROM outbox, concat_ws(' ', status, regexp_replace(answer, " LETTERS_FOLD ")) AS kind"
+	"  FROM :schema.outbox, pg_catalog.concat_ws(' ', status, pg_catalog.regexp_replace(answer, " LETTERS_FOLD
+	")) AS kind"
 	"  WHERE id = ANY($1::bigint[])),"
-	" grouped AS (SELECT target, min(status) AS status, CASE WHEN min(reason) = max(reason) THEN min(reason)"
-	"  ELSE kind END AS reason, count(*) AS n, sum(attempts)::bigint AS attempts,"
-	"  to_char(min(at)" LETTERS_UTC ") AS first, to_char(max(at)" LETTERS_UTC ") AS last,"
-	"  json_agg(json_build_object('id', id, 'event_id', event_id, 'reason', reason,"
-	"   'settled_at', to_char(at" LETTERS_UTC ")) ORDER BY rank) FILTER (WHERE rank <= 3) AS examples,"
+	" grouped AS (SELECT target, pg_catalog.min(status) AS status, CASE WHEN pg_catalog.min(reason) = "
+	"pg_catalog.max(reason) THEN pg_catalog.min(reason)"
+	"  ELSE kind END AS reason, count(*) AS n, pg_catalog.sum(attempts)::bigint AS attempts,"
+	"  pg_catalog.to_char(pg_catalog.min(at)" LETTERS_UTC
+	") AS first, pg_catalog.to_char(pg_catalog.max(at)" LETTERS_UTC ") AS last,"
+	"  pg_catalog.json_agg(pg_catalog.json_build_object('id', id, 'event_id', event_id, 'reason', reason,"
+	"   'settled_at', pg_catalog.to_char(at" LETTERS_UTC ")) ORDER BY rank) FILTER (WHERE rank <= 3) AS examples,"
 	"  count(*) OVER () AS groups"
 	"  FROM ranked GROUP BY target, kind ORDER BY 4 DESC, 1, 3 LIMIT $2::bigint)"
-	" SELECT concat_ws(': ', target, nullif(reason, '')), n, attempts, first, last, json_build_object("
+	" SELECT pg_catalog.concat_ws(': ', target, nullif(reason, '')), n, attempts, first, last, "
+	"pg_catalog.json_build_object("
 	"  'target', target, 'status', status, 'reason', reason, 'deliveries', n, 'attempts', attempts,"
 	"  'first_settled', first, 'last_settled', last, 'examples', examples), groups"
 	" FROM grouped ORDER BY n DESC, target, reason";
@@ -62,23 +66,27 @@ const struct groups deliveries_groups = {
 
 /* The webhook-id is the relay's, which is also the Idempotency-Key. */
 static const char sql_show[] =
-	"SELECT json_build_object('id', id, 'target', target, 'event_id', event_id, 'event_type', event_type,"
+	"SELECT pg_catalog.json_build_object('id', id, 'target', target, 'event_id', event_id, 'event_type', "
+	"event_type,"
 	" 'state', state, 'status', status, 'answer', answer, 'attempts', attempts,"
-	" 'created_at', to_char(created_at" LETTERS_UTC "), 'due_at', CASE state WHEN 'pending'"
-	"  THEN to_char(due_at" LETTERS_UTC ") END, 'settled_at', to_char(settled_at" LETTERS_UTC "),"
-	" 'webhook_id', 'msg_' || encode(substring(sha256(convert_to(target, 'UTF8') || '\\x00'::bytea ||"
-	"  convert_to(event_id, 'UTF8')) FROM 1 FOR 16), 'hex')),"
-	" (SELECT json_agg(json_strip_nulls(json_build_object('done_at', to_char(done_at" LETTERS_UTC "),"
+	" 'created_at', pg_catalog.to_char(created_at" LETTERS_UTC "), 'due_at', CASE state WHEN 'pending'"
+	"  THEN pg_catalog.to_char(due_at" LETTERS_UTC ") END, 'settled_at', pg_catalog.to_char(settled_at" LETTERS_UTC
+	"),"
+	" 'webhook_id', 'msg_' || pg_catalog.encode(substring(pg_catalog.sha256(pg_catalog.convert_to(target, 'UTF8') "
+	"|| '\\x00'::bytea ||"
+	"  pg_catalog.convert_to(event_id, 'UTF8')) FROM 1 FOR 16), 'hex')),"
+	" (SELECT pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object('done_at', "
+	"pg_catalog.to_char(done_at" LETTERS_UTC "),"
 	"   'action', action, 'db_user', db_user, 'instance_id', instance_id, 'note', note)) ORDER BY a.id)"
-	"  FROM delivery_actions AS a WHERE delivery_id = o.id), payload"
-	" FROM outbox AS o WHERE id = $1::bigint";
+	"  FROM :schema.delivery_actions AS a WHERE delivery_id = o.id), payload"
+	" FROM :schema.outbox AS o WHERE id = $1::bigint";
 
 #define CHANGE(state_is, set, action) \
-	"WITH locked AS (SELECT id FROM outbox WHERE id = ANY($1::bigint[]) AND state = '" state_is "'" \
+	"WITH locked AS (SELECT id FROM :schema.outbox WHERE id = ANY($1::bigint[]) AND state = '" state_is "'" \
 	"  ORDER BY id FOR UPDATE)," \
-	" changed AS (UPDATE outbox AS o SET " set " FROM locked" \
+	" changed AS (UPDATE :schema.outbox AS o SET " set " FROM locked" \
 	"  WHERE o.id = locked.id RETURNING o.id, o.target, o.event_id)" \
-	" INSERT INTO delivery_actions (delivery_id, target, event_id, action, note, instance_id)" \
+	" INSERT INTO :schema.delivery_actions (delivery_id, target, event_id, action, note, instance_id)" \
 	" SELECT id, target, event_id, '" action "', $2::text, $3::text FROM changed RETURNING delivery_id"
 
 const char deliveries_retry_sql[] =
@@ -94,11 +102,11 @@ static const char sql_retarget[] = CHANGE("pending", "target = $2::text, attempt
 
 /* A listener tells of itself once a minute. Whose consumer it works for does not matter: any that has the target
  * among its webhooks delivers to it. */
-static const char sql_unattended[] =
-	"SELECT string_agg(target, ', ' ORDER BY target)"
-	" FROM (SELECT DISTINCT target FROM outbox WHERE id = ANY($1::bigint[]) AND state = 'pending') AS retried"
-	" WHERE NOT EXISTS (SELECT FROM wsonce_listeners"
-	"  WHERE target = ANY(targets) AND seen_at > now() - interval '3 minutes')";
+static const char sql_unattended[] = "SELECT pg_catalog.string_agg(target, ', ' ORDER BY target)"
+				     " FROM (SELECT DISTINCT target FROM :schema.outbox WHERE id = ANY($1::bigint[]) "
+				     "AND state = 'pending') AS retried"
+				     " WHERE NOT EXISTS (SELECT FROM :schema.wsonce_listeners"
+				     "  WHERE target = ANY(targets) AND seen_at > now() - interval '3 minutes')";
 
 void deliveries_warn(struct session *s, const struct letter_ids *ids)
 {

@@ -13,11 +13,13 @@
  * counts until others have been seen for some minutes since. */
 static const char sql_other[] =
 	"SELECT listener, coalesce('--handler ' || handler, 'no handler'),"
-	" CASE WHEN targets = '{}' THEN 'no webhooks' ELSE 'the webhooks ' || array_to_string(targets, ', ') END"
-	" FROM (SELECT *, max(seen_at) OVER () AS latest FROM wsonce_listeners"
+	" CASE WHEN targets = '{}' THEN 'no webhooks' ELSE 'the webhooks ' || pg_catalog.array_to_string(targets, ', "
+	"') END"
+	" FROM (SELECT *, pg_catalog.max(seen_at) OVER () AS latest FROM :schema.wsonce_listeners"
 	"  WHERE consumer = $1::text AND seen_at > now() - interval '1 hour') AS recent"
 	" WHERE seen_at > latest - interval '3 minutes' AND (handler IS DISTINCT FROM $2::text"
-	"  OR targets <> ARRAY(SELECT t FROM unnest(string_to_array($3::text, ' ')) AS t ORDER BY t)::varchar[])"
+	"  OR targets <> ARRAY(SELECT t FROM pg_catalog.unnest(pg_catalog.string_to_array($3::text, ' ')) AS t ORDER "
+	"BY t)::varchar[])"
 	" ORDER BY seen_at DESC, listener LIMIT 1";
 
 /* The names, which have no blanks, with a blank between; on the heap. */

@@ -11,19 +11,19 @@
 
 /* While the lock is held no listener can tell of itself: one that does it later sees the age that is
  * written here, since a statement takes its snapshot after its locks. */
-static const char lock_sql[] = "LOCK TABLE wsonce_listeners IN SHARE MODE";
+static const char lock_sql[] = "LOCK TABLE :schema.wsonce_listeners IN SHARE MODE";
 
 static const char ask_sql[] =
-	"SELECT count(*), count(*) FILTER (WHERE is_open), min(listener) FILTER (WHERE is_open), "
+	"SELECT count(*), count(*) FILTER (WHERE is_open), pg_catalog.min(listener) FILTER (WHERE is_open), "
 	"min(max_age_s) FILTER (WHERE listener = first_open) FROM ("
-	" SELECT *, min(listener) FILTER (WHERE is_open) OVER () AS first_open FROM ("
-	"  SELECT listener, max_age_s, coalesce(max_age_s > $1::bigint, true) AS is_open FROM wsonce_listeners"
+	" SELECT *, pg_catalog.min(listener) FILTER (WHERE is_open) OVER () AS first_open FROM ("
+	"  SELECT listener, max_age_s, coalesce(max_age_s > $1::bigint, true) AS is_open FROM :schema.wsonce_listeners"
 	"  WHERE seen_at > now() - interval '1 hour') AS recent) AS marked";
 
-static const char keep_sql[] =
-	"INSERT INTO wsonce_retention AS r (rows_deleted_s) VALUES ($1::bigint) ON CONFLICT (is_only) DO UPDATE SET "
-	"rows_deleted_s = least(r.rows_deleted_s, excluded.rows_deleted_s), changed_at = now() "
-	"WHERE excluded.rows_deleted_s < r.rows_deleted_s";
+static const char keep_sql[] = "INSERT INTO :schema.wsonce_retention AS r (rows_deleted_s) VALUES ($1::bigint) ON "
+			       "CONFLICT (is_only) DO UPDATE SET "
+			       "rows_deleted_s = least(r.rows_deleted_s, excluded.rows_deleted_s), changed_at = now() "
+			       "WHERE excluded.rows_deleted_s < r.rows_deleted_s";
 
 /* May rows go that are at least so old? */
 struct question {
@@ -83,7 +83,7 @@ static enum guard_result check(struct session *s, const struct question *q, bool
 
 	snprintf(greatest, sizeof(greatest), "%lld", (long long)(q->age_s - NOTE_MARGIN_S));
 	snprintf(age, sizeof(age), "%lld", (long long)q->age_s);
-	if (!ask(s, "SELECT set_config('lock_timeout', '10s', true)") || !ask(s, lock_sql) ||
+	if (!ask(s, "SELECT pg_catalog.set_config('lock_timeout', '10s', true)") || !ask(s, lock_sql) ||
 	    !(rows = session_ask(s, ask_sql, 1, values)))
 		return GUARD_FAILED;
 	result = judge(q, rows);

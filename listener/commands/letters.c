@@ -11,11 +11,11 @@
 #define PAGE "16" /* messages looked into at once: each may be as long as --max-message */
 
 static const char sql_select[] =
-	"SELECT id, CASE WHEN $8::text = '' THEN NULL ELSE raw END FROM dead_letters"
+	"SELECT id, CASE WHEN $8::text = '' THEN NULL ELSE raw END FROM :schema.dead_letters"
 	" WHERE id > $1::bigint"
 	" AND ($2::bigint = 0 OR last_seen >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond')"
 	" AND ($3::bigint = 0 OR last_seen < timestamptz 'epoch' + $3::bigint * interval '1 microsecond')"
-	" AND ($4::text = '' OR strpos(lower(reason), lower($4::text)) > 0)"
+	" AND ($4::text = '' OR pg_catalog.strpos(pg_catalog.lower(reason), pg_catalog.lower($4::text)) > 0)"
 	" AND CASE $5::text WHEN 'all' THEN true WHEN 'open' THEN " LETTERS_OPEN " ELSE NOT " LETTERS_OPEN " END"
 	" AND ($6::bigint[] IS NULL OR id = ANY($6::bigint[])) AND consumer = $9::text"
 	" ORDER BY id LIMIT nullif($7::bigint, 0)";

@@ -16,8 +16,8 @@
 
 /* Is raw the whole message, not the head of one over --max-message? See sql/004 for the digest. */
 #define LETTERS_WHOLE \
-	"(digest = CASE consumer WHEN '' THEN sha256(raw)" \
-	" ELSE sha256(sha256(raw) || convert_to(consumer, 'UTF8')) END)"
+	"(digest = CASE consumer WHEN '' THEN pg_catalog.sha256(raw)" \
+	" ELSE pg_catalog.sha256(pg_catalog.sha256(raw) || pg_catalog.convert_to(consumer, 'UTF8')) END)"
 
 /* A timestamp as commands print it: "to_char(column" LETTERS_UTC ")". */
 #define LETTERS_UTC " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'"

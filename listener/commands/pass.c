@@ -8,38 +8,41 @@
 #include "purge_rows.sql.h"
 
 #define CUTOFF(table, column) \
-	"SELECT cutoff, CASE WHEN isfinite(cutoff) THEN floor(extract(epoch FROM now() - cutoff)) ELSE 0 END FROM (" \
+	"SELECT cutoff, CASE WHEN pg_catalog.isfinite(cutoff) THEN pg_catalog.floor(extract(epoch FROM now() - " \
+	"cutoff)) ELSE 0 END FROM (" \
 	"SELECT coalesce(greatest(now() - $1::bigint * interval '1 second', CASE WHEN $2::bigint = 0 THEN 'infinity'" \
-	" WHEN $2::bigint > 0 THEN (SELECT " column " FROM " table " WHERE " column " IS NOT NULL" \
+	" WHEN $2::bigint > 0 THEN (SELECT " column " FROM :schema." table " WHERE " column " IS NOT NULL" \
 	" ORDER BY " column " DESC OFFSET greatest($2::bigint, 1) - 1 LIMIT 1) END), '-infinity') AS cutoff) AS c"
 
 #define COUNT(table, column, is_old) \
-	"SELECT count(*) FILTER (WHERE is_old), sum(size) FILTER (WHERE is_old), max(id) FROM (" \
-	"SELECT id, pg_column_size(" column ") AS size, " is_old " AS is_old FROM " table \
+	"SELECT count(*) FILTER (WHERE is_old), pg_catalog.sum(size) FILTER (WHERE is_old), pg_catalog.max(id) FROM (" \
+	"SELECT id, pg_catalog.pg_column_size(" column ") AS size, " is_old " AS is_old FROM :schema." table \
 	" WHERE id > $1::bigint ORDER BY id LIMIT $3::bigint) AS step"
 
 /* As COUNT, by the key of purge_processed.sql. */
 static const char count_processed_sql[] =
-	"WITH step AS MATERIALIZED (SELECT consumer, event_id, pg_column_size(p) AS size,"
-	" processed_at < $2::timestamptz AS is_old FROM processed_events AS p"
+	"WITH step AS MATERIALIZED (SELECT consumer, event_id, pg_catalog.pg_column_size(p) AS size,"
+	" processed_at < $2::timestamptz AS is_old FROM :schema.processed_events AS p"
 	" WHERE (consumer, event_id) > ($1::json->>0, $1::json->>1) ORDER BY consumer, event_id LIMIT $3::bigint)"
-	" SELECT count(*) FILTER (WHERE is_old), sum(size) FILTER (WHERE is_old), (SELECT json_build_array(consumer,"
+	" SELECT count(*) FILTER (WHERE is_old), pg_catalog.sum(size) FILTER (WHERE is_old), (SELECT "
+	"pg_catalog.json_build_array(consumer,"
 	" event_id) FROM step ORDER BY consumer DESC, event_id DESC LIMIT 1) FROM step";
 
 /* Is the row that somebody did something to gone? As long as it is there, show tells what was done. */
-#define IS_GONE(table, id_of) "NOT EXISTS (SELECT FROM " table " AS t WHERE t.id = " id_of ")"
+#define IS_GONE(table, id_of) "NOT EXISTS (SELECT FROM :schema." table " AS t WHERE t.id = " id_of ")"
 
 /* As purge_letters.sql, of what people did to rows that are gone. That is asked row by row, not by a join, which
  * may change the order. */
 #define STEP_ACTIONS(actions, is_gone) \
-	"WITH old AS MATERIALIZED (SELECT id FROM (SELECT id, done_at, " is_gone " AS is_gone FROM " actions \
+	"WITH old AS MATERIALIZED (SELECT id FROM (SELECT id, done_at, " is_gone " AS is_gone FROM :schema." actions \
 	" WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint) AS step" \
 	" WHERE done_at < $2::timestamptz AND is_gone LIMIT $3::bigint)," \
-	" free AS MATERIALIZED (SELECT id FROM " actions " WHERE id IN (SELECT id FROM old) FOR UPDATE SKIP LOCKED)," \
-	" done AS (DELETE FROM " actions " WHERE id IN (SELECT id FROM free) RETURNING 1)" \
+	" free AS MATERIALIZED (SELECT id FROM :schema." actions \
+	" WHERE id IN (SELECT id FROM old) FOR UPDATE SKIP LOCKED)," \
+	" done AS (DELETE FROM :schema." actions " WHERE id IN (SELECT id FROM free) RETURNING 1)" \
 	" SELECT (SELECT count(*) FROM done), (SELECT count(*) FROM old), CASE" \
-	" WHEN (SELECT count(*) FROM old) = $3::bigint THEN (SELECT max(id) FROM old)" \
-	" ELSE (SELECT max(id) FROM (SELECT id FROM " actions \
+	" WHEN (SELECT count(*) FROM old) = $3::bigint THEN (SELECT pg_catalog.max(id) FROM old)" \
+	" ELSE (SELECT pg_catalog.max(id) FROM (SELECT id FROM :schema." actions \
 	" WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint) AS step) END"
 
 #define LETTER_IS_GONE   IS_GONE("dead_letters", "letter_id")

@@ -122,11 +122,11 @@ static int begin(struct purge *p, const char *statement_timeout)
 	struct pg_result *rows = NULL;
 
 	if (run(p, "BEGIN") == 0)
-		rows = session_ask(
-			p->session,
-			"SELECT set_config('DateStyle', 'ISO', true), set_config('lock_timeout', '2s', true), "
-			"set_config('statement_timeout', $1::text, true)",
-			1, values);
+		rows = session_ask(p->session,
+				   "SELECT pg_catalog.set_config('DateStyle', 'ISO', true), "
+				   "pg_catalog.set_config('lock_timeout', '2s', true), "
+				   "set_config('statement_timeout', $1::text, true)",
+				   1, values);
 	session_drop(rows);
 	return rows ? 0 : -1;
 }

@@ -42,23 +42,25 @@ static const struct option retry_options[] = {
 /* Those that are open now: since they were chosen somebody may have discarded some. From here on discard leaves them
  * alone. The order of the locks is that of bury.sql, so that the two do not wait for each other. */
 static const char sql_page[] =
-	"WITH wanted AS (SELECT unnest($1::bigint[]) AS id), locked AS ("
-	"  SELECT id FROM dead_letters WHERE id = ANY($1::bigint[]) AND " LETTERS_OPEN " ORDER BY digest FOR UPDATE),"
-	" open AS (UPDATE dead_letters SET retried_at = now() WHERE id IN (SELECT id FROM locked)"
+	"WITH wanted AS (SELECT pg_catalog.unnest($1::bigint[]) AS id), locked AS ("
+	"  SELECT id FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) AND " LETTERS_OPEN
+	" ORDER BY digest FOR UPDATE),"
+	" open AS (UPDATE :schema.dead_letters SET retried_at = now() WHERE id IN (SELECT id FROM locked)"
 	"  RETURNING id, raw, " LETTERS_WHOLE " AS is_whole)"
 	" SELECT w.id, o.raw, coalesce(o.is_whole, false), o.id IS NOT NULL"
 	" FROM wanted AS w LEFT JOIN open AS o USING (id) ORDER BY w.id";
 
 static const char sql_record[] =
-	"WITH told AS (SELECT * FROM jsonb_to_recordset($1::jsonb) AS t(id bigint, outcome text, why text)),"
+	"WITH told AS (SELECT * FROM pg_catalog.jsonb_to_recordset($1::jsonb) AS t(id bigint, outcome text, why text)),"
 	" locked AS (SELECT d.id, d.digest, d.event_id, told.outcome, told.why"
-	"  FROM dead_letters d JOIN told USING (id) ORDER BY d.digest FOR UPDATE OF d),"
-	" stored AS (UPDATE dead_letters d SET retried_at = NULL,"
+	"  FROM :schema.dead_letters d JOIN told USING (id) ORDER BY d.digest FOR UPDATE OF d),"
+	" stored AS (UPDATE :schema.dead_letters d SET retried_at = NULL,"
 	"  resolved_at = CASE WHEN locked.outcome = 'rejected' THEN d.resolved_at ELSE now() END,"
 	"  resolution = CASE WHEN locked.outcome = 'rejected' THEN d.resolution ELSE locked.outcome END FROM locked"
 	"  WHERE d.id = locked.id)"
-	" INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
-	" SELECT id, digest, event_id, $2::text, outcome, concat_ws(': ', $3::text, why), $4::text FROM locked";
+	" INSERT INTO :schema.dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
+	" SELECT id, digest, event_id, $2::text, outcome, pg_catalog.concat_ws(': ', $3::text, why), $4::text FROM "
+	"locked";
 
 struct retry {
 	const struct invocation *in;

@@ -18,6 +18,7 @@ struct session {
 	PGconn *conn;
 	bool is_in_use; /* the last statement of run() failed because a table was */
 	int64_t patience_ms;
+	char schema[SCHEMA_QUOTED_SIZE];
 };
 
 static int fail(const struct session *s, const char *what)
@@ -35,10 +36,20 @@ static void on_notice(void *arg, const char *message)
 
 /* --- the schema --- */
 
+/* NULL if memory is out, which libpq's functions take for a failed statement. */
+static PGresult *execute(struct session *s, const char *sql)
+{
+	char *text = schema_expand(sql, s->schema);
+	PGresult *result = text ? PQexec(s->conn, text) : NULL;
+
+	free(text);
+	return result;
+}
+
 /* Runs statements; the last one's first value is *version, or -1 if it has none. Returns -1 if they fail. */
 static int run(struct session *s, const char *sql, int *version)
 {
-	PGresult *result = PQexec(s->conn, sql);
+	PGresult *result = execute(s, sql);
 	ExecStatusType status = PQresultStatus(result);
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
@@ -87,6 +98,10 @@ static int inspect(struct session *s, bool *is_ours)
 
 	if (seen && !session_is_null(seen, 0, SCHEMA_FAULT))
 		failed = dispatch_fail("%s", session_text(seen, 0, SCHEMA_FAULT));
+	if (!failed)
+		snprintf(s->schema, sizeof(s->schema), "%s", session_text(seen, 0, SCHEMA_NAME));
+	if (!failed && !*s->schema)
+		failed = dispatch_fail("no schema of the search_path is there for this role");
 	*is_ours = seen && session_flag(seen, 0, SCHEMA_IS_OURS);
 	session_drop(seen);
 	return failed;
@@ -147,9 +162,11 @@ void session_close(struct session *s)
 
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values)
 {
-	PGresult *result = PQexecParams(s->conn, sql, n, NULL, values, NULL, NULL, 0);
+	char *text = schema_expand(sql, s->schema);
+	PGresult *result = text ? PQexecParams(s->conn, text, n, NULL, values, NULL, NULL, 0) : NULL;
 	ExecStatusType status = PQresultStatus(result);
 
+	free(text);
 	if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)
 		return result;
 	fail(s, "postgres");
@@ -202,7 +219,7 @@ char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t
 
 int session_copy_begin(struct session *s, const char *sql)
 {
-	PGresult *result = PQexec(s->conn, sql);
+	PGresult *result = execute(s, sql);
 	bool is_begun = PQresultStatus(result) == PGRES_COPY_IN;
 
 	PQclear(result);

@@ -47,10 +47,12 @@ struct duplicates {
 /* Seconds of a day are counted from its first to now, or to its end; at least an hour of them, since the
  * first note of a day tells of what came in the last minute of the day before. */
 static const char days_sql[] =
-	"SELECT to_char(day, 'YYYY-MM-DD'), events, array_to_string(copies, ' '), encode(sketch, 'hex'), events / "
+	"SELECT pg_catalog.to_char(day, 'YYYY-MM-DD'), events, pg_catalog.array_to_string(copies, ' '), "
+	"pg_catalog.encode(sketch, 'hex'), events / "
 	"greatest(3600, extract(epoch FROM "
 	"least(now(), (day + 1)::timestamp AT TIME ZONE 'UTC') - day::timestamp AT TIME ZONE 'UTC')) "
-	"FROM wsonce_duplicates WHERE $1::bigint = 0 OR day >= (to_timestamp($1::bigint / 1000000.0) AT TIME ZONE "
+	"FROM :schema.wsonce_duplicates WHERE $1::bigint = 0 OR day >= (pg_catalog.to_timestamp($1::bigint / "
+	"1000000.0) AT TIME ZONE "
 	"'UTC')::date ORDER BY day";
 
 static void add_delays(struct duplicates *d, const char *text)
@@ -108,7 +110,8 @@ static int read_days(struct session *s, const struct stats_options *o, struct du
 static int read_window(struct session *s, const struct config *config, struct duplicates *d)
 {
 	struct pg_result *rows = session_ask(
-		s, "SELECT dedup_window_s FROM wsonce_listeners ORDER BY seen_at DESC, listener LIMIT 1", 0, NULL);
+		s, "SELECT dedup_window_s FROM :schema.wsonce_listeners ORDER BY seen_at DESC, listener LIMIT 1", 0,
+		NULL);
 
 	if (!rows)
 		return -1;

@@ -21,10 +21,22 @@
 #include "postgres/sqlstate.h"
 #include "base/stats.h"
 
+#define TROUBLES_MAX 5
+
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
 #define LIMITS_SIZE   256
 #define HASTY_LOCK_MS 250
+
+/* What a handler or a trigger may have set for the session, and its transaction committed. */
+static const char reset_sql[] =
+	"SELECT pg_catalog.set_config('role', NULL, false) AS wsonce_reset,"
+	" pg_catalog.set_config('session_authorization', NULL, false), pg_catalog.set_config('search_path', NULL, "
+	"false),"
+	" pg_catalog.set_config('row_security', NULL, false), pg_catalog.set_config('synchronous_commit', NULL, false),"
+	" pg_catalog.set_config('lock_timeout', NULL, false), pg_catalog.set_config('statement_timeout', NULL, false),"
+	" pg_catalog.set_config('default_transaction_isolation', NULL, false),"
+	" pg_catalog.set_config('default_transaction_read_only', NULL, false)";
 
 /* The steps of POSTGRES_PREPARING. */
 enum step { STEP_INSPECT, STEP_ASK, STEP_LOCK, STEP_UPGRADE, STEP_IDENTIFY, STEP_EPOCH };
@@ -60,7 +72,9 @@ struct postgres {
 	char limits[2][LIMITS_SIZE]; /* the statement that sets them, for one transaction: usual ones, and hasty ones */
 	char error[400];             /* of the last connection attempt */
 	bool was_ready;              /* ever */
-	bool is_upgraded;            /* on this connection */
+	char schema[SCHEMA_QUOTED_SIZE]; /* of our tables */
+	int troubles;                    /* one after the other */
+	bool is_upgraded;                /* on this connection */
 	struct postgres_identity identity;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -307,25 +321,39 @@ static bool is_elsewhere(const struct postgres *p, const struct postgres_answer 
 	return answer->has_epoch && answer->epoch != p->identity.epoch;
 }
 
+/* Trouble after trouble may be the session's own: settings that a function made, a catalogue that is not seen anew.
+ * What waited for a lock has no such cause. */
+static bool wants_fresh_session(struct postgres *p, const struct postgres_answer *answer)
+{
+	if (answer->result == POSTGRES_TROUBLE && answer->blame != POSTGRES_BLAME_ROW && !answer->is_late)
+		p->troubles++;
+	return p->troubles >= TROUBLES_MAX;
+}
+
 static void answer_query(struct postgres *p, const PGresult *result)
 {
 	char error[512];
 	ExecStatusType status = PQresultStatus(result);
 	struct postgres_answer answer = {.result = POSTGRES_OK, .data = result};
 
-	p->copy = NULL;
+	bool is_lost;
 
+	p->copy = NULL;
 	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
 		describe(result, error, sizeof(error));
 		judge(p, result, &answer);
 		answer.error = error;
-		if (answer.result == POSTGRES_UNKNOWN ||
+		is_lost = wants_fresh_session(p, &answer);
+		if (is_lost || answer.result == POSTGRES_UNKNOWN ||
 		    (answer.result == POSTGRES_TROUBLE && wants_reconnect(result))) {
-			p->is_next_wanted = true;
+			p->is_next_wanted = !is_lost;
+			p->troubles = 0;
 			lose_with(p, error, answer);
 			return;
 		}
 	}
+	if (!answer.error)
+		p->troubles = 0;
 	read_rows(p, result, &answer);
 	if (!is_elsewhere(p, &answer))
 		set_state(p, POSTGRES_READY);
@@ -361,7 +389,10 @@ static void begin_step(struct postgres *p, enum step step, int is_sent)
 
 static void send_step(struct postgres *p, enum step step, const char *sql)
 {
-	begin_step(p, step, PQsendQuery(p->conn, sql));
+	char *text = schema_expand(sql, p->schema);
+
+	begin_step(p, step, text && PQsendQuery(p->conn, text));
+	free(text);
 }
 
 static void inspect(struct postgres *p)
@@ -459,6 +490,7 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 		lose(p, "no schema of the search_path is there for this role");
 		return;
 	}
+	snprintf(p->schema, sizeof(p->schema), "%s", PQgetvalue(seen, 0, SCHEMA_NAME));
 	set_limits(p, seen);
 	if (!PQgetisnull(seen, 0, SCHEMA_WARNING) && !p->was_ready)
 		log_warn("the database is not safe", "reason=%s", PQgetvalue(seen, 0, SCHEMA_WARNING));
@@ -567,13 +599,20 @@ static int send_copy(struct postgres *p)
 	return 0;
 }
 
+static bool is_reset(const PGresult *result)
+{
+	const char *name = PQfname(result, 0);
+
+	return name && strcmp(name, "wsonce_reset") == 0;
+}
+
 /* Of several statements the last answer counts, or the only error. */
 static void keep_result(struct postgres *p, PGresult *result)
 {
 	ExecStatusType status = PQresultStatus(result);
 	bool is_fine = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
 
-	if (status == PGRES_PIPELINE_ABORTED) {
+	if (status == PGRES_PIPELINE_ABORTED || is_reset(result)) {
 		PQclear(result);
 		return;
 	}
@@ -651,11 +690,18 @@ static int begin(struct postgres *p, int is_sent)
 	return 0;
 }
 
+static int send_plain(struct postgres *p, const char *sql)
+{
+	return PQsendQueryParams(p->conn, sql, 0, NULL, NULL, NULL, NULL, 0);
+}
+
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n)
 {
 	Oid types[POSTGRES_VALUES_MAX];
 	const char *bytes[POSTGRES_VALUES_MAX];
 	int lengths[POSTGRES_VALUES_MAX], formats[POSTGRES_VALUES_MAX];
+	char *text;
+	bool is_sent;
 
 	assert(n <= POSTGRES_VALUES_MAX);
 	if (p->state != POSTGRES_READY)
@@ -667,25 +713,33 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 		lengths[i] = (int)values[i].len;
 		formats[i] = 1;
 	}
-	return begin(p, PQenterPipelineMode(p->conn) &&
-				PQsendQueryParams(p->conn, p->limits[p->is_hasty], 0, NULL, NULL, NULL, NULL, 0) &&
-				PQsendQueryParams(p->conn, sql, n, types, bytes, lengths, formats, 0) &&
-				PQpipelineSync(p->conn));
+	text = schema_expand(sql, p->schema);
+	is_sent = text && PQenterPipelineMode(p->conn) && send_plain(p, p->limits[p->is_hasty]) &&
+		  PQsendQueryParams(p->conn, text, n, types, bytes, lengths, formats, 0) &&
+		  (!p->settings.calls_others || send_plain(p, reset_sql)) && PQpipelineSync(p->conn);
+	free(text);
+	return begin(p, is_sent);
 }
 
 /* A pipeline may not have a COPY. */
 int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
 {
-	char both[LIMITS_SIZE + 1024];
+	char *text = NULL, *all = NULL;
+	bool is_sent;
 
 	if (p->state != POSTGRES_READY)
 		return -1;
 	p->is_copy = true;
 	p->copied = 0;
-	snprintf(both, sizeof(both), "%s; %s", p->limits[p->is_hasty], sql);
 	p->copy = bytes;
 	p->copy_len = len;
-	return begin(p, PQsendQuery(p->conn, both));
+	if (asprintf(&all, "%s; %s; %s", p->limits[p->is_hasty], sql, reset_sql) < 0)
+		all = NULL;
+	text = all ? schema_expand(all, p->schema) : NULL;
+	is_sent = text && PQsendQuery(p->conn, text);
+	free(text);
+	free(all);
+	return begin(p, is_sent);
 }
 
 /* --- coming up --- */

@@ -68,6 +68,8 @@ struct postgres_settings {
 	const char *conninfo; /* must live as long as the connection */
 	int64_t timeout_ms;
 	const char *tables; /* that are written, as the text of a text[] */
+	/* Statements call functions that are not ours: what these set for the session is set back. */
+	bool calls_others;
 	/* Called after each change of state but between READY and BUSY. */
 	void (*on_state)(void *owner, enum postgres_state state);
 	/* Called once for a query, from the loop, never from inside postgres_query. The connection
@@ -92,8 +94,9 @@ const struct postgres_identity *postgres_identity(const struct postgres *p);
 /* Why the last connection attempt failed; "" after a success. */
 const char *postgres_error(const struct postgres *p);
 
-/* Sends one statement with up to POSTGRES_VALUES_MAX values, unnamed, so that it works behind PgBouncer.
- * Returns 0, and on_answer is called; or -1 because the connection is not READY. The values are copied. */
+/* Sends one statement, in which :schema. is expanded (see postgres/schema.h), with up to POSTGRES_VALUES_MAX values,
+ * unnamed, so that it works behind PgBouncer. Returns 0, and on_answer is called; or -1 because the connection is not
+ * READY. The values are copied. */
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
 
 /* Do the next statements wait for locks only for a moment, and not for most of the timeout? */

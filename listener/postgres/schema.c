@@ -23,6 +23,23 @@ int schema_version(void)
 	return sizeof(migrations) / sizeof(migrations[0]);
 }
 
+char *schema_expand(const char *sql, const char *schema)
+{
+	static const char mark[] = ":schema.";
+	size_t size = strlen(sql) + 1, used = 0;
+	char *out;
+
+	for (const char *at = sql; (at = strstr(at, mark)); at++)
+		size += strlen(schema) + 1;
+	out = malloc(size);
+	if (!out)
+		return NULL;
+	for (const char *at; (at = strstr(sql, mark)); sql = at + sizeof(mark) - 1)
+		used += (size_t)snprintf(out + used, size - used, "%.*s%s.", (int)(at - sql), sql, schema);
+	snprintf(out + used, size - used, "%s", sql);
+	return out;
+}
+
 const char *schema_inspect_sql(void)
 {
 	return SQL_INSPECT;
@@ -30,24 +47,24 @@ const char *schema_inspect_sql(void)
 
 const char *schema_ask_sql(void)
 {
-	return "SELECT coalesce(max(version), 0) FROM wsonce_schema";
+	return "SELECT coalesce(pg_catalog.max(version), 0) FROM :schema.wsonce_schema";
 }
 
 /* The lock's number is "wsonce" in ASCII. It is held until the transaction ends, so N listeners
  * that start at once migrate one after the other, and all but the first find nothing to do. */
 const char *schema_lock_sql(void)
 {
-	return "BEGIN; SELECT pg_advisory_xact_lock(131337674449765);"
-	       "CREATE TABLE IF NOT EXISTS wsonce_schema ("
+	return "BEGIN; SELECT pg_catalog.pg_advisory_xact_lock(131337674449765);"
+	       "CREATE TABLE IF NOT EXISTS :schema.wsonce_schema ("
 	       "version INT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now());"
-	       "SELECT coalesce(max(version), 0) FROM wsonce_schema";
+	       "SELECT coalesce(pg_catalog.max(version), 0) FROM :schema.wsonce_schema";
 }
 
 /* Not by open_memstream: when memory is out in the middle, a part of the text would be missing, and
  * nothing would tell. */
 char *schema_upgrade_sql(int version)
 {
-	static const char note[] = ";\nINSERT INTO wsonce_schema (version) VALUES (%d);\n", end[] = "COMMIT";
+	static const char note[] = ";\nINSERT INTO :schema.wsonce_schema (version) VALUES (%d);\n", end[] = "COMMIT";
 	static const char begin[] = "SET LOCAL lock_timeout = '200ms';\n";
 	size_t size = sizeof(begin) + sizeof(end), used = 0;
 	char *sql;

@@ -5,6 +5,13 @@
 /* The version that this program works with. */
 int schema_version(void);
 
+/* A name like :schema.events in SQL stands for that table in the schema that was found at connect, whatever the
+ * search_path has become. Puts the schema, quoted where it has to be, into a text; on the heap, NULL if memory is
+ * out. */
+char *schema_expand(const char *sql, const char *schema);
+
+#define SCHEMA_QUOTED_SIZE 136 /* of a schema's name with its quotes */
+
 /* Takes the names of the tables that the program writes, as a text[]; one row of these columns. Its file,
  * sql/queries/inspect.sql, has their meaning. */
 const char *schema_inspect_sql(void);

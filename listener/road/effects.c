@@ -16,31 +16,33 @@
  * sent again, so it cannot happen to it twice. */
 static const char given_sql[] =
 	"WITH given AS MATERIALIZED (SELECT event_id, event_type, payload FROM unnest($1::text[], $2::text[], "
-	"$3::jsonb[]) AS g (event_id, event_type, payload) WHERE (SELECT pg_advisory_xact_lock%s(131337674449766)) "
+	"$3::jsonb[]) AS g (event_id, event_type, payload) WHERE (SELECT "
+	"pg_catalog.pg_advisory_xact_lock%s(131337674449766)) "
 	"IS NOT NULL)";
 
 /* RETURNING names the rows that are new; a handler sees each of them in the table. */
-static const char fresh_sql[] = ", fresh AS (INSERT INTO events (event_id, event_type, payload) SELECT event_id, "
-				"event_type, payload FROM given "
-				"ON CONFLICT (event_id) DO NOTHING RETURNING event_id, event_type, payload)";
+static const char fresh_sql[] =
+	", fresh AS (INSERT INTO :schema.events (event_id, event_type, payload) SELECT event_id, "
+	"event_type, payload FROM given "
+	"ON CONFLICT (event_id) DO NOTHING RETURNING event_id, event_type, payload)";
 
 /* What is new to a consumer another one may have stored long ago. The rows come first, so that handlers see
  * them here as well. */
 static const char consumer_sql[] =
-	", stored AS (INSERT INTO events (event_id, event_type, payload) SELECT event_id, event_type, payload FROM "
-	"given "
+	", stored AS (INSERT INTO :schema.events (event_id, event_type, payload) "
+	"SELECT event_id, event_type, payload FROM given "
 	"ON CONFLICT (event_id) DO NOTHING RETURNING 1)"
-	", marked AS (INSERT INTO processed_events (consumer, event_id) SELECT $4::text, event_id FROM given "
+	", marked AS (INSERT INTO :schema.processed_events (consumer, event_id) SELECT $4::text, event_id FROM given "
 	"WHERE (SELECT count(*) FROM stored) >= 0 ON CONFLICT (consumer, event_id) DO NOTHING RETURNING event_id)"
 	", fresh AS (SELECT event_id, event_type, payload FROM given JOIN marked USING (event_id))";
 
 static const char outbox_sql[] =
-	", posted AS (INSERT INTO outbox (target, event_id, event_type, payload) "
+	", posted AS (INSERT INTO :schema.outbox (target, event_id, event_type, payload) "
 	"SELECT w.target, f.event_id, f.event_type, f.payload FROM fresh AS f JOIN unnest($5::text[], $6::text[]) "
 	"AS w (target, event_type) ON w.event_type IS NULL OR w.event_type = f.event_type RETURNING 1)";
 
 /* The first row, see sql/queries/epoch.sql. */
-#define EPOCH_SQL " SELECT (SELECT epoch FROM wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
+#define EPOCH_SQL " SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
 
 /* --- webhooks --- */
 

@@ -966,6 +966,7 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 		.conninfo = config->postgres,
 		.timeout_ms = config->postgres_timeout_ms,
 		.tables = written_tables(config),
+		.calls_others = true,
 		.on_state = on_postgres_state,
 		.on_answer = on_answer,
 		.on_unusable = on_unusable,

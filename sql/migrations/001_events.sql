@@ -1,7 +1,7 @@
 -- What wsonce stores. The unique event_id is the last word on duplicates: whatever Redis says or
 -- loses, an event has at most one row. Its collation does not change with the operating system's, which would
 -- corrupt the index.
-CREATE TABLE IF NOT EXISTS events (
+CREATE TABLE IF NOT EXISTS :schema.events (
 	id           BIGSERIAL PRIMARY KEY,
 	event_id     VARCHAR COLLATE "C" UNIQUE NOT NULL,
 	event_type   VARCHAR NOT NULL,
@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS events (
 
 -- Messages that cannot become an event, one row for the whole fleet: digest is the SHA-256 of the
 -- message as it was received. raw holds its bytes (the head of it, if it was over --max-message).
-CREATE TABLE IF NOT EXISTS dead_letters (
+CREATE TABLE IF NOT EXISTS :schema.dead_letters (
 	id          BIGSERIAL PRIMARY KEY,
 	digest      BYTEA UNIQUE NOT NULL,
 	event_id    VARCHAR,

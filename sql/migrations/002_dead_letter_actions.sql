@@ -1,12 +1,12 @@
 -- Dead letters that people work with: one that was stored after all, or discarded, stays with the
 -- moment and the way. It is open again when it comes again; a listener that is older than this schema
 -- does not clear resolved_at, so what was seen after it counts as open too.
-ALTER TABLE dead_letters
+ALTER TABLE :schema.dead_letters
 	ADD COLUMN IF NOT EXISTS resolved_at TIMESTAMPTZ,
 	ADD COLUMN IF NOT EXISTS resolution  TEXT; -- persisted, duplicate or discarded
 
 -- Who did what to which letter. It outlives the letter, so it has the digest and no foreign key.
-CREATE TABLE IF NOT EXISTS dead_letter_actions (
+CREATE TABLE IF NOT EXISTS :schema.dead_letter_actions (
 	id          BIGSERIAL PRIMARY KEY,
 	letter_id   BIGINT NOT NULL,
 	digest      BYTEA NOT NULL,
@@ -18,4 +18,4 @@ CREATE TABLE IF NOT EXISTS dead_letter_actions (
 	instance_id VARCHAR NOT NULL,
 	done_at     TIMESTAMPTZ NOT NULL DEFAULT now()
 );
-CREATE INDEX IF NOT EXISTS dead_letter_actions_letter_id ON dead_letter_actions (letter_id);
+CREATE INDEX IF NOT EXISTS dead_letter_actions_letter_id ON :schema.dead_letter_actions (letter_id);

@@ -5,35 +5,43 @@
 --
 -- The planner takes LIMIT for 1, as in lease.sql, and so reads the index outbox_due and never sorts.
 WITH RECURSIVE names AS (
-	(SELECT target FROM outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
+	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
 	UNION ALL
-	SELECT (SELECT o.target FROM outbox AS o WHERE o.state = 'pending' AND o.target > n.target ORDER BY o.target LIMIT 1)
+	SELECT (SELECT o.target FROM :schema.outbox AS o WHERE o.state = 'pending' AND o.target > n.target ORDER BY
+		o.target LIMIT 1)
 	FROM names AS n WHERE n.target IS NOT NULL
 ), targets AS MATERIALIZED (
 	SELECT target FROM (SELECT target FROM names WHERE target IS NOT NULL LIMIT 1000) AS n
-	WHERE set_config('wsonce.wanted', (20000 / (SELECT greatest(count(target), 1) FROM names))::text, true) <> ''
+	WHERE pg_catalog.set_config('wsonce.wanted', (20000 / (SELECT greatest(pg_catalog.count(target), 1) FROM
+		names))::text, true) <> ''
 ), pending AS MATERIALIZED (
 	SELECT true AS is_first, d.* FROM targets AS t, LATERAL (
-		SELECT target, event_id, created_at FROM outbox AS o WHERE o.target = t.target AND state = 'pending'
-		ORDER BY due_at LIMIT coalesce(nullif(current_setting('wsonce.wanted', true), ''), '1')::bigint
+		SELECT target, event_id, created_at FROM :schema.outbox AS o WHERE o.target = t.target AND state =
+			'pending'
+		ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),
+			'1')::bigint
 	) AS d
 	UNION ALL
 	SELECT false, d.* FROM targets AS t, LATERAL (
-		SELECT target, event_id, created_at FROM outbox AS o WHERE o.target = t.target AND state = 'pending'
+		SELECT target, event_id, created_at FROM :schema.outbox AS o WHERE o.target = t.target AND state =
+			'pending'
 		ORDER BY due_at DESC LIMIT 100
 	) AS d
 ), strays AS (
 	SELECT target, (SELECT count(*) FROM pending AS p WHERE is_first AND p.target = t.target) AS n
 	FROM targets AS t WHERE target <> ALL ($2::text[]) AND NOT EXISTS (
-		SELECT FROM wsonce_listeners WHERE t.target = ANY (targets) AND seen_at > now() - interval '3 minutes'
+		SELECT FROM :schema.wsonce_listeners WHERE t.target = ANY (targets) AND seen_at > now() - interval
+			'3 minutes'
 	)
 )
 SELECT count(*) FILTER (WHERE is_first), greatest(
 		count(*) FILTER (WHERE is_first AND created_at < now() - $1::text::bigint * interval '1 millisecond'),
-		count(*) FILTER (WHERE NOT is_first AND created_at < now() - $1::text::bigint * interval '1 millisecond')
+		count(*) FILTER (WHERE NOT is_first AND created_at < now() - $1::text::bigint * interval
+			'1 millisecond')
 	),
-	coalesce(floor(extract(epoch FROM now() - min(created_at)) * 1000), 0),
+	coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(created_at)) * 1000), 0),
 	(SELECT event_id FROM pending ORDER BY created_at LIMIT 1),
 	(SELECT target FROM pending ORDER BY created_at LIMIT 1),
-	(SELECT string_agg(target, ' ' ORDER BY target) FROM strays), (SELECT coalesce(sum(n), 0) FROM strays)
+	(SELECT pg_catalog.string_agg(target, ' ' ORDER BY target) FROM strays), (SELECT coalesce(pg_catalog.sum(n),
+		0) FROM strays)
 FROM pending

@@ -8,11 +8,12 @@ WITH letter AS MATERIALIZED (
 	AS l (digest, event_id, reason, raw, place)
 ), stored AS MATERIALIZED (
 	SELECT place FROM letter WHERE $7::bool AND CASE WHEN $6::text = ''
-		THEN EXISTS (SELECT FROM events AS e WHERE e.event_id = letter.event_id OFFSET 0)
-		ELSE EXISTS (SELECT FROM processed_events AS p WHERE p.consumer = $6 AND p.event_id = letter.event_id OFFSET 0)
+		THEN EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = letter.event_id OFFSET 0)
+		ELSE EXISTS (SELECT FROM :schema.processed_events AS p WHERE p.consumer = $6 AND p.event_id =
+			letter.event_id OFFSET 0)
 	END
 ), written AS (
-	INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, consumer, seen)
+	INSERT INTO :schema.dead_letters (digest, event_id, reason, raw, instance_id, consumer, seen)
 	SELECT DISTINCT ON (digest) digest, event_id, reason, raw, $5::text, $6, count(*) OVER (PARTITION BY digest)
 	FROM letter WHERE place NOT IN (SELECT place FROM stored)
 	ORDER BY digest
@@ -24,4 +25,5 @@ WITH letter AS MATERIALIZED (
 		resolved_at = NULL,
 		resolution = NULL
 )
-SELECT (SELECT epoch FROM wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT place::text FROM stored
+SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT place::text FROM
+	stored

@@ -17,40 +17,45 @@ WITH targets AS MATERIALIZED (
 		timestamptz 'epoch' + since::bigint * interval '1 microsecond' AS since
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
 		WITH ORDINALITY AS t (target, wanted, lease, probe, since, turn)
-	WHERE set_config('synchronous_commit', 'off', true) = 'off' AND set_config('wsonce.wanted', '10000', true) <> ''
+	WHERE pg_catalog.set_config('synchronous_commit', 'off', true) = 'off' AND
+		pg_catalog.set_config('wsonce.wanted', '10000', true) <> ''
 ), due AS MATERIALIZED (
 	SELECT t.turn, t.target, t.lease, d.* FROM targets AS t, LATERAL (
 		SELECT * FROM (
-			SELECT id, due_at, payload FROM outbox AS o
+			SELECT id, due_at, payload FROM :schema.outbox AS o
 			WHERE o.target = t.target AND state = 'pending' AND due_at >= t.since AND due_at <= now()
-			ORDER BY due_at LIMIT coalesce(nullif(current_setting('wsonce.wanted', true), ''), '1')::bigint
+			ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),
+				'1')::bigint
 			FOR UPDATE SKIP LOCKED
 		) AS first LIMIT t.wanted
 	) AS d WHERE t.probe IS NULL
 	UNION ALL
 	SELECT t.turn, t.target, t.lease, d.* FROM targets AS t, LATERAL (
-		SELECT id, due_at, payload FROM outbox AS o
+		SELECT id, due_at, payload FROM :schema.outbox AS o
 		WHERE o.id = t.probe AND state || '' = 'pending' AND due_at <= now() FOR UPDATE SKIP LOCKED
 	) AS d
 ), stored AS (
-	SELECT *, sum(size) OVER (PARTITION BY turn ORDER BY due_at, id) AS sizes,
+	SELECT *, pg_catalog.sum(size) OVER (PARTITION BY turn ORDER BY due_at, id) AS sizes,
 		row_number() OVER (PARTITION BY turn ORDER BY due_at, id) AS place
-	FROM due, LATERAL (SELECT coalesce(pg_column_size(payload), 0) OFFSET 0) AS s (size)
+	FROM due, LATERAL (SELECT coalesce(pg_catalog.pg_column_size(payload), 0) OFFSET 0) AS s (size)
 ), fitting AS MATERIALIZED (
 	SELECT turn, target, lease, due_at, place, id,
 		CASE WHEN growth <= $8::text::bigint THEN coalesce(payload, 'null')::text END AS data
 	FROM stored, LATERAL (
-		SELECT coalesce(sum(greatest(scale(n) - 20, 0) + CASE
-			WHEN abs(n) < 1e20 THEN 0 WHEN abs(n) < 1e50 THEN 50 WHEN abs(n) < 1e150 THEN 150
-			WHEN abs(n) < 1e500 THEN 500 WHEN abs(n) < 1e1500 THEN 1500 WHEN abs(n) < 1e5000 THEN 5000
-			WHEN abs(n) < 1e15000 THEN 15000 WHEN abs(n) < 1e45000 THEN 45000 ELSE 131072
+		SELECT coalesce(pg_catalog.sum(greatest(pg_catalog.scale(n) - 20, 0) + CASE
+			WHEN pg_catalog.abs(n) < 1e20 THEN 0 WHEN pg_catalog.abs(n) < 1e50 THEN 50 WHEN
+				pg_catalog.abs(n) < 1e150 THEN 150
+			WHEN pg_catalog.abs(n) < 1e500 THEN 500 WHEN pg_catalog.abs(n) < 1e1500 THEN 1500 WHEN
+				pg_catalog.abs(n) < 1e5000 THEN 5000
+			WHEN pg_catalog.abs(n) < 1e15000 THEN 15000 WHEN pg_catalog.abs(n) < 1e45000 THEN 45000 ELSE 131072
 		END), 0)
-		FROM jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') AS j, LATERAL (SELECT j::numeric) AS c (n)
+		FROM pg_catalog.jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') AS j, LATERAL
+			(SELECT j::numeric) AS c (n)
 	) AS g (growth)
 	WHERE place = 1 OR sizes <= $6::text::bigint
 ), sized AS (
-	SELECT *, sum(octet_length(data)) OVER (PARTITION BY turn ORDER BY place) AS of_target,
-		sum(octet_length(data)) OVER (ORDER BY place > 1, turn, place) AS of_all,
+	SELECT *, pg_catalog.sum(pg_catalog.octet_length(data)) OVER (PARTITION BY turn ORDER BY place) AS of_target,
+		pg_catalog.sum(pg_catalog.octet_length(data)) OVER (ORDER BY place > 1, turn, place) AS of_all,
 		row_number() OVER (ORDER BY place > 1, turn, place) AS overall
 	FROM fitting
 ), chosen AS MATERIALIZED (
@@ -58,10 +63,11 @@ WITH targets AS MATERIALIZED (
 	WHERE overall = 1
 		OR (coalesce(of_all, 0) <= $7::text::bigint AND (place = 1 OR coalesce(of_target, 0) <= $6::text::bigint))
 )
-UPDATE outbox AS o SET attempts = o.attempts + 1, due_at = now() + c.lease
+UPDATE :schema.outbox AS o SET attempts = o.attempts + 1, due_at = now() + c.lease
 FROM chosen AS c
 WHERE o.id = c.id
-RETURNING o.id, o.target, o.attempts, floor(extract(epoch FROM now())), o.event_id,
-	format('{"type":%s,"timestamp":"%s","id":%s,"data":%s}', to_json(o.event_type),
-		to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), to_json(o.event_id), c.data),
-	c.data IS NULL, floor(extract(epoch FROM c.due_at) * 1000000)
+RETURNING o.id, o.target, o.attempts, pg_catalog.floor(extract(epoch FROM now())), o.event_id,
+	pg_catalog.format('{"type":%s,"timestamp":"%s","id":%s,"data":%s}', pg_catalog.to_json(o.event_type),
+		pg_catalog.to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+			pg_catalog.to_json(o.event_id), c.data),
+	c.data IS NULL, pg_catalog.floor(extract(epoch FROM c.due_at) * 1000000)

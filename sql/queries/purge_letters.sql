@@ -1,14 +1,16 @@
 -- One step of wsonce purge: dead letters that were last seen before $2, as in purge_rows.sql.
 WITH old AS MATERIALIZED (
-	SELECT id FROM (SELECT id, last_seen FROM dead_letters WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint) AS step
+	SELECT id FROM (SELECT id, last_seen FROM :schema.dead_letters WHERE id > $1::bigint ORDER BY id LIMIT
+		$4::bigint) AS step
 	WHERE last_seen < $2::timestamptz LIMIT $3::bigint
 ), free AS MATERIALIZED (
-	SELECT id FROM dead_letters
+	SELECT id FROM :schema.dead_letters
 	WHERE id IN (SELECT id FROM old) AND last_seen < $2::timestamptz FOR UPDATE SKIP LOCKED
 ), done AS (
-	DELETE FROM dead_letters WHERE id IN (SELECT id FROM free) RETURNING 1
+	DELETE FROM :schema.dead_letters WHERE id IN (SELECT id FROM free) RETURNING 1
 )
 SELECT (SELECT count(*) FROM done), (SELECT count(*) FROM old), CASE
-	WHEN (SELECT count(*) FROM old) = $3::bigint THEN (SELECT max(id) FROM old)
-	ELSE (SELECT max(id) FROM (SELECT id FROM dead_letters WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint) AS step)
+	WHEN (SELECT count(*) FROM old) = $3::bigint THEN (SELECT pg_catalog.max(id) FROM old)
+	ELSE (SELECT pg_catalog.max(id) FROM (SELECT id FROM :schema.dead_letters WHERE id > $1::bigint ORDER BY id
+		LIMIT $4::bigint) AS step)
 END

@@ -3,15 +3,16 @@
 -- for the next run. Tells how many were done, how many there were, and the last id now: NULL at the end.
 WITH old AS MATERIALIZED (
 	SELECT id FROM (
-		SELECT id, processed_at, purged_at FROM events WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint
+		SELECT id, processed_at, purged_at FROM :schema.events WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint
 	) AS step
 	WHERE processed_at < $2::timestamptz AND purged_at IS NULL LIMIT $3::bigint
 ), free AS MATERIALIZED (
-	SELECT id FROM events WHERE id IN (SELECT id FROM old) AND purged_at IS NULL FOR UPDATE SKIP LOCKED
+	SELECT id FROM :schema.events WHERE id IN (SELECT id FROM old) AND purged_at IS NULL FOR UPDATE SKIP LOCKED
 ), done AS (
-	UPDATE events SET payload = 'null', purged_at = now() WHERE id IN (SELECT id FROM free) RETURNING 1
+	UPDATE :schema.events SET payload = 'null', purged_at = now() WHERE id IN (SELECT id FROM free) RETURNING 1
 )
 SELECT (SELECT count(*) FROM done), (SELECT count(*) FROM old), CASE
-	WHEN (SELECT count(*) FROM old) = $3::bigint THEN (SELECT max(id) FROM old)
-	ELSE (SELECT max(id) FROM (SELECT id FROM events WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint) AS step)
+	WHEN (SELECT count(*) FROM old) = $3::bigint THEN (SELECT pg_catalog.max(id) FROM old)
+	ELSE (SELECT pg_catalog.max(id) FROM (SELECT id FROM :schema.events WHERE id > $1::bigint ORDER BY id LIMIT
+		$4::bigint) AS step)
 END

@@ -12,9 +12,9 @@ WITH ended AS MATERIALIZED (
 	SELECT id::bigint, attempt::int, outcome, status::int, answer, wait::bigint * interval '1 millisecond' AS wait
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
 		AS e (id, attempt, outcome, status, answer, wait)
-	WHERE set_config('synchronous_commit', 'off', true) = 'off'
+	WHERE pg_catalog.set_config('synchronous_commit', 'off', true) = 'off'
 )
-UPDATE outbox AS o SET
+UPDATE :schema.outbox AS o SET
 	state = CASE WHEN e.outcome IN ('delivered', 'dead') THEN e.outcome ELSE 'pending' END,
 	settled_at = CASE WHEN e.outcome IN ('delivered', 'dead') THEN now() END,
 	payload = CASE WHEN e.outcome <> 'delivered' THEN o.payload END,

@@ -27,9 +27,9 @@ Test(schema, upgrade_of_an_empty_database_runs_every_migration_and_commits)
 {
 	char *sql = schema_upgrade_sql(0);
 
-	cr_assert_not_null(strstr(sql, "CREATE TABLE IF NOT EXISTS events"));
-	cr_assert_not_null(strstr(sql, "CREATE TABLE IF NOT EXISTS dead_letters"));
-	cr_assert_eq(count(sql, "INSERT INTO wsonce_schema"), schema_version());
+	cr_assert_not_null(strstr(sql, "CREATE TABLE IF NOT EXISTS :schema.events"));
+	cr_assert_not_null(strstr(sql, "CREATE TABLE IF NOT EXISTS :schema.dead_letters"));
+	cr_assert_eq(count(sql, "INSERT INTO :schema.wsonce_schema"), schema_version());
 	cr_assert(ends_with(sql, "COMMIT"));
 	free(sql);
 }
@@ -39,7 +39,7 @@ Test(schema, each_migration_records_its_version)
 	char *sql = schema_upgrade_sql(0), line[100];
 
 	for (int version = 1; version <= schema_version(); version++) {
-		snprintf(line, sizeof(line), "INSERT INTO wsonce_schema (version) VALUES (%d);", version);
+		snprintf(line, sizeof(line), "INSERT INTO :schema.wsonce_schema (version) VALUES (%d);", version);
 		cr_assert_eq(count(sql, line), 1);
 	}
 	free(sql);

@@ -1,0 +1,173 @@
+/* What others do to the session or to the names in it: handlers and triggers that set things, and functions that are
+ * planted in public. Rows go to the schema that was found at connect. */
+#include "database.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "receiver.h"
+#include "run.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_MS 20000
+
+static struct database *db;
+static struct listener *listener;
+static struct peer *producer;
+
+static void set_up(void)
+{
+	db = database_new();
+	run_expect(db, 0, NULL, "dead-letters list"); /* makes the schema */
+	database_exec(db, "CREATE SCHEMA shop; CREATE TABLE shop.events (LIKE public.events INCLUDING ALL);"
+			  "CREATE TABLE effects (event_id text)");
+}
+
+static void tear_down(void)
+{
+	peer_free(producer);
+	listener_free(listener);
+	database_free(db);
+}
+
+TestSuite(session, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void start(const char *flags)
+{
+	listener = listener_start(&(struct listener_options){.database = db, .redis = "none"}, "%s", flags);
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+}
+
+static void must_store(const char *id)
+{
+	cr_assert(peer_sendf(producer, "{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":{}}", id));
+	char *ack = peer_recv(producer, WAIT_MS);
+	cr_assert(ack && strstr(ack, "\"persisted\""), "%s: %s", ack, process_last_words(listener_process(listener)));
+	free(ack);
+}
+
+/* --- what a handler sets --- */
+
+static void make_handler(const char *does)
+{
+	database_exec(db,
+		      "CREATE FUNCTION public.handle(event_id text, event_type text, payload jsonb) RETURNS void "
+		      "LANGUAGE plpgsql AS $f$ BEGIN INSERT INTO effects VALUES ($1); %s END $f$",
+		      does);
+}
+
+static void must_be_in_public(long n)
+{
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM public.events"), n);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM shop.events"), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM effects"), n);
+	cr_assert_eq(listener_metric(listener, "wsonce_postgres_connects_total"), 1);
+}
+
+Test(session, a_handler_that_sets_the_search_path_moves_no_rows)
+{
+	make_handler("PERFORM set_config('search_path', 'shop', false);");
+	start("--handler public.handle");
+	must_store("a");
+	must_store("b");
+	must_be_in_public(2);
+}
+
+Test(session, a_handler_that_sets_the_role_or_makes_the_session_read_only_stops_nothing)
+{
+	char *role = database_text(db, "SELECT current_database() || '_guest'");
+	char *does;
+
+	database_exec(db, "CREATE ROLE \"%s\"", role);
+	cr_assert(asprintf(&does,
+			   "PERFORM set_config('role', '%s', false), "
+			   "set_config('default_transaction_read_only', 'on', false), "
+			   "set_config('statement_timeout', '1', false);",
+			   role) > 0);
+	make_handler(does);
+	start("--handler public.handle");
+	must_store("a");
+	must_store("b");
+	must_be_in_public(2);
+	database_exec(db, "DROP ROLE \"%s\"", role);
+	free(does);
+	free(role);
+}
+
+/* By COPY, too. */
+Test(session, a_trigger_that_sets_the_search_path_moves_no_rows)
+{
+	database_exec(db, "CREATE FUNCTION stray() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+			  "INSERT INTO effects VALUES (NEW.event_id);"
+			  "PERFORM set_config('search_path', 'shop, public', false); RETURN NULL; END $$;"
+			  "CREATE TRIGGER stray AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION stray()");
+	start("--batch-max 1000");
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 300; i++)
+			cr_assert(peer_sendf(producer, "{\"event_id\":\"%d-%d\",\"event_type\":\"t\",\"payload\":{}}",
+					     round, i));
+		for (int i = 0; i < 300; i++) {
+			char *ack = peer_recv(producer, WAIT_MS);
+
+			cr_assert(ack && strstr(ack, "\"persisted\""), "%s", ack);
+			free(ack);
+		}
+	}
+	must_be_in_public(900);
+	cr_assert_gt(listener_metric(listener, "wsonce_copies_total"), 0);
+}
+
+/* --- names --- */
+
+Test(session, tables_live_in_the_schema_of_the_search_path)
+{
+	char *conninfo;
+
+	database_exec(db, "CREATE SCHEMA \"My \"\"Own\"");
+	cr_assert(asprintf(&conninfo, "%s options='-c search_path=\"My\\\\ \"\"Own\"'", database_conninfo(db)) > 0);
+	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, NULL);
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	must_store("a");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM \"My \"\"Own\".events"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM public.events"), 0);
+	free(conninfo);
+}
+
+/* A planted function whose arguments fit better than the catalogue's would run with the listener's rights. */
+Test(session, functions_planted_in_public_are_not_called)
+{
+	static const char *const names[] = {"to_json", "count", "length", "min", "lower", "quote_ident"};
+	struct receiver *receiver = receiver_start(NULL);
+	const char *const env[] = {"HOOK_SECRET=" RECEIVER_SECRET, NULL};
+	char *text, *path;
+
+	database_exec(db, "CREATE TABLE planted (what text)");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		database_exec(db,
+			      "CREATE FUNCTION public.%s(varchar) RETURNS text LANGUAGE sql AS $$ "
+			      "INSERT INTO public.planted VALUES ('%s'); SELECT '1' $$",
+			      names[i], names[i]);
+	cr_assert(asprintf(&text,
+			   "{\"webhooks\": [{\"name\": \"w\", \"url\": \"http://127.0.0.1:%d/ok\", "
+			   "\"secret-env\": \"HOOK_SECRET\"}]}",
+			   receiver_port(receiver)) > 0);
+	path = suite_file("session.json", text);
+	listener = listener_start(&(struct listener_options){.database = db, .redis = "none", .env = env},
+				  "--config %s", path);
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	must_store("a");
+	cr_assert(wait_until(receiver_count(receiver, "/ok") == 1, WAIT_MS));
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM outbox WHERE state = 'delivered'") == 1, WAIT_MS));
+	run_expect(db, 0, NULL, "dead-letters list");
+	run_expect(db, 0, NULL, "stats duplicates");
+	run_expect(db, 0, NULL, "purge --older-than 1d --dry-run");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM planted"), 0);
+	free(path);
+	free(text);
+	receiver_free(receiver);
+}
