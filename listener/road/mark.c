@@ -19,54 +19,51 @@ size_t mark_write(const struct mark *mark, char *text)
 	return n;
 }
 
-/* Not strtoll, which knows of signs, bases and locales, for each copy. */
-static int64_t read_ms(const char **at, const char *end)
+/* The value of a hex digit and one more; 0: it is none. */
+static const unsigned char hex_digits[256] = {
+	['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+	['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+};
+
+/* mark, then so many hex digits, behind which the value ends or a slash follows: else the number is 0. */
+static void read_hex(const char *at, size_t len, char mark, size_t digits, uint64_t *number)
 {
-	int64_t ms = 0;
+	uint64_t read = 0;
 
-	for (int n = 0; n < 16 && *at < end && **at >= '0' && **at <= '9'; n++)
-		ms = ms * 10 + (*(*at)++ - '0');
-	return ms;
-}
+	*number = 0;
+	if (len <= digits || at[0] != mark || (len > digits + 1 && at[digits + 1] != '/'))
+		return;
+	for (size_t i = 1; i <= digits; i++) {
+		unsigned int digit = hex_digits[(unsigned char)at[i]];
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* mark, then so many hex digits, behind which the value ends or a slash follows: else 0, and *at stays. */
-static uint64_t read_hex(const char **at, const char *end, char mark, int digits)
-{
-	const char *c = *at + 1;
-	uint64_t number = 0;
-
-	if (end - *at <= digits || **at != mark)
-		return 0;
-	for (int n = 0; n < digits; n++, c++) {
-		int digit = hex_digit(*c);
-
-		if (digit < 0)
-			return 0;
-		number = number << 4 | (uint64_t)digit;
+		if (!digit)
+			return;
+		read = read << 4 | (digit - 1);
 	}
-	if (c < end && *c != '/')
-		return 0;
-	*at = c;
-	return number;
+	*number = read;
+}
+
+/* Where c is, from at on; else at. */
+static size_t find(const char *value, size_t at, size_t len, char c)
+{
+	const char *found = memchr(value + at, c, len - at);
+
+	return found ? (size_t)(found - value) : at;
 }
 
 bool mark_read(struct mark *mark, const char *value, size_t len)
 {
-	const char *at = value + HEAD_LEN, *end = value + len;
 	bool is_done = len >= HEAD_LEN && memcmp(value, MARK_DONE_HEAD, HEAD_LEN) == 0;
+	size_t at = HEAD_LEN;
+	uint64_t epoch;
 
 	if (!is_done && (len < HEAD_LEN || memcmp(value, MARK_DEAD_HEAD, HEAD_LEN) != 0))
 		return false;
-	mark->is_dead = !is_done;
-	mark->ms = read_ms(&at, end);
-	mark->epoch = (uint32_t)read_hex(&at, end, '.', 8);
-	mark->digest = mark->is_dead ? read_hex(&at, end, '/', 16) : 0;
+	*mark = (struct mark){.is_dead = !is_done};
+	at = find(value, at, len, '.');
+	read_hex(value + at, len - at, '.', 8, &epoch);
+	mark->epoch = (uint32_t)epoch;
+	at = is_done ? len : find(value, at, len, '/');
+	read_hex(value + at, len - at, '/', 16, &mark->digest);
 	return true;
 }

@@ -15,7 +15,7 @@
  * a dead mark is true of that alone. */
 struct mark {
 	bool is_dead;    /* dead@: recorded as a dead letter; else done@: committed */
-	int64_t ms;      /* wall clock, of the writing */
+	int64_t ms;      /* wall clock, of the writing; not read back, since copies come by the million */
 	uint32_t epoch;  /* 0: unknown, as in marks of version 0.1 */
 	uint64_t digest; /* of a dead mark; 0: unknown */
 };
@@ -25,7 +25,7 @@ struct mark {
 size_t mark_write(const struct mark *mark, char *text);
 
 /* Reads a value. Returns false, and leaves mark alone, if it is another's claim and not a mark. What cannot be
- * read of a mark is 0. */
+ * read of a mark is 0, and so is ms. */
 bool mark_read(struct mark *mark, const char *value, size_t len);
 
 #endif
