@@ -128,12 +128,15 @@ static void on_relay_drained(void *arg)
 static void on_drained(void *arg, size_t left)
 {
 	struct listener *l = arg;
+	const char *why = NULL;
+	bool is_missing = left && !pipeline_can_store(l->pipeline, &why);
 
 	l->status = left ? 1 : 0;
 	log_write(left ? LOG_ERROR : LOG_INFO, "drained",
-		  "left=%zu received=%llu persisted=%llu duplicates=%llu dead_lettered=%llu", left,
+		  "left=%zu received=%llu persisted=%llu duplicates=%llu dead_lettered=%llu missing=%s reason=%s", left,
 		  (unsigned long long)stats.received, (unsigned long long)stats.persisted,
-		  (unsigned long long)stats.duplicates, (unsigned long long)stats.dead_lettered);
+		  (unsigned long long)stats.duplicates, (unsigned long long)stats.dead_lettered,
+		  is_missing ? "postgres" : NULL, is_missing ? why : NULL);
 	if (l->ingest)
 		ingest_close(l->ingest);
 	on_part_drained(l);

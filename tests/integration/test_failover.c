@@ -201,3 +201,17 @@ Test(failover, what_keeps_the_first_connection_from_coming_up_is_a_warning)
 	cr_assert(wait_until(is_said("from=connecting to=down url=redis:"), WAIT_MS));
 	free(conninfo);
 }
+
+Test(failover, what_was_missing_when_events_are_left_is_named_at_the_end)
+{
+	servers[0] = postgres_new();
+	start(&(struct listener_options){.postgres = postgres_conninfo(servers[0]), .redis = "none"},
+	      "--drain-timeout 1");
+	postgres_stop(servers[0]);
+	send_event("a");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 1, WAIT_MS));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_postgres_up") == 0, WAIT_MS));
+	cr_assert_eq(listener_stop(listener), 1);
+	cr_assert(is_said("missing=postgres reason=\"connection to server"), "%s",
+		  process_last_words(listener_process(listener)));
+}
