@@ -74,15 +74,24 @@ static void fill_streams(void)
 			return;
 }
 
-/* Copies the command line, and overwrites what is secret in it. The copy lives as long as the process. */
+/* Copies the command line, and overwrites what is secret in it. The copy lives as long as the process. NULL if memory
+ * is out. */
 static char **take_words(int argc, char **argv)
 {
-	static char **words;
+	static char **words, *text;
+	size_t size = 1;
+	char *at;
 
+	for (int i = 0; i < argc; i++)
+		size += strlen(argv[i]) + 1;
 	words = calloc((size_t)argc + 1, sizeof(*words));
-	for (int i = 0; words && i < argc; i++)
-		if (!(words[i] = strdup(argv[i])))
-			return NULL;
+	at = text = malloc(size);
+	if (!words || !text)
+		return NULL;
+	for (int i = 0; i < argc; i++) {
+		words[i] = at;
+		at = stpcpy(at, argv[i]) + 1;
+	}
 	config_hide(argc, argv);
 	return words;
 }

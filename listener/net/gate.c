@@ -28,15 +28,18 @@ static struct gate *watched; /* libwebsockets has the data of its handle for its
 
 static int port_of(int fd)
 {
-	struct sockaddr_storage own = {0};
+	union {
+		struct sockaddr_storage any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} own = {.any = {0}};
 	socklen_t len = sizeof(own);
 
 	if (getsockname(fd, (struct sockaddr *)&own, &len))
 		return -1;
-	if (own.ss_family == AF_UNIX)
+	if (own.any.ss_family == AF_UNIX)
 		return 0;
-	return ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
-					       : ((struct sockaddr_in *)&own)->sin_port);
+	return ntohs(own.any.ss_family == AF_INET6 ? own.v6.sin6_port : own.v4.sin_port);
 }
 
 static void take_if_listening(uv_handle_t *handle, void *arg)
@@ -44,7 +47,7 @@ static void take_if_listening(uv_handle_t *handle, void *arg)
 	struct gate *g = arg;
 	int is_listening = 0;
 	socklen_t len = sizeof(is_listening);
-	uv_os_fd_t fd;
+	uv_os_fd_t fd = -1;
 
 	if (handle->type != UV_POLL || uv_is_closing(handle) || uv_fileno(handle, &fd))
 		return;
