@@ -511,15 +511,15 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 	return h;
 }
 
+/* In an address of IPv4 the port is at the same place. */
 int http_port(const struct http *h)
 {
-	struct sockaddr_storage address = {0};
+	struct sockaddr_in6 address = {0};
 	socklen_t len = sizeof(address);
 
 	if (h->is_path || getsockname(h->listener, (struct sockaddr *)&address, &len))
 		return 0;
-	return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-						   : ((struct sockaddr_in *)&address)->sin_port);
+	return ntohs(address.sin6_port);
 }
 
 void http_close(struct http *h)

@@ -258,11 +258,13 @@ static const char *next_line(const char *at, const char *end, char *room, size_t
 	return stop + 1;
 }
 
-/* Only LF and CR LF end lines for sure. */
+/* Only LF and CR LF end lines for sure. libmicrohttpd 0.9 ends texts at a NUL, and takes a line that begins with a
+ * colon for the end of a request. */
 static bool has_plain_lines(const char *at, const char *end)
 {
-	for (; at < end; at++)
-		if (*at == '\r' && (at + 1 == end || at[1] != '\n'))
+	for (const char *begin = at; at < end; at++)
+		if (!*at || (*at == '\r' && (at + 1 == end || at[1] != '\n')) ||
+		    (*at == ':' && at > begin && at[-1] == '\n'))
 			return false;
 	return true;
 }
@@ -284,7 +286,7 @@ static void read_header(struct request *r, char *line)
 
 	if (*line == ' ' || *line == '\t')
 		r->is_odd = true;
-	if (!line[len] || !len || strcspn(line, " \t") < len)
+	if (!line[len] || strcspn(line, " \t") < len)
 		r->is_wrong = true;
 	if (!line[len])
 		return;
