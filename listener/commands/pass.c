@@ -45,6 +45,9 @@ static const char count_processed_sql[] =
 	" ELSE (SELECT pg_catalog.max(id) FROM (SELECT id FROM :schema." actions \
 	" WHERE id > $1::bigint ORDER BY id LIMIT $4::bigint) AS step) END"
 
+/* Does what nobody has dealt with go as well? */
+#define OPEN_TOO "pg_catalog.current_setting('wsonce.open_too', true) = 'on'"
+
 #define LETTER_IS_GONE   IS_GONE("dead_letters", "letter_id")
 #define DELIVERY_IS_GONE IS_GONE("outbox", "delivery_id")
 
@@ -90,7 +93,9 @@ const struct pass passes[PASSES] = {
 		.first = PASS_FIRST_ID,
 		.cutoff_sql = CUTOFF("dead_letters", "last_seen"),
 		.step_sql = SQL_PURGE_LETTERS,
-		.count_sql = COUNT("dead_letters", "raw", "last_seen < $2::timestamptz"),
+		.count_sql =
+			COUNT("dead_letters", "raw",
+			      "last_seen < $2::timestamptz AND (last_seen <= resolved_at OR " OPEN_TOO ") IS TRUE"),
 	},
 	{
 		.table = PASS_OUTBOX,
@@ -99,7 +104,9 @@ const struct pass passes[PASSES] = {
 		.first = PASS_FIRST_ID,
 		.cutoff_sql = CUTOFF("outbox", "settled_at"),
 		.step_sql = SQL_PURGE_OUTBOX,
-		.count_sql = COUNT("outbox", "outbox", "state <> 'pending' AND settled_at < $2::timestamptz"),
+		.count_sql = COUNT(
+			"outbox", "outbox",
+			"state <> 'pending' AND settled_at < $2::timestamptz AND (state <> 'dead' OR " OPEN_TOO ")"),
 	},
 	{
 		.table = PASS_PROCESSED,

@@ -28,6 +28,7 @@ struct purge_options {
 	struct retention retention[PASS_TABLES];
 	int64_t batch;
 	bool is_deleting;
+	bool is_open_too;
 	bool is_dry;
 	bool is_json;
 };
@@ -39,16 +40,18 @@ static const struct option purge_options[] = {
 	{"older-than", OLDER_THAN(PASS_EVENTS), "payloads of events stored so long ago go: 30d, 12h"},
 	{"delete-rows", OPTION_SWITCH, offsetof(struct purge_options, is_deleting), NULL, 0, 0, NULL,
 	 "the rows go, ids and all; only where --max-age guards every listener"},
-	{"dead-letters-older-than", OLDER_THAN(PASS_LETTERS), "dead letters last seen so long ago go"},
-	{"dead-letters-keep", KEEP(PASS_LETTERS), "all but the N dead letters last seen go"},
-	{"outbox-older-than", OLDER_THAN(PASS_OUTBOX),
-	 "deliveries settled so long ago go, dead ones too; pending ones stay"},
+	{"dead-letters-older-than", OLDER_THAN(PASS_LETTERS),
+	 "dead letters last seen so long ago go, if they are not open"},
+	{"dead-letters-keep", KEEP(PASS_LETTERS), "all but the N dead letters last seen go, if they are not open"},
+	{"outbox-older-than", OLDER_THAN(PASS_OUTBOX), "deliveries settled so long ago go; dead and pending ones stay"},
 	{"outbox-keep", KEEP(PASS_OUTBOX), "all but the N deliveries settled last go"},
 	{"processed-older-than", OLDER_THAN(PASS_PROCESSED),
 	 "what consumers processed so long ago is forgotten; guarded as --delete-rows"},
 	{"processed-keep", KEEP(PASS_PROCESSED), "all but the N rows processed last are forgotten; guarded too"},
 	{"actions-older-than", OLDER_THAN(PASS_ACTIONS),
 	 "records of what people did so long ago go, where the letter or delivery is gone"},
+	{"open-too", OPTION_SWITCH, offsetof(struct purge_options, is_open_too), NULL, 0, 0, NULL,
+	 "dead letters that are open, and dead deliveries, go as well"},
 	{"batch", OPTION_NUMBER, offsetof(struct purge_options, batch), "N", 1, 20000, NULL,
 	 "rows in one transaction (1000)"},
 	{"dry-run", OPTION_SWITCH, offsetof(struct purge_options, is_dry), NULL, 0, 0, NULL,
@@ -118,15 +121,16 @@ static int go_on(struct pg_result *rows, char **last)
  * in other forms than ISO a zone has a name, which may be that of another zone as well. */
 static int begin(struct purge *p, const char *statement_timeout)
 {
-	const char *values[] = {statement_timeout};
+	const char *values[] = {statement_timeout, p->o->is_open_too ? "on" : "off"};
 	struct pg_result *rows = NULL;
 
 	if (run(p, "BEGIN") == 0)
 		rows = session_ask(p->session,
 				   "SELECT pg_catalog.set_config('DateStyle', 'ISO', true), "
 				   "pg_catalog.set_config('lock_timeout', '2s', true), "
-				   "set_config('statement_timeout', $1::text, true)",
-				   1, values);
+				   "pg_catalog.set_config('statement_timeout', $1::text, true), "
+				   "pg_catalog.set_config('wsonce.open_too', $2::text, true)",
+				   2, values);
 	session_drop(rows);
 	return rows ? 0 : -1;
 }
@@ -151,16 +155,16 @@ static int step(struct purge *p, const struct pass *pass, struct tally *t, char 
 static int look(struct purge *p, const struct pass *pass, struct tally *t, char **last)
 {
 	const char *values[] = {*last, t->cutoff, STEP_LOOK};
-	struct pg_result *rows = session_ask(p->session, pass->count_sql, 3, values);
+	struct pg_result *rows;
 	int failed;
 
-	if (!rows)
+	if (begin(p, "60s") || !(rows = session_ask(p->session, pass->count_sql, 3, values)))
 		return -1;
 	t->done += session_number(rows, 0, 0);
 	t->bytes += session_number(rows, 0, 1);
 	failed = go_on(rows, last);
 	session_drop(rows);
-	return failed;
+	return run(p, "COMMIT") || failed ? -1 : 0;
 }
 
 static void show(const struct purge *p, const struct pass *pass, const struct tally *t, const char *last)

@@ -342,11 +342,28 @@ static long letters(const char *condition)
 	return database_long(db, "SELECT count(*) FROM dead_letters WHERE %s", condition);
 }
 
+Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = set_up, .fini = tear_down)
+{
+	database_exec(db,
+		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, last_seen, resolved_at) "
+		      "SELECT i::text::bytea, i, 'x', '', 'i', now() - interval '9 days', "
+		      "CASE i WHEN 1 THEN now() END FROM generate_series(1, 3) AS i");
+	database_exec(db, "INSERT INTO outbox (target, event_id, event_type, state, settled_at) "
+			  "SELECT 't', s, '', s, now() - interval '9 days' "
+			  "FROM unnest('{dead,delivered,discarded}'::text[]) AS s");
+	run_expect(db, 0, "deleted before", "purge --dry-run --dead-letters-older-than 1d --outbox-older-than 1d");
+	run_expect(db, 0, ": 2\n", "purge --dead-letters-older-than 1d --outbox-older-than 1d");
+	cr_assert_eq(letters("true"), 2);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM outbox WHERE state = 'dead'"), 1);
+	run_expect(db, 0, ": 2\n", "purge --dead-letters-older-than 1d --open-too");
+	cr_assert_eq(letters("true"), 0);
+}
+
 Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = set_up, .fini = tear_down)
 {
 	bury(91, 1500);
 	bury(89, 20);
-	run_expect(db, 0, "dead letters deleted before", "purge --dead-letters-older-than 90d");
+	run_expect(db, 0, "dead letters deleted before", "purge --open-too --dead-letters-older-than 90d");
 	cr_assert_eq(letters("true"), 20);
 }
 
@@ -354,12 +371,12 @@ Test(purge, dead_letters_go_by_number_the_newest_stay, .init = set_up, .fini = t
 {
 	bury(5, 30);
 	bury(1, 30);
-	run_expect(db, 0, ": 0\n", "purge --dead-letters-keep 60");
-	run_expect(db, 0, ": 25\n", "purge --dead-letters-keep 35");
+	run_expect(db, 0, ": 0\n", "purge --open-too --dead-letters-keep 60");
+	run_expect(db, 0, ": 25\n", "purge --open-too --dead-letters-keep 35");
 	cr_assert_eq(letters("last_seen > now() - interval '2 days'"), 30);
-	run_expect(db, 0, ": 5\n", "purge --dead-letters-keep 100 --dead-letters-older-than 4d");
-	run_expect(db, 0, ": 30\n", "purge --dead-letters-keep 0");
-	run_expect(db, 0, ": 0\n", "purge --dead-letters-keep 0");
+	run_expect(db, 0, ": 5\n", "purge --open-too --dead-letters-keep 100 --dead-letters-older-than 4d");
+	run_expect(db, 0, ": 30\n", "purge --open-too --dead-letters-keep 0");
+	run_expect(db, 0, ": 0\n", "purge --open-too --dead-letters-keep 0");
 	cr_assert_eq(letters("true"), 0);
 }
 
@@ -388,9 +405,9 @@ Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = set_up, 
 	deliver("discarded", 31, 3);
 	deliver("delivered", 29, 11);
 	deliver("dead", 29, 13);
-	run_expect(db, 0, "would be deliveries deleted before", "purge --outbox-older-than 30d --dry-run");
+	run_expect(db, 0, "would be deliveries deleted before", "purge --open-too --outbox-older-than 30d --dry-run");
 	cr_assert_eq(deliveries("true"), 1554);
-	run_expect(db, 0, "deliveries deleted before", "purge --outbox-older-than 30d");
+	run_expect(db, 0, "deliveries deleted before", "purge --open-too --outbox-older-than 30d");
 	cr_assert_eq(deliveries("state = 'pending'"), 20);
 	cr_assert_eq(deliveries("state <> 'pending' AND settled_at > now() - interval '30 days'"), 24);
 	cr_assert_eq(deliveries("true"), 44);
@@ -401,12 +418,12 @@ Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = set_up,
 	deliver("delivered", 5, 30);
 	deliver("pending", 5, 100);
 	deliver("dead", 1, 30);
-	run_expect(db, 0, ": 0\n", "purge --outbox-keep 60");
-	run_expect(db, 0, ": 25\n", "purge --outbox-keep 35");
+	run_expect(db, 0, ": 0\n", "purge --open-too --outbox-keep 60");
+	run_expect(db, 0, ": 25\n", "purge --open-too --outbox-keep 35");
 	cr_assert_eq(deliveries("state = 'dead'"), 30);
-	run_expect(db, 0, ": 5\n", "purge --outbox-keep 100 --outbox-older-than 4d --batch 2");
+	run_expect(db, 0, ": 5\n", "purge --open-too --outbox-keep 100 --outbox-older-than 4d --batch 2");
 	run_expect(db, 0, "\"outbox\":{\"before\":\"infinity\",\"done\":30,\"locked\":0}",
-		   "purge --outbox-keep 0 --json");
+		   "purge --open-too --outbox-keep 0 --json");
 	cr_assert_eq(deliveries("true"), 100);
 }
 
@@ -418,9 +435,10 @@ Test(purge, delivery_that_is_retried_meanwhile_stays, .init = set_up, .fini = te
 	deliver("dead", 31, 10);
 	database_exec(other, "BEGIN");
 	database_exec(other, "UPDATE outbox SET state = 'pending', settled_at = NULL WHERE event_id = 'e-3'");
-	run_expect(db, 0, ": 9, and 1 left because others have locked them", "purge --outbox-older-than 30d");
+	run_expect(db, 0, ": 9, and 1 left because others have locked them",
+		   "purge --open-too --outbox-older-than 30d");
 	database_exec(other, "COMMIT");
-	run_expect(db, 0, ": 0\n", "purge --outbox-older-than 30d");
+	run_expect(db, 0, ": 0\n", "purge --open-too --outbox-older-than 30d");
 	cr_assert_eq(deliveries("event_id = 'e-3' AND state = 'pending'"), 1);
 	database_free(other);
 }
@@ -557,11 +575,12 @@ Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .ini
 	bury(400, 20);
 	deliver("dead", 400, 30);
 	act(390, 30);
-	run_expect(db, 0, ": 10\n", "purge --dead-letters-keep 10");
-	run_expect(db, 0, ": 20\n", "purge --outbox-keep 10");
+	run_expect(db, 0, ": 10\n", "purge --open-too --dead-letters-keep 10");
+	run_expect(db, 0, ": 20\n", "purge --open-too --outbox-keep 10");
 	expect_acts("true", 30, 30);
-	run_expect(db, 0, ": 10\n",
-		   "purge --dead-letters-older-than 365d --outbox-older-than 365d --actions-older-than 365d");
+	run_expect(
+		db, 0, ": 10\n",
+		"purge --open-too --dead-letters-older-than 365d --outbox-older-than 365d --actions-older-than 365d");
 	expect_acts("true", 0, 0);
 }
 
@@ -573,9 +592,10 @@ Test(purge, all_tables_go_in_one_run, .init = set_up, .fini = tear_down)
 	bury(31, 11);
 	deliver("dead", 31, 12);
 	process("billing", 31, 13);
-	root = run_json(db, 0,
-			"purge --json --older-than 30d --dead-letters-older-than 30d --outbox-older-than 30d "
-			"--processed-older-than 30d " GUARD);
+	root = run_json(
+		db, 0,
+		"purge --open-too --json --older-than 30d --dead-letters-older-than 30d --outbox-older-than 30d "
+		"--processed-older-than 30d " GUARD);
 	cr_assert_eq(json_integer_value(json_object_get(json_object_get(root, "payloads"), "done")), 10);
 	cr_assert_eq(json_integer_value(json_object_get(json_object_get(root, "dead_letters"), "done")), 11);
 	cr_assert_eq(json_integer_value(json_object_get(json_object_get(root, "outbox"), "done")), 12);
@@ -588,7 +608,7 @@ Test(purge, it_needs_to_know_what, .init = set_up, .fini = tear_down)
 {
 	run_expect_error(db, 2, "purge what?", "purge");
 	run_expect_error(db, 2, "--older-than", "purge --older-than 30");
-	run_expect_error(db, 2, "--older-than", "purge --delete-rows --dead-letters-keep 3");
+	run_expect_error(db, 2, "--older-than", "purge --open-too --delete-rows --dead-letters-keep 3");
 	run_expect_error(db, 2, "takes no arguments", "purge 30d");
 	run_expect_error(db, 2, "--batch", "purge --older-than 30d --batch 0");
 	run_expect(db, 0, "usage: wsonce purge", "purge --help");
