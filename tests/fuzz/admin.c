@@ -390,8 +390,8 @@ static void check_page(const char *at, const struct request *r)
 static void check_answer(const struct client *c, const char *sent, size_t len)
 {
 	const char *end = c->answer + c->len, *limit = sent + len;
-	bool is_plain = has_plain_lines(sent, limit), is_refused = false, has_odd = false;
-	int status, responses = 0;
+	bool is_plain = has_plain_lines(sent, limit), has_odd = false;
+	int status, responses = 0, refusals = 0;
 
 	for (const char *at = c->answer; at < end; responses++) {
 		const char *next = check_response(at, end, &status);
@@ -399,7 +399,7 @@ static void check_answer(const struct client *c, const char *sent, size_t len)
 
 		must(next > at, "an answer that does not end");
 		/* The head of some refusals comes twice: see net/http.c. */
-		must(!is_refused || (responses == 1 && (status == 400 || status == 413)),
+		must(!refusals || (refusals == 1 && (status == 400 || status == 413)),
 		     "an answer behind a refusal: %.300s", at);
 		sent = sent && is_plain ? read_request(&request, sent, limit) : NULL;
 		has_odd |= sent && request.is_odd;
@@ -408,7 +408,7 @@ static void check_answer(const struct client *c, const char *sent, size_t len)
 			if (sent && !has_odd)
 				check_page(at, &request);
 		}
-		is_refused = status != 200 && status != 503 && status != 404;
+		refusals += status != 200 && status != 503 && status != 404;
 		at = next;
 		outcomes[(unsigned int)status % 1024] = 1;
 	}
