@@ -148,7 +148,7 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/road/envelope.o $B/listener/base/arena.o $B/listener/base/keyed.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/unsettled net/http road/event outbox/target $(addprefix base/,keyed log stats url utf8 backoff))
+$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/unsettled net/http road/event outbox/target $(addprefix base/,keyed log port stats url utf8 backoff))
 $B/feed: $(MODULES)
 
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o

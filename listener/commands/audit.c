@@ -84,8 +84,8 @@ static const char *const sql_prepare[] = {
 	"SET work_mem = '64MB'",
 	"SET temp_buffers = '32MB'",
 	"SET statement_timeout = 0",
-	"SELECT pg_catalog.set_config(name, '1s', false) FROM pg_settings WHERE name = "
-	"'client_connection_check_interval'",
+	("SELECT pg_catalog.set_config(name, '1s', false) FROM pg_catalog.pg_settings WHERE name = "
+	 "'client_connection_check_interval'"),
 };
 
 static const char sql_distinct[] =

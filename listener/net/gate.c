@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/port.h"
 
 #define PAUSE_MS 200
 #define TOLD_MS  60000 /* one line in this time */
@@ -26,22 +27,6 @@ struct gate {
 
 static struct gate *watched; /* libwebsockets has the data of its handle for itself */
 
-static int port_of(int fd)
-{
-	union {
-		struct sockaddr_storage any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} own = {.any = {0}};
-	socklen_t len = sizeof(own);
-
-	if (getsockname(fd, (struct sockaddr *)&own, &len))
-		return -1;
-	if (own.any.ss_family == AF_UNIX)
-		return 0;
-	return ntohs(own.any.ss_family == AF_INET6 ? own.v6.sin6_port : own.v4.sin_port);
-}
-
 static void take_if_listening(uv_handle_t *handle, void *arg)
 {
 	struct gate *g = arg;
@@ -52,7 +37,7 @@ static void take_if_listening(uv_handle_t *handle, void *arg)
 	if (handle->type != UV_POLL || uv_is_closing(handle) || uv_fileno(handle, &fd))
 		return;
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) == 0 && is_listening &&
-	    port_of(fd) == g->port)
+	    port_of_socket(fd) == g->port)
 		g->poll = (uv_poll_t *)handle;
 }
 

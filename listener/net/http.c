@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/port.h"
 #include "base/url.h"
 
 #define VISITORS_MAX  64
@@ -511,15 +512,11 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 	return h;
 }
 
-/* In an address of IPv4 the port is at the same place. */
 int http_port(const struct http *h)
 {
-	struct sockaddr_in6 address = {0};
-	socklen_t len = sizeof(address);
+	int port = h->is_path ? 0 : port_of_socket(h->listener);
 
-	if (h->is_path || getsockname(h->listener, (struct sockaddr *)&address, &len))
-		return 0;
-	return ntohs(address.sin6_port);
+	return port > 0 ? port : 0;
 }
 
 void http_close(struct http *h)

@@ -18,6 +18,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/port.h"
 #include "outbox/signature.h"
 #include "base/utf8.h"
 
@@ -285,6 +286,7 @@ static void on_sweep(uv_timer_t *timer)
 }
 
 /* Called by libcurl for each line of a head, and the empty one at its end. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcurl's */
 static size_t on_head(char *line, size_t size, size_t n, void *arg)
 {
 	struct delivery *d = arg;
@@ -336,13 +338,6 @@ static int on_close(void *arg, curl_socket_t socket)
 	return close(socket);
 }
 
-static int port_of(const struct sockaddr_storage *address)
-{
-	if (address->ss_family == AF_INET6)
-		return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
-	return ntohs(((const struct sockaddr_in *)address)->sin_port);
-}
-
 /* libcurl does not tell the socket of a connection that it is about to use, but its ports. */
 static bool has_ports(curl_socket_t socket, int local_port, int remote_port)
 {
@@ -363,6 +358,7 @@ static bool has_news(curl_socket_t socket)
 
 /* Called by libcurl when the request could be written now. What can be read before that is nobody's answer, and would
  * be taken for this one's. A new connection with TLS may have tickets to read. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcurl's */
 static int on_connection(void *arg, char *remote, char *local, int remote_port, int local_port)
 {
 	struct delivery *d = arg;

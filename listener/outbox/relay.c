@@ -776,7 +776,7 @@ static void wait_for_more(struct relay *r, bool has_ended)
 /* Called whenever something has changed. */
 static void go_on(struct relay *r)
 {
-	bool has_ended = !list_is_empty(&r->ended), is_recording = has_ended;
+	bool has_ended = !list_is_empty(&r->ended), is_recording;
 
 	if (r->job != JOB_NONE || r->is_drained)
 		return;
