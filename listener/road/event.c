@@ -201,12 +201,17 @@ struct event *event_put_behind(struct event *ev, struct event *more, bool is_new
 	return oldest;
 }
 
+uint32_t event_tries(const struct event *ev)
+{
+	return ev->attempts + ev->put_offs;
+}
+
 struct event *event_next(const struct event *ev)
 {
 	struct event *next = NULL;
 
 	for (struct event *other = ev->behind; other; other = other->behind)
-		if ((other->attempts || !other->reason) && (!next || other->attempts < next->attempts))
+		if ((other->attempts || !other->reason) && (!next || event_tries(other) < event_tries(next)))
 			next = other;
 	return next;
 }

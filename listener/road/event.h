@@ -129,6 +129,8 @@ struct event *event_put_behind(struct event *ev, struct event *more, bool is_new
 /* The event behind ev that is to be tried before the others: the newest of those tried least often. NULL if
  * there is none, but for those that were given a reason instead of a try. */
 struct event *event_next(const struct event *ev);
+/* How often ev was tried in vain. */
+uint32_t event_tries(const struct event *ev);
 /* next, which waits behind ev, takes its place: in the table, at the head of the others behind it, and of its
  * claim. ev is then in no table. */
 void event_give_place(struct events *es, struct event *ev, struct event *next);

@@ -451,13 +451,13 @@ static void on_buried(void *arg, struct event *ev, enum store_burial burial)
 
 /* --- a failed store: count, wait, give the claim back, try again --- */
 
-/* Another message with the id of ev, which was refused, need not wait until ev is tried again: the backoff is
- * for a message, and what was wrong may be in its bytes. Returns false if each was tried as often as ev. */
+/* Another message with the id of ev, which was refused or put off, need not wait until ev is tried again: the backoff
+ * is for a message, and what was wrong may be in its bytes. Returns false if each was tried as often as ev. */
 static bool try_other(struct pipeline *p, struct event *ev)
 {
 	struct event *next = event_next(ev);
 
-	if (!next || next->attempts >= ev->attempts)
+	if (!next || event_tries(next) >= event_tries(ev))
 		return false;
 	hold_remove(ev);
 	event_move(&p->events, ev, EV_BEHIND);
@@ -703,7 +703,8 @@ static void on_hold_timer(uv_timer_t *timer)
 
 	while ((ev = hold_due(&p->hold, now))) {
 		if (ev->state == EV_RELEASING && ev->is_put_off) {
-			send_to_store(p, ev);
+			if (!try_other(p, ev))
+				send_to_store(p, ev);
 		} else if (ev->state == EV_RELEASING) {
 			give_back(p, ev);
 		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p)) {
@@ -924,7 +925,7 @@ static int join(struct pipeline *p, struct event *ev, struct sender *sender)
 }
 
 /* Other bytes than those of lead, which has the same id and is at work: they wait for how it ends, but not for
- * the backoff of one that was refused. One that is stale may only become a duplicate. */
+ * the backoff of one that was refused or put off. One that is stale may only become a duplicate. */
 static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev, const char *stale)
 {
 	struct event *oldest = event_put_behind(lead, ev, true);
@@ -933,7 +934,7 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 		event_set_reason(ev, stale);
 	if (oldest)
 		set_aside(p, oldest, "newer messages with this event_id came before this one could be stored");
-	if (lead->attempts && (lead->state == EV_RELEASING || lead->state == EV_HELD))
+	if (event_tries(lead) && (lead->state == EV_RELEASING || lead->state == EV_HELD))
 		try_other(p, lead);
 	stats.variants++;
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - lead->received_us / 1000);

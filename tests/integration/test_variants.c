@@ -123,6 +123,25 @@ Test(variants, a_corrected_message_is_stored_while_the_refused_one_backs_off, .t
 	end(&b);
 }
 
+/* Nothing says that a lock is the fault of the message, so it is never a dead letter. */
+Test(variants, a_corrected_message_is_stored_though_the_other_waits_for_a_lock_for_ever, .timeout = 60)
+{
+	struct bench b;
+
+	start(&b, "");
+	database_exec(b.rows,
+		      "create function lock() returns trigger language plpgsql as $$ begin "
+		      "if (new.payload->>'n')::int < 0 then raise lock_not_available; end if; return new; end $$");
+	database_exec(b.rows, "create trigger lock before insert on events for each row execute function lock()");
+	cr_assert(peer_send_text(b.producers[0], BAD));
+	cr_assert(wait_until(listener_metric(b.listeners[0], "wsonce_rows_put_off_total") > 0, ACK_MS));
+	cr_assert(peer_send_text(b.producers[0], GOOD));
+	expect_ack(b.producers[0], "persisted"); /* the second */
+	expect_ack(b.producers[0], "duplicate");
+	expect_row(&b);
+	end(&b);
+}
+
 /* The second is held by another listener while the first is tried. */
 Test(variants, a_held_message_is_tried_when_the_other_becomes_a_dead_letter, .timeout = 60)
 {

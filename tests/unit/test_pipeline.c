@@ -883,6 +883,40 @@ Test(pipeline, corrected_message_does_not_wait_for_the_backoff_of_the_refused_on
 	cr_assert_str_eq(p.answers, "d");
 }
 
+Test(pipeline, message_that_comes_while_another_is_put_off_is_tried_at_once)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	bring_to_store("a", &p);
+	answer_insert("a", STORE_LATER);
+	fake_journal();
+	receive_variant("a", 1, &q);
+	turn();
+	assert_journal("insert(a)");
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("done(a)");
+	cr_assert_str_eq(q.answers, "p");
+	cr_assert_str_eq(p.answers, "d");
+}
+
+Test(pipeline, messages_with_one_id_that_are_put_off_take_turns)
+{
+	struct producer p = PRODUCER, q = PRODUCER;
+
+	bring_to_store("a", &p);
+	receive_variant("a", 1, &q);
+	answer_insert("a", STORE_LATER);
+	fake_journal();
+	pass(200);
+	assert_journal("insert(a)");
+	answer_insert("a", STORE_LATER);
+	pass(200);
+	assert_journal("insert(a)");
+	answer_insert("a", STORE_INSERTED);
+	assert_journal("done(a)");
+	cr_assert(strcmp(p.answers, q.answers) != 0);
+}
+
 Test(pipeline, message_that_waits_is_tried_under_the_claim_of_the_refused_one)
 {
 	bring_to_store("a", NULL);
