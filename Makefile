@@ -45,8 +45,8 @@ SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c tests/support
 FAILING := $B/tests/support/failing_alloc.o
 UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch stale stall) \
-	$(addprefix base/,arena keyed log stats backoff when) $(addprefix ops/,note duplicates rejected))
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch stale stall note duplicates rejected) \
+	$(addprefix base/,arena keyed log stats backoff when))
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)

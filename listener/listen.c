@@ -15,7 +15,7 @@
 #include "outbox/relay.h"
 #include "intake/source.h"
 #include "base/stats.h"
-#include "ops/rejected.h"
+#include "road/rejected.h"
 #include "ops/unsettled.h"
 #include "net/ws.h"
 
@@ -262,6 +262,21 @@ static int start_loop(struct listener *l, char *error, size_t size)
 	return failed;
 }
 
+static void charge(void *owner, long bytes)
+{
+	pipeline_charge(owner, bytes);
+}
+
+static bool is_full(const void *owner)
+{
+	return pipeline_is_full(owner);
+}
+
+static bool is_full_for_producers(const void *owner)
+{
+	return pipeline_is_full_for_producers(owner);
+}
+
 /* Parts that were opened before one that fails go with the process. */
 static int open_parts(struct listener *l, char *error, size_t size)
 {
@@ -271,7 +286,7 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	l->pipeline = pipeline_open(&l->loop, c, &on, error, size);
 	if (!l->pipeline)
 		return -1;
-	l->ws = ws_open(&l->loop, c, l->pipeline);
+	l->ws = ws_open(&l->loop, c, &(struct ws_budget){l->pipeline, charge, is_full, is_full_for_producers});
 	if (!l->ws) {
 		snprintf(error, size,
 			 "libwebsockets cannot start: is its libuv plugin (libwebsockets-evlib-uv) installed, and "

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "commands/dispatch.h"
-#include "ops/note.h"
+#include "road/note.h"
 #include "base/when.h"
 
 /* While the lock is held no listener can tell of itself: one that does it later sees the age that is

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "commands/dispatch.h"
-#include "ops/duplicates.h"
+#include "road/duplicates.h"
 #include "commands/marks.h"
 #include "commands/output.h"
 #include "commands/session.h"

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "road/envelope.h"
 #include "base/log.h"
 #include "config/tokens.h"
 #include "postgres/postgres.h"
@@ -333,7 +332,7 @@ static bool is_pointer(const char *text)
 		if (*text == '~' && text[1] != '0' && text[1] != '1')
 			return false;
 	}
-	return steps <= ENVELOPE_STEPS_MAX;
+	return steps <= POINTER_STEPS_MAX;
 }
 
 /* An SQL identifier, plain or quoted. Returns what is behind it; NULL if there is none. */

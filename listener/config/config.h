@@ -10,7 +10,9 @@
 
 #include "config/webhook.h"
 
-#define CONFIG_CONSUMER_MAX 64 /* bytes of a consumer's name */
+#define ENVELOPE_ID_MAX     512 /* bytes of an id */
+#define POINTER_STEPS_MAX   16  /* reference tokens of one pointer */
+#define CONFIG_CONSUMER_MAX 64  /* bytes of a consumer's name */
 
 /* Texts in the order in which they were given. */
 struct config_list {

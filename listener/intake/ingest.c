@@ -15,6 +15,7 @@
 #include "net/gate.h"
 #include "net/invited.h"
 #include "net/refusal.h"
+#include "road/pipeline.h"
 #include "base/stats.h"
 #include "base/utf8.h"
 
@@ -441,7 +442,7 @@ static int on_writable(struct session *s)
 
 static int refuse_text(struct session *s, const char *message, size_t len)
 {
-	pipeline_refuse(ws_pipeline(s->link.ws), message, len, "the message is text and not valid UTF-8", NULL);
+	pipeline_refuse(ws_owner(s->link.ws), message, len, "the message is text and not valid UTF-8", NULL);
 	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
 	return -1;
 }
@@ -456,7 +457,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	s->pending++;
 	if (s->token)
 		s->token->messages++;
-	if (pipeline_receive(ws_pipeline(link->ws), message, len, &s->sender) == 0) {
+	if (pipeline_receive(ws_owner(link->ws), message, len, &s->sender) == 0) {
 		if (s->patience.spells)
 			check_rest(s);
 		return 0;

@@ -17,6 +17,7 @@
 #include "net/tls.h"
 #include "net/upgrade.h"
 #include "base/url.h"
+#include "road/pipeline.h"
 
 #define RECORD_BYTES 16384 /* of a TLS record, decrypted */
 #define UNSENT_MOST  65536 /* of TLS's own words to a server that does not read */
@@ -160,13 +161,13 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 {
 	(void)is_text;
 	note_message(link);
-	return pipeline_receive(ws_pipeline(link->ws), message, len, NULL);
+	return pipeline_receive(ws_owner(link->ws), message, len, NULL);
 }
 
 static int on_too_long(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total)
 {
 	note_message(link);
-	return pipeline_refuse_long(ws_pipeline(link->ws), head, len, digest, total, NULL);
+	return pipeline_refuse_long(ws_owner(link->ws), head, len, digest, total, NULL);
 }
 
 static const struct ws_reader reader = {on_message, on_too_long, true};

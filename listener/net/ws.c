@@ -29,7 +29,7 @@
 struct ws {
 	uv_loop_t *loop;
 	struct lws_context *context;
-	struct pipeline *pipeline;
+	struct ws_budget budget;
 	size_t max_message;
 	struct list links;
 	struct list lively;     /* those that have been heard lately, or are stopped */
@@ -306,7 +306,7 @@ static void charge(struct ws_link *link, size_t size)
 	struct ws *ws = link->ws;
 
 	ws->half_bytes[link->is_feed] += size - link->size;
-	pipeline_charge(ws->pipeline, (long)size - (long)link->size);
+	ws->budget.charge(ws->budget.owner, (long)size - (long)link->size);
 	link->size = size;
 }
 
@@ -511,9 +511,9 @@ static void make_way(struct ws *ws)
 {
 	size_t most = ws->half_limit_all;
 
-	if (pipeline_is_full_for_producers(ws->pipeline))
+	if (ws->budget.is_full_for_producers(ws->budget.owner))
 		end_halves(ws, false, most);
-	if (pipeline_is_full(ws->pipeline))
+	if (ws->budget.is_full(ws->budget.owner))
 		end_halves(ws, true, most);
 }
 
@@ -593,7 +593,7 @@ static void on_lws_log(int level, const char *line)
 	log_write(LOG_DEBUG, "libwebsockets", "level=%d text=%s", level, text);
 }
 
-struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline *pipeline)
+struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws_budget *budget)
 {
 	struct lws_context_creation_info info = {0};
 	struct ws *ws = calloc(1, sizeof(*ws));
@@ -607,7 +607,7 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline
 		return NULL;
 	}
 	ws->loop = loop;
-	ws->pipeline = pipeline;
+	ws->budget = *budget;
 	ws->max_message = (size_t)config->message_bytes;
 	ws->half_patience_ms = config->message_timeout_s * 1000;
 	ws->half_limit = (size_t)config->inflight_bytes / HALVES_PART;
@@ -677,9 +677,9 @@ struct lws_context *ws_context(const struct ws *ws)
 	return ws->context;
 }
 
-struct pipeline *ws_pipeline(const struct ws *ws)
+void *ws_owner(const struct ws *ws)
 {
-	return ws->pipeline;
+	return ws->budget.owner;
 }
 
 uv_loop_t *ws_loop(const struct ws *ws)

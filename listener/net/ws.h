@@ -12,7 +12,7 @@
 
 #include "config/config.h"
 #include "base/list.h"
-#include "road/pipeline.h"
+#include "base/pressure.h"
 
 #define WS_PING_PAYLOAD "wsonce" /* libwebsockets tells of no pong without one */
 
@@ -73,11 +73,19 @@ struct ws_link {
 	int64_t unread_ms;       /* loop clock, since when it is not read from; 0: it is */
 };
 
-/* Makes the context on loop. config and pipeline must outlive it. NULL if it cannot. */
-struct ws *ws_open(uv_loop_t *loop, const struct config *config, struct pipeline *pipeline);
+/* Whose memory the messages in pieces are a part of. The functions are called with owner, from the loop. */
+struct ws_budget {
+	void *owner;
+	void (*charge)(void *owner, long bytes); /* so many more, or fewer */
+	bool (*is_full)(const void *owner);
+	bool (*is_full_for_producers)(const void *owner); /* sooner */
+};
+
+/* Makes the context on loop. config and the budget's owner must outlive it; budget is copied. NULL if it cannot. */
+struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws_budget *budget);
 
 struct lws_context *ws_context(const struct ws *ws);
-struct pipeline *ws_pipeline(const struct ws *ws);
+void *ws_owner(const struct ws *ws); /* of the budget */
 uv_loop_t *ws_loop(const struct ws *ws);
 
 /* For a vhost or a client connection: struct ws pings and hangs up itself. */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <uv.h>
 
-#include "ops/backlog.h"
+#include "outbox/backlog.h"
 #include "config/config.h"
 #include "outbox/target.h"
 

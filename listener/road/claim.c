@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "redis/command.h"
-#include "ops/duplicates.h"
+#include "road/duplicates.h"
 #include "road/fleet.h"
 #include "base/log.h"
 #include "road/mark.h"

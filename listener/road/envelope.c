@@ -14,16 +14,16 @@
 #include "base/arena.h"
 #include "base/keyed.h"
 #include "base/utf8.h"
+#include "config/config.h"
 
-#define TARGETS_MAX  11 /* 8 parts of an id, the type, the payload, the time */
-#define STEPS_MAX    ENVELOPE_STEPS_MAX
+#define TARGETS_MAX  11   /* 8 parts of an id, the type, the payload, the time */
 #define PARSER_BYTES 4096 /* what yajl takes for a message of ordinary depth */
 
 /* One pointer, and how much of it the place that the parser is at agrees with. */
 struct target {
-	char *steps[STEPS_MAX];
-	size_t step_len[STEPS_MAX];
-	long index[STEPS_MAX]; /* the step as an array index; -1: it is none */
+	char *steps[POINTER_STEPS_MAX];
+	size_t step_len[POINTER_STEPS_MAX];
+	long index[POINTER_STEPS_MAX]; /* the step as an array index; -1: it is none */
 	int count;
 	int matched;        /* steps that the current path agrees with, from the root on */
 	uint32_t seen;      /* bit n: step n was met; once more makes the message ambiguous */
@@ -41,10 +41,10 @@ struct envelope {
 	struct target targets[TARGETS_MAX];
 	int count;
 	int id_parts;
-	const struct target *time; /* NULL: nobody asks for it */
-	int deepest;               /* steps of the longest pointer: below it nothing is watched */
-	int depth;                 /* containers open */
-	long index[STEPS_MAX];     /* per watched container: next array index; -1: an object */
+	const struct target *time;     /* NULL: nobody asks for it */
+	int deepest;                   /* steps of the longest pointer: below it nothing is watched */
+	int depth;                     /* containers open */
+	long index[POINTER_STEPS_MAX]; /* per watched container: next array index; -1: an object */
 	const char *message;
 	size_t len;
 	yajl_handle parser;
@@ -265,7 +265,7 @@ static int on_open(struct envelope *e, bool is_array)
 			t->begin = token_begin(e);
 			t->open_depth = e->depth;
 		}
-		if (e->depth < STEPS_MAX)
+		if (e->depth < POINTER_STEPS_MAX)
 			e->index[e->depth] = is_array ? 0 : -1;
 		e->last_end = position(e);
 	}
@@ -390,7 +390,7 @@ static int add_target(struct envelope *e, const char *pointer, bool is_text)
 	while (*pointer == '/') {
 		size_t n = strcspn(pointer + 1, "/");
 
-		if (t->count == STEPS_MAX)
+		if (t->count == POINTER_STEPS_MAX)
 			return -1;
 		t->steps[t->count] = strndup(pointer + 1, n);
 		if (!t->steps[t->count])

@@ -8,9 +8,7 @@
 
 #include "config/config.h"
 
-#define ENVELOPE_ID_MAX    512  /* bytes of an id */
 #define ENVELOPE_DEPTH_MAX 2048 /* arrays and objects inside each other, as in jansson */
-#define ENVELOPE_STEPS_MAX 16   /* reference tokens of one pointer */
 
 struct envelope;
 

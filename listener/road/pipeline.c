@@ -19,12 +19,12 @@
 #include <time.h>
 
 #include "road/batch.h"
-#include "ops/duplicates.h"
+#include "road/duplicates.h"
 #include "road/envelope.h"
 #include "road/hold.h"
 #include "base/log.h"
-#include "ops/note.h"
-#include "ops/rejected.h"
+#include "road/note.h"
+#include "road/rejected.h"
 #include "road/stale.h"
 #include "road/stall.h"
 #include "base/stats.h"

@@ -7,19 +7,13 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/pressure.h"
 #include "road/claim.h"
 #include "config/config.h"
 #include "road/event.h"
 #include "road/store.h"
 
 struct pipeline;
-
-/* Who is not to be read from. */
-enum pressure {
-	PRESSURE_NONE,
-	PRESSURE_PRODUCERS, /* they have filled their part of the limits; feeds have the rest */
-	PRESSURE_ALL,
-};
 
 struct pipeline_callbacks {
 	/* Memory fills or claims pile up, or not any more: from now on read from others alone. */

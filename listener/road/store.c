@@ -12,7 +12,7 @@
 #include "postgres/array.h"
 #include "base/backoff.h"
 #include "bury.sql.h"
-#include "postgres/copy.h"
+#include "road/copy.h"
 #include "check_effects.sql.h"
 #include "copy.sql.h"
 #include "road/effects.h"

@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS :schema.wsonce_retention (
 );
 
 -- A row for each day (UTC). copies counts duplicates by their delay: less than 1 ms, then from each power
--- of two to the next. sketch tells how many different events they were (see listener/ops/duplicates.c).
+-- of two to the next. sketch tells how many different events they were (see listener/road/duplicates.c).
 CREATE TABLE IF NOT EXISTS :schema.wsonce_duplicates (
 	day    DATE PRIMARY KEY,
 	events BIGINT NOT NULL,

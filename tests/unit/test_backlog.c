@@ -1,5 +1,5 @@
 /* When deliveries that are still to be made are worth a warning. */
-#include "ops/backlog.h"
+#include "outbox/backlog.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

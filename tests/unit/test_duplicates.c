@@ -1,6 +1,6 @@
 /* What is counted of copies: in which bucket of delays, of how many different events, and which of the
  * late ones Postgres is asked about. */
-#include "ops/duplicates.h"
+#include "road/duplicates.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* What a listener tells of itself, and what it makes of the answer. */
-#include "ops/note.h"
+#include "road/note.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/duplicates.h"
+#include "road/duplicates.h"
 #include "base/stats.h"
 
 #define DAY 86400

@@ -1,5 +1,5 @@
 /* What is told of messages that become dead letters, and how often. */
-#include "ops/rejected.h"
+#include "road/rejected.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* copy.c owns the wire form of COPY's binary rows (Postgres's manual, COPY, "Binary Format"). */
-#include "postgres/copy.h"
+#include "road/copy.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* backlog.c owns what is known of the outbox as a whole; it is asked for by relay.c. */
-#include "ops/backlog.h"
+#include "outbox/backlog.h"
 
 #include <stdio.h>
 #include <stdlib.h>

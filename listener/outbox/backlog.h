@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "road/envelope.h"
+#include "config/config.h"
 
 #define BACKLOG_MAX 20000 /* no more rows are counted */
 

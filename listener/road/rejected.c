@@ -3,7 +3,7 @@
  * Reasons are counted in a few places by the algorithm "Space-Saving" (Metwally, Agrawal, El Abbadi, 2005): where there
  * is no room for a new reason it takes the place of the rarest, with its count. So what most messages share is found,
  * though a reason may quote its message and be a new one each time. */
-#include "ops/rejected.h"
+#include "road/rejected.h"
 
 #include <stdio.h>
 #include <string.h>

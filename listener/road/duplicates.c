@@ -4,7 +4,7 @@
  * Different events are counted by a HyperLogLog sketch: each id's hash picks one byte, which keeps the
  * longest run of zero bits that such a hash began with. Sketches of several listeners and days are put
  * together by the greater of each two bytes, so an event that every listener got twice counts once. */
-#include "ops/duplicates.h"
+#include "road/duplicates.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,14 +3,14 @@
  *
  * Its first words go before its first batch: where rows were deleted by age, a listener without the
  * guard would store late copies of them anew. */
-#include "ops/note.h"
+#include "road/note.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>
 
-#include "ops/duplicates.h"
+#include "road/duplicates.h"
 #include "base/stats.h"
 #include "base/utf8.h"
 #include "base/when.h"
