@@ -7,7 +7,8 @@
  *   never_doubled  an event has at most one row
  *   never_lost     if a listener that lives had an event and has it no more, then the event has a
  *                  row or a dead letter, or another listener that lives has it
- *   settle_knows   settle() is called only for an event with a committed row or dead letter
+ *   settle_knows   settle() is called only for an event with a committed row, or, if it says rejected,
+ *                  with a committed dead letter: by a step before it, as the commit and its answer are two
  *   acks_true      likewise for an ack
  *   own_keys       a release or renewal touches a key only if it holds the very claim it is for
  * and with -DCALM and pan -a, as an LTL property:
@@ -84,6 +85,10 @@
 #define EV_REFUSED	8
 #define EV_BURYING	9
 #define FORGOTTEN	10
+/* EV_STORING and EV_BURYING, committed: the answer is on its way */
+#define STORE_PRESENT	11
+#define STORE_BURIED	12
+#define STORE_HAS_ROW	13
 
 /* What a key holds: nothing, a mark, or a claim: the listener and which of its claims it is (in
  * the program, instance.nonce and the time). */
@@ -181,6 +186,8 @@ inline show_state(s)
 	:: s == EV_REFUSED -> printf(" refused");
 	:: s == EV_BURYING -> printf(" burying");
 	:: s == FORGOTTEN -> printf(" forgotten");
+	:: s == STORE_PRESENT || s == STORE_HAS_ROW -> printf(" present");
+	:: s == STORE_BURIED -> printf(" buried");
 	fi;
 }
 
@@ -220,7 +227,7 @@ inline show_all()
 
 #ifdef SYMMETRY
 #if EVENTS == 1
-#define WEIGHT_OF(c)	((((is_up[c] * 11 + state[c]) * (TAKES + 1) + claim_ms[c]) * (TAKES + 1) + takes[c]) * 2 + attempts[c])
+#define WEIGHT_OF(c)	((((is_up[c] * 14 + state[c]) * (TAKES + 1) + claim_ms[c]) * (TAKES + 1) + takes[c]) * 2 + attempts[c])
 #define WEIGHT(i)	WEIGHT_OF(i)
 #else
 #define WEIGHT_OF(c)	(((state[c] * (TAKES + 1) + claim_ms[c]) * (TAKES + 1) + takes[c]) * 2 + attempts[c])
@@ -309,9 +316,10 @@ inline insert(e)
 	note_row_or_letter(e);
 }
 
+/* sql/queries/bury.sql: an event that is stored gets no letter */
 inline bury(e)
 {
-	letter[e] = 1;
+	letter[e] = letter[e] || !row[e];
 	note_row_or_letter(e);
 }
 
@@ -391,9 +399,10 @@ inline claim_renew(e)
 
 /* --- pipeline.c: settle --- */
 
-inline ack(e)
+/* record is row[e] for OUTCOME_PERSISTED and OUTCOME_DUPLICATE, letter[e] for OUTCOME_REJECTED. */
+inline ack(record)
 {
-	expect(acks_true, IS_RECORDED(e));
+	expect(acks_true, record);
 }
 
 /* Frees the event. What a freed event was is forgotten, so that equal states are one state. */
@@ -405,12 +414,12 @@ inline forget(e)
 	attempts[COPY] = 0;
 }
 
-inline settle(e)
+inline settle(e, record)
 {
 #ifndef ACK_BEFORE_COMMIT
-	ack(e);
+	ack(record);
 #endif
-	expect(settle_knows, IS_RECORDED(e));
+	expect(settle_knows, record);
 	forget(e);
 }
 
@@ -435,7 +444,7 @@ inline send_to_store(e)
 	state[COPY] = EV_BATCHED;
 	SET_LOOKS(0);
 #ifdef ACK_BEFORE_COMMIT
-	ack(e);
+	ack(row[e]);
 #endif
 }
 
@@ -485,8 +494,8 @@ inline on_claimed(e)
 #else
 		hold(e);
 #endif
-	:: key[e] == MARK_DONE -> settle(e);			/* CLAIM_DONE */
-	:: key[e] == MARK_DEAD -> settle(e);			/* CLAIM_DEAD */
+	:: key[e] == MARK_DONE -> settle(e, row[e]);		/* CLAIM_DONE */
+	:: key[e] == MARK_DEAD -> settle(e, letter[e]);		/* CLAIM_DEAD */
 	fi;
 }
 
@@ -515,17 +524,18 @@ inline on_looked(e)
 		claim_ms[COPY] = NUMBER(key[e]);
 		send_to_store(e);
 	:: IS_CLAIM(key[e]) && OWNER(key[e]) != me -> hold(e);	/* CLAIM_OTHER */
-	:: key[e] == MARK_DONE -> settle(e);			/* CLAIM_DONE */
-	:: key[e] == MARK_DEAD -> settle(e);			/* CLAIM_DEAD */
+	:: key[e] == MARK_DONE -> settle(e, row[e]);		/* CLAIM_DONE */
+	:: key[e] == MARK_DEAD -> settle(e, letter[e]);		/* CLAIM_DEAD */
 	fi;
 }
 
 /* --- pipeline.c: batch and store --- */
 
+#define IS_AT_STORE(s)	((s) == EV_STORING || (s) == EV_BURYING || (s) >= STORE_PRESENT)
+
 #if EVENTS == 1
-#define STORE_IS_IDLE	(state[me] != EV_STORING && state[me] != EV_BURYING)
+#define STORE_IS_IDLE	(!IS_AT_STORE(state[me]))
 #else
-#define IS_AT_STORE(s)	((s) == EV_STORING || (s) == EV_BURYING)
 #define STORE_IS_IDLE	(!IS_AT_STORE(state[me * EVENTS]) && !IS_AT_STORE(state[me * EVENTS + 1]))
 #define OTHER_COPY	(me * EVENTS + 1 - e)
 #endif
@@ -554,20 +564,32 @@ inline bury_next(e)
 	fill_batch(e, EV_REFUSED, EV_BURYING);
 }
 
-/* Postgres commits and its answer arrives. STORE_INSERTED and STORE_PRESENT differ in what is
- * counted only. */
+/* Postgres commits. STORE_INSERTED and STORE_PRESENT differ in what is counted only. */
+inline commit_insert(e)
+{
+	insert(e);
+	state[COPY] = STORE_PRESENT;
+}
+
+/* The answer arrives: the row is there by another step, or this is not true. */
 inline on_stored(e)
 {
-	d_step { insert(e); }
 	claim_mark(SET_DONE, e);
-	d_step { settle(e); }
+	d_step { settle(e, row[e]); }
+}
+
+inline commit_letter(e)
+{
+	bury(e);
+	state[COPY] = (row[e] -> STORE_HAS_ROW : STORE_BURIED);
 }
 
 inline on_buried(e)
 {
-	bury(e);
-	claim_mark(SET_DEAD, e);
-	d_step { settle(e); }
+	if
+	:: state[COPY] == STORE_BURIED -> claim_mark(SET_DEAD, e); d_step { settle(e, letter[e]); }
+	:: state[COPY] == STORE_HAS_ROW -> claim_mark(SET_DONE, e); d_step { settle(e, row[e]); }
+	fi;
 }
 
 /* Postgres refuses the row, this time (STORE_REFUSED) or for ever (STORE_HOPELESS). */
@@ -596,8 +618,7 @@ inline give_back(e)
 	hold(e);				/* from where it may go to the store at once */
 }
 
-#define IS_RENEWED(s)	((s) == EV_BATCHED || (s) == EV_STORING || (s) == EV_RELEASING || (s) == EV_REFUSED || \
-			 (s) == EV_BURYING)
+#define IS_RENEWED(s)	((s) == EV_BATCHED || IS_AT_STORE(s) || (s) == EV_RELEASING || (s) == EV_REFUSED)
 
 /* A step of a listener that lives, taken in one go; with CHOICE it may end in several ways. sort()
  * makes equal what differs only in the names of the listeners. */
@@ -621,12 +642,14 @@ end:	do
 	:: STEP(state[COPY] == EV_HELD, send_to_store(e))		/* on_hold_timer(), pipeline_drain() */
 #endif
 	:: CHOICE(state[COPY] == EV_BATCHED && STORE_IS_IDLE, insert_next(e))
-	:: CHOICE(state[COPY] == EV_STORING, on_stored(e))
+	:: STEP(state[COPY] == EV_STORING, commit_insert(e))
+	:: CHOICE(state[COPY] == STORE_PRESENT, on_stored(e))
 	:: CHOICE(IS_STORMY && state[COPY] == EV_STORING && refusals < REFUSALS, on_stored_refused(e))
 	:: CHOICE(state[COPY] == EV_COUNTING, on_counted(e))
 	:: CHOICE(state[COPY] == EV_RELEASING, give_back(e))
 	:: CHOICE(state[COPY] == EV_REFUSED && STORE_IS_IDLE, bury_next(e))
-	:: CHOICE(state[COPY] == EV_BURYING, on_buried(e))
+	:: STEP(state[COPY] == EV_BURYING, commit_letter(e))
+	:: CHOICE(state[COPY] == STORE_BURIED || state[COPY] == STORE_HAS_ROW, on_buried(e))
 	:: STEP(IS_STORMY && claim_ms[COPY] && IS_RENEWED(state[COPY]), claim_renew(e))
 	/* The source sends it once more. */
 	:: STEP(IS_STORMY && state[COPY] == FORGOTTEN && redeliveries < REDELIVERIES, redeliveries++; pipeline_receive(e))
@@ -652,8 +675,10 @@ inline lose_statement(e)
 	if
 	:: state[COPY] == EV_STORING ->				/* on_unknown() in store.c */
 		send(INSERT, 0, e);
+	:: state[COPY] == STORE_PRESENT -> state[COPY] = EV_STORING;	/* likewise, and it is sent again */
 	:: state[COPY] == EV_BURYING -> send(BURY, 0, e);
-	:: state[COPY] != EV_STORING && state[COPY] != EV_BURYING
+	:: state[COPY] == STORE_BURIED || state[COPY] == STORE_HAS_ROW -> state[COPY] = EV_BURYING;
+	:: !IS_AT_STORE(state[COPY])
 	fi;
 }
 
