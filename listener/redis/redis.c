@@ -49,14 +49,13 @@ struct request {
 };
 
 struct redis {
+	_Alignas(16) char answer_room[ANSWER_BYTES];
 	uv_loop_t *loop;
 	struct redis_settings settings;
 	struct url url;
 	char *shown_url;
-	enum redis_state state;
 	redisContext *context; /* NULL in REDIS_DOWN and during the lookup */
 	struct watch *watch;   /* of its socket */
-	bool is_connected;
 	struct resolve *resolve;
 	struct backoff backoff;
 	uv_timer_t retry;
@@ -74,12 +73,13 @@ struct redis {
 	char sha[REDIS_SCRIPTS][41];
 	struct command command;
 	struct arena answer;
-	_Alignas(16) char answer_room[ANSWER_BYTES];
 	uv_prepare_t flush; /* before each wait for I/O: what this turn asks is sent */
-	bool was_refused;   /* the server answered the login with an error, logged */
-	char warned[200];   /* the trouble that was logged since it was REDIS_READY */
-	int64_t ready_ms;   /* since when it is REDIS_READY */
+	bool is_connected;
+	bool was_refused; /* the server answered the login with an error, logged */
+	char warned[200]; /* the trouble that was logged since it was REDIS_READY */
+	int64_t ready_ms; /* since when it is REDIS_READY */
 	bool is_policy_logged;
+	enum redis_state state;
 	int handles; /* open, for closing */
 	void (*done)(void *arg);
 	void *done_arg;
