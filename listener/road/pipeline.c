@@ -693,6 +693,17 @@ static void give_back(struct pipeline *p, struct event *ev)
 	hold_add(&p->hold, ev, now_ms(p), GIVE_WAY_STEP);
 }
 
+/* An event that was put off. If its claim was given back meanwhile, its mark may say by now what became of it. */
+static void try_again(struct pipeline *p, struct event *ev)
+{
+	if (try_other(p, ev))
+		return;
+	if (ev->is_claimed)
+		send_to_store(p, ev);
+	else
+		give_back(p, ev);
+}
+
 /* Events whose wait is over: looked up in chunks, given back, or sent to the store. */
 static void on_hold_timer(uv_timer_t *timer)
 {
@@ -703,8 +714,7 @@ static void on_hold_timer(uv_timer_t *timer)
 
 	while ((ev = hold_due(&p->hold, now))) {
 		if (ev->state == EV_RELEASING && ev->is_put_off) {
-			if (!try_other(p, ev))
-				send_to_store(p, ev);
+			try_again(p, ev);
 		} else if (ev->state == EV_RELEASING) {
 			give_back(p, ev);
 		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p)) {

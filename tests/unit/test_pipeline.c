@@ -746,6 +746,24 @@ Test(pipeline, event_that_is_put_off_keeps_its_claim_and_comes_again)
 	cr_assert_str_eq(p.answers, "p");
 }
 
+Test(pipeline, event_that_is_put_off_without_a_claim_learns_what_became_of_it)
+{
+	struct producer p = PRODUCER;
+
+	fake.is_redis_away = true;
+	receive_from("a", &p);
+	turn();
+	fake.is_redis_away = false;
+	answer_insert("a", STORE_LATER);
+	fake_journal();
+	pass(200);
+	assert_journal("release(a)"); /* of which there is none */
+	pass(2000);
+	assert_journal("look(a)");
+	answer_look("a", CLAIM_DONE);
+	cr_assert_str_eq(p.answers, "d");
+}
+
 Test(pipeline, event_that_is_put_off_does_not_wait_at_the_end)
 {
 	bring_to_store("a", NULL);
