@@ -117,9 +117,9 @@ lint: check-deps programs ## static analysis, format, hardened binaries
 fmt: ## format the C code
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
-readme: $B/wsonce ## put the table of settings into the README
+readme: $B/wsonce ## put the table of settings into docs/settings.md
 	build/wsonce listen --help=markdown >build/settings.md
-	sed -i -e '/<!-- settings -->/,/<!-- end of settings -->/{//!d}' -e '/<!-- settings -->/r build/settings.md' README.md
+	sed -i -e '/<!-- settings -->/,/<!-- end of settings -->/{//!d}' -e '/<!-- settings -->/r build/settings.md' docs/settings.md
 
 clean: ## remove what was built
 	rm -rf build

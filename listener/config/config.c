@@ -1,4 +1,4 @@
-/* config.c owns the table of settings. The parser, --help, the README's table and the start-up
+/* config.c owns the table of settings. The parser, --help, the docs' table and the start-up
  * log line all read this one table, so that a setting cannot exist in one place only. */
 #include "config/config.h"
 
