@@ -466,8 +466,20 @@ static bool is_refusal(enum postgres_result result)
 	return result == POSTGRES_BAD_VALUE || result == POSTGRES_BAD_ROW;
 }
 
-/* Nothing is lost by keeping it: a record that was committed all the same is harmless to repeat. A database that is
- * not UTF8 may be unable to hold an answer; a trigger may refuse a row, and is to refuse no other. */
+/* A lease that was given back and may be another listener's by now: to give it back once more would end that one. If it
+ * was not given back after all, it ends by itself. */
+static void drop_unsent(struct list *l)
+{
+	list_each(node, after, l) {
+		struct attempt *a = list_entry(node, struct attempt, node);
+
+		if (a->outcome == TARGET_UNSENT)
+			attempt_free(a);
+	}
+}
+
+/* Nothing is lost by keeping the others: a record that was committed all the same is harmless to repeat. A database
+ * that is not UTF8 may be unable to hold an answer; a trigger may refuse a row, and is to refuse no other. */
 static void on_not_recorded(struct relay *r, const struct postgres_answer *answer)
 {
 	if (is_refusal(answer->result) && r->is_alone) {
@@ -476,6 +488,8 @@ static void on_not_recorded(struct relay *r, const struct postgres_answer *answe
 		free_all(&r->recording);
 		return;
 	}
+	if (answer->result == POSTGRES_UNKNOWN)
+		drop_unsent(&r->recording);
 	move_first(&r->recording, &r->ended, list_length(&r->recording));
 	r->is_alone = r->is_ascii && is_refusal(answer->result);
 	r->is_ascii = is_refusal(answer->result);

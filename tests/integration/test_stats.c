@@ -234,7 +234,7 @@ Test(stats, connections_that_postgres_ends_cost_neither_events_nor_what_is_count
 		cr_assert_eq(listener_stop(fleet.listeners[i]), 0);
 	ask();
 	/* Each of 2000 events came to two listeners, and some were sent to Postgres again: nobody saw the answer. */
-	cr_assert(number("copies") > 1900 && number("copies") < 3100, "%.0f", number("copies"));
+	cr_assert(number("copies") > 1900 && number("copies") < 3100, "%ld", number("copies"));
 	cr_assert(number("events_repeated") > 1800 && number("events_repeated") < 2200);
 	fleet_end(&fleet);
 	tear_down();

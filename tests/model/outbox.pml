@@ -24,11 +24,9 @@
  *   - One record of the whole fleet may be under way for long; any other is carried out at once, or never.
  *   - A record that Postgres refuses for ever is left out: then the lease just ends, as after a death.
  *   - Postgres forgets no commit.
- * own_lease rests on numbers that are given out once. The program gives three of them out again, and it may then end the
+ * own_lease rests on numbers that are given out once. The program gives two of them out again, and it may then end the
  * lease of another, which at worst costs a delivery made twice, or a dead row that is delivered all the same. These are left out
  * unless asked for; without own_lease (ANY_LEASE) everything else holds with them, too:
- *   - REPEAT_UNSENT: a row is given back, the answer is lost, and it is given back once more. The first one has made
- *     its number free, and another lease may have it now.
  *   - BLAME: a row that cannot be leased is recorded by the number it had when it was peeked at.
  *   - RETRY: an operator has a dead row tried again, and its attempts are counted from 0. */
 
@@ -327,7 +325,8 @@ inline send_record()
 	fi;
 }
 
-/* The attempt goes back to the list of those that have ended. */
+/* The attempt goes back to the list of those that have ended; but what was given back is not given back once more, since
+ * another lease may have its number by now. */
 inline on_not_recorded()
 {
 	send_record();
