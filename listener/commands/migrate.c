@@ -8,7 +8,7 @@
 
 static int run_migrate(const struct invocation *in)
 {
-	struct session *s = session_open(in->config);
+	struct session *s = session_open_or_create(in->config);
 	struct pg_result *granted = s ? session_ask(s, SQL_GRANTS, 0, NULL) : NULL;
 	int status = granted ? STATUS_FINE : STATUS_FAILED;
 

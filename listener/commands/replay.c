@@ -322,7 +322,7 @@ static bool is_own_checkpoint(const struct replay *r)
  * fleet does with its events. */
 static int run_replay(const struct invocation *in)
 {
-	struct session *s = session_open(in->config);
+	struct session *s = session_open_or_create(in->config);
 	struct replay r = {.o = in->options, .config = in->config};
 	int status = s ? duty_check(s, in->config) : STATUS_FAILED;
 

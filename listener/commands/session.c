@@ -107,13 +107,15 @@ static int inspect(struct session *s, bool *is_ours)
 	return failed;
 }
 
-static int prepare(struct session *s)
+static int prepare(struct session *s, bool may_create)
 {
 	bool is_ours;
 	int version = 0;
 
 	if (inspect(s, &is_ours))
 		return -1;
+	if (!is_ours && !may_create)
+		return dispatch_fail("database %s has no tables of wsonce: check --postgres", PQdb(s->conn));
 	if (is_ours && run(s, schema_ask_sql(), &version))
 		return fail(s, "the schema cannot be read");
 	if (version > schema_version())
@@ -124,7 +126,7 @@ static int prepare(struct session *s)
 
 /* --- life --- */
 
-struct session *session_open(const struct config *config)
+static struct session *connect_to(const struct config *config, bool may_create)
 {
 	char seconds[24];
 	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
@@ -144,10 +146,20 @@ struct session *session_open(const struct config *config)
 		return NULL;
 	}
 	PQsetNoticeProcessor(s->conn, on_notice, NULL);
-	if (prepare(s) == 0)
+	if (prepare(s, may_create) == 0)
 		return s;
 	session_close(s);
 	return NULL;
+}
+
+struct session *session_open(const struct config *config)
+{
+	return connect_to(config, false);
+}
+
+struct session *session_open_or_create(const struct config *config)
+{
+	return connect_to(config, true);
 }
 
 void session_close(struct session *s)

@@ -11,9 +11,12 @@
 struct session;
 struct pg_result; /* libpq's */
 
-/* Connects, and brings the schema up to date as a listener does. NULL if it cannot: one line on
- * standard error has said why, as after all failures below. */
+/* Connects to a database that has wsonce's tables, and brings them up to date as a listener does. NULL if it cannot:
+ * one line on standard error has said why, as after all failures below. */
 struct session *session_open(const struct config *config);
+
+/* The same, and makes the tables where there are none. */
+struct session *session_open_or_create(const struct config *config);
 void session_close(struct session *s);
 
 /* Runs one statement; the n values are texts, NULL for an SQL NULL. Returns its rows, which the caller

@@ -130,6 +130,7 @@ Test(commands, settings_of_listening_in_the_environment_do_not_matter)
 	struct database *db = database_new();
 	char *postgres;
 
+	run_expect(db, 0, NULL, "migrate");
 	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
 	struct run run = run_in((const char *const[]){postgres, "WSONCE_SOURCE=ws://h", "WSONCE_INGEST=h:1", NULL},
 				"dead-letters list");
@@ -139,12 +140,22 @@ Test(commands, settings_of_listening_in_the_environment_do_not_matter)
 	database_free(db);
 }
 
-Test(commands, a_command_on_an_empty_database_creates_the_schema)
+Test(commands, a_database_without_tables_is_left_as_it_is)
 {
+	static const char *const words[] = {"dead-letters list", "dead-letters show 1", "stats duplicates",
+					    "purge --older-than 30d"};
 	struct database *db = database_new();
 
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		struct run run = run_on(db, "%s", words[i]);
+
+		cr_assert_eq(run.status, 1, "%s: status %d", words[i], run.status);
+		cr_assert(strstr(run.errors, "has no tables of wsonce: check --postgres"), "%s", run.errors);
+		run_free(&run);
+	}
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"), 0);
+	run_expect(db, 0, NULL, "migrate");
 	run_expect(db, 0, "dead letters: 0", "dead-letters list");
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_schema WHERE version = 2"), 1);
 	database_free(db);
 }
 
@@ -152,7 +163,7 @@ Test(commands, a_schema_newer_than_the_program_is_an_error)
 {
 	struct database *db = database_new();
 
-	run_expect(db, 0, NULL, "dead-letters list");
+	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "INSERT INTO wsonce_schema (version) VALUES (1000)");
 	struct run run = run_on(db, "dead-letters list");
 	cr_assert_eq(run.status, 1);
@@ -167,6 +178,7 @@ static struct process *start_sh(const struct database *db, const char *words)
 	const char *program = getenv("WSONCE_TEST_BIN");
 	char *path = suite_path("%d", suite_number()), *postgres;
 
+	run_expect(db, 0, NULL, "migrate");
 	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
 	struct process *p = process_start_argv(
 		(const char *const[]){"sh", "-c", words, program ? program : "build/wsonce", path, NULL},

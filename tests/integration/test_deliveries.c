@@ -17,7 +17,7 @@ static struct database *db;
 static void set_up(void)
 {
 	db = database_new();
-	run_expect(db, 0, NULL, "dead-letters list");
+	run_expect(db, 0, NULL, "migrate");
 }
 
 static void tear_down(void)

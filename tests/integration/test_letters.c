@@ -24,7 +24,7 @@ static struct fleet fleet;
 static void set_up(void)
 {
 	db = database_new();
-	run_expect(db, 0, NULL, "dead-letters list");
+	run_expect(db, 0, NULL, "migrate");
 }
 
 static void tear_down(void)

@@ -28,7 +28,7 @@ static struct database *db;
 static void set_up(void)
 {
 	db = database_new();
-	run_expect(db, 0, NULL, "dead-letters list");
+	run_expect(db, 0, NULL, "migrate");
 }
 
 static void tear_down(void)
@@ -379,7 +379,7 @@ Test(replay, a_database_that_restarts_is_waited_for, .timeout = 300)
 	char *path = fleet_file("events", 5000);
 
 	db = postgres_database(pg);
-	run_expect(db, 0, NULL, "dead-letters list");
+	run_expect(db, 0, NULL, "migrate");
 	struct process *p = run_start_on(db, "replay %s --rate 2500/s", path);
 	cr_assert(wait_until(rows() > 0, SETTLED_MS));
 	postgres_kill(pg);
@@ -398,7 +398,7 @@ Test(replay, interrupted_while_the_database_hangs_it_ends_after_the_drain_timeou
 	char *path = fleet_file("events", 5000), *checkpoint = suite_path("checkpoint");
 
 	db = postgres_database(pg);
-	run_expect(db, 0, NULL, "dead-letters list");
+	run_expect(db, 0, NULL, "migrate");
 	struct process *p =
 		run_start_on(db, "replay %s --rate 1000/s --drain-timeout 0.3 --checkpoint %s", path, checkpoint);
 	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, SETTLED_MS), "%s", process_last_words(p));

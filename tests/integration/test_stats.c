@@ -141,6 +141,7 @@ Test(stats, fleet_without_duplicates_is_told_so, .init = set_up, .fini = tear_do
 	struct listener *l;
 	struct peer *p;
 
+	run_expect(db, 0, NULL, "migrate");
 	run_expect(db, 0, "nothing is counted yet", "stats duplicates");
 	ask();
 	cr_assert(json_is_null(json_object_get(told, "first_day")));
@@ -157,7 +158,7 @@ Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = 
 {
 	struct run run;
 
-	run_expect(db, 0, "nothing", "stats duplicates");
+	run_expect(db, 0, NULL, "migrate");
 	database_exec(
 		db,
 		"INSERT INTO wsonce_duplicates SELECT date '2026-01-01', 8640000, array_fill(0::bigint, ARRAY[20]) || "
@@ -186,7 +187,7 @@ static void count_events(const char *day, const char *events)
 
 Test(stats, days_and_rates_are_written_as_people_read_them, .init = set_up, .fini = tear_down)
 {
-	run_expect(db, 0, "nothing", "stats duplicates");
+	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "DO $$BEGIN EXECUTE format('ALTER DATABASE %%I SET DateStyle = ''German''', "
 			  "current_database()); END$$");
 	count_events("date '2026-01-02'", "43200");
@@ -199,7 +200,7 @@ Test(stats, days_and_rates_are_written_as_people_read_them, .init = set_up, .fin
 /* The first note after midnight tells of a minute, and the day may have a second. */
 Test(stats, day_that_has_just_begun_is_not_the_busiest_for_its_first_note, .init = set_up, .fini = tear_down)
 {
-	run_expect(db, 0, "nothing", "stats duplicates");
+	run_expect(db, 0, NULL, "migrate");
 	count_events("(now() AT TIME ZONE 'UTC')::date + 1", "7200");
 	ask();
 	cr_assert_eq(number("events_per_second"), 2);
