@@ -227,7 +227,7 @@ Test(effects, handler_that_may_not_be_called_is_refused_at_the_start)
 {
 	static const char *const why[] = {"this user may not use its schema", "this user may not execute it"};
 
-	run_expect(db, 0, NULL, "dead-letters list");
+	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "DROP ROLE IF EXISTS guest; CREATE ROLE guest;"
 			  "GRANT ALL ON ALL TABLES IN SCHEMA public TO guest;"
 			  "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO guest; CREATE SCHEMA closed");
@@ -335,7 +335,7 @@ Test(effects, each_consumer_processes_each_event_once)
 
 Test(effects, handler_and_that_of_a_consumer_may_refer_to_the_row_of_their_event)
 {
-	run_expect(db, 0, NULL, "dead-letters list"); /* makes the tables */
+	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "ALTER TABLE effects ADD FOREIGN KEY (event_id) REFERENCES events (event_id)");
 	make_handler(
 		"public.handle",

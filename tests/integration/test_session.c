@@ -23,7 +23,7 @@ static struct peer *producer;
 static void set_up(void)
 {
 	db = database_new();
-	run_expect(db, 0, NULL, "dead-letters list"); /* makes the schema */
+	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "CREATE SCHEMA shop; CREATE TABLE shop.events (LIKE public.events INCLUDING ALL);"
 			  "CREATE TABLE effects (event_id text)");
 }
