@@ -169,9 +169,11 @@ static bool is_address(const char *host)
 	return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
 }
 
-/* The name in a Host header, without port and brackets, into room. Returns false if it is none. */
+/* The name in a Host header, without port and brackets, into room. Returns false if it is none: what brackets hold is
+ * an address of IPv6 (RFC 3986, 3.2.2). */
 static bool copy_name(const char *host, char *room, size_t size)
 {
+	struct in6_addr v6;
 	bool is_v6 = *host == '[';
 	size_t n = strcspn(host + is_v6, is_v6 ? "]" : ":");
 	const char *port = host + is_v6 + n + (is_v6 && host[is_v6 + n]);
@@ -180,7 +182,7 @@ static bool copy_name(const char *host, char *room, size_t size)
 		return false;
 	memcpy(room, host + is_v6, n);
 	room[n] = '\0';
-	return true;
+	return !is_v6 || (host[1 + n] == ']' && inet_pton(AF_INET6, room, &v6) == 1);
 }
 
 static bool is_our_name(const struct http *h, const char *host)

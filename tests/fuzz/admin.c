@@ -176,9 +176,13 @@ static struct client client;
 static void client_open(struct client *c)
 {
 	static const struct linger at_once = {1, 0};
+	int failed;
 
 	c->fd = socket(AF_INET, SOCK_STREAM, 0);
-	must(connect(c->fd, (struct sockaddr *)&address, sizeof(address)) == 0, "cannot connect: %s", strerror(errno));
+	do /* libFuzzer's timer interrupts it */
+		failed = connect(c->fd, (struct sockaddr *)&address, sizeof(address));
+	while (failed && (errno == EINTR || errno == EALREADY));
+	must(!failed || errno == EISCONN, "cannot connect: %s", strerror(errno));
 	fcntl(c->fd, F_SETFL, O_NONBLOCK);
 	setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	c->is_ended = false;
