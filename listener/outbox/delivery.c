@@ -341,11 +341,11 @@ static int on_close(void *arg, curl_socket_t socket)
 /* libcurl does not tell the socket of a connection that it is about to use, but its ports. */
 static bool has_ports(curl_socket_t socket, int local_port, int remote_port)
 {
-	struct sockaddr_storage local = {0}, remote = {0};
-	socklen_t local_len = sizeof(local), remote_len = sizeof(remote);
+	struct sockaddr_storage remote = {0};
+	socklen_t len = sizeof(remote);
 
-	return getsockname(socket, (struct sockaddr *)&local, &local_len) == 0 && port_of(&local) == local_port &&
-	       getpeername(socket, (struct sockaddr *)&remote, &remote_len) == 0 && port_of(&remote) == remote_port;
+	return port_of_socket(socket) == local_port && getpeername(socket, (struct sockaddr *)&remote, &len) == 0 &&
+	       port_of(&remote) == remote_port;
 }
 
 /* Bytes, or the end, or an error. */

@@ -335,7 +335,6 @@ static void answer_query(struct postgres *p, const PGresult *result)
 	char error[512];
 	ExecStatusType status = PQresultStatus(result);
 	struct postgres_answer answer = {.result = POSTGRES_OK, .data = result};
-
 	bool is_lost;
 
 	p->copy = NULL;
@@ -351,9 +350,9 @@ static void answer_query(struct postgres *p, const PGresult *result)
 			lose_with(p, error, answer);
 			return;
 		}
-	}
-	if (!answer.error)
+	} else {
 		p->troubles = 0;
+	}
 	read_rows(p, result, &answer);
 	if (!is_elsewhere(p, &answer))
 		set_state(p, POSTGRES_READY);

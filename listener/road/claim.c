@@ -307,12 +307,12 @@ int claim_look(struct claim *c, struct event *const *evs, size_t n)
 }
 
 /* Tries are of a message: others with its id have counters of their own. */
-static void put_attempts_key(struct claim *c, const struct event *ev)
+static void put_attempts_key(struct claim *c, const struct event *ev, uint64_t digest)
 {
 	char tail[ENVELOPE_ID_MAX + 20];
 
 	memcpy(tail, ev->id, ev->id_len);
-	snprintf(tail + ev->id_len, 20, "/%016" PRIx64, event_digest_head(ev));
+	snprintf(tail + ev->id_len, 20, "/%016" PRIx64, digest);
 	command_joined(&c->command, c->attempts_prefix, strlen(c->attempts_prefix), tail, ev->id_len + 17u);
 }
 
@@ -326,11 +326,14 @@ static void on_count(void *owner, void *arg, const redisReply *reply)
 /* The counter gets its TTL before it is counted up, so that no crash leaves one for ever. */
 int claim_count(struct claim *c, struct event *ev)
 {
+	uint64_t digest;
+
 	if (!claim_is_ready(c))
 		return -1;
+	digest = event_digest_head(ev);
 	command_start(&c->command, 6);
 	command_word(&c->command, "SET");
-	put_attempts_key(c, ev);
+	put_attempts_key(c, ev, digest);
 	command_word(&c->command, "0");
 	command_word(&c->command, "NX");
 	command_word(&c->command, "EX");
@@ -339,7 +342,7 @@ int claim_count(struct claim *c, struct event *ev)
 		return -1;
 	command_start(&c->command, 2);
 	command_word(&c->command, "INCR");
-	put_attempts_key(c, ev);
+	put_attempts_key(c, ev, digest);
 	return send_command(c, on_count, ev);
 }
 
@@ -447,7 +450,7 @@ static void forget_attempts(struct claim *c, const struct event *ev)
 {
 	command_start(&c->command, 2);
 	command_word(&c->command, "DEL");
-	put_attempts_key(c, ev);
+	put_attempts_key(c, ev, event_digest_head(ev));
 	send_command(c, NULL, NULL);
 }
 
