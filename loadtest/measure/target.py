@@ -10,6 +10,14 @@ def ratio(over, figure, under, under_figure=None):
     return value
 
 
+def against_best(over, figure, *unders):
+    """Of a case's median and the highest of the others' that were measured."""
+    def value(book):
+        above, below = book.median(over, figure), [book.median(under, figure) or 0 for under in unders]
+        return None if above is None or not max(below) else above / max(below)
+    return value
+
+
 def figure(case, name):
     return lambda book: book.median(case, name)
 
@@ -26,13 +34,10 @@ def highest(scenario, name):
 TARGETS = (
     ("one listener's events/s, against Postgres alone with its INSERT",
      ratio("wsonce-1", "events_per_s", "postgres-insert"), "least", 0.90, ""),
-    ("one listener's events/s, against one Node listener", ratio("wsonce-1", "events_per_s", "node-1"), "least", 2.0, ""),
-    ("the same, against the one whose claims go by a script",
-     ratio("wsonce-1", "events_per_s", "node-script-1"), "least", 1.5, ""),
-    ("five listeners' deliveries/s, against five Node listeners",
-     ratio("wsonce-5", "deliveries_per_s", "node-5"), "least", 3.5, ""),
-    ("the same, against five whose claims go by a script",
-     ratio("wsonce-5", "deliveries_per_s", "node-script-5"), "least", 2.5, ""),
+    ("one listener's events/s, against the better Node listener",
+     against_best("wsonce-1", "events_per_s", "node-1", "node-script-1"), "least", 2.0, ""),
+    ("five listeners' deliveries/s, against the better five of Node",
+     against_best("wsonce-5", "deliveries_per_s", "node-5", "node-script-5"), "least", 3.5, ""),
     ("one listener's events/s, against the FastAPI design", ratio("wsonce-1", "events_per_s", "fastapi-1"), "least", 100, ""),
     ("CPU per delivery, five listeners", figure("wsonce-5", "listener_cpu_us_per_delivery"), "most", 2.5, "µs"),
     ("ten listeners' deliveries/s, against five", ratio("wsonce-10", "deliveries_per_s", "wsonce-5"), "least", 1.0, ""),
