@@ -40,13 +40,13 @@ MODULES := $(filter-out %/main.o %/listen.o %/memory.o,$(LISTENER))
 SHARED := frame message options progress script summary
 SOURCE_OBJ := $(call loadtest,source server arrival backlog replay hist $(SHARED))
 PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/base/backoff.o
-CEILING_OBJ := $(call loadtest,ceiling message options summary) $B/listener/postgres/array.o $B/listener/postgres/schema.o $B/listener/redis/command.o
+CEILING_OBJ := $(call loadtest,ceiling message options summary) $B/listener/postgres/array.o $B/listener/postgres/schema.o $B/listener/redis/resp.o
 SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c tests/support/failing_alloc.c,$(wildcard tests/support/*.c)))
 FAILING := $B/tests/support/failing_alloc.o
 UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch stale stall note duplicates rejected) \
-	$(addprefix base/,arena keyed log stats backoff when))
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch age_limit stall checkin duplicates rejected) \
+	$(addprefix base/,arena keyed log counters backoff timestamp))
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
@@ -148,14 +148,14 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/road/envelope.o $B/listener/base/arena.o $B/listener/base/keyed.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/unsettled net/http road/event outbox/target $(addprefix base/,keyed log port stats url utf8 backoff))
+$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/overdue net/http road/event outbox/target $(addprefix base/,keyed log port counters url text backoff))
 $B/feed: $(MODULES)
 
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)
 
 # It plays Redis and Postgres itself.
-$B/tests/instructions/road: $B/tests/instructions/road.o $B/loadtest/message.o $(filter-out %/redis.o %/store.o,$(MODULES))
+$B/tests/instructions/road: $B/tests/instructions/road.o $B/loadtest/message.o $(filter-out %/redis/connection.o %/store.o,$(MODULES))
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
 $B/tests/instructions/%.o: OUR_CFLAGS += -DROAD_FLAGS='"$(CFLAGS)"'
 

@@ -14,9 +14,9 @@
 #include "road/pipeline.h"
 #include "outbox/relay.h"
 #include "intake/source.h"
-#include "base/stats.h"
+#include "base/counters.h"
 #include "road/rejected.h"
-#include "ops/unsettled.h"
+#include "ops/overdue.h"
 #include "net/ws.h"
 
 #define GRACE_MS    1000 /* producers without acks are read from for so long after SIGTERM */
@@ -41,7 +41,7 @@ struct listener {
 	uv_timer_t grace;
 	uv_timer_t goodbye;
 	uv_timer_t second;
-	struct unsettled_watch unsettled;
+	struct overdue_watch unsettled;
 	uint64_t drain_ms; /* loop clock: when draining began */
 	uint64_t goodbye_until;
 	int draining; /* parts that have not drained yet */
@@ -98,8 +98,8 @@ static void on_second(uv_timer_t *timer)
 {
 	struct listener *l = timer->data;
 
-	unsettled_watch(&l->unsettled, pipeline_events(l->pipeline), (int64_t)uv_now(&l->loop),
-			l->config->unsettled_warning_s * 1000);
+	overdue_watch(&l->unsettled, pipeline_events(l->pipeline), (int64_t)uv_now(&l->loop),
+		      l->config->unsettled_warning_s * 1000);
 	rejected_watch((int64_t)uv_now(&l->loop));
 }
 
@@ -134,8 +134,8 @@ static void on_drained(void *arg, size_t left)
 	l->status = left ? 1 : 0;
 	log_write(left ? LOG_ERROR : LOG_INFO, "drained",
 		  "left=%zu received=%llu persisted=%llu duplicates=%llu dead_lettered=%llu missing=%s reason=%s", left,
-		  (unsigned long long)stats.received, (unsigned long long)stats.persisted,
-		  (unsigned long long)stats.duplicates, (unsigned long long)stats.dead_lettered,
+		  (unsigned long long)counters.received, (unsigned long long)counters.persisted,
+		  (unsigned long long)counters.duplicates, (unsigned long long)counters.dead_lettered,
 		  is_missing ? "postgres" : NULL, is_missing ? why : NULL);
 	if (l->ingest)
 		ingest_close(l->ingest);

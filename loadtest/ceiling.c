@@ -12,7 +12,7 @@
 
 #include "postgres/array.h"
 #include "postgres/schema.h"
-#include "redis/command.h"
+#include "redis/resp.h"
 #include "insert.sql.h"
 #include "message.h"
 #include "options.h"
@@ -205,26 +205,26 @@ static double measure_copy(const struct settings *s, const char *conninfo, const
 	return (double)s->count / seconds;
 }
 
-static void write_claim(struct command *c, const struct message_form *form, uint64_t n)
+static void write_claim(struct resp *c, const struct message_form *form, uint64_t n)
 {
 	char id[MESSAGE_PREFIX_MOST + 40];
 	size_t len = message_id(form, n, id);
 
-	command_start(c, 7);
-	command_word(c, "SET");
-	command_joined(c, "dedup:", 6, id, len);
-	command_word(c, "ceiling.0123456789abcdef@1700000000000");
-	command_word(c, "NX");
-	command_word(c, "GET");
-	command_word(c, "EX");
-	command_word(c, "30");
+	resp_start(c, 7);
+	resp_word(c, "SET");
+	resp_joined(c, "dedup:", 6, id, len);
+	resp_word(c, "ceiling.0123456789abcdef@1700000000000");
+	resp_word(c, "NX");
+	resp_word(c, "GET");
+	resp_word(c, "EX");
+	resp_word(c, "30");
 }
 
 /* Batches of claims in one go, each read back before the next is sent. */
 static double measure_claim(const struct settings *s, const struct message_form *form)
 {
 	redisContext *redis = redisConnectUnix(s->claim);
-	struct command c = {0};
+	struct resp c = {0};
 	double begin = now_s();
 
 	if (!redis || redis->err)
@@ -245,7 +245,7 @@ static double measure_claim(const struct settings *s, const struct message_form 
 		}
 	}
 	double seconds = now_s() - begin;
-	command_free(&c);
+	resp_free(&c);
 	redisFree(redis);
 	return (double)s->count / seconds;
 }

@@ -22,7 +22,7 @@ static struct {
 /* A longer value is cut, so that a line stays a whole line. */
 #define VALUE_MAX 600
 
-struct line {
+struct ndjson_line {
 	char text[4096];
 	size_t len;
 	bool is_full; /* the field at hand did not fit */
@@ -36,7 +36,7 @@ void log_setup(enum log_level level, enum log_format format, const char *instanc
 }
 
 /* Room is always kept for the closing brace and the newline. */
-static void put_char(struct line *l, char c)
+static void put_char(struct ndjson_line *l, char c)
 {
 	if (l->len < sizeof(l->text) - 4)
 		l->text[l->len++] = c;
@@ -44,13 +44,13 @@ static void put_char(struct line *l, char c)
 		l->is_full = true;
 }
 
-static void put_text(struct line *l, const char *s)
+static void put_text(struct ndjson_line *l, const char *s)
 {
 	while (*s)
 		put_char(l, *s++);
 }
 
-static void put_quoted(struct line *l, const char *s)
+static void put_quoted(struct ndjson_line *l, const char *s)
 {
 	put_char(l, '"');
 	for (const char *end = s + strnlen(s, VALUE_MAX); s < end; s++) {
@@ -88,7 +88,7 @@ static bool is_bare(const char *s)
 	return true;
 }
 
-static void write_field(struct line *l, const char *key, const char *value, bool is_number)
+static void write_field(struct ndjson_line *l, const char *key, const char *value, bool is_number)
 {
 	if (settings.format == LOG_JSON) {
 		put_text(l, l->len > 1 ? ",\"" : "\"");
@@ -111,7 +111,7 @@ static void write_field(struct line *l, const char *key, const char *value, bool
 }
 
 /* A field that does not fit is left out as a whole: half of one would not be JSON. */
-static void put_field(struct line *l, const char *key, const char *value, bool is_number)
+static void put_field(struct ndjson_line *l, const char *key, const char *value, bool is_number)
 {
 	size_t begin = l->len;
 
@@ -149,7 +149,7 @@ static bool format_value(char *out, size_t size, const char *spec, va_list *ap, 
 	return true;
 }
 
-static void put_fields(struct line *l, const char *fields, va_list *ap)
+static void put_fields(struct ndjson_line *l, const char *fields, va_list *ap)
 {
 	while (*fields) {
 		char key[64], number[64];
@@ -165,7 +165,7 @@ static void put_fields(struct line *l, const char *fields, va_list *ap)
 	}
 }
 
-static void put_time(struct line *l)
+static void put_time(struct ndjson_line *l)
 {
 	char text[40];
 	struct timespec now;
@@ -180,7 +180,7 @@ static void put_time(struct line *l)
 
 void log_write(enum log_level level, const char *event, const char *fields, ...)
 {
-	struct line l = {.len = 0};
+	struct ndjson_line l = {.len = 0};
 	va_list ap;
 
 	if (level < settings.level)

@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 #include "commands/dispatch.h"
-#include "commands/duty.h"
-#include "commands/expected.h"
+#include "commands/effects_guard.h"
+#include "commands/audit_list.h"
 #include "commands/feeder.h"
 #include "commands/letters.h"
-#include "commands/lines.h"
-#include "commands/marks.h"
-#include "commands/output.h"
+#include "commands/ndjson.h"
+#include "commands/redis_query.h"
+#include "commands/json_out.h"
 #include "commands/progress.h"
 #include "commands/session.h"
 
@@ -60,9 +60,9 @@ struct audit {
 	const struct invocation *in;
 	const struct audit_options *o;
 	struct session *session;
-	struct marks *marks; /* NULL: Redis cannot be asked */
-	struct lines *lines;
-	struct expected expected;
+	struct redis_query *marks; /* NULL: Redis cannot be asked */
+	struct ndjson *lines;
+	struct audit_list expected;
 	int64_t distinct;
 	int64_t stored;
 	int64_t dead_lettered;
@@ -255,9 +255,9 @@ static int look_at_page(struct audit *a, const struct pg_result *rows)
 
 	for (size_t i = 0; i < session_count(rows); i++)
 		ids[i] = id_in(rows, i);
-	if (marks_look(a->marks, ids, session_count(rows), is_claimed)) {
+	if (redis_query_find_claimed(a->marks, ids, session_count(rows), is_claimed)) {
 		dispatch_fail("redis does not answer: what is in flight is not known");
-		marks_close(a->marks);
+		redis_query_close(a->marks);
 		a->marks = NULL;
 		return 0;
 	}
@@ -305,7 +305,7 @@ static int compare(struct audit *a)
 	for (size_t i = 0; i < sizeof(sql_prepare) / sizeof(sql_prepare[0]); i++)
 		if (run(a, sql_prepare[i]))
 			return -1;
-	if (set_consumer(a) || expected_load(&a->expected, a->lines, a->session, a->in->config))
+	if (set_consumer(a) || audit_list_load(&a->expected, a->lines, a->session, a->in->config))
 		return -1;
 	if (!a->expected.lines) {
 		dispatch_fail("%s: nothing is expected: the list is empty", a->o->expected);
@@ -313,7 +313,7 @@ static int compare(struct audit *a)
 	}
 	if (find_unstored(a))
 		return -1;
-	a->marks = marks_open(a->in->config);
+	a->marks = redis_query_open(a->in->config);
 	if (find_in_flight(a) || run(a, sql_stored_now[has_consumer(a)]) || run(a, sql_letters_now))
 		return -1;
 	return count(a);
@@ -342,13 +342,13 @@ static int each_missing(struct audit *a, int64_t limit, void (*put)(void *arg, c
 
 static void put_json(void *arg, const char *id)
 {
-	output_item(arg, output_string(id));
+	json_out_item(arg, json_out_string(id));
 }
 
 static void put_text(void *arg, const char *id)
 {
 	(void)arg;
-	output_text(id, strlen(id), true);
+	json_out_text(id, strlen(id), true);
 	putchar('\n');
 }
 
@@ -393,10 +393,10 @@ static bool is_overwriting(const struct audit *a)
 	if (!a->o->missing_to)
 		return false;
 	snprintf(part, sizeof(part), "%s.part", a->o->missing_to);
-	return lines_is_file(a->lines, a->o->missing_to) || lines_is_file(a->lines, part);
+	return ndjson_is_file(a->lines, a->o->missing_to) || ndjson_is_file(a->lines, part);
 }
 
-static int report_json(struct audit *a, struct output *out)
+static int report_json(struct audit *a, struct json_out *out)
 {
 	const struct {
 		const char *name;
@@ -415,14 +415,14 @@ static int report_json(struct audit *a, struct output *out)
 	};
 	int result;
 
-	output_open(out);
-	output_member(out, "format", output_string(a->expected.format));
+	json_out_open(out);
+	json_out_member(out, "format", json_out_string(a->expected.format));
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-		output_member(out, members[i].name, json_integer((json_int_t)members[i].value));
-	output_member(out, "in_flight", a->marks ? json_integer((json_int_t)a->in_flight) : json_null());
-	output_list(out, "missing_ids");
+		json_out_member(out, members[i].name, json_integer((json_int_t)members[i].value));
+	json_out_member(out, "in_flight", a->marks ? json_integer((json_int_t)a->in_flight) : json_null());
+	json_out_list(out, "missing_ids");
 	result = each_missing(a, INT64_MAX, put_json, out);
-	output_list_end(out);
+	json_out_list_end(out);
 	return result;
 }
 
@@ -433,7 +433,7 @@ static void print_count(const char *name, int64_t value, const char *more)
 
 static int report_text(struct audit *a)
 {
-	const struct expected *e = &a->expected;
+	const struct audit_list *e = &a->expected;
 	int result;
 
 	print_count("lines", (int64_t)e->lines, "");
@@ -475,10 +475,10 @@ static int forget_marks(struct audit *a, const struct pg_result *rows)
 	for (size_t i = 0; i < session_count(rows); i++)
 		if (!session_is_null(rows, i, 1))
 			ids[n++] = id_in(rows, i);
-	if (!n || marks_forget(a->marks, ids, n, true) == 0)
+	if (!n || redis_query_forget(a->marks, ids, n, true) == 0)
 		return 0;
 	dispatch_fail("redis does not answer: marks that it has are not deleted");
-	marks_close(a->marks);
+	redis_query_close(a->marks);
 	a->marks = NULL;
 	return 0;
 }
@@ -499,14 +499,14 @@ static int next_row(struct audit *a)
 static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
 {
 	struct audit *a = owner;
-	struct line line;
+	struct ndjson_line line;
 	int found = next_row(a);
 
 	(void)f;
 	if (found <= 0)
 		return found ? FEEDER_FAILED : FEEDER_END;
-	if (lines_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 2)) ||
-	    lines_wait(a->lines, &line) != LINES_LINE)
+	if (ndjson_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 2)) ||
+	    ndjson_wait(a->lines, &line) != NDJSON_LINE)
 		return FEEDER_FAILED;
 	*m = (struct feeder_message){line.bytes, line.len, line.digest, line.total, 0, 0};
 	return FEEDER_MESSAGE;
@@ -524,7 +524,7 @@ static void on_tick(void *owner)
 	progress_show("resubmitting: %s of %" PRId64, a->last, a->missing);
 }
 
-static int resubmit(struct audit *a, struct output *out)
+static int resubmit(struct audit *a, struct json_out *out)
 {
 	const struct feeder_owner owner = {pull, on_settled, on_tick, a};
 	struct feeder_count c;
@@ -536,10 +536,10 @@ static int resubmit(struct audit *a, struct output *out)
 	progress_clear();
 	left = a->missing - (int64_t)(c.persisted + c.duplicates + c.rejected);
 	if (a->o->is_json)
-		output_member(out, "resubmitted",
-			      json_pack("{s:I, s:I, s:I, s:I}", "persisted", (json_int_t)c.persisted, "duplicates",
-					(json_int_t)c.duplicates, "rejected", (json_int_t)c.rejected, "left",
-					(json_int_t)left));
+		json_out_member(out, "resubmitted",
+				json_pack("{s:I, s:I, s:I, s:I}", "persisted", (json_int_t)c.persisted, "duplicates",
+					  (json_int_t)c.duplicates, "rejected", (json_int_t)c.rejected, "left",
+					  (json_int_t)left));
 	else
 		printf("\nresubmitted %" PRIu64 ": persisted %" PRIu64 ", stored meanwhile %" PRIu64
 		       ", rejected %" PRIu64 "\n",
@@ -554,7 +554,7 @@ static int resubmit(struct audit *a, struct output *out)
 static int report(struct audit *a)
 {
 	int status = a->missing || a->in_flight ? STATUS_FAILED : STATUS_FINE;
-	struct output out;
+	struct json_out out;
 
 	progress_clear();
 	if (a->o->missing_to && write_missing(a))
@@ -564,7 +564,7 @@ static int report(struct audit *a)
 	else if (a->o->is_resubmit && a->missing)
 		status = resubmit(a, &out);
 	if (a->o->is_json)
-		output_close(&out);
+		json_out_close(&out);
 	return status;
 }
 
@@ -603,13 +603,13 @@ static int copy_all(int in, FILE *copy)
 }
 
 /* A pipe can be read once, and what is missing is read again: it goes to a file that has no name. */
-static struct lines *open_spooled(const char *path, size_t max_bytes)
+static struct ndjson *open_spooled(const char *path, size_t max_bytes)
 {
 	const char *given = getenv("TMPDIR"), *folder = given ? given : "/tmp";
 	int in = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
 	int fd = in < 0 ? -1 : open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	FILE *copy = fd < 0 ? NULL : fdopen(fd, "w");
-	struct lines *lines = NULL;
+	struct ndjson *lines = NULL;
 	char name[40];
 
 	if (in < 0)
@@ -617,7 +617,7 @@ static struct lines *open_spooled(const char *path, size_t max_bytes)
 	else if (!copy || copy_all(in, copy))
 		dispatch_fail("%s: cannot be kept in %s for resubmitting: %s", path, folder, strerror(errno));
 	else if (snprintf(name, sizeof(name), "/proc/self/fd/%d", fd) > 0)
-		lines = lines_open(name, max_bytes);
+		lines = ndjson_open(name, max_bytes);
 	if (copy)
 		fclose(copy);
 	if (in >= 0)
@@ -634,13 +634,13 @@ static bool is_stream(const char *path)
 	return !failed && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-static struct lines *open_lines(const struct audit *a)
+static struct ndjson *open_lines(const struct audit *a)
 {
 	size_t max_bytes = (size_t)a->in->config->message_bytes;
 
 	if (a->o->is_resubmit && is_stream(a->o->expected))
 		return open_spooled(a->o->expected, max_bytes);
-	return lines_open(a->o->expected, max_bytes);
+	return ndjson_open(a->o->expected, max_bytes);
 }
 
 static int64_t now_us(void)
@@ -662,7 +662,7 @@ static int run_audit(const struct invocation *in)
 	a.expected.after_us = o->horizon_us ? now_us() - o->horizon_us : 0;
 	a.lines = open_lines(&a);
 	if (a.lines && is_overwriting(&a)) {
-		lines_close(a.lines);
+		ndjson_close(a.lines);
 		dispatch_fail("--missing-to: %s, or what is written before it, is the list of what is expected",
 			      o->missing_to);
 		return STATUS_USAGE;
@@ -670,13 +670,13 @@ static int run_audit(const struct invocation *in)
 	if (a.lines)
 		a.session = session_open(in->config);
 	if (a.session)
-		status = o->is_resubmit ? duty_check(a.session, in->config) : STATUS_FINE;
+		status = o->is_resubmit ? effects_guard_check(a.session, in->config) : STATUS_FINE;
 	if (a.session && status == STATUS_FINE)
 		status = audit(&a);
 	session_drop(a.page);
 	session_close(a.session);
-	marks_close(a.marks);
-	lines_close(a.lines);
+	redis_query_close(a.marks);
+	ndjson_close(a.lines);
 	return status;
 }
 

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/change.h"
+#include "commands/bulk_change.h"
 #include "commands/deliveries.h"
 #include "commands/dispatch.h"
-#include "commands/groups.h"
+#include "commands/letter_groups.h"
 #include "commands/letters.h"
-#include "commands/output.h"
-#include "commands/record.h"
-#include "base/utf8.h"
+#include "commands/json_out.h"
+#include "commands/letter_record.h"
+#include "base/text.h"
 
 /* --- list --- */
 
@@ -53,7 +53,7 @@ static const char sql_list[] =
 	"  'first_seen', first, 'last_seen', last, 'examples', examples), groups"
 	" FROM grouped ORDER BY n DESC, reason";
 
-static const struct groups letter_groups = {
+static const struct letter_groups letter_groups = {
 	.title = "dead letters",
 	.name = "letters",
 	.times = "seen",
@@ -69,7 +69,7 @@ static const char sql_elsewhere[] =
 	" FROM (SELECT consumer, count(*) AS n FROM :schema.dead_letters"
 	"  WHERE consumer <> $1::text AND " LETTERS_OPEN " GROUP BY consumer) AS other";
 
-static int print_elsewhere(struct session *s, const struct config *config, struct output *out)
+static int print_elsewhere(struct session *s, const struct config *config, struct json_out *out)
 {
 	const char *values[] = {config->consumer};
 	struct pg_result *rows = session_ask(s, sql_elsewhere, 1, values);
@@ -78,8 +78,8 @@ static int print_elsewhere(struct session *s, const struct config *config, struc
 	if (!rows)
 		return -1;
 	if (out) {
-		output_member(out, "of_other_consumers", json_loads(session_text(rows, 0, 0), 0, NULL));
-		output_member(out, "dead_deliveries", json_integer((json_int_t)deliveries));
+		json_out_member(out, "of_other_consumers", json_loads(session_text(rows, 0, 0), 0, NULL));
+		json_out_member(out, "dead_deliveries", json_integer((json_int_t)deliveries));
 	} else {
 		if (!session_is_null(rows, 0, 1))
 			printf("\nof other fleets: %s (--consumer NAME lists them)\n", session_text(rows, 0, 1));
@@ -93,18 +93,18 @@ static int print_elsewhere(struct session *s, const struct config *config, struc
 static int list(struct session *s, const struct config *config, const struct list_options *o)
 {
 	bool is_deliveries = o->filter.is_deliveries;
-	struct output json = {false, false}, *out = o->is_json ? &json : NULL;
+	struct json_out json = {false, false}, *out = o->is_json ? &json : NULL;
 	struct letter_ids ids;
 	int failed;
 
 	if (letters_select(s, config, &o->filter, &ids))
 		return STATUS_FAILED;
 	if (out)
-		output_open(out);
-	failed = groups_print(is_deliveries ? &deliveries_groups : &letter_groups, s, &ids, o->groups, out) ||
+		json_out_open(out);
+	failed = letter_groups_print(is_deliveries ? &deliveries_groups : &letter_groups, s, &ids, o->groups, out) ||
 		 (!is_deliveries && print_elsewhere(s, config, out));
 	if (out)
-		output_close(out);
+		json_out_close(out);
 	letters_free(&ids);
 	return failed ? STATUS_FAILED : STATUS_FINE;
 }
@@ -185,24 +185,24 @@ static json_t *make_base64(const char *bytes, size_t len)
 	return value;
 }
 
-static void show_json(const struct record *record, const char *raw, size_t len)
+static void show_json(const struct letter_record *record, const char *raw, size_t len)
 {
 	json_t *text = is_utf8(raw, len) ? json_stringn(raw, len) : NULL;
-	struct output out;
+	struct json_out out;
 
-	output_open(&out);
-	record_json(record, &out);
-	output_member(&out, text ? "raw" : "raw_base64", text ? text : make_base64(raw, len));
-	output_close(&out);
+	json_out_open(&out);
+	letter_record_json(record, &out);
+	json_out_member(&out, text ? "raw" : "raw_base64", text ? text : make_base64(raw, len));
+	json_out_close(&out);
 }
 
-static void show_text(const struct record *record, const char *raw, size_t len)
+static void show_text(const struct letter_record *record, const char *raw, size_t len)
 {
-	record_text(record);
+	letter_record_text(record);
 	if (json_is_false(json_object_get(record->fields, "is_whole")))
 		puts("\nThe message was over --max-message: this is the head of it.");
 	putchar('\n');
-	output_text(raw, len, false);
+	json_out_text(raw, len, false);
 	putchar('\n');
 }
 
@@ -210,8 +210,8 @@ static int show_record(const struct invocation *in, const struct pg_result *row,
 {
 	const struct show_options *o = in->options;
 	struct envelope *reader = letters_type_reader(in->config);
-	struct record record;
-	int failed = record_open(&record, row) || !reader;
+	struct letter_record record;
+	int failed = letter_record_open(&record, row) || !reader;
 
 	if (!failed) {
 		struct slice type = letters_type(reader, raw, len);
@@ -223,7 +223,7 @@ static int show_record(const struct invocation *in, const struct pg_result *row,
 		else
 			show_text(&record, raw, len);
 	}
-	record_close(&record);
+	letter_record_close(&record);
 	envelope_free(reader);
 	return failed ? STATUS_FAILED : STATUS_FINE;
 }
@@ -323,7 +323,7 @@ static const char sql_discard[] =
 static int run_discard(const struct invocation *in)
 {
 	const struct discard_options *o = in->options;
-	struct change change = {
+	struct bulk_change change = {
 		.filter = o->filter,
 		.note = o->note,
 		.is_json = o->is_json,
@@ -336,7 +336,7 @@ static int run_discard(const struct invocation *in)
 		change.filter.state = "pending";
 		change.sql = deliveries_discard_pending_sql;
 	}
-	return change_run(in, &change);
+	return bulk_change_run(in, &change);
 }
 
 static const char *check_discard(const struct invocation *in)
@@ -393,7 +393,7 @@ static const char sql_reopen[] =
 static int run_reopen(const struct invocation *in)
 {
 	const struct reopen_options *o = in->options;
-	struct change change = {
+	struct bulk_change change = {
 		.filter = o->filter,
 		.note = o->note,
 		.is_json = o->is_json,
@@ -402,7 +402,7 @@ static int run_reopen(const struct invocation *in)
 	};
 
 	change.filter.state = "resolved";
-	return change_run(in, &change);
+	return bulk_change_run(in, &change);
 }
 
 static const char *check_reopen(const struct invocation *in)

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/change.h"
+#include "commands/bulk_change.h"
 #include "commands/dispatch.h"
 #include "commands/letters.h"
-#include "commands/output.h"
-#include "commands/record.h"
+#include "commands/json_out.h"
+#include "commands/letter_record.h"
 
 /* Why the last attempt failed. */
 #define REASON "concat_ws(' ', status, answer)"
@@ -57,7 +57,7 @@ static const char sql_list[] =
 	"  'first_settled', first, 'last_settled', last, 'examples', examples), groups"
 	" FROM grouped ORDER BY n DESC, target, reason";
 
-const struct groups deliveries_groups = {
+const struct letter_groups deliveries_groups = {
 	.title = "dead deliveries",
 	.name = "deliveries",
 	.times = "tried",
@@ -124,23 +124,23 @@ void deliveries_warn(struct session *s, const struct letter_ids *ids)
 static int print(const struct pg_result *row, bool is_json)
 {
 	const char *payload = session_is_null(row, 0, 2) ? NULL : session_text(row, 0, 2);
-	struct record record;
-	struct output out;
-	int failed = record_open(&record, row);
+	struct letter_record record;
+	struct json_out out;
+	int failed = letter_record_open(&record, row);
 
 	if (!failed && is_json) {
-		output_open(&out);
-		record_json(&record, &out);
-		output_member_text(&out, "payload", payload ? payload : "null");
-		output_close(&out);
+		json_out_open(&out);
+		letter_record_json(&record, &out);
+		json_out_member_text(&out, "payload", payload ? payload : "null");
+		json_out_close(&out);
 	} else if (!failed) {
-		record_text(&record);
+		letter_record_text(&record);
 		putchar('\n');
 		if (payload)
-			output_text(payload, strlen(payload), false);
+			json_out_text(payload, strlen(payload), false);
 		putchar('\n');
 	}
-	record_close(&record);
+	letter_record_close(&record);
 	return failed ? STATUS_FAILED : STATUS_FINE;
 }
 
@@ -179,7 +179,7 @@ static const struct option retarget_options[] = {
 static int run_retarget(const struct invocation *in)
 {
 	const struct retarget_options *o = in->options;
-	const struct change change = {
+	const struct bulk_change change = {
 		.filter = {.is_deliveries = true, .state = "pending", .target = o->target},
 		.note = o->to,
 		.is_json = o->is_json,
@@ -188,7 +188,7 @@ static int run_retarget(const struct invocation *in)
 		.warn = deliveries_warn,
 	};
 
-	return change_run(in, &change);
+	return bulk_change_run(in, &change);
 }
 
 static const char *check_retarget(const struct invocation *in)

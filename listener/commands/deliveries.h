@@ -4,16 +4,16 @@
 
 #include <stdbool.h>
 
-#include "commands/groups.h"
+#include "commands/letter_groups.h"
 #include "commands/session.h"
 
 /* $1 the last id, $2 and $3 the times, $4 a part of the reason, $5 the state, $6 ids, $7 the limit, $8 "",
  * $9 the target, $10 the type: as letters_select asks. */
 extern const char deliveries_select_sql[];
 
-extern const struct groups deliveries_groups;
+extern const struct letter_groups deliveries_groups;
 
-/* As change.h wants them. Both look at the state under the row's lock, so of two operators one does it. */
+/* As bulk_change.h wants them. Both look at the state under the row's lock, so of two operators one does it. */
 extern const char deliveries_retry_sql[];
 extern const char deliveries_discard_sql[];
 extern const char deliveries_discard_pending_sql[];

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "commands/progress.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 extern const struct subcommand audit_command;
 extern const struct subcommand dead_letters_discard;

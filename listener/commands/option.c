@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "config/config.h"
-#include "base/when.h"
+#include "base/timestamp.h"
 
 #define SPAN_MAX_S (INT64_C(36500) * 86400)
 
@@ -29,7 +29,7 @@ static int parse_span(const char *text, int64_t *us)
 {
 	int64_t seconds;
 
-	if (!when_parse_age(text, &seconds) || seconds > SPAN_MAX_S)
+	if (!timestamp_parse_age(text, &seconds) || seconds > SPAN_MAX_S)
 		return -1;
 	*us = seconds * 1000000;
 	return 0;
@@ -47,7 +47,7 @@ static int parse_moment(const char *text, int64_t *us)
 {
 	int64_t span;
 
-	if (when_parse(text, strlen(text), WHEN_RFC3339, us))
+	if (timestamp_parse(text, strlen(text), TIMESTAMP_RFC3339, us))
 		return 0;
 	if (parse_span(text, &span))
 		return -1;

@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "commands/dispatch.h"
-#include "commands/guard.h"
-#include "commands/output.h"
-#include "commands/pass.h"
+#include "commands/retention_guard.h"
+#include "commands/json_out.h"
+#include "commands/purge_tables.h"
 #include "commands/progress.h"
 #include "commands/session.h"
 
@@ -78,7 +78,7 @@ struct purge {
 	const struct config *config;
 	const struct purge_options *o;
 	int64_t started_ms;
-	struct tally tallies[PASSES]; /* in the order of passes */
+	struct tally tallies[PURGE_TABLES]; /* in the order of passes */
 };
 
 static volatile sig_atomic_t is_interrupted;
@@ -229,26 +229,27 @@ static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
 }
 
 /* Whether all who would go may. With is_to_stay the database remembers it. */
-static enum guard_result ask_guards(struct purge *p, bool is_to_stay)
+static enum retention_guard_result ask_guards(struct purge *p, bool is_to_stay)
 {
-	enum guard_result result = GUARD_HOLDS;
+	enum retention_guard_result result = RETENTION_GUARD_HOLDS;
 
-	for (size_t i = 0; i < PASSES && result == GUARD_HOLDS; i++)
-		if (passes[i].guard && !is_idle(&p->tallies[i]))
-			result = guard_check(p->session, p->config, passes[i].guard, p->tallies[i].age_s, is_to_stay);
+	for (size_t i = 0; i < PURGE_TABLES && result == RETENTION_GUARD_HOLDS; i++)
+		if (purge_tables[i].guard && !is_idle(&p->tallies[i]))
+			result = retention_guard_check(p->session, p->config, purge_tables[i].guard,
+						       p->tallies[i].age_s, is_to_stay);
 	return result;
 }
 
 /* If one guard refuses, nothing is changed, what another one remembers neither. */
-static enum guard_result prepare(struct purge *p)
+static enum retention_guard_result prepare(struct purge *p)
 {
-	enum guard_result result;
+	enum retention_guard_result result;
 
-	for (size_t i = 0; i < PASSES; i++)
-		if (set_cutoff(p, &passes[i], &p->tallies[i]))
-			return GUARD_FAILED;
+	for (size_t i = 0; i < PURGE_TABLES; i++)
+		if (set_cutoff(p, &purge_tables[i], &p->tallies[i]))
+			return RETENTION_GUARD_FAILED;
 	result = ask_guards(p, false);
-	return result == GUARD_HOLDS && !p->o->is_dry ? ask_guards(p, true) : result;
+	return result == RETENTION_GUARD_HOLDS && !p->o->is_dry ? ask_guards(p, true) : result;
 }
 
 /* --- the report --- */
@@ -265,26 +266,26 @@ static json_t *describe(const struct purge *p, const struct tally *t)
 
 static void print_json(const struct purge *p)
 {
-	struct output out;
+	struct json_out out;
 
-	output_open(&out);
-	output_member(&out, "dry_run", json_boolean(p->o->is_dry));
-	output_member(&out, "interrupted", json_boolean(is_interrupted));
-	output_member(&out, "seconds", json_real((double)(now_ms() - p->started_ms) / 1000));
-	for (size_t i = 0; i < PASSES; i++)
+	json_out_open(&out);
+	json_out_member(&out, "dry_run", json_boolean(p->o->is_dry));
+	json_out_member(&out, "interrupted", json_boolean(is_interrupted));
+	json_out_member(&out, "seconds", json_real((double)(now_ms() - p->started_ms) / 1000));
+	for (size_t i = 0; i < PURGE_TABLES; i++)
 		if (is_asked_for(&p->tallies[i]))
-			output_member(&out, passes[i].name, describe(p, &p->tallies[i]));
-	output_close(&out);
+			json_out_member(&out, purge_tables[i].name, describe(p, &p->tallies[i]));
+	json_out_close(&out);
 }
 
 static void print_text(const struct purge *p)
 {
-	for (size_t i = 0; i < PASSES; i++) {
+	for (size_t i = 0; i < PURGE_TABLES; i++) {
 		const struct tally *t = &p->tallies[i];
 
 		if (!is_asked_for(t))
 			continue;
-		printf("%s%s before %s: %" PRId64, p->o->is_dry ? "would be " : "", passes[i].done_as, t->cutoff,
+		printf("%s%s before %s: %" PRId64, p->o->is_dry ? "would be " : "", purge_tables[i].done_as, t->cutoff,
 		       t->done);
 		if (p->o->is_dry)
 			printf(" (%.1f MiB)", (double)t->bytes / 1048576);
@@ -300,8 +301,8 @@ static int purge(struct purge *p)
 {
 	int failed = 0;
 
-	for (size_t i = 0; i < PASSES && !failed; i++)
-		failed = walk(p, &passes[i], &p->tallies[i]);
+	for (size_t i = 0; i < PURGE_TABLES && !failed; i++)
+		failed = walk(p, &purge_tables[i], &p->tallies[i]);
 	if (p->o->is_json)
 		print_json(p);
 	else
@@ -316,17 +317,17 @@ static int run_purge(const struct invocation *in)
 	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
 	const struct sigaction action = {.sa_handler = on_signal,
 					 .sa_flags = SA_RESETHAND}; /* the second one ends it */
-	enum guard_result guard;
+	enum retention_guard_result guard;
 	int status = STATUS_FAILED;
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	p.started_ms = now_ms();
-	guard = p.session ? prepare(&p) : GUARD_FAILED;
-	if (guard == GUARD_HOLDS)
+	guard = p.session ? prepare(&p) : RETENTION_GUARD_FAILED;
+	if (guard == RETENTION_GUARD_HOLDS)
 		status = purge(&p);
 	session_close(p.session);
-	return guard == GUARD_REFUSES ? STATUS_USAGE : status;
+	return guard == RETENTION_GUARD_REFUSES ? STATUS_USAGE : status;
 }
 
 static const char *check_purge(const struct invocation *in)

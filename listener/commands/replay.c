@@ -7,10 +7,10 @@
 
 #include "commands/checkpoint.h"
 #include "commands/dispatch.h"
-#include "commands/duty.h"
+#include "commands/effects_guard.h"
 #include "commands/feeder.h"
-#include "commands/lines.h"
-#include "commands/output.h"
+#include "commands/ndjson.h"
+#include "commands/json_out.h"
 #include "commands/progress.h"
 #include "commands/session.h"
 
@@ -45,7 +45,7 @@ struct ring {
 struct replay {
 	const struct replay_options *o;
 	const struct config *config;
-	struct lines *lines;
+	struct ndjson *lines;
 	struct ring unsettled;
 	uint64_t start;   /* where in the file this run began */
 	uint64_t settled; /* all before this offset is */
@@ -112,7 +112,7 @@ static int write_checkpoint(struct replay *r)
 		return 0;
 	r->written_ms = now_ms();
 	c.offset = r->settled;
-	if (lines_fingerprint(r->lines, c.offset, c.fingerprint) || lines_before(r->lines, c.offset, c.before) ||
+	if (ndjson_fingerprint(r->lines, c.offset, c.fingerprint) || ndjson_before(r->lines, c.offset, c.before) ||
 	    checkpoint_write(r->o->checkpoint, &c))
 		return -1;
 	r->written = r->settled;
@@ -134,8 +134,8 @@ static int check(struct replay *r, const struct checkpoint *known)
 		return refuse(r, "database: give this one a file of its own");
 	if (*known->database && strcmp(known->consumer, r->checkpoint.consumer) != 0)
 		return refuse(r, "consumer: give this one a file of its own");
-	if (lines_skip(r->lines, known->offset) || lines_fingerprint(r->lines, known->offset, found) ||
-	    lines_before(r->lines, known->offset, before))
+	if (ndjson_skip(r->lines, known->offset) || ndjson_fingerprint(r->lines, known->offset, found) ||
+	    ndjson_before(r->lines, known->offset, before))
 		return -1;
 	if (strcmp(known->fingerprint, found) != 0)
 		return refuse(r, "file");
@@ -184,7 +184,7 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 {
 	struct replay *r = owner;
 	int64_t wait = wait_ms(r);
-	struct line line;
+	struct ndjson_line line;
 	uint64_t number;
 
 	(void)f;
@@ -196,14 +196,14 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 		m->wait_ms = (int)(wait < 1000 ? wait : 1000);
 		return FEEDER_LATER;
 	}
-	switch (lines_next(r->lines, &line)) {
-	case LINES_LATER:
+	switch (ndjson_next(r->lines, &line)) {
+	case NDJSON_LATER:
 		return FEEDER_LATER;
-	case LINES_END:
+	case NDJSON_END:
 		return FEEDER_END;
-	case LINES_FAILED:
+	case NDJSON_FAILED:
 		return FEEDER_FAILED;
-	case LINES_LINE:
+	case NDJSON_LINE:
 		break;
 	}
 	/* A last line without its newline may be one that is still being written: it is fed, and the checkpoint
@@ -227,7 +227,7 @@ static void on_settled(void *owner, uint64_t tag, enum outcome outcome, const ch
 static void on_tick(void *owner)
 {
 	struct replay *r = owner;
-	uint64_t size = lines_size(r->lines);
+	uint64_t size = ndjson_size(r->lines);
 	double seconds = (double)(now_ms() - r->start_ms) / 1000;
 	uint64_t done = r->unsettled.first;
 
@@ -244,17 +244,17 @@ static void on_tick(void *owner)
 
 static void print_json(const struct replay *r, const struct feeder_count *count)
 {
-	struct output out;
+	struct json_out out;
 
-	output_open(&out);
-	output_member(&out, "lines", json_integer((json_int_t)count->fed));
-	output_member(&out, "persisted", json_integer((json_int_t)count->persisted));
-	output_member(&out, "duplicates", json_integer((json_int_t)count->duplicates));
-	output_member(&out, "rejected", json_integer((json_int_t)count->rejected));
-	output_member(&out, "from_offset", json_integer((json_int_t)r->start));
-	output_member(&out, "settled_offset", json_integer((json_int_t)r->settled));
-	output_member(&out, "interrupted", json_boolean(count->is_interrupted));
-	output_close(&out);
+	json_out_open(&out);
+	json_out_member(&out, "lines", json_integer((json_int_t)count->fed));
+	json_out_member(&out, "persisted", json_integer((json_int_t)count->persisted));
+	json_out_member(&out, "duplicates", json_integer((json_int_t)count->duplicates));
+	json_out_member(&out, "rejected", json_integer((json_int_t)count->rejected));
+	json_out_member(&out, "from_offset", json_integer((json_int_t)r->start));
+	json_out_member(&out, "settled_offset", json_integer((json_int_t)r->settled));
+	json_out_member(&out, "interrupted", json_boolean(count->is_interrupted));
+	json_out_close(&out);
 }
 
 static int print_summary(const struct replay *r, const struct feeder_count *count)
@@ -312,7 +312,7 @@ static bool is_own_checkpoint(const struct replay *r)
 	if (!r->o->checkpoint)
 		return false;
 	snprintf(part, sizeof(part), "%s.part", r->o->checkpoint);
-	if (!lines_is_file(r->lines, r->o->checkpoint) && !lines_is_file(r->lines, part))
+	if (!ndjson_is_file(r->lines, r->o->checkpoint) && !ndjson_is_file(r->lines, part))
 		return false;
 	dispatch_fail("--checkpoint: %s, or what is written before it, is the file that is replayed", r->o->checkpoint);
 	return true;
@@ -324,12 +324,12 @@ static int run_replay(const struct invocation *in)
 {
 	struct session *s = session_open_or_create(in->config);
 	struct replay r = {.o = in->options, .config = in->config};
-	int status = s ? duty_check(s, in->config) : STATUS_FAILED;
+	int status = s ? effects_guard_check(s, in->config) : STATUS_FAILED;
 
 	if (status == STATUS_FINE && identify(&r, s))
 		status = STATUS_FAILED;
 	if (status == STATUS_FINE)
-		r.lines = lines_open(in->words[0], (size_t)in->config->message_bytes);
+		r.lines = ndjson_open(in->words[0], (size_t)in->config->message_bytes);
 	session_close(s);
 	if (r.lines && is_own_checkpoint(&r))
 		status = STATUS_USAGE;
@@ -337,7 +337,7 @@ static int run_replay(const struct invocation *in)
 		status = replay(&r);
 	else if (status == STATUS_FINE)
 		status = STATUS_FAILED;
-	lines_close(r.lines);
+	ndjson_close(r.lines);
 	free(r.unsettled.ends);
 	return status;
 }

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/change.h"
+#include "commands/bulk_change.h"
 #include "commands/deliveries.h"
 #include "commands/dispatch.h"
-#include "commands/duty.h"
+#include "commands/effects_guard.h"
 #include "commands/feeder.h"
 #include "commands/letters.h"
-#include "commands/marks.h"
-#include "commands/output.h"
+#include "commands/redis_query.h"
+#include "commands/json_out.h"
 #include "commands/progress.h"
 
 #define PAGE     16  /* letters fetched at once: each may be as long as --max-message */
@@ -66,7 +66,7 @@ struct retry {
 	const struct invocation *in;
 	const struct retry_options *o;
 	struct session *session;
-	struct marks *marks;       /* NULL: no Redis */
+	struct redis_query *marks; /* NULL: no Redis */
 	struct envelope *envelope; /* tells whose mark is in the way */
 	struct letter_ids ids;
 	size_t next;            /* of ids, not yet fetched */
@@ -80,7 +80,7 @@ struct retry {
 	bool is_marking; /* dead marks of this run are perhaps on their way to Redis */
 	bool is_lost;    /* an outcome could not be recorded */
 	uint64_t cut;    /* letters with the head of a message only, or that were not open any more */
-	struct output out;
+	struct json_out out;
 };
 
 /* --- outcomes --- */
@@ -101,12 +101,12 @@ static void record(struct retry *r)
 static void print_outcome(struct retry *r, int64_t id, const char *outcome, const char *why)
 {
 	if (r->o->is_json) {
-		output_item(&r->out, json_pack("{s:I, s:s, s:o*}", "id", (json_int_t)id, "outcome", outcome, "reason",
-					       output_string(why)));
+		json_out_item(&r->out, json_pack("{s:I, s:s, s:o*}", "id", (json_int_t)id, "outcome", outcome, "reason",
+						 json_out_string(why)));
 	} else if (why) {
 		progress_clear();
 		printf("%" PRId64 " %s: ", id, outcome);
-		output_text(why, strlen(why), true);
+		json_out_text(why, strlen(why), true);
 		putchar('\n');
 	}
 }
@@ -120,7 +120,7 @@ static void on_settled(void *owner, uint64_t tag, enum outcome outcome, const ch
 	r->is_marking = r->is_marking || outcome == OUTCOME_REJECTED;
 	print_outcome(r, (int64_t)tag, names[outcome], why);
 	json_array_append_new(r->told, json_pack("{s:I, s:s, s:o*}", "id", (json_int_t)tag, "outcome", names[outcome],
-						 "why", output_string(why)));
+						 "why", json_out_string(why)));
 	if (json_array_size(r->told) >= TOLD_MAX)
 		record(r);
 }
@@ -178,10 +178,10 @@ static int fetch(struct retry *r)
  * our own, so a mark that the pipeline has just sent must have arrived. */
 static void forget_mark(struct retry *r, struct slice id)
 {
-	if (marks_forget(r->marks, &id, 1, false) == 0)
+	if (redis_query_forget(r->marks, &id, 1, false) == 0)
 		return;
 	dispatch_fail("redis does not answer: dead marks that it has are not deleted");
-	marks_close(r->marks);
+	redis_query_close(r->marks);
 	r->marks = NULL;
 }
 
@@ -258,13 +258,13 @@ static int print_summary(struct retry *r, const struct feeder_count *count, int 
 
 	progress_clear();
 	if (r->o->is_json) {
-		output_list_end(&r->out);
-		output_member(&r->out, "persisted", json_integer((json_int_t)count->persisted));
-		output_member(&r->out, "duplicates", json_integer((json_int_t)count->duplicates));
-		output_member(&r->out, "rejected", json_integer((json_int_t)count->rejected));
-		output_member(&r->out, "skipped", json_integer((json_int_t)r->cut));
-		output_member(&r->out, "left", json_integer((json_int_t)left));
-		output_close(&r->out);
+		json_out_list_end(&r->out);
+		json_out_member(&r->out, "persisted", json_integer((json_int_t)count->persisted));
+		json_out_member(&r->out, "duplicates", json_integer((json_int_t)count->duplicates));
+		json_out_member(&r->out, "rejected", json_integer((json_int_t)count->rejected));
+		json_out_member(&r->out, "skipped", json_integer((json_int_t)r->cut));
+		json_out_member(&r->out, "left", json_integer((json_int_t)left));
+		json_out_close(&r->out);
 	} else {
 		printf("retried %zu: persisted %" PRIu64 ", duplicates %" PRIu64 ", rejected again %" PRIu64
 		       ", skipped %" PRIu64 "\n",
@@ -280,8 +280,8 @@ static void close_json(struct retry *r)
 {
 	if (!r->o->is_json)
 		return;
-	output_list_end(&r->out);
-	output_close(&r->out);
+	json_out_list_end(&r->out);
+	json_out_close(&r->out);
 }
 
 static int feed(struct retry *r, int missed)
@@ -290,8 +290,8 @@ static int feed(struct retry *r, int missed)
 	struct feeder_count count;
 
 	if (r->o->is_json) {
-		output_open(&r->out);
-		output_list(&r->out, "letters");
+		json_out_open(&r->out);
+		json_out_list(&r->out, "letters");
 	}
 	if (feeder_run(r->in->config, &owner, &count)) {
 		close_json(r);
@@ -326,20 +326,20 @@ static int retry(struct retry *r)
 		return STATUS_FAILED;
 	if (id)
 		r->id = r->ids.at[0];
-	r->marks = marks_open(c);
+	r->marks = redis_query_open(c);
 	return feed(r, missed);
 }
 
 static int retry_letters(const struct invocation *in)
 {
 	struct retry r = {.in = in, .o = in->options, .session = session_open(in->config)};
-	int status = r.session ? duty_check(r.session, in->config) : STATUS_FAILED;
+	int status = r.session ? effects_guard_check(r.session, in->config) : STATUS_FAILED;
 
 	if (status == STATUS_FINE)
 		status = retry(&r);
 	letters_free(&r.ids);
 	session_drop(r.page);
-	marks_close(r.marks);
+	redis_query_close(r.marks);
 	envelope_free(r.envelope);
 	json_decref(r.told);
 	free(r.bytes);
@@ -351,7 +351,7 @@ static int retry_letters(const struct invocation *in)
 static int run_retry(const struct invocation *in)
 {
 	const struct retry_options *o = in->options;
-	const struct change change = {
+	const struct bulk_change change = {
 		.filter = o->filter,
 		.note = o->note,
 		.is_json = o->is_json,
@@ -360,7 +360,7 @@ static int run_retry(const struct invocation *in)
 		.warn = deliveries_warn,
 	};
 
-	return o->filter.is_deliveries ? change_run(in, &change) : retry_letters(in);
+	return o->filter.is_deliveries ? bulk_change_run(in, &change) : retry_letters(in);
 }
 
 static const char *check_retry(const struct invocation *in)

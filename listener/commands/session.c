@@ -1,4 +1,4 @@
-/* session.c owns the connection of a command. Unlike postgres.c's it waits, and does not come back: a
+/* session.c owns the connection of a command. Unlike postgres/connection.c's it waits, and does not come back: a
  * command that has lost its database says so and ends. */
 #include "commands/session.h"
 

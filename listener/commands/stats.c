@@ -1,4 +1,4 @@
-/* stats.c owns `wsonce stats duplicates`: what listeners have counted of copies, day by day (note.c), as
+/* stats.c owns `wsonce stats duplicates`: what listeners have counted of copies, day by day (checkin.c), as
  * numbers, as a plot, and as advice for --dedup-window. */
 #include <inttypes.h>
 #include <jansson.h>
@@ -8,8 +8,8 @@
 
 #include "commands/dispatch.h"
 #include "road/duplicates.h"
-#include "commands/marks.h"
-#include "commands/output.h"
+#include "commands/redis_query.h"
+#include "commands/json_out.h"
 #include "commands/session.h"
 
 #define BAR_WIDTH    40
@@ -45,7 +45,7 @@ struct duplicates {
 /* --- what is known --- */
 
 /* Seconds of a day are counted from its first to now, or to its end; at least an hour of them, since the
- * first note of a day tells of what came in the last minute of the day before. */
+ * first check-in of a day tells of what came in the last minute of the day before. */
 static const char days_sql[] =
 	"SELECT pg_catalog.to_char(day, 'YYYY-MM-DD'), events, pg_catalog.array_to_string(copies, ' '), "
 	"pg_catalog.encode(sketch, 'hex'), events / "
@@ -122,13 +122,13 @@ static int read_window(struct session *s, const struct config *config, struct du
 
 static void measure_mark(const struct config *config, struct duplicates *d)
 {
-	struct marks *marks = marks_open(config);
+	struct redis_query *marks = redis_query_open(config);
 
-	d->mark_bytes = marks_measure(marks);
+	d->mark_bytes = redis_query_measure(marks);
 	d->is_measured = d->mark_bytes > 0;
 	if (!d->is_measured)
 		d->mark_bytes = USUAL_BYTES;
-	marks_close(marks);
+	redis_query_close(marks);
 }
 
 /* --- what follows --- */
@@ -309,25 +309,25 @@ static json_t *describe_windows(const struct duplicates *d)
 
 static void print_json(const struct duplicates *d)
 {
-	struct output out;
+	struct json_out out;
 	char advice[400];
 
 	advise(d, advice, sizeof(advice));
-	output_open(&out);
-	output_member(&out, "first_day", output_string(*d->first_day ? d->first_day : NULL));
-	output_member(&out, "last_day", output_string(*d->last_day ? d->last_day : NULL));
-	output_member(&out, "events", json_integer((json_int_t)d->events));
-	output_member(&out, "events_repeated", json_integer((json_int_t)llround(duplicates_estimate(d->sketch))));
-	output_member(&out, "copies", json_integer((json_int_t)d->copies));
-	output_member(&out, "delays", describe_delays(d));
-	output_member(&out, "dedup_window_s", json_integer((json_int_t)d->window_s));
-	output_member(&out, "share_within", json_real(share_within(d, (double)d->window_s)));
-	output_member(&out, "events_per_second", json_real(d->rate));
-	output_member(&out, "bytes_per_mark", json_integer((json_int_t)d->mark_bytes));
-	output_member(&out, "is_measured", json_boolean(d->is_measured));
-	output_member(&out, "windows", describe_windows(d));
-	output_member(&out, "advice", output_string(advice));
-	output_close(&out);
+	json_out_open(&out);
+	json_out_member(&out, "first_day", json_out_string(*d->first_day ? d->first_day : NULL));
+	json_out_member(&out, "last_day", json_out_string(*d->last_day ? d->last_day : NULL));
+	json_out_member(&out, "events", json_integer((json_int_t)d->events));
+	json_out_member(&out, "events_repeated", json_integer((json_int_t)llround(duplicates_estimate(d->sketch))));
+	json_out_member(&out, "copies", json_integer((json_int_t)d->copies));
+	json_out_member(&out, "delays", describe_delays(d));
+	json_out_member(&out, "dedup_window_s", json_integer((json_int_t)d->window_s));
+	json_out_member(&out, "share_within", json_real(share_within(d, (double)d->window_s)));
+	json_out_member(&out, "events_per_second", json_real(d->rate));
+	json_out_member(&out, "bytes_per_mark", json_integer((json_int_t)d->mark_bytes));
+	json_out_member(&out, "is_measured", json_boolean(d->is_measured));
+	json_out_member(&out, "windows", describe_windows(d));
+	json_out_member(&out, "advice", json_out_string(advice));
+	json_out_close(&out);
 }
 
 /* --- the command --- */

@@ -12,10 +12,10 @@
 
 #include "base/log.h"
 #include "config/tokens.h"
-#include "postgres/postgres.h"
+#include "postgres/connection.h"
 #include "base/secret.h"
 #include "base/url.h"
-#include "base/when.h"
+#include "base/timestamp.h"
 
 enum type {
 	TYPE_TEXT,
@@ -137,7 +137,7 @@ static const struct setting settings[] = {
 	     "JSON pointer to what is stored as the payload; an empty pointer is the whole message"),
 	TEXT("time-pointer", "WSONCE_TIME_POINTER", TYPE_POINTER, time_pointer, "POINTER", NULL,
 	     "JSON pointer to the event's own time, a string or a number; needed by --max-age"),
-	{"time-unit", "WSONCE_TIME_UNIT", TYPE_CHOICE, AT(time_unit), "UNIT", "rfc3339", 0, 0, WHEN_UNITS,
+	{"time-unit", "WSONCE_TIME_UNIT", TYPE_CHOICE, AT(time_unit), "UNIT", "rfc3339", 0, 0, TIMESTAMP_UNITS,
 	 "how that time is written: rfc3339, or a number since 1970 in s, ms or us"},
 	NUMBER("max-age", "WSONCE_MAX_AGE", TYPE_AGE, max_age_s, "AGE", NULL, 1, 3650 * DAY,
 	       "an event older than this (30d, 12h, 15m, 45s) is a dead letter; default: any age is taken"),
@@ -260,7 +260,7 @@ static int parse_number(const struct setting *s, const char *text, int64_t *valu
 	if (*text < '0' || *text > '9')
 		return -1;
 	if (s->type == TYPE_AGE)
-		return when_parse_age(text, value) && *value >= s->lowest && *value <= s->highest ? 0 : -1;
+		return timestamp_parse_age(text, value) && *value >= s->lowest && *value <= s->highest ? 0 : -1;
 	errno = 0;
 	if (s->type == TYPE_SECONDS) {
 		double seconds = strtod(text, &end);
@@ -290,8 +290,8 @@ static int fail_age(struct reader *r, const struct setting *s, enum origin origi
 	char what[200], lowest[30], highest[30];
 
 	snprintf(what, sizeof(what), "\"%.40s\" is not an age from %s to %s, such as 30d, 12h, 15m or 45s", text,
-		 when_print_age(s->lowest, lowest, sizeof(lowest)),
-		 when_print_age(s->highest, highest, sizeof(highest)));
+		 timestamp_print_age(s->lowest, lowest, sizeof(lowest)),
+		 timestamp_print_age(s->highest, highest, sizeof(highest)));
 	return fail(r, s, origin, what);
 }
 

@@ -56,7 +56,7 @@ struct config {
 	char *type_pointer;
 	char *payload_pointer;
 	char *time_pointer;          /* NULL: events have no time */
-	char *time_unit;             /* one of WHEN_UNITS */
+	char *time_unit;             /* one of TIMESTAMP_UNITS */
 	int64_t max_age_s;           /* 0: events of any age are taken */
 	int64_t unsettled_warning_s; /* 0: never */
 	char *handler;               /* SCHEMA.FUNCTION; NULL: none */

@@ -14,10 +14,10 @@
 #include "intake/patience.h"
 #include "net/gate.h"
 #include "net/invited.h"
-#include "net/refusal.h"
+#include "net/refused_peers.h"
 #include "road/pipeline.h"
-#include "base/stats.h"
-#include "base/utf8.h"
+#include "base/counters.h"
+#include "base/text.h"
 
 #define RECEIVE_BYTES 4096         /* handed over at once; each connection holds a buffer of this size */
 #define ACKS_STOP     (256u << 10) /* bytes of waiting acks at which a producer is not read from */
@@ -88,7 +88,7 @@ struct ingest {
 	struct list talkers;
 	uv_prepare_t turn; /* before each wait for I/O: acks go out */
 	size_t session_count;
-	struct refusals *refusals;
+	struct refused_peers *refusals;
 	struct tokens *tokens;
 	uv_timer_t tokens_timer;
 	bool is_draining;
@@ -288,7 +288,7 @@ static void begin_rest(struct session *s)
 {
 	struct ingest *i = s->ingest;
 
-	stats.ingest_rests++;
+	counters.ingest_rests++;
 	s->rest_until_ms = (int64_t)uv_now(ws_loop(i->ws)) + PATIENCE_REST_MS;
 	list_append(&i->resting, &s->rest);
 	if (!uv_is_active((uv_handle_t *)&i->rest_timer))
@@ -299,7 +299,7 @@ static void dismiss(struct session *s)
 {
 	char peer[64] = "";
 
-	stats.ingest_ended++;
+	counters.ingest_ended++;
 	s->is_unwanted = true;
 	lws_get_peer_simple(s->link.wsi, peer, sizeof(peer));
 	log_warn("a producer is disconnected: most of what it sends is no event", "peer=%s token=%s", peer,
@@ -376,7 +376,7 @@ static int send_acks(struct session *s)
 		if (lws_write(s->link.wsi, (unsigned char *)at, len, LWS_WRITE_RAW) < (int)len)
 			return -1;
 		s->acks_begin += len;
-		stats.acks_sent += count;
+		counters.acks_sent += count;
 	}
 	s->acks_begin = s->acks_end = 0;
 	check_acks(s);
@@ -613,8 +613,8 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 	char peer[64] = "";
 
 	lws_get_peer_simple(wsi, peer, sizeof(peer));
-	stats.ingest_refused++;
-	refusal_log(i->refusals, peer, status, (int64_t)uv_now(ws_loop(i->ws)));
+	counters.ingest_refused++;
+	refused_peers_log(i->refusals, peer, status, (int64_t)uv_now(ws_loop(i->ws)));
 	return invited_refuse(wsi, status, headers_of(status));
 }
 
@@ -640,7 +640,7 @@ static int check_judged(struct lws *wsi)
 
 	if (h && h->is_judged && lws_get_socket_fd(wsi) >= 0)
 		return 0;
-	stats.ingest_refused++;
+	counters.ingest_refused++;
 	return -1;
 }
 
@@ -698,7 +698,7 @@ static void on_handshake_timer(uv_timer_t *timer)
 
 		if (h->due_ms > now)
 			break;
-		stats.ingest_refused++;
+		counters.ingest_refused++;
 		give_up_handshake(i, h);
 	}
 	await_oldest(i);
@@ -740,7 +740,7 @@ static void slow_down(struct ingest *i, struct handshake *h)
 	list_append(&i->slowed, &h->link);
 	if (!uv_is_active((uv_handle_t *)&i->slow_timer))
 		uv_timer_start(&i->slow_timer, on_slow_timer, SLOW_MS, 0);
-	stats.ingest_slowed++;
+	counters.ingest_slowed++;
 }
 
 /* libwebsockets does not wait for a connection yet when it tells of it. */
@@ -769,7 +769,7 @@ static void displace(struct ingest *i, const struct address *address)
 
 			if (is_greedy && h->address != address)
 				continue;
-			stats.ingest_displaced++;
+			counters.ingest_displaced++;
 			give_up_handshake(i, h);
 			return;
 		}
@@ -828,7 +828,7 @@ static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	ws_link_open(i->ws, &s->link, wsi, &reader);
 	list_append(&i->sessions, &s->open);
 	i->session_count++;
-	stats.ingest_connects++;
+	counters.ingest_connects++;
 	s->token = h->token;
 	if (s->token)
 		s->token->connections++;
@@ -884,7 +884,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
 		if (!is_unwanted(i, (int)(intptr_t)in))
 			return 0;
-		stats.ingest_refused++;
+		counters.ingest_refused++;
 		return -1;
 	case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
 		return begin_handshake(i, wsi);
@@ -969,7 +969,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	uv_timer_init(ws_loop(ws), &i->slow_timer);
 	uv_timer_init(ws_loop(ws), &i->rest_timer);
 	i->handshake_timer.data = i->tokens_timer.data = i->slow_timer.data = i->rest_timer.data = i;
-	i->refusals = refusals_new();
+	i->refusals = refused_peers_new();
 	info.vhost_name = "ingest";
 	info.user = i;
 	info.protocols = protocols;
@@ -1041,7 +1041,7 @@ void ingest_free(struct ingest *i)
 {
 	if (!i)
 		return;
-	refusals_free(i->refusals);
+	refused_peers_free(i->refusals);
 	tokens_free(i->tokens);
 	addresses_free(i->addresses);
 	free(i);

@@ -13,7 +13,7 @@
 #include "net/frame.h"
 #include "base/log.h"
 #include "base/resolve.h"
-#include "base/stats.h"
+#include "base/counters.h"
 #include "net/tls.h"
 #include "net/upgrade.h"
 #include "base/url.h"
@@ -104,7 +104,7 @@ static void forget_connection(struct source *s)
 }
 
 /* To be open proves nothing: a server may accept everybody and hang up. */
-static void note_works(struct source *s)
+static void count_as_working(struct source *s)
 {
 	s->has_error_logged = false;
 	backoff_reset(&s->backoff);
@@ -137,9 +137,9 @@ static void retry_later(struct source *s, const char *why)
 		return;
 	}
 	if (was_open && now_ms(s) - s->opened_ms >= SETTLED_MS)
-		note_works(s);
+		count_as_working(s);
 	wait = draw_wait(s, asked_ms);
-	stats.source_disconnects++;
+	counters.source_disconnects++;
 	log_write(failure_level(s, was_open, asked_ms), "source is not connected", "url=%s reason=%s retry_ms=%lld",
 		  s->shown_url, s->error, (long long)wait);
 	s->has_error_logged = true;
@@ -149,24 +149,24 @@ static void retry_later(struct source *s, const char *why)
 
 /* --- messages --- */
 
-static void note_message(struct ws_link *link)
+static void count_message(struct ws_link *link)
 {
 	struct source *s = list_entry(link, struct source, link);
 
 	s->last_message_s = time(NULL);
-	note_works(s);
+	count_as_working(s);
 }
 
 static int on_message(struct ws_link *link, const char *message, size_t len, bool is_text)
 {
 	(void)is_text;
-	note_message(link);
+	count_message(link);
 	return pipeline_receive(ws_owner(link->ws), message, len, NULL);
 }
 
 static int on_too_long(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total)
 {
-	note_message(link);
+	count_message(link);
 	return pipeline_refuse_long(ws_owner(link->ws), head, len, digest, total, NULL);
 }
 
@@ -294,7 +294,7 @@ static int on_open(struct source *s)
 	uv_timer_stop(&s->retry);
 	s->error[0] = '\0';
 	s->opened_ms = now_ms(s);
-	stats.source_connects++;
+	counters.source_connects++;
 	set_state(s, SOURCE_OPEN);
 	ws_link_open(s->sources->ws, &s->link, s->wsi, &reader);
 	return 0;

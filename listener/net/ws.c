@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/stats.h"
+#include "base/counters.h"
 #include "base/url.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 #define READ_BYTES  65536 /* read from a socket at once */
 #define HEAD_BYTES  4096  /* kept of a message that is over the limit */
@@ -329,7 +329,7 @@ static void tell_ended(struct ws *ws)
 	int64_t now = (int64_t)uv_now(ws->loop);
 
 	ws->ended++;
-	stats.ingest_unfinished++;
+	counters.ingest_unfinished++;
 	if (ws->told_ms && now - ws->told_ms < TELL_MS)
 		return;
 	log_warn("unfinished messages fill their part of the memory, or take too long: their connections are ended",

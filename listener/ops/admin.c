@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/stats.h"
+#include "base/counters.h"
 #include "net/http.h"
-#include "ops/unsettled.h"
+#include "ops/overdue.h"
 #include "base/url.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 enum status {
 	STATUS_OK = 200,
@@ -91,11 +91,11 @@ static void put_gauge(FILE *out, const char *name, const char *meaning, double v
 
 static void put_histogram(FILE *out, const char *name, const char *meaning, const struct histogram *h)
 {
-	static const double bounds[] = STATS_BOUNDS_MS;
+	static const double bounds[] = HISTOGRAM_BOUNDS_MS;
 	uint64_t sum = 0;
 
 	fprintf(out, "# HELP wsonce_%s_seconds %s\n# TYPE wsonce_%s_seconds histogram\n", name, meaning, name);
-	for (int i = 0; i < STATS_BUCKETS - 1; i++) {
+	for (int i = 0; i < HISTOGRAM_BUCKETS - 1; i++) {
 		sum += h->buckets[i];
 		fprintf(out, "wsonce_%s_seconds_bucket{le=\"%g\"} %llu\n", name, bounds[i] / 1000,
 			(unsigned long long)sum);
@@ -159,7 +159,7 @@ static void put_sources(FILE *out, const struct sources *s)
 /* Of the events here, and of the deliveries wherever they are. */
 static int64_t oldest_ms(const struct admin *a)
 {
-	int64_t here = unsettled_oldest_ms(pipeline_events(a->parts->pipeline), (int64_t)uv_now(a->loop));
+	int64_t here = overdue_oldest_ms(pipeline_events(a->parts->pipeline), (int64_t)uv_now(a->loop));
 	int64_t pending = a->parts->relay ? relay_backlog(a->parts->relay)->oldest_ms : 0;
 
 	return here > pending ? here : pending;
@@ -240,7 +240,7 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 	const struct claim *claim = pipeline_claim(p->pipeline);
 	const char *why;
 
-	stats_each(put_counter, out);
+	counters_each(put_counter, out);
 	put_gauge(out, "in_flight", "Messages received and not settled.", (double)events->messages);
 	put_gauge(out, "oldest_unsettled_seconds",
 		  "How long the oldest event at work is here, or the oldest delivery pending; 0 if there is none.",
@@ -267,8 +267,8 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 			events->counts[i]);
 	if (p->relay)
 		put_targets(out, p->relay);
-	put_histogram(out, "commit_latency", "Message received to row committed.", &stats_commit_latency);
-	put_histogram(out, "duplicate_delay", "Claim of the original to arrival of a copy.", &stats_duplicate_delay);
+	put_histogram(out, "commit_latency", "Message received to row committed.", &commit_latency);
+	put_histogram(out, "duplicate_delay", "Claim of the original to arrival of a copy.", &duplicate_delay);
 	return STATUS_OK;
 }
 
@@ -334,9 +334,9 @@ static json_t *describe_states(const struct events *events)
 static json_t *describe_unsettled(const struct admin *a)
 {
 	int64_t limit_s = a->parts->config->unsettled_warning_s;
-	struct unsettled u;
+	struct overdue u;
 
-	unsettled_look(&u, pipeline_events(a->parts->pipeline), (int64_t)uv_now(a->loop), limit_s * 1000);
+	overdue_check(&u, pipeline_events(a->parts->pipeline), (int64_t)uv_now(a->loop), limit_s * 1000);
 	return json_pack("{s:I, s:b, s:I, s:f, s:o, s:s?}", "limit_s", (json_int_t)limit_s, "warning",
 			 limit_s && u.oldest_ms > limit_s * 1000, "events", (json_int_t)(limit_s ? u.count : 0),
 			 "oldest_s", (double)u.oldest_ms / 1000, "oldest_id",
@@ -379,11 +379,11 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 	const struct admin_parts *p = a->parts;
 	const struct events *events = pipeline_events(p->pipeline);
 	const struct claim *claim = pipeline_claim(p->pipeline);
-	json_t *root, *counters = json_object();
+	json_t *root, *counts = json_object();
 	const char *why;
 	bool is_stored = pipeline_can_store(p->pipeline, &why);
 
-	stats_each(put_json_counter, counters);
+	counters_each(put_json_counter, counts);
 	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}", "version",
 			 WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
 			 (json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining,
@@ -393,7 +393,7 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 			 (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline), "sources",
 			 describe_sources(p->sources), "ingest_connections",
 			 (json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
-			 "counters", counters);
+			 "counters", counts);
 	if (!root) {
 		fprintf(out, "out of memory\n");
 		return STATUS_FAILED;

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/port.h"
 #include "outbox/signature.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 #define HEAD_BYTES        1024  /* of an answer's body, kept */
 #define BODY_BYTES        65536 /* of an answer's body, read, so that the connection can be used again, */

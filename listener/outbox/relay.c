@@ -1,5 +1,5 @@
 /* relay.c owns the outbox: which rows this listener takes, and what is recorded of each attempt. Requests are
- * delivery.c's business, the meaning of answers target.c's, the connection postgres.c's.
+ * delivery.c's business, the meaning of answers target.c's, the connection postgres/connection.c's.
  *
  *     outbox ── lease ──▶ waiting ──▶ sending ── answer ──▶ ended ── recorded ──▶ gone
  *                            └───── given back ────────────▶ ▲ └──▶ recording ──┘
@@ -23,10 +23,10 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "peek.sql.h"
-#include "postgres/postgres.h"
+#include "postgres/connection.h"
 #include "record.sql.h"
 #include "outbox/signature.h"
-#include "base/stats.h"
+#include "base/counters.h"
 
 #define POLL_MS         400   /* between looks for rows when nobody wakes us, and up to as much as */
 #define POLL_JITTER_MS  200   /* this longer */
@@ -51,7 +51,7 @@
 #define COLUMNS  6
 #define TEXT_OID 25
 
-enum job { JOB_NONE, JOB_RECORD, JOB_PEEK, JOB_LEASE, JOB_LOOK };
+enum job { JOB_NONE, JOB_RECORD, JOB_PEEK, JOB_LEASE, JOB_FETCH_DUE };
 
 /* What keeps a kind of statement from being sent. */
 struct trouble {
@@ -299,7 +299,7 @@ static int64_t cell_number(const struct postgres_answer *answer, size_t row, int
 }
 
 /* A row that was wanted by its id says nothing of those that are due before it. */
-static void note_due(struct lane *l, int64_t due_us)
+static void keep_due(struct lane *l, int64_t due_us)
 {
 	if (!l->is_probed && (l->is_all || due_us > l->since_us))
 		l->since_us = due_us;
@@ -318,7 +318,7 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 
 	if (!a)
 		return;
-	note_due(lane, cell_number(answer, row, 7));
+	keep_due(lane, cell_number(answer, row, 7));
 	lane->rows++;
 	lane->bytes += body_len;
 	lane->target.waiting++;
@@ -373,7 +373,7 @@ static struct postgres_value text_value(const char *text)
 /* What failed is tried again later. The first failure in a row is a line in the log. */
 static void wait_out(struct relay *r, struct trouble *t, const char *why)
 {
-	stats.relay_retries++;
+	counters.relay_retries++;
 	log_write(t->failures++ ? LOG_DEBUG : LOG_WARN,
 		  t == &r->recording_trouble ? "postgres cannot relay now: what is known is kept"
 					     : "postgres cannot relay now: no delivery is leased",
@@ -449,7 +449,7 @@ static void start_record(struct relay *r)
 	if (ask(r, JOB_RECORD, SQL_RECORD, 6, values, 6))
 		return;
 	r->last = JOB_RECORD;
-	stats.relay_rounds++;
+	counters.relay_rounds++;
 	move_first(&r->ended, &r->recording, n);
 }
 
@@ -577,7 +577,7 @@ static void start_lease(struct relay *r)
 }
 
 /* Rows that come late are given back, so the next lease asks for fewer. */
-static void note_pace(struct relay *r)
+static void adapt_pace(struct relay *r)
 {
 	int64_t took_ms = real_ms() - r->asked_ms;
 
@@ -598,8 +598,8 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 	size_t lanes = r->config->webhooks.count;
 
 	be_well(&r->leasing_trouble);
-	stats.relay_rounds++;
-	note_pace(r);
+	counters.relay_rounds++;
+	adapt_pace(r);
 	r->peeked = NULL;
 	for (size_t i = 0; i < lanes; i++)
 		r->lanes[i].rows = r->lanes[i].bytes = 0;
@@ -719,12 +719,12 @@ static void start_look(struct relay *r)
 	snprintf(text, sizeof(text), "%lld", (long long)limit_ms);
 	values[0] = text_value(text);
 	values[1] = (struct postgres_value){ARRAY_TEXT, r->names.bytes, r->names.len};
-	if (ask(r, JOB_LOOK, SQL_BACKLOG, 0, values, 2) == 0)
+	if (ask(r, JOB_FETCH_DUE, SQL_BACKLOG, 0, values, 2) == 0)
 		r->look_ms = now_ms(r) + LOOK_MS;
 }
 
 /* Rows whose webhook was renamed or taken away wait for ever. */
-static void note_strays(struct relay *r, const char *names, const char *rows)
+static void keep_strays(struct relay *r, const char *names, const char *rows)
 {
 	if (strcmp(names, r->strays) == 0)
 		return;
@@ -742,7 +742,7 @@ static void on_look(struct relay *r, const struct postgres_answer *answer)
 	for (int i = 0; i < 5; i++)
 		cells[i] = postgres_cell(answer, 0, i, &len);
 	backlog_read(&r->backlog, cells);
-	note_strays(r, postgres_cell(answer, 0, 5, &len), postgres_cell(answer, 0, 6, &len));
+	keep_strays(r, postgres_cell(answer, 0, 5, &len), postgres_cell(answer, 0, 6, &len));
 	backlog_watch(&r->backlog, now_ms(r), r->config->unsettled_warning_s * 1000);
 }
 
@@ -817,7 +817,7 @@ static void take_answer(struct relay *r, enum job job, const struct postgres_ans
 		on_recorded(r);
 	else if (job == JOB_RECORD)
 		on_not_recorded(r, answer);
-	else if (!is_fine && job == JOB_LOOK)
+	else if (!is_fine && job == JOB_FETCH_DUE)
 		wait_out(r, &r->leasing_trouble, answer->error);
 	else if (!is_fine)
 		on_not_leased(r, job, answer);

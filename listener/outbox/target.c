@@ -134,7 +134,7 @@ static int64_t retry_after_ms(const struct target_answer *answer)
 
 /* A row that has failed tells more by its next attempt than a new one: some receivers fail the first attempt
  * at each delivery, and are not down. */
-static void note_probe(struct target *t, const char *row, int64_t due_ms)
+static void judge_probe(struct target *t, const char *row, int64_t due_ms)
 {
 	if (t->probe_ms && t->probe_ms <= due_ms)
 		return;
@@ -159,8 +159,8 @@ static void start_pause(struct target *t, const struct target_answer *answer, in
 
 /* Any failure counts, a refusal for good as well: a receiver that is broken may refuse everything, and what it refuses
  * meanwhile is dead. Requests that were at work when it was paused say nothing more by failing. */
-static void note(struct target *t, enum target_outcome outcome, const struct target_answer *answer, int64_t now_ms,
-		 uint32_t random)
+static void count_outcome(struct target *t, enum target_outcome outcome, const struct target_answer *answer,
+			  int64_t now_ms, uint32_t random)
 {
 	if (outcome == TARGET_DELIVERED) {
 		t->failures = 0;
@@ -198,9 +198,9 @@ enum target_outcome target_take(struct target *t, const struct target_answer *an
 	*wait_ms = 0;
 	if (outcome == TARGET_RETRY && !is_last) {
 		*wait_ms = wait_before(t, attempt, answer, random);
-		note_probe(t, row, now_ms + *wait_ms);
+		judge_probe(t, row, now_ms + *wait_ms);
 	}
 	if (t->state != TARGET_PROBING || is_probe)
-		note(t, outcome, answer, now_ms, random);
+		count_outcome(t, outcome, answer, now_ms, random);
 	return is_last ? TARGET_DEAD : outcome;
 }

@@ -1,4 +1,4 @@
-/* schema.c owns the numbered migrations and their lock; postgres.c runs them on each new connection,
+/* schema.c owns the numbered migrations and their lock; connection.c runs them on each new connection,
  * so a listener that was started before its database, or moved to an empty one, creates it too. */
 #include "postgres/schema.h"
 

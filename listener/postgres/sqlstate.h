@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "postgres/postgres.h"
+#include "postgres/connection.h"
 
 /* Is the class of sqlstate, its first two characters, among classes, which are written without blanks? */
 bool sqlstate_is_class(const char *sqlstate, const char *classes);
@@ -13,7 +13,7 @@ bool sqlstate_is_class(const char *sqlstate, const char *classes);
  * known. context is the server's CONTEXT, or NULL. */
 enum postgres_result sqlstate_judge(const char *sqlstate, const char *context);
 
-/* As in postgres.h. */
+/* As in connection.h. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context);
 
 /* Was the statement ended because it took or waited too long? */

@@ -1,5 +1,5 @@
 /* claim.c owns the words of the claim protocol: keys, values, and what each answer means. The
- * connection is redis.c's; what follows from an answer is pipeline.c's business.
+ * connection is redis/connection.c's; what follows from an answer is pipeline.c's business.
  *
  * A claim's value is <instance>.<boot nonce>@<unix ms>. The nonce keeps two processes with one
  * name apart; the time, which never repeats for an event, keeps two claims of one process apart,
@@ -12,16 +12,16 @@
 #include <string.h>
 #include <time.h>
 
-#include "redis/command.h"
+#include "redis/resp.h"
 #include "road/duplicates.h"
 #include "road/fleet.h"
 #include "base/log.h"
 #include "road/mark.h"
-#include "road/owed.h"
-#include "redis/redis.h"
+#include "road/mark_queue.h"
+#include "redis/connection.h"
 #include "seize.lua.h"
 #include "road/registry.h"
-#include "base/stats.h"
+#include "base/counters.h"
 
 #define ATTEMPTS_PREFIX "wsonce:attempts:"
 #define ATTEMPTS_TTL_S  "3600"
@@ -52,10 +52,10 @@ struct claim {
 	struct mark mark;   /* the last mark written */
 	char mark_text[MARK_TEXT_SIZE];
 	size_t mark_len;
-	struct command command;
+	struct resp command;
 	int64_t start_ms;        /* what the wall clock said, when we began, of the monotonic clock's zero */
-	struct owed sent;        /* marks not yet answered */
-	struct owed owed;        /* marks that did not arrive, or could not be sent */
+	struct mark_queue sent;  /* marks not yet answered */
+	struct mark_queue owed;  /* marks that did not arrive, or could not be sent */
 	bool is_refused;         /* the last claim or mark got an error */
 	int64_t refused_ms;      /* loop clock: when one last did; 0: never */
 	bool has_error_logged;   /* since Redis was last ready */
@@ -82,7 +82,7 @@ static int64_t wall_ms(void)
 
 static void put_key(struct claim *c, const struct event *ev)
 {
-	command_joined(&c->command, c->prefix, c->prefix_len, ev->id, ev->id_len);
+	resp_joined(&c->command, c->prefix, c->prefix_len, ev->id, ev->id_len);
 }
 
 /* The digits of a time. Claims and marks come by the hundred in one millisecond. */
@@ -98,7 +98,7 @@ static void put_value(struct claim *c, const struct event *ev)
 {
 	const char *ms = digits(&c->stamp, ev->claim_ms);
 
-	command_joined(&c->command, c->owner, c->owner_len, ms, c->stamp.len);
+	resp_joined(&c->command, c->owner, c->owner_len, ms, c->stamp.len);
 }
 
 static int send_command(struct claim *c, redis_cb *cb, void *arg)
@@ -107,9 +107,9 @@ static int send_command(struct claim *c, redis_cb *cb, void *arg)
 }
 
 /* One line for a spell of errors: OOM, READONLY and the like come with every command. */
-static void note_error(struct claim *c, const redisReply *reply)
+static void log_error_answer(struct claim *c, const redisReply *reply)
 {
-	stats.redis_errors++;
+	counters.redis_errors++;
 	log_write(c->has_error_logged ? LOG_DEBUG : LOG_WARN, "redis refuses claims: the unique key decides",
 		  "reason=%s", reply->str);
 	c->has_error_logged = true;
@@ -121,12 +121,12 @@ static void note_error(struct claim *c, const redisReply *reply)
 static void on_mark(void *owner, void *arg, const redisReply *reply)
 {
 	struct claim *c = owner;
-	struct owed_mark mark;
+	struct queued_mark mark;
 
-	if (arg && owed_take(&c->sent, &mark) && !reply)
-		owed_add(&c->owed, &mark);
+	if (arg && mark_queue_take(&c->sent, &mark) && !reply)
+		mark_queue_add(&c->owed, &mark);
 	if (reply && reply->type == REDIS_REPLY_ERROR)
-		note_error(c, reply);
+		log_error_answer(c, reply);
 }
 
 static int64_t value_ms(const redisReply *value)
@@ -146,7 +146,7 @@ static enum claim_result read_mark(const struct claim *c, const struct mark *mar
 {
 	if (!c->epoch)
 		return CLAIM_UNKNOWN;
-	stats.marks_past += mark->epoch != c->epoch;
+	counters.marks_past += mark->epoch != c->epoch;
 	if (mark->epoch != c->epoch)
 		return CLAIM_ABSENT;
 	if (!mark->is_dead)
@@ -172,8 +172,8 @@ static enum claim_result read_value(const struct claim *c, struct event *ev, con
 }
 
 /* Somebody else's claim or mark is seen for the first time: how long was it there when ev came? */
-static void note_duplicate(const struct claim *c, const struct event *ev, enum claim_result result,
-			   const redisReply *value)
+static void count_duplicate(const struct claim *c, const struct event *ev, enum claim_result result,
+			    const redisReply *value)
 {
 	int64_t age_ms = (int64_t)uv_now(c->loop) - ev->received_us / 1000;
 
@@ -186,14 +186,14 @@ static void on_take(void *owner, void *arg, const redisReply *reply);
 /* Claims ev in place of a mark that says nothing of it. Returns as claim_take. */
 static int seize(struct claim *c, struct event *ev, const redisReply *mark)
 {
-	command_start(&c->command, 7);
-	command_word(&c->command, "EVAL");
-	command_word(&c->command, LUA_SEIZE);
-	command_word(&c->command, "1");
+	resp_start(&c->command, 7);
+	resp_word(&c->command, "EVAL");
+	resp_word(&c->command, LUA_SEIZE);
+	resp_word(&c->command, "1");
 	put_key(c, ev);
-	command_bytes(&c->command, mark->str, (size_t)mark->len);
+	resp_bytes(&c->command, mark->str, (size_t)mark->len);
 	put_value(c, ev);
-	command_word(&c->command, c->ttl);
+	resp_word(&c->command, c->ttl);
 	return send_command(c, on_take, ev);
 }
 
@@ -207,7 +207,7 @@ static enum claim_result read_take(struct claim *c, struct event *ev, const redi
 	if (!reply)
 		return CLAIM_UNKNOWN;
 	if (is_error(reply)) {
-		note_error(c, reply);
+		log_error_answer(c, reply);
 		return CLAIM_UNKNOWN;
 	}
 	c->is_refused = false;
@@ -225,7 +225,7 @@ static void on_take(void *owner, void *arg, const redisReply *reply)
 			return;
 		result = CLAIM_UNKNOWN;
 	}
-	note_duplicate(c, ev, result, reply);
+	count_duplicate(c, ev, result, reply);
 	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
 	ev->is_claimed = result == CLAIM_MINE || (result == CLAIM_UNKNOWN && (!reply || is_error(reply)));
 	c->on.on_claimed(c->on.arg, ev, result);
@@ -239,10 +239,10 @@ int claim_take(struct claim *c, struct event *ev)
 	if (!claim_is_ready(c))
 		return -1;
 	ev->claim_ms = ms > ev->claim_ms ? ms : ev->claim_ms + 1;
-	command_start_ready(&c->command, SET_7, strlen(SET_7));
+	resp_start_ready(&c->command, SET_7, strlen(SET_7));
 	put_key(c, ev);
 	put_value(c, ev);
-	command_ready(&c->command, c->take_tail, strlen(c->take_tail));
+	resp_ready(&c->command, c->take_tail, strlen(c->take_tail));
 	ev->lease_ms = (int64_t)uv_now(c->loop);
 	return send_command(c, on_take, ev);
 }
@@ -260,7 +260,7 @@ static enum claim_result read_element(struct claim *c, struct event *ev, const r
 		return CLAIM_ABSENT;
 	result = read_value(c, ev, value);
 	if (ev->is_deferred)
-		note_duplicate(c, ev, result, value);
+		count_duplicate(c, ev, result, value);
 	return result;
 }
 
@@ -271,7 +271,7 @@ static void on_look(void *owner, void *arg, const redisReply *reply)
 	bool is_whole = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == look->count;
 
 	if (reply && reply->type == REDIS_REPLY_ERROR)
-		note_error(c, reply);
+		log_error_answer(c, reply);
 	for (size_t i = 0; i < look->count; i++) {
 		struct event *ev = look->events[i];
 		enum claim_result result = CLAIM_UNKNOWN;
@@ -295,8 +295,8 @@ int claim_look(struct claim *c, struct event *const *evs, size_t n)
 		return -1;
 	look->count = n;
 	memcpy(look->events, evs, n * sizeof(struct event *));
-	command_start(&c->command, n + 1);
-	command_word(&c->command, "MGET");
+	resp_start(&c->command, n + 1);
+	resp_word(&c->command, "MGET");
 	for (size_t i = 0; i < n; i++)
 		put_key(c, evs[i]);
 	if (send_command(c, on_look, look)) {
@@ -313,7 +313,7 @@ static void put_attempts_key(struct claim *c, const struct event *ev, uint64_t d
 
 	memcpy(tail, ev->id, ev->id_len);
 	snprintf(tail + ev->id_len, 20, "/%016" PRIx64, digest);
-	command_joined(&c->command, c->attempts_prefix, strlen(c->attempts_prefix), tail, ev->id_len + 17u);
+	resp_joined(&c->command, c->attempts_prefix, strlen(c->attempts_prefix), tail, ev->id_len + 17u);
 }
 
 static void on_count(void *owner, void *arg, const redisReply *reply)
@@ -331,17 +331,17 @@ int claim_count(struct claim *c, struct event *ev)
 	if (!claim_is_ready(c))
 		return -1;
 	digest = event_digest_head(ev);
-	command_start(&c->command, 6);
-	command_word(&c->command, "SET");
+	resp_start(&c->command, 6);
+	resp_word(&c->command, "SET");
 	put_attempts_key(c, ev, digest);
-	command_word(&c->command, "0");
-	command_word(&c->command, "NX");
-	command_word(&c->command, "EX");
-	command_word(&c->command, ATTEMPTS_TTL_S);
+	resp_word(&c->command, "0");
+	resp_word(&c->command, "NX");
+	resp_word(&c->command, "EX");
+	resp_word(&c->command, ATTEMPTS_TTL_S);
 	if (send_command(c, NULL, NULL))
 		return -1;
-	command_start(&c->command, 2);
-	command_word(&c->command, "INCR");
+	resp_start(&c->command, 2);
+	resp_word(&c->command, "INCR");
 	put_attempts_key(c, ev, digest);
 	return send_command(c, on_count, ev);
 }
@@ -366,13 +366,13 @@ static void on_script(void *owner, void *arg, const redisReply *reply)
 		if (redis_send(c->redis, call->bytes, call->len, on_script, call) == 0)
 			return;
 	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
-		note_error(c, reply);
+		log_error_answer(c, reply);
 	} else if (reply && reply->type == REDIS_REPLY_INTEGER) {
 		if (call->script == REDIS_RENEW) {
-			stats.claims_renewed += (uint64_t)reply->integer;
-			stats.claims_expired += call->claims - (uint64_t)reply->integer;
+			counters.claims_renewed += (uint64_t)reply->integer;
+			counters.claims_expired += call->claims - (uint64_t)reply->integer;
 		} else {
-			stats.claims_released += (uint64_t)reply->integer;
+			counters.claims_released += (uint64_t)reply->integer;
 		}
 	}
 	free(call);
@@ -384,16 +384,16 @@ static void run_script(struct claim *c, enum redis_script script, struct event *
 
 	if (!claim_is_ready(c) || !*redis_script_sha(c->redis, script))
 		return;
-	command_start(&c->command, 3 + 2 * n + (script == REDIS_RENEW));
-	command_word(&c->command, "EVALSHA");
-	command_word(&c->command, redis_script_sha(c->redis, script));
-	command_number(&c->command, (int64_t)n);
+	resp_start(&c->command, 3 + 2 * n + (script == REDIS_RENEW));
+	resp_word(&c->command, "EVALSHA");
+	resp_word(&c->command, redis_script_sha(c->redis, script));
+	resp_number(&c->command, (int64_t)n);
 	for (size_t i = 0; i < n; i++)
 		put_key(c, evs[i]);
 	for (size_t i = 0; i < n; i++)
 		put_value(c, evs[i]);
 	if (script == REDIS_RENEW)
-		command_word(&c->command, c->ttl);
+		resp_word(&c->command, c->ttl);
 	call = malloc(sizeof(*call) + c->command.len);
 	if (!call)
 		return;
@@ -418,7 +418,7 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 }
 
 /* The text of a mark, with its length in *len. Marks come by the hundred in one millisecond. */
-static const char *mark_text(struct claim *c, const struct owed_mark *owed, size_t *len)
+static const char *mark_text(struct claim *c, const struct queued_mark *owed, size_t *len)
 {
 	struct mark mark = {owed->is_dead, wall_ms(), owed->epoch, owed->digest};
 
@@ -431,25 +431,25 @@ static const char *mark_text(struct claim *c, const struct owed_mark *owed, size
 	return c->mark_text;
 }
 
-static void send_mark(struct claim *c, const struct owed_mark *mark)
+static void send_mark(struct claim *c, const struct queued_mark *mark)
 {
 	size_t len;
 	const char *text = mark_text(c, mark, &len);
 	bool is_kept;
 
-	command_start_ready(&c->command, SET_5, strlen(SET_5));
-	command_joined(&c->command, c->prefix, c->prefix_len, mark->id, mark->len);
-	command_bytes(&c->command, text, len);
-	command_ready(&c->command, c->mark_tail, strlen(c->mark_tail));
-	is_kept = owed_add(&c->sent, mark) == 0;
+	resp_start_ready(&c->command, SET_5, strlen(SET_5));
+	resp_joined(&c->command, c->prefix, c->prefix_len, mark->id, mark->len);
+	resp_bytes(&c->command, text, len);
+	resp_ready(&c->command, c->mark_tail, strlen(c->mark_tail));
+	is_kept = mark_queue_add(&c->sent, mark) == 0;
 	if (send_command(c, on_mark, is_kept ? c : NULL) && is_kept)
-		owed_undo(&c->sent, mark);
+		mark_queue_undo(&c->sent, mark);
 }
 
 static void forget_attempts(struct claim *c, const struct event *ev)
 {
-	command_start(&c->command, 2);
-	command_word(&c->command, "DEL");
+	resp_start(&c->command, 2);
+	resp_word(&c->command, "DEL");
 	put_attempts_key(c, ev, event_digest_head(ev));
 	send_command(c, NULL, NULL);
 }
@@ -457,11 +457,11 @@ static void forget_attempts(struct claim *c, const struct event *ev)
 void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 {
 	bool is_dead = kind == CLAIM_MARK_DEAD;
-	const struct owed_mark mark = {ev->id, ev->id_len, is_dead, c->epoch, is_dead ? event_digest_head(ev) : 0};
+	const struct queued_mark mark = {ev->id, ev->id_len, is_dead, c->epoch, is_dead ? event_digest_head(ev) : 0};
 
 	if (!claim_is_ready(c)) {
 		if (ev->is_claimed)
-			owed_add(&c->owed, &mark);
+			mark_queue_add(&c->owed, &mark);
 		return;
 	}
 	/* A Redis that is full refuses the mark too, and other copies would wait for the TTL; it
@@ -476,7 +476,7 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 static void on_redis_state(void *owner, enum redis_state state)
 {
 	struct claim *c = owner;
-	struct owed_mark mark;
+	struct queued_mark mark;
 
 	if (c->fleet)
 		fleet_set_redis(c->fleet, state == REDIS_READY ? c->redis : NULL);
@@ -484,7 +484,7 @@ static void on_redis_state(void *owner, enum redis_state state)
 		return;
 	c->has_error_logged = false;
 	registry_enter(&c->registry);
-	while (owed_take(&c->owed, &mark))
+	while (mark_queue_take(&c->owed, &mark))
 		send_mark(c, &mark);
 }
 
@@ -540,10 +540,10 @@ uint64_t claim_unanswered(const struct claim *c)
 
 static void claim_free(struct claim *c)
 {
-	command_free(&c->command);
+	resp_free(&c->command);
 	registry_free(&c->registry);
-	owed_free(&c->sent);
-	owed_free(&c->owed);
+	mark_queue_free(&c->sent);
+	mark_queue_free(&c->owed);
 	free(c->attempts_prefix);
 	free(c->owner);
 	free(c);

@@ -1,4 +1,4 @@
-/* duplicates.c owns what is counted about copies, until note.c has told it to the database, where it is
+/* duplicates.c owns what is counted about copies, until checkin.c has told it to the database, where it is
  * added up for the fleet and for years.
  *
  * Different events are counted by a HyperLogLog sketch: each id's hash picks one byte, which keeps the
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/stats.h"
+#include "base/counters.h"
 
 #define INDEX_BITS 10  /* 1 << INDEX_BITS is DUPLICATES_SKETCH */
 #define LATE_MAX   500 /* ids kept for a question to Postgres; more are drawn from by lot */
@@ -45,7 +45,7 @@ void duplicates_seen(const char *id, size_t len, int64_t delay_ms)
 {
 	int bucket = delay_ms < 1 ? 0 : 64 - __builtin_clzll((unsigned long long)delay_ms);
 
-	stats_observe(&stats_duplicate_delay, (double)delay_ms);
+	histogram_observe(&duplicate_delay, (double)delay_ms);
 	delays[bucket < DUPLICATES_DELAYS ? bucket : DUPLICATES_DELAYS - 1]++;
 	put_in_sketch(id, len);
 }

@@ -8,7 +8,7 @@
 
 #include "postgres/array.h"
 #include "config/config.h"
-#include "postgres/postgres.h"
+#include "postgres/connection.h"
 
 #define EFFECTS_VALUES 3 /* parameters behind those of sql/queries/insert.sql */
 

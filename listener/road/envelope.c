@@ -13,14 +13,14 @@
 
 #include "base/arena.h"
 #include "base/keyed.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "config/config.h"
 
-#define TARGETS_MAX  11   /* 8 parts of an id, the type, the payload, the time */
+#define POINTERS_MAX 11   /* 8 parts of an id, the type, the payload, the time */
 #define PARSER_BYTES 4096 /* what yajl takes for a message of ordinary depth */
 
 /* One pointer, and how much of it the place that the parser is at agrees with. */
-struct target {
+struct pointer {
 	char *steps[POINTER_STEPS_MAX];
 	size_t step_len[POINTER_STEPS_MAX];
 	long index[POINTER_STEPS_MAX]; /* the step as an array index; -1: it is none */
@@ -38,10 +38,10 @@ struct target {
 };
 
 struct envelope {
-	struct target targets[TARGETS_MAX];
+	struct pointer pointers[POINTERS_MAX];
 	int count;
 	int id_parts;
-	const struct target *time;     /* NULL: nobody asks for it */
+	const struct pointer *time;    /* NULL: nobody asks for it */
 	int deepest;                   /* steps of the longest pointer: below it nothing is watched */
 	int depth;                     /* containers open */
 	long index[POINTER_STEPS_MAX]; /* per watched container: next array index; -1: an object */
@@ -90,14 +90,14 @@ static int fault(struct envelope *e, const char *text)
 	return 0; /* tells yajl to stop */
 }
 
-static int fault_at(struct envelope *e, const struct target *t, const char *text)
+static int fault_at(struct envelope *e, const struct pointer *t, const char *text)
 {
 	snprintf(e->fault_text, sizeof(e->fault_text), "%.100s %s", *t->name ? t->name : "the message", text);
 	return fault(e, e->fault_text);
 }
 
 /* The value at hand is not one that the target may have. */
-static int fault_in_value(struct envelope *e, const struct target *t, const char *text)
+static int fault_in_value(struct envelope *e, const struct pointer *t, const char *text)
 {
 	return t->is_optional ? 1 : fault_at(e, t, text);
 }
@@ -122,7 +122,7 @@ static size_t token_begin(const struct envelope *e)
 	return at;
 }
 
-static bool is_target_here(const struct envelope *e, const struct target *t)
+static bool is_pointer_here(const struct envelope *e, const struct pointer *t)
 {
 	return t->count == e->depth && t->matched == e->depth;
 }
@@ -137,7 +137,7 @@ static int enter_element(struct envelope *e)
 		return 1;
 	at = e->index[level]++;
 	for (int i = 0; i < e->count; i++) {
-		struct target *t = &e->targets[i];
+		struct pointer *t = &e->pointers[i];
 
 		if (t->count > level && t->matched >= level)
 			t->matched = level + (t->index[level] == at);
@@ -178,7 +178,7 @@ static bool has_lone_surrogate(const char *raw, size_t len)
 	return false;
 }
 
-static int keep_text(struct envelope *e, struct target *t, const char *text, size_t len)
+static int keep_text(struct envelope *e, struct pointer *t, const char *text, size_t len)
 {
 	size_t begin = token_begin(e);
 
@@ -206,9 +206,9 @@ static int on_scalar(struct envelope *e, const char *text, size_t len, bool is_n
 	enter_element(e);
 	if (e->depth <= e->deepest)
 		for (int i = 0; i < e->count; i++) {
-			struct target *t = &e->targets[i];
+			struct pointer *t = &e->pointers[i];
 
-			if (!is_target_here(e, t))
+			if (!is_pointer_here(e, t))
 				continue;
 			if (!t->is_text) {
 				size_t begin = token_begin(e);
@@ -254,9 +254,9 @@ static int on_open(struct envelope *e, bool is_array)
 		return fault(e, "the message is nested too deeply (more than 2048 levels)");
 	if (e->depth <= e->deepest) {
 		for (int i = 0; i < e->count; i++) {
-			struct target *t = &e->targets[i];
+			struct pointer *t = &e->pointers[i];
 
-			if (!is_target_here(e, t))
+			if (!is_pointer_here(e, t))
 				continue;
 			if (t->is_text && !fault_in_value(e, t, "is not a string or a number"))
 				return 0;
@@ -291,7 +291,7 @@ static int on_close(void *ctx)
 	if (e->depth > e->deepest)
 		return 1;
 	for (int i = 0; i < e->count; i++) {
-		struct target *t = &e->targets[i];
+		struct pointer *t = &e->pointers[i];
 
 		if (t->matched > e->depth)
 			t->matched = e->depth;
@@ -306,7 +306,7 @@ static int on_close(void *ctx)
 
 /* Is the name at hand, decoded to key, what the step says? Half of a surrogate pair decodes to a
  * question mark, which is another name. */
-static bool is_step(const struct envelope *e, const struct target *t, int level, const void *key, size_t len)
+static bool is_step(const struct envelope *e, const struct pointer *t, int level, const void *key, size_t len)
 {
 	size_t begin;
 
@@ -326,7 +326,7 @@ static int on_key(void *ctx, const unsigned char *key, size_t len)
 	if (e->depth > e->deepest)
 		return 1;
 	for (int i = 0; i < e->count; i++) {
-		struct target *t = &e->targets[i];
+		struct pointer *t = &e->pointers[i];
 
 		if (t->count <= level || t->matched < level)
 			continue;
@@ -379,9 +379,9 @@ static void unescape_step(char *step)
 	*out = '\0';
 }
 
-static int add_target(struct envelope *e, const char *pointer, bool is_text)
+static int add_pointer(struct envelope *e, const char *pointer, bool is_text)
 {
-	struct target *t = &e->targets[e->count++];
+	struct pointer *t = &e->pointers[e->count++];
 
 	t->is_text = is_text;
 	t->name = strdup(pointer);
@@ -417,9 +417,9 @@ struct envelope *envelope_new(const struct config_list *id_pointers, const char 
 	e->arena = (struct arena){.room = e->arena_room, .size = sizeof(e->arena_room)};
 	e->id_parts = (int)id_pointers->count;
 	for (size_t i = 0; i < id_pointers->count; i++)
-		if (add_target(e, id_pointers->items[i], true))
+		if (add_pointer(e, id_pointers->items[i], true))
 			goto fail;
-	if (add_target(e, type_pointer, true) || add_target(e, payload_pointer, false))
+	if (add_pointer(e, type_pointer, true) || add_pointer(e, payload_pointer, false))
 		goto fail;
 	return e;
 fail:
@@ -432,7 +432,7 @@ void envelope_free(struct envelope *e)
 	if (!e)
 		return;
 	for (int i = 0; i < e->count; i++) {
-		struct target *t = &e->targets[i];
+		struct pointer *t = &e->pointers[i];
 
 		for (int n = 0; n < t->count; n++)
 			free(t->steps[n]);
@@ -444,9 +444,9 @@ void envelope_free(struct envelope *e)
 
 int envelope_add_time(struct envelope *e, const char *pointer)
 {
-	struct target *t = &e->targets[e->count];
+	struct pointer *t = &e->pointers[e->count];
 
-	if (add_target(e, pointer, true))
+	if (add_pointer(e, pointer, true))
 		return -1;
 	t->is_optional = true;
 	e->time = t;
@@ -483,7 +483,7 @@ static bool is_blank(const char *text, size_t len)
 static void reset(struct envelope *e, const char *message, size_t len)
 {
 	for (int i = 0; i < e->count; i++) {
-		struct target *t = &e->targets[i];
+		struct pointer *t = &e->pointers[i];
 
 		t->matched = 0;
 		t->seen = 0;
@@ -527,7 +527,7 @@ static const char *parse(struct envelope *e, const char *message, size_t len)
 	return why;
 }
 
-static const char *check_part(struct envelope *e, const struct target *t)
+static const char *check_part(struct envelope *e, const struct pointer *t)
 {
 	if (!t->value.at)
 		return fault_at(e, t, "is missing: the event has no id"), e->fault;
@@ -539,7 +539,7 @@ static const char *check_part(struct envelope *e, const struct target *t)
 }
 
 /* Adds a part to the n bytes of e->id; returns how many they are then, or 0 if they are too many. */
-static size_t add_part(struct envelope *e, size_t n, const struct target *t)
+static size_t add_part(struct envelope *e, size_t n, const struct pointer *t)
 {
 	if (n)
 		e->id[n++] = '|';
@@ -562,7 +562,7 @@ static const char *join_id(struct envelope *e, struct slice *id)
 	size_t n = 0;
 
 	for (int i = 0; i < e->id_parts; i++) {
-		const struct target *t = &e->targets[i];
+		const struct pointer *t = &e->pointers[i];
 		const char *why = check_part(e, t);
 
 		if (why)
@@ -581,8 +581,8 @@ static const char *join_id(struct envelope *e, struct slice *id)
 
 const char *envelope_read(struct envelope *e, const char *message, size_t len, struct envelope_view *view)
 {
-	const struct target *type = &e->targets[e->id_parts];
-	const struct target *payload = type + 1;
+	const struct pointer *type = &e->pointers[e->id_parts];
+	const struct pointer *payload = type + 1;
 	const char *why;
 
 	*view = (struct envelope_view){0};

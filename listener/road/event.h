@@ -12,17 +12,17 @@
 /* Where an event is. Each value is also a list in struct events, so "how many wait for Redis" is
  * a length. Only event_move() changes it, and asserts that the step is allowed. */
 enum event_state {
-	EV_CLAIMING,  /* SET NX GET sent, answer not seen   -> EV_BATCHED, EV_HELD, EV_DONE */
-	EV_HELD,      /* another instance is at work on it, or should be -> EV_LOOKING, EV_BATCHED, EV_BEHIND */
-	EV_BEHIND,    /* another message with its id is at work -> EV_CLAIMING, EV_BATCHED, EV_REFUSED, EV_DONE */
-	EV_LOOKING,   /* MGET sent, answer not seen         -> EV_CLAIMING, EV_HELD, EV_BATCHED, EV_DONE */
-	EV_BATCHED,   /* waits for the next INSERT          -> EV_STORING, EV_HELD */
-	EV_STORING,   /* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_RELEASING, EV_REFUSED */
-	EV_COUNTING,  /* not stored, failed try being counted -> EV_RELEASING, EV_REFUSED, EV_BEHIND */
-	EV_RELEASING, /* keeps its claim for a backoff, then mostly gives it back -> EV_HELD, EV_BATCHED, EV_BEHIND */
-	EV_REFUSED,   /* waits to be recorded as a dead letter -> EV_BURYING */
-	EV_BURYING,   /* dead letter sent, result not seen  -> EV_DONE, EV_REFUSED */
-	EV_DONE,      /* committed or a dead letter: answered, then freed */
+	EV_CLAIMING,    /* SET NX GET sent, answer not seen   -> EV_BATCHED, EV_HELD, EV_DONE */
+	EV_HELD,        /* another instance is at work on it, or should be -> EV_LOOKING, EV_BATCHED, EV_BEHIND */
+	EV_BEHIND,      /* another message with its id is at work -> EV_CLAIMING, EV_BATCHED, EV_REFUSED, EV_DONE */
+	EV_LOOKING,     /* MGET sent, answer not seen         -> EV_CLAIMING, EV_HELD, EV_BATCHED, EV_DONE */
+	EV_BATCHED,     /* waits for the next INSERT          -> EV_STORING, EV_HELD */
+	EV_STORING,     /* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_BACKING_OFF, EV_REFUSED */
+	EV_COUNTING,    /* not stored, failed try being counted -> EV_BACKING_OFF, EV_REFUSED, EV_BEHIND */
+	EV_BACKING_OFF, /* keeps its claim for a backoff, then mostly gives it back -> EV_HELD, EV_BATCHED, EV_BEHIND */
+	EV_REFUSED,     /* waits to be recorded as a dead letter -> EV_BURYING */
+	EV_BURYING,     /* dead letter sent, result not seen  -> EV_DONE, EV_REFUSED */
+	EV_DONE,        /* committed or a dead letter: answered, then freed */
 	EVENT_STATES
 };
 
@@ -51,7 +51,7 @@ struct copy {
 /* One allocation: this struct, then id, type and the message. Owned by struct events. */
 struct event {
 	struct list link;       /* in the list of its state */
-	struct list wait_link;  /* in hold.c's list, in EV_HELD and EV_RELEASING */
+	struct list wait_link;  /* in hold.c's list, in EV_HELD and EV_BACKING_OFF */
 	struct list stray_link; /* in the list of strays, of a stray alone */
 	UT_hash_handle hh;      /* by id; hh.tbl is NULL while it is not in the table */
 	struct event *behind;   /* the newest of the messages that wait behind it, and so on; owned by struct events */
@@ -65,7 +65,7 @@ struct event {
 	bool is_doubted;   /* a mark of it was read, and not believed before Postgres was asked for its epoch */
 	bool is_stray;     /* came without an id, or behind another, or was refused at the door */
 	bool is_loose;     /* has an id, is refused without a claim, and is not in the table */
-	bool is_put_off;   /* in EV_RELEASING: keeps its claim afterwards, too */
+	bool is_put_off;   /* in EV_BACKING_OFF: keeps its claim afterwards, too */
 	uint32_t type_len;
 	size_t bytes; /* of the budget, copies included */
 	size_t message_len;

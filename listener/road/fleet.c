@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/command.h"
+#include "redis/resp.h"
 #include "base/hash.h"
 #include "base/log.h"
 
@@ -33,7 +33,7 @@ struct fleet {
 	unsigned int beats; /* to come, unless something is heard; 0: none is sent */
 	bool is_resting;
 	bool has_left;
-	struct command command;
+	struct resp command;
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -56,7 +56,7 @@ bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len)
 
 /* --- heartbeats --- */
 
-static void note_members(struct fleet *f, const redisReply *reply)
+static void keep_members(struct fleet *f, const redisReply *reply)
 {
 	f->count = 0;
 	for (size_t i = 0; i < reply->elements && f->count < MEMBERS_MAX; i++) {
@@ -78,7 +78,7 @@ static void on_members(void *owner, void *arg, const redisReply *reply)
 
 	(void)owner;
 	if (reply && reply->type == REDIS_REPLY_ARRAY && !f->has_left && !f->is_resting) {
-		note_members(f, reply);
+		keep_members(f, reply);
 		return;
 	}
 	f->count = 0;
@@ -91,13 +91,13 @@ static void on_members(void *owner, void *arg, const redisReply *reply)
 
 static void beat(struct fleet *f)
 {
-	command_start(&f->command, 6);
-	command_word(&f->command, "EVALSHA");
-	command_word(&f->command, redis_script_sha(f->redis, REDIS_HEARTBEAT));
-	command_word(&f->command, "1");
-	command_word(&f->command, f->key);
-	command_word(&f->command, f->name);
-	command_word(&f->command, ALIVE_MS);
+	resp_start(&f->command, 6);
+	resp_word(&f->command, "EVALSHA");
+	resp_word(&f->command, redis_script_sha(f->redis, REDIS_HEARTBEAT));
+	resp_word(&f->command, "1");
+	resp_word(&f->command, f->key);
+	resp_word(&f->command, f->name);
+	resp_word(&f->command, ALIVE_MS);
 	if (redis_send(f->redis, f->command.bytes, f->command.len, on_members, f))
 		f->count = 0;
 }
@@ -136,10 +136,10 @@ static void withdraw(struct fleet *f)
 	f->count = 0;
 	if (!f->redis)
 		return;
-	command_start(&f->command, 3);
-	command_word(&f->command, "ZREM");
-	command_word(&f->command, f->key);
-	command_word(&f->command, f->name);
+	resp_start(&f->command, 3);
+	resp_word(&f->command, "ZREM");
+	resp_word(&f->command, f->key);
+	resp_word(&f->command, f->name);
 	redis_send(f->redis, f->command.bytes, f->command.len, NULL, NULL);
 }
 
@@ -184,7 +184,7 @@ static char *make_key(const struct config *config)
 
 static void fleet_free(struct fleet *f)
 {
-	command_free(&f->command);
+	resp_free(&f->command);
 	free(f->key);
 	free(f->name);
 	free(f);

@@ -7,7 +7,7 @@
 #include <uv.h>
 
 #include "config/config.h"
-#include "redis/redis.h"
+#include "redis/connection.h"
 
 struct fleet;
 

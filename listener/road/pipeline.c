@@ -23,11 +23,11 @@
 #include "road/envelope.h"
 #include "road/hold.h"
 #include "base/log.h"
-#include "road/note.h"
+#include "road/checkin.h"
 #include "road/rejected.h"
-#include "road/stale.h"
+#include "road/age_limit.h"
 #include "road/stall.h"
-#include "base/stats.h"
+#include "base/counters.h"
 
 #define LOOK_CHUNK      512        /* keys of one MGET, claims of one script call */
 #define BATCH_BYTES     (8u << 20) /* of messages in one statement */
@@ -42,7 +42,7 @@
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
 #define BURIAL_BATCHES  4          /* batches of events between two of few dead letters */
 #define BURIAL_WAIT_MS  1000       /* after dead letters that could not be written */
-#define LEAVE_MS        1000       /* for the last note */
+#define LEAVE_MS        1000       /* for the last check-in */
 #define WHOLE           8          /* eighths of all limits */
 #define OF_PRODUCERS    6          /* eighths that producers may fill where there are feeds */
 #define WATCH_MS        250        /* between two looks whether rows can be stored */
@@ -63,7 +63,7 @@ struct pipeline {
 	const struct config *config;
 	struct pipeline_callbacks on;
 	struct envelope *envelope;
-	struct stale stale;
+	struct age_limit stale;
 	struct events events;
 	struct claim *claim;
 	struct store *store;
@@ -78,17 +78,17 @@ struct pipeline {
 	struct stall stall;
 	bool is_resting;   /* it stalls, and the others know */
 	int64_t probed_ms; /* loop clock, of its last try */
-	struct note note;
+	struct checkin checkin;
 	bool doubts_marks;
-	bool is_note_due;
-	bool is_noting;            /* a note is on its way */
+	bool is_checkin_due;
+	bool is_checking_in;       /* a check-in is on its way */
 	bool is_leaving;           /* and it is the last one, or there is none any more */
 	unsigned int since_burial; /* batches of events since the last one of dead letters */
 	uv_prepare_t turn;         /* before each wait for I/O: what this turn brought is sent */
 	uv_timer_t hold_timer;
 	uv_timer_t renew_timer;
 	uv_timer_t drain_timer;
-	uv_timer_t note_timer;
+	uv_timer_t checkin_timer;
 	uv_timer_t burial_timer; /* runs while dead letters have to wait */
 	uv_timer_t watch_timer;
 	int open; /* parts left to close */
@@ -133,8 +133,8 @@ static void check_memory(const struct pipeline *p, struct gate *g)
 	if (g->is_full ? bytes >= limit - limit / 8 : bytes < limit)
 		return;
 	g->is_full = !g->is_full;
-	stats.pauses += g == &p->all && g->is_full;
-	stats.ingest_pauses += g == &p->producers && g->is_full;
+	counters.pauses += g == &p->all && g->is_full;
+	counters.ingest_pauses += g == &p->producers && g->is_full;
 	if (g == &p->all || g->eighths < WHOLE)
 		tell_memory(g, bytes, limit);
 }
@@ -180,45 +180,45 @@ void pipeline_charge(struct pipeline *p, long bytes)
 		check_budget(p);
 }
 
-/* --- notes --- */
+/* --- check-ins --- */
 
-static void on_note_timer(uv_timer_t *timer)
+static void on_checkin_timer(uv_timer_t *timer)
 {
 	struct pipeline *p = timer->data;
 
-	p->is_noting = false; /* the last one is late: nobody waits for it any longer */
-	p->is_note_due = !p->is_leaving;
+	p->is_checking_in = false; /* the last one is late: nobody waits for it any longer */
+	p->is_checkin_due = !p->is_leaving;
 }
 
 /* A batch would have to wait for it, but it comes once a minute and takes a millisecond. */
-static void send_note(struct pipeline *p)
+static void send_checkin(struct pipeline *p)
 {
-	char *text = note_write(&p->note, p->is_leaving, now_ms(p));
+	char *text = checkin_write(&p->checkin, p->is_leaving, now_ms(p));
 
-	p->is_noting = text && store_note(p->store, text) == 0;
-	p->is_note_due = !p->is_noting && !p->is_leaving;
+	p->is_checking_in = text && store_checkin(p->store, text) == 0;
+	p->is_checkin_due = !p->is_checking_in && !p->is_leaving;
 	free(text);
 }
 
-static void on_noted(void *arg, bool is_told, const char *answer)
+static void on_checked_in(void *arg, bool is_told, const char *answer)
 {
 	struct pipeline *p = arg;
-	const char *why = is_told ? note_read(&p->note, answer) : NULL;
+	const char *why = is_told ? checkin_read(&p->checkin, answer) : NULL;
 
-	p->is_noting = false;
+	p->is_checking_in = false;
 	if (why && !p->is_draining)
 		p->on.on_unusable(p->on.arg, why, 1);
 }
 
-/* Is there nothing to wait for before the end? The last note is sent only if Postgres is there. */
+/* Is there nothing to wait for before the end? The last check-in is sent only if Postgres is there. */
 static bool has_left(struct pipeline *p)
 {
 	if (!p->is_leaving && store_is_idle(p->store)) {
 		p->is_leaving = true;
-		send_note(p);
-		uv_timer_start(&p->note_timer, on_note_timer, LEAVE_MS, 0);
+		send_checkin(p);
+		uv_timer_start(&p->checkin_timer, on_checkin_timer, LEAVE_MS, 0);
 	}
-	return !p->is_noting;
+	return !p->is_checking_in;
 }
 
 /* --- settle --- */
@@ -251,17 +251,17 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 	end_deferral(p, ev);
 	switch (outcome) {
 	case OUTCOME_PERSISTED:
-		stats.persisted++;
-		stats.duplicates += ev->copies - 1;
-		stats_observe(&stats_commit_latency, (double)(now_ms(p) * 1000 - ev->received_us) / 1000);
+		counters.persisted++;
+		counters.duplicates += ev->copies - 1;
+		histogram_observe(&commit_latency, (double)(now_ms(p) * 1000 - ev->received_us) / 1000);
 		break;
 	case OUTCOME_DUPLICATE:
-		stats.duplicates += ev->copies;
+		counters.duplicates += ev->copies;
 		break;
 	case OUTCOME_REJECTED:
-		stats.dead_lettered += ev->copies;
+		counters.dead_lettered += ev->copies;
 		if (ev->reason)
-			rejected_note(ev->reason, ev->message, ev->message_len);
+			rejected_checkin(ev->reason, ev->message, ev->message_len);
 		break;
 	}
 	event_move(&p->events, ev, EV_DONE);
@@ -294,7 +294,7 @@ static void settle_behind(struct pipeline *p, struct event *ev, enum outcome out
 		after = ev->behind;
 		ev->behind = NULL;
 		if (outcome == OUTCOME_REJECTED) {
-			stats.stale++;
+			counters.stale++;
 			set_aside(p, ev, NULL);
 		} else {
 			finish(p, ev, OUTCOME_DUPLICATE);
@@ -377,8 +377,8 @@ static void store_next(struct pipeline *p)
 {
 	if (!store_is_idle(p->store))
 		return;
-	if (p->is_note_due) {
-		send_note(p);
+	if (p->is_checkin_due) {
+		send_checkin(p);
 		return;
 	}
 	if (is_burial_due(p)) {
@@ -482,7 +482,7 @@ static void on_counted(void *arg, struct event *ev, long attempts)
 	 * not try one after the other at once. */
 	tries = ev->attempts;
 	ev->is_put_off = false;
-	event_move(&p->events, ev, EV_RELEASING);
+	event_move(&p->events, ev, EV_BACKING_OFF);
 	hold_add(&p->hold, ev, now_ms(p), RETRY_STEP + tries - 1);
 }
 
@@ -506,7 +506,7 @@ static void put_off(struct pipeline *p, struct event *ev, const char *why)
 		stall_failed(&p->stall);
 	ev->put_offs += ev->put_offs < UINT16_MAX;
 	ev->is_put_off = true;
-	event_move(&p->events, ev, EV_RELEASING);
+	event_move(&p->events, ev, EV_BACKING_OFF);
 	hold_add(&p->hold, ev, now_ms(p), p->is_draining ? RETRY_STEP : step < PUT_OFF_STEP ? step : PUT_OFF_STEP);
 }
 
@@ -567,25 +567,25 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 
 	switch (result) {
 	case CLAIM_MINE:
-		stats.claims_won++;
+		counters.claims_won++;
 		on_mine(p, ev);
 		return;
 	case CLAIM_OTHER: /* being stored elsewhere, which is not yet stored */
-		stats.claims_lost++;
-		stats.holds += !ev->held_ms;
+		counters.claims_lost++;
+		counters.holds += !ev->held_ms;
 		hold(p, ev);
 		return;
 	case CLAIM_DONE:
-		stats.claims_done++;
+		counters.claims_done++;
 		on_mark(p, ev, OUTCOME_DUPLICATE);
 		return;
 	case CLAIM_DEAD:
-		stats.claims_done++;
+		counters.claims_done++;
 		on_mark(p, ev, OUTCOME_REJECTED);
 		return;
 	case CLAIM_ABSENT:  /* only a look says so */
 	case CLAIM_UNKNOWN: /* Redis is gone: the unique key decides instead */
-		stats.claims_skipped++;
+		counters.claims_skipped++;
 		send_to_store(p, ev);
 		return;
 	}
@@ -594,7 +594,7 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 static void take_claim(struct pipeline *p, struct event *ev)
 {
 	if (claim_take(p->claim, ev)) {
-		stats.claims_skipped++;
+		counters.claims_skipped++;
 		send_to_store(p, ev);
 	}
 }
@@ -612,7 +612,7 @@ static void claim_or_defer(struct pipeline *p, struct event *ev, const struct se
 		take_claim(p, ev);
 		return;
 	}
-	stats.deferred++;
+	counters.deferred++;
 	p->deferred++;
 	ev->is_deferred = true;
 	ev->looks = DEFER_STEP;
@@ -631,9 +631,9 @@ static void take_over(struct pipeline *p, struct event *ev)
 		return;
 	}
 	if (ev->is_deferred)
-		stats.deferred_in_vain++;
+		counters.deferred_in_vain++;
 	else
-		stats.claims_taken_over++;
+		counters.claims_taken_over++;
 	end_deferral(p, ev);
 	event_move(&p->events, ev, EV_CLAIMING);
 	take_claim(p, ev);
@@ -662,7 +662,7 @@ static void on_looked(void *arg, struct event *ev, enum claim_result result)
 		on_mark(p, ev, OUTCOME_REJECTED);
 		return;
 	case CLAIM_UNKNOWN:
-		stats.claims_skipped++;
+		counters.claims_skipped++;
 		send_to_store(p, ev);
 		return;
 	}
@@ -713,12 +713,12 @@ static void on_hold_timer(uv_timer_t *timer)
 	size_t n = 0;
 
 	while ((ev = hold_due(&p->hold, now))) {
-		if (ev->state == EV_RELEASING && ev->is_put_off) {
+		if (ev->state == EV_BACKING_OFF && ev->is_put_off) {
 			try_again(p, ev);
-		} else if (ev->state == EV_RELEASING) {
+		} else if (ev->state == EV_BACKING_OFF) {
 			give_back(p, ev);
 		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p)) {
-			stats.hold_timeouts++;
+			counters.hold_timeouts++;
 			send_to_store(p, ev);
 		} else {
 			chunk[n++] = ev;
@@ -771,7 +771,7 @@ static void renew(struct pipeline *p, struct event **evs, size_t n)
 /* Work that takes long keeps its claims: the TTL can be short, and a takeover fast. */
 static void on_renew_timer(uv_timer_t *timer)
 {
-	static const enum event_state states[] = {EV_BATCHED, EV_STORING, EV_RELEASING, EV_REFUSED, EV_BURYING};
+	static const enum event_state states[] = {EV_BATCHED, EV_STORING, EV_BACKING_OFF, EV_REFUSED, EV_BURYING};
 	struct pipeline *p = timer->data;
 
 	for (size_t i = 0; claim_is_ready(p->claim) && i < sizeof(states) / sizeof(*states); i++)
@@ -800,7 +800,7 @@ static void release_and_hold(struct pipeline *p, struct event **evs, size_t n)
 static void give_claims_back(struct pipeline *p)
 {
 	each_claim(p, EV_BATCHED, NULL, release_and_hold);
-	each_claim(p, EV_RELEASING, NULL, release);
+	each_claim(p, EV_BACKING_OFF, NULL, release);
 	each_claim(p, EV_REFUSED, NULL, release);
 	if (!store_is_sent(p->store))
 		each_claim(p, EV_STORING, NULL, release);
@@ -892,8 +892,8 @@ static int take_refused(struct pipeline *p, const char *head, size_t len, const 
 	if (digest && event_set_digest(ev, digest))
 		log_error("out of memory: a dead letter is told apart by its head only", "bytes=%zu", len);
 	event_set_reason(ev, reason);
-	stats.received++;
-	stats.received_bytes += len;
+	counters.received++;
+	counters.received_bytes += len;
 	check_budget(p);
 	return 0;
 }
@@ -922,14 +922,15 @@ static const char *find_stale(const struct pipeline *p)
 	if (!p->stale.max_age_us)
 		return NULL;
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	return stale_reason(&p->stale, envelope_time(p->envelope), now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000);
+	return age_limit_reason(&p->stale, envelope_time(p->envelope),
+				now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000);
 }
 
 static int join(struct pipeline *p, struct event *ev, struct sender *sender)
 {
 	if (event_add_copy(&p->events, ev, sender))
 		return -1;
-	stats.coalesced++;
+	counters.coalesced++;
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - ev->received_us / 1000);
 	return 0;
 }
@@ -944,9 +945,9 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 		event_set_reason(ev, stale);
 	if (oldest)
 		set_aside(p, oldest, "newer messages with this event_id came before this one could be stored");
-	if (event_tries(lead) && (lead->state == EV_RELEASING || lead->state == EV_HELD))
+	if (event_tries(lead) && (lead->state == EV_BACKING_OFF || lead->state == EV_HELD))
 		try_other(p, lead);
-	stats.variants++;
+	counters.variants++;
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - lead->received_us / 1000);
 }
 
@@ -966,7 +967,7 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 		if (join(p, ev, sender))
 			return give_up(len);
 	} else if ((why = find_stale(p)) && !lead) {
-		stats.stale++;
+		counters.stale++;
 		return take_refused(p, message, len, &view, NULL, why, sender);
 	} else {
 		ev = event_new(&p->events, lead ? EV_BEHIND : EV_CLAIMING, message, len, &view, sender,
@@ -978,8 +979,8 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 		else
 			claim_or_defer(p, ev, sender);
 	}
-	stats.received++;
-	stats.received_bytes += len;
+	counters.received++;
+	counters.received_bytes += len;
 	check_budget(p);
 	return 0;
 }
@@ -1019,7 +1020,7 @@ static void hurry(struct pipeline *p, enum event_state state)
 	list_each(node, after, &p->events.lists[state]) {
 		struct event *ev = list_entry(node, struct event, link);
 
-		if (state == EV_RELEASING && !ev->is_put_off)
+		if (state == EV_BACKING_OFF && !ev->is_put_off)
 			continue;
 		hold_remove(ev);
 		send_to_store(p, ev);
@@ -1032,7 +1033,7 @@ void pipeline_drain(struct pipeline *p)
 	p->is_resting = false;
 	claim_leave(p->claim);
 	hurry(p, EV_HELD);
-	hurry(p, EV_RELEASING);
+	hurry(p, EV_BACKING_OFF);
 	uv_timer_start(&p->drain_timer, on_drain_timeout, (uint64_t)p->config->drain_timeout_ms, 0);
 }
 
@@ -1132,29 +1133,29 @@ static void start_timers(struct pipeline *p)
 	uv_timer_init(p->loop, &p->hold_timer);
 	uv_timer_init(p->loop, &p->renew_timer);
 	uv_timer_init(p->loop, &p->drain_timer);
-	uv_timer_init(p->loop, &p->note_timer);
+	uv_timer_init(p->loop, &p->checkin_timer);
 	uv_timer_init(p->loop, &p->burial_timer);
-	p->turn.data = p->hold_timer.data = p->renew_timer.data = p->drain_timer.data = p->note_timer.data = p;
+	p->turn.data = p->hold_timer.data = p->renew_timer.data = p->drain_timer.data = p->checkin_timer.data = p;
 	p->burial_timer.data = p;
 	uv_timer_init(p->loop, &p->watch_timer);
 	p->watch_timer.data = p;
 	uv_prepare_start(&p->turn, on_turn);
 	uv_timer_start(&p->renew_timer, on_renew_timer, renew_ms, renew_ms);
-	uv_timer_start(&p->note_timer, on_note_timer, NOTE_PERIOD_MS, NOTE_PERIOD_MS);
+	uv_timer_start(&p->checkin_timer, on_checkin_timer, CHECKIN_PERIOD_MS, CHECKIN_PERIOD_MS);
 	uv_timer_start(&p->watch_timer, on_watch_timer, WATCH_MS, WATCH_MS);
 }
 
 static int open_stages(struct pipeline *p, char *error, size_t size)
 {
 	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, on_foreign, p};
-	const struct store_callbacks store_on = {on_stored, on_buried, on_noted,    on_database,
-						 on_epoch,  on_posted, on_unusable, p};
+	const struct store_callbacks store_on = {on_stored, on_buried, on_checked_in, on_database,
+						 on_epoch,  on_posted, on_unusable,   p};
 	const struct config *c = p->config;
 
 	snprintf(error, size, "out of memory");
-	stale_init(&p->stale, c);
-	note_init(&p->note, c);
-	p->is_note_due = true;
+	age_limit_init(&p->stale, c);
+	checkin_init(&p->checkin, c);
+	p->is_checkin_due = true;
 	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	if (p->envelope && c->max_age_s && envelope_add_time(p->envelope, c->time_pointer))
 		return -1;
@@ -1218,9 +1219,9 @@ static void on_handle_closed(uv_handle_t *handle)
 /* The store goes first: nothing may settle any more when the claims go. */
 void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 {
-	uv_handle_t *handles[] = {(uv_handle_t *)&p->turn,        (uv_handle_t *)&p->hold_timer,
-				  (uv_handle_t *)&p->renew_timer, (uv_handle_t *)&p->drain_timer,
-				  (uv_handle_t *)&p->note_timer,  (uv_handle_t *)&p->burial_timer,
+	uv_handle_t *handles[] = {(uv_handle_t *)&p->turn,          (uv_handle_t *)&p->hold_timer,
+				  (uv_handle_t *)&p->renew_timer,   (uv_handle_t *)&p->drain_timer,
+				  (uv_handle_t *)&p->checkin_timer, (uv_handle_t *)&p->burial_timer,
 				  (uv_handle_t *)&p->watch_timer};
 
 	p->open = 9;

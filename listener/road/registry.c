@@ -45,13 +45,13 @@ void registry_enter(struct registry *r)
 {
 	if (!*r->database)
 		return;
-	command_start(&r->command, 6);
-	command_word(&r->command, "EVAL");
-	command_word(&r->command, LUA_REGISTER);
-	command_word(&r->command, "1");
-	command_word(&r->command, KEY);
-	command_word(&r->command, r->prefix);
-	command_word(&r->command, r->database);
+	resp_start(&r->command, 6);
+	resp_word(&r->command, "EVAL");
+	resp_word(&r->command, LUA_REGISTER);
+	resp_word(&r->command, "1");
+	resp_word(&r->command, KEY);
+	resp_word(&r->command, r->prefix);
+	resp_word(&r->command, r->database);
 	redis_send(r->redis, r->command.bytes, r->command.len, on_entered, r);
 }
 
@@ -66,5 +66,5 @@ void registry_set_database(struct registry *r, const char *id)
 
 void registry_free(struct registry *r)
 {
-	command_free(&r->command);
+	resp_free(&r->command);
 }

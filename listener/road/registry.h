@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "redis/command.h"
-#include "redis/redis.h"
+#include "redis/resp.h"
+#include "redis/connection.h"
 
 struct registry {
 	struct redis *redis; /* NULL: there is none */
@@ -13,7 +13,7 @@ struct registry {
 	char database[40];   /* the id of ours; "" until it is known */
 	bool was_ours;       /* ever: the prefix */
 	bool is_foreign;     /* by the last answer: Redis must not be used */
-	struct command command;
+	struct resp command;
 	/* The prefix is another database's from the start. sentence says so, and lives for the call. */
 	void (*on_foreign)(void *arg, const char *sentence);
 	void *arg;

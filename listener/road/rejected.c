@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/stats.h"
+#include "base/counters.h"
 
 #define AGAIN_MS      60000
 #define REASONS       8
@@ -57,7 +57,7 @@ static void keep_example(struct reason *r, const char *message, size_t len)
 			r->example[i] = ' ';
 }
 
-void rejected_note(const char *reason, const char *message, size_t len)
+void rejected_checkin(const char *reason, const char *message, size_t len)
 {
 	struct reason *r = find(reason);
 
@@ -80,7 +80,7 @@ static const struct reason *find_commonest(void)
 
 static uint64_t stored_count(void)
 {
-	return stats.persisted + stats.duplicates;
+	return counters.persisted + counters.duplicates;
 }
 
 static void begin(int64_t now_ms)

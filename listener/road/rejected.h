@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* A message has become a dead letter, for this reason. Keeps the heads of both. */
-void rejected_note(const char *reason, const char *message, size_t len);
+void rejected_checkin(const char *reason, const char *message, size_t len);
 
 /* Logs how many messages became dead letters since the last such line, the commonest reason and an example of it: at
  * once, but one line a minute at most. It is a warning where nothing at all was stored in that time, and else for

@@ -1,5 +1,5 @@
 /* store.c owns the batch on its way into Postgres: the statement's parameters, the isolation of a
- * row that is refused, and trying again. The connection is postgres.c's; which events come, and
+ * row that is refused, and trying again. The connection is postgres/connection.c's; which events come, and
  * what follows, is pipeline.c's business. */
 #include "road/store.h"
 
@@ -12,7 +12,7 @@
 #include "postgres/array.h"
 #include "base/backoff.h"
 #include "bury.sql.h"
-#include "road/copy.h"
+#include "road/bulk_load.h"
 #include "check_effects.sql.h"
 #include "copy.sql.h"
 #include "road/effects.h"
@@ -21,9 +21,9 @@
 #include "insert.sql.h"
 #include "road/limit.h"
 #include "base/log.h"
-#include "note.sql.h"
-#include "postgres/postgres.h"
-#include "base/stats.h"
+#include "checkin.sql.h"
+#include "postgres/connection.h"
+#include "base/counters.h"
 
 #define RAW_BYTES  (64u << 10) /* of a message without an id, in its letter */
 #define RANGES_MAX 64          /* a batch is halved at most 17 times; each halving leaves one range behind */
@@ -43,7 +43,7 @@
 #define CAUTION_LEAST 4   /* batches to be careful for after a refusal; doubled with each, */
 #define CAUTION_MOST  256 /* up to this */
 
-enum job { JOB_NONE, JOB_LOOK, JOB_COPY, JOB_INSERT, JOB_VERIFY, JOB_BURY, JOB_NOTE, JOB_EPOCH };
+enum job { JOB_NONE, JOB_FIND_PRESENT, JOB_COPY, JOB_INSERT, JOB_VERIFY, JOB_BURY, JOB_CHECKIN, JOB_EPOCH };
 
 /* How long not to try something that was refused. */
 struct caution {
@@ -115,7 +115,7 @@ static struct range *top(struct store *s)
 /* The ids alone: of all events, or to verify, of those that are said to be there. */
 static int fill_ids(struct store *s, const struct range *r)
 {
-	bool is_all = s->job == JOB_LOOK;
+	bool is_all = s->job == JOB_FIND_PRESENT;
 	size_t n = 0;
 
 	for (size_t i = r->from; i < r->to; i++)
@@ -212,11 +212,11 @@ static enum job choose_job(const struct store *s, const struct batch *b)
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;
-	return s->looked.wait ? JOB_INSERT : JOB_LOOK;
+	return s->looked.wait ? JOB_INSERT : JOB_FIND_PRESENT;
 }
 
 /* A batch was looked up or inserted: with rows that were there, blind COPYs would have been refused. */
-static void note_present(struct store *s, bool has_present)
+static void adapt_copy_wait(struct store *s, bool has_present)
 {
 	if (has_present)
 		s->blind.wait = s->blind.penalty;
@@ -234,13 +234,13 @@ static void set_epoch(struct store *s, uint32_t epoch)
 	s->on.on_epoch(s->on.arg, epoch);
 }
 
-static void note_epoch(struct store *s, const struct postgres_answer *answer)
+static void keep_epoch(struct store *s, const struct postgres_answer *answer)
 {
 	if (!answer->has_epoch)
 		return;
 	s->told_ms = s->asked_ms;
 	set_epoch(s, answer->epoch);
-	if (s->job == JOB_LOOK || s->job == JOB_INSERT)
+	if (s->job == JOB_FIND_PRESENT || s->job == JOB_INSERT)
 		s->range_epoch = answer->epoch;
 }
 
@@ -296,7 +296,7 @@ static void fill_flags(struct store *s, bool *flags, bool value)
 
 static void report_suppressed(struct store *s, struct event *ev)
 {
-	stats.rows_refused++;
+	counters.rows_refused++;
 	s->on.on_stored(s->on.arg, ev, STORE_REFUSED,
 			"Postgres stored no row and raised no error: a trigger or rule suppressed it");
 }
@@ -308,7 +308,7 @@ static void report_stored(struct store *s)
 
 	s->has_posted = false;
 	limit_raise(&s->limit, r.to - r.from);
-	stats.batches++;
+	counters.batches++;
 	for (size_t i = r.from; i < r.to; i++) {
 		struct event *ev = s->batch->events[i];
 
@@ -332,7 +332,7 @@ static void on_inserted(struct store *s, const struct postgres_answer *answer)
 	s->has_posted = s->has_effects && effects_have_posted(answer);
 	fill_flags(s, s->present, true);
 	read_ids(s, answer, s->present, false);
-	note_present(s, !is_all_new);
+	adapt_copy_wait(s, !is_all_new);
 	if (s->looked.wait)
 		s->looked.wait--;
 	if (s->alone.wait)
@@ -362,7 +362,7 @@ static void on_looked_up(struct store *s, const struct postgres_answer *answer)
 	struct range r = *top(s);
 
 	read_ids(s, answer, s->present, true);
-	note_present(s, answer->rows > 0);
+	adapt_copy_wait(s, answer->rows > 0);
 	s->absent = r.to - r.from - answer->rows;
 	s->has_looked = true;
 	if (!s->absent) {
@@ -374,7 +374,7 @@ static void on_looked_up(struct store *s, const struct postgres_answer *answer)
 }
 
 /* The statement at hand was ended because it took too long. */
-static void note_late(struct store *s, const struct postgres_answer *answer)
+static void lower_limit(struct store *s, const struct postgres_answer *answer)
 {
 	if (answer->is_late && (s->job == JOB_COPY || s->job == JOB_INSERT))
 		limit_lower(&s->limit, top(s)->to - top(s)->from);
@@ -383,7 +383,7 @@ static void note_late(struct store *s, const struct postgres_answer *answer)
 /* Nothing of it is stored. INSERT passes over rows that are there, and finds out which one is bad. */
 static void insert_instead(struct store *s)
 {
-	stats.copies_refused++;
+	counters.copies_refused++;
 	caution_raise(s->has_looked ? &s->looked : &s->blind);
 	s->job = JOB_INSERT;
 	send_range(s);
@@ -396,7 +396,7 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 		insert_instead(s);
 		return;
 	}
-	stats.copies++;
+	counters.copies++;
 	caution_lower(s->has_looked ? &s->looked : &s->blind);
 	report_stored(s);
 }
@@ -431,7 +431,7 @@ static bool halve(struct store *s)
 
 	if (n == 1)
 		return false;
-	stats.batch_splits++;
+	counters.batch_splits++;
 	split(s, n / 2);
 	return true;
 }
@@ -441,7 +441,7 @@ static void refuse_row(struct store *s, const struct postgres_answer *answer)
 	struct event *ev = s->batch->events[top(s)->from];
 	bool is_hopeless = answer->result == POSTGRES_BAD_VALUE;
 
-	stats.rows_refused++;
+	counters.rows_refused++;
 	s->on.on_stored(s->on.arg, ev, is_hopeless ? STORE_HOPELESS : STORE_REFUSED, answer->error);
 	pop_range(s);
 }
@@ -463,7 +463,7 @@ static void on_retry(uv_timer_t *timer)
 static void retry_later(struct store *s, const char *why)
 {
 	snprintf(s->trouble, sizeof(s->trouble), "%s", why);
-	stats.store_retries++;
+	counters.store_retries++;
 	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "postgres cannot store now: the batch is kept",
 		  "rows=%zu reason=%s", top(s)->to - top(s)->from, why);
 	s->has_trouble_logged = true;
@@ -491,7 +491,7 @@ static void put_off(struct store *s, const struct postgres_answer *answer)
 
 	if (!ev->put_offs)
 		ev->passed = s->passed;
-	stats.rows_put_off++;
+	counters.rows_put_off++;
 	s->on.on_stored(s->on.arg, ev, STORE_LATER, answer->error);
 	if (--s->range_count)
 		retry_later(s, answer->error);
@@ -524,8 +524,8 @@ static void on_trouble(struct store *s, const struct postgres_answer *answer)
 /* The statement may have been committed before the connection died. Sending it again, by INSERT, is harmless. */
 static void on_unknown(struct store *s)
 {
-	stats.store_retries++;
-	if (s->job == JOB_COPY || s->job == JOB_LOOK)
+	counters.store_retries++;
+	if (s->job == JOB_COPY || s->job == JOB_FIND_PRESENT)
 		s->job = JOB_INSERT;
 }
 
@@ -573,7 +573,7 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 		return;
 	}
 	switch (s->job) {
-	case JOB_LOOK:
+	case JOB_FIND_PRESENT:
 		on_looked_up(s, answer);
 		return;
 	case JOB_COPY:
@@ -588,7 +588,7 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 	case JOB_BURY:
 		on_buried(s, answer);
 		return;
-	case JOB_NOTE:
+	case JOB_CHECKIN:
 	case JOB_EPOCH:
 	case JOB_NONE:
 		return;
@@ -598,7 +598,7 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 static void on_bad(struct store *s, const struct postgres_answer *answer)
 {
 	switch (s->job) {
-	case JOB_LOOK:
+	case JOB_FIND_PRESENT:
 	case JOB_COPY:
 		log_debug("COPY refused", "reason=%s", answer->error);
 		insert_instead(s);
@@ -612,22 +612,22 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 	case JOB_BURY:
 		on_bad_letter(s, answer);
 		return;
-	case JOB_NOTE:
+	case JOB_CHECKIN:
 	case JOB_EPOCH:
 	case JOB_NONE:
 		return;
 	}
 }
 
-static void on_note(struct store *s, const struct postgres_answer *answer)
+static void on_checkin(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_told = answer->result == POSTGRES_OK;
 	size_t len;
 
 	s->job = JOB_NONE;
 	if (!is_told)
-		log_warn("the minute's note is lost", "reason=%s", answer->error);
-	s->on.on_noted(s->on.arg, is_told, is_told && answer->rows ? postgres_text(answer, 0, &len) : NULL);
+		log_warn("check-in lost", "reason=%s", answer->error);
+	s->on.on_checked_in(s->on.arg, is_told, is_told && answer->rows ? postgres_text(answer, 0, &len) : NULL);
 }
 
 static void on_answer(void *owner, const struct postgres_answer *answer)
@@ -638,9 +638,9 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		on_checked(s, answer);
 		return;
 	}
-	note_epoch(s, answer);
-	if (s->job == JOB_NOTE) {
-		on_note(s, answer);
+	keep_epoch(s, answer);
+	if (s->job == JOB_CHECKIN) {
+		on_checkin(s, answer);
 		return;
 	}
 	s->is_sent = answer->result == POSTGRES_UNKNOWN;
@@ -648,7 +648,7 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		s->job = JOB_NONE;
 		return;
 	}
-	note_late(s, answer);
+	lower_limit(s, answer);
 	switch (answer->result) {
 	case POSTGRES_OK:
 		on_done(s, answer);
@@ -699,18 +699,18 @@ static int send_copy(struct store *s)
 static int send_statement(struct store *s)
 {
 	static const unsigned int types[][4] = {
-		[JOB_LOOK] = {ARRAY_TEXT},
+		[JOB_FIND_PRESENT] = {ARRAY_TEXT},
 		[JOB_VERIFY] = {ARRAY_TEXT},
 		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB},
 		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA},
 	};
-	static const char *const texts[] = {[JOB_LOOK] = SQL_FIND_PRESENT,
+	static const char *const texts[] = {[JOB_FIND_PRESENT] = SQL_FIND_PRESENT,
 					    [JOB_INSERT] = SQL_INSERT,
 					    [JOB_VERIFY] = SQL_FIND_PRESENT,
 					    [JOB_BURY] = SQL_BURY};
 	struct postgres_value values[4 + EFFECTS_VALUES];
 	const char *sql = texts[s->job];
-	bool is_find = s->job == JOB_LOOK || s->job == JOB_VERIFY;
+	bool is_find = s->job == JOB_FIND_PRESENT || s->job == JOB_VERIFY;
 	int n = s->job == JOB_BURY ? fill_bury(s, top(s)) : is_find ? fill_ids(s, top(s)) : fill_rows(s, top(s));
 
 	for (int i = 0; i < n; i++) {
@@ -782,14 +782,14 @@ void store_bury(struct store *s, const struct batch *b)
 	start(s, JOB_BURY, b);
 }
 
-int store_note(struct store *s, const char *text)
+int store_checkin(struct store *s, const char *text)
 {
 	const struct postgres_value value = {25, text, strlen(text)};
 
 	assert(s->job == JOB_NONE);
-	if (postgres_query(s->postgres, SQL_NOTE, &value, 1))
+	if (postgres_query(s->postgres, SQL_CHECKIN, &value, 1))
 		return -1;
-	s->job = JOB_NOTE;
+	s->job = JOB_CHECKIN;
 	s->sent_ms = (int64_t)uv_now(s->loop);
 	return 0;
 }
@@ -810,7 +810,7 @@ int store_ask_epoch(struct store *s)
 
 static void go_on(struct store *s)
 {
-	if (s->job != JOB_NONE && s->job != JOB_NOTE && s->job != JOB_EPOCH)
+	if (s->job != JOB_NONE && s->job != JOB_CHECKIN && s->job != JOB_EPOCH)
 		send_range(s);
 }
 

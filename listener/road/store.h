@@ -33,9 +33,9 @@ struct store_callbacks {
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
 	/* Once for each event handed to store_bury. ev may be freed. */
 	void (*on_buried)(void *arg, struct event *ev, enum store_burial burial);
-	/* What was handed to store_note is committed (is_told) or given up. answer is the first value of
-	 * sql/queries/note.sql, NULL if there is none, and lives for the call. */
-	void (*on_noted)(void *arg, bool is_told, const char *answer);
+	/* What was handed to store_checkin is committed (is_told) or given up. answer is the first value of
+	 * sql/queries/checkin.sql, NULL if there is none, and lives for the call. */
+	void (*on_checked_in)(void *arg, bool is_told, const char *answer);
 	/* A connection is there; id is that of its database, "" if it has none, and lives for the call. */
 	void (*on_database)(void *arg, const char *id);
 	/* The epoch of the database is known, or not known any more (0), or is another one. What on_stored and
@@ -80,9 +80,9 @@ int store_ask_epoch(struct store *s);
 void store_insert(struct store *s, const struct batch *b);
 void store_bury(struct store *s, const struct batch *b);
 
-/* Tells the database a text for sql/queries/note.sql, which is copied. The store must be idle. Returns 0, and
- * on_noted is called; or -1 if the connection is lost. Nothing is tried again: it is only a note. */
-int store_note(struct store *s, const char *text);
+/* Tells the database a text for sql/queries/checkin.sql, which is copied. The store must be idle. Returns 0, and
+ * on_checked_in is called; or -1 if the connection is lost. Nothing is tried again: it is only a check-in. */
+int store_checkin(struct store *s, const char *text);
 
 /* Gives up the batch at hand, without callbacks. done is called from the loop when nothing of s is
  * left. */

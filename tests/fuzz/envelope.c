@@ -27,7 +27,7 @@ enum fault {
 };
 
 /* What is expected of a message. */
-struct expected {
+struct audit_list {
 	unsigned int faults; /* any of them may be the reason; none: it is an event */
 	char id[9 * 2 * (ENVELOPE_ID_MAX + 2)];
 	size_t id_len;
@@ -128,7 +128,7 @@ static unsigned int expect_text(struct span message, const char *pointer, char *
 	return memchr(*text, '\0', *len) ? HAS_NUL : 0;
 }
 
-static void add_part(struct expected *e, const char *text, size_t len, bool is_one_of_several)
+static void add_part(struct audit_list *e, const char *text, size_t len, bool is_one_of_several)
 {
 	for (size_t i = 0; i < len && e->id_len < sizeof(e->id) - 2; i++) {
 		if (is_one_of_several && (text[i] == '|' || text[i] == '\\'))
@@ -139,7 +139,7 @@ static void add_part(struct expected *e, const char *text, size_t len, bool is_o
 		e->faults |= TOO_LONG;
 }
 
-static void expect_id(struct expected *e, const struct pointers *p)
+static void expect_id(struct audit_list *e, const struct pointers *p)
 {
 	for (size_t i = 0; i < p->ids.count; i++) {
 		char *text;
@@ -159,7 +159,7 @@ static void expect_id(struct expected *e, const struct pointers *p)
 	}
 }
 
-static void expect(struct expected *e, const struct pointers *p, const struct json_facts *facts)
+static void expect(struct audit_list *e, const struct pointers *p, const struct json_facts *facts)
 {
 	if (u8_check((const uint8_t *)p->message.at, p->message.len))
 		e->faults |= NOT_UTF8;
@@ -228,7 +228,7 @@ static bool is_slice(struct slice slice, const char *text, size_t len)
 	return slice.len == len && (!len || memcmp(slice.at, text, len) == 0);
 }
 
-static void check_refusal(const char *why, const struct expected *e, const struct envelope_view *view)
+static void check_refusal(const char *why, const struct audit_list *e, const struct envelope_view *view)
 {
 	must(view->id.len == 0, "refused, and has an id");
 	if (e->faults & NOT_UTF8)
@@ -238,7 +238,7 @@ static void check_refusal(const char *why, const struct expected *e, const struc
 		must(e->faults & classify(why), "refused for another reason than %x: %s", e->faults, why);
 }
 
-static void check_event(const struct expected *e, const struct envelope_view *view)
+static void check_event(const struct audit_list *e, const struct envelope_view *view)
 {
 	must(is_slice(view->id, e->id, e->id_len), "id is '%.*s', not '%.*s'", (int)view->id.len, view->id.at,
 	     (int)e->id_len, e->id);
@@ -249,7 +249,7 @@ static void check_event(const struct expected *e, const struct envelope_view *vi
 }
 
 /* A text with a NUL in it has been decoded, and does not count. */
-static void check_time(const struct expected *e, struct slice time)
+static void check_time(const struct audit_list *e, struct slice time)
 {
 	bool is_text = e->time && !memchr(e->time, '\0', e->time_len);
 
@@ -281,7 +281,7 @@ static void check_message(struct envelope *reader, struct pointers *p)
 {
 	char *kept = malloc(p->message.len ? p->message.len : 1);
 	struct json_facts facts;
-	struct expected e = {.faults = 0};
+	struct audit_list e = {.faults = 0};
 	struct envelope_view view;
 	const char *why;
 	json_t *tree;

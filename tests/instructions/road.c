@@ -1,6 +1,6 @@
 /* road.c sends events down the listener's road and plays Redis and Postgres itself, for run to count
  * the instructions; the allocations it counts itself. Everything between the bytes of a message and
- * the calls of redis.h and store.h is the listener's own. There are no sockets, and time is road.c's
+ * the calls of redis/connection.h and store.h is the listener's own. There are no sockets, and time is road.c's
  * too, so that two runs are the same to the instruction.
  *
  *   road winner N    every claim is won, every row is stored
@@ -17,8 +17,8 @@
 #include "../../loadtest/message.h"
 #include "road/hold.h"
 #include "road/pipeline.h"
-#include "redis/redis.h"
-#include "base/stats.h"
+#include "redis/connection.h"
+#include "base/counters.h"
 
 enum {
 	EVENTS_MAX = 1000000,
@@ -47,8 +47,8 @@ static redisReply done = TEXT_REPLY(REDIS_REPLY_STRING, "done@1700000000000.0000
 static redisReply okay = TEXT_REPLY(REDIS_REPLY_STATUS, "OK");
 
 static const struct path paths[] = {
-	{"winner", &nothing, &stats.persisted},
-	{"loser", &other, &stats.duplicates},
+	{"winner", &nothing, &counters.persisted},
+	{"loser", &other, &counters.duplicates},
 };
 
 static const struct path *path;
@@ -100,7 +100,7 @@ void *realloc(void *block, size_t size)
 	return __libc_realloc(block, size);
 }
 
-/* --- redis.h --- */
+/* --- redis/connection.h --- */
 
 struct call {
 	redis_cb *cb;
@@ -285,7 +285,7 @@ void store_bury(struct store *s, const struct batch *b)
 	fail("an event became a dead letter");
 }
 
-int store_note(struct store *s, const char *text)
+int store_checkin(struct store *s, const char *text)
 {
 	(void)text;
 	s->is_noting = true;
@@ -304,7 +304,7 @@ static bool answer_batch(struct store *s)
 
 	if (s->is_noting) {
 		s->is_noting = false;
-		s->on.on_noted(s->on.arg, true, NULL);
+		s->on.on_checked_in(s->on.arg, true, NULL);
 		return true;
 	}
 	if (!b)

@@ -375,26 +375,26 @@ int store_ask_epoch(struct store *s)
 	return 0;
 }
 
-static void on_note(uv_idle_t *handle)
+static void on_checkin(uv_idle_t *handle)
 {
-	if (fake.is_note_slow)
+	if (fake.is_checkin_slow)
 		return;
 	uv_idle_stop(handle);
 	the_store.is_noting = false;
-	the_store.on.on_noted(the_store.on.arg, true, fake.note);
+	the_store.on.on_checked_in(the_store.on.arg, true, fake.note);
 }
 
-int store_note(struct store *s, const char *text)
+int store_checkin(struct store *s, const char *text)
 {
 	cr_assert(store_is_idle(s), "a note while the store is at work");
 	s->is_noting = true;
 	free(s->note);
 	s->note = strdup(text);
-	uv_idle_start(&s->handle, on_note);
+	uv_idle_start(&s->handle, on_checkin);
 	return 0;
 }
 
-const char *fake_note(void)
+const char *fake_checkin(void)
 {
 	static char text[10000];
 

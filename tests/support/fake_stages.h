@@ -23,7 +23,7 @@ struct fake {
 	bool is_epoch_asked;  /* it was called, */
 	bool is_epoch_silent; /* and this is not set */
 	bool is_claim_broken; /* claim_open fails */
-	bool is_note_slow;    /* a note has no answer; else it has one in the next turn, which is no step */
+	bool is_checkin_slow; /* a note has no answer; else it has one in the next turn, which is no step */
 	const char *note;     /* what that is; NULL: no row */
 	uint64_t unanswered;  /* commands beside those that the test still has to answer */
 };
@@ -36,9 +36,9 @@ extern struct fake fake;
  * "bury(a:reason)"; an event without an id is "-". Lives until the next call. */
 const char *fake_journal(void);
 
-/* The text that was handed to store_note last, NULL if none was; then it is forgotten. Lives until the
+/* The text that was handed to store_checkin last, NULL if none was; then it is forgotten. Lives until the
  * next call. */
-const char *fake_note(void);
+const char *fake_checkin(void);
 
 /* Answers the oldest call for the event with this id that has no answer yet ("-": no id). The test
  * fails if there is none. */

@@ -10,7 +10,7 @@
 #include "postgres/array.h"
 #include "road/batch.h"
 #include "road/claim.h"
-#include "redis/command.h"
+#include "redis/resp.h"
 #include "config/config.h"
 #include "outbox/delivery.h"
 #include "road/envelope.h"
@@ -19,8 +19,8 @@
 #include "net/frame.h"
 #include "road/hold.h"
 #include "base/log.h"
-#include "road/owed.h"
-#include "net/refusal.h"
+#include "road/mark_queue.h"
+#include "net/refused_peers.h"
 #include "outbox/relay.h"
 #include "postgres/schema.h"
 #include "road/store.h"
@@ -59,16 +59,16 @@ Test(allocation, array_without_memory_is_empty)
 
 static bool write_command(void)
 {
-	struct command c = {NULL, 0, 0};
+	struct resp c = {NULL, 0, 0};
 	bool is_whole;
 
-	command_start(&c, 41);
+	resp_start(&c, 41);
 	for (int i = 0; i < 40; i++)
-		command_word(&c, "a word of some length");
-	command_number(&c, 12);
+		resp_word(&c, "a word of some length");
+	resp_number(&c, 12);
 	is_whole = c.len == 5 + 40 * 28 + 8;
 	cr_assert(is_whole || !c.len, "%zu bytes of a command", c.len);
-	command_free(&c);
+	resp_free(&c);
 	return is_whole;
 }
 
@@ -116,18 +116,18 @@ Test(allocation, tls_without_memory_is_not_there)
 
 static bool owe(void)
 {
-	struct owed o = {NULL, 0, 0, 0};
+	struct mark_queue o = {NULL, 0, 0, 0};
 	char kept[60], name;
-	struct owed_mark mark = {&name, 1, false, 1, 0};
+	struct queued_mark mark = {&name, 1, false, 1, 0};
 	int n = 0;
 
 	for (name = 'A'; name <= 'z'; name++)
-		if (owed_add(&o, &mark) == 0)
+		if (mark_queue_add(&o, &mark) == 0)
 			kept[n++] = name;
 	for (int i = 0; i < n; i++)
-		cr_assert(owed_take(&o, &mark) && mark.len == 1 && mark.id[0] == kept[i]);
-	cr_assert_not(owed_take(&o, &mark));
-	owed_free(&o);
+		cr_assert(mark_queue_take(&o, &mark) && mark.len == 1 && mark.id[0] == kept[i]);
+	cr_assert_not(mark_queue_take(&o, &mark));
+	mark_queue_free(&o);
 	return n == 'z' - 'A' + 1;
 }
 
@@ -355,12 +355,12 @@ Test(allocation, event_without_memory_is_in_no_table_and_in_no_list)
 /* Only the memory of who was refused is lost. */
 static bool refuse_producers(void)
 {
-	struct refusals *r = refusals_new();
+	struct refused_peers *r = refused_peers_new();
 
-	refusal_log(r, "10.0.0.1", 401, 100000);
-	refusal_log(r, "10.0.0.2", 401, 100001);
-	refusal_log(r, "10.0.0.3", 404, 200000);
-	refusals_free(r);
+	refused_peers_log(r, "10.0.0.1", 401, 100000);
+	refused_peers_log(r, "10.0.0.2", 401, 100001);
+	refused_peers_log(r, "10.0.0.3", 404, 200000);
+	refused_peers_free(r);
 	return true;
 }
 

@@ -1,15 +1,15 @@
 /* The bytes of Redis commands. */
-#include "redis/command.h"
+#include "redis/resp.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct command command;
+static struct resp command;
 
 static void fini(void)
 {
-	command_free(&command);
+	resp_free(&command);
 }
 
 TestSuite(command, .fini = fini, .timeout = 60);
@@ -22,45 +22,45 @@ static void assert_bytes(const char *bytes)
 
 Test(command, words_are_counted_and_measured)
 {
-	command_start(&command, 3);
-	command_word(&command, "SET");
-	command_word(&command, "key");
-	command_word(&command, "");
+	resp_start(&command, 3);
+	resp_word(&command, "SET");
+	resp_word(&command, "key");
+	resp_word(&command, "");
 	assert_bytes("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$0\r\n\r\n");
 }
 
 Test(command, joined_parts_are_one_word)
 {
-	command_start(&command, 2);
-	command_joined(&command, "dedup:", 6, "id-1", 4);
-	command_joined(&command, "", 0, "x", 1);
+	resp_start(&command, 2);
+	resp_joined(&command, "dedup:", 6, "id-1", 4);
+	resp_joined(&command, "", 0, "x", 1);
 	assert_bytes("*2\r\n$10\r\ndedup:id-1\r\n$1\r\nx\r\n");
 }
 
 Test(command, bytes_may_be_anything)
 {
-	command_start(&command, 1);
-	command_bytes(&command, "a\0\r\n$", 5);
+	resp_start(&command, 1);
+	resp_bytes(&command, "a\0\r\n$", 5);
 	cr_assert_eq(command.len, 15);
 	cr_assert_eq(memcmp(command.bytes, "*1\r\n$5\r\na\0\r\n$\r\n", 15), 0);
 }
 
 Test(command, numbers_are_words)
 {
-	command_start(&command, 4);
-	command_number(&command, 0);
-	command_number(&command, -7);
-	command_number(&command, INT64_MAX);
-	command_number(&command, INT64_MIN);
+	resp_start(&command, 4);
+	resp_number(&command, 0);
+	resp_number(&command, -7);
+	resp_number(&command, INT64_MAX);
+	resp_number(&command, INT64_MIN);
 	assert_bytes("*4\r\n$1\r\n0\r\n$2\r\n-7\r\n$19\r\n9223372036854775807\r\n$20\r\n-9223372036854775808\r\n");
 }
 
 Test(command, next_command_starts_anew)
 {
-	command_start(&command, 1);
-	command_word(&command, "PING");
-	command_start(&command, 10);
-	command_word(&command, "A");
+	resp_start(&command, 1);
+	resp_word(&command, "PING");
+	resp_start(&command, 10);
+	resp_word(&command, "A");
 	assert_bytes("*10\r\n$1\r\nA\r\n");
 }
 
@@ -70,10 +70,10 @@ Test(command, long_words_and_many_words_fit)
 	char *text = malloc(size);
 
 	memset(text, 'x', size);
-	command_start(&command, 1001);
+	resp_start(&command, 1001);
 	for (int i = 0; i < 1000; i++)
-		command_word(&command, "word");
-	command_bytes(&command, text, size);
+		resp_word(&command, "word");
+	resp_bytes(&command, text, size);
 	cr_assert_eq(command.len, 7 + 1000 * 10 + 9 + size + 2);
 	cr_assert_eq(memcmp(command.bytes, "*1001\r\n$4\r\nword\r\n", 17), 0);
 	cr_assert_eq(memcmp(command.bytes + 10007, "$100000\r\nxx", 11), 0);
@@ -83,6 +83,6 @@ Test(command, long_words_and_many_words_fit)
 
 Test(command, word_without_a_start_is_nothing)
 {
-	command_word(&command, "x");
+	resp_word(&command, "x");
 	cr_assert_eq(command.len, 0);
 }

@@ -1,6 +1,6 @@
 /* The bytes of COPY's binary form: 19 bytes of head, then each row as the number of its columns and
  * each column as a length and its bytes, then -1 for a number of columns. */
-#include "road/copy.h"
+#include "road/bulk_load.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stats.h"
+#include "base/counters.h"
 
 static json_t *told;
 
@@ -66,7 +66,7 @@ Test(duplicates, delays_are_counted_from_each_power_of_two_to_the_next)
 		cr_assert_eq(copies(cases[i].bucket), 1, "%lld", (long long)cases[i].ms);
 		cr_assert_eq(json_array_size(json_object_get(told, "copies")), DUPLICATES_DELAYS);
 	}
-	cr_assert_eq(stats_duplicate_delay.count, sizeof(cases) / sizeof(*cases));
+	cr_assert_eq(duplicate_delay.count, sizeof(cases) / sizeof(*cases));
 }
 
 Test(duplicates, different_events_are_counted_within_a_few_percent)

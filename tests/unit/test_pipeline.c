@@ -11,7 +11,7 @@
 
 #include "failing_alloc.h"
 #include "fake_stages.h"
-#include "base/stats.h"
+#include "base/counters.h"
 #include "view.h"
 
 #define TTL_MS      30000
@@ -82,10 +82,11 @@ static void assert_nothing_is_lost(void)
 {
 	const struct events *events = pipeline_events(pipeline);
 
-	cr_assert_eq(stats.received, stats.persisted + stats.duplicates + stats.dead_lettered + events->messages,
+	cr_assert_eq(counters.received,
+		     counters.persisted + counters.duplicates + counters.dead_lettered + events->messages,
 		     "%lu received = %lu persisted + %lu duplicates + %lu dead-lettered + %zu in flight",
-		     (unsigned long)stats.received, (unsigned long)stats.persisted, (unsigned long)stats.duplicates,
-		     (unsigned long)stats.dead_lettered, events->messages);
+		     (unsigned long)counters.received, (unsigned long)counters.persisted,
+		     (unsigned long)counters.duplicates, (unsigned long)counters.dead_lettered, events->messages);
 	cr_assert(events->messages || !events->bytes, "%zu bytes of nothing", events->bytes);
 }
 
@@ -266,9 +267,9 @@ Test(pipeline, event_is_claimed_stored_marked_and_answered)
 	assert_journal("done(a)");
 	cr_assert_str_eq(p.answers, "p");
 	cr_assert_eq(in_flight(), 0);
-	cr_assert_eq(stats.persisted, 1);
-	cr_assert_eq(stats.claims_won, 1);
-	cr_assert_eq(stats_commit_latency.count, 1);
+	cr_assert_eq(counters.persisted, 1);
+	cr_assert_eq(counters.claims_won, 1);
+	cr_assert_eq(commit_latency.count, 1);
 }
 
 Test(pipeline, row_that_was_there_is_a_duplicate_and_is_marked)
@@ -279,8 +280,8 @@ Test(pipeline, row_that_was_there_is_a_duplicate_and_is_marked)
 	answer_insert("a", STORE_PRESENT);
 	assert_journal("done(a)");
 	cr_assert_str_eq(p.answers, "d");
-	cr_assert_eq(stats.duplicates, 1);
-	cr_assert_eq(stats.persisted, 0);
+	cr_assert_eq(counters.duplicates, 1);
+	cr_assert_eq(counters.persisted, 0);
 }
 
 Test(pipeline, nothing_is_settled_or_marked_while_the_store_is_at_work)
@@ -328,7 +329,7 @@ Test(pipeline, batch_has_at_most_batch_max_rows)
 	}
 	turn();
 	cr_assert_eq(in_state(EV_STORING), 50);
-	cr_assert_eq(stats.persisted, 100);
+	cr_assert_eq(counters.persisted, 100);
 }
 
 Test(pipeline, events_wait_while_postgres_is_away)
@@ -365,7 +366,7 @@ Test(pipeline, event_with_a_dead_mark_is_rejected)
 	answer_take("a", CLAIM_DEAD);
 	assert_journal("take(a)");
 	cr_assert_str_eq(p.answers, "r");
-	cr_assert_eq(stats.dead_lettered, 1);
+	cr_assert_eq(counters.dead_lettered, 1);
 }
 
 Test(pipeline, event_of_another_owner_is_held_and_not_answered)
@@ -378,8 +379,8 @@ Test(pipeline, event_of_another_owner_is_held_and_not_answered)
 	pass(1);
 	assert_journal("look(a)");
 	cr_assert_str_eq(p.answers, "");
-	cr_assert_eq(stats.holds, 1);
-	cr_assert_eq(stats.claims_lost, 1);
+	cr_assert_eq(counters.holds, 1);
+	cr_assert_eq(counters.claims_lost, 1);
 }
 
 Test(pipeline, held_event_settles_when_its_done_mark_is_seen)
@@ -416,7 +417,7 @@ Test(pipeline, held_event_whose_claim_is_gone_is_claimed_again)
 	answer_insert("a", STORE_INSERTED);
 	assert_journal("insert(a) done(a)");
 	cr_assert_str_eq(p.answers, "p");
-	cr_assert_eq(stats.claims_taken_over, 1);
+	cr_assert_eq(counters.claims_taken_over, 1);
 }
 
 Test(pipeline, held_event_that_another_takes_over_is_held_on)
@@ -426,7 +427,7 @@ Test(pipeline, held_event_that_another_takes_over_is_held_on)
 	answer_look("a", CLAIM_ABSENT);
 	answer_take("a", CLAIM_OTHER);
 	cr_assert_eq(in_state(EV_HELD), 1);
-	cr_assert_eq(stats.holds, 1, "held once, counted twice");
+	cr_assert_eq(counters.holds, 1, "held once, counted twice");
 	fake_journal();
 	pass(50);
 	assert_journal("look(a)");
@@ -452,8 +453,8 @@ Test(pipeline, event_of_the_preferred_instance_is_looked_at_once_and_settled)
 	assert_journal("look(a)");
 	answer_look("a", CLAIM_DONE);
 	cr_assert_eq(in_flight(), 0);
-	cr_assert_eq(stats.deferred, 1);
-	cr_assert_eq(stats.deferred_in_vain + stats.claims_taken_over, 0);
+	cr_assert_eq(counters.deferred, 1);
+	cr_assert_eq(counters.deferred_in_vain + counters.claims_taken_over, 0);
 }
 
 Test(pipeline, event_that_the_preferred_instance_does_not_claim_in_350_ms_is_claimed)
@@ -469,9 +470,9 @@ Test(pipeline, event_that_the_preferred_instance_does_not_claim_in_350_ms_is_cla
 	assert_journal("look(a) take(a)");
 	answer_take("a", CLAIM_MINE);
 	answer_insert("a", STORE_INSERTED);
-	cr_assert_eq(stats.persisted, 1);
-	cr_assert_eq(stats.deferred_in_vain, 1);
-	cr_assert_eq(stats.claims_taken_over, 0);
+	cr_assert_eq(counters.persisted, 1);
+	cr_assert_eq(counters.deferred_in_vain, 1);
+	cr_assert_eq(counters.claims_taken_over, 0);
 }
 
 Test(pipeline, event_whose_preferred_instance_dies_after_its_claim_is_taken_over)
@@ -482,8 +483,8 @@ Test(pipeline, event_whose_preferred_instance_dies_after_its_claim_is_taken_over
 	pass(100);
 	answer_look("a", CLAIM_ABSENT);
 	assert_journal("look(a) look(a) take(a)");
-	cr_assert_eq(stats.claims_taken_over, 1);
-	cr_assert_eq(stats.deferred_in_vain, 0);
+	cr_assert_eq(counters.claims_taken_over, 1);
+	cr_assert_eq(counters.deferred_in_vain, 0);
 }
 
 Test(pipeline, reading_stops_when_too_many_events_are_left_to_others_and_goes_on_when_they_were_looked_at)
@@ -585,7 +586,7 @@ Test(pipeline, event_held_for_twice_the_ttl_goes_to_the_store)
 	cr_assert_geq((int64_t)uv_now(&loop), 1000000 + 2 * TTL_MS);
 	cr_assert_leq((int64_t)uv_now(&loop), 1000000 + 2 * TTL_MS + 1000);
 	cr_assert_not_null(strstr(fake_journal(), " insert(a)"));
-	cr_assert_eq(stats.hold_timeouts, 1);
+	cr_assert_eq(counters.hold_timeouts, 1);
 }
 
 /* --- marks of a database that was not asked of late --- */
@@ -642,7 +643,7 @@ Test(pipeline, event_goes_to_the_store_when_redis_is_away)
 	assert_journal("insert(a)");
 	answer_insert("a", STORE_INSERTED);
 	cr_assert_str_eq(p.answers, "p");
-	cr_assert_eq(stats.claims_skipped, 1);
+	cr_assert_eq(counters.claims_skipped, 1);
 }
 
 Test(pipeline, event_whose_claim_has_no_answer_goes_to_the_store)
@@ -650,7 +651,7 @@ Test(pipeline, event_whose_claim_has_no_answer_goes_to_the_store)
 	receive("a");
 	answer_take("a", CLAIM_UNKNOWN);
 	assert_journal("take(a) insert(a)");
-	cr_assert_eq(stats.claims_skipped, 1);
+	cr_assert_eq(counters.claims_skipped, 1);
 }
 
 Test(pipeline, held_event_whose_look_has_no_answer_goes_to_the_store)
@@ -693,9 +694,9 @@ Test(pipeline, second_copy_joins_the_first_without_asking_redis)
 	answer_insert("a", STORE_INSERTED);
 	cr_assert_str_eq(p.answers, "p");
 	cr_assert_str_eq(q.answers, "dd");
-	cr_assert_eq(stats.coalesced, 2);
-	cr_assert_eq(stats.persisted, 1);
-	cr_assert_eq(stats.duplicates, 2);
+	cr_assert_eq(counters.coalesced, 2);
+	cr_assert_eq(counters.persisted, 1);
+	cr_assert_eq(counters.duplicates, 2);
 }
 
 Test(pipeline, copies_join_a_held_event_too)
@@ -708,7 +709,7 @@ Test(pipeline, copies_join_a_held_event_too)
 	assert_journal("look(a)");
 	answer_look("a", CLAIM_DONE);
 	cr_assert_str_eq(p.answers, "dd");
-	cr_assert_eq(stats.duplicates, 2);
+	cr_assert_eq(counters.duplicates, 2);
 }
 
 Test(pipeline, copies_of_a_dead_letter_are_all_rejected)
@@ -720,7 +721,7 @@ Test(pipeline, copies_of_a_dead_letter_are_all_rejected)
 	receive_from("a", &p);
 	answer_bury("a");
 	cr_assert_str_eq(p.answers, "rr");
-	cr_assert_eq(stats.dead_lettered, 2);
+	cr_assert_eq(counters.dead_lettered, 2);
 }
 
 Test(pipeline, event_that_is_put_off_keeps_its_claim_and_comes_again)
@@ -811,7 +812,7 @@ Test(pipeline, event_that_turns_out_to_be_stored_when_it_is_buried_is_a_duplicat
 	turn();
 	assert_journal("done(a)");
 	cr_assert_str_eq(p.answers, "d");
-	cr_assert_eq(stats.dead_lettered, 0);
+	cr_assert_eq(counters.dead_lettered, 0);
 }
 
 Test(pipeline, copy_that_comes_after_the_end_is_a_new_event)
@@ -829,7 +830,7 @@ Test(pipeline, copies_without_a_sender_count_too)
 	receive("a");
 	receive("a");
 	answer_insert("a", STORE_PRESENT);
-	cr_assert_eq(stats.duplicates, 3);
+	cr_assert_eq(counters.duplicates, 3);
 }
 
 /* --- messages that share an id --- */
@@ -843,8 +844,8 @@ Test(pipeline, other_message_with_the_id_of_a_row_is_a_duplicate)
 	receive_variant("a", 1, &q);
 	receive_variant("a", 2, &q);
 	cr_assert_eq(in_state(EV_BEHIND), 2);
-	cr_assert_eq(stats.coalesced, 1);
-	cr_assert_eq(stats.variants, 2);
+	cr_assert_eq(counters.coalesced, 1);
+	cr_assert_eq(counters.variants, 2);
 	answer_insert("a", STORE_INSERTED);
 	assert_journal("done(a)");
 	cr_assert_str_eq(p.answers, "p");
@@ -978,7 +979,7 @@ Test(pipeline, bad_messages_with_one_id_are_tried_in_turns_and_all_become_dead_l
 	answer_insert("a", STORE_REFUSED);
 	answer_count("a", 1);
 	assert_journal("count(a) insert(a) count(a)");
-	cr_assert_eq(in_state(EV_RELEASING), 1);
+	cr_assert_eq(in_state(EV_BACKING_OFF), 1);
 	pass(BACKOFF_MS);
 	pass(GIVE_WAY_MS);
 	answer_look("a", CLAIM_ABSENT);
@@ -1059,7 +1060,7 @@ Test(pipeline, refused_row_is_counted_waits_is_released_and_tried_again)
 	answer_insert("a", STORE_REFUSED);
 	assert_journal("count(a)");
 	answer_count("a", 1);
-	cr_assert_eq(in_state(EV_RELEASING), 1);
+	cr_assert_eq(in_state(EV_BACKING_OFF), 1);
 	pass(BACKOFF_MS - 1);
 	assert_journal("");
 	pass(1);
@@ -1156,7 +1157,7 @@ Test(pipeline, refused_row_becomes_a_dead_letter_after_max_attempts)
 	assert_journal("dead(a)");
 	cr_assert_str_eq(p.answers, "r");
 	cr_assert_str_eq(p.reason, "the server's words");
-	cr_assert_eq(stats.dead_lettered, 1);
+	cr_assert_eq(counters.dead_lettered, 1);
 	cr_assert_eq(in_flight(), 0);
 }
 
@@ -1185,7 +1186,7 @@ Test(pipeline, attempts_are_counted_here_when_the_count_has_no_answer)
 	bring_to_store("a", NULL);
 	answer_insert("a", STORE_REFUSED);
 	answer_count("a", -1);
-	cr_assert_eq(in_state(EV_RELEASING), 1);
+	cr_assert_eq(in_state(EV_BACKING_OFF), 1);
 	pass(BACKOFF_MS);
 	cr_assert_eq(in_state(EV_HELD), 1);
 }
@@ -1235,8 +1236,8 @@ Test(pipeline, message_that_is_no_event_is_recorded_and_never_claimed)
 	answer_bury("-");
 	assert_journal("");
 	cr_assert_str_eq(p.answers, "r");
-	cr_assert_eq(stats.received, 1);
-	cr_assert_eq(stats.dead_lettered, 1);
+	cr_assert_eq(counters.received, 1);
+	cr_assert_eq(counters.dead_lettered, 1);
 }
 
 Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
@@ -1291,8 +1292,8 @@ Test(pipeline, stale_event_is_a_dead_letter_and_neither_claimed_nor_marked, .ini
 	assert_journal("");
 	cr_assert_str_eq(p.answers, "r");
 	cr_assert_str_eq(p.reason, "stale: /time is more than 1m ago");
-	cr_assert_eq(stats.stale, 1);
-	cr_assert_eq(stats.dead_lettered, 1);
+	cr_assert_eq(counters.stale, 1);
+	cr_assert_eq(counters.dead_lettered, 1);
 }
 
 Test(pipeline, event_without_a_time_is_a_dead_letter_when_ages_count, .init = open_guarded_pipeline)
@@ -1300,7 +1301,7 @@ Test(pipeline, event_without_a_time_is_a_dead_letter_when_ages_count, .init = op
 	receive("timeless");
 	turn();
 	assert_journal("bury(timeless:no time: /time is missing, or no string or number)");
-	cr_assert_eq(stats.stale, 1);
+	cr_assert_eq(counters.stale, 1);
 }
 
 Test(pipeline, stale_message_is_rejected_with_the_one_at_work, .init = open_guarded_pipeline)
@@ -1316,7 +1317,7 @@ Test(pipeline, stale_message_is_rejected_with_the_one_at_work, .init = open_guar
 	answer_bury("a");
 	cr_assert_str_eq(q.answers, "r");
 	cr_assert_str_eq(q.reason, "stale: /time is more than 1m ago");
-	cr_assert_eq(stats.stale, 1);
+	cr_assert_eq(counters.stale, 1);
 }
 
 /* The message at work was taken in time; its row, when it is there, is of both. */
@@ -1329,7 +1330,7 @@ Test(pipeline, stale_copy_of_an_event_at_work_joins_it, .init = open_guarded_pip
 	answer_take("a", CLAIM_MINE);
 	answer_insert("a", STORE_INSERTED);
 	cr_assert_str_eq(p.answers, "d");
-	cr_assert_eq(stats.stale, 0);
+	cr_assert_eq(counters.stale, 0);
 }
 
 Test(pipeline, copy_with_a_good_time_is_not_lost_with_a_stale_one, .init = open_guarded_pipeline)
@@ -1400,7 +1401,7 @@ Test(pipeline, empty_message_is_recorded)
 	turn();
 	cr_assert_eq(in_state(EV_BURYING), 1);
 	answer_bury("-");
-	cr_assert_eq(stats.dead_lettered, 1);
+	cr_assert_eq(counters.dead_lettered, 1);
 }
 
 /* --- leases --- */
@@ -1486,7 +1487,7 @@ Test(pipeline, what_waits_behind_a_batch_without_an_answer_is_given_back)
 	cr_assert_eq(in_state(EV_HELD), 1);
 	pass(50);
 	answer_look("a", CLAIM_DONE);
-	cr_assert_eq(stats.duplicates, 1);
+	cr_assert_eq(counters.duplicates, 1);
 	cr_assert_eq(in_state(EV_STORING), 1);
 }
 
@@ -1643,7 +1644,7 @@ Test(pipeline, reading_stops_at_the_budget_and_goes_on_below_seven_eighths)
 	cr_assert_geq(pipeline_bytes(pipeline), 100000);
 	cr_assert_lt(pipeline_bytes(pipeline), 111000);
 	cr_assert(pipeline_is_full(pipeline));
-	cr_assert_eq(stats.pauses, 1);
+	cr_assert_eq(counters.pauses, 1);
 	for (int i = 0; i < n && is_pressed; i++) {
 		cr_assert_geq(pipeline_bytes(pipeline), 87500);
 		finish_big(i);
@@ -1671,10 +1672,10 @@ Test(pipeline, where_there_are_feeds_producers_stop_at_three_quarters)
 	cr_assert_eq(pressed, PRESSURE_PRODUCERS);
 	cr_assert(pipeline_is_full_for_producers(pipeline));
 	cr_assert_not(pipeline_is_full(pipeline));
-	cr_assert_eq(stats.pauses, 0);
+	cr_assert_eq(counters.pauses, 0);
 	pipeline_charge(pipeline, 25000);
 	cr_assert_eq(pressed, PRESSURE_ALL);
-	cr_assert_eq(stats.pauses, 1);
+	cr_assert_eq(counters.pauses, 1);
 	pipeline_charge(pipeline, -20000);
 	turn();
 	cr_assert_eq(pressed, PRESSURE_PRODUCERS);
@@ -1764,7 +1765,7 @@ Test(pipeline, reading_stops_while_too_many_claims_have_no_answer)
 	cr_assert(is_pressed);
 	answer_many(4096, 4097, CLAIM_DONE);
 	cr_assert_not(is_pressed);
-	cr_assert_eq(stats.pauses, 0);
+	cr_assert_eq(counters.pauses, 0);
 }
 
 Test(pipeline, where_there_are_feeds_producers_stop_before_the_claims_pile_up)
@@ -1869,7 +1870,7 @@ Test(pipeline, drain_waits_for_the_answers_of_redis)
 
 static bool tells(const char *part)
 {
-	const char *text = fake_note();
+	const char *text = fake_checkin();
 
 	return text && strstr(text, part);
 }
@@ -1877,13 +1878,13 @@ static bool tells(const char *part)
 Test(pipeline, nothing_is_stored_before_the_first_note_is_answered)
 {
 	close_pipeline();
-	fake.is_note_slow = true;
+	fake.is_checkin_slow = true;
 	reopen_pipeline();
 	receive("a");
 	answer_take("a", CLAIM_MINE);
 	assert_journal("take(a)");
 	cr_assert(tells("\"is_leaving\":false"));
-	fake.is_note_slow = false;
+	fake.is_checkin_slow = false;
 	turn();
 	assert_journal("insert(a)");
 }
@@ -1898,7 +1899,7 @@ Test(pipeline, database_whose_rows_were_deleted_is_unusable_without_the_guard)
 
 Test(pipeline, note_is_told_each_minute)
 {
-	fake_note();
+	fake_checkin();
 	pass(59000);
 	cr_assert(!tells(""));
 	pass(1000);
@@ -1918,20 +1919,20 @@ Test(pipeline, copy_that_only_the_unique_key_finds_is_noted_by_its_id)
 Test(pipeline, last_note_is_told_before_the_end)
 {
 	bring_to_store("a", NULL);
-	fake.is_note_slow = true;
+	fake.is_checkin_slow = true;
 	pipeline_drain(pipeline);
 	answer_insert("a", STORE_INSERTED);
 	turn();
 	cr_assert(tells("\"is_leaving\":true"));
 	cr_assert_eq(left, -1);
-	fake.is_note_slow = false;
+	fake.is_checkin_slow = false;
 	turn();
 	cr_assert_eq(left, 0);
 }
 
 Test(pipeline, last_note_that_has_no_answer_is_waited_for_a_second)
 {
-	fake.is_note_slow = true;
+	fake.is_checkin_slow = true;
 	pipeline_drain(pipeline);
 	turn();
 	pass(900);
@@ -1942,7 +1943,7 @@ Test(pipeline, last_note_that_has_no_answer_is_waited_for_a_second)
 
 Test(pipeline, without_postgres_there_is_no_last_note)
 {
-	fake_note();
+	fake_checkin();
 	fake.is_postgres_away = true;
 	pipeline_drain(pipeline);
 	turn();
@@ -1993,7 +1994,7 @@ Test(pipeline, closing_answers_nobody)
 	pipeline_refuse(pipeline, "x", 1, "refused", &p.sender);
 	close_pipeline();
 	cr_assert_str_eq(p.answers, "");
-	stats = (struct stats){0};
+	counters = (struct counters){0};
 	open_pipeline();
 }
 
@@ -2051,7 +2052,7 @@ static void move_one(struct event *ev, const char *id)
 	case EV_HELD:
 	case EV_BEHIND:
 	case EV_BATCHED:
-	case EV_RELEASING:
+	case EV_BACKING_OFF:
 	case EV_REFUSED:
 	case EV_DONE:
 	case EVENT_STATES:
@@ -2104,7 +2105,7 @@ Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
 		fake_journal();
 	}
 	cr_assert_eq(left, 0);
-	cr_assert_eq(stats.received, 3000);
+	cr_assert_eq(counters.received, 3000);
 	for (int i = 0; i < asked; i++)
 		cr_assert_eq(strlen(producers[i].answers), 1, "message %d: '%s'", i, producers[i].answers);
 }

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/stats.h"
+#include "base/counters.h"
 
 static int kept_stderr, capture;
 static char lines[10000];
@@ -39,7 +39,7 @@ static const char *logged(void)
 
 static void note(const char *reason, const char *message)
 {
-	rejected_note(reason, message, strlen(message));
+	rejected_checkin(reason, message, strlen(message));
 }
 
 Test(rejected, without_dead_letters_nothing_is_told)
@@ -62,7 +62,7 @@ Test(rejected, the_commonest_reason_is_told_with_an_example)
 
 Test(rejected, it_is_no_warning_where_others_are_stored)
 {
-	stats.persisted += 7;
+	counters.persisted += 7;
 	note("odd", "x");
 	rejected_watch(101000);
 	cr_assert(strstr(logged(), "level=info event=\"some messages are dead letters\" dead_letters=1 stored=7"), "%s",
@@ -86,7 +86,7 @@ Test(rejected, there_is_one_line_a_minute)
 
 Test(rejected, what_was_stored_long_before_does_not_count)
 {
-	stats.duplicates += 7;
+	counters.duplicates += 7;
 	rejected_watch(160000);
 	note("odd", "x");
 	rejected_watch(161000);
@@ -112,7 +112,7 @@ Test(rejected, an_example_is_shortened_and_has_no_nul)
 
 	memset(message, 'm', sizeof(message));
 	message[3] = '\0';
-	rejected_note("long", message, sizeof(message));
+	rejected_checkin("long", message, sizeof(message));
 	rejected_watch(101000);
 	cr_assert(strstr(logged(), "example=\"mmm mmmm"), "%s", lines);
 	cr_assert(strstr(logged(), "mmmm...\"\n"), "%s", lines);

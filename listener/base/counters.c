@@ -1,0 +1,27 @@
+/* counters.c owns the counters of the process; how they are shown is admin's business. */
+#include "base/counters.h"
+
+struct counters counters;
+struct histogram commit_latency;
+struct histogram duplicate_delay;
+
+void histogram_observe(struct histogram *h, double ms)
+{
+	static const double bounds[] = HISTOGRAM_BOUNDS_MS;
+	int i = 0;
+
+	if (ms < 0)
+		ms = 0;
+	while (i < HISTOGRAM_BUCKETS - 1 && ms > bounds[i])
+		i++;
+	h->buckets[i]++;
+	h->count++;
+	h->sum_ms += ms;
+}
+
+void counters_each(void (*put)(void *arg, const char *name, const char *meaning, uint64_t value), void *arg)
+{
+#define X(name, meaning) put(arg, #name, meaning, counters.name);
+	COUNTERS(X)
+#undef X
+}

@@ -1,0 +1,17 @@
+/* text.c owns what is shown of text that came from outside where only UTF-8 will do. */
+#include "base/text.h"
+
+#include <stdlib.h>
+
+json_t *make_json(const char *text, size_t len)
+{
+	json_t *value = json_stringn(text, len);
+	char *copy = value ? NULL : strndup(text, len);
+
+	if (copy) {
+		make_ascii(copy);
+		value = json_string(copy);
+	}
+	free(copy);
+	return value;
+}

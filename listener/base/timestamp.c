@@ -1,0 +1,277 @@
+/* timestamp.c owns the forms of time: RFC 3339, numbers since 1970, and ages. Not by strptime and mktime:
+ * those know neither fractions nor offsets, and ask for the time zone of the host. */
+#include "base/timestamp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND_US  INT64_C(1000000)
+#define DAY_S      INT64_C(86400)
+#define LAST_US    INT64_C(253402300799999999) /* 9999-12-31T23:59:59.999999Z */
+#define AGE_MAX_S  (INT64_C(3652500) * DAY_S)
+#define POWERS_MAX 1000 /* of ten: nothing between 1970 and 9999 is that far from its digits */
+
+/* What is left of a text. */
+struct rest {
+	const char *at;
+	const char *end;
+};
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Takes exactly n digits. */
+static bool take_digits(struct rest *r, int n, int *value)
+{
+	*value = 0;
+	if (r->end - r->at < n)
+		return false;
+	for (; n; n--, r->at++) {
+		if (!is_digit(*r->at))
+			return false;
+		*value = *value * 10 + (*r->at - '0');
+	}
+	return true;
+}
+
+/* Takes one character, if it is among these. */
+static bool take_one(struct rest *r, const char *these)
+{
+	if (r->at == r->end || !*r->at || !strchr(these, *r->at))
+		return false;
+	r->at++;
+	return true;
+}
+
+/* --- RFC 3339 --- */
+
+static int days_of_month(int year, int month)
+{
+	static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+
+	return days[month - 1] + (month == 2 && is_leap);
+}
+
+/* Days since 1970-01-01. The year is counted from March, so that 29 February is its last day. */
+static int64_t days_since_1970(int year, int month, int day)
+{
+	int64_t y = month > 2 ? year : year - 1;
+	int64_t m = month > 2 ? month - 3 : month + 9;
+
+	return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
+}
+
+static bool take_date(struct rest *r, int64_t *days)
+{
+	int year, month, day;
+
+	if (!take_digits(r, 4, &year) || !take_one(r, "-") || !take_digits(r, 2, &month) || !take_one(r, "-") ||
+	    !take_digits(r, 2, &day))
+		return false;
+	if (month < 1 || month > 12 || day < 1 || day > days_of_month(year, month))
+		return false;
+	*days = days_since_1970(year, month, day);
+	return true;
+}
+
+/* Seconds since midnight. */
+static bool take_clock(struct rest *r, int *seconds, bool *is_leap)
+{
+	int hour, minute, second;
+
+	if (!take_digits(r, 2, &hour) || !take_one(r, ":") || !take_digits(r, 2, &minute) || !take_one(r, ":") ||
+	    !take_digits(r, 2, &second))
+		return false;
+	*seconds = hour * 3600 + minute * 60 + second;
+	*is_leap = second == 60;
+	return hour <= 23 && minute <= 59 && second <= 60;
+}
+
+/* A point and its digits, in microseconds. */
+static bool take_fraction(struct rest *r, int *us)
+{
+	int place = (int)SECOND_US;
+
+	*us = 0;
+	if (!take_one(r, "."))
+		return true;
+	if (r->at == r->end || !is_digit(*r->at))
+		return false;
+	for (; r->at < r->end && is_digit(*r->at); r->at++) {
+		place /= 10;
+		*us += (*r->at - '0') * place;
+	}
+	return true;
+}
+
+/* Seconds that the clocks of this place are ahead of UTC. */
+static bool take_offset(struct rest *r, int *seconds)
+{
+	int hours, minutes;
+	bool is_behind;
+
+	*seconds = 0;
+	if (take_one(r, "Zz"))
+		return true;
+	is_behind = r->at < r->end && *r->at == '-';
+	if (!take_one(r, "+-") || !take_digits(r, 2, &hours) || !take_one(r, ":") || !take_digits(r, 2, &minutes))
+		return false;
+	*seconds = (hours * 3600 + minutes * 60) * (is_behind ? -1 : 1);
+	return hours <= 23 && minutes <= 59;
+}
+
+static bool parse_rfc3339(struct rest r, int64_t *us)
+{
+	int64_t days, at;
+	int clock, fraction, offset;
+	bool is_leap;
+
+	if (!take_date(&r, &days) || !take_one(&r, "Tt ") || !take_clock(&r, &clock, &is_leap) ||
+	    !take_fraction(&r, &fraction) || !take_offset(&r, &offset) || r.at != r.end)
+		return false;
+	at = days * DAY_S + clock - offset;
+	if (is_leap && at % DAY_S != 0)
+		return false;
+	*us = at * SECOND_US + fraction;
+	return true;
+}
+
+/* --- numbers --- */
+
+/* Takes the exponent of a JSON number, if there is one; what is out of any use is as good as the bound. */
+static bool take_exponent(struct rest *r, int *powers)
+{
+	bool is_negative;
+
+	*powers = 0;
+	if (!take_one(r, "eE"))
+		return true;
+	is_negative = r->at < r->end && *r->at == '-';
+	take_one(r, "+-");
+	if (r->at == r->end || !is_digit(*r->at))
+		return false;
+	for (; r->at < r->end && is_digit(*r->at); r->at++)
+		if (*powers < POWERS_MAX)
+			*powers = *powers * 10 + (*r->at - '0');
+	*powers *= is_negative ? -1 : 1;
+	return true;
+}
+
+/* Adds a digit to value; false if that is beyond the last moment. */
+static bool push_digit(int64_t *value, int digit)
+{
+	*value = *value * 10 + digit;
+	return *value <= LAST_US;
+}
+
+/* The digits stand for microseconds once the point has moved by so many powers of ten. They are added
+ * up by hand, since a double has too few of them for a year like 2026 in microseconds. */
+static bool parse_number(struct rest r, int powers, int64_t *us)
+{
+	struct rest digits = r;
+	size_t whole, fraction = 0;
+	int64_t value = 0, places;
+	int exponent;
+
+	while (r.at < r.end && is_digit(*r.at))
+		r.at++;
+	whole = (size_t)(r.at - digits.at);
+	if (take_one(&r, ".")) {
+		for (; r.at < r.end && is_digit(*r.at); r.at++)
+			fraction++;
+		if (!fraction)
+			return false;
+	}
+	digits.end = r.at;
+	if (!whole || !take_exponent(&r, &exponent) || r.at != r.end)
+		return false;
+	places = (int64_t)whole + powers + exponent; /* digits before the point of the microseconds */
+	for (; places > 0 && digits.at < digits.end; digits.at++) {
+		if (*digits.at == '.')
+			continue;
+		if (!push_digit(&value, *digits.at - '0'))
+			return false;
+		places--;
+	}
+	for (; places > 0 && value; places--)
+		if (!push_digit(&value, 0))
+			return false;
+	*us = value;
+	return true;
+}
+
+/* --- all of it --- */
+
+bool timestamp_parse(const char *text, size_t len, enum timestamp_unit unit, int64_t *us)
+{
+	struct rest r = {text, text + len};
+	int64_t found = -1;
+	bool is_read = false;
+
+	switch (unit) {
+	case TIMESTAMP_RFC3339:
+		is_read = parse_rfc3339(r, &found);
+		break;
+	case TIMESTAMP_S:
+		is_read = parse_number(r, 6, &found);
+		break;
+	case TIMESTAMP_MS:
+		is_read = parse_number(r, 3, &found);
+		break;
+	case TIMESTAMP_US:
+		is_read = parse_number(r, 0, &found);
+		break;
+	}
+	if (!is_read || found < 0 || found > LAST_US)
+		return false;
+	*us = found;
+	return true;
+}
+
+enum timestamp_unit timestamp_unit_named(const char *name)
+{
+	if (strcmp(name, "s") == 0)
+		return TIMESTAMP_S;
+	if (strcmp(name, "ms") == 0)
+		return TIMESTAMP_MS;
+	return strcmp(name, "us") == 0 ? TIMESTAMP_US : TIMESTAMP_RFC3339;
+}
+
+static const struct {
+	char letter;
+	int64_t seconds;
+} age_units[] = {{'d', DAY_S}, {'h', 3600}, {'m', 60}, {'s', 1}};
+
+#define AGE_UNITS (sizeof(age_units) / sizeof(age_units[0]))
+
+bool timestamp_parse_age(const char *text, int64_t *s)
+{
+	int64_t value = 0;
+
+	if (!is_digit(*text))
+		return false;
+	for (; is_digit(*text); text++) {
+		value = value * 10 + (*text - '0');
+		if (value > AGE_MAX_S)
+			return false;
+	}
+	for (size_t i = 0; i < AGE_UNITS; i++)
+		if (text[0] == age_units[i].letter && !text[1] && value <= AGE_MAX_S / age_units[i].seconds) {
+			*s = value * age_units[i].seconds;
+			return true;
+		}
+	return false;
+}
+
+const char *timestamp_print_age(int64_t s, char *out, size_t size)
+{
+	size_t i = 0;
+
+	while (i < AGE_UNITS - 1 && (s == 0 || s % age_units[i].seconds))
+		i++;
+	snprintf(out, size, "%lld%c", (long long)(s / age_units[i].seconds), age_units[i].letter);
+	return out;
+}

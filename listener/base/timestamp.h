@@ -1,0 +1,37 @@
+/* timestamp.h: moments and ages as people and producers write them. Pure: no clock is read here. */
+#ifndef WSONCE_TIMESTAMP_H
+#define WSONCE_TIMESTAMP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How a moment is written. */
+enum timestamp_unit {
+	TIMESTAMP_RFC3339, /* 2026-03-01T12:00:00.5+01:00 */
+	TIMESTAMP_S,       /* seconds since 1970, fractions allowed */
+	TIMESTAMP_MS,
+	TIMESTAMP_US,
+};
+
+/* The names of the units, in the order of the enum, as settings and options take them. */
+#define TIMESTAMP_UNITS "rfc3339 s ms us"
+
+/* The unit of this name, one of TIMESTAMP_UNITS. */
+enum timestamp_unit timestamp_unit_named(const char *name);
+
+/* The moment in text, which is not ended by NUL, in microseconds since 1970. false, and *us as it was,
+ * if text is none: only the years 1970 to 9999 (UTC) count, and what is finer than a microsecond is
+ * cut off. RFC 3339 may have a blank or t for the T, and z for the Z. Its second 60 is taken as the
+ * second after 59, and only at the end of a UTC day, where leap seconds are. A number is as JSON has
+ * it, or the same in a string, where zeros may lead. */
+bool timestamp_parse(const char *text, size_t len, enum timestamp_unit unit, int64_t *us);
+
+/* An age such as 45s, 15m, 12h or 30d, in seconds. A bare number is none: 30 could be days or seconds.
+ * false, and *s as it was, if text is none, or more than 10,000 years. */
+bool timestamp_parse_age(const char *text, int64_t *s);
+
+/* Writes an age as timestamp_parse_age reads it, in the largest unit without a rest. Returns out. */
+const char *timestamp_print_age(int64_t s, char *out, size_t size);
+
+#endif

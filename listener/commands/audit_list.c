@@ -1,0 +1,219 @@
+/* audit_list.c owns the way of expected events into the database: a COPY, in memory that does not depend
+ * on how many there are. */
+#include "commands/audit_list.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/dispatch.h"
+#include "road/envelope.h"
+#include "commands/progress.h"
+#include "base/text.h"
+#include "base/timestamp.h"
+
+#define BUFFER_BYTES 65536
+#define LINE_BYTES   (2 * ENVELOPE_ID_MAX + 128) /* of COPY, at most */
+#define TICK_LINES   65536
+
+/* Ids have the collation that they have in the table, so that its index can be used. */
+static const char sql_create[] =
+	"CREATE TEMPORARY TABLE wsonce_expected AS SELECT 0::bigint AS at, event_id::text AS id, "
+	"''::bytea AS digest FROM :schema.events WITH NO DATA";
+static const char sql_copy[] = "COPY wsonce_expected (at, id, digest) FROM STDIN";
+
+struct loader {
+	struct audit_list *e;
+	struct session *session;
+	struct envelope *envelope;
+	bool has_time;
+	enum timestamp_unit unit;
+	char buffer[BUFFER_BYTES];
+	size_t used;
+};
+
+/* --- rows --- */
+
+static int flush(struct loader *l)
+{
+	int result = l->used ? session_copy_put(l->session, l->buffer, l->used) : 0;
+
+	l->used = 0;
+	return result;
+}
+
+/* What COPY's text form has another meaning for gets a backslash. */
+static void put_text(struct loader *l, struct slice text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.at[i];
+		const char *escaped = c == '\\'   ? "\\\\"
+				      : c == '\n' ? "\\n"
+				      : c == '\r' ? "\\r"
+				      : c == '\t' ? "\\t"
+						  : NULL;
+
+		if (!escaped) {
+			l->buffer[l->used++] = c;
+			continue;
+		}
+		l->buffer[l->used++] = escaped[0];
+		l->buffer[l->used++] = escaped[1];
+	}
+}
+
+static int start_row(struct loader *l, uint64_t at)
+{
+	if (l->used > BUFFER_BYTES - LINE_BYTES && flush(l))
+		return -1;
+	l->used += (size_t)sprintf(l->buffer + l->used, "%" PRIu64 "\t", at);
+	return 0;
+}
+
+static int add_id(struct loader *l, uint64_t at, struct slice id)
+{
+	if (start_row(l, at))
+		return -1;
+	put_text(l, id);
+	memcpy(l->buffer + l->used, "\t\\N\n", 4);
+	l->used += 4;
+	return 0;
+}
+
+static int add_digest(struct loader *l, uint64_t at, const uint8_t *digest)
+{
+	if (start_row(l, at))
+		return -1;
+	memcpy(l->buffer + l->used, "\\N\t\\\\x", 6);
+	l->used += 6;
+	for (int i = 0; i < 32; i++)
+		l->used += (size_t)sprintf(l->buffer + l->used, "%02x", digest[i]);
+	l->buffer[l->used++] = '\n';
+	return 0;
+}
+
+/* --- lines --- */
+
+static int load_id(struct loader *l, const struct ndjson_line *line)
+{
+	if (!line->digest && line->len <= ENVELOPE_ID_MAX && is_utf8(line->bytes, line->len) &&
+	    !memchr(line->bytes, '\0', line->len))
+		return add_id(l, line->begin, (struct slice){line->bytes, line->len});
+	dispatch_fail("line %" PRIu64 " is no id, which is UTF-8 of at most %d bytes", line->number, ENVELOPE_ID_MAX);
+	l->e->is_wrong_use = true;
+	return -1;
+}
+
+/* By its own time, is the event that was read last one to ask for? */
+static bool is_asked_for(struct loader *l)
+{
+	struct slice time;
+	int64_t us;
+
+	if (!l->has_time)
+		return true;
+	time = envelope_time(l->envelope);
+	if (!time.at || !timestamp_parse(time.at, time.len, l->unit, &us)) {
+		l->e->without_time++;
+		return true;
+	}
+	if (l->e->after_us && us < l->e->after_us) {
+		l->e->too_old++;
+		return false;
+	}
+	if (l->e->before_us && us > l->e->before_us) {
+		l->e->too_young++;
+		return false;
+	}
+	return true;
+}
+
+static int load_event(struct loader *l, const struct ndjson_line *line)
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	struct envelope_view view;
+	const char *why;
+
+	if (line->digest)
+		return add_digest(l, line->begin, line->digest);
+	why = envelope_read(l->envelope, line->bytes, line->len, &view);
+	if (why == envelope_no_memory) {
+		dispatch_fail("out of memory");
+		return -1;
+	}
+	if (why) {
+		EVP_Digest(line->bytes, line->len, digest, NULL, EVP_sha256(), NULL);
+		return add_digest(l, line->begin, digest);
+	}
+	return is_asked_for(l) ? add_id(l, line->begin, view.id) : 0;
+}
+
+static bool begins_object(const struct ndjson_line *line)
+{
+	size_t i = 0;
+
+	while (i < line->len && (line->bytes[i] == ' ' || line->bytes[i] == '\t'))
+		i++;
+	return i < line->len && line->bytes[i] == '{';
+}
+
+/* The first byte of the first line, but for blanks, tells which format it is; that must fit the options. */
+static int find_format(struct loader *l, const struct ndjson_line *line)
+{
+	if (!l->e->format)
+		l->e->format = begins_object(line) ? "events" : "ids";
+	if (!l->e->needs_events || strcmp(l->e->format, "events") == 0)
+		return 0;
+	dispatch_fail("--resubmit, --grace and --horizon need whole events, and these are ids");
+	l->e->is_wrong_use = true;
+	return -1;
+}
+
+static int load_line(struct loader *l, const struct ndjson_line *line)
+{
+	if (l->e->lines++ == 0 && find_format(l, line))
+		return -1;
+	if (l->e->lines % TICK_LINES == 0)
+		progress_show("reading: %" PRIu64 " lines", l->e->lines);
+	return strcmp(l->e->format, "ids") == 0 ? load_id(l, line) : load_event(l, line);
+}
+
+static int copy_lines(struct loader *l, struct ndjson *lines)
+{
+	enum ndjson_result result;
+	struct ndjson_line line;
+
+	if (session_copy_begin(l->session, sql_copy))
+		return -1;
+	while ((result = ndjson_wait(lines, &line)) == NDJSON_LINE)
+		if (load_line(l, &line))
+			return -1;
+	if (result == NDJSON_FAILED || flush(l))
+		return -1;
+	return session_copy_end(l->session);
+}
+
+int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *session, const struct config *config)
+{
+	struct loader *l = calloc(1, sizeof(*l));
+	struct pg_result *made = session_ask(session, sql_create, 0, NULL);
+	int result = -1;
+
+	if (l) {
+		l->e = e;
+		l->session = session;
+		l->has_time = e->after_us || e->before_us;
+		l->unit = timestamp_unit_named(config->time_unit);
+		l->envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
+	}
+	if (!l || !l->envelope || (l->has_time && envelope_add_time(l->envelope, config->time_pointer)))
+		dispatch_fail("out of memory");
+	else if (made)
+		result = copy_lines(l, lines);
+	session_drop(made);
+	if (l)
+		envelope_free(l->envelope);
+	free(l);
+	return result;
+}

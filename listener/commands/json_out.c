@@ -1,0 +1,90 @@
+/* json_out.c owns the form of what commands print. */
+#include "commands/json_out.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistr.h>
+
+#include "base/text.h"
+
+static void print_json(json_t *value)
+{
+	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+
+	fputs(text ? text : "null", stdout);
+	free(text);
+	json_decref(value);
+}
+
+void json_out_open(struct json_out *o)
+{
+	*o = (struct json_out){false, false};
+	putchar('{');
+}
+
+static void name_member(struct json_out *o, const char *name)
+{
+	printf("%s\n\"%s\":", o->has_member ? "," : "", name);
+	o->has_member = true;
+}
+
+void json_out_member(struct json_out *o, const char *name, json_t *value)
+{
+	name_member(o, name);
+	print_json(value);
+}
+
+void json_out_member_text(struct json_out *o, const char *name, const char *json)
+{
+	name_member(o, name);
+	fputs(json, stdout);
+}
+
+void json_out_list(struct json_out *o, const char *name)
+{
+	name_member(o, name);
+	putchar('[');
+	o->has_item = false;
+}
+
+void json_out_item(struct json_out *o, json_t *value)
+{
+	fputs(o->has_item ? ",\n" : "\n", stdout);
+	o->has_item = true;
+	print_json(value);
+}
+
+void json_out_list_end(struct json_out *o)
+{
+	(void)o;
+	putchar(']');
+}
+
+void json_out_close(struct json_out *o)
+{
+	(void)o;
+	puts("\n}");
+}
+
+json_t *json_out_string(const char *text)
+{
+	return text ? make_json(text, strlen(text)) : NULL;
+}
+
+void json_out_text(const char *text, size_t len, bool is_line)
+{
+	for (size_t n = 0; len; text += n, len -= n) {
+		unsigned char c = (unsigned char)*text;
+		int width = c < 0x80 ? 1 : u8_mblen((const uint8_t *)text, len);
+		bool is_control = c < 0x20 || c == 0x7f || (c == 0xc2 && len > 1 && (unsigned char)text[1] < 0xa0);
+
+		n = 1;
+		if (width < 1 || (is_control && (is_line || (c != '\n' && c != '\t')))) {
+			printf("\\x%02x", c);
+			continue;
+		}
+		n = (size_t)width;
+		fwrite(text, 1, n, stdout);
+	}
+}

@@ -1,0 +1,87 @@
+/* refused_peers.c owns the memory of who was refused lately; the counting is stats' business. */
+#include "net/refused_peers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1 /* a peer that does not get into the table has no table; the default exits */
+#include <uthash.h>
+
+#include "base/log.h"
+
+#define SPELL_MS  60000
+#define PEERS_MAX 20
+
+struct peer {
+	char address[64];
+	UT_hash_handle hh;
+};
+
+struct refused_peers {
+	struct peer *peers; /* named in this spell */
+	int64_t spell_ms;   /* when it began */
+	unsigned long unnamed;
+};
+
+static void forget(struct refused_peers *r)
+{
+	struct peer *peer = r->peers, *next;
+
+	HASH_CLEAR(hh, r->peers);
+	for (; peer; peer = next) {
+		next = peer->hh.next;
+		free(peer);
+	}
+}
+
+static void begin_spell(struct refused_peers *r, int64_t now_ms)
+{
+	if (r->unnamed)
+		log_info("more producers refused", "count=%lu", r->unnamed);
+	r->unnamed = 0;
+	r->spell_ms = now_ms;
+	forget(r);
+}
+
+static int remember(struct refused_peers *r, const char *address)
+{
+	struct peer *peer;
+
+	HASH_FIND_STR(r->peers, address, peer);
+	if (peer || HASH_COUNT(r->peers) >= PEERS_MAX)
+		return -1;
+	peer = calloc(1, sizeof(*peer));
+	if (!peer)
+		return -1;
+	strncpy(peer->address, address, sizeof(peer->address) - 1);
+	HASH_ADD_STR(r->peers, address, peer);
+	if (peer->hh.tbl)
+		return 0;
+	free(peer);
+	return -1;
+}
+
+void refused_peers_log(struct refused_peers *r, const char *peer, unsigned int status, int64_t now_ms)
+{
+	if (!r)
+		return;
+	if (now_ms - r->spell_ms >= SPELL_MS)
+		begin_spell(r, now_ms);
+	if (remember(r, peer) == 0)
+		log_info("producer refused", "peer=%s status=%u", peer, status);
+	else
+		r->unnamed++;
+}
+
+struct refused_peers *refused_peers_new(void)
+{
+	return calloc(1, sizeof(struct refused_peers));
+}
+
+void refused_peers_free(struct refused_peers *r)
+{
+	if (!r)
+		return;
+	forget(r);
+	free(r);
+}

@@ -1,0 +1,17 @@
+/* refused_peers.h: a log line for a producer that was turned away, and not more than that. */
+#ifndef WSONCE_REFUSED_PEERS_H
+#define WSONCE_REFUSED_PEERS_H
+
+#include <stdint.h>
+
+struct refused_peers;
+
+/* NULL if memory is out, which refused_peers_log() takes for "do not log". */
+struct refused_peers *refused_peers_new(void);
+void refused_peers_free(struct refused_peers *r);
+
+/* Logs peer and status: once a minute for each peer, and for at most 20 peers a minute, so that
+ * nobody can fill the log from outside. now_ms is the loop clock. */
+void refused_peers_log(struct refused_peers *r, const char *peer, unsigned int status, int64_t now_ms);
+
+#endif

@@ -1,0 +1,52 @@
+/* overdue.c owns the question whether events get stuck: a Postgres that refuses, claims of an owner that
+ * neither ends nor dies, a feed faster than the store. What is done about it is not its business. */
+#include "ops/overdue.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+
+#define AGAIN_MS 60000
+
+static int64_t age_ms(const struct event *ev, int64_t now_ms)
+{
+	return now_ms - ev->received_us / 1000;
+}
+
+int64_t overdue_oldest_ms(const struct events *es, int64_t now_ms)
+{
+	const struct event *oldest = events_oldest(es);
+
+	return oldest ? age_ms(oldest, now_ms) : 0;
+}
+
+void overdue_check(struct overdue *u, const struct events *es, int64_t now_ms, int64_t limit_ms)
+{
+	const struct event *oldest = events_oldest(es);
+
+	*u = (struct overdue){.count = events_before(es, (now_ms - limit_ms) * 1000)};
+	if (!oldest)
+		return;
+	u->oldest_ms = age_ms(oldest, now_ms);
+	u->state = event_state_name(oldest->state);
+	snprintf(u->oldest_id, sizeof(u->oldest_id), "%.*s", (int)oldest->id_len, oldest->id ? oldest->id : "");
+}
+
+void overdue_watch(struct overdue_watch *w, const struct events *es, int64_t now_ms, int64_t limit_ms)
+{
+	struct overdue u;
+
+	if (!limit_ms || overdue_oldest_ms(es, now_ms) <= limit_ms) {
+		if (w->warned_ms)
+			log_info("no event is unsettled for too long any more", "limit_s=%lld",
+				 (long long)limit_ms / 1000);
+		w->warned_ms = 0;
+		return;
+	}
+	if (w->warned_ms && now_ms - w->warned_ms < AGAIN_MS)
+		return;
+	w->warned_ms = now_ms;
+	overdue_check(&u, es, now_ms, limit_ms);
+	log_warn("events are unsettled for too long", "events=%zu limit_s=%lld oldest=%s oldest_s=%lld state=%s",
+		 u.count, (long long)limit_ms / 1000, u.oldest_id, (long long)u.oldest_ms / 1000, u.state);
+}

@@ -1,0 +1,920 @@
+/* connection.c owns the connection: connecting, the schema, one query at a time, the deadline, coming
+ * back. What an error means is sqlstate.c's business; what is asked, that of store.c and relay.c.
+ *
+ * At any moment at most one watcher and one timer can wake it: each step stops both and starts
+ * what the next one needs. */
+#include "postgres/connection.h"
+
+#include <assert.h>
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "identify.sql.h"
+#include "base/log.h"
+#include "postgres/complaint.h"
+#include "postgres/hangup.h"
+#include "make_epoch.sql.h"
+#include "postgres/hosts.h"
+#include "postgres/schema.h"
+#include "postgres/sqlstate.h"
+#include "base/counters.h"
+
+#define TROUBLES_MAX 5
+
+static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
+
+#define LIMITS_SIZE   256
+#define HASTY_LOCK_MS 250
+
+/* What a handler or a trigger may have set for the session, and its transaction committed. */
+static const char reset_sql[] =
+	"SELECT pg_catalog.set_config('role', NULL, false) AS wsonce_reset,"
+	" pg_catalog.set_config('session_authorization', NULL, false), pg_catalog.set_config('search_path', NULL, "
+	"false),"
+	" pg_catalog.set_config('row_security', NULL, false), pg_catalog.set_config('synchronous_commit', NULL, false),"
+	" pg_catalog.set_config('lock_timeout', NULL, false), pg_catalog.set_config('statement_timeout', NULL, false),"
+	" pg_catalog.set_config('default_transaction_isolation', NULL, false),"
+	" pg_catalog.set_config('default_transaction_read_only', NULL, false)";
+
+/* The steps of POSTGRES_PREPARING. */
+enum step { STEP_INSPECT, STEP_ASK, STEP_LOCK, STEP_UPGRADE, STEP_IDENTIFY, STEP_EPOCH };
+
+struct watch {
+	uv_poll_t poll;
+	struct postgres *postgres; /* NULL: only to be closed */
+	int events;
+};
+
+struct postgres {
+	uv_loop_t *loop;
+	struct postgres_settings settings;
+	enum postgres_state state;
+	enum step step;
+	PGconn *conn;        /* NULL in POSTGRES_DOWN */
+	struct watch *watch; /* NULL: nothing is watched */
+	uv_timer_t timer;    /* the next try, or the deadline */
+	struct hosts hosts;
+	size_t failed;       /* hosts that were tried in vain since it was READY */
+	int64_t ready_ms;    /* since when it is READY or BUSY, by the loop's clock */
+	bool is_next_wanted; /* this host cannot serve us */
+	char warned[400];    /* the trouble that was logged since it was READY */
+	struct backoff backoff;
+	PGresult *last;   /* of the query at hand */
+	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
+	size_t copy_len;
+	bool is_copy;                /* the query at hand is a COPY, */
+	size_t copied;               /* and has stored so many rows */
+	bool has_rows;               /* the query at hand was executed, and perhaps committed */
+	bool is_limited;             /* its limits are set */
+	bool is_hasty;               /* which limits are set */
+	char limits[2][LIMITS_SIZE]; /* the statement that sets them, for one transaction: usual ones, and hasty ones */
+	char error[400];             /* of the last connection attempt */
+	bool was_ready;              /* ever */
+	char schema[SCHEMA_QUOTED_SIZE]; /* of our tables */
+	int troubles;                    /* one after the other */
+	bool is_upgraded;                /* on this connection */
+	struct postgres_identity identity;
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static void connect_now(struct postgres *p);
+static void on_readable(struct postgres *p);
+
+static void set_state(struct postgres *p, enum postgres_state state)
+{
+	enum postgres_state old = p->state;
+	bool was_up = old == POSTGRES_READY || old == POSTGRES_BUSY;
+	bool is_up = state == POSTGRES_READY || state == POSTGRES_BUSY;
+
+	if (old == state)
+		return;
+	p->state = state;
+	if (was_up && is_up)
+		return;
+	if (was_up || is_up)
+		log_write(state == POSTGRES_DOWN ? LOG_WARN : LOG_INFO, "postgres connection",
+			  "from=%s to=%s reason=%s", state_names[old], state_names[state],
+			  state == POSTGRES_DOWN ? p->error : NULL);
+	else
+		log_debug("postgres connection", "from=%s to=%s", state_names[old], state_names[state]);
+	p->settings.on_state(p->settings.owner, state);
+}
+
+static void set_error(struct postgres *p, const char *text)
+{
+	complaint_copy(p->conn, text, p->error, sizeof(p->error));
+}
+
+/* --- watching the socket --- */
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+static void unwatch(struct postgres *p)
+{
+	if (!p->watch)
+		return;
+	p->watch->postgres = NULL;
+	uv_close((uv_handle_t *)&p->watch->poll, on_watch_closed);
+	p->watch = NULL;
+}
+
+static void on_connect_step(struct postgres *p);
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct watch *w = poll->data;
+	struct postgres *p = w->postgres;
+
+	(void)events;
+	if (!p)
+		return;
+	if (p->state == POSTGRES_CONNECTING)
+		on_connect_step(p);
+	else
+		on_readable(p);
+	/* libuv stops a handle that had an error; libpq finds out by itself what is wrong. */
+	if (status < 0 && w->postgres)
+		uv_poll_start(&w->poll, w->events, on_poll);
+}
+
+/* libpq's socket may change at every step of connecting: a new handle unless it is known. */
+static int watch(struct postgres *p, int events, bool is_same_socket)
+{
+	struct watch *w = p->watch;
+
+	if (w && is_same_socket) {
+		if (w->events == events)
+			return 0;
+		w->events = events;
+		return uv_poll_start(&w->poll, events, on_poll);
+	}
+	unwatch(p);
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -1;
+	if (uv_poll_init(p->loop, &w->poll, PQsocket(p->conn))) {
+		free(w);
+		return -1;
+	}
+	w->poll.data = w;
+	w->postgres = p;
+	w->events = events;
+	p->watch = w;
+	return uv_poll_start(&w->poll, events, on_poll);
+}
+
+/* --- going down --- */
+
+static void on_retry(uv_timer_t *timer)
+{
+	connect_now(timer->data);
+}
+
+static void disconnect(struct postgres *p)
+{
+	uv_timer_stop(&p->timer);
+	unwatch(p);
+	PQclear(p->last);
+	p->last = NULL;
+	p->copy = NULL;
+	PQfinish(p->conn);
+	p->conn = NULL;
+}
+
+/* What keeps it from coming up is said once. */
+static void warn_once(struct postgres *p)
+{
+	log_write(strcmp(p->warned, p->error) == 0 ? LOG_DEBUG : LOG_WARN, "postgres cannot be used: trying again",
+		  "reason=%s", p->error);
+	memcpy(p->warned, p->error, sizeof(p->warned));
+}
+
+/* The next host is tried at once; who has tried them all waits. A connection that lasted longer than the longest wait
+ * did its work; one that only came up, as to a server that takes no writes, did not. */
+static void try_again(struct postgres *p, bool was_up)
+{
+	int64_t wait = 0;
+
+	if (was_up && (int64_t)uv_now(p->loop) - p->ready_ms > p->backoff.cap_ms)
+		backoff_reset(&p->backoff);
+	if (!was_up || p->is_next_wanted)
+		p->hosts.at = p->hosts.count ? (p->hosts.at + 1) % p->hosts.count : 0;
+	p->is_next_wanted = false;
+	p->failed++;
+	if (!p->hosts.count || p->failed % p->hosts.count == 0)
+		wait = backoff_next(&p->backoff, backoff_draw());
+	uv_timer_start(&p->timer, on_retry, (uint64_t)wait, 0);
+}
+
+static void hang_up(struct postgres *p, const char *why)
+{
+	bool was_up = p->state == POSTGRES_READY || p->state == POSTGRES_BUSY;
+
+	set_error(p, why);
+	disconnect(p);
+	set_state(p, POSTGRES_DOWN);
+	if (!was_up)
+		warn_once(p);
+	try_again(p, was_up);
+}
+
+/* answer is what the query at hand, if there is one, is told, with the error. */
+static void lose_with(struct postgres *p, const char *why, struct postgres_answer answer)
+{
+	bool was_busy = p->state == POSTGRES_BUSY;
+
+	answer.error = p->error;
+	hang_up(p, why);
+	if (was_busy)
+		p->settings.on_answer(p->settings.owner, &answer);
+}
+
+static void lose(struct postgres *p, const char *why)
+{
+	lose_with(p, why, (struct postgres_answer){.result = POSTGRES_UNKNOWN});
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+	struct postgres *p = timer->data;
+	char why[200];
+
+	if (p->state == POSTGRES_CONNECTING) {
+		snprintf(why, sizeof(why), "no connection to %.100s within the postgres timeout", PQhost(p->conn));
+		lose(p, why);
+		return;
+	}
+	unwatch(p);
+	hangup(p->conn);
+	p->conn = NULL;
+	lose_with(p, "no answer within the postgres timeout",
+		  (struct postgres_answer){.result = POSTGRES_UNKNOWN, .is_late = true});
+}
+
+static void start_deadline(struct postgres *p)
+{
+	uv_timer_start(&p->timer, on_deadline, (uint64_t)p->settings.timeout_ms, 0);
+}
+
+/* After these the same server will not help soon, another one behind the same name may. */
+static bool wants_reconnect(const PGresult *result)
+{
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	return sqlstate_is_class(sqlstate, "5708") ? strcmp(sqlstate, "57014") != 0 : strcmp(sqlstate, "25006") == 0;
+}
+
+static void describe(const PGresult *result, char *out, size_t size)
+{
+	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	snprintf(out, size, "%.250s%s%.200s (%s)", message ? message : "no message", detail ? ": " : "",
+		 detail ? detail : "", sqlstate ? sqlstate : "no SQLSTATE");
+}
+
+/* --- answers --- */
+
+/* Rows come before the commit: without them it was not tried. */
+static void judge(const struct postgres *p, const PGresult *result, struct postgres_answer *answer)
+{
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	const char *context = PQresultErrorField(result, PG_DIAG_CONTEXT);
+
+	answer->result = sqlstate_judge(sqlstate, context);
+	answer->blame = sqlstate_blame(sqlstate, context);
+	answer->is_late = sqlstate_is_late(sqlstate);
+	if (answer->result == POSTGRES_TROUBLE && wants_reconnect(result) && p->has_rows)
+		answer->result = POSTGRES_UNKNOWN;
+}
+
+static uint32_t read_epoch(const PGresult *result)
+{
+	return PQgetisnull(result, 0, 0) ? 0 : (uint32_t)strtoul(PQgetvalue(result, 0, 0), NULL, 16);
+}
+
+static void read_rows(const struct postgres *p, const PGresult *result, struct postgres_answer *answer)
+{
+	const char *name = PQfname(result, 0);
+
+	answer->has_epoch = name && strcmp(name, "wsonce_epoch") == 0 && PQntuples(result);
+	if (answer->has_epoch)
+		answer->epoch = read_epoch(result);
+	if (p->is_copy)
+		answer->rows = p->copied;
+	else if (PQresultStatus(result) == PGRES_TUPLES_OK)
+		answer->rows = (size_t)PQntuples(result) - answer->has_epoch;
+	else
+		answer->rows = strtoul(PQcmdTuples((PGresult *)result), NULL, 10);
+}
+
+/* A crash of the server ends its connections, but a pooler in between keeps ours. */
+static bool is_elsewhere(const struct postgres *p, const struct postgres_answer *answer)
+{
+	return answer->has_epoch && answer->epoch != p->identity.epoch;
+}
+
+/* Trouble after trouble may be the session's own: settings that a function made, a catalogue that is not seen anew.
+ * What waited for a lock has no such cause. */
+static bool wants_fresh_session(struct postgres *p, const struct postgres_answer *answer)
+{
+	if (answer->result == POSTGRES_TROUBLE && answer->blame != POSTGRES_BLAME_ROW && !answer->is_late)
+		p->troubles++;
+	return p->troubles >= TROUBLES_MAX;
+}
+
+static void answer_query(struct postgres *p, const PGresult *result)
+{
+	char error[512];
+	ExecStatusType status = PQresultStatus(result);
+	struct postgres_answer answer = {.result = POSTGRES_OK, .data = result};
+	bool is_lost;
+
+	p->copy = NULL;
+	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+		describe(result, error, sizeof(error));
+		judge(p, result, &answer);
+		answer.error = error;
+		is_lost = wants_fresh_session(p, &answer);
+		if (is_lost || answer.result == POSTGRES_UNKNOWN ||
+		    (answer.result == POSTGRES_TROUBLE && wants_reconnect(result))) {
+			p->is_next_wanted = !is_lost;
+			p->troubles = 0;
+			lose_with(p, error, answer);
+			return;
+		}
+	} else {
+		p->troubles = 0;
+	}
+	read_rows(p, result, &answer);
+	if (!is_elsewhere(p, &answer))
+		set_state(p, POSTGRES_READY);
+	p->settings.on_answer(p->settings.owner, &answer);
+	if (p->state == POSTGRES_BUSY && is_elsewhere(p, &answer))
+		hang_up(p, "another server answers, or one that was restored");
+}
+
+const char *postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len)
+{
+	const PGresult *result = answer->data;
+
+	row += answer->has_epoch;
+	*len = (size_t)PQgetlength(result, (int)row, column);
+	return PQgetvalue(result, (int)row, column);
+}
+
+const char *postgres_text(const struct postgres_answer *answer, size_t row, size_t *len)
+{
+	return postgres_cell(answer, row, 0, len);
+}
+
+/* The statement of a step was handed to libpq, or not. */
+static void begin_step(struct postgres *p, enum step step, int is_sent)
+{
+	p->step = step;
+	start_deadline(p);
+	if (is_sent)
+		watch(p, UV_READABLE | (PQflush(p->conn) == 1 ? UV_WRITABLE : 0), true);
+	else
+		lose(p, PQerrorMessage(p->conn));
+}
+
+static void send_step(struct postgres *p, enum step step, const char *sql)
+{
+	char *text = schema_expand(sql, p->schema);
+
+	begin_step(p, step, text && PQsendQuery(p->conn, text));
+	free(text);
+}
+
+static void inspect(struct postgres *p)
+{
+	begin_step(p, STEP_INSPECT,
+		   PQsendQueryParams(p->conn, schema_inspect_sql(), 1, NULL, &p->settings.tables, NULL, NULL, 0));
+}
+
+/* The schema is right. */
+static void become_ready(struct postgres *p)
+{
+	send_step(p, STEP_IDENTIFY, SQL_IDENTIFY);
+}
+
+static void finish_preparing(struct postgres *p)
+{
+	p->was_ready = true;
+	p->error[0] = p->warned[0] = '\0';
+	p->failed = 0;
+	p->ready_ms = (int64_t)uv_now(p->loop);
+	counters.postgres_connects++;
+	uv_timer_stop(&p->timer);
+	set_state(p, POSTGRES_READY);
+}
+
+/* Without an epoch nothing that Redis says of this database is believed. */
+static void on_identified(struct postgres *p, const PGresult *result)
+{
+	struct postgres_identity *i = &p->identity;
+
+	i->epoch = read_epoch(result);
+	snprintf(i->database, sizeof(i->database), "%s", PQgetvalue(result, 0, 1));
+	snprintf(i->hazards, sizeof(i->hazards), "%s", PQgetvalue(result, 0, 2));
+	if (i->epoch || p->step == STEP_EPOCH)
+		finish_preparing(p);
+	else
+		send_step(p, STEP_EPOCH, SQL_MAKE_EPOCH ";" SQL_IDENTIFY);
+}
+
+/* A listener that has worked before has events that may be nowhere else: it waits until somebody has mended
+ * the database. */
+static void find_fault(struct postgres *p, const char *fault)
+{
+	if (!p->was_ready) {
+		p->settings.on_unusable(p->settings.owner, fault, 2);
+		return;
+	}
+	log_warn("the database cannot be used any more: nothing is stored", "reason=%s", fault);
+	lose(p, fault);
+}
+
+static int64_t least(const PGresult *seen, int column, int64_t ours)
+{
+	int64_t role = strtoll(PQgetvalue(seen, 0, column), NULL, 10);
+
+	return role > 0 && role < ours ? role : ours;
+}
+
+static void print_limits(const struct postgres *p, const PGresult *seen, int64_t lock_ms, char *out)
+{
+	int64_t ms = p->settings.timeout_ms;
+	size_t n = (size_t)snprintf(out, LIMITS_SIZE,
+				    "SELECT pg_catalog.set_config('lock_timeout', '%lld', true), "
+				    "pg_catalog.set_config('statement_timeout', '%lld', true)",
+				    (long long)least(seen, SCHEMA_LOCK_MS, lock_ms),
+				    (long long)least(seen, SCHEMA_STATEMENT_MS, ms * 9 / 10 + 1));
+
+	if (PQserverVersion(p->conn) >= 140000)
+		snprintf(out + n, LIMITS_SIZE - n,
+			 ", pg_catalog.set_config('client_connection_check_interval', '%lld', true)",
+			 (long long)ms / 2 + 1);
+}
+
+/* The server gives up before we do, and tells which event was at fault; and a backend whose client is gone ends. For
+ * one transaction, because a pooler lends the session to others. A role's own limits stay if they are less. */
+static void set_limits(struct postgres *p, const PGresult *seen)
+{
+	int64_t lock_ms = p->settings.timeout_ms * 3 / 4 + 1;
+
+	print_limits(p, seen, lock_ms, p->limits[false]);
+	print_limits(p, seen, lock_ms < HASTY_LOCK_MS ? lock_ms : HASTY_LOCK_MS, p->limits[true]);
+}
+
+static void on_inspected(struct postgres *p, const PGresult *seen)
+{
+	if (!PQgetisnull(seen, 0, SCHEMA_FAULT)) {
+		find_fault(p, PQgetvalue(seen, 0, SCHEMA_FAULT));
+		return;
+	}
+	if (*PQgetvalue(seen, 0, SCHEMA_IS_READ_ONLY) == 't') {
+		lose(p, "the server is read-only: a standby, or default_transaction_read_only is on");
+		return;
+	}
+	if (PQgetisnull(seen, 0, SCHEMA_NAME)) {
+		lose(p, "no schema of the search_path is there for this role");
+		return;
+	}
+	snprintf(p->schema, sizeof(p->schema), "%s", PQgetvalue(seen, 0, SCHEMA_NAME));
+	set_limits(p, seen);
+	if (!PQgetisnull(seen, 0, SCHEMA_WARNING) && !p->was_ready)
+		log_warn("the database is not safe", "reason=%s", PQgetvalue(seen, 0, SCHEMA_WARNING));
+	if (p->is_upgraded)
+		become_ready(p);
+	else if (*PQgetvalue(seen, 0, SCHEMA_IS_OURS) == 't')
+		send_step(p, STEP_ASK, schema_ask_sql());
+	else
+		send_step(p, STEP_LOCK, schema_lock_sql());
+}
+
+/* A listener that has worked before stays: an upgrade of the fleet may be under way, and what an
+ * older program needs is still there. */
+static void find_newer(struct postgres *p, int version)
+{
+	char sentence[300];
+
+	snprintf(sentence, sizeof(sentence),
+		 "the database has schema version %d and this program knows %d: start a newer wsonce", version,
+		 schema_version());
+	if (!p->was_ready) {
+		p->settings.on_unusable(p->settings.owner, sentence, 1);
+		return;
+	}
+	log_warn("the schema is newer than this program", "version=%d known=%d", version, schema_version());
+	become_ready(p);
+}
+
+static void upgrade(struct postgres *p, int version)
+{
+	char *sql = schema_upgrade_sql(version);
+
+	if (version < schema_version())
+		log_info("migrating the schema", "from=%d to=%d", version, schema_version());
+	if (sql)
+		send_step(p, STEP_UPGRADE, sql);
+	else
+		lose(p, "out of memory");
+	free(sql);
+}
+
+static void on_version(struct postgres *p, int version)
+{
+	if (version > schema_version())
+		find_newer(p, version);
+	else if (p->step == STEP_LOCK)
+		upgrade(p, version);
+	else if (version == schema_version())
+		become_ready(p);
+	else
+		send_step(p, STEP_LOCK, schema_lock_sql());
+}
+
+static void on_step_answer(struct postgres *p, PGresult *result)
+{
+	ExecStatusType status = PQresultStatus(result);
+
+	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+		char error[512], why[600];
+
+		describe(result, error, sizeof(error));
+		snprintf(why, sizeof(why), "%s%s", p->step < STEP_LOCK ? "" : "the schema cannot be migrated: ", error);
+		lose(p, why);
+	} else if (p->step == STEP_INSPECT) {
+		on_inspected(p, result);
+	} else if (p->step == STEP_UPGRADE) {
+		p->is_upgraded = true;
+		inspect(p);
+	} else if (p->step >= STEP_IDENTIFY) {
+		on_identified(p, result);
+	} else {
+		on_version(p, (int)strtol(PQgetvalue(result, 0, 0), NULL, 10));
+	}
+}
+
+static void finish(struct postgres *p)
+{
+	PGresult *result = p->last;
+
+	p->last = NULL;
+	uv_timer_stop(&p->timer);
+	if (!result || (PQstatus(p->conn) == CONNECTION_OK && !PQexitPipelineMode(p->conn)))
+		lose(p, PQerrorMessage(p->conn));
+	else if (p->state == POSTGRES_PREPARING)
+		on_step_answer(p, result);
+	else
+		answer_query(p, result);
+	PQclear(result);
+}
+
+/* The server is ready for the rows of a COPY. From here on they may be committed. Returns -1 if the
+ * connection is lost. */
+static int send_copy(struct postgres *p)
+{
+	bool is_put =
+		p->copy && PQputCopyData(p->conn, p->copy, (int)p->copy_len) == 1 && PQputCopyEnd(p->conn, NULL) == 1;
+	int unsent = is_put ? PQflush(p->conn) : -1;
+
+	p->copy = NULL;
+	p->has_rows = true;
+	if (unsent < 0 || PQsocket(p->conn) < 0) {
+		lose(p, PQerrorMessage(p->conn));
+		return -1;
+	}
+	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
+	return 0;
+}
+
+static bool is_reset(const PGresult *result)
+{
+	const char *name = PQfname(result, 0);
+
+	return name && strcmp(name, "wsonce_reset") == 0;
+}
+
+/* Of several statements the last answer counts, or the only error. */
+static void keep_result(struct postgres *p, PGresult *result)
+{
+	ExecStatusType status = PQresultStatus(result);
+	bool is_fine = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+
+	if (status == PGRES_PIPELINE_ABORTED || is_reset(result)) {
+		PQclear(result);
+		return;
+	}
+	/* The first answer is about the limits. */
+	if (is_fine && p->is_limited)
+		p->has_rows = true;
+	p->is_limited = true;
+	if (p->is_copy && status == PGRES_COMMAND_OK)
+		p->copied = strtoul(PQcmdTuples(result), NULL, 10);
+	PQclear(p->last);
+	p->last = result;
+}
+
+/* In a pipeline, NULL stands between the answers, and the end has an answer of its own, after the commit; but a
+ * connection that is lost may come to no end. */
+static bool is_end(const struct postgres *p, const PGresult *result)
+{
+	if (PQpipelineStatus(p->conn) == PQ_PIPELINE_OFF || PQstatus(p->conn) != CONNECTION_OK)
+		return !result;
+	return result && PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+}
+
+static void read_results(struct postgres *p)
+{
+	while (!PQisBusy(p->conn)) {
+		PGresult *result = PQgetResult(p->conn);
+
+		if (is_end(p, result)) {
+			PQclear(result);
+			finish(p);
+			return;
+		}
+		if (result && PQresultStatus(result) == PGRES_COPY_IN) {
+			PQclear(result);
+			if (send_copy(p))
+				return;
+		} else if (result) {
+			keep_result(p, result);
+		}
+	}
+}
+
+/* Also called when the socket is writable: what libpq still has to send goes first. */
+static void on_readable(struct postgres *p)
+{
+	int unsent = PQflush(p->conn);
+
+	if (unsent < 0 || !PQconsumeInput(p->conn)) {
+		lose(p, PQerrorMessage(p->conn));
+		return;
+	}
+	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
+	if (p->state != POSTGRES_BUSY && p->state != POSTGRES_PREPARING) {
+		if (PQstatus(p->conn) != CONNECTION_OK)
+			lose(p, PQerrorMessage(p->conn));
+		return;
+	}
+	read_results(p);
+}
+
+/* A query was handed to libpq. libpq closes its socket when it finds the connection dead. It must not stay
+ * watched then: its number may be the next one that somebody else opens. */
+static int begin(struct postgres *p, int is_sent)
+{
+	int unsent = is_sent ? PQflush(p->conn) : -1;
+
+	if (unsent < 0 || PQsocket(p->conn) < 0) {
+		lose(p, PQerrorMessage(p->conn));
+		return -1;
+	}
+	p->has_rows = p->is_limited = false;
+	set_state(p, POSTGRES_BUSY);
+	start_deadline(p);
+	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
+	return 0;
+}
+
+static int send_plain(struct postgres *p, const char *sql)
+{
+	return PQsendQueryParams(p->conn, sql, 0, NULL, NULL, NULL, NULL, 0);
+}
+
+int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n)
+{
+	Oid types[POSTGRES_VALUES_MAX];
+	const char *bytes[POSTGRES_VALUES_MAX];
+	int lengths[POSTGRES_VALUES_MAX], formats[POSTGRES_VALUES_MAX];
+	char *text;
+	bool is_sent;
+
+	assert(n <= POSTGRES_VALUES_MAX);
+	if (p->state != POSTGRES_READY)
+		return -1;
+	p->is_copy = false;
+	for (int i = 0; i < n; i++) {
+		types[i] = values[i].type;
+		bytes[i] = values[i].bytes;
+		lengths[i] = (int)values[i].len;
+		formats[i] = 1;
+	}
+	text = schema_expand(sql, p->schema);
+	is_sent = text && PQenterPipelineMode(p->conn) && send_plain(p, p->limits[p->is_hasty]) &&
+		  PQsendQueryParams(p->conn, text, n, types, bytes, lengths, formats, 0) &&
+		  (!p->settings.calls_others || send_plain(p, reset_sql)) && PQpipelineSync(p->conn);
+	free(text);
+	return begin(p, is_sent);
+}
+
+/* A pipeline may not have a COPY. */
+int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
+{
+	char *text = NULL, *all = NULL;
+	bool is_sent;
+
+	if (p->state != POSTGRES_READY)
+		return -1;
+	p->is_copy = true;
+	p->copied = 0;
+	p->copy = bytes;
+	p->copy_len = len;
+	if (asprintf(&all, "%s; %s; %s", p->limits[p->is_hasty], sql, reset_sql) < 0)
+		all = NULL;
+	text = all ? schema_expand(all, p->schema) : NULL;
+	is_sent = text && PQsendQuery(p->conn, text);
+	free(text);
+	free(all);
+	return begin(p, is_sent);
+}
+
+/* --- coming up --- */
+
+static void on_notice(void *arg, const char *message)
+{
+	(void)arg;
+	log_debug("postgres notice", "text=%s", message);
+}
+
+static void on_connected(struct postgres *p)
+{
+	const char *encoding = PQparameterStatus(p->conn, "server_encoding");
+
+	if (encoding && strcmp(encoding, "UTF8") != 0 && !p->was_ready)
+		log_warn("the database's encoding is not UTF8: what it cannot hold becomes a dead letter",
+			 "encoding=%s", encoding);
+	PQsetnonblocking(p->conn, 1);
+	if (watch(p, UV_READABLE, false)) {
+		lose(p, "the socket cannot be watched");
+		return;
+	}
+	set_state(p, POSTGRES_PREPARING);
+	p->is_upgraded = false;
+	inspect(p);
+}
+
+static void on_connect_step(struct postgres *p)
+{
+	int failed = 0;
+
+	switch (PQconnectPoll(p->conn)) {
+	case PGRES_POLLING_OK:
+		on_connected(p);
+		return;
+	case PGRES_POLLING_READING:
+		failed = watch(p, UV_READABLE, false);
+		break;
+	case PGRES_POLLING_WRITING:
+		failed = watch(p, UV_WRITABLE, false);
+		break;
+	case PGRES_POLLING_FAILED:
+	case PGRES_POLLING_ACTIVE:
+		lose(p, PQerrorMessage(p->conn));
+		return;
+	}
+	if (failed)
+		lose(p, "the socket cannot be watched");
+}
+
+/* To the host whose turn it is; the first time, to none of them in particular. */
+static PGconn *dial(const struct postgres *p)
+{
+	const char *const names[] = {
+		"dbname", "fallback_application_name", "client_encoding", "host", "hostaddr", "port", NULL};
+	char *host = hosts_pick(&p->hosts, p->hosts.host), *hostaddr = hosts_pick(&p->hosts, p->hosts.hostaddr);
+	char *port = hosts_pick(&p->hosts, p->hosts.port);
+	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", host, hostaddr, port, NULL};
+	PGconn *conn = PQconnectStartParams(names, values, 1);
+
+	free(host);
+	free(hostaddr);
+	free(port);
+	return conn;
+}
+
+/* Only libpq knows which hosts there are, once it has begun. */
+static PGconn *dial_first(struct postgres *p)
+{
+	PGconn *conn = dial(p);
+
+	if (!conn || hosts_learn(&p->hosts, conn) || p->hosts.count == 1)
+		return conn;
+	PQfinish(conn);
+	return dial(p);
+}
+
+static void connect_now(struct postgres *p)
+{
+	assert(!p->conn);
+	set_state(p, POSTGRES_CONNECTING);
+	start_deadline(p);
+	p->conn = p->hosts.count ? dial(p) : dial_first(p);
+	if (!p->conn || PQstatus(p->conn) == CONNECTION_BAD) {
+		lose(p, p->conn ? PQerrorMessage(p->conn) : "out of memory");
+		return;
+	}
+	if (p->hosts.timeout_ms > 0 && p->hosts.timeout_ms < p->settings.timeout_ms)
+		uv_timer_start(&p->timer, on_deadline, (uint64_t)p->hosts.timeout_ms, 0);
+	PQsetNoticeProcessor(p->conn, on_notice, NULL);
+	/* By libpq's manual, the first step is as if PGRES_POLLING_WRITING had been returned. */
+	if (watch(p, UV_WRITABLE, false))
+		lose(p, "the socket cannot be watched");
+}
+
+/* A password with an @, a / or a ? that is not written as %40, %2F or %3F makes an odd host or port of its rest, which
+ * libpq would say in its errors. A name of an abstract socket begins with @. */
+static bool is_odd(const PQconninfoOption *o)
+{
+	const char *at = o->val ? strchr(o->val, '@') : NULL;
+
+	if (!o->val)
+		return false;
+	if (strcmp(o->keyword, "port") == 0)
+		return o->val[strspn(o->val, "0123456789,")] != '\0';
+	return strcmp(o->keyword, "host") == 0 && at && at != o->val && at[-1] != ',';
+}
+
+/* A word without = is the name of a database, which PQconninfoParse does not know about. */
+bool postgres_is_conninfo(const char *conninfo)
+{
+	PQconninfoOption *options;
+	char *fault = NULL;
+	bool is_fine;
+
+	if (!strchr(conninfo, '=') && !strstr(conninfo, "://"))
+		return true;
+	options = PQconninfoParse(conninfo, &fault);
+	/* That memory is out says nothing about the text. */
+	is_fine = options || !fault || strstr(fault, "out of memory");
+	for (const PQconninfoOption *o = options; o && o->keyword; o++)
+		is_fine = is_fine && !is_odd(o);
+	PQconninfoFree(options);
+	PQfreemem(fault);
+	return is_fine;
+}
+
+void postgres_set_hasty(struct postgres *p, bool is_hasty)
+{
+	p->is_hasty = is_hasty;
+}
+
+enum postgres_state postgres_state(const struct postgres *p)
+{
+	return p->state;
+}
+
+const struct postgres_identity *postgres_identity(const struct postgres *p)
+{
+	return &p->identity;
+}
+
+const char *postgres_error(const struct postgres *p)
+{
+	return p->error;
+}
+
+struct postgres *postgres_open(uv_loop_t *loop, const struct postgres_settings *settings)
+{
+	struct postgres *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->loop = loop;
+	p->settings = *settings;
+	p->backoff = (struct backoff){.base_ms = 100, .cap_ms = 2000};
+	uv_timer_init(loop, &p->timer);
+	p->timer.data = p;
+	uv_timer_start(&p->timer, on_retry, 0, 0);
+	return p;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	struct postgres *p = handle->data;
+
+	p->done(p->done_arg);
+	hosts_free(&p->hosts);
+	free(p);
+}
+
+void postgres_close(struct postgres *p, void (*done)(void *arg), void *arg)
+{
+	p->done = done;
+	p->done_arg = arg;
+	disconnect(p);
+	set_state(p, POSTGRES_CLOSING);
+	uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+}

@@ -1,0 +1,59 @@
+/* connection.h: one connection to Redis that comes back by itself, with a deadline on every answer. */
+#ifndef WSONCE_REDIS_CONNECTION_H
+#define WSONCE_REDIS_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct redis;
+struct redisReply;
+
+enum redis_state {
+	REDIS_DOWN,       /* not connected; a timer will try again */
+	REDIS_CONNECTING, /* address lookup, connect, login, scripts */
+	REDIS_READY,
+	REDIS_CLOSING,
+};
+
+enum redis_script { REDIS_HEARTBEAT, REDIS_RELEASE, REDIS_RENEW, REDIS_SCRIPTS };
+
+/* The answer to one command, called once from the loop. owner is settings.owner, arg what the
+ * command was sent with. reply is NULL if the answer is unknown: the connection died, or the
+ * answer was late. reply lives for the call. */
+typedef void(redis_cb)(void *owner, void *arg, const struct redisReply *reply);
+
+struct redis_settings {
+	const char *url; /* checked by config.c; must live as long as the connection */
+	int64_t timeout_ms;
+	/* Called after each change of state. */
+	void (*on_state)(void *owner, enum redis_state state);
+	void *owner;
+};
+
+/* Starts connecting. Returns NULL and a sentence in error if the URL asks for what this build
+ * cannot do, or memory is out. */
+struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings, char *error, size_t size);
+
+enum redis_state redis_state(const struct redis *r);
+
+/* Sends a formatted command. Returns 0, and cb is called exactly once, later, never from inside
+ * this call; or -1 because the connection is not ready, and cb is never called. bytes are copied.
+ * cb may be NULL. */
+int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg);
+
+/* The SHA1 by which a script is run, 40 characters; "" until the server has told it. */
+const char *redis_script_sha(const struct redis *r, enum redis_script script);
+
+/* Loads the scripts again, after the server answered NOSCRIPT. */
+void redis_load_scripts(struct redis *r);
+
+/* Commands sent and not answered. */
+uint64_t redis_unanswered(const struct redis *r);
+
+/* Ends the connection; unanswered commands get NULL. done is called from the loop when nothing
+ * of r is left. */
+void redis_close(struct redis *r, void (*done)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,100 @@
+/* reply_arena.c owns the memory of Redis's answers. hiredis's own functions take two mallocs for each part
+ * of an answer, and a look at held events has hundreds of parts. */
+#include "redis/reply_arena.h"
+
+#include <string.h>
+
+#if HIREDIS_MAJOR >= 1
+typedef size_t reply_count;
+#else
+typedef int reply_count;
+#endif
+
+/* Memory for a part of the answer. A few bytes can promise an array of 16 GiB, and arrays of arrays. */
+static void *take(struct arena *a, size_t size)
+{
+	return size > REPLY_BYTES || a->taken > REPLY_BYTES - size ? NULL : arena_alloc(a, size);
+}
+
+static redisReply *new_reply(const redisReadTask *task)
+{
+	struct arena *a = task->privdata;
+	redisReply *reply = take(a, sizeof(*reply));
+
+	if (!reply)
+		return NULL;
+	memset(reply, 0, sizeof(*reply));
+	reply->type = task->type;
+	if (task->parent)
+		((redisReply *)task->parent->obj)->element[task->idx] = reply;
+	return reply;
+}
+
+static void *new_string(const redisReadTask *task, char *text, size_t len)
+{
+	redisReply *reply = new_reply(task);
+	char *copy = reply ? take(task->privdata, len + 1) : NULL;
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	reply->str = copy;
+	reply->len = len;
+	return reply;
+}
+
+static void *new_array(const redisReadTask *task, reply_count count)
+{
+	redisReply *reply = new_reply(task);
+
+	if (!reply)
+		return NULL;
+	reply->elements = (size_t)count;
+	if (count) {
+		reply->element = take(task->privdata, (size_t)count * sizeof(*reply->element));
+		if (!reply->element)
+			return NULL;
+		memset(reply->element, 0, (size_t)count * sizeof(*reply->element));
+	}
+	return reply;
+}
+
+static void *new_integer(const redisReadTask *task, long long value)
+{
+	redisReply *reply = new_reply(task);
+
+	if (reply)
+		reply->integer = value;
+	return reply;
+}
+
+/* Its task says that it was to be a string or an array. */
+static void *new_nil(const redisReadTask *task)
+{
+	redisReply *reply = new_reply(task);
+
+	if (reply)
+		reply->type = REDIS_REPLY_NIL;
+	return reply;
+}
+
+static void free_reply(void *reply)
+{
+	(void)reply; /* with the arena */
+}
+
+/* Doubles and booleans come only to clients that asked for them (RESP3). */
+static redisReplyObjectFunctions functions = {
+	.createString = new_string,
+	.createArray = new_array,
+	.createInteger = new_integer,
+	.createNil = new_nil,
+	.freeObject = free_reply,
+};
+
+void reply_use_arena(redisReader *reader, struct arena *a)
+{
+	reader->fn = &functions;
+	reader->privdata = a;
+}

@@ -1,0 +1,112 @@
+/* resp.c owns the wire form of Redis commands. hiredis can format too, but by a printf for each
+ * command, and there is a command for each message. */
+#include "redis/resp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *reserve(struct resp *c, size_t more)
+{
+	if (c->len + more > c->size) {
+		size_t size = (c->len + more) * 2;
+		char *bytes = realloc(c->bytes, size);
+
+		if (!bytes) {
+			c->len = 0;
+			return NULL;
+		}
+		c->bytes = bytes;
+		c->size = size;
+	}
+	return c->bytes + c->len;
+}
+
+static char *put_count(char *at, char kind, size_t n)
+{
+	char digits[24];
+	int i = sizeof(digits);
+
+	*at++ = kind;
+	if (n < 100) { /* as nearly all are */
+		if (n >= 10)
+			*at++ = (char)('0' + n / 10);
+		*at++ = (char)('0' + n % 10);
+	} else {
+		do
+			digits[--i] = (char)('0' + n % 10);
+		while (n /= 10);
+		at = mempcpy(at, digits + i, sizeof(digits) - (size_t)i);
+	}
+	*at++ = '\r';
+	*at++ = '\n';
+	return at;
+}
+
+void resp_start(struct resp *c, size_t count)
+{
+	char *at;
+
+	c->len = 0;
+	at = reserve(c, 32);
+	if (at)
+		c->len = (size_t)(put_count(at, '*', count) - c->bytes);
+}
+
+void resp_ready(struct resp *c, const char *parts, size_t len)
+{
+	char *at = c->len ? reserve(c, len) : NULL;
+
+	if (!at)
+		return;
+	memcpy(at, parts, len);
+	c->len += len;
+}
+
+void resp_start_ready(struct resp *c, const char *parts, size_t len)
+{
+	c->len = 0;
+	if (!reserve(c, len))
+		return;
+	memcpy(c->bytes, parts, len);
+	c->len = len;
+}
+
+void resp_joined(struct resp *c, const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	char *at = c->len ? reserve(c, a_len + b_len + 40) : NULL;
+
+	if (!at)
+		return;
+	at = put_count(at, '$', a_len + b_len);
+	memcpy(at, a, a_len);
+	memcpy(at + a_len, b, b_len);
+	at += a_len + b_len;
+	*at++ = '\r';
+	*at++ = '\n';
+	c->len = (size_t)(at - c->bytes);
+}
+
+void resp_bytes(struct resp *c, const char *at, size_t len)
+{
+	resp_joined(c, at, len, "", 0);
+}
+
+void resp_word(struct resp *c, const char *text)
+{
+	resp_bytes(c, text, strlen(text));
+}
+
+void resp_number(struct resp *c, int64_t n)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%lld", (long long)n);
+	resp_word(c, text);
+}
+
+void resp_free(struct resp *c)
+{
+	free(c->bytes);
+	*c = (struct resp){NULL, 0, 0};
+}

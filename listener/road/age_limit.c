@@ -1,0 +1,53 @@
+/* age_limit.c owns the guard at the door: with it, an event that was stored and deleted again by age cannot
+ * come back. So it holds only if it is strict: an event whose age cannot be known is not taken either. */
+#include "road/age_limit.h"
+
+#include <stdio.h>
+
+static const char *name_unit(enum timestamp_unit unit)
+{
+	switch (unit) {
+	case TIMESTAMP_RFC3339:
+		return "an RFC 3339 time";
+	case TIMESTAMP_S:
+		return "a number of seconds since 1970";
+	case TIMESTAMP_MS:
+		return "a number of milliseconds since 1970";
+	case TIMESTAMP_US:
+		return "a number of microseconds since 1970";
+	}
+	return "";
+}
+
+void age_limit_init(struct age_limit *s, const struct config *config)
+{
+	const char *pointer = config->time_pointer && *config->time_pointer ? config->time_pointer : "the message";
+	char age[30];
+
+	*s = (struct age_limit){.max_age_us = config->max_age_s * 1000000};
+	if (!s->max_age_us)
+		return;
+	s->unit = timestamp_unit_named(config->time_unit);
+	timestamp_print_age(config->max_age_s, age, sizeof(age));
+	snprintf(s->too_old, sizeof(s->too_old), "stale: %.100s is more than %s ago", pointer, age);
+	snprintf(s->missing, sizeof(s->missing), "no time: %.100s is missing, or no string or number", pointer);
+	snprintf(s->unreadable, sizeof(s->unreadable), "no time: %.100s is not %s, from 1970 to 9999", pointer,
+		 name_unit(s->unit));
+	snprintf(s->ahead, sizeof(s->ahead), "no time: %.100s is more than %s ahead of the clock", pointer,
+		 timestamp_print_age(STALE_AHEAD_S, age, sizeof(age)));
+}
+
+const char *age_limit_reason(const struct age_limit *s, struct slice time, int64_t now_us)
+{
+	int64_t us;
+
+	if (!s->max_age_us)
+		return NULL;
+	if (!time.at)
+		return s->missing;
+	if (!timestamp_parse(time.at, time.len, s->unit, &us))
+		return s->unreadable;
+	if (us - now_us > STALE_AHEAD_S * INT64_C(1000000))
+		return s->ahead;
+	return now_us - us > s->max_age_us ? s->too_old : NULL;
+}

@@ -1,0 +1,45 @@
+/* bulk_load.c owns the wire form of COPY's binary rows (Postgres's manual, COPY, "Binary Format"). */
+#include "road/bulk_load.h"
+
+#include <string.h>
+
+#define COLUMNS 3
+
+/* Signature, flags, and the length of a header extension. */
+static const char head[19] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0";
+static const char tail[2] = "\377\377";
+
+static void put(struct array *a, const char *bytes, size_t len)
+{
+	char *at = array_reserve(a, len);
+
+	if (!at)
+		return;
+	memcpy(at, bytes, len);
+	a->len += len;
+}
+
+/* A field is what an element of an array is: its length, and its bytes as its type wants them. */
+static void put_event(struct array *a, const struct event *ev)
+{
+	static const char columns[] = {0, COLUMNS};
+
+	if (a->len)
+		put(a, columns, sizeof(columns));
+	a->type = ARRAY_TEXT;
+	array_add(a, ev->id, ev->id_len);
+	array_add(a, ev->type, ev->type_len);
+	a->type = ARRAY_JSONB;
+	array_add(a, ev->payload.at, ev->payload.len);
+}
+
+void copy_events(struct array *a, struct event *const *evs, const bool *is_passed, size_t n)
+{
+	a->len = 0;
+	put(a, head, sizeof(head));
+	for (size_t i = 0; i < n; i++)
+		if (!is_passed[i])
+			put_event(a, evs[i]);
+	if (a->len)
+		put(a, tail, sizeof(tail));
+}

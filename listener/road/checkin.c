@@ -1,0 +1,83 @@
+/* checkin.c owns the words between a listener and the fleet's memory in Postgres: who runs with which
+ * guard against old events, and what was counted of duplicates. The way there is store.c's.
+ *
+ * Its first words go before its first batch: where rows were deleted by age, a listener without the
+ * guard would store late copies of them anew. */
+#include "road/checkin.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "road/duplicates.h"
+#include "base/counters.h"
+#include "base/text.h"
+#include "base/timestamp.h"
+
+void checkin_init(struct checkin *n, const struct config *config)
+{
+	uint64_t nonce = 0;
+
+	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
+	*n = (struct checkin){.config = config};
+	snprintf(n->listener, sizeof(n->listener), "%.200s.%016llx", config->instance_id, (unsigned long long)nonce);
+	if (!is_utf8(n->listener, strlen(n->listener)))
+		make_ascii(n->listener);
+}
+
+/* What this fleet does with an event: see commands/retention_guard.c. */
+static int describe_effects(json_t *object, const struct config *c)
+{
+	json_t *targets = json_array();
+	int failed = json_object_set_new(object, "consumer", json_string(c->consumer));
+
+	for (size_t i = 0; i < c->webhooks.count; i++)
+		failed |= json_array_append_new(targets, json_string(c->webhooks.items[i].name));
+	failed |= json_object_set_new(object, "targets", targets);
+	if (c->handler)
+		failed |= json_object_set_new(object, "handler", json_string(c->handler));
+	return failed;
+}
+
+char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
+{
+	const struct config *c = n->config;
+	json_t *object = json_pack("{s:s, s:I, s:b, s:I}", "listener", n->listener, "dedup_window_s",
+				   (json_int_t)c->dedup_window_s, "is_leaving", is_leaving, "events",
+				   (json_int_t)(counters.persisted - n->told_events));
+	char *text = NULL;
+	int failed = !object;
+
+	if (object && c->max_age_s)
+		failed |= json_object_set_new(object, "max_age_s", json_integer((json_int_t)c->max_age_s));
+	failed = failed || describe_effects(object, c);
+	failed = failed || duplicates_describe(object, now_ms);
+	if (!failed)
+		text = json_dumps(object, JSON_COMPACT);
+	n->told_events = counters.persisted;
+	duplicates_clear();
+	json_decref(object);
+	return text;
+}
+
+bool checkin_is_guarded(int64_t max_age_s, int64_t rows_deleted_s)
+{
+	return max_age_s && max_age_s <= rows_deleted_s - CHECKIN_MARGIN_S;
+}
+
+const char *checkin_read(const struct checkin *n, const char *answer)
+{
+	static char sentence[300];
+	int64_t deleted_s = answer ? strtoll(answer, NULL, 10) : 0;
+	char deleted[30], greatest[30];
+
+	if (!answer || checkin_is_guarded(n->config->max_age_s, deleted_s))
+		return NULL;
+	snprintf(sentence, sizeof(sentence),
+		 "rows of events older than %s were deleted from this database (wsonce purge), so late copies of them "
+		 "would be taken for new ones: start with --time-pointer and a --max-age of at most %s",
+		 timestamp_print_age(deleted_s, deleted, sizeof(deleted)),
+		 timestamp_print_age(deleted_s - CHECKIN_MARGIN_S, greatest, sizeof(greatest)));
+	return sentence;
+}

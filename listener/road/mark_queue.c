@@ -1,0 +1,73 @@
+/* mark_queue.c owns the ids of events that were settled and whose marks may not be in Redis. Their claims
+ * may still be there, or be set late by a Redis that was only frozen and then reads what it was
+ * sent; without the mark, other instances would hold their copies until the TTL. */
+#include "road/mark_queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OWED_BYTES (8u << 20)
+
+struct head {
+	uint16_t len;
+	bool is_dead;
+	uint32_t epoch;
+	uint64_t digest;
+};
+
+static int reserve(struct mark_queue *o, size_t more)
+{
+	size_t used = o->end - o->begin;
+	char *bytes;
+
+	if (o->end + more <= o->size)
+		return 0;
+	if (used)
+		memmove(o->bytes, o->bytes + o->begin, used);
+	o->begin = 0;
+	o->end = used;
+	if (used + more <= o->size / 2)
+		return 0;
+	bytes = used + more <= OWED_BYTES ? realloc(o->bytes, (used + more) * 2) : NULL;
+	if (!bytes)
+		return -1;
+	o->bytes = bytes;
+	o->size = (used + more) * 2;
+	return 0;
+}
+
+int mark_queue_add(struct mark_queue *o, const struct queued_mark *mark)
+{
+	struct head head = {(uint16_t)mark->len, mark->is_dead, mark->epoch, mark->digest};
+
+	if (reserve(o, sizeof(head) + mark->len))
+		return -1;
+	memcpy(o->bytes + o->end, &head, sizeof(head));
+	memcpy(o->bytes + o->end + sizeof(head), mark->id, mark->len);
+	o->end += sizeof(head) + mark->len;
+	return 0;
+}
+
+void mark_queue_undo(struct mark_queue *o, const struct queued_mark *mark)
+{
+	o->end -= sizeof(struct head) + mark->len;
+}
+
+bool mark_queue_take(struct mark_queue *o, struct queued_mark *mark)
+{
+	struct head head;
+
+	if (o->begin == o->end)
+		return false;
+	memcpy(&head, o->bytes + o->begin, sizeof(head));
+	*mark = (struct queued_mark){o->bytes + o->begin + sizeof(head), head.len, head.is_dead, head.epoch,
+				     head.digest};
+	o->begin += sizeof(head) + head.len;
+	return true;
+}
+
+void mark_queue_free(struct mark_queue *o)
+{
+	free(o->bytes);
+	*o = (struct mark_queue){NULL, 0, 0, 0};
+}

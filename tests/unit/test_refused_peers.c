@@ -1,0 +1,87 @@
+/* How much is logged of producers that are turned away. */
+#include "net/refused_peers.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct refused_peers *refusals;
+static int kept_stderr, capture;
+static char lines[10000];
+
+static void init(void)
+{
+	refusals = refused_peers_new();
+	capture = memfd_create("log", 0);
+	kept_stderr = dup(STDERR_FILENO);
+	dup2(capture, STDERR_FILENO);
+}
+
+static void fini(void)
+{
+	dup2(kept_stderr, STDERR_FILENO);
+	refused_peers_free(refusals);
+}
+
+TestSuite(refusal, .init = init, .fini = fini, .timeout = 60);
+
+/* How often text stands in what was logged so far. */
+static int logged(const char *text)
+{
+	ssize_t size = pread(capture, lines, sizeof(lines) - 1, 0);
+	int n = 0;
+
+	cr_assert_geq(size, 0);
+	lines[size] = '\0';
+	for (const char *at = lines; (at = strstr(at, text)); at++)
+		n++;
+	return n;
+}
+
+Test(refusal, first_refusal_of_a_peer_is_logged_with_its_status)
+{
+	refused_peers_log(refusals, "10.0.0.1", 401, 5);
+	cr_assert_eq(logged("event=\"producer refused\" peer=10.0.0.1 status=401\n"), 1, "%s", lines);
+}
+
+Test(refusal, peer_is_named_once_a_minute)
+{
+	for (int i = 0; i < 100; i++)
+		refused_peers_log(refusals, "10.0.0.1", 401, 100000 + i);
+	refused_peers_log(refusals, "10.0.0.1", 401, 100000 + 59999);
+	cr_assert_eq(logged("producer refused"), 1);
+	refused_peers_log(refusals, "10.0.0.1", 401, 100000 + 60000);
+	cr_assert_eq(logged("producer refused"), 2);
+}
+
+Test(refusal, at_most_twenty_peers_are_named_and_the_others_are_counted)
+{
+	char peer[20];
+
+	for (int i = 0; i < 50; i++) {
+		snprintf(peer, sizeof(peer), "10.0.0.%d", i);
+		refused_peers_log(refusals, peer, 429, 100000);
+	}
+	cr_assert_eq(logged("producer refused"), 20);
+	refused_peers_log(refusals, "10.0.0.1", 429, 160000);
+	cr_assert_eq(logged("event=\"more producers refused\" count=30\n"), 1, "%s", lines);
+	cr_assert_eq(logged("producer refused"), 21);
+}
+
+Test(refusal, nothing_is_counted_twice)
+{
+	refused_peers_log(refusals, "10.0.0.1", 401, 100000);
+	refused_peers_log(refusals, "10.0.0.1", 401, 100001);
+	refused_peers_log(refusals, "10.0.0.1", 401, 160000);
+	refused_peers_log(refusals, "10.0.0.1", 401, 220000);
+	cr_assert_eq(logged("count=1\n"), 1, "%s", lines);
+	cr_assert_eq(logged("more producers"), 1, "%s", lines);
+}
+
+Test(refusal, nothing_is_logged_when_memory_was_out)
+{
+	refused_peers_log(NULL, "10.0.0.1", 401, 1);
+	cr_assert_eq(logged("refused"), 0);
+}

@@ -1,0 +1,291 @@
+/* Moments and ages: what is read, to the microsecond, and what is not. */
+#include "base/timestamp.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SECOND_US 1000000LL
+
+/* Reads text from a block of its exact size, so that ASan sees a step beyond it. */
+static bool parse(const char *text, size_t len, enum timestamp_unit unit, int64_t *us)
+{
+	char *kept = malloc(len ? len : 1);
+	bool is_read;
+
+	memcpy(kept, text, len);
+	is_read = timestamp_parse(kept, len, unit, us);
+	free(kept);
+	return is_read;
+}
+
+static void expect(const char *text, enum timestamp_unit unit, long long us)
+{
+	int64_t found = -7;
+
+	cr_assert(parse(text, strlen(text), unit, &found), "%s is not read", text);
+	cr_assert_eq(found, us, "%s is %lld, not %lld", text, (long long)found, us);
+}
+
+static void expect_none(const char *text, enum timestamp_unit unit)
+{
+	int64_t found = -7;
+
+	cr_assert(!parse(text, strlen(text), unit, &found), "%s is read as %lld", text, (long long)found);
+	cr_assert_eq(found, -7, "%s changes the result", text);
+}
+
+static void expect_rfc3339(const char *text, long long us)
+{
+	expect(text, TIMESTAMP_RFC3339, us);
+}
+
+/* --- RFC 3339 --- */
+
+Test(when, rfc3339_is_read_in_all_its_forms)
+{
+	expect_rfc3339("1970-01-01T00:00:00Z", 0);
+	expect_rfc3339("1970-01-01t00:00:01z", SECOND_US);
+	expect_rfc3339("1985-04-12T23:20:50.52Z", 482196050520000);
+	expect_rfc3339("1996-12-19T16:39:57-08:00", 851042397 * SECOND_US);
+	expect_rfc3339("2001-09-09 01:46:40Z", 1000000000 * SECOND_US);
+	expect_rfc3339("2001-09-09T01:46:40+00:00", 1000000000 * SECOND_US);
+	expect_rfc3339("2001-09-09T01:46:40-00:00", 1000000000 * SECOND_US);
+	expect_rfc3339("2001-09-09T13:31:40+11:45", 1000000000 * SECOND_US);
+	expect_rfc3339("2001-09-08T01:47:40-23:59", 1000000000 * SECOND_US);
+	expect_rfc3339("9999-12-31T23:59:59.999999Z", 253402300799999999);
+}
+
+Test(when, rfc3339_fractions_are_cut_off_after_microseconds)
+{
+	expect_rfc3339("1970-01-01T00:00:00.1Z", 100000);
+	expect_rfc3339("1970-01-01T00:00:00.000001Z", 1);
+	expect_rfc3339("1970-01-01T00:00:00.0000019999999999999999999999Z", 1);
+	expect_rfc3339("1970-01-01T00:00:00.123456789+00:00", 123456);
+	expect_none("1970-01-01T00:00:00.Z", TIMESTAMP_RFC3339);
+	expect_none("1970-01-01T00:00:00,5Z", TIMESTAMP_RFC3339);
+}
+
+/* Each noon from 1970 to 9999, against the C library. */
+Test(when, rfc3339_agrees_with_the_c_library_on_every_day)
+{
+	for (time_t noon = 43200; noon < 253402300800; noon += 86400) {
+		char text[40];
+		struct tm tm;
+		int64_t us = -1;
+
+		gmtime_r(&noon, &tm);
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+		cr_assert(timestamp_parse(text, strlen(text), TIMESTAMP_RFC3339, &us) && us == noon * SECOND_US,
+			  "%s is %lld", text, (long long)us);
+	}
+}
+
+Test(when, only_leap_years_have_a_29_february)
+{
+	expect_rfc3339("2000-02-29T00:00:00Z", 951782400 * SECOND_US);
+	expect_rfc3339("2024-02-29T00:00:00Z", 1709164800 * SECOND_US);
+	expect_none("2023-02-29T00:00:00Z", TIMESTAMP_RFC3339);
+	expect_none("2100-02-29T00:00:00Z", TIMESTAMP_RFC3339);
+	expect_none("2024-02-30T00:00:00Z", TIMESTAMP_RFC3339);
+	expect_none("2024-04-31T00:00:00Z", TIMESTAMP_RFC3339);
+}
+
+Test(when, leap_seconds_are_the_second_after_59_at_the_end_of_a_utc_day)
+{
+	expect_rfc3339("1990-12-31T23:59:60Z", 662688000 * SECOND_US);
+	expect_rfc3339("1990-12-31T15:59:60-08:00", 662688000 * SECOND_US);
+	expect_rfc3339("2016-12-31T23:59:60.5Z", 1483228800 * SECOND_US + 500000);
+	expect_none("2016-12-31T23:58:60Z", TIMESTAMP_RFC3339);
+	expect_none("2016-12-31T23:59:60+01:00", TIMESTAMP_RFC3339);
+	expect_none("2016-12-31T23:59:61Z", TIMESTAMP_RFC3339);
+}
+
+Test(when, moments_outside_of_1970_to_9999_in_utc_are_none)
+{
+	expect_none("0001-01-01T00:00:00Z", TIMESTAMP_RFC3339);
+	expect_none("1969-12-31T23:59:59.999999Z", TIMESTAMP_RFC3339);
+	expect_none("1970-01-01T00:00:00+00:01", TIMESTAMP_RFC3339);
+	expect_rfc3339("1969-12-31T23:59:00-00:01", 0);
+	expect_none("9999-12-31T23:59:59-00:01", TIMESTAMP_RFC3339);
+	expect_none("9999-12-31T23:59:60Z", TIMESTAMP_RFC3339);
+	expect_none("10000-01-01T00:00:00Z", TIMESTAMP_RFC3339);
+}
+
+Test(when, what_is_not_rfc3339_is_none)
+{
+	static const char *const texts[] = {
+		"",
+		"2024",
+		"2024-01-01",
+		"2024-01-01T00:00:00",
+		"2024-01-01T00:00Z",
+		"2024-01-01T00:00:00+0100",
+		"2024-01-01T00:00:00+01",
+		"2024-01-01T00:00:00+24:00",
+		"2024-01-01T00:00:00+01:60",
+		"2024-01-01T24:00:00Z",
+		"2024-01-01T23:60:00Z",
+		"2024-00-01T00:00:00Z",
+		"2024-13-01T00:00:00Z",
+		"2024-01-00T00:00:00Z",
+		"2024-01-32T00:00:00Z",
+		"2024-1-01T00:00:00Z",
+		"2024-01-01T00:00:00ZZ",
+		"2024-01-01T00:00:00Z ",
+		" 2024-01-01T00:00:00Z",
+		"2024-01-01  00:00:00Z",
+		"-024-01-01T00:00:00Z",
+		"+024-01-01T00:00:00Z",
+		"2024-W01-1T00:00:00Z",
+		"20240101T000000Z",
+		"1700000000",
+		"Mon, 01 Jan 2024 00:00:00 GMT",
+		"2024-01-01T00:00:00.123456",
+		"２024-01-01T00:00:00Z",
+	};
+	int64_t us;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		expect_none(texts[i], TIMESTAMP_RFC3339);
+	cr_assert(!parse("2024-01-01T00:00:00\0", 20, TIMESTAMP_RFC3339, &us));
+	cr_assert(!parse("2024-01-01\00000:00:00Z", 20, TIMESTAMP_RFC3339, &us));
+}
+
+Test(when, every_cut_of_a_moment_is_none)
+{
+	static const char text[] = "2024-02-29T23:59:59.25+01:30";
+	int64_t us;
+
+	for (size_t n = 0; n < strlen(text); n++)
+		cr_assert(!parse(text, n, TIMESTAMP_RFC3339, &us), "%.*s is read", (int)n, text);
+}
+
+/* --- numbers --- */
+
+Test(when, numbers_are_read_in_their_unit)
+{
+	expect("1700000000", TIMESTAMP_S, 1700000000 * SECOND_US);
+	expect("1700000000", TIMESTAMP_MS, 1700000 * SECOND_US);
+	expect("1700000000", TIMESTAMP_US, 1700 * SECOND_US);
+	expect("0", TIMESTAMP_S, 0);
+	expect("00017", TIMESTAMP_S, 17 * SECOND_US);
+	expect("253402300799", TIMESTAMP_S, 253402300799 * SECOND_US);
+	expect("253402300799999999", TIMESTAMP_US, 253402300799999999);
+}
+
+Test(when, fractions_of_numbers_keep_their_microseconds)
+{
+	expect("1700000000.123456", TIMESTAMP_S, 1700000000123456);
+	expect("1700000000.1", TIMESTAMP_S, 1700000000100000);
+	expect("1700000000.9999999", TIMESTAMP_S, 1700000000999999);
+	expect("1700000000123.456", TIMESTAMP_MS, 1700000000123456);
+	expect("1700000000123456.9", TIMESTAMP_US, 1700000000123456);
+	expect("0.0000001", TIMESTAMP_S, 0);
+	expect("253402300799.9999999", TIMESTAMP_S, 253402300799999999);
+}
+
+Test(when, exponents_move_the_point)
+{
+	expect("1.7e9", TIMESTAMP_S, 1700000000 * SECOND_US);
+	expect("1.7E+09", TIMESTAMP_S, 1700000000 * SECOND_US);
+	expect("1700000000123456e-6", TIMESTAMP_S, 1700000000123456);
+	expect("0.17e10", TIMESTAMP_S, 1700000000 * SECOND_US);
+	expect("17e-3", TIMESTAMP_US, 0);
+	expect("5e-999999999999999999999", TIMESTAMP_S, 0);
+	expect("0e999999999999999999999", TIMESTAMP_S, 0);
+	expect_none("1e999999999999999999999", TIMESTAMP_S);
+	expect_none("1e12", TIMESTAMP_S);
+}
+
+Test(when, numbers_beyond_9999_are_none)
+{
+	expect_none("253402300800", TIMESTAMP_S);
+	expect_none("253402300800000", TIMESTAMP_MS);
+	expect_none("253402300800000000", TIMESTAMP_US);
+	expect_none("9223372036854775808", TIMESTAMP_US);
+	expect_none("18446744073709551616", TIMESTAMP_S);
+	expect_none("99999999999999999999999999999999999999999999999999", TIMESTAMP_S);
+}
+
+Test(when, what_is_no_number_is_none)
+{
+	static const char *const texts[] = {
+		"",   "-1",  "+1",  "-0",    ".5",  "1.",       "1.e3", "1e",   "1e+", "0x1", "1 ",
+		" 1", "1,5", "1_0", "1.2.3", "nan", "Infinity", "e5",   "1e5.", "1s",  "--1", "2024-01-01T00:00:00Z"};
+	int64_t us;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		for (int unit = TIMESTAMP_S; unit <= TIMESTAMP_US; unit++)
+			expect_none(texts[i], (enum timestamp_unit)unit);
+	cr_assert(!parse("1\0002", 3, TIMESTAMP_S, &us));
+}
+
+Test(when, units_have_names)
+{
+	cr_assert_eq(timestamp_unit_named("rfc3339"), TIMESTAMP_RFC3339);
+	cr_assert_eq(timestamp_unit_named("s"), TIMESTAMP_S);
+	cr_assert_eq(timestamp_unit_named("ms"), TIMESTAMP_MS);
+	cr_assert_eq(timestamp_unit_named("us"), TIMESTAMP_US);
+}
+
+/* --- ages --- */
+
+static void expect_age(const char *text, long long seconds)
+{
+	int64_t s = -7;
+
+	cr_assert(timestamp_parse_age(text, &s), "%s is not read", text);
+	cr_assert_eq(s, seconds, "%s is %lld", text, (long long)s);
+}
+
+Test(when, ages_have_a_number_and_a_unit)
+{
+	expect_age("30d", 30 * 86400);
+	expect_age("12h", 12 * 3600);
+	expect_age("15m", 15 * 60);
+	expect_age("45s", 45);
+	expect_age("0s", 0);
+	expect_age("007d", 7 * 86400);
+	expect_age("3652500d", 3652500LL * 86400);
+}
+
+Test(when, what_is_no_age_is_none)
+{
+	static const char *const texts[] = {"",
+					    "30",
+					    "d",
+					    "-1d",
+					    "+1d",
+					    "1.5d",
+					    "1D",
+					    "1 d",
+					    " 1d",
+					    "1d ",
+					    "1d12h",
+					    "1w",
+					    "1y",
+					    "1dd",
+					    "3652501d",
+					    "9223372036854775807d",
+					    "99999999999999999999999d",
+					    "315576000001s"};
+	int64_t s = -7;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		cr_assert(!timestamp_parse_age(texts[i], &s) && s == -7, "%s is read as %lld", texts[i], (long long)s);
+}
+
+Test(when, ages_are_printed_in_the_largest_unit_without_a_rest)
+{
+	static const struct {
+		long long seconds;
+		const char *text;
+	} cases[] = {{0, "0s"},    {45, "45s"},   {60, "1m"},     {90, "90s"},
+		     {3600, "1h"}, {86400, "1d"}, {90000, "25h"}, {2592000, "30d"}};
+	char out[40];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		cr_assert_str_eq(timestamp_print_age(cases[i].seconds, out, sizeof(out)), cases[i].text);
+}
