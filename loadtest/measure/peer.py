@@ -28,18 +28,24 @@ class Kind:
 
 
 NODE = ("node", "--max-semi-space-size=64", "listener.js")
+BY_SCRIPT, BY_COPY = ("--claim-by", "script"), ("--store-by", "copy")
+FASTAPI = ("/usr/bin/python3", "listener.py")
+MODULES = ("fastapi", "uvicorn", "uvloop", "redis", "hiredis", "asyncpg", "websockets")
 KINDS = {
     "node": Kind("Node", "loadtest/peers/node", NODE, is_npm=True),
     # The same SETs, but inside one script call per turn of its loop: cheaper for it, and less usual.
-    "node-script": Kind("Node, claims by a script", "loadtest/peers/node", NODE, ("--claim-by", "script"), is_npm=True),
-    "fastapi": Kind("FastAPI", "loadtest/peers/fastapi", ("/usr/bin/python3", "listener.py"),
-                    modules=("fastapi", "uvicorn", "redis", "asyncpg", "websockets")),
+    "node-script": Kind("Node, claims by a script", "loadtest/peers/node", NODE, BY_SCRIPT, is_npm=True),
+    "node-copy": Kind("Node, claims by a script, rows by COPY", "loadtest/peers/node", NODE, BY_SCRIPT + BY_COPY, is_npm=True),
+    "fastapi": Kind("FastAPI, one event at a time", "loadtest/peers/fastapi", FASTAPI, modules=MODULES),
+    "fastapi-batched": Kind("FastAPI, in batches", "loadtest/peers/fastapi", FASTAPI, ("--batch",), modules=MODULES),
 }
 
 
 def install(folder):
     """What package-lock.json names, into the folder. Returns why not, or None."""
-    if os.path.isdir(f"{folder}/node_modules"):
+    with open(f"{folder}/package.json") as file:
+        packages = json.load(file)["dependencies"]
+    if all(os.path.isdir(f"{folder}/node_modules/{name}") for name in packages):
         return None
     if not shutil.which("npm"):
         return "there is no npm program to install its packages: install npm"

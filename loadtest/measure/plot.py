@@ -5,7 +5,8 @@ import subprocess
 
 from servers import RigError
 
-BLUE, ORANGE, OCHRE, GREY, LIGHT = "#1f5fa8", "#b5651d", "#c9a227", "#808080", "#a9c4e4"
+BLUE, ORANGE, OCHRE, RED, GREY, BLACK, LIGHT = ("#1f5fa8", "#b5651d", "#c9a227", "#a83232", "#808080", "#333333",
+                                                "#a9c4e4")
 STYLE = f"""set terminal svg size %d,%d dynamic font 'Helvetica,Arial,sans-serif,12' background rgb 'white'
 set output '%s'
 set border 3 lc rgb '#999999'
@@ -18,7 +19,8 @@ set yrange [0:*]
 """
 # Program: words in the key, colour, shape of its points.
 PROGRAMS = {"wsonce": ("wsonce", BLUE, 7), "node": ("Node (ws, ioredis, pg)", ORANGE, 5),
-            "node-script": ("Node, claims by a script", OCHRE, 4), "fastapi": ("FastAPI", GREY, 9)}
+            "node-script": ("Node, claims by a script", OCHRE, 4), "node-copy": ("and rows by COPY", RED, 13),
+            "fastapi": ("FastAPI", GREY, 9), "fastapi-batched": ("FastAPI, in batches", BLACK, 11)}
 
 
 def over_listeners(book, figure):

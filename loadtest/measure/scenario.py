@@ -17,7 +17,8 @@ from measure.race import Race
 WARM_UP = 20_000
 FANOUT = {1: 300_000, 3: 200_000, 5: 150_000, 10: 90_000}           # listeners: events
 PEERS = {("node", 1): (150_000, WARM_UP), ("node", 5): (60_000, 10_000), ("node-script", 1): (150_000, WARM_UP),
-         ("node-script", 5): (60_000, 10_000), ("fastapi", 1): (1500, 200)}
+         ("node-script", 5): (60_000, 10_000), ("node-copy", 1): (150_000, WARM_UP), ("node-copy", 5): (60_000, 10_000),
+         ("fastapi", 1): (1500, 200), ("fastapi-batched", 1): (20_000, 4_000), ("fastapi-batched", 5): (8_000, 2_000)}
 LATENCY_LISTENERS, LATENCY_S, LATENCY_WARM_UP_S = 3, 6, 1
 SHARES = (50, 90)                                                   # percent of the maximum
 LATE_EVENTS, LATE_PERCENT, DEDUP_WINDOW_S = 200_000, 20, 1

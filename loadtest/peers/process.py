@@ -15,7 +15,8 @@ SLOW = float(os.environ.get("WSONCE_TEST_SLOW", "1"))
 DEADLINE_S = 60 * SLOW
 SOURCE = f"{os.environ.get('WSONCE_BIN_DIR') or TREE + '/build'}/wsonce-source"
 PROGRAMS = {"node": [f"{HERE}/node/listener.js"], "node-script": [f"{HERE}/node/listener.js", "--claim-by", "script"],
-            "fastapi": [f"{HERE}/fastapi/listener.py"]}
+            "node-copy": [f"{HERE}/node/listener.js", "--claim-by", "script", "--store-by", "copy"],
+            "fastapi": [f"{HERE}/fastapi/listener.py"], "fastapi-batched": [f"{HERE}/fastapi/listener.py", "--batch"]}
 
 
 class Wrong(Exception):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The FastAPI design that wsonce replaces: an application whose start-up task dials the feed and handles one event
-at a time. See ../README.md."""
+at a time, or with --batch what has come in meanwhile. See ../README.md."""
 import argparse
 import asyncio
 import json
@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from redis import asyncio as redis_client
 from redis.asyncio.connection import UnixDomainSocketConnection
 
+from batched import BatchedRoad
 from road import Road
 
 PROGRESS_S = 0.1
@@ -57,6 +58,7 @@ def read_options():
     parser.add_argument("--claim-ttl", type=whole_seconds, default=30, metavar="S")
     parser.add_argument("--dedup-window", type=whole_seconds, default=300, metavar="S")
     parser.add_argument("--http", default="127.0.0.1:0", metavar="ADDR:PORT", help="where /healthz is; port 0 = any")
+    parser.add_argument("--batch", action="store_true", help="claim, store and mark in batches")
     return parser.parse_args()
 
 
@@ -66,6 +68,12 @@ def read_conninfo(text):
     if "dbname" in words:
         words["database"] = words.pop("dbname")
     return words
+
+
+async def prepare_connection(connection):
+    """COPY is in binary form, where a jsonb is a 1 and the text."""
+    await connection.set_type_codec("jsonb", schema="pg_catalog", format="binary",
+                                    encoder=lambda text: b"\x01" + text.encode(), decoder=lambda data: data[1:].decode())
 
 
 class Listener:
@@ -87,14 +95,14 @@ class Listener:
         try:
             self.redis = redis_client.from_url(self.options.redis, decode_responses=True, socket_timeout=10)
             self.pool = await asyncpg.create_pool(**read_conninfo(self.options.postgres), min_size=2, max_size=2,
-                                                  timeout=10)
+                                                  timeout=10, init=prepare_connection)
         except (asyncpg.PostgresError, OSError, asyncio.TimeoutError, TypeError, ValueError) as error:
             complain(f"cannot start ({error}): look at --redis and --postgres")
             self.status = 1
             raise
-        self.road = Road(self.redis, self.pool, self.options, complain)
+        self.road = (BatchedRoad if self.options.batch else Road)(self.redis, self.pool, self.options, complain)
         self.tasks = [asyncio.create_task(task) for task in
-                      (self.listen(), self.road.look_at_held(), self.show_progress())]
+                      (self.listen(), self.road.work(), self.show_progress())]
         for task in self.tasks:
             task.add_done_callback(self.on_end)
 
@@ -146,22 +154,23 @@ class Listener:
 
     async def stop(self):
         """Takes what is in hand to its end, within DRAIN_S."""
-        listening, looking, showing = self.tasks
-        self.is_stopping = self.road.is_stopping = True
+        listening, working, showing = self.tasks
+        self.is_stopping = True
+        self.road.stop()
         try:
-            await asyncio.wait_for(self.finish(listening, looking), DRAIN_S)
+            await asyncio.wait_for(self.finish(listening, working), DRAIN_S)
         except asyncio.TimeoutError:
             self.status = 1
-            complain(f"{len(self.road.held)} events were left after {DRAIN_S} s")
+            complain(f"{self.road.left()} events were left after {DRAIN_S} s")
         showing.cancel()
         self.tell()
         self.pool.terminate()
         await self.redis.close()
 
-    async def finish(self, listening, looking):
+    async def finish(self, listening, working):
         if self.websocket:
             self.websocket.transport.abort()    # of what is still on the way, other listeners have copies
-        await asyncio.wait([listening, looking])
+        await asyncio.wait([listening, working])
         await self.road.drain()
 
 

@@ -64,7 +64,11 @@ class Road:
         event = read_event(message)
         if event is None:
             self.counts["malformed"] += 1
-        elif event.id in self.held:
+        else:
+            await self.take(event)
+
+    async def take(self, event):
+        if event.id in self.held:
             self.held[event.id].copies += 1
         else:
             await self.process(event)
@@ -99,10 +103,7 @@ class Road:
             status = await self.pool.execute(INSERT, event.id, event.type, event.payload)
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError,
                 asyncpg.ProgramLimitExceededError) as error:
-            self.complain(f"Postgres refuses the event {event.id} ({error}), it is skipped")
-            self.counts["malformed"] += event.copies
-            self.held.pop(event.id, None)
-            await self.release(event)
+            await self.refuse(event, error)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, asyncio.TimeoutError) as error:
             if not self.is_failing:
                 self.complain(f"Postgres did not store an event ({error}), trying again")
@@ -115,9 +116,21 @@ class Road:
             self.settle(event)
             await self.mark(event)
 
+    async def refuse(self, event, error):
+        self.complain(f"Postgres refuses the event {event.id} ({error}), it is skipped")
+        self.counts["malformed"] += event.copies
+        self.forget(event)
+        await self.release(event)
+
     def settle(self, event):
         self.counts["settled"] += event.copies
+        self.forget(event)
+
+    def forget(self, event):
         self.held.pop(event.id, None)
+
+    def left(self):
+        return len(self.held)
 
     async def mark(self, event):
         """Only after the commit. A mark that is lost costs a conflict in Postgres."""
@@ -133,8 +146,12 @@ class Road:
         except (RedisError, OSError, asyncio.TimeoutError):
             pass
 
-    async def look_at_held(self):
-        """Runs beside the road. It is not cancelled, because redis would give the answer to the next one who asks."""
+    def stop(self):
+        self.is_stopping = True
+
+    async def work(self):
+        """Runs beside the road until it is to stop. It is not cancelled, because redis would give the answer to the next
+        one who asks."""
         while not self.is_stopping:
             await asyncio.sleep(RETRY_S if self.is_failing else LOOK_S)
             events = list(self.held.values())

@@ -51,7 +51,7 @@ async function main() {
 		fail(2, error.message);
 	}
 
-	const store = new Store(options.postgres);
+	const store = new Store(options.postgres, options.storeBy);
 	await store.open().catch((error) => fail(1, `Postgres cannot be reached (${error.message})`));
 	const claims = new Claims(options, complainOnce());
 	await claims.ready;

@@ -2,7 +2,7 @@
 'use strict';
 const { parseArgs } = require('node:util');
 
-const FLAGS = ['source', 'redis', 'postgres', 'instance', 'claim-ttl', 'dedup-window', 'claim-by'];
+const FLAGS = ['source', 'redis', 'postgres', 'instance', 'claim-ttl', 'dedup-window', 'claim-by', 'store-by'];
 
 function seconds(flags, name) {
 	const value = Number(flags[name]);
@@ -26,12 +26,14 @@ function readOptions(args) {
 		args,
 		options: Object.fromEntries(FLAGS.map((name) => [name, { type: 'string' }])),
 	});
-	const flags = { 'claim-ttl': '30', 'dedup-window': '300', 'claim-by': 'set', ...values };
+	const flags = { 'claim-ttl': '30', 'dedup-window': '300', 'claim-by': 'set', 'store-by': 'insert', ...values };
 	for (const name of FLAGS)
 		if (!flags[name])
 			throw new Error(`--${name} is missing: give it a value`);
 	if (!['set', 'script'].includes(flags['claim-by']))
 		throw new Error(`--claim-by is "${flags['claim-by']}": give set or script`);
+	if (!['insert', 'copy'].includes(flags['store-by']))
+		throw new Error(`--store-by is "${flags['store-by']}": give insert or copy`);
 	return {
 		source: flags.source,
 		redis: flags.redis.startsWith('unix://') ? { path: flags.redis.slice('unix://'.length) } : flags.redis,
@@ -40,6 +42,7 @@ function readOptions(args) {
 		claimTtl: seconds(flags, 'claim-ttl'),
 		dedupWindow: seconds(flags, 'dedup-window'),
 		claimBy: flags['claim-by'],
+		storeBy: flags['store-by'],
 	};
 }
 

@@ -161,7 +161,7 @@ class Pipeline {
 
 	async #storeAll(events) {
 		try {
-			this.counts.persisted += await this.#store.insert(events);
+			this.counts.persisted += await this.#store.store(events);
 		} catch (error) {
 			await this.#onRefused(events, error);
 			return;
