@@ -63,6 +63,8 @@ deps: ## install the Debian packages that are missing (as root or by sudo)
 	@demo/deps
 check-deps:
 	@demo/deps check
+bench-deps:
+	@demo/deps bench
 
 demo: all ## the main job in half a minute, on private servers
 	@demo/demo
@@ -74,7 +76,7 @@ check: check-deps ## what a change must pass, in minutes; PARTS="unit lint" runs
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	@tests/run $(or $(PARTS),check)
 
-prove: check-deps ## the rest of the tests: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults, mutations
+prove: check-deps bench-deps ## the rest of the tests: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults, mutations
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
 	@tests/run $(or $(PARTS),prove)
@@ -102,8 +104,7 @@ hostile: check-deps programs $B/tests/hostile/crowd ## 12,000 clients that behav
 instructions: check-deps $B/tests/instructions/road ## count the instructions per event, against tests/instructions/figure.json
 	@tests/instructions/run
 
-bench: ## measure wsonce, the servers alone and the peers in one run: make bench [QUICK=1] [ONLY="fanout latency"] [PEERS=none] [DOCS=1]
-	@demo/deps bench
+bench: bench-deps ## measure wsonce, the servers alone and the peers in one run: make bench [QUICK=1] [ONLY="fanout latency"] [PEERS=none] [DOCS=1]
 	+@$(MAKE) --no-print-directory programs
 	@loadtest/bench $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(PEERS),--peers "$(PEERS)") $(if $(DOCS),--docs)
 
@@ -182,5 +183,5 @@ $B/text/%.sql.h: sql/queries/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests fuzzers deps check-deps demo run check prove torture reliability allocation conformance fuzz hostile \
+.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove torture reliability allocation conformance fuzz hostile \
 	instructions bench lint install fmt readme clean help
