@@ -35,7 +35,6 @@ struct duplicates {
 	int64_t events;
 	int64_t copies;
 	int64_t delays[DUPLICATES_DELAYS];
-	unsigned char sketch[DUPLICATES_SKETCH];
 	double rate; /* events per second on the busiest day */
 	int64_t window_s;
 	int64_t mark_bytes;
@@ -48,7 +47,7 @@ struct duplicates {
  * first check-in of a day tells of what came in the last minute of the day before. */
 static const char days_sql[] =
 	"SELECT pg_catalog.to_char(day, 'YYYY-MM-DD'), events, pg_catalog.array_to_string(copies, ' '), "
-	"pg_catalog.encode(sketch, 'hex'), events / "
+	"events / "
 	"greatest(3600, extract(epoch FROM "
 	"least(now(), (day + 1)::timestamp AT TIME ZONE 'UTC') - day::timestamp AT TIME ZONE 'UTC')) "
 	"FROM :schema.wsonce_duplicates WHERE $1::bigint = 0 OR day >= (pg_catalog.to_timestamp($1::bigint / "
@@ -67,27 +66,15 @@ static void add_delays(struct duplicates *d, const char *text)
 	}
 }
 
-static void add_sketch(struct duplicates *d, const char *hex)
-{
-	for (size_t i = 0; i < DUPLICATES_SKETCH && hex[2 * i] && hex[2 * i + 1]; i++) {
-		char digits[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
-		unsigned char run = (unsigned char)strtoul(digits, NULL, 16);
-
-		if (d->sketch[i] < run)
-			d->sketch[i] = run;
-	}
-}
-
 static void add_day(struct duplicates *d, const struct pg_result *rows, size_t row)
 {
-	double rate = strtod(session_text(rows, row, 4), NULL);
+	double rate = strtod(session_text(rows, row, 3), NULL);
 
 	if (!*d->first_day)
 		snprintf(d->first_day, sizeof(d->first_day), "%s", session_text(rows, row, 0));
 	snprintf(d->last_day, sizeof(d->last_day), "%s", session_text(rows, row, 0));
 	d->events += session_number(rows, row, 1);
 	add_delays(d, session_text(rows, row, 2));
-	add_sketch(d, session_text(rows, row, 3));
 	if (d->rate < rate)
 		d->rate = rate;
 }
@@ -261,7 +248,6 @@ static void print_windows(const struct duplicates *d)
 
 static void print_text(const struct duplicates *d)
 {
-	double repeated = duplicates_estimate(d->sketch);
 	char advice[400];
 
 	if (!*d->first_day) {
@@ -270,11 +256,7 @@ static void print_text(const struct duplicates *d)
 	}
 	printf("duplicates from %s to %s (UTC)\n\n", d->first_day, d->last_day);
 	printf("  %-28s %12" PRId64 "\n", "events stored", d->events);
-	printf("  %-28s %12.0f   about\n", "events that came again", repeated);
-	printf("  %-28s %12" PRId64, "copies of them", d->copies);
-	if (d->copies)
-		printf("   %.1f of each", (double)d->copies / (repeated < 1 ? 1 : repeated));
-	putchar('\n');
+	printf("  %-28s %12" PRId64 "\n", "further copies", d->copies);
 	if (d->copies)
 		print_plot(d);
 	print_windows(d);
@@ -317,7 +299,6 @@ static void print_json(const struct duplicates *d)
 	json_out_member(&out, "first_day", json_out_string(*d->first_day ? d->first_day : NULL));
 	json_out_member(&out, "last_day", json_out_string(*d->last_day ? d->last_day : NULL));
 	json_out_member(&out, "events", json_integer((json_int_t)d->events));
-	json_out_member(&out, "events_repeated", json_integer((json_int_t)llround(duplicates_estimate(d->sketch))));
 	json_out_member(&out, "copies", json_integer((json_int_t)d->copies));
 	json_out_member(&out, "delays", describe_delays(d));
 	json_out_member(&out, "dedup_window_s", json_integer((json_int_t)d->window_s));
@@ -354,7 +335,7 @@ const struct subcommand stats_duplicates = {
 	.name = "stats duplicates",
 	.arguments = "",
 	.summary = "how often and how late events come again",
-	.help = "Tells how many events came more than once, how many copies there were, how long after the first\n"
+	.help = "Tells how many further copies of events came, how long after the first\n"
 		"they came, and what follows for --dedup-window. The listeners count, and tell the database once a\n"
 		"minute and when they leave. On a feed each listener gets every event, and these copies count too.\n",
 	.options = stats_options,

@@ -178,7 +178,7 @@ static void count_duplicate(const struct claim *c, const struct event *ev, enum 
 	int64_t age_ms = (int64_t)uv_now(c->loop) - ev->received_us / 1000;
 
 	if (result == CLAIM_OTHER || result == CLAIM_DONE || result == CLAIM_DEAD)
-		duplicates_seen(ev->id, ev->id_len, wall_ms() - age_ms - value_ms(value));
+		duplicates_seen(wall_ms() - age_ms - value_ms(value));
 }
 
 static void on_take(void *owner, void *arg, const redisReply *reply);

@@ -1,5 +1,4 @@
-/* duplicates.h: what this process knows of events that came more than once: after what time, and how
- * many different events they were. */
+/* duplicates.h: how long after the first copy further copies of events came to this process. */
 #ifndef WSONCE_DUPLICATES_H
 #define WSONCE_DUPLICATES_H
 
@@ -10,11 +9,8 @@
 /* Delays of less than 1 ms, then from each power of two ms to the next; the last has no end (17 years). */
 #define DUPLICATES_DELAYS 41
 
-/* Bytes of the sketch. Kept in the database: neither this nor the hash may ever change. */
-#define DUPLICATES_SKETCH 1024
-
 /* A copy of an event came, so long after the claim or the commit of the original. */
-void duplicates_seen(const char *id, size_t len, int64_t delay_ms);
+void duplicates_seen(int64_t delay_ms);
 
 /* A copy came that only the unique key found: how old the row is, Postgres knows. now_ms is the loop
  * clock. */
@@ -24,8 +20,5 @@ void duplicates_late(const char *id, size_t len, int64_t now_ms);
  * memory is out. */
 int duplicates_describe(json_t *object, int64_t now_ms);
 void duplicates_clear(void);
-
-/* About how many different events are in a sketch: within 3 % for most, exact for a few. */
-double duplicates_estimate(const unsigned char bytes[DUPLICATES_SKETCH]);
 
 #endif

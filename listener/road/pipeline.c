@@ -931,7 +931,7 @@ static int join(struct pipeline *p, struct event *ev, struct sender *sender)
 	if (event_add_copy(&p->events, ev, sender))
 		return -1;
 	counters.coalesced++;
-	duplicates_seen(ev->id, ev->id_len, now_ms(p) - ev->received_us / 1000);
+	duplicates_seen(now_ms(p) - ev->received_us / 1000);
 	return 0;
 }
 
@@ -948,7 +948,7 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 	if (event_tries(lead) && (lead->state == EV_BACKING_OFF || lead->state == EV_HELD))
 		try_other(p, lead);
 	counters.variants++;
-	duplicates_seen(ev->id, ev->id_len, now_ms(p) - lead->received_us / 1000);
+	duplicates_seen(now_ms(p) - lead->received_us / 1000);
 }
 
 int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)

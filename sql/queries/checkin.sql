@@ -1,6 +1,6 @@
 -- What a listener tells once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving;
 -- consumer, handler, targets: what it does with an event;
--- events, copies, sketch: what came since the last time; late: [id, ms ago] of copies that only the unique
+-- events, copies: what came since the last time; late: [id, ms ago] of copies that only the unique
 -- key found, each of which stands for late_weight of them. Tells the age at which rows were deleted.
 WITH checkin AS MATERIALIZED (
 	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving FROM (SELECT $1::jsonb) AS given (n)
@@ -22,25 +22,21 @@ WITH checkin AS MATERIALIZED (
 		pg_catalog.round(count(*) * (n->>'late_weight')::numeric)::bigint AS copies
 	FROM late, checkin GROUP BY 1, n
 ), fresh AS (
-	SELECT (n->>'events')::bigint AS events, pg_catalog.decode(n->>'sketch', 'hex') AS sketch, ARRAY(
+	SELECT (n->>'events')::bigint AS events, ARRAY(
 		SELECT c::text::bigint + coalesce((SELECT copies FROM late_copies AS l WHERE l.place = u.place), 0)
 		FROM pg_catalog.jsonb_array_elements(n->'copies') WITH ORDINALITY AS u (c, place) ORDER BY place
 	) AS copies
 	FROM checkin
 ), counted AS (
+	-- sketch is no longer used; listeners of older builds need its 1,024 bytes.
 	INSERT INTO :schema.wsonce_duplicates AS d (day, events, copies, sketch)
-	SELECT (now() AT TIME ZONE 'UTC')::date, events, copies, sketch FROM fresh WHERE events > 0 OR 0 < ANY (copies)
+	SELECT (now() AT TIME ZONE 'UTC')::date, events, copies,
+		pg_catalog.decode(pg_catalog.repeat('00', 1024), 'hex') FROM fresh WHERE events > 0 OR 0 < ANY (copies)
 	ON CONFLICT (day) DO UPDATE SET
 		events = d.events + excluded.events,
 		copies = ARRAY(
 			SELECT coalesce(a, 0) + coalesce(b, 0)
 			FROM unnest(d.copies, excluded.copies) WITH ORDINALITY AS u (a, b, place) ORDER BY place
-		),
-		sketch = (
-			SELECT pg_catalog.string_agg(substring(CASE WHEN pg_catalog.get_byte(d.sketch, i) <
-				pg_catalog.get_byte(excluded.sketch, i)
-				THEN excluded.sketch ELSE d.sketch END FROM i + 1 FOR 1), '' ORDER BY i)
-			FROM pg_catalog.generate_series(0, pg_catalog.length(excluded.sketch) - 1) AS i
 		)
 )
 SELECT rows_deleted_s FROM :schema.wsonce_retention

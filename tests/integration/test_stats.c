@@ -92,7 +92,6 @@ Test(stats, copies_of_several_listeners_are_added_up_and_events_are_counted_once
 	ask();
 	cr_assert_eq(number("events"), 5);
 	cr_assert_eq(number("copies"), 7);
-	cr_assert_eq(number("events_repeated"), 2);
 	cr_assert_eq(number("dedup_window_s"), 300);
 	/* The shared Redis may have more keys than are looked through for a mark. */
 	cr_assert(number("bytes_per_mark") > 100 && number("bytes_per_mark") < 300, "%ld", number("bytes_per_mark"));
@@ -236,7 +235,6 @@ Test(stats, connections_that_postgres_ends_cost_neither_events_nor_what_is_count
 	ask();
 	/* Each of 2000 events came to two listeners, and some were sent to Postgres again: nobody saw the answer. */
 	cr_assert(number("copies") > 1900 && number("copies") < 3100, "%ld", number("copies"));
-	cr_assert(number("events_repeated") > 1800 && number("events_repeated") < 2200);
 	fleet_end(&fleet);
 	tear_down();
 }

@@ -27,7 +27,7 @@ static void expect(const char *time, const char *why)
 	cr_assert_str_eq(said, why);
 }
 
-Test(stale, without_a_greatest_age_everything_is_taken)
+Test(age_limit, without_a_greatest_age_everything_is_taken)
 {
 	use(0, "rfc3339");
 	cr_assert_null(reason("1970-01-01T00:00:00Z"));
@@ -35,7 +35,7 @@ Test(stale, without_a_greatest_age_everything_is_taken)
 	cr_assert_null(reason(NULL));
 }
 
-Test(stale, event_is_taken_up_to_the_greatest_age)
+Test(age_limit, event_is_taken_up_to_the_greatest_age)
 {
 	use(86400, "us");
 	cr_assert_null(reason("1800000000000000"));
@@ -44,7 +44,7 @@ Test(stale, event_is_taken_up_to_the_greatest_age)
 	expect("0", "stale: /time is more than 1d ago");
 }
 
-Test(stale, time_may_be_ahead_of_the_clock_by_an_hour)
+Test(age_limit, time_may_be_ahead_of_the_clock_by_an_hour)
 {
 	use(86400, "us");
 	cr_assert_null(reason("1800003600000000"));
@@ -52,7 +52,7 @@ Test(stale, time_may_be_ahead_of_the_clock_by_an_hour)
 	expect("253402300799999999", "no time: /time is more than 1h ahead of the clock");
 }
 
-Test(stale, event_whose_age_cannot_be_known_is_not_taken)
+Test(age_limit, event_whose_age_cannot_be_known_is_not_taken)
 {
 	use(90, "rfc3339");
 	expect(NULL, "no time: /time is missing, or no string or number");
@@ -67,7 +67,7 @@ Test(stale, event_whose_age_cannot_be_known_is_not_taken)
 	cr_assert_null(reason("1800000000000"));
 }
 
-Test(stale, whole_message_may_be_the_time)
+Test(age_limit, whole_message_may_be_the_time)
 {
 	age_limit_init(&stale, &(struct config){.max_age_s = 60, .time_pointer = "", .time_unit = "s"});
 	expect("5", "stale: the message is more than 1m ago");

@@ -30,7 +30,7 @@ static json_t *write_checkin(bool is_leaving)
 	return object;
 }
 
-Test(note, listener_is_named_by_its_instance_and_a_nonce)
+Test(checkin, listener_is_named_by_its_instance_and_a_nonce)
 {
 	char first[300];
 
@@ -48,7 +48,7 @@ Test(note, listener_is_named_by_its_instance_and_a_nonce)
 		     0);
 }
 
-Test(note, what_the_fleet_does_with_an_event_is_told)
+Test(checkin, what_the_fleet_does_with_an_event_is_told)
 {
 	struct webhook webhooks[] = {{.name = "billing"}, {.name = "audit"}};
 	json_t *object;
@@ -69,7 +69,7 @@ Test(note, what_the_fleet_does_with_an_event_is_told)
 	json_decref(object);
 }
 
-Test(note, settings_are_told_and_no_greatest_age_is_none)
+Test(checkin, settings_are_told_and_no_greatest_age_is_none)
 {
 	json_t *object;
 
@@ -86,11 +86,11 @@ Test(note, settings_are_told_and_no_greatest_age_is_none)
 	json_decref(object);
 }
 
-Test(note, what_was_counted_is_told_once)
+Test(checkin, what_was_counted_is_told_once)
 {
 	use(0);
 	counters.persisted = 5;
-	duplicates_seen("a", 1, 0);
+	duplicates_seen(0);
 	json_t *first = write_checkin(false), *second = write_checkin(false);
 
 	cr_assert_eq(json_integer_value(json_object_get(first, "events")), 5);
@@ -101,7 +101,7 @@ Test(note, what_was_counted_is_told_once)
 	json_decref(second);
 }
 
-Test(note, guard_is_a_greatest_age_a_day_below_that_of_the_deleted_rows)
+Test(checkin, guard_is_a_greatest_age_a_day_below_that_of_the_deleted_rows)
 {
 	cr_assert(checkin_is_guarded(29 * DAY, 30 * DAY));
 	cr_assert(!checkin_is_guarded(29 * DAY + 1, 30 * DAY));
@@ -109,7 +109,7 @@ Test(note, guard_is_a_greatest_age_a_day_below_that_of_the_deleted_rows)
 	cr_assert(!checkin_is_guarded(1, DAY));
 }
 
-Test(note, listener_without_the_guard_cannot_work_where_rows_were_deleted)
+Test(checkin, listener_without_the_guard_cannot_work_where_rows_were_deleted)
 {
 	const char *why;
 

@@ -25,7 +25,7 @@ static void must_take(struct mark_queue *o, const char *id, bool is_dead)
 	cr_assert_eq(mark.epoch, EPOCH);
 }
 
-Test(owed, marks_come_out_in_order_and_once)
+Test(mark_queue, marks_come_out_in_order_and_once)
 {
 	struct mark_queue o = {0};
 	struct queued_mark mark;
@@ -40,7 +40,7 @@ Test(owed, marks_come_out_in_order_and_once)
 	mark_queue_free(&o);
 }
 
-Test(owed, a_long_run_of_marks_keeps_its_order)
+Test(mark_queue, a_long_run_of_marks_keeps_its_order)
 {
 	struct mark_queue o = {0};
 	struct queued_mark mark;
@@ -61,7 +61,7 @@ Test(owed, a_long_run_of_marks_keeps_its_order)
 	mark_queue_free(&o);
 }
 
-Test(owed, more_than_some_megabytes_are_refused)
+Test(mark_queue, more_than_some_megabytes_are_refused)
 {
 	struct mark_queue o = {0};
 	char id[500];

@@ -11,7 +11,7 @@
 
 #define LIMIT 100
 
-TestSuite(lines, .timeout = 60);
+TestSuite(ndjson, .timeout = 60);
 
 /* Opens these bytes as a file. */
 static struct ndjson *open_bytes(const char *bytes, size_t len, size_t limit)
@@ -54,7 +54,7 @@ static void expect_end(struct ndjson *l)
 	ndjson_close(l);
 }
 
-Test(lines, each_is_handed_out_without_its_end_and_empty_ones_are_not)
+Test(ndjson, each_is_handed_out_without_its_end_and_empty_ones_are_not)
 {
 	struct ndjson *l = open_text("one\n\n\r\ntwo\r\nth\rree\nlast");
 
@@ -65,7 +65,7 @@ Test(lines, each_is_handed_out_without_its_end_and_empty_ones_are_not)
 	expect_end(l);
 }
 
-Test(lines, only_the_last_one_may_have_no_newline_and_that_is_told)
+Test(ndjson, only_the_last_one_may_have_no_newline_and_that_is_told)
 {
 	struct ndjson *l = open_text("one\ntwo\r\nhalf");
 	char text[2 * LIMIT + 10];
@@ -85,12 +85,12 @@ Test(lines, only_the_last_one_may_have_no_newline_and_that_is_told)
 	}
 }
 
-Test(lines, an_empty_file_has_none)
+Test(ndjson, an_empty_file_has_none)
 {
 	expect_end(open_text(""));
 }
 
-Test(lines, the_limit_is_of_the_line_without_its_end)
+Test(ndjson, the_limit_is_of_the_line_without_its_end)
 {
 	char text[2 * LIMIT + 10], line[LIMIT + 1] = "";
 
@@ -125,7 +125,7 @@ static void expect_long(size_t n, const char *end)
 	free(text);
 }
 
-Test(lines, one_over_the_limit_is_its_head_and_the_digest_of_the_whole)
+Test(ndjson, one_over_the_limit_is_its_head_and_the_digest_of_the_whole)
 {
 	static const size_t sizes[] = {LIMIT + 1, LIMIT + 2, 4095, 4096, 4097, 65535, 65536, 65537, 131072, 200000};
 
@@ -135,7 +135,7 @@ Test(lines, one_over_the_limit_is_its_head_and_the_digest_of_the_whole)
 	}
 }
 
-Test(lines, they_are_whole_across_the_borders_of_the_buffer)
+Test(ndjson, they_are_whole_across_the_borders_of_the_buffer)
 {
 	char *text = malloc(400000), *at = text, line[40];
 	uint64_t begin = 0;
@@ -153,7 +153,7 @@ Test(lines, they_are_whole_across_the_borders_of_the_buffer)
 	free(text);
 }
 
-Test(lines, a_file_can_be_gone_back_in_and_not_beyond_its_end)
+Test(ndjson, a_file_can_be_gone_back_in_and_not_beyond_its_end)
 {
 	struct ndjson *l = open_text("one\ntwo\nthree\n");
 
@@ -167,7 +167,7 @@ Test(lines, a_file_can_be_gone_back_in_and_not_beyond_its_end)
 	expect_end(l);
 }
 
-Test(lines, a_pipe_has_nothing_now_and_more_later)
+Test(ndjson, a_pipe_has_nothing_now_and_more_later)
 {
 	int ends[2];
 	char path[40];
@@ -188,7 +188,7 @@ Test(lines, a_pipe_has_nothing_now_and_more_later)
 	close(ends[0]);
 }
 
-Test(lines, one_without_an_end_leaves_the_caller_a_turn)
+Test(ndjson, one_without_an_end_leaves_the_caller_a_turn)
 {
 	struct ndjson *l = ndjson_open("/dev/zero", LIMIT);
 	struct ndjson_line line;
@@ -198,7 +198,7 @@ Test(lines, one_without_an_end_leaves_the_caller_a_turn)
 	ndjson_close(l);
 }
 
-Test(lines, a_long_one_that_is_waited_for_is_whole)
+Test(ndjson, a_long_one_that_is_waited_for_is_whole)
 {
 	size_t len = 40u << 20;
 	char *text = malloc(len);
@@ -216,7 +216,7 @@ Test(lines, a_long_one_that_is_waited_for_is_whole)
 	free(text);
 }
 
-Test(lines, a_pipe_is_skipped_by_reading)
+Test(ndjson, a_pipe_is_skipped_by_reading)
 {
 	int ends[2];
 	char path[40];
@@ -233,7 +233,7 @@ Test(lines, a_pipe_is_skipped_by_reading)
 	close(ends[0]);
 }
 
-Test(lines, a_file_that_has_grown_has_the_same_fingerprint_and_another_one_has_not)
+Test(ndjson, a_file_that_has_grown_has_the_same_fingerprint_and_another_one_has_not)
 {
 	char first[65], again[65], other[65];
 	struct ndjson *a = open_text("one\ntwo\n"), *b = open_text("one\ntwo\nthree\n"), *c = open_text("one\ntwa\n");
@@ -248,7 +248,7 @@ Test(lines, a_file_that_has_grown_has_the_same_fingerprint_and_another_one_has_n
 	ndjson_close(c);
 }
 
-Test(lines, what_cannot_be_opened_is_told)
+Test(ndjson, what_cannot_be_opened_is_told)
 {
 	cr_assert_null(ndjson_open("/nowhere", LIMIT));
 	cr_assert_null(ndjson_open("/", LIMIT));

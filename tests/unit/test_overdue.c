@@ -22,7 +22,7 @@ static void fini(void)
 	events_clear(&events);
 }
 
-TestSuite(unsettled, .init = init, .fini = fini, .timeout = 60);
+TestSuite(overdue, .init = init, .fini = fini, .timeout = 60);
 
 /* An event that came at this moment of the loop clock. */
 static struct event *add(const char *id, enum event_state state, int64_t came_ms)
@@ -43,7 +43,7 @@ static void expect(int64_t now_ms, size_t count, const char *oldest, int64_t age
 	cr_assert_eq(overdue_oldest_ms(&events, now_ms), age_ms);
 }
 
-Test(unsettled, without_events_nothing_is_old)
+Test(overdue, without_events_nothing_is_old)
 {
 	struct overdue u;
 
@@ -53,7 +53,7 @@ Test(unsettled, without_events_nothing_is_old)
 	cr_assert_null(u.state);
 }
 
-Test(unsettled, oldest_is_the_one_that_came_first_whatever_its_state)
+Test(overdue, oldest_is_the_one_that_came_first_whatever_its_state)
 {
 	struct event *a = add("a", EV_CLAIMING, 1000), *b = add("b", EV_CLAIMING, 1500);
 
@@ -72,7 +72,7 @@ Test(unsettled, oldest_is_the_one_that_came_first_whatever_its_state)
 	expect(4500, 2, "b", 3000);
 }
 
-Test(unsettled, messages_that_become_dead_letters_count_too)
+Test(overdue, messages_that_become_dead_letters_count_too)
 {
 	struct event *garbage = add("", EV_REFUSED, 1000), *stale = add("s", EV_REFUSED, 1100);
 
@@ -117,7 +117,7 @@ static void expect_log(struct overdue_watch *w, int64_t now_ms, int64_t limit_ms
 	free(said);
 }
 
-Test(unsettled, warning_names_how_many_and_the_oldest_and_comes_again_each_minute)
+Test(overdue, warning_names_how_many_and_the_oldest_and_comes_again_each_minute)
 {
 	struct overdue_watch w = {0};
 	struct event *a = add("order-7", EV_CLAIMING, 1000);
@@ -138,7 +138,7 @@ Test(unsettled, warning_names_how_many_and_the_oldest_and_comes_again_each_minut
 	expect_log(&w, 94000, 95000, "");
 }
 
-Test(unsettled, limit_of_0_never_warns)
+Test(overdue, limit_of_0_never_warns)
 {
 	struct overdue_watch w = {0};
 

@@ -25,7 +25,7 @@ static void fini(void)
 	refused_peers_free(refusals);
 }
 
-TestSuite(refusal, .init = init, .fini = fini, .timeout = 60);
+TestSuite(refused_peers, .init = init, .fini = fini, .timeout = 60);
 
 /* How often text stands in what was logged so far. */
 static int logged(const char *text)
@@ -40,13 +40,13 @@ static int logged(const char *text)
 	return n;
 }
 
-Test(refusal, first_refusal_of_a_peer_is_logged_with_its_status)
+Test(refused_peers, first_refusal_of_a_peer_is_logged_with_its_status)
 {
 	refused_peers_log(refusals, "10.0.0.1", 401, 5);
 	cr_assert_eq(logged("event=\"producer refused\" peer=10.0.0.1 status=401\n"), 1, "%s", lines);
 }
 
-Test(refusal, peer_is_named_once_a_minute)
+Test(refused_peers, peer_is_named_once_a_minute)
 {
 	for (int i = 0; i < 100; i++)
 		refused_peers_log(refusals, "10.0.0.1", 401, 100000 + i);
@@ -56,7 +56,7 @@ Test(refusal, peer_is_named_once_a_minute)
 	cr_assert_eq(logged("producer refused"), 2);
 }
 
-Test(refusal, at_most_twenty_peers_are_named_and_the_others_are_counted)
+Test(refused_peers, at_most_twenty_peers_are_named_and_the_others_are_counted)
 {
 	char peer[20];
 
@@ -70,7 +70,7 @@ Test(refusal, at_most_twenty_peers_are_named_and_the_others_are_counted)
 	cr_assert_eq(logged("producer refused"), 21);
 }
 
-Test(refusal, nothing_is_counted_twice)
+Test(refused_peers, nothing_is_counted_twice)
 {
 	refused_peers_log(refusals, "10.0.0.1", 401, 100000);
 	refused_peers_log(refusals, "10.0.0.1", 401, 100001);
@@ -80,7 +80,7 @@ Test(refusal, nothing_is_counted_twice)
 	cr_assert_eq(logged("more producers"), 1, "%s", lines);
 }
 
-Test(refusal, nothing_is_logged_when_memory_was_out)
+Test(refused_peers, nothing_is_logged_when_memory_was_out)
 {
 	refused_peers_log(NULL, "10.0.0.1", 401, 1);
 	cr_assert_eq(logged("refused"), 0);

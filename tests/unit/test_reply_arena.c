@@ -23,7 +23,7 @@ static void fini(void)
 	arena_clear(&arena);
 }
 
-TestSuite(reply, .init = init, .fini = fini, .timeout = 60);
+TestSuite(reply_arena, .init = init, .fini = fini, .timeout = 60);
 
 static int read_text(const char *text)
 {
@@ -31,7 +31,7 @@ static int read_text(const char *text)
 	return redisReaderGetReply(reader, &reply);
 }
 
-Test(reply, an_array_may_be_promised_and_come_later)
+Test(reply_arena, an_array_may_be_promised_and_come_later)
 {
 	cr_assert_eq(read_text("*2\r\n$1\r\na\r\n"), REDIS_OK);
 	cr_assert_null(reply);
@@ -39,7 +39,7 @@ Test(reply, an_array_may_be_promised_and_come_later)
 	cr_assert_eq(((redisReply *)reply)->element[1]->integer, 7);
 }
 
-Test(reply, an_array_that_nobody_could_hold_is_refused)
+Test(reply_arena, an_array_that_nobody_could_hold_is_refused)
 {
 	cr_assert_eq(read_text("*2147483647\r\n"), REDIS_ERR);
 	cr_assert_eq(reader->err, REDIS_ERR_OOM);
@@ -47,7 +47,7 @@ Test(reply, an_array_that_nobody_could_hold_is_refused)
 }
 
 /* Each of these promises 1 MiB for eleven bytes. */
-Test(reply, arrays_of_arrays_are_counted_together)
+Test(reply_arena, arrays_of_arrays_are_counted_together)
 {
 	char text[2000] = "*1000\r\n";
 	int n = 0;
@@ -61,7 +61,7 @@ Test(reply, arrays_of_arrays_are_counted_together)
 }
 
 /* The memory of one answer is given back before the next: that many may come. */
-Test(reply, the_limit_is_that_of_one_answer)
+Test(reply_arena, the_limit_is_that_of_one_answer)
 {
 	for (int i = 0; i < 40; i++) {
 		cr_assert_eq(read_text("*100000\r\n"), REDIS_OK, "answer %d", i);

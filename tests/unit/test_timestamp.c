@@ -43,7 +43,7 @@ static void expect_rfc3339(const char *text, long long us)
 
 /* --- RFC 3339 --- */
 
-Test(when, rfc3339_is_read_in_all_its_forms)
+Test(timestamp, rfc3339_is_read_in_all_its_forms)
 {
 	expect_rfc3339("1970-01-01T00:00:00Z", 0);
 	expect_rfc3339("1970-01-01t00:00:01z", SECOND_US);
@@ -57,7 +57,7 @@ Test(when, rfc3339_is_read_in_all_its_forms)
 	expect_rfc3339("9999-12-31T23:59:59.999999Z", 253402300799999999);
 }
 
-Test(when, rfc3339_fractions_are_cut_off_after_microseconds)
+Test(timestamp, rfc3339_fractions_are_cut_off_after_microseconds)
 {
 	expect_rfc3339("1970-01-01T00:00:00.1Z", 100000);
 	expect_rfc3339("1970-01-01T00:00:00.000001Z", 1);
@@ -68,7 +68,7 @@ Test(when, rfc3339_fractions_are_cut_off_after_microseconds)
 }
 
 /* Each noon from 1970 to 9999, against the C library. */
-Test(when, rfc3339_agrees_with_the_c_library_on_every_day)
+Test(timestamp, rfc3339_agrees_with_the_c_library_on_every_day)
 {
 	for (time_t noon = 43200; noon < 253402300800; noon += 86400) {
 		char text[40];
@@ -82,7 +82,7 @@ Test(when, rfc3339_agrees_with_the_c_library_on_every_day)
 	}
 }
 
-Test(when, only_leap_years_have_a_29_february)
+Test(timestamp, only_leap_years_have_a_29_february)
 {
 	expect_rfc3339("2000-02-29T00:00:00Z", 951782400 * SECOND_US);
 	expect_rfc3339("2024-02-29T00:00:00Z", 1709164800 * SECOND_US);
@@ -92,7 +92,7 @@ Test(when, only_leap_years_have_a_29_february)
 	expect_none("2024-04-31T00:00:00Z", TIMESTAMP_RFC3339);
 }
 
-Test(when, leap_seconds_are_the_second_after_59_at_the_end_of_a_utc_day)
+Test(timestamp, leap_seconds_are_the_second_after_59_at_the_end_of_a_utc_day)
 {
 	expect_rfc3339("1990-12-31T23:59:60Z", 662688000 * SECOND_US);
 	expect_rfc3339("1990-12-31T15:59:60-08:00", 662688000 * SECOND_US);
@@ -102,7 +102,7 @@ Test(when, leap_seconds_are_the_second_after_59_at_the_end_of_a_utc_day)
 	expect_none("2016-12-31T23:59:61Z", TIMESTAMP_RFC3339);
 }
 
-Test(when, moments_outside_of_1970_to_9999_in_utc_are_none)
+Test(timestamp, moments_outside_of_1970_to_9999_in_utc_are_none)
 {
 	expect_none("0001-01-01T00:00:00Z", TIMESTAMP_RFC3339);
 	expect_none("1969-12-31T23:59:59.999999Z", TIMESTAMP_RFC3339);
@@ -113,7 +113,7 @@ Test(when, moments_outside_of_1970_to_9999_in_utc_are_none)
 	expect_none("10000-01-01T00:00:00Z", TIMESTAMP_RFC3339);
 }
 
-Test(when, what_is_not_rfc3339_is_none)
+Test(timestamp, what_is_not_rfc3339_is_none)
 {
 	static const char *const texts[] = {
 		"",
@@ -153,7 +153,7 @@ Test(when, what_is_not_rfc3339_is_none)
 	cr_assert(!parse("2024-01-01\00000:00:00Z", 20, TIMESTAMP_RFC3339, &us));
 }
 
-Test(when, every_cut_of_a_moment_is_none)
+Test(timestamp, every_cut_of_a_moment_is_none)
 {
 	static const char text[] = "2024-02-29T23:59:59.25+01:30";
 	int64_t us;
@@ -164,7 +164,7 @@ Test(when, every_cut_of_a_moment_is_none)
 
 /* --- numbers --- */
 
-Test(when, numbers_are_read_in_their_unit)
+Test(timestamp, numbers_are_read_in_their_unit)
 {
 	expect("1700000000", TIMESTAMP_S, 1700000000 * SECOND_US);
 	expect("1700000000", TIMESTAMP_MS, 1700000 * SECOND_US);
@@ -175,7 +175,7 @@ Test(when, numbers_are_read_in_their_unit)
 	expect("253402300799999999", TIMESTAMP_US, 253402300799999999);
 }
 
-Test(when, fractions_of_numbers_keep_their_microseconds)
+Test(timestamp, fractions_of_numbers_keep_their_microseconds)
 {
 	expect("1700000000.123456", TIMESTAMP_S, 1700000000123456);
 	expect("1700000000.1", TIMESTAMP_S, 1700000000100000);
@@ -186,7 +186,7 @@ Test(when, fractions_of_numbers_keep_their_microseconds)
 	expect("253402300799.9999999", TIMESTAMP_S, 253402300799999999);
 }
 
-Test(when, exponents_move_the_point)
+Test(timestamp, exponents_move_the_point)
 {
 	expect("1.7e9", TIMESTAMP_S, 1700000000 * SECOND_US);
 	expect("1.7E+09", TIMESTAMP_S, 1700000000 * SECOND_US);
@@ -199,7 +199,7 @@ Test(when, exponents_move_the_point)
 	expect_none("1e12", TIMESTAMP_S);
 }
 
-Test(when, numbers_beyond_9999_are_none)
+Test(timestamp, numbers_beyond_9999_are_none)
 {
 	expect_none("253402300800", TIMESTAMP_S);
 	expect_none("253402300800000", TIMESTAMP_MS);
@@ -209,7 +209,7 @@ Test(when, numbers_beyond_9999_are_none)
 	expect_none("99999999999999999999999999999999999999999999999999", TIMESTAMP_S);
 }
 
-Test(when, what_is_no_number_is_none)
+Test(timestamp, what_is_no_number_is_none)
 {
 	static const char *const texts[] = {
 		"",   "-1",  "+1",  "-0",    ".5",  "1.",       "1.e3", "1e",   "1e+", "0x1", "1 ",
@@ -222,7 +222,7 @@ Test(when, what_is_no_number_is_none)
 	cr_assert(!parse("1\0002", 3, TIMESTAMP_S, &us));
 }
 
-Test(when, units_have_names)
+Test(timestamp, units_have_names)
 {
 	cr_assert_eq(timestamp_unit_named("rfc3339"), TIMESTAMP_RFC3339);
 	cr_assert_eq(timestamp_unit_named("s"), TIMESTAMP_S);
@@ -240,7 +240,7 @@ static void expect_age(const char *text, long long seconds)
 	cr_assert_eq(s, seconds, "%s is %lld", text, (long long)s);
 }
 
-Test(when, ages_have_a_number_and_a_unit)
+Test(timestamp, ages_have_a_number_and_a_unit)
 {
 	expect_age("30d", 30 * 86400);
 	expect_age("12h", 12 * 3600);
@@ -251,7 +251,7 @@ Test(when, ages_have_a_number_and_a_unit)
 	expect_age("3652500d", 3652500LL * 86400);
 }
 
-Test(when, what_is_no_age_is_none)
+Test(timestamp, what_is_no_age_is_none)
 {
 	static const char *const texts[] = {"",
 					    "30",
@@ -277,7 +277,7 @@ Test(when, what_is_no_age_is_none)
 		cr_assert(!timestamp_parse_age(texts[i], &s) && s == -7, "%s is read as %lld", texts[i], (long long)s);
 }
 
-Test(when, ages_are_printed_in_the_largest_unit_without_a_rest)
+Test(timestamp, ages_are_printed_in_the_largest_unit_without_a_rest)
 {
 	static const struct {
 		long long seconds;
