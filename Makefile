@@ -41,12 +41,13 @@ SHARED := frame message options progress script summary
 SOURCE_OBJ := $(call loadtest,source server arrival backlog replay hist $(SHARED))
 PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/base/backoff.o
 CEILING_OBJ := $(call loadtest,ceiling message options summary) $B/listener/postgres/array.o $B/listener/postgres/schema.o $B/listener/redis/resp.o
-SUPPORT := $(call objects,$(filter-out tests/support/fake_stages.c tests/support/failing_alloc.c,$(wildcard tests/support/*.c)))
-FAILING := $B/tests/support/failing_alloc.o
-UNIT := $(call objects,$(filter-out %/test_pipeline.c,$(wildcard tests/unit/test_*.c)))
+SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/failing_alloc.c %/clock.c,$(wildcard tests/support/*.c)))
+FAKES := $B/tests/support/failing_alloc.o $B/tests/support/clock.o
+PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline unit/test_fleet support/fake_stages)
+UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch age_limit stall checkin duplicates rejected) \
-	$(addprefix base/,arena keyed log counters backoff timestamp))
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch age_limit stall checkin duplicates rejected fleet) \
+	$(addprefix base/,arena keyed log counters backoff timestamp) redis/resp)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
@@ -136,9 +137,9 @@ $B/wsonce-producer: $(PRODUCER_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
 $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
-$B/tests/unit/unit: $(UNIT) $(FAILING) $(MODULES)
+$B/tests/unit/unit: $(UNIT) $(FAKES) $(MODULES)
 	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm
-$B/tests/unit/pipeline: $B/tests/unit/test_pipeline.o $B/tests/support/fake_stages.o $(FAILING) $(STAGES)
+$B/tests/unit/pipeline: $(PIPELINE) $(FAKES) $(STAGES)
 	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
 $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread

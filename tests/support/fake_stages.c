@@ -6,9 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define CALLS_MAX 20000
 
@@ -39,30 +36,6 @@ struct fake fake;
 static struct claim the_claim;
 static struct store the_store;
 static struct calls takes, looks, counts, inserts, burials;
-
-/* --- the clock --- */
-
-static int64_t stopped_ms; /* 0: the clock goes as usual */
-
-/* libuv's clock, in place of the C library's. */
-int clock_gettime(clockid_t clock, struct timespec *now)
-{
-	if (!stopped_ms || (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE))
-		return (int)syscall(SYS_clock_gettime, clock, now);
-	now->tv_sec = stopped_ms / 1000;
-	now->tv_nsec = stopped_ms % 1000 * 1000000;
-	return 0;
-}
-
-void fake_time_stop(void)
-{
-	stopped_ms = 1000000;
-}
-
-void fake_time_pass(int64_t ms)
-{
-	stopped_ms += ms;
-}
 
 /* --- the journal --- */
 

@@ -1,6 +1,6 @@
 /* The functions of claim.h and store.h without any server, for tests of pipeline.c: calls are noted
  * in a journal, and the test answers them when and as it likes. Time stands still but for
- * fake_time_pass(). */
+ * clock_pass(). */
 #ifndef SUPPORT_FAKE_STAGES_H
 #define SUPPORT_FAKE_STAGES_H
 
@@ -50,9 +50,5 @@ void fake_answer_bury(const char *id, enum store_burial burial);
 
 /* The whole database is unusable. */
 void fake_answer_unusable(const char *sentence);
-
-/* From the first call on the monotonic clock is the test's own. Call it before the loop is made. */
-void fake_time_stop(void);
-void fake_time_pass(int64_t ms);
 
 #endif

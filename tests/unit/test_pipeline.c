@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "failing_alloc.h"
+#include "clock.h"
 #include "fake_stages.h"
 #include "base/counters.h"
 #include "view.h"
@@ -100,7 +101,7 @@ static void turn(void)
 
 static void pass(int64_t ms)
 {
-	fake_time_pass(ms);
+	clock_pass(ms);
 	turn();
 }
 
@@ -142,7 +143,7 @@ static void open_pipeline(void)
 		.type_pointer = "/event_type",
 		.payload_pointer = "/payload",
 	};
-	fake_time_stop();
+	clock_stop();
 	reopen_pipeline();
 }
 
@@ -2091,7 +2092,7 @@ Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
 		}
 		move_any();
 		fake.is_redis_away = pick(100) == 0;
-		fake_time_pass(pick(100));
+		clock_pass(pick(100));
 		uv_run(&loop, UV_RUN_NOWAIT);
 		assert_nothing_is_lost();
 		fake_journal();
@@ -2101,7 +2102,7 @@ Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
 	for (int i = 0; i < 100000 && left < 0; i++) {
 		move_any();
 		uv_run(&loop, UV_RUN_NOWAIT);
-		fake_time_pass(pick(100) == 0);
+		clock_pass(pick(100) == 0);
 		fake_journal();
 	}
 	cr_assert_eq(left, 0);

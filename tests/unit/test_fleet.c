@@ -1,0 +1,152 @@
+/* Heartbeats of fleet.c: when they are sent, what they say, and when there are no more. */
+#include <criterion/criterion.h>
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+#include <uv.h>
+
+#include "clock.h"
+#include "road/fleet.h"
+
+#define BEAT_MS  1000
+#define ALIVE_MS 3000 /* what one beat is worth to the others: two of them may be lost */
+
+static uv_loop_t loop;
+static struct fleet *fleet;
+static char sent[1000]; /* the last command */
+static int count;       /* of them */
+static redis_cb *answer;
+static void *answer_arg;
+
+/* --- Redis, as far as fleet.c asks it --- */
+
+int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
+{
+	(void)r;
+	cr_assert_lt(len, sizeof(sent));
+	memcpy(sent, bytes, len);
+	sent[len] = '\0';
+	count++;
+	answer = cb;
+	answer_arg = arg;
+	return 0;
+}
+
+const char *redis_script_sha(const struct redis *r, enum redis_script script)
+{
+	(void)r;
+	return script == REDIS_HEARTBEAT ? "heartbeat" : "another";
+}
+
+void redis_load_scripts(struct redis *r)
+{
+	(void)r;
+}
+
+/* Redis names two instances that are alive: ours, and another. */
+static void answer_with_another(void)
+{
+	redisReply names[2] = {{.type = REDIS_REPLY_STRING, .str = "me", .len = 2},
+			       {.type = REDIS_REPLY_STRING, .str = "you", .len = 3}};
+	redisReply *elements[2] = {&names[0], &names[1]};
+
+	answer(NULL, answer_arg, &(redisReply){.type = REDIS_REPLY_ARRAY, .elements = 2, .element = elements});
+}
+
+static bool is_another_preferred_for_some(void)
+{
+	char id[20];
+	int n = 0;
+
+	for (int i = 0; i < 100; i++)
+		n += fleet_prefers_other(fleet, id, (size_t)snprintf(id, sizeof(id), "e-%d", i));
+	return n > 0 && n < 100;
+}
+
+static void set_up(void)
+{
+	static struct config config = {.claim_prefix = "p:"};
+
+	clock_stop();
+	uv_loop_init(&loop);
+	fleet = fleet_open(&loop, &config, "me");
+	fleet_set_redis(fleet, (struct redis *)&loop);
+}
+
+static void on_closed(void *arg)
+{
+	(void)arg;
+}
+
+static void tear_down(void)
+{
+	fleet_close(fleet, on_closed, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	cr_assert_eq(uv_loop_close(&loop), 0, "a handle is left");
+}
+
+TestSuite(fleet, .init = set_up, .fini = tear_down);
+
+/* Lets so much time pass in steps of a tenth of a second. Returns how many commands were sent. */
+static int pass(int ms)
+{
+	int before = count;
+
+	for (; ms > 0; ms -= 100) {
+		clock_pass(100);
+		uv_run(&loop, UV_RUN_NOWAIT);
+	}
+	return count - before;
+}
+
+Test(fleet, beat_says_for_how_long_it_counts)
+{
+	fleet_hear(fleet);
+	cr_assert_eq(count, 1);
+	cr_assert(strstr(sent, "\r\nheartbeat\r\n") && strstr(sent, "\r\nme\r\n"), "%s", sent);
+	cr_assert(strstr(sent, "\r\n3000\r\n"), "%s", sent);
+	cr_assert_eq(ALIVE_MS, 3 * BEAT_MS);
+}
+
+Test(fleet, it_beats_each_second_while_something_is_heard)
+{
+	fleet_hear(fleet);
+	cr_assert_eq(pass(100), 1, "the second one is soon");
+	for (int i = 0; i < 20; i++) {
+		fleet_hear(fleet);
+		cr_assert_eq(pass(BEAT_MS), 1);
+	}
+}
+
+Test(fleet, who_hears_nothing_for_five_seconds_is_silent_and_claims_all)
+{
+	fleet_hear(fleet);
+	answer_with_another();
+	cr_assert(is_another_preferred_for_some());
+	cr_assert_eq(pass(60 * BEAT_MS), 5);
+	cr_assert_not(is_another_preferred_for_some(), "it waits for who may be gone by now");
+	fleet_hear(fleet);
+	cr_assert_eq(pass(100), 1);
+}
+
+Test(fleet, who_has_left_is_silent)
+{
+	fleet_hear(fleet);
+	answer_with_another();
+	fleet_leave(fleet);
+	cr_assert(strstr(sent, "ZREM") && strstr(sent, "\r\nme\r\n"), "%s", sent);
+	cr_assert_not(is_another_preferred_for_some());
+	fleet_hear(fleet);
+	cr_assert_eq(pass(10 * BEAT_MS), 0);
+}
+
+Test(fleet, who_rests_is_silent_until_it_hears_something_again)
+{
+	fleet_hear(fleet);
+	fleet_rest(fleet, true);
+	cr_assert(strstr(sent, "ZREM"), "%s", sent);
+	cr_assert_eq(pass(10 * BEAT_MS), 0);
+	fleet_rest(fleet, false);
+	fleet_hear(fleet);
+	cr_assert_eq(pass(100), 1);
+}
