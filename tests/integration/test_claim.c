@@ -153,11 +153,15 @@ Test(claim, a_late_copy_at_another_listener_is_a_duplicate_without_an_insert, .t
 {
 	struct bench b;
 
-	start(&b, 2, "");
+	start(&b, 2, "--claim-ttl 5 --dedup-window 70");
 	struct peer *first = producer(b.listeners[0]), *second = producer(b.listeners[1]);
+	int64_t sent_ms = wait_now_ms();
 	give(first, "id");
 	expect_ack(first, "id", "persisted");
 	cr_assert(claims_begins(b.redis, "id", "done@"), "an acked event has no done mark");
+	long left_ms = claims_ttl_ms(b.redis, "id");
+	cr_assert(left_ms > 70000 - (wait_now_ms() - sent_ms) - 10 && left_ms <= 70000,
+		  "the mark stays for %ld ms, not the dedup window", left_ms);
 	give(second, "id");
 	expect_ack(second, "id", "duplicate");
 	cr_assert_eq(listener_metric(b.listeners[1], "wsonce_batches_total"), 0, "the mark was not believed");

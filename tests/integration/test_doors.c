@@ -1,6 +1,7 @@
 /* Who may send: tokens and their names, pages of other places, addresses that anybody can reach. */
 #include "ack.h"
 #include "database.h"
+#include "fleet.h"
 #include "http.h"
 #include "listener.h"
 #include "peer.h"
@@ -11,6 +12,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,6 +276,32 @@ static int status_from(const char *address, const char *token)
 	status = status_on(fd, SETTLED_MS);
 	close(fd);
 	return status;
+}
+
+/* 503 sends a producer to another listener, or to this one again; 401 would end it. */
+Test(doors, a_handshake_that_ends_while_the_listener_drains_is_told_503)
+{
+	write_tokens("sensor-a Token-A-0123456789-ABCDEFGHIJ\n");
+	char flags[100];
+
+	snprintf(flags, sizeof flags, "--drain-timeout 60 --ingest-token-file %s", tokens);
+	start(flags);
+	int late = dial_from("127.0.0.1"), wrong = dial_from("127.0.0.1");
+	struct peer *p = open_with("Token-A-0123456789-ABCDEFGHIJ", NULL); /* accepted after those */
+	struct database *lock = fleet_lock(db);
+	peer_send_text(p, "{\"event_id\":\"at-work\"}");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 1, SETTLED_MS));
+	process_signal(listener_process(listener), SIGTERM);
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 503, SETTLED_MS));
+	ask(late, "Token-A-0123456789-ABCDEFGHIJ");
+	cr_assert_eq(status_on(late, SETTLED_MS), 503);
+	ask(wrong, "wrong");
+	cr_assert_eq(status_on(wrong, SETTLED_MS), 401);
+	fleet_unlock(lock);
+	ack_expect(p, "at-work", "persisted");
+	peer_free(p);
+	close(late);
+	close(wrong);
 }
 
 #define SILENT 30

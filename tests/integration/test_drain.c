@@ -176,6 +176,48 @@ static struct database *begin_drain(struct fleet *f, struct database *rows, int 
 	return lock;
 }
 
+#define GRACE_MS 1000 /* for so long producers without acks are read from after SIGTERM */
+
+/* Has a listener drain behind a locked table, and sends it one more event when a quarter of its grace is over. Returns
+ * whether that was in time; then the event has been read. */
+static bool send_in_grace(struct fleet *f, int number)
+{
+	struct listener *l = f->listeners[0];
+	struct peer *p = peer_open_events(listener_ingest_port(l), NULL);
+	struct database *lock = fleet_lock(f->rows);
+
+	peer_sendf(p, "{\"event_id\":\"early-%d\"}", number);
+	cr_assert(wait_until(listener_metric(l, "wsonce_in_flight") == 1, WHOLE_MS));
+	int64_t begin_ms = wait_now_ms();
+	process_signal(listener_process(l), SIGTERM);
+	cr_assert(wait_until(listener_status(l, "/readyz") == 503, WHOLE_MS), "it does not drain");
+	wait_pause_ms(wait_left_ms(begin_ms + GRACE_MS / 4)); /* time is the subject */
+	peer_send_text(p, "{\"event_id\":\"late\"}");
+	bool is_in_time = wait_now_ms() < begin_ms + 3 * GRACE_MS / 4;
+	cr_assert(!is_in_time || wait_until(listener_metric(l, "wsonce_in_flight") == 2, WHOLE_MS), "it is not read");
+	fleet_unlock(lock);
+	cr_assert_eq(process_wait(listener_process(l), WHOLE_MS), 0);
+	peer_free(p);
+	return is_in_time;
+}
+
+/* Nobody tells them what became of an event, so that they cannot send it again to another. */
+Test(drain, what_a_producer_without_acks_sends_within_the_grace_is_stored, .timeout = 120)
+{
+	struct fleet f;
+	struct database *rows = database_new();
+
+	fleet_start(&f, 1, rows, NULL, "--drain-timeout 60");
+	for (int tries = 1; !send_in_grace(&f, tries); tries++) {
+		cr_assert_lt(tries, 10, "this machine is too slow to say");
+		fleet_launch_one(&f, 0);
+		listener_wait_ready(f.listeners[0]);
+	}
+	cr_assert_eq(database_long(rows, "select count(*) from events where event_id = 'late'"), 1);
+	fleet_end(&f);
+	database_free(rows);
+}
+
 static bool is_ended_by_another_sigterm(struct process *process)
 {
 	process_signal(process, SIGTERM);

@@ -87,9 +87,12 @@ Test(effects, late_copies_have_no_effect)
 	fleet_start(&fleet, 2, db, NULL, "--handler public.handle --dedup-window 1");
 	fleet_send(&fleet, 500);
 	fleet_must_be_whole(&fleet, SETTLED_MS);
-	wait_pause_ms(1500); /* the marks are gone */
+	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == 0, SETTLED_MS), "the marks stay");
+	double won = fleet_metric(&fleet, "wsonce_claims_won_total");
 	fleet.sent = 0;
 	fleet_send(&fleet, 500);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_claims_won_total") >= won + 500, SETTLED_MS),
+		  "no row was looked for");
 	fleet_must_be_whole(&fleet, SETTLED_MS);
 	must_have_effects(500);
 }

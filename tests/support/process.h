@@ -42,6 +42,13 @@ int process_wait(struct process *p, int deadline_ms);
 /* Whether it has not ended (a stopped process is alive). */
 bool process_is_alive(struct process *p);
 
+/* By how much more memory a program takes than it does otherwise: AddressSanitizer keeps what was freed. */
+#ifdef __SANITIZE_ADDRESS__
+#define PROCESS_MEMORY_FACTOR 6
+#else
+#define PROCESS_MEMORY_FACTOR 1
+#endif
+
 /* Resident memory in KiB; the test fails if the process has ended. */
 long process_rss_kb(struct process *p);
 
