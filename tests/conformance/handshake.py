@@ -4,13 +4,12 @@ import asyncio
 import base64
 import zlib
 
-from websockets.connection import OPEN
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 from websockets.utils import accept_key
 
 from case import STRICT, Case, Play
 from frame import BINARY, PING, TEXT, frame
-from peer import DEADLINE_S, Dialler, Wrong, soon
+from peer import DEADLINE_S, OPEN, Dialler, Wrong, soon
 
 CASES = []
 

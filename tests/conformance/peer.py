@@ -4,12 +4,18 @@ sends fails the case."""
 import asyncio
 import os
 
-from websockets.client import ClientConnection
-from websockets.connection import CONNECTING, OPEN
 from websockets.frames import Frame
 from websockets.http11 import Request
-from websockets.server import ServerConnection
 from websockets.uri import parse_uri
+
+try:
+    from websockets.client import ClientProtocol
+    from websockets.protocol import CONNECTING, OPEN
+    from websockets.server import ServerProtocol
+except ImportError:                     # the names of python3-websockets 10, of Debian 12
+    from websockets.client import ClientConnection as ClientProtocol
+    from websockets.connection import CONNECTING, OPEN
+    from websockets.server import ServerConnection as ServerProtocol
 
 from frame import frame
 
@@ -55,7 +61,7 @@ class Peer:
 
     @property
     def masks(self):
-        return isinstance(self.protocol, ClientConnection)
+        return isinstance(self.protocol, ClientProtocol)
 
     def start(self):
         self.pump = asyncio.get_running_loop().create_task(self.run())
@@ -154,7 +160,7 @@ class Dialler:
 
     def __init__(self, port, path="/events", subprotocols=("wsonce.ack.v1",), extensions=None):
         self.port = port
-        self.protocol = ClientConnection(parse_uri(f"ws://127.0.0.1:{port}{path}"), max_size=1 << 24,
+        self.protocol = ClientProtocol(parse_uri(f"ws://127.0.0.1:{port}{path}"), max_size=1 << 24,
                                          subprotocols=subprotocols and list(subprotocols), extensions=extensions)
         self.request = self.protocol.connect()
 
@@ -194,7 +200,7 @@ class Feed:
         self.port = self.server.sockets[0].getsockname()[1]
 
     async def accept(self, reader, writer):
-        peer = Peer(reader, writer, ServerConnection(max_size=1 << 24))
+        peer = Peer(reader, writer, ServerProtocol(max_size=1 << 24))
         while peer.request is None:
             data = await reader.read(65536)
             if not data:
