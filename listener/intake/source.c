@@ -484,7 +484,7 @@ static void connect_now(struct source *s)
 {
 	set_state(s, SOURCE_CONNECTING);
 	uv_timer_start(&s->retry, on_deadline, (uint64_t)s->sources->config->handshake_timeout_s * 1000, 0);
-	s->resolve = resolve_start(ws_loop(s->sources->ws), s->url.host, on_address, s);
+	s->resolve = resolve_start(ws_loop(s->sources->ws), s->url.host, s->backoff.tries, on_address, s);
 	if (!s->resolve)
 		retry_later(s, "out of memory");
 }

@@ -610,7 +610,7 @@ static void connect_now(struct redis *r)
 		open_context(r, NULL);
 		return;
 	}
-	r->resolve = resolve_start(r->loop, r->url.host, on_address, r);
+	r->resolve = resolve_start(r->loop, r->url.host, r->backoff.tries, on_address, r);
 	if (!r->resolve)
 		drop(r, "out of memory");
 }

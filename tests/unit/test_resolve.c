@@ -1,0 +1,54 @@
+/* Which of a host's addresses is dialled. The system's lookup of "two.test" is stood in for here, since no file of this
+ * machine is to be changed. */
+#include "base/resolve.h"
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <netdb.h>
+#include <string.h>
+
+typedef int(lookup)(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found);
+
+/* The program's own comes before the C library's, also for libuv. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+{
+	const struct addrinfo stream = {.ai_socktype = SOCK_STREAM};
+	lookup *real;
+	int status;
+
+	*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+	if (!host || strcmp(host, "two.test") != 0)
+		return real(host, service, hints, found);
+	status = real("::1", service, &stream, found);
+	return status ? status : real("127.0.0.2", service, &stream, &(*found)->ai_next);
+}
+
+static void on_address(void *arg, const char *address, const char *error)
+{
+	strcpy(arg, address ? address : error);
+}
+
+static void expect_address(const char *host, unsigned int nth, const char *address)
+{
+	uv_loop_t *loop = uv_default_loop();
+	char got[100] = "";
+
+	cr_assert_not_null(resolve_start(loop, host, nth, on_address, got));
+	uv_run(loop, UV_RUN_DEFAULT);
+	cr_assert_str_eq(got, address, "attempt %u", nth);
+}
+
+Test(resolve, each_attempt_takes_the_next_address_of_a_host_and_then_the_first_again)
+{
+	expect_address("two.test", 0, "::1");
+	expect_address("two.test", 1, "127.0.0.2");
+	expect_address("two.test", 2, "::1");
+	expect_address("two.test", 4000000001, "127.0.0.2");
+}
+
+Test(resolve, a_numeric_address_is_itself_however_often_it_is_tried)
+{
+	expect_address("127.0.0.1", 0, "127.0.0.1");
+	expect_address("127.0.0.1", 3, "127.0.0.1");
+	expect_address("::1", 5, "::1");
+}
