@@ -2,16 +2,19 @@
 #include "intake/ingest.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <jansson.h>
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "config/tokens.h"
 #include "intake/addresses.h"
 #include "intake/patience.h"
+#include "net/bound_socket.h"
 #include "net/gate.h"
 #include "net/invited.h"
 #include "net/refused_peers.h"
@@ -938,6 +941,18 @@ static const struct lws_protocols protocols[] = {
 	{.name = NULL},
 };
 
+/* libwebsockets deletes a file that has the name of a unix socket, and 4.3 tries for ever to bind to an address that
+ * this host does not have. */
+static int try_address(const char *address)
+{
+	int fd = bound_socket(address);
+
+	if (fd < 0)
+		return -1;
+	close(fd);
+	return 0;
+}
+
 struct ingest *ingest_open(struct ws *ws, const struct config *config, char *error, size_t size)
 {
 	struct lws_context_creation_info info = {0};
@@ -947,12 +962,12 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	if (!i || !(i->tokens = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size)) ||
 	    !(i->addresses = addresses_new()) || ws_listen_address(&info, config->ingest))
 		goto fail;
-	snprintf(error, size, "--ingest: cannot listen on %s: something else than a socket has this name",
-		 config->ingest);
-	if (!ws_may_listen(config->ingest))
+	if (try_address(config->ingest)) {
+		snprintf(error, size, "--ingest: cannot listen on %s: %s", config->ingest, bound_socket_error(errno));
 		goto fail;
-	snprintf(error, size, "--ingest: cannot listen on %s: the port is taken, or the address is not of this host%s",
-		 config->ingest, config->ingest_cert ? ", or --ingest-cert and --ingest-key are no pair" : "");
+	}
+	snprintf(error, size, "--ingest: cannot listen on %s%s", config->ingest,
+		 config->ingest_cert ? ": --ingest-cert and --ingest-key are no pair" : "");
 	i->ws = ws;
 	i->config = config;
 	list_init(&i->sessions);

@@ -10,19 +10,17 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/port.h"
 #include "base/url.h"
+#include "net/bound_socket.h"
 
 #define VISITORS_MAX  64
 #define OF_ONE_HOST   32
@@ -372,76 +370,6 @@ static void on_door(uv_poll_t *poll, int status, int events)
 /* --- listening --- */
 
 /* What is there and is no socket stays. */
-static int listen_path(const char *path)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct stat found;
-	mode_t mask;
-	int fd, failed;
-
-	if (strlen(path) >= sizeof(address.sun_path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	if (lstat(path, &found) == 0 && !S_ISSOCK(found.st_mode)) {
-		errno = EEXIST;
-		return -1;
-	}
-	unlink(path);
-	memcpy(address.sun_path, path, strlen(path) + 1);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -1;
-	mask = umask(0117);
-	failed = bind(fd, (struct sockaddr *)&address, sizeof(address));
-	umask(mask);
-	if (!failed && listen(fd, BACKLOG) == 0)
-		return fd;
-	close(fd);
-	return -1;
-}
-
-static int listen_at(const struct addrinfo *at)
-{
-	int on = 1, off = 0;
-	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -1;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (at->ai_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
-		return fd;
-	close(fd);
-	return -1;
-}
-
-static int listen_host(const char *host, int port)
-{
-	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *all = NULL;
-	char service[12];
-	int fd = -1;
-
-	snprintf(service, sizeof(service), "%d", port);
-	if (getaddrinfo(host, service, &hints, &all))
-		return -1;
-	for (const struct addrinfo *at = all; at && fd < 0; at = at->ai_next)
-		fd = listen_at(at);
-	freeaddrinfo(all);
-	return fd;
-}
-
-/* * and :: are IPv4, too, and also where there is no IPv6. */
-static int listen_tcp(const struct url *bound)
-{
-	const char *host = strcmp(bound->host, "localhost") == 0 ? "127.0.0.1" : bound->host;
-	bool is_any = strcmp(host, "*") == 0 || strcmp(host, "::") == 0;
-	int fd = listen_host(is_any ? "::" : host, bound->port);
-
-	return fd < 0 && is_any ? listen_host("0.0.0.0", bound->port) : fd;
-}
-
 static int open_listener(struct http *h, char *error, size_t size)
 {
 	const char *address = h->site->address;
@@ -450,16 +378,12 @@ static int open_listener(struct http *h, char *error, size_t size)
 	snprintf(error, size, "out of memory");
 	if (!h->is_path && url_parse_address(&h->bound, address))
 		return -1;
-	h->listener = h->is_path ? listen_path(address + 5) : listen_tcp(&h->bound);
-	if (h->listener >= 0)
+	h->listener = bound_socket(address);
+	if (h->listener >= 0 && listen(h->listener, BACKLOG) == 0)
 		return 0;
-	if (h->is_path)
-		snprintf(error, size, "--admin: cannot listen on %s: %s", address,
-			 errno == EEXIST ? "something else than a socket has this name" : strerror(errno));
-	else
-		snprintf(error, size,
-			 "--admin: cannot listen on %s: the port is taken, or the address is not of this host",
-			 address);
+	snprintf(error, size, "--admin: cannot listen on %s: %s", address, bound_socket_error(errno));
+	if (h->listener >= 0)
+		close(h->listener);
 	return -1;
 }
 

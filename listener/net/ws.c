@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/counters.h"
@@ -637,13 +635,6 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 	ws->check.data = ws;
 	uv_timer_start(&ws->check, on_check, CHECK_MS, CHECK_MS);
 	return ws;
-}
-
-bool ws_may_listen(const char *address)
-{
-	struct stat found;
-
-	return strncmp(address, "unix:", 5) != 0 || lstat(address + 5, &found) != 0 || S_ISSOCK(found.st_mode);
 }
 
 int ws_listen_address(struct lws_context_creation_info *info, const char *address)

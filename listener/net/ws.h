@@ -91,9 +91,6 @@ uv_loop_t *ws_loop(const struct ws *ws);
 /* For a vhost or a client connection: struct ws pings and hangs up itself. */
 const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws);
 
-/* False if address is unix:PATH and something else than a socket has that name, which libwebsockets would delete. */
-bool ws_may_listen(const char *address);
-
 /* Sets in info what a vhost needs to listen on ADDR:PORT or unix:PATH. The texts live until the next
  * call. Returns -1 if address is of neither form. */
 int ws_listen_address(struct lws_context_creation_info *info, const char *address);

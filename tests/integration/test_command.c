@@ -379,7 +379,7 @@ Test(command, a_port_that_is_taken_is_named, .init = set_up, .fini = tear_down)
 Test(command, an_address_of_another_host_is_named, .init = set_up, .fini = tear_down)
 {
 	expect_no_start(&(struct listener_options){.database = db, .without_ingest = true},
-			"--ingest 192.0.2.1:9000 --ingest-open", "192.0.2.1:9000");
+			"--ingest 192.0.2.1:9000 --ingest-open", "192.0.2.1:9000: Cannot assign requested address");
 }
 
 Test(command, a_certificate_that_is_none_is_named, .init = set_up, .fini = tear_down)
