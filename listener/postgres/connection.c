@@ -322,12 +322,15 @@ static bool is_elsewhere(const struct postgres *p, const struct postgres_answer 
 }
 
 /* Trouble after trouble may be the session's own: settings that a function made, a catalogue that is not seen anew.
- * What waited for a lock has no such cause. */
-static bool wants_fresh_session(struct postgres *p, const struct postgres_answer *answer)
+ * What waited for a lock has no such cause. Without the unique key (42P10) it is not tried again here: the inspection
+ * of the next connection tells what has become of it. */
+static bool wants_fresh_session(struct postgres *p, const PGresult *result, const struct postgres_answer *answer)
 {
-	if (answer->result == POSTGRES_TROUBLE && answer->blame != POSTGRES_BLAME_ROW && !answer->is_late)
+	if (answer->result != POSTGRES_TROUBLE)
+		return false;
+	if (answer->blame != POSTGRES_BLAME_ROW && !answer->is_late)
 		p->troubles++;
-	return p->troubles >= TROUBLES_MAX;
+	return p->troubles >= TROUBLES_MAX || strcmp(PQresultErrorField(result, PG_DIAG_SQLSTATE), "42P10") == 0;
 }
 
 static void answer_query(struct postgres *p, const PGresult *result)
@@ -342,7 +345,7 @@ static void answer_query(struct postgres *p, const PGresult *result)
 		describe(result, error, sizeof(error));
 		judge(p, result, &answer);
 		answer.error = error;
-		is_lost = wants_fresh_session(p, &answer);
+		is_lost = wants_fresh_session(p, result, &answer);
 		if (is_lost || answer.result == POSTGRES_UNKNOWN ||
 		    (answer.result == POSTGRES_TROUBLE && wants_reconnect(result))) {
 			p->is_next_wanted = !is_lost;
@@ -435,12 +438,10 @@ static void on_identified(struct postgres *p, const PGresult *result)
  * the database. */
 static void find_fault(struct postgres *p, const char *fault)
 {
-	if (!p->was_ready) {
+	if (p->was_ready)
+		lose(p, fault);
+	else
 		p->settings.on_unusable(p->settings.owner, fault, 2);
-		return;
-	}
-	log_warn("the database cannot be used any more: nothing is stored", "reason=%s", fault);
-	lose(p, fault);
 }
 
 static int64_t least(const PGresult *seen, int column, int64_t ours)

@@ -1,0 +1,207 @@
+/* The database is altered under a listener that works: its key is dropped, its rights are taken away. It says so
+ * once, is unready, stores nothing that it cannot answer for, and goes on by itself when the database is mended. */
+#include "ack.h"
+#include "database.h"
+#include "listener.h"
+#include "peer.h"
+#include "process.h"
+#include "run.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_MS 20000
+#define COPIED  200 /* rows that go by COPY */
+
+static struct database *db;
+static struct listener *listener;
+static struct peer *producer;
+static char *role, *conninfo;
+
+/* Roles belong to the whole server, so each test has its own. */
+static void make_role(void)
+{
+	role = database_text(db, "SELECT current_database() || '_user'");
+	database_exec(db,
+		      "CREATE ROLE \"%s\" LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO \"%s\"; "
+		      "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO \"%s\"",
+		      role, role, role);
+	cr_assert(asprintf(&conninfo, "%s user=%s", database_conninfo(db), role) > 0);
+}
+
+static void set_up(void)
+{
+	db = database_new();
+	run_expect(db, 0, NULL, "migrate");
+	make_role();
+	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, NULL);
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+}
+
+static void tear_down(void)
+{
+	peer_free(producer);
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	database_exec(db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
+	database_free(db);
+	free(role);
+	free(conninfo);
+}
+
+TestSuite(altered, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void send_event(const char *id)
+{
+	cr_assert(peer_sendf(producer, "{\"event_id\":\"%s\",\"payload\":1}", id));
+}
+
+/* All of them in one batch, which waits until a dead letter is written. */
+static void send_batch(void)
+{
+	struct database *lock = database_open(database_conninfo(db));
+	double received = listener_metric(listener, "wsonce_received_total");
+
+	database_exec(lock, "BEGIN; LOCK TABLE dead_letters");
+	cr_assert(peer_send_text(producer, "no JSON"));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"burying\"}") == 1, WAIT_MS));
+	for (int i = 0; i < COPIED; i++)
+		cr_assert(peer_sendf(producer, "{\"event_id\":\"e-%03d\",\"payload\":1}", i));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == received + COPIED + 1, WAIT_MS));
+	database_exec(lock, "COMMIT");
+	database_free(lock);
+	ack_expect_rejected(producer, NULL, "not JSON");
+}
+
+static void expect_acks(const char *status)
+{
+	for (int i = 0; i < COPIED; i++) {
+		struct ack *ack = ack_read(producer, WAIT_MS);
+
+		cr_assert_str_eq(ack->status, status);
+		ack_free(ack);
+	}
+}
+
+static long rows(void)
+{
+	return database_long(db, "SELECT count(*) FROM events");
+}
+
+static bool says(const char *path, const char *part)
+{
+	char *text = listener_http(listener, path, NULL);
+	bool has = text && strstr(text, part);
+
+	free(text);
+	return has;
+}
+
+static int lines_with(const char *part)
+{
+	char *log = process_errors(listener_process(listener));
+	int n = 0;
+
+	for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n"))
+		n += strstr(line, "level=warn") && strstr(line, part);
+	free(log);
+	return n;
+}
+
+static long sessions(void)
+{
+	return database_long(db, "SELECT sessions FROM pg_stat_database WHERE datname = current_database()");
+}
+
+/* It is unready, and names the reason there and in one line of its log, however often it tries. */
+static void expect_away(const char *reason)
+{
+	long before;
+
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 503 && says("/api/status", reason), WAIT_MS), "%s",
+		  process_last_words(listener_process(listener)));
+	before = sessions();
+	cr_assert(wait_until(sessions() >= before + 3, WAIT_MS), "it does not try again");
+	cr_assert_eq(lines_with(reason), 1, "%d lines", lines_with(reason));
+}
+
+static void expect_back(void)
+{
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, WAIT_MS), "%s",
+		  process_last_words(listener_process(listener)));
+}
+
+/* --- the key --- */
+
+static void drop_key(void)
+{
+	database_exec(db, "ALTER TABLE events DROP CONSTRAINT events_event_id_key");
+}
+
+static void restore_key(void)
+{
+	database_exec(db, "ALTER TABLE events ADD UNIQUE (event_id)");
+}
+
+Test(altered, without_the_key_no_batch_is_stored_twice_by_copy)
+{
+	send_batch();
+	expect_acks("persisted");
+	cr_assert_eq(listener_metric(listener, "wsonce_copies_total"), 1);
+	drop_key();
+	send_batch();
+	expect_away("lets an event be stored twice");
+	cr_assert_eq(listener_metric(listener, "wsonce_copies_refused_total"), 1);
+	cr_assert_eq(rows(), COPIED);
+	restore_key();
+	expect_acks("duplicate");
+	expect_back();
+	cr_assert_eq(rows(), COPIED);
+}
+
+Test(altered, without_the_key_no_event_is_stored)
+{
+	drop_key();
+	send_event("a");
+	expect_away("lets an event be stored twice");
+	cr_assert_eq(rows(), 0);
+	restore_key();
+	ack_expect(producer, "a", "persisted");
+	expect_back();
+}
+
+/* --- rights --- */
+
+static void take_away(const char *right, const char *table)
+{
+	database_exec(db, "REVOKE %s ON %s FROM \"%s\"", right, table, role);
+}
+
+static void give(const char *right, const char *table)
+{
+	database_exec(db, "GRANT %s ON %s TO \"%s\"", right, table, role);
+}
+
+Test(altered, a_right_that_a_statement_misses_is_named_until_it_is_granted)
+{
+	take_away("INSERT", "events");
+	send_event("a");
+	expect_away("GRANT INSERT ON public.events TO");
+	give("INSERT", "events");
+	ack_expect(producer, "a", "persisted");
+	expect_back();
+}
+
+Test(altered, a_right_that_a_new_connection_misses_is_named_until_it_is_granted)
+{
+	take_away("INSERT", "dead_letters");
+	database_terminate_backends(db);
+	expect_away("GRANT INSERT ON public.dead_letters TO");
+	send_event("a");
+	give("INSERT", "dead_letters");
+	ack_expect(producer, "a", "persisted");
+	expect_back();
+}
