@@ -25,8 +25,7 @@
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
-#define LIMITS_SIZE   256
-#define HASTY_LOCK_MS 250
+#define LIMITS_SIZE 256
 
 /* What a handler or a trigger may have set for the session, and its transaction committed. */
 static const char reset_sql[] =
@@ -64,14 +63,15 @@ struct postgres {
 	PGresult *last;   /* of the query at hand */
 	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
 	size_t copy_len;
-	bool is_copy;                /* the query at hand is a COPY, */
-	size_t copied;               /* and has stored so many rows */
-	bool has_rows;               /* the query at hand was executed, and perhaps committed */
-	bool is_limited;             /* its limits are set */
-	bool is_hasty;               /* which limits are set */
-	char limits[2][LIMITS_SIZE]; /* the statement that sets them, for one transaction: usual ones, and hasty ones */
-	char error[400];             /* of the last connection attempt */
-	bool was_ready;              /* ever */
+	bool is_copy;        /* the query at hand is a COPY, */
+	size_t copied;       /* and has stored so many rows */
+	bool has_rows;       /* the query at hand was executed, and perhaps committed */
+	bool is_limited;     /* its limits are set */
+	int64_t patience_ms; /* of the next statement with locks; 0: the usual one */
+	int64_t lock_ms;     /* the role's limits; 0: it has none */
+	int64_t statement_ms;
+	char error[400];                 /* of the last connection attempt */
+	bool was_ready;                  /* ever */
 	char schema[SCHEMA_QUOTED_SIZE]; /* of our tables */
 	int troubles;                    /* one after the other */
 	bool is_upgraded;                /* on this connection */
@@ -291,6 +291,9 @@ static void judge(const struct postgres *p, const PGresult *result, struct postg
 	answer->result = sqlstate_judge(sqlstate, context);
 	answer->blame = sqlstate_blame(sqlstate, context);
 	answer->is_late = sqlstate_is_late(sqlstate);
+	answer->is_locked = sqlstate_is_locked(sqlstate);
+	answer->is_blocked = sqlstate_is_blocked(context);
+	answer->is_local = sqlstate_is_local(context);
 	if (answer->result == POSTGRES_TROUBLE && wants_reconnect(result) && p->has_rows)
 		answer->result = POSTGRES_UNKNOWN;
 }
@@ -444,36 +447,28 @@ static void find_fault(struct postgres *p, const char *fault)
 		p->settings.on_unusable(p->settings.owner, fault, 2);
 }
 
-static int64_t least(const PGresult *seen, int column, int64_t ours)
+static int64_t least(int64_t role_ms, int64_t ours_ms)
 {
-	int64_t role = strtoll(PQgetvalue(seen, 0, column), NULL, 10);
-
-	return role > 0 && role < ours ? role : ours;
+	return role_ms > 0 && role_ms < ours_ms ? role_ms : ours_ms;
 }
 
-static void print_limits(const struct postgres *p, const PGresult *seen, int64_t lock_ms, char *out)
+/* The statement that sets the limits of one transaction, because a pooler lends the session to others. The server gives
+ * up before we do, and tells which event was at fault; and a backend whose client is gone ends. A role's own limits
+ * stay if they are less. */
+static const char *print_limits(const struct postgres *p, char out[LIMITS_SIZE])
 {
-	int64_t ms = p->settings.timeout_ms;
+	int64_t ms = p->settings.timeout_ms, lock_ms = ms * 3 / 4 + 1;
 	size_t n = (size_t)snprintf(out, LIMITS_SIZE,
 				    "SELECT pg_catalog.set_config('lock_timeout', '%lld', true), "
 				    "pg_catalog.set_config('statement_timeout', '%lld', true)",
-				    (long long)least(seen, SCHEMA_LOCK_MS, lock_ms),
-				    (long long)least(seen, SCHEMA_STATEMENT_MS, ms * 9 / 10 + 1));
+				    (long long)least(p->lock_ms, least(p->patience_ms, lock_ms)),
+				    (long long)least(p->statement_ms, ms * 9 / 10 + 1));
 
 	if (PQserverVersion(p->conn) >= 140000)
 		snprintf(out + n, LIMITS_SIZE - n,
 			 ", pg_catalog.set_config('client_connection_check_interval', '%lld', true)",
 			 (long long)ms / 2 + 1);
-}
-
-/* The server gives up before we do, and tells which event was at fault; and a backend whose client is gone ends. For
- * one transaction, because a pooler lends the session to others. A role's own limits stay if they are less. */
-static void set_limits(struct postgres *p, const PGresult *seen)
-{
-	int64_t lock_ms = p->settings.timeout_ms * 3 / 4 + 1;
-
-	print_limits(p, seen, lock_ms, p->limits[false]);
-	print_limits(p, seen, lock_ms < HASTY_LOCK_MS ? lock_ms : HASTY_LOCK_MS, p->limits[true]);
+	return out;
 }
 
 static void on_inspected(struct postgres *p, const PGresult *seen)
@@ -491,7 +486,8 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 		return;
 	}
 	snprintf(p->schema, sizeof(p->schema), "%s", PQgetvalue(seen, 0, SCHEMA_NAME));
-	set_limits(p, seen);
+	p->lock_ms = strtoll(PQgetvalue(seen, 0, SCHEMA_LOCK_MS), NULL, 10);
+	p->statement_ms = strtoll(PQgetvalue(seen, 0, SCHEMA_STATEMENT_MS), NULL, 10);
 	if (!PQgetisnull(seen, 0, SCHEMA_WARNING) && !p->was_ready)
 		log_warn("the database is not safe", "reason=%s", PQgetvalue(seen, 0, SCHEMA_WARNING));
 	if (p->is_upgraded)
@@ -700,7 +696,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 	Oid types[POSTGRES_VALUES_MAX];
 	const char *bytes[POSTGRES_VALUES_MAX];
 	int lengths[POSTGRES_VALUES_MAX], formats[POSTGRES_VALUES_MAX];
-	char *text;
+	char *text, limits[LIMITS_SIZE];
 	bool is_sent;
 
 	assert(n <= POSTGRES_VALUES_MAX);
@@ -714,7 +710,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 		formats[i] = 1;
 	}
 	text = schema_expand(sql, p->schema);
-	is_sent = text && PQenterPipelineMode(p->conn) && send_plain(p, p->limits[p->is_hasty]) &&
+	is_sent = text && PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, limits)) &&
 		  PQsendQueryParams(p->conn, text, n, types, bytes, lengths, formats, 0) &&
 		  (!p->settings.calls_others || send_plain(p, reset_sql)) && PQpipelineSync(p->conn);
 	free(text);
@@ -724,7 +720,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 /* A pipeline may not have a COPY. */
 int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
 {
-	char *text = NULL, *all = NULL;
+	char *text = NULL, *all = NULL, limits[LIMITS_SIZE];
 	bool is_sent;
 
 	if (p->state != POSTGRES_READY)
@@ -733,7 +729,7 @@ int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t
 	p->copied = 0;
 	p->copy = bytes;
 	p->copy_len = len;
-	if (asprintf(&all, "%s; %s; %s", p->limits[p->is_hasty], sql, reset_sql) < 0)
+	if (asprintf(&all, "%s; %s; %s", print_limits(p, limits), sql, reset_sql) < 0)
 		all = NULL;
 	text = all ? schema_expand(all, p->schema) : NULL;
 	is_sent = text && PQsendQuery(p->conn, text);
@@ -867,9 +863,9 @@ bool postgres_is_conninfo(const char *conninfo)
 	return is_fine;
 }
 
-void postgres_set_hasty(struct postgres *p, bool is_hasty)
+void postgres_set_patience(struct postgres *p, int64_t lock_ms)
 {
-	p->is_hasty = is_hasty;
+	p->patience_ms = lock_ms;
 }
 
 enum postgres_state postgres_state(const struct postgres *p)

@@ -49,7 +49,10 @@ struct postgres_identity {
 struct postgres_answer {
 	enum postgres_result result;
 	enum postgres_blame blame;
-	bool is_late;      /* it was given up because it took or waited too long */
+	bool is_late;      /* it was given up because it took or waited too long, */
+	bool is_locked;    /* for a lock */
+	bool is_blocked;   /* it waited for a row of another transaction */
+	bool is_local;     /* it did so, or was in a function: that says nothing of other rows */
 	const char *error; /* one line: the server's words and SQLSTATE; NULL with POSTGRES_OK */
 	size_t rows;       /* returned, but for the one with the epoch; with postgres_copy, stored */
 	bool has_epoch;    /* the statement told the epoch in its first row, as sql/queries/epoch.sql does */
@@ -99,8 +102,8 @@ const char *postgres_error(const struct postgres *p);
  * READY. The values are copied. */
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
 
-/* Do the next statements wait for locks only for a moment, and not for most of the timeout? */
-void postgres_set_hasty(struct postgres *p, bool is_hasty);
+/* For how long the next statements wait for a lock; 0: for most of the timeout. */
+void postgres_set_patience(struct postgres *p, int64_t lock_ms);
 
 /* Runs a COPY ... FROM STDIN with these bytes, which must stay until on_answer is called. Else as
  * postgres_query. */

@@ -73,7 +73,22 @@ enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context)
 	return sqlstate_is_class(sqlstate, "08254057") ? POSTGRES_BLAME_NOBODY : POSTGRES_BLAME_OPEN;
 }
 
+bool sqlstate_is_locked(const char *sqlstate)
+{
+	return sqlstate && strcmp(sqlstate, "55P03") == 0;
+}
+
 bool sqlstate_is_late(const char *sqlstate)
 {
-	return sqlstate && (strcmp(sqlstate, "57014") == 0 || strcmp(sqlstate, "55P03") == 0);
+	return sqlstate_is_locked(sqlstate) || (sqlstate && strcmp(sqlstate, "57014") == 0);
+}
+
+bool sqlstate_is_blocked(const char *context)
+{
+	return context && is_waiting(context);
+}
+
+bool sqlstate_is_local(const char *context)
+{
+	return sqlstate_is_blocked(context) || is_in_function(context);
 }

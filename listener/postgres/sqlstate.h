@@ -19,4 +19,13 @@ enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context);
 /* Was the statement ended because it took or waited too long? */
 bool sqlstate_is_late(const char *sqlstate);
 
+/* Was it ended because it waited too long for a lock? */
+bool sqlstate_is_locked(const char *sqlstate);
+
+/* Did it happen while the statement waited for a row of another transaction? */
+bool sqlstate_is_blocked(const char *context);
+
+/* Did it happen at a single row, of a server that works: while it waited as above, or in a function? */
+bool sqlstate_is_local(const char *context);
+
 #endif

@@ -40,6 +40,7 @@
 #define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
 #define DEFER_WINDOW    4096       /* or events left to others and not yet looked at */
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
+#define SUSPECTS_MAX    8          /* events that failed before in one statement */
 #define BURIAL_BATCHES  4          /* batches of events between two of few dead letters */
 #define BURIAL_WAIT_MS  1000       /* after dead letters that could not be written */
 #define LEAVE_MS        1000       /* for the last check-in */
@@ -83,6 +84,7 @@ struct pipeline {
 	bool is_checkin_due;
 	bool is_checking_in;       /* a check-in is on its way */
 	bool is_leaving;           /* and it is the last one, or there is none any more */
+	bool had_suspects;         /* the last batch of events */
 	unsigned int since_burial; /* batches of events since the last one of dead letters */
 	uv_prepare_t turn;         /* before each wait for I/O: what this turn brought is sent */
 	uv_timer_t hold_timer;
@@ -324,31 +326,43 @@ static bool is_suspect(const struct event *ev)
 	return ev->attempts || ev->put_offs;
 }
 
-static void fill_batch(struct pipeline *p, enum event_state from, enum event_state to)
-{
-	bool has_suspects = false;
-
-	batch_clear(&p->batch);
-	list_each(node, after, &p->events.lists[from]) {
-		struct event *ev = list_entry(node, struct event, link);
-
-		if (!p->batch.count)
-			has_suspects = is_suspect(ev);
-		if (has_suspects != is_suspect(ev) || !batch_add(&p->batch, ev))
-			return;
-		event_move(&p->events, ev, to);
-	}
-}
-
 static void bury_next(struct pipeline *p)
 {
-	fill_batch(p, EV_REFUSED, EV_BURYING);
+	batch_clear(&p->batch);
+	list_each(node, after, &p->events.lists[EV_REFUSED]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (!batch_add(&p->batch, ev))
+			break;
+		event_move(&p->events, ev, EV_BURYING);
+	}
 	store_bury(p->store, &p->batch);
 }
 
+static void fill_batch(struct pipeline *p, bool has_suspects)
+{
+	batch_clear(&p->batch);
+	list_each(node, after, &p->events.lists[EV_BATCHED]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (is_suspect(ev) != has_suspects)
+			continue;
+		if ((has_suspects && p->batch.count == SUSPECTS_MAX) || !batch_add(&p->batch, ev))
+			return;
+		event_move(&p->events, ev, EV_STORING);
+	}
+}
+
+/* Events that failed before take turns with the others, a few at a time: each may wait for a lock again. */
 static void insert_next(struct pipeline *p)
 {
-	fill_batch(p, EV_BATCHED, EV_STORING);
+	const struct event *first = list_entry(p->events.lists[EV_BATCHED].next, struct event, link);
+	bool has_suspects = is_suspect(first) && !p->had_suspects;
+
+	fill_batch(p, has_suspects);
+	if (!p->batch.count)
+		fill_batch(p, !has_suspects);
+	p->had_suspects = is_suspect(p->batch.events[0]);
 	batch_sort(&p->batch);
 	store_insert(p->store, &p->batch);
 }
@@ -396,12 +410,22 @@ static void store_next(struct pipeline *p)
 static void fail_store(struct pipeline *p, struct event *ev, const char *why);
 static void put_off(struct pipeline *p, struct event *ev, const char *why);
 
+/* If an event is put off again, that says nothing of others. */
+static void note_result(struct pipeline *p, const struct event *ev, enum store_result result)
+{
+	if (result != STORE_LATER && result != STORE_BLOCKED)
+		stall_stored(&p->stall, now_ms(p));
+	else if (!ev->put_offs && result == STORE_BLOCKED)
+		stall_blocked(&p->stall);
+	else if (!ev->put_offs)
+		stall_failed(&p->stall);
+}
+
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
 {
 	struct pipeline *p = arg;
 
-	if (result != STORE_LATER)
-		stall_stored(&p->stall, now_ms(p));
+	note_result(p, ev, result);
 	switch (result) {
 	case STORE_INSERTED:
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
@@ -415,6 +439,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 		settle(p, ev, OUTCOME_DUPLICATE);
 		return;
 	case STORE_LATER:
+	case STORE_BLOCKED:
 		put_off(p, ev, why);
 		return;
 	case STORE_REFUSED:
@@ -495,15 +520,12 @@ static void fail_store(struct pipeline *p, struct event *ev, const char *why)
 		on_counted(p, ev, -1);
 }
 
-/* What the server cannot do for this listener it can seldom do for another one: the claim is kept. If it is put
- * off again, that says nothing of other events. */
+/* What the server cannot do for this listener it can seldom do for another one: the claim is kept. */
 static void put_off(struct pipeline *p, struct event *ev, const char *why)
 {
 	unsigned int step = RETRY_STEP + ev->put_offs;
 
 	log_debug("event put off", "reason=%s", why);
-	if (!ev->put_offs)
-		stall_failed(&p->stall);
 	ev->put_offs += ev->put_offs < UINT16_MAX;
 	ev->is_put_off = true;
 	event_move(&p->events, ev, EV_BACKING_OFF);
@@ -832,9 +854,10 @@ static void stop_resting(struct pipeline *p)
 	log_info("rows are stored again: claims are made", "held=%zu", p->events.counts[EV_HELD]);
 }
 
+/* Something to store, which Postgres says nothing of. */
 static bool has_rows(const struct pipeline *p)
 {
-	return p->events.counts[EV_BATCHED] || p->events.counts[EV_STORING];
+	return (p->events.counts[EV_BATCHED] || p->events.counts[EV_STORING]) && !store_is_searching(p->store);
 }
 
 /* Who cannot finish does not begin. */

@@ -19,6 +19,7 @@ void stall_stored(struct stall *s, int64_t now_ms)
 	if (s->sent_ms)
 		s->took_ms = now_ms - s->sent_ms;
 	s->sent_ms = s->unable_ms = 0;
+	s->blocked = 0;
 	s->has_failed = s->is_stalled = false;
 }
 
@@ -26,6 +27,15 @@ void stall_failed(struct stall *s)
 {
 	s->sent_ms = 0;
 	s->has_failed = true;
+}
+
+void stall_blocked(struct stall *s)
+{
+	if (++s->blocked >= STALL_BLOCKED) {
+		stall_failed(s);
+		return;
+	}
+	s->sent_ms = s->unable_ms = 0;
 }
 
 bool stall_check(struct stall *s, bool has_rows, int64_t now_ms)

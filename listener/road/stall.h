@@ -7,13 +7,15 @@
 
 #define STALL_MS      1000 /* without a row stored while there are some to store; */
 #define STALL_MOST_MS 5000 /* or so long, where a batch takes that long */
+#define STALL_BLOCKED 3    /* or so many rows in a row that were each blocked */
 
 struct stall {
-	int64_t checked_ms; /* loop clock */
-	int64_t sent_ms;    /* loop clock, of the batch at work; 0: there is none */
-	int64_t took_ms;    /* the last batch that was stored */
-	int64_t unable_ms;  /* for how long there were rows to store and none was */
-	bool has_failed;    /* a row was put off since one was stored */
+	int64_t checked_ms;   /* loop clock */
+	int64_t sent_ms;      /* loop clock, of the batch at work; 0: there is none */
+	int64_t took_ms;      /* the last batch that was stored */
+	int64_t unable_ms;    /* for how long there were rows to store and none was */
+	unsigned int blocked; /* rows in a row that Postgres answered about, and could not store yet */
+	bool has_failed;      /* a row was put off since one was stored */
 	bool is_stalled;
 };
 
@@ -23,6 +25,8 @@ void stall_sent(struct stall *s, int64_t now_ms);
 void stall_stored(struct stall *s, int64_t now_ms);
 /* Postgres could not store a row, which left the store. */
 void stall_failed(struct stall *s);
+/* The same, but it was about this row: Postgres works, unless several rows in a row have such trouble. */
+void stall_blocked(struct stall *s);
 
 /* To be called at least twice a second: time in which this process did not run does not count. has_rows: there is
  * something to store. Returns is_stalled, which ends with stall_stored(). */

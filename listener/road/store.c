@@ -32,6 +32,13 @@
 
 #define TRIES 3 /* of a batch as it is more, before it is halved, when what failed may pass */
 
+#define WAITS_MAX 16 /* of a batch for rows of other transactions, before it is not halved any more */
+
+#define LOCK_MS       750  /* that a statement waits for locks, which is less than STALL_MS, */
+#define LOCK_MOST_MS  2000 /* and more where statements take longer; */
+#define HASTY_LOCK_MS 100  /* while others would wait for what is blocked, */
+#define AGAIN_LOCK_MS 50   /* and for events that were blocked before */
+
 #define BOOL_OID 16
 #define TEXT_OID 25
 
@@ -83,13 +90,16 @@ struct store {
 	bool *present;           /* per event of the batch: a committed row was there, as far as is known */
 	bool *suppressed;        /* per event of the batch: the INSERT said nothing of it, and there is no row */
 	uint64_t passed;         /* rows stored, ever */
+	int64_t took_ms;         /* the last statement that stored rows */
 	unsigned int tries;      /* of the batch at hand, as it is, that failed */
+	unsigned int waits;      /* of the batch at hand for rows of other transactions, in vain */
 	bool has_effects;
 	bool has_looked;   /* present is known */
 	bool has_posted;   /* the INSERT at hand made rows of the outbox */
 	bool is_checking;  /* the statement at hand is sql/queries/check_effects.sql */
 	bool is_checked;   /* on this connection */
 	bool is_ascii;     /* dead letters: ids and reasons without anything else */
+	bool is_searching; /* another transaction has a row of the batch at hand */
 	bool is_isolating; /* a part of the batch at hand took or waited too long */
 	bool has_trouble_logged;
 	bool has_burial_logged; /* since one failed, none has succeeded */
@@ -308,6 +318,7 @@ static void report_stored(struct store *s)
 
 	s->has_posted = false;
 	limit_raise(&s->limit, r.to - r.from);
+	s->took_ms = (int64_t)uv_now(s->loop) - s->asked_ms;
 	counters.batches++;
 	for (size_t i = r.from; i < r.to; i++) {
 		struct event *ev = s->batch->events[i];
@@ -373,10 +384,10 @@ static void on_looked_up(struct store *s, const struct postgres_answer *answer)
 	send_range(s);
 }
 
-/* The statement at hand was ended because it took too long. */
+/* The statement at hand was ended because it took too long, and not because it waited. */
 static void lower_limit(struct store *s, const struct postgres_answer *answer)
 {
-	if (answer->is_late && (s->job == JOB_COPY || s->job == JOB_INSERT))
+	if (answer->is_late && !answer->is_locked && !answer->is_local && (s->job == JOB_COPY || s->job == JOB_INSERT))
 		limit_lower(&s->limit, top(s)->to - top(s)->from);
 }
 
@@ -484,32 +495,44 @@ static bool is_rows_fault(const struct store *s, const struct event *ev, enum po
 	return false;
 }
 
-/* The others go on, after the wait that the server needs. */
+/* The others go on, after the wait that a server in trouble needs. */
 static void put_off(struct store *s, const struct postgres_answer *answer)
 {
-	struct event *ev = s->batch->events[top(s)->from];
+	struct range r = *top(s);
 
-	if (!ev->put_offs)
-		ev->passed = s->passed;
-	counters.rows_put_off++;
-	s->on.on_stored(s->on.arg, ev, STORE_LATER, answer->error);
-	if (--s->range_count)
-		retry_later(s, answer->error);
-	else
+	for (size_t i = r.from; i < r.to; i++) {
+		struct event *ev = s->batch->events[i];
+
+		if (!ev->put_offs)
+			ev->passed = s->passed;
+		counters.rows_put_off++;
+		s->on.on_stored(s->on.arg, ev, answer->is_local ? STORE_BLOCKED : STORE_LATER, answer->error);
+	}
+	if (!--s->range_count)
 		s->job = JOB_NONE;
+	else if (answer->is_local)
+		send_range(s);
+	else
+		retry_later(s, answer->error);
 }
 
 /* The server's trouble, or that of a single event: first the batch is tried again as it is, then halved. There is
- * nothing to wait for where a function raised it, or where the statement has waited already. */
+ * nothing to wait for where a function raised it, or where the statement took too long or has waited for a row. Where
+ * another transaction has many of the rows, those that are left share the fate of their neighbours this time. */
 static void on_trouble(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_rows = answer->blame == POSTGRES_BLAME_ROW;
 	bool may_pass = answer->result == POSTGRES_CONFLICT || !is_rows;
+	bool has_waited = answer->is_late && answer->is_local;
+	bool is_at_once = has_waited || (answer->is_late && !answer->is_locked);
 
-	s->is_isolating |= answer->is_late;
-	if (may_pass && !answer->is_late && s->tries++ < TRIES) {
+	s->waits += has_waited;
+	s->is_searching |= has_waited && answer->is_blocked;
+	s->is_isolating |= is_at_once;
+	if (may_pass && !is_at_once && s->tries++ < TRIES) {
 		retry_later(s, answer->error);
-	} else if (halve(s)) {
+	} else if (!(has_waited && s->waits > WAITS_MAX) && halve(s)) {
+		s->is_isolating |= answer->is_late;
 		if (is_rows || answer->is_late)
 			send_range(s);
 		else
@@ -661,6 +684,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		caution_raise(&s->alone);
 		/* fallthrough */
 	case POSTGRES_TROUBLE:
+		if (s->job < JOB_INSERT && answer->is_late && (answer->is_locked || answer->is_local))
+			s->job = JOB_INSERT;
 		/* Not all that COPY refuses is trouble: with row-level security, say, it cannot be used. */
 		if (s->job < JOB_INSERT)
 			on_bad(s, answer);
@@ -734,11 +759,18 @@ static int send_statement(struct store *s)
 	return postgres_query(s->postgres, sql, values, n);
 }
 
-/* While it is being found out whose lock it is, or for an event that met one before, others shall not wait for long.
- * But who needs the lock of all effects alone has to wait for them. */
-static bool is_hasty(const struct store *s)
+/* How long to wait for a lock: as little as if Postgres were away, because one event's lock would stop all others.
+ * While it is being found out whose lock it is, for an event that met one before, and for letters that could not be
+ * written, even less. Handlers may need longer; and who needs the lock of all effects alone has to wait for them. */
+static int64_t patience_ms(struct store *s)
 {
-	return s->job == JOB_INSERT && s->is_isolating && !(s->has_effects && s->alone.wait);
+	bool is_hasty = s->job == JOB_BURY ? s->has_burial_logged : s->is_isolating;
+	int64_t hasty_ms = s->batch->events[top(s)->from]->put_offs ? AGAIN_LOCK_MS : HASTY_LOCK_MS;
+	int64_t ms = LOCK_MS + 2 * s->took_ms;
+
+	if (s->job == JOB_INSERT && s->has_effects)
+		return is_hasty && !s->alone.wait ? hasty_ms : 0;
+	return is_hasty ? hasty_ms : ms < LOCK_MOST_MS ? ms : LOCK_MOST_MS;
 }
 
 static void send_range(struct store *s)
@@ -750,7 +782,7 @@ static void send_range(struct store *s)
 	s->is_sent = true;
 	if (s->job == JOB_INSERT && top(s)->to - top(s)->from > s->limit.rows)
 		split(s, s->limit.rows);
-	postgres_set_hasty(s->postgres, is_hasty(s));
+	postgres_set_patience(s->postgres, patience_ms(s));
 	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))
 		on_unknown(s); /* the connection is lost; sent again when it is back */
 }
@@ -766,6 +798,8 @@ static void start(struct store *s, enum job job, const struct batch *b)
 	s->absent = b->count;
 	s->is_isolating = b->events[0]->put_offs;
 	s->tries = s->is_isolating ? TRIES : 0;
+	s->waits = 0;
+	s->is_searching = false;
 	memset(s->present, 0, b->count * sizeof(*s->present));
 	memset(s->suppressed, 0, b->count * sizeof(*s->suppressed));
 	s->sent_ms = (int64_t)uv_now(s->loop);
@@ -922,6 +956,11 @@ const char *store_trouble(const struct store *s)
 	if (postgres_state(s->postgres) == POSTGRES_BUSY)
 		return "it does not answer";
 	return *s->trouble ? s->trouble : postgres_error(s->postgres);
+}
+
+bool store_is_searching(const struct store *s)
+{
+	return s->job == JOB_INSERT && s->is_searching;
 }
 
 bool store_is_stalled(const struct store *s)

@@ -15,8 +15,9 @@ struct store;
 enum store_result {
 	STORE_INSERTED, /* this statement made the row, and it is committed with what follows from it */
 	STORE_PRESENT,  /* a committed row with this id was there; of a consumer, its mark */
-	STORE_LATER,    /* Postgres cannot store this row now, which may be nobody's fault */
-	STORE_REFUSED,  /* Postgres refused the row now; another time it may take it */
+	STORE_LATER,    /* Postgres cannot store this row now, which may be nobody's fault; */
+	STORE_BLOCKED, /* it works, but another transaction, or a function that is called for this row, is in the way */
+	STORE_REFUSED, /* Postgres refused the row now; another time it may take it */
 	STORE_HOPELESS, /* Postgres can never take this text */
 };
 
@@ -28,7 +29,7 @@ enum store_burial {
 
 /* Called from the loop, never from inside store_insert and store_bury. */
 struct store_callbacks {
-	/* Once for each event of a batch. why is the server's words with the last three results, and
+	/* Once for each event of a batch. why is the server's words with the last four results, and
 	 * lives for the call. ev may be freed. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
 	/* Once for each event handed to store_bury. ev may be freed. */
@@ -61,6 +62,9 @@ bool store_is_ready(const struct store *s, const char **why);
 
 /* Is a statement of the batch at hand at the server, or may it be, because its answer was not seen? */
 bool store_is_sent(const struct store *s);
+
+/* Is it being found out which rows of the batch at hand another transaction has? Postgres works then. */
+bool store_is_searching(const struct store *s);
 
 /* What the server said when it last could not store; never NULL. */
 const char *store_trouble(const struct store *s);

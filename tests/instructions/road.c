@@ -255,6 +255,12 @@ const char *store_trouble(const struct store *s)
 	return "";
 }
 
+bool store_is_searching(const struct store *s)
+{
+	(void)s;
+	return false;
+}
+
 bool store_is_stalled(const struct store *s)
 {
 	(void)s;

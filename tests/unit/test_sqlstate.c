@@ -50,6 +50,16 @@ Test(sqlstate, an_error_is_a_rows_own_only_where_a_function_was_at_work)
 	}
 }
 
+Test(sqlstate, what_waits_for_a_row_or_is_in_a_function_says_nothing_of_other_rows)
+{
+	cr_expect(sqlstate_is_blocked(INDEX_WAIT "\nCOPY events, line 7"));
+	cr_expect(sqlstate_is_local(INDEX_WAIT));
+	cr_expect(sqlstate_is_local(FUNCTION));
+	cr_expect_not(sqlstate_is_blocked(FUNCTION));
+	cr_expect_not(sqlstate_is_local("COPY events, line 7"));
+	cr_expect_not(sqlstate_is_local(NULL));
+}
+
 struct trouble {
 	const char *sqlstate;
 	const char *context;

@@ -57,6 +57,30 @@ Test(stall, row_that_was_put_off_is_still_to_be_stored)
 	cr_assert_not(pass(&s, false, 100000));
 }
 
+Test(stall, row_that_is_blocked_says_nothing_of_others)
+{
+	struct stall s = begin();
+
+	pass(&s, true, 900);
+	stall_blocked(&s);
+	cr_assert_not(pass(&s, false, 100000));
+	pass(&s, true, 900);
+	stall_blocked(&s);
+	cr_assert_not(pass(&s, false, 100000));
+}
+
+Test(stall, rows_that_are_all_blocked_are_a_stall)
+{
+	struct stall s = begin();
+
+	for (int i = 0; i < STALL_BLOCKED; i++)
+		stall_blocked(&s);
+	cr_assert(pass(&s, false, 1000));
+	stall_stored(&s, now_ms);
+	stall_blocked(&s);
+	cr_assert_not(pass(&s, false, 100000));
+}
+
 Test(stall, time_in_which_the_process_was_stopped_does_not_count)
 {
 	struct stall s = begin();
