@@ -51,7 +51,7 @@ STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
-FUZZERS := $(addprefix $B/,envelope settings ack admin feed)
+FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook)
 
 all: deps ## build everything, installing what is missing first
 	+@$(MAKE) --no-print-directory programs
@@ -145,13 +145,16 @@ $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread
 # Some fuzzers stand in for a part of the listener, so that is left out.
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
-$(FUZZERS): $B/%: $B/tests/fuzz/%.o
+$(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/road/envelope.o $B/listener/base/arena.o $B/listener/base/keyed.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(filter-out %/ingest.o,$(MODULES)) $B/loadtest/ack.o
 $B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/overdue net/http road/event outbox/target $(addprefix base/,keyed log port counters url text backoff))
-$B/feed: $(MODULES)
+$B/feed: $B/tests/fuzz/book.o $(MODULES)
+$B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o %/source.o,$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% %/tokens.o,$(MODULES)))
+$B/redis: $(filter-out %/log.o,$(MODULES))
+$B/webhook: $(MODULES)
 
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)

@@ -298,13 +298,16 @@ static void on_watchdog(uv_timer_t *timer)
 
 /* --- coming up --- */
 
-/* A server that does not know AUTH repeats its arguments. */
+void redis_mask(const struct redis *r, char *text)
+{
+	secret_mask(text, r->url.password);
+}
+
 static void refuse(struct redis *r, const char *said)
 {
 	char what[200];
 
 	snprintf(what, sizeof(what), "%s", said);
-	secret_mask(what, r->url.password);
 	log_write(r->was_refused ? LOG_DEBUG : LOG_ERROR, "redis refused the login", "url=%s reason=%s", r->shown_url,
 		  what);
 	r->was_refused = true;
@@ -327,7 +330,7 @@ static void on_login(void *owner, void *arg, const redisReply *reply)
 		refuse(r, reply->str);
 }
 
-static const char *find_info(const redisReply *reply, const char *name, char *out, size_t size)
+static const char *find_info(const struct redis *r, const redisReply *reply, const char *name, char *out, size_t size)
 {
 	const char *at = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, name) : NULL;
 
@@ -335,6 +338,7 @@ static const char *find_info(const redisReply *reply, const char *name, char *ou
 		return NULL;
 	at += strlen(name);
 	snprintf(out, size, "%.*s", (int)strcspn(at, "\r\n"), at);
+	redis_mask(r, out);
 	return out;
 }
 
@@ -349,7 +353,7 @@ static void on_server_info(void *owner, void *arg, const redisReply *reply)
 		drop(r, reply->str);
 		return;
 	}
-	if (!find_info(reply, "redis_version:", version, sizeof(version)) || strtol(version, NULL, 10) >= 7)
+	if (!find_info(r, reply, "redis_version:", version, sizeof(version)) || strtol(version, NULL, 10) >= 7)
 		return;
 	snprintf(what, sizeof(what), "Redis %s is too old: 7.0 or later is needed for SET with NX and GET", version);
 	refuse(r, what);
@@ -362,8 +366,8 @@ static void on_memory_info(void *owner, void *arg, const redisReply *reply)
 	char policy[40], most[40];
 
 	(void)owner;
-	if (r->is_policy_logged || !find_info(reply, "maxmemory_policy:", policy, sizeof(policy)) ||
-	    !find_info(reply, "maxmemory:", most, sizeof(most)))
+	if (r->is_policy_logged || !find_info(r, reply, "maxmemory_policy:", policy, sizeof(policy)) ||
+	    !find_info(r, reply, "maxmemory:", most, sizeof(most)))
 		return;
 	r->is_policy_logged = true;
 	if (strcmp(policy, "noeviction") != 0 && strcmp(most, "0") != 0)
@@ -484,6 +488,9 @@ static bool answer_those_read(struct redis *r, const redisContext *context)
 			drop(r, "an answer that nobody asked for");
 			return false;
 		}
+		/* Errors are logged, and a server that does not know AUTH repeats its arguments. */
+		if (is_error(reply))
+			redis_mask(r, ((redisReply *)reply)->str);
 		is_replica = is_readonly(reply);
 		answer(r, reply);
 		arena_clear(

@@ -49,6 +49,10 @@ const char *redis_script_sha(const struct redis *r, enum redis_script script);
 /* Loads the scripts again, after the server answered NOSCRIPT. */
 void redis_load_scripts(struct redis *r);
 
+/* Overwrites the password in a text that the server sent and that is to be shown. In errors it is overwritten
+ * already. */
+void redis_mask(const struct redis *r, char *text);
+
 /* Commands sent and not answered. */
 uint64_t redis_unanswered(const struct redis *r);
 

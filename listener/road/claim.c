@@ -319,8 +319,9 @@ static void put_attempts_key(struct claim *c, const struct event *ev, uint64_t d
 static void on_count(void *owner, void *arg, const redisReply *reply)
 {
 	struct claim *c = owner;
+	bool is_count = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0;
 
-	c->on.on_counted(c->on.arg, arg, reply && reply->type == REDIS_REPLY_INTEGER ? (long)reply->integer : -1);
+	c->on.on_counted(c->on.arg, arg, is_count ? (long)reply->integer : -1);
 }
 
 /* The counter gets its TTL before it is counted up, so that no crash leaves one for ever. */
@@ -355,6 +356,14 @@ struct script_call {
 	char bytes[];
 };
 
+/* How many of these claims the script says that it changed. */
+static uint64_t count_of(const redisReply *reply, size_t claims)
+{
+	if (reply->integer < 0)
+		return 0;
+	return (uint64_t)reply->integer < claims ? (uint64_t)reply->integer : claims;
+}
+
 static void on_script(void *owner, void *arg, const redisReply *reply)
 {
 	struct claim *c = owner;
@@ -368,11 +377,13 @@ static void on_script(void *owner, void *arg, const redisReply *reply)
 	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
 		log_error_answer(c, reply);
 	} else if (reply && reply->type == REDIS_REPLY_INTEGER) {
+		uint64_t changed = count_of(reply, call->claims);
+
 		if (call->script == REDIS_RENEW) {
-			counters.claims_renewed += (uint64_t)reply->integer;
-			counters.claims_expired += call->claims - (uint64_t)reply->integer;
+			counters.claims_renewed += changed;
+			counters.claims_expired += call->claims - changed;
 		} else {
-			counters.claims_released += (uint64_t)reply->integer;
+			counters.claims_released += changed;
 		}
 	}
 	free(call);

@@ -20,10 +20,18 @@ static void find_foreign(struct registry *r, const char *prefix, const char *dat
 		 "choose "
 		 "another prefix, or, if that database is no more, run redis-cli HDEL " KEY " %.300s",
 		 r->prefix, prefix, database, prefix);
+	redis_mask(r->redis, sentence);
 	if (r->was_ours)
 		log_warn("redis is not used: the unique key decides", "reason=%s", sentence);
 	else
 		r->on_foreign(r->arg, sentence);
+}
+
+/* A prefix that is in the way, and its database? */
+static bool is_foreign(const redisReply *reply)
+{
+	return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+	       reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
 static void on_entered(void *owner, void *arg, const redisReply *reply)
@@ -35,7 +43,7 @@ static void on_entered(void *owner, void *arg, const redisReply *reply)
 		return;
 	if (reply->type == REDIS_REPLY_ERROR)
 		log_warn("redis does not register the prefix of claims", "reason=%s", reply->str);
-	r->is_foreign = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
+	r->is_foreign = is_foreign(reply);
 	r->was_ours |= reply->type == REDIS_REPLY_NIL;
 	if (r->is_foreign)
 		find_foreign(r, reply->element[0]->str, reply->element[1]->str);

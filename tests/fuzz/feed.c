@@ -1,6 +1,5 @@
 /* What a server sends to a dialled feed, in pieces as the network cuts it: whatever they are, upgrade.c and
- * frame.c come to what a second reader comes to that has all bytes at hand. It is written from RFC 6455 and
- * shares nothing with them.
+ * frame.c come to what a second reader (book.c, and for the answer this file) comes to that has all bytes at hand.
  *
  * An input is a byte, 0: the feed is open already, or else the handshake's key is made of it; a byte that
  * tells how many steps there are, and one for each: so many bytes come (the low six bits), then we write
@@ -12,6 +11,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "book.h"
 #include "net/frame.h"
 #include "fuzz.h"
 #include "net/upgrade.h"
@@ -32,164 +32,6 @@ int uv_random(uv_loop_t *loop, uv_random_t *req, void *bytes, size_t len, unsign
 	for (size_t i = 0; i < len; i++)
 		((uint8_t *)bytes)[i] = (uint8_t)(key_byte * (i + 1));
 	return 0;
-}
-
-/* --- frames, read by the book --- */
-
-/* What the first n bytes of a feed mean. */
-struct meaning {
-	char *text; /* of messages: t or b before each byte, a bar at the end of each */
-	size_t text_len;
-	uint64_t rest; /* of the message frame at hand, still to come */
-	unsigned int pongs;
-	unsigned int pings;
-	const uint8_t *ping; /* payload of the newest */
-	size_t ping_len;
-	bool may_end; /* what is there of a frame's head is wrong */
-	bool must_end;
-	uint8_t goodbye[2]; /* in the answer to what ended it */
-	size_t goodbye_len;
-};
-
-struct head {
-	unsigned int opcode;
-	bool is_final;
-	bool is_wrong; /* as far as it is there */
-	bool is_whole; /* all of it is there */
-	uint64_t len;  /* of the payload */
-	size_t size;   /* of the head */
-};
-
-static bool is_control(const struct head *h)
-{
-	return h->opcode & 8;
-}
-
-static struct head read_head(const uint8_t *at, size_t n, bool is_in_message)
-{
-	struct head h = {0};
-	size_t extra;
-
-	if (n < 2)
-		return h;
-	h.opcode = at[0] & 15;
-	h.is_final = at[0] >> 7;
-	h.len = at[1] & 127;
-	extra = h.len == 126 ? 2 : h.len == 127 ? 8 : 0;
-	h.size = 2 + extra + (at[1] >> 7) * 4;
-	h.is_wrong = at[0] & 0x70 || at[1] & 0x80 || (h.opcode > 2 && h.opcode < 8) || h.opcode > 10;
-	h.is_wrong = h.is_wrong || (is_control(&h) && (!h.is_final || h.len > 125));
-	h.is_wrong = h.is_wrong || (!is_control(&h) && (h.opcode == 0) != is_in_message);
-	h.is_whole = n >= h.size;
-	if (n < 2 + extra || !extra)
-		return h;
-	h.len = 0;
-	for (size_t i = 0; i < extra; i++)
-		h.len = h.len << 8 | at[2 + i];
-	h.is_wrong = h.is_wrong || h.len < (extra == 2 ? 126 : 65536) || h.len >> 63;
-	return h;
-}
-
-/* Table 3-7 of the Unicode standard. */
-static bool is_unicode(const uint8_t *at, size_t n)
-{
-	while (n) {
-		size_t more = *at < 0x80 ? 0 : *at < 0xe0 ? 1 : *at < 0xf0 ? 2 : 3;
-		uint8_t low = 0x80, high = 0xbf;
-
-		if ((*at >= 0x80 && *at < 0xc2) || *at > 0xf4 || n < more + 1)
-			return false;
-		low = *at == 0xe0 ? 0xa0 : *at == 0xf0 ? 0x90 : low;
-		high = *at == 0xed ? 0x9f : *at == 0xf4 ? 0x8f : high;
-		if (more && (at[1] < low || at[1] > high))
-			return false;
-		for (size_t i = 2; i <= more; i++)
-			if (at[i] >> 6 != 2)
-				return false;
-		at += more + 1;
-		n -= more + 1;
-	}
-	return true;
-}
-
-static void end_with(struct meaning *m, unsigned int code)
-{
-	m->must_end = true;
-	m->goodbye[0] = (uint8_t)(code >> 8);
-	m->goodbye[1] = (uint8_t)code;
-	m->goodbye_len = 2;
-}
-
-static void end_by_close(struct meaning *m, const uint8_t *at, size_t n)
-{
-	unsigned int code = n > 1 ? at[0] * 256U + at[1] : 0;
-
-	m->must_end = true;
-	if (!n)
-		return;
-	if (n == 1 || code < 1000 || (code > 1014 && code < 3000) || code > 4999 || (code > 1003 && code < 1007))
-		end_with(m, 1002);
-	else
-		end_with(m, is_unicode(at + 2, n - 2) ? code : 1007);
-}
-
-static void add_control(struct meaning *m, const struct head *h, const uint8_t *payload)
-{
-	if (h->opcode == 8)
-		end_by_close(m, payload, h->len);
-	if (h->opcode == 10)
-		m->pongs++;
-	if (h->opcode != 9)
-		return;
-	m->pings++;
-	m->ping = payload;
-	m->ping_len = h->len;
-}
-
-static void add_payload(struct meaning *m, const uint8_t *payload, size_t n, char kind)
-{
-	for (size_t i = 0; i < n; i++) {
-		m->text[m->text_len++] = kind;
-		m->text[m->text_len++] = (char)payload[i];
-	}
-}
-
-/* text has room for three times n. */
-static void understand(struct meaning *m, const uint8_t *at, size_t n, char *text)
-{
-	char kind = '\0'; /* of the message that has begun */
-
-	*m = (struct meaning){.text = text};
-	while (!m->must_end) {
-		struct head h = read_head(at, n, kind);
-		size_t there = h.is_whole ? n - h.size : 0;
-
-		m->may_end = h.is_wrong;
-		if (!h.is_whole || (!there && h.len))
-			return;
-		if (h.is_wrong) {
-			end_with(m, 1002);
-			return;
-		}
-		there = there < h.len ? there : h.len;
-		if (is_control(&h)) {
-			if (there < h.len)
-				return;
-			add_control(m, &h, at + h.size);
-		} else {
-			kind = h.opcode == 1 ? 't' : h.opcode == 2 ? 'b' : kind;
-			add_payload(m, at + h.size, there, kind);
-			m->rest = h.len - there;
-			if (m->rest)
-				return;
-			if (h.is_final) {
-				m->text[m->text_len++] = '|';
-				kind = '\0';
-			}
-		}
-		at += h.size + there;
-		n -= h.size + there;
-	}
 }
 
 /* --- frames, as frame.c reads them --- */
@@ -297,7 +139,7 @@ static void check_read(struct feed *f, enum frames_result result, struct meaning
 	must(result == FRAMES_MORE || m->must_end || m->may_end, "the end, without a reason: %s",
 	     frames_reason(f->frames));
 	if (result == FRAMES_END && !m->must_end)
-		end_with(m, 1002);
+		book_end(m, 1002);
 	must(f->text_len == m->text_len && memcmp(f->text, m->text, m->text_len) == 0,
 	     "another text: %zu bytes, not %zu", f->text_len, m->text_len);
 	must(f->rest == m->rest || !m->text_len, "%llu bytes to come, not %llu", (unsigned long long)f->rest,
@@ -498,7 +340,7 @@ static void read_frames(const struct input *in, size_t begin, size_t step)
 
 		free(copy);
 		at += n;
-		understand(&m, in->bytes + begin, at - begin, text);
+		book_read(&m, in->bytes + begin, at - begin, false, text);
 		check_read(&f, result, &m);
 		act(&f, step < in->step_count ? (enum what)(in->steps[step] >> 6) : WHAT_WRITE, &m);
 	}
@@ -525,14 +367,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void try_input(const uint8_t *data, size_t size)
 {
 	struct handshake h = {.upgrade = NULL};
 	struct input in;
 	size_t step = 0, begin = 0;
 
 	if (size < 2)
-		return 0;
+		return;
 	key_byte = *data;
 	ask(&h);
 	if (read_input(&in, data, size, h.accept)) {
@@ -543,5 +385,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	upgrade_free(h.upgrade);
 	url_clear(&h.url);
-	return 0;
 }

@@ -1,4 +1,4 @@
-/* fuzz.h: what all fuzzers share: how a finding is told. */
+/* fuzz.h: what all fuzzers share: what is called for an input, and how a finding is told. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* libFuzzer's entry points; the first is called once for each input. */
+/* Tries one input: each fuzzer defines it, and driver.c calls it. */
+void try_input(const uint8_t *data, size_t size);
+
+/* libFuzzer's entry points. The first is driver.c's; fuzzers may define the others. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t size_max, unsigned int seed);

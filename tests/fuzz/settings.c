@@ -458,7 +458,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void try_input(const uint8_t *data, size_t size)
 {
 	struct input in;
 	struct config config;
@@ -481,5 +481,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	config_free(&config);
 	clear_input(&in);
-	return 0;
 }

@@ -1,0 +1,25 @@
+/* driver.c owns what libFuzzer calls, and the bound on what one input may cost. What an input is and what must be
+ * true of it is each fuzzer's own. */
+#include <time.h>
+
+#include "fuzz.h"
+
+#define INPUT_MS 2000 /* of processor time, so that a busy machine is not a finding */
+
+static long long used_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	long long begin = used_ms(), taken;
+
+	try_input(data, size);
+	taken = used_ms() - begin;
+	must(taken < INPUT_MS, "an input took %lld ms of processor time", taken);
+	return 0;
+}

@@ -1,0 +1,506 @@
+/* A producer that sends anything: the listener's own server of --ingest, on libwebsockets and a loop, judges its
+ * request and reads its frames. Only a request that is right by a second reader becomes a WebSocket, the messages
+ * are those that book.c reads, answers are well formed, and nothing is left behind.
+ *
+ * An input is a byte whose bits are enum flag, a byte that cuts, and what the client sends, in which each of the first
+ * four bytes 0x1a stands for the token. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "book.h"
+#include "fuzz.h"
+#include "intake/ingest.h"
+#include "road/pipeline.h"
+
+#define TOKEN        "hunter2-and-more"
+#define MESSAGE_MOST 300 /* bytes: --max-message */
+#define QUIET_TURNS  3   /* of the loop, in which nothing comes: nothing more will */
+#define PENDING_MOST 256
+#define TOKENS_MOST  4 /* in one input */
+
+enum flag {
+	SHAKEN = 1, /* the handshake is done, and what is sent is frames */
+	WANTS_ACKS = 2,
+	REJECTS = 4, /* the listener, all messages */
+};
+
+static uv_loop_t loop;
+static struct ws *ws;
+static struct ingest *ingest;
+static struct sockaddr_in address = {.sin_family = AF_INET};
+static char *const origins[] = {(char *)"https://shop.example"};
+static struct config config = {
+	.message_bytes = MESSAGE_MOST,
+	.inflight_bytes = 1 << 28,
+	.ping_interval_s = 20,
+	.handshake_timeout_s = 10,
+	.message_timeout_s = 10,
+	.ingest_connections = 100,
+	.ingest_handshakes = 100,
+	.ingest_token = (char *)TOKEN,
+	.ingest_origins = {(char **)origins, 1},
+};
+
+/* What an input led to is counted too, for libwebsockets' own branches are not seen. */
+__attribute__((section("__libfuzzer_extra_counters"), used)) static uint8_t outcomes[2048];
+
+/* --- the rest of a listener --- */
+
+static struct {
+	long bytes;         /* charged */
+	char text[1 << 14]; /* of the messages that came: a dot before each byte, a bar at the end of each */
+	size_t len;
+	size_t messages;
+	size_t pending;
+	struct sender *senders[PENDING_MOST];
+} taken;
+
+static void charge(void *owner, long bytes)
+{
+	(void)owner;
+	taken.bytes += bytes;
+}
+
+static bool is_never_full(const void *owner)
+{
+	(void)owner;
+	return false;
+}
+
+static void take(const char *message, size_t len)
+{
+	must(taken.len + 2 * len + 1 < sizeof(taken.text), "more messages than bytes");
+	for (size_t i = 0; i < len; i++) {
+		taken.text[taken.len++] = '.';
+		taken.text[taken.len++] = message[i];
+	}
+	taken.text[taken.len++] = '|';
+	taken.messages++;
+}
+
+int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+{
+	(void)p;
+	must(len <= MESSAGE_MOST, "a message of %zu bytes", len);
+	if (taken.pending == PENDING_MOST)
+		return -1;
+	take(message, len);
+	taken.senders[taken.pending++] = sender;
+	return 0;
+}
+
+int pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
+{
+	(void)p, (void)sender;
+	must(*reason, "refused without a reason");
+	take(message, len);
+	return 0;
+}
+
+/* Answers come later, not from inside. */
+static void settle(bool is_rejected)
+{
+	static char reason[] = "the id is missing";
+	struct event ev = {.id = "e", .id_len = 1, .reason = is_rejected ? reason : NULL};
+
+	for (size_t i = 0; i < taken.pending; i++)
+		taken.senders[i]->answer(taken.senders[i], &ev, is_rejected ? OUTCOME_REJECTED : OUTCOME_PERSISTED);
+	taken.pending = 0;
+}
+
+/* In place of log.c. */
+void log_write(enum log_level level, const char *event, const char *fields, ...)
+{
+	char text[4096];
+	va_list ap;
+
+	(void)level;
+	va_start(ap, fields);
+	vsnprintf(text, sizeof(text), fields, ap);
+	va_end(ap);
+	must(!strstr(text, TOKEN), "the token is in the log: %s %s", event, text);
+}
+
+/* --- a client --- */
+
+struct client {
+	int fd;
+	bool is_ended; /* by the server */
+	size_t len;
+	char answer[1 << 16];
+};
+
+static struct client client;
+
+/* Each is another address, so that wrong tokens make nobody wait; and leaves by a reset, so that its port is free. */
+static void client_open(struct client *c)
+{
+	static const struct linger at_once = {1, 0};
+	static uint32_t number;
+	struct sockaddr_in from = {.sin_family = AF_INET};
+	int failed;
+
+	from.sin_addr.s_addr = htonl(0x7f010000 + number++ % 0xfe0000);
+	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	must(bind(c->fd, (struct sockaddr *)&from, sizeof(from)) == 0, "no address: %s", strerror(errno));
+	do /* libFuzzer's timer interrupts it */
+		failed = connect(c->fd, (struct sockaddr *)&address, sizeof(address));
+	while (failed && (errno == EINTR || errno == EALREADY));
+	must(!failed || errno == EISCONN, "cannot connect: %s", strerror(errno));
+	fcntl(c->fd, F_SETFL, O_NONBLOCK);
+	setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	c->is_ended = false;
+	c->len = 0;
+}
+
+/* Turns the loop, and takes what came. Returns whether anything did. */
+static bool client_turn(struct client *c, unsigned int flags)
+{
+	size_t messages = taken.messages;
+	ssize_t n;
+
+	uv_run(&loop, UV_RUN_NOWAIT);
+	settle(flags & REJECTS);
+	must(c->len < sizeof(c->answer) - 1, "an answer without an end");
+	n = recv(c->fd, c->answer + c->len, sizeof(c->answer) - 1 - c->len, 0);
+	if (n > 0)
+		c->len += (size_t)n;
+	else if (n == 0 || errno != EAGAIN)
+		c->is_ended = true;
+	c->answer[c->len] = '\0';
+	return n > 0 || taken.messages > messages;
+}
+
+static void client_await_quiet(struct client *c, unsigned int flags)
+{
+	for (int quiet = 0; quiet < QUIET_TURNS; quiet++)
+		if (client_turn(c, flags))
+			quiet = 0;
+}
+
+static void client_send(struct client *c, const uint8_t *bytes, size_t len, unsigned int cut, unsigned int flags)
+{
+	while (len && !c->is_ended) {
+		size_t n = cut ? 1 + (cut = cut * 1103515245 + 12345) / 65536 % (len / 3 + 1) : len;
+		ssize_t sent = send(c->fd, bytes, n, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno != EAGAIN)
+			break;
+		if (sent > 0) {
+			bytes += sent;
+			len -= (size_t)sent;
+		}
+		client_turn(c, flags);
+	}
+}
+
+/* --- the judgement, by a second reader --- */
+
+struct request {
+	char line[2000];
+	bool is_plain; /* every line of it has a form that can be read in one way */
+	int upgrades, connections, hosts, keys, versions, origins, tokens, others;
+	bool is_upgrade, is_connection, is_key, is_version, is_origin, is_token;
+};
+
+/* Copies a line without its end. Returns the next one, or NULL if the line has no end. */
+static const char *next_line(const char *at, const char *end, char *room, size_t size, bool *is_plain)
+{
+	const char *stop = memchr(at, '\n', (size_t)(end - at));
+	size_t len;
+
+	if (!stop)
+		return NULL;
+	*is_plain = *is_plain && stop > at && stop[-1] == '\r';
+	len = (size_t)(stop - at) - (stop > at && stop[-1] == '\r');
+	must(len < size, "an input longer than is allowed");
+	memcpy(room, at, len);
+	room[len] = '\0';
+	for (size_t i = 0; i < len; i++)
+		*is_plain = *is_plain && room[i] >= ' ' && room[i] < 0x7f;
+	return stop + 1;
+}
+
+static bool is_base64_of_16(const char *text)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	return strlen(text) == 24 && strspn(text, digits) == 22 && strcmp(text + 22, "==") == 0;
+}
+
+static void read_header(struct request *r, char *line)
+{
+	size_t len = strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-0123456789");
+	char *value = line + len + 1;
+
+	if (!len || line[len] != ':' || *value != ' ' || value[1] == ' ' || strlen(line) > 200 ||
+	    line[strlen(line) - 1] == ' ')
+		r->is_plain = false;
+	if (line[len] != ':')
+		return;
+	line[len] = '\0';
+	value += strspn(value, " ");
+	if (strcasecmp(line, "Upgrade") == 0) {
+		r->upgrades++;
+		r->is_upgrade |= strcasecmp(value, "websocket") == 0;
+	} else if (strcasecmp(line, "Connection") == 0) {
+		r->connections++;
+		r->is_connection |= strcasestr(value, "upgrade") != NULL;
+	} else if (strcasecmp(line, "Host") == 0) {
+		r->hosts += *value != '\0';
+	} else if (strcasecmp(line, "Sec-WebSocket-Key") == 0) {
+		r->keys++;
+		r->is_key |= is_base64_of_16(value);
+	} else if (strcasecmp(line, "Sec-WebSocket-Version") == 0) {
+		r->versions++;
+		r->is_version |= strcmp(value, "13") == 0;
+	} else if (strcasecmp(line, "Origin") == 0) {
+		r->origins++;
+		r->is_origin |= strcasecmp(value, origins[0]) == 0;
+	} else if (strcasecmp(line, "Authorization") == 0) {
+		r->tokens++;
+		r->is_token |= strncasecmp(value, "Bearer ", 7) == 0 && strcmp(value + 7, TOKEN) == 0;
+	} else {
+		r->others++;
+	}
+}
+
+/* Returns where the request ends, or NULL if it does not. */
+static const char *read_request(struct request *r, const char *at, const char *end)
+{
+	char line[2000] = "";
+
+	memset(r, 0, sizeof(*r));
+	r->is_plain = true;
+	at = next_line(at, end, r->line, sizeof(r->line), &r->is_plain);
+	while (at && (at = next_line(at, end, line, sizeof(line), &r->is_plain)) && *line)
+		read_header(r, line);
+	return at;
+}
+
+/* What no upgrade may be without, however the rest of the request is read. */
+static bool may_upgrade(const struct request *r)
+{
+	return r->is_upgrade && r->is_connection && r->hosts && r->is_version && r->is_token &&
+	       (!r->origins || r->is_origin);
+}
+
+/* What must be taken: each header once, and none that libwebsockets knows and we do not. */
+static bool must_upgrade(const struct request *r)
+{
+	return may_upgrade(r) && r->is_key && strcmp(r->line, "GET /events HTTP/1.1") == 0 && r->upgrades == 1 &&
+	       r->connections == 1 && r->hosts == 1 && r->keys == 1 && r->versions == 1 && r->origins <= 1 &&
+	       r->tokens == 1 && !r->others;
+}
+
+/* --- what is answered --- */
+
+static bool is_open(const struct client *c)
+{
+	return strncmp(c->answer, "HTTP/1.1 101 ", 13) == 0;
+}
+
+/* A refusal of ours, libwebsockets' own, or nothing. */
+static void check_refusal(const struct client *c)
+{
+	int status = 0;
+
+	must(!taken.messages, "a message without a handshake");
+	if (!c->len)
+		return;
+	must(sscanf(c->answer, "HTTP/1.%*1[01] %3d", &status) == 1 && status >= 400 && status < 506,
+	     "a refusal of no known form: %.80s", c->answer);
+	must(c->is_ended, "a refusal, and it goes on: %.80s", c->answer);
+	outcomes[status] = 1;
+}
+
+static void check_request(const struct client *c, const char *sent, size_t len)
+{
+	struct request r;
+	const char *end = read_request(&r, sent, sent + len);
+
+	if (!is_open(c)) {
+		must(!end || !r.is_plain || !must_upgrade(&r), "refused, though it is right: %.80s", c->answer);
+		check_refusal(c);
+		return;
+	}
+	must(end || !r.is_plain, "an upgrade before the request's end");
+	must(may_upgrade(&r) || !r.is_plain, "an upgrade that is not right: %s", r.line);
+	must(memmem(sent, len, TOKEN, strlen(TOKEN)), "an upgrade without the token");
+}
+
+/* The first frame of the server's that is no ack: pongs and a goodbye. */
+static void check_frames(const struct client *c, unsigned int flags)
+{
+	const char *frames = strstr(c->answer, "\r\n\r\n");
+	size_t len = c->len - (size_t)(frames + 4 - c->answer);
+	char *text;
+	struct meaning m;
+	size_t acks = 0;
+
+	must(frames, "an upgrade without an end: %.200s", c->answer);
+	text = malloc(3 * len + 3);
+	book_read(&m, (const uint8_t *)frames + 4, len, false, text);
+	must(!m.may_end || m.must_end, "the server's frames are wrong");
+	must(m.goodbye_len == 0 || m.goodbye[0] != 1002 >> 8 || m.goodbye[1] != (1002 & 255) || m.must_end,
+	     "the server's frames are wrong");
+	for (size_t i = 0; i < m.whole_len; i += m.text[i] == '|' ? 1 : 2)
+		acks += m.text[i] == '|';
+	must(acks <= taken.messages && (acks == 0 || flags & WANTS_ACKS), "%zu acks of %zu messages", acks,
+	     taken.messages);
+	free(text);
+}
+
+/* The messages among these are what was taken, as far as a rule of the book is not broken, or a limit of ours met. */
+static void check_messages(const struct client *c, const uint8_t *sent, size_t len, unsigned int flags)
+{
+	char *text = malloc(3 * len + 3);
+	struct meaning m;
+	size_t i = 0, n = 0, begin = 0;
+	bool has_ended = false;
+
+	book_read(&m, sent, len, true, text);
+	while (i < m.whole_len && !has_ended) {
+		uint8_t message[2000];
+		size_t message_len = 0;
+		bool is_text = m.text[i] == 't';
+
+		for (; m.text[i] != '|'; i += 2)
+			message[message_len++] = (uint8_t)m.text[i + 1];
+		i++;
+		has_ended = message_len > MESSAGE_MOST;
+		if (has_ended)
+			break;
+		if (n == taken.len)
+			break;
+		for (begin = 0; begin < message_len; begin++, n += 2)
+			must(n + 1 < taken.len && taken.text[n] == '.' && taken.text[n + 1] == (char)message[begin],
+			     "another message: byte %zu of %zu", begin, message_len);
+		must(n < taken.len && taken.text[n] == '|', "a longer message than %zu bytes", message_len);
+		n++;
+		has_ended = is_text && !book_is_unicode(message, message_len);
+	}
+	must(n == taken.len || m.must_end || m.may_end, "more messages than were sent");
+	must(!has_ended || n == taken.len, "a message after the end");
+	must(i == m.whole_len || has_ended || c->is_ended || flags & REJECTS || m.must_end || m.may_end,
+	     "fewer messages than were sent");
+	outcomes[1024 + (taken.messages < 15 ? taken.messages : 15)] = 1;
+	outcomes[1040 + has_ended] = 1;
+	outcomes[1044 + c->is_ended] = 1;
+	free(text);
+}
+
+/* --- the fuzzer --- */
+
+static const char handshake[] = "GET /events HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+				"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
+				"Authorization: Bearer " TOKEN "\r\n";
+
+static void shake_hands(struct client *c, unsigned int flags)
+{
+	static const char acks[] = "Sec-WebSocket-Protocol: wsonce.ack.v1\r\n";
+
+	client_send(c, (const uint8_t *)handshake, sizeof(handshake) - 1, 0, flags);
+	if (flags & WANTS_ACKS)
+		client_send(c, (const uint8_t *)acks, sizeof(acks) - 1, 0, flags);
+	client_send(c, (const uint8_t *)"\r\n", 2, 0, flags);
+	for (int turns = 0; turns < 1000 && !strstr(c->answer, "\r\n\r\n"); turns++)
+		client_turn(c, flags);
+	must(is_open(c), "the server is not well: %.100s", c->answer);
+}
+
+/* The server forgets a connection that is gone, and all that it held. */
+static void await_end(void)
+{
+	for (int turns = 0; turns < 10000; turns++) {
+		uv_run(&loop, UV_RUN_NOWAIT);
+		settle(false);
+		if (!ingest_connections(ingest) && !taken.bytes && !taken.pending)
+			return;
+	}
+	must(false, "%zu connections and %ld bytes are left", ingest_connections(ingest), taken.bytes);
+}
+
+static uint8_t *reveal(const uint8_t *bytes, size_t len, size_t *out_len)
+{
+	uint8_t *out = malloc(len + TOKENS_MOST * sizeof(TOKEN)), *at = out;
+	int tokens = 0;
+
+	for (size_t i = 0; i < len; i++)
+		if (bytes[i] == 0x1a && tokens++ < TOKENS_MOST)
+			at = mempcpy(at, TOKEN, sizeof(TOKEN) - 1);
+		else
+			*at++ = bytes[i];
+	*out_len = (size_t)(at - out);
+	return out;
+}
+
+/* A port that is free now, which the server then takes. */
+static int find_port(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(address);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	must(bind(fd, (struct sockaddr *)&address, len) == 0, "no port: %s", strerror(errno));
+	getsockname(fd, (struct sockaddr *)&address, &len);
+	close(fd);
+	return ntohs(address.sin_port);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static char text[60];
+	const struct ws_budget budget = {NULL, charge, is_never_full, is_never_full};
+	char error[400];
+
+	(void)argc, (void)argv;
+	snprintf(text, sizeof(text), "127.0.0.1:%d", find_port());
+	config.ingest = text;
+	must(uv_loop_init(&loop) == 0, "no loop");
+	ws = ws_open(&loop, &config, &budget);
+	must(ws, "no context");
+	ingest = ingest_open(ws, &config, error, sizeof(error));
+	must(ingest, "%s", error);
+	return 0;
+}
+
+void try_input(const uint8_t *data, size_t size)
+{
+	unsigned int flags;
+	uint8_t *bytes;
+	size_t len;
+
+	if (size < 2)
+		return;
+	flags = data[0];
+	taken.len = taken.messages = 0;
+	bytes = flags & SHAKEN ? memcpy(malloc(size), data + 2, len = size - 2) : reveal(data + 2, size - 2, &len);
+	client_open(&client);
+	if (flags & SHAKEN)
+		shake_hands(&client, flags);
+	client_send(&client, bytes, len, data[1], flags);
+	client_await_quiet(&client, flags);
+	if (!is_open(&client)) /* some refusals are sent when the client is silent */
+		shutdown(client.fd, SHUT_WR);
+	client_await_quiet(&client, flags);
+	if (flags & SHAKEN)
+		check_messages(&client, bytes, len, flags);
+	else
+		check_request(&client, (const char *)bytes, len);
+	if (is_open(&client))
+		check_frames(&client, flags);
+	close(client.fd);
+	await_end();
+	free(bytes);
+}
