@@ -61,6 +61,7 @@ static void put_in_list(struct events *es, struct event *ev, enum event_state st
 	ev->state = state;
 	list_append(&es->lists[state], &ev->link);
 	es->counts[state]++;
+	es->message_bytes[state] += ev->message_len;
 }
 
 /* Copies the parts behind the struct. The type is decoded, so it is not a part of the message. */
@@ -264,6 +265,7 @@ void event_move(struct events *es, struct event *ev, enum event_state to)
 	assert(allowed[ev->state] & TO(to));
 	list_remove(&ev->link);
 	es->counts[ev->state]--;
+	es->message_bytes[ev->state] -= ev->message_len;
 	put_in_list(es, ev, to);
 }
 
@@ -274,6 +276,7 @@ static void event_free(struct events *es, struct event *ev)
 	if (ev->is_stray)
 		list_remove(&ev->stray_link);
 	es->counts[ev->state]--;
+	es->message_bytes[ev->state] -= ev->message_len;
 	es->bytes -= ev->bytes;
 	es->messages -= ev->copies;
 	if (ev->hh.tbl)

@@ -90,6 +90,7 @@ struct event {
 struct events {
 	struct list lists[EVENT_STATES];
 	size_t counts[EVENT_STATES];
+	size_t message_bytes[EVENT_STATES];
 	struct event *by_id; /* in the order of coming, but for strays */
 	struct list strays;  /* the others, in that order too */
 	size_t bytes;        /* sum of the events' bytes */

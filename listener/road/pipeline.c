@@ -149,10 +149,11 @@ static void check_memory(const struct pipeline *p, struct gate *g)
 static bool is_over(const struct pipeline *p, size_t eighths)
 {
 	size_t rows = BACKLOG_BATCHES * (size_t)p->config->batch_max * eighths / WHOLE;
+	size_t bytes = BACKLOG_BATCHES * BATCH_BYTES / WHOLE * eighths;
+	bool is_backed_up = p->events.counts[EV_BATCHED] >= rows || p->events.message_bytes[EV_BATCHED] >= bytes;
 
 	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / WHOLE * eighths ||
-	       p->deferred >= DEFER_WINDOW / WHOLE * eighths ||
-	       (p->events.counts[EV_BATCHED] >= rows && !store_is_stalled(p->store));
+	       p->deferred >= DEFER_WINDOW / WHOLE * eighths || (is_backed_up && !store_is_stalled(p->store));
 }
 
 static bool is_closed(const struct pipeline *p, struct gate *g)

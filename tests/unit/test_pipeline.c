@@ -1794,6 +1794,34 @@ Test(pipeline, reading_stops_while_rows_pile_up_before_a_postgres_that_works)
 	cr_assert_eq(pressure_calls, 1);
 }
 
+/* A message of 1 MiB. */
+static void receive_mebibyte(const char *id)
+{
+	static char message[1 << 20];
+	int head = snprintf(message, sizeof(message), "{\"event_id\":\"%s\",\"payload\":\"", id);
+
+	memset(message + head, 'x', sizeof(message) - (size_t)head);
+	memcpy(message + sizeof(message) - 2, "\"}", 2);
+	cr_assert_eq(pipeline_receive(pipeline, message, sizeof(message), NULL), 0);
+}
+
+/* Four batches of 8 MiB each. */
+Test(pipeline, reading_stops_while_bytes_pile_up_before_a_postgres_that_works)
+{
+	char id[20];
+
+	config.inflight_bytes = 1 << 30;
+	bring_to_store("x", NULL);
+	for (int i = 0; i < 32; i++) {
+		cr_assert_not(is_pressed, "after %d MiB", i);
+		snprintf(id, sizeof(id), "a%d", i);
+		receive_mebibyte(id);
+		answer_take(id, CLAIM_MINE);
+	}
+	cr_assert(is_pressed);
+	cr_assert_not(pipeline_is_full(pipeline));
+}
+
 Test(pipeline, rows_may_pile_up_before_a_postgres_that_stalls)
 {
 	config.inflight_bytes = 1 << 30;
