@@ -6,6 +6,7 @@ import time
 
 from servers import RigError
 
+from measure.process import memory_mib
 from measure.receiver import Receiver
 
 CONCURRENCY = 16                        # the default
@@ -61,12 +62,13 @@ async def relay(rig, make_fleet, rows):
     await rig.sql(FILL.format(count=rows))
     await wait_for_nothing(rig, rows)
     used = rig.cpu_s(fleet.pids()) - before
+    resident = max(memory_mib(pid, "VmHWM") for pid in fleet.pids())
     told = await rig.sql("SELECT count(*) FILTER (WHERE state = 'delivered' AND status = 204 AND attempts = 1), "
                          "extract(epoch FROM max(settled_at) - max(created_at)) FROM outbox")
     delivered, seconds = told.split("|")
     await fleet.end()
     if int(delivered) != rows:
         raise RigError(f"of {rows} deliveries {delivered} were made at the first attempt")
-    return {"seconds": float(seconds), "webhooks_per_s": rows / float(seconds),
+    return {"seconds": float(seconds), "webhooks_per_s": rows / float(seconds), "resident_peak_mib": resident,
             "listener_cpu_us_per_delivery": used.listeners_s * 1e6 / rows,
             "postgres_cpu_us_per_event": used.postgres_s * 1e6 / rows}

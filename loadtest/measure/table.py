@@ -41,7 +41,7 @@ TABLES = (
     Table("redis-down", "Redis down: the unique key alone", ("redis-down",), RUN),
     Table("effects", "What follows from an event, one listener", ("effects",), RUN),
     Table("relay", "The outbox delivered to a local nginx, 16 requests of a listener at once", ("relay",),
-          (Column("deliveries/s", "webhooks_per_s", has_spread=True), CPU[0], CPU[2])),
+          (Column("deliveries/s", "webhooks_per_s", has_spread=True), CPU[0], CPU[2], MEMORY)),
     Table("idle", "A listener that has nothing to do", ("idle",), (Column("resident MiB", "resident_idle_mib", 1, True),)),
 )
 

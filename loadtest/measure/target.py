@@ -22,14 +22,21 @@ def figure(case, name):
     return lambda book: book.median(case, name)
 
 
-def highest(scenario, name):
-    """Over all cases and rounds of a scenario."""
+def highest(name, *cases):
+    """Over all rounds of the cases."""
     def value(book):
-        found = [book.summary(case, name) for case in book.of_scenario(scenario)]
+        found = [book.summary(case, name) for case in cases]
         return max((each["max"] for each in found if each), default=None)
     return value
 
 
+def highest_peak_of_small(book):
+    """Of wsonce's listeners, over all scenarios and rounds, but for large payloads."""
+    cases = [name for name, case in book.cases.items() if case["scenario"] != "peers" and name not in LARGE]
+    return highest("resident_peak_mib", *cases)(book)
+
+
+LARGE = ("payload-2048", "payload-102400")
 # What people would use instead, as good as we know how to write it; the one that did best counts.
 NODE = ("node", "node-script", "node-copy")
 
@@ -42,6 +49,8 @@ def of_node(instances):
 TARGETS = (
     ("one listener's events/s, against Postgres alone with its INSERT",
      ratio("wsonce-1", "events_per_s", "postgres-insert"), "least", 0.90, ""),
+    ("the same, against Postgres alone with binary COPY",
+     ratio("wsonce-1", "events_per_s", "postgres-copy-binary"), "least", 0.95, ""),
     ("one listener's events/s, against the best Node listener",
      against_best("wsonce-1", "events_per_s", *of_node(1)), "least", 2.0, ""),
     ("five listeners' deliveries/s, against the best five of Node",
@@ -53,7 +62,8 @@ TARGETS = (
     ("latency at half of the maximum, three listeners, p50", figure("latency-50", "latency_p50_ms"), "most", 5, "ms"),
     ("latency at half of the maximum, three listeners, p99", figure("latency-50", "latency_p99_ms"), "most", 30, "ms"),
     ("resident memory of an idle listener", figure("idle", "resident_idle_mib"), "most", 12, "MiB"),
-    ("resident memory of a listener at full rate, at most", highest("fanout", "resident_peak_mib"), "most", 64, "MiB"),
+    ("peak memory of a listener, all scenarios, payloads up to 200 B", highest_peak_of_small, "most", 64, "MiB"),
+    ("the same, payloads of 2 KiB and 100 KiB", highest("resident_peak_mib", *LARGE), "most", 128, "MiB"),
     ("deliveries/s with 20 % late duplicates, against without",
      ratio("duplicates-20", "deliveries_per_s", "duplicates-0"), "least", 0.8, ""),
     ("events/s of 1,000 producers with acks, against one without",
