@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
+#include <openssl/pem.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -86,6 +87,9 @@ static const struct setting settings[] = {
 	     "PEM certificate chain: producers connect by wss://; needs --ingest-key"),
 	TEXT("ingest-key", "WSONCE_INGEST_KEY", TYPE_TEXT, ingest_key, "FILE", NULL,
 	     "PEM private key of --ingest-cert"),
+	TEXT("ingest-client-ca", "WSONCE_INGEST_CLIENT_CA", TYPE_TEXT, ingest_client_ca, "FILE", NULL,
+	     "require a certificate that an authority in FILE (PEM) has signed, or, where there are tokens, one of the "
+	     "two"),
 	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", TYPE_NUMBER, ingest_connections, "N", "10000",
 	       1, 1000000, "producers connected at once; more are refused"),
 	NUMBER("ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", TYPE_NUMBER, ingest_handshakes, "N", "4096", 1,
@@ -162,7 +166,7 @@ static const struct setting settings[] = {
  * environment or the file, which a fleet and its commands share, says of them is only checked. */
 static const char listen_only[] =
 	"source source-ca ping-interval idle-timeout ingest ingest-token ingest-token-file "
-	"ingest-open ingest-origin ingest-cert ingest-key ingest-max-connections "
+	"ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
 	"ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout admin admin-host";
 
 /* Where a value came from decides how a list is read, and how the error names the setting. */
@@ -726,20 +730,43 @@ static bool is_loopback(const char *address)
 	return is_local;
 }
 
+static bool is_certificate(const char *file)
+{
+	FILE *in = fopen(file, "re");
+	X509 *first = in ? PEM_read_X509(in, NULL, NULL, NULL) : NULL;
+
+	if (in)
+		fclose(in);
+	X509_free(first);
+	return first != NULL;
+}
+
+/* Do producers have to show something? */
+static bool has_key(const struct config *c)
+{
+	return c->ingest_token || c->ingest_token_file || c->ingest_client_ca;
+}
+
 /* Who may send: nobody by accident. */
 static const char *check_ingest(const struct config *c)
 {
 	if (c->ingest_token && c->ingest_token_file)
 		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
-	if (c->ingest && !c->ingest_token && !c->ingest_token_file && !c->ingest_open && !is_loopback(c->ingest))
+	if (c->ingest && !has_key(c) && !c->ingest_open && !is_loopback(c->ingest))
 		return "--ingest: the address is not loopback and there is no token, so that anybody could send: give "
-		       "--ingest-token-file (or --ingest-token), or --ingest-open if that is what you want";
+		       "--ingest-token-file (or --ingest-token, or --ingest-client-ca), or --ingest-open if that is "
+		       "what you "
+		       "want";
 	if (!c->ingest_cert != !c->ingest_key)
 		return "--ingest-cert and --ingest-key go together: one of them is missing";
 	if (c->ingest_cert && access(c->ingest_cert, R_OK))
 		return "--ingest-cert: the file cannot be read";
 	if (c->ingest_key && access(c->ingest_key, R_OK))
 		return "--ingest-key: the file cannot be read";
+	if (c->ingest_client_ca && !c->ingest_cert)
+		return "--ingest-client-ca: needs --ingest-cert, since certificates are shown by TLS";
+	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
+		return "--ingest-client-ca: the file cannot be read, or holds no certificate";
 	return NULL;
 }
 

@@ -29,6 +29,7 @@ struct config {
 	struct config_list ingest_origins;
 	char *ingest_cert;
 	char *ingest_key;
+	char *ingest_client_ca; /* of the certificates that producers show; NULL: they show none */
 	int64_t ingest_connections;
 	int64_t ingest_handshakes;
 	int64_t ingest_per_address; /* 0: no limit */

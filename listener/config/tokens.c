@@ -14,11 +14,13 @@
 
 #define LINE_MAX_BYTES 1024
 #define DEFAULT_NAME   "default"
+#define OTHERS_NAME    "others" /* certificates beyond the limit */
 #define BLANKS         " \t\r\n"
 #define NAME_LETTERS   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 struct tokens {
 	struct token *first;
+	size_t certified; /* of them, names of certificates */
 	char *file;       /* NULL: none */
 	struct stat seen; /* of the file, when it was read last */
 	bool is_warning;
@@ -140,14 +142,15 @@ static struct token *read_file(struct tokens *t, char *error, size_t size)
 
 static bool is_same(const struct token *a, const struct token *b)
 {
-	return strcmp(a->name, b->name) == 0 && CRYPTO_memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+	return a->is_certificate == b->is_certificate && strcmp(a->name, b->name) == 0 &&
+	       CRYPTO_memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
 }
 
 /* Those that were there keep their counters and their connections; those that are gone are not valid. */
 static void take_over(struct tokens *t, struct token *fresh)
 {
 	for (struct token *old = t->first; old; old = old->next)
-		old->is_valid = false;
+		old->is_valid = old->is_certificate;
 	for (struct token *new = fresh, *next; new; new = next) {
 		struct token *old = t->first;
 
@@ -225,7 +228,11 @@ void tokens_free(struct tokens *t)
 
 bool tokens_are_demanded(const struct tokens *t)
 {
-	return t->first != NULL;
+	const struct token *at = t->first;
+
+	while (at && at->is_certificate)
+		at = at->next;
+	return at != NULL;
 }
 
 struct token *tokens_find(struct tokens *t, const char *given)
@@ -236,8 +243,32 @@ struct token *tokens_find(struct tokens *t, const char *given)
 	if (digest_of(given, digest))
 		return NULL;
 	for (struct token *at = t->first; at; at = at->next)
-		if (at->is_valid && CRYPTO_memcmp(at->digest, digest, sizeof(digest)) == 0)
+		if (at->is_valid && !at->is_certificate && CRYPTO_memcmp(at->digest, digest, sizeof(digest)) == 0)
 			found = at;
+	return found;
+}
+
+static struct token *find_certified(const struct tokens *t, const char *name)
+{
+	struct token *at = t->first;
+
+	while (at && !(at->is_certificate && strncmp(at->name, name, TOKEN_NAME_MAX) == 0))
+		at = at->next;
+	return at;
+}
+
+struct token *tokens_certified(struct tokens *t, const char *name)
+{
+	struct token *found = find_certified(t, name);
+
+	if (!found && t->certified >= TOKENS_MAX) {
+		name = OTHERS_NAME;
+		found = find_certified(t, name);
+	}
+	if (found || !(found = add(&t->first, name, "")))
+		return found;
+	found->is_certificate = true;
+	t->certified++;
 	return found;
 }
 

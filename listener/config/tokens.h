@@ -6,16 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOKENS_MAX      1000 /* valid at once */
+#define TOKENS_MAX      1000 /* valid at once, and as many names of certificates */
 #define TOKEN_NAME_MAX  64   /* bytes */
 #define TOKEN_BYTES_MIN 16   /* a shorter one can be guessed: a warning */
 
-/* A token and what it has been used for. It lives until tokens_free, also after it is no longer valid. */
+/* A token, or the name in a certificate, and what it has been used for. It lives until tokens_free, also after it is no
+ * longer valid. */
 struct token {
 	struct token *next;
 	char name[TOKEN_NAME_MAX + 1];
 	uint8_t digest[32]; /* SHA-256; the token itself is not kept */
 	bool is_valid;
+	bool is_certificate;  /* the name is one's; there is no token */
 	uint64_t connections; /* open */
 	uint64_t messages;
 	uint64_t rejected; /* of them */
@@ -38,6 +40,10 @@ bool tokens_are_demanded(const struct tokens *t);
 
 /* The valid token with these bytes, or NULL. Takes a time that does not depend on where given is wrong. */
 struct token *tokens_find(struct tokens *t, const char *given);
+
+/* What stands for the certificates with this name; those beyond TOKENS_MAX share one, "others". NULL if memory is out.
+ */
+struct token *tokens_certified(struct tokens *t, const char *name);
 
 /* The first of all, valid or not; the others follow by next. Names may repeat. */
 const struct token *tokens_first(const struct tokens *t);

@@ -165,7 +165,7 @@ size_t address_producers(const struct address *address)
 	return address ? address->sockets - address->handshakes : 0;
 }
 
-const struct address *addresses_find(const struct addresses *a, uint64_t key)
+struct address *addresses_find(const struct addresses *a, uint64_t key)
 {
 	return find(a, key);
 }

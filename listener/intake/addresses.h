@@ -38,7 +38,7 @@ size_t address_handshakes(const struct address *address);
 size_t address_producers(const struct address *address);
 
 /* What is known of this address, or NULL. */
-const struct address *addresses_find(const struct addresses *a, uint64_t key);
+struct address *addresses_find(const struct addresses *a, uint64_t key);
 
 /* Has this address shown so many wrong tokens lately that it has to wait? */
 bool address_must_wait(const struct address *address, int64_t now_ms);

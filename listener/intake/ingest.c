@@ -15,6 +15,7 @@
 #include "intake/addresses.h"
 #include "intake/patience.h"
 #include "net/bound_socket.h"
+#include "net/certificate.h"
 #include "net/gate.h"
 #include "net/invited.h"
 #include "net/refused_peers.h"
@@ -93,6 +94,7 @@ struct ingest {
 	size_t session_count;
 	struct refused_peers *refusals;
 	struct tokens *tokens;
+	struct certificate_rules certificates;
 	uv_timer_t tokens_timer;
 	bool is_draining;
 };
@@ -503,13 +505,18 @@ static int on_close_frame(struct session *s, const char *in, size_t len)
 
 /* --- who may connect --- */
 
-/* Does the request show a token that is valid, or is none demanded? Sets the token of h. */
+/* Has it shown a certificate, or does the request show a token that is valid, or is neither demanded? Sets the token of
+ * h. Where there are no tokens, TLS ends without a certificate. */
 static bool is_authorized(const struct ingest *i, struct lws *wsi, struct handshake *h)
 {
-	char header[1024];
+	char header[1024], name[TOKEN_NAME_MAX + 1];
 
+	if (i->config->ingest_client_ca && certificate_name(wsi, name, sizeof(name))) {
+		h->token = tokens_certified(i->tokens, name);
+		return h->token != NULL;
+	}
 	if (!tokens_are_demanded(i->tokens))
-		return true;
+		return !i->config->ingest_client_ca;
 	if (lws_hdr_copy(wsi, header, sizeof(header), WSI_TOKEN_HTTP_AUTHORIZATION) <= 0 ||
 	    strncasecmp(header, "Bearer ", 7) != 0)
 		return false;
@@ -611,14 +618,32 @@ static unsigned int judge_plain(struct lws *wsi)
 	return is_path(wsi) ? UPGRADE_REQUIRED : HTTP_STATUS_NOT_FOUND;
 }
 
-static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int status)
+static void log_refusal(const struct ingest *i, int fd, struct refusal *refusal)
 {
 	char peer[64] = "";
 
-	lws_get_peer_simple(wsi, peer, sizeof(peer));
+	lws_get_peer_simple_fd(fd, peer, sizeof(peer));
+	refusal->peer = peer;
 	counters.ingest_refused++;
-	refused_peers_log(i->refusals, peer, status, (int64_t)uv_now(ws_loop(i->ws)));
+	refused_peers_log(i->refusals, refusal, (int64_t)uv_now(ws_loop(i->ws)));
+}
+
+static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int status)
+{
+	const struct handshake *h = lws_get_opaque_user_data(wsi);
+	struct refusal refusal = {.status = status, .token = h && h->token ? h->token->name : NULL};
+
+	log_refusal(i, lws_get_socket_fd(wsi), &refusal);
 	return invited_refuse(wsi, status, headers_of(status));
+}
+
+/* It shows no certificate, or a wrong one, which is as good as a wrong token. */
+static void on_refused(void *owner, int fd, const char *why)
+{
+	struct ingest *i = owner;
+
+	addresses_blame(addresses_find(i->addresses, addresses_key(fd)), (int64_t)uv_now(ws_loop(i->ws)));
+	log_refusal(i, fd, &(struct refusal){.reason = why});
 }
 
 /* Returns 0 if the upgrade may go on, which is remembered, else -1. */
@@ -889,6 +914,8 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 			return 0;
 		counters.ingest_refused++;
 		return -1;
+	case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS:
+		return i->config->ingest_client_ca ? certificate_demand(user, &i->certificates) : 0;
 	case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
 		return begin_handshake(i, wsi);
 	case LWS_CALLBACK_WSI_DESTROY:
@@ -985,6 +1012,8 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	uv_timer_init(ws_loop(ws), &i->rest_timer);
 	i->handshake_timer.data = i->tokens_timer.data = i->slow_timer.data = i->rest_timer.data = i;
 	i->refusals = refused_peers_new();
+	i->certificates =
+		(struct certificate_rules){config->ingest_client_ca, tokens_are_demanded(i->tokens), on_refused, i};
 	info.vhost_name = "ingest";
 	info.user = i;
 	info.protocols = protocols;

@@ -61,16 +61,18 @@ static int remember(struct refused_peers *r, const char *address)
 	return -1;
 }
 
-void refused_peers_log(struct refused_peers *r, const char *peer, unsigned int status, int64_t now_ms)
+void refused_peers_log(struct refused_peers *r, const struct refusal *what, int64_t now_ms)
 {
 	if (!r)
 		return;
 	if (now_ms - r->spell_ms >= SPELL_MS)
 		begin_spell(r, now_ms);
-	if (remember(r, peer) == 0)
-		log_info("producer refused", "peer=%s status=%u", peer, status);
-	else
+	if (remember(r, what->peer))
 		r->unnamed++;
+	else if (what->status)
+		log_info("producer refused", "peer=%s status=%u token=%s", what->peer, what->status, what->token);
+	else
+		log_info("producer refused", "peer=%s reason=%s", what->peer, what->reason);
 }
 
 struct refused_peers *refused_peers_new(void)

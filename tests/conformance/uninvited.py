@@ -1,6 +1,7 @@
 """The cases about protocols that libwebsockets knows and nobody asked for: HTTP/2 over TLS and by Upgrade, CONNECT,
 other upgrades, old TLS; and that whoever is refused can read why."""
 import asyncio
+import socket
 import ssl
 import struct
 import subprocess
@@ -102,6 +103,67 @@ async def play(rig):
         raise Wrong(f"expected: http/1.1 is chosen, and 401 answered; got {chosen}, {answer[:60]!r}")
     if await door.end() != 0:
         raise Wrong("expected: the listener ends well")
+
+
+# --- certificates of clients ---
+
+def openssl(*words):
+    subprocess.run(["openssl", *words], check=True, stderr=subprocess.DEVNULL)
+
+
+def make_authority(path):
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{path}.key", "-out", f"{path}.crt", "-days", "2",
+            "-subj", "/CN=an authority")
+
+
+def sign(path, authority, days="2"):
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{path}.key", "-out", f"{path}.csr", "-subj", "/CN=shop")
+    openssl("x509", "-req", "-in", f"{path}.csr", "-days", days, "-CA", f"{authority}.crt", "-CAkey", f"{authority}.key",
+            "-CAcreateserial", "-out", f"{path}.crt")
+
+
+def showing(path, version):
+    context = trusting()
+    context.minimum_version = context.maximum_version = version
+    if path:
+        context.load_cert_chain(f"{path}.crt", f"{path}.key")
+    return context
+
+
+def shake(port, context, session=None):
+    """The status of a handshake, its session, and whether that was an old one gone on with."""
+    with socket.create_connection(("127.0.0.1", port), DEADLINE_S) as plain:
+        try:
+            with context.wrap_socket(plain, session=session) as tls:
+                tls.sendall(request(port))
+                answer = tls.recv(4000)
+                return int(answer.split(b" ")[1]) if answer else 0, tls.session, tls.session_reused
+        except (ssl.SSLError, ConnectionError):
+            return 0, None, False
+
+
+@case("with --ingest-client-ca, TLS goes on only with a certificate of that authority, shown anew each time", "10.5")
+async def play(rig):
+    at = f"{rig.directory}/client-"
+    for authority in ("ours", "theirs"):
+        make_authority(at + authority)
+    sign(f"{at}right", f"{at}ours")
+    sign(f"{at}late", f"{at}ours", "-1")
+    sign(f"{at}wrong", f"{at}theirs")
+    door = await rig.listener("client-ca", "--ingest", "127.0.0.1:0", "--ingest-cert", f"{at}theirs.crt", "--ingest-key",
+                              f"{at}theirs.key", "--ingest-client-ca", f"{at}ours.crt", env={"SSL_CERT_FILE": f"{at}theirs.crt"})
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        right = showing(f"{at}right", version)
+        status, session, _ = await asyncio.to_thread(shake, door.port, right)
+        if status != 101:
+            raise Wrong(f"expected: 101 with a certificate; got {status}")
+        status, _, is_reused = await asyncio.to_thread(shake, door.port, right, session)
+        if status != 101 or is_reused:
+            raise Wrong(f"expected: no session goes on; got {status}, {is_reused}")
+        for name in ("late", "wrong", None):
+            status, _, _ = await asyncio.to_thread(shake, door.port, showing(name and at + name, version))
+            if status:
+                raise Wrong(f"expected: TLS ends with certificate {name}; got {status}")
 
 
 @case("h2c with settings is refused, with or without the token", "RFC 7540, 3.2")

@@ -318,6 +318,7 @@ static void check_texts(const struct config *c)
 	     c->instance_id);
 	must(c->sources.count || c->ingest, "nothing to listen to");
 	must(!c->ingest_cert == !c->ingest_key, "a certificate without a key, or a key without one");
+	must(!c->ingest_client_ca || c->ingest_cert, "certificates of clients without TLS");
 	must(strstr("|debug|info|warn|error|", c->log_level), "log-level is %s", c->log_level);
 	must(strstr("|text|json|", c->log_format), "log-format is %s", c->log_format);
 }

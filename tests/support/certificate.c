@@ -44,24 +44,39 @@ static void make_self_signed(const struct certificate *c)
 }
 
 /* openssl req asks for a request (-x509 with -CA came later), which x509 then signs. */
-static void make_signed(const struct certificate *c, const struct certificate *authority, const char *names)
+static void make_signed(const struct certificate *c, const struct certificate *authority,
+			const struct certificate_text *text)
 {
 	char *request = suite_path("request-%d.pem", suite_number());
-	char extension[200];
-	const char *ask[] = {"openssl", "req",      "-newkey",
-			     "ec",      "-pkeyopt", "ec_paramgen_curve:P-256",
-			     "-nodes",  "-subj",    "/CN=wsonce test server",
-			     "-keyout", c->key,     "-out",
-			     request,   NULL};
+	const char *subject = text->subject ? text->subject : "/CN=wsonce test server";
+	char lines[400];
+	const char *ask[] = {"openssl", "req",   "-newkey", "ec",    "-pkeyopt", "ec_paramgen_curve:P-256",
+			     "-nodes",  "-utf8", "-subj",   subject, "-keyout",  c->key,
+			     "-out",    request, NULL};
 
 	if (process_run(ask, OPENSSL_MS) != 0)
 		cr_assert_fail("openssl cannot make a request for a certificate");
-	snprintf(extension, sizeof extension, "subjectAltName=%s\n", names);
-	char *extensions = suite_file("extensions.cnf", extension);
-	const char *sign[] = {
-		"openssl", "x509",          "-req",   "-in",          request,           "-days",    "2",
-		"-CA",     authority->cert, "-CAkey", authority->key, "-CAcreateserial", "-extfile", extensions,
-		"-out",    c->cert,         NULL};
+	snprintf(lines, sizeof lines, "%s%s\n%s%s\n", text->names ? "subjectAltName=" : "",
+		 text->names ? text->names : "", text->usage ? "extendedKeyUsage=" : "",
+		 text->usage ? text->usage : "");
+	char *extensions = suite_file("extensions.cnf", lines);
+	const char *sign[] = {"openssl",
+			      "x509",
+			      "-req",
+			      "-in",
+			      request,
+			      "-days",
+			      text->is_expired ? "-1" : "2",
+			      "-CA",
+			      authority->cert,
+			      "-CAkey",
+			      authority->key,
+			      "-CAcreateserial",
+			      "-extfile",
+			      extensions,
+			      "-out",
+			      c->cert,
+			      NULL};
 	if (process_run(sign, OPENSSL_MS) != 0)
 		cr_assert_fail("openssl cannot sign a certificate");
 	free(extensions);
@@ -78,9 +93,14 @@ struct certificate *certificate_authority_new(void)
 
 struct certificate *certificate_new(const struct certificate *authority, const char *names)
 {
+	return certificate_new_of(authority, &(struct certificate_text){.names = names});
+}
+
+struct certificate *certificate_new_of(const struct certificate *authority, const struct certificate_text *text)
+{
 	struct certificate *c = name_files();
 
-	make_signed(c, authority, names);
+	make_signed(c, authority, text);
 	return c;
 }
 

@@ -3,6 +3,8 @@
 #ifndef SUPPORT_CERTIFICATE_H
 #define SUPPORT_CERTIFICATE_H
 
+#include <stdbool.h>
+
 struct certificate {
 	char *cert; /* paths of PEM files */
 	char *key;
@@ -14,6 +16,17 @@ struct certificate *certificate_authority_new(void);
 /* A server's certificate, signed by the authority, for these names as openssl writes them:
  * "DNS:localhost,IP:127.0.0.1". */
 struct certificate *certificate_new(const struct certificate *authority, const char *names);
+
+/* What is written into a certificate. */
+struct certificate_text {
+	const char *subject; /* as openssl writes it, "/CN=shop"; NULL: "/CN=wsonce test server" */
+	const char *names;   /* subjectAltName; NULL: none */
+	const char *usage;   /* extendedKeyUsage; NULL: none */
+	bool is_expired;     /* since yesterday */
+};
+
+/* The same with this text. */
+struct certificate *certificate_new_of(const struct certificate *authority, const struct certificate_text *text);
 
 /* Free the struct; the files stay until the run ends. NULL is allowed. */
 void certificate_free(struct certificate *c);

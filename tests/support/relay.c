@@ -163,10 +163,18 @@ struct relay *relay_new_in_front(int to_port, const struct certificate *server)
 
 struct relay *relay_new_towards(int to_port, const struct certificate *authority)
 {
+	return relay_new_as(to_port, authority, NULL);
+}
+
+struct relay *relay_new_as(int to_port, const struct certificate *authority, const struct certificate *client)
+{
 	SSL_CTX *tls = SSL_CTX_new(TLS_client_method());
 
 	if (!tls || SSL_CTX_load_verify_locations(tls, authority->cert, NULL) != 1)
 		cr_assert_fail("the relay cannot use %s", authority->cert);
+	if (client && (SSL_CTX_use_certificate_chain_file(tls, client->cert) != 1 ||
+		       SSL_CTX_use_PrivateKey_file(tls, client->key, SSL_FILETYPE_PEM) != 1))
+		cr_assert_fail("the relay cannot use %s", client->cert);
 	SSL_CTX_set_verify(tls, SSL_VERIFY_PEER, NULL);
 	return start(to_port, tls, false);
 }

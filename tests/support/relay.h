@@ -13,6 +13,9 @@ struct relay *relay_new_in_front(int to_port, const struct certificate *server);
  * certificate this authority must have signed for "localhost"; otherwise the connection is cut. */
 struct relay *relay_new_towards(int to_port, const struct certificate *authority);
 
+/* The same, showing this certificate of its own. */
+struct relay *relay_new_as(int to_port, const struct certificate *authority, const struct certificate *client);
+
 int relay_port(const struct relay *r);
 
 /* End the thread, cut all connections, free r. NULL is allowed. */

@@ -357,9 +357,9 @@ static bool refuse_producers(void)
 {
 	struct refused_peers *r = refused_peers_new();
 
-	refused_peers_log(r, "10.0.0.1", 401, 100000);
-	refused_peers_log(r, "10.0.0.2", 401, 100001);
-	refused_peers_log(r, "10.0.0.3", 404, 200000);
+	refused_peers_log(r, &(struct refusal){.peer = "10.0.0.1", .status = 401}, 100000);
+	refused_peers_log(r, &(struct refusal){.peer = "10.0.0.2", .status = 401}, 100001);
+	refused_peers_log(r, &(struct refusal){.peer = "10.0.0.3", .status = 404}, 200000);
 	refused_peers_free(r);
 	return true;
 }

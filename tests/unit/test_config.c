@@ -27,6 +27,7 @@ static const struct {
 	{"ingest-origin", "WSONCE_INGEST_ORIGIN", "example.com"},
 	{"ingest-cert", "WSONCE_INGEST_CERT", "/nowhere/cert.pem"},
 	{"ingest-key", "WSONCE_INGEST_KEY", "/nowhere/key.pem"},
+	{"ingest-client-ca", "WSONCE_INGEST_CLIENT_CA", "/nowhere/ca.pem"},
 	{"ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", "0"},
 	{"ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", "0"},
 	{"ingest-max-per-address", "WSONCE_INGEST_MAX_PER_ADDRESS", "-1"},
@@ -616,6 +617,9 @@ Test(config, certificate_and_key_go_together)
 	assert_wrong(TRY("--ingest-key", "/dev/null"), "--ingest-cert");
 	cr_assert_eq(TRY("--ingest-key", "/dev/null", "--ingest-cert", "/dev/null"), 0, "%s", error);
 	assert_wrong(TRY("--ingest-key", "/dev/null", "--ingest-cert", "/nowhere/x"), "--ingest-cert");
+	assert_wrong(TRY("--ingest-client-ca", "/dev/null"), "--ingest-cert");
+	assert_wrong(TRY("--ingest-key", "/dev/null", "--ingest-cert", "/dev/null", "--ingest-client-ca", "/dev/null"),
+		     "--ingest-client-ca");
 }
 
 Test(config, id_has_up_to_eight_parts)

@@ -144,3 +144,44 @@ Test(tokens, a_file_that_is_gone_or_wrong_changes_nothing)
 	expect_name("token-that-stays", NULL);
 	expect_name("another-token", "stays");
 }
+
+Test(tokens, names_of_certificates_are_kept_beside_them)
+{
+	struct token *shop;
+
+	write_tokens("shop token-of-the-shop\n");
+	tokens = tokens_new(NULL, path, false, error, sizeof(error));
+	shop = tokens_certified(tokens, "shop");
+	cr_assert_neq(shop, tokens_find(tokens, "token-of-the-shop"));
+	cr_assert_eq(tokens_certified(tokens, "shop"), shop);
+	write_tokens("till token-of-the-till\n");
+	cr_assert(tokens_refresh(tokens));
+	cr_assert(shop->is_valid);
+	expect_name("", NULL);
+	expect_name("shop", NULL);
+}
+
+Test(tokens, without_tokens_certificates_demand_none)
+{
+	tokens = tokens_new(NULL, NULL, false, error, sizeof(error));
+	tokens_certified(tokens, "shop");
+	cr_assert_not(tokens_are_demanded(tokens));
+	expect_name("", NULL);
+}
+
+Test(tokens, a_thousand_names_of_certificates_are_told_apart)
+{
+	struct token *first, *others;
+	char name[20];
+
+	tokens = tokens_new(NULL, NULL, false, error, sizeof(error));
+	first = tokens_certified(tokens, "0");
+	for (int i = 1; i < TOKENS_MAX; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		cr_assert_str_eq(tokens_certified(tokens, name)->name, name);
+	}
+	others = tokens_certified(tokens, "one-more");
+	cr_assert_str_eq(others->name, "others");
+	cr_assert_eq(tokens_certified(tokens, "and-one-more"), others);
+	cr_assert_eq(tokens_certified(tokens, "0"), first);
+}

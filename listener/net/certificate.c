@@ -1,0 +1,114 @@
+/* certificate.c owns the certificates of clients, by OpenSSL: whose are accepted, and the name in one. What a name may
+ * do is the business of intake/. */
+#include "net/certificate.h"
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+
+#define UNNAMED "unnamed"
+
+/* --- who is accepted --- */
+
+/* OpenSSL asks nobody when a client shows no certificate, but says which alert it sends. */
+static void on_info(const SSL *ssl, int where, int alert)
+{
+	const struct certificate_rules *rules = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+	long result = SSL_get_verify_result(ssl);
+
+	if (where != SSL_CB_WRITE_ALERT || alert >> 8 != SSL3_AL_FATAL)
+		return;
+	if (result != X509_V_OK)
+		rules->on_refused(rules->owner, SSL_get_fd(ssl), X509_verify_cert_error_string(result));
+	else if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
+		rules->on_refused(rules->owner, SSL_get_fd(ssl), "no certificate");
+}
+
+/* Only the authorities in the file, and not those of the system; also one that another has signed. */
+static int trust(SSL_CTX *tls, const char *ca_file)
+{
+	STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(ca_file);
+	X509_STORE *store = X509_STORE_new();
+
+	if (!names || !store || !X509_STORE_load_file(store, ca_file)) {
+		sk_X509_NAME_pop_free(names, X509_NAME_free);
+		X509_STORE_free(store);
+		return -1;
+	}
+	X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN);
+	SSL_CTX_set_client_CA_list(tls, names);
+	SSL_CTX_set_cert_store(tls, store);
+	return 0;
+}
+
+/* A session that goes on where another ended would show no certificate, also after it has expired. */
+int certificate_demand(SSL_CTX *tls, struct certificate_rules *rules)
+{
+	if (trust(tls, rules->ca_file))
+		return -1;
+	SSL_CTX_set_verify(tls, SSL_VERIFY_PEER | (rules->is_optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT), NULL);
+	SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_options(tls, SSL_OP_NO_TICKET);
+	SSL_CTX_set_num_tickets(tls, 0);
+	SSL_CTX_set_app_data(tls, rules);
+	SSL_CTX_set_info_callback(tls, on_info);
+	return 0;
+}
+
+/* --- its name --- */
+
+static bool is_printable(unsigned char c)
+{
+	return c > ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* False if there is nothing in it. */
+static bool take(const ASN1_STRING *from, char *name, size_t size)
+{
+	unsigned char *text = NULL;
+	int len = from ? ASN1_STRING_to_UTF8(&text, from) : 0;
+	size_t n = 0;
+
+	for (; len > 0 && n < (size_t)len && n + 1 < size; n++)
+		name[n] = is_printable(text[n]) ? (char)text[n] : '_';
+	name[n] = '\0';
+	OPENSSL_free(text);
+	return n > 0;
+}
+
+static bool take_common_name(const X509 *certificate, char *name, size_t size)
+{
+	const X509_NAME *subject = X509_get_subject_name(certificate);
+	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+
+	return at >= 0 && take(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)), name, size);
+}
+
+static bool take_other_name(const X509 *certificate, char *name, size_t size)
+{
+	GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+	bool is_found = false;
+
+	for (int i = 0; !is_found && i < sk_GENERAL_NAME_num(names); i++) {
+		int type;
+		const void *value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
+
+		is_found = (type == GEN_DNS || type == GEN_EMAIL || type == GEN_URI) && take(value, name, size);
+	}
+	GENERAL_NAMES_free(names);
+	return is_found;
+}
+
+bool certificate_name(struct lws *wsi, char *name, size_t size)
+{
+	SSL *ssl = lws_get_ssl(wsi);
+	X509 *certificate = ssl ? SSL_get1_peer_certificate(ssl) : NULL;
+
+	if (!certificate)
+		return false;
+	if (!take_common_name(certificate, name, size) && !take_other_name(certificate, name, size))
+		snprintf(name, size, UNNAMED);
+	X509_free(certificate);
+	return true;
+}
