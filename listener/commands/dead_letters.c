@@ -159,7 +159,8 @@ static const struct option show_options[] = {
 
 /* A consumer's digest is that of its letter; the message's own is not known if only its head is kept. */
 static const char sql_show[] =
-	"SELECT pg_catalog.json_build_object('id', id, 'consumer', consumer, 'event_id', event_id, 'reason', reason,"
+	"SELECT pg_catalog.json_build_object('id', id, 'consumer', consumer, 'sender', sender, 'event_id', event_id, "
+	"'reason', reason,"
 	" 'state', CASE WHEN " LETTERS_OPEN " THEN 'open' ELSE 'resolved' END, 'resolution', resolution,"
 	" 'resolved_at', pg_catalog.to_char(resolved_at" LETTERS_UTC "), 'seen', seen,"
 	" 'first_seen', pg_catalog.to_char(first_seen" LETTERS_UTC

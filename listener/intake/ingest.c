@@ -447,7 +447,8 @@ static int on_writable(struct session *s)
 
 static int refuse_text(struct session *s, const char *message, size_t len)
 {
-	pipeline_refuse(ws_owner(s->link.ws), message, len, "the message is text and not valid UTF-8", NULL);
+	if (pipeline_refuse(ws_owner(s->link.ws), message, len, "the message is text and not valid UTF-8", &s->sender))
+		s->pending--;
 	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
 	return -1;
 }
@@ -456,12 +457,12 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 {
 	struct session *s = list_entry(link, struct session, link);
 
-	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */
-	if (is_text && !is_utf8(message, len))
-		return refuse_text(s, message, len);
 	s->pending++;
 	if (s->token)
 		s->token->messages++;
+	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */
+	if (is_text && !is_utf8(message, len))
+		return refuse_text(s, message, len);
 	if (pipeline_receive(ws_owner(link->ws), message, len, &s->sender) == 0) {
 		if (s->patience.spells)
 			check_rest(s);
@@ -831,12 +832,12 @@ static bool is_unwanted(const struct ingest *i, int fd)
 				  address_must_wait(address, (int64_t)uv_now(ws_loop(i->ws))));
 }
 
-static void log_producer(const struct session *s, const char *what)
+static void log_open(const struct session *s)
 {
 	char peer[64] = "";
 
 	lws_get_peer_simple(s->link.wsi, peer, sizeof(peer));
-	log_debug(what, "peer=%s token=%s", peer, s->token ? s->token->name : NULL);
+	log_debug("producer connected", "peer=%s token=%s", peer, s->token ? s->token->name : NULL);
 }
 
 static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
@@ -858,16 +859,19 @@ static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	i->session_count++;
 	counters.ingest_connects++;
 	s->token = h->token;
-	if (s->token)
+	if (s->token) {
 		s->token->connections++;
+		s->sender.name = s->token->name;
+	}
 	s->address = take_address(i, h);
-	log_producer(s, "producer connected");
+	log_open(s);
 	*at = s;
 	return 0;
 }
 
 static void on_closed(struct session *s)
 {
+	log_debug("producer disconnected", "token=%s", s->token ? s->token->name : NULL); /* its socket is closed */
 	list_remove(&s->open);
 	list_remove(&s->talker);
 	list_remove(&s->rest);

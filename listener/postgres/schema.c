@@ -13,10 +13,12 @@
 #include "004_effects.sql.h"
 #include "005_epoch.sql.h"
 #include "006_outbox.sql.h"
+#include "008_letter_sender.sql.h"
 #include "inspect.sql.h"
 
 static const char *const migrations[] = {
-	SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION, SQL_004_EFFECTS, SQL_005_EPOCH, SQL_006_OUTBOX};
+	SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION, SQL_004_EFFECTS, SQL_005_EPOCH,
+	SQL_006_OUTBOX, SQL_008_LETTER_SENDER};
 
 int schema_version(void)
 {

@@ -260,6 +260,14 @@ int event_add_copy(struct events *es, struct event *ev, struct sender *sender)
 	return 0;
 }
 
+const char *event_sender(const struct event *ev)
+{
+	for (const struct copy *c = &ev->first; c; c = c->next)
+		if (c->sender && c->sender->name)
+			return c->sender->name;
+	return NULL;
+}
+
 void event_move(struct events *es, struct event *ev, enum event_state to)
 {
 	assert(allowed[ev->state] & TO(to));

@@ -40,6 +40,7 @@ struct sender {
 	/* Called once for each message handed in with this sender, when its event has settled.
 	 * reason is NULL but for OUTCOME_REJECTED. ev is freed afterwards. */
 	void (*answer)(struct sender *s, const struct event *ev, enum outcome outcome);
+	const char *name; /* of its token or certificate; NULL: none is known */
 };
 
 /* A received message that belongs to an event. */
@@ -117,6 +118,9 @@ void event_set_reason(struct event *ev, const char *text);
 void event_digest(const struct event *ev, uint8_t *digest);
 /* Its first 8 bytes as a number: what a dead mark says. */
 uint64_t event_digest_head(const struct event *ev);
+
+/* The name of the first who sent its message and has one, or NULL. */
+const char *event_sender(const struct event *ev);
 
 /* The event of this view that is at work now, or NULL. */
 struct event *event_find(const struct events *es, const struct envelope_view *view);

@@ -26,6 +26,7 @@
 #include "base/counters.h"
 
 #define RAW_BYTES  (64u << 10) /* of a message without an id, in its letter */
+#define COLUMNS    5           /* arrays that a statement has at most */
 #define RANGES_MAX 64          /* a batch is halved at most 17 times; each halving leaves one range behind */
 
 #define CHECK_AGAIN_MS 1000
@@ -84,15 +85,15 @@ struct store {
 	struct caution looked; /* COPY after a look */
 	struct caution alone;  /* effects beside those of other listeners */
 	struct effects effects;
-	struct array columns[4]; /* of the statement, kept for the next one */
-	struct limit limit;      /* rows of an INSERT */
-	size_t absent;           /* rows that COPY is to store */
-	bool *present;           /* per event of the batch: a committed row was there, as far as is known */
-	bool *suppressed;        /* per event of the batch: the INSERT said nothing of it, and there is no row */
-	uint64_t passed;         /* rows stored, ever */
-	int64_t took_ms;         /* the last statement that stored rows */
-	unsigned int tries;      /* of the batch at hand, as it is, that failed */
-	unsigned int waits;      /* of the batch at hand for rows of other transactions, in vain */
+	struct array columns[COLUMNS]; /* of the statement, kept for the next one */
+	struct limit limit;            /* rows of an INSERT */
+	size_t absent;                 /* rows that COPY is to store */
+	bool *present;                 /* per event of the batch: a committed row was there, as far as is known */
+	bool *suppressed;              /* per event of the batch: the INSERT said nothing of it, and there is no row */
+	uint64_t passed;               /* rows stored, ever */
+	int64_t took_ms;               /* the last statement that stored rows */
+	unsigned int tries;            /* of the batch at hand, as it is, that failed */
+	unsigned int waits;            /* of the batch at hand for rows of other transactions, in vain */
 	bool has_effects;
 	bool has_looked;   /* present is known */
 	bool has_posted;   /* the INSERT at hand made rows of the outbox */
@@ -182,9 +183,11 @@ static int fill_bury(struct store *s, const struct range *r)
 	array_start(&s->columns[1], ARRAY_TEXT, n);
 	array_start(&s->columns[2], ARRAY_TEXT, n);
 	array_start(&s->columns[3], ARRAY_BYTEA, n);
+	array_start(&s->columns[4], ARRAY_TEXT, n);
 	for (size_t i = r->from; i < r->to; i++) {
 		const struct event *ev = s->batch->events[i];
 		const char *reason = ev->reason ? ev->reason : "there was no memory for the reason";
+		const char *sender = event_sender(ev);
 
 		put_digest(s, ev);
 		if (ev->id_len)
@@ -193,8 +196,12 @@ static int fill_bury(struct store *s, const struct range *r)
 			array_add_null(&s->columns[1]);
 		array_add_text(&s->columns[2], reason, strlen(reason), s->is_ascii);
 		array_add(&s->columns[3], ev->message, raw_len(ev));
+		if (sender)
+			array_add(&s->columns[4], sender, strlen(sender));
+		else
+			array_add_null(&s->columns[4]);
 	}
-	return 4;
+	return COLUMNS;
 }
 
 /* --- COPY or INSERT --- */
@@ -723,17 +730,17 @@ static int send_copy(struct store *s)
 
 static int send_statement(struct store *s)
 {
-	static const unsigned int types[][4] = {
+	static const unsigned int types[][COLUMNS] = {
 		[JOB_FIND_PRESENT] = {ARRAY_TEXT},
 		[JOB_VERIFY] = {ARRAY_TEXT},
 		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB},
-		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA},
+		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA, ARRAY_TEXT},
 	};
 	static const char *const texts[] = {[JOB_FIND_PRESENT] = SQL_FIND_PRESENT,
 					    [JOB_INSERT] = SQL_INSERT,
 					    [JOB_VERIFY] = SQL_FIND_PRESENT,
 					    [JOB_BURY] = SQL_BURY};
-	struct postgres_value values[4 + EFFECTS_VALUES];
+	struct postgres_value values[COLUMNS + EFFECTS_VALUES];
 	const char *sql = texts[s->job];
 	bool is_find = s->job == JOB_FIND_PRESENT || s->job == JOB_VERIFY;
 	int n = s->job == JOB_BURY ? fill_bury(s, top(s)) : is_find ? fill_ids(s, top(s)) : fill_rows(s, top(s));
@@ -977,7 +984,7 @@ bool store_is_idle(const struct store *s)
 
 static void store_free(struct store *s)
 {
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < COLUMNS; i++)
 		array_free(&s->columns[i]);
 	effects_free(&s->effects);
 	free(s->hazards);

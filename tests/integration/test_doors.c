@@ -2,6 +2,7 @@
 #include "ack.h"
 #include "database.h"
 #include "fleet.h"
+#include "frame.h"
 #include "http.h"
 #include "listener.h"
 #include "peer.h"
@@ -148,6 +149,52 @@ Test(doors, each_token_has_a_name_in_metrics_and_log)
 	cr_assert_eq(count_of("token_messages_total", "till"), 0);
 	cr_assert(has_logged("token=shop") && has_logged("token=till"));
 	cr_assert_not(has_logged("the-token"));
+	peer_free(shop);
+	peer_free(till);
+	cr_assert(wait_until(has_logged("event=\"producer disconnected\" token=till"), SETTLED_MS));
+}
+
+Test(doors, who_is_refused_is_named_in_the_log_if_it_showed_a_token)
+{
+	char flags[120];
+
+	write_tokens("shop the-token-of-the-shop\ntill the-token-of-the-till\n");
+	snprintf(flags, sizeof flags, "--ingest-token-file %s --ingest-max-connections 1", tokens);
+	start(flags);
+	struct peer *shop = open_with("the-token-of-the-shop", NULL);
+	expect_status("the-token-of-the-till", 503);
+	cr_assert(has_logged("status=503 token=till"));
+	peer_free(shop);
+}
+
+static void expect_letter_of(const char *sender, const char *id, const char *part)
+{
+	cr_assert_eq(database_long(db,
+				   "SELECT count(*) FROM dead_letters WHERE sender = '%s' AND "
+				   "coalesce(event_id, '') = '%s' AND reason LIKE '%%%s%%'",
+				   sender, id, part),
+		     1, "%s: %s %s", sender, id, part);
+}
+
+Test(doors, a_dead_letter_has_the_name_of_who_sent_it)
+{
+	start_with_tokens("shop the-token-of-the-shop\ntill the-token-of-the-till\n");
+	struct peer *shop = open_with("the-token-of-the-shop", NULL), *till = open_with("the-token-of-the-till", NULL);
+	peer_send_text(shop, "no JSON");
+	ack_expect_rejected(shop, NULL, "not JSON");
+	expect_letter_of("shop", "", "not JSON");
+	peer_send_text(till, "no JSON");
+	ack_expect_rejected(till, NULL, "not JSON");
+	expect_letter_of("till", "", "not JSON");
+	peer_send_text(shop, "{\"event_id\":\"nul\",\"payload\":\"\\u0000\"}");
+	ack_expect_rejected(shop, "nul", "");
+	expect_letter_of("shop", "nul", "");
+	peer_send(till, FRAME_TEXT, true, "\xff", 1);
+	cr_assert_eq(peer_recv_close(till, SETTLED_MS), 1007);
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 3, SETTLED_MS));
+	expect_letter_of("till", "", "UTF-8");
+	run_expect(db, 0, "sender       shop\n", "dead-letters show %ld",
+		   database_long(db, "SELECT id FROM dead_letters WHERE event_id = 'nul'"));
 	peer_free(shop);
 	peer_free(till);
 }

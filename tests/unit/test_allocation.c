@@ -309,7 +309,7 @@ static struct event *add_event(struct events *es, int number, char id[20])
 /* A digest, a reason, one more copy, the way to the end. */
 static bool use_event(struct events *es, struct event *ev)
 {
-	static struct sender sender = {on_answer};
+	static struct sender sender = {.answer = on_answer};
 	static const uint8_t digest[32];
 	unsigned int copies = ev->copies;
 	bool worked = event_set_digest(ev, digest) == 0, is_added = event_add_copy(es, ev, &sender) == 0;
