@@ -230,7 +230,7 @@ static struct slice id_in(const struct pg_result *rows, size_t row)
 
 static int mark_in_flight(struct audit *a, const struct pg_result *rows, const bool *is_claimed)
 {
-	struct letter_ids claimed = {NULL, 0, 0};
+	struct letter_ids claimed = {NULL, 0, 0, 0};
 	int64_t numbers[PAGE];
 	struct pg_result *done;
 	char *array;

@@ -13,6 +13,7 @@
 #include "commands/json_out.h"
 #include "commands/letter_record.h"
 #include "base/text.h"
+#include "elsewhere.sql.h"
 
 /* --- list --- */
 
@@ -28,10 +29,12 @@ static const struct option list_options[] = {
 	 "open (the default), resolved or all"},
 	{"limit", OPTION_NUMBER, offsetof(struct list_options, groups), "N", 1, 1000000, NULL,
 	 "at most so many reasons, the most frequent first (20)"},
+	{"newest", OPTION_NUMBER, offsetof(struct list_options, filter.newest), "N", 0, 1000000000, NULL,
+	 "look at the N newest only (20000); 0 is all"},
 	{"json", OPTION_SWITCH, offsetof(struct list_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
-static const struct list_options list_defaults = {.groups = 20};
+static const struct list_options list_defaults = {.filter = {.newest = 20000}, .groups = 20};
 
 static const char sql_list[] =
 	"WITH ranked AS (SELECT id, event_id, reason, first_seen, last_seen, seen, kind,"
@@ -60,19 +63,11 @@ static const struct letter_groups letter_groups = {
 	.sql = sql_list,
 };
 
-/* What is open and not on this list. $1 is the consumer whose list it is. */
-static const char sql_elsewhere[] =
-	"SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('consumer', consumer, 'letters', n) ORDER BY "
-	"consumer), '[]'),"
-	" pg_catalog.string_agg(CASE consumer WHEN '' THEN n || ' without a consumer' ELSE n || ' of ' || consumer END,"
-	"  ', ' ORDER BY consumer), (SELECT count(*) FROM :schema.outbox WHERE state = 'dead')"
-	" FROM (SELECT consumer, count(*) AS n FROM :schema.dead_letters"
-	"  WHERE consumer <> $1::text AND " LETTERS_OPEN " GROUP BY consumer) AS other";
-
+/* What is open and not on this list. */
 static int print_elsewhere(struct session *s, const struct config *config, struct json_out *out)
 {
 	const char *values[] = {config->consumer};
-	struct pg_result *rows = session_ask(s, sql_elsewhere, 1, values);
+	struct pg_result *rows = session_ask(s, SQL_ELSEWHERE, 1, values);
 	int64_t deliveries = rows ? session_number(rows, 0, 2) : 0;
 
 	if (!rows)
@@ -84,7 +79,7 @@ static int print_elsewhere(struct session *s, const struct config *config, struc
 		if (!session_is_null(rows, 0, 1))
 			printf("\nof other fleets: %s (--consumer NAME lists them)\n", session_text(rows, 0, 1));
 		if (deliveries)
-			printf("\ndead deliveries: %" PRId64 " (--deliveries lists them)\n", deliveries);
+			printf("\ndead deliveries: %s (--deliveries lists them)\n", session_text(rows, 0, 3));
 	}
 	session_drop(rows);
 	return 0;

@@ -15,25 +15,28 @@
 /* Why the last attempt failed. */
 #define REASON "concat_ws(' ', status, answer)"
 
-/* Those that are dead, or were before somebody did something about it. Few rows of the table are, so they
- * are found by the index of the dead and by the record of actions. */
-const char deliveries_select_sql[] =
-	"SELECT id FROM :schema.outbox JOIN ("
-	"  SELECT id FROM :schema.outbox WHERE state = 'dead'"
-	"  UNION SELECT delivery_id FROM :schema.delivery_actions WHERE $5::text NOT IN ('open', 'pending')"
-	"  UNION SELECT id FROM :schema.outbox WHERE $5::text = 'pending' AND state = 'pending' AND target = $9::text)"
-	" AS d USING (id)"
-	" WHERE id > $1::bigint"
-	" AND ($2::bigint = 0"
-	"  OR coalesce(settled_at, created_at) >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond')"
-	" AND ($3::bigint = 0"
-	"  OR coalesce(settled_at, created_at) < timestamptz 'epoch' + $3::bigint * interval '1 microsecond')"
-	" AND ($4::text = '' OR pg_catalog.strpos(pg_catalog.lower(" REASON "), pg_catalog.lower($4::text)) > 0)"
-	" AND CASE $5::text WHEN 'all' THEN true WHEN 'open' THEN state = 'dead'"
-	"  WHEN 'pending' THEN state = 'pending' ELSE state <> 'dead' END"
-	" AND ($6::bigint[] IS NULL OR id = ANY($6::bigint[])) AND $8::text = ''"
-	" AND ($9::text IS NULL OR target = $9::text) AND ($10::text IS NULL OR event_type = $10::text)"
-	" ORDER BY id LIMIT nullif($7::bigint, 0)";
+/* Those that are dead, or were before somebody did something about it, or are pending, which is asked for only with a
+ * target. Few rows of the table are, so they are found by the index of the dead, the one of pending ones, and the
+ * record of actions. */
+#define FILTERED(of) \
+	"SELECT id FROM :schema.outbox WHERE " of " AND ($1::bigint = 0" \
+	"  OR coalesce(settled_at, created_at) >= timestamptz 'epoch' + $1::bigint * interval '1 microsecond')" \
+	" AND ($2::bigint = 0" \
+	"  OR coalesce(settled_at, created_at) < timestamptz 'epoch' + $2::bigint * interval '1 microsecond')" \
+	" AND ($3::text = '' OR pg_catalog.strpos(pg_catalog.lower(" REASON "), pg_catalog.lower($3::text)) > 0)" \
+	" AND ($5::bigint[] IS NULL OR id = ANY($5::bigint[]))" \
+	" AND ($6::text IS NULL OR target = $6::text) AND ($7::text IS NULL OR event_type = $7::text)"
+
+#define CHOSEN \
+	FILTERED("state = 'dead' AND $4::text IN ('open', 'all')") \
+	" UNION ALL " FILTERED("state = 'pending' AND $4::text = 'pending'") " UNION ALL " FILTERED( \
+		"state <> 'dead' AND $4::text IN ('resolved', 'all')" \
+		" AND id IN (SELECT delivery_id FROM :schema.delivery_actions)")
+
+const struct letter_choice deliveries_choice = {
+	.oldest_sql = LETTERS_OLDEST(CHOSEN),
+	.newest_sql = LETTERS_NEWEST(CHOSEN),
+};
 
 static const char sql_list[] =
 	"WITH ranked AS (SELECT id, target, event_id, status, attempts, coalesce(settled_at, created_at) AS at,"
@@ -98,7 +101,8 @@ const char deliveries_discard_pending_sql[] = CHANGE("pending", "state = 'discar
 const char deliveries_reopen_sql[] = CHANGE("discarded", "state = 'dead'", "reopen");
 
 /* The name is a part of the key, so to the receiver it is another delivery. */
-static const char sql_retarget[] = CHANGE("pending", "target = $2::text, attempts = 0, due_at = now()", "retarget");
+static const char sql_retarget[] =
+	CHANGE("pending", "target = $2::text, leases = leases + 1, attempts = 0, due_at = now()", "retarget");
 
 /* A listener tells of itself once a minute. Whose consumer it works for does not matter: any that has the target
  * among its webhooks delivers to it. */

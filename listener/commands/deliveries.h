@@ -7,9 +7,7 @@
 #include "commands/letter_groups.h"
 #include "commands/session.h"
 
-/* $1 the last id, $2 and $3 the times, $4 a part of the reason, $5 the state, $6 ids, $7 the limit, $8 "",
- * $9 the target, $10 the type: as letters_select asks. */
-extern const char deliveries_select_sql[];
+extern const struct letter_choice deliveries_choice;
 
 extern const struct letter_groups deliveries_groups;
 

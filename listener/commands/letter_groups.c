@@ -35,11 +35,16 @@ static void print_group(const struct letter_groups *g, const struct pg_result *r
 	json_array_foreach(json_object_get(group, "examples"), i, example) print_example(example);
 }
 
-static void print_text(const struct letter_groups *g, const struct pg_result *rows, size_t count, int64_t groups)
+static void print_text(const struct letter_groups *g, const struct pg_result *rows, const struct letter_ids *ids,
+		       int64_t groups)
 {
 	int64_t more = groups - (int64_t)session_count(rows);
 
-	printf("%s: %zu, reasons: %" PRId64 "\n", g->title, count, groups);
+	if (ids->looked_at)
+		printf("%s: %zu of the newest %zu, reasons: %" PRId64 " (--newest 0 looks at all)\n", g->title,
+		       ids->count, ids->looked_at, groups);
+	else
+		printf("%s: %zu, reasons: %" PRId64 "\n", g->title, ids->count, groups);
 	for (size_t i = 0; i < session_count(rows); i++) {
 		json_t *group = json_loads(session_text(rows, i, JSON), 0, NULL);
 
@@ -50,10 +55,11 @@ static void print_text(const struct letter_groups *g, const struct pg_result *ro
 		printf("\nand %" PRId64 " more reasons: --limit\n", more);
 }
 
-static void print_json(const struct letter_groups *g, const struct pg_result *rows, size_t count, int64_t groups,
-		       struct json_out *out)
+static void print_json(const struct letter_groups *g, const struct pg_result *rows, const struct letter_ids *ids,
+		       int64_t groups, struct json_out *out)
 {
-	json_out_member(out, g->name, json_integer((json_int_t)count));
+	json_out_member(out, g->name, json_integer((json_int_t)ids->count));
+	json_out_member(out, "newest", ids->looked_at ? json_integer((json_int_t)ids->looked_at) : json_null());
 	json_out_member(out, "reasons", json_integer(groups));
 	json_out_list(out, "groups");
 	for (size_t i = 0; i < session_count(rows); i++)
@@ -78,9 +84,9 @@ int letter_groups_print(const struct letter_groups *g, struct session *s, const 
 		return -1;
 	groups = session_count(rows) ? session_number(rows, 0, GROUPS) : 0;
 	if (out)
-		print_json(g, rows, ids->count, groups, out);
+		print_json(g, rows, ids, groups, out);
 	else
-		print_text(g, rows, ids->count, groups);
+		print_text(g, rows, ids, groups);
 	session_drop(rows);
 	return 0;
 }

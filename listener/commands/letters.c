@@ -8,17 +8,23 @@
 #include "commands/deliveries.h"
 #include "commands/dispatch.h"
 
-#define PAGE "16" /* messages looked into at once: each may be as long as --max-message */
+#define PAGE 16 /* messages looked into at once: each may be as long as --max-message */
 
-static const char sql_select[] =
-	"SELECT id, CASE WHEN $8::text = '' THEN NULL ELSE raw END FROM :schema.dead_letters"
-	" WHERE id > $1::bigint"
-	" AND ($2::bigint = 0 OR last_seen >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond')"
-	" AND ($3::bigint = 0 OR last_seen < timestamptz 'epoch' + $3::bigint * interval '1 microsecond')"
-	" AND ($4::text = '' OR pg_catalog.strpos(pg_catalog.lower(reason), pg_catalog.lower($4::text)) > 0)"
-	" AND CASE $5::text WHEN 'all' THEN true WHEN 'open' THEN " LETTERS_OPEN " ELSE NOT " LETTERS_OPEN " END"
-	" AND ($6::bigint[] IS NULL OR id = ANY($6::bigint[])) AND consumer = $9::text"
-	" ORDER BY id LIMIT nullif($7::bigint, 0)";
+/* By id, so that the newest are found at the end of an index. */
+#define CHOSEN \
+	"SELECT id FROM :schema.dead_letters" \
+	" WHERE ($1::bigint = 0 OR last_seen >= timestamptz 'epoch' + $1::bigint * interval '1 microsecond')" \
+	" AND ($2::bigint = 0 OR last_seen < timestamptz 'epoch' + $2::bigint * interval '1 microsecond')" \
+	" AND ($3::text = '' OR pg_catalog.strpos(pg_catalog.lower(reason), pg_catalog.lower($3::text)) > 0)" \
+	" AND CASE $4::text WHEN 'all' THEN true WHEN 'open' THEN " LETTERS_OPEN " ELSE NOT " LETTERS_OPEN " END" \
+	" AND ($5::bigint[] IS NULL OR id = ANY($5::bigint[])) AND consumer = $6::text AND $7::text IS NULL"
+
+static const struct letter_choice choice = {
+	.oldest_sql = LETTERS_OLDEST(CHOSEN),
+	.newest_sql = LETTERS_NEWEST(CHOSEN),
+};
+
+static const char sql_raw[] = "SELECT id, raw FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) ORDER BY id";
 
 bool letters_is_choice(const struct letter_filter *filter, bool is_all, int word_count)
 {
@@ -62,7 +68,7 @@ static int add_id(struct letter_ids *ids, int64_t id)
 void letters_free(struct letter_ids *ids)
 {
 	free(ids->at);
-	*ids = (struct letter_ids){NULL, 0, 0};
+	*ids = (struct letter_ids){NULL, 0, 0, 0};
 }
 
 char *letters_array(const struct letter_ids *ids, size_t first, size_t n)
@@ -81,7 +87,7 @@ char *letters_array(const struct letter_ids *ids, size_t first, size_t n)
 /* The ids that were given, as an array; NULL after saying that memory is out. */
 static char *words_array(const struct letter_filter *filter)
 {
-	struct letter_ids given = {NULL, 0, 0};
+	struct letter_ids given = {NULL, 0, 0, 0};
 	char *text = NULL;
 	int failed = 0;
 
@@ -122,68 +128,88 @@ static bool has_type(struct envelope *reader, const struct pg_result *rows, size
 	return is_it;
 }
 
-/* Takes what fits from a page; returns whether there may be more. */
-static int take_page(const struct letter_filter *filter, struct envelope *reader, const struct pg_result *rows,
-		     struct letter_ids *ids)
+/* --- the type of letters, which is in their messages --- */
+
+/* Keeps those of the rows that have the type, at the end of ids. */
+static void keep_page(const struct letter_filter *filter, struct envelope *reader, const struct pg_result *rows,
+		      struct letter_ids *ids)
 {
-	for (size_t i = 0; i < session_count(rows); i++) {
-		if (filter->limit && ids->count == (size_t)filter->limit)
-			return 0;
-		if (reader && !has_type(reader, rows, i, filter->type))
-			continue;
-		if (add_id(ids, session_number(rows, i, 0)))
-			return -1;
-	}
-	return reader && session_count(rows) > 0;
+	for (size_t i = 0; i < session_count(rows) && (!filter->limit || ids->count < (size_t)filter->limit); i++)
+		if (has_type(reader, rows, i, filter->type))
+			ids->at[ids->count++] = session_number(rows, i, 0);
 }
 
-static int select_pages(struct session *s, const struct config *config, const struct letter_filter *filter,
-			struct envelope *reader, const char *words, struct letter_ids *ids)
+static int keep_type(struct session *s, const struct letter_filter *filter, struct envelope *reader,
+		     struct letter_ids *ids)
 {
-	const char *sql = filter->is_deliveries ? deliveries_select_sql : sql_select;
-	char last[24] = "0", since[24], until[24], limit[24];
-	const char *values[] = {last,
-				since,
+	struct letter_ids kept = {ids->at, 0, ids->size, ids->looked_at};
+
+	for (size_t i = 0; i < ids->count && (!filter->limit || kept.count < (size_t)filter->limit); i += PAGE) {
+		char *array = letters_array(ids, i, ids->count - i < PAGE ? ids->count - i : PAGE);
+		const char *values[] = {array};
+		struct pg_result *rows;
+
+		if (!array)
+			return -dispatch_fail("out of memory");
+		rows = session_ask(s, sql_raw, 1, values);
+		free(array);
+		if (!rows)
+			return -1;
+		keep_page(filter, reader, rows, &kept);
+		session_drop(rows);
+	}
+	*ids = kept;
+	return 0;
+}
+
+/* --- choosing --- */
+
+static int select_ids(struct session *s, const struct config *config, const struct letter_filter *filter,
+		      const char *words, struct letter_ids *ids)
+{
+	const struct letter_choice *c = filter->is_deliveries ? &deliveries_choice : &choice;
+	bool needs_type = filter->type && !filter->is_deliveries;
+	char since[24], until[24], limit[24];
+	const char *values[] = {since,
 				until,
 				filter->reason ? filter->reason : "",
 				filter->state ? filter->state : "open",
 				words,
-				reader ? PAGE : limit,
-				reader ? "raw" : "",
 				filter->is_deliveries ? filter->target : config->consumer,
-				filter->type};
-	int more = 1;
+				filter->is_deliveries ? filter->type : NULL,
+				limit};
+	struct pg_result *rows;
+	int failed = 0;
 
 	snprintf(since, sizeof(since), "%" PRId64, filter->since_us);
 	snprintf(until, sizeof(until), "%" PRId64, filter->until_us);
-	snprintf(limit, sizeof(limit), "%" PRId64, filter->limit);
-	while (more > 0) {
-		struct pg_result *rows = session_ask(s, sql, filter->is_deliveries ? 10 : 9, values);
-
-		if (!rows)
-			return -1;
-		if (session_count(rows))
-			snprintf(last, sizeof(last), "%s", session_text(rows, session_count(rows) - 1, 0));
-		more = take_page(filter, reader, rows, ids);
-		session_drop(rows);
-	}
-	return more;
+	snprintf(limit, sizeof(limit), "%" PRId64,
+		 filter->newest ? filter->newest + 1
+		 : needs_type   ? 0
+				: filter->limit);
+	rows = session_ask(s, filter->newest ? c->newest_sql : c->oldest_sql, 8, values);
+	if (rows && filter->newest && session_count(rows) > (size_t)filter->newest)
+		ids->looked_at = (size_t)filter->newest;
+	for (size_t i = ids->looked_at > 0; rows && i < session_count(rows) && !failed; i++)
+		failed = add_id(ids, session_number(rows, i, 0));
+	failed = failed || !rows;
+	session_drop(rows);
+	return failed ? -1 : 0;
 }
 
-/* The type of a letter is in its message; a delivery has a column of it. */
 int letters_select(struct session *s, const struct config *config, const struct letter_filter *filter,
 		   struct letter_ids *ids)
 {
-	bool needs_reader = filter->type && !filter->is_deliveries;
-	struct envelope *reader = needs_reader ? letters_type_reader(config) : NULL;
+	struct envelope *reader = NULL;
 	char *words = filter->word_count ? words_array(filter) : NULL;
-	int result = -1;
+	int result = words || !filter->word_count ? 0 : -1;
 
-	*ids = (struct letter_ids){NULL, 0, 0};
-	if (needs_reader && !reader)
-		dispatch_fail("out of memory");
-	else if (words || !filter->word_count)
-		result = select_pages(s, config, filter, reader, words, ids);
+	*ids = (struct letter_ids){NULL, 0, 0, 0};
+	result = result || select_ids(s, config, filter, words, ids) ? -1 : 0;
+	if (!result && filter->type && !filter->is_deliveries) {
+		reader = letters_type_reader(config);
+		result = reader ? keep_type(s, filter, reader, ids) : -dispatch_fail("out of memory");
+	}
 	envelope_free(reader);
 	free(words);
 	if (result)

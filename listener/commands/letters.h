@@ -35,8 +35,9 @@ struct letter_filter {
 	const char *reason; /* a part of the reason, in any case */
 	const char *target; /* of deliveries */
 	const char *state;  /* open, resolved or all; NULL: open */
-	int64_t limit;
-	char **words; /* ids, as letters_check let them pass */
+	int64_t limit;      /* at most so many, the oldest first; */
+	int64_t newest;     /* or so many are looked at, the newest: of them, those of the type */
+	char **words;       /* ids, as letters_check let them pass */
 	int word_count;
 };
 
@@ -60,7 +61,23 @@ struct letter_ids {
 	int64_t *at;
 	size_t count;
 	size_t size;
+	size_t looked_at; /* the newest; 0: all */
 };
+
+/* How they are found: $1 and $2 the times, $3 a part of the reason, $4 the state, $5 ids, $6 the consumer or target, $7
+ * the type of deliveries, $8 how many. */
+struct letter_choice {
+	const char *oldest_sql; /* $8 0: all */
+	const char *newest_sql;
+};
+
+/* The two of them from a SELECT of ids with these conditions. The planner takes LIMIT for 1, as in lease.sql, and so
+ * looks no further than it has to. */
+#define LETTERS_OLDEST(select) select " ORDER BY id LIMIT nullif($8::bigint, 0)"
+#define LETTERS_NEWEST(select) \
+	"WITH wanted AS MATERIALIZED (SELECT 1 WHERE pg_catalog.set_config('wsonce.wanted', $8::text, true) <> '')" \
+	" SELECT id FROM wanted, LATERAL (" select " ORDER BY id DESC LIMIT" \
+	" coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint) AS newest ORDER BY id"
 
 /* What the options of a filter cannot tell one by one. Returns NULL, or what is wrong, one sentence. */
 const char *letters_check(const struct letter_filter *filter, char **words, int word_count);

@@ -1,6 +1,7 @@
 /* migrate.c owns the command that makes the tables, or brings them up to date, as the role that owns them; listeners do
  * it as well, if they may. The rights of the other roles follow. */
 #include "commands/dispatch.h"
+#include "commands/indexes.h"
 #include "commands/session.h"
 #include "postgres/schema.h"
 
@@ -10,9 +11,9 @@ static int run_migrate(const struct invocation *in)
 {
 	struct session *s = session_open_or_create(in->config);
 	struct pg_result *granted = s ? session_ask(s, SQL_GRANTS, 0, NULL) : NULL;
-	int status = granted ? STATUS_FINE : STATUS_FAILED;
+	int status = granted && indexes_make(s) == 0 ? STATUS_FINE : STATUS_FAILED;
 
-	if (granted)
+	if (status == STATUS_FINE)
 		printf("the schema is at version %d\n", schema_version());
 	session_drop(granted);
 	session_close(s);
@@ -24,7 +25,8 @@ const struct subcommand migrate_command = {
 	.arguments = "",
 	.summary = "make the tables, or bring them up to date",
 	.help = "Makes the tables that are missing, brings the others up to date, and grants their rights to the\n"
-		"roles of sql/roles.sql, if there are such. Run it as the role that owns the tables, before listeners "
+		"roles of sql/roles.sql, if there are such. Makes indexes for purge and dead-letters, while others\n"
+		"write. Run it as the role that owns the tables, before listeners "
 		"of\n"
 		"a new version that may not do so themselves. It can be repeated.\n",
 	.run = run_migrate,

@@ -10,6 +10,7 @@
 
 #include "commands/dispatch.h"
 #include "commands/retention_guard.h"
+#include "commands/indexes.h"
 #include "commands/json_out.h"
 #include "commands/purge_tables.h"
 #include "commands/progress.h"
@@ -70,6 +71,7 @@ struct tally {
 	int64_t age_s;   /* of the cutoff */
 	int64_t done;
 	int64_t locked; /* somebody else had them */
+	int64_t last;   /* id that goes */
 	int64_t bytes;  /* of what goes, if it was a dry run */
 };
 
@@ -187,12 +189,35 @@ static bool is_idle(const struct tally *t)
 	return !is_asked_for(t) || strcmp(t->cutoff, "-infinity") == 0;
 }
 
+/* Where to begin, NULL if nothing goes; and where to end. */
+static int find_range(struct purge *p, const struct pass *pass, struct tally *t, char **first)
+{
+	const char *values[] = {t->cutoff, pass->first};
+	struct pg_result *rows;
+
+	*first = NULL;
+	if (is_idle(t))
+		return 0;
+	if (begin(p, "0") || !(rows = session_ask(p->session, pass->range_sql, 2, values)))
+		return -1;
+	if (!session_is_null(rows, 0, 0))
+		*first = strdup(session_text(rows, 0, 0));
+	t->last = session_is_null(rows, 0, 1) ? INT64_MAX : session_number(rows, 0, 1);
+	session_drop(rows);
+	return run(p, "COMMIT");
+}
+
+static bool is_behind(const struct tally *t, const char *last)
+{
+	return t->last != INT64_MAX && strtoll(last, NULL, 10) >= t->last;
+}
+
 static int walk(struct purge *p, const struct pass *pass, struct tally *t)
 {
-	char *last = is_idle(t) ? NULL : strdup(pass->first);
-	int failed = 0;
+	char *last;
+	int failed = find_range(p, pass, t, &last);
 
-	while (last && !failed && !is_interrupted) {
+	while (last && !failed && !is_interrupted && !is_behind(t, last)) {
 		failed = p->o->is_dry ? look(p, pass, t, &last) : step(p, pass, t, &last);
 		if (last)
 			show(p, pass, t, last);
@@ -323,6 +348,8 @@ static int run_purge(const struct invocation *in)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	p.started_ms = now_ms();
+	if (p.session && !p.o->is_dry)
+		indexes_make(p.session); /* if it fails, it said why; it takes longer, and finds the same */
 	guard = p.session ? prepare(&p) : RETENTION_GUARD_FAILED;
 	if (guard == RETENTION_GUARD_HOLDS)
 		status = purge(&p);

@@ -24,7 +24,7 @@ enum purge_table_rows {
 
 #define PASS_FIRST_ID "-9223372036854775808"
 
-/* One table, from its lowest key to its highest. */
+/* One table, from the first key that may go to the last one. */
 struct pass {
 	enum purge_table_name table;
 	enum purge_table_rows rows;
@@ -35,6 +35,9 @@ struct pass {
 	/* $1 seconds, $2 rows to keep, NULL if not asked for. The moment before which rows go, the later one
 	 * of what the two say, and its age in seconds. */
 	const char *cutoff_sql;
+	/* $1 the cutoff, $2 a key before all others. A key before those that go, NULL if none does; the last id that
+	 * goes, NULL where keys are not ids, and go to the end. Rows between them may stay. */
+	const char *range_sql;
 	/* $1 the last key, $2 the cutoff, $3 the batch, $4 rows to look at. How many were done, how many there
 	 * were, and the last key now, NULL at the end. */
 	const char *step_sql;

@@ -13,12 +13,14 @@
 #include "004_effects.sql.h"
 #include "005_epoch.sql.h"
 #include "006_outbox.sql.h"
+#include "007_leases.sql.h"
 #include "008_letter_sender.sql.h"
+#include "indexes.sql.h"
 #include "inspect.sql.h"
 
 static const char *const migrations[] = {
-	SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION, SQL_004_EFFECTS, SQL_005_EPOCH,
-	SQL_006_OUTBOX, SQL_008_LETTER_SENDER};
+	SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION, SQL_004_EFFECTS, SQL_005_EPOCH, SQL_006_OUTBOX,
+	SQL_007_LEASES, SQL_008_LETTER_SENDER};
 
 int schema_version(void)
 {
@@ -62,13 +64,19 @@ const char *schema_lock_sql(void)
 	       "SELECT coalesce(pg_catalog.max(version), 0) FROM :schema.wsonce_schema";
 }
 
-/* Not by open_memstream: when memory is out in the middle, a part of the text would be missing, and
+/* The indexes that only commands need are made here where that takes no time, else by commands/indexes.c.
+ *
+ * Not by open_memstream: when memory is out in the middle, a part of the text would be missing, and
  * nothing would tell. */
 char *schema_upgrade_sql(int version)
 {
 	static const char note[] = ";\nINSERT INTO :schema.wsonce_schema (version) VALUES (%d);\n", end[] = "COMMIT";
 	static const char begin[] = "SET LOCAL lock_timeout = '200ms';\n";
-	size_t size = sizeof(begin) + sizeof(end), used = 0;
+	static const char indexes[] =
+		"DO $do$ DECLARE missing RECORD; BEGIN FOR missing IN " SQL_INDEXES
+		" LOOP IF missing.remove IS NULL AND missing.bytes < 64000000 THEN EXECUTE missing.make; END IF;"
+		" END LOOP; END $do$;\n";
+	size_t size = sizeof(begin) + sizeof(indexes) + sizeof(end), used = 0;
 	char *sql;
 
 	assert(version >= 0);
@@ -83,6 +91,8 @@ char *schema_upgrade_sql(int version)
 		used += (size_t)sprintf(sql + used, "%s", migrations[i]);
 		used += (size_t)sprintf(sql + used, note, i + 1);
 	}
+	if (version < schema_version())
+		used += (size_t)sprintf(sql + used, "%s", indexes);
 	memcpy(sql + used, end, sizeof(end));
 	return sql;
 }

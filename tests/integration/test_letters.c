@@ -106,6 +106,21 @@ Test(letters, list_filters_by_time_type_reason_and_state, .init = set_up, .fini 
 	run_expect(db, 0, "dead letters: 3,", "dead-letters list --state all");
 }
 
+/* With a type, those of it among the newest. */
+Test(letters, list_looks_at_the_newest_and_says_so, .init = set_up, .fini = tear_down)
+{
+	bury_three();
+	run_expect(db, 0, "dead letters: 2 of the newest 2, reasons: 2 (--newest 0 looks at all)\n",
+		   "dead-letters list --newest 2");
+	run_expect(db, 0, "dead letters: 1 of the newest 2, reasons: 1", "dead-letters list --newest 2 --type stock");
+	run_expect(db, 0, "dead letters: 3, reasons: 2\n", "dead-letters list --newest 3");
+	run_expect(db, 0, "dead letters: 3, reasons: 2\n", "dead-letters list --newest 0");
+	json_t *root = run_json(db, 0, "dead-letters list --newest 1 --json");
+	cr_assert_eq(json_integer_value(json_object_get(root, "newest")), 1);
+	cr_assert_eq(json_integer_value(json_object_get(root, "letters")), 1);
+	json_decref(root);
+}
+
 /* ---- show ---- */
 
 Test(letters, show_raw_prints_the_exact_bytes, .init = set_up, .fini = tear_down)

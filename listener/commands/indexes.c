@@ -1,0 +1,45 @@
+/* indexes.c owns the making of the indexes that only commands need, on tables that are too large for it to be a part of
+ * a migration, which keeps writers waiting. */
+#include "commands/indexes.h"
+
+#include "commands/progress.h"
+#include "commands/session.h"
+
+#include "indexes.sql.h"
+
+enum column { REMOVE, MAKE, MAKE_BESIDE };
+
+static int run(struct session *s, const char *sql)
+{
+	struct pg_result *done = session_ask(s, sql, 0, NULL);
+
+	session_drop(done);
+	return done ? 0 : -1;
+}
+
+/* What could not be made beside writers is left half made, and costs them time. */
+static int make(struct session *s, const struct pg_result *missing, size_t row)
+{
+	bool is_beside = !session_is_null(missing, row, MAKE_BESIDE);
+	const char *sql = session_text(missing, row, is_beside ? MAKE_BESIDE : MAKE);
+
+	progress_show("%s", sql);
+	if (!session_is_null(missing, row, REMOVE) && run(s, session_text(missing, row, REMOVE)))
+		return -1;
+	return run(s, sql);
+}
+
+/* It waits for all transactions that are open on the server; not for ever. */
+int indexes_make(struct session *s)
+{
+	struct pg_result *missing = session_ask(s, SQL_INDEXES, 0, NULL);
+	int failed = missing ? 0 : -1;
+
+	if (!failed && session_count(missing))
+		failed = run(s, "SET statement_timeout = 0") || run(s, "SET lock_timeout = '60s'") ? -1 : 0;
+	for (size_t i = 0; !failed && i < session_count(missing); i++)
+		failed = make(s, missing, i);
+	progress_clear();
+	session_drop(missing);
+	return failed;
+}

@@ -1,0 +1,11 @@
+/* indexes.h: the indexes that only commands need. */
+#ifndef WSONCE_INDEXES_H
+#define WSONCE_INDEXES_H
+
+struct session;
+
+/* Makes those that are missing, if this role may, while others write. Without them commands find the same, and take
+ * longer. Returns 0; or -1 after saying why. */
+int indexes_make(struct session *s);
+
+#endif

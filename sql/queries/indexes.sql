@@ -1,0 +1,26 @@
+-- The indexes that only commands need and that are missing, or were left half made: the statement that drops such a
+-- one, or NULL; the statement that makes it, and the one that makes it beside writers; the size of its table. A role that
+-- does not own the table is told nothing.
+--
+-- Purge stops early by them. Of the two on events a row is in one, and gets into the second one when its payload goes.
+SELECT CASE WHEN i.indexrelid IS NOT NULL THEN pg_catalog.format('DROP INDEX %I.%I', n.nspname, wanted.name) END AS remove,
+	pg_catalog.format('CREATE INDEX %I ON %I.%I %s', wanted.name, n.nspname, t.relname, of) AS make,
+	CASE t.relkind WHEN 'r' THEN pg_catalog.format('CREATE INDEX CONCURRENTLY %I ON %I.%I %s', wanted.name, n.nspname,
+		t.relname, of) END AS make_beside,
+	pg_catalog.pg_table_size(t.oid) AS bytes
+FROM (VALUES
+	('events_unpurged', 'events', '(processed_at) WHERE purged_at IS NULL'),
+	('events_purged', 'events', '(processed_at) WHERE purged_at IS NOT NULL'),
+	('dead_letters_open', 'dead_letters', '(consumer, id) WHERE resolved_at IS NULL OR last_seen > resolved_at'),
+	('dead_letters_resolved', 'dead_letters', '(last_seen) WHERE last_seen <= resolved_at'),
+	('outbox_settled', 'outbox', '(settled_at) WHERE state <> ''pending'' AND state <> ''dead'''),
+	('processed_events_at', 'processed_events', '(processed_at)'),
+	('dead_letter_actions_at', 'dead_letter_actions', '(done_at)'),
+	('delivery_actions_at', 'delivery_actions', '(done_at)')
+) AS wanted (name, "table", of)
+JOIN pg_catalog.pg_class AS ours ON ours.oid = pg_catalog.to_regclass('wsonce_schema')
+JOIN pg_catalog.pg_namespace AS n ON n.oid = ours.relnamespace
+JOIN pg_catalog.pg_class AS t ON t.relnamespace = n.oid AND t.relname = wanted."table"
+LEFT JOIN pg_catalog.pg_class AS x ON x.relnamespace = n.oid AND x.relname = wanted.name
+LEFT JOIN pg_catalog.pg_index AS i ON i.indexrelid = x.oid
+WHERE i.indisvalid IS NOT TRUE AND pg_catalog.pg_has_role(t.relowner, 'USAGE')
