@@ -81,7 +81,8 @@ struct attempt {
 	int64_t leased_ms;         /* real time, not the loop's: before the lease was asked for */
 	char *body;
 	size_t len;
-	int number;
+	int number;    /* of the attempt, since an operator retried it, */
+	int64_t lease; /* and of the lease, which nobody else has */
 	bool is_probe;
 	enum target_outcome outcome;
 	int status;
@@ -119,6 +120,7 @@ struct relay {
 	char peeked_row[24];
 	char blamed_row[24];
 	int peeked_attempts;
+	int64_t peeked_lease;
 	int64_t peeked_us; /* its due_at */
 	struct backlog backlog;
 	struct array names; /* of the webhooks */
@@ -319,6 +321,7 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 	if (!a)
 		return;
 	keep_due(lane, cell_number(answer, row, 7));
+	a->lease = cell_number(answer, row, 8);
 	lane->rows++;
 	lane->bytes += body_len;
 	lane->target.waiting++;
@@ -419,7 +422,7 @@ static void fill_ended(struct relay *r, size_t n)
 		struct attempt *a = list_entry(node, struct attempt, node);
 
 		add_text(&c[0], a->row, false);
-		add_number(&c[1], a->number);
+		add_number(&c[1], a->lease);
 		add_text(&c[2], target_outcome_name(a->outcome), false);
 		if (a->status)
 			add_number(&c[3], a->status);
@@ -466,19 +469,7 @@ static bool is_refusal(enum postgres_result result)
 	return result == POSTGRES_BAD_VALUE || result == POSTGRES_BAD_ROW;
 }
 
-/* A lease that was given back and may be another listener's by now: to give it back once more would end that one. If it
- * was not given back after all, it ends by itself. */
-static void drop_unsent(struct list *l)
-{
-	list_each(node, after, l) {
-		struct attempt *a = list_entry(node, struct attempt, node);
-
-		if (a->outcome == TARGET_UNSENT)
-			attempt_free(a);
-	}
-}
-
-/* Nothing is lost by keeping the others: a record that was committed all the same is harmless to repeat. A database
+/* Nothing is lost by keeping them: a record that was committed all the same is void when it is repeated. A database
  * that is not UTF8 may be unable to hold an answer; a trigger may refuse a row, and is to refuse no other. */
 static void on_not_recorded(struct relay *r, const struct postgres_answer *answer)
 {
@@ -488,8 +479,6 @@ static void on_not_recorded(struct relay *r, const struct postgres_answer *answe
 		free_all(&r->recording);
 		return;
 	}
-	if (answer->result == POSTGRES_UNKNOWN)
-		drop_unsent(&r->recording);
 	move_first(&r->recording, &r->ended, list_length(&r->recording));
 	r->is_alone = r->is_ascii && is_refusal(answer->result);
 	r->is_ascii = is_refusal(answer->result);
@@ -664,6 +653,7 @@ static void on_peeked(struct relay *r, const struct postgres_answer *answer)
 	snprintf(r->peeked_row, sizeof(r->peeked_row), "%s", postgres_cell(answer, 0, 0, &len));
 	r->peeked_attempts = (int)cell_number(answer, 0, 1);
 	r->peeked_us = cell_number(answer, 0, 2);
+	r->peeked_lease = cell_number(answer, 0, 3);
 	start_lease(r);
 }
 
@@ -684,6 +674,8 @@ static void blame(struct relay *r, const struct postgres_answer *answer)
 	if (strcmp(r->blamed_row, r->peeked_row) == 0)
 		r->peeked->since_us = r->peeked_us + 1; /* nothing can be recorded of it, either */
 	snprintf(r->blamed_row, sizeof(r->blamed_row), "%s", r->peeked_row);
+	if (a)
+		a->lease = r->peeked_lease;
 	if (a && is_rows_fault(answer)) {
 		give_up(a, answer->error);
 	} else if (a) {

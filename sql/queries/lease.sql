@@ -63,11 +63,11 @@ WITH targets AS MATERIALIZED (
 	WHERE overall = 1
 		OR (coalesce(of_all, 0) <= $7::text::bigint AND (place = 1 OR coalesce(of_target, 0) <= $6::text::bigint))
 )
-UPDATE :schema.outbox AS o SET attempts = o.attempts + 1, due_at = now() + c.lease
+UPDATE :schema.outbox AS o SET attempts = o.attempts + 1, leases = o.leases + 1, due_at = now() + c.lease
 FROM chosen AS c
 WHERE o.id = c.id
 RETURNING o.id, o.target, o.attempts, pg_catalog.floor(extract(epoch FROM now())), o.event_id,
 	pg_catalog.format('{"type":%s,"timestamp":"%s","id":%s,"data":%s}', pg_catalog.to_json(o.event_type),
 		pg_catalog.to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
 			pg_catalog.to_json(o.event_id), c.data),
-	c.data IS NULL, pg_catalog.floor(extract(epoch FROM c.due_at) * 1000000)
+	c.data IS NULL, pg_catalog.floor(extract(epoch FROM c.due_at) * 1000000), o.leases

@@ -1,23 +1,24 @@
--- Records attempts that have ended. $1 the rows' ids, $2 the attempts' numbers, $3 their outcomes (delivered, retry,
+-- Records attempts that have ended. $1 the rows' ids, $2 the leases' numbers, $3 their outcomes (delivered, retry,
 -- dead, unsent), $4 HTTP status, $5 answers, $6 ms until the next attempt.
 --
--- Whoever leases a row counts its attempts up: a failure is recorded only while the count is still that of
--- the attempt that failed, but a delivery is one, whoever else is at the row, and though it was given up meanwhile.
+-- Each lease takes the row's next number, and so does each record: a failure is recorded once, and only while the row was
+-- not leased again. A delivery is one, whoever else is at the row, and though it was given up meanwhile.
 --
 -- The rows are found by their ids: the conditions on the state are written so that no partial index can serve them,
 -- since where the statistics know of few pending rows the planner would rather read all of those.
 --
 -- The commit does not wait for the disk: what a crash of the server undoes is delivered again, under the same key.
 WITH ended AS MATERIALIZED (
-	SELECT id::bigint, attempt::int, outcome, status::int, answer, wait::bigint * interval '1 millisecond' AS wait
+	SELECT id::bigint, lease::bigint, outcome, status::int, answer, wait::bigint * interval '1 millisecond' AS wait
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
-		AS e (id, attempt, outcome, status, answer, wait)
+		AS e (id, lease, outcome, status, answer, wait)
 	WHERE pg_catalog.set_config('synchronous_commit', 'off', true) = 'off'
 )
 UPDATE :schema.outbox AS o SET
 	state = CASE WHEN e.outcome IN ('delivered', 'dead') THEN e.outcome ELSE 'pending' END,
 	settled_at = CASE WHEN e.outcome IN ('delivered', 'dead') THEN now() END,
 	payload = CASE WHEN e.outcome <> 'delivered' THEN o.payload END,
+	leases = o.leases + 1,
 	attempts = o.attempts - CASE WHEN e.outcome = 'unsent' THEN 1 ELSE 0 END,
 	due_at = now() + e.wait,
 	status = CASE WHEN e.outcome = 'unsent' THEN o.status ELSE e.status END,
@@ -25,5 +26,5 @@ UPDATE :schema.outbox AS o SET
 FROM ended AS e
 WHERE o.id = e.id AND CASE e.outcome
 	WHEN 'delivered' THEN o.state || '' IN ('pending', 'dead')
-	ELSE o.state || '' = 'pending' AND o.attempts = e.attempt
+	ELSE o.state || '' = 'pending' AND o.leases = e.lease
 END

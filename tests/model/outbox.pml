@@ -6,7 +6,7 @@
  *   at_least_once    a row becomes delivered only after the receiver took it
  *   stays_delivered  and then stays so
  *   delivery_counts  a delivery that is recorded is the row's end, whoever else is at the row
- *   own_lease        a failure, or a row that is given back, changes nothing while the lease is another's
+ *   own_lease        a failure, or a row that is given back, counts once, and changes nothing since the row was leased again
  * and with -DCALM and pan -a, as an LTL property:
  *   always_settled   once faults cease, the row becomes delivered or dead, in whatever order steps are taken
  *
@@ -24,11 +24,9 @@
  *   - One record of the whole fleet may be under way for long; any other is carried out at once, or never.
  *   - A record that Postgres refuses for ever is left out: then the lease just ends, as after a death.
  *   - Postgres forgets no commit.
- * own_lease rests on numbers that are given out once. The program gives two of them out again, and it may then end the
- * lease of another, which at worst costs a delivery made twice, or a dead row that is delivered all the same. These are left out
- * unless asked for; without own_lease (ANY_LEASE) everything else holds with them, too:
- *   - BLAME: a row that cannot be leased is recorded by the number it had when it was peeked at.
- *   - RETRY: an operator has a dead row tried again, and its attempts are counted from 0. */
+ *   - No lease begins after LEASES numbers were given out, while faults last.
+ * own_lease rests on numbers (outbox.leases) that are given out once: each lease takes the next one, and so does each
+ * record, which uses up the one that it is for. */
 
 #ifndef LISTENERS
 #define LISTENERS 3
@@ -39,12 +37,16 @@
 #ifndef LOST
 #define LOST 1
 #endif
+#ifndef LEASES
+#define LEASES 5
+#endif
 
 /* Where an attempt is: in the lists of the lane and the relay of these names. RECORDING lasts for one step. */
 #define NONE		0
 #define WAITING		1
 #define SENDING		2
 #define ENDED		3
+#define BLAMED		4	/* ended: the row could not be leased alone */
 
 /* enum target_outcome; and what a row is otherwise */
 #define TARGET_DELIVERED	0
@@ -61,6 +63,7 @@
 /* Postgres */
 byte row = PENDING;
 byte attempts;
+byte leases;
 byte due_at = PAST;
 
 /* The receiver */
@@ -71,13 +74,13 @@ byte state[LISTENERS];
 byte number[LISTENERS];
 byte outcome[LISTENERS];
 
-/* Whose is the lease that is in force? Known to nobody, but own_lease speaks of it. */
+/* Whose is the last lease, until it is recorded? Known to nobody, but own_lease speaks of it. */
 bit is_own[LISTENERS];
 
 /* A record that is under way: its members, and whether the lease in force is the one it is for */
 bit has_late;
 byte late_number, late_outcome;
-bit late_is_own;
+bit late_is_own, late_is_blamed;
 
 bit at_least_once = 1, stays_delivered = 1, delivery_counts = 1, own_lease = 1;
 
@@ -114,7 +117,7 @@ inline show_attempt(i)
 	:: state[i] == NONE -> printf(" -");
 	:: state[i] == WAITING -> printf(" %d waiting", number[i]);
 	:: state[i] == SENDING -> printf(" %d sending", number[i]);
-	:: state[i] == ENDED -> printf(" %d", number[i]); show_outcome(outcome[i]);
+	:: state[i] >= ENDED -> printf(" %d", number[i]); show_outcome(outcome[i]);
 	fi;
 	if
 	:: is_own[i] -> printf(" (leased)");
@@ -126,7 +129,7 @@ inline show_all()
 {
 	printf("\t\trow:");
 	show_outcome(row);
-	printf(", %d attempts", attempts);
+	printf(", %d attempts, %d leases", attempts, leases);
 	if
 	:: due_at == PAST -> printf(", due");
 	:: due_at == LATER -> printf(", due later");
@@ -173,13 +176,14 @@ inline end_lease()
 	late_is_own = 0;
 }
 
-#define MAY_LEASE	(row == PENDING && due_at == PAST && (!IS_STORMY || attempts < ATTEMPTS + LOST))
+#define MAY_LEASE	(row == PENDING && due_at == PAST && (!IS_STORMY || (attempts < ATTEMPTS + LOST && leases < LEASES)))
 
 /* sql/queries/lease.sql */
 inline lease()
 {
-#ifndef LEASE_WITHOUT_COUNT
 	attempts++;
+#ifndef LEASE_WITHOUT_COUNT
+	leases++;
 #endif
 	due_at = LEASE_ENDS;
 	end_lease();
@@ -190,7 +194,7 @@ inline lease()
 #elif defined LEASE_WITHOUT_COUNT
 #define IS_ITS_NUMBER(n)	true	/* they are all the same */
 #else
-#define IS_ITS_NUMBER(n)	(attempts == (n))
+#define IS_ITS_NUMBER(n)	(leases == (n))
 #endif
 #ifdef RECORD_ANY_STATE
 #define IS_OPEN		true
@@ -204,7 +208,7 @@ inline lease()
 #endif
 
 /* sql/queries/record.sql */
-inline record(what, its_number, its_own)
+inline record(what, its_number, its_own, is_blamed)
 {
 	if
 	:: what == TARGET_DELIVERED && COUNTS(its_number) ->
@@ -214,8 +218,9 @@ inline record(what, its_number, its_own)
 		expect(at_least_once, is_taken);
 	:: what != TARGET_DELIVERED && IS_OPEN && IS_ITS_NUMBER(its_number) ->
 		expect(stays_delivered, row != TARGET_DELIVERED);
-#ifndef ANY_LEASE
-		expect(own_lease, its_own || !IS_HELD);
+		expect(own_lease, its_own || (is_blamed && due_at == PAST));
+#ifndef RECORD_KEEPS_NUMBER
+		leases++;
 #endif
 		if
 		:: what == TARGET_DEAD -> row = TARGET_DEAD; due_at = PAST;
@@ -251,10 +256,10 @@ inline on_leased()
 {
 	lease();
 	is_own[me] = 1;
-	number[me] = attempts;
+	number[me] = leases;
 	state[me] = WAITING;
 	if
-	:: number[me] > ATTEMPTS + LOST -> end(TARGET_DEAD);	/* give_up() */
+	:: attempts > ATTEMPTS + LOST -> end(TARGET_DEAD);	/* give_up() */
 	:: else
 	fi;
 }
@@ -262,7 +267,7 @@ inline on_leased()
 inline begin()
 {
 #ifdef SETTLE_WHEN_SENT
-	record(TARGET_DELIVERED, number[me], is_own[me]);
+	record(TARGET_DELIVERED, number[me], is_own[me], 0);
 #endif
 	state[me] = SENDING;
 }
@@ -279,7 +284,7 @@ inline on_answered()
 	end(TARGET_DELIVERED);
 }
 
-/* It may have taken it, and the answer was lost; or it took nothing. */
+/* It may have taken it, and the answer was lost; or it took nothing. Any attempt may be the last one. */
 inline on_answered_failed()
 {
 	if
@@ -287,8 +292,8 @@ inline on_answered_failed()
 	:: skip;
 	fi;
 	if
-	:: number[me] < ATTEMPTS -> end(TARGET_RETRY);
-	:: else -> end(TARGET_DEAD);
+	:: end(TARGET_RETRY);
+	:: end(TARGET_DEAD);
 	fi;
 }
 
@@ -311,7 +316,7 @@ inline cut_off()
 /* start_record(), and its answer comes */
 inline on_recorded()
 {
-	record(outcome[me], number[me], is_own[me]);
+	record(outcome[me], number[me], is_own[me], state[me] == BLAMED);
 	attempt_free();
 }
 
@@ -319,41 +324,35 @@ inline on_recorded()
 inline send_record()
 {
 	if
-	:: record(outcome[me], number[me], is_own[me]);
-	:: !has_late -> has_late = 1; late_number = number[me]; late_outcome = outcome[me]; late_is_own = is_own[me];
+	:: record(outcome[me], number[me], is_own[me], state[me] == BLAMED);
+	:: !has_late ->
+		has_late = 1; late_number = number[me]; late_outcome = outcome[me];
+		late_is_own = is_own[me]; late_is_blamed = state[me] == BLAMED;
 	:: skip;
 	fi;
 }
 
-/* The attempt goes back to the list of those that have ended; but what was given back is not given back once more, since
- * another lease may have its number by now. */
+/* The attempt goes back to the list of those that have ended. */
 inline on_not_recorded()
 {
 	send_record();
-#ifndef REPEAT_UNSENT
-	if
-	:: outcome[me] == TARGET_UNSENT -> attempt_free();
-	:: else
-	fi;
-#endif
 }
 
-#ifdef BLAME
 /* on_peeked(), and the row cannot be leased alone */
 inline blame()
 {
-	number[me] = attempts;
+	number[me] = leases;
 	if
 	:: end(TARGET_DEAD);
 	:: end(TARGET_RETRY);
 	fi;
+	state[me] = BLAMED;
 }
-#endif
 
 inline die()
 {
 	if
-	:: state[me] == ENDED -> send_record();
+	:: state[me] >= ENDED -> send_record();
 	:: else
 	fi;
 	attempt_free();
@@ -369,15 +368,13 @@ end_here:	do
 	:: STEP(state[me] == SENDING, on_answered())
 	:: STEP(state[me] == SENDING, on_answered_failed())
 	:: STEP(state[me] == SENDING, on_answered_refused())
-	:: STEP(state[me] == ENDED, on_recorded())
+	:: STEP(state[me] >= ENDED, on_recorded())
 	/* faults */
 	:: STEP(IS_STORMY && state[me] == WAITING, give_back())
 	:: STEP(IS_STORMY && state[me] == SENDING, cut_off())
-	:: STEP(IS_STORMY && state[me] == ENDED, on_not_recorded())
+	:: STEP(IS_STORMY && state[me] >= ENDED, on_not_recorded())
 	:: STEP(IS_STORMY && state[me] != NONE, die())
-#ifdef BLAME
 	:: STEP(IS_STORMY && state[me] == NONE && MAY_LEASE, blame())
-#endif
 	od
 }
 
@@ -392,14 +389,12 @@ proctype world()
 end_here:	do
 	:: atomic { row == PENDING && MAY_END -> SAY_WORLD("time: the row comes due") due_at = PAST; show_all(); }
 	:: atomic { IS_STORMY && MAY_LEASE -> SAY_WORLD("postgres: a lease is committed, and its answer is lost") lease(); show_all(); }
-#ifdef RETRY
-	:: atomic { IS_STORMY && row == TARGET_DEAD ->
+	:: atomic { IS_STORMY && row == TARGET_DEAD && leases < LEASES ->
 		SAY_WORLD("operator: wsonce dead-letters retry") row = PENDING; attempts = 0; due_at = PAST; show_all(); }
-#endif
 	:: atomic { has_late ->
 		SAY_WORLD("network: a late record arrives")
-		record(late_outcome, late_number, late_is_own);
-		has_late = 0; late_outcome = 0; late_number = 0; late_is_own = 0;
+		record(late_outcome, late_number, late_is_own, late_is_blamed);
+		has_late = 0; late_outcome = 0; late_number = 0; late_is_own = 0; late_is_blamed = 0;
 		show_all();
 	}
 	od
