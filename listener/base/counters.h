@@ -67,10 +67,9 @@ struct counters {
 extern struct counters counters;
 
 /* Upper bounds of the histograms' buckets in milliseconds; the last bucket has none. */
-#define HISTOGRAM_BOUNDS_MS \
-	{ \
-		1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 300000 \
-	}
+/* clang-format off */
+#define HISTOGRAM_BOUNDS_MS {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 300000}
+/* clang-format on */
 #define HISTOGRAM_BUCKETS 17
 
 struct histogram {

@@ -10,7 +10,9 @@ struct list {
 	struct list *next;
 };
 
-#define list_entry(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
+/* clang-format off */
+#define list_entry(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+/* clang-format on */
 
 static inline void list_init(struct list *l)
 {

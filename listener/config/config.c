@@ -55,14 +55,12 @@ struct setting {
 
 #define AT(member) offsetof(struct config, member)
 #define DAY        86400LL
+/* clang-format off */
 #define NUMBER(flag, env, type, member, value, fallback, lowest, highest, meaning) \
-	{ \
-		flag, env, type, AT(member), value, fallback, lowest, highest, NULL, meaning \
-	}
+	{flag, env, type, AT(member), value, fallback, lowest, highest, NULL, meaning}
 #define TEXT(flag, env, type, member, value, fallback, meaning) \
-	{ \
-		flag, env, type, AT(member), value, fallback, 0, 0, NULL, meaning \
-	}
+	{flag, env, type, AT(member), value, fallback, 0, 0, NULL, meaning}
+/* clang-format on */
 
 static const struct setting settings[] = {
 	TEXT("source", "WSONCE_SOURCE", TYPE_URLS, sources, "URL", NULL,

@@ -36,10 +36,9 @@ struct path {
 	const uint64_t *outcome; /* the counter that each message has to end in */
 };
 
-#define TEXT_REPLY(kind, text) \
-	{ \
-		.type = (kind), .str = (text), .len = sizeof(text) - 1 \
-	}
+/* clang-format off */
+#define TEXT_REPLY(kind, text) {.type = (kind), .str = (text), .len = sizeof(text) - 1}
+/* clang-format on */
 
 static redisReply nothing = {.type = REDIS_REPLY_NIL};
 static redisReply other = TEXT_REPLY(REDIS_REPLY_STRING, "listener-2.0123456789abcdef@1700000000000");
