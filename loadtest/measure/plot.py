@@ -7,7 +7,7 @@ from servers import RigError
 
 BLUE, ORANGE, OCHRE, RED, GREY, BLACK, LIGHT = ("#1f5fa8", "#b5651d", "#c9a227", "#a83232", "#808080", "#333333",
                                                 "#a9c4e4")
-STYLE = f"""set terminal svg size %d,%d dynamic font 'Helvetica,Arial,sans-serif,12' background rgb 'white'
+STYLE = """set terminal svg size %d,%d dynamic font 'Helvetica,Arial,sans-serif,12' background rgb 'white'
 set output '%s'
 set border 3 lc rgb '#999999'
 set tics nomirror out scale 0.5 textcolor rgb '#333333'

@@ -8,7 +8,6 @@ was written, the kernel took it, TCP acknowledged it) says less, and does not co
 import asyncio
 import base64
 import hashlib
-import json
 import random
 import struct
 import time
