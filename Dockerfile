@@ -1,5 +1,7 @@
 # The builder has the compiler; the image that runs has the program and the libraries it needs.
-FROM debian:bookworm-slim AS build
+# --build-arg DEBIAN_RELEASE=trixie is Debian 13.
+ARG DEBIAN_RELEASE=bookworm
+FROM debian:${DEBIAN_RELEASE}-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev make pkg-config libwebsockets-dev \
 	libmicrohttpd-dev libhiredis-dev libuv1-dev libpq-dev libjansson-dev libyajl-dev libssl-dev libsodium-dev libcurl4-openssl-dev libunistring-dev libwslay-dev uthash-dev \
 	&& rm -rf /var/lib/apt/lists/*
@@ -9,12 +11,16 @@ COPY listener listener
 COPY loadtest loadtest
 COPY lua lua
 COPY sql sql
-RUN make -j2 programs && strip build/wsonce build/wsonce-source build/wsonce-producer
+# The packages of the libraries have other names in each release.
+RUN make -j2 programs && strip build/wsonce build/wsonce-source build/wsonce-producer \
+	&& ldd build/wsonce build/wsonce-source build/wsonce-producer | sed -n 's/^\t\(.*\) => .*/\1/p' | sort -u \
+	| while read -r library; do dpkg-query -S "*/$library"; done | sed 's/:.*//' | sort -u >build/packages
 
-FROM debian:bookworm-slim
+FROM debian:${DEBIAN_RELEASE}-slim
+COPY --from=build /src/build/packages /tmp/packages
 # libwebsockets-evlib-uv is loaded at run time, so no linker asks for it.
-RUN apt-get update && apt-get install -y --no-install-recommends libwebsockets17 libwebsockets-evlib-uv libhiredis0.14 \
-	libmicrohttpd12 libuv1 libpq5 libjansson4 libyajl2 libssl3 libsodium23 libcurl4 libunistring2 libwslay1 ca-certificates curl && rm -rf /var/lib/apt/lists/* \
+RUN apt-get update && apt-get install -y --no-install-recommends $(cat /tmp/packages) libwebsockets-evlib-uv ca-certificates \
+	curl && rm -rf /var/lib/apt/lists/* /tmp/packages \
 	&& useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin wsonce
 COPY --from=build /src/build/wsonce /src/build/wsonce-source /src/build/wsonce-producer /usr/local/bin/
 USER 10001:10001
