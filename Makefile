@@ -53,7 +53,8 @@ TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/
 	$(if $(SAN),,$B/tests/instructions/road)
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook)
 
-all: deps ## build everything, installing what is missing first
+all: ## build everything; installs nothing
+	@demo/deps libraries $(LIBS)
 	+@$(MAKE) --no-print-directory programs
 
 programs: $B/wsonce $B/wsonce-source $B/wsonce-producer $B/wsonce-ceiling
@@ -61,16 +62,18 @@ tests: programs $(TEST_BINARIES)
 fuzzers: $(FUZZERS)
 
 deps: ## install the Debian packages that are missing (as root or by sudo)
-	@demo/deps
+	@demo/deps build $(LIBS)
 check-deps:
-	@demo/deps check
+	@demo/deps check $(TEST_LIBS)
 bench-deps:
-	@demo/deps bench
+	@demo/deps bench $(LIBS)
 
-demo: all ## the main job in half a minute, on private servers
+demo: deps ## the main job in half a minute, on private servers
+	+@$(MAKE) --no-print-directory programs
 	@demo/demo
 
-run: all ## make run SOURCE=ws://... [LISTENERS=3]: a fleet on your own feed until Ctrl-C
+run: deps ## make run SOURCE=ws://... [LISTENERS=3]: a fleet on your own feed until Ctrl-C
+	+@$(MAKE) --no-print-directory programs
 	@demo/run "$(SOURCE)" "$(LISTENERS)"
 
 check: check-deps ## what a change must pass, in minutes; PARTS="unit lint" runs some (tests/run --list)

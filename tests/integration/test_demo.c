@@ -51,3 +51,26 @@ Test(demo, the_private_servers_work_for_who_is_not_root)
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	process_free(p);
 }
+
+/* A machine without apt-get, and without hiredis. */
+Test(demo, make_says_which_libraries_are_missing_and_installs_nothing)
+{
+	static const char bare[] =
+		"dir=$(mktemp -d) || exit 3; trap 'rm -rf \"$dir\"' EXIT; mkdir \"$dir/bin\"\n"
+		"ln -s /usr/bin/* \"$dir/bin\" && rm -f \"$dir\"/bin/{apt-get,dpkg-query,pkg-config}\n"
+		"printf '#!/bin/sh\\ncase \"$*\" in *hiredis*) exit 1;; esac\\n' >\"$dir/bin/pkg-config\"\n"
+		"chmod 755 \"$dir/bin/pkg-config\"; export PATH=$dir/bin; unset MAKEFLAGS MFLAGS MAKELEVEL CC\n"
+		"for target in all deps check demo; do\n"
+		"	make $target >\"$dir/out\" 2>&1 && exit 4\n"
+		"	[ \"$(grep -c 'not found: hiredis\\. ' \"$dir/out\")\" = 1 ] || { cat \"$dir/out\"; exit 5; }\n"
+		"	[ \"$(wc -l <\"$dir/out\")\" = 2 ] || { cat \"$dir/out\"; exit 6; } # the other is make's own\n"
+		"done\n"
+		"printf '#!/bin/sh\\n' >\"$dir/bin/pkg-config\"\n"
+		"make deps >\"$dir/out\" 2>&1 && [ ! -s \"$dir/out\" ] || exit 7\n";
+	const char *const argv[] = {"bash", "-c", bare, NULL};
+	struct process *p = process_start_argv(argv, NULL);
+	int status = process_wait(p, END_MS);
+
+	cr_assert_eq(status, 0, "%d: %s", status, process_last_words(p));
+	process_free(p);
+}
