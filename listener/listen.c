@@ -160,7 +160,7 @@ static void leave_at_once(const struct listener *l, int number)
 {
 	if (uv_now(&l->loop) - l->drain_ms < TWICE_MS)
 		return;
-	log_warn("second signal: leaving at once", "signal=%d in_flight=%zu", number,
+	log_warn("second signal, exiting at once", "signal=%d in_flight=%zu", number,
 		 pipeline_events(l->pipeline)->messages);
 	_exit(1);
 }

@@ -21,7 +21,7 @@ static const char usage[] =
 
 static const char usage_end[] = "\n"
 				"  --version              print the version\n"
-				"  --help                 print this; wsonce COMMAND --help tells more of a command\n";
+				"  --help                 print this; wsonce COMMAND --help has the details\n";
 
 static const char listen_usage[] =
 	"usage: wsonce listen [OPTIONS]\n"
@@ -122,7 +122,7 @@ int main(int argc, char **given)
 	if (*command && dispatch_run(argc - 1, argv + 1, &status) == 0)
 		return status;
 	if (*command)
-		fprintf(stderr, "wsonce: \"%s\" is no command; see wsonce --help\n", command);
+		fprintf(stderr, "wsonce: unknown command \"%s\"; see wsonce --help\n", command);
 	else
 		print_usage(stderr);
 	return 2;

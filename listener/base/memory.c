@@ -22,7 +22,7 @@ static void *check(void *block, size_t size, const char *library)
 {
 	if (block || !size)
 		return block;
-	log_error("out of memory: leaving", "library=%s bytes=%zu", library, size);
+	log_error("out of memory, exiting", "library=%s bytes=%zu", library, size);
 	_exit(1);
 }
 

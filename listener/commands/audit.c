@@ -38,19 +38,19 @@ struct audit_options {
 
 static const struct option audit_options[] = {
 	{"expected", OPTION_TEXT, offsetof(struct audit_options, expected), "FILE|-", 0, 0, NULL,
-	 "what should be there: ids, one a line, or whole events, one a line"},
+	 "the expected ids or whole events, one a line"},
 	{"format", OPTION_CHOICE, offsetof(struct audit_options, format), "FORMAT", 0, 0, "ids events",
-	 "ids or events; without it, a first line that begins with { means events"},
+	 "ids or events; by default, a first line that begins with { means events"},
 	{"grace", OPTION_SPAN, offsetof(struct audit_options, grace_us), "AGE", 0, 0, NULL,
-	 "leave out events younger than this (12h), by --time-pointer: they may be on their way"},
+	 "leave out events younger than this (12h), by --time-pointer; they may be on their way"},
 	{"horizon", OPTION_SPAN, offsetof(struct audit_options, horizon_us), "AGE", 0, 0, NULL,
-	 "leave out events older than this (30d), by --time-pointer: they may be deleted"},
+	 "leave out events older than this (30d), by --time-pointer; they may have been deleted"},
 	{"resubmit", OPTION_SWITCH, offsetof(struct audit_options, is_resubmit), NULL, 0, 0, NULL,
-	 "store the missing ones, which takes whole events"},
+	 "store the missing ones; needs whole events"},
 	{"limit", OPTION_NUMBER, offsetof(struct audit_options, limit), "N", 0, INT64_MAX, NULL,
-	 "print at most so many missing ids (100); --json has all"},
+	 "print at most N missing ids (100); --json prints all"},
 	{"missing-to", OPTION_TEXT, offsetof(struct audit_options, missing_to), "FILE", 0, 0, NULL,
-	 "write all missing ids there, one a line"},
+	 "write all missing ids to FILE, one a line"},
 	{"json", OPTION_SWITCH, offsetof(struct audit_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
@@ -256,7 +256,7 @@ static int look_at_page(struct audit *a, const struct pg_result *rows)
 	for (size_t i = 0; i < session_count(rows); i++)
 		ids[i] = id_in(rows, i);
 	if (redis_query_find_claimed(a->marks, ids, session_count(rows), is_claimed)) {
-		dispatch_fail("redis does not answer: what is in flight is not known");
+		dispatch_fail("redis does not answer; cannot tell what is in flight");
 		redis_query_close(a->marks);
 		a->marks = NULL;
 		return 0;
@@ -308,7 +308,7 @@ static int compare(struct audit *a)
 	if (set_consumer(a) || audit_list_load(&a->expected, a->lines, a->session, a->in->config))
 		return -1;
 	if (!a->expected.lines) {
-		dispatch_fail("%s: nothing is expected: the list is empty", a->o->expected);
+		dispatch_fail("%s: the list of expected events is empty", a->o->expected);
 		return -1;
 	}
 	if (find_unstored(a))
@@ -359,7 +359,7 @@ static void put_file(void *arg, const char *id)
 
 static int cannot_write(const struct audit *a)
 {
-	dispatch_fail("--missing-to: %s cannot be written: %s", a->o->missing_to, strerror(errno));
+	dispatch_fail("--missing-to: cannot write %s: %s", a->o->missing_to, strerror(errno));
 	return -1;
 }
 
@@ -477,7 +477,7 @@ static int forget_marks(struct audit *a, const struct pg_result *rows)
 			ids[n++] = id_in(rows, i);
 	if (!n || redis_query_forget(a->marks, ids, n, true) == 0)
 		return 0;
-	dispatch_fail("redis does not answer: marks that it has are not deleted");
+	dispatch_fail("redis does not answer; its marks are not deleted");
 	redis_query_close(a->marks);
 	a->marks = NULL;
 	return 0;
@@ -545,7 +545,7 @@ static int resubmit(struct audit *a, struct json_out *out)
 		       ", rejected %" PRIu64 "\n",
 		       c.fed, c.persisted, c.duplicates, c.rejected);
 	if (left)
-		dispatch_fail("%" PRId64 " were not resubmitted or have no outcome yet: run it again", left);
+		dispatch_fail("%" PRId64 " were not resubmitted or have no outcome yet; run again", left);
 	return left || c.rejected ? STATUS_FAILED : STATUS_FINE;
 }
 
@@ -615,7 +615,7 @@ static struct ndjson *open_spooled(const char *path, size_t max_bytes)
 	if (in < 0)
 		dispatch_fail("%s: %s", path, strerror(errno));
 	else if (!copy || copy_all(in, copy))
-		dispatch_fail("%s: cannot be kept in %s for resubmitting: %s", path, folder, strerror(errno));
+		dispatch_fail("cannot copy %s to %s for resubmitting: %s", path, folder, strerror(errno));
 	else if (snprintf(name, sizeof(name), "/proc/self/fd/%d", fd) > 0)
 		lines = ndjson_open(name, max_bytes);
 	if (copy)
@@ -663,8 +663,7 @@ static int run_audit(const struct invocation *in)
 	a.lines = open_lines(&a);
 	if (a.lines && is_overwriting(&a)) {
 		ndjson_close(a.lines);
-		dispatch_fail("--missing-to: %s, or what is written before it, is the list of what is expected",
-			      o->missing_to);
+		dispatch_fail("--missing-to: %s (or its temporary file) is the --expected file itself", o->missing_to);
 		return STATUS_USAGE;
 	}
 	if (a.lines)
@@ -685,7 +684,7 @@ static const char *check_audit(const struct invocation *in)
 	const struct audit_options *o = in->options;
 
 	if (!o->expected)
-		return "--expected FILE is needed: what should be there";
+		return "--expected FILE is missing: the ids or events that should be there";
 	if ((o->grace_us || o->horizon_us) && !in->config->time_pointer)
 		return "--grace and --horizon need --time-pointer, which says where an event's time is";
 	return NULL;
@@ -694,7 +693,7 @@ static const char *check_audit(const struct invocation *in)
 const struct subcommand audit_command = {
 	.name = "audit",
 	.arguments = "",
-	.summary = "which of the events that should be there are missing",
+	.summary = "find out which expected events are missing",
 	.help = "Compares a list of events with what is stored, and tells how many are stored, dead letters, in\n"
 		"flight (claimed in Redis by somebody who is at work) and missing. Exit status 1 if any is missing.\n"
 		"With --consumer NAME, stored is what that consumer has processed.\n",

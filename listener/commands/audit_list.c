@@ -100,7 +100,7 @@ static int load_id(struct loader *l, const struct ndjson_line *line)
 	if (!line->digest && line->len <= ENVELOPE_ID_MAX && is_utf8(line->bytes, line->len) &&
 	    !memchr(line->bytes, '\0', line->len))
 		return add_id(l, line->begin, (struct slice){line->bytes, line->len});
-	dispatch_fail("line %" PRIu64 " is no id, which is UTF-8 of at most %d bytes", line->number, ENVELOPE_ID_MAX);
+	dispatch_fail("line %" PRIu64 " is not an id: UTF-8 of at most %d bytes", line->number, ENVELOPE_ID_MAX);
 	l->e->is_wrong_use = true;
 	return -1;
 }

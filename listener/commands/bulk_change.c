@@ -24,7 +24,7 @@ static void forget(struct redis_query *marks, const struct pg_result *rows)
 			n++;
 		}
 	if (n && redis_query_forget(marks, ids, n, false))
-		dispatch_fail("redis does not answer: dead marks that it has are not deleted");
+		dispatch_fail("redis does not answer; its dead marks are not deleted");
 }
 
 /* Returns how many were changed, or -1 after saying why. */

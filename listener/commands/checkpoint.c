@@ -80,7 +80,7 @@ static int write_and_rename(const char *path, const char *text)
 		return dispatch_fail("out of memory") * -1;
 	result = write_whole(part, text, strlen(text)) || rename(part, path) ? -1 : 0;
 	if (result)
-		dispatch_fail("--checkpoint: %s cannot be written: %s", path, strerror(errno));
+		dispatch_fail("--checkpoint: cannot write %s: %s", path, strerror(errno));
 	else
 		sync_folder(path);
 	free(part);

@@ -28,7 +28,7 @@ static const struct option list_options[] = {
 	{"state", OPTION_CHOICE, offsetof(struct list_options, filter.state), "STATE", 0, 0, "open resolved all",
 	 "open (the default), resolved or all"},
 	{"limit", OPTION_NUMBER, offsetof(struct list_options, groups), "N", 1, 1000000, NULL,
-	 "at most so many reasons, the most frequent first (20)"},
+	 "at most N reasons, the most frequent first (20)"},
 	{"newest", OPTION_NUMBER, offsetof(struct list_options, filter.newest), "N", 0, 1000000000, NULL,
 	 "look at the N newest only (20000); 0 is all"},
 	{"json", OPTION_SWITCH, offsetof(struct list_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
@@ -123,7 +123,7 @@ static const char *check_list(const struct invocation *in)
 const struct subcommand dead_letters_list = {
 	.name = "dead-letters list",
 	.arguments = "",
-	.summary = "what could not be stored or delivered, grouped by reason",
+	.summary = "list what could not be stored or delivered, grouped by reason",
 	.help = "Lists the dead letters that are open, grouped by reason, with the latest of each. Reasons that\n"
 		"differ only in numbers and quoted words are one. With --consumer, those of that consumer's fleet.\n"
 		"With --deliveries, what could not be delivered to webhooks, by target and reason.\n",
@@ -145,9 +145,9 @@ struct show_options {
 
 static const struct option show_options[] = {
 	{"deliveries", OPTION_SWITCH, offsetof(struct show_options, is_deliveries), NULL, 0, 0, NULL,
-	 "the ID is that of a delivery to a webhook"},
+	 "ID is that of a webhook delivery"},
 	{"raw", OPTION_SWITCH, offsetof(struct show_options, is_raw), NULL, 0, 0, NULL,
-	 "nothing but the message, byte for byte, to be edited and fed back by retry --raw-file; or the payload"},
+	 "print only the message, byte for byte (edit it, then retry --raw-file), or the payload"},
 	{"json", OPTION_SWITCH, offsetof(struct show_options, is_json), NULL, 0, 0, NULL,
 	 "one JSON object; a message that is not UTF-8 is in raw_base64"},
 };
@@ -234,7 +234,7 @@ static int show(struct session *s, const struct invocation *in)
 	int status = STATUS_FAILED;
 
 	if (row && !session_count(row))
-		dispatch_fail("%s: there is no such dead letter", in->words[0]);
+		dispatch_fail("no dead letter %s", in->words[0]);
 	else if (raw && !o->is_raw)
 		status = show_record(in, row, raw, len);
 	else if (raw)
@@ -273,7 +273,7 @@ static const char *check_show(const struct invocation *in)
 const struct subcommand dead_letters_show = {
 	.name = "dead-letters show",
 	.arguments = "ID",
-	.summary = "everything about one of them, its message too",
+	.summary = "show one of them, with its message",
 	.help = "Shows one dead letter, of any consumer's fleet: why, when and how often it was seen, what was done\n"
 		"to it, and its message. With --deliveries, one delivery, its answer and its payload.\n",
 	.least_words = 1,
@@ -298,11 +298,12 @@ struct discard_options {
 static const struct option discard_options[] = {
 	LETTERS_OPTIONS(struct discard_options),
 	{"limit", OPTION_NUMBER, offsetof(struct discard_options, filter.limit), "N", 1, INT64_MAX, NULL,
-	 "at most so many, the oldest first"},
+	 "at most N, the oldest first"},
 	{"all", OPTION_SWITCH, offsetof(struct discard_options, is_all), NULL, 0, 0, NULL, "all that are open"},
 	{"pending", OPTION_SWITCH, offsetof(struct discard_options, is_pending), NULL, 0, 0, NULL,
 	 "with --deliveries and --target: those that wait for this webhook"},
-	{"note", OPTION_TEXT, offsetof(struct discard_options, note), "TEXT", 0, 0, NULL, "is recorded with it"},
+	{"note", OPTION_TEXT, offsetof(struct discard_options, note), "TEXT", 0, 0, NULL,
+	 "a note to keep with the record"},
 	{"json", OPTION_SWITCH, offsetof(struct discard_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
@@ -342,14 +343,14 @@ static const char *check_discard(const struct invocation *in)
 	if (o->is_pending && !(o->filter.is_deliveries && o->filter.target))
 		return "--pending goes with --deliveries and --target";
 	if (!letters_is_choice(&o->filter, o->is_all, in->word_count))
-		return "discard what? give ids, a filter, or --all";
+		return "nothing chosen to discard: give ids, a filter, or --all";
 	return letters_check(&o->filter, in->words, in->word_count);
 }
 
 const struct subcommand dead_letters_discard = {
 	.name = "dead-letters discard",
 	.arguments = "[ID ...]",
-	.summary = "puts them away; a letter is open again when it comes again",
+	.summary = "take them off the list; a letter opens again when its message comes again",
 	.help = "Takes dead letters off the list. They stay in the table, with who did so and when, and are open\n"
 		"again when the same message comes again. With --deliveries, dead deliveries to webhooks.\n",
 	.most_words = -1,
@@ -372,9 +373,10 @@ struct reopen_options {
 static const struct option reopen_options[] = {
 	LETTERS_OPTIONS(struct reopen_options),
 	{"limit", OPTION_NUMBER, offsetof(struct reopen_options, filter.limit), "N", 1, INT64_MAX, NULL,
-	 "at most so many, the oldest first"},
+	 "at most N, the oldest first"},
 	{"all", OPTION_SWITCH, offsetof(struct reopen_options, is_all), NULL, 0, 0, NULL, "all that were discarded"},
-	{"note", OPTION_TEXT, offsetof(struct reopen_options, note), "TEXT", 0, 0, NULL, "is recorded with it"},
+	{"note", OPTION_TEXT, offsetof(struct reopen_options, note), "TEXT", 0, 0, NULL,
+	 "a note to keep with the record"},
 	{"json", OPTION_SWITCH, offsetof(struct reopen_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
@@ -406,14 +408,14 @@ static const char *check_reopen(const struct invocation *in)
 	const struct reopen_options *o = in->options;
 
 	if (!letters_is_choice(&o->filter, o->is_all, in->word_count))
-		return "reopen what? give ids, a filter, or --all";
+		return "nothing chosen to reopen: give ids, a filter, or --all";
 	return letters_check(&o->filter, in->words, in->word_count);
 }
 
 const struct subcommand dead_letters_reopen = {
 	.name = "dead-letters reopen",
 	.arguments = "[ID ...]",
-	.summary = "takes a discard back",
+	.summary = "undo a discard",
 	.help = "Puts what was discarded back on the list: dead letters, or with --deliveries dead deliveries.\n",
 	.most_words = -1,
 	.options = reopen_options,

@@ -119,7 +119,7 @@ void deliveries_warn(struct session *s, const struct letter_ids *ids)
 	struct pg_result *rows = array ? session_ask(s, sql_unattended, 1, values) : NULL;
 
 	if (rows && !session_is_null(rows, 0, 0))
-		dispatch_fail("no listener that runs delivers to %s: these deliveries wait until one does",
+		dispatch_fail("no running listener delivers to %s; these deliveries wait until one does",
 			      session_text(rows, 0, 0));
 	session_drop(rows);
 	free(array);
@@ -156,7 +156,7 @@ int deliveries_show(struct session *s, const char *id, bool is_raw, bool is_json
 	if (!row)
 		return STATUS_FAILED;
 	if (!session_count(row))
-		status = dispatch_fail("%s: there is no such delivery", id);
+		status = dispatch_fail("no delivery %s", id);
 	else if (is_raw)
 		fputs(session_text(row, 0, 2), stdout);
 	else
@@ -199,13 +199,13 @@ static const char *check_retarget(const struct invocation *in)
 {
 	const struct retarget_options *o = in->options;
 
-	return o->target && o->to ? NULL : "retarget what? give --target and --to";
+	return o->target && o->to ? NULL : "nothing chosen to retarget: give --target and --to";
 }
 
 const struct subcommand dead_letters_retarget = {
 	.name = "dead-letters retarget",
 	.arguments = "",
-	.summary = "gives the pending deliveries of a webhook to another",
+	.summary = "move the pending deliveries of one webhook to another",
 	.help = "For a webhook that was renamed or taken away: its pending deliveries go to another one, under keys "
 		"of\n"
 		"that one's, so a receiver that got some already gets these again.\n",

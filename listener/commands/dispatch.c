@@ -123,11 +123,11 @@ static int run_family(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
 		printf("usage: wsonce %s ACTION [OPTIONS]\n\n", argv[0]);
 		list_matching(stdout, argv[0]);
-		printf("\nwsonce %s ACTION --help tells more of each.\n", argv[0]);
+		printf("\nwsonce %s ACTION --help has the details.\n", argv[0]);
 		return STATUS_FINE;
 	}
 	if (argc > 1)
-		dispatch_fail("\"%.80s\" is no action of %s; see wsonce %s --help", argv[1], argv[0], argv[0]);
+		dispatch_fail("unknown action \"%.80s\" of %s; see wsonce %s --help", argv[1], argv[0], argv[0]);
 	else
 		dispatch_fail("%s needs an action; see wsonce %s --help", argv[0], argv[0]);
 	return STATUS_USAGE;
@@ -171,7 +171,7 @@ static int check_output(int status)
 {
 	if (!fflush(stdout) && !ferror(stdout))
 		return status;
-	return has_reader() ? dispatch_fail("standard output cannot be written to") : STATUS_FAILED;
+	return has_reader() ? dispatch_fail("cannot write to standard output") : STATUS_FAILED;
 }
 
 /* argv[0] is the last word of the command's name. */

@@ -23,7 +23,7 @@ static int run_migrate(const struct invocation *in)
 const struct subcommand migrate_command = {
 	.name = "migrate",
 	.arguments = "",
-	.summary = "make the tables, or bring them up to date",
+	.summary = "create the tables, or bring them up to date",
 	.help = "Makes the tables that are missing, brings the others up to date, and grants their rights to the\n"
 		"roles of sql/roles.sql, if there are such. Makes indexes for purge and dead-letters, while others\n"
 		"write. Run it as the role that owns the tables, before listeners "

@@ -147,8 +147,8 @@ static const char *find_magic(const char *bytes, size_t len)
 		size_t len;
 		const char *what;
 	} kinds[] = {
-		{"\x1f\x8b", 2, "is compressed by gzip: give what zcat writes"},
-		{"\x28\xb5\x2f\xfd", 4, "is compressed by zstd: give what zstdcat writes"},
+		{"\x1f\x8b", 2, "is compressed by gzip: give the output of zcat"},
+		{"\x28\xb5\x2f\xfd", 4, "is compressed by zstd: give the output of zstdcat"},
 		{"\xff\xfe", 2, "is UTF-16: give it as UTF-8"},
 		{"\xfe\xff", 2, "is UTF-16: give it as UTF-8"},
 	};

@@ -79,7 +79,7 @@ static int set_value(struct reader *r, const struct option *o, const char *text)
 		return 0;
 	case OPTION_TEXT:
 		*(const char **)at = text;
-		return *text ? 0 : fail(r, o, text, "is empty: was a variable not set?");
+		return *text ? 0 : fail(r, o, text, "is empty; is a shell variable not set?");
 	case OPTION_NUMBER:
 	case OPTION_RATE:
 		snprintf(what, sizeof(what), "is not a number from %lld to %lld%s", (long long)o->lowest,

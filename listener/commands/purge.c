@@ -38,25 +38,26 @@ struct purge_options {
 #define KEEP(table)       OPTION_NUMBER, offsetof(struct purge_options, retention[table].keep), "N", 0, INT64_MAX, NULL
 
 static const struct option purge_options[] = {
-	{"older-than", OLDER_THAN(PASS_EVENTS), "payloads of events stored so long ago go: 30d, 12h"},
+	{"older-than", OLDER_THAN(PASS_EVENTS), "remove payloads of events stored longer ago than this: 30d, 12h"},
 	{"delete-rows", OPTION_SWITCH, offsetof(struct purge_options, is_deleting), NULL, 0, 0, NULL,
-	 "the rows go, ids and all; only where --max-age guards every listener"},
+	 "remove whole rows; only where --max-age guards every listener"},
 	{"dead-letters-older-than", OLDER_THAN(PASS_LETTERS),
-	 "dead letters last seen so long ago go, if they are not open"},
-	{"dead-letters-keep", KEEP(PASS_LETTERS), "all but the N dead letters last seen go, if they are not open"},
-	{"outbox-older-than", OLDER_THAN(PASS_OUTBOX), "deliveries settled so long ago go; dead and pending ones stay"},
-	{"outbox-keep", KEEP(PASS_OUTBOX), "all but the N deliveries settled last go"},
+	 "remove dead letters last seen longer ago than this, unless they are open"},
+	{"dead-letters-keep", KEEP(PASS_LETTERS), "keep the N dead letters last seen, and all that are open"},
+	{"outbox-older-than", OLDER_THAN(PASS_OUTBOX),
+	 "remove deliveries settled longer ago than this; dead and pending ones stay"},
+	{"outbox-keep", KEEP(PASS_OUTBOX), "keep the N deliveries settled last"},
 	{"processed-older-than", OLDER_THAN(PASS_PROCESSED),
-	 "what consumers processed so long ago is forgotten; guarded as --delete-rows"},
-	{"processed-keep", KEEP(PASS_PROCESSED), "all but the N rows processed last are forgotten; guarded too"},
+	 "forget what consumers processed longer ago than this; guarded as --delete-rows"},
+	{"processed-keep", KEEP(PASS_PROCESSED), "keep the N rows processed last; guarded too"},
 	{"actions-older-than", OLDER_THAN(PASS_ACTIONS),
-	 "records of what people did so long ago go, where the letter or delivery is gone"},
+	 "remove older records of operators' actions whose letter or delivery is gone"},
 	{"open-too", OPTION_SWITCH, offsetof(struct purge_options, is_open_too), NULL, 0, 0, NULL,
-	 "dead letters that are open, and dead deliveries, go as well"},
+	 "also remove open dead letters and dead deliveries"},
 	{"batch", OPTION_NUMBER, offsetof(struct purge_options, batch), "N", 1, 20000, NULL,
 	 "rows in one transaction (1000)"},
 	{"dry-run", OPTION_SWITCH, offsetof(struct purge_options, is_dry), NULL, 0, 0, NULL,
-	 "only tell how many it would be"},
+	 "only print how many it would remove"},
 	{"json", OPTION_SWITCH, offsetof(struct purge_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
@@ -315,7 +316,7 @@ static void print_text(const struct purge *p)
 		if (p->o->is_dry)
 			printf(" (%.1f MiB)", (double)t->bytes / 1048576);
 		if (t->locked)
-			printf(", and %" PRId64 " left because others have locked them: run it again", t->locked);
+			printf(", and %" PRId64 " left because others have locked them; run again", t->locked);
 		putchar('\n');
 	}
 }
@@ -333,7 +334,7 @@ static int purge(struct purge *p)
 	else
 		print_text(p);
 	if (is_interrupted && !failed)
-		dispatch_fail("interrupted: what is told is done; run it again for the rest");
+		dispatch_fail("interrupted; the counts above are complete, run again for the rest");
 	return failed || is_interrupted ? STATUS_FAILED : STATUS_FINE;
 }
 
@@ -375,7 +376,7 @@ static const char *check_purge(const struct invocation *in)
 const struct subcommand purge_command = {
 	.name = "purge",
 	.arguments = "",
-	.summary = "removes what is too old, in small steps",
+	.summary = "remove old rows, in small steps",
 	.help = "Removes the payloads of events that were stored long ago. Their rows stay with the ids, so late\n"
 		"copies are still known for duplicates. It may be interrupted and run again at any time, while the\n"
 		"fleet runs, also from several hosts. --delete-rows removes the rows too, and is refused unless every\n"

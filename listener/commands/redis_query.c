@@ -96,7 +96,7 @@ struct redis_query *redis_query_open(const struct config *config)
 		return NULL;
 	m = calloc(1, sizeof(*m));
 	if (!m || uv_loop_init(&m->loop)) {
-		log_warn("redis cannot be asked", "reason=%s", "out of memory");
+		log_warn("cannot ask redis", "reason=%s", "out of memory");
 		free(m);
 		return NULL;
 	}
@@ -107,7 +107,7 @@ struct redis_query *redis_query_open(const struct config *config)
 	m->redis = redis_open(&m->loop, &settings, error, sizeof(error));
 	if (m->redis && become_ready(m))
 		return m;
-	log_warn("redis cannot be asked", "reason=%s", error);
+	log_warn("cannot ask redis", "reason=%s", error);
 	redis_query_close(m);
 	return NULL;
 }

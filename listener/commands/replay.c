@@ -1,5 +1,5 @@
-/* replay.c owns `wsonce replay`: lines of a file as if they came from a feed, at a rate, and to be gone
- * on with after a kill. */
+/* replay.c owns `wsonce replay`: it feeds the lines of a file as if they came from a feed, at a rate, and to be
+ * gone on with after a kill. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +27,9 @@ struct replay_options {
 
 static const struct option replay_options[] = {
 	{"rate", OPTION_RATE, offsetof(struct replay_options, rate), "N/s", 1, 100000000, NULL,
-	 "at most so many lines a second; without it, as fast as Postgres stores"},
+	 "at most N lines a second; by default, as fast as Postgres stores"},
 	{"checkpoint", OPTION_TEXT, offsetof(struct replay_options, checkpoint), "FILE", 0, 0, NULL,
-	 "keeps how far it is; when FILE is there, goes on from there"},
+	 "keep the position in FILE, and go on from it if FILE exists"},
 	{"json", OPTION_SWITCH, offsetof(struct replay_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
@@ -271,9 +271,9 @@ static int print_summary(const struct replay *r, const struct feeder_count *coun
 		       count->fed, count->persisted, count->duplicates, count->rejected);
 	}
 	if (!is_whole)
-		dispatch_fail("not replayed to the end: what was not settled is fed again by the same command");
+		dispatch_fail("stopped before the end; run the same command again for the rest");
 	else if (count->rejected)
-		dispatch_fail("%" PRIu64 " lines were rejected: see wsonce dead-letters list", count->rejected);
+		dispatch_fail("%" PRIu64 " lines were rejected; see wsonce dead-letters list", count->rejected);
 	return is_whole && !count->rejected ? STATUS_FINE : STATUS_FAILED;
 }
 
@@ -314,7 +314,7 @@ static bool is_own_checkpoint(const struct replay *r)
 	snprintf(part, sizeof(part), "%s.part", r->o->checkpoint);
 	if (!ndjson_is_file(r->lines, r->o->checkpoint) && !ndjson_is_file(r->lines, part))
 		return false;
-	dispatch_fail("--checkpoint: %s, or what is written before it, is the file that is replayed", r->o->checkpoint);
+	dispatch_fail("--checkpoint: %s (or its temporary file) is the file to replay", r->o->checkpoint);
 	return true;
 }
 
@@ -345,7 +345,7 @@ static int run_replay(const struct invocation *in)
 const struct subcommand replay_command = {
 	.name = "replay",
 	.arguments = "FILE|-",
-	.summary = "lines of a file as if they came from a feed",
+	.summary = "feed the lines of a file as if they came from a feed",
 	.help = "Feeds the messages in FILE, one a line, through the ordinary way: claims, batches, the unique key;\n"
 		"so it can be repeated, and run beside a fleet. What is no event becomes a dead letter. Ctrl-C stops\n"
 		"it; the same command with the same --checkpoint goes on. Empty lines are skipped.\n",

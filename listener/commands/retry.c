@@ -30,12 +30,14 @@ struct retry_options {
 static const struct option retry_options[] = {
 	LETTERS_OPTIONS(struct retry_options),
 	{"limit", OPTION_NUMBER, offsetof(struct retry_options, filter.limit), "N", 1, INT64_MAX, NULL,
-	 "at most so many, the oldest first"},
+	 "at most N, the oldest first"},
 	{"all", OPTION_SWITCH, offsetof(struct retry_options, is_all), NULL, 0, 0, NULL, "all that are open"},
 	{"raw-file", OPTION_TEXT, offsetof(struct retry_options, raw_file), "FILE", 0, 0, NULL,
-	 "with --id: an edited message in place of the one that is kept"},
-	{"id", OPTION_TEXT, offsetof(struct retry_options, id), "ID", 0, 0, NULL, "the letter that --raw-file is for"},
-	{"note", OPTION_TEXT, offsetof(struct retry_options, note), "TEXT", 0, 0, NULL, "is recorded with it"},
+	 "with --id: feed this edited message instead of the kept one"},
+	{"id", OPTION_TEXT, offsetof(struct retry_options, id), "ID", 0, 0, NULL,
+	 "the letter that --raw-file replaces"},
+	{"note", OPTION_TEXT, offsetof(struct retry_options, note), "TEXT", 0, 0, NULL,
+	 "a note to keep with the record"},
 	{"json", OPTION_SWITCH, offsetof(struct retry_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
@@ -165,8 +167,8 @@ static int fetch(struct retry *r)
 		print_outcome(
 			r, r->id, "skipped",
 			session_flag(r->page, r->row, 3)
-				? "it was over --max-message and only its head is kept: feed the whole by --raw-file"
-				: "it is not open any more: somebody has dealt with it");
+				? "it was over --max-message and only its head is kept; give the whole by --raw-file"
+				: "it is no longer open");
 		r->cut++;
 	}
 	free(r->bytes);
@@ -180,7 +182,7 @@ static void forget_mark(struct retry *r, struct slice id)
 {
 	if (redis_query_forget(r->marks, &id, 1, false) == 0)
 		return;
-	dispatch_fail("redis does not answer: dead marks that it has are not deleted");
+	dispatch_fail("redis does not answer; its dead marks are not deleted");
 	redis_query_close(r->marks);
 	r->marks = NULL;
 }
@@ -232,7 +234,7 @@ static int read_stream(struct retry *r, FILE *in)
 		r->len += n;
 	}
 	if (ferror(in))
-		return dispatch_fail("--raw-file: %s cannot be read", r->o->raw_file);
+		return dispatch_fail("--raw-file: cannot read %s", r->o->raw_file);
 	if (r->len > limit)
 		return dispatch_fail("--raw-file: %s is longer than --max-message allows", r->o->raw_file);
 	return 0;
@@ -271,7 +273,7 @@ static int print_summary(struct retry *r, const struct feeder_count *count, int 
 		       r->ids.count, count->persisted, count->duplicates, count->rejected, r->cut);
 	}
 	if (left)
-		dispatch_fail("%" PRIu64 " were not retried or have no outcome yet: run it again", left);
+		dispatch_fail("%" PRIu64 " were not retried or have no outcome yet; run again", left);
 	return left || missed || count->rejected || r->cut || r->is_lost ? STATUS_FAILED : STATUS_FINE;
 }
 
@@ -300,7 +302,7 @@ static int feed(struct retry *r, int missed)
 	if (json_array_size(r->told))
 		record(r);
 	if (r->is_lost)
-		dispatch_fail("what became of some letters could not be recorded: run it again");
+		dispatch_fail("cannot record the outcome of some letters; run again");
 	return print_summary(r, &count, missed);
 }
 
@@ -371,18 +373,18 @@ static const char *check_retry(const struct invocation *in)
 	if (!o->raw_file != !o->id)
 		return "--raw-file FILE and --id ID go together: one of them is missing";
 	if (id && o->filter.is_deliveries)
-		return "--raw-file and --id do not go with --deliveries: what was stored is delivered";
+		return "--raw-file and --id do not go with --deliveries, which sends the stored payload";
 	if (id && letters_is_choice(&o->filter, o->is_all, in->word_count))
-		return "--id is one letter: it goes with no other choice of letters";
+		return "--id chooses one letter; drop the other ids and filters";
 	if (!id && !letters_is_choice(&o->filter, o->is_all, in->word_count))
-		return "retry what? give ids, a filter, or --all";
+		return "nothing chosen to retry: give ids, a filter, or --all";
 	return id ? letters_check(&o->filter, &id, 1) : letters_check(&o->filter, in->words, in->word_count);
 }
 
 const struct subcommand dead_letters_retry = {
 	.name = "dead-letters retry",
 	.arguments = "[ID ...]",
-	.summary = "stores or delivers them after all, also after editing",
+	.summary = "store or deliver them after all, also after editing",
 	.help = "Feeds dead letters through the ordinary way once more: claims, batches, the unique key; so none\n"
 		"can be stored twice. Those that are stored, or were already, are off the list. The others stay, with\n"
 		"their new reason. An edited message (show --raw ID >FILE) is fed by --id ID --raw-file FILE. With\n"

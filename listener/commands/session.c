@@ -85,7 +85,7 @@ static int upgrade(struct session *s)
 		uv_sleep(UPGRADE_AGAIN_MS);
 		failed = try_upgrade(s);
 	}
-	return failed ? fail(s, "the schema cannot be brought up to date") : 0;
+	return failed ? fail(s, "cannot bring the schema up to date") : 0;
 }
 
 /* Is this a database for us? *is_ours: our tables are there. Which of them a command may write, its statements
@@ -101,7 +101,7 @@ static int inspect(struct session *s, bool *is_ours)
 	if (!failed)
 		snprintf(s->schema, sizeof(s->schema), "%s", session_text(seen, 0, SCHEMA_NAME));
 	if (!failed && !*s->schema)
-		failed = dispatch_fail("no schema of the search_path is there for this role");
+		failed = dispatch_fail("no schema of the search_path exists for this role");
 	*is_ours = seen && session_flag(seen, 0, SCHEMA_IS_OURS);
 	session_drop(seen);
 	return failed;
@@ -117,7 +117,7 @@ static int prepare(struct session *s, bool may_create)
 	if (!is_ours && !may_create)
 		return dispatch_fail("database %s has no tables of wsonce: check --postgres", PQdb(s->conn));
 	if (is_ours && run(s, schema_ask_sql(), &version))
-		return fail(s, "the schema cannot be read");
+		return fail(s, "cannot read the schema");
 	if (version > schema_version())
 		return dispatch_fail("the database has schema version %d and this program knows %d: use a newer wsonce",
 				     version, schema_version());
@@ -141,7 +141,7 @@ static struct session *connect_to(const struct config *config, bool may_create)
 	snprintf(seconds, sizeof(seconds), "%lld", (long long)(config->postgres_timeout_ms + 1999) / 1000);
 	s->conn = PQconnectdbParams(names, values, 1);
 	if (PQstatus(s->conn) != CONNECTION_OK) {
-		fail(s, "postgres cannot be reached");
+		fail(s, "cannot reach postgres");
 		session_close(s);
 		return NULL;
 	}

@@ -25,7 +25,7 @@ struct stats_options {
 
 static const struct option stats_options[] = {
 	{"since", OPTION_MOMENT, offsetof(struct stats_options, since_us), "TIME", 0, 0, NULL,
-	 "days (UTC) from this one on: RFC 3339, or so long ago: 7d; default: all there are"},
+	 "only days (UTC) from this one on: RFC 3339, or an age such as 7d; default: all"},
 	{"json", OPTION_SWITCH, offsetof(struct stats_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
@@ -251,7 +251,7 @@ static void print_text(const struct duplicates *d)
 	char advice[400];
 
 	if (!*d->first_day) {
-		printf("nothing is counted yet: listeners tell once a minute, and when they leave\n");
+		printf("nothing is counted yet; listeners report once a minute, and when they stop\n");
 		return;
 	}
 	printf("duplicates from %s to %s (UTC)\n\n", d->first_day, d->last_day);
@@ -334,7 +334,7 @@ static int run_stats(const struct invocation *in)
 const struct subcommand stats_duplicates = {
 	.name = "stats duplicates",
 	.arguments = "",
-	.summary = "how often and how late events come again",
+	.summary = "how often and how late further copies come",
 	.help = "Tells how many further copies of events came, how long after the first\n"
 		"they came, and what follows for --dedup-window. The listeners count, and tell the database once a\n"
 		"minute and when they leave. On a feed each listener gets every event, and these copies count too.\n",

@@ -68,19 +68,19 @@ static const struct setting settings[] = {
 	TEXT("source-ca", "WSONCE_SOURCE_CA", TYPE_TEXT, source_ca, "FILE", "/etc/ssl/certs/ca-certificates.crt",
 	     "PEM certificates that wss:// sources are verified against"),
 	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", TYPE_NUMBER, ping_interval_s, "S", "20", 1, DAY,
-	       "ping a quiet connection after this long; no answer for as long again ends it"),
+	       "ping a quiet connection after this long; close it if no answer comes within as long again"),
 	NUMBER("idle-timeout", "WSONCE_IDLE_TIMEOUT", TYPE_NUMBER, idle_timeout_s, "S", "0", 0, 30 * DAY,
-	       "reconnect to a source that sent no message for this long, even if it answers pings; 0 is never"),
+	       "reconnect to a source that sent no message for this long, even if it answers pings; 0: never"),
 	TEXT("ingest", "WSONCE_INGEST", TYPE_ADDRESS, ingest, "ADDR:PORT", NULL,
 	     "accept producers at ws://ADDR:PORT/events"),
 	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", TYPE_SECRET, ingest_token, "T", NULL,
 	     "require Authorization: Bearer T"),
 	TEXT("ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", TYPE_TEXT, ingest_token_file, "FILE", NULL,
-	     "require one of the tokens in FILE, lines \"name token\"; read again when it changes"),
+	     "require one of the tokens in FILE, lines \"name token\"; reloaded when it changes"),
 	TEXT("ingest-open", "WSONCE_INGEST_OPEN", TYPE_SWITCH, ingest_open, "", NULL,
-	     "let everybody send who can reach an --ingest address that is not loopback"),
+	     "allow an --ingest address that is not loopback without a token: anybody may send"),
 	TEXT("ingest-origin", "WSONCE_INGEST_ORIGIN", TYPE_ORIGINS, ingest_origins, "ORIGIN", NULL,
-	     "let pages of ORIGIN, such as https://example.com, send; other pages are refused; repeatable"),
+	     "allow web pages of ORIGIN, such as https://example.com; others are refused; repeatable"),
 	TEXT("ingest-cert", "WSONCE_INGEST_CERT", TYPE_TEXT, ingest_cert, "FILE", NULL,
 	     "PEM certificate chain: producers connect by wss://; needs --ingest-key"),
 	TEXT("ingest-key", "WSONCE_INGEST_KEY", TYPE_TEXT, ingest_key, "FILE", NULL,
@@ -89,44 +89,44 @@ static const struct setting settings[] = {
 	     "require a certificate that an authority in FILE (PEM) has signed, or, where there are tokens, one of the "
 	     "two"),
 	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", TYPE_NUMBER, ingest_connections, "N", "10000",
-	       1, 1000000, "producers connected at once; more are refused"),
+	       1, 1000000, "most producers connected at once; more are refused"),
 	NUMBER("ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", TYPE_NUMBER, ingest_handshakes, "N", "4096", 1,
-	       1000000, "connections at once that are not WebSockets yet; a new one takes the place of the oldest"),
+	       1000000, "most connections that are not WebSockets yet; a further one replaces the oldest"),
 	NUMBER("ingest-max-per-address", "WSONCE_INGEST_MAX_PER_ADDRESS", TYPE_NUMBER, ingest_per_address, "N", "0", 0,
-	       1000000, "producers connected at once from one address (IPv6: one /64); 0 is any number"),
+	       1000000, "most producers from one address (IPv6: one /64); 0: no limit"),
 	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", TYPE_NUMBER, handshake_timeout_s, "S", "10", 1, 3600,
-	       "time that a new connection has to become a WebSocket"),
+	       "time for a new connection to become a WebSocket"),
 	NUMBER("message-timeout", "WSONCE_MESSAGE_TIMEOUT", TYPE_NUMBER, message_timeout_s, "S", "60", 1, DAY,
-	       "time that a producer has to finish a message it has begun"),
+	       "time for a producer to finish a message it has begun"),
 	TEXT("redis", "WSONCE_REDIS", TYPE_REDIS, redis, "URL", "redis://127.0.0.1:6379/0",
-	     "redis://[user:password@]host:port/db or unix:///path; none runs on the unique key alone"),
+	     "redis://[user:password@]host:port/db or unix:///path; none: rely on the unique key alone"),
 	TEXT("redis-file", "WSONCE_REDIS_FILE", TYPE_FILE_OF, redis, "FILE", NULL,
-	     "read --redis from the first line of FILE, so that it is in no command line"),
+	     "read --redis from the first line of FILE, to keep it off the command line"),
 	NUMBER("redis-timeout", "WSONCE_REDIS_TIMEOUT", TYPE_SECONDS, redis_timeout_ms, "S", "2", 0, 3600,
 	       "an answer later than this counts as an outage"),
 	TEXT("postgres", "WSONCE_POSTGRES", TYPE_CONNINFO, postgres, "CONNINFO", "",
 	     "URI or key=value, as libpq takes it; default: libpq's own (PGHOST, PGDATABASE, ...)"),
 	TEXT("postgres-file", "WSONCE_POSTGRES_FILE", TYPE_FILE_OF, postgres, "FILE", NULL,
-	     "read --postgres from the first line of FILE, so that it is in no command line"),
+	     "read --postgres from the first line of FILE, to keep it off the command line"),
 	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", TYPE_SECONDS, postgres_timeout_ms, "S", "30", 0, DAY,
-	       "an answer later than this counts as an outage: connect again, send the batch again"),
+	       "an answer later than this counts as an outage: reconnect and send the batch again"),
 	TEXT("admin", "WSONCE_ADMIN", TYPE_ADDRESS, admin, "ADDR:PORT", NULL,
 	     "serve /healthz, /readyz, /metrics and /api/status; unix:/PATH for a socket"),
 	TEXT("admin-host", "WSONCE_ADMIN_HOST", TYPE_HOSTS, admin_hosts, "NAME", NULL,
-	     "answer requests for this host name too, beyond localhost and addresses; repeatable"),
+	     "also answer requests for this host name, beside localhost and addresses; repeatable"),
 	TEXT("instance-id", "WSONCE_INSTANCE_ID", TYPE_TEXT, instance_id, "ID", NULL,
-	     "readable name in claims, dead letters and logs; default: host name and pid"),
+	     "name of this listener in claims, dead letters and logs; default: host name and pid"),
 	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", TYPE_TEXT, claim_prefix, "P",
-	     "dedup:", "what the keys in Redis begin with; a : is added if it does not end in one"),
+	     "dedup:", "prefix of the keys in Redis; a : is added if it does not end in one"),
 	NUMBER("claim-ttl", "WSONCE_CLAIM_TTL", TYPE_NUMBER, claim_ttl_s, "S", "30", 1, DAY,
-	       "lease on a claim, renewed while work goes on"),
+	       "lease of a claim, renewed while work goes on"),
 	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", TYPE_NUMBER, dedup_window_s, "S", "300", 1, 365 * DAY,
 	       "how long done marks stay (about 165 bytes of Redis each); later duplicates meet the unique key"),
 	NUMBER("batch-max", "WSONCE_BATCH_MAX", TYPE_NUMBER, batch_max, "N", "2000", 1, 100000, "rows per INSERT"),
 	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", TYPE_BYTES, inflight_bytes, "N", "256MiB", 1024,
-	       INT64_C(1) << 40, "budget of all events in memory, held ones included"),
+	       INT64_C(1) << 40, "most memory for all events, held ones included"),
 	NUMBER("max-message", "WSONCE_MAX_MESSAGE", TYPE_BYTES, message_bytes, "N", "1MiB", 64, 256 << 20,
-	       "larger messages: close 1009 (ingest), dead letter with the head of the text (source)"),
+	       "larger messages: close 1009 (ingest), dead letter with the start of the message (source)"),
 	NUMBER("max-attempts", "WSONCE_MAX_ATTEMPTS", TYPE_NUMBER, max_attempts, "N", "5", 1, 1000000,
 	       "tries of the whole fleet to store an event before it becomes a dead letter"),
 	NUMBER("drain-timeout", "WSONCE_DRAIN_TIMEOUT", TYPE_SECONDS, drain_timeout_ms, "S", "10", 0, DAY,
@@ -136,7 +136,7 @@ static const struct setting settings[] = {
 	TEXT("type-pointer", "WSONCE_TYPE_POINTER", TYPE_POINTER, type_pointer, "POINTER", "/event_type",
 	     "JSON pointer to the event's type"),
 	TEXT("payload-pointer", "WSONCE_PAYLOAD_POINTER", TYPE_POINTER, payload_pointer, "POINTER", "/payload",
-	     "JSON pointer to what is stored as the payload; an empty pointer is the whole message"),
+	     "JSON pointer to the payload; an empty pointer is the whole message"),
 	TEXT("time-pointer", "WSONCE_TIME_POINTER", TYPE_POINTER, time_pointer, "POINTER", NULL,
 	     "JSON pointer to the event's own time, a string or a number; needed by --max-age"),
 	{"time-unit", "WSONCE_TIME_UNIT", TYPE_CHOICE, AT(time_unit), "UNIT", "rfc3339", 0, 0, TIMESTAMP_UNITS,
@@ -144,7 +144,7 @@ static const struct setting settings[] = {
 	NUMBER("max-age", "WSONCE_MAX_AGE", TYPE_AGE, max_age_s, "AGE", NULL, 1, 3650 * DAY,
 	       "an event older than this (30d, 12h, 15m, 45s) is a dead letter; default: any age is taken"),
 	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", TYPE_AGE, unsettled_warning_s, "AGE", "60s", 0,
-	       365 * DAY, "warn of events that are not settled after this long; 0s is never"),
+	       365 * DAY, "warn about events that are not settled after this long; 0s: never"),
 	TEXT("handler", "WSONCE_HANDLER", TYPE_FUNCTION, handler, "SCHEMA.FUNCTION", NULL,
 	     "SQL function (event_id text, event_type text, payload jsonb) RETURNS void that is called once for each "
 	     "event, in the transaction that stores it"),
@@ -381,9 +381,9 @@ static const char *find_redis_fault(const char *text)
 	if (url_parse(&url, text) || !url_has_scheme(&url, "redis rediss unix"))
 		fault = "is not a redis:// or unix:// URL, nor none";
 	else if (url_has_scheme(&url, "rediss"))
-		fault = "asks for TLS, which is not spoken to Redis: use redis:// through a tunnel, or unix://";
+		fault = "asks for TLS, which is not supported for Redis: use redis:// through a tunnel, or unix://";
 	else if (!url_is_database(&url))
-		fault = url_has_scheme(&url, "unix") ? "names no socket: that takes three slashes, unix:///PATH"
+		fault = url_has_scheme(&url, "unix") ? "names no socket: write three slashes, unix:///PATH"
 						     : "has a path that is not a database number";
 	if (!url.text)
 		fault = no_memory;
@@ -400,9 +400,10 @@ static const char *find_origin_fault(const char *text)
 	return "is not an origin: SCHEME://HOST or SCHEME://HOST:PORT, as browsers write it";
 }
 
-/* What is wrong with text as a value of s; NULL if it is fine. */
+/* What is wrong with text as a value of s; NULL if it is fine. It lives until the next call. */
 static const char *find_fault(const struct setting *s, const char *text)
 {
+	static char not_one[100];
 	struct url url;
 	const char *fault = NULL;
 
@@ -438,7 +439,10 @@ static const char *find_fault(const struct setting *s, const char *text)
 		return is_consumer(text) ? NULL
 					 : "is not a name of up to 64 letters, digits, dots, underscores and dashes";
 	case TYPE_CHOICE:
-		return config_is_choice(s->choices, text) ? NULL : "is not one of the words that --help lists";
+		if (config_is_choice(s->choices, text))
+			return NULL;
+		snprintf(not_one, sizeof(not_one), "is not one of: %s", s->choices);
+		return not_one;
 	case TYPE_SECRET:
 		return *text ? NULL : "is empty";
 	case TYPE_TEXT:
@@ -758,9 +762,9 @@ static const char *check_ingest(const struct config *c)
 	if (!c->ingest_cert != !c->ingest_key)
 		return "--ingest-cert and --ingest-key go together: one of them is missing";
 	if (c->ingest_cert && access(c->ingest_cert, R_OK))
-		return "--ingest-cert: the file cannot be read";
+		return "--ingest-cert: cannot read the file";
 	if (c->ingest_key && access(c->ingest_key, R_OK))
-		return "--ingest-key: the file cannot be read";
+		return "--ingest-key: cannot read the file";
 	if (c->ingest_client_ca && !c->ingest_cert)
 		return "--ingest-client-ca: needs --ingest-cert, since certificates are shown by TLS";
 	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
@@ -953,8 +957,7 @@ static void log_unknown_variables(const struct config *c)
 			used += (size_t)sprintf(names + used, "%s%.*s", used ? " " : "", (int)len, *at);
 	}
 	if (used)
-		log_warn("the environment has variables that are not settings: see wsonce listen --help", "names=%s",
-			 names);
+		log_warn("unknown WSONCE_ variables in the environment; see wsonce listen --help", "names=%s", names);
 }
 
 void config_log(const struct config *c)

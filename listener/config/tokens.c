@@ -58,7 +58,7 @@ static struct token *add(struct token **first, const char *name, const char *tok
 static void warn_if_short(const struct tokens *t, const char *name, const char *token)
 {
 	if (t->is_warning && strlen(token) < TOKEN_BYTES_MIN)
-		log_warn("a token is short enough to be guessed: take 16 bytes or more", "token=%s bytes=%zu", name,
+		log_warn("a token is short enough to guess; use 16 bytes or more", "token=%s bytes=%zu", name,
 			 strlen(token));
 }
 
@@ -127,7 +127,7 @@ static struct token *read_file(struct tokens *t, char *error, size_t size)
 	int count;
 
 	if (!in || fstat(fileno(in), &t->seen)) {
-		snprintf(error, size, "--ingest-token-file: %s cannot be read: %s", t->file, strerror(errno));
+		snprintf(error, size, "--ingest-token-file: cannot read %s: %s", t->file, strerror(errno));
 		if (in)
 			fclose(in);
 		return NULL;
@@ -186,11 +186,11 @@ bool tokens_refresh(struct tokens *t)
 	t->seen = now; /* a file with a fault is not read again until it changes */
 	fresh = read_file(t, error, sizeof(error));
 	if (!fresh) {
-		log_error("the tokens stay as they were", "reason=%s", error);
+		log_error("cannot reload the tokens, keeping the old ones", "reason=%s", error);
 		return false;
 	}
 	take_over(t, fresh);
-	log_info("tokens read again", "file=%s", t->file);
+	log_info("tokens reloaded", "file=%s", t->file);
 	return true;
 }
 

@@ -32,7 +32,7 @@ struct tokens *tokens_new(const char *token, const char *file, bool is_warning, 
 void tokens_free(struct tokens *t);
 
 /* Reads the file again if it is another one than it was. Returns true if the tokens may have changed. What
- * is wrong in the file is logged, and the tokens stay as they were. */
+ * is wrong in the file is logged, and cannot reload the tokens, keeping the old ones. */
 bool tokens_refresh(struct tokens *t);
 
 /* Must producers show one? */

@@ -77,11 +77,11 @@ static int decode_secrets(const struct reader *r, const char *key, const char *t
 		if (t->secret_count == WEBHOOK_SECRETS_MAX)
 			return fail(r, key, "there are more than 4 secrets");
 		if (!decode_secret(text, len, &t->secrets[t->secret_count]))
-			return fail(r, key, "a secret is whsec_ and 24 to 64 bytes as base64");
+			return fail(r, key, "a secret must be whsec_ and 24 to 64 bytes in base64");
 		t->secret_count++;
 		text += len;
 	}
-	return t->secret_count ? 0 : fail(r, key, "there is no secret");
+	return t->secret_count ? 0 : fail(r, key, "has no secret");
 }
 
 static int read_secret_env(const struct reader *r, const char *key, const char *name)
@@ -148,7 +148,7 @@ static int read_url(const struct reader *r, const char *key, const char *text)
 		is_good = is_good && (unsigned char)*c > ' ' && *c != 0x7f;
 	url_clear(&url);
 	return is_good ? copy_text(r, key, text, &r->webhook->url)
-		       : fail(r, key, "the value is not an http:// or https:// URL with a host");
+		       : fail(r, key, "is not an http:// or https:// URL with a host");
 }
 
 static int read_ca(const struct reader *r, const char *key, const char *text)
@@ -215,10 +215,10 @@ static int add_type(const struct reader *r, const json_t *value)
 	char *copy;
 
 	if (!type || !*type)
-		return fail(r, "types", "an event type is a text that is not empty");
+		return fail(r, "types", "an event type must be a string that is not empty");
 	for (size_t i = 0; i < t->type_count; i++)
 		if (strcmp(t->types[i], type) == 0)
-			return fail(r, "types", "a type is there twice");
+			return fail(r, "types", "a type is listed twice");
 	if (copy_text(r, "types", type, &copy))
 		return -1;
 	t->types[t->type_count++] = copy;
@@ -268,7 +268,7 @@ static int read_webhook(const struct reader *r, const json_t *value)
 	if (!json_is_object(value))
 		return fail(r, "the value", "not an object");
 	if (!json_is_string(name) || read_name(r, "name", json_string_value(name)))
-		return *r->error ? -1 : fail(r, "name", "is missing, or no text");
+		return *r->error ? -1 : fail(r, "name", "is missing, or is not a string");
 	set_defaults(r->webhook);
 	json_object_foreach((json_t *)value, key, member)
 	{
@@ -311,7 +311,7 @@ int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, cha
 		if (read_webhook(&r, item))
 			return -1;
 		if (is_known(t, r.webhook->name))
-			return fail(&r, "name", "there are two webhooks of this name");
+			return fail(&r, "name", "two webhooks have this name");
 	}
 	return 0;
 }

@@ -307,7 +307,7 @@ static void dismiss(struct session *s)
 	counters.ingest_ended++;
 	s->is_unwanted = true;
 	lws_get_peer_simple(s->link.wsi, peer, sizeof(peer));
-	log_warn("a producer is disconnected: most of what it sends is no event", "peer=%s token=%s", peer,
+	log_warn("disconnecting a producer: most of its messages are not events", "peer=%s token=%s", peer,
 		 s->token ? s->token->name : NULL);
 }
 
@@ -896,7 +896,7 @@ static void on_tokens_timer(uv_timer_t *timer)
 
 		if (!s->token || s->token->is_valid)
 			continue;
-		log_info("ending a connection: its token is not valid any more", "token=%s", s->token->name);
+		log_info("disconnecting a producer: its token was removed", "token=%s", s->token->name);
 		ws_kill(i->ws, s->link.wsi);
 	}
 }

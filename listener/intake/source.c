@@ -140,8 +140,8 @@ static void retry_later(struct source *s, const char *why)
 		count_as_working(s);
 	wait = draw_wait(s, asked_ms);
 	counters.source_disconnects++;
-	log_write(failure_level(s, was_open, asked_ms), "source is not connected", "url=%s reason=%s retry_ms=%lld",
-		  s->shown_url, s->error, (long long)wait);
+	log_write(failure_level(s, was_open, asked_ms), "cannot connect to source, will retry",
+		  "url=%s reason=%s retry_ms=%lld", s->shown_url, s->error, (long long)wait);
 	s->has_error_logged = true;
 	set_state(s, SOURCE_DOWN);
 	uv_timer_start(&s->retry, on_retry, (uint64_t)wait, 0);
@@ -345,7 +345,7 @@ static int on_encrypted(struct source *s, const char *bytes, size_t len)
 	if (!n && tls_due(s->tls) < UNSENT_MOST)
 		return 0;
 	send_due(s); /* TLS tells the server, too, why it ends */
-	return give_up(s, n ? tls_reason(s->tls) : "the server asks for answers that it does not read");
+	return give_up(s, n ? tls_reason(s->tls) : "the server sends pings and does not read the answers");
 }
 
 /* All of the bytes are taken, also if reading is to stop in the midst of them: that is one buffer of
@@ -501,7 +501,7 @@ static void on_check(uv_timer_t *timer)
 
 		if (s->state != SOURCE_OPEN || s->link.unread_ms || now - s->link.last_message_ms < limit_ms)
 			continue;
-		log_warn("source is silent: connecting again", "url=%s idle_s=%lld", s->shown_url,
+		log_warn("source is silent, reconnecting", "url=%s idle_s=%lld", s->shown_url,
 			 (long long)all->config->idle_timeout_s);
 		ws_kill(s->sources->ws, s->wsi);
 		s->link.last_message_ms = now;

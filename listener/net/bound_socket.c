@@ -105,5 +105,5 @@ int bound_socket(const char *address)
 
 const char *bound_socket_error(int error)
 {
-	return error == EEXIST ? "something else than a socket has this name" : strerror(error);
+	return error == EEXIST ? "a file of this name exists and is not a socket" : strerror(error);
 }

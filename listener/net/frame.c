@@ -177,7 +177,7 @@ static enum frames_result take_close(struct frames *f)
 	unsigned int code = ws_judge_close(f->heard.bytes, f->heard.len);
 
 	if (code)
-		return refuse(f, code, "a close frame that is none");
+		return refuse(f, code, "a malformed close frame");
 	describe_close(f);
 	if (!f->is_ending)
 		set_due(&f->ending, f->heard.bytes, f->heard.len ? 2 : 0);
@@ -224,7 +224,7 @@ static const char *judge_head(const struct frames *f, const struct wslay_frame_i
 		return "a masked frame";
 	switch (frame->opcode) {
 	case WSLAY_CONTINUATION_FRAME:
-		return f->message ? NULL : "a continuation of nothing";
+		return f->message ? NULL : "a continuation without a message";
 	case WSLAY_TEXT_FRAME:
 	case WSLAY_BINARY_FRAME:
 		return f->message ? "a message within a message" : NULL;
@@ -233,7 +233,7 @@ static const char *judge_head(const struct frames *f, const struct wslay_frame_i
 	case WSLAY_PONG:
 		return NULL;
 	}
-	return "a frame of an unknown kind";
+	return "a frame with an unknown opcode";
 }
 
 static enum frames_result take_piece(struct frames *f, const struct wslay_frame_iocb *piece)

@@ -66,8 +66,8 @@ static void tell(struct gate *g)
 	if (g->told_ms && now - g->told_ms < TOLD_MS)
 		return;
 	g->told_ms = now;
-	log_warn("no file descriptor is left: new connections wait; raise the limit of open files (ulimit -n)",
-		 "port=%d", g->port);
+	log_warn("out of file descriptors, new connections wait; raise the limit of open files (ulimit -n)", "port=%d",
+		 g->port);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)

@@ -206,18 +206,17 @@ static unsigned int judge(const struct http *h, struct MHD_Connection *c, const 
 	struct head head = {0};
 
 	MHD_get_connection_values(c, MHD_HEADER_KIND, read_header, &head);
-	*why = "this is not a request of HTTP/1.1: header names, Host and Content-Length come once and as they are "
-	       "meant\n";
+	*why = "malformed HTTP/1.1 request: check the header names, Host and Content-Length\n";
 	if (head.is_odd || head.hosts > 1 || head.lengths > 1 ||
 	    (!head.hosts && strcmp(version, MHD_HTTP_VERSION_1_0) != 0))
 		return MHD_HTTP_BAD_REQUEST;
-	*why = "only GET and HEAD are answered\n";
+	*why = "only GET and HEAD are allowed\n";
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
 		return MHD_HTTP_METHOD_NOT_ALLOWED;
-	*why = "no page takes a body\n";
+	*why = "requests must not have a body\n";
 	if (head.has_body)
 		return MHD_HTTP_BAD_REQUEST;
-	*why = "this Host is not allowed: use an address, or give its name by --admin-host\n";
+	*why = "this Host is not allowed: use an address, or allow the name with --admin-host\n";
 	if (head.host && !is_our_name(h, head.host))
 		return MHD_HTTP_FORBIDDEN;
 	return 0;
@@ -342,7 +341,7 @@ static void pause_door(struct http *h)
 	int64_t now = (int64_t)uv_now(h->loop);
 
 	if (!h->told_ms || now - h->told_ms >= TELL_MS) {
-		log_warn("no connection to the admin port can be accepted now", "reason=%s", strerror(errno));
+		log_warn("cannot accept admin connections", "reason=%s", strerror(errno));
 		h->told_ms = now;
 	}
 	uv_poll_stop(&h->door);

@@ -330,8 +330,8 @@ static void tell_ended(struct ws *ws)
 	counters.ingest_unfinished++;
 	if (ws->told_ms && now - ws->told_ms < TELL_MS)
 		return;
-	log_warn("unfinished messages fill their part of the memory, or take too long: their connections are ended",
-		 "connections=%u", ws->ended);
+	log_warn("closing connections whose unfinished messages take too much memory or time", "connections=%u",
+		 ws->ended);
 	ws->told_ms = now;
 	ws->ended = 0;
 }
@@ -360,7 +360,7 @@ static void end_halves(struct ws *ws, bool is_feed, size_t most)
 
 static int give_up(const struct ws_link *link)
 {
-	log_error("out of memory: a message in pieces is not taken", "bytes=%zu", link->len);
+	log_error("out of memory, refusing a fragmented message", "bytes=%zu", link->len);
 	return -1;
 }
 

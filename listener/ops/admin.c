@@ -62,9 +62,9 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		return STATUS_UNAVAILABLE;
 	}
 	if (claim_is_used(claim) && !claim_is_ready(claim))
-		fprintf(out, "degraded: redis is away, the unique key decides\n");
+		fprintf(out, "degraded: redis is down, the unique key decides\n");
 	else if (claim_is_refused(claim))
-		fprintf(out, "degraded: redis refuses claims, the unique key decides\n");
+		fprintf(out, "degraded: redis rejects claims, the unique key decides\n");
 	else
 		fprintf(out, "ready\n");
 	return STATUS_OK;
@@ -150,7 +150,7 @@ static void put_sources(FILE *out, const struct sources *s)
 	for (size_t i = 0; i < count; i++)
 		put_source(out, "source_up", i, sources_view(s, i).url, sources_view(s, i).is_open);
 	put_type(out, "source_last_message_timestamp_seconds", "gauge",
-		 "When this source's last message came, since 1970; 0 if there was none.");
+		 "Unix time of this source's last message; 0 if there was none.");
 	for (size_t i = 0; i < count; i++)
 		put_source(out, "source_last_message_timestamp_seconds", i, sources_view(s, i).url,
 			   sources_view(s, i).last_message_s);
@@ -167,23 +167,23 @@ static int64_t oldest_ms(const struct admin *a)
 
 static void put_targets(FILE *out, const struct relay *r)
 {
-	put_type(out, "deliveries_total", "counter", "Attempts at webhook deliveries by what became of them.");
+	put_type(out, "deliveries_total", "counter", "Webhook delivery attempts by outcome.");
 	for (size_t i = 0; i < relay_targets(r); i++)
 		for (int o = 0; o < TARGET_OUTCOMES; o++)
 			fprintf(out, "wsonce_deliveries_total{target=\"%s\",outcome=\"%s\"} %llu\n",
 				relay_target(r, i)->webhook->name, target_outcome_name((enum target_outcome)o),
 				(unsigned long long)relay_target(r, i)->ended[o]);
-	put_type(out, "deliveries_in_flight", "gauge", "Requests to webhooks at work.");
+	put_type(out, "deliveries_in_flight", "gauge", "Webhook requests in flight.");
 	for (size_t i = 0; i < relay_targets(r); i++)
 		fprintf(out, "wsonce_deliveries_in_flight{target=\"%s\"} %zu\n", relay_target(r, i)->webhook->name,
 			relay_target(r, i)->at_work);
-	put_type(out, "webhook_paused", "gauge", "1 while a webhook is left alone because it fails.");
+	put_type(out, "webhook_paused", "gauge", "1 while a webhook is paused because it fails.");
 	for (size_t i = 0; i < relay_targets(r); i++)
 		fprintf(out, "wsonce_webhook_paused{target=\"%s\"} %d\n", relay_target(r, i)->webhook->name,
 			relay_target(r, i)->state != TARGET_OPEN);
-	put_gauge(out, "outbox_pending", "Deliveries still to be made, by the whole fleet; counted up to 20000.",
+	put_gauge(out, "outbox_pending", "Pending deliveries of the whole fleet; counted up to 20000.",
 		  (double)relay_backlog(r)->pending);
-	put_gauge(out, "outbox_oldest_seconds", "How long the oldest delivery is pending; 0 if there is none.",
+	put_gauge(out, "outbox_oldest_seconds", "How long the oldest delivery has been pending; 0 if there is none.",
 		  (double)relay_backlog(r)->oldest_ms / 1000);
 }
 
@@ -216,9 +216,9 @@ static bool is_first_of_name(const struct token *first, const struct token *t)
 static void put_tokens(FILE *out, const struct token *first)
 {
 	static const char *const names[] = {"token_connections", "token_messages_total", "token_rejected_total"};
-	static const char *const meanings[] = {"Producers connected by the name of their token.",
-					       "Messages received from producers by the name of their token.",
-					       "Messages of them that became dead letters."};
+	static const char *const meanings[] = {"Connected producers by token name.",
+					       "Messages received from producers, by token name.",
+					       "Messages of producers that became dead letters, by token name."};
 
 	for (int i = 0; first && i < 3; i++) {
 		put_type(out, names[i], i ? "counter" : "gauge", meanings[i]);
@@ -243,13 +243,12 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 	counters_each(put_counter, out);
 	put_gauge(out, "in_flight", "Messages received and not settled.", (double)events->messages);
 	put_gauge(out, "oldest_unsettled_seconds",
-		  "How long the oldest event at work is here, or the oldest delivery pending; 0 if there is none.",
+		  "Age of the oldest unsettled event or pending delivery; 0 if there is none.",
 		  (double)oldest_ms(a) / 1000);
 	put_gauge(out, "in_flight_bytes", "Bytes of the budget in use.", (double)pipeline_bytes(p->pipeline));
 	put_gauge(out, "in_flight_bytes_limit", "The budget.", (double)p->config->inflight_bytes);
-	put_gauge(out, "paused", "1 while reading is stopped at the memory limit.", pipeline_is_full(p->pipeline));
-	put_gauge(out, "ingest_paused",
-		  "1 while producers are not read from because they fill their part of the memory.",
+	put_gauge(out, "paused", "1 while reading is paused at the memory limit.", pipeline_is_full(p->pipeline));
+	put_gauge(out, "ingest_paused", "1 while producers are not read because they use up their share of memory.",
 		  pipeline_is_full_for_producers(p->pipeline));
 	if (claim_is_used(claim))
 		put_gauge(out, "redis_up", "1 while claims can be made; absent with --redis none.",
@@ -267,8 +266,9 @@ static unsigned int write_metrics(const struct admin *a, FILE *out)
 			events->counts[i]);
 	if (p->relay)
 		put_targets(out, p->relay);
-	put_histogram(out, "commit_latency", "Message received to row committed.", &commit_latency);
-	put_histogram(out, "duplicate_delay", "Claim of the original to arrival of a copy.", &duplicate_delay);
+	put_histogram(out, "commit_latency", "Time from receiving a message to its commit.", &commit_latency);
+	put_histogram(out, "duplicate_delay", "Time from an event's claim to the arrival of a further copy.",
+		      &duplicate_delay);
 	return STATUS_OK;
 }
 
@@ -454,7 +454,7 @@ static unsigned int write_page(void *arg, const char *path, FILE *out, const cha
 	const struct route *route = find_route(path);
 
 	if (!route) {
-		fprintf(out, "there is no such page: / lists those that are\n");
+		fprintf(out, "no such page; / lists them\n");
 		return STATUS_NOT_FOUND;
 	}
 	*type = route->type;

@@ -38,8 +38,7 @@ void overdue_watch(struct overdue_watch *w, const struct events *es, int64_t now
 
 	if (!limit_ms || overdue_oldest_ms(es, now_ms) <= limit_ms) {
 		if (w->warned_ms)
-			log_info("no event is unsettled for too long any more", "limit_s=%lld",
-				 (long long)limit_ms / 1000);
+			log_info("all overdue events have settled", "limit_s=%lld", (long long)limit_ms / 1000);
 		w->warned_ms = 0;
 		return;
 	}
@@ -47,6 +46,6 @@ void overdue_watch(struct overdue_watch *w, const struct events *es, int64_t now
 		return;
 	w->warned_ms = now_ms;
 	overdue_check(&u, es, now_ms, limit_ms);
-	log_warn("events are unsettled for too long", "events=%zu limit_s=%lld oldest=%s oldest_s=%lld state=%s",
-		 u.count, (long long)limit_ms / 1000, u.oldest_id, (long long)u.oldest_ms / 1000, u.state);
+	log_warn("events are overdue", "events=%zu limit_s=%lld oldest=%s oldest_s=%lld state=%s", u.count,
+		 (long long)limit_ms / 1000, u.oldest_id, (long long)u.oldest_ms / 1000, u.state);
 }

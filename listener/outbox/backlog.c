@@ -21,15 +21,14 @@ void backlog_watch(struct backlog *b, int64_t now_ms, int64_t limit_ms)
 {
 	if (!limit_ms || !b->overdue) {
 		if (b->warned_ms)
-			log_info("no delivery is pending for too long any more", "limit_s=%lld",
-				 (long long)limit_ms / 1000);
+			log_info("all overdue deliveries have ended", "limit_s=%lld", (long long)limit_ms / 1000);
 		b->warned_ms = 0;
 		return;
 	}
 	if (b->warned_ms && now_ms - b->warned_ms < AGAIN_MS)
 		return;
 	b->warned_ms = now_ms;
-	log_warn("deliveries are pending for too long",
-		 "deliveries=%lld limit_s=%lld oldest=%s target=%s oldest_s=%lld", (long long)b->overdue,
-		 (long long)limit_ms / 1000, b->oldest_id, b->oldest_target, (long long)b->oldest_ms / 1000);
+	log_warn("deliveries are overdue", "deliveries=%lld limit_s=%lld oldest=%s target=%s oldest_s=%lld",
+		 (long long)b->overdue, (long long)limit_ms / 1000, b->oldest_id, b->oldest_target,
+		 (long long)b->oldest_ms / 1000);
 }

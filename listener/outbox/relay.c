@@ -213,7 +213,7 @@ static void on_answered(void *arg, const struct target_answer *answer)
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
 		a->answer = strdup(answer->reason); /* if memory is out, it is not recorded */
-	log_debug("attempt at a delivery has ended", "target=%s row=%s attempt=%d outcome=%s status=%d reason=%s",
+	log_debug("delivery attempt ended", "target=%s row=%s attempt=%d outcome=%s status=%d reason=%s",
 		  a->lane->target.webhook->name, a->row, a->number, target_outcome_name(outcome), a->status, a->answer);
 	begin_waiting(a->lane);
 	end(a, outcome);
@@ -273,7 +273,7 @@ static struct lane *find_lane(const struct relay *r, const char *name)
 static void give_up(struct attempt *a, const char *reason)
 {
 	a->answer = strdup(reason);
-	log_warn("delivery is given up without an attempt", "target=%s row=%s attempt=%d reason=%s",
+	log_warn("delivery given up without an attempt", "target=%s row=%s attempt=%d reason=%s",
 		 a->lane->target.webhook->name, a->row, a->number, reason);
 	end(a, TARGET_DEAD);
 }
@@ -338,7 +338,7 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 		give_up(a, "the numbers in its payload are too long when they are written out");
 	} else if (a->number > lane->target.webhook->attempts + ATTEMPTS_LOST) {
 		lane->target.waiting--;
-		give_up(a, "as many attempts as are allowed were begun, and the last ones were lost");
+		give_up(a, "all allowed attempts were begun, and the last ones were lost");
 	}
 }
 
@@ -378,8 +378,8 @@ static void wait_out(struct relay *r, struct trouble *t, const char *why)
 {
 	counters.relay_retries++;
 	log_write(t->failures++ ? LOG_DEBUG : LOG_WARN,
-		  t == &r->recording_trouble ? "postgres cannot relay now: what is known is kept"
-					     : "postgres cannot relay now: no delivery is leased",
+		  t == &r->recording_trouble ? "cannot record delivery outcomes, will retry"
+					     : "cannot lease deliveries, will retry",
 		  "attempts=%zu reason=%s", list_length(&r->ended), why);
 	t->resume_ms = now_ms(r) + backoff_next(&t->backoff, backoff_draw());
 }
@@ -474,8 +474,7 @@ static bool is_refusal(enum postgres_result result)
 static void on_not_recorded(struct relay *r, const struct postgres_answer *answer)
 {
 	if (is_refusal(answer->result) && r->is_alone) {
-		log_warn("what became of a delivery cannot be recorded: it will be made again", "reason=%s",
-			 answer->error);
+		log_warn("cannot record the outcome of a delivery, will deliver it again", "reason=%s", answer->error);
 		free_all(&r->recording);
 		return;
 	}
@@ -572,7 +571,7 @@ static void adapt_pace(struct relay *r)
 
 	if (took_ms > SLOW_MS && r->divisor < DIVISOR_MAX) {
 		r->divisor *= 2;
-		log_warn("a lease of deliveries took long: the next one asks for half", "ms=%lld bytes=%lld",
+		log_warn("leasing deliveries was slow, halving the next lease", "ms=%lld bytes=%lld",
 			 (long long)took_ms, (long long)(LEASE_BYTES / r->divisor));
 	} else if (took_ms < QUICK_MS && r->divisor > 1) {
 		r->divisor /= 2;
@@ -722,7 +721,7 @@ static void keep_strays(struct relay *r, const char *names, const char *rows)
 		return;
 	snprintf(r->strays, sizeof(r->strays), "%s", names);
 	if (*names)
-		log_warn("deliveries wait for webhooks that no listener has: see wsonce dead-letters retarget",
+		log_warn("deliveries are pending for webhooks that no listener has; see wsonce dead-letters retarget",
 			 "targets=%s deliveries=%s", r->strays, rows);
 }
 
@@ -855,7 +854,7 @@ static void on_record_deadline(uv_timer_t *timer)
 {
 	struct relay *r = timer->data;
 
-	log_warn("what became of some deliveries is not recorded: they will be made again", "attempts=%zu",
+	log_warn("outcomes of deliveries were not recorded, the fleet will deliver them again", "attempts=%zu",
 		 list_length(&r->ended) + list_length(&r->recording));
 	tell_drained(r);
 }
@@ -866,8 +865,8 @@ static void on_drain_deadline(uv_timer_t *timer)
 	struct relay *r = timer->data;
 
 	if (!list_is_empty(&r->sending))
-		log_warn("draining is over: requests to webhooks are cut off, and will be made again", "requests=%zu",
-			 list_length(&r->sending));
+		log_warn("drain timeout reached, cutting off webhook requests; the fleet will make them again",
+			 "requests=%zu", list_length(&r->sending));
 	list_each(node, after, &r->sending) {
 		struct attempt *a = list_entry(node, struct attempt, node);
 
@@ -972,7 +971,7 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	uv_timer_init(loop, &r->timer);
 	uv_timer_init(loop, &r->deadline);
 	r->timer.data = r->deadline.data = r;
-	log_info("webhooks are relayed", "targets=%zu", config->webhooks.count);
+	log_info("delivering to webhooks", "targets=%zu", config->webhooks.count);
 	return r;
 }
 

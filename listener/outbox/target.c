@@ -31,15 +31,15 @@ static void move(struct target *t, enum target_state state, const struct target_
 
 	t->state = state;
 	if (state == TARGET_OPEN)
-		log_info("webhook takes deliveries again", "target=%s", t->webhook->name);
+		log_info("webhook accepts deliveries again", "target=%s", t->webhook->name);
 	else if (state == TARGET_PAUSED)
 		log_write(old == TARGET_OPEN ? LOG_WARN : LOG_DEBUG,
-			  answer->is_local ? "requests to a webhook cannot be made from here, and it is paused"
-					   : "webhook fails and is paused",
+			  answer->is_local ? "cannot make requests to a webhook, pausing it"
+					   : "webhook fails, pausing it",
 			  "target=%s failures=%u pause_ms=%lld status=%d reason=%s", t->webhook->name, t->failures,
 			  (long long)t->pause_ms, answer->status, answer->reason);
 	else
-		log_debug("webhook is probed", "target=%s", t->webhook->name);
+		log_debug("probing a webhook", "target=%s", t->webhook->name);
 }
 
 /* --- how much at once --- */

@@ -190,7 +190,7 @@ static void disconnect(struct postgres *p)
 /* What keeps it from coming up is said once. */
 static void warn_once(struct postgres *p)
 {
-	log_write(strcmp(p->warned, p->error) == 0 ? LOG_DEBUG : LOG_WARN, "postgres cannot be used: trying again",
+	log_write(strcmp(p->warned, p->error) == 0 ? LOG_DEBUG : LOG_WARN, "cannot use postgres, will retry",
 		  "reason=%s", p->error);
 	memcpy(p->warned, p->error, sizeof(p->warned));
 }
@@ -482,7 +482,7 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 		return;
 	}
 	if (PQgetisnull(seen, 0, SCHEMA_NAME)) {
-		lose(p, "no schema of the search_path is there for this role");
+		lose(p, "no schema of the search_path exists for this role");
 		return;
 	}
 	snprintf(p->schema, sizeof(p->schema), "%s", PQgetvalue(seen, 0, SCHEMA_NAME));
@@ -548,7 +548,7 @@ static void on_step_answer(struct postgres *p, PGresult *result)
 		char error[512], why[600];
 
 		describe(result, error, sizeof(error));
-		snprintf(why, sizeof(why), "%s%s", p->step < STEP_LOCK ? "" : "the schema cannot be migrated: ", error);
+		snprintf(why, sizeof(why), "%s%s", p->step < STEP_LOCK ? "" : "cannot migrate the schema: ", error);
 		lose(p, why);
 	} else if (p->step == STEP_INSPECT) {
 		on_inspected(p, result);
@@ -751,7 +751,7 @@ static void on_connected(struct postgres *p)
 	const char *encoding = PQparameterStatus(p->conn, "server_encoding");
 
 	if (encoding && strcmp(encoding, "UTF8") != 0 && !p->was_ready)
-		log_warn("the database's encoding is not UTF8: what it cannot hold becomes a dead letter",
+		log_warn("the database's encoding is not UTF8; text that it cannot hold becomes a dead letter",
 			 "encoding=%s", encoding);
 	PQsetnonblocking(p->conn, 1);
 	if (watch(p, UV_READABLE, false)) {

@@ -371,7 +371,7 @@ static void on_memory_info(void *owner, void *arg, const redisReply *reply)
 		return;
 	r->is_policy_logged = true;
 	if (strcmp(policy, "noeviction") != 0 && strcmp(most, "0") != 0)
-		log_warn("redis may evict claims: use maxmemory-policy noeviction", "policy=%s maxmemory=%s", policy,
+		log_warn("redis may evict claims; set maxmemory-policy noeviction", "policy=%s maxmemory=%s", policy,
 			 most);
 }
 
@@ -382,7 +382,7 @@ static void on_script(struct redis *r, enum redis_script script, const redisRepl
 	if (reply->type == REDIS_REPLY_STRING && reply->len == 40)
 		memcpy(r->sha[script], reply->str, 41);
 	else if (is_error(reply))
-		log_warn("redis did not take a script: claims end by their TTL only", "reason=%s", reply->str);
+		log_warn("redis rejected a script; claims end by their TTL only", "reason=%s", reply->str);
 }
 
 static void on_heartbeat_loaded(void *owner, void *arg, const redisReply *reply)
@@ -485,7 +485,7 @@ static bool answer_those_read(struct redis *r, const redisContext *context)
 		if (!reply)
 			return true;
 		if (r->answered == r->sent) {
-			drop(r, "an answer that nobody asked for");
+			drop(r, "an answer to no command");
 			return false;
 		}
 		/* Errors are logged, and a server that does not know AUTH repeats its arguments. */

@@ -110,7 +110,7 @@ static int send_command(struct claim *c, redis_cb *cb, void *arg)
 static void log_error_answer(struct claim *c, const redisReply *reply)
 {
 	counters.redis_errors++;
-	log_write(c->has_error_logged ? LOG_DEBUG : LOG_WARN, "redis refuses claims: the unique key decides",
+	log_write(c->has_error_logged ? LOG_DEBUG : LOG_WARN, "redis rejects claims; the unique key decides",
 		  "reason=%s", reply->str);
 	c->has_error_logged = true;
 	c->is_refused = true;

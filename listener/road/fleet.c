@@ -83,7 +83,7 @@ static void on_members(void *owner, void *arg, const redisReply *reply)
 	}
 	f->count = 0;
 	if (reply && reply->type == REDIS_REPLY_ERROR) {
-		log_debug("redis refuses the heartbeat", "reason=%s", reply->str);
+		log_debug("redis rejects the heartbeat", "reason=%s", reply->str);
 		if (f->redis && strncmp(reply->str, "NOSCRIPT", 8) == 0)
 			redis_load_scripts(f->redis);
 	}

@@ -118,11 +118,11 @@ size_t pipeline_bytes(const struct pipeline *p)
 static void tell_memory(const struct gate *g, size_t bytes, size_t limit)
 {
 	const char *what =
-		g->is_full ? "memory limit reached: reading stops" : "below the memory limit: reading goes on";
+		g->is_full ? "memory limit reached, reading paused" : "below the memory limit, reading resumed";
 
 	if (g->eighths < WHOLE)
-		what = g->is_full ? "producers use their part of the memory: they are not read from"
-				  : "producers are read from again";
+		what = g->is_full ? "producers use up their share of memory, not reading from them"
+				  : "reading from producers again";
 	log_write(g->is_full ? LOG_WARN : LOG_INFO, what, "in_flight_bytes=%zu limit=%zu", bytes, limit);
 }
 
@@ -526,7 +526,7 @@ static void put_off(struct pipeline *p, struct event *ev, const char *why)
 {
 	unsigned int step = RETRY_STEP + ev->put_offs;
 
-	log_debug("event put off", "reason=%s", why);
+	log_debug("event postponed", "reason=%s", why);
 	ev->put_offs += ev->put_offs < UINT16_MAX;
 	ev->is_put_off = true;
 	event_move(&p->events, ev, EV_BACKING_OFF);
@@ -852,7 +852,7 @@ static void stop_resting(struct pipeline *p)
 {
 	list_each(node, after, &p->events.lists[EV_HELD])
 		list_entry(node, struct event, link)->held_ms = now_ms(p);
-	log_info("rows are stored again: claims are made", "held=%zu", p->events.counts[EV_HELD]);
+	log_info("storing again, resuming claims", "held=%zu", p->events.counts[EV_HELD]);
 }
 
 /* Something to store, which Postgres says nothing of. */
@@ -875,7 +875,7 @@ static void check_stall(struct pipeline *p)
 		stop_resting(p);
 		return;
 	}
-	log_warn("no row can be stored: claims are left to others", "reason=%s", store_trouble(p->store));
+	log_warn("cannot store, leaving claims to other listeners", "reason=%s", store_trouble(p->store));
 	give_claims_back(p);
 }
 
@@ -902,7 +902,7 @@ bool pipeline_can_store(const struct pipeline *p, const char **why)
 /* The connection then ends, so that its sender knows. */
 static int give_up(size_t len)
 {
-	log_error("out of memory: a message is not taken", "bytes=%zu", len);
+	log_error("out of memory, refusing a message", "bytes=%zu", len);
 	return -1;
 }
 
@@ -914,7 +914,7 @@ static int take_refused(struct pipeline *p, const char *head, size_t len, const 
 	if (!ev)
 		return give_up(len);
 	if (digest && event_set_digest(ev, digest))
-		log_error("out of memory: a dead letter is told apart by its head only", "bytes=%zu", len);
+		log_error("out of memory, identifying a dead letter by its first bytes only", "bytes=%zu", len);
 	event_set_reason(ev, reason);
 	counters.received++;
 	counters.received_bytes += len;

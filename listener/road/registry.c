@@ -22,7 +22,7 @@ static void find_foreign(struct registry *r, const char *prefix, const char *dat
 		 r->prefix, prefix, database, prefix);
 	redis_mask(r->redis, sentence);
 	if (r->was_ours)
-		log_warn("redis is not used: the unique key decides", "reason=%s", sentence);
+		log_warn("not using redis; the unique key decides", "reason=%s", sentence);
 	else
 		r->on_foreign(r->arg, sentence);
 }
@@ -42,7 +42,7 @@ static void on_entered(void *owner, void *arg, const redisReply *reply)
 	if (!reply)
 		return;
 	if (reply->type == REDIS_REPLY_ERROR)
-		log_warn("redis does not register the prefix of claims", "reason=%s", reply->str);
+		log_warn("cannot register the claim prefix in redis", "reason=%s", reply->str);
 	r->is_foreign = is_foreign(reply);
 	r->was_ours |= reply->type == REDIS_REPLY_NIL;
 	if (r->is_foreign)

@@ -186,7 +186,7 @@ static int fill_bury(struct store *s, const struct range *r)
 	array_start(&s->columns[4], ARRAY_TEXT, n);
 	for (size_t i = r->from; i < r->to; i++) {
 		const struct event *ev = s->batch->events[i];
-		const char *reason = ev->reason ? ev->reason : "there was no memory for the reason";
+		const char *reason = ev->reason ? ev->reason : "out of memory for the reason";
 		const char *sender = event_sender(ev);
 
 		put_digest(s, ev);
@@ -482,7 +482,7 @@ static void retry_later(struct store *s, const char *why)
 {
 	snprintf(s->trouble, sizeof(s->trouble), "%s", why);
 	counters.store_retries++;
-	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "postgres cannot store now: the batch is kept",
+	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "postgres error, will retry the batch",
 		  "rows=%zu reason=%s", top(s)->to - top(s)->from, why);
 	s->has_trouble_logged = true;
 	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, backoff_draw()), 0);
@@ -563,7 +563,7 @@ static void report_unburied(struct store *s, const char *why)
 {
 	struct range r = *top(s);
 
-	log_write(s->has_burial_logged ? LOG_DEBUG : LOG_WARN, "dead letters cannot be written: they wait",
+	log_write(s->has_burial_logged ? LOG_DEBUG : LOG_WARN, "cannot write dead letters, will retry",
 		  "letters=%zu reason=%s", r.to - r.from, why);
 	s->has_burial_logged = true;
 	for (size_t i = r.from; i < r.to; i++)
@@ -901,8 +901,8 @@ static void on_checked(struct store *s, const struct postgres_answer *answer)
 	if (answer->result == POSTGRES_UNKNOWN)
 		return; /* asked again on the next connection */
 	if (answer->result != POSTGRES_OK) {
-		log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN,
-			  "postgres does not tell of the handler: asked again", "reason=%s", answer->error);
+		log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "cannot look up the handler, will retry",
+			  "reason=%s", answer->error);
 		s->has_trouble_logged = true;
 		uv_timer_start(&s->retry, on_check_again, CHECK_AGAIN_MS, 0);
 		return;
@@ -914,7 +914,7 @@ static void on_checked(struct store *s, const struct postgres_answer *answer)
 		return;
 	}
 	if (*text != '=')
-		log_warn("the handler is not as it was", "reason=%s", text);
+		log_warn("handler changed since startup", "reason=%s", text);
 	s->is_checked = true;
 	go_on(s);
 }

@@ -210,7 +210,7 @@ Test(doors, a_token_that_is_taken_out_of_the_file_ends_its_connections)
 	peer_send_text(till, "{\"event_id\":\"b\"}");
 	ack_expect(till, "b", "persisted");
 	write_tokens("a b c\n");
-	cr_assert(wait_until(has_logged("the tokens stay as they were"), SETTLED_MS));
+	cr_assert(wait_until(has_logged("cannot reload the tokens, keeping the old ones"), SETTLED_MS));
 	expect_status("the-token-of-the-till", 101);
 	peer_free(shop);
 	peer_free(till);

@@ -643,7 +643,7 @@ Test(ingest, broken_frames_end_their_connection_only, .init = set_up, .fini = te
 		{"opcode 11", 8, {0x8b, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
 		{"a ping in fragments", 8, {0x09, 0x82, 1, 2, 3, 4, 0, 0}},
 		{"a ping of 126 bytes", 8, {0x89, 0xfe, 0, 126, 1, 2, 3, 4}},
-		{"a continuation of nothing", 8, {0x80, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
+		{"a continuation without a message", 8, {0x80, 0x82, 1, 2, 3, 4, '{' ^ 1, '}' ^ 2}},
 		{"a text within a text", 14, {0x01, 0x81, 1, 2, 3, 4, '{' ^ 1, 0x81, 0x81, 1, 2, 3, 4, '}' ^ 1}},
 		{"a close frame of one byte", 7, {0x88, 0x81, 1, 2, 3, 4, 5}},
 	};

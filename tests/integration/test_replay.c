@@ -1,4 +1,5 @@
-/* wsonce replay: lines of a file as if they came from a feed, killed in the middle and gone on with. */
+/* wsonce replay: feed the lines of a file as if they came from a feed, killed in the middle and gone on with.
+ */
 #include "claims.h"
 #include "database.h"
 #include "fleet.h"

@@ -43,12 +43,12 @@ Test(backlog, warning_names_how_many_and_the_oldest_and_comes_again_each_minute,
 	expect_log(1000, 30000, "");
 	look("5", "3", "31000");
 	expect_log(2000, 30000,
-		   "level=warn event=\"deliveries are pending for too long\" deliveries=3 limit_s=30 oldest=order-7 "
+		   "level=warn event=\"deliveries are overdue\" deliveries=3 limit_s=30 oldest=order-7 "
 		   "target=shop oldest_s=31");
 	expect_log(61999, 30000, "");
 	expect_log(62000, 30000, "deliveries=3");
 	look("0", "0", "0");
-	expect_log(63000, 30000, "level=info event=\"no delivery is pending for too long any more\"");
+	expect_log(63000, 30000, "level=info event=\"all overdue deliveries have ended\"");
 	expect_log(64000, 30000, "");
 }
 

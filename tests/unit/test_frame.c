@@ -113,7 +113,7 @@ Test(frame, what_breaks_the_rules_is_closed_with_1002)
 #define CASE(name, bytes) {name, bytes, sizeof(bytes) - 1}
 		CASE("a reserved bit", "\xc1\x01x"),
 		CASE("a mask", "\x81\x81\x01\x02\x03\x04x"),
-		CASE("a continuation of nothing", "\x80\x01x"),
+		CASE("a continuation without a message", "\x80\x01x"),
 		CASE("a message within a message", "\x01\x01x\x81\x01x"),
 		CASE("an unknown opcode", "\x83\x01x"),
 		CASE("an unknown control opcode", "\x8b\x01x"),

@@ -127,14 +127,14 @@ Test(overdue, warning_names_how_many_and_the_oldest_and_comes_again_each_minute)
 	add("c", EV_CLAIMING, 30000);
 	expect_log(&w, 31000, 30000, "");
 	expect_log(&w, 32000, 30000,
-		   "level=warn event=\"events are unsettled for too long\" events=2 limit_s=30 "
+		   "level=warn event=\"events are overdue\" events=2 limit_s=30 "
 		   "oldest=order-7 oldest_s=31 state=claiming");
 	expect_log(&w, 33000, 30000, "");
 	expect_log(&w, 91999, 30000, "");
 	expect_log(&w, 92000, 30000, "events=3");
 	event_move(&events, a, EV_DONE);
 	event_finish(&events, a, OUTCOME_DUPLICATE);
-	expect_log(&w, 93000, 95000, "level=info event=\"no event is unsettled for too long any more\"");
+	expect_log(&w, 93000, 95000, "level=info event=\"all overdue events have settled\"");
 	expect_log(&w, 94000, 95000, "");
 }
 
