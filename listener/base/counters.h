@@ -20,6 +20,7 @@
 	X(claims_lost, "Claims that another listener held.") \
 	X(claims_done, "Claims answered by a done or dead mark.") \
 	X(marks_past, "Marks of another epoch of the database, which are not believed.") \
+	X(marks_unsealed, "Marks without the seal of --marks-key-file, which are not believed.") \
 	X(claims_skipped, "Events sent to the store without asking Redis, or without its answer.") \
 	X(claims_renewed, "Leases extended while work went on.") \
 	X(claims_expired, "Own claims found gone when they were to be renewed.") \

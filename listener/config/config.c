@@ -28,6 +28,7 @@ enum type {
 	TYPE_SWITCH,   /* a flag without a value */
 	TYPE_HOSTS,    /* names, repeated likewise */
 	TYPE_FILE_OF,  /* a file, whose first line is the value of the setting of that name without -file */
+	TYPE_KEY_FILE, /* a file, whose first line is a key, of which only the file can be told */
 	TYPE_NUMBER,
 	TYPE_BYTES,   /* a number that may end in KiB, MiB or GiB */
 	TYPE_SECONDS, /* decimals allowed, kept in milliseconds */
@@ -52,6 +53,8 @@ struct setting {
 	const char *choices; /* TYPE_CHOICE: words with one blank between */
 	const char *meaning;
 };
+
+#define KEY_BYTES_MIN 16
 
 #define AT(member) offsetof(struct config, member)
 #define DAY        86400LL
@@ -122,6 +125,9 @@ static const struct setting settings[] = {
 	       "lease of a claim, renewed while work goes on"),
 	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", TYPE_NUMBER, dedup_window_s, "S", "300", 1, 365 * DAY,
 	       "how long done marks stay (about 165 bytes of Redis each); later duplicates meet the unique key"),
+	TEXT("marks-key-file", "WSONCE_MARKS_KEY_FILE", TYPE_KEY_FILE, marks_key, "FILE", NULL,
+	     "seal marks in Redis by the key in the first line of FILE, the whole fleet's, 16 bytes or more; believe "
+	     "no others"),
 	NUMBER("batch-max", "WSONCE_BATCH_MAX", TYPE_NUMBER, batch_max, "N", "2000", 1, 100000, "rows per INSERT"),
 	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", TYPE_BYTES, inflight_bytes, "N", "256MiB", 1024,
 	       INT64_C(1) << 40, "most memory for all events, held ones included"),
@@ -216,7 +222,8 @@ static bool is_of_other(const struct setting *s)
 /* What the user writes there is nobody else's business. */
 static bool is_secret(const struct setting *s)
 {
-	return s->type == TYPE_SECRET || s->type == TYPE_REDIS || s->type == TYPE_CONNINFO || s->type == TYPE_URLS;
+	return s->type == TYPE_SECRET || s->type == TYPE_REDIS || s->type == TYPE_CONNINFO || s->type == TYPE_URLS ||
+	       s->type == TYPE_KEY_FILE;
 }
 
 static bool is_number(const struct setting *s)
@@ -447,6 +454,7 @@ static const char *find_fault(const struct setting *s, const char *text)
 		return *text ? NULL : "is empty";
 	case TYPE_TEXT:
 	case TYPE_FILE_OF:
+	case TYPE_KEY_FILE:
 	case TYPE_SWITCH:
 	case TYPE_NUMBER:
 	case TYPE_BYTES:
@@ -498,6 +506,11 @@ static int add_item(struct reader *r, const struct setting *s, enum origin origi
 	return check_text(r, s, origin, l->items[l->count - 1]);
 }
 
+static const char *find_key_fault(const char *text)
+{
+	return strlen(text) < KEY_BYTES_MIN ? "is shorter than 16 bytes" : NULL;
+}
+
 /* The value is checked as that of the other setting, and named as this one. */
 static int set_from_file(struct reader *r, const struct setting *s, enum origin origin, const char *path)
 {
@@ -505,9 +518,9 @@ static int set_from_file(struct reader *r, const struct setting *s, enum origin 
 	char **at = member(r->config, s), *text = secret_read(path), what[300];
 	const char *fault = errno ? strerror(errno) : "has an empty first line";
 
-	assert(other); /* it stands before this one in the table */
+	assert(other || s->type == TYPE_KEY_FILE); /* it stands before this one in the table */
 	if (text)
-		fault = find_fault(other, text);
+		fault = other ? find_fault(other, text) : find_key_fault(text);
 	if (fault) {
 		snprintf(what, sizeof(what), "%s %.200s%s%s", text ? "the value in" : "the file", path,
 			 !text && errno ? " cannot be read: " : " ", fault);
@@ -536,7 +549,7 @@ static int set_value(struct reader *r, const struct setting *s, enum origin orig
 {
 	if (s->type == TYPE_SWITCH)
 		return set_switch(r, s, origin, text);
-	if (s->type == TYPE_FILE_OF)
+	if (s->type == TYPE_FILE_OF || s->type == TYPE_KEY_FILE)
 		return set_from_file(r, s, origin, text);
 	if (is_number(s))
 		return set_number(r, s, origin, text);

@@ -48,6 +48,7 @@ struct config {
 	char *claim_prefix; /* that of a consumer has its name in it */
 	int64_t claim_ttl_s;
 	int64_t dedup_window_s;
+	char *marks_key; /* the text of the file; NULL: marks have no seal */
 	int64_t batch_max;
 	int64_t inflight_bytes;
 	int64_t message_bytes;

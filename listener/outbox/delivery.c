@@ -123,7 +123,16 @@ static bool is_local_fault(CURLcode result)
 	return fd < 0;
 }
 
-/* A status counts however the rest of the answer ended: cut off by us, by the receiver, or by the timeout. */
+/* Why there is no status. */
+static const char *reason_of(const struct delivery *d, CURLcode result)
+{
+	if (*d->error)
+		return d->error;
+	return result ? curl_easy_strerror(result) : "the answer has no status";
+}
+
+/* A status counts however the rest of the answer ended: cut off by us, by the receiver, or by the timeout. libcurl
+ * takes "HTTP/22001" for the status 2001. */
 static void finish(struct delivery *d, CURLcode result)
 {
 	struct target_answer answer = {.reason = d->head};
@@ -132,14 +141,13 @@ static void finish(struct delivery *d, CURLcode result)
 
 	curl_easy_getinfo(d->easy, CURLINFO_RESPONSE_CODE, &status);
 	curl_easy_getinfo(d->easy, CURLINFO_RETRY_AFTER, &retry_after);
-	if (status >= 200) {
+	if (status >= 200 && status <= 999) {
 		answer.status = (int)status;
 		if (retry_after > RETRY_AFTER_MAX_S)
 			retry_after = RETRY_AFTER_MAX_S;
 		answer.retry_after_ms = retry_after > 0 ? (int64_t)retry_after * 1000 : 0;
 	} else {
-		d->head_len = (size_t)snprintf(d->head, sizeof(d->head), "%s",
-					       *d->error ? d->error : curl_easy_strerror(result));
+		d->head_len = (size_t)snprintf(d->head, sizeof(d->head), "%s", reason_of(d, result));
 		d->body_len = d->head_len;
 		answer.is_local = is_local_fault(result);
 	}

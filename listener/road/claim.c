@@ -21,11 +21,13 @@
 #include "redis/connection.h"
 #include "seize.lua.h"
 #include "road/registry.h"
+#include "road/seal.h"
 #include "base/counters.h"
 
 #define ATTEMPTS_PREFIX "wsonce:attempts:"
 #define ATTEMPTS_TTL_S  "3600"
-#define REFUSED_MS      3000 /* after an error Redis counts as refusing for so long */
+#define TELL_MS         60000 /* between two lines about marks without a seal */
+#define REFUSED_MS      3000  /* after an error Redis counts as refusing for so long */
 
 struct stamp {
 	int64_t ms;
@@ -47,10 +49,13 @@ struct claim {
 	char ttl[24];
 	char take_tail[64]; /* of a claim command, as it goes over the wire; of a mark: */
 	char mark_tail[64];
-	uint32_t epoch;     /* of the database; 0: unknown */
-	struct stamp stamp; /* the last time written */
-	struct mark mark;   /* the last mark written */
-	char mark_text[MARK_TEXT_SIZE];
+	uint32_t epoch;        /* of the database; 0: unknown */
+	struct stamp stamp;    /* the last time written */
+	struct seal_key *key;  /* of the seals of marks; NULL: they have none */
+	int64_t told_ms;       /* loop clock, of the last line about marks without one; 0: never */
+	unsigned int unsealed; /* since then */
+	struct mark mark;      /* the last mark written */
+	char mark_text[MARK_TEXT_SIZE + SEAL_LEN];
 	size_t mark_len;
 	struct resp command;
 	int64_t start_ms;        /* what the wall clock said, when we began, of the monotonic clock's zero */
@@ -140,6 +145,37 @@ static int64_t value_ms(const redisReply *value)
 	return ms;
 }
 
+static struct seal_place place_of(const struct claim *c, const char *id, size_t len)
+{
+	return (struct seal_place){c->prefix, c->prefix_len, id, len};
+}
+
+/* Somebody else writes to Redis, or a listener of the fleet has not the key yet. */
+static void tell_unsealed(struct claim *c)
+{
+	int64_t now = (int64_t)uv_now(c->loop);
+
+	counters.marks_unsealed++;
+	c->unsealed++;
+	if (c->told_ms && now - c->told_ms < TELL_MS)
+		return;
+	log_warn("marks in redis have no seal of the key in --marks-key-file: postgres is asked instead", "marks=%u",
+		 c->unsealed);
+	c->told_ms = now;
+	c->unsealed = 0;
+}
+
+/* A mark that none of the fleet wrote for this event says nothing. */
+static bool is_believed(struct claim *c, const struct event *ev, const redisReply *value)
+{
+	struct seal_place place = place_of(c, ev->id, ev->id_len);
+
+	if (!c->key || seal_is_right(c->key, &place, value->str, (size_t)value->len))
+		return true;
+	tell_unsealed(c);
+	return false;
+}
+
 /* A mark of another epoch may not be true any more. A dead mark of another message with the same id says nothing
  * of ev. */
 static enum claim_result read_mark(const struct claim *c, const struct mark *mark, const struct event *ev)
@@ -156,7 +192,7 @@ static enum claim_result read_mark(const struct claim *c, const struct mark *mar
 
 /* What a claim's value says; a mark that says nothing of ev is as good as absent. Our own value means that an earlier
  * SET of ours arrived whose answer was lost: the claim is ours, under the time that it was sent with. */
-static enum claim_result read_value(const struct claim *c, struct event *ev, const redisReply *value)
+static enum claim_result read_value(struct claim *c, struct event *ev, const redisReply *value)
 {
 	size_t len = (size_t)value->len;
 	struct mark mark;
@@ -164,7 +200,7 @@ static enum claim_result read_value(const struct claim *c, struct event *ev, con
 	if (value->type != REDIS_REPLY_STRING && value->type != REDIS_REPLY_STATUS)
 		return CLAIM_UNKNOWN;
 	if (mark_read(&mark, value->str, len))
-		return read_mark(c, &mark, ev);
+		return is_believed(c, ev, value) ? read_mark(c, &mark, ev) : CLAIM_ABSENT;
 	if (len <= c->owner_len || memcmp(value->str, c->owner, c->owner_len) != 0)
 		return CLAIM_OTHER;
 	ev->claim_ms = value_ms(value);
@@ -181,7 +217,7 @@ static void count_duplicate(const struct claim *c, const struct event *ev, enum 
 		duplicates_seen(wall_ms() - age_ms - value_ms(value));
 }
 
-static void on_take(void *owner, void *arg, const redisReply *reply);
+static void on_seized(void *owner, void *arg, const redisReply *reply);
 
 /* Claims ev in place of a mark that says nothing of it. Returns as claim_take. */
 static int seize(struct claim *c, struct event *ev, const redisReply *mark)
@@ -194,7 +230,7 @@ static int seize(struct claim *c, struct event *ev, const redisReply *mark)
 	resp_bytes(&c->command, mark->str, (size_t)mark->len);
 	put_value(c, ev);
 	resp_word(&c->command, c->ttl);
-	return send_command(c, on_take, ev);
+	return send_command(c, on_seized, ev);
 }
 
 static bool is_error(const redisReply *reply)
@@ -214,6 +250,22 @@ static enum claim_result read_take(struct claim *c, struct event *ev, const redi
 	return reply->type == REDIS_REPLY_NIL ? CLAIM_MINE : read_value(c, ev, reply);
 }
 
+static void finish_take(struct claim *c, struct event *ev, enum claim_result result, const redisReply *reply)
+{
+	count_duplicate(c, ev, result, reply);
+	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
+	ev->is_claimed = result == CLAIM_MINE || (result == CLAIM_UNKNOWN && (!reply || is_error(reply)));
+	c->on.on_claimed(c->on.arg, ev, result);
+}
+
+/* Another mark that says nothing: a Redis that has one each time must not keep ev from being stored. */
+static void on_seized(void *owner, void *arg, const redisReply *reply)
+{
+	enum claim_result result = read_take(owner, arg, reply);
+
+	finish_take(owner, arg, result == CLAIM_ABSENT ? CLAIM_UNKNOWN : result, reply);
+}
+
 static void on_take(void *owner, void *arg, const redisReply *reply)
 {
 	struct claim *c = owner;
@@ -225,10 +277,7 @@ static void on_take(void *owner, void *arg, const redisReply *reply)
 			return;
 		result = CLAIM_UNKNOWN;
 	}
-	count_duplicate(c, ev, result, reply);
-	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
-	ev->is_claimed = result == CLAIM_MINE || (result == CLAIM_UNKNOWN && (!reply || is_error(reply)));
-	c->on.on_claimed(c->on.arg, ev, result);
+	finish_take(c, ev, result, reply);
 }
 
 int claim_take(struct claim *c, struct event *ev)
@@ -428,7 +477,7 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 		evs[i]->is_claimed = false;
 }
 
-/* The text of a mark, with its length in *len. Marks come by the hundred in one millisecond. */
+/* The text of a mark, with its length in *len. Marks come by the hundred in one millisecond, each with its own seal. */
 static const char *mark_text(struct claim *c, const struct queued_mark *owed, size_t *len)
 {
 	struct mark mark = {owed->is_dead, wall_ms(), owed->epoch, owed->digest};
@@ -439,6 +488,11 @@ static const char *mark_text(struct claim *c, const struct queued_mark *owed, si
 		c->mark_len = mark_write(&mark, c->mark_text);
 	}
 	*len = c->mark_len;
+	if (c->key) {
+		struct seal_place place = place_of(c, owed->id, owed->len);
+
+		*len = seal_put(c->key, &place, c->mark_text, c->mark_len);
+	}
 	return c->mark_text;
 }
 
@@ -557,6 +611,7 @@ static void claim_free(struct claim *c)
 	mark_queue_free(&c->owed);
 	free(c->attempts_prefix);
 	free(c->owner);
+	free(c->key);
 	free(c);
 }
 
@@ -587,6 +642,10 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 		goto fail;
 	if (asprintf(&c->attempts_prefix, ATTEMPTS_PREFIX "%s", config->claim_prefix) < 0)
 		goto fail;
+	if (config->marks_key && !(c->key = malloc(sizeof(*c->key))))
+		goto fail;
+	if (c->key)
+		seal_key_make(c->key, config->marks_key);
 	c->start_ms = wall_ms() - read_clock_ms(CLOCK_MONOTONIC_COARSE);
 	c->loop = loop;
 	c->on = *callbacks;

@@ -9,7 +9,7 @@
 /* How marks begin. No claim does: its owner's name has no @. */
 #define MARK_DONE_HEAD "done@"
 #define MARK_DEAD_HEAD "dead@"
-#define MARK_TEXT_SIZE 56 /* bytes of the longest mark, and its NUL */
+#define MARK_TEXT_SIZE 56 /* bytes of the longest mark without its seal (seal.h), and its NUL */
 
 /* An epoch names a database and a history of it: a mark is true of those alone. A digest names a message:
  * a dead mark is true of that alone. */
@@ -24,8 +24,8 @@ struct mark {
  * text, MARK_TEXT_SIZE bytes. Returns the length without the NUL. */
 size_t mark_write(const struct mark *mark, char *text);
 
-/* Reads a value. Returns false, and leaves mark alone, if it is another's claim and not a mark. What cannot be
- * read of a mark is 0, and so is ms. */
+/* Reads a value; a seal is not looked at. Returns false, and leaves mark alone, if it is another's claim and not a
+ * mark. What cannot be read of a mark is 0, and so is ms. */
 bool mark_read(struct mark *mark, const char *value, size_t len);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ACK_MS 20000
 #define COUNT  20
@@ -281,5 +282,97 @@ Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
 	cr_assert(has_said(l, "synchronous_commit = off"));
 	listener_free(l);
 	free(conninfo);
+	database_free(db);
+}
+
+/* --- seals --- */
+
+#define KEY "planted-key-of-the-fleet"
+
+static struct listener *start_with_key(struct database *db, const char *key)
+{
+	char path[] = "/tmp/wsonce-marks-key-XXXXXX";
+	int fd = mkstemp(path);
+	struct listener *l;
+
+	cr_assert(fd >= 0 && dprintf(fd, "%s\n", key) > 0 && close(fd) == 0);
+	l = listener_start(&(struct listener_options){.database = db}, "--marks-key-file %s", path);
+	unlink(path);
+	return l;
+}
+
+/* What a neighbour in Redis may try: a mark of its own, one of another event, and one of another kind. */
+static void forge(struct database *db)
+{
+	char *true_mark = claims_value(redisd_shared(), "true"), *dead = strdup(true_mark);
+
+	memcpy(dead, "dead", 4);
+	claims_put_mark(redisd_shared(), db, "made-up", "done@", "");
+	claims_put_mark(redisd_shared(), db, "made-up-seal", "done@", "/0123456789abcdef0123456789abcdef");
+	claims_put(redisd_shared(), "moved", true_mark, 60000);
+	claims_put(redisd_shared(), "killed", dead, 60000);
+	free(dead);
+	free(true_mark);
+}
+
+Test(marks, without_a_key_a_mark_that_is_made_up_loses_the_event)
+{
+	struct database *db = database_new();
+	struct listener *l = start(database_conninfo(db));
+	struct peer *p = producer(l);
+
+	expect(p, "true", "persisted");
+	cr_assert(wait_until(is_marked("true"), ACK_MS));
+	forge(db);
+	expect(p, "made-up", "duplicate");
+	expect(p, "moved", "duplicate");
+	cr_assert_eq(rows(db), 1);
+	peer_free(p);
+	listener_free(l);
+	database_free(db);
+}
+
+Test(marks, with_a_key_marks_that_are_made_up_are_not_believed)
+{
+	static const char *const ids[] = {"made-up", "made-up-seal", "moved", "killed"};
+	struct database *db = database_new();
+	struct listener *l = start_with_key(db, KEY);
+	struct peer *p = producer(l);
+
+	expect(p, "true", "persisted");
+	cr_assert(wait_until(is_marked("true"), ACK_MS));
+	forge(db);
+	for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+		expect(p, ids[i], "persisted");
+	cr_assert_eq(rows(db), 5);
+	cr_assert_eq(listener_metric(l, "wsonce_marks_unsealed_total"), 4);
+	expect(p, "true", "duplicate");
+	cr_assert_eq(listener_metric(l, "wsonce_marks_unsealed_total"), 4);
+	peer_free(p);
+	listener_free(l);
+	database_free(db);
+}
+
+/* While the key is handed out, each stores what it does not know; nobody loses or doubles anything. */
+Test(marks, listeners_with_and_without_the_key_are_one_fleet)
+{
+	struct database *db = database_new();
+	struct listener *fleet[] = {start(database_conninfo(db)), start_with_key(db, KEY),
+				    start_with_key(db, "planted-key-of-last-year")};
+	struct peer *peers[] = {producer(fleet[0]), producer(fleet[1]), producer(fleet[2])};
+	char id[20];
+
+	for (int first = 0; first < 3; first++)
+		for (int n = 0; n < COUNT; n++) {
+			snprintf(id, sizeof id, "%d-%d", first, n);
+			for (int i = 0; i < 3; i++)
+				expect(peers[(first + i) % 3], id, i ? "duplicate" : "persisted");
+		}
+	cr_assert_eq(rows(db), 3 * COUNT);
+	cr_assert_eq(listener_metric(fleet[0], "wsonce_marks_unsealed_total"), 0);
+	for (int i = 0; i < 3; i++) {
+		peer_free(peers[i]);
+		listener_free(fleet[i]);
+	}
 	database_free(db);
 }

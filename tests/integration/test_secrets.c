@@ -146,22 +146,26 @@ static void write_file(char *path, const char *text)
 
 Test(secrets, in_files_of_their_own_work)
 {
-	char directory[] = "/tmp/wsonce-secrets-XXXXXX", postgres[60], redis[60], token[60], flags[400];
+	char directory[] = "/tmp/wsonce-secrets-XXXXXX", postgres[60], redis[60], token[60], key[60], flags[400];
 
 	cr_assert_not_null(mkdtemp(directory));
 	snprintf(postgres, sizeof postgres, "%s/postgres", directory);
 	snprintf(redis, sizeof redis, "%s/redis", directory);
 	snprintf(token, sizeof token, "%s/token", directory);
+	snprintf(key, sizeof key, "%s/key", directory);
 	write_file(postgres, conninfo());
 	write_file(redis, redisd_url(redisd_shared()));
 	write_file(token, "planted-token-of-bytes\n");
-	snprintf(flags, sizeof flags, "--postgres-file %s --redis-file %s --ingest-token-file %s", postgres, redis,
-		 token);
+	write_file(key, "planted-key-of-marks\n");
+	snprintf(flags, sizeof flags,
+		 "--postgres-file %s --redis-file %s --ingest-token-file %s --marks-key-file %s --log-level debug",
+		 postgres, redis, token, key);
 	struct listener *l = listener_start(
 		&(struct listener_options){.postgres = "host=/nonexistent", .redis = "redis://127.0.0.1:1"}, "%s",
 		flags);
 	expect_clean_listener(l);
-	snprintf(flags, sizeof flags, "dead-letters list --postgres-file %s --redis-file %s", postgres, redis);
+	snprintf(flags, sizeof flags, "dead-letters list --postgres-file %s --redis-file %s --marks-key-file %s",
+		 postgres, redis, key);
 	struct run run = run_in(NULL, flags);
 	cr_assert_eq(run.status, 0, "%s", run.errors);
 	run_free(&run);

@@ -45,6 +45,7 @@ static const struct {
 	{"claim-prefix", "WSONCE_CLAIM_PREFIX", NULL},
 	{"claim-ttl", "WSONCE_CLAIM_TTL", "86401"},
 	{"dedup-window", "WSONCE_DEDUP_WINDOW", "300s"},
+	{"marks-key-file", "WSONCE_MARKS_KEY_FILE", "/nowhere/key"},
 	{"batch-max", "WSONCE_BATCH_MAX", "99999999999999999999"},
 	{"max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", "1023"},
 	{"max-message", "WSONCE_MAX_MESSAGE", "1MB"},
@@ -123,6 +124,7 @@ Test(config, defaults_are_the_documented_ones)
 	cr_assert_str_eq(config.claim_prefix, "dedup:");
 	cr_assert_eq(config.claim_ttl_s, 30);
 	cr_assert_eq(config.dedup_window_s, 300);
+	cr_assert_null(config.marks_key);
 	cr_assert_eq(config.redis_timeout_ms, 2000);
 	cr_assert_eq(config.batch_max, 2000);
 	cr_assert_eq(config.inflight_bytes, 256 << 20);
@@ -769,6 +771,15 @@ Test(config, a_wrong_secret_in_a_file_is_not_shown)
 	cr_assert_null(strstr(error, "secret"), "%s", error);
 	assert_wrong(TRY("--redis-file", file_of("")), "empty");
 	assert_wrong(TRY("--redis-file", "/nowhere/x"), "/nowhere/x cannot be read: No such file");
+}
+
+Test(config, a_key_of_marks_is_in_a_file_and_not_short)
+{
+	cr_assert_eq(TRY("--marks-key-file", file_of("0123456789abcdef\nmore\n")), 0, "%s", error);
+	cr_assert_str_eq(config.marks_key, "0123456789abcdef");
+	assert_wrong(TRY("--marks-key-file", file_of("0123456789abcde\n")), "shorter than 16 bytes");
+	cr_assert_null(strstr(error, "0123"), "%s", error);
+	assert_wrong(TRY("--marks-key-file", file_of("")), "empty");
 }
 
 /* libpq would look for such hosts, and say their names. */
