@@ -372,17 +372,20 @@ static void on_door(uv_poll_t *poll, int status, int events)
 static int open_listener(struct http *h, char *error, size_t size)
 {
 	const char *address = h->site->address;
+	int fd;
 
 	h->is_path = strncmp(address, "unix:", 5) == 0;
 	snprintf(error, size, "out of memory");
 	if (!h->is_path && url_parse_address(&h->bound, address))
 		return -1;
-	h->listener = bound_socket(address);
-	if (h->listener >= 0 && listen(h->listener, BACKLOG) == 0)
+	fd = bound_socket(address);
+	if (fd >= 0 && listen(fd, BACKLOG) == 0) {
+		h->listener = fd;
 		return 0;
+	}
 	snprintf(error, size, "--admin: cannot listen on %s: %s", address, bound_socket_error(errno));
-	if (h->listener >= 0)
-		close(h->listener);
+	if (fd >= 0)
+		close(fd);
 	return -1;
 }
 
