@@ -16,10 +16,17 @@
 #define PAUSE_MS 200
 #define TOLD_MS  60000 /* one line in this time */
 
-struct gate {
-	int port;
+#define DOORS_MOST 2 /* libwebsockets 4.3 has a socket for each version of IP */
+
+struct door {
 	uv_poll_t *poll; /* libwebsockets' */
 	uv_poll_cb original;
+};
+
+struct gate {
+	int port;
+	struct door doors[DOORS_MOST];
+	size_t count;
 	uv_timer_t pause;
 	bool is_paused;
 	uint64_t told_ms; /* loop clock; when it was last said that there is no descriptor, 0: never */
@@ -37,8 +44,8 @@ static void take_if_listening(uv_handle_t *handle, void *arg)
 	if (handle->type != UV_POLL || uv_is_closing(handle) || uv_fileno(handle, &fd))
 		return;
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) == 0 && is_listening &&
-	    port_of_socket(fd) == g->port)
-		g->poll = (uv_poll_t *)handle;
+	    port_of_socket(fd) == g->port && g->count < DOORS_MOST)
+		g->doors[g->count++].poll = (uv_poll_t *)handle;
 }
 
 static bool has_descriptor(void)
@@ -55,7 +62,8 @@ static void on_pause(uv_timer_t *timer)
 	struct gate *g = timer->data;
 
 	g->is_paused = false;
-	uv_poll_start(g->poll, UV_READABLE, g->original);
+	for (size_t i = 0; i < g->count; i++)
+		uv_poll_start(g->doors[i].poll, UV_READABLE, g->doors[i].original);
 	gate_hook(g);
 }
 
@@ -75,22 +83,26 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 	struct gate *g = watched;
 
 	if (has_descriptor()) {
-		g->original(poll, status, events);
+		g->doors[g->doors[0].poll == poll ? 0 : 1].original(poll, status, events);
 		gate_hook(g);
 		return;
 	}
 	tell(g);
 	g->is_paused = true;
-	uv_poll_stop(poll);
+	for (size_t i = 0; i < g->count; i++)
+		uv_poll_stop(g->doors[i].poll);
 	uv_timer_start(&g->pause, on_pause, PAUSE_MS, 0);
 }
 
 void gate_hook(struct gate *g)
 {
-	if (!g || !g->poll || g->is_paused || g->poll->poll_cb == on_readable)
-		return;
-	g->original = g->poll->poll_cb;
-	g->poll->poll_cb = on_readable;
+	for (size_t i = 0; g && !g->is_paused && i < g->count; i++) {
+		struct door *d = &g->doors[i];
+
+		if (d->poll->poll_cb != on_readable)
+			d->original = d->poll->poll_cb;
+		d->poll->poll_cb = on_readable;
+	}
 }
 
 struct gate *gate_open(uv_loop_t *loop, int port)
@@ -101,7 +113,7 @@ struct gate *gate_open(uv_loop_t *loop, int port)
 		return NULL;
 	g->port = port;
 	uv_walk(loop, take_if_listening, g);
-	if (!g->poll) {
+	if (g->count == 0) {
 		free(g);
 		return NULL;
 	}
@@ -121,9 +133,9 @@ void gate_close(struct gate *g)
 {
 	if (!g)
 		return;
-	if (!g->is_paused)
-		g->poll->poll_cb = g->original;
-	g->poll = NULL;
+	for (size_t i = 0; !g->is_paused && i < g->count; i++)
+		g->doors[i].poll->poll_cb = g->doors[i].original;
+	g->count = 0;
 	watched = NULL;
 	uv_close((uv_handle_t *)&g->pause, on_closed);
 }

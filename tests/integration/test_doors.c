@@ -6,6 +6,7 @@
 #include "http.h"
 #include "listener.h"
 #include "peer.h"
+#include "port.h"
 #include "process.h"
 #include "run.h"
 #include "wait.h"
@@ -450,9 +451,8 @@ static long used_ticks(void)
 	return (long)(user + kernel);
 }
 
-Test(doors, without_descriptors_new_connections_wait_and_nothing_spins)
+static void expect_wait_without_descriptors(void)
 {
-	start("--log-level info");
 	struct peer *producer = open_with(NULL, NULL);
 
 	limit_files(8);
@@ -468,4 +468,21 @@ Test(doors, without_descriptors_new_connections_wait_and_nothing_spins)
 	cr_assert_eq(status_on(fd, SETTLED_MS), 101);
 	close(fd);
 	peer_free(producer);
+}
+
+Test(doors, without_descriptors_new_connections_wait_and_nothing_spins)
+{
+	start("--log-level info");
+	expect_wait_without_descriptors();
+}
+
+/* libwebsockets 4.3 listens twice then. */
+Test(doors, without_descriptors_nothing_spins_either_where_both_versions_of_ip_are_listened_to)
+{
+	int port = port_reserve();
+
+	listener =
+		listener_start(&(struct listener_options){.database = db, .without_ingest = true, .ingest_port = port},
+			       "--log-level info --ingest *:%d --ingest-open", port);
+	expect_wait_without_descriptors();
 }
