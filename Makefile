@@ -122,9 +122,11 @@ lint: check-deps programs ## static analysis, format, hardened binaries
 fmt: ## format the C code
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
-readme: $B/wsonce ## put the table of settings into docs/settings.md
+readme: $B/wsonce ## make the tables of settings and states in docs anew
 	build/wsonce listen --help=markdown >build/settings.md
 	sed -i -e '/<!-- settings -->/,/<!-- end of settings -->/{//!d}' -e '/<!-- settings -->/r build/settings.md' docs/settings.md
+	tests/states listener/road/event.h listener/road/event.c >build/states.md
+	sed -i -e '/<!-- states -->/,/<!-- end of states -->/{//!d}' -e '/<!-- states -->/r build/states.md' docs/protocol.md
 
 clean: ## remove what was built
 	rm -rf build

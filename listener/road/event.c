@@ -17,13 +17,13 @@
 #define BEHIND_MAX      8  /* events behind another */
 
 static const char *const state_names[EVENT_STATES] = {
-	"claiming", "held",      "behind",  "looking", "batched", "storing",
-	"counting", "releasing", "refused", "burying", "done",
+	"claiming", "held",        "behind",  "looking", "batched", "storing",
+	"counting", "backing_off", "refused", "burying", "done",
 };
 
 #define TO(state) (1u << (state))
 
-/* The steps that the enum's comments allow. */
+/* The steps between states; nothing else moves an event. */
 static const unsigned int allowed[EVENT_STATES] = {
 	[EV_CLAIMING] = TO(EV_BATCHED) | TO(EV_HELD) | TO(EV_DONE),
 	[EV_HELD] = TO(EV_LOOKING) | TO(EV_BATCHED) | TO(EV_BEHIND),

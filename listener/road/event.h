@@ -9,19 +9,20 @@
 #include "road/envelope.h"
 #include "base/list.h"
 
-/* Where an event is. Each value is also a list in struct events, so "how many wait for Redis" is
- * a length. Only event_move() changes it, and asserts that the step is allowed. */
+/* Where an event is. Each value is also a list in struct events, so "how many wait for Redis" is a length. Only
+ * event_move() changes it, and asserts that event.c's table allows the step. docs/protocol.md's table is made from
+ * these comments and that table by `make readme`. */
 enum event_state {
-	EV_CLAIMING,    /* SET NX GET sent, answer not seen   -> EV_BATCHED, EV_HELD, EV_DONE */
-	EV_HELD,        /* another instance is at work on it, or should be -> EV_LOOKING, EV_BATCHED, EV_BEHIND */
-	EV_BEHIND,      /* another message with its id is at work -> EV_CLAIMING, EV_BATCHED, EV_REFUSED, EV_DONE */
-	EV_LOOKING,     /* MGET sent, answer not seen         -> EV_CLAIMING, EV_HELD, EV_BATCHED, EV_DONE */
-	EV_BATCHED,     /* waits for the next INSERT          -> EV_STORING, EV_HELD */
-	EV_STORING,     /* INSERT sent, result not seen       -> EV_DONE, EV_COUNTING, EV_BACKING_OFF, EV_REFUSED */
-	EV_COUNTING,    /* not stored, failed try being counted -> EV_BACKING_OFF, EV_REFUSED, EV_BEHIND */
-	EV_BACKING_OFF, /* keeps its claim for a backoff, then mostly gives it back -> EV_HELD, EV_BATCHED, EV_BEHIND */
-	EV_REFUSED,     /* waits to be recorded as a dead letter -> EV_BURYING */
-	EV_BURYING,     /* dead letter sent, result not seen  -> EV_DONE, EV_REFUSED */
+	EV_CLAIMING,    /* SET NX GET is sent, its answer not seen */
+	EV_HELD,        /* another listener is at work on it, or should be */
+	EV_BEHIND,      /* another message with its id is at work */
+	EV_LOOKING,     /* its key is in an MGET whose answer is not seen */
+	EV_BATCHED,     /* waits for the next batch */
+	EV_STORING,     /* its batch is sent, the result not seen */
+	EV_COUNTING,    /* Postgres refused it; the fleet's count of tries is asked for */
+	EV_BACKING_OFF, /* keeps its claim for the backoff; then gives it back if it was refused, not only postponed */
+	EV_REFUSED,     /* waits to be recorded as a dead letter */
+	EV_BURYING,     /* its dead letter is sent, the result not seen */
 	EV_DONE,        /* committed or a dead letter: answered, then freed */
 	EVENT_STATES
 };

@@ -352,9 +352,9 @@ static void overwrite_while_backing_off(struct bench *b, struct peer *p, const c
 	make_inserts_fail(b->rows);
 	free(redisd_command(b->redis, "SET wsonce:attempts:%s%s 3 EX 60", redisd_prefix(), id));
 	give(p, id);
-	cr_assert(wait_until(listener_metric(b->listeners[0], "wsonce_events{state=\"releasing\"}") == 1, 5000));
+	cr_assert(wait_until(listener_metric(b->listeners[0], "wsonce_events{state=\"backing_off\"}") == 1, 5000));
 	claims_put(b->redis, id, value, 60000);
-	cr_assert(wait_until(listener_metric(b->listeners[0], "wsonce_events{state=\"releasing\"}") == 0, 5000));
+	cr_assert(wait_until(listener_metric(b->listeners[0], "wsonce_events{state=\"backing_off\"}") == 0, 5000));
 }
 
 Test(claim, a_claim_lost_and_won_by_another_is_not_deleted_by_the_first_owner, .timeout = 60)

@@ -81,7 +81,7 @@
 #define EV_BATCHED	4
 #define EV_STORING	5
 #define EV_COUNTING	6
-#define EV_RELEASING	7
+#define EV_BACKING_OFF	7
 #define EV_REFUSED	8
 #define EV_BURYING	9
 #define FORGOTTEN	10
@@ -182,7 +182,7 @@ inline show_state(s)
 	:: s == EV_BATCHED -> printf(" batched");
 	:: s == EV_STORING -> printf(" storing");
 	:: s == EV_COUNTING -> printf(" counting");
-	:: s == EV_RELEASING -> printf(" releasing");
+	:: s == EV_BACKING_OFF -> printf(" backing off");
 	:: s == EV_REFUSED -> printf(" refused");
 	:: s == EV_BURYING -> printf(" burying");
 	:: s == FORGOTTEN -> printf(" forgotten");
@@ -606,7 +606,7 @@ inline on_stored_refused(e)
 inline on_counted(e)
 {
 	if
-	:: !attempts[COPY] -> attempts[COPY] = 1; state[COPY] = EV_RELEASING;
+	:: !attempts[COPY] -> attempts[COPY] = 1; state[COPY] = EV_BACKING_OFF;
 	:: state[COPY] = EV_REFUSED;
 	fi;
 }
@@ -618,7 +618,7 @@ inline give_back(e)
 	hold(e);				/* from where it may go to the store at once */
 }
 
-#define IS_RENEWED(s)	((s) == EV_BATCHED || IS_AT_STORE(s) || (s) == EV_RELEASING || (s) == EV_REFUSED)
+#define IS_RENEWED(s)	((s) == EV_BATCHED || IS_AT_STORE(s) || (s) == EV_BACKING_OFF || (s) == EV_REFUSED)
 
 /* A step of a listener that lives, taken in one go; with CHOICE it may end in several ways. sort()
  * makes equal what differs only in the names of the listeners. */
@@ -646,7 +646,7 @@ end:	do
 	:: CHOICE(state[COPY] == STORE_PRESENT, on_stored(e))
 	:: CHOICE(IS_STORMY && state[COPY] == EV_STORING && refusals < REFUSALS, on_stored_refused(e))
 	:: CHOICE(state[COPY] == EV_COUNTING, on_counted(e))
-	:: CHOICE(state[COPY] == EV_RELEASING, give_back(e))
+	:: CHOICE(state[COPY] == EV_BACKING_OFF, give_back(e))
 	:: CHOICE(state[COPY] == EV_REFUSED && STORE_IS_IDLE, bury_next(e))
 	:: STEP(state[COPY] == EV_BURYING, commit_letter(e))
 	:: CHOICE(state[COPY] == STORE_BURIED || state[COPY] == STORE_HAS_ROW, on_buried(e))
