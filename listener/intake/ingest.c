@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <jansson.h>
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "base/log.h"
 #include "config/tokens.h"
+#include "intake/acks.h"
 #include "intake/addresses.h"
 #include "intake/patience.h"
 #include "net/bound_socket.h"
@@ -26,6 +26,7 @@
 #define RECEIVE_BYTES 4096         /* handed over at once; each connection holds a buffer of this size */
 #define ACKS_STOP     (256u << 10) /* bytes of waiting acks at which a producer is not read from */
 #define ACKS_GO       (64u << 10)
+#define ACKS_PART     8 /* of the budget, that all acks may have before who has any that wait is not read from */
 #define SEND_BYTES    (256u << 10) /* of acks in the kernel; by itself it would take megabytes before it says stop */
 #define WRITE_BYTES   (16u << 10)  /* of acks at once: what the kernel does not take of them, libwebsockets keeps */
 #define ACK_PROTOCOL  "wsonce.ack.v1"
@@ -58,10 +59,7 @@ struct session {
 	unsigned int close_code; /* as soon as its acks are out; 0: it stays */
 	size_t pending;          /* messages not yet answered */
 	struct list talker;      /* of struct ingest, while it has acks for this turn of the loop */
-	char *acks;              /* one frame each */
-	size_t acks_begin;       /* not yet sent from here */
-	size_t acks_end;
-	size_t acks_size;
+	struct acks acks;
 };
 
 /* A socket that is not a WebSocket yet; found by it as its opaque user data. */
@@ -92,6 +90,8 @@ struct ingest {
 	struct list talkers;
 	uv_prepare_t turn; /* before each wait for I/O: acks go out */
 	size_t session_count;
+	size_t acks_bytes; /* memory of all acks, which is a part of the budget, */
+	size_t acks_limit; /* and beyond this, who has any that the kernel does not take is not read from */
 	struct refused_peers *refusals;
 	struct tokens *tokens;
 	struct certificate_rules certificates;
@@ -101,164 +101,51 @@ struct ingest {
 
 /* --- acks --- */
 
-static bool is_plain(const char *s, size_t len)
+/* Their memory was `before`. */
+static void charge_acks(const struct session *s, size_t before)
 {
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)s[i] < 0x20 || s[i] == '"' || s[i] == '\\' || s[i] == 0x7f)
-			return false;
-	return true;
-}
+	struct ingest *i = s->ingest;
+	size_t now = acks_memory(&s->acks);
 
-/* The JSON of a string, quotes included, on the heap. What is not UTF-8 becomes question marks. */
-static char *quote(const char *text, size_t len)
-{
-	json_t *value = make_json(text, len);
-	char *out = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
-
-	json_decref(value);
-	return out;
-}
-
-static const char *status_name(enum outcome outcome)
-{
-	switch (outcome) {
-	case OUTCOME_PERSISTED:
-		return "persisted";
-	case OUTCOME_DUPLICATE:
-		return "duplicate";
-	case OUTCOME_REJECTED:
-		return "rejected";
-	}
-	return "";
-}
-
-static int write_quoted_ack(char **text, const struct event *ev, enum outcome outcome)
-{
-	const char *why = ev->reason ? ev->reason : "rejected by another listener: see dead_letters";
-	char *id = ev->id_len ? quote(ev->id, ev->id_len) : strdup("null");
-	char *reason = NULL;
-	int n = -1;
-
-	if (!id)
-		return -1; /* without its id it would be another message's ack */
-	if (outcome != OUTCOME_REJECTED)
-		n = asprintf(text, "{\"event_id\":%s,\"status\":\"%s\"}", id, status_name(outcome));
-	else if ((reason = quote(why, strlen(why))))
-		n = asprintf(text, "{\"event_id\":%s,\"status\":\"rejected\",\"reason\":%s}", id, reason);
-	free(reason);
-	free(id);
-	return n;
-}
-
-static int reserve_acks(struct session *s, size_t more)
-{
-	size_t used = s->acks_end - s->acks_begin;
-	char *bytes;
-
-	if (s->acks_end + more <= s->acks_size)
-		return 0;
-	if (used)
-		memmove(s->acks, s->acks + s->acks_begin, used);
-	s->acks_begin = 0;
-	s->acks_end = used;
-	if (used + more <= s->acks_size)
-		return 0;
-	bytes = realloc(s->acks, (used + more) * 2);
-	if (!bytes)
-		return -1;
-	s->acks = bytes;
-	s->acks_size = (used + more) * 2;
-	return 0;
-}
-
-/* The frame is written as bytes, and not by libwebsockets, so that many acks go out in one write:
- * RFC 6455, section 5.2, a whole text message, not masked. Returns room for its payload. */
-static char *start_frame(struct session *s, size_t len)
-{
-	char *at;
-
-	if (len > UINT16_MAX || reserve_acks(s, 4 + len))
-		return NULL;
-	at = s->acks + s->acks_end;
-	*at++ = (char)0x81;
-	if (len < 126) {
-		*at++ = (char)len;
-	} else {
-		*at++ = 126;
-		*at++ = (char)(len >> 8);
-		*at++ = (char)len;
-	}
-	s->acks_end = (size_t)(at - s->acks) + len;
-	return at;
-}
-
-/* How many of these bytes are whole frames, at most so many unless the first is longer. */
-static size_t whole_frames(const char *frames, size_t len, size_t most, size_t *count)
-{
-	size_t n = 0;
-
-	for (*count = 0; n < len; ++*count) {
-		const unsigned char *at = (const unsigned char *)frames + n;
-		size_t frame = at[1] < 126 ? 2u + at[1] : 4u + ((size_t)at[2] << 8 | at[3]);
-
-		if (n && n + frame > most)
-			break;
-		n += frame;
-	}
-	return n;
-}
-
-/* An id that needs no escapes, which is nearly all of them, and nothing to explain. */
-static int queue_usual_ack(struct session *s, const struct event *ev, enum outcome outcome)
-{
-	static const char head[] = "{\"event_id\":\"", middle[] = "\",\"status\":\"", tail[] = "\"}";
-	const char *status = status_name(outcome);
-	size_t status_len = strlen(status);
-	char *at = start_frame(s, sizeof(head) + sizeof(middle) + sizeof(tail) - 3 + ev->id_len + status_len);
-
-	if (!at)
-		return -1;
-	at = mempcpy(at, head, sizeof(head) - 1);
-	at = mempcpy(at, ev->id, ev->id_len);
-	at = mempcpy(at, middle, sizeof(middle) - 1);
-	at = mempcpy(at, status, status_len);
-	memcpy(at, tail, sizeof(tail) - 1);
-	return 0;
-}
-
-static int queue_quoted_ack(struct session *s, const struct event *ev, enum outcome outcome)
-{
-	char *text = NULL;
-	int n = write_quoted_ack(&text, ev, outcome);
-	char *at = n < 0 ? NULL : start_frame(s, (size_t)n);
-
-	if (at)
-		memcpy(at, text, (size_t)n);
-	free(n < 0 ? NULL : text);
-	return at ? 0 : -1;
+	if (now == before)
+		return;
+	i->acks_bytes += now - before;
+	ws_charge(i->ws, (long)now - (long)before);
 }
 
 static int queue_ack(struct session *s, const struct event *ev, enum outcome outcome)
 {
-	if (ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED)
-		return queue_usual_ack(s, ev, outcome);
-	return queue_quoted_ack(s, ev, outcome);
+	size_t before = acks_memory(&s->acks);
+	int result = acks_add(&s->acks, ev, outcome);
+
+	charge_acks(s, before);
+	return result;
 }
 
-static void session_free(struct session *s)
+static void forget_acks(struct session *s, size_t len)
 {
-	free(s->acks);
-	free(s);
+	size_t before = acks_memory(&s->acks);
+
+	acks_sent(&s->acks, len);
+	charge_acks(s, before);
 }
 
-/* A producer that reads no acks is not read from either; the others are. */
-static void check_acks(struct session *s)
+static void clear_acks(struct session *s)
 {
-	size_t waiting = s->acks_end - s->acks_begin;
+	size_t before = acks_memory(&s->acks);
 
-	if (waiting > ACKS_STOP)
+	acks_clear(&s->acks);
+	charge_acks(s, before);
+}
+
+/* A producer that reads no acks is not read from either; the others are. is_stuck: the kernel takes no more of them. */
+static void check_acks(struct session *s, bool is_stuck)
+{
+	size_t waiting = acks_waiting(&s->acks);
+
+	if (waiting > ACKS_STOP || (is_stuck && s->ingest->acks_bytes > s->ingest->acks_limit))
 		ws_link_hold(&s->link, WS_HOLD_ACKS, true);
-	else if (waiting < ACKS_GO)
+	else if (is_stuck ? waiting < ACKS_GO : !waiting)
 		ws_link_hold(&s->link, WS_HOLD_ACKS, false);
 }
 
@@ -351,7 +238,7 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 		s->token->rejected += outcome == OUTCOME_REJECTED;
 	if (!s->link.ws) {
 		if (!s->pending)
-			session_free(s);
+			free(s);
 		return;
 	}
 	judge_message(s, !is_garbage(ev, outcome));
@@ -363,28 +250,28 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 	}
 	list_remove(&s->talker);
 	list_append(&s->ingest->talkers, &s->talker);
-	check_acks(s);
+	check_acks(s, false);
 }
 
 /* Writes until all is out, or the kernel is full and libwebsockets keeps a part: that goes first. */
 static int send_acks(struct session *s)
 {
 	list_remove(&s->talker);
-	while (s->acks_begin < s->acks_end) {
-		char *at = s->acks + s->acks_begin;
-		size_t count, len = whole_frames(at, s->acks_end - s->acks_begin, WRITE_BYTES, &count);
+	while (acks_waiting(&s->acks)) {
+		size_t count, len;
+		char *at = acks_first(&s->acks, WRITE_BYTES, &len, &count);
 
 		if (lws_partial_buffered(s->link.wsi)) {
+			check_acks(s, true);
 			ws_link_want_write(&s->link);
 			return 0;
 		}
 		if (lws_write(s->link.wsi, (unsigned char *)at, len, LWS_WRITE_RAW) < (int)len)
 			return -1;
-		s->acks_begin += len;
+		forget_acks(s, len);
 		counters.acks_sent += count;
 	}
-	s->acks_begin = s->acks_end = 0;
-	check_acks(s);
+	check_acks(s, false);
 	return 0;
 }
 
@@ -438,7 +325,7 @@ static int on_writable(struct session *s)
 {
 	if (send_ping(s) || send_acks(s))
 		return -1;
-	if (s->close_code && !s->acks_end)
+	if (s->close_code && !acks_waiting(&s->acks))
 		say_goodbye(s);
 	return 0;
 }
@@ -880,8 +767,9 @@ static void on_closed(struct session *s)
 		s->token->connections--;
 	addresses_leave(s->ingest->addresses, s->address);
 	ws_link_close(&s->link);
+	clear_acks(s);
 	if (!s->pending)
-		session_free(s);
+		free(s);
 }
 
 /* Who came in by a token that is valid no more has to go. */
@@ -1001,6 +889,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 		 config->ingest_cert ? ": --ingest-cert and --ingest-key are no pair" : "");
 	i->ws = ws;
 	i->config = config;
+	i->acks_limit = (size_t)config->inflight_bytes / ACKS_PART;
 	list_init(&i->sessions);
 	list_init(&i->talkers);
 	list_init(&i->resting);

@@ -668,6 +668,11 @@ struct lws_context *ws_context(const struct ws *ws)
 	return ws->context;
 }
 
+void ws_charge(struct ws *ws, long bytes)
+{
+	ws->budget.charge(ws->budget.owner, bytes);
+}
+
 void *ws_owner(const struct ws *ws)
 {
 	return ws->budget.owner;

@@ -88,6 +88,9 @@ struct lws_context *ws_context(const struct ws *ws);
 void *ws_owner(const struct ws *ws); /* of the budget */
 uv_loop_t *ws_loop(const struct ws *ws);
 
+/* So many bytes more, or fewer, of the budget are an owner's of connections. */
+void ws_charge(struct ws *ws, long bytes);
+
 /* For a vhost or a client connection: struct ws pings and hangs up itself. */
 const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws);
 

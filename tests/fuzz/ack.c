@@ -11,8 +11,7 @@
 
 #include "fuzz.h"
 
-/* How an ack is written is ingest.c's own affair: there is no header for it. */
-#include "intake/ingest.c"
+#include "intake/acks.h"
 
 static const char *const names[] = {"persisted", "duplicate", "rejected"};
 
@@ -72,17 +71,18 @@ static void check_by_producer(const char *text, size_t len, const struct event *
 }
 
 /* RFC 6455, section 5.2: a whole text message, its length in one byte or in three, not masked. */
-static void check_frame(const struct session *s, const struct event *ev, enum outcome outcome)
+static void check_frame(const struct acks *acks, const struct event *ev, enum outcome outcome)
 {
-	const unsigned char *frame = (const unsigned char *)s->acks;
-	size_t head = frame[1] < 126 ? 2 : 4, count;
+	const unsigned char *frame = (const unsigned char *)acks->bytes;
+	size_t head = frame[1] < 126 ? 2 : 4, count, first;
 	size_t len = head == 2 ? frame[1] : (size_t)frame[2] << 8 | frame[3];
 
 	must(frame[0] == 0x81 && frame[1] <= 126, "another kind of frame");
-	must(head + len == s->acks_end && (head == 2 || len >= 126), "a frame of %zu in %zu bytes", len, s->acks_end);
-	must(whole_frames(s->acks, s->acks_end, 1, &count) == s->acks_end && count == 1, "it is not one frame");
-	check_by_jansson(s->acks + head, len, ev, outcome);
-	check_by_producer(s->acks + head, len, ev, outcome);
+	must(head + len == acks->end && (head == 2 || len >= 126), "a frame of %zu in %zu bytes", len, acks->end);
+	must(acks_first(acks, 1, &first, &count) == acks->bytes && first == acks->end && count == 1,
+	     "it is not one frame");
+	check_by_jansson(acks->bytes + head, len, ev, outcome);
+	check_by_producer(acks->bytes + head, len, ev, outcome);
 }
 
 static void check_written(enum outcome outcome, const char *input, size_t len)
@@ -91,13 +91,13 @@ static void check_written(enum outcome outcome, const char *input, size_t len)
 	char *id = strndup(input, id_len);
 	char *reason = id_len < len ? strndup(input + id_len + 1, len - id_len - 1) : NULL;
 	struct event ev = {.id = id, .id_len = (uint16_t)id_len, .reason = reason};
-	struct session session = {0};
+	struct acks acks = {0};
 
 	if (is_id(id, id_len) && (id_len || outcome == OUTCOME_REJECTED)) {
-		must(queue_ack(&session, &ev, outcome) == 0, "no ack");
-		check_frame(&session, &ev, outcome);
+		must(acks_add(&acks, &ev, outcome) == 0, "no ack");
+		check_frame(&acks, &ev, outcome);
 	}
-	free(session.acks);
+	acks_clear(&acks);
 	free(id);
 	free(reason);
 }

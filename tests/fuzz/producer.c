@@ -100,9 +100,12 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 
 int pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
 {
-	(void)p, (void)sender;
+	(void)p;
 	must(*reason, "refused without a reason");
+	if (taken.pending == PENDING_MOST)
+		return -1;
 	take(message, len);
+	taken.senders[taken.pending++] = sender;
 	return 0;
 }
 

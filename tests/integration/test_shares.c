@@ -159,3 +159,57 @@ Test(shares, feeds_are_not_stopped_for_the_sake_of_producers)
 	stop();
 	feed_free(feed);
 }
+
+/* ---- acks ---- */
+
+#define DEAF       12
+#define DEAF_MOST  6000 /* events of each, whose acks are 2 MB */
+#define DEAF_ROUND 50
+#define DEAF_BYTES (2 << 20)
+
+/* Each sends some events, if it is read from, and reads no ack. Returns how many were sent. */
+static int send_without_reading(struct peer *const *deaf, int *next)
+{
+	int sent = 0;
+
+	for (int i = 0; i < DEAF; i++) {
+		bool is_read = peer_flush(deaf[i]);
+
+		for (int n = 0; is_read && n < DEAF_ROUND && next[i] < DEAF_MOST; n++, sent++)
+			is_read = peer_sendf(deaf[i], "{\"event_id\":\"%d-%0300d\"}", i, next[i]++);
+	}
+	return sent;
+}
+
+/* An eighth of 4 MiB is for acks; beyond it they wait only of what had been read already. */
+Test(shares, acks_that_are_not_read_are_a_part_of_the_budget)
+{
+	struct peer *deaf[DEAF], *p;
+	int next[DEAF] = {0};
+	double bytes;
+
+	start(NULL, "--max-inflight-bytes 4MiB --ping-interval 600");
+	for (int i = 0; i < DEAF; i++) {
+		deaf[i] = open_producer();
+		peer_set_deadline(deaf[i], 1);
+	}
+	while (send_without_reading(deaf, next) || metric("wsonce_in_flight") > 0)
+		;
+	cr_assert_lt(metric("wsonce_received_total"), DEAF * DEAF_MOST, "all are read from to the end");
+	p = open_producer();
+	peer_send_text(p, "{\"event_id\":\"heard\"}");
+	ack_expect(p, "heard", "persisted");
+	cr_assert(wait_until(metric("wsonce_in_flight") == 0, SETTLED_MS));
+	bytes = metric("wsonce_in_flight_bytes");
+	cr_assert_geq(bytes, DEAF_BYTES / 8, "%.0f bytes", bytes);
+	cr_assert_leq(bytes, DEAF_BYTES, "%.0f bytes", bytes);
+	for (int i = 0; i < DEAF; i++)
+		peer_free(deaf[i]);
+	cr_assert(wait_until(metric("wsonce_in_flight_bytes") == 0, SETTLED_MS),
+		  "%.0f bytes, %.0f connections, %.0f in flight", metric("wsonce_in_flight_bytes"),
+		  metric("wsonce_ingest_connections"), metric("wsonce_in_flight"));
+	peer_send_text(p, "{\"event_id\":\"afterwards\"}");
+	ack_expect(p, "afterwards", "persisted");
+	peer_free(p);
+	stop();
+}

@@ -1,0 +1,188 @@
+/* acks.c owns what is said to a producer of each of its messages: the JSON, its frame, and the queue. When it goes out, and
+ * who pays for the memory, is ingest.c's business. */
+#include "intake/acks.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define FIRST_BYTES 512  /* of memory; then a fourth more than is needed */
+#define KEPT_BYTES  4096 /* of it, when nothing waits */
+
+/* --- into the queue --- */
+
+static bool is_plain(const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)s[i] < 0x20 || s[i] == '"' || s[i] == '\\' || s[i] == 0x7f)
+			return false;
+	return true;
+}
+
+/* The JSON of a string, quotes included, on the heap. What is not UTF-8 becomes question marks. */
+static char *quote(const char *text, size_t len)
+{
+	json_t *value = make_json(text, len);
+	char *out = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+
+	json_decref(value);
+	return out;
+}
+
+static const char *status_name(enum outcome outcome)
+{
+	switch (outcome) {
+	case OUTCOME_PERSISTED:
+		return "persisted";
+	case OUTCOME_DUPLICATE:
+		return "duplicate";
+	case OUTCOME_REJECTED:
+		return "rejected";
+	}
+	return "";
+}
+
+static int write_quoted_ack(char **text, const struct event *ev, enum outcome outcome)
+{
+	const char *why = ev->reason ? ev->reason : "rejected by another listener: see dead_letters";
+	char *id = ev->id_len ? quote(ev->id, ev->id_len) : strdup("null");
+	char *reason = NULL;
+	int n = -1;
+
+	if (!id)
+		return -1; /* without its id it would be another message's ack */
+	if (outcome != OUTCOME_REJECTED)
+		n = asprintf(text, "{\"event_id\":%s,\"status\":\"%s\"}", id, status_name(outcome));
+	else if ((reason = quote(why, strlen(why))))
+		n = asprintf(text, "{\"event_id\":%s,\"status\":\"rejected\",\"reason\":%s}", id, reason);
+	free(reason);
+	free(id);
+	return n;
+}
+
+static int reserve(struct acks *a, size_t more)
+{
+	size_t used = a->end - a->begin, size = (used + more) / 4 * 5;
+	char *bytes;
+
+	if (a->end + more <= a->size)
+		return 0;
+	if (used)
+		memmove(a->bytes, a->bytes + a->begin, used);
+	a->begin = 0;
+	a->end = used;
+	if (used + more <= a->size)
+		return 0;
+	size = size < FIRST_BYTES ? FIRST_BYTES : size;
+	bytes = realloc(a->bytes, size);
+	if (!bytes)
+		return -1;
+	a->bytes = bytes;
+	a->size = size;
+	return 0;
+}
+
+/* The frame is written as bytes, and not by libwebsockets, so that many acks go out in one write:
+ * RFC 6455, section 5.2, a whole text message, not masked. Returns room for its payload. */
+static char *start_frame(struct acks *a, size_t len)
+{
+	char *at;
+
+	if (len > UINT16_MAX || reserve(a, 4 + len))
+		return NULL;
+	at = a->bytes + a->end;
+	*at++ = (char)0x81;
+	if (len < 126) {
+		*at++ = (char)len;
+	} else {
+		*at++ = 126;
+		*at++ = (char)(len >> 8);
+		*at++ = (char)len;
+	}
+	a->end = (size_t)(at - a->bytes) + len;
+	return at;
+}
+
+/* An id that needs no escapes, which is nearly all of them, and nothing to explain. */
+static int add_usual(struct acks *a, const struct event *ev, enum outcome outcome)
+{
+	static const char head[] = "{\"event_id\":\"", middle[] = "\",\"status\":\"", tail[] = "\"}";
+	const char *status = status_name(outcome);
+	size_t status_len = strlen(status);
+	char *at = start_frame(a, sizeof(head) + sizeof(middle) + sizeof(tail) - 3 + ev->id_len + status_len);
+
+	if (!at)
+		return -1;
+	at = mempcpy(at, head, sizeof(head) - 1);
+	at = mempcpy(at, ev->id, ev->id_len);
+	at = mempcpy(at, middle, sizeof(middle) - 1);
+	at = mempcpy(at, status, status_len);
+	memcpy(at, tail, sizeof(tail) - 1);
+	return 0;
+}
+
+static int add_quoted(struct acks *a, const struct event *ev, enum outcome outcome)
+{
+	char *text = NULL;
+	int n = write_quoted_ack(&text, ev, outcome);
+	char *at = n < 0 ? NULL : start_frame(a, (size_t)n);
+
+	if (at)
+		memcpy(at, text, (size_t)n);
+	free(n < 0 ? NULL : text);
+	return at ? 0 : -1;
+}
+
+int acks_add(struct acks *a, const struct event *ev, enum outcome outcome)
+{
+	if (ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED)
+		return add_usual(a, ev, outcome);
+	return add_quoted(a, ev, outcome);
+}
+
+/* --- out of the queue --- */
+
+size_t acks_memory(const struct acks *a)
+{
+	return a->size > KEPT_BYTES ? a->size : 0;
+}
+
+size_t acks_waiting(const struct acks *a)
+{
+	return a->end - a->begin;
+}
+
+char *acks_first(const struct acks *a, size_t most, size_t *len, size_t *count)
+{
+	char *first = a->bytes + a->begin;
+
+	*len = 0;
+	for (*count = 0; *len < acks_waiting(a); ++*count) {
+		const unsigned char *at = (const unsigned char *)first + *len;
+		size_t frame = at[1] < 126 ? 2u + at[1] : 4u + ((size_t)at[2] << 8 | at[3]);
+
+		if (*len && *len + frame > most)
+			break;
+		*len += frame;
+	}
+	return first;
+}
+
+void acks_clear(struct acks *a)
+{
+	free(a->bytes);
+	*a = (struct acks){0};
+}
+
+void acks_sent(struct acks *a, size_t len)
+{
+	a->begin += len;
+	if (a->begin < a->end)
+		return;
+	a->begin = a->end = 0;
+	if (a->size > KEPT_BYTES)
+		acks_clear(a);
+}
