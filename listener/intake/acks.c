@@ -1,5 +1,5 @@
-/* acks.c owns what is said to a producer of each of its messages: the JSON, its frame, and the queue. When it goes out, and
- * who pays for the memory, is ingest.c's business. */
+/* acks.c owns what is said to a producer of each of its messages: the JSON, its frame, and the queue. When it goes out,
+ * and who pays for the memory, is ingest.c's business. */
 #include "intake/acks.h"
 
 #include <jansson.h>

@@ -23,7 +23,8 @@ size_t acks_memory(const struct acks *a);
 /* How many bytes wait. */
 size_t acks_waiting(const struct acks *a);
 
-/* The first whole frames, at most so many bytes unless the first frame is longer: how many bytes, and how many frames. */
+/* The first whole frames, at most so many bytes unless the first frame is longer: how many bytes, and how many frames.
+ */
 char *acks_first(const struct acks *a, size_t most, size_t *len, size_t *count);
 
 /* So many bytes are sent. When none waits, memory beyond a small buffer is given back. */

@@ -7,10 +7,11 @@ METRIC_LINE = re.compile(r"^wsonce_(\w+) (\S+)$", re.M)
 
 
 async def fetch(socket, path, method="GET"):
-    """The whole answer, headers included. OSError if nobody listens there."""
-    reader, writer = await asyncio.open_unix_connection(socket)
+    """The whole answer, headers included. socket: its path, or HOST:PORT. OSError if nobody listens there."""
+    host, _, port = socket.rpartition(":")
+    reader, writer = await (asyncio.open_connection(host, port) if host else asyncio.open_unix_connection(socket))
     try:
-        writer.write(f"{method} {path} HTTP/1.1\r\nHost: rig\r\nConnection: close\r\n\r\n".encode())
+        writer.write(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         return (await reader.read(-1)).decode(errors="replace")
     finally:
         writer.close()

@@ -41,11 +41,13 @@ enum kind {
 	KIND_GARBAGE,        /* floods with what is no event */
 	KIND_HALF,           /* all but the last byte of a message of 1 MiB; who is hung up on comes again */
 	KIND_RESET,          /* connects and resets, COUNT times */
+	KIND_GUESS,          /* a handshake with a wrong token, again and again */
+	KIND_ASK,            /* asks the admin port for a page, again and again */
 	KINDS
 };
 
-static const char *const names[KINDS] = {"idle", "mute",  "silent",  "slow-handshake", "slow-frame",
-					 "deaf", "flood", "garbage", "half",           "reset"};
+static const char *const names[KINDS] = {"idle",  "mute",    "silent", "slow-handshake", "slow-frame", "deaf",
+					 "flood", "garbage", "half",   "reset",          "guess",      "ask"};
 
 enum stage { STAGE_DIALLING, STAGE_SHAKING, STAGE_OPEN };
 
@@ -79,6 +81,7 @@ static const char handshake[] = "GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgr
 				"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
 				"Sec-WebSocket-Key: d3NvbmNlIGhvc3RpbGUhIQ==\r\n%s\r\n";
 static char request[400];
+static const char page[] = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
 
 /* The header of a masked text frame of 60,000 bytes: a body that never comes to its end. */
 static const char slow_frame[] = "\x81\xfe\xea\x60\0\0\0\0{\"event_id\":\"slow\",\"payload\":\"";
@@ -118,6 +121,12 @@ static void report(const struct crowd *c)
 	       (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 		       (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6);
 	fflush(stdout);
+}
+
+/* Who was hung up on, or has its answer, comes again at once. */
+static bool comes_again(const struct crowd *c)
+{
+	return c->kind == KIND_GUESS || c->kind == KIND_ASK;
 }
 
 static bool is_flooding(const struct crowd *c)
@@ -168,9 +177,22 @@ static void dial_more(struct crowd *c)
 	}
 }
 
+/* Such clients are not waited for by those that dial. */
+static bool is_slow_to_shake(const struct crowd *c)
+{
+	return c->kind == KIND_SILENT || c->kind == KIND_SLOW_HANDSHAKE || c->kind == KIND_ASK;
+}
+
+static void dial_again(struct crowd *c)
+{
+	for (size_t i = 0; i < c->next && c->dialling < DIALLING; i++)
+		if (c->clients[i].fd < 0)
+			dial(c, &c->clients[i]);
+}
+
 static void drop(struct crowd *c, struct client *cl)
 {
-	c->dialling -= cl->stage == STAGE_DIALLING || (cl->stage == STAGE_SHAKING && c->kind != KIND_SLOW_HANDSHAKE);
+	c->dialling -= cl->stage == STAGE_DIALLING || (cl->stage == STAGE_SHAKING && !is_slow_to_shake(c));
 	c->open -= cl->stage == STAGE_OPEN;
 	c->connected--;
 	close(cl->fd);
@@ -303,9 +325,11 @@ static void on_connected(struct crowd *c, struct client *cl)
 		return;
 	}
 	cl->stage = STAGE_SHAKING;
-	if (c->kind == KIND_SILENT || c->kind == KIND_SLOW_HANDSHAKE) {
-		watch(c, cl, EPOLL_CTL_MOD, EPOLLIN);
+	if (is_slow_to_shake(c)) {
 		c->dialling--;
+		watch(c, cl, EPOLL_CTL_MOD, EPOLLIN);
+		if (c->kind == KIND_ASK)
+			push(c, cl, page, sizeof(page) - 1, sizeof(page));
 		return;
 	}
 	if (c->kind == KIND_RESET && c->next % 3 == 0) {
@@ -346,6 +370,13 @@ static void on_readable(struct crowd *c, struct client *cl)
 	if (n <= 0)
 		return;
 	bytes[n] = '\0';
+	if (comes_again(c)) {
+		c->messages += strncmp((char *)bytes, "HTTP/1.1", 8) == 0;
+		c->opened += strncmp((char *)bytes, "HTTP/1.1 101", 12) == 0;
+		if (c->kind == KIND_GUESS)
+			drop(c, cl);
+		return;
+	}
 	if (cl->stage == STAGE_SHAKING && strncmp((char *)bytes, "HTTP/1.1 101", 12) == 0)
 		on_open(c, cl);
 	else if (cl->stage == STAGE_OPEN && c->kind == KIND_IDLE)
@@ -399,6 +430,8 @@ static void run(struct crowd *c)
 		int n;
 
 		dial_more(c);
+		if (comes_again(c))
+			dial_again(c);
 		n = epoll_wait(c->epoll, events, 256, wait > 0 ? wait : 0);
 		for (int i = 0; i < n; i++)
 			on_event(c, events[i].data.ptr, events[i].events);
@@ -438,7 +471,9 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < c.count; i++)
 		c.clients[i].fd = -1;
 	snprintf(request, sizeof(request), handshake,
-		 c.kind == KIND_DEAF ? "Sec-WebSocket-Protocol: wsonce.ack.v1\r\n" : "");
+		 c.kind == KIND_DEAF    ? "Sec-WebSocket-Protocol: wsonce.ack.v1\r\n"
+		 : c.kind == KIND_GUESS ? "Authorization: Bearer a-guess\r\n"
+					: "");
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);

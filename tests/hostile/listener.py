@@ -11,16 +11,16 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Listener:
-    def __init__(self, rig, flags, name="listener"):
+    def __init__(self, rig, flags, name="listener", admin_port=0):
         self.rig = rig
         self.flags = flags
         self.log = f"{rig.directory}/{name}.log"
-        self.admin = f"{rig.directory}/{name}.sock"
+        self.admin = f"127.0.0.1:{admin_port}" if admin_port else f"{rig.directory}/{name}.sock"
         self.port = 0
         self.process = None
 
     async def start(self):
-        command = [f"{self.rig.programs}/wsonce", "listen", "--ingest", "127.0.0.1:0", "--admin", f"unix:{self.admin}",
+        command = [f"{self.rig.programs}/wsonce", "listen", "--ingest", "127.0.0.1:0", "--admin", self.admin if ":" in self.admin else f"unix:{self.admin}",
                    "--redis", f"unix://{self.rig.redis.socket}", "--postgres", self.rig.conninfo, *self.flags]
         self.process = await start(command, self.log)
         await wait_until(self.is_ready, 20, f"the listener is ready (see {self.log})")
