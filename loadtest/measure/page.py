@@ -10,7 +10,7 @@ from measure.table import TABLES, rows, verdict
 from servers import RigError
 
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
-WIDTH = 130
+WIDTH = 120
 PLOTS_OF = {"fanout": ("fanout", "cpu"), "latency": ("latency",), "payloads": ("payloads",)}
 
 
