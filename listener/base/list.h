@@ -40,8 +40,16 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
+/* The node after this one, which is on its way from memory when it is asked for. */
+static inline struct list *list_next(const struct list *node)
+{
+	__builtin_prefetch(node->next);
+	return node->next;
+}
+
 /* Walks l; the body may remove the node at hand, and no other. */
 #define list_each(node, after, l) \
-	for (struct list *node = (l)->next, *after = node->next; node != (l); node = after, after = node->next)
+	for (struct list *node = (l)->next, *after = list_next(node); node != (l); \
+	     node = after, after = list_next(node))
 
 #endif

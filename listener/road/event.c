@@ -1,6 +1,5 @@
 /* event.c owns the events in memory: their lists, their table and their bytes. What happens to
  * them is pipeline.c's business. */
-#define HASH_NONFATAL_OOM 1 /* an event that does not get into the table has no table; the default exits */
 #include "road/event.h"
 
 #include <assert.h>
@@ -8,11 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* uthash lets its chains grow to ten before it makes more of them. Each step of a chain is another
- * event, and with ten thousand of them at work a wait for memory. */
-#undef HASH_BKT_CAPACITY_THRESH
-#define HASH_BKT_CAPACITY_THRESH 5U
-
+#define FIRST_CHAINS    1024
 #define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
 #define BEHIND_MAX      8  /* events behind another */
 
@@ -47,6 +42,7 @@ void events_init(struct events *es)
 	memset(es, 0, sizeof(*es));
 	for (int i = 0; i < EVENT_STATES; i++)
 		list_init(&es->lists[i]);
+	list_init(&es->ordered);
 	list_init(&es->strays);
 }
 
@@ -86,17 +82,73 @@ static void fill(struct event *ev, const char *message, size_t len, const struct
 		ev->payload.at = at + (view->payload.at - message);
 }
 
+/* --- the table --- */
+
+static struct event **chain_of(const struct events *es, uint32_t id_hash)
+{
+	return &es->table[id_hash & (es->chains - 1)];
+}
+
+static void put_in_chain(struct events *es, struct event *ev)
+{
+	struct event **chain = chain_of(es, ev->id_hash);
+
+	ev->in_chain = *chain;
+	*chain = ev;
+}
+
+/* There are at least as many chains as events, and never many times more than there once were events: the heads
+ * should stay in the processor's cache. Without memory for more chains, they get longer. */
+static int grow_table(struct events *es)
+{
+	size_t chains = es->chains ? 2 * es->chains : FIRST_CHAINS, old_chains = es->chains;
+	struct event **table = calloc(chains, sizeof(*table)), **old = es->table, *next;
+
+	if (!table)
+		return old ? 0 : -1;
+	es->table = table;
+	es->chains = chains;
+	for (size_t i = 0; i < old_chains; i++)
+		for (struct event *ev = old[i]; ev; ev = next) {
+			next = ev->in_chain;
+			put_in_chain(es, ev);
+		}
+	free(old);
+	return 0;
+}
+
 static int put_in_table(struct events *es, struct event *ev)
 {
-	HASH_ADD_KEYPTR_BYHASHVALUE(hh, es->by_id, ev->id, ev->id_len, ev->hh.hashv, ev);
-	return ev->hh.tbl ? 0 : -1;
+	if (es->in_table >= es->chains && grow_table(es))
+		return -1;
+	put_in_chain(es, ev);
+	ev->is_in_table = true;
+	es->in_table++;
+	return 0;
 }
 
 static void take_out_of_table(struct events *es, struct event *ev)
 {
-	HASH_DEL(es->by_id, ev);
-	ev->hh.tbl = NULL;
+	struct event **at = chain_of(es, ev->id_hash);
+
+	while (*at != ev)
+		at = &(*at)->in_chain;
+	*at = ev->in_chain;
+	ev->is_in_table = false;
+	es->in_table--;
 }
+
+struct event *event_find(const struct events *es, const struct envelope_view *view)
+{
+	struct event *ev = es->chains ? *chain_of(es, view->id_hash) : NULL;
+
+	while (ev && (ev->id_hash != view->id_hash || ev->id_len != view->id.len ||
+		      memcmp(ev->id, view->id.at, view->id.len) != 0))
+		ev = ev->in_chain;
+	return ev;
+}
+
+/* --- new events --- */
 
 struct event *event_new(struct events *es, enum event_state state, const char *message, size_t len,
 			const struct envelope_view *view, struct sender *sender, int64_t now_us)
@@ -115,13 +167,12 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->is_stray = state != EV_CLAIMING;
 	ev->is_loose = ev->id_len && state == EV_REFUSED;
 	if (view)
-		ev->hh.hashv = view->id_hash;
-	if (ev->is_stray)
-		list_append(&es->strays, &ev->stray_link);
-	else if (put_in_table(es, ev)) {
+		ev->id_hash = view->id_hash;
+	if (!ev->is_stray && put_in_table(es, ev)) {
 		free(ev);
 		return NULL;
 	}
+	list_append(ev->is_stray ? &es->strays : &es->ordered, &ev->order_link);
 	charge(es, ev, size + MALLOC_OVERHEAD);
 	es->messages++;
 	put_in_list(es, ev, state);
@@ -161,14 +212,6 @@ uint64_t event_digest_head(const struct event *ev)
 	for (int i = 0; i < 8; i++)
 		head = head << 8 | digest[i];
 	return head;
-}
-
-struct event *event_find(const struct events *es, const struct envelope_view *view)
-{
-	struct event *ev;
-
-	HASH_FIND_BYHASHVALUE(hh, es->by_id, view->id.at, view->id.len, view->id_hash, ev);
-	return ev;
 }
 
 /* --- messages that share an id --- */
@@ -236,7 +279,7 @@ void event_give_place(struct events *es, struct event *ev, struct event *next)
 	next->behind = ev->behind;
 	ev->behind = NULL;
 	hand_over_claim(ev, next);
-	if (!ev->hh.tbl)
+	if (!ev->is_in_table)
 		return;
 	put_in_table(es, next); /* or not, if memory is out: then nobody joins it */
 	take_out_of_table(es, ev);
@@ -281,13 +324,12 @@ static void event_free(struct events *es, struct event *ev)
 {
 	list_remove(&ev->link);
 	list_remove(&ev->wait_link);
-	if (ev->is_stray)
-		list_remove(&ev->stray_link);
+	list_remove(&ev->order_link);
 	es->counts[ev->state]--;
 	es->message_bytes[ev->state] -= ev->message_len;
 	es->bytes -= ev->bytes;
 	es->messages -= ev->copies;
-	if (ev->hh.tbl)
+	if (ev->is_in_table)
 		take_out_of_table(es, ev);
 	for (struct copy *c = ev->first.next, *next; c; c = next) {
 		next = c->next;
@@ -310,28 +352,33 @@ void event_finish(struct events *es, struct event *ev, enum outcome outcome)
 	event_free(es, ev);
 }
 
-/* uthash keeps the order in which events were put in. */
+static const struct event *first_of(const struct list *l)
+{
+	return list_is_empty(l) ? NULL : list_entry(l->next, struct event, order_link);
+}
+
 const struct event *events_oldest(const struct events *es)
 {
-	const struct event *first = es->by_id, *stray = NULL;
+	const struct event *first = first_of(&es->ordered), *stray = first_of(&es->strays);
 
-	if (!list_is_empty(&es->strays))
-		stray = list_entry(es->strays.next, struct event, stray_link);
 	return !first || (stray && stray->received_us < first->received_us) ? stray : first;
 }
 
-size_t events_before(const struct events *es, int64_t us)
+static size_t count_before(const struct list *l, int64_t us)
 {
 	size_t n = 0;
 
-	for (const struct event *ev = es->by_id; ev && ev->received_us < us; ev = ev->hh.next)
-		n += !ev->is_stray;
-	list_each(node, after, &es->strays) {
-		if (list_entry(node, struct event, stray_link)->received_us >= us)
+	list_each(node, after, l) {
+		if (list_entry(node, struct event, order_link)->received_us >= us)
 			break;
 		n++;
 	}
 	return n;
+}
+
+size_t events_before(const struct events *es, int64_t us)
+{
+	return count_before(&es->ordered, us) + count_before(&es->strays, us);
 }
 
 void events_clear(struct events *es)
@@ -339,4 +386,7 @@ void events_clear(struct events *es)
 	for (int i = 0; i < EVENT_STATES; i++)
 		list_each(node, after, &es->lists[i])
 			event_free(es, list_entry(node, struct event, link));
+	free(es->table);
+	es->table = NULL;
+	es->chains = 0;
 }

@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uthash.h>
 
 #include "road/envelope.h"
 #include "base/list.h"
@@ -50,29 +49,35 @@ struct copy {
 	struct sender *sender; /* NULL: nobody waits for an answer */
 };
 
-/* One allocation: this struct, then id, type and the message. Owned by struct events. */
+/* One allocation: this struct, then id, type and the message. Owned by struct events. With ten thousand of them at
+ * work each is out of the processor's cache when its turn comes, so what each step touches comes first. */
 struct event {
-	struct list link;       /* in the list of its state */
-	struct list wait_link;  /* in hold.c's list, in EV_HELD and EV_BACKING_OFF */
-	struct list stray_link; /* in the list of strays, of a stray alone */
-	UT_hash_handle hh;      /* by id; hh.tbl is NULL while it is not in the table */
-	struct event *behind;   /* the newest of the messages that wait behind it, and so on; owned by struct events */
+	struct list link;      /* in the list of its state */
+	struct list wait_link; /* in hold.c's list, in EV_HELD and EV_BACKING_OFF */
+	int64_t due_ms;        /* loop clock, when hold.c hands it out */
+	size_t message_len;
 	enum event_state state;
 	uint16_t id_len;   /* 0: the message has no usable id, and never leaves the dead-letter way */
 	uint16_t looks;    /* MGETs since it was held: sets the next delay */
 	uint16_t put_offs; /* times that the store gave it back, for no fault of its own as far as is known */
-	uint32_t attempts; /* failed stores, the fleet's count where Redis told it */
 	bool is_claimed;   /* our value is, as far as we know, in Redis */
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */
 	bool is_doubted;   /* a mark of it was read, and not believed before Postgres was asked for its epoch */
-	bool is_stray;     /* came without an id, or behind another, or was refused at the door */
-	bool is_loose;     /* has an id, is refused without a claim, and is not in the table */
-	bool is_put_off;   /* in EV_BACKING_OFF: keeps its claim afterwards, too */
-	uint32_t type_len;
-	size_t bytes; /* of the budget, copies included */
-	size_t message_len;
+	bool is_in_table;
+	bool is_stray;          /* came without an id, or behind another, or was refused at the door */
+	bool is_loose;          /* has an id, is refused without a claim, and is not in the table */
+	bool is_put_off;        /* in EV_BACKING_OFF: keeps its claim afterwards, too */
+	uint32_t id_hash;       /* keyed_hash() */
+	struct event *in_chain; /* the next one in its chain of the table */
 	const char *id;
+	struct list order_link; /* in the list of strays, or of those that are none */
+	unsigned int copies;    /* messages that settle with it */
+	uint32_t attempts;      /* failed stores, the fleet's count where Redis told it */
+	struct copy first;
+	struct event *behind; /* the newest of the messages that wait behind it, and so on; owned by struct events */
+	size_t bytes;         /* of the budget, copies included */
 	const char *type;
+	uint32_t type_len;
 	const char *message;   /* the bytes that were received: dead letters keep them */
 	struct slice payload;  /* inside message, or a constant */
 	char *reason;          /* why it is or may become a dead letter; heap, or NULL */
@@ -83,9 +88,6 @@ struct event {
 	int64_t lease_ms;      /* loop clock, before the claim was sent or renewed */
 	int64_t claim_ms;      /* part of the claim's value, in ms since 1970; never the same twice */
 	int64_t held_ms;       /* loop clock, when it was first held */
-	int64_t due_ms;        /* loop clock, when hold.c hands it out */
-	unsigned int copies;   /* messages that settle with it */
-	struct copy first;
 };
 
 /* All events of the process. */
@@ -93,10 +95,13 @@ struct events {
 	struct list lists[EVENT_STATES];
 	size_t counts[EVENT_STATES];
 	size_t message_bytes[EVENT_STATES];
-	struct event *by_id; /* in the order of coming, but for strays */
-	struct list strays;  /* the others, in that order too */
-	size_t bytes;        /* sum of the events' bytes */
-	size_t messages;     /* sum of the events' copies: in flight */
+	struct event **table; /* chains, by the ids' hashes */
+	size_t chains;        /* in the table: a power of two, or 0 */
+	size_t in_table;      /* events */
+	struct list ordered;  /* all but strays, in the order of coming */
+	struct list strays;   /* the others, in that order too */
+	size_t bytes;         /* sum of the events' bytes */
+	size_t messages;      /* sum of the events' copies: in flight */
 };
 
 void events_init(struct events *es);

@@ -35,6 +35,7 @@ struct event *hold_due(struct hold *h, int64_t now_ms)
 
 		if (ev && ev->due_ms <= now_ms) {
 			hold_remove(ev);
+			list_next(&h->queues[i]);
 			return ev;
 		}
 	}

@@ -334,7 +334,7 @@ static bool keep_events(void)
 		worked &= add_event(&es, i, id) != NULL;
 	cr_assert_eq(es.counts[EV_CLAIMING], es.messages);
 	cr_assert_geq(es.messages, EVENTS - 1);
-	cr_assert_eq(HASH_COUNT(es.by_id), es.messages);
+	cr_assert_eq(es.in_table, es.messages);
 	for (int i = 0; i < EVENTS; i++) {
 		sprintf(id, "id-%d", i);
 		struct event *ev = find_event(&es, id);
@@ -343,7 +343,7 @@ static bool keep_events(void)
 			worked &= use_event(&es, ev);
 	}
 	events_clear(&es);
-	cr_assert(!es.bytes && !es.messages && !es.by_id);
+	cr_assert(!es.bytes && !es.messages && !es.in_table && !es.table);
 	return worked;
 }
 
