@@ -138,11 +138,27 @@ static int read_name(const struct reader *r, const char *key, const char *text)
 	return copy_text(r, key, text, &r->webhook->name);
 }
 
+/* Enough to tell two destinations from each other, in a table that people read. */
+static int digest_url(struct webhook *w, const struct url *url)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	char text[4096];
+	int len = snprintf(text, sizeof(text), "%s %s %d %s", url->scheme, url->host, url->port, url->path);
+
+	if (!EVP_Digest(text, len < (int)sizeof(text) ? (size_t)len : sizeof(text) - 1, digest, NULL, EVP_sha256(),
+			NULL))
+		return -1;
+	for (int i = 0; i < 16; i++)
+		sprintf(w->digest + 2 * i, "%02x", digest[i]);
+	return 0;
+}
+
 /* What a URL is refused for is said without it: tokens live in URLs. */
 static int read_url(const struct reader *r, const char *key, const char *text)
 {
 	struct url url;
-	bool is_good = url_parse(&url, text) == 0 && url_has_scheme(&url, "http https") && url.host[0];
+	bool is_good = url_parse(&url, text) == 0 && url_has_scheme(&url, "http https") && url.host[0] &&
+		       digest_url(r->webhook, &url) == 0;
 
 	for (const char *c = text; *c; c++)
 		is_good = is_good && (unsigned char)*c > ' ' && *c != 0x7f;

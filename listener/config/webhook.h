@@ -18,8 +18,9 @@ struct webhook_secret {
 };
 
 struct webhook {
-	char *name; /* in outbox rows, metrics and logs: letters, digits, . _ and - */
-	char *url;  /* http or https */
+	char *name;      /* in outbox rows, metrics and logs: letters, digits, . _ and - */
+	char *url;       /* http or https */
+	char digest[33]; /* of the URL without user and password, in hex: the same destination */
 	char **types;
 	size_t type_count; /* 0: events of every type */
 	char *secret_env;  /* name of the variable with the secrets; NULL: they are in a file */

@@ -364,14 +364,20 @@ static json_t *describe_targets(const struct admin *a)
 	return all;
 }
 
+static json_t *describe_name(const char *text)
+{
+	return *text ? describe_text(text) : json_null();
+}
+
 static json_t *describe_backlog(const struct admin *a)
 {
 	const struct backlog *b = relay_backlog(a->parts->relay);
 
-	return json_pack("{s:b, s:I, s:I, s:f, s:o, s:o}", "warning", b->overdue > 0, "pending", (json_int_t)b->pending,
-			 "overdue", (json_int_t)b->overdue, "oldest_s", (double)b->oldest_ms / 1000, "oldest_id",
-			 *b->oldest_id ? describe_text(b->oldest_id) : json_null(), "oldest_target",
-			 *b->oldest_target ? describe_text(b->oldest_target) : json_null());
+	return json_pack("{s:b, s:I, s:I, s:f, s:o, s:o, s:o, s:o}", "warning", b->overdue > 0, "pending",
+			 (json_int_t)b->pending, "overdue", (json_int_t)b->overdue, "oldest_s",
+			 (double)b->oldest_ms / 1000, "oldest_id", describe_name(b->oldest_id), "oldest_target",
+			 describe_name(b->oldest_target), "targets_of_nobody", describe_name(b->strays),
+			 "targets_with_another_url", describe_name(b->disputed));
 }
 
 static unsigned int write_status(const struct admin *a, FILE *out)

@@ -3,18 +3,41 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 
 #define AGAIN_MS 60000
 
-void backlog_read(struct backlog *b, const char *const cells[5])
+/* Takes names; are there some, and others than before? */
+static bool is_news(char *names, size_t size, const char *now)
+{
+	bool is_new = *now && strncmp(names, now, size - 1) != 0;
+
+	snprintf(names, size, "%s", now);
+	return is_new;
+}
+
+/* Rows whose webhook was renamed or taken away wait for ever; and if a name means two things, each row goes to the one
+ * whose listener is first. */
+static void read_names(struct backlog *b, const char *strays, const char *rows, const char *disputed)
+{
+	if (is_news(b->strays, sizeof(b->strays), strays))
+		log_warn("deliveries are pending for webhooks that no listener has; see wsonce dead-letters retarget",
+			 "targets=%s deliveries=%s", b->strays, rows);
+	if (is_news(b->disputed, sizeof(b->disputed), disputed))
+		log_warn("webhooks have another URL with another listener: give all the same settings, or other names",
+			 "targets=%s", b->disputed);
+}
+
+void backlog_read(struct backlog *b, const char *const cells[BACKLOG_CELLS])
 {
 	b->pending = strtoll(cells[0], NULL, 10);
 	b->overdue = strtoll(cells[1], NULL, 10);
 	b->oldest_ms = strtoll(cells[2], NULL, 10);
 	snprintf(b->oldest_id, sizeof(b->oldest_id), "%s", cells[3]);
 	snprintf(b->oldest_target, sizeof(b->oldest_target), "%s", cells[4]);
+	read_names(b, cells[5], cells[6], cells[7]);
 }
 
 void backlog_watch(struct backlog *b, int64_t now_ms, int64_t limit_ms)

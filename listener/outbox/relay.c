@@ -51,7 +51,7 @@
 #define COLUMNS  6
 #define TEXT_OID 25
 
-enum job { JOB_NONE, JOB_RECORD, JOB_PEEK, JOB_LEASE, JOB_FETCH_DUE };
+enum job { JOB_NONE, JOB_RECORD, JOB_PEEK, JOB_LEASE, JOB_BACKLOG };
 
 /* What keeps a kind of statement from being sent. */
 struct trouble {
@@ -123,8 +123,8 @@ struct relay {
 	int64_t peeked_lease;
 	int64_t peeked_us; /* its due_at */
 	struct backlog backlog;
-	struct array names; /* of the webhooks */
-	char strays[1000];  /* webhooks that nobody has, as they were told last */
+	struct array names; /* of the webhooks, */
+	struct array urls;  /* and digests of their URLs */
 	uv_timer_t timer;   /* the next of the above */
 	uv_timer_t deadline;
 	void (*drained)(void *arg); /* NULL: not draining */
@@ -705,35 +705,24 @@ static void start_look(struct relay *r)
 {
 	int64_t limit_ms = r->config->unsettled_warning_s ? r->config->unsettled_warning_s * 1000 : FOREVER_MS;
 	char text[24];
-	struct postgres_value values[2];
+	struct postgres_value values[3];
 
 	snprintf(text, sizeof(text), "%lld", (long long)limit_ms);
 	values[0] = text_value(text);
 	values[1] = (struct postgres_value){ARRAY_TEXT, r->names.bytes, r->names.len};
-	if (ask(r, JOB_FETCH_DUE, SQL_BACKLOG, 0, values, 2) == 0)
+	values[2] = (struct postgres_value){ARRAY_TEXT, r->urls.bytes, r->urls.len};
+	if (ask(r, JOB_BACKLOG, SQL_BACKLOG, 0, values, 3) == 0)
 		r->look_ms = now_ms(r) + LOOK_MS;
-}
-
-/* Rows whose webhook was renamed or taken away wait for ever. */
-static void keep_strays(struct relay *r, const char *names, const char *rows)
-{
-	if (strcmp(names, r->strays) == 0)
-		return;
-	snprintf(r->strays, sizeof(r->strays), "%s", names);
-	if (*names)
-		log_warn("deliveries are pending for webhooks that no listener has; see wsonce dead-letters retarget",
-			 "targets=%s deliveries=%s", r->strays, rows);
 }
 
 static void on_look(struct relay *r, const struct postgres_answer *answer)
 {
-	const char *cells[5];
+	const char *cells[BACKLOG_CELLS];
 	size_t len;
 
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < BACKLOG_CELLS; i++)
 		cells[i] = postgres_cell(answer, 0, i, &len);
 	backlog_read(&r->backlog, cells);
-	keep_strays(r, postgres_cell(answer, 0, 5, &len), postgres_cell(answer, 0, 6, &len));
 	backlog_watch(&r->backlog, now_ms(r), r->config->unsettled_warning_s * 1000);
 }
 
@@ -808,7 +797,7 @@ static void take_answer(struct relay *r, enum job job, const struct postgres_ans
 		on_recorded(r);
 	else if (job == JOB_RECORD)
 		on_not_recorded(r, answer);
-	else if (!is_fine && job == JOB_FETCH_DUE)
+	else if (!is_fine && job == JOB_BACKLOG)
 		wait_out(r, &r->leasing_trouble, answer->error);
 	else if (!is_fine)
 		on_not_leased(r, job, answer);
@@ -913,6 +902,7 @@ static void relay_free(struct relay *r)
 	for (int i = 0; i < COLUMNS; i++)
 		array_free(&r->columns[i]);
 	array_free(&r->names);
+	array_free(&r->urls);
 	free(r->lanes);
 	free(r);
 }
@@ -923,12 +913,14 @@ static int open_lanes(struct relay *r)
 
 	r->lanes = calloc(webhooks->count, sizeof(*r->lanes));
 	array_start(&r->names, ARRAY_TEXT, webhooks->count);
+	array_start(&r->urls, ARRAY_TEXT, webhooks->count);
 	for (size_t i = 0; r->lanes && i < webhooks->count; i++) {
 		add_text(&r->names, webhooks->items[i].name, false);
+		add_text(&r->urls, webhooks->items[i].digest, false);
 		r->lanes[i].target.webhook = &webhooks->items[i];
 		list_init(&r->lanes[i].waiting);
 	}
-	return r->lanes && r->names.len ? 0 : -1;
+	return r->lanes && r->names.len && r->urls.len ? 0 : -1;
 }
 
 static void on_ignored(void *arg)

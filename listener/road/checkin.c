@@ -29,12 +29,17 @@ void checkin_init(struct checkin *n, const struct config *config)
 /* What this fleet does with an event: see commands/retention_guard.c. */
 static int describe_effects(json_t *object, const struct config *c)
 {
-	json_t *targets = json_array();
+	json_t *targets = json_array(), *urls = json_object();
 	int failed = json_object_set_new(object, "consumer", json_string(c->consumer));
 
-	for (size_t i = 0; i < c->webhooks.count; i++)
-		failed |= json_array_append_new(targets, json_string(c->webhooks.items[i].name));
+	for (size_t i = 0; i < c->webhooks.count; i++) {
+		const struct webhook *w = &c->webhooks.items[i];
+
+		failed |= json_array_append_new(targets, json_string(w->name));
+		failed |= json_object_set_new(urls, w->name, json_string(w->digest));
+	}
 	failed |= json_object_set_new(object, "targets", targets);
+	failed |= json_object_set_new(object, "target_urls", urls);
 	if (c->handler)
 		failed |= json_object_set_new(object, "handler", json_string(c->handler));
 	return failed;

@@ -1,7 +1,9 @@
--- Deliveries that are still to be made. $1 is how many ms are too long, $2 this listener's webhooks. Each target has its
+-- Deliveries that are still to be made. $1 is how many ms are too long, $2 this listener's webhooks, $3 the digests of their
+-- URLs. Each target has its
 -- share of the 20,000 rows that are looked at: those that are due first, and a hundred that are due last, among which
 -- those are that fail for the longest. Tells how many there are, how many of them are too old, and of the oldest: age in
--- ms, event id, target; and the names of targets that no listener delivers to, and how many rows there are of these.
+-- ms, event id, target; the names of targets that no listener delivers to, and how many rows there are of these; and
+-- those of $2 that have another URL with a listener that runs.
 --
 -- The planner takes LIMIT for 1, as in lease.sql, and so reads the index outbox_due and never sorts.
 WITH RECURSIVE names AS (
@@ -43,5 +45,10 @@ SELECT count(*) FILTER (WHERE is_first), greatest(
 	(SELECT event_id FROM pending ORDER BY created_at LIMIT 1),
 	(SELECT target FROM pending ORDER BY created_at LIMIT 1),
 	(SELECT pg_catalog.string_agg(target, ' ' ORDER BY target) FROM strays), (SELECT coalesce(pg_catalog.sum(n),
-		0) FROM strays)
+		0) FROM strays), (
+		SELECT pg_catalog.string_agg(DISTINCT mine.name, ' ' ORDER BY mine.name)
+		FROM unnest($2::text[], $3::text[]) AS mine (name, url), :schema.wsonce_listeners AS l,
+			LATERAL unnest(l.targets, l.target_urls) AS their (name, url)
+		WHERE mine.name = their.name AND mine.url <> their.url AND seen_at > now() - interval '3 minutes'
+	)
 FROM pending

@@ -1,5 +1,5 @@
 -- What a listener tells once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving;
--- consumer, handler, targets: what it does with an event;
+-- consumer, handler, targets, target_urls (digests by target): what it does with an event;
 -- events, copies: what came since the last time; late: [id, ms ago] of copies that only the unique
 -- key found, each of which stands for late_weight of them. Tells the age at which rows were deleted.
 WITH checkin AS MATERIALIZED (
@@ -8,9 +8,11 @@ WITH checkin AS MATERIALIZED (
 	DELETE FROM :schema.wsonce_listeners AS l USING checkin
 	WHERE (l.listener = name AND is_leaving) OR (l.listener <> name AND seen_at < now() - interval '7 days')
 ), here AS (
-	INSERT INTO :schema.wsonce_listeners (listener, max_age_s, dedup_window_s, consumer, handler, targets)
+	INSERT INTO :schema.wsonce_listeners (listener, max_age_s, dedup_window_s, consumer, handler, targets,
+		target_urls)
 	SELECT name, (n->>'max_age_s')::bigint, (n->>'dedup_window_s')::bigint, n->>'consumer', n->>'handler',
-		ARRAY(SELECT t FROM pg_catalog.jsonb_array_elements_text(n->'targets') AS t ORDER BY t)
+		ARRAY(SELECT t FROM pg_catalog.jsonb_array_elements_text(n->'targets') AS t ORDER BY t),
+		ARRAY(SELECT value FROM pg_catalog.jsonb_each_text(n->'target_urls') ORDER BY key)
 	FROM checkin WHERE NOT is_leaving
 	ON CONFLICT (listener) DO UPDATE SET seen_at = now()
 ), late AS (

@@ -2,12 +2,10 @@
 #include "certificate.h"
 #include "database.h"
 #include "fleet.h"
-#include "lease.sql.h"
 #include "listener.h"
 #include "peer.h"
 #include "process.h"
 #include "receiver.h"
-#include "record.sql.h"
 #include "suite.h"
 #include "wait.h"
 
@@ -202,125 +200,32 @@ Test(webhooks, row_whose_attempts_are_lost_again_and_again_is_given_up)
 	stop(l);
 }
 
-/* --- what a statement reads --- */
+/* --- what a name means --- */
 
-/* A statement that finds its tables by the search_path. */
-static char *in_search_path(const char *sql)
+/* The user and password of a URL do not matter. */
+Test(webhooks, name_that_means_another_url_to_another_listener_is_told)
 {
-	char *text = strdup(sql);
+	char url[200];
 
-	for (char *at = text; (at = strstr(at, ":schema."));)
-		memmove(at, at + strlen(":schema."), strlen(at + strlen(":schema.")) + 1);
-	return text;
-}
+	add_hook("shop", "/ok", "{}");
+	add_hook("other", "/ok", "{}");
+	struct listener *first = start("");
 
-/* Runs a statement as it is prepared with these values, and tells its plan. What it does is taken back. */
-static json_t *explain(const char *sql, const char *values)
-{
-	char *own = in_search_path(sql);
+	json_array_clear(hooks);
+	add_hook("shop", "/ok?of=another", "{}");
+	snprintf(url, sizeof url, "http://user:pass@127.0.0.1:%d/ok", receiver_port(receiver));
+	add_hook("other", "", "{s:s}", "url", url);
+	struct listener *second = start("");
 
-	database_exec(db, "deallocate all");
-	database_exec(db, "prepare question as %s", own);
-	free(own);
-	database_exec(db, "begin");
-	char *text =
-		database_text(db, "explain (analyze, buffers, timing off, format json) execute question(%s)", values);
-	json_t *plans = json_loads(text, 0, NULL), *plan = json_object_get(json_array_get(plans, 0), "Plan");
-
-	database_exec(db, "rollback");
-	cr_assert(plan, "%s", text);
-	json_incref(plan);
-	json_decref(plans);
-	free(text);
-	return plan;
-}
-
-static long plan_number(const json_t *plan, const char *name)
-{
-	return (long)json_integer_value(json_object_get(plan, name));
-}
-
-/* Requires that so many rows were found, and that no more than 25 pages were read for each of them. */
-static void must_be_bounded(const char *sql, const char *values, long rows)
-{
-	json_t *plan = explain(sql, values);
-	char *text = json_dumps(plan, JSON_INDENT(1));
-	long pages = plan_number(plan, "Shared Hit Blocks") + plan_number(plan, "Shared Read Blocks");
-
-	cr_assert_eq(plan_number(plan, "Actual Rows"), rows, "%s", text);
-	cr_assert_leq(pages, 25 * (rows ? rows : 1) + 100, "%ld pages for %ld rows: %s", pages, rows, text);
-	free(text);
-	json_decref(plan);
-}
-
-/* Two targets want 100 rows each, and a third one a certain one. */
-static void must_lease_little(void)
-{
-	char *probe = database_text(db, "select max(id) from outbox where target = 't2' and state = 'pending'");
-	char *values;
-
-	cr_assert(asprintf(&values,
-			   "'{t0,t1,t2}', '{100,100,1}', '{1000,1000,1000}', '{NULL,NULL,%s}', '{0,0,0}', "
-			   "'1000000', '4000000', '4000000'",
-			   probe) > 0);
-	must_be_bounded(SQL_LEASE, values, 201);
-	free(values);
-	free(probe);
-}
-
-/* The UPDATE returns nothing, so its rows are counted by what they would be. */
-static void must_record_little(void)
-{
-	char *ids = database_text(
-		db, "select array_agg(id)::text from (select id from outbox where state = 'pending' limit 100) as o");
-	char *values;
-
-	cr_assert(asprintf(&values,
-			   "'%s', array_fill('0'::text, '{100}'), array_fill('retry'::text, '{100}'), "
-			   "array_fill('500'::text, '{100}'), array_fill('no'::text, '{100}'), "
-			   "array_fill('5'::text, '{100}')",
-			   ids) > 0);
-	json_t *plan = explain(SQL_RECORD, values);
-	long pages = plan_number(plan, "Shared Hit Blocks") + plan_number(plan, "Shared Read Blocks");
-	cr_assert_leq(pages, 2600, "%ld pages", pages);
-	json_decref(plan);
-	free(values);
-	free(ids);
-}
-
-/* First the statistics are of a time when nothing was pending, then they are fresh. */
-Test(webhooks, statements_read_no_more_than_what_they_want_among_many_rows)
-{
-	make_tables();
-	database_exec(db, "alter table outbox set (autovacuum_enabled = off)");
-	database_exec(db,
-		      "insert into outbox (target, event_id, event_type, state, settled_at) select 't' || i %% 8, i, "
-		      "'x', 'delivered', now() from generate_series(1, 60000) as i");
-	database_exec(db, "analyze outbox");
-	database_exec(db, "insert into outbox (target, event_id, event_type, payload, due_at) select 't' || i %% 8, i, "
-			  "'x', '{\"n\": 1}', now() - i * interval '1 ms' from generate_series(1, 40000) as i");
-	must_lease_little();
-	must_record_little();
-	database_exec(db, "analyze outbox");
-	must_lease_little();
-	must_record_little();
-}
-
-/* A quarter of a million bytes that do not shrink, twenty times, and small ones. */
-Test(webhooks, lease_has_a_budget_of_bytes_that_no_target_uses_up)
-{
-	make_tables();
-	database_exec(db,
-		      "insert into outbox (target, event_id, event_type, payload) select 'large', i, 'x', to_jsonb(("
-		      "select string_agg(md5(random()::text || j || i), '') from generate_series(1, 8000) as j)) "
-		      "from generate_series(1, 20) as i");
-	add_rows("small", "s", 20);
-#define LEASE(bytes, all) \
-	"'{large,small}', '{20,20}', '{1000,1000}', '{NULL,NULL}', '{0,0}', '" bytes "', '" all "', '4000000'"
-	must_be_bounded(SQL_LEASE, LEASE("1100000", "2200000"), 4 + 20);
-	must_be_bounded(SQL_LEASE, LEASE("10000", "2200000"), 1 + 20);
-	must_be_bounded(SQL_LEASE, LEASE("10000", "10000"), 1);
-#undef LEASE
+	cr_assert(wait_until(has_logged(second, "another URL with another listener") &&
+				     has_logged(first, "another URL with another listener"),
+			     LEASE_MS));
+	cr_assert(has_logged(second, "targets=shop\n"));
+	char *status = listener_http(second, "/api/status", NULL);
+	cr_assert(strstr(status, "\"targets_with_another_url\": \"shop\""), "%s", status);
+	free(status);
+	stop(first);
+	stop(second);
 }
 
 /* --- one delivery --- */
