@@ -1,0 +1,390 @@
+/* What the program's statements read among many rows: WSONCE_TEST_ROWS of each table, 100,000 by default. `make plans
+ * ROWS=5000000` prints the figures of docs/webhooks.md. */
+#include "database.h"
+#include "run.h"
+#include "suite.h"
+#include "wait.h"
+
+#include "backlog.sql.h"
+#include "bury.sql.h"
+#include "checkin.sql.h"
+#include "elsewhere.sql.h"
+#include "epoch.sql.h"
+#include "find_present.sql.h"
+#include "identify.sql.h"
+#include "insert.sql.h"
+#include "lease.sql.h"
+#include "peek.sql.h"
+#include "purge_letters.sql.h"
+#include "purge_outbox.sql.h"
+#include "purge_payloads.sql.h"
+#include "purge_processed.sql.h"
+#include "purge_rows.sql.h"
+#include "record.sql.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct database *db;
+static long rows;
+
+static void init(void)
+{
+	const char *given = getenv("WSONCE_TEST_ROWS");
+
+	rows = given ? strtol(given, NULL, 10) : 100000;
+	db = database_new();
+	run_expect(db, 0, NULL, "migrate");
+}
+
+static void fini(void)
+{
+	database_free(db);
+}
+
+/* --- many rows --- */
+
+/* Runs a statement for the numbers i from first to last, some at a time. */
+static void fill(const char *sql, long first, long last)
+{
+	for (long from = first; from <= last; from += 200000) {
+		long to = from + 199999 < last ? from + 199999 : last;
+
+		database_exec(db, "%s FROM generate_series(%ld, %ld) AS i", sql, from, to);
+	}
+}
+
+/* Three fifths of the outbox are delivered, a fifth is dead and a fifth, of the last rows, pending for eight targets. Half
+ * of the letters are resolved; a tenth is of another consumer. */
+static void fill_tables(long first, long last)
+{
+	fill("INSERT INTO events (event_id, event_type, payload, processed_at) SELECT 'e' || i, 'x', '{\"n\": 1}', "
+	     "now() - interval '10 days' + i * interval '10 ms'",
+	     first, last);
+	fill("INSERT INTO processed_events (consumer, event_id, processed_at) SELECT 'c' || i % 3, 'e' || i, now() - "
+	     "interval '10 days' + i * interval '10 ms'",
+	     first, last);
+	fill("INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, consumer, last_seen, resolved_at) SELECT "
+	     "int8send(i), 'bad' || i, 'bad ' || i % 40, '', 'i', CASE i % 10 WHEN 0 THEN 'billing' ELSE '' END, now() - "
+	     "interval '10 days' + i * interval '10 ms', CASE i % 2 WHEN 0 THEN now() END",
+	     first, last);
+	fill("INSERT INTO outbox (target, event_id, event_type, state, settled_at) SELECT 't' || i % 8, i, 'x', CASE WHEN i % "
+	     "4 = 0 THEN 'dead' ELSE 'delivered' END, now() - interval '10 days' + i * interval '10 ms'",
+	     first, first + (last - first) * 4 / 5);
+	fill("INSERT INTO outbox (target, event_id, event_type, payload, due_at) SELECT 't' || i % 8, i, 'x', '{\"n\": 1}', "
+	     "now() - i * interval '1 us'",
+	     first + (last - first) * 4 / 5 + 1, last);
+}
+
+/* --- what a statement reads --- */
+
+struct cost {
+	double found; /* rows that it tells */
+	double rows;  /* rows that it reads from tables */
+	double pages;
+	double ms;
+};
+
+/* A statement that finds its tables by the search_path. */
+static char *in_search_path(const char *sql)
+{
+	char *text = strdup(sql);
+
+	for (char *at = text; (at = strstr(at, ":schema."));)
+		memmove(at, at + strlen(":schema."), strlen(at + strlen(":schema.")) + 1);
+	return text;
+}
+
+static double number(const json_t *plan, const char *name)
+{
+	return json_number_value(json_object_get(plan, name));
+}
+
+static double rows_read(const json_t *plan)
+{
+	const char *type = json_string_value(json_object_get(plan, "Node Type"));
+	double n = 0;
+	size_t i;
+	json_t *part;
+
+	if (strstr(type, "Scan") && json_object_get(plan, "Relation Name"))
+		n = number(plan, "Actual Loops") * (number(plan, "Actual Rows") + number(plan, "Rows Removed by Filter"));
+	json_array_foreach(json_object_get(plan, "Plans"), i, part) n += rows_read(part);
+	return n;
+}
+
+/* What a WITH changes when the rest is done is not counted where the statement begins. */
+static double pages_read(const json_t *plan)
+{
+	double own = number(plan, "Shared Hit Blocks") + number(plan, "Shared Read Blocks"), parts = 0;
+	size_t i;
+	json_t *part;
+
+	json_array_foreach(json_object_get(plan, "Plans"), i, part) parts += pages_read(part);
+	return own > parts ? own : parts;
+}
+
+/* Runs a statement as it is prepared with these values. What it does is taken back. */
+static struct cost explain(const char *sql, const char *values)
+{
+	char *own = in_search_path(sql);
+
+	database_exec(db, "deallocate all");
+	database_exec(db, "prepare question as %s", own);
+	free(own);
+	database_exec(db, "begin");
+	char *text = database_text(db, "explain (analyze, buffers, timing off, format json) execute question%s%s%s",
+				   *values ? "(" : "", values, *values ? ")" : "");
+	json_t *plans = json_loads(text, 0, NULL), *first = json_array_get(plans, 0), *plan = json_object_get(first, "Plan");
+
+	database_exec(db, "rollback");
+	cr_assert(plan, "%s", text);
+	struct cost cost = {
+		.found = number(plan, "Actual Rows"),
+		.rows = rows_read(plan),
+		.pages = pages_read(plan),
+		.ms = number(first, "Execution Time"),
+	};
+	json_decref(plans);
+	free(text);
+	return cost;
+}
+
+static void print(const char *name, struct cost cost)
+{
+	if (getenv("WSONCE_TEST_ROWS"))
+		fprintf(stderr, "%-24s %8.0f rows read %8.0f pages %8.1f ms\n", name, cost.rows, cost.pages, cost.ms);
+}
+
+static void must_cost(const char *name, struct cost cost, double most_rows, double most_pages)
+{
+	print(name, cost);
+	cr_expect_leq(cost.rows, most_rows, "%s reads %.0f rows", name, cost.rows);
+	cr_expect_leq(cost.pages, most_pages, "%s reads %.0f pages", name, cost.pages);
+}
+
+/* Values of a list, made by SQL of i. */
+static char *list(const char *sql, int n)
+{
+	return database_text(db, "select quote_literal(array_agg(%s)::text) from generate_series(1, %d) as i", sql, n);
+}
+
+/* --- the statements --- */
+
+/* Two targets want 100 rows each, and a third one a certain one. */
+static void check_lease(void)
+{
+	char *probe = database_text(db, "select max(id) from outbox where target = 't2' and state = 'pending'");
+	char values[300];
+
+	snprintf(values, sizeof(values),
+		 "'{t0,t1,t2}', '{100,100,1}', '{1000,1000,1000}', '{NULL,NULL,%s}', '{0,0,0}', '1000000', '4000000', "
+		 "'4000000'",
+		 probe);
+	struct cost cost = explain(SQL_LEASE, values);
+	cr_expect_eq(cost.found, 201);
+	must_cost("lease", cost, 800, 5200);
+	free(probe);
+}
+
+static void check_record(void)
+{
+	char *ids = database_text(
+		db, "select array_agg(id)::text from (select id from outbox where state = 'pending' limit 100) as o");
+	char *values;
+
+	cr_assert(asprintf(&values,
+			   "'%s', array_fill('0'::text, '{100}'), array_fill('retry'::text, '{100}'), "
+			   "array_fill('500'::text, '{100}'), array_fill('no'::text, '{100}'), "
+			   "array_fill('5'::text, '{100}')",
+			   ids) > 0);
+	must_cost("record", explain(SQL_RECORD, values), 200, 2600);
+	free(values);
+	free(ids);
+}
+
+/* What a listener stores and asks for: 500 events, of which half are there. */
+static void check_storing(void)
+{
+	char *ids = list("'e' || (i * 2 + 1)", 500), *fresh = list("'new' || i", 500), *digests = list("int8send(i)", 100);
+	char *values;
+
+	cr_assert(asprintf(&values, "%s, array_fill('x'::text, '{500}'), array_fill('{}'::jsonb, '{500}')", fresh) > 0);
+	must_cost("insert", explain(SQL_INSERT, values), 10, 20000);
+	free(values);
+	cr_assert(asprintf(&values, "%s, ''", ids) > 0);
+	must_cost("find_present", explain(SQL_FIND_PRESENT, values), 600, 2600);
+	free(values);
+	cr_assert(asprintf(&values, "%s, 'c1'", ids) > 0);
+	must_cost("find_present, consumer", explain(SQL_FIND_PRESENT, values), 600, 2600);
+	free(values);
+	cr_assert(asprintf(&values,
+			   "%s, array_fill('id'::text, '{100}'), array_fill('bad'::text, '{100}'), "
+			   "array_fill(''::bytea, '{100}'), array_fill(NULL::text, '{100}'), 'i', '', true",
+			   digests) > 0);
+	must_cost("bury", explain(SQL_BURY, values), 200, 4000);
+	free(values);
+	must_cost("checkin",
+		  explain(SQL_CHECKIN, "'{\"listener\": \"i\", \"max_age_s\": null, \"dedup_window_s\": 300, "
+				       "\"is_leaving\": false, \"consumer\": \"\", \"handler\": null, \"targets\": [], "
+				       "\"target_urls\": [], \"events\": 1, \"copies\": [0, 0, 0], "
+				       "\"late\": [[\"e1\", 5], [\"e2\", 6]], \"late_weight\": 1}'"),
+		  20, 200);
+	must_cost("epoch", explain(SQL_EPOCH, ""), 5, 50);
+	must_cost("identify", explain(SQL_IDENTIFY, ""), 10, 100);
+	free(ids);
+	free(fresh);
+	free(digests);
+}
+
+/* A step of purge looks at 20,000 rows. */
+static void check_purge(void)
+{
+	static const char step[] = "0, now() - interval '9 days', 1000, 20000", none[] = "0, '-infinity', 1000, 20000";
+
+	must_cost("purge_payloads", explain(SQL_PURGE_PAYLOADS, step), 63000, 90000);
+	must_cost("purge_rows", explain(SQL_PURGE_ROWS, step), 63000, 90000);
+	must_cost("purge_letters", explain(SQL_PURGE_LETTERS, step), 63000, 90000);
+	must_cost("purge_outbox", explain(SQL_PURGE_OUTBOX, step), 63000, 90000);
+	must_cost("purge_outbox, none old", explain(SQL_PURGE_OUTBOX, none), 63000, 90000);
+	must_cost("purge_processed",
+		  explain(SQL_PURGE_PROCESSED, "'[\"\",\"\"]', now() - interval '9 days', 1000, 20000"), 63000, 120000);
+}
+
+static void check_all(void)
+{
+	check_lease();
+	check_record();
+	must_cost("peek", explain(SQL_PEEK, "'t0', '0'"), 2, 50);
+	must_cost("backlog", explain(SQL_BACKLOG, "'60000', '{t0}', '{u0}'"), 24000, 80000);
+	must_cost("elsewhere", explain(SQL_ELSEWHERE, "''"), 210000, 300000);
+	check_storing();
+	check_purge();
+}
+
+/* First the statistics are of a time when tables were nearly empty and nothing was pending, then they are fresh. */
+Test(plans, statements_read_no_more_than_what_they_want_among_many_rows, .init = init, .fini = fini, .timeout = 6000)
+{
+	for (int i = 0; i < 4; i++)
+		database_exec(db, "alter table %s set (autovacuum_enabled = off)",
+			      (const char *[]){"events", "dead_letters", "outbox", "processed_events"}[i]);
+	fill_tables(1, 100);
+	database_exec(db, "delete from outbox where state = 'pending'");
+	database_exec(db, "analyze");
+	fill_tables(101, rows);
+	check_all();
+	database_exec(db, "analyze");
+	check_all();
+}
+
+/* Of a quarter of a million bytes that do not shrink, twenty times, and twenty small ones. */
+static double leased_within(const char *bytes, const char *all_bytes)
+{
+	char values[300];
+
+	snprintf(values, sizeof(values),
+		 "'{large,small}', '{20,20}', '{1000,1000}', '{NULL,NULL}', '{0,0}', '%s', '%s', '4000000'", bytes,
+		 all_bytes);
+	return explain(SQL_LEASE, values).found;
+}
+
+Test(plans, lease_has_a_budget_of_bytes_that_no_target_uses_up, .init = init, .fini = fini)
+{
+	database_exec(db,
+		      "insert into outbox (target, event_id, event_type, payload) select 'large', i, 'x', to_jsonb(("
+		      "select string_agg(md5(random()::text || j || i), '') from generate_series(1, 8000) as j)) "
+		      "from generate_series(1, 20) as i");
+	database_exec(db, "insert into outbox (target, event_id, event_type, payload) select 'small', i, 'x', '{}' "
+			  "from generate_series(1, 20) as i");
+	cr_assert_eq(leased_within("1100000", "2200000"), 4 + 20);
+	cr_assert_eq(leased_within("10000", "2200000"), 1 + 20);
+	cr_assert_eq(leased_within("10000", "10000"), 1);
+}
+
+/* --- a transaction that stays open --- */
+
+/* Two targets want 100 rows each, due not before since. */
+static struct cost lease_since(const char *since)
+{
+	char values[200];
+
+	snprintf(values, sizeof(values),
+		 "'{t0,t1}', '{100,100}', '{1000,1000}', '{NULL,NULL}', '{%s,%s}', '1000000', '4000000', '4000000'", since,
+		 since);
+	return explain(SQL_LEASE, values);
+}
+
+/* What it might see stays in the table and its indexes: here a delivery for each row, of which an hour has some millions.
+ * Leases look for rows from where the last one was found. */
+Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init, .fini = fini, .timeout = 6000)
+{
+	struct database *reader = database_open(database_conninfo(db));
+
+	database_exec(db, "alter table outbox set (autovacuum_enabled = off)");
+	fill("INSERT INTO outbox (target, event_id, event_type, payload, due_at) SELECT 't' || i % 2, i, 'x', '{}', now() - "
+	     "interval '1 day' + i * interval '1 us'",
+	     1, rows);
+	struct cost before = lease_since("0");
+	database_exec(reader, "begin isolation level repeatable read");
+	database_long(reader, "select count(*) from wsonce_schema");
+	for (long from = 1; from <= rows - 2000; from += 200000)
+		database_exec(db,
+			      "update outbox set state = 'delivered', settled_at = now(), leases = 2 "
+			      "where id >= %ld and id < %ld and id <= %ld",
+			      from, from + 200000, rows - 2000);
+	char *since = database_text(db, "select floor(extract(epoch from min(due_at)) * 1000000) from outbox where state = "
+					"'pending'");
+	struct cost all = lease_since("0"), late = lease_since(since);
+	print("lease, before", before);
+	print("lease, all rows", all);
+	print("lease, late rows", late);
+	cr_expect_eq(late.found, 200);
+	cr_expect_leq(late.pages, 2 * before.pages + 100, "%.0f pages, before %.0f", late.pages, before.pages);
+	database_exec(reader, "rollback");
+	database_free(reader);
+	free(since);
+}
+
+/* --- commands --- */
+
+/* Backends say what they read when they end. */
+static bool is_alone(void)
+{
+	return database_long(db, "select count(*) = 0 from pg_stat_activity where datname = current_database() and pid <> "
+				 "pg_backend_pid()");
+}
+
+static long pages_of_database(void)
+{
+	database_exec(db, "select pg_stat_force_next_flush()");
+	return database_long(db, "select blks_hit + blks_read from pg_stat_database where datname = current_database()");
+}
+
+/* What a command reads, once the statistics tell of it. Those of catalogues at connect are some 2,300 pages. */
+static void must_read_little(const char *words, const char *part)
+{
+	long before = pages_of_database();
+
+	run_expect(db, 0, part, "%s", words);
+	cr_assert(wait_until(is_alone(), 10000));
+	long pages = pages_of_database() - before;
+	if (getenv("WSONCE_TEST_ROWS"))
+		fprintf(stderr, "%-50.50s %8ld pages\n", words, pages);
+	cr_expect_leq(pages, 8000, "%s reads %ld pages", words, pages);
+}
+
+Test(plans, commands_with_nothing_to_do_do_not_read_the_tables, .init = init, .fini = fini, .timeout = 6000)
+{
+	fill_tables(1, rows);
+	must_read_little("purge --older-than 60d", ": 0\n");
+	must_read_little("purge --older-than 60d --delete-rows --time-pointer /at --max-age 7d", ": 0\n");
+	must_read_little("purge --dead-letters-older-than 60d", ": 0\n");
+	must_read_little("purge --outbox-older-than 60d", ": 0\n");
+	must_read_little("purge --processed-older-than 60d --time-pointer /at --max-age 7d", ": 0\n");
+	must_read_little("dead-letters list --newest 1000", "dead letters: 1000 of the newest 1000,");
+	must_read_little("dead-letters list --deliveries --newest 1000", "dead deliveries: 1000 of the newest 1000,");
+}
