@@ -10,7 +10,8 @@ import random
 import struct
 import time
 
-from feed import OP_CLOSE, OP_PING, OP_PONG, OP_TEXT, event_message
+from feed import CREATED, OP_CLOSE, OP_PING, OP_PONG, OP_TEXT, event_message
+from ledger import is_caused
 
 RATE = 30                       # ids a second
 LOOK_S = 0.15                   # the shortest time between two questions to the tables
@@ -88,7 +89,7 @@ class Line:
     def on_ack(self, ack):
         message = self.waiting.pop(ack["event_id"], None)
         if message is not None:
-            self.asker.acks.append((ack["event_id"], message, ack["status"], self.listener.now.name))
+            self.asker.acks.append((ack["event_id"], message, ack["status"], self.listener.now.name, time.time()))
 
     def send(self, event_id, message):
         if self.writer and event_id not in self.waiting:
@@ -117,13 +118,23 @@ class Asker:
         for task in self.tasks:
             self.rig.keep(task)
 
+    def make(self, n):
+        """The id of number n and its versions, which depend on nothing but the seed."""
+        event_id = f"{self.book.asked_prefix}-{n}"
+        choice = random.Random(f"versions {self.rig.options.seed} {event_id}").random()
+        return event_id, versions_of(event_id, n, choice, self.rig.options.plain)
+
+    def next_rows(self):
+        """Of some of the ids that are sent next."""
+        numbers = range(self.n + 2, self.n + 2 + RATE, 3)
+        return [(event_id, CREATED, versions[0][1]) for event_id, versions in map(self.make, numbers)]
+
     async def send_all(self):
         loop = asyncio.get_running_loop()
         while self.is_sending:
             await asyncio.sleep(1 / RATE)
             self.n += 1
-            event_id = f"{self.book.asked_prefix}-{self.n}"
-            versions = versions_of(event_id, self.n, self.random.random(), self.rig.options.plain)
+            event_id, versions = self.make(self.n)
             self.book.versions[event_id] = dict(versions)
             lines = self.random.sample(self.lines, len(self.lines))
             if self.n % 5 == 0:         # two senders of one message to one listener
@@ -153,19 +164,25 @@ class Asker:
         ids = ",".join(f"'{event_id}'" for event_id, *_ in acks)
         rows = await self.ask(f"SELECT event_id || ' ' || payload::text FROM {self.rig.tables.processed} "
                               f"WHERE event_id IN ({ids})")
-        letters = await self.ask(f"SELECT encode(digest, 'hex') FROM dead_letters WHERE event_id IN ({ids})")
+        letters = await self.ask("SELECT encode(digest, 'hex') || ' ' || replace(reason, E'\\n', ' ') FROM dead_letters "
+                                 f"WHERE event_id IN ({ids})")
+        letters = dict(line.split(" ", 1) for line in letters)
         present = {row.partition(" ")[0] for row in rows}
-        for event_id, message, status, who in acks:
-            self.judge(event_id, message, status, who, rows, present, letters)
+        for event_id, message, status, who, at in acks:
+            if at > self.book.forgot_at:
+                self.judge(event_id, message, status, who, rows, present, letters)
+            else:                       # sent again in the end
+                self.book.asked_acks |= {event_id} if status != "rejected" else set()
 
     def judge(self, event_id, message, status, who, rows, present, letters):
         verdict, payload = self.rig.verdict, self.book.versions[event_id][message]
         history = [f"{who} said {status} of {message.decode()}"] + sorted(row for row in rows if row.startswith(event_id + " "))
         verdict.judged_acks += 1
         if status == "rejected":
-            if self.digest(message) not in letters:
+            reason = letters.get(self.digest(message))
+            if reason is None:
                 verdict.find("letters_lost", event_id, history)
-            if payload is not None:
+            if payload is not None and not is_caused(reason or ""):
                 verdict.find("dead_without_reason", event_id, history)
         elif event_id not in present:
             verdict.find("falsely_acked", event_id, history + self.book.history(event_id))

@@ -6,6 +6,7 @@ import asyncio
 from fleet import CLAIM_TTL_S, clock
 
 SLACK_S = 0.1
+RECOVERY_S = 3                  # from the end of a fault until leases are renewed again
 
 
 class ClaimWatch:
@@ -75,9 +76,26 @@ class ClaimWatch:
         elif old is None:
             self.keys[key] = (value if now >= self.known_from else None, expires)
         elif old[1] + SLACK_S < now:
+            self.judge_lease(key, now, *old)
             self.keys[key] = (value, expires)
         elif old[1] - SLACK_S <= now:
             self.keys[key] = (None, expires)
+
+    def judge_lease(self, key, now, value, expires):
+        """A claim ran out, and another was made: the event was not stored meanwhile. A listener that lives renews its
+        claims. Judged only where nothing kept it from that: it ran all the time, as the feed knows, and kept its
+        connection to Redis."""
+        name, dot, _ = (value or b"").partition(b".")
+        number = name.rpartition(b"-")[2]
+        if not dot or not number.isdigit() or not now - expires < CLAIM_TTL_S:
+            return
+        began, number = expires - CLAIM_TTL_S, int(number)
+        listener = self.rig.listener(number)
+        ran = listener.now.started < began and listener.now.ended is None and self.rig.feed.was_heard(number, began, now)
+        is_connected = listener.links["redis"].broke_at < began - RECOVERY_S
+        if ran and is_connected and not self.rig.timeline.had_trouble(number, began - RECOVERY_S, now):
+            self.rig.verdict.find("leases_lost", key.decode(errors="replace"),
+                                  [f"{name.decode()} was there all the time"] + self.history(key))
 
     def on_touch(self, now, name, words, is_lua):
         key = words[1]

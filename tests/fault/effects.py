@@ -1,6 +1,7 @@
 """The effects of events in their own transaction: owns the handler that the listeners call, and the comparison of what
 it did with the rows. It writes a row for each call into a table without a unique key, so that a second call shows."""
 from marked import TYPE
+from postgres_faults import RAISE
 
 HANDLER = "rig.handle"
 
@@ -13,7 +14,7 @@ CREATE FUNCTION {HANDLER}(event_id text, event_type text, payload jsonb) RETURNS
 BEGIN
     INSERT INTO rig.effects VALUES (event_id);
     IF event_type = '{TYPE}' THEN RAISE EXCEPTION 'the rig does not take this one'; END IF;
-    IF hashtext(event_id) & 7 = 1 AND (SELECT is_bad FROM rig.mood) THEN RAISE EXCEPTION 'not now'; END IF;
+    IF hashtext(event_id) & 7 = 1 AND (SELECT is_bad FROM rig.mood) THEN {RAISE.format("event_id")}; END IF;
 END $$"""
 
 ODD = """SELECT CASE WHEN e.event_id IS NULL THEN 'effects_without_row' WHEN n IS NULL THEN 'effects_lost'

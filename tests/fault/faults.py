@@ -5,33 +5,31 @@ import random
 import signal
 import time
 
+import postgres_faults as pg
 from fleet import DRAIN_S, clock
 from proxy import CommitCut
 from servers import RigError
 
 
+EFFECTS, PLAIN, CONSUMER = "effects", "plain", "consumer"      # what the fleet of a run is
+ALL = (EFFECTS, PLAIN, CONSUMER)
+
+
 class Kind:
     """name; what it occupies, so that no two faults undo each other: a server, a listener, or a listener's
-    network; shortest and longest duration; how often it is in the deck. Backends are a place of their own: the
-    statement of a killed listener waits for a lock and would be committed after it, unless its backend goes too."""
+    network; shortest and longest duration; how often it is in the deck; its variants, which are dealt in turn; the
+    fleets for which it is anything. Backends are a place of their own: the statement of a killed listener waits for a
+    lock and would be committed after it, unless its backend goes too."""
 
-    def __init__(self, name, occupies, least_s, most_s, act, weight=1):
+    def __init__(self, name, occupies, least_s, most_s, act, weight=1, details=("",), fleets=ALL):
         self.name = name
         self.occupies = occupies
         self.least_s = least_s
         self.most_s = most_s
         self.act = act
         self.weight = weight
-
-    @property
-    def is_of_effects(self):
-        """Not felt without a handler and a webhook."""
-        return self.family in ("handler", "hook")
-
-    @property
-    def is_of_copy(self):
-        """Not felt with a handler: its batches go by INSERT."""
-        return self.name == "net-copy-cut"
+        self.details = details
+        self.fleets = fleets
 
     @property
     def family(self):
@@ -48,6 +46,11 @@ class Fault:
         self.detail = detail            # of this kind: a variant drawn with it
         self.began = self.ended = None
         self.outcome = ""
+
+    def keeps_from_redis(self, number):
+        if self.kind.family == "net":
+            return self.target == number and "redis" in self.detail
+        return self.kind.family == "redis" or (self.kind.occupies == "listener" and self.target == number)
 
     def describe(self):
         who = f"listener-{self.target}" if self.target else "all"
@@ -137,69 +140,6 @@ async def with_links(rig, names, seconds, begin, end, listeners=None):
         end(link)
 
 
-async def pg_kill(rig, fault):
-    await rig.postgres.crash()
-    await asyncio.sleep(fault.duration)
-    await rig.postgres.start()
-
-
-async def pg_stop(rig, fault):
-    pids = rig.postgres.freeze()
-    await asyncio.sleep(fault.duration)
-    rig.postgres.thaw(pids)
-
-
-TERMINATE = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'wsonce'"
-
-
-async def pg_terminate(rig, fault):
-    status, out, _ = await rig.postgres.try_sql(TERMINATE)
-    fault.outcome = f"{out} backends" if status == 0 else "Postgres was down"
-
-
-async def pg_full(rig, fault):
-    await rig.postgres.sql("ALTER ROLE wsonce CONNECTION LIMIT 0")
-    await rig.postgres.sql(TERMINATE)
-    await asyncio.sleep(fault.duration)
-    await rig.postgres.sql("ALTER ROLE wsonce CONNECTION LIMIT -1")
-
-
-async def pg_readonly(rig, fault):
-    await rig.postgres.sql("ALTER SYSTEM SET default_transaction_read_only = on")
-    await rig.postgres.sql("SELECT pg_reload_conf()")
-    await rig.postgres.sql(TERMINATE)
-    await asyncio.sleep(fault.duration)
-    await rig.postgres.sql("ALTER SYSTEM RESET default_transaction_read_only")
-    await rig.postgres.sql("SELECT pg_reload_conf()")
-
-
-async def pg_disk(rig, fault):
-    if not rig.postgres.fill_space():
-        fault.outcome = "not available: the file system could not be made small"
-        rig.timeline.unavailable("pg-disk")
-        return
-    await asyncio.sleep(fault.duration)
-    if not rig.postgres.empty_space():
-        raise RigError("the file system could not be made large again")
-
-
-async def pg_lock(rig, fault):
-    sql = f"BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep({fault.duration}); COMMIT"
-    await rig.postgres.try_sql(sql)
-
-
-REFUSE = """CREATE OR REPLACE FUNCTION torture_refuse() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN IF hashtext(NEW.event_id) % 7 = 0 THEN RAISE EXCEPTION 'refused by the rig'; END IF; RETURN NEW; END $$;
-DROP TRIGGER IF EXISTS torture_refuse ON events;
-CREATE TRIGGER torture_refuse BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION torture_refuse()"""
-
-
-async def pg_refuse(rig, fault):
-    await rig.postgres.sql(REFUSE, "wsonce")
-    await asyncio.sleep(fault.duration)
-    await rig.postgres.sql("DROP TRIGGER torture_refuse ON events", "wsonce")
-
-
 async def handler_raise(rig, fault):
     await rig.effects.set_mood(is_bad=True)
     await asyncio.sleep(fault.duration)
@@ -212,8 +152,7 @@ async def hook(rig, fault):
     rig.receiver.mood = None
 
 
-NETS = (["redis"], ["postgres"], ["feed"], ["ingest"], ["hook"], ["redis", "postgres"],
-        ["redis", "postgres", "feed", "ingest", "hook"])
+NETS = ("redis", "postgres", "feed", "ingest", "hook", "redis+postgres", "redis+postgres+feed+ingest+hook")
 
 
 async def net(rig, fault, begin, end):
@@ -252,7 +191,7 @@ async def net_commit_cut(rig, fault):
     if cut.pair:
         cut.pair.close(is_reset=True)
         cut.hits += 1
-    rig.copies_cut += cut.hits if fault.detail.endswith("copy") else 0
+    rig.played.count("COPYs cut" if fault.detail.endswith("copy") else "commits cut", cut.hits)
     fault.outcome = "cut" if cut.hits else "no statement came"
 
 
@@ -274,11 +213,13 @@ async def feed_half_frame(rig, fault):
     rig.feed.send_half_frames(fault.detail == "reset")
 
 
+HOOKED = (EFFECTS, CONSUMER)
+
 KINDS = (
     Kind("kill", "listener", 0.0, 1.5, kill, 8),
     Kind("stop", "listener", 3.5, 6.0, stop),
     Kind("term", "listener", 0.0, 1.0, term, 2),
-    Kind("clock-step", "clock", 0.5, 6.0, clock_step),
+    Kind("clock-step", "clock", 0.5, 6.0, clock_step, 1, ("+3600", "-3600")),
     Kind("redis-kill", "redis", 0.0, 2.0, redis_kill),
     Kind("redis-flush", "redis", 0.0, 0.0, redis_flush),
     Kind("redis-stop", "redis", 0.5, 3.0, redis_stop),
@@ -287,31 +228,37 @@ KINDS = (
     Kind("redis-slow", "redis", 1.0, 3.0, redis_slow),
     Kind("redis-reset", "redis", 0.0, 0.0, redis_reset),
     Kind("redis-blackhole", "redis", 0.5, 3.0, redis_blackhole),
-    Kind("pg-kill", "postgres", 0.0, 1.5, pg_kill),
-    Kind("pg-stop", "postgres", 0.5, 6.0, pg_stop),
-    Kind("pg-terminate", "backends", 0.0, 0.0, pg_terminate, 2),
-    Kind("pg-full", "postgres", 0.3, 2.0, pg_full),
-    Kind("pg-readonly", "postgres", 0.3, 2.0, pg_readonly),
-    Kind("pg-disk", "postgres", 0.5, 2.5, pg_disk),
-    Kind("pg-lock", "postgres", 0.3, 4.0, pg_lock),
-    Kind("pg-refuse", "postgres", 1.0, 4.0, pg_refuse),
-    Kind("handler-raise", "postgres", 1.0, 4.0, handler_raise, 2),
-    Kind("hook-fail", "hook", 0.5, 3.0, hook),
-    Kind("hook-later", "hook", 0.5, 2.0, hook),
-    Kind("hook-reset", "hook", 0.5, 3.0, hook),
-    Kind("hook-hang", "hook", 0.5, 3.0, hook),
-    Kind("hook-slow", "hook", 0.5, 3.0, hook),
-    Kind("net-delay", "net", 0.5, 3.0, net_delay),
-    Kind("net-cut", "net", 0.5, 6.0, net_cut),
-    Kind("net-cut-up", "net", 0.5, 6.0, net_cut_up),
-    Kind("net-cut-down", "net", 0.5, 6.0, net_cut_down),
-    Kind("net-reset", "net", 0.0, 0.0, net_reset, 2),
-    Kind("net-commit-cut", "net", 2.0, 3.0, net_commit_cut, 3),
-    Kind("net-copy-cut", "net", 2.0, 3.0, net_commit_cut, 4),
-    Kind("feed-drop", "feed", 0.0, 0.0, feed_drop),
+    Kind("pg-kill", "postgres", 0.0, 1.5, pg.pg_kill),
+    Kind("pg-stop", "postgres", 0.5, 6.0, pg.pg_stop),
+    Kind("pg-terminate", "backends", 0.0, 0.0, pg.pg_terminate, 2),
+    Kind("pg-full", "postgres", 0.3, 2.0, pg.pg_full),
+    Kind("pg-readonly", "postgres", 0.3, 2.0, pg.pg_readonly),
+    Kind("pg-disk", "postgres", 0.5, 2.5, pg.pg_disk),
+    Kind("pg-lock", "postgres", 0.3, 4.0, pg.pg_lock),
+    Kind("pg-refuse", "postgres", 1.0, 4.0, pg.pg_refuse),
+    Kind("pg-null", "postgres", 0.5, 2.0, pg.pg_null, 1, fleets=(EFFECTS, PLAIN)),
+    Kind("pg-role", "postgres", 0.5, 2.5, pg.pg_role, 1, ("statement_timeout=150ms", "lock_timeout=200ms")),
+    Kind("pg-hold", "ids", 7.0, 9.0, pg.pg_hold, 1, ("rollback", "commit")),
+    Kind("pg-promote", "postgres", 0.5, 2.0, pg.pg_promote),
+    Kind("pg-forget", "postgres", 1.0, 1.5, pg.pg_forget, 2, ("standby", "restart"), (PLAIN,)),
+    Kind("handler-raise", "postgres", 1.0, 4.0, handler_raise, 2, fleets=HOOKED),
+    Kind("hook-fail", "hook", 0.5, 3.0, hook, fleets=HOOKED),
+    Kind("hook-later", "hook", 0.5, 2.0, hook, fleets=HOOKED),
+    Kind("hook-reset", "hook", 0.5, 3.0, hook, fleets=HOOKED),
+    Kind("hook-hang", "hook", 0.5, 3.0, hook, fleets=HOOKED),
+    Kind("hook-slow", "hook", 0.5, 3.0, hook, fleets=HOOKED),
+    Kind("net-delay", "net", 0.5, 3.0, net_delay, 1, NETS),
+    Kind("net-cut", "net", 0.5, 6.0, net_cut, 1, NETS),
+    Kind("net-cut-up", "net", 0.5, 6.0, net_cut_up, 1, NETS),
+    Kind("net-cut-down", "net", 0.5, 6.0, net_cut_down, 1, NETS),
+    Kind("net-reset", "net", 0.0, 0.0, net_reset, 2, NETS),
+    Kind("net-commit-cut", "net", 2.0, 3.0, net_commit_cut, 3,
+         ("before", "during", "after", "during relay", "after", "after relay")),
+    Kind("net-copy-cut", "net", 2.0, 3.0, net_commit_cut, 4, ("before copy", "during copy", "after copy"), (PLAIN,)),
+    Kind("feed-drop", "feed", 0.0, 0.0, feed_drop, 1, ("closed", "reset")),
     Kind("feed-silent", "feed", 0.5, 6.0, feed_silent),
     Kind("feed-refuse", "feed", 0.3, 2.0, feed_refuse),
-    Kind("feed-half-frame", "feed", 0.0, 0.0, feed_half_frame),
+    Kind("feed-half-frame", "feed", 0.0, 0.0, feed_half_frame, 1, ("closed", "reset")),
 )
 FAMILIES = sorted({kind.family for kind in KINDS})
 
@@ -336,6 +283,7 @@ class Plan:
         self.listeners = listeners
         self.pace_s = pace_s
         self.deck = []
+        self.details = {}               # of each kind, those that are still to come
         self.number = 0
 
     def draw(self):
@@ -355,17 +303,10 @@ class Plan:
         return self.random.choice(others)
 
     def detail(self, kind):
-        if kind.name == "net-commit-cut":
-            return self.random.choice(["before", "during", "after", "after", "during relay", "after relay"])
-        if kind.name == "net-copy-cut":
-            return self.random.choice(["before", "during", "after"]) + " copy"
-        if kind.occupies == "net":
-            return "+".join(self.random.choice(NETS))
-        if kind.name == "clock-step":
-            return self.random.choice(["+3600", "-3600"])
-        if kind.name in ("feed-drop", "feed-half-frame"):
-            return self.random.choice(["closed", "reset"])
-        return ""
+        """Each of its variants comes before one comes again."""
+        if not self.details.get(kind.name):
+            self.details[kind.name] = self.random.sample(kind.details, len(kind.details))
+        return self.details[kind.name].pop()
 
     def round(self, number, seconds):
         """What finds its place occupied until the end of the round waits for the next one."""
@@ -425,6 +366,11 @@ class Timeline:
             if fault.began - 3 < at < (fault.ended or fault.began) + 8 or at - 3 < fault.began < at + 8:
                 lines.append(f"fault {clock(fault.began)} {fault.describe()} {fault.outcome}".rstrip())
         return lines[-25:]
+
+    def had_trouble(self, number, began, ended):
+        """Whether a fault of that time has kept the listener from running, or from Redis."""
+        return any(fault.keeps_from_redis(number) and fault.began < ended and (fault.ended or ended) >= began
+                   for fault in self.done)
 
     def counts(self):
         counts = {}

@@ -16,6 +16,8 @@ from proxy import reset_socket
 
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TICK_S = 0.02
+QUIET, QUIET_TICKS = b"not JSON: nothing to tell", 100    # now and then, where there are no events: no source is idle
+SILENCE_S = 0.6                 # of a listener that is at work, at most
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CREATED, SHIPPED = "order.created", "order.shipped"     # types; the second goes to a webhook too
 MALFORMED = 6                   # kinds; the last one is refused by Postgres, and with it a whole COPY
@@ -136,6 +138,7 @@ class Connection(asyncio.Protocol):
         """An answer to something that was never asked proves nothing."""
         if self.first_tick <= tick <= self.feed.tick:
             self.answered_tick = max(self.answered_tick, tick)
+            self.feed.note_heard(self.incarnation.listener.number)
         else:
             self.feed.odd_pongs += 1
 
@@ -174,6 +177,8 @@ class Feed:
         self.book = None                # the Round that is under way
         self.quiet_tick = 0
         self.copies = {}                # tick -> messages to be sent again then
+        self.heard = {}                 # number of a listener -> when it last answered
+        self.silences = {}              # of each: when it did not
 
     async def start(self):
         loop = asyncio.get_running_loop()
@@ -183,6 +188,19 @@ class Feed:
 
     def incarnation_of(self, number):
         return self.rig.listeners[number - 1].now
+
+    def note_heard(self, number):
+        now = time.time()
+        last = self.heard.get(number, 0)
+        if now - last > SILENCE_S:
+            self.silences.setdefault(number, []).append((last, now))
+        self.heard[number] = now
+
+    def was_heard(self, number, began, ended):
+        """Whether the listener has answered pings all this time."""
+        silences = self.silences.get(number, [])
+        return self.heard.get(number, 0) > ended - SILENCE_S and not any(
+            since < ended and until > began for since, until in silences)
 
     def begin_round(self, book):
         self.book = book
@@ -202,7 +220,7 @@ class Feed:
         if not self.open:
             return
         self.tick += 1
-        messages = self.make_messages() if self.is_on else []
+        messages = self.make_messages() if self.is_on else [QUIET] * (self.tick % QUIET_TICKS == 0)
         frames = [frame(OP_TEXT, message) for message in messages]
         ping = frame(OP_PING, struct.pack(">Q", self.tick))
         for connection in list(self.open):
@@ -243,6 +261,20 @@ class Feed:
         if n % 50 == 7:
             self.copies.setdefault(self.tick + self.random.randrange(1, 60), []).append(text)
         return text
+
+    def next_rows(self):
+        """Of some of the events that are sent next."""
+        first = self.book.feed_events + int(self.rate / 4)
+        numbers = [n for n in range(first, first + int(self.rate), max(1, int(self.rate / 20))) if n % 100 != 50]
+        return [(f"{self.book.feed_prefix}-{n}", feed_type(n), feed_payload(n)) for n in numbers]
+
+    def send_again(self, messages):
+        """Returns the tick."""
+        self.tick += 1
+        frames = b"".join(frame(OP_TEXT, message) for message in messages) + frame(OP_PING, struct.pack(">Q", self.tick))
+        for connection in list(self.open):
+            connection.transport.write(frames)
+        return self.tick
 
     def end_all(self, is_reset):
         for connection in list(self.open):

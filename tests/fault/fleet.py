@@ -13,6 +13,7 @@ from servers import RigError, send_signal, start
 
 CLAIM_TTL_S = 3
 DRAIN_S = 4
+MAX_ATTEMPTS = 5                # as it comes
 LEFT_LINE = re.compile(rb'event="?drained"? .*left=(\d+)')
 
 
@@ -73,6 +74,8 @@ class Listener:
         for name, target in targets.items():
             far_s = self.rig.options.postgres_far_s if name == "postgres" else 0.0
             self.links[name] = await Link(f"{name}-{self.number}", target, far_s).open()
+        self.links["postgres"].on_words = self.rig.ear.on_postgres
+        self.links["redis"].on_words = self.rig.ear.on_redis
         with open(self.config, "w") as file:
             json.dump(self.rig.outbox.config(self.links["hook"].port), file)
 
@@ -85,8 +88,8 @@ class Listener:
                 "--redis", f"redis://127.0.0.1:{links['redis'].port}/0", "--redis-timeout", "1",
                 "--postgres", f"host=127.0.0.1 port={links['postgres'].port} user=wsonce dbname=wsonce "
                               "sslmode=disable gssencmode=disable",
-                "--postgres-timeout", "5", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
-                "--ping-interval", "2", "--idle-timeout", "4", "--max-attempts", "1000"] + self.effects() + self.rig.consumer_words())
+                "--postgres-timeout", "3", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
+                "--ping-interval", "2", "--idle-timeout", "4"] + self.effects() + self.rig.consumer_words())
 
     def effects(self):
         """Without any, batches go by COPY."""

@@ -4,13 +4,15 @@ import json
 import os
 import re
 
-from feed import CREATED, feed_payload, feed_type, producer_payload
-from fleet import clock
+from feed import CREATED, QUIET, event_message, feed_payload, feed_type, producer_payload
+from fleet import MAX_ATTEMPTS, clock
+from postgres_faults import REFUSED
 
+SUPPRESSED = "a trigger or rule suppressed it"
 COUNTED = ("lost", "doubled", "altered", "unexpected", "falsely_acked", "unanswered", "dead_without_reason",
            "letters_lost", "left_in_memory", "foreign_claims", "deadlocks", "crashes", "bad_exits", "effects_lost",
            "effects_doubled", "effects_without_row", "deliveries_lost", "deliveries_doubled", "deliveries_without_event",
-           "deliveries_unsigned", "audit_missing", "not_played")
+           "deliveries_unsigned", "audit_missing", "leases_lost", "late", "unheard", "backends", "neighbours", "not_played")
 EXAMPLES = 5
 
 
@@ -47,6 +49,11 @@ class Verdict:
             print(f"{what:24} {count}")
 
 
+def is_caused(reason):
+    """Whether a fault says so of a dead letter."""
+    return REFUSED in reason or SUPPRESSED in reason
+
+
 def last_lines(path, count=5):
     with open(path, errors="replace") as file:
         return [line.rstrip() for line in file.readlines()[-count:]]
@@ -65,6 +72,8 @@ class Round:
         self.times = {}                 # tick -> time
         self.malformed = {}             # bytes -> tick
         self.marked = set()             # bytes of events that the handler never takes
+        self.caused = set()             # ids with a dead letter that a fault has caused
+        self.forgot_at = 0              # Postgres has forgotten commits, up to here
         self.versions = {}              # event id -> its messages, and the payload of each; None if Postgres refuses it
         self.asked_acks = set()         # ids of which an ack said that there is a row
         self.feed_events = self.echoes = self.halves = 0
@@ -125,6 +134,36 @@ class Round:
         acked = {event_id for event_id, status in self.acks.items() if status in ("persisted", "duplicate")}
         return sent | acked | self.asked_acks | {json.loads(text)["event_id"] for text in self.marked}
 
+    # --- what Postgres has forgotten ---
+
+    def message_of(self, event_id):
+        if event_id in self.versions:
+            return next(iter(self.versions[event_id]))
+        event_type, payload = self.expected_row(event_id)
+        return event_message(event_id, payload, event_type)
+
+    def find_forgotten(self, rows, letters):
+        """The messages that are not in the tables, though they were received or acked. What was sent after the failover
+        must be there."""
+        present = {event_id for event_id, *_ in rows} | {event_id for _, _, event_id in letters}
+        raws = {raw for raw, *_ in letters}
+        acked = {event_id for event_id, status in self.acks.items() if status in ("persisted", "duplicate")}
+        absent = (self.ticks.keys() | acked | self.asked_acks) - present
+        for event_id in [event_id for event_id in absent if self.times.get(self.ticks.get(event_id), 0) > self.forgot_at]:
+            if self.is_proven(self.ticks[event_id]):
+                self.rig.verdict.find("lost", event_id, ["sent after the failover"] + self.history(event_id))
+        refused = {line["message"].encode() for line in self.refused}
+        return {event_id: self.message_of(event_id) for event_id in absent}, (self.malformed.keys() | refused) - raws
+
+    def send_forgotten(self, rows, letters):
+        """Whoever lost something sends it again. It must be stored then, whatever Redis says of it."""
+        events, malformed = self.find_forgotten(rows, letters)
+        tick = self.rig.feed.send_again([*events.values(), *malformed])
+        self.times[tick] = self.rig.time()
+        self.ticks.update(dict.fromkeys(events, tick))
+        self.malformed.update(dict.fromkeys(malformed, tick))
+        self.rig.played.count("commits forgotten", len(events))
+
     # --- judging ---
 
     def expected_row(self, event_id):
@@ -157,7 +196,7 @@ class Round:
     def judge_missing(self, seen):
         verdict = self.rig.verdict
         for event_id, tick in self.ticks.items():
-            if event_id in seen or self.acks.get(event_id) == "rejected":
+            if event_id in seen or event_id in self.caused:
                 continue
             if self.is_proven(tick):
                 verdict.find("lost", event_id, self.history(event_id))
@@ -168,7 +207,7 @@ class Round:
         for event_id, status in self.acks.items():
             if status in ("persisted", "duplicate") and event_id not in seen:
                 verdict.find("falsely_acked", event_id, self.history(event_id))
-            elif status == "rejected":
+            elif status == "rejected" and event_id not in self.caused:
                 verdict.find("dead_without_reason", event_id, self.history(event_id))
         verdict.feed_events += len(self.ticks) + len(self.malformed)
         verdict.producer_events += len(self.acks)
@@ -176,15 +215,14 @@ class Round:
     def judge_letters(self, letters):
         """letters: (bytes, reason, id) of all dead letters that are new."""
         verdict, seen = self.rig.verdict, set()
-        known = self.marked | {message for of in self.versions.values() for message, payload in of.items() if payload is None}
+        known = self.marked | {QUIET} | {message for of in self.versions.values() for message, payload in of.items() if payload is None}
         mark = re.compile(re.escape(self.producer_prefix).encode() + rb"-m\d+")
         for raw, reason, event_id in letters:
             if raw in seen:
                 verdict.find("doubled", f"dead letter {raw[:80]!r}")
             seen.add(raw)
             if raw not in self.malformed and raw not in known and not mark.search(raw):
-                verdict.find("dead_without_reason", event_id or repr(raw[:80]),
-                             [f"reason: {reason}"] + self.history(event_id))
+                self.judge_letter(raw, reason, event_id)
         verdict.letters += len(letters)
         for raw, tick in self.malformed.items():
             if raw not in seen and self.is_proven(tick):
@@ -194,6 +232,17 @@ class Round:
         for line in self.refused:
             if line["message"].encode() not in seen:
                 verdict.find("letters_lost", f"acked as rejected: {line['message'][:80]}", [str(line["reason"])])
+
+
+    def judge_letter(self, raw, reason, event_id):
+        """Of a well-formed event. Each try that Postgres refuses is a line of its log, and more than one if it had to
+        be isolated; what is kept back without an error leaves none."""
+        tries = self.rig.tries[event_id]
+        if is_caused(reason) and (tries >= MAX_ATTEMPTS or SUPPRESSED in reason):
+            self.caused.add(event_id)
+        else:
+            self.rig.verdict.find("dead_without_reason", event_id or repr(raw[:80]),
+                                  [f"reason: {reason}", f"refused {tries} times"] + self.history(event_id))
 
 
 class Tables:
@@ -207,7 +256,7 @@ class Tables:
             self.processed = ("(SELECT events.* FROM events JOIN processed_events USING (event_id) "
                               f"WHERE consumer = '{rig.consumer}') AS processed")
 
-    async def new_rows(self, table, columns, source=None):
+    async def new_rows(self, table, columns, source=None, is_read=True):
         path = f"{self.rig.directory}/{table}.copy"
         sql = f"COPY (SELECT id, {columns} FROM {source or table} WHERE id > {self.last[table]} ORDER BY id) TO STDOUT"
         with open(path, "wb") as out:
@@ -217,15 +266,16 @@ class Tables:
         with open(path, encoding="utf-8", newline="\n") as file:
             rows = [line.rstrip("\n").split("\t") for line in file]
         os.unlink(path)
-        if rows:
+        if rows and is_read:
             self.last[table] = int(rows[-1][0])
         return [row[1:] for row in rows]
 
-    async def events(self):
-        return await self.new_rows("events", "event_id, event_type, payload", self.processed)
+    async def events(self, is_read=True):
+        return await self.new_rows("events", "event_id, event_type, payload", self.processed, is_read)
 
-    async def letters(self):
-        rows = await self.new_rows("dead_letters", "encode(raw, 'hex'), replace(reason, E'\\t', ' '), coalesce(event_id, '')")
+    async def letters(self, is_read=True):
+        rows = await self.new_rows("dead_letters", "encode(raw, 'hex'), replace(reason, E'\\t', ' '), coalesce(event_id, '')",
+                                   is_read=is_read)
         return [(bytes.fromhex(raw), reason, event_id) for raw, reason, event_id in rows]
 
     async def doubled(self):

@@ -9,6 +9,8 @@ import socket
 import struct
 import time
 
+import statements
+
 UP, DOWN = 0, 1                 # from the one who dialled, and to it
 QUEUE_LIMIT = 1 << 20           # bytes held before the sender is no longer read from
 
@@ -105,7 +107,7 @@ class Pair:
         self.link = link
         self.lanes = (Lane(self, UP), Lane(self, DOWN))
         self.ends = [End(self, UP), End(self, DOWN)]
-        self.cut = None                         # the plan of a commit that is to be cut off
+        self.said = b""                         # the last statement, see statements.py
         self.is_closed = False
         link.pairs.add(self)
 
@@ -142,6 +144,8 @@ class Pair:
                 except OSError:
                     pass
             return True
+        if self.link.on_words and direction == UP:
+            self.link.on_words(self, data)
         if self.link.commit_cut:
             return self.link.commit_cut.pass_on(self, direction, target, data)
         target.write(data)
@@ -174,6 +178,7 @@ class Pair:
         if self.is_closed:
             return
         self.is_closed = True
+        self.link.broke_at = time.time()
         self.link.pairs.discard(self)
         for end in self.ends:
             if not end.transport:
@@ -191,8 +196,7 @@ class CommitCut:
     before: half of the statement is passed on; during: all of it, and the reset comes at once; after: the reset
     comes when the answer does, which nobody sees. In the last two the outcome is unknown to the listener."""
 
-    # A COPY is cut at CopyDone, when all rows are there and the server is about to commit.
-    MARKS = {"": b"INSERT INTO events", "relay": b"UPDATE outbox", "copy": b"c\0\0\0\4"}
+    MARKS = {"": statements.INSERT, "relay": statements.RELAY, "copy": statements.COPY_DONE}
 
     def __init__(self, detail):
         self.phase, _, statement = detail.partition(" ")
@@ -236,6 +240,8 @@ class Link:
         self.delay = [0.0, 0.0]
         self.held = [False, False]
         self.commit_cut = None
+        self.broke_at = 0                       # when a connection ended last
+        self.on_words = None                    # called with a pair and what was sent to the neighbour
         self.is_refusing = False                # whoever connects is reset at once
         self.server = None
         self.port = 0

@@ -9,8 +9,9 @@ from servers import RigError, send_signal, start
 
 
 class Replay:
-    def __init__(self, rig, name, lines, *words):
+    def __init__(self, rig, name, lines, *words, database="wsonce"):
         self.rig = rig
+        self.database = database
         self.base = f"{rig.directory}/{name}"
         self.words = words
         self.process = None
@@ -20,7 +21,7 @@ class Replay:
     async def start(self):
         command = ["replay", f"{self.base}.ndjson", "--json", *self.words]
         with open(f"{self.base}.json", "wb") as file:
-            self.process = await start(self.rig.command(*command), f"{self.base}.log", stdout=file)
+            self.process = await start(self.rig.command(*command, database=self.database), f"{self.base}.log", stdout=file)
 
     async def end(self, seconds):
         """Returns its summary; None if it did not end, which is a finding."""

@@ -16,17 +16,17 @@ TABLE_SPACE_BYTES = 8 << 30
 
 # Of the torture rig: small, and quick to start and to break.
 SMALL = """shared_buffers = 64MB
-fsync = off
-full_page_writes = off
 max_wal_size = 256MB
 min_wal_size = 64MB
-wal_level = minimal
-max_wal_senders = 0
+max_wal_senders = 4
+max_prepared_transactions = 8
 autovacuum_naptime = 5s
-deadlock_timeout = 100ms
+deadlock_timeout = 20ms
 jit = off
 max_parallel_workers = 0
 """
+# Enough for processes that are killed, but not for a machine that is.
+CARELESS = "fsync = off\nfull_page_writes = off\n"
 
 
 class RigError(Exception):
@@ -131,15 +131,19 @@ class Redis:
 
 
 class Postgres:
-    """A cluster on a unix socket in the directory. The listeners are its role wsonce, which is not a superuser, so
-    that limits and read-only mode hold for them; the rig is the superuser postgres."""
+    """A cluster on a unix socket. The listeners are its role wsonce, which is not a superuser, so that limits and
+    read-only mode hold for them; the rig is the superuser postgres. Everybody finds the cluster in use at one place,
+    a link to its home: a standby (standby.py) has another home, and the link leads there once it is promoted."""
 
-    def __init__(self, directory, settings=SMALL, with_disk=True):
+    def __init__(self, directory, settings=SMALL + CARELESS, with_disk=True, number=1):
+        self.base = directory
+        self.number = number
         self.directory = f"{directory}/postgres"
+        self.home = f"{directory}/postgres-{number}"
         self.settings = settings
         self.with_disk = with_disk
-        self.data = f"{self.directory}/data"
-        self.space = f"{self.directory}/space"
+        self.data = f"{self.home}/data"
+        self.space = f"{self.home}/space"
         self.socket = f"{self.directory}/.s.PGSQL.5432"
         self.log = f"{directory}/postgres.log"
         self.user = None
@@ -179,14 +183,23 @@ class Postgres:
             self.own(self.space)
         return mounted.returncode == 0
 
-    async def create(self):
+    def make_home(self):
         self.user = self.choose_user()
-        self.own(self.directory)
+        self.own(self.home)
         self.own(self.space)
         self.has_disk = self.with_disk and self.mount_space()
+
+    def take_place(self):
+        """From here on this is the cluster that everybody finds."""
+        os.symlink(self.home, f"{self.directory}.new")
+        os.replace(f"{self.directory}.new", self.directory)
+
+    async def create(self):
+        self.make_home()
+        self.take_place()
         process = await start([f"{self.bin}/initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
                                "--no-locale", "--no-sync", "--no-instructions"], self.log, user=self.user,
-                              cwd=self.directory)
+                              cwd=self.home)
         if await process.wait():
             raise RigError(f"initdb failed: see {self.log}")
         with open(f"{self.data}/postgresql.conf", "a") as file:
@@ -205,8 +218,8 @@ class Postgres:
         await wait_until(self.answers, 60, "Postgres answers")
 
     async def launch(self):
-        self.process = await start([f"{self.bin}/postgres", "-D", self.data, "-k", self.directory], self.log,
-                                   death="QUIT", user=self.user, cwd=self.directory)
+        self.process = await start([f"{self.bin}/postgres", "-D", self.data, "-k", self.home], self.log,
+                                   death="QUIT", user=self.user, cwd=self.home)
 
     async def answers(self):
         if self.process.returncode is not None:     # a last backend of the one before may have been in the way
@@ -214,12 +227,17 @@ class Postgres:
         return (await self.try_sql("SELECT 1", "postgres"))[0] == 0
 
     async def try_sql(self, sql, database="wsonce", output=None):
-        command = ["setpriv", "--pdeathsig", "KILL", "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", self.directory,
+        command = ["setpriv", "--pdeathsig", "KILL", "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", self.home,
                    "-U", "postgres", "-d", database, "-c", sql]
         process = await asyncio.create_subprocess_exec(
             *command, stdin=subprocess.DEVNULL, stdout=output or subprocess.PIPE, stderr=subprocess.PIPE,
             env=clean_environment())
-        out, err = await process.communicate()
+        try:
+            out, err = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
         return process.returncode, (out or b"").decode().strip(), err.decode().strip()
 
     async def sql(self, sql, database="postgres"):
@@ -262,6 +280,11 @@ class Postgres:
 
     def empty_space(self):
         return self.resize_space(TABLE_SPACE_BYTES)
+
+    def remove(self):
+        if self.has_disk:
+            subprocess.run(["umount", self.space], stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.home, ignore_errors=True)
 
     async def stop(self):
         if not self.process or self.process.returncode is not None:

@@ -1,0 +1,54 @@
+"""How late events become while one listener of the fleet cannot store: owns a round without any other fault, in which
+that listener's network to Postgres is cut, and its limit. The load is small, so that the machine's own is not what is
+measured, and what it takes before the cut is not the cut's doing."""
+from faults import EFFECTS, KINDS, Fault
+
+BEFORE_S, CUT_S = 3, 10
+NOTICE_S = 5                    # the listener has to notice that it stores nothing
+RATE, PRODUCER_RATE = 100, 50
+P99_S = 2.0                     # more than before
+LEAST = 100                     # events; of fewer, nothing is said
+
+
+def is_asked(rig, kinds):
+    """Once in a run with effects that has such cuts; wrong programs are found by other counts."""
+    return "net-cut" in {kind.name for kind in kinds} and rig.fleet_kind == EFFECTS and not rig.options.mutate
+
+
+class Plan:
+    def __init__(self, listeners):
+        self.broken = listeners
+
+    def spared(self, _):
+        return 0
+
+    def round(self, _number, _seconds):
+        kind = next(kind for kind in KINDS if kind.name == "net-cut")
+        return [Fault(0, BEFORE_S, kind, self.broken, CUT_S, "postgres")]
+
+
+def p99(seconds):
+    return sorted(seconds)[len(seconds) * 99 // 100] if seconds else 0
+
+
+async def play(rig):
+    rig.feed.rate, rig.producer_rate = RATE, PRODUCER_RATE
+    await rig.play_round(Plan(rig.options.listeners))
+    await judge(rig, rig.book, rig.timeline.done[-1])
+
+
+async def judge(rig, book, cut):
+    """The row's time is that of its transaction's begin, on this machine's clock, as is the time of sending."""
+    rows = await rig.postgres.sql("SELECT event_id, extract(epoch FROM processed_at) FROM events WHERE event_id LIKE "
+                                  f"'{book.feed_prefix}-%'", "wsonce")
+    stored = dict(line.split("|") for line in rows.splitlines())
+    took = [(book.times[tick], float(stored[event_id]) - book.times[tick]) for event_id, tick in book.ticks.items()
+            if event_id in stored]
+    before = [seconds for at, seconds in took if at < cut.began - 0.5]
+    after = [seconds for at, seconds in took if cut.began + NOTICE_S < at < cut.ended]
+    rig.say(f"p99 of {len(before)} events {p99(before):.2f} s, and with a listener cut off from Postgres {p99(after):.2f} s "
+            f"of {len(after)}")
+    if len(after) < LEAST:
+        rig.verdict.find("late", f"only {len(after)} events were stored while a listener was cut off from Postgres")
+    elif p99(after) > p99(before) + P99_S:
+        rig.verdict.find("late", f"p99 {p99(after):.2f} s, more than {P99_S} s longer than before, {p99(before):.2f} s")

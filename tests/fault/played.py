@@ -1,0 +1,70 @@
+"""Whether a run has played what it is there for: owns the paths on which a fault must have been met, and how often. A
+run in which one of them was met too seldom says nothing of it, and fails."""
+import collections
+
+from faults import ALL, CONSUMER, EFFECTS, PLAIN
+
+SHORTEST_S = 28                 # of faults; a shorter run may miss something
+
+
+class Path:
+    """name; counted: a counter of the listeners, or None if the rig counts it under the path's name; how often it must
+    be met at least; the kinds that lead there, of which one must be in the mix; for which fleets it is demanded."""
+
+    def __init__(self, name, counted, least, kinds, fleets=ALL):
+        self.name = name
+        self.counted = counted
+        self.least = least
+        self.kinds = set(kinds.split(","))
+        self.fleets = fleets
+
+
+PATHS = (
+    Path("commits cut", None, 1, "net-commit-cut"),
+    Path("COPYs", "copies", 5, "net-copy-cut", (PLAIN,)),
+    Path("COPYs cut", None, 1, "net-copy-cut", (PLAIN,)),
+    Path("looks before COPY", None, 1, "net-copy-cut", (PLAIN,)),
+    Path("COPYs refused", "copies_refused", 1, "pg-hold,net-copy-cut", (PLAIN,)),
+    Path("statements alone with effects", None, 1, "handler-raise,pg-refuse", (EFFECTS, CONSUMER)),
+    Path("batches halved", "batch_splits", 5, "pg-refuse,pg-hold"),
+    Path("rows refused", "rows_refused", 5, "pg-refuse,handler-raise"),
+    Path("ids held", None, 1, "pg-hold"),
+    Path("commits forgotten", None, 1, "pg-forget", (PLAIN,)),
+    Path("events put off", "rows_put_off", 1, "pg-hold"),
+    Path("held copies that went to the store", "hold_timeouts", 1, "pg-hold"),
+    Path("takeovers", "claims_taken_over", 1, "kill"),
+    Path("leases renewed", "claims_renewed", 5, "pg-lock,pg-hold"),
+    Path("claims given back", "claims_released", 1, "pg-lock,pg-hold,pg-refuse"),
+    Path("events without a claim", "claims_skipped", 5, "redis-kill,redis-stop,redis-blackhole"),
+    Path("owed marks", None, 1, "redis-kill,redis-stop,redis-blackhole"),
+    Path("marks of a past epoch", "marks_past", 1, "pg-forget", (PLAIN,)),
+    Path("messages behind another", "variants", 5, "pg-lock,pg-hold,pg-refuse"),
+)
+# Kinds without a path of their own that must have been played to their end.
+ENDS = ("pg-role", "pg-promote")
+
+
+class Played:
+    def __init__(self, rig):
+        self.rig = rig
+        self.counts = collections.Counter()
+
+    def count(self, name, n=1):
+        self.counts[name] += n
+
+    def numbers(self):
+        """How often each path was met."""
+        return {path.name: self.rig.watch.total(path.counted) if path.counted else self.counts[path.name]
+                for path in PATHS if self.rig.fleet_kind in path.fleets}
+
+    def judge(self, kinds):
+        if self.rig.rounds * self.rig.options.round < SHORTEST_S:
+            return
+        names = {kind.name for kind in kinds}
+        numbers = self.numbers()
+        for path in PATHS:
+            if self.rig.fleet_kind in path.fleets and path.kinds & names and numbers[path.name] < path.least:
+                self.rig.verdict.find("not_played", f"{path.name}: {numbers[path.name]} of {path.least}")
+        done = {fault.kind.name for fault in self.rig.timeline.done if fault.ended}
+        for name in set(ENDS) & names - done:
+            self.rig.verdict.find("not_played", name)

@@ -1,0 +1,178 @@
+"""What is done to Postgres: owns the faults of the server, of its roles, of what is in the tables' way, and of its
+replication. When each is due is faults.py's business."""
+import asyncio
+import math
+import time
+
+from servers import RigError
+from standby import Standby
+
+FEW, COMMIT_S = 20, 8           # rows that are to be forgotten, and how long they are waited for
+REFUSED = "refused by the rig"          # in the reason of a dead letter that a fault has caused
+
+# Of every class that a trigger or a handler may raise for a single event. Two never make a dead letter: a lost deadlock
+# and a lock that is not available are never an event's doing.
+CODES = ("P0001", "40001", "40P01", "53100", "53200", "58030", "22012", "23505", "23514", "57014", "55P03", "08006",
+         "XX000")
+RAISE = (f"RAISE EXCEPTION '{REFUSED}: %', {{0}} USING ERRCODE = "
+         f"('{{{{{','.join(CODES)}}}}}'::text[])[1 + (hashtext({{0}}) >> 8 & 1023) % {len(CODES)}]")
+
+
+async def pg_kill(rig, fault):
+    await rig.postgres.crash()
+    await asyncio.sleep(fault.duration)
+    await rig.postgres.start()
+
+
+async def pg_stop(rig, fault):
+    pids = rig.postgres.freeze()
+    await asyncio.sleep(fault.duration)
+    rig.postgres.thaw(pids)
+
+
+TERMINATE = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'wsonce'"
+
+
+async def pg_terminate(rig, fault):
+    status, out, _ = await rig.postgres.try_sql(TERMINATE)
+    fault.outcome = f"{out} backends" if status == 0 else "Postgres was down"
+
+
+async def pg_full(rig, fault):
+    await rig.postgres.sql("ALTER ROLE wsonce CONNECTION LIMIT 0")
+    await rig.postgres.sql(TERMINATE)
+    await asyncio.sleep(fault.duration)
+    await rig.postgres.sql("ALTER ROLE wsonce CONNECTION LIMIT -1")
+
+
+async def pg_readonly(rig, fault):
+    await rig.postgres.sql("ALTER SYSTEM SET default_transaction_read_only = on")
+    await rig.postgres.sql("SELECT pg_reload_conf()")
+    await rig.postgres.sql(TERMINATE)
+    await asyncio.sleep(fault.duration)
+    await rig.postgres.sql("ALTER SYSTEM RESET default_transaction_read_only")
+    await rig.postgres.sql("SELECT pg_reload_conf()")
+
+
+async def pg_disk(rig, fault):
+    if not rig.postgres.fill_space():
+        fault.outcome = "not available: the file system could not be made small"
+        rig.timeline.unavailable("pg-disk")
+        return
+    await asyncio.sleep(fault.duration)
+    if not rig.postgres.empty_space():
+        raise RigError("the file system could not be made large again")
+
+
+async def pg_lock(rig, fault):
+    """Not for long behind an id that is held: everybody would wait behind it."""
+    sql = (f"BEGIN; SET LOCAL lock_timeout = '1s'; LOCK TABLE events IN ACCESS EXCLUSIVE MODE; "
+           f"SELECT pg_sleep({fault.duration}); COMMIT")
+    if (await rig.postgres.try_sql(sql))[0]:
+        fault.outcome = "no lock was to be had"
+
+
+
+# The trigger is always there, and a fault replaces its function: that waits for no lock of the table.
+TRIGGER = """CREATE OR REPLACE FUNCTION torture_trigger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} RETURN NEW; END $$"""
+VICTIM = "hashtext(NEW.event_id) % 7 = 0"
+
+
+async def make_trigger(rig):
+    await rig.postgres.sql(TRIGGER.format("") + "; CREATE TRIGGER torture_trigger BEFORE INSERT ON events FOR EACH ROW "
+                           "EXECUTE FUNCTION torture_trigger()", "wsonce")
+
+
+async def with_trigger(rig, fault, body):
+    await rig.postgres.sql(TRIGGER.format(f"IF {VICTIM} THEN {body}; END IF;"), "wsonce")
+    await asyncio.sleep(fault.duration)
+    await rig.postgres.sql(TRIGGER.format(""), "wsonce")
+
+
+async def pg_refuse(rig, fault):
+    await with_trigger(rig, fault, RAISE.format("NEW.event_id"))
+
+
+async def pg_null(rig, fault):
+    await with_trigger(rig, fault, "RETURN NULL")
+
+
+async def pg_role(rig, fault):
+    """The role has a limit of its own, which new sessions have."""
+    name, value = fault.detail.split("=")
+    await rig.postgres.sql(f"ALTER ROLE wsonce SET {name} = '{value}'")
+    await rig.postgres.sql(TERMINATE)
+    await asyncio.sleep(fault.duration)
+    await rig.postgres.sql(f"ALTER ROLE wsonce RESET {name}")
+    await rig.postgres.sql(TERMINATE)
+
+
+async def pg_hold(rig, fault):
+    """Another transaction has stored ids that are about to be sent, and takes its time; as it is prepared, it survives
+    crashes and failovers. That it is committed after all is nothing for a fleet with effects: its rows would have none."""
+    is_committed = fault.detail == "commit" and (rig.options.plain or rig.consumer)
+    rows = rig.asker.next_rows() + ([] if is_committed else rig.feed.next_rows())
+    values = ", ".join(f"('{event_id}', '{event_type}', '{payload}')" for event_id, event_type, payload in rows)
+    status, _, error = await rig.postgres.try_sql(
+        f"BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO events (event_id, event_type, payload) VALUES {values}; "
+        f"PREPARE TRANSACTION 'hold-{fault.number}'")
+    if status:
+        fault.outcome = f"no id is held: {error}"
+        return
+    await asyncio.sleep(fault.duration)
+    fault.outcome = await end_hold(rig, f"{'COMMIT' if is_committed else 'ROLLBACK'} PREPARED 'hold-{fault.number}'")
+    rig.played.count("ids held", "forgotten" not in fault.outcome)
+
+
+async def end_hold(rig, sql):
+    """As soon as Postgres is there."""
+    while True:
+        status, _, error = await rig.postgres.try_sql(sql)
+        if status == 0:
+            return sql
+        if "does not exist" in error:
+            return "it was forgotten"
+        await asyncio.sleep(0.2)
+
+
+async def pg_promote(rig, fault):
+    """A synchronous standby takes over: nothing is lost."""
+    standby = Standby(rig.postgres)
+    await standby.start(is_synchronous=True)
+    await asyncio.sleep(fault.duration)
+    rig.postgres = await standby.promote()
+
+
+async def let_commit(rig, seconds):
+    """Until there are some new rows, and for so long at least."""
+    count = "SELECT count(*) FROM events"
+    before, deadline = int(await rig.postgres.sql(count, "wsonce")), time.monotonic() + COMMIT_S
+    await asyncio.sleep(seconds)
+    while int(await rig.postgres.sql(count, "wsonce")) < before + FEW and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+
+
+async def pg_forget(rig, fault):
+    """Commits of the last moment are gone, after they were acked: of a standby that was behind, or of a server that was
+    told not to wait for its disk."""
+    if fault.detail == "standby":
+        standby = Standby(rig.postgres)
+        await standby.start(is_synchronous=False)
+        standby.fall_behind()
+        await let_commit(rig, fault.duration)
+        rig.book.forgot_at = math.inf
+        rig.postgres = await standby.promote()
+    else:
+        await rig.postgres.sql("ALTER ROLE wsonce SET synchronous_commit = off")
+        await rig.postgres.sql("ALTER SYSTEM SET wal_writer_delay = '5s'")
+        await rig.postgres.sql("SELECT pg_reload_conf()")
+        await rig.postgres.sql(TERMINATE)
+        await let_commit(rig, fault.duration)
+        rig.book.forgot_at = math.inf
+        await rig.postgres.crash()
+        await rig.postgres.start()
+        await rig.postgres.sql("ALTER SYSTEM RESET wal_writer_delay")
+        await rig.postgres.sql("SELECT pg_reload_conf()")
+        await rig.postgres.sql("ALTER ROLE wsonce RESET synchronous_commit")
+        await rig.postgres.sql(TERMINATE)
+    rig.book.forgot_at = rig.time()
