@@ -204,13 +204,13 @@ static bool is_garbage(const struct event *ev, enum outcome outcome)
 	return outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
 }
 
-static void judge_message(struct session *s, bool is_event)
+static void judge_message(struct session *s, int cost)
 {
 	bool had_rested = s->patience.spells;
 
 	if (s->ingest->is_draining)
 		return;
-	switch (patience_take(&s->patience, is_event, s->pending)) {
+	switch (patience_take(&s->patience, cost, s->pending)) {
 	case PATIENCE_GO_ON:
 		break;
 	case PATIENCE_REST:
@@ -241,7 +241,7 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 			free(s);
 		return;
 	}
-	judge_message(s, !is_garbage(ev, outcome));
+	judge_message(s, is_garbage(ev, outcome) ? patience_cost(ev->message_len) : 0);
 	if (!s->wants_acks)
 		return;
 	if (queue_ack(s, ev, outcome)) {

@@ -9,13 +9,23 @@ static void regain(struct patience *p)
 		p->spells = 0;
 }
 
-enum patience_verdict patience_take(struct patience *p, bool is_event, size_t unanswered)
+int patience_cost(size_t bytes)
 {
-	if (is_event) {
+	size_t more = bytes / PATIENCE_BYTES;
+
+	return 1 + (int)(more < PATIENCE_MOST ? more : PATIENCE_MOST);
+}
+
+enum patience_verdict patience_take(struct patience *p, int cost, size_t unanswered)
+{
+	if (!cost) {
 		regain(p);
 		return PATIENCE_GO_ON;
 	}
-	if (p->is_resting || ++p->spent < PATIENCE_CREDIT || (size_t)p->spent < PATIENCE_CREDIT + unanswered)
+	if (p->is_resting)
+		return PATIENCE_GO_ON;
+	p->spent += cost;
+	if (p->spent < PATIENCE_CREDIT || (size_t)p->spent < PATIENCE_CREDIT + unanswered)
 		return PATIENCE_GO_ON;
 	p->spent = PATIENCE_CREDIT - PATIENCE_AGAIN;
 	p->is_resting = true;

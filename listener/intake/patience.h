@@ -10,6 +10,8 @@
 #define PATIENCE_SAVED   9000 /* by events, at most, since messages do not settle in the order in which they came */
 #define PATIENCE_SPELLS  5    /* of rest, at the last of which it has to go */
 #define PATIENCE_REST_MS 500
+#define PATIENCE_BYTES   1024 /* of a message that is no event cost as much as one more; */
+#define PATIENCE_MOST    64   /* but so many at most, since no more of it is kept */
 
 /* Of one producer; zero at first. */
 struct patience {
@@ -24,9 +26,12 @@ enum patience_verdict {
 	PATIENCE_END,  /* is to be disconnected */
 };
 
-/* One message is settled: it was an event, or it was none. What is still unanswered may be events, which take longer,
- * so it counts for the producer. During a rest nothing is counted: what was read before it cannot be helped. */
-enum patience_verdict patience_take(struct patience *p, bool is_event, size_t unanswered);
+/* What a message of so many bytes costs that is no event. */
+int patience_cost(size_t bytes);
+
+/* One message is settled: it was an event (cost 0), or it was none. What is still unanswered may be events, which take
+ * longer, so it counts for the producer. During a rest nothing is counted: what was read before it cannot be helped. */
+enum patience_verdict patience_take(struct patience *p, int cost, size_t unanswered);
 
 void patience_rested(struct patience *p);
 

@@ -840,6 +840,35 @@ Test(ingest, a_producer_of_garbage_is_slowed_and_then_disconnected, .init = set_
 	peer_free(p);
 }
 
+#define LARGE_BYTES 60000
+#define LARGE_MOST  300 /* small ones are 1,400 */
+
+/* Each is a letter of its own. */
+static int code_after_large_garbage(struct peer *p, char *garbage, int *count)
+{
+	for (int i = 0; i < 5 && *count < LARGE_MOST; i++, ++*count) {
+		garbage[snprintf(garbage, 20, "%d", *count)] = 'x';
+		if (!peer_send_text(p, garbage))
+			break;
+	}
+	return peer_recv_close(p, 20);
+}
+
+Test(ingest, a_producer_of_large_garbage_is_disconnected_soon, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
+	char *garbage = malloc(LARGE_BYTES + 1);
+	int count = 0, code = 0;
+
+	memset(garbage, 'x', LARGE_BYTES);
+	garbage[LARGE_BYTES] = '\0';
+	cr_assert(wait_until((code = code_after_large_garbage(p, garbage, &count)) != 0, 30000), "%d sent", count);
+	cr_assert_eq(code, 1008, "%d", code);
+	cr_assert_leq(database_long(db, "SELECT max(length(raw)) FROM dead_letters"), 65536);
+	peer_free(p);
+	free(garbage);
+}
+
 Test(ingest, a_producer_that_mostly_sends_events_may_send_garbage, .init = set_up, .fini = tear_down)
 {
 	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
