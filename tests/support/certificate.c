@@ -66,7 +66,7 @@ static void make_signed(const struct certificate *c, const struct certificate *a
 			      "-in",
 			      request,
 			      "-days",
-			      text->is_expired ? "-1" : "2",
+			      text->is_expired ? "0" : "2",
 			      "-CA",
 			      authority->cert,
 			      "-CAkey",

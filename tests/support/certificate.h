@@ -22,7 +22,7 @@ struct certificate_text {
 	const char *subject; /* as openssl writes it, "/CN=shop"; NULL: "/CN=wsonce test server" */
 	const char *names;   /* subjectAltName; NULL: none */
 	const char *usage;   /* extendedKeyUsage; NULL: none */
-	bool is_expired;     /* since yesterday */
+	bool is_expired;     /* since it was made */
 };
 
 /* The same with this text. */
