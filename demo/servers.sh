@@ -126,7 +126,7 @@ servers_start_redis()
 		[ -z "$closed" ] || redis_port=0 mode=700
 		(exec setpriv --pdeathsig KILL redis-server --port $redis_port --bind 127.0.0.1 \
 			--unixsocket "$dir/redis.sock" --unixsocketperm $mode --dir "$dir" --save "" --appendonly no \
-			--daemonize no) >"$dir/redis.log" 2>&1 &
+			--daemonize no --databases "${redis_databases:-16}") >"$dir/redis.log" 2>&1 &
 		redis_pid=$!
 		servers_wait "$redis_pid" redis-cli -e -s "$dir/redis.sock" ping && return
 		kill -KILL "$redis_pid" 2>/dev/null

@@ -329,6 +329,7 @@ static bool is_ready(int admin_port)
 Test(command, everything_may_come_from_the_environment, .init = set_up, .fini = tear_down)
 {
 	char conninfo[600], admin[60], ingest[60], prefix[200], redis[100];
+	struct redisd *own = redisd_new();
 	int admin_port = port_reserve(), ingest_port = port_reserve();
 	const char *const env[] = {conninfo, admin, ingest, prefix, redis, NULL};
 	const char *argv[] = {getenv("WSONCE_TEST_BIN") ? getenv("WSONCE_TEST_BIN") : "build/wsonce", "listen", NULL};
@@ -337,7 +338,7 @@ Test(command, everything_may_come_from_the_environment, .init = set_up, .fini = 
 	snprintf(admin, sizeof admin, "WSONCE_ADMIN=127.0.0.1:%d", admin_port);
 	snprintf(ingest, sizeof ingest, "WSONCE_INGEST=localhost:%d", ingest_port);
 	snprintf(prefix, sizeof prefix, "WSONCE_CLAIM_PREFIX=%s", redisd_prefix());
-	snprintf(redis, sizeof redis, "WSONCE_REDIS=%s", redisd_unix_url(redisd_shared()));
+	snprintf(redis, sizeof redis, "WSONCE_REDIS=%s", redisd_unix_url(own));
 	struct process *process = process_start_argv(argv, env);
 	struct peer *p = NULL;
 	cr_assert(wait_until(is_ready(admin_port), END_MS), "%s", process_last_words(process));
@@ -345,9 +346,10 @@ Test(command, everything_may_come_from_the_environment, .init = set_up, .fini = 
 		  process_last_words(process));
 	peer_send_text(p, "{\"event_id\":\"from-env\"}");
 	ack_expect(p, "from-env", "persisted");
-	cr_assert_eq(redisd_count(redisd_shared(), redisd_prefix()), 1);
+	cr_assert_eq(redisd_count(own, redisd_prefix()), 1);
 	peer_free(p);
 	process_free(process);
+	redisd_free(own);
 }
 
 /* ---- what keeps a listener from starting ---- */

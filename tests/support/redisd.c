@@ -22,6 +22,7 @@
 
 struct redisd {
 	int port;
+	int number;      /* of the database */
 	char *directory; /* NULL for the shared server, which is not ours to start or end */
 	char *socket;
 	char *url;
@@ -30,15 +31,34 @@ struct redisd {
 	redisContext *context;   /* NULL before the first command and after a broken connection */
 };
 
-static struct redisd *new_handle(int port, const char *socket)
+static struct redisd *new_handle(int port, const char *socket, int number)
 {
 	struct redisd *r = calloc(1, sizeof *r);
 
 	r->port = port;
+	r->number = number;
 	r->socket = strdup(socket);
-	if (asprintf(&r->url, "redis://127.0.0.1:%d/0", port) < 0 || asprintf(&r->unix_url, "unix://%s", socket) < 0)
+	if (asprintf(&r->url, "redis://127.0.0.1:%d/%d", port, number) < 0 ||
+	    asprintf(&r->unix_url, "unix://%s", socket) < 0)
 		cr_assert_fail("out of memory");
 	return r;
+}
+
+static void disconnect(struct redisd *r)
+{
+	if (r->context)
+		redisFree(r->context);
+	r->context = NULL;
+}
+
+static void free_handle(struct redisd *r)
+{
+	disconnect(r);
+	free(r->directory);
+	free(r->socket);
+	free(r->url);
+	free(r->unix_url);
+	free(r);
 }
 
 struct redisd *redisd_new(void)
@@ -50,21 +70,25 @@ struct redisd *redisd_new(void)
 		cr_assert_fail("out of memory");
 	if (mkdir(directory, 0755) == -1)
 		cr_assert_fail("cannot make %s: %s", directory, strerror(errno));
-	struct redisd *r = new_handle(port_reserve(), socket);
+	struct redisd *r = new_handle(port_reserve(), socket, 0);
 	r->directory = directory;
 	free(socket);
 	redisd_start(r);
 	return r;
 }
 
+/* Looking through the keys of all tests would keep Redis from answering theirs. */
 struct redisd *redisd_shared(void)
 {
 	static struct redisd *shared;
 
 	if (!shared) {
-		const char *colon = strrchr(suite_env("WSONCE_TEST_REDIS"), ':');
+		const char *socket = suite_env("WSONCE_TEST_REDIS_SOCKET");
+		int port = atoi(strrchr(suite_env("WSONCE_TEST_REDIS"), ':') + 1);
+		struct redisd *all = new_handle(port, socket, 0);
 
-		shared = new_handle(atoi(colon + 1), suite_env("WSONCE_TEST_REDIS_SOCKET"));
+		shared = new_handle(port, socket, (int)redisd_long(all, "INCR databases"));
+		free_handle(all);
 	}
 	return shared;
 }
@@ -94,13 +118,6 @@ int redisd_port(const struct redisd *r)
 	return r->port;
 }
 
-static void disconnect(struct redisd *r)
-{
-	if (r->context)
-		redisFree(r->context);
-	r->context = NULL;
-}
-
 static void connect_once(struct redisd *r)
 {
 	int64_t ms = wait_stretch_ms(ANSWER_MS);
@@ -108,8 +125,11 @@ static void connect_once(struct redisd *r)
 
 	disconnect(r);
 	r->context = redisConnectUnixWithTimeout(r->socket, limit);
-	if (r->context && !r->context->err)
-		redisSetTimeout(r->context, limit);
+	if (!r->context || r->context->err)
+		return;
+	redisSetTimeout(r->context, limit);
+	if (r->number)
+		freeReplyObject(redisCommand(r->context, "SELECT %d", r->number));
 }
 
 /* Whether it answers PING. "LOADING", while it reads its file, is not an answer. */
@@ -282,12 +302,7 @@ void redisd_free(struct redisd *r)
 	if (!r)
 		return;
 	must_be_ours(r);
-	disconnect(r);
 	process_free(r->process);
 	suite_remove(r->directory);
-	free(r->directory);
-	free(r->socket);
-	free(r->url);
-	free(r->unix_url);
-	free(r);
+	free_handle(r);
 }

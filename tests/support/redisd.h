@@ -8,17 +8,18 @@ struct redisd;
 /* A new, empty server for this test, answering. It dies with the test's process. */
 struct redisd *redisd_new(void);
 
-/* The suite's shared server, for commands only. The same handle at each call: not to be freed. */
+/* A database of this test's own on the suite's shared server, for commands only. The same handle at each call: not to
+ * be freed. */
 struct redisd *redisd_shared(void);
 
 /* A claim prefix for this test alone on the shared server, the same at each call, ending in a colon.
  * Not to be freed. */
 const char *redisd_prefix(void);
 
-/* Its URL by TCP on loopback, redis://127.0.0.1:PORT/0, the same for all its life. Lives as long as r. */
+/* Its URL by TCP on loopback, redis://127.0.0.1:PORT/DATABASE, the same for all its life. Lives as long as r. */
 const char *redisd_url(const struct redisd *r);
 
-/* Its URL by unix socket, unix:///PATH. Lives as long as r. */
+/* Its URL by unix socket, unix:///PATH, which leads to database 0. Lives as long as r. */
 const char *redisd_unix_url(const struct redisd *r);
 
 /* Its TCP port. */
