@@ -88,10 +88,11 @@ Test(effects, late_copies_have_no_effect)
 	fleet_send(&fleet, 500);
 	fleet_must_be_whole(&fleet, SETTLED_MS);
 	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == 0, SETTLED_MS), "the marks stay");
-	double won = fleet_metric(&fleet, "wsonce_claims_won_total");
+	double batches = fleet_metric(&fleet, "wsonce_batches_total");
 	fleet.sent = 0;
 	fleet_send(&fleet, 500);
-	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_claims_won_total") >= won + 500, SETTLED_MS),
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 2000, SETTLED_MS));
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_batches_total") > batches, SETTLED_MS),
 		  "no row was looked for");
 	fleet_must_be_whole(&fleet, SETTLED_MS);
 	must_have_effects(500);

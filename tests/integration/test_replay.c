@@ -23,6 +23,7 @@
 
 #define SETTLED_MS 20000
 #define END_MS     60000
+#define SLOW_MS    3 /* for a row: half a minute for 10,000 */
 
 static struct database *db;
 
@@ -136,12 +137,13 @@ Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed
 Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and_doubles_nothing, .init = set_up,
      .fini = tear_down, .timeout = 300)
 {
-	char *path = fleet_file("events", 30000), *checkpoint = suite_path("checkpoint");
+	char *path = fleet_file("events", 10000), *checkpoint = suite_path("checkpoint");
 	long last = -1;
 
+	database_slow_down(db, SLOW_MS);
 	for (int i = 0; i < 3; i++) {
 		struct process *p =
-			run_start_on(db, "replay %s --checkpoint %s --rate 4000/s --claim-ttl 1", path, checkpoint);
+			run_start_on(db, "replay %s --checkpoint %s --batch-max 100 --claim-ttl 1", path, checkpoint);
 
 		cr_assert(wait_until(checkpoint_offset(checkpoint) > last, END_MS), "%s", process_last_words(p));
 		process_signal(p, SIGKILL);
@@ -149,9 +151,10 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 		process_free(p);
 		last = checkpoint_offset(checkpoint);
 	}
-	cr_assert_lt(rows(), 30000, "it was not killed in the middle");
+	database_slow_down(db, 0);
+	cr_assert_lt(rows(), 10000, "it was not killed in the middle");
 	run_expect(db, 0, "went on from byte ", "replay %s --checkpoint %s", path, checkpoint);
-	must_be_whole(30000);
+	must_be_whole(10000);
 	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
 	free(checkpoint);
 	free(path);
@@ -178,9 +181,10 @@ Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = set_up, .fini 
 
 Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up, .fini = tear_down)
 {
-	char *path = fleet_file("events", 20000), *checkpoint = suite_path("checkpoint");
-	struct process *p = run_start_on(db, "replay %s --checkpoint %s --rate 8000/s", path, checkpoint);
+	char *path = fleet_file("events", 10000), *checkpoint = suite_path("checkpoint");
 
+	database_slow_down(db, SLOW_MS);
+	struct process *p = run_start_on(db, "replay %s --checkpoint %s --batch-max 100", path, checkpoint);
 	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, END_MS), "%s", process_last_words(p));
 	process_signal(p, SIGKILL);
 	cr_assert_eq(process_wait(p, END_MS), 128 + SIGKILL);
@@ -199,9 +203,10 @@ Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up, .fini 
 
 Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = set_up, .fini = tear_down)
 {
-	char *path = fleet_file("events", 20000), *checkpoint = suite_path("checkpoint");
-	struct process *p = run_start_on(db, "replay %s --checkpoint %s --rate 5000/s --json", path, checkpoint);
+	char *path = fleet_file("events", 10000), *checkpoint = suite_path("checkpoint");
 
+	database_slow_down(db, SLOW_MS);
+	struct process *p = run_start_on(db, "replay %s --checkpoint %s --batch-max 100 --json", path, checkpoint);
 	cr_assert(wait_until(rows() > 0, SETTLED_MS));
 	process_signal(p, SIGINT);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
@@ -213,8 +218,9 @@ Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = 
 	json_decref(root);
 	free(output);
 	process_free(p);
+	database_slow_down(db, 0);
 	run_expect(db, 0, NULL, "replay %s --checkpoint %s", path, checkpoint);
-	must_be_whole(20000);
+	must_be_whole(10000);
 	free(checkpoint);
 	free(path);
 }
@@ -400,15 +406,16 @@ Test(replay, interrupted_while_the_database_hangs_it_ends_after_the_drain_timeou
 
 	db = postgres_database(pg);
 	run_expect(db, 0, NULL, "migrate");
+	database_slow_down(db, SLOW_MS);
 	struct process *p =
-		run_start_on(db, "replay %s --rate 1000/s --drain-timeout 0.3 --checkpoint %s", path, checkpoint);
+		run_start_on(db, "replay %s --batch-max 100 --drain-timeout 0.3 --checkpoint %s", path, checkpoint);
 	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, SETTLED_MS), "%s", process_last_words(p));
 	postgres_pause(pg);
-	wait_pause_ms(100);
 	process_signal(p, SIGTERM);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
 	process_free(p);
 	postgres_resume(pg);
+	database_slow_down(db, 0);
 	run_expect(db, 0, "went on from byte", "replay %s --checkpoint %s", path, checkpoint);
 	must_be_whole(5000);
 	postgres_free(pg);

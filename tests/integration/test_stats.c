@@ -217,7 +217,9 @@ Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leave
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
 }
 
-Test(stats, connections_that_postgres_ends_cost_neither_events_nor_what_is_counted)
+/* Whether both listeners could tell at their end what they had counted: they wait a second for it, which is little on a
+ * busy machine. What was told then is right. */
+static bool are_counts_right_though_connections_end(void)
 {
 	struct fleet fleet;
 
@@ -232,9 +234,18 @@ Test(stats, connections_that_postgres_ends_cost_neither_events_nor_what_is_count
 	fleet_must_be_whole(&fleet, SETTLED_MS);
 	for (int i = 0; i < fleet.size; i++)
 		cr_assert_eq(listener_stop(fleet.listeners[i]), 0);
+	bool is_told = database_long(db, "SELECT count(*) FROM wsonce_listeners") == 0;
 	ask();
 	/* Each of 2000 events came to two listeners, and some were sent to Postgres again: nobody saw the answer. */
-	cr_assert(number("copies") > 1900 && number("copies") < 3100, "%ld", number("copies"));
+	cr_assert(!is_told || (number("copies") > 1900 && number("copies") < 3100), "%ld", number("copies"));
 	fleet_end(&fleet);
 	tear_down();
+	told = NULL;
+	return is_told;
+}
+
+Test(stats, connections_that_postgres_ends_cost_neither_events_nor_what_is_counted)
+{
+	cr_assert(wait_until(are_counts_right_though_connections_end(), 3 * SETTLED_MS),
+		  "nobody tells what he counted");
 }

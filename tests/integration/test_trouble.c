@@ -8,6 +8,7 @@
 #include "peer.h"
 #include "process.h"
 #include "redisd.h"
+#include "run.h"
 #include "wait.h"
 
 #include <criterion/criterion.h>
@@ -63,8 +64,10 @@ static bool has_logged(const char *text)
 	return has;
 }
 
+/* Not for the making of the tables, which takes its time. */
 static void set_for_role(const char *setting)
 {
+	run_expect(db, 0, NULL, "migrate");
 	database_exec(db,
 		      "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET ' || $x$%s$x$, current_database()); END $$",
 		      setting);

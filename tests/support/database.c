@@ -238,6 +238,19 @@ void database_exec(struct database *db, const char *fmt, ...)
 	free(sql);
 }
 
+void database_slow_down(struct database *db, int row_ms)
+{
+	database_exec(db, "DROP TRIGGER IF EXISTS slow_down ON events");
+	if (!row_ms)
+		return;
+	database_exec(db,
+		      "CREATE OR REPLACE FUNCTION slow_down() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+		      "PERFORM pg_sleep(%d / 1000.0); RETURN NEW; END $$",
+		      row_ms);
+	database_exec(db, "CREATE TRIGGER slow_down BEFORE INSERT OR UPDATE ON events FOR EACH ROW "
+			  "EXECUTE FUNCTION slow_down()");
+}
+
 long database_terminate_backends(struct database *db)
 {
 	return database_long(db, "select count(pg_terminate_backend(pid)) from pg_stat_activity "

@@ -29,6 +29,10 @@ char *database_text(struct database *db, const char *fmt, ...) __attribute__((fo
  * the test fails. */
 void database_exec(struct database *db, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* From now on each row of events that is inserted or changed takes so many milliseconds; with 0, no longer than
+ * before. For programs that are to be met in the middle of their work. */
+void database_slow_down(struct database *db, int row_ms);
+
 /* End the connections that others (not db itself) have to this database, as an administrator would.
  * Returns how many. */
 long database_terminate_backends(struct database *db);
