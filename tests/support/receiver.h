@@ -28,8 +28,12 @@ long receiver_count(struct receiver *r, const char *path);
  * event. Returns how many keys there are: the effects that a receiver sees which keeps keys. */
 long receiver_effects(struct receiver *r, const char *path);
 
-/* Let it answer what it holds, /hold/N, and hold nothing from now on. */
+/* Let it answer what it holds, /hold/N, and hold nothing from now on; or say once more what nobody asked for, /extra/N.
+ */
 void receiver_release(struct receiver *r);
+
+/* How often it has said what nobody asked for. */
+int receiver_extras(struct receiver *r);
 
 /* End it. NULL is allowed. */
 void receiver_free(struct receiver *r);

@@ -7,12 +7,12 @@
     /fail/STATUS/N      the first N attempts at a delivery are answered with that status
     /down/STATUS/N      the first N requests of all
     /slow/SECONDS/N     the first N attempts at a delivery are answered after so long, the others at once
-    /hold/N             the first N attempts at a delivery are answered after GET /release, the others at once
+    /hold/N             the first N attempts at a delivery are answered after SIGUSR1, the others at once
     /hang/N             the first N attempts are not answered
     /reset/N            the first N attempts end with a reset
     /later/SECONDS      the first attempt is answered with 429 and Retry-After in seconds
     /date/SECONDS       the same with a date
-    /extra/STATUS       that status, and soon after it a 200 that nobody asked for
+    /extra/STATUS       that status, and after the next SIGUSR1 a 200 that nobody asked for; then it prints a line
     /redirect           302 to /redirected
     /accents            400 and a body of an x and 1,000 é
     /huge               200 and a body of 8 MiB
@@ -27,6 +27,7 @@ import hashlib
 import hmac
 import http.server
 import json
+import signal
 import socket
 import ssl
 import struct
@@ -70,8 +71,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def do_GET(self):
-        if self.path == "/release":
-            released.set()
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
         with lock:
             told = [r for r in requests if r["path"] == query.get("path", [r["path"]])[0]]
@@ -145,8 +144,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def on_extra(self, number, total, status):
         self.answer(int(status))
-        time.sleep(0.01)  # or both would be read at once
+        released.wait(600)  # or both would be read at once
+        released.clear()
         self.answer(200)
+        print("extra", flush=True)
 
     def on_redirect(self, number, total):
         self.answer(302, b"", [("location", "/redirected")])
@@ -179,6 +180,7 @@ class Server(http.server.ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+signal.signal(signal.SIGUSR1, lambda *_: released.set())
 server = Server(("127.0.0.1", PORT), Handler)
 if len(sys.argv) > 3:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
