@@ -252,9 +252,10 @@ Test(claim, a_foreign_claim_is_left_alone_until_it_expires, .timeout = 60)
 
 	start(&b, 1, "--claim-ttl 10");
 	struct peer *p = producer(b.listeners[0]);
-	claims_put(b.redis, "id", "stranger.0@1", 2500);
+	claims_put(b.redis, "id", "stranger.0@1", 0);
 	give(p, "id");
-	cr_assert(wait_until(holds(b.listeners[0], 1), 2000), "it is not held");
+	cr_assert(wait_until(holds(b.listeners[0], 1), 5000), "it is not held");
+	claims_put(b.redis, "id", "stranger.0@1", 1500);
 	watch_claim(&b, "id", "stranger.0@1");
 	cr_assert(wait_until(rows_of(b.rows, "id") == 1, 5000), "not stored after the foreign claim's end");
 	expect_ack(p, "id", "persisted");

@@ -1,5 +1,6 @@
 /* Several listeners on one feed: started, fed, counted. */
 #include "fleet.h"
+#include "claims.h"
 #include "database.h"
 #include "feed.h"
 #include "process.h"
@@ -165,6 +166,29 @@ void fleet_must_be_whole(struct fleet *f, int deadline_ms)
 	cr_assert_eq(database_long(f->rows, "select count(*) from dead_letters"), 0, "there are dead letters");
 }
 
+static bool is_next_claimed(struct fleet *f, struct redisd *redis, int deadline_ms)
+{
+	char id[40];
+	double won = fleet_metric(f, "wsonce_claims_won_total");
+	double gone = fleet_metric(f, "wsonce_claims_taken_over_total");
+	double skipped = fleet_metric(f, "wsonce_claims_skipped_total");
+
+	fleet_send(f, 1);
+	fleet_must_be_whole(f, deadline_ms);
+	snprintf(id, sizeof id, "e-%ld", f->sent);
+	if (fleet_metric(f, "wsonce_claims_skipped_total") > skipped || !claims_begins(redis, id, "done@"))
+		return false;
+	won = fleet_metric(f, "wsonce_claims_won_total") - won;
+	gone = fleet_metric(f, "wsonce_claims_taken_over_total") - gone;
+	return won >= 1 && won <= 1 + gone;
+}
+
+void fleet_must_claim(struct fleet *f, struct redisd *redis, int deadline_ms)
+{
+	cr_assert(wait_until(fleet_metric(f, "wsonce_redis_up") == f->size, deadline_ms), "not everybody has Redis");
+	cr_assert(wait_until(is_next_claimed(f, redis, deadline_ms), deadline_ms), "new events are not claimed");
+}
+
 void fleet_end(struct fleet *f)
 {
 	for (int i = 0; i < f->size; i++)
@@ -177,7 +201,7 @@ struct database *fleet_lock(struct database *rows)
 	struct database *lock = database_open(database_conninfo(rows));
 
 	database_exec(lock, "begin");
-	database_exec(lock, "lock table events in access exclusive mode");
+	database_exec(lock, "lock table events in exclusive mode");
 	return lock;
 }
 

@@ -11,6 +11,7 @@
 
 struct database;
 struct feed;
+struct redisd;
 
 struct fleet {
 	struct feed *feed;     /* what each listener dials; the fleet's own */
@@ -63,11 +64,17 @@ bool fleet_is_balanced(struct listener *l);
  * balance, each event that was sent has one row, and there is no other row and no dead letter. */
 void fleet_must_be_whole(struct fleet *f, int deadline_ms);
 
+/* Send one event at a time until one is claimed, by one listener or after that one's claim was found gone, by none
+ * without asking Redis, and marked. On a busy machine Redis may be late for the first ones. The test fails if none is
+ * within deadline_ms (stretched), or one is stored twice. */
+void fleet_must_claim(struct fleet *f, struct redisd *redis, int deadline_ms);
+
 /* End the feed and the listeners (SIGKILL). */
 void fleet_end(struct fleet *f);
 
-/* Take the exclusive lock on the table events, in a transaction of its own: nobody else reads or
- * writes it until fleet_unlock. Also good without a fleet. */
+/* Take the lock on the table events, in a transaction of its own, which nobody else's row gets past until fleet_unlock.
+ * Reading goes on: listeners count the rows now and then, and what they store would wait behind that. Also good without
+ * a fleet. */
 struct database *fleet_lock(struct database *rows);
 void fleet_unlock(struct database *lock);
 

@@ -42,9 +42,10 @@ int process_wait(struct process *p, int deadline_ms);
 /* Whether it has not ended (a stopped process is alive). */
 bool process_is_alive(struct process *p);
 
-/* By how much more memory a program takes than it does otherwise: AddressSanitizer keeps what was freed. */
+/* By how much more memory a program takes than it does otherwise: AddressSanitizer keeps what was freed,
+ * as much as quarantine_size_mb of ASAN_OPTIONS says. */
 #ifdef __SANITIZE_ADDRESS__
-#define PROCESS_MEMORY_FACTOR 6
+#define PROCESS_MEMORY_FACTOR 4
 #else
 #define PROCESS_MEMORY_FACTOR 1
 #endif
