@@ -167,7 +167,7 @@ Test(guard, a_listener_at_work_stores_nothing_while_the_key_is_gone)
 	database_exec(db, "ALTER TABLE events DROP CONSTRAINT events_event_id_key");
 	database_terminate_backends(db);
 	cr_assert(peer_send_text(p, "{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{}}"));
-	cr_assert(wait_until(strstr(process_last_words(listener_process(l)), "nothing is stored"), WAIT_MS));
+	cr_assert(wait_until(strstr(process_last_words(listener_process(l)), "it has no valid unique index"), WAIT_MS));
 	cr_assert_eq(listener_status(l, "/readyz"), 503);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
 	database_exec(db, "ALTER TABLE events ADD UNIQUE (event_id)");

