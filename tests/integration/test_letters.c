@@ -352,8 +352,9 @@ Test(letters, a_discarded_one_is_open_again_when_it_comes_again, .init = set_up_
 {
 	feed_send_text(fleet.feed, "garbage");
 	cr_assert(wait_until(letters("seen = 2") == 1, SETTLED_MS));
-	run_expect(db, 1, "discarded 1", "dead-letters discard 1 77");
-	cr_assert(!is_open(1));
+	long id = database_long(db, "SELECT id FROM dead_letters"); /* the other listener may have taken a number */
+	run_expect(db, 1, "discarded 1", "dead-letters discard %ld 77", id);
+	cr_assert(!is_open(id));
 	run_expect(db, 0, "dead letters: 0,", "dead-letters list");
 	feed_send_text(fleet.feed, "garbage");
 	cr_assert(wait_until(letters("seen = 4 AND resolved_at IS NULL AND resolution IS NULL") == 1, SETTLED_MS));

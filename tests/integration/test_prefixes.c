@@ -129,7 +129,10 @@ Test(prefixes, a_prefix_may_not_begin_with_that_of_another_database)
 
 Test(prefixes, a_prefix_whose_database_is_no_more_can_be_freed)
 {
-	listener_free(start(db, prefix));
+	struct listener *first = start(db, prefix);
+
+	cr_assert(wait_until(redisd_long(redisd_shared(), "HEXISTS " KEY " %s", redisd_prefix()), ACK_MS));
+	listener_free(first);
 	expect_refusal(prefix, redisd_prefix());
 	cr_assert_eq(redisd_long(redisd_shared(), "HDEL " KEY " %s", redisd_prefix()), 1);
 	listener_free(start(other, prefix));

@@ -291,15 +291,15 @@ Test(trouble, many_events_whose_ids_another_transaction_holds_stop_nobody)
 {
 	struct database *holder;
 
-	start("none", "--max-attempts 1");
+	start("none", "--max-attempts 1 --postgres-timeout 600"); /* of which three quarters may pass for one of them */
 	holder = hold_row("e-000");
 	database_exec(holder, "INSERT INTO events (event_id, event_type, payload) "
 			      "SELECT 'e-' || lpad(n::text, 3, '0'), '', '0' FROM generate_series(1, 99) AS n");
 	send_events(200);
-	cr_assert(wait_until(rows() >= 100, 12000), "%ld rows", rows());
+	cr_assert(wait_until(rows() >= 100, 3 * WAIT_MS), "%ld rows", rows());
 	for (int i = 0; i < 5; i++) {
 		peer_sendf(producer, "{\"event_id\":\"later-%d\"}", i);
-		cr_assert(wait_until(rows() == 101 + i, 6000), "%d: %ld rows", i, rows());
+		cr_assert(wait_until(rows() == 101 + i, 3 * WAIT_MS), "%d: %ld rows", i, rows());
 	}
 	database_exec(holder, "COMMIT");
 	database_free(holder);
