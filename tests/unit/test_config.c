@@ -555,6 +555,43 @@ Test(config, wrong_value_is_one_line_that_names_the_option)
 			assert_wrong_everywhere(settings[i].flag, settings[i].env, settings[i].wrong);
 }
 
+Test(config, wrong_value_of_any_kind_is_named)
+{
+	static char *const wrong[][2] = {
+		{"--claim-ttl", "0"},
+		{"--claim-ttl", "-1"},
+		{"--claim-ttl", "ten"},
+		{"--claim-ttl", "10s"},
+		{"--claim-ttl", ""},
+		{"--claim-ttl", "99999999999999999999"},
+		{"--batch-max", "0"},
+		{"--batch-max", "1.5"},
+		{"--max-attempts", "0"},
+		{"--dedup-window", "0x10"},
+		{"--redis-timeout", "0"},
+		{"--redis-timeout", "nan"},
+		{"--redis-timeout", "inf"},
+		{"--drain-timeout", "1e99"},
+		{"--max-message", "1"},
+		{"--max-message", "1024GiB"},
+		{"--handshake-timeout", "0"},
+		{"--ingest", "127.0.0.1:"},
+		{"--ingest", "127.0.0.1:65536"},
+		{"--ingest", ":9000"},
+		{"--admin", "nowhere"},
+		{"--source", "127.0.0.1:9000"},
+		{"--source", "ws://"},
+		{"--source", "ws://127.0.0.1:99999/"},
+		{"--redis", "redis://127.0.0.1/zero"},
+		{"--type-pointer", "/a~2b"},
+		{"--payload-pointer", "/a/~"},
+		{"--postgres", "no_such_keyword=1"},
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+		assert_wrong(TRY(wrong[i][0], wrong[i][1]), wrong[i][0]);
+}
+
 Test(config, wrong_value_in_the_environment_names_the_variable)
 {
 	setenv("WSONCE_CLAIM_TTL", "x", 1);
