@@ -400,7 +400,7 @@ Test(command, a_variable_that_is_no_setting_is_told, .init = set_up, .fini = tea
 {
 	const char *const env[] = {"WSONCE_CLAIM_TTLL=5", "WSONCE_BATCH_MAX=100", "HOOK=x", NULL};
 	struct listener *l = listener_start(&(struct listener_options){.database = db, .env = env}, NULL);
-	char *log = process_errors(listener_process(l)), *line = strstr(log, "variables that are not settings");
+	char *log = process_errors(listener_process(l)), *line = strstr(log, "unknown WSONCE_ variables");
 
 	cr_assert(line, "%s", log);
 	*strchrnul(line, '\n') = '\0';
