@@ -89,7 +89,7 @@ static struct ticket *ticket_new(struct feeder *f, uint64_t tag)
 
 	if (!ticket)
 		return NULL;
-	ticket->sender.answer = on_answer;
+	ticket->sender = (struct sender){.answer = on_answer};
 	ticket->feeder = f;
 	ticket->tag = tag;
 	list_append(&f->tickets, &ticket->link);
