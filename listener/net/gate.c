@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/port.h"
+#include "net/watch.h"
 
 #define PAUSE_MS 200
 #define TOLD_MS  60000 /* one line in this time */
@@ -99,9 +100,8 @@ void gate_hook(struct gate *g)
 	for (size_t i = 0; g && !g->is_paused && i < g->count; i++) {
 		struct door *d = &g->doors[i];
 
-		if (d->poll->poll_cb != on_readable)
-			d->original = d->poll->poll_cb;
-		d->poll->poll_cb = on_readable;
+		if (!watch_is(d->poll, on_readable))
+			d->original = watch_replace(d->poll, on_readable);
 	}
 }
 
@@ -134,7 +134,7 @@ void gate_close(struct gate *g)
 	if (!g)
 		return;
 	for (size_t i = 0; !g->is_paused && i < g->count; i++)
-		g->doors[i].poll->poll_cb = g->doors[i].original;
+		watch_replace(g->doors[i].poll, g->doors[i].original);
 	g->count = 0;
 	watched = NULL;
 	uv_close((uv_handle_t *)&g->pause, on_closed);

@@ -13,6 +13,7 @@
 #include "base/counters.h"
 #include "base/url.h"
 #include "base/text.h"
+#include "net/watch.h"
 
 #define READ_BYTES  65536 /* read from a socket at once */
 #define HEAD_BYTES  4096  /* kept of a message that is over the limit */
@@ -100,40 +101,17 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 	if ((status < 0 || events) && !uv_is_closing((uv_handle_t *)handle))
 		original_poll_cb(handle, status, events);
 	if (!uv_is_closing((uv_handle_t *)handle))
-		handle->poll_cb = on_poll;
+		watch_replace(handle, on_poll);
 }
 
 /* libwebsockets puts its own callback back whenever it changes what it waits for: after each of its
  * calls that may do so, ours goes in front again. */
 void ws_link_hook(struct ws_link *link)
 {
-	if (!link->poll || link->poll->poll_cb == on_poll)
+	if (!link->poll || watch_is(link->poll, on_poll))
 		return;
 	hooked = link->ws;
-	original_poll_cb = link->poll->poll_cb;
-	link->poll->poll_cb = on_poll;
-}
-
-static void take_if_fd(uv_handle_t *handle, void *arg)
-{
-	struct ws_link *link = arg;
-	uv_os_fd_t fd;
-
-	if (handle->type == UV_POLL && !uv_is_closing(handle) && uv_fileno(handle, &fd) == 0 && fd == link->fd)
-		link->poll = (uv_poll_t *)handle;
-}
-
-/* libuv knows who waits for a socket; walking over all handles for each new connection would make
- * ten thousand of them slow to come, and each further one dear. */
-static void find_poll(struct ws_link *link)
-{
-	uv_loop_t *loop = link->ws->loop;
-	uv__io_t *watcher = (unsigned int)link->fd < loop->nwatchers ? loop->watchers[link->fd] : NULL;
-
-	if (watcher)
-		link->poll = list_entry(watcher, uv_poll_t, io_watcher);
-	else
-		uv_walk(loop, take_if_fd, link);
+	original_poll_cb = watch_replace(link->poll, on_poll);
 }
 
 void ws_hook(struct ws *ws, struct lws *wsi)
@@ -142,7 +120,7 @@ void ws_hook(struct ws *ws, struct lws *wsi)
 
 	if (link.fd < 0)
 		return;
-	find_poll(&link);
+	link.poll = watch_find(ws->loop, link.fd);
 	ws_link_hook(&link);
 }
 
@@ -539,7 +517,7 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const st
 	list_append(&ws->links, &link->link);
 	ws->by_fd[link->fd] = link;
 	make_lively(link);
-	find_poll(link);
+	link->poll = watch_find(ws->loop, link->fd);
 	ws_link_hook(link);
 	if (ws->pressure || ws->is_stopped)
 		apply_flow(link);
