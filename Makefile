@@ -51,7 +51,7 @@ STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
-FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook)
+FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp)
 
 all: ## build everything; installs nothing
 	@demo/deps libraries $(LIBS)
@@ -164,6 +164,8 @@ $B/feed: $B/tests/fuzz/book.o $(MODULES)
 $B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o %/source.o,$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% %/tokens.o,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
+$B/replay: $(patsubst %,$B/listener/commands/%.o,ndjson checkpoint)
+$B/timestamp: $B/listener/base/timestamp.o
 
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)

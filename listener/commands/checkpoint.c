@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <libgen.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,12 @@
 static void take_text(char *out, size_t size, const char *text)
 {
 	snprintf(out, size, "%s", text ? text : "");
+}
+
+/* A text that were cut could be cut within a character. */
+static bool fits(const char *text, size_t size)
+{
+	return !text || strlen(text) < size;
 }
 
 int checkpoint_read(const char *path, struct checkpoint *c)
@@ -31,7 +38,8 @@ int checkpoint_read(const char *path, struct checkpoint *c)
 	if (!root ||
 	    json_unpack(root, "{s:I, s:s, s?s, s?s, s?s}", "offset", &number, "fingerprint", &known, "before", &before,
 			"database", &database, "consumer", &consumer) ||
-	    number < 0 || strlen(known) != 64) {
+	    number < 0 || strlen(known) != 64 || !fits(before, sizeof(c->before)) ||
+	    !fits(database, sizeof(c->database)) || !fits(consumer, sizeof(c->consumer))) {
 		dispatch_fail("--checkpoint: %s is not a checkpoint, or cannot be read", path);
 		result = -1;
 	} else {

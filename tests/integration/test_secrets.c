@@ -9,10 +9,13 @@
 #include "wait.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -210,4 +213,64 @@ Test(secrets, no_process_of_the_same_user_may_look_into_the_listener)
 	cr_assert_eq(stat(path, &seen), 0);
 	cr_assert_eq(seen.st_uid, 0, "%s belongs to user %d", path, (int)seen.st_uid);
 	process_free(p);
+}
+
+/* --- cores --- */
+
+static bool has_core(const char *directory)
+{
+	struct dirent *entry;
+	bool is_there = false;
+	DIR *d = opendir(directory);
+
+	while (d && (entry = readdir(d)))
+		is_there |= strncmp(entry->d_name, "core", 4) == 0;
+	if (d)
+		closedir(d);
+	return is_there;
+}
+
+/* Ends it as a crash does. Did that leave a core where it ran? */
+static bool leaves_core(struct process *p, const char *directory)
+{
+	process_signal(p, SIGABRT);
+	cr_assert_eq(process_wait(p, SETTLED_MS), 128 + SIGABRT);
+	process_free(p);
+	return has_core(directory);
+}
+
+Test(secrets, are_in_no_core)
+{
+	const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+	const char *program = getenv("WSONCE_TEST_BIN");
+	char directory[] = "/tmp/wsonce-core-XXXXXX", path[4096], *log = NULL;
+	const char *const sleeper[] = {"sleep", "60", NULL};
+	const char *const argv[] = {realpath(program ? program : "build/wsonce", path),
+				    "listen",
+				    "--redis",
+				    "none",
+				    "--postgres",
+				    "host=/nonexistent password=planted-1",
+				    "--ingest",
+				    "127.0.0.1:0",
+				    NULL};
+	const char *const remove[] = {"rm", "-r", directory, NULL};
+
+	if (strstr(path, "san"))
+		cr_skip_test("sanitizers look into their own memory");
+	cr_assert_not_null(mkdtemp(directory));
+	if (setrlimit(RLIMIT_CORE, &all) ||
+	    !leaves_core(process_start(&(struct process_options){.argv = sleeper, .directory = directory}),
+			 directory)) {
+		process_run(remove, SETTLED_MS);
+		cr_skip_test("no program leaves a core here");
+	}
+	process_run(remove, SETTLED_MS);
+	cr_assert_eq(mkdir(directory, 0700), 0);
+	struct process *p = process_start(&(struct process_options){.argv = argv, .directory = directory});
+	cr_assert(wait_until((free(log), log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS), "%s",
+		  log);
+	free(log);
+	cr_assert_not(leaves_core(p, directory), "a core is in %s", directory);
+	process_run(remove, SETTLED_MS);
 }

@@ -1,0 +1,203 @@
+/* What replay reads of others: a file or a pipe of lines, and a checkpoint. Lines are those of a second reader that has
+ * all bytes at hand, from wherever the reading begins; a checkpoint that is taken is written and read again as it was.
+ *
+ * An input is a byte, c (a checkpoint), f (lines of a file) or p (of a pipe); for lines a byte with the most that a
+ * line may have; and the bytes. */
+#include <fcntl.h>
+#include <openssl/sha.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "commands/checkpoint.h"
+#include "commands/dispatch.h"
+#include "commands/ndjson.h"
+#include "fuzz.h"
+
+#define HEAD_BYTES 4096
+
+static char folder[] = "/tmp/wsonce-fuzz-XXXXXX";
+static char checkpoint_path[60];
+static unsigned int failures; /* told */
+
+/* In place of dispatch.c's. */
+int dispatch_fail(const char *format, ...)
+{
+	char text[600];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	must(!strstr(text, "memory"), "memory is said to be out: %s", text);
+	failures++;
+	return STATUS_FAILED;
+}
+
+/* In place of the C library's: no power cut is played here. */
+int fsync(int fd)
+{
+	(void)fd;
+	return 0;
+}
+
+/* --- lines, by a second reader --- */
+
+struct expected {
+	const uint8_t *at;
+	size_t len; /* without what ends it */
+	uint64_t begin, end, number;
+	bool is_ended;
+};
+
+/* The next line that is not empty, from offset on; false: there is none. */
+static bool find_line(struct expected *e, const uint8_t *bytes, size_t size, uint64_t offset, uint64_t number)
+{
+	for (; offset < size; offset = e->end) {
+		const uint8_t *stop = memchr(bytes + offset, '\n', size - offset);
+
+		e->at = bytes + offset;
+		e->begin = offset;
+		e->is_ended = stop;
+		e->len = stop ? (size_t)(stop - e->at) : size - offset;
+		e->end = offset + e->len + e->is_ended;
+		e->number = ++number;
+		if (e->len && e->at[e->len - 1] == '\r')
+			e->len--;
+		if (e->len)
+			return true;
+	}
+	return false;
+}
+
+static void check_line(const struct ndjson_line *line, const struct expected *e, size_t most)
+{
+	uint8_t digest[SHA256_DIGEST_LENGTH];
+
+	must(line->begin == e->begin && line->end == e->end, "a line from %llu to %llu, not %llu to %llu",
+	     (unsigned long long)line->begin, (unsigned long long)line->end, (unsigned long long)e->begin,
+	     (unsigned long long)e->end);
+	must(line->is_ended == e->is_ended, "its end is there, or not");
+	must(!line->digest == (e->len <= most), "%zu bytes of %zu are too many, or not", e->len, most);
+	must(line->total == e->len, "%llu bytes in all, not %zu", (unsigned long long)line->total, e->len);
+	must(line->len == (!line->digest || e->len < HEAD_BYTES ? e->len : HEAD_BYTES), "%zu bytes", line->len);
+	must(memcmp(line->bytes, e->at, line->len) == 0, "other bytes");
+	SHA256(e->at, e->len, digest);
+	must(!line->digest || memcmp(line->digest, digest, sizeof(digest)) == 0, "another digest");
+}
+
+static bool is_refused(const uint8_t *bytes, size_t size)
+{
+	return (size >= 2 && (memcmp(bytes, "\x1f\x8b", 2) == 0 || memcmp(bytes, "\xff\xfe", 2) == 0 ||
+			      memcmp(bytes, "\xfe\xff", 2) == 0)) ||
+	       (size >= 4 && memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0);
+}
+
+/* Returns a descriptor of these bytes. */
+static int make_file(const uint8_t *bytes, size_t size, bool is_pipe)
+{
+	int pair[2] = {-1, -1};
+
+	if (is_pipe)
+		must(pipe(pair) == 0, "no pipe");
+	else
+		pair[0] = pair[1] = memfd_create("lines", 0);
+	must(write(pair[1], bytes, size) == (ssize_t)size, "cannot write");
+	if (is_pipe)
+		close(pair[1]);
+	return pair[0];
+}
+
+/* Reads all lines from an offset on. */
+static void read_lines(const char *path, const uint8_t *bytes, size_t size, size_t most, uint64_t from)
+{
+	struct ndjson *n = ndjson_open(path, most);
+	struct ndjson_line line;
+	struct expected e = {.end = from};
+	bool has_bom = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0;
+	enum ndjson_result result;
+	char hex[65], again[65];
+
+	must(n, "cannot open %s", path);
+	must(ndjson_skip(n, from) == 0, "cannot skip to %llu of %zu", (unsigned long long)from, size);
+	if (!from && has_bom)
+		e.end = 3;
+	while ((result = ndjson_wait(n, &line)) == NDJSON_LINE) {
+		must(find_line(&e, bytes, size, e.end, e.number), "a line too many");
+		must(line.number == e.number, "line %llu, not %llu", (unsigned long long)line.number,
+		     (unsigned long long)e.number);
+		check_line(&line, &e, most);
+	}
+	must((result == NDJSON_FAILED) == (!from && is_refused(bytes, size)), "refused, or not");
+	must(result == NDJSON_FAILED || !find_line(&e, bytes, size, e.end, e.number), "a line too few");
+	if (result == NDJSON_END && ndjson_size(n)) {
+		must(ndjson_fingerprint(n, e.end, hex) == 0 && ndjson_fingerprint(n, e.end, again) == 0 &&
+			     strcmp(hex, again) == 0,
+		     "no fingerprint");
+		must(ndjson_before(n, e.end, hex) == 0 && strlen(hex) == 64, "no fingerprint of what stands before");
+	}
+	ndjson_close(n);
+}
+
+static void try_lines(const uint8_t *bytes, size_t size, size_t most, bool is_pipe)
+{
+	int fd = make_file(bytes, size, is_pipe);
+	struct expected e = {.end = 0};
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	read_lines(path, bytes, size, most, 0);
+	if (!is_pipe && !is_refused(bytes, size))
+		for (int i = 0; i < 8 && find_line(&e, bytes, size, e.end, e.number); i++)
+			read_lines(path, bytes, size, most, e.end);
+	close(fd);
+}
+
+/* --- a checkpoint --- */
+
+static void try_checkpoint(const uint8_t *bytes, size_t size)
+{
+	int fd = make_file(bytes, size, false);
+	struct checkpoint c, again;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	failures = 0;
+	if (checkpoint_read(path, &c)) {
+		must(failures == 1, "%u lines say that it is none", failures);
+	} else {
+		must(!failures && strlen(c.fingerprint) == 64, "taken, and it is none");
+		must(checkpoint_write(checkpoint_path, &c) == 0, "it cannot be written");
+		must(checkpoint_read(checkpoint_path, &again) == 0, "what was written cannot be read");
+		must(c.offset == again.offset && strcmp(c.fingerprint, again.fingerprint) == 0 &&
+			     strcmp(c.before, again.before) == 0 && strcmp(c.database, again.database) == 0 &&
+			     strcmp(c.consumer, again.consumer) == 0,
+		     "another one than was written");
+	}
+	close(fd);
+}
+
+static void clean_up(void)
+{
+	unlink(checkpoint_path);
+	rmdir(folder);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc, (void)argv;
+	must(mkdtemp(folder), "no folder");
+	snprintf(checkpoint_path, sizeof(checkpoint_path), "%s/checkpoint", folder);
+	atexit(clean_up);
+	return 0;
+}
+
+void try_input(const uint8_t *data, size_t size)
+{
+	if (size > 1 && *data == 'c')
+		try_checkpoint(data + 1, size - 1);
+	else if (size > 2 && (*data == 'f' || *data == 'p'))
+		try_lines(data + 2, size - 2, 1U + data[1], *data == 'p');
+}
