@@ -155,7 +155,8 @@ const struct target *relay_target(const struct relay *r, size_t i)
 
 const struct backlog *relay_backlog(const struct relay *r)
 {
-	static const struct backlog backlog = {3, 1, 5000, "e-\xff", "shop", 0};
+	static const struct backlog backlog = {
+		.pending = 3, .overdue = 1, .oldest_ms = 5000, .oldest_id = "e-\xff", .oldest_target = "shop"};
 
 	(void)r;
 	return &backlog;
