@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define SOON_MS  20000
 #define LEASE_MS 60000 /* for a lease to run out, and what follows */
@@ -358,6 +359,19 @@ static long gap_ms(const char *path)
 	return second - first;
 }
 
+Test(webhooks, answer_that_asks_for_ages_gets_a_day)
+{
+	add_hook("seconds", "/later/2147483648", "{}");
+	struct listener *l = start("");
+
+	add_rows("seconds", "e", 1);
+	wait_rows(
+		"attempts = 1 and status = 429 and due_at between now() + interval '23 hours' and now() + interval '25 "
+		"hours'",
+		1, SOON_MS);
+	stop(l);
+}
+
 Test(webhooks, next_attempt_waits_for_as_long_as_the_answer_asks)
 {
 	add_hook("seconds", "/later/3", "{s:f}", "backoff", 0.001);
@@ -428,6 +442,25 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 	certificate_free(authority);
 }
 
+/* The lowest limit that was given to the process is below what it has open, so there is no file for a socket. */
+Test(webhooks, want_of_files_is_no_attempt)
+{
+	add_hook("shop", "/ok", "{s:i}", "attempts", 1);
+	struct listener *l = start("");
+	struct rlimit few, old;
+	pid_t pid = process_id(listener_process(l));
+
+	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &old), 0);
+	few = (struct rlimit){3, old.rlim_max};
+	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &few, NULL), 0);
+	add_rows("shop", "e", 1);
+	cr_assert(wait_until(has_logged(l, "cannot make requests"), SOON_MS));
+	cr_assert_eq(receiver_count(receiver, "/ok"), 0);
+	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &old, NULL), 0);
+	wait_rows("state = 'delivered' and attempts = 1", 1, SOON_MS);
+	stop(l);
+}
+
 Test(webhooks, fault_on_this_side_is_no_attempt)
 {
 	char url[100];
@@ -437,7 +470,7 @@ Test(webhooks, fault_on_this_side_is_no_attempt)
 	struct listener *l = start("");
 
 	add_rows("shop", "e", 1);
-	cr_assert(wait_until(has_logged(l, "cannot be made"), SOON_MS));
+	cr_assert(wait_until(has_logged(l, "cannot make requests"), SOON_MS));
 	stop(l);
 	cr_assert_eq(count_rows("state = 'pending' and attempts = 0"), 1);
 }
