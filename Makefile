@@ -89,6 +89,9 @@ torture: check-deps programs ## break everything around a fleet: make torture [S
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(MUTATE),--mutate $(MUTATE))
 
+audit-figure: check-deps programs ## time and memory of an audit: make audit-figure [ROWS=10000000] [LETTERS=3000000]
+	@WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/audit $(ROWS) $(LETTERS)
+
 plans: check-deps tests ## what each statement reads among many rows: make plans ROWS=5000000
 	@WSONCE_TEST_BIN=$B/wsonce WSONCE_TEST_ROWS=$(or $(ROWS),100000) WSONCE_TEST_SLOW=20 \
 		tests/support/run $B/tests/integration/integration -j1 --filter 'plans/*'
@@ -198,5 +201,5 @@ $B/text/%.sql.h: sql/queries/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove torture plans reliability allocation conformance fuzz hostile \
+.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove torture audit-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench lint install fmt readme clean help

@@ -58,8 +58,8 @@ static void fill(const char *sql, long first, long last)
 	}
 }
 
-/* Three fifths of the outbox are delivered, a fifth is dead and a fifth, of the last rows, pending for eight targets. Half
- * of the letters are resolved; a tenth is of another consumer. */
+/* Three fifths of the outbox are delivered, a fifth is dead and a fifth, of the last rows, pending for eight targets.
+ * Half of the letters are resolved; a tenth is of another consumer. */
 static void fill_tables(long first, long last)
 {
 	fill("INSERT INTO events (event_id, event_type, payload, processed_at) SELECT 'e' || i, 'x', '{\"n\": 1}', "
@@ -68,14 +68,18 @@ static void fill_tables(long first, long last)
 	fill("INSERT INTO processed_events (consumer, event_id, processed_at) SELECT 'c' || i % 3, 'e' || i, now() - "
 	     "interval '10 days' + i * interval '10 ms'",
 	     first, last);
-	fill("INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, consumer, last_seen, resolved_at) SELECT "
-	     "int8send(i), 'bad' || i, 'bad ' || i % 40, '', 'i', CASE i % 10 WHEN 0 THEN 'billing' ELSE '' END, now() - "
+	fill("INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, consumer, last_seen, resolved_at) "
+	     "SELECT "
+	     "int8send(i), 'bad' || i, 'bad ' || i % 40, '', 'i', CASE i % 10 WHEN 0 THEN 'billing' ELSE '' END, now() "
+	     "- "
 	     "interval '10 days' + i * interval '10 ms', CASE i % 2 WHEN 0 THEN now() END",
 	     first, last);
-	fill("INSERT INTO outbox (target, event_id, event_type, state, settled_at) SELECT 't' || i % 8, i, 'x', CASE WHEN i % "
+	fill("INSERT INTO outbox (target, event_id, event_type, state, settled_at) SELECT 't' || i % 8, i, 'x', CASE "
+	     "WHEN i % "
 	     "4 = 0 THEN 'dead' ELSE 'delivered' END, now() - interval '10 days' + i * interval '10 ms'",
 	     first, first + (last - first) * 4 / 5);
-	fill("INSERT INTO outbox (target, event_id, event_type, payload, due_at) SELECT 't' || i % 8, i, 'x', '{\"n\": 1}', "
+	fill("INSERT INTO outbox (target, event_id, event_type, payload, due_at) SELECT 't' || i % 8, i, 'x', '{\"n\": "
+	     "1}', "
 	     "now() - i * interval '1 us'",
 	     first + (last - first) * 4 / 5 + 1, last);
 }
@@ -112,7 +116,8 @@ static double rows_read(const json_t *plan)
 	json_t *part;
 
 	if (strstr(type, "Scan") && json_object_get(plan, "Relation Name"))
-		n = number(plan, "Actual Loops") * (number(plan, "Actual Rows") + number(plan, "Rows Removed by Filter"));
+		n = number(plan, "Actual Loops") *
+		    (number(plan, "Actual Rows") + number(plan, "Rows Removed by Filter"));
 	json_array_foreach(json_object_get(plan, "Plans"), i, part) n += rows_read(part);
 	return n;
 }
@@ -139,7 +144,8 @@ static struct cost explain(const char *sql, const char *values)
 	database_exec(db, "begin");
 	char *text = database_text(db, "explain (analyze, buffers, timing off, format json) execute question%s%s%s",
 				   *values ? "(" : "", values, *values ? ")" : "");
-	json_t *plans = json_loads(text, 0, NULL), *first = json_array_get(plans, 0), *plan = json_object_get(first, "Plan");
+	json_t *plans = json_loads(text, 0, NULL), *first = json_array_get(plans, 0),
+	       *plan = json_object_get(first, "Plan");
 
 	database_exec(db, "rollback");
 	cr_assert(plan, "%s", text);
@@ -210,7 +216,8 @@ static void check_record(void)
 /* What a listener stores and asks for: 500 events, of which half are there. */
 static void check_storing(void)
 {
-	char *ids = list("'e' || (i * 2 + 1)", 500), *fresh = list("'new' || i", 500), *digests = list("int8send(i)", 100);
+	char *ids = list("'e' || (i * 2 + 1)", 500), *fresh = list("'new' || i", 500),
+	     *digests = list("int8send(i)", 100);
 	char *values;
 
 	cr_assert(asprintf(&values, "%s, array_fill('x'::text, '{500}'), array_fill('{}'::jsonb, '{500}')", fresh) > 0);
@@ -313,19 +320,20 @@ static struct cost lease_since(const char *since)
 	char values[200];
 
 	snprintf(values, sizeof(values),
-		 "'{t0,t1}', '{100,100}', '{1000,1000}', '{NULL,NULL}', '{%s,%s}', '1000000', '4000000', '4000000'", since,
-		 since);
+		 "'{t0,t1}', '{100,100}', '{1000,1000}', '{NULL,NULL}', '{%s,%s}', '1000000', '4000000', '4000000'",
+		 since, since);
 	return explain(SQL_LEASE, values);
 }
 
-/* What it might see stays in the table and its indexes: here a delivery for each row, of which an hour has some millions.
- * Leases look for rows from where the last one was found. */
+/* What it might see stays in the table and its indexes: here a delivery for each row, of which an hour has some
+ * millions. Leases look for rows from where the last one was found. */
 Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init, .fini = fini, .timeout = 6000)
 {
 	struct database *reader = database_open(database_conninfo(db));
 
 	database_exec(db, "alter table outbox set (autovacuum_enabled = off)");
-	fill("INSERT INTO outbox (target, event_id, event_type, payload, due_at) SELECT 't' || i % 2, i, 'x', '{}', now() - "
+	fill("INSERT INTO outbox (target, event_id, event_type, payload, due_at) SELECT 't' || i % 2, i, 'x', '{}', "
+	     "now() - "
 	     "interval '1 day' + i * interval '1 us'",
 	     1, rows);
 	struct cost before = lease_since("0");
@@ -336,8 +344,9 @@ Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init,
 			      "update outbox set state = 'delivered', settled_at = now(), leases = 2 "
 			      "where id >= %ld and id < %ld and id <= %ld",
 			      from, from + 200000, rows - 2000);
-	char *since = database_text(db, "select floor(extract(epoch from min(due_at)) * 1000000) from outbox where state = "
-					"'pending'");
+	char *since =
+		database_text(db, "select floor(extract(epoch from min(due_at)) * 1000000) from outbox where state = "
+				  "'pending'");
 	struct cost all = lease_since("0"), late = lease_since(since);
 	print("lease, before", before);
 	print("lease, all rows", all);
@@ -354,14 +363,16 @@ Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init,
 /* Backends say what they read when they end. */
 static bool is_alone(void)
 {
-	return database_long(db, "select count(*) = 0 from pg_stat_activity where datname = current_database() and pid <> "
-				 "pg_backend_pid()");
+	return database_long(db,
+			     "select count(*) = 0 from pg_stat_activity where datname = current_database() and pid <> "
+			     "pg_backend_pid()");
 }
 
 static long pages_of_database(void)
 {
 	database_exec(db, "select pg_stat_force_next_flush()");
-	return database_long(db, "select blks_hit + blks_read from pg_stat_database where datname = current_database()");
+	return database_long(db,
+			     "select blks_hit + blks_read from pg_stat_database where datname = current_database()");
 }
 
 /* What a command reads, once the statistics tell of it. Those of catalogues at connect are some 2,300 pages. */
