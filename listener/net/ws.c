@@ -596,8 +596,9 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 	list_init(&ws->halves[true]);
 	ws->ping_interval_ms = config->ping_interval_s * 1000;
 	lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
-	info.options =
-		LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS | LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
+	info.options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS;
+	if (config->ingest_cert) /* it loads megabytes of OpenSSL; feeds have a context of their own, in tls.c */
+		info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
 	info.foreign_loops = loops;
 	info.pt_serv_buf_size = READ_BYTES;
 	info.timeout_secs = (unsigned int)config->handshake_timeout_s;
