@@ -106,7 +106,7 @@ static int warnings(const char *part)
 	int n = 0;
 
 	for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n"))
-		n += strstr(line, "postgres cannot be used") && strstr(line, part);
+		n += strstr(line, "cannot use postgres") && strstr(line, part);
 	free(log);
 	return n;
 }

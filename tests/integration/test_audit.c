@@ -108,7 +108,7 @@ Test(audit, nothing_missing_is_status_0, .init = set_up, .fini = tear_down)
 
 	prepare_six();
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s", ids);
-	run_expect_error(db, 1, "the list is empty", "audit --expected %s", none);
+	run_expect_error(db, 1, "the list of expected events is empty", "audit --expected %s", none);
 	free(ids);
 	free(none);
 }

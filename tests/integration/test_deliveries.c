@@ -165,7 +165,7 @@ Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = set_up,
 	struct run run = run_on(db, "dead-letters show --deliveries --raw 3");
 	cr_assert_str_eq(run.output, "{\"price\": 1.50}");
 	run_free(&run);
-	run_expect_error(db, 1, "77: there is no such delivery", "dead-letters show --deliveries 77");
+	run_expect_error(db, 1, "no delivery 77", "dead-letters show --deliveries 77");
 }
 
 /* ---- retry and discard ---- */
@@ -205,17 +205,17 @@ static void expect_warning(const char *words, const char *wanted)
 	database_exec(db, "UPDATE outbox SET state = 'dead' WHERE id <= 4");
 }
 
-#define WAITS ": these deliveries wait until one does\n"
+#define WAITS "; these deliveries wait until one does\n"
 
 Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = set_up, .fini = tear_down)
 {
 	prepare();
-	expect_warning("--all", "wsonce: no listener that runs delivers to crm, erp" WAITS);
+	expect_warning("--all", "wsonce: no running listener delivers to crm, erp" WAITS);
 	listen_for("{}", "1 second");
 	listen_for("{erp,crm}", "4 minutes");
-	expect_warning("4 --json", "wsonce: no listener that runs delivers to erp" WAITS);
+	expect_warning("4 --json", "wsonce: no running listener delivers to erp" WAITS);
 	listen_for("{other,crm}", "30 seconds");
-	expect_warning("--all", "wsonce: no listener that runs delivers to erp" WAITS);
+	expect_warning("--all", "wsonce: no running listener delivers to erp" WAITS);
 	expect_warning("--target crm", "");
 	expect_warning("--target nobody", "");
 	listen_for("{erp}", "1 minute");

@@ -148,7 +148,7 @@ Test(prefixes, a_listener_that_works_goes_on_without_redis)
 	store(l, "a");
 	cr_assert_eq(redisd_long(redis, "HSET " KEY " p: %s", "another"), 0);
 	free(redisd_command(redis, "CLIENT KILL TYPE normal SKIPME yes"));
-	cr_assert(wait_until(has_said(l, "redis is not used"), ACK_MS));
+	cr_assert(wait_until(has_said(l, "not using redis"), ACK_MS));
 	store(l, "b");
 	cr_assert_eq(redisd_long(redis, "EXISTS p:b"), 0);
 	listener_free(l);
@@ -164,7 +164,7 @@ Test(prefixes, a_registry_that_cannot_be_written_is_a_warning)
 		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
 	store(l, "a");
 	cr_assert(wait_until(redisd_long(redis, "EXISTS p:a"), ACK_MS));
-	cr_assert(has_said(l, "redis does not register the prefix"));
+	cr_assert(has_said(l, "cannot register the claim prefix"));
 	listener_free(l);
 	redisd_free(redis);
 }
