@@ -162,7 +162,7 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/road/envelope.o $B/listener/base/arena.o $B/listener/base/keyed.o
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(MODULES) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/overdue net/http road/event outbox/target $(addprefix base/,keyed log port counters url text backoff))
+$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/overdue net/http net/bound_socket road/event outbox/target $(addprefix base/,keyed log port counters url text backoff))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
 $B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o %/source.o,$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% %/tokens.o,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
