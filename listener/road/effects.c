@@ -27,13 +27,22 @@ static const char fresh_sql[] =
 	"ON CONFLICT (event_id) DO NOTHING RETURNING event_id, event_type, payload)";
 
 /* What is new to a consumer another one may have stored long ago. The rows come first, so that handlers see
- * them here as well. */
+ * them here as well. Where a trigger could keep a row back (BEFORE INSERT FOR EACH ROW, of the table or a partition),
+ * the row must be new or seen; else this is not asked, because a row that another transaction stores meanwhile is
+ * neither. */
 static const char consumer_sql[] =
 	", stored AS (INSERT INTO :schema.events (event_id, event_type, payload) "
 	"SELECT event_id, event_type, payload FROM given "
-	"ON CONFLICT (event_id) DO NOTHING RETURNING 1)"
+	"ON CONFLICT (event_id) DO NOTHING RETURNING event_id)"
+	", keeper AS MATERIALIZED (SELECT FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS e "
+	"ON e.relnamespace = o.relnamespace AND e.relname = 'events' CROSS JOIN LATERAL (SELECT e.oid UNION SELECT "
+	"relid "
+	"FROM pg_catalog.pg_partition_tree(e.oid)) AS p (relid) JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = p.relid "
+	"WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND t.tgtype & 7 = 7)"
 	", marked AS (INSERT INTO :schema.processed_events (consumer, event_id) SELECT $4::text, event_id FROM given "
-	"WHERE (SELECT count(*) FROM stored) >= 0 ON CONFLICT (consumer, event_id) DO NOTHING RETURNING event_id)"
+	"WHERE (SELECT count(*) FROM stored) >= 0 AND (NOT EXISTS (SELECT FROM keeper) OR event_id IN (SELECT event_id "
+	"FROM stored) OR EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = given.event_id OFFSET 0)) "
+	"ON CONFLICT (consumer, event_id) DO NOTHING RETURNING event_id)"
 	", fresh AS (SELECT event_id, event_type, payload FROM given JOIN marked USING (event_id))";
 
 static const char outbox_sql[] =

@@ -62,6 +62,7 @@ struct event {
 	uint16_t put_offs; /* times that the store gave it back, for no fault of its own as far as is known */
 	bool is_claimed;   /* our value is, as far as we know, in Redis */
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */
+	bool is_unseen;    /* a consumer's statement neither made its row nor saw it: it is asked once more */
 	bool is_doubted;   /* a mark of it was read, and not believed before Postgres was asked for its epoch */
 	bool is_in_table;
 	bool is_stray;          /* came without an id, or behind another, or was refused at the door */

@@ -311,8 +311,23 @@ static void fill_flags(struct store *s, bool *flags, bool value)
 	memset(flags + top(s)->from, value, (top(s)->to - top(s)->from) * sizeof(*flags));
 }
 
+/* The event leaves the batch for a while. */
+static void report_later(struct store *s, struct event *ev, enum store_result result, const char *why)
+{
+	if (!ev->put_offs)
+		ev->passed = s->passed;
+	counters.rows_put_off++;
+	s->on.on_stored(s->on.arg, ev, result, why);
+}
+
+/* A consumer's statement does not see a row that another transaction committed after it began: see effects.c. */
 static void report_suppressed(struct store *s, struct event *ev)
 {
+	if (*s->consumer && !ev->is_unseen) {
+		ev->is_unseen = true;
+		report_later(s, ev, STORE_BLOCKED, "the row is not there yet");
+		return;
+	}
 	counters.rows_refused++;
 	s->on.on_stored(s->on.arg, ev, STORE_REFUSED,
 			"Postgres stored no row and raised no error: a trigger or rule suppressed it");
@@ -507,14 +522,8 @@ static void put_off(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
 
-	for (size_t i = r.from; i < r.to; i++) {
-		struct event *ev = s->batch->events[i];
-
-		if (!ev->put_offs)
-			ev->passed = s->passed;
-		counters.rows_put_off++;
-		s->on.on_stored(s->on.arg, ev, answer->is_local ? STORE_BLOCKED : STORE_LATER, answer->error);
-	}
+	for (size_t i = r.from; i < r.to; i++)
+		report_later(s, s->batch->events[i], answer->is_local ? STORE_BLOCKED : STORE_LATER, answer->error);
 	if (!--s->range_count)
 		s->job = JOB_NONE;
 	else if (answer->is_local)

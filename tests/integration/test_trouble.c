@@ -155,6 +155,38 @@ Test(trouble, what_a_trigger_keeps_back_is_refused_by_a_consumer)
 	ack_expect(producer, "other", "persisted");
 }
 
+/* Its row is not there, so nothing may follow from it. */
+Test(trouble, what_a_trigger_keeps_back_of_events_is_not_processed_by_a_consumer)
+{
+	start("none", "--max-attempts 1 --consumer shop");
+	keep_back("events");
+	send_event("kept");
+	ack_expect_rejected(producer, "kept", "suppressed");
+	send_event("other");
+	ack_expect(producer, "other", "persisted");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE event_id = 'kept'"), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events WHERE event_id = 'other'"), 1);
+}
+
+/* The consumer's statement began before, and cannot see the row that it waited for. */
+Test(trouble, what_another_transaction_stores_meanwhile_is_processed_by_a_consumer)
+{
+	struct database *holder;
+
+	start("none", "--max-attempts 1 --consumer shop");
+	keep_back("events");
+	holder = hold_row("held");
+	send_event("held");
+	cr_assert(wait_until(
+		database_long(db, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+				  "wait_event = 'transactionid'") == 1,
+		WAIT_MS));
+	database_exec(holder, "COMMIT");
+	ack_expect(producer, "held", "persisted");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events"), 1);
+	database_free(holder);
+}
+
 static struct database *hold_back_batch(int n)
 {
 	struct database *lock = fleet_lock(db);
