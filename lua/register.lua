@@ -11,5 +11,7 @@ for i = 1, #known, 2 do
 		return {known[i], known[i + 1]}
 	end
 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then
+	redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+end
 return false

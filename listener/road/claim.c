@@ -558,6 +558,11 @@ void claim_set_database(struct claim *c, const char *id)
 	registry_set_database(&c->registry, id);
 }
 
+void claim_restore(struct claim *c)
+{
+	registry_enter(&c->registry);
+}
+
 void claim_set_epoch(struct claim *c, uint32_t epoch)
 {
 	c->epoch = epoch;

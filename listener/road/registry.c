@@ -21,6 +21,8 @@ static void find_foreign(struct registry *r, const char *prefix, const char *dat
 		 "another prefix, or, if that database is no more, run redis-cli HDEL " KEY " %.300s",
 		 r->prefix, prefix, database, prefix);
 	redis_mask(r->redis, sentence);
+	if (r->is_foreign)
+		return; /* that is known */
 	if (r->was_ours)
 		log_warn("not using redis; the unique key decides", "reason=%s", sentence);
 	else
@@ -42,16 +44,23 @@ static void on_entered(void *owner, void *arg, const redisReply *reply)
 	if (!reply)
 		return;
 	if (reply->type == REDIS_REPLY_ERROR)
-		log_warn("cannot register the claim prefix in redis", "reason=%s", reply->str);
-	r->is_foreign = is_foreign(reply);
-	r->was_ours |= reply->type == REDIS_REPLY_NIL;
-	if (r->is_foreign)
+		log_write(r->has_error_logged ? LOG_DEBUG : LOG_WARN, "cannot register the claim prefix in redis",
+			  "reason=%s", reply->str);
+	r->has_error_logged = reply->type == REDIS_REPLY_ERROR;
+	if (is_foreign(reply)) {
 		find_foreign(r, reply->element[0]->str, reply->element[1]->str);
+		r->is_foreign = true;
+	} else if (reply->type == REDIS_REPLY_NIL) {
+		if (r->is_foreign)
+			log_info("using redis again", "prefix=%s", r->prefix);
+		r->is_foreign = false;
+		r->was_ours = true;
+	}
 }
 
 void registry_enter(struct registry *r)
 {
-	if (!*r->database)
+	if (!*r->database || !r->redis || redis_state(r->redis) != REDIS_READY)
 		return;
 	resp_start(&r->command, 6);
 	resp_word(&r->command, "EVAL");
@@ -68,8 +77,7 @@ void registry_set_database(struct registry *r, const char *id)
 	if (strcmp(r->database, id) == 0)
 		return;
 	snprintf(r->database, sizeof(r->database), "%s", id);
-	if (r->redis && redis_state(r->redis) == REDIS_READY)
-		registry_enter(r);
+	registry_enter(r);
 }
 
 void registry_free(struct registry *r)

@@ -155,6 +155,44 @@ Test(prefixes, a_listener_that_works_goes_on_without_redis)
 	redisd_free(redis);
 }
 
+static long entries(struct redisd *redis)
+{
+	return redisd_long(redis, "HEXISTS " KEY " p:");
+}
+
+/* Producers alone, without a feed: there are no heartbeats. Without its entry another database could take the prefix.
+ */
+Test(prefixes, a_flushed_registry_is_made_again)
+{
+	struct redisd *redis = redisd_new();
+	struct listener *l = listener_start(
+		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, "--claim-ttl 2");
+
+	cr_assert(wait_until(entries(redis) == 1, ACK_MS));
+	free(redisd_command(redis, "FLUSHALL"));
+	cr_assert(wait_until(entries(redis) == 1, ACK_MS));
+	cr_assert_eq(listener_metric(l, "wsonce_redis_connects_total"), 1);
+	listener_free(l);
+	redisd_free(redis);
+}
+
+Test(prefixes, a_prefix_that_another_database_gives_up_is_used_again)
+{
+	struct redisd *redis = redisd_new();
+	struct listener *l = listener_start(
+		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, "--claim-ttl 2");
+
+	cr_assert(wait_until(entries(redis) == 1, ACK_MS));
+	redisd_long(redis, "HSET " KEY " p: %s", "another");
+	cr_assert(wait_until(has_said(l, "not using redis"), ACK_MS));
+	cr_assert_eq(redisd_long(redis, "HDEL " KEY " p:"), 1);
+	cr_assert(wait_until(has_said(l, "using redis again"), ACK_MS));
+	store(l, "a");
+	cr_assert(wait_until(redisd_long(redis, "EXISTS p:a"), ACK_MS));
+	listener_free(l);
+	redisd_free(redis);
+}
+
 Test(prefixes, a_registry_that_cannot_be_written_is_a_warning)
 {
 	struct redisd *redis = redisd_new();
