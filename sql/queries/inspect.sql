@@ -85,6 +85,18 @@ WITH place AS MATERIALIZED (
 		current_user)
 	FROM tables WHERE pg_catalog.row_security_active(oid) AND name = 'events'
 	UNION ALL
+	SELECT pg_catalog.format('%s may create functions and operators in %s, which is in the search_path, and have them run '
+		'with the rights of %s (CVE-2018-1058): REVOKE CREATE ON SCHEMA %2$s FROM %1$s',
+		pg_catalog.string_agg(coalesce(pg_catalog.quote_ident(r.rolname), 'PUBLIC'), ', ' ORDER BY r.rolname),
+		pg_catalog.quote_ident(n.nspname), pg_catalog.quote_ident(current_user))
+	FROM pg_catalog.pg_namespace AS n
+	CROSS JOIN LATERAL pg_catalog.aclexplode(coalesce(n.nspacl, pg_catalog.acldefault('n', n.nspowner))) AS a
+	LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = a.grantee
+	WHERE n.nspname = ANY (pg_catalog.current_schemas(false)) AND a.privilege_type = 'CREATE'
+		AND a.grantee NOT IN (SELECT n.nspowner UNION SELECT c.relowner FROM tables JOIN pg_catalog.pg_class AS c USING (oid)
+			UNION SELECT u.oid FROM pg_catalog.pg_roles AS u WHERE u.rolname = current_user OR u.rolsuper)
+	GROUP BY n.nspname
+	UNION ALL
 	SELECT pg_catalog.format('the unique index on %s(event_id) sorts as the operating system does, so an upgrade of '
 		'that can corrupt it: ALTER TABLE %1$s ALTER COLUMN event_id TYPE varchar COLLATE "C" rewrites it', t.title)
 	FROM tables AS t

@@ -157,6 +157,38 @@ Test(guard, what_an_old_table_lacks_is_said_at_the_start)
 	listener_free(l);
 }
 
+static void expect_warning(const char *part, bool is_wanted)
+{
+	struct listener_options options = {.postgres = database_conninfo(db), .redis = "none"};
+	struct listener *l = listener_start(&options, NULL);
+	char *log = process_errors(listener_process(l));
+
+	cr_assert_eq(strstr(log, part) != NULL, is_wanted, "%s", log);
+	free(log);
+	listener_free(l);
+}
+
+/* An operator of a stranger, whose types fit better than those of the catalogue's, would be used instead. */
+Test(guard, a_schema_in_which_strangers_may_create_is_said_at_the_start)
+{
+	char *role = database_text(db, "SELECT current_database() || '_guest'");
+
+	database_exec(db, "REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+	expect_warning("CVE-2018-1058", false);
+	database_exec(db, "GRANT CREATE ON SCHEMA public TO PUBLIC");
+	expect_warning("PUBLIC may create functions and operators in public", true);
+	database_exec(db,
+		      "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE \"%s\"; "
+		      "GRANT CREATE ON SCHEMA public TO \"%s\"",
+		      role, role);
+	expect_warning("REVOKE CREATE ON SCHEMA public FROM", true);
+	database_exec(
+		db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"; CREATE SCHEMA open; GRANT CREATE ON SCHEMA open TO PUBLIC",
+		role, role);
+	expect_warning("CVE-2018-1058", false); /* it is not in the search_path */
+	free(role);
+}
+
 /* Its events may be nowhere else, so it does not leave. */
 Test(guard, a_listener_at_work_stores_nothing_while_the_key_is_gone)
 {
