@@ -1,0 +1,93 @@
+/* A PgBouncer in transaction mode. Like Postgres, it refuses to run as root. */
+#include "bouncer.h"
+#include "database.h"
+#include "process.h"
+#include "suite.h"
+#include "wait.h"
+
+#include <criterion/criterion.h>
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define START_MS 15000
+
+struct bouncer {
+	char *directory; /* its socket's */
+	struct process *process;
+};
+
+/* The value of host= in a conninfo without quotes. */
+static char *host_of(const char *conninfo)
+{
+	const char *at = strstr(conninfo, "host=");
+
+	cr_assert_not_null(at);
+	at += strlen("host=");
+	return strndup(at, strcspn(at, " "));
+}
+
+static char *write_settings(const struct bouncer *b, int connections)
+{
+	char *host = host_of(suite_env("WSONCE_TEST_POSTGRES")), *text, *path;
+
+	cr_assert(asprintf(&text,
+			   "[databases]\n* = host=%s port=5432 user=postgres\n[pgbouncer]\nlisten_addr =\n"
+			   "listen_port = 6432\nunix_socket_dir = %s\nunix_socket_mode = 0777\nauth_type = any\n"
+			   "pool_mode = transaction\ndefault_pool_size = %d\n",
+			   host, b->directory, connections) > 0);
+	path = suite_file("pgbouncer.ini", text);
+	free(text);
+	free(host);
+	return path;
+}
+
+static bool is_answering(struct bouncer *b)
+{
+	char conninfo[300];
+
+	if (!process_is_alive(b->process))
+		cr_assert_fail("PgBouncer has ended: %s", process_last_words(b->process));
+	snprintf(conninfo, sizeof conninfo, "host=%s port=6432 user=postgres dbname=postgres", b->directory);
+	return PQping(conninfo) == PQPING_OK;
+}
+
+struct bouncer *bouncer_new(int connections)
+{
+	struct bouncer *b = calloc(1, sizeof *b);
+	char *settings;
+	struct stat servers;
+
+	b->directory = suite_path("pgbouncer%d", suite_number());
+	cr_assert_eq(stat(suite_env("WSONCE_TEST_PGTEMPLATE"), &servers), 0);
+	cr_assert_eq(mkdir(b->directory, 0755), 0);
+	cr_assert(geteuid() != 0 || chown(b->directory, servers.st_uid, servers.st_gid) == 0);
+	settings = write_settings(b, connections);
+	const char *argv[] = {"pgbouncer", settings, NULL};
+	b->process = process_start(&(struct process_options){
+		.argv = argv, .directory = b->directory, .uid = servers.st_uid, .gid = servers.st_gid});
+	cr_assert(wait_until(is_answering(b), START_MS), "%s", process_last_words(b->process));
+	free(settings);
+	return b;
+}
+
+char *bouncer_conninfo(const struct bouncer *b, const struct database *db)
+{
+	const char *name = strstr(database_conninfo(db), "dbname=");
+	char *conninfo;
+
+	cr_assert(asprintf(&conninfo, "host=%s port=6432 user=postgres %s", b->directory, name) > 0);
+	return conninfo;
+}
+
+void bouncer_free(struct bouncer *b)
+{
+	if (!b)
+		return;
+	process_free(b->process);
+	free(b->directory);
+	free(b);
+}
