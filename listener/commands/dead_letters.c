@@ -155,7 +155,11 @@ static const struct option show_options[] = {
 /* A consumer's digest is that of its letter; the message's own is not known if only its head is kept. */
 static const char sql_show[] =
 	"SELECT pg_catalog.json_build_object('id', id, 'consumer', consumer, 'sender', sender, 'event_id', event_id, "
-	"'reason', reason,"
+	"'reason', CASE WHEN NOT " LETTERS_OPEN " OR NOT CASE WHEN consumer = '' THEN"
+	" EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = d.event_id OFFSET 0) ELSE EXISTS (SELECT FROM"
+	" :schema.processed_events AS p WHERE p.consumer = d.consumer AND p.event_id = d.event_id OFFSET 0) END"
+	" THEN reason ELSE 'a message with this event_id is stored; this one was refused: ' ||"
+	" reason END,"
 	" 'state', CASE WHEN " LETTERS_OPEN " THEN 'open' ELSE 'resolved' END, 'resolution', resolution,"
 	" 'resolved_at', pg_catalog.to_char(resolved_at" LETTERS_UTC "), 'seen', seen,"
 	" 'first_seen', pg_catalog.to_char(first_seen" LETTERS_UTC

@@ -6,6 +6,7 @@
 #include "listener.h"
 #include "peer.h"
 #include "redisd.h"
+#include "run.h"
 #include "wait.h"
 
 #include <criterion/criterion.h>
@@ -84,9 +85,12 @@ Test(variants, a_dead_letter_does_not_speak_of_another_message_with_its_id, .tim
 	cr_assert(peer_send_text(b.producers[0], ZERO));
 	expect_ack(b.producers[0], "rejected");
 	cr_assert(wait_until(claims_begins(b.redis, "order-1", "dead@"), ACK_MS));
+	run_expect(b.rows, 0, "\"reason\":\"unsupported", "dead-letters show 1 --json");
 	cr_assert(peer_send_text(b.producers[1], GOOD));
 	expect_ack(b.producers[1], "persisted");
 	expect_row(&b);
+	run_expect(b.rows, 0, "a message with this event_id is stored; this one was refused: unsupported",
+		   "dead-letters show 1 --json");
 	cr_assert_eq(letters(&b, ZERO), 1);
 	cr_assert_eq(letters(&b, GOOD), 0);
 	cr_assert(wait_until(claims_begins(b.redis, "order-1", "done@"), ACK_MS));
