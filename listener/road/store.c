@@ -837,6 +837,7 @@ int store_checkin(struct store *s, const char *text)
 	const struct postgres_value value = {25, text, strlen(text)};
 
 	assert(s->job == JOB_NONE);
+	postgres_set_patience(s->postgres, LOCK_MOST_MS);
 	if (postgres_query(s->postgres, SQL_CHECKIN, &value, 1))
 		return -1;
 	s->job = JOB_CHECKIN;
@@ -849,6 +850,7 @@ int store_ask_epoch(struct store *s)
 	assert(s->job == JOB_NONE);
 	if ((int64_t)uv_now(s->loop) - s->asked_ms < ASK_AGAIN_MS)
 		return 0;
+	postgres_set_patience(s->postgres, LOCK_MOST_MS);
 	if (postgres_query(s->postgres, SQL_EPOCH, NULL, 0))
 		return -1;
 	s->job = JOB_EPOCH;
