@@ -1,6 +1,7 @@
-/* watch.c owns what we have to know of libuv's insides, since libwebsockets makes its poll handles itself: which one waits
- * for a socket, and its callback. libuv has no functions for either. To walk over all handles for each new connection is
- * quadratic, and uv_poll_start with another callback would change what is waited for, behind libwebsockets' back. */
+/* watch.c owns what we have to know of libuv's insides, since libwebsockets makes its poll handles itself: which one
+ * waits for a socket, and its callback. libuv has no functions for either. To walk over all handles for each new
+ * connection is quadratic, and uv_poll_start with another callback would change what is waited for, behind
+ * libwebsockets' back. */
 #include "net/watch.h"
 
 #include <stddef.h>

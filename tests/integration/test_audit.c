@@ -130,6 +130,16 @@ Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, 
 	free(wide);
 }
 
+Test(audit, rows_that_purge_deleted_are_told_of_where_events_are_missing, .init = set_up, .fini = tear_down)
+{
+	char *ids = suite_file("ids", "s-1\nnever-came\n");
+
+	prepare_six();
+	database_exec(db, "INSERT INTO wsonce_retention (rows_deleted_s) VALUES (30 * 86400)");
+	run_expect_error(db, 1, "events older than 30 days were deleted", "audit --expected %s", ids);
+	free(ids);
+}
+
 Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = set_up, .fini = tear_down)
 {
 	char *ids = suite_file("ids", "s-1\ns-5\n");
