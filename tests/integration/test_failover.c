@@ -150,7 +150,7 @@ Test(failover, a_migration_behind_a_reader_does_not_hold_up_inserts)
 	database_exec(reader, "BEGIN; SELECT FROM events"); /* as pg_dump does */
 	options.without_waiting = true;
 	listener = listener_start(&options, NULL);
-	cr_assert(wait_until(is_said("the schema cannot be migrated"), WAIT_MS));
+	cr_assert(wait_until(is_said("cannot migrate the schema"), WAIT_MS));
 	database_exec(db, "SET lock_timeout = '3s'");
 	for (int i = 0; i < 40; i++) {
 		database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('x%d', 't', '{}')", i);

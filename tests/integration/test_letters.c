@@ -262,7 +262,7 @@ Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = 
 	claims_put(redisd_shared(), "x", "somebody@1", 1);
 	cr_assert_eq(process_wait(p, 2 * SETTLED_MS), 1, "%s", process_last_words(p));
 	char *output = process_output(p);
-	cr_assert(strstr(output, "20 skipped: it is not open any more"), "%s", output);
+	cr_assert(strstr(output, "20 skipped: it is no longer open"), "%s", output);
 	cr_assert(strstr(output, "persisted 1, duplicates 17, rejected again 0, skipped 2\n"), "%s", output);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'y'"), 0);
 	cr_assert_eq(letters("resolution = 'discarded'"), 2);

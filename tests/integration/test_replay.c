@@ -92,7 +92,7 @@ Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = se
 	cr_assert(asprintf(&command, "sed -i '$ s/e-/f-/' %s", path) > 0);
 	cr_assert_eq(system(command), 0);
 	run_expect_error(db, 1, "another file", "replay %s --checkpoint %s", path, checkpoint);
-	run_expect_error(db, 2, "the file that is replayed", "replay %s --checkpoint %s", path, path);
+	run_expect_error(db, 2, "the file to replay", "replay %s --checkpoint %s", path, path);
 	database_free(other);
 	free(command);
 	free(path);
