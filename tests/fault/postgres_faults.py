@@ -109,8 +109,8 @@ async def pg_role(rig, fault):
 
 async def pg_hold(rig, fault):
     """Another transaction has stored ids that are about to be sent, and takes its time; as it is prepared, it survives
-    crashes and failovers. That it is committed after all is nothing for a fleet with effects: its rows would have none."""
-    is_committed = fault.detail == "commit" and (rig.options.plain or rig.consumer)
+    crashes and failovers. It is committed after all only for a fleet without effects and name: others' rows have no effects."""
+    is_committed = fault.detail == "commit" and rig.options.plain
     rows = rig.asker.next_rows() + ([] if is_committed else rig.feed.next_rows())
     values = ", ".join(f"('{event_id}', '{event_type}', '{payload}')" for event_id, event_type, payload in rows)
     status, _, error = await rig.postgres.try_sql(
