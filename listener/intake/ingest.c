@@ -436,6 +436,17 @@ static bool is_path(struct lws *wsi)
 	return lws_hdr_copy(wsi, path, sizeof(path), WSI_TOKEN_GET_URI) > 0 && strcmp(path, "/events") == 0;
 }
 
+/* Whether a list of words, as Connection has one (RFC 9110, section 5.6.1), has this one. */
+static bool has_word(const char *list, const char *word)
+{
+	for (size_t len; *list; list += len + strspn(list + len, ", \t")) {
+		len = strcspn(list, ", \t");
+		if (len == strlen(word) && strncasecmp(list, word, len) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* What libwebsockets does not look at (RFC 6455, section 4.2.1), and what it would refuse without a status. */
 static unsigned int judge_handshake(struct lws *wsi)
 {
@@ -443,7 +454,7 @@ static unsigned int judge_handshake(struct lws *wsi)
 
 	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_HTTP) <= 0 || strcmp(text, "HTTP/1.1") != 0)
 		return UPGRADE_REQUIRED;
-	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_CONNECTION) <= 0 || !strcasestr(text, "upgrade"))
+	if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_CONNECTION) <= 0 || !has_word(text, "upgrade"))
 		return UPGRADE_REQUIRED;
 	if (lws_hdr_total_length(wsi, WSI_TOKEN_HOST) <= 0)
 		return HTTP_STATUS_BAD_REQUEST;

@@ -241,6 +241,17 @@ static bool is_base64_of_16(const char *text)
 	return strlen(text) == 24 && strspn(text, digits) == 22 && strcmp(text + 22, "==") == 0;
 }
 
+static bool has_upgrade(const char *words)
+{
+	char text[256], *rest = text;
+
+	snprintf(text, sizeof(text), "%s", words);
+	for (char *word; (word = strsep(&rest, ", \t"));)
+		if (strcasecmp(word, "upgrade") == 0)
+			return true;
+	return false;
+}
+
 static void read_header(struct request *r, char *line)
 {
 	size_t len = strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-0123456789");
@@ -258,7 +269,7 @@ static void read_header(struct request *r, char *line)
 		r->is_upgrade |= strcasecmp(value, "websocket") == 0;
 	} else if (strcasecmp(line, "Connection") == 0) {
 		r->connections++;
-		r->is_connection |= strcasestr(value, "upgrade") != NULL;
+		r->is_connection |= has_upgrade(value);
 	} else if (strcasecmp(line, "Host") == 0) {
 		r->hosts += *value != '\0';
 	} else if (strcasecmp(line, "Sec-WebSocket-Key") == 0) {
