@@ -12,15 +12,13 @@ struct resolve {
 	void *arg;
 };
 
+/* From the first again behind the last. */
 static const struct addrinfo *find_nth(const struct addrinfo *found, unsigned int nth)
 {
 	const struct addrinfo *at = found;
-	unsigned int count = 0;
 
-	for (; at; at = at->ai_next)
-		count++;
-	for (at = found; nth % count; nth--)
-		at = at->ai_next;
+	for (; at && nth; nth--)
+		at = at->ai_next ? at->ai_next : found;
 	return at;
 }
 

@@ -148,7 +148,7 @@ static int digest_url(struct webhook *w, const struct url *url)
 	if (!EVP_Digest(text, len < (int)sizeof(text) ? (size_t)len : sizeof(text) - 1, digest, NULL, EVP_sha256(),
 			NULL))
 		return -1;
-	for (int i = 0; i < 16; i++)
+	for (size_t i = 0; i < 16; i++)
 		sprintf(w->digest + 2 * i, "%02x", digest[i]);
 	return 0;
 }
