@@ -111,8 +111,9 @@ Test(bouncer, a_held_id_stops_nobody_and_leaves_no_backend)
 	cr_assert(wait_until(listener_metric(l, "wsonce_rows_put_off_total") >= 3, WAIT_MS));
 	peer_send_text(p, "{\"event_id\":\"other\"}");
 	ack_expect(p, "other", "persisted");
-	cr_assert_leq(database_long(direct, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
-					    "application_name = 'wsonce'"),
+	cr_assert_leq(database_long(direct,
+				    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+				    "application_name = 'wsonce'"),
 		      2);
 	expect_no_limits();
 	database_exec(holder, "ROLLBACK");
