@@ -208,13 +208,14 @@ static enum claim_result read_value(struct claim *c, struct event *ev, const red
 }
 
 /* Somebody else's claim or mark is seen for the first time: how long was it there when ev came? */
-static void count_duplicate(const struct claim *c, const struct event *ev, enum claim_result result,
-			    const redisReply *value)
+static void count_duplicate(const struct claim *c, struct event *ev, enum claim_result result, const redisReply *value)
 {
 	int64_t age_ms = (int64_t)uv_now(c->loop) - ev->received_us / 1000;
 
-	if (result == CLAIM_OTHER || result == CLAIM_DONE || result == CLAIM_DEAD)
-		duplicates_seen(wall_ms() - age_ms - value_ms(value));
+	if (result != CLAIM_OTHER && result != CLAIM_DONE && result != CLAIM_DEAD)
+		return;
+	duplicates_seen(wall_ms() - age_ms - value_ms(value));
+	ev->is_counted = true;
 }
 
 static void on_seized(void *owner, void *arg, const redisReply *reply);

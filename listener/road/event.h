@@ -64,6 +64,7 @@ struct event {
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */
 	bool is_unseen;    /* a consumer's statement neither made its row nor saw it: it is asked once more */
 	bool is_doubted;   /* a mark of it was read, and not believed before Postgres was asked for its epoch */
+	bool is_counted;   /* among the duplicates, by a claim or mark that was there */
 	bool is_in_table;
 	bool is_stray;          /* came without an id, or behind another, or was refused at the door */
 	bool is_loose;          /* has an id, is refused without a claim, and is not in the table */

@@ -434,7 +434,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 		return;
 	case STORE_PRESENT:
 		/* It may be ours, of a batch whose outcome nobody saw, or another message's: which, nobody can tell. */
-		if (!ev->held_ms) /* of a held one the claim has told */
+		if (!ev->is_counted)
 			duplicates_late(ev->id, ev->id_len, now_ms(p));
 		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
 		settle(p, ev, OUTCOME_DUPLICATE);
