@@ -238,7 +238,7 @@ KINDS = (
     Kind("pg-refuse", "postgres", 1.0, 4.0, pg.pg_refuse),
     Kind("pg-null", "postgres", 0.5, 2.0, pg.pg_null, 1, fleets=(EFFECTS, PLAIN)),
     Kind("pg-role", "postgres", 0.5, 2.5, pg.pg_role, 1, ("statement_timeout=150ms", "lock_timeout=200ms")),
-    Kind("pg-hold", "ids", 7.0, 9.0, pg.pg_hold, 1, ("rollback", "commit")),
+    Kind("pg-hold", "ids", 9.0, 11.0, pg.pg_hold, 1, ("rollback", "commit")),
     Kind("pg-promote", "postgres", 0.5, 2.0, pg.pg_promote),
     Kind("pg-forget", "postgres", 1.0, 1.5, pg.pg_forget, 2, ("standby", "restart"), (PLAIN,)),
     Kind("handler-raise", "postgres", 1.0, 4.0, handler_raise, 2, fleets=HOOKED),

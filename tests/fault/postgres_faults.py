@@ -114,8 +114,8 @@ async def pg_hold(rig, fault):
     rows = rig.asker.next_rows() + ([] if is_committed else rig.feed.next_rows())
     values = ", ".join(f"('{event_id}', '{event_type}', '{payload}')" for event_id, event_type, payload in rows)
     status, _, error = await rig.postgres.try_sql(
-        f"BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO events (event_id, event_type, payload) VALUES {values}; "
-        f"PREPARE TRANSACTION 'hold-{fault.number}'")
+        f"BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO events (event_id, event_type, payload) VALUES {values} "
+        f"ON CONFLICT DO NOTHING; PREPARE TRANSACTION 'hold-{fault.number}'")
     if status:
         fault.outcome = f"no id is held: {error}"
         return
