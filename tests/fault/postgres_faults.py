@@ -8,6 +8,7 @@ from servers import RigError
 from standby import Standby
 
 FEW, COMMIT_S = 20, 8           # rows that are to be forgotten, and how long they are waited for
+END_S = 60                      # for a prepared transaction to be ended
 REFUSED = "refused by the rig"          # in the reason of a dead letter that a fault has caused
 
 # Of every class that a trigger or a handler may raise for a single event. Two never make a dead letter: a lost deadlock
@@ -126,13 +127,15 @@ async def pg_hold(rig, fault):
 
 async def end_hold(rig, sql):
     """As soon as Postgres is there."""
-    while True:
+    deadline = time.monotonic() + END_S
+    while time.monotonic() < deadline:
         status, _, error = await rig.postgres.try_sql(sql)
         if status == 0:
             return sql
         if "does not exist" in error:
             return "it was forgotten"
         await asyncio.sleep(0.2)
+    raise RigError(f"{sql}: {error}")
 
 
 async def pg_promote(rig, fault):
