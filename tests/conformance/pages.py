@@ -46,7 +46,7 @@ async def keeps_files(rig, name, *options, **how):
     except RigError:
         pass
     with open(path) as file:
-        if file.read() != "precious" or "something else than a socket" not in listener.log():
+        if file.read() != "precious" or "exists and is not a socket" not in listener.log():
             raise Wrong(f"expected: the file stays, and a sentence says so; got {listener.log()[-300:]}")
     os.unlink(path)
     return path
