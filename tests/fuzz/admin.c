@@ -436,26 +436,13 @@ static void check_health(void)
 
 /* --- the fuzzer --- */
 
-/* A port that is free now, which the server then takes. */
-static int find_port(void)
-{
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-	socklen_t len = sizeof(address);
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	must(bind(fd, (struct sockaddr *)&address, len) == 0, "no port: %s", strerror(errno));
-	getsockname(fd, (struct sockaddr *)&address, &len);
-	close(fd);
-	return ntohs(address.sin_port);
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static char text[60];
 	char error[400];
 
 	(void)argc, (void)argv;
-	snprintf(text, sizeof(text), "127.0.0.1:%d", find_port());
+	snprintf(text, sizeof(text), "127.0.0.1:%d", find_port(&address));
 	config.admin = text;
 	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	events_init(&events);

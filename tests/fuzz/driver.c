@@ -1,6 +1,9 @@
-/* driver.c owns what libFuzzer calls, and the bound on what one input may cost. What an input is and what must be
- * true of it is each fuzzer's own. */
+/* driver.c owns what libFuzzer calls, the bound on what one input may cost, and the finding of a free port. What an
+ * input is and what must be true of it is each fuzzer's own. */
+#include <errno.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "fuzz.h"
 
@@ -22,4 +25,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	taken = used_ms() - begin;
 	must(taken < INPUT_MS, "an input took %lld ms of processor time", taken);
 	return 0;
+}
+
+int find_port(struct sockaddr_in *address)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(*address);
+
+	address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	must(bind(fd, (struct sockaddr *)address, len) == 0, "no port: %s", strerror(errno));
+	getsockname(fd, (struct sockaddr *)address, &len);
+	close(fd);
+	return ntohs(address->sin_port);
 }

@@ -2,6 +2,7 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
+#include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t size_max, unsigned int seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t size_max);
+
+/* Puts a port of 127.0.0.1 that is free now, for a server to take, into address and returns it. */
+int find_port(struct sockaddr_in *address);
 
 /* What must be true for every input. Otherwise the sentence is printed, and libFuzzer keeps the input. */
 #define must(is_true, ...) \

@@ -459,19 +459,6 @@ static uint8_t *reveal(const uint8_t *bytes, size_t len, size_t *out_len)
 	return out;
 }
 
-/* A port that is free now, which the server then takes. */
-static int find_port(void)
-{
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-	socklen_t len = sizeof(address);
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	must(bind(fd, (struct sockaddr *)&address, len) == 0, "no port: %s", strerror(errno));
-	getsockname(fd, (struct sockaddr *)&address, &len);
-	close(fd);
-	return ntohs(address.sin_port);
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static char text[60];
@@ -479,7 +466,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	char error[400];
 
 	(void)argc, (void)argv;
-	snprintf(text, sizeof(text), "127.0.0.1:%d", find_port());
+	snprintf(text, sizeof(text), "127.0.0.1:%d", find_port(&address));
 	config.ingest = text;
 	must(uv_loop_init(&loop) == 0, "no loop");
 	ws = ws_open(&loop, &config, &budget);

@@ -91,15 +91,6 @@ static long rows(void)
 	return database_long(db, "SELECT count(*) FROM events");
 }
 
-static bool says(const char *path, const char *part)
-{
-	char *text = listener_http(listener, path, NULL);
-	bool has = text && strstr(text, part);
-
-	free(text);
-	return has;
-}
-
 static int warnings(const char *part)
 {
 	char *log = process_errors(listener_process(listener));
@@ -121,8 +112,10 @@ static void expect_away(const char *reason)
 {
 	long before;
 
-	cr_assert(wait_until(listener_status(listener, "/readyz") == 503 && says("/api/status", reason), WAIT_MS), "%s",
-		  process_last_words(listener_process(listener)));
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 503 &&
+				     listener_page_has(listener, "/api/status", reason),
+			     WAIT_MS),
+		  "%s", process_last_words(listener_process(listener)));
 	before = sessions();
 	cr_assert(wait_until(sessions() >= before + 3, WAIT_MS), "it does not try again");
 	cr_assert_eq(warnings(reason), 1, "%d warnings", warnings(reason));

@@ -49,15 +49,6 @@ static void start(const char *more)
 				  server->cert, server->key, authority->cert, more);
 }
 
-static bool has_logged(const char *text)
-{
-	char *log = process_errors(listener_process(listener));
-	bool has = strstr(log, text) != NULL;
-
-	free(log);
-	return has;
-}
-
 /* The status that a producer with this certificate (or NULL) and token (or NULL) gets; 0 if TLS fails. */
 static int status_of(const struct certificate *client, const char *token)
 {
@@ -90,7 +81,7 @@ Test(certificates, one_that_the_authority_signed_opens_the_door_and_nothing_else
 	cr_expect_eq(status_of(late, NULL), 0);
 	cr_expect_eq(status_of(other, NULL), 0);
 	cr_expect_eq(status_of(good, "no-token-is-asked-for"), 101);
-	cr_expect(has_logged("no certificate"), "the first refusal is not explained");
+	cr_expect(listener_has_logged(listener, "no certificate"), "the first refusal is not explained");
 	cr_expect_geq(listener_metric(listener, "wsonce_ingest_refused_total"), 5);
 	certificate_free(stranger);
 	certificate_free(good);
@@ -139,7 +130,7 @@ static void expect_name(const char *subject, const char *names, const char *want
 	cr_expect_eq(count_of("token_messages_total", wanted), count, "%s %s", subject, names);
 	cr_expect_eq(count_of("token_connections", wanted), 1, "%s", wanted);
 	snprintf(logged, sizeof logged, "token=%s", wanted);
-	cr_expect(has_logged(logged), "%s", logged);
+	cr_expect(listener_has_logged(listener, logged), "%s", logged);
 	peer_free(p);
 	relay_free(relay);
 	certificate_free(client);

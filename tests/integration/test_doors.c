@@ -64,15 +64,6 @@ static void expect_status(const char *token, int wanted)
 	cr_assert_eq(status, wanted, "%s: %d", token, status);
 }
 
-static bool has_logged(const char *text)
-{
-	char *log = process_errors(listener_process(listener));
-	bool has = strstr(log, text) != NULL;
-
-	free(log);
-	return has;
-}
-
 /* ---- addresses ---- */
 
 Test(doors, an_address_that_others_reach_needs_a_token_or_a_word)
@@ -148,11 +139,11 @@ Test(doors, each_token_has_a_name_in_metrics_and_log)
 	cr_assert_eq(count_of("token_messages_total", "shop"), 2);
 	cr_assert_eq(count_of("token_rejected_total", "shop"), 1);
 	cr_assert_eq(count_of("token_messages_total", "till"), 0);
-	cr_assert(has_logged("token=shop") && has_logged("token=till"));
-	cr_assert_not(has_logged("the-token"));
+	cr_assert(listener_has_logged(listener, "token=shop") && listener_has_logged(listener, "token=till"));
+	cr_assert_not(listener_has_logged(listener, "the-token"));
 	peer_free(shop);
 	peer_free(till);
-	cr_assert(wait_until(has_logged("event=\"producer disconnected\" token=till"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "event=\"producer disconnected\" token=till"), SETTLED_MS));
 }
 
 Test(doors, who_is_refused_is_named_in_the_log_if_it_showed_a_token)
@@ -164,7 +155,7 @@ Test(doors, who_is_refused_is_named_in_the_log_if_it_showed_a_token)
 	start(flags);
 	struct peer *shop = open_with("the-token-of-the-shop", NULL);
 	expect_status("the-token-of-the-till", 503);
-	cr_assert(has_logged("status=503 token=till"));
+	cr_assert(listener_has_logged(listener, "status=503 token=till"));
 	peer_free(shop);
 }
 
@@ -211,7 +202,8 @@ Test(doors, a_token_that_is_taken_out_of_the_file_ends_its_connections)
 	peer_send_text(till, "{\"event_id\":\"b\"}");
 	ack_expect(till, "b", "persisted");
 	write_tokens("a b c\n");
-	cr_assert(wait_until(has_logged("cannot reload the tokens, keeping the old ones"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "cannot reload the tokens, keeping the old ones"),
+			     SETTLED_MS));
 	expect_status("the-token-of-the-till", 101);
 	peer_free(shop);
 	peer_free(till);
@@ -220,9 +212,9 @@ Test(doors, a_token_that_is_taken_out_of_the_file_ends_its_connections)
 Test(doors, a_short_token_is_warned_of)
 {
 	start_with_tokens("shop the-token-of-the-shop\ntill 15-bytes-of-it_\n");
-	cr_assert(has_logged("short enough to guess"));
-	cr_assert(has_logged("token=till bytes=15"));
-	cr_assert_not(has_logged("token=shop bytes"));
+	cr_assert(listener_has_logged(listener, "short enough to guess"));
+	cr_assert(listener_has_logged(listener, "token=till bytes=15"));
+	cr_assert_not(listener_has_logged(listener, "token=shop bytes"));
 }
 
 Test(doors, tokens_are_checked_before_anything_starts)
@@ -458,7 +450,7 @@ static void expect_wait_without_descriptors(void)
 	limit_files(8);
 	int fd = dial_from("127.0.0.2");
 	ask(fd, "any");
-	cr_assert(wait_until(has_logged("out of file descriptors"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "out of file descriptors"), SETTLED_MS));
 	long before = used_ticks();
 	cr_assert_eq(status_on(fd, 500), -1, "accepted without a descriptor");
 	cr_assert_leq(used_ticks() - before, 15, "%ld ticks", used_ticks() - before);

@@ -58,15 +58,6 @@ static void must_be_acked(const char *status)
 	free(ack);
 }
 
-static bool is_said(const char *part)
-{
-	char *log = process_errors(listener_process(listener));
-	bool is_in = strstr(log, part);
-
-	free(log);
-	return is_in;
-}
-
 /* --- hosts --- */
 
 Test(failover, a_host_that_hangs_does_not_hide_the_next_one)
@@ -76,7 +67,7 @@ Test(failover, a_host_that_hangs_does_not_hide_the_next_one)
 
 	cr_assert(asprintf(&conninfo, "%s host=127.0.0.1,%s port=%d,5432", database_conninfo(db), folder, port) > 0);
 	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "--postgres-timeout 1");
-	cr_assert(is_said("no connection to 127.0.0.1 within"));
+	cr_assert(listener_has_logged(listener, "no connection to 127.0.0.1 within"));
 	send_event("a");
 	must_be_acked("\"persisted\"");
 	close(fd);
@@ -127,7 +118,7 @@ Test(failover, a_read_only_server_is_said_and_not_stormed)
 	start(&(struct listener_options){.postgres = postgres_conninfo(servers[0]), .redis = "none"}, "");
 	set_read_only(servers[0], "on");
 	send_event("a");
-	cr_assert(wait_until(is_said("the server is read-only"), WAIT_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "the server is read-only"), WAIT_MS));
 	cr_assert_eq(listener_status(listener, "/readyz"), 503);
 	long before = sessions();
 	wait_pause_ms(3000); /* 50 of them once */
@@ -150,7 +141,7 @@ Test(failover, a_migration_behind_a_reader_does_not_hold_up_inserts)
 	database_exec(reader, "BEGIN; SELECT FROM events"); /* as pg_dump does */
 	options.without_waiting = true;
 	listener = listener_start(&options, NULL);
-	cr_assert(wait_until(is_said("cannot migrate the schema"), WAIT_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "cannot migrate the schema"), WAIT_MS));
 	database_exec(db, "SET lock_timeout = '3s'");
 	for (int i = 0; i < 40; i++) {
 		database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('x%d', 't', '{}')", i);
@@ -171,7 +162,7 @@ Test(failover, a_master_that_became_a_replica_is_left)
 	free(redisd_command(redis, "REPLICAOF 127.0.0.1 1"));
 	send_event("a");
 	must_be_acked("\"persisted\"");
-	cr_assert(wait_until(is_said("READONLY"), WAIT_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "READONLY"), WAIT_MS));
 	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_connects_total") >= 2, WAIT_MS));
 	free(redisd_command(redis, "REPLICAOF NO ONE"));
 	for (int i = 0; listener_metric(listener, "wsonce_claims_won_total") < 1 && i < 500; i++) {
@@ -196,9 +187,9 @@ Test(failover, what_keeps_the_first_connection_from_coming_up_is_a_warning)
 							     .redis = "redis://127.0.0.1:1/0",
 							     .without_waiting = true},
 				  NULL);
-	cr_assert(wait_until(is_said("database \\\"nowhere\\\" does not exist"), WAIT_MS), "%s",
+	cr_assert(wait_until(listener_has_logged(listener, "database \\\"nowhere\\\" does not exist"), WAIT_MS), "%s",
 		  process_last_words(listener_process(listener)));
-	cr_assert(wait_until(is_said("from=connecting to=down url=redis:"), WAIT_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "from=connecting to=down url=redis:"), WAIT_MS));
 	free(conninfo);
 }
 
@@ -212,6 +203,6 @@ Test(failover, what_was_missing_when_events_are_left_is_named_at_the_end)
 	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 1, WAIT_MS));
 	cr_assert(wait_until(listener_metric(listener, "wsonce_postgres_up") == 0, WAIT_MS));
 	cr_assert_eq(listener_stop(listener), 1);
-	cr_assert(is_said("missing=postgres reason=\"connection to server"), "%s",
+	cr_assert(listener_has_logged(listener, "missing=postgres reason=\"connection to server"), "%s",
 		  process_last_words(listener_process(listener)));
 }

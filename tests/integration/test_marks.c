@@ -261,15 +261,6 @@ Test(marks, a_database_restored_from_a_dump_begins_an_epoch)
 
 /* --- said --- */
 
-static bool has_said(struct listener *l, const char *words)
-{
-	char *log = process_errors(listener_process(l));
-	bool has = strstr(log, words) != NULL;
-
-	free(log);
-	return has;
-}
-
 Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
 {
 	struct database *db = database_new();
@@ -278,8 +269,8 @@ Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
 
 	cr_assert(asprintf(&conninfo, "%s options='-c synchronous_commit=off'", database_conninfo(db)) > 0);
 	l = start(conninfo);
-	cr_assert(has_said(l, "postgres may lose commits when it crashes"));
-	cr_assert(has_said(l, "synchronous_commit = off"));
+	cr_assert(listener_has_logged(l, "postgres may lose commits when it crashes"));
+	cr_assert(listener_has_logged(l, "synchronous_commit = off"));
 	listener_free(l);
 	free(conninfo);
 	database_free(db);

@@ -48,15 +48,6 @@ static void store(struct listener *l, const char *id)
 	peer_free(p);
 }
 
-static bool has_said(struct listener *l, const char *words)
-{
-	char *log = process_errors(listener_process(l));
-	bool has = strstr(log, words) != NULL;
-
-	free(log);
-	return has;
-}
-
 /* A listener that is to store in the other database ends with status 2 and a sentence that names the prefix in
  * the way. */
 static void expect_refusal(const char *with, const char *in_the_way)
@@ -148,7 +139,7 @@ Test(prefixes, a_listener_that_works_goes_on_without_redis)
 	store(l, "a");
 	cr_assert_eq(redisd_long(redis, "HSET " KEY " p: %s", "another"), 0);
 	free(redisd_command(redis, "CLIENT KILL TYPE normal SKIPME yes"));
-	cr_assert(wait_until(has_said(l, "not using redis"), ACK_MS));
+	cr_assert(wait_until(listener_has_logged(l, "not using redis"), ACK_MS));
 	store(l, "b");
 	cr_assert_eq(redisd_long(redis, "EXISTS p:b"), 0);
 	listener_free(l);
@@ -184,9 +175,9 @@ Test(prefixes, a_prefix_that_another_database_gives_up_is_used_again)
 
 	cr_assert(wait_until(entries(redis) == 1, ACK_MS));
 	redisd_long(redis, "HSET " KEY " p: %s", "another");
-	cr_assert(wait_until(has_said(l, "not using redis"), ACK_MS));
+	cr_assert(wait_until(listener_has_logged(l, "not using redis"), ACK_MS));
 	cr_assert_eq(redisd_long(redis, "HDEL " KEY " p:"), 1);
-	cr_assert(wait_until(has_said(l, "using redis again"), ACK_MS));
+	cr_assert(wait_until(listener_has_logged(l, "using redis again"), ACK_MS));
 	store(l, "a");
 	cr_assert(wait_until(redisd_long(redis, "EXISTS p:a"), ACK_MS));
 	listener_free(l);
@@ -202,7 +193,7 @@ Test(prefixes, a_registry_that_cannot_be_written_is_a_warning)
 		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
 	store(l, "a");
 	cr_assert(wait_until(redisd_long(redis, "EXISTS p:a"), ACK_MS));
-	cr_assert(has_said(l, "cannot register the claim prefix"));
+	cr_assert(listener_has_logged(l, "cannot register the claim prefix"));
 	listener_free(l);
 	redisd_free(redis);
 }

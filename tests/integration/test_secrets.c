@@ -110,15 +110,6 @@ Test(secrets, are_shown_nowhere_while_all_goes_well)
 	expect_clean_listener(l);
 }
 
-static bool has_logged(struct listener *l, const char *text)
-{
-	char *log = process_errors(listener_process(l));
-	bool has = strstr(log, text) != NULL;
-
-	free(log);
-	return has;
-}
-
 /* A feed that cannot be reached, a Redis that refuses the password, a Postgres that is not there. */
 Test(secrets, are_shown_nowhere_while_nothing_can_be_reached)
 {
@@ -133,8 +124,8 @@ Test(secrets, are_shown_nowhere_while_nothing_can_be_reached)
 							  .without_waiting = true},
 			       "--log-level debug");
 
-	cr_assert(wait_until(has_logged(l, "redis refused the login"), SETTLED_MS));
-	cr_assert(wait_until(has_logged(l, "url=ws://***@127.0.0.1"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(l, "redis refused the login"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(l, "url=ws://***@127.0.0.1"), SETTLED_MS));
 	cr_assert(wait_until(listener_status(l, "/readyz") == 503, SETTLED_MS));
 	expect_clean_listener(l);
 }

@@ -87,24 +87,6 @@ static void expect_heard(const char *event_id)
 		  "%s is not stored", event_id);
 }
 
-static bool has_page_text(const char *path, const char *text)
-{
-	char *body = listener_http(listener, path, NULL);
-	bool ok = body && strstr(body, text);
-
-	free(body);
-	return ok;
-}
-
-static bool has_logged(const char *text)
-{
-	char *log = process_errors(listener_process(listener));
-	bool ok = strstr(log, text);
-
-	free(log);
-	return ok;
-}
-
 /* ---- several ---- */
 
 Test(source, one_process_listens_to_several)
@@ -257,7 +239,7 @@ Test(source, one_that_accepts_and_closes_is_left_alone_for_longer_each_time, .in
 	cr_assert_leq(feed_connections(feed), 15);
 	expect_heard("it works");
 	feed_close_all(feed, 1001);
-	cr_assert(wait_until(has_logged("with 1001"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "with 1001"), SETTLED_MS));
 	cr_assert_leq(last_number("retry_ms="), 100, "a message shows that it works: the next wait is short");
 }
 
@@ -266,7 +248,7 @@ Test(source, one_that_is_busy_is_given_time, .init = set_up, .fini = tear_down)
 	feed_refuse(feed, 503);
 	feed_drop_all(feed);
 	cr_assert(wait_until(feed_refusals(feed) >= 1, SETTLED_MS));
-	cr_assert(wait_until(has_page_text("/api/status", "answered 503"), SETTLED_MS));
+	cr_assert(wait_until(listener_page_has(listener, "/api/status", "answered 503"), SETTLED_MS));
 	int64_t refused_ms = wait_now_ms();
 	cr_assert(wait_until(feed_refusals(feed) >= 2, SETTLED_MS));
 	cr_assert_geq(wait_now_ms() - refused_ms, 700);
@@ -276,7 +258,8 @@ Test(source, one_that_is_busy_is_given_time, .init = set_up, .fini = tear_down)
 Test(source, the_words_of_a_close_frame_are_told, .init = set_up, .fini = tear_down)
 {
 	feed_send(feed, FRAME_CLOSE, true, "\x03\xf0your token\nhas expired", 24);
-	cr_assert(wait_until(has_logged("closed the connection with 1008: your token?has expired"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "closed the connection with 1008: your token?has expired"),
+			     SETTLED_MS));
 }
 
 /* The line of this metric in /metrics has the number 0 or, once a message came, one of today. */
@@ -292,10 +275,10 @@ Test(source, the_time_of_its_last_message_is_told, .init = set_up, .fini = tear_
 	cr_assert_eq(listener_metric(listener, "wsonce_sources"), 1);
 	cr_assert_eq(listener_metric(listener, "wsonce_source_up"), 1);
 	cr_assert(has_metric("wsonce_source_last_message_timestamp_seconds", false));
-	cr_assert(has_page_text("/api/status", "\"last_message_at\": null"));
+	cr_assert(listener_page_has(listener, "/api/status", "\"last_message_at\": null"));
 	expect_heard("one");
 	cr_assert(has_metric("wsonce_source_last_message_timestamp_seconds", true));
-	cr_assert(has_page_text("/api/status", "\"last_message_at\": \"20"));
+	cr_assert(listener_page_has(listener, "/api/status", "\"last_message_at\": \"20"));
 }
 
 /* ---- silence ---- */
@@ -528,13 +511,14 @@ Test(source, user_and_password_become_basic_authorization_and_are_shown_nowhere)
 	free(request);
 	feed_refuse(feed, 403);
 	feed_drop_all(feed);
-	cr_assert(wait_until(has_page_text("/readyz", "not ready"), SETTLED_MS));
+	cr_assert(wait_until(listener_page_has(listener, "/readyz", "not ready"), SETTLED_MS));
 	static const char *const secrets[] = {"us%65r", "p%3Ass", "p:ss", "topsecret", "dXNlcjpw"};
 	for (int i = 0; i < 5; i++) {
-		cr_assert(!has_logged(secrets[i]), "%s", process_last_words(listener_process(listener)));
-		cr_assert(!has_page_text("/api/status", secrets[i]));
-		cr_assert(!has_page_text("/readyz", secrets[i]));
-		cr_assert(!has_page_text("/metrics", secrets[i]));
+		cr_assert(!listener_has_logged(listener, secrets[i]), "%s",
+			  process_last_words(listener_process(listener)));
+		cr_assert(!listener_page_has(listener, "/api/status", secrets[i]));
+		cr_assert(!listener_page_has(listener, "/readyz", secrets[i]));
+		cr_assert(!listener_page_has(listener, "/metrics", secrets[i]));
 	}
 	tear_down();
 }
@@ -597,11 +581,13 @@ static void expect_distrust(void)
 {
 	cr_assert(wait_until(listener_status(listener, "/healthz") == 200, SETTLED_MS));
 	cr_assert(wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
-	cr_assert(wait_until(has_page_text("/api/status", "ertificate") || has_page_text("/api/status", "ostname"),
+	cr_assert(wait_until(listener_page_has(listener, "/api/status", "ertificate") ||
+				     listener_page_has(listener, "/api/status", "ostname"),
 			     SETTLED_MS),
 		  "%s", listener_http(listener, "/api/status", NULL));
-	cr_assert(wait_until(has_logged("ertificate") || has_logged("ostname"), SETTLED_MS), "%s",
-		  process_last_words(listener_process(listener)));
+	cr_assert(wait_until(listener_has_logged(listener, "ertificate") || listener_has_logged(listener, "ostname"),
+			     SETTLED_MS),
+		  "%s", process_last_words(listener_process(listener)));
 	cr_assert_eq(listener_status(listener, "/readyz"), 503);
 	cr_assert_eq(feed_connections(feed), 0);
 	tear_down_tls();

@@ -55,15 +55,6 @@ static long letters(void)
 	return database_long(db, "SELECT count(*) FROM dead_letters");
 }
 
-static bool has_logged(const char *text)
-{
-	char *log = process_errors(listener_process(listener));
-	bool has = strstr(log, text);
-
-	free(log);
-	return has;
-}
-
 /* Not for the making of the tables, which takes its time. */
 static void set_for_role(const char *setting)
 {
@@ -312,7 +303,7 @@ Test(trouble, an_event_whose_id_another_transaction_holds_is_soon_found)
 	holder = hold_row("e-100");
 	send_events(200);
 	cr_assert(wait_until(rows() == 199, 6000), "%ld rows", rows());
-	cr_assert_not(has_logged("cannot store, leaving claims"), "it was unready");
+	cr_assert_not(listener_has_logged(listener, "cannot store, leaving claims"), "it was unready");
 	database_free(holder);
 	await_rows(200);
 	cr_assert_eq(letters(), 0);
@@ -469,9 +460,9 @@ Test(trouble, it_is_told_when_all_messages_are_dead_letters)
 	start("none", "--id-pointer /wrong");
 	send_event("e-1");
 	send_event("e-2");
-	cr_assert(wait_until(has_logged("all messages are dead letters"), WAIT_MS));
-	cr_assert(has_logged("the event has no id"));
-	cr_assert(has_logged("\\\"event_id\\\":\\\"e-"), "there is no example");
+	cr_assert(wait_until(listener_has_logged(listener, "all messages are dead letters"), WAIT_MS));
+	cr_assert(listener_has_logged(listener, "the event has no id"));
+	cr_assert(listener_has_logged(listener, "\\\"event_id\\\":\\\"e-"), "there is no example");
 }
 
 /* --- letters that cannot be written --- */

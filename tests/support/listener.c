@@ -211,6 +211,24 @@ static const char *value_in_line(const char *line, const char *name)
 	return *line == ' ' ? line : NULL;
 }
 
+static bool has(char *page, const char *text)
+{
+	bool is_there = page && strstr(page, text);
+
+	free(page);
+	return is_there;
+}
+
+bool listener_page_has(struct listener *l, const char *path, const char *text)
+{
+	return has(listener_http(l, path, NULL), text);
+}
+
+bool listener_has_logged(struct listener *l, const char *text)
+{
+	return has(process_errors(l->process), text);
+}
+
 double listener_metric(struct listener *l, const char *name)
 {
 	int status, found = 0;

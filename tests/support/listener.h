@@ -52,6 +52,10 @@ char *listener_http(struct listener *l, const char *path, int *status);
 /* The HTTP status of path on the admin port; 0 if there was no answer. */
 int listener_status(struct listener *l, const char *path);
 
+/* Whether the answer to path on the admin port, or what the listener has logged, has this text in it. */
+bool listener_page_has(struct listener *l, const char *path, const char *text);
+bool listener_has_logged(struct listener *l, const char *text);
+
 /* The value of a metric in /metrics, by its name, or by its name with the labels as they are printed
  * there. A name without labels is the sum over all of that name's labels. The test fails when there
  * is no such line or no answer. */
