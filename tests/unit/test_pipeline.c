@@ -4,6 +4,7 @@
 #include "road/pipeline.h"
 
 #include <criterion/criterion.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,7 @@
 #include "base/counters.h"
 #include "view.h"
 
-#define TTL_MS      30000
-#define BACKOFF_MS  200  /* of a row refused once; twice that each time */
-#define GIVE_WAY_MS 1600 /* from a release to our own next look */
+#define TTL_MS 30000
 
 static uv_loop_t loop;
 static struct pipeline *pipeline;
@@ -105,13 +104,6 @@ static void pass(int64_t ms)
 	turn();
 }
 
-/* Long work: time passes in the small steps of a busy loop. */
-static void pass_slowly(int64_t ms)
-{
-	for (; ms > 0; ms -= 500)
-		pass(500);
-}
-
 static void on_closed(void *arg)
 {
 	*(bool *)arg = true;
@@ -163,65 +155,48 @@ TestSuite(pipeline, .init = open_pipeline, .fini = close_pipeline, .timeout = 60
 
 /* --- steps --- */
 
-static void receive_from(const char *id, struct producer *p)
+/* One step of a story: a verb and what it is done to. */
+struct step {
+	const char *text; /* the whole step */
+	const char *rest; /* behind the verb, "" if there is nothing */
+	char a[80];       /* the first word of that, "" if there is none */
+	char b[80];       /* the second */
+};
+
+#define require(step, condition, fmt, ...) cr_assert(condition, "\"%s\": " fmt, (step)->text, ##__VA_ARGS__)
+
+static struct producer senders['z' - 'a' + 1];
+
+static struct producer *find_producer(const char *letter)
+{
+	struct producer *p = *letter ? &senders[*letter - 'a'] : NULL;
+
+	if (p)
+		p->sender.answer = on_answer;
+	return p;
+}
+
+static void receive_message(const char *id, const char *more, struct producer *p)
 {
 	char message[700];
 
-	snprintf(message, sizeof(message), "{\"event_id\":\"%s\"}", id);
+	snprintf(message, sizeof(message), "{\"event_id\":\"%s\"%s}", id, more);
 	cr_assert_eq(pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL), 0);
 	assert_nothing_is_lost();
 }
 
 static void receive(const char *id)
 {
-	receive_from(id, NULL);
+	receive_message(id, "", NULL);
 }
 
-/* Other bytes for the same id. */
-static void receive_variant(const char *id, int number, struct producer *p)
+/* The n-th of many ids. Lives until the next call. */
+static const char *id_of(const char *head, long n)
 {
-	char message[700];
+	static char id[40];
 
-	snprintf(message, sizeof(message), "{\"event_id\":\"%s\",\"payload\":%d}", id, number);
-	cr_assert_eq(pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL), 0);
-	assert_nothing_is_lost();
-}
-
-static void assert_journal(const char *expected)
-{
-	const char *journal = fake_journal();
-
-	cr_assert_str_eq(journal, expected, "'%s', not '%s'", journal, expected);
-}
-
-static void answer_take(const char *id, enum claim_result result)
-{
-	fake_answer_take(id, result);
-	turn();
-}
-
-static void answer_look(const char *id, enum claim_result result)
-{
-	fake_answer_look(id, result);
-	turn();
-}
-
-static void answer_count(const char *id, long attempts)
-{
-	fake_answer_count(id, attempts);
-	turn();
-}
-
-static void answer_insert(const char *id, enum store_result result)
-{
-	fake_answer_insert(id, result);
-	turn();
-}
-
-static void answer_bury(const char *id)
-{
-	fake_answer_bury(id, STORE_BURIED);
-	turn();
+	snprintf(id, sizeof(id), "%s%ld", head, n);
+	return id;
 }
 
 static size_t in_state(enum event_state state)
@@ -229,353 +204,497 @@ static size_t in_state(enum event_state state)
 	return pipeline_events(pipeline)->counts[state];
 }
 
-static size_t in_flight(void)
+static int find_word(const struct step *s, const char *const words[], const char *word)
 {
-	return pipeline_events(pipeline)->messages;
+	for (int i = 0; words[i]; i++)
+		if (strcmp(words[i], word) == 0)
+			return i;
+	require(s, false, "unknown word %s", word);
+	return -1;
 }
 
-/* Received, claimed by us, and sent to the store. */
-static void bring_to_store(const char *id, struct producer *p)
+static enum event_state find_state(const struct step *s, const char *name)
 {
-	receive_from(id, p);
-	answer_take(id, CLAIM_MINE);
-	fake_journal();
-	cr_assert_eq(find_event(pipeline_events(pipeline), id)->state, EV_STORING);
+	for (int i = 0; i < EVENT_STATES; i++)
+		if (strcmp(event_state_name((enum event_state)i), name) == 0)
+			return (enum event_state)i;
+	require(s, false, "unknown state %s", name);
+	return EVENT_STATES;
 }
 
-/* Received, claimed by another instance, and held. */
-static void bring_to_hold(const char *id, struct producer *p)
+static enum claim_result claim_word(const struct step *s)
 {
-	receive_from(id, p);
-	answer_take(id, CLAIM_OTHER);
-	fake_journal();
-	cr_assert_eq(find_event(pipeline_events(pipeline), id)->state, EV_HELD);
+	return (enum claim_result)find_word(
+		s, (const char *const[]){"mine", "other", "done", "dead", "absent", "unknown", NULL}, s->b);
 }
 
-/* --- claimed: mine --- */
+static void tell(const char *story);
+static void tellf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-Test(pipeline, event_is_claimed_stored_marked_and_answered)
+/* ID, ID/N for other bytes with the same id, ID@SECONDS for an event of that age, or N..M for the events aN to aM-1;
+ * and the letter of the producer, if it is not a feed's. */
+static void do_receive(const struct step *s)
 {
-	struct producer p = PRODUCER;
+	char id[80] = "", sign = '\0', more[100] = "";
+	long from, number = 0;
 
-	receive_from("a", &p);
-	turn();
-	assert_journal("take(a)");
-	answer_take("a", CLAIM_MINE);
-	assert_journal("insert(a)");
-	cr_assert_str_eq(p.answers, "");
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("done(a)");
-	cr_assert_str_eq(p.answers, "p");
-	cr_assert_eq(in_flight(), 0);
-	cr_assert_eq(counters.persisted, 1);
-	cr_assert_eq(counters.claims_won, 1);
-	cr_assert_eq(commit_latency.count, 1);
-}
-
-Test(pipeline, row_that_was_there_is_a_duplicate_and_is_marked)
-{
-	struct producer p = PRODUCER;
-
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_PRESENT);
-	assert_journal("done(a)");
-	cr_assert_str_eq(p.answers, "d");
-	cr_assert_eq(counters.duplicates, 1);
-	cr_assert_eq(counters.persisted, 0);
-}
-
-Test(pipeline, nothing_is_settled_or_marked_while_the_store_is_at_work)
-{
-	struct producer p = PRODUCER;
-
-	bring_to_store("a", &p);
-	pass(1000);
-	receive_from("a", &p);
-	pass(60000);
-	cr_assert_null(strstr(fake_journal(), "done("));
-	cr_assert_str_eq(p.answers, "");
-	cr_assert_eq(in_flight(), 2);
-}
-
-Test(pipeline, next_batch_fills_while_one_is_at_work_and_is_sorted)
-{
-	bring_to_store("m", NULL);
-	receive("c");
-	receive("a");
-	receive("b");
-	answer_take("c", CLAIM_MINE);
-	answer_take("a", CLAIM_MINE);
-	answer_take("b", CLAIM_MINE);
-	assert_journal("take(c) take(a) take(b)");
-	answer_insert("m", STORE_INSERTED);
-	assert_journal("done(m) insert(a,b,c)");
-}
-
-Test(pipeline, batch_has_at_most_batch_max_rows)
-{
-	char id[20];
-
-	for (int i = 0; i < 150; i++) {
-		snprintf(id, sizeof(id), "%03d", i);
-		receive(id);
-		fake_answer_take(id, CLAIM_MINE);
+	if (sscanf(s->a, "%ld..%ld", &from, &number) == 2) {
+		for (; from < number; from++)
+			receive(id_of("a", from));
+		return;
 	}
+	cr_assert_geq(sscanf(s->a, "%79[^/@]%c%ld", id, &sign, &number), 1, "%s", s->text);
+	if (sign == '/')
+		snprintf(more, sizeof(more), ",\"payload\":%ld", number);
+	if (sign == '@')
+		snprintf(more, sizeof(more), ",\"time\":%ld", (long)time(NULL) - number);
+	receive_message(id, more, find_producer(s->b));
+}
+
+/* PRODUCER (- for none) MESSAGE. */
+static void do_raw(const struct step *s)
+{
+	const char *message = s->b[0] ? strchr(s->rest, ' ') + 1 : "";
+	struct producer *p = s->a[0] == '-' ? NULL : find_producer(s->a);
+
+	cr_assert_eq(pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL), 0);
+}
+
+/* REASON [PRODUCER] */
+static void do_refuse(const struct step *s)
+{
+	struct producer *p = find_producer(s->b);
+
+	pipeline_refuse(pipeline, "x", 1, s->a, p ? &p->sender : NULL);
+}
+
+static void do_take(const struct step *s)
+{
+	int from, to;
+
+	if (sscanf(s->a, "%d..%d", &from, &to) == 2)
+		for (; from < to; from++)
+			fake_answer_take(id_of("a", from), claim_word(s));
+	else
+		fake_answer_take(s->a, claim_word(s));
 	turn();
-	cr_assert_eq(in_state(EV_STORING), 100);
-	cr_assert_eq(in_state(EV_BATCHED), 50);
-	for (int i = 0; i < 100; i++) {
-		snprintf(id, sizeof(id), "%03d", i);
-		fake_answer_insert(id, STORE_INSERTED);
-	}
+}
+
+static void do_look(const struct step *s)
+{
+	fake_answer_look(s->a, claim_word(s));
 	turn();
-	cr_assert_eq(in_state(EV_STORING), 50);
-	cr_assert_eq(counters.persisted, 100);
 }
 
-Test(pipeline, events_wait_while_postgres_is_away)
+static void do_count(const struct step *s)
 {
-	fake.is_postgres_away = true;
-	receive("a");
-	answer_take("a", CLAIM_MINE);
-	pass(5000);
-	cr_assert_eq(in_state(EV_BATCHED), 1);
-	assert_journal("take(a)");
-	fake.is_postgres_away = false;
+	fake_answer_count(s->a, atol(s->b));
 	turn();
-	assert_journal("insert(a)");
 }
 
-/* --- claimed: not mine --- */
-
-Test(pipeline, event_with_a_done_mark_is_a_duplicate)
+static void do_insert(const struct step *s)
 {
-	struct producer p = PRODUCER;
+	static const char *const results[] = {"inserted", "present", "later", "blocked", "refused", "hopeless", NULL};
 
-	receive_from("a", &p);
-	answer_take("a", CLAIM_DONE);
-	assert_journal("take(a)");
-	cr_assert_str_eq(p.answers, "d");
-	cr_assert_eq(in_flight(), 0);
+	fake_answer_insert(s->a, (enum store_result)find_word(s, results, s->b));
+	turn();
 }
 
-Test(pipeline, event_with_a_dead_mark_is_rejected)
+static void do_bury(const struct step *s)
 {
-	struct producer p = PRODUCER;
+	static const char *const burials[] = {"buried", "unburied", "has_row", NULL};
 
-	receive_from("a", &p);
-	answer_take("a", CLAIM_DEAD);
-	assert_journal("take(a)");
-	cr_assert_str_eq(p.answers, "r");
-	cr_assert_eq(counters.dead_lettered, 1);
+	fake_answer_bury(s->a, s->b[0] ? (enum store_burial)find_word(s, burials, s->b) : STORE_BURIED);
+	turn();
 }
 
-Test(pipeline, event_of_another_owner_is_held_and_not_answered)
+static void do_journal(const struct step *s)
 {
-	struct producer p = PRODUCER;
+	const char *journal = fake_journal();
 
-	bring_to_hold("a", &p);
-	pass(49);
-	assert_journal("");
-	pass(1);
-	assert_journal("look(a)");
-	cr_assert_str_eq(p.answers, "");
-	cr_assert_eq(counters.holds, 1);
-	cr_assert_eq(counters.claims_lost, 1);
+	require(s, strcmp(journal, s->rest) == 0, "the journal is '%s'", journal);
 }
 
-Test(pipeline, held_event_settles_when_its_done_mark_is_seen)
+static void do_without(const struct step *s)
 {
-	struct producer p = PRODUCER;
+	const char *journal = fake_journal();
 
-	bring_to_hold("a", &p);
-	pass(50);
-	answer_look("a", CLAIM_DONE);
-	assert_journal("look(a)");
-	cr_assert_str_eq(p.answers, "d");
-	cr_assert_eq(in_flight(), 0);
+	require(s, !strstr(journal, s->rest), "the journal is '%s'", journal);
 }
 
-Test(pipeline, held_event_is_rejected_when_its_dead_mark_is_seen)
+static void do_forget(const struct step *s)
 {
-	struct producer p = PRODUCER;
-
-	bring_to_hold("a", &p);
-	pass(50);
-	answer_look("a", CLAIM_DEAD);
-	cr_assert_str_eq(p.answers, "r");
-}
-
-Test(pipeline, held_event_whose_claim_is_gone_is_claimed_again)
-{
-	struct producer p = PRODUCER;
-
-	bring_to_hold("a", &p);
-	pass(50);
-	answer_look("a", CLAIM_ABSENT);
-	assert_journal("look(a) take(a)");
-	answer_take("a", CLAIM_MINE);
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("insert(a) done(a)");
-	cr_assert_str_eq(p.answers, "p");
-	cr_assert_eq(counters.claims_taken_over, 1);
-}
-
-Test(pipeline, held_event_that_another_takes_over_is_held_on)
-{
-	bring_to_hold("a", NULL);
-	pass(50);
-	answer_look("a", CLAIM_ABSENT);
-	answer_take("a", CLAIM_OTHER);
-	cr_assert_eq(in_state(EV_HELD), 1);
-	cr_assert_eq(counters.holds, 1, "held once, counted twice");
+	(void)s;
 	fake_journal();
-	pass(50);
-	assert_journal("look(a)");
+	fake_checkin();
+}
+
+static void do_tells(const struct step *s)
+{
+	const char *text = fake_checkin();
+
+	require(s, s->rest[0] ? text && strstr(text, s->rest) : !text, "told is %s", text ? text : "nothing");
+}
+
+static void do_store(const struct step *s)
+{
+	tellf("receive %s; take %s mine; state %s storing; forget", s->rest, s->a, s->a);
+}
+
+static void do_hold(const struct step *s)
+{
+	tellf("receive %s; take %s other; state %s held; forget", s->rest, s->a, s->a);
+}
+
+static void do_batch(const struct step *s)
+{
+	tellf("receive %s; take %s mine", s->a, s->a);
 }
 
 /* Another instance is preferred for it, so this one asks later. */
-static void bring_to_wait(const char *id)
+static void do_wait(const struct step *s)
 {
-	fake.is_other_preferred = true;
-	receive(id);
-	fake.is_other_preferred = false;
+	tellf("set other_preferred; receive %s; clear other_preferred; turn; journal; in held 1", s->a);
+}
+
+static void do_pass(const struct step *s)
+{
+	pass(atol(s->a));
+}
+
+/* Long work: time passes in the small steps of a busy loop. */
+static void do_slowly(const struct step *s)
+{
+	for (long ms = atol(s->a); ms > 0; ms -= 500)
+		pass(500);
+}
+
+static void do_turn(const struct step *s)
+{
+	(void)s;
 	turn();
-	assert_journal("");
-	cr_assert_eq(in_state(EV_HELD), 1);
 }
 
-Test(pipeline, event_of_the_preferred_instance_is_looked_at_once_and_settled)
+static void do_drain(const struct step *s)
 {
-	bring_to_wait("a");
-	pass(49);
-	assert_journal("");
-	pass(1);
-	assert_journal("look(a)");
-	answer_look("a", CLAIM_DONE);
-	cr_assert_eq(in_flight(), 0);
-	cr_assert_eq(counters.deferred, 1);
-	cr_assert_eq(counters.deferred_in_vain + counters.claims_taken_over, 0);
+	(void)s;
+	pipeline_drain(pipeline);
 }
 
-Test(pipeline, event_that_the_preferred_instance_does_not_claim_in_350_ms_is_claimed)
+static void do_charge(const struct step *s)
 {
-	bring_to_wait("a");
-	pass(50);
-	answer_look("a", CLAIM_ABSENT);
-	pass(100);
-	answer_look("a", CLAIM_ABSENT);
-	assert_journal("look(a) look(a)");
-	pass(200);
-	answer_look("a", CLAIM_ABSENT);
-	assert_journal("look(a) take(a)");
-	answer_take("a", CLAIM_MINE);
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_eq(counters.persisted, 1);
-	cr_assert_eq(counters.deferred_in_vain, 1);
-	cr_assert_eq(counters.claims_taken_over, 0);
+	pipeline_charge(pipeline, (ssize_t)atol(s->a));
 }
 
-Test(pipeline, event_whose_preferred_instance_dies_after_its_claim_is_taken_over)
+static void put_flag(const struct step *s, bool value)
 {
-	bring_to_wait("a");
-	pass(50);
-	answer_look("a", CLAIM_OTHER);
-	pass(100);
-	answer_look("a", CLAIM_ABSENT);
-	assert_journal("look(a) look(a) take(a)");
-	cr_assert_eq(counters.claims_taken_over, 1);
-	cr_assert_eq(counters.deferred_in_vain, 0);
+	bool *const flags[] = {&fake.is_redis_away,      &fake.is_postgres_away, &fake.is_postgres_failing,
+			       &fake.is_other_preferred, &fake.is_unsure,        &fake.is_epoch_silent,
+			       &fake.is_checkin_slow};
+	static const char *const names[] = {"redis_away", "postgres_away", "postgres_failing", "other_preferred",
+					    "unsure",     "epoch_silent",  "checkin_slow",     NULL};
+
+	*flags[find_word(s, names, s->a)] = value;
 }
+
+static void do_set(const struct step *s)
+{
+	put_flag(s, true);
+}
+
+static void do_clear(const struct step *s)
+{
+	put_flag(s, false);
+}
+
+static void do_unanswered(const struct step *s)
+{
+	fake.unanswered = (uint64_t)atol(s->a);
+}
+
+/* A pipeline with this setting and those of before: max_attempts and inflight_bytes are its numbers; max_age and feeds
+ * say that it has them; note is Postgres' answer to the first note. */
+static void do_config(const struct step *s)
+{
+	static const char *const names[] = {"max_attempts", "inflight_bytes", "max_age", "feeds", "note", NULL};
+	static char note[80];
+
+	close_pipeline();
+	switch (find_word(s, names, s->a)) {
+	case 0:
+		config.max_attempts = (unsigned int)atol(s->b);
+		break;
+	case 1:
+		config.inflight_bytes = atol(s->b);
+		break;
+	case 2:
+		config.time_pointer = "/time";
+		config.time_unit = "s";
+		config.max_age_s = atol(s->b);
+		break;
+	case 3:
+		config.sources.count = 1;
+		break;
+	default:
+		snprintf(note, sizeof(note), "%s", s->b);
+		fake.note = note;
+	}
+	reopen_pipeline();
+}
+
+static void do_ruin(const struct step *s)
+{
+	fake_answer_unusable(s->rest);
+}
+
+static void do_unusable(const struct step *s)
+{
+	require(s, strstr(unusable, s->rest), "it is '%s'", unusable);
+}
+
+static void do_reason(const struct step *s)
+{
+	const char *reason = find_producer(s->a)->reason;
+
+	require(s, strcmp(reason, strchr(s->rest, ' ') + 1) == 0, "the reason is '%s'", reason);
+}
+
+static void do_in(const struct step *s)
+{
+	size_t n = in_state(find_state(s, s->a));
+
+	require(s, n == (size_t)atol(s->b), "there are %zu", n);
+}
+
+static void do_state(const struct step *s)
+{
+	const struct event *ev = find_event(pipeline_events(pipeline), s->a);
+
+	require(s, ev && ev->state == find_state(s, s->b), "it is %s", ev ? event_state_name(ev->state) : "nowhere");
+}
+
+static void do_claimed(const struct step *s)
+{
+	const struct event *ev = find_event(pipeline_events(pipeline), s->a);
+
+	require(s, ev && ev->is_claimed, "it is not");
+}
+
+static void do_pressure(const struct step *s)
+{
+	static const char *const names[] = {
+		[PRESSURE_NONE] = "none", [PRESSURE_PRODUCERS] = "producers", [PRESSURE_ALL] = "all", NULL};
+
+	require(s, pressed == (enum pressure)find_word(s, names, s->a), "it is %s", names[pressed]);
+}
+
+struct number {
+	const char *name;
+	uint64_t value;
+	bool is_found;
+};
+
+static void put_number(void *arg, const char *name, const char *meaning, uint64_t value)
+{
+	struct number *n = arg;
+
+	(void)meaning;
+	if (strcmp(name, n->name) != 0)
+		return;
+	n->value = value;
+	n->is_found = true;
+}
+
+/* NAME VALUE: what is counted, by counters.h or here. */
+static void do_number(const struct step *s, const char *name)
+{
+	struct number n = {.name = name};
+
+	counters_each(put_number, &n);
+	put_number(&n, "flight", "", pipeline_events(pipeline)->messages);
+	put_number(&n, "bytes", "", pipeline_bytes(pipeline));
+	put_number(&n, "left", "", (uint64_t)left);
+	put_number(&n, "latencies", "", commit_latency.count);
+	put_number(&n, "pressure_calls", "", (uint64_t)pressure_calls);
+	put_number(&n, "full", "", pipeline_is_full(pipeline));
+	put_number(&n, "full_for_producers", "", pipeline_is_full_for_producers(pipeline));
+	put_number(&n, "asked", "", fake.is_epoch_asked);
+	require(s, n.is_found, "no such step");
+	require(s, n.value == (uint64_t)atol(s->a), "it is %lld", (long long)n.value);
+}
+
+/* --- stories --- */
+
+/* clang-format off */
+static const struct {
+	const char *verb;
+	void (*tell)(const struct step *s);
+} verbs[] = {
+	/* what comes to pass */
+	{"receive", do_receive}, {"raw", do_raw}, {"refuse", do_refuse}, {"pass", do_pass},
+	{"slowly", do_slowly}, {"turn", do_turn}, {"drain", do_drain}, {"charge", do_charge},
+	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
+	{"ruin", do_ruin},
+	/* answers of the stages */
+	{"take", do_take}, {"look", do_look}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
+	/* several of these: received, and stored, held or in a batch by now */
+	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
+	/* what must be true */
+	{"journal", do_journal}, {"without", do_without}, {"forget", do_forget}, {"tells", do_tells},
+	{"unusable", do_unusable}, {"reason", do_reason}, {"in", do_in}, {"state", do_state},
+	{"claimed", do_claimed}, {"pressure", do_pressure},
+};
+/* clang-format on */
+
+static void tell_step(const char *text)
+{
+	struct step s = {.text = text, .rest = ""};
+	char verb[40];
+	int len = 0;
+
+	if (text[1] == '=') {
+		const char *answers = find_producer(text)->answers;
+
+		require(&s, strcmp(answers, text + 2) == 0, "the answers are '%s'", answers);
+		return;
+	}
+	cr_assert_geq(sscanf(text, "%39s %n%79s %79s", verb, &len, s.a, s.b), 1, "no step: \"%s\"", text);
+	s.rest = s.a[0] ? text + len : "";
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++)
+		if (strcmp(verb, verbs[i].verb) == 0) {
+			verbs[i].tell(&s);
+			return;
+		}
+	do_number(&s, verb);
+}
+
+static void tell(const char *story)
+{
+	char *text = strdup(story), *step = text;
+
+	while (step) {
+		char *end = strstr(step, "; ");
+
+		if (end)
+			*end = '\0';
+		tell_step(step);
+		step = end ? end + 2 : NULL;
+	}
+	free(text);
+}
+
+static void tellf(const char *fmt, ...)
+{
+	char story[300];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(story, sizeof(story), fmt, args);
+	va_end(args);
+	tell(story);
+}
+
+/* A test whose steps are a text, with "; " between any two. Events have short names; producers are p, q and so on, of
+ * whom "p=pd" says that p was answered persisted and duplicate. A row that was refused once comes again after 200 ms,
+ * and what was released is looked at 1600 ms later. */
+#define STORY(name, ...) \
+	Test(pipeline, name) \
+	{ \
+		tell(__VA_ARGS__); \
+	}
+
+/* --- claimed: mine --- */
+
+STORY(event_is_claimed_stored_marked_and_answered,
+      "receive a p; turn; journal take(a); take a mine; journal insert(a); p=; insert a inserted; "
+      "journal done(a); p=p; flight 0; persisted 1; claims_won 1; latencies 1")
+
+STORY(row_that_was_there_is_a_duplicate_and_is_marked,
+      "store a p; insert a present; journal done(a); p=d; duplicates 1; persisted 0")
+
+STORY(nothing_is_settled_or_marked_while_the_store_is_at_work,
+      "store a p; pass 1000; receive a p; pass 60000; without done(; p=; flight 2")
+
+STORY(next_batch_fills_while_one_is_at_work_and_is_sorted,
+      "store m; receive c; receive a; receive b; take c mine; take a mine; take b mine; "
+      "journal take(c) take(a) take(b); insert m inserted; journal done(m) insert(a,b,c)")
+
+Test(pipeline, batch_has_at_most_batch_max_rows)
+{
+	tell("receive 0..150; take 0..150 mine; in storing 100; in batched 50");
+	for (int i = 0; i < 150; i++)
+		if (find_event(pipeline_events(pipeline), id_of("a", i))->state == EV_STORING)
+			fake_answer_insert(id_of("a", i), STORE_INSERTED);
+	tell("turn; in storing 50; persisted 100");
+}
+
+STORY(events_wait_while_postgres_is_away,
+      "set postgres_away; receive a; take a mine; pass 5000; in batched 1; journal take(a); clear postgres_away; "
+      "turn; journal insert(a)")
+
+/* --- claimed: not mine --- */
+
+STORY(event_with_a_done_mark_is_a_duplicate, "receive a p; take a done; journal take(a); p=d; flight 0")
+
+STORY(event_with_a_dead_mark_is_rejected, "receive a p; take a dead; journal take(a); p=r; dead_lettered 1")
+
+STORY(event_of_another_owner_is_held_and_not_answered,
+      "hold a p; pass 49; journal; pass 1; journal look(a); p=; holds 1; claims_lost 1")
+
+STORY(held_event_settles_when_its_done_mark_is_seen, "hold a p; pass 50; look a done; journal look(a); p=d; flight 0")
+
+STORY(held_event_is_rejected_when_its_dead_mark_is_seen, "hold a p; pass 50; look a dead; p=r")
+
+STORY(held_event_whose_claim_is_gone_is_claimed_again,
+      "hold a p; pass 50; look a absent; journal look(a) take(a); take a mine; insert a inserted; "
+      "journal insert(a) done(a); p=p; claims_taken_over 1")
+
+STORY(held_event_that_another_takes_over_is_held_on,
+      "hold a; pass 50; look a absent; take a other; in held 1; holds 1; forget; pass 50; journal look(a)")
+
+STORY(event_of_the_preferred_instance_is_looked_at_once_and_settled,
+      "wait a; pass 49; journal; pass 1; journal look(a); look a done; flight 0; deferred 1; deferred_in_vain 0; "
+      "claims_taken_over 0")
+
+STORY(event_that_the_preferred_instance_does_not_claim_in_350_ms_is_claimed,
+      "wait a; pass 50; look a absent; pass 100; look a absent; journal look(a) look(a); pass 200; look a absent; "
+      "journal look(a) take(a); take a mine; insert a inserted; persisted 1; deferred_in_vain 1; "
+      "claims_taken_over 0")
+
+STORY(event_whose_preferred_instance_dies_after_its_claim_is_taken_over,
+      "wait a; pass 50; look a other; pass 100; look a absent; journal look(a) look(a) take(a); "
+      "claims_taken_over 1; deferred_in_vain 0")
 
 Test(pipeline, reading_stops_when_too_many_events_are_left_to_others_and_goes_on_when_they_were_looked_at)
 {
-	char id[20];
-
-	config.inflight_bytes = 100000000;
-	fake.is_other_preferred = true;
-	for (int i = 0; i < 4096; i++) {
-		cr_assert_not(is_pressed, "after %d", i);
-		sprintf(id, "e-%d", i);
-		receive(id);
-	}
-	cr_assert(is_pressed);
-	pass(50);
-	for (int i = 0; i < 2100; i++) {
-		sprintf(id, "e-%d", i);
-		fake_answer_look(id, CLAIM_DONE);
-	}
-	turn();
-	cr_assert_not(is_pressed);
-	fake_journal();
+	tell("config inflight_bytes 100000000; set other_preferred; receive 0..4095; pressure none; "
+	     "receive 4095..4096; pressure all; pass 50");
+	for (int i = 0; i < 2100; i++)
+		fake_answer_look(id_of("a", i), CLAIM_DONE);
+	tell("turn; pressure none");
 }
 
-Test(pipeline, event_that_a_producer_waits_for_is_never_left_to_another)
-{
-	struct producer p = PRODUCER;
+STORY(event_that_a_producer_waits_for_is_never_left_to_another, "set other_preferred; receive a p; journal take(a)")
 
-	fake.is_other_preferred = true;
-	receive_from("a", &p);
-	assert_journal("take(a)");
-}
+STORY(event_left_to_another_goes_to_the_store_when_draining, "wait a; drain; turn; journal insert(a)")
 
-Test(pipeline, event_left_to_another_goes_to_the_store_when_draining)
-{
-	bring_to_wait("a");
-	pipeline_drain(pipeline);
-	turn();
-	assert_journal("insert(a)");
-}
+STORY(event_left_to_another_goes_to_the_store_when_redis_does_not_answer,
+      "wait a; pass 50; look a unknown; journal look(a) insert(a)")
 
-Test(pipeline, event_left_to_another_goes_to_the_store_when_redis_does_not_answer)
-{
-	bring_to_wait("a");
-	pass(50);
-	answer_look("a", CLAIM_UNKNOWN);
-	assert_journal("look(a) insert(a)");
-}
+STORY(held_event_whose_claim_turns_out_to_be_ours_is_stored, "hold a; pass 50; look a mine; journal look(a) insert(a)")
 
-Test(pipeline, held_event_whose_claim_turns_out_to_be_ours_is_stored)
-{
-	bring_to_hold("a", NULL);
-	pass(50);
-	answer_look("a", CLAIM_MINE);
-	assert_journal("look(a) insert(a)");
-}
+STORY(looks_back_off_while_another_owner_is_at_work,
+      "hold a; pass 50; look a other; forget; pass 99; journal; pass 1; journal look(a); look a other; pass 199; "
+      "journal; pass 1; journal look(a)")
 
-Test(pipeline, looks_back_off_while_another_owner_is_at_work)
-{
-	bring_to_hold("a", NULL);
-	pass(50);
-	answer_look("a", CLAIM_OTHER);
-	fake_journal();
-	pass(99);
-	assert_journal("");
-	pass(1);
-	assert_journal("look(a)");
-	answer_look("a", CLAIM_OTHER);
-	pass(199);
-	assert_journal("");
-	pass(1);
-	assert_journal("look(a)");
-}
-
-Test(pipeline, held_events_are_looked_up_together)
-{
-	bring_to_hold("a", NULL);
-	bring_to_hold("b", NULL);
-	bring_to_hold("c", NULL);
-	pass(50);
-	assert_journal("look(a,b,c)");
-	answer_look("b", CLAIM_DONE);
-	cr_assert_eq(in_state(EV_LOOKING), 2);
-}
+STORY(held_events_are_looked_up_together,
+      "hold a; hold b; hold c; pass 50; journal look(a,b,c); look b done; in looking 2")
 
 Test(pipeline, event_held_for_twice_the_ttl_goes_to_the_store)
 {
 	int looks = 0;
 
-	bring_to_hold("a", NULL);
+	tell("hold a");
 	while (in_state(EV_HELD) || in_state(EV_LOOKING)) {
 		pass(50);
 		if (in_state(EV_LOOKING)) {
@@ -587,823 +706,237 @@ Test(pipeline, event_held_for_twice_the_ttl_goes_to_the_store)
 	cr_assert_geq((int64_t)uv_now(&loop), 1000000 + 2 * TTL_MS);
 	cr_assert_leq((int64_t)uv_now(&loop), 1000000 + 2 * TTL_MS + 1000);
 	cr_assert_not_null(strstr(fake_journal(), " insert(a)"));
-	cr_assert_eq(counters.hold_timeouts, 1);
+	tell("hold_timeouts 1");
 }
 
 /* --- marks of a database that was not asked of late --- */
 
-Test(pipeline, mark_that_is_in_doubt_waits_for_the_epoch)
-{
-	struct producer p = PRODUCER;
+STORY(mark_that_is_in_doubt_waits_for_the_epoch,
+      "set unsure; set epoch_silent; receive a p; take a done; asked 1; journal take(a); in held 1; clear unsure; "
+      "pass 50; look a done; journal look(a); p=d")
 
-	fake.is_unsure = fake.is_epoch_silent = true;
-	receive_from("a", &p);
-	answer_take("a", CLAIM_DONE);
-	cr_assert(fake.is_epoch_asked);
-	assert_journal("take(a)");
-	cr_assert(in_state(EV_HELD));
-	fake.is_unsure = false;
-	pass(50);
-	answer_look("a", CLAIM_DONE);
-	assert_journal("look(a)");
-	cr_assert_str_eq(p.answers, "d");
-}
+STORY(mark_that_stays_in_doubt_leaves_it_to_the_store,
+      "set unsure; set epoch_silent; receive a; take a dead; pass 50; look a dead; "
+      "journal take(a) look(a) insert(a)")
 
-Test(pipeline, mark_that_stays_in_doubt_leaves_it_to_the_store)
-{
-	fake.is_unsure = fake.is_epoch_silent = true;
-	receive("a");
-	answer_take("a", CLAIM_DEAD);
-	pass(50);
-	answer_look("a", CLAIM_DEAD);
-	assert_journal("take(a) look(a) insert(a)");
-}
-
-Test(pipeline, epoch_is_asked_for_as_soon_as_a_mark_may_be_read)
-{
-	fake.is_unsure = true;
-	turn();
-	cr_assert_not(fake.is_epoch_asked, "nothing is at work");
-	receive("a");
-	turn();
-	cr_assert(fake.is_epoch_asked);
-	answer_take("a", CLAIM_DONE);
-	assert_journal("take(a)");
-	cr_assert_eq(pipeline_events(pipeline)->messages, 0);
-}
+STORY(epoch_is_asked_for_as_soon_as_a_mark_may_be_read,
+      "set unsure; turn; asked 0; receive a; turn; asked 1; take a done; journal take(a); flight 0")
 
 /* --- Redis cannot be asked --- */
 
-Test(pipeline, event_goes_to_the_store_when_redis_is_away)
-{
-	struct producer p = PRODUCER;
+STORY(event_goes_to_the_store_when_redis_is_away,
+      "set redis_away; receive a p; turn; journal insert(a); insert a inserted; p=p; claims_skipped 1")
 
-	fake.is_redis_away = true;
-	receive_from("a", &p);
-	turn();
-	assert_journal("insert(a)");
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_str_eq(p.answers, "p");
-	cr_assert_eq(counters.claims_skipped, 1);
-}
+STORY(event_whose_claim_has_no_answer_goes_to_the_store,
+      "receive a; take a unknown; journal take(a) insert(a); claims_skipped 1")
 
-Test(pipeline, event_whose_claim_has_no_answer_goes_to_the_store)
-{
-	receive("a");
-	answer_take("a", CLAIM_UNKNOWN);
-	assert_journal("take(a) insert(a)");
-	cr_assert_eq(counters.claims_skipped, 1);
-}
+STORY(held_event_whose_look_has_no_answer_goes_to_the_store,
+      "hold a; pass 50; look a unknown; journal look(a) insert(a)")
 
-Test(pipeline, held_event_whose_look_has_no_answer_goes_to_the_store)
-{
-	bring_to_hold("a", NULL);
-	pass(50);
-	answer_look("a", CLAIM_UNKNOWN);
-	assert_journal("look(a) insert(a)");
-}
+STORY(held_event_that_cannot_be_looked_up_goes_to_the_store, "hold a; set redis_away; pass 50; journal insert(a)")
 
-Test(pipeline, held_event_that_cannot_be_looked_up_goes_to_the_store)
-{
-	bring_to_hold("a", NULL);
-	fake.is_redis_away = true;
-	pass(50);
-	assert_journal("insert(a)");
-}
-
-Test(pipeline, taken_over_event_goes_to_the_store_when_redis_is_away_by_then)
-{
-	bring_to_hold("a", NULL);
-	pass(50);
-	fake.is_redis_away = true;
-	answer_look("a", CLAIM_ABSENT);
-	assert_journal("look(a) insert(a)");
-}
+STORY(taken_over_event_goes_to_the_store_when_redis_is_away_by_then,
+      "hold a; pass 50; set redis_away; look a absent; journal look(a) insert(a)")
 
 /* --- copies --- */
 
-Test(pipeline, second_copy_joins_the_first_without_asking_redis)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
+STORY(second_copy_joins_the_first_without_asking_redis,
+      "receive a p; receive a q; turn; journal take(a); take a mine; receive a q; insert a inserted; p=p; "
+      "q=dd; coalesced 2; persisted 1; duplicates 2")
 
-	receive_from("a", &p);
-	receive_from("a", &q);
-	turn();
-	assert_journal("take(a)");
-	answer_take("a", CLAIM_MINE);
-	receive_from("a", &q);
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_str_eq(p.answers, "p");
-	cr_assert_str_eq(q.answers, "dd");
-	cr_assert_eq(counters.coalesced, 2);
-	cr_assert_eq(counters.persisted, 1);
-	cr_assert_eq(counters.duplicates, 2);
-}
+STORY(copies_join_a_held_event_too, "hold a p; receive a p; pass 50; journal look(a); look a done; p=dd; duplicates 2")
 
-Test(pipeline, copies_join_a_held_event_too)
-{
-	struct producer p = PRODUCER;
+STORY(copies_of_a_dead_letter_are_all_rejected,
+      "store a p; insert a hopeless; receive a p; bury a; p=rr; dead_lettered 2")
 
-	bring_to_hold("a", &p);
-	receive_from("a", &p);
-	pass(50);
-	assert_journal("look(a)");
-	answer_look("a", CLAIM_DONE);
-	cr_assert_str_eq(p.answers, "dd");
-	cr_assert_eq(counters.duplicates, 2);
-}
+STORY(event_that_is_put_off_keeps_its_claim_and_comes_again,
+      "store a p; insert a later; receive b; forget; take b mine; insert b inserted; journal insert(b) done(b); "
+      "pass 200; journal insert(a); insert a later; pass 399; journal; pass 1; journal insert(a); "
+      "insert a inserted; journal done(a); p=p")
 
-Test(pipeline, copies_of_a_dead_letter_are_all_rejected)
-{
-	struct producer p = PRODUCER;
+STORY(event_that_is_put_off_without_a_claim_learns_what_became_of_it,
+      "set redis_away; receive a p; turn; clear redis_away; insert a later; forget; pass 200; journal release(a); "
+      "pass 2000; journal look(a); look a done; p=d")
 
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_HOPELESS);
-	receive_from("a", &p);
-	answer_bury("a");
-	cr_assert_str_eq(p.answers, "rr");
-	cr_assert_eq(counters.dead_lettered, 2);
-}
+STORY(event_that_is_put_off_does_not_wait_at_the_end,
+      "store a; insert a later; pass 400; insert a later; pass 400; insert a later; forget; drain; turn; "
+      "journal insert(a); insert a inserted")
 
-Test(pipeline, event_that_is_put_off_keeps_its_claim_and_comes_again)
-{
-	struct producer p = PRODUCER;
+STORY(dead_letter_that_cannot_be_written_waits_beside_the_events,
+      "store a p; insert a hopeless; bury a unburied; forget; store b; insert b inserted; journal done(b); "
+      "pass 999; journal; pass 1; journal bury(a:the server's words); bury a; journal dead(a); p=r")
 
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_LATER);
-	receive("b");
-	fake_journal();
-	answer_take("b", CLAIM_MINE);
-	answer_insert("b", STORE_INSERTED);
-	assert_journal("insert(b) done(b)");
-	pass(200);
-	assert_journal("insert(a)");
-	answer_insert("a", STORE_LATER);
-	pass(399);
-	assert_journal("");
-	pass(1);
-	assert_journal("insert(a)");
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("done(a)");
-	cr_assert_str_eq(p.answers, "p");
-}
+STORY(event_that_turns_out_to_be_stored_when_it_is_buried_is_a_duplicate,
+      "store a p; insert a hopeless; forget; bury a has_row; journal done(a); p=d; dead_lettered 0")
 
-Test(pipeline, event_that_is_put_off_without_a_claim_learns_what_became_of_it)
-{
-	struct producer p = PRODUCER;
+STORY(copy_that_comes_after_the_end_is_a_new_event, "store a; insert a inserted; forget; receive a; journal take(a)")
 
-	fake.is_redis_away = true;
-	receive_from("a", &p);
-	turn();
-	fake.is_redis_away = false;
-	answer_insert("a", STORE_LATER);
-	fake_journal();
-	pass(200);
-	assert_journal("release(a)"); /* of which there is none */
-	pass(2000);
-	assert_journal("look(a)");
-	answer_look("a", CLAIM_DONE);
-	cr_assert_str_eq(p.answers, "d");
-}
-
-Test(pipeline, event_that_is_put_off_does_not_wait_at_the_end)
-{
-	bring_to_store("a", NULL);
-	for (int i = 0; i < 2; i++) {
-		answer_insert("a", STORE_LATER);
-		pass(400);
-	}
-	answer_insert("a", STORE_LATER);
-	fake_journal();
-	pipeline_drain(pipeline);
-	turn();
-	assert_journal("insert(a)");
-	answer_insert("a", STORE_INSERTED);
-}
-
-Test(pipeline, dead_letter_that_cannot_be_written_waits_beside_the_events)
-{
-	struct producer p = PRODUCER;
-
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_HOPELESS);
-	fake_answer_bury("a", STORE_UNBURIED);
-	turn();
-	fake_journal();
-	bring_to_store("b", NULL);
-	answer_insert("b", STORE_INSERTED);
-	assert_journal("done(b)");
-	pass(999);
-	assert_journal("");
-	pass(1);
-	assert_journal("bury(a:the server's words)");
-	answer_bury("a");
-	assert_journal("dead(a)");
-	cr_assert_str_eq(p.answers, "r");
-}
-
-Test(pipeline, event_that_turns_out_to_be_stored_when_it_is_buried_is_a_duplicate)
-{
-	struct producer p = PRODUCER;
-
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_HOPELESS);
-	fake_journal();
-	fake_answer_bury("a", STORE_HAS_ROW);
-	turn();
-	assert_journal("done(a)");
-	cr_assert_str_eq(p.answers, "d");
-	cr_assert_eq(counters.dead_lettered, 0);
-}
-
-Test(pipeline, copy_that_comes_after_the_end_is_a_new_event)
-{
-	bring_to_store("a", NULL);
-	answer_insert("a", STORE_INSERTED);
-	fake_journal();
-	receive("a");
-	assert_journal("take(a)");
-}
-
-Test(pipeline, copies_without_a_sender_count_too)
-{
-	bring_to_store("a", NULL);
-	receive("a");
-	receive("a");
-	answer_insert("a", STORE_PRESENT);
-	cr_assert_eq(counters.duplicates, 3);
-}
+STORY(copies_without_a_sender_count_too, "store a; receive a; receive a; insert a present; duplicates 3")
 
 /* --- messages that share an id --- */
 
-Test(pipeline, other_message_with_the_id_of_a_row_is_a_duplicate)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
+STORY(other_message_with_the_id_of_a_row_is_a_duplicate,
+      "store a p; receive a/1 q; receive a/1 q; receive a/2 q; in behind 2; coalesced 1; variants 2; "
+      "insert a inserted; journal done(a); p=p; q=ddd; flight 0")
 
-	bring_to_store("a", &p);
-	receive_variant("a", 1, &q);
-	receive_variant("a", 1, &q);
-	receive_variant("a", 2, &q);
-	cr_assert_eq(in_state(EV_BEHIND), 2);
-	cr_assert_eq(counters.coalesced, 1);
-	cr_assert_eq(counters.variants, 2);
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("done(a)");
-	cr_assert_str_eq(p.answers, "p");
-	cr_assert_str_eq(q.answers, "ddd");
-	cr_assert_eq(in_flight(), 0);
-}
+STORY(other_message_with_the_id_of_a_dead_letter_is_tried_itself,
+      "store a p; receive a/1 q; insert a hopeless; bury a; "
+      "journal bury(a:the server's words) dead(a) take(a); p=r; q=; take a mine; insert a inserted; "
+      "journal insert(a) done(a); p=r; q=p")
 
-Test(pipeline, other_message_with_the_id_of_a_dead_letter_is_tried_itself)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
+STORY(other_message_is_tried_when_a_dead_mark_settles_the_first,
+      "receive a p; receive a/1 q; take a dead; p=r; journal take(a) take(a); take a mine; "
+      "insert a inserted; q=p")
 
-	bring_to_store("a", &p);
-	receive_variant("a", 1, &q);
-	answer_insert("a", STORE_HOPELESS);
-	answer_bury("a");
-	assert_journal("bury(a:the server's words) dead(a) take(a)");
-	cr_assert_str_eq(p.answers, "r");
-	cr_assert_str_eq(q.answers, "");
-	answer_take("a", CLAIM_MINE);
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("insert(a) done(a)");
-	cr_assert_str_eq(p.answers, "r");
-	cr_assert_str_eq(q.answers, "p");
-}
+STORY(corrected_message_does_not_wait_for_the_backoff_of_the_refused_one,
+      "store a p; insert a refused; count a 1; journal count(a); receive a/1 q; turn; journal insert(a); "
+      "insert a inserted; journal done(a); q=p; p=d")
 
-Test(pipeline, other_message_is_tried_when_a_dead_mark_settles_the_first)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
+STORY(message_that_comes_while_another_is_put_off_is_tried_at_once,
+      "store a p; insert a later; forget; receive a/1 q; turn; journal insert(a); insert a inserted; "
+      "journal done(a); q=p; p=d")
 
-	receive_from("a", &p);
-	receive_variant("a", 1, &q);
-	answer_take("a", CLAIM_DEAD);
-	cr_assert_str_eq(p.answers, "r");
-	assert_journal("take(a) take(a)");
-	answer_take("a", CLAIM_MINE);
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_str_eq(q.answers, "p");
-}
+STORY(messages_with_one_id_that_are_put_off_take_turns,
+      "store a p; receive a/1 q; insert a later; forget; pass 200; journal insert(a); insert a later; pass 200; "
+      "journal insert(a); insert a inserted; journal done(a); p=d; q=p")
 
-Test(pipeline, corrected_message_does_not_wait_for_the_backoff_of_the_refused_one)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
+STORY(message_that_waits_is_tried_under_the_claim_of_the_refused_one,
+      "store a; receive a/1; insert a refused; count a 1; journal count(a) insert(a); claimed a; slowly 15000; "
+      "journal rest renew(a)")
 
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 1);
-	assert_journal("count(a)");
-	receive_variant("a", 1, &q);
-	turn();
-	assert_journal("insert(a)");
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("done(a)");
-	cr_assert_str_eq(q.answers, "p");
-	cr_assert_str_eq(p.answers, "d");
-}
-
-Test(pipeline, message_that_comes_while_another_is_put_off_is_tried_at_once)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
-
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_LATER);
-	fake_journal();
-	receive_variant("a", 1, &q);
-	turn();
-	assert_journal("insert(a)");
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("done(a)");
-	cr_assert_str_eq(q.answers, "p");
-	cr_assert_str_eq(p.answers, "d");
-}
-
-Test(pipeline, messages_with_one_id_that_are_put_off_take_turns)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
-
-	bring_to_store("a", &p);
-	receive_variant("a", 1, &q);
-	answer_insert("a", STORE_LATER);
-	fake_journal();
-	pass(200);
-	assert_journal("insert(a)");
-	answer_insert("a", STORE_LATER);
-	pass(200);
-	assert_journal("insert(a)");
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("done(a)");
-	cr_assert(strcmp(p.answers, q.answers) != 0);
-}
-
-Test(pipeline, message_that_waits_is_tried_under_the_claim_of_the_refused_one)
-{
-	bring_to_store("a", NULL);
-	receive_variant("a", 1, NULL);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 1);
-	assert_journal("count(a) insert(a)");
-	cr_assert(find_event(pipeline_events(pipeline), "a")->is_claimed);
-	pass_slowly(TTL_MS / 2);
-	assert_journal("rest renew(a)");
-}
-
-Test(pipeline, corrected_message_claims_when_the_refused_one_has_given_its_claim_back)
-{
-	struct producer q = PRODUCER;
-
-	bring_to_store("a", NULL);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 1);
-	pass(BACKOFF_MS);
-	assert_journal("count(a) release(a)");
-	receive_variant("a", 1, &q);
-	assert_journal("take(a)");
-	answer_take("a", CLAIM_MINE);
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_str_eq(q.answers, "p");
-	pass(60000);
-	assert_journal("insert(a) done(a)");
-}
+STORY(corrected_message_claims_when_the_refused_one_has_given_its_claim_back,
+      "store a; insert a refused; count a 1; pass 200; journal count(a) release(a); receive a/1 q; "
+      "journal take(a); take a mine; insert a inserted; q=p; pass 60000; journal insert(a) done(a)")
 
 /* Each in its turn, with one backoff for all of them. */
-Test(pipeline, bad_messages_with_one_id_are_tried_in_turns_and_all_become_dead_letters)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
+STORY(bad_messages_with_one_id_are_tried_in_turns_and_all_become_dead_letters,
+      "config max_attempts 2; store a p; receive a/1 q; insert a refused; count a 1; insert a refused; count a 1; "
+      "journal count(a) insert(a) count(a); in backing_off 1; pass 200; pass 1600; look a absent; take a mine; "
+      "journal release(a) look(a) take(a) insert(a); insert a refused; count a 2; bury a; q=r; "
+      "take a mine; insert a refused; count a 2; bury a; p=r; flight 0")
 
-	config.max_attempts = 2;
-	bring_to_store("a", &p);
-	receive_variant("a", 1, &q);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 1);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 1);
-	assert_journal("count(a) insert(a) count(a)");
-	cr_assert_eq(in_state(EV_BACKING_OFF), 1);
-	pass(BACKOFF_MS);
-	pass(GIVE_WAY_MS);
-	answer_look("a", CLAIM_ABSENT);
-	answer_take("a", CLAIM_MINE);
-	assert_journal("release(a) look(a) take(a) insert(a)");
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 2);
-	answer_bury("a");
-	cr_assert_str_eq(q.answers, "r");
-	answer_take("a", CLAIM_MINE);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 2);
-	answer_bury("a");
-	cr_assert_str_eq(p.answers, "r");
-	cr_assert_eq(in_flight(), 0);
-}
+STORY(oldest_of_too_many_messages_with_one_id_becomes_a_dead_letter,
+      "store x p; receive x/0 a; receive x/1 b; receive x/2 c; receive x/3 d; receive x/4 e; receive x/5 f; "
+      "receive x/6 g; receive x/7 h; receive x/8 i; receive x/9 j; in behind 8; in refused 2; insert x inserted; "
+      "p=p; c=d; j=d; bury x; bury x; a=r; b=r; "
+      "journal done(x) bury(x:newer messages with this event_id came before this one could be stored,"
+      "x:newer messages with this event_id came before this one could be stored)")
 
-Test(pipeline, oldest_of_too_many_messages_with_one_id_becomes_a_dead_letter)
-{
-	struct producer p = PRODUCER, q[10] = {PRODUCER};
+STORY(newest_of_the_messages_that_wait_is_tried_first,
+      "store a; receive a/1 q; receive a/2 r; insert a hopeless; bury a; take a mine; insert a inserted; "
+      "r=p; q=d")
 
-	bring_to_store("a", &p);
-	for (int i = 0; i < 10; i++) {
-		q[i].sender.answer = on_answer;
-		receive_variant("a", i, &q[i]);
-	}
-	cr_assert_eq(in_state(EV_BEHIND), 8);
-	cr_assert_eq(in_state(EV_REFUSED), 2);
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_str_eq(p.answers, "p");
-	cr_assert_str_eq(q[2].answers, "d");
-	cr_assert_str_eq(q[9].answers, "d");
-	answer_bury("a");
-	answer_bury("a");
-	cr_assert_str_eq(q[0].answers, "r");
-	cr_assert_str_eq(q[1].answers, "r");
-	assert_journal("done(a) bury(a:newer messages with this event_id came before this one could be stored,"
-		       "a:newer messages with this event_id came before this one could be stored)");
-}
-
-Test(pipeline, newest_of_the_messages_that_wait_is_tried_first)
-{
-	struct producer q = PRODUCER, r = PRODUCER;
-
-	bring_to_store("a", NULL);
-	receive_variant("a", 1, &q);
-	receive_variant("a", 2, &r);
-	answer_insert("a", STORE_HOPELESS);
-	answer_bury("a");
-	answer_take("a", CLAIM_MINE);
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_str_eq(r.answers, "p");
-	cr_assert_str_eq(q.answers, "d");
-}
-
-Test(pipeline, messages_with_one_id_do_not_wait_for_redis)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
-
-	fake.is_redis_away = true;
-	receive_from("a", &p);
-	receive_variant("a", 1, &q);
-	turn();
-	answer_insert("a", STORE_REFUSED);
-	assert_journal("insert(a) insert(a)");
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_str_eq(p.answers, "d");
-	cr_assert_str_eq(q.answers, "p");
-}
+STORY(messages_with_one_id_do_not_wait_for_redis,
+      "set redis_away; receive a p; receive a/1 q; turn; insert a refused; journal insert(a) insert(a); "
+      "insert a inserted; p=d; q=p")
 
 /* --- a refused row --- */
 
-Test(pipeline, refused_row_is_counted_waits_is_released_and_tried_again)
-{
-	struct producer p = PRODUCER;
+STORY(refused_row_is_counted_waits_is_released_and_tried_again,
+      "store a p; insert a refused; journal count(a); count a 1; in backing_off 1; pass 199; journal; pass 1; "
+      "journal release(a); in held 1; pass 1599; journal; pass 1; journal look(a); look a absent; take a mine; "
+      "journal take(a) insert(a); insert a inserted; journal done(a); p=p; reason p the server's words")
 
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_REFUSED);
-	assert_journal("count(a)");
-	answer_count("a", 1);
-	cr_assert_eq(in_state(EV_BACKING_OFF), 1);
-	pass(BACKOFF_MS - 1);
-	assert_journal("");
-	pass(1);
-	assert_journal("release(a)");
-	cr_assert_eq(in_state(EV_HELD), 1);
-	pass(GIVE_WAY_MS - 1);
-	assert_journal("");
-	pass(1);
-	assert_journal("look(a)");
-	answer_look("a", CLAIM_ABSENT);
-	answer_take("a", CLAIM_MINE);
-	assert_journal("take(a) insert(a)");
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("done(a)");
-	cr_assert_str_eq(p.answers, "p");
-	cr_assert_str_eq(p.reason, "the server's words");
-}
+STORY(backoff_of_a_refused_row_doubles,
+      "store a; insert a refused; count a 2; forget; pass 399; journal; pass 1; journal release(a)")
 
-Test(pipeline, backoff_of_a_refused_row_doubles)
-{
-	bring_to_store("a", NULL);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 2);
-	fake_journal();
-	pass(2 * BACKOFF_MS - 1);
-	assert_journal("");
-	pass(1);
-	assert_journal("release(a)");
-}
+STORY(other_instance_may_store_what_was_refused_here,
+      "store a p; insert a refused; count a 1; pass 200; pass 1600; look a other; pass 100; look a done; "
+      "p=d")
 
-Test(pipeline, other_instance_may_store_what_was_refused_here)
-{
-	struct producer p = PRODUCER;
+STORY(good_rows_of_a_batch_settle_and_the_refused_one_does_not,
+      "set postgres_away; receive a p; receive b q; take a mine; take b mine; clear postgres_away; turn; "
+      "journal take(a) take(b) insert(a,b); insert a refused; insert b inserted; journal count(a) done(b); "
+      "p=; q=p")
 
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 1);
-	pass(BACKOFF_MS);
-	pass(GIVE_WAY_MS);
-	answer_look("a", CLAIM_OTHER);
-	pass(100);
-	answer_look("a", CLAIM_DONE);
-	cr_assert_str_eq(p.answers, "d");
-}
+STORY(row_that_was_refused_does_not_share_a_batch_with_others,
+      "store a; insert a refused; count a 1; pass 200; pass 1600; store x; look a absent; take a mine; receive b; "
+      "take b mine; forget; insert x inserted; journal done(x) insert(a); insert a inserted; "
+      "journal done(a) insert(b)")
 
-Test(pipeline, good_rows_of_a_batch_settle_and_the_refused_one_does_not)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
+STORY(refused_row_becomes_a_dead_letter_after_max_attempts,
+      "store a p; insert a refused; count a 3; journal count(a) bury(a:the server's words); p=; "
+      "bury a; journal dead(a); p=r; reason p the server's words; dead_lettered 1; flight 0")
 
-	fake.is_postgres_away = true;
-	receive_from("a", &p);
-	receive_from("b", &q);
-	answer_take("a", CLAIM_MINE);
-	answer_take("b", CLAIM_MINE);
-	fake.is_postgres_away = false;
-	turn();
-	assert_journal("take(a) take(b) insert(a,b)");
-	answer_insert("a", STORE_REFUSED);
-	answer_insert("b", STORE_INSERTED);
-	assert_journal("count(a) done(b)");
-	cr_assert_str_eq(p.answers, "");
-	cr_assert_str_eq(q.answers, "p");
-}
+STORY(attempts_are_counted_here_when_redis_is_away,
+      "set redis_away; receive a; turn; insert a refused; pass 200; in storing 1; insert a refused; pass 400; "
+      "in storing 1; forget; insert a refused; journal bury(a:the server's words)")
 
-Test(pipeline, row_that_was_refused_does_not_share_a_batch_with_others)
-{
-	bring_to_store("a", NULL);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 1);
-	pass(BACKOFF_MS);
-	pass(GIVE_WAY_MS);
-	bring_to_store("x", NULL);
-	answer_look("a", CLAIM_ABSENT);
-	answer_take("a", CLAIM_MINE);
-	receive("b");
-	answer_take("b", CLAIM_MINE);
-	fake_journal();
-	answer_insert("x", STORE_INSERTED);
-	assert_journal("done(x) insert(a)");
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("done(a) insert(b)");
-}
+STORY(attempts_are_counted_here_when_the_count_has_no_answer,
+      "store a; insert a refused; count a -1; in backing_off 1; pass 200; in held 1")
 
-Test(pipeline, refused_row_becomes_a_dead_letter_after_max_attempts)
-{
-	struct producer p = PRODUCER;
+STORY(limit_of_attempts_may_be_above_65535, "config max_attempts 100000; store a; insert a refused; count a 100000; "
+					    "journal count(a) bury(a:the server's words)")
 
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 3);
-	assert_journal("count(a) bury(a:the server's words)");
-	cr_assert_str_eq(p.answers, "");
-	answer_bury("a");
-	assert_journal("dead(a)");
-	cr_assert_str_eq(p.answers, "r");
-	cr_assert_str_eq(p.reason, "the server's words");
-	cr_assert_eq(counters.dead_lettered, 1);
-	cr_assert_eq(in_flight(), 0);
-}
+STORY(hopeless_row_becomes_a_dead_letter_at_once,
+      "store a p; insert a hopeless; journal bury(a:the server's words); bury a; journal dead(a); "
+      "p=r")
 
-/* Refuses the row and brings it back to the store, while nobody counts for the fleet. */
-static void refuse_once_alone(const char *id, int64_t backoff_ms)
-{
-	answer_insert(id, STORE_REFUSED);
-	pass(backoff_ms);
-	cr_assert_eq(in_state(EV_STORING), 1);
-}
-
-Test(pipeline, attempts_are_counted_here_when_redis_is_away)
-{
-	fake.is_redis_away = true;
-	receive("a");
-	turn();
-	refuse_once_alone("a", BACKOFF_MS);
-	refuse_once_alone("a", 2 * BACKOFF_MS);
-	fake_journal();
-	answer_insert("a", STORE_REFUSED);
-	assert_journal("bury(a:the server's words)");
-}
-
-Test(pipeline, attempts_are_counted_here_when_the_count_has_no_answer)
-{
-	bring_to_store("a", NULL);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", -1);
-	cr_assert_eq(in_state(EV_BACKING_OFF), 1);
-	pass(BACKOFF_MS);
-	cr_assert_eq(in_state(EV_HELD), 1);
-}
-
-Test(pipeline, limit_of_attempts_may_be_above_65535)
-{
-	config.max_attempts = 100000;
-	bring_to_store("a", NULL);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 100000);
-	assert_journal("count(a) bury(a:the server's words)");
-}
-
-Test(pipeline, hopeless_row_becomes_a_dead_letter_at_once)
-{
-	struct producer p = PRODUCER;
-
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_HOPELESS);
-	assert_journal("bury(a:the server's words)");
-	answer_bury("a");
-	assert_journal("dead(a)");
-	cr_assert_str_eq(p.answers, "r");
-}
-
-Test(pipeline, nothing_is_rejected_before_its_dead_letter_is_recorded)
-{
-	struct producer p = PRODUCER;
-
-	bring_to_store("a", &p);
-	answer_insert("a", STORE_HOPELESS);
-	pass(60000);
-	cr_assert_null(strstr(fake_journal(), "dead("));
-	cr_assert_str_eq(p.answers, "");
-	cr_assert_eq(in_flight(), 1);
-}
+STORY(nothing_is_rejected_before_its_dead_letter_is_recorded,
+      "store a p; insert a hopeless; pass 60000; without dead(; p=; flight 1")
 
 /* --- messages that are no events --- */
 
-Test(pipeline, message_that_is_no_event_is_recorded_and_never_claimed)
-{
-	struct producer p = PRODUCER;
-
-	cr_assert_eq(pipeline_receive(pipeline, "{}", 2, &p.sender), 0);
-	turn();
-	assert_journal("bury(-:/event_id is missing: the event has no id)");
-	answer_bury("-");
-	assert_journal("");
-	cr_assert_str_eq(p.answers, "r");
-	cr_assert_eq(counters.received, 1);
-	cr_assert_eq(counters.dead_lettered, 1);
-}
+STORY(message_that_is_no_event_is_recorded_and_never_claimed,
+      "raw p {}; turn; journal bury(-:/event_id is missing: the event has no id); bury -; journal; "
+      "p=r; received 1; dead_lettered 1")
 
 Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
 {
-	static const char reason[] = "the message has 70000 bytes, more than --max-message allows";
 	const uint8_t digest[32] = {7};
-	struct producer p = PRODUCER;
 	const struct list *refused = &pipeline_events(pipeline)->lists[EV_REFUSED];
 	const struct event *ev;
 
-	cr_assert_eq(pipeline_refuse_long(pipeline, "head", 4, digest, 70000, &p.sender), 0);
+	cr_assert_eq(pipeline_refuse_long(pipeline, "head", 4, digest, 70000, &find_producer("p")->sender), 0);
 	ev = list_entry(refused->next, struct event, link);
 	cr_assert_eq(memcmp(ev->digest, digest, 32), 0);
 	cr_assert_eq(memcmp(ev->message, "head", 4), 0);
-	turn();
-	assert_journal("bury(-:the message has 70000 bytes, more than --max-message allows)");
-	answer_bury("-");
-	cr_assert_str_eq(p.answers, "r");
-	cr_assert_str_eq(p.reason, reason);
+	tell("turn; journal bury(-:the message has 70000 bytes, more than --max-message allows); bury -; p=r; "
+	     "reason p the message has 70000 bytes, more than --max-message allows");
 }
 
 /* --- events that are too old --- */
 
-/* After the suite's own. */
-static void open_guarded_pipeline(void)
-{
-	close_pipeline();
-	config.time_pointer = "/time";
-	config.time_unit = "s";
-	config.max_age_s = 60;
-	reopen_pipeline();
-}
+STORY(stale_event_is_a_dead_letter_and_neither_claimed_nor_marked,
+      "config max_age 60; receive old@100 p; receive young@10; turn; "
+      "journal take(young) bury(old:stale: /time is more than 1m ago); bury old; journal; p=r; "
+      "reason p stale: /time is more than 1m ago; stale 1; dead_lettered 1")
 
-static void receive_aged(const char *id, long age_s, struct producer *p)
-{
-	char message[100];
+STORY(event_without_a_time_is_a_dead_letter_when_ages_count,
+      "config max_age 60; receive timeless; turn; journal bury(timeless:no time: /time is missing, or no string or "
+      "number); "
+      "stale 1")
 
-	snprintf(message, sizeof(message), "{\"event_id\":\"%s\",\"time\":%ld}", id, (long)time(NULL) - age_s);
-	cr_assert_eq(pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL), 0);
-	assert_nothing_is_lost();
-}
-
-Test(pipeline, stale_event_is_a_dead_letter_and_neither_claimed_nor_marked, .init = open_guarded_pipeline)
-{
-	struct producer p = PRODUCER;
-
-	receive_aged("old", 100, &p);
-	receive_aged("young", 10, NULL);
-	turn();
-	assert_journal("take(young) bury(old:stale: /time is more than 1m ago)");
-	answer_bury("old");
-	assert_journal("");
-	cr_assert_str_eq(p.answers, "r");
-	cr_assert_str_eq(p.reason, "stale: /time is more than 1m ago");
-	cr_assert_eq(counters.stale, 1);
-	cr_assert_eq(counters.dead_lettered, 1);
-}
-
-Test(pipeline, event_without_a_time_is_a_dead_letter_when_ages_count, .init = open_guarded_pipeline)
-{
-	receive("timeless");
-	turn();
-	assert_journal("bury(timeless:no time: /time is missing, or no string or number)");
-	cr_assert_eq(counters.stale, 1);
-}
-
-Test(pipeline, stale_message_is_rejected_with_the_one_at_work, .init = open_guarded_pipeline)
-{
-	struct producer p = PRODUCER, q = PRODUCER;
-
-	receive_aged("a", 10, &p);
-	receive_aged("a", 100, &q);
-	answer_take("a", CLAIM_MINE);
-	answer_insert("a", STORE_HOPELESS);
-	answer_bury("a");
-	cr_assert_str_eq(p.answers, "r");
-	answer_bury("a");
-	cr_assert_str_eq(q.answers, "r");
-	cr_assert_str_eq(q.reason, "stale: /time is more than 1m ago");
-	cr_assert_eq(counters.stale, 1);
-}
+STORY(stale_message_is_rejected_with_the_one_at_work,
+      "config max_age 60; receive a@10 p; receive a@100 q; take a mine; insert a hopeless; bury a; p=r; "
+      "bury a; q=r; reason q stale: /time is more than 1m ago; stale 1")
 
 /* The message at work was taken in time; its row, when it is there, is of both. */
-Test(pipeline, stale_copy_of_an_event_at_work_joins_it, .init = open_guarded_pipeline)
-{
-	struct producer p = PRODUCER;
+STORY(stale_copy_of_an_event_at_work_joins_it,
+      "config max_age 60; receive a@10; receive a@100 p; take a mine; insert a inserted; p=d; stale 0")
 
-	receive_aged("a", 10, NULL);
-	receive_aged("a", 100, &p);
-	answer_take("a", CLAIM_MINE);
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_str_eq(p.answers, "d");
-	cr_assert_eq(counters.stale, 0);
-}
+STORY(copy_with_a_good_time_is_not_lost_with_a_stale_one,
+      "config max_age 60; receive a@100; receive a@10 p; turn; take a mine; bury a; insert a inserted; p=p")
 
-Test(pipeline, copy_with_a_good_time_is_not_lost_with_a_stale_one, .init = open_guarded_pipeline)
-{
-	struct producer p = PRODUCER;
+STORY(dead_letters_and_events_take_turns,
+      "store x; refuse r1; receive a; take a mine; forget; insert x inserted; journal done(x) bury(-:r1); "
+      "refuse r2; bury -; journal insert(a); receive b; take b mine; insert a inserted; "
+      "journal take(b) done(a) bury(-:r2)")
 
-	receive_aged("a", 100, NULL);
-	receive_aged("a", 10, &p);
-	turn();
-	answer_take("a", CLAIM_MINE);
-	answer_bury("a");
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_str_eq(p.answers, "p");
-}
-
-Test(pipeline, dead_letters_and_events_take_turns)
-{
-	bring_to_store("x", NULL);
-	pipeline_refuse(pipeline, "1", 1, "r1", NULL);
-	receive("a");
-	answer_take("a", CLAIM_MINE);
-	fake_journal();
-	answer_insert("x", STORE_INSERTED);
-	assert_journal("done(x) bury(-:r1)");
-	pipeline_refuse(pipeline, "2", 1, "r2", NULL);
-	answer_bury("-");
-	assert_journal("insert(a)");
-	receive("b");
-	answer_take("b", CLAIM_MINE);
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("take(b) done(a) bury(-:r2)");
-}
-
-static void bring_to_batch(const char *id)
-{
-	receive(id);
-	answer_take(id, CLAIM_MINE);
-}
-
-/* One client that sends garbage would halve what all others can store. */
 Test(pipeline, few_dead_letters_do_not_take_every_second_statement)
 {
 	static const char *const batches[][2] = {{"a", "b"}, {"c", "d"}, {"e", "f"}, {"g", "h"}, {"i", "j"}};
 	unsigned int inserts = 0;
 
-	bring_to_store("x", NULL);
-	pipeline_refuse(pipeline, "1", 1, "r1", NULL);
-	answer_insert("x", STORE_INSERTED);
-	assert_journal("done(x) bury(-:r1)");
-	pipeline_refuse(pipeline, "2", 1, "r2", NULL);
-	bring_to_batch("a");
-	bring_to_batch("b");
-	answer_bury("-");
-	while (strstr(fake_journal(), "insert(") && ++inserts < 5) {
-		bring_to_batch(batches[inserts][0]);
-		bring_to_batch(batches[inserts][1]);
-		fake_journal();
-		answer_insert(batches[inserts - 1][0], STORE_INSERTED);
-		answer_insert(batches[inserts - 1][1], STORE_INSERTED);
-	}
+	tell("store x; refuse r1; insert x inserted; journal done(x) bury(-:r1); refuse r2; batch a; batch b; bury -");
+	while (strstr(fake_journal(), "insert(") && ++inserts < 5)
+		tellf("batch %s; batch %s; forget; insert %s inserted; insert %s inserted", batches[inserts][0],
+		      batches[inserts][1], batches[inserts - 1][0], batches[inserts - 1][1]);
 	cr_assert_eq(inserts, 4);
-	cr_assert_eq(in_state(EV_BURYING), 1);
+	tell("in burying 1");
 }
 
-Test(pipeline, empty_message_is_recorded)
-{
-	cr_assert_eq(pipeline_receive(pipeline, "", 0, NULL), 0);
-	turn();
-	cr_assert_eq(in_state(EV_BURYING), 1);
-	answer_bury("-");
-	cr_assert_eq(counters.dead_lettered, 1);
-}
+STORY(empty_message_is_recorded, "raw -; turn; in burying 1; bury -; dead_lettered 1")
 
 /* --- leases --- */
 
@@ -1426,7 +959,7 @@ static int64_t wait_for_renewal(void)
 
 Test(pipeline, claim_of_long_work_is_renewed_at_a_third_of_the_ttl)
 {
-	bring_to_store("a", NULL);
+	tell("store a");
 	for (int i = 0; i < 5; i++) {
 		int64_t ms = wait_for_renewal();
 
@@ -1434,208 +967,73 @@ Test(pipeline, claim_of_long_work_is_renewed_at_a_third_of_the_ttl)
 	}
 }
 
-Test(pipeline, claims_are_renewed_wherever_an_event_waits)
-{
-	bring_to_store("a", NULL);
-	pass_slowly(14000);
-	assert_journal("rest renew(a)");
-	answer_insert("a", STORE_HOPELESS);
-	pass_slowly(14000);
-	assert_journal("wake bury(a:the server's words) renew(a)");
-}
+STORY(claims_are_renewed_wherever_an_event_waits,
+      "store a; slowly 14000; journal rest renew(a); insert a hopeless; slowly 14000; "
+      "journal wake bury(a:the server's words) renew(a)")
 
-Test(pipeline, lease_lasts_through_a_long_backoff)
-{
-	config.max_attempts = 1000;
-	bring_to_store("a", NULL);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 900);
-	fake_journal();
-	pass_slowly(14000);
-	assert_journal("renew(a)");
-}
+STORY(lease_lasts_through_a_long_backoff,
+      "config max_attempts 1000; store a; insert a refused; count a 900; forget; slowly 14000; journal renew(a)")
 
-Test(pipeline, claim_that_is_not_ours_is_not_renewed)
-{
-	fake.is_redis_away = true;
-	receive("a");
-	turn();
-	fake.is_redis_away = false;
-	pass_slowly(30000);
-	assert_journal("insert(a) rest");
-}
+STORY(claim_that_is_not_ours_is_not_renewed,
+      "set redis_away; receive a; turn; clear redis_away; slowly 30000; journal insert(a) rest")
 
-Test(pipeline, nothing_is_renewed_while_redis_is_away)
-{
-	bring_to_store("a", NULL);
-	fake.is_redis_away = true;
-	pass_slowly(30000);
-	assert_journal("rest");
-}
+STORY(nothing_is_renewed_while_redis_is_away, "store a; set redis_away; slowly 30000; journal rest")
 
 /* --- a listener that cannot store --- */
 
-Test(pipeline, what_waits_behind_a_batch_without_an_answer_is_given_back)
-{
-	bring_to_store("x", NULL);
-	receive("a");
-	answer_take("a", CLAIM_MINE);
-	assert_journal("take(a)");
-	pass_slowly(500);
-	assert_journal("");
-	pass_slowly(500);
-	assert_journal("rest release(a)");
-	cr_assert_eq(in_state(EV_HELD), 1);
-	pass(50);
-	answer_look("a", CLAIM_DONE);
-	cr_assert_eq(counters.duplicates, 1);
-	cr_assert_eq(in_state(EV_STORING), 1);
-}
+STORY(what_waits_behind_a_batch_without_an_answer_is_given_back,
+      "store x; receive a; take a mine; journal take(a); slowly 500; journal; slowly 500; journal rest release(a); "
+      "in held 1; pass 50; look a done; duplicates 1; in storing 1")
 
-Test(pipeline, who_cannot_store_makes_no_claim_and_goes_on_when_it_can)
-{
-	struct producer p = PRODUCER;
+STORY(who_cannot_store_makes_no_claim_and_goes_on_when_it_can,
+      "store x; slowly 1000; journal rest; receive a p; pass 50; look a absent; journal look(a); pass 100; "
+      "look a absent; journal look(a); insert x inserted; journal done(x) wake; pass 200; look a absent; "
+      "journal look(a) take(a); take a mine; insert a inserted; p=p")
 
-	bring_to_store("x", NULL);
-	pass_slowly(1000);
-	assert_journal("rest");
-	receive_from("a", &p);
-	pass(50);
-	answer_look("a", CLAIM_ABSENT);
-	assert_journal("look(a)");
-	pass(100);
-	answer_look("a", CLAIM_ABSENT);
-	assert_journal("look(a)");
-	answer_insert("x", STORE_INSERTED);
-	assert_journal("done(x) wake");
-	pass(200);
-	answer_look("a", CLAIM_ABSENT);
-	assert_journal("look(a) take(a)");
-	answer_take("a", CLAIM_MINE);
-	answer_insert("a", STORE_INSERTED);
-	cr_assert_str_eq(p.answers, "p");
-}
+STORY(claim_that_is_got_too_late_is_given_back,
+      "store x; receive a; slowly 1000; take a mine; journal take(a) rest release(a); in held 1")
 
-Test(pipeline, claim_that_is_got_too_late_is_given_back)
-{
-	bring_to_store("x", NULL);
-	receive("a");
-	pass_slowly(1000);
-	answer_take("a", CLAIM_MINE);
-	assert_journal("take(a) rest release(a)");
-	cr_assert_eq(in_state(EV_HELD), 1);
-}
+STORY(batch_that_postgres_cannot_store_is_left_to_others,
+      "store x p; set postgres_failing; slowly 1000; journal rest release(x); insert x present; "
+      "journal done(x) wake; p=d")
 
-Test(pipeline, batch_that_postgres_cannot_store_is_left_to_others)
-{
-	struct producer p = PRODUCER;
+STORY(batch_that_may_be_committed_is_not_left_to_others, "store x; set postgres_away; slowly 1000; journal rest")
 
-	bring_to_store("x", &p);
-	fake.is_postgres_failing = true;
-	pass_slowly(1000);
-	assert_journal("rest release(x)");
-	answer_insert("x", STORE_PRESENT);
-	assert_journal("done(x) wake");
-	cr_assert_str_eq(p.answers, "d");
-}
+STORY(one_event_finds_out_whether_rows_can_be_stored_again,
+      "set postgres_away; receive a; receive b; take a mine; take b mine; slowly 1000; "
+      "journal take(a) take(b) rest release(a,b); clear postgres_away; "
+      "pass 50; look a absent; look b absent; journal look(a,b); "
+      "pass 100; look a absent; look b absent; journal look(a,b); "
+      "pass 200; look a absent; look b absent; journal look(a,b); "
+      "pass 400; look a absent; look b absent; journal look(a,b); "
+      "pass 300; journal insert(a); insert a inserted; journal done(a) wake")
 
-Test(pipeline, batch_that_may_be_committed_is_not_left_to_others)
-{
-	bring_to_store("x", NULL);
-	fake.is_postgres_away = true;
-	pass_slowly(1000);
-	assert_journal("rest");
-}
+STORY(who_could_not_store_and_has_nothing_to_try_claims_again_after_a_while,
+      "set postgres_away; receive a; take a mine; slowly 1000; journal take(a) rest release(a); pass 50; "
+      "look a done; clear postgres_away; slowly 8000; journal look(a); slowly 2500; journal wake")
 
-Test(pipeline, one_event_finds_out_whether_rows_can_be_stored_again)
-{
-	fake.is_postgres_away = true;
-	receive("a");
-	receive("b");
-	answer_take("a", CLAIM_MINE);
-	answer_take("b", CLAIM_MINE);
-	pass_slowly(1000);
-	assert_journal("take(a) take(b) rest release(a,b)");
-	fake.is_postgres_away = false;
-	for (int64_t ms = 50; ms <= 400; ms *= 2) {
-		pass(ms);
-		answer_look("a", CLAIM_ABSENT);
-		answer_look("b", CLAIM_ABSENT);
-		assert_journal("look(a,b)");
-	}
-	pass(300);
-	assert_journal("insert(a)");
-	answer_insert("a", STORE_INSERTED);
-	assert_journal("done(a) wake");
-}
+STORY(who_leaves_stores_what_it_can,
+      "set postgres_away; receive a; take a mine; slowly 1000; drain; turn; forget; clear postgres_away; turn; "
+      "journal insert(a)")
 
-Test(pipeline, who_could_not_store_and_has_nothing_to_try_claims_again_after_a_while)
-{
-	fake.is_postgres_away = true;
-	receive("a");
-	answer_take("a", CLAIM_MINE);
-	pass_slowly(1000);
-	assert_journal("take(a) rest release(a)");
-	pass(50);
-	answer_look("a", CLAIM_DONE);
-	fake.is_postgres_away = false;
-	pass_slowly(8000);
-	assert_journal("look(a)");
-	pass_slowly(2500);
-	assert_journal("wake");
-}
-
-Test(pipeline, who_leaves_stores_what_it_can)
-{
-	fake.is_postgres_away = true;
-	receive("a");
-	answer_take("a", CLAIM_MINE);
-	pass_slowly(1000);
-	pipeline_drain(pipeline);
-	turn();
-	fake_journal();
-	fake.is_postgres_away = false;
-	turn();
-	assert_journal("insert(a)");
-}
-
-Test(pipeline, without_redis_rows_wait_for_postgres)
-{
-	fake.is_redis_away = true;
-	fake.is_postgres_away = true;
-	receive("a");
-	pass_slowly(2000);
-	receive("b");
-	cr_assert_eq(in_state(EV_BATCHED), 2);
-	fake_journal();
-	fake.is_postgres_away = false;
-	turn();
-	assert_journal("insert(a,b)");
-}
+STORY(without_redis_rows_wait_for_postgres,
+      "set redis_away; set postgres_away; receive a; slowly 2000; receive b; in batched 2; forget; "
+      "clear postgres_away; turn; journal insert(a,b)")
 
 /* --- pressure --- */
 
 /* Events big0, big1, ... of some 10,000 bytes each, until reading is to stop. */
 static int fill_memory(void)
 {
-	char message[10000], id[20];
+	char message[10000];
 	int n = 0;
 
 	for (; !is_pressed; n++) {
 		cr_assert_lt(n, 100, "no pressure");
-		snprintf(id, sizeof(id), "big%d", n);
-		snprintf(message, sizeof(message), "{\"event_id\":\"%s\",\"payload\":\"%09900d\"}", id, 0);
+		snprintf(message, sizeof(message), "{\"event_id\":\"%s\",\"payload\":\"%09900d\"}", id_of("big", n), 0);
 		pipeline_receive(pipeline, message, strlen(message), NULL);
 	}
 	return n;
-}
-
-static void finish_big(int i)
-{
-	char id[20];
-
-	snprintf(id, sizeof(id), "big%d", i);
-	answer_take(id, CLAIM_DONE);
 }
 
 Test(pipeline, reading_stops_at_the_budget_and_goes_on_below_seven_eighths)
@@ -1648,7 +1046,7 @@ Test(pipeline, reading_stops_at_the_budget_and_goes_on_below_seven_eighths)
 	cr_assert_eq(counters.pauses, 1);
 	for (int i = 0; i < n && is_pressed; i++) {
 		cr_assert_geq(pipeline_bytes(pipeline), 87500);
-		finish_big(i);
+		tellf("take big%d done", i);
 	}
 	cr_assert_not(is_pressed);
 	cr_assert_lt(pipeline_bytes(pipeline), 87500);
@@ -1656,143 +1054,56 @@ Test(pipeline, reading_stops_at_the_budget_and_goes_on_below_seven_eighths)
 	cr_assert_eq(pressure_calls, 2);
 }
 
-/* A pipeline of a listener that has feeds, too. */
-static void give_feeds(void)
-{
-	close_pipeline();
-	config.sources.count = 1;
-	reopen_pipeline();
-}
-
-Test(pipeline, where_there_are_feeds_producers_stop_at_three_quarters)
-{
-	give_feeds();
-	pipeline_charge(pipeline, 74999);
-	cr_assert_eq(pressed, PRESSURE_NONE);
-	pipeline_charge(pipeline, 1);
-	cr_assert_eq(pressed, PRESSURE_PRODUCERS);
-	cr_assert(pipeline_is_full_for_producers(pipeline));
-	cr_assert_not(pipeline_is_full(pipeline));
-	cr_assert_eq(counters.pauses, 0);
-	pipeline_charge(pipeline, 25000);
-	cr_assert_eq(pressed, PRESSURE_ALL);
-	cr_assert_eq(counters.pauses, 1);
-	pipeline_charge(pipeline, -20000);
-	turn();
-	cr_assert_eq(pressed, PRESSURE_PRODUCERS);
-	pipeline_charge(pipeline, -20000);
-	turn();
-	cr_assert_eq(pressed, PRESSURE_NONE);
-	pipeline_charge(pipeline, -60000);
-}
+STORY(where_there_are_feeds_producers_stop_at_three_quarters,
+      "config feeds; charge 74999; pressure none; charge 1; pressure producers; full_for_producers 1; full 0; pauses "
+      "0; "
+      "charge 25000; pressure all; pauses 1; charge -20000; turn; pressure producers; charge -20000; turn; "
+      "pressure none; charge -60000")
 
 Test(pipeline, message_is_taken_over_the_budget_too)
 {
 	size_t before;
 
 	fill_memory();
-	before = in_flight();
-	receive("one more");
-	cr_assert_eq(in_flight(), before + 1);
-	cr_assert_eq(pressure_calls, 1);
+	before = pipeline_events(pipeline)->messages;
+	tell("receive a; pressure_calls 1");
+	cr_assert_eq(pipeline_events(pipeline)->messages, before + 1);
 }
 
 Test(pipeline, held_events_count_for_the_budget)
 {
 	int n = fill_memory();
-	char id[20];
 
-	for (int i = 0; i < n; i++) {
-		snprintf(id, sizeof(id), "big%d", i);
-		answer_take(id, CLAIM_OTHER);
-	}
-	cr_assert(is_pressed);
+	for (int i = 0; i < n; i++)
+		tellf("take big%d other", i);
+	tell("pressure all");
 }
 
-Test(pipeline, messages_not_yet_complete_count_for_the_budget)
-{
-	pipeline_charge(pipeline, 99999);
-	cr_assert_not(is_pressed);
-	pipeline_charge(pipeline, 1);
-	cr_assert(is_pressed);
-	pipeline_charge(pipeline, -100000);
-	turn();
-	cr_assert_not(is_pressed);
-	cr_assert_eq(pipeline_bytes(pipeline), 0);
-}
+STORY(messages_not_yet_complete_count_for_the_budget,
+      "charge 99999; pressure none; charge 1; pressure all; charge -100000; turn; pressure none; bytes 0")
 
 Test(pipeline, copies_with_a_sender_count_for_the_budget)
 {
-	struct producer p = PRODUCER;
 	size_t before;
 
-	receive_from("a", &p);
+	tell("receive a p");
 	before = pipeline_bytes(pipeline);
-	receive_from("a", &p);
+	tell("receive a p");
 	cr_assert_gt(pipeline_bytes(pipeline), before);
 }
 
-/* n events a0, a1, ... of which none has an answer. */
-static void receive_many(int from, int to)
-{
-	char id[20];
+STORY(reading_stops_while_too_many_claims_have_no_answer,
+      "config inflight_bytes 1073741824; receive 0..8191; pressure none; receive 8191..8192; pressure all; full 0; "
+      "take 0..4096 done; pressure all; take 4096..4097 done; pressure none; pauses 0")
 
-	for (int i = from; i < to; i++) {
-		snprintf(id, sizeof(id), "a%d", i);
-		receive(id);
-	}
-}
+STORY(where_there_are_feeds_producers_stop_before_the_claims_pile_up,
+      "config feeds; config inflight_bytes 1073741824; receive 0..6143; pressure none; receive 6143..6144; pressure "
+      "producers; "
+      "receive 6144..8192; pressure all")
 
-static void answer_many(int from, int to, enum claim_result result)
-{
-	char id[20];
-
-	for (int i = from; i < to; i++) {
-		snprintf(id, sizeof(id), "a%d", i);
-		fake_answer_take(id, result);
-	}
-	turn();
-}
-
-Test(pipeline, reading_stops_while_too_many_claims_have_no_answer)
-{
-	config.inflight_bytes = 1 << 30;
-	receive_many(0, 8191);
-	cr_assert_not(is_pressed);
-	receive_many(8191, 8192);
-	cr_assert(is_pressed);
-	cr_assert_not(pipeline_is_full(pipeline));
-	answer_many(0, 4096, CLAIM_DONE);
-	cr_assert(is_pressed);
-	answer_many(4096, 4097, CLAIM_DONE);
-	cr_assert_not(is_pressed);
-	cr_assert_eq(counters.pauses, 0);
-}
-
-Test(pipeline, where_there_are_feeds_producers_stop_before_the_claims_pile_up)
-{
-	give_feeds();
-	config.inflight_bytes = 1 << 30;
-	receive_many(0, 6143);
-	cr_assert_eq(pressed, PRESSURE_NONE);
-	receive_many(6143, 6144);
-	cr_assert_eq(pressed, PRESSURE_PRODUCERS);
-	receive_many(6144, 8192);
-	cr_assert_eq(pressed, PRESSURE_ALL);
-}
-
-Test(pipeline, reading_stops_while_rows_pile_up_before_a_postgres_that_works)
-{
-	config.inflight_bytes = 1 << 30;
-	bring_to_store("x", NULL);
-	receive_many(0, 400);
-	answer_many(0, 399, CLAIM_MINE);
-	cr_assert_not(is_pressed);
-	answer_many(399, 400, CLAIM_MINE);
-	cr_assert(is_pressed);
-	answer_many(0, 0, CLAIM_MINE);
-	cr_assert_eq(pressure_calls, 1);
-}
+STORY(reading_stops_while_rows_pile_up_before_a_postgres_that_works,
+      "config inflight_bytes 1073741824; store x; receive 0..400; take 0..399 mine; pressure none; take 399..400 mine; "
+      "pressure all; pressure_calls 1")
 
 /* A message of 1 MiB. */
 static void receive_mebibyte(const char *id)
@@ -1805,233 +1116,81 @@ static void receive_mebibyte(const char *id)
 	cr_assert_eq(pipeline_receive(pipeline, message, sizeof(message), NULL), 0);
 }
 
-/* Four batches of 8 MiB each. */
 Test(pipeline, reading_stops_while_bytes_pile_up_before_a_postgres_that_works)
 {
-	char id[20];
-
-	config.inflight_bytes = 1 << 30;
-	bring_to_store("x", NULL);
+	tell("config inflight_bytes 1073741824; store x");
 	for (int i = 0; i < 32; i++) {
 		cr_assert_not(is_pressed, "after %d MiB", i);
-		snprintf(id, sizeof(id), "a%d", i);
-		receive_mebibyte(id);
-		answer_take(id, CLAIM_MINE);
+		receive_mebibyte(id_of("a", i));
+		tellf("take a%d mine", i);
 	}
-	cr_assert(is_pressed);
-	cr_assert_not(pipeline_is_full(pipeline));
+	tell("pressure all; full 0");
 }
 
-Test(pipeline, rows_may_pile_up_before_a_postgres_that_stalls)
-{
-	config.inflight_bytes = 1 << 30;
-	fake.is_postgres_away = true;
-	receive_many(0, 1000);
-	answer_many(0, 1000, CLAIM_MINE);
-	cr_assert_not(is_pressed);
-}
+STORY(rows_may_pile_up_before_a_postgres_that_stalls,
+      "config inflight_bytes 1073741824; set postgres_away; receive 0..1000; take 0..1000 mine; pressure none")
 
 /* --- draining --- */
 
-Test(pipeline, row_that_waits_for_its_backoff_goes_to_the_store_while_draining)
-{
-	bring_to_store("a", NULL);
-	answer_insert("a", STORE_REFUSED);
-	answer_count("a", 1);
-	fake_journal();
-	pipeline_drain(pipeline);
-	pass(BACKOFF_MS);
-	assert_journal("release(a) insert(a)");
-}
+STORY(row_that_waits_for_its_backoff_goes_to_the_store_while_draining,
+      "store a; insert a refused; count a 1; forget; drain; pass 200; journal release(a) insert(a)")
 
-Test(pipeline, idle_pipeline_is_drained_at_once)
-{
-	pipeline_drain(pipeline);
-	turn();
-	cr_assert_eq(left, 0);
-}
+STORY(idle_pipeline_is_drained_at_once, "drain; turn; left 0")
 
-Test(pipeline, drain_sends_held_events_to_the_store)
-{
-	struct producer p = PRODUCER;
+STORY(drain_sends_held_events_to_the_store,
+      "hold a p; drain; turn; journal insert(a); left -1; insert a present; p=d; left 0; pass 60000; left 0")
 
-	bring_to_hold("a", &p);
-	pipeline_drain(pipeline);
-	turn();
-	assert_journal("insert(a)");
-	cr_assert_eq(left, -1);
-	answer_insert("a", STORE_PRESENT);
-	cr_assert_str_eq(p.answers, "d");
-	cr_assert_eq(left, 0);
-	pass(60000);
-	cr_assert_eq(left, 0);
-}
+STORY(event_that_would_be_held_while_draining_goes_to_the_store,
+      "receive a; drain; take a other; journal take(a) insert(a)")
 
-Test(pipeline, event_that_would_be_held_while_draining_goes_to_the_store)
-{
-	receive("a");
-	pipeline_drain(pipeline);
-	answer_take("a", CLAIM_OTHER);
-	assert_journal("take(a) insert(a)");
-}
+STORY(held_event_that_is_being_looked_up_goes_to_the_store_too,
+      "hold a; pass 50; drain; look a other; journal look(a) insert(a)")
 
-Test(pipeline, held_event_that_is_being_looked_up_goes_to_the_store_too)
-{
-	bring_to_hold("a", NULL);
-	pass(50);
-	pipeline_drain(pipeline);
-	answer_look("a", CLAIM_OTHER);
-	assert_journal("look(a) insert(a)");
-}
-
-Test(pipeline, drain_waits_for_the_answers_of_redis)
-{
-	fake.unanswered = 1;
-	pipeline_drain(pipeline);
-	turn();
-	cr_assert_eq(left, -1);
-	fake.unanswered = 0;
-	turn();
-	cr_assert_eq(left, 0);
-}
+STORY(drain_waits_for_the_answers_of_redis, "unanswered 1; drain; turn; left -1; unanswered 0; turn; left 0")
 
 /* --- notes --- */
 
-static bool tells(const char *part)
-{
-	const char *text = fake_checkin();
+STORY(nothing_is_stored_before_the_first_note_is_answered,
+      "set checkin_slow; config max_attempts 3; receive a; take a mine; journal take(a); tells \"is_leaving\":false; "
+      "clear checkin_slow; turn; journal insert(a)")
 
-	return text && strstr(text, part);
-}
+STORY(database_whose_rows_were_deleted_is_unusable_without_the_guard,
+      "config note 2592000; unusable were deleted from this database")
 
-Test(pipeline, nothing_is_stored_before_the_first_note_is_answered)
-{
-	close_pipeline();
-	fake.is_checkin_slow = true;
-	reopen_pipeline();
-	receive("a");
-	answer_take("a", CLAIM_MINE);
-	assert_journal("take(a)");
-	cr_assert(tells("\"is_leaving\":false"));
-	fake.is_checkin_slow = false;
-	turn();
-	assert_journal("insert(a)");
-}
+STORY(note_is_told_each_minute, "forget; pass 59000; tells; pass 1000; tells \"events\":0")
 
-Test(pipeline, database_whose_rows_were_deleted_is_unusable_without_the_guard)
-{
-	close_pipeline();
-	fake.note = "2592000";
-	reopen_pipeline();
-	cr_assert_not_null(strstr(unusable, "were deleted from this database"), "%s", unusable);
-}
+STORY(copy_that_only_the_unique_key_finds_is_noted_by_its_id,
+      "store late; insert late present; store new; insert new inserted; pass 60000; "
+      "tells \"late\":[[\"late\",60000]]")
 
-Test(pipeline, note_is_told_each_minute)
-{
-	fake_checkin();
-	pass(59000);
-	cr_assert(!tells(""));
-	pass(1000);
-	cr_assert(tells("\"events\":0"));
-}
+STORY(last_note_is_told_before_the_end,
+      "store a; set checkin_slow; drain; insert a inserted; turn; tells \"is_leaving\":true; left -1; "
+      "clear checkin_slow; turn; left 0")
 
-Test(pipeline, copy_that_only_the_unique_key_finds_is_noted_by_its_id)
-{
-	bring_to_store("late", NULL);
-	answer_insert("late", STORE_PRESENT);
-	bring_to_store("new", NULL);
-	answer_insert("new", STORE_INSERTED);
-	pass(60000);
-	cr_assert(tells("\"late\":[[\"late\",60000]]"));
-}
+STORY(last_note_that_has_no_answer_is_waited_for_a_second,
+      "set checkin_slow; drain; turn; pass 900; left -1; pass 200; left 0")
 
-Test(pipeline, last_note_is_told_before_the_end)
-{
-	bring_to_store("a", NULL);
-	fake.is_checkin_slow = true;
-	pipeline_drain(pipeline);
-	answer_insert("a", STORE_INSERTED);
-	turn();
-	cr_assert(tells("\"is_leaving\":true"));
-	cr_assert_eq(left, -1);
-	fake.is_checkin_slow = false;
-	turn();
-	cr_assert_eq(left, 0);
-}
+STORY(without_postgres_there_is_no_last_note, "forget; set postgres_away; drain; turn; left 0; tells")
 
-Test(pipeline, last_note_that_has_no_answer_is_waited_for_a_second)
-{
-	fake.is_checkin_slow = true;
-	pipeline_drain(pipeline);
-	turn();
-	pass(900);
-	cr_assert_eq(left, -1);
-	pass(200);
-	cr_assert_eq(left, 0);
-}
+STORY(drain_releases_and_reports_what_is_left_after_its_timeout,
+      "store a; receive a; receive b; take b mine; receive c; forget; drain; pass 4999; journal; pass 1; "
+      "journal release(b) release(a); left -1; pass 200; left 4")
 
-Test(pipeline, without_postgres_there_is_no_last_note)
-{
-	fake_checkin();
-	fake.is_postgres_away = true;
-	pipeline_drain(pipeline);
-	turn();
-	cr_assert_eq(left, 0);
-	cr_assert(!tells(""));
-}
-
-Test(pipeline, drain_releases_and_reports_what_is_left_after_its_timeout)
-{
-	bring_to_store("a", NULL);
-	receive("a");
-	receive("b");
-	answer_take("b", CLAIM_MINE);
-	receive("c");
-	fake_journal();
-	pipeline_drain(pipeline);
-	pass(4999);
-	assert_journal("");
-	pass(1);
-	assert_journal("release(b) release(a)");
-	cr_assert_eq(left, -1);
-	pass(200);
-	cr_assert_eq(left, 4);
-}
-
-Test(pipeline, event_that_settles_during_the_last_moment_is_not_left)
-{
-	bring_to_store("a", NULL);
-	receive("b");
-	pipeline_drain(pipeline);
-	pass(5000);
-	answer_insert("a", STORE_INSERTED);
-	answer_take("b", CLAIM_DONE);
-	cr_assert_eq(left, 0);
-	pass(200);
-	cr_assert_eq(left, 0);
-}
+STORY(event_that_settles_during_the_last_moment_is_not_left,
+      "store a; receive b; drain; pass 5000; insert a inserted; take b done; left 0; pass 200; left 0")
 
 /* --- life --- */
 
 Test(pipeline, closing_answers_nobody)
 {
-	struct producer p = PRODUCER;
-
-	receive_from("claiming", &p);
-	bring_to_hold("held", &p);
-	bring_to_store("storing", &p);
-	pipeline_refuse(pipeline, "x", 1, "refused", &p.sender);
+	tell("receive claiming p; hold held p; store storing p; refuse refused p");
 	close_pipeline();
-	cr_assert_str_eq(p.answers, "");
+	tell("p=");
 	counters = (struct counters){0};
 	open_pipeline();
 }
 
-Test(pipeline, unusable_database_is_reported)
-{
-	fake_answer_unusable("too old");
-	cr_assert_str_eq(unusable, "too old");
-}
+STORY(unusable_database_is_reported, "ruin too old; unusable too old")
 
 Test(pipeline, stage_that_cannot_open_is_named)
 {
@@ -2110,13 +1269,14 @@ Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
 {
 	static struct producer producers[3000];
 	int asked = 0;
-	char id[20];
+	char id[20], payload[40];
 
 	for (int i = 0; i < 30000; i++) {
 		if (i % 10 == 0 && asked < 3000) {
 			snprintf(id, sizeof(id), "r%d", pick(30));
+			snprintf(payload, sizeof(payload), ",\"payload\":%d", pick(12));
 			producers[asked].sender.answer = on_answer;
-			receive_variant(id, pick(12), &producers[asked++]);
+			receive_message(id, payload, &producers[asked++]);
 		}
 		move_any();
 		fake.is_redis_away = pick(100) == 0;
