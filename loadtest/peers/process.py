@@ -118,6 +118,10 @@ class Feed(Process):
     def take(self, line):
         self.result += line.decode()
 
+    def go_on(self):
+        """Ends the pause after the warm-up."""
+        send_signal(self.process.pid, signal.SIGUSR1)
+
     async def figures(self):
         """Of a feed that comes to its end by itself."""
         await soon(lambda: self.is_over, "the feed ends")
