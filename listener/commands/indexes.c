@@ -9,14 +9,6 @@
 
 enum column { REMOVE, MAKE, MAKE_BESIDE };
 
-static int run(struct session *s, const char *sql)
-{
-	struct pg_result *done = session_ask(s, sql, 0, NULL);
-
-	session_drop(done);
-	return done ? 0 : -1;
-}
-
 /* What could not be made beside writers is left half made, and costs them time. */
 static int make(struct session *s, const struct pg_result *missing, size_t row)
 {
@@ -24,9 +16,9 @@ static int make(struct session *s, const struct pg_result *missing, size_t row)
 	const char *sql = session_text(missing, row, is_beside ? MAKE_BESIDE : MAKE);
 
 	progress_show("%s", sql);
-	if (!session_is_null(missing, row, REMOVE) && run(s, session_text(missing, row, REMOVE)))
+	if (!session_is_null(missing, row, REMOVE) && session_run_alone(s, session_text(missing, row, REMOVE)))
 		return -1;
-	return run(s, sql);
+	return session_run_alone(s, sql);
 }
 
 /* It waits for all transactions that are open on the server; not for ever. */
@@ -36,7 +28,10 @@ int indexes_make(struct session *s)
 	int failed = missing ? 0 : -1;
 
 	if (!failed && session_count(missing))
-		failed = run(s, "SET statement_timeout = 0") || run(s, "SET lock_timeout = '60s'") ? -1 : 0;
+		failed = session_run_alone(s, "SET statement_timeout = 0") ||
+					 session_run_alone(s, "SET lock_timeout = '60s'")
+				 ? -1
+				 : 0;
 	for (size_t i = 0; !failed && i < session_count(missing); i++)
 		failed = make(s, missing, i);
 	progress_clear();

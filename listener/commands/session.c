@@ -21,17 +21,64 @@ struct session {
 	char schema[SCHEMA_QUOTED_SIZE];
 };
 
-static int fail(const struct session *s, const char *what)
+/* Why: the answer to a statement, or NULL if there was none. */
+static int fail(const struct session *s, const char *what, const PGresult *result)
 {
+	const char *why = result ? PQresultErrorMessage(result) : PQerrorMessage(s->conn);
 	char text[1000];
 
-	return dispatch_fail("%s: %s", what, complaint_copy(s->conn, PQerrorMessage(s->conn), text, sizeof(text)));
+	return dispatch_fail("%s: %s", what, complaint_copy(s->conn, why, text, sizeof(text)));
 }
 
 static void on_notice(void *arg, const char *message)
 {
 	(void)arg;
 	log_debug("postgres notice", "text=%s", message);
+}
+
+/* --- statements --- */
+
+static bool is_fine(const PGresult *result)
+{
+	ExecStatusType status = PQresultStatus(result);
+
+	return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+}
+
+/* What the last statement of a pipeline brought, or the first one that failed; NULL if the connection brought nothing.
+ */
+static PGresult *end_pipeline(PGconn *conn)
+{
+	PGresult *kept = NULL, *result;
+	bool is_end = false;
+
+	while (!is_end) {
+		result = PQgetResult(conn);
+		is_end = result ? PQresultStatus(result) == PGRES_PIPELINE_SYNC : PQstatus(conn) != CONNECTION_OK;
+		if (result && !is_end && (!kept || is_fine(kept))) {
+			PQclear(kept);
+			kept = result;
+			result = NULL;
+		}
+		PQclear(result);
+	}
+	PQexitPipelineMode(conn);
+	return kept;
+}
+
+/* A command's statement takes as long as it takes, whatever limit its role has. It is lifted for the transaction alone,
+ * since behind a pooler the session is not ours. A transaction that is open already has limits of its own. */
+static PGresult *ask(struct session *s, const char *text, int n, const char *const *values)
+{
+	static const char unlimited[] = "SELECT pg_catalog.set_config('statement_timeout', '0', true)";
+	PGconn *c = s->conn;
+
+	if (PQtransactionStatus(c) != PQTRANS_IDLE)
+		return PQexecParams(c, text, n, NULL, values, NULL, NULL, 0);
+	if (!PQenterPipelineMode(c) || !PQsendQueryParams(c, unlimited, 0, NULL, NULL, NULL, NULL, 0) ||
+	    !PQsendQueryParams(c, text, n, NULL, values, NULL, NULL, 0) || !PQpipelineSync(c))
+		return NULL;
+	return end_pipeline(c);
 }
 
 /* --- the schema --- */
@@ -50,20 +97,21 @@ static PGresult *execute(struct session *s, const char *sql)
 static int run(struct session *s, const char *sql, int *version)
 {
 	PGresult *result = execute(s, sql);
-	ExecStatusType status = PQresultStatus(result);
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	int failed = is_fine(result) ? 0 : -1;
 
 	s->is_in_use = sqlstate && strcmp(sqlstate, "55P03") == 0;
-	*version = status == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : -1;
+	*version = PQresultStatus(result) == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : -1;
 	PQclear(result);
-	return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK ? 0 : -1;
+	return failed;
 }
 
 static int try_upgrade(struct session *s)
 {
 	char *sql = NULL;
-	int version, failed = run(s, schema_lock_sql(), &version);
+	int version, failed = run(s, "BEGIN; SET LOCAL statement_timeout = 0", &version);
 
+	failed = failed || run(s, schema_lock_sql(), &version);
 	if (!failed)
 		sql = schema_upgrade_sql(version);
 	if (!failed && !sql)
@@ -85,7 +133,7 @@ static int upgrade(struct session *s)
 		uv_sleep(UPGRADE_AGAIN_MS);
 		failed = try_upgrade(s);
 	}
-	return failed ? fail(s, "cannot bring the schema up to date") : 0;
+	return failed ? fail(s, "cannot bring the schema up to date", NULL) : 0;
 }
 
 /* Is this a database for us? *is_ours: our tables are there. Which of them a command may write, its statements
@@ -107,6 +155,16 @@ static int inspect(struct session *s, bool *is_ours)
 	return failed;
 }
 
+static int ask_version(struct session *s, int *version)
+{
+	struct pg_result *rows = session_ask(s, schema_ask_sql(), 0, NULL);
+
+	if (rows)
+		*version = (int)session_number(rows, 0, 0);
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
 static int prepare(struct session *s, bool may_create)
 {
 	bool is_ours;
@@ -116,8 +174,8 @@ static int prepare(struct session *s, bool may_create)
 		return -1;
 	if (!is_ours && !may_create)
 		return dispatch_fail("database %s has no tables of wsonce: check --postgres", PQdb(s->conn));
-	if (is_ours && run(s, schema_ask_sql(), &version))
-		return fail(s, "cannot read the schema");
+	if (is_ours && ask_version(s, &version))
+		return -1;
 	if (version > schema_version())
 		return dispatch_fail("the database has schema version %d and this program knows %d: use a newer wsonce",
 				     version, schema_version());
@@ -141,7 +199,7 @@ static struct session *connect_to(const struct config *config, bool may_create)
 	snprintf(seconds, sizeof(seconds), "%lld", (long long)(config->postgres_timeout_ms + 1999) / 1000);
 	s->conn = PQconnectdbParams(names, values, 1);
 	if (PQstatus(s->conn) != CONNECTION_OK) {
-		fail(s, "cannot reach postgres");
+		fail(s, "cannot reach postgres", NULL);
 		session_close(s);
 		return NULL;
 	}
@@ -175,15 +233,23 @@ void session_close(struct session *s)
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values)
 {
 	char *text = schema_expand(sql, s->schema);
-	PGresult *result = text ? PQexecParams(s->conn, text, n, NULL, values, NULL, NULL, 0) : NULL;
-	ExecStatusType status = PQresultStatus(result);
+	PGresult *result = text ? ask(s, text, n, values) : NULL;
 
 	free(text);
-	if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)
+	if (is_fine(result))
 		return result;
-	fail(s, "postgres");
+	fail(s, "postgres", result);
 	PQclear(result);
 	return NULL;
+}
+
+int session_run_alone(struct session *s, const char *sql)
+{
+	PGresult *result = execute(s, sql);
+	int failed = is_fine(result) ? 0 : fail(s, "postgres", result);
+
+	PQclear(result);
+	return failed;
 }
 
 void session_drop(struct pg_result *rows)
@@ -234,9 +300,9 @@ int session_copy_begin(struct session *s, const char *sql)
 	PGresult *result = execute(s, sql);
 	bool is_begun = PQresultStatus(result) == PGRES_COPY_IN;
 
-	PQclear(result);
 	if (!is_begun)
-		fail(s, "postgres");
+		fail(s, "postgres", result);
+	PQclear(result);
 	return is_begun ? 0 : -1;
 }
 
@@ -244,7 +310,7 @@ int session_copy_put(struct session *s, const char *bytes, size_t len)
 {
 	if (PQputCopyData(s->conn, bytes, (int)len) == 1)
 		return 0;
-	fail(s, "postgres");
+	fail(s, "postgres", NULL);
 	return -1;
 }
 
@@ -254,13 +320,13 @@ int session_copy_end(struct session *s)
 	bool is_done;
 
 	if (PQputCopyEnd(s->conn, NULL) != 1) {
-		fail(s, "postgres");
+		fail(s, "postgres", NULL);
 		return -1;
 	}
 	result = PQgetResult(s->conn);
 	is_done = PQresultStatus(result) == PGRES_COMMAND_OK;
 	if (!is_done)
-		fail(s, "postgres");
+		fail(s, "postgres", result);
 	PQclear(result);
 	while ((result = PQgetResult(s->conn)))
 		PQclear(result);
