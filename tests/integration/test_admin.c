@@ -1,27 +1,6 @@
 /* The pages for operators: health, readiness, metrics, status; what they say and what they keep to
  * themselves; and that no request hurts the listener. */
-#include "ack.h"
-#include "database.h"
-#include "feed.h"
-#include "http.h"
-#include "listener.h"
-#include "peer.h"
-#include "port.h"
-#include "postgres.h"
-#include "process.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <ctype.h>
-#include <jansson.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "support.h"
 
 #define SETTLED_MS 15000
 
@@ -37,8 +16,6 @@ static void set_up(void)
 static void tear_down(void)
 {
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	database_free(db);
 }
 
 /* Whether a page answers by this status and its text holds this. */
@@ -46,10 +23,7 @@ static bool has_answer(const char *path, int expected, const char *text)
 {
 	int status;
 	char *body = listener_http(listener, path, &status);
-	bool ok = body && status == expected && strstr(body, text);
-
-	free(body);
-	return ok;
+	return body && status == expected && strstr(body, text);
 }
 
 /* Wait for that answer. */
@@ -71,7 +45,6 @@ Test(admin, a_listener_that_has_all_it_needs_is_ready, .init = set_up, .fini = t
 
 	cr_assert_eq(status, 200);
 	cr_assert_str_eq(body, "ready\n");
-	free(body);
 	cr_assert_eq(listener_status(listener, "/healthz"), 200);
 	cr_assert_eq(listener_status(listener, "/"), 200);
 }
@@ -92,7 +65,6 @@ Test(admin, without_redis_a_listener_is_degraded)
 	cr_assert(wait_until(!has_answer("/readyz", 200, "degraded"), SETTLED_MS));
 	expect_answer("/readyz", 200, "ready");
 	tear_down();
-	redisd_free(redis);
 }
 
 /* As a node of a cluster does to whatever is another node's, too. */
@@ -112,13 +84,12 @@ Test(admin, where_redis_refuses_claims_a_listener_is_degraded)
 
 	db = database_new();
 	listener = listener_start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, NULL);
-	free(redisd_command(redis, "CONFIG SET maxmemory 1"));
+	redisd_command(redis, "CONFIG SET maxmemory 1");
 	cr_assert(wait_until(is_refused(events++), SETTLED_MS));
-	free(redisd_command(redis, "CONFIG SET maxmemory 0"));
+	redisd_command(redis, "CONFIG SET maxmemory 0");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_up") == 1, SETTLED_MS));
 	expect_answer("/readyz", 200, "ready");
 	tear_down();
-	redisd_free(redis);
 }
 
 Test(admin, with_redis_none_a_listener_is_not_degraded)
@@ -146,8 +117,6 @@ Test(admin, without_postgres_a_listener_is_not_ready)
 	postgres_start(postgres);
 	expect_answer("/readyz", 200, "ready");
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	postgres_free(postgres);
 }
 
 Test(admin, without_its_source_a_listener_is_not_ready)
@@ -293,7 +262,6 @@ Test(admin, metrics_are_prometheus_text, .init = set_up, .fini = tear_down)
 		check_line(&scrape, line);
 	cr_assert_eq(scrape.helps, scrape.types);
 	cr_assert_gt(scrape.samples, 40);
-	free(body);
 	peer_free(p);
 }
 
@@ -303,7 +271,6 @@ Test(admin, metrics_say_their_content_type, .init = set_up, .fini = tear_down)
 	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 5000);
 
 	cr_assert(strcasestr(answer, "\r\ncontent-type: text/plain; version=0.0.4"), "%.300s", answer);
-	free(answer);
 }
 
 /* The buckets of a histogram grow and end in its count. */
@@ -320,7 +287,6 @@ static void check_histogram(const char *name, double expected)
 		cr_assert_geq(value, last);
 		last = value;
 	}
-	free(body);
 	cr_assert_eq(last, expected);
 	snprintf(metric, sizeof metric, "%s_count", name);
 	cr_assert_eq(listener_metric(listener, metric), expected);
@@ -336,7 +302,7 @@ static void send_of_each_kind(struct peer *p)
 		peer_sendf(p, "{\"no id\":%d}", i);
 	}
 	for (int i = 0; i < 60; i++)
-		ack_free(ack_read(p, SETTLED_MS));
+		ack_read(p, SETTLED_MS);
 }
 
 static double metric(const char *name)
@@ -389,7 +355,6 @@ Test(admin, the_counters_add_up_at_any_moment, .init = set_up, .fini = tear_down
 			peer_sendf(p, i % 10 ? "{\"event_id\":%d}" : "{\"garbage\":%d}", round * 200 + i);
 		char *body = listener_http(listener, "/metrics", NULL);
 		cr_assert(body && is_balanced(body), "%s", body);
-		free(body);
 	}
 	cr_assert(wait_until(metric("wsonce_received_total") == 6000 && metric("wsonce_in_flight") == 0, SETTLED_MS));
 	peer_free(p);
@@ -414,8 +379,6 @@ Test(admin, what_is_in_flight_while_postgres_stands_still_is_counted)
 	cr_assert_eq(metric("wsonce_duplicates_total"), 1);
 	peer_free(p);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	postgres_free(postgres);
 }
 
 /* ---- status ---- */
@@ -463,16 +426,10 @@ Test(admin, status_is_json_and_holds_no_secret)
 		cr_assert(!strstr(body, "hidden"), "%s: %s", paths[i], body);
 		if (i == 0)
 			check_status(root, shown);
-		json_decref(root);
-		free(body);
 	}
 	cr_assert_eq(listener_stop(listener), 0);
 	char *log = process_errors(listener_process(listener));
 	cr_assert(!strstr(log, "hidden"), "%s", log);
-	free(log);
-	listener_free(listener);
-	database_free(db);
-	feed_free(feed);
 }
 
 Test(admin, status_is_json_though_a_text_is_not_utf8)
@@ -486,8 +443,6 @@ Test(admin, status_is_json_though_a_text_is_not_utf8)
 	const char *name = json_string_value(json_object_get(root, "instance_id"));
 
 	cr_assert(name && strcmp(name, "caf?") == 0, "%s", body);
-	json_decref(root);
-	free(body);
 	tear_down();
 }
 
@@ -499,7 +454,6 @@ static void expect_reply(const char *request, size_t len, const char *beginning)
 	char *answer = http_ask(listener_admin_port(listener), request, len, 5000);
 
 	cr_assert(answer && strncmp(answer, beginning, strlen(beginning)) == 0, "%.60s: %.200s", request, answer);
-	free(answer);
 	cr_assert_eq(listener_status(listener, "/healthz"), 200);
 }
 
@@ -510,7 +464,6 @@ static void expect_reply_to(const char *method, const char *path, const char *he
 			   headers);
 
 	expect_reply(request, (size_t)len, beginning);
-	free(request);
 }
 
 Test(admin, other_paths_are_not_found, .init = set_up, .fini = tear_down)
@@ -544,7 +497,6 @@ Test(admin, head_is_answered_without_a_body, .init = set_up, .fini = tear_down)
 
 	cr_assert(strncmp(answer, "HTTP/1.1 200", 12) == 0, "%s", answer);
 	cr_assert(ends_with(answer, "\r\n\r\n"), "%s", answer);
-	free(answer);
 	expect_reply_to("HEAD", "/nothing", "", "HTTP/1.1 404");
 }
 
@@ -570,15 +522,12 @@ Test(admin, huge_requests_hurt_nobody, .init = set_up, .fini = tear_down)
 	expect_reply_to("GET", long_text, "", "");
 	cr_assert(asprintf(&headers, "X-Long: %s\r\n", long_text) > 0);
 	expect_reply_to("GET", "/healthz", headers, "");
-	free(headers);
 	cr_assert(asprintf(&headers, "Authorization: %s\r\nCookie: %s\r\n", long_text, long_text) > 0);
 	expect_reply_to("GET", "/healthz", headers, "");
-	free(headers);
 	memset(long_text, 0xff, len);
 	expect_reply(long_text, len, "");
 	memset(long_text, 0, len);
 	expect_reply(long_text, len, "");
-	free(long_text);
 }
 
 Test(admin, odd_requests_hurt_nobody, .init = set_up, .fini = tear_down)
@@ -598,9 +547,7 @@ Test(admin, odd_requests_hurt_nobody, .init = set_up, .fini = tear_down)
 	};
 
 	for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
-		char *answer = http_ask(listener_admin_port(listener), requests[i], strlen(requests[i]), 300);
-
-		free(answer);
+		http_ask(listener_admin_port(listener), requests[i], strlen(requests[i]), 300);
 		cr_assert_eq(listener_status(listener, "/healthz"), 200, "after: %s", requests[i]);
 	}
 }
@@ -632,7 +579,6 @@ Test(admin, what_could_be_read_in_two_ways_is_refused, .init = set_up, .fini = t
 
 		cr_assert(strncmp(answer, "HTTP/1.1 4", 10) == 0, "%s: %.200s", headers[i], answer);
 		cr_assert(!strstr(answer, " 200 "), "%s: %s", headers[i], answer);
-		free(answer);
 	}
 }
 
@@ -644,7 +590,6 @@ Test(admin, connect_is_refused_and_its_connection_ends, .init = set_up, .fini = 
 
 	cr_assert(strncmp(answer, "HTTP/1.1 405 ", 13) == 0, "%s", answer);
 	cr_assert_lt(wait_now_ms() - begin, wait_stretch_ms(8000), "the connection stays");
-	free(answer);
 }
 
 static void expect_status_for_host(const char *host, int expected)
@@ -657,7 +602,6 @@ static void expect_status_for_host(const char *host, int expected)
 
 	sscanf(answer, "HTTP/1.1 %d", &status);
 	cr_assert_eq(status, expected, "Host: %s: %.200s", host, answer);
-	free(answer);
 }
 
 /* DNS rebinding: a page's own name leads here, and its script asks us under that name. */
@@ -747,5 +691,4 @@ Test(admin, one_connection_may_ask_often, .init = set_up, .fini = tear_down)
 	char *answer = http_ask(listener_admin_port(listener), two, sizeof two - 1, 5000);
 
 	cr_assert(strstr(answer, "alive\n") && strstr(answer, "ready\n"), "%s", answer);
-	free(answer);
 }

@@ -1,17 +1,6 @@
 /* The database is altered under a listener that works: its key is dropped, its rights are taken away. It says so
  * once, is unready, stores nothing that it cannot answer for, and goes on by itself when the database is mended. */
-#include "ack.h"
-#include "database.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "run.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define WAIT_MS 20000
 #define COPIED  200 /* rows that go by COPY */
@@ -45,11 +34,7 @@ static void tear_down(void)
 {
 	peer_free(producer);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
 	database_exec(db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
-	database_free(db);
-	free(role);
-	free(conninfo);
 }
 
 TestSuite(altered, .init = set_up, .fini = tear_down, .timeout = 120);
@@ -82,7 +67,6 @@ static void expect_acks(const char *status)
 		struct ack *ack = ack_read(producer, WAIT_MS);
 
 		cr_assert_str_eq(ack->status, status);
-		ack_free(ack);
 	}
 }
 
@@ -98,7 +82,6 @@ static int warnings(const char *part)
 
 	for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n"))
 		n += strstr(line, "cannot use postgres") && strstr(line, part);
-	free(log);
 	return n;
 }
 

@@ -1,22 +1,6 @@
 /* wsonce audit: what is stored, dead, in flight and missing; and storing what is missing, also while
  * the fleet is at work. */
-#include "claims.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "process.h"
-#include "redisd.h"
-#include "run.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+#include "support.h"
 
 #define SETTLED_MS 20000
 #define END_MS     60000
@@ -27,11 +11,6 @@ static void set_up(void)
 {
 	db = database_new();
 	run_expect(db, 0, NULL, "migrate");
-}
-
-static void tear_down(void)
-{
-	database_free(db);
 }
 
 static long rows(void)
@@ -69,7 +48,7 @@ static void check_six(const json_t *root)
 	cr_expect_str_eq(json_string_value(json_array_get(json_object_get(root, "missing_ids"), 0)), "s-6");
 }
 
-Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = set_up, .fini = tear_down)
+Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = set_up)
 {
 	char *ids = suite_file("ids", "s-1\ns-2\r\ns-3\n\ns-4\ns-5\ns-6\ns-1\ns-6"), *words;
 	char *missing = suite_path("missing");
@@ -79,15 +58,11 @@ Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = set_up, .fini = te
 	json_t *root = run_json(db, 1, "audit --json %s", words);
 	check_six(root);
 	cr_assert_eq(number_of(root, "lines"), 8);
-	json_decref(root);
 	run_expect(db, 1, "missing                   1\n\ns-6\n", "audit --expected %s", ids);
 	cr_assert_eq(process_run((const char *const[]){"grep", "-cx", "s-6", missing, NULL}, END_MS), 0);
-	free(words);
-	free(missing);
-	free(ids);
 }
 
-Test(audit, whole_events_are_too, .init = set_up, .fini = tear_down)
+Test(audit, whole_events_are_too, .init = set_up)
 {
 	char *path = suite_file("events", "{\"event_id\":\"s-1\"}\n{\"event_id\":\"s-2\"}\n{\"event_id\":\"s-3\"}\n"
 					  "{\"event_id\":\"s-4\"}\n{\"event_id\":\"s-5\"}\n{\"event_id\":\"s-6\"}"),
@@ -97,23 +72,18 @@ Test(audit, whole_events_are_too, .init = set_up, .fini = tear_down)
 	cr_assert(asprintf(&words, "--expected %s", path) > 0);
 	json_t *root = run_json(db, 1, "audit --json %s", words);
 	check_six(root);
-	json_decref(root);
-	free(words);
-	free(path);
 }
 
-Test(audit, nothing_missing_is_status_0, .init = set_up, .fini = tear_down)
+Test(audit, nothing_missing_is_status_0, .init = set_up)
 {
 	char *ids = suite_file("ids", "s-1\ns-2\ns-3\n"), *none = suite_file("none", "");
 
 	prepare_six();
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s", ids);
 	run_expect_error(db, 1, "the list of expected events is empty", "audit --expected %s", none);
-	free(ids);
-	free(none);
 }
 
-Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, .init = set_up, .fini = tear_down)
+Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, .init = set_up)
 {
 	char *marked = suite_file("marked", "\xef\xbb\xbfs-1\n"),
 	     *blank = suite_file("blank", " {\"event_id\":\"s-1\"}\n");
@@ -124,34 +94,28 @@ Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, 
 	run_expect(db, 0, "stored                    1\n", "audit --expected %s", blank);
 	run_expect_error(db, 1, "gzip", "audit --expected %s", gzip);
 	run_expect_error(db, 1, "UTF-16", "replay %s", wide);
-	free(marked);
-	free(blank);
-	free(gzip);
-	free(wide);
 }
 
-Test(audit, rows_that_purge_deleted_are_told_of_where_events_are_missing, .init = set_up, .fini = tear_down)
+Test(audit, rows_that_purge_deleted_are_told_of_where_events_are_missing, .init = set_up)
 {
 	char *ids = suite_file("ids", "s-1\nnever-came\n");
 
 	prepare_six();
 	database_exec(db, "INSERT INTO wsonce_retention (rows_deleted_s) VALUES (30 * 86400)");
 	run_expect_error(db, 1, "events older than 30 days were deleted", "audit --expected %s", ids);
-	free(ids);
 }
 
-Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = set_up, .fini = tear_down)
+Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = set_up)
 {
 	char *ids = suite_file("ids", "s-1\ns-5\n");
 
 	prepare_six();
 	run_expect(db, 1, "in flight                 1\n", "audit --expected %s", ids);
-	free(ids);
 }
 
 /* s-7 was a letter whose message was edited and stored, perhaps under another id; s-8 one that was stored as it was,
  * and is gone. */
-Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = set_up, .fini = tear_down)
+Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = set_up)
 {
 	char *ids = suite_file("ids", "s-7\ns-8\n");
 
@@ -165,23 +129,18 @@ Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = set_up, .fin
 	json_t *root = run_json(db, 1, "audit --json --expected %s", ids);
 	cr_expect_eq(number_of(root, "resolved"), 1);
 	cr_expect_eq(number_of(root, "missing"), 1);
-	json_decref(root);
-	free(ids);
 }
 
-Test(audit, list_is_not_overwritten_by_what_is_missing, .init = set_up, .fini = tear_down)
+Test(audit, list_is_not_overwritten_by_what_is_missing, .init = set_up)
 {
 	char *ids = suite_file("ids", "s-1\ns-6\n"), *part = suite_file("x.part", "s-1\n"), *x = suite_path("x");
 
 	run_expect_error(db, 2, "--missing-to", "audit --expected %s --missing-to %s", ids, ids);
 	run_expect_error(db, 2, "--missing-to", "audit --expected %s --missing-to %s", part, x);
 	run_expect(db, 1, "missing                   2\n", "audit --expected %s --missing-to %s", ids, x);
-	free(ids);
-	free(part);
-	free(x);
 }
 
-Test(audit, standard_input_is_read_and_a_limit_kept, .init = set_up, .fini = tear_down)
+Test(audit, standard_input_is_read_and_a_limit_kept, .init = set_up)
 {
 	char *ids = suite_file("ids", "a\nb\nc\n"), *line, *postgres;
 
@@ -194,14 +153,9 @@ Test(audit, standard_input_is_read_and_a_limit_kept, .init = set_up, .fini = tea
 	char *output = process_output(p);
 	cr_assert(strstr(output, "in flight         not known"), "%s", output);
 	cr_assert(strstr(output, "\na\nb\nand 1 more"), "%s", output);
-	free(output);
-	process_free(p);
-	free(line);
-	free(postgres);
-	free(ids);
 }
 
-Test(audit, lines_that_are_no_ids_and_ids_where_events_are_needed_are_wrong_usage, .init = set_up, .fini = tear_down)
+Test(audit, lines_that_are_no_ids_and_ids_where_events_are_needed_are_wrong_usage, .init = set_up)
 {
 	char *bad = suite_file("bad", "a\n\xff\n"), *ids = suite_file("ids", "a\n");
 
@@ -209,11 +163,9 @@ Test(audit, lines_that_are_no_ids_and_ids_where_events_are_needed_are_wrong_usag
 	run_expect(db, 2, NULL, "audit --expected %s --resubmit", ids);
 	run_expect(db, 2, NULL, "audit --expected %s --grace 1h --time-pointer /time", ids);
 	run_expect(db, 1, NULL, "audit --expected /nowhere/ids");
-	free(bad);
-	free(ids);
 }
 
-Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = set_up, .fini = tear_down)
+Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = set_up)
 {
 	char *path = suite_file("events", "{\"event_id\":\"tab\\t\\\\N\\r\\nend\"}\n{\"event_id\":\"it's\"}\n"
 					  "{\"event_id\":\"日本\"}\n{\"event_id\":12.50}\n");
@@ -222,10 +174,9 @@ Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = set_up, .fin
 		      "INSERT INTO events (event_id, event_type, payload) VALUES "
 		      "(E'tab\\t\\\\N\\r\\nend', '', '1'), ('it''s', '', '1'), ('日本', '', '1'), ('12.50', '', '1')");
 	run_expect(db, 0, "stored                    4\n", "audit --expected %s", path);
-	free(path);
 }
 
-Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = set_up, .fini = tear_down)
+Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = set_up)
 {
 	long now = (long)time(NULL);
 	char *text, *path, *words;
@@ -241,11 +192,7 @@ Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = set_up, 
 	cr_expect_eq(number_of(root, "too_old"), 1);
 	cr_expect_eq(number_of(root, "without_time"), 1);
 	cr_expect_eq(number_of(root, "missing"), 2);
-	json_decref(root);
 	run_expect(db, 1, "missing                   4\n", "audit --expected %s", path);
-	free(words);
-	free(path);
-	free(text);
 }
 
 /* ---- of a consumer ---- */
@@ -272,10 +219,9 @@ static void expect_counts(const char *words, long stored, long dead_lettered, lo
 	cr_expect_eq(number_of(root, "dead_lettered"), dead_lettered);
 	cr_expect_eq(number_of(root, "in_flight"), in_flight);
 	cr_expect_eq(number_of(root, "missing"), missing);
-	json_decref(root);
 }
 
-Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = set_up, .fini = tear_down)
+Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = set_up)
 {
 	char *path = suite_file("events", "{\"event_id\":\"s-1\"}\n{\"event_id\":\"s-2\"}\n{\"event_id\":\"s-3\"}\n"
 					  "{\"event_id\":\"s-4\"}\n{\"event_id\":\"s-5\"}\n{\"event_id\":\"s-6\"}\n"
@@ -290,21 +236,18 @@ Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = set_up, .fi
 	expect_counts(words, 3, 1, 1, 2);
 	database_exec(db, "UPDATE dead_letters SET resolved_at = now(), resolution = 'discarded' WHERE digest <> '4'");
 	run_expect(db, 1, "discarded                 1\n", "audit %s --consumer billing", words);
-	free(words);
-	free(path);
 }
 
-Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = set_up, .fini = tear_down)
+Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = set_up)
 {
 	char *ids = suite_file("ids", "s-1\ns-2\ns-4\n");
 
 	prepare_two_fleets();
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s --consumer billing", ids);
 	run_expect(db, 1, "missing                   3\n", "audit --expected %s --consumer search", ids);
-	free(ids);
 }
 
-Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .init = set_up, .fini = tear_down)
+Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .init = set_up)
 {
 	char *path = fleet_file("events", 50);
 
@@ -313,11 +256,10 @@ Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .ini
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s --resubmit --consumer billing", path);
 	cr_assert_eq(rows(), 50);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events"), 50);
-	free(path);
 }
 
 /* A line that is no event is its own letter for each consumer. */
-Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .init = set_up, .fini = tear_down)
+Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .init = set_up)
 {
 	char *path = suite_file("events", "this is no event\n");
 
@@ -325,12 +267,11 @@ Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .in
 	run_expect(db, 0, "dead letters              1\n", "audit --format events --expected %s --consumer billing",
 		   path);
 	run_expect(db, 1, "missing                   1\n", "audit --format events --expected %s", path);
-	free(path);
 }
 
 /* ---- resubmitting ---- */
 
-Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .init = set_up, .fini = tear_down)
+Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .init = set_up)
 {
 	char *some = fleet_file("some", 700), *all = fleet_file("all", 2000);
 
@@ -339,23 +280,19 @@ Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .
 	cr_assert_eq(rows(), 2000);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'e-' || (payload->>'n')"), 2000);
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s --resubmit", all);
-	free(some);
-	free(all);
 }
 
-Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_not_missing, .init = set_up,
-     .fini = tear_down)
+Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_not_missing, .init = set_up)
 {
 	char *path = suite_file("events", "{\"event_id\":\"a\"}\nthis is no event\n");
 
 	run_expect(db, 1, "resubmitted 2: persisted 1, stored meanwhile 0, rejected 1",
 		   "audit --format events --expected %s --resubmit", path);
 	run_expect(db, 0, "dead letters              1\n", "audit --format events --expected %s --resubmit", path);
-	free(path);
 }
 
 /* As when the database was put back to yesterday's: Redis knows better, and is wrong. */
-Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = set_up, .fini = tear_down)
+Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = set_up)
 {
 	char *path = fleet_file("events", 10);
 
@@ -364,10 +301,9 @@ Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = set_u
 	claims_put(redisd_shared(), "e-4", "dead@1", 0);
 	run_expect(db, 0, "resubmitted 2: persisted 2,", "audit --expected %s --resubmit", path);
 	cr_assert_eq(rows(), 10);
-	free(path);
 }
 
-Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = set_up, .fini = tear_down)
+Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = set_up)
 {
 	char *path = fleet_file("events", 500), *line, *postgres;
 
@@ -379,14 +315,10 @@ Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = set_up, .fini = te
 					       (const char *const[]){postgres, NULL});
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	cr_assert_eq(rows(), 500);
-	process_free(p);
-	free(line);
-	free(postgres);
-	free(path);
 }
 
 /* As of a shell's <(zcat day.gz): it is not standard input that is read. */
-Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = set_up, .fini = tear_down)
+Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = set_up)
 {
 	char *path = fleet_file("events", 500), *fifo = suite_path("fifo"), *line;
 
@@ -396,15 +328,11 @@ Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = set_up, .fi
 	run_expect(db, 0, "resubmitted 500: persisted 500,", "audit --expected %s --resubmit", fifo);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	cr_assert_eq(rows(), 500);
-	process_free(p);
-	free(line);
-	free(fifo);
-	free(path);
 }
 
 /* Audits of all events run one after the other while the fleet gets them, and while some that the feed
  * never sent are missing for good. Each event is stored by exactly one of fleet and audits. */
-Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = set_up, .fini = tear_down, .timeout = 300)
+Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = set_up, .timeout = 300)
 {
 	char *all = fleet_file("all", 6000), *words;
 	struct fleet fleet;
@@ -423,23 +351,15 @@ Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = set_up, .fin
 		char *output = process_output(p);
 		json_t *root = json_loads(output, 0, NULL), *resubmitted = json_object_get(root, "resubmitted");
 		by_audits += resubmitted ? number_of(resubmitted, "persisted") : 0;
-		json_decref(root);
-		free(output);
-		process_free(p);
 	}
 	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, SETTLED_MS));
 	json_t *root = run_json(db, 0, "audit --json %s", words);
 	by_audits +=
 		json_object_get(root, "resubmitted") ? number_of(json_object_get(root, "resubmitted"), "persisted") : 0;
-	json_decref(root);
 	cr_assert_eq(rows(), 6000);
 	cr_assert_eq((long)fleet_metric(&fleet, "wsonce_persisted_total") + by_audits, 6000,
 		     "stored by the fleet: %.0f, by audits: %ld", fleet_metric(&fleet, "wsonce_persisted_total"),
 		     by_audits);
 	root = run_json(db, 0, "audit --json %s", words);
 	cr_assert_eq(number_of(root, "stored"), 6000);
-	json_decref(root);
-	fleet_end(&fleet);
-	free(words);
-	free(all);
 }

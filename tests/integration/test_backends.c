@@ -1,14 +1,5 @@
 /* What a listener leaves behind in Postgres while it waits: one backend, and no setting. */
-#include "database.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define WAIT_MS 20000
 
@@ -26,8 +17,6 @@ static void set_up(void)
 static void tear_down(void)
 {
 	peer_free(producer);
-	listener_free(listener);
-	database_free(db);
 }
 
 TestSuite(backends, .init = set_up, .fini = tear_down, .timeout = 120);
@@ -42,7 +31,6 @@ static void must_be_acked(const char *status)
 	char *ack = peer_recv(producer, WAIT_MS);
 
 	cr_assert(ack && strstr(ack, status), "no \"%s\": %s", status, ack);
-	free(ack);
 }
 
 static long backends(void)
@@ -75,7 +63,6 @@ Test(backends, a_lock_that_is_held_for_long_is_waited_for_on_one_connection)
 	cr_assert_eq(backends(), 2);
 	database_exec(other, "ROLLBACK");
 	must_be_acked("\"persisted\"");
-	database_free(other);
 }
 
 /* The trigger survives the server's own limit, so that the listener has to hang up. */

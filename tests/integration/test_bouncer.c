@@ -1,16 +1,6 @@
 /* Listeners behind a PgBouncer in transaction mode, whose sessions belong to others between two transactions: all is
  * stored, by COPY too, and nothing of a listener stays in a session. */
-#include "ack.h"
-#include "bouncer.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
+#include "support.h"
 
 #define WAIT_MS 30000
 
@@ -25,7 +15,6 @@ static void start_bouncer(int connections)
 	bouncer = bouncer_new(connections);
 	conninfo = bouncer_conninfo(bouncer, direct);
 	pooled = database_open(conninfo);
-	free(conninfo);
 }
 
 static void set_up(void)
@@ -33,14 +22,7 @@ static void set_up(void)
 	direct = database_new();
 }
 
-static void tear_down(void)
-{
-	database_free(pooled);
-	bouncer_free(bouncer);
-	database_free(direct);
-}
-
-TestSuite(bouncer, .init = set_up, .fini = tear_down, .timeout = 120);
+TestSuite(bouncer, .init = set_up, .timeout = 120);
 
 /* What another client of the pool finds. */
 static void expect_no_limits(void)
@@ -50,7 +32,6 @@ static void expect_no_limits(void)
 					     "current_setting('client_connection_check_interval', true))");
 
 	cr_assert_str_eq(limits, "0 0 0");
-	free(limits);
 }
 
 static void run_fleet(const char *redis)
@@ -94,7 +75,6 @@ Test(bouncer, statements_whose_server_connection_is_cut_are_sent_again)
 	cr_assert(wait_until(fleet_rows(&(struct fleet){.rows = direct}) == f.sent, WAIT_MS));
 	f.rows = direct; /* the test's own connection may have been cut */
 	fleet_must_be_whole(&f, WAIT_MS);
-	fleet_end(&f);
 }
 
 Test(bouncer, a_held_id_stops_nobody_and_leaves_no_backend)
@@ -118,7 +98,4 @@ Test(bouncer, a_held_id_stops_nobody_and_leaves_no_backend)
 	expect_no_limits();
 	database_exec(holder, "ROLLBACK");
 	ack_expect(p, "held", "persisted");
-	peer_free(p);
-	listener_free(l);
-	database_free(holder);
 }

@@ -1,19 +1,5 @@
 /* Certificates of producers, in place of tokens or beside them. */
-#include "ack.h"
-#include "certificate.h"
-#include "database.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "relay.h"
-#include "run.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define TOKEN      "the-token-of-the-shop"
@@ -34,10 +20,6 @@ static void tear_down(void)
 {
 	if (listener)
 		cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	database_free(db);
-	certificate_free(server);
-	certificate_free(authority);
 }
 
 TestSuite(certificates, .init = set_up, .fini = tear_down);
@@ -83,11 +65,6 @@ Test(certificates, one_that_the_authority_signed_opens_the_door_and_nothing_else
 	cr_expect_eq(status_of(good, "no-token-is-asked-for"), 101);
 	cr_expect(listener_has_logged(listener, "no certificate"), "the first refusal is not explained");
 	cr_expect_geq(listener_metric(listener, "wsonce_ingest_refused_total"), 5);
-	certificate_free(stranger);
-	certificate_free(good);
-	certificate_free(late);
-	certificate_free(foreign);
-	certificate_free(other);
 }
 
 Test(certificates, with_tokens_either_opens_the_door)
@@ -103,9 +80,6 @@ Test(certificates, with_tokens_either_opens_the_door)
 	cr_expect_eq(status_of(good, NULL), 101);
 	cr_expect_eq(status_of(good, "a-guess"), 101);
 	cr_expect_eq(status_of(foreign, TOKEN), 0);
-	certificate_free(stranger);
-	certificate_free(good);
-	certificate_free(foreign);
 }
 
 static double count_of(const char *metric, const char *name)
@@ -133,7 +107,6 @@ static void expect_name(const char *subject, const char *names, const char *want
 	cr_expect(listener_has_logged(listener, logged), "%s", logged);
 	peer_free(p);
 	relay_free(relay);
-	certificate_free(client);
 	cr_expect(wait_until(count_of("token_connections", wanted) == 0, SETTLED_MS));
 }
 
@@ -162,7 +135,6 @@ Test(certificates, an_address_that_shows_wrong_ones_has_to_wait)
 	began = wait_now_ms();
 	cr_expect_eq(status_of(good, NULL), 101);
 	cr_expect_geq(wait_now_ms() - began, 900, "%ld ms", (long)(wait_now_ms() - began));
-	certificate_free(good);
 }
 
 Test(certificates, their_authority_is_read_before_anything_starts)

@@ -1,18 +1,6 @@
 /* Claims as seen from outside: one row however many send, own keys only, leases renewed, claims given
  * back after a failure and won again, and acks that are true. */
-#include "claims.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define ACK_MS 15000
 #define ACKS   "wsonce.ack.v1"
@@ -31,13 +19,6 @@ static void start(struct bench *b, int listeners, const char *flags)
 	*b = (struct bench){.rows = database_new(), .redis = redisd_shared()};
 	for (int i = 0; i < listeners; i++)
 		b->listeners[i] = listener_start(&(struct listener_options){.database = b->rows}, "%s", flags);
-}
-
-static void end(struct bench *b)
-{
-	for (int i = 0; i < 3; i++)
-		listener_free(b->listeners[i]);
-	database_free(b->rows);
 }
 
 static struct peer *producer(struct listener *l)
@@ -64,7 +45,6 @@ static void expect_ack(struct peer *p, const char *id, const char *status)
 	char *ack = peer_recv(p, ACK_MS);
 
 	cr_assert(is_ack(ack, id, status), "the ack is %s, not %s for %s", ack ? ack : "missing", status, id);
-	free(ack);
 }
 
 static void expect_no_ack(struct peer *p)
@@ -123,14 +103,12 @@ static void send_from_all(struct bench *b, int listeners, int count)
 
 		persisted += is_ack(ack, "once", "persisted");
 		duplicates += is_ack(ack, "once", "duplicate");
-		free(ack);
 	}
 	cr_assert_eq(persisted, 1, "%d were told persisted", persisted);
 	cr_assert_eq(duplicates, count - 1, "%d of %d were told duplicate", duplicates, count);
 	cr_assert_eq(database_long(b->rows, "select count(*) from events"), 1);
 	for (int i = 0; i < count; i++)
 		peer_free(peers[i]);
-	free(peers);
 }
 
 Test(claim, a_thousand_connections_sending_one_event_make_one_row, .timeout = 120)
@@ -139,7 +117,6 @@ Test(claim, a_thousand_connections_sending_one_event_make_one_row, .timeout = 12
 
 	start(&b, 1, "");
 	send_from_all(&b, 1, 1000);
-	end(&b);
 }
 
 Test(claim, a_thousand_connections_to_three_listeners_make_one_row, .timeout = 120)
@@ -148,7 +125,6 @@ Test(claim, a_thousand_connections_to_three_listeners_make_one_row, .timeout = 1
 
 	start(&b, 3, "");
 	send_from_all(&b, 3, 1000);
-	end(&b);
 }
 
 Test(claim, a_late_copy_at_another_listener_is_a_duplicate_without_an_insert, .timeout = 60)
@@ -169,7 +145,6 @@ Test(claim, a_late_copy_at_another_listener_is_a_duplicate_without_an_insert, .t
 	cr_assert_eq(listener_metric(b.listeners[1], "wsonce_batches_total"), 0, "the mark was not believed");
 	peer_free(first);
 	peer_free(second);
-	end(&b);
 }
 
 /* --- after a failure --- */
@@ -191,7 +166,6 @@ Test(claim, a_failed_insert_gives_the_claim_back_and_a_later_try_stores_it, .tim
 	cr_assert_eq(rows_of(b.rows, "id"), 1);
 	cr_assert_eq(database_long(b.rows, "select count(*) from dead_letters"), 0);
 	peer_free(p);
-	end(&b);
 }
 
 /* What one instance cannot store, whatever the reason, another may. */
@@ -216,7 +190,6 @@ Test(claim, an_event_that_one_listener_cannot_store_is_stored_by_another, .timeo
 	expect_ack(first, "id", "duplicate");
 	peer_free(first);
 	peer_free(second);
-	end(&b);
 }
 
 /* --- own keys only --- */
@@ -236,14 +209,12 @@ static void watch_claim(struct bench *b, const char *id, const char *value)
 		if (left_ms < 0 || !now || strcmp(now, value) != 0) {
 			cr_assert_geq(wait_now_ms(), end_ms - 50, "it ended %ld ms early",
 				      (long)(end_ms - wait_now_ms()));
-			free(now);
 			return;
 		}
 		cr_assert_leq(left_ms, last_ms, "it was prolonged from %ld ms to %ld ms", last_ms, left_ms);
 		cr_assert_eq(rows, 0, "stored although another owner works on it");
 		last_ms = left_ms;
 		end_ms = asked_ms + left_ms;
-		free(now);
 		wait_pause_ms(5);
 	}
 }
@@ -264,7 +235,6 @@ Test(claim, a_foreign_claim_is_left_alone_until_it_expires, .timeout = 60)
 	cr_assert(claims_begins(b.redis, "id", "done@"));
 	cr_assert_eq(listener_metric(b.listeners[0], "wsonce_hold_timeouts_total"), 0);
 	peer_free(p);
-	end(&b);
 }
 
 Test(claim, a_foreign_claim_that_never_expires_is_passed_by_after_twice_the_ttl, .timeout = 60)
@@ -287,7 +257,6 @@ Test(claim, a_foreign_claim_that_never_expires_is_passed_by_after_twice_the_ttl,
 	cr_assert_geq(wait_now_ms() - sent_ms, 1900, "stored before twice the TTL");
 	expect_ack(p, "id", "persisted");
 	peer_free(p);
-	end(&b);
 }
 
 Test(claim, a_done_mark_makes_a_duplicate_without_a_row, .timeout = 60)
@@ -302,7 +271,6 @@ Test(claim, a_done_mark_makes_a_duplicate_without_a_row, .timeout = 60)
 	cr_assert_eq(rows_of(b.rows, "id"), 0);
 	cr_assert(claims_begins(b.redis, "id", "done@1700000000000"));
 	peer_free(p);
-	end(&b);
 }
 
 Test(claim, a_held_event_is_settled_by_the_mark_that_its_owner_leaves, .timeout = 60)
@@ -322,7 +290,6 @@ Test(claim, a_held_event_is_settled_by_the_mark_that_its_owner_leaves, .timeout 
 	expect_ack(p, "refused", "rejected");
 	cr_assert_eq(database_long(b.rows, "select count(*) from events"), 0);
 	peer_free(p);
-	end(&b);
 }
 
 Test(claim, a_claim_lost_and_won_by_another_is_not_renewed_by_the_first_owner, .timeout = 60)
@@ -344,7 +311,6 @@ Test(claim, a_claim_lost_and_won_by_another_is_not_renewed_by_the_first_owner, .
 	cr_assert(left_ms > 30000 && left_ms <= 60000, "another's lease is now %ld ms", left_ms);
 	expect_ack(p, "id", "persisted");
 	peer_free(p);
-	end(&b);
 }
 
 /* The owner's insert was refused, and it keeps the claim for the backoff: now somebody else gets it. The fleet has
@@ -352,7 +318,7 @@ Test(claim, a_claim_lost_and_won_by_another_is_not_renewed_by_the_first_owner, .
 static void overwrite_while_backing_off(struct bench *b, struct peer *p, const char *id, const char *value)
 {
 	make_inserts_fail(b->rows);
-	free(redisd_command(b->redis, "SET wsonce:attempts:%s%s 3 EX 60", redisd_prefix(), id));
+	redisd_command(b->redis, "SET wsonce:attempts:%s%s 3 EX 60", redisd_prefix(), id);
 	give(p, id);
 	cr_assert(wait_until(listener_metric(b->listeners[0], "wsonce_events{state=\"backing_off\"}") == 1, 5000));
 	claims_put(b->redis, id, value, 60000);
@@ -374,7 +340,6 @@ Test(claim, a_claim_lost_and_won_by_another_is_not_deleted_by_the_first_owner, .
 	claims_put_mark(b.redis, b.rows, "id", "done@", "");
 	expect_ack(p, "id", "duplicate");
 	peer_free(p);
-	end(&b);
 }
 
 /* Two claims of one process on one event differ in their time alone. */
@@ -396,9 +361,7 @@ Test(claim, a_late_release_does_not_delete_a_later_claim_of_the_same_process, .t
 	cr_assert_eq(listener_metric(b.listeners[0], "wsonce_claims_released_total"), 0, "the later claim was deleted");
 	let_inserts_pass(b.rows);
 	expect_ack(p, "id", "persisted");
-	free(value);
 	peer_free(p);
-	end(&b);
 }
 
 Test(claim, leases_are_renewed_while_a_row_takes_longer_than_the_ttl, .timeout = 60)
@@ -417,9 +380,7 @@ Test(claim, leases_are_renewed_while_a_row_takes_longer_than_the_ttl, .timeout =
 	while (rows_of(b.rows, "a") == 0)
 		cr_assert(claims_is(b.redis, "a", a) || rows_of(b.rows, "a") == 1, "its claim is lost");
 	expect_ack(p, "a", "persisted");
-	free(a);
 	peer_free(p);
-	end(&b);
 }
 
 Test(claim, two_processes_of_one_name_are_two_owners, .timeout = 60)
@@ -438,7 +399,6 @@ Test(claim, two_processes_of_one_name_are_two_owners, .timeout = 60)
 	expect_ack(second, "id", "duplicate");
 	peer_free(first);
 	peer_free(second);
-	end(&b);
 }
 
 /* --- acks --- */
@@ -468,7 +428,6 @@ Test(claim, nobody_is_acked_before_the_commit, .timeout = 60)
 	peer_free(owner);
 	peer_free(again);
 	peer_free(holder);
-	end(&b);
 }
 
 Test(claim, a_holder_acks_after_the_owner_was_killed_and_only_what_is_committed, .timeout = 60)
@@ -494,5 +453,4 @@ Test(claim, a_holder_acks_after_the_owner_was_killed_and_only_what_is_committed,
 	cr_assert_eq(rows_of(b.rows, "id"), 1);
 	peer_free(owner);
 	peer_free(holder);
-	end(&b);
 }

@@ -1,24 +1,6 @@
 /* The command line: help, version, settings of every kind from flags, environment and file, what is
  * said when one is wrong, and what keeps a listener from starting. */
-#include "ack.h"
-#include "database.h"
-#include "http.h"
-#include "listener.h"
-#include "peer.h"
-#include "port.h"
-#include "process.h"
-#include "redisd.h"
-#include "run.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "support.h"
 
 #define END_MS 15000
 
@@ -36,7 +18,6 @@ Test(command, help_goes_to_standard_output)
 	cr_assert_eq(run.status, 0);
 	cr_assert(strstr(run.output, "wsonce COMMAND") && strstr(run.output, "listen"));
 	cr_assert_str_eq(run.errors, "");
-	run_free(&run);
 }
 
 Test(command, version_is_one_line)
@@ -47,7 +28,6 @@ Test(command, version_is_one_line)
 	cr_assert_eq(run.status, 0);
 	cr_assert(run_is_one_line(run.output));
 	cr_assert_eq(sscanf(run.output, "wsonce %d.%d.%d", &major, &minor, &patch), 3);
-	run_free(&run);
 }
 
 Test(command, help_of_listen_names_every_option_with_its_variable_and_default)
@@ -92,7 +72,6 @@ Test(command, help_of_listen_names_every_option_with_its_variable_and_default)
 		cr_assert(details && details - at < 400, "no %s behind %s", expected, rows[i][0]);
 	}
 	cr_assert(!strstr(run.output, "hidden-token"));
-	run_free(&run);
 }
 
 Test(command, a_command_is_needed_and_must_be_known)
@@ -101,7 +80,6 @@ Test(command, a_command_is_needed_and_must_be_known)
 
 	cr_assert_eq(run.status, 2);
 	cr_assert(strstr(run.errors, "usage"));
-	run_free(&run);
 	expect_refusal("lisen", "lisen");
 	expect_refusal("--listen", "--listen");
 }
@@ -151,14 +129,11 @@ Test(command, secrets_are_not_in_error_messages)
 
 	cr_assert_eq(run.status, 2);
 	cr_assert(!strstr(run.errors, "hidden-word"), "%s", run.errors);
-	run_free(&run);
 	run = run_in(env, "listen --ingest 127.0.0.1:1");
 	cr_assert_eq(run.status, 2);
 	cr_assert(!strstr(run.errors, "hidden-word"), "%s", run.errors);
-	run_free(&run);
 	run = run_in(NULL, "listen --ingest 127.0.0.1:1 --redis none --postgres postgresql://u:hidden-word@[::1/x");
 	cr_assert(!strstr(run.errors, "hidden-word"), "%s", run.errors);
-	run_free(&run);
 }
 
 /* ---- the file ---- */
@@ -170,11 +145,8 @@ Test(command, a_bad_config_file_is_refused)
 	expect_refusal("listen --config /no/such/file.json", "/no/such/file.json");
 	cr_assert(asprintf(&words, "listen --config %s", suite_directory()) > 0);
 	expect_refusal(words, "--config");
-	free(words);
 	cr_assert(asprintf(&words, "listen --config %s", path) > 0);
 	expect_refusal(words, "claim-ttl");
-	free(words);
-	free(path);
 }
 
 /* ---- precedence, seen in a running listener ---- */
@@ -184,11 +156,6 @@ static struct database *db;
 static void set_up(void)
 {
 	db = database_new();
-}
-
-static void tear_down(void)
-{
-	database_free(db);
 }
 
 /* Start a listener with a config file that names it from-file, and with env and flags; it then says
@@ -205,14 +172,10 @@ static void expect_name(const char *const env[], const char *flags, const char *
 	json_t *root = json_loads(text, 0, NULL);
 
 	cr_assert_str_eq(json_string_value(json_object_get(root, "instance_id")), expected);
-	json_decref(root);
-	free(text);
 	cr_assert_eq(listener_stop(l), 0);
-	listener_free(l);
-	free(path);
 }
 
-Test(command, flags_win_over_the_environment_and_that_over_the_file, .init = set_up, .fini = tear_down)
+Test(command, flags_win_over_the_environment_and_that_over_the_file, .init = set_up)
 {
 	static const char *const env[] = {"WSONCE_INSTANCE_ID=from-env", NULL};
 	static const char *const empty[] = {"WSONCE_INSTANCE_ID=", NULL};
@@ -224,7 +187,7 @@ Test(command, flags_win_over_the_environment_and_that_over_the_file, .init = set
 	expect_name(env, "--instance-id one --instance-id last", "last");
 }
 
-Test(command, a_stronger_list_replaces_the_weaker_one, .init = set_up, .fini = tear_down)
+Test(command, a_stronger_list_replaces_the_weaker_one, .init = set_up)
 {
 	static const char *const env[] = {"WSONCE_ID_POINTER=/x,/y", NULL};
 	char *path = suite_file("wsonce.json", "{\"id-pointer\": [\"/a\", \"/b\", \"/c\"]}");
@@ -235,20 +198,15 @@ Test(command, a_stronger_list_replaces_the_weaker_one, .init = set_up, .fini = t
 	peer_send_text(p, "{\"id\":\"alone\"}");
 	ack_expect(p, "alone", "persisted");
 	peer_free(p);
-	listener_free(l);
-	free(path);
 }
 
 static bool is_ready(int admin_port)
 {
 	char *page = http_get(admin_port, "/readyz", END_MS, NULL);
-	bool is = page && strncmp(page, "ready", 5) == 0;
-
-	free(page);
-	return is;
+	return page && strncmp(page, "ready", 5) == 0;
 }
 
-Test(command, everything_may_come_from_the_environment, .init = set_up, .fini = tear_down)
+Test(command, everything_may_come_from_the_environment, .init = set_up)
 {
 	char conninfo[600], admin[60], ingest[60], prefix[200], redis[100];
 	struct redisd *own = redisd_new();
@@ -270,8 +228,6 @@ Test(command, everything_may_come_from_the_environment, .init = set_up, .fini = 
 	ack_expect(p, "from-env", "persisted");
 	cr_assert_eq(redisd_count(own, redisd_prefix()), 1);
 	peer_free(p);
-	process_free(process);
-	redisd_free(own);
 }
 
 /* ---- what keeps a listener from starting ---- */
@@ -288,7 +244,7 @@ static void expect_no_start(const struct listener_options *options, const char *
 	listener_free(l);
 }
 
-Test(command, a_port_that_is_taken_is_named, .init = set_up, .fini = tear_down)
+Test(command, a_port_that_is_taken_is_named, .init = set_up)
 {
 	int port = port_reserve(), fd = port_listen(port);
 	char address[40];
@@ -300,28 +256,25 @@ Test(command, a_port_that_is_taken_is_named, .init = set_up, .fini = tear_down)
 	close(fd);
 }
 
-Test(command, an_address_of_another_host_is_named, .init = set_up, .fini = tear_down)
+Test(command, an_address_of_another_host_is_named, .init = set_up)
 {
 	expect_no_start(&(struct listener_options){.database = db, .without_ingest = true},
 			"--ingest 192.0.2.1:9000 --ingest-open", "192.0.2.1:9000: Cannot assign requested address");
 }
 
-Test(command, a_certificate_that_is_none_is_named, .init = set_up, .fini = tear_down)
+Test(command, a_certificate_that_is_none_is_named, .init = set_up)
 {
 	char *path = suite_file("cert.pem", "this is no certificate\n"), *flags;
 
 	cr_assert(asprintf(&flags, "--ingest-cert %s --ingest-key %s", path, path) > 0);
 	expect_no_start(&(struct listener_options){.database = db}, flags, "--ingest-cert");
-	free(flags);
-	free(path);
 }
 
-Test(command, a_schema_newer_than_the_program_is_an_error, .init = set_up, .fini = tear_down)
+Test(command, a_schema_newer_than_the_program_is_an_error, .init = set_up)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
 
 	cr_assert_eq(listener_stop(l), 0);
-	listener_free(l);
 	database_exec(db, "INSERT INTO wsonce_schema (version) SELECT max(version) + 1 FROM wsonce_schema");
 	expect_no_start(&(struct listener_options){.database = db}, "", "schema version");
 }
@@ -333,12 +286,10 @@ static char *create_database(const char *encoding)
 
 	database_exec(db, "CREATE DATABASE \"%s\" ENCODING '%s' TEMPLATE template0 LOCALE 'C'", name, encoding);
 	cr_assert(asprintf(&conninfo, "%s dbname=%s", suite_env("WSONCE_TEST_POSTGRES"), name) > 0);
-	free(name);
 	return conninfo;
 }
 
-Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hold_is_a_dead_letter, .init = set_up,
-     .fini = tear_down)
+Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hold_is_a_dead_letter, .init = set_up)
 {
 	char *conninfo = create_database("LATIN1");
 	struct database *latin = database_open(conninfo);
@@ -347,7 +298,6 @@ Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hol
 
 	char *log = process_errors(listener_process(l));
 	cr_assert(strstr(log, "level=warn") && strstr(log, "encoding=LATIN1"), "%s", log);
-	free(log);
 	peer_send_text(p, "{\"event_id\":\"café\",\"payload\":\"é\"}");
 	ack_expect(p, "café", "persisted");
 	peer_send_text(p, "{\"event_id\":\"日本\",\"payload\":\"x\"}");
@@ -358,11 +308,9 @@ Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hol
 	cr_assert_eq(database_long(latin, "SELECT count(*) FROM dead_letters"), 2);
 	database_free(latin);
 	peer_free(p);
-	listener_free(l);
-	free(conninfo);
 }
 
-Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = set_up, .fini = tear_down)
+Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = set_up)
 {
 	struct listener *fleet[8];
 
@@ -376,7 +324,6 @@ Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = set
 		char *log = process_errors(listener_process(fleet[i]));
 
 		cr_assert(!strstr(log, "to=down") && !strstr(log, "level=error"), "%s", log);
-		free(log);
 		listener_free(fleet[i]);
 	}
 }
@@ -392,11 +339,10 @@ static void check_json_line(const char *line)
 	cr_assert(json_is_string(json_object_get(root, "time")), "%s", line);
 	cr_assert(json_is_string(json_object_get(root, "level")), "%s", line);
 	cr_assert(json_is_string(json_object_get(root, "event")), "%s", line);
-	json_decref(root);
 }
 
 /* Names with characters that JSON escapes, a source that refuses, odd messages, a garbled handshake. */
-Test(command, a_variable_that_is_no_setting_is_told, .init = set_up, .fini = tear_down)
+Test(command, a_variable_that_is_no_setting_is_told, .init = set_up)
 {
 	const char *const env[] = {"WSONCE_CLAIM_TTLL=5", "WSONCE_BATCH_MAX=100", "HOOK=x", NULL};
 	struct listener *l = listener_start(&(struct listener_options){.database = db, .env = env}, NULL);
@@ -406,11 +352,9 @@ Test(command, a_variable_that_is_no_setting_is_told, .init = set_up, .fini = tea
 	*strchrnul(line, '\n') = '\0';
 	cr_assert(strstr(line, "WSONCE_CLAIM_TTLL"), "%s", line);
 	cr_assert(!strstr(line, "WSONCE_BATCH_MAX") && !strstr(line, "HOOK"), "%s", line);
-	free(log);
-	listener_free(l);
 }
 
-Test(command, a_json_log_is_one_object_per_line, .init = set_up, .fini = tear_down)
+Test(command, a_json_log_is_one_object_per_line, .init = set_up)
 {
 	static const char *const env[] = {"WSONCE_INSTANCE_ID=quote \" backslash \\ tab \t caf\xc3\xa9", NULL};
 	struct listener *l = listener_start(&(struct listener_options){.database = db, .env = env},
@@ -420,7 +364,7 @@ Test(command, a_json_log_is_one_object_per_line, .init = set_up, .fini = tear_do
 	int lines = 0;
 
 	peer_send_text(p, "{\"event_id\":\"\\\"\\n\",\"payload\":\"\\u0000\"}");
-	ack_free(ack_read(p, END_MS));
+	ack_read(p, END_MS);
 	peer_free(p);
 	p = peer_dial(listener_ingest_port(l));
 	peer_send_raw(p, "GET \xff\"\\\x01 HTTP/1.1\r\n\r\n", 19);
@@ -431,8 +375,6 @@ Test(command, a_json_log_is_one_object_per_line, .init = set_up, .fini = tear_do
 	for (char *line = strtok_r(log, "\n", &at); line; line = strtok_r(NULL, "\n", &at), lines++)
 		check_json_line(line);
 	cr_assert_gt(lines, 5);
-	free(log);
-	listener_free(l);
 }
 
 static size_t line_count(struct listener *l)
@@ -442,11 +384,10 @@ static size_t line_count(struct listener *l)
 
 	for (const char *c = log; *c; c++)
 		n += *c == '\n';
-	free(log);
 	return n;
 }
 
-Test(command, no_message_has_a_line_of_its_own_at_info, .init = set_up, .fini = tear_down)
+Test(command, no_message_has_a_line_of_its_own_at_info, .init = set_up)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
 	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
@@ -458,10 +399,9 @@ Test(command, no_message_has_a_line_of_its_own_at_info, .init = set_up, .fini = 
 		peer_sendf(p, "garbage %d", i);
 	}
 	for (int i = 0; i < 150; i++)
-		ack_free(ack_read(p, END_MS));
+		ack_read(p, END_MS);
 	cr_assert_lt(line_count(l), before + 3, "%s", process_last_words(listener_process(l)));
 	peer_free(p);
-	listener_free(l);
 }
 
 /* ---- the limit of open files ---- */
@@ -476,10 +416,9 @@ static bool starts_with_warning(const char *connections)
 	struct process *p = process_start_argv(argv, NULL);
 	char *log = NULL;
 
-	cr_assert(wait_until((free(log), log = process_output(p), strstr(log, "ingest is open")), END_MS));
+	cr_assert(wait_until((log = process_output(p), strstr(log, "ingest is open")), END_MS));
 	bool is_warned = strstr(log, "files=300 producers=177");
 	cr_assert_eq(is_warned, strstr(log, "ulimit -n") != NULL, "%s", log);
-	free(log);
 	process_free(p);
 	return is_warned;
 }
@@ -496,14 +435,12 @@ Test(command, a_limit_of_open_files_far_above_the_need_is_lowered)
 	char path[40], limits[4096] = "", *log = NULL;
 	FILE *in;
 
-	cr_assert(wait_until((free(log), log = process_errors(p), strstr(log, "ingest is open")), END_MS));
-	free(log);
+	cr_assert(wait_until((log = process_errors(p), strstr(log, "ingest is open")), END_MS));
 	snprintf(path, sizeof path, "/proc/%d/limits", (int)process_id(p));
 	in = fopen(path, "r");
 	cr_assert(in && fread(limits, 1, sizeof limits - 1, in) > 0);
 	fclose(in);
 	cr_assert(strstr(limits, "Max open files            1300 "), "%s", limits);
-	process_free(p);
 }
 
 Test(command, a_limit_of_open_files_below_the_producers_allowed_is_said)

@@ -1,13 +1,5 @@
 /* What all operators' commands have in common: help, wrong usage, a database that is away. */
-#include "database.h"
-#include "process.h"
-#include "run.h"
-#include "suite.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 static const char *const commands[] = {"dead-letters list",
 				       "dead-letters show",
@@ -26,7 +18,6 @@ Test(commands, help_lists_them_all)
 
 	for (size_t i = 0; i < COMMANDS; i++)
 		cr_expect(strstr(run.output, commands[i]), "no %s in: %s", commands[i], run.output);
-	run_free(&run);
 }
 
 Test(commands, each_has_a_help_with_its_options_and_the_settings_that_it_shares_with_listen)
@@ -42,7 +33,6 @@ Test(commands, each_has_a_help_with_its_options_and_the_settings_that_it_shares_
 		cr_expect(strstr(run.output, "\n  --json "), "%s", run.output);
 		cr_expect(strstr(run.output, "\n  --postgres ") && strstr(run.output, "\n  --redis "));
 		cr_expect_not(strstr(run.output, "\n  --source ") || strstr(run.output, "\n  --ingest "));
-		run_free(&run);
 	}
 }
 
@@ -54,7 +44,6 @@ Test(commands, help_of_dead_letters_lists_its_actions)
 	for (size_t i = 0; i < 4; i++)
 		cr_expect(strstr(run.output, commands[i]));
 	cr_expect_not(strstr(run.output, "replay"));
-	run_free(&run);
 }
 
 Test(commands, wrong_usage_is_refused_by_one_line_and_status_2)
@@ -121,7 +110,6 @@ Test(commands, a_database_that_is_away_is_told_by_one_line_and_status_1)
 		cr_expect(run_is_one_line(run.errors) && strstr(run.errors, "cannot reach postgres"), "%s: %s",
 			  words[i], run.errors);
 		cr_expect_str_eq(run.output, "");
-		run_free(&run);
 	}
 }
 
@@ -135,9 +123,6 @@ Test(commands, settings_of_listening_in_the_environment_do_not_matter)
 	struct run run = run_in((const char *const[]){postgres, "WSONCE_SOURCE=ws://h", "WSONCE_INGEST=h:1", NULL},
 				"dead-letters list");
 	cr_assert_eq(run.status, 0, "%s", run.errors);
-	run_free(&run);
-	free(postgres);
-	database_free(db);
 }
 
 Test(commands, a_database_without_tables_is_left_as_it_is)
@@ -151,12 +136,10 @@ Test(commands, a_database_without_tables_is_left_as_it_is)
 
 		cr_assert_eq(run.status, 1, "%s: status %d", words[i], run.status);
 		cr_assert(strstr(run.errors, "has no tables of wsonce: check --postgres"), "%s", run.errors);
-		run_free(&run);
 	}
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"), 0);
 	run_expect(db, 0, NULL, "migrate");
 	run_expect(db, 0, "dead letters: 0", "dead-letters list");
-	database_free(db);
 }
 
 Test(commands, a_schema_newer_than_the_program_is_an_error)
@@ -168,8 +151,6 @@ Test(commands, a_schema_newer_than_the_program_is_an_error)
 	struct run run = run_on(db, "dead-letters list");
 	cr_assert_eq(run.status, 1);
 	cr_assert(strstr(run.errors, "schema version 1000"), "%s", run.errors);
-	run_free(&run);
-	database_free(db);
 }
 
 /* Each has statements here that take longer. */
@@ -198,8 +179,6 @@ Test(commands, the_statement_timeout_of_a_role_ends_none)
 	run_expect(db, 1, "missing                   1", "audit --expected %s", path);
 	run_expect(db, 0, "persisted 1, duplicates 1,", "replay %s", path);
 	run_expect(db, 0, ": 30\n", "purge --older-than 7d");
-	free(path);
-	database_free(db);
 }
 
 /* What sh makes of these words, whose $0 is the program and $1 a path of the test's own. */
@@ -210,12 +189,9 @@ static struct process *start_sh(const struct database *db, const char *words)
 
 	run_expect(db, 0, NULL, "migrate");
 	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
-	struct process *p = process_start_argv(
+	return process_start_argv(
 		(const char *const[]){"sh", "-c", words, program ? program : "build/wsonce", path, NULL},
 		(const char *const[]){postgres, "WSONCE_REDIS=none", NULL});
-	free(postgres);
-	free(path);
-	return p;
 }
 
 Test(commands, whose_reader_has_had_enough_end_without_a_word)
@@ -227,9 +203,6 @@ Test(commands, whose_reader_has_had_enough_end_without_a_word)
 	cr_assert_eq(process_wait(p, 15000), 1, "%s", process_last_words(p));
 	char *errors = process_errors(p);
 	cr_assert_str_eq(errors, "");
-	free(errors);
-	process_free(p);
-	database_free(db);
 }
 
 Test(commands, that_cannot_write_what_they_found_say_so)
@@ -239,8 +212,6 @@ Test(commands, that_cannot_write_what_they_found_say_so)
 
 	cr_assert_eq(process_wait(p, 15000), 1, "%s", process_last_words(p));
 	cr_assert_str_eq(process_last_words(p), "wsonce: cannot write to standard output\n");
-	process_free(p);
-	database_free(db);
 }
 
 static void expect_words(const struct database *db, const char *line, const char *words)
@@ -250,8 +221,6 @@ static void expect_words(const struct database *db, const char *line, const char
 	cr_assert_eq(process_wait(p, 15000), 1, "%s: %s", line, process_last_words(p));
 	char *errors = process_errors(p);
 	cr_assert_str_eq(errors, words, "%s: %s", line, errors);
-	free(errors);
-	process_free(p);
 }
 
 Test(commands, that_were_started_without_standard_streams_say_so)
@@ -263,7 +232,6 @@ Test(commands, that_were_started_without_standard_streams_say_so)
 		     "wsonce: stopped before the end; run the same command again for the rest\n");
 	expect_words(db, "exec $0 stats duplicates <&- >&-", "wsonce: cannot write to standard output\n");
 	expect_words(db, "exec $0 dead-letters show 1 <&- >&- 2>&-", "");
-	database_free(db);
 }
 
 Test(commands, what_a_pipe_brought_and_cannot_be_kept_is_told_with_the_reason)
@@ -274,6 +242,4 @@ Test(commands, what_a_pipe_brought_and_cannot_be_kept_is_told_with_the_reason)
 
 	cr_assert_eq(process_wait(p, 15000), 1, "%s", process_last_words(p));
 	cr_assert(strstr(process_last_words(p), " for resubmitting: File too large\n"), "%s", process_last_words(p));
-	process_free(p);
-	database_free(db);
 }

@@ -1,11 +1,6 @@
 /* docker-compose.yml, as far as it can be read without an engine: no default secret, every setting passed through,
  * every container hardened. */
-#include "run.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 static char *text;
 
@@ -19,12 +14,7 @@ static void set_up(void)
 	fclose(in);
 }
 
-static void tear_down(void)
-{
-	free(text);
-}
-
-TestSuite(compose, .init = set_up, .fini = tear_down);
+TestSuite(compose, .init = set_up);
 
 static int count(const char *part)
 {
@@ -79,5 +69,4 @@ Test(compose, each_setting_is_passed_to_the_listeners)
 		cr_assert(strstr(left_out, name) || count(part) == 1, "%s is not passed", name);
 	}
 	cr_assert_geq(settings, 40);
-	run_free(&run);
 }

@@ -1,16 +1,6 @@
 /* Batches go to Postgres by COPY; a row that is there already, a bad one, or one that a trigger keeps back
  * costs the others of its batch nothing, and each is known for what it is. */
-#include "ack.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define EVENTS  300
 #define WAIT_MS 20000
@@ -30,8 +20,6 @@ static void tear_down(void)
 {
 	peer_free(producer);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	database_free(db);
 }
 
 TestSuite(copy_in, .init = set_up, .fini = tear_down, .timeout = 120);
@@ -72,7 +60,6 @@ static void expect_acks(int persisted, int duplicate, int rejected)
 		counts[0] += strstr(ack, "persisted") != NULL;
 		counts[1] += strstr(ack, "duplicate") != NULL;
 		counts[2] += strstr(ack, "rejected") != NULL;
-		free(ack);
 	}
 	cr_assert(counts[0] == persisted && counts[1] == duplicate && counts[2] == rejected, "%d, %d, %d", counts[0],
 		  counts[1], counts[2]);
@@ -150,7 +137,6 @@ static void become_ordinary_user(void)
 	snprintf(conninfo, sizeof conninfo, "%s user=ordinary", database_conninfo(db));
 	peer_free(producer);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
 	listener =
 		listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "--batch-max 1000");
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");

@@ -3,19 +3,7 @@
  *
  * What a listener refuses by itself, each of the three counts: seen is 3. What only Postgres refuses is
  * claimed by one of them, and its dead@ mark settles the other two: seen is 1. */
-#include "ack.h"
-#include "database.h"
-#include "feed.h"
-#include "frame.h"
-#include "listener.h"
-#include "peer.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define FLEET      3
 #define SETTLED_MS 15000
@@ -49,10 +37,7 @@ static void tear_down(void)
 {
 	for (int i = 0; i < FLEET; i++) {
 		cr_assert_eq(listener_stop(fleet[i]), 0);
-		listener_free(fleet[i]);
 	}
-	feed_free(feed);
-	database_free(db);
 }
 
 /* Whether listener l has received so many messages and is done with them. */
@@ -105,9 +90,6 @@ static void check_letter(const struct letter *l)
 				l->event_id ? "SELECT event_id = '%s' FROM dead_letters"
 					    : "SELECT event_id IS NULL %s FROM dead_letters",
 				l->event_id ? l->event_id : ""));
-	free(reason);
-	free(whole);
-	free(raw);
 }
 
 /* Send the bad message by opcode between two events, in one burst, and see what becomes of them. */
@@ -241,7 +223,6 @@ Test(dead_letters, an_event_nested_20000_deep_is_one, .init = set_up, .fini = te
 	memset(at + 20000, ']', 20000);
 	strcpy(at + 40000, "}");
 	expect_refused(message, "nested too deeply");
-	free(message);
 }
 
 Test(dead_letters, invalid_utf8_in_a_text_message_is_one, .init = set_up, .fini = tear_down)
@@ -266,7 +247,6 @@ Test(dead_letters, an_over_long_message_is_one_with_its_head, .init = set_up, .f
 	memcpy(message, "{\"event_id\":\"long\",\"payload\":\"", 30);
 	memcpy(message + len - 2, "\"}", 2);
 	expect_letter_by(FRAME_TEXT, &(struct letter){message, len, 4096, NULL, "has 65537 bytes", FLEET});
-	free(message);
 }
 
 Test(dead_letters, a_bad_message_that_comes_again_is_counted_not_doubled, .init = set_up, .fini = tear_down)
@@ -357,7 +337,6 @@ static int replay(const char *path)
 		feed_send_text(feed, line);
 		n++;
 	}
-	free(line);
 	fclose(in);
 	return n;
 }
@@ -418,5 +397,4 @@ Test(dead_letters, a_feed_of_cloudevents_becomes_the_rows_and_letters_it_should,
 	wait_settled(n);
 	check_rows(json_object_get(expected, "rows"));
 	check_letters(json_object_get(expected, "dead_letters"));
-	json_decref(expected);
 }

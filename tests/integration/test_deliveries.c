@@ -1,14 +1,5 @@
 /* wsonce dead-letters --deliveries: what could not be delivered to webhooks, and what people do about it. */
-#include "database.h"
-#include "process.h"
-#include "run.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define END_MS 60000
 
@@ -18,11 +9,6 @@ static void set_up(void)
 {
 	db = database_new();
 	run_expect(db, 0, NULL, "migrate");
-}
-
-static void tear_down(void)
-{
-	database_free(db);
 }
 
 /* Deliveries of o-1 to o-n as a relay leaves them. settled is SQL for a time. */
@@ -60,8 +46,7 @@ static long actions(const char *condition)
 
 /* ---- pending ones of nobody ---- */
 
-Test(deliveries, pending_ones_of_a_webhook_that_is_gone_are_discarded_or_given_to_another, .init = set_up,
-     .fini = tear_down)
+Test(deliveries, pending_ones_of_a_webhook_that_is_gone_are_discarded_or_given_to_another, .init = set_up)
 {
 	deliver("old", 3, "pending", "500", "later", "NULL");
 	deliver("gone", 2, "pending", "500", "later", "NULL");
@@ -77,7 +62,7 @@ Test(deliveries, pending_ones_of_a_webhook_that_is_gone_are_discarded_or_given_t
 
 /* ---- list and show ---- */
 
-Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = set_up, .fini = tear_down)
+Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = set_up)
 {
 	prepare();
 	run_expect(db, 0, "dead deliveries: 4, reasons: 2\n", "dead-letters list --deliveries");
@@ -89,7 +74,7 @@ Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = set_up,
 	run_expect(db, 0, "and 1 more reasons", "dead-letters list --deliveries --limit 1");
 }
 
-Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init = set_up, .fini = tear_down)
+Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init = set_up)
 {
 	deliver("a", 5, "dead", "500", "x", "now()");
 	deliver("b", 4, "dead", "500", "x", "now()");
@@ -99,7 +84,7 @@ Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init 
 	run_expect(db, 0, "\n          9  o-4\n          8  o-3\n          7  o-2\n", "dead-letters list --deliveries");
 }
 
-Test(deliveries, list_in_json_has_status_and_examples, .init = set_up, .fini = tear_down)
+Test(deliveries, list_in_json_has_status_and_examples, .init = set_up)
 {
 	const char *target, *reason;
 	int all, reasons, status, n, attempts;
@@ -120,10 +105,9 @@ Test(deliveries, list_in_json_has_status_and_examples, .init = set_up, .fini = t
 	cr_expect_eq(attempts, 21);
 	cr_expect_str_eq(json_string_value(json_object_get(json_array_get(examples, 0), "reason")),
 			 "503 no room in \"o-3\" for 3");
-	json_decref(root);
 }
 
-Test(deliveries, list_filters_by_time_type_reason_target_and_state, .init = set_up, .fini = tear_down)
+Test(deliveries, list_filters_by_time_type_reason_target_and_state, .init = set_up)
 {
 	prepare();
 	run_expect(db, 0, "dead deliveries: 3,", "dead-letters list --deliveries --since 1h");
@@ -141,17 +125,16 @@ Test(deliveries, list_filters_by_time_type_reason_target_and_state, .init = set_
 	run_expect(db, 0, "dead deliveries: 4,", "dead-letters list --deliveries --state all");
 }
 
-Test(deliveries, list_of_letters_tells_of_dead_deliveries, .init = set_up, .fini = tear_down)
+Test(deliveries, list_of_letters_tells_of_dead_deliveries, .init = set_up)
 {
 	prepare();
 	run_expect(db, 0, "dead letters: 0, reasons: 0\n\ndead deliveries: 4 (--deliveries lists them)\n",
 		   "dead-letters list");
 	json_t *root = run_json(db, 0, "dead-letters list --json");
 	cr_expect_eq(json_integer_value(json_object_get(root, "dead_deliveries")), 4);
-	json_decref(root);
 }
 
-Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = set_up, .fini = tear_down)
+Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = set_up)
 {
 	prepare();
 	run_expect(db, 0, "retried 1\n", "dead-letters retry --deliveries 3 --note again --instance-id desk-1");
@@ -164,13 +147,12 @@ Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = set_up,
 	run_expect(db, 0, "\"payload\":null", "dead-letters show --deliveries 5 --json");
 	struct run run = run_on(db, "dead-letters show --deliveries --raw 3");
 	cr_assert_str_eq(run.output, "{\"price\": 1.50}");
-	run_free(&run);
 	run_expect_error(db, 1, "no delivery 77", "dead-letters show --deliveries 77");
 }
 
 /* ---- retry and discard ---- */
 
-Test(deliveries, retry_makes_them_pending_and_due_from_the_first_attempt, .init = set_up, .fini = tear_down)
+Test(deliveries, retry_makes_them_pending_and_due_from_the_first_attempt, .init = set_up)
 {
 	prepare();
 	run_expect(db, 0, "retried 3\n", "dead-letters retry --deliveries --target crm --note back");
@@ -201,13 +183,12 @@ static void expect_warning(const char *words, const char *wanted)
 
 	cr_assert_eq(run.status, 0, "%s%s", run.output, run.errors);
 	cr_assert_str_eq(run.errors, wanted, "%s", run.errors);
-	run_free(&run);
 	database_exec(db, "UPDATE outbox SET state = 'dead' WHERE id <= 4");
 }
 
 #define WAITS "; these deliveries wait until one does\n"
 
-Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = set_up, .fini = tear_down)
+Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = set_up)
 {
 	prepare();
 	expect_warning("--all", "wsonce: no running listener delivers to crm, erp" WAITS);
@@ -222,7 +203,7 @@ Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = se
 	expect_warning("--all", "");
 }
 
-Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = set_up, .fini = tear_down)
+Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = set_up)
 {
 	prepare();
 	run_expect_error(db, 1, "5: there is no such dead delivery", "dead-letters retry --deliveries 5");
@@ -233,21 +214,19 @@ Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = set_up, 
 	cr_assert_eq(count("id = 4 AND state = 'discarded' AND settled_at = '2026-01-02'"), 1);
 }
 
-Test(deliveries, changes_are_counted_in_json, .init = set_up, .fini = tear_down)
+Test(deliveries, changes_are_counted_in_json, .init = set_up)
 {
 	prepare();
 	json_t *root = run_json(db, 0, "dead-letters retry --deliveries --reason room --limit 2 --json");
 	cr_expect_eq(json_integer_value(json_object_get(root, "retried")), 2);
-	json_decref(root);
 	cr_assert_eq(count("id <= 2 AND state = 'pending'"), 2);
 	root = run_json(db, 0, "dead-letters discard --deliveries --all --json");
 	cr_expect_eq(json_integer_value(json_object_get(root, "discarded")), 2);
-	json_decref(root);
 	cr_assert_eq(count("state = 'dead'"), 0);
 }
 
 /* The second waits for the rows that the first has locked, and then finds them no longer dead. */
-Test(deliveries, of_two_operators_one_changes_a_delivery, .init = set_up, .fini = tear_down)
+Test(deliveries, of_two_operators_one_changes_a_delivery, .init = set_up)
 {
 	struct database *other = database_open(database_conninfo(db));
 	struct process *p;
@@ -264,11 +243,9 @@ Test(deliveries, of_two_operators_one_changes_a_delivery, .init = set_up, .fini 
 	cr_assert_eq(count("id = 2 AND state = 'pending'"), 1);
 	cr_assert_eq(count("state = 'discarded'"), 3);
 	cr_assert_eq(actions("delivery_id = 2"), 0);
-	process_free(p);
-	database_free(other);
 }
 
-Test(deliveries, many_are_changed_once_by_several_at_once, .init = set_up, .fini = tear_down)
+Test(deliveries, many_are_changed_once_by_several_at_once, .init = set_up)
 {
 	struct process *p[3];
 	long done = 0;
@@ -282,7 +259,6 @@ Test(deliveries, many_are_changed_once_by_several_at_once, .init = set_up, .fini
 		cr_assert_eq(process_wait(p[i], END_MS), 0, "%s", process_last_words(p[i]));
 		output = process_output(p[i]);
 		done += strtol(strchr(output, ' '), NULL, 10);
-		free(output);
 		process_free(p[i]);
 	}
 	cr_assert_eq(done, 5000, "%ld", done);
@@ -290,7 +266,7 @@ Test(deliveries, many_are_changed_once_by_several_at_once, .init = set_up, .fini
 	cr_assert_eq(count("state = 'pending'"), 5000);
 }
 
-Test(deliveries, letters_are_no_deliveries_though_they_have_the_same_ids, .init = set_up, .fini = tear_down)
+Test(deliveries, letters_are_no_deliveries_though_they_have_the_same_ids, .init = set_up)
 {
 	prepare();
 	database_exec(db, "INSERT INTO dead_letters (digest, reason, raw, instance_id) "

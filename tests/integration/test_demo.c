@@ -1,10 +1,5 @@
 /* The private servers of `make demo` and `make run` are private. */
-#include "process.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "support.h"
 
 #define END_MS 60000
 
@@ -49,7 +44,6 @@ Test(demo, the_private_servers_work_for_who_is_not_root)
 		as_nobody.uid = as_nobody.gid = 0;
 	struct process *p = process_start(&as_nobody);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
-	process_free(p);
 }
 
 /* A machine without apt-get, and without hiredis. */
@@ -72,5 +66,4 @@ Test(demo, make_says_which_libraries_are_missing_and_installs_nothing)
 	int status = process_wait(p, END_MS);
 
 	cr_assert_eq(status, 0, "%d: %s", status, process_last_words(p));
-	process_free(p);
 }

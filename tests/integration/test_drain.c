@@ -1,20 +1,6 @@
 /* SIGTERM: what a listener has read is stored before it leaves, and what it cannot store in time is
  * given back. */
-#include "claims.h"
-#include "database.h"
-#include "feed.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define WHOLE_MS 20000
 #define MARK_MS  5000 /* for Redis to do what it was sent; far below any TTL here */
@@ -72,8 +58,6 @@ Test(drain, a_rolling_restart_under_load_loses_nothing_and_leaves_no_claim, .tim
 		  claims_open(redisd_shared()));
 	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == f.sent, MARK_MS),
 		  "not each event has its mark");
-	fleet_end(&f);
-	database_free(rows);
 }
 
 Test(drain, what_cannot_be_stored_in_time_is_given_back, .timeout = 120)
@@ -92,8 +76,6 @@ Test(drain, what_cannot_be_stored_in_time_is_given_back, .timeout = 120)
 	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == 0, MARK_MS), "%ld claims are kept",
 		  redisd_count(redisd_shared(), redisd_prefix()));
 	fleet_unlock(lock);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* Given back means for whoever holds a copy: nobody waits for the TTL of a minute. */
@@ -112,8 +94,6 @@ Test(drain, what_one_gives_back_a_holder_stores, .timeout = 120)
 	fleet_wait_rows(&f, f.sent, 5000);
 	cr_assert(wait_until(listener_metric(f.listeners[1], "wsonce_in_flight") == 0, 5000));
 	cr_assert(wait_until(claims_open(redisd_shared()) == 0, MARK_MS));
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* A claim of another, given back by nobody, is not waited for. */
@@ -134,8 +114,6 @@ Test(drain, held_events_are_stored_before_leaving, .timeout = 120)
 	cr_assert_eq(listener_stop(f.listeners[0]), 0);
 	cr_assert_eq(fleet_rows(&f), 20);
 	cr_assert_eq(claims_open(redisd_shared()), 0);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 Test(drain, producers_get_their_acks_and_then_1001, .timeout = 120)
@@ -157,10 +135,6 @@ Test(drain, producers_get_their_acks_and_then_1001, .timeout = 120)
 	int code = peer_recv_close(p, WHOLE_MS);
 	cr_assert_eq(code, 1001, "the connection ends by %d", code);
 	cr_assert_eq(process_wait(listener_process(f.listeners[0]), WHOLE_MS), 0);
-	free(ack);
-	peer_free(p);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* A listener that drains and cannot, since its row is locked. */
@@ -214,8 +188,6 @@ Test(drain, what_a_producer_without_acks_sends_within_the_grace_is_stored, .time
 		listener_wait_ready(f.listeners[0]);
 	}
 	cr_assert_eq(database_long(rows, "select count(*) from events where event_id = 'late'"), 1);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 static bool is_ended_by_another_sigterm(struct process *process)
@@ -237,8 +209,6 @@ Test(drain, a_second_sigterm_leaves_at_once_but_for_the_first_second, .timeout =
 	cr_assert_geq(wait_now_ms() - begin_ms, 1000, "it took a signal that came twice for a second one");
 	cr_assert_leq(wait_now_ms() - begun_ms, wait_stretch_ms(3000));
 	fleet_unlock(lock);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 Test(drain, sighup_drains_too, .timeout = 120)
@@ -250,8 +220,6 @@ Test(drain, sighup_drains_too, .timeout = 120)
 	fleet_unlock(lock);
 	cr_assert_eq(process_wait(listener_process(f.listeners[0]), WHOLE_MS), 0);
 	cr_assert_eq(fleet_rows(&f), 10);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 Test(drain, an_idle_listener_leaves_at_once, .timeout = 120)
@@ -262,8 +230,6 @@ Test(drain, an_idle_listener_leaves_at_once, .timeout = 120)
 	fleet_start(&f, 1, rows, NULL, "--drain-timeout 60");
 	process_signal(listener_process(f.listeners[0]), SIGTERM);
 	cr_assert_eq(process_wait(listener_process(f.listeners[0]), 10000), 0);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* Without Redis there is nobody to give claims back to, and no reason to wait. */
@@ -281,7 +247,4 @@ Test(drain, a_frozen_redis_does_not_keep_a_listener_from_leaving, .timeout = 120
 	process_signal(listener_process(f.listeners[0]), SIGTERM);
 	cr_assert_eq(process_wait(listener_process(f.listeners[0]), 15000), 0);
 	cr_assert_eq(fleet_rows(&f), 100);
-	fleet_end(&f);
-	redisd_free(redis);
-	database_free(rows);
 }

@@ -1,19 +1,5 @@
 /* What follows from an event in its own transaction: a handler, consumers, rows of the outbox. */
-#include "database.h"
-#include "feed.h"
-#include "fleet.h"
-#include "listener.h"
-#include "process.h"
-#include "redisd.h"
-#include "run.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "support.h"
 
 #define SETTLED_MS 30000
 
@@ -37,13 +23,7 @@ static void set_up(void)
 	make_handler("public.handle", "");
 }
 
-static void tear_down(void)
-{
-	fleet_end(&fleet);
-	database_free(db);
-}
-
-TestSuite(effects, .init = set_up, .fini = tear_down, .timeout = 300);
+TestSuite(effects, .init = set_up, .timeout = 300);
 
 static long effects(const char *where)
 {
@@ -210,7 +190,6 @@ static void must_be_refused(const char *handler, const char *why)
 	cr_assert_eq(run.status, 2, "status %d: %s", run.status, run.errors);
 	cr_assert(strstr(run.errors, why), "no \"%s\" in: %s", why, run.errors);
 	cr_assert(strstr(run.errors, "(event_id text, event_type text, payload jsonb) RETURNS void"), "%s", run.errors);
-	run_free(&run);
 }
 
 Test(effects, handler_that_cannot_be_called_is_refused_at_the_start)
@@ -244,7 +223,6 @@ Test(effects, handler_that_may_not_be_called_is_refused_at_the_start)
 		unsetenv("PGOPTIONS");
 		cr_assert_eq(run.status, 2, "status %d: %s", run.status, run.errors);
 		cr_assert(strstr(run.errors, why[i]), "%s", run.errors);
-		run_free(&run);
 		database_exec(db, "GRANT USAGE ON SCHEMA closed TO guest");
 	}
 	database_exec(db, "DROP OWNED BY guest; DROP ROLE guest");
@@ -334,7 +312,6 @@ Test(effects, each_consumer_processes_each_event_once)
 	cr_assert_eq(
 		database_long(db, "SELECT count(*) FROM dead_letters WHERE consumer = 'other' AND event_id = 'e-3'"),
 		1);
-	fleet_end(&other);
 }
 
 Test(effects, handler_and_that_of_a_consumer_may_refer_to_the_row_of_their_event)
@@ -367,7 +344,6 @@ Test(effects, two_consumers_have_a_letter_each_of_one_message)
 		database_long(
 			db, "SELECT count(*) FROM dead_letters WHERE digest = sha256(sha256(raw) || consumer::bytea)"),
 		2);
-	fleet_end(&other);
 }
 
 /* --- outbox --- */

@@ -1,19 +1,6 @@
 /* The example of a handler, sql/examples: every event comes twice and in any order, to listeners that are
  * killed, and the orders are to the cent what the events say. */
-#include "database.h"
-#include "feed.h"
-#include "fleet.h"
-#include "listener.h"
-#include "run.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "support.h"
 
 #define ORDERS     60
 #define PER_ORDER  24 /* events at most */
@@ -56,16 +43,9 @@ static void set_up(void)
 
 	db = database_new();
 	database_exec(db, "%s", sql);
-	free(sql);
 }
 
-static void tear_down(void)
-{
-	fleet_end(&fleet);
-	database_free(db);
-}
-
-TestSuite(example, .init = set_up, .fini = tear_down, .timeout = 300);
+TestSuite(example, .init = set_up, .timeout = 300);
 
 /* --- events --- */
 
@@ -160,7 +140,6 @@ static void must_be(int order, const struct order *o)
 	snprintf(wanted, sizeof(wanted), "c-%d %s %ld %ld %ld %s", order, statuses[o->rank], o->items, o->total,
 		 o->paid, address);
 	cr_assert(found && strcmp(found, wanted) == 0, "order %d is %s, not %s", order, found, wanted);
-	free(found);
 }
 
 static void must_be_exact(void)
@@ -206,7 +185,6 @@ static void feed_twice_under_kills(const struct listener_options *options)
 		if (i % (event_count / 4) == event_count / 4 - 1)
 			kill_in_the_middle(i / (event_count / 4) % 2);
 	}
-	free(order);
 	fleet_wait_ready(&fleet);
 	cr_assert(wait_until(is_settled(), SETTLED_MS), "%ld rows of %d", fleet_rows(&fleet), event_count);
 	must_be_exact();
@@ -230,7 +208,6 @@ static void must_have_orders(const char *wanted)
 				  "address), ', ' ORDER BY order_id) FROM shop.orders");
 
 	cr_assert_str_eq(found, wanted);
-	free(found);
 }
 
 static const char *repaired_file(void)

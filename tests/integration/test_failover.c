@@ -1,19 +1,6 @@
 /* Servers that change their parts: hosts that hang, primaries that become standbys, masters that become replicas,
  * and tables that are in use while the schema changes. */
-#include "database.h"
-#include "listener.h"
-#include "peer.h"
-#include "port.h"
-#include "postgres.h"
-#include "process.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "support.h"
 
 #define WAIT_MS 20000
 
@@ -30,10 +17,6 @@ static void set_up(void)
 static void tear_down(void)
 {
 	peer_free(producer);
-	listener_free(listener);
-	postgres_free(servers[0]);
-	postgres_free(servers[1]);
-	database_free(db);
 }
 
 TestSuite(failover, .init = set_up, .fini = tear_down, .timeout = 120);
@@ -55,7 +38,6 @@ static void must_be_acked(const char *status)
 
 	cr_assert(ack && strstr(ack, status), "no \"%s\": %s: %s", status, ack,
 		  process_last_words(listener_process(listener)));
-	free(ack);
 }
 
 /* --- hosts --- */
@@ -71,8 +53,6 @@ Test(failover, a_host_that_hangs_does_not_hide_the_next_one)
 	send_event("a");
 	must_be_acked("\"persisted\"");
 	close(fd);
-	free(folder);
-	free(conninfo);
 }
 
 static const char *folder_of(struct postgres *pg)
@@ -104,7 +84,6 @@ Test(failover, a_server_that_takes_no_writes_any_more_is_left_for_the_next_host)
 	must_be_acked("\"persisted\"");
 	cr_assert_eq(database_long(postgres_database(servers[0]), "SELECT count(*) FROM events"), 1);
 	cr_assert_eq(database_long(postgres_database(servers[1]), "SELECT count(*) FROM events"), 1);
-	free(conninfo);
 }
 
 static long sessions(void)
@@ -136,7 +115,6 @@ Test(failover, a_migration_behind_a_reader_does_not_hold_up_inserts)
 
 	listener = listener_start(&options, NULL);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
 	database_exec(db, "DELETE FROM wsonce_schema WHERE version > 2");
 	database_exec(reader, "BEGIN; SELECT FROM events"); /* as pg_dump does */
 	options.without_waiting = true;
@@ -159,12 +137,12 @@ Test(failover, a_master_that_became_a_replica_is_left)
 	struct redisd *redis = redisd_new();
 
 	start(&(struct listener_options){.database = db, .redis = redisd_url(redis)}, "");
-	free(redisd_command(redis, "REPLICAOF 127.0.0.1 1"));
+	redisd_command(redis, "REPLICAOF 127.0.0.1 1");
 	send_event("a");
 	must_be_acked("\"persisted\"");
 	cr_assert(wait_until(listener_has_logged(listener, "READONLY"), WAIT_MS));
 	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_connects_total") >= 2, WAIT_MS));
-	free(redisd_command(redis, "REPLICAOF NO ONE"));
+	redisd_command(redis, "REPLICAOF NO ONE");
 	for (int i = 0; listener_metric(listener, "wsonce_claims_won_total") < 1 && i < 500; i++) {
 		char id[20];
 
@@ -173,7 +151,6 @@ Test(failover, a_master_that_became_a_replica_is_left)
 		must_be_acked("\"persisted\"");
 	}
 	cr_assert_geq(listener_metric(listener, "wsonce_claims_won_total"), 1);
-	redisd_free(redis);
 }
 
 /* --- what is said --- */
@@ -190,7 +167,6 @@ Test(failover, what_keeps_the_first_connection_from_coming_up_is_a_warning)
 	cr_assert(wait_until(listener_has_logged(listener, "database \\\"nowhere\\\" does not exist"), WAIT_MS), "%s",
 		  process_last_words(listener_process(listener)));
 	cr_assert(wait_until(listener_has_logged(listener, "from=connecting to=down url=redis:"), WAIT_MS));
-	free(conninfo);
 }
 
 Test(failover, what_was_missing_when_events_are_left_is_named_at_the_end)

@@ -1,20 +1,6 @@
 /* Why wsonce exists: several listeners are given the same events, listeners die and stop at the worst
  * moment, the feed never sends anything again, and each event has one row. */
-#include "claims.h"
-#include "database.h"
-#include "feed.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define WHOLE_MS 20000
 #define SOON_MS  5000 /* what a busy machine takes to look again and to store */
@@ -35,8 +21,6 @@ Test(fleet, five_listeners_on_one_feed_make_one_row_of_each_event, .timeout = 12
 	fleet_must_be_whole(&f, WHOLE_MS);
 	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), 2001);
 	cr_assert_eq(fleet_metric(&f, "wsonce_duplicates_total"), 4 * 2001);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* --- one instance is preferred for each event --- */
@@ -71,8 +55,6 @@ Test(fleet, listeners_that_know_each_other_claim_each_event_once, .timeout = 120
 	fleet_must_be_whole(&f, WHOLE_MS);
 	/* On a slow machine the preferred one may come late, and then others claim as well: not each time. */
 	cr_assert(wait_until(claims_lost_of(&f, 100) == 0, WHOLE_MS), "claims are lost however often it is tried");
-	fleet_end(&f);
-	database_free(rows);
 }
 
 Test(fleet, events_whose_preferred_listener_has_stopped_are_stored_by_the_others, .timeout = 120)
@@ -89,8 +71,6 @@ Test(fleet, events_whose_preferred_listener_has_stopped_are_stored_by_the_others
 	process_signal(listener_process(f.listeners[0]), SIGCONT);
 	fleet_must_be_whole(&f, WHOLE_MS);
 	cr_assert_gt(fleet_metric(&f, "wsonce_deferred_in_vain_total"), 0);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* --- producers --- */
@@ -104,7 +84,6 @@ static int count_acks(struct peer **peers, int n, const char *status)
 
 		cr_assert_not_null(ack, "producer %d has no ack", i);
 		count += strstr(ack, status) != NULL;
-		free(ack);
 	}
 	return count;
 }
@@ -124,10 +103,6 @@ Test(fleet, five_listeners_given_one_event_by_producers_make_one_row, .timeout =
 	cr_assert_eq(fleet_rows(&f), 1);
 	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), 1);
 	cr_assert_eq(fleet_metric(&f, "wsonce_duplicates_total"), 5 * PEERS - 1);
-	for (int i = 0; i < 5 * PEERS; i++)
-		peer_free(peers[i]);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* --- owners that die or sleep --- */
@@ -142,7 +117,6 @@ static int owner_of(long event)
 	char *value = claims_value(redisd_shared(), id);
 	if (value)
 		sscanf(value, "listener-%d.", &owner);
-	free(value);
 	return owner;
 }
 
@@ -196,8 +170,6 @@ Test(fleet, events_of_killed_owners_are_stored_within_the_claim_ttl_and_two_seco
 	fleet_launch_one(&f, second);
 	fleet_wait_ready(&f);
 	fleet_must_be_whole(&f, WHOLE_MS);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 Test(fleet, the_last_holder_stores_everything_when_all_others_are_killed, .timeout = 120)
@@ -219,8 +191,6 @@ Test(fleet, the_last_holder_stores_everything_when_all_others_are_killed, .timeo
 	fleet_wait_rows(&f, f.sent, 1000 + SOON_MS);
 	cr_assert(wait_until(listener_metric(f.listeners[last], "wsonce_in_flight") == 0, WHOLE_MS));
 	cr_assert_eq(fleet_rows(&f), f.sent);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* Effects in the transaction of the insert are counted by a trigger. */
@@ -250,8 +220,6 @@ Test(fleet, a_listener_stopped_past_its_ttl_finds_its_events_stored_by_others, .
 	process_signal(listener_process(f.listeners[sleeper]), SIGCONT);
 	fleet_must_be_whole(&f, WHOLE_MS);
 	cr_assert_eq(database_long(rows, "select count(*) from effects"), f.sent);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 Test(fleet, listeners_killed_again_and_again_under_load_lose_and_double_nothing, .timeout = 120)
@@ -274,8 +242,6 @@ Test(fleet, listeners_killed_again_and_again_under_load_lose_and_double_nothing,
 	}
 	fleet_must_be_whole(&f, WHOLE_MS);
 	cr_assert_eq(database_long(rows, "select count(*) from effects"), f.sent);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* --- without Redis --- */
@@ -310,10 +276,6 @@ Test(fleet, listeners_without_redis_do_not_deadlock_on_ids_in_different_orders, 
 	fleet_must_be_whole(&f, WHOLE_MS);
 	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), count);
 	cr_assert_eq(fleet_metric(&f, "wsonce_store_retries_total"), 0, "statements were cancelled");
-	for (int i = 0; i < 3; i++)
-		peer_free(peers[i]);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* --- an event that Postgres never takes --- */
@@ -343,7 +305,6 @@ static void must_be_rejected(struct listener *l, const char *id)
 	cr_assert(peer_sendf(p, "{\"event_id\":\"%s\",\"payload\":{}}", id));
 	char *ack = peer_recv(p, 10000);
 	cr_assert(ack && strstr(ack, "\"rejected\"") && strstr(ack, "\"reason\""), "the ack is %s", ack);
-	free(ack);
 	peer_free(p);
 }
 
@@ -364,8 +325,6 @@ Test(fleet, tries_are_counted_for_the_whole_fleet_and_end_in_one_dead_letter, .t
 		must_be_rejected(f.listeners[i], "bad");
 	cr_assert_eq(database_long(rows, "select count(*) from dead_letters"), 1);
 	cr_assert_eq(fleet_rows(&f), 0);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 Test(fleet, a_refused_event_does_not_keep_its_batch_from_being_stored, .timeout = 120)
@@ -391,6 +350,4 @@ Test(fleet, a_refused_event_does_not_keep_its_batch_from_being_stored, .timeout 
 	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), f.sent);
 	for (int i = 0; i < 3; i++)
 		cr_assert(fleet_is_balanced(f.listeners[i]));
-	fleet_end(&f);
-	database_free(rows);
 }

@@ -1,16 +1,6 @@
 /* Databases that cannot keep "at most one row", or are somebody else's: the program looks before it creates or
  * stores anything. */
-#include "database.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "run.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define WAIT_MS 20000
 #define COLUMNS \
@@ -24,12 +14,7 @@ static void set_up(void)
 	db = database_new();
 }
 
-static void tear_down(void)
-{
-	database_free(db);
-}
-
-TestSuite(guard, .init = set_up, .fini = tear_down, .timeout = 120);
+TestSuite(guard, .init = set_up, .timeout = 120);
 
 static void must_be_refused(const char *conninfo, const char *why)
 {
@@ -55,11 +40,9 @@ static void must_be_used(const char *sql)
 		cr_assert(peer_send_text(p, "{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{}}"));
 		ack = peer_recv(p, WAIT_MS);
 		cr_assert(ack && strstr(ack, i ? "\"duplicate\"" : "\"persisted\""), "%s", ack);
-		free(ack);
 	}
 	peer_free(p);
 	cr_assert_eq(listener_stop(l), 0);
-	listener_free(l);
 }
 
 Test(guard, a_table_without_the_unique_key_is_refused)
@@ -131,8 +114,6 @@ Test(guard, a_right_that_is_missing_is_named)
 	database_exec(db, "GRANT INSERT ON dead_letters TO \"%s\"", role);
 	must_be_refused(conninfo, "GRANT USAGE ON SEQUENCE public.");
 	database_exec(db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
-	free(conninfo);
-	free(role);
 }
 
 Test(guard, a_new_table_has_a_key_that_no_system_upgrade_corrupts)
@@ -141,7 +122,6 @@ Test(guard, a_new_table_has_a_key_that_no_system_upgrade_corrupts)
 	char *collation = database_text(db, "SELECT collation_name FROM information_schema.columns WHERE table_name "
 					    "= 'events' AND column_name = 'event_id'");
 	cr_assert_str_eq(collation, "C");
-	free(collation);
 }
 
 Test(guard, what_an_old_table_lacks_is_said_at_the_start)
@@ -153,8 +133,6 @@ Test(guard, what_an_old_table_lacks_is_said_at_the_start)
 	char *log = process_errors(listener_process(l));
 	cr_assert(strstr(log, "ALTER COLUMN event_id TYPE varchar COLLATE"), "%s", log);
 	cr_assert(strstr(log, "events is UNLOGGED"), "%s", log);
-	free(log);
-	listener_free(l);
 }
 
 static void expect_warning(const char *part, bool is_wanted)
@@ -164,7 +142,6 @@ static void expect_warning(const char *part, bool is_wanted)
 	char *log = process_errors(listener_process(l));
 
 	cr_assert_eq(strstr(log, part) != NULL, is_wanted, "%s", log);
-	free(log);
 	listener_free(l);
 }
 
@@ -186,7 +163,6 @@ Test(guard, a_schema_in_which_strangers_may_create_is_said_at_the_start)
 		db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"; CREATE SCHEMA open; GRANT CREATE ON SCHEMA open TO PUBLIC",
 		role, role);
 	expect_warning("CVE-2018-1058", false); /* it is not in the search_path */
-	free(role);
 }
 
 /* Its events may be nowhere else, so it does not leave. */
@@ -205,7 +181,4 @@ Test(guard, a_listener_at_work_stores_nothing_while_the_key_is_gone)
 	database_exec(db, "ALTER TABLE events ADD UNIQUE (event_id)");
 	char *ack = peer_recv(p, WAIT_MS);
 	cr_assert(ack && strstr(ack, "persisted"), "%s", ack);
-	free(ack);
-	peer_free(p);
-	listener_free(l);
 }

@@ -1,22 +1,6 @@
 /* Producers at /events: acks, tokens, limits, broken frames, ends of connections, draining, TLS. What
  * one producer does wrong, the others must not notice. */
-#include "ack.h"
-#include "certificate.h"
-#include "database.h"
-#include "frame.h"
-#include "http.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "relay.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 20000
@@ -36,7 +20,6 @@ static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
 	va_end(args);
 	db = database_new();
 	listener = listener_start(&(struct listener_options){.database = db}, "%s", text);
-	free(text);
 }
 
 static struct peer *open_acked(void)
@@ -68,8 +51,6 @@ static void expect_service(void)
 static void stop(void)
 {
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	database_free(db);
 }
 
 static void tear_down(void)
@@ -159,7 +140,6 @@ Test(ingest, many_copies_sent_at_once_are_acked_one_by_one, .init = set_up, .fin
 		cr_assert(ack->event_id && strcmp(ack->event_id, "same") == 0, "an ack of %s", ack->event_id);
 		persisted += strcmp(ack->status, "persisted") == 0;
 		duplicates += strcmp(ack->status, "duplicate") == 0;
-		ack_free(ack);
 	}
 	cr_assert(persisted == 1 && duplicates == 499, "%d persisted, %d duplicates", persisted, duplicates);
 	cr_assert_null(peer_recv(p, 20), "there are more acks than messages");
@@ -241,7 +221,6 @@ Test(ingest, a_burst_whose_producer_resets_the_connection_is_stored, .init = set
 		peer_reset(p);
 		peer_free(p);
 	}
-	free(frames);
 	cr_assert(wait_until(rows_like("burst-%") == 400, SETTLED_MS), "only %ld are stored", rows_like("burst-%"));
 }
 
@@ -254,12 +233,11 @@ Test(ingest, a_burst_whose_producer_resets_after_an_ack_is_stored, .init = set_u
 		struct peer *p = open_acked();
 
 		peer_sendf(p, "{\"event_id\":\"first-%d\"}", round);
-		free(peer_recv(p, SETTLED_MS));
+		peer_recv(p, SETTLED_MS);
 		peer_send_raw(p, frames, write_burst(frames, round, 20));
 		peer_reset(p);
 		peer_free(p);
 	}
-	free(frames);
 	cr_assert(wait_until(rows_like("burst-%") == 400, SETTLED_MS), "only %ld are stored", rows_like("burst-%"));
 }
 
@@ -286,8 +264,6 @@ static void expect_status_of_header(const char *header, int expected)
 	cr_assert_not_null(answer);
 	sscanf(answer, "HTTP/%*s %d", &status);
 	cr_assert_eq(status, expected, "%s: %d", header, status);
-	free(answer);
-	free(request);
 }
 
 Test(ingest, only_the_token_opens_the_door)
@@ -307,7 +283,6 @@ Test(ingest, only_the_token_opens_the_door)
 	cr_assert_geq(metric("wsonce_ingest_refused_total"), 6);
 	char *log = process_errors(listener_process(listener));
 	cr_assert(!strstr(log, "secret-Token"), "%s", log);
-	free(log);
 	stop();
 }
 
@@ -321,7 +296,6 @@ Test(ingest, a_very_long_token_is_just_wrong)
 	int status = status_of("/events", token);
 	cr_assert(status != 101 && status != 200, "%d", status);
 	cr_assert_eq(status_of("/events", "tttttttttttttttttttttttttttttttt"), 101);
-	free(token);
 	stop();
 }
 
@@ -339,9 +313,9 @@ Test(ingest, a_plain_request_is_told_to_upgrade, .init = set_up, .fini = tear_do
 {
 	int status;
 
-	free(http_get(listener_ingest_port(listener), "/events", 5000, &status));
+	http_get(listener_ingest_port(listener), "/events", 5000, &status);
 	cr_assert_eq(status, 426, "%d", status);
-	free(http_get(listener_ingest_port(listener), "/other", 5000, &status));
+	http_get(listener_ingest_port(listener), "/other", 5000, &status);
 	cr_assert_eq(status, 404, "%d", status);
 }
 
@@ -356,8 +330,6 @@ static void expect_answer(const char *line, const char *key, const char *version
 
 	answer = http_ask(listener_ingest_port(listener), request, (size_t)len, CLOSE_MS);
 	cr_assert(answer && strstr(answer, expected), "%s, version %s, key %s: %s", line, version, key, answer);
-	free(answer);
-	free(request);
 }
 
 /* RFC 6455, sections 4.2.1 and 4.4. */
@@ -421,7 +393,6 @@ Test(ingest, a_message_of_exactly_the_limit_is_accepted, .init = set_up, .fini =
 	cr_assert_eq(database_long(db, "SELECT length(payload #>> '{}') > 65000 FROM events WHERE event_id = 'limit'"),
 		     1);
 	peer_free(p);
-	free(text);
 }
 
 Test(ingest, a_bigger_message_is_closed_by_1009, .init = set_up, .fini = tear_down)
@@ -433,7 +404,6 @@ Test(ingest, a_bigger_message_is_closed_by_1009, .init = set_up, .fini = tear_do
 	peer_send_text(p, text);
 	expect_close(p, 1009);
 	peer_free(p);
-	free(text);
 	cr_assert(wait_until(rows_like("before") == 1, SETTLED_MS));
 	cr_assert_eq(rows_like("big"), 0);
 }
@@ -597,7 +567,7 @@ Test(ingest, fragments_are_put_together_around_control_frames, .init = set_up, .
 	}
 	ack_expect(p, "é€😀", "persisted");
 	cr_assert_eq(database_long(db, "SELECT payload = '\"é€😀\"' FROM events WHERE event_id = 'é€😀'"), 1);
-	cr_assert(wait_until((free(peer_recv(p, 20)), peer_pongs(p) > 0), SETTLED_MS));
+	cr_assert(wait_until((peer_recv(p, 20), peer_pongs(p) > 0), SETTLED_MS));
 	peer_free(p);
 }
 
@@ -623,9 +593,9 @@ Test(ingest, a_ping_is_answered, .init = set_up, .fini = tear_down)
 
 	memset(bytes, 'p', sizeof bytes);
 	peer_send(p, FRAME_PING, true, "", 0);
-	cr_assert(wait_until((free(peer_recv(p, 20)), peer_pongs(p) == 1), SETTLED_MS));
+	cr_assert(wait_until((peer_recv(p, 20), peer_pongs(p) == 1), SETTLED_MS));
 	peer_send(p, FRAME_PING, true, bytes, sizeof bytes);
-	cr_assert(wait_until((free(peer_recv(p, 20)), peer_pongs(p) == 2), SETTLED_MS));
+	cr_assert(wait_until((peer_recv(p, 20), peer_pongs(p) == 2), SETTLED_MS));
 	peer_free(p);
 }
 
@@ -775,7 +745,6 @@ static int take_acks(struct peer *p)
 
 	for (; (text = peer_recv(p, 5)); n++) {
 		cr_assert(strstr(text, "\"persisted\""), "%s", text);
-		free(text);
 	}
 	return n;
 }
@@ -813,7 +782,6 @@ static int read_to_the_end(struct peer *p)
 
 	while ((text = peer_recv(p, CLOSE_MS))) {
 		cr_assert(strstr(text, "\"persisted\""), "%s", text);
-		free(text);
 		n++;
 	}
 	expect_close(p, 1001);
@@ -868,7 +836,6 @@ Test(ingest, a_producer_of_large_garbage_is_disconnected_soon, .init = set_up, .
 	cr_assert_eq(code, 1008, "%d", code);
 	cr_assert_leq(database_long(db, "SELECT max(length(raw)) FROM dead_letters"), 65536);
 	peer_free(p);
-	free(garbage);
 }
 
 Test(ingest, a_producer_that_mostly_sends_events_may_send_garbage, .init = set_up, .fini = tear_down)
@@ -904,10 +871,6 @@ Test(ingest, on_sigterm_the_acks_of_what_was_received_come_before_1001)
 	cr_assert_eq(process_wait(listener_process(listener), SETTLED_MS), 0);
 	cr_assert_geq(acks, received, "%d acks, and %.0f messages were read before", acks, received);
 	cr_assert_eq(acks, rows_like("drain-%"), "%d acks and %ld rows", acks, rows_like("drain-%"));
-	for (int i = 0; i < 3; i++)
-		peer_free(producers[i]);
-	listener_free(listener);
-	database_free(db);
 }
 
 Test(ingest, on_sigterm_an_idle_producer_is_closed_by_1001)
@@ -921,10 +884,6 @@ Test(ingest, on_sigterm_an_idle_producer_is_closed_by_1001)
 	expect_close(acked, 1001);
 	expect_close(plain, 1001);
 	cr_assert_eq(process_wait(listener_process(listener), SETTLED_MS), 0);
-	peer_free(acked);
-	peer_free(plain);
-	listener_free(listener);
-	database_free(db);
 }
 
 /* ---- TLS ---- */
@@ -946,16 +905,12 @@ Test(ingest, with_a_certificate_producers_connect_by_tls)
 		struct ack *ack = ack_read(p, SETTLED_MS);
 
 		cr_assert_str_eq(ack->status, "persisted");
-		ack_free(ack);
 	}
 	cr_assert_eq(rows_like("by-tls-%"), 100);
 	cr_assert_null(peer_open(relay_port(bad), "/events", ACKS, NULL, NULL));
 	peer_free(p);
 	relay_free(good);
 	relay_free(bad);
-	certificate_free(server);
-	certificate_free(stranger);
-	certificate_free(authority);
 	stop();
 }
 
@@ -970,7 +925,6 @@ Test(ingest, with_a_certificate_plain_connections_are_refused)
 		cr_assert_neq(status, 101);
 	}
 	cr_assert_eq(listener_status(listener, "/readyz"), 200);
-	certificate_free(server);
 	stop();
 }
 
@@ -991,7 +945,5 @@ Test(ingest, an_event_sent_by_tls_just_before_the_end_is_stored)
 	}
 	cr_assert(wait_until(rows_like("leaver-%") == 400, SETTLED_MS), "only %ld", rows_like("leaver-%"));
 	relay_free(relay);
-	certificate_free(leaf);
-	certificate_free(authority);
 	stop();
 }

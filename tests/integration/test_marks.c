@@ -1,19 +1,6 @@
 /* Marks of events whose commits are gone: Postgres has forgotten what Redis still tells, and an event that is sent
  * again is stored again. A mark counts in the epoch of the database in which it was written, and in no other. */
-#include "claims.h"
-#include "database.h"
-#include "listener.h"
-#include "peer.h"
-#include "postgres.h"
-#include "process.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "support.h"
 
 #define ACK_MS 20000
 #define COUNT  20
@@ -36,7 +23,6 @@ static void expect(struct peer *p, const char *id, const char *status)
 	ack = peer_recv(p, ACK_MS);
 	cr_assert(ack && strncmp(ack, expected, strlen(expected)) == 0, "the ack is %s, not %s", ack ? ack : "missing",
 		  expected);
-	free(ack);
 }
 
 static void expect_all(struct listener *l, const char *status)
@@ -90,8 +76,6 @@ Test(marks, events_whose_commits_a_crash_undid_are_stored_again)
 	cr_assert_eq(rows(postgres_database(pg)), COUNT);
 	expect_all(l, "duplicate");
 	cr_assert_geq(listener_metric(l, "wsonce_marks_past_total"), COUNT);
-	listener_free(l);
-	postgres_free(pg);
 }
 
 Test(marks, events_that_a_promoted_standby_has_not_are_stored_again)
@@ -101,7 +85,6 @@ Test(marks, events_that_a_promoted_standby_has_not_are_stored_again)
 	char *either;
 
 	listener_stop(l); /* the schema is there */
-	listener_free(l);
 	standby = postgres_standby_new(primary);
 	cr_assert(asprintf(&either, "host=%s,%s port=5432 user=postgres dbname=postgres", postgres_directory(primary),
 			   postgres_directory(standby)) > 0);
@@ -114,10 +97,6 @@ Test(marks, events_that_a_promoted_standby_has_not_are_stored_again)
 	listener_wait_ready(l);
 	expect_all(l, "persisted");
 	cr_assert_eq(rows(postgres_database(standby)), COUNT);
-	listener_free(l);
-	postgres_free(standby);
-	postgres_free(primary);
-	free(either);
 }
 
 /* Nothing is lost by an orderly restart, so nobody need ask. */
@@ -134,8 +113,6 @@ Test(marks, an_orderly_restart_keeps_the_epoch)
 	cr_assert(wait_until(listener_metric(l, "wsonce_postgres_connects_total") >= 2, ACK_MS));
 	expect_all(l, "duplicate");
 	cr_assert_eq(rows(postgres_database(pg)), 0);
-	listener_free(l);
-	postgres_free(pg);
 }
 
 /* --- under a connection that stays, as behind a pooler --- */
@@ -161,9 +138,6 @@ Test(marks, a_statement_that_stores_finds_out_that_the_server_is_another)
 	expect(p, "old", "persisted");
 	expect(p, "old", "duplicate");
 	cr_assert_eq(rows(db), 2);
-	peer_free(p);
-	listener_free(l);
-	database_free(db);
 }
 
 /* Where nothing is stored, a mark makes the listener ask. */
@@ -181,9 +155,6 @@ Test(marks, a_mark_is_not_believed_of_a_server_that_was_silent_for_a_second)
 	cr_assert_eq(rows(db), 1);
 	wait_pause_ms(1100);
 	expect(p, "id", "duplicate");
-	peer_free(p);
-	listener_free(l);
-	database_free(db);
 }
 
 Test(marks, a_copy_stored_by_another_way_tells_the_epoch_as_well)
@@ -198,13 +169,10 @@ Test(marks, a_copy_stored_by_another_way_tells_the_epoch_as_well)
 	for (int i = 0; i < 400; i++)
 		cr_assert(peer_sendf(p, "{\"event_id\":\"c-%d\",\"payload\":{}}", i));
 	for (int i = 0; i < 400; i++)
-		free(peer_recv(p, ACK_MS));
+		peer_recv(p, ACK_MS);
 	cr_assert_gt(listener_metric(l, "wsonce_copies_total"), 0);
 	cr_assert(wait_until(listener_metric(l, "wsonce_postgres_connects_total") == 2, ACK_MS));
 	cr_assert_eq(rows(db), 400);
-	peer_free(p);
-	listener_free(l);
-	database_free(db);
 }
 
 /* --- marks as others left them --- */
@@ -230,9 +198,6 @@ Test(marks, marks_of_another_epoch_are_not_believed)
 		cr_assert(wait_until(is_marked(id), ACK_MS));
 		expect(p, id, "duplicate");
 	}
-	peer_free(p);
-	listener_free(l);
-	database_free(db);
 }
 
 /* A dump has the row of wsonce_epoch as well. */
@@ -246,7 +211,6 @@ Test(marks, a_database_restored_from_a_dump_begins_an_epoch)
 	cr_assert(wait_until(is_marked("id"), ACK_MS));
 	peer_free(p);
 	listener_stop(l);
-	listener_free(l);
 	database_exec(
 		db, "begin; delete from events; create table dump as select * from wsonce_epoch; truncate wsonce_epoch;"
 		    "insert into wsonce_epoch select * from dump; commit");
@@ -254,9 +218,6 @@ Test(marks, a_database_restored_from_a_dump_begins_an_epoch)
 	p = producer(l);
 	expect(p, "id", "persisted");
 	cr_assert_eq(database_long(db, "select count(*) from wsonce_epoch join dump using (epoch)"), 0);
-	peer_free(p);
-	listener_free(l);
-	database_free(db);
 }
 
 /* --- said --- */
@@ -271,9 +232,6 @@ Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
 	l = start(conninfo);
 	cr_assert(listener_has_logged(l, "postgres may lose commits when it crashes"));
 	cr_assert(listener_has_logged(l, "synchronous_commit = off"));
-	listener_free(l);
-	free(conninfo);
-	database_free(db);
 }
 
 /* --- seals --- */
@@ -302,8 +260,6 @@ static void forge(struct database *db)
 	claims_put_mark(redisd_shared(), db, "made-up-seal", "done@", "/0123456789abcdef0123456789abcdef");
 	claims_put(redisd_shared(), "moved", true_mark, 60000);
 	claims_put(redisd_shared(), "killed", dead, 60000);
-	free(dead);
-	free(true_mark);
 }
 
 Test(marks, without_a_key_a_mark_that_is_made_up_loses_the_event)
@@ -318,9 +274,6 @@ Test(marks, without_a_key_a_mark_that_is_made_up_loses_the_event)
 	expect(p, "made-up", "duplicate");
 	expect(p, "moved", "duplicate");
 	cr_assert_eq(rows(db), 1);
-	peer_free(p);
-	listener_free(l);
-	database_free(db);
 }
 
 Test(marks, with_a_key_marks_that_are_made_up_are_not_believed)
@@ -339,9 +292,6 @@ Test(marks, with_a_key_marks_that_are_made_up_are_not_believed)
 	cr_assert_eq(listener_metric(l, "wsonce_marks_unsealed_total"), 4);
 	expect(p, "true", "duplicate");
 	cr_assert_eq(listener_metric(l, "wsonce_marks_unsealed_total"), 4);
-	peer_free(p);
-	listener_free(l);
-	database_free(db);
 }
 
 /* While the key is handed out, each stores what it does not know; nobody loses or doubles anything. */
@@ -365,5 +315,4 @@ Test(marks, listeners_with_and_without_the_key_are_one_fleet)
 		peer_free(peers[i]);
 		listener_free(fleet[i]);
 	}
-	database_free(db);
 }

@@ -1,20 +1,6 @@
 /* Events that are too old by their own time: dead letters at the door, once for the fleet, that leave no
  * row and no claim. */
-#include "ack.h"
-#include "claims.h"
-#include "database.h"
-#include "feed.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "redisd.h"
-#include "run.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
+#include "support.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 15000
@@ -49,8 +35,6 @@ static void tear_down(void)
 {
 	peer_free(producer);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	database_free(db);
 }
 
 /* RFC 3339 of so many days ago. */
@@ -116,7 +100,6 @@ Test(max_age, it_needs_to_know_where_the_time_is)
 	db = database_new();
 	run_expect_error(db, 2, "--time-pointer", "listen --source ws://h --max-age 30d");
 	run_expect_error(db, 2, "--max-age", "listen --source ws://h --time-pointer /t --max-age 30");
-	database_free(db);
 }
 
 Test(max_age, a_stale_event_is_one_dead_letter_for_the_whole_fleet)
@@ -130,6 +113,4 @@ Test(max_age, a_stale_event_is_one_dead_letter_for_the_whole_fleet)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 1);
 	cr_assert_eq(database_long(db, "SELECT seen FROM dead_letters"), 3);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
-	fleet_end(&fleet);
-	database_free(db);
 }

@@ -1,14 +1,6 @@
 /* Payloads come out of the table as they were sent, digit by digit, and ids, types and payloads are
  * found wherever the pointers say. One listener, one producer, acks awaited. */
-#include "ack.h"
-#include "database.h"
-#include "listener.h"
-#include "peer.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define ACKS "wsonce.ack.v1"
 
@@ -32,8 +24,6 @@ static void tear_down(void)
 {
 	peer_free(producer);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	database_free(db);
 }
 
 /* One value of the only row with this id. */
@@ -47,7 +37,6 @@ static void expect_column(const char *name, const char *event_id, const char *ex
 	char *text = column(name, event_id);
 
 	cr_assert_str_eq(text, expected, "%s of %s is %s, not %s", name, event_id, text, expected);
-	free(text);
 }
 
 /* Send a payload and find it in the table as jsonb prints it; expected NULL: as it was sent. */
@@ -155,8 +144,6 @@ Test(payload, nine_hundred_kilobytes_are_kept, .init = set_up, .fini = tear_down
 	ack_expect(producer, "long", "persisted");
 	char *stored = column("payload #>> '{}'", "long");
 	cr_assert(strcmp(stored, text) == 0, "%zu bytes were stored", strlen(stored));
-	free(stored);
-	free(text);
 }
 
 Test(payload, nesting_of_two_thousand_levels_is_kept, .init = set_up, .fini = tear_down)

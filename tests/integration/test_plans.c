@@ -1,10 +1,6 @@
 /* What the program's statements read among many rows: WSONCE_TEST_ROWS of each table, 100,000 by default. `make plans
  * ROWS=5000000` prints the figures of docs/webhooks.md. */
-#include "database.h"
-#include "run.h"
-#include "suite.h"
-#include "wait.h"
-
+#include "support.h"
 #include "backlog.sql.h"
 #include "bury.sql.h"
 #include "checkin.sql.h"
@@ -22,13 +18,6 @@
 #include "purge_rows.sql.h"
 #include "record.sql.h"
 
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct database *db;
 static long rows;
 
@@ -39,11 +28,6 @@ static void init(void)
 	rows = given ? strtol(given, NULL, 10) : 100000;
 	db = database_new();
 	run_expect(db, 0, NULL, "migrate");
-}
-
-static void fini(void)
-{
-	database_free(db);
 }
 
 /* --- many rows --- */
@@ -140,7 +124,6 @@ static struct cost explain(const char *sql, const char *values)
 
 	database_exec(db, "deallocate all");
 	database_exec(db, "prepare question as %s", own);
-	free(own);
 	database_exec(db, "begin");
 	char *text = database_text(db, "explain (analyze, buffers, timing off, format json) execute question%s%s%s",
 				   *values ? "(" : "", values, *values ? ")" : "");
@@ -155,8 +138,6 @@ static struct cost explain(const char *sql, const char *values)
 		.pages = pages_read(plan),
 		.ms = number(first, "Execution Time"),
 	};
-	json_decref(plans);
-	free(text);
 	return cost;
 }
 
@@ -194,7 +175,6 @@ static void check_lease(void)
 	struct cost cost = explain(SQL_LEASE, values);
 	cr_expect_eq(cost.found, 201);
 	must_cost("lease", cost, 800, 5200);
-	free(probe);
 }
 
 static void check_record(void)
@@ -209,8 +189,6 @@ static void check_record(void)
 			   "array_fill('5'::text, '{100}')",
 			   ids) > 0);
 	must_cost("record", explain(SQL_RECORD, values), 200, 2600);
-	free(values);
-	free(ids);
 }
 
 /* What a listener stores and asks for: 500 events, of which half are there. */
@@ -222,19 +200,15 @@ static void check_storing(void)
 
 	cr_assert(asprintf(&values, "%s, array_fill('x'::text, '{500}'), array_fill('{}'::jsonb, '{500}')", fresh) > 0);
 	must_cost("insert", explain(SQL_INSERT, values), 10, 20000);
-	free(values);
 	cr_assert(asprintf(&values, "%s, ''", ids) > 0);
 	must_cost("find_present", explain(SQL_FIND_PRESENT, values), 600, 2600);
-	free(values);
 	cr_assert(asprintf(&values, "%s, 'c1'", ids) > 0);
 	must_cost("find_present, consumer", explain(SQL_FIND_PRESENT, values), 600, 2600);
-	free(values);
 	cr_assert(asprintf(&values,
 			   "%s, array_fill('id'::text, '{100}'), array_fill('bad'::text, '{100}'), "
 			   "array_fill(''::bytea, '{100}'), array_fill(NULL::text, '{100}'), 'i', '', true",
 			   digests) > 0);
 	must_cost("bury", explain(SQL_BURY, values), 200, 4000);
-	free(values);
 	must_cost("checkin",
 		  explain(SQL_CHECKIN, "'{\"listener\": \"i\", \"max_age_s\": null, \"dedup_window_s\": 300, "
 				       "\"is_leaving\": false, \"consumer\": \"\", \"handler\": null, \"targets\": [], "
@@ -243,9 +217,6 @@ static void check_storing(void)
 		  20, 200);
 	must_cost("epoch", explain(SQL_EPOCH, ""), 5, 50);
 	must_cost("identify", explain(SQL_IDENTIFY, ""), 10, 100);
-	free(ids);
-	free(fresh);
-	free(digests);
 }
 
 /* A step of purge looks at 20,000 rows. */
@@ -274,7 +245,7 @@ static void check_all(void)
 }
 
 /* First the statistics are of a time when tables were nearly empty and nothing was pending, then they are fresh. */
-Test(plans, statements_read_no_more_than_what_they_want_among_many_rows, .init = init, .fini = fini, .timeout = 6000)
+Test(plans, statements_read_no_more_than_what_they_want_among_many_rows, .init = init, .timeout = 6000)
 {
 	for (int i = 0; i < 4; i++)
 		database_exec(db, "alter table %s set (autovacuum_enabled = off)",
@@ -299,7 +270,7 @@ static double leased_within(const char *bytes, const char *all_bytes)
 	return explain(SQL_LEASE, values).found;
 }
 
-Test(plans, lease_has_a_budget_of_bytes_that_no_target_uses_up, .init = init, .fini = fini)
+Test(plans, lease_has_a_budget_of_bytes_that_no_target_uses_up, .init = init)
 {
 	database_exec(db,
 		      "insert into outbox (target, event_id, event_type, payload) select 'large', i, 'x', to_jsonb(("
@@ -327,7 +298,7 @@ static struct cost lease_since(const char *since)
 
 /* What it might see stays in the table and its indexes: here a delivery for each row, of which an hour has some
  * millions. Leases look for rows from where the last one was found. */
-Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init, .fini = fini, .timeout = 6000)
+Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init, .timeout = 6000)
 {
 	struct database *reader = database_open(database_conninfo(db));
 
@@ -354,8 +325,6 @@ Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init,
 	cr_expect_eq(late.found, 200);
 	cr_expect_leq(late.pages, 2 * before.pages + 100, "%.0f pages, before %.0f", late.pages, before.pages);
 	database_exec(reader, "rollback");
-	database_free(reader);
-	free(since);
 }
 
 /* --- commands --- */
@@ -388,7 +357,7 @@ static void must_read_little(const char *words, const char *part)
 	cr_expect_leq(pages, 8000, "%s reads %ld pages", words, pages);
 }
 
-Test(plans, commands_with_nothing_to_do_do_not_read_the_tables, .init = init, .fini = fini, .timeout = 6000)
+Test(plans, commands_with_nothing_to_do_do_not_read_the_tables, .init = init, .timeout = 6000)
 {
 	/* What autovacuum reads would count. */
 	static const char *const tables[] = {"events", "dead_letters", "outbox", "processed_events"};

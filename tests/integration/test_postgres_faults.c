@@ -1,21 +1,6 @@
 /* Trouble with Postgres while three listeners work: nothing lost, nothing doubled, nothing acked that
  * is not committed, memory bounded, and normal work afterwards. */
-#include "claims.h"
-#include "database.h"
-#include "feed.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "postgres.h"
-#include "process.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define WHOLE_MS 30000
 #define MIB      (1024 * 1024)
@@ -31,12 +16,6 @@ static void start(struct bench *b, const char *flags)
 	b->postgres = postgres_new();
 	b->rows = postgres_database(b->postgres);
 	fleet_start(&b->fleet, 3, b->rows, NULL, flags);
-}
-
-static void end(struct bench *b)
-{
-	fleet_end(&b->fleet);
-	postgres_free(b->postgres);
 }
 
 /* A part of the stream, of which some is stored and the rest is under way. */
@@ -70,7 +49,6 @@ Test(postgres_faults, a_restart_in_the_middle_of_a_stream_does_no_harm, .timeout
 	}
 	send_some(&b);
 	must_work_again(&b);
-	end(&b);
 }
 
 Test(postgres_faults, a_crash_in_the_middle_of_a_stream_does_no_harm, .timeout = 120)
@@ -85,7 +63,6 @@ Test(postgres_faults, a_crash_in_the_middle_of_a_stream_does_no_harm, .timeout =
 		postgres_start(b.postgres);
 	}
 	must_work_again(&b);
-	end(&b);
 }
 
 Test(postgres_faults, connections_ended_again_and_again_do_no_harm, .timeout = 120)
@@ -101,7 +78,6 @@ Test(postgres_faults, connections_ended_again_and_again_do_no_harm, .timeout = 1
 	}
 	cr_assert_gt(ended, 12);
 	must_work_again(&b);
-	end(&b);
 }
 
 /* --- frozen --- */
@@ -121,7 +97,6 @@ Test(postgres_faults, a_pause_of_postgres_does_no_harm, .timeout = 120)
 	cr_assert_eq(fleet_metric(&b.fleet, "wsonce_claims_expired_total"), 0, "claims were lost meanwhile");
 	postgres_resume(b.postgres);
 	must_work_again(&b);
-	end(&b);
 }
 
 Test(postgres_faults, a_pause_longer_than_the_postgres_timeout_does_no_harm, .timeout = 120)
@@ -135,7 +110,6 @@ Test(postgres_faults, a_pause_longer_than_the_postgres_timeout_does_no_harm, .ti
 	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_postgres_up") < 3, WHOLE_MS), "nobody noticed");
 	postgres_resume(b.postgres);
 	must_work_again(&b);
-	end(&b);
 }
 
 static void expect_no_ack(struct peer *p)
@@ -148,10 +122,7 @@ static void expect_no_ack(struct peer *p)
 static bool next_ack_says(struct peer *p, const char *status)
 {
 	char *ack = peer_recv(p, 20000);
-	bool is_so = ack && strstr(ack, status);
-
-	free(ack);
-	return is_so;
+	return ack && strstr(ack, status);
 }
 
 /* ---- memory is full meanwhile ---- */
@@ -175,7 +146,6 @@ static int count_acks(struct peer *p, int wanted)
 	peer_set_deadline(p, 10);
 	while (n < wanted && (peer_flush(p), text = peer_recv(p, 5000))) {
 		cr_assert(strstr(text, "\"persisted\""), "%s", text);
-		free(text);
 		n++;
 	}
 	return n;
@@ -198,7 +168,6 @@ Test(postgres_faults, who_is_not_read_from_while_memory_is_full_stays_connected,
 	cr_assert_eq(count_acks(busy, sent), sent, "not all of %d events were acked", sent);
 	cr_assert_eq(listener_metric(listener, "wsonce_ingest_connections"), 1);
 	peer_free(busy);
-	end(&b);
 }
 
 /* Connections that have been quiet are stopped only when they speak: in time, too. */
@@ -229,7 +198,6 @@ Test(postgres_faults, a_quiet_producer_that_speaks_while_memory_is_full_waits_it
 	cr_assert_eq(count_acks(busy, sent), sent, "not all of %d events were acked", sent);
 	peer_free(busy);
 	peer_free(quiet);
-	end(&b);
 }
 
 Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120)
@@ -251,7 +219,6 @@ Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120
 	cr_assert(next_ack_says(second, "\"duplicate\""));
 	peer_free(first);
 	peer_free(second);
-	end(&b);
 }
 
 /* The process that a listener's statements go to. */
@@ -298,9 +265,6 @@ Test(postgres_faults, a_row_whose_commit_nobody_saw_is_there_once, .timeout = 12
 	fleet_unlock(lock);
 	cr_assert(next_ack_says(p, "\"duplicate\""));
 	cr_assert_eq(fleet_rows(&f), 2);
-	peer_free(p);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* --- down at start, read only --- */
@@ -319,7 +283,6 @@ Test(postgres_faults, listeners_wait_for_a_postgres_that_starts_later, .timeout 
 	postgres_start(b.postgres);
 	fleet_wait_ready(&b.fleet);
 	must_work_again(&b);
-	end(&b);
 }
 
 static void set_read_only(struct database *db, const char *value)
@@ -342,7 +305,6 @@ Test(postgres_faults, events_wait_while_postgres_is_read_only, .timeout = 120)
 	cr_assert(wait_until(fleet_metric(&b.fleet, "wsonce_postgres_up") == 0, WHOLE_MS));
 	set_read_only(b.rows, "off");
 	must_work_again(&b);
-	end(&b);
 }
 
 /* --- the memory limit --- */
@@ -385,8 +347,6 @@ static void stop_and_go(int payload, const char *redis)
 	cr_assert_geq(listener_metric(f.listeners[0], "wsonce_pauses_total"), 3);
 	cr_assert_lt(rss_kb, idle_kb + PROCESS_MEMORY_FACTOR * 20 * 1024, "%ld KiB resident, %ld when idle", rss_kb,
 		     idle_kb);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 /* Who does not read does not hear a pong, either. Were the feed taken for dead, what it has yet to send would be
@@ -406,9 +366,6 @@ Test(postgres_faults, a_feed_that_is_not_read_from_is_not_taken_for_dead, .timeo
 		      "the feed was hung up on");
 	fleet_unlock(lock);
 	fleet_must_be_whole(&f, WHOLE_MS);
-	fleet_end(&f);
-	redisd_free(redis);
-	database_free(rows);
 }
 
 /* What the feed has sent is in the socket's buffer alone. */
@@ -433,8 +390,6 @@ Test(postgres_faults, what_a_feed_sent_before_a_cut_is_stored_though_reading_had
 	fleet_unlock(lock);
 	cr_assert(wait_until(feed_connections(f.feed) == 2, WHOLE_MS));
 	fleet_must_be_whole(&f, WHOLE_MS);
-	fleet_end(&f);
-	database_free(rows);
 }
 
 Test(postgres_faults, small_messages_stop_and_go_at_the_memory_limit, .timeout = 120)
@@ -442,7 +397,6 @@ Test(postgres_faults, small_messages_stop_and_go_at_the_memory_limit, .timeout =
 	struct redisd *redis = redisd_new(); /* as above */
 
 	stop_and_go(0, redisd_url(redis));
-	redisd_free(redis);
 }
 
 Test(postgres_faults, large_messages_stop_and_go_at_the_memory_limit, .timeout = 120)

@@ -1,17 +1,5 @@
 /* One Redis for several databases: a prefix of claims belongs to one of them, and no two prefixes make the same key. */
-#include "ack.h"
-#include "database.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "redisd.h"
-#include "run.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define ACK_MS 20000
 #define KEY    "wsonce:prefixes"
@@ -26,13 +14,7 @@ static void set_up(void)
 	snprintf(prefix, sizeof prefix, "%.*s", (int)strlen(redisd_prefix()) - 1, redisd_prefix());
 }
 
-static void tear_down(void)
-{
-	database_free(db);
-	database_free(other);
-}
-
-TestSuite(prefixes, .init = set_up, .fini = tear_down, .timeout = 120);
+TestSuite(prefixes, .init = set_up, .timeout = 120);
 
 static struct listener *start(struct database *on, const char *with)
 {
@@ -60,8 +42,6 @@ static void expect_refusal(const char *with, const char *in_the_way)
 	char *log = process_errors(listener_process(l));
 	snprintf(way_out, sizeof way_out, "redis-cli HDEL " KEY " %s", in_the_way);
 	cr_assert(strstr(log, "another database") && strstr(log, way_out), "%s", log);
-	free(log);
-	listener_free(l);
 }
 
 Test(prefixes, a_second_database_needs_a_prefix_of_its_own)
@@ -74,8 +54,6 @@ Test(prefixes, a_second_database_needs_a_prefix_of_its_own)
 	second = start(other, own);
 	store(first, "id");
 	store(second, "id");
-	listener_free(first);
-	listener_free(second);
 }
 
 Test(prefixes, the_same_database_may_be_used_by_many)
@@ -84,8 +62,6 @@ Test(prefixes, the_same_database_may_be_used_by_many)
 
 	store(first, "a");
 	store(second, "b");
-	listener_free(first);
-	listener_free(second);
 }
 
 /* Without the colon, both would have claimed <prefix>2-id. */
@@ -103,19 +79,16 @@ Test(prefixes, a_prefix_ends_where_the_id_begins)
 	cr_assert(wait_until(redisd_long(redisd_shared(), "EXISTS %s", key), ACK_MS), "%s is not there", key);
 	snprintf(key, sizeof key, "%s2:-id", prefix);
 	cr_assert(wait_until(redisd_long(redisd_shared(), "EXISTS %s", key), ACK_MS), "%s is not there", key);
-	listener_free(first);
-	listener_free(second);
 }
 
 /* <prefix>:a:id is id for the one and a:id for the other. */
 Test(prefixes, a_prefix_may_not_begin_with_that_of_another_database)
 {
-	struct listener *first = start(db, prefix);
 	char longer[100];
 
+	start(db, prefix);
 	snprintf(longer, sizeof longer, "%s:a", prefix);
 	expect_refusal(longer, redisd_prefix());
-	listener_free(first);
 }
 
 Test(prefixes, a_prefix_whose_database_is_no_more_can_be_freed)
@@ -138,12 +111,10 @@ Test(prefixes, a_listener_that_works_goes_on_without_redis)
 
 	store(l, "a");
 	cr_assert_eq(redisd_long(redis, "HSET " KEY " p: %s", "another"), 0);
-	free(redisd_command(redis, "CLIENT KILL TYPE normal SKIPME yes"));
+	redisd_command(redis, "CLIENT KILL TYPE normal SKIPME yes");
 	cr_assert(wait_until(listener_has_logged(l, "not using redis"), ACK_MS));
 	store(l, "b");
 	cr_assert_eq(redisd_long(redis, "EXISTS p:b"), 0);
-	listener_free(l);
-	redisd_free(redis);
 }
 
 static long entries(struct redisd *redis)
@@ -160,11 +131,9 @@ Test(prefixes, a_flushed_registry_is_made_again)
 		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, "--claim-ttl 2");
 
 	cr_assert(wait_until(entries(redis) == 1, ACK_MS));
-	free(redisd_command(redis, "FLUSHALL"));
+	redisd_command(redis, "FLUSHALL");
 	cr_assert(wait_until(entries(redis) == 1, ACK_MS));
 	cr_assert_eq(listener_metric(l, "wsonce_redis_connects_total"), 1);
-	listener_free(l);
-	redisd_free(redis);
 }
 
 Test(prefixes, a_prefix_that_another_database_gives_up_is_used_again)
@@ -180,20 +149,16 @@ Test(prefixes, a_prefix_that_another_database_gives_up_is_used_again)
 	cr_assert(wait_until(listener_has_logged(l, "using redis again"), ACK_MS));
 	store(l, "a");
 	cr_assert(wait_until(redisd_long(redis, "EXISTS p:a"), ACK_MS));
-	listener_free(l);
-	redisd_free(redis);
 }
 
 Test(prefixes, a_registry_that_cannot_be_written_is_a_warning)
 {
 	struct redisd *redis = redisd_new();
 
-	free(redisd_command(redis, "SET " KEY " text"));
+	redisd_command(redis, "SET " KEY " text");
 	struct listener *l = listener_start(
 		&(struct listener_options){.database = db, .redis = redisd_url(redis), .prefix = "p"}, NULL);
 	store(l, "a");
 	cr_assert(wait_until(redisd_long(redis, "EXISTS p:a"), ACK_MS));
 	cr_assert(listener_has_logged(l, "cannot register the claim prefix"));
-	listener_free(l);
-	redisd_free(redis);
 }

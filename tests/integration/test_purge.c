@@ -1,21 +1,6 @@
 /* wsonce purge: what is too old goes, whoever works, dies or purges at the same time; and no event comes
  * back as a new row. */
-#include "ack.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "postgres.h"
-#include "process.h"
-#include "redisd.h"
-#include "run.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 60000
@@ -28,11 +13,6 @@ static void set_up(void)
 {
 	db = database_new();
 	run_expect(db, 0, NULL, "migrate");
-}
-
-static void tear_down(void)
-{
-	database_free(db);
 }
 
 /* Events e-1 to e-n, stored so many days ago, as listeners without --max-age may have done it. */
@@ -52,7 +32,7 @@ static long count(const char *condition)
 #define IS_PURGED "purged_at IS NOT NULL AND payload = 'null'"
 #define IS_WHOLE  "purged_at IS NULL AND payload <> 'null'"
 
-Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = set_up, .fini = tear_down)
+Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = set_up)
 {
 	store("old", 2500, 31);
 	store("young", 100, 29);
@@ -62,7 +42,7 @@ Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = set_up, .fi
 	cr_assert_eq(count("true"), 2600);
 }
 
-Test(purge, what_is_purged_is_not_purged_again, .init = set_up, .fini = tear_down)
+Test(purge, what_is_purged_is_not_purged_again, .init = set_up)
 {
 	store("old", 1500, 31);
 	run_expect(db, 0, ": 1500\n", "purge --older-than 30d");
@@ -70,11 +50,9 @@ Test(purge, what_is_purged_is_not_purged_again, .init = set_up, .fini = tear_dow
 	run_expect(db, 0, ": 0\n", "purge --older-than 30d");
 	char *second = database_text(db, "SELECT max(purged_at) FROM events");
 	cr_assert_str_eq(first, second);
-	free(first);
-	free(second);
 }
 
-Test(purge, dry_run_counts_and_changes_nothing, .init = set_up, .fini = tear_down)
+Test(purge, dry_run_counts_and_changes_nothing, .init = set_up)
 {
 	store("old", 1500, 31);
 	store("young", 10, 1);
@@ -83,7 +61,7 @@ Test(purge, dry_run_counts_and_changes_nothing, .init = set_up, .fini = tear_dow
 	cr_assert_eq(count(IS_WHOLE), 1510);
 }
 
-Test(purge, old_rows_between_young_ones_are_found, .init = set_up, .fini = tear_down)
+Test(purge, old_rows_between_young_ones_are_found, .init = set_up)
 {
 	store("young", 60000, 1);
 	database_exec(db, "UPDATE events SET processed_at = now() - interval '40 days' WHERE id %% 1000 = 7");
@@ -93,7 +71,7 @@ Test(purge, old_rows_between_young_ones_are_found, .init = set_up, .fini = tear_
 }
 
 /* In this form of times India's zone is IST, which Postgres reads as Israel's. */
-Test(purge, age_is_the_same_however_the_database_writes_times, .init = set_up, .fini = tear_down)
+Test(purge, age_is_the_same_however_the_database_writes_times, .init = set_up)
 {
 	store("young", 10, 0);
 	database_exec(db, "UPDATE events SET processed_at = now() - interval '30 days' + interval '2 hours'");
@@ -105,7 +83,7 @@ Test(purge, age_is_the_same_however_the_database_writes_times, .init = set_up, .
 	cr_assert_eq(count(IS_WHOLE), 10);
 }
 
-Test(purge, row_that_is_locked_is_left_and_told_of, .init = set_up, .fini = tear_down)
+Test(purge, row_that_is_locked_is_left_and_told_of, .init = set_up)
 {
 	struct database *other = database_open(database_conninfo(db));
 
@@ -116,10 +94,9 @@ Test(purge, row_that_is_locked_is_left_and_told_of, .init = set_up, .fini = tear
 	database_exec(other, "COMMIT");
 	run_expect(db, 0, ": 1\n", "purge --older-than 30d");
 	cr_assert_eq(count(IS_PURGED), 10);
-	database_free(other);
 }
 
-Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = set_up, .fini = tear_down)
+Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = set_up)
 {
 	struct database *lock;
 
@@ -172,9 +149,6 @@ Test(purge, late_copies_of_purged_events_are_absorbed_while_the_fleet_goes_on)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
 	cr_assert_eq(count("substring(event_id FROM 3)::int <= 3000 AND " IS_PURGED), 3000);
 	cr_assert_eq(count("substring(event_id FROM 3)::int > 3000 AND " IS_WHOLE), 5000);
-	process_free(purge);
-	fleet_end(&fleet);
-	database_free(db);
 }
 
 /* ---- interrupted, killed, two at once ---- */
@@ -200,13 +174,12 @@ static void expect_no_half(void)
 	cr_assert_eq(count("(purged_at IS NULL) <> (payload <> 'null')"), 0);
 }
 
-Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = set_up, .fini = tear_down)
+Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = set_up)
 {
 	struct process *purge = start_slow();
 
 	process_signal(purge, SIGKILL);
 	process_wait(purge, SETTLED_MS);
-	process_free(purge);
 	cr_assert_lt(count(IS_PURGED), SLOW_ROWS);
 	expect_no_half();
 	database_slow_down(db, 0);
@@ -214,7 +187,7 @@ Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = set_up
 	cr_assert_eq(count(IS_PURGED), SLOW_ROWS);
 }
 
-Test(purge, interrupted_it_tells_what_is_done, .init = set_up, .fini = tear_down)
+Test(purge, interrupted_it_tells_what_is_done, .init = set_up)
 {
 	struct process *purge = start_slow();
 	char *output;
@@ -228,8 +201,6 @@ Test(purge, interrupted_it_tells_what_is_done, .init = set_up, .fini = tear_down
 	cr_assert_eq(count(IS_PURGED), done, "%s", output);
 	cr_assert_lt(done, SLOW_ROWS);
 	expect_no_half();
-	free(output);
-	process_free(purge);
 }
 
 Test(purge, interrupted_twice_it_ends_though_the_database_hangs)
@@ -244,11 +215,9 @@ Test(purge, interrupted_twice_it_ends_though_the_database_hangs)
 	cr_assert(wait_until((process_signal(purge, SIGTERM), !process_is_alive(purge)), SETTLED_MS));
 	postgres_resume(pg);
 	expect_no_half();
-	process_free(purge);
-	postgres_free(pg);
 }
 
-Test(purge, several_at_once_share_the_work, .init = set_up, .fini = tear_down)
+Test(purge, several_at_once_share_the_work, .init = set_up)
 {
 	struct process *purges[3];
 	long done = 0;
@@ -262,7 +231,6 @@ Test(purge, several_at_once_share_the_work, .init = set_up, .fini = tear_down)
 		cr_assert_eq(process_wait(purges[i], SETTLED_MS), 0, "%s", process_last_words(purges[i]));
 		output = process_output(purges[i]);
 		done += strtol(strstr(output, "00: ") ? strstr(output, "00: ") + 4 : "0", NULL, 10);
-		free(output);
 		process_free(purges[i]);
 	}
 	cr_assert_eq(done, 20000, "%ld", done);
@@ -271,7 +239,7 @@ Test(purge, several_at_once_share_the_work, .init = set_up, .fini = tear_down)
 
 /* ---- rows that go ---- */
 
-Test(purge, rows_are_not_deleted_without_a_guard, .init = set_up, .fini = tear_down)
+Test(purge, rows_are_not_deleted_without_a_guard, .init = set_up)
 {
 	struct listener *listener;
 
@@ -285,13 +253,12 @@ Test(purge, rows_are_not_deleted_without_a_guard, .init = set_up, .fini = tear_d
 	run_expect_error(db, 2, "the listener open.", "purge --older-than 30d --delete-rows " GUARD);
 	run_expect_error(db, 2, "without --max-age", "purge --older-than 30d --delete-rows --dry-run");
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
 	cr_assert_eq(count("true"), 10);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_retention"), 0);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
 }
 
-Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init = set_up, .fini = tear_down)
+Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init = set_up)
 {
 	struct listener *listener = listener_start(&(struct listener_options){.database = db}, GUARD);
 
@@ -303,10 +270,9 @@ Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init
 	run_expect(db, 0, "rows deleted", "purge --older-than 192h --delete-rows");
 	cr_assert_eq(count("true"), 0);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
 }
 
-Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init = set_up, .fini = tear_down)
+Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init = set_up)
 {
 	struct listener *listener;
 	struct peer *producer;
@@ -322,10 +288,9 @@ Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init 
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE event_id = 'old-7'"), 1);
 	peer_free(producer);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
 }
 
-Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start, .init = set_up, .fini = tear_down)
+Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start, .init = set_up)
 {
 	const struct listener_options options = {.database = db, .without_waiting = true};
 	struct listener *open, *guarded;
@@ -334,10 +299,8 @@ Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start,
 	open = listener_start(&options, NULL);
 	cr_assert_eq(process_wait(listener_process(open), SETTLED_MS), 1);
 	cr_assert_not_null(strstr(process_last_words(listener_process(open)), "--max-age of at most 29d"));
-	listener_free(open);
 	guarded = listener_start(&(struct listener_options){.database = db}, "--time-pointer /at --max-age 29d");
 	cr_assert_eq(listener_stop(guarded), 0);
-	listener_free(guarded);
 }
 
 /* ---- dead letters ---- */
@@ -356,7 +319,7 @@ static long letters(const char *condition)
 	return database_long(db, "SELECT count(*) FROM dead_letters WHERE %s", condition);
 }
 
-Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = set_up, .fini = tear_down)
+Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = set_up)
 {
 	database_exec(db,
 		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, last_seen, resolved_at) "
@@ -373,7 +336,7 @@ Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = set
 	cr_assert_eq(letters("true"), 0);
 }
 
-Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = set_up, .fini = tear_down)
+Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = set_up)
 {
 	bury(91, 1500);
 	bury(89, 20);
@@ -381,7 +344,7 @@ Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = set_up, .fini =
 	cr_assert_eq(letters("true"), 20);
 }
 
-Test(purge, dead_letters_go_by_number_the_newest_stay, .init = set_up, .fini = tear_down)
+Test(purge, dead_letters_go_by_number_the_newest_stay, .init = set_up)
 {
 	bury(5, 30);
 	bury(1, 30);
@@ -411,7 +374,7 @@ static long deliveries(const char *condition)
 	return database_long(db, "SELECT count(*) FROM outbox WHERE %s", condition);
 }
 
-Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = set_up, .fini = tear_down)
+Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = set_up)
 {
 	deliver("delivered", 31, 1500);
 	deliver("pending", 99, 20);
@@ -427,7 +390,7 @@ Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = set_up, 
 	cr_assert_eq(deliveries("true"), 44);
 }
 
-Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = set_up, .fini = tear_down)
+Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = set_up)
 {
 	deliver("delivered", 5, 30);
 	deliver("pending", 5, 100);
@@ -442,7 +405,7 @@ Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = set_up,
 }
 
 /* An operator has made it pending again after the step had seen it: skipped while that is not committed. */
-Test(purge, delivery_that_is_retried_meanwhile_stays, .init = set_up, .fini = tear_down)
+Test(purge, delivery_that_is_retried_meanwhile_stays, .init = set_up)
 {
 	struct database *other = database_open(database_conninfo(db));
 
@@ -454,7 +417,6 @@ Test(purge, delivery_that_is_retried_meanwhile_stays, .init = set_up, .fini = te
 	database_exec(other, "COMMIT");
 	run_expect(db, 0, ": 0\n", "purge --open-too --outbox-older-than 30d");
 	cr_assert_eq(deliveries("event_id = 'e-3' AND state = 'pending'"), 1);
-	database_free(other);
 }
 
 /* ---- what consumers have processed ---- */
@@ -472,7 +434,7 @@ static long processed(const char *condition)
 	return database_long(db, "SELECT count(*) FROM processed_events WHERE %s", condition);
 }
 
-Test(purge, what_consumers_processed_goes_by_age, .init = set_up, .fini = tear_down)
+Test(purge, what_consumers_processed_goes_by_age, .init = set_up)
 {
 	process("billing", 31, 1500);
 	process("billing", 29, 20);
@@ -488,7 +450,7 @@ Test(purge, what_consumers_processed_goes_by_age, .init = set_up, .fini = tear_d
 	cr_assert_eq(database_long(db, "SELECT rows_deleted_s FROM wsonce_retention"), 30 * 86400);
 }
 
-Test(purge, what_consumers_processed_goes_by_number, .init = set_up, .fini = tear_down)
+Test(purge, what_consumers_processed_goes_by_number, .init = set_up)
 {
 	process("billing", 40, 30);
 	process("search", 31, 30);
@@ -499,7 +461,7 @@ Test(purge, what_consumers_processed_goes_by_number, .init = set_up, .fini = tea
 	run_expect(db, 0, ": 5\n", "purge --processed-keep 100 --processed-older-than 35d " GUARD);
 }
 
-Test(purge, row_of_a_consumer_that_is_locked_is_left_and_told_of, .init = set_up, .fini = tear_down)
+Test(purge, row_of_a_consumer_that_is_locked_is_left_and_told_of, .init = set_up)
 {
 	struct database *other = database_open(database_conninfo(db));
 
@@ -508,10 +470,9 @@ Test(purge, row_of_a_consumer_that_is_locked_is_left_and_told_of, .init = set_up
 	database_exec(other, "SELECT 1 FROM processed_events WHERE event_id = 'e-31-3' FOR UPDATE");
 	run_expect(db, 0, ": 9, and 1 left because others have locked them", "purge --processed-older-than 30d " GUARD);
 	database_exec(other, "COMMIT");
-	database_free(other);
 }
 
-Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = set_up, .fini = tear_down)
+Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = set_up)
 {
 	struct listener *listener;
 
@@ -531,7 +492,6 @@ Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = s
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners"), SETTLED_MS));
 	run_expect_error(db, 2, "without --max-age", "purge --processed-older-than 30d " GUARD);
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
 	cr_assert_eq(processed("true"), 10);
 	cr_assert_eq(count("true"), 10);
 }
@@ -564,7 +524,7 @@ static void expect_acts(const char *condition, long letters_of, long deliveries_
 	cr_assert_eq(acts("delivery_actions", condition), deliveries_of);
 }
 
-Test(purge, records_of_what_is_gone_go_by_age, .init = set_up, .fini = tear_down)
+Test(purge, records_of_what_is_gone_go_by_age, .init = set_up)
 {
 	bury(1, 20);
 	deliver("dead", 1, 20);
@@ -584,7 +544,7 @@ Test(purge, records_of_what_is_gone_go_by_age, .init = set_up, .fini = tear_down
 	expect_acts("true", 120, 130);
 }
 
-Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .init = set_up, .fini = tear_down)
+Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .init = set_up)
 {
 	bury(400, 20);
 	deliver("dead", 400, 30);
@@ -598,7 +558,7 @@ Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .ini
 	expect_acts("true", 0, 0);
 }
 
-Test(purge, all_tables_go_in_one_run, .init = set_up, .fini = tear_down)
+Test(purge, all_tables_go_in_one_run, .init = set_up)
 {
 	json_t *root;
 
@@ -615,10 +575,9 @@ Test(purge, all_tables_go_in_one_run, .init = set_up, .fini = tear_down)
 	cr_assert_eq(json_integer_value(json_object_get(json_object_get(root, "outbox"), "done")), 12);
 	cr_assert_eq(json_integer_value(json_object_get(json_object_get(root, "processed_events"), "done")), 13);
 	cr_assert_null(json_object_get(root, "rows"));
-	json_decref(root);
 }
 
-Test(purge, it_needs_to_know_what, .init = set_up, .fini = tear_down)
+Test(purge, it_needs_to_know_what, .init = set_up)
 {
 	run_expect_error(db, 2, "purge what?", "purge");
 	run_expect_error(db, 2, "--older-than", "purge --older-than 30");

@@ -1,17 +1,6 @@
 /* Trouble with Redis while three listeners work: nothing lost, nothing doubled, nobody crashes, and
  * claims are used again afterwards. */
-#include "claims.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "process.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define WHOLE_MS 20000
 #define BACK_MS  10000
@@ -56,13 +45,6 @@ static void must_work_again(struct bench *b)
 	fleet_must_claim(&b->fleet, b->redis, WHOLE_MS);
 }
 
-static void end(struct bench *b)
-{
-	fleet_end(&b->fleet);
-	redisd_free(b->redis);
-	database_free(b->rows);
-}
-
 /* A part of the stream, of which some is stored and the rest is under way. */
 static void send_some(struct bench *b)
 {
@@ -77,11 +59,10 @@ Test(redis_faults, a_flush_in_the_middle_of_a_stream_does_no_harm, .timeout = 12
 	start(&b, "");
 	for (int i = 0; i < 4; i++) {
 		send_some(&b);
-		free(redisd_command(b.redis, "FLUSHALL"));
+		redisd_command(b.redis, "FLUSHALL");
 	}
 	send_some(&b);
 	must_work_again(&b);
-	end(&b);
 }
 
 Test(redis_faults, a_restart_in_the_middle_of_a_stream_does_no_harm, .timeout = 120)
@@ -95,7 +76,6 @@ Test(redis_faults, a_restart_in_the_middle_of_a_stream_does_no_harm, .timeout = 
 	}
 	send_some(&b);
 	must_work_again(&b);
-	end(&b);
 }
 
 Test(redis_faults, events_are_stored_while_redis_is_gone, .timeout = 120)
@@ -113,13 +93,11 @@ Test(redis_faults, events_are_stored_while_redis_is_gone, .timeout = 120)
 		char *page = listener_http(b.fleet.listeners[i], "/readyz", NULL);
 
 		cr_assert_str_eq(page, "degraded: redis is down, the unique key decides\n");
-		free(page);
 	}
 	fleet_must_be_whole(&b.fleet, WHOLE_MS);
 	redisd_start(b.redis);
 	send_some(&b);
 	must_work_again(&b);
-	end(&b);
 }
 
 Test(redis_faults, a_frozen_redis_delays_an_event_by_its_timeout_only, .timeout = 120)
@@ -136,7 +114,6 @@ Test(redis_faults, a_frozen_redis_delays_an_event_by_its_timeout_only, .timeout 
 	redisd_resume(b.redis);
 	send_some(&b);
 	must_work_again(&b);
-	end(&b);
 }
 
 /* Held events, too: their owner's claim is there and Redis does not answer. */
@@ -154,7 +131,6 @@ Test(redis_faults, a_held_event_is_stored_when_redis_freezes, .timeout = 120)
 		  "not everybody settled it");
 	redisd_resume(b.redis);
 	must_work_again(&b);
-	end(&b);
 }
 
 Test(redis_faults, events_are_stored_while_redis_refuses_writes, .timeout = 120)
@@ -167,17 +143,16 @@ Test(redis_faults, events_are_stored_while_redis_refuses_writes, .timeout = 120)
 	snprintf(flags, sizeof flags, "--claim-ttl %ld", (long)wait_stretch_ms(SOON_MS) / 1000 + 3);
 	start(&b, flags);
 	send_some(&b);
-	free(redisd_command(b.redis, "CONFIG SET maxmemory-policy noeviction"));
-	free(redisd_command(b.redis, "CONFIG SET maxmemory 1mb"));
+	redisd_command(b.redis, "CONFIG SET maxmemory-policy noeviction");
+	redisd_command(b.redis, "CONFIG SET maxmemory 1mb");
 	fleet_send(&b.fleet, 2000);
 	fleet_must_be_whole(&b.fleet, WHOLE_MS);
 	cr_assert_gt(fleet_metric(&b.fleet, "wsonce_redis_errors_total"), 0, "Redis did not refuse anything");
 	fleet_send(&b.fleet, 500); /* a refusal is nobody's claim: there is nothing to wait for */
 	fleet_wait_rows(&b.fleet, b.fleet.sent, SOON_MS);
-	free(redisd_command(b.redis, "CONFIG SET maxmemory 0"));
+	redisd_command(b.redis, "CONFIG SET maxmemory 0");
 	send_some(&b);
 	must_work_again(&b);
-	end(&b);
 }
 
 Test(redis_faults, an_eviction_policy_that_may_drop_claims_is_warned_about)
@@ -187,23 +162,18 @@ Test(redis_faults, an_eviction_policy_that_may_drop_claims_is_warned_about)
 	struct listener *l;
 	char *log = NULL;
 
-	free(redisd_command(redis, "CONFIG SET maxmemory 100mb"));
-	free(redisd_command(redis, "CONFIG SET maxmemory-policy allkeys-lru"));
+	redisd_command(redis, "CONFIG SET maxmemory 100mb");
+	redisd_command(redis, "CONFIG SET maxmemory-policy allkeys-lru");
 	l = listener_start(&(struct listener_options){.database = rows, .redis = redisd_url(redis)}, NULL);
-	cr_assert(wait_until((free(log), log = process_errors(listener_process(l)), strstr(log, "allkeys-lru") != NULL),
-			     WHOLE_MS),
+	cr_assert(wait_until((log = process_errors(listener_process(l)), strstr(log, "allkeys-lru") != NULL), WHOLE_MS),
 		  "%s", log);
 	cr_assert(strstr(log, "redis may evict claims"), "%s", log);
-	free(log);
-	listener_free(l);
-	redisd_free(redis);
-	database_free(rows);
 }
 
 /* Whoever finds a script gone loads all of them, heartbeats too: so that renewals do, they are gone all the time. */
 static double renewals_without_scripts(struct bench *b)
 {
-	free(redisd_command(b->redis, "SCRIPT FLUSH"));
+	redisd_command(b->redis, "SCRIPT FLUSH");
 	return fleet_metric(&b->fleet, "wsonce_claims_renewed_total");
 }
 
@@ -220,7 +190,6 @@ Test(redis_faults, forgotten_scripts_are_loaded_again, .timeout = 120)
 	cr_assert_eq(fleet_metric(&b.fleet, "wsonce_claims_expired_total"), 0, "claims were lost over it");
 	fleet_unlock(lock);
 	must_work_again(&b);
-	end(&b);
 }
 
 Test(redis_faults, listeners_start_without_redis_and_use_it_when_it_comes, .timeout = 120)
@@ -235,5 +204,4 @@ Test(redis_faults, listeners_start_without_redis_and_use_it_when_it_comes, .time
 	redisd_start(b.redis);
 	send_some(&b);
 	must_work_again(&b);
-	end(&b);
 }

@@ -1,25 +1,6 @@
 /* wsonce replay: feed the lines of a file as if they came from a feed, killed in the middle and gone on with.
  */
-#include "claims.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "postgres.h"
-#include "process.h"
-#include "redisd.h"
-#include "run.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <fcntl.h>
-#include <jansson.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "support.h"
 
 #define SETTLED_MS 20000
 #define END_MS     60000
@@ -31,11 +12,6 @@ static void set_up(void)
 {
 	db = database_new();
 	run_expect(db, 0, NULL, "migrate");
-}
-
-static void tear_down(void)
-{
-	database_free(db);
 }
 
 static long rows(void)
@@ -54,13 +30,10 @@ static void must_be_whole(long count)
 static long checkpoint_offset(const char *path)
 {
 	json_t *root = json_load_file(path, 0, NULL);
-	long offset = root ? (long)json_integer_value(json_object_get(root, "offset")) : -1;
-
-	json_decref(root);
-	return offset;
+	return root ? (long)json_integer_value(json_object_get(root, "offset")) : -1;
 }
 
-Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = set_up, .fini = tear_down)
+Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = set_up)
 {
 	char *path =
 		suite_file("lines", "{\"event_id\":\"a\",\"payload\":1.50}\n\n{\"event_id\":\"b\"}\r\n"
@@ -75,11 +48,10 @@ Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = set_up, .f
 		     1);
 	run_expect(db, 1, "\"persisted\":0,\n\"duplicates\":4,\n\"rejected\":2,", "replay %s --json", path);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 2);
-	free(path);
 }
 
 /* 4,096 bytes are not all that a file is known by: what stands before the offset must be what was replayed. */
-Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = set_up, .fini = tear_down)
+Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = set_up)
 {
 	char *path = fleet_file("events", 1000), *checkpoint = suite_path("checkpoint"), *command;
 	struct database *other = database_new();
@@ -93,14 +65,10 @@ Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = se
 	cr_assert_eq(system(command), 0);
 	run_expect_error(db, 1, "another file", "replay %s --checkpoint %s", path, checkpoint);
 	run_expect_error(db, 2, "the file to replay", "replay %s --checkpoint %s", path, path);
-	database_free(other);
-	free(command);
-	free(path);
-	free(checkpoint);
 }
 
 /* The marks of the first run say that all is done; the table says that nothing is. */
-Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = set_up, .fini = tear_down)
+Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = set_up)
 {
 	char *path = fleet_file("events", 50);
 
@@ -109,10 +77,9 @@ Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = set_up, 
 	run_expect(db, 0, "persisted 50, duplicates 0, rejected 0", "replay %s", path);
 	run_expect(db, 0, "persisted 0, duplicates 50, rejected 0", "replay %s", path);
 	must_be_whole(50);
-	free(path);
 }
 
-Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed, .init = set_up, .fini = tear_down)
+Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed, .init = set_up)
 {
 	char *path = suite_path("long");
 	FILE *out = fopen(path, "we");
@@ -131,11 +98,10 @@ Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE length(raw) = 65536"), 1);
 	cr_assert_eq(
 		database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE 'the message has 65537 %%'"), 1);
-	free(path);
 }
 
 Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and_doubles_nothing, .init = set_up,
-     .fini = tear_down, .timeout = 300)
+     .timeout = 300)
 {
 	char *path = fleet_file("events", 10000), *checkpoint = suite_path("checkpoint");
 	long last = -1;
@@ -148,7 +114,6 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 		cr_assert(wait_until(checkpoint_offset(checkpoint) > last, END_MS), "%s", process_last_words(p));
 		process_signal(p, SIGKILL);
 		cr_assert_eq(process_wait(p, END_MS), 128 + SIGKILL);
-		process_free(p);
 		last = checkpoint_offset(checkpoint);
 	}
 	database_slow_down(db, 0);
@@ -156,11 +121,9 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 	run_expect(db, 0, "went on from byte ", "replay %s --checkpoint %s", path, checkpoint);
 	must_be_whole(10000);
 	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
-	free(checkpoint);
-	free(path);
 }
 
-Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = set_up, .fini = tear_down)
+Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = set_up)
 {
 	char *path = fleet_file("events", 10), *checkpoint = suite_path("checkpoint"),
 	     *part = suite_path("checkpoint.part");
@@ -173,13 +136,9 @@ Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = set_up, .fini 
 	cr_assert_eq(seen.st_mode, S_IFREG | 0600, "mode %o", seen.st_mode);
 	cr_assert_eq(stat(victim, &seen), 0);
 	cr_assert_eq(seen.st_size, 9, "the victim has %ld bytes", (long)seen.st_size);
-	free(victim);
-	free(part);
-	free(checkpoint);
-	free(path);
 }
 
-Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up, .fini = tear_down)
+Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up)
 {
 	char *path = fleet_file("events", 10000), *checkpoint = suite_path("checkpoint");
 
@@ -188,7 +147,6 @@ Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up, .fini 
 	cr_assert(wait_until(checkpoint_offset(checkpoint) > 0, END_MS), "%s", process_last_words(p));
 	process_signal(p, SIGKILL);
 	cr_assert_eq(process_wait(p, END_MS), 128 + SIGKILL);
-	process_free(p);
 	FILE *in = fopen(path, "re");
 	long settled = 0, offset = checkpoint_offset(checkpoint);
 	for (long at = 0; at < offset; at++)
@@ -197,11 +155,9 @@ Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up, .fini 
 	cr_assert_gt(settled, 0);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE (payload->>'n')::int <= %ld", settled),
 		     settled);
-	free(checkpoint);
-	free(path);
 }
 
-Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = set_up, .fini = tear_down)
+Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = set_up)
 {
 	char *path = fleet_file("events", 10000), *checkpoint = suite_path("checkpoint");
 
@@ -215,18 +171,13 @@ Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = 
 	cr_assert(json_is_true(json_object_get(root, "interrupted")), "%s", output);
 	cr_assert_eq(json_integer_value(json_object_get(root, "settled_offset")), checkpoint_offset(checkpoint));
 	cr_assert_eq(json_integer_value(json_object_get(root, "persisted")), rows());
-	json_decref(root);
-	free(output);
-	process_free(p);
 	database_slow_down(db, 0);
 	run_expect(db, 0, NULL, "replay %s --checkpoint %s", path, checkpoint);
 	must_be_whole(10000);
-	free(checkpoint);
-	free(path);
 }
 
 /* The first event is somebody else's for a while. */
-Test(replay, lines_behind_one_that_is_held_are_fed_as_far_as_memory_is_theirs, .init = set_up, .fini = tear_down)
+Test(replay, lines_behind_one_that_is_held_are_fed_as_far_as_memory_is_theirs, .init = set_up)
 {
 	char *path = fleet_file("events", 3000);
 
@@ -238,12 +189,9 @@ Test(replay, lines_behind_one_that_is_held_are_fed_as_far_as_memory_is_theirs, .
 	claims_put(redisd_shared(), "e-1", "somebody.else@1", 1);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	must_be_whole(3000);
-	process_free(p);
-	free(path);
 }
 
-Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_grown_is_not, .init = set_up,
-     .fini = tear_down)
+Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_grown_is_not, .init = set_up)
 {
 	char *path = fleet_file("events", 100), *other = suite_path("other"), *checkpoint = suite_path("checkpoint");
 	FILE *out;
@@ -258,12 +206,9 @@ Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_
 	fprintf(out, "{\"event_id\":\"e-101\",\"payload\":{\"n\":101}}\n");
 	fclose(out);
 	run_expect(db, 0, "replayed 1: persisted 1", "replay %s --checkpoint %s", path, checkpoint);
-	free(suite_file("checkpoint", "{\"offset\": -1}"));
+	suite_file("checkpoint", "{\"offset\": -1}");
 	run_expect(db, 1, NULL, "replay %s --checkpoint %s", path, checkpoint);
 	must_be_whole(101);
-	free(checkpoint);
-	free(other);
-	free(path);
 }
 
 static void append(const char *path, const char *text)
@@ -274,7 +219,7 @@ static void append(const char *path, const char *text)
 	cr_assert_eq(fclose(out), 0);
 }
 
-Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .init = set_up, .fini = tear_down)
+Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .init = set_up)
 {
 	char *path = suite_file("growing", "{\"event_id\":\"one\"}\n{\"event_id\":\"half"),
 	     *checkpoint = suite_path("checkpoint");
@@ -290,12 +235,10 @@ Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .
 		   checkpoint);
 	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id IN ('one', 'half-and-half')"), 2);
-	free(checkpoint);
-	free(path);
 }
 
 /* All is stored, and only the marks are waited for, when it is written for the last time. */
-Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = set_up, .fini = tear_down)
+Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = set_up)
 {
 	struct redisd *redis = redisd_new();
 	struct database *lock = fleet_lock(db);
@@ -310,32 +253,27 @@ Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_en
 	fleet_unlock(lock);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
 	must_be_whole(10);
-	process_free(p);
-	redisd_free(redis);
-	free(path);
 }
 
-Test(replay, a_line_without_an_end_does_not_keep_it_from_being_interrupted, .init = set_up, .fini = tear_down)
+Test(replay, a_line_without_an_end_does_not_keep_it_from_being_interrupted, .init = set_up)
 {
 	struct process *p = run_start_on(db, "replay /dev/zero");
 
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners") > 0, SETTLED_MS));
 	process_signal(p, SIGTERM);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
-	process_free(p);
 }
 
-Test(replay, the_rate_is_kept_to, .init = set_up, .fini = tear_down)
+Test(replay, the_rate_is_kept_to, .init = set_up)
 {
 	char *path = fleet_file("events", 300);
 	int64_t begin = wait_now_ms();
 
 	run_expect(db, 0, "persisted 300", "replay %s --rate 200/s", path);
 	cr_assert_gt(wait_now_ms() - begin, 1400);
-	free(path);
 }
 
-Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, .init = set_up, .fini = tear_down)
+Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, .init = set_up)
 {
 	char *fifo = suite_path("fifo");
 
@@ -351,12 +289,9 @@ Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, 
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	cr_assert_gt(wait_now_ms() - begin, 1200);
 	cr_assert_eq(rows(), 150);
-	process_free(p);
-	free(fifo);
 }
 
-Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init = set_up, .fini = tear_down,
-     .timeout = 300)
+Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init = set_up, .timeout = 300)
 {
 	char *path = fleet_file("events", 10000);
 	struct fleet fleet;
@@ -373,11 +308,6 @@ Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init
 	cr_assert_eq((long)fleet_metric(&fleet, "wsonce_persisted_total") +
 			     (long)json_integer_value(json_object_get(root, "persisted")),
 		     10000, "an event was stored by two");
-	json_decref(root);
-	free(output);
-	process_free(p);
-	fleet_end(&fleet);
-	free(path);
 }
 
 Test(replay, a_database_that_restarts_is_waited_for, .timeout = 300)
@@ -393,9 +323,6 @@ Test(replay, a_database_that_restarts_is_waited_for, .timeout = 300)
 	postgres_start(pg);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	must_be_whole(5000);
-	process_free(p);
-	postgres_free(pg);
-	free(path);
 }
 
 Test(replay, interrupted_while_the_database_hangs_it_ends_after_the_drain_timeout_and_knows_where_it_was,
@@ -413,12 +340,8 @@ Test(replay, interrupted_while_the_database_hangs_it_ends_after_the_drain_timeou
 	postgres_pause(pg);
 	process_signal(p, SIGTERM);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
-	process_free(p);
 	postgres_resume(pg);
 	database_slow_down(db, 0);
 	run_expect(db, 0, "went on from byte", "replay %s --checkpoint %s", path, checkpoint);
 	must_be_whole(5000);
-	postgres_free(pg);
-	free(checkpoint);
-	free(path);
 }

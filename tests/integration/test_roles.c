@@ -1,18 +1,5 @@
 /* The roles of sql/roles.sql: each can do its work, and nothing else. */
-#include "ack.h"
-#include "database.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "redisd.h"
-#include "run.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define SETTLED_MS 20000
 
@@ -28,7 +15,6 @@ static void make_roles(void)
 	struct process *p = process_start_argv(argv, NULL);
 
 	cr_assert_eq(process_wait(p, SETTLED_MS), 0, "%s", process_last_words(p));
-	process_free(p);
 }
 
 static void set_up(void)
@@ -37,12 +23,7 @@ static void set_up(void)
 	make_roles();
 }
 
-static void tear_down(void)
-{
-	database_free(db);
-}
-
-TestSuite(roles, .init = set_up, .fini = tear_down);
+TestSuite(roles, .init = set_up);
 
 static const char *conninfo_of(const char *role)
 {
@@ -65,7 +46,6 @@ static void expect_run(const char *role, int status, const char *words, const ch
 	cr_assert_eq(run.status, status, "%s as %s: status %d: %s%s", words, role, run.status, run.output, run.errors);
 	cr_assert(strstr(run.output, part) || strstr(run.errors, part), "%s as %s says: %s%s", words, role, run.output,
 		  run.errors);
-	run_free(&run);
 }
 
 static void send_events(struct listener *l)
@@ -93,8 +73,6 @@ static void expect_work(const char *flags)
 	cr_assert_eq(listener_stop(l), 0);
 	char *log = process_errors(listener_process(l));
 	cr_assert(!strstr(log, "permission denied"), "%s", log);
-	free(log);
-	listener_free(l);
 }
 
 static void expect_right(const char *role, const char *table, const char *right, int wanted)
@@ -158,7 +136,6 @@ Test(roles, an_older_fleet_can_take_up_the_roles)
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
 
 	cr_assert_eq(listener_stop(l), 0);
-	listener_free(l);
 	make_roles();
 	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
 	expect_work("--claim-ttl 30");

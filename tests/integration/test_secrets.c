@@ -1,23 +1,5 @@
 /* Passwords and tokens are planted wherever a setting may have one, and looked for wherever somebody else may look. */
-#include "database.h"
-#include "listener.h"
-#include "port.h"
-#include "process.h"
-#include "redisd.h"
-#include "run.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <dirent.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "support.h"
 
 #define PLANT      "planted" /* in each secret */
 #define SETTLED_MS 20000
@@ -29,12 +11,7 @@ static void set_up(void)
 	db = database_new();
 }
 
-static void tear_down(void)
-{
-	database_free(db);
-}
-
-TestSuite(secrets, .init = set_up, .fini = tear_down);
+TestSuite(secrets, .init = set_up);
 
 static void expect_clean(const char *where, const char *text)
 {
@@ -67,8 +44,6 @@ static void expect_clean_process(const struct process *p)
 	expect_clean("the output", output);
 	expect_clean("the command line", read_proc(p, "cmdline"));
 	expect_clean("the name", read_proc(p, "comm"));
-	free(log);
-	free(output);
 }
 
 static void expect_clean_pages(struct listener *l)
@@ -79,7 +54,6 @@ static void expect_clean_pages(struct listener *l)
 		char *page = listener_http(l, paths[i], NULL);
 
 		expect_clean(paths[i], page ? page : "");
-		free(page);
 	}
 }
 
@@ -98,7 +72,6 @@ static void expect_clean_listener(struct listener *l)
 	expect_clean_pages(l);
 	listener_stop(l);
 	expect_clean_process(listener_process(l));
-	listener_free(l);
 }
 
 Test(secrets, are_shown_nowhere_while_all_goes_well)
@@ -162,7 +135,6 @@ Test(secrets, in_files_of_their_own_work)
 		 postgres, redis, key);
 	struct run run = run_in(NULL, flags);
 	cr_assert_eq(run.status, 0, "%s", run.errors);
-	run_free(&run);
 	const char *const argv[] = {"rm", "-r", directory, NULL};
 	process_run(argv, SETTLED_MS);
 }
@@ -174,7 +146,6 @@ Test(secrets, of_an_operators_command_are_in_no_error)
 
 	cr_assert_neq(run.status, 0);
 	expect_clean("the errors", run.errors);
-	run_free(&run);
 }
 
 /* The environment, too, has secrets; the kernel shows it to other processes of the same user, unless the process is
@@ -197,13 +168,10 @@ Test(secrets, no_process_of_the_same_user_may_look_into_the_listener)
 	if (geteuid() != 0 || strstr(argv[0], "san"))
 		cr_skip_test("only root can start it as somebody else, and sanitizers look into their own memory");
 	struct process *p = process_start(&(struct process_options){.argv = argv, .uid = 65534, .gid = 65534});
-	cr_assert(wait_until((free(log), log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS), "%s",
-		  log);
-	free(log);
+	cr_assert(wait_until((log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS), "%s", log);
 	snprintf(path, sizeof path, "/proc/%d/environ", (int)process_id(p));
 	cr_assert_eq(stat(path, &seen), 0);
 	cr_assert_eq(seen.st_uid, 0, "%s belongs to user %d", path, (int)seen.st_uid);
-	process_free(p);
 }
 
 /* --- cores --- */
@@ -226,7 +194,6 @@ static bool leaves_core(struct process *p, const char *directory)
 {
 	process_signal(p, SIGABRT);
 	cr_assert_eq(process_wait(p, SETTLED_MS), 128 + SIGABRT);
-	process_free(p);
 	return has_core(directory);
 }
 
@@ -259,9 +226,7 @@ Test(secrets, are_in_no_core)
 	process_run(remove, SETTLED_MS);
 	cr_assert_eq(mkdir(directory, 0700), 0);
 	struct process *p = process_start(&(struct process_options){.argv = argv, .directory = directory});
-	cr_assert(wait_until((free(log), log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS), "%s",
-		  log);
-	free(log);
+	cr_assert(wait_until((log = process_errors(p), strstr(log, "ingest is open")), SETTLED_MS), "%s", log);
 	cr_assert_not(leaves_core(p, directory), "a core is in %s", directory);
 	process_run(remove, SETTLED_MS);
 }

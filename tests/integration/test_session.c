@@ -1,18 +1,6 @@
 /* What others do to the session or to the names in it: handlers and triggers that set things, and functions that are
  * planted in public. Rows go to the schema that was found at connect. */
-#include "database.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "receiver.h"
-#include "run.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define WAIT_MS 20000
 
@@ -31,8 +19,6 @@ static void set_up(void)
 static void tear_down(void)
 {
 	peer_free(producer);
-	listener_free(listener);
-	database_free(db);
 }
 
 TestSuite(session, .init = set_up, .fini = tear_down, .timeout = 120);
@@ -48,7 +34,6 @@ static void must_store(const char *id)
 	cr_assert(peer_sendf(producer, "{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":{}}", id));
 	char *ack = peer_recv(producer, WAIT_MS);
 	cr_assert(ack && strstr(ack, "\"persisted\""), "%s: %s", ack, process_last_words(listener_process(listener)));
-	free(ack);
 }
 
 /* --- what a handler sets --- */
@@ -95,8 +80,6 @@ Test(session, a_handler_that_sets_the_role_or_makes_the_session_read_only_stops_
 	must_store("b");
 	must_be_in_public(2);
 	database_exec(db, "DROP ROLE \"%s\"", role);
-	free(does);
-	free(role);
 }
 
 /* By COPY, too. */
@@ -115,7 +98,6 @@ Test(session, a_trigger_that_sets_the_search_path_moves_no_rows)
 			char *ack = peer_recv(producer, WAIT_MS);
 
 			cr_assert(ack && strstr(ack, "\"persisted\""), "%s", ack);
-			free(ack);
 		}
 	}
 	must_be_in_public(900);
@@ -135,7 +117,6 @@ Test(session, tables_live_in_the_schema_of_the_search_path)
 	must_store("a");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM \"My \"\"Own\".events"), 1);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM public.events"), 0);
-	free(conninfo);
 }
 
 /* A planted function whose arguments fit better than the catalogue's would run with the listener's rights. */
@@ -167,7 +148,4 @@ Test(session, functions_planted_in_public_are_not_called)
 	run_expect(db, 0, NULL, "stats duplicates");
 	run_expect(db, 0, NULL, "purge --older-than 1d --dry-run");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM planted"), 0);
-	free(path);
-	free(text);
-	receiver_free(receiver);
 }

@@ -1,16 +1,5 @@
 /* Who may take how much: producers with unfinished messages, and producers beside feeds. */
-#include "ack.h"
-#include "database.h"
-#include "feed.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define SETTLED_MS  15000
 #define HALF_BYTES  60000
@@ -32,8 +21,6 @@ static void start(const char *source, const char *flags)
 static void stop(void)
 {
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	database_free(db);
 }
 
 static double metric(const char *name)
@@ -57,7 +44,6 @@ static struct peer *send_half(void)
 	frame[2] = WHOLE_BYTES >> 8;
 	frame[3] = WHOLE_BYTES & 0xff;
 	peer_send_raw(p, frame, 8 + HALF_BYTES);
-	free(frame);
 	return p;
 }
 
@@ -109,7 +95,6 @@ Test(shares, a_message_larger_than_a_quarter_of_the_budget_is_taken)
 	ack_expect(p, "large", "persisted");
 	cr_assert_eq(metric("wsonce_ingest_unfinished_total"), 0);
 	peer_free(p);
-	free(text);
 	stop();
 }
 
@@ -157,7 +142,6 @@ Test(shares, feeds_are_not_stopped_for_the_sake_of_producers)
 	cr_assert(wait_until(metric("wsonce_in_flight") == 0 && metric("wsonce_ingest_paused") == 0, SETTLED_MS));
 	peer_free(p);
 	stop();
-	feed_free(feed);
 }
 
 /* ---- acks ---- */

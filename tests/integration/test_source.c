@@ -1,23 +1,6 @@
 /* Dialled feeds: several at once, coming back after every kind of end, silence, text and binary and
  * fragments, over-long messages, wss:// and its errors, and URLs with secrets. */
-#include "certificate.h"
-#include "database.h"
-#include "feed.h"
-#include "frame.h"
-#include "listener.h"
-#include "port.h"
-#include "process.h"
-#include "relay.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "support.h"
 
 #define SETTLED_MS 20000
 
@@ -40,7 +23,6 @@ static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
 							     .without_ingest = true,
 							     .without_waiting = true},
 				  "--max-message 64KiB %s", text);
-	free(text);
 	cr_assert(wait_until(database_long(db, "SELECT to_regclass('events') IS NOT NULL"), SETTLED_MS),
 		  "it makes no tables: %s", process_last_words(listener_process(listener)));
 }
@@ -61,9 +43,6 @@ static void set_up(void)
 static void tear_down(void)
 {
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	feed_free(feed);
-	database_free(db);
 }
 
 static long rows(void)
@@ -108,7 +87,6 @@ Test(source, one_process_listens_to_several)
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 503, SETTLED_MS));
 	expect_heard("while-another-is-away");
 	tear_down();
-	feed_free(others[1]);
 }
 
 /* Nobody listens on port 1. */
@@ -136,8 +114,6 @@ Test(source, a_url_without_path_and_a_host_name_will_do)
 	char *host = frame_header(request, "Host");
 	snprintf(flags, sizeof flags, "localhost:%d", feed_port(named));
 	cr_assert_str_eq(host, flags);
-	free(host);
-	free(request);
 	tear_down();
 }
 
@@ -210,7 +186,6 @@ Test(source, a_spell_of_failures_is_one_warning)
 	for (char *at = log; (at = strstr(at, "cannot connect to source, will retry")); at++)
 		warnings++;
 	cr_assert_eq(warnings, 1, "%s", log);
-	free(log);
 	tear_down();
 }
 
@@ -224,7 +199,6 @@ static long last_number(const char *name)
 		last = at += strlen(name);
 	if (last)
 		number = strtol(last, NULL, 10);
-	free(log);
 	return number;
 }
 
@@ -390,7 +364,6 @@ Test(source, an_over_long_message_is_a_dead_letter_with_its_head, .init = set_up
 				   text),
 		     1);
 	cr_assert_eq(feed_connections(feed), 1);
-	free(text);
 }
 
 Test(source, a_message_of_exactly_the_limit_is_an_event, .init = set_up, .fini = tear_down)
@@ -406,7 +379,6 @@ Test(source, a_message_of_exactly_the_limit_is_an_event, .init = set_up, .fini =
 	send_in_fragments(text, len, 50);
 	cr_assert(wait_until(listener_metric(listener, "wsonce_duplicates_total") == 1, SETTLED_MS));
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
-	free(text);
 }
 
 Test(source, half_a_message_is_nothing, .init = set_up, .fini = tear_down)
@@ -507,8 +479,6 @@ Test(source, user_and_password_become_basic_authorization_and_are_shown_nowhere)
 	char *value = frame_header(request, "Authorization");
 	cr_assert_str_eq(value, "Basic dXNlcjpwOnNzQHdvcmQ=", "%s", request); /* user:p:ss@word */
 	cr_assert(strncmp(request, "GET /feed?key=topsecret&n=1 HTTP/1.1\r\n", 38) == 0, "%s", request);
-	free(value);
-	free(request);
 	feed_refuse(feed, 403);
 	feed_drop_all(feed);
 	cr_assert(wait_until(listener_page_has(listener, "/readyz", "not ready"), SETTLED_MS));
@@ -538,17 +508,11 @@ static void start_tls(const char *names, const char *ca, const char *host)
 	start("--log-level debug --source-ca %s --handshake-timeout 2 --source wss://%s:%d/feed", ca, host,
 	      relay_port(front));
 	feed = plain;
-	certificate_free(server);
 }
 
 static void tear_down_tls(void)
 {
 	cr_assert_eq(listener_stop(listener), 0);
-	listener_free(listener);
-	relay_free(front);
-	feed_free(feed);
-	database_free(db);
-	certificate_free(authority);
 }
 
 Test(source, a_feed_by_tls_is_heard)
@@ -599,7 +563,6 @@ Test(source, a_certificate_of_an_unknown_authority_is_not_trusted)
 
 	authority = certificate_authority_new();
 	start_tls("DNS:localhost", stranger->cert, "localhost");
-	certificate_free(stranger);
 	expect_distrust();
 }
 

@@ -1,15 +1,6 @@
 /* A listener that hears everything and can store nothing, as when its network to Postgres is cut: it says so, and
  * the others store what it would have. */
-#include "claims.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "redisd.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define WHOLE_MS 30000
 #define SOON_MS  10000 /* far less than the TTL, 30 s, after which claims would be taken over anyhow */
@@ -32,13 +23,6 @@ static void start(struct bench *b, int size)
 	database_exec(b->rows,
 		      "create trigger wait before insert on events for each statement execute function wait()");
 	b->door = database_open(database_conninfo(b->rows));
-}
-
-static void end(struct bench *b)
-{
-	fleet_end(&b->fleet);
-	database_free(b->door);
-	database_free(b->rows);
 }
 
 static bool is_stalled(struct bench *b)
@@ -83,7 +67,6 @@ Test(stalled, a_listener_that_cannot_store_leaves_its_events_to_others, .timeout
 	database_exec(b.door, "select pg_advisory_unlock(" DOOR ")");
 	listener_wait_ready(b.fleet.listeners[0]);
 	fleet_must_be_whole(&b.fleet, WHOLE_MS);
-	end(&b);
 }
 
 /* There is nobody else: nothing is lost, and what came meanwhile is stored when rows can be. */
@@ -100,5 +83,4 @@ Test(stalled, a_listener_alone_keeps_its_events, .timeout = 60)
 	database_exec(b.door, "select pg_advisory_unlock(" DOOR ")");
 	listener_wait_ready(b.fleet.listeners[0]);
 	fleet_must_be_whole(&b.fleet, WHOLE_MS);
-	end(&b);
 }

@@ -1,19 +1,6 @@
 /* wsonce stats duplicates: what listeners counted of copies outlives them, is added up for the fleet, and
  * knows of copies that came long after the window. */
-#include "ack.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "redisd.h"
-#include "run.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 20000
@@ -26,21 +13,13 @@ static void set_up(void)
 	db = database_new();
 }
 
-static void tear_down(void)
-{
-	json_decref(told);
-	database_free(db);
-}
-
 static void ask(void)
 {
 	struct run run = run_on(db, "stats duplicates --json");
 
 	cr_assert_eq(run.status, 0, "%s", run.errors);
-	json_decref(told);
 	told = json_loads(run.output, 0, NULL);
 	cr_assert_not_null(told, "%s", run.output);
-	run_free(&run);
 }
 
 static long number(const char *name)
@@ -72,10 +51,9 @@ static void end(struct listener *l, struct peer *p)
 {
 	peer_free(p);
 	cr_assert_eq(listener_stop(l), 0);
-	listener_free(l);
 }
 
-Test(stats, copies_of_several_listeners_are_added_up_and_events_are_counted_once, .init = set_up, .fini = tear_down)
+Test(stats, copies_of_several_listeners_are_added_up_and_events_are_counted_once, .init = set_up)
 {
 	for (int i = 0; i < 3; i++) {
 		struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
@@ -99,7 +77,7 @@ Test(stats, copies_of_several_listeners_are_added_up_and_events_are_counted_once
 	cr_assert_eq(database_long(db, "SELECT count(*) - (max(day) - min(day)) FROM wsonce_duplicates"), 1);
 }
 
-Test(stats, what_a_mark_takes_is_measured_where_there_is_one, .init = set_up, .fini = tear_down)
+Test(stats, what_a_mark_takes_is_measured_where_there_is_one, .init = set_up)
 {
 	struct redisd *redis = redisd_new();
 	struct listener *l =
@@ -112,12 +90,10 @@ Test(stats, what_a_mark_takes_is_measured_where_there_is_one, .init = set_up, .f
 	run = run_on(db, "stats duplicates --json --redis %s", redisd_url(redis));
 	told = json_loads(run.output, 0, NULL);
 	cr_assert(json_is_true(json_object_get(told, "is_measured")), "%s", run.output);
-	run_free(&run);
-	redisd_free(redis);
 }
 
 /* The row's age counts, not the minute after which Postgres is asked for it. */
-Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = set_up, .fini = tear_down)
+Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = set_up)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db, .redis = "none"}, NULL);
 	struct peer *p = peer_open_events(listener_ingest_port(l), ACKS);
@@ -135,7 +111,7 @@ Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = 
 	cr_assert_not_null(strstr(json_string_value(json_object_get(told, "advice")), "--dedup-window 259200 "));
 }
 
-Test(stats, fleet_without_duplicates_is_told_so, .init = set_up, .fini = tear_down)
+Test(stats, fleet_without_duplicates_is_told_so, .init = set_up)
 {
 	struct listener *l;
 	struct peer *p;
@@ -153,7 +129,7 @@ Test(stats, fleet_without_duplicates_is_told_so, .init = set_up, .fini = tear_do
 	run_expect(db, 0, "nothing is counted yet", "stats duplicates --since 2999-01-01T00:00:00Z");
 }
 
-Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = set_up, .fini = tear_down)
+Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = set_up)
 {
 	struct run run;
 
@@ -170,7 +146,6 @@ Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = 
 	cr_assert(strstr(run.output, "     1.17 h             50 ###\n"), "%s", run.output);
 	cr_assert(strstr(run.output, "             300           0.00 %           4.7 MiB  (now)\n"), "%s", run.output);
 	cr_assert(strstr(run.output, "--dedup-window 43200 would spare Postgres"), "%s", run.output);
-	run_free(&run);
 	run_expect_error(db, 2, "--since", "stats duplicates --since yesterday");
 	run_expect_error(db, 2, "stats --help", "stats");
 }
@@ -184,7 +159,7 @@ static void count_events(const char *day, const char *events)
 		      day, events);
 }
 
-Test(stats, days_and_rates_are_written_as_people_read_them, .init = set_up, .fini = tear_down)
+Test(stats, days_and_rates_are_written_as_people_read_them, .init = set_up)
 {
 	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "DO $$BEGIN EXECUTE format('ALTER DATABASE %%I SET DateStyle = ''German''', "
@@ -197,7 +172,7 @@ Test(stats, days_and_rates_are_written_as_people_read_them, .init = set_up, .fin
 }
 
 /* The first note after midnight tells of a minute, and the day may have a second. */
-Test(stats, day_that_has_just_begun_is_not_the_busiest_for_its_first_note, .init = set_up, .fini = tear_down)
+Test(stats, day_that_has_just_begun_is_not_the_busiest_for_its_first_note, .init = set_up)
 {
 	run_expect(db, 0, NULL, "migrate");
 	count_events("(now() AT TIME ZONE 'UTC')::date + 1", "7200");
@@ -205,7 +180,7 @@ Test(stats, day_that_has_just_begun_is_not_the_busiest_for_its_first_note, .init
 	cr_assert_eq(number("events_per_second"), 2);
 }
 
-Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leaves, .init = set_up, .fini = tear_down)
+Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leaves, .init = set_up)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, "--instance-id me");
 
@@ -213,7 +188,6 @@ Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leave
 					       "max_age_s IS NULL"),
 			     SETTLED_MS));
 	cr_assert_eq(listener_stop(l), 0);
-	listener_free(l);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
 }
 
@@ -241,7 +215,6 @@ static bool are_counts_right_though_connections_end(void)
 	/* Each of 2000 events came to two listeners, and some were sent to Postgres again: nobody saw the answer. */
 	cr_assert(!is_told || (number("copies") > 1900 && number("copies") < 3100), "%ld", number("copies"));
 	fleet_end(&fleet);
-	tear_down();
 	told = NULL;
 	return is_told;
 }

@@ -1,20 +1,6 @@
 /* Trouble of a single event: what the database, another transaction or a trigger does to it costs the other events
  * nothing, and no event is taken for stored, or for bad, that is not. */
-#include "ack.h"
-#include "claims.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "redisd.h"
-#include "run.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define WAIT_MS 20000
 
@@ -38,9 +24,7 @@ static void tear_down(void)
 	if (listener) {
 		peer_free(producer);
 		cr_assert_eq(listener_stop(listener), 0);
-		listener_free(listener);
 	}
-	database_free(db);
 }
 
 TestSuite(trouble, .init = set_up, .fini = tear_down, .timeout = 120);
@@ -175,7 +159,6 @@ Test(trouble, what_another_transaction_stores_meanwhile_is_processed_by_a_consum
 	database_exec(holder, "COMMIT");
 	ack_expect(producer, "held", "persisted");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events"), 1);
-	database_free(holder);
 }
 
 static struct database *hold_back_batch(int n)
@@ -205,7 +188,6 @@ Test(trouble, what_a_trigger_keeps_back_of_a_copy_is_refused)
 		struct ack *ack = ack_read(producer, WAIT_MS);
 
 		cr_assert_str_neq(ack->status, "rejected");
-		ack_free(ack);
 	}
 	ack_expect_rejected(producer, "kept", "suppressed");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 201);
@@ -259,7 +241,6 @@ Test(trouble, a_handler_that_raises_serialization_failures_for_one_event_stops_n
 	cr_assert(wait_until(letters() == 1, WAIT_MS));
 	for (int i = 0; i < fleet.size; i++)
 		cr_assert_eq(listener_stop(fleet.listeners[i]), 0, "it leaves events behind");
-	fleet_end(&fleet);
 }
 
 /* Without a function at work the event is blamed only because others get through. */
@@ -451,8 +432,6 @@ Test(trouble, of_a_long_message_without_an_id_the_head_and_the_digest_are_kept)
 				 "digest = sha256(convert_to('garbage ' || repeat('x', 99992), 'UTF8'))"),
 		     1);
 	cr_assert_eq(database_long(db, "SELECT length(raw) FROM dead_letters WHERE event_id = 'bad'"), 100000);
-	free(garbage);
-	free(event);
 }
 
 Test(trouble, it_is_told_when_all_messages_are_dead_letters)
@@ -484,7 +463,6 @@ Test(trouble, letters_that_cannot_be_written_wait_and_events_do_not)
 		struct ack *ack = ack_read(producer, WAIT_MS);
 
 		cr_assert_str_eq(ack->status, "persisted");
-		ack_free(ack);
 	}
 	database_exec(db, "ALTER TABLE hidden RENAME TO dead_letters");
 	ack_expect_rejected(producer, "bad", "");

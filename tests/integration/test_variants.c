@@ -1,17 +1,6 @@
 /* Messages that share an id and differ in their bytes: what is known of one is not known of the other. The
  * first that Postgres takes is the row, and each sender is told of the message that it sent. */
-#include "claims.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "redisd.h"
-#include "run.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 #define ACK_MS 15000
 #define ACKS   "wsonce.ack.v1"
@@ -43,7 +32,6 @@ static void end(struct bench *b)
 		peer_free(b->producers[i]);
 		listener_free(b->listeners[i]);
 	}
-	database_free(b->rows);
 }
 
 /* Rows with a negative n are refused, and each try counts in the sequence tries. */
@@ -61,7 +49,6 @@ static void expect_ack(struct peer *p, const char *status)
 	char *ack = peer_recv(p, ACK_MS);
 
 	cr_assert(ack && strstr(ack, status), "the ack is %s, not %s", ack ? ack : "missing", status);
-	free(ack);
 }
 
 static void expect_row(struct bench *b)

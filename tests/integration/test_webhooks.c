@@ -1,23 +1,5 @@
 /* Outbox rows on their way to a real receiver: what it sees, and what the rows say in the end. */
-#include "certificate.h"
-#include "database.h"
-#include "fleet.h"
-#include "listener.h"
-#include "peer.h"
-#include "process.h"
-#include "receiver.h"
-#include "suite.h"
-#include "wait.h"
-
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
+#include "support.h"
 
 #define SOON_MS  20000
 #define LEASE_MS 60000 /* for a lease to run out, and what follows */
@@ -33,14 +15,7 @@ static void init(void)
 	hooks = json_array();
 }
 
-static void fini(void)
-{
-	json_decref(hooks);
-	receiver_free(receiver);
-	database_free(db);
-}
-
-TestSuite(webhooks, .init = init, .fini = fini, .timeout = 300);
+TestSuite(webhooks, .init = init, .timeout = 300);
 
 /* --- listeners --- */
 
@@ -73,16 +48,12 @@ static struct listener *start(const char *flags)
 	snprintf(name, sizeof name, "settings-%d.json", suite_number());
 	char *path = suite_file(name, text);
 	l = listener_start(&(struct listener_options){.database = db, .env = env}, "--config %s %s", path, flags);
-	json_decref(settings);
-	free(text);
-	free(path);
 	return l;
 }
 
 static void stop(struct listener *l)
 {
 	cr_assert_eq(listener_stop(l), 0, "%s", process_last_words(listener_process(l)));
-	listener_free(l);
 }
 
 static int count_logged(struct listener *l, const char *text)
@@ -92,7 +63,6 @@ static int count_logged(struct listener *l, const char *text)
 
 	for (const char *at = log; (at = strstr(at, text)); at++)
 		n++;
-	free(log);
 	return n;
 }
 
@@ -231,7 +201,6 @@ Test(webhooks, name_that_means_another_url_to_another_listener_is_told)
 	cr_assert(has_logged(second, "targets=shop\n"));
 	char *status = listener_http(second, "/api/status", NULL);
 	cr_assert(strstr(status, "\"targets_with_another_url\": \"shop\""), "%s", status);
-	free(status);
 	stop(first);
 	stop(second);
 }
@@ -263,7 +232,6 @@ Test(webhooks, delivery_comes_once_and_signed_and_its_row_is_settled)
 	cr_assert_str_eq(header(request, "webhook-id"), header(request, "idempotency-key"));
 	cr_assert_leq(labs(strtol(header(request, "webhook-timestamp"), NULL, 10) - time(NULL)), 120);
 	cr_assert_null(header(request, "expect"));
-	json_decref(all);
 	cr_assert_eq(listener_metric(l, "wsonce_deliveries_total{target=\"shop\",outcome=\"delivered\"}"), 1);
 	stop(l);
 }
@@ -355,7 +323,6 @@ static long gap_ms(const char *path)
 	long first = (long)json_integer_value(json_object_get(json_array_get(all, 0), "at_ms"));
 	long second = (long)json_integer_value(json_object_get(json_array_get(all, 1), "at_ms"));
 
-	json_decref(all);
 	return second - first;
 }
 
@@ -410,7 +377,6 @@ static long count_answered(struct receiver *r, const char *path)
 	long n = 0;
 
 	json_array_foreach(all, i, request) n += json_is_true(json_object_get(request, "is_answered"));
-	json_decref(all);
 	return n;
 }
 
@@ -437,9 +403,6 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 	cr_assert_eq(count_rows("state = 'dead' and status = 500"), 8);
 	cr_assert_eq(receiver_count(receiver, "/extra/500"), 4);
 	stop(l);
-	receiver_free(tls);
-	certificate_free(good);
-	certificate_free(authority);
 }
 
 /* The lowest limit that was given to the process is below what it has open, so there is no file for a socket. */
@@ -492,9 +455,6 @@ Test(webhooks, certificate_is_verified_against_the_given_authority)
 	wait_rows("target = 'known' and state = 'delivered'", 1, SOON_MS);
 	wait_rows("target = 'unknown' and state = 'dead' and answer ilike '%%certificate%%'", 1, SOON_MS);
 	stop(l);
-	receiver_free(tls);
-	certificate_free(good);
-	certificate_free(authority);
 }
 
 /* --- targets --- */
@@ -598,8 +558,6 @@ Test(webhooks, no_secret_is_told)
 	cr_assert(strstr(page, "\"name\": \"shop\"") && strstr(metrics, "target=\"shop\""));
 	cr_assert(!strstr(page, key) && !strstr(metrics, key) && !has_logged(l, key));
 	cr_assert(!strstr(page, "swordfish") && !strstr(metrics, "swordfish") && !has_logged(l, "swordfish"));
-	free(page);
-	free(metrics);
 	stop(l);
 }
 
@@ -646,7 +604,6 @@ Test(webhooks, what_a_killed_listener_was_sending_is_sent_by_another_under_the_s
 	add_rows("shop", "e", 10);
 	cr_assert(wait_until(receiver_count(receiver, "/hold/1") == 10, SOON_MS));
 	listener_kill(l);
-	listener_free(l);
 	l = start("");
 	wait_rows("state = 'delivered' and attempts = 2", 10, LEASE_MS);
 	cr_assert_eq(receiver_count(receiver, "/hold/1"), 20);
@@ -690,7 +647,6 @@ Test(webhooks, what_a_killed_listener_had_not_recorded_is_sent_again_under_the_s
 	cr_assert(wait_until(count_answered(receiver, "/hold/1") == 10, SOON_MS));
 	cr_assert(wait_until(count_logged(l, "delivery attempt ended") == 10, SOON_MS));
 	listener_kill(l);
-	listener_free(l);
 	unlock_outbox(lock);
 	l = start("");
 	wait_rows("state = 'delivered' and attempts = 2", 10, LEASE_MS);
@@ -802,7 +758,6 @@ Test(webhooks, stored_event_is_told_to_each_webhook_that_wants_its_type)
 	json_t *all = receiver_requests(receiver, "/ok/"), *one = json_array_get(all, 0);
 	cr_assert_eq(json_array_size(all), 1);
 	cr_assert(strstr(json_string_value(json_object_get(one, "body")), "\"id\":\"e-1\",\"data\":{\"n\": 0.10}}"));
-	json_decref(all);
 	peer_free(producer);
 	stop(l);
 }
@@ -814,7 +769,6 @@ static void store_one(struct peer *producer, const char *prefix, int i)
 	peer_sendf(producer, "{\"event_id\":\"%s-%d\",\"event_type\":\"order.made\",\"payload\":{}}", prefix, i);
 	ack = peer_recv(producer, SOON_MS);
 	cr_assert(ack && strstr(ack, "persisted"), "%s", ack ? ack : "no ack");
-	free(ack);
 }
 
 /* Each is a batch of its own: 200 rounds if they all woke the relay, which else looks every 400 ms or more. */
@@ -899,10 +853,6 @@ Test(webhooks, fleet_that_is_killed_and_started_again_has_each_effect_once)
 	wait_rows("state = 'delivered'", f.sent, 2 * LEASE_MS);
 	cr_assert_eq(count_rows("true"), f.sent);
 	cr_assert_eq(receiver_effects(receiver, "/fail/500/1"), f.sent);
-	fleet_end(&f);
-	free(secret);
-	free(settings);
-	free(path);
 }
 
 /* --- draining --- */
@@ -918,7 +868,6 @@ Test(webhooks, listener_that_leaves_waits_for_the_answers_and_takes_no_more)
 	cr_assert(wait_until(listener_status(l, "/readyz") == 503, SOON_MS));
 	receiver_release(receiver);
 	cr_assert_eq(process_wait(listener_process(l), SOON_MS), 0, "%s", process_last_words(listener_process(l)));
-	listener_free(l);
 	cr_assert_eq(count_rows("state = 'delivered' and attempts = 1"), 2);
 	cr_assert_eq(count_rows("state = 'pending' and attempts = 0 and due_at <= now()"), 8);
 	cr_assert_eq(receiver_count(receiver, "/hold/1"), 2);

@@ -10,7 +10,7 @@ struct ack {
 	char *reason;   /* with rejected only; else NULL */
 };
 
-/* The next ack, within deadline_ms (stretched); none fails the test. ack_free frees it. */
+/* The next ack, within deadline_ms (stretched); none fails the test. */
 struct ack *ack_read(struct peer *p, int deadline_ms);
 
 /* The next ack is for this id (NULL: null) and says this status; waits up to 10 s (stretched). */
@@ -18,7 +18,5 @@ void ack_expect(struct peer *p, const char *event_id, const char *status);
 
 /* The next ack says rejected, of this id, for a reason that holds this text. */
 void ack_expect_rejected(struct peer *p, const char *event_id, const char *reason);
-
-void ack_free(struct ack *ack);
 
 #endif

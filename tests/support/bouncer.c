@@ -40,8 +40,6 @@ static char *write_settings(const struct bouncer *b, int connections)
 			   "pool_mode = transaction\ndefault_pool_size = %d\n",
 			   host, b->directory, connections) > 0);
 	path = suite_file("pgbouncer.ini", text);
-	free(text);
-	free(host);
 	return path;
 }
 
@@ -70,7 +68,6 @@ struct bouncer *bouncer_new(int connections)
 	b->process = process_start(&(struct process_options){
 		.argv = argv, .directory = b->directory, .uid = servers.st_uid, .gid = servers.st_gid});
 	cr_assert(wait_until(is_answering(b), START_MS), "%s", process_last_words(b->process));
-	free(settings);
 	return b;
 }
 
@@ -81,13 +78,4 @@ char *bouncer_conninfo(const struct bouncer *b, const struct database *db)
 
 	cr_assert(asprintf(&conninfo, "host=%s port=6432 user=postgres %s", b->directory, name) > 0);
 	return conninfo;
-}
-
-void bouncer_free(struct bouncer *b)
-{
-	if (!b)
-		return;
-	process_free(b->process);
-	free(b->directory);
-	free(b);
 }

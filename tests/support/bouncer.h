@@ -8,10 +8,7 @@ struct database;
 /* Start one with so many server connections for each database. It dies with the test's process. */
 struct bouncer *bouncer_new(int connections);
 
-/* The conninfo of db by way of it. The caller frees it. */
+/* The conninfo of db by way of it. */
 char *bouncer_conninfo(const struct bouncer *b, const struct database *db);
-
-/* End it (SIGKILL), and its connections. NULL is allowed. */
-void bouncer_free(struct bouncer *b);
 
 #endif

@@ -79,8 +79,6 @@ static void make_signed(const struct certificate *c, const struct certificate *a
 			      NULL};
 	if (process_run(sign, OPENSSL_MS) != 0)
 		cr_assert_fail("openssl cannot sign a certificate");
-	free(extensions);
-	free(request);
 }
 
 struct certificate *certificate_authority_new(void)
@@ -102,13 +100,4 @@ struct certificate *certificate_new_of(const struct certificate *authority, cons
 
 	make_signed(c, authority, text);
 	return c;
-}
-
-void certificate_free(struct certificate *c)
-{
-	if (!c)
-		return;
-	free(c->cert);
-	free(c->key);
-	free(c);
 }

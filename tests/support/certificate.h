@@ -28,7 +28,4 @@ struct certificate_text {
 /* The same with this text. */
 struct certificate *certificate_new_of(const struct certificate *authority, const struct certificate_text *text);
 
-/* Free the struct; the files stay until the run ends. NULL is allowed. */
-void certificate_free(struct certificate *c);
-
 #endif

@@ -20,27 +20,21 @@ bool claims_has(struct redisd *r, const char *id)
 bool claims_is(struct redisd *r, const char *id, const char *value)
 {
 	char *now = claims_value(r, id);
-	bool is_same = now && strcmp(now, value) == 0;
-
-	free(now);
-	return is_same;
+	return now && strcmp(now, value) == 0;
 }
 
 bool claims_begins(struct redisd *r, const char *id, const char *head)
 {
 	char *now = claims_value(r, id);
-	bool begins = now && strncmp(now, head, strlen(head)) == 0;
-
-	free(now);
-	return begins;
+	return now && strncmp(now, head, strlen(head)) == 0;
 }
 
 void claims_put(struct redisd *r, const char *id, const char *value, long ttl_ms)
 {
 	if (ttl_ms)
-		free(redisd_command(r, "SET %s%s %s PX %ld", redisd_prefix(), id, value, ttl_ms));
+		redisd_command(r, "SET %s%s %s PX %ld", redisd_prefix(), id, value, ttl_ms);
 	else
-		free(redisd_command(r, "SET %s%s %s", redisd_prefix(), id, value));
+		redisd_command(r, "SET %s%s %s", redisd_prefix(), id, value);
 }
 
 void claims_put_mark(struct redisd *r, struct database *db, const char *id, const char *head, const char *tail)
@@ -49,7 +43,6 @@ void claims_put_mark(struct redisd *r, struct database *db, const char *id, cons
 
 	snprintf(value, sizeof value, "%s1700000000000.%s%s", head, epoch, tail);
 	claims_put(r, id, value, 60000);
-	free(epoch);
 }
 
 long claims_ttl_ms(struct redisd *r, const char *id)

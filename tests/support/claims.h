@@ -7,7 +7,7 @@
 struct database;
 struct redisd;
 
-/* The value of the claim on an event id; NULL when there is none. The caller frees it. */
+/* The value of the claim on an event id; NULL when there is none. */
 char *claims_value(struct redisd *r, const char *id);
 
 /* Whether somebody has a claim or a mark on the id, whether that is exactly this value, and whether

@@ -17,7 +17,6 @@
 
 struct database {
 	char *conninfo;
-	char *name;   /* to drop in the end; NULL if the database is not ours */
 	PGconn *conn; /* NULL before the first question and after a broken connection */
 };
 
@@ -29,19 +28,28 @@ struct database *database_open(const char *conninfo)
 	return db;
 }
 
+static void drop(void *name)
+{
+	struct database *admin = database_open(suite_env("WSONCE_TEST_POSTGRES"));
+
+	database_exec(admin, "drop database if exists \"%s\" with (force)", (const char *)name);
+	database_free(admin);
+}
+
 struct database *database_new(void)
 {
 	const char *server = suite_env("WSONCE_TEST_POSTGRES");
 	struct database *admin = database_open(server);
-	struct database *db = calloc(1, sizeof *db);
+	char *name, *conninfo;
 
 	/* mkdtemp made the directory's last six letters unique for this run */
-	if (asprintf(&db->name, "%s_%d", strrchr(suite_directory(), '/') + 1, suite_number()) < 0 ||
-	    asprintf(&db->conninfo, "%s dbname=%s", server, db->name) < 0)
+	if (asprintf(&name, "%s_%d", strrchr(suite_directory(), '/') + 1, suite_number()) < 0 ||
+	    asprintf(&conninfo, "%s dbname=%s", server, name) < 0)
 		cr_assert_fail("out of memory");
-	database_exec(admin, "create database \"%s\" template template0", db->name);
+	database_exec(admin, "create database \"%s\" template template0", name);
 	database_free(admin);
-	return db;
+	suite_at_end(drop, name);
+	return database_open(conninfo);
 }
 
 const char *database_conninfo(const struct database *db)
@@ -210,8 +218,6 @@ long database_long(struct database *db, const char *fmt, ...)
 		value = *text == 't';
 	else if (end == text || *end)
 		cr_assert_fail("'%s' instead of a number from: %s", text, sql);
-	free(text);
-	free(sql);
 	return value;
 }
 
@@ -222,9 +228,7 @@ char *database_text(struct database *db, const char *fmt, ...)
 	va_start(args, fmt);
 	char *sql = format(fmt, args);
 	va_end(args);
-	char *text = only_value(run(db, sql, true), sql);
-	free(sql);
-	return text;
+	return only_value(run(db, sql, true), sql);
 }
 
 void database_exec(struct database *db, const char *fmt, ...)
@@ -235,7 +239,6 @@ void database_exec(struct database *db, const char *fmt, ...)
 	char *sql = format(fmt, args);
 	va_end(args);
 	PQclear(run(db, sql, false));
-	free(sql);
 }
 
 void database_slow_down(struct database *db, int row_ms)
@@ -259,16 +262,6 @@ long database_terminate_backends(struct database *db)
 
 void database_free(struct database *db)
 {
-	if (!db)
-		return;
-	disconnect(db);
-	if (db->name) {
-		struct database *admin = database_open(suite_env("WSONCE_TEST_POSTGRES"));
-
-		database_exec(admin, "drop database if exists \"%s\" with (force)", db->name);
-		database_free(admin);
-	}
-	free(db->name);
-	free(db->conninfo);
-	free(db);
+	if (db)
+		disconnect(db);
 }

@@ -4,11 +4,10 @@
 
 struct database;
 
-/* A fresh, empty database of a name of its own on the suite's shared server. database_free drops it. */
+/* A fresh, empty database of a name of its own on the suite's shared server. It is dropped when the test ends. */
 struct database *database_new(void);
 
-/* The database that a conninfo names, as it is. Nothing is sent before the first question, and
- * database_free leaves it where it is. */
+/* The database that a conninfo names, as it is. Nothing is sent before the first question. */
 struct database *database_open(const char *conninfo);
 
 /* Its conninfo in key=value form, for libpq and --postgres. Lives as long as db. */
@@ -21,8 +20,7 @@ const char *database_conninfo(const struct database *db);
 /* Run a query that yields one number (or boolean: 1 or 0). */
 long database_long(struct database *db, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Run a query that yields one value. Returns its text, which the caller frees, or NULL for an SQL
- * NULL. */
+/* Run a query that yields one value. Returns its text, or NULL for an SQL NULL. */
 char *database_text(struct database *db, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Run statements whose result does not matter. Never sent twice: if the connection breaks on the way,
@@ -37,8 +35,7 @@ void database_slow_down(struct database *db, int row_ms);
  * Returns how many. */
 long database_terminate_backends(struct database *db);
 
-/* Close the connection; drop the database if database_new made it, whoever is still connected. NULL
- * is allowed. */
+/* Close the connection, which the next question opens again. NULL is allowed. */
 void database_free(struct database *db);
 
 #endif

@@ -72,7 +72,7 @@ long feed_pings(struct feed *f);
 size_t feed_backlog(struct feed *f);
 int feed_refusals(struct feed *f);
 
-/* The head of the latest handshake request, or NULL before the first. The caller frees it. */
+/* The head of the latest handshake request, or NULL before the first. */
 char *feed_request(struct feed *f);
 
 /* End the thread, cut all connections (RST), close the port, free f. NULL is allowed. */

@@ -45,7 +45,7 @@ void fleet_launch_one(struct fleet *f, int i);
 void fleet_send(struct fleet *f, long count);
 
 /* Write the first count events to the file of that name in suite_directory(), one a line, without filling.
- * Returns its path; the caller frees it. */
+ * Returns its path; */
 char *fleet_file(const char *name, long count);
 
 /* Rows in the table now. */

@@ -41,7 +41,7 @@ int frame_close_code(const struct frame *frame);
 void frame_accept_key(const char *key, char out[29]);
 
 /* The value of a header in an HTTP head (request or response), without the spaces around it. Case of
- * the name does not matter. Returns NULL if it is not there; otherwise the caller frees it. */
+ * the name does not matter. Returns NULL if it is not there.otherwise */
 char *frame_header(const char *head, const char *name);
 
 #endif

@@ -5,13 +5,12 @@
 #include <stddef.h>
 
 /* GET path from 127.0.0.1:port, waiting up to deadline_ms (stretched) for the whole answer. Returns
- * the body, which the caller frees, and sets *status; or NULL and *status 0 if there was no answer
+ * the body, and sets *status; or NULL and *status 0 if there was no answer
  * (refused, cut off, late). status may be NULL. */
 char *http_get(int port, const char *path, int deadline_ms, int *status);
 
 /* Send a whole request of one's own, good or bad, to 127.0.0.1:port. Returns all that the server
- * answered until it closed, became a WebSocket, or deadline_ms (stretched) had passed, "" if nothing; the
- * caller frees it.
+ * answered until it closed, became a WebSocket, or deadline_ms (stretched) had passed, "" if nothing.
  * NULL if the port refuses. A request that the server does not read to its end is fine. */
 char *http_ask(int port, const char *request, size_t len, int deadline_ms);
 

@@ -45,7 +45,7 @@ const char *listener_ingest_url(const struct listener *l);
 /* The port of --admin. */
 int listener_admin_port(const struct listener *l);
 
-/* GET path from the admin port within 5 s (stretched). Returns the body, which the caller frees, and
+/* GET path from the admin port within 5 s (stretched). Returns the body, and
  * sets *status (may be NULL); or NULL and 0 if there was no answer. */
 char *listener_http(struct listener *l, const char *path, int *status);
 

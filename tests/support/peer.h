@@ -44,7 +44,7 @@ bool peer_flush(struct peer *p);
 /* How long sending may take, in milliseconds (stretched). */
 void peer_set_deadline(struct peer *p, int ms);
 
-/* The next text (or binary) message, put together from its frames. The caller frees it. NULL when the
+/* The next text (or binary) message, put together from its frames. NULL when the
  * connection has ended, or none came within deadline_ms (stretched); peer_is_open tells which. */
 char *peer_recv(struct peer *p, int deadline_ms);
 
@@ -62,10 +62,10 @@ long peer_pongs(const struct peer *p);
 /* Send a close frame with this code. peer_recv_close waits for the answer. */
 bool peer_send_close(struct peer *p, int code);
 
-/* End the connection by RST, at once. p stays, to be freed. */
+/* End the connection by RST, at once. */
 void peer_reset(struct peer *p);
 
-/* End the connection by FIN without a close frame, at once. p stays, to be freed. */
+/* End the connection by FIN without a close frame, at once. */
 void peer_close(struct peer *p);
 
 /* Close it (as peer_close) if that is not done yet, and free p. NULL is allowed. */

@@ -45,6 +45,18 @@ static void copy_cluster(struct postgres *pg, const char *template)
 		cr_assert_fail("cannot copy %s to %s", template, pg->data);
 }
 
+/* The server, whatever its state, and its files. */
+static void end_server(void *server)
+{
+	struct postgres *pg = server;
+
+	if (pg->process && process_is_alive(pg->process)) {
+		postgres_resume(pg);
+		postgres_kill(pg);
+	}
+	suite_remove(pg->directory);
+}
+
 static struct postgres *new_server(const char *template)
 {
 	struct postgres *pg = calloc(1, sizeof *pg);
@@ -55,6 +67,7 @@ static struct postgres *new_server(const char *template)
 		cr_assert_fail("out of memory");
 	copy_cluster(pg, template);
 	pg->database = database_open(pg->conninfo);
+	suite_at_end(end_server, pg);
 	return pg;
 }
 
@@ -75,7 +88,6 @@ static void make_standby(struct postgres *pg)
 	file = fopen(path, "we");
 	if (!file || (geteuid() == 0 && fchown(fileno(file), pg->uid, pg->gid) == -1) || fclose(file))
 		cr_assert_fail("cannot make %s: %s", path, strerror(errno));
-	free(path);
 }
 
 struct postgres *postgres_standby_new(struct postgres *pg)
@@ -136,7 +148,6 @@ void postgres_start(struct postgres *pg)
 	});
 	if (!wait_until(is_accepting(pg), START_MS))
 		cr_assert_fail("Postgres does not accept connections: %s", process_last_words(pg->process));
-	free(program);
 }
 
 static void end(struct postgres *pg, int signo)
@@ -229,21 +240,4 @@ void postgres_resume(struct postgres *pg)
 long postgres_terminate_backends(struct postgres *pg)
 {
 	return database_terminate_backends(pg->database);
-}
-
-void postgres_free(struct postgres *pg)
-{
-	if (!pg)
-		return;
-	if (pg->process && process_is_alive(pg->process)) {
-		postgres_resume(pg);
-		postgres_kill(pg);
-	}
-	process_free(pg->process);
-	database_free(pg->database);
-	suite_remove(pg->directory);
-	free(pg->conninfo);
-	free(pg->data);
-	free(pg->directory);
-	free(pg);
 }

@@ -5,8 +5,8 @@
 struct database;
 struct postgres;
 
-/* A new server with an empty database "postgres", started and accepting connections. It dies with the
- * test's process. */
+/* A new server with an empty database "postgres", started and accepting connections. It is ended, and its
+ * files are removed, when the test ends. */
 struct postgres *postgres_new(void);
 
 /* A standby of pg as it is now, which follows it no further: what is committed from here on it never has.
@@ -22,7 +22,7 @@ const char *postgres_conninfo(const struct postgres *pg);
 /* Where its socket is: the host of its conninfo. Lives as long as pg. */
 const char *postgres_directory(const struct postgres *pg);
 
-/* Its database, for the questions of database.h. It belongs to pg: not to be freed. */
+/* Its database, for the questions of database.h. */
 struct database *postgres_database(struct postgres *pg);
 
 /* Start it again after postgres_stop or postgres_kill, and wait until it accepts connections. */
@@ -46,8 +46,5 @@ void postgres_resume(struct postgres *pg);
 
 /* End the connections of everybody but the test itself. Returns how many. */
 long postgres_terminate_backends(struct postgres *pg);
-
-/* End it, whatever its state, and remove its files. NULL is allowed. */
-void postgres_free(struct postgres *pg);
 
 #endif

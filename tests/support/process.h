@@ -53,13 +53,13 @@ bool process_is_alive(struct process *p);
 /* Resident memory in KiB; the test fails if the process has ended. */
 long process_rss_kb(struct process *p);
 
-/* What it has written to standard output so far. The caller frees it. */
+/* What it has written to standard output so far. */
 char *process_output(const struct process *p);
 
-/* What it has written to standard error so far. The caller frees it. */
+/* What it has written to standard error so far. */
 char *process_errors(const struct process *p);
 
-/* The last 2,000 bytes of standard error, for messages of failed tests. Not to be freed; overwritten
+/* The last 2,000 bytes of standard error, for messages of failed tests.; overwritten
  * by the next call. */
 const char *process_last_words(const struct process *p);
 

@@ -123,11 +123,3 @@ int receiver_extras(struct receiver *r)
 	free(lines);
 	return n;
 }
-
-void receiver_free(struct receiver *r)
-{
-	if (!r)
-		return;
-	process_free(r->process);
-	free(r);
-}

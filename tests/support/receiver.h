@@ -35,7 +35,4 @@ void receiver_release(struct receiver *r);
 /* How often it has said what nobody asked for. */
 int receiver_extras(struct receiver *r);
 
-/* End it. NULL is allowed. */
-void receiver_free(struct receiver *r);
-
 #endif

@@ -51,14 +51,9 @@ static void disconnect(struct redisd *r)
 	r->context = NULL;
 }
 
-static void free_handle(struct redisd *r)
+static void remove_files(void *directory)
 {
-	disconnect(r);
-	free(r->directory);
-	free(r->socket);
-	free(r->url);
-	free(r->unix_url);
-	free(r);
+	suite_remove(directory);
 }
 
 struct redisd *redisd_new(void)
@@ -72,7 +67,7 @@ struct redisd *redisd_new(void)
 		cr_assert_fail("cannot make %s: %s", directory, strerror(errno));
 	struct redisd *r = new_handle(port_reserve(), socket, 0);
 	r->directory = directory;
-	free(socket);
+	suite_at_end(remove_files, directory);
 	redisd_start(r);
 	return r;
 }
@@ -88,7 +83,7 @@ struct redisd *redisd_shared(void)
 		struct redisd *all = new_handle(port, socket, 0);
 
 		shared = new_handle(port, socket, (int)redisd_long(all, "INCR databases"));
-		free_handle(all);
+		disconnect(all);
 	}
 	return shared;
 }
@@ -234,8 +229,6 @@ static char *text_of(const redisReply *reply)
 
 			if (asprintf(&longer, "%s%s%s", text, i ? "\n" : "", element ? element : "(nil)") < 0)
 				cr_assert_fail("out of memory");
-			free(element);
-			free(text);
 			text = longer;
 		}
 		return text;
@@ -284,7 +277,6 @@ long redisd_long(struct redisd *r, const char *fmt, ...)
 	long value = text ? strtol(text, &end, 10) : 0;
 	if (!text || end == text || *end)
 		cr_assert_fail("Redis answered '%s' by '%s' instead of a number", fmt, text ? text : "(nil)");
-	free(text);
 	return value;
 }
 
@@ -295,14 +287,4 @@ long redisd_count(struct redisd *r, const char *prefix)
 			     "at = page[1] n = n + #page[2] until at == '0' return n";
 
 	return redisd_long(r, "EVAL %s 0 %s", script, prefix);
-}
-
-void redisd_free(struct redisd *r)
-{
-	if (!r)
-		return;
-	must_be_ours(r);
-	process_free(r->process);
-	suite_remove(r->directory);
-	free_handle(r);
 }

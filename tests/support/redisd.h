@@ -5,15 +5,14 @@
 
 struct redisd;
 
-/* A new, empty server for this test, answering. It dies with the test's process. */
+/* A new, empty server for this test, answering. It ends with the test. */
 struct redisd *redisd_new(void);
 
-/* A database of this test's own on the suite's shared server, for commands only. The same handle at each call: not to
- * be freed. */
+/* A database of this test's own on the suite's shared server, for commands only. The same handle at each call. */
 struct redisd *redisd_shared(void);
 
 /* A claim prefix for this test alone on the shared server, the same at each call, ending in a colon.
- * Not to be freed. */
+ * */
 const char *redisd_prefix(void);
 
 /* Its URL by TCP on loopback, redis://127.0.0.1:PORT/DATABASE, the same for all its life. Lives as long as r. */
@@ -46,8 +45,8 @@ void redisd_resume(struct redisd *r);
 
 /* Run one command, printf-like (%s and numbers; spaces in the format part the arguments, spaces in a
  * %s do not). Connects when needed, waits up to 10 s (stretched) for a server that is starting and for
- * the answer. Returns the reply as text, array elements one per line, or NULL for nil; the caller
- * frees it. An error reply fails the test. */
+ * the answer. Returns the reply as text, array elements one per line, or NULL for nil; An error reply fails the test.
+ */
 char *redisd_command(struct redisd *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same for a command that answers with a number; nil or other text fails the test. */
@@ -55,8 +54,5 @@ long redisd_long(struct redisd *r, const char *fmt, ...) __attribute__((format(p
 
 /* How many keys begin with the prefix. */
 long redisd_count(struct redisd *r, const char *prefix);
-
-/* End a server of redisd_new, whatever its state, and remove its files. NULL is allowed. */
-void redisd_free(struct redisd *r);
 
 #endif

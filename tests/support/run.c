@@ -22,9 +22,7 @@ static struct process *start(const char *const env[], const char *words)
 
 	for (char *word = strtok_r(copy, " ", &at); word && n < WORDS_MAX; word = strtok_r(NULL, " ", &at))
 		argv[n++] = word;
-	struct process *p = process_start_argv(argv, env);
-	free(copy);
-	return p;
+	return process_start_argv(argv, env);
 }
 
 static struct run wait_for_end(struct process *p, const char *words, int deadline_ms)
@@ -51,11 +49,7 @@ static struct process *start_on(const struct database *db, const char *words)
 	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
 	cr_assert(asprintf(&redis, "WSONCE_REDIS=%s", redisd_url(redisd_shared())) > 0);
 	cr_assert(asprintf(&prefix, "WSONCE_CLAIM_PREFIX=%s", redisd_prefix()) > 0);
-	struct process *p = start((const char *const[]){postgres, redis, prefix, NULL}, words);
-	free(postgres);
-	free(redis);
-	free(prefix);
-	return p;
+	return start((const char *const[]){postgres, redis, prefix, NULL}, words);
 }
 
 struct process *run_start_on(const struct database *db, const char *words, ...)
@@ -66,9 +60,7 @@ struct process *run_start_on(const struct database *db, const char *words, ...)
 	va_start(args, words);
 	cr_assert(vasprintf(&text, words, args) > 0);
 	va_end(args);
-	struct process *p = start_on(db, text);
-	free(text);
-	return p;
+	return start_on(db, text);
 }
 
 struct run run_on(const struct database *db, const char *words, ...)
@@ -79,9 +71,7 @@ struct run run_on(const struct database *db, const char *words, ...)
 	va_start(args, words);
 	cr_assert(vasprintf(&text, words, args) > 0);
 	va_end(args);
-	struct run run = wait_for_end(start_on(db, text), text, LONG_MS);
-	free(text);
-	return run;
+	return wait_for_end(start_on(db, text), text, LONG_MS);
 }
 
 json_t *run_json(const struct database *db, int status, const char *words, ...)
@@ -98,15 +88,7 @@ json_t *run_json(const struct database *db, int status, const char *words, ...)
 
 	cr_assert_eq(run.status, status, "%s: %d: %s%s", text, run.status, run.output, run.errors);
 	cr_assert(root, "%s: %s in: %s", text, error.text, run.output);
-	run_free(&run);
-	free(text);
 	return root;
-}
-
-void run_free(struct run *run)
-{
-	free(run->output);
-	free(run->errors);
 }
 
 bool run_is_one_line(const char *text)
@@ -124,5 +106,4 @@ void run_expect_refusal_in(const char *const env[], const char *words, const cha
 	cr_assert(run_is_one_line(run.errors), "wsonce %s: not one line: %s", words, run.errors);
 	cr_assert(strstr(run.errors, name), "wsonce %s: no \"%s\" in: %s", words, name, run.errors);
 	cr_assert_str_eq(run.output, "");
-	run_free(&run);
 }

@@ -30,8 +30,6 @@ struct process *run_start_on(const struct database *db, const char *words, ...) 
 /* Run it as run_on, require this exit status, and read its output. The tree is the caller's. */
 json_t *run_json(const struct database *db, int status, const char *words, ...) __attribute__((format(printf, 3, 4)));
 
-void run_free(struct run *run);
-
 /* Run it as run_on and require this exit status and, if not NULL, that this is in its output. Errors
  * are a part of the message when it fails. */
 #define run_expect(db, wanted, part, ...) \
@@ -42,7 +40,6 @@ void run_free(struct run *run);
 		const char *run_part = part; \
 		cr_assert(!run_part || strstr(run_expected.output, run_part), "no \"%s\" in: %s%s", run_part, \
 			  run_expected.output, run_expected.errors); \
-		run_free(&run_expected); \
 	} while (0)
 
 /* The same for what it says on standard error. */
@@ -52,7 +49,6 @@ void run_free(struct run *run);
 		cr_assert_eq(run_expected.status, wanted, "status %d, not %d: %s%s", run_expected.status, wanted, \
 			     run_expected.output, run_expected.errors); \
 		cr_assert(strstr(run_expected.errors, part), "no \"%s\" in: %s", part, run_expected.errors); \
-		run_free(&run_expected); \
 	} while (0)
 
 /* Whether text is one line, with its newline and something before it. */

@@ -73,6 +73,31 @@ int suite_number(void)
 	return ++last;
 }
 
+/* What has to be done in the end. */
+struct ending {
+	void (*end)(void *thing);
+	void *thing;
+	struct ending *before;
+};
+
+static struct ending *endings;
+
+static void end_all(void)
+{
+	for (; endings; endings = endings->before)
+		endings->end(endings->thing);
+}
+
+void suite_at_end(void (*end)(void *thing), void *thing)
+{
+	struct ending *ending = malloc(sizeof *ending);
+
+	if (!endings)
+		atexit(end_all);
+	*ending = (struct ending){end, thing, endings};
+	endings = ending;
+}
+
 static int on_entry(const char *path, const struct stat *st, int kind, struct FTW *walk)
 {
 	(void)st, (void)kind, (void)walk;
