@@ -87,8 +87,11 @@ static void find_lost(struct verify *v)
 	char id[VERIFY_ID_MOST];
 
 	for (uint64_t n = 1; n <= v->outcomes->last; n++)
-		if (is_expected(v, n) && !v->seen[n])
-			find(&v->result->lost, id, message_id(v->form, n, id));
+		if (is_expected(v, n) && !v->seen[n]) {
+			size_t len = message_id(v->form, n, id);
+
+			find(&v->result->lost, id, len);
+		}
 }
 
 static int complain(PGconn *db)

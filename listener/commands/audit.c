@@ -467,7 +467,7 @@ static int report_text(struct audit *a)
 
 /* Marks that say of a missing event that it is stored or a dead letter are no longer true: the
  * database was put back to an older state, say. They would settle it at once. */
-static int forget_marks(struct audit *a, const struct pg_result *rows)
+static void forget_marks(struct audit *a, const struct pg_result *rows)
 {
 	struct slice ids[PAGE];
 	size_t n = 0;
@@ -476,11 +476,10 @@ static int forget_marks(struct audit *a, const struct pg_result *rows)
 		if (!session_is_null(rows, i, 1))
 			ids[n++] = id_in(rows, i);
 	if (!n || redis_query_forget(a->marks, ids, n, true) == 0)
-		return 0;
+		return;
 	dispatch_fail("redis does not answer; its marks are not deleted");
 	redis_query_close(a->marks);
 	a->marks = NULL;
-	return 0;
 }
 
 /* The next missing row, 1; 0 at the end; or -1. */
@@ -491,8 +490,9 @@ static int next_row(struct audit *a)
 	session_drop(a->page);
 	a->row = 0;
 	a->page = next_page(a);
-	if (!a->page || forget_marks(a, a->page))
+	if (!a->page)
 		return -1;
+	forget_marks(a, a->page);
 	return session_count(a->page) > 0;
 }
 

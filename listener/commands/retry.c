@@ -222,16 +222,15 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 /* The edited message, whole. A newline that an editor left at its end is not a part of JSON anyway. */
 static int read_stream(struct retry *r, FILE *in)
 {
-	size_t limit = (size_t)r->in->config->message_bytes, n = 1;
+	size_t limit = (size_t)r->in->config->message_bytes;
 
-	while (n && r->len <= limit) {
+	while (!feof(in) && !ferror(in) && r->len <= limit) {
 		char *bytes = realloc(r->bytes, r->len + 65536);
 
 		if (!bytes)
 			return dispatch_fail("out of memory");
 		r->bytes = bytes;
-		n = fread(bytes + r->len, 1, 65536, in);
-		r->len += n;
+		r->len += fread(bytes + r->len, 1, 65536, in);
 	}
 	if (ferror(in))
 		return dispatch_fail("--raw-file: cannot read %s", r->o->raw_file);

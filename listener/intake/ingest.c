@@ -517,14 +517,14 @@ static unsigned int judge_plain(struct lws *wsi)
 	return is_path(wsi) ? UPGRADE_REQUIRED : HTTP_STATUS_NOT_FOUND;
 }
 
-static void log_refusal(const struct ingest *i, int fd, struct refusal *refusal)
+static void log_refusal(const struct ingest *i, int fd, struct refusal refusal)
 {
 	char peer[64] = "";
 
 	lws_get_peer_simple_fd(fd, peer, sizeof(peer));
-	refusal->peer = peer;
+	refusal.peer = peer;
 	counters.ingest_refused++;
-	refused_peers_log(i->refusals, refusal, (int64_t)uv_now(ws_loop(i->ws)));
+	refused_peers_log(i->refusals, &refusal, (int64_t)uv_now(ws_loop(i->ws)));
 }
 
 static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int status)
@@ -532,7 +532,7 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 	const struct handshake *h = lws_get_opaque_user_data(wsi);
 	struct refusal refusal = {.status = status, .token = h && h->token ? h->token->name : NULL};
 
-	log_refusal(i, lws_get_socket_fd(wsi), &refusal);
+	log_refusal(i, lws_get_socket_fd(wsi), refusal);
 	return invited_refuse(wsi, status, headers_of(status));
 }
 
@@ -542,7 +542,7 @@ static void on_refused(void *owner, int fd, const char *why)
 	struct ingest *i = owner;
 
 	addresses_blame(addresses_find(i->addresses, addresses_key(fd)), (int64_t)uv_now(ws_loop(i->ws)));
-	log_refusal(i, fd, &(struct refusal){.reason = why});
+	log_refusal(i, fd, (struct refusal){.reason = why});
 }
 
 /* Returns 0 if the upgrade may go on, which is remembered, else -1. */

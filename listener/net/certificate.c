@@ -71,7 +71,7 @@ static bool take(const ASN1_STRING *from, char *name, size_t size)
 	size_t n = 0;
 
 	for (; len > 0 && n < (size_t)len && n + 1 < size; n++)
-		name[n] = is_printable(text[n]) ? (char)text[n] : '_';
+		name[n] = (char)(is_printable(text[n]) ? text[n] : '_');
 	name[n] = '\0';
 	OPENSSL_free(text);
 	return n > 0;

@@ -347,8 +347,9 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 static void add_number(struct array *column, int64_t number)
 {
 	char text[24];
+	int len = snprintf(text, sizeof(text), "%lld", (long long)number);
 
-	array_add(column, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)number));
+	array_add(column, text, (size_t)len);
 }
 
 static void add_text(struct array *column, const char *text, bool is_ascii)
