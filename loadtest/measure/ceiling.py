@@ -1,7 +1,5 @@
 """The servers alone: owns the runs of wsonce-ceiling, which has the listener's own statements and nothing else."""
-import json
-
-from servers import RigError
+from rig.waiting import RigError
 
 ROWS, CLAIMS = 400_000, 1_000_000
 BATCH = 2000                            # rows of a listener's statement, claims that are under way at once
@@ -10,15 +8,11 @@ WAYS = {"insert": "Postgres, the listener's INSERT", "copy": "Postgres, COPY, te
 
 
 async def run(rig, count, flags):
-    output = f"{rig.directory}/ceiling.json"
-    with open(output, "wb") as out:
-        child, log = await rig.spawn([f"{rig.programs}/wsonce-ceiling", "--json", "--count", str(count), "--batch", str(BATCH)]
-                                     + flags, "ceiling", stdout=out)
-    if await child.wait():
-        with open(log, errors="replace") as file:
-            raise RigError(f"wsonce-ceiling failed: {file.read().strip()}")
-    with open(output) as file:
-        return json.load(file)
+    child = rig.child("ceiling")
+    await child.launch_to_tell([f"{rig.programs}/wsonce-ceiling", "--json", "--count", str(count), "--batch", str(BATCH), *flags])
+    if await child.process.wait():
+        raise RigError(f"wsonce-ceiling failed: {child.log().strip()}")
+    return child.told()
 
 
 async def postgres(rig, way, rows):

@@ -4,10 +4,9 @@ import asyncio
 import json
 import time
 
-from servers import RigError
-
-from measure.process import memory_mib
 from measure.receiver import Receiver
+from rig.proc import memory_mib
+from rig.waiting import RigError
 
 CONCURRENCY = 16                        # the default
 STUCK_S, LOOK_S = 60, 0.25

@@ -1,12 +1,9 @@
 """The feed of a measurement: owns one wsonce-source, from its start to what it says in the end."""
-import json
-import re
-import signal
 from dataclasses import dataclass
 
-from servers import RigError, send_signal, wait_until
+from rig.load import Source
+from rig.waiting import RigError
 
-PORT_LINE = re.compile(rb"listening on ws://[^ ]*:(\d+)")
 LINGER_S = 100000
 
 
@@ -31,36 +28,28 @@ class Feed:
         self.rig = rig
         self.load = load
         self.listeners = listeners
-        self.child = self.log = None
-        self.output = f"{rig.directory}/feed.json"
-        self.url = ""
+        self.child = None
         self.summary = {}
 
     async def start(self):
         load = self.load
-        with open(self.output, "wb") as out:
-            self.child, self.log = await self.rig.spawn(
-                [f"{self.rig.programs}/wsonce-source", "--listen", "127.0.0.1:0", "--warm-up", str(load.warm_up),
-                 "--count", str(load.events), "--rate", str(load.rate), "--payload-bytes", str(load.payload_bytes),
-                 "--late-duplicates", str(load.late_percent), "--wait-listeners", str(self.listeners), "--linger",
-                 str(LINGER_S), "--stall-timeout", "0", "--id-prefix", self.prefix, "--json"], "feed", stdout=out)
-        await wait_until(self.find_port, 20, "the feed listens")
+        self.child = self.rig.child("feed", Source)
+        await self.child.start(
+            self.rig.programs, "--warm-up", str(load.warm_up), "--count", str(load.events), "--rate", str(load.rate),
+            "--payload-bytes", str(load.payload_bytes), "--late-duplicates", str(load.late_percent), "--wait-listeners",
+            str(self.listeners), "--linger", str(LINGER_S), "--id-prefix", self.prefix)
 
-    async def find_port(self):
-        with open(self.log, "rb") as file:
-            found = PORT_LINE.search(file.read())
-        if found:
-            self.url = f"ws://127.0.0.1:{int(found.group(1))}/"
-        return bool(found)
+    @property
+    def url(self):
+        return self.child.url
 
     def resume(self):
-        """Ends the pause after the warm-up: the measurement begins."""
-        send_signal(self.child.pid, signal.SIGUSR1)
+        """The measurement begins."""
+        self.child.go_on()
 
     async def end(self):
         await self.rig.stop(self.child, "the feed")
-        with open(self.output) as file:
-            self.summary = json.load(file)
+        self.summary = self.child.told()
         told = self.summary
         if told["connections"] != self.listeners or told["overruns"] or told["unheard"]:
             raise RigError(f"the feed had {told['connections']} connections for {self.listeners} listeners, cut off "

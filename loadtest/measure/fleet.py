@@ -2,8 +2,8 @@
 import asyncio
 import time
 
-import admin
-from servers import RigError, wait_until
+import rig.listener
+from rig.waiting import RigError, wait_until
 
 STUCK_S = 30
 LOOK_S = 0.02                           # the end of a measurement is seen so late at most
@@ -17,37 +17,21 @@ def pause_s(elapsed_s, share):
     return min(LOOK_SELDOM_S, max(LOOK_S, elapsed_s * (1 - share) / share / 2))
 
 
-class Listener:
-    def __init__(self, fleet, number):
-        self.fleet = fleet
-        self.name = f"listener {number}"
-        self.admin = f"{fleet.rig.directory}/admin-{number}.sock"
-        self.child = self.log = None
-        self.counted = {}
+class Listener(rig.listener.Listener):
+    """One of a fleet, which must not end before it is told to."""
 
-    async def start(self, where):
-        rig = self.fleet.rig
-        self.child, self.log = await rig.spawn(
-            [f"{rig.programs}/wsonce", "listen", "--instance-id", self.name.replace(" ", "-"), "--admin",
-             f"unix:{self.admin}", "--redis", self.fleet.redis, "--postgres", rig.conninfo] + where + self.fleet.flags,
-            self.name.replace(" ", "-"))
-
-    def ingest_port(self):
-        with open(self.log, "rb") as file:
-            return admin.find_port(file.read())
+    PATIENCE_S = STUCK_S
+    counted = {}
 
     async def metrics(self):
-        if self.child.returncode is not None:
-            with open(self.log, errors="replace") as file:
-                last = (file.read().splitlines() or ["nothing"])[-1]
-            raise RigError(f"{self.name} ended with status {self.child.returncode}, and its last words were: {last}")
-        try:
-            return admin.read_metrics(await asyncio.wait_for(admin.fetch(self.admin, "/metrics"), STUCK_S))
-        except (OSError, asyncio.TimeoutError):
-            return {}                   # it is not listening yet
+        """Empty if it is not listening yet."""
+        if self.is_over:
+            last = (self.last_words() or ["nothing"])[-1]
+            raise RigError(f"{self.name} ended with status {self.process.returncode}, and its last words were: {last}")
+        return await super().metrics()
 
-    async def is_ready(self):
-        return (await self.metrics()).get("postgres_up") == 1
+    async def has_postgres(self):
+        return await self.metric("postgres_up") == 1
 
     async def settle(self, messages):
         """Waits until that many are received and none is in flight."""
@@ -71,21 +55,27 @@ class Fleet:
     def __init__(self, rig, size, redis=None, flags=()):
         self.rig = rig
         self.size = size
-        self.redis = redis or f"unix://{rig.redis.socket}"
-        self.flags = list(flags)
-        self.members = [Listener(self, number) for number in range(1, size + 1)]
+        self.redis = redis or rig.redis_url
+        self.flags = flags
+        self.members = []
 
-    async def start(self, url):
-        for member in self.members:
-            await member.start(["--source", url])
+    async def start(self, *where):
+        for number in range(1, self.size + 1):
+            member = self.rig.child(f"listener-{number}", Listener)
+            self.members.append(member)
+            await member.launch(member.words(f"{self.rig.programs}/wsonce", self.redis, self.rig.conninfo, *where, *self.flags))
+
+    async def connect(self, url):
+        """To a feed."""
+        await self.start("--source", url)
 
     async def open_ingest(self):
-        """Without a feed; returns where producers connect to the first listener."""
+        """Without a feed; returns the port of the first listener."""
+        await self.start("--ingest", "127.0.0.1:0")
         for member in self.members:
-            await member.start(["--ingest", "127.0.0.1:0"])
-        for member in self.members:
-            await wait_until(member.is_ready, STUCK_S, f"{member.name} is ready")
-        return f"ws://127.0.0.1:{self.members[0].ingest_port()}/events"
+            await wait_until(member.has_postgres, STUCK_S, f"{member.name} is ready")
+        self.members[0].find_port()
+        return self.members[0].port
 
     async def settle(self, messages):
         """Waits until each has settled that many messages; returns when that was seen."""
@@ -98,9 +88,9 @@ class Fleet:
         return sum(member.counted.get(metric, 0) for member in self.members)
 
     def pids(self):
-        return [member.child.pid for member in self.members]
+        return [member.process.pid for member in self.members]
 
     async def end(self):
         for member in self.members:
             member.counted = await member.metrics()
-        await asyncio.gather(*(self.rig.stop(member.child, member.name) for member in self.members))
+        await asyncio.gather(*(self.rig.stop(member, member.name) for member in self.members))

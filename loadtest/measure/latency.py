@@ -3,19 +3,17 @@
 An event's time begins when it stands in the feed's timetable, whether the feed kept it or not, and ends with its
 transaction (pg_xact_commit_timestamp). Postgres notes that time just before the commit record goes to disk; how long that
 takes on average is told apart (pg_stat_wal), and is in no percentile."""
-from servers import RigError
-
 from measure.sample import percentile
+from rig.waiting import RigError
 
 PERCENTS = {"latency_p50_ms": 50, "latency_p99_ms": 99, "latency_p999_ms": 99.9}
 
 
 def latencies_ms(lines, warm_up, began, rate):
-    """lines: number of the event, tab, when it was committed (unix seconds). The warm-up does not count; the first event
+    """lines: number of the event, and when it was committed (unix seconds). The warm-up does not count; the first event
     after it was due when sending began again."""
     found = []
-    for line in lines:
-        number, at = line.split("\t")
+    for number, at in lines:
         due = int(number) - warm_up - 1
         if due >= 0:
             found.append((float(at) - began - due / rate) * 1000)
@@ -23,15 +21,10 @@ def latencies_ms(lines, warm_up, began, rate):
 
 
 async def read(rig, load, feed):
-    path = f"{rig.directory}/commits"
-    with open(path, "wb") as out:
-        status, _, error = await rig.postgres.try_sql(
-            f"COPY (SELECT substr(event_id, {len(feed.prefix) + 2}), extract(epoch FROM pg_xact_commit_timestamp(xmin)) "
-            "FROM events) TO STDOUT", output=out)
-    if status:
-        raise RigError(f"reading the times of commits: {error}")
-    with open(path) as file:
-        found = sorted(latencies_ms(file, load.warm_up, feed.began, load.rate))
+    lines = await rig.postgres.copy_out(
+        f"SELECT substr(event_id, {len(feed.prefix) + 2}), extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM events",
+        f"{rig.directory}/commits")
+    found = sorted(latencies_ms(lines, load.warm_up, feed.began, load.rate))
     if len(found) != load.events:
         raise RigError(f"{load.events} events were measured, but {len(found)} commits were found")
     return found

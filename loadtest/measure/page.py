@@ -7,7 +7,7 @@ import textwrap
 from measure.plot import PLOTS
 from measure.report import describe
 from measure.table import TABLES, rows, verdict
-from servers import RigError
+from rig.waiting import RigError
 
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 WIDTH = 120

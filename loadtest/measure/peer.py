@@ -9,7 +9,8 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from servers import RigError
+from rig.process import Process
+from rig.waiting import RigError
 
 READY_S = 60
 STUCK_S = 30
@@ -81,26 +82,23 @@ def prepare(tree, name):
     return install(folder) if kind.is_npm else None
 
 
-class Instance:
-    def __init__(self, peers, number):
-        self.peers = peers
-        self.name = f"{peers.name} {number}"
-        self.child = self.log = self.reader = None
+class Instance(Process):
+    def __init__(self, base):
+        super().__init__(base)
+        self.reader = None
         self.received = self.settled = 0
         self.told = 0.0                 # when that was so
         self.is_ready = False
         self.news = asyncio.Event()
 
-    async def start(self, url):
-        rig, kind = self.peers.rig, KINDS[self.peers.name]
-        self.child, self.log = await rig.spawn(
-            [*kind.command[:-1], f"{rig.tree}/{kind.folder}/{kind.command[-1]}", "--source", url, "--redis",
-             f"unix://{rig.redis.socket}", "--postgres", rig.conninfo, "--instance", self.name.replace(" ", "-"), *kind.flags],
-            self.name.replace(" ", "-"), stdout=asyncio.subprocess.PIPE)
+    async def start(self, kind, rig, url):
+        await self.launch(
+            [*kind.command[:-1], f"{rig.tree}/{kind.folder}/{kind.command[-1]}", "--source", url, "--redis", rig.redis_url,
+             "--postgres", rig.conninfo, "--instance", self.name, *kind.flags], stdout=asyncio.subprocess.PIPE)
         self.reader = asyncio.get_running_loop().create_task(self.read())
 
     async def read(self):
-        async for line in self.child.stdout:
+        async for line in self.process.stdout:
             said = json.loads(line)
             self.is_ready |= bool(said.get("ready"))
             if "settled" in said:
@@ -116,11 +114,8 @@ class Instance:
                 raise RigError(f"{self.name}: {what}: received {self.received}, settled {self.settled}, and no more news "
                                f"for {seconds} s") from None
             if self.reader.done() and not is_done():
-                raise RigError(f"{self.name} ended: see its log with --keep: {self.last_words()}")
-
-    def last_words(self):
-        with open(self.log, errors="replace") as file:
-            return (file.read().splitlines() or ["it said nothing"])[-1]
+                last = (self.last_words() or ["it said nothing"])[-1]
+                raise RigError(f"{self.name} ended: see its log with --keep: {last}")
 
     async def settle(self, messages):
         await self.wait_for(lambda: self.received == self.settled == messages, STUCK_S, f"not all of {messages} messages")
@@ -134,11 +129,12 @@ class Peers:
         self.rig = rig
         self.name = name
         self.size = size
-        self.members = [Instance(self, number) for number in range(1, size + 1)]
+        self.members = []
 
-    async def start(self, url):
-        for member in self.members:
-            await member.start(url)
+    async def connect(self, url):
+        for number in range(1, self.size + 1):
+            self.members.append(self.rig.child(f"{self.name}-{number}", Instance))
+            await self.members[-1].start(KINDS[self.name], self.rig, url)
         for member in self.members:
             await member.wait_for(lambda m=member: m.is_ready, READY_S, "not connected")
 
@@ -146,9 +142,9 @@ class Peers:
         return max([await member.settle(messages) for member in self.members])
 
     def pids(self):
-        return [member.child.pid for member in self.members]
+        return [member.process.pid for member in self.members]
 
     async def end(self):
-        await asyncio.gather(*(self.rig.stop(member.child, member.name) for member in self.members))
+        await asyncio.gather(*(self.rig.stop(member, member.name) for member in self.members))
         for member in self.members:
             await member.reader

@@ -3,7 +3,7 @@ import os
 import platform
 import subprocess
 
-import machine
+from rig import machine
 
 
 def version(*command):

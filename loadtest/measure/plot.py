@@ -3,7 +3,7 @@ import os
 import shutil
 import subprocess
 
-from servers import RigError
+from rig.waiting import RigError
 
 BLUE, ORANGE, OCHRE, RED, GREY, BLACK, LIGHT = ("#1f5fa8", "#b5651d", "#c9a227", "#a83232", "#808080", "#333333",
                                                 "#a9c4e4")

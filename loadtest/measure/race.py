@@ -5,8 +5,8 @@ the first message (the feed notes when) to the last delivery settled (the contes
 memory of the whole. In the end rows must be events."""
 import asyncio
 
-from measure.process import memory_mib
 from measure.feed import Feed
+from rig.proc import memory_mib
 
 
 class Race:
@@ -21,7 +21,7 @@ class Race:
         load, contestant = self.load, self.contestant
         await self.rig.empty()
         await self.feed.start()
-        await contestant.start(self.feed.url)
+        await contestant.connect(self.feed.url)
         await contestant.settle(load.warm_up)
         await asyncio.sleep(pause_s)
         before = self.rig.cpu_s(contestant.pids())

@@ -1,9 +1,9 @@
 """Somebody else's service: owns an nginx that takes every webhook and answers 204, so that it is not what bounds the relay."""
-import os
 import shutil
 import socket
 
-from servers import RigError, wait_until
+from rig.sockets import free_port
+from rig.waiting import RigError, wait_until
 
 READY_S = 10
 CONFIG = """daemon off;
@@ -28,16 +28,10 @@ def program():
     return shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
 
 
-def find_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Receiver:
     def __init__(self, rig):
         self.rig = rig
-        self.port = find_port()
+        self.port = free_port()
         self.child = None
 
     @property
@@ -50,11 +44,12 @@ class Receiver:
         path = f"{self.rig.directory}/nginx.conf"
         with open(path, "w") as file:
             file.write(CONFIG.format(directory=self.rig.directory, port=self.port))
-        self.child, log = await self.rig.spawn([program(), "-c", path, "-p", self.rig.directory], "nginx")
-        await wait_until(self.is_open, READY_S, f"nginx listens (see {log})")
+        self.child = self.rig.child("nginx")
+        await self.child.launch([program(), "-c", path, "-p", self.rig.directory])
+        await wait_until(self.is_open, READY_S, f"nginx listens (see {self.child.log_path})")
 
-    async def is_open(self):
-        if self.child.returncode is not None:
-            raise RigError(f"nginx ended with status {self.child.returncode}: see {os.path.basename(self.rig.directory)}")
+    def is_open(self):
+        if self.child.is_over:
+            raise RigError(f"nginx ended with status {self.child.process.returncode}: see {self.child.log_path}")
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0

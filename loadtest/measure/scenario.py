@@ -2,8 +2,6 @@
 measurement lasts some three seconds on two cores of a server of 2021. Each function below is one round of a scenario."""
 import asyncio
 
-from servers import RigError
-
 import measure.ceiling as ceiling
 import measure.effects as effects
 import measure.latency as latency
@@ -11,8 +9,9 @@ import measure.producer as producer
 from measure.feed import Load
 from measure.fleet import Fleet
 from measure.peer import KINDS, Peers
-from measure.process import memory_mib
 from measure.race import Race
+from rig.proc import memory_mib
+from rig.waiting import RigError
 
 WARM_UP = 20_000
 FANOUT = {1: 300_000, 3: 200_000, 5: 150_000, 10: 90_000}           # listeners: events

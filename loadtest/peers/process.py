@@ -3,20 +3,19 @@ import asyncio
 import json
 import os
 import signal
-import sys
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-TREE = os.path.dirname(os.path.dirname(HERE))
-sys.path.append(f"{TREE}/tests/fault")
+from rig.load import Source
+from rig.process import Process
+from rig.run import TREE
+from rig.waiting import SLOW, comes_true
 
-from servers import RigError, send_signal, start, wait_until
-
-SLOW = float(os.environ.get("WSONCE_TEST_SLOW", "1"))
 DEADLINE_S = 60 * SLOW
-SOURCE = f"{os.environ.get('WSONCE_BIN_DIR') or TREE + '/build'}/wsonce-source"
-PROGRAMS = {"node": [f"{HERE}/node/listener.js"], "node-script": [f"{HERE}/node/listener.js", "--claim-by", "script"],
-            "node-copy": [f"{HERE}/node/listener.js", "--claim-by", "script", "--store-by", "copy"],
-            "fastapi": [f"{HERE}/fastapi/listener.py"], "fastapi-batched": [f"{HERE}/fastapi/listener.py", "--batch"]}
+BIN_DIR = os.environ.get("WSONCE_BIN_DIR") or f"{TREE}/build"
+SOURCE = f"{BIN_DIR}/wsonce-source"
+NODE, FASTAPI = f"{TREE}/loadtest/peers/node/listener.js", f"{TREE}/loadtest/peers/fastapi/listener.py"
+PROGRAMS = {"node": [NODE], "node-script": [NODE, "--claim-by", "script"],
+            "node-copy": [NODE, "--claim-by", "script", "--store-by", "copy"],
+            "fastapi": [FASTAPI], "fastapi-batched": [FASTAPI, "--batch"]}
 
 
 class Wrong(Exception):
@@ -25,72 +24,35 @@ class Wrong(Exception):
 
 async def soon(predicate, what):
     """Waits until it is true."""
-    async def is_true():
-        return predicate()
-    try:
-        await wait_until(is_true, DEADLINE_S, what)
-    except RigError as error:
-        raise Wrong(str(error)) from error
+    if not await comes_true(predicate, DEADLINE_S):
+        raise Wrong(f"{what}: not within {DEADLINE_S} s")
 
 
-class Process:
-    """A child with text on standard output, which ends with the check."""
+class Peer(Process):
+    """Tells its figures on standard output."""
 
-    def __init__(self, log):
-        self.log_path = log
-        self.process = None
+    def __init__(self, kind, base):
+        super().__init__(base)
+        self.kind = kind
+        self.figures = {}
+        self.bad_lines = []
         self.reader = None
 
-    async def launch(self, command):
-        self.process = await start(command, self.log_path, stdout=asyncio.subprocess.PIPE)
+    async def start(self, *options):
+        await self.launch(PROGRAMS[self.kind] + list(options), stdout=asyncio.subprocess.PIPE)
         self.reader = asyncio.create_task(self.read())
 
     async def read(self):
         async for line in self.process.stdout:
-            self.take(line)
-
-    def take(self, line):
-        raise NotImplementedError
-
-    def log(self):
-        with open(self.log_path, errors="replace") as file:
-            return file.read()
-
-    @property
-    def is_over(self):
-        return self.process.returncode is not None
-
-    async def end(self, number=signal.SIGTERM):
-        """Returns its exit status, when all that it said has been read."""
-        send_signal(self.process.pid, number)
-        try:
-            await asyncio.wait_for(self.process.wait(), DEADLINE_S)
-        except asyncio.TimeoutError as error:
-            raise Wrong(f"process {self.process.pid} did not end after signal {number}") from error
-        await self.reader
-        return self.process.returncode
-
-
-class Peer(Process):
-    def __init__(self, kind, log):
-        super().__init__(log)
-        self.kind = kind
-        self.figures = {}
-        self.bad_lines = []
-
-    async def start(self, *options):
-        await self.launch(PROGRAMS[self.kind] + list(options))
+            try:
+                self.figures.update(json.loads(line))
+            except ValueError:
+                self.bad_lines.append(line)
 
     async def is_connected(self):
         await soon(lambda: self.figures.get("ready") or self.is_over, f"{self.kind} is ready")
         if self.is_over:
             raise Wrong(f"{self.kind} did not start: {self.log()[-300:]}")
-
-    def take(self, line):
-        try:
-            self.figures.update(json.loads(line))
-        except ValueError:
-            self.bad_lines.append(line)
 
     def figure(self, name):
         return self.figures.get(name, 0)
@@ -99,31 +61,17 @@ class Peer(Process):
     def is_settled(self):
         return self.figure("received") == self.figure("settled") + self.figure("malformed")
 
+    async def end(self, number=signal.SIGTERM):
+        """Returns its exit status, when all that it said has been read."""
+        self.signal(number)
+        if not await self.ends(DEADLINE_S):
+            raise Wrong(f"{self.name} did not end after signal {number}")
+        await self.reader
+        return self.process.returncode
 
-class Feed(Process):
-    def __init__(self, log):
-        super().__init__(log)
-        self.result = ""
 
-    async def start(self, *options):
-        await self.launch([SOURCE, "--listen", "127.0.0.1:0", "--stall-timeout", "0", "--json", *options])
-        await soon(lambda: "listening on " in self.log() or self.is_over, "the feed listens")
-        if self.is_over:
-            raise RigError(f"the feed did not start: {self.log()}")
-
-    @property
-    def url(self):
-        return self.log().split("listening on ", 1)[1].split()[0]
-
-    def take(self, line):
-        self.result += line.decode()
-
-    def go_on(self):
-        """Ends the pause after the warm-up."""
-        send_signal(self.process.pid, signal.SIGUSR1)
-
+class Feed(Source):
     async def figures(self):
         """Of a feed that comes to its end by itself."""
         await soon(lambda: self.is_over, "the feed ends")
-        await self.reader
-        return json.loads(self.result)
+        return self.told()

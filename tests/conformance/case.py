@@ -2,8 +2,8 @@
 about, and the verdict. A case fails by raising Wrong; whatever else it raises is a failure, too."""
 import asyncio
 
-from frame import PING, TEXT
 from peer import Dialler, Wrong, soon
+from rig.frame import PING, TEXT
 
 STRICT = "strict"
 DROPPED = "non-strict: dropped without a close frame"
@@ -28,6 +28,16 @@ class Case:
     @property
     def path(self):
         return f"/{self.side}-{self.number}"
+
+
+def cases_of(cases, side):
+    """A decorator by which a file adds its cases of that side to the list."""
+    def case(name, section):
+        def declare(play):
+            cases.append(Case(name, section, side, play))
+            return play
+        return declare
+    return case
 
 
 class Play:

@@ -5,25 +5,20 @@ import base64
 import os
 import re
 
-from case import Case
-from frame import CLOSE, heads
+from case import cases_of
+from ground import Producer
 from handshake import request, status_of
-from peer import DEADLINE_S, SLOW, Dialler, Wrong, soon
-from rig import Producer
+from peer import DEADLINE_S, Dialler, Wrong, soon
+from rig.frame import CLOSE, heads
+from rig.waiting import SLOW
 
 CASES = []
+case = cases_of(CASES, "door")
 TOKEN = "door-Token_7"
 SECRETS = {"ingest token": TOKEN, "redis password": "redis-Secret_8", "postgres password": "postgres-Secret_9",
            "source password": "source-Secret_10", "key in a URL": "query-Secret_11"}
 PATIENCE = f"{5 * SLOW:.0f}"            # --ping-interval where a peer is to be kept: this process may be slow to answer
 PAGES = ("/", "/healthz", "/readyz", "/metrics", "/api/status", "/nothing", "/../etc/passwd", "/events")
-
-
-def case(name, section="10"):
-    def declare(play):
-        CASES.append(Case(name, section, "door", play))
-        return play
-    return declare
 
 
 async def open_door(rig, name, *options, **servers):
@@ -209,11 +204,10 @@ async def play(rig):
     healthy = await Producer(listener.port).open()
     peer = await Dialler(listener.port).open()
     peer.is_mute = peer.is_deaf = True
-    deadline = asyncio.get_running_loop().time() + 4 * DEADLINE_S
-    while await listener.metric("ingest_connections") != 1:
-        if asyncio.get_running_loop().time() > deadline:
-            raise Wrong(f"expected: one connection is left open, not the deaf one; there are {await listener.metric('ingest_connections'):.0f}")
-        await asyncio.sleep(0.1)
+
+    async def is_alone():
+        return await listener.metric("ingest_connections") == 1
+    await soon(is_alone, "one connection is left open, not the deaf one", 4 * DEADLINE_S)
     await healthy.send(rig.event("door: a producer", "deaf-then"), "deaf-then")
     peer.drop()
 
@@ -224,7 +218,7 @@ async def play(rig):
                                   f"ws://127.0.0.1:{rig.feed.port}/left")
     source = await rig.feed.nth("/left", 1)
     producer = await Dialler(listener.port).open()
-    status = await listener.end()
+    status = await listener.leave()
     for peer, what in ((source, "source"), (producer, "producer")):
         code = await peer.ended("by 1001")
         if code != 1001:

@@ -4,9 +4,9 @@ Where a connection must fail, an event is sent just before, in the same segment:
 import asyncio
 
 from case import DROPPED, STRICT, Case
-from frame import BINARY, CLOSE, CONT, PING, PONG, TEXT, close_payload, frame, heads
+from ground import HEAD_BYTES, MAX_MESSAGE
 from peer import Wrong, soon
-from rig import HEAD_BYTES, MAX_MESSAGE
+from rig.frame import BINARY, CLOSE, CONT, PING, PONG, TEXT, close_payload, frame, heads
 
 CASES = []
 BOTH = ("ingest", "source")

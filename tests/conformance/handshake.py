@@ -8,8 +8,8 @@ from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFact
 from websockets.utils import accept_key
 
 from case import STRICT, Case, Play
-from frame import BINARY, PING, TEXT, frame
 from peer import DEADLINE_S, OPEN, Dialler, Wrong, soon
+from rig.frame import BINARY, PING, TEXT, frame
 
 CASES = []
 

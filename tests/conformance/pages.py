@@ -4,21 +4,15 @@ import os
 import socket
 import stat
 
-from case import Case
-from peer import DEADLINE_S, SLOW, Wrong
-from rig import Listener
-from servers import RigError
+from case import cases_of
+from ground import Listener
+from peer import DEADLINE_S, Wrong
+from rig.waiting import SLOW, RigError
 
 CASES = []
+case = cases_of(CASES, "door")
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PATIENCE_S = 10
-
-
-def case(name, section):
-    def declare(play):
-        CASES.append(Case(name, section, "door", play))
-        return play
-    return declare
 
 
 async def end_of(reader, what):

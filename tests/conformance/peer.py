@@ -2,7 +2,6 @@
 python3-websockets, whose code is independent of libwebsockets. What that library finds wrong in what the listener
 sends fails the case."""
 import asyncio
-import os
 
 from websockets.frames import Frame
 from websockets.http11 import Request
@@ -17,9 +16,9 @@ except ImportError:                     # the names of python3-websockets 10, of
     from websockets.connection import CONNECTING, OPEN
     from websockets.server import ServerConnection as ServerProtocol
 
-from frame import frame
+from rig.frame import frame
+from rig.waiting import SLOW, comes_true
 
-SLOW = float(os.environ.get("WSONCE_TEST_SLOW", "1"))
 DEADLINE_S = 15 * SLOW
 READ_LIMIT = 1 << 20
 
@@ -29,11 +28,8 @@ class Wrong(Exception):
 
 
 async def soon(predicate, what, seconds=DEADLINE_S):
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not predicate():
-        if asyncio.get_running_loop().time() > deadline:
-            raise Wrong(f"expected: {what() if callable(what) else what}; it did not come within {seconds:.0f} s")
-        await asyncio.sleep(0.005)
+    if not await comes_true(predicate, seconds, 0.005):
+        raise Wrong(f"expected: {what}; it did not come within {seconds:.0f} s")
 
 
 pumps = set()
@@ -137,7 +133,7 @@ class Peer:
 
     async def ended(self, what):
         """Waits for the end; returns the code of the close frame, or None if there was none."""
-        await soon(lambda: self.end, lambda: f"the connection ends {what}")
+        await soon(lambda: self.end, f"the connection ends {what}")
         self.judge()
         return self.close.code if self.close else None
 

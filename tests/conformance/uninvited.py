@@ -6,22 +6,16 @@ import ssl
 import struct
 import subprocess
 
-from case import Case
+from case import cases_of
 from handshake import request
 from peer import DEADLINE_S, Wrong
 
 CASES = []
+case = cases_of(CASES, "door")
 TOKEN = "uninvited-Token_7"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, HEADERS = 4, 1
 END_HEADERS = 4
-
-
-def case(name, section):
-    def declare(play):
-        CASES.append(Case(name, section, "door", play))
-        return play
-    return declare
 
 
 async def open_door(rig, name, *options, **how):
@@ -101,7 +95,7 @@ async def play(rig):
     answer, chosen = await talk(door.port, hello, trusting("h2", "http/1.1"))
     if chosen != "http/1.1" or not answer.startswith(b"HTTP/1.1 401 "):
         raise Wrong(f"expected: http/1.1 is chosen, and 401 answered; got {chosen}, {answer[:60]!r}")
-    if await door.end() != 0:
+    if await door.leave() != 0:
         raise Wrong("expected: the listener ends well")
 
 

@@ -2,28 +2,18 @@
 in several versions, and asks the tables what each ack says as soon as it has come. wsonce-producer sends again what is
 not acked, and its ledger is judged at the end of a round; this one sends each message once."""
 import asyncio
-import base64
 import hashlib
-import json
-import os
 import random
-import struct
 import time
 
-from feed import CREATED, OP_CLOSE, OP_PING, OP_PONG, OP_TEXT, event_message
 from ledger import is_caused
+from rig.client import Client
+from rig.feed import CREATED, event_message
+from rig.frame import TEXT
+from rig.waiting import comes_true
 
 RATE = 30                       # ids a second
 LOOK_S = 0.15                   # the shortest time between two questions to the tables
-REQUEST = ("GET /events HTTP/1.1\r\nHost: rig\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {}\r\n"
-           "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: wsonce.ack.v1\r\n\r\n")
-
-
-def masked_frame(op, payload):
-    """RFC 6455, 5.3: a client masks."""
-    mask, size = os.urandom(4), len(payload)
-    head = bytes([0x80 | op, 0x80 | size]) if size < 126 else bytes([0x80 | op, 0x80 | 126]) + struct.pack(">H", size)
-    return head + mask + bytes(byte ^ mask[i & 3] for i, byte in enumerate(payload))
 
 
 def versions_of(event_id, n, choice, is_plain):
@@ -35,66 +25,38 @@ def versions_of(event_id, n, choice, is_plain):
         (event_message(event_id, payload), None) for payload in bad]
 
 
-class Line:
+class Line(Client):
     """A connection to one listener. It is dialled again when it breaks; what was not acked then is not judged."""
 
     def __init__(self, asker, listener):
+        super().__init__()
         self.asker = asker
         self.listener = listener
-        self.writer = None
         self.waiting = {}               # id -> the message that was sent on this connection
 
     async def run(self):
         while True:
             try:
-                await self.talk()
+                await self.connect(self.listener.links["ingest"].port)
+                await self.read_acks()
             except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 pass
             self.hang_up()
             await asyncio.sleep(0.2)
 
     def hang_up(self):
-        if self.writer:
-            self.writer.close()
-        self.writer = None
+        super().hang_up()
         self.waiting = {}
-
-    async def talk(self):
-        port = self.listener.links["ingest"].port
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            writer.write(REQUEST.format(base64.b64encode(os.urandom(16)).decode()).encode())
-            answer = await reader.readuntil(b"\r\n\r\n")
-            if b" 101 " not in answer.split(b"\r\n")[0]:
-                return
-            self.writer = writer
-            while await self.read_frame(reader):
-                pass
-        finally:
-            writer.close()
-
-    async def read_frame(self, reader):
-        head = await reader.readexactly(2)
-        size = head[1] & 127
-        if size == 126:
-            size = struct.unpack(">H", await reader.readexactly(2))[0]
-        payload = await reader.readexactly(size)
-        op = head[0] & 15
-        if op == OP_PING:
-            self.writer.write(masked_frame(OP_PONG, payload))
-        elif op == OP_TEXT:
-            self.on_ack(json.loads(payload))
-        return op != OP_CLOSE
 
     def on_ack(self, ack):
         message = self.waiting.pop(ack["event_id"], None)
         if message is not None:
             self.asker.acks.append((ack["event_id"], message, ack["status"], self.listener.now.name, time.time()))
 
-    def send(self, event_id, message):
+    def send_event(self, event_id, message):
         if self.writer and event_id not in self.waiting:
             self.waiting[event_id] = message
-            self.writer.write(masked_frame(OP_TEXT, message))
+            self.send(TEXT, message)
 
 
 class Asker:
@@ -140,11 +102,11 @@ class Asker:
             lines = self.random.sample(self.lines, len(self.lines))
             if self.n % 5 == 0:         # two senders of one message to one listener
                 for line in self.random.choice(self.pairs):
-                    line.send(event_id, versions[0][0])
+                    line.send_event(event_id, versions[0][0])
                 continue
             for i, line in enumerate(lines[:max(len(versions), self.random.randrange(1, 4))]):
                 delay = 0 if i == 0 else self.random.choice((0, 0.02, 1.0))
-                loop.call_later(delay, line.send, event_id, versions[i % len(versions)][0])
+                loop.call_later(delay, line.send_event, event_id, versions[i % len(versions)][0])
 
     async def look_all(self):
         while True:
@@ -200,9 +162,7 @@ class Asker:
     async def end(self, seconds):
         """Waits for the acks that are owed: by then the faults are over, and every connection that stands answers."""
         self.is_sending = False
-        deadline = time.monotonic() + seconds
-        while (any(line.waiting for line in self.lines) or self.acks) and time.monotonic() < deadline:
-            await asyncio.sleep(0.05)
+        await comes_true(lambda: not self.acks and not any(line.waiting for line in self.lines), seconds)
         await asyncio.sleep(2 * LOOK_S)
         for line in self.lines:
             for event_id in line.waiting:

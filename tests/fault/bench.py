@@ -3,21 +3,19 @@ what is stored. Unlike the torture rig it puts nothing between a listener and it
 Postgres where a figure asks for it."""
 import asyncio
 import os
-import signal
 import sys
 import time
 
 from fleet import Listener
 from load import Sender, Source
-from servers import Postgres, Redis, RigError, send_signal, wait_until
 from proxy import Link
+from rig.proc import memory_mib
+from rig.servers import Servers
+from rig.waiting import comes_true, wait_until
 
 SETTLE_S = 180
 # Postgres as it comes (fsync on), but for the times of commits.
 SETTINGS = "track_commit_timestamp = on\n"
-NOT_MARKS = """local n, at = 0, '0' repeat local page = redis.call('SCAN', at, 'MATCH', ARGV[1] .. '*', 'COUNT', 1000)
-at = page[1] for _, key in ipairs(page[2]) do local v = redis.call('GET', key)
-if v and v:sub(1, 5) ~= 'done@' and v:sub(1, 5) ~= 'dead@' then n = n + 1 end end until at == '0' return n"""
 
 
 class Member(Listener):
@@ -27,31 +25,17 @@ class Member(Listener):
         if self.rig.is_cuttable:
             self.links["postgres"] = await Link(f"postgres-{self.number}", lambda: self.rig.bench.postgres.socket).open()
 
-    def postgres(self):
-        where = f"host={self.rig.bench.postgres.directory} port=5432"
-        if self.links:
-            where = f"host=127.0.0.1 port={self.links['postgres'].port} sslmode=disable gssencmode=disable"
-        return f"{where} user=wsonce dbname={self.rig.name}"
-
     def instance(self):
         return f"{self.rig.name}-{self.number}-{len(self.incarnations)}"
 
     def command(self):
-        return [f"{self.rig.programs}/wsonce", "listen", "--instance-id", self.instance(), "--source",
-                f"ws://127.0.0.1:{self.rig.source.port}/", "--ingest", f"127.0.0.1:{self.ingest_port}", "--admin",
-                f"unix:{self.admin}", "--redis", f"unix://{self.rig.bench.redis.socket}", "--claim-prefix",
-                self.rig.claim_prefix, "--postgres", self.postgres()] + self.rig.flags
-
-    async def is_ready(self):
-        try:
-            page = await asyncio.wait_for(self.fetch("/readyz"), 3)
-        except (OSError, asyncio.TimeoutError):
-            return False
-        return page.startswith("HTTP/1.1 200") and page.rstrip().endswith("ready")
+        bench, name = self.rig.bench, self.rig.name
+        conninfo = self.far_conninfo(name) if self.links else bench.postgres.conninfo(name)
+        return self.words(f"{self.rig.programs}/wsonce", bench.redis_url, conninfo, "--source", self.rig.source.url, "--ingest",
+                          f"127.0.0.1:{self.port}", "--claim-prefix", self.rig.claim_prefix, *self.rig.flags)
 
     def peak_resident_mib(self):
-        with open(f"/proc/{self.now.process.pid}/status") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+        return memory_mib(self.process.pid, "VmHWM")
 
 
 class Fleet:
@@ -84,15 +68,15 @@ class Fleet:
     def keep(self, task):
         self.bench.keep(task)
 
-    def crash(self, incarnation, log):
-        self.crashes.append(f"{incarnation.name}: status {incarnation.status}, see {log}")
+    def crash(self, incarnation, last_words):
+        self.crashes.append(f"{incarnation.name}: status {incarnation.status}, {last_words}")
 
     # --- life ---
 
     async def start(self):
         os.makedirs(self.directory)
         await self.bench.postgres.sql(f"CREATE DATABASE {self.name} OWNER wsonce")
-        await self.source.start()
+        await self.source.begin()
         for number in range(1, self.size + 1):
             self.listeners.append(Member(number, self))
             await self.listeners[-1].open_links()
@@ -105,7 +89,7 @@ class Fleet:
     async def send(self, name, rate):
         sender = Sender(self, f"{self.name}-{name}", rate)
         self.senders.append(sender)
-        await sender.start()
+        await sender.begin()
         return sender
 
     async def total(self, metric):
@@ -117,13 +101,10 @@ class Fleet:
     async def settle(self):
         """The load ends; what is in memory goes where it belongs. How many messages do not."""
         for sender in self.senders:
-            if sender.process.returncode is None:
-                await sender.end()
-        await self.source.end()
-        try:
-            await wait_until(self.is_settled, SETTLE_S, "all is stored")
-        except RigError:
-            pass
+            if sender.is_alive:
+                await sender.finish()
+        await self.source.finish()
+        await comes_true(self.is_settled, SETTLE_S)
         await self.read_rows()
         return int(await self.total("in_flight"))
 
@@ -135,19 +116,10 @@ class Fleet:
     # --- the account ---
 
     async def read_rows(self):
-        path = f"{self.directory}/rows"
-        with open(path, "wb") as out:
-            status, _, error = await self.bench.postgres.try_sql(
-                "COPY (SELECT event_id, extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM events) TO STDOUT",
-                self.name, output=out)
-        if status:
-            raise RigError(f"reading the rows of {self.name}: {error}")
-        self.rows, self.row_count = {}, 0
-        with open(path) as file:
-            for line in file:
-                event_id, at = line.rstrip("\n").split("\t")
-                self.rows[event_id] = float(at)
-                self.row_count += 1
+        rows = await self.bench.postgres.copy_out(
+            "SELECT event_id, extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM events", f"{self.directory}/rows", self.name)
+        self.row_count = len(rows)
+        self.rows = {event_id: float(at) for event_id, at in rows}
 
     async def sql_number(self, sql):
         return int(await self.bench.postgres.sql(sql, self.name))
@@ -168,7 +140,7 @@ class Fleet:
         altered = await self.sql_number("SELECT count(*) FROM events WHERE payload->>'n' IS DISTINCT FROM "
                                         "substring(event_id FROM '[0-9]+$')")
         letters = await self.sql_number("SELECT count(*) FROM dead_letters")
-        claims = int((await self.bench.redis.ask("EVAL", NOT_MARKS, "0", self.claim_prefix))[1:])
+        claims = len(await self.bench.redis.claims(self.claim_prefix))
         for crash in self.crashes:
             print(f"ended by itself: {crash}", file=sys.stderr)
         return {"sent": len(wanted), "rows": self.row_count, "lost": len(wanted - self.rows.keys()),
@@ -183,26 +155,18 @@ class Fleet:
 
     async def end(self):
         for listener in self.listeners:
-            if listener.now and listener.now.process and listener.now.ended is None:
-                send_signal(listener.now.process.pid, signal.SIGKILL)
-                await listener.now.process.wait()
-            for link in listener.links.values():
-                link.close()
+            await listener.close()
         for program in self.senders + [self.source]:
-            if program.process and program.process.returncode is None:
-                send_signal(program.process.pid, signal.SIGKILL)
-                await program.process.wait()
+            await program.kill()
 
 
-class Bench:
+class Bench(Servers):
     """The servers of one figure, fresh for each, and its fleets."""
 
     def __init__(self, options, programs, directory):
+        super().__init__(directory, settings=SETTINGS, with_disk=False)
         self.options = options
         self.programs = programs
-        self.directory = directory
-        self.redis = Redis(directory)
-        self.postgres = Postgres(directory, settings=SETTINGS, with_disk=False)
         self.fleets = []
         self.background = set()
         self.is_ending = False
@@ -215,9 +179,6 @@ class Bench:
         if not self.options.silent:
             print(time.strftime("%H:%M:%S  ") + text, file=sys.stderr, flush=True)
 
-    async def start(self):
-        await asyncio.gather(self.redis.start(), self.postgres.create())
-
     async def end(self):
         """Children go by pid; the servers last."""
         self.is_ending = True
@@ -225,9 +186,7 @@ class Bench:
             await fleet.end()
         for task in list(self.background):
             task.cancel()
-        await self.postgres.stop()
-        if self.redis.process and self.redis.process.returncode is None:
-            await self.redis.kill()
+        await self.stop_servers()
 
 
 def add_accounts(accounts):

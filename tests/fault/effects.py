@@ -31,13 +31,13 @@ class Effects:
 
     async def create(self):
         space = "SET default_tablespace = small;" if self.rig.postgres.has_disk else ""
-        await self.rig.postgres.sql(f"SET ROLE wsonce; {space} {SETUP}", "wsonce")
+        await self.rig.sql(f"SET ROLE wsonce; {space} {SETUP}")
 
     async def set_mood(self, is_bad):
-        await self.rig.postgres.sql(f"UPDATE rig.mood SET is_bad = {is_bad}", "wsonce")
+        await self.rig.sql(f"UPDATE rig.mood SET is_bad = {is_bad}")
 
     async def judge(self):
-        for line in (await self.rig.postgres.sql(ODD % self.rig.tables.processed, "wsonce")).splitlines():
+        for line in (await self.rig.sql(ODD % self.rig.tables.processed)).splitlines():
             what, event_id = line.split("|")
             if line not in self.known:
                 self.rig.verdict.find(what, event_id)

@@ -8,7 +8,7 @@ import time
 import postgres_faults as pg
 from fleet import DRAIN_S, clock
 from proxy import CommitCut
-from servers import RigError
+from rig.waiting import RigError, comes_true
 
 
 EFFECTS, PLAIN, CONSUMER = "effects", "plain", "consumer"      # what the fleet of a run is
@@ -67,10 +67,10 @@ async def kill(rig, fault):
 
 
 async def stop(rig, fault):
-    pid = rig.listener(fault.target).now.process.pid
-    rig.send(pid, signal.SIGSTOP)
+    listener = rig.listener(fault.target)
+    listener.signal(signal.SIGSTOP)
     await asyncio.sleep(fault.duration)
-    rig.send(pid, signal.SIGCONT)
+    listener.signal(signal.SIGCONT)
 
 
 async def term(rig, fault):
@@ -184,9 +184,7 @@ async def net_commit_cut(rig, fault):
     cut = CommitCut(fault.detail)
     link = rig.listener(fault.target).links["postgres"]
     link.commit_cut = cut
-    deadline = time.monotonic() + fault.duration
-    while not cut.hits and time.monotonic() < deadline:
-        await asyncio.sleep(0.02)
+    await comes_true(lambda: cut.hits, fault.duration, 0.02)
     link.commit_cut = None
     if cut.pair:
         cut.pair.close(is_reset=True)

@@ -6,29 +6,21 @@ A listener has received an event when it has answered a ping that was sent on th
 are read in order, so the answer to a later ping says that the event was handed to the program. Everything else (it
 was written, the kernel took it, TCP acknowledged it) says less, and does not count."""
 import asyncio
-import base64
-import hashlib
 import random
 import struct
 import time
 
-from proxy import reset_socket
+import rig.feed
+from rig.feed import CREATED, event_message
+from rig.frame import PING, TEXT, frame
+from rig.load import LETTERS, producer_payload
+from rig.sockets import reset_socket, serve
 
-GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TICK_S = 0.02
 QUIET, QUIET_TICKS = b"not JSON: nothing to tell", 100    # now and then, where there are no events: no source is idle
 SILENCE_S = 0.6                 # of a listener that is at work, at most
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-CREATED, SHIPPED = "order.created", "order.shipped"     # types; the second goes to a webhook too
+SHIPPED = "order.shipped"       # a type that goes to a webhook too
 MALFORMED = 6                   # kinds; the last one is refused by Postgres, and with it a whole COPY
-OP_TEXT, OP_CLOSE, OP_PING, OP_PONG = 1, 8, 9, 10
-
-
-def frame(op, payload):
-    size = len(payload)
-    if size < 126:
-        return bytes([0x80 | op, size]) + payload
-    return bytes([0x80 | op, 126]) + struct.pack(">H", size) + payload
 
 
 def feed_payload(n):
@@ -37,21 +29,8 @@ def feed_payload(n):
             f'"long": 0.{n}{"1234567890" * 4}1, "text": "\u00e9\u20ac {LETTERS[n % 26:]} \U0001F600"}}')
 
 
-def producer_payload(n, size=100):
-    """What wsonce-producer makes of number n (loadtest/message.c), in the form in which jsonb prints it."""
-    cents = (1213 + n * 37) % 1000000
-    start = f'{{"n":{n},"amount":{cents // 100}.{cents % 100:02d}'
-    room = size - len(start) - len(',"comment":""}')
-    text = ((LETTERS * 2)[n % 26:n % 26 + 26] * (room // 26 + 1))[:room]
-    return f'{{"n": {n}, "amount": {cents // 100}.{cents % 100:02d}, "comment": "{text}"}}'
-
-
 def feed_type(n):
     return SHIPPED if n % 4 == 3 else CREATED
-
-
-def event_message(event_id, payload, event_type=CREATED):
-    return f'{{"event_id":"{event_id}","event_type":"{event_type}","payload":{payload}}}'.encode()
 
 
 def malformed_message(mark, n):
@@ -62,77 +41,30 @@ def malformed_message(mark, n):
     return kinds[n % MALFORMED].encode()
 
 
-class Connection(asyncio.Protocol):
-    """A listener's connection: handshake, then frames. Its ticks [first, answered] are what it received."""
+class Connection(rig.feed.Connection):
+    """A listener's connection. Its ticks [first, answered] are what it received."""
 
     def __init__(self, feed):
+        super().__init__()
         self.feed = feed
-        self.transport = None
-        self.buffer = b""
-        self.is_open = False
         self.incarnation = None
         self.first_tick = None
         self.answered_tick = -1
-        self.opened = time.time()
         self.closed = None
-
-    def connection_made(self, transport):
-        self.transport = transport
 
     def connection_lost(self, error):
         self.closed = time.time()
         self.is_open = False
         self.feed.open.discard(self)
 
-    def data_received(self, data):
-        self.buffer += data
-        if not self.is_open:
-            self.shake_hands()
-        if self.is_open:
-            while self.read_frame():
-                pass
-
-    def shake_hands(self):
-        head, end, rest = self.buffer.partition(b"\r\n\r\n")
-        if not end:
-            return
-        lines = head.split(b"\r\n")
-        headers = {key.strip().lower(): value.strip() for key, _, value in (line.partition(b":") for line in lines[1:])}
-        number = int(lines[0].split(b" ")[1].strip(b"/"))
-        accept = base64.b64encode(hashlib.sha1(headers[b"sec-websocket-key"] + GUID).digest())
-        self.transport.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                             b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
-        self.buffer = rest
-        self.incarnation = self.feed.incarnation_of(number)
+    def on_open(self, number):
+        self.incarnation = self.feed.rig.listener(number).now
         self.first_tick = self.feed.tick + 1
-        self.is_open = True
         self.feed.open.add(self)
         self.feed.connections.append(self)
 
-    def read_frame(self):
-        """Clients mask, and send control frames only."""
-        if len(self.buffer) < 6:
-            return False
-        op, size = self.buffer[0] & 15, self.buffer[1] & 127
-        if size > 125:
-            self.transport.abort()
-            return False
-        if len(self.buffer) < 6 + size:
-            return False
-        mask = self.buffer[2:6]
-        payload = bytes(byte ^ mask[i & 3] for i, byte in enumerate(self.buffer[6:6 + size]))
-        self.buffer = self.buffer[6 + size:]
-        self.on_frame(op, payload)
-        return True
-
-    def on_frame(self, op, payload):
-        if op == OP_PONG and len(payload) == 8:
-            self.on_pong(struct.unpack(">Q", payload)[0])
-        elif op == OP_PING and not self.feed.is_silent:
-            self.transport.write(frame(OP_PONG, payload))
-        elif op == OP_CLOSE:
-            self.transport.write(frame(OP_CLOSE, payload[:2]))
-            self.transport.close()
+    def answers(self):
+        return not self.feed.is_silent
 
     def on_pong(self, tick):
         """An answer to something that was never asked proves nothing."""
@@ -181,13 +113,8 @@ class Feed:
         self.silences = {}              # of each: when it did not
 
     async def start(self):
-        loop = asyncio.get_running_loop()
-        self.server = await loop.create_server(lambda: Connection(self), "127.0.0.1", 0)
-        self.port = self.server.sockets[0].getsockname()[1]
-        self.rig.keep(loop.create_task(self.run()))
-
-    def incarnation_of(self, number):
-        return self.rig.listeners[number - 1].now
+        self.server, self.port = await serve(lambda: Connection(self))
+        self.rig.keep(asyncio.get_running_loop().create_task(self.run()))
 
     def note_heard(self, number):
         now = time.time()
@@ -221,8 +148,8 @@ class Feed:
             return
         self.tick += 1
         messages = self.make_messages() if self.is_on else [QUIET] * (self.tick % QUIET_TICKS == 0)
-        frames = [frame(OP_TEXT, message) for message in messages]
-        ping = frame(OP_PING, struct.pack(">Q", self.tick))
+        frames = [frame(TEXT, message) for message in messages]
+        ping = frame(PING, struct.pack(">Q", self.tick))
         for connection in list(self.open):
             self.random.shuffle(frames)         # two listeners need not hear things in one order
             connection.transport.write(b"".join(frames) + ping)
@@ -271,7 +198,7 @@ class Feed:
     def send_again(self, messages):
         """Returns the tick."""
         self.tick += 1
-        frames = b"".join(frame(OP_TEXT, message) for message in messages) + frame(OP_PING, struct.pack(">Q", self.tick))
+        frames = b"".join(frame(TEXT, message) for message in messages) + frame(PING, struct.pack(">Q", self.tick))
         for connection in list(self.open):
             connection.transport.write(frames)
         return self.tick
@@ -284,7 +211,7 @@ class Feed:
         """Each connection gets the first half of an event that nobody ever gets whole, and is ended."""
         for connection in list(self.open):
             self.book.halves += 1
-            text = frame(OP_TEXT, event_message(f"{self.book.feed_prefix}-h{self.book.halves}", "{}"))
+            text = frame(TEXT, event_message(f"{self.book.feed_prefix}-h{self.book.halves}", "{}"))
             self.open.discard(connection)
             connection.transport.write(text[:len(text) // 2])
             asyncio.get_running_loop().call_later(0.02, connection.end, is_reset)

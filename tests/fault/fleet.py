@@ -7,14 +7,15 @@ import re
 import signal
 import time
 
-import admin
+import rig.listener
+import rig.load
 from proxy import Link
-from servers import RigError, send_signal, start
+from rig.waiting import RigError, comes_true
 
 CLAIM_TTL_S = 3
 DRAIN_S = 4
 MAX_ATTEMPTS = 5                # as it comes
-LEFT_LINE = re.compile(rb'event="?drained"? .*left=(\d+)')
+LEFT_LINE = re.compile(r'event="?drained"? .*left=(\d+)')
 
 
 class Incarnation:
@@ -23,7 +24,6 @@ class Incarnation:
     def __init__(self, listener, number):
         self.listener = listener
         self.number = number
-        self.process = None
         self.started = time.time()
         self.ended = None
         self.is_killed = False          # by the rig
@@ -51,25 +51,24 @@ def clock(at):
     return time.strftime("%H:%M:%S", time.localtime(at)) + f".{int(at % 1 * 1000):03d}"
 
 
-class Listener:
+class Listener(rig.listener.Listener):
     """Listener number n (from 1 on), its links and its present incarnation."""
 
+    PATIENCE_S = 3
+
     def __init__(self, number, rig):
+        super().__init__(f"{rig.directory}/listener-{number}")
         self.number = number
         self.rig = rig
-        self.log = f"{rig.directory}/listener-{number}.log"
-        self.admin = f"{rig.directory}/admin-{number}.sock"
-        self.config = f"{rig.directory}/listener-{number}.config"
-        self.ingest_port = 0
+        self.config = f"{self.base}.config"
         self.incarnations = []
         self.now = None
-        self.is_wanted_down = False
         self.links = {}
 
     async def open_links(self):
         targets = {"redis": lambda: self.rig.redis.socket, "postgres": lambda: self.rig.postgres.socket,
                    "feed": lambda: ("127.0.0.1", self.rig.feed.port),
-                   "ingest": lambda: ("127.0.0.1", self.ingest_port or 1),
+                   "ingest": lambda: ("127.0.0.1", self.port or 1),
                    "hook": lambda: ("127.0.0.1", self.rig.receiver.port)}
         for name, target in targets.items():
             far_s = self.rig.options.postgres_far_s if name == "postgres" else 0.0
@@ -81,15 +80,16 @@ class Listener:
 
     def command(self):
         links = self.links
-        return self.rig.clocks.wrap(self.number, [
-                f"{self.rig.programs}/wsonce", "listen", "--instance-id", f"listener-{self.number}",
-                "--source", f"ws://127.0.0.1:{links['feed'].port}/{self.number}",
-                "--ingest", "127.0.0.1:0", "--admin", f"unix:{self.admin}",
-                "--redis", f"redis://127.0.0.1:{links['redis'].port}/0", "--redis-timeout", "1",
-                "--postgres", f"host=127.0.0.1 port={links['postgres'].port} user=wsonce dbname=wsonce "
-                              "sslmode=disable gssencmode=disable",
-                "--postgres-timeout", "3", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
-                "--ping-interval", "2", "--idle-timeout", "4"] + self.effects() + self.rig.consumer_words())
+        return self.rig.clocks.wrap(self.number, self.words(
+                f"{self.rig.programs}/wsonce", f"redis://127.0.0.1:{links['redis'].port}/0", self.far_conninfo("wsonce"),
+                "--source", f"ws://127.0.0.1:{links['feed'].port}/{self.number}", "--ingest", "127.0.0.1:0",
+                "--redis-timeout", "1", "--postgres-timeout", "3", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
+                "--ping-interval", "2", "--idle-timeout", "4", *self.effects(), *self.rig.consumer_words()))
+
+    def far_conninfo(self, database):
+        """Of Postgres behind its link."""
+        return (f"host=127.0.0.1 port={self.links['postgres'].port} user=wsonce dbname={database} sslmode=disable "
+                "gssencmode=disable")
 
     def effects(self):
         """Without any, batches go by COPY."""
@@ -98,101 +98,69 @@ class Listener:
     async def start(self):
         self.now = Incarnation(self, len(self.incarnations) + 1)
         self.incarnations.append(self.now)
-        self.now.log_offset = os.path.getsize(self.log) if os.path.exists(self.log) else 0
+        self.now.log_offset = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         if os.path.exists(self.admin):
             os.unlink(self.admin)
-        self.now.process = await start(self.command(), self.log)
-        watcher = asyncio.get_running_loop().create_task(self.watch(self.now))
-        self.rig.keep(watcher)
-        deadline = time.monotonic() + 20
-        while not self.find_port():
-            if self.now.ended or time.monotonic() > deadline:
-                raise RigError(f"{self.now.name} did not start: see {self.log}")
-            await asyncio.sleep(0.02)
+        await self.launch(self.command())
+        self.rig.keep(asyncio.get_running_loop().create_task(self.watch(self.now, self.process)))
+        if not await comes_true(lambda: self.now.ended or self.find_port(), 20, 0.02) or self.now.ended:
+            raise RigError(f"{self.now.name} did not start: see {self.log_path}")
 
-    def find_port(self):
-        with open(self.log, "rb") as file:
+    def log(self):
+        """Of the present incarnation."""
+        with open(self.log_path, errors="replace") as file:
             file.seek(self.now.log_offset)
-            port = admin.find_port(file.read())
-        self.ingest_port = port or self.ingest_port
-        return bool(port)
+            return file.read()
 
-    async def watch(self, incarnation):
-        incarnation.status = await incarnation.process.wait()
+    async def watch(self, incarnation, process):
+        incarnation.status = await process.wait()
         incarnation.ended = time.time()
         if not incarnation.is_killed and not incarnation.is_termed and not self.rig.is_ending:
-            self.rig.verdict.crash(incarnation, self.log)
+            self.rig.verdict.crash(incarnation, self.last_words())
 
     async def end(self, number, seconds):
-        """Sends the signal and waits for the end; SIGKILL after so many seconds."""
-        if number == signal.SIGKILL:
+        """Sends the signal and waits for the end; SIGKILL after so many seconds. Whether that was not needed."""
+        self.now.is_killed = number == signal.SIGKILL
+        self.now.is_termed = not self.now.is_killed
+        self.signal(number)
+        ended = await self.ends(seconds)
+        if not ended:
             self.now.is_killed = True
-        else:
-            self.now.is_termed = True
-        send_signal(self.now.process.pid, number)
-        try:
-            await asyncio.wait_for(asyncio.shield(self.now.process.wait()), seconds)
-        except asyncio.TimeoutError:
-            self.now.is_killed = True
-            send_signal(self.now.process.pid, signal.SIGKILL)
-            await self.now.process.wait()
-            return False
+            await self.kill()
         while self.now.ended is None:
             await asyncio.sleep(0.005)
-        return True
+        return ended
 
     def left_behind(self):
         """How many messages it said it left in memory at its end; None if it did not say."""
-        with open(self.log, "rb") as file:
-            file.seek(self.now.log_offset)
-            found = LEFT_LINE.findall(file.read())
+        found = LEFT_LINE.findall(self.log())
         return int(found[-1]) if found else None
 
-    async def metric(self, name):
-        """None if it does not answer."""
-        return (await self.metrics()).get(name)
-
-    async def metrics(self):
-        """Empty if it does not answer."""
-        try:
-            text = await asyncio.wait_for(self.fetch("/metrics"), 3)
-        except (OSError, asyncio.TimeoutError):
-            return {}
-        return admin.read_metrics(text)
-
-    async def fetch(self, path):
-        return await admin.fetch(self.admin, path)
+    async def close(self):
+        await self.kill()
+        for link in self.links.values():
+            link.close()
 
 
-class Producer:
+class Producer(rig.load.Producer):
     """One wsonce-producer for one round, connected to every listener."""
 
     def __init__(self, rig, prefix, seed):
+        super().__init__(f"{rig.directory}/{prefix}")
         self.rig = rig
         self.prefix = prefix
         self.seed = seed
-        self.base = f"{rig.directory}/{prefix}"
-        self.process = None
 
-    def command(self):
-        command = [f"{self.rig.programs}/wsonce-producer", "--count", "0", "--rate", str(self.rig.producer_rate),
-                   "--id-prefix", self.prefix, "--seed", str(self.seed), "--duplicates", "2", "--malformed", "1",
-                   "--retry-after", "3", "--timeout", "60", "--connections", str(2 * len(self.rig.listeners)),
-                   "--ledger", f"{self.base}.ledger", "--refused", f"{self.base}.refused", "--json"]
-        for listener in self.rig.listeners:
-            command += ["--to", f"ws://127.0.0.1:{listener.links['ingest'].port}/events"]
-        return command
-
-    async def start(self):
-        with open(f"{self.base}.json", "wb") as out:
-            self.process = await start(self.command(), f"{self.base}.log", stdout=out)
+    async def send(self):
+        listeners = self.rig.listeners
+        await self.start(self.rig.programs, [listener.links["ingest"].port for listener in listeners], "--count", "0",
+                         "--rate", str(self.rig.producer_rate), "--id-prefix", self.prefix, "--seed", str(self.seed),
+                         "--duplicates", "2", "--malformed", "1", "--retry-after", "3", "--timeout", "60", "--connections",
+                         str(2 * len(listeners)), "--ledger", f"{self.base}.ledger", "--refused", f"{self.base}.refused")
 
     def stop_sending(self):
-        send_signal(self.process.pid, signal.SIGINT)
+        self.signal(signal.SIGINT)
 
     async def wait(self, seconds):
-        try:
-            await asyncio.wait_for(asyncio.shield(self.process.wait()), seconds)
-        except asyncio.TimeoutError:
-            self.stop_sending()         # the second one ends the wait for acks; the ledger is written
-            await asyncio.wait_for(self.process.wait(), 20)
+        if not await self.ends(seconds):
+            await self.end(signal.SIGINT, 20)   # the second one ends the wait for acks; the ledger is written

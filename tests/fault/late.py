@@ -39,8 +39,8 @@ async def play(rig):
 
 async def judge(rig, book, cut):
     """The row's time is that of its transaction's begin, on this machine's clock, as is the time of sending."""
-    rows = await rig.postgres.sql("SELECT event_id, extract(epoch FROM processed_at) FROM events WHERE event_id LIKE "
-                                  f"'{book.feed_prefix}-%'", "wsonce")
+    rows = await rig.sql("SELECT event_id, extract(epoch FROM processed_at) FROM events WHERE event_id LIKE "
+                         f"'{book.feed_prefix}-%'")
     stored = dict(line.split("|") for line in rows.splitlines())
     took = [(book.times[tick], float(stored[event_id]) - book.times[tick]) for event_id, tick in book.ticks.items()
             if event_id in stored]

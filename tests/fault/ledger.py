@@ -1,12 +1,13 @@
 """The ledger: owns what was sent in a round and what the producers were told, compares it with the tables when the
 round has settled, and keeps the verdict of the run. The rules that it applies are in README.md."""
 import json
-import os
 import re
 
-from feed import CREATED, QUIET, event_message, feed_payload, feed_type, producer_payload
+from feed import QUIET, feed_payload, feed_type
 from fleet import MAX_ATTEMPTS, clock
 from postgres_faults import REFUSED
+from rig.feed import CREATED, event_message
+from rig.load import producer_payload, read_ledger
 
 SUPPRESSED = "a trigger or rule suppressed it"
 COUNTED = ("lost", "doubled", "altered", "unexpected", "falsely_acked", "unanswered", "dead_without_reason",
@@ -36,8 +37,8 @@ class Verdict:
         if sum(1 for example in self.examples if example[0] == what) < EXAMPLES:
             self.examples.append((what, name, list(history)))
 
-    def crash(self, incarnation, log):
-        self.find("crashes", incarnation.name, [f"ended by itself, status {incarnation.status}"] + last_lines(log))
+    def crash(self, incarnation, last_words):
+        self.find("crashes", incarnation.name, [f"ended by itself, status {incarnation.status}"] + last_words)
 
     def show(self):
         for what, name, history in self.examples:
@@ -52,11 +53,6 @@ class Verdict:
 def is_caused(reason):
     """Whether a fault says so of a dead letter."""
     return REFUSED in reason or SUPPRESSED in reason
-
-
-def last_lines(path, count=5):
-    with open(path, errors="replace") as file:
-        return [line.rstrip() for line in file.readlines()[-count:]]
 
 
 class Round:
@@ -89,23 +85,20 @@ class Round:
         self.times.setdefault(tick, self.rig.time())
 
     def read_producer(self, producer):
-        with open(f"{producer.base}.ledger") as file:
-            self.acks = dict(line.rstrip("\n").split("\t") for line in file)
+        self.acks = read_ledger(f"{producer.base}.ledger")
         with open(f"{producer.base}.refused") as file:
             self.refused = [json.loads(line) for line in file]
-        with open(f"{producer.base}.json") as file:
-            text = file.read()
-        summary = json.loads(text) if text else {}
+        summary = producer.told()
         self.rig.verdict.resends += summary.get("resends", 0)
         self.rig.verdict.acks += summary.get("acks", 0)
         if summary.get("unanswered"):
             self.rig.verdict.find("unanswered", f"{producer.prefix}: {summary['unanswered']} messages",
-                                  last_lines(f"{producer.base}.log"), summary["unanswered"])
+                                  producer.last_words(), summary["unanswered"])
         if summary.get("malformed_accepted"):
             self.rig.verdict.find("unexpected", f"{producer.prefix}: {summary['malformed_accepted']} malformed accepted",
                                   count=summary["malformed_accepted"])
-        for suffix in () if self.rig.options.keep else ("ledger", "refused", "json", "log"):
-            os.unlink(f"{producer.base}.{suffix}")
+        if not self.rig.options.keep:
+            producer.remove_files("ledger", "refused", "json", "log")
 
     # --- who had it ---
 
@@ -233,7 +226,6 @@ class Round:
             if line["message"].encode() not in seen:
                 verdict.find("letters_lost", f"acked as rejected: {line['message'][:80]}", [str(line["reason"])])
 
-
     def judge_letter(self, raw, reason, event_id):
         """Of a well-formed event. Each try that Postgres refuses is a line of its log, and more than one if it had to
         be isolated; what is kept back without an error leaves none."""
@@ -257,15 +249,9 @@ class Tables:
                               f"WHERE consumer = '{rig.consumer}') AS processed")
 
     async def new_rows(self, table, columns, source=None, is_read=True):
-        path = f"{self.rig.directory}/{table}.copy"
-        sql = f"COPY (SELECT id, {columns} FROM {source or table} WHERE id > {self.last[table]} ORDER BY id) TO STDOUT"
-        with open(path, "wb") as out:
-            status, _, error = await self.rig.postgres.try_sql(sql, output=out)
-        if status:
-            raise RuntimeError(f"{sql}: {error}")
-        with open(path, encoding="utf-8", newline="\n") as file:
-            rows = [line.rstrip("\n").split("\t") for line in file]
-        os.unlink(path)
+        rows = await self.rig.postgres.copy_out(
+            f"SELECT id, {columns} FROM {source or table} WHERE id > {self.last[table]} ORDER BY id",
+            f"{self.rig.directory}/{table}.copy")
         if rows and is_read:
             self.last[table] = int(rows[-1][0])
         return [row[1:] for row in rows]
@@ -280,5 +266,4 @@ class Tables:
 
     async def doubled(self):
         """Over the whole run: a late second row of an earlier round would show here."""
-        return await self.rig.postgres.sql(
-            "SELECT event_id FROM events GROUP BY event_id HAVING count(*) > 1 LIMIT 20", "wsonce")
+        return await self.rig.sql("SELECT event_id FROM events GROUP BY event_id HAVING count(*) > 1 LIMIT 20")

@@ -1,70 +1,35 @@
-"""The load of the figures: owns the project's own load programs as children, and what they say they have sent. Both
-keep a timetable of their own, so event number n of a prefix was due n / rate seconds after the first."""
-import asyncio
-import json
-import os
-import re
+"""The load of the figures: owns the feed and the producers of a fleet, and what they say they have sent."""
 import signal
 
-from servers import RigError, send_signal, start, wait_until
+import rig.load
+from rig.load import read_ledger
+from rig.waiting import wait_until
 
 ESTABLISHED = "01"
-PORT_LINE = re.compile(rb"listening on ws://[^ ]*:(\d+)")
 
 
-class Program:
+class Source(rig.load.Source):
+    """The feed without replay. It begins when all listeners of the fleet are connected."""
+
     def __init__(self, fleet, prefix, rate):
+        super().__init__(f"{fleet.directory}/{prefix}")
         self.fleet = fleet
         self.prefix = prefix
         self.rate = rate
-        self.base = f"{fleet.directory}/{prefix}"
-        self.process = None
+        self.payload_bytes = 100
         self.summary = {}
 
-    async def launch(self, command):
-        with open(f"{self.base}.json", "wb") as out:
-            self.process = await start(command, f"{self.base}.log", stdout=out)
+    async def begin(self):
+        await self.start(self.fleet.programs, "--count", "0", "--rate", str(self.rate), "--id-prefix", self.prefix,
+                         "--wait-listeners", str(self.fleet.size), "--payload-bytes", str(self.payload_bytes), "--ledger",
+                         f"{self.base}.ledger")
 
-    async def stop(self, number, seconds):
-        """Ends the sending, waits for the end of the program, and reads what it says."""
-        send_signal(self.process.pid, number)
-        try:
-            await asyncio.wait_for(self.process.wait(), seconds)
-        except asyncio.TimeoutError:
-            raise RigError(f"{self.prefix} did not end within {seconds} s of its signal") from None
-        with open(f"{self.base}.json") as file:
-            text = file.read()
-        if not text:
-            raise RigError(f"{self.prefix} said nothing in the end, status {self.process.returncode}")
-        self.summary = json.loads(text)
-
-
-class Source(Program):
-    """A wsonce-source: the feed without replay. It begins when all listeners of the fleet are connected."""
-
-    def __init__(self, fleet, prefix, rate):
-        super().__init__(fleet, prefix, rate)
-        self.port = 0
-        self.payload_bytes = 100
-
-    async def start(self):
-        await self.launch([f"{self.fleet.programs}/wsonce-source", "--listen", "127.0.0.1:0", "--count", "0", "--rate",
-                           str(self.rate), "--id-prefix", self.prefix, "--wait-listeners", str(self.fleet.size),
-                           "--stall-timeout", "0", "--payload-bytes", str(self.payload_bytes), "--ledger", f"{self.base}.ledger", "--json"])
-        await wait_until(self.find_port, 20, "the feed listens")
-
-    async def find_port(self):
-        with open(f"{self.base}.log", "rb") as file:
-            found = PORT_LINE.search(file.read())
-        self.port = int(found.group(1)) if found else 0
-        return bool(found)
-
-    async def end(self):
-        await self.stop(signal.SIGTERM, 60)
+    async def finish(self):
+        await self.end(signal.SIGTERM, 60)
+        self.summary = self.told()
 
     def sent(self):
-        with open(f"{self.base}.ledger") as file:
-            return {line.rstrip("\n") for line in file}
+        return read_ledger(f"{self.base}.ledger").keys()
 
     def unsent_bytes(self):
         """Of each connection: what the feed has written and the other side's kernel has not taken. A listening
@@ -78,28 +43,31 @@ class Source(Program):
         return found
 
 
-class Sender(Program):
-    """A wsonce-producer that wants acks, with two connections to each listener of the fleet."""
+class Sender(rig.load.Producer):
+    """Wants acks, with two connections to each listener of the fleet."""
 
-    async def start(self):
-        command = [f"{self.fleet.programs}/wsonce-producer", "--count", "0", "--rate", str(self.rate), "--id-prefix",
-                   self.prefix, "--connections", str(2 * self.fleet.size), "--timeout", "600", "--ledger",
-                   f"{self.base}.ledger", "--json"]
-        for listener in self.fleet.listeners:
-            command += ["--to", f"ws://127.0.0.1:{listener.ingest_port}/events"]
-        before = await self.fleet.total("ingest_connections")
-        await self.launch(command)
+    def __init__(self, fleet, prefix, rate):
+        super().__init__(f"{fleet.directory}/{prefix}")
+        self.fleet = fleet
+        self.prefix = prefix
+        self.rate = rate
+        self.summary = {}
+
+    async def begin(self):
+        connections = 2 * self.fleet.size
+        wanted = await self.fleet.total("ingest_connections") + connections
+        await self.start(self.fleet.programs, [listener.port for listener in self.fleet.listeners], "--count", "0", "--rate",
+                         str(self.rate), "--id-prefix", self.prefix, "--connections", str(connections), "--timeout", "600",
+                         "--ledger", f"{self.base}.ledger")
 
         async def is_connected():
-            return await self.fleet.total("ingest_connections") >= before + 2 * self.fleet.size
+            return await self.fleet.total("ingest_connections") >= wanted
         await wait_until(is_connected, 20, f"{self.prefix} is connected")
 
-    async def end(self):
+    async def finish(self):
         """Ends the sending and waits for the acks."""
-        await self.stop(signal.SIGINT, 180)
+        await self.end(signal.SIGINT, 180)
+        self.summary = self.told()
 
     def acks(self):
-        if not os.path.exists(f"{self.base}.ledger"):
-            raise RigError(f"{self.prefix} left no ledger")
-        with open(f"{self.base}.ledger") as file:
-            return dict(line.rstrip("\n").split("\t") for line in file)
+        return read_ledger(f"{self.base}.ledger")

@@ -15,7 +15,7 @@ class Marked(Replay):
         super().__init__(rig, f"{book.feed_prefix}-marked", book.marked, "--max-attempts", "2", *rig.consumer_words(),
                          "--handler", rig.effects.handler, "--config", rig.listeners[0].config)
 
-    async def end(self, seconds):
-        summary = await super().end(seconds)
+    async def finish(self, seconds):
+        summary = await super().finish(seconds)
         if summary and summary["rejected"] != COUNT:
             self.rig.verdict.find("unexpected", f"{self.base}: {summary['rejected']} of {COUNT} events were rejected")

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from servers import RigError
+from rig.waiting import RigError
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 PARTS = ("Makefile", "listener", "lua", "sql", "loadtest")

@@ -1,10 +1,9 @@
 """Another database that shares the fleet's Redis: owns the proof that it is refused where its prefix is the fleet's, and
 that with a prefix of its own neither takes the other's events for stored."""
-import asyncio
-
-from feed import event_message, feed_payload, feed_type
+from feed import feed_payload, feed_type
 from replay import Replay
-from servers import RigError, start
+from rig.feed import event_message
+from rig.process import Process
 
 DATABASE = "neighbour"
 PREFIX = "neighbour:"
@@ -16,19 +15,14 @@ STEP = 60               # one event of so many; none of them is a malformed one
 async def create(rig):
     """A listener like those of the fleet, but for the database, must not start."""
     await rig.postgres.sql(f"CREATE DATABASE {DATABASE} OWNER wsonce")
-    log = f"{rig.directory}/neighbour.log"
+    stranger = Process(f"{rig.directory}/neighbour")
     command = rig.command("listen", "--instance-id", "neighbour", "--ingest", "127.0.0.1:0", database=DATABASE)
-    process = await start(command + rig.consumer_words(), log)
-    try:
-        await asyncio.wait_for(process.wait(), REFUSAL_S)
-    except asyncio.TimeoutError:
-        process.kill()
-        await process.wait()
-    with open(log) as file:
-        text = file.read()
-    if process.returncode != 2 or REFUSAL not in text:
-        rig.verdict.find("neighbours", f"a listener of another database was not refused: status {process.returncode}",
-                         text.splitlines()[-5:])
+    await stranger.launch(command + rig.consumer_words())
+    await stranger.ends(REFUSAL_S)
+    await stranger.kill()
+    if stranger.process.returncode != 2 or REFUSAL not in stranger.log():
+        rig.verdict.find("neighbours", "a listener of another database was not refused: status "
+                         f"{stranger.process.returncode}", stranger.last_words())
 
 
 class Neighbour(Replay):
@@ -42,11 +36,9 @@ class Neighbour(Replay):
         super().__init__(rig, f"{book.feed_prefix}-neighbour", events, "--claim-prefix", PREFIX, "--rate",
                          str(max(1, int(1.5 * rig.options.rate / STEP))), database=DATABASE)
 
-    async def end(self, seconds):
-        if await super().end(seconds) is None:
+    async def finish(self, seconds):
+        if await super().finish(seconds) is None:
             return
-        status, out, error = await self.rig.postgres.try_sql("SELECT event_id FROM events", DATABASE)
-        if status:
-            raise RigError(f"the neighbour's rows: {error}")
+        out = await self.rig.postgres.sql("SELECT event_id FROM events", DATABASE)
         for event_id in set(self.ids) - set(out.splitlines()):
             self.rig.verdict.find("neighbours", event_id, ["replayed into another database, and not there"])

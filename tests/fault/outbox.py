@@ -1,10 +1,9 @@
 """The account of the outbox: owns what the listeners are told of the webhook, and the comparison of its rows with the
 events, and with what the receiver has applied."""
-import asyncio
 import json
-import time
 
 from feed import SHIPPED, feed_payload
+from rig.waiting import comes_true
 
 DRAIN_S = 60
 TARGET = "shop"
@@ -42,7 +41,7 @@ class Outbox:
     # --- judging ---
 
     async def sql(self, sql):
-        return (await self.rig.postgres.sql(sql, "wsonce")).splitlines()
+        return (await self.rig.sql(sql)).splitlines()
 
     async def judge(self):
         """What is said to be delivered, the receiver has applied, once, and there is a row of it."""
@@ -59,10 +58,12 @@ class Outbox:
 
     async def drain(self):
         """Nothing is pending in the end, and nothing is dead."""
-        deadline = time.monotonic() + DRAIN_S
-        while (left := await self.sql("SELECT event_id, state, attempts, status, answer FROM outbox "
-                                      "WHERE state <> 'delivered'")) and time.monotonic() < deadline:
-            await asyncio.sleep(0.2)
+        left = []
+
+        async def is_empty():
+            left[:] = await self.sql("SELECT event_id, state, attempts, status, answer FROM outbox WHERE state <> 'delivered'")
+            return not left
+        await comes_true(is_empty, DRAIN_S, 0.2)
         for line in left:
             event_id, _, rest = line.partition("|")
             self.find("deliveries_lost", event_id, [f"state, attempts, status and answer: {rest}"])

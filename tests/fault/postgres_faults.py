@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 
-from servers import RigError
+from rig.waiting import RigError, comes_true
 from standby import Standby
 
 FEW, COMMIT_S = 20, 8           # rows that are to be forgotten, and how long they are waited for
@@ -73,21 +73,20 @@ async def pg_lock(rig, fault):
         fault.outcome = "no lock was to be had"
 
 
-
 # The trigger is always there, and a fault replaces its function: that waits for no lock of the table.
 TRIGGER = """CREATE OR REPLACE FUNCTION torture_trigger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} RETURN NEW; END $$"""
 VICTIM = "hashtext(NEW.event_id) % 7 = 0"
 
 
 async def make_trigger(rig):
-    await rig.postgres.sql(TRIGGER.format("") + "; CREATE TRIGGER torture_trigger BEFORE INSERT ON events FOR EACH ROW "
-                           "EXECUTE FUNCTION torture_trigger()", "wsonce")
+    await rig.sql(TRIGGER.format("") + "; CREATE TRIGGER torture_trigger BEFORE INSERT ON events FOR EACH ROW "
+                  "EXECUTE FUNCTION torture_trigger()")
 
 
 async def with_trigger(rig, fault, body):
-    await rig.postgres.sql(TRIGGER.format(f"IF {VICTIM} THEN {body}; END IF;"), "wsonce")
+    await rig.sql(TRIGGER.format(f"IF {VICTIM} THEN {body}; END IF;"))
     await asyncio.sleep(fault.duration)
-    await rig.postgres.sql(TRIGGER.format(""), "wsonce")
+    await rig.sql(TRIGGER.format(""))
 
 
 async def pg_refuse(rig, fault):
@@ -148,11 +147,14 @@ async def pg_promote(rig, fault):
 
 async def let_commit(rig, seconds):
     """Until there are some new rows, and for so long at least."""
-    count = "SELECT count(*) FROM events"
-    before, deadline = int(await rig.postgres.sql(count, "wsonce")), time.monotonic() + COMMIT_S
+    async def count():
+        return int(await rig.sql("SELECT count(*) FROM events"))
+
+    async def are_some():
+        return await count() >= before + FEW
+    before = await count()
     await asyncio.sleep(seconds)
-    while int(await rig.postgres.sql(count, "wsonce")) < before + FEW and time.monotonic() < deadline:
-        await asyncio.sleep(0.05)
+    await comes_true(are_some, COMMIT_S - seconds)
 
 
 async def pg_forget(rig, fault):

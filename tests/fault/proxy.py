@@ -6,24 +6,13 @@ before arrives when the network is back, as TCP would send it again. A link that
 import asyncio
 import collections
 import socket
-import struct
 import time
 
 import statements
+from rig.sockets import reset_socket, serve
 
 UP, DOWN = 0, 1                 # from the one who dialled, and to it
 QUEUE_LIMIT = 1 << 20           # bytes held before the sender is no longer read from
-
-
-def reset_socket(transport):
-    """Ends a connection by RST: whatever is on its way in either direction is gone."""
-    sock = transport.get_extra_info("socket")
-    if sock is not None and sock.family != socket.AF_UNIX:
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        except OSError:
-            pass
-    transport.abort()
 
 
 class Lane:
@@ -248,9 +237,7 @@ class Link:
         self.tasks = set()
 
     async def open(self):
-        loop = asyncio.get_running_loop()
-        self.server = await loop.create_server(self.accept, "127.0.0.1", 0)
-        self.port = self.server.sockets[0].getsockname()[1]
+        self.server, self.port = await serve(self.accept)
         return self
 
     def accept(self):

@@ -1,16 +1,14 @@
-"""The receiver of webhooks: an HTTP server as somebody else may run it. It verifies signatures by the specification's
-words alone, keeps the keys that it has seen, and owns the knowledge of what it has applied. In a mood, which a fault
+"""The receiver of webhooks: an HTTP server as somebody else may run it. It verifies signatures, keeps the keys that it has seen, and owns the knowledge of what it has applied. In a mood, which a fault
 puts it into, it misbehaves with every other request."""
 import asyncio
 import base64
 import collections
-import hashlib
-import hmac
 import json
 import random
 import time
 
-from proxy import reset_socket
+from rig.sockets import reset_socket, serve
+from rig.webhook import is_signed
 
 SECRET = bytes(range(32))
 SLOW_S = 3.5                    # longer than a listener's timeout, and than the claim TTL
@@ -42,9 +40,6 @@ class Caller(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.write(f"HTTP/1.1 {status} so\r\n{header}content-length: 0\r\n\r\n".encode())
 
-    def reset(self):
-        reset_socket(self.transport)
-
 
 class Receiver:
     def __init__(self, rig, seed):
@@ -59,8 +54,7 @@ class Receiver:
         self.applied = collections.Counter()        # event id -> how often
 
     async def start(self):
-        self.server = await asyncio.get_running_loop().create_server(lambda: Caller(self), "127.0.0.1", 0)
-        self.port = self.server.sockets[0].getsockname()[1]
+        self.server, self.port = await serve(lambda: Caller(self))
         with open(self.secret_file, "w") as file:
             file.write("whsec_" + base64.b64encode(SECRET).decode())
 
@@ -79,12 +73,8 @@ class Receiver:
         self.end(caller, mood)
 
     def is_genuine(self, headers, body):
-        names = ("webhook-id", "webhook-timestamp", "webhook-signature", "idempotency-key")
-        identity, at, signature, key = (headers.get(name, "") for name in names)
-        digest = hmac.new(SECRET, f"{identity}.{at}.".encode() + body, hashlib.sha256).digest()
-        wanted = "v1," + base64.b64encode(digest).decode()
-        return (wanted in signature.split(" ") and identity == key and key
-                and abs(int(at) - time.time()) < TOLERANCE_S)
+        identity, at, key = (headers.get(name, "") for name in ("webhook-id", "webhook-timestamp", "idempotency-key"))
+        return is_signed(SECRET, headers, body) and identity == key and key and abs(int(at) - time.time()) < TOLERANCE_S
 
     def apply(self, key, body):
         """What the receiver is for: once for each key."""
@@ -100,7 +90,7 @@ class Receiver:
         elif mood == "later":
             caller.answer(429, "retry-after: 1\r\n")
         elif mood == "reset":
-            caller.reset()
+            reset_socket(caller.transport)
         elif mood == "slow":
             asyncio.get_running_loop().call_later(SLOW_S, caller.answer, 200)
         elif mood is None:

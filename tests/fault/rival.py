@@ -1,8 +1,9 @@
 """Another fleet on the same database, without a consumer's name and without effects: owns its events, which are some
 of the feed's. It stores the first ones at about the time when the feed sends them, and gets ahead of it. So rows are
 there, or come, that the consumer's fleet has not processed."""
-from feed import event_message, feed_payload, feed_type
+from feed import feed_payload, feed_type
 from replay import Replay
+from rig.feed import event_message
 
 STEP = 20               # one event of so many; none of them is a malformed one
 PACE = 2                # times that of the feed

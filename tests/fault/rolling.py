@@ -5,7 +5,7 @@ import time
 
 from bench import Fleet
 from figure import Figure, percentile
-from servers import wait_until
+from rig.waiting import wait_until
 
 LISTENERS = 5
 FEED_RATE, PRODUCER_RATE = 3000, 1000

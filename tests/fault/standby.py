@@ -1,7 +1,9 @@
 """A standby of the rig's Postgres: owns its making, the way by which it hears of commits, and how it takes the
 primary's place. What was not replicated by then is gone, as after any failover."""
 from proxy import Link
-from servers import Postgres, RigError, start, wait_until
+from rig.process import start
+from rig.servers import Postgres
+from rig.waiting import RigError, wait_until
 
 READY_S = 30
 

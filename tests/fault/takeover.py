@@ -12,16 +12,11 @@ import time
 
 from bench import Fleet, add_accounts
 from figure import Figure, percentile
-from servers import wait_until
+from rig.waiting import wait_until
 
 FREEZE_S = 0.1
 RATE = 150
 LISTENERS = 3
-CLAIMS_OF = """local found, at = {}, '0' repeat
-local page = redis.call('SCAN', at, 'MATCH', ARGV[1] .. '*', 'COUNT', 1000) at = page[1]
-for _, key in ipairs(page[2]) do local v = redis.call('GET', key)
-if v and v:sub(1, #ARGV[2]) == ARGV[2] then found[#found + 1] = key:sub(#ARGV[1] + 1) end end
-until at == '0' return table.concat(found, '\\n')"""
 
 
 class Kill:
@@ -41,10 +36,10 @@ async def kill(fleet, victim):
     await asyncio.sleep(FREEZE_S)
     at = time.time()
     await victim.end(signal.SIGKILL, 5)
-    found = await fleet.bench.redis.ask("EVAL", CLAIMS_OF, "0", fleet.claim_prefix, instance)
+    claimed = await fleet.bench.redis.claims(fleet.claim_prefix, instance)
     link.reset()
     link.hold(False, False)
-    return Kill(at, found.decode().split())
+    return Kill(at, claimed)
 
 
 async def play(fleet, wanted, kills, pause_s, delay_s):

@@ -1,10 +1,11 @@
 """The clients of a run: owns the crowds of hostile ones (crowd.c), and the ordinary producers, which are
 wsonce-producer. What they must not bring about is said in run."""
 import asyncio
-import json
 import signal
 
-from servers import RigError, send_signal, start
+from rig.load import Producer
+from rig.process import Process
+from rig.waiting import RigError
 
 ADDRESSES = {}                      # of each kind, so that none runs out of ports
 
@@ -13,22 +14,20 @@ def source_address(kind):
     return ADDRESSES.setdefault(kind, f"127.0.0.{len(ADDRESSES) + 2}")
 
 
-class Crowd:
+class Crowd(Process):
     """COUNT hostile clients of one kind in one process."""
 
     def __init__(self, rig, kind, count):
+        super().__init__(f"{rig.directory}/{kind}")
         self.rig = rig
         self.kind = kind
         self.count = count
-        self.process = None
         self.figures = {}
         self.reader = None
 
-    async def start(self):
-        command = [f"{self.rig.tree}/build/tests/hostile/crowd", self.kind, str(self.rig.listener.port),
-                   str(self.count), source_address(self.kind)]
-        log = f"{self.rig.directory}/{self.kind}.log"
-        self.process = await start(command, log, stdout=asyncio.subprocess.PIPE)
+    async def start(self, port):
+        await self.launch([f"{self.rig.tree}/build/tests/hostile/crowd", self.kind, str(port), str(self.count),
+                           source_address(self.kind)], stdout=asyncio.subprocess.PIPE)
         self.reader = asyncio.get_running_loop().create_task(self.read())
 
     async def read(self):
@@ -40,14 +39,13 @@ class Crowd:
     def figure(self, name):
         return self.figures.get(name, 0)
 
-    async def end(self):
-        if self.process and self.process.returncode is None:
-            send_signal(self.process.pid, signal.SIGTERM)
+    async def leave(self):
+        if self.is_alive:
+            self.signal(signal.SIGTERM)
         if self.reader:
             await asyncio.wait_for(self.reader, 20)
             if self.process.returncode:
-                raise RigError(f"the crowd of {self.kind} clients ended with {self.process.returncode}: "
-                               f"see {self.rig.directory}/{self.kind}.log")
+                raise RigError(f"the crowd of {self.kind} clients ended with {self.process.returncode}: see {self.log_path}")
 
     def describe(self):
         f = self.figure
@@ -57,7 +55,7 @@ class Crowd:
         return text + f", {f('cpu_s'):.1f} s of CPU"
 
 
-class Ordinary:
+class Ordinary(Producer):
     """Producers that read their acks, at full speed from start to stop."""
 
     PREFIX = "ordinary"
@@ -66,26 +64,12 @@ class Ordinary:
     connections = 400
     WINDOW = 300
 
-    def __init__(self, rig):
-        self.rig = rig
-        self.process = None
-        self.output = f"{rig.directory}/ordinary.json"
+    async def begin(self, rig):
+        await self.start(f"{rig.tree}/build", [rig.listener.port], "--connections", str(self.connections), "--window",
+                         str(self.WINDOW), "--count", "0", "--id-prefix", self.PREFIX, "--retry-after", "120", "--timeout",
+                         "120", "--verify", rig.conninfo)
 
-    async def start(self):
-        command = [f"{self.rig.tree}/build/wsonce-producer", "--to", f"ws://127.0.0.1:{self.rig.listener.port}/events",
-                   "--connections", str(self.connections), "--window", str(self.WINDOW), "--count", "0", "--id-prefix", self.PREFIX,
-                   "--retry-after", "120", "--timeout", "120", "--verify", self.rig.conninfo, "--json"]
-        with open(self.output, "wb") as out:
-            self.process = await start(command, f"{self.rig.directory}/ordinary.log", stdout=out)
-
-    async def stop(self, seconds):
+    async def finish(self, seconds):
         """Waits for the last acks and the comparison with the table. Returns exit status and figures."""
-        send_signal(self.process.pid, signal.SIGINT)
-        await asyncio.wait_for(self.process.wait(), seconds)
-        with open(self.output, "rb") as file:
-            return self.process.returncode, json.load(file)
-
-    async def end(self):
-        if self.process and self.process.returncode is None:
-            send_signal(self.process.pid, signal.SIGKILL)
-            await self.process.wait()
+        status = await self.end(signal.SIGINT, seconds)
+        return status, self.told()

@@ -1,14 +1,12 @@
 """Half messages beside a feed: owns a feed, a listener with all defaults, and the verdicts on them. 280 producers send 1 MiB
 less a byte each, which is more than the budget; the feed must not notice."""
 import asyncio
-import json
 import signal
-import socket
-import types
 
 from clients import Crowd
 from listener import Listener
-from servers import send_signal, start
+from rig.load import Source
+from rig.process import read_text
 
 COUNT = 280
 RATE = 600                          # of the feed, events a second
@@ -19,40 +17,28 @@ BESIDE = 96 * MIB                   # what a listener may take beside the budget
                                     # what libwebsockets holds of 280 connections
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-class Feed:
+class Feed(Source):
     def __init__(self, rig, name):
+        super().__init__(f"{rig.directory}/{name}")
         self.rig = rig
-        self.name = name
-        self.port = free_port()
-        self.output = f"{rig.directory}/{name}.json"
-        self.ledger = f"{rig.directory}/{name}.sent"
-        self.process = None
+        self.ledger = f"{self.base}.sent"
 
-    async def start(self):
-        with open(self.output, "wb") as out:
-            self.process = await start([f"{self.rig.programs}/wsonce-source", "--listen", f"127.0.0.1:{self.port}", "--count", "0",
-                                        "--rate", str(RATE), "--id-prefix", self.name, "--json", "--stall-timeout", "0",
-                                        "--ledger", self.ledger], f"{self.rig.directory}/{self.name}.log", stdout=out)
+    async def begin(self):
+        await self.start(self.rig.programs, "--count", "0", "--rate", str(RATE), "--id-prefix", self.name, "--ledger",
+                         self.ledger)
 
     def lines(self):
-        with open(self.ledger, "rb") as file:
-            return file.read().count(b"\n")
+        return read_text(self.ledger).count("\n")
 
     async def sent(self):
         """How many events it has sent. The ledger is written in blocks: it is exact when one has just come."""
         before = self.lines()
-        while self.lines() == before and self.process.returncode is None:
+        while self.lines() == before and self.is_alive:
             await asyncio.sleep(0.02)
         return self.lines()
 
     async def rows(self):
-        return int(await self.rig.postgres.sql(f"SELECT count(*) FROM events WHERE event_id LIKE '{self.name}-%'", "wsonce"))
+        return int(await self.rig.sql(f"SELECT count(*) FROM events WHERE event_id LIKE '{self.name}-%'"))
 
     async def share(self, seconds):
         """What part of the events that it sends in these seconds is stored in them, and how many it sends."""
@@ -61,17 +47,10 @@ class Feed:
         sent, rows = await self.sent() - first_sent, await self.rows() - first_rows
         return rows / max(sent, 1), sent
 
-    async def stop(self):
-        """How many events it has sent."""
-        send_signal(self.process.pid, signal.SIGINT)
-        await asyncio.wait_for(self.process.wait(), 60)
-        with open(self.output, "rb") as file:
-            return json.load(file)
-
-    async def end(self):
-        if self.process and self.process.returncode is None:
-            send_signal(self.process.pid, signal.SIGKILL)
-            await self.process.wait()
+    async def finish(self):
+        """What it says of itself."""
+        await self.end(signal.SIGINT, 60)
+        return self.told()
 
 
 async def judge_memory(rig, listener):
@@ -83,26 +62,25 @@ async def judge_memory(rig, listener):
 
 async def play(rig):
     feed = Feed(rig, "feed")
-    listener = Listener(rig, ["--source", f"ws://127.0.0.1:{feed.port}/"], "halves")
-    crowd = Crowd(types.SimpleNamespace(tree=rig.tree, directory=rig.directory, listener=listener), "half", COUNT)
+    listener = Listener(rig, "halves")
+    crowd = Crowd(rig, "half", COUNT)
     try:
-        await feed.start()
-        await listener.start()
+        await feed.begin()
+        await listener.start("--source", feed.url)
         await asyncio.sleep(2)
-        await crowd.start()
-        await rig.wait_for(lambda: asyncio.sleep(0, crowd.figure("opened") >= COUNT), 30)
+        await crowd.start(listener.port)
+        await rig.wait_for(lambda: crowd.figure("opened") >= COUNT, 30)
         share, sent = await feed.share(8 if rig.options.quick else 20)
         rig.say(crowd.describe())
         rig.check(crowd.figure("opened") >= COUNT, f"{COUNT} producers send half messages", f"{crowd.figure('opened'):.0f} came")
         rig.check(share >= KEPT, f"the feed keeps {KEPT} of what it sends", f"{100 * share:.0f} % of {sent} events")
         await judge_memory(rig, listener)
-        await crowd.end()
-        sent = await feed.stop()
-        rig.check(await listener.stop(30) == 0, "the listener leaves in order", listener.log)
+        await crowd.leave()
+        sent = await feed.finish()
+        rig.check(await listener.leave(30) == 0, "the listener leaves in order", listener.log_path)
         rows = await feed.rows()
         rig.check(rows == sent["events"] > 0, "each event of the feed has its row", f"{rows} of {sent['events']}")
     finally:
-        if crowd.process:
-            await crowd.end()
-        await feed.end()
-        await listener.end()
+        await crowd.leave()
+        await feed.kill()
+        await listener.kill()

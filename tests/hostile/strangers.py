@@ -1,16 +1,15 @@
 """Strangers at each door, beside a feed or producers that have to be served: owns the scenes, which are a flood of requests to the
 admin port, no file descriptor left, and guesses of tokens with idle connections."""
 import asyncio
-import json
 import resource
 import signal
 import time
-import types
 
 from clients import Crowd
-from halves import Feed, free_port
+from halves import Feed
 from listener import Listener
-from servers import send_signal, start
+from rig.load import Producer
+from rig.sockets import free_port
 
 KEPT = 0.9                          # of what the feed sent in the same window
 LATE_S = 5                          # within which an operator elsewhere has the page, and a producer its place
@@ -21,11 +20,6 @@ GUESSES = 20                        # a second, of one address
 TOKEN = "a-token-that-nobody-guesses"
 
 
-def to(rig, port):
-    """What a crowd needs of a rig, with this port in place of the listener's."""
-    return types.SimpleNamespace(tree=rig.tree, directory=rig.directory, listener=types.SimpleNamespace(port=port))
-
-
 def window(rig):
     return 8 if rig.options.quick else 20
 
@@ -33,22 +27,22 @@ def window(rig):
 class Scene:
     """A feed and a listener with all defaults but for flags."""
 
-    def __init__(self, rig, name, *flags, admin_port=0):
+    def __init__(self, rig, name, *flags, admin=None):
         self.rig = rig
         self.feed = Feed(rig, name)
-        self.listener = Listener(rig, ["--source", f"ws://127.0.0.1:{self.feed.port}/", *flags], name, admin_port)
+        self.listener = Listener(rig, f"{name}-listener", *flags, admin=admin)
         self.crowds = []
 
     async def __aenter__(self):
-        await self.feed.start()
-        await self.listener.start()
+        await self.feed.begin()
+        await self.listener.start("--source", self.feed.url)
         await asyncio.sleep(1)
         return self
 
     async def bring(self, kind, count, port):
-        crowd = Crowd(to(self.rig, port), kind, count)
+        crowd = Crowd(self.rig, kind, count)
         self.crowds.append(crowd)
-        await crowd.start()
+        await crowd.start(port)
         return crowd
 
     async def judge_feed(self, during):
@@ -58,23 +52,21 @@ class Scene:
     async def __aexit__(self, *_):
         for crowd in self.crowds:
             self.rig.say(crowd.describe())
-            await crowd.end()
-        sent = await self.feed.stop()
-        await self.rig.wait_for(self.are_stored(sent["events"]), 30)
+            await crowd.leave()
+        sent = await self.feed.finish()
+
+        async def are_stored():
+            return await self.feed.rows() == sent["events"]
+        await self.rig.wait_for(are_stored, 30)
         rows = await self.feed.rows()
         self.rig.check(rows == sent["events"] > 0, "each event of the feed has its row", f"{rows} of {sent['events']}")
-        self.rig.check(await self.listener.stop(30) == 0, "the listener leaves in order", self.listener.log)
-
-    def are_stored(self, count):
-        async def are_there():
-            return await self.feed.rows() == count
-        return are_there
+        self.rig.check(await self.listener.leave(30) == 0, "the listener leaves in order", self.listener.log_path)
 
     async def end(self):
         for crowd in self.crowds:
-            await crowd.end()
-        await self.feed.end()
-        await self.listener.end()
+            await crowd.leave()
+        await self.feed.kill()
+        await self.listener.kill()
 
 
 async def ask_in_time(rig, listener):
@@ -89,7 +81,7 @@ async def ask_in_time(rig, listener):
 
 async def flood_admin(rig):
     port = free_port()
-    scene = Scene(rig, "admin-flood", admin_port=port)
+    scene = Scene(rig, "admin-flood", admin=f"127.0.0.1:{port}")
     try:
         async with scene:
             crowd = await scene.bring("ask", ASKING, port)
@@ -122,7 +114,7 @@ async def use_up_files(rig):
             rig.check(share <= before + SPIN, "nothing spins", f"{100 * share:.0f} % of a core, {100 * before:.0f} % before")
             rig.check(crowd.figure("opened") < IDLE, "clients wait", f"{crowd.figure('opened'):.0f} of {IDLE} are in")
             limit_files(listener.process.pid, soft)
-            came = await rig.wait_for(lambda: asyncio.sleep(0, crowd.figure("opened") == IDLE), 30)
+            came = await rig.wait_for(lambda: crowd.figure("opened") == IDLE, 30)
             rig.check(came, "they come in when there are descriptors again", f"{crowd.figure('opened'):.0f} of {IDLE}")
     finally:
         await scene.end()
@@ -130,21 +122,19 @@ async def use_up_files(rig):
 
 async def guess_tokens(rig):
     """As many producers as there are places, behind strangers who say nothing and others who guess."""
-    listener = Listener(rig, ["--ingest-token", TOKEN, "--ingest-max-connections", str(PRODUCERS)], "guesses")
+    listener = Listener(rig, "guesses", "--ingest-token", TOKEN, "--ingest-max-connections", str(PRODUCERS))
     await listener.start()
-    silent, guess = (Crowd(to(rig, listener.port), kind, count) for kind, count in (("silent", SILENT), ("guess", GUESSING)))
-    output, process = f"{rig.directory}/guesses.json", None
+    silent, guess, named = Crowd(rig, "silent", SILENT), Crowd(rig, "guess", GUESSING), Producer(f"{rig.directory}/named")
     try:
-        await silent.start()
-        await guess.start()
+        await silent.start(listener.port)
+        await guess.start(listener.port)
         await asyncio.sleep(2)
         first, began = guess.figure("messages"), time.monotonic()
-        with open(output, "wb") as out:
-            process = await start([f"{rig.programs}/wsonce-producer", "--to", f"ws://127.0.0.1:{listener.port}/events", "--token",
-                                   TOKEN, "--connections", str(PRODUCERS), "--count", "0", "--rate", "600", "--id-prefix", "named",
-                                   "--verify", rig.conninfo, "--json"], f"{rig.directory}/guesses.log", stdout=out)
+        await named.start(rig.programs, [listener.port], "--token", TOKEN, "--connections", str(PRODUCERS), "--count", "0",
+                          "--rate", "600", "--id-prefix", "named", "--verify", rig.conninfo)
+
         async def are_in():
-            return (await listener.metrics()).get("ingest_connections") == PRODUCERS
+            return await listener.metric("ingest_connections") == PRODUCERS
         came = await rig.wait_for(are_in, LATE_S)
         rig.check(came, f"{PRODUCERS} producers have their places within {LATE_S} s", f"{time.monotonic() - began:.1f} s, with "
                   f"{SILENT} idle strangers and {GUESSING} who guess")
@@ -152,22 +142,19 @@ async def guess_tokens(rig):
         judged = (guess.figure("messages") - first) / (time.monotonic() - began)
         rig.check(0 < judged <= GUESSES and not guess.figure("opened"), "guesses are slow, and in vain",
                   f"{judged:.1f} a second, {guess.figure('opened'):.0f} let in")
-        send_signal(process.pid, signal.SIGINT)
-        status = await asyncio.wait_for(process.wait(), 60)
-        with open(output, "rb") as file:
-            figures = json.load(file)
+        status = await named.end(signal.SIGINT, 60)
+        figures = named.told()
         rig.check(status == 0 and figures["events"] > 0 and not figures["unanswered"], "each of their events has its row and its ack",
                   f"{figures['events']} events, {figures['acks']} acks, {figures['reconnects']} reconnects")
         for crowd in (silent, guess):
             rig.say(crowd.describe())
-            await crowd.end()
-        rig.check(await listener.stop(30) == 0, "the listener leaves in order", listener.log)
+            await crowd.leave()
+        rig.check(await listener.leave(30) == 0, "the listener leaves in order", listener.log_path)
     finally:
-        if process and process.returncode is None:
-            send_signal(process.pid, signal.SIGKILL)
+        await named.kill()
         for crowd in (silent, guess):
-            await crowd.end()
-        await listener.end()
+            await crowd.leave()
+        await listener.kill()
 
 
 async def play(rig):

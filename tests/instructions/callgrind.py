@@ -4,12 +4,10 @@ import os
 import re
 import subprocess
 
+from rig.waiting import RigError
+
 # What is counted, callees included: road.c's measured().
 COUNTED = "measured"
-
-
-class CountError(Exception):
-    """There is no count; the text is for people."""
 
 
 class Function(collections.namedtuple("Function", "library file name")):
@@ -25,7 +23,7 @@ def count(valgrind, command, out, seconds):
                           check=False)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line and not line.startswith("==")]
-        raise CountError(f"{' '.join(command)} under callgrind ended with {done.returncode}: "
+        raise RigError(f"{' '.join(command)} under callgrind ended with {done.returncode}: "
                          f"{lines[-1] if lines else done.stderr.strip()[-200:]}")
     with open(out, encoding="utf-8", errors="replace") as lines:
         return own_costs(lines), done.stdout

@@ -1,5 +1,5 @@
-"""The private servers of a run: owns the temporary directory, the children that die with the rig, one Redis and
-one Postgres, and how each is asked, stopped and broken. When a fault is due is faults.py's business."""
+"""The private servers of a run: owns one Redis and one Postgres in the run's directory, and how each is asked, stopped
+and broken. When a fault is due is fault/faults.py's business."""
 import asyncio
 import ctypes
 import glob
@@ -8,6 +8,10 @@ import pwd
 import shutil
 import signal
 import subprocess
+
+from rig.proc import children_of
+from rig.process import clean_environment, send_signal, start
+from rig.waiting import RigError, wait_until
 
 CLONE_NEWNS = 0x00020000
 MS_REC_PRIVATE = 0x4000 | 0x40000
@@ -27,52 +31,12 @@ max_parallel_workers = 0
 """
 # Enough for processes that are killed, but not for a machine that is.
 CARELESS = "fsync = off\nfull_page_writes = off\n"
-
-
-class RigError(Exception):
-    """Something that the rig itself needs is missing or failed: no verdict."""
-
-
-def clean_environment():
-    """libpq, libcurl and the programs under test would read the others."""
-    return {k: v for k, v in os.environ.items()
-            if not k.startswith(("PG", "WSONCE_")) and not k.lower().endswith("_proxy")}
-
-
-async def start(command, log, death="KILL", user=None, cwd=None, stdout=None, env=None):
-    """A child that is sent the signal `death` if the rig ends in whatever way. env: beyond ours."""
-    prefix = ["setpriv", "--pdeathsig", death]
-    if user and os.getuid() == 0:
-        prefix += ["--reuid", user, "--regid", str(pwd.getpwnam(user).pw_gid), "--clear-groups"]
-    with open(log, "ab") as err:
-        return await asyncio.create_subprocess_exec(
-            *prefix, *command, stdin=subprocess.DEVNULL, stdout=stdout or err, stderr=err, cwd=cwd,
-            env={**clean_environment(), **(env or {})}, start_new_session=True)
-
-
-async def wait_until(predicate, seconds, what):
-    deadline = asyncio.get_running_loop().time() + seconds
-    while True:
-        if await predicate():
-            return
-        if asyncio.get_running_loop().time() > deadline:
-            raise RigError(f"{what}: not within {seconds} s")
-        await asyncio.sleep(0.05)
-
-
-def children_of(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as file:
-            return [int(word) for word in file.read().split()]
-    except OSError:
-        return []
-
-
-def send_signal(pid, number):
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
+CLAIMS = """local found, at = {}, '0' repeat
+local page = redis.call('SCAN', at, 'MATCH', ARGV[1] .. '*', 'COUNT', 1000) at = page[1]
+for _, key in ipairs(page[2]) do local v = redis.call('GET', key)
+if v and v:sub(1, #ARGV[2]) == ARGV[2] and v:sub(1, 5) ~= 'done@' and v:sub(1, 5) ~= 'dead@' then
+found[#found + 1] = key:sub(#ARGV[1] + 1) end end
+until at == '0' return table.concat(found, '\\n')"""
 
 
 def enter_own_mounts():
@@ -125,9 +89,18 @@ class Redis:
     def signal(self, number):
         send_signal(self.process.pid, number)
 
+    async def claims(self, prefix, owner=""):
+        """The ids, without the prefix, of keys that are claims and not done or dead marks, of owners whose names begin
+        so."""
+        return set((await self.ask("EVAL", CLAIMS, "0", prefix, owner)).decode().split())
+
     async def kill(self):
         self.signal(signal.SIGKILL)
         await self.process.wait()
+
+    async def stop(self):
+        if self.process and self.process.returncode is None:
+            await self.kill()
 
 
 class Postgres:
@@ -246,6 +219,21 @@ class Postgres:
             raise RigError(f"{sql}: {err}")
         return out
 
+    def conninfo(self, database="wsonce"):
+        """Of the listeners' role."""
+        return f"host={self.directory} port=5432 user=wsonce dbname={database}"
+
+    async def copy_out(self, query, path, database="wsonce"):
+        """The rows of a query, each with its columns as COPY writes them; path: of a file that is made for it."""
+        with open(path, "wb") as out:
+            status, _, error = await self.try_sql(f"COPY ({query}) TO STDOUT", database, output=out)
+        if status:
+            raise RigError(f"{query}: {error}")
+        with open(path, encoding="utf-8", newline="\n") as file:
+            rows = [line.rstrip("\n").split("\t") for line in file]
+        os.unlink(path)
+        return rows
+
     def all_pids(self):
         return [self.process.pid] + children_of(self.process.pid)
 
@@ -292,3 +280,30 @@ class Postgres:
         self.thaw(self.all_pids())
         send_signal(self.process.pid, signal.SIGQUIT)
         await self.process.wait()
+
+
+class Servers:
+    """Both, which a rig extends by what it has beyond them. how: as Postgres takes it."""
+
+    def __init__(self, directory, **how):
+        self.directory = directory
+        self.redis = Redis(directory)
+        self.postgres = Postgres(directory, **how)
+
+    async def start_servers(self):
+        await asyncio.gather(self.redis.start(), self.postgres.create())
+
+    async def stop_servers(self):
+        await self.postgres.stop()
+        await self.redis.stop()
+
+    @property
+    def redis_url(self):
+        return f"unix://{self.redis.socket}"
+
+    @property
+    def conninfo(self):
+        return self.postgres.conninfo()
+
+    async def sql(self, sql):
+        return await self.postgres.sql(sql, "wsonce")

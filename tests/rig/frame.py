@@ -14,8 +14,8 @@ def length_field(size, form):
     return (126, struct.pack(">H", size)) if form == 2 else (127, struct.pack(">Q", size))
 
 
-def frame(op, payload=b"", *, mask, fin=True, rsv=0, form=None, says=None):
-    """mask: whether it is masked. says: the length that the header claims, if it is not the payload's."""
+def frame(op, payload=b"", *, mask=False, fin=True, rsv=0, form=None, says=None):
+    """mask: whether it is masked, as a client's is. says: the length that the header claims, if it is not the payload's."""
     first, more = length_field(len(payload) if says is None else says, form)
     head = bytes([fin << 7 | rsv << 4 | op, mask << 7 | first]) + more
     if not mask:

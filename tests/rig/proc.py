@@ -1,8 +1,5 @@
 """What the kernel says of a process: owns the reading of /proc (proc(5))."""
 import os
-from dataclasses import dataclass
-
-from servers import children_of
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -21,7 +18,19 @@ def ticks(pid):
 
 
 def cpu_s(pid):
-    return ticks(pid)[0] / TICKS_PER_S
+    """0 of a process that is gone."""
+    try:
+        return ticks(pid)[0] / TICKS_PER_S
+    except OSError:
+        return 0.0
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
 
 
 def tree_cpu_s(pid):
@@ -35,24 +44,15 @@ def tree_cpu_s(pid):
     return total / TICKS_PER_S
 
 
-@dataclass
-class Cpu:
-    """Seconds of CPU of the three parties; that of a span of time is a difference."""
-    listeners_s: float
-    redis_s: float
-    postgres_s: float
-
-    def __sub__(self, before):
-        return Cpu(self.listeners_s - before.listeners_s, self.redis_s - before.redis_s,
-                   self.postgres_s - before.postgres_s)
-
-
 def read_status(text, name):
-    """MiB from a line of a status file."""
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(name + ":")) / 1024
+    """MiB from a line of a status file; 0 without such a line."""
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(name + ":")), 0) / 1024
 
 
 def memory_mib(pid, name):
-    """VmRSS is what is resident now, VmHWM the most that was."""
-    with open(f"/proc/{pid}/status") as file:
-        return read_status(file.read(), name)
+    """VmRSS is what is resident now, VmHWM the most that was; 0 of a process that is gone."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            return read_status(file.read(), name)
+    except OSError:
+        return 0

@@ -1,68 +1,58 @@
 """What all measurements stand on: owns the private Redis and Postgres, the children of the present measurement, and the
 account that rows must be events. Postgres has its default settings (fsync on), but for noting the
 times of commits and how long its log takes to be on disk."""
-import asyncio
 import signal
+from dataclasses import dataclass
 
-from servers import Postgres, Redis, RigError, send_signal, start
-
-from measure.process import Cpu, cpu_s, tree_cpu_s
+from rig.proc import cpu_s, tree_cpu_s
+from rig.process import Process
+from rig.servers import Servers
+from rig.waiting import RigError
 
 SETTINGS = "track_commit_timestamp = on\ntrack_wal_io_timing = on\n"
 END_S = 20
 
 
-class Rig:
+@dataclass
+class Cpu:
+    """Seconds of CPU of the three parties; that of a span of time is a difference."""
+    listeners_s: float
+    redis_s: float
+    postgres_s: float
+
+    def __sub__(self, before):
+        return Cpu(self.listeners_s - before.listeners_s, self.redis_s - before.redis_s,
+                   self.postgres_s - before.postgres_s)
+
+
+class Rig(Servers):
     def __init__(self, tree, directory):
+        super().__init__(directory, settings=SETTINGS, with_disk=False)
         self.tree = tree
-        self.directory = directory
         self.programs = f"{tree}/build"
-        self.redis = Redis(directory)
-        self.postgres = Postgres(directory, SETTINGS, with_disk=False)
         self.children = []
-        self.started = 0                # children so far; their logs are numbered
+        self.started = 0                # children so far; their files are numbered
 
-    async def start(self):
-        await asyncio.gather(self.redis.start(), self.postgres.create())
-
-    @property
-    def conninfo(self):
-        return f"host={self.postgres.directory} port=5432 user=wsonce dbname=wsonce"
-
-    async def sql(self, sql):
-        return await self.postgres.sql(sql, "wsonce")
-
-    async def spawn(self, command, name, stdout=None):
-        """A child of this measurement. Returns it and its log."""
+    def child(self, name, kind=Process):
+        """One of this measurement, to be started by the caller."""
         self.started += 1
-        log = f"{self.directory}/{self.started}-{name}.log"
-        child = await start(command, log, stdout=stdout)
-        self.children.append(child)
-        return child, log
+        self.children.append(kind(f"{self.directory}/{self.started}-{name}"))
+        return self.children[-1]
 
     async def stop(self, child, what):
         """Asks it to end. It must do so with status 0."""
-        send_signal(child.pid, signal.SIGTERM)
-        try:
-            status = await asyncio.wait_for(child.wait(), END_S)
-        except asyncio.TimeoutError:
-            raise RigError(f"{what} did not end within {END_S} s of SIGTERM") from None
+        status = await child.end(signal.SIGTERM, END_S)
         if status:
             raise RigError(f"{what} ended with status {status} after SIGTERM")
 
     async def end_children(self):
         for child in self.children:
-            if child.returncode is None:
-                send_signal(child.pid, signal.SIGKILL)
-        for child in self.children:
-            await child.wait()
+            await child.kill()
         self.children.clear()
 
     async def end(self):
         await self.end_children()
-        await self.postgres.stop()
-        if self.redis.process and self.redis.process.returncode is None:
-            await self.redis.kill()
+        await self.stop_servers()
 
     async def empty(self):
         """Each measurement begins with empty servers that have nothing left to write."""

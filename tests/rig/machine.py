@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 
-from servers import Postgres
+from rig.servers import Postgres
 
 
 def commit(tree):

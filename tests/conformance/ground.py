@@ -4,66 +4,44 @@ import json
 import os
 import signal
 
-from admin import fetch, find_port, read_metrics
-from peer import DEADLINE_S, SLOW, Dialler, Feed, Wrong, soon, stop_all
-from servers import Postgres, Redis, RigError, send_signal, start
+import rig.listener
+from peer import DEADLINE_S, Dialler, Feed, Wrong, soon, stop_all
+from rig.run import TREE
+from rig.servers import Servers
+from rig.waiting import SLOW, RigError, comes_true
 
-TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 PROGRAM = os.environ.get("WSONCE_TEST_BIN") or f"{TREE}/build/wsonce"
 MAX_MESSAGE = 100000
 HEAD_BYTES = 4096                       # kept of a source's message that is too long
 
 
-class Listener:
-    """A listener process and its log."""
-
+class Listener(rig.listener.Listener):
     def __init__(self, rig, name):
+        super().__init__(f"{rig.directory}/{name}")
         self.rig = rig
-        self.name = name
-        self.log_path = f"{rig.directory}/{name}.log"
-        self.admin = f"{rig.directory}/{name}.sock"
-        self.port = 0
-        self.process = None
 
     async def start(self, *options, redis=None, postgres=None, admin=None, env=None):
-        self.process = await start(
-            [PROGRAM, "listen", "--instance-id", self.name, "--admin", admin or f"unix:{self.admin}",
-             "--redis", redis or f"unix://{self.rig.redis.socket}",
-             "--postgres", postgres or f"host={self.rig.postgres.directory} user=wsonce dbname=wsonce",
-             "--claim-ttl", "3", "--max-message", str(MAX_MESSAGE), "--drain-timeout", "5", *options], self.log_path, env=env)
+        await self.launch(self.words(
+            PROGRAM, redis or self.rig.redis_url, postgres or self.rig.conninfo, "--claim-ttl", "3", "--max-message",
+            str(MAX_MESSAGE), "--drain-timeout", "5", *options, admin=admin), env=env)
         last = "ingest is open" if "--ingest" in options else "admin is open"
         await soon(lambda: last in self.log() or self.is_over, f"{self.name} starts: see {self.log_path}")
         if self.is_over:
             raise RigError(f"{self.name} did not start: {self.log()[-300:]}")
-        self.port = find_port(self.log().encode())
+        self.find_port()
         return self
-
-    @property
-    def is_over(self):
-        return self.process is not None and self.process.returncode is not None
-
-    def log(self):
-        with open(self.log_path, errors="replace") as file:
-            return file.read()
 
     async def ask(self, path, method="GET"):
         """The whole answer of the admin socket."""
-        return await asyncio.wait_for(fetch(self.admin, path, method), DEADLINE_S)
+        return await asyncio.wait_for(rig.listener.fetch(self.admin, path, method), DEADLINE_S)
 
-    async def metric(self, name):
-        return read_metrics(await self.ask("/metrics")).get(name)
-
-    async def end(self, number=signal.SIGTERM):
-        if self.process is None:
-            return None
-        if not self.is_over:
-            send_signal(self.process.pid, number)
-        try:
-            return await asyncio.wait_for(self.process.wait(), 20 * SLOW)
-        except asyncio.TimeoutError:
-            send_signal(self.process.pid, signal.SIGKILL)
-            await self.process.wait()
+    async def leave(self, number=signal.SIGTERM):
+        """Returns its exit status."""
+        self.signal(number)
+        if not await self.ends(20 * SLOW):
+            await self.kill()
             raise Wrong(f"expected: {self.name} ends after SIGTERM; it had to be killed")
+        return self.process.returncode
 
 
 class Producer:
@@ -95,11 +73,9 @@ class Producer:
                         f"connection {self.peer.end or 'open'}")
 
 
-class Rig:
+class Rig(Servers):
     def __init__(self, directory):
-        self.directory = directory
-        self.redis = Redis(directory)
-        self.postgres = Postgres(directory)
+        super().__init__(directory)
         self.feed = Feed()
         self.listeners = []
         self.rows = {}                  # event_id -> (payload, name of the case)
@@ -142,42 +118,38 @@ class Rig:
     # --- the tables ---
 
     async def read_rows(self):
-        out = await self.postgres.sql("SELECT encode(convert_to(event_id, 'UTF8'), 'hex') || ' ' || "
-                                      "encode(convert_to(payload::text, 'UTF8'), 'hex') FROM events", "wsonce")
+        out = await self.sql("SELECT encode(convert_to(event_id, 'UTF8'), 'hex') || ' ' || "
+                             "encode(convert_to(payload::text, 'UTF8'), 'hex') FROM events")
         pairs = (line.split(" ") for line in out.splitlines())
         return {bytes.fromhex(i).decode(): json.loads(bytes.fromhex(p)) for i, p in pairs}
 
     async def read_letters(self):
         """raw -> how often it was seen"""
-        out = await self.postgres.sql("SELECT encode(raw, 'hex') || ' ' || seen FROM dead_letters", "wsonce")
+        out = await self.sql("SELECT encode(raw, 'hex') || ' ' || seen FROM dead_letters")
         pairs = (line.partition(" ") for line in out.splitlines())
         return {bytes.fromhex(raw): int(seen) for raw, _, seen in pairs}
 
     async def settle(self):
         """Waits until all that must be there is there; returns the tables."""
-        deadline = asyncio.get_running_loop().time() + DEADLINE_S
-        while True:
-            rows, letters = await self.read_rows(), await self.read_letters()
-            is_late = asyncio.get_running_loop().time() > deadline
-            missing = [raw for raw, cases in self.letters.items() if letters.get(raw, 0) < len(cases)]
-            if is_late or (self.rows.keys() <= rows.keys() and not missing):
-                return rows, letters
-            await asyncio.sleep(0.2)
+        rows, letters = {}, {}
+
+        async def are_there():
+            rows.update(await self.read_rows())
+            letters.update(await self.read_letters())
+            return self.rows.keys() <= rows.keys() and all(letters.get(raw, 0) >= len(cases) for raw, cases in self.letters.items())
+        await comes_true(are_there, DEADLINE_S, 0.2)
+        return rows, letters
 
     async def start(self):
         if not os.access(PROGRAM, os.X_OK):
             raise RigError(f"no {PROGRAM}: run make programs")
-        await asyncio.gather(self.redis.start(), self.postgres.create(), self.feed.start())
+        await asyncio.gather(self.start_servers(), self.feed.start())
 
     async def stop(self):
         """Children go by pid; the servers last."""
         for listener in self.listeners:
-            if listener.process and not listener.is_over:
-                send_signal(listener.process.pid, signal.SIGKILL)
-                await listener.process.wait()
+            await listener.kill()
         stop_all()
         if self.feed.server:
             self.feed.stop()
-        await self.postgres.stop()
-        if self.redis.process and self.redis.process.returncode is None:
-            await self.redis.kill()
+        await self.stop_servers()

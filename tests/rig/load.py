@@ -1,0 +1,59 @@
+"""The project's own load programs as children: owns how a feed and producers are started, and what they say they have
+sent. Both keep a timetable, so event number n of a prefix was due n / rate seconds after the first."""
+import re
+import signal
+
+from rig.process import Process
+from rig.waiting import RigError, wait_until
+
+PORT_LINE = re.compile(r"listening on ws://[^ ]*:(\d+)")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def producer_payload(n, size=100):
+    """What both make of number n (loadtest/message.c), in the form in which jsonb prints it."""
+    cents = (1213 + n * 37) % 1000000
+    start = f'{{"n":{n},"amount":{cents // 100}.{cents % 100:02d}'
+    room = size - len(start) - len(',"comment":""}')
+    text = ((LETTERS * 2)[n % 26:n % 26 + 26] * (room // 26 + 1))[:room]
+    return f'{{"n": {n}, "amount": {cents // 100}.{cents % 100:02d}, "comment": "{text}"}}'
+
+
+class Source(Process):
+    """A wsonce-source."""
+
+    port = 0
+
+    async def start(self, programs, *flags):
+        await self.launch_to_tell([f"{programs}/wsonce-source", "--listen", "127.0.0.1:0", "--stall-timeout", "0", "--json",
+                                   *flags])
+        await wait_until(self.find_port, 20, "the feed listens")
+
+    def find_port(self):
+        if self.is_over:
+            raise RigError(f"the feed did not start: {self.log()}")
+        found = PORT_LINE.search(self.log())
+        self.port = int(found.group(1)) if found else 0
+        return bool(found)
+
+    def go_on(self):
+        """Ends the pause after the warm-up."""
+        self.signal(signal.SIGUSR1)
+
+    @property
+    def url(self):
+        return f"ws://127.0.0.1:{self.port}/"
+
+
+class Producer(Process):
+    """A wsonce-producer, connected to the ingest ports."""
+
+    async def start(self, programs, ports, *flags):
+        to = [word for port in ports for word in ("--to", f"ws://127.0.0.1:{port}/events")]
+        await self.launch_to_tell([f"{programs}/wsonce-producer", *to, "--json", *flags])
+
+
+def read_ledger(path):
+    """By id: the status of a producer's last ack; None of a feed's ledger, which has ids only."""
+    with open(path) as file:
+        return {event_id: status or None for event_id, _, status in (line.rstrip("\n").partition("\t") for line in file)}

@@ -1,0 +1,107 @@
+"""A child of a rig: owns how it is started and that it dies with the rig, its files, its signals and its end."""
+import asyncio
+import json
+import os
+import pwd
+import signal
+import subprocess
+
+from rig.waiting import RigError
+
+
+def clean_environment():
+    """libpq, libcurl and the programs under test would read the others."""
+    return {k: v for k, v in os.environ.items()
+            if not k.startswith(("PG", "WSONCE_")) and not k.lower().endswith("_proxy")}
+
+
+async def start(command, log, death="KILL", user=None, cwd=None, stdout=None, env=None):
+    """A child that is sent the signal `death` if the rig ends in whatever way. env: beyond ours."""
+    prefix = ["setpriv", "--pdeathsig", death]
+    if user and os.getuid() == 0:
+        prefix += ["--reuid", user, "--regid", str(pwd.getpwnam(user).pw_gid), "--clear-groups"]
+    with open(log, "ab") as err:
+        return await asyncio.create_subprocess_exec(
+            *prefix, *command, stdin=subprocess.DEVNULL, stdout=stdout or err, stderr=err, cwd=cwd,
+            env={**clean_environment(), **(env or {})}, start_new_session=True)
+
+
+def send_signal(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def read_text(path):
+    """Of a file that others write; empty if it is not there yet."""
+    if not os.path.exists(path):
+        return ""
+    with open(path, errors="replace") as file:
+        return file.read()
+
+
+class Process:
+    """A child with a log. base: the path of its files, without what tells them apart."""
+
+    def __init__(self, base):
+        self.base = base
+        self.name = os.path.basename(base)
+        self.log_path = f"{base}.log"
+        self.process = None
+
+    async def launch(self, command, **how):
+        self.process = await start(command, self.log_path, **how)
+
+    async def launch_to_tell(self, command):
+        """Of a program that prints JSON in the end: see told()."""
+        with open(f"{self.base}.json", "wb") as out:
+            await self.launch(command, stdout=out)
+
+    @property
+    def is_alive(self):
+        return self.process is not None and self.process.returncode is None
+
+    @property
+    def is_over(self):
+        return self.process is not None and self.process.returncode is not None
+
+    def signal(self, number):
+        send_signal(self.process.pid, number)
+
+    async def ends(self, seconds):
+        """Whether it ends in time."""
+        try:
+            await asyncio.wait_for(asyncio.shield(self.process.wait()), seconds)
+        except asyncio.TimeoutError:
+            return False
+        return True
+
+    async def end(self, number, seconds):
+        """Sends the signal; returns the exit status."""
+        self.signal(number)
+        if not await self.ends(seconds):
+            raise RigError(f"{self.name} did not end within {seconds} s of signal {number}: see {self.log_path}")
+        return self.process.returncode
+
+    async def kill(self):
+        if self.is_alive:
+            self.signal(signal.SIGKILL)
+            await self.process.wait()
+
+    def log(self):
+        return read_text(self.log_path)
+
+    def last_words(self, count=5):
+        return self.log().splitlines()[-count:]
+
+    def told(self):
+        """What it has printed, when it has ended."""
+        text = read_text(f"{self.base}.json")
+        if not text:
+            raise RigError(f"{self.name} said nothing in the end, status {self.process.returncode}: see {self.log_path}")
+        return json.loads(text)
+
+    def remove_files(self, *suffixes):
+        for suffix in suffixes:
+            os.unlink(f"{self.base}.{suffix}")

@@ -1,0 +1,33 @@
+"""Sockets on loopback: owns how they are listened on, how a port is found, and how a connection is reset."""
+import asyncio
+import socket
+import struct
+
+
+async def serve(protocol):
+    """A server whose connections are what protocol() makes. Returns it and its port."""
+    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+    return server, server.sockets[0].getsockname()[1]
+
+
+def free_port():
+    """For a program that cannot tell which one it has got."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def reset_at_close(sock):
+    """From here on its end is an RST."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def reset_socket(transport):
+    """Ends a connection by RST: whatever is on its way in either direction is gone."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.family != socket.AF_UNIX:
+        try:
+            reset_at_close(sock)
+        except OSError:
+            pass
+    transport.abort()
