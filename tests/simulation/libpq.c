@@ -1,0 +1,532 @@
+/* libpq.c plays libpq for listener/postgres/: connecting, sending, and the order in which results are told. It judges
+ * nothing. The order is that of libpq 15: in a pipeline a NULL stands behind the results of each statement, and an end
+ * of its own behind all; else a NULL ends all. What the server does is postgres.c's business. */
+#include "postgres.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "postgres/hangup.h"
+#include "sim.h"
+
+enum phase { PHASE_DIALING, PHASE_REFUSED, PHASE_ACCEPTED, PHASE_UP, PHASE_LOST };
+
+struct pg_conn {
+	int fd;
+	int process;
+	enum phase phase;
+	struct backend *backend;
+	struct message *inbox, **inbox_end;   /* arrived, not read by PQconsumeInput() */
+	struct message *unread, **unread_end; /* read, not told */
+	struct packet *draft;
+	bool is_pipeline;
+	bool is_asking; /* an end has still to come */
+	bool is_over;   /* the server has closed, or the connection was cut; seen behind what is in the inbox */
+	char error[300];
+};
+
+/* --- the ways --- */
+
+struct letter {
+	struct pg_conn *conn;
+	struct message *first;
+	struct packet *packet;
+};
+
+static struct letter *letter_new(struct pg_conn *conn)
+{
+	struct letter *l = sim_alloc(sizeof(*l));
+
+	l->conn = conn;
+	return l;
+}
+
+/* What comes to a server that stands still lies in its socket. */
+static bool is_put_off(void (*fn)(void *arg), void *arg)
+{
+	int64_t until = server_frozen_until();
+
+	if (until)
+		sim_at(until - sim_now(), fn, arg);
+	return until;
+}
+
+static void on_answer(void *arg)
+{
+	struct letter *l = arg;
+
+	if (l->conn->is_over)
+		return;
+	*l->conn->inbox_end = l->first;
+	while (*l->conn->inbox_end)
+		l->conn->inbox_end = &(*l->conn->inbox_end)->next;
+	sim_fd_set(l->conn->fd, SIM_READABLE);
+}
+
+void client_send(struct pg_conn *conn, struct message *first)
+{
+	struct letter *l = letter_new(conn);
+
+	l->first = first;
+	sim_fd_later(conn->fd, false, on_answer, l);
+}
+
+static void on_end(void *arg)
+{
+	struct pg_conn *conn = arg;
+
+	conn->is_over = true;
+	sim_fd_set(conn->fd, SIM_READABLE);
+}
+
+void client_end(struct pg_conn *conn)
+{
+	sim_fd_later(conn->fd, false, on_end, conn);
+}
+
+void client_cut(struct pg_conn *conn)
+{
+	if (sim_fd_is_open(conn->fd))
+		on_end(conn);
+}
+
+int client_process(const struct pg_conn *conn)
+{
+	return conn->process;
+}
+
+struct backend *client_backend(const struct pg_conn *conn)
+{
+	return conn->backend;
+}
+
+static void on_server_loss(void *arg)
+{
+	struct pg_conn *conn = arg;
+
+	if (!is_put_off(on_server_loss, arg) && conn->backend)
+		server_lose_client(conn->backend);
+}
+
+static void on_gone(void *arg, bool is_killed)
+{
+	struct pg_conn *conn = arg;
+
+	if (!is_killed)
+		client_cut(conn);
+	on_server_loss(conn);
+}
+
+/* A kernel goes on trying to tell that a connection is closed. */
+static void on_close_again(void *arg)
+{
+	struct pg_conn *conn = arg;
+
+	if (sim_link(conn->process, SIM_POSTGRES) == SIM_LINK_SILENT)
+		sim_at(500000, on_close_again, conn);
+	else
+		on_server_loss(conn);
+}
+
+static void close_socket(struct pg_conn *conn)
+{
+	if (!sim_fd_is_open(conn->fd))
+		return;
+	if (sim_link(conn->process, SIM_POSTGRES) == SIM_LINK_SILENT)
+		sim_at(500000, on_close_again, conn);
+	else
+		sim_fd_later(conn->fd, true, on_server_loss, conn);
+	sim_fd_close(conn->fd);
+}
+
+/* --- connecting --- */
+
+static void on_verdict(void *arg)
+{
+	struct pg_conn *conn = arg;
+
+	if (conn->phase == PHASE_DIALING)
+		conn->phase = conn->backend ? PHASE_ACCEPTED : PHASE_REFUSED;
+	sim_fd_set(conn->fd, SIM_READABLE | SIM_WRITABLE);
+}
+
+static void on_knock(void *arg)
+{
+	struct pg_conn *conn = arg;
+	const char *error = NULL;
+
+	if (is_put_off(on_knock, arg))
+		return;
+	conn->backend = server_connect(conn, &error);
+	if (error)
+		snprintf(conn->error, sizeof(conn->error), "connection to server failed: %s", error);
+	sim_fd_later(conn->fd, false, on_verdict, conn);
+}
+
+static void on_refusal(void *arg)
+{
+	struct pg_conn *conn = arg;
+
+	snprintf(conn->error, sizeof(conn->error), "connection to server failed: Connection refused");
+	if (sim_fd_is_open(conn->fd))
+		on_verdict(conn);
+}
+
+PGconn *PQconnectStartParams(const char *const *names, const char *const *values, int expand_dbname)
+{
+	struct pg_conn *conn = sim_alloc(sizeof(*conn));
+
+	(void)names, (void)values, (void)expand_dbname;
+	conn->process = sim_self();
+	conn->inbox_end = &conn->inbox;
+	conn->unread_end = &conn->unread;
+	conn->fd = sim_fd_open(SIM_POSTGRES, on_gone, conn);
+	if (sim_link(conn->process, SIM_POSTGRES) == SIM_LINK_CUT)
+		sim_at(100, on_refusal, conn);
+	else
+		sim_fd_later(conn->fd, true, on_knock, conn);
+	return conn;
+}
+
+PostgresPollingStatusType PQconnectPoll(PGconn *conn)
+{
+	if (conn->is_over && conn->phase != PHASE_REFUSED)
+		conn->phase = PHASE_LOST;
+	switch (conn->phase) {
+	case PHASE_DIALING:
+		return PGRES_POLLING_READING;
+	case PHASE_ACCEPTED:
+		conn->phase = PHASE_UP;
+		sim_fd_clear(conn->fd, SIM_READABLE | SIM_WRITABLE);
+		return PGRES_POLLING_OK;
+	case PHASE_UP:
+		return PGRES_POLLING_OK;
+	case PHASE_LOST:
+		snprintf(conn->error, sizeof(conn->error), "server closed the connection unexpectedly");
+		return PGRES_POLLING_FAILED;
+	case PHASE_REFUSED:
+		break;
+	}
+	return PGRES_POLLING_FAILED;
+}
+
+ConnStatusType PQstatus(const PGconn *conn)
+{
+	return conn->phase == PHASE_UP                                     ? CONNECTION_OK
+	       : conn->phase == PHASE_REFUSED || conn->phase == PHASE_LOST ? CONNECTION_BAD
+									   : CONNECTION_STARTED;
+}
+
+void PQfinish(PGconn *conn)
+{
+	if (conn)
+		close_socket(conn);
+}
+
+int PQsocket(const PGconn *conn)
+{
+	return conn->phase == PHASE_LOST ? -1 : conn->fd;
+}
+
+char *PQhost(const PGconn *conn)
+{
+	(void)conn;
+	return "postgres";
+}
+
+char *PQerrorMessage(const PGconn *conn)
+{
+	return ((PGconn *)conn)->error;
+}
+
+int PQserverVersion(const PGconn *conn)
+{
+	(void)conn;
+	return 150000;
+}
+
+const char *PQparameterStatus(const PGconn *conn, const char *name)
+{
+	(void)conn;
+	return strcmp(name, "server_encoding") == 0 ? "UTF8" : NULL;
+}
+
+int PQsetnonblocking(PGconn *conn, int arg)
+{
+	(void)conn, (void)arg;
+	return 0;
+}
+
+PQnoticeProcessor PQsetNoticeProcessor(PGconn *conn, PQnoticeProcessor fn, void *arg)
+{
+	(void)conn, (void)fn, (void)arg;
+	return NULL;
+}
+
+static PQconninfoOption options[] = {
+	{"host", "PGHOST", NULL, "postgres", "Database-Host", "", 40},
+	{NULL, NULL, NULL, NULL, NULL, NULL, 0},
+};
+
+PQconninfoOption *PQconninfo(PGconn *conn)
+{
+	(void)conn;
+	return options;
+}
+
+PQconninfoOption *PQconninfoParse(const char *conninfo, char **error)
+{
+	(void)conninfo, (void)error;
+	return options;
+}
+
+void PQconninfoFree(PQconninfoOption *found)
+{
+	(void)found;
+}
+
+void PQfreemem(void *block)
+{
+	(void)block;
+}
+
+/* --- giving up: in the place of postgres/hangup.c, whose thread this is not --- */
+
+static void on_cancel(void *arg)
+{
+	struct pg_conn *conn = arg;
+
+	if (is_put_off(on_cancel, arg))
+		return;
+	if (conn->backend)
+		server_cancel(conn->backend);
+	on_server_loss(conn);
+}
+
+/* The request goes over a connection of its own, and the old one is closed when it has been answered. */
+void hangup(PGconn *conn)
+{
+	if (conn->phase != PHASE_UP || sim_link(conn->process, SIM_POSTGRES) != SIM_LINK_UP) {
+		PQfinish(conn);
+		return;
+	}
+	sim_reached("postgres", "a request to cancel");
+	sim_fd_later(conn->fd, true, on_cancel, conn);
+	sim_fd_close(conn->fd);
+}
+
+/* --- asking --- */
+
+static void on_packet(void *arg)
+{
+	struct letter *l = arg;
+
+	if (!is_put_off(on_packet, arg) && l->conn->backend)
+		server_take(l->conn->backend, l->packet);
+}
+
+static int flush(struct pg_conn *conn)
+{
+	struct letter *l = letter_new(conn);
+
+	l->packet = conn->draft;
+	conn->draft = NULL;
+	if (conn->phase != PHASE_UP)
+		return 0;
+	sim_fd_later(conn->fd, true, on_packet, l);
+	return 1;
+}
+
+static struct packet *draft(struct pg_conn *conn)
+{
+	if (!conn->draft) {
+		conn->draft = sim_alloc(sizeof(*conn->draft));
+		conn->draft->conn = conn;
+		conn->draft->is_pipeline = conn->is_pipeline;
+	}
+	return conn->draft;
+}
+
+int PQsendQuery(PGconn *conn, const char *text)
+{
+	return PQsendQueryParams(conn, text, 0, NULL, NULL, NULL, NULL, 0);
+}
+
+int PQsendQueryParams(PGconn *conn, const char *text, int n, const Oid *types, const char *const *values,
+		      const int *lengths, const int *formats, int format)
+{
+	struct packet *p = draft(conn);
+	struct statement *s = &p->statements[p->count++];
+
+	(void)types, (void)formats, (void)format;
+	s->text = sim_copy(text, strlen(text));
+	s->count = n;
+	for (int i = 0; i < n; i++) {
+		size_t len = lengths ? (size_t)lengths[i] : strlen(values[i]);
+
+		s->values[i] = (struct value){sim_copy(values[i], len), len};
+	}
+	conn->is_asking = true;
+	return conn->is_pipeline ? conn->phase == PHASE_UP : flush(conn);
+}
+
+int PQenterPipelineMode(PGconn *conn)
+{
+	conn->is_pipeline = true;
+	return conn->phase == PHASE_UP;
+}
+
+int PQexitPipelineMode(PGconn *conn)
+{
+	if (conn->is_asking)
+		return 0;
+	conn->is_pipeline = false;
+	return 1;
+}
+
+PGpipelineStatus PQpipelineStatus(const PGconn *conn)
+{
+	return conn->is_pipeline ? PQ_PIPELINE_ON : PQ_PIPELINE_OFF;
+}
+
+int PQpipelineSync(PGconn *conn)
+{
+	return flush(conn);
+}
+
+int PQputCopyData(PGconn *conn, const char *bytes, int len)
+{
+	struct packet *p = draft(conn);
+
+	p->is_copy_data = true;
+	p->statements[0].values[0] = (struct value){sim_copy(bytes, (size_t)len), (size_t)len};
+	return 1;
+}
+
+int PQputCopyEnd(PGconn *conn, const char *error)
+{
+	(void)error;
+	return flush(conn) ? 1 : -1;
+}
+
+/* Nothing is left in our buffer: the network takes all at once. */
+int PQflush(PGconn *conn)
+{
+	return conn->phase == PHASE_UP ? 0 : -1;
+}
+
+/* --- answers --- */
+
+static void lose(struct pg_conn *conn)
+{
+	conn->phase = PHASE_LOST;
+	snprintf(conn->error, sizeof(conn->error),
+		 "server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally\n"
+		 "\tbefore or while processing the request.\n");
+	close_socket(conn);
+}
+
+/* As libpq, which reads once: what has arrived first, and the end only the next time. */
+int PQconsumeInput(PGconn *conn)
+{
+	if (conn->phase != PHASE_UP)
+		return 0;
+	if (conn->inbox) {
+		*conn->unread_end = conn->inbox;
+		conn->unread_end = conn->inbox_end;
+		conn->inbox = NULL;
+		conn->inbox_end = &conn->inbox;
+		if (!conn->is_over)
+			sim_fd_clear(conn->fd, SIM_READABLE);
+		return 1;
+	}
+	sim_fd_clear(conn->fd, SIM_READABLE);
+	if (!conn->is_over)
+		return 1;
+	lose(conn);
+	return 0;
+}
+
+int PQisBusy(PGconn *conn)
+{
+	return conn->phase == PHASE_UP && conn->is_asking && !conn->unread;
+}
+
+PGresult *PQgetResult(PGconn *conn)
+{
+	struct message *m = conn->unread;
+
+	if (!m)
+		return NULL;
+	conn->unread = m->next;
+	if (!conn->unread)
+		conn->unread_end = &conn->unread;
+	if (m->is_end)
+		conn->is_asking = false;
+	return m->result;
+}
+
+void PQclear(PGresult *result)
+{
+	(void)result;
+}
+
+ExecStatusType PQresultStatus(const PGresult *result)
+{
+	return result ? result->status : PGRES_FATAL_ERROR;
+}
+
+char *PQresultErrorField(const PGresult *result, int field)
+{
+	const char *found = field == PG_DIAG_SQLSTATE          ? result->sqlstate
+			    : field == PG_DIAG_MESSAGE_PRIMARY ? result->message
+			    : field == PG_DIAG_MESSAGE_DETAIL  ? result->detail
+			    : field == PG_DIAG_CONTEXT         ? result->context
+							       : NULL;
+
+	return (char *)found;
+}
+
+int PQntuples(const PGresult *result)
+{
+	return (int)result->rows;
+}
+
+int PQnfields(const PGresult *result)
+{
+	return (int)result->columns;
+}
+
+char *PQfname(const PGresult *result, int column)
+{
+	return column ? NULL : (char *)result->name;
+}
+
+char *PQcmdTuples(PGresult *result)
+{
+	return result->tuples;
+}
+
+static const struct value *cell(const PGresult *result, int row, int column)
+{
+	return &result->cells[(size_t)row * result->columns + (size_t)column];
+}
+
+int PQgetisnull(const PGresult *result, int row, int column)
+{
+	return !cell(result, row, column)->bytes;
+}
+
+char *PQgetvalue(const PGresult *result, int row, int column)
+{
+	const char *bytes = cell(result, row, column)->bytes;
+
+	return (char *)(bytes ? bytes : "");
+}
+
+int PQgetlength(const PGresult *result, int row, int column)
+{
+	return (int)cell(result, row, column)->len;
+}

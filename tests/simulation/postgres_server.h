@@ -1,0 +1,179 @@
+/* postgres_server.h: the state of the played server, for postgres.c and postgres_faults.c. */
+#ifndef WSONCE_SIM_POSTGRES_SERVER_H
+#define WSONCE_SIM_POSTGRES_SERVER_H
+
+#include "postgres.h"
+
+enum table { T_EVENTS, T_LETTERS, T_MARKS, T_OUTBOX, T_SLOTS, TABLES };
+extern const char *const table_names[TABLES];
+
+/* What a client sends, as far as it matters. */
+enum kind {
+	K_LIMITS,
+	K_RESET,
+	K_INSPECT,
+	K_ASK,
+	K_IDENTIFY,
+	K_MAKE_EPOCH,
+	K_EPOCH,
+	K_FIND,
+	K_INSERT,
+	K_COPY,
+	K_BURY,
+	K_CHECKIN,
+	K_CHECK_EFFECTS,
+	K_EFFECTS,
+	KINDS
+};
+extern const char *const kind_names[KINDS];
+
+#define IN_FUNCTION "PL/pgSQL function refuse() line 3 at RAISE"
+#define IN_HANDLER  "SQL statement \"UPDATE totals\"\nPL/pgSQL function handle(text,text,jsonb) line 3 at SQL statement"
+
+struct event_row {
+	struct value type, payload;
+	int64_t wall_us;
+};
+
+struct letter_row {
+	struct value id, reason, raw, sender;
+	const char *instance, *consumer;
+	uint64_t seen;
+};
+
+struct outbox_row {
+	struct value target, id, type;
+};
+
+struct row {
+	struct row *next; /* in its chain */
+	enum table table;
+	uint64_t hash;
+	const char *key;
+	size_t key_len;
+	unsigned int place;
+	struct txn *writer; /* that is not over; NULL: none */
+	bool is_new;        /* made by writer */
+	void *value;
+};
+
+struct change {
+	struct change *older, *newer;
+	struct row *row; /* NULL: an effect */
+	void *old;       /* its value before */
+	bool is_insert;
+	struct value effect; /* the id for which the handler ran */
+};
+
+struct txn {
+	struct txn *next;     /* of those that are open */
+	struct txn *older;    /* of those that were committed */
+	struct txn *stranger; /* the next one that is another program's */
+	struct backend *backend;
+	int process;
+	struct change *changes; /* newest first */
+	int64_t committed_us;
+	int advisory;   /* 0, 1: shared, 2: exclusive */
+	bool has_table; /* ACCESS EXCLUSIVE */
+	bool is_over;
+};
+
+enum phase { PH_IDLE, PH_START, PH_BEGUN, PH_COPY_IN, PH_COPY, PH_ROWS, PH_DONE, PH_COMMIT, PH_COMMITTED };
+
+struct backend {
+	struct backend *next;
+	struct pg_conn *conn;
+	int process;
+	bool is_alive;
+	bool is_mute;      /* what it says gets lost */
+	bool is_cancelled; /* it was asked to stop the statement */
+	bool is_async;
+	int64_t gone_us; /* when its client left */
+	struct packet *packets, **packets_end, *packet;
+	int at; /* the statement of the packet */
+	enum kind kind;
+	enum kind task; /* what the packet is for */
+	enum phase phase;
+	struct txn *txn;
+	int64_t due_us;  /* of the next phase */
+	int64_t wake_us; /* the next call of step() */
+	int64_t began_us;
+	int64_t lock_us, statement_us, check_us; /* limits; 0: none */
+	const char *context;                     /* what the server would say of where it is */
+	struct message *answers, **answers_end;
+	struct pg_result *result; /* the last one */
+	/* waiting */
+	bool is_blocked, has_looked, wants_table;
+	int wants_advisory;
+	struct row *wants_row;
+	const void *waits_for;
+	int64_t wait_us;
+	/* the statement */
+	struct value copy;
+	struct value *columns[5];
+	size_t rows, steps, row, stage, stored, posted;
+	size_t *order;
+	bool is_row_begun, has_marks, has_outbox, is_alone;
+	bool *made, *seen, *fresh;
+	const char *handler, *consumer;
+	uint32_t epoch;
+};
+
+enum where { AT_START, AT_EVENT, AT_LETTER, AT_HANDLER, AT_COMMIT, AT_COMMITTED };
+enum deed { RAISE, SKIP, HANG, CUT, MUTE, TERMINATE };
+
+/* What happens to statements for a while. */
+struct rule {
+	struct rule *next;
+	const char *name;
+	enum where where;
+	enum deed deed;
+	unsigned int kinds; /* bits */
+	int process;        /* SIM_NOBODY: all */
+	bool is_of_rows;    /* only where events were stored */
+	int odds;           /* in 1000; 0: always */
+	int times;          /* left; below 0: any number */
+	const char *id;     /* NULL: all */
+	const char *sqlstate, *message, *context;
+	int64_t hang_us;
+	int64_t until_us;
+	uint64_t draw;
+};
+
+struct server {
+	struct row **tables[TABLES];
+	unsigned int places[TABLES];
+	struct backend *backends;
+	int count, backends_max;
+	struct txn *open, *strangers;
+	struct txn *history; /* committed, newest first */
+	struct rule *rules;
+	uint32_t epoch; /* 0: the table is empty */
+	uint64_t outbox_id, told_events, told_copies;
+	unsigned int slots; /* rows of the handler's */
+	bool is_lazy;       /* synchronous_commit = off */
+	bool is_read_only, has_key;
+	bool has_keeper;            /* a trigger that may keep rows back */
+	const char *fault;          /* what an inspection finds */
+	int64_t starting_us, up_us; /* refused until the one, starting until the other */
+	int64_t frozen_us;
+	int64_t slow_until_us, slow_us;
+	int64_t rows_until_us, row_us;       /* a slow index: what each row takes */
+	int role_lock_ms, role_statement_ms; /* limits that the role has; 0: none */
+};
+extern struct server server;
+
+struct row *table_find(enum table table, const char *key, size_t len);
+struct row *table_insert(struct txn *t, enum table table, const char *key, size_t len, void *value);
+void table_update(struct txn *t, struct row *row, void *value);
+struct row *mark_find(const char *consumer, const struct value *id, bool is_committed);
+struct txn *txn_new(struct backend *b, int process);
+void txn_end(struct txn *t, bool is_commit);
+void backend_end(struct backend *b);
+void backend_terminate(struct backend *b, const char *sqlstate, const char *message);
+/* What was committed within the last forgotten_us is gone; so is the epoch. */
+void server_crash(int64_t down_us, int64_t forgotten_us);
+void server_restart(int64_t down_us);
+void server_wake_blocked(void);
+
+#endif
