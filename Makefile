@@ -49,8 +49,15 @@ INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch age_limit stall checkin duplicates rejected fleet) \
 	$(addprefix base/,arena keyed log counters backoff timestamp) redis/resp)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
-TEST_BINARIES := $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
+TEST_BINARIES := $B/simulate $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
+# The road and what it stands on, over a played libuv, Redis and libpq.
+PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
+	recv __recv_chk getsockopt __assert_fail)
+SIMULATED := $(filter-out %/duplicates.o,$(call objects,$(wildcard listener/road/*.c))) $(filter-out %/hangup.o,$(call objects,$(wildcard listener/postgres/*.c))) \
+	$(call objects,$(wildcard listener/redis/*.c)) \
+	$(patsubst %,$B/listener/base/%.o,arena backoff counters resolve secret text timestamp url)
+SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp)
 
 all: ## build everything; installs nothing
@@ -88,6 +95,9 @@ prove: check-deps bench-deps ## the rest of the tests: sanitizers, lint, model, 
 torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(MUTATE),--mutate $(MUTATE))
+
+simulate: check-deps $B/simulate ## live through histories of a fleet under faults: make simulate [SEED=1] [HISTORIES=n] [MINUTES=m]
+	@$B/simulate $(if $(SEED),--seed $(SEED)) $(if $(HISTORIES),--histories $(HISTORIES)) $(if $(MINUTES),--minutes $(MINUTES))
 
 audit-figure: check-deps programs ## time and memory of an audit: make audit-figure [ROWS=10000000] [LETTERS=3000000]
 	@WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/audit $(ROWS) $(LETTERS)
@@ -170,6 +180,10 @@ $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/commands/%.o,ndjson checkpoint)
 $B/timestamp: $B/listener/base/timestamp.o
 
+$B/simulate: $(SIMULATION) $(SIMULATED)
+	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson yajl libcrypto libsodium) -lunistring -lm
+$B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
+
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)
 
@@ -201,5 +215,5 @@ $B/text/%.sql.h: sql/queries/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove torture audit-figure plans reliability allocation conformance fuzz hostile \
+.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove simulate torture audit-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench lint install fmt readme clean help

@@ -1,0 +1,358 @@
+/* checker.c owns what is right: each id is a register that is written once. It shares no code with the program, and
+ * knows of it only what a producer, the tables and Redis's keys show. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis.h"
+#include "world.h"
+
+#define SECOND       INT64_C(1000000)
+#define RECEIVED_MAX 20000
+#define LETTERS_MAX  2000
+#define LIVES_MAX    1000
+#define DUE_MARGIN   (5 * SECOND / 2)   /* over the TTL, until another listener has stored an event */
+#define PAST_US      (12 * SECOND / 10) /* for so long a mark of the epoch before may be believed */
+
+/* What is known of an id. */
+struct fact {
+	int commits, acks_persisted, forgotten;
+	int message; /* whose bytes are in the row; -1: none */
+	int64_t committed_at, forgotten_at;
+	int64_t received_at; /* first by a listener that nothing disturbed, and since when it could be stored; -1 */
+	int witness, witness_life;
+	bool has_letter;
+};
+
+struct received {
+	int process, life, message;
+	int64_t at;
+};
+
+struct letter {
+	unsigned char digest[32];
+	bool is_gone;
+};
+
+static struct {
+	const struct plan *plan;
+	struct fact facts[EVENTS_MAX];
+	struct received received[RECEIVED_MAX];
+	int received_count;
+	struct letter letters[LETTERS_MAX];
+	int letter_count;
+	enum { LIVING, IN_ORDER, LOST } ends[LIVES_MAX];
+	int64_t forgotten_at; /* the last time that the database forgot something; -1 */
+} checker;
+
+void checker_start(const struct plan *plan)
+{
+	memset(&checker, 0, sizeof(checker));
+	checker.plan = plan;
+	checker.forgotten_at = -1;
+	for (int i = 0; i < plan->events; i++)
+		checker.facts[i] = (struct fact){.message = -1, .received_at = -1, .forgotten_at = -1};
+}
+
+static int event_of(const char *id, size_t len)
+{
+	for (int i = 0; i < checker.plan->events; i++)
+		if (strlen(checker.plan->ids[i]) == len && memcmp(checker.plan->ids[i], id, len) == 0)
+			return i;
+	return -1;
+}
+
+static const char *id_of(int event)
+{
+	return checker.plan->ids[event];
+}
+
+static int64_t latest(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* --- what must be stored by now --- */
+
+/* Since when nothing but the listener's own doing has kept the event from its row; -1: something still does. */
+static int64_t free_since(const struct fact *f, int event)
+{
+	int64_t since = f->received_at, touched = world_touched_until(id_of(event));
+
+	if (since < 0 || checker.ends[f->witness_life] != LIVING || world_wide_until() > sim_now() ||
+	    touched > sim_now())
+		return -1;
+	for (int i = 0; i < checker.plan->settings.listeners; i++)
+		since = latest(since, world_disturbed_until(i) > sim_now() ? -1 : world_disturbed_until(i));
+	if (world_disturbed_until(f->witness) > sim_now())
+		return -1;
+	return latest(latest(since, world_wide_until()), touched);
+}
+
+/* After a spell in which everybody had trouble, an event may wait out the longest of its backoffs. */
+static int64_t time_for(const struct fact *f, int event)
+{
+	const struct settings *s = &checker.plan->settings;
+	int64_t ms = s->ttl_s * SECOND + DUE_MARGIN + s->redis_timeout_ms * 1000;
+	bool was_wide = world_wide_until() > f->received_at - 15 * SECOND && world_wide_until() > SECOND;
+
+	if (was_wide || world_touched_until(id_of(event)) > 0)
+		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
+	return ms;
+}
+
+void checker_look(void)
+{
+	for (int i = 0; i < checker.plan->events; i++) {
+		const struct fact *f = &checker.facts[i];
+		int64_t since;
+
+		if (f->received_at < 0 || f->commits || f->has_letter)
+			continue;
+		since = free_since(f, i);
+		if (since >= 0 && sim_now() - since > time_for(f, i))
+			process_fail(
+				"%s is not stored %.1f s after listener %d received it and nothing stood in its way",
+				id_of(i), (double)(sim_now() - since) / 1e6, f->witness);
+	}
+}
+
+void checker_received(int process, int life, int message)
+{
+	int event = checker.plan->messages[message].event;
+	struct fact *f = event < 0 ? NULL : &checker.facts[event];
+
+	if (checker.received_count == RECEIVED_MAX || life >= LIVES_MAX)
+		process_fail("the checker's tables are full");
+	checker.received[checker.received_count++] = (struct received){process, life, message, sim_now()};
+	/* It is to be stored soon if one that nothing disturbs has it. */
+	if (!f || checker.plan->messages[message].is_poison || world_disturbed_until(process) > sim_now())
+		return;
+	if (f->received_at < 0 || checker.ends[f->witness_life] != LIVING ||
+	    world_disturbed_until(f->witness) > sim_now()) {
+		f->received_at = sim_now();
+		f->witness = process;
+		f->witness_life = life;
+	}
+}
+
+void checker_ended(int process, int life, bool is_in_order)
+{
+	(void)process;
+	checker.ends[life] = is_in_order ? IN_ORDER : LOST;
+}
+
+/* --- the database --- */
+
+void sim_committed_row(int process, const char *id, size_t id_len, const char *payload, size_t len)
+{
+	int event = event_of(id, id_len);
+	struct fact *f;
+
+	if (event < 0)
+		return; /* another program's row */
+	f = &checker.facts[event];
+	if (f->message >= 0)
+		process_fail("%s has a second row", id_of(event));
+	for (int i = 0; i < checker.plan->message_count; i++) {
+		const struct message *m = &checker.plan->messages[i];
+
+		if (m->event == event && m->payload_len == len && memcmp(m->payload, payload, len) == 0)
+			f->message = i;
+	}
+	if (process == SIM_NOBODY) { /* somebody else stored it */
+		f->message = f->message < 0 ? 0 : f->message;
+	} else if (f->message < 0) {
+		process_fail("the row of %s has bytes that nobody sent: %.*s", id_of(event), (int)len, payload);
+	} else if (checker.plan->messages[f->message].is_poison) {
+		process_fail("the row of %s has bytes that cannot be stored", id_of(event));
+	}
+	f->commits++;
+	f->committed_at = sim_now();
+	sim_log(process, "%s has its row", id_of(event));
+}
+
+void sim_forgot_row(const char *id, size_t id_len)
+{
+	int event = event_of(id, id_len);
+
+	if (event < 0)
+		return;
+	checker.facts[event].message = -1;
+	checker.facts[event].forgotten++;
+	checker.facts[event].forgotten_at = checker.forgotten_at = sim_now();
+	sim_log(SIM_NOBODY, "the row of %s is forgotten", id_of(event));
+}
+
+static struct letter *find_letter(const unsigned char digest[32])
+{
+	for (int i = 0; i < checker.letter_count; i++)
+		if (memcmp(checker.letters[i].digest, digest, 32) == 0)
+			return &checker.letters[i];
+	return NULL;
+}
+
+static int message_of(const unsigned char digest[32])
+{
+	for (int i = 0; i < checker.plan->message_count; i++)
+		if (memcmp(checker.plan->messages[i].digest, digest, 32) == 0)
+			return i;
+	return -1;
+}
+
+void sim_committed_letter(int process, const unsigned char digest[32], const char *id, size_t id_len,
+			  const char *reason)
+{
+	struct letter *l = find_letter(digest);
+	int at = message_of(digest);
+	const struct message *m;
+
+	(void)id, (void)id_len;
+	if (at < 0)
+		process_fail("a letter for a message that nobody sent: %s", reason);
+	m = &checker.plan->messages[at];
+	if (!l && checker.letter_count < LETTERS_MAX)
+		l = &checker.letters[checker.letter_count++];
+	memcpy(l->digest, digest, 32);
+	l->is_gone = false;
+	sim_log(process, "message %d is a dead letter: %s", at, reason);
+	if (m->event < 0)
+		return;
+	checker.facts[m->event].has_letter = true;
+	if (!m->is_poison && !world_may_refuse(id_of(m->event)))
+		process_fail("a good message of %s became a dead letter: %s", id_of(m->event), reason);
+}
+
+void sim_forgot_letter(const unsigned char digest[32])
+{
+	struct letter *l = find_letter(digest);
+
+	checker.forgotten_at = sim_now();
+	if (l)
+		l->is_gone = true;
+}
+
+void sim_committed_effect(int process, const char *id, size_t id_len)
+{
+	(void)process, (void)id, (void)id_len;
+}
+
+/* --- what producers are told --- */
+
+static int64_t received_at(int process, int message)
+{
+	for (int i = checker.received_count - 1; i >= 0; i--)
+		if (checker.received[i].process == process && checker.received[i].message == message)
+			return checker.received[i].at;
+	return -1;
+}
+
+static void check_persisted(const struct fact *f, int event, int message)
+{
+	const char *id = id_of(event);
+
+	if (!f->commits)
+		process_fail("ack persisted for %s, which has no row", id);
+	if (f->acks_persisted > f->commits)
+		process_fail("ack persisted for %s, %d times, of %d rows", id, f->acks_persisted, f->commits);
+	if (f->message >= 0 && !f->forgotten && f->message != message)
+		process_fail("ack persisted for message %d of %s, whose row has the bytes of message %d", message, id,
+			     f->message);
+}
+
+static void check_duplicate(const struct fact *f, int event, int process, int message)
+{
+	if (!f->commits)
+		process_fail("ack duplicate for %s, which has no row", id_of(event));
+	if (f->message < 0 && received_at(process, message) > f->forgotten_at + PAST_US)
+		process_fail("ack duplicate for %s, whose row was forgotten before it came", id_of(event));
+}
+
+void checker_acked(int process, int message, enum word word)
+{
+	const struct message *m = &checker.plan->messages[message];
+	struct fact *f = m->event < 0 ? NULL : &checker.facts[m->event];
+
+	if (word == WORD_REJECTED) {
+		const struct letter *l = find_letter(m->digest);
+
+		if (!l)
+			process_fail("ack rejected for message %d, which is no dead letter", message);
+		if (l->is_gone && received_at(process, message) > checker.forgotten_at + PAST_US)
+			process_fail("ack rejected for message %d, whose letter was forgotten before it came", message);
+		return;
+	}
+	if (!f)
+		process_fail("ack for message %d, which has no id, is not rejected", message);
+	if (word == WORD_PERSISTED) {
+		f->acks_persisted++;
+		check_persisted(f, m->event, message);
+	} else {
+		check_duplicate(f, m->event, process, message);
+	}
+}
+
+/* --- Redis --- */
+
+static bool begins(const char *value, size_t len, const char *head)
+{
+	return len >= strlen(head) && memcmp(value, head, strlen(head)) == 0;
+}
+
+void checker_own(int process, const char *value, size_t len)
+{
+	if (!begins(value, len, sim_print("l%d.", process)))
+		process_fail("listener %d renews or gives back a claim that is not its own: %.*s", process, (int)len,
+			     value);
+}
+
+void checker_key(int process, const char *id, size_t id_len, const char *value, size_t len, bool was_there)
+{
+	int event = event_of(id, id_len);
+
+	(void)was_there;
+	if (event < 0)
+		return;
+	if (begins(value, len, "done@")) {
+		if (!checker.facts[event].commits)
+			process_fail("a done mark for %s, which has no row", id_of(event));
+	} else if (begins(value, len, "dead@")) {
+		if (!checker.facts[event].has_letter)
+			process_fail("a dead mark for %s, of which there is no letter", id_of(event));
+	} else {
+		checker_own(process, value, len);
+	}
+}
+
+void checker_deleted(int process, const char *key, const char *value)
+{
+	if (strncmp(key, "dedup:", 6) == 0)
+		process_fail("listener %d deletes %s, which is %s, whosever it is", process, key, value);
+}
+
+/* --- the end --- */
+
+static void check_kept(const struct received *r)
+{
+	const struct message *m = &checker.plan->messages[r->message];
+	const struct fact *f = m->event < 0 ? NULL : &checker.facts[m->event];
+	const struct letter *l = find_letter(m->digest);
+	bool is_past = checker.forgotten_at >= 0 && r->at <= checker.forgotten_at + PAST_US;
+
+	if ((f && f->message >= 0) || (l && !l->is_gone) || is_past)
+		return;
+	process_fail("message %d%s%s, which listener %d received at %.6f, has neither row nor letter", r->message,
+		     m->event < 0 ? "" : " of ", m->event < 0 ? "" : id_of(m->event), r->process, (double)r->at / 1e6);
+}
+
+void checker_finish(void)
+{
+	for (int i = 0; i < checker.received_count; i++)
+		if (checker.ends[checker.received[i].life] != LOST)
+			check_kept(&checker.received[i]);
+	for (int i = 0; i < checker.plan->events; i++) {
+		size_t len;
+
+		if ((sim_row(id_of(i), strlen(id_of(i)), &len) != NULL) != (checker.facts[i].message >= 0))
+			process_fail("SimPostgres and the checker do not agree about %s", id_of(i));
+	}
+}

@@ -1,0 +1,291 @@
+/* main.c owns the options, one history after the other, and what is said of one that is wrong. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "redis.h"
+#include "road/duplicates.h"
+#include "world.h"
+
+#define SHRINK_TRIES 3000
+
+static struct {
+	jmp_buf at_fault;
+	char fault[600];
+	const char *kind; /* the format of it: the same kind of fault has the same */
+} run;
+
+static struct plan plan;
+static uint64_t turns;
+
+void process_fail(const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(run.fault, sizeof(run.fault), format, ap);
+	va_end(ap);
+	run.kind = format;
+	sim_log(sim_self(), "WRONG: %s", run.fault);
+	longjmp(run.at_fault, 1);
+}
+
+/* assert() of the program. */
+void __wrap___assert_fail(const char *what, const char *file, unsigned int line, const char *function);
+void __wrap___assert_fail(const char *what, const char *file, unsigned int line, const char *function)
+{
+	(void)line;
+	process_fail("assertion in %s (%s): %s", function, file, what);
+}
+
+/* --- stand-ins for what is beside the road --- */
+
+void log_setup(enum log_level level, enum log_format format, const char *instance)
+{
+	(void)level, (void)format, (void)instance;
+}
+
+void log_write(enum log_level level, const char *event, const char *fields, ...)
+{
+	char text[1000];
+	va_list ap;
+
+	if (level == LOG_DEBUG && !sim_is_shown())
+		return;
+	va_start(ap, fields);
+	vsnprintf(text, sizeof(text), fields, ap);
+	va_end(ap);
+	/* a debug line is shown, and does not count */
+	if (level == LOG_DEBUG)
+		printf("%3lld.%06lld %s: [%s] %s\n", (long long)(sim_now() / 1000000), (long long)(sim_now() % 1000000),
+		       sim_name(sim_self()), event, text);
+	else
+		sim_log(sim_self(), "[%s] %s", event, text);
+}
+
+/* Statistics of the process, which nothing depends on, with memory that outlives it. */
+void duplicates_seen(int64_t delay_ms)
+{
+	(void)delay_ms;
+}
+
+void duplicates_late(const char *id, size_t len, int64_t now_ms)
+{
+	(void)id, (void)len, (void)now_ms;
+}
+
+int duplicates_describe(json_t *object, int64_t now_ms)
+{
+	(void)now_ms;
+	return json_object_set_new(object, "copies", json_array()) | json_object_set_new(object, "late", json_array()) |
+	       json_object_set_new(object, "late_weight", json_integer(1));
+}
+
+void duplicates_clear(void)
+{
+}
+
+uint32_t keyed_hash(const void *bytes, size_t len)
+{
+	uint32_t h = 2166136261u;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ ((const unsigned char *)bytes)[i]) * 16777619u;
+	return h;
+}
+
+/* --- histories --- */
+
+/* The deeds that are left out, by number. */
+struct cut {
+	bool is_out[DEEDS_MAX];
+	int count; /* of deeds, in or out */
+};
+
+/* Returns true if the history was right. */
+static bool live(uint64_t seed, const struct cut *cut, bool is_shown)
+{
+	bool is_right;
+
+	*run.fault = '\0';
+	run.kind = NULL;
+	sim_begin(seed, is_shown);
+	plan_make(&plan);
+	for (int i = 0; cut && i < plan.deed_count; i++)
+		plan.deeds[i].is_left_out = cut->is_out[i];
+	is_right = !setjmp(run.at_fault);
+	if (is_right) {
+		plan_tell(&plan);
+		world_run(&plan);
+	}
+	sim_run_as(SIM_NOBODY);
+	turns += process_turns();
+	process_end_all();
+	redis_sim_end();
+	return is_right;
+}
+
+/* --- shrinking: delta debugging (Zeller, 1999) over the deeds --- */
+
+static void shrink(uint64_t seed, struct cut *cut)
+{
+	const char *kind = run.kind;
+	int tries = 0;
+
+	*cut = (struct cut){.count = plan.deed_count};
+	for (int size = cut->count / 2; size >= 1; size /= 2) {
+		for (int at = 0; at < cut->count && tries < SHRINK_TRIES; at += size) {
+			struct cut more = *cut;
+			bool is_less = false;
+
+			for (int i = at; i < at + size && i < cut->count; i++) {
+				is_less |= !more.is_out[i];
+				more.is_out[i] = true;
+			}
+			if (!is_less)
+				continue;
+			tries++;
+			if (!live(seed, &more, false) && run.kind == kind)
+				*cut = more;
+		}
+	}
+}
+
+static void tell_story(uint64_t seed)
+{
+	static struct cut cut;
+	int left = 0;
+
+	shrink(seed, &cut);
+	for (int i = 0; i < cut.count; i++)
+		left += !cut.is_out[i];
+	printf("--- seed %" PRIu64 ", with %d of its %d deeds:\n", seed, left, cut.count);
+	live(seed, &cut, true);
+}
+
+struct options {
+	uint64_t seed, histories;
+	double minutes;
+	bool is_one, is_twice, is_quiet, goes_on, has_table;
+};
+
+static double now_s(void)
+{
+	struct timespec now;
+
+	__extension__ extern int __real_clock_gettime(clockid_t clock, struct timespec * out);
+	__real_clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static uint64_t seed_at(const struct options *o, uint64_t i)
+{
+	return o->seed + i;
+}
+
+static bool is_repeated(uint64_t seed)
+{
+	uint64_t first;
+
+	live(seed, NULL, false);
+	first = sim_digest();
+	live(seed, NULL, false);
+	if (first == sim_digest())
+		return true;
+	printf("seed %" PRIu64 " gave two histories: %016" PRIx64 " and %016" PRIx64 "\n", seed, first, sim_digest());
+	return false;
+}
+
+static int run_all(const struct options *o)
+{
+	double began = now_s(), until = began + o->minutes * 60;
+	uint64_t i, wrong = 0, virtual_s = 0, digest = 0;
+
+	for (i = 0; i < o->histories && (!o->minutes || now_s() < until); i++) {
+		uint64_t seed = seed_at(o, i);
+
+		if (!live(seed, NULL, false)) {
+			wrong++;
+			printf("seed %" PRIu64 " after %" PRIu64 " histories, %.1f s: %s\n", seed, i + 1,
+			       now_s() - began, run.fault);
+			fflush(stdout);
+			if (!o->goes_on) {
+				if (!o->is_quiet)
+					tell_story(seed);
+				i++;
+				break;
+			}
+		}
+		virtual_s += (uint64_t)sim_now() / 1000000;
+		digest = digest * 31 + sim_digest();
+		if (o->is_twice && i < 20)
+			wrong += !is_repeated(seed);
+	}
+	printf("%.0f turns a history\n", (double)turns / (double)i);
+	if (o->has_table)
+		sim_print_reached(stdout);
+	printf("%" PRIu64 " histories in %.1f s (%.0f a second), %.1f hours of listeners' time, digest %016" PRIx64
+	       "\n",
+	       i, now_s() - began, (double)i / (now_s() - began), (double)virtual_s / 3600, digest);
+	printf("%" PRIu64 " passed, %" PRIu64 " failed\n", i - (wrong < i ? wrong : i), wrong);
+	return wrong ? 1 : 0;
+}
+
+static int usage(void)
+{
+	fputs("simulate [--seed N] [--histories N] [--minutes M] [--show] [--go-on] [--quiet] [--twice] [--table]\n",
+	      stderr);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"seed", 1, NULL, 's'},  {"histories", 1, NULL, 'n'}, {"minutes", 1, NULL, 'm'},
+		{"show", 0, NULL, '1'},  {"go-on", 0, NULL, 'g'},     {"quiet", 0, NULL, 'q'},
+		{"twice", 0, NULL, '2'}, {"table", 0, NULL, 't'},     {NULL, 0, NULL, 0}};
+	struct options o = {.seed = 1, .histories = UINT64_MAX};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0)
+		switch (c) {
+		case 's':
+			o.seed = strtoull(optarg, NULL, 10);
+			break;
+		case 'n':
+			o.histories = strtoull(optarg, NULL, 10);
+			break;
+		case 'm':
+			o.minutes = strtod(optarg, NULL);
+			break;
+		case '1':
+			o.is_one = true;
+			break;
+		case 'g':
+			o.goes_on = true;
+			break;
+		case 'q':
+			o.is_quiet = true;
+			break;
+		case '2':
+			o.is_twice = true;
+			break;
+		case 't':
+			o.has_table = true;
+			break;
+		default:
+			return usage();
+		}
+	if (o.is_one)
+		return live(o.seed, NULL, true) ? 0 : 1;
+	if (!o.minutes && o.histories == UINT64_MAX)
+		o.histories = 1000;
+	return run_all(&o);
+}

@@ -1,0 +1,60 @@
+/* process.h: what the simulator's own files say to each other: processes, the course of a history, failures. */
+#ifndef WSONCE_SIM_PROCESS_H
+#define WSONCE_SIM_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <uv.h>
+
+#include "sim.h"
+
+/* --- sim.c --- */
+
+void sim_begin(uint64_t seed, bool is_shown);
+/* Does what is next; false: there is nothing. */
+bool sim_step(void);
+void sim_run_as(int process);
+void sim_break_link(int process, enum sim_server server, enum sim_link state, int64_t lasts_us);
+void sim_slow_link(int process, enum sim_server server, int64_t by_us, int64_t lasts_us);
+void sim_heal_links(void);
+int sim_fd_flags(int fd);
+void sim_close_fds_of(int process);
+bool sim_is_shown(void);
+uint64_t sim_digest(void);
+void sim_print_reached(FILE *out);
+/* The same text, as one that stays. */
+const char *sim_known(const char *text);
+
+/* --- uv.c: processes and their loops --- */
+
+/* Begins a process, whose loop runs from now on; main(arg) is called at once, as this process. */
+void process_start(int process, void (*main)(uv_loop_t *loop));
+/* kill -9: its memory, timers and sockets are gone. */
+void process_kill(int process);
+/* The process that runs ends. */
+void process_exit(void) __attribute__((noreturn));
+bool process_is_alive(int process);
+void process_freeze(int process, int64_t lasts_us);
+/* Its wall clock is so far off. */
+void process_step_clock(int process, int64_t by_us);
+void process_wake(int process);
+/* Calls fn(arg) as the process, from its loop, as soon as it runs; not if it has died meanwhile. */
+void process_call(int process, void (*fn)(void *arg), void *arg);
+bool process_has_calls(int process);
+/* All that processes had is freed. */
+void process_end_all(void);
+/* Turns of loops so far in this history. */
+uint64_t process_turns(void);
+
+/* malloc and free of the simulator itself, which do not count as a process's. */
+void *process_real_malloc(size_t size);
+void process_real_free(void *block);
+
+/* --- main.c --- */
+
+/* The history is wrong: it ends here (by longjmp), and its seed is printed. */
+void process_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#endif

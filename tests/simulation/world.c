@@ -1,0 +1,829 @@
+/* world.c owns the plan of a history, and what surrounds the listeners: feeds, producers, the hand that starts, stops
+ * and disturbs them. What is right is checker.c's business. */
+#include "world.h"
+
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "redis.h"
+#include "road/pipeline.h"
+
+#define SECOND      INT64_C(1000000)
+#define TOUCHES_MAX 256
+
+/* A listener as long as it lives. */
+struct life {
+	int process, number;
+	struct pipeline *pipeline; /* its memory goes with the process */
+	bool is_draining, is_over;
+};
+
+/* A message that a producer sent; the first member is what the program sees. */
+struct sent {
+	struct sender sender;
+	struct producer *producer;
+	struct life *life;
+	int message;
+	bool is_answered;
+};
+
+struct producer {
+	int number, listener;
+	unsigned int connection; /* number of it */
+	bool is_connected;
+	struct life *life;
+	int unacked[MESSAGES_MAX];
+	int count;
+};
+
+struct touch {
+	const char *prefix;
+	int64_t until;
+	bool may_refuse;
+};
+
+static struct {
+	struct plan *plan;
+	struct life *lives[SIM_LISTENERS];
+	int life_count;
+	struct producer producers[PRODUCERS_MAX];
+	int64_t wide_until, disturbed_until[SIM_LISTENERS];
+	int64_t deaf_until[SIM_LISTENERS];
+	struct touch touches[TOUCHES_MAX];
+	int touch_count;
+	bool may_refuse; /* any event may have become a dead letter */
+	bool is_narrow;  /* the fault that begins has said what it touches */
+	bool is_calm;
+} world;
+
+static struct config configs[SIM_LISTENERS];
+
+/* --- the plan --- */
+
+#define FAULTS 12
+static const struct sim_fault world_faults[FAULTS + 1];
+
+static bool pick(unsigned int mask, int bit)
+{
+	return mask >> bit & 1;
+}
+
+static int64_t one_of(const int64_t *values, size_t n)
+{
+	return values[sim_below(n)];
+}
+
+#define ONE_OF(...) one_of((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+static void make_settings(struct settings *s)
+{
+	*s = (struct settings){
+		.listeners = (int)ONE_OF(1, 2, 3, 3, 3, 4, 5),
+		.ttl_s = ONE_OF(2, 3, 5, 10),
+		.redis_timeout_ms = ONE_OF(500, 1000, 2000),
+		.postgres_timeout_ms = ONE_OF(1000, 3000, 5000),
+		.batch_max = ONE_OF(1, 7, 100, 2000, 2000),
+		.max_attempts = ONE_OF(1, 2, 3, 5),
+		.drain_ms = ONE_OF(500, 2000, 5000),
+		.has_redis = sim_chance(950),
+		.has_handler = false,
+		.lasts = sim_between(2, 25) * SECOND,
+	};
+}
+
+static void add_message(struct plan *p, int event, const char *bytes, const char *payload, bool is_poison)
+{
+	struct message *m = &p->messages[p->message_count++];
+
+	*m = (struct message){.bytes = bytes,
+			      .len = strlen(bytes),
+			      .event = event,
+			      .payload = payload,
+			      .payload_len = payload ? strlen(payload) : 0,
+			      .is_poison = is_poison};
+	SHA256((const unsigned char *)bytes, m->len, m->digest);
+}
+
+/* One event: its message, and now and then others with the same id: other bytes, some of which can never be stored. */
+static void make_event(struct plan *p, int event)
+{
+	int variants = sim_chance(150) ? (int)sim_between(2, 3) : 1;
+
+	p->ids[event] = sim_print("%c-%d", 'a' + (int)sim_below(4), event);
+	for (int v = 0; v < variants; v++) {
+		bool is_poison = sim_chance(variants > 1 ? 400 : 30);
+		const char *payload = is_poison ? sim_print("{\"v\":%d,\"text\":\"\\u0000\"}", v)
+						: sim_print("{\"v\":%d,\"n\":%d}", v, event);
+
+		if (p->message_count < MESSAGES_MAX)
+			add_message(p, event,
+				    sim_print("{\"event_id\":\"%s\",\"event_type\":\"t\",\"payload\":%s}",
+					      p->ids[event], payload),
+				    payload, is_poison);
+	}
+}
+
+static void add_deed(struct plan *p, struct deed d)
+{
+	d.number = p->deed_count;
+	if (p->deed_count < DEEDS_MAX)
+		p->deeds[p->deed_count++] = d;
+}
+
+/* A feed sends to all who listen; some copies get lost, some come again. A producer sends to one of them. */
+static void make_deliveries(struct plan *p, int message, int producers, int64_t at)
+{
+	unsigned int all = (1u << p->settings.listeners) - 1, to = all;
+
+	if (producers && sim_chance(300)) {
+		add_deed(p, (struct deed){.kind = DEED_PRODUCE,
+					  .at = at,
+					  .message = message,
+					  .to = (unsigned int)sim_below((uint64_t)producers)});
+		if (sim_chance(700))
+			return;
+	}
+	for (int i = 0; i < p->settings.listeners; i++)
+		if (sim_chance(80))
+			to &= ~(1u << i);
+	add_deed(p, (struct deed){.kind = DEED_FEED, .at = at, .message = message, .to = to ? to : all});
+	if (sim_chance(100))
+		add_deed(p, (struct deed){.kind = DEED_FEED,
+					  .at = at + sim_between(0, 3 * SECOND),
+					  .message = message,
+					  .to = all});
+}
+
+/* Swarm testing (Groce and others, 2012): each history has only some kinds of faults, so that the others do not hide
+ * what these can do. */
+static void choose_faults(struct plan *p, const struct sim_fault *faults, int count, bool is_narrow)
+{
+	const struct sim_fault *chosen[64];
+	int n = 0, weights = 0;
+
+	for (const struct sim_fault *f = faults; f->name; f++)
+		if (n < 64 && (f->is_narrow || !is_narrow) && sim_chance(350)) {
+			chosen[n++] = f;
+			weights += f->weight;
+		}
+	for (int i = 0; n && i < count; i++) {
+		int at = (int)sim_below((uint64_t)weights), k = 0;
+		struct deed d = {
+			.kind = DEED_FAULT, .at = (int64_t)sim_below((uint64_t)p->settings.lasts), .draw = sim_draw()};
+
+		while (at >= chosen[k]->weight)
+			at -= chosen[k++]->weight;
+		d.fault = chosen[k];
+		d.lasts = sim_chance(500) ? sim_between(1000, SECOND) : sim_between(SECOND, p->settings.lasts);
+		add_deed(p, d);
+	}
+}
+
+static int compare_deeds(const void *a, const void *b)
+{
+	const struct deed *x = a, *y = b;
+
+	return x->at != y->at ? (x->at < y->at ? -1 : 1) : x->number - y->number;
+}
+
+void plan_make(struct plan *p)
+{
+	int producers = (int)sim_below(PRODUCERS_MAX), faults = (int)sim_below(24);
+	bool is_crowd = sim_chance(100);  /* enough at once for COPY */
+	bool is_narrow = sim_chance(400); /* what happens to some, the others must not notice */
+	unsigned int kinds = (unsigned int)sim_below(8);
+
+	*p = (struct plan){.events = is_crowd ? (int)sim_between(150, 300) : (int)sim_between(5, 70)};
+	make_settings(&p->settings);
+	for (int e = 0; e < p->events; e++)
+		make_event(p, e);
+	if (sim_chance(300))
+		add_message(p, -1, sim_chance(500) ? "{\"event_type\":\"t\"}" : "not JSON", NULL, true);
+	for (int m = 0; m < p->message_count; m++) {
+		int64_t at = (int64_t)sim_below((uint64_t)p->settings.lasts);
+
+		if (is_crowd && m % 300 < 200)
+			at = p->settings.lasts / 4 * (m / 300 + 1) + (int64_t)sim_below(3000);
+		make_deliveries(p, m, producers, at);
+	}
+	if (pick(kinds, 0))
+		choose_faults(p, world_faults, faults / 2, is_narrow);
+	if (pick(kinds, 1) && p->settings.has_redis)
+		choose_faults(p, sim_redis_faults, faults / 2, is_narrow);
+	if (pick(kinds, 2))
+		choose_faults(p, sim_postgres_faults, faults / 2, is_narrow);
+	qsort(p->deeds, (size_t)p->deed_count, sizeof(*p->deeds), compare_deeds);
+}
+
+void plan_tell(const struct plan *p)
+{
+	const struct settings *s = &p->settings;
+	int left = 0;
+
+	for (int i = 0; i < p->deed_count; i++)
+		left += !p->deeds[i].is_left_out;
+	sim_log(SIM_NOBODY,
+		"%d listeners, %d events, %d messages, %d of %d deeds; --claim-ttl %d --redis-timeout %.1f "
+		"--postgres-timeout "
+		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s",
+		s->listeners, p->events, p->message_count, left, p->deed_count, (int)s->ttl_s,
+		(double)s->redis_timeout_ms / 1000, (double)s->postgres_timeout_ms / 1000, (int)s->batch_max,
+		(int)s->max_attempts, (double)s->drain_ms / 1000, s->has_redis ? "" : " --redis none",
+		s->has_handler ? " --handler" : "");
+}
+
+/* --- listeners --- */
+
+static void start_listener(int process);
+
+static void on_pressure(void *arg, enum pressure pressure)
+{
+	(void)arg, (void)pressure;
+}
+
+static void on_posted(void *arg)
+{
+	(void)arg;
+}
+
+static void restart(void *arg)
+{
+	const struct life *const *l = arg;
+	int process = (*l)->process;
+
+	if (world.lives[process]->is_over)
+		start_listener(process);
+}
+
+static void end_life(struct life *l, bool is_in_order, int64_t back_after)
+{
+	struct life **at = sim_alloc(sizeof(*at));
+
+	*at = l;
+	l->is_over = true;
+	checker_ended(l->process, l->number, is_in_order);
+	sim_at(back_after, restart, at);
+}
+
+static void on_drained(void *arg, size_t left)
+{
+	struct life *l = arg;
+
+	sim_log(l->process, "drained, %zu left", left);
+	end_life(l, left == 0, sim_between(1000, 2 * SECOND));
+	process_exit();
+}
+
+static void on_unusable(void *arg, const char *sentence, int status)
+{
+	struct life *l = arg;
+
+	sim_log(l->process, "cannot start, exit status %d: %s", status, sentence);
+	end_life(l, false, sim_between(SECOND / 2, SECOND));
+	process_exit();
+}
+
+static void run_listener(uv_loop_t *loop)
+{
+	struct life *l = world.lives[sim_self()];
+	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, l};
+	char error[400];
+
+	l->pipeline = pipeline_open(loop, &configs[l->process], &on, error, sizeof(error));
+	if (!l->pipeline)
+		process_fail("a listener cannot start: %s", error);
+}
+
+static void start_listener(int process)
+{
+	struct life *l = sim_alloc(sizeof(*l));
+
+	*l = (struct life){.process = process, .number = world.life_count++};
+	world.lives[process] = l;
+	sim_log(process, "starts");
+	process_start(process, run_listener);
+}
+
+static bool is_up(int process)
+{
+	return world.lives[process] && !world.lives[process]->is_over && process_is_alive(process);
+}
+
+/* --- feeds --- */
+
+struct handed {
+	struct life *life;
+	int message;
+	struct sent *sent;
+};
+
+/* In the listener's loop. */
+static void receive(void *arg)
+{
+	const struct handed *h = arg;
+	const struct message *m = &world.plan->messages[h->message];
+
+	if (h->life->is_over || h->life != world.lives[h->life->process])
+		return;
+	if (h->life->is_draining && !h->sent) /* it has left its feeds */
+		return;
+	sim_log(sim_self(), "receives %.*s%s", (int)m->len, m->bytes, h->sent ? " from a producer" : "");
+	checker_received(sim_self(), h->life->number, h->message);
+	if (pipeline_receive(h->life->pipeline, m->bytes, m->len, h->sent ? &h->sent->sender : NULL))
+		process_fail("a message was not taken");
+}
+
+static void hand_over(struct life *l, int message, struct sent *sent)
+{
+	struct handed *h = sim_alloc(sizeof(*h));
+
+	*h = (struct handed){l, message, sent};
+	process_call(l->process, receive, h);
+}
+
+struct copy_of {
+	int listener, message;
+};
+
+static void deliver(void *arg)
+{
+	const struct copy_of *c = arg;
+
+	if (!is_up(c->listener) || world.lives[c->listener]->is_draining || sim_now() < world.deaf_until[c->listener])
+		return;
+	hand_over(world.lives[c->listener], c->message, NULL);
+}
+
+static void feed(const struct deed *d)
+{
+	for (int i = 0; i < world.plan->settings.listeners; i++) {
+		struct copy_of *c = sim_alloc(sizeof(*c));
+
+		if (!(d->to >> i & 1))
+			continue;
+		*c = (struct copy_of){i, d->message};
+		sim_at(sim_chance(30) ? sim_between(0, 500000) : sim_between(10, 3000), deliver, c);
+	}
+}
+
+/* --- producers: what is not acked is sent again --- */
+
+static void connect_producer(void *arg);
+
+struct answered {
+	struct sent *sent;
+	unsigned int connection;
+};
+
+static void on_ack(void *arg)
+{
+	const struct answered *a = arg;
+	struct producer *p = a->sent->producer;
+
+	if (a->connection != p->connection || !p->is_connected)
+		return;
+	for (int i = 0; i < p->count; i++)
+		if (p->unacked[i] == a->sent->message) {
+			p->unacked[i] = p->unacked[--p->count];
+			return;
+		}
+}
+
+static void answer(struct sender *s, const struct event *ev, enum outcome outcome)
+{
+	static const char *const names[] = {"persisted", "duplicate", "rejected"};
+	struct sent *sent = (struct sent *)s;
+	struct answered *a = sim_alloc(sizeof(*a));
+
+	(void)ev;
+	if (sent->is_answered)
+		process_fail("a message was answered twice");
+	sent->is_answered = true;
+	sim_log(sim_self(), "acks message %d: %s", sent->message, names[outcome]);
+	sim_reached("ack", names[outcome]);
+	checker_acked(sim_self(), sent->message, (enum word)outcome);
+	*a = (struct answered){sent, sent->producer->connection};
+	sim_at(sim_between(20, 300), on_ack, a);
+}
+
+static void send_message(struct producer *p, int message)
+{
+	struct sent *s = sim_alloc(sizeof(*s));
+
+	*s = (struct sent){{answer, NULL}, p, p->life, message, false};
+	hand_over(p->life, message, s);
+}
+
+/* It notices that its listener is gone, and tries the next one. */
+static void watch_producer(void *arg)
+{
+	struct producer *p = arg;
+
+	if (p->is_connected && (p->life->is_over || p->life != world.lives[p->listener])) {
+		p->is_connected = false;
+		p->listener = (p->listener + 1) % world.plan->settings.listeners;
+	}
+	if (!p->is_connected)
+		connect_producer(p);
+	sim_at(200000, watch_producer, p);
+}
+
+static void connect_producer(void *arg)
+{
+	struct producer *p = arg;
+
+	if (!is_up(p->listener) || world.lives[p->listener]->is_draining) {
+		p->listener = (p->listener + 1) % world.plan->settings.listeners;
+		return;
+	}
+	p->life = world.lives[p->listener];
+	p->is_connected = true;
+	p->connection++;
+	for (int i = 0; i < p->count; i++)
+		send_message(p, p->unacked[i]);
+}
+
+static void produce(const struct deed *d)
+{
+	struct producer *p = &world.producers[d->to];
+
+	for (int i = 0; i < p->count; i++)
+		if (p->unacked[i] == d->message)
+			return;
+	p->unacked[p->count++] = d->message;
+	if (p->is_connected)
+		send_message(p, d->message);
+}
+
+/* --- faults --- */
+
+static int listener_of(uint64_t *draw)
+{
+	return (int)sim_dice(draw, (uint64_t)world.plan->settings.listeners);
+}
+
+static void disturb(int process, int64_t lasts_us)
+{
+	if (world.disturbed_until[process] < sim_now() + lasts_us)
+		world.disturbed_until[process] = sim_now() + lasts_us;
+}
+
+static void begin_kill(uint64_t draw, int64_t lasts_us)
+{
+	int process = listener_of(&draw);
+
+	disturb(process, 0);
+	if (!is_up(process))
+		return;
+	sim_log(process, "is killed, and starts again after %.1f s", (double)lasts_us / 1e6);
+	disturb(process, lasts_us);
+	end_life(world.lives[process], false, lasts_us);
+	process_kill(process);
+}
+
+static void drain(void *arg)
+{
+	struct life *l = arg;
+
+	sim_log(l->process, "SIGTERM");
+	l->is_draining = true;
+	pipeline_drain(l->pipeline);
+}
+
+static void begin_drain(uint64_t draw, int64_t lasts_us)
+{
+	int process = listener_of(&draw);
+
+	(void)lasts_us;
+	disturb(process, 0);
+	if (!is_up(process) || world.lives[process]->is_draining)
+		return;
+	disturb(process, world.plan->settings.drain_ms * 1000 + 3 * SECOND);
+	process_call(process, drain, world.lives[process]);
+}
+
+static void begin_freeze(uint64_t draw, int64_t lasts_us)
+{
+	int process = listener_of(&draw);
+
+	sim_log(process, "stands still for %.3f s", (double)lasts_us / 1e6);
+	disturb(process, lasts_us);
+	process_freeze(process, lasts_us);
+}
+
+static void begin_clock(uint64_t draw, int64_t lasts_us)
+{
+	int process = listener_of(&draw);
+	int64_t by = (int64_t)sim_dice(&draw, 7200) - 3600;
+
+	(void)lasts_us;
+	disturb(process, 0);
+	sim_log(process, "wall clock stepped by %lld s", (long long)by);
+	process_step_clock(process, by * SECOND);
+}
+
+static void begin_deaf(uint64_t draw, int64_t lasts_us)
+{
+	int process = listener_of(&draw);
+
+	disturb(process, 0);
+	sim_log(process, "has lost its feed for %.1f s", (double)lasts_us / 1e6);
+	world.deaf_until[process] = sim_now() + lasts_us;
+}
+
+static void break_link(uint64_t draw, int64_t lasts_us, enum sim_server server, enum sim_link state)
+{
+	int process = listener_of(&draw);
+
+	/* who is not told finds out by the deadline */
+	if (state == SIM_LINK_SILENT)
+		disturb(process, lasts_us + SECOND +
+					 1000 * (server == SIM_REDIS ? world.plan->settings.redis_timeout_ms
+								     : world.plan->settings.postgres_timeout_ms));
+	else
+		disturb(process, lasts_us);
+	sim_break_link(process, server, state, lasts_us);
+}
+
+static void begin_redis_cut(uint64_t draw, int64_t lasts_us)
+{
+	break_link(draw, lasts_us, SIM_REDIS, SIM_LINK_CUT);
+}
+
+static void begin_redis_silent(uint64_t draw, int64_t lasts_us)
+{
+	break_link(draw, lasts_us, SIM_REDIS, SIM_LINK_SILENT);
+}
+
+static void begin_postgres_cut(uint64_t draw, int64_t lasts_us)
+{
+	break_link(draw, lasts_us, SIM_POSTGRES, SIM_LINK_CUT);
+}
+
+static void begin_postgres_silent(uint64_t draw, int64_t lasts_us)
+{
+	break_link(draw, lasts_us, SIM_POSTGRES, SIM_LINK_SILENT);
+}
+
+/* The connection alone ends, and can be made again at once. */
+static void begin_reset(uint64_t draw, int64_t lasts_us)
+{
+	enum sim_server server = (enum sim_server)sim_dice(&draw, SIM_SERVERS);
+
+	(void)lasts_us;
+	break_link(draw, 1, server, SIM_LINK_CUT);
+}
+
+static void begin_slow(uint64_t draw, int64_t lasts_us)
+{
+	enum sim_server server = (enum sim_server)sim_dice(&draw, SIM_SERVERS);
+	int process = listener_of(&draw);
+
+	disturb(process, lasts_us);
+	sim_slow_link(process, server, (int64_t)sim_dice(&draw, 2 * SECOND), lasts_us);
+}
+
+/* All at once: a power cut, or a deployment without manners. */
+static void begin_kill_all(uint64_t draw, int64_t lasts_us)
+{
+	for (int i = 0; i < world.plan->settings.listeners; i++)
+		if (is_up(i)) {
+			sim_log(i, "is killed with all others");
+			end_life(world.lives[i], false, 1000 + (int64_t)sim_dice(&draw, (uint64_t)lasts_us));
+			process_kill(i);
+		}
+}
+
+static const struct sim_fault world_faults[FAULTS + 1] = {
+	{"listener: killed", 20, begin_kill, true},
+	{"listener: drained and started again", 20, begin_drain, true},
+	{"listener: stands still", 15, begin_freeze, true},
+	{"listener: wall clock stepped", 5, begin_clock, true},
+	{"listener: its feed is gone", 5, begin_deaf, true},
+	{"listener: cut off from redis", 10, begin_redis_cut, true},
+	{"listener: redis is silent to it", 10, begin_redis_silent, true},
+	{"listener: cut off from postgres", 10, begin_postgres_cut, true},
+	{"listener: postgres is silent to it", 15, begin_postgres_silent, true},
+	{"listener: a connection is reset", 20, begin_reset, true},
+	{"listener: slow network", 10, begin_slow, true},
+	{"all listeners: killed", 2, begin_kill_all, false},
+	{NULL, 0, NULL, false},
+};
+
+void sim_touches(const char *id_prefix, int64_t lasts_us, bool may_refuse)
+{
+	if (world.touch_count == TOUCHES_MAX)
+		process_fail("too many touches");
+	world.is_narrow |= *id_prefix != '\0';
+	world.touches[world.touch_count++] =
+		(struct touch){sim_copy(id_prefix, strlen(id_prefix)), sim_now() + lasts_us, may_refuse};
+}
+
+int64_t world_touched_until(const char *id)
+{
+	int64_t until = -1;
+
+	for (int i = 0; i < world.touch_count; i++)
+		if (strncmp(id, world.touches[i].prefix, strlen(world.touches[i].prefix)) == 0 &&
+		    world.touches[i].until > until)
+			until = world.touches[i].until;
+	return until;
+}
+
+bool world_may_refuse(const char *id)
+{
+	if (world.may_refuse)
+		return true;
+	for (int i = 0; i < world.touch_count; i++)
+		if (world.touches[i].may_refuse &&
+		    strncmp(id, world.touches[i].prefix, strlen(world.touches[i].prefix)) == 0)
+			return true;
+	return false;
+}
+
+int64_t world_wide_until(void)
+{
+	return world.wide_until;
+}
+
+int64_t world_disturbed_until(int listener)
+{
+	return world.disturbed_until[listener];
+}
+
+const struct plan *world_plan(void)
+{
+	return world.plan;
+}
+
+size_t sim_id_count(void)
+{
+	return (size_t)world.plan->events;
+}
+
+const char *sim_id(size_t i)
+{
+	return world.plan->ids[i];
+}
+
+static void begin_fault(const struct deed *d)
+{
+	sim_reached("fault", d->fault->name);
+	world.is_narrow = d->fault->is_narrow;
+	d->fault->begin(d->draw, d->lasts);
+	/* What fails while others are stored is counted as refused. */
+	world.may_refuse |= !world.is_narrow && strncmp(d->fault->name, "postgres", 8) == 0;
+	if (!world.is_narrow && world.wide_until < sim_now() + d->lasts)
+		world.wide_until = sim_now() + d->lasts;
+}
+
+/* --- the course --- */
+
+static void do_deed(void *arg)
+{
+	const struct deed *d = arg;
+
+	switch (d->kind) {
+	case DEED_FEED:
+		feed(d);
+		return;
+	case DEED_PRODUCE:
+		produce(d);
+		return;
+	case DEED_FAULT:
+		begin_fault(d);
+		return;
+	}
+}
+
+/* Everything that was broken is whole again, and everybody is up. */
+static void calm_down(void *arg)
+{
+	(void)arg;
+	sim_log(SIM_NOBODY, "all faults cease");
+	world.is_calm = true;
+	sim_heal_links();
+	sim_redis_calm();
+	sim_postgres_calm();
+	world.wide_until = sim_now();
+	for (int i = 0; i < SIM_LISTENERS; i++) {
+		world.deaf_until[i] = 0;
+		process_freeze(i, 0);
+		if (world.disturbed_until[i] > sim_now())
+			world.disturbed_until[i] = sim_now();
+	}
+}
+
+static bool has_settled(void)
+{
+	for (int i = 0; i < world.plan->settings.listeners; i++)
+		if (!is_up(i) || world.lives[i]->is_draining || process_has_calls(i) ||
+		    pipeline_events(world.lives[i]->pipeline)->messages)
+			return false;
+	for (int i = 0; i < PRODUCERS_MAX; i++)
+		if (world.producers[i].count)
+			return false;
+	return true;
+}
+
+static void tell_unsettled(void)
+{
+	for (int i = 0; i < world.plan->settings.listeners; i++) {
+		const struct events *es;
+
+		if (!is_up(i)) {
+			sim_log(i, "is not there");
+			continue;
+		}
+		es = pipeline_events(world.lives[i]->pipeline);
+		for (int s = 0; s < EVENT_STATES; s++)
+			if (es->counts[s])
+				sim_log(i, "still has %zu events in %s", es->counts[s],
+					event_state_name((enum event_state)s));
+	}
+	for (int i = 0; i < PRODUCERS_MAX; i++)
+		for (int k = 0; k < world.producers[i].count; k++)
+			sim_log(SIM_NOBODY, "producer %d waits for the ack of message %d", i,
+				world.producers[i].unacked[k]);
+}
+
+static void configure(const struct settings *s)
+{
+	static char *id_pointer[] = {(char *)"/event_id"};
+	static char *source[] = {(char *)"ws://feed/"};
+	static char names[SIM_LISTENERS][4];
+
+	for (int i = 0; i < SIM_LISTENERS; i++) {
+		snprintf(names[i], sizeof(names[i]), "l%d", i);
+		configs[i] = (struct config){
+			.sources = {source, 1},
+			.redis = (char *)(s->has_redis ? "unix:///redis" : "none"),
+			.redis_timeout_ms = s->redis_timeout_ms,
+			.postgres = (char *)"host=/postgres",
+			.postgres_timeout_ms = s->postgres_timeout_ms,
+			.instance_id = names[i],
+			.claim_prefix = (char *)"dedup:",
+			.claim_ttl_s = s->ttl_s,
+			.dedup_window_s = 300,
+			.batch_max = s->batch_max,
+			.inflight_bytes = 256 << 20,
+			.message_bytes = 1 << 20,
+			.max_attempts = s->max_attempts,
+			.drain_timeout_ms = s->drain_ms,
+			.id_pointers = {id_pointer, 1},
+			.type_pointer = (char *)"/event_type",
+			.payload_pointer = (char *)"/payload",
+			.consumer = (char *)"",
+		};
+	}
+}
+
+#define EACH_US 250000
+
+void world_run(struct plan *plan)
+{
+	const struct settings *s = &plan->settings;
+	int64_t calm_at = s->lasts + SECOND, limit, looked = 0, settled_at = 0;
+
+	memset(&world, 0, sizeof(world));
+	world.plan = plan;
+	world.wide_until = SECOND; /* all begin at once, and make their connections */
+	configure(s);
+	checker_start(plan);
+	sim_redis_start();
+	sim_postgres_start();
+	for (int i = 0; i < s->listeners; i++)
+		start_listener(i);
+	for (int i = 0; i < PRODUCERS_MAX; i++) {
+		world.producers[i].number = i;
+		world.producers[i].listener = i % s->listeners;
+		sim_at(sim_between(1000, 300000), watch_producer, &world.producers[i]);
+	}
+	for (int i = 0; i < plan->deed_count; i++)
+		if (!plan->deeds[i].is_left_out)
+			sim_at(plan->deeds[i].at + 100000, do_deed, &plan->deeds[i]);
+	sim_at(calm_at, calm_down, NULL);
+	limit = calm_at + (2 * s->ttl_s + 30) * SECOND + s->postgres_timeout_ms * 1000;
+	/* settled for a while, in which what is still on its way arrives */
+	while (sim_now() - settled_at < SECOND / 2) {
+		if (!sim_step())
+			process_fail("nothing happens any more");
+		if (!world.is_calm || !has_settled())
+			settled_at = sim_now();
+		if (sim_now() - looked >= EACH_US) {
+			looked = sim_now();
+			checker_look();
+		}
+		if (sim_now() > limit) {
+			tell_unsettled();
+			process_fail("not all has settled %lld s after all faults ceased",
+				     (long long)(limit - calm_at) / SECOND);
+		}
+		if (process_turns() > 3000000)
+			process_fail("the loops turn without end");
+	}
+	checker_finish();
+}

@@ -1,0 +1,86 @@
+/* world.h: what a history is made of before it begins, and what the world knows while it runs. */
+#ifndef WSONCE_SIM_WORLD_H
+#define WSONCE_SIM_WORLD_H
+
+#include "process.h"
+
+#define EVENTS_MAX    400
+#define MESSAGES_MAX  800
+#define DEEDS_MAX     4096
+#define PRODUCERS_MAX 4
+
+enum word { WORD_PERSISTED, WORD_DUPLICATE, WORD_REJECTED };
+
+struct message {
+	const char *bytes;
+	size_t len;
+	int event; /* -1: it has no id */
+	const char *payload;
+	size_t payload_len;
+	bool is_poison; /* Postgres can never store it, or there is no id */
+	unsigned char digest[32];
+};
+
+enum deed_kind {
+	DEED_FEED,    /* a message comes to listeners, the bits of to */
+	DEED_PRODUCE, /* a producer, to, sends it and wants an ack */
+	DEED_FAULT,
+};
+
+struct deed {
+	enum deed_kind kind;
+	int64_t at;
+	int message;
+	unsigned int to;
+	const struct sim_fault *fault;
+	uint64_t draw;
+	int64_t lasts;
+	int number;       /* in the order of making */
+	bool is_left_out; /* by the shrinker */
+};
+
+struct settings {
+	int listeners;
+	int64_t ttl_s, redis_timeout_ms, postgres_timeout_ms, batch_max, max_attempts, drain_ms;
+	bool has_redis, has_handler;
+	int64_t lasts; /* of the load and the faults */
+};
+
+struct plan {
+	struct settings settings;
+	const char *ids[EVENTS_MAX];
+	int events;
+	struct message messages[MESSAGES_MAX];
+	int message_count;
+	struct deed deeds[DEEDS_MAX];
+	int deed_count;
+};
+
+/* The plan of this seed, made at the beginning of the history: from sim_draw(). */
+void plan_make(struct plan *plan);
+void plan_tell(const struct plan *plan);
+
+/* Lives through the plan; returns when the history is over, and not at all if it is wrong (process_fail). */
+void world_run(struct plan *plan);
+/* Of the history at hand: when the last fault that concerns everybody ended, and whether this listener is, and has been
+ * since then, without a fault of its own. */
+int64_t world_wide_until(void);
+int64_t world_disturbed_until(int listener);
+const struct plan *world_plan(void);
+int64_t world_touched_until(const char *id);
+bool world_may_refuse(const char *id);
+
+/* --- checker.c --- */
+
+void checker_start(const struct plan *plan);
+/* A message was handed to a listener; its life is the listener's incarnation. */
+void checker_received(int process, int life, int message);
+void checker_acked(int process, int message, enum word word);
+/* The life ended: in order, with nothing left, or not. */
+void checker_ended(int process, int life, bool is_in_order);
+/* All has settled: the whole history is judged. */
+void checker_finish(void);
+/* The rows of this moment are committed in time? Called now and then. */
+void checker_look(void);
+
+#endif
