@@ -143,8 +143,6 @@ Test(claim, a_late_copy_at_another_listener_is_a_duplicate_without_an_insert, .t
 	give(second, "id");
 	expect_ack(second, "id", "duplicate");
 	cr_assert_eq(listener_metric(b.listeners[1], "wsonce_batches_total"), 0, "the mark was not believed");
-	peer_free(first);
-	peer_free(second);
 }
 
 /* --- after a failure --- */
@@ -165,7 +163,6 @@ Test(claim, a_failed_insert_gives_the_claim_back_and_a_later_try_stores_it, .tim
 	expect_ack(p, "id", "persisted");
 	cr_assert_eq(rows_of(b.rows, "id"), 1);
 	cr_assert_eq(database_long(b.rows, "select count(*) from dead_letters"), 0);
-	peer_free(p);
 }
 
 /* What one instance cannot store, whatever the reason, another may. */
@@ -188,8 +185,6 @@ Test(claim, an_event_that_one_listener_cannot_store_is_stored_by_another, .timeo
 	give(second, "id");
 	expect_ack(second, "id", "persisted");
 	expect_ack(first, "id", "duplicate");
-	peer_free(first);
-	peer_free(second);
 }
 
 /* --- own keys only --- */
@@ -234,7 +229,6 @@ Test(claim, a_foreign_claim_is_left_alone_until_it_expires, .timeout = 60)
 	expect_ack(p, "id", "persisted");
 	cr_assert(claims_begins(b.redis, "id", "done@"));
 	cr_assert_eq(listener_metric(b.listeners[0], "wsonce_hold_timeouts_total"), 0);
-	peer_free(p);
 }
 
 Test(claim, a_foreign_claim_that_never_expires_is_passed_by_after_twice_the_ttl, .timeout = 60)
@@ -256,7 +250,6 @@ Test(claim, a_foreign_claim_that_never_expires_is_passed_by_after_twice_the_ttl,
 	}
 	cr_assert_geq(wait_now_ms() - sent_ms, 1900, "stored before twice the TTL");
 	expect_ack(p, "id", "persisted");
-	peer_free(p);
 }
 
 Test(claim, a_done_mark_makes_a_duplicate_without_a_row, .timeout = 60)
@@ -270,7 +263,6 @@ Test(claim, a_done_mark_makes_a_duplicate_without_a_row, .timeout = 60)
 	expect_ack(p, "id", "duplicate");
 	cr_assert_eq(rows_of(b.rows, "id"), 0);
 	cr_assert(claims_begins(b.redis, "id", "done@1700000000000"));
-	peer_free(p);
 }
 
 Test(claim, a_held_event_is_settled_by_the_mark_that_its_owner_leaves, .timeout = 60)
@@ -289,7 +281,6 @@ Test(claim, a_held_event_is_settled_by_the_mark_that_its_owner_leaves, .timeout 
 	claims_put_mark(b.redis, b.rows, "refused", "dead@", "/e684830eb80e2c71"); /* of the message */
 	expect_ack(p, "refused", "rejected");
 	cr_assert_eq(database_long(b.rows, "select count(*) from events"), 0);
-	peer_free(p);
 }
 
 Test(claim, a_claim_lost_and_won_by_another_is_not_renewed_by_the_first_owner, .timeout = 60)
@@ -310,7 +301,6 @@ Test(claim, a_claim_lost_and_won_by_another_is_not_renewed_by_the_first_owner, .
 	long left_ms = claims_ttl_ms(b.redis, "id");
 	cr_assert(left_ms > 30000 && left_ms <= 60000, "another's lease is now %ld ms", left_ms);
 	expect_ack(p, "id", "persisted");
-	peer_free(p);
 }
 
 /* The owner's insert was refused, and it keeps the claim for the backoff: now somebody else gets it. The fleet has
@@ -339,7 +329,6 @@ Test(claim, a_claim_lost_and_won_by_another_is_not_deleted_by_the_first_owner, .
 	let_inserts_pass(b.rows);
 	claims_put_mark(b.redis, b.rows, "id", "done@", "");
 	expect_ack(p, "id", "duplicate");
-	peer_free(p);
 }
 
 /* Two claims of one process on one event differ in their time alone. */
@@ -361,7 +350,6 @@ Test(claim, a_late_release_does_not_delete_a_later_claim_of_the_same_process, .t
 	cr_assert_eq(listener_metric(b.listeners[0], "wsonce_claims_released_total"), 0, "the later claim was deleted");
 	let_inserts_pass(b.rows);
 	expect_ack(p, "id", "persisted");
-	peer_free(p);
 }
 
 Test(claim, leases_are_renewed_while_a_row_takes_longer_than_the_ttl, .timeout = 60)
@@ -380,7 +368,6 @@ Test(claim, leases_are_renewed_while_a_row_takes_longer_than_the_ttl, .timeout =
 	while (rows_of(b.rows, "a") == 0)
 		cr_assert(claims_is(b.redis, "a", a) || rows_of(b.rows, "a") == 1, "its claim is lost");
 	expect_ack(p, "a", "persisted");
-	peer_free(p);
 }
 
 Test(claim, two_processes_of_one_name_are_two_owners, .timeout = 60)
@@ -397,8 +384,6 @@ Test(claim, two_processes_of_one_name_are_two_owners, .timeout = 60)
 	fleet_unlock(lock);
 	expect_ack(first, "id", "persisted");
 	expect_ack(second, "id", "duplicate");
-	peer_free(first);
-	peer_free(second);
 }
 
 /* --- acks --- */
@@ -425,9 +410,6 @@ Test(claim, nobody_is_acked_before_the_commit, .timeout = 60)
 	expect_ack(owner, "id", "persisted");
 	expect_ack(again, "id", "duplicate");
 	expect_ack(holder, "id", "duplicate");
-	peer_free(owner);
-	peer_free(again);
-	peer_free(holder);
 }
 
 Test(claim, a_holder_acks_after_the_owner_was_killed_and_only_what_is_committed, .timeout = 60)
@@ -451,6 +433,4 @@ Test(claim, a_holder_acks_after_the_owner_was_killed_and_only_what_is_committed,
 	fleet_unlock(lock);
 	expect_ack(holder, "id", "persisted");
 	cr_assert_eq(rows_of(b.rows, "id"), 1);
-	peer_free(owner);
-	peer_free(holder);
 }

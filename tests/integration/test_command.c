@@ -197,7 +197,6 @@ Test(command, a_stronger_list_replaces_the_weaker_one, .init = set_up)
 
 	peer_send_text(p, "{\"id\":\"alone\"}");
 	ack_expect(p, "alone", "persisted");
-	peer_free(p);
 }
 
 static bool is_ready(int admin_port)
@@ -227,7 +226,6 @@ Test(command, everything_may_come_from_the_environment, .init = set_up)
 	peer_send_text(p, "{\"event_id\":\"from-env\"}");
 	ack_expect(p, "from-env", "persisted");
 	cr_assert_eq(redisd_count(own, redisd_prefix()), 1);
-	peer_free(p);
 }
 
 /* ---- what keeps a listener from starting ---- */
@@ -306,8 +304,6 @@ Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hol
 	ack_expect_rejected(p, "last", "LATIN1");
 	cr_assert_eq(database_long(latin, "SELECT count(*) FROM events"), 1);
 	cr_assert_eq(database_long(latin, "SELECT count(*) FROM dead_letters"), 2);
-	database_free(latin);
-	peer_free(p);
 }
 
 Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = set_up)
@@ -401,7 +397,6 @@ Test(command, no_message_has_a_line_of_its_own_at_info, .init = set_up)
 	for (int i = 0; i < 150; i++)
 		ack_read(p, END_MS);
 	cr_assert_lt(line_count(l), before + 3, "%s", process_last_words(listener_process(l)));
-	peer_free(p);
 }
 
 /* ---- the limit of open files ---- */

@@ -66,187 +66,94 @@ static char *hex_of(const void *bytes, size_t len)
 	return text;
 }
 
-struct letter {
-	const void *bytes;
-	size_t len;
-	size_t raw_len;       /* bytes that are kept, from the front */
-	const char *event_id; /* NULL: none could be read */
+/* A message of which a letter is made. */
+struct bad {
+	const char *message;
 	const char *reason;   /* holds this */
-	long seen;
+	const char *event_id; /* of a message that only Postgres refuses, once; NULL: each listener refuses it */
+	size_t kept;          /* bytes of it, from the front; 0: all */
+	bool is_binary;
 };
 
-static void check_letter(const struct letter *l)
+/* An object that begins so, and is filled up to so many bytes. */
+static char *fill(const char *head, size_t len, const char *tail)
 {
-	char *raw = hex_of(l->bytes, l->raw_len), *whole = hex_of(l->bytes, l->len);
-	char *reason = database_text(db, "SELECT reason FROM dead_letters");
-
-	cr_assert(strstr(reason, l->reason), "the reason is: %s", reason);
-	cr_assert_eq(database_long(db, "SELECT seen FROM dead_letters"), l->seen, "seen is %ld, not %ld (%s)",
-		     database_long(db, "SELECT seen FROM dead_letters"), l->seen, reason);
-	cr_assert(database_long(db, "SELECT raw = '\\x%s'::bytea FROM dead_letters", raw), "raw is not what was sent");
-	cr_assert(database_long(db, "SELECT digest = sha256('\\x%s'::bytea) FROM dead_letters", whole));
-	cr_assert(database_long(db, "SELECT instance_id LIKE 'fleet-_' FROM dead_letters"));
-	cr_assert(database_long(db,
-				l->event_id ? "SELECT event_id = '%s' FROM dead_letters"
-					    : "SELECT event_id IS NULL %s FROM dead_letters",
-				l->event_id ? l->event_id : ""));
-}
-
-/* Send the bad message by opcode between two events, in one burst, and see what becomes of them. */
-static void expect_letter_by(int opcode, const struct letter *l)
-{
-	feed_send_text(feed, "{\"event_id\":\"before\",\"payload\":1}");
-	feed_send(feed, opcode, true, l->bytes, l->len);
-	feed_send_text(feed, "{\"event_id\":\"after\",\"payload\":2}");
-	wait_settled(3);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 2);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id IN ('before', 'after')"), 2);
-	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 1);
-	check_letter(l);
-	for (int i = 0; i < FLEET; i++)
-		cr_assert_eq(listener_metric(fleet[i], "wsonce_dead_lettered_total"), 1);
-}
-
-/* The listeners themselves refuse it. */
-static void expect_refused(const char *message, const char *reason)
-{
-	size_t len = strlen(message);
-
-	expect_letter_by(FRAME_TEXT, &(struct letter){message, len, len, NULL, reason, FLEET});
-}
-
-/* Postgres refuses it, once. */
-static void expect_refused_by_postgres(const char *message, const char *event_id, const char *reason)
-{
-	size_t len = strlen(message);
-
-	expect_letter_by(FRAME_TEXT, &(struct letter){message, len, len, event_id, reason, 1});
-}
-
-Test(dead_letters, what_is_not_json_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("hello, this is no JSON", "not JSON");
-}
-
-Test(dead_letters, truncated_json_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"event_id\":\"cut\",\"payload\":{\"a\":[1,2", "not JSON");
-}
-
-Test(dead_letters, an_empty_message_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("", "not JSON");
-}
-
-Test(dead_letters, two_documents_in_one_message_are_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"event_id\":\"one\"} {\"event_id\":\"two\"}", "not JSON");
-}
-
-Test(dead_letters, an_event_without_id_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"event_type\":\"t\",\"payload\":{\"event_id\":\"inner\"}}", "/event_id is missing");
-}
-
-Test(dead_letters, an_event_with_an_empty_id_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"event_id\":\"\",\"payload\":1}", "/event_id is empty");
-}
-
-Test(dead_letters, an_event_whose_id_is_null_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"event_id\":null,\"payload\":1}", "/event_id");
-}
-
-Test(dead_letters, an_event_with_an_id_of_600_bytes_is_one, .init = set_up, .fini = tear_down)
-{
-	char message[700];
-
-	snprintf(message, sizeof message, "{\"event_id\":\"%0600d\"}", 7);
-	expect_refused(message, "more than 512 bytes");
-}
-
-Test(dead_letters, an_event_with_an_id_of_513_bytes_is_one, .init = set_up, .fini = tear_down)
-{
-	char message[700];
-
-	snprintf(message, sizeof message, "{\"event_id\":\"%0513d\"}", 7);
-	expect_refused(message, "more than 512 bytes");
-}
-
-Test(dead_letters, an_event_whose_id_is_an_object_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"event_id\":{\"id\":\"x\"},\"payload\":1}", "/event_id is not a string or a number");
-}
-
-Test(dead_letters, an_event_whose_id_is_named_twice_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"event_id\":\"a\",\"payload\":1,\"event_id\":\"b\"}", "/event_id is named twice");
-}
-
-Test(dead_letters, an_event_whose_payload_is_named_twice_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"payload\":1,\"event_id\":\"a\",\"payl\\u006fad\":2}", "/payload is named twice");
-}
-
-Test(dead_letters, an_event_with_half_a_surrogate_pair_in_its_id_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"event_id\":\"x\\ud83d\"}", "half of a surrogate pair");
-}
-
-Test(dead_letters, an_event_with_u0000_in_its_id_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"event_id\":\"x\\u0000y\"}", "\\u0000");
-}
-
-Test(dead_letters, an_event_with_u0000_in_its_payload_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused_by_postgres("{\"event_id\":\"nul\",\"payload\":{\"a\":\"x\\u0000y\"}}", "nul", "\\u0000");
-}
-
-Test(dead_letters, an_event_with_half_a_surrogate_pair_in_its_payload_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused_by_postgres("{\"event_id\":\"half\",\"payload\":[\"\\ud83d\"]}", "half", "surrogate");
-}
-
-Test(dead_letters, an_event_with_a_number_beyond_the_range_of_postgres_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused_by_postgres("{\"event_id\":\"huge\",\"payload\":{\"n\":1e200000}}", "huge", "numeric");
-}
-
-Test(dead_letters, an_event_nested_20000_deep_is_one, .init = set_up, .fini = tear_down)
-{
-	static const char head[] = "{\"event_id\":\"deep\",\"payload\":";
-	char *message = malloc(sizeof head + 40001), *at = stpcpy(message, head);
-
-	memset(at, '[', 20000);
-	memset(at + 20000, ']', 20000);
-	strcpy(at + 40000, "}");
-	expect_refused(message, "nested too deeply");
-}
-
-Test(dead_letters, invalid_utf8_in_a_text_message_is_one, .init = set_up, .fini = tear_down)
-{
-	expect_refused("{\"event_id\":\"bad-text\",\"payload\":\"\xff\xfe\"}", "UTF");
-}
-
-Test(dead_letters, invalid_utf8_in_a_binary_message_is_one, .init = set_up, .fini = tear_down)
-{
-	static const char message[] = "{\"event_id\":\"bad-binary\",\"payload\":\"\xc3(\"}";
-	size_t len = sizeof message - 1;
-
-	expect_letter_by(FRAME_BINARY, &(struct letter){message, len, len, NULL, "UTF", FLEET});
-}
-
-Test(dead_letters, an_over_long_message_is_one_with_its_head, .init = set_up, .fini = tear_down)
-{
-	size_t len = (64 << 10) + 1;
-	char *message = malloc(len);
+	char *message = malloc(len + 1);
 
 	memset(message, 'x', len);
-	memcpy(message, "{\"event_id\":\"long\",\"payload\":\"", 30);
-	memcpy(message + len - 2, "\"}", 2);
-	expect_letter_by(FRAME_TEXT, &(struct letter){message, len, 4096, NULL, "has 65537 bytes", FLEET});
+	memcpy(message, head, strlen(head));
+	strcpy(message + len - strlen(tail), tail);
+	return message;
+}
+
+static char *nest(int depth)
+{
+	char *message;
+
+	cr_assert(asprintf(&message, "{\"event_id\":\"deep\",\"payload\":%0*d%0*d}", depth, 0, depth, 0) > 0);
+	memset(strstr(message, ":00") + 1, '[', (size_t)depth);
+	memset(strstr(message, "[0") + 1, ']', (size_t)depth);
+	return message;
+}
+
+static void check_letter(const struct bad *b)
+{
+	size_t len = strlen(b->message);
+	char *raw = hex_of(b->message, b->kept ? b->kept : len), *digest, *letter, *expected;
+
+	digest = database_text(db, "SELECT encode(sha256('\\x%s'::bytea), 'hex')", hex_of(b->message, len));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE digest = '\\x%s'", digest), 1,
+		     "no letter of %.100s", b->message);
+	letter = database_text(db,
+			       "SELECT concat_ws('|', seen, raw = '\\x%s'::bytea, instance_id LIKE 'fleet-_', "
+			       "coalesce(event_id, 'none'), reason) FROM dead_letters WHERE digest = '\\x%s'",
+			       raw, digest);
+	cr_assert(asprintf(&expected, "%d|t|t|%s|", b->event_id ? 1 : FLEET, b->event_id ? b->event_id : "none") > 0);
+	cr_assert(strncmp(letter, expected, strlen(expected)) == 0 && strstr(letter, b->reason),
+		  "the letter of %.100s is %s, not %s...%s", b->message, letter, expected, b->reason);
+}
+
+/* Each is sent between two events, in one burst, and takes neither with it. */
+Test(dead_letters, each_message_that_is_no_event_is_one_with_its_reason, .init = set_up, .fini = tear_down)
+{
+	const struct bad bads[] = {
+		{"hello, this is no JSON", .reason = "not JSON"},
+		{"{\"event_id\":\"cut\",\"payload\":{\"a\":[1,2", .reason = "not JSON"},
+		{"", .reason = "not JSON"},
+		{"{\"event_id\":\"one\"} {\"event_id\":\"two\"}", .reason = "not JSON"},
+		{"{\"event_type\":\"t\",\"payload\":{\"event_id\":\"inner\"}}", .reason = "/event_id is missing"},
+		{"{\"event_id\":\"\",\"payload\":1}", .reason = "/event_id is empty"},
+		{"{\"event_id\":null,\"payload\":1}", .reason = "/event_id"},
+		{fill("{\"event_id\":\"", 13 + 600 + 2, "\"}"), .reason = "more than 512 bytes"},
+		{fill("{\"event_id\":\"", 13 + 513 + 2, "\"}"), .reason = "more than 512 bytes"},
+		{"{\"event_id\":{\"id\":\"x\"},\"payload\":1}", .reason = "/event_id is not a string or a number"},
+		{"{\"event_id\":\"a\",\"payload\":1,\"event_id\":\"b\"}", .reason = "/event_id is named twice"},
+		{"{\"payload\":1,\"event_id\":\"a\",\"payl\\u006fad\":2}", .reason = "/payload is named twice"},
+		{"{\"event_id\":\"x\\ud83d\"}", .reason = "half of a surrogate pair"},
+		{"{\"event_id\":\"x\\u0000y\"}", .reason = "\\u0000"},
+		{"{\"event_id\":\"nul\",\"payload\":{\"a\":\"x\\u0000y\"}}", "\\u0000", .event_id = "nul"},
+		{"{\"event_id\":\"half\",\"payload\":[\"\\ud83d\"]}", "surrogate", .event_id = "half"},
+		{"{\"event_id\":\"huge\",\"payload\":{\"n\":1e200000}}", "numeric", .event_id = "huge"},
+		{nest(20000), .reason = "nested too deeply"},
+		{"{\"event_id\":\"bad-text\",\"payload\":\"\xff\xfe\"}", .reason = "UTF"},
+		{"{\"event_id\":\"bad-binary\",\"payload\":\"\xc3(\"}", "UTF", .is_binary = true},
+		{fill("{\"event_id\":\"long\",\"payload\":\"", (64 << 10) + 1, "\"}"), "has 65537 bytes", .kept = 4096},
+	};
+	long n = sizeof bads / sizeof *bads;
+
+	for (long i = 0; i < n; i++) {
+		feed_sendf(feed, "{\"event_id\":\"before-%ld\",\"payload\":1}", i);
+		feed_send(feed, bads[i].is_binary ? FRAME_BINARY : FRAME_TEXT, true, bads[i].message,
+			  strlen(bads[i].message));
+		feed_sendf(feed, "{\"event_id\":\"after-%ld\",\"payload\":2}", i);
+	}
+	wait_settled(3 * n);
+	for (long i = 0; i < n; i++)
+		check_letter(&bads[i]);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), n);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 2 * n);
+	for (int i = 0; i < FLEET; i++)
+		cr_assert_eq(listener_metric(fleet[i], "wsonce_dead_lettered_total"), (double)n);
 }
 
 Test(dead_letters, a_bad_message_that_comes_again_is_counted_not_doubled, .init = set_up, .fini = tear_down)

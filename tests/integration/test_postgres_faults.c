@@ -167,7 +167,6 @@ Test(postgres_faults, who_is_not_read_from_while_memory_is_full_stays_connected,
 	postgres_resume(b.postgres);
 	cr_assert_eq(count_acks(busy, sent), sent, "not all of %d events were acked", sent);
 	cr_assert_eq(listener_metric(listener, "wsonce_ingest_connections"), 1);
-	peer_free(busy);
 }
 
 /* Connections that have been quiet are stopped only when they speak: in time, too. */
@@ -196,8 +195,6 @@ Test(postgres_faults, a_quiet_producer_that_speaks_while_memory_is_full_waits_it
 	postgres_resume(b.postgres);
 	cr_assert(next_ack_says(quiet, "\"persisted\""));
 	cr_assert_eq(count_acks(busy, sent), sent, "not all of %d events were acked", sent);
-	peer_free(busy);
-	peer_free(quiet);
 }
 
 Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120)
@@ -217,8 +214,6 @@ Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120
 	postgres_resume(b.postgres);
 	cr_assert(next_ack_says(first, "\"persisted\""));
 	cr_assert(next_ack_says(second, "\"duplicate\""));
-	peer_free(first);
-	peer_free(second);
 }
 
 /* The process that a listener's statements go to. */
