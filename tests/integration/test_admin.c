@@ -1,21 +1,14 @@
 /* The pages for operators: health, readiness, metrics, status; what they say and what they keep to
  * themselves; and that no request hurts the listener. */
 #include "support.h"
+#include "bench.h"
 
 #define SETTLED_MS 15000
-
-static struct database *db;
-static struct listener *listener;
 
 static void set_up(void)
 {
 	db = database_new();
 	listener = listener_start(&(struct listener_options){.database = db}, NULL);
-}
-
-static void tear_down(void)
-{
-	cr_assert_eq(listener_stop(listener), 0);
 }
 
 /* Whether a page answers by this status and its text holds this. */
@@ -38,7 +31,7 @@ static void expect_answer(const char *path, int expected, const char *text)
 
 /* ---- health and readiness ---- */
 
-Test(admin, a_listener_that_has_all_it_needs_is_ready, .init = set_up, .fini = tear_down)
+Test(admin, a_listener_that_has_all_it_needs_is_ready, .init = set_up, .fini = bench_close)
 {
 	int status;
 	char *body = listener_http(listener, "/readyz", &status);
@@ -64,7 +57,7 @@ Test(admin, without_redis_a_listener_is_degraded)
 	redisd_start(redis);
 	cr_assert(wait_until(!has_answer("/readyz", 200, "degraded"), SETTLED_MS));
 	expect_answer("/readyz", 200, "ready");
-	tear_down();
+	bench_close();
 }
 
 /* As a node of a cluster does to whatever is another node's, too. */
@@ -89,7 +82,7 @@ Test(admin, where_redis_refuses_claims_a_listener_is_degraded)
 	redisd_command(redis, "CONFIG SET maxmemory 0");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_redis_up") == 1, SETTLED_MS));
 	expect_answer("/readyz", 200, "ready");
-	tear_down();
+	bench_close();
 }
 
 Test(admin, with_redis_none_a_listener_is_not_degraded)
@@ -101,7 +94,7 @@ Test(admin, with_redis_none_a_listener_is_not_degraded)
 	cr_assert(!has_answer("/metrics", 200, "wsonce_redis_up"), "nor is anything down");
 	cr_assert(has_answer("/api/status", 200, "\"used\": false"));
 	cr_assert(!has_answer("/api/status", 200, "refuses"));
-	tear_down();
+	bench_close();
 }
 
 Test(admin, without_postgres_a_listener_is_not_ready)
@@ -139,7 +132,7 @@ Test(admin, without_its_source_a_listener_is_not_ready)
 	feed_drop_all(feed);
 	expect_answer("/readyz", 503, "source");
 	feed_free(feed);
-	tear_down();
+	bench_close();
 }
 
 /* ---- metrics ---- */
@@ -248,7 +241,7 @@ static void check_line(struct scrape *s, const char *line)
 	cr_assert_lt(s->helps + s->types, METRICS_MAX);
 }
 
-Test(admin, metrics_are_prometheus_text, .init = set_up, .fini = tear_down)
+Test(admin, metrics_are_prometheus_text, .init = set_up, .fini = bench_close)
 {
 	static struct scrape scrape;
 	struct peer *p = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
@@ -265,7 +258,7 @@ Test(admin, metrics_are_prometheus_text, .init = set_up, .fini = tear_down)
 	peer_free(p);
 }
 
-Test(admin, metrics_say_their_content_type, .init = set_up, .fini = tear_down)
+Test(admin, metrics_say_their_content_type, .init = set_up, .fini = bench_close)
 {
 	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 5000);
@@ -310,7 +303,7 @@ static double metric(const char *name)
 	return listener_metric(listener, name);
 }
 
-Test(admin, what_was_received_is_persisted_or_duplicate_or_dead_or_in_flight, .init = set_up, .fini = tear_down)
+Test(admin, what_was_received_is_persisted_or_duplicate_or_dead_or_in_flight, .init = set_up, .fini = bench_close)
 {
 	struct peer *p = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 
@@ -346,7 +339,7 @@ static bool is_balanced(const char *body)
 	return values[0] == values[1] + values[2] + values[3] + values[4];
 }
 
-Test(admin, the_counters_add_up_at_any_moment, .init = set_up, .fini = tear_down)
+Test(admin, the_counters_add_up_at_any_moment, .init = set_up, .fini = bench_close)
 {
 	struct peer *p = peer_open_events(listener_ingest_port(listener), NULL);
 
@@ -443,7 +436,7 @@ Test(admin, status_is_json_though_a_text_is_not_utf8)
 	const char *name = json_string_value(json_object_get(root, "instance_id"));
 
 	cr_assert(name && strcmp(name, "caf?") == 0, "%s", body);
-	tear_down();
+	bench_close();
 }
 
 /* ---- requests of all kinds ---- */
@@ -466,7 +459,7 @@ static void expect_reply_to(const char *method, const char *path, const char *he
 	expect_reply(request, (size_t)len, beginning);
 }
 
-Test(admin, other_paths_are_not_found, .init = set_up, .fini = tear_down)
+Test(admin, other_paths_are_not_found, .init = set_up, .fini = bench_close)
 {
 	static const char *const paths[] = {"/nothing",      "/metrics/", "/healthz/x",     "/api",
 					    "/api/status/x", "/events",   "/../etc/passwd", "/HEALTHZ"};
@@ -476,13 +469,13 @@ Test(admin, other_paths_are_not_found, .init = set_up, .fini = tear_down)
 			     listener_status(listener, paths[i]));
 }
 
-Test(admin, a_query_does_not_matter, .init = set_up, .fini = tear_down)
+Test(admin, a_query_does_not_matter, .init = set_up, .fini = bench_close)
 {
 	cr_assert_eq(listener_status(listener, "/healthz?verbose=1"), 200);
 	cr_assert_eq(listener_status(listener, "/metrics?name[]=x&y"), 200);
 }
 
-Test(admin, a_post_is_refused, .init = set_up, .fini = tear_down)
+Test(admin, a_post_is_refused, .init = set_up, .fini = bench_close)
 {
 	expect_reply_to("POST", "/healthz", "Content-Length: 0\r\n", "HTTP/1.1 405");
 	expect_reply_to("POST", "/api/status", "Content-Length: 2\r\n", "HTTP/1.1 405");
@@ -490,7 +483,7 @@ Test(admin, a_post_is_refused, .init = set_up, .fini = tear_down)
 	expect_reply_to("DELETE", "/", "", "HTTP/1.1 405");
 }
 
-Test(admin, head_is_answered_without_a_body, .init = set_up, .fini = tear_down)
+Test(admin, head_is_answered_without_a_body, .init = set_up, .fini = bench_close)
 {
 	static const char request[] = "HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 5000);
@@ -500,7 +493,7 @@ Test(admin, head_is_answered_without_a_body, .init = set_up, .fini = tear_down)
 	expect_reply_to("HEAD", "/nothing", "", "HTTP/1.1 404");
 }
 
-Test(admin, a_websocket_is_not_opened, .init = set_up, .fini = tear_down)
+Test(admin, a_websocket_is_not_opened, .init = set_up, .fini = bench_close)
 {
 	int status;
 
@@ -509,7 +502,7 @@ Test(admin, a_websocket_is_not_opened, .init = set_up, .fini = tear_down)
 	cr_assert_eq(listener_status(listener, "/healthz"), 200);
 }
 
-Test(admin, huge_requests_hurt_nobody, .init = set_up, .fini = tear_down)
+Test(admin, huge_requests_hurt_nobody, .init = set_up, .fini = bench_close)
 {
 	size_t len = 200000;
 	char *long_text = malloc(len + 1);
@@ -530,7 +523,7 @@ Test(admin, huge_requests_hurt_nobody, .init = set_up, .fini = tear_down)
 	expect_reply(long_text, len, "");
 }
 
-Test(admin, odd_requests_hurt_nobody, .init = set_up, .fini = tear_down)
+Test(admin, odd_requests_hurt_nobody, .init = set_up, .fini = bench_close)
 {
 	static const char *const requests[] = {
 		"GET\r\n\r\n",
@@ -553,7 +546,7 @@ Test(admin, odd_requests_hurt_nobody, .init = set_up, .fini = tear_down)
 }
 
 /* Nothing here takes a body, so nobody can be of two minds about where a request ends. */
-Test(admin, what_could_be_read_in_two_ways_is_refused, .init = set_up, .fini = tear_down)
+Test(admin, what_could_be_read_in_two_ways_is_refused, .init = set_up, .fini = bench_close)
 {
 	static const char *const headers[] = {
 		"Content-Length: 5\r\nContent-Length: 6\r\n",
@@ -582,7 +575,7 @@ Test(admin, what_could_be_read_in_two_ways_is_refused, .init = set_up, .fini = t
 	}
 }
 
-Test(admin, connect_is_refused_and_its_connection_ends, .init = set_up, .fini = tear_down)
+Test(admin, connect_is_refused_and_its_connection_ends, .init = set_up, .fini = bench_close)
 {
 	static const char request[] = "CONNECT localhost:22 HTTP/1.1\r\nHost: localhost:22\r\n\r\nmore";
 	int64_t begin = wait_now_ms();
@@ -624,11 +617,11 @@ Test(admin, only_names_that_are_ours_are_answered)
 	expect_status_for_host("[::1].attacker.example", 403);
 	expect_status_for_host("", 403);
 	expect_status_for_host(NULL, 400);
-	tear_down();
+	bench_close();
 }
 
 /* Whoever has one address cannot take all places. */
-Test(admin, one_address_has_half_of_the_places, .init = set_up, .fini = tear_down)
+Test(admin, one_address_has_half_of_the_places, .init = set_up, .fini = bench_close)
 {
 	struct peer *peers[33];
 
@@ -651,7 +644,7 @@ static void limit_files(rlim_t most)
 	cr_assert_eq(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
 }
 
-Test(admin, without_descriptors_a_request_waits, .init = set_up, .fini = tear_down)
+Test(admin, without_descriptors_a_request_waits, .init = set_up, .fini = bench_close)
 {
 	static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	char answer[200] = "";
@@ -668,7 +661,7 @@ Test(admin, without_descriptors_a_request_waits, .init = set_up, .fini = tear_do
 	close(fd);
 }
 
-Test(admin, a_body_behind_another_request_stops_nobody, .init = set_up, .fini = tear_down)
+Test(admin, a_body_behind_another_request_stops_nobody, .init = set_up, .fini = bench_close)
 {
 	static const char *const requests[] = {"GET /healthz", "HEAD /readyz", "POST /healthz", "PUT /nothing"};
 	static const char *const lengths[] = {"1", "-1", "99999999999999999999999999"};
@@ -684,7 +677,7 @@ Test(admin, a_body_behind_another_request_stops_nobody, .init = set_up, .fini = 
 	}
 }
 
-Test(admin, one_connection_may_ask_often, .init = set_up, .fini = tear_down)
+Test(admin, one_connection_may_ask_often, .init = set_up, .fini = bench_close)
 {
 	static const char two[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 				  "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

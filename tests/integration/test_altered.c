@@ -1,13 +1,11 @@
 /* The database is altered under a listener that works: its key is dropped, its rights are taken away. It says so
  * once, is unready, stores nothing that it cannot answer for, and goes on by itself when the database is mended. */
 #include "support.h"
+#include "bench.h"
 
 #define WAIT_MS 20000
 #define COPIED  200 /* rows that go by COPY */
 
-static struct database *db;
-static struct listener *listener;
-static struct peer *producer;
 static char *role, *conninfo;
 
 /* Roles belong to the whole server, so each test has its own. */
@@ -70,11 +68,6 @@ static void expect_acks(const char *status)
 	}
 }
 
-static long rows(void)
-{
-	return database_long(db, "SELECT count(*) FROM events");
-}
-
 static int warnings(const char *part)
 {
 	char *log = process_errors(listener_process(listener));
@@ -131,11 +124,11 @@ Test(altered, without_the_key_no_batch_is_stored_twice_by_copy)
 	send_batch();
 	expect_away("lets an event be stored twice");
 	cr_assert_eq(listener_metric(listener, "wsonce_copies_refused_total"), 1);
-	cr_assert_eq(rows(), COPIED);
+	cr_assert_eq(bench_rows(), COPIED);
 	restore_key();
 	expect_acks("duplicate");
 	expect_back();
-	cr_assert_eq(rows(), COPIED);
+	cr_assert_eq(bench_rows(), COPIED);
 }
 
 Test(altered, without_the_key_no_event_is_stored)
@@ -143,7 +136,7 @@ Test(altered, without_the_key_no_event_is_stored)
 	drop_key();
 	send_event("a");
 	expect_away("lets an event be stored twice");
-	cr_assert_eq(rows(), 0);
+	cr_assert_eq(bench_rows(), 0);
 	restore_key();
 	ack_expect(producer, "a", "persisted");
 	expect_back();

@@ -1,22 +1,10 @@
 /* wsonce audit: what is stored, dead, in flight and missing; and storing what is missing, also while
  * the fleet is at work. */
 #include "support.h"
+#include "bench.h"
 
 #define SETTLED_MS 20000
 #define END_MS     60000
-
-static struct database *db;
-
-static void set_up(void)
-{
-	db = database_new();
-	run_expect(db, 0, NULL, "migrate");
-}
-
-static long rows(void)
-{
-	return database_long(db, "SELECT count(*) FROM events");
-}
 
 static long number_of(const json_t *root, const char *name)
 {
@@ -48,7 +36,7 @@ static void check_six(const json_t *root)
 	cr_expect_str_eq(json_string_value(json_array_get(json_object_get(root, "missing_ids"), 0)), "s-6");
 }
 
-Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = set_up)
+Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = bench_migrate)
 {
 	char *ids = suite_file("ids", "s-1\ns-2\r\ns-3\n\ns-4\ns-5\ns-6\ns-1\ns-6"), *words;
 	char *missing = suite_path("missing");
@@ -62,7 +50,7 @@ Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = set_up)
 	cr_assert_eq(process_run((const char *const[]){"grep", "-cx", "s-6", missing, NULL}, END_MS), 0);
 }
 
-Test(audit, whole_events_are_too, .init = set_up)
+Test(audit, whole_events_are_too, .init = bench_migrate)
 {
 	char *path = suite_file("events", "{\"event_id\":\"s-1\"}\n{\"event_id\":\"s-2\"}\n{\"event_id\":\"s-3\"}\n"
 					  "{\"event_id\":\"s-4\"}\n{\"event_id\":\"s-5\"}\n{\"event_id\":\"s-6\"}"),
@@ -74,7 +62,7 @@ Test(audit, whole_events_are_too, .init = set_up)
 	check_six(root);
 }
 
-Test(audit, nothing_missing_is_status_0, .init = set_up)
+Test(audit, nothing_missing_is_status_0, .init = bench_migrate)
 {
 	char *ids = suite_file("ids", "s-1\ns-2\ns-3\n"), *none = suite_file("none", "");
 
@@ -83,7 +71,7 @@ Test(audit, nothing_missing_is_status_0, .init = set_up)
 	run_expect_error(db, 1, "the list of expected events is empty", "audit --expected %s", none);
 }
 
-Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, .init = set_up)
+Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, .init = bench_migrate)
 {
 	char *marked = suite_file("marked", "\xef\xbb\xbfs-1\n"),
 	     *blank = suite_file("blank", " {\"event_id\":\"s-1\"}\n");
@@ -96,7 +84,7 @@ Test(audit, byte_order_mark_and_blanks_are_seen_and_what_is_no_text_is_refused, 
 	run_expect_error(db, 1, "UTF-16", "replay %s", wide);
 }
 
-Test(audit, rows_that_purge_deleted_are_told_of_where_events_are_missing, .init = set_up)
+Test(audit, rows_that_purge_deleted_are_told_of_where_events_are_missing, .init = bench_migrate)
 {
 	char *ids = suite_file("ids", "s-1\nnever-came\n");
 
@@ -105,7 +93,7 @@ Test(audit, rows_that_purge_deleted_are_told_of_where_events_are_missing, .init 
 	run_expect_error(db, 1, "events older than 30 days were deleted", "audit --expected %s", ids);
 }
 
-Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = set_up)
+Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = bench_migrate)
 {
 	char *ids = suite_file("ids", "s-1\ns-5\n");
 
@@ -115,7 +103,7 @@ Test(audit, what_is_in_flight_at_the_end_is_not_status_0, .init = set_up)
 
 /* s-7 was a letter whose message was edited and stored, perhaps under another id; s-8 one that was stored as it was,
  * and is gone. */
-Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = set_up)
+Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = bench_migrate)
 {
 	char *ids = suite_file("ids", "s-7\ns-8\n");
 
@@ -131,7 +119,7 @@ Test(audit, event_whose_letter_was_repaired_is_not_missing, .init = set_up)
 	cr_expect_eq(number_of(root, "missing"), 1);
 }
 
-Test(audit, list_is_not_overwritten_by_what_is_missing, .init = set_up)
+Test(audit, list_is_not_overwritten_by_what_is_missing, .init = bench_migrate)
 {
 	char *ids = suite_file("ids", "s-1\ns-6\n"), *part = suite_file("x.part", "s-1\n"), *x = suite_path("x");
 
@@ -140,7 +128,7 @@ Test(audit, list_is_not_overwritten_by_what_is_missing, .init = set_up)
 	run_expect(db, 1, "missing                   2\n", "audit --expected %s --missing-to %s", ids, x);
 }
 
-Test(audit, standard_input_is_read_and_a_limit_kept, .init = set_up)
+Test(audit, standard_input_is_read_and_a_limit_kept, .init = bench_migrate)
 {
 	char *ids = suite_file("ids", "a\nb\nc\n"), *line, *postgres;
 
@@ -155,7 +143,7 @@ Test(audit, standard_input_is_read_and_a_limit_kept, .init = set_up)
 	cr_assert(strstr(output, "\na\nb\nand 1 more"), "%s", output);
 }
 
-Test(audit, lines_that_are_no_ids_and_ids_where_events_are_needed_are_wrong_usage, .init = set_up)
+Test(audit, lines_that_are_no_ids_and_ids_where_events_are_needed_are_wrong_usage, .init = bench_migrate)
 {
 	char *bad = suite_file("bad", "a\n\xff\n"), *ids = suite_file("ids", "a\n");
 
@@ -165,7 +153,7 @@ Test(audit, lines_that_are_no_ids_and_ids_where_events_are_needed_are_wrong_usag
 	run_expect(db, 1, NULL, "audit --expected /nowhere/ids");
 }
 
-Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = set_up)
+Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = bench_migrate)
 {
 	char *path = suite_file("events", "{\"event_id\":\"tab\\t\\\\N\\r\\nend\"}\n{\"event_id\":\"it's\"}\n"
 					  "{\"event_id\":\"日本\"}\n{\"event_id\":12.50}\n");
@@ -176,7 +164,7 @@ Test(audit, ids_of_any_characters_are_compared_as_they_are, .init = set_up)
 	run_expect(db, 0, "stored                    4\n", "audit --expected %s", path);
 }
 
-Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = set_up)
+Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = bench_migrate)
 {
 	long now = (long)time(NULL);
 	char *text, *path, *words;
@@ -221,7 +209,7 @@ static void expect_counts(const char *words, long stored, long dead_lettered, lo
 	cr_expect_eq(number_of(root, "missing"), missing);
 }
 
-Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = set_up)
+Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = bench_migrate)
 {
 	char *path = suite_file("events", "{\"event_id\":\"s-1\"}\n{\"event_id\":\"s-2\"}\n{\"event_id\":\"s-3\"}\n"
 					  "{\"event_id\":\"s-4\"}\n{\"event_id\":\"s-5\"}\n{\"event_id\":\"s-6\"}\n"
@@ -238,7 +226,7 @@ Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = set_up)
 	run_expect(db, 1, "discarded                 1\n", "audit %s --consumer billing", words);
 }
 
-Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = set_up)
+Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = bench_migrate)
 {
 	char *ids = suite_file("ids", "s-1\ns-2\ns-4\n");
 
@@ -247,19 +235,19 @@ Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = set_up)
 	run_expect(db, 1, "missing                   3\n", "audit --expected %s --consumer search", ids);
 }
 
-Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .init = set_up)
+Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 50);
 
 	run_expect(db, 0, "persisted 50", "replay %s", path);
 	run_expect(db, 0, "resubmitted 50: persisted 50,", "audit --expected %s --resubmit --consumer billing", path);
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s --resubmit --consumer billing", path);
-	cr_assert_eq(rows(), 50);
+	cr_assert_eq(bench_rows(), 50);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM processed_events"), 50);
 }
 
 /* A line that is no event is its own letter for each consumer. */
-Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .init = set_up)
+Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .init = bench_migrate)
 {
 	char *path = suite_file("events", "this is no event\n");
 
@@ -271,18 +259,18 @@ Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .in
 
 /* ---- resubmitting ---- */
 
-Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .init = set_up)
+Test(audit, resubmit_stores_what_is_missing_and_the_second_time_finds_nothing, .init = bench_migrate)
 {
 	char *some = fleet_file("some", 700), *all = fleet_file("all", 2000);
 
 	run_expect(db, 0, "persisted 700", "replay %s", some);
 	run_expect(db, 0, "resubmitted 1300: persisted 1300,", "audit --expected %s --resubmit --limit 1", all);
-	cr_assert_eq(rows(), 2000);
+	cr_assert_eq(bench_rows(), 2000);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'e-' || (payload->>'n')"), 2000);
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s --resubmit", all);
 }
 
-Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_not_missing, .init = set_up)
+Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_not_missing, .init = bench_migrate)
 {
 	char *path = suite_file("events", "{\"event_id\":\"a\"}\nthis is no event\n");
 
@@ -292,7 +280,7 @@ Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_
 }
 
 /* As when the database was put back to yesterday's: Redis knows better, and is wrong. */
-Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = set_up)
+Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 10);
 
@@ -300,10 +288,10 @@ Test(audit, resubmit_is_not_held_off_by_a_done_mark_without_a_row, .init = set_u
 	database_exec(db, "DELETE FROM events WHERE event_id IN ('e-3', 'e-4')");
 	claims_put(redisd_shared(), "e-4", "dead@1", 0);
 	run_expect(db, 0, "resubmitted 2: persisted 2,", "audit --expected %s --resubmit", path);
-	cr_assert_eq(rows(), 10);
+	cr_assert_eq(bench_rows(), 10);
 }
 
-Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = set_up)
+Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 500), *line, *postgres;
 
@@ -314,11 +302,11 @@ Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = set_up)
 	struct process *p = process_start_argv((const char *const[]){"sh", "-c", line, NULL},
 					       (const char *const[]){postgres, NULL});
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
-	cr_assert_eq(rows(), 500);
+	cr_assert_eq(bench_rows(), 500);
 }
 
 /* As of a shell's <(zcat day.gz): it is not standard input that is read. */
-Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = set_up)
+Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 500), *fifo = suite_path("fifo"), *line;
 
@@ -327,12 +315,12 @@ Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = set_up)
 	cr_assert(wait_until(access(fifo, F_OK) == 0, END_MS));
 	run_expect(db, 0, "resubmitted 500: persisted 500,", "audit --expected %s --resubmit", fifo);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
-	cr_assert_eq(rows(), 500);
+	cr_assert_eq(bench_rows(), 500);
 }
 
 /* Audits of all events run one after the other while the fleet gets them, and while some that the feed
  * never sent are missing for good. Each event is stored by exactly one of fleet and audits. */
-Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = set_up, .timeout = 300)
+Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = bench_migrate, .timeout = 300)
 {
 	char *all = fleet_file("all", 6000), *words;
 	struct fleet fleet;
@@ -356,7 +344,7 @@ Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = set_up, .tim
 	json_t *root = run_json(db, 0, "audit --json %s", words);
 	by_audits +=
 		json_object_get(root, "resubmitted") ? number_of(json_object_get(root, "resubmitted"), "persisted") : 0;
-	cr_assert_eq(rows(), 6000);
+	cr_assert_eq(bench_rows(), 6000);
 	cr_assert_eq((long)fleet_metric(&fleet, "wsonce_persisted_total") + by_audits, 6000,
 		     "stored by the fleet: %.0f, by audits: %ld", fleet_metric(&fleet, "wsonce_persisted_total"),
 		     by_audits);

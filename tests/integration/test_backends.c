@@ -1,11 +1,8 @@
 /* What a listener leaves behind in Postgres while it waits: one backend, and no setting. */
 #include "support.h"
+#include "bench.h"
 
 #define WAIT_MS 20000
-
-static struct database *db;
-static struct listener *listener;
-static struct peer *producer;
 
 static void set_up(void)
 {

@@ -1,12 +1,11 @@
 /* Certificates of producers, in place of tokens or beside them. */
 #include "support.h"
+#include "bench.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define TOKEN      "the-token-of-the-shop"
 #define SETTLED_MS 20000
 
-static struct database *db;
-static struct listener *listener;
 static struct certificate *authority, *server;
 
 static void set_up(void)
@@ -16,13 +15,7 @@ static void set_up(void)
 	server = certificate_new(authority, "DNS:localhost");
 }
 
-static void tear_down(void)
-{
-	if (listener)
-		cr_assert_eq(listener_stop(listener), 0);
-}
-
-TestSuite(certificates, .init = set_up, .fini = tear_down);
+TestSuite(certificates, .init = set_up, .fini = bench_close);
 
 static void start(const char *more)
 {

@@ -1,6 +1,7 @@
 /* The command line: help, version, settings of every kind from flags, environment and file, what is
  * said when one is wrong, and what keeps a listener from starting. */
 #include "support.h"
+#include "bench.h"
 
 #define END_MS 15000
 
@@ -151,13 +152,6 @@ Test(command, a_bad_config_file_is_refused)
 
 /* ---- precedence, seen in a running listener ---- */
 
-static struct database *db;
-
-static void set_up(void)
-{
-	db = database_new();
-}
-
 /* Start a listener with a config file that names it from-file, and with env and flags; it then says
  * that its name is expected. */
 static void expect_name(const char *const env[], const char *flags, const char *expected)
@@ -175,7 +169,7 @@ static void expect_name(const char *const env[], const char *flags, const char *
 	cr_assert_eq(listener_stop(l), 0);
 }
 
-Test(command, flags_win_over_the_environment_and_that_over_the_file, .init = set_up)
+Test(command, flags_win_over_the_environment_and_that_over_the_file, .init = bench_open)
 {
 	static const char *const env[] = {"WSONCE_INSTANCE_ID=from-env", NULL};
 	static const char *const empty[] = {"WSONCE_INSTANCE_ID=", NULL};
@@ -187,7 +181,7 @@ Test(command, flags_win_over_the_environment_and_that_over_the_file, .init = set
 	expect_name(env, "--instance-id one --instance-id last", "last");
 }
 
-Test(command, a_stronger_list_replaces_the_weaker_one, .init = set_up)
+Test(command, a_stronger_list_replaces_the_weaker_one, .init = bench_open)
 {
 	static const char *const env[] = {"WSONCE_ID_POINTER=/x,/y", NULL};
 	char *path = suite_file("wsonce.json", "{\"id-pointer\": [\"/a\", \"/b\", \"/c\"]}");
@@ -205,7 +199,7 @@ static bool is_ready(int admin_port)
 	return page && strncmp(page, "ready", 5) == 0;
 }
 
-Test(command, everything_may_come_from_the_environment, .init = set_up)
+Test(command, everything_may_come_from_the_environment, .init = bench_open)
 {
 	char conninfo[600], admin[60], ingest[60], prefix[200], redis[100];
 	struct redisd *own = redisd_new();
@@ -242,7 +236,7 @@ static void expect_no_start(const struct listener_options *options, const char *
 	listener_free(l);
 }
 
-Test(command, a_port_that_is_taken_is_named, .init = set_up)
+Test(command, a_port_that_is_taken_is_named, .init = bench_open)
 {
 	int port = port_reserve(), fd = port_listen(port);
 	char address[40];
@@ -254,13 +248,13 @@ Test(command, a_port_that_is_taken_is_named, .init = set_up)
 	close(fd);
 }
 
-Test(command, an_address_of_another_host_is_named, .init = set_up)
+Test(command, an_address_of_another_host_is_named, .init = bench_open)
 {
 	expect_no_start(&(struct listener_options){.database = db, .without_ingest = true},
 			"--ingest 192.0.2.1:9000 --ingest-open", "192.0.2.1:9000: Cannot assign requested address");
 }
 
-Test(command, a_certificate_that_is_none_is_named, .init = set_up)
+Test(command, a_certificate_that_is_none_is_named, .init = bench_open)
 {
 	char *path = suite_file("cert.pem", "this is no certificate\n"), *flags;
 
@@ -268,7 +262,7 @@ Test(command, a_certificate_that_is_none_is_named, .init = set_up)
 	expect_no_start(&(struct listener_options){.database = db}, flags, "--ingest-cert");
 }
 
-Test(command, a_schema_newer_than_the_program_is_an_error, .init = set_up)
+Test(command, a_schema_newer_than_the_program_is_an_error, .init = bench_open)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
 
@@ -287,7 +281,7 @@ static char *create_database(const char *encoding)
 	return conninfo;
 }
 
-Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hold_is_a_dead_letter, .init = set_up)
+Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hold_is_a_dead_letter, .init = bench_open)
 {
 	char *conninfo = create_database("LATIN1");
 	struct database *latin = database_open(conninfo);
@@ -306,7 +300,7 @@ Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hol
 	cr_assert_eq(database_long(latin, "SELECT count(*) FROM dead_letters"), 2);
 }
 
-Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = set_up)
+Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = bench_open)
 {
 	struct listener *fleet[8];
 
@@ -338,7 +332,7 @@ static void check_json_line(const char *line)
 }
 
 /* Names with characters that JSON escapes, a source that refuses, odd messages, a garbled handshake. */
-Test(command, a_variable_that_is_no_setting_is_told, .init = set_up)
+Test(command, a_variable_that_is_no_setting_is_told, .init = bench_open)
 {
 	const char *const env[] = {"WSONCE_CLAIM_TTLL=5", "WSONCE_BATCH_MAX=100", "HOOK=x", NULL};
 	struct listener *l = listener_start(&(struct listener_options){.database = db, .env = env}, NULL);
@@ -350,7 +344,7 @@ Test(command, a_variable_that_is_no_setting_is_told, .init = set_up)
 	cr_assert(!strstr(line, "WSONCE_BATCH_MAX") && !strstr(line, "HOOK"), "%s", line);
 }
 
-Test(command, a_json_log_is_one_object_per_line, .init = set_up)
+Test(command, a_json_log_is_one_object_per_line, .init = bench_open)
 {
 	static const char *const env[] = {"WSONCE_INSTANCE_ID=quote \" backslash \\ tab \t caf\xc3\xa9", NULL};
 	struct listener *l = listener_start(&(struct listener_options){.database = db, .env = env},
@@ -383,7 +377,7 @@ static size_t line_count(struct listener *l)
 	return n;
 }
 
-Test(command, no_message_has_a_line_of_its_own_at_info, .init = set_up)
+Test(command, no_message_has_a_line_of_its_own_at_info, .init = bench_open)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
 	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");

@@ -1,13 +1,10 @@
 /* Batches go to Postgres by COPY; a row that is there already, a bad one, or one that a trigger keeps back
  * costs the others of its batch nothing, and each is known for what it is. */
 #include "support.h"
+#include "bench.h"
 
 #define EVENTS  300
 #define WAIT_MS 20000
-
-static struct database *db;
-static struct listener *listener;
-static struct peer *producer;
 
 static void set_up(void)
 {
@@ -16,13 +13,7 @@ static void set_up(void)
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 }
 
-static void tear_down(void)
-{
-	peer_free(producer);
-	cr_assert_eq(listener_stop(listener), 0);
-}
-
-TestSuite(copy_in, .init = set_up, .fini = tear_down, .timeout = 120);
+TestSuite(copy_in, .init = set_up, .fini = bench_close, .timeout = 120);
 
 static void send_event(char kind, int i, const char *payload)
 {

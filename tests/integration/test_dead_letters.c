@@ -4,11 +4,11 @@
  * What a listener refuses by itself, each of the three counts: seen is 3. What only Postgres refuses is
  * claimed by one of them, and its dead@ mark settles the other two: seen is 1. */
 #include "support.h"
+#include "bench.h"
 
 #define FLEET      3
 #define SETTLED_MS 15000
 
-static struct database *db;
 static struct feed *feed;
 static struct listener *fleet[FLEET];
 

@@ -1,15 +1,8 @@
 /* wsonce dead-letters --deliveries: what could not be delivered to webhooks, and what people do about it. */
 #include "support.h"
+#include "bench.h"
 
 #define END_MS 60000
-
-static struct database *db;
-
-static void set_up(void)
-{
-	db = database_new();
-	run_expect(db, 0, NULL, "migrate");
-}
 
 /* Deliveries of o-1 to o-n as a relay leaves them. settled is SQL for a time. */
 static void deliver(const char *target, long n, const char *state, const char *status, const char *answer,
@@ -46,7 +39,7 @@ static long actions(const char *condition)
 
 /* ---- pending ones of nobody ---- */
 
-Test(deliveries, pending_ones_of_a_webhook_that_is_gone_are_discarded_or_given_to_another, .init = set_up)
+Test(deliveries, pending_ones_of_a_webhook_that_is_gone_are_discarded_or_given_to_another, .init = bench_migrate)
 {
 	deliver("old", 3, "pending", "500", "later", "NULL");
 	deliver("gone", 2, "pending", "500", "later", "NULL");
@@ -62,7 +55,7 @@ Test(deliveries, pending_ones_of_a_webhook_that_is_gone_are_discarded_or_given_t
 
 /* ---- list and show ---- */
 
-Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = set_up)
+Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = bench_migrate)
 {
 	prepare();
 	run_expect(db, 0, "dead deliveries: 4, reasons: 2\n", "dead-letters list --deliveries");
@@ -74,7 +67,7 @@ Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = set_up)
 	run_expect(db, 0, "and 1 more reasons", "dead-letters list --deliveries --limit 1");
 }
 
-Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init = set_up)
+Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init = bench_migrate)
 {
 	deliver("a", 5, "dead", "500", "x", "now()");
 	deliver("b", 4, "dead", "500", "x", "now()");
@@ -84,7 +77,7 @@ Test(deliveries, targets_with_the_same_reason_have_examples_of_their_own, .init 
 	run_expect(db, 0, "\n          9  o-4\n          8  o-3\n          7  o-2\n", "dead-letters list --deliveries");
 }
 
-Test(deliveries, list_in_json_has_status_and_examples, .init = set_up)
+Test(deliveries, list_in_json_has_status_and_examples, .init = bench_migrate)
 {
 	const char *target, *reason;
 	int all, reasons, status, n, attempts;
@@ -107,7 +100,7 @@ Test(deliveries, list_in_json_has_status_and_examples, .init = set_up)
 			 "503 no room in \"o-3\" for 3");
 }
 
-Test(deliveries, list_filters_by_time_type_reason_target_and_state, .init = set_up)
+Test(deliveries, list_filters_by_time_type_reason_target_and_state, .init = bench_migrate)
 {
 	prepare();
 	run_expect(db, 0, "dead deliveries: 3,", "dead-letters list --deliveries --since 1h");
@@ -125,7 +118,7 @@ Test(deliveries, list_filters_by_time_type_reason_target_and_state, .init = set_
 	run_expect(db, 0, "dead deliveries: 4,", "dead-letters list --deliveries --state all");
 }
 
-Test(deliveries, list_of_letters_tells_of_dead_deliveries, .init = set_up)
+Test(deliveries, list_of_letters_tells_of_dead_deliveries, .init = bench_migrate)
 {
 	prepare();
 	run_expect(db, 0, "dead letters: 0, reasons: 0\n\ndead deliveries: 4 (--deliveries lists them)\n",
@@ -134,7 +127,7 @@ Test(deliveries, list_of_letters_tells_of_dead_deliveries, .init = set_up)
 	cr_expect_eq(json_integer_value(json_object_get(root, "dead_deliveries")), 4);
 }
 
-Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = set_up)
+Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = bench_migrate)
 {
 	prepare();
 	run_expect(db, 0, "retried 1\n", "dead-letters retry --deliveries 3 --note again --instance-id desk-1");
@@ -152,7 +145,7 @@ Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = set_up)
 
 /* ---- retry and discard ---- */
 
-Test(deliveries, retry_makes_them_pending_and_due_from_the_first_attempt, .init = set_up)
+Test(deliveries, retry_makes_them_pending_and_due_from_the_first_attempt, .init = bench_migrate)
 {
 	prepare();
 	run_expect(db, 0, "retried 3\n", "dead-letters retry --deliveries --target crm --note back");
@@ -188,7 +181,7 @@ static void expect_warning(const char *words, const char *wanted)
 
 #define WAITS "; these deliveries wait until one does\n"
 
-Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = set_up)
+Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = bench_migrate)
 {
 	prepare();
 	expect_warning("--all", "wsonce: no running listener delivers to crm, erp" WAITS);
@@ -203,7 +196,7 @@ Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = se
 	expect_warning("--all", "");
 }
 
-Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = set_up)
+Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = bench_migrate)
 {
 	prepare();
 	run_expect_error(db, 1, "5: there is no such dead delivery", "dead-letters retry --deliveries 5");
@@ -214,7 +207,7 @@ Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = set_up)
 	cr_assert_eq(count("id = 4 AND state = 'discarded' AND settled_at = '2026-01-02'"), 1);
 }
 
-Test(deliveries, changes_are_counted_in_json, .init = set_up)
+Test(deliveries, changes_are_counted_in_json, .init = bench_migrate)
 {
 	prepare();
 	json_t *root = run_json(db, 0, "dead-letters retry --deliveries --reason room --limit 2 --json");
@@ -226,7 +219,7 @@ Test(deliveries, changes_are_counted_in_json, .init = set_up)
 }
 
 /* The second waits for the rows that the first has locked, and then finds them no longer dead. */
-Test(deliveries, of_two_operators_one_changes_a_delivery, .init = set_up)
+Test(deliveries, of_two_operators_one_changes_a_delivery, .init = bench_migrate)
 {
 	struct database *other = database_open(database_conninfo(db));
 	struct process *p;
@@ -245,7 +238,7 @@ Test(deliveries, of_two_operators_one_changes_a_delivery, .init = set_up)
 	cr_assert_eq(actions("delivery_id = 2"), 0);
 }
 
-Test(deliveries, many_are_changed_once_by_several_at_once, .init = set_up)
+Test(deliveries, many_are_changed_once_by_several_at_once, .init = bench_migrate)
 {
 	struct process *p[3];
 	long done = 0;
@@ -266,7 +259,7 @@ Test(deliveries, many_are_changed_once_by_several_at_once, .init = set_up)
 	cr_assert_eq(count("state = 'pending'"), 5000);
 }
 
-Test(deliveries, letters_are_no_deliveries_though_they_have_the_same_ids, .init = set_up)
+Test(deliveries, letters_are_no_deliveries_though_they_have_the_same_ids, .init = bench_migrate)
 {
 	prepare();
 	database_exec(db, "INSERT INTO dead_letters (digest, reason, raw, instance_id) "

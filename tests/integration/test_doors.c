@@ -1,11 +1,10 @@
 /* Who may send: tokens and their names, pages of other places, addresses that anybody can reach. */
 #include "support.h"
+#include "bench.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 20000
 
-static struct database *db;
-static struct listener *listener;
 static char tokens[] = "/tmp/wsonce-doors-XXXXXX";
 
 static void set_up(void)
@@ -413,7 +412,7 @@ static long used_ticks(void)
 
 static void expect_wait_without_descriptors(void)
 {
-	struct peer *producer = open_with(NULL, NULL);
+	producer = open_with(NULL, NULL);
 
 	limit_files(8);
 	int fd = dial_from("127.0.0.2");

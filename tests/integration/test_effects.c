@@ -1,9 +1,9 @@
 /* What follows from an event in its own transaction: a handler, consumers, rows of the outbox. */
 #include "support.h"
+#include "bench.h"
 
 #define SETTLED_MS 30000
 
-static struct database *db;
 static struct fleet fleet;
 
 /* The handler of most tests: a row in effects for each call, and then what body says. */

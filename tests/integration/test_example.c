@@ -1,6 +1,7 @@
 /* The example of a handler, sql/examples: every event comes twice and in any order, to listeners that are
  * killed, and the orders are to the cent what the events say. */
 #include "support.h"
+#include "bench.h"
 
 #define ORDERS     60
 #define PER_ORDER  24 /* events at most */
@@ -20,7 +21,6 @@ struct order {
 
 static const char *const statuses[] = {"unknown", "created", "paid", "shipped", "cancelled"};
 
-static struct database *db;
 static struct fleet fleet;
 static struct order orders[ORDERS];
 static char events[ORDERS * PER_ORDER][TEXT];

@@ -1,25 +1,18 @@
 /* Servers that change their parts: hosts that hang, primaries that become standbys, masters that become replicas,
  * and tables that are in use while the schema changes. */
 #include "support.h"
+#include "bench.h"
 
 #define WAIT_MS 20000
 
-static struct database *db;
 static struct postgres *servers[2];
-static struct listener *listener;
-static struct peer *producer;
-
-static void set_up(void)
-{
-	db = database_new();
-}
 
 static void tear_down(void)
 {
 	peer_free(producer);
 }
 
-TestSuite(failover, .init = set_up, .fini = tear_down, .timeout = 120);
+TestSuite(failover, .init = bench_open, .fini = tear_down, .timeout = 120);
 
 static void start(const struct listener_options *options, const char *flags)
 {

@@ -1,20 +1,14 @@
 /* Databases that cannot keep "at most one row", or are somebody else's: the program looks before it creates or
  * stores anything. */
 #include "support.h"
+#include "bench.h"
 
 #define WAIT_MS 20000
 #define COLUMNS \
 	"id bigserial, event_type varchar NOT NULL, payload jsonb NOT NULL, " \
 	"processed_at timestamptz NOT NULL DEFAULT now(), event_id varchar NOT NULL"
 
-static struct database *db;
-
-static void set_up(void)
-{
-	db = database_new();
-}
-
-TestSuite(guard, .init = set_up, .timeout = 120);
+TestSuite(guard, .init = bench_open, .timeout = 120);
 
 static void must_be_refused(const char *conninfo, const char *why)
 {

@@ -1,13 +1,12 @@
 /* Producers at /events: acks, tokens, limits, broken frames, ends of connections, draining, TLS. What
  * one producer does wrong, the others must not notice. */
 #include "support.h"
+#include "bench.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 20000
 #define CLOSE_MS   10000
 
-static struct database *db;
-static struct listener *listener;
 static struct peer *neighbour; /* a well-behaved producer, connected all the time */
 
 static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
@@ -48,16 +47,11 @@ static void expect_service(void)
 	peer_free(p);
 }
 
-static void stop(void)
-{
-	cr_assert_eq(listener_stop(listener), 0);
-}
-
 static void tear_down(void)
 {
 	expect_service();
 	peer_free(neighbour);
-	stop();
+	bench_close();
 }
 
 static long rows_like(const char *pattern)
@@ -283,7 +277,7 @@ Test(ingest, only_the_token_opens_the_door)
 	cr_assert_geq(metric("wsonce_ingest_refused_total"), 6);
 	char *log = process_errors(listener_process(listener));
 	cr_assert(!strstr(log, "secret-Token"), "%s", log);
-	stop();
+	bench_close();
 }
 
 Test(ingest, a_very_long_token_is_just_wrong)
@@ -296,7 +290,7 @@ Test(ingest, a_very_long_token_is_just_wrong)
 	int status = status_of("/events", token);
 	cr_assert(status != 101 && status != 200, "%d", status);
 	cr_assert_eq(status_of("/events", "tttttttttttttttttttttttttttttttt"), 101);
-	stop();
+	bench_close();
 }
 
 Test(ingest, other_paths_are_not_found, .init = set_up, .fini = tear_down)
@@ -456,7 +450,7 @@ Test(ingest, more_connections_than_allowed_are_refused)
 	ack_expect(third, "two", "persisted");
 	peer_free(first);
 	peer_free(third);
-	stop();
+	bench_close();
 }
 
 Test(ingest, a_client_that_says_nothing_is_dropped)
@@ -485,7 +479,7 @@ Test(ingest, a_client_that_shakes_hands_byte_by_byte_is_dropped)
 	cr_assert(wait_until(peer_recv_close(slow, 200) || (at < 40 && !peer_send_raw(slow, request + at++, 1)), 6000),
 		  "still there after %zu bytes", at);
 	peer_free(slow);
-	stop();
+	bench_close();
 }
 
 /* libwebsockets has a limit of its own, which is 10 s. */
@@ -501,7 +495,7 @@ Test(ingest, a_handshake_may_be_given_more_than_ten_seconds)
 	cr_assert_geq(wait_now_ms() - began, 11000);
 	peer_free(silent);
 	peer_free(slow);
-	stop();
+	bench_close();
 }
 
 /* ---- texts and frames ---- */
@@ -911,7 +905,7 @@ Test(ingest, with_a_certificate_producers_connect_by_tls)
 	peer_free(p);
 	relay_free(good);
 	relay_free(bad);
-	stop();
+	bench_close();
 }
 
 Test(ingest, with_a_certificate_plain_connections_are_refused)
@@ -925,7 +919,7 @@ Test(ingest, with_a_certificate_plain_connections_are_refused)
 		cr_assert_neq(status, 101);
 	}
 	cr_assert_eq(listener_status(listener, "/readyz"), 200);
-	stop();
+	bench_close();
 }
 
 /* What TLS has decrypted and the listener has not yet read must not be lost with the connection. */
@@ -945,5 +939,5 @@ Test(ingest, an_event_sent_by_tls_just_before_the_end_is_stored)
 	}
 	cr_assert(wait_until(rows_like("leaver-%") == 400, SETTLED_MS), "only %ld", rows_like("leaver-%"));
 	relay_free(relay);
-	stop();
+	bench_close();
 }

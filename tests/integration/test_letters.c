@@ -1,16 +1,10 @@
 /* wsonce dead-letters: what people can do with them while a fleet runs. */
 #include "support.h"
+#include "bench.h"
 
 #define SETTLED_MS 15000
 
-static struct database *db;
 static struct fleet fleet;
-
-static void set_up(void)
-{
-	db = database_new();
-	run_expect(db, 0, NULL, "migrate");
-}
 
 static void set_up_fleet(void)
 {
@@ -47,7 +41,7 @@ static void bury_three(void)
 	database_exec(db, "UPDATE dead_letters SET first_seen = '2026-01-01', last_seen = '2026-01-02' WHERE id = 3");
 }
 
-Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = set_up)
+Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = bench_migrate)
 {
 	bury_three();
 	json_t *root = run_json(db, 0, "dead-letters list --json"),
@@ -63,7 +57,7 @@ Test(letters, list_groups_them_by_reason_with_counts_and_examples, .init = set_u
 	run_expect(db, 0, "and 1 more reasons", "dead-letters list --limit 1");
 }
 
-Test(letters, list_filters_by_time_type_reason_and_state, .init = set_up)
+Test(letters, list_filters_by_time_type_reason_and_state, .init = bench_migrate)
 {
 	bury_three();
 	run_expect(db, 0, "dead letters: 2,", "dead-letters list --since 1h");
@@ -80,7 +74,7 @@ Test(letters, list_filters_by_time_type_reason_and_state, .init = set_up)
 }
 
 /* With a type, those of it among the newest. */
-Test(letters, list_looks_at_the_newest_and_says_so, .init = set_up)
+Test(letters, list_looks_at_the_newest_and_says_so, .init = bench_migrate)
 {
 	bury_three();
 	run_expect(db, 0, "dead letters: 2 of the newest 2, reasons: 2 (--newest 0 looks at all)\n",
@@ -95,7 +89,7 @@ Test(letters, list_looks_at_the_newest_and_says_so, .init = set_up)
 
 /* ---- show ---- */
 
-Test(letters, show_raw_prints_the_exact_bytes, .init = set_up)
+Test(letters, show_raw_prints_the_exact_bytes, .init = bench_migrate)
 {
 	bury("NULL", "x", "'\\x7b22fe0a0d227d0a'");
 	struct run run = run_on(db, "dead-letters show 1 --raw");
@@ -107,7 +101,7 @@ Test(letters, show_raw_prints_the_exact_bytes, .init = set_up)
 	run_expect(db, 1, NULL, "dead-letters show 2");
 }
 
-Test(letters, show_tells_what_was_done_and_by_whom, .init = set_up)
+Test(letters, show_tells_what_was_done_and_by_whom, .init = bench_migrate)
 {
 	bury("NULL", "x", "'garbage'");
 	run_expect(db, 1, "rejected again 1", "dead-letters retry 1 --note first --instance-id desk-1");
@@ -190,7 +184,7 @@ Test(letters, retry_of_what_was_stored_meanwhile_is_a_duplicate_and_off_the_list
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload->>'n' = '1'"), 1);
 }
 
-Test(letters, each_letter_of_an_id_has_an_outcome_of_its_own, .init = set_up)
+Test(letters, each_letter_of_an_id_has_an_outcome_of_its_own, .init = bench_migrate)
 {
 	bury("'twice'", "x", "'{\"event_id\":\"twice\",\"payload\":\"\\\\u0000\"}'");
 	bury("'twice'", "x", "'{\"event_id\":\"twice\",\"payload\":\"fine\"}'");
@@ -198,7 +192,7 @@ Test(letters, each_letter_of_an_id_has_an_outcome_of_its_own, .init = set_up)
 	cr_assert(is_open(1) && !is_open(2));
 }
 
-Test(letters, a_claim_of_somebody_who_is_at_work_is_waited_for, .init = set_up)
+Test(letters, a_claim_of_somebody_who_is_at_work_is_waited_for, .init = bench_migrate)
 {
 	bury("'held'", "x", "'{\"event_id\":\"held\"}'");
 	claims_put(redisd_shared(), "held", "somebody.else@1", 0);
@@ -213,7 +207,7 @@ Test(letters, a_claim_of_somebody_who_is_at_work_is_waited_for, .init = set_up)
 }
 
 /* The first waits for the claim and the second for the first; the other pages are not yet taken. */
-Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = set_up)
+Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = bench_migrate)
 {
 	char raw[60];
 
@@ -234,7 +228,7 @@ Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = 
 	cr_assert_eq(letters("resolution = 'discarded'"), 2);
 }
 
-Test(letters, retry_without_redis_goes_by_the_unique_key, .init = set_up)
+Test(letters, retry_without_redis_goes_by_the_unique_key, .init = bench_migrate)
 {
 	bury("'a'", "x", "'{\"event_id\":\"a\"}'");
 	run_expect(db, 0, "persisted 1", "dead-letters retry 1 --redis none");
@@ -242,7 +236,7 @@ Test(letters, retry_without_redis_goes_by_the_unique_key, .init = set_up)
 	run_expect(db, 0, "persisted 1", "dead-letters retry 2 --redis redis://127.0.0.1:1/0 --redis-timeout 0.3");
 }
 
-Test(letters, an_edited_message_settles_its_letter_when_it_is_stored, .init = set_up)
+Test(letters, an_edited_message_settles_its_letter_when_it_is_stored, .init = bench_migrate)
 {
 	char *path = suite_file("edited.json", "{\"event_id\":\"mended\",\"payload\":[0.10]}\n");
 
@@ -255,7 +249,7 @@ Test(letters, an_edited_message_settles_its_letter_when_it_is_stored, .init = se
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE action = 'retry-edited'"), 1);
 }
 
-Test(letters, an_edited_message_that_is_refused_leaves_its_letter_open, .init = set_up)
+Test(letters, an_edited_message_that_is_refused_leaves_its_letter_open, .init = bench_migrate)
 {
 	char *path = suite_file("edited.json", "still garbage");
 
@@ -265,7 +259,7 @@ Test(letters, an_edited_message_that_is_refused_leaves_its_letter_open, .init = 
 	cr_assert_eq(letters("raw = 'still garbage'"), 1);
 }
 
-Test(letters, the_head_of_a_message_is_not_fed_as_if_it_were_the_whole, .init = set_up)
+Test(letters, the_head_of_a_message_is_not_fed_as_if_it_were_the_whole, .init = bench_migrate)
 {
 	bury("NULL", "too long", "'{\"event_id\":\"head\"}'");
 	database_exec(db, "UPDATE dead_letters SET digest = sha256('the whole')");
@@ -295,7 +289,7 @@ Test(letters, many_are_retried_at_once_beside_a_fleet_that_gets_them_too, .init 
 
 /* ---- discard, and coming again ---- */
 
-Test(letters, a_discard_is_taken_back_and_nothing_else_is, .init = set_up)
+Test(letters, a_discard_is_taken_back_and_nothing_else_is, .init = bench_migrate)
 {
 	bury("'a'", "x", "'1'");
 	bury("'b'", "x", "'2'");
@@ -323,7 +317,7 @@ Test(letters, a_discarded_one_is_open_again_when_it_comes_again, .init = set_up_
 }
 
 /* What a listener of schema 1 sends: it knows nothing of resolved_at. */
-Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = set_up)
+Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = bench_migrate)
 {
 	bury("NULL", "x", "'garbage'");
 	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
@@ -336,7 +330,7 @@ Test(letters, one_that_an_older_listener_sees_again_is_open_again, .init = set_u
 	run_expect(db, 0, "dead letters: 0,", "dead-letters list");
 }
 
-Test(letters, those_of_an_older_schema_are_open_after_its_migration, .init = set_up)
+Test(letters, those_of_an_older_schema_are_open_after_its_migration, .init = bench_migrate)
 {
 	bury("NULL", "x", "'garbage'");
 	database_exec(db, "ALTER TABLE dead_letters DROP COLUMN resolved_at, DROP COLUMN resolution");
@@ -370,7 +364,7 @@ static void bury_for_three(void)
 	bury_of("search", "'same'", "'{\"event_id\":\"same\"}'");
 }
 
-Test(letters, list_has_those_of_its_consumer_and_tells_of_the_others, .init = set_up)
+Test(letters, list_has_those_of_its_consumer_and_tells_of_the_others, .init = bench_migrate)
 {
 	bury_for_three();
 	bury_of("search", "NULL", "'other'");
@@ -389,7 +383,7 @@ Test(letters, list_has_those_of_its_consumer_and_tells_of_the_others, .init = se
 	cr_assert_eq(json_integer_value(json_object_get(last, "letters")), 2);
 }
 
-Test(letters, others_are_told_of_only_while_they_are_open, .init = set_up)
+Test(letters, others_are_told_of_only_while_they_are_open, .init = bench_migrate)
 {
 	bury_of("billing", "NULL", "'x'");
 	run_expect(db, 0, "discarded 1\n", "dead-letters discard --consumer billing --all");
@@ -397,7 +391,7 @@ Test(letters, others_are_told_of_only_while_they_are_open, .init = set_up)
 	cr_assert_str_eq(run.output, "dead letters: 0, reasons: 0\n");
 }
 
-Test(letters, those_of_another_consumer_are_neither_retried_nor_discarded, .init = set_up)
+Test(letters, those_of_another_consumer_are_neither_retried_nor_discarded, .init = bench_migrate)
 {
 	char *path = suite_file("edited.json", "{\"event_id\":\"same\"}");
 
@@ -412,7 +406,7 @@ Test(letters, those_of_another_consumer_are_neither_retried_nor_discarded, .init
 	cr_assert(is_open(2) && !is_open(3));
 }
 
-Test(letters, one_of_a_consumer_is_whole_and_can_be_retried, .init = set_up)
+Test(letters, one_of_a_consumer_is_whole_and_can_be_retried, .init = bench_migrate)
 {
 	bury_of("billing", "'a'", "'{\"event_id\":\"a\"}'");
 	run_expect(db, 0, "id           1\nconsumer     billing\nevent_id     a\n", "dead-letters show 1");
@@ -425,7 +419,7 @@ Test(letters, one_of_a_consumer_is_whole_and_can_be_retried, .init = set_up)
 	cr_assert(!is_open(1));
 }
 
-Test(letters, one_of_a_consumer_that_is_refused_again_stays_its_own, .init = set_up)
+Test(letters, one_of_a_consumer_that_is_refused_again_stays_its_own, .init = bench_migrate)
 {
 	bury_of("billing", "NULL", "'garbage'");
 	bury("NULL", "x", "'garbage'");
@@ -435,7 +429,7 @@ Test(letters, one_of_a_consumer_that_is_refused_again_stays_its_own, .init = set
 	cr_assert_eq(letters("true"), 2);
 }
 
-Test(letters, one_that_a_consumer_retries_is_processed_by_it_although_the_row_is_there, .init = set_up)
+Test(letters, one_that_a_consumer_retries_is_processed_by_it_although_the_row_is_there, .init = bench_migrate)
 {
 	bury_for_three();
 	run_expect(db, 0, "persisted 1, duplicates 0", "dead-letters retry --all");
@@ -445,7 +439,7 @@ Test(letters, one_that_a_consumer_retries_is_processed_by_it_although_the_row_is
 	cr_assert(!is_open(1) && !is_open(2) && is_open(3));
 }
 
-Test(letters, the_head_of_a_consumers_message_is_known_for_one, .init = set_up)
+Test(letters, the_head_of_a_consumers_message_is_known_for_one, .init = bench_migrate)
 {
 	bury_of("billing", "NULL", "'{\"event_id\":\"head\"}'");
 	database_exec(db, "UPDATE dead_letters SET digest = sha256(raw)");
@@ -456,7 +450,7 @@ Test(letters, the_head_of_a_consumers_message_is_known_for_one, .init = set_up)
 	cr_assert(is_open(1));
 }
 
-Test(letters, the_fleet_without_a_name_has_no_consumer_in_its_letters, .init = set_up)
+Test(letters, the_fleet_without_a_name_has_no_consumer_in_its_letters, .init = bench_migrate)
 {
 	bury("NULL", "x", "'garbage'");
 	run_expect(db, 0, "id           1\nreason       x\n", "dead-letters show 1");

@@ -1,13 +1,10 @@
 /* Events that are too old by their own time: dead letters at the door, once for the fleet, that leave no
  * row and no claim. */
 #include "support.h"
+#include "bench.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 15000
-
-static struct database *db;
-static struct listener *listener;
-static struct peer *producer;
 
 static void start(const char *flags)
 {
@@ -31,12 +28,6 @@ static void set_up_unguarded(void)
 	start("--time-pointer /at");
 }
 
-static void tear_down(void)
-{
-	peer_free(producer);
-	cr_assert_eq(listener_stop(listener), 0);
-}
-
 /* RFC 3339 of so many days ago. */
 static const char *days_ago(int days)
 {
@@ -48,7 +39,7 @@ static const char *days_ago(int days)
 	return text;
 }
 
-Test(max_age, stale_event_is_a_dead_letter_and_leaves_no_row_and_no_claim, .init = set_up, .fini = tear_down)
+Test(max_age, stale_event_is_a_dead_letter_and_leaves_no_row_and_no_claim, .init = set_up, .fini = bench_close)
 {
 	peer_sendf(producer, "{\"event_id\":\"old\",\"at\":\"%s\"}", days_ago(31));
 	ack_expect_rejected(producer, "old", "stale: /at is more than 30d ago");
@@ -63,7 +54,7 @@ Test(max_age, stale_event_is_a_dead_letter_and_leaves_no_row_and_no_claim, .init
 	cr_assert_eq(listener_metric(listener, "wsonce_stale_total"), 1);
 }
 
-Test(max_age, event_without_a_time_that_can_be_read_is_a_dead_letter, .init = set_up, .fini = tear_down)
+Test(max_age, event_without_a_time_that_can_be_read_is_a_dead_letter, .init = set_up, .fini = bench_close)
 {
 	peer_send_text(producer, "{\"event_id\":\"a\"}");
 	ack_expect_rejected(producer, "a", "no time: /at is missing");
@@ -77,7 +68,7 @@ Test(max_age, event_without_a_time_that_can_be_read_is_a_dead_letter, .init = se
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE 'no time:%%'"), 4);
 }
 
-Test(max_age, time_may_be_a_number_inside_the_payload, .init = set_up_milliseconds, .fini = tear_down)
+Test(max_age, time_may_be_a_number_inside_the_payload, .init = set_up_milliseconds, .fini = bench_close)
 {
 	long long now = (long long)time(NULL) * 1000;
 
@@ -87,7 +78,7 @@ Test(max_age, time_may_be_a_number_inside_the_payload, .init = set_up_millisecon
 	ack_expect(producer, "b", "persisted");
 }
 
-Test(max_age, without_it_nobody_looks_at_the_time, .init = set_up_unguarded, .fini = tear_down)
+Test(max_age, without_it_nobody_looks_at_the_time, .init = set_up_unguarded, .fini = bench_close)
 {
 	peer_send_text(producer, "{\"event_id\":\"a\",\"at\":\"1970-01-01T00:00:00Z\"}");
 	ack_expect(producer, "a", "persisted");

@@ -1,12 +1,9 @@
 /* Payloads come out of the table as they were sent, digit by digit, and ids, types and payloads are
  * found wherever the pointers say. One listener, one producer, acks awaited. */
 #include "support.h"
+#include "bench.h"
 
 #define ACKS "wsonce.ack.v1"
-
-static struct database *db;
-static struct listener *listener;
-static struct peer *producer;
 
 static void start(const char *flags, const char *const *env)
 {
@@ -18,12 +15,6 @@ static void start(const char *flags, const char *const *env)
 static void set_up(void)
 {
 	start("", NULL);
-}
-
-static void tear_down(void)
-{
-	peer_free(producer);
-	cr_assert_eq(listener_stop(listener), 0);
 }
 
 /* One value of the only row with this id. */
@@ -61,7 +52,7 @@ static void expect_row(const char *message, const char *event_id, const char *ty
 }
 
 /* What jsonb itself cannot keep (the sign of zero, the exponent's form) is as it prints it. */
-Test(payload, numbers_keep_every_digit, .init = set_up, .fini = tear_down)
+Test(payload, numbers_keep_every_digit, .init = set_up, .fini = bench_close)
 {
 	expect_kept("0.1", NULL);
 	expect_kept("100.00", NULL);
@@ -77,7 +68,7 @@ Test(payload, numbers_keep_every_digit, .init = set_up, .fini = tear_down)
 	expect_kept("{\"a\":[0.10,1.0,3.00000000000000000000001]}", "{\"a\": [0.10, 1.0, 3.00000000000000000000001]}");
 }
 
-Test(payload, strings_keep_escapes_and_surrogate_pairs, .init = set_up, .fini = tear_down)
+Test(payload, strings_keep_escapes_and_surrogate_pairs, .init = set_up, .fini = bench_close)
 {
 	expect_kept("\"\"", NULL);
 	expect_kept("\"text\"", NULL);
@@ -89,7 +80,7 @@ Test(payload, strings_keep_escapes_and_surrogate_pairs, .init = set_up, .fini = 
 	expect_kept("{\"k\\u00e9y\":\"\\u007f\"}", "{\"kéy\": \"\x7f\"}");
 }
 
-Test(payload, any_json_value_is_a_payload, .init = set_up, .fini = tear_down)
+Test(payload, any_json_value_is_a_payload, .init = set_up, .fini = bench_close)
 {
 	expect_kept("true", NULL);
 	expect_kept("false", NULL);
@@ -102,14 +93,14 @@ Test(payload, any_json_value_is_a_payload, .init = set_up, .fini = tear_down)
 		    "{\"payload\": {\"payload\": 1}, \"event_id\": \"inner\"}");
 }
 
-Test(payload, the_last_of_duplicate_keys_inside_it_is_kept, .init = set_up, .fini = tear_down)
+Test(payload, the_last_of_duplicate_keys_inside_it_is_kept, .init = set_up, .fini = bench_close)
 {
 	expect_kept("{\"a\":1,\"a\":2}", "{\"a\": 2}");
 	expect_kept("{\"event_id\":1,\"event_id\":2}", "{\"event_id\": 2}");
 	expect_kept("[{\"a\":1,\"b\":0,\"a\":2.0}]", "[{\"a\": 2.0, \"b\": 0}]");
 }
 
-Test(payload, white_space_around_tokens_does_not_matter, .init = set_up, .fini = tear_down)
+Test(payload, white_space_around_tokens_does_not_matter, .init = set_up, .fini = bench_close)
 {
 	expect_row(" \t\r\n{ \"payload\" : \n[ 1 , 2 ]\t, \"event_id\"\r\n:\t\"spaces\" , \"event_type\" :\"t\" } \n ",
 		   "spaces", "t", "[1, 2]");
@@ -117,14 +108,14 @@ Test(payload, white_space_around_tokens_does_not_matter, .init = set_up, .fini =
 	expect_kept("  \"  inner  \"  ", "\"  inner  \"");
 }
 
-Test(payload, a_missing_payload_is_an_empty_object, .init = set_up, .fini = tear_down)
+Test(payload, a_missing_payload_is_an_empty_object, .init = set_up, .fini = bench_close)
 {
 	expect_row("{\"event_id\":\"no-payload\",\"event_type\":\"t\"}", "no-payload", "t", "{}");
 	expect_row("{\"event_id\":\"null-payload\",\"event_type\":\"t\",\"payload\":null}", "null-payload", "t",
 		   "null");
 }
 
-Test(payload, a_missing_type_is_empty, .init = set_up, .fini = tear_down)
+Test(payload, a_missing_type_is_empty, .init = set_up, .fini = bench_close)
 {
 	expect_row("{\"event_id\":\"no-type\",\"payload\":1}", "no-type", "", "1");
 	expect_row("{\"event_id\":\"only-id\"}", "only-id", "", "{}");
@@ -132,7 +123,7 @@ Test(payload, a_missing_type_is_empty, .init = set_up, .fini = tear_down)
 	expect_row("{\"event_id\":\"number-type\",\"event_type\":42.0}", "number-type", "42.0", "{}");
 }
 
-Test(payload, nine_hundred_kilobytes_are_kept, .init = set_up, .fini = tear_down)
+Test(payload, nine_hundred_kilobytes_are_kept, .init = set_up, .fini = bench_close)
 {
 	size_t len = 900 << 10;
 	char *text = malloc(len + 1);
@@ -146,7 +137,7 @@ Test(payload, nine_hundred_kilobytes_are_kept, .init = set_up, .fini = tear_down
 	cr_assert(strcmp(stored, text) == 0, "%zu bytes were stored", strlen(stored));
 }
 
-Test(payload, nesting_of_two_thousand_levels_is_kept, .init = set_up, .fini = tear_down)
+Test(payload, nesting_of_two_thousand_levels_is_kept, .init = set_up, .fini = bench_close)
 {
 	char text[4001];
 
@@ -166,7 +157,7 @@ static void expect_id(const char *json, const char *event_id)
 	expect_column("payload::text", event_id, "\"of this id\"");
 }
 
-Test(payload, an_id_has_1_to_512_bytes, .init = set_up, .fini = tear_down)
+Test(payload, an_id_has_1_to_512_bytes, .init = set_up, .fini = bench_close)
 {
 	char id[513], json[515];
 
@@ -178,7 +169,7 @@ Test(payload, an_id_has_1_to_512_bytes, .init = set_up, .fini = tear_down)
 	expect_id("\" \"", " ");
 }
 
-Test(payload, a_number_is_an_id_as_it_is_written, .init = set_up, .fini = tear_down)
+Test(payload, a_number_is_an_id_as_it_is_written, .init = set_up, .fini = bench_close)
 {
 	expect_id("1", "1");
 	expect_id("1.0", "1.0");
@@ -190,7 +181,7 @@ Test(payload, a_number_is_an_id_as_it_is_written, .init = set_up, .fini = tear_d
 	ack_expect(producer, "1", "duplicate");
 }
 
-Test(payload, ids_of_any_script_stay_apart, .init = set_up, .fini = tear_down)
+Test(payload, ids_of_any_script_stay_apart, .init = set_up, .fini = bench_close)
 {
 	expect_id("\"café\"", "café");
 	expect_id("\"cafe\\u0301\"", "cafe\xcc\x81");
@@ -201,7 +192,7 @@ Test(payload, ids_of_any_script_stay_apart, .init = set_up, .fini = tear_down)
 	ack_expect(producer, "café", "duplicate");
 }
 
-Test(payload, ids_with_quotes_and_control_characters_are_acked_as_json, .init = set_up, .fini = tear_down)
+Test(payload, ids_with_quotes_and_control_characters_are_acked_as_json, .init = set_up, .fini = bench_close)
 {
 	expect_id("\"say \\\"hi\\\"\"", "say \"hi\"");
 	expect_id("\"back\\\\slash\"", "back\\slash");
@@ -218,7 +209,7 @@ static void set_up_nested(void)
 	start("--id-pointer /meta/key/0 --type-pointer /meta/a~1b~0c --payload-pointer /list/1/body", NULL);
 }
 
-Test(payload, pointers_lead_into_objects_and_arrays, .init = set_up_nested, .fini = tear_down)
+Test(payload, pointers_lead_into_objects_and_arrays, .init = set_up_nested, .fini = bench_close)
 {
 	expect_row("{\"meta\":{\"key\":[\"first\",\"second\"],\"a/b~c\":\"odd\"},\"list\":[0,{\"body\":[0.10]},2]}",
 		   "first", "odd", "[0.10]");
@@ -234,7 +225,7 @@ static void set_up_whole(void)
 	start("", env);
 }
 
-Test(payload, an_empty_pointer_is_the_whole_message_and_an_id_may_have_parts, .init = set_up_whole, .fini = tear_down)
+Test(payload, an_empty_pointer_is_the_whole_message_and_an_id_may_have_parts, .init = set_up_whole, .fini = bench_close)
 {
 	expect_row("{\"a\":\"x\",\"b\":1.50,\"event_type\":\"t\"}", "x|1.50", "t",
 		   "{\"a\": \"x\", \"b\": 1.50, \"event_type\": \"t\"}");
@@ -252,7 +243,7 @@ static void set_up_scalar(void)
 	start("--payload-pointer= --id-pointer=", env);
 }
 
-Test(payload, a_message_may_be_its_own_id, .init = set_up_scalar, .fini = tear_down)
+Test(payload, a_message_may_be_its_own_id, .init = set_up_scalar, .fini = bench_close)
 {
 	expect_row("\"alone\"", "alone", "", "\"alone\"");
 	expect_row("42", "42", "", "42");

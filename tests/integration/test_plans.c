@@ -1,6 +1,7 @@
 /* What the program's statements read among many rows: WSONCE_TEST_ROWS of each table, 100,000 by default. `make plans
  * ROWS=5000000` prints the figures of docs/webhooks.md. */
 #include "support.h"
+#include "bench.h"
 #include "backlog.sql.h"
 #include "bury.sql.h"
 #include "checkin.sql.h"
@@ -18,7 +19,6 @@
 #include "purge_rows.sql.h"
 #include "record.sql.h"
 
-static struct database *db;
 static long rows;
 
 static void init(void)

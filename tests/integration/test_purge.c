@@ -1,19 +1,11 @@
 /* wsonce purge: what is too old goes, whoever works, dies or purges at the same time; and no event comes
  * back as a new row. */
 #include "support.h"
+#include "bench.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 60000
 #define GUARD      "--time-pointer /at --max-age 7d"
-
-static struct database *db;
-
-/* A database with the tables of this program. */
-static void set_up(void)
-{
-	db = database_new();
-	run_expect(db, 0, NULL, "migrate");
-}
 
 /* Events e-1 to e-n, stored so many days ago, as listeners without --max-age may have done it. */
 static void store(const char *name, long n, int days)
@@ -32,7 +24,7 @@ static long count(const char *condition)
 #define IS_PURGED "purged_at IS NOT NULL AND payload = 'null'"
 #define IS_WHOLE  "purged_at IS NULL AND payload <> 'null'"
 
-Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = set_up)
+Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = bench_migrate)
 {
 	store("old", 2500, 31);
 	store("young", 100, 29);
@@ -42,7 +34,7 @@ Test(purge, old_events_lose_their_payload_and_keep_their_id, .init = set_up)
 	cr_assert_eq(count("true"), 2600);
 }
 
-Test(purge, what_is_purged_is_not_purged_again, .init = set_up)
+Test(purge, what_is_purged_is_not_purged_again, .init = bench_migrate)
 {
 	store("old", 1500, 31);
 	run_expect(db, 0, ": 1500\n", "purge --older-than 30d");
@@ -52,7 +44,7 @@ Test(purge, what_is_purged_is_not_purged_again, .init = set_up)
 	cr_assert_str_eq(first, second);
 }
 
-Test(purge, dry_run_counts_and_changes_nothing, .init = set_up)
+Test(purge, dry_run_counts_and_changes_nothing, .init = bench_migrate)
 {
 	store("old", 1500, 31);
 	store("young", 10, 1);
@@ -61,7 +53,7 @@ Test(purge, dry_run_counts_and_changes_nothing, .init = set_up)
 	cr_assert_eq(count(IS_WHOLE), 1510);
 }
 
-Test(purge, old_rows_between_young_ones_are_found, .init = set_up)
+Test(purge, old_rows_between_young_ones_are_found, .init = bench_migrate)
 {
 	store("young", 60000, 1);
 	database_exec(db, "UPDATE events SET processed_at = now() - interval '40 days' WHERE id %% 1000 = 7");
@@ -71,7 +63,7 @@ Test(purge, old_rows_between_young_ones_are_found, .init = set_up)
 }
 
 /* In this form of times India's zone is IST, which Postgres reads as Israel's. */
-Test(purge, age_is_the_same_however_the_database_writes_times, .init = set_up)
+Test(purge, age_is_the_same_however_the_database_writes_times, .init = bench_migrate)
 {
 	store("young", 10, 0);
 	database_exec(db, "UPDATE events SET processed_at = now() - interval '30 days' + interval '2 hours'");
@@ -83,7 +75,7 @@ Test(purge, age_is_the_same_however_the_database_writes_times, .init = set_up)
 	cr_assert_eq(count(IS_WHOLE), 10);
 }
 
-Test(purge, row_that_is_locked_is_left_and_told_of, .init = set_up)
+Test(purge, row_that_is_locked_is_left_and_told_of, .init = bench_migrate)
 {
 	struct database *other = database_open(database_conninfo(db));
 
@@ -96,7 +88,7 @@ Test(purge, row_that_is_locked_is_left_and_told_of, .init = set_up)
 	cr_assert_eq(count(IS_PURGED), 10);
 }
 
-Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = set_up)
+Test(purge, table_that_is_locked_ends_it_and_nothing_waits_for_long, .init = bench_migrate)
 {
 	struct database *lock;
 
@@ -174,7 +166,7 @@ static void expect_no_half(void)
 	cr_assert_eq(count("(purged_at IS NULL) <> (payload <> 'null')"), 0);
 }
 
-Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = set_up)
+Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = bench_migrate)
 {
 	struct process *purge = start_slow();
 
@@ -187,7 +179,7 @@ Test(purge, killed_in_the_middle_it_goes_on_when_it_is_run_again, .init = set_up
 	cr_assert_eq(count(IS_PURGED), SLOW_ROWS);
 }
 
-Test(purge, interrupted_it_tells_what_is_done, .init = set_up)
+Test(purge, interrupted_it_tells_what_is_done, .init = bench_migrate)
 {
 	struct process *purge = start_slow();
 	char *output;
@@ -217,7 +209,7 @@ Test(purge, interrupted_twice_it_ends_though_the_database_hangs)
 	expect_no_half();
 }
 
-Test(purge, several_at_once_share_the_work, .init = set_up)
+Test(purge, several_at_once_share_the_work, .init = bench_migrate)
 {
 	struct process *purges[3];
 	long done = 0;
@@ -239,10 +231,8 @@ Test(purge, several_at_once_share_the_work, .init = set_up)
 
 /* ---- rows that go ---- */
 
-Test(purge, rows_are_not_deleted_without_a_guard, .init = set_up)
+Test(purge, rows_are_not_deleted_without_a_guard, .init = bench_migrate)
 {
-	struct listener *listener;
-
 	store("old", 10, 31);
 	run_expect_error(db, 2, "no listener ran within the last hour", "purge --older-than 30d --delete-rows");
 	run_expect_error(db, 2, "--older-than has to be more than a day", "purge --older-than 24h --delete-rows");
@@ -258,10 +248,9 @@ Test(purge, rows_are_not_deleted_without_a_guard, .init = set_up)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_listeners"), 0);
 }
 
-Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init = set_up)
+Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init = bench_migrate)
 {
-	struct listener *listener = listener_start(&(struct listener_options){.database = db}, GUARD);
-
+	listener = listener_start(&(struct listener_options){.database = db}, GUARD);
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_listeners"), SETTLED_MS));
 	store("old", 10, 9);
 	run_expect_error(db, 2, "--max-age 7d", "purge --older-than 7d --delete-rows");
@@ -272,11 +261,8 @@ Test(purge, greatest_age_of_the_listeners_is_a_day_below_that_of_the_rows, .init
 	cr_assert_eq(listener_stop(listener), 0);
 }
 
-Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init = set_up)
+Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init = bench_migrate)
 {
-	struct listener *listener;
-	struct peer *producer;
-
 	store("old", 1200, 31);
 	listener = listener_start(&(struct listener_options){.database = db}, GUARD);
 	producer = peer_open_events(listener_ingest_port(listener), ACKS);
@@ -290,7 +276,7 @@ Test(purge, late_copy_of_a_deleted_row_is_a_stale_dead_letter_and_no_row, .init 
 	cr_assert_eq(listener_stop(listener), 0);
 }
 
-Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start, .init = set_up)
+Test(purge, where_rows_were_deleted_a_listener_without_the_guard_does_not_start, .init = bench_migrate)
 {
 	const struct listener_options options = {.database = db, .without_waiting = true};
 	struct listener *open, *guarded;
@@ -319,7 +305,7 @@ static long letters(const char *condition)
 	return database_long(db, "SELECT count(*) FROM dead_letters WHERE %s", condition);
 }
 
-Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = set_up)
+Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = bench_migrate)
 {
 	database_exec(db,
 		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id, last_seen, resolved_at) "
@@ -336,7 +322,7 @@ Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = set
 	cr_assert_eq(letters("true"), 0);
 }
 
-Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = set_up)
+Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = bench_migrate)
 {
 	bury(91, 1500);
 	bury(89, 20);
@@ -344,7 +330,7 @@ Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = set_up)
 	cr_assert_eq(letters("true"), 20);
 }
 
-Test(purge, dead_letters_go_by_number_the_newest_stay, .init = set_up)
+Test(purge, dead_letters_go_by_number_the_newest_stay, .init = bench_migrate)
 {
 	bury(5, 30);
 	bury(1, 30);
@@ -374,7 +360,7 @@ static long deliveries(const char *condition)
 	return database_long(db, "SELECT count(*) FROM outbox WHERE %s", condition);
 }
 
-Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = set_up)
+Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = bench_migrate)
 {
 	deliver("delivered", 31, 1500);
 	deliver("pending", 99, 20);
@@ -390,7 +376,7 @@ Test(purge, settled_deliveries_go_by_age_and_pending_ones_stay, .init = set_up)
 	cr_assert_eq(deliveries("true"), 44);
 }
 
-Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = set_up)
+Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = bench_migrate)
 {
 	deliver("delivered", 5, 30);
 	deliver("pending", 5, 100);
@@ -405,7 +391,7 @@ Test(purge, settled_deliveries_go_by_number_whatever_is_pending, .init = set_up)
 }
 
 /* An operator has made it pending again after the step had seen it: skipped while that is not committed. */
-Test(purge, delivery_that_is_retried_meanwhile_stays, .init = set_up)
+Test(purge, delivery_that_is_retried_meanwhile_stays, .init = bench_migrate)
 {
 	struct database *other = database_open(database_conninfo(db));
 
@@ -434,7 +420,7 @@ static long processed(const char *condition)
 	return database_long(db, "SELECT count(*) FROM processed_events WHERE %s", condition);
 }
 
-Test(purge, what_consumers_processed_goes_by_age, .init = set_up)
+Test(purge, what_consumers_processed_goes_by_age, .init = bench_migrate)
 {
 	process("billing", 31, 1500);
 	process("billing", 29, 20);
@@ -450,7 +436,7 @@ Test(purge, what_consumers_processed_goes_by_age, .init = set_up)
 	cr_assert_eq(database_long(db, "SELECT rows_deleted_s FROM wsonce_retention"), 30 * 86400);
 }
 
-Test(purge, what_consumers_processed_goes_by_number, .init = set_up)
+Test(purge, what_consumers_processed_goes_by_number, .init = bench_migrate)
 {
 	process("billing", 40, 30);
 	process("search", 31, 30);
@@ -461,7 +447,7 @@ Test(purge, what_consumers_processed_goes_by_number, .init = set_up)
 	run_expect(db, 0, ": 5\n", "purge --processed-keep 100 --processed-older-than 35d " GUARD);
 }
 
-Test(purge, row_of_a_consumer_that_is_locked_is_left_and_told_of, .init = set_up)
+Test(purge, row_of_a_consumer_that_is_locked_is_left_and_told_of, .init = bench_migrate)
 {
 	struct database *other = database_open(database_conninfo(db));
 
@@ -472,10 +458,8 @@ Test(purge, row_of_a_consumer_that_is_locked_is_left_and_told_of, .init = set_up
 	database_exec(other, "COMMIT");
 }
 
-Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = set_up)
+Test(purge, what_consumers_processed_is_not_forgotten_without_a_guard, .init = bench_migrate)
 {
-	struct listener *listener;
-
 	store("old", 10, 31);
 	process("billing", 31, 10);
 	run_expect_error(db, 2, "no listener ran within the last hour", "purge --processed-older-than 30d");
@@ -524,7 +508,7 @@ static void expect_acts(const char *condition, long letters_of, long deliveries_
 	cr_assert_eq(acts("delivery_actions", condition), deliveries_of);
 }
 
-Test(purge, records_of_what_is_gone_go_by_age, .init = set_up)
+Test(purge, records_of_what_is_gone_go_by_age, .init = bench_migrate)
 {
 	bury(1, 20);
 	deliver("dead", 1, 20);
@@ -544,7 +528,7 @@ Test(purge, records_of_what_is_gone_go_by_age, .init = set_up)
 	expect_acts("true", 120, 130);
 }
 
-Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .init = set_up)
+Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .init = bench_migrate)
 {
 	bury(400, 20);
 	deliver("dead", 400, 30);
@@ -558,7 +542,7 @@ Test(purge, records_stay_unless_they_are_asked_for_and_go_after_their_rows, .ini
 	expect_acts("true", 0, 0);
 }
 
-Test(purge, all_tables_go_in_one_run, .init = set_up)
+Test(purge, all_tables_go_in_one_run, .init = bench_migrate)
 {
 	json_t *root;
 
@@ -577,7 +561,7 @@ Test(purge, all_tables_go_in_one_run, .init = set_up)
 	cr_assert_null(json_object_get(root, "rows"));
 }
 
-Test(purge, it_needs_to_know_what, .init = set_up)
+Test(purge, it_needs_to_know_what, .init = bench_migrate)
 {
 	run_expect_error(db, 2, "purge what?", "purge");
 	run_expect_error(db, 2, "--older-than", "purge --older-than 30");

@@ -1,28 +1,16 @@
 /* wsonce replay: feed the lines of a file as if they came from a feed, killed in the middle and gone on with.
  */
 #include "support.h"
+#include "bench.h"
 
 #define SETTLED_MS 20000
 #define END_MS     60000
 #define SLOW_MS    3 /* for a row: half a minute for 10,000 */
 
-static struct database *db;
-
-static void set_up(void)
-{
-	db = database_new();
-	run_expect(db, 0, NULL, "migrate");
-}
-
-static long rows(void)
-{
-	return database_long(db, "SELECT count(*) FROM events");
-}
-
 /* Each of the count events has its own row and payload, and nothing else is there. */
 static void must_be_whole(long count)
 {
-	cr_assert_eq(rows(), count);
+	cr_assert_eq(bench_rows(), count);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'e-' || (payload->>'n')"), count);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
 }
@@ -33,7 +21,7 @@ static long checkpoint_offset(const char *path)
 	return root ? (long)json_integer_value(json_object_get(root, "offset")) : -1;
 }
 
-Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = set_up)
+Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = bench_migrate)
 {
 	char *path =
 		suite_file("lines", "{\"event_id\":\"a\",\"payload\":1.50}\n\n{\"event_id\":\"b\"}\r\n"
@@ -41,7 +29,7 @@ Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = set_up)
 				    "{\"event_id\":\"last\"}");
 
 	run_expect(db, 1, "replayed 6: persisted 3, duplicates 1, rejected 2\n", "replay %s", path);
-	cr_assert_eq(rows(), 3);
+	cr_assert_eq(bench_rows(), 3);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE payload::text = '1.50'"), 1);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE raw = 'no event' AND seen = 1 AND "
 				       "digest = sha256('no event')"),
@@ -51,7 +39,7 @@ Test(replay, tells_what_was_persisted_duplicate_and_rejected, .init = set_up)
 }
 
 /* 4,096 bytes are not all that a file is known by: what stands before the offset must be what was replayed. */
-Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = set_up)
+Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 1000), *checkpoint = suite_path("checkpoint"), *command;
 	struct database *other = database_new();
@@ -68,7 +56,7 @@ Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = se
 }
 
 /* The marks of the first run say that all is done; the table says that nothing is. */
-Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = set_up)
+Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 50);
 
@@ -79,7 +67,7 @@ Test(replay, asks_postgres_and_not_the_marks_of_an_earlier_run, .init = set_up)
 	must_be_whole(50);
 }
 
-Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed, .init = set_up)
+Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed, .init = bench_migrate)
 {
 	char *path = suite_path("long");
 	FILE *out = fopen(path, "we");
@@ -100,7 +88,7 @@ Test(replay, a_line_over_max_message_is_a_dead_letter_with_its_head_as_on_a_feed
 		database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE 'the message has 65537 %%'"), 1);
 }
 
-Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and_doubles_nothing, .init = set_up,
+Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and_doubles_nothing, .init = bench_migrate,
      .timeout = 300)
 {
 	char *path = fleet_file("events", 10000), *checkpoint = suite_path("checkpoint");
@@ -117,13 +105,13 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 		last = checkpoint_offset(checkpoint);
 	}
 	database_slow_down(db, 0);
-	cr_assert_lt(rows(), 10000, "it was not killed in the middle");
+	cr_assert_lt(bench_rows(), 10000, "it was not killed in the middle");
 	run_expect(db, 0, "went on from byte ", "replay %s --checkpoint %s", path, checkpoint);
 	must_be_whole(10000);
 	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
 }
 
-Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = set_up)
+Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 10), *checkpoint = suite_path("checkpoint"),
 	     *part = suite_path("checkpoint.part");
@@ -138,7 +126,7 @@ Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = set_up)
 	cr_assert_eq(seen.st_size, 9, "the victim has %ld bytes", (long)seen.st_size);
 }
 
-Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up)
+Test(replay, everything_before_the_checkpoint_is_settled, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 10000), *checkpoint = suite_path("checkpoint");
 
@@ -157,41 +145,41 @@ Test(replay, everything_before_the_checkpoint_is_settled, .init = set_up)
 		     settled);
 }
 
-Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = set_up)
+Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 10000), *checkpoint = suite_path("checkpoint");
 
 	database_slow_down(db, SLOW_MS);
 	struct process *p = run_start_on(db, "replay %s --checkpoint %s --batch-max 100 --json", path, checkpoint);
-	cr_assert(wait_until(rows() > 0, SETTLED_MS));
+	cr_assert(wait_until(bench_rows() > 0, SETTLED_MS));
 	process_signal(p, SIGINT);
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
 	char *output = process_output(p);
 	json_t *root = json_loads(output, 0, NULL);
 	cr_assert(json_is_true(json_object_get(root, "interrupted")), "%s", output);
 	cr_assert_eq(json_integer_value(json_object_get(root, "settled_offset")), checkpoint_offset(checkpoint));
-	cr_assert_eq(json_integer_value(json_object_get(root, "persisted")), rows());
+	cr_assert_eq(json_integer_value(json_object_get(root, "persisted")), bench_rows());
 	database_slow_down(db, 0);
 	run_expect(db, 0, NULL, "replay %s --checkpoint %s", path, checkpoint);
 	must_be_whole(10000);
 }
 
 /* The first event is somebody else's for a while. */
-Test(replay, lines_behind_one_that_is_held_are_fed_as_far_as_memory_is_theirs, .init = set_up)
+Test(replay, lines_behind_one_that_is_held_are_fed_as_far_as_memory_is_theirs, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 3000);
 
 	claims_put(redisd_shared(), "e-1", "somebody.else@1", 0);
 	struct process *p = run_start_on(db, "replay %s --max-inflight-bytes 64KiB", path);
-	cr_assert(wait_until(rows() == 1023, SETTLED_MS), "%ld rows: %s", rows(), process_last_words(p));
+	cr_assert(wait_until(bench_rows() == 1023, SETTLED_MS), "%ld rows: %s", bench_rows(), process_last_words(p));
 	wait_pause_ms(300);
-	cr_assert_eq(rows(), 1023);
+	cr_assert_eq(bench_rows(), 1023);
 	claims_put(redisd_shared(), "e-1", "somebody.else@1", 1);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	must_be_whole(3000);
 }
 
-Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_grown_is_not, .init = set_up)
+Test(replay, a_checkpoint_of_another_file_is_refused_and_one_of_a_file_that_has_grown_is_not, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 100), *other = suite_path("other"), *checkpoint = suite_path("checkpoint");
 	FILE *out;
@@ -219,7 +207,7 @@ static void append(const char *path, const char *text)
 	cr_assert_eq(fclose(out), 0);
 }
 
-Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .init = set_up)
+Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .init = bench_migrate)
 {
 	char *path = suite_file("growing", "{\"event_id\":\"one\"}\n{\"event_id\":\"half"),
 	     *checkpoint = suite_path("checkpoint");
@@ -238,7 +226,7 @@ Test(replay, a_line_that_is_still_being_written_is_not_lost_to_the_checkpoint, .
 }
 
 /* All is stored, and only the marks are waited for, when it is written for the last time. */
-Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = set_up)
+Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_end, .init = bench_migrate)
 {
 	struct redisd *redis = redisd_new();
 	struct database *lock = fleet_lock(db);
@@ -255,7 +243,7 @@ Test(replay, a_checkpoint_that_cannot_be_written_is_status_1_also_at_the_very_en
 	must_be_whole(10);
 }
 
-Test(replay, a_line_without_an_end_does_not_keep_it_from_being_interrupted, .init = set_up)
+Test(replay, a_line_without_an_end_does_not_keep_it_from_being_interrupted, .init = bench_migrate)
 {
 	struct process *p = run_start_on(db, "replay /dev/zero");
 
@@ -264,7 +252,7 @@ Test(replay, a_line_without_an_end_does_not_keep_it_from_being_interrupted, .ini
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
 }
 
-Test(replay, the_rate_is_kept_to, .init = set_up)
+Test(replay, the_rate_is_kept_to, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 300);
 	int64_t begin = wait_now_ms();
@@ -273,7 +261,7 @@ Test(replay, the_rate_is_kept_to, .init = set_up)
 	cr_assert_gt(wait_now_ms() - begin, 1400);
 }
 
-Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, .init = set_up)
+Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, .init = bench_migrate)
 {
 	char *fifo = suite_path("fifo");
 
@@ -288,10 +276,10 @@ Test(replay, the_rate_is_kept_to_also_after_a_pipe_brought_nothing_for_a_while, 
 	close(fd);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
 	cr_assert_gt(wait_now_ms() - begin, 1200);
-	cr_assert_eq(rows(), 150);
+	cr_assert_eq(bench_rows(), 150);
 }
 
-Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init = set_up, .timeout = 300)
+Test(replay, beside_a_fleet_that_gets_the_same_events_each_is_stored_once, .init = bench_migrate, .timeout = 300)
 {
 	char *path = fleet_file("events", 10000);
 	struct fleet fleet;
@@ -318,7 +306,7 @@ Test(replay, a_database_that_restarts_is_waited_for, .timeout = 300)
 	db = postgres_database(pg);
 	run_expect(db, 0, NULL, "migrate");
 	struct process *p = run_start_on(db, "replay %s --rate 2500/s", path);
-	cr_assert(wait_until(rows() > 0, SETTLED_MS));
+	cr_assert(wait_until(bench_rows() > 0, SETTLED_MS));
 	postgres_kill(pg);
 	postgres_start(pg);
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));

@@ -1,9 +1,8 @@
 /* The roles of sql/roles.sql: each can do its work, and nothing else. */
 #include "support.h"
+#include "bench.h"
 
 #define SETTLED_MS 20000
-
-static struct database *db;
 
 /* Roles are the whole server's, and tests run at the same time. */
 static void make_roles(void)

@@ -1,17 +1,11 @@
 /* Passwords and tokens are planted wherever a setting may have one, and looked for wherever somebody else may look. */
 #include "support.h"
+#include "bench.h"
 
 #define PLANT      "planted" /* in each secret */
 #define SETTLED_MS 20000
 
-static struct database *db;
-
-static void set_up(void)
-{
-	db = database_new();
-}
-
-TestSuite(secrets, .init = set_up);
+TestSuite(secrets, .init = bench_open);
 
 static void expect_clean(const char *where, const char *text)
 {

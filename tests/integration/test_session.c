@@ -1,12 +1,9 @@
 /* What others do to the session or to the names in it: handlers and triggers that set things, and functions that are
  * planted in public. Rows go to the schema that was found at connect. */
 #include "support.h"
+#include "bench.h"
 
 #define WAIT_MS 20000
-
-static struct database *db;
-static struct listener *listener;
-static struct peer *producer;
 
 static void set_up(void)
 {

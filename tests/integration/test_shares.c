@@ -1,5 +1,6 @@
 /* Who may take how much: producers with unfinished messages, and producers beside feeds. */
 #include "support.h"
+#include "bench.h"
 
 #define SETTLED_MS  15000
 #define HALF_BYTES  60000
@@ -8,19 +9,12 @@
 
 TestSuite(shares, .timeout = 120);
 
-static struct database *db;
-static struct listener *listener;
 static struct database *lock;
 
 static void start(const char *source, const char *flags)
 {
 	db = database_new();
 	listener = listener_start(&(struct listener_options){.database = db, .source = source}, "%s", flags);
-}
-
-static void stop(void)
-{
-	cr_assert_eq(listener_stop(listener), 0);
 }
 
 static double metric(const char *name)
@@ -80,7 +74,7 @@ Test(shares, unfinished_messages_have_a_quarter_of_the_budget)
 	for (int i = 0; i < HALVES; i++)
 		peer_free(halves[i]);
 	peer_free(p);
-	stop();
+	bench_close();
 }
 
 /* One message at a time fits, whatever the quarter is. */
@@ -95,7 +89,7 @@ Test(shares, a_message_larger_than_a_quarter_of_the_budget_is_taken)
 	ack_expect(p, "large", "persisted");
 	cr_assert_eq(metric("wsonce_ingest_unfinished_total"), 0);
 	peer_free(p);
-	stop();
+	bench_close();
 }
 
 Test(shares, a_message_has_to_be_finished_in_time)
@@ -111,7 +105,7 @@ Test(shares, a_message_has_to_be_finished_in_time)
 	ack_expect(p, "whole", "persisted");
 	peer_free(half);
 	peer_free(p);
-	stop();
+	bench_close();
 }
 
 /* The store stands still. Producers fill their part; the feed is read as before. */
@@ -141,7 +135,7 @@ Test(shares, feeds_are_not_stopped_for_the_sake_of_producers)
 	fleet_unlock(lock);
 	cr_assert(wait_until(metric("wsonce_in_flight") == 0 && metric("wsonce_ingest_paused") == 0, SETTLED_MS));
 	peer_free(p);
-	stop();
+	bench_close();
 }
 
 /* ---- acks ---- */
@@ -195,5 +189,5 @@ Test(shares, acks_that_are_not_read_are_a_part_of_the_budget)
 	peer_send_text(p, "{\"event_id\":\"afterwards\"}");
 	ack_expect(p, "afterwards", "persisted");
 	peer_free(p);
-	stop();
+	bench_close();
 }

@@ -1,12 +1,11 @@
 /* Dialled feeds: several at once, coming back after every kind of end, silence, text and binary and
  * fragments, over-long messages, wss:// and its errors, and URLs with secrets. */
 #include "support.h"
+#include "bench.h"
 
 #define SETTLED_MS 20000
 
-static struct database *db;
 static struct feed *feed;
-static struct listener *listener;
 
 static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
 {
@@ -40,19 +39,9 @@ static void set_up(void)
 	start_connected("");
 }
 
-static void tear_down(void)
-{
-	cr_assert_eq(listener_stop(listener), 0);
-}
-
-static long rows(void)
-{
-	return database_long(db, "SELECT count(*) FROM events");
-}
-
 static void wait_rows(long n)
 {
-	cr_assert(wait_until(rows() == n, SETTLED_MS), "%ld rows, not %ld", rows(), n);
+	cr_assert(wait_until(bench_rows() == n, SETTLED_MS), "%ld rows, not %ld", bench_rows(), n);
 }
 
 /* The feed, once connected, is heard. */
@@ -86,7 +75,7 @@ Test(source, one_process_listens_to_several)
 	feed_free(others[0]);
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 503, SETTLED_MS));
 	expect_heard("while-another-is-away");
-	tear_down();
+	bench_close();
 }
 
 /* Nobody listens on port 1. */
@@ -96,7 +85,7 @@ Test(source, is_dialled_past_the_proxy_of_the_environment)
 	setenv("all_proxy", "http://127.0.0.1:1", 1);
 	set_up();
 	expect_heard("past-the-proxy");
-	tear_down();
+	bench_close();
 }
 
 Test(source, a_url_without_path_and_a_host_name_will_do)
@@ -114,12 +103,12 @@ Test(source, a_url_without_path_and_a_host_name_will_do)
 	char *host = frame_header(request, "Host");
 	snprintf(flags, sizeof flags, "localhost:%d", feed_port(named));
 	cr_assert_str_eq(host, flags);
-	tear_down();
+	bench_close();
 }
 
 /* ---- coming back ---- */
 
-Test(source, it_comes_back_whenever_the_connection_is_cut, .init = set_up, .fini = tear_down)
+Test(source, it_comes_back_whenever_the_connection_is_cut, .init = set_up, .fini = bench_close)
 {
 	char id[40];
 
@@ -132,7 +121,7 @@ Test(source, it_comes_back_whenever_the_connection_is_cut, .init = set_up, .fini
 	cr_assert_geq(listener_metric(listener, "wsonce_source_disconnects_total"), 6);
 }
 
-Test(source, it_comes_back_after_a_close_frame_of_any_code, .init = set_up, .fini = tear_down)
+Test(source, it_comes_back_after_a_close_frame_of_any_code, .init = set_up, .fini = bench_close)
 {
 	static const int codes[] = {1000, 1001, 1008, 1011, 1013, 4000};
 
@@ -143,7 +132,7 @@ Test(source, it_comes_back_after_a_close_frame_of_any_code, .init = set_up, .fin
 	expect_heard("in the end");
 }
 
-Test(source, it_keeps_trying_while_handshakes_are_refused, .init = set_up, .fini = tear_down)
+Test(source, it_keeps_trying_while_handshakes_are_refused, .init = set_up, .fini = bench_close)
 {
 	static const int statuses[] = {503, 401, 404, 301, 200};
 
@@ -170,7 +159,7 @@ Test(source, it_waits_for_a_feed_that_is_not_there_yet)
 	feed = feed_new_at(port);
 	expect_heard("at last");
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
-	tear_down();
+	bench_close();
 }
 
 /* One line for a spell of failures, not one per try. */
@@ -186,7 +175,7 @@ Test(source, a_spell_of_failures_is_one_warning)
 	for (char *at = log; (at = strstr(at, "cannot connect to source, will retry")); at++)
 		warnings++;
 	cr_assert_eq(warnings, 1, "%s", log);
-	tear_down();
+	bench_close();
 }
 
 /* The words of the last such line in the log, from name= on. */
@@ -202,7 +191,7 @@ static long last_number(const char *name)
 	return number;
 }
 
-Test(source, one_that_accepts_and_closes_is_left_alone_for_longer_each_time, .init = set_up, .fini = tear_down)
+Test(source, one_that_accepts_and_closes_is_left_alone_for_longer_each_time, .init = set_up, .fini = bench_close)
 {
 	int64_t end = wait_now_ms() + 3000;
 
@@ -217,7 +206,7 @@ Test(source, one_that_accepts_and_closes_is_left_alone_for_longer_each_time, .in
 	cr_assert_leq(last_number("retry_ms="), 100, "a message shows that it works: the next wait is short");
 }
 
-Test(source, one_that_is_busy_is_given_time, .init = set_up, .fini = tear_down)
+Test(source, one_that_is_busy_is_given_time, .init = set_up, .fini = bench_close)
 {
 	feed_refuse(feed, 503);
 	feed_drop_all(feed);
@@ -229,7 +218,7 @@ Test(source, one_that_is_busy_is_given_time, .init = set_up, .fini = tear_down)
 	feed_refuse(feed, 0);
 }
 
-Test(source, the_words_of_a_close_frame_are_told, .init = set_up, .fini = tear_down)
+Test(source, the_words_of_a_close_frame_are_told, .init = set_up, .fini = bench_close)
 {
 	feed_send(feed, FRAME_CLOSE, true, "\x03\xf0your token\nhas expired", 24);
 	cr_assert(wait_until(listener_has_logged(listener, "closed the connection with 1008: your token?has expired"),
@@ -244,7 +233,7 @@ static bool has_metric(const char *name, bool is_today)
 	return is_today ? value > (double)time(NULL) - 600 && value <= (double)time(NULL) : value == 0;
 }
 
-Test(source, the_time_of_its_last_message_is_told, .init = set_up, .fini = tear_down)
+Test(source, the_time_of_its_last_message_is_told, .init = set_up, .fini = bench_close)
 {
 	cr_assert_eq(listener_metric(listener, "wsonce_sources"), 1);
 	cr_assert_eq(listener_metric(listener, "wsonce_source_up"), 1);
@@ -264,7 +253,7 @@ Test(source, one_that_does_not_answer_pings_is_left)
 	cr_assert(wait_until(feed_connections(feed) >= 2, 8000));
 	feed_answer_pings(feed, true);
 	expect_heard("after the silence");
-	tear_down();
+	bench_close();
 }
 
 Test(source, one_that_freezes_is_left)
@@ -275,7 +264,7 @@ Test(source, one_that_freezes_is_left)
 	feed_thaw(feed);
 	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, SETTLED_MS));
 	expect_heard("after the thaw");
-	tear_down();
+	bench_close();
 }
 
 Test(source, a_quiet_one_that_answers_pings_is_kept)
@@ -284,14 +273,14 @@ Test(source, a_quiet_one_that_answers_pings_is_kept)
 	cr_assert(wait_until(feed_pings(feed) >= 4, SETTLED_MS));
 	cr_assert_eq(feed_connections(feed), 1);
 	expect_heard("after a while");
-	tear_down();
+	bench_close();
 }
 
 /* Sent again and again, for the listener may hang up at any moment, and what is under way then is lost. */
 static bool is_heard_still(void)
 {
 	feed_send_text(feed, "{\"event_id\":\"still\"}");
-	return wait_until(rows() == 1, 200);
+	return wait_until(bench_rows() == 1, 200);
 }
 
 Test(source, with_an_idle_timeout_a_quiet_one_is_left_though_it_answers_pings)
@@ -299,12 +288,12 @@ Test(source, with_an_idle_timeout_a_quiet_one_is_left_though_it_answers_pings)
 	start_connected("--idle-timeout 1 --ping-interval 1");
 	cr_assert(wait_until(feed_connections(feed) >= 3, SETTLED_MS));
 	cr_assert(wait_until(is_heard_still(), SETTLED_MS));
-	tear_down();
+	bench_close();
 }
 
 /* ---- messages ---- */
 
-Test(source, text_and_binary_and_fragments_are_messages, .init = set_up, .fini = tear_down)
+Test(source, text_and_binary_and_fragments_are_messages, .init = set_up, .fini = bench_close)
 {
 	static const char text[] = "{\"event_id\":\"é€😀\",\"payload\":\"é€😀\"}";
 	size_t len = sizeof text - 1;
@@ -325,7 +314,7 @@ Test(source, text_and_binary_and_fragments_are_messages, .init = set_up, .fini =
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
 }
 
-Test(source, messages_that_come_with_the_handshake_are_not_lost, .init = set_up, .fini = tear_down)
+Test(source, messages_that_come_with_the_handshake_are_not_lost, .init = set_up, .fini = bench_close)
 {
 	for (int i = 0; i < 2000; i++)
 		feed_sendf(feed, "{\"event_id\":\"burst-%d\",\"payload\":%d}", i, i);
@@ -342,7 +331,7 @@ static void send_in_fragments(const char *bytes, size_t len, size_t n)
 	}
 }
 
-Test(source, an_over_long_message_is_a_dead_letter_with_its_head, .init = set_up, .fini = tear_down)
+Test(source, an_over_long_message_is_a_dead_letter_with_its_head, .init = set_up, .fini = bench_close)
 {
 	size_t len = 3 << 20;
 	char *text = malloc(len + 1);
@@ -366,7 +355,7 @@ Test(source, an_over_long_message_is_a_dead_letter_with_its_head, .init = set_up
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
-Test(source, a_message_of_exactly_the_limit_is_an_event, .init = set_up, .fini = tear_down)
+Test(source, a_message_of_exactly_the_limit_is_an_event, .init = set_up, .fini = bench_close)
 {
 	size_t len = 64 << 10;
 	char *text = malloc(len + 2);
@@ -381,7 +370,7 @@ Test(source, a_message_of_exactly_the_limit_is_an_event, .init = set_up, .fini =
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
 }
 
-Test(source, half_a_message_is_nothing, .init = set_up, .fini = tear_down)
+Test(source, half_a_message_is_nothing, .init = set_up, .fini = bench_close)
 {
 	static const unsigned char half[] = {0x81, 126, 1, 0, '{', '"', 'e'};
 
@@ -395,12 +384,12 @@ Test(source, half_a_message_is_nothing, .init = set_up, .fini = tear_down)
 	feed_drop_all(feed);
 	cr_assert(wait_until(feed_connections(feed) == 3, SETTLED_MS));
 	expect_heard("afterwards");
-	cr_assert_eq(rows(), 2);
+	cr_assert_eq(bench_rows(), 2);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
 	cr_assert_eq(listener_metric(listener, "wsonce_in_flight_bytes"), 0);
 }
 
-Test(source, what_was_sent_before_a_cut_is_stored, .init = set_up, .fini = tear_down)
+Test(source, what_was_sent_before_a_cut_is_stored, .init = set_up, .fini = bench_close)
 {
 	for (int round = 0; round < 10; round++) {
 		for (int i = 0; i < 50; i++)
@@ -429,7 +418,7 @@ static bool is_answered_while_still(int connections)
 
 /* All of it is in the socket when the listener gets to read. */
 Test(source, what_was_sent_with_the_answer_to_the_handshake_and_before_a_cut_is_stored, .init = set_up,
-     .fini = tear_down)
+     .fini = bench_close)
 {
 	feed_freeze(feed);
 	feed_drop_all(feed);
@@ -443,7 +432,7 @@ Test(source, what_was_sent_with_the_answer_to_the_handshake_and_before_a_cut_is_
 	wait_rows(50);
 }
 
-Test(source, broken_frames_end_the_connection_and_it_comes_back, .init = set_up, .fini = tear_down)
+Test(source, broken_frames_end_the_connection_and_it_comes_back, .init = set_up, .fini = bench_close)
 {
 	static const struct {
 		const char *name;
@@ -490,7 +479,7 @@ Test(source, user_and_password_become_basic_authorization_and_are_shown_nowhere)
 		cr_assert(!listener_page_has(listener, "/readyz", secrets[i]));
 		cr_assert(!listener_page_has(listener, "/metrics", secrets[i]));
 	}
-	tear_down();
+	bench_close();
 }
 
 /* ---- TLS ---- */

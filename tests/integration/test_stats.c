@@ -1,17 +1,12 @@
 /* wsonce stats duplicates: what listeners counted of copies outlives them, is added up for the fleet, and
  * knows of copies that came long after the window. */
 #include "support.h"
+#include "bench.h"
 
 #define ACKS       "wsonce.ack.v1"
 #define SETTLED_MS 20000
 
-static struct database *db;
 static json_t *told;
-
-static void set_up(void)
-{
-	db = database_new();
-}
 
 static void ask(void)
 {
@@ -53,7 +48,7 @@ static void end(struct listener *l, struct peer *p)
 	cr_assert_eq(listener_stop(l), 0);
 }
 
-Test(stats, copies_of_several_listeners_are_added_up_and_events_are_counted_once, .init = set_up)
+Test(stats, copies_of_several_listeners_are_added_up_and_events_are_counted_once, .init = bench_open)
 {
 	for (int i = 0; i < 3; i++) {
 		struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
@@ -77,7 +72,7 @@ Test(stats, copies_of_several_listeners_are_added_up_and_events_are_counted_once
 	cr_assert_eq(database_long(db, "SELECT count(*) - (max(day) - min(day)) FROM wsonce_duplicates"), 1);
 }
 
-Test(stats, what_a_mark_takes_is_measured_where_there_is_one, .init = set_up)
+Test(stats, what_a_mark_takes_is_measured_where_there_is_one, .init = bench_open)
 {
 	struct redisd *redis = redisd_new();
 	struct listener *l =
@@ -93,7 +88,7 @@ Test(stats, what_a_mark_takes_is_measured_where_there_is_one, .init = set_up)
 }
 
 /* The row's age counts, not the minute after which Postgres is asked for it. */
-Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = set_up)
+Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = bench_open)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db, .redis = "none"}, NULL);
 	struct peer *p = peer_open_events(listener_ingest_port(l), ACKS);
@@ -111,7 +106,7 @@ Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = 
 	cr_assert_not_null(strstr(json_string_value(json_object_get(told, "advice")), "--dedup-window 259200 "));
 }
 
-Test(stats, fleet_without_duplicates_is_told_so, .init = set_up)
+Test(stats, fleet_without_duplicates_is_told_so, .init = bench_open)
 {
 	struct listener *l;
 	struct peer *p;
@@ -129,7 +124,7 @@ Test(stats, fleet_without_duplicates_is_told_so, .init = set_up)
 	run_expect(db, 0, "nothing is counted yet", "stats duplicates --since 2999-01-01T00:00:00Z");
 }
 
-Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = set_up)
+Test(stats, plot_shows_when_copies_came_and_what_a_longer_window_costs, .init = bench_open)
 {
 	struct run run;
 
@@ -159,7 +154,7 @@ static void count_events(const char *day, const char *events)
 		      day, events);
 }
 
-Test(stats, days_and_rates_are_written_as_people_read_them, .init = set_up)
+Test(stats, days_and_rates_are_written_as_people_read_them, .init = bench_open)
 {
 	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "DO $$BEGIN EXECUTE format('ALTER DATABASE %%I SET DateStyle = ''German''', "
@@ -172,7 +167,7 @@ Test(stats, days_and_rates_are_written_as_people_read_them, .init = set_up)
 }
 
 /* The first note after midnight tells of a minute, and the day may have a second. */
-Test(stats, day_that_has_just_begun_is_not_the_busiest_for_its_first_note, .init = set_up)
+Test(stats, day_that_has_just_begun_is_not_the_busiest_for_its_first_note, .init = bench_open)
 {
 	run_expect(db, 0, NULL, "migrate");
 	count_events("(now() AT TIME ZONE 'UTC')::date + 1", "7200");
@@ -180,7 +175,7 @@ Test(stats, day_that_has_just_begun_is_not_the_busiest_for_its_first_note, .init
 	cr_assert_eq(number("events_per_second"), 2);
 }
 
-Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leaves, .init = set_up)
+Test(stats, listener_that_runs_tells_of_itself_and_takes_that_back_when_it_leaves, .init = bench_open)
 {
 	struct listener *l = listener_start(&(struct listener_options){.database = db}, "--instance-id me");
 

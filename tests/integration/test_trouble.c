@@ -1,17 +1,9 @@
 /* Trouble of a single event: what the database, another transaction or a trigger does to it costs the other events
  * nothing, and no event is taken for stored, or for bad, that is not. */
 #include "support.h"
+#include "bench.h"
 
 #define WAIT_MS 20000
-
-static struct database *db;
-static struct listener *listener;
-static struct peer *producer;
-
-static void set_up(void)
-{
-	db = database_new();
-}
 
 static void start(const char *redis, const char *flags)
 {
@@ -19,15 +11,7 @@ static void start(const char *redis, const char *flags)
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 }
 
-static void tear_down(void)
-{
-	if (listener) {
-		peer_free(producer);
-		cr_assert_eq(listener_stop(listener), 0);
-	}
-}
-
-TestSuite(trouble, .init = set_up, .fini = tear_down, .timeout = 120);
+TestSuite(trouble, .init = bench_open, .fini = bench_close, .timeout = 120);
 
 static void send_event(const char *id)
 {
@@ -203,14 +187,9 @@ static void send_events(int n)
 		peer_sendf(producer, "{\"event_id\":\"e-%03d\",\"payload\":1}", i);
 }
 
-static long rows(void)
-{
-	return database_long(db, "SELECT count(*) FROM events");
-}
-
 static void await_rows(long n)
 {
-	cr_assert(wait_until(rows() == n, WAIT_MS), "%ld rows", rows());
+	cr_assert(wait_until(bench_rows() == n, WAIT_MS), "%ld rows", bench_rows());
 }
 
 Test(trouble, an_event_whose_trigger_raises_what_only_a_server_raises_stops_nobody)
@@ -283,7 +262,7 @@ Test(trouble, an_event_whose_id_another_transaction_holds_is_soon_found)
 	start("none", "--max-attempts 1");
 	holder = hold_row("e-100");
 	send_events(200);
-	cr_assert(wait_until(rows() == 199, 6000), "%ld rows", rows());
+	cr_assert(wait_until(bench_rows() == 199, 6000), "%ld rows", bench_rows());
 	cr_assert_not(listener_has_logged(listener, "cannot store, leaving claims"), "it was unready");
 	database_free(holder);
 	await_rows(200);
@@ -300,10 +279,10 @@ Test(trouble, many_events_whose_ids_another_transaction_holds_stop_nobody)
 	database_exec(holder, "INSERT INTO events (event_id, event_type, payload) "
 			      "SELECT 'e-' || lpad(n::text, 3, '0'), '', '0' FROM generate_series(1, 99) AS n");
 	send_events(200);
-	cr_assert(wait_until(rows() >= 100, 3 * WAIT_MS), "%ld rows", rows());
+	cr_assert(wait_until(bench_rows() >= 100, 3 * WAIT_MS), "%ld rows", bench_rows());
 	for (int i = 0; i < 5; i++) {
 		peer_sendf(producer, "{\"event_id\":\"later-%d\"}", i);
-		cr_assert(wait_until(rows() == 101 + i, 3 * WAIT_MS), "%d: %ld rows", i, rows());
+		cr_assert(wait_until(bench_rows() == 101 + i, 3 * WAIT_MS), "%d: %ld rows", i, bench_rows());
 	}
 	database_exec(holder, "COMMIT");
 	database_free(holder);
@@ -361,7 +340,8 @@ Test(trouble, what_all_events_meet_is_no_events_fault)
 
 static void wait_stored(int n)
 {
-	cr_assert(wait_until(listener_metric(listener, "wsonce_persisted_total") == n, WAIT_MS), "%ld rows", rows());
+	cr_assert(wait_until(listener_metric(listener, "wsonce_persisted_total") == n, WAIT_MS), "%ld rows",
+		  bench_rows());
 }
 
 /* No function is at work here. */

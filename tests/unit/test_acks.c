@@ -1,8 +1,6 @@
 /* The queue of acks: whole frames, in order, and memory that is given back. */
 #include "intake/acks.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
+#include "unit.h"
 
 static struct acks acks;
 

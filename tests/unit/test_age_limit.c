@@ -1,8 +1,6 @@
 /* Which events the guard at the door takes, to the microsecond, and what it says of the others. */
 #include "road/age_limit.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
+#include "unit.h"
 
 #define SECOND 1000000LL
 #define NOW    (1800000000 * SECOND)

@@ -1,10 +1,6 @@
 /* Every allocation of a module fails once: the module says so as its header tells, leaks nothing (the
  * sanitized build sees to that), and works again. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "unit.h"
 #include <uv.h>
 
 #include "postgres/array.h"

@@ -1,10 +1,7 @@
 /* The bytes of Postgres arrays: 20 bytes of head (dimensions, NULL allowed, element type, count,
  * lowest index), then each element as a length and its bytes. */
 #include "postgres/array.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
 static struct array array;
 

@@ -1,11 +1,7 @@
 /* When deliveries that are still to be made are worth a warning. */
 #include "outbox/backlog.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
+#include "unit.h"
 #include "base/log.h"
 
 static struct backlog backlog;

@@ -1,8 +1,6 @@
 /* How long backoff.c waits. */
 #include "base/backoff.h"
-
-#include <criterion/criterion.h>
-#include <stdbool.h>
+#include "unit.h"
 
 /* The highest wait that the next try may get. */
 static int64_t bound(const struct backoff *b)

@@ -1,10 +1,6 @@
 /* What goes into a batch, in which order, and how it is found there. */
 #include "road/batch.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
 static struct batch batch;
 

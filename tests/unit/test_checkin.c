@@ -1,10 +1,8 @@
 /* What a listener tells of itself, and what it makes of the answer. */
 #include "road/checkin.h"
 
-#include <criterion/criterion.h>
+#include "unit.h"
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "road/duplicates.h"
 #include "base/counters.h"

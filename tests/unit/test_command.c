@@ -1,9 +1,6 @@
 /* The bytes of Redis commands. */
 #include "redis/resp.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
 static struct resp command;
 

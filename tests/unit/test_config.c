@@ -1,11 +1,6 @@
 /* How settings are read: from where, which wins, and what is said about wrong ones. */
 #include "config/config.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "unit.h"
 
 static struct config config;
 static char error[400];

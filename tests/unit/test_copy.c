@@ -1,9 +1,7 @@
 /* The bytes of COPY's binary form: 19 bytes of head, then each row as the number of its columns and
  * each column as a length and its bytes, then -1 for a number of columns. */
 #include "road/bulk_load.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
+#include "unit.h"
 
 #define HEAD "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0"
 

@@ -1,11 +1,8 @@
 /* How a command tells on a terminal that something went wrong. */
 #include "commands/dispatch.h"
 
-#include <criterion/criterion.h>
+#include "unit.h"
 #include <pty.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "commands/progress.h"
 
 static char text[1000]; /* what the terminal was given */

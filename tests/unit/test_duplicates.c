@@ -1,11 +1,7 @@
 /* What is counted of copies: in which bucket of delays, and which of the late ones Postgres is asked about. */
 #include "road/duplicates.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "unit.h"
 #include "base/counters.h"
 
 static json_t *told;

@@ -9,12 +9,8 @@
  * file is not a part of it. */
 #include "road/envelope.h"
 
-#include <criterion/criterion.h>
+#include "unit.h"
 #include <dirent.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct envelope *reader;
 static struct envelope_view view;

@@ -1,16 +1,13 @@
 /* The table, the lists and the bookkeeping of events, and who is answered what. */
 #include <uthash.h>
-
 #include "road/event.h"
 
 #include "view.h"
 
-#include <criterion/criterion.h>
+#include "unit.h"
 #include <signal.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define ANSWERS_MAX 10
 

@@ -1,8 +1,6 @@
 /* Heartbeats of fleet.c: when they are sent, what they say, and when there are no more. */
-#include <criterion/criterion.h>
+#include "unit.h"
 #include <hiredis/hiredis.h>
-#include <stdio.h>
-#include <string.h>
 #include <uv.h>
 
 #include "clock.h"

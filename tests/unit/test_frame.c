@@ -1,9 +1,6 @@
 /* How frame.c turns bytes of a server into pieces of messages, what it answers, and what it refuses. */
 #include "net/frame.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
 static struct frames *frames;
 static char text[200000]; /* all messages, one after another, a bar behind each */

@@ -1,7 +1,6 @@
 /* When hold.c hands an event out again. */
 #include "road/hold.h"
-
-#include <criterion/criterion.h>
+#include "unit.h"
 
 static struct hold hold;
 

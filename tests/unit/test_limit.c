@@ -1,7 +1,6 @@
 /* How many rows one statement may have. */
 #include "road/limit.h"
-
-#include <criterion/criterion.h>
+#include "unit.h"
 
 static struct limit limit;
 

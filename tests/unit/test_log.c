@@ -1,13 +1,8 @@
 /* The lines that log.c writes to standard error. */
 #include "base/log.h"
 
-#include <criterion/criterion.h>
+#include "unit.h"
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static int kept_stderr, capture;
 static char line[10000];

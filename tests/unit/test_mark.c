@@ -1,9 +1,6 @@
 /* Marks as they are written, and what is read of any value in Redis. */
 #include "road/mark.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
+#include "unit.h"
 
 TestSuite(mark, .timeout = 60);
 

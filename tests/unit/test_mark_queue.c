@@ -1,8 +1,5 @@
 /* test_owed.c: marks come out of the queue complete, in order, and once. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "unit.h"
 #include "road/mark_queue.h"
 
 #define EPOCH 0x0123abcd

@@ -1,13 +1,8 @@
 /* Files by lines: where each begins and ends, whatever the buffer's borders, and what is too long. */
 #include "commands/ndjson.h"
 
-#include <criterion/criterion.h>
+#include "unit.h"
 #include <openssl/evp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define LIMIT 100
 

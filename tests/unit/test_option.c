@@ -1,11 +1,6 @@
 /* A command's own options: what is read into its struct, and what is left for the settings. */
 #include "commands/option.h"
-
-#include <criterion/criterion.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "unit.h"
 
 struct wanted {
 	bool is_json;

@@ -2,12 +2,7 @@
 #include "ops/overdue.h"
 #include "view.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
+#include "unit.h"
 #include "base/log.h"
 
 static struct events events;

@@ -1,7 +1,6 @@
 /* When a producer has to rest, and when it has to go. */
 #include "intake/patience.h"
-
-#include <criterion/criterion.h>
+#include "unit.h"
 
 static struct patience patience;
 

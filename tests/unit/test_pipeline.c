@@ -3,13 +3,7 @@
  * exactly one place. */
 #include "road/pipeline.h"
 
-#include <criterion/criterion.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
+#include "unit.h"
 #include "failing_alloc.h"
 #include "clock.h"
 #include "fake_stages.h"

@@ -1,11 +1,6 @@
 /* How much is logged of producers that are turned away. */
 #include "net/refused_peers.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "unit.h"
 
 static struct refused_peers *refusals;
 static int kept_stderr, capture;

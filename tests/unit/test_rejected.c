@@ -1,12 +1,7 @@
 /* What is told of messages that become dead letters, and how often. */
 #include "road/rejected.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
+#include "unit.h"
 #include "base/counters.h"
 
 static int kept_stderr, capture;

@@ -1,9 +1,6 @@
 /* Answers of Redis: how much memory one may take. */
 #include "redis/reply_arena.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
 static _Alignas(16) char room[1024];
 static struct arena arena;

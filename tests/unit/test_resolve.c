@@ -2,10 +2,9 @@
  * machine is to be changed. */
 #include "base/resolve.h"
 
-#include <criterion/criterion.h>
+#include "unit.h"
 #include <dlfcn.h>
 #include <netdb.h>
-#include <string.h>
 
 typedef int(lookup)(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found);
 

@@ -1,10 +1,7 @@
 /* Who is away is asked again, after waits that grow up to a cap: Redis, Postgres and feeds. */
 #include <arpa/inet.h>
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
+#include "unit.h"
 #include <sys/socket.h>
-#include <unistd.h>
 #include <uv.h>
 
 #include "clock.h"

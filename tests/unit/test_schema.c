@@ -1,11 +1,6 @@
 /* The SQL that brings a database up to date, as far as it can be told without one. */
 #include "postgres/schema.h"
-
-#include <criterion/criterion.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
 static bool ends_with(const char *text, const char *end)
 {

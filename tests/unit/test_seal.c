@@ -1,10 +1,7 @@
 /* Seals of marks: whose they are, and of what. */
 #include "road/seal.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "unit.h"
 #include "road/mark.h"
 
 #define MARK "done@1700000000000.0000ab12"

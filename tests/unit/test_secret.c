@@ -1,10 +1,8 @@
 /* Keeping secrets out of texts. */
 #include "base/secret.h"
 
-#include <criterion/criterion.h>
+#include "unit.h"
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void expect_masked(const char *text, const char *secret, const char *shown)
 {

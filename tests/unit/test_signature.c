@@ -1,8 +1,6 @@
 /* What a receiver knows a delivery by. */
 #include "outbox/signature.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
+#include "unit.h"
 
 /* The example that the Standard Webhooks specification's libraries are tested with: the secret
  * whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, decoded. */

@@ -1,7 +1,6 @@
 /* What an error of the server means: whose fault it is, and whether to try again. */
 #include "postgres/sqlstate.h"
-
-#include <criterion/criterion.h>
+#include "unit.h"
 
 #define INDEX_WAIT "while inserting index tuple (0,3) in relation \"events_event_id_key\""
 #define FUNCTION   "PL/pgSQL function public.handle(text,text,jsonb) line 3 at RAISE"

@@ -1,6 +1,5 @@
 /* test_stall.c: a listener that has rows and stores none stalls, and goes on when one is stored. */
-#include <criterion/criterion.h>
-
+#include "unit.h"
 #include "road/stall.h"
 
 static int64_t now_ms;

@@ -1,8 +1,6 @@
 /* Counters and histograms. A test is a process of its own, so all of them are 0 at first. */
 #include "base/counters.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
+#include "unit.h"
 
 struct seen {
 	size_t count;

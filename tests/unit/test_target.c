@@ -1,8 +1,7 @@
 /* What becomes of a delivery after an answer, and of a target that fails. */
 #include "outbox/target.h"
 
-#include <criterion/criterion.h>
-
+#include "unit.h"
 #include "base/log.h"
 
 static struct webhook webhook = {

@@ -1,10 +1,6 @@
 /* Moments and ages: what is read, to the microsecond, and what is not. */
 #include "base/timestamp.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "unit.h"
 
 #define SECOND_US 1000000LL
 

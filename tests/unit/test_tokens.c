@@ -1,11 +1,6 @@
 /* The tokens of producers: their file, how it is read again, and who is let in. */
 #include "config/tokens.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "unit.h"
 
 static char path[] = "/tmp/wsonce-tokens-XXXXXX";
 static struct tokens *tokens;

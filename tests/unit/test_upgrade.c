@@ -1,11 +1,8 @@
 /* What upgrade.c asks of a server, and which answers it takes. */
 #include "net/upgrade.h"
 
-#include <criterion/criterion.h>
+#include "unit.h"
 #include <openssl/evp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct url url;
 static struct upgrade *upgrade;

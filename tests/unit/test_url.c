@@ -1,8 +1,6 @@
 /* How url.c cuts URLs and addresses up, and what it lets be shown of them. */
 #include "base/url.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
+#include "unit.h"
 
 static struct url url;
 

@@ -1,0 +1,15 @@
+/* What most unit tests use of Criterion and of the C library. */
+#ifndef SUPPORT_UNIT_H
+#define SUPPORT_UNIT_H
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#endif
