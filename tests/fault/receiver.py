@@ -7,38 +7,12 @@ import json
 import random
 import time
 
+from rig.receiver import Caller, is_signed
 from rig.sockets import reset_socket, serve
-from rig.webhook import is_signed
 
 SECRET = bytes(range(32))
 SLOW_S = 3.5                    # longer than a listener's timeout, and than the claim TTL
 TOLERANCE_S = 300               # of a timestamp, as the specification's libraries have it
-
-
-class Caller(asyncio.Protocol):
-    """A connection of a listener, with one request after the other."""
-
-    def __init__(self, receiver):
-        self.receiver = receiver
-        self.transport = None
-        self.buffer = b""
-
-    def connection_made(self, transport):
-        self.transport = transport
-
-    def data_received(self, data):
-        self.buffer += data
-        head, end, rest = self.buffer.partition(b"\r\n\r\n")
-        lines = head.decode().split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
-        size = int(headers.get("content-length", "0")) if end else 0
-        if end and len(rest) >= size:
-            self.buffer = rest[size:]
-            self.receiver.on_request(self, headers, rest[:size])
-
-    def answer(self, status, header=""):
-        if not self.transport.is_closing():
-            self.transport.write(f"HTTP/1.1 {status} so\r\n{header}content-length: 0\r\n\r\n".encode())
 
 
 class Receiver:
@@ -54,11 +28,11 @@ class Receiver:
         self.applied = collections.Counter()        # event id -> how often
 
     async def start(self):
-        self.server, self.port = await serve(lambda: Caller(self))
+        self.server, self.port = await serve(lambda: Caller(self.on_request))
         with open(self.secret_file, "w") as file:
             file.write("whsec_" + base64.b64encode(SECRET).decode())
 
-    def on_request(self, caller, headers, body):
+    def on_request(self, caller, _, headers, body):
         self.requests += 1
         key = headers.get("idempotency-key", "")
         self.repeats += key in self.keys
@@ -88,7 +62,7 @@ class Receiver:
         if mood == "fail":
             caller.answer(500)
         elif mood == "later":
-            caller.answer(429, "retry-after: 1\r\n")
+            caller.answer(429, retry_after=1)
         elif mood == "reset":
             reset_socket(caller.transport)
         elif mood == "slow":

@@ -4,9 +4,9 @@ import socket
 import struct
 
 
-async def serve(protocol):
-    """A server whose connections are what protocol() makes. Returns it and its port."""
-    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+async def serve(protocol, port=0, context=None):
+    """A server whose connections are what protocol() makes. context: of TLS. Returns it and its port."""
+    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", port, ssl=context, backlog=1024)
     return server, server.sockets[0].getsockname()[1]
 
 
@@ -17,17 +17,12 @@ def free_port():
         return found.getsockname()[1]
 
 
-def reset_at_close(sock):
-    """From here on its end is an RST."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
 def reset_socket(transport):
     """Ends a connection by RST: whatever is on its way in either direction is gone."""
     sock = transport.get_extra_info("socket")
     if sock is not None and sock.family != socket.AF_UNIX:
         try:
-            reset_at_close(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except OSError:
             pass
     transport.abort()

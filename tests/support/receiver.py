@@ -20,162 +20,131 @@
 
 A path may go on with ?anything, to tell tests apart. GET /requests tells all requests as a JSON array; GET
 /requests?path=P those to path P."""
+import asyncio
 import base64
+import collections
 import email.utils
-import http.server
 import json
 import signal
 import ssl
 import sys
-import threading
 import time
 import urllib.parse
 
 sys.dont_write_bytecode = True
 sys.path.insert(1, f"{sys.path[0]}/..")
 
-from rig.sockets import reset_at_close
-from rig.webhook import is_signed
-
-PORT, SECRET = int(sys.argv[1]), base64.b64decode(sys.argv[2].removeprefix("whsec_"))
-lock = threading.Lock()
-released = threading.Event()
-requests = []
-attempts = {}  # (path, key) -> how many
-totals = {}    # path -> how many
+from rig.receiver import Caller, is_signed
+from rig.sockets import reset_socket, serve
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
+class Receiver:
+    def __init__(self, secret):
+        self.secret = base64.b64decode(secret.removeprefix("whsec_"))
+        self.released = asyncio.Event()
+        self.requests = []
+        self.attempts = collections.Counter()       # of each (path, key)
+        self.totals = collections.Counter()         # of each path
+        self.tasks = set()
 
-    def log_message(self, *args):
-        pass
+    def on_request(self, caller, line, headers, body):
+        method, target, _ = line.split(" ")
+        if method == "GET":
+            self.tell(caller, target)
+            return
+        task = asyncio.get_running_loop().create_task(self.play(caller, target.partition("?")[0], headers, body))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
-    def answer(self, status, body=b"", headers=()):
-        self.send_response(status)
-        for name, value in headers:
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
+    def tell(self, caller, target):
+        wanted = urllib.parse.parse_qs(urllib.parse.urlsplit(target).query).get("path")
+        told = [request for request in self.requests if not wanted or request["path"] == wanted[0]]
+        caller.answer(200, json.dumps(told).encode(), content_type="application/json")
+        caller.transport.close()
 
-    def do_GET(self):
-        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
-        with lock:
-            told = [r for r in requests if r["path"] == query.get("path", [r["path"]])[0]]
-            body = json.dumps(told).encode()
-        self.answer(200, body, [("content-type", "application/json")])
-
-    def note(self, path, body):
-        key = self.headers.get("idempotency-key", "")
-        with lock:
-            number = attempts[path, key] = attempts.get((path, key), 0) + 1
-            total = totals[path] = totals.get(path, 0) + 1
-            request = {"path": path, "key": key, "attempt": number, "at_ms": int(time.monotonic() * 1000),
-                       "headers": {name.lower(): value for name, value in self.headers.items()},
-                       "body": body.decode(), "is_signed": is_signed(SECRET, self.headers, body), "is_answered": False}
-            requests.append(request)
-        return request, number, total
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["content-length"]))
-        path = self.path.split("?")[0]
-        request, number, total = self.note(path, body)
+    async def play(self, caller, path, headers, body):
+        key = headers.get("idempotency-key", "")
+        self.attempts[path, key] += 1
+        self.totals[path] += 1
+        number, total = self.attempts[path, key], self.totals[path]
+        request = {"path": path, "key": key, "attempt": number, "at_ms": int(time.monotonic() * 1000), "headers": headers,
+                   "body": body.decode(), "is_signed": is_signed(self.secret, headers, body), "is_answered": False}
+        self.requests.append(request)
         how, *words = path.strip("/").split("/")
-        try:
-            getattr(self, "on_" + how)(number, total, *words)
-            request["is_answered"] = True
-        except OSError:
-            self.close_connection = True  # the listener did not wait
+        await getattr(self, "on_" + how)(caller, number, total, *words)
+        request["is_answered"] = not caller.transport.is_closing()      # or the listener did not wait
 
-    def on_ok(self, number, total):
-        self.answer(200)
+    async def on_ok(self, caller, number, total):
+        caller.answer(200)
 
-    def on_fail(self, number, total, status, n):
-        self.answer(int(status) if number <= int(n) else 200, b"no, says \xffthe receiver\x00")
+    async def on_fail(self, caller, number, total, status, n):
+        caller.answer(status if number <= int(n) else 200, b"no, says \xffthe receiver\x00")
 
-    def on_down(self, number, total, status, n):
-        self.answer(int(status) if total <= int(n) else 200, b"down")
+    async def on_down(self, caller, number, total, status, n):
+        caller.answer(status if total <= int(n) else 200, b"down")
 
-    def on_slow(self, number, total, seconds, n):
+    async def on_slow(self, caller, number, total, seconds, n):
+        await asyncio.sleep(float(seconds) if number <= int(n) else 0)
+        caller.answer(200)
+
+    async def on_hold(self, caller, number, total, n):
         if number <= int(n):
-            time.sleep(float(seconds))
-        self.answer(200)
+            await self.released.wait()
+        caller.answer(200)
 
-    def on_hold(self, number, total, n):
-        if number <= int(n):
-            released.wait(600)
-        self.answer(200)
+    async def on_hang(self, caller, number, total, n):
+        while number <= int(n) and not caller.transport.is_closing():
+            await asyncio.sleep(0.05)   # until the listener gives up
+        caller.answer(200)
 
-    def on_hang(self, number, total, n):
+    async def on_reset(self, caller, number, total, n):
         if number > int(n):
-            self.answer(200)
-            return
-        self.connection.settimeout(600)
-        self.rfile.read(1)  # until the listener gives up
-        self.close_connection = True
+            caller.answer(200)
+        else:
+            reset_socket(caller.transport)
 
-    def on_reset(self, number, total, n):
-        if number > int(n):
-            self.answer(200)
-            return
-        reset_at_close(self.connection)
-        for file in self.rfile, self.wfile, self.connection:  # the last one that is closed closes the socket
-            file.close()
-        raise OSError("reset")
+    async def on_later(self, caller, number, total, seconds):
+        caller.answer(429 if number == 1 else 200, b"later", **({"retry_after": seconds} if number == 1 else {}))
 
-    def on_later(self, number, total, seconds):
-        self.answer(429 if number == 1 else 200, b"later", [("retry-after", seconds)] if number == 1 else [])
-
-    def on_date(self, number, total, seconds):
+    async def on_date(self, caller, number, total, seconds):
         date = email.utils.formatdate(time.time() + float(seconds), usegmt=True)
-        self.answer(503 if number == 1 else 200, b"later", [("retry-after", date)] if number == 1 else [])
+        caller.answer(503 if number == 1 else 200, b"later", **({"retry_after": date} if number == 1 else {}))
 
-    def on_extra(self, number, total, status):
-        self.answer(int(status))
-        released.wait(600)  # or both would be read at once
-        released.clear()
-        self.answer(200)
+    async def on_extra(self, caller, number, total, status):
+        caller.answer(status)
+        await self.released.wait()      # or both would be read at once
+        self.released.clear()
+        caller.answer(200)
         print("extra", flush=True)
 
-    def on_redirect(self, number, total):
-        self.answer(302, b"", [("location", "/redirected")])
+    async def on_redirect(self, caller, number, total):
+        caller.answer(302, location="/redirected")
 
-    def on_redirected(self, number, total):
-        self.answer(200)
+    async def on_redirected(self, caller, number, total):
+        caller.answer(200)
 
-    def on_accents(self, number, total):
-        self.answer(400, ("x" + "é" * 1000).encode())
+    async def on_accents(self, caller, number, total):
+        caller.answer(400, ("x" + "é" * 1000).encode())
 
-    def on_huge(self, number, total):
-        self.answer(200, b"x" * (8 << 20))
+    async def on_huge(self, caller, number, total):
+        caller.answer(200, b"x" * (8 << 20))
 
-    def on_endless(self, number, total, status):
-        self.send_response(int(status))
-        self.send_header("content-length", str(1 << 40))
-        self.end_headers()
-        while True:
-            self.wfile.write(b"and so on\n")
-            self.wfile.flush()
-            time.sleep(0.05)
+    async def on_endless(self, caller, number, total, status):
+        caller.write(f"HTTP/1.1 {status} so\r\ncontent-length: {1 << 40}\r\n\r\n".encode())
+        while not caller.transport.is_closing():
+            caller.write(b"and so on\n")
+            await asyncio.sleep(0.05)
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024
+async def main(port, secret, *certificate):
+    context = None
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+    receiver = Receiver(secret)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, receiver.released.set)
+    server, _ = await serve(lambda: Caller(receiver.on_request), port, context)
+    await server.serve_forever()
 
-    def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
 
-
-signal.signal(signal.SIGUSR1, lambda *_: released.set())
-server = Server(("127.0.0.1", PORT), Handler)
-if len(sys.argv) > 3:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(sys.argv[3], sys.argv[4])
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-server.serve_forever()
+asyncio.run(main(int(sys.argv[1]), *sys.argv[2:]))
