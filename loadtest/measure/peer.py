@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 
 from rig.process import Process
+from rig.run import TREE
 from rig.waiting import RigError
 
 READY_S = 60
@@ -68,10 +69,10 @@ def missing_module(modules):
     return None
 
 
-def prepare(tree, name):
+def prepare(name):
     """Sees to it that a peer can run. Returns why not, or None."""
     kind = KINDS[name]
-    folder = f"{tree}/{kind.folder}"
+    folder = f"{TREE}/{kind.folder}"
     if not os.path.exists(f"{folder}/{kind.command[-1]}"):
         return f"there is no {kind.folder}/{kind.command[-1]}"
     if not shutil.which(kind.command[0]):
@@ -83,27 +84,34 @@ def prepare(tree, name):
 
 
 class Instance(Process):
+    """Tells its figures on standard output, a JSON object a line."""
+
     def __init__(self, base):
         super().__init__(base)
+        self.figures = {}
+        self.told_at = 0.0              # when they were so
+        self.bad_lines = []
         self.reader = None
-        self.received = self.settled = 0
-        self.told = 0.0                 # when that was so
-        self.is_ready = False
         self.news = asyncio.Event()
 
-    async def start(self, kind, rig, url):
+    async def start(self, servers, kind, url, *options):
+        kind = KINDS[kind]
         await self.launch(
-            [*kind.command[:-1], f"{rig.tree}/{kind.folder}/{kind.command[-1]}", "--source", url, "--redis", rig.redis_url,
-             "--postgres", rig.conninfo, "--instance", self.name, *kind.flags], stdout=asyncio.subprocess.PIPE)
+            [*kind.command[:-1], f"{TREE}/{kind.folder}/{kind.command[-1]}", "--source", url, "--redis", servers.redis_url,
+             "--postgres", servers.conninfo, *kind.flags, *options], stdout=asyncio.subprocess.PIPE)
         self.reader = asyncio.get_running_loop().create_task(self.read())
 
     async def read(self):
         async for line in self.process.stdout:
-            said = json.loads(line)
-            self.is_ready |= bool(said.get("ready"))
-            if "settled" in said:
-                self.received, self.settled, self.told = said["received"], said["settled"], time.time() - TOLD_EVERY_S
+            try:
+                self.figures.update(json.loads(line))
+            except ValueError:
+                self.bad_lines.append(line)
+            self.told_at = time.time() - TOLD_EVERY_S
             self.news.set()
+
+    def figure(self, name):
+        return self.figures.get(name, 0)
 
     async def wait_for(self, is_done, seconds, what):
         while not is_done():
@@ -111,15 +119,15 @@ class Instance(Process):
             try:
                 await asyncio.wait_for(self.news.wait(), seconds)
             except asyncio.TimeoutError:
-                raise RigError(f"{self.name}: {what}: received {self.received}, settled {self.settled}, and no more news "
-                               f"for {seconds} s") from None
+                raise RigError(f"{self.name}: {what}: {self.figures}, and no more news for {seconds} s") from None
             if self.reader.done() and not is_done():
                 last = (self.last_words() or ["it said nothing"])[-1]
                 raise RigError(f"{self.name} ended: see its log with --keep: {last}")
 
     async def settle(self, messages):
-        await self.wait_for(lambda: self.received == self.settled == messages, STUCK_S, f"not all of {messages} messages")
-        return self.told
+        await self.wait_for(lambda: self.figure("received") == self.figure("settled") == messages, STUCK_S,
+                            f"not all of {messages} messages")
+        return self.told_at
 
 
 class Peers:
@@ -133,10 +141,11 @@ class Peers:
 
     async def connect(self, url):
         for number in range(1, self.size + 1):
-            self.members.append(self.rig.child(f"{self.name}-{number}", Instance))
-            await self.members[-1].start(KINDS[self.name], self.rig, url)
+            member = self.rig.child(f"{self.name}-{number}", Instance)
+            self.members.append(member)
+            await member.start(self.rig, self.name, url, "--instance", member.name)
         for member in self.members:
-            await member.wait_for(lambda m=member: m.is_ready, READY_S, "not connected")
+            await member.wait_for(lambda m=member: m.figure("ready"), READY_S, "not connected")
 
     async def settle(self, messages):
         return max([await member.settle(messages) for member in self.members])

@@ -1,21 +1,14 @@
-"""The processes of a check: owns a peer and the figures that it tells, and a feed."""
-import asyncio
-import json
+"""The processes of a check: owns a peer, judged by its figures, and a feed."""
 import os
 import signal
 
+from measure.peer import Instance
 from rig.load import Source
-from rig.process import Process
 from rig.run import TREE
 from rig.waiting import SLOW, comes_true
 
 DEADLINE_S = 60 * SLOW
 BIN_DIR = os.environ.get("WSONCE_BIN_DIR") or f"{TREE}/build"
-SOURCE = f"{BIN_DIR}/wsonce-source"
-NODE, FASTAPI = f"{TREE}/loadtest/peers/node/listener.js", f"{TREE}/loadtest/peers/fastapi/listener.py"
-PROGRAMS = {"node": [NODE], "node-script": [NODE, "--claim-by", "script"],
-            "node-copy": [NODE, "--claim-by", "script", "--store-by", "copy"],
-            "fastapi": [FASTAPI], "fastapi-batched": [FASTAPI, "--batch"]}
 
 
 class Wrong(Exception):
@@ -28,34 +21,11 @@ async def soon(predicate, what):
         raise Wrong(f"{what}: not within {DEADLINE_S} s")
 
 
-class Peer(Process):
-    """Tells its figures on standard output."""
-
-    def __init__(self, kind, base):
-        super().__init__(base)
-        self.kind = kind
-        self.figures = {}
-        self.bad_lines = []
-        self.reader = None
-
-    async def start(self, *options):
-        await self.launch(PROGRAMS[self.kind] + list(options), stdout=asyncio.subprocess.PIPE)
-        self.reader = asyncio.create_task(self.read())
-
-    async def read(self):
-        async for line in self.process.stdout:
-            try:
-                self.figures.update(json.loads(line))
-            except ValueError:
-                self.bad_lines.append(line)
-
+class Peer(Instance):
     async def is_connected(self):
-        await soon(lambda: self.figures.get("ready") or self.is_over, f"{self.kind} is ready")
+        await soon(lambda: self.figure("ready") or self.is_over, f"{self.name} is ready")
         if self.is_over:
-            raise Wrong(f"{self.kind} did not start: {self.log()[-300:]}")
-
-    def figure(self, name):
-        return self.figures.get(name, 0)
+            raise Wrong(f"{self.name} did not start: {self.log()[-300:]}")
 
     @property
     def is_settled(self):
