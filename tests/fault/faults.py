@@ -4,12 +4,13 @@ import asyncio
 import random
 import signal
 import time
+from operator import methodcaller
 
 import postgres_faults as pg
+from acts import lasting, on_links
 from fleet import DRAIN_S, clock
 from proxy import CommitCut
 from rig.waiting import RigError, comes_true
-
 
 EFFECTS, PLAIN, CONSUMER = "effects", "plain", "consumer"      # what the fleet of a run is
 ALL = (EFFECTS, PLAIN, CONSUMER)
@@ -59,18 +60,10 @@ class Fault:
 
 # --- doing them ---
 
-async def kill(rig, fault):
-    listener = rig.listener(fault.target)
-    await listener.end(signal.SIGKILL, 5)
-    await asyncio.sleep(fault.duration)
-    await listener.start()
-
-
-async def stop(rig, fault):
-    listener = rig.listener(fault.target)
-    listener.signal(signal.SIGSTOP)
-    await asyncio.sleep(fault.duration)
-    listener.signal(signal.SIGCONT)
+kill = lasting(lambda rig, fault: rig.listener(fault.target).end(signal.SIGKILL, 5),
+               lambda rig, fault: rig.listener(fault.target).start())
+stop = lasting(lambda rig, fault: rig.listener(fault.target).signal(signal.SIGSTOP),
+               lambda rig, fault: rig.listener(fault.target).signal(signal.SIGCONT))
 
 
 async def term(rig, fault):
@@ -86,98 +79,34 @@ async def term(rig, fault):
     await listener.start()
 
 
-async def clock_step(rig, fault):
-    rig.clocks.set(fault.target, int(fault.detail))
-    await asyncio.sleep(fault.duration)
-    rig.clocks.set(fault.target, 0)
+clock_step = lasting(lambda rig, fault: rig.clocks.set(fault.target, int(fault.detail)),
+                     lambda rig, fault: rig.clocks.set(fault.target, 0))
 
 
-async def redis_kill(rig, fault):
-    await rig.redis.kill()
-    await asyncio.sleep(fault.duration)
-    await rig.redis.start()
+def ask(*words):
+    return lambda rig, _: rig.redis.ask(*words)
 
 
-async def redis_stop(rig, fault):
-    rig.redis.signal(signal.SIGSTOP)
-    await asyncio.sleep(fault.duration)
-    rig.redis.signal(signal.SIGCONT)
-
-
-async def redis_flush(rig, fault):
-    await rig.redis.ask("FLUSHALL")
-
-
-async def redis_script_flush(rig, fault):
-    await rig.redis.ask("SCRIPT", "FLUSH")
-
-
-async def redis_oom(rig, fault):
-    await rig.redis.ask("CONFIG", "SET", "maxmemory", "1")
-    await asyncio.sleep(fault.duration)
-    await rig.redis.ask("CONFIG", "SET", "maxmemory", "0")
-
-
-async def redis_slow(rig, fault):
-    await with_links(rig, ["redis"], fault.duration, lambda link: link.slow(0, 2), lambda link: link.slow(0, 0))
-
-
-async def redis_reset(rig, fault):
-    await with_links(rig, ["redis"], 0, lambda link: link.reset(), lambda link: None)
-
-
-async def redis_blackhole(rig, fault):
-    await with_links(rig, ["redis"], fault.duration, lambda link: link.hold(True, True),
-                     lambda link: link.hold(False, False))
-
-
-async def with_links(rig, names, seconds, begin, end, listeners=None):
-    links = [listener.links[name] for listener in listeners or rig.listeners for name in names]
-    for link in links:
-        begin(link)
-    await asyncio.sleep(seconds)
-    for link in links:
-        end(link)
-
-
-async def handler_raise(rig, fault):
-    await rig.effects.set_mood(is_bad=True)
-    await asyncio.sleep(fault.duration)
-    await rig.effects.set_mood(is_bad=False)
-
-
-async def hook(rig, fault):
-    rig.receiver.mood = fault.kind.name.partition("-")[2]
-    await asyncio.sleep(fault.duration)
-    rig.receiver.mood = None
-
+hold, let_pass = methodcaller("hold", True, True), methodcaller("hold", False, False)
+slow, not_slow, reset = methodcaller("slow", 0.15, 0.15), methodcaller("slow", 0, 0), methodcaller("reset")
+redis_kill = lasting(lambda rig, _: rig.redis.kill(), lambda rig, _: rig.redis.start())
+redis_stop = lasting(lambda rig, _: rig.redis.signal(signal.SIGSTOP), lambda rig, _: rig.redis.signal(signal.SIGCONT))
+redis_flush = lasting(ask("FLUSHALL"))
+redis_script_flush = lasting(ask("SCRIPT", "FLUSH"))
+redis_oom = lasting(ask("CONFIG", "SET", "maxmemory", "1"), ask("CONFIG", "SET", "maxmemory", "0"))
+redis_slow = lasting(on_links(methodcaller("slow", 0, 2), "redis"), on_links(not_slow, "redis"))
+redis_reset = lasting(on_links(reset, "redis"))
+redis_blackhole = lasting(on_links(hold, "redis"), on_links(let_pass, "redis"))
+handler_raise = lasting(lambda rig, _: rig.effects.set_mood(is_bad=True), lambda rig, _: rig.effects.set_mood(is_bad=False))
+hook = lasting(lambda rig, fault: setattr(rig.receiver, "mood", fault.kind.name.partition("-")[2]),
+               lambda rig, _: setattr(rig.receiver, "mood", None))
 
 NETS = ("redis", "postgres", "feed", "ingest", "hook", "redis+postgres", "redis+postgres+feed+ingest+hook")
-
-
-async def net(rig, fault, begin, end):
-    listener = rig.listener(fault.target)
-    await with_links(rig, fault.detail.split("+"), fault.duration, begin, end, [listener])
-
-
-async def net_delay(rig, fault):
-    await net(rig, fault, lambda link: link.slow(0.15, 0.15), lambda link: link.slow(0, 0))
-
-
-async def net_cut(rig, fault):
-    await net(rig, fault, lambda link: link.hold(True, True), lambda link: link.hold(False, False))
-
-
-async def net_cut_up(rig, fault):
-    await net(rig, fault, lambda link: link.hold(True, False), lambda link: link.hold(False, False))
-
-
-async def net_cut_down(rig, fault):
-    await net(rig, fault, lambda link: link.hold(False, True), lambda link: link.hold(False, False))
-
-
-async def net_reset(rig, fault):
-    await net(rig, fault, lambda link: link.reset(), lambda link: None)
+net_delay = lasting(on_links(slow), on_links(not_slow))
+net_cut = lasting(on_links(hold), on_links(let_pass))
+net_cut_up = lasting(on_links(methodcaller("hold", True, False)), on_links(let_pass))
+net_cut_down = lasting(on_links(methodcaller("hold", False, True)), on_links(let_pass))
+net_reset = lasting(on_links(reset))
 
 
 async def net_commit_cut(rig, fault):
@@ -193,23 +122,10 @@ async def net_commit_cut(rig, fault):
     fault.outcome = "cut" if cut.hits else "no statement came"
 
 
-async def feed_drop(rig, fault):
-    rig.feed.end_all(fault.detail == "reset")
-
-
-async def feed_silent(rig, fault):
-    rig.feed.is_silent = True
-    await asyncio.sleep(fault.duration)
-    rig.feed.is_silent = False
-
-
-async def feed_refuse(rig, fault):
-    await with_links(rig, ["feed"], fault.duration, lambda link: link.refuse(True), lambda link: link.refuse(False))
-
-
-async def feed_half_frame(rig, fault):
-    rig.feed.send_half_frames(fault.detail == "reset")
-
+feed_drop = lasting(lambda rig, fault: rig.feed.end_all(fault.detail == "reset"))
+feed_half_frame = lasting(lambda rig, fault: rig.feed.send_half_frames(fault.detail == "reset"))
+feed_silent = lasting(lambda rig, _: setattr(rig.feed, "is_silent", True), lambda rig, _: setattr(rig.feed, "is_silent", False))
+feed_refuse = lasting(on_links(methodcaller("refuse", True), "feed"), on_links(methodcaller("refuse", False), "feed"))
 
 HOOKED = (EFFECTS, CONSUMER)
 

@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 
+from acts import lasting
 from rig.waiting import RigError, comes_true
 from standby import Standby
 
@@ -19,10 +20,7 @@ RAISE = (f"RAISE EXCEPTION '{REFUSED}: %', {{0}} USING ERRCODE = "
          f"('{{{{{','.join(CODES)}}}}}'::text[])[1 + (hashtext({{0}}) >> 8 & 1023) % {len(CODES)}]")
 
 
-async def pg_kill(rig, fault):
-    await rig.postgres.crash()
-    await asyncio.sleep(fault.duration)
-    await rig.postgres.start()
+pg_kill = lasting(lambda rig, _: rig.postgres.crash(), lambda rig, _: rig.postgres.start())
 
 
 async def pg_stop(rig, fault):
@@ -39,20 +37,20 @@ async def pg_terminate(rig, fault):
     fault.outcome = f"{out} backends" if status == 0 else "Postgres was down"
 
 
-async def pg_full(rig, fault):
-    await rig.postgres.sql("ALTER ROLE wsonce CONNECTION LIMIT 0")
-    await rig.postgres.sql(TERMINATE)
-    await asyncio.sleep(fault.duration)
-    await rig.postgres.sql("ALTER ROLE wsonce CONNECTION LIMIT -1")
+def sql(*statements):
+    """A step. {0} and {1} stand for the name and the value that the fault's detail has."""
+    async def step(rig, fault):
+        for statement in statements:
+            await rig.postgres.sql(statement.format(*fault.detail.split("=")))
+    return step
 
 
-async def pg_readonly(rig, fault):
-    await rig.postgres.sql("ALTER SYSTEM SET default_transaction_read_only = on")
-    await rig.postgres.sql("SELECT pg_reload_conf()")
-    await rig.postgres.sql(TERMINATE)
-    await asyncio.sleep(fault.duration)
-    await rig.postgres.sql("ALTER SYSTEM RESET default_transaction_read_only")
-    await rig.postgres.sql("SELECT pg_reload_conf()")
+RELOAD = "SELECT pg_reload_conf()"
+pg_full = lasting(sql("ALTER ROLE wsonce CONNECTION LIMIT 0", TERMINATE), sql("ALTER ROLE wsonce CONNECTION LIMIT -1"))
+pg_readonly = lasting(sql("ALTER SYSTEM SET default_transaction_read_only = on", RELOAD, TERMINATE),
+                      sql("ALTER SYSTEM RESET default_transaction_read_only", RELOAD))
+# The role has a limit of its own, which new sessions have.
+pg_role = lasting(sql("ALTER ROLE wsonce SET {0} = '{1}'", TERMINATE), sql("ALTER ROLE wsonce RESET {0}", TERMINATE))
 
 
 async def pg_disk(rig, fault):
@@ -83,28 +81,13 @@ async def make_trigger(rig):
                   "EXECUTE FUNCTION torture_trigger()")
 
 
-async def with_trigger(rig, fault, body):
-    await rig.sql(TRIGGER.format(f"IF {VICTIM} THEN {body}; END IF;"))
-    await asyncio.sleep(fault.duration)
-    await rig.sql(TRIGGER.format(""))
+def by_trigger(body):
+    return lasting(lambda rig, _: rig.sql(TRIGGER.format(f"IF {VICTIM} THEN {body}; END IF;")),
+                   lambda rig, _: rig.sql(TRIGGER.format("")))
 
 
-async def pg_refuse(rig, fault):
-    await with_trigger(rig, fault, RAISE.format("NEW.event_id"))
-
-
-async def pg_null(rig, fault):
-    await with_trigger(rig, fault, "RETURN NULL")
-
-
-async def pg_role(rig, fault):
-    """The role has a limit of its own, which new sessions have."""
-    name, value = fault.detail.split("=")
-    await rig.postgres.sql(f"ALTER ROLE wsonce SET {name} = '{value}'")
-    await rig.postgres.sql(TERMINATE)
-    await asyncio.sleep(fault.duration)
-    await rig.postgres.sql(f"ALTER ROLE wsonce RESET {name}")
-    await rig.postgres.sql(TERMINATE)
+pg_refuse = by_trigger(RAISE.format("NEW.event_id"))
+pg_null = by_trigger("RETURN NULL")
 
 
 async def pg_hold(rig, fault):
@@ -168,16 +151,12 @@ async def pg_forget(rig, fault):
         rig.book.forgot_at = math.inf
         rig.postgres = await standby.promote()
     else:
-        await rig.postgres.sql("ALTER ROLE wsonce SET synchronous_commit = off")
-        await rig.postgres.sql("ALTER SYSTEM SET wal_writer_delay = '5s'")
-        await rig.postgres.sql("SELECT pg_reload_conf()")
-        await rig.postgres.sql(TERMINATE)
+        await sql("ALTER ROLE wsonce SET synchronous_commit = off", "ALTER SYSTEM SET wal_writer_delay = '5s'", RELOAD,
+                  TERMINATE)(rig, fault)
         await let_commit(rig, fault.duration)
         rig.book.forgot_at = math.inf
         await rig.postgres.crash()
         await rig.postgres.start()
-        await rig.postgres.sql("ALTER SYSTEM RESET wal_writer_delay")
-        await rig.postgres.sql("SELECT pg_reload_conf()")
-        await rig.postgres.sql("ALTER ROLE wsonce RESET synchronous_commit")
-        await rig.postgres.sql(TERMINATE)
+        await sql("ALTER SYSTEM RESET wal_writer_delay", RELOAD, "ALTER ROLE wsonce RESET synchronous_commit",
+                  TERMINATE)(rig, fault)
     rig.book.forgot_at = rig.time()
