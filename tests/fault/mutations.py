@@ -10,40 +10,30 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 PARTS = ("Makefile", "listener", "lua", "sql", "loadtest")
 BUILT = ("build/listener", "build/text")    # if they are there, only what the patch changes is compiled
 
-# shows: the counts by one of which it must be caught; the rest are options of the run.
+USUAL = {"seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4}
+
+
+def found_by(*shows, **options):
+    """shows: the counts by one of which it must be caught. options: of the run."""
+    return {"shows": shows, **USUAL, **options}
+
+
 TABLE = {
-    "drop-on-lost-claim": {
-        "shows": ("lost", "falsely_acked"), "mix": "kill,pg-lock,pg-terminate", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.3},
-    "ack-before-commit": {
-        "shows": ("falsely_acked",), "mix": "kill,pg-lock,pg-terminate", "producer_rate": 800,
-        "rate": 100, "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.3},
-    "release-without-compare": {
-        "shows": ("foreign_claims",), "mix": "pg-refuse,redis-flush", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
-    "done-mark-before-commit": {
-        "shows": ("lost", "falsely_acked"), "mix": "kill,pg-lock,pg-terminate", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.3},
-    "unsorted-batches": {
-        "shows": ("deadlocks",), "mix": "redis-oom", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
-    "handler-for-present-rows": {
-        "shows": ("effects_doubled",), "mix": "redis-oom,redis-flush", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
-    "row-taken-for-mark": {
-        "shows": ("effects_lost",), "mix": "redis-flush", "consumer": True, "seed": 1, "minutes": 1.0, "round": 8,
-        "pace": 0.4},
-    "dead-mark-of-the-id": {
-        "shows": ("dead_without_reason",), "mix": "redis-script-flush", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
-    "first-sender-acked": {
-        "shows": ("unanswered",), "mix": "pg-lock", "seed": 1, "minutes": 0.1, "round": 5, "pace": 0.4},
-    "lost-copy-taken-for-commit": {
-        "shows": ("falsely_acked",), "mix": "net-copy-cut", "plain": True, "seed": 1, "minutes": 1.5, "round": 10, "pace": 0.2},
-    "lost-insert-taken-for-commit": {
-        "shows": ("falsely_acked",), "mix": "net-commit-cut", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.2},
-    "leases-never-renewed": {
-        "shows": ("leases_lost",), "mix": "pg-hold,pg-lock", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
-    "held-copy-settled": {
-        "shows": ("falsely_acked",), "mix": "pg-hold", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
-    "epoch-ignored": {
-        "shows": ("lost", "falsely_acked"), "mix": "pg-forget", "plain": True, "rate": 200, "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
-    "delivered-before-answer": {
-        "shows": ("deliveries_lost",), "mix": "hook,kill", "seed": 1, "minutes": 1.0, "round": 8, "pace": 0.4},
+    "drop-on-lost-claim": found_by("lost", "falsely_acked", mix="kill,pg-lock,pg-terminate", pace=0.3),
+    "ack-before-commit": found_by("falsely_acked", mix="kill,pg-lock,pg-terminate", producer_rate=800, rate=100, pace=0.3),
+    "release-without-compare": found_by("foreign_claims", mix="pg-refuse,redis-flush"),
+    "done-mark-before-commit": found_by("lost", "falsely_acked", mix="kill,pg-lock,pg-terminate", pace=0.3),
+    "unsorted-batches": found_by("deadlocks", mix="redis-oom"),
+    "handler-for-present-rows": found_by("effects_doubled", mix="redis-oom,redis-flush"),
+    "row-taken-for-mark": found_by("effects_lost", mix="redis-flush", consumer=True),
+    "dead-mark-of-the-id": found_by("dead_without_reason", mix="redis-script-flush"),
+    "first-sender-acked": found_by("unanswered", mix="pg-lock", minutes=0.1, round=5),
+    "lost-copy-taken-for-commit": found_by("falsely_acked", mix="net-copy-cut", plain=True, minutes=1.5, round=10, pace=0.2),
+    "lost-insert-taken-for-commit": found_by("falsely_acked", mix="net-commit-cut", pace=0.2),
+    "leases-never-renewed": found_by("leases_lost", mix="pg-hold,pg-lock"),
+    "held-copy-settled": found_by("falsely_acked", mix="pg-hold"),
+    "epoch-ignored": found_by("lost", "falsely_acked", mix="pg-forget", plain=True, rate=200),
+    "delivered-before-answer": found_by("deliveries_lost", mix="hook,kill"),
 }
 
 
