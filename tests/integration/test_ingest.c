@@ -402,19 +402,6 @@ Test(ingest, a_bigger_message_is_closed_by_1009, .init = set_up, .fini = tear_do
 	cr_assert_eq(rows_like("big"), 0);
 }
 
-Test(ingest, a_bigger_message_in_fragments_is_closed_by_1009, .init = set_up, .fini = tear_down)
-{
-	char piece[4096];
-	struct peer *p = open_acked();
-
-	memset(piece, ' ', sizeof piece);
-	for (int i = 0; i < 16; i++)
-		peer_send(p, i ? FRAME_CONTINUATION : FRAME_TEXT, false, piece, sizeof piece);
-	peer_send(p, FRAME_CONTINUATION, false, "x", 1);
-	expect_close(p, 1009);
-	peer_free(p);
-}
-
 Test(ingest, a_header_that_claims_a_terabyte_is_closed_by_1009, .init = set_up, .fini = tear_down)
 {
 	static const unsigned char head[] = {0x81, 0xff, 0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3, 4, '{' ^ 1, '"' ^ 2};
@@ -547,52 +534,6 @@ Test(ingest, an_empty_message_is_a_dead_letter, .init = set_up, .fini = tear_dow
 	peer_free(p);
 }
 
-/* Code points of two to four bytes, cut at every byte, a ping within each gap. */
-Test(ingest, fragments_are_put_together_around_control_frames, .init = set_up, .fini = tear_down)
-{
-	static const char text[] = "{\"event_id\":\"é€😀\",\"payload\":\"é€😀\"}";
-	size_t len = sizeof text - 1;
-	struct peer *p = open_acked();
-
-	for (size_t i = 0; i < len; i++) {
-		peer_send(p, i ? FRAME_CONTINUATION : FRAME_TEXT, i + 1 == len, text + i, 1);
-		if (i + 1 < len)
-			peer_send(p, i % 2 ? FRAME_PING : FRAME_PONG, true, "between", 7);
-	}
-	ack_expect(p, "é€😀", "persisted");
-	cr_assert_eq(database_long(db, "SELECT payload = '\"é€😀\"' FROM events WHERE event_id = 'é€😀'"), 1);
-	cr_assert(wait_until((peer_recv(p, 20), peer_pongs(p) > 0), SETTLED_MS));
-	peer_free(p);
-}
-
-Test(ingest, empty_fragments_do_not_matter, .init = set_up, .fini = tear_down)
-{
-	struct peer *p = open_acked();
-
-	peer_send(p, FRAME_TEXT, false, "", 0);
-	peer_send(p, FRAME_CONTINUATION, false, "{\"event_id\":", 12);
-	peer_send(p, FRAME_CONTINUATION, false, "", 0);
-	peer_send(p, FRAME_CONTINUATION, false, "\"pieces\"}", 9);
-	peer_send(p, FRAME_CONTINUATION, true, "", 0);
-	ack_expect(p, "pieces", "persisted");
-	peer_send_text(p, "{\"event_id\":\"next\"}");
-	ack_expect(p, "next", "persisted");
-	peer_free(p);
-}
-
-Test(ingest, a_ping_is_answered, .init = set_up, .fini = tear_down)
-{
-	struct peer *p = open_acked();
-	char bytes[125];
-
-	memset(bytes, 'p', sizeof bytes);
-	peer_send(p, FRAME_PING, true, "", 0);
-	cr_assert(wait_until((peer_recv(p, 20), peer_pongs(p) == 1), SETTLED_MS));
-	peer_send(p, FRAME_PING, true, bytes, sizeof bytes);
-	cr_assert(wait_until((peer_recv(p, 20), peer_pongs(p) == 2), SETTLED_MS));
-	peer_free(p);
-}
-
 Test(ingest, broken_frames_end_their_connection_only, .init = set_up, .fini = tear_down)
 {
 	static const struct {
@@ -621,18 +562,6 @@ Test(ingest, broken_frames_end_their_connection_only, .init = set_up, .fini = te
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
 }
 
-/* RFC 6455 wants the connection closed, and libwebsockets 4.1 takes the frame: either is fine here. */
-Test(ingest, an_unmasked_frame_hurts_nobody, .init = set_up, .fini = tear_down)
-{
-	static const unsigned char frame[] = {0x81, 2, '{', '}'};
-	struct peer *p = open_acked();
-
-	peer_send_raw(p, frame, sizeof frame);
-	peer_send_close(p, 1000);
-	expect_end(p, "an unmasked frame and a close frame");
-	cr_assert_eq(metric("wsonce_persisted_total"), 0);
-}
-
 Test(ingest, a_close_frame_of_any_code_ends_the_connection, .init = set_up, .fini = tear_down)
 {
 	static const int codes[] = {1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 3000, 3999,
@@ -649,48 +578,6 @@ Test(ingest, a_close_frame_of_any_code_ends_the_connection, .init = set_up, .fin
 		expect_end(p, after);
 	}
 	cr_assert(wait_until(rows_like("closed-%") == n, SETTLED_MS));
-}
-
-/* RFC 6455, sections 5.5.1, 7.4 and 8.1. */
-Test(ingest, a_close_frame_that_is_wrong_is_not_echoed, .init = set_up, .fini = tear_down)
-{
-	static const struct {
-		size_t len;
-		const char *bytes;
-		int code;
-	} closes[] = {
-		{2, "\x13\x88", 1002},             /* 5000 */
-		{2, "\xff\xff", 1002},             /* 65535 */
-		{2, "\x03\xed", 1002},             /* 1005 */
-		{1, "\x03", 1002},                 /* half a code */
-		{5, "\x03\xe8\xed\xa0\x80", 1007}, /* 1000, and a surrogate */
-		{5, "\x03\xe8\xe2\x82\xac", 1000}, /* 1000, and a euro sign */
-	};
-
-	for (size_t i = 0; i < sizeof closes / sizeof *closes; i++) {
-		struct peer *p = open_acked();
-
-		peer_send(p, FRAME_CLOSE, true, closes[i].bytes, closes[i].len);
-		expect_close(p, closes[i].code);
-		peer_free(p);
-	}
-}
-
-Test(ingest, what_comes_after_a_close_frame_is_not_read, .init = set_up, .fini = tear_down)
-{
-	static const unsigned char close_and_text[] = {0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8, 0x81, 0x97, 0, 0, 0, 0};
-	unsigned char bytes[sizeof close_and_text + 23];
-	struct peer *p = open_acked();
-
-	memcpy(bytes, close_and_text, sizeof close_and_text);
-	memcpy(bytes + sizeof close_and_text, "{\"event_id\":\"too-late\"}", 23);
-	peer_sendf(p, "{\"event_id\":\"in-time\"}");
-	peer_send_raw(p, bytes, sizeof bytes);
-	expect_close(p, 1000);
-	peer_free(p);
-	expect_service();
-	cr_assert_eq(rows_like("in-time"), 1);
-	cr_assert_eq(rows_like("too-late"), 0);
 }
 
 Test(ingest, half_a_message_and_a_reset_store_nothing, .init = set_up, .fini = tear_down)

@@ -51,76 +51,76 @@ static void expect_row(const char *message, const char *event_id, const char *ty
 	expect_column("payload::text", event_id, payload);
 }
 
-/* What jsonb itself cannot keep (the sign of zero, the exponent's form) is as it prints it. */
-Test(payload, numbers_keep_every_digit, .init = set_up, .fini = bench_close)
+Test(payload, values_of_any_kind_are_kept_as_jsonb_prints_them, .init = set_up, .fini = bench_close)
 {
-	expect_kept("0.1", NULL);
-	expect_kept("100.00", NULL);
-	expect_kept("18446744073709551615", NULL);
-	expect_kept("-9223372036854775809", NULL);
-	expect_kept("0.1234567890123456789012345678901234567891", NULL);
-	expect_kept("12345678901234567890.12345678901234567890", NULL);
-	expect_kept("1234567890123456789012345678901234567890", NULL);
-	expect_kept("-0.0", "0.0");
-	expect_kept("1e3", "1000");
-	expect_kept("1.50E-3", "0.00150");
-	expect_kept("0", NULL);
-	expect_kept("{\"a\":[0.10,1.0,3.00000000000000000000001]}", "{\"a\": [0.10, 1.0, 3.00000000000000000000001]}");
+	static const char *const kept[][2] = {
+		/* sent, and what is printed; NULL: the same */
+		/* What jsonb itself cannot keep (the sign of zero, the exponent's form) is as it prints it */
+		{"0.1", NULL},
+		{"100.00", NULL},
+		{"18446744073709551615", NULL},
+		{"-9223372036854775809", NULL},
+		{"0.1234567890123456789012345678901234567891", NULL},
+		{"12345678901234567890.12345678901234567890", NULL},
+		{"1234567890123456789012345678901234567890", NULL},
+		{"-0.0", "0.0"},
+		{"1e3", "1000"},
+		{"1.50E-3", "0.00150"},
+		{"0", NULL},
+		{"{\"a\":[0.10,1.0,3.00000000000000000000001]}", "{\"a\": [0.10, 1.0, 3.00000000000000000000001]}"},
+		/* escapes and surrogate pairs */
+		{"\"\"", NULL},
+		{"\"text\"", NULL},
+		{"\"caf\\u00e9 \\u20AC\"", "\"café €\""},
+		{"\"\\ud83d\\ude00\"", "\"😀\""},
+		{"\"\\uD83D\\uDE00 😀\"", "\"😀 😀\""},
+		{"\"\\\" \\\\ \\/ \\b\\f\\n\\r\\t \\u0001\"", "\"\\\" \\\\ / \\b\\f\\n\\r\\t \\u0001\""},
+		{"\"\\\\u0000 is text\"", "\"\\\\u0000 is text\""},
+		{"{\"k\\u00e9y\":\"\\u007f\"}", "{\"kéy\": \"\x7f\"}"},
+		/* values of any kind */
+		{"true", NULL},
+		{"false", NULL},
+		{"null", NULL},
+		{"[]", NULL},
+		{"{}", NULL},
+		{"[[[]]]", NULL},
+		{"[1,\"two\",null,{\"three\":3}]", "[1, \"two\", null, {\"three\": 3}]"},
+		{"{\"event_id\":\"inner\",\"payload\":{\"payload\":1}}",
+		 "{\"payload\": {\"payload\": 1}, \"event_id\": \"inner\"}"},
+		/* the last of duplicate keys is kept */
+		{"{\"a\":1,\"a\":2}", "{\"a\": 2}"},
+		{"{\"event_id\":1,\"event_id\":2}", "{\"event_id\": 2}"},
+		{"[{\"a\":1,\"b\":0,\"a\":2.0}]", "[{\"a\": 2.0, \"b\": 0}]"},
+		/* white space */
+		{"  \"  inner  \"  ", "\"  inner  \""},
+	};
+	char nested[4001];
+
+	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+		expect_kept(kept[i][0], kept[i][1]);
+	memset(nested, '[', 2000);
+	memset(nested + 2000, ']', 2000);
+	nested[4000] = '\0';
+	expect_kept(nested, NULL);
 }
 
-Test(payload, strings_keep_escapes_and_surrogate_pairs, .init = set_up, .fini = bench_close)
+Test(payload, what_is_missing_in_a_message_is_empty, .init = set_up, .fini = bench_close)
 {
-	expect_kept("\"\"", NULL);
-	expect_kept("\"text\"", NULL);
-	expect_kept("\"caf\\u00e9 \\u20AC\"", "\"café €\"");
-	expect_kept("\"\\ud83d\\ude00\"", "\"😀\"");
-	expect_kept("\"\\uD83D\\uDE00 😀\"", "\"😀 😀\"");
-	expect_kept("\"\\\" \\\\ \\/ \\b\\f\\n\\r\\t \\u0001\"", "\"\\\" \\\\ / \\b\\f\\n\\r\\t \\u0001\"");
-	expect_kept("\"\\\\u0000 is text\"", "\"\\\\u0000 is text\"");
-	expect_kept("{\"k\\u00e9y\":\"\\u007f\"}", "{\"kéy\": \"\x7f\"}");
-}
+	static const char *const rows[][4] = {
+		/* message, id, type, payload */
+		{" \t\r\n{ \"payload\" : \n[ 1 , 2 ]\t, \"event_id\"\r\n:\t\"spaces\" , \"event_type\" :\"t\" } \n ",
+		 "spaces", "t", "[1, 2]"},
+		{"{\"event_id\":\"last\",\"event_type\":\"t\",\"payload\":  7  }", "last", "t", "7"},
+		{"{\"event_id\":\"no-payload\",\"event_type\":\"t\"}", "no-payload", "t", "{}"},
+		{"{\"event_id\":\"null-payload\",\"event_type\":\"t\",\"payload\":null}", "null-payload", "t", "null"},
+		{"{\"event_id\":\"no-type\",\"payload\":1}", "no-type", "", "1"},
+		{"{\"event_id\":\"only-id\"}", "only-id", "", "{}"},
+		{"{\"event_id\":\"null-type\",\"event_type\":null}", "null-type", "", "{}"},
+		{"{\"event_id\":\"number-type\",\"event_type\":42.0}", "number-type", "42.0", "{}"},
+	};
 
-Test(payload, any_json_value_is_a_payload, .init = set_up, .fini = bench_close)
-{
-	expect_kept("true", NULL);
-	expect_kept("false", NULL);
-	expect_kept("null", NULL);
-	expect_kept("[]", NULL);
-	expect_kept("{}", NULL);
-	expect_kept("[[[]]]", NULL);
-	expect_kept("[1,\"two\",null,{\"three\":3}]", "[1, \"two\", null, {\"three\": 3}]");
-	expect_kept("{\"event_id\":\"inner\",\"payload\":{\"payload\":1}}",
-		    "{\"payload\": {\"payload\": 1}, \"event_id\": \"inner\"}");
-}
-
-Test(payload, the_last_of_duplicate_keys_inside_it_is_kept, .init = set_up, .fini = bench_close)
-{
-	expect_kept("{\"a\":1,\"a\":2}", "{\"a\": 2}");
-	expect_kept("{\"event_id\":1,\"event_id\":2}", "{\"event_id\": 2}");
-	expect_kept("[{\"a\":1,\"b\":0,\"a\":2.0}]", "[{\"a\": 2.0, \"b\": 0}]");
-}
-
-Test(payload, white_space_around_tokens_does_not_matter, .init = set_up, .fini = bench_close)
-{
-	expect_row(" \t\r\n{ \"payload\" : \n[ 1 , 2 ]\t, \"event_id\"\r\n:\t\"spaces\" , \"event_type\" :\"t\" } \n ",
-		   "spaces", "t", "[1, 2]");
-	expect_row("{\"event_id\":\"last\",\"event_type\":\"t\",\"payload\":  7  }", "last", "t", "7");
-	expect_kept("  \"  inner  \"  ", "\"  inner  \"");
-}
-
-Test(payload, a_missing_payload_is_an_empty_object, .init = set_up, .fini = bench_close)
-{
-	expect_row("{\"event_id\":\"no-payload\",\"event_type\":\"t\"}", "no-payload", "t", "{}");
-	expect_row("{\"event_id\":\"null-payload\",\"event_type\":\"t\",\"payload\":null}", "null-payload", "t",
-		   "null");
-}
-
-Test(payload, a_missing_type_is_empty, .init = set_up, .fini = bench_close)
-{
-	expect_row("{\"event_id\":\"no-type\",\"payload\":1}", "no-type", "", "1");
-	expect_row("{\"event_id\":\"only-id\"}", "only-id", "", "{}");
-	expect_row("{\"event_id\":\"null-type\",\"event_type\":null}", "null-type", "", "{}");
-	expect_row("{\"event_id\":\"number-type\",\"event_type\":42.0}", "number-type", "42.0", "{}");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		expect_row(rows[i][0], rows[i][1], rows[i][2], rows[i][3]);
 }
 
 Test(payload, nine_hundred_kilobytes_are_kept, .init = set_up, .fini = bench_close)
@@ -137,16 +137,6 @@ Test(payload, nine_hundred_kilobytes_are_kept, .init = set_up, .fini = bench_clo
 	cr_assert(strcmp(stored, text) == 0, "%zu bytes were stored", strlen(stored));
 }
 
-Test(payload, nesting_of_two_thousand_levels_is_kept, .init = set_up, .fini = bench_close)
-{
-	char text[4001];
-
-	memset(text, '[', 2000);
-	memset(text + 2000, ']', 2000);
-	text[4000] = '\0';
-	expect_kept(text, NULL);
-}
-
 /* ---- ids ---- */
 
 /* An event of this id, given as JSON, is stored and acked under this text. */
@@ -157,49 +147,42 @@ static void expect_id(const char *json, const char *event_id)
 	expect_column("payload::text", event_id, "\"of this id\"");
 }
 
-Test(payload, an_id_has_1_to_512_bytes, .init = set_up, .fini = bench_close)
+Test(payload, ids_are_kept_and_told_apart_by_their_bytes, .init = set_up, .fini = bench_close)
 {
+	static const char *const ids[][2] = {
+		/* as JSON, and as text */
+		{"\"i\"", "i"},
+		{"\" \"", " "},
+		{"1", "1"},
+		{"1.0", "1.0"},
+		{"-0", "-0"},
+		{"1e3", "1e3"},
+		{"18446744073709551616", "18446744073709551616"},
+		{"0.1000", "0.1000"},
+		{"\"café\"", "café"},
+		{"\"cafe\\u0301\"", "cafe\xcc\x81"},
+		{"\"CAFÉ\"", "CAFÉ"},
+		{"\"\\ud83d\\ude00\"", "😀"},
+		{"\"日本語\"", "日本語"},
+		{"\"say \\\"hi\\\"\"", "say \"hi\""},
+		{"\"back\\\\slash\"", "back\\slash"},
+		{"\"two\\nlines\\r\\n\"", "two\nlines\r\n"},
+		{"\"tab\\t and \\u0001 and \\u007f\"", "tab\t and \x01 and \x7f"},
+		{"\"{\\\"event_id\\\":null}\"", "{\"event_id\":null}"},
+		{"\"'; DROP TABLE events; --\"", "'; DROP TABLE events; --"},
+	};
 	char id[513], json[515];
 
+	for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+		expect_id(ids[i][0], ids[i][1]);
 	memset(id, 'x', 512);
 	id[512] = '\0';
 	snprintf(json, sizeof json, "\"%s\"", id);
 	expect_id(json, id);
-	expect_id("\"i\"", "i");
-	expect_id("\" \"", " ");
-}
-
-Test(payload, a_number_is_an_id_as_it_is_written, .init = set_up, .fini = bench_close)
-{
-	expect_id("1", "1");
-	expect_id("1.0", "1.0");
-	expect_id("-0", "-0");
-	expect_id("1e3", "1e3");
-	expect_id("18446744073709551616", "18446744073709551616");
-	expect_id("0.1000", "0.1000");
 	peer_send_text(producer, "{\"event_id\":\"1\"}");
 	ack_expect(producer, "1", "duplicate");
-}
-
-Test(payload, ids_of_any_script_stay_apart, .init = set_up, .fini = bench_close)
-{
-	expect_id("\"café\"", "café");
-	expect_id("\"cafe\\u0301\"", "cafe\xcc\x81");
-	expect_id("\"CAFÉ\"", "CAFÉ");
-	expect_id("\"\\ud83d\\ude00\"", "😀");
-	expect_id("\"日本語\"", "日本語");
 	peer_send_text(producer, "{\"event_id\":\"caf\\u00e9\"}");
 	ack_expect(producer, "café", "duplicate");
-}
-
-Test(payload, ids_with_quotes_and_control_characters_are_acked_as_json, .init = set_up, .fini = bench_close)
-{
-	expect_id("\"say \\\"hi\\\"\"", "say \"hi\"");
-	expect_id("\"back\\\\slash\"", "back\\slash");
-	expect_id("\"two\\nlines\\r\\n\"", "two\nlines\r\n");
-	expect_id("\"tab\\t and \\u0001 and \\u007f\"", "tab\t and \x01 and \x7f");
-	expect_id("\"{\\\"event_id\\\":null}\"", "{\"event_id\":null}");
-	expect_id("\"'; DROP TABLE events; --\"", "'; DROP TABLE events; --");
 }
 
 /* ---- pointers ---- */

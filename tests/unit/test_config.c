@@ -776,10 +776,12 @@ Test(config, secrets_are_not_in_error_texts)
 	cr_assert_null(strstr(error, "secret"), "%s", error);
 	n += READ("--config", file_of("{\"source\": [\"tcp://u:secret@h\"]}"));
 	cr_assert_null(strstr(error, "secret"), "%s", error);
+	n += TRY("--redis", "none", "--postgres", "postgresql://u:secret@[::1/x");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
 	setenv("WSONCE_SOURCE", "ws://h,tcp://secret@h", 1);
 	n += READ("--log-level", "info");
 	cr_assert_null(strstr(error, "secret"), "%s", error);
-	cr_assert_eq(n, -8);
+	cr_assert_eq(n, -9);
 }
 
 Test(config, a_secret_may_be_in_a_file_of_its_own)
