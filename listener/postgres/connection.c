@@ -400,10 +400,46 @@ static void send_step(struct postgres *p, enum step step, const char *sql)
 	free(text);
 }
 
+static int64_t least(int64_t role_ms, int64_t ours_ms)
+{
+	return role_ms > 0 && role_ms < ours_ms ? role_ms : ours_ms;
+}
+
+/* The statement that sets the limits of one transaction, because a pooler lends the session to others. The server gives
+ * up before we do, and tells which event was at fault; and a backend whose client is gone ends. A role's own limits
+ * stay if they are less. */
+static const char *print_limits(const struct postgres *p, char out[LIMITS_SIZE])
+{
+	int64_t ms = p->settings.timeout_ms, lock_ms = ms * 3 / 4 + 1;
+	size_t n = (size_t)snprintf(out, LIMITS_SIZE,
+				    "SELECT pg_catalog.set_config('lock_timeout', '%lld', true), "
+				    "pg_catalog.set_config('statement_timeout', '%lld', true)",
+				    (long long)least(p->lock_ms, least(p->patience_ms, lock_ms)),
+				    (long long)least(p->statement_ms, ms * 9 / 10 + 1));
+
+	if (PQserverVersion(p->conn) >= 140000)
+		snprintf(out + n, LIMITS_SIZE - n,
+			 ", pg_catalog.set_config('client_connection_check_interval', '%lld', true)",
+			 (long long)ms / 2 + 1);
+	return out;
+}
+
+static int send_plain(struct postgres *p, const char *sql)
+{
+	return PQsendQueryParams(p->conn, sql, 0, NULL, NULL, NULL, NULL, 0);
+}
+
+/* It may take longer than the role's limits allow, which it asks for. */
 static void inspect(struct postgres *p)
 {
-	begin_step(p, STEP_INSPECT,
-		   PQsendQueryParams(p->conn, schema_inspect_sql(), 1, NULL, &p->settings.tables, NULL, NULL, 0));
+	char limits[LIMITS_SIZE];
+
+	p->lock_ms = p->statement_ms = 0;
+	begin_step(
+		p, STEP_INSPECT,
+		PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, limits)) &&
+			PQsendQueryParams(p->conn, schema_inspect_sql(), 1, NULL, &p->settings.tables, NULL, NULL, 0) &&
+			PQpipelineSync(p->conn));
 }
 
 /* The schema is right. */
@@ -445,30 +481,6 @@ static void find_fault(struct postgres *p, const char *fault)
 		lose(p, fault);
 	else
 		p->settings.on_unusable(p->settings.owner, fault, 2);
-}
-
-static int64_t least(int64_t role_ms, int64_t ours_ms)
-{
-	return role_ms > 0 && role_ms < ours_ms ? role_ms : ours_ms;
-}
-
-/* The statement that sets the limits of one transaction, because a pooler lends the session to others. The server gives
- * up before we do, and tells which event was at fault; and a backend whose client is gone ends. A role's own limits
- * stay if they are less. */
-static const char *print_limits(const struct postgres *p, char out[LIMITS_SIZE])
-{
-	int64_t ms = p->settings.timeout_ms, lock_ms = ms * 3 / 4 + 1;
-	size_t n = (size_t)snprintf(out, LIMITS_SIZE,
-				    "SELECT pg_catalog.set_config('lock_timeout', '%lld', true), "
-				    "pg_catalog.set_config('statement_timeout', '%lld', true)",
-				    (long long)least(p->lock_ms, least(p->patience_ms, lock_ms)),
-				    (long long)least(p->statement_ms, ms * 9 / 10 + 1));
-
-	if (PQserverVersion(p->conn) >= 140000)
-		snprintf(out + n, LIMITS_SIZE - n,
-			 ", pg_catalog.set_config('client_connection_check_interval', '%lld', true)",
-			 (long long)ms / 2 + 1);
-	return out;
 }
 
 static void on_inspected(struct postgres *p, const PGresult *seen)
@@ -684,11 +696,6 @@ static int begin(struct postgres *p, int is_sent)
 	start_deadline(p);
 	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
 	return 0;
-}
-
-static int send_plain(struct postgres *p, const char *sql)
-{
-	return PQsendQueryParams(p->conn, sql, 0, NULL, NULL, NULL, NULL, 0);
 }
 
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n)

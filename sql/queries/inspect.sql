@@ -110,7 +110,7 @@ WITH place AS MATERIALIZED (
 )
 SELECT name, is_ours, (SELECT fault FROM faults ORDER BY rank, fault LIMIT 1),
 	(SELECT pg_catalog.string_agg(warning, '; ') FROM warnings),
-	(SELECT setting FROM pg_catalog.pg_settings AS s WHERE s.name = 'lock_timeout'),
-	(SELECT setting FROM pg_catalog.pg_settings AS s WHERE s.name = 'statement_timeout'),
+	(SELECT reset_val FROM pg_catalog.pg_settings AS s WHERE s.name = 'lock_timeout'),
+	(SELECT reset_val FROM pg_catalog.pg_settings AS s WHERE s.name = 'statement_timeout'),
 	pg_catalog.current_setting('transaction_read_only') = 'on'
 FROM place
