@@ -49,7 +49,9 @@ INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch age_limit stall checkin duplicates rejected fleet) \
 	$(addprefix base/,arena keyed log counters backoff timestamp) redis/resp)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
-TEST_BINARIES := $B/simulate $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
+ASKS := $B/tests/simulation/differential
+DIFFERENTIAL := $(patsubst %,$(ASKS)/%,postgres-real postgres-played redis-real redis-played)
+TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
 # The road and what it stands on, over a played libuv, Redis and libpq.
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
@@ -183,6 +185,16 @@ $B/timestamp: $B/listener/base/timestamp.o
 $B/simulate: $(SIMULATION) $(SIMULATED)
 	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson yajl libcrypto libsodium) -lunistring -lm
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
+
+# The same questions to the real servers and to the played ones.
+$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array road/effects)
+$(ASKS)/redis-real $(ASKS)/redis-played: $(ASKS)/redis.o
+$(ASKS)/postgres-real: $(ASKS)/real.o
+$(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played sim) $(patsubst %,$B/tests/simulation/%.o,libpq postgres postgres_faults)
+$(ASKS)/redis-real: $(ASKS)/redis_real.o
+$(ASKS)/redis-played: $(patsubst %,$(ASKS)/%.o,redis_played sim)
+$(DIFFERENTIAL):
+	$(LINK) $$(pkg-config --libs hiredis jansson $(if $(filter %-real,$@),libpq)) -lunistring
 
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)

@@ -64,6 +64,7 @@ static struct {
 	struct write *writes;
 	struct member fleet[MEMBERS];
 	int members;
+	int64_t fleet_expires_ms;
 	char database[48]; /* that our prefix is registered for */
 	bool has_scripts;
 	const char *refusal; /* of writes, or with is_loading of all */
@@ -259,6 +260,12 @@ static void run_mget(const struct command *c, struct answer *a)
 		add_key(a, find_key(c->words[i]));
 }
 
+static void expire_fleet(void)
+{
+	if (redis.fleet_expires_ms <= sim_wall() / 1000)
+		redis.members = 0;
+}
+
 /* lua/heartbeat.lua */
 static void run_heartbeat(const struct command *c, struct answer *a)
 {
@@ -266,6 +273,7 @@ static void run_heartbeat(const struct command *c, struct answer *a)
 	int64_t now = sim_wall() / 1000, lasts = number(c->words[5]);
 	int kept = 0, own = -1;
 
+	expire_fleet();
 	for (int i = 0; i < redis.members; i++)
 		if (redis.fleet[i].at_ms > now - lasts)
 			redis.fleet[kept++] = redis.fleet[i];
@@ -278,6 +286,7 @@ static void run_heartbeat(const struct command *c, struct answer *a)
 		snprintf(redis.fleet[own].name, sizeof(redis.fleet[own].name), "%.*s", (int)name.len, name.at);
 	}
 	redis.fleet[own].at_ms = now;
+	redis.fleet_expires_ms = now + lasts;
 	add_number(a, '*', redis.members);
 	for (int i = 0; i < redis.members; i++)
 		add_value(a, redis.fleet[i].name, strlen(redis.fleet[i].name));
@@ -287,6 +296,7 @@ static void run_zrem(const struct command *c, struct answer *a)
 {
 	int removed = 0;
 
+	expire_fleet();
 	for (int i = 0; i < redis.members; i++)
 		if (is_same(c->words[2], redis.fleet[i].name, strlen(redis.fleet[i].name))) {
 			redis.fleet[i] = redis.fleet[--redis.members];
@@ -411,22 +421,44 @@ static bool is_write(const struct command *c)
 	return !is_word(c, 0, "MGET") && !is_word(c, 0, "INFO") && !is_word(c, 0, "SCRIPT");
 }
 
-/* Under maxmemory, what only frees memory goes on, and scripts that say so. */
-static bool is_allowed_when_full(const struct command *c)
+/* A script that does not say at its beginning what it may do is refused when it comes to a write. Does it? */
+static bool script_writes(const struct command *c, enum script script)
 {
-	enum script script = script_of(c);
+	size_t n = (size_t)number(c->words[2]);
 
-	if (is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA"))
-		return script == RELEASE || script == RENEW || script == REGISTER;
-	return is_word(c, 0, "DEL") || is_word(c, 0, "ZREM") || is_word(c, 0, "INCR");
+	if (script == SEIZE) {
+		const struct key *k = find_key(c->words[3]);
+
+		return !k->value || is_same(c->words[4], k->value, k->value_len);
+	}
+	for (size_t i = 0; script == RENEW && i < n; i++) {
+		const struct key *k = find_key(c->words[3 + i]);
+
+		if (is_same(c->words[3 + n + i], k->value, k->value_len))
+			return true;
+	}
+	return script != RENEW;
+}
+
+/* Under maxmemory, what only frees memory goes on, and scripts that say so, or have freed some before. */
+static bool is_allowed_when_full(const struct command *c, enum script script)
+{
+	return script == RELEASE || script == RENEW || script == REGISTER || script == HEARTBEAT ||
+	       is_word(c, 0, "DEL") || is_word(c, 0, "ZREM");
 }
 
 /* The error that the command gets, without the minus; NULL: none. */
 static const char *refusal_of(const struct command *c)
 {
+	bool is_script = is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA");
+	enum script script = is_script ? script_of(c) : NO_SCRIPT;
+
 	if (sim_now() < redis.refusal_until) {
-		if (redis.is_loading || (is_write(c) && !redis.is_full) ||
-		    (is_write(c) && redis.is_full && !is_allowed_when_full(c)))
+		if (redis.is_loading)
+			return redis.refusal;
+		if (is_write(c) && (!redis.is_full || !is_allowed_when_full(c, script)) &&
+		    (!is_script || (redis.has_scripts && script_writes(c, script)) ||
+		     (is_word(c, 0, "EVAL") && script_writes(c, script))))
 			return redis.refusal;
 	}
 	if (sim_now() < redis.odd_until && !is_word(c, 0, "SCRIPT") && !is_word(c, 0, "INFO") && sim_chance(redis.odd))

@@ -1,0 +1,265 @@
+/* redis.c sends random commands, from a fixed seed, as road/claim.c, fleet.c and registry.c make them, and prints the
+ * answers: one line for each. It is linked twice, as postgres.c is. */
+#include <hiredis/hiredis.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heartbeat.lua.h"
+#include "register.lua.h"
+#include "release.lua.h"
+#include "renew.lua.h"
+#include "seize.lua.h"
+#include "side.h"
+
+#define WORDS_MAX 16
+
+static const char *words[WORDS_MAX];
+static int count, steps;
+static unsigned long long chance;
+
+static int below(int n)
+{
+	chance = chance * 6364136223846793005ull + 1442695040888963407ull;
+	return (int)((chance >> 33) % (unsigned int)n);
+}
+
+static const char *draw(const char *const *from, int n)
+{
+	return from[below(n)];
+}
+
+static const char *draw_key(void)
+{
+	static const char *const keys[] = {"dedup:a", "dedup:b", "dedup:c", "dedup:a b", "dedup:"};
+
+	return draw(keys, 5);
+}
+
+static const char *draw_value(void)
+{
+	static const char *const values[] = {"one.0a@1", "one.0a@2", "two.0b@1", "done@1.00000001",
+					     "dead@2.00000001.ff"};
+
+	return draw(values, 5);
+}
+
+static void begin(const char *word)
+{
+	count = 0;
+	words[count++] = word;
+}
+
+static void add(const char *word)
+{
+	words[count++] = word;
+}
+
+/* --- answers --- */
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp((*(redisReply *const *)a)->str, (*(redisReply *const *)b)->str);
+}
+
+static void put(const redisReply *r)
+{
+	switch (r->type) {
+	case REDIS_REPLY_NIL:
+		printf(" nil");
+		break;
+	case REDIS_REPLY_INTEGER:
+		printf(" %lld", r->integer);
+		break;
+	case REDIS_REPLY_ERROR:
+		printf(" -%.*s", (int)strcspn(r->str, " "), r->str);
+		break;
+	case REDIS_REPLY_ARRAY:
+		printf(" [");
+		for (size_t i = 0; i < r->elements; i++)
+			put(r->element[i]);
+		printf("]");
+		break;
+	default:
+		printf(" %s", r->str);
+	}
+}
+
+static redisReply *ask(void)
+{
+	char *command;
+	long long len = redisFormatCommandArgv(&command, count, words, NULL);
+	redisReply *r = side_ask(command, (size_t)len);
+
+	redisFreeCommand(command);
+	return r;
+}
+
+/* Names come in the order of their times, which two servers do not share. */
+static void show(bool is_sorted)
+{
+	redisReply *r = ask();
+
+	printf("%d", ++steps);
+	for (int i = 0; i < count; i++)
+		printf(" %s", strlen(words[i]) > 30 ? "..." : words[i]);
+	printf(" =>");
+	if (is_sorted && r->type == REDIS_REPLY_ARRAY)
+		qsort(r->element, r->elements, sizeof(*r->element), compare);
+	put(r);
+	printf("\n");
+	freeReplyObject(r);
+}
+
+/* --- commands --- */
+
+static char shas[3][41];
+
+static void load(void)
+{
+	static const char *const texts[] = {LUA_HEARTBEAT, LUA_RELEASE, LUA_RENEW};
+
+	for (int i = 0; i < 3; i++) {
+		redisReply *r;
+
+		begin("SCRIPT");
+		add("LOAD");
+		add(texts[i]);
+		r = ask();
+		snprintf(shas[i], sizeof(shas[i]), "%s", r->str);
+		freeReplyObject(r);
+	}
+}
+
+static void claims(int script)
+{
+	static const char *const counts[] = {"0", "1", "2", "3"};
+	int n = 1 + below(3);
+
+	begin("EVALSHA");
+	add(shas[script]);
+	add(counts[n]);
+	for (int i = 0; i < n; i++)
+		add(draw_key());
+	for (int i = 0; i < n; i++)
+		add(draw_value());
+	if (script == 2)
+		add(below(2) ? "30" : "1");
+	show(false);
+}
+
+static void set(bool is_claim)
+{
+	begin("SET");
+	add(draw_key());
+	add(draw_value());
+	if (is_claim) {
+		add("NX");
+		add("GET");
+	}
+	add("EX");
+	add(below(4) ? "30" : "1");
+	show(false);
+}
+
+static void heartbeat(void)
+{
+	static const char *const names[] = {"one", "two", "three"};
+
+	begin("EVALSHA");
+	add(shas[0]);
+	add("1");
+	add("wsonce:fleet:dedup:1");
+	add(draw(names, 3));
+	add(below(2) ? "500" : "3000");
+	show(true);
+}
+
+static void step(void)
+{
+	static const char *const names[] = {"one", "two", "three"};
+	static const char *const attempts[] = {"wsonce:attempts:dedup:a/1", "wsonce:attempts:dedup:b/1"};
+	int kind = below(30);
+
+	if (kind < 7) {
+		set(true);
+	} else if (kind < 10) {
+		set(false);
+	} else if (kind < 14) {
+		begin("MGET");
+		for (int n = 1 + below(4); n; n--)
+			add(draw_key());
+		show(false);
+	} else if (kind < 16) {
+		begin("DEL");
+		add(draw_key());
+		show(false);
+	} else if (kind < 18) {
+		begin("SET");
+		add(draw(attempts, 2));
+		add("0");
+		add("NX");
+		add("EX");
+		add("86400");
+		show(false);
+		begin("INCR");
+		add(draw(attempts, 2));
+		show(false);
+	} else if (kind < 21) {
+		claims(1);
+	} else if (kind < 24) {
+		claims(2);
+	} else if (kind < 27) {
+		begin("EVAL");
+		add(LUA_SEIZE);
+		add("1");
+		add(draw_key());
+		add(draw_value());
+		add(draw_value());
+		add("30");
+		show(false);
+	} else if (kind == 27) {
+		heartbeat();
+	} else if (kind == 28) {
+		begin("ZREM");
+		add("wsonce:fleet:dedup:1");
+		add(draw(names, 3));
+		show(false);
+	} else {
+		begin("EVAL");
+		add(LUA_REGISTER);
+		add("1");
+		add("wsonce:prefixes");
+		add("dedup:");
+		add(below(4) ? "database-a" : "database-b");
+		show(false);
+	}
+}
+
+static void run_steps(int n, const char *how)
+{
+	printf("%d now %s\n", ++steps, how);
+	while (n--)
+		step();
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 1 ? atoi(argv[1]) : 4;
+
+	chance = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+	snprintf(shas[0], sizeof(shas[0]), "0123456789012345678901234567890123456789");
+	heartbeat();
+	load();
+	for (int round = 0; round < rounds; round++) {
+		run_steps(400, "");
+		side_pass(2);
+		side_refuse("OOM");
+		run_steps(150, "memory is full");
+		side_refuse("READONLY");
+		run_steps(150, "read-only");
+		side_refuse(NULL);
+	}
+	return 0;
+}
