@@ -29,25 +29,24 @@ OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextr
 	-Ilistener -I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
 # V=1 shows the whole commands.
 Q := $(if $V,,@)
-# Our own calls of these go to tests/support/failing_alloc.c; calls inside libraries stay as they are.
-WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup strndup asprintf __asprintf_chk)
 LINK = $Qecho '  LD $@' && $(CC) $(SANFL) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
 
 objects = $(patsubst %.c,$B/%.o,$(1))
 loadtest = $(patsubst %,$B/loadtest/%.o,$(1))
 LISTENER := $(call objects,$(wildcard listener/*.c listener/*/*.c))
-MODULES := $(filter-out %/main.o %/listen.o %/memory.o,$(LISTENER))
+MODULES := $(filter-out %/main.o %/listen.o %/libraries.o,$(LISTENER))
 SHARED := frame message options progress script summary
 SOURCE_OBJ := $(call loadtest,source server arrival backlog replay hist $(SHARED))
 PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/base/backoff.o
-CEILING_OBJ := $(call loadtest,ceiling message options summary) $B/listener/postgres/array.o $B/listener/postgres/schema.o $B/listener/redis/resp.o
-SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/failing_alloc.c %/clock.c,$(wildcard tests/support/*.c)))
-FAKES := $B/tests/support/failing_alloc.o $B/tests/support/clock.o
+CEILING_OBJ := $(call loadtest,ceiling message options summary) \
+	$(patsubst %,$B/listener/%.o,postgres/array postgres/schema redis/resp base/memory base/log)
+SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/clock.c,$(wildcard tests/support/*.c)))
+FAKES := $B/tests/support/clock.o
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline unit/test_fleet support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch age_limit stall checkin duplicates rejected fleet) \
-	$(addprefix base/,arena keyed log counters backoff timestamp) redis/resp)
+	$(addprefix base/,arena keyed log counters backoff memory text timestamp) redis/resp)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 ASKS := $B/tests/simulation/differential
 DIFFERENTIAL := $(patsubst %,$(ASKS)/%,postgres-real postgres-played redis-real redis-played)
@@ -58,7 +57,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 	recv __recv_chk getsockopt __assert_fail)
 SIMULATED := $(filter-out %/duplicates.o,$(call objects,$(wildcard listener/road/*.c))) $(filter-out %/hangup.o,$(call objects,$(wildcard listener/postgres/*.c))) \
 	$(call objects,$(wildcard listener/redis/*.c)) \
-	$(patsubst %,$B/listener/base/%.o,arena backoff counters resolve secret text timestamp url)
+	$(patsubst %,$B/listener/base/%.o,arena backoff counters memory resolve secret text timestamp url)
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp)
 
@@ -162,24 +161,24 @@ $B/wsonce-producer: $(PRODUCER_OBJ)
 $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
 $B/tests/unit/unit: $(UNIT) $(FAKES) $(MODULES)
-	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm
+	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm
 $B/tests/unit/pipeline: $(PIPELINE) $(FAKES) $(STAGES)
-	$(LINK) $(WRAP) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
+	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
 $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread
 # Some fuzzers stand in for a part of the listener, so that is left out.
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
-$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $B/listener/road/envelope.o $B/listener/base/arena.o $B/listener/base/keyed.o
+$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope $(addprefix base/,arena keyed log memory))
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(MODULES) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/overdue net/http net/bound_socket road/event outbox/target $(addprefix base/,keyed log port counters url text backoff))
+$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/overdue net/http net/bound_socket road/event outbox/target $(addprefix base/,keyed log memory port counters url text backoff))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
 $B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o %/source.o,$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% %/tokens.o,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
-$B/replay: $(patsubst %,$B/listener/commands/%.o,ndjson checkpoint)
+$B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint base/log base/memory)
 $B/timestamp: $B/listener/base/timestamp.o
 
 $B/simulate: $(SIMULATION) $(SIMULATED)

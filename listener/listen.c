@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/memory.h"
 #include "ops/admin.h"
 #include "intake/ingest.h"
 #include "base/log.h"
@@ -283,20 +284,15 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, l};
 	const struct config *c = l->config;
 
-	l->pipeline = pipeline_open(&l->loop, c, &on, error, size);
-	if (!l->pipeline)
-		return -1;
+	l->pipeline = pipeline_open(&l->loop, c, &on);
 	l->ws = ws_open(&l->loop, c, &(struct ws_budget){l->pipeline, charge, is_full, is_full_for_producers});
 	if (!l->ws) {
 		snprintf(error, size,
-			 "libwebsockets cannot start: is its libuv plugin (libwebsockets-evlib-uv) installed, and "
-			 "memory left?");
+			 "libwebsockets cannot start: is its libuv plugin (libwebsockets-evlib-uv) installed?");
 		return -1;
 	}
-	if (c->webhooks.count && !(l->relay = relay_open(&l->loop, c))) {
-		snprintf(error, size, "out of memory for the webhooks");
-		return -1;
-	}
+	if (c->webhooks.count)
+		l->relay = relay_open(&l->loop, c);
 	l->parts = (struct admin_parts){.config = c, .pipeline = l->pipeline, .relay = l->relay};
 	if (c->admin && !(l->admin = admin_open(&l->loop, &l->parts, error, size)))
 		return -1;
@@ -311,15 +307,14 @@ static int open_parts(struct listener *l, char *error, size_t size)
 
 int listen_run(struct config *config)
 {
-	struct listener *l = calloc(1, sizeof(*l));
-	char error[400] = "out of memory";
+	struct listener *l = memory_calloc(1, sizeof(*l));
+	char error[400];
 	int status;
 
 	raise_limits(config);
 	config_log(config);
-	if (l)
-		l->config = config;
-	if (!l || start_loop(l, error, sizeof(error)) || open_parts(l, error, sizeof(error))) {
+	l->config = config;
+	if (start_loop(l, error, sizeof(error)) || open_parts(l, error, sizeof(error))) {
 		log_error("cannot start", "reason=%s", error);
 		_exit(1);
 	}

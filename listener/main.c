@@ -7,6 +7,7 @@
 #include "commands/dispatch.h"
 #include "config/config.h"
 #include "listen.h"
+#include "base/libraries.h"
 #include "base/memory.h"
 #include "base/secret.h"
 
@@ -74,8 +75,7 @@ static void fill_streams(void)
 			return;
 }
 
-/* Copies the command line, and overwrites what is secret in it. The copy lives as long as the process. NULL if memory
- * is out. */
+/* Copies the command line, and overwrites what is secret in it. The copy lives as long as the process. */
 static char **take_words(int argc, char **argv)
 {
 	static char **words, *text;
@@ -84,10 +84,8 @@ static char **take_words(int argc, char **argv)
 
 	for (int i = 0; i < argc; i++)
 		size += strlen(argv[i]) + 1;
-	words = calloc((size_t)argc + 1, sizeof(*words));
-	at = text = malloc(size);
-	if (!words || !text)
-		return NULL;
+	words = memory_calloc((size_t)argc + 1, sizeof(*words));
+	at = text = memory_alloc(size);
 	for (int i = 0; i < argc; i++) {
 		words[i] = at;
 		at = stpcpy(at, argv[i]) + 1;
@@ -99,16 +97,12 @@ static char **take_words(int argc, char **argv)
 int main(int argc, char **given)
 {
 	char **argv = take_words(argc, given);
-	const char *command = argv && argc > 1 ? argv[1] : "";
+	const char *command = argc > 1 ? argv[1] : "";
 	int status;
 
 	secret_seal_process();
 	fill_streams();
-	memory_setup();
-	if (!argv) {
-		fputs("wsonce: out of memory\n", stderr);
-		return 1;
-	}
+	libraries_setup();
 	if (strcmp(command, "listen") == 0)
 		return listen_command(argc - 1, argv + 1);
 	if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {

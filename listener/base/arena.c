@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 struct arena_block {
 	struct arena_block *next;
 };
@@ -16,10 +18,8 @@ struct piece {
 
 static void *take_block(struct arena *a, size_t need)
 {
-	struct arena_block *block = malloc(sizeof(struct piece) + need);
+	struct arena_block *block = memory_alloc(sizeof(struct piece) + need);
 
-	if (!block)
-		return NULL;
 	block->next = a->blocks;
 	a->blocks = block;
 	a->taken += need;
@@ -36,8 +36,6 @@ void *arena_alloc(struct arena *a, size_t size)
 		a->used += need;
 	} else {
 		piece = take_block(a, need);
-		if (!piece)
-			return NULL;
 	}
 	piece->size = size;
 	return piece + 1;
@@ -48,7 +46,7 @@ void *arena_realloc(struct arena *a, void *old, size_t size)
 	void *fresh = arena_alloc(a, size);
 	size_t had = old ? ((struct piece *)old - 1)->size : 0;
 
-	if (fresh && had)
+	if (had)
 		memcpy(fresh, old, had < size ? had : size);
 	return fresh;
 }

@@ -13,7 +13,7 @@ struct arena {
 	struct arena_block *blocks; /* from malloc */
 };
 
-/* At least size bytes, aligned for any type, until arena_clear. NULL if memory is out. */
+/* At least size bytes, aligned for any type, until arena_clear. */
 void *arena_alloc(struct arena *a, size_t size);
 /* As realloc, of something from this arena, or of NULL. The old place stays as it is. */
 void *arena_realloc(struct arena *a, void *old, size_t size);

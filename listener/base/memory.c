@@ -1,133 +1,33 @@
-/* memory.c owns the end of a process that a library can neither serve nor be trusted in when memory is
- * out. libuv aborts then, libwebsockets and OpenSSL go on with half of what they need in places, and
- * jansson leaves members out. An exit with a sentence loses nothing that a kill would not: the claims
- * expire, other listeners hold their copies, and what was not acked is sent again.
- *
- * Our own code asks malloc itself, and tells its caller; so does libpq, which has no hook. */
+/* memory.c owns the end of a process whose memory is out. That of libraries comes to it by libraries.c. */
 #include "base/memory.h"
 
-#include <hiredis/alloc.h>
-#include <hiredis/hiredis.h>
-#include <jansson.h>
-#include <libwebsockets.h>
-#include <openssl/crypto.h>
-#include <stdlib.h>
-#include <string.h>
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "base/log.h"
 
-static void *check(void *block, size_t size, const char *library)
+/* Not by exit(): what that runs may need memory. */
+void memory_exhausted(const char *library, size_t size)
 {
-	if (block || !size)
-		return block;
-	log_error("out of memory, exiting", "library=%s bytes=%zu", library, size);
+	log_error("out of memory, exiting", size ? "library=%s bytes=%zu" : "library=%s", library, size);
 	_exit(1);
 }
 
-static void *uv_allocate(size_t size)
+char *memory_printf(const char *format, ...)
 {
-	return check(malloc(size), size, "libuv");
-}
+	va_list args, again;
+	char *text;
+	int n;
 
-static void *uv_reallocate(void *block, size_t size)
-{
-	return check(realloc(block, size), size, "libuv");
-}
-
-static void *uv_clear_allocate(size_t count, size_t size)
-{
-	return check(calloc(count, size), count * size, "libuv");
-}
-
-/* By libwebsockets' contract, a size of 0 frees. */
-static void *lws_reallocate(void *block, size_t size, const char *reason)
-{
-	(void)reason;
-	if (size)
-		return check(realloc(block, size), size, "libwebsockets");
-	free(block);
-	return NULL;
-}
-
-static void *jansson_allocate(size_t size)
-{
-	return check(malloc(size), size, "jansson");
-}
-
-static void *openssl_allocate(size_t size, const char *file, int line)
-{
-	(void)file, (void)line;
-	return size ? check(malloc(size), size, "OpenSSL") : NULL;
-}
-
-static void openssl_free(void *block, const char *file, int line)
-{
-	(void)file, (void)line;
-	free(block);
-}
-
-static void *openssl_reallocate(void *block, size_t size, const char *file, int line)
-{
-	if (size)
-		return check(realloc(block, size), size, "OpenSSL");
-	openssl_free(block, file, line);
-	return NULL;
-}
-
-/* hiredis 1.0 has a hook. 0.14 asks by functions of its own, which abort; being exported, these are
- * called in their place. Its buffers it asks malloc for, and tells of most failures. */
-#if HIREDIS_MAJOR >= 1
-static void *hiredis_allocate(size_t size)
-{
-	return check(malloc(size), size, "hiredis");
-}
-
-static void *hiredis_clear_allocate(size_t count, size_t size)
-{
-	return check(calloc(count, size), count * size, "hiredis");
-}
-
-static void *hiredis_reallocate(void *block, size_t size)
-{
-	return check(realloc(block, size), size, "hiredis");
-}
-
-static char *hiredis_copy(const char *text)
-{
-	return check(strdup(text), strlen(text) + 1, "hiredis");
-}
-
-static void setup_hiredis(void)
-{
-	hiredisAllocFuncs functions = {hiredis_allocate, hiredis_clear_allocate, hiredis_reallocate, hiredis_copy,
-				       free};
-
-	hiredisSetAllocators(&functions);
-}
-#else
-void *hi_malloc(size_t size)
-{
-	return check(malloc(size), size, "hiredis");
-}
-
-char *hi_strdup(const char *str)
-{
-	return check(strdup(str), strlen(str) + 1, "hiredis");
-}
-
-static void setup_hiredis(void)
-{
-}
-#endif
-
-void memory_setup(void)
-{
-	setup_hiredis();
-	uv_replace_allocator(uv_allocate, uv_reallocate, uv_clear_allocate, free);
-	lws_set_allocator(lws_reallocate);
-	json_set_alloc_funcs(jansson_allocate, free);
-	/* Refused if OpenSSL has allocated already, which it has not before main. */
-	CRYPTO_set_mem_functions(openssl_allocate, openssl_reallocate, openssl_free);
+	va_start(args, format);
+	va_copy(again, args);
+	n = vsnprintf(NULL, 0, format, args);
+	assert(n >= 0);
+	text = memory_alloc((size_t)n + 1);
+	vsnprintf(text, (size_t)n + 1, format, again);
+	va_end(again);
+	va_end(args);
+	return text;
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 struct resolve {
 	uv_getaddrinfo_t request;
 	unsigned int nth;
@@ -48,10 +50,8 @@ struct resolve *resolve_start(uv_loop_t *loop, const char *host, unsigned int nt
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
 				       .ai_flags = is_local_or_numeric(host) ? 0 : AI_ADDRCONFIG};
-	struct resolve *r = calloc(1, sizeof(*r));
+	struct resolve *r = memory_calloc(1, sizeof(*r));
 
-	if (!r)
-		return NULL;
 	r->request.data = r;
 	r->nth = nth;
 	r->cb = cb;

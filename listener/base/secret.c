@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "base/memory.h"
+
 #define LINE_MAX_BYTES 8192
 
 void secret_mask(char *text, const char *secret)
@@ -37,7 +39,7 @@ char *secret_read(const char *path)
 		n = strcspn(line, "\r\n");
 		line[n] = '\0';
 		if (n && n <= LINE_MAX_BYTES)
-			text = strdup(line);
+			text = memory_strdup(line);
 	}
 	n = (size_t)errno;
 	fclose(in);

@@ -3,10 +3,12 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 json_t *make_json(const char *text, size_t len)
 {
 	json_t *value = json_stringn(text, len);
-	char *copy = value ? NULL : strndup(text, len);
+	char *copy = value ? NULL : memory_strndup(text, len);
 
 	if (copy) {
 		make_ascii(copy);

@@ -31,7 +31,7 @@ static inline void make_ascii(char *text)
 			*text = '?';
 }
 
-/* Text as a JSON string, of what make_ascii leaves of it if it is not UTF-8. NULL if memory is out. */
+/* Text as a JSON string, of what make_ascii leaves of it if it is not UTF-8. */
 json_t *make_json(const char *text, size_t len);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 static int hex(char c)
 {
 	const char *digits = "0123456789abcdef";
@@ -88,9 +90,7 @@ int url_parse(struct url *u, const char *text)
 	char *authority, *end, *at;
 
 	memset(u, 0, sizeof(*u));
-	u->text = calloc(1, len + 2);
-	if (!u->text)
-		return -1;
+	u->text = memory_calloc(1, len + 2);
 	memcpy(u->text, text, len);
 	authority = strstr(u->text, "://");
 	if (!authority || authority == u->text)
@@ -117,9 +117,7 @@ int url_parse(struct url *u, const char *text)
 int url_parse_address(struct url *u, const char *text)
 {
 	memset(u, 0, sizeof(*u));
-	u->text = strdup(text);
-	if (!u->text)
-		return -1;
+	u->text = memory_strdup(text);
 	u->scheme = u->path = u->text + strlen(text);
 	return split_host(u, u->text, true) || !u->host[0] ? -1 : 0;
 }
@@ -160,14 +158,11 @@ char *url_redact(const char *text)
 	bool is_path_shown = strncmp(text, "redis", 5) == 0 || strncmp(text, "unix:", 5) == 0 || query - end < 2;
 	const char *path_end = is_path_shown ? query : end + 1;
 	const char *at = NULL;
-	char *out;
 
 	for (const char *c = begin; c < end; c++)
 		if (*c == '@')
 			at = c;
-	if (asprintf(&out, "%.*s%s%.*s%s%s", (int)(begin - text), text, at ? "***" : "",
-		     (int)(path_end - (at ? at : begin)), at ? at : begin, is_path_shown ? "" : "***",
-		     *query ? "?***" : "") < 0)
-		return NULL;
-	return out;
+	return memory_printf("%.*s%s%.*s%s%s", (int)(begin - text), text, at ? "***" : "",
+			     (int)(path_end - (at ? at : begin)), at ? at : begin, is_path_shown ? "" : "***",
+			     *query ? "?***" : "");
 }

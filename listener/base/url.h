@@ -31,8 +31,7 @@ bool url_has_scheme(const struct url *u, const char *words);
 bool url_is_database(const struct url *u);
 
 /* A copy of text, on the heap, that may be shown: everything between :// and @, the path and the query,
- * where tokens live, replaced by ***. The path of Redis is a number or a socket, and stays. NULL only if memory is out.
- */
+ * where tokens live, replaced by ***. The path of Redis is a number or a socket, and stays. */
 char *url_redact(const char *text);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "commands/dispatch.h"
 #include "road/envelope.h"
 #include "commands/progress.h"
@@ -138,10 +139,6 @@ static int load_event(struct loader *l, const struct ndjson_line *line)
 	if (line->digest)
 		return add_digest(l, line->begin, line->digest);
 	why = envelope_read(l->envelope, line->bytes, line->len, &view);
-	if (why == envelope_no_memory) {
-		dispatch_fail("out of memory");
-		return -1;
-	}
 	if (why) {
 		EVP_Digest(line->bytes, line->len, digest, NULL, EVP_sha256(), NULL);
 		return add_digest(l, line->begin, digest);
@@ -196,24 +193,21 @@ static int copy_lines(struct loader *l, struct ndjson *lines)
 
 int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *session, const struct config *config)
 {
-	struct loader *l = calloc(1, sizeof(*l));
+	struct loader *l = memory_calloc(1, sizeof(*l));
 	struct pg_result *made = session_ask(session, sql_create, 0, NULL);
 	int result = -1;
 
-	if (l) {
-		l->e = e;
-		l->session = session;
-		l->has_time = e->after_us || e->before_us;
-		l->unit = timestamp_unit_named(config->time_unit);
-		l->envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
-	}
-	if (!l || !l->envelope || (l->has_time && envelope_add_time(l->envelope, config->time_pointer)))
-		dispatch_fail("out of memory");
-	else if (made)
+	l->e = e;
+	l->session = session;
+	l->has_time = e->after_us || e->before_us;
+	l->unit = timestamp_unit_named(config->time_unit);
+	l->envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
+	if (l->has_time)
+		envelope_add_time(l->envelope, config->time_pointer);
+	if (made)
 		result = copy_lines(l, lines);
 	session_drop(made);
-	if (l)
-		envelope_free(l->envelope);
+	envelope_free(l->envelope);
 	free(l);
 	return result;
 }

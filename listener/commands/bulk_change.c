@@ -38,8 +38,6 @@ static int64_t change_ids(struct session *s, const struct invocation *in, const 
 		const char *values[] = {array, change->note, in->config->instance_id};
 		struct pg_result *rows;
 
-		if (!array)
-			return -dispatch_fail("out of memory");
 		rows = session_ask(s, change->sql, 3, values);
 		free(array);
 		if (!rows)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "commands/dispatch.h"
 
 static void take_text(char *out, size_t size, const char *text)
@@ -69,8 +70,8 @@ static int write_whole(const char *path, const char *text, size_t len)
 /* The new name is on disk only when its folder is. */
 static void sync_folder(const char *path)
 {
-	char *copy = strdup(path);
-	int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	char *copy = memory_strdup(path);
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd >= 0) {
 		fsync(fd);
@@ -81,12 +82,9 @@ static void sync_folder(const char *path)
 
 static int write_and_rename(const char *path, const char *text)
 {
-	char *part;
-	int result;
+	char *part = memory_printf("%s.part", path);
+	int result = write_whole(part, text, strlen(text)) || rename(part, path) ? -1 : 0;
 
-	if (asprintf(&part, "%s.part", path) < 0)
-		return dispatch_fail("out of memory") * -1;
-	result = write_whole(part, text, strlen(text)) || rename(part, path) ? -1 : 0;
 	if (result)
 		dispatch_fail("--checkpoint: cannot write %s: %s", path, strerror(errno));
 	else
@@ -99,8 +97,8 @@ int checkpoint_write(const char *path, const struct checkpoint *c)
 {
 	json_t *root = json_pack("{s:I, s:s, s:s, s:s, s:s}", "offset", (json_int_t)c->offset, "fingerprint",
 				 c->fingerprint, "before", c->before, "database", c->database, "consumer", c->consumer);
-	char *text = root ? json_dumps(root, JSON_PRESERVE_ORDER) : NULL;
-	int result = text ? write_and_rename(path, text) : dispatch_fail("out of memory") * -1;
+	char *text = json_dumps(root, JSON_PRESERVE_ORDER);
+	int result = write_and_rename(path, text);
 
 	json_decref(root);
 	free(text);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "commands/bulk_change.h"
+#include "base/memory.h"
 #include "commands/deliveries.h"
 #include "commands/dispatch.h"
 #include "commands/letter_groups.h"
@@ -176,11 +177,11 @@ static const char sql_show[] =
 /* Bytes that JSON has no text for. */
 static json_t *make_base64(const char *bytes, size_t len)
 {
-	char *text = malloc((len + 2) / 3 * 4 + 1);
-	json_t *value = NULL;
+	char *text = memory_alloc((len + 2) / 3 * 4 + 1);
+	json_t *value;
 
-	if (text && EVP_EncodeBlock((unsigned char *)text, (const unsigned char *)bytes, (int)len) >= 0)
-		value = json_string(text);
+	EVP_EncodeBlock((unsigned char *)text, (const unsigned char *)bytes, (int)len);
+	value = json_string(text);
 	free(text);
 	return value;
 }
@@ -211,7 +212,7 @@ static int show_record(const struct invocation *in, const struct pg_result *row,
 	const struct show_options *o = in->options;
 	struct envelope *reader = letters_type_reader(in->config);
 	struct letter_record record;
-	int failed = letter_record_open(&record, row) || !reader;
+	int failed = letter_record_open(&record, row);
 
 	if (!failed) {
 		struct slice type = letters_type(reader, raw, len);
@@ -243,8 +244,6 @@ static int show(struct session *s, const struct invocation *in)
 		status = show_record(in, row, raw, len);
 	else if (raw)
 		status = fwrite(raw, 1, len, stdout) == len ? STATUS_FINE : STATUS_FAILED;
-	else if (row)
-		dispatch_fail("out of memory");
 	free(raw);
 	session_drop(row);
 	return status;

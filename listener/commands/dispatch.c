@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "commands/progress.h"
 #include "base/text.h"
 
@@ -177,7 +178,7 @@ static int check_output(int status)
 /* argv[0] is the last word of the command's name. */
 static int run_command(const struct subcommand *c, int argc, char **argv)
 {
-	char **words = calloc((size_t)argc, sizeof(*words));
+	char **words = memory_calloc((size_t)argc, sizeof(*words));
 	union room room = {.bytes = {0}};
 	struct options options = {c->options, c->option_count, &room};
 	struct config config = {.file = NULL};
@@ -187,8 +188,6 @@ static int run_command(const struct subcommand *c, int argc, char **argv)
 
 	assert(c->options_size <= sizeof(room));
 	signal(SIGPIPE, SIG_IGN); /* a server that goes away is no reason to end */
-	if (!words)
-		return dispatch_fail("out of memory");
 	if (c->defaults)
 		memcpy(&room, c->defaults, c->options_size);
 	argv[0] = (char *)c->name;

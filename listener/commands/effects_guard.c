@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "commands/dispatch.h"
 
 /* A listener tells of itself once a minute, and takes that back when it leaves. One that was killed does not: it
@@ -30,8 +31,8 @@ static char *join_webhooks(const struct webhooks *w)
 
 	for (size_t i = 0; i < w->count; i++)
 		size += strlen(w->items[i].name) + 1;
-	names = calloc(1, size);
-	for (size_t i = 0; names && i < w->count; i++)
+	names = memory_calloc(1, size);
+	for (size_t i = 0; i < w->count; i++)
 		used += (size_t)sprintf(names + used, "%s%s", i ? " " : "", w->items[i].name);
 	return names;
 }
@@ -51,7 +52,7 @@ int effects_guard_check(struct session *s, const struct config *config)
 {
 	char *names = join_webhooks(&config->webhooks);
 	const char *values[] = {config->consumer, config->handler, names};
-	struct pg_result *rows = names ? session_ask(s, sql_other, 3, values) : NULL;
+	struct pg_result *rows = session_ask(s, sql_other, 3, values);
 	int status = rows ? judge(rows) : STATUS_FAILED;
 
 	session_drop(rows);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/memory.h"
 #include "commands/dispatch.h"
 #include "base/keyed.h"
 #include "base/list.h"
@@ -85,10 +86,8 @@ static void on_answer(struct sender *sender, const struct event *ev, enum outcom
 
 static struct ticket *ticket_new(struct feeder *f, uint64_t tag)
 {
-	struct ticket *ticket = malloc(sizeof(*ticket));
+	struct ticket *ticket = memory_alloc(sizeof(*ticket));
 
-	if (!ticket)
-		return NULL;
 	ticket->sender = (struct sender){.answer = on_answer};
 	ticket->feeder = f;
 	ticket->tag = tag;
@@ -96,22 +95,15 @@ static struct ticket *ticket_new(struct feeder *f, uint64_t tag)
 	return ticket;
 }
 
-static int feed(struct feeder *f, const struct feeder_message *m)
+static void feed(struct feeder *f, const struct feeder_message *m)
 {
 	struct ticket *ticket = ticket_new(f, m->tag);
-	int result;
 
-	if (!ticket)
-		return -1;
 	if (m->digest)
-		result = pipeline_refuse_long(f->pipeline, m->bytes, m->len, m->digest, m->total, &ticket->sender);
+		pipeline_refuse_long(f->pipeline, m->bytes, m->len, m->digest, m->total, &ticket->sender);
 	else
-		result = pipeline_receive(f->pipeline, m->bytes, m->len, &ticket->sender);
-	if (result)
-		ticket_free(ticket);
-	else
-		f->count->fed++;
-	return result;
+		pipeline_receive(f->pipeline, m->bytes, m->len, &ticket->sender);
+	f->count->fed++;
 }
 
 static void stop(struct feeder *f)
@@ -142,10 +134,8 @@ static bool pull(struct feeder *f)
 
 	switch (f->owner.pull(f->owner.owner, f, &m)) {
 	case FEEDER_MESSAGE:
-		if (feed(f, &m) == 0)
-			return !f->is_held;
-		dispatch_fail("out of memory");
-		break;
+		feed(f, &m);
+		return !f->is_held;
 	case FEEDER_LATER:
 		wait_ms(f, (uint64_t)m.wait_ms);
 		return false;
@@ -306,18 +296,13 @@ int feeder_run(const struct config *config, const struct feeder_owner *owner, st
 {
 	struct feeder f = {.config = config, .owner = *owner, .count = count};
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, &f};
-	char error[400];
 
 	*count = (struct feeder_count){.fed = 0};
 	if (uv_loop_init(&f.loop)) {
 		dispatch_fail("the event loop cannot start");
 		return -1;
 	}
-	f.pipeline = pipeline_open(&f.loop, config, &on, error, sizeof(error));
-	if (!f.pipeline) {
-		dispatch_fail("%s", error);
-		return -1;
-	}
+	f.pipeline = pipeline_open(&f.loop, config, &on);
 	pipeline_doubt_marks(f.pipeline);
 	list_init(&f.tickets);
 	start_handles(&f);

@@ -75,8 +75,6 @@ int letter_groups_print(const struct letter_groups *g, struct session *s, const 
 	struct pg_result *rows;
 	int64_t groups;
 
-	if (!array)
-		return -dispatch_fail("out of memory");
 	snprintf(number, sizeof(number), "%" PRId64, limit);
 	rows = session_ask(s, g->sql, 2, values);
 	free(array);

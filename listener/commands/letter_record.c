@@ -12,7 +12,7 @@ int letter_record_open(struct letter_record *r, const struct pg_result *row)
 
 	r->fields = json_loads(session_text(row, 0, 0), 0, NULL);
 	r->actions = json_loads(actions, 0, NULL);
-	return r->fields && r->actions ? 0 : -dispatch_fail("out of memory");
+	return r->fields && r->actions ? 0 : -dispatch_fail("the row cannot be shown");
 }
 
 void letter_record_close(struct letter_record *r)

@@ -13,7 +13,7 @@ struct letter_record {
 };
 
 /* Reads the row's first two columns: JSON of the fields, and of the actions or NULL. Returns 0; or -1
- * after saying that memory is out. letter_record_close may be called in both cases. */
+ * after saying that they cannot be read. letter_record_close may be called in both cases. */
 int letter_record_open(struct letter_record *r, const struct pg_result *row);
 void letter_record_close(struct letter_record *r);
 

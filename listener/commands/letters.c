@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "commands/deliveries.h"
 #include "commands/dispatch.h"
 
@@ -50,19 +51,13 @@ const char *letters_check(const struct letter_filter *filter, char **words, int 
 	return NULL;
 }
 
-static int add_id(struct letter_ids *ids, int64_t id)
+static void add_id(struct letter_ids *ids, int64_t id)
 {
 	if (ids->count == ids->size) {
-		size_t size = ids->size ? ids->size * 2 : 256;
-		int64_t *at = realloc(ids->at, size * sizeof(*at));
-
-		if (!at)
-			return dispatch_fail("out of memory");
-		ids->at = at;
-		ids->size = size;
+		ids->size = ids->size ? ids->size * 2 : 256;
+		ids->at = memory_realloc(ids->at, ids->size * sizeof(*ids->at));
 	}
 	ids->at[ids->count++] = id;
-	return 0;
 }
 
 void letters_free(struct letter_ids *ids)
@@ -73,10 +68,8 @@ void letters_free(struct letter_ids *ids)
 
 char *letters_array(const struct letter_ids *ids, size_t first, size_t n)
 {
-	char *text = malloc(n * 21 + 3), *at = text;
+	char *text = memory_alloc(n * 21 + 3), *at = text;
 
-	if (!text)
-		return NULL;
 	*at++ = '{';
 	for (size_t i = first; i < first + n; i++)
 		at += sprintf(at, "%s%" PRId64, i == first ? "" : ",", ids->at[i]);
@@ -84,17 +77,15 @@ char *letters_array(const struct letter_ids *ids, size_t first, size_t n)
 	return text;
 }
 
-/* The ids that were given, as an array; NULL after saying that memory is out. */
+/* The ids that were given, as an array. */
 static char *words_array(const struct letter_filter *filter)
 {
 	struct letter_ids given = {NULL, 0, 0, 0};
-	char *text = NULL;
-	int failed = 0;
+	char *text;
 
-	for (int i = 0; i < filter->word_count && !failed; i++)
-		failed = add_id(&given, strtoll(filter->words[i], NULL, 10));
-	if (!failed && !(text = letters_array(&given, 0, given.count)))
-		dispatch_fail("out of memory");
+	for (int i = 0; i < filter->word_count; i++)
+		add_id(&given, strtoll(filter->words[i], NULL, 10));
+	text = letters_array(&given, 0, given.count);
 	letters_free(&given);
 	return text;
 }
@@ -121,7 +112,7 @@ static bool has_type(struct envelope *reader, const struct pg_result *rows, size
 {
 	size_t len;
 	char *raw = session_bytes(rows, row, 1, &len);
-	struct slice found = raw ? letters_type(reader, raw, len) : (struct slice){"", 0};
+	struct slice found = letters_type(reader, raw, len);
 	bool is_it = found.len == strlen(type) && memcmp(found.at, type, found.len) == 0;
 
 	free(raw);
@@ -149,8 +140,6 @@ static int keep_type(struct session *s, const struct letter_filter *filter, stru
 		const char *values[] = {array};
 		struct pg_result *rows;
 
-		if (!array)
-			return -dispatch_fail("out of memory");
 		rows = session_ask(s, sql_raw, 1, values);
 		free(array);
 		if (!rows)
@@ -179,7 +168,6 @@ static int select_ids(struct session *s, const struct config *config, const stru
 				filter->is_deliveries ? filter->type : NULL,
 				limit};
 	struct pg_result *rows;
-	int failed = 0;
 
 	snprintf(since, sizeof(since), "%" PRId64, filter->since_us);
 	snprintf(until, sizeof(until), "%" PRId64, filter->until_us);
@@ -190,27 +178,26 @@ static int select_ids(struct session *s, const struct config *config, const stru
 	rows = session_ask(s, filter->newest ? c->newest_sql : c->oldest_sql, 8, values);
 	if (rows && filter->newest && session_count(rows) > (size_t)filter->newest)
 		ids->looked_at = (size_t)filter->newest;
-	for (size_t i = ids->looked_at > 0; rows && i < session_count(rows) && !failed; i++)
-		failed = add_id(ids, session_number(rows, i, 0));
-	failed = failed || !rows;
+	for (size_t i = ids->looked_at > 0; rows && i < session_count(rows); i++)
+		add_id(ids, session_number(rows, i, 0));
 	session_drop(rows);
-	return failed ? -1 : 0;
+	return rows ? 0 : -1;
 }
 
 int letters_select(struct session *s, const struct config *config, const struct letter_filter *filter,
 		   struct letter_ids *ids)
 {
-	struct envelope *reader = NULL;
 	char *words = filter->word_count ? words_array(filter) : NULL;
-	int result = words || !filter->word_count ? 0 : -1;
+	int result;
 
 	*ids = (struct letter_ids){NULL, 0, 0, 0};
-	result = result || select_ids(s, config, filter, words, ids) ? -1 : 0;
+	result = select_ids(s, config, filter, words, ids);
 	if (!result && filter->type && !filter->is_deliveries) {
-		reader = letters_type_reader(config);
-		result = reader ? keep_type(s, filter, reader, ids) : -dispatch_fail("out of memory");
+		struct envelope *reader = letters_type_reader(config);
+
+		result = keep_type(s, filter, reader, ids);
+		envelope_free(reader);
 	}
-	envelope_free(reader);
 	free(words);
 	if (result)
 		letters_free(ids);

@@ -90,7 +90,7 @@ int letters_select(struct session *s, const struct config *config, const struct 
 		   struct letter_ids *ids);
 void letters_free(struct letter_ids *ids);
 
-/* n ids from the first on, as a Postgres array in text. Heap; NULL if memory is out. */
+/* n ids from the first on, as a Postgres array in text, on the heap. */
 char *letters_array(const struct letter_ids *ids, size_t first, size_t n);
 
 /* Says which of the words are ids of nothing that was found; returns how many. */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "commands/dispatch.h"
 
 #define CHUNK_BYTES  65536
@@ -52,17 +53,13 @@ static enum ndjson_result fail(const struct ndjson *l, const char *what)
 
 struct ndjson *ndjson_open(const char *path, size_t max_bytes)
 {
-	struct ndjson *l = calloc(1, sizeof(*l));
+	struct ndjson *l = memory_calloc(1, sizeof(*l));
 	struct stat st;
 
-	if (!l) {
-		dispatch_fail("out of memory");
-		return NULL;
-	}
-	l->path = strdup(strcmp(path, "-") == 0 ? "standard input" : path);
+	l->path = memory_strdup(strcmp(path, "-") == 0 ? "standard input" : path);
 	l->max_bytes = max_bytes;
 	l->fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
-	if (!l->path || l->fd < 0 || fstat(l->fd, &st)) {
+	if (l->fd < 0 || fstat(l->fd, &st)) {
 		dispatch_fail("%s: %s", path, strerror(errno));
 		ndjson_close(l);
 		return NULL;
@@ -108,10 +105,9 @@ bool ndjson_is_file(const struct ndjson *l, const char *path)
 /* --- reading --- */
 
 /* Makes room for a chunk behind what is there. */
-static int reserve(struct ndjson *l)
+static void reserve(struct ndjson *l)
 {
 	size_t held = l->to - l->from;
-	char *bytes;
 
 	if (l->from) {
 		memmove(l->bytes, l->bytes + l->from, held);
@@ -119,13 +115,9 @@ static int reserve(struct ndjson *l)
 		l->to = held;
 	}
 	if (l->size - held >= CHUNK_BYTES)
-		return 0;
-	bytes = realloc(l->bytes, held * 2 + CHUNK_BYTES);
-	if (!bytes)
-		return -1;
-	l->bytes = bytes;
+		return;
 	l->size = held * 2 + CHUNK_BYTES;
-	return 0;
+	l->bytes = memory_realloc(l->bytes, l->size);
 }
 
 static void keep_first(struct ndjson *l, uint64_t offset, const char *bytes, size_t len)
@@ -182,8 +174,7 @@ static enum ndjson_result fill(struct ndjson *l)
 
 	if (l->turn >= TURN_BYTES || (!l->is_file && poll(&fd, 1, 0) == 0))
 		return NDJSON_LATER;
-	if (reserve(l))
-		return fail(l, "out of memory");
+	reserve(l);
 	offset = l->offset + (l->to - l->from);
 	n = l->is_file ? pread(l->fd, l->bytes + l->to, CHUNK_BYTES, (off_t)offset)
 		       : read(l->fd, l->bytes + l->to, CHUNK_BYTES);
@@ -207,13 +198,14 @@ static void advance(struct ndjson *l, size_t n)
 
 /* --- lines over the limit --- */
 
-static int begin_long(struct ndjson *l)
+static void begin_long(struct ndjson *l)
 {
 	l->digest = EVP_MD_CTX_new();
 	l->total = 0;
 	l->has_cr = false;
 	l->begin = l->offset;
-	return l->digest && EVP_DigestInit_ex(l->digest, EVP_sha256(), NULL) ? 0 : -1;
+	if (!EVP_DigestInit_ex(l->digest, EVP_sha256(), NULL))
+		memory_exhausted("OpenSSL", 0);
 }
 
 /* A \r counts only when something else than the end of the line follows. */
@@ -298,8 +290,7 @@ static enum ndjson_result next_raw(struct ndjson *l, struct ndjson_line *line)
 
 		if (len > l->max_bytes + 1 ||
 		    (len > l->max_bytes && (end || l->is_at_end) && l->bytes[l->from + len - 1] != '\r')) {
-			if (begin_long(l))
-				return fail(l, "out of memory");
+			begin_long(l);
 			return next_long(l, line);
 		}
 		if (end || (l->is_at_end && held)) {

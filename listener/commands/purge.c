@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "commands/dispatch.h"
+#include "base/memory.h"
 #include "commands/retention_guard.h"
 #include "commands/indexes.h"
 #include "commands/json_out.h"
@@ -111,11 +112,10 @@ static int run(struct purge *p, const char *sql)
 /* --- steps --- */
 
 /* What steps and counts tell alike: whether they were the last, and else where the next one begins. */
-static int go_on(struct pg_result *rows, char **last)
+static void go_on(struct pg_result *rows, char **last)
 {
 	free(*last);
-	*last = session_is_null(rows, 0, 2) ? NULL : strdup(session_text(rows, 0, 2));
-	return *last || session_is_null(rows, 0, 2) ? 0 : -dispatch_fail("out of memory");
+	*last = session_is_null(rows, 0, 2) ? NULL : memory_strdup(session_text(rows, 0, 2));
 }
 
 /* Nothing here waits for long: rows that others have locked are skipped, and a table that is locked as a
@@ -143,31 +143,29 @@ static int step(struct purge *p, const struct pass *pass, struct tally *t, char 
 	char batch[24];
 	const char *values[] = {*last, t->cutoff, batch, STEP_LOOK};
 	struct pg_result *rows;
-	int failed;
 
 	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
 	if (begin(p, "60s") || !(rows = session_ask(p->session, pass->step_sql, 4, values)))
 		return -1;
 	t->done += session_number(rows, 0, 0);
 	t->locked += session_number(rows, 0, 1) - session_number(rows, 0, 0);
-	failed = go_on(rows, last);
+	go_on(rows, last);
 	session_drop(rows);
-	return run(p, "COMMIT") || failed ? -1 : 0;
+	return run(p, "COMMIT");
 }
 
 static int look(struct purge *p, const struct pass *pass, struct tally *t, char **last)
 {
 	const char *values[] = {*last, t->cutoff, STEP_LOOK};
 	struct pg_result *rows;
-	int failed;
 
 	if (begin(p, "60s") || !(rows = session_ask(p->session, pass->count_sql, 3, values)))
 		return -1;
 	t->done += session_number(rows, 0, 0);
 	t->bytes += session_number(rows, 0, 1);
-	failed = go_on(rows, last);
+	go_on(rows, last);
 	session_drop(rows);
-	return run(p, "COMMIT") || failed ? -1 : 0;
+	return run(p, "COMMIT");
 }
 
 static void show(const struct purge *p, const struct pass *pass, const struct tally *t, const char *last)
@@ -202,7 +200,7 @@ static int find_range(struct purge *p, const struct pass *pass, struct tally *t,
 	if (begin(p, "0") || !(rows = session_ask(p->session, pass->range_sql, 2, values)))
 		return -1;
 	if (!session_is_null(rows, 0, 0))
-		*first = strdup(session_text(rows, 0, 0));
+		*first = memory_strdup(session_text(rows, 0, 0));
 	t->last = session_is_null(rows, 0, 1) ? INT64_MAX : session_number(rows, 0, 1);
 	session_drop(rows);
 	return run(p, "COMMIT");

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "redis/resp.h"
 #include "forget.lua.h"
 #include "base/log.h"
@@ -77,8 +78,7 @@ void redis_query_close(struct redis_query *m)
 {
 	if (!m)
 		return;
-	if (m->redis)
-		redis_close(m->redis, on_closed, m);
+	redis_close(m->redis, on_closed, m);
 	uv_close((uv_handle_t *)&m->deadline, NULL);
 	uv_run(&m->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&m->loop);
@@ -90,13 +90,12 @@ struct redis_query *redis_query_open(const struct config *config)
 {
 	struct redis_settings settings = {config->redis, config->redis_timeout_ms, on_state, NULL};
 	struct redis_query *m;
-	char error[300] = "it does not answer within --redis-timeout";
 
 	if (strcmp(config->redis, "none") == 0)
 		return NULL;
-	m = calloc(1, sizeof(*m));
-	if (!m || uv_loop_init(&m->loop)) {
-		log_warn("cannot ask redis", "reason=%s", "out of memory");
+	m = memory_calloc(1, sizeof(*m));
+	if (uv_loop_init(&m->loop)) {
+		log_warn("cannot ask redis", "reason=%s", "the event loop cannot start");
 		free(m);
 		return NULL;
 	}
@@ -104,10 +103,10 @@ struct redis_query *redis_query_open(const struct config *config)
 	uv_timer_init(&m->loop, &m->deadline);
 	m->deadline.data = settings.owner = m;
 	m->timeout_ms = (uint64_t)config->redis_timeout_ms;
-	m->redis = redis_open(&m->loop, &settings, error, sizeof(error));
-	if (m->redis && become_ready(m))
+	m->redis = redis_open(&m->loop, &settings);
+	if (become_ready(m))
 		return m;
-	log_warn("cannot ask redis", "reason=%s", error);
+	log_warn("cannot ask redis", "reason=%s", "it does not answer within --redis-timeout");
 	redis_query_close(m);
 	return NULL;
 }
@@ -139,8 +138,7 @@ static void on_answer(void *owner, void *arg, const redisReply *reply)
 static int ask(struct redis_query *m)
 {
 	m->is_answered = false;
-	if (!m->command.len || !become_ready(m) ||
-	    redis_send(m->redis, m->command.bytes, m->command.len, on_answer, NULL))
+	if (!become_ready(m) || redis_send(m->redis, m->command.bytes, m->command.len, on_answer, NULL))
 		return -1;
 	wait(m);
 	return m->is_answered ? 0 : -1;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "commands/checkpoint.h"
+#include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/effects_guard.h"
 #include "commands/feeder.h"
@@ -67,29 +68,25 @@ static int64_t now_ms(void)
 
 /* --- how far it is --- */
 
-static int ring_grow(struct ring *ring)
+static void ring_grow(struct ring *ring)
 {
 	size_t size = ring->ends ? (ring->mask + 1) * 2 : 4096;
-	uint64_t *ends = malloc(size * sizeof(*ends));
+	uint64_t *ends = memory_alloc(size * sizeof(*ends));
 
-	if (!ends)
-		return -1;
 	for (uint64_t n = ring->first; ring->ends && n < ring->next; n++)
 		ends[n & (size - 1)] = ring->ends[n & ring->mask];
 	free(ring->ends);
 	ring->ends = ends;
 	ring->mask = size - 1;
-	return 0;
 }
 
-/* The number of the line that ends at this offset. Returns -1 if memory is out. */
-static int ring_add(struct ring *ring, uint64_t end, uint64_t *number)
+/* The number of the line that ends at this offset. */
+static uint64_t ring_add(struct ring *ring, uint64_t end)
 {
-	if ((!ring->ends || ring->next - ring->first > ring->mask) && ring_grow(ring))
-		return -1;
-	*number = ring->next;
-	ring->ends[ring->next++ & ring->mask] = end;
-	return 0;
+	if (!ring->ends || ring->next - ring->first > ring->mask)
+		ring_grow(ring);
+	ring->ends[ring->next & ring->mask] = end;
+	return ring->next++;
 }
 
 /* Line number is settled. offset is moved behind all that are with no other before them. */
@@ -185,7 +182,6 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	struct replay *r = owner;
 	int64_t wait = wait_ms(r);
 	struct ndjson_line line;
-	uint64_t number;
 
 	(void)f;
 	if (r->has_failed)
@@ -208,11 +204,12 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	}
 	/* A last line without its newline may be one that is still being written: it is fed, and the checkpoint
 	 * stays before it, so that it is fed again when it is whole. */
-	if (ring_add(&r->unsettled, line.is_ended ? line.end : line.begin, &number)) {
-		dispatch_fail("out of memory");
-		return FEEDER_FAILED;
-	}
-	*m = (struct feeder_message){line.bytes, line.len, line.digest, line.total, number, 0};
+	*m = (struct feeder_message){line.bytes,
+				     line.len,
+				     line.digest,
+				     line.total,
+				     ring_add(&r->unsettled, line.is_ended ? line.end : line.begin),
+				     0};
 	return FEEDER_MESSAGE;
 }
 

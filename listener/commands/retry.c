@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "commands/bulk_change.h"
+#include "base/memory.h"
 #include "commands/deliveries.h"
 #include "commands/dispatch.h"
 #include "commands/effects_guard.h"
@@ -92,7 +93,7 @@ static void record(struct retry *r)
 	char *text = json_dumps(r->told, JSON_COMPACT);
 	const char *values[] = {text, r->o->raw_file ? "retry-edited" : "retry", r->o->note,
 				r->in->config->instance_id};
-	struct pg_result *done = text && !r->is_lost ? session_ask(r->session, sql_record, 4, values) : NULL;
+	struct pg_result *done = !r->is_lost ? session_ask(r->session, sql_record, 4, values) : NULL;
 
 	r->is_lost = r->is_lost || !done;
 	session_drop(done);
@@ -143,7 +144,7 @@ static int fetch_page(struct retry *r)
 	const char *values[] = {array};
 
 	session_drop(r->page);
-	r->page = array ? session_ask(r->session, sql_page, 1, values) : NULL;
+	r->page = session_ask(r->session, sql_page, 1, values);
 	free(array);
 	r->row = 0;
 	r->next += n;
@@ -173,7 +174,7 @@ static int fetch(struct retry *r)
 	}
 	free(r->bytes);
 	r->bytes = session_bytes(r->page, r->row++, 1, &r->len);
-	return r->bytes ? 1 : dispatch_fail("out of memory") * -1;
+	return 1;
 }
 
 /* The letter's own dead mark would settle it at once, as rejected. It is deleted over a connection of
@@ -225,12 +226,8 @@ static int read_stream(struct retry *r, FILE *in)
 	size_t limit = (size_t)r->in->config->message_bytes;
 
 	while (!feof(in) && !ferror(in) && r->len <= limit) {
-		char *bytes = realloc(r->bytes, r->len + 65536);
-
-		if (!bytes)
-			return dispatch_fail("out of memory");
-		r->bytes = bytes;
-		r->len += fread(bytes + r->len, 1, 65536, in);
+		r->bytes = memory_realloc(r->bytes, r->len + 65536);
+		r->len += fread(r->bytes + r->len, 1, 65536, in);
 	}
 	if (ferror(in))
 		return dispatch_fail("--raw-file: cannot read %s", r->o->raw_file);
@@ -318,8 +315,6 @@ static int retry(struct retry *r)
 		filter.state = "all";
 	r->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	r->told = json_array();
-	if (!r->envelope || !r->told)
-		return dispatch_fail("out of memory");
 	if ((r->o->raw_file && read_file(r)) || letters_select(r->session, c, &filter, &r->ids))
 		return STATUS_FAILED;
 	missed = letters_miss(&filter, &r->ids);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "base/memory.h"
 #include "commands/dispatch.h"
 #include "base/log.h"
 #include "postgres/complaint.h"
@@ -83,11 +84,10 @@ static PGresult *ask(struct session *s, const char *text, int n, const char *con
 
 /* --- the schema --- */
 
-/* NULL if memory is out, which libpq's functions take for a failed statement. */
 static PGresult *execute(struct session *s, const char *sql)
 {
 	char *text = schema_expand(sql, s->schema);
-	PGresult *result = text ? PQexec(s->conn, text) : NULL;
+	PGresult *result = PQexec(s->conn, text);
 
 	free(text);
 	return result;
@@ -108,15 +108,13 @@ static int run(struct session *s, const char *sql, int *version)
 
 static int try_upgrade(struct session *s)
 {
-	char *sql = NULL;
-	int version, failed = run(s, "BEGIN; SET LOCAL statement_timeout = 0", &version);
+	char *sql;
+	int version, failed;
 
-	failed = failed || run(s, schema_lock_sql(), &version);
-	if (!failed)
-		sql = schema_upgrade_sql(version);
-	if (!failed && !sql)
-		return dispatch_fail("out of memory");
-	failed = failed || run(s, sql, &version);
+	if (run(s, "BEGIN; SET LOCAL statement_timeout = 0", &version) || run(s, schema_lock_sql(), &version))
+		return -1;
+	sql = schema_upgrade_sql(version);
+	failed = run(s, sql, &version);
 	free(sql);
 	return failed;
 }
@@ -189,15 +187,11 @@ static struct session *connect_to(const struct config *config, bool may_create)
 	char seconds[24];
 	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
 	const char *const values[] = {seconds, "wsonce", config->postgres, "UTF8", NULL};
-	struct session *s = calloc(1, sizeof(*s));
+	struct session *s = memory_calloc(1, sizeof(*s));
 
-	if (!s) {
-		dispatch_fail("out of memory");
-		return NULL;
-	}
 	s->patience_ms = config->postgres_timeout_ms;
 	snprintf(seconds, sizeof(seconds), "%lld", (long long)(config->postgres_timeout_ms + 1999) / 1000);
-	s->conn = PQconnectdbParams(names, values, 1);
+	s->conn = memory_given(PQconnectdbParams(names, values, 1), "libpq");
 	if (PQstatus(s->conn) != CONNECTION_OK) {
 		fail(s, "cannot reach postgres", NULL);
 		session_close(s);
@@ -233,7 +227,7 @@ void session_close(struct session *s)
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values)
 {
 	char *text = schema_expand(sql, s->schema);
-	PGresult *result = text ? ask(s, text, n, values) : NULL;
+	PGresult *result = ask(s, text, n, values);
 
 	free(text);
 	if (is_fine(result))
@@ -284,11 +278,10 @@ bool session_flag(const struct pg_result *rows, size_t row, int column)
 
 char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t *len)
 {
-	unsigned char *bytes = PQunescapeBytea((const unsigned char *)session_text(rows, row, column), len);
-	char *copy = bytes ? malloc(*len + 1) : NULL;
+	unsigned char *bytes =
+		memory_given(PQunescapeBytea((const unsigned char *)session_text(rows, row, column), len), "libpq");
+	char *copy = memcpy(memory_alloc(*len + 1), bytes, *len + 1); /* libpq ends it by a NUL */
 
-	if (copy)
-		memcpy(copy, bytes, *len + 1); /* libpq ends it by a NUL */
 	PQfreemem(bytes);
 	return copy;
 }

@@ -33,7 +33,7 @@ bool session_is_null(const struct pg_result *rows, size_t row, int column);
 const char *session_text(const struct pg_result *rows, size_t row, int column);
 int64_t session_number(const struct pg_result *rows, size_t row, int column);
 bool session_flag(const struct pg_result *rows, size_t row, int column);
-/* The bytes of a bytea, on the heap; NULL if memory is out. */
+/* The bytes of a bytea, on the heap. */
 char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t *len);
 
 /* Starts a COPY ... FROM STDIN; takes bytes of its text form; ends it. Each returns 0 or -1. */

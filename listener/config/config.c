@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "config/tokens.h"
 #include "postgres/connection.h"
 #include "base/secret.h"
@@ -247,18 +248,10 @@ static void list_free(struct config_list *l)
 	*l = (struct config_list){NULL, 0};
 }
 
-static int list_add(struct config_list *l, const char *text, size_t len)
+static void list_add(struct config_list *l, const char *text, size_t len)
 {
-	char **items = realloc(l->items, (l->count + 1) * sizeof(*items));
-
-	if (!items)
-		return -1;
-	l->items = items;
-	l->items[l->count] = strndup(text, len);
-	if (!l->items[l->count])
-		return -1;
-	l->count++;
-	return 0;
+	l->items = memory_realloc(l->items, (l->count + 1) * sizeof(*l->items));
+	l->items[l->count++] = memory_strndup(text, len);
 }
 
 /* The number in text, with the unit of s, into *value. Returns -1 if it is none. */
@@ -376,8 +369,6 @@ static bool is_consumer(const char *text)
 	return n <= CONFIG_CONSUMER_MAX && !text[n];
 }
 
-static const char no_memory[] = "out of memory";
-
 static const char *find_redis_fault(const char *text)
 {
 	struct url url;
@@ -392,8 +383,6 @@ static const char *find_redis_fault(const char *text)
 	else if (!url_is_database(&url))
 		fault = url_has_scheme(&url, "unix") ? "names no socket: write three slashes, unix:///PATH"
 						     : "has a path that is not a database number";
-	if (!url.text)
-		fault = no_memory;
 	url_clear(&url);
 	return fault;
 }
@@ -417,7 +406,7 @@ static const char *find_fault(const struct setting *s, const char *text)
 	switch (s->type) {
 	case TYPE_URLS:
 		if (url_parse(&url, text) || !url_has_scheme(&url, "ws wss") || !url.host[0])
-			fault = url.text ? "is not a ws:// or wss:// URL with a host" : no_memory;
+			fault = "is not a ws:// or wss:// URL with a host";
 		url_clear(&url);
 		return fault;
 	case TYPE_HOSTS:
@@ -432,7 +421,7 @@ static const char *find_fault(const struct setting *s, const char *text)
 		if (strncmp(text, "unix:/", 6) == 0)
 			return NULL;
 		if (url_parse_address(&url, text))
-			fault = url.text ? "is not ADDR:PORT with a port from 0 to 65535, nor unix:/PATH" : no_memory;
+			fault = "is not ADDR:PORT with a port from 0 to 65535, nor unix:/PATH";
 		url_clear(&url);
 		return fault;
 	case TYPE_POINTER:
@@ -473,8 +462,6 @@ static int check_text(struct reader *r, const struct setting *s, enum origin ori
 
 	if (!fault)
 		return 0;
-	if (fault == no_memory)
-		return fail(r, s, origin, fault);
 	if (is_secret(s))
 		snprintf(what, sizeof(what), "the value %s", fault);
 	else
@@ -489,8 +476,8 @@ static int set_text(struct reader *r, const struct setting *s, enum origin origi
 	if (check_text(r, s, origin, text))
 		return -1;
 	free(*at);
-	*at = strdup(text);
-	return *at ? 0 : fail(r, s, origin, "out of memory");
+	*at = memory_strdup(text);
+	return 0;
 }
 
 static int add_item(struct reader *r, const struct setting *s, enum origin origin, const char *text, size_t len)
@@ -501,8 +488,7 @@ static int add_item(struct reader *r, const struct setting *s, enum origin origi
 	if (*last != origin) /* a stronger layer replaces the list, it does not add to it */
 		list_free(l);
 	*last = origin;
-	if (list_add(l, text, len))
-		return fail(r, s, origin, "out of memory");
+	list_add(l, text, len);
 	return check_text(r, s, origin, l->items[l->count - 1]);
 }
 
@@ -822,21 +808,15 @@ static int check_whole(struct reader *r)
 /* The prefix ends in a colon, so that "app" with the id "2-x" is not "app2" with "-x". Claims and marks of one
  * consumer's fleet say nothing to another's. The name goes in front: behind the prefix it could be the beginning
  * of an id. */
-static int name_claims(struct reader *r)
+static void name_claims(struct config *c)
 {
-	struct config *c = r->config;
 	size_t len = strlen(c->claim_prefix);
 	bool is_ended = len && c->claim_prefix[len - 1] == ':';
-	char *prefix = NULL;
+	char *prefix = memory_printf("%s%s%s%s%s", *c->consumer ? "consumer:" : "", c->consumer,
+				     *c->consumer ? ":" : "", c->claim_prefix, is_ended ? "" : ":");
 
-	if (asprintf(&prefix, "%s%s%s%s%s", *c->consumer ? "consumer:" : "", c->consumer, *c->consumer ? ":" : "",
-		     c->claim_prefix, is_ended ? "" : ":") < 0) {
-		snprintf(r->error, r->error_size, "%s", no_memory);
-		return -1;
-	}
 	free(c->claim_prefix);
 	c->claim_prefix = prefix;
-	return 0;
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): error is written to, by way of r */
@@ -856,7 +836,10 @@ static int config_read_all(struct config *c, int argc, char **argv, char *error,
 		return -1;
 	if (read_environment(&r) || each_flag(&r, argc, argv, set_flag))
 		return -1;
-	return check_whole(&r) || name_claims(&r) ? -1 : 0;
+	if (check_whole(&r))
+		return -1;
+	name_claims(c);
+	return 0;
 }
 
 int config_read(struct config *c, int argc, char **argv, char *error, size_t size)

@@ -4,13 +4,14 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 
 #define LINE_MAX_BYTES 1024
 #define DEFAULT_NAME   "default"
@@ -26,9 +27,9 @@ struct tokens {
 	bool is_warning;
 };
 
-static int digest_of(const char *text, uint8_t *digest)
+static void digest_of(const char *text, uint8_t *digest)
 {
-	return EVP_Digest(text, strlen(text), digest, NULL, EVP_sha256(), NULL) ? 0 : -1;
+	crypto_hash_sha256(digest, (const unsigned char *)text, strlen(text));
 }
 
 static void free_list(struct token *first)
@@ -39,15 +40,12 @@ static void free_list(struct token *first)
 	}
 }
 
-/* In front of *first. NULL if memory is out. */
+/* In front of *first. */
 static struct token *add(struct token **first, const char *name, const char *token)
 {
-	struct token *new = calloc(1, sizeof(*new));
+	struct token *new = memory_calloc(1, sizeof(*new));
 
-	if (!new || digest_of(token, new->digest)) {
-		free(new);
-		return NULL;
-	}
+	digest_of(token, new->digest);
 	snprintf(new->name, sizeof(new->name), "%s", name);
 	new->is_valid = true;
 	new->next = *first;
@@ -92,7 +90,8 @@ static const char *read_line(const struct tokens *t, char *line, struct token **
 	if (fault)
 		return fault;
 	warn_if_short(t, name, token);
-	return add(first, name, token) ? NULL : "cannot be kept: out of memory";
+	add(first, name, token);
+	return NULL;
 }
 
 /* All lines, the last one first. Returns how many tokens, or -1 and a sentence. */
@@ -198,23 +197,22 @@ bool tokens_refresh(struct tokens *t)
 
 struct tokens *tokens_new(const char *token, const char *file, bool is_warning, char *error, size_t size)
 {
-	struct tokens *t = calloc(1, sizeof(*t));
+	struct tokens *t = memory_calloc(1, sizeof(*t));
 
-	snprintf(error, size, "out of memory");
-	if (!t || (file && !(t->file = strdup(file))))
-		goto fail;
 	t->is_warning = is_warning;
-	if (file && !(t->first = read_file(t, error, size)))
-		goto fail;
+	if (file) {
+		t->file = memory_strdup(file);
+		t->first = read_file(t, error, size);
+		if (!t->first) {
+			tokens_free(t);
+			return NULL;
+		}
+	}
 	if (token) {
-		if (!add(&t->first, DEFAULT_NAME, token))
-			goto fail;
+		add(&t->first, DEFAULT_NAME, token);
 		warn_if_short(t, DEFAULT_NAME, token);
 	}
 	return t;
-fail:
-	tokens_free(t);
-	return NULL;
 }
 
 void tokens_free(struct tokens *t)
@@ -240,8 +238,7 @@ struct token *tokens_find(struct tokens *t, const char *given)
 	struct token *found = NULL;
 	uint8_t digest[sizeof(found->digest)];
 
-	if (digest_of(given, digest))
-		return NULL;
+	digest_of(given, digest);
 	for (struct token *at = t->first; at; at = at->next)
 		if (at->is_valid && !at->is_certificate && CRYPTO_memcmp(at->digest, digest, sizeof(digest)) == 0)
 			found = at;
@@ -265,8 +262,9 @@ struct token *tokens_certified(struct tokens *t, const char *name)
 		name = OTHERS_NAME;
 		found = find_certified(t, name);
 	}
-	if (found || !(found = add(&t->first, name, "")))
+	if (found)
 		return found;
+	found = add(&t->first, name, "");
 	found->is_certificate = true;
 	t->certified++;
 	return found;

@@ -41,8 +41,7 @@ bool tokens_are_demanded(const struct tokens *t);
 /* The valid token with these bytes, or NULL. Takes a time that does not depend on where given is wrong. */
 struct token *tokens_find(struct tokens *t, const char *given);
 
-/* What stands for the certificates with this name; those beyond TOKENS_MAX share one, "others". NULL if memory is out.
- */
+/* What stands for the certificates with this name; those beyond TOKENS_MAX share one, "others". */
 struct token *tokens_certified(struct tokens *t, const char *name);
 
 /* The first of all, valid or not; the others follow by next. Names may repeat. */

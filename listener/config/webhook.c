@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <math.h>
 #include <openssl/evp.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/url.h"
 
 #define SECRET_MARK  "whsec_"
@@ -32,12 +34,6 @@ static int fail(const struct reader *r, const char *key, const char *what)
 	else
 		snprintf(r->error, r->size, "webhooks[%zu], %s: %s", r->index, key, what);
 	return -1;
-}
-
-static int copy_text(const struct reader *r, const char *key, const char *text, char **into)
-{
-	*into = strdup(text);
-	return *into ? 0 : fail(r, key, "out of memory");
 }
 
 /* --- secrets --- */
@@ -91,8 +87,7 @@ static int read_secret_env(const struct reader *r, const char *key, const char *
 
 	if (!r->has_secrets)
 		return 0;
-	if (copy_text(r, key, name, &r->webhook->secret_env))
-		return -1;
+	r->webhook->secret_env = memory_strdup(name);
 	if (text)
 		return decode_secrets(r, key, text);
 	snprintf(what, sizeof(what), "the variable %.100s is not set", name);
@@ -135,41 +130,43 @@ static int read_name(const struct reader *r, const char *key, const char *text)
 {
 	if (!is_name(text))
 		return fail(r, key, "a name has 1 to 64 letters, digits, dots, underscores and dashes");
-	return copy_text(r, key, text, &r->webhook->name);
+	r->webhook->name = memory_strdup(text);
+	return 0;
 }
 
 /* Enough to tell two destinations from each other, in a table that people read. */
-static int digest_url(struct webhook *w, const struct url *url)
+static void digest_url(struct webhook *w, const struct url *url)
 {
-	unsigned char digest[EVP_MAX_MD_SIZE];
+	unsigned char digest[crypto_hash_sha256_BYTES];
 	char text[4096];
 	int len = snprintf(text, sizeof(text), "%s %s %d %s", url->scheme, url->host, url->port, url->path);
 
-	if (!EVP_Digest(text, len < (int)sizeof(text) ? (size_t)len : sizeof(text) - 1, digest, NULL, EVP_sha256(),
-			NULL))
-		return -1;
+	crypto_hash_sha256(digest, (unsigned char *)text, len < (int)sizeof(text) ? (size_t)len : sizeof(text) - 1);
 	for (size_t i = 0; i < 16; i++)
 		sprintf(w->digest + 2 * i, "%02x", digest[i]);
-	return 0;
 }
 
 /* What a URL is refused for is said without it: tokens live in URLs. */
 static int read_url(const struct reader *r, const char *key, const char *text)
 {
 	struct url url;
-	bool is_good = url_parse(&url, text) == 0 && url_has_scheme(&url, "http https") && url.host[0] &&
-		       digest_url(r->webhook, &url) == 0;
+	bool is_good = url_parse(&url, text) == 0 && url_has_scheme(&url, "http https") && url.host[0];
 
 	for (const char *c = text; *c; c++)
 		is_good = is_good && (unsigned char)*c > ' ' && *c != 0x7f;
+	if (is_good) {
+		digest_url(r->webhook, &url);
+		r->webhook->url = memory_strdup(text);
+	}
 	url_clear(&url);
-	return is_good ? copy_text(r, key, text, &r->webhook->url)
-		       : fail(r, key, "is not an http:// or https:// URL with a host");
+	return is_good ? 0 : fail(r, key, "is not an http:// or https:// URL with a host");
 }
 
 static int read_ca(const struct reader *r, const char *key, const char *text)
 {
-	return copy_text(r, key, text, &r->webhook->ca);
+	(void)key;
+	r->webhook->ca = memory_strdup(text);
+	return 0;
 }
 
 static const struct {
@@ -228,16 +225,13 @@ static int add_type(const struct reader *r, const json_t *value)
 {
 	struct webhook *t = r->webhook;
 	const char *type = json_string_value(value);
-	char *copy;
 
 	if (!type || !*type)
 		return fail(r, "types", "an event type must be a string that is not empty");
 	for (size_t i = 0; i < t->type_count; i++)
 		if (strcmp(t->types[i], type) == 0)
 			return fail(r, "types", "a type is listed twice");
-	if (copy_text(r, "types", type, &copy))
-		return -1;
-	t->types[t->type_count++] = copy;
+	t->types[t->type_count++] = memory_strdup(type);
 	return 0;
 }
 
@@ -251,9 +245,7 @@ static int read_types(const struct reader *r, const json_t *value)
 		return fail(r, "types",
 			    "not an array of 1 to 256 event types; without it, events of every type are sent");
 	w->type_count = 0;
-	w->types = calloc(n, sizeof(*w->types));
-	if (!w->types)
-		return fail(r, "types", "out of memory");
+	w->types = memory_calloc(n, sizeof(*w->types));
 	json_array_foreach(value, i, type) if (add_type(r, type)) return -1;
 	return 0;
 }
@@ -316,11 +308,7 @@ int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, cha
 		snprintf(error, size, "webhooks: not an array of at most %d objects", WEBHOOKS_MAX);
 		return -1;
 	}
-	t->items = calloc(n ? n : 1, sizeof(*t->items));
-	if (!t->items) {
-		snprintf(error, size, "webhooks: out of memory");
-		return -1;
-	}
+	t->items = memory_calloc(n ? n : 1, sizeof(*t->items));
 	json_array_foreach(value, r.index, item)
 	{
 		r.webhook = &t->items[t->count++];

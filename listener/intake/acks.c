@@ -2,11 +2,13 @@
  * and who pays for the memory, is ingest.c's business. */
 #include "intake/acks.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 
 #define FIRST_BYTES 512  /* of memory; then a fourth more than is needed */
@@ -26,7 +28,7 @@ static bool is_plain(const char *s, size_t len)
 static char *quote(const char *text, size_t len)
 {
 	json_t *value = make_json(text, len);
-	char *out = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+	char *out = json_dumps(value, JSON_ENCODE_ANY);
 
 	json_decref(value);
 	return out;
@@ -45,44 +47,34 @@ static const char *status_name(enum outcome outcome)
 	return "";
 }
 
-static int write_quoted_ack(char **text, const struct event *ev, enum outcome outcome)
+/* On the heap. */
+static char *write_quoted_ack(const struct event *ev, enum outcome outcome)
 {
 	const char *why = ev->reason ? ev->reason : "rejected by another listener: see dead_letters";
-	char *id = ev->id_len ? quote(ev->id, ev->id_len) : strdup("null");
-	char *reason = NULL;
-	int n = -1;
+	char *id = ev->id_len ? quote(ev->id, ev->id_len) : memory_strdup("null");
+	char *reason = outcome == OUTCOME_REJECTED ? quote(why, strlen(why)) : NULL;
+	char *text = memory_printf("{\"event_id\":%s,\"status\":\"%s\"%s%s}", id, status_name(outcome),
+				   reason ? ",\"reason\":" : "", reason ? reason : "");
 
-	if (!id)
-		return -1; /* without its id it would be another message's ack */
-	if (outcome != OUTCOME_REJECTED)
-		n = asprintf(text, "{\"event_id\":%s,\"status\":\"%s\"}", id, status_name(outcome));
-	else if ((reason = quote(why, strlen(why))))
-		n = asprintf(text, "{\"event_id\":%s,\"status\":\"rejected\",\"reason\":%s}", id, reason);
 	free(reason);
 	free(id);
-	return n;
+	return text;
 }
 
-static int reserve(struct acks *a, size_t more)
+static void reserve(struct acks *a, size_t more)
 {
 	size_t used = a->end - a->begin, size = (used + more) / 4 * 5;
-	char *bytes;
 
 	if (a->end + more <= a->size)
-		return 0;
+		return;
 	if (used)
 		memmove(a->bytes, a->bytes + a->begin, used);
 	a->begin = 0;
 	a->end = used;
 	if (used + more <= a->size)
-		return 0;
-	size = size < FIRST_BYTES ? FIRST_BYTES : size;
-	bytes = realloc(a->bytes, size);
-	if (!bytes)
-		return -1;
-	a->bytes = bytes;
-	a->size = size;
-	return 0;
+		return;
+	a->size = size < FIRST_BYTES ? FIRST_BYTES : size;
+	a->bytes = memory_realloc(a->bytes, a->size);
 }
 
 /* The frame is written as bytes, and not by libwebsockets, so that many acks go out in one write:
@@ -91,8 +83,8 @@ static char *start_frame(struct acks *a, size_t len)
 {
 	char *at;
 
-	if (len > UINT16_MAX || reserve(a, 4 + len))
-		return NULL;
+	assert(len <= UINT16_MAX); /* an id and a reason have some hundred bytes */
+	reserve(a, 4 + len);
 	at = a->bytes + a->end;
 	*at++ = (char)0x81;
 	if (len < 126) {
@@ -107,40 +99,35 @@ static char *start_frame(struct acks *a, size_t len)
 }
 
 /* An id that needs no escapes, which is nearly all of them, and nothing to explain. */
-static int add_usual(struct acks *a, const struct event *ev, enum outcome outcome)
+static void add_usual(struct acks *a, const struct event *ev, enum outcome outcome)
 {
 	static const char head[] = "{\"event_id\":\"", middle[] = "\",\"status\":\"", tail[] = "\"}";
 	const char *status = status_name(outcome);
 	size_t status_len = strlen(status);
 	char *at = start_frame(a, sizeof(head) + sizeof(middle) + sizeof(tail) - 3 + ev->id_len + status_len);
 
-	if (!at)
-		return -1;
 	at = mempcpy(at, head, sizeof(head) - 1);
 	at = mempcpy(at, ev->id, ev->id_len);
 	at = mempcpy(at, middle, sizeof(middle) - 1);
 	at = mempcpy(at, status, status_len);
 	memcpy(at, tail, sizeof(tail) - 1);
-	return 0;
 }
 
-static int add_quoted(struct acks *a, const struct event *ev, enum outcome outcome)
+static void add_quoted(struct acks *a, const struct event *ev, enum outcome outcome)
 {
-	char *text = NULL;
-	int n = write_quoted_ack(&text, ev, outcome);
-	char *at = n < 0 ? NULL : start_frame(a, (size_t)n);
+	char *text = write_quoted_ack(ev, outcome);
+	size_t len = strlen(text);
 
-	if (at)
-		memcpy(at, text, (size_t)n);
-	free(n < 0 ? NULL : text);
-	return at ? 0 : -1;
+	memcpy(start_frame(a, len), text, len);
+	free(text);
 }
 
-int acks_add(struct acks *a, const struct event *ev, enum outcome outcome)
+void acks_add(struct acks *a, const struct event *ev, enum outcome outcome)
 {
 	if (ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED)
-		return add_usual(a, ev, outcome);
-	return add_quoted(a, ev, outcome);
+		add_usual(a, ev, outcome);
+	else
+		add_quoted(a, ev, outcome);
 }
 
 /* --- out of the queue --- */

@@ -14,8 +14,8 @@ struct acks {
 	size_t size; /* of the memory */
 };
 
-/* Adds what became of a message. Returns -1 if memory is out. */
-int acks_add(struct acks *a, const struct event *ev, enum outcome outcome);
+/* Adds what became of a message. */
+void acks_add(struct acks *a, const struct event *ev, enum outcome outcome);
 
 /* Bytes of memory that are to be paid for: all, but nothing for a small buffer, which each connection may have. */
 size_t acks_memory(const struct acks *a);

@@ -6,15 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <uv.h>
 
-#include "base/hash.h"
+#include "base/keyed.h"
+#include "base/memory.h"
 
-static uint64_t seed; /* so that nobody can choose addresses that share a bucket */
-
-#define HASH_FUNCTION(keyptr, keylen, hashv) \
-	((hashv) = (unsigned int)hash_mix(*(const uint64_t *)(const void *)(keyptr) ^ seed))
-#define HASH_NONFATAL_OOM 1 /* an address that does not get into the table is not counted; the default exits */
+#define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = keyed_hash(keyptr, keylen))
 #include <uthash.h>
 
 #define BLAMED_MAX 4096 /* addresses without a socket that are remembered */
@@ -35,7 +31,7 @@ struct addresses {
 
 struct addresses *addresses_new(void)
 {
-	return uv_random(NULL, NULL, &seed, sizeof(seed), 0, NULL) ? NULL : calloc(1, sizeof(struct addresses));
+	return memory_calloc(1, sizeof(struct addresses));
 }
 
 void addresses_free(struct addresses *a)
@@ -98,15 +94,9 @@ struct address *addresses_enter(struct addresses *a, uint64_t key)
 	if (at) {
 		a->blamed -= at->sockets == 0;
 	} else {
-		at = calloc(1, sizeof(*at));
-		if (!at)
-			return NULL;
+		at = memory_calloc(1, sizeof(*at));
 		at->key = key;
 		HASH_ADD(hh, a->table, key, sizeof(key), at);
-		if (!at->hh.tbl) {
-			free(at);
-			return NULL;
-		}
 	}
 	at->sockets++;
 	at->handshakes++;

@@ -12,7 +12,6 @@
 struct addresses;
 struct address;
 
-/* NULL if memory is out. */
 struct addresses *addresses_new(void);
 void addresses_free(struct addresses *a);
 
@@ -20,8 +19,7 @@ void addresses_free(struct addresses *a);
  * customer's. 0 if it has none, as the peer of a Unix socket. */
 uint64_t addresses_key(int fd);
 
-/* Counts a socket of this address, as a handshake. Returns what addresses_leave is to be given; NULL for key 0, or if
- * memory is out. */
+/* Counts a socket of this address, as a handshake. Returns what addresses_leave is to be given; NULL for key 0. */
 struct address *addresses_enter(struct addresses *a, uint64_t key);
 
 /* One of its handshakes has ended, well or not. NULL is allowed. */

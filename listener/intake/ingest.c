@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "config/tokens.h"
 #include "intake/acks.h"
 #include "intake/addresses.h"
@@ -113,13 +114,12 @@ static void charge_acks(const struct session *s, size_t before)
 	ws_charge(i->ws, (long)now - (long)before);
 }
 
-static int queue_ack(struct session *s, const struct event *ev, enum outcome outcome)
+static void queue_ack(struct session *s, const struct event *ev, enum outcome outcome)
 {
 	size_t before = acks_memory(&s->acks);
-	int result = acks_add(&s->acks, ev, outcome);
 
+	acks_add(&s->acks, ev, outcome);
 	charge_acks(s, before);
-	return result;
 }
 
 static void forget_acks(struct session *s, size_t len)
@@ -228,7 +228,6 @@ static void judge_message(struct session *s, int cost)
 	}
 }
 
-/* An ack that cannot be kept ends the connection: the producer will send again. */
 static void answer(struct sender *sender, const struct event *ev, enum outcome outcome)
 {
 	struct session *s = (struct session *)sender;
@@ -244,10 +243,7 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 	judge_message(s, is_garbage(ev, outcome) ? patience_cost(ev->message_len) : 0);
 	if (!s->wants_acks)
 		return;
-	if (queue_ack(s, ev, outcome)) {
-		ws_kill(s->ingest->ws, s->link.wsi);
-		return;
-	}
+	queue_ack(s, ev, outcome);
 	list_remove(&s->talker);
 	list_append(&s->ingest->talkers, &s->talker);
 	check_acks(s, false);
@@ -334,8 +330,7 @@ static int on_writable(struct session *s)
 
 static int refuse_text(struct session *s, const char *message, size_t len)
 {
-	if (pipeline_refuse(ws_owner(s->link.ws), message, len, "the message is text and not valid UTF-8", &s->sender))
-		s->pending--;
+	pipeline_refuse(ws_owner(s->link.ws), message, len, "the message is text and not valid UTF-8", &s->sender);
 	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
 	return -1;
 }
@@ -350,14 +345,10 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */
 	if (is_text && !is_utf8(message, len))
 		return refuse_text(s, message, len);
-	if (pipeline_receive(ws_owner(link->ws), message, len, &s->sender) == 0) {
-		if (s->patience.spells)
-			check_rest(s);
-		return 0;
-	}
-	s->pending--;
-	lws_close_reason(link->wsi, LWS_CLOSE_STATUS_UNEXPECTED_CONDITION, (unsigned char *)"out of memory", 13);
-	return -1;
+	pipeline_receive(ws_owner(link->ws), message, len, &s->sender);
+	if (s->patience.spells)
+		check_rest(s);
+	return 0;
 }
 
 static const struct ws_reader reader = {on_message, NULL, false};
@@ -401,7 +392,7 @@ static bool is_authorized(const struct ingest *i, struct lws *wsi, struct handsh
 
 	if (i->config->ingest_client_ca && certificate_name(wsi, name, sizeof(name))) {
 		h->token = tokens_certified(i->tokens, name);
-		return h->token != NULL;
+		return true;
 	}
 	if (!tokens_are_demanded(i->tokens))
 		return !i->config->ingest_client_ca;
@@ -702,12 +693,10 @@ static void displace(struct ingest *i, const struct address *address)
 		}
 }
 
-static int begin_handshake(struct ingest *i, struct lws *wsi)
+static void begin_handshake(struct ingest *i, struct lws *wsi)
 {
-	struct handshake *h = calloc(1, sizeof(*h));
+	struct handshake *h = memory_calloc(1, sizeof(*h));
 
-	if (!h)
-		return -1;
 	h->wsi = wsi;
 	h->address = addresses_enter(i->addresses, addresses_key(lws_get_socket_fd(wsi)));
 	if (i->handshake_count >= (size_t)i->config->ingest_handshakes)
@@ -718,7 +707,6 @@ static int begin_handshake(struct ingest *i, struct lws *wsi)
 		slow_down(i, h);
 	else
 		start_handshake(i, h);
-	return 0;
 }
 
 /* Is a connection that waits to be accepted to be closed at once? */
@@ -738,14 +726,12 @@ static void log_open(const struct session *s)
 	log_debug("producer connected", "peer=%s token=%s", peer, s->token ? s->token->name : NULL);
 }
 
-static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
+static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 {
 	struct handshake *h = lws_get_opaque_user_data(wsi);
-	struct session *s = calloc(1, sizeof(*s));
+	struct session *s = memory_calloc(1, sizeof(*s));
 	int bytes = SEND_BYTES;
 
-	if (!s)
-		return -1;
 	s->sender.answer = answer;
 	s->ingest = i;
 	list_init(&s->talker);
@@ -764,7 +750,6 @@ static int on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	s->address = take_address(i, h);
 	log_open(s);
 	*at = s;
-	return 0;
 }
 
 static void on_closed(struct session *s)
@@ -820,7 +805,8 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS:
 		return i->config->ingest_client_ca ? certificate_demand(user, &i->certificates) : 0;
 	case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
-		return begin_handshake(i, wsi);
+		begin_handshake(i, wsi);
+		return 0;
 	case LWS_CALLBACK_WSI_DESTROY:
 		end_handshake(i, wsi);
 		return 0;
@@ -835,9 +821,10 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
 		return check_judged(wsi);
 	case LWS_CALLBACK_ESTABLISHED:
-		if (check_judged(wsi))
+		if (check_judged(wsi) || !at)
 			return -1;
-		return at ? on_open(i, wsi, at) : -1;
+		on_open(i, wsi, at);
+		return 0;
 	case LWS_CALLBACK_RECEIVE:
 		return is_open ? on_bytes(*at, in, len) : -1;
 	case LWS_CALLBACK_RECEIVE_PONG:
@@ -886,12 +873,14 @@ static int try_address(const char *address)
 struct ingest *ingest_open(struct ws *ws, const struct config *config, char *error, size_t size)
 {
 	struct lws_context_creation_info info = {0};
-	struct ingest *i = calloc(1, sizeof(*i));
+	struct ingest *i = memory_calloc(1, sizeof(*i));
 
-	snprintf(error, size, "out of memory");
-	if (!i || !(i->tokens = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size)) ||
-	    !(i->addresses = addresses_new()) || ws_listen_address(&info, config->ingest))
+	i->addresses = addresses_new();
+	i->refusals = refused_peers_new();
+	i->tokens = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size);
+	if (!i->tokens)
 		goto fail;
+	ws_listen_address(&info, config->ingest); /* which config.c has checked */
 	if (try_address(config->ingest)) {
 		snprintf(error, size, "--ingest: cannot listen on %s: %s", config->ingest, bound_socket_error(errno));
 		goto fail;
@@ -915,7 +904,6 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	uv_timer_init(ws_loop(ws), &i->slow_timer);
 	uv_timer_init(ws_loop(ws), &i->rest_timer);
 	i->handshake_timer.data = i->tokens_timer.data = i->slow_timer.data = i->rest_timer.data = i;
-	i->refusals = refused_peers_new();
 	i->certificates =
 		(struct certificate_rules){config->ingest_client_ca, tokens_are_demanded(i->tokens), on_refused, i};
 	info.vhost_name = "ingest";

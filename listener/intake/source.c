@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/backoff.h"
+#include "base/memory.h"
 #include "net/frame.h"
 #include "base/log.h"
 #include "base/resolve.h"
@@ -161,22 +162,23 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 {
 	(void)is_text;
 	count_message(link);
-	return pipeline_receive(ws_owner(link->ws), message, len, NULL);
+	pipeline_receive(ws_owner(link->ws), message, len, NULL);
+	return 0;
 }
 
-static int on_too_long(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total)
+static void on_too_long(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total)
 {
 	count_message(link);
-	return pipeline_refuse_long(ws_owner(link->ws), head, len, digest, total, NULL);
+	pipeline_refuse_long(ws_owner(link->ws), head, len, digest, total, NULL);
 }
 
 static const struct ws_reader reader = {on_message, on_too_long, true};
 
-static int on_piece(void *arg, const struct ws_piece *piece)
+static void on_piece(void *arg, const struct ws_piece *piece)
 {
 	struct source *s = arg;
 
-	return ws_link_receive(&s->link, piece);
+	ws_link_receive(&s->link, piece);
 }
 
 static void on_pong(void *arg)
@@ -284,11 +286,9 @@ static int leave(struct source *s)
 	return 0;
 }
 
-static int on_open(struct source *s)
+static void on_open(struct source *s)
 {
 	s->frames = frames_new(&frames_reader, s);
-	if (!s->frames)
-		return give_up(s, "out of memory");
 	upgrade_free(s->upgrade);
 	s->upgrade = NULL;
 	uv_timer_stop(&s->retry);
@@ -297,20 +297,11 @@ static int on_open(struct source *s)
 	counters.source_connects++;
 	set_state(s, SOURCE_OPEN);
 	ws_link_open(s->sources->ws, &s->link, s->wsi, &reader);
-	return 0;
 }
 
 static int on_frames(struct source *s, const char *bytes, size_t len)
 {
-	switch (frames_receive(s->frames, bytes, len)) {
-	case FRAMES_MORE:
-		return 0;
-	case FRAMES_END:
-		return leave(s);
-	case FRAMES_FAIL:
-		break;
-	}
-	return give_up(s, "out of memory");
+	return frames_receive(s->frames, bytes, len) == FRAMES_END ? leave(s) : 0;
 }
 
 static int on_plain(struct source *s, const char *bytes, size_t len)
@@ -327,7 +318,8 @@ static int on_plain(struct source *s, const char *bytes, size_t len)
 	case UPGRADE_DONE:
 		break;
 	}
-	return on_open(s) ? -1 : on_frames(s, bytes + used, len - used);
+	on_open(s);
+	return on_frames(s, bytes + used, len - used);
 }
 
 static int on_encrypted(struct source *s, const char *bytes, size_t len)
@@ -335,8 +327,7 @@ static int on_encrypted(struct source *s, const char *bytes, size_t len)
 	char plain[RECORD_BYTES];
 	ssize_t n;
 
-	if (tls_receive(s->tls, bytes, len))
-		return give_up(s, "out of memory");
+	tls_receive(s->tls, bytes, len);
 	while ((n = tls_read(s->tls, plain, sizeof(plain))) > 0)
 		if (on_plain(s, plain, (size_t)n))
 			return -1;
@@ -436,7 +427,7 @@ static void dial(struct source *s, const char *address)
 	struct lws *wsi;
 
 	if (prepare(s)) {
-		retry_later(s, "out of memory");
+		retry_later(s, "the connection cannot be prepared");
 		return;
 	}
 	info.context = ws_context(s->sources->ws);
@@ -486,7 +477,7 @@ static void connect_now(struct source *s)
 	uv_timer_start(&s->retry, on_deadline, (uint64_t)s->sources->config->handshake_timeout_s * 1000, 0);
 	s->resolve = resolve_start(ws_loop(s->sources->ws), s->url.host, s->backoff.tries, on_address, s);
 	if (!s->resolve)
-		retry_later(s, "out of memory");
+		retry_later(s, "no name can be looked up");
 }
 
 /* A peer that answers pings may still have forgotten us: with --idle-timeout, silence ends it. */
@@ -508,7 +499,7 @@ static void on_check(uv_timer_t *timer)
 	}
 }
 
-static int source_init(struct source *s, struct sources *all, const char *url)
+static void source_init(struct source *s, struct sources *all, const char *url)
 {
 	s->sources = all;
 	s->backoff = (struct backoff){.base_ms = 100, .cap_ms = 10000};
@@ -516,10 +507,8 @@ static int source_init(struct source *s, struct sources *all, const char *url)
 	uv_timer_init(ws_loop(all->ws), &s->retry);
 	s->retry.data = s;
 	s->shown_url = url_redact(url);
-	if (url_parse(&s->url, url) || !s->shown_url)
-		return -1;
+	url_parse(&s->url, url); /* which config.c has checked */
 	uv_timer_start(&s->retry, on_retry, 0, 0);
-	return 0;
 }
 
 static struct lws_vhost *open_vhost(struct ws *ws)
@@ -552,10 +541,7 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 			 config->source_ca);
 		return NULL;
 	}
-	all = calloc(1, sizeof(*all) + count * sizeof(struct source));
-	snprintf(error, size, "out of memory: no sources can be dialled");
-	if (!all)
-		return NULL;
+	all = memory_calloc(1, sizeof(*all) + count * sizeof(struct source));
 	all->ws = ws;
 	all->config = config;
 	all->count = count;
@@ -566,6 +552,7 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 	}
 	all->vhost = open_vhost(ws);
 	if (!all->vhost) {
+		snprintf(error, size, "--source: libwebsockets refuses");
 		tls_trust_free(all->trust);
 		free(all);
 		return NULL;
@@ -575,8 +562,7 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 	if (config->idle_timeout_s)
 		uv_timer_start(&all->check, on_check, CHECK_MS, CHECK_MS);
 	for (size_t i = 0; i < count; i++)
-		if (source_init(&all->items[i], all, config->sources.items[i]))
-			return NULL;
+		source_init(&all->items[i], all, config->sources.items[i]);
 	return all;
 }
 

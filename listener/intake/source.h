@@ -10,7 +10,7 @@
 
 struct sources;
 
-/* Dials every URL of config, for ever. NULL if memory is out or libwebsockets refuses. */
+/* Dials every URL of config, for ever. NULL and a sentence in error if it cannot. */
 struct sources *sources_open(struct ws *ws, const struct config *config, char *error, size_t size);
 
 /* What the admin pages show of source i. The texts live until the next call into the loop. */

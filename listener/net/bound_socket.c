@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/url.h"
 
 static int close_failed(int fd)
@@ -66,10 +67,13 @@ static int bind_host(const char *host, int port)
 {
 	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *all = NULL;
 	char service[12];
-	int fd = -1;
+	int fd = -1, failed;
 
 	snprintf(service, sizeof(service), "%d", port);
-	if (getaddrinfo(host, service, &hints, &all)) {
+	failed = getaddrinfo(host, service, &hints, &all);
+	if (failed == EAI_MEMORY)
+		memory_exhausted("libc", 0);
+	if (failed) {
 		errno = EADDRNOTAVAIL;
 		return -1;
 	}

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <wslay/wslay.h>
 
+#include "base/memory.h"
+
 #define CONTROL_BYTES 125 /* that a control frame may have (section 5.5) */
 
 struct control {
@@ -70,16 +72,12 @@ static int on_mask(uint8_t *key, size_t len, void *arg)
 struct frames *frames_new(const struct frames_reader *reader, void *arg)
 {
 	static const struct wslay_frame_callbacks callbacks = {on_bytes, on_need, on_mask};
-	struct frames *f = calloc(1, sizeof(*f));
+	struct frames *f = memory_calloc(1, sizeof(*f));
 
-	if (!f)
-		return NULL;
 	f->reader = reader;
 	f->arg = arg;
-	if (wslay_frame_context_init(&f->wslay, &callbacks, f)) {
-		free(f);
-		return NULL;
-	}
+	if (wslay_frame_context_init(&f->wslay, &callbacks, f))
+		memory_exhausted("wslay", 0);
 	return f;
 }
 
@@ -200,7 +198,7 @@ static enum frames_result take_control_piece(struct frames *f, const struct wsla
 	return FRAMES_MORE;
 }
 
-static enum frames_result take_message_piece(struct frames *f, const struct wslay_frame_iocb *frame)
+static void take_message_piece(struct frames *f, const struct wslay_frame_iocb *frame)
 {
 	struct ws_piece piece = {
 		.bytes = (const char *)frame->data,
@@ -212,7 +210,7 @@ static enum frames_result take_message_piece(struct frames *f, const struct wsla
 
 	if (frame->fin && !f->rest)
 		f->message = 0;
-	return f->reader->on_piece(f->arg, &piece) ? FRAMES_FAIL : FRAMES_MORE;
+	f->reader->on_piece(f->arg, &piece);
 }
 
 /* What is wrong with a frame that begins; NULL if nothing is. */
@@ -252,7 +250,10 @@ static enum frames_result take_piece(struct frames *f, const struct wslay_frame_
 			f->message = piece->opcode;
 	}
 	f->rest -= piece->data_length;
-	return is_control ? take_control_piece(f, piece) : take_message_piece(f, piece);
+	if (is_control)
+		return take_control_piece(f, piece);
+	take_message_piece(f, piece);
+	return FRAMES_MORE;
 }
 
 enum frames_result frames_receive(struct frames *f, const char *bytes, size_t len)

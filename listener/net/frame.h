@@ -13,8 +13,8 @@ struct frames;
 
 /* Who takes what the frames bring. */
 struct frames_reader {
-	/* A part of a message. Returns 0, or -1 if memory is out. */
-	int (*on_piece)(void *arg, const struct ws_piece *piece);
+	/* A part of a message. */
+	void (*on_piece)(void *arg, const struct ws_piece *piece);
 	/* The server has answered a ping. */
 	void (*on_pong)(void *arg);
 };
@@ -22,10 +22,9 @@ struct frames_reader {
 enum frames_result {
 	FRAMES_MORE, /* all is read */
 	FRAMES_END,  /* no more is read: what is due is to be written, then the server ends the connection */
-	FRAMES_FAIL, /* on_piece refused */
 };
 
-/* For one connection. reader must outlive it. NULL if memory is out. */
+/* For one connection. reader must outlive it. */
 struct frames *frames_new(const struct frames_reader *reader, void *arg);
 
 void frames_free(struct frames *f);

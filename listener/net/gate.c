@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/port.h"
 #include "net/watch.h"
 
@@ -107,10 +108,8 @@ void gate_hook(struct gate *g)
 
 struct gate *gate_open(uv_loop_t *loop, int port)
 {
-	struct gate *g = calloc(1, sizeof(*g));
+	struct gate *g = memory_calloc(1, sizeof(*g));
 
-	if (!g)
-		return NULL;
 	g->port = port;
 	uv_walk(loop, take_if_listening, g);
 	if (g->count == 0) {

@@ -8,7 +8,7 @@ struct gate;
 
 /* Watches over the listening sockets on this port, 0 for a Unix socket, that libwebsockets waits for on this loop:
  * while the process or the system has no file descriptor left, nothing is accepted. There is one gate in a process.
- * NULL if there is no such socket, or memory is out. */
+ * NULL if there is no such socket. */
 struct gate *gate_open(uv_loop_t *loop, int port);
 
 /* libwebsockets may have begun to wait anew, without us: called once a turn of the loop. NULL is allowed. */

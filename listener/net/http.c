@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/port.h"
 #include "base/url.h"
 #include "net/bound_socket.h"
@@ -65,42 +66,31 @@ struct page {
 static ssize_t append(void *cookie, const char *text, size_t len)
 {
 	struct page *page = cookie;
-	char *more = realloc(page->text, page->len + len);
 
-	if (!more)
-		return 0;
-	memcpy(more + page->len, text, len);
-	page->text = more;
+	page->text = memory_realloc(page->text, page->len + len);
+	memcpy(page->text + page->len, text, len);
 	page->len += len;
 	return (ssize_t)len;
 }
 
 /* A stream of our own, because glibc's open_memstream does not tell, when memory is out, that a part
- * of the text is missing. Returns the status, 0 if memory is out. */
+ * of the text is missing. Returns the status. */
 static unsigned int write_page(const struct http *h, const char *path, struct page *page, const char **type)
 {
-	FILE *out = fopencookie(page, "w", (cookie_io_functions_t){.write = append});
-	unsigned int status;
-	bool is_cut;
+	FILE *out = memory_given(fopencookie(page, "w", (cookie_io_functions_t){.write = append}), "libc");
+	unsigned int status = h->site->write(h->site->arg, path, out, type);
 
-	if (!out)
-		return 0;
-	status = h->site->write(h->site->arg, path, out, type);
-	is_cut = fflush(out) || ferror(out);
 	fclose(out);
-	return is_cut ? 0 : status;
+	return status;
 }
 
 /* Takes the text over. */
 static enum MHD_Result send_page(struct MHD_Connection *c, unsigned int status, const char *type, struct page *page)
 {
-	struct MHD_Response *response = MHD_create_response_from_buffer(page->len, page->text, MHD_RESPMEM_MUST_FREE);
+	struct MHD_Response *response = memory_given(
+		MHD_create_response_from_buffer(page->len, page->text, MHD_RESPMEM_MUST_FREE), "libmicrohttpd");
 	enum MHD_Result result;
 
-	if (!response) {
-		free(page->text);
-		return MHD_NO;
-	}
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
@@ -116,18 +106,15 @@ static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, co
 	struct page page = {NULL, 0};
 	unsigned int status = write_page(h, path, &page, &type);
 
-	if (status)
-		return send_page(c, status, type, &page);
-	free(page.text);
-	return MHD_NO;
+	return send_page(c, status, type, &page);
 }
 
 /* Before the request has been read to its end, so that libmicrohttpd ends the connection. */
 static enum MHD_Result refuse(struct MHD_Connection *c, unsigned int status, const char *why)
 {
-	struct page page = {strdup(why), strlen(why)};
+	struct page page = {memory_strdup(why), strlen(why)};
 
-	return page.text ? send_page(c, status, "text/plain; charset=utf-8", &page) : MHD_NO;
+	return send_page(c, status, "text/plain; charset=utf-8", &page);
 }
 
 /* --- which requests are answered --- */
@@ -335,7 +322,7 @@ static void on_retry(uv_timer_t *timer)
 	uv_poll_start(&h->door, UV_READABLE, on_door);
 }
 
-/* No file may be opened, or no memory is left: others are served meanwhile. */
+/* No file may be opened, or the kernel has no memory left: others are served meanwhile. */
 static void pause_door(struct http *h)
 {
 	int64_t now = (int64_t)uv_now(h->loop);
@@ -375,9 +362,8 @@ static int open_listener(struct http *h, char *error, size_t size)
 	int fd;
 
 	h->is_path = strncmp(address, "unix:", 5) == 0;
-	snprintf(error, size, "out of memory");
-	if (!h->is_path && url_parse_address(&h->bound, address))
-		return -1;
+	if (!h->is_path)
+		url_parse_address(&h->bound, address); /* which config.c has checked */
 	fd = bound_socket(address);
 	if (fd >= 0 && listen(fd, BACKLOG) == 0) {
 		h->listener = fd;
@@ -415,12 +401,8 @@ static void start_watching(struct http *h)
 
 struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *error, size_t size)
 {
-	struct http *h = calloc(1, sizeof(*h));
+	struct http *h = memory_calloc(1, sizeof(*h));
 
-	if (!h) {
-		snprintf(error, size, "out of memory");
-		return NULL;
-	}
 	h->loop = loop;
 	h->site = site;
 	h->listener = -1;

@@ -1,13 +1,13 @@
 /* refused_peers.c owns the memory of who was refused lately; the counting is stats' business. */
 #include "net/refused_peers.h"
 
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1 /* a peer that does not get into the table has no table; the default exits */
-#include <uthash.h>
-
 #include "base/log.h"
+#include "base/memory.h"
+
+#include <uthash.h> /* asks memory.h */
 
 #define SPELL_MS  60000
 #define PEERS_MAX 20
@@ -43,31 +43,25 @@ static void begin_spell(struct refused_peers *r, int64_t now_ms)
 	forget(r);
 }
 
-static int remember(struct refused_peers *r, const char *address)
+/* False if it is known in this spell, or they are too many. */
+static bool remember(struct refused_peers *r, const char *address)
 {
 	struct peer *peer;
 
 	HASH_FIND_STR(r->peers, address, peer);
 	if (peer || HASH_COUNT(r->peers) >= PEERS_MAX)
-		return -1;
-	peer = calloc(1, sizeof(*peer));
-	if (!peer)
-		return -1;
+		return false;
+	peer = memory_calloc(1, sizeof(*peer));
 	strncpy(peer->address, address, sizeof(peer->address) - 1);
 	HASH_ADD_STR(r->peers, address, peer);
-	if (peer->hh.tbl)
-		return 0;
-	free(peer);
-	return -1;
+	return true;
 }
 
 void refused_peers_log(struct refused_peers *r, const struct refusal *what, int64_t now_ms)
 {
-	if (!r)
-		return;
 	if (now_ms - r->spell_ms >= SPELL_MS)
 		begin_spell(r, now_ms);
-	if (remember(r, what->peer))
+	if (!remember(r, what->peer))
 		r->unnamed++;
 	else if (what->status)
 		log_info("producer refused", "peer=%s status=%u token=%s", what->peer, what->status, what->token);
@@ -77,7 +71,7 @@ void refused_peers_log(struct refused_peers *r, const struct refusal *what, int6
 
 struct refused_peers *refused_peers_new(void)
 {
-	return calloc(1, sizeof(struct refused_peers));
+	return memory_calloc(1, sizeof(struct refused_peers));
 }
 
 void refused_peers_free(struct refused_peers *r)

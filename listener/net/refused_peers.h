@@ -6,7 +6,6 @@
 
 struct refused_peers;
 
-/* NULL if memory is out, which refused_peers_log() takes for "do not log". */
 struct refused_peers *refused_peers_new(void);
 void refused_peers_free(struct refused_peers *r);
 

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 struct tls_trust {
 	SSL_CTX *context;
 };
@@ -23,10 +25,8 @@ struct tls {
 
 struct tls_trust *tls_trust_new(const char *ca_file)
 {
-	struct tls_trust *trust = calloc(1, sizeof(*trust));
+	struct tls_trust *trust = memory_calloc(1, sizeof(*trust));
 
-	if (!trust)
-		return NULL;
 	trust->context = SSL_CTX_new(TLS_client_method());
 	if (!trust->context || !SSL_CTX_set_min_proto_version(trust->context, TLS1_2_VERSION) ||
 	    !SSL_CTX_load_verify_file(trust->context, ca_file)) {
@@ -77,10 +77,8 @@ static bool set_up(struct tls *t, const struct tls_trust *trust, const char *hos
 
 struct tls *tls_new(const struct tls_trust *trust, const char *host)
 {
-	struct tls *t = calloc(1, sizeof(*t));
+	struct tls *t = memory_calloc(1, sizeof(*t));
 
-	if (!t)
-		return NULL;
 	if (!set_up(t, trust, host)) {
 		tls_free(t);
 		return NULL;
@@ -96,9 +94,10 @@ void tls_free(struct tls *t)
 	free(t);
 }
 
-int tls_receive(struct tls *t, const char *bytes, size_t len)
+void tls_receive(struct tls *t, const char *bytes, size_t len)
 {
-	return BIO_write(t->from_server, bytes, (int)len) == (int)len ? 0 : -1;
+	if (BIO_write(t->from_server, bytes, (int)len) != (int)len)
+		memory_exhausted("OpenSSL", len);
 }
 
 static ssize_t give_up(struct tls *t)

@@ -9,16 +9,16 @@
 struct tls_trust;
 struct tls;
 
-/* Whom to trust, by the certificates in a file. NULL if it holds none, or memory is out. */
+/* Whom to trust, by the certificates in a file. NULL if it holds none. */
 struct tls_trust *tls_trust_new(const char *ca_file);
 void tls_trust_free(struct tls_trust *trust);
 
-/* For one connection to host, whose certificate must be for that name or address. NULL if memory is out. */
+/* For one connection to host, whose certificate must be for that name or address. NULL if OpenSSL refuses. */
 struct tls *tls_new(const struct tls_trust *trust, const char *host);
 void tls_free(struct tls *t);
 
-/* Keeps bytes from the server for tls_read. Returns 0, or -1 if memory is out. */
-int tls_receive(struct tls *t, const char *bytes, size_t len);
+/* Keeps bytes from the server for tls_read. */
+void tls_receive(struct tls *t, const char *bytes, size_t len);
 
 /* Goes on with the handshake, then decrypts into room. Returns how many bytes, 0 if it needs more from
  * the server, or -1 at the end, and tls_reason then says why. */
@@ -27,7 +27,7 @@ ssize_t tls_read(struct tls *t, char *room, size_t size);
 /* The server is known, and bytes may be written. */
 bool tls_is_ready(const struct tls *t);
 
-/* Encrypts bytes for tls_take. Returns 0, or -1 if memory is out. */
+/* Encrypts bytes for tls_take. Returns 0, or -1 if the connection is broken. */
 int tls_write(struct tls *t, const char *bytes, size_t len);
 
 /* How many bytes are there to be sent? */

@@ -13,6 +13,8 @@
 #include <time.h>
 #include <uv.h>
 
+#include "base/memory.h"
+
 #define ANSWER_BYTES 8192 /* an answer may have */
 #define KEY_BYTES    16
 #define MAGIC        "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -44,47 +46,36 @@ static void encode(char *out, const void *bytes, size_t len)
 /* The header for the user and password of url, "" if it has none, on the heap. */
 static char *write_authorization(const struct url *url)
 {
-	char *plain = NULL, *coded = NULL, *header = NULL;
-	int n;
+	char *plain, *coded, *header;
 
 	if (!url->user)
-		return strdup("");
-	n = asprintf(&plain, "%s:%s", url->user, url->password ? url->password : "");
-	if (n < 0)
-		return NULL;
-	coded = malloc(CODED((size_t)n));
-	if (coded) {
-		encode(coded, plain, (size_t)n);
-		if (asprintf(&header, "Authorization: Basic %s\r\n", coded) < 0)
-			header = NULL;
-	}
+		return memory_strdup("");
+	plain = memory_printf("%s:%s", url->user, url->password ? url->password : "");
+	coded = memory_alloc(CODED(strlen(plain)));
+	encode(coded, plain, strlen(plain));
+	header = memory_printf("Authorization: Basic %s\r\n", coded);
 	free(coded);
 	free(plain);
 	return header;
 }
 
-static int write_request(struct upgrade *u, const struct url *url, const char *key)
+static void write_request(struct upgrade *u, const struct url *url, const char *key)
 {
 	bool is_v6 = strchr(url->host, ':') != NULL;
 	char *authorization = write_authorization(url);
 	char host[300];
-	int n;
 
-	if (!authorization)
-		return -1;
 	snprintf(host, sizeof(host), url->port ? "%s%s%s:%d" : "%s%s%s", is_v6 ? "[" : "", url->host, is_v6 ? "]" : "",
 		 url->port);
-	n = asprintf(&u->request,
-		     "GET %s%.*s HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\nConnection: Upgrade\r\n"
-		     "Upgrade: websocket\r\nSec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s\r\n",
-		     url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host, host, key,
-		     authorization);
+	u->request = memory_printf("GET %s%.*s HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\nConnection: Upgrade\r\n"
+				   "Upgrade: websocket\r\nSec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s\r\n",
+				   url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host, host,
+				   key, authorization);
 	free(authorization);
-	return n < 0 ? -1 : 0;
 }
 
 /* What proves that the answer is to this request: base64(SHA-1(key and the RFC's magic)). */
-static int write_accept(struct upgrade *u, const char *key)
+static void write_accept(struct upgrade *u, const char *key)
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	char text[CODED(KEY_BYTES) + sizeof(MAGIC)];
@@ -92,24 +83,21 @@ static int write_accept(struct upgrade *u, const char *key)
 	int n = snprintf(text, sizeof(text), "%s%s", key, MAGIC);
 
 	if (!EVP_Digest(text, (size_t)n, digest, &len, EVP_sha1(), NULL))
-		return -1;
+		memory_exhausted("OpenSSL", 0);
 	encode(u->accept, digest, len);
-	return 0;
 }
 
 struct upgrade *upgrade_new(const struct url *url)
 {
-	struct upgrade *u = calloc(1, sizeof(*u));
+	struct upgrade *u = memory_calloc(1, sizeof(*u));
 	unsigned char random[KEY_BYTES];
 	char key[CODED(KEY_BYTES)];
 
-	if (!u)
-		return NULL;
 	if (uv_random(NULL, NULL, random, sizeof(random), 0, NULL))
 		goto fail;
 	encode(key, random, sizeof(random));
-	if (write_request(u, url, key) || write_accept(u, key))
-		goto fail;
+	write_request(u, url, key);
+	write_accept(u, key);
 	return u;
 fail:
 	upgrade_free(u);

@@ -16,7 +16,7 @@ enum upgrade_result {
 	UPGRADE_REFUSED,
 };
 
-/* For one connection to url. NULL if memory is out. */
+/* For one connection to url. NULL if the system has no random bytes. */
 struct upgrade *upgrade_new(const struct url *url);
 
 void upgrade_free(struct upgrade *u);

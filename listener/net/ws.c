@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/counters.h"
+#include "base/memory.h"
 #include "base/url.h"
 #include "base/text.h"
 #include "net/watch.h"
@@ -336,12 +337,6 @@ static void end_halves(struct ws *ws, bool is_feed, size_t most)
 		}
 }
 
-static int give_up(const struct ws_link *link)
-{
-	log_error("out of memory, refusing a fragmented message", "bytes=%zu", link->len);
-	return -1;
-}
-
 /* How large a buffer for this many bytes becomes. */
 static size_t grow(const struct ws_link *link, size_t needed)
 {
@@ -352,16 +347,13 @@ static size_t grow(const struct ws_link *link, size_t needed)
 	return size > link->ws->max_message && needed <= link->ws->max_message ? link->ws->max_message : size;
 }
 
-/* Returns -1 if memory is out, or if this connection was one of those that hold too much. */
+/* Returns -1 if this connection was one of those that hold too much. */
 static int make_room(struct ws_link *link, size_t needed)
 {
 	struct ws *ws = link->ws;
 	size_t size = grow(link, needed);
-	char *more = realloc(link->bytes, size);
 
-	if (!more)
-		return give_up(link);
-	link->bytes = more;
+	link->bytes = memory_realloc(link->bytes, size);
 	if (!link->len) {
 		list_remove(&link->half);
 		list_append(&ws->halves[link->is_feed], &link->half);
@@ -384,25 +376,22 @@ static int keep(struct ws_link *link, const char *in, size_t len)
 }
 
 /* The message has just passed the limit: from here on only its digest grows. */
-static int start_digest(struct ws_link *link)
+static void start_digest(struct ws_link *link)
 {
 	link->digest = EVP_MD_CTX_new();
-	if (!link->digest || !EVP_DigestInit_ex(link->digest, EVP_sha256(), NULL))
-		return give_up(link);
+	if (!EVP_DigestInit_ex(link->digest, EVP_sha256(), NULL))
+		memory_exhausted("OpenSSL", 0);
 	EVP_DigestUpdate(link->digest, link->bytes, link->len);
-	return 0;
 }
 
-static int end_too_long(struct ws_link *link)
+static void end_too_long(struct ws_link *link)
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
-	int result;
 
 	EVP_DigestFinal_ex(link->digest, digest, NULL);
-	result = link->reader->on_too_long(link, link->bytes, link->len < HEAD_BYTES ? link->len : HEAD_BYTES, digest,
-					   link->total);
+	link->reader->on_too_long(link, link->bytes, link->len < HEAD_BYTES ? link->len : HEAD_BYTES, digest,
+				  link->total);
 	forget_message(link);
-	return result;
 }
 
 static int receive_too_long(struct ws_link *link, const char *in, size_t len, bool is_last)
@@ -411,12 +400,14 @@ static int receive_too_long(struct ws_link *link, const char *in, size_t len, bo
 		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, (unsigned char *)"message too big", 15);
 		return -1;
 	}
-	if (!link->digest && start_digest(link))
-		return -1;
+	if (!link->digest)
+		start_digest(link);
 	if (link->len < HEAD_BYTES && keep(link, in, len < HEAD_BYTES ? len : HEAD_BYTES))
 		return -1;
 	EVP_DigestUpdate(link->digest, in, len);
-	return is_last ? end_too_long(link) : 0;
+	if (is_last)
+		end_too_long(link);
+	return 0;
 }
 
 int ws_link_receive(struct ws_link *link, const struct ws_piece *piece)
@@ -542,10 +533,9 @@ static int drop_message(struct ws_link *link, const char *message, size_t len, b
 	return 0;
 }
 
-static int drop_too_long(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total)
+static void drop_too_long(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total)
 {
 	(void)link, (void)head, (void)len, (void)digest, (void)total;
-	return 0;
 }
 
 bool ws_link_leave(struct ws_link *link)
@@ -572,16 +562,11 @@ static void on_lws_log(int level, const char *line)
 struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws_budget *budget)
 {
 	struct lws_context_creation_info info = {0};
-	struct ws *ws = calloc(1, sizeof(*ws));
+	struct ws *ws = memory_calloc(1, sizeof(*ws));
 	void *loops[] = {loop};
 
-	if (!ws)
-		return NULL;
-	ws->by_fd = calloc((size_t)getdtablesize(), sizeof(struct ws_link *)); /* what is not used costs nothing */
-	if (!ws->by_fd) {
-		free(ws);
-		return NULL;
-	}
+	ws->by_fd =
+		memory_calloc((size_t)getdtablesize(), sizeof(struct ws_link *)); /* what is not used costs nothing */
 	ws->loop = loop;
 	ws->budget = *budget;
 	ws->max_message = (size_t)config->message_bytes;

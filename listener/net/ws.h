@@ -28,13 +28,13 @@ struct ws_piece {
 	bool is_text;  /* the message is */
 };
 
-/* How an owner of connections takes messages. Both return 0, or -1 to end the connection. */
+/* How an owner of connections takes messages. */
 struct ws_reader {
-	/* A whole message; bytes live for the call. */
+	/* A whole message; bytes live for the call. Returns 0, or -1 to end the connection. */
 	int (*on_message)(struct ws_link *link, const char *message, size_t len, bool is_text);
 	/* A message over the limit has ended: its head, the SHA-256 and length of the whole. NULL: such
 	 * a message ends the connection at once with 1009. */
-	int (*on_too_long)(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total);
+	void (*on_too_long)(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total);
 	/* Of a feed, which has no replay: it is stopped last, and has the time it needs for a message. */
 	bool is_feed;
 };

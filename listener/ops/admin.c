@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/counters.h"
+#include "base/memory.h"
 #include "net/http.h"
 #include "ops/overdue.h"
 #include "base/url.h"
@@ -400,10 +401,6 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 			 describe_sources(p->sources), "ingest_connections",
 			 (json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
 			 "counters", counts);
-	if (!root) {
-		fprintf(out, "out of memory\n");
-		return STATUS_FAILED;
-	}
 	json_object_set_new(root, "unsettled", describe_unsettled(a));
 	if (p->relay) {
 		json_object_set_new(root, "webhooks", describe_targets(a));
@@ -469,12 +466,8 @@ static unsigned int write_page(void *arg, const char *path, FILE *out, const cha
 
 struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char *error, size_t size)
 {
-	struct admin *a = calloc(1, sizeof(*a));
+	struct admin *a = memory_calloc(1, sizeof(*a));
 
-	if (!a) {
-		snprintf(error, size, "out of memory");
-		return NULL;
-	}
 	a->parts = parts;
 	a->loop = loop;
 	a->started_ms = (int64_t)uv_now(loop);

@@ -18,6 +18,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/port.h"
 #include "outbox/signature.h"
 #include "base/text.h"
@@ -234,7 +235,7 @@ static void on_watch_closed(uv_handle_t *handle)
 
 static struct watch *watch(struct deliveries *all, curl_socket_t socket)
 {
-	struct watch *w = calloc(1, sizeof(*w));
+	struct watch *w = memory_calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
@@ -316,7 +317,7 @@ static size_t on_head(char *line, size_t size, size_t n, void *arg)
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
 	struct deliveries *all = arg;
-	struct link *l = calloc(1, sizeof(*l));
+	struct link *l = memory_calloc(1, sizeof(*l));
 
 	(void)purpose;
 	if (!l)
@@ -399,31 +400,26 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	return d->body_len <= BODY_BYTES ? n : 0;
 }
 
-static int add_header(struct delivery *d, const char *name, const char *value)
+static void add_header(struct delivery *d, const char *name, const char *value)
 {
 	char line[40 + SIGNATURE_SIZE];
-	struct curl_slist *longer;
 
 	snprintf(line, sizeof(line), "%s:%s%s", name, *value ? " " : "", value);
-	longer = curl_slist_append(d->headers, line);
-	if (!longer)
-		return -1;
-	d->headers = longer;
-	return 0;
+	d->headers = memory_given(curl_slist_append(d->headers, line), "libcurl");
 }
 
 /* Expect is left out: to wait for "100 Continue" costs each request a round trip. */
-static int add_headers(struct delivery *d, const struct delivery_request *r)
+static void add_headers(struct delivery *d, const struct delivery_request *r)
 {
 	char signature[SIGNATURE_SIZE];
-	int failed = signature_write(signature, r->webhook, r->id, r->timestamp, r->body, r->len);
 
-	failed = failed || add_header(d, "content-type", "application/json");
-	failed = failed || add_header(d, "webhook-id", r->id);
-	failed = failed || add_header(d, "webhook-timestamp", r->timestamp);
-	failed = failed || add_header(d, "webhook-signature", signature);
-	failed = failed || add_header(d, "idempotency-key", r->id);
-	return failed || add_header(d, "expect", "");
+	signature_write(signature, r->webhook, r->id, r->timestamp, r->body, r->len);
+	add_header(d, "content-type", "application/json");
+	add_header(d, "webhook-id", r->id);
+	add_header(d, "webhook-timestamp", r->timestamp);
+	add_header(d, "webhook-signature", signature);
+	add_header(d, "idempotency-key", r->id);
+	add_header(d, "expect", "");
 }
 
 /* QUICK_EXIT: a request that ends while its name is looked up must not wait for the thread that does it. */
@@ -464,18 +460,16 @@ static int set_options(struct delivery *d, const struct delivery_request *r)
 struct delivery *delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
 			       void *arg)
 {
-	struct delivery *d = calloc(1, sizeof(*d));
+	struct delivery *d = memory_calloc(1, sizeof(*d));
 
-	if (!d)
-		return NULL;
 	list_init(&d->node);
 	d->all = all;
 	d->webhook = request->webhook;
 	d->cb = cb;
 	d->arg = arg;
-	d->easy = curl_easy_init();
-	if (!d->easy || add_headers(d, request) || set_options(d, request) ||
-	    curl_multi_add_handle(all->multi, d->easy)) {
+	d->easy = memory_given(curl_easy_init(), "libcurl");
+	add_headers(d, request);
+	if (set_options(d, request) || curl_multi_add_handle(all->multi, d->easy)) {
 		delivery_free(d);
 		return NULL;
 	}
@@ -486,14 +480,11 @@ struct delivery *delivery_send(struct deliveries *all, const struct delivery_req
 
 struct deliveries *deliveries_open(uv_loop_t *loop, size_t connections)
 {
-	struct deliveries *all = calloc(1, sizeof(*all));
+	struct deliveries *all = memory_calloc(1, sizeof(*all));
 
-	if (!all)
-		return NULL;
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) || !(all->multi = curl_multi_init())) {
-		free(all);
-		return NULL;
-	}
+	if (curl_global_init(CURL_GLOBAL_DEFAULT))
+		memory_exhausted("libcurl", 0);
+	all->multi = memory_given(curl_multi_init(), "libcurl");
 	all->loop = loop;
 	uv_timer_init(loop, &all->timer);
 	uv_timer_init(loop, &all->sweep);

@@ -24,11 +24,11 @@ struct delivery_request {
  * went wrong if there was no answer. */
 typedef void delivery_cb(void *arg, const struct target_answer *answer);
 
-/* connections is how many may stay open for the next request. NULL if memory is out. */
+/* connections is how many may stay open for the next request. */
 struct deliveries *deliveries_open(uv_loop_t *loop, size_t connections);
 
 /* Begins a request. Calls cb exactly once, later, never from inside this call, and not after the webhook's
- * timeout and the loop's delay; or returns NULL if memory is out, and cb is never called. */
+ * timeout and the loop's delay; or returns NULL if libcurl refuses it, and cb is never called. */
 struct delivery *delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
 			       void *arg);
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "postgres/array.h"
 #include "backlog.sql.h"
 #include "base/backoff.h"
@@ -212,7 +213,7 @@ static void on_answered(void *arg, const struct target_answer *answer)
 			      &a->wait_ms);
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
-		a->answer = strdup(answer->reason); /* if memory is out, it is not recorded */
+		a->answer = memory_strdup(answer->reason);
 	log_debug("delivery attempt ended", "target=%s row=%s attempt=%d outcome=%s status=%d reason=%s",
 		  a->lane->target.webhook->name, a->row, a->number, target_outcome_name(outcome), a->status, a->answer);
 	begin_waiting(a->lane);
@@ -272,7 +273,7 @@ static struct lane *find_lane(const struct relay *r, const char *name)
 /* A row that is not to be sent is dead, for the reason that is given. */
 static void give_up(struct attempt *a, const char *reason)
 {
-	a->answer = strdup(reason);
+	a->answer = memory_strdup(reason);
 	log_warn("delivery given up without an attempt", "target=%s row=%s attempt=%d reason=%s",
 		 a->lane->target.webhook->name, a->row, a->number, reason);
 	end(a, TARGET_DEAD);
@@ -280,10 +281,8 @@ static void give_up(struct attempt *a, const char *reason)
 
 static struct attempt *new_attempt(struct relay *r, struct lane *lane, const char *row, int number)
 {
-	struct attempt *a = calloc(1, sizeof(*a));
+	struct attempt *a = memory_calloc(1, sizeof(*a));
 
-	if (!a)
-		return NULL;
 	list_init(&a->node);
 	a->relay = r;
 	a->lane = lane;
@@ -308,18 +307,17 @@ static void keep_due(struct lane *l, int64_t due_us)
 	l->is_all = false;
 }
 
-/* A row of sql/queries/lease.sql's answer. If memory is out, the lease ends by itself. */
+/* A row of sql/queries/lease.sql's answer. */
 static void take_row(struct relay *r, const struct postgres_answer *answer, size_t row)
 {
 	size_t len, body_len;
 	struct lane *lane = find_lane(r, postgres_cell(answer, row, 1, &len));
-	struct attempt *a =
-		lane ? new_attempt(r, lane, postgres_cell(answer, row, 0, &len), (int)cell_number(answer, row, 2))
-		     : NULL;
-	const char *event_id = postgres_cell(answer, row, 4, &len), *body = postgres_cell(answer, row, 5, &body_len);
+	const char *event_id, *body = postgres_cell(answer, row, 5, &body_len);
+	struct attempt *a;
 
-	if (!a)
+	if (!lane)
 		return;
+	a = new_attempt(r, lane, postgres_cell(answer, row, 0, &len), (int)cell_number(answer, row, 2));
 	keep_due(lane, cell_number(answer, row, 7));
 	a->lease = cell_number(answer, row, 8);
 	lane->rows++;
@@ -327,13 +325,12 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 	lane->target.waiting++;
 	list_append(&lane->waiting, &a->node);
 	snprintf(a->timestamp, sizeof(a->timestamp), "%lld", (long long)cell_number(answer, row, 3));
-	a->body = strndup(body, body_len);
+	a->body = memory_strndup(body, body_len);
 	a->len = body_len;
-	lane->target.bytes += a->body ? body_len : 0;
-	if (!a->body || signature_id(a->id, lane->target.webhook->name, event_id, len)) {
-		lane->target.waiting--;
-		attempt_free(a);
-	} else if (*postgres_cell(answer, row, 6, &len) == 't') {
+	lane->target.bytes += body_len;
+	event_id = postgres_cell(answer, row, 4, &len);
+	signature_id(a->id, lane->target.webhook->name, event_id, len);
+	if (*postgres_cell(answer, row, 6, &len) == 't') {
 		lane->target.waiting--;
 		give_up(a, "the numbers in its payload are too long when they are written out");
 	} else if (a->number > lane->target.webhook->attempts + ATTEMPTS_LOST) {
@@ -394,15 +391,8 @@ static void be_well(struct trouble *t)
 /* Sends a statement whose first parameters are the first so many columns. Returns -1 if that cannot be now. */
 static int ask(struct relay *r, enum job job, const char *sql, int columns, struct postgres_value *values, int n)
 {
-	for (int i = 0; i < columns; i++) {
-		if (!r->columns[i].len) {
-			wait_out(r, job == JOB_RECORD ? &r->recording_trouble : &r->leasing_trouble,
-				 "out of memory for the statement");
-			wake_at(r, now_ms(r) + POLL_MS);
-			return -1;
-		}
+	for (int i = 0; i < columns; i++)
 		values[i] = (struct postgres_value){ARRAY_TEXT, r->columns[i].bytes, r->columns[i].len};
-	}
 	r->asked_ms = real_ms();
 	if (postgres_query(r->postgres, sql, values, n))
 		return -1; /* the connection is lost; it goes on when it is back */
@@ -674,12 +664,11 @@ static void blame(struct relay *r, const struct postgres_answer *answer)
 	if (strcmp(r->blamed_row, r->peeked_row) == 0)
 		r->peeked->since_us = r->peeked_us + 1; /* nothing can be recorded of it, either */
 	snprintf(r->blamed_row, sizeof(r->blamed_row), "%s", r->peeked_row);
-	if (a)
-		a->lease = r->peeked_lease;
-	if (a && is_rows_fault(answer)) {
+	a->lease = r->peeked_lease;
+	if (is_rows_fault(answer)) {
 		give_up(a, answer->error);
-	} else if (a) {
-		a->answer = strdup(answer->error);
+	} else {
+		a->answer = memory_strdup(answer->error);
 		a->wait_ms = PUT_OFF_MS;
 		end(a, TARGET_RETRY);
 	}
@@ -862,7 +851,7 @@ static void on_drain_deadline(uv_timer_t *timer)
 
 		delivery_cancel(a->delivery);
 		target_end(&a->lane->target, a->is_probe);
-		a->answer = strdup("the listener was stopped before there was an answer");
+		a->answer = memory_strdup("the listener was stopped before there was an answer");
 		end(a, TARGET_RETRY);
 	}
 	uv_timer_start(&r->deadline, on_record_deadline, RECORD_MS, 0);
@@ -898,40 +887,24 @@ const struct backlog *relay_backlog(const struct relay *r)
 
 /* --- life --- */
 
-static void relay_free(struct relay *r)
-{
-	for (int i = 0; i < COLUMNS; i++)
-		array_free(&r->columns[i]);
-	array_free(&r->names);
-	array_free(&r->urls);
-	free(r->lanes);
-	free(r);
-}
-
-static int open_lanes(struct relay *r)
+static void open_lanes(struct relay *r)
 {
 	const struct webhooks *webhooks = &r->config->webhooks;
 
-	r->lanes = calloc(webhooks->count, sizeof(*r->lanes));
+	r->lanes = memory_calloc(webhooks->count, sizeof(*r->lanes));
 	array_start(&r->names, ARRAY_TEXT, webhooks->count);
 	array_start(&r->urls, ARRAY_TEXT, webhooks->count);
-	for (size_t i = 0; r->lanes && i < webhooks->count; i++) {
+	for (size_t i = 0; i < webhooks->count; i++) {
 		add_text(&r->names, webhooks->items[i].name, false);
 		add_text(&r->urls, webhooks->items[i].digest, false);
 		r->lanes[i].target.webhook = &webhooks->items[i];
 		list_init(&r->lanes[i].waiting);
 	}
-	return r->lanes && r->names.len && r->urls.len ? 0 : -1;
-}
-
-static void on_ignored(void *arg)
-{
-	(void)arg;
 }
 
 struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 {
-	struct relay *r = calloc(1, sizeof(*r));
+	struct relay *r = memory_calloc(1, sizeof(*r));
 	const struct postgres_settings settings = {
 		.conninfo = config->postgres,
 		.timeout_ms = config->postgres_timeout_ms,
@@ -942,8 +915,6 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 		.owner = r,
 	};
 
-	if (!r)
-		return NULL;
 	r->loop = loop;
 	r->config = config;
 	r->divisor = 1;
@@ -952,15 +923,9 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	list_init(&r->sending);
 	list_init(&r->ended);
 	list_init(&r->recording);
-	if (open_lanes(r) == 0)
-		r->deliveries = deliveries_open(loop, webhooks_concurrency(&config->webhooks));
-	r->postgres = r->deliveries ? postgres_open(loop, &settings) : NULL;
-	if (!r->postgres) {
-		if (r->deliveries)
-			deliveries_close(r->deliveries, on_ignored, NULL);
-		relay_free(r);
-		return NULL;
-	}
+	open_lanes(r);
+	r->deliveries = deliveries_open(loop, webhooks_concurrency(&config->webhooks));
+	r->postgres = postgres_open(loop, &settings);
 	uv_timer_init(loop, &r->timer);
 	uv_timer_init(loop, &r->deadline);
 	r->timer.data = r->deadline.data = r;
@@ -973,7 +938,12 @@ static void on_part_closed(struct relay *r)
 	if (--r->open)
 		return;
 	r->done(r->done_arg);
-	relay_free(r);
+	for (int i = 0; i < COLUMNS; i++)
+		array_free(&r->columns[i]);
+	array_free(&r->names);
+	array_free(&r->urls);
+	free(r->lanes);
+	free(r);
 }
 
 static void on_timer_closed(uv_handle_t *handle)

@@ -12,7 +12,7 @@
 
 struct relay;
 
-/* Starts connecting, and relaying. config, which has webhooks, must outlive the relay. NULL if memory is out. */
+/* Starts connecting, and relaying. config, which has webhooks, must outlive the relay. */
 struct relay *relay_open(uv_loop_t *loop, const struct config *config);
 
 /* There are new rows: they are looked for now, and not after half a second. */

@@ -8,18 +8,13 @@
 #include <string.h>
 #include <unistr.h>
 
+#include "base/memory.h"
+
 char *array_reserve(struct array *a, size_t more)
 {
 	if (a->len + more > a->size) {
-		size_t size = (a->len + more) * 2;
-		char *bytes = realloc(a->bytes, size);
-
-		if (!bytes) {
-			a->len = 0;
-			return NULL;
-		}
-		a->bytes = bytes;
-		a->size = size;
+		a->size = (a->len + more) * 2;
+		a->bytes = memory_realloc(a->bytes, a->size);
 	}
 	return a->bytes + a->len;
 }
@@ -51,8 +46,6 @@ void array_start(struct array *a, enum array_type type, size_t count)
 	a->len = 0;
 	a->type = type;
 	at = array_reserve(a, 20);
-	if (!at)
-		return;
 	at = put_number(at, 1); /* dimensions */
 	at = put_number(at, 1); /* may hold NULL */
 	at = put_number(at, element_oid(type));
@@ -64,11 +57,8 @@ void array_start(struct array *a, enum array_type type, size_t count)
 void array_add(struct array *a, const char *bytes, size_t len)
 {
 	size_t version = a->type == ARRAY_JSONB; /* jsonb_recv wants a 1 before the text */
-	char *at = a->len ? array_reserve(a, len + 5) : NULL;
+	char *at = put_number(array_reserve(a, len + 5), (uint32_t)(len + version));
 
-	if (!at)
-		return;
-	at = put_number(at, (uint32_t)(len + version));
 	if (version)
 		*at++ = 1;
 	memcpy(at, bytes, len);
@@ -77,11 +67,7 @@ void array_add(struct array *a, const char *bytes, size_t len)
 
 void array_add_null(struct array *a)
 {
-	char *at = a->len ? array_reserve(a, 4) : NULL;
-
-	if (!at)
-		return;
-	put_number(at, UINT32_MAX);
+	put_number(array_reserve(a, 4), UINT32_MAX);
 	a->len += 4;
 }
 
@@ -90,8 +76,6 @@ void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii
 	uint8_t *begin, *end, *bad;
 
 	array_add(a, text, len);
-	if (!a->len)
-		return;
 	end = (uint8_t *)a->bytes + a->len;
 	begin = end - len;
 	while ((bad = (uint8_t *)u8_check(begin, (size_t)(end - begin)))) {

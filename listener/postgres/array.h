@@ -10,7 +10,7 @@ enum array_type { ARRAY_BYTEA = 1001, ARRAY_TEXT = 1009, ARRAY_JSONB = 3807 };
 
 struct array {
 	char *bytes; /* grows as needed, kept for the next array */
-	size_t len;  /* 0: memory ran out */
+	size_t len;
 	size_t size;
 	enum array_type type;
 };
@@ -22,7 +22,7 @@ void array_add(struct array *a, const char *bytes, size_t len);
  * replaced by question marks; with is_ascii, so is everything beyond ASCII. */
 void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii);
 void array_add_null(struct array *a);
-/* Room for more bytes behind the first len, which stay; NULL, and len is 0, if memory runs out. */
+/* Room for more bytes behind the first len, which stay. */
 char *array_reserve(struct array *a, size_t more);
 void array_free(struct array *a);
 

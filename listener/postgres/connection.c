@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/memory.h"
 #include "identify.sql.h"
 #include "base/log.h"
 #include "postgres/complaint.h"
@@ -155,9 +156,7 @@ static int watch(struct postgres *p, int events, bool is_same_socket)
 		return uv_poll_start(&w->poll, events, on_poll);
 	}
 	unwatch(p);
-	w = calloc(1, sizeof(*w));
-	if (!w)
-		return -1;
+	w = memory_calloc(1, sizeof(*w));
 	if (uv_poll_init(p->loop, &w->poll, PQsocket(p->conn))) {
 		free(w);
 		return -1;
@@ -396,7 +395,7 @@ static void send_step(struct postgres *p, enum step step, const char *sql)
 {
 	char *text = schema_expand(sql, p->schema);
 
-	begin_step(p, step, text && PQsendQuery(p->conn, text));
+	begin_step(p, step, PQsendQuery(p->conn, text));
 	free(text);
 }
 
@@ -533,10 +532,7 @@ static void upgrade(struct postgres *p, int version)
 
 	if (version < schema_version())
 		log_info("migrating the schema", "from=%d to=%d", version, schema_version());
-	if (sql)
-		send_step(p, STEP_UPGRADE, sql);
-	else
-		lose(p, "out of memory");
+	send_step(p, STEP_UPGRADE, sql);
 	free(sql);
 }
 
@@ -717,7 +713,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 		formats[i] = 1;
 	}
 	text = schema_expand(sql, p->schema);
-	is_sent = text && PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, limits)) &&
+	is_sent = PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, limits)) &&
 		  PQsendQueryParams(p->conn, text, n, types, bytes, lengths, formats, 0) &&
 		  (!p->settings.calls_others || send_plain(p, reset_sql)) && PQpipelineSync(p->conn);
 	free(text);
@@ -727,7 +723,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 /* A pipeline may not have a COPY. */
 int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
 {
-	char *text = NULL, *all = NULL, limits[LIMITS_SIZE];
+	char *text, *all, limits[LIMITS_SIZE];
 	bool is_sent;
 
 	if (p->state != POSTGRES_READY)
@@ -736,10 +732,9 @@ int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t
 	p->copied = 0;
 	p->copy = bytes;
 	p->copy_len = len;
-	if (asprintf(&all, "%s; %s; %s", print_limits(p, limits), sql, reset_sql) < 0)
-		all = NULL;
-	text = all ? schema_expand(all, p->schema) : NULL;
-	is_sent = text && PQsendQuery(p->conn, text);
+	all = memory_printf("%s; %s; %s", print_limits(p, limits), sql, reset_sql);
+	text = schema_expand(all, p->schema);
+	is_sent = PQsendQuery(p->conn, text);
 	free(text);
 	free(all);
 	return begin(p, is_sent);
@@ -801,7 +796,7 @@ static PGconn *dial(const struct postgres *p)
 	char *host = hosts_pick(&p->hosts, p->hosts.host), *hostaddr = hosts_pick(&p->hosts, p->hosts.hostaddr);
 	char *port = hosts_pick(&p->hosts, p->hosts.port);
 	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", host, hostaddr, port, NULL};
-	PGconn *conn = PQconnectStartParams(names, values, 1);
+	PGconn *conn = memory_given(PQconnectStartParams(names, values, 1), "libpq");
 
 	free(host);
 	free(hostaddr);
@@ -814,7 +809,8 @@ static PGconn *dial_first(struct postgres *p)
 {
 	PGconn *conn = dial(p);
 
-	if (!conn || hosts_learn(&p->hosts, conn) || p->hosts.count == 1)
+	hosts_learn(&p->hosts, conn);
+	if (p->hosts.count == 1)
 		return conn;
 	PQfinish(conn);
 	return dial(p);
@@ -826,8 +822,8 @@ static void connect_now(struct postgres *p)
 	set_state(p, POSTGRES_CONNECTING);
 	start_deadline(p);
 	p->conn = p->hosts.count ? dial(p) : dial_first(p);
-	if (!p->conn || PQstatus(p->conn) == CONNECTION_BAD) {
-		lose(p, p->conn ? PQerrorMessage(p->conn) : "out of memory");
+	if (PQstatus(p->conn) == CONNECTION_BAD) {
+		lose(p, PQerrorMessage(p->conn));
 		return;
 	}
 	if (p->hosts.timeout_ms > 0 && p->hosts.timeout_ms < p->settings.timeout_ms)
@@ -861,8 +857,9 @@ bool postgres_is_conninfo(const char *conninfo)
 	if (!strchr(conninfo, '=') && !strstr(conninfo, "://"))
 		return true;
 	options = PQconninfoParse(conninfo, &fault);
-	/* That memory is out says nothing about the text. */
-	is_fine = options || !fault || strstr(fault, "out of memory");
+	if (!options && (!fault || strstr(fault, "out of memory")))
+		memory_exhausted("libpq", 0);
+	is_fine = options;
 	for (const PQconninfoOption *o = options; o && o->keyword; o++)
 		is_fine = is_fine && !is_odd(o);
 	PQconninfoFree(options);
@@ -892,10 +889,8 @@ const char *postgres_error(const struct postgres *p)
 
 struct postgres *postgres_open(uv_loop_t *loop, const struct postgres_settings *settings)
 {
-	struct postgres *p = calloc(1, sizeof(*p));
+	struct postgres *p = memory_calloc(1, sizeof(*p));
 
-	if (!p)
-		return NULL;
 	p->loop = loop;
 	p->settings = *settings;
 	p->backoff = (struct backoff){.base_ms = 100, .cap_ms = 2000};

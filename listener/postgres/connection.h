@@ -86,7 +86,7 @@ struct postgres_settings {
 	void *owner;
 };
 
-/* Starts connecting. NULL if memory is out. */
+/* Starts connecting. */
 struct postgres *postgres_open(uv_loop_t *loop, const struct postgres_settings *settings);
 
 enum postgres_state postgres_state(const struct postgres *p);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 static size_t count(const char *list)
 {
 	size_t n = 1;
@@ -14,41 +16,32 @@ static size_t count(const char *list)
 	return n;
 }
 
-static int keep(char **list, const char *value)
+static void keep(char **list, const char *value)
 {
-	if (!value || !*value)
-		return 0;
-	*list = strdup(value);
-	return *list ? 0 : -1;
+	if (value && *value)
+		*list = memory_strdup(value);
 }
 
-static int keep_option(struct hosts *h, const PQconninfoOption *o)
+static void keep_option(struct hosts *h, const PQconninfoOption *o)
 {
 	if (strcmp(o->keyword, "host") == 0)
-		return keep(&h->host, o->val);
-	if (strcmp(o->keyword, "hostaddr") == 0)
-		return keep(&h->hostaddr, o->val);
-	if (strcmp(o->keyword, "port") == 0)
-		return keep(&h->port, o->val);
-	if (strcmp(o->keyword, "connect_timeout") == 0 && o->val)
+		keep(&h->host, o->val);
+	else if (strcmp(o->keyword, "hostaddr") == 0)
+		keep(&h->hostaddr, o->val);
+	else if (strcmp(o->keyword, "port") == 0)
+		keep(&h->port, o->val);
+	else if (strcmp(o->keyword, "connect_timeout") == 0 && o->val)
 		h->timeout_ms = strtoll(o->val, NULL, 10) * 1000;
-	return 0;
 }
 
-int hosts_learn(struct hosts *h, PGconn *conn)
+void hosts_learn(struct hosts *h, PGconn *conn)
 {
-	PQconninfoOption *options = PQconninfo(conn);
-	int failed = options ? 0 : -1;
+	PQconninfoOption *options = memory_given(PQconninfo(conn), "libpq");
 
-	for (const PQconninfoOption *o = options; o && o->keyword; o++)
-		failed |= keep_option(h, o);
+	for (const PQconninfoOption *o = options; o->keyword; o++)
+		keep_option(h, o);
 	PQconninfoFree(options);
-	if (failed) {
-		hosts_free(h);
-		return -1;
-	}
 	h->count = count(h->hostaddr ? h->hostaddr : h->host);
-	return 0;
 }
 
 void hosts_free(struct hosts *h)
@@ -70,5 +63,5 @@ char *hosts_pick(const struct hosts *h, const char *list)
 		n = 0;
 	for (; n; n--)
 		list = strchr(list, ',') + 1;
-	return strndup(list, strcspn(list, ","));
+	return memory_strndup(list, strcspn(list, ","));
 }

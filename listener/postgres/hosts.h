@@ -16,12 +16,11 @@ struct hosts {
 	int64_t timeout_ms; /* connect_timeout; 0 if there is none */
 };
 
-/* Reads them from a connection that libpq has begun, because some may come from the environment or a service file.
- * Returns -1 if memory is out. */
-int hosts_learn(struct hosts *h, PGconn *conn);
+/* Reads them from a connection that libpq has begun, because some may come from the environment or a service file. */
+void hosts_learn(struct hosts *h, PGconn *conn);
 void hosts_free(struct hosts *h);
 
-/* The element of a list whose turn it is, on the heap; NULL if the list is, or memory is out. */
+/* The element of a list whose turn it is, on the heap; NULL if the list is. */
 char *hosts_pick(const struct hosts *h, const char *list);
 
 #endif

@@ -15,6 +15,7 @@
 #include "006_outbox.sql.h"
 #include "007_leases.sql.h"
 #include "008_letter_sender.sql.h"
+#include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
 
@@ -35,9 +36,7 @@ char *schema_expand(const char *sql, const char *schema)
 
 	for (const char *at = sql; (at = strstr(at, mark)); at++)
 		size += strlen(schema) + 1;
-	out = malloc(size);
-	if (!out)
-		return NULL;
+	out = memory_alloc(size);
 	for (const char *at; (at = strstr(sql, mark)); sql = at + sizeof(mark) - 1)
 		used += (size_t)snprintf(out + used, size - used, "%.*s%s.", (int)(at - sql), sql, schema);
 	snprintf(out + used, size - used, "%s", sql);
@@ -64,10 +63,7 @@ const char *schema_lock_sql(void)
 	       "SELECT coalesce(pg_catalog.max(version), 0) FROM :schema.wsonce_schema";
 }
 
-/* The indexes that only commands need are made here where that takes no time, else by commands/indexes.c.
- *
- * Not by open_memstream: when memory is out in the middle, a part of the text would be missing, and
- * nothing would tell. */
+/* The indexes that only commands need are made here where that takes no time, else by commands/indexes.c. */
 char *schema_upgrade_sql(int version)
 {
 	static const char note[] = ";\nINSERT INTO :schema.wsonce_schema (version) VALUES (%d);\n", end[] = "COMMIT";
@@ -82,9 +78,7 @@ char *schema_upgrade_sql(int version)
 	assert(version >= 0);
 	for (int i = version; i < schema_version(); i++)
 		size += strlen(migrations[i]) + sizeof(note) + 12;
-	sql = malloc(size);
-	if (!sql)
-		return NULL;
+	sql = memory_alloc(size);
 	if (version < schema_version())
 		used += (size_t)sprintf(sql, "%s", begin);
 	for (int i = version; i < schema_version(); i++) {

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/backoff.h"
+#include "base/memory.h"
 #include "redis/resp.h"
 #include "heartbeat.lua.h"
 #include "base/log.h"
@@ -128,10 +129,8 @@ static void watch_for(struct redis *r, int events)
 
 static int watch(struct redis *r)
 {
-	struct watch *w = calloc(1, sizeof(*w));
+	struct watch *w = memory_calloc(1, sizeof(*w));
 
-	if (!w)
-		return -1;
 	if (uv_poll_init(r->loop, &w->poll, r->context->fd)) {
 		free(w);
 		return -1;
@@ -160,30 +159,27 @@ static void unwatch(struct redis *r)
 /* --- sending --- */
 
 /* Twice the ring, its open requests at the places that the new mask gives them. */
-static int grow_ring(struct redis *r)
+static void grow_ring(struct redis *r)
 {
 	size_t size = r->requests ? 2 * (r->request_mask + 1) : FIRST_REQUESTS;
-	struct request *more = malloc(size * sizeof(*more));
+	struct request *more = memory_alloc(size * sizeof(*more));
 
-	if (!more)
-		return -1;
 	assert(r->requests || r->sent == r->answered);
 	for (uint64_t i = r->answered; i < r->sent; i++)
 		more[i & (size - 1)] = r->requests[i & r->request_mask];
 	free(r->requests);
 	r->requests = more;
 	r->request_mask = size - 1;
-	return 0;
 }
 
 static int send_now(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
-	if (!r->context || r->context->err || !len)
+	if (!r->context || r->context->err)
 		return -1;
-	if ((!r->requests || r->sent - r->answered > r->request_mask) && grow_ring(r))
-		return -1;
+	if (!r->requests || r->sent - r->answered > r->request_mask)
+		grow_ring(r);
 	if (redisAppendFormattedCommand(r->context, bytes, len) != REDIS_OK)
-		return -1; /* out of memory, noticed by flush() */
+		memory_exhausted("hiredis", len);
 	r->requests[r->sent++ & r->request_mask] = (struct request){cb, arg};
 	return 0;
 }
@@ -414,16 +410,12 @@ static void on_renew_loaded(void *owner, void *arg, const redisReply *reply)
 	set_state(r, REDIS_READY, NULL);
 }
 
-/* A login of which a part was not sent would end in the wrong database, or in none. */
 static void send_words(struct redis *r, redis_cb *cb, size_t count, const char *const *words)
 {
 	resp_start(&r->command, count);
 	for (size_t i = 0; i < count; i++)
 		resp_word(&r->command, words[i]);
-	if (send_now(r, r->command.bytes, r->command.len, cb, r) == 0 || !r->context || r->context->err)
-		return;
-	r->context->err = REDIS_ERR_OOM; /* flush() ends the connection */
-	snprintf(r->context->errstr, sizeof(r->context->errstr), "out of memory");
+	send_now(r, r->command.bytes, r->command.len, cb, r);
 }
 
 #define SEND(r, cb, ...) \
@@ -469,7 +461,7 @@ static bool is_readonly(const redisReply *reply)
 	return is_error(reply) && strncmp(reply->str, "READONLY", 8) == 0;
 }
 
-static const char too_large[] = "an answer is larger than 16 MiB, or memory is out";
+static const char too_large[] = "an answer is larger than 16 MiB";
 
 /* Returns false if the connection is gone: a callback may end it. */
 static bool answer_those_read(struct redis *r, const redisContext *context)
@@ -589,8 +581,9 @@ static void open_context(struct redis *r, const char *address)
 		r->context = redisConnectNonBlock(address, r->url.port ? r->url.port : 6379);
 	else
 		r->context = redisConnectUnixNonBlock(r->url.path);
-	if (!r->context || r->context->err || watch(r)) {
-		drop(r, r->context && r->context->err ? r->context->errstr : "out of memory");
+	memory_given(r->context, "hiredis");
+	if (r->context->err || watch(r)) {
+		drop(r, r->context->err ? r->context->errstr : "the socket cannot be watched");
 		return;
 	}
 	arena_clear(&r->answer);
@@ -619,17 +612,15 @@ static void connect_now(struct redis *r)
 	}
 	r->resolve = resolve_start(r->loop, r->url.host, r->backoff.tries, on_address, r);
 	if (!r->resolve)
-		drop(r, "out of memory");
+		drop(r, "no name can be looked up");
 }
 
-struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings, char *error, size_t size)
+struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 {
-	struct redis *r = calloc(1, sizeof(*r));
+	struct redis *r = memory_calloc(1, sizeof(*r));
 
-	if (!r || url_parse(&r->url, settings->url) || !(r->shown_url = url_redact(settings->url))) {
-		snprintf(error, size, "out of memory");
-		goto fail;
-	}
+	url_parse(&r->url, settings->url); /* which config.c has checked */
+	r->shown_url = url_redact(settings->url);
 	if (!r->url.host[0])
 		r->url.host = (char *)"127.0.0.1";
 	r->loop = loop;
@@ -646,13 +637,6 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings,
 	uv_timer_start(&r->watchdog, on_watchdog, tick, tick);
 	uv_timer_start(&r->retry, on_retry, 0, 0);
 	return r;
-fail:
-	if (r) {
-		url_clear(&r->url);
-		free(r->shown_url);
-		free(r);
-	}
-	return NULL;
 }
 
 static void on_handle_closed(uv_handle_t *handle)

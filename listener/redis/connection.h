@@ -32,9 +32,8 @@ struct redis_settings {
 	void *owner;
 };
 
-/* Starts connecting. Returns NULL and a sentence in error if the URL asks for what this build
- * cannot do, or memory is out. */
-struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings, char *error, size_t size);
+/* Starts connecting. */
+struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings);
 
 enum redis_state redis_state(const struct redis *r);
 

@@ -6,18 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 static char *reserve(struct resp *c, size_t more)
 {
 	if (c->len + more > c->size) {
-		size_t size = (c->len + more) * 2;
-		char *bytes = realloc(c->bytes, size);
-
-		if (!bytes) {
-			c->len = 0;
-			return NULL;
-		}
-		c->bytes = bytes;
-		c->size = size;
+		c->size = (c->len + more) * 2;
+		c->bytes = memory_realloc(c->bytes, c->size);
 	}
 	return c->bytes + c->len;
 }
@@ -45,40 +40,26 @@ static char *put_count(char *at, char kind, size_t n)
 
 void resp_start(struct resp *c, size_t count)
 {
-	char *at;
-
 	c->len = 0;
-	at = reserve(c, 32);
-	if (at)
-		c->len = (size_t)(put_count(at, '*', count) - c->bytes);
+	c->len = (size_t)(put_count(reserve(c, 32), '*', count) - c->bytes);
 }
 
 void resp_ready(struct resp *c, const char *parts, size_t len)
 {
-	char *at = c->len ? reserve(c, len) : NULL;
-
-	if (!at)
-		return;
-	memcpy(at, parts, len);
+	memcpy(reserve(c, len), parts, len);
 	c->len += len;
 }
 
 void resp_start_ready(struct resp *c, const char *parts, size_t len)
 {
 	c->len = 0;
-	if (!reserve(c, len))
-		return;
-	memcpy(c->bytes, parts, len);
-	c->len = len;
+	resp_ready(c, parts, len);
 }
 
 void resp_joined(struct resp *c, const char *a, size_t a_len, const char *b, size_t b_len)
 {
-	char *at = c->len ? reserve(c, a_len + b_len + 40) : NULL;
+	char *at = put_count(reserve(c, a_len + b_len + 40), '$', a_len + b_len);
 
-	if (!at)
-		return;
-	at = put_count(at, '$', a_len + b_len);
 	memcpy(at, a, a_len);
 	memcpy(at + a_len, b, b_len);
 	at += a_len + b_len;

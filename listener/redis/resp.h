@@ -11,8 +11,7 @@ struct resp {
 	size_t size;
 };
 
-/* Starts a command of count words; the words follow by the calls below. If memory runs out, len
- * becomes 0 and stays so until the next resp_start. */
+/* Starts a command of count words; the words follow by the calls below. */
 void resp_start(struct resp *c, size_t count);
 /* Starts a command with parts that are formatted already, its count included; or adds such parts. */
 void resp_start_ready(struct resp *c, const char *parts, size_t len);

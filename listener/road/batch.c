@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-int batch_init(struct batch *b, size_t max_count, size_t max_bytes)
+#include "base/memory.h"
+
+void batch_init(struct batch *b, size_t max_count, size_t max_bytes)
 {
 	*b = (struct batch){.max_count = max_count, .max_bytes = max_bytes};
-	b->events = malloc(max_count * sizeof(*b->events));
-	return b->events ? 0 : -1;
+	b->events = memory_alloc(max_count * sizeof(*b->events));
 }
 
 void batch_free(struct batch *b)

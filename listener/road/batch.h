@@ -15,9 +15,8 @@ struct batch {
 	size_t max_bytes;
 };
 
-/* Room for max_count events; max_bytes is only passed by a single event that is larger. Returns
- * -1 if memory is out. */
-int batch_init(struct batch *b, size_t max_count, size_t max_bytes);
+/* Room for max_count events; max_bytes is only passed by a single event that is larger. */
+void batch_init(struct batch *b, size_t max_count, size_t max_bytes);
 void batch_free(struct batch *b);
 void batch_clear(struct batch *b);
 

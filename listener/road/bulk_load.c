@@ -11,11 +11,7 @@ static const char tail[2] = "\377\377";
 
 static void put(struct array *a, const char *bytes, size_t len)
 {
-	char *at = array_reserve(a, len);
-
-	if (!at)
-		return;
-	memcpy(at, bytes, len);
+	memcpy(array_reserve(a, len), bytes, len);
 	a->len += len;
 }
 
@@ -24,8 +20,7 @@ static void put_event(struct array *a, const struct event *ev)
 {
 	static const char columns[] = {0, COLUMNS};
 
-	if (a->len)
-		put(a, columns, sizeof(columns));
+	put(a, columns, sizeof(columns));
 	a->type = ARRAY_TEXT;
 	array_add(a, ev->id, ev->id_len);
 	array_add(a, ev->type, ev->type_len);
@@ -40,6 +35,5 @@ void copy_events(struct array *a, struct event *const *evs, const bool *is_passe
 	for (size_t i = 0; i < n; i++)
 		if (!is_passed[i])
 			put_event(a, evs[i]);
-	if (a->len)
-		put(a, tail, sizeof(tail));
+	put(a, tail, sizeof(tail));
 }

@@ -27,22 +27,21 @@ void checkin_init(struct checkin *n, const struct config *config)
 }
 
 /* What this fleet does with an event: see commands/retention_guard.c. */
-static int describe_effects(json_t *object, const struct config *c)
+static void describe_effects(json_t *object, const struct config *c)
 {
 	json_t *targets = json_array(), *urls = json_object();
-	int failed = json_object_set_new(object, "consumer", json_string(c->consumer));
 
+	json_object_set_new(object, "consumer", json_string(c->consumer));
 	for (size_t i = 0; i < c->webhooks.count; i++) {
 		const struct webhook *w = &c->webhooks.items[i];
 
-		failed |= json_array_append_new(targets, json_string(w->name));
-		failed |= json_object_set_new(urls, w->name, json_string(w->digest));
+		json_array_append_new(targets, json_string(w->name));
+		json_object_set_new(urls, w->name, json_string(w->digest));
 	}
-	failed |= json_object_set_new(object, "targets", targets);
-	failed |= json_object_set_new(object, "target_urls", urls);
+	json_object_set_new(object, "targets", targets);
+	json_object_set_new(object, "target_urls", urls);
 	if (c->handler)
-		failed |= json_object_set_new(object, "handler", json_string(c->handler));
-	return failed;
+		json_object_set_new(object, "handler", make_json(c->handler, strlen(c->handler)));
 }
 
 char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
@@ -51,15 +50,13 @@ char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
 	json_t *object = json_pack("{s:s, s:I, s:b, s:I}", "listener", n->listener, "dedup_window_s",
 				   (json_int_t)c->dedup_window_s, "is_leaving", is_leaving, "events",
 				   (json_int_t)(counters.persisted - n->told_events));
-	char *text = NULL;
-	int failed = !object;
+	char *text;
 
-	if (object && c->max_age_s)
-		failed |= json_object_set_new(object, "max_age_s", json_integer((json_int_t)c->max_age_s));
-	failed = failed || describe_effects(object, c);
-	failed = failed || duplicates_describe(object, now_ms);
-	if (!failed)
-		text = json_dumps(object, JSON_COMPACT);
+	if (c->max_age_s)
+		json_object_set_new(object, "max_age_s", json_integer((json_int_t)c->max_age_s));
+	describe_effects(object, c);
+	duplicates_describe(object, now_ms);
+	text = json_dumps(object, JSON_COMPACT);
 	n->told_events = counters.persisted;
 	duplicates_clear();
 	json_decref(object);

@@ -22,7 +22,7 @@ struct checkin {
 
 void checkin_init(struct checkin *n, const struct config *config);
 
-/* The text for sql/queries/checkin.sql, on the heap; NULL if memory is out. What was counted is told once: if the
+/* The text for sql/queries/checkin.sql, on the heap. What was counted is told once: if the
  * text does not arrive, the statistics of one period miss it. now_ms is the loop clock. */
 char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/memory.h"
 #include "redis/resp.h"
 #include "road/duplicates.h"
 #include "road/fleet.h"
@@ -340,9 +341,7 @@ int claim_look(struct claim *c, struct event *const *evs, size_t n)
 
 	if (!claim_is_ready(c))
 		return -1;
-	look = malloc(sizeof(*look) + n * sizeof(struct event *));
-	if (!look)
-		return -1;
+	look = memory_alloc(sizeof(*look) + n * sizeof(struct event *));
 	look->count = n;
 	memcpy(look->events, evs, n * sizeof(struct event *));
 	resp_start(&c->command, n + 1);
@@ -455,9 +454,7 @@ static void run_script(struct claim *c, enum redis_script script, struct event *
 		put_value(c, evs[i]);
 	if (script == REDIS_RENEW)
 		resp_word(&c->command, c->ttl);
-	call = malloc(sizeof(*call) + c->command.len);
-	if (!call)
-		return;
+	call = memory_alloc(sizeof(*call) + c->command.len);
 	*call = (struct script_call){.script = script, .claims = n, .len = c->command.len};
 	memcpy(call->bytes, c->command.bytes, c->command.len);
 	if (send_command(c, on_script, call))
@@ -621,11 +618,6 @@ static void claim_free(struct claim *c)
 	free(c);
 }
 
-static void do_nothing(void *arg)
-{
-	(void)arg;
-}
-
 /* The last words of a SET. There are two of them for each event, and always the same. */
 static void write_tail(char *tail, size_t size, const char *before, int64_t seconds)
 {
@@ -635,23 +627,19 @@ static void write_tail(char *tail, size_t size, const char *before, int64_t seco
 	snprintf(tail, size, "%s$2\r\nEX\r\n$%d\r\n%s\r\n", before, n, number);
 }
 
-struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks,
-			 char *error, size_t size)
+struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks)
 {
-	struct claim *c = calloc(1, sizeof(*c));
+	struct claim *c = memory_calloc(1, sizeof(*c));
 	struct redis_settings settings = {config->redis, config->redis_timeout_ms, on_redis_state, c};
 	uint64_t nonce = 0;
 
-	snprintf(error, size, "out of memory");
 	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
-	if (!c || asprintf(&c->owner, "%s.%016llx@", config->instance_id, (unsigned long long)nonce) < 0)
-		goto fail;
-	if (asprintf(&c->attempts_prefix, ATTEMPTS_PREFIX "%s", config->claim_prefix) < 0)
-		goto fail;
-	if (config->marks_key && !(c->key = malloc(sizeof(*c->key))))
-		goto fail;
-	if (c->key)
+	c->owner = memory_printf("%s.%016llx@", config->instance_id, (unsigned long long)nonce);
+	c->attempts_prefix = memory_printf(ATTEMPTS_PREFIX "%s", config->claim_prefix);
+	if (config->marks_key) {
+		c->key = memory_alloc(sizeof(*c->key));
 		seal_key_make(c->key, config->marks_key);
+	}
 	c->start_ms = wall_ms() - read_clock_ms(CLOCK_MONOTONIC_COARSE);
 	c->loop = loop;
 	c->on = *callbacks;
@@ -664,18 +652,10 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	if (strcmp(config->redis, "none") == 0)
 		return c;
 	c->fleet = fleet_open(loop, config, c->owner);
-	if (!c->fleet)
-		goto fail;
-	c->redis = redis_open(loop, &settings, error, size);
+	c->redis = redis_open(loop, &settings);
 	c->registry = (struct registry){
 		.redis = c->redis, .prefix = c->prefix, .on_foreign = c->on.on_foreign, .arg = c->on.arg};
-	if (c->redis)
-		return c;
-	fleet_close(c->fleet, do_nothing, NULL);
-fail:
-	if (c)
-		claim_free(c);
-	return NULL;
+	return c;
 }
 
 static void on_part_closed(void *arg)

@@ -34,10 +34,8 @@ struct claim_callbacks {
 	void *arg;
 };
 
-/* Starts connecting to c->redis, unless that is "none". config must outlive the claim. Returns
- * NULL and a sentence in error if it cannot. */
-struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks,
-			 char *error, size_t size);
+/* Starts connecting to c->redis, unless that is "none". config must outlive the claim. */
+struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks);
 
 /* Can Redis be asked now? Not if its claims have become another database's. */
 bool claim_is_ready(const struct claim *c);

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/counters.h"
+#include "base/memory.h"
 
 #define LATE_MAX 500 /* ids kept for a question to Postgres; more are drawn from by lot */
 
@@ -34,17 +35,15 @@ void duplicates_seen(int64_t delay_ms)
 void duplicates_late(const char *id, size_t len, int64_t now_ms)
 {
 	size_t at = late_total++;
-	char *kept;
 
 	if (at >= LATE_MAX) {
 		lot = hash_mix(lot + 0x9e3779b97f4a7c15ULL);
 		at = lot % late_total;
 	}
-	if (at >= LATE_MAX || !(kept = malloc(len)))
+	if (at >= LATE_MAX)
 		return;
-	memcpy(kept, id, len);
 	free(late[at].id);
-	late[at] = (struct late){.id = kept, .len = len, .came_ms = now_ms};
+	late[at] = (struct late){.id = memcpy(memory_alloc(len), id, len), .len = len, .came_ms = now_ms};
 }
 
 static json_t *describe_delays(void)
@@ -68,14 +67,13 @@ static json_t *describe_late(int64_t now_ms, size_t *count)
 	return all;
 }
 
-int duplicates_describe(json_t *object, int64_t now_ms)
+void duplicates_describe(json_t *object, int64_t now_ms)
 {
 	size_t count;
-	int failed = json_object_set_new(object, "copies", describe_delays());
 
-	failed |= json_object_set_new(object, "late", describe_late(now_ms, &count));
-	failed |= json_object_set_new(object, "late_weight", json_real(count ? (double)late_total / (double)count : 1));
-	return failed;
+	json_object_set_new(object, "copies", describe_delays());
+	json_object_set_new(object, "late", describe_late(now_ms, &count));
+	json_object_set_new(object, "late_weight", json_real(count ? (double)late_total / (double)count : 1));
 }
 
 void duplicates_clear(void)

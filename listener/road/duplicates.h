@@ -16,9 +16,8 @@ void duplicates_seen(int64_t delay_ms);
  * clock. */
 void duplicates_late(const char *id, size_t len, int64_t now_ms);
 
-/* Puts what came since the last duplicates_clear into an object, for sql/queries/checkin.sql. Returns non-zero if
- * memory is out. */
-int duplicates_describe(json_t *object, int64_t now_ms);
+/* Puts what came since the last duplicates_clear into an object, for sql/queries/checkin.sql. */
+void duplicates_describe(json_t *object, int64_t now_ms);
 void duplicates_clear(void);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "check_effects.sql.h"
 
 #define TEXT_OID 25
@@ -81,16 +82,13 @@ static void add_webhook(struct effects *e, const struct webhook *w)
 static char *make_sql(const struct effects *e, const char *handler, const char *lock)
 {
 	const struct config *c = e->config;
-	char *given = NULL, *sql = NULL;
+	char *given = memory_printf(given_sql, lock);
+	char *sql = memory_printf("%s%s%s" EPOCH_SQL "%s UNION ALL SELECT event_id, %s%s%s%s FROM fresh", given,
+				  *c->consumer ? consumer_sql : fresh_sql, c->webhooks.count ? outbox_sql : "",
+				  *handler ? ", NULL" : "", c->webhooks.count ? "(SELECT count(*) FROM posted)" : "0",
+				  *handler ? ", " : "", handler,
+				  *handler ? "(event_id::text, event_type::text, payload)::text" : "");
 
-	if (asprintf(&given, given_sql, lock) < 0)
-		return NULL;
-	if (asprintf(&sql, "%s%s%s" EPOCH_SQL "%s UNION ALL SELECT event_id, %s%s%s%s FROM fresh", given,
-		     *c->consumer ? consumer_sql : fresh_sql, c->webhooks.count ? outbox_sql : "",
-		     *handler ? ", NULL" : "", c->webhooks.count ? "(SELECT count(*) FROM posted)" : "0",
-		     *handler ? ", " : "", handler,
-		     *handler ? "(event_id::text, event_type::text, payload)::text" : "") < 0)
-		sql = NULL;
 	free(given);
 	return sql;
 }
@@ -109,7 +107,7 @@ const char *effects_learn(struct effects *e, const char *answer, size_t len)
 	free(e->alone_sql);
 	e->shared_sql = make_sql(e, len ? answer + 1 : "", "_shared");
 	e->alone_sql = make_sql(e, len ? answer + 1 : "", "");
-	return e->shared_sql && e->alone_sql ? NULL : "out of memory";
+	return NULL;
 }
 
 const char *effects_sql(const struct effects *e, bool is_alone)
@@ -150,7 +148,7 @@ bool effects_exist(const struct effects *e)
 	return e->config->handler || *e->config->consumer || e->config->webhooks.count;
 }
 
-int effects_init(struct effects *e, const struct config *config)
+void effects_init(struct effects *e, const struct config *config)
 {
 	size_t n = count_rows(&config->webhooks);
 
@@ -159,7 +157,6 @@ int effects_init(struct effects *e, const struct config *config)
 	array_start(&e->types, ARRAY_TEXT, n);
 	for (size_t i = 0; i < config->webhooks.count; i++)
 		add_webhook(e, &config->webhooks.items[i]);
-	return e->names.len && e->types.len ? 0 : -1;
 }
 
 void effects_free(struct effects *e)

@@ -21,8 +21,8 @@ struct effects {
 	char fault[400];
 };
 
-/* config must outlive it. Returns -1 if memory is out; effects_free may be called in both cases. */
-int effects_init(struct effects *e, const struct config *config);
+/* config must outlive it. */
+void effects_init(struct effects *e, const struct config *config);
 void effects_free(struct effects *e);
 
 /* Does anything follow at all? If not, the rest of this file is not for use. */

@@ -3,7 +3,7 @@
  * where it is. No tree is built, and the payload is handed on as the bytes that came (I6). */
 #include "road/envelope.h"
 
-#include <setjmp.h>
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/keyed.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "config/config.h"
 
@@ -54,29 +55,20 @@ struct envelope {
 	char fault_text[300];
 	char id[ENVELOPE_ID_MAX + 1];
 	yajl_alloc_funcs memory;
-	jmp_buf no_memory; /* yajl does not look at what it was given */
 	struct arena arena;
 	_Alignas(16) char arena_room[PARSER_BYTES];
 };
 
-const char envelope_no_memory[] = "out of memory";
-
 /* yajl has no way to use a parser again, and its mallocs would cost a third of the parse: it gets an
- * arena inside the reader. All of it goes when the message is done, so that the parse can be left in the
- * middle: yajl writes into what it asked for without a look, so it must never see that there is none. */
+ * arena inside the reader. All of it goes when the message is done. */
 static void *parser_realloc(void *ctx, void *old, size_t size)
 {
-	struct envelope *e = ctx;
-	void *fresh = arena_realloc(&e->arena, old, size);
-
-	if (!fresh)
-		longjmp(e->no_memory, 1);
-	return fresh;
+	return arena_realloc(ctx, old, size);
 }
 
 static void *parser_alloc(void *ctx, size_t size)
 {
-	return parser_realloc(ctx, NULL, size);
+	return arena_alloc(ctx, size);
 }
 
 static void parser_free(void *ctx, void *ptr)
@@ -187,12 +179,8 @@ static int keep_text(struct envelope *e, struct pointer *t, const char *text, si
 	if (has_lone_surrogate(e->message + begin, position(e) - begin))
 		return fault_in_value(e, t, "holds half of a surrogate pair");
 	if (t->copy_size < len + 1) {
-		char *more = realloc(t->copy, len + 1);
-
-		if (!more)
-			return fault(e, envelope_no_memory);
-		t->copy = more;
 		t->copy_size = len + 1;
+		t->copy = memory_realloc(t->copy, t->copy_size);
 	}
 	memcpy(t->copy, text, len);
 	t->value = (struct slice){t->copy, len};
@@ -379,22 +367,17 @@ static void unescape_step(char *step)
 	*out = '\0';
 }
 
-static int add_pointer(struct envelope *e, const char *pointer, bool is_text)
+static void add_pointer(struct envelope *e, const char *pointer, bool is_text)
 {
 	struct pointer *t = &e->pointers[e->count++];
 
 	t->is_text = is_text;
-	t->name = strdup(pointer);
-	if (!t->name)
-		return -1;
+	t->name = memory_strdup(pointer);
 	while (*pointer == '/') {
 		size_t n = strcspn(pointer + 1, "/");
 
-		if (t->count == POINTER_STEPS_MAX)
-			return -1;
-		t->steps[t->count] = strndup(pointer + 1, n);
-		if (!t->steps[t->count])
-			return -1;
+		assert(t->count < POINTER_STEPS_MAX); /* config.c has checked it */
+		t->steps[t->count] = memory_strndup(pointer + 1, n);
 		unescape_step(t->steps[t->count]);
 		t->step_len[t->count] = strlen(t->steps[t->count]);
 		t->index[t->count] = step_index(t->steps[t->count]);
@@ -403,28 +386,21 @@ static int add_pointer(struct envelope *e, const char *pointer, bool is_text)
 	}
 	if (t->count > e->deepest)
 		e->deepest = t->count;
-	return 0;
 }
 
 struct envelope *envelope_new(const struct config_list *id_pointers, const char *type_pointer,
 			      const char *payload_pointer)
 {
-	struct envelope *e = calloc(1, sizeof(*e));
+	struct envelope *e = memory_calloc(1, sizeof(*e));
 
-	if (!e)
-		return NULL;
-	e->memory = (yajl_alloc_funcs){parser_alloc, parser_realloc, parser_free, e};
+	e->memory = (yajl_alloc_funcs){parser_alloc, parser_realloc, parser_free, &e->arena};
 	e->arena = (struct arena){.room = e->arena_room, .size = sizeof(e->arena_room)};
 	e->id_parts = (int)id_pointers->count;
 	for (size_t i = 0; i < id_pointers->count; i++)
-		if (add_pointer(e, id_pointers->items[i], true))
-			goto fail;
-	if (add_pointer(e, type_pointer, true) || add_pointer(e, payload_pointer, false))
-		goto fail;
+		add_pointer(e, id_pointers->items[i], true);
+	add_pointer(e, type_pointer, true);
+	add_pointer(e, payload_pointer, false);
 	return e;
-fail:
-	envelope_free(e);
-	return NULL;
 }
 
 void envelope_free(struct envelope *e)
@@ -442,15 +418,13 @@ void envelope_free(struct envelope *e)
 	free(e);
 }
 
-int envelope_add_time(struct envelope *e, const char *pointer)
+void envelope_add_time(struct envelope *e, const char *pointer)
 {
 	struct pointer *t = &e->pointers[e->count];
 
-	if (add_pointer(e, pointer, true))
-		return -1;
+	add_pointer(e, pointer, true);
 	t->is_optional = true;
 	e->time = t;
-	return 0;
 }
 
 struct slice envelope_time(const struct envelope *e)
@@ -519,10 +493,7 @@ static const char *parse(struct envelope *e, const char *message, size_t len)
 	const char *why;
 
 	reset(e, message, len);
-	if (setjmp(e->no_memory))
-		why = envelope_no_memory;
-	else
-		why = run_parser(e); /* needs no yajl_free: all that it had is in the arena */
+	why = run_parser(e); /* needs no yajl_free: all that it had is in the arena */
 	arena_clear(&e->arena);
 	return why;
 }

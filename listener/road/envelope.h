@@ -12,9 +12,6 @@
 
 struct envelope;
 
-/* Says that memory was out, and nothing about the message. */
-extern const char envelope_no_memory[];
-
 /* Bytes that somebody else owns; not ended by NUL. */
 struct slice {
 	const char *at;
@@ -30,16 +27,16 @@ struct envelope_view {
 	uint32_t id_hash; /* of the id, by keyed_hash() */
 };
 
-/* A reader for these pointers (RFC 6901, checked by config.c). NULL if memory is out. */
+/* A reader for these pointers (RFC 6901, checked by config.c). */
 struct envelope *envelope_new(const struct config_list *id_pointers, const char *type_pointer,
 			      const char *payload_pointer);
 void envelope_free(struct envelope *e);
 
-/* From now on the event's time is read too, at one more pointer. Returns -1 if memory is out. */
-int envelope_add_time(struct envelope *e, const char *pointer);
+/* From now on the event's time is read too, at one more pointer. */
+void envelope_add_time(struct envelope *e, const char *pointer);
 
 /* Reads one message. Returns NULL and fills view; or returns why the message cannot be an event,
- * one sentence that lives until the next call, and view->id is then empty; or envelope_no_memory.
+ * one sentence that lives until the next call, and view->id is then empty.
  *
  * The id is a string, or a number as it is written: 1 and "1" are the same id, 1.0 is another.
  * Nothing is folded: white space, case and Unicode forms count. Several parts are joined by |,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 #define FIRST_CHAINS    1024
 #define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
 #define BEHIND_MAX      8  /* events behind another */
@@ -98,14 +100,12 @@ static void put_in_chain(struct events *es, struct event *ev)
 }
 
 /* There are at least as many chains as events, and never many times more than there once were events: the heads
- * should stay in the processor's cache. Without memory for more chains, they get longer. */
-static int grow_table(struct events *es)
+ * should stay in the processor's cache. */
+static void grow_table(struct events *es)
 {
 	size_t chains = es->chains ? 2 * es->chains : FIRST_CHAINS, old_chains = es->chains;
-	struct event **table = calloc(chains, sizeof(*table)), **old = es->table, *next;
+	struct event **table = memory_calloc(chains, sizeof(*table)), **old = es->table, *next;
 
-	if (!table)
-		return old ? 0 : -1;
 	es->table = table;
 	es->chains = chains;
 	for (size_t i = 0; i < old_chains; i++)
@@ -114,17 +114,15 @@ static int grow_table(struct events *es)
 			put_in_chain(es, ev);
 		}
 	free(old);
-	return 0;
 }
 
-static int put_in_table(struct events *es, struct event *ev)
+static void put_in_table(struct events *es, struct event *ev)
 {
-	if (es->in_table >= es->chains && grow_table(es))
-		return -1;
+	if (es->in_table >= es->chains)
+		grow_table(es);
 	put_in_chain(es, ev);
 	ev->is_in_table = true;
 	es->in_table++;
-	return 0;
 }
 
 static void take_out_of_table(struct events *es, struct event *ev)
@@ -154,10 +152,8 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 			const struct envelope_view *view, struct sender *sender, int64_t now_us)
 {
 	size_t size = sizeof(struct event) + len + (view ? view->id.len + view->type.len : 0);
-	struct event *ev = malloc(size);
+	struct event *ev = memory_alloc(size);
 
-	if (!ev)
-		return NULL;
 	memset(ev, 0, sizeof(*ev));
 	fill(ev, message, len, view);
 	ev->received_us = now_us;
@@ -168,10 +164,8 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->is_loose = ev->id_len && state == EV_REFUSED;
 	if (view)
 		ev->id_hash = view->id_hash;
-	if (!ev->is_stray && put_in_table(es, ev)) {
-		free(ev);
-		return NULL;
-	}
+	if (!ev->is_stray)
+		put_in_table(es, ev);
 	list_append(ev->is_stray ? &es->strays : &es->ordered, &ev->order_link);
 	charge(es, ev, size + MALLOC_OVERHEAD);
 	es->messages++;
@@ -179,20 +173,15 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	return ev;
 }
 
-int event_set_digest(struct event *ev, const uint8_t *digest)
+void event_set_digest(struct event *ev, const uint8_t *digest)
 {
-	uint8_t *kept = malloc(32);
-
-	if (!kept)
-		return -1;
-	ev->digest = memcpy(kept, digest, 32);
-	return 0;
+	ev->digest = memcpy(memory_alloc(32), digest, 32);
 }
 
 void event_set_reason(struct event *ev, const char *text)
 {
 	free(ev->reason);
-	ev->reason = strdup(text);
+	ev->reason = memory_strdup(text);
 }
 
 void event_digest(const struct event *ev, uint8_t *digest)
@@ -281,26 +270,23 @@ void event_give_place(struct events *es, struct event *ev, struct event *next)
 	hand_over_claim(ev, next);
 	if (!ev->is_in_table)
 		return;
-	put_in_table(es, next); /* or not, if memory is out: then nobody joins it */
+	put_in_table(es, next);
 	take_out_of_table(es, ev);
 }
 
 /* --- from its beginning to its end --- */
 
-int event_add_copy(struct events *es, struct event *ev, struct sender *sender)
+void event_add_copy(struct events *es, struct event *ev, struct sender *sender)
 {
 	if (sender) {
-		struct copy *more = malloc(sizeof(*more));
+		struct copy *more = memory_alloc(sizeof(*more));
 
-		if (!more)
-			return -1;
 		*more = (struct copy){ev->first.next, sender};
 		ev->first.next = more;
 		charge(es, ev, sizeof(*more) + MALLOC_OVERHEAD);
 	}
 	ev->copies++;
 	es->messages++;
-	return 0;
 }
 
 const char *event_sender(const struct event *ev)

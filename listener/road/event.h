@@ -113,13 +113,12 @@ void events_clear(struct events *es);
 /* An event for this message, with one copy, in state (EV_CLAIMING, EV_BEHIND, or EV_REFUSED, to be given a
  * reason). view may be NULL for a message without a usable id. Only an event that begins in EV_CLAIMING gets
  * into the table: another message with the id of a refused one is an event of its own, and one in EV_BEHIND is
- * for event_put_behind(). now_us is the loop clock.
- * Returns NULL if memory is out. */
+ * for event_put_behind(). now_us is the loop clock. */
 struct event *event_new(struct events *es, enum event_state state, const char *message, size_t len,
 			const struct envelope_view *view, struct sender *sender, int64_t now_us);
 
 /* Gives the event the digest of a message of which only the head was kept. Copies 32 bytes. */
-int event_set_digest(struct event *ev, const uint8_t *digest);
+void event_set_digest(struct event *ev, const uint8_t *digest);
 /* Replaces the reason by a copy of text. */
 void event_set_reason(struct event *ev, const char *text);
 /* The SHA-256 of the message, 32 bytes. */
@@ -148,8 +147,8 @@ uint32_t event_tries(const struct event *ev);
  * claim. ev is then in no table. */
 void event_give_place(struct events *es, struct event *ev, struct event *next);
 
-/* One more copy of an event's message. Returns -1 if memory is out. */
-int event_add_copy(struct events *es, struct event *ev, struct sender *sender);
+/* One more copy of an event's message. */
+void event_add_copy(struct events *es, struct event *ev, struct sender *sender);
 
 void event_move(struct events *es, struct event *ev, enum event_state to);
 

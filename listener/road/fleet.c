@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "redis/resp.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -173,35 +174,18 @@ static uint64_t hash_source(const char *url)
 static char *make_key(const struct config *config)
 {
 	uint64_t sources = 0;
-	char *key;
 
 	for (size_t i = 0; i < config->sources.count; i++)
 		sources += hash_source(config->sources.items[i]); /* in whatever order */
-	if (asprintf(&key, KEY_PREFIX "%s%016llx", config->claim_prefix, (unsigned long long)sources) < 0)
-		return NULL;
-	return key;
-}
-
-static void fleet_free(struct fleet *f)
-{
-	resp_free(&f->command);
-	free(f->key);
-	free(f->name);
-	free(f);
+	return memory_printf(KEY_PREFIX "%s%016llx", config->claim_prefix, (unsigned long long)sources);
 }
 
 struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const char *name)
 {
-	struct fleet *f = calloc(1, sizeof(*f));
+	struct fleet *f = memory_calloc(1, sizeof(*f));
 
-	if (!f)
-		return NULL;
 	f->key = make_key(config);
-	f->name = strdup(name);
-	if (!f->key || !f->name) {
-		fleet_free(f);
-		return NULL;
-	}
+	f->name = memory_strdup(name);
 	f->seed = hash_text(name, strlen(name));
 	uv_timer_init(loop, &f->timer);
 	f->timer.data = f;
@@ -214,7 +198,10 @@ static void on_timer_closed(uv_handle_t *handle)
 	void (*done)(void *arg) = f->done;
 	void *done_arg = f->done_arg;
 
-	fleet_free(f);
+	resp_free(&f->command);
+	free(f->key);
+	free(f->name);
+	free(f);
 	done(done_arg);
 }
 

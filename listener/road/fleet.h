@@ -11,7 +11,7 @@
 
 struct fleet;
 
-/* name is this instance's, never another's, and is copied. NULL if memory is out. */
+/* name is this instance's, never another's, and is copied. */
 struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const char *name);
 
 /* Is an instance other than this one preferred for the event with this id? All instances that know of

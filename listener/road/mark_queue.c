@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 #define OWED_BYTES (8u << 20)
 
 struct head {
@@ -18,7 +20,6 @@ struct head {
 static int reserve(struct mark_queue *o, size_t more)
 {
 	size_t used = o->end - o->begin;
-	char *bytes;
 
 	if (o->end + more <= o->size)
 		return 0;
@@ -28,11 +29,10 @@ static int reserve(struct mark_queue *o, size_t more)
 	o->end = used;
 	if (used + more <= o->size / 2)
 		return 0;
-	bytes = used + more <= OWED_BYTES ? realloc(o->bytes, (used + more) * 2) : NULL;
-	if (!bytes)
+	if (used + more > OWED_BYTES)
 		return -1;
-	o->bytes = bytes;
 	o->size = (used + more) * 2;
+	o->bytes = memory_realloc(o->bytes, o->size);
 	return 0;
 }
 

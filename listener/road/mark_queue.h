@@ -21,8 +21,7 @@ struct queued_mark {
 	uint64_t digest; /* of a dead mark, as in mark.h */
 };
 
-/* Puts a mark at the end; the id is copied. Returns -1 if there are some megabytes of marks, or memory
- * is out. */
+/* Puts a mark at the end; the id is copied. Returns -1 if there are some megabytes of marks. */
 int mark_queue_add(struct mark_queue *o, const struct queued_mark *mark);
 
 /* Takes back what the last mark_queue_add() put in. */

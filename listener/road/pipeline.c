@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/memory.h"
 #include "road/batch.h"
 #include "road/duplicates.h"
 #include "road/envelope.h"
@@ -198,7 +199,7 @@ static void send_checkin(struct pipeline *p)
 {
 	char *text = checkin_write(&p->checkin, p->is_leaving, now_ms(p));
 
-	p->is_checking_in = text && store_checkin(p->store, text) == 0;
+	p->is_checking_in = store_checkin(p->store, text) == 0;
 	p->is_checkin_due = !p->is_checking_in && !p->is_leaving;
 	free(text);
 }
@@ -900,42 +901,32 @@ bool pipeline_can_store(const struct pipeline *p, const char **why)
 
 /* --- receive --- */
 
-/* The connection then ends, so that its sender knows. */
-static int give_up(size_t len)
-{
-	log_error("out of memory, refusing a message", "bytes=%zu", len);
-	return -1;
-}
-
-static int take_refused(struct pipeline *p, const char *head, size_t len, const struct envelope_view *view,
-			const uint8_t *digest, const char *reason, struct sender *sender)
+static void take_refused(struct pipeline *p, const char *head, size_t len, const struct envelope_view *view,
+			 const uint8_t *digest, const char *reason, struct sender *sender)
 {
 	struct event *ev = event_new(&p->events, EV_REFUSED, head, len, view, sender, now_ms(p) * 1000);
 
-	if (!ev)
-		return give_up(len);
-	if (digest && event_set_digest(ev, digest))
-		log_error("out of memory, identifying a dead letter by its first bytes only", "bytes=%zu", len);
+	if (digest)
+		event_set_digest(ev, digest);
 	event_set_reason(ev, reason);
 	counters.received++;
 	counters.received_bytes += len;
 	check_budget(p);
-	return 0;
 }
 
-int pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
+void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
 {
-	return take_refused(p, message, len, NULL, NULL, reason, sender);
+	take_refused(p, message, len, NULL, NULL, reason, sender);
 }
 
-int pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
-			 struct sender *sender)
+void pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
+			  struct sender *sender)
 {
 	char reason[120];
 
 	snprintf(reason, sizeof(reason), "the message has %llu bytes, more than --max-message allows",
 		 (unsigned long long)total);
-	return take_refused(p, head, len, NULL, digest, reason, sender);
+	take_refused(p, head, len, NULL, digest, reason, sender);
 }
 
 /* Is the message that was read last too old to be taken? Asked before it is claimed: a copy that is at
@@ -951,13 +942,11 @@ static const char *find_stale(const struct pipeline *p)
 				now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000);
 }
 
-static int join(struct pipeline *p, struct event *ev, struct sender *sender)
+static void join(struct pipeline *p, struct event *ev, struct sender *sender)
 {
-	if (event_add_copy(&p->events, ev, sender))
-		return -1;
+	event_add_copy(&p->events, ev, sender);
 	counters.coalesced++;
 	duplicates_seen(now_ms(p) - ev->received_us / 1000);
-	return 0;
 }
 
 /* Other bytes than those of lead, which has the same id and is at work: they wait for how it ends, but not for
@@ -976,29 +965,27 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 	duplicates_seen(now_ms(p) - lead->received_us / 1000);
 }
 
-int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+void pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
 {
 	struct envelope_view view;
 	const char *why = envelope_read(p->envelope, message, len, &view);
 	struct event *lead, *ev;
 
-	if (why == envelope_no_memory)
-		return give_up(len);
-	if (why)
-		return pipeline_refuse(p, message, len, why, sender);
+	if (why) {
+		pipeline_refuse(p, message, len, why, sender);
+		return;
+	}
 	lead = event_find(&p->events, &view);
 	ev = event_with_message(lead, message, len);
 	if (ev) {
-		if (join(p, ev, sender))
-			return give_up(len);
+		join(p, ev, sender);
 	} else if ((why = find_stale(p)) && !lead) {
 		counters.stale++;
-		return take_refused(p, message, len, &view, NULL, why, sender);
+		take_refused(p, message, len, &view, NULL, why, sender);
+		return;
 	} else {
 		ev = event_new(&p->events, lead ? EV_BEHIND : EV_CLAIMING, message, len, &view, sender,
 			       now_ms(p) * 1000);
-		if (!ev)
-			return give_up(len);
 		if (lead)
 			wait_behind(p, lead, ev, why);
 		else
@@ -1007,7 +994,6 @@ int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct
 	counters.received++;
 	counters.received_bytes += len;
 	check_budget(p);
-	return 0;
 }
 
 /* --- draining --- */
@@ -1142,14 +1128,6 @@ const struct claim *pipeline_claim(const struct pipeline *p)
 	return p->claim;
 }
 
-static void pipeline_free(struct pipeline *p)
-{
-	events_clear(&p->events);
-	envelope_free(p->envelope);
-	batch_free(&p->batch);
-	free(p);
-}
-
 static void start_timers(struct pipeline *p)
 {
 	uint64_t renew_ms = (uint64_t)(ttl_ms(p) / 9);
@@ -1170,27 +1148,22 @@ static void start_timers(struct pipeline *p)
 	uv_timer_start(&p->watch_timer, on_watch_timer, WATCH_MS, WATCH_MS);
 }
 
-static int open_stages(struct pipeline *p, char *error, size_t size)
+static void open_stages(struct pipeline *p)
 {
 	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, on_foreign, p};
 	const struct store_callbacks store_on = {on_stored, on_buried, on_checked_in, on_database,
 						 on_epoch,  on_posted, on_unusable,   p};
 	const struct config *c = p->config;
 
-	snprintf(error, size, "out of memory");
 	age_limit_init(&p->stale, c);
 	checkin_init(&p->checkin, c);
 	p->is_checkin_due = true;
 	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
-	if (p->envelope && c->max_age_s && envelope_add_time(p->envelope, c->time_pointer))
-		return -1;
-	if (!p->envelope || batch_init(&p->batch, (size_t)c->batch_max, BATCH_BYTES))
-		return -1;
-	p->claim = claim_open(p->loop, c, &claim_on, error, size);
-	if (!p->claim)
-		return -1;
+	if (c->max_age_s)
+		envelope_add_time(p->envelope, c->time_pointer);
+	batch_init(&p->batch, (size_t)c->batch_max, BATCH_BYTES);
+	p->claim = claim_open(p->loop, c, &claim_on);
 	p->store = store_open(p->loop, c, &store_on);
-	return p->store ? 0 : -1;
 }
 
 void pipeline_doubt_marks(struct pipeline *p)
@@ -1198,16 +1171,10 @@ void pipeline_doubt_marks(struct pipeline *p)
 	p->doubts_marks = true;
 }
 
-/* A listener that cannot open its stages ends: claim's handles, if any, go with the process. */
-struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks,
-			       char *error, size_t size)
+struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks)
 {
-	struct pipeline *p = calloc(1, sizeof(*p));
+	struct pipeline *p = memory_calloc(1, sizeof(*p));
 
-	if (!p) {
-		snprintf(error, size, "out of memory");
-		return NULL;
-	}
 	p->loop = loop;
 	p->config = config;
 	p->all.eighths = WHOLE;
@@ -1215,10 +1182,7 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	p->on = *callbacks;
 	events_init(&p->events);
 	hold_init(&p->hold);
-	if (open_stages(p, error, size)) {
-		pipeline_free(p);
-		return NULL;
-	}
+	open_stages(p);
 	start_timers(p);
 	return p;
 }
@@ -1232,7 +1196,10 @@ static void on_part_closed(void *arg)
 
 	if (--p->open)
 		return;
-	pipeline_free(p);
+	events_clear(&p->events);
+	envelope_free(p->envelope);
+	batch_free(&p->batch);
+	free(p);
 	done(done_arg);
 }
 

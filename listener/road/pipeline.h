@@ -27,27 +27,23 @@ struct pipeline_callbacks {
 	void *arg;
 };
 
-/* Opens claim and store. config must outlive the pipeline. Returns NULL and a sentence in error if
- * it cannot. */
-struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks,
-			       char *error, size_t size);
+/* Opens claim and store. config must outlive the pipeline. */
+struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config,
+			       const struct pipeline_callbacks *callbacks);
 
 /* From now on marks in Redis are not believed: an event that has one goes to the store as well, which knows. For
  * messages that are fed again because something may be missing. */
 void pipeline_doubt_marks(struct pipeline *p);
 
-/* Takes one message; its bytes are copied. sender, if not NULL, is answered once, later or (memory
- * out) never, and must live until then. Returns 0; or -1 if memory is out: the message was not
- * taken, and its connection should be closed so that its sender knows. */
-int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender);
+/* Takes one message; its bytes are copied. sender, if not NULL, is answered once, later, and must live until then. */
+void pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender);
 
-/* Takes a message that is known to be no event, with the reason, one sentence. Returns as above. */
-int pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender);
+/* Takes a message that is known to be no event, with the reason, one sentence. */
+void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender);
 
-/* Takes the head of a message over --max-message; digest is the SHA-256 of all its total bytes. Returns as
- * above. */
-int pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
-			 struct sender *sender);
+/* Takes the head of a message over --max-message; digest is the SHA-256 of all its total bytes. */
+void pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
+			  struct sender *sender);
 
 /* Adds (or with a negative number takes away) bytes that messages not yet complete hold: they
  * count for the budget too. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "postgres/array.h"
 #include "base/backoff.h"
 #include "bury.sql.h"
@@ -186,7 +187,6 @@ static int fill_bury(struct store *s, const struct range *r)
 	array_start(&s->columns[4], ARRAY_TEXT, n);
 	for (size_t i = r->from; i < r->to; i++) {
 		const struct event *ev = s->batch->events[i];
-		const char *reason = ev->reason ? ev->reason : "out of memory for the reason";
 		const char *sender = event_sender(ev);
 
 		put_digest(s, ev);
@@ -194,7 +194,7 @@ static int fill_bury(struct store *s, const struct range *r)
 			array_add_text(&s->columns[1], ev->id, ev->id_len, s->is_ascii);
 		else
 			array_add_null(&s->columns[1]);
-		array_add_text(&s->columns[2], reason, strlen(reason), s->is_ascii);
+		array_add_text(&s->columns[2], ev->reason, strlen(ev->reason), s->is_ascii);
 		array_add(&s->columns[3], ev->message, raw_len(ev));
 		if (sender)
 			array_add(&s->columns[4], sender, strlen(sender));
@@ -730,10 +730,6 @@ static int send_copy(struct store *s)
 	struct range r = *top(s);
 
 	copy_events(stream, s->batch->events + r.from, s->present + r.from, r.to - r.from);
-	if (!stream->len) {
-		retry_later(s, "out of memory for the statement");
-		return 0;
-	}
 	return postgres_copy(s->postgres, SQL_COPY, stream->bytes, stream->len);
 }
 
@@ -754,13 +750,8 @@ static int send_statement(struct store *s)
 	bool is_find = s->job == JOB_FIND_PRESENT || s->job == JOB_VERIFY;
 	int n = s->job == JOB_BURY ? fill_bury(s, top(s)) : is_find ? fill_ids(s, top(s)) : fill_rows(s, top(s));
 
-	for (int i = 0; i < n; i++) {
-		if (!s->columns[i].len) {
-			retry_later(s, "out of memory for the statement");
-			return 0;
-		}
+	for (int i = 0; i < n; i++)
 		values[i] = (struct postgres_value){types[s->job][i], s->columns[i].bytes, s->columns[i].len};
-	}
 	if (s->job == JOB_BURY) {
 		values[n++] = (struct postgres_value){TEXT_OID, s->instance_id, strlen(s->instance_id)};
 		values[n++] = (struct postgres_value){TEXT_OID, s->consumer, strlen(s->consumer)};
@@ -871,7 +862,7 @@ static void warn_of_hazards(struct store *s, const char *hazards)
 	if (*hazards && (!s->hazards || strcmp(hazards, s->hazards) != 0))
 		log_warn("postgres may lose commits when it crashes", "setting=%s", hazards);
 	free(s->hazards);
-	s->hazards = strdup(hazards);
+	s->hazards = memory_strdup(hazards);
 }
 
 static void learn_identity(struct store *s)
@@ -993,17 +984,6 @@ bool store_is_idle(const struct store *s)
 	       (s->is_checked || !s->has_effects);
 }
 
-static void store_free(struct store *s)
-{
-	for (int i = 0; i < COLUMNS; i++)
-		array_free(&s->columns[i]);
-	effects_free(&s->effects);
-	free(s->hazards);
-	free(s->present);
-	free(s->suppressed);
-	free(s);
-}
-
 /* The text of a text[]. */
 static const char *written_tables(const struct config *c)
 {
@@ -1018,7 +998,7 @@ static const char *written_tables(const struct config *c)
 
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
 {
-	struct store *s = calloc(1, sizeof(*s));
+	struct store *s = memory_calloc(1, sizeof(*s));
 	const struct postgres_settings settings = {
 		.conninfo = config->postgres,
 		.timeout_ms = config->postgres_timeout_ms,
@@ -1030,8 +1010,6 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 		.owner = s,
 	};
 
-	if (!s)
-		return NULL;
 	s->loop = loop;
 	s->on = *callbacks;
 	s->instance_id = config->instance_id;
@@ -1039,14 +1017,10 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 	limit_init(&s->limit, (size_t)config->batch_max);
 	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
 	s->blind.penalty = s->looked.penalty = s->alone.penalty = CAUTION_LEAST;
-	s->present = calloc((size_t)config->batch_max, sizeof(*s->present));
-	s->suppressed = calloc((size_t)config->batch_max, sizeof(*s->suppressed));
-	if (s->present && s->suppressed && effects_init(&s->effects, config) == 0)
-		s->postgres = postgres_open(loop, &settings);
-	if (!s->postgres) {
-		store_free(s);
-		return NULL;
-	}
+	s->present = memory_calloc((size_t)config->batch_max, sizeof(*s->present));
+	s->suppressed = memory_calloc((size_t)config->batch_max, sizeof(*s->suppressed));
+	effects_init(&s->effects, config);
+	s->postgres = postgres_open(loop, &settings);
 	s->has_effects = effects_exist(&s->effects);
 	uv_timer_init(loop, &s->retry);
 	s->retry.data = s;
@@ -1058,7 +1032,13 @@ static void on_part_closed(struct store *s)
 	if (--s->open)
 		return;
 	s->done(s->done_arg);
-	store_free(s);
+	for (int i = 0; i < COLUMNS; i++)
+		array_free(&s->columns[i]);
+	effects_free(&s->effects);
+	free(s->hazards);
+	free(s->present);
+	free(s->suppressed);
+	free(s);
 }
 
 static void on_timer_closed(uv_handle_t *handle)

@@ -50,7 +50,7 @@ struct store_callbacks {
 	void *arg;
 };
 
-/* Starts connecting. config must outlive the store. NULL if memory is out. */
+/* Starts connecting. config must outlive the store. */
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
 
 /* Can a batch be given? false while one is at work, also while Postgres is away and the batch at

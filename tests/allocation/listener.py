@@ -95,6 +95,9 @@ class Listener(rig.listener.Listener):
         found = SENTENCE.match(lines[-1]) if lines else None
         return found.group(1) if found else None
 
+    def says_once(self, words):
+        return self.text(self.log).count(words) == 1
+
     def find_crash(self, known):
         """The entry of known (library, function) that is in the crash's trace, or None."""
         trace = read_text(f"{self.allocations}.crash")

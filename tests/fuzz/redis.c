@@ -449,7 +449,7 @@ void try_input(const uint8_t *data, size_t size)
 {
 	static const struct claim_callbacks callbacks = {on_claimed, on_looked, on_counted, on_foreign, NULL};
 	size_t steps = size < 2 ? 0 : data[1] % STEPS_MOST;
-	char error[200], *bytes;
+	char *bytes;
 	struct claim *c;
 
 	if (size < 2 + steps)
@@ -458,8 +458,7 @@ void try_input(const uint8_t *data, size_t size)
 	config.marks_key = flags_now & HAS_KEY ? (char *)KEY : NULL;
 	reset_events();
 	sent = bytes = reveal(data + 2 + steps, size - 2 - steps, &sent_len);
-	c = claim_open(&loop, &config, &callbacks, error, sizeof(error));
-	must(c, "%s", error);
+	c = claim_open(&loop, &config, &callbacks);
 	claim_set_epoch(c, data[0] & EPOCH_IS_KNOWN ? EPOCH : 0);
 	claim_set_database(c, data[0] & DATABASE_IS_KNOWN ? DATABASE : "");
 	while (server < 0)

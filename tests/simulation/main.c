@@ -81,11 +81,12 @@ void duplicates_late(const char *id, size_t len, int64_t now_ms)
 	(void)id, (void)len, (void)now_ms;
 }
 
-int duplicates_describe(json_t *object, int64_t now_ms)
+void duplicates_describe(json_t *object, int64_t now_ms)
 {
 	(void)now_ms;
-	return json_object_set_new(object, "copies", json_array()) | json_object_set_new(object, "late", json_array()) |
-	       json_object_set_new(object, "late_weight", json_integer(1));
+	json_object_set_new(object, "copies", json_array());
+	json_object_set_new(object, "late", json_array());
+	json_object_set_new(object, "late_weight", json_integer(1));
 }
 
 void duplicates_clear(void)

@@ -22,7 +22,6 @@ struct fake {
 	bool is_unsure;       /* Postgres has not told its epoch of late; store_ask_epoch changes that, if */
 	bool is_epoch_asked;  /* it was called, */
 	bool is_epoch_silent; /* and this is not set */
-	bool is_claim_broken; /* claim_open fails */
 	bool is_checkin_slow; /* a note has no answer; else it has one in the next turn, which is no step */
 	const char *note;     /* what that is; NULL: no row */
 	uint64_t unanswered;  /* commands beside those that the test still has to answer */

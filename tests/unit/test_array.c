@@ -119,11 +119,3 @@ Test(array, next_array_starts_anew)
 	assert_bytes("\0\0\0\1\0\0\0\1\0\0\0\x19\0\0\0\1\0\0\0\1"
 		     "\0\0\0\1x");
 }
-
-Test(array, element_without_a_start_is_nothing)
-{
-	array_add(&array, "x", 1);
-	array_add_text(&array, "x", 1, false);
-	array_add_null(&array);
-	cr_assert_eq(array.len, 0);
-}

@@ -77,9 +77,3 @@ Test(command, long_words_and_many_words_fit)
 	cr_assert_eq(memcmp(command.bytes + command.len - 3, "x\r\n", 3), 0);
 	free(text);
 }
-
-Test(command, word_without_a_start_is_nothing)
-{
-	resp_word(&command, "x");
-	cr_assert_eq(command.len, 0);
-}

@@ -10,7 +10,7 @@ static void tell(void)
 {
 	json_decref(told);
 	told = json_object();
-	cr_assert_eq(duplicates_describe(told, 5000), 0);
+	duplicates_describe(told, 5000);
 }
 
 static void fini(void)

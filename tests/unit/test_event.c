@@ -308,9 +308,9 @@ Test(event, copy_with_a_sender_takes_bytes_and_one_without_takes_none)
 	struct event *ev = add("a", NULL);
 	size_t before = events.bytes;
 
-	cr_assert_eq(event_add_copy(&events, ev, NULL), 0);
+	event_add_copy(&events, ev, NULL);
 	cr_assert_eq(events.bytes, before);
-	cr_assert_eq(event_add_copy(&events, ev, &w.sender), 0);
+	event_add_copy(&events, ev, &w.sender);
 	cr_assert_gt(events.bytes, before);
 	cr_assert_eq(events.bytes, ev->bytes);
 	cr_assert_eq(ev->copies, 3);
@@ -342,7 +342,7 @@ Test(event, reason_and_digest_are_copies)
 	cr_assert_str_eq(ev->reason, "first");
 	event_set_reason(ev, "second");
 	cr_assert_str_eq(ev->reason, "second");
-	cr_assert_eq(event_set_digest(ev, digest), 0);
+	event_set_digest(ev, digest);
 	digest[0] = 9;
 	cr_assert_eq(ev->digest[0], 1);
 }

@@ -4,7 +4,6 @@
 #include "road/pipeline.h"
 
 #include "unit.h"
-#include "failing_alloc.h"
 #include "clock.h"
 #include "fake_stages.h"
 #include "base/counters.h"
@@ -106,11 +105,9 @@ static void on_closed(void *arg)
 static void reopen_pipeline(void)
 {
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, NULL};
-	char error[200];
 
 	uv_loop_init(&loop);
-	pipeline = pipeline_open(&loop, &config, &on, error, sizeof(error));
-	cr_assert_not_null(pipeline, "%s", error);
+	pipeline = pipeline_open(&loop, &config, &on);
 	turn();
 }
 
@@ -175,7 +172,7 @@ static void receive_message(const char *id, const char *more, struct producer *p
 	char message[700];
 
 	snprintf(message, sizeof(message), "{\"event_id\":\"%s\"%s}", id, more);
-	cr_assert_eq(pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL), 0);
+	pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL);
 	assert_nothing_is_lost();
 }
 
@@ -251,7 +248,7 @@ static void do_raw(const struct step *s)
 	const char *message = s->b[0] ? strchr(s->rest, ' ') + 1 : "";
 	struct producer *p = s->a[0] == '-' ? NULL : find_producer(s->a);
 
-	cr_assert_eq(pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL), 0);
+	pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL);
 }
 
 /* REASON [PRODUCER] */
@@ -881,7 +878,7 @@ Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
 	const struct list *refused = &pipeline_events(pipeline)->lists[EV_REFUSED];
 	const struct event *ev;
 
-	cr_assert_eq(pipeline_refuse_long(pipeline, "head", 4, digest, 70000, &find_producer("p")->sender), 0);
+	pipeline_refuse_long(pipeline, "head", 4, digest, 70000, &find_producer("p")->sender);
 	ev = list_entry(refused->next, struct event, link);
 	cr_assert_eq(memcmp(ev->digest, digest, 32), 0);
 	cr_assert_eq(memcmp(ev->message, "head", 4), 0);
@@ -1107,7 +1104,7 @@ static void receive_mebibyte(const char *id)
 
 	memset(message + head, 'x', sizeof(message) - (size_t)head);
 	memcpy(message + sizeof(message) - 2, "\"}", 2);
-	cr_assert_eq(pipeline_receive(pipeline, message, sizeof(message), NULL), 0);
+	pipeline_receive(pipeline, message, sizeof(message), NULL);
 }
 
 Test(pipeline, reading_stops_while_bytes_pile_up_before_a_postgres_that_works)
@@ -1185,16 +1182,6 @@ Test(pipeline, closing_answers_nobody)
 }
 
 STORY(unusable_database_is_reported, "ruin too old; unusable too old")
-
-Test(pipeline, stage_that_cannot_open_is_named)
-{
-	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, NULL};
-	char error[100] = "";
-
-	fake.is_claim_broken = true;
-	cr_assert_null(pipeline_open(&loop, &config, &on, error, sizeof(error)));
-	cr_assert_str_eq(error, "the claim is broken");
-}
 
 /* --- everything at once --- */
 
@@ -1291,35 +1278,4 @@ Test(pipeline, whatever_the_stages_answer_nothing_is_lost_or_answered_twice)
 	cr_assert_eq(counters.received, 3000);
 	for (int i = 0; i < asked; i++)
 		cr_assert_eq(strlen(producers[i].answers), 1, "message %d: '%s'", i, producers[i].answers);
-}
-
-/* --- memory that is out --- */
-
-/* One new event with a copy, and one message that is no event. */
-static bool take_messages(void)
-{
-	static const char message[] = "{\"event_id\":\"a\",\"event_type\":\"caf\\u00e9\"}";
-	struct producer p = PRODUCER;
-	int taken = 0;
-
-	for (int i = 0; i < 2; i++)
-		taken += pipeline_receive(pipeline, message, strlen(message), &p.sender) == 0;
-	if (taken)
-		fake_answer_take("a", CLAIM_DONE);
-	cr_assert_eq((int)strlen(p.answers), taken, "%d taken, answered %s", taken, p.answers);
-	cr_assert_null(strchr(p.answers, 'r'), "an event became a dead letter");
-	if (pipeline_receive(pipeline, "[", 1, &p.sender) == 0) {
-		taken++;
-		turn();
-		fake_answer_bury("-", STORE_BURIED);
-	}
-	turn();
-	cr_assert_eq((int)strlen(p.answers), taken);
-	cr_assert_eq(pipeline_events(pipeline)->messages, 0);
-	return taken == 3;
-}
-
-Test(pipeline, message_without_memory_is_not_taken_and_becomes_no_dead_letter)
-{
-	cr_assert_gt(failing_alloc_sweep(take_messages), 4);
 }

@@ -87,9 +87,3 @@ Test(refused_peers, nothing_is_counted_twice)
 	cr_assert_eq(logged("count=1\n"), 1, "%s", lines);
 	cr_assert_eq(logged("more producers"), 1, "%s", lines);
 }
-
-Test(refused_peers, nothing_is_logged_when_memory_was_out)
-{
-	refused_peers_log(NULL, &(struct refusal){.peer = "10.0.0.1", .status = 401}, 1);
-	cr_assert_eq(logged("refused"), 0);
-}

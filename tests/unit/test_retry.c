@@ -103,11 +103,11 @@ static bool is_redis_down(void *r)
 
 Test(retry, of_redis_comes_within_two_seconds)
 {
-	char url[60], error[200];
+	char url[60];
 	struct redis_settings settings = {url, 1000, on_redis_state, NULL};
 
 	snprintf(url, sizeof(url), "redis://127.0.0.1:%d/0", refusing_port());
-	struct redis *r = redis_open(&loop, &settings, error, sizeof(error));
+	struct redis *r = redis_open(&loop, &settings);
 	expect_waits_up_to(2000, is_redis_down, r);
 	redis_close(r, on_closed, NULL);
 	finish_loop();

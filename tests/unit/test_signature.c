@@ -17,7 +17,7 @@ static char out[SIGNATURE_SIZE];
 
 static const char *sign(const struct webhook *webhook, const char *id, const char *time, const char *body)
 {
-	cr_assert_eq(signature_write(out, webhook, id, time, body, strlen(body)), 0);
+	signature_write(out, webhook, id, time, body, strlen(body));
 	return out;
 }
 
@@ -63,7 +63,7 @@ static const char *id_of(const char *target, const char *event_id)
 	static int next;
 	char *id = ids[next++ % 4];
 
-	cr_assert_eq(signature_id(id, target, event_id, strlen(event_id)), 0);
+	signature_id(id, target, event_id, strlen(event_id));
 	return id;
 }
 

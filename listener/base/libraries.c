@@ -1,0 +1,126 @@
+/* libraries.c owns the hooks by which libraries end a process whose memory is out. Left to themselves, libuv aborts then,
+ * libwebsockets and OpenSSL go on with half of what they need in places, and jansson leaves members out. libpq, libcurl
+ * and libmicrohttpd have none: their callers ask memory_given(). */
+#include "base/libraries.h"
+
+#include <hiredis/alloc.h>
+#include <hiredis/hiredis.h>
+#include <jansson.h>
+#include <libwebsockets.h>
+#include <openssl/crypto.h>
+#include <uv.h>
+
+#include "base/memory.h"
+
+static void *check(void *block, size_t size, const char *library)
+{
+	if (!block && size)
+		memory_exhausted(library, size);
+	return block;
+}
+
+static void *uv_allocate(size_t size)
+{
+	return check(malloc(size), size, "libuv");
+}
+
+static void *uv_reallocate(void *block, size_t size)
+{
+	return check(realloc(block, size), size, "libuv");
+}
+
+static void *uv_clear_allocate(size_t count, size_t size)
+{
+	return check(calloc(count, size), count * size, "libuv");
+}
+
+/* By libwebsockets' contract, a size of 0 frees. */
+static void *lws_reallocate(void *block, size_t size, const char *reason)
+{
+	(void)reason;
+	if (size)
+		return check(realloc(block, size), size, "libwebsockets");
+	free(block);
+	return NULL;
+}
+
+static void *jansson_allocate(size_t size)
+{
+	return check(malloc(size), size, "jansson");
+}
+
+static void *openssl_allocate(size_t size, const char *file, int line)
+{
+	(void)file, (void)line;
+	return size ? check(malloc(size), size, "OpenSSL") : NULL;
+}
+
+static void openssl_free(void *block, const char *file, int line)
+{
+	(void)file, (void)line;
+	free(block);
+}
+
+static void *openssl_reallocate(void *block, size_t size, const char *file, int line)
+{
+	if (size)
+		return check(realloc(block, size), size, "OpenSSL");
+	openssl_free(block, file, line);
+	return NULL;
+}
+
+/* hiredis 1.0 has a hook. 0.14 asks by functions of its own, which abort; being exported, these are
+ * called in their place. Its buffers it asks malloc for, and tells of most failures. */
+#if HIREDIS_MAJOR >= 1
+static void *hiredis_allocate(size_t size)
+{
+	return check(malloc(size), size, "hiredis");
+}
+
+static void *hiredis_clear_allocate(size_t count, size_t size)
+{
+	return check(calloc(count, size), count * size, "hiredis");
+}
+
+static void *hiredis_reallocate(void *block, size_t size)
+{
+	return check(realloc(block, size), size, "hiredis");
+}
+
+static char *hiredis_copy(const char *text)
+{
+	return check(strdup(text), strlen(text) + 1, "hiredis");
+}
+
+static void setup_hiredis(void)
+{
+	hiredisAllocFuncs functions = {hiredis_allocate, hiredis_clear_allocate, hiredis_reallocate, hiredis_copy,
+				       free};
+
+	hiredisSetAllocators(&functions);
+}
+#else
+void *hi_malloc(size_t size)
+{
+	return check(malloc(size), size, "hiredis");
+}
+
+char *hi_strdup(const char *str)
+{
+	return check(strdup(str), strlen(str) + 1, "hiredis");
+}
+
+static void setup_hiredis(void)
+{
+}
+#endif
+
+void libraries_setup(void)
+{
+	setup_hiredis();
+	uv_replace_allocator(uv_allocate, uv_reallocate, uv_clear_allocate, free);
+	lws_set_allocator(lws_reallocate);
+	json_set_alloc_funcs(jansson_allocate, free);
+	/* Refused if OpenSSL has allocated already, which it has not before main. */
+	CRYPTO_set_mem_functions(openssl_allocate, openssl_reallocate, openssl_free);
+}
