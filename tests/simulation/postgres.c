@@ -1291,12 +1291,16 @@ static bool take_parameters(struct backend *b)
 	return !has_bad_parameter(b);
 }
 
-static int64_t busy_us(const struct backend *b)
+static int64_t busy_us(void)
 {
-	int64_t row_us = sim_now() < server.rows_until_us ? server.row_us : 5;
-	int64_t us = sim_between(100, 600) + row_us * (int64_t)b->rows;
+	int64_t us = sim_between(100, 600);
 
 	return sim_now() < server.slow_until_us ? us + sim_between(0, server.slow_us) : us;
+}
+
+static int64_t rows_us(const struct backend *b)
+{
+	return (int64_t)b->rows * (sim_now() < server.rows_until_us ? server.row_us : 5);
 }
 
 static int64_t start_copy(struct backend *b)
@@ -1382,7 +1386,7 @@ static int64_t on_start(struct backend *b)
 		return 0;
 	if (meet(b, AT_START, NULL, 0, &is_skipped, &delay))
 		return 0;
-	return delay + busy_us(b);
+	return delay + busy_us();
 }
 
 static bool wants_table(const struct backend *b)
@@ -1444,7 +1448,7 @@ static int64_t on_begun(struct backend *b)
 		sort_letters(b);
 	}
 	b->phase = PH_ROWS;
-	return 0;
+	return rows_us(b);
 }
 
 static int64_t on_copy(struct backend *b)
@@ -1471,7 +1475,7 @@ static int64_t on_copy(struct backend *b)
 	b->steps = b->rows;
 	b->made = sim_alloc(b->rows + 1);
 	b->phase = PH_ROWS;
-	return busy_us(b);
+	return busy_us() + rows_us(b);
 }
 
 static int64_t run_row(struct backend *b, bool *has_left)
@@ -1683,6 +1687,13 @@ void server_wake_blocked(void)
 {
 	for (struct backend *b = server.backends; b; b = b->next)
 		if (b->is_blocked)
+			wake(b, 0);
+}
+
+void server_wake_hanging(void)
+{
+	for (struct backend *b = server.backends; b; b = b->next)
+		if (b->due_us != FOREVER)
 			wake(b, 0);
 }
 

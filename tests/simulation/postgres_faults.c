@@ -349,7 +349,7 @@ static void begin_slow_rows(uint64_t draw, int64_t lasts_us)
 	int64_t most = server.role_statement_ms ? server.role_statement_ms * 250 : 30000;
 
 	server.rows_until_us = sim_now() + lasts_us;
-	server.row_us = most / (1 + (int64_t)sim_dice(&draw, 40));
+	server.row_us = most / (1 + (int64_t)sim_dice(&draw, 8));
 	sim_log(SIM_NOBODY, "postgres: each row takes %.3f s for %.1f s", (double)server.row_us / 1e6,
 		(double)lasts_us / 1e6);
 }
@@ -418,7 +418,7 @@ const struct sim_fault sim_postgres_faults[] = {
 	{"postgres: a trigger keeps one id's row back", 10, begin_keeper, true},
 	{"postgres: a trigger takes long for one id", 10, begin_slow_trigger, true},
 	{"postgres: the handler raises for one id", 10, begin_handler, true},
-	{"postgres: dead letters are refused", 10, begin_letter_trigger, false},
+	{"postgres: dead letters are refused", 10, begin_letter_trigger, true},
 	{"postgres: statements are refused", 15, begin_trouble, false},
 	{"postgres: COPY is refused", 3, begin_copy_trouble, false},
 	{"postgres: commits fail", 8, begin_commit_trouble, false},
@@ -461,6 +461,7 @@ void sim_postgres_calm(void)
 	server.slow_until_us = server.rows_until_us = 0;
 	server.frozen_us = server.frozen_us < now ? server.frozen_us : now;
 	server.up_us = server.up_us < now ? server.up_us : now;
+	server_wake_hanging();
 	server_wake_blocked();
 }
 

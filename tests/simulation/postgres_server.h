@@ -175,5 +175,7 @@ void backend_terminate(struct backend *b, const char *sqlstate, const char *mess
 void server_crash(int64_t down_us, int64_t forgotten_us);
 void server_restart(int64_t down_us);
 void server_wake_blocked(void);
+/* What hangs goes on. */
+void server_wake_hanging(void);
 
 #endif
