@@ -16,7 +16,8 @@
 /* What is known of an id. */
 struct fact {
 	int commits, acks_persisted, forgotten;
-	int message; /* whose bytes are in the row; -1: none */
+	int own_commits, effects; /* rows that listeners made, and calls of the handler that were committed */
+	int message;              /* whose bytes are in the row; -1: none */
 	int64_t committed_at, forgotten_at;
 	int64_t received_at; /* first by a listener that nothing disturbed, and since when it could be stored; -1 */
 	int witness, witness_life;
@@ -88,14 +89,15 @@ static int64_t free_since(const struct fact *f, int event)
 	return latest(latest(since, world_wide_until()), touched);
 }
 
-/* After a spell in which everybody had trouble, an event may wait out the longest of its backoffs. */
+/* After a spell in which everybody had trouble, an event may wait out the longest of its backoffs. With a handler
+ * statements wait for each other, whatever each of them does. */
 static int64_t time_for(const struct fact *f, int event)
 {
 	const struct settings *s = &checker.plan->settings;
 	int64_t ms = s->ttl_s * SECOND + DUE_MARGIN + s->redis_timeout_ms * 1000;
 	bool was_wide = world_wide_until() > f->received_at - 15 * SECOND && world_wide_until() > SECOND;
 
-	if (was_wide || world_touched_until(id_of(event)) > 0)
+	if (was_wide || s->has_handler || world_touched_until(id_of(event)) > 0)
 		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
 	return ms;
 }
@@ -116,6 +118,16 @@ void checker_look(void)
 	}
 }
 
+/* A good message waits until another one with its id is a dead letter, which may take as long as letters are refused.
+ */
+static bool has_poison(int event)
+{
+	for (int i = 0; i < checker.plan->message_count; i++)
+		if (checker.plan->messages[i].event == event && checker.plan->messages[i].is_poison)
+			return true;
+	return false;
+}
+
 void checker_received(int process, int life, int message)
 {
 	int event = checker.plan->messages[message].event;
@@ -125,7 +137,7 @@ void checker_received(int process, int life, int message)
 		process_fail("the checker's tables are full");
 	checker.received[checker.received_count++] = (struct received){process, life, message, sim_now()};
 	/* It is to be stored soon if one that nothing disturbs has it. */
-	if (!f || checker.plan->messages[message].is_poison || world_disturbed_until(process) > sim_now())
+	if (!f || has_poison(event) || world_disturbed_until(process) > sim_now())
 		return;
 	if (f->received_at < 0 || checker.ends[f->witness_life] != LIVING ||
 	    world_disturbed_until(f->witness) > sim_now()) {
@@ -167,6 +179,7 @@ void sim_committed_row(int process, const char *id, size_t id_len, const char *p
 		process_fail("the row of %s has bytes that cannot be stored", id_of(event));
 	}
 	f->commits++;
+	f->own_commits += process != SIM_NOBODY;
 	f->committed_at = sim_now();
 	sim_log(process, "%s has its row", id_of(event));
 }
@@ -233,7 +246,11 @@ void sim_forgot_letter(const unsigned char digest[32])
 
 void sim_committed_effect(int process, const char *id, size_t id_len)
 {
-	(void)process, (void)id, (void)id_len;
+	int event = event_of(id, id_len);
+
+	if (event < 0 || process == SIM_NOBODY)
+		return;
+	checker.facts[event].effects++;
 }
 
 /* --- what producers are told --- */
@@ -350,7 +367,12 @@ void checker_finish(void)
 		if (checker.ends[checker.received[i].life] != LOST)
 			check_kept(&checker.received[i]);
 	for (int i = 0; i < checker.plan->events; i++) {
+		const struct fact *f = &checker.facts[i];
 		size_t len;
+
+		if (checker.plan->settings.has_handler && f->effects != f->own_commits)
+			process_fail("the handler ran %d times for %d rows of %s", f->effects, f->own_commits,
+				     id_of(i));
 
 		if ((sim_row(id_of(i), strlen(id_of(i)), &len) != NULL) != (checker.facts[i].message >= 0))
 			process_fail("SimPostgres and the checker do not agree about %s", id_of(i));

@@ -13,6 +13,8 @@
 /* --- sim.c --- */
 
 void sim_begin(uint64_t seed, bool is_shown);
+/* From now on other numbers are drawn. */
+void sim_seed(uint64_t seed);
 /* Does what is next; false: there is nothing. */
 bool sim_step(void);
 void sim_run_as(int process);

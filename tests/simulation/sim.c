@@ -499,10 +499,15 @@ uint64_t sim_digest(void)
 	return sim.digest;
 }
 
-void sim_begin(uint64_t seed, bool is_shown)
+void sim_seed(uint64_t seed)
 {
 	for (int i = 0; i < 4; i++)
 		sim.chance[i] = mix(&seed);
+}
+
+void sim_begin(uint64_t seed, bool is_shown)
+{
+	sim_seed(seed);
 	sim.now = 0;
 	sim.count = 0;
 	sim.asked = 0;

@@ -89,8 +89,8 @@ static void make_settings(struct settings *s)
 		.max_attempts = ONE_OF(1, 2, 3, 5),
 		.drain_ms = ONE_OF(500, 2000, 5000),
 		.has_redis = sim_chance(950),
-		.has_handler = false,
-		.lasts = sim_between(2, 25) * SECOND,
+		.has_handler = sim_chance(250),
+		.lasts = (sim_chance(300) ? sim_between(20, 35) : sim_between(2, 20)) * SECOND,
 	};
 }
 
@@ -177,7 +177,9 @@ static void choose_faults(struct plan *p, const struct sim_fault *faults, int co
 		while (at >= chosen[k]->weight)
 			at -= chosen[k++]->weight;
 		d.fault = chosen[k];
-		d.lasts = sim_chance(500) ? sim_between(1000, SECOND) : sim_between(SECOND, p->settings.lasts);
+		d.lasts = sim_chance(500)   ? sim_between(1000, SECOND)
+			  : sim_chance(600) ? sim_between(SECOND, p->settings.lasts)
+					    : p->settings.lasts;
 		add_deed(p, d);
 	}
 }
@@ -194,6 +196,7 @@ void plan_make(struct plan *p)
 	int producers = (int)sim_below(PRODUCERS_MAX), faults = (int)sim_below(24);
 	bool is_crowd = sim_chance(100);  /* enough at once for COPY */
 	bool is_narrow = sim_chance(400); /* what happens to some, the others must not notice */
+	bool has_bursts = sim_chance(400);
 	unsigned int kinds = (unsigned int)sim_below(8);
 
 	*p = (struct plan){.events = is_crowd ? (int)sim_between(150, 300) : (int)sim_between(5, 70)};
@@ -205,6 +208,8 @@ void plan_make(struct plan *p)
 	for (int m = 0; m < p->message_count; m++) {
 		int64_t at = (int64_t)sim_below((uint64_t)p->settings.lasts);
 
+		if (has_bursts)
+			at = p->settings.lasts / 3 * (at % 3) + at % 5000;
 		if (is_crowd && m % 300 < 200)
 			at = p->settings.lasts / 4 * (m / 300 + 1) + (int64_t)sim_below(3000);
 		make_deliveries(p, m, producers, at);
@@ -604,7 +609,7 @@ static const struct sim_fault world_faults[FAULTS + 1] = {
 	{"listener: cut off from postgres", 10, begin_postgres_cut, true},
 	{"listener: postgres is silent to it", 15, begin_postgres_silent, true},
 	{"listener: a connection is reset", 20, begin_reset, true},
-	{"listener: slow network", 10, begin_slow, true},
+	{"listener: slow network", 10, begin_slow, false},
 	{"all listeners: killed", 2, begin_kill_all, false},
 	{NULL, 0, NULL, false},
 };
@@ -773,6 +778,7 @@ static void configure(const struct settings *s)
 			.type_pointer = (char *)"/event_type",
 			.payload_pointer = (char *)"/payload",
 			.consumer = (char *)"",
+			.handler = s->has_handler ? (char *)"app.handle" : NULL,
 		};
 	}
 }
