@@ -1,6 +1,6 @@
 """The results: owns the samples of every case, what could not be measured, and their form in build/bench.json. A case is
 what is measured under one name, such as wsonce-3; a figure is one number of it; each round adds a sample."""
-from measure.sample import summary
+from rig.sample import summary
 
 
 class Book:

@@ -22,8 +22,6 @@ class Load:
 
 
 class Feed:
-    prefix = "bench"
-
     def __init__(self, rig, load, listeners):
         self.rig = rig
         self.load = load
@@ -33,11 +31,11 @@ class Feed:
 
     async def start(self):
         load = self.load
-        self.child = self.rig.child("feed", Source)
+        self.child = self.rig.child("feed", Source, "bench")
         await self.child.start(
             self.rig.programs, "--warm-up", str(load.warm_up), "--count", str(load.events), "--rate", str(load.rate),
             "--payload-bytes", str(load.payload_bytes), "--late-duplicates", str(load.late_percent), "--wait-listeners",
-            str(self.listeners), "--linger", str(LINGER_S), "--id-prefix", self.prefix)
+            str(self.listeners), "--linger", str(LINGER_S))
 
     @property
     def url(self):

@@ -33,10 +33,10 @@ class Rig(Servers):
         self.children = []
         self.started = 0                # children so far; their files are numbered
 
-    def child(self, name, kind=Process):
+    def child(self, name, kind=Process, *more):
         """One of this measurement, to be started by the caller."""
         self.started += 1
-        self.children.append(kind(f"{self.directory}/{self.started}-{name}"))
+        self.children.append(kind(f"{self.directory}/{self.started}-{name}", *more))
         return self.children[-1]
 
     async def stop(self, child, what):

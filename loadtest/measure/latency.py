@@ -3,7 +3,7 @@
 An event's time begins when it stands in the feed's timetable, whether the feed kept it or not, and ends with its
 transaction (pg_xact_commit_timestamp). Postgres notes that time just before the commit record goes to disk; how long that
 takes on average is told apart (pg_stat_wal), and is in no percentile."""
-from measure.sample import percentile
+from rig.sample import percentile
 from rig.waiting import RigError
 
 PERCENTS = {"latency_p50_ms": 50, "latency_p99_ms": 99, "latency_p999_ms": 99.9}
@@ -22,7 +22,7 @@ def latencies_ms(lines, warm_up, began, rate):
 
 async def read(rig, load, feed):
     lines = await rig.postgres.copy_out(
-        f"SELECT substr(event_id, {len(feed.prefix) + 2}), extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM events",
+        f"SELECT substr(event_id, {len(feed.child.prefix) + 2}), extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM events",
         f"{rig.directory}/commits")
     found = sorted(latencies_ms(lines, load.warm_up, feed.began, load.rate))
     if len(found) != load.events:

@@ -91,24 +91,21 @@ class Instance(Process):
         self.figures = {}
         self.told_at = 0.0              # when they were so
         self.bad_lines = []
-        self.reader = None
         self.news = asyncio.Event()
 
     async def start(self, servers, kind, url, *options):
         kind = KINDS[kind]
-        await self.launch(
+        await self.launch_to_hear(
             [*kind.command[:-1], f"{TREE}/{kind.folder}/{kind.command[-1]}", "--source", url, "--redis", servers.redis_url,
-             "--postgres", servers.conninfo, *kind.flags, *options], stdout=asyncio.subprocess.PIPE)
-        self.reader = asyncio.get_running_loop().create_task(self.read())
+             "--postgres", servers.conninfo, *kind.flags, *options])
 
-    async def read(self):
-        async for line in self.process.stdout:
-            try:
-                self.figures.update(json.loads(line))
-            except ValueError:
-                self.bad_lines.append(line)
-            self.told_at = time.time() - TOLD_EVERY_S
-            self.news.set()
+    def take(self, line):
+        try:
+            self.figures.update(json.loads(line))
+        except ValueError:
+            self.bad_lines.append(line)
+        self.told_at = time.time() - TOLD_EVERY_S
+        self.news.set()
 
     def figure(self, name):
         return self.figures.get(name, 0)
@@ -120,7 +117,7 @@ class Instance(Process):
                 await asyncio.wait_for(self.news.wait(), seconds)
             except asyncio.TimeoutError:
                 raise RigError(f"{self.name}: {what}: {self.figures}, and no more news for {seconds} s") from None
-            if self.reader.done() and not is_done():
+            if self.hearing.done() and not is_done():
                 last = (self.last_words() or ["it said nothing"])[-1]
                 raise RigError(f"{self.name} ended: see its log with --keep: {last}")
 
@@ -156,4 +153,4 @@ class Peers:
     async def end(self):
         await asyncio.gather(*(self.rig.stop(member, member.name) for member in self.members))
         for member in self.members:
-            await member.reader
+            await member.hearing

@@ -7,10 +7,10 @@ from rig.waiting import RigError
 WINDOW = 16_000                         # messages without ack, over all connections
 
 
-async def send(rig, port, name, count, connections, wants_acks, settled):
-    child = rig.child("producer", Producer)
+async def send(rig, port, prefix, count, connections, wants_acks, settled):
+    child = rig.child("producer", Producer, prefix)
     await child.start(rig.programs, [port], "--count", str(count), "--connections", str(connections), "--window",
-                      str(max(1, WINDOW // connections)), "--id-prefix", name, *([] if wants_acks else ["--no-acks"]))
+                      str(max(1, WINDOW // connections)), *([] if wants_acks else ["--no-acks"]))
     ended = await settled
     if await child.process.wait():
         raise RigError(f"wsonce-producer with {connections} connections failed: {child.log().strip()}")

@@ -36,7 +36,7 @@ class Peer(Instance):
         self.signal(number)
         if not await self.ends(DEADLINE_S):
             raise Wrong(f"{self.name} did not end after signal {number}")
-        await self.reader
+        await self.hearing
         return self.process.returncode
 
 

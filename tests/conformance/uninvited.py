@@ -7,19 +7,15 @@ import struct
 import subprocess
 
 from case import cases_of
+from door import TOKEN, open_door
 from handshake import request
 from peer import DEADLINE_S, Wrong
 
 CASES = []
 case = cases_of(CASES, "door")
-TOKEN = "uninvited-Token_7"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, HEADERS = 4, 1
 END_HEADERS = 4
-
-
-async def open_door(rig, name, *options, **how):
-    return await rig.listener(name, "--ingest", "127.0.0.1:0", "--ingest-token", TOKEN, *options, **how)
 
 
 async def open_tls(rig, name, **how):

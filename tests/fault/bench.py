@@ -127,12 +127,13 @@ class Fleet:
     async def account(self):
         """What must be zero, and the two numbers of which it is the difference."""
         left = await self.settle()
-        sent = self.source.sent()
+        sent = self.source.read_ledger().keys()
+        told = self.source.told()
         unanswered = refused = falsely_acked = 0
         acks = {}
         for sender in self.senders:
-            acks.update(sender.acks())
-            unanswered += sender.summary["unanswered"]
+            acks.update(sender.read_ledger())
+            unanswered += sender.told()["unanswered"]
         for event_id, status in acks.items():
             refused += status == "rejected"
             falsely_acked += status in ("persisted", "duplicate") and event_id not in self.rows
@@ -148,7 +149,7 @@ class Fleet:
                 "unanswered": unanswered, "unexpected": len(self.rows.keys() - wanted), "altered": altered,
                 "refused_or_dead_letters": refused + letters, "left_in_memory": left,
                 "claims_left_behind": claims, "crashes": len(self.crashes),
-                "feed_cut_somebody_off": self.source.summary["overruns"] + self.source.summary["stalls"]}
+                "feed_cut_somebody_off": told["overruns"] + told["stalls"]}
 
     def stored_between(self, begin, end):
         return sum(begin <= at < end for at in self.rows.values())

@@ -1,14 +1,6 @@
 """A figure: owns what was measured, the limits that were promised for it, and how both are printed."""
 
 
-def percentile(values, percent):
-    """The smallest value that is not less than so many percent of them."""
-    ordered = sorted(values)
-    if not ordered:
-        return None
-    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
-
-
 class Figure:
     def __init__(self, name, settings):
         self.name = name

@@ -148,15 +148,14 @@ class Producer(rig.load.Producer):
     def __init__(self, rig, prefix, seed):
         super().__init__(f"{rig.directory}/{prefix}")
         self.rig = rig
-        self.prefix = prefix
         self.seed = seed
 
     async def send(self):
         listeners = self.rig.listeners
         await self.start(self.rig.programs, [listener.links["ingest"].port for listener in listeners], "--count", "0",
-                         "--rate", str(self.rig.producer_rate), "--id-prefix", self.prefix, "--seed", str(self.seed),
-                         "--duplicates", "2", "--malformed", "1", "--retry-after", "3", "--timeout", "60", "--connections",
-                         str(2 * len(listeners)), "--ledger", f"{self.base}.ledger", "--refused", f"{self.base}.refused")
+                         "--rate", str(self.rig.producer_rate), "--seed", str(self.seed), "--duplicates", "2",
+                         "--malformed", "1", "--retry-after", "3", "--timeout", "60", "--connections",
+                         str(2 * len(listeners)), "--ledger", self.ledger, "--refused", f"{self.base}.refused")
 
     def stop_sending(self):
         self.signal(signal.SIGINT)

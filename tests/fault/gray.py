@@ -10,7 +10,8 @@ import re
 import time
 
 from bench import Fleet
-from figure import Figure, percentile
+from figure import Figure
+from rig.sample import percentile
 
 LISTENERS = 3
 RATE = 1000

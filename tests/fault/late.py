@@ -2,6 +2,7 @@
 that listener's network to Postgres is cut, and its limit. The load is small, so that the machine's own is not what is
 measured, and what it takes before the cut is not the cut's doing."""
 from faults import EFFECTS, KINDS, Fault
+from rig.sample import percentile
 
 BEFORE_S, CUT_S = 3, 10
 NOTICE_S = 5                    # the listener has to notice that it stores nothing
@@ -28,7 +29,7 @@ class Plan:
 
 
 def p99(seconds):
-    return sorted(seconds)[len(seconds) * 99 // 100] if seconds else 0
+    return percentile(seconds, 99) or 0
 
 
 async def play(rig):

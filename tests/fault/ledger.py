@@ -7,7 +7,7 @@ from feed import QUIET, feed_payload, feed_type
 from fleet import MAX_ATTEMPTS, clock
 from postgres_faults import REFUSED
 from rig.feed import CREATED, event_message
-from rig.load import producer_payload, read_ledger
+from rig.load import producer_payload
 
 SUPPRESSED = "a trigger or rule suppressed it"
 COUNTED = ("lost", "doubled", "altered", "unexpected", "falsely_acked", "unanswered", "dead_without_reason",
@@ -85,7 +85,7 @@ class Round:
         self.times.setdefault(tick, self.rig.time())
 
     def read_producer(self, producer):
-        self.acks = read_ledger(f"{producer.base}.ledger")
+        self.acks = producer.read_ledger()
         with open(f"{producer.base}.refused") as file:
             self.refused = [json.loads(line) for line in file]
         summary = producer.told()

@@ -2,7 +2,6 @@
 import signal
 
 import rig.load
-from rig.load import read_ledger
 from rig.waiting import wait_until
 
 ESTABLISHED = "01"
@@ -11,25 +10,18 @@ ESTABLISHED = "01"
 class Source(rig.load.Source):
     """The feed without replay. It begins when all listeners of the fleet are connected."""
 
-    def __init__(self, fleet, prefix, rate):
-        super().__init__(f"{fleet.directory}/{prefix}")
+    def __init__(self, fleet, name, rate):
+        super().__init__(f"{fleet.directory}/{name}")
         self.fleet = fleet
-        self.prefix = prefix
         self.rate = rate
         self.payload_bytes = 100
-        self.summary = {}
 
     async def begin(self):
-        await self.start(self.fleet.programs, "--count", "0", "--rate", str(self.rate), "--id-prefix", self.prefix,
-                         "--wait-listeners", str(self.fleet.size), "--payload-bytes", str(self.payload_bytes), "--ledger",
-                         f"{self.base}.ledger")
+        await self.start(self.fleet.programs, "--count", "0", "--rate", str(self.rate), "--wait-listeners",
+                         str(self.fleet.size), "--payload-bytes", str(self.payload_bytes), "--ledger", self.ledger)
 
     async def finish(self):
         await self.end(signal.SIGTERM, 60)
-        self.summary = self.told()
-
-    def sent(self):
-        return read_ledger(f"{self.base}.ledger").keys()
 
     def unsent_bytes(self):
         """Of each connection: what the feed has written and the other side's kernel has not taken. A listening
@@ -46,19 +38,16 @@ class Source(rig.load.Source):
 class Sender(rig.load.Producer):
     """Wants acks, with two connections to each listener of the fleet."""
 
-    def __init__(self, fleet, prefix, rate):
-        super().__init__(f"{fleet.directory}/{prefix}")
+    def __init__(self, fleet, name, rate):
+        super().__init__(f"{fleet.directory}/{name}")
         self.fleet = fleet
-        self.prefix = prefix
         self.rate = rate
-        self.summary = {}
 
     async def begin(self):
         connections = 2 * self.fleet.size
         wanted = await self.fleet.total("ingest_connections") + connections
         await self.start(self.fleet.programs, [listener.port for listener in self.fleet.listeners], "--count", "0", "--rate",
-                         str(self.rate), "--id-prefix", self.prefix, "--connections", str(connections), "--timeout", "600",
-                         "--ledger", f"{self.base}.ledger")
+                         str(self.rate), "--connections", str(connections), "--timeout", "600", "--ledger", self.ledger)
 
         async def is_connected():
             return await self.fleet.total("ingest_connections") >= wanted
@@ -67,7 +56,3 @@ class Sender(rig.load.Producer):
     async def finish(self):
         """Ends the sending and waits for the acks."""
         await self.end(signal.SIGINT, 180)
-        self.summary = self.told()
-
-    def acks(self):
-        return read_ledger(f"{self.base}.ledger")

@@ -110,10 +110,10 @@ async def measure_redis(bench, options):
         figure.note(f"{phase.name}: events stored a second", round(rows / seconds), "/s")
         figure.note(f"{phase.name}: rows offered to the unique key, per row stored", round(phase.offered / rows, 3))
         for name in ("p50", "p99", "max"):
-            figure.note(f"{phase.name}: ack latency {name}", phase.sender.summary[f"latency_{name}_ms"], "ms")
+            figure.note(f"{phase.name}: ack latency {name}", phase.sender.told()[f"latency_{name}_ms"], "ms")
     rate = fleet.stored_between(during.begin, during.end) / (during.end - during.begin)
     figure.at_least("during: events stored a second, of those sent", round(rate / (FEED_RATE + PRODUCER_RATE), 3), 0.95)
-    figure.at_most("during: longest ack latency", during.sender.summary["latency_max_ms"] / 1000, REDIS_TIMEOUT_S + 1.0, "s")
+    figure.at_most("during: longest ack latency", during.sender.told()["latency_max_ms"] / 1000, REDIS_TIMEOUT_S + 1.0, "s")
     figure.at_most("Redis' return to the first claim won, slowest listener", max(absence.back_s), RETURN_S, "s")
     figure.account(counts)
     return figure

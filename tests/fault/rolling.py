@@ -4,7 +4,8 @@ import signal
 import time
 
 from bench import Fleet
-from figure import Figure, percentile
+from figure import Figure
+from rig.sample import percentile
 from rig.waiting import wait_until
 
 LISTENERS = 5
@@ -52,8 +53,8 @@ async def measure(bench, options):
     figure.note("SIGTERM to ready again, max", max(s for _, _, s in restarts), "s")
     figure.note("events stored a second", round(fleet.stored_between(begin, end) / (end - begin)), "/s")
     for name in ("p50", "p99", "max"):
-        figure.note(f"ack latency {name}", sender.summary[f"latency_{name}_ms"], "ms")
-    figure.note("messages that producers sent again", sender.summary["resends"])
+        figure.note(f"ack latency {name}", sender.told()[f"latency_{name}_ms"], "ms")
+    figure.note("messages that producers sent again", sender.told()["resends"])
     figure.at_most("exits other than 0", sum(status != 0 for status, _, _ in restarts), 0)
     figure.at_most("longest time without a commit", gap, GAP_S, "s")
     figure.account(counts)

@@ -11,7 +11,8 @@ import signal
 import time
 
 from bench import Fleet, add_accounts
-from figure import Figure, percentile
+from figure import Figure
+from rig.sample import percentile
 from rig.waiting import wait_until
 
 FREEZE_S = 0.1

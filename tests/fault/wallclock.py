@@ -2,9 +2,9 @@
 in a file."""
 import os
 import struct
-import subprocess
 
-HERE = os.path.dirname(os.path.realpath(__file__))
+from rig.process import build_library
+from rig.run import TREE
 
 
 class WallClocks:
@@ -13,8 +13,7 @@ class WallClocks:
         self.library = f"{directory}/wallclock.so"
 
     def build(self):
-        subprocess.run([*os.environ.get("CC", "gcc").split(), "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-o",
-                        self.library, f"{HERE}/wallclock.c"], check=True)
+        build_library(f"{TREE}/tests/fault/wallclock.c", self.library)
 
     def file(self, number):
         return f"{self.directory}/wallclock-{number}"

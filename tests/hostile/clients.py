@@ -23,18 +23,14 @@ class Crowd(Process):
         self.kind = kind
         self.count = count
         self.figures = {}
-        self.reader = None
 
     async def start(self, port):
-        await self.launch([f"{self.rig.tree}/build/tests/hostile/crowd", self.kind, str(port), str(self.count),
-                           source_address(self.kind)], stdout=asyncio.subprocess.PIPE)
-        self.reader = asyncio.get_running_loop().create_task(self.read())
+        await self.launch_to_hear([f"{self.rig.tree}/build/tests/hostile/crowd", self.kind, str(port), str(self.count),
+                                   source_address(self.kind)])
 
-    async def read(self):
-        while line := (await self.process.stdout.readline()).decode():
-            pairs = [word.split("=") for word in line.split()]
-            self.figures = {key: float(value) for key, value in pairs if key != "kind"}
-        await self.process.wait()
+    def take(self, line):
+        pairs = [word.split("=") for word in line.decode().split()]
+        self.figures = {key: float(value) for key, value in pairs if key != "kind"}
 
     def figure(self, name):
         return self.figures.get(name, 0)
@@ -42,8 +38,8 @@ class Crowd(Process):
     async def leave(self):
         if self.is_alive:
             self.signal(signal.SIGTERM)
-        if self.reader:
-            await asyncio.wait_for(self.reader, 20)
+        if self.hearing:
+            await asyncio.wait_for(self.hearing, 20)
             if self.process.returncode:
                 raise RigError(f"the crowd of {self.kind} clients ended with {self.process.returncode}: see {self.log_path}")
 
@@ -58,7 +54,6 @@ class Crowd(Process):
 class Ordinary(Producer):
     """Producers that read their acks, at full speed from start to stop."""
 
-    PREFIX = "ordinary"
     # Sockets are read in turn, up to 64 KiB of each, which is 390 messages of who floods: so 400 ordinary producers
     # with 300 events each have three quarters of a round, and 102 that flood have the rest.
     connections = 400
@@ -66,7 +61,7 @@ class Ordinary(Producer):
 
     async def begin(self, rig):
         await self.start(f"{rig.tree}/build", [rig.listener.port], "--connections", str(self.connections), "--window",
-                         str(self.WINDOW), "--count", "0", "--id-prefix", self.PREFIX, "--retry-after", "120", "--timeout",
+                         str(self.WINDOW), "--count", "0", "--retry-after", "120", "--timeout",
                          "120", "--verify", rig.conninfo)
 
     async def finish(self, seconds):

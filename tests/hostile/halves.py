@@ -21,11 +21,9 @@ class Feed(Source):
     def __init__(self, rig, name):
         super().__init__(f"{rig.directory}/{name}")
         self.rig = rig
-        self.ledger = f"{self.base}.sent"
 
     async def begin(self):
-        await self.start(self.rig.programs, "--count", "0", "--rate", str(RATE), "--id-prefix", self.name, "--ledger",
-                         self.ledger)
+        await self.start(self.rig.programs, "--count", "0", "--rate", str(RATE), "--ledger", self.ledger)
 
     def lines(self):
         return read_text(self.ledger).count("\n")

@@ -49,24 +49,28 @@ class Scene:
         share, sent = await self.feed.share(window(self.rig))
         self.rig.check(share >= KEPT, f"the feed keeps {KEPT} {during}", f"{100 * share:.0f} % of {sent} events")
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, failure, *_):
+        try:
+            if not failure:
+                await self.judge()
+        finally:
+            for crowd in self.crowds:
+                await crowd.leave()
+            await self.feed.kill()
+            await self.listener.kill()
+
+    async def judge(self):
         for crowd in self.crowds:
             self.rig.say(crowd.describe())
             await crowd.leave()
-        sent = await self.feed.finish()
+        sent = (await self.feed.finish())["events"]
 
         async def are_stored():
-            return await self.feed.rows() == sent["events"]
+            return await self.feed.rows() == sent
         await self.rig.wait_for(are_stored, 30)
         rows = await self.feed.rows()
-        self.rig.check(rows == sent["events"] > 0, "each event of the feed has its row", f"{rows} of {sent['events']}")
+        self.rig.check(rows == sent > 0, "each event of the feed has its row", f"{rows} of {sent}")
         self.rig.check(await self.listener.leave(30) == 0, "the listener leaves in order", self.listener.log_path)
-
-    async def end(self):
-        for crowd in self.crowds:
-            await crowd.leave()
-        await self.feed.kill()
-        await self.listener.kill()
 
 
 async def ask_in_time(rig, listener):
@@ -81,15 +85,11 @@ async def ask_in_time(rig, listener):
 
 async def flood_admin(rig):
     port = free_port()
-    scene = Scene(rig, "admin-flood", admin=f"127.0.0.1:{port}")
-    try:
-        async with scene:
-            crowd = await scene.bring("ask", ASKING, port)
-            await scene.judge_feed(f"while {ASKING} clients ask the admin port")
-            await ask_in_time(rig, scene.listener)
-            rig.check(crowd.figure("messages") > 0, "the crowd gets answers, too", f"{crowd.figure('messages'):.0f}")
-    finally:
-        await scene.end()
+    async with Scene(rig, "admin-flood", admin=f"127.0.0.1:{port}") as scene:
+        crowd = await scene.bring("ask", ASKING, port)
+        await scene.judge_feed(f"while {ASKING} clients ask the admin port")
+        await ask_in_time(rig, scene.listener)
+        rig.check(crowd.figure("messages") > 0, "the crowd gets answers, too", f"{crowd.figure('messages'):.0f}")
 
 
 def limit_files(pid, most):
@@ -98,26 +98,22 @@ def limit_files(pid, most):
 
 
 async def use_up_files(rig):
-    scene = Scene(rig, "no-files")
-    try:
-        async with scene:
-            listener = scene.listener
-            soft = resource.prlimit(listener.process.pid, resource.RLIMIT_NOFILE)[0]
-            began, cpu = time.monotonic(), listener.cpu_s()
-            await asyncio.sleep(3)
-            before = (listener.cpu_s() - cpu) / (time.monotonic() - began)
-            limit_files(listener.process.pid, listener.files() + 2)
-            crowd = await scene.bring("idle", IDLE, listener.port)
-            began, cpu = time.monotonic(), listener.cpu_s()
-            await scene.judge_feed("while no file descriptor is left")
-            share = (listener.cpu_s() - cpu) / (time.monotonic() - began)
-            rig.check(share <= before + SPIN, "nothing spins", f"{100 * share:.0f} % of a core, {100 * before:.0f} % before")
-            rig.check(crowd.figure("opened") < IDLE, "clients wait", f"{crowd.figure('opened'):.0f} of {IDLE} are in")
-            limit_files(listener.process.pid, soft)
-            came = await rig.wait_for(lambda: crowd.figure("opened") == IDLE, 30)
-            rig.check(came, "they come in when there are descriptors again", f"{crowd.figure('opened'):.0f} of {IDLE}")
-    finally:
-        await scene.end()
+    async with Scene(rig, "no-files") as scene:
+        listener = scene.listener
+        soft = resource.prlimit(listener.process.pid, resource.RLIMIT_NOFILE)[0]
+        began, cpu = time.monotonic(), listener.cpu_s()
+        await asyncio.sleep(3)
+        before = (listener.cpu_s() - cpu) / (time.monotonic() - began)
+        limit_files(listener.process.pid, listener.files() + 2)
+        crowd = await scene.bring("idle", IDLE, listener.port)
+        began, cpu = time.monotonic(), listener.cpu_s()
+        await scene.judge_feed("while no file descriptor is left")
+        share = (listener.cpu_s() - cpu) / (time.monotonic() - began)
+        rig.check(share <= before + SPIN, "nothing spins", f"{100 * share:.0f} % of a core, {100 * before:.0f} % before")
+        rig.check(crowd.figure("opened") < IDLE, "clients wait", f"{crowd.figure('opened'):.0f} of {IDLE} are in")
+        limit_files(listener.process.pid, soft)
+        came = await rig.wait_for(lambda: crowd.figure("opened") == IDLE, 30)
+        rig.check(came, "they come in when there are descriptors again", f"{crowd.figure('opened'):.0f} of {IDLE}")
 
 
 async def guess_tokens(rig):
@@ -131,7 +127,7 @@ async def guess_tokens(rig):
         await asyncio.sleep(2)
         first, began = guess.figure("messages"), time.monotonic()
         await named.start(rig.programs, [listener.port], "--token", TOKEN, "--connections", str(PRODUCERS), "--count", "0",
-                          "--rate", "600", "--id-prefix", "named", "--verify", rig.conninfo)
+                          "--rate", "600", "--verify", rig.conninfo)
 
         async def are_in():
             return await listener.metric("ingest_connections") == PRODUCERS

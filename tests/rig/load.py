@@ -19,14 +19,28 @@ def producer_payload(n, size=100):
     return f'{{"n": {n}, "amount": {cents // 100}.{cents % 100:02d}, "comment": "{text}"}}'
 
 
-class Source(Process):
+class Load(Process):
+    """prefix: of the ids; its name if there is none."""
+
+    def __init__(self, base, prefix=None):
+        super().__init__(base)
+        self.prefix = prefix or self.name
+        self.ledger = f"{base}.ledger"
+
+    def read_ledger(self):
+        """By id: the status of a producer's last ack; empty in a feed's ledger, which has ids only."""
+        with open(self.ledger) as file:
+            return dict(line.rstrip("\n").partition("\t")[::2] for line in file)
+
+
+class Source(Load):
     """A wsonce-source."""
 
     port = 0
 
     async def start(self, programs, *flags):
         await self.launch_to_tell([f"{programs}/wsonce-source", "--listen", "127.0.0.1:0", "--stall-timeout", "0", "--json",
-                                   *flags])
+                                   "--id-prefix", self.prefix, *flags])
         await wait_until(self.find_port, 20, "the feed listens")
 
     def find_port(self):
@@ -45,15 +59,9 @@ class Source(Process):
         return f"ws://127.0.0.1:{self.port}/"
 
 
-class Producer(Process):
+class Producer(Load):
     """A wsonce-producer, connected to the ingest ports."""
 
     async def start(self, programs, ports, *flags):
         to = [word for port in ports for word in ("--to", f"ws://127.0.0.1:{port}/events")]
-        await self.launch_to_tell([f"{programs}/wsonce-producer", *to, "--json", *flags])
-
-
-def read_ledger(path):
-    """By id: the status of a producer's last ack; None of a feed's ledger, which has ids only."""
-    with open(path) as file:
-        return {event_id: status or None for event_id, _, status in (line.rstrip("\n").partition("\t") for line in file)}
+        await self.launch_to_tell([f"{programs}/wsonce-producer", *to, "--json", "--id-prefix", self.prefix, *flags])

@@ -26,6 +26,12 @@ async def start(command, log, death="KILL", user=None, cwd=None, stdout=None, en
             env={**clean_environment(), **(env or {})}, start_new_session=True)
 
 
+def build_library(source, library):
+    """One that a child is to load before its own."""
+    subprocess.run([*os.environ.get("CC", "gcc").split(), "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-o", library,
+                    source], check=True)
+
+
 def send_signal(pid, number):
     try:
         os.kill(pid, number)
@@ -49,6 +55,7 @@ class Process:
         self.name = os.path.basename(base)
         self.log_path = f"{base}.log"
         self.process = None
+        self.hearing = None             # until all that it tells has been taken, and it has ended
 
     async def launch(self, command, **how):
         self.process = await start(command, self.log_path, **how)
@@ -57,6 +64,16 @@ class Process:
         """Of a program that prints JSON in the end: see told()."""
         with open(f"{self.base}.json", "wb") as out:
             await self.launch(command, stdout=out)
+
+    async def launch_to_hear(self, command):
+        """Of a program that goes on telling: each line goes to take(line), which its class has."""
+        await self.launch(command, stdout=asyncio.subprocess.PIPE)
+        self.hearing = asyncio.get_running_loop().create_task(self.hear())
+
+    async def hear(self):
+        async for line in self.process.stdout:
+            self.take(line)
+        await self.process.wait()
 
     @property
     def is_alive(self):

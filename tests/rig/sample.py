@@ -7,8 +7,11 @@ def median(values):
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def percentile(ordered, percent):
-    """The smallest of the sorted values that is not less than so many percent of them."""
+def percentile(values, percent):
+    """The smallest of the values that is not less than so many percent of them; None of none."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
     rank = -(-len(ordered) * round(percent * 1000) // 100_000)
     return ordered[max(1, rank) - 1]
 
