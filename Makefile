@@ -186,7 +186,7 @@ $B/simulate: $(SIMULATION) $(SIMULATED)
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
 
 # The same questions to the real servers and to the played ones.
-$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array road/effects)
+$(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array road/effects base/memory base/log)
 $(ASKS)/redis-real $(ASKS)/redis-played: $(ASKS)/redis.o
 $(ASKS)/postgres-real: $(ASKS)/real.o
 $(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played sim) $(patsubst %,$B/tests/simulation/%.o,libpq postgres postgres_faults)
