@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/redis_query.h"
+#include "commands/deliveries.h"
+#include "commands/interrupt.h"
 #include "commands/json_out.h"
+#include "commands/progress.h"
+#include "commands/redis_query.h"
 
 #define PAGE 1000
 
@@ -27,27 +30,38 @@ static void forget(struct redis_query *marks, const struct pg_result *rows)
 		dispatch_fail("redis does not answer; its dead marks are not deleted");
 }
 
-/* Returns how many were changed, or -1 after saying why. */
-static int64_t change_ids(struct session *s, const struct invocation *in, const struct bulk_change *change,
-			  struct redis_query *marks, const struct letter_ids *ids)
+/* Adds to done how many of them were changed. */
+static int change_ids(const struct letter_walk *w, const struct bulk_change *change, struct redis_query *marks,
+		      int64_t *done)
 {
-	int64_t done = 0;
+	const struct letter_ids *ids = &w->ids;
 
-	for (size_t i = 0; i < ids->count; i += PAGE) {
+	for (size_t i = 0; i < ids->count && !interrupt_has_come(); i += PAGE) {
 		char *array = letters_array(ids, i, ids->count - i < PAGE ? ids->count - i : PAGE);
-		const char *values[] = {array, change->note, in->config->instance_id};
+		const char *values[] = {array, change->note, w->config->instance_id};
 		struct pg_result *rows;
 
-		rows = session_ask(s, change->sql, 3, values);
+		rows = session_ask(w->session, change->sql, 3, values);
 		free(array);
 		if (!rows)
 			return -1;
-		done += (int64_t)session_count(rows);
+		*done += (int64_t)session_count(rows);
 		if (marks)
 			forget(marks, rows);
 		session_drop(rows);
+		progress_show("%s: %" PRId64 ", up to id %" PRId64, change->done_as, *done, ids->at[i]);
 	}
-	return done;
+	return 0;
+}
+
+static int change_all(struct letter_walk *w, const struct bulk_change *change, struct redis_query *marks, int64_t *done)
+{
+	int failed = change_ids(w, change, marks, done);
+
+	while (!failed && !w->is_over && !interrupt_has_come())
+		failed = letters_walk_on(w) || change_ids(w, change, marks, done) ? -1 : 0;
+	progress_clear();
+	return failed;
 }
 
 static void print(const struct bulk_change *change, int64_t done)
@@ -60,31 +74,47 @@ static void print(const struct bulk_change *change, int64_t done)
 	}
 	json_out_open(&out);
 	json_out_member(&out, change->done_as, json_integer((json_int_t)done));
+	json_out_member(&out, "interrupted", json_boolean(interrupt_has_come()));
 	json_out_close(&out);
+}
+
+static int change_and_tell(struct letter_walk *w, const struct bulk_change *change, int64_t last_action)
+{
+	struct redis_query *marks = change->forgets && w->ids.count ? redis_query_open(w->config) : NULL;
+	int64_t done = 0;
+	int failed = change_all(w, change, marks, &done);
+
+	redis_query_close(marks);
+	print(change, done);
+	if (failed)
+		dispatch_fail("stopped before the end: those that are counted are %s, and perhaps %d more; run again "
+			      "for the rest",
+			      change->done_as, PAGE);
+	else if (interrupt_has_come())
+		dispatch_fail("interrupted; the count above is complete, run again for the rest");
+	if (done && change->is_delivered && !failed)
+		deliveries_warn(w->session, last_action);
+	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
 static int run(struct session *s, const struct invocation *in, const struct bulk_change *change)
 {
 	struct letter_filter filter = change->filter;
-	struct letter_ids ids;
-	struct redis_query *marks;
-	int64_t done;
-	int missed;
+	struct letter_walk walk = {.is_over = true};
+	int64_t last_action = change->is_delivered ? deliveries_last_action(s) : 0;
+	int status = STATUS_FAILED;
 
 	filter.words = in->words;
 	filter.word_count = in->word_count;
-	if (letters_select(s, in->config, &filter, &ids))
-		return STATUS_FAILED;
-	missed = letters_miss(&filter, &ids);
-	marks = change->forgets && ids.count ? redis_query_open(in->config) : NULL;
-	done = change_ids(s, in, change, marks, &ids);
-	redis_query_close(marks);
-	if (done >= 0)
-		print(change, done);
-	if (done > 0 && change->warn)
-		change->warn(s, &ids);
-	letters_free(&ids);
-	return done < 0 || missed ? STATUS_FAILED : STATUS_FINE;
+	interrupt_watch();
+	if (last_action >= 0 && letters_walk_begin(&walk, s, in->config, &filter) == 0) {
+		int missed = letters_miss(&filter, &walk.ids);
+
+		status = change_and_tell(&walk, change, last_action);
+		status = missed ? STATUS_FAILED : status;
+	}
+	letters_walk_end(&walk);
+	return status;
 }
 
 int bulk_change_run(const struct invocation *in, const struct bulk_change *change)

@@ -12,11 +12,11 @@ struct bulk_change {
 	const char *sql; /* $1 ids, $2 the note, $3 the instance; a row for each that was changed */
 	bool forgets;    /* its rows have an event id behind that, whose dead mark is not to settle a copy any more */
 	const char *done_as; /* how the count is called: "discarded" */
-	/* Says what the operator should know of these besides; NULL: there is nothing. */
-	void (*warn)(struct session *s, const struct letter_ids *ids);
+	bool is_delivered;   /* what was changed is to be delivered: says so if no listener does it */
 };
 
-/* Does it, a page of ids in a statement, and prints how many. Returns the exit status. */
+/* Does it, a page of ids in a statement, and prints how many, also when it is interrupted or fails in the middle.
+ * Returns the exit status. */
 int bulk_change_run(const struct invocation *in, const struct bulk_change *change);
 
 #endif

@@ -2,6 +2,7 @@
  * delivers, is another's: here a row is looked at, made pending again or put away. */
 #include "commands/deliveries.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@
 	"  OR coalesce(settled_at, created_at) < timestamptz 'epoch' + $2::bigint * interval '1 microsecond')" \
 	" AND ($3::text = '' OR pg_catalog.strpos(pg_catalog.lower(" REASON "), pg_catalog.lower($3::text)) > 0)" \
 	" AND ($5::bigint[] IS NULL OR id = ANY($5::bigint[]))" \
-	" AND ($6::text IS NULL OR target = $6::text) AND ($7::text IS NULL OR event_type = $7::text)"
+	" AND ($6::text IS NULL OR target = $6::text) AND ($7::text IS NULL OR event_type = $7::text)" LETTERS_BETWEEN
 
 #define CHOSEN \
 	FILTERED("state = 'dead' AND $4::text IN ('open', 'all')") \
@@ -36,6 +37,7 @@
 const struct letter_choice deliveries_choice = {
 	.oldest_sql = LETTERS_OLDEST(CHOSEN),
 	.newest_sql = LETTERS_NEWEST(CHOSEN),
+	.end_sql = "SELECT pg_catalog.max(id) FROM :schema.outbox",
 };
 
 static const char sql_list[] =
@@ -106,23 +108,34 @@ static const char sql_retarget[] =
 
 /* A listener tells of itself once a minute. Whose consumer it works for does not matter: any that has the target
  * among its webhooks delivers to it. */
-static const char sql_unattended[] = "SELECT pg_catalog.string_agg(target, ', ' ORDER BY target)"
-				     " FROM (SELECT DISTINCT target FROM :schema.outbox WHERE id = ANY($1::bigint[]) "
-				     "AND state = 'pending') AS retried"
-				     " WHERE NOT EXISTS (SELECT FROM :schema.wsonce_listeners"
-				     "  WHERE target = ANY(targets) AND seen_at > now() - interval '3 minutes')";
+static const char sql_unattended[] =
+	"SELECT pg_catalog.string_agg(target, ', ' ORDER BY target)"
+	" FROM (SELECT DISTINCT target FROM :schema.delivery_actions WHERE id > $1::bigint AND db_user = session_user"
+	"  AND action IN ('retry', 'retarget')) AS retried"
+	" WHERE NOT EXISTS (SELECT FROM :schema.wsonce_listeners"
+	"  WHERE target = ANY(targets) AND seen_at > now() - interval '3 minutes')";
 
-void deliveries_warn(struct session *s, const struct letter_ids *ids)
+int64_t deliveries_last_action(struct session *s)
 {
-	char *array = letters_array(ids, 0, ids->count);
-	const char *values[] = {array};
-	struct pg_result *rows = array ? session_ask(s, sql_unattended, 1, values) : NULL;
+	struct pg_result *rows = session_ask(s, "SELECT pg_catalog.max(id) FROM :schema.delivery_actions", 0, NULL);
+	int64_t id = rows ? session_number(rows, 0, 0) : -1;
 
+	session_drop(rows);
+	return id;
+}
+
+void deliveries_warn(struct session *s, int64_t last_action)
+{
+	char id[24];
+	const char *values[] = {id};
+	struct pg_result *rows;
+
+	snprintf(id, sizeof(id), "%" PRId64, last_action);
+	rows = session_ask(s, sql_unattended, 1, values);
 	if (rows && !session_is_null(rows, 0, 0))
 		dispatch_fail("no running listener delivers to %s; these deliveries wait until one does",
 			      session_text(rows, 0, 0));
 	session_drop(rows);
-	free(array);
 }
 
 static int print(const struct pg_result *row, bool is_json)
@@ -189,7 +202,7 @@ static int run_retarget(const struct invocation *in)
 		.is_json = o->is_json,
 		.sql = sql_retarget,
 		.done_as = "retargeted",
-		.warn = deliveries_warn,
+		.is_delivered = true,
 	};
 
 	return bulk_change_run(in, &change);

@@ -17,8 +17,12 @@ extern const char deliveries_discard_sql[];
 extern const char deliveries_discard_pending_sql[];
 extern const char deliveries_reopen_sql[];
 
-/* Tells of targets that none of the listeners that run delivers to, so that what was retried waits. */
-void deliveries_warn(struct session *s, const struct letter_ids *ids);
+/* The id of the last action that is recorded; -1 if it cannot be read. */
+int64_t deliveries_last_action(struct session *s);
+
+/* Tells of targets that none of the listeners that run delivers to, so that what this session's role has made pending
+ * since that action waits. */
+void deliveries_warn(struct session *s, int64_t last_action);
 
 /* Prints one, dead or not; with is_raw nothing but its payload. Returns the exit status. */
 int deliveries_show(struct session *s, const char *id, bool is_raw, bool is_json);

@@ -9,7 +9,9 @@
 #include "commands/deliveries.h"
 #include "commands/dispatch.h"
 
-#define PAGE 16 /* messages looked into at once: each may be as long as --max-message */
+#define PAGE       16     /* messages looked into at once: each may be as long as --max-message */
+#define WALK       100000 /* ids in a page of a walk, */
+#define WALK_TYPED 1000   /* if messages are looked into */
 
 /* By id, so that the newest are found at the end of an index. */
 #define CHOSEN \
@@ -18,11 +20,13 @@
 	" AND ($2::bigint = 0 OR last_seen < timestamptz 'epoch' + $2::bigint * interval '1 microsecond')" \
 	" AND ($3::text = '' OR pg_catalog.strpos(pg_catalog.lower(reason), pg_catalog.lower($3::text)) > 0)" \
 	" AND CASE $4::text WHEN 'all' THEN true WHEN 'open' THEN " LETTERS_OPEN " ELSE NOT " LETTERS_OPEN " END" \
-	" AND ($5::bigint[] IS NULL OR id = ANY($5::bigint[])) AND consumer = $6::text AND $7::text IS NULL"
+	" AND ($5::bigint[] IS NULL OR id = ANY($5::bigint[])) AND consumer = $6::text AND $7::text IS " \
+	"NULL" LETTERS_BETWEEN
 
 static const struct letter_choice choice = {
 	.oldest_sql = LETTERS_OLDEST(CHOSEN),
 	.newest_sql = LETTERS_NEWEST(CHOSEN),
+	.end_sql = "SELECT pg_catalog.max(id) FROM :schema.dead_letters",
 };
 
 static const char sql_raw[] = "SELECT id, raw FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) ORDER BY id";
@@ -122,20 +126,20 @@ static bool has_type(struct envelope *reader, const struct pg_result *rows, size
 /* --- the type of letters, which is in their messages --- */
 
 /* Keeps those of the rows that have the type, at the end of ids. */
-static void keep_page(const struct letter_filter *filter, struct envelope *reader, const struct pg_result *rows,
+static void keep_page(int64_t limit, const char *type, struct envelope *reader, const struct pg_result *rows,
 		      struct letter_ids *ids)
 {
-	for (size_t i = 0; i < session_count(rows) && (!filter->limit || ids->count < (size_t)filter->limit); i++)
-		if (has_type(reader, rows, i, filter->type))
+	for (size_t i = 0; i < session_count(rows) && (int64_t)ids->count < limit; i++)
+		if (has_type(reader, rows, i, type))
 			ids->at[ids->count++] = session_number(rows, i, 0);
 }
 
-static int keep_type(struct session *s, const struct letter_filter *filter, struct envelope *reader,
+static int keep_type(struct session *s, int64_t limit, const char *type, struct envelope *reader,
 		     struct letter_ids *ids)
 {
 	struct letter_ids kept = {ids->at, 0, ids->size, ids->looked_at};
 
-	for (size_t i = 0; i < ids->count && (!filter->limit || kept.count < (size_t)filter->limit); i += PAGE) {
+	for (size_t i = 0; i < ids->count && (int64_t)kept.count < limit; i += PAGE) {
 		char *array = letters_array(ids, i, ids->count - i < PAGE ? ids->count - i : PAGE);
 		const char *values[] = {array};
 		struct pg_result *rows;
@@ -144,7 +148,7 @@ static int keep_type(struct session *s, const struct letter_filter *filter, stru
 		free(array);
 		if (!rows)
 			return -1;
-		keep_page(filter, reader, rows, &kept);
+		keep_page(limit, type, reader, rows, &kept);
 		session_drop(rows);
 	}
 	*ids = kept;
@@ -153,29 +157,30 @@ static int keep_type(struct session *s, const struct letter_filter *filter, stru
 
 /* --- choosing --- */
 
-static int select_ids(struct session *s, const struct config *config, const struct letter_filter *filter,
-		      const char *words, struct letter_ids *ids)
+/* Up to limit of those whose ids are above after and not above end; limit 0: all. */
+static int select_ids(const struct letter_walk *w, int64_t limit, struct letter_ids *ids)
 {
+	const struct letter_filter *filter = &w->filter;
 	const struct letter_choice *c = filter->is_deliveries ? &deliveries_choice : &choice;
-	bool needs_type = filter->type && !filter->is_deliveries;
-	char since[24], until[24], limit[24];
+	char since[24], until[24], most[24], after[24], end[24];
 	const char *values[] = {since,
 				until,
 				filter->reason ? filter->reason : "",
 				filter->state ? filter->state : "open",
-				words,
-				filter->is_deliveries ? filter->target : config->consumer,
+				w->words,
+				filter->is_deliveries ? filter->target : w->config->consumer,
 				filter->is_deliveries ? filter->type : NULL,
-				limit};
+				most,
+				after,
+				end};
 	struct pg_result *rows;
 
 	snprintf(since, sizeof(since), "%" PRId64, filter->since_us);
 	snprintf(until, sizeof(until), "%" PRId64, filter->until_us);
-	snprintf(limit, sizeof(limit), "%" PRId64,
-		 filter->newest ? filter->newest + 1
-		 : needs_type   ? 0
-				: filter->limit);
-	rows = session_ask(s, filter->newest ? c->newest_sql : c->oldest_sql, 8, values);
+	snprintf(most, sizeof(most), "%" PRId64, limit);
+	snprintf(after, sizeof(after), "%" PRId64, w->after);
+	snprintf(end, sizeof(end), "%" PRId64, w->end);
+	rows = session_ask(w->session, filter->newest ? c->newest_sql : c->oldest_sql, 10, values);
 	if (rows && filter->newest && session_count(rows) > (size_t)filter->newest)
 		ids->looked_at = (size_t)filter->newest;
 	for (size_t i = ids->looked_at > 0; rows && i < session_count(rows); i++)
@@ -184,21 +189,71 @@ static int select_ids(struct session *s, const struct config *config, const stru
 	return rows ? 0 : -1;
 }
 
+static void open_walk(struct letter_walk *w, struct session *s, const struct config *config,
+		      const struct letter_filter *filter)
+{
+	*w = (struct letter_walk){.session = s, .config = config, .filter = *filter, .after = -1, .end = INT64_MAX};
+	if (filter->word_count)
+		w->words = words_array(filter);
+	if (filter->type && !filter->is_deliveries)
+		w->reader = letters_type_reader(config);
+}
+
+int letters_walk_on(struct letter_walk *w)
+{
+	int64_t limit = w->filter.limit, left = limit ? limit - w->found : INT64_MAX;
+	int64_t page = w->words ? 0 : w->reader ? WALK_TYPED : left < WALK ? left : WALK;
+
+	w->ids.count = 0;
+	if (w->is_over)
+		return 0;
+	if (select_ids(w, page ? page : w->reader ? 0 : limit, &w->ids))
+		return -1;
+	w->is_over = !page || (int64_t)w->ids.count < page;
+	if (w->ids.count)
+		w->after = w->ids.at[w->ids.count - 1];
+	if (w->reader && keep_type(w->session, left, w->filter.type, w->reader, &w->ids))
+		return -1;
+	w->found += (int64_t)w->ids.count;
+	w->is_over = w->is_over || (limit && w->found == limit);
+	return 0;
+}
+
+int letters_walk_begin(struct letter_walk *w, struct session *s, const struct config *config,
+		       const struct letter_filter *filter)
+{
+	const struct letter_choice *c = filter->is_deliveries ? &deliveries_choice : &choice;
+	struct pg_result *rows;
+
+	open_walk(w, s, config, filter);
+	rows = session_ask(s, c->end_sql, 0, NULL);
+	if (!rows)
+		return -1;
+	w->end = session_number(rows, 0, 0);
+	session_drop(rows);
+	return letters_walk_on(w);
+}
+
+void letters_walk_end(struct letter_walk *w)
+{
+	envelope_free(w->reader);
+	free(w->words);
+	letters_free(&w->ids);
+}
+
 int letters_select(struct session *s, const struct config *config, const struct letter_filter *filter,
 		   struct letter_ids *ids)
 {
-	char *words = filter->word_count ? words_array(filter) : NULL;
+	struct letter_walk w;
 	int result;
 
-	*ids = (struct letter_ids){NULL, 0, 0, 0};
-	result = select_ids(s, config, filter, words, ids);
-	if (!result && filter->type && !filter->is_deliveries) {
-		struct envelope *reader = letters_type_reader(config);
-
-		result = keep_type(s, filter, reader, ids);
-		envelope_free(reader);
-	}
-	free(words);
+	open_walk(&w, s, config, filter);
+	result = select_ids(&w, filter->newest ? filter->newest + 1 : 0, &w.ids) ? -1 : 0;
+	if (!result && w.reader)
+		result = keep_type(s, INT64_MAX, filter->type, w.reader, &w.ids);
+	*ids = w.ids;
+	w.ids = (struct letter_ids){NULL, 0, 0, 0};
+	letters_walk_end(&w);
 	if (result)
 		letters_free(ids);
 	return result;

@@ -65,11 +65,14 @@ struct letter_ids {
 };
 
 /* How they are found: $1 and $2 the times, $3 a part of the reason, $4 the state, $5 ids, $6 the consumer or target, $7
- * the type of deliveries, $8 how many. */
+ * the type of deliveries, $8 how many, $9 and $10 the ids that they are above and not above. */
 struct letter_choice {
 	const char *oldest_sql; /* $8 0: all */
 	const char *newest_sql;
+	const char *end_sql; /* the highest id that there is */
 };
+
+#define LETTERS_BETWEEN " AND id > $9::bigint AND id <= $10::bigint"
 
 /* The two of them from a SELECT of ids with these conditions. The planner takes LIMIT for 1, as in lease.sql, and so
  * looks no further than it has to. */
@@ -89,6 +92,27 @@ bool letters_is_choice(const struct letter_filter *filter, bool is_all, int word
 int letters_select(struct session *s, const struct config *config, const struct letter_filter *filter,
 		   struct letter_ids *ids);
 void letters_free(struct letter_ids *ids);
+
+/* A walk over those that fit when it begins, by id. Memory does not depend on how many they are. */
+struct letter_walk {
+	struct session *session;
+	const struct config *config;
+	struct letter_filter filter;
+	struct envelope *reader; /* of types; NULL: not asked for */
+	char *words;             /* the ids that were given; NULL: any */
+	struct letter_ids ids;   /* the page at hand, ascending */
+	int64_t after;           /* ids up to here were looked at, */
+	int64_t end;             /* and none above this is */
+	int64_t found;
+	bool is_over; /* the page at hand is the last one */
+};
+
+/* Gets the first page: all of them if ids were given. Returns 0 or -1, and the walk is to be ended in both cases. */
+int letters_walk_begin(struct letter_walk *w, struct session *s, const struct config *config,
+		       const struct letter_filter *filter);
+/* Gets the next page, which may have no ids though the walk is not over. Returns 0 or -1. */
+int letters_walk_on(struct letter_walk *w);
+void letters_walk_end(struct letter_walk *w);
 
 /* n ids from the first on, as a Postgres array in text, on the heap. */
 char *letters_array(const struct letter_ids *ids, size_t first, size_t n);

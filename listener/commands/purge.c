@@ -3,7 +3,6 @@
  * command may be interrupted, killed, run again, and run on several hosts at once. */
 #include <inttypes.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +11,7 @@
 #include "base/memory.h"
 #include "commands/retention_guard.h"
 #include "commands/indexes.h"
+#include "commands/interrupt.h"
 #include "commands/json_out.h"
 #include "commands/purge_tables.h"
 #include "commands/progress.h"
@@ -84,14 +84,6 @@ struct purge {
 	int64_t started_ms;
 	struct tally tallies[PURGE_TABLES]; /* in the order of passes */
 };
-
-static volatile sig_atomic_t is_interrupted;
-
-static void on_signal(int number)
-{
-	(void)number;
-	is_interrupted = 1;
-}
 
 static int64_t now_ms(void)
 {
@@ -216,7 +208,7 @@ static int walk(struct purge *p, const struct pass *pass, struct tally *t)
 	char *last;
 	int failed = find_range(p, pass, t, &last);
 
-	while (last && !failed && !is_interrupted && !is_behind(t, last)) {
+	while (last && !failed && !interrupt_has_come() && !is_behind(t, last)) {
 		failed = p->o->is_dry ? look(p, pass, t, &last) : step(p, pass, t, &last);
 		if (last)
 			show(p, pass, t, last);
@@ -294,7 +286,7 @@ static void print_json(const struct purge *p)
 
 	json_out_open(&out);
 	json_out_member(&out, "dry_run", json_boolean(p->o->is_dry));
-	json_out_member(&out, "interrupted", json_boolean(is_interrupted));
+	json_out_member(&out, "interrupted", json_boolean(interrupt_has_come()));
 	json_out_member(&out, "seconds", json_real((double)(now_ms() - p->started_ms) / 1000));
 	for (size_t i = 0; i < PURGE_TABLES; i++)
 		if (is_asked_for(&p->tallies[i]))
@@ -331,21 +323,18 @@ static int purge(struct purge *p)
 		print_json(p);
 	else
 		print_text(p);
-	if (is_interrupted && !failed)
+	if (interrupt_has_come() && !failed)
 		dispatch_fail("interrupted; the counts above are complete, run again for the rest");
-	return failed || is_interrupted ? STATUS_FAILED : STATUS_FINE;
+	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
 static int run_purge(const struct invocation *in)
 {
 	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
-	const struct sigaction action = {.sa_handler = on_signal,
-					 .sa_flags = SA_RESETHAND}; /* the second one ends it */
 	enum retention_guard_result guard;
 	int status = STATUS_FAILED;
 
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	interrupt_watch();
 	p.started_ms = now_ms();
 	if (p.session && !p.o->is_dry)
 		indexes_make(p.session); /* if it fails, it said why; it takes longer, and finds the same */

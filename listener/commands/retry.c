@@ -71,8 +71,8 @@ struct retry {
 	struct session *session;
 	struct redis_query *marks; /* NULL: no Redis */
 	struct envelope *envelope; /* tells whose mark is in the way */
-	struct letter_ids ids;
-	size_t next;            /* of ids, not yet fetched */
+	struct letter_walk walk;
+	size_t next;            /* of its page of ids, not yet fetched */
 	struct pg_result *page; /* NULL: the next is to be fetched */
 	size_t row;             /* of page */
 	char *bytes;            /* of the message handed over last, or that waits */
@@ -82,6 +82,7 @@ struct retry {
 	json_t *told;    /* outcomes that are not yet recorded */
 	bool is_marking; /* dead marks of this run are perhaps on their way to Redis */
 	bool is_lost;    /* an outcome could not be recorded */
+	bool is_whole;   /* all were handed over */
 	uint64_t cut;    /* letters with the head of a message only, or that were not open any more */
 	struct json_out out;
 };
@@ -132,15 +133,16 @@ static void on_tick(void *owner)
 {
 	const struct retry *r = owner;
 
-	progress_show("%zu of %zu", r->next, r->ids.count);
+	progress_show("%" PRId64 ", up to id %" PRId64, r->walk.found - (int64_t)(r->walk.ids.count - r->next), r->id);
 }
 
 /* --- letters in --- */
 
 static int fetch_page(struct retry *r)
 {
-	size_t left = r->ids.count - r->next, n = left < PAGE ? left : PAGE;
-	char *array = letters_array(&r->ids, r->next, n);
+	const struct letter_ids *ids = &r->walk.ids;
+	size_t left = ids->count - r->next, n = left < PAGE ? left : PAGE;
+	char *array = letters_array(ids, r->next, n);
 	const char *values[] = {array};
 
 	session_drop(r->page);
@@ -156,7 +158,7 @@ static int fetch(struct retry *r)
 {
 	for (;; r->row++) {
 		while (!r->page || r->row == session_count(r->page)) {
-			if (r->next == r->ids.count)
+			if (r->next == r->walk.ids.count)
 				return 0;
 			if (fetch_page(r))
 				return -1;
@@ -206,13 +208,25 @@ static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feed
 	return FEEDER_MESSAGE;
 }
 
+/* All letters of the walk's page were handed over. */
+static bool is_page_over(const struct retry *r)
+{
+	return !r->is_waiting && r->next == r->walk.ids.count && (!r->page || r->row == session_count(r->page));
+}
+
 static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
 {
 	struct retry *r = owner;
 	int found = 1;
 
+	if (is_page_over(r) && !r->walk.is_over) {
+		m->wait_ms = 0;
+		r->next = 0;
+		return letters_walk_on(&r->walk) ? FEEDER_FAILED : FEEDER_LATER;
+	}
 	if (!r->is_waiting)
 		found = r->o->raw_file ? r->next++ == 0 : fetch(r);
+	r->is_whole = r->is_whole || found == 0;
 	if (found <= 0)
 		return found ? FEEDER_FAILED : FEEDER_END;
 	return hand_over(r, f, m);
@@ -252,7 +266,7 @@ static int read_file(struct retry *r)
 
 static int print_summary(struct retry *r, const struct feeder_count *count, int missed)
 {
-	uint64_t left = r->ids.count - r->cut - count->persisted - count->duplicates - count->rejected;
+	uint64_t left = count->fed - count->persisted - count->duplicates - count->rejected;
 
 	progress_clear();
 	if (r->o->is_json) {
@@ -262,15 +276,18 @@ static int print_summary(struct retry *r, const struct feeder_count *count, int 
 		json_out_member(&r->out, "rejected", json_integer((json_int_t)count->rejected));
 		json_out_member(&r->out, "skipped", json_integer((json_int_t)r->cut));
 		json_out_member(&r->out, "left", json_integer((json_int_t)left));
+		json_out_member(&r->out, "interrupted", json_boolean(count->is_interrupted));
 		json_out_close(&r->out);
 	} else {
-		printf("retried %zu: persisted %" PRIu64 ", duplicates %" PRIu64 ", rejected again %" PRIu64
+		printf("retried %" PRIu64 ": persisted %" PRIu64 ", duplicates %" PRIu64 ", rejected again %" PRIu64
 		       ", skipped %" PRIu64 "\n",
-		       r->ids.count, count->persisted, count->duplicates, count->rejected, r->cut);
+		       count->fed + r->cut, count->persisted, count->duplicates, count->rejected, r->cut);
 	}
 	if (left)
-		dispatch_fail("%" PRIu64 " were not retried or have no outcome yet; run again", left);
-	return left || missed || count->rejected || r->cut || r->is_lost ? STATUS_FAILED : STATUS_FINE;
+		dispatch_fail("%" PRIu64 " have no outcome yet; run again", left);
+	if (!r->is_whole)
+		dispatch_fail("stopped before the end; run again for the rest");
+	return left || !r->is_whole || missed || count->rejected || r->cut || r->is_lost ? STATUS_FAILED : STATUS_FINE;
 }
 
 /* Nothing was fed: the list is empty, but it is JSON. */
@@ -315,13 +332,13 @@ static int retry(struct retry *r)
 		filter.state = "all";
 	r->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	r->told = json_array();
-	if ((r->o->raw_file && read_file(r)) || letters_select(r->session, c, &filter, &r->ids))
+	if ((r->o->raw_file && read_file(r)) || letters_walk_begin(&r->walk, r->session, c, &filter))
 		return STATUS_FAILED;
-	missed = letters_miss(&filter, &r->ids);
+	missed = letters_miss(&filter, &r->walk.ids);
 	if (id && missed)
 		return STATUS_FAILED;
 	if (id)
-		r->id = r->ids.at[0];
+		r->id = r->walk.ids.at[0];
 	r->marks = redis_query_open(c);
 	return feed(r, missed);
 }
@@ -333,7 +350,7 @@ static int retry_letters(const struct invocation *in)
 
 	if (status == STATUS_FINE)
 		status = retry(&r);
-	letters_free(&r.ids);
+	letters_walk_end(&r.walk);
 	session_drop(r.page);
 	redis_query_close(r.marks);
 	envelope_free(r.envelope);
@@ -353,7 +370,7 @@ static int run_retry(const struct invocation *in)
 		.is_json = o->is_json,
 		.sql = deliveries_retry_sql,
 		.done_as = "retried",
-		.warn = deliveries_warn,
+		.is_delivered = true,
 	};
 
 	return o->filter.is_deliveries ? bulk_change_run(in, &change) : retry_letters(in);

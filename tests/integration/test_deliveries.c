@@ -259,6 +259,65 @@ Test(deliveries, many_are_changed_once_by_several_at_once, .init = bench_migrate
 	cr_assert_eq(count("state = 'pending'"), 5000);
 }
 
+/* 20,000 that are dead, in pages that take a while, and some of them are discarded. */
+static struct process *start_slow_discard(void)
+{
+	struct process *p;
+
+	deliver("crm", 20000, "dead", "500", "x", "now()");
+	database_exec(db, "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); "
+			  "RETURN NULL; END $$;"
+			  "CREATE TRIGGER slow AFTER UPDATE ON outbox EXECUTE FUNCTION slow()");
+	p = run_start_on(db, "dead-letters discard --deliveries --all");
+	cr_assert(wait_until(count("state = 'discarded'") >= 2000, END_MS), "%s", process_last_words(p));
+	return p;
+}
+
+static long counted(struct process *p)
+{
+	char *output = process_output(p);
+	long n = strncmp(output, "discarded ", 10) == 0 ? strtol(output + 10, NULL, 10) : -1;
+
+	cr_assert_geq(n, 2000, "%s%s", output, process_last_words(p));
+	free(output);
+	return n;
+}
+
+static void expect_rest(long done)
+{
+	char *rest;
+
+	database_exec(db, "DROP TRIGGER slow ON outbox");
+	cr_assert(asprintf(&rest, "discarded %ld\n", 20000 - done) > 0);
+	run_expect(db, 0, rest, "dead-letters discard --deliveries --all");
+	cr_assert_eq(actions("true"), 20000);
+	free(rest);
+}
+
+Test(deliveries, interrupted_in_the_middle_it_tells_what_is_done_and_can_be_run_again, .init = bench_migrate)
+{
+	struct process *p = start_slow_discard();
+
+	process_signal(p, SIGINT);
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	cr_assert(strstr(process_last_words(p), "interrupted; the count above is complete"), "%s",
+		  process_last_words(p));
+	cr_assert_eq(counted(p), count("state = 'discarded'"));
+	cr_assert_lt(counted(p), 20000);
+	expect_rest(counted(p));
+}
+
+Test(deliveries, cut_off_in_the_middle_it_tells_what_is_done_and_can_be_run_again, .init = bench_migrate)
+{
+	struct process *p = start_slow_discard();
+
+	database_terminate_backends(db);
+	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	cr_assert(strstr(process_last_words(p), "run again for the rest"), "%s", process_last_words(p));
+	cr_assert_eq(counted(p), count("state = 'discarded'"));
+	expect_rest(counted(p));
+}
+
 Test(deliveries, letters_are_no_deliveries_though_they_have_the_same_ids, .init = bench_migrate)
 {
 	prepare();

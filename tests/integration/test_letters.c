@@ -228,6 +228,33 @@ Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = 
 	cr_assert_eq(letters("resolution = 'discarded'"), 2);
 }
 
+Test(letters, a_retry_that_is_interrupted_tells_what_is_done_and_can_be_run_again, .init = bench_migrate)
+{
+	database_exec(db,
+		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id) SELECT sha256(r), 'id-' "
+		      "|| i, 'bad', r, 'i' FROM generate_series(1, 3000) AS i, LATERAL (SELECT "
+		      "convert_to('{\"event_id\":\"id-' || i || '\"}', 'UTF8')) AS v (r)");
+	database_slow_down(db, 2);
+	struct process *p = run_start_on(db, "dead-letters retry --all --batch-max 50 --json");
+	cr_assert(wait_until(letters("resolved_at IS NOT NULL") > 0, SETTLED_MS), "%s", process_last_words(p));
+	process_signal(p, SIGINT);
+	cr_assert_eq(process_wait(p, SETTLED_MS), 1, "%s", process_last_words(p));
+	cr_assert(strstr(process_last_words(p), "run again for the rest"), "%s", process_last_words(p));
+	char *output = process_output(p);
+	json_t *root = json_loads(output, 0, NULL);
+	long persisted = json_integer_value(json_object_get(root, "persisted"));
+	cr_assert(json_is_true(json_object_get(root, "interrupted")), "%s", output);
+	cr_assert_eq(persisted, letters("resolved_at IS NOT NULL"), "%s", output);
+	cr_assert_eq(persisted, database_long(db, "SELECT count(*) FROM events"));
+	cr_assert_lt(persisted, 3000);
+	json_decref(root);
+	free(output);
+	database_slow_down(db, 0);
+	run_expect(db, 0, "rejected again 0, skipped 0", "dead-letters retry --all");
+	cr_assert_eq(letters("resolved_at IS NULL"), 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 3000);
+}
+
 Test(letters, retry_without_redis_goes_by_the_unique_key, .init = bench_migrate)
 {
 	bury("'a'", "x", "'{\"event_id\":\"a\"}'");
