@@ -597,6 +597,8 @@ static const char *context_of(const struct backend *b, const struct rule *r)
  * hangs. */
 static bool meet(struct backend *b, enum where where, const char *id, size_t len, bool *is_skipped, int64_t *delay)
 {
+	int64_t hang_us;
+
 	for (struct rule *r = server.rules; r; r = r->next) {
 		if (r->where != where || sim_now() >= r->until_us || !(r->kinds >> b->kind & 1) || !r->times)
 			continue;
@@ -622,7 +624,9 @@ static bool meet(struct backend *b, enum where where, const char *id, size_t len
 			break;
 		case HANG:
 			b->context = context_of(b, r);
-			*delay += r->hang_us;
+			hang_us = r->until_us - sim_now() < r->hang_us ? r->until_us - sim_now() : r->hang_us;
+			*delay = *delay > hang_us ? *delay : hang_us;
+			b->is_hanging = true;
 			break;
 		case CUT:
 			if (b->conn)
@@ -1581,6 +1585,7 @@ static int64_t on_committed(struct backend *b)
 
 static int64_t run_phase(struct backend *b)
 {
+	b->is_hanging = false;
 	switch (b->phase) {
 	case PH_IDLE:
 	case PH_COPY_IN:
@@ -1605,8 +1610,11 @@ static int64_t run_phase(struct backend *b)
 
 static void step(struct backend *b)
 {
-	if (server_frozen_until()) {
-		wake_at(b, server.frozen_us);
+	int64_t still_us = server_frozen_until() ? server.frozen_us : sim_now() < server.up_us ? server.up_us : 0;
+
+	/* A pooler keeps what it is sent until there is a server. */
+	if (still_us) {
+		wake_at(b, still_us);
 		return;
 	}
 	while (b->is_alive && !interrupt(b) && b->due_us <= sim_now()) {
@@ -1656,12 +1664,13 @@ void server_end(struct txn *t, bool is_commit)
 
 /* --- what befalls the server as a whole --- */
 
-void server_crash(int64_t down_us, int64_t forgotten_us)
+void server_crash(int64_t down_us, int64_t forgotten_us, enum crash how)
 {
-	while (server.backends) {
-		struct backend *b = server.backends;
-
-		if (b->conn)
+	for (struct backend *b = server.backends, *next; b; b = next) {
+		next = b->next;
+		if (how == CRASH_POOLED && b->phase == PH_IDLE)
+			continue;
+		if (b->conn && how != CRASH_SILENT)
 			client_end(b->conn);
 		backend_end(b);
 	}
@@ -1683,10 +1692,10 @@ void server_restart(int64_t down_us)
 	server.up_us = sim_now() + down_us;
 }
 
-void server_wake_blocked(void)
+void server_wake_all(void)
 {
 	for (struct backend *b = server.backends; b; b = b->next)
-		if (b->is_blocked)
+		if (b->is_blocked || b->is_hanging)
 			wake(b, 0);
 }
 

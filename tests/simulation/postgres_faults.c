@@ -375,12 +375,12 @@ static void begin_full(uint64_t draw, int64_t lasts_us)
 static void begin_crash(uint64_t draw, int64_t lasts_us)
 {
 	(void)draw;
-	server_crash(lasts_us, 0);
+	server_crash(lasts_us, 0, CRASH_TOLD);
 }
 
 static void begin_forgetful_crash(uint64_t draw, int64_t lasts_us)
 {
-	server_crash(lasts_us, (int64_t)sim_dice(&draw, 600000));
+	server_crash(lasts_us, (int64_t)sim_dice(&draw, 600000), CRASH_TOLD);
 }
 
 static void begin_restart(uint64_t draw, int64_t lasts_us)
@@ -389,16 +389,28 @@ static void begin_restart(uint64_t draw, int64_t lasts_us)
 	server_restart(lasts_us);
 }
 
+static enum crash draw_crash(uint64_t *draw)
+{
+	static const enum crash hows[] = {CRASH_TOLD, CRASH_SILENT, CRASH_POOLED};
+	enum crash how = hows[sim_dice(draw, COUNT(hows))];
+
+	sim_reached("postgres promotion", how == CRASH_TOLD     ? "told"
+					  : how == CRASH_SILENT ? "silent"
+								: "behind a pooler");
+	return how;
+}
+
 static void begin_promotion(uint64_t draw, int64_t lasts_us)
 {
-	server_crash(lasts_us, 0);
-	(void)draw;
+	server_crash(lasts_us, 0, draw_crash(&draw));
 }
 
 /* A standby that lags. */
 static void begin_lossy_promotion(uint64_t draw, int64_t lasts_us)
 {
-	server_crash(lasts_us, (int64_t)sim_dice(&draw, 3000000));
+	int64_t lag_us = (int64_t)sim_dice(&draw, 3000000);
+
+	server_crash(lasts_us, lag_us, draw_crash(&draw));
 }
 
 static void begin_shuffle(uint64_t draw, int64_t lasts_us)
@@ -462,7 +474,7 @@ void sim_postgres_calm(void)
 	server.frozen_us = server.frozen_us < now ? server.frozen_us : now;
 	server.up_us = server.up_us < now ? server.up_us : now;
 	server_wake_hanging();
-	server_wake_blocked();
+	server_wake_all();
 }
 
 void server_set_trigger(const char *where, const char *id, const char *sqlstate, const char *message)

@@ -86,6 +86,7 @@ struct backend {
 	int process;
 	bool is_alive;
 	bool is_mute;      /* what it says gets lost */
+	bool is_hanging;   /* in a rule */
 	bool is_cancelled; /* it was asked to stop the statement */
 	bool is_async;
 	int64_t gone_us; /* when its client left */
@@ -171,10 +172,16 @@ struct txn *txn_new(struct backend *b, int process);
 void txn_end(struct txn *t, bool is_commit);
 void backend_end(struct backend *b);
 void backend_terminate(struct backend *b, const char *sqlstate, const char *message);
+enum crash {
+	CRASH_TOLD,   /* clients see the end of their connections */
+	CRASH_SILENT, /* the machine is gone: they hear nothing any more */
+	CRASH_POOLED, /* a pooler keeps the connections that are idle, and leads them to the next server */
+};
 /* What was committed within the last forgotten_us is gone; so is the epoch. */
-void server_crash(int64_t down_us, int64_t forgotten_us);
+void server_crash(int64_t down_us, int64_t forgotten_us, enum crash how);
 void server_restart(int64_t down_us);
-void server_wake_blocked(void);
+/* Whatever they wait for, or hang in, they go on. */
+void server_wake_all(void);
 /* What hangs goes on. */
 void server_wake_hanging(void);
 
