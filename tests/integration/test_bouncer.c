@@ -4,6 +4,8 @@
 
 #define WAIT_MS 30000
 
+static struct fleet fleet;
+
 static struct database *direct; /* without PgBouncer */
 static struct database *pooled;
 static struct bouncer *bouncer;
@@ -36,19 +38,17 @@ static void expect_no_limits(void)
 
 static void run_fleet(const char *redis)
 {
-	struct fleet f;
-
 	start_bouncer(1);
-	fleet_start(&f, 2, pooled, &(struct listener_options){.redis = redis}, "");
+	fleet_start(&fleet, 2, pooled, &(struct listener_options){.redis = redis}, "");
 	for (int i = 0; i < 10; i++) {
-		fleet_send(&f, 300);
+		fleet_send(&fleet, 300);
 		expect_no_limits();
 	}
-	fleet_must_be_whole(&f, WAIT_MS);
-	cr_assert_gt(fleet_metric(&f, "wsonce_copies_total"), 0);
-	cr_assert_eq(fleet_metric(&f, "wsonce_postgres_connects_total"), 2, "there was trouble");
+	fleet_must_be_whole(&fleet, WAIT_MS);
+	cr_assert_gt(fleet_metric(&fleet, "wsonce_copies_total"), 0);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_postgres_connects_total"), 2, "there was trouble");
 	expect_no_limits();
-	fleet_end(&f);
+	fleet_end(&fleet);
 }
 
 Test(bouncer, two_listeners_share_one_server_connection_and_leave_no_limits)
@@ -64,17 +64,15 @@ Test(bouncer, two_listeners_without_claims_store_each_event_once)
 
 Test(bouncer, statements_whose_server_connection_is_cut_are_sent_again)
 {
-	struct fleet f;
-
 	start_bouncer(2);
-	fleet_start(&f, 2, pooled, NULL, "");
+	fleet_start(&fleet, 2, pooled, NULL, "");
 	for (int i = 0; i < 10; i++) {
-		fleet_send(&f, 200);
+		fleet_send(&fleet, 200);
 		database_terminate_backends(direct);
 	}
-	cr_assert(wait_until(fleet_rows(&(struct fleet){.rows = direct}) == f.sent, WAIT_MS));
-	f.rows = direct; /* the test's own connection may have been cut */
-	fleet_must_be_whole(&f, WAIT_MS);
+	cr_assert(wait_until(fleet_rows(&(struct fleet){.rows = direct}) == fleet.sent, WAIT_MS));
+	fleet.rows = direct; /* the test's own connection may have been cut */
+	fleet_must_be_whole(&fleet, WAIT_MS);
 }
 
 Test(bouncer, a_held_id_stops_nobody_and_leaves_no_backend)

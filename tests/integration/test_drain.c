@@ -5,6 +5,8 @@
 #define WHOLE_MS 20000
 #define MARK_MS  5000 /* for Redis to do what it was sent; far below any TTL here */
 
+static struct fleet fleet;
+
 /* Send on until the listener has ended or the fleet is complete again. */
 static bool has_ended(struct fleet *f, int i)
 {
@@ -46,31 +48,25 @@ static void restart_under_load(struct fleet *f, int i)
 /* Were a claim left behind, its event would wait for it for an hour on the other listeners. */
 Test(drain, a_rolling_restart_under_load_loses_nothing_and_leaves_no_claim, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 3, rows, NULL, "--claim-ttl 3600 --drain-timeout 60");
-	fleet_send(&f, 500);
+	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 3600 --drain-timeout 60");
+	fleet_send(&fleet, 500);
 	for (int i = 0; i < 3; i++)
-		restart_under_load(&f, i);
-	fleet_must_be_whole(&f, WHOLE_MS);
+		restart_under_load(&fleet, i);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
 	cr_assert(wait_until(claims_open(redisd_shared()) == 0, MARK_MS), "%ld claims are left",
 		  claims_open(redisd_shared()));
-	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == f.sent, MARK_MS),
+	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == fleet.sent, MARK_MS),
 		  "not each event has its mark");
 }
 
 Test(drain, what_cannot_be_stored_in_time_is_given_back, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 1, rows, NULL, "--claim-ttl 60 --drain-timeout 1");
-	struct database *lock = fleet_lock(rows);
-	fleet_send(&f, 1500); /* more than one script call gives back */
-	cr_assert(wait_until(claims_open(redisd_shared()) == f.sent, WHOLE_MS));
+	fleet_start(&fleet, 1, NULL, NULL, "--claim-ttl 60 --drain-timeout 1");
+	struct database *lock = fleet_lock(fleet.rows);
+	fleet_send(&fleet, 1500); /* more than one script call gives back */
+	cr_assert(wait_until(claims_open(redisd_shared()) == fleet.sent, WHOLE_MS));
 	int64_t asked_ms = wait_now_ms();
-	cr_assert_eq(listener_stop(f.listeners[0]), 1, "it says that nothing was left");
+	cr_assert_eq(listener_stop(fleet.listeners[0]), 1, "it says that nothing was left");
 	cr_assert_geq(wait_now_ms() - asked_ms, 900, "it did not use its time");
 	cr_assert_leq(wait_now_ms() - asked_ms, wait_stretch_ms(5000), "it took too much time");
 	cr_assert(wait_until(redisd_count(redisd_shared(), redisd_prefix()) == 0, MARK_MS), "%ld claims are kept",
@@ -81,60 +77,52 @@ Test(drain, what_cannot_be_stored_in_time_is_given_back, .timeout = 120)
 /* Given back means for whoever holds a copy: nobody waits for the TTL of a minute. */
 Test(drain, what_one_gives_back_a_holder_stores, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 2, rows, NULL, "--claim-ttl 60 --drain-timeout 1");
-	struct database *lock = fleet_lock(rows);
-	fleet_send(&f, 300);
-	cr_assert(wait_until(fleet_metric(&f, "wsonce_in_flight") == 2 * f.sent, WHOLE_MS));
-	cr_assert(wait_until(claims_open(redisd_shared()) == f.sent, WHOLE_MS));
-	listener_stop(f.listeners[0]);
+	fleet_start(&fleet, 2, NULL, NULL, "--claim-ttl 60 --drain-timeout 1");
+	struct database *lock = fleet_lock(fleet.rows);
+	fleet_send(&fleet, 300);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 2 * fleet.sent, WHOLE_MS));
+	cr_assert(wait_until(claims_open(redisd_shared()) == fleet.sent, WHOLE_MS));
+	listener_stop(fleet.listeners[0]);
 	fleet_unlock(lock);
-	fleet_wait_rows(&f, f.sent, 5000);
-	cr_assert(wait_until(listener_metric(f.listeners[1], "wsonce_in_flight") == 0, 5000));
+	fleet_wait_rows(&fleet, fleet.sent, 5000);
+	cr_assert(wait_until(listener_metric(fleet.listeners[1], "wsonce_in_flight") == 0, 5000));
 	cr_assert(wait_until(claims_open(redisd_shared()) == 0, MARK_MS));
 }
 
 /* A claim of another, given back by nobody, is not waited for. */
 Test(drain, held_events_are_stored_before_leaving, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
 	char id[40];
 
-	fleet_start(&f, 1, rows, NULL, "--claim-ttl 60");
+	fleet_start(&fleet, 1, NULL, NULL, "--claim-ttl 60");
 	for (int i = 1; i <= 20; i++) {
 		snprintf(id, sizeof id, "e-%d", i);
 		claims_put(redisd_shared(), id, "stranger.0@1", 60000);
 	}
-	fleet_send(&f, 20);
-	cr_assert(wait_until(listener_metric(f.listeners[0], "wsonce_holds_total") == 20, WHOLE_MS));
-	cr_assert_eq(fleet_rows(&f), 0);
-	cr_assert_eq(listener_stop(f.listeners[0]), 0);
-	cr_assert_eq(fleet_rows(&f), 20);
+	fleet_send(&fleet, 20);
+	cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_holds_total") == 20, WHOLE_MS));
+	cr_assert_eq(fleet_rows(&fleet), 0);
+	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);
+	cr_assert_eq(fleet_rows(&fleet), 20);
 	cr_assert_eq(claims_open(redisd_shared()), 0);
 }
 
 Test(drain, producers_get_their_acks_and_then_1001, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 1, rows, NULL, "");
-	struct peer *p = peer_open_events(listener_ingest_port(f.listeners[0]), "wsonce.ack.v1");
-	struct database *lock = fleet_lock(rows);
+	fleet_start(&fleet, 1, NULL, NULL, "");
+	struct peer *p = peer_open_events(listener_ingest_port(fleet.listeners[0]), "wsonce.ack.v1");
+	struct database *lock = fleet_lock(fleet.rows);
 	peer_send_text(p, "{\"event_id\":\"id\",\"payload\":{}}");
 	cr_assert(wait_until(claims_has(redisd_shared(), "id"), WHOLE_MS));
-	process_signal(listener_process(f.listeners[0]), SIGTERM);
-	cr_assert(wait_until(listener_status(f.listeners[0], "/readyz") == 503, WHOLE_MS),
+	process_signal(listener_process(fleet.listeners[0]), SIGTERM);
+	cr_assert(wait_until(listener_status(fleet.listeners[0], "/readyz") == 503, WHOLE_MS),
 		  "it does not say that it leaves");
 	fleet_unlock(lock);
 	char *ack = peer_recv(p, WHOLE_MS);
 	cr_assert(ack && strstr(ack, "\"persisted\""), "the ack is %s", ack);
 	int code = peer_recv_close(p, WHOLE_MS);
 	cr_assert_eq(code, 1001, "the connection ends by %d", code);
-	cr_assert_eq(process_wait(listener_process(f.listeners[0]), WHOLE_MS), 0);
+	cr_assert_eq(process_wait(listener_process(fleet.listeners[0]), WHOLE_MS), 0);
 }
 
 /* A listener that drains and cannot, since its row is locked. */
@@ -178,16 +166,13 @@ static bool send_in_grace(struct fleet *f, int number)
 /* Nobody tells them what became of an event, so that they cannot send it again to another. */
 Test(drain, what_a_producer_without_acks_sends_within_the_grace_is_stored, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 1, rows, NULL, "--drain-timeout 60");
-	for (int tries = 1; !send_in_grace(&f, tries); tries++) {
+	fleet_start(&fleet, 1, NULL, NULL, "--drain-timeout 60");
+	for (int tries = 1; !send_in_grace(&fleet, tries); tries++) {
 		cr_assert_lt(tries, 10, "this machine is too slow to say");
-		fleet_launch_one(&f, 0);
-		listener_wait_ready(f.listeners[0]);
+		fleet_launch_one(&fleet, 0);
+		listener_wait_ready(fleet.listeners[0]);
 	}
-	cr_assert_eq(database_long(rows, "select count(*) from events where event_id = 'late'"), 1);
+	cr_assert_eq(database_long(fleet.rows, "select count(*) from events where event_id = 'late'"), 1);
 }
 
 static bool is_ended_by_another_sigterm(struct process *process)
@@ -198,11 +183,10 @@ static bool is_ended_by_another_sigterm(struct process *process)
 
 Test(drain, a_second_sigterm_leaves_at_once_but_for_the_first_second, .timeout = 120)
 {
-	struct fleet f;
 	struct database *rows = database_new();
 	int64_t begin_ms = wait_now_ms();
-	struct database *lock = begin_drain(&f, rows, SIGTERM);
-	struct process *process = listener_process(f.listeners[0]);
+	struct database *lock = begin_drain(&fleet, rows, SIGTERM);
+	struct process *process = listener_process(fleet.listeners[0]);
 	int64_t begun_ms = wait_now_ms();
 
 	cr_assert(wait_until(is_ended_by_another_sigterm(process), 10000));
@@ -213,38 +197,32 @@ Test(drain, a_second_sigterm_leaves_at_once_but_for_the_first_second, .timeout =
 
 Test(drain, sighup_drains_too, .timeout = 120)
 {
-	struct fleet f;
 	struct database *rows = database_new();
-	struct database *lock = begin_drain(&f, rows, SIGHUP);
+	struct database *lock = begin_drain(&fleet, rows, SIGHUP);
 
 	fleet_unlock(lock);
-	cr_assert_eq(process_wait(listener_process(f.listeners[0]), WHOLE_MS), 0);
-	cr_assert_eq(fleet_rows(&f), 10);
+	cr_assert_eq(process_wait(listener_process(fleet.listeners[0]), WHOLE_MS), 0);
+	cr_assert_eq(fleet_rows(&fleet), 10);
 }
 
 Test(drain, an_idle_listener_leaves_at_once, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 1, rows, NULL, "--drain-timeout 60");
-	process_signal(listener_process(f.listeners[0]), SIGTERM);
-	cr_assert_eq(process_wait(listener_process(f.listeners[0]), 10000), 0);
+	fleet_start(&fleet, 1, NULL, NULL, "--drain-timeout 60");
+	process_signal(listener_process(fleet.listeners[0]), SIGTERM);
+	cr_assert_eq(process_wait(listener_process(fleet.listeners[0]), 10000), 0);
 }
 
 /* Without Redis there is nobody to give claims back to, and no reason to wait. */
 Test(drain, a_frozen_redis_does_not_keep_a_listener_from_leaving, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
 	struct redisd *redis = redisd_new();
 
-	fleet_start(&f, 1, rows, &(struct listener_options){.redis = redisd_url(redis)},
+	fleet_start(&fleet, 1, NULL, &(struct listener_options){.redis = redisd_url(redis)},
 		    "--redis-timeout 1 --drain-timeout 60");
 	redisd_pause(redis);
-	fleet_send(&f, 100);
-	cr_assert(wait_until(listener_metric(f.listeners[0], "wsonce_received_total") == 100, WHOLE_MS));
-	process_signal(listener_process(f.listeners[0]), SIGTERM);
-	cr_assert_eq(process_wait(listener_process(f.listeners[0]), 15000), 0);
-	cr_assert_eq(fleet_rows(&f), 100);
+	fleet_send(&fleet, 100);
+	cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_received_total") == 100, WHOLE_MS));
+	process_signal(listener_process(fleet.listeners[0]), SIGTERM);
+	cr_assert_eq(process_wait(listener_process(fleet.listeners[0]), 15000), 0);
+	cr_assert_eq(fleet_rows(&fleet), 100);
 }

@@ -6,21 +6,20 @@
 #define SOON_MS  5000 /* what a busy machine takes to look again and to store */
 #define PEERS    20
 
+static struct fleet fleet;
+
 /* --- the same event to all --- */
 
 Test(fleet, five_listeners_on_one_feed_make_one_row_of_each_event, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 5, rows, NULL, "");
-	fleet_send(&f, 1);
-	fleet_wait_rows(&f, 1, WHOLE_MS);
-	fleet_send(&f, 2000);
-	cr_assert(wait_until(fleet_metric(&f, "wsonce_received_total") == 5 * 2001, WHOLE_MS));
-	fleet_must_be_whole(&f, WHOLE_MS);
-	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), 2001);
-	cr_assert_eq(fleet_metric(&f, "wsonce_duplicates_total"), 4 * 2001);
+	fleet_start(&fleet, 5, NULL, NULL, "");
+	fleet_send(&fleet, 1);
+	fleet_wait_rows(&fleet, 1, WHOLE_MS);
+	fleet_send(&fleet, 2000);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 5 * 2001, WHOLE_MS));
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_persisted_total"), 2001);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_duplicates_total"), 4 * 2001);
 }
 
 /* --- one instance is preferred for each event --- */
@@ -47,30 +46,24 @@ static double claims_lost_of(struct fleet *f, long events)
 
 Test(fleet, listeners_that_know_each_other_claim_each_event_once, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 3, rows, NULL, "");
-	send_until_all_defer(&f);
-	fleet_must_be_whole(&f, WHOLE_MS);
+	fleet_start(&fleet, 3, NULL, NULL, "");
+	send_until_all_defer(&fleet);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
 	/* On a slow machine the preferred one may come late, and then others claim as well: not each time. */
-	cr_assert(wait_until(claims_lost_of(&f, 100) == 0, WHOLE_MS), "claims are lost however often it is tried");
+	cr_assert(wait_until(claims_lost_of(&fleet, 100) == 0, WHOLE_MS), "claims are lost however often it is tried");
 }
 
 Test(fleet, events_whose_preferred_listener_has_stopped_are_stored_by_the_others, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 3, rows, NULL, "");
-	send_until_all_defer(&f);
-	fleet_must_be_whole(&f, WHOLE_MS);
-	process_signal(listener_process(f.listeners[0]), SIGSTOP);
-	fleet_send(&f, 100);
-	fleet_wait_rows(&f, f.sent, WHOLE_MS);
-	process_signal(listener_process(f.listeners[0]), SIGCONT);
-	fleet_must_be_whole(&f, WHOLE_MS);
-	cr_assert_gt(fleet_metric(&f, "wsonce_deferred_in_vain_total"), 0);
+	fleet_start(&fleet, 3, NULL, NULL, "");
+	send_until_all_defer(&fleet);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	process_signal(listener_process(fleet.listeners[0]), SIGSTOP);
+	fleet_send(&fleet, 100);
+	fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS);
+	process_signal(listener_process(fleet.listeners[0]), SIGCONT);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_gt(fleet_metric(&fleet, "wsonce_deferred_in_vain_total"), 0);
 }
 
 /* --- producers --- */
@@ -90,19 +83,17 @@ static int count_acks(struct peer **peers, int n, const char *status)
 
 Test(fleet, five_listeners_given_one_event_by_producers_make_one_row, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
 	struct peer *peers[5 * PEERS];
 
-	fleet_start(&f, 5, rows, NULL, "");
+	fleet_start(&fleet, 5, NULL, NULL, "");
 	for (int i = 0; i < 5 * PEERS; i++)
-		peers[i] = peer_open_events(listener_ingest_port(f.listeners[i % 5]), "wsonce.ack.v1");
+		peers[i] = peer_open_events(listener_ingest_port(fleet.listeners[i % 5]), "wsonce.ack.v1");
 	for (int i = 0; i < 5 * PEERS; i++)
 		peer_send_text(peers[i], "{\"event_id\":\"once\",\"payload\":[1]}");
 	cr_assert_eq(count_acks(peers, 5 * PEERS, "\"persisted\""), 1);
-	cr_assert_eq(fleet_rows(&f), 1);
-	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), 1);
-	cr_assert_eq(fleet_metric(&f, "wsonce_duplicates_total"), 5 * PEERS - 1);
+	cr_assert_eq(fleet_rows(&fleet), 1);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_persisted_total"), 1);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_duplicates_total"), 5 * PEERS - 1);
 }
 
 /* --- owners that die or sleep --- */
@@ -146,51 +137,46 @@ static void end_backends_of(struct database *db, int listener)
 
 Test(fleet, events_of_killed_owners_are_stored_within_the_claim_ttl_and_two_seconds, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
 	long left_behind = 0;
 
-	fleet_start(&f, 5, rows, NULL, "--claim-ttl 3");
-	struct database *lock = fleet_lock(rows);
-	fleet_send(&f, 200);
-	cr_assert(wait_until(all_are_claimed(&f), WHOLE_MS), "not all are claimed");
+	fleet_start(&fleet, 5, NULL, NULL, "--claim-ttl 3");
+	struct database *lock = fleet_lock(fleet.rows);
+	fleet_send(&fleet, 200);
+	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS), "not all are claimed");
 	int victim = owner_of(1), second = (victim + 1) % 5;
-	left_behind = owned_by(&f, victim) + owned_by(&f, second);
-	listener_kill(f.listeners[victim]);
-	listener_kill(f.listeners[second]);
+	left_behind = owned_by(&fleet, victim) + owned_by(&fleet, second);
+	listener_kill(fleet.listeners[victim]);
+	listener_kill(fleet.listeners[second]);
 	int64_t killed_ms = wait_now_ms();
 	end_backends_of(lock, victim);
 	end_backends_of(lock, second);
 	fleet_unlock(lock);
 	cr_assert_gt(left_behind, 0);
-	fleet_wait_rows(&f, f.sent, 3000 + 2000);
+	fleet_wait_rows(&fleet, fleet.sent, 3000 + 2000);
 	cr_assert_leq(wait_now_ms() - killed_ms, wait_stretch_ms(5000), "stored %ld ms after the kill",
 		      (long)(wait_now_ms() - killed_ms));
-	fleet_launch_one(&f, victim);
-	fleet_launch_one(&f, second);
-	fleet_wait_ready(&f);
-	fleet_must_be_whole(&f, WHOLE_MS);
+	fleet_launch_one(&fleet, victim);
+	fleet_launch_one(&fleet, second);
+	fleet_wait_ready(&fleet);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
 Test(fleet, the_last_holder_stores_everything_when_all_others_are_killed, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 3, rows, NULL, "--claim-ttl 1");
-	struct database *lock = fleet_lock(rows);
-	fleet_send(&f, 300);
-	cr_assert(wait_until(all_are_claimed(&f), WHOLE_MS), "not all are claimed");
+	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 1");
+	struct database *lock = fleet_lock(fleet.rows);
+	fleet_send(&fleet, 300);
+	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS), "not all are claimed");
 	int last = (owner_of(1) + 1) % 3;
 	for (int i = 0; i < 3; i++)
 		if (i != last) {
-			listener_kill(f.listeners[i]);
+			listener_kill(fleet.listeners[i]);
 			end_backends_of(lock, i);
 		}
 	fleet_unlock(lock);
-	fleet_wait_rows(&f, f.sent, 1000 + SOON_MS);
-	cr_assert(wait_until(listener_metric(f.listeners[last], "wsonce_in_flight") == 0, WHOLE_MS));
-	cr_assert_eq(fleet_rows(&f), f.sent);
+	fleet_wait_rows(&fleet, fleet.sent, 1000 + SOON_MS);
+	cr_assert(wait_until(listener_metric(fleet.listeners[last], "wsonce_in_flight") == 0, WHOLE_MS));
+	cr_assert_eq(fleet_rows(&fleet), fleet.sent);
 }
 
 /* Effects in the transaction of the insert are counted by a trigger. */
@@ -204,44 +190,38 @@ static void count_effects(struct database *db)
 
 Test(fleet, a_listener_stopped_past_its_ttl_finds_its_events_stored_by_others, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 3, rows, NULL, "--claim-ttl 1");
-	count_effects(rows);
-	struct database *lock = fleet_lock(rows);
-	fleet_send(&f, 300);
-	cr_assert(wait_until(all_are_claimed(&f), WHOLE_MS), "not all are claimed");
+	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 1");
+	count_effects(fleet.rows);
+	struct database *lock = fleet_lock(fleet.rows);
+	fleet_send(&fleet, 300);
+	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS), "not all are claimed");
 	int sleeper = owner_of(1);
-	process_signal(listener_process(f.listeners[sleeper]), SIGSTOP);
+	process_signal(listener_process(fleet.listeners[sleeper]), SIGSTOP);
 	end_backends_of(lock, sleeper);
 	fleet_unlock(lock);
-	fleet_wait_rows(&f, f.sent, 1000 + SOON_MS);
-	process_signal(listener_process(f.listeners[sleeper]), SIGCONT);
-	fleet_must_be_whole(&f, WHOLE_MS);
-	cr_assert_eq(database_long(rows, "select count(*) from effects"), f.sent);
+	fleet_wait_rows(&fleet, fleet.sent, 1000 + SOON_MS);
+	process_signal(listener_process(fleet.listeners[sleeper]), SIGCONT);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_eq(database_long(fleet.rows, "select count(*) from effects"), fleet.sent);
 }
 
 Test(fleet, listeners_killed_again_and_again_under_load_lose_and_double_nothing, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 3, rows, NULL, "--claim-ttl 1 --batch-max 100");
-	count_effects(rows);
+	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 1 --batch-max 100");
+	count_effects(fleet.rows);
 	for (int round = 0; round < 3; round++) {
 		int victim = round % 3;
 
-		fleet_send(&f, 500);
-		fleet_wait_rows(&f, f.sent - 400, WHOLE_MS); /* in the middle of it */
-		listener_kill(f.listeners[victim]);
-		fleet_send(&f, 200);
-		fleet_launch_one(&f, victim);
-		fleet_wait_ready(&f);
-		fleet_wait_rows(&f, f.sent, 1000 + SOON_MS); /* from here on nobody needs who is killed next */
+		fleet_send(&fleet, 500);
+		fleet_wait_rows(&fleet, fleet.sent - 400, WHOLE_MS); /* in the middle of it */
+		listener_kill(fleet.listeners[victim]);
+		fleet_send(&fleet, 200);
+		fleet_launch_one(&fleet, victim);
+		fleet_wait_ready(&fleet);
+		fleet_wait_rows(&fleet, fleet.sent, 1000 + SOON_MS); /* from here on nobody needs who is killed next */
 	}
-	fleet_must_be_whole(&f, WHOLE_MS);
-	cr_assert_eq(database_long(rows, "select count(*) from effects"), f.sent);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_eq(database_long(fleet.rows, "select count(*) from effects"), fleet.sent);
 }
 
 /* --- without Redis --- */
@@ -258,24 +238,22 @@ static void send_in_order(struct peer *p, int order, int count)
 
 Test(fleet, listeners_without_redis_do_not_deadlock_on_ids_in_different_orders, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
 	struct peer *peers[3];
 	struct listener_options options = {.redis = "none"};
 	int count = 4000;
 
-	fleet_start(&f, 3, rows, &options, "--batch-max 200");
-	struct database *lock = fleet_lock(rows);
+	fleet_start(&fleet, 3, NULL, &options, "--batch-max 200");
+	struct database *lock = fleet_lock(fleet.rows);
 	for (int i = 0; i < 3; i++) {
-		peers[i] = peer_open_events(listener_ingest_port(f.listeners[i]), "wsonce.ack.v1");
+		peers[i] = peer_open_events(listener_ingest_port(fleet.listeners[i]), "wsonce.ack.v1");
 		send_in_order(peers[i], i, count);
 	}
-	cr_assert(wait_until(fleet_metric(&f, "wsonce_received_total") == 3 * count, WHOLE_MS));
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 3 * count, WHOLE_MS));
 	fleet_unlock(lock);
-	f.sent = count;
-	fleet_must_be_whole(&f, WHOLE_MS);
-	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), count);
-	cr_assert_eq(fleet_metric(&f, "wsonce_store_retries_total"), 0, "statements were cancelled");
+	fleet.sent = count;
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_persisted_total"), count);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_store_retries_total"), 0, "statements were cancelled");
 }
 
 /* --- an event that Postgres never takes --- */
@@ -310,44 +288,39 @@ static void must_be_rejected(struct listener *l, const char *id)
 
 Test(fleet, tries_are_counted_for_the_whole_fleet_and_end_in_one_dead_letter, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 3, rows, NULL, "--max-attempts 3 --claim-ttl 5");
-	refuse_bad_rows(rows);
-	feed_sendf(f.feed, "{\"event_id\":\"bad\",\"payload\":{}}");
-	cr_assert(wait_until(dead_letters(rows, "bad") == 1, WHOLE_MS), "no dead letter of it");
-	cr_assert(wait_until(fleet_metric(&f, "wsonce_dead_lettered_total") == 3, WHOLE_MS), "not settled everywhere");
-	cr_assert_eq(database_long(rows, "select last_value from tries"), 3, "tried %ld times",
-		     database_long(rows, "select last_value from tries"));
+	fleet_start(&fleet, 3, NULL, NULL, "--max-attempts 3 --claim-ttl 5");
+	refuse_bad_rows(fleet.rows);
+	feed_sendf(fleet.feed, "{\"event_id\":\"bad\",\"payload\":{}}");
+	cr_assert(wait_until(dead_letters(fleet.rows, "bad") == 1, WHOLE_MS), "no dead letter of it");
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_dead_lettered_total") == 3, WHOLE_MS),
+		  "not settled everywhere");
+	cr_assert_eq(database_long(fleet.rows, "select last_value from tries"), 3, "tried %ld times",
+		     database_long(fleet.rows, "select last_value from tries"));
 	cr_assert(claims_begins(redisd_shared(), "bad", "dead@"));
 	for (int i = 0; i < 3; i++)
-		must_be_rejected(f.listeners[i], "bad");
-	cr_assert_eq(database_long(rows, "select count(*) from dead_letters"), 1);
-	cr_assert_eq(fleet_rows(&f), 0);
+		must_be_rejected(fleet.listeners[i], "bad");
+	cr_assert_eq(database_long(fleet.rows, "select count(*) from dead_letters"), 1);
+	cr_assert_eq(fleet_rows(&fleet), 0);
 }
 
 Test(fleet, a_refused_event_does_not_keep_its_batch_from_being_stored, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 3, rows, NULL, "--max-attempts 3 --claim-ttl 5");
-	refuse_bad_rows(rows);
-	struct database *lock = fleet_lock(rows);
-	fleet_send(&f, 1); /* the first batch waits for the lock, and the next one fills */
-	cr_assert(wait_until(all_are_claimed(&f), WHOLE_MS));
-	fleet_send(&f, 200);
-	feed_sendf(f.feed, "{\"event_id\":\"bad\",\"payload\":{}}");
-	fleet_send(&f, 200);
-	cr_assert(wait_until(fleet_metric(&f, "wsonce_received_total") == 3 * 402, WHOLE_MS));
+	fleet_start(&fleet, 3, NULL, NULL, "--max-attempts 3 --claim-ttl 5");
+	refuse_bad_rows(fleet.rows);
+	struct database *lock = fleet_lock(fleet.rows);
+	fleet_send(&fleet, 1); /* the first batch waits for the lock, and the next one fills */
+	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS));
+	fleet_send(&fleet, 200);
+	feed_sendf(fleet.feed, "{\"event_id\":\"bad\",\"payload\":{}}");
+	fleet_send(&fleet, 200);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_received_total") == 3 * 402, WHOLE_MS));
 	fleet_unlock(lock);
-	fleet_wait_rows(&f, f.sent, WHOLE_MS);
-	cr_assert(wait_until(dead_letters(rows, "bad") == 1, WHOLE_MS), "no dead letter of it");
-	cr_assert(wait_until(fleet_metric(&f, "wsonce_in_flight") == 0, WHOLE_MS));
-	cr_assert_eq(database_long(rows, "select count(*) from dead_letters"), 1);
-	cr_assert_eq(fleet_rows(&f), f.sent);
-	cr_assert_eq(fleet_metric(&f, "wsonce_persisted_total"), f.sent);
+	fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS);
+	cr_assert(wait_until(dead_letters(fleet.rows, "bad") == 1, WHOLE_MS), "no dead letter of it");
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_in_flight") == 0, WHOLE_MS));
+	cr_assert_eq(database_long(fleet.rows, "select count(*) from dead_letters"), 1);
+	cr_assert_eq(fleet_rows(&fleet), fleet.sent);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_persisted_total"), fleet.sent);
 	for (int i = 0; i < 3; i++)
-		cr_assert(fleet_is_balanced(f.listeners[i]));
+		cr_assert(fleet_is_balanced(fleet.listeners[i]));
 }

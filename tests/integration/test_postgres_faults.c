@@ -5,6 +5,8 @@
 #define WHOLE_MS 30000
 #define MIB      (1024 * 1024)
 
+static struct fleet fleet;
+
 struct bench {
 	struct fleet fleet;
 	struct postgres *postgres;
@@ -243,23 +245,20 @@ static struct database *hold_up_all_but(struct database *rows, pid_t backend)
  * sent again on a new connection, and finds the row. */
 Test(postgres_faults, a_row_whose_commit_nobody_saw_is_there_once, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 1, rows, NULL, "--postgres-timeout 1");
-	struct peer *p = peer_open_events(listener_ingest_port(f.listeners[0]), "wsonce.ack.v1");
+	fleet_start(&fleet, 1, NULL, NULL, "--postgres-timeout 1");
+	struct peer *p = peer_open_events(listener_ingest_port(fleet.listeners[0]), "wsonce.ack.v1");
 	peer_send_text(p, "{\"event_id\":\"before\",\"payload\":{}}"); /* and the first note is told */
 	cr_assert(next_ack_says(p, "\"persisted\""));
-	pid_t backend = find_backend(rows);
-	struct database *lock = hold_up_all_but(rows, backend);
+	pid_t backend = find_backend(fleet.rows);
+	struct database *lock = hold_up_all_but(fleet.rows, backend);
 	kill(backend, SIGSTOP);
 	peer_send_text(p, "{\"event_id\":\"id\",\"payload\":{}}");
-	cr_assert(wait_until(listener_metric(f.listeners[0], "wsonce_postgres_connects_total") >= 2, WHOLE_MS));
+	cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_postgres_connects_total") >= 2, WHOLE_MS));
 	kill(backend, SIGCONT);
-	fleet_wait_rows(&f, 2, WHOLE_MS);
+	fleet_wait_rows(&fleet, 2, WHOLE_MS);
 	fleet_unlock(lock);
 	cr_assert(next_ack_says(p, "\"duplicate\""));
-	cr_assert_eq(fleet_rows(&f), 2);
+	cr_assert_eq(fleet_rows(&fleet), 2);
 }
 
 /* --- down at start, read only --- */
@@ -328,18 +327,17 @@ static void fill_and_empty(struct fleet *f, long *rss_kb)
 
 static void stop_and_go(int payload, const char *redis)
 {
-	struct fleet f;
 	struct database *rows = database_new();
 	long rss_kb = 0;
 
 	setenv("ASAN_OPTIONS", "quarantine_size_mb=1", 1);
-	fleet_start(&f, 1, rows, &(struct listener_options){.redis = redis}, "--max-inflight-bytes 2MiB");
-	long idle_kb = process_rss_kb(listener_process(f.listeners[0]));
-	f.payload = payload;
+	fleet_start(&fleet, 1, rows, &(struct listener_options){.redis = redis}, "--max-inflight-bytes 2MiB");
+	long idle_kb = process_rss_kb(listener_process(fleet.listeners[0]));
+	fleet.payload = payload;
 	for (int i = 0; i < 3; i++)
-		fill_and_empty(&f, &rss_kb);
-	fleet_must_be_whole(&f, WHOLE_MS);
-	cr_assert_geq(listener_metric(f.listeners[0], "wsonce_pauses_total"), 3);
+		fill_and_empty(&fleet, &rss_kb);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_geq(listener_metric(fleet.listeners[0], "wsonce_pauses_total"), 3);
 	cr_assert_lt(rss_kb, idle_kb + PROCESS_MEMORY_FACTOR * 20 * 1024, "%ld KiB resident, %ld when idle", rss_kb,
 		     idle_kb);
 }
@@ -348,43 +346,37 @@ static void stop_and_go(int payload, const char *redis)
  * lost: at this moment all listeners stand still. */
 Test(postgres_faults, a_feed_that_is_not_read_from_is_not_taken_for_dead, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
 	struct redisd *redis = redisd_new(); /* a hundred thousand marks: not for others to look through */
 
-	fleet_start(&f, 1, rows, &(struct listener_options){.redis = redisd_url(redis)},
+	fleet_start(&fleet, 1, NULL, &(struct listener_options){.redis = redisd_url(redis)},
 		    "--max-inflight-bytes 2MiB --ping-interval 1 --idle-timeout 2");
-	struct database *lock = fleet_lock(rows);
-	cr_assert(wait_until(is_pushed_back(&f), WHOLE_MS), "the feed is not pushed back");
-	cr_assert_not(wait_until(listener_metric(f.listeners[0], "wsonce_source_disconnects_total") > 0, 5000),
+	struct database *lock = fleet_lock(fleet.rows);
+	cr_assert(wait_until(is_pushed_back(&fleet), WHOLE_MS), "the feed is not pushed back");
+	cr_assert_not(wait_until(listener_metric(fleet.listeners[0], "wsonce_source_disconnects_total") > 0, 5000),
 		      "the feed was hung up on");
 	fleet_unlock(lock);
-	fleet_must_be_whole(&f, WHOLE_MS);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
 /* What the feed has sent is in the socket's buffer alone. */
 Test(postgres_faults, what_a_feed_sent_before_a_cut_is_stored_though_reading_had_stopped, .timeout = 120)
 {
-	struct fleet f;
-	struct database *rows = database_new();
-
-	fleet_start(&f, 1, rows, NULL, "--max-inflight-bytes 256KiB");
-	struct database *lock = fleet_lock(rows);
-	while (listener_metric(f.listeners[0], "wsonce_paused") != 1) {
-		fleet_send(&f, 20);
-		cr_assert(wait_until(listener_metric(f.listeners[0], "wsonce_received_total") >= f.sent ||
-					     listener_metric(f.listeners[0], "wsonce_paused") == 1,
+	fleet_start(&fleet, 1, NULL, NULL, "--max-inflight-bytes 256KiB");
+	struct database *lock = fleet_lock(fleet.rows);
+	while (listener_metric(fleet.listeners[0], "wsonce_paused") != 1) {
+		fleet_send(&fleet, 20);
+		cr_assert(wait_until(listener_metric(fleet.listeners[0], "wsonce_received_total") >= fleet.sent ||
+					     listener_metric(fleet.listeners[0], "wsonce_paused") == 1,
 				     WHOLE_MS));
 	}
-	fleet_send(&f, 50);                      /* far less than the socket's buffer takes */
-	cr_assert(feed_flush(f.feed, WHOLE_MS)); /* into the listener's buffer */
+	fleet_send(&fleet, 50);                      /* far less than the socket's buffer takes */
+	cr_assert(feed_flush(fleet.feed, WHOLE_MS)); /* into the listener's buffer */
 	wait_pause_ms(200);
-	cr_assert_leq(listener_metric(f.listeners[0], "wsonce_received_total"), f.sent - 50, "it was read");
-	feed_drop_all(f.feed);
+	cr_assert_leq(listener_metric(fleet.listeners[0], "wsonce_received_total"), fleet.sent - 50, "it was read");
+	feed_drop_all(fleet.feed);
 	fleet_unlock(lock);
-	cr_assert(wait_until(feed_connections(f.feed) == 2, WHOLE_MS));
-	fleet_must_be_whole(&f, WHOLE_MS);
+	cr_assert(wait_until(feed_connections(fleet.feed) == 2, WHOLE_MS));
+	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
 Test(postgres_faults, small_messages_stop_and_go_at_the_memory_limit, .timeout = 120)

@@ -33,7 +33,7 @@ void fleet_launch(struct fleet *f, int size, struct database *rows, const struct
 		  const char *flags)
 {
 	cr_assert_leq(size, FLEET_MAX);
-	*f = (struct fleet){.feed = feed_new(), .rows = rows, .size = size};
+	*f = (struct fleet){.feed = feed_new(), .rows = rows ? rows : database_new(), .size = size};
 	if (options)
 		f->options = *options;
 	snprintf(f->flags, sizeof f->flags, "%s", flags ? flags : "");

@@ -25,8 +25,8 @@ struct fleet {
 	char source[64];
 };
 
-/* Start so many listeners with these options (.database, .postgres and .source are set here; NULL for
- * none) and flags. Returns when each is ready and on the feed. The fleet is the caller's. */
+/* Start so many listeners on this database (NULL: a new one), with these options (.database, .postgres and .source are
+ * set here; NULL for none) and flags. Returns when each is ready and on the feed. The fleet is the caller's. */
 void fleet_start(struct fleet *f, int size, struct database *rows, const struct listener_options *options,
 		 const char *flags);
 

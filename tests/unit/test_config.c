@@ -550,41 +550,92 @@ Test(config, wrong_value_is_one_line_that_names_the_option)
 			assert_wrong_everywhere(settings[i].flag, settings[i].env, settings[i].wrong);
 }
 
-Test(config, wrong_value_of_any_kind_is_named)
+/* A brace or a bracket begins the text of a file, whose path the argument is. */
+Test(config, what_is_wrong_is_refused_by_one_line_that_names_it)
 {
-	static char *const wrong[][2] = {
-		{"--claim-ttl", "0"},
-		{"--claim-ttl", "-1"},
-		{"--claim-ttl", "ten"},
-		{"--claim-ttl", "10s"},
-		{"--claim-ttl", ""},
-		{"--claim-ttl", "99999999999999999999"},
-		{"--batch-max", "0"},
-		{"--batch-max", "1.5"},
-		{"--max-attempts", "0"},
-		{"--dedup-window", "0x10"},
-		{"--redis-timeout", "0"},
-		{"--redis-timeout", "nan"},
-		{"--redis-timeout", "inf"},
-		{"--drain-timeout", "1e99"},
-		{"--max-message", "1"},
-		{"--max-message", "1024GiB"},
-		{"--handshake-timeout", "0"},
-		{"--ingest", "127.0.0.1:"},
-		{"--ingest", "127.0.0.1:65536"},
-		{"--ingest", ":9000"},
-		{"--admin", "nowhere"},
-		{"--source", "127.0.0.1:9000"},
-		{"--source", "ws://"},
-		{"--source", "ws://127.0.0.1:99999/"},
-		{"--redis", "redis://127.0.0.1/zero"},
-		{"--type-pointer", "/a~2b"},
-		{"--payload-pointer", "/a/~"},
-		{"--postgres", "no_such_keyword=1"},
+	static const struct {
+		const char *named;
+		const char *args[3];
+	} wrong[] = {
+		/* one line whatever it quotes */
+		{"--claim-ttl", {"--claim-ttl", "1\n2"}},
+		{"--log-level", {"--log-level", "a\nb"}},
+		{"unknown option", {"--x\ny"}},
+		{"no such setting", {"--config", "{\"a\\nb\": 1}"}},
+		/* what is no option */
+		{"--no-such-flag", {"--no-such-flag", "1"}},
+		{"--claim", {"--claim", "1"}},
+		{"--claim-ttl-x", {"--claim-ttl-x=1"}},
+		{"-c", {"-c", "x"}},
+		{"stray", {"stray"}},
+		{"--", {"--"}},
+		/* no value */
+		{"--claim-ttl", {"--claim-ttl"}},
+		{"--config", {"--config"}},
+		{"--source", {"--source"}},
+		/* files that cannot be read */
+		{"/nowhere/config.json", {"--config", "/nowhere/config.json"}},
+		{"--config", {"--config", "/nowhere/config.json"}},
+		{"--config", {"--config", "/"}},
+		{"--config", {"--config", ""}},
+		/* or are no settings */
+		{"line 3", {"--config", "{\n\"claim-ttl\": 1,\n}"}},
+		{"not a JSON object", {"--config", "[]"}},
+		{"--config", {"--config", "{\"claim-ttl\": 1, \"claim-ttl\": 2}"}},
+		/* keys */
+		{"claim_ttl", {"--config", "{\"claim_ttl\": 1}"}},
+		{"--claim-ttl", {"--config", "{\"--claim-ttl\": 1}"}},
+		{"config", {"--config", "{\"config\": \"x\"}"}},
+		{"no such setting", {"--config", "{\"\": 1}"}},
+		/* values of another kind */
+		{"claim-ttl", {"--config", "{\"claim-ttl\": true}"}},
+		{"claim-ttl", {"--config", "{\"claim-ttl\": []}"}},
+		{"claim-ttl", {"--config", "{\"claim-ttl\": null}"}},
+		{"claim-ttl", {"--config", "{\"claim-ttl\": 1.5}"}},
+		{"claim-ttl", {"--config", "{\"claim-ttl\": {}}"}},
+		{"admin", {"--config", "{\"admin\": 1}"}},
+		{"source", {"--config", "{\"source\": [1]}"}},
+		{"source", {"--config", "{\"source\": {}}"}},
+		/* values */
+		{"--claim-ttl", {"--claim-ttl", "0"}},
+		{"--claim-ttl", {"--claim-ttl", "-1"}},
+		{"--claim-ttl", {"--claim-ttl", "ten"}},
+		{"--claim-ttl", {"--claim-ttl", "10s"}},
+		{"--claim-ttl", {"--claim-ttl", ""}},
+		{"--claim-ttl", {"--claim-ttl", "99999999999999999999"}},
+		{"--batch-max", {"--batch-max", "0"}},
+		{"--batch-max", {"--batch-max", "1.5"}},
+		{"--max-attempts", {"--max-attempts", "0"}},
+		{"--dedup-window", {"--dedup-window", "0x10"}},
+		{"--redis-timeout", {"--redis-timeout", "0"}},
+		{"--redis-timeout", {"--redis-timeout", "nan"}},
+		{"--redis-timeout", {"--redis-timeout", "inf"}},
+		{"--drain-timeout", {"--drain-timeout", "1e99"}},
+		{"--max-message", {"--max-message", "1"}},
+		{"--max-message", {"--max-message", "1024GiB"}},
+		{"--handshake-timeout", {"--handshake-timeout", "0"}},
+		{"--ingest", {"--ingest", "127.0.0.1:"}},
+		{"--ingest", {"--ingest", "127.0.0.1:65536"}},
+		{"--ingest", {"--ingest", ":9000"}},
+		{"--admin", {"--admin", "nowhere"}},
+		{"--source", {"--source", "127.0.0.1:9000"}},
+		{"--source", {"--source", "ws://"}},
+		{"--source", {"--source", "ws://127.0.0.1:99999/"}},
+		{"--redis", {"--redis", "redis://127.0.0.1/zero"}},
+		{"--type-pointer", {"--type-pointer", "/a~2b"}},
+		{"--payload-pointer", {"--payload-pointer", "/a/~"}},
+		{"--postgres", {"--postgres", "no_such_keyword=1"}},
 	};
 
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
-		assert_wrong(TRY(wrong[i][0], wrong[i][1]), wrong[i][0]);
+	assert_wrong(TRY("--config", file_of("")), "--config");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		char *argv[6] = {"listen", "--source", "ws://h"};
+		int argc = 3;
+
+		for (const char *const *arg = wrong[i].args; *arg; arg++)
+			argv[argc++] = **arg == '{' || **arg == '[' ? file_of(*arg) : (char *)*arg;
+		assert_wrong(read_argv(argc, argv), wrong[i].named);
+	}
 }
 
 Test(config, wrong_value_in_the_environment_names_the_variable)
@@ -599,31 +650,6 @@ Test(config, wrong_value_in_the_file_names_the_file)
 
 	assert_wrong(TRY("--config", file), "claim-ttl");
 	cr_assert_not_null(strstr(error, file), "%s", error);
-}
-
-Test(config, wrong_value_with_a_newline_is_still_one_line)
-{
-	assert_wrong(TRY("--claim-ttl", "1\n2"), "--claim-ttl");
-	assert_wrong(TRY("--log-level", "a\nb"), "--log-level");
-	assert_wrong(TRY("--x\ny"), "unknown option");
-	assert_wrong(TRY("--config", file_of("{\"a\\nb\": 1}")), "no such setting");
-}
-
-Test(config, wrong_argument_is_named)
-{
-	assert_wrong(TRY("--no-such-flag", "1"), "--no-such-flag");
-	assert_wrong(TRY("--claim", "1"), "--claim");
-	assert_wrong(TRY("--claim-ttl-x=1"), "--claim-ttl-x");
-	assert_wrong(TRY("-c", "x"), "-c");
-	assert_wrong(TRY("stray"), "stray");
-	assert_wrong(TRY("--"), "--");
-}
-
-Test(config, flag_without_a_value_is_named)
-{
-	assert_wrong(TRY("--claim-ttl"), "--claim-ttl");
-	assert_wrong(TRY("--config"), "--config");
-	assert_wrong(READ("--source"), "--source");
 }
 
 Test(config, long_wrong_value_is_cut)
@@ -677,42 +703,6 @@ Test(config, instance_id_has_1_to_200_bytes)
 }
 
 /* --- the file --- */
-
-Test(config, unreadable_file_is_named)
-{
-	assert_wrong(TRY("--config", "/nowhere/config.json"), "/nowhere/config.json");
-	assert_wrong(TRY("--config", "/nowhere/config.json"), "--config");
-	assert_wrong(TRY("--config", "/"), "--config");
-	assert_wrong(TRY("--config", ""), "--config");
-}
-
-Test(config, malformed_file_is_named_with_the_line)
-{
-	assert_wrong(TRY("--config", file_of("{\n\"claim-ttl\": 1,\n}")), "line 3");
-	assert_wrong(TRY("--config", file_of("")), "--config");
-	assert_wrong(TRY("--config", file_of("[]")), "not a JSON object");
-	assert_wrong(TRY("--config", file_of("{\"claim-ttl\": 1, \"claim-ttl\": 2}")), "--config");
-}
-
-Test(config, unknown_key_in_the_file_is_named)
-{
-	assert_wrong(TRY("--config", file_of("{\"claim_ttl\": 1}")), "claim_ttl");
-	assert_wrong(TRY("--config", file_of("{\"--claim-ttl\": 1}")), "--claim-ttl");
-	assert_wrong(TRY("--config", file_of("{\"config\": \"x\"}")), "config");
-	assert_wrong(TRY("--config", file_of("{\"\": 1}")), "no such setting");
-}
-
-Test(config, value_of_a_wrong_kind_in_the_file_is_named)
-{
-	static const char *const texts[] = {"{\"claim-ttl\": true}", "{\"claim-ttl\": []}", "{\"claim-ttl\": null}",
-					    "{\"claim-ttl\": 1.5}", "{\"claim-ttl\": {}}"};
-
-	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
-		assert_wrong(TRY("--config", file_of(texts[i])), "claim-ttl");
-	assert_wrong(TRY("--config", file_of("{\"admin\": 1}")), "admin");
-	assert_wrong(TRY("--config", file_of("{\"source\": [1]}")), "source");
-	assert_wrong(TRY("--config", file_of("{\"source\": {}}")), "source");
-}
 
 Test(config, numbers_in_the_file_may_be_texts)
 {
