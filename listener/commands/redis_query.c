@@ -2,11 +2,11 @@
  * a loop of its own that runs until the answer is there. */
 #include "commands/redis_query.h"
 
-#include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "redis/reply.h"
 #include "redis/resp.h"
 #include "forget.lua.h"
 #include "base/log.h"
@@ -112,24 +112,24 @@ struct redis_query *redis_query_open(const struct config *config)
 }
 
 /* Not by a mark that it is settled. */
-static bool is_claim(const redisReply *value)
+static bool is_claim(const struct redis_reply *value)
 {
 	struct mark mark;
 
-	return value->type == REDIS_REPLY_STRING && !mark_read(&mark, value->str, (size_t)value->len);
+	return value->type == REPLY_STRING && !mark_read(&mark, value->str, (size_t)value->len);
 }
 
-static void on_answer(void *owner, void *arg, const redisReply *reply)
+static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct redis_query *m = owner;
 
 	(void)arg;
 	m->is_waiting = false;
-	m->is_answered = reply && reply->type != REDIS_REPLY_ERROR;
-	m->number = reply && reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
+	m->is_answered = reply && reply->type != REPLY_ERROR;
+	m->number = reply && reply->type == REPLY_INTEGER ? reply->integer : 0;
 	if (!m->is_claimed || !m->is_answered)
 		return;
-	m->is_answered = reply->type == REDIS_REPLY_ARRAY && reply->elements == m->count;
+	m->is_answered = reply->type == REPLY_ARRAY && reply->elements == m->count;
 	for (size_t i = 0; m->is_answered && i < m->count; i++)
 		m->is_claimed[i] = is_claim(reply->element[i]);
 }

@@ -311,13 +311,13 @@ static void refuse(struct redis *r, const char *said)
 	drop(r, what);
 }
 
-static bool is_error(const redisReply *reply)
+static bool is_error(const struct redis_reply *reply)
 {
-	return reply->type == REDIS_REPLY_ERROR;
+	return reply->type == REPLY_ERROR;
 }
 
 /* AUTH and SELECT must succeed. */
-static void on_login(void *owner, void *arg, const redisReply *reply)
+static void on_login(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct redis *r = arg;
 
@@ -326,9 +326,10 @@ static void on_login(void *owner, void *arg, const redisReply *reply)
 		refuse(r, reply->str);
 }
 
-static const char *find_info(const struct redis *r, const redisReply *reply, const char *name, char *out, size_t size)
+static const char *find_info(const struct redis *r, const struct redis_reply *reply, const char *name, char *out,
+			     size_t size)
 {
-	const char *at = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, name) : NULL;
+	const char *at = reply && reply->type == REPLY_STRING ? strstr(reply->str, name) : NULL;
 
 	if (!at)
 		return NULL;
@@ -339,7 +340,7 @@ static const char *find_info(const struct redis *r, const redisReply *reply, con
 }
 
 /* SET with NX and GET together is what tells a claim's fate in one round trip. */
-static void on_server_info(void *owner, void *arg, const redisReply *reply)
+static void on_server_info(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct redis *r = arg;
 	char version[32], what[100];
@@ -356,7 +357,7 @@ static void on_server_info(void *owner, void *arg, const redisReply *reply)
 }
 
 /* Claims that are evicted cost speed, not safety; the operator should know. */
-static void on_memory_info(void *owner, void *arg, const redisReply *reply)
+static void on_memory_info(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct redis *r = arg;
 	char policy[40], most[40];
@@ -371,30 +372,30 @@ static void on_memory_info(void *owner, void *arg, const redisReply *reply)
 			 most);
 }
 
-static void on_script(struct redis *r, enum redis_script script, const redisReply *reply)
+static void on_script(struct redis *r, enum redis_script script, const struct redis_reply *reply)
 {
 	if (!reply)
 		return;
-	if (reply->type == REDIS_REPLY_STRING && reply->len == 40)
+	if (reply->type == REPLY_STRING && reply->len == 40)
 		memcpy(r->sha[script], reply->str, 41);
 	else if (is_error(reply))
 		log_warn("redis rejected a script; claims end by their TTL only", "reason=%s", reply->str);
 }
 
-static void on_heartbeat_loaded(void *owner, void *arg, const redisReply *reply)
+static void on_heartbeat_loaded(void *owner, void *arg, const struct redis_reply *reply)
 {
 	(void)owner;
 	on_script(arg, REDIS_HEARTBEAT, reply);
 }
 
-static void on_release_loaded(void *owner, void *arg, const redisReply *reply)
+static void on_release_loaded(void *owner, void *arg, const struct redis_reply *reply)
 {
 	(void)owner;
 	on_script(arg, REDIS_RELEASE, reply);
 }
 
 /* The last answer of the login. */
-static void on_renew_loaded(void *owner, void *arg, const redisReply *reply)
+static void on_renew_loaded(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct redis *r = arg;
 
@@ -447,7 +448,7 @@ static void log_in(struct redis *r)
 
 /* --- receiving --- */
 
-static void answer(struct redis *r, const redisReply *reply)
+static void answer(struct redis *r, const struct redis_reply *reply)
 {
 	struct request q = r->requests[r->answered++ & r->request_mask];
 
@@ -456,7 +457,7 @@ static void answer(struct redis *r, const redisReply *reply)
 }
 
 /* After a failover, the name may belong to another server: only a new connection can find it. */
-static bool is_readonly(const redisReply *reply)
+static bool is_readonly(const struct redis_reply *reply)
 {
 	return is_error(reply) && strncmp(reply->str, "READONLY", 8) == 0;
 }
@@ -482,7 +483,7 @@ static bool answer_those_read(struct redis *r, const redisContext *context)
 		}
 		/* Errors are logged, and a server that does not know AUTH repeats its arguments. */
 		if (is_error(reply))
-			redis_mask(r, ((redisReply *)reply)->str);
+			redis_mask(r, ((struct redis_reply *)reply)->str);
 		is_replica = is_readonly(reply);
 		answer(r, reply);
 		arena_clear(

@@ -8,7 +8,7 @@
 #include <uv.h>
 
 struct redis;
-struct redisReply;
+struct redis_reply;
 
 enum redis_state {
 	REDIS_DOWN,       /* not connected; a timer will try again */
@@ -22,7 +22,7 @@ enum redis_script { REDIS_HEARTBEAT, REDIS_RELEASE, REDIS_RENEW, REDIS_SCRIPTS }
 /* The answer to one command, called once from the loop. owner is settings.owner, arg what the
  * command was sent with. reply is NULL if the answer is unknown: the connection died, or the
  * answer was late. reply lives for the call. */
-typedef void(redis_cb)(void *owner, void *arg, const struct redisReply *reply);
+typedef void(redis_cb)(void *owner, void *arg, const struct redis_reply *reply);
 
 struct redis_settings {
 	const char *url; /* checked by config.c; must live as long as the connection */

@@ -4,6 +4,11 @@
 
 #include <string.h>
 
+_Static_assert(REPLY_STRING == REDIS_REPLY_STRING && REPLY_ARRAY == REDIS_REPLY_ARRAY &&
+		       REPLY_INTEGER == REDIS_REPLY_INTEGER && REPLY_NIL == REDIS_REPLY_NIL &&
+		       REPLY_STATUS == REDIS_REPLY_STATUS && REPLY_ERROR == REDIS_REPLY_ERROR,
+	       "a task has hiredis's numbers");
+
 #if HIREDIS_MAJOR >= 1
 typedef size_t reply_count;
 #else
@@ -16,23 +21,23 @@ static void *take(struct arena *a, size_t size)
 	return size > REPLY_BYTES || a->taken > REPLY_BYTES - size ? NULL : arena_alloc(a, size);
 }
 
-static redisReply *new_reply(const redisReadTask *task)
+static struct redis_reply *new_reply(const redisReadTask *task)
 {
 	struct arena *a = task->privdata;
-	redisReply *reply = take(a, sizeof(*reply));
+	struct redis_reply *reply = take(a, sizeof(*reply));
 
 	if (!reply)
 		return NULL;
 	memset(reply, 0, sizeof(*reply));
-	reply->type = task->type;
+	reply->type = (enum reply_type)task->type;
 	if (task->parent)
-		((redisReply *)task->parent->obj)->element[task->idx] = reply;
+		((struct redis_reply *)task->parent->obj)->element[task->idx] = reply;
 	return reply;
 }
 
 static void *new_string(const redisReadTask *task, char *text, size_t len)
 {
-	redisReply *reply = new_reply(task);
+	struct redis_reply *reply = new_reply(task);
 	char *copy = reply ? take(task->privdata, len + 1) : NULL;
 
 	if (!copy)
@@ -46,7 +51,7 @@ static void *new_string(const redisReadTask *task, char *text, size_t len)
 
 static void *new_array(const redisReadTask *task, reply_count count)
 {
-	redisReply *reply = new_reply(task);
+	struct redis_reply *reply = new_reply(task);
 
 	if (!reply)
 		return NULL;
@@ -62,7 +67,7 @@ static void *new_array(const redisReadTask *task, reply_count count)
 
 static void *new_integer(const redisReadTask *task, long long value)
 {
-	redisReply *reply = new_reply(task);
+	struct redis_reply *reply = new_reply(task);
 
 	if (reply)
 		reply->integer = value;
@@ -72,10 +77,10 @@ static void *new_integer(const redisReadTask *task, long long value)
 /* Its task says that it was to be a string or an array. */
 static void *new_nil(const redisReadTask *task)
 {
-	redisReply *reply = new_reply(task);
+	struct redis_reply *reply = new_reply(task);
 
 	if (reply)
-		reply->type = REDIS_REPLY_NIL;
+		reply->type = REPLY_NIL;
 	return reply;
 }
 
@@ -84,12 +89,31 @@ static void free_reply(void *reply)
 	(void)reply; /* with the arena */
 }
 
-/* Doubles and booleans come only to clients that asked for them (RESP3). */
+#if HIREDIS_MAJOR >= 1
+/* These come only to clients that asked for them (RESP3), or from a server that means harm: without a function hiredis
+ * would hand out a number for a pointer. */
+static void *new_double(const redisReadTask *task, double value, char *text, size_t len)
+{
+	(void)value, (void)text, (void)len;
+	return new_reply(task);
+}
+
+static void *new_boolean(const redisReadTask *task, int value)
+{
+	(void)value;
+	return new_reply(task);
+}
+#endif
+
 static redisReplyObjectFunctions functions = {
 	.createString = new_string,
 	.createArray = new_array,
 	.createInteger = new_integer,
 	.createNil = new_nil,
+#if HIREDIS_MAJOR >= 1
+	.createDouble = new_double,
+	.createBool = new_boolean,
+#endif
 	.freeObject = free_reply,
 };
 

@@ -6,13 +6,13 @@
  * so that a late release of the first cannot delete the second. */
 #include "road/claim.h"
 
-#include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/memory.h"
+#include "redis/reply.h"
 #include "redis/resp.h"
 #include "road/duplicates.h"
 #include "road/fleet.h"
@@ -113,7 +113,7 @@ static int send_command(struct claim *c, redis_cb *cb, void *arg)
 }
 
 /* One line for a spell of errors: OOM, READONLY and the like come with every command. */
-static void log_error_answer(struct claim *c, const redisReply *reply)
+static void log_error_answer(struct claim *c, const struct redis_reply *reply)
 {
 	counters.redis_errors++;
 	log_write(c->has_error_logged ? LOG_DEBUG : LOG_WARN, "redis rejects claims; the unique key decides",
@@ -124,18 +124,18 @@ static void log_error_answer(struct claim *c, const redisReply *reply)
 }
 
 /* A mark whose answer never came may not have arrived: it is owed. */
-static void on_mark(void *owner, void *arg, const redisReply *reply)
+static void on_mark(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct claim *c = owner;
 	struct queued_mark mark;
 
 	if (arg && mark_queue_take(&c->sent, &mark) && !reply)
 		mark_queue_add(&c->owed, &mark);
-	if (reply && reply->type == REDIS_REPLY_ERROR)
+	if (reply && reply->type == REPLY_ERROR)
 		log_error_answer(c, reply);
 }
 
-static int64_t value_ms(const redisReply *value)
+static int64_t value_ms(const struct redis_reply *value)
 {
 	const char *at = memrchr(value->str, '@', (size_t)value->len);
 	int64_t ms = 0;
@@ -167,7 +167,7 @@ static void tell_unsealed(struct claim *c)
 }
 
 /* A mark that none of the fleet wrote for this event says nothing. */
-static bool is_believed(struct claim *c, const struct event *ev, const redisReply *value)
+static bool is_believed(struct claim *c, const struct event *ev, const struct redis_reply *value)
 {
 	struct seal_place place = place_of(c, ev->id, ev->id_len);
 
@@ -193,12 +193,12 @@ static enum claim_result read_mark(const struct claim *c, const struct mark *mar
 
 /* What a claim's value says; a mark that says nothing of ev is as good as absent. Our own value means that an earlier
  * SET of ours arrived whose answer was lost: the claim is ours, under the time that it was sent with. */
-static enum claim_result read_value(struct claim *c, struct event *ev, const redisReply *value)
+static enum claim_result read_value(struct claim *c, struct event *ev, const struct redis_reply *value)
 {
 	size_t len = (size_t)value->len;
 	struct mark mark;
 
-	if (value->type != REDIS_REPLY_STRING && value->type != REDIS_REPLY_STATUS)
+	if (value->type != REPLY_STRING && value->type != REPLY_STATUS)
 		return CLAIM_UNKNOWN;
 	if (mark_read(&mark, value->str, len))
 		return is_believed(c, ev, value) ? read_mark(c, &mark, ev) : CLAIM_ABSENT;
@@ -209,7 +209,8 @@ static enum claim_result read_value(struct claim *c, struct event *ev, const red
 }
 
 /* Somebody else's claim or mark is seen for the first time: how long was it there when ev came? */
-static void count_duplicate(const struct claim *c, struct event *ev, enum claim_result result, const redisReply *value)
+static void count_duplicate(const struct claim *c, struct event *ev, enum claim_result result,
+			    const struct redis_reply *value)
 {
 	int64_t age_ms = (int64_t)uv_now(c->loop) - ev->received_us / 1000;
 
@@ -219,10 +220,10 @@ static void count_duplicate(const struct claim *c, struct event *ev, enum claim_
 	ev->is_counted = true;
 }
 
-static void on_seized(void *owner, void *arg, const redisReply *reply);
+static void on_seized(void *owner, void *arg, const struct redis_reply *reply);
 
 /* Claims ev in place of a mark that says nothing of it. Returns as claim_take. */
-static int seize(struct claim *c, struct event *ev, const redisReply *mark)
+static int seize(struct claim *c, struct event *ev, const struct redis_reply *mark)
 {
 	resp_start(&c->command, 7);
 	resp_word(&c->command, "EVAL");
@@ -235,12 +236,12 @@ static int seize(struct claim *c, struct event *ev, const redisReply *mark)
 	return send_command(c, on_seized, ev);
 }
 
-static bool is_error(const redisReply *reply)
+static bool is_error(const struct redis_reply *reply)
 {
-	return reply->type == REDIS_REPLY_ERROR;
+	return reply->type == REPLY_ERROR;
 }
 
-static enum claim_result read_take(struct claim *c, struct event *ev, const redisReply *reply)
+static enum claim_result read_take(struct claim *c, struct event *ev, const struct redis_reply *reply)
 {
 	if (!reply)
 		return CLAIM_UNKNOWN;
@@ -249,10 +250,10 @@ static enum claim_result read_take(struct claim *c, struct event *ev, const redi
 		return CLAIM_UNKNOWN;
 	}
 	c->is_refused = false;
-	return reply->type == REDIS_REPLY_NIL ? CLAIM_MINE : read_value(c, ev, reply);
+	return reply->type == REPLY_NIL ? CLAIM_MINE : read_value(c, ev, reply);
 }
 
-static void finish_take(struct claim *c, struct event *ev, enum claim_result result, const redisReply *reply)
+static void finish_take(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *reply)
 {
 	count_duplicate(c, ev, result, reply);
 	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
@@ -261,14 +262,14 @@ static void finish_take(struct claim *c, struct event *ev, enum claim_result res
 }
 
 /* Another mark that says nothing: a Redis that has one each time must not keep ev from being stored. */
-static void on_seized(void *owner, void *arg, const redisReply *reply)
+static void on_seized(void *owner, void *arg, const struct redis_reply *reply)
 {
 	enum claim_result result = read_take(owner, arg, reply);
 
 	finish_take(owner, arg, result == CLAIM_ABSENT ? CLAIM_UNKNOWN : result, reply);
 }
 
-static void on_take(void *owner, void *arg, const redisReply *reply)
+static void on_take(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct claim *c = owner;
 	struct event *ev = arg;
@@ -303,11 +304,11 @@ struct look {
 	struct event *events[];
 };
 
-static enum claim_result read_element(struct claim *c, struct event *ev, const redisReply *value)
+static enum claim_result read_element(struct claim *c, struct event *ev, const struct redis_reply *value)
 {
 	enum claim_result result;
 
-	if (value->type == REDIS_REPLY_NIL)
+	if (value->type == REPLY_NIL)
 		return CLAIM_ABSENT;
 	result = read_value(c, ev, value);
 	if (ev->is_deferred)
@@ -315,13 +316,13 @@ static enum claim_result read_element(struct claim *c, struct event *ev, const r
 	return result;
 }
 
-static void on_look(void *owner, void *arg, const redisReply *reply)
+static void on_look(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct claim *c = owner;
 	struct look *look = arg;
-	bool is_whole = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == look->count;
+	bool is_whole = reply && reply->type == REPLY_ARRAY && reply->elements == look->count;
 
-	if (reply && reply->type == REDIS_REPLY_ERROR)
+	if (reply && reply->type == REPLY_ERROR)
 		log_error_answer(c, reply);
 	for (size_t i = 0; i < look->count; i++) {
 		struct event *ev = look->events[i];
@@ -365,10 +366,10 @@ static void put_attempts_key(struct claim *c, const struct event *ev, uint64_t d
 	resp_joined(&c->command, c->attempts_prefix, strlen(c->attempts_prefix), tail, ev->id_len + 17u);
 }
 
-static void on_count(void *owner, void *arg, const redisReply *reply)
+static void on_count(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct claim *c = owner;
-	bool is_count = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0;
+	bool is_count = reply && reply->type == REPLY_INTEGER && reply->integer >= 0;
 
 	c->on.on_counted(c->on.arg, arg, is_count ? (long)reply->integer : -1);
 }
@@ -406,26 +407,26 @@ struct script_call {
 };
 
 /* How many of these claims the script says that it changed. */
-static uint64_t count_of(const redisReply *reply, size_t claims)
+static uint64_t count_of(const struct redis_reply *reply, size_t claims)
 {
 	if (reply->integer < 0)
 		return 0;
 	return (uint64_t)reply->integer < claims ? (uint64_t)reply->integer : claims;
 }
 
-static void on_script(void *owner, void *arg, const redisReply *reply)
+static void on_script(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct claim *c = owner;
 	struct script_call *call = arg;
 
-	if (reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0 && !call->is_retry) {
+	if (reply && reply->type == REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0 && !call->is_retry) {
 		redis_load_scripts(c->redis);
 		call->is_retry = true;
 		if (redis_send(c->redis, call->bytes, call->len, on_script, call) == 0)
 			return;
-	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
+	} else if (reply && reply->type == REPLY_ERROR) {
 		log_error_answer(c, reply);
-	} else if (reply && reply->type == REDIS_REPLY_INTEGER) {
+	} else if (reply && reply->type == REPLY_INTEGER) {
 		uint64_t changed = count_of(reply, call->claims);
 
 		if (call->script == REDIS_RENEW) {

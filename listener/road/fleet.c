@@ -7,11 +7,11 @@
  * same instances choose the same one, and one that leaves hands its ids out evenly. */
 #include "road/fleet.h"
 
-#include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "redis/reply.h"
 #include "redis/resp.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -57,14 +57,14 @@ bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len)
 
 /* --- heartbeats --- */
 
-static void keep_members(struct fleet *f, const redisReply *reply)
+static void keep_members(struct fleet *f, const struct redis_reply *reply)
 {
 	f->count = 0;
 	for (size_t i = 0; i < reply->elements && f->count < MEMBERS_MAX; i++) {
-		const redisReply *name = reply->element[i];
+		const struct redis_reply *name = reply->element[i];
 		uint64_t seed;
 
-		if (name->type != REDIS_REPLY_STRING)
+		if (name->type != REPLY_STRING)
 			continue;
 		seed = hash_text(name->str, (size_t)name->len);
 		if (seed != f->seed)
@@ -73,17 +73,17 @@ static void keep_members(struct fleet *f, const redisReply *reply)
 }
 
 /* Who cannot be told is nobody: then this instance claims all that it hears. */
-static void on_members(void *owner, void *arg, const redisReply *reply)
+static void on_members(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct fleet *f = arg;
 
 	(void)owner;
-	if (reply && reply->type == REDIS_REPLY_ARRAY && !f->has_left && !f->is_resting) {
+	if (reply && reply->type == REPLY_ARRAY && !f->has_left && !f->is_resting) {
 		keep_members(f, reply);
 		return;
 	}
 	f->count = 0;
-	if (reply && reply->type == REDIS_REPLY_ERROR) {
+	if (reply && reply->type == REPLY_ERROR) {
 		log_debug("redis rejects the heartbeat", "reason=%s", reply->str);
 		if (f->redis && strncmp(reply->str, "NOSCRIPT", 8) == 0)
 			redis_load_scripts(f->redis);

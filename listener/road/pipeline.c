@@ -1118,11 +1118,6 @@ bool pipeline_is_full_for_producers(const struct pipeline *p)
 	return p->producers.is_full;
 }
 
-const struct store *pipeline_store(const struct pipeline *p)
-{
-	return p->store;
-}
-
 const struct claim *pipeline_claim(const struct pipeline *p)
 {
 	return p->claim;

@@ -2,11 +2,11 @@
  * claim.c's. */
 #include "road/registry.h"
 
-#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "redis/reply.h"
 #include "register.lua.h"
 
 #define KEY "wsonce:prefixes"
@@ -30,27 +30,27 @@ static void find_foreign(struct registry *r, const char *prefix, const char *dat
 }
 
 /* A prefix that is in the way, and its database? */
-static bool is_foreign(const redisReply *reply)
+static bool is_foreign(const struct redis_reply *reply)
 {
-	return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-	       reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING;
+	return reply->type == REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REPLY_STRING &&
+	       reply->element[1]->type == REPLY_STRING;
 }
 
-static void on_entered(void *owner, void *arg, const redisReply *reply)
+static void on_entered(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct registry *r = arg;
 
 	(void)owner;
 	if (!reply)
 		return;
-	if (reply->type == REDIS_REPLY_ERROR)
+	if (reply->type == REPLY_ERROR)
 		log_write(r->has_error_logged ? LOG_DEBUG : LOG_WARN, "cannot register the claim prefix in redis",
 			  "reason=%s", reply->str);
-	r->has_error_logged = reply->type == REDIS_REPLY_ERROR;
+	r->has_error_logged = reply->type == REPLY_ERROR;
 	if (is_foreign(reply)) {
 		find_foreign(r, reply->element[0]->str, reply->element[1]->str);
 		r->is_foreign = true;
-	} else if (reply->type == REDIS_REPLY_NIL) {
+	} else if (reply->type == REPLY_NIL) {
 		if (r->is_foreign)
 			log_info("using redis again", "prefix=%s", r->prefix);
 		r->is_foreign = false;

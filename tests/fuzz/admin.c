@@ -71,12 +71,6 @@ bool pipeline_is_full_for_producers(const struct pipeline *p)
 	return pipeline_is_full(p);
 }
 
-const struct store *pipeline_store(const struct pipeline *p)
-{
-	(void)p;
-	return NULL;
-}
-
 const struct claim *pipeline_claim(const struct pipeline *p)
 {
 	(void)p;

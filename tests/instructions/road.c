@@ -7,7 +7,6 @@
  *   road loser N     every claim is another's, and done when it is looked at again
  *   road about       what it was built with, as JSON */
 #include <gnu/libc-version.h>
-#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "road/hold.h"
 #include "road/pipeline.h"
 #include "redis/connection.h"
+#include "redis/reply.h"
 #include "base/counters.h"
 
 enum {
@@ -32,18 +32,18 @@ enum {
 
 struct path {
 	const char *name;
-	redisReply *claim;       /* what Redis says to a claim */
-	const uint64_t *outcome; /* the counter that each message has to end in */
+	struct redis_reply *claim; /* what Redis says to a claim */
+	const uint64_t *outcome;   /* the counter that each message has to end in */
 };
 
 /* clang-format off */
 #define TEXT_REPLY(kind, text) {.type = (kind), .str = (text), .len = sizeof(text) - 1}
 /* clang-format on */
 
-static redisReply nothing = {.type = REDIS_REPLY_NIL};
-static redisReply other = TEXT_REPLY(REDIS_REPLY_STRING, "listener-2.0123456789abcdef@1700000000000");
-static redisReply done = TEXT_REPLY(REDIS_REPLY_STRING, "done@1700000000000.00000001");
-static redisReply okay = TEXT_REPLY(REDIS_REPLY_STATUS, "OK");
+static struct redis_reply nothing = {.type = REPLY_NIL};
+static struct redis_reply other = TEXT_REPLY(REPLY_STRING, "listener-2.0123456789abcdef@1700000000000");
+static struct redis_reply done = TEXT_REPLY(REPLY_STRING, "done@1700000000000.00000001");
+static struct redis_reply okay = TEXT_REPLY(REPLY_STATUS, "OK");
 
 static const struct path paths[] = {
 	{"winner", &nothing, &counters.persisted},
@@ -104,7 +104,7 @@ void *realloc(void *block, size_t size)
 struct call {
 	redis_cb *cb;
 	void *arg;
-	redisReply *reply; /* NULL: done marks, one for each key */
+	struct redis_reply *reply; /* NULL: done marks, one for each key */
 	size_t keys;
 };
 
@@ -113,7 +113,7 @@ struct redis {
 	struct call calls[CALLS_MAX]; /* a ring */
 	size_t sent;
 	size_t answered;
-	redisReply *marks[KEYS_MAX];
+	struct redis_reply *marks[KEYS_MAX];
 };
 
 static struct redis the_redis;
@@ -208,7 +208,7 @@ static bool answer_commands(struct redis *r)
 
 	while (r->answered < end) {
 		struct call call = r->calls[r->answered++ % CALLS_MAX];
-		redisReply marks = {.type = REDIS_REPLY_ARRAY, .elements = call.keys, .element = r->marks};
+		struct redis_reply marks = {.type = REPLY_ARRAY, .elements = call.keys, .element = r->marks};
 
 		if (call.keys > KEYS_MAX)
 			fail("a command has more keys than there is room for");

@@ -1,10 +1,10 @@
 /* Heartbeats of fleet.c: when they are sent, what they say, and when there are no more. */
 #include "unit.h"
-#include <hiredis/hiredis.h>
 #include <uv.h>
 
 #include "clock.h"
 #include "road/fleet.h"
+#include "redis/reply.h"
 
 #define BEAT_MS  1000
 #define ALIVE_MS 3000 /* what one beat is worth to the others: two of them may be lost */
@@ -44,11 +44,11 @@ void redis_load_scripts(struct redis *r)
 /* Redis names two instances that are alive: ours, and another. */
 static void answer_with_another(void)
 {
-	redisReply names[2] = {{.type = REDIS_REPLY_STRING, .str = "me", .len = 2},
-			       {.type = REDIS_REPLY_STRING, .str = "you", .len = 3}};
-	redisReply *elements[2] = {&names[0], &names[1]};
+	struct redis_reply names[2] = {{.type = REPLY_STRING, .str = "me", .len = 2},
+				       {.type = REPLY_STRING, .str = "you", .len = 3}};
+	struct redis_reply *elements[2] = {&names[0], &names[1]};
 
-	answer(NULL, answer_arg, &(redisReply){.type = REDIS_REPLY_ARRAY, .elements = 2, .element = elements});
+	answer(NULL, answer_arg, &(struct redis_reply){.type = REPLY_ARRAY, .elements = 2, .element = elements});
 }
 
 static bool is_another_preferred_for_some(void)

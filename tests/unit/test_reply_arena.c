@@ -33,7 +33,7 @@ Test(reply_arena, an_array_may_be_promised_and_come_later)
 	cr_assert_eq(read_text("*2\r\n$1\r\na\r\n"), REDIS_OK);
 	cr_assert_null(reply);
 	cr_assert_eq(read_text(":7\r\n"), REDIS_OK);
-	cr_assert_eq(((redisReply *)reply)->element[1]->integer, 7);
+	cr_assert_eq(((struct redis_reply *)reply)->element[1]->integer, 7);
 }
 
 Test(reply_arena, an_array_that_nobody_could_hold_is_refused)
