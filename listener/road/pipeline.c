@@ -60,6 +60,27 @@ struct gate {
 	bool is_behind; /* one of the windows is, or Postgres is behind */
 };
 
+/* What this listener does with events. */
+enum life {
+	LIFE_WORKING,
+	LIFE_RESTING,  /* it stalls, the others know, and it leaves claims to them */
+	LIFE_DRAINING, /* nothing waits for others any more */
+	LIFE_DRAINED,
+};
+
+static const char *const life_names[] = {"working", "resting", "draining", "drained"};
+
+/* What is told to the database once a minute, and once more at the end. */
+enum telling {
+	TELLING_TOLD, /* the timer says when to tell again */
+	TELLING_DUE,
+	TELLING_SENT,      /* there is no answer yet */
+	TELLING_LAST_SENT, /* the last one is on its way */
+	TELLING_OVER,      /* it has arrived or is given up */
+};
+
+static const char *const telling_names[] = {"told", "due", "sent", "last sent", "over"};
+
 struct pipeline {
 	uv_loop_t *loop;
 	const struct config *config;
@@ -75,16 +96,12 @@ struct pipeline {
 	struct gate producers, all;
 	enum pressure pressure;
 	size_t deferred; /* events left to others and not yet looked at */
-	bool is_draining;
-	bool is_drained;
+	enum life life;
 	struct stall stall;
-	bool is_resting;   /* it stalls, and the others know */
-	int64_t probed_ms; /* loop clock, of its last try */
+	int64_t probed_ms; /* loop clock, of the last try of one that rests */
 	struct checkin checkin;
+	enum telling telling;
 	bool doubts_marks;
-	bool is_checkin_due;
-	bool is_checking_in;       /* a check-in is on its way */
-	bool is_leaving;           /* and it is the last one, or there is none any more */
 	bool had_suspects;         /* the last batch of events */
 	unsigned int since_burial; /* batches of events since the last one of dead letters */
 	uv_prepare_t turn;         /* before each wait for I/O: what this turn brought is sent */
@@ -107,6 +124,23 @@ static int64_t now_ms(const struct pipeline *p)
 static int64_t ttl_ms(const struct pipeline *p)
 {
 	return p->config->claim_ttl_s * 1000;
+}
+
+static void set_life(struct pipeline *p, enum life life)
+{
+	log_debug("pipeline", "from=%s to=%s", life_names[p->life], life_names[life]);
+	assert(life >= LIFE_DRAINING ? life > p->life : p->life < LIFE_DRAINING);
+	p->life = life;
+}
+
+static bool is_resting(const struct pipeline *p)
+{
+	return p->life == LIFE_RESTING;
+}
+
+static bool is_draining(const struct pipeline *p)
+{
+	return p->life >= LIFE_DRAINING;
 }
 
 /* --- the budget --- */
@@ -186,21 +220,31 @@ void pipeline_charge(struct pipeline *p, long bytes)
 
 /* --- check-ins --- */
 
+static void set_telling(struct pipeline *p, enum telling telling)
+{
+	log_debug("check-in", "from=%s to=%s", telling_names[p->telling], telling_names[telling]);
+	assert(p->telling < TELLING_LAST_SENT || telling == TELLING_OVER);
+	p->telling = telling;
+}
+
+/* One that is late is not waited for any longer. */
 static void on_checkin_timer(uv_timer_t *timer)
 {
 	struct pipeline *p = timer->data;
 
-	p->is_checking_in = false; /* the last one is late: nobody waits for it any longer */
-	p->is_checkin_due = !p->is_leaving;
+	set_telling(p, p->telling < TELLING_LAST_SENT ? TELLING_DUE : TELLING_OVER);
 }
 
 /* A batch would have to wait for it, but it comes once a minute and takes a millisecond. */
-static void send_checkin(struct pipeline *p)
+static void send_checkin(struct pipeline *p, bool is_last)
 {
-	char *text = checkin_write(&p->checkin, p->is_leaving, now_ms(p));
+	char *text = checkin_write(&p->checkin, is_last, now_ms(p));
+	bool is_sent = store_checkin(p->store, text) == 0;
 
-	p->is_checking_in = store_checkin(p->store, text) == 0;
-	p->is_checkin_due = !p->is_checking_in && !p->is_leaving;
+	if (is_last)
+		set_telling(p, is_sent ? TELLING_LAST_SENT : TELLING_OVER);
+	else if (is_sent)
+		set_telling(p, TELLING_SENT);
 	free(text);
 }
 
@@ -209,20 +253,22 @@ static void on_checked_in(void *arg, bool is_told, const char *answer)
 	struct pipeline *p = arg;
 	const char *why = is_told ? checkin_read(&p->checkin, answer) : NULL;
 
-	p->is_checking_in = false;
-	if (why && !p->is_draining)
+	if (p->telling == TELLING_LAST_SENT)
+		set_telling(p, TELLING_OVER);
+	else if (p->telling == TELLING_SENT)
+		set_telling(p, TELLING_TOLD);
+	if (why && !is_draining(p))
 		p->on.on_unusable(p->on.arg, why, 1);
 }
 
 /* Is there nothing to wait for before the end? The last check-in is sent only if Postgres is there. */
 static bool has_left(struct pipeline *p)
 {
-	if (!p->is_leaving && store_is_idle(p->store)) {
-		p->is_leaving = true;
-		send_checkin(p);
+	if (p->telling < TELLING_LAST_SENT && store_is_idle(p->store)) {
+		send_checkin(p, true);
 		uv_timer_start(&p->checkin_timer, on_checkin_timer, LEAVE_MS, 0);
 	}
-	return !p->is_checking_in;
+	return p->telling != TELLING_SENT && p->telling != TELLING_LAST_SENT;
 }
 
 /* --- settle --- */
@@ -238,9 +284,9 @@ static void take_claim(struct pipeline *p, struct event *ev);
 
 static void check_drained(struct pipeline *p)
 {
-	if (!p->is_draining || p->is_drained || p->events.messages || claim_unanswered(p->claim) || !has_left(p))
+	if (p->life != LIFE_DRAINING || p->events.messages || claim_unanswered(p->claim) || !has_left(p))
 		return;
-	p->is_drained = true;
+	set_life(p, LIFE_DRAINED);
 	p->on.on_drained(p->on.arg, 0);
 }
 
@@ -393,8 +439,8 @@ static void store_next(struct pipeline *p)
 {
 	if (!store_is_idle(p->store))
 		return;
-	if (p->is_checkin_due) {
-		send_checkin(p);
+	if (p->telling == TELLING_DUE) {
+		send_checkin(p, false);
 		return;
 	}
 	if (is_burial_due(p)) {
@@ -531,7 +577,7 @@ static void put_off(struct pipeline *p, struct event *ev, const char *why)
 	ev->put_offs += ev->put_offs < UINT16_MAX;
 	ev->is_put_off = true;
 	event_move(&p->events, ev, EV_BACKING_OFF);
-	hold_add(&p->hold, ev, now_ms(p), p->is_draining ? RETRY_STEP : step < PUT_OFF_STEP ? step : PUT_OFF_STEP);
+	hold_add(&p->hold, ev, now_ms(p), is_draining(p) ? RETRY_STEP : step < PUT_OFF_STEP ? step : PUT_OFF_STEP);
 }
 
 /* --- claim and hold --- */
@@ -545,7 +591,7 @@ static void send_to_store(struct pipeline *p, struct event *ev)
 
 static void hold(struct pipeline *p, struct event *ev)
 {
-	if (p->is_draining) { /* no time to wait for somebody else */
+	if (is_draining(p)) { /* no time to wait for somebody else */
 		send_to_store(p, ev);
 		return;
 	}
@@ -562,7 +608,7 @@ static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
 	if (store_is_sure(p->store) && !p->doubts_marks) {
 		settle(p, ev, outcome);
-	} else if (p->doubts_marks || ev->is_doubted || p->is_draining) {
+	} else if (p->doubts_marks || ev->is_doubted || is_draining(p)) {
 		send_to_store(p, ev);
 	} else {
 		ev->is_doubted = true;
@@ -577,7 +623,7 @@ static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 /* The claim is ours: but who stalls leaves the event to others. */
 static void on_mine(struct pipeline *p, struct event *ev)
 {
-	if (!p->is_resting) {
+	if (!is_resting(p)) {
 		send_to_store(p, ev);
 		return;
 	}
@@ -627,12 +673,12 @@ static void take_claim(struct pipeline *p, struct event *ev)
  * one event, of which N - 1 are in vain, would cost Redis and everybody most of their time. */
 static void claim_or_defer(struct pipeline *p, struct event *ev, const struct sender *sender)
 {
-	if (p->is_resting && claim_is_ready(p->claim)) {
+	if (is_resting(p) && claim_is_ready(p->claim)) {
 		hold(p, ev);
 		return;
 	}
 	/* Who waits for an ack does not wait for somebody else first. */
-	if (sender || p->is_draining || !claim_prefers_other(p->claim, ev)) {
+	if (sender || is_draining(p) || !claim_prefers_other(p->claim, ev)) {
 		take_claim(p, ev);
 		return;
 	}
@@ -649,7 +695,7 @@ static void claim_or_defer(struct pipeline *p, struct event *ev, const struct se
  * be; or the owner died, or gave it back. */
 static void take_over(struct pipeline *p, struct event *ev)
 {
-	if (p->is_resting || (ev->is_deferred && ev->looks < DEFER_LOOKS)) {
+	if (is_resting(p) || (ev->is_deferred && ev->looks < DEFER_LOOKS)) {
 		ev->looks++;
 		hold(p, ev);
 		return;
@@ -709,7 +755,7 @@ static void give_back(struct pipeline *p, struct event *ev)
 	claim_release(p->claim, &ev, 1);
 	ev->looks = 0;
 	ev->held_ms = now_ms(p);
-	if (p->is_draining || !claim_is_ready(p->claim)) {
+	if (is_draining(p) || !claim_is_ready(p->claim)) {
 		send_to_store(p, ev);
 		return;
 	}
@@ -866,11 +912,11 @@ static bool has_rows(const struct pipeline *p)
 /* Who cannot finish does not begin. */
 static void check_stall(struct pipeline *p)
 {
-	bool is_stalled = stall_check(&p->stall, has_rows(p), now_ms(p)) && !p->is_draining;
+	bool is_stalled = stall_check(&p->stall, has_rows(p), now_ms(p)) && !is_draining(p);
 
-	if (is_stalled == p->is_resting)
+	if (is_stalled == is_resting(p))
 		return;
-	p->is_resting = is_stalled;
+	set_life(p, is_stalled ? LIFE_RESTING : LIFE_WORKING);
 	p->probed_ms = now_ms(p);
 	claim_rest(p->claim, is_stalled);
 	if (!is_stalled) {
@@ -886,7 +932,7 @@ static void on_watch_timer(uv_timer_t *timer)
 {
 	struct pipeline *p = timer->data;
 
-	if (p->is_resting)
+	if (is_resting(p))
 		give_claims_back(p);
 }
 
@@ -894,9 +940,9 @@ bool pipeline_can_store(const struct pipeline *p, const char **why)
 {
 	if (!store_is_ready(p->store, why))
 		return false;
-	if (p->is_resting)
+	if (is_resting(p))
 		*why = *store_trouble(p->store) ? store_trouble(p->store) : "nothing was stored";
-	return !p->is_resting;
+	return !is_resting(p);
 }
 
 /* --- receive --- */
@@ -1008,9 +1054,9 @@ static void on_last_answers(uv_timer_t *timer)
 {
 	struct pipeline *p = timer->data;
 
-	if (p->is_drained)
+	if (p->life == LIFE_DRAINED)
 		return;
-	p->is_drained = true;
+	set_life(p, LIFE_DRAINED);
 	p->on.on_drained(p->on.arg, p->events.messages);
 }
 
@@ -1019,7 +1065,7 @@ static void on_drain_timeout(uv_timer_t *timer)
 {
 	struct pipeline *p = timer->data;
 
-	if (p->is_drained)
+	if (p->life == LIFE_DRAINED)
 		return;
 	release_left(p);
 	uv_timer_start(&p->drain_timer, on_last_answers, 200, 0);
@@ -1040,8 +1086,7 @@ static void hurry(struct pipeline *p, enum event_state state)
 
 void pipeline_drain(struct pipeline *p)
 {
-	p->is_draining = true;
-	p->is_resting = false;
+	set_life(p, LIFE_DRAINING);
 	claim_leave(p->claim);
 	hurry(p, EV_HELD);
 	hurry(p, EV_BACKING_OFF);
@@ -1056,7 +1101,7 @@ static void on_turn(uv_prepare_t *turn)
 	int64_t wait;
 
 	check_stall(p);
-	if (p->is_resting)
+	if (is_resting(p))
 		probe(p);
 	store_next(p);
 	check_budget(p);
@@ -1152,7 +1197,7 @@ static void open_stages(struct pipeline *p)
 
 	age_limit_init(&p->stale, c);
 	checkin_init(&p->checkin, c);
-	p->is_checkin_due = true;
+	p->telling = TELLING_DUE;
 	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
 	if (c->max_age_s)
 		envelope_add_time(p->envelope, c->time_pointer);
