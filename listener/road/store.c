@@ -560,11 +560,17 @@ static void on_trouble(struct store *s, const struct postgres_answer *answer)
 	}
 }
 
+/* Is the batch on its way by COPY, or asked about for one? INSERT can always take its place. */
+static bool is_by_copy(const struct store *s)
+{
+	return s->job == JOB_COPY || s->job == JOB_FIND_PRESENT;
+}
+
 /* The statement may have been committed before the connection died. Sending it again, by INSERT, is harmless. */
 static void on_unknown(struct store *s)
 {
 	counters.store_retries++;
-	if (s->job == JOB_COPY || s->job == JOB_FIND_PRESENT)
+	if (is_by_copy(s))
 		s->job = JOB_INSERT;
 }
 
@@ -700,10 +706,10 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		caution_raise(&s->alone);
 		/* fallthrough */
 	case POSTGRES_TROUBLE:
-		if (s->job < JOB_INSERT && answer->is_late && (answer->is_locked || answer->is_local))
+		if (is_by_copy(s) && answer->is_late && (answer->is_locked || answer->is_local))
 			s->job = JOB_INSERT;
 		/* Not all that COPY refuses is trouble: with row-level security, say, it cannot be used. */
-		if (s->job < JOB_INSERT)
+		if (is_by_copy(s))
 			on_bad(s, answer);
 		else if (s->job == JOB_INSERT)
 			on_trouble(s, answer);
