@@ -10,6 +10,7 @@
 #define RECEIVED_MAX 20000
 #define LETTERS_MAX  2000
 #define LIVES_MAX    1000
+#define BACKENDS_MAX 8                  /* for each listener */
 #define DUE_MARGIN   (5 * SECOND / 2)   /* over the TTL, until another listener has stored an event */
 #define PAST_US      (12 * SECOND / 10) /* for so long a mark of the epoch before may be believed */
 
@@ -23,6 +24,9 @@ struct fact {
 	int witness, witness_life;
 	bool has_letter;
 };
+
+/* The value of a claim begins with the name of the process, a nonce of its life, and @. */
+#define OWNER_MAX 40
 
 struct received {
 	int process, life, message;
@@ -43,6 +47,8 @@ static struct {
 	int letter_count;
 	enum { LIVING, IN_ORDER, LOST } ends[LIVES_MAX];
 	int64_t forgotten_at; /* the last time that the database forgot something; -1 */
+	char owners[SIM_LISTENERS][OWNER_MAX];
+	int64_t owners_since[SIM_LISTENERS];
 } checker;
 
 void checker_start(const struct plan *plan)
@@ -104,6 +110,10 @@ static int64_t time_for(const struct fact *f, int event)
 
 void checker_look(void)
 {
+	int most = checker.plan->settings.listeners * BACKENDS_MAX;
+
+	if (sim_backends() > most)
+		process_fail("%d backends for %d listeners", sim_backends(), checker.plan->settings.listeners);
 	for (int i = 0; i < checker.plan->events; i++) {
 		const struct fact *f = &checker.facts[i];
 		int64_t since;
@@ -322,6 +332,18 @@ void checker_own(int process, const char *value, size_t len)
 			     value);
 }
 
+static void note_owner(int process, const char *value, size_t len)
+{
+	char *owner = checker.owners[process];
+	const char *end = memchr(value, '@', len);
+
+	if (!end || end - value >= OWNER_MAX || strncmp(owner, value, (size_t)(end - value)) == 0)
+		return;
+	memcpy(owner, value, (size_t)(end - value));
+	owner[end - value] = '\0';
+	checker.owners_since[process] = sim_now();
+}
+
 void checker_key(int process, const char *id, size_t id_len, const char *value, size_t len, bool was_there)
 {
 	int event = event_of(id, id_len);
@@ -337,7 +359,31 @@ void checker_key(int process, const char *id, size_t id_len, const char *value, 
 			process_fail("a dead mark for %s, of which there is no letter", id_of(event));
 	} else {
 		checker_own(process, value, len);
+		note_owner(process, value, len);
 	}
+}
+
+/* While a listener works it renews its claims. */
+void checker_lapsed(const char *value, int64_t at)
+{
+	int64_t quiet = at - (checker.plan->settings.ttl_s + 3) * SECOND;
+
+	for (int i = 0; i < checker.plan->settings.listeners; i++) {
+		size_t len = strlen(checker.owners[i]);
+
+		if (!len || strncmp(value, checker.owners[i], len) != 0 || !process_is_alive(i))
+			continue;
+		if (checker.owners_since[i] > quiet || world_disturbed_until(i) > quiet ||
+		    world_redis_until() > quiet || world_wide_until() > quiet)
+			continue;
+		process_fail("the claim %s ran out, though listener %d lives and nothing disturbed it", value, i);
+	}
+}
+
+void sim_deadlocked(int process)
+{
+	if (!checker.plan->settings.has_handler)
+		process_fail("a statement of listener %d and another one waited for each other", process);
 }
 
 void checker_deleted(int process, const char *key, const char *value)

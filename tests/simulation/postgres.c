@@ -577,6 +577,7 @@ static bool interrupt(struct backend *b)
 		b->has_looked = true;
 		if (!any_blocker(b, leads_to, b, 0))
 			return false;
+		sim_deadlocked(b->process);
 		fail(b, "40P01", "deadlock detected",
 		     "Process 1 waits for ShareLock on transaction 2; blocked by process 2.");
 	}
@@ -1528,7 +1529,8 @@ static int64_t on_rows(struct backend *b)
 			return delay;
 		b->row++;
 		b->is_row_begun = false;
-		if (sim_chance(20))
+		/* some statements have to wait for their processor again and again */
+		if (sim_chance(b->began_us % 8 == 0 ? 300 : 20))
 			return sim_between(10, 3000);
 	}
 	if (next_stage(b))

@@ -88,8 +88,10 @@ static struct key *find_key(struct bytes name)
 
 		if (k->len != name.len || memcmp(k->name, name.at, name.len) != 0)
 			continue;
-		if (k->value && k->expires >= 0 && k->expires <= sim_now())
+		if (k->value && k->expires >= 0 && k->expires <= sim_now()) {
+			checker_lapsed(k->value, k->expires);
 			k->value = NULL;
+		}
 		return k;
 	}
 	if (redis.count == KEYS)

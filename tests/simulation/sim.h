@@ -153,6 +153,8 @@ void sim_forgot_letter(const unsigned char digest[32]);
 /* postgres.c answers the checker, at any moment: is there a committed row, and with which payload? NULL: none. */
 const char *sim_row(const char *id, size_t id_len, size_t *payload_len);
 bool sim_has_letter(const unsigned char digest[32]);
+/* A statement of this process was ended because it and another one waited for each other. */
+void sim_deadlocked(int process);
 /* Backends that are there now, for the bound on them. */
 int sim_backends(void);
 

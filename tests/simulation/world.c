@@ -50,7 +50,7 @@ static struct {
 	struct life *lives[SIM_LISTENERS];
 	int life_count;
 	struct producer producers[PRODUCERS_MAX];
-	int64_t wide_until, disturbed_until[SIM_LISTENERS];
+	int64_t wide_until, redis_until, disturbed_until[SIM_LISTENERS];
 	int64_t deaf_until[SIM_LISTENERS];
 	struct touch touches[TOUCHES_MAX];
 	int touch_count;
@@ -134,7 +134,7 @@ static void add_deed(struct plan *p, struct deed d)
 }
 
 /* A feed sends to all who listen; some copies get lost, some come again. A producer sends to one of them. */
-static void make_deliveries(struct plan *p, int message, int producers, int64_t at)
+static void make_deliveries(struct plan *p, int message, int producers, int64_t at, int repeats)
 {
 	unsigned int all = (1u << p->settings.listeners) - 1, to = all;
 
@@ -150,9 +150,9 @@ static void make_deliveries(struct plan *p, int message, int producers, int64_t 
 		if (sim_chance(80))
 			to &= ~(1u << i);
 	add_deed(p, (struct deed){.kind = DEED_FEED, .at = at, .message = message, .to = to ? to : all});
-	if (sim_chance(100))
+	if (sim_chance(repeats))
 		add_deed(p, (struct deed){.kind = DEED_FEED,
-					  .at = at + sim_between(0, 3 * SECOND),
+					  .at = at + sim_between(0, repeats > 100 ? p->settings.lasts / 2 : 3 * SECOND),
 					  .message = message,
 					  .to = all});
 }
@@ -197,6 +197,7 @@ void plan_make(struct plan *p)
 	bool is_crowd = sim_chance(100);  /* enough at once for COPY */
 	bool is_narrow = sim_chance(400); /* what happens to some, the others must not notice */
 	bool has_bursts = sim_chance(400);
+	int repeats = sim_chance(200) ? 700 : 100; /* of a thousand copies; the feed may be one that sends again */
 	unsigned int kinds = (unsigned int)sim_below(8);
 
 	*p = (struct plan){.events = is_crowd ? (int)sim_between(150, 300) : (int)sim_between(5, 70)};
@@ -212,7 +213,7 @@ void plan_make(struct plan *p)
 			at = p->settings.lasts / 3 * (at % 3) + at % 5000;
 		if (is_crowd && m % 300 < 200)
 			at = p->settings.lasts / 4 * (m / 300 + 1) + (int64_t)sim_below(3000);
-		make_deliveries(p, m, producers, at);
+		make_deliveries(p, m, producers, at, repeats);
 	}
 	if (pick(kinds, 0))
 		choose_faults(p, world_faults, faults / 2, is_narrow);
@@ -655,6 +656,11 @@ int64_t world_disturbed_until(int listener)
 	return world.disturbed_until[listener];
 }
 
+int64_t world_redis_until(void)
+{
+	return world.redis_until;
+}
+
 const struct plan *world_plan(void)
 {
 	return world.plan;
@@ -677,6 +683,8 @@ static void begin_fault(const struct deed *d)
 	d->fault->begin(d->draw, d->lasts);
 	/* What fails while others are stored is counted as refused. */
 	world.may_refuse |= !world.is_narrow && strncmp(d->fault->name, "postgres", 8) == 0;
+	if (strncmp(d->fault->name, "redis", 5) == 0 && world.redis_until < sim_now() + d->lasts)
+		world.redis_until = sim_now() + d->lasts;
 	if (!world.is_narrow && world.wide_until < sim_now() + d->lasts)
 		world.wide_until = sim_now() + d->lasts;
 }

@@ -186,6 +186,11 @@ void sim_forgot_letter(const unsigned char digest[32])
 	(void)digest;
 }
 
+void sim_deadlocked(int process)
+{
+	(void)process;
+}
+
 bool sim_step(void)
 {
 	struct moment *m = moments;
@@ -237,6 +242,11 @@ void checker_key(int process, const char *id, size_t id_len, const char *value, 
 void checker_own(int process, const char *value, size_t len)
 {
 	(void)process, (void)value, (void)len;
+}
+
+void checker_lapsed(const char *value, int64_t at)
+{
+	(void)value, (void)at;
 }
 
 void checker_deleted(int process, const char *key, const char *value)
