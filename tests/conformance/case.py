@@ -3,7 +3,7 @@ about, and the verdict. A case fails by raising Wrong; whatever else it raises i
 import asyncio
 
 from peer import Dialler, Wrong, soon
-from rig.frame import PING, TEXT
+from rig.frame import PING, TEXT, frame
 
 STRICT = "strict"
 DROPPED = "non-strict: dropped without a close frame"
@@ -62,6 +62,10 @@ class Play:
 
     def event(self, suffix, pad=0, text=None):
         return self.rig.event(self.case.title, self.id(suffix), pad, text)
+
+    def text(self, suffix):
+        """The frame of an event."""
+        return frame(TEXT, self.event(suffix), mask=self.peer.masks)
 
     def never(self, suffix):
         """The message of an event that must not become a row."""

@@ -22,12 +22,20 @@ def case(name, section, sides=BOTH, ingest=STRICT, source=STRICT):
     return declare
 
 
+def taken(name, section, act, **how):
+    """A case in which act(p) sends what is right, and the connection goes on."""
+    @case(name, section, **how)
+    async def play(p):
+        act(p)
+        await p.goes_on()
+
+
 def violation(name, section, *frames, code=1002, ingest=STRICT, sides=BOTH):
     """A case in which these frames, each (op, payload, kinds), must end the connection. As a server, libwebsockets 4.1
     just ends it for some: section 7.1.7 says that a close frame SHOULD be sent."""
     @case(name, section, sides, ingest)
     async def play(p):
-        data = frame(TEXT, p.event("before"), mask=p.peer.masks)
+        data = p.text("before")
         for op, payload, kinds in frames:
             data += frame(op, payload, **{"mask": p.peer.masks, **kinds})
         p.peer.write(data)
@@ -36,19 +44,10 @@ def violation(name, section, *frames, code=1002, ingest=STRICT, sides=BOTH):
 
 # --- 5.2: lengths ---
 
-def of_length(kind, op, size):
-    @case(f"a {kind} message of {size} bytes is taken", "5.2, 5.6")
-    async def play(p):
-        if size < 100:
-            p.send(op, p.letter(b"7" * size))
-        else:
-            p.send(op, p.event("sized", pad=size))
-        await p.goes_on()
-
-
 for size in (0, 1, 125, 126, 127, 65535, 65536, MAX_MESSAGE):
-    of_length("text", TEXT, size)
-    of_length("binary", BINARY, size)
+    for kind, op in (("text", TEXT), ("binary", BINARY)):
+        taken(f"a {kind} message of {size} bytes is taken", "5.2, 5.6", lambda p, op=op, size=size: p.send(
+            op, p.event("sized", pad=size) if size > 99 else p.letter(b"7" * size)))
 
 
 @case("a message of one byte more than --max-message is closed by 1009", "7.4.1, 10.4", ["ingest"])
@@ -64,22 +63,21 @@ async def play(p):
     await p.fails(1009)
 
 
-@case("a message of one byte more than --max-message is a dead letter with its head, and the connection goes on",
-      "10.4", ["source"])
-async def play(p):
-    message = p.rig.write(p.id("long"), "a" * MAX_MESSAGE)[:MAX_MESSAGE + 1]
-    p.letter(message[:HEAD_BYTES])
-    p.send(TEXT, message)
-    await p.goes_on()
+def send_pieces(p, message, size, op=TEXT):
+    for at in range(0, max(1, len(message)), size):
+        p.send(CONT if at else op, message[at:at + size], fin=at + size >= len(message))
 
 
-@case("fragments that together pass --max-message are a dead letter, and the connection goes on", "10.4", ["source"])
-async def play(p):
-    message = p.rig.write(p.id("long"), "b" * MAX_MESSAGE)
+def send_long(p, size, pieces):
+    message = p.rig.write(p.id("long"), "a" * MAX_MESSAGE)[:size]
     p.letter(message[:HEAD_BYTES])
-    for at in range(0, len(message), 7000):
-        p.send(CONT if at else TEXT, message[at:at + 7000], fin=at + 7000 >= len(message))
-    await p.goes_on()
+    send_pieces(p, message, pieces)
+
+
+taken("a message of one byte more than --max-message is a dead letter with its head, and the connection goes on", "10.4",
+      lambda p: send_long(p, MAX_MESSAGE + 1, 1 << 20), sides=["source"])
+taken("fragments that together pass --max-message are a dead letter, and the connection goes on", "10.4",
+      lambda p: send_long(p, None, 7000), sides=["source"])
 
 
 violation("a 64-bit length with the top bit set is refused", "5.2", (TEXT, b"{}", {"says": 1 << 63 | 2, "form": 8}),
@@ -113,39 +111,22 @@ async def play(p):
 
 # --- 5.4: fragments ---
 
-def send_pieces(p, message, size, op=TEXT):
-    for at in range(0, len(message), size):
-        p.send(CONT if at else op, message[at:at + size], fin=at + size >= len(message))
+def send_fragments(p, *parts, op=TEXT):
+    """Each a payload; the last one ends the message."""
+    for n, part in enumerate(parts, 1):
+        p.send(op if n == 1 else CONT, part, fin=n == len(parts))
 
 
-@case("a message in 1,000 fragments is one message", "5.4")
-async def play(p):
-    send_pieces(p, p.event("many", pad=3000), 3)
-    await p.goes_on()
-
-
-@case("a message of one byte per fragment is one message", "5.4")
-async def play(p):
-    send_pieces(p, p.event("bytes", pad=300), 1, BINARY)
-    await p.goes_on()
-
-
-@case("empty fragments at the begin, in the middle and at the end do not matter", "5.4")
-async def play(p):
+def send_hollow(p):
     message = p.event("hollow")
-    for op, part in ((TEXT, b""), (CONT, message[:9]), (CONT, b""), (CONT, b""), (CONT, message[9:])):
-        p.send(op, part, fin=False)
-    p.send(CONT)
-    await p.goes_on()
+    send_fragments(p, b"", message[:9], b"", b"", message[9:], b"")
 
 
-@case("a message of empty fragments is an empty message", "5.4")
-async def play(p):
-    p.letter(b"")
-    p.send(TEXT, fin=False)
-    p.send(CONT, fin=False)
-    p.send(CONT)
-    await p.goes_on()
+taken("a message in 1,000 fragments is one message", "5.4", lambda p: send_pieces(p, p.event("many", pad=3000), 3))
+taken("a message of one byte per fragment is one message", "5.4",
+      lambda p: send_pieces(p, p.event("bytes", pad=300), 1, BINARY))
+taken("empty fragments at the begin, in the middle and at the end do not matter", "5.4", send_hollow)
+taken("a message of empty fragments is an empty message", "5.4", lambda p: send_fragments(p, p.letter(b""), b"", b""))
 
 
 @case("pings between fragments are answered in order with their bytes, and the message is whole", "5.4, 5.5.2")
@@ -189,10 +170,7 @@ async def play(p):
 
 # --- 5.6, 8.1: text ---
 
-@case("code points split over frames are whole again", "5.6")
-async def play(p):
-    send_pieces(p, p.event("split", text=WIDE), 1)
-    await p.goes_on()
+taken("code points split over frames are whole again", "5.6", lambda p: send_pieces(p, p.event("split", text=WIDE), 1))
 
 
 @case("a frame that arrives byte by byte is whole again", "5.2")
@@ -212,38 +190,24 @@ BAD_TEXTS = (
 )
 
 
-async def bad_text(p, message, pieces):
-    p.send(TEXT, p.event("before"))
-    send_pieces(p, p.letter(message), pieces)
-    if p.case.side == "ingest":
-        await p.fails(1007)
-    else:
-        await p.goes_on()
-
-
-def with_bad_text(what, data):
-    @case(f"text with {what} is refused", "8.1", source=DEAD_LETTER)
+def bad_text(what, message, pieces=1 << 20):
+    """message: with %s in the place of an id."""
+    @case(f"text {what}", "8.1", source=DEAD_LETTER)
     async def play(p):
-        await bad_text(p, b'{"event_id":"%s","payload":"%s"}' % (p.id("bad").encode(), data), 1 << 20)
+        p.send(TEXT, p.event("before"))
+        send_pieces(p, p.letter(message.replace(b"%s", p.id("bad").encode())), pieces)
+        if p.case.side == "ingest":
+            await p.fails(1007)
+        else:
+            await p.goes_on()
 
 
 for what, data in BAD_TEXTS:
-    with_bad_text(what, data)
-
-
-@case("text that ends within a code point is refused", "8.1", source=DEAD_LETTER)
-async def play(p):
-    await bad_text(p, b'{"event_id":"%s"}\xf0\x9f\x98' % p.id("cut").encode(), 1 << 20)
-
-
-@case("text that is wrong in a later fragment is refused", "8.1", source=DEAD_LETTER)
-async def play(p):
-    await bad_text(p, b'{"event_id":"%s","payload":"%s\xed\xa0\x80"}' % (p.id("late").encode(), b"a" * 100), 37)
-
-
-@case("text that is wrong in its first fragment is refused, at the latest when it ends", "8.1", source=DEAD_LETTER)
-async def play(p):
-    await bad_text(p, b'{"event_id":"\xff%s","payload":"%s"}' % (p.id("early").encode(), b"a" * 100), 20)
+    bad_text(f"with {what} is refused", b'{"event_id":"%s","payload":"' + data + b'"}')
+bad_text("that ends within a code point is refused", b'{"event_id":"%s"}\xf0\x9f\x98')
+bad_text("that is wrong in a later fragment is refused", b'{"event_id":"%s","payload":"' + b"a" * 100 + b'\xed\xa0\x80"}', 37)
+bad_text("that is wrong in its first fragment is refused, at the latest when it ends",
+         b'{"event_id":"\xff%s","payload":"' + b"a" * 100 + b'"}', 20)
 
 
 # --- 5.5: control frames ---
@@ -325,27 +289,31 @@ async def play(p):
 
 # --- 5.5.1, 7: closing ---
 
-async def close(p, payload, code):
-    """Sends an event and a close frame; the answer has the code, and TCP ends."""
+async def close(p, before, payload, code, after=b""):
+    """Sends a close frame between others; the answer has the code, and TCP ends."""
     p.peer.is_mute = True               # the library would answer the answer
-    p.peer.write(frame(TEXT, p.event("before"), mask=p.peer.masks) + frame(CLOSE, payload, mask=p.peer.masks))
+    p.peer.write(before + frame(CLOSE, payload, mask=p.peer.masks) + after)
     if p.case.side == "source":         # the server ends TCP first, as soon as it has the answer
         await soon(lambda: p.peer.of(CLOSE) or p.peer.end or p.peer.protocol.parser_exc, "an answer to a close frame")
         p.peer.finish()
     await p.fails(code)
 
 
-def with_code(code, answer, name, section, **verdicts):
-    @case(name, section, **verdicts)
+def closing(name, section, payload, answer):
+    @case(name, section)
     async def play(p):
-        await close(p, close_payload(code, b"bye" if code % 2 else b""), answer)
+        await close(p, p.text("before"), payload, answer)
+
+
+def with_code(code, answer, what):
+    closing(f"a close frame of code {code}{what}", "7.4", close_payload(code, b"bye" if code % 2 else b""), answer)
 
 
 SINCE = "non-strict: registered since, answered with 1002"
 for code in (1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999):
-    with_code(code, code, f"a close frame of code {code} is answered with the same code, then TCP ends", "7.4")
+    with_code(code, code, " is answered with the same code, then TCP ends")
 for code in (0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535):
-    with_code(code, 1002, f"a close frame of code {code}, which is not to be sent, is answered with 1002", "7.4")
+    with_code(code, 1002, ", which is not to be sent, is answered with 1002")
 
 
 def with_later_code(code):
@@ -353,55 +321,29 @@ def with_later_code(code):
     async def play(p):
         if p.case.side == "ingest":
             p.allow("expected: the same code", SINCE)
-        await close(p, close_payload(code), 1002 if p.case.side == "ingest" else code)
+        await close(p, p.text("before"), close_payload(code), 1002 if p.case.side == "ingest" else code)
 
 
 for code in (1012, 1013, 1014):
     with_later_code(code)
 
 
-@case("a close frame without a code is answered with one without a code", "5.5.1")
-async def play(p):
-    await close(p, b"", 1005)
-
-
-@case("a close frame of one byte is refused", "5.5.1")
-async def play(p):
-    await close(p, b"\x03", 1002)
-
-
-@case("a close frame whose reason is not UTF-8 is refused", "5.5.1, 8.1")
-async def play(p):
-    await close(p, close_payload(1000, b"\xed\xa0\x80"), 1007)
-
-
-@case("a close frame with a reason of 123 bytes is answered", "5.5.1")
-async def play(p):
-    await close(p, close_payload(1000, b"a" * 123), 1000)
+closing("a close frame without a code is answered with one without a code", "5.5.1", b"", 1005)
+closing("a close frame of one byte is refused", "5.5.1", b"\x03", 1002)
+closing("a close frame whose reason is not UTF-8 is refused", "5.5.1, 8.1", close_payload(1000, b"\xed\xa0\x80"), 1007)
+closing("a close frame with a reason of 123 bytes is answered", "5.5.1", close_payload(1000, b"a" * 123), 1000)
 
 
 @case("what comes after a close frame is not read", "5.5.1")
 async def play(p):
-    p.peer.is_mute = True
-    p.send(TEXT, p.event("before"))
-    p.peer.write(frame(CLOSE, close_payload(1000), mask=p.peer.masks) + frame(TEXT, p.never("after"), mask=p.peer.masks)
-                 + frame(PING, b"after", mask=p.peer.masks))
-    if p.case.side == "source":
-        await soon(lambda: p.peer.of(CLOSE) or p.peer.end, "an answer to a close frame")
-        p.peer.finish()
-    await p.fails(1000)
+    await close(p, p.text("before"), close_payload(1000), 1000,
+                frame(TEXT, p.never("after"), mask=p.peer.masks) + frame(PING, b"after", mask=p.peer.masks))
 
 
 @case("a close frame between fragments ends the connection, and the half message is nothing", "5.4, 5.5.1")
 async def play(p):
-    p.peer.is_mute = True
-    p.send(TEXT, p.event("before"))
-    p.send(TEXT, p.never("half")[:20], fin=False)
-    p.send(CLOSE, close_payload(1000))
-    if p.case.side == "source":
-        await soon(lambda: p.peer.of(CLOSE) or p.peer.end, "an answer to a close frame")
-        p.peer.finish()
-    await p.fails(1000)
+    half = frame(TEXT, p.never("half")[:20], fin=False, mask=p.peer.masks)
+    await close(p, p.text("before") + half, close_payload(1000), 1000)
 
 
 @case("a half-close after an event ends the connection, and the event is stored", "7.1.1")
