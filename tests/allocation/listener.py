@@ -96,7 +96,7 @@ class Listener(rig.listener.Listener):
         return found.group(1) if found else None
 
     def says_once(self, words):
-        return self.text(self.log).count(words) == 1
+        return self.log().count(words) == 1
 
     def find_crash(self, known):
         """The entry of known (library, function) that is in the crash's trace, or None."""
