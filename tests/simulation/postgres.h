@@ -85,7 +85,7 @@ bool server_hold(struct txn *t, const char *id, const char *payload);
 void server_end(struct txn *t, bool is_commit);
 
 /* For tests/simulation/differential: what triggers do. where is "events", "dead_letters" or "handler"; sqlstate NULL:
- * the row is passed over. Stays until sim_postgres_calm(). */
+ * the row is passed over; "slow": it takes long. Stays until sim_postgres_calm(). */
 void server_set_trigger(const char *where, const char *id, const char *sqlstate, const char *message);
 bool server_is_blocked(const struct backend *b);
 struct backend *client_backend(const struct pg_conn *conn);

@@ -480,20 +480,24 @@ void sim_postgres_calm(void)
 void server_set_trigger(const char *where, const char *id, const char *sqlstate, const char *message)
 {
 	bool is_letter = strcmp(where, "dead_letters") == 0, is_handler = strcmp(where, "handler") == 0;
-	bool is_commit = strcmp(where, "commit") == 0;
+	bool is_commit = strcmp(where, "commit") == 0, is_slow = sqlstate && strcmp(sqlstate, "slow") == 0;
 	enum where at = is_letter ? AT_LETTER : is_handler ? AT_HANDLER : is_commit ? AT_COMMIT : AT_EVENT;
 	struct rule *r;
 
 	for (r = server.rules; r; r = r->next)
 		if (r->where == at && (is_commit || strcmp(r->id, id) == 0))
 			r->until_us = 0;
-	r = add("a trigger", at, sqlstate ? RAISE : SKIP, is_letter ? LETTERS : ROWS, INT64_MAX / 2);
+	r = add("a trigger", at, is_slow ? HANG : sqlstate ? RAISE : SKIP, is_letter ? LETTERS : ROWS, INT64_MAX / 2);
 	r->id = is_commit ? NULL : id;
 	r->is_of_rows = is_commit;
 	r->sqlstate = sqlstate;
 	r->message = message;
-	r->context = is_handler  ? "PL/pgSQL function handle(text,text,jsonb) line 3 at RAISE"
-		     : is_commit ? "PL/pgSQL function deferred() line 3 at RAISE"
-				 : IN_FUNCTION;
+	r->hang_us = 30000000;
+	r->context = sim_print("%sPL/pgSQL function %s line 3 at %s",
+			       is_slow ? "SQL statement \"SELECT pg_sleep(30)\"\n" : "",
+			       is_handler  ? "handle(text,text,jsonb)"
+			       : is_commit ? "deferred()"
+					   : "refuse()",
+			       is_slow ? "PERFORM" : "RAISE");
 	server.has_keeper |= !is_letter && !is_handler && !is_commit;
 }

@@ -181,14 +181,15 @@ static void put_result(struct connection *c, PGresult *r)
 /* --- sending, as connection.c does --- */
 
 static struct array stream;
+static int statement_ms = 60000;
 
-static void limits(char out[300], int lock_ms)
+static void print_limits(char out[300], int lock_ms)
 {
 	snprintf(out, 300,
 		 "SELECT pg_catalog.set_config('lock_timeout', '%d', true), "
 		 "pg_catalog.set_config('statement_timeout', '%d', true), "
 		 "pg_catalog.set_config('client_connection_check_interval', '%d', true)",
-		 lock_ms, 60000, 60000);
+		 lock_ms, statement_ms, 60000);
 }
 
 static void send_statement(struct connection *c, const char *sql, const struct postgres_value *values, int n,
@@ -205,7 +206,7 @@ static void send_statement(struct connection *c, const char *sql, const struct p
 		lengths[i] = (int)values[i].len;
 		formats[i] = 1;
 	}
-	limits(first, lock_ms);
+	print_limits(first, lock_ms);
 	PQenterPipelineMode(c->conn);
 	PQsendQueryParams(c->conn, first, 0, NULL, NULL, NULL, NULL, 0);
 	PQsendQueryParams(c->conn, text, n, types, bytes, lengths, formats, 0);
@@ -230,7 +231,7 @@ static void send_copy_statement(struct connection *c, int lock_ms)
 {
 	char *text, first[300];
 
-	limits(first, lock_ms);
+	print_limits(first, lock_ms);
 	if (asprintf(&text, "%s; %s; %s", first, SQL_COPY, reset_sql) < 0)
 		abort();
 	send_simple(c, text);
@@ -671,10 +672,31 @@ static void step(void)
 	settle(is_hasty);
 }
 
+/* A trigger that takes longer than a statement may. */
+static void wait_too_long(void)
+{
+	static const char *const kinds[] = {"events", "handler"};
+	const char *where = kinds[below(2)];
+
+	printf("%d slow %s\n", ++steps, where);
+	side_set_trigger(where, "id03", "slow");
+	statement_ms = 100;
+	for (int i = 0; i < 4; i++) {
+		if (below(2))
+			store_with_effects(idle(), below(3) ? 3 : -1, 30000);
+		else if (below(2))
+			copy(idle(), below(3) ? 3 : -1, 30000);
+		else
+			insert(idle(), below(3) ? 3 : -1, 30000);
+		settle(true);
+	}
+	statement_ms = 60000;
+}
+
 /* What concerns the whole server, for a few statements. */
 static void upset(void)
 {
-	int kind = below(5);
+	int kind = below(6);
 
 	printf("%d %s\n", ++steps,
 	       kind == 0   ? "the epoch goes"
@@ -687,9 +709,11 @@ static void upset(void)
 		side_drop_key();
 	else if (kind == 2)
 		side_set_read_only(true);
-	for (int i = 0; kind > 2 && i < 3; i++)
+	else if (kind == 3)
+		wait_too_long();
+	for (int i = 0; kind > 3 && i < 3; i++)
 		set_trigger();
-	for (int i = 0; i < 12 && kind != 1; i++) {
+	for (int i = 0; i < 12 && kind != 1 && kind != 3; i++) {
 		struct connection *waiter = blocked();
 
 		if (waiter)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "postgres/schema.h"
 #include "side.h"
@@ -61,6 +62,7 @@ static const char functions[] =
 	"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r rules; BEGIN\n"
 	"SELECT * INTO r FROM rules WHERE place = tg_table_name AND id = NEW.event_id AND "
 	"current_setting('application_name') <> 'holder' LIMIT 1;\n"
+	"IF r.sqlstate = 'slow' THEN PERFORM pg_sleep(30); RETURN NEW; END IF;\n"
 	"IF r.sqlstate IS NOT NULL THEN RAISE EXCEPTION 'refused' USING ERRCODE = r.sqlstate; END IF;\n"
 	"IF r.id IS NOT NULL THEN RETURN NULL; END IF; RETURN NEW; END $$;"
 	"CREATE FUNCTION deferred() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r rules; BEGIN\n"
@@ -70,6 +72,7 @@ static const char functions[] =
 	"CREATE FUNCTION handle(id text, type text, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$ DECLARE r "
 	"rules; BEGIN\n"
 	"SELECT * INTO r FROM rules AS x WHERE place = 'handler' AND x.id = handle.id LIMIT 1;\n"
+	"IF r.sqlstate = 'slow' THEN PERFORM pg_sleep(30); RETURN; END IF;\n"
 	"IF r.sqlstate IS NOT NULL THEN RAISE EXCEPTION 'refused' USING ERRCODE = r.sqlstate; END IF;\n"
 	"INSERT INTO handled VALUES (handle.id); END $$;"
 	"CREATE CONSTRAINT TRIGGER deferred AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
@@ -85,6 +88,10 @@ void side_open(void)
 		exit(2);
 	}
 	snprintf(conninfo, sizeof(conninfo), "%s dbname=postgres", server);
+	admin = dial();
+	run(admin, "CREATE DATABASE differential_%d TEMPLATE template0", (int)getpid());
+	PQfinish(admin);
+	snprintf(conninfo, sizeof(conninfo), "%s dbname=differential_%d", server, (int)getpid());
 	admin = dial();
 	holder = dial();
 	run(holder, "SET application_name = 'holder'");

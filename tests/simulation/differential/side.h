@@ -23,7 +23,8 @@ void side_hold_id(const char *id);
 void side_hold_table(void);
 void side_end_hold(bool is_commit);
 
-/* where is events, dead_letters, handler or commit; sqlstate NULL: the row is passed over. Of commit, id is not used.
+/* where is events, dead_letters, handler or commit; sqlstate NULL: the row is passed over; slow: it
+ * takes very long. Of commit, id is not used.
  */
 void side_set_trigger(const char *where, const char *id, const char *sqlstate);
 void side_clear_triggers(void);
