@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "commands/dispatch.h"
+#include "base/clock.h"
 #include "commands/effects_guard.h"
 #include "commands/audit_list.h"
 #include "commands/feeder.h"
@@ -643,14 +643,6 @@ static struct ndjson *open_lines(const struct audit *a)
 	return ndjson_open(a->o->expected, max_bytes);
 }
 
-static int64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 static int run_audit(const struct invocation *in)
 {
 	const struct audit_options *o = in->options;
@@ -658,8 +650,8 @@ static int run_audit(const struct invocation *in)
 	int status = STATUS_FAILED;
 
 	a.expected.needs_events = o->is_resubmit || o->grace_us || o->horizon_us;
-	a.expected.before_us = o->grace_us ? now_us() - o->grace_us : 0;
-	a.expected.after_us = o->horizon_us ? now_us() - o->horizon_us : 0;
+	a.expected.before_us = o->grace_us ? clock_us(CLOCK_REALTIME) - o->grace_us : 0;
+	a.expected.after_us = o->horizon_us ? clock_us(CLOCK_REALTIME) - o->horizon_us : 0;
 	a.lines = open_lines(&a);
 	if (a.lines && is_overwriting(&a)) {
 		ndjson_close(a.lines);

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "config/config.h"
 #include "base/timestamp.h"
 
@@ -35,14 +35,6 @@ static int parse_span(const char *text, int64_t *us)
 	return 0;
 }
 
-static int64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 static int parse_moment(const char *text, int64_t *us)
 {
 	int64_t span;
@@ -51,7 +43,7 @@ static int parse_moment(const char *text, int64_t *us)
 		return 0;
 	if (parse_span(text, &span))
 		return -1;
-	*us = now_us() - span;
+	*us = clock_us(CLOCK_REALTIME) - span;
 	return 0;
 }
 

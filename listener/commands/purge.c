@@ -5,9 +5,9 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "commands/dispatch.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "commands/retention_guard.h"
 #include "commands/indexes.h"
@@ -85,14 +85,6 @@ struct purge {
 	struct tally tallies[PURGE_TABLES]; /* in the order of passes */
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int run(struct purge *p, const char *sql)
 {
 	struct pg_result *rows = session_ask(p->session, sql, 0, NULL);
@@ -162,7 +154,7 @@ static int look(struct purge *p, const struct pass *pass, struct tally *t, char 
 
 static void show(const struct purge *p, const struct pass *pass, const struct tally *t, const char *last)
 {
-	double per_second = (double)t->done * 1000 / (double)(now_ms() - p->started_ms + 1);
+	double per_second = (double)t->done * 1000 / (double)(clock_ms(CLOCK_MONOTONIC) - p->started_ms + 1);
 	bool is_id = strcmp(pass->first, PASS_FIRST_ID) == 0;
 
 	progress_show("%s: %" PRId64 "%s%s, %.0f/s", pass->done_as, t->done, is_id ? ", up to id " : "",
@@ -287,7 +279,7 @@ static void print_json(const struct purge *p)
 	json_out_open(&out);
 	json_out_member(&out, "dry_run", json_boolean(p->o->is_dry));
 	json_out_member(&out, "interrupted", json_boolean(interrupt_has_come()));
-	json_out_member(&out, "seconds", json_real((double)(now_ms() - p->started_ms) / 1000));
+	json_out_member(&out, "seconds", json_real((double)(clock_ms(CLOCK_MONOTONIC) - p->started_ms) / 1000));
 	for (size_t i = 0; i < PURGE_TABLES; i++)
 		if (is_asked_for(&p->tallies[i]))
 			json_out_member(&out, purge_tables[i].name, describe(p, &p->tallies[i]));
@@ -335,7 +327,7 @@ static int run_purge(const struct invocation *in)
 	int status = STATUS_FAILED;
 
 	interrupt_watch();
-	p.started_ms = now_ms();
+	p.started_ms = clock_ms(CLOCK_MONOTONIC);
 	if (p.session && !p.o->is_dry)
 		indexes_make(p.session); /* if it fails, it said why; it takes longer, and finds the same */
 	guard = p.session ? prepare(&p) : RETENTION_GUARD_FAILED;

@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "commands/checkpoint.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/effects_guard.h"
@@ -58,14 +58,6 @@ struct replay {
 	struct checkpoint checkpoint; /* what is the same in all that are written */
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* --- how far it is --- */
 
 static void ring_grow(struct ring *ring)
@@ -107,7 +99,7 @@ static int write_checkpoint(struct replay *r)
 
 	if (!r->o->checkpoint || r->settled == r->written)
 		return 0;
-	r->written_ms = now_ms();
+	r->written_ms = clock_ms(CLOCK_MONOTONIC);
 	c.offset = r->settled;
 	if (ndjson_fingerprint(r->lines, c.offset, c.fingerprint) || ndjson_before(r->lines, c.offset, c.before) ||
 	    checkpoint_write(r->o->checkpoint, &c))
@@ -171,7 +163,7 @@ static int64_t wait_ms(struct replay *r)
 
 	if (!r->o->rate)
 		return 0;
-	wait = r->paced_ms + (int64_t)(r->unsettled.next * 1000 / (uint64_t)r->o->rate) - now_ms();
+	wait = r->paced_ms + (int64_t)(r->unsettled.next * 1000 / (uint64_t)r->o->rate) - clock_ms(CLOCK_MONOTONIC);
 	if (wait < -BEHIND_MS)
 		r->paced_ms += -BEHIND_MS - wait;
 	return wait;
@@ -225,10 +217,10 @@ static void on_tick(void *owner)
 {
 	struct replay *r = owner;
 	uint64_t size = ndjson_size(r->lines);
-	double seconds = (double)(now_ms() - r->start_ms) / 1000;
+	double seconds = (double)(clock_ms(CLOCK_MONOTONIC) - r->start_ms) / 1000;
 	uint64_t done = r->unsettled.first;
 
-	if (!r->has_failed && now_ms() - r->written_ms >= CHECKPOINT_MS && write_checkpoint(r))
+	if (!r->has_failed && clock_ms(CLOCK_MONOTONIC) - r->written_ms >= CHECKPOINT_MS && write_checkpoint(r))
 		r->has_failed = true;
 	if (size)
 		progress_show("%3.0f %%, %" PRIu64 " lines, %.0f/s", 100 * (double)r->settled / (double)size, done,
@@ -282,7 +274,7 @@ static int replay(struct replay *r)
 
 	if (resume(r))
 		return STATUS_FAILED;
-	r->start_ms = r->paced_ms = r->written_ms = now_ms();
+	r->start_ms = r->paced_ms = r->written_ms = clock_ms(CLOCK_MONOTONIC);
 	if (feeder_run(r->config, &owner, &count))
 		return STATUS_FAILED;
 	failed = write_checkpoint(r);

@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
@@ -70,17 +70,9 @@ struct claim {
 	void *done_arg;
 };
 
-static int64_t read_clock_ms(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int64_t wall_ms(void)
 {
-	return read_clock_ms(CLOCK_REALTIME_COARSE);
+	return clock_ms(CLOCK_REALTIME_COARSE);
 }
 
 #define SET_7 "*7\r\n$3\r\nSET\r\n"
@@ -286,7 +278,7 @@ static void on_take(void *owner, void *arg, const struct redis_reply *reply)
 int claim_take(struct claim *c, struct event *ev)
 {
 	/* Not the wall clock, which may be set back: then a second claim could be as the first. */
-	int64_t ms = c->start_ms + read_clock_ms(CLOCK_MONOTONIC_COARSE);
+	int64_t ms = c->start_ms + clock_ms(CLOCK_MONOTONIC_COARSE);
 
 	if (!claim_is_ready(c))
 		return -1;
@@ -641,7 +633,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 		c->key = memory_alloc(sizeof(*c->key));
 		seal_key_make(c->key, config->marks_key);
 	}
-	c->start_ms = wall_ms() - read_clock_ms(CLOCK_MONOTONIC_COARSE);
+	c->start_ms = wall_ms() - clock_ms(CLOCK_MONOTONIC_COARSE);
 	c->loop = loop;
 	c->on = *callbacks;
 	c->owner_len = strlen(c->owner);

@@ -16,8 +16,8 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "road/batch.h"
 #include "road/duplicates.h"
@@ -979,13 +979,9 @@ void pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, cons
  * work already is not asked again. */
 static const char *find_stale(const struct pipeline *p)
 {
-	struct timespec now;
-
 	if (!p->stale.max_age_us)
 		return NULL;
-	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	return age_limit_reason(&p->stale, envelope_time(p->envelope),
-				now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000);
+	return age_limit_reason(&p->stale, envelope_time(p->envelope), clock_us(CLOCK_REALTIME_COARSE));
 }
 
 static void join(struct pipeline *p, struct event *ev, struct sender *sender)

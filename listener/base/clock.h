@@ -1,0 +1,21 @@
+/* clock.h: what a clock of the system says, in one number. The loop's own clock is uv_now(). */
+#ifndef WSONCE_CLOCK_H
+#define WSONCE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline int64_t clock_us(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}
+
+static inline int64_t clock_ms(clockid_t clock)
+{
+	return clock_us(clock) / 1000;
+}
+
+#endif
