@@ -57,7 +57,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 	recv __recv_chk getsockopt __assert_fail)
 SIMULATED := $(filter-out %/duplicates.o,$(call objects,$(wildcard listener/road/*.c))) $(filter-out %/hangup.o,$(call objects,$(wildcard listener/postgres/*.c))) \
 	$(call objects,$(wildcard listener/redis/*.c)) \
-	$(patsubst %,$B/listener/base/%.o,arena backoff counters memory resolve secret text timestamp url)
+	$(patsubst %,$B/listener/base/%.o,arena backoff counters memory poll resolve secret text timestamp url)
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp)
 

@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/poll.h"
 #include "base/port.h"
 #include "outbox/signature.h"
 #include "base/text.h"
@@ -61,14 +62,6 @@ struct delivery {
 struct link {
 	struct list node;
 	curl_socket_t socket;
-};
-
-/* A socket that libcurl waits for. */
-struct watch {
-	uv_poll_t poll;
-	struct deliveries *all; /* NULL: only to be closed */
-	curl_socket_t socket;
-	int events;
 };
 
 /* --- the end of a request --- */
@@ -209,72 +202,39 @@ static int on_timeout_wanted(CURLM *multi, long timeout_ms, void *arg)
 	return 0;
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+/* What is wrong after an error, libcurl finds out by itself. */
+static void on_socket(void *arg, int fd, int status, int events)
 {
-	struct watch *w = poll->data;
-	struct deliveries *all = w->all;
+	struct deliveries *all = arg;
 	int flags = status < 0 ? CURL_CSELECT_ERR : 0, running;
 
-	if (!all)
-		return;
 	if (events & UV_READABLE)
 		flags |= CURL_CSELECT_IN;
 	if (events & UV_WRITABLE)
 		flags |= CURL_CSELECT_OUT;
-	curl_multi_socket_action(all->multi, w->socket, flags, &running);
+	curl_multi_socket_action(all->multi, fd, flags, &running);
 	finish_all(all);
-	/* libuv stops a handle that had an error; libcurl finds out by itself what is wrong. */
-	if (status < 0 && w->all)
-		uv_poll_start(&w->poll, w->events, on_poll);
-}
-
-static void on_watch_closed(uv_handle_t *handle)
-{
-	free(handle->data);
-}
-
-static struct watch *watch(struct deliveries *all, curl_socket_t socket)
-{
-	struct watch *w = memory_calloc(1, sizeof(*w));
-
-	if (!w)
-		return NULL;
-	if (uv_poll_init_socket(all->loop, &w->poll, socket)) {
-		free(w);
-		return NULL;
-	}
-	w->poll.data = w;
-	w->all = all;
-	w->socket = socket;
-	curl_multi_assign(all->multi, socket, w);
-	return w;
-}
-
-static void unwatch(struct watch *w)
-{
-	curl_multi_assign(w->all->multi, w->socket, NULL);
-	w->all = NULL;
-	uv_close((uv_handle_t *)&w->poll, on_watch_closed);
 }
 
 /* Called by libcurl. An error from here would end every request there is; a socket that cannot be watched
  * ends its own, by its timeout. */
 static int on_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *arg, void *known)
 {
-	struct watch *w = known;
+	struct deliveries *all = arg;
+	struct poll *p = known;
 
 	(void)easy;
 	if (what == CURL_POLL_REMOVE) {
-		if (w)
-			unwatch(w);
+		poll_close(p);
+		curl_multi_assign(all->multi, socket, NULL);
 		return 0;
 	}
-	if (!w)
-		w = watch(arg, socket);
-	if (!w)
-		return 0;
-	w->events = ((what & CURL_POLL_IN) ? UV_READABLE : 0) | ((what & CURL_POLL_OUT) ? UV_WRITABLE : 0);
-	uv_poll_start(&w->poll, w->events, on_poll);
+	if (!p) {
+		p = poll_open(all->loop, socket, on_socket, all);
+		curl_multi_assign(all->multi, socket, p);
+	}
+	if (p)
+		poll_for(p, ((what & CURL_POLL_IN) ? UV_READABLE : 0) | ((what & CURL_POLL_OUT) ? UV_WRITABLE : 0));
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "identify.sql.h"
 #include "base/log.h"
+#include "base/poll.h"
 #include "postgres/complaint.h"
 #include "postgres/hangup.h"
 #include "make_epoch.sql.h"
@@ -41,20 +42,14 @@ static const char reset_sql[] =
 /* The steps of POSTGRES_PREPARING. */
 enum step { STEP_INSPECT, STEP_ASK, STEP_LOCK, STEP_UPGRADE, STEP_IDENTIFY, STEP_EPOCH };
 
-struct watch {
-	uv_poll_t poll;
-	struct postgres *postgres; /* NULL: only to be closed */
-	int events;
-};
-
 struct postgres {
 	uv_loop_t *loop;
 	struct postgres_settings settings;
 	enum postgres_state state;
 	enum step step;
-	PGconn *conn;        /* NULL in POSTGRES_DOWN */
-	struct watch *watch; /* NULL: nothing is watched */
-	uv_timer_t timer;    /* the next try, or the deadline */
+	PGconn *conn;      /* NULL in POSTGRES_DOWN */
+	struct poll *poll; /* NULL: nothing is watched */
+	uv_timer_t timer;  /* the next try, or the deadline */
 	struct hosts hosts;
 	size_t failed;       /* hosts that were tried in vain since it was READY */
 	int64_t ready_ms;    /* since when it is READY or BUSY, by the loop's clock */
@@ -111,61 +106,34 @@ static void set_error(struct postgres *p, const char *text)
 
 /* --- watching the socket --- */
 
-static void on_watch_closed(uv_handle_t *handle)
-{
-	free(handle->data);
-}
-
 static void unwatch(struct postgres *p)
 {
-	if (!p->watch)
-		return;
-	p->watch->postgres = NULL;
-	uv_close((uv_handle_t *)&p->watch->poll, on_watch_closed);
-	p->watch = NULL;
+	poll_close(p->poll);
+	p->poll = NULL;
 }
 
 static void on_connect_step(struct postgres *p);
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+/* What is wrong after an error, libpq finds out by itself. */
+static void on_socket(void *arg, int fd, int status, int events)
 {
-	struct watch *w = poll->data;
-	struct postgres *p = w->postgres;
+	struct postgres *p = arg;
 
-	(void)events;
-	if (!p)
-		return;
+	(void)fd, (void)status, (void)events;
 	if (p->state == POSTGRES_CONNECTING)
 		on_connect_step(p);
 	else
 		on_readable(p);
-	/* libuv stops a handle that had an error; libpq finds out by itself what is wrong. */
-	if (status < 0 && w->postgres)
-		uv_poll_start(&w->poll, w->events, on_poll);
 }
 
 /* libpq's socket may change at every step of connecting: a new handle unless it is known. */
 static int watch(struct postgres *p, int events, bool is_same_socket)
 {
-	struct watch *w = p->watch;
-
-	if (w && is_same_socket) {
-		if (w->events == events)
-			return 0;
-		w->events = events;
-		return uv_poll_start(&w->poll, events, on_poll);
+	if (!p->poll || !is_same_socket) {
+		unwatch(p);
+		p->poll = poll_open(p->loop, PQsocket(p->conn), on_socket, p);
 	}
-	unwatch(p);
-	w = memory_calloc(1, sizeof(*w));
-	if (uv_poll_init(p->loop, &w->poll, PQsocket(p->conn))) {
-		free(w);
-		return -1;
-	}
-	w->poll.data = w;
-	w->postgres = p;
-	w->events = events;
-	p->watch = w;
-	return uv_poll_start(&w->poll, events, on_poll);
+	return p->poll ? poll_for(p->poll, events) : -1;
 }
 
 /* --- going down --- */

@@ -14,6 +14,7 @@
 #include "redis/resp.h"
 #include "heartbeat.lua.h"
 #include "base/log.h"
+#include "base/poll.h"
 #include "base/secret.h"
 #include "release.lua.h"
 #include "renew.lua.h"
@@ -35,14 +36,6 @@ static const char *const script_texts[REDIS_SCRIPTS] = {
 	[REDIS_RENEW] = LUA_RENEW,
 };
 
-/* hiredis's own event interface is not used: it keeps a callback on the heap for each command, and in
- * 0.14 its adapter for libuv drops errors of the socket, so that a refused connection never calls back. */
-struct watch {
-	uv_poll_t poll;
-	struct redis *redis; /* NULL: only to be closed */
-	int events;          /* polled for */
-};
-
 /* Whom an answer is for. */
 struct request {
 	redis_cb *cb;
@@ -56,7 +49,7 @@ struct redis {
 	struct url url;
 	char *shown_url;
 	redisContext *context; /* NULL in REDIS_DOWN and during the lookup */
-	struct watch *watch;   /* of its socket */
+	struct poll *poll;     /* of its socket */
 	struct resolve *resolve;
 	struct backoff backoff;
 	uv_timer_t retry;
@@ -115,47 +108,6 @@ static void set_state(struct redis *r, enum redis_state state, const char *why)
 	r->settings.on_state(r->settings.owner, state);
 }
 
-/* --- watching the socket --- */
-
-static void on_poll(uv_poll_t *poll, int status, int events);
-
-static void watch_for(struct redis *r, int events)
-{
-	if (r->watch->events == events)
-		return;
-	r->watch->events = events;
-	uv_poll_start(&r->watch->poll, events, on_poll);
-}
-
-static int watch(struct redis *r)
-{
-	struct watch *w = memory_calloc(1, sizeof(*w));
-
-	if (uv_poll_init(r->loop, &w->poll, r->context->fd)) {
-		free(w);
-		return -1;
-	}
-	w->poll.data = w;
-	w->redis = r;
-	r->watch = w;
-	watch_for(r, UV_READABLE | UV_WRITABLE);
-	return 0;
-}
-
-static void on_watch_closed(uv_handle_t *handle)
-{
-	free(handle->data);
-}
-
-static void unwatch(struct redis *r)
-{
-	if (!r->watch)
-		return;
-	r->watch->redis = NULL;
-	uv_close((uv_handle_t *)&r->watch->poll, on_watch_closed);
-	r->watch = NULL;
-}
-
 /* --- sending --- */
 
 /* Twice the ring, its open requests at the places that the new mask gives them. */
@@ -194,14 +146,14 @@ static void flush(struct redis *r)
 	if (r->context->err || redisBufferWrite(r->context, &is_done) != REDIS_OK)
 		drop(r, r->context->errstr);
 	else
-		watch_for(r, UV_READABLE | (is_done ? 0 : UV_WRITABLE));
+		poll_for(r->poll, UV_READABLE | (is_done ? 0 : UV_WRITABLE));
 }
 
 static void on_turn(uv_prepare_t *turn)
 {
 	struct redis *r = turn->data;
 
-	if (r->is_connected && !(r->watch->events & UV_WRITABLE))
+	if (r->is_connected && !(poll_events(r->poll) & UV_WRITABLE))
 		flush(r);
 }
 
@@ -252,7 +204,8 @@ static void drop(struct redis *r, const char *why)
 	r->resolve = NULL;
 	r->context = NULL;
 	r->is_connected = false;
-	unwatch(r);
+	poll_close(r->poll);
+	r->poll = NULL;
 	if (r->state != REDIS_CLOSING)
 		set_state(r, REDIS_DOWN, why);
 	if (context)
@@ -554,28 +507,25 @@ static void finish_connect(struct redis *r)
 }
 
 /* libuv reports an error on the socket as a status; what is wrong is found out by reading. */
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_socket(void *arg, int fd, int status, int events)
 {
-	struct watch *w = poll->data;
-	struct redis *r = w->redis;
+	struct redis *r = arg;
 
-	if (!r)
-		return;
+	(void)fd;
 	if (status < 0)
 		events = UV_READABLE;
 	if (!r->is_connected)
 		finish_connect(r);
 	else if (events & UV_READABLE)
 		read_answers(r);
-	if (w->redis && r->is_connected && events & UV_WRITABLE && w->events & UV_WRITABLE)
+	if (r->is_connected && events & UV_WRITABLE && poll_events(r->poll) & UV_WRITABLE)
 		flush(r);
-	/* libuv stops a handle that had an error; what is still wanted is polled for again. */
-	if (w->redis && status < 0)
-		uv_poll_start(&w->poll, w->events, on_poll);
 }
 
 /* --- connecting --- */
 
+/* hiredis's own event interface is not used: it keeps a callback on the heap for each command, and in
+ * 0.14 its adapter for libuv drops errors of the socket, so that a refused connection never calls back. */
 static void open_context(struct redis *r, const char *address)
 {
 	if (address)
@@ -583,10 +533,13 @@ static void open_context(struct redis *r, const char *address)
 	else
 		r->context = redisConnectUnixNonBlock(r->url.path);
 	memory_given(r->context, "hiredis");
-	if (r->context->err || watch(r)) {
+	if (!r->context->err)
+		r->poll = poll_open(r->loop, r->context->fd, on_socket, r);
+	if (!r->poll) {
 		drop(r, r->context->err ? r->context->errstr : "the socket cannot be watched");
 		return;
 	}
+	poll_for(r->poll, UV_READABLE | UV_WRITABLE);
 	arena_clear(&r->answer);
 	reply_use_arena(r->context->reader, &r->answer);
 }
