@@ -324,6 +324,24 @@ Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init,
 	print("lease, late rows", late);
 	cr_expect_eq(late.found, 200);
 	cr_expect_leq(late.pages, 2 * before.pages + 100, "%.0f pages, before %.0f", late.pages, before.pages);
+	/* A relay that keeps up looks back for two seconds, in which 10,000 rows came, 200 at a time, and as many
+	 * leases ended. */
+	database_exec(db, "delete from outbox where state = 'pending'");
+	fill("INSERT INTO outbox (target, event_id, event_type, payload, due_at) SELECT 't' || i % 2, 'l' || i, 'x', "
+	     "'{}', now() - interval '2 s' + i / 200 * interval '40 ms'",
+	     1, 10000);
+	database_exec(db, "update outbox set due_at = due_at + interval '20 ms' where state = 'pending'");
+	database_exec(db, "update outbox set state = 'delivered', settled_at = now() where state = 'pending'");
+	fill("INSERT INTO outbox (target, event_id, event_type, payload) SELECT 't' || i % 2, 'n' || i, 'x', '{}'", 1,
+	     200);
+	free(since);
+	since = database_text(db,
+			      "select floor(extract(epoch from max(due_at) - interval '2 s') * 1000000) from outbox "
+			      "where state = 'pending'");
+	struct cost live = lease_since(since);
+	print("lease, a live feed", live);
+	cr_expect_eq(live.found, 200);
+	cr_expect_leq(live.pages, 2 * before.pages + 100, "%.0f pages, before %.0f", live.pages, before.pages);
 	database_exec(reader, "rollback");
 }
 
