@@ -112,7 +112,7 @@ void checker_look(void)
 {
 	int most = checker.plan->settings.listeners * BACKENDS_MAX;
 
-	if (sim_backends() > most)
+	if (sim_backends() > most && !world_was_silent())
 		process_fail("%d backends for %d listeners", sim_backends(), checker.plan->settings.listeners);
 	for (int i = 0; i < checker.plan->events; i++) {
 		const struct fact *f = &checker.facts[i];

@@ -540,7 +540,8 @@ static void on_answer(void *arg)
 	if (c->in_len + p->len > c->in_size) {
 		char *more = sim_alloc(c->in_size = 2 * (c->in_len + p->len));
 
-		memcpy(more, c->in, c->in_len);
+		if (c->in_len)
+			memcpy(more, c->in, c->in_len);
 		c->in = more;
 	}
 	memcpy(c->in + c->in_len, p->bytes, p->len);

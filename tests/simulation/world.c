@@ -54,6 +54,7 @@ static struct {
 	int64_t deaf_until[SIM_LISTENERS];
 	struct touch touches[TOUCHES_MAX];
 	int touch_count;
+	bool was_silent; /* Postgres, to a listener */
 	bool may_refuse; /* any event may have become a dead letter */
 	bool is_narrow;  /* the fault that begins has said what it touches */
 	bool is_calm;
@@ -490,6 +491,8 @@ static void drain(void *arg)
 {
 	struct life *l = arg;
 
+	if (l->is_draining) /* listen.c tells once */
+		return;
 	sim_log(l->process, "SIGTERM");
 	l->is_draining = true;
 	pipeline_drain(l->pipeline);
@@ -567,6 +570,7 @@ static void begin_postgres_cut(uint64_t draw, int64_t lasts_us)
 
 static void begin_postgres_silent(uint64_t draw, int64_t lasts_us)
 {
+	world.was_silent = true;
 	break_link(draw, lasts_us, SIM_POSTGRES, SIM_LINK_SILENT);
 }
 
@@ -654,6 +658,11 @@ int64_t world_wide_until(void)
 int64_t world_disturbed_until(int listener)
 {
 	return world.disturbed_until[listener];
+}
+
+bool world_was_silent(void)
+{
+	return world.was_silent;
 }
 
 int64_t world_redis_until(void)

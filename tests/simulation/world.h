@@ -66,6 +66,8 @@ void world_run(struct plan *plan);
  * since then, without a fault of its own. */
 int64_t world_wide_until(void);
 int64_t world_disturbed_until(int listener);
+/* Has the network to Postgres been silent? Then a server cannot know that its clients have left. */
+bool world_was_silent(void);
 /* When the last fault of Redis as a whole ended. */
 int64_t world_redis_until(void);
 const struct plan *world_plan(void);
