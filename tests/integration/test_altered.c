@@ -16,7 +16,7 @@ static void make_role(void)
 		      "CREATE ROLE \"%s\" LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO \"%s\"; "
 		      "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO \"%s\"",
 		      role, role, role);
-	cr_assert(asprintf(&conninfo, "%s user=%s", database_conninfo(db), role) > 0);
+	conninfo = suite_text("%s user=%s", database_conninfo(db), role);
 }
 
 static void set_up(void)

@@ -42,7 +42,7 @@ Test(audit, ids_are_stored_dead_in_flight_or_missing, .init = bench_migrate)
 	char *missing = suite_path("missing");
 
 	prepare_six();
-	cr_assert(asprintf(&words, "--expected %s --missing-to %s", ids, missing) > 0);
+	words = suite_text("--expected %s --missing-to %s", ids, missing);
 	json_t *root = run_json(db, 1, "audit --json %s", words);
 	check_six(root);
 	cr_assert_eq(number_of(root, "lines"), 8);
@@ -57,7 +57,7 @@ Test(audit, whole_events_are_too, .init = bench_migrate)
 	     *words;
 
 	prepare_six();
-	cr_assert(asprintf(&words, "--expected %s", path) > 0);
+	words = suite_text("--expected %s", path);
 	json_t *root = run_json(db, 1, "audit --json %s", words);
 	check_six(root);
 }
@@ -132,9 +132,8 @@ Test(audit, standard_input_is_read_and_a_limit_kept, .init = bench_migrate)
 {
 	char *ids = suite_file("ids", "a\nb\nc\n"), *line, *postgres;
 
-	cr_assert(asprintf(&line, "${WSONCE_TEST_BIN:-build/wsonce} audit --expected - --redis none --limit 2 <%s",
-			   ids) > 0);
-	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
+	line = suite_text("${WSONCE_TEST_BIN:-build/wsonce} audit --expected - --redis none --limit 2 <%s", ids);
+	postgres = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
 	struct process *p = process_start_argv((const char *const[]){"sh", "-c", line, NULL},
 					       (const char *const[]){postgres, NULL});
 	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
@@ -169,12 +168,11 @@ Test(audit, grace_and_horizon_leave_out_by_the_events_own_time, .init = bench_mi
 	long now = (long)time(NULL);
 	char *text, *path, *words;
 
-	cr_assert(asprintf(&text,
-			   "{\"event_id\":\"young\",\"at\":%ld}\n{\"event_id\":\"right\",\"at\":%ld}\n"
-			   "{\"event_id\":\"old\",\"at\":%ld}\n{\"event_id\":\"timeless\"}\n",
-			   now - 60, now - 7200, now - 10 * 86400) > 0);
+	text = suite_text("{\"event_id\":\"young\",\"at\":%ld}\n{\"event_id\":\"right\",\"at\":%ld}\n"
+			  "{\"event_id\":\"old\",\"at\":%ld}\n{\"event_id\":\"timeless\"}\n",
+			  now - 60, now - 7200, now - 10 * 86400);
 	path = suite_file("events", text);
-	cr_assert(asprintf(&words, "--expected %s --time-pointer /at --time-unit s --grace 1h --horizon 7d", path) > 0);
+	words = suite_text("--expected %s --time-pointer /at --time-unit s --grace 1h --horizon 7d", path);
 	json_t *root = run_json(db, 1, "audit --json %s", words);
 	cr_expect_eq(number_of(root, "too_young"), 1);
 	cr_expect_eq(number_of(root, "too_old"), 1);
@@ -217,7 +215,7 @@ Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = bench_migra
 	     *words;
 
 	prepare_two_fleets();
-	cr_assert(asprintf(&words, "--expected %s --consumer billing", path) > 0);
+	words = suite_text("--expected %s --consumer billing", path);
 	expect_counts(words, 2, 2, 0, 3);
 	run_expect(db, 1, "\ns-3\ns-5\ns-6\n", "audit %s", words);
 	words[strlen(words) - strlen(" --consumer billing")] = '\0';
@@ -295,10 +293,8 @@ Test(audit, resubmit_reads_what_came_by_a_pipe_again, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 500), *line, *postgres;
 
-	cr_assert(asprintf(&line,
-			   "cat %s | ${WSONCE_TEST_BIN:-build/wsonce} audit --expected - --redis none --resubmit",
-			   path) > 0);
-	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
+	line = suite_text("cat %s | ${WSONCE_TEST_BIN:-build/wsonce} audit --expected - --redis none --resubmit", path);
+	postgres = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
 	struct process *p = process_start_argv((const char *const[]){"sh", "-c", line, NULL},
 					       (const char *const[]){postgres, NULL});
 	cr_assert_eq(process_wait(p, END_MS), 0, "%s", process_last_words(p));
@@ -310,7 +306,7 @@ Test(audit, resubmit_reads_a_pipe_that_has_a_name_again_too, .init = bench_migra
 {
 	char *path = fleet_file("events", 500), *fifo = suite_path("fifo"), *line;
 
-	cr_assert(asprintf(&line, "mkfifo %s && exec cat %s >%s", fifo, path, fifo) > 0);
+	line = suite_text("mkfifo %s && exec cat %s >%s", fifo, path, fifo);
 	struct process *p = process_start_argv((const char *const[]){"sh", "-c", line, NULL}, NULL);
 	cr_assert(wait_until(access(fifo, F_OK) == 0, END_MS));
 	run_expect(db, 0, "resubmitted 500: persisted 500,", "audit --expected %s --resubmit", fifo);
@@ -326,7 +322,7 @@ Test(audit, resubmit_while_events_arrive_never_doubles_one, .init = bench_migrat
 	struct fleet fleet;
 	long by_audits = 0;
 
-	cr_assert(asprintf(&words, "--expected %s --resubmit --missing-to /dev/null", all) > 0);
+	words = suite_text("--expected %s --resubmit --missing-to /dev/null", all);
 	fleet_start(&fleet, 3, db, NULL, NULL);
 	for (int round = 0; round < 3; round++) {
 		struct process *p = run_start_on(db, "audit --json %s", words);

@@ -188,7 +188,7 @@ Test(command, a_certificate_that_is_none_is_named, .init = bench_open)
 {
 	char *path = suite_file("cert.pem", "this is no certificate\n"), *flags;
 
-	cr_assert(asprintf(&flags, "--ingest-cert %s --ingest-key %s", path, path) > 0);
+	flags = suite_text("--ingest-cert %s --ingest-key %s", path, path);
 	expect_no_start(&(struct listener_options){.database = db}, flags, "--ingest-cert");
 }
 
@@ -201,13 +201,13 @@ Test(command, a_schema_newer_than_the_program_is_an_error, .init = bench_open)
 	expect_no_start(&(struct listener_options){.database = db}, "", "schema version");
 }
 
-/* A database of this encoding beside db. Returns its conninfo; the caller frees it. */
+/* A database of this encoding beside db. Returns its conninfo. */
 static char *create_database(const char *encoding)
 {
 	char *name = database_text(db, "SELECT lower(current_database() || '_%s')", encoding), *conninfo;
 
 	database_exec(db, "CREATE DATABASE \"%s\" ENCODING '%s' TEMPLATE template0 LOCALE 'C'", name, encoding);
-	cr_assert(asprintf(&conninfo, "%s dbname=%s", suite_env("WSONCE_TEST_POSTGRES"), name) > 0);
+	conninfo = suite_text("%s dbname=%s", suite_env("WSONCE_TEST_POSTGRES"), name);
 	return conninfo;
 }
 

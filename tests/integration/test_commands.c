@@ -119,7 +119,7 @@ Test(commands, settings_of_listening_in_the_environment_do_not_matter)
 	char *postgres;
 
 	run_expect(db, 0, NULL, "migrate");
-	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
+	postgres = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
 	struct run run = run_in((const char *const[]){postgres, "WSONCE_SOURCE=ws://h", "WSONCE_INGEST=h:1", NULL},
 				"dead-letters list");
 	cr_assert_eq(run.status, 0, "%s", run.errors);
@@ -188,7 +188,7 @@ static struct process *start_sh(const struct database *db, const char *words)
 	char *path = suite_path("%d", suite_number()), *postgres;
 
 	run_expect(db, 0, NULL, "migrate");
-	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
+	postgres = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
 	return process_start_argv(
 		(const char *const[]){"sh", "-c", words, program ? program : "build/wsonce", path, NULL},
 		(const char *const[]){postgres, "WSONCE_REDIS=none", NULL});

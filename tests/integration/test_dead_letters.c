@@ -88,9 +88,7 @@ static char *fill(const char *head, size_t len, const char *tail)
 
 static char *nest(int depth)
 {
-	char *message;
-
-	cr_assert(asprintf(&message, "{\"event_id\":\"deep\",\"payload\":%0*d%0*d}", depth, 0, depth, 0) > 0);
+	char *message = suite_text("{\"event_id\":\"deep\",\"payload\":%0*d%0*d}", depth, 0, depth, 0);
 	memset(strstr(message, ":00") + 1, '[', (size_t)depth);
 	memset(strstr(message, "[0") + 1, ']', (size_t)depth);
 	return message;
@@ -108,7 +106,7 @@ static void check_letter(const struct bad *b)
 			       "SELECT concat_ws('|', seen, raw = '\\x%s'::bytea, instance_id LIKE 'fleet-_', "
 			       "coalesce(event_id, 'none'), reason) FROM dead_letters WHERE digest = '\\x%s'",
 			       raw, digest);
-	cr_assert(asprintf(&expected, "%d|t|t|%s|", b->event_id ? 1 : FLEET, b->event_id ? b->event_id : "none") > 0);
+	expected = suite_text("%d|t|t|%s|", b->event_id ? 1 : FLEET, b->event_id ? b->event_id : "none");
 	cr_assert(strncmp(letter, expected, strlen(expected)) == 0 && strstr(letter, b->reason),
 		  "the letter of %.100s is %s, not %s...%s", b->message, letter, expected, b->reason);
 }

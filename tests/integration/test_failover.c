@@ -40,7 +40,7 @@ Test(failover, a_host_that_hangs_does_not_hide_the_next_one)
 	int port = port_reserve(), fd = port_listen(port); /* takes connections, and never answers */
 	char *conninfo, *folder = database_text(db, "SHOW unix_socket_directories");
 
-	cr_assert(asprintf(&conninfo, "%s host=127.0.0.1,%s port=%d,5432", database_conninfo(db), folder, port) > 0);
+	conninfo = suite_text("%s host=127.0.0.1,%s port=%d,5432", database_conninfo(db), folder, port);
 	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "--postgres-timeout 1");
 	cr_assert(listener_has_logged(listener, "no connection to 127.0.0.1 within"));
 	send_event("a");
@@ -66,9 +66,8 @@ Test(failover, a_server_that_takes_no_writes_any_more_is_left_for_the_next_host)
 
 	for (int i = 0; i < 2; i++)
 		servers[i] = postgres_new();
-	cr_assert(asprintf(&conninfo, "user=postgres dbname=postgres host=%.*s,%.*s",
-			   (int)strcspn(folder_of(servers[0]), " "), folder_of(servers[0]),
-			   (int)strcspn(folder_of(servers[1]), " "), folder_of(servers[1])) > 0);
+	conninfo = suite_text("user=postgres dbname=postgres host=%.*s,%.*s", (int)strcspn(folder_of(servers[0]), " "),
+			      folder_of(servers[0]), (int)strcspn(folder_of(servers[1]), " "), folder_of(servers[1]));
 	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "");
 	send_event("a");
 	must_be_acked("\"persisted\"");
@@ -150,9 +149,7 @@ Test(failover, a_master_that_became_a_replica_is_left)
 
 Test(failover, what_keeps_the_first_connection_from_coming_up_is_a_warning)
 {
-	char *conninfo;
-
-	cr_assert(asprintf(&conninfo, "%s dbname=nowhere", database_conninfo(db)) > 0);
+	char *conninfo = suite_text("%s dbname=nowhere", database_conninfo(db));
 	listener = listener_start(&(struct listener_options){.postgres = conninfo,
 							     .redis = "redis://127.0.0.1:1/0",
 							     .without_waiting = true},

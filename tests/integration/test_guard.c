@@ -101,7 +101,7 @@ Test(guard, a_right_that_is_missing_is_named)
 	char *conninfo, *role = database_text(db, "SELECT current_database() || '_clerk'");
 
 	must_be_used("SELECT 1");
-	cr_assert(asprintf(&conninfo, "%s user=%s", database_conninfo(db), role) > 0);
+	conninfo = suite_text("%s user=%s", database_conninfo(db), role);
 	database_exec(db, "CREATE ROLE \"%s\" LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO \"%s\"", role, role);
 	database_exec(db, "REVOKE INSERT ON dead_letters FROM \"%s\"", role);
 	must_be_refused(conninfo, "GRANT INSERT ON public.dead_letters TO");

@@ -12,10 +12,9 @@ static struct peer *neighbour; /* a well-behaved producer, connected all the tim
 static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
 {
 	va_list args;
-	char *text;
 
 	va_start(args, flags);
-	cr_assert(vasprintf(&text, flags, args) >= 0);
+	char *text = suite_vtext(flags, args);
 	va_end(args);
 	db = database_new();
 	listener = listener_start(&(struct listener_options){.database = db}, "%s", text);
@@ -362,7 +361,7 @@ Test(ingest, half_a_handshake_hurts_nobody, .init = set_up, .fini = tear_down)
 
 /* ---- limits ---- */
 
-/* A message of exactly len bytes. The caller frees it. */
+/* A message of exactly len bytes. */
 static char *message_of(const char *id, size_t len)
 {
 	char *text = malloc(len + 1);

@@ -86,8 +86,8 @@ Test(marks, events_that_a_promoted_standby_has_not_are_stored_again)
 
 	listener_stop(l); /* the schema is there */
 	standby = postgres_standby_new(primary);
-	cr_assert(asprintf(&either, "host=%s,%s port=5432 user=postgres dbname=postgres", postgres_directory(primary),
-			   postgres_directory(standby)) > 0);
+	either = suite_text("host=%s,%s port=5432 user=postgres dbname=postgres", postgres_directory(primary),
+			    postgres_directory(standby));
 	l = start(either);
 	expect_all(l, "persisted");
 	cr_assert(wait_until(is_marked(LAST), ACK_MS));
@@ -226,9 +226,7 @@ Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
 {
 	struct database *db = database_new();
 	struct listener *l;
-	char *conninfo;
-
-	cr_assert(asprintf(&conninfo, "%s options='-c synchronous_commit=off'", database_conninfo(db)) > 0);
+	char *conninfo = suite_text("%s options='-c synchronous_commit=off'", database_conninfo(db));
 	l = start(conninfo);
 	cr_assert(listener_has_logged(l, "postgres may lose commits when it crashes"));
 	cr_assert(listener_has_logged(l, "synchronous_commit = off"));

@@ -181,13 +181,10 @@ static void check_record(void)
 {
 	char *ids = database_text(
 		db, "select array_agg(id)::text from (select id from outbox where state = 'pending' limit 100) as o");
-	char *values;
-
-	cr_assert(asprintf(&values,
-			   "'%s', array_fill('0'::text, '{100}'), array_fill('retry'::text, '{100}'), "
-			   "array_fill('500'::text, '{100}'), array_fill('no'::text, '{100}'), "
-			   "array_fill('5'::text, '{100}')",
-			   ids) > 0);
+	char *values = suite_text("'%s', array_fill('0'::text, '{100}'), array_fill('retry'::text, '{100}'), "
+				  "array_fill('500'::text, '{100}'), array_fill('no'::text, '{100}'), "
+				  "array_fill('5'::text, '{100}')",
+				  ids);
 	must_cost("record", explain(SQL_RECORD, values), 200, 2600);
 }
 
@@ -196,18 +193,15 @@ static void check_storing(void)
 {
 	char *ids = list("'e' || (i * 2 + 1)", 500), *fresh = list("'new' || i", 500),
 	     *digests = list("int8send(i)", 100);
-	char *values;
-
-	cr_assert(asprintf(&values, "%s, array_fill('x'::text, '{500}'), array_fill('{}'::jsonb, '{500}')", fresh) > 0);
+	char *values = suite_text("%s, array_fill('x'::text, '{500}'), array_fill('{}'::jsonb, '{500}')", fresh);
 	must_cost("insert", explain(SQL_INSERT, values), 10, 20000);
-	cr_assert(asprintf(&values, "%s, ''", ids) > 0);
+	values = suite_text("%s, ''", ids);
 	must_cost("find_present", explain(SQL_FIND_PRESENT, values), 600, 2600);
-	cr_assert(asprintf(&values, "%s, 'c1'", ids) > 0);
+	values = suite_text("%s, 'c1'", ids);
 	must_cost("find_present, consumer", explain(SQL_FIND_PRESENT, values), 600, 2600);
-	cr_assert(asprintf(&values,
-			   "%s, array_fill('id'::text, '{100}'), array_fill('bad'::text, '{100}'), "
-			   "array_fill(''::bytea, '{100}'), array_fill(NULL::text, '{100}'), 'i', '', true",
-			   digests) > 0);
+	values = suite_text("%s, array_fill('id'::text, '{100}'), array_fill('bad'::text, '{100}'), "
+			    "array_fill(''::bytea, '{100}'), array_fill(NULL::text, '{100}'), 'i', '', true",
+			    digests);
 	must_cost("bury", explain(SQL_BURY, values), 200, 4000);
 	must_cost("checkin",
 		  explain(SQL_CHECKIN, "'{\"listener\": \"i\", \"max_age_s\": null, \"dedup_window_s\": 300, "

@@ -49,7 +49,7 @@ Test(replay, checkpoint_is_of_one_database_one_consumer_and_one_file, .init = be
 	run_expect_error(db, 1, "another consumer", "replay %s --checkpoint %s --consumer c", path, checkpoint);
 	cr_assert_eq(database_long(other, "SELECT count(*) FROM events"), 0);
 	run_expect(db, 0, "replayed 0:", "replay %s --checkpoint %s", path, checkpoint);
-	cr_assert(asprintf(&command, "sed -i '$ s/e-/f-/' %s", path) > 0);
+	command = suite_text("sed -i '$ s/e-/f-/' %s", path);
 	cr_assert_eq(system(command), 0);
 	run_expect_error(db, 1, "another file", "replay %s --checkpoint %s", path, checkpoint);
 	run_expect_error(db, 2, "the file to replay", "replay %s --checkpoint %s", path, path);

@@ -66,11 +66,10 @@ Test(session, a_handler_that_sets_the_role_or_makes_the_session_read_only_stops_
 	char *does;
 
 	database_exec(db, "CREATE ROLE \"%s\"", role);
-	cr_assert(asprintf(&does,
-			   "PERFORM set_config('role', '%s', false), "
-			   "set_config('default_transaction_read_only', 'on', false), "
-			   "set_config('statement_timeout', '1', false);",
-			   role) > 0);
+	does = suite_text("PERFORM set_config('role', '%s', false), "
+			  "set_config('default_transaction_read_only', 'on', false), "
+			  "set_config('statement_timeout', '1', false);",
+			  role);
 	make_handler(does);
 	start("--handler public.handle");
 	must_store("a");
@@ -108,7 +107,7 @@ Test(session, tables_live_in_the_schema_of_the_search_path)
 	char *conninfo;
 
 	database_exec(db, "CREATE SCHEMA \"My \"\"Own\"");
-	cr_assert(asprintf(&conninfo, "%s options='-c search_path=\"My\\\\ \"\"Own\"'", database_conninfo(db)) > 0);
+	conninfo = suite_text("%s options='-c search_path=\"My\\\\ \"\"Own\"'", database_conninfo(db));
 	listener = listener_start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, NULL);
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 	must_store("a");
@@ -130,10 +129,9 @@ Test(session, functions_planted_in_public_are_not_called)
 			      "CREATE FUNCTION public.%s(varchar) RETURNS text LANGUAGE sql AS $$ "
 			      "INSERT INTO public.planted VALUES ('%s'); SELECT '1' $$",
 			      names[i], names[i]);
-	cr_assert(asprintf(&text,
-			   "{\"webhooks\": [{\"name\": \"w\", \"url\": \"http://127.0.0.1:%d/ok\", "
-			   "\"secret-env\": \"HOOK_SECRET\"}]}",
-			   receiver_port(receiver)) > 0);
+	text = suite_text("{\"webhooks\": [{\"name\": \"w\", \"url\": \"http://127.0.0.1:%d/ok\", "
+			  "\"secret-env\": \"HOOK_SECRET\"}]}",
+			  receiver_port(receiver));
 	path = suite_file("session.json", text);
 	listener = listener_start(&(struct listener_options){.database = db, .redis = "none", .env = env},
 				  "--config %s", path);

@@ -10,10 +10,9 @@ static struct feed *feed;
 static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
 {
 	va_list args;
-	char *text;
 
 	va_start(args, flags);
-	cr_assert(vasprintf(&text, flags, args) >= 0);
+	char *text = suite_vtext(flags, args);
 	va_end(args);
 	db = database_new();
 	listener = listener_start(&(struct listener_options){.database = db,

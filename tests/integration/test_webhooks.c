@@ -834,10 +834,9 @@ Test(webhooks, fleet_that_is_killed_and_started_again_has_each_effect_once)
 	struct fleet f;
 	char *secret = suite_file("secret", RECEIVER_SECRET), *settings, flags[200];
 
-	cr_assert(asprintf(&settings,
-			   "{\"webhooks\": [{\"name\": \"shop\", \"url\": \"http://127.0.0.1:%d/fail/500/1\", "
-			   "\"secret-file\": \"%s\", \"timeout\": 2, \"backoff\": 0.1}]}",
-			   receiver_port(receiver), secret) > 0);
+	settings = suite_text("{\"webhooks\": [{\"name\": \"shop\", \"url\": \"http://127.0.0.1:%d/fail/500/1\", "
+			      "\"secret-file\": \"%s\", \"timeout\": 2, \"backoff\": 0.1}]}",
+			      receiver_port(receiver), secret);
 	char *path = suite_file("fleet.json", settings);
 	snprintf(flags, sizeof flags, "--claim-ttl 2 --config %s", path);
 	fleet_start(&f, 3, db, NULL, flags);

@@ -34,11 +34,10 @@ static char *write_settings(const struct bouncer *b, int connections)
 {
 	char *host = host_of(suite_env("WSONCE_TEST_POSTGRES")), *text, *path;
 
-	cr_assert(asprintf(&text,
-			   "[databases]\n* = host=%s port=5432 user=postgres\n[pgbouncer]\nlisten_addr =\n"
-			   "listen_port = 6432\nunix_socket_dir = %s\nunix_socket_mode = 0777\nauth_type = any\n"
-			   "pool_mode = transaction\ndefault_pool_size = %d\n",
-			   host, b->directory, connections) > 0);
+	text = suite_text("[databases]\n* = host=%s port=5432 user=postgres\n[pgbouncer]\nlisten_addr =\n"
+			  "listen_port = 6432\nunix_socket_dir = %s\nunix_socket_mode = 0777\nauth_type = any\n"
+			  "pool_mode = transaction\ndefault_pool_size = %d\n",
+			  host, b->directory, connections);
 	path = suite_file("pgbouncer.ini", text);
 	return path;
 }
@@ -74,8 +73,6 @@ struct bouncer *bouncer_new(int connections)
 char *bouncer_conninfo(const struct bouncer *b, const struct database *db)
 {
 	const char *name = strstr(database_conninfo(db), "dbname=");
-	char *conninfo;
-
-	cr_assert(asprintf(&conninfo, "host=%s port=6432 user=postgres %s", b->directory, name) > 0);
+	char *conninfo = suite_text("host=%s port=6432 user=postgres %s", b->directory, name);
 	return conninfo;
 }

@@ -40,16 +40,13 @@ struct database *database_new(void)
 {
 	const char *server = suite_env("WSONCE_TEST_POSTGRES");
 	struct database *admin = database_open(server);
-	char *name, *conninfo;
-
 	/* mkdtemp made the directory's last six letters unique for this run */
-	if (asprintf(&name, "%s_%d", strrchr(suite_directory(), '/') + 1, suite_number()) < 0 ||
-	    asprintf(&conninfo, "%s dbname=%s", server, name) < 0)
-		cr_assert_fail("out of memory");
+	char *name = suite_text("%s_%d", strrchr(suite_directory(), '/') + 1, suite_number());
+
 	database_exec(admin, "create database \"%s\" template template0", name);
 	database_free(admin);
 	suite_at_end(drop, name);
-	return database_open(conninfo);
+	return database_open(suite_text("%s dbname=%s", server, name));
 }
 
 const char *database_conninfo(const struct database *db)
@@ -184,12 +181,11 @@ static char *format(const char *fmt, va_list args)
 {
 	char *sql;
 
-	if (vasprintf(&sql, fmt, args) < 0)
-		cr_assert_fail("out of memory");
+	sql = suite_vtext(fmt, args);
 	return sql;
 }
 
-/* The one value of a result, or NULL for an SQL NULL. Takes the result; the caller frees the text. */
+/* The one value of a result, or NULL for an SQL NULL. Takes the result. */
 static char *only_value(PGresult *result, const char *sql)
 {
 	char *text = NULL;

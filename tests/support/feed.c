@@ -7,6 +7,7 @@
 #include "port.h"
 #include "process.h"
 #include "wait.h"
+#include "suite.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -440,11 +441,9 @@ void feed_send_text(struct feed *f, const char *text)
 void feed_sendf(struct feed *f, const char *fmt, ...)
 {
 	va_list args;
-	char *text;
 
 	va_start(args, fmt);
-	if (vasprintf(&text, fmt, args) < 0)
-		cr_assert_fail("out of memory");
+	char *text = suite_vtext(fmt, args);
 	va_end(args);
 	feed_send_text(f, text);
 	free(text);

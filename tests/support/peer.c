@@ -5,6 +5,7 @@
 #include "port.h"
 #include "process.h"
 #include "wait.h"
+#include "suite.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -165,11 +166,9 @@ bool peer_send_text(struct peer *p, const char *text)
 bool peer_sendf(struct peer *p, const char *fmt, ...)
 {
 	va_list args;
-	char *text;
 
 	va_start(args, fmt);
-	if (vasprintf(&text, fmt, args) < 0)
-		cr_assert_fail("out of memory");
+	char *text = suite_vtext(fmt, args);
 	va_end(args);
 	bool ok = peer_send_text(p, text);
 	free(text);

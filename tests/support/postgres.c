@@ -62,9 +62,8 @@ static struct postgres *new_server(const char *template)
 	struct postgres *pg = calloc(1, sizeof *pg);
 
 	pg->directory = suite_path("pg%d", suite_number());
-	if (asprintf(&pg->data, "%s/data", pg->directory) < 0 ||
-	    asprintf(&pg->conninfo, "host=%s port=5432 user=postgres dbname=postgres", pg->directory) < 0)
-		cr_assert_fail("out of memory");
+	pg->data = suite_text("%s/data", pg->directory);
+	pg->conninfo = suite_text("host=%s port=5432 user=postgres dbname=postgres", pg->directory);
 	copy_cluster(pg, template);
 	pg->database = database_open(pg->conninfo);
 	suite_at_end(end_server, pg);
@@ -84,7 +83,7 @@ static void make_standby(struct postgres *pg)
 	char *path;
 	FILE *file;
 
-	cr_assert(asprintf(&path, "%s/standby.signal", pg->data) > 0);
+	path = suite_text("%s/standby.signal", pg->data);
 	file = fopen(path, "we");
 	if (!file || (geteuid() == 0 && fchown(fileno(file), pg->uid, pg->gid) == -1) || fclose(file))
 		cr_assert_fail("cannot make %s: %s", path, strerror(errno));
@@ -136,8 +135,7 @@ void postgres_start(struct postgres *pg)
 	char *program;
 
 	cr_assert_null(pg->process, "postgres_start: it is running");
-	if (asprintf(&program, "%s/postgres", suite_env("WSONCE_TEST_PGBIN")) < 0)
-		cr_assert_fail("out of memory");
+	program = suite_text("%s/postgres", suite_env("WSONCE_TEST_PGBIN"));
 	const char *argv[] = {program, "-D", pg->data, "-k", pg->directory, NULL};
 	pg->process = process_start(&(struct process_options){
 		.argv = argv,

@@ -5,6 +5,7 @@
 #include "port.h"
 #include "process.h"
 #include "wait.h"
+#include "suite.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -55,7 +56,7 @@ json_t *receiver_requests(struct receiver *r, const char *path)
 {
 	char *target, *body;
 
-	cr_assert(asprintf(&target, "/requests?path=%s", path) > 0);
+	target = suite_text("/requests?path=%s", path);
 	body = http_get(r->port, target, ANSWER_MS, NULL);
 	free(target);
 	json_t *all = json_loads(body ? body : "", 0, NULL);

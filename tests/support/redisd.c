@@ -38,9 +38,8 @@ static struct redisd *new_handle(int port, const char *socket, int number)
 	r->port = port;
 	r->number = number;
 	r->socket = strdup(socket);
-	if (asprintf(&r->url, "redis://127.0.0.1:%d/%d", port, number) < 0 ||
-	    asprintf(&r->unix_url, "unix://%s", socket) < 0)
-		cr_assert_fail("out of memory");
+	r->url = suite_text("redis://127.0.0.1:%d/%d", port, number);
+	r->unix_url = suite_text("unix://%s", socket);
 	return r;
 }
 
@@ -59,10 +58,7 @@ static void remove_files(void *directory)
 struct redisd *redisd_new(void)
 {
 	char *directory = suite_path("redis%d", suite_number());
-	char *socket;
-
-	if (asprintf(&socket, "%s/redis.sock", directory) < 0)
-		cr_assert_fail("out of memory");
+	char *socket = suite_text("%s/redis.sock", directory);
 	if (mkdir(directory, 0755) == -1)
 		cr_assert_fail("cannot make %s: %s", directory, strerror(errno));
 	struct redisd *r = new_handle(port_reserve(), socket, 0);
@@ -217,8 +213,7 @@ static char *text_of(const redisReply *reply)
 
 	switch (reply->type) {
 	case REDIS_REPLY_INTEGER:
-		if (asprintf(&text, "%lld", reply->integer) < 0)
-			cr_assert_fail("out of memory");
+		text = suite_text("%lld", reply->integer);
 		return text;
 	case REDIS_REPLY_NIL:
 		return NULL;
@@ -227,8 +222,7 @@ static char *text_of(const redisReply *reply)
 		for (size_t i = 0; i < reply->elements; i++) {
 			char *element = text_of(reply->element[i]);
 
-			if (asprintf(&longer, "%s%s%s", text, i ? "\n" : "", element ? element : "(nil)") < 0)
-				cr_assert_fail("out of memory");
+			longer = suite_text("%s%s%s", text, i ? "\n" : "", element ? element : "(nil)");
 			text = longer;
 		}
 		return text;

@@ -3,6 +3,7 @@
 #include "database.h"
 #include "process.h"
 #include "redisd.h"
+#include "suite.h"
 
 #include <criterion/criterion.h>
 #include <stdarg.h>
@@ -46,19 +47,18 @@ static struct process *start_on(const struct database *db, const char *words)
 {
 	char *postgres, *redis, *prefix;
 
-	cr_assert(asprintf(&postgres, "WSONCE_POSTGRES=%s", database_conninfo(db)) > 0);
-	cr_assert(asprintf(&redis, "WSONCE_REDIS=%s", redisd_url(redisd_shared())) > 0);
-	cr_assert(asprintf(&prefix, "WSONCE_CLAIM_PREFIX=%s", redisd_prefix()) > 0);
+	postgres = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
+	redis = suite_text("WSONCE_REDIS=%s", redisd_url(redisd_shared()));
+	prefix = suite_text("WSONCE_CLAIM_PREFIX=%s", redisd_prefix());
 	return start((const char *const[]){postgres, redis, prefix, NULL}, words);
 }
 
 struct process *run_start_on(const struct database *db, const char *words, ...)
 {
 	va_list args;
-	char *text;
 
 	va_start(args, words);
-	cr_assert(vasprintf(&text, words, args) > 0);
+	char *text = suite_vtext(words, args);
 	va_end(args);
 	return start_on(db, text);
 }
@@ -66,10 +66,9 @@ struct process *run_start_on(const struct database *db, const char *words, ...)
 struct run run_on(const struct database *db, const char *words, ...)
 {
 	va_list args;
-	char *text;
 
 	va_start(args, words);
-	cr_assert(vasprintf(&text, words, args) > 0);
+	char *text = suite_vtext(words, args);
 	va_end(args);
 	return wait_for_end(start_on(db, text), text, LONG_MS);
 }
@@ -77,11 +76,10 @@ struct run run_on(const struct database *db, const char *words, ...)
 json_t *run_json(const struct database *db, int status, const char *words, ...)
 {
 	va_list args;
-	char *text;
 	json_error_t error;
 
 	va_start(args, words);
-	cr_assert(vasprintf(&text, words, args) > 0);
+	char *text = suite_vtext(words, args);
 	va_end(args);
 	struct run run = run_on(db, "%s", text);
 	json_t *root = json_loads(run.output, 0, &error);

@@ -41,19 +41,33 @@ const char *suite_directory(void)
 	return path;
 }
 
-char *suite_path(const char *fmt, ...)
+char *suite_vtext(const char *fmt, va_list args)
 {
-	char *name, *path;
+	char *text;
+
+	if (vasprintf(&text, fmt, args) < 0)
+		cr_assert_fail("out of memory");
+	return text;
+}
+
+char *suite_text(const char *fmt, ...)
+{
 	va_list args;
 
 	va_start(args, fmt);
-	if (vasprintf(&name, fmt, args) < 0)
-		cr_assert_fail("out of memory");
+	char *text = suite_vtext(fmt, args);
 	va_end(args);
-	if (asprintf(&path, "%s/%s", suite_directory(), name) < 0)
-		cr_assert_fail("out of memory");
-	free(name);
-	return path;
+	return text;
+}
+
+char *suite_path(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	char *name = suite_vtext(fmt, args);
+	va_end(args);
+	return suite_text("%s/%s", suite_directory(), name);
 }
 
 char *suite_file(const char *name, const char *text)

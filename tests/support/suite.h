@@ -4,6 +4,8 @@
 #ifndef SUPPORT_SUITE_H
 #define SUPPORT_SUITE_H
 
+#include <stdarg.h>
+
 /* The value of an environment variable that tests/support/run sets; the test fails when it is not
  * there. */
 const char *suite_env(const char *name);
@@ -11,6 +13,10 @@ const char *suite_env(const char *name);
 /* A directory for this test (process) alone, made at the first call, readable by all, removed with
  * everything else when the run ends. */
 const char *suite_directory(void);
+
+/* A text of any length. */
+char *suite_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+char *suite_vtext(const char *fmt, va_list args) __attribute__((format(printf, 1, 0)));
 
 /* The path of a file or folder of the given printf-like name in suite_directory(). The file is not
  * made. */
