@@ -1,5 +1,6 @@
-"""The receiver of webhooks: an HTTP server as somebody else may run it. It verifies signatures, keeps the keys that it has seen, and owns the knowledge of what it has applied. In a mood, which a fault
-puts it into, it misbehaves with every other request."""
+"""The receiver of webhooks: an HTTP server as somebody else may run it. It verifies signatures, keeps the keys that it
+has seen, and owns the knowledge of what it has applied. In a mood, which a fault puts it into, it misbehaves with every
+other request."""
 import asyncio
 import base64
 import collections
