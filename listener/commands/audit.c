@@ -242,7 +242,7 @@ static int mark_in_flight(struct audit *a, const struct pg_result *rows, const b
 	if (!claimed.count)
 		return 0;
 	array = letters_array(&claimed, 0, claimed.count);
-	done = array ? session_ask(a->session, sql_in_flight, 1, (const char *[]){array}) : NULL;
+	done = session_ask(a->session, sql_in_flight, 1, (const char *[]){array});
 	free(array);
 	session_drop(done);
 	return done ? 0 : -1;

@@ -280,8 +280,6 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 	struct link *l = memory_calloc(1, sizeof(*l));
 
 	(void)purpose;
-	if (!l)
-		return CURL_SOCKET_BAD;
 	l->socket = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 	if (l->socket < 0) {
 		free(l);
