@@ -555,6 +555,16 @@ static void start_lease(struct relay *r)
 		ask(r, JOB_LEASE, SQL_LEASE, 5, values, 8);
 }
 
+/* The lease at hand, which took so long, has looked at all rows of some targets, or has tried to. */
+static void put_off_all(struct relay *r, int64_t took_ms)
+{
+	int64_t wait_ms = took_ms * ALL_SHARE > ALL_MS ? took_ms * ALL_SHARE : ALL_MS;
+
+	for (size_t i = 0; i < r->config->webhooks.count; i++)
+		if (r->lanes[i].is_all)
+			r->lanes[i].all_ms = now_ms(r) + wait_ms;
+}
+
 /* Rows that come late are given back, so the next lease asks for fewer. */
 static void adapt_pace(struct relay *r)
 {
@@ -567,9 +577,7 @@ static void adapt_pace(struct relay *r)
 	} else if (took_ms < QUICK_MS && r->divisor > 1) {
 		r->divisor /= 2;
 	}
-	for (size_t i = 0; i < r->config->webhooks.count; i++)
-		if (r->lanes[i].is_all)
-			r->lanes[i].all_ms = now_ms(r) + (took_ms * ALL_SHARE > ALL_MS ? took_ms * ALL_SHARE : ALL_MS);
+	put_off_all(r, took_ms);
 }
 
 static void on_leased(struct relay *r, const struct postgres_answer *answer)
@@ -685,6 +693,7 @@ static void on_not_leased(struct relay *r, enum job job, const struct postgres_a
 	if (answer->result == POSTGRES_UNKNOWN && r->divisor < DIVISOR_MAX)
 		r->divisor *= 2; /* it may have been late */
 	r->peeked = NULL;
+	put_off_all(r, real_ms() - r->asked_ms);
 	for (size_t i = 0; i < r->config->webhooks.count; i++)
 		r->lanes[i].is_all = false;
 }

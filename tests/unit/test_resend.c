@@ -16,6 +16,8 @@ static uv_loop_t loop;
 static bool is_played;
 static struct postgres_settings played;
 static enum postgres_state state;
+static char since[24]; /* of the lease at hand; "": it is another statement */
+static const char *const *cells;
 
 /* --- the played connection --- */
 
@@ -24,6 +26,7 @@ enum postgres_state __real_postgres_state(const struct postgres *p);
 const struct postgres_identity *__real_postgres_identity(const struct postgres *p);
 void __real_postgres_set_patience(struct postgres *p, int64_t lock_ms);
 int __real_postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
+const char *__real_postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len);
 int __real_postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len);
 void __real_postgres_close(struct postgres *p, void (*done)(void *arg), void *arg);
 uint32_t __real_backoff_draw(void);
@@ -59,7 +62,18 @@ int __wrap_postgres_query(struct postgres *p, const char *sql, const struct post
 	if (!is_played)
 		return __real_postgres_query(p, sql, values, n);
 	state = POSTGRES_BUSY;
+	/* A lease has eight values, of which the fifth is an array of one text: 24 bytes are before it. */
+	snprintf(since, sizeof(since), "%.*s", n == 8 ? (int)values[4].len - 24 : 0,
+		 n == 8 ? values[4].bytes + 24 : "");
 	return 0;
+}
+
+const char *__wrap_postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len)
+{
+	if (!is_played)
+		return __real_postgres_cell(answer, row, column, len);
+	*len = cells ? strlen(cells[column]) : 0;
+	return cells ? cells[column] : "";
 }
 
 int __wrap_postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
@@ -184,14 +198,15 @@ Test(resend, of_the_store_comes_within_a_second)
 
 /* --- the relay --- */
 
+static char name[] = "w", url[] = "http://127.0.0.1:1/";
+static struct webhook webhook = {.name = name, .url = url, .timeout_ms = 1000, .concurrency = 1, .attempts = 3};
+static const struct config relay_config = {.webhooks = {&webhook, 1}, .postgres_timeout_ms = 30000};
+
 /* It looks for rows at every 0.6 s at least. */
 Test(resend, of_the_relay_comes_within_five_seconds)
 {
 	static const int64_t waits[WAITS] = {50, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000, 5000, 5000};
-	char name[] = "w", url[] = "http://127.0.0.1:1/";
-	struct webhook webhook = {.name = name, .url = url, .timeout_ms = 1000, .concurrency = 1, .attempts = 3};
-	const struct config config = {.webhooks = {&webhook, 1}, .postgres_timeout_ms = 30000};
-	struct relay *r = relay_open(&loop, &config);
+	struct relay *r = relay_open(&loop, &relay_config);
 
 	become_ready();
 	for (int i = 0; i < WAITS; i++) {
@@ -200,6 +215,52 @@ Test(resend, of_the_relay_comes_within_five_seconds)
 		cr_assert(waited >= waits[i] && waited <= (waits[i] < 600 ? 600 : waits[i]), "try %d: %lld ms", i,
 			  (long long)waited);
 	}
+	relay_close(r, on_closed, NULL);
+	close_loop();
+}
+
+/* The statement at hand takes so long, and has this answer. */
+static void answer_after(int64_t ms, struct postgres_answer answer)
+{
+	cr_assert_eq(state, POSTGRES_BUSY);
+	clock_pass(ms);
+	uv_update_time(&loop);
+	state = POSTGRES_READY;
+	played.on_answer(played.owner, &answer);
+}
+
+/* Goes on until rows are leased; everything else is done at once. */
+static const char *next_lease(void)
+{
+	for (int turns = 0; state != POSTGRES_BUSY || !*since; turns++) {
+		cr_assert_lt(turns, 10000);
+		if (state == POSTGRES_BUSY)
+			answer_after(0, (struct postgres_answer){.result = POSTGRES_OK});
+		else
+			clock_pass(uv_backend_timeout(&loop));
+		uv_run(&loop, UV_RUN_NOWAIT);
+	}
+	return since;
+}
+
+/* While a transaction keeps what was delivered from being removed, such a look may take longer than a statement may. */
+Test(resend, a_look_at_all_rows_that_is_given_up_is_not_made_again_at_once)
+{
+	static const char *const row[] = {"1", "w", "1", "0", "e", "{}", "f", "5000000", "1"};
+	struct relay *r = relay_open(&loop, &relay_config);
+
+	become_ready();
+	cr_assert_str_eq(next_lease(), "0");
+	cells = row; /* too late to be sent, so that it is given back */
+	answer_after(12000, (struct postgres_answer){.result = POSTGRES_OK, .rows = 1});
+	cells = NULL;
+	cr_assert_str_eq(next_lease(), "3000000");
+	answer_after(300000, (struct postgres_answer){.result = POSTGRES_OK});
+	cr_assert_str_eq(next_lease(), "0");
+	answer_after(27000,
+		     (struct postgres_answer){.result = POSTGRES_TROUBLE, .is_late = true, .error = "late (57014)"});
+	cr_assert_str_eq(next_lease(), "3000000");
+	answer_after(0, (struct postgres_answer){.result = POSTGRES_OK});
 	relay_close(r, on_closed, NULL);
 	close_loop();
 }
