@@ -208,10 +208,15 @@ static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feed
 	return FEEDER_MESSAGE;
 }
 
-/* All letters of the walk's page were handed over. */
-static bool is_page_over(const struct retry *r)
+/* The page of ids is over: of the next one letters are fetched at the next call, so that signals are seen between. */
+static enum feeder_pull turn_page(struct retry *r, struct feeder_message *m)
 {
-	return !r->is_waiting && r->next == r->walk.ids.count && (!r->page || r->row == session_count(r->page));
+	r->is_whole = r->o->raw_file || r->walk.is_over;
+	if (r->is_whole)
+		return FEEDER_END;
+	m->wait_ms = 0;
+	r->next = 0;
+	return letters_walk_on(&r->walk) ? FEEDER_FAILED : FEEDER_LATER;
 }
 
 static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_message *m)
@@ -219,16 +224,10 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	struct retry *r = owner;
 	int found = 1;
 
-	if (is_page_over(r) && !r->walk.is_over) {
-		m->wait_ms = 0;
-		r->next = 0;
-		return letters_walk_on(&r->walk) ? FEEDER_FAILED : FEEDER_LATER;
-	}
 	if (!r->is_waiting)
 		found = r->o->raw_file ? r->next++ == 0 : fetch(r);
-	r->is_whole = r->is_whole || found == 0;
 	if (found <= 0)
-		return found ? FEEDER_FAILED : FEEDER_END;
+		return found ? FEEDER_FAILED : turn_page(r, m);
 	return hand_over(r, f, m);
 }
 

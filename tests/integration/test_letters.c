@@ -228,6 +228,19 @@ Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = 
 	cr_assert_eq(letters("resolution = 'discarded'"), 2);
 }
 
+/* They are looked for a thousand at a time, and those at the end of the first thousand cannot be fed. */
+Test(letters, skipped_ones_at_the_end_of_a_page_end_no_retry, .init = bench_migrate)
+{
+	database_exec(
+		db, "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id) SELECT CASE WHEN i BETWEEN "
+		    "901 AND 1000 THEN int8send(i) ELSE sha256(r) END, 'id-' || i, 'bad', r, 'i' FROM "
+		    "generate_series(1, 2500) AS i, LATERAL (SELECT convert_to('{\"event_id\":\"id-' || i || "
+		    "'\",\"event_type\":\"t\"}', 'UTF8')) AS v (r)");
+	run_expect(db, 1, "retried 2500: persisted 2400, duplicates 0, rejected again 0, skipped 100\n",
+		   "dead-letters retry --type t");
+	cr_assert_eq(letters("resolved_at IS NULL"), 100);
+}
+
 Test(letters, a_retry_that_is_interrupted_tells_what_is_done_and_can_be_run_again, .init = bench_migrate)
 {
 	database_exec(db,
@@ -235,7 +248,8 @@ Test(letters, a_retry_that_is_interrupted_tells_what_is_done_and_can_be_run_agai
 		      "|| i, 'bad', r, 'i' FROM generate_series(1, 3000) AS i, LATERAL (SELECT "
 		      "convert_to('{\"event_id\":\"id-' || i || '\"}', 'UTF8')) AS v (r)");
 	database_slow_down(db, 2);
-	struct process *p = run_start_on(db, "dead-letters retry --all --batch-max 50 --json");
+	struct process *p =
+		run_start_on(db, "dead-letters retry --all --batch-max 50 --max-inflight-bytes 64KiB --json");
 	cr_assert(wait_until(letters("resolved_at IS NOT NULL") > 0, SETTLED_MS), "%s", process_last_words(p));
 	process_signal(p, SIGINT);
 	cr_assert_eq(process_wait(p, SETTLED_MS), 1, "%s", process_last_words(p));
