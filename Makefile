@@ -54,7 +54,7 @@ TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pi
 	$(if $(SAN),,$B/tests/instructions/road)
 # The road and what it stands on, over a played libuv, Redis and libpq.
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
-	recv __recv_chk getsockopt __assert_fail)
+	recv __recv_chk getsockopt __assert_fail event_move)
 SIMULATED := $(filter-out %/duplicates.o,$(call objects,$(wildcard listener/road/*.c))) $(filter-out %/hangup.o,$(call objects,$(wildcard listener/postgres/*.c))) \
 	$(call objects,$(wildcard listener/redis/*.c)) \
 	$(patsubst %,$B/listener/base/%.o,arena backoff counters memory poll resolve secret text timestamp url)

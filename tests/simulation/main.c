@@ -234,7 +234,7 @@ static int run_all(const struct options *o)
 			wrong += !is_repeated(seed);
 	}
 	if (o->has_table)
-		sim_print_reached(stdout);
+		coverage_print(stdout);
 	printf("%" PRIu64
 	       " histories in %.1f s, %.0f for each second of a core; %.1f hours of virtual time, digest %016" PRIx64
 	       "\n",

@@ -26,6 +26,8 @@ void sim_close_fds_of(int process);
 bool sim_is_shown(void);
 uint64_t sim_digest(void);
 void sim_print_reached(FILE *out);
+/* Of texts, wherever they are. */
+uint64_t sim_count_reached(const char *what, const char *met);
 /* The same text, as one that stays. */
 const char *sim_known(const char *text);
 
@@ -53,6 +55,11 @@ uint64_t process_turns(void);
 /* malloc and free of the simulator itself, which do not count as a process's. */
 void *process_real_malloc(size_t size);
 void process_real_free(void *block);
+
+/* --- coverage.c --- */
+
+/* Prints what all histories met and what they did not; returns how much of the latter has no reason. */
+int coverage_print(FILE *out);
 
 /* --- main.c --- */
 

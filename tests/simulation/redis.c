@@ -372,9 +372,15 @@ static enum script script_of(const struct command *c)
 
 static void run_script(const struct command *c, enum script script, struct answer *a)
 {
-	if (is_word(c, 0, "EVALSHA") && !redis.has_scripts)
+	if (is_word(c, 0, "EVALSHA") && !redis.has_scripts) {
+		sim_reached(script == HEARTBEAT ? "heartbeat.lua"
+			    : script == RELEASE ? "release.lua"
+						: "renew.lua",
+			    "NOSCRIPT");
 		add_text(a, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
-	else if (script == HEARTBEAT)
+		return;
+	}
+	if (script == HEARTBEAT)
 		run_heartbeat(c, a);
 	else if (script == RELEASE || script == RENEW)
 		run_claims(c, script, a);

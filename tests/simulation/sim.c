@@ -559,6 +559,16 @@ static int compare_pairs(const void *a, const void *b)
 	return order ? order : strcmp(x->met, y->met);
 }
 
+uint64_t sim_count_reached(const char *what, const char *met)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < PAIRS; i++)
+		if (pairs[i].what && strcmp(pairs[i].what, what) == 0 && strcmp(pairs[i].met, met) == 0)
+			count += pairs[i].count;
+	return count;
+}
+
 /* The same texts of two files are two pairs until here. */
 void sim_print_reached(FILE *out)
 {

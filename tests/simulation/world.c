@@ -13,6 +13,7 @@
 
 #define SECOND      INT64_C(1000000)
 #define TOUCHES_MAX 256
+#define BEHIND_MAX  8
 
 /* A listener as long as it lives. */
 struct life {
@@ -50,7 +51,7 @@ static struct {
 	struct life *lives[SIM_LISTENERS];
 	int life_count;
 	struct producer producers[PRODUCERS_MAX];
-	int64_t wide_until, redis_until, disturbed_until[SIM_LISTENERS];
+	int64_t wide_until, redis_until, postgres_until, disturbed_until[SIM_LISTENERS];
 	int64_t deaf_until[SIM_LISTENERS];
 	struct touch touches[TOUCHES_MAX];
 	int touch_count;
@@ -111,7 +112,7 @@ static void add_message(struct plan *p, int event, const char *bytes, const char
 /* One event: its message, and now and then others with the same id: other bytes, some of which can never be stored. */
 static void make_event(struct plan *p, int event)
 {
-	int variants = sim_chance(150) ? (int)sim_between(2, 3) : 1;
+	int variants = sim_chance(150) ? (int)sim_between(2, 3) : sim_chance(3) ? (int)sim_between(9, 14) : 1;
 
 	p->ids[event] = sim_print("%c-%d", 'a' + (int)sim_below(4), event);
 	for (int v = 0; v < variants; v++) {
@@ -641,6 +642,12 @@ int64_t world_touched_until(const char *id)
 
 bool world_may_refuse(const char *id)
 {
+	int variants = 0;
+
+	for (int i = 0; i < world.plan->message_count; i++)
+		variants += world.plan->messages[i].event >= 0 && world.plan->ids[world.plan->messages[i].event] == id;
+	if (variants > BEHIND_MAX) /* the oldest of those that wait becomes a letter */
+		return true;
 	if (world.may_refuse)
 		return true;
 	for (int i = 0; i < world.touch_count; i++)
@@ -670,6 +677,11 @@ int64_t world_redis_until(void)
 	return world.redis_until;
 }
 
+int64_t world_postgres_until(void)
+{
+	return world.postgres_until;
+}
+
 const struct plan *world_plan(void)
 {
 	return world.plan;
@@ -694,6 +706,8 @@ static void begin_fault(const struct deed *d)
 	world.may_refuse |= !world.is_narrow && strncmp(d->fault->name, "postgres", 8) == 0;
 	if (strncmp(d->fault->name, "redis", 5) == 0 && world.redis_until < sim_now() + d->lasts)
 		world.redis_until = sim_now() + d->lasts;
+	if (strncmp(d->fault->name, "postgres", 8) == 0 && world.postgres_until < sim_now() + d->lasts)
+		world.postgres_until = sim_now() + d->lasts;
 	if (!world.is_narrow && world.wide_until < sim_now() + d->lasts)
 		world.wide_until = sim_now() + d->lasts;
 }
@@ -727,6 +741,10 @@ static void calm_down(void *arg)
 	sim_redis_calm();
 	sim_postgres_calm();
 	world.wide_until = sim_now();
+	if (world.postgres_until > sim_now())
+		world.postgres_until = sim_now();
+	if (world.redis_until > sim_now())
+		world.redis_until = sim_now();
 	for (int i = 0; i < SIM_LISTENERS; i++) {
 		world.deaf_until[i] = 0;
 		process_freeze(i, 0);

@@ -70,6 +70,7 @@ int64_t world_disturbed_until(int listener);
 bool world_was_silent(void);
 /* When the last fault of Redis as a whole ended. */
 int64_t world_redis_until(void);
+int64_t world_postgres_until(void);
 const struct plan *world_plan(void);
 int64_t world_touched_until(const char *id);
 bool world_may_refuse(const char *id);

@@ -1,0 +1,167 @@
+/* coverage.c owns the question what no history has met: which step of an event's states in which weather, which command
+ * of Redis with which answer, which fault. */
+#include <string.h>
+
+#include "road/event.h"
+#include "world.h"
+
+#define FAMILIES 4
+
+static const char *const families[FAMILIES] = {"in calm", "redis in trouble", "postgres in trouble",
+					       "listeners in trouble"};
+
+/* By event.c's table; a step that is not here is told as a new one. */
+static const struct {
+	enum event_state from, to;
+	const char *why[FAMILIES]; /* it cannot be, or NULL */
+} steps[] = {
+	{EV_CLAIMING, EV_BATCHED, {NULL}},
+	{EV_CLAIMING, EV_HELD, {NULL}},
+	{EV_CLAIMING, EV_DONE, {NULL}},
+	{EV_HELD, EV_LOOKING, {NULL}},
+	{EV_HELD, EV_BATCHED, {NULL}},
+	{EV_HELD, EV_BEHIND, {NULL}},
+	{EV_BEHIND, EV_CLAIMING, {NULL}},
+	{EV_BEHIND, EV_BATCHED, {NULL}},
+	{EV_BEHIND, EV_REFUSED, {NULL}},
+	{EV_BEHIND, EV_DONE, {NULL}},
+	{EV_LOOKING, EV_CLAIMING, {NULL}},
+	{EV_LOOKING, EV_HELD, {NULL}},
+	{EV_LOOKING, EV_BATCHED, {NULL}},
+	{EV_LOOKING, EV_DONE, {NULL}},
+	{EV_BATCHED, EV_STORING, {NULL}},
+	{EV_BATCHED, EV_HELD, {NULL}},
+	{EV_STORING, EV_DONE, {NULL}},
+	{EV_STORING, EV_COUNTING, {"only a fault refuses a row"}},
+	{EV_STORING, EV_BACKING_OFF, {NULL}},
+	{EV_STORING, EV_REFUSED, {NULL}},
+	{EV_COUNTING, EV_BACKING_OFF, {"only a fault refuses a row"}},
+	{EV_COUNTING, EV_REFUSED, {"only a fault refuses a row"}},
+	{EV_COUNTING, EV_BEHIND, {"only a fault refuses a row"}},
+	{EV_BACKING_OFF, EV_HELD, {NULL}},
+	{EV_BACKING_OFF, EV_BATCHED, {NULL}},
+	{EV_BACKING_OFF, EV_BEHIND, {NULL}},
+	{EV_REFUSED, EV_BURYING, {NULL}},
+	{EV_BURYING, EV_DONE, {NULL}},
+	{EV_BURYING, EV_REFUSED, {NULL}},
+};
+
+#define STEPS (sizeof(steps) / sizeof(*steps))
+
+static uint64_t counts[EVENT_STATES][EVENT_STATES][FAMILIES];
+
+static const char *const commands[] = {"SET",       "MGET",      "INCR",          "DEL",
+				       "ZREM",      "SCRIPT",    "heartbeat.lua", "release.lua",
+				       "renew.lua", "seize.lua", "register.lua",  NULL};
+static const char *const answers[] = {"done",     "OOM", "READONLY",  "MISCONF", "LOADING",
+				      "NOSCRIPT", "ERR", "WRONGTYPE", NULL};
+
+/* Pairs that cannot be. NULL stands for every command. */
+static const struct {
+	const char *what, *met, *why;
+} impossible[] = {
+	{"MGET", "OOM", "a read"},
+	{"MGET", "READONLY", "a read"},
+	{"MGET", "MISCONF", "a read"},
+	{"SCRIPT", "OOM", "not a write"},
+	{"SCRIPT", "READONLY", "not a write"},
+	{"SCRIPT", "MISCONF", "not a write"},
+	{"SCRIPT", "ERR", "odd errors spare the login"},
+	{"SCRIPT", "WRONGTYPE", "odd errors spare the login"},
+	{"heartbeat.lua", "OOM", "it has removed others before it adds itself"},
+	{"DEL", "OOM", "frees memory"},
+	{"ZREM", "OOM", "frees memory"},
+	{"release.lua", "OOM", "has allow-oom"},
+	{"renew.lua", "OOM", "EXPIRE needs no memory"},
+	{"register.lua", "OOM", "has allow-oom"},
+	{"SET", "NOSCRIPT", "no script"},
+	{"MGET", "NOSCRIPT", "no script"},
+	{"INCR", "NOSCRIPT", "no script"},
+	{"DEL", "NOSCRIPT", "no script"},
+	{"ZREM", "NOSCRIPT", "no script"},
+	{"SCRIPT", "NOSCRIPT", "loads them"},
+	{"seize.lua", "NOSCRIPT", "sent by EVAL"},
+	{"register.lua", "NOSCRIPT", "sent by EVAL"},
+};
+
+void __real_event_move(struct events *es, struct event *ev, enum event_state to);
+void __wrap_event_move(struct events *es, struct event *ev, enum event_state to);
+void __wrap_event_move(struct events *es, struct event *ev, enum event_state to)
+{
+	uint64_t *count = counts[ev->state][to];
+	bool is_redis = world_redis_until() > sim_now(), is_postgres = world_postgres_until() > sim_now();
+	bool is_listener = false;
+
+	for (int i = 0; i < world_plan()->settings.listeners; i++)
+		is_listener |= world_disturbed_until(i) > sim_now();
+	count[0] += !is_redis && !is_postgres && !is_listener;
+	count[1] += is_redis;
+	count[2] += is_postgres;
+	count[3] += is_listener;
+	__real_event_move(es, ev, to);
+}
+
+static const char *reason_for(const char *what, const char *met)
+{
+	for (size_t i = 0; i < sizeof(impossible) / sizeof(*impossible); i++)
+		if (strcmp(impossible[i].what, what) == 0 && strcmp(impossible[i].met, met) == 0)
+			return impossible[i].why;
+	return NULL;
+}
+
+/* Returns whether it should have been reached, and was not. */
+static bool tell(FILE *out, const char *what, const char *met, const char *why)
+{
+	fprintf(out, "%-16s %-52s never%s%s\n", what, met, why ? ": " : "", why ? why : "");
+	return !why;
+}
+
+static bool is_listed(int from, int to)
+{
+	for (size_t i = 0; i < STEPS; i++)
+		if ((int)steps[i].from == from && (int)steps[i].to == to)
+			return true;
+	return false;
+}
+
+static void tell_steps(FILE *out)
+{
+	for (int from = 0; from < EVENT_STATES; from++)
+		for (int to = 0; to < EVENT_STATES; to++) {
+			const uint64_t *n = counts[from][to];
+
+			if (n[0] + n[1] + n[2] + n[3])
+				fprintf(out, "%-16s %-52s %llu %llu %llu %llu%s\n",
+					event_state_name((enum event_state)from),
+					event_state_name((enum event_state)to), (unsigned long long)n[0],
+					(unsigned long long)n[1], (unsigned long long)n[2], (unsigned long long)n[3],
+					is_listed(from, to) ? "" : " (a new step)");
+		}
+}
+
+int coverage_print(FILE *out)
+{
+	int missed = 0;
+
+	fputs("state            to: in calm, with redis, postgres, listeners in trouble\n", out);
+	tell_steps(out);
+	for (size_t i = 0; i < STEPS; i++)
+		for (int f = 0; f < FAMILIES; f++)
+			if (!counts[steps[i].from][steps[i].to][f])
+				missed += tell(out, event_state_name(steps[i].from),
+					       sim_print("%s, %s", event_state_name(steps[i].to), families[f]),
+					       steps[i].why[f]);
+	sim_print_reached(out);
+	for (int c = 0; commands[c]; c++)
+		for (int a = 0; answers[a]; a++)
+			if (!sim_count_reached(commands[c], answers[a]))
+				missed += tell(out, commands[c], answers[a], reason_for(commands[c], answers[a]));
+	for (const struct sim_fault *f = sim_redis_faults; f->name; f++)
+		if (!sim_count_reached("fault", f->name))
+			missed += tell(out, "fault", f->name, NULL);
+	for (const struct sim_fault *f = sim_postgres_faults; f->name; f++)
+		if (!sim_count_reached("fault", f->name))
+			missed += tell(out, "fault", f->name, NULL);
+	fprintf(out, "%d pairs were never reached, and nothing says why\n", missed);
+	return missed;
+}
