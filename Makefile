@@ -103,6 +103,9 @@ simulate: check-deps $B/simulate ## live through histories of a fleet under faul
 audit-figure: check-deps programs ## time and memory of an audit: make audit-figure [ROWS=10000000] [LETTERS=3000000]
 	@WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/audit $(ROWS) $(LETTERS)
 
+letters-figure: check-deps programs ## time and memory of bulk changes of dead letters and deliveries: make letters-figure [LETTERS=3000000]
+	@WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/letters $(LETTERS)
+
 plans: check-deps tests ## what each statement reads among many rows: make plans ROWS=5000000
 	@WSONCE_TEST_BIN=$B/wsonce WSONCE_TEST_ROWS=$(or $(ROWS),100000) WSONCE_TEST_SLOW=20 \
 		tests/support/run $B/tests/integration/integration -j1 --filter 'plans/*'
@@ -228,5 +231,5 @@ $B/text/%.sql.h: sql/queries/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove simulate torture audit-figure plans reliability allocation conformance fuzz hostile \
+.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove simulate torture audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench lint install fmt readme clean help
