@@ -69,3 +69,18 @@ Test(reply_arena, the_limit_is_that_of_one_answer)
 		arena_clear(&arena);
 	}
 }
+
+/* hiredis 0.14 refuses what is of RESP3 alone; 1.x reads it. */
+Test(reply_arena, what_nobody_asked_for_is_an_error_or_says_nothing)
+{
+	static const char *const texts[] = {",1.5\r\n", "#t\r\n"};
+
+	for (size_t i = 0; i < 2; i++) {
+		fini();
+		init();
+		if (read_text(texts[i]) == REDIS_OK) {
+			cr_assert_gt(((struct redis_reply *)reply)->type, REPLY_ERROR, "%s", texts[i]);
+			arena_clear(&arena);
+		}
+	}
+}
