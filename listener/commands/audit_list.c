@@ -3,11 +3,11 @@
 #include "commands/audit_list.h"
 
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sha256.h"
 #include "commands/dispatch.h"
 #include "road/envelope.h"
 #include "commands/progress.h"
@@ -132,7 +132,7 @@ static bool is_asked_for(struct loader *l)
 
 static int load_event(struct loader *l, const struct ndjson_line *line)
 {
-	uint8_t digest[EVP_MAX_MD_SIZE];
+	uint8_t digest[SHA256_BYTES];
 	struct envelope_view view;
 	const char *why;
 
@@ -140,7 +140,7 @@ static int load_event(struct loader *l, const struct ndjson_line *line)
 		return add_digest(l, line->begin, line->digest);
 	why = envelope_read(l->envelope, line->bytes, line->len, &view);
 	if (why) {
-		EVP_Digest(line->bytes, line->len, digest, NULL, EVP_sha256(), NULL);
+		sha256(line->bytes, line->len, digest);
 		return add_digest(l, line->begin, digest);
 	}
 	return is_asked_for(l) ? add_id(l, line->begin, view.id) : 0;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/sha256.h"
 #include "commands/dispatch.h"
 
 #define CHUNK_BYTES  65536
@@ -40,7 +40,7 @@ struct ndjson {
 	uint64_t total;
 	uint64_t begin;
 	char head[HEAD_BYTES];
-	uint8_t sha256[EVP_MAX_MD_SIZE];
+	uint8_t sha256[SHA256_BYTES];
 };
 
 static enum ndjson_result fail(const struct ndjson *l, const char *what)
@@ -200,12 +200,10 @@ static void advance(struct ndjson *l, size_t n)
 
 static void begin_long(struct ndjson *l)
 {
-	l->digest = EVP_MD_CTX_new();
+	l->digest = sha256_begin();
 	l->total = 0;
 	l->has_cr = false;
 	l->begin = l->offset;
-	if (!EVP_DigestInit_ex(l->digest, EVP_sha256(), NULL))
-		memory_exhausted("OpenSSL", 0);
 }
 
 /* A \r counts only when something else than the end of the line follows. */
@@ -227,9 +225,7 @@ static void add_long(struct ndjson *l, const char *bytes, size_t len)
 
 static void end_long(struct ndjson *l, struct ndjson_line *line, bool is_ended)
 {
-	EVP_DigestFinal_ex(l->digest, l->sha256, NULL);
-	EVP_MD_CTX_free(l->digest);
-	l->digest = NULL;
+	sha256_end(&l->digest, l->sha256);
 	l->total -= l->has_cr;
 	*line = (struct ndjson_line){l->head,    l->total < HEAD_BYTES ? (size_t)l->total : HEAD_BYTES,
 				     l->sha256,  l->total,
@@ -376,9 +372,9 @@ int ndjson_skip(struct ndjson *l, uint64_t offset)
 
 static void write_digest(const char *bytes, size_t n, char hex[65])
 {
-	unsigned char digest[EVP_MAX_MD_SIZE];
+	unsigned char digest[SHA256_BYTES];
 
-	EVP_Digest(bytes, n, digest, NULL, EVP_sha256(), NULL);
+	sha256(bytes, n, digest);
 	for (int i = 0; i < 32; i++)
 		sprintf(hex + 2 * (size_t)i, "%02x", digest[i]);
 }

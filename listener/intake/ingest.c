@@ -880,7 +880,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->tokens = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size);
 	if (!i->tokens)
 		goto fail;
-	ws_listen_address(&info, config->ingest); /* which config.c has checked */
+	ws_listen_address(&info, config->ingest);
 	if (try_address(config->ingest)) {
 		snprintf(error, size, "--ingest: cannot listen on %s: %s", config->ingest, bound_socket_error(errno));
 		goto fail;

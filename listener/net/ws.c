@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/counters.h"
 #include "base/memory.h"
+#include "base/sha256.h"
 #include "base/url.h"
 #include "base/text.h"
 #include "net/watch.h"
@@ -375,20 +376,11 @@ static int keep(struct ws_link *link, const char *in, size_t len)
 	return 0;
 }
 
-/* The message has just passed the limit: from here on only its digest grows. */
-static void start_digest(struct ws_link *link)
-{
-	link->digest = EVP_MD_CTX_new();
-	if (!EVP_DigestInit_ex(link->digest, EVP_sha256(), NULL))
-		memory_exhausted("OpenSSL", 0);
-	EVP_DigestUpdate(link->digest, link->bytes, link->len);
-}
-
 static void end_too_long(struct ws_link *link)
 {
-	uint8_t digest[EVP_MAX_MD_SIZE];
+	uint8_t digest[SHA256_BYTES];
 
-	EVP_DigestFinal_ex(link->digest, digest, NULL);
+	sha256_end(&link->digest, digest);
 	link->reader->on_too_long(link, link->bytes, link->len < HEAD_BYTES ? link->len : HEAD_BYTES, digest,
 				  link->total);
 	forget_message(link);
@@ -400,8 +392,10 @@ static int receive_too_long(struct ws_link *link, const char *in, size_t len, bo
 		lws_close_reason(link->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, (unsigned char *)"message too big", 15);
 		return -1;
 	}
-	if (!link->digest)
-		start_digest(link);
+	if (!link->digest) { /* it has just passed the limit: from here on only its digest grows */
+		link->digest = sha256_begin();
+		EVP_DigestUpdate(link->digest, link->bytes, link->len);
+	}
 	if (link->len < HEAD_BYTES && keep(link, in, len < HEAD_BYTES ? len : HEAD_BYTES))
 		return -1;
 	EVP_DigestUpdate(link->digest, in, len);
@@ -601,7 +595,7 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 	return ws;
 }
 
-int ws_listen_address(struct lws_context_creation_info *info, const char *address)
+void ws_listen_address(struct lws_context_creation_info *info, const char *address)
 {
 	static struct url url;
 
@@ -609,10 +603,9 @@ int ws_listen_address(struct lws_context_creation_info *info, const char *addres
 	if (strncmp(address, "unix:", 5) == 0) {
 		info->iface = address + 5;
 		info->options |= LWS_SERVER_OPTION_UNIX_SOCK | LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND;
-		return 0;
+		return;
 	}
-	if (url_parse_address(&url, address))
-		return -1;
+	url_parse_address(&url, address);
 	info->port = url.port;
 	info->iface = url.host;
 	if (strcmp(url.host, "localhost") == 0)
@@ -624,7 +617,6 @@ int ws_listen_address(struct lws_context_creation_info *info, const char *addres
 		info->options |= LWS_SERVER_OPTION_DISABLE_IPV6;
 	if (info->iface && strcmp(info->iface, "0.0.0.0") == 0)
 		info->iface = NULL;
-	return 0;
 }
 
 struct lws_context *ws_context(const struct ws *ws)

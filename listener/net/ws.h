@@ -95,8 +95,8 @@ void ws_charge(struct ws *ws, long bytes);
 const lws_retry_bo_t *ws_no_keepalive(const struct ws *ws);
 
 /* Sets in info what a vhost needs to listen on ADDR:PORT or unix:PATH. The texts live until the next
- * call. Returns -1 if address is of neither form. */
-int ws_listen_address(struct lws_context_creation_info *info, const char *address);
+ * call. config.c has checked the address. */
+void ws_listen_address(struct lws_context_creation_info *info, const char *address);
 
 /* A connection is open (called in the callback that says so), or gone. */
 void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const struct ws_reader *reader);

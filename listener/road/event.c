@@ -3,11 +3,11 @@
 #include "road/event.h"
 
 #include <assert.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sha256.h"
 
 #define FIRST_CHAINS    1024
 #define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
@@ -189,7 +189,7 @@ void event_digest(const struct event *ev, uint8_t *digest)
 	if (ev->digest)
 		memcpy(digest, ev->digest, 32);
 	else
-		EVP_Digest(ev->message, ev->message_len, digest, NULL, EVP_sha256(), NULL);
+		sha256(ev->message, ev->message_len, digest);
 }
 
 uint64_t event_digest_head(const struct event *ev)

@@ -5,11 +5,11 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sha256.h"
 #include "postgres/array.h"
 #include "base/backoff.h"
 #include "bury.sql.h"
@@ -165,7 +165,7 @@ static void put_digest(struct store *s, const struct event *ev)
 	event_digest(ev, digest);
 	memcpy(digest + 32, s->consumer, name_len);
 	if (name_len)
-		EVP_Digest(digest, 32 + name_len, digest, NULL, EVP_sha256(), NULL);
+		sha256(digest, 32 + name_len, digest);
 	array_add(&s->columns[0], (const char *)digest, 32);
 }
 
