@@ -47,7 +47,8 @@ static struct {
 	int letter_count;
 	enum { LIVING, IN_ORDER, LOST } ends[LIVES_MAX];
 	bool has_slow_rows;
-	int64_t forgotten_at; /* the last time that the database forgot something; -1 */
+	int too_long[SIM_LISTENERS]; /* statements, since this listener stored a row */
+	int64_t forgotten_at;        /* the last time that the database forgot something; -1 */
 	char owners[SIM_LISTENERS][OWNER_MAX];
 	int64_t owners_since[SIM_LISTENERS];
 } checker;
@@ -199,6 +200,8 @@ void sim_committed_row(int process, const char *id, size_t id_len, const char *p
 		process_fail("the row of %s has bytes that cannot be stored", id_of(event));
 	}
 	f->commits++;
+	if (process != SIM_NOBODY)
+		checker.too_long[process] = 0;
 	f->own_commits += process != SIM_NOBODY;
 	f->committed_at = sim_now();
 	sim_log(process, "%s has its row", id_of(event));
@@ -388,6 +391,17 @@ void checker_lapsed(const char *value, int64_t at)
 			continue;
 		process_fail("the claim %s ran out, though listener %d lives and nothing disturbed it", value, i);
 	}
+}
+
+/* The largest batch, of some 300, is halved nine times. */
+void sim_took_too_long(int process, size_t rows)
+{
+	if (rows < 2 || world_wide_until() > sim_now() - 2 * SECOND || checker.plan->settings.has_handler)
+		checker.too_long[process] = 0;
+	else if (++checker.too_long[process] > 10)
+		process_fail(
+			"%d statements of listener %d took too long, one after the other, and had more than one row",
+			checker.too_long[process], process);
 }
 
 void sim_deadlocked(int process)

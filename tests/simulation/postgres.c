@@ -572,6 +572,7 @@ static bool interrupt(struct backend *b)
 	} else if (b->is_blocked && b->lock_us && now >= b->wait_us + b->lock_us) {
 		fail(b, "55P03", "canceling statement due to lock timeout", NULL);
 	} else if (b->statement_us && now >= b->began_us + b->statement_us) {
+		sim_took_too_long(b->process, b->rows);
 		fail(b, "57014", "canceling statement due to statement timeout", NULL);
 	} else {
 		b->has_looked = true;

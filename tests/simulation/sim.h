@@ -155,6 +155,8 @@ const char *sim_row(const char *id, size_t id_len, size_t *payload_len);
 bool sim_has_letter(const unsigned char digest[32]);
 /* A statement of this process was ended because it and another one waited for each other. */
 void sim_deadlocked(int process);
+/* A statement of this process with so many rows was ended by statement_timeout. */
+void sim_took_too_long(int process, size_t rows);
 /* Backends that are there now, for the bound on them. */
 int sim_backends(void);
 
