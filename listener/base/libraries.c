@@ -1,6 +1,6 @@
-/* libraries.c owns the hooks by which libraries end a process whose memory is out. Left to themselves, libuv aborts then,
- * libwebsockets and OpenSSL go on with half of what they need in places, and jansson leaves members out. libpq, libcurl
- * and libmicrohttpd have none: their callers ask memory_given(). */
+/* libraries.c owns the hooks by which libraries end a process whose memory is out. Left to themselves, libuv aborts
+ * then, libwebsockets and OpenSSL go on with half of what they need in places, and jansson leaves members out. libpq,
+ * libcurl and libmicrohttpd have none: their callers ask memory_given(). */
 #include "base/libraries.h"
 
 #include <hiredis/alloc.h>
