@@ -31,7 +31,7 @@ TABLE = {
     "lost-copy-taken-for-commit": found_by("falsely_acked", mix="net-copy-cut", plain=True, minutes=1.5, round=10, pace=0.2),
     "lost-insert-taken-for-commit": found_by("falsely_acked", mix="net-commit-cut", pace=0.2),
     "leases-never-renewed": found_by("leases_lost", mix="pg-hold,pg-lock"),
-    "held-copy-settled": found_by("falsely_acked", mix="pg-hold"),
+    "held-copy-settled": found_by("falsely_acked", mix="pg-hold", minutes=2.0),
     "epoch-ignored": found_by("lost", "falsely_acked", mix="pg-forget", plain=True, rate=200),
     "delivered-before-answer": found_by("deliveries_lost", mix="hook,kill"),
 }
