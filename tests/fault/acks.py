@@ -32,7 +32,7 @@ class Line(Client):
         super().__init__()
         self.asker = asker
         self.listener = listener
-        self.waiting = {}               # id -> the message that was sent on this connection
+        self.waiting = {}               # id -> the message that was sent on this connection, and when
 
     async def run(self):
         while True:
@@ -49,13 +49,13 @@ class Line(Client):
         self.waiting = {}
 
     def on_ack(self, ack):
-        message = self.waiting.pop(ack["event_id"], None)
+        message, sent = self.waiting.pop(ack["event_id"], (None, None))
         if message is not None:
-            self.asker.acks.append((ack["event_id"], message, ack["status"], self.listener.now.name, time.time()))
+            self.asker.acks.append((ack["event_id"], message, ack["status"], self.listener.now.name, sent))
 
     def send_event(self, event_id, message):
         if self.writer and event_id not in self.waiting:
-            self.waiting[event_id] = message
+            self.waiting[event_id] = message, time.time()
             self.send(TEXT, message)
 
 
@@ -131,10 +131,11 @@ class Asker:
                                  f"WHERE event_id IN ({ids})")
         letters = dict(line.split(" ", 1) for line in letters)
         present = {row.partition(" ")[0] for row in rows}
-        for event_id, message, status, who, at in acks:
-            if at > self.book.forgot_at:
+        # An ack may be on its way for seconds, through a network that is cut: when it came says nothing.
+        for event_id, message, status, who, sent in acks:
+            if sent > self.book.forgot_at:
                 self.judge(event_id, message, status, who, rows, present, letters)
-            else:                       # sent again in the end
+            else:                       # acked, perhaps, before Postgres forgot it; sent again in the end
                 self.book.asked_acks |= {event_id} if status != "rejected" else set()
 
     def judge(self, event_id, message, status, who, rows, present, letters):
