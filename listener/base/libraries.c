@@ -69,8 +69,8 @@ static void *openssl_reallocate(void *block, size_t size, const char *file, int 
 	return NULL;
 }
 
-/* hiredis 1.0 has a hook. 0.14 asks by functions of its own, which abort; being exported, these are
- * called in their place. Its buffers it asks malloc for, and tells of most failures. */
+/* hiredis 1.0 has a hook. 0.14 allocates by functions of its own, which abort; being exported, these are called in
+ * their place. For its buffers 0.14 calls malloc(), and reports most failures. */
 #if HIREDIS_MAJOR >= 1
 static void *hiredis_allocate(size_t size)
 {
