@@ -20,6 +20,7 @@
 #include "make_epoch.sql.h"
 #include "postgres/hosts.h"
 #include "postgres/schema.h"
+#include "reset.sql.h"
 #include "postgres/sqlstate.h"
 #include "base/counters.h"
 
@@ -28,16 +29,6 @@
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
 #define LIMITS_SIZE 256
-
-/* What a handler or a trigger may have set for the session, and its transaction committed. */
-static const char reset_sql[] =
-	"SELECT pg_catalog.set_config('role', NULL, false) AS wsonce_reset,"
-	" pg_catalog.set_config('session_authorization', NULL, false), pg_catalog.set_config('search_path', NULL, "
-	"false),"
-	" pg_catalog.set_config('row_security', NULL, false), pg_catalog.set_config('synchronous_commit', NULL, false),"
-	" pg_catalog.set_config('lock_timeout', NULL, false), pg_catalog.set_config('statement_timeout', NULL, false),"
-	" pg_catalog.set_config('default_transaction_isolation', NULL, false),"
-	" pg_catalog.set_config('default_transaction_read_only', NULL, false)";
 
 /* The steps of POSTGRES_PREPARING. */
 enum step { STEP_INSPECT, STEP_ASK, STEP_LOCK, STEP_UPGRADE, STEP_IDENTIFY, STEP_EPOCH };
@@ -683,7 +674,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 	text = schema_expand(sql, p->schema);
 	is_sent = PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, limits)) &&
 		  PQsendQueryParams(p->conn, text, n, types, bytes, lengths, formats, 0) &&
-		  (!p->settings.calls_others || send_plain(p, reset_sql)) && PQpipelineSync(p->conn);
+		  (!p->settings.calls_others || send_plain(p, SQL_RESET)) && PQpipelineSync(p->conn);
 	free(text);
 	return begin(p, is_sent);
 }
@@ -700,7 +691,7 @@ int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t
 	p->copied = 0;
 	p->copy = bytes;
 	p->copy_len = len;
-	all = memory_printf("%s; %s; %s", print_limits(p, limits), sql, reset_sql);
+	all = memory_printf("%s; %s; %s", print_limits(p, limits), sql, SQL_RESET);
 	text = schema_expand(all, p->schema);
 	is_sent = PQsendQuery(p->conn, text);
 	free(text);

@@ -29,6 +29,7 @@
 #include "identify.sql.h"
 #include "insert.sql.h"
 #include "make_epoch.sql.h"
+#include "reset.sql.h"
 #include "postgres/schema.h"
 #include "postgres_server.h"
 #include "sim.h"
@@ -794,6 +795,7 @@ static void learn_all(void)
 
 	if (known[K_EPOCH].text)
 		return;
+	learn(K_RESET, SQL_RESET);
 	learn(K_INSPECT, schema_inspect_sql());
 	learn(K_ASK, schema_ask_sql());
 	learn(K_IDENTIFY, SQL_IDENTIFY);
@@ -818,8 +820,6 @@ static enum kind kind_of(const char *text)
 			return (enum kind)kind;
 	if (strncmp(text, limits, sizeof(limits) - 1) == 0)
 		return strstr(text, known[K_COPY].text) ? K_COPY : K_LIMITS;
-	if (strncmp(text, "SELECT pg_catalog.set_config('role', NULL, false) AS wsonce_reset", 65) == 0)
-		return K_RESET;
 	if (strncmp(text, "WITH given AS MATERIALIZED (", 28) == 0)
 		return K_EFFECTS;
 	fprintf(stderr, "simulation: Postgres was sent a statement that it does not know:\n%s\n", text);

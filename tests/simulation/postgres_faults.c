@@ -240,30 +240,31 @@ static void hold(uint64_t *draw, struct txn *t, int64_t lasts_us)
 	sim_touches(id, lasts_us, false);
 }
 
-static void begin_held_id(uint64_t draw, int64_t lasts_us)
+static void hold_ids(uint64_t draw, int64_t lasts_us, size_t n, void (*end)(void *txn))
 {
 	struct txn *t = server_begin();
 
-	hold(&draw, t, lasts_us);
-	sim_at(lasts_us, on_rollback, t);
+	while (n--)
+		hold(&draw, t, lasts_us);
+	sim_at(lasts_us, end, t);
+}
+
+static void begin_held_id(uint64_t draw, int64_t lasts_us)
+{
+	hold_ids(draw, lasts_us, 1, on_rollback);
 }
 
 static void begin_held_ids(uint64_t draw, int64_t lasts_us)
 {
-	struct txn *t = server_begin();
+	size_t n = 2 + sim_dice(&draw, 20);
 
-	for (size_t n = 2 + sim_dice(&draw, 20); n; n--)
-		hold(&draw, t, lasts_us);
-	sim_at(lasts_us, on_rollback, t);
+	hold_ids(draw, lasts_us, n, on_rollback);
 }
 
 /* Another program stores an event of ours, after a while. */
 static void begin_rival(uint64_t draw, int64_t lasts_us)
 {
-	struct txn *t = server_begin();
-
-	hold(&draw, t, lasts_us);
-	sim_at(lasts_us, on_commit, t);
+	hold_ids(draw, lasts_us, 1, on_commit);
 }
 
 static void begin_held_table(uint64_t draw, int64_t lasts_us)

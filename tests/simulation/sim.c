@@ -100,21 +100,6 @@ uint64_t sim_draw(void)
 	return drawn;
 }
 
-uint64_t sim_below(uint64_t n)
-{
-	return sim_draw() % n;
-}
-
-int64_t sim_between(int64_t least, int64_t most)
-{
-	return least + (int64_t)sim_below((uint64_t)(most - least) + 1);
-}
-
-bool sim_chance(int in_a_thousand)
-{
-	return sim_below(1000) < (uint64_t)in_a_thousand;
-}
-
 uint64_t sim_dice(uint64_t *draw, uint64_t n)
 {
 	return mix(draw) % n;

@@ -33,9 +33,22 @@ void sim_at(int64_t delay_us, void (*fn)(void *arg), void *arg);
 /* --- chance: one stream for the whole history --- */
 
 uint64_t sim_draw(void);
-uint64_t sim_below(uint64_t n); /* 0 to n - 1; n is not 0 */
-int64_t sim_between(int64_t least, int64_t most);
-bool sim_chance(int in_a_thousand);
+
+/* 0 to n - 1; n is not 0. */
+static inline uint64_t sim_below(uint64_t n)
+{
+	return sim_draw() % n;
+}
+
+static inline int64_t sim_between(int64_t least, int64_t most)
+{
+	return least + (int64_t)sim_below((uint64_t)(most - least) + 1);
+}
+
+static inline bool sim_chance(int in_a_thousand)
+{
+	return sim_below(1000) < (uint64_t)in_a_thousand;
+}
 
 /* --- memory of the simulator: zeroed, and gone with the history. There is nothing to free. --- */
 

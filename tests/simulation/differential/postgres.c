@@ -19,6 +19,7 @@
 #include "make_epoch.sql.h"
 #include "postgres/array.h"
 #include "postgres/schema.h"
+#include "reset.sql.h"
 #include "road/effects.h"
 #include "side.h"
 
@@ -27,15 +28,6 @@
 #define IDS         12
 #define TEXT_OID    25
 #define BOOL_OID    16
-
-static const char reset_sql[] =
-	"SELECT pg_catalog.set_config('role', NULL, false) AS wsonce_reset,"
-	" pg_catalog.set_config('session_authorization', NULL, false), pg_catalog.set_config('search_path', NULL, "
-	"false),"
-	" pg_catalog.set_config('row_security', NULL, false), pg_catalog.set_config('synchronous_commit', NULL, false),"
-	" pg_catalog.set_config('lock_timeout', NULL, false), pg_catalog.set_config('statement_timeout', NULL, false),"
-	" pg_catalog.set_config('default_transaction_isolation', NULL, false),"
-	" pg_catalog.set_config('default_transaction_read_only', NULL, false)";
 
 static struct connection {
 	PGconn *conn;
@@ -210,7 +202,7 @@ static void send_statement(struct connection *c, const char *sql, const struct p
 	PQenterPipelineMode(c->conn);
 	PQsendQueryParams(c->conn, first, 0, NULL, NULL, NULL, NULL, 0);
 	PQsendQueryParams(c->conn, text, n, types, bytes, lengths, formats, 0);
-	PQsendQueryParams(c->conn, reset_sql, 0, NULL, NULL, NULL, NULL, 0);
+	PQsendQueryParams(c->conn, SQL_RESET, 0, NULL, NULL, NULL, NULL, 0);
 	PQpipelineSync(c->conn);
 	PQflush(c->conn);
 	free(text);
@@ -232,7 +224,7 @@ static void send_copy_statement(struct connection *c, int lock_ms)
 	char *text, first[300];
 
 	print_limits(first, lock_ms);
-	if (asprintf(&text, "%s; %s; %s", first, SQL_COPY, reset_sql) < 0)
+	if (asprintf(&text, "%s; %s; %s", first, SQL_COPY, SQL_RESET) < 0)
 		abort();
 	send_simple(c, text);
 	free(text);
