@@ -46,7 +46,7 @@ PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline unit/test_fleet support
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch age_limit stall checkin duplicates rejected fleet) \
-	$(addprefix base/,arena keyed log counters backoff memory text timestamp) redis/resp)
+	$(addprefix base/,arena keyed log counters backoff memory quantity text timestamp) redis/resp)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 ASKS := $B/tests/simulation/differential
 DIFFERENTIAL := $(patsubst %,$(ASKS)/%,postgres-real postgres-played redis-real redis-played)
@@ -57,7 +57,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 	recv __recv_chk getsockopt __assert_fail event_move)
 SIMULATED := $(filter-out %/duplicates.o,$(call objects,$(wildcard listener/road/*.c))) $(filter-out %/hangup.o,$(call objects,$(wildcard listener/postgres/*.c))) \
 	$(call objects,$(wildcard listener/redis/*.c)) \
-	$(patsubst %,$B/listener/base/%.o,arena backoff counters memory poll resolve secret text timestamp url)
+	$(patsubst %,$B/listener/base/%.o,arena backoff counters memory poll quantity resolve secret text timestamp url)
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp)
 
@@ -184,7 +184,7 @@ $B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o %/source.o,$(filter $B/li
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint base/log base/memory)
-$B/timestamp: $B/listener/base/timestamp.o
+$B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 
 $B/simulate: $(SIMULATION) $(SIMULATED)
 	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson yajl libcrypto libsodium) -lunistring -lm

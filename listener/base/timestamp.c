@@ -1,4 +1,4 @@
-/* timestamp.c owns the forms of time: RFC 3339, numbers since 1970, and ages. Not by strptime and mktime:
+/* timestamp.c owns the forms of moments: RFC 3339 and numbers since 1970. Not by strptime and mktime:
  * those know neither fractions nor offsets, and ask for the time zone of the host. */
 #include "base/timestamp.h"
 
@@ -8,8 +8,7 @@
 #define SECOND_US  INT64_C(1000000)
 #define DAY_S      INT64_C(86400)
 #define LAST_US    INT64_C(253402300799999999) /* 9999-12-31T23:59:59.999999Z */
-#define AGE_MAX_S  (INT64_C(3652500) * DAY_S)
-#define POWERS_MAX 1000 /* of ten: nothing between 1970 and 9999 is that far from its digits */
+#define POWERS_MAX 1000                        /* of ten: nothing between 1970 and 9999 is that far from its digits */
 
 /* What is left of a text. */
 struct rest {
@@ -238,40 +237,4 @@ enum timestamp_unit timestamp_unit_named(const char *name)
 	if (strcmp(name, "ms") == 0)
 		return TIMESTAMP_MS;
 	return strcmp(name, "us") == 0 ? TIMESTAMP_US : TIMESTAMP_RFC3339;
-}
-
-static const struct {
-	char letter;
-	int64_t seconds;
-} age_units[] = {{'d', DAY_S}, {'h', 3600}, {'m', 60}, {'s', 1}};
-
-#define AGE_UNITS (sizeof(age_units) / sizeof(age_units[0]))
-
-bool timestamp_parse_age(const char *text, int64_t *s)
-{
-	int64_t value = 0;
-
-	if (!is_digit(*text))
-		return false;
-	for (; is_digit(*text); text++) {
-		value = value * 10 + (*text - '0');
-		if (value > AGE_MAX_S)
-			return false;
-	}
-	for (size_t i = 0; i < AGE_UNITS; i++)
-		if (text[0] == age_units[i].letter && !text[1] && value <= AGE_MAX_S / age_units[i].seconds) {
-			*s = value * age_units[i].seconds;
-			return true;
-		}
-	return false;
-}
-
-const char *timestamp_print_age(int64_t s, char *out, size_t size)
-{
-	size_t i = 0;
-
-	while (i < AGE_UNITS - 1 && (s == 0 || s % age_units[i].seconds))
-		i++;
-	snprintf(out, size, "%lld%c", (long long)(s / age_units[i].seconds), age_units[i].letter);
-	return out;
 }

@@ -1,4 +1,4 @@
-/* timestamp.h: moments and ages as people and producers write them. Pure: no clock is read here. */
+/* timestamp.h: moments as people and producers write them. Pure: no clock is read here. */
 #ifndef WSONCE_TIMESTAMP_H
 #define WSONCE_TIMESTAMP_H
 
@@ -26,12 +26,5 @@ enum timestamp_unit timestamp_unit_named(const char *name);
  * second after 59, and only at the end of a UTC day, where leap seconds are. A number is as JSON has
  * it, or the same in a string, where zeros may lead. */
 bool timestamp_parse(const char *text, size_t len, enum timestamp_unit unit, int64_t *us);
-
-/* An age such as 45s, 15m, 12h or 30d, in seconds. A bare number is none: 30 could be days or seconds.
- * false, and *s as it was, if text is none, or more than 10,000 years. */
-bool timestamp_parse_age(const char *text, int64_t *s);
-
-/* Writes an age as timestamp_parse_age reads it, in the largest unit without a rest. Returns out. */
-const char *timestamp_print_age(int64_t s, char *out, size_t size);
 
 #endif

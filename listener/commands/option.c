@@ -2,16 +2,15 @@
  * parser and --help both read; what is not in it is left to config.c. */
 #include "commands/option.h"
 
-#include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "config/config.h"
+#include "base/quantity.h"
+#include "config/value.h"
 #include "base/timestamp.h"
 
-#define SPAN_MAX_S (INT64_C(36500) * 86400)
+#define SPAN_MAX_US (36500 * QUANTITY_DAY)
 
 struct reader {
 	const struct options *options;
@@ -25,13 +24,16 @@ static int fail(struct reader *r, const struct option *o, const char *text, cons
 	return -1;
 }
 
+/* What goes by its age needs the unit: a forgotten letter would be the difference between a minute and an hour. */
 static int parse_span(const char *text, int64_t *us)
 {
-	int64_t seconds;
+	int64_t span;
+	size_t len = strlen(text);
 
-	if (!timestamp_parse_age(text, &seconds) || seconds > SPAN_MAX_S)
+	if (!len || (text[len - 1] >= '0' && text[len - 1] <= '9') || !quantity_duration(text, &span) ||
+	    span > SPAN_MAX_US)
 		return -1;
-	*us = seconds * 1000000;
+	*us = span;
 	return 0;
 }
 
@@ -47,22 +49,26 @@ static int parse_moment(const char *text, int64_t *us)
 	return 0;
 }
 
-static int parse_number(const struct option *o, const char *text, int64_t *value)
+/* A rate may end in /s. */
+static int parse_rate(const struct value_form *form, const char *text, int64_t *value)
 {
-	char *end;
+	char digits[32];
+	size_t len = strlen(text);
 
-	if (*text < '0' || *text > '9')
+	len -= len > 2 && strcmp(text + len - 2, "/s") == 0 ? 2 : 0;
+	if (len >= sizeof(digits))
 		return -1;
-	errno = 0;
-	*value = strtoll(text, &end, 10);
-	if (o->type == OPTION_RATE && strcmp(end, "/s") == 0)
-		end += 2;
-	return *end || errno || *value < o->lowest || *value > o->highest ? -1 : 0;
+	memcpy(digits, text, len);
+	digits[len] = '\0';
+	return value_fault(form, digits, value) ? -1 : 0;
 }
 
 static int set_value(struct reader *r, const struct option *o, const char *text)
 {
+	struct value_form number = {VALUE_NUMBER, o->lowest, o->highest, NULL};
+	struct value_form choice = {VALUE_CHOICE, 0, 0, o->choices};
 	void *at = (char *)r->options->into + o->offset;
+	const char *fault;
 	char what[120];
 
 	switch (o->type) {
@@ -73,10 +79,12 @@ static int set_value(struct reader *r, const struct option *o, const char *text)
 		*(const char **)at = text;
 		return *text ? 0 : fail(r, o, text, "is empty; is a shell variable not set?");
 	case OPTION_NUMBER:
+		fault = value_fault(&number, text, at);
+		return fault ? fail(r, o, text, fault) : 0;
 	case OPTION_RATE:
-		snprintf(what, sizeof(what), "is not a number from %lld to %lld%s", (long long)o->lowest,
-			 (long long)o->highest, o->type == OPTION_RATE ? " per second" : "");
-		return parse_number(o, text, at) ? fail(r, o, text, what) : 0;
+		snprintf(what, sizeof(what), "is not a number from %lld to %lld per second", (long long)o->lowest,
+			 (long long)o->highest);
+		return parse_rate(&number, text, at) ? fail(r, o, text, what) : 0;
 	case OPTION_SPAN:
 		return parse_span(text, at) ? fail(r, o, text, "is not a time as in 90s, 30m, 12h or 7d") : 0;
 	case OPTION_MOMENT:
@@ -85,8 +93,8 @@ static int set_value(struct reader *r, const struct option *o, const char *text)
 		return fail(r, o, text, "is neither RFC 3339, as in 2026-11-21T08:30:00Z, nor as in 30m, 12h or 7d");
 	case OPTION_CHOICE:
 		*(const char **)at = text;
-		snprintf(what, sizeof(what), "is not one of: %s", o->choices);
-		return config_is_choice(o->choices, text) ? 0 : fail(r, o, text, what);
+		fault = value_fault(&choice, text, NULL);
+		return fault ? fail(r, o, text, fault) : 0;
 	}
 	return -1;
 }

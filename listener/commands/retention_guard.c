@@ -7,7 +7,7 @@
 
 #include "commands/dispatch.h"
 #include "road/checkin.h"
-#include "base/timestamp.h"
+#include "base/quantity.h"
 
 /* While the lock is held no listener can tell of itself: one that does it later sees the age that is
  * written here, since a statement takes its snapshot after its locks. */
@@ -47,8 +47,8 @@ static enum retention_guard_result refuse(const struct question *q, const char *
 	dispatch_fail("%s is refused: %s %s. %s run all listeners with --time-pointer and a --max-age of at most %s, "
 		      "which is a day less than %s",
 		      q->deletion->option, who, what, q->deletion->harm,
-		      timestamp_print_age(q->age_s - CHECKIN_MARGIN_S, greatest, sizeof(greatest)),
-		      timestamp_print_age(q->age_s, age, sizeof(age)));
+		      quantity_print_seconds(q->age_s - CHECKIN_MARGIN_S, greatest, sizeof(greatest)),
+		      quantity_print_seconds(q->age_s, age, sizeof(age)));
 	return RETENTION_GUARD_REFUSES;
 }
 
@@ -58,13 +58,13 @@ static enum retention_guard_result judge(const struct question *q, const struct 
 	char who[300], what[100], age[30];
 
 	if (max_age_s && !checkin_is_guarded(max_age_s, q->age_s)) {
-		snprintf(what, sizeof(what), "is %s", timestamp_print_age(max_age_s, age, sizeof(age)));
+		snprintf(what, sizeof(what), "is %s", quantity_print_seconds(max_age_s, age, sizeof(age)));
 		return refuse(q, "--max-age", what);
 	}
 	if (session_number(rows, 0, 1)) {
 		snprintf(who, sizeof(who), "the listener %s", session_text(rows, 0, 2));
 		snprintf(what, sizeof(what), "runs, or ran within the last hour, with --max-age %s",
-			 timestamp_print_age(session_number(rows, 0, 3), age, sizeof(age)));
+			 quantity_print_seconds(session_number(rows, 0, 3), age, sizeof(age)));
 		return refuse(q, who,
 			      session_is_null(rows, 0, 3) ? "runs, or ran within the last hour, without --max-age"
 							  : what);

@@ -6,52 +6,26 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
-#include <openssl/pem.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "config/check.h"
 #include "config/tokens.h"
-#include "postgres/connection.h"
+#include "config/value.h"
 #include "base/secret.h"
 #include "base/url.h"
 #include "base/timestamp.h"
 
-enum type {
-	TYPE_TEXT,
-	TYPE_SECRET,   /* a text that is never shown */
-	TYPE_REDIS,    /* a URL that is shown without its password, or none */
-	TYPE_CONNINFO, /* what libpq connects by; never shown */
-	TYPE_URLS,     /* URLs; the flag may be repeated, commas in the environment */
-	TYPE_ORIGINS,  /* of web pages: scheme://host[:port]; a list like URLs */
-	TYPE_SWITCH,   /* a flag without a value */
-	TYPE_HOSTS,    /* names, repeated likewise */
-	TYPE_FILE_OF,  /* a file, whose first line is the value of the setting of that name without -file */
-	TYPE_KEY_FILE, /* a file, whose first line is a key, of which only the file can be told */
-	TYPE_NUMBER,
-	TYPE_BYTES,   /* a number that may end in KiB, MiB or GiB */
-	TYPE_SECONDS, /* decimals allowed, kept in milliseconds */
-	TYPE_AGE,     /* a number and a unit, such as 30d, kept in seconds */
-	TYPE_POINTER, /* RFC 6901 */
-	TYPE_POINTERS,
-	TYPE_ADDRESS,  /* ADDR:PORT, or unix:/path */
-	TYPE_FUNCTION, /* the name of an SQL function, with its schema */
-	TYPE_NAME,     /* of a consumer; may be empty */
-	TYPE_CHOICE,   /* one of the words in lowest..: see choices */
-};
-
 struct setting {
 	const char *flag; /* without the dashes; also the key in the file */
 	const char *env;
-	enum type type;
+	struct value_form form;
 	size_t offset;
 	const char *value;    /* how the value is called in --help */
 	const char *fallback; /* the default as text; NULL: none */
-	int64_t lowest;       /* numbers: in the unit that the user writes; ages: in seconds */
-	int64_t highest;
-	const char *choices; /* TYPE_CHOICE: words with one blank between */
 	const char *meaning;
 };
 
@@ -61,107 +35,108 @@ struct setting {
 #define DAY        86400LL
 /* clang-format off */
 #define NUMBER(flag, env, type, member, value, fallback, lowest, highest, meaning) \
-	{flag, env, type, AT(member), value, fallback, lowest, highest, NULL, meaning}
+	{flag, env, {type, lowest, highest, NULL}, AT(member), value, fallback, meaning}
 #define TEXT(flag, env, type, member, value, fallback, meaning) \
-	{flag, env, type, AT(member), value, fallback, 0, 0, NULL, meaning}
+	{flag, env, {type, 0, 0, NULL}, AT(member), value, fallback, meaning}
+#define CHOICE(flag, env, member, value, fallback, choices, meaning) \
+	{flag, env, {VALUE_CHOICE, 0, 0, choices}, AT(member), value, fallback, meaning}
 /* clang-format on */
 
 static const struct setting settings[] = {
-	TEXT("source", "WSONCE_SOURCE", TYPE_URLS, sources, "URL", NULL,
+	TEXT("source", "WSONCE_SOURCE", VALUE_URLS, sources, "URL", NULL,
 	     "ws:// or wss:// feed to dial; repeatable (comma separated in the environment)"),
-	TEXT("source-ca", "WSONCE_SOURCE_CA", TYPE_TEXT, source_ca, "FILE", "/etc/ssl/certs/ca-certificates.crt",
+	TEXT("source-ca", "WSONCE_SOURCE_CA", VALUE_TEXT, source_ca, "FILE", "/etc/ssl/certs/ca-certificates.crt",
 	     "PEM certificates that wss:// sources are verified against"),
-	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", TYPE_NUMBER, ping_interval_s, "S", "20", 1, DAY,
+	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", VALUE_SECONDS, ping_interval_s, "TIME", "20", 1, DAY,
 	       "ping a quiet connection after this long; close it if no answer comes within as long again"),
-	NUMBER("idle-timeout", "WSONCE_IDLE_TIMEOUT", TYPE_NUMBER, idle_timeout_s, "S", "0", 0, 30 * DAY,
+	NUMBER("idle-timeout", "WSONCE_IDLE_TIMEOUT", VALUE_SECONDS, idle_timeout_s, "TIME", "0", 0, 30 * DAY,
 	       "reconnect to a source that sent no message for this long, even if it answers pings; 0: never"),
-	TEXT("ingest", "WSONCE_INGEST", TYPE_ADDRESS, ingest, "ADDR:PORT", NULL,
+	TEXT("ingest", "WSONCE_INGEST", VALUE_ADDRESS, ingest, "ADDR:PORT", NULL,
 	     "accept producers at ws://ADDR:PORT/events"),
-	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", TYPE_SECRET, ingest_token, "T", NULL,
+	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", VALUE_SECRET, ingest_token, "T", NULL,
 	     "require Authorization: Bearer T"),
-	TEXT("ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", TYPE_TEXT, ingest_token_file, "FILE", NULL,
+	TEXT("ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", VALUE_TEXT, ingest_token_file, "FILE", NULL,
 	     "require one of the tokens in FILE, lines \"name token\"; reloaded when it changes"),
-	TEXT("ingest-open", "WSONCE_INGEST_OPEN", TYPE_SWITCH, ingest_open, "", NULL,
+	TEXT("ingest-open", "WSONCE_INGEST_OPEN", VALUE_SWITCH, ingest_open, "", NULL,
 	     "allow an --ingest address that is not loopback without a token: anybody may send"),
-	TEXT("ingest-origin", "WSONCE_INGEST_ORIGIN", TYPE_ORIGINS, ingest_origins, "ORIGIN", NULL,
+	TEXT("ingest-origin", "WSONCE_INGEST_ORIGIN", VALUE_ORIGINS, ingest_origins, "ORIGIN", NULL,
 	     "allow web pages of ORIGIN, such as https://example.com; others are refused; repeatable"),
-	TEXT("ingest-cert", "WSONCE_INGEST_CERT", TYPE_TEXT, ingest_cert, "FILE", NULL,
+	TEXT("ingest-cert", "WSONCE_INGEST_CERT", VALUE_TEXT, ingest_cert, "FILE", NULL,
 	     "PEM certificate chain: producers connect by wss://; needs --ingest-key"),
-	TEXT("ingest-key", "WSONCE_INGEST_KEY", TYPE_TEXT, ingest_key, "FILE", NULL,
+	TEXT("ingest-key", "WSONCE_INGEST_KEY", VALUE_TEXT, ingest_key, "FILE", NULL,
 	     "PEM private key of --ingest-cert"),
-	TEXT("ingest-client-ca", "WSONCE_INGEST_CLIENT_CA", TYPE_TEXT, ingest_client_ca, "FILE", NULL,
+	TEXT("ingest-client-ca", "WSONCE_INGEST_CLIENT_CA", VALUE_TEXT, ingest_client_ca, "FILE", NULL,
 	     "require a certificate that an authority in FILE (PEM) has signed, or, where there are tokens, one of the "
 	     "two"),
-	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", TYPE_NUMBER, ingest_connections, "N", "10000",
-	       1, 1000000, "most producers connected at once; more are refused"),
-	NUMBER("ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", TYPE_NUMBER, ingest_handshakes, "N", "4096", 1,
+	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", VALUE_NUMBER, ingest_connections, "N",
+	       "10000", 1, 1000000, "most producers connected at once; more are refused"),
+	NUMBER("ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", VALUE_NUMBER, ingest_handshakes, "N", "4096", 1,
 	       1000000, "most connections that are not WebSockets yet; a further one replaces the oldest"),
-	NUMBER("ingest-max-per-address", "WSONCE_INGEST_MAX_PER_ADDRESS", TYPE_NUMBER, ingest_per_address, "N", "0", 0,
+	NUMBER("ingest-max-per-address", "WSONCE_INGEST_MAX_PER_ADDRESS", VALUE_NUMBER, ingest_per_address, "N", "0", 0,
 	       1000000, "most producers from one address (IPv6: one /64); 0: no limit"),
-	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", TYPE_NUMBER, handshake_timeout_s, "S", "10", 1, 3600,
-	       "time for a new connection to become a WebSocket"),
-	NUMBER("message-timeout", "WSONCE_MESSAGE_TIMEOUT", TYPE_NUMBER, message_timeout_s, "S", "60", 1, DAY,
+	NUMBER("handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", VALUE_SECONDS, handshake_timeout_s, "TIME", "10", 1,
+	       3600, "time for a new connection to become a WebSocket"),
+	NUMBER("message-timeout", "WSONCE_MESSAGE_TIMEOUT", VALUE_SECONDS, message_timeout_s, "TIME", "60", 1, DAY,
 	       "time for a producer to finish a message it has begun"),
-	TEXT("redis", "WSONCE_REDIS", TYPE_REDIS, redis, "URL", "redis://127.0.0.1:6379/0",
+	TEXT("redis", "WSONCE_REDIS", VALUE_REDIS, redis, "URL", "redis://127.0.0.1:6379/0",
 	     "redis://[user:password@]host:port/db or unix:///path; none: rely on the unique key alone"),
-	TEXT("redis-file", "WSONCE_REDIS_FILE", TYPE_FILE_OF, redis, "FILE", NULL,
+	TEXT("redis-file", "WSONCE_REDIS_FILE", VALUE_FILE_OF, redis, "FILE", NULL,
 	     "read --redis from the first line of FILE, to keep it off the command line"),
-	NUMBER("redis-timeout", "WSONCE_REDIS_TIMEOUT", TYPE_SECONDS, redis_timeout_ms, "S", "2", 0, 3600,
+	NUMBER("redis-timeout", "WSONCE_REDIS_TIMEOUT", VALUE_MS, redis_timeout_ms, "TIME", "2", 1, 3600000,
 	       "an answer later than this counts as an outage"),
-	TEXT("postgres", "WSONCE_POSTGRES", TYPE_CONNINFO, postgres, "CONNINFO", "",
+	TEXT("postgres", "WSONCE_POSTGRES", VALUE_CONNINFO, postgres, "CONNINFO", "",
 	     "URI or key=value, as libpq takes it; default: libpq's own (PGHOST, PGDATABASE, ...)"),
-	TEXT("postgres-file", "WSONCE_POSTGRES_FILE", TYPE_FILE_OF, postgres, "FILE", NULL,
+	TEXT("postgres-file", "WSONCE_POSTGRES_FILE", VALUE_FILE_OF, postgres, "FILE", NULL,
 	     "read --postgres from the first line of FILE, to keep it off the command line"),
-	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", TYPE_SECONDS, postgres_timeout_ms, "S", "30", 0, DAY,
-	       "an answer later than this counts as an outage: reconnect and send the batch again"),
-	TEXT("admin", "WSONCE_ADMIN", TYPE_ADDRESS, admin, "ADDR:PORT", NULL,
+	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", VALUE_MS, postgres_timeout_ms, "TIME", "30", 1,
+	       1000 * DAY, "an answer later than this counts as an outage: reconnect and send the batch again"),
+	TEXT("admin", "WSONCE_ADMIN", VALUE_ADDRESS, admin, "ADDR:PORT", NULL,
 	     "serve /healthz, /readyz, /metrics and /api/status; unix:/PATH for a socket"),
-	TEXT("admin-host", "WSONCE_ADMIN_HOST", TYPE_HOSTS, admin_hosts, "NAME", NULL,
+	TEXT("admin-host", "WSONCE_ADMIN_HOST", VALUE_HOSTS, admin_hosts, "NAME", NULL,
 	     "also answer requests for this host name, beside localhost and addresses; repeatable"),
-	TEXT("instance-id", "WSONCE_INSTANCE_ID", TYPE_TEXT, instance_id, "ID", NULL,
+	TEXT("instance-id", "WSONCE_INSTANCE_ID", VALUE_TEXT, instance_id, "ID", NULL,
 	     "name of this listener in claims, dead letters and logs; default: host name and pid"),
-	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", TYPE_TEXT, claim_prefix, "P",
+	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", VALUE_TEXT, claim_prefix, "P",
 	     "dedup:", "prefix of the keys in Redis; a : is added if it does not end in one"),
-	NUMBER("claim-ttl", "WSONCE_CLAIM_TTL", TYPE_NUMBER, claim_ttl_s, "S", "30", 1, DAY,
+	NUMBER("claim-ttl", "WSONCE_CLAIM_TTL", VALUE_SECONDS, claim_ttl_s, "TIME", "30", 1, DAY,
 	       "lease of a claim, renewed while work goes on"),
-	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", TYPE_NUMBER, dedup_window_s, "S", "300", 1, 365 * DAY,
+	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", VALUE_SECONDS, dedup_window_s, "TIME", "300", 1, 365 * DAY,
 	       "how long done marks stay (about 165 bytes of Redis each); later duplicates meet the unique key"),
-	TEXT("marks-key-file", "WSONCE_MARKS_KEY_FILE", TYPE_KEY_FILE, marks_key, "FILE", NULL,
+	TEXT("marks-key-file", "WSONCE_MARKS_KEY_FILE", VALUE_KEY_FILE, marks_key, "FILE", NULL,
 	     "seal marks in Redis by the key in the first line of FILE, the whole fleet's, 16 bytes or more; believe "
 	     "no others"),
-	NUMBER("batch-max", "WSONCE_BATCH_MAX", TYPE_NUMBER, batch_max, "N", "2000", 1, 100000, "rows per INSERT"),
-	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", TYPE_BYTES, inflight_bytes, "N", "256MiB", 1024,
+	NUMBER("batch-max", "WSONCE_BATCH_MAX", VALUE_NUMBER, batch_max, "N", "2000", 1, 100000, "rows per INSERT"),
+	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", VALUE_BYTES, inflight_bytes, "N", "256MiB", 1024,
 	       INT64_C(1) << 40, "most memory for all events, held ones included"),
-	NUMBER("max-message", "WSONCE_MAX_MESSAGE", TYPE_BYTES, message_bytes, "N", "1MiB", 64, 256 << 20,
+	NUMBER("max-message", "WSONCE_MAX_MESSAGE", VALUE_BYTES, message_bytes, "N", "1MiB", 64, 256 << 20,
 	       "larger messages: close 1009 (ingest), dead letter with the start of the message (source)"),
-	NUMBER("max-attempts", "WSONCE_MAX_ATTEMPTS", TYPE_NUMBER, max_attempts, "N", "5", 1, 1000000,
+	NUMBER("max-attempts", "WSONCE_MAX_ATTEMPTS", VALUE_NUMBER, max_attempts, "N", "5", 1, 1000000,
 	       "tries of the whole fleet to store an event before it becomes a dead letter"),
-	NUMBER("drain-timeout", "WSONCE_DRAIN_TIMEOUT", TYPE_SECONDS, drain_timeout_ms, "S", "10", 0, DAY,
+	NUMBER("drain-timeout", "WSONCE_DRAIN_TIMEOUT", VALUE_MS, drain_timeout_ms, "TIME", "10", 1, 1000 * DAY,
 	       "time to finish what is in memory after SIGTERM"),
-	TEXT("id-pointer", "WSONCE_ID_POINTER", TYPE_POINTERS, id_pointers, "POINTER", "/event_id",
+	TEXT("id-pointer", "WSONCE_ID_POINTER", VALUE_POINTERS, id_pointers, "POINTER", "/event_id",
 	     "JSON pointer (RFC 6901) to the event's id; repeatable, the parts are joined by |"),
-	TEXT("type-pointer", "WSONCE_TYPE_POINTER", TYPE_POINTER, type_pointer, "POINTER", "/event_type",
+	TEXT("type-pointer", "WSONCE_TYPE_POINTER", VALUE_POINTER, type_pointer, "POINTER", "/event_type",
 	     "JSON pointer to the event's type"),
-	TEXT("payload-pointer", "WSONCE_PAYLOAD_POINTER", TYPE_POINTER, payload_pointer, "POINTER", "/payload",
+	TEXT("payload-pointer", "WSONCE_PAYLOAD_POINTER", VALUE_POINTER, payload_pointer, "POINTER", "/payload",
 	     "JSON pointer to the payload; an empty pointer is the whole message"),
-	TEXT("time-pointer", "WSONCE_TIME_POINTER", TYPE_POINTER, time_pointer, "POINTER", NULL,
+	TEXT("time-pointer", "WSONCE_TIME_POINTER", VALUE_POINTER, time_pointer, "POINTER", NULL,
 	     "JSON pointer to the event's own time, a string or a number; needed by --max-age"),
-	{"time-unit", "WSONCE_TIME_UNIT", TYPE_CHOICE, AT(time_unit), "UNIT", "rfc3339", 0, 0, TIMESTAMP_UNITS,
-	 "how that time is written: rfc3339, or a number since 1970 in s, ms or us"},
-	NUMBER("max-age", "WSONCE_MAX_AGE", TYPE_AGE, max_age_s, "AGE", NULL, 1, 3650 * DAY,
+	CHOICE("time-unit", "WSONCE_TIME_UNIT", time_unit, "UNIT", "rfc3339", TIMESTAMP_UNITS,
+	       "how that time is written: rfc3339, or a number since 1970 in s, ms or us"),
+	NUMBER("max-age", "WSONCE_MAX_AGE", VALUE_SECONDS, max_age_s, "AGE", NULL, 1, 3650 * DAY,
 	       "an event older than this (30d, 12h, 15m, 45s) is a dead letter; default: any age is taken"),
-	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", TYPE_AGE, unsettled_warning_s, "AGE", "60s", 0,
+	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", VALUE_SECONDS, unsettled_warning_s, "AGE", "60s", 0,
 	       365 * DAY, "warn about events that are not settled after this long; 0s: never"),
-	TEXT("handler", "WSONCE_HANDLER", TYPE_FUNCTION, handler, "SCHEMA.FUNCTION", NULL,
+	TEXT("handler", "WSONCE_HANDLER", VALUE_FUNCTION, handler, "SCHEMA.FUNCTION", NULL,
 	     "SQL function (event_id text, event_type text, payload jsonb) RETURNS void that is called once for each "
 	     "event, in the transaction that stores it"),
-	TEXT("consumer", "WSONCE_CONSUMER", TYPE_NAME, consumer, "NAME", "",
+	TEXT("consumer", "WSONCE_CONSUMER", VALUE_NAME, consumer, "NAME", "",
 	     "name of this fleet, where several process the same events in one database, each once"),
-	{"log-level", "WSONCE_LOG_LEVEL", TYPE_CHOICE, AT(log_level), "LEVEL", "info", 0, 0, "debug info warn error",
-	 "debug, info, warn or error; to standard error"},
-	{"log-format", "WSONCE_LOG_FORMAT", TYPE_CHOICE, AT(log_format), "FORMAT", "text", 0, 0, "text json",
-	 "text or json"},
-	TEXT("config", "WSONCE_CONFIG", TYPE_TEXT, file, "FILE", NULL,
+	CHOICE("log-level", "WSONCE_LOG_LEVEL", log_level, "LEVEL", "info", "debug info warn error",
+	       "debug, info, warn or error; to standard error"),
+	CHOICE("log-format", "WSONCE_LOG_FORMAT", log_format, "FORMAT", "text", "text json", "text or json"),
+	TEXT("config", "WSONCE_CONFIG", VALUE_TEXT, file, "FILE", NULL,
 	     "JSON object whose keys are these names without the dashes; webhooks has the targets of docs/webhooks.md"),
 };
 
@@ -209,27 +184,10 @@ static void *member(struct config *c, const struct setting *s)
 	return (char *)c + s->offset;
 }
 
-static bool is_list(const struct setting *s)
-{
-	return s->type == TYPE_URLS || s->type == TYPE_POINTERS || s->type == TYPE_ORIGINS || s->type == TYPE_HOSTS;
-}
-
 /* Has it no text of its own? */
 static bool is_of_other(const struct setting *s)
 {
-	return s->type == TYPE_SWITCH || s->type == TYPE_FILE_OF;
-}
-
-/* What the user writes there is nobody else's business. */
-static bool is_secret(const struct setting *s)
-{
-	return s->type == TYPE_SECRET || s->type == TYPE_REDIS || s->type == TYPE_CONNINFO || s->type == TYPE_URLS ||
-	       s->type == TYPE_KEY_FILE;
-}
-
-static bool is_number(const struct setting *s)
-{
-	return s->type == TYPE_NUMBER || s->type == TYPE_BYTES || s->type == TYPE_SECONDS || s->type == TYPE_AGE;
+	return s->form.type == VALUE_SWITCH || s->form.type == VALUE_FILE_OF;
 }
 
 static const struct setting *find_setting(const char *name, size_t len)
@@ -254,215 +212,15 @@ static void list_add(struct config_list *l, const char *text, size_t len)
 	l->items[l->count++] = memory_strndup(text, len);
 }
 
-/* The number in text, with the unit of s, into *value. Returns -1 if it is none. */
-static int parse_number(const struct setting *s, const char *text, int64_t *value)
-{
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return -1;
-	if (s->type == TYPE_AGE)
-		return timestamp_parse_age(text, value) && *value >= s->lowest && *value <= s->highest ? 0 : -1;
-	errno = 0;
-	if (s->type == TYPE_SECONDS) {
-		double seconds = strtod(text, &end);
-
-		if (*end || errno || !(seconds >= (double)s->lowest && seconds <= (double)s->highest))
-			return -1;
-		*value = (int64_t)(seconds * 1000 + 0.5);
-		return *value > 0 || s->lowest > 0 ? 0 : -1;
-	}
-	*value = strtoll(text, &end, 10);
-	if (s->type == TYPE_BYTES && *end) {
-		int shift = strcmp(end, "KiB") == 0   ? 10
-			    : strcmp(end, "MiB") == 0 ? 20
-			    : strcmp(end, "GiB") == 0 ? 30
-						      : -1;
-
-		if (shift < 0 || *value > INT64_MAX >> shift)
-			return -1;
-		*value <<= shift;
-		end += 3;
-	}
-	return *end || errno || *value < s->lowest || *value > s->highest ? -1 : 0;
-}
-
-static int fail_age(struct reader *r, const struct setting *s, enum origin origin, const char *text)
-{
-	char what[200], lowest[30], highest[30];
-
-	snprintf(what, sizeof(what), "\"%.40s\" is not an age from %s to %s, such as 30d, 12h, 15m or 45s", text,
-		 timestamp_print_age(s->lowest, lowest, sizeof(lowest)),
-		 timestamp_print_age(s->highest, highest, sizeof(highest)));
-	return fail(r, s, origin, what);
-}
-
-static int set_number(struct reader *r, const struct setting *s, enum origin origin, const char *text)
-{
-	char what[200];
-
-	if (parse_number(s, text, member(r->config, s)) == 0)
-		return 0;
-	if (s->type == TYPE_AGE)
-		return fail_age(r, s, origin, text);
-	snprintf(what, sizeof(what), "\"%.40s\" is not a number %s %lld to %lld", text,
-		 s->type == TYPE_SECONDS && !s->lowest ? "of seconds above" : "from", (long long)s->lowest,
-		 (long long)s->highest);
-	return fail(r, s, origin, what);
-}
-
-bool config_is_choice(const char *choices, const char *text)
-{
-	size_t n;
-
-	for (; *choices; choices += n + (choices[n] == ' ')) {
-		n = strcspn(choices, " ");
-		if (strlen(text) == n && strncmp(choices, text, n) == 0)
-			return true;
-	}
-	return false;
-}
-
-static bool is_pointer(const char *text)
-{
-	int steps = 0;
-
-	if (*text && *text != '/')
-		return false;
-	for (; *text; text++) {
-		steps += *text == '/';
-		if (*text == '~' && text[1] != '0' && text[1] != '1')
-			return false;
-	}
-	return steps <= POINTER_STEPS_MAX;
-}
-
-/* An SQL identifier, plain or quoted. Returns what is behind it; NULL if there is none. */
-static const char *skip_identifier(const char *at)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789$";
-
-	if (*at != '"')
-		return strspn(at, letters) && strcspn(at, "0123456789$") ? at + strspn(at, letters) : NULL;
-	if (at[1] == '"' && at[2] != '"')
-		return NULL; /* of no character, which Postgres does not take */
-	do {
-		at += 1 + strcspn(at + 1, "\"");
-		if (!*at)
-			return NULL;
-	} while (*++at == '"'); /* doubled: a quote in the name */
-	return at;
-}
-
-static bool is_function(const char *text)
-{
-	const char *end = skip_identifier(text);
-
-	end = end && *end == '.' ? skip_identifier(end + 1) : NULL;
-	return end && !*end;
-}
-
-static bool is_consumer(const char *text)
-{
-	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-
-	return n <= CONFIG_CONSUMER_MAX && !text[n];
-}
-
-static const char *find_redis_fault(const char *text)
-{
-	struct url url;
-	const char *fault = NULL;
-
-	if (strcmp(text, "none") == 0)
-		return NULL;
-	if (url_parse(&url, text) || !url_has_scheme(&url, "redis rediss unix"))
-		fault = "is not a redis:// or unix:// URL, nor none";
-	else if (url_has_scheme(&url, "rediss"))
-		fault = "asks for TLS, which is not supported for Redis: use redis:// through a tunnel, or unix://";
-	else if (!url_is_database(&url))
-		fault = url_has_scheme(&url, "unix") ? "names no socket: write three slashes, unix:///PATH"
-						     : "has a path that is not a database number";
-	url_clear(&url);
-	return fault;
-}
-
-static const char *find_origin_fault(const char *text)
-{
-	const char *host = strstr(text, "://");
-
-	if (strcmp(text, "null") == 0 || (host && host != text && host[3] && !strpbrk(host + 3, "/?#@ ")))
-		return NULL;
-	return "is not an origin: SCHEME://HOST or SCHEME://HOST:PORT, as browsers write it";
-}
-
-/* What is wrong with text as a value of s; NULL if it is fine. It lives until the next call. */
-static const char *find_fault(const struct setting *s, const char *text)
-{
-	static char not_one[100];
-	struct url url;
-	const char *fault = NULL;
-
-	switch (s->type) {
-	case TYPE_URLS:
-		if (url_parse(&url, text) || !url_has_scheme(&url, "ws wss") || !url.host[0])
-			fault = "is not a ws:// or wss:// URL with a host";
-		url_clear(&url);
-		return fault;
-	case TYPE_HOSTS:
-		return *text && !text[strcspn(text, " /:[]@")] ? NULL : "is not a host name without a port";
-	case TYPE_REDIS:
-		return find_redis_fault(text);
-	case TYPE_ORIGINS:
-		return find_origin_fault(text);
-	case TYPE_CONNINFO:
-		return postgres_is_conninfo(text) ? NULL : "is neither a URI nor key=value as libpq takes it";
-	case TYPE_ADDRESS:
-		if (strncmp(text, "unix:/", 6) == 0)
-			return NULL;
-		if (url_parse_address(&url, text))
-			fault = "is not ADDR:PORT with a port from 0 to 65535, nor unix:/PATH";
-		url_clear(&url);
-		return fault;
-	case TYPE_POINTER:
-	case TYPE_POINTERS:
-		return is_pointer(text)
-			       ? NULL
-			       : "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
-	case TYPE_FUNCTION:
-		return is_function(text) ? NULL : "is not SCHEMA.FUNCTION";
-	case TYPE_NAME:
-		return is_consumer(text) ? NULL
-					 : "is not a name of up to 64 letters, digits, dots, underscores and dashes";
-	case TYPE_CHOICE:
-		if (config_is_choice(s->choices, text))
-			return NULL;
-		snprintf(not_one, sizeof(not_one), "is not one of: %s", s->choices);
-		return not_one;
-	case TYPE_SECRET:
-		return *text ? NULL : "is empty";
-	case TYPE_TEXT:
-	case TYPE_FILE_OF:
-	case TYPE_KEY_FILE:
-	case TYPE_SWITCH:
-	case TYPE_NUMBER:
-	case TYPE_BYTES:
-	case TYPE_SECONDS:
-	case TYPE_AGE:
-		return NULL;
-	}
-	return NULL;
-}
-
 /* Error texts show the value only where it cannot hold a secret. */
-static int check_text(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+static int check(struct reader *r, const struct setting *s, enum origin origin, const char *text, int64_t *number)
 {
-	const char *fault = find_fault(s, text);
+	const char *fault = value_fault(&s->form, text, number);
 	char what[300];
 
 	if (!fault)
 		return 0;
-	if (is_secret(s))
+	if (value_is_secret(s->form.type))
 		snprintf(what, sizeof(what), "the value %s", fault);
 	else
 		snprintf(what, sizeof(what), "\"%.80s\" %s", text, fault);
@@ -473,7 +231,7 @@ static int set_text(struct reader *r, const struct setting *s, enum origin origi
 {
 	char **at = member(r->config, s);
 
-	if (check_text(r, s, origin, text))
+	if (check(r, s, origin, text, NULL))
 		return -1;
 	free(*at);
 	*at = memory_strdup(text);
@@ -489,7 +247,7 @@ static int add_item(struct reader *r, const struct setting *s, enum origin origi
 		list_free(l);
 	*last = origin;
 	list_add(l, text, len);
-	return check_text(r, s, origin, l->items[l->count - 1]);
+	return check(r, s, origin, l->items[l->count - 1], NULL);
 }
 
 static const char *find_key_fault(const char *text)
@@ -504,9 +262,9 @@ static int set_from_file(struct reader *r, const struct setting *s, enum origin 
 	char **at = member(r->config, s), *text = secret_read(path), what[300];
 	const char *fault = errno ? strerror(errno) : "has an empty first line";
 
-	assert(other || s->type == TYPE_KEY_FILE); /* it stands before this one in the table */
+	assert(other || s->form.type == VALUE_KEY_FILE); /* it stands before this one in the table */
 	if (text)
-		fault = other ? find_fault(other, text) : find_key_fault(text);
+		fault = other ? value_fault(&other->form, text, NULL) : find_key_fault(text);
 	if (fault) {
 		snprintf(what, sizeof(what), "%s %.200s%s%s", text ? "the value in" : "the file", path,
 			 !text && errno ? " cannot be read: " : " ", fault);
@@ -523,23 +281,23 @@ static int set_switch(struct reader *r, const struct setting *s, enum origin ori
 	bool *at = member(r->config, s);
 	char what[120];
 
-	if (!config_is_choice("yes true 1 no false 0", text)) {
+	if (!value_is_choice("yes true 1 no false 0", text)) {
 		snprintf(what, sizeof(what), "\"%.40s\" is neither yes (true, 1) nor no (false, 0)", text);
 		return fail(r, s, origin, what);
 	}
-	*at = config_is_choice("yes true 1", text);
+	*at = value_is_choice("yes true 1", text);
 	return 0;
 }
 
 static int set_value(struct reader *r, const struct setting *s, enum origin origin, const char *text)
 {
-	if (s->type == TYPE_SWITCH)
+	if (s->form.type == VALUE_SWITCH)
 		return set_switch(r, s, origin, text);
-	if (s->type == TYPE_FILE_OF || s->type == TYPE_KEY_FILE)
+	if (s->form.type == VALUE_FILE_OF || s->form.type == VALUE_KEY_FILE)
 		return set_from_file(r, s, origin, text);
-	if (is_number(s))
-		return set_number(r, s, origin, text);
-	if (!is_list(s))
+	if (value_is_number(s->form.type))
+		return check(r, s, origin, text, member(r->config, s));
+	if (!value_is_list(s->form.type))
 		return set_text(r, s, origin, text);
 	if (origin != FROM_ENV)
 		return add_item(r, s, origin, text, strlen(text));
@@ -561,7 +319,7 @@ static bool is_listen(const char *command)
 
 static bool is_of(const struct setting *s, const char *command)
 {
-	return is_listen(command) || !config_is_choice(listen_only, s->flag);
+	return is_listen(command) || !value_is_choice(listen_only, s->flag);
 }
 
 /* The words of an operator's command come on the same terminal as the log. */
@@ -593,17 +351,17 @@ static int read_item(struct reader *r, const struct setting *s, const json_t *va
 
 	if (json_is_string(value))
 		return set_value(r, s, FROM_FILE, json_string_value(value));
-	if (json_is_boolean(value) && s->type == TYPE_SWITCH)
+	if (json_is_boolean(value) && s->form.type == VALUE_SWITCH)
 		return set_value(r, s, FROM_FILE, json_is_true(value) ? "yes" : "no");
-	if (json_is_integer(value) && is_number(s)) {
+	if (json_is_integer(value) && value_is_number(s->form.type)) {
 		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
 		return set_value(r, s, FROM_FILE, number);
 	}
-	if (json_is_real(value) && is_number(s)) {
+	if (json_is_real(value) && value_is_number(s->form.type)) {
 		snprintf(number, sizeof(number), "%.6f", json_real_value(value));
 		return set_value(r, s, FROM_FILE, number);
 	}
-	return fail(r, s, FROM_FILE, is_number(s) ? "not a number" : "not a text");
+	return fail(r, s, FROM_FILE, value_is_number(s->form.type) ? "not a number" : "not a text");
 }
 
 static int read_webhooks(struct reader *r, const json_t *value)
@@ -629,7 +387,7 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 			 r->config->file);
 		return -1;
 	}
-	if (!is_list(s) || !json_is_array(value))
+	if (!value_is_list(s->form.type) || !json_is_array(value))
 		return read_item(r, s, value);
 	json_array_foreach(value, i, item) if (read_item(r, s, item)) return -1;
 	return 0;
@@ -669,7 +427,7 @@ static int read_environment(struct reader *r)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
 		const char *text = getenv(settings[i].env);
-		bool may_be_empty = settings[i].type == TYPE_POINTER && settings[i].fallback;
+		bool may_be_empty = settings[i].form.type == VALUE_POINTER && settings[i].fallback;
 
 		if (text && (*text || may_be_empty) && set_value(r, &settings[i], FROM_ENV, text))
 			return -1;
@@ -698,9 +456,9 @@ static int each_flag(struct reader *r, int argc, char **argv,
 				 (int)(n < 80 ? n : 80), name, r->command);
 			return -1;
 		}
-		if (!name[n] && s->type != TYPE_SWITCH && i + 1 == argc)
+		if (!name[n] && s->form.type != VALUE_SWITCH && i + 1 == argc)
 			return fail(r, s, FROM_FLAG, "needs a value");
-		if (set(r, s, name[n] ? name + n + 1 : s->type == TYPE_SWITCH ? "yes" : argv[++i]))
+		if (set(r, s, name[n] ? name + n + 1 : s->form.type == VALUE_SWITCH ? "yes" : argv[++i]))
 			return -1;
 	}
 	return 0;
@@ -714,61 +472,6 @@ static int set_file(struct reader *r, const struct setting *s, const char *text)
 static int set_flag(struct reader *r, const struct setting *s, const char *text)
 {
 	return set_value(r, s, FROM_FLAG, text);
-}
-
-/* Is what listens there out of reach from elsewhere? A name other than localhost may be any address. */
-static bool is_loopback(const char *address)
-{
-	struct url url;
-	bool is_local;
-
-	if (strncmp(address, "unix:", 5) == 0)
-		return true;
-	is_local = url_parse_address(&url, address) == 0 &&
-		   (config_is_choice("localhost ::1", url.host) ||
-		    (strncmp(url.host, "127.", 4) == 0 && !url.host[strspn(url.host, "0123456789.")]));
-	url_clear(&url);
-	return is_local;
-}
-
-static bool is_certificate(const char *file)
-{
-	FILE *in = fopen(file, "re");
-	X509 *first = in ? PEM_read_X509(in, NULL, NULL, NULL) : NULL;
-
-	if (in)
-		fclose(in);
-	X509_free(first);
-	return first != NULL;
-}
-
-/* Do producers have to show something? */
-static bool has_key(const struct config *c)
-{
-	return c->ingest_token || c->ingest_token_file || c->ingest_client_ca;
-}
-
-/* Who may send: nobody by accident. */
-static const char *check_ingest(const struct config *c)
-{
-	if (c->ingest_token && c->ingest_token_file)
-		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
-	if (c->ingest && !has_key(c) && !c->ingest_open && !is_loopback(c->ingest))
-		return "--ingest: the address is not loopback and there is no token, so that anybody could send: give "
-		       "--ingest-token-file (or --ingest-token, or --ingest-client-ca), or --ingest-open if that is "
-		       "what you "
-		       "want";
-	if (!c->ingest_cert != !c->ingest_key)
-		return "--ingest-cert and --ingest-key go together: one of them is missing";
-	if (c->ingest_cert && access(c->ingest_cert, R_OK))
-		return "--ingest-cert: cannot read the file";
-	if (c->ingest_key && access(c->ingest_key, R_OK))
-		return "--ingest-key: cannot read the file";
-	if (c->ingest_client_ca && !c->ingest_cert)
-		return "--ingest-client-ca: needs --ingest-cert, since certificates are shown by TLS";
-	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
-		return "--ingest-client-ca: the file cannot be read, or holds no certificate";
-	return NULL;
 }
 
 static int check_tokens(struct reader *r)
@@ -785,21 +488,8 @@ static int check_tokens(struct reader *r)
 /* What no single setting can tell. */
 static int check_whole(struct reader *r)
 {
-	const struct config *c = r->config;
-	const char *what = NULL;
+	const char *what = check_settings(r->config, is_listen(r->command));
 
-	if (is_listen(r->command) && c->sources.count == 0 && !c->ingest)
-		what = "nothing to listen to: give --source URL, --ingest ADDR:PORT or both";
-	else if (c->id_pointers.count > 8)
-		what = "--id-pointer: an id has at most 8 parts";
-	else if (strlen(c->instance_id) == 0 || strlen(c->instance_id) > 200)
-		what = "--instance-id: must have 1 to 200 bytes";
-	else if (strchr(c->instance_id, '@'))
-		what = "--instance-id: must not have an @, which ends the name in a claim";
-	else if (c->max_age_s && !c->time_pointer)
-		what = "--max-age: needs --time-pointer, which says where an event's time is";
-	else if (is_listen(r->command))
-		what = check_ingest(c);
 	if (what)
 		snprintf(r->error, r->error_size, "%s", what);
 	return what || check_tokens(r) ? -1 : 0;
@@ -858,7 +548,7 @@ void config_hide(int argc, char **argv)
 		size_t n = strcspn(argv[i], "=");
 		const struct setting *s = strncmp(argv[i], "--", 2) == 0 ? find_setting(argv[i] + 2, n - 2) : NULL;
 
-		if (!s || !is_secret(s))
+		if (!s || !value_is_secret(s->form.type))
 			continue;
 		if (argv[i][n])
 			secret_hide(argv[i] + n + 1);
@@ -870,9 +560,9 @@ void config_hide(int argc, char **argv)
 void config_free(struct config *c)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
-		if (is_list(&settings[i]))
+		if (value_is_list(settings[i].form.type))
 			list_free(member(c, &settings[i]));
-		else if (!is_number(&settings[i]) && !is_of_other(&settings[i]))
+		else if (!value_is_number(settings[i].form.type) && !is_of_other(&settings[i]))
 			free(*(char **)member(c, &settings[i]));
 	}
 	webhooks_free(&c->webhooks);

@@ -80,9 +80,6 @@ void config_free(struct config *c);
  * must be copies no more in use, or never used again. */
 void config_hide(int argc, char **argv);
 
-/* Is text one of the words in choices, which blanks keep apart? */
-bool config_is_choice(const char *choices, const char *text);
-
 /* Prints the table of settings: of a command for its --help, or all as the README's Markdown table. */
 void config_help(FILE *out, const char *command);
 void config_help_markdown(FILE *out);

@@ -28,7 +28,7 @@
 #define BODY_BYTES        65536 /* of an answer's body, read, so that the connection can be used again, */
 #define BODY_MS           2000  /* if it comes within this time */
 #define SWEEP_MS          500
-#define RETRY_AFTER_MAX_S 86400
+#define RETRY_AFTER_MAX_S 21600 /* libcurl itself goes no further in newer versions (8.14, say) */
 
 struct deliveries {
 	uv_loop_t *loop;

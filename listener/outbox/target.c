@@ -8,8 +8,7 @@
 #include "base/backoff.h"
 #include "base/log.h"
 
-#define RETRY_AFTER_CAP_MS INT64_C(86400000)
-#define LOCAL_WAIT_MS      1000 /* before a row is taken again that could not be sent from here */
+#define LOCAL_WAIT_MS 1000 /* before a row is taken again that could not be sent from here */
 
 static const char *const state_names[] = {"open", "paused", "probing"};
 static const char *const outcome_names[] = {"delivered", "retry", "dead", "unsent"};
@@ -127,11 +126,6 @@ static enum target_outcome judge(int status)
 	return status == 400 || status == 410 || status == 422 ? TARGET_DEAD : TARGET_RETRY;
 }
 
-static int64_t retry_after_ms(const struct target_answer *answer)
-{
-	return answer->retry_after_ms < RETRY_AFTER_CAP_MS ? answer->retry_after_ms : RETRY_AFTER_CAP_MS;
-}
-
 /* A row that has failed tells more by its next attempt than a new one: some receivers fail the first attempt
  * at each delivery, and are not down. */
 static void judge_probe(struct target *t, const char *row, int64_t due_ms)
@@ -149,8 +143,8 @@ static void start_pause(struct target *t, const struct target_answer *answer, in
 	if (t->pause_ms > TARGET_PAUSE_CAP_MS)
 		t->pause_ms = TARGET_PAUSE_CAP_MS;
 	t->resume_ms = t->pause_ms - (int64_t)(random % (uint64_t)(t->pause_ms / 4));
-	if (t->resume_ms < retry_after_ms(answer))
-		t->resume_ms = retry_after_ms(answer);
+	if (t->resume_ms < answer->retry_after_ms)
+		t->resume_ms = answer->retry_after_ms;
 	t->resume_ms += now_ms;
 	if (t->probe_ms > t->resume_ms && t->probe_ms - now_ms <= 2 * t->pause_ms + TARGET_PAUSE_MS)
 		t->resume_ms = t->probe_ms;
@@ -180,7 +174,7 @@ static int64_t wait_before(const struct target *t, int attempt, const struct tar
 	struct backoff b = {t->webhook->backoff_ms, t->webhook->backoff_cap_ms, (unsigned int)attempt - 1};
 	int64_t wait = backoff_next(&b, random);
 
-	return wait > retry_after_ms(answer) ? wait : retry_after_ms(answer);
+	return wait > answer->retry_after_ms ? wait : answer->retry_after_ms;
 }
 
 enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,

@@ -34,7 +34,7 @@ enum target_outcome {
 /* How an attempt ended. */
 struct target_answer {
 	int status;             /* of HTTP; 0: there was no answer */
-	int64_t retry_after_ms; /* asked for by the answer; 0: nothing */
+	int64_t retry_after_ms; /* asked for by the answer, six hours at most; 0: nothing */
 	const char *reason;     /* for the log; NULL: none */
 	bool is_local;          /* no request could be made, for a reason on this side */
 };

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "base/quantity.h"
+
 static const char *name_unit(enum timestamp_unit unit)
 {
 	switch (unit) {
@@ -28,13 +30,13 @@ void age_limit_init(struct age_limit *s, const struct config *config)
 	if (!s->max_age_us)
 		return;
 	s->unit = timestamp_unit_named(config->time_unit);
-	timestamp_print_age(config->max_age_s, age, sizeof(age));
+	quantity_print_seconds(config->max_age_s, age, sizeof(age));
 	snprintf(s->too_old, sizeof(s->too_old), "stale: %.100s is more than %s ago", pointer, age);
 	snprintf(s->missing, sizeof(s->missing), "no time: %.100s is missing, or no string or number", pointer);
 	snprintf(s->unreadable, sizeof(s->unreadable), "no time: %.100s is not %s, from 1970 to 9999", pointer,
 		 name_unit(s->unit));
 	snprintf(s->ahead, sizeof(s->ahead), "no time: %.100s is more than %s ahead of the clock", pointer,
-		 timestamp_print_age(STALE_AHEAD_S, age, sizeof(age)));
+		 quantity_print_seconds(STALE_AHEAD_S, age, sizeof(age)));
 }
 
 const char *age_limit_reason(const struct age_limit *s, struct slice time, int64_t now_us)

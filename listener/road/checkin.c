@@ -13,7 +13,7 @@
 #include "road/duplicates.h"
 #include "base/counters.h"
 #include "base/text.h"
-#include "base/timestamp.h"
+#include "base/quantity.h"
 
 void checkin_init(struct checkin *n, const struct config *config)
 {
@@ -79,7 +79,7 @@ const char *checkin_read(const struct checkin *n, const char *answer)
 	snprintf(sentence, sizeof(sentence),
 		 "rows of events older than %s were deleted from this database (wsonce purge), so late copies of them "
 		 "would be taken for new ones: start with --time-pointer and a --max-age of at most %s",
-		 timestamp_print_age(deleted_s, deleted, sizeof(deleted)),
-		 timestamp_print_age(deleted_s - CHECKIN_MARGIN_S, greatest, sizeof(greatest)));
+		 quantity_print_seconds(deleted_s, deleted, sizeof(deleted)),
+		 quantity_print_seconds(deleted_s - CHECKIN_MARGIN_S, greatest, sizeof(greatest)));
 	return sentence;
 }

@@ -1,7 +1,8 @@
-/* Moments and ages, as producers and people write them: what a second reader takes, which counts by timegm() and by
- * strings of digits, is taken, and nothing else.
+/* Moments and durations, as producers and people write them: what a second reader takes, which counts by timegm() and
+ * by strings of digits, is taken, and nothing else.
  *
- * An input is a letter, r (RFC 3339), s, m, u (numbers in seconds, ms, us) or a (an age), and the text. */
+ * An input is a letter, r (RFC 3339), s, m, u (numbers in seconds, ms, us) or a (a duration), and the text. */
+#include "base/quantity.h"
 #include "base/timestamp.h"
 
 #include <regex.h>
@@ -12,7 +13,7 @@
 
 #define LAST_US INT64_C(253402300799999999)
 
-static regex_t rfc3339, number, age;
+static regex_t rfc3339, number, duration;
 
 static void compile(regex_t *to, const char *pattern)
 {
@@ -109,18 +110,19 @@ static void check_moment(const char *text, size_t len, enum timestamp_unit unit)
 	free(copy);
 }
 
-static void check_age(const char *text)
+/* What is finer than a millisecond is not printed. */
+static void check_duration(const char *text)
 {
 	char printed[40];
-	int64_t s = -7, again = -7;
-	bool is_taken = timestamp_parse_age(text, &s);
+	int64_t us = -7, again = -7;
+	bool is_taken = quantity_duration(text, &us);
 
-	must(is_taken ? regexec(&age, text, 0, NULL, 0) == 0 && s >= 0 : s == -7, "an age: \"%s\"", text);
+	must(is_taken ? regexec(&duration, text, 0, NULL, 0) == 0 && us >= 0 : us == -7, "a duration: \"%s\"", text);
 	if (!is_taken)
 		return;
-	timestamp_print_age(s, printed, sizeof(printed));
-	must(timestamp_parse_age(printed, &again) && again == s, "\"%s\" is %lld s, \"%s\" is %lld s", text,
-	     (long long)s, printed, (long long)again);
+	quantity_print_duration(us, printed, sizeof(printed));
+	must(quantity_duration(printed, &again) && again == us - us % QUANTITY_MS, "\"%s\" is %lld us, \"%s\" is %lld",
+	     text, (long long)us, printed, (long long)again);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -129,7 +131,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	compile(&rfc3339, "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?"
 			  "([Zz]|([+-][0-9]{2}:[0-9]{2}))$");
 	compile(&number, "^([0-9]+)([.]([0-9]+))?([eE]([+-]?[0-9]+))?$");
-	compile(&age, "^[0-9]+[dhms]$");
+	compile(&duration, "^[0-9]+([.][0-9]{1,6})?(ms|[dhms])?$");
 	return 0;
 }
 
@@ -154,7 +156,7 @@ void try_input(const uint8_t *data, size_t size)
 		check_moment(text, strlen(text), TIMESTAMP_US);
 		break;
 	case 'a':
-		check_age(text);
+		check_duration(text);
 		break;
 	default:
 		break;

@@ -18,7 +18,7 @@
 #include "outbox/delivery.h"
 
 #define REASON_MOST 1024     /* bytes */
-#define WAIT_MOST   86400000 /* ms */
+#define WAIT_MOST   21600000 /* ms */
 #define BODY        "{\"id\":7}"
 #define SECOND      299 /* the status of the answer to the second request */
 

@@ -39,7 +39,7 @@ static const struct {
 	{"instance-id", "WSONCE_INSTANCE_ID", NULL},
 	{"claim-prefix", "WSONCE_CLAIM_PREFIX", NULL},
 	{"claim-ttl", "WSONCE_CLAIM_TTL", "86401"},
-	{"dedup-window", "WSONCE_DEDUP_WINDOW", "300s"},
+	{"dedup-window", "WSONCE_DEDUP_WINDOW", "300x"},
 	{"marks-key-file", "WSONCE_MARKS_KEY_FILE", "/nowhere/key"},
 	{"batch-max", "WSONCE_BATCH_MAX", "99999999999999999999"},
 	{"max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", "1023"},
@@ -52,7 +52,7 @@ static const struct {
 	{"time-pointer", "WSONCE_TIME_POINTER", "time"},
 	{"time-unit", "WSONCE_TIME_UNIT", "minutes"},
 	{"max-age", "WSONCE_MAX_AGE", "30"},
-	{"unsettled-warning", "WSONCE_UNSETTLED_WARNING", "1.5m"},
+	{"unsettled-warning", "WSONCE_UNSETTLED_WARNING", "1m30s"},
 	{"handler", "WSONCE_HANDLER", "on_event"},
 	{"consumer", "WSONCE_CONSUMER", "a:b"},
 	{"log-level", "WSONCE_LOG_LEVEL", "loud"},
@@ -311,15 +311,30 @@ Test(config, seconds_may_have_decimals)
 	cr_assert_eq(config.redis_timeout_ms, 500);
 }
 
-Test(config, ages_have_a_unit_and_bounds)
+Test(config, durations_may_have_a_unit)
+{
+	cr_assert_eq(TRY("--claim-ttl", "2m", "--redis-timeout", "500ms", "--dedup-window", "1d"), 0, "%s", error);
+	cr_assert_eq(config.claim_ttl_s, 120);
+	cr_assert_eq(config.redis_timeout_ms, 500);
+	cr_assert_eq(config.dedup_window_s, 86400);
+	assert_wrong(TRY("--claim-ttl", "1500ms"), "--claim-ttl"); /* it is kept in seconds */
+	cr_assert_str_eq(error,
+			 "--claim-ttl: \"1500ms\" is not a duration from 1s to 1d, such as 30, 30s, 5m, 12h or 30d");
+	assert_wrong(TRY("--redis-timeout", "0"), "--redis-timeout");
+	assert_wrong(TRY("--redis-timeout", "61m"), "--redis-timeout");
+}
+
+Test(config, ages_have_bounds)
 {
 	cr_assert_eq(TRY("--max-age", "30d", "--time-pointer", "/at", "--unsettled-warning", "0s"), 0, "%s", error);
 	cr_assert_eq(config.max_age_s, 30 * 86400);
 	cr_assert_eq(config.unsettled_warning_s, 0);
 	assert_wrong(TRY("--max-age", "0s", "--time-pointer", "/at"), "--max-age");
 	assert_wrong(TRY("--max-age", "3651d", "--time-pointer", "/at"), "--max-age");
-	cr_assert_str_eq(error, "--max-age: \"3651d\" is not an age from 1s to 3650d, such as 30d, 12h, 15m or 45s");
-	assert_wrong(TRY("--config", file_of("{\"unsettled-warning\": 60}")), "unsettled-warning");
+	cr_assert_str_eq(error,
+			 "--max-age: \"3651d\" is not a duration from 1s to 3650d, such as 30, 30s, 5m, 12h or 30d");
+	cr_assert_eq(TRY("--config", file_of("{\"unsettled-warning\": 60}")), 0, "%s", error);
+	cr_assert_eq(config.unsettled_warning_s, 60);
 }
 
 Test(config, greatest_age_needs_to_know_where_the_time_is)
@@ -600,7 +615,7 @@ Test(config, what_is_wrong_is_refused_by_one_line_that_names_it)
 		{"--claim-ttl", {"--claim-ttl", "0"}},
 		{"--claim-ttl", {"--claim-ttl", "-1"}},
 		{"--claim-ttl", {"--claim-ttl", "ten"}},
-		{"--claim-ttl", {"--claim-ttl", "10s"}},
+		{"--claim-ttl", {"--claim-ttl", "10sec"}},
 		{"--claim-ttl", {"--claim-ttl", ""}},
 		{"--claim-ttl", {"--claim-ttl", "99999999999999999999"}},
 		{"--batch-max", {"--batch-max", "0"}},

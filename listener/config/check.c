@@ -1,0 +1,80 @@
+/* check.c owns what no single setting can tell. */
+#include "config/check.h"
+
+#include <openssl/pem.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/url.h"
+#include "config/value.h"
+
+/* Is what listens there out of reach from elsewhere? A name other than localhost may be any address. */
+static bool is_loopback(const char *address)
+{
+	struct url url;
+	bool is_local;
+
+	if (strncmp(address, "unix:", 5) == 0)
+		return true;
+	is_local = url_parse_address(&url, address) == 0 &&
+		   (value_is_choice("localhost ::1", url.host) ||
+		    (strncmp(url.host, "127.", 4) == 0 && !url.host[strspn(url.host, "0123456789.")]));
+	url_clear(&url);
+	return is_local;
+}
+
+static bool is_certificate(const char *file)
+{
+	FILE *in = fopen(file, "re");
+	X509 *first = in ? PEM_read_X509(in, NULL, NULL, NULL) : NULL;
+
+	if (in)
+		fclose(in);
+	X509_free(first);
+	return first != NULL;
+}
+
+/* Do producers have to show something? */
+static bool has_key(const struct config *c)
+{
+	return c->ingest_token || c->ingest_token_file || c->ingest_client_ca;
+}
+
+/* Who may send: nobody by accident. */
+static const char *check_ingest(const struct config *c)
+{
+	if (c->ingest_token && c->ingest_token_file)
+		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
+	if (c->ingest && !has_key(c) && !c->ingest_open && !is_loopback(c->ingest))
+		return "--ingest: the address is not loopback and there is no token, so that anybody could send: give "
+		       "--ingest-token-file (or --ingest-token, or --ingest-client-ca), or --ingest-open if that is "
+		       "what you "
+		       "want";
+	if (!c->ingest_cert != !c->ingest_key)
+		return "--ingest-cert and --ingest-key go together: one of them is missing";
+	if (c->ingest_cert && access(c->ingest_cert, R_OK))
+		return "--ingest-cert: cannot read the file";
+	if (c->ingest_key && access(c->ingest_key, R_OK))
+		return "--ingest-key: cannot read the file";
+	if (c->ingest_client_ca && !c->ingest_cert)
+		return "--ingest-client-ca: needs --ingest-cert, since certificates are shown by TLS";
+	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
+		return "--ingest-client-ca: the file cannot be read, or holds no certificate";
+	return NULL;
+}
+
+const char *check_settings(const struct config *c, bool is_listen)
+{
+	if (is_listen && c->sources.count == 0 && !c->ingest)
+		return "nothing to listen to: give --source URL, --ingest ADDR:PORT or both";
+	if (c->id_pointers.count > 8)
+		return "--id-pointer: an id has at most 8 parts";
+	if (strlen(c->instance_id) == 0 || strlen(c->instance_id) > 200)
+		return "--instance-id: must have 1 to 200 bytes";
+	if (strchr(c->instance_id, '@'))
+		return "--instance-id: must not have an @, which ends the name in a claim";
+	if (c->max_age_s && !c->time_pointer)
+		return "--max-age: needs --time-pointer, which says where an event's time is";
+	return is_listen ? check_ingest(c) : NULL;
+}

@@ -1,0 +1,207 @@
+/* value.c owns what the values of settings must look like. */
+#include "config/value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/quantity.h"
+#include "base/url.h"
+#include "config/config.h"
+#include "postgres/connection.h"
+
+bool value_is_list(enum value_type type)
+{
+	return type == VALUE_URLS || type == VALUE_POINTERS || type == VALUE_ORIGINS || type == VALUE_HOSTS;
+}
+
+bool value_is_number(enum value_type type)
+{
+	return type == VALUE_NUMBER || type == VALUE_BYTES || type == VALUE_SECONDS || type == VALUE_MS;
+}
+
+bool value_is_secret(enum value_type type)
+{
+	return type == VALUE_SECRET || type == VALUE_REDIS || type == VALUE_CONNINFO || type == VALUE_URLS ||
+	       type == VALUE_KEY_FILE;
+}
+
+bool value_is_choice(const char *choices, const char *text)
+{
+	size_t n;
+
+	for (; *choices; choices += n + (choices[n] == ' ')) {
+		n = strcspn(choices, " ");
+		if (strlen(text) == n && strncmp(choices, text, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int64_t unit_us(enum value_type type)
+{
+	return type == VALUE_SECONDS ? QUANTITY_S : QUANTITY_MS;
+}
+
+/* Also one that is finer than what is kept is none. */
+static bool read_duration(enum value_type type, const char *text, int64_t *value)
+{
+	int64_t us;
+
+	if (!quantity_duration(text, &us) || us % unit_us(type))
+		return false;
+	*value = us / unit_us(type);
+	return true;
+}
+
+static const char *find_number_fault(const struct value_form *f, const char *text, int64_t *value)
+{
+	static char fault[120];
+	bool is_duration = f->type == VALUE_SECONDS || f->type == VALUE_MS;
+	char lowest[30], highest[30];
+
+	if ((is_duration              ? read_duration(f->type, text, value)
+	     : f->type == VALUE_BYTES ? quantity_bytes(text, value)
+				      : quantity_count(text, value)) &&
+	    *value >= f->lowest && *value <= f->highest)
+		return NULL;
+	if (is_duration)
+		snprintf(fault, sizeof(fault), "is not a duration from %s to %s, such as 30, 30s, 5m, 12h or 30d",
+			 quantity_print_duration(f->lowest * unit_us(f->type), lowest, sizeof(lowest)),
+			 quantity_print_duration(f->highest * unit_us(f->type), highest, sizeof(highest)));
+	else
+		snprintf(fault, sizeof(fault), "is not a number from %lld to %lld%s", (long long)f->lowest,
+			 (long long)f->highest, f->type == VALUE_BYTES ? ", such as 65536, 64K or 64MiB" : "");
+	return fault;
+}
+
+static bool is_pointer(const char *text)
+{
+	int steps = 0;
+
+	if (*text && *text != '/')
+		return false;
+	for (; *text; text++) {
+		steps += *text == '/';
+		if (*text == '~' && text[1] != '0' && text[1] != '1')
+			return false;
+	}
+	return steps <= POINTER_STEPS_MAX;
+}
+
+/* An SQL identifier, plain or quoted. Returns what is behind it; NULL if there is none. */
+static const char *skip_identifier(const char *at)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789$";
+
+	if (*at != '"')
+		return strspn(at, letters) && strcspn(at, "0123456789$") ? at + strspn(at, letters) : NULL;
+	if (at[1] == '"' && at[2] != '"')
+		return NULL; /* of no character, which Postgres does not take */
+	do {
+		at += 1 + strcspn(at + 1, "\"");
+		if (!*at)
+			return NULL;
+	} while (*++at == '"'); /* doubled: a quote in the name */
+	return at;
+}
+
+static bool is_function(const char *text)
+{
+	const char *end = skip_identifier(text);
+
+	end = end && *end == '.' ? skip_identifier(end + 1) : NULL;
+	return end && !*end;
+}
+
+static bool is_consumer(const char *text)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	return n <= CONFIG_CONSUMER_MAX && !text[n];
+}
+
+static const char *find_redis_fault(const char *text)
+{
+	struct url url;
+	const char *fault = NULL;
+
+	if (strcmp(text, "none") == 0)
+		return NULL;
+	if (url_parse(&url, text) || !url_has_scheme(&url, "redis rediss unix"))
+		fault = "is not a redis:// or unix:// URL, nor none";
+	else if (url_has_scheme(&url, "rediss"))
+		fault = "asks for TLS, which is not supported for Redis: use redis:// through a tunnel, or unix://";
+	else if (!url_is_database(&url))
+		fault = url_has_scheme(&url, "unix") ? "names no socket: write three slashes, unix:///PATH"
+						     : "has a path that is not a database number";
+	url_clear(&url);
+	return fault;
+}
+
+static const char *find_origin_fault(const char *text)
+{
+	const char *host = strstr(text, "://");
+
+	if (strcmp(text, "null") == 0 || (host && host != text && host[3] && !strpbrk(host + 3, "/?#@ ")))
+		return NULL;
+	return "is not an origin: SCHEME://HOST or SCHEME://HOST:PORT, as browsers write it";
+}
+
+const char *value_fault(const struct value_form *form, const char *text, int64_t *number)
+{
+	static char not_one[100];
+	struct url url;
+	const char *fault = NULL;
+	int64_t unused;
+
+	switch (form->type) {
+	case VALUE_URLS:
+		if (url_parse(&url, text) || !url_has_scheme(&url, "ws wss") || !url.host[0])
+			fault = "is not a ws:// or wss:// URL with a host";
+		url_clear(&url);
+		return fault;
+	case VALUE_HOSTS:
+		return *text && !text[strcspn(text, " /:[]@")] ? NULL : "is not a host name without a port";
+	case VALUE_REDIS:
+		return find_redis_fault(text);
+	case VALUE_ORIGINS:
+		return find_origin_fault(text);
+	case VALUE_CONNINFO:
+		return postgres_is_conninfo(text) ? NULL : "is neither a URI nor key=value as libpq takes it";
+	case VALUE_ADDRESS:
+		if (strncmp(text, "unix:/", 6) == 0)
+			return NULL;
+		if (url_parse_address(&url, text))
+			fault = "is not ADDR:PORT with a port from 0 to 65535, nor unix:/PATH";
+		url_clear(&url);
+		return fault;
+	case VALUE_POINTER:
+	case VALUE_POINTERS:
+		return is_pointer(text)
+			       ? NULL
+			       : "is not a JSON pointer of up to 16 steps: it begins with / and has ~ only as ~0 or ~1";
+	case VALUE_FUNCTION:
+		return is_function(text) ? NULL : "is not SCHEMA.FUNCTION";
+	case VALUE_NAME:
+		return is_consumer(text) ? NULL
+					 : "is not a name of up to 64 letters, digits, dots, underscores and dashes";
+	case VALUE_CHOICE:
+		if (value_is_choice(form->choices, text))
+			return NULL;
+		snprintf(not_one, sizeof(not_one), "is not one of: %s", form->choices);
+		return not_one;
+	case VALUE_SECRET:
+		return *text ? NULL : "is empty";
+	case VALUE_TEXT:
+	case VALUE_FILE_OF:
+	case VALUE_KEY_FILE:
+	case VALUE_SWITCH:
+		return NULL;
+	case VALUE_NUMBER:
+	case VALUE_BYTES:
+	case VALUE_SECONDS:
+	case VALUE_MS:
+		return find_number_fault(form, text, number ? number : &unused);
+	}
+	return NULL;
+}
