@@ -202,6 +202,27 @@ static bool parse_number(struct rest r, int powers, int64_t *us)
 	return true;
 }
 
+/* 0x and hexadecimal digits, without a sign or a fraction. */
+static bool parse_hex(struct rest r, int64_t *us)
+{
+	static const char digits[] = "0123456789abcdef";
+	int64_t seconds = 0;
+
+	if (!take_one(&r, "0") || !take_one(&r, "xX") || r.at == r.end)
+		return false;
+	for (; r.at < r.end; r.at++) {
+		const char *digit = *r.at ? strchr(digits, *r.at | 0x20) : NULL;
+
+		if (!digit)
+			return false;
+		seconds = seconds * 16 + (digit - digits);
+		if (seconds > LAST_US / SECOND_US)
+			return false;
+	}
+	*us = seconds * SECOND_US;
+	return true;
+}
+
 /* --- all of it --- */
 
 bool timestamp_parse(const char *text, size_t len, enum timestamp_unit unit, int64_t *us)
@@ -223,6 +244,12 @@ bool timestamp_parse(const char *text, size_t len, enum timestamp_unit unit, int
 	case TIMESTAMP_US:
 		is_read = parse_number(r, 0, &found);
 		break;
+	case TIMESTAMP_NS:
+		is_read = parse_number(r, -3, &found);
+		break;
+	case TIMESTAMP_HEX_S:
+		is_read = parse_hex(r, &found);
+		break;
 	}
 	if (!is_read || found < 0 || found > LAST_US)
 		return false;
@@ -232,9 +259,11 @@ bool timestamp_parse(const char *text, size_t len, enum timestamp_unit unit, int
 
 enum timestamp_unit timestamp_unit_named(const char *name)
 {
-	if (strcmp(name, "s") == 0)
-		return TIMESTAMP_S;
-	if (strcmp(name, "ms") == 0)
-		return TIMESTAMP_MS;
-	return strcmp(name, "us") == 0 ? TIMESTAMP_US : TIMESTAMP_RFC3339;
+	static const char *const names[] = {"rfc3339", "s", "ms", "us", "ns", "hex_s"};
+	int unit = TIMESTAMP_RFC3339;
+
+	for (int i = 0; i <= TIMESTAMP_HEX_S; i++)
+		if (strcmp(name, names[i]) == 0)
+			unit = i;
+	return (enum timestamp_unit)unit;
 }

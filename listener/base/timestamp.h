@@ -12,10 +12,12 @@ enum timestamp_unit {
 	TIMESTAMP_S,       /* seconds since 1970, fractions allowed */
 	TIMESTAMP_MS,
 	TIMESTAMP_US,
+	TIMESTAMP_NS,
+	TIMESTAMP_HEX_S, /* 0x5f5e100: seconds, as Ethereum writes them */
 };
 
 /* The names of the units, in the order of the enum, as settings and options take them. */
-#define TIMESTAMP_UNITS "rfc3339 s ms us"
+#define TIMESTAMP_UNITS "rfc3339 s ms us ns hex_s"
 
 /* The unit of this name, one of TIMESTAMP_UNITS. */
 enum timestamp_unit timestamp_unit_named(const char *name);

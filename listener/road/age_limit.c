@@ -17,6 +17,10 @@ static const char *name_unit(enum timestamp_unit unit)
 		return "a number of milliseconds since 1970";
 	case TIMESTAMP_US:
 		return "a number of microseconds since 1970";
+	case TIMESTAMP_NS:
+		return "a number of nanoseconds since 1970";
+	case TIMESTAMP_HEX_S:
+		return "a hexadecimal number of seconds since 1970";
 	}
 	return "";
 }
@@ -39,7 +43,16 @@ void age_limit_init(struct age_limit *s, const struct config *config)
 		 quantity_print_seconds(STALE_AHEAD_S, age, sizeof(age)));
 }
 
-const char *age_limit_reason(const struct age_limit *s, struct slice time, int64_t now_us)
+void age_limit_init_feeds(struct age_limit *s, const struct config *config)
+{
+	struct config named = {.max_age_s = config->max_age_s, .time_pointer = "the event's time", .time_unit = ""};
+
+	age_limit_init(s, &named);
+	snprintf(s->unreadable, sizeof(s->unreadable),
+		 "no time: the event's time is not what time_unit of its profile says, from 1970 to 9999");
+}
+
+const char *age_limit_reason(const struct age_limit *s, struct slice time, enum timestamp_unit unit, int64_t now_us)
 {
 	int64_t us;
 
@@ -47,7 +60,7 @@ const char *age_limit_reason(const struct age_limit *s, struct slice time, int64
 		return NULL;
 	if (!time.at)
 		return s->missing;
-	if (!timestamp_parse(time.at, time.len, s->unit, &us))
+	if (!timestamp_parse(time.at, time.len, unit, &us))
 		return s->unreadable;
 	if (us - now_us > STALE_AHEAD_S * INT64_C(1000000))
 		return s->ahead;

@@ -571,6 +571,7 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 		view->id = (struct slice){NULL, 0};
 		return why;
 	}
+	view->source = NULL;
 	view->id_hash = keyed_hash(view->id.at, view->id.len);
 	view->type = type->value.at ? type->value : (struct slice){"", 0};
 	view->payload = payload->value.at ? payload->value : (struct slice){"{}", 2};

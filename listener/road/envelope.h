@@ -20,6 +20,9 @@ struct envelope_view {
 	struct slice type;
 	struct slice payload;
 	uint32_t id_hash; /* of the id, by keyed_hash() */
+	/* Of an event that the rules of a profile have read, the source's name, which outlives all events: then the
+	 * message is the payload alone, which is equal on all connections. Else NULL. */
+	const char *source;
 };
 
 /* A reader for these pointers (RFC 6901, checked by config.c). */

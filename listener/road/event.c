@@ -12,6 +12,7 @@
 #define FIRST_CHAINS    1024
 #define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
 #define BEHIND_MAX      8  /* events behind another */
+#define LENGTHS         8  /* bytes: of id and type of a profile's event */
 
 static const char *const state_names[EVENT_STATES] = {
 	"claiming", "held",        "behind",  "looking", "batched", "storing",
@@ -62,11 +63,22 @@ static void put_in_list(struct events *es, struct event *ev, enum event_state st
 	es->message_bytes[state] += ev->message_len;
 }
 
+static char *put_length(char *at, size_t len)
+{
+	for (int shift = 24; shift >= 0; shift -= 8)
+		*at++ = (char)(len >> shift);
+	return at;
+}
+
 /* Copies the parts behind the struct. The type is decoded, so it is not a part of the message. */
 static void fill(struct event *ev, const char *message, size_t len, const struct envelope_view *view)
 {
 	char *at = (char *)(ev + 1);
 
+	if (view && view->source) {
+		ev->source = view->source;
+		at = put_length(put_length(at, view->id.len), view->type.len);
+	}
 	if (view) {
 		ev->id = memcpy(at, view->id.at, view->id.len);
 		ev->id_len = (uint16_t)view->id.len;
@@ -151,7 +163,8 @@ struct event *event_find(const struct events *es, const struct envelope_view *vi
 struct event *event_new(struct events *es, enum event_state state, const char *message, size_t len,
 			const struct envelope_view *view, struct sender *sender, int64_t now_us)
 {
-	size_t size = sizeof(struct event) + len + (view ? view->id.len + view->type.len : 0);
+	size_t lengths = view && view->source ? LENGTHS : 0;
+	size_t size = sizeof(struct event) + len + (view ? lengths + view->id.len + view->type.len : 0);
 	struct event *ev = memory_alloc(size);
 
 	memset(ev, 0, sizeof(*ev));
@@ -188,6 +201,8 @@ void event_digest(const struct event *ev, uint8_t *digest)
 {
 	if (ev->digest)
 		memcpy(digest, ev->digest, 32);
+	else if (ev->source)
+		sha256((const char *)(ev + 1), LENGTHS + ev->id_len + ev->type_len + ev->message_len, digest);
 	else
 		sha256(ev->message, ev->message_len, digest);
 }
@@ -205,14 +220,16 @@ uint64_t event_digest_head(const struct event *ev)
 
 /* --- messages that share an id --- */
 
-static bool is_message(const struct event *ev, const char *message, size_t len)
+static bool is_message(const struct event *ev, const char *message, size_t len, const struct envelope_view *view)
 {
-	return ev->message_len == len && memcmp(ev->message, message, len) == 0;
+	if (ev->message_len != len || memcmp(ev->message, message, len) != 0 || !ev->source != !view->source)
+		return false;
+	return !ev->source || (ev->type_len == view->type.len && memcmp(ev->type, view->type.at, ev->type_len) == 0);
 }
 
-struct event *event_with_message(struct event *ev, const char *message, size_t len)
+struct event *event_with_message(struct event *ev, const char *message, size_t len, const struct envelope_view *view)
 {
-	while (ev && !is_message(ev, message, len))
+	while (ev && !is_message(ev, message, len, view))
 		ev = ev->behind;
 	return ev;
 }

@@ -49,8 +49,9 @@ struct copy {
 	struct sender *sender; /* NULL: nobody waits for an answer */
 };
 
-/* One allocation: this struct, then id, type and the message. Owned by struct events. With ten thousand of them at
- * work each is out of the processor's cache when its turn comes, so what each step touches comes first. */
+/* One allocation: this struct, then id, type and the message (of a profile's event, first their lengths). Owned by
+ * struct events. With ten thousand of them at work each is out of the processor's cache when its turn comes, so what
+ * each step touches comes first. */
 struct event {
 	struct list link;      /* in the list of its state */
 	struct list wait_link; /* in hold.c's list, in EV_HELD and EV_BACKING_OFF */
@@ -81,6 +82,7 @@ struct event {
 	const char *type;
 	uint32_t type_len;
 	const char *message;   /* the bytes that were received: dead letters keep them */
+	const char *source;    /* a profile has read it: its source's name, and message is the payload. Else NULL */
 	struct slice payload;  /* inside message, or a constant */
 	char *reason;          /* why it is or may become a dead letter; heap, or NULL */
 	const uint8_t *digest; /* 32 bytes of SHA-256 over the message, if it was longer than what
@@ -121,7 +123,8 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 void event_set_digest(struct event *ev, const uint8_t *digest);
 /* Replaces the reason by a copy of text. */
 void event_set_reason(struct event *ev, const char *text);
-/* The SHA-256 of the message, 32 bytes. */
+/* The SHA-256 of the message, 32 bytes. Of a profile's event, of id and type with their lengths before them, too:
+ * its message, which is the payload, says neither, and may be that of many events. */
 void event_digest(const struct event *ev, uint8_t *digest);
 /* Its first 8 bytes as a number: what a dead mark says. */
 uint64_t event_digest_head(const struct event *ev);
@@ -132,8 +135,9 @@ const char *event_sender(const struct event *ev);
 /* The event of this view that is at work now, or NULL. */
 struct event *event_find(const struct events *es, const struct envelope_view *view);
 
-/* ev or the event behind it that has this message, to the byte; NULL if there is none. */
-struct event *event_with_message(struct event *ev, const char *message, size_t len);
+/* ev or the event behind it that has this message, to the byte, and of a profile's event the type; NULL if there is
+ * none. */
+struct event *event_with_message(struct event *ev, const char *message, size_t len, const struct envelope_view *view);
 
 /* Lets more, in EV_BEHIND, wait behind ev, as the newest (or oldest) of those that do. If there are too many
  * then, returns the oldest, which waits no more, is in no table and has to be moved on; else NULL. */

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/keyed.h"
 #include "base/memory.h"
 #include "road/batch.h"
 #include "road/duplicates.h"
@@ -86,7 +87,7 @@ struct pipeline {
 	const struct config *config;
 	struct pipeline_callbacks on;
 	struct envelope *envelope;
-	struct age_limit stale;
+	struct age_limit stale, feed_stale;
 	struct events events;
 	struct claim *claim;
 	struct store *store;
@@ -670,15 +671,15 @@ static void take_claim(struct pipeline *p, struct event *ev)
 }
 
 /* One instance of the fleet claims at once, and the others ask once, when it is probably done: N claims for
- * one event, of which N - 1 are in vain, would cost Redis and everybody most of their time. */
-static void claim_or_defer(struct pipeline *p, struct event *ev, const struct sender *sender)
+ * one event, of which N - 1 are in vain, would cost Redis and everybody most of their time. What nobody else gets, or
+ * whose producer waits for an ack, is ours: it does not wait for somebody else first. */
+static void claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 {
 	if (is_resting(p) && claim_is_ready(p->claim)) {
 		hold(p, ev);
 		return;
 	}
-	/* Who waits for an ack does not wait for somebody else first. */
-	if (sender || is_draining(p) || !claim_prefers_other(p->claim, ev)) {
+	if (is_ours || is_draining(p) || !claim_prefers_other(p->claim, ev)) {
 		take_claim(p, ev);
 		return;
 	}
@@ -975,13 +976,15 @@ void pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, cons
 	take_refused(p, head, len, NULL, digest, reason, sender);
 }
 
-/* Is the message that was read last too old to be taken? Asked before it is claimed: a copy that is at
- * work already is not asked again. */
-static const char *find_stale(const struct pipeline *p)
+/* Is the message that was read last, or the event, too old to be taken? Asked before it is claimed: a copy that is
+ * at work already is not asked again. */
+static const char *find_stale(const struct pipeline *p, const struct feed_event *event)
 {
 	if (!p->stale.max_age_us)
 		return NULL;
-	return age_limit_reason(&p->stale, envelope_time(p->envelope), clock_us(CLOCK_REALTIME_COARSE));
+	if (event)
+		return age_limit_reason(&p->feed_stale, event->time, event->unit, clock_us(CLOCK_REALTIME_COARSE));
+	return age_limit_reason(&p->stale, envelope_time(p->envelope), p->stale.unit, clock_us(CLOCK_REALTIME_COARSE));
 }
 
 static void join(struct pipeline *p, struct event *ev, struct sender *sender)
@@ -1007,35 +1010,54 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 	duplicates_seen(now_ms(p) - lead->received_us / 1000);
 }
 
-void pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+/* Takes a message that was read: by the pointers, or as event by the rules of a profile. */
+static void take(struct pipeline *p, const char *message, size_t len, const struct envelope_view *view,
+		 const struct feed_event *event, struct sender *sender)
 {
-	struct envelope_view view;
-	const char *why = envelope_read(p->envelope, message, len, &view);
-	struct event *lead, *ev;
+	struct event *lead = event_find(&p->events, view);
+	struct event *ev = event_with_message(lead, message, len, view);
+	const char *why;
 
-	if (why) {
-		pipeline_refuse(p, message, len, why, sender);
-		return;
-	}
-	lead = event_find(&p->events, &view);
-	ev = event_with_message(lead, message, len);
 	if (ev) {
 		join(p, ev, sender);
-	} else if ((why = find_stale(p)) && !lead) {
+	} else if ((why = find_stale(p, event)) && !lead) {
 		counters.stale++;
-		take_refused(p, message, len, &view, NULL, why, sender);
+		take_refused(p, message, len, view, NULL, why, sender);
 		return;
 	} else {
-		ev = event_new(&p->events, lead ? EV_BEHIND : EV_CLAIMING, message, len, &view, sender,
+		ev = event_new(&p->events, lead ? EV_BEHIND : EV_CLAIMING, message, len, view, sender,
 			       now_ms(p) * 1000);
 		if (lead)
 			wait_behind(p, lead, ev, why);
 		else
-			claim_or_defer(p, ev, sender);
+			claim_or_defer(p, ev, event ? event->is_shared : sender != NULL);
 	}
 	counters.received++;
 	counters.received_bytes += len;
 	check_budget(p);
+}
+
+void pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+{
+	struct envelope_view view;
+	const char *why = envelope_read(p->envelope, message, len, &view);
+
+	if (why)
+		pipeline_refuse(p, message, len, why, sender);
+	else
+		take(p, message, len, &view, NULL, sender);
+}
+
+void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, struct sender *sender)
+{
+	struct envelope_view view = {.id = event->id,
+				     .type = event->type,
+				     .payload = event->payload.at ? event->payload : (struct slice){"{}", 2},
+				     .id_hash = keyed_hash(event->id.at, event->id.len),
+				     .source = event->source};
+
+	assert(view.id.len && view.id.len <= ENVELOPE_ID_MAX && view.source);
+	take(p, view.payload.at, view.payload.len, &view, event, sender);
 }
 
 /* --- draining --- */
@@ -1192,6 +1214,7 @@ static void open_stages(struct pipeline *p)
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);
+	age_limit_init_feeds(&p->feed_stale, c);
 	checkin_init(&p->checkin, c);
 	p->telling = TELLING_DUE;
 	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);

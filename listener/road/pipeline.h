@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "base/pressure.h"
+#include "base/timestamp.h"
 #include "road/claim.h"
 #include "config/config.h"
 #include "road/event.h"
@@ -37,6 +38,21 @@ void pipeline_doubt_marks(struct pipeline *p);
 
 /* Takes one message; its bytes are copied. sender, if not NULL, is answered once, later, and must live until then. */
 void pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender);
+
+/* An event that the rules of a profile have read out of a frame. All of it lives for the call, but for source. */
+struct feed_event {
+	struct slice id;      /* whole, with its namespace: 1 to ENVELOPE_ID_MAX bytes */
+	struct slice type;    /* may be empty */
+	struct slice payload; /* as it was sent; at NULL: there is none, which is {} */
+	struct slice time;    /* as it was sent, a string decoded; at NULL: there is none */
+	enum timestamp_unit unit;
+	const char *source; /* the source's name; outlives the pipeline */
+	bool is_shared;     /* nobody else in the fleet gets it, so it is not left to another listener first */
+};
+
+/* Takes it; as pipeline_receive, but that what is kept and compared is not the frame, which may differ on two
+ * connections, but id, type and payload. */
+void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, struct sender *sender);
 
 /* Takes a message that is known to be no event, with the reason, one sentence. */
 void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender);

@@ -14,7 +14,7 @@ static void use(int64_t max_age_s, char *unit)
 
 static const char *reason(const char *time)
 {
-	return age_limit_reason(&stale, (struct slice){time, time ? strlen(time) : 0}, NOW);
+	return age_limit_reason(&stale, (struct slice){time, time ? strlen(time) : 0}, stale.unit, NOW);
 }
 
 static void expect(const char *time, const char *why)

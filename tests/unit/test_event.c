@@ -1,4 +1,5 @@
 /* The table, the lists and the bookkeeping of events, and who is answered what. */
+#include "base/sha256.h"
 #include <uthash.h>
 #include "road/event.h"
 
@@ -421,12 +422,13 @@ static struct event *add_at(const char *id, int64_t now_us)
 
 Test(event, message_is_found_to_the_byte)
 {
+	const struct envelope_view plain = view_of("a", "type", "{}");
 	struct event *lead = add("a", NULL), *other = add_behind(lead, "other", 6);
 
-	cr_assert_eq(event_with_message(lead, "message", 7), lead);
-	cr_assert_eq(event_with_message(lead, "other", 5), other);
-	cr_assert_null(event_with_message(lead, "othe", 4));
-	cr_assert_null(event_with_message(NULL, "other", 5));
+	cr_assert_eq(event_with_message(lead, "message", 7, &plain), lead);
+	cr_assert_eq(event_with_message(lead, "other", 5, &plain), other);
+	cr_assert_null(event_with_message(lead, "othe", 4, &plain));
+	cr_assert_null(event_with_message(NULL, "other", 5, &plain));
 }
 
 Test(event, event_that_takes_the_place_is_found_and_has_the_others_behind_it)
@@ -466,6 +468,50 @@ Test(event, digest_head_is_the_begin_of_sha_256)
 	struct event *ev = event_new(&events, EV_REFUSED, "abc", 3, NULL, NULL, 0);
 
 	cr_assert_eq(event_digest_head(ev), 0xba7816bf8f01cfea);
+}
+
+/* --- what a profile has read --- */
+
+static struct event *add_read(const char *id, const char *type, const char *payload)
+{
+	struct envelope_view view = view_of(id, type, payload);
+	struct event *lead, *ev;
+
+	view.source = "kraken";
+	lead = event_find(&events, &view);
+	ev = event_new(&events, lead ? EV_BEHIND : EV_CLAIMING, payload, strlen(payload), &view, NULL, 5);
+	if (lead)
+		event_put_behind(lead, ev, true);
+	return ev;
+}
+
+Test(event, message_of_a_profile_is_id_type_and_payload)
+{
+	struct event *ev = add_read("ab", "c", "{}"), *other = add_read("a", "bc", "{}"),
+		     *third = add_read("x", "c", "{}");
+	struct envelope_view view = view_of("ab", "c", "{}");
+
+	cr_assert_str_eq(ev->source, "kraken");
+	cr_assert(ev->payload.at == ev->message && ev->payload.len == 2 && ev->message_len == 2);
+	cr_assert_neq(event_digest_head(ev), event_digest_head(other));
+	cr_assert_neq(event_digest_head(ev), event_digest_head(third));
+	cr_assert_null(event_with_message(ev, "{}", 2, &view), "a message of its own that says {} is another one");
+	view.source = "binance";
+	cr_assert_eq(event_with_message(ev, "{}", 2, &view), ev);
+	view.type = (struct slice){"d", 1};
+	cr_assert_null(event_with_message(ev, "{}", 2, &view));
+}
+
+/* Listeners of one fleet may be of different kinds of machines: the lengths are written as on the wire. */
+Test(event, digest_of_what_a_profile_has_read_is_the_same_everywhere)
+{
+	static const char bytes[] = "\0\0\0\2\0\0\0\1abc{}";
+	struct event *ev = add_read("ab", "c", "{}");
+	uint8_t expected[32], digest[32];
+
+	sha256(bytes, sizeof(bytes) - 1, expected);
+	event_digest(ev, digest);
+	cr_assert_arr_eq(digest, expected, 32);
 }
 
 /* --- states --- */

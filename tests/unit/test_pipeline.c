@@ -251,6 +251,30 @@ static void do_raw(const struct step *s)
 	pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL);
 }
 
+/* ID:TYPE:PAYLOAD[@SECONDS] of an event that a profile has read, shared if a + stands before it; and who is answered.
+ */
+static void do_event(const struct step *s)
+{
+	char id[40] = "", type[40] = "", payload[80] = "", time_text[24];
+	long age = -1;
+	bool is_shared = s->a[0] == '+';
+	struct producer *p = find_producer(s->b);
+	int n = sscanf(s->a + is_shared, "%39[^:]:%39[^:]:%79[^@]@%ld", id, type, payload, &age);
+	struct feed_event event = {.id = {id, strlen(id)},
+				   .type = {type, strlen(type)},
+				   .payload = {payload, strlen(payload)},
+				   .unit = TIMESTAMP_S,
+				   .source = "kraken",
+				   .is_shared = is_shared};
+
+	require(s, n >= 3, "no event");
+	snprintf(time_text, sizeof(time_text), "%ld", (long)time(NULL) - age);
+	if (n == 4)
+		event.time = (struct slice){time_text, strlen(time_text)};
+	pipeline_receive_event(pipeline, &event, p ? &p->sender : NULL);
+	assert_nothing_is_lost();
+}
+
 /* REASON [PRODUCER] */
 static void do_refuse(const struct step *s)
 {
@@ -522,7 +546,7 @@ static const struct {
 	void (*tell)(const struct step *s);
 } verbs[] = {
 	/* what comes to pass */
-	{"receive", do_receive}, {"raw", do_raw}, {"refuse", do_refuse}, {"pass", do_pass},
+	{"receive", do_receive}, {"raw", do_raw}, {"event", do_event}, {"refuse", do_refuse}, {"pass", do_pass},
 	{"slowly", do_slowly}, {"turn", do_turn}, {"drain", do_drain}, {"charge", do_charge},
 	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
 	{"ruin", do_ruin},
@@ -593,6 +617,32 @@ static void tellf(const char *fmt, ...)
 	{ \
 		tell(__VA_ARGS__); \
 	}
+
+/* --- read by a profile --- */
+
+STORY(event_of_a_profile_goes_the_way_of_all_events,
+      "event a:trade:{} p; turn; journal take(a); take a mine; journal insert(a); insert a inserted; journal done(a); "
+      "p=p; flight 0; bytes 0")
+
+STORY(copy_from_another_connection_joins_by_id_type_and_payload,
+      "event a:trade:{} p; event a:trade:{} q; coalesced 1; take a mine; insert a inserted; p=p; q=d")
+
+STORY(other_type_or_payload_of_a_profiles_event_waits_behind_it,
+      "event a:trade:{} p; event a:quote:{} q; event a:trade:[] r; in behind 2; take a mine; insert a inserted; "
+      "p=p; q=d; r=d")
+
+STORY(dead_letter_of_a_payload_speaks_of_one_id,
+      "event a:trade:{} p; event b:trade:{} q; take a mine; take b mine; insert a hopeless; bury a; "
+      "insert b inserted; p=r; q=p")
+
+/* They may wait for an ack, but another listener gets the event, too; or does not. */
+STORY(event_of_a_feed_is_left_to_another_unless_it_is_shared,
+      "set other_preferred; event a:trade:{} p; in held 1; event +b:trade:{} q; journal take(b)")
+
+STORY(age_of_a_profiles_event_is_read_in_its_own_unit,
+      "config max_age 60; event old:t:{}@100 p; event young:t:{}@10; event never:t:{} q; turn; "
+      "journal take(young) bury(old:stale: the event's time is more than 1m ago,"
+      "never:no time: the event's time is missing, or no string or number); bury old; p=r; bury never; q=r; stale 2")
 
 /* --- claimed: mine --- */
 

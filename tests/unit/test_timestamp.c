@@ -37,6 +37,20 @@ static void expect_rfc3339(const char *text, long long us)
 	expect(text, TIMESTAMP_RFC3339, us);
 }
 
+/* --- hexadecimal seconds --- */
+
+Test(timestamp, hexadecimal_seconds_have_0x_and_digits_alone)
+{
+	expect("0x54e34e8e", TIMESTAMP_HEX_S, 1424182926 * SECOND_US);
+	expect("0X54E34E8E", TIMESTAMP_HEX_S, 1424182926 * SECOND_US);
+	expect("0x0", TIMESTAMP_HEX_S, 0);
+	expect_none("0x", TIMESTAMP_HEX_S);
+	expect_none("54e34e8e", TIMESTAMP_HEX_S);
+	expect_none("0x54e34e8g", TIMESTAMP_HEX_S);
+	expect_none("0x-1", TIMESTAMP_HEX_S);
+	expect_none("0xffffffffffffffffffff", TIMESTAMP_HEX_S);
+}
+
 /* --- RFC 3339 --- */
 
 Test(timestamp, rfc3339_is_read_in_all_its_forms)
@@ -178,6 +192,8 @@ Test(timestamp, fractions_of_numbers_keep_their_microseconds)
 	expect("1700000000.9999999", TIMESTAMP_S, 1700000000999999);
 	expect("1700000000123.456", TIMESTAMP_MS, 1700000000123456);
 	expect("1700000000123456.9", TIMESTAMP_US, 1700000000123456);
+	expect("1700000000123456789", TIMESTAMP_NS, 1700000000123456);
+	expect("999", TIMESTAMP_NS, 0);
 	expect("0.0000001", TIMESTAMP_S, 0);
 	expect("253402300799.9999999", TIMESTAMP_S, 253402300799999999);
 }
@@ -200,6 +216,7 @@ Test(timestamp, numbers_beyond_9999_are_none)
 	expect_none("253402300800", TIMESTAMP_S);
 	expect_none("253402300800000", TIMESTAMP_MS);
 	expect_none("253402300800000000", TIMESTAMP_US);
+	expect_none("253402300800000000000", TIMESTAMP_NS);
 	expect_none("9223372036854775808", TIMESTAMP_US);
 	expect_none("18446744073709551616", TIMESTAMP_S);
 	expect_none("99999999999999999999999999999999999999999999999999", TIMESTAMP_S);
@@ -224,4 +241,6 @@ Test(timestamp, units_have_names)
 	cr_assert_eq(timestamp_unit_named("s"), TIMESTAMP_S);
 	cr_assert_eq(timestamp_unit_named("ms"), TIMESTAMP_MS);
 	cr_assert_eq(timestamp_unit_named("us"), TIMESTAMP_US);
+	cr_assert_eq(timestamp_unit_named("ns"), TIMESTAMP_NS);
+	cr_assert_eq(timestamp_unit_named("hex_s"), TIMESTAMP_HEX_S);
 }
