@@ -23,6 +23,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends $(cat /tmp/pack
 	curl && rm -rf /var/lib/apt/lists/* /tmp/packages \
 	&& useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin wsonce
 COPY --from=build /src/build/wsonce /src/build/wsonce-source /src/build/wsonce-producer /usr/local/bin/
+COPY profiles /usr/local/share/wsonce/profiles
 USER 10001:10001
 STOPSIGNAL SIGTERM
 EXPOSE 8080 9090

@@ -133,9 +133,10 @@ bench: bench-deps ## measure wsonce, the servers alone and the peers in one run:
 	+@$(MAKE) --no-print-directory programs
 	@loadtest/bench $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(PEERS),--peers "$(PEERS)") $(if $(DOCS),--docs)
 
-install: programs ## copy the programs to PREFIX/bin
-	install -d $(DESTDIR)$(PREFIX)/bin
+install: programs ## copy the programs to PREFIX/bin, the profiles of feeds to PREFIX/share/wsonce/profiles
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/wsonce/profiles
 	install -m 755 build/wsonce build/wsonce-source build/wsonce-producer $(DESTDIR)$(PREFIX)/bin
+	install -m 644 profiles/*.json $(DESTDIR)$(PREFIX)/share/wsonce/profiles
 
 lint: check-deps programs ## static analysis, format, hardened binaries
 	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) $(CPPFLAGS)
