@@ -55,9 +55,8 @@ TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pi
 # The road and what it stands on, over a played libuv, Redis and libpq.
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
 	recv __recv_chk getsockopt __assert_fail event_move)
-SIMULATED := $(filter-out %/duplicates.o,$(call objects,$(wildcard listener/road/*.c))) $(filter-out %/hangup.o,$(call objects,$(wildcard listener/postgres/*.c))) \
-	$(call objects,$(wildcard listener/redis/*.c)) \
-	$(patsubst %,$B/listener/base/%.o,arena backoff counters memory poll quantity resolve secret text timestamp url)
+SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
+	$(patsubst %,listener/base/%.c,arena backoff counters memory poll quantity resolve secret text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp)
 
@@ -209,12 +208,20 @@ $B/tests/instructions/road: $B/tests/instructions/road.o $B/loadtest/message.o $
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
 $B/tests/instructions/%.o: OUR_CFLAGS += -DROAD_FLAGS='"$(CFLAGS)"'
 
+# The listener's own files once more, with the points of listener/base/rare.h.
+$B/simulated/%.o: OUR_CFLAGS += -DWSONCE_SIMULATED
+$B/tests/simulation/rare.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/unit/%.o $B/tests/support/fake_stages.o: OUR_CFLAGS += -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
+define compile
+@mkdir -p $(@D)
+@echo '  CC $@'
+$Q$(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+endef
 $B/%.o: %.c $(TEXT) Makefile
-	@mkdir -p $(@D)
-	@echo '  CC $@'
-	$Q$(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(compile)
+$B/simulated/%.o: %.c $(TEXT) Makefile
+	$(compile)
 
 # lua/x.lua becomes the C string LUA_X, sql/x.sql becomes SQL_X, so each text lives in one place.
 define embed

@@ -15,6 +15,7 @@
 #include "identify.sql.h"
 #include "base/log.h"
 #include "base/poll.h"
+#include "base/rare.h"
 #include "postgres/complaint.h"
 #include "postgres/hangup.h"
 #include "make_epoch.sql.h"
@@ -323,6 +324,8 @@ static void answer_query(struct postgres *p, const PGresult *result)
 	p->settings.on_answer(p->settings.owner, &answer);
 	if (p->state == POSTGRES_BUSY && is_elsewhere(p, &answer))
 		hang_up(p, "another server answers, or one that was restored");
+	else if (p->state == POSTGRES_READY && RARE("postgres: the connection ends behind an answer"))
+		hang_up(p, "the connection ended");
 }
 
 const char *postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len)

@@ -15,6 +15,7 @@
 #include "heartbeat.lua.h"
 #include "base/log.h"
 #include "base/poll.h"
+#include "base/rare.h"
 #include "base/secret.h"
 #include "release.lua.h"
 #include "renew.lua.h"
@@ -113,7 +114,7 @@ static void set_state(struct redis *r, enum redis_state state, const char *why)
 /* Twice the ring, its open requests at the places that the new mask gives them. */
 static void grow_ring(struct redis *r)
 {
-	size_t size = r->requests ? 2 * (r->request_mask + 1) : FIRST_REQUESTS;
+	size_t size = r->requests ? 2 * (r->request_mask + 1) : RARELY_ONE("redis: the ring is small", FIRST_REQUESTS);
 	struct request *more = memory_alloc(size * sizeof(*more));
 
 	assert(r->requests || r->sent == r->answered);
@@ -241,7 +242,7 @@ static void on_watchdog(uv_timer_t *timer)
 		r->mark_ms = now;
 		return;
 	}
-	if (now - r->mark_ms > r->settings.timeout_ms)
+	if (now - r->mark_ms > r->settings.timeout_ms || RARE("redis: an answer is late"))
 		drop(r, "no answer within the redis timeout");
 }
 
@@ -478,7 +479,8 @@ static void read_answers(struct redis *r)
 	static char bytes[READ_BYTES];
 
 	for (int i = 0; i < READS_PER_TURN; i++) {
-		ssize_t n = recv(r->context->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+		size_t most = RARELY_ONE("redis: answers come in bytes", sizeof(bytes));
+		ssize_t n = recv(r->context->fd, bytes, most, MSG_DONTWAIT);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -580,7 +582,8 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 	r->loop = loop;
 	r->settings = *settings;
 	r->backoff = (struct backoff){.base_ms = 100, .cap_ms = 2000};
-	r->answer = (struct arena){.room = r->answer_room, .size = sizeof(r->answer_room)};
+	r->answer = (struct arena){.room = r->answer_room,
+				   .size = RARELY_ONE("redis: an answer has no room", sizeof(r->answer_room))};
 	r->handles = 3;
 	uv_timer_init(loop, &r->retry);
 	uv_timer_init(loop, &r->watchdog);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/rare.h"
 
 void batch_init(struct batch *b, size_t max_count, size_t max_bytes)
 {
@@ -26,7 +27,8 @@ void batch_clear(struct batch *b)
 
 bool batch_add(struct batch *b, struct event *ev)
 {
-	if (b->count == b->max_count || (b->count && b->bytes + ev->message_len > b->max_bytes))
+	if (b->count == b->max_count ||
+	    (b->count && (b->bytes + ev->message_len > b->max_bytes || RARE("batch: full early"))))
 		return false;
 	b->events[b->count++] = ev;
 	b->bytes += ev->message_len;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/rare.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
 #include "road/duplicates.h"
@@ -280,7 +281,7 @@ int claim_take(struct claim *c, struct event *ev)
 	/* Not the wall clock, which may be set back: then a second claim could be as the first. */
 	int64_t ms = c->start_ms + clock_ms(CLOCK_MONOTONIC_COARSE);
 
-	if (!claim_is_ready(c))
+	if (!claim_is_ready(c) || RARE("claim: nobody can be asked"))
 		return -1;
 	ev->claim_ms = ms > ev->claim_ms ? ms : ev->claim_ms + 1;
 	resp_start_ready(&c->command, SET_7, strlen(SET_7));
@@ -332,7 +333,7 @@ int claim_look(struct claim *c, struct event *const *evs, size_t n)
 {
 	struct look *look;
 
-	if (!claim_is_ready(c))
+	if (!claim_is_ready(c) || RARE("claim: nobody can be looked up"))
 		return -1;
 	look = memory_alloc(sizeof(*look) + n * sizeof(struct event *));
 	look->count = n;
@@ -371,7 +372,7 @@ int claim_count(struct claim *c, struct event *ev)
 {
 	uint64_t digest;
 
-	if (!claim_is_ready(c))
+	if (!claim_is_ready(c) || RARE("claim: tries cannot be counted"))
 		return -1;
 	digest = event_digest_head(ev);
 	resp_start(&c->command, 6);

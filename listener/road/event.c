@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/rare.h"
 #include "base/sha256.h"
 
 #define FIRST_CHAINS    1024
@@ -115,7 +116,8 @@ static void put_in_chain(struct events *es, struct event *ev)
  * should stay in the processor's cache. */
 static void grow_table(struct events *es)
 {
-	size_t chains = es->chains ? 2 * es->chains : FIRST_CHAINS, old_chains = es->chains;
+	size_t chains = es->chains ? 2 * es->chains : RARELY_ONE("event: the table is small", FIRST_CHAINS),
+	       old_chains = es->chains;
 	struct event **table = memory_calloc(chains, sizeof(*table)), **old = es->table, *next;
 
 	es->table = table;

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/keyed.h"
 #include "base/memory.h"
+#include "base/rare.h"
 #include "road/batch.h"
 #include "road/duplicates.h"
 #include "road/envelope.h"
@@ -440,7 +441,7 @@ static void store_next(struct pipeline *p)
 {
 	if (!store_is_idle(p->store))
 		return;
-	if (p->telling == TELLING_DUE) {
+	if (p->telling == TELLING_DUE || (p->telling == TELLING_TOLD && RARE("pipeline: a check-in is due"))) {
 		send_checkin(p, false);
 		return;
 	}
@@ -679,7 +680,8 @@ static void claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 		hold(p, ev);
 		return;
 	}
-	if (is_ours || is_draining(p) || !claim_prefers_other(p->claim, ev)) {
+	if (is_ours || is_draining(p) ||
+	    claim_prefers_other(p->claim, ev) == RARE("pipeline: the wrong one is preferred")) {
 		take_claim(p, ev);
 		return;
 	}
@@ -788,13 +790,13 @@ static void on_hold_timer(uv_timer_t *timer)
 			try_again(p, ev);
 		} else if (ev->state == EV_BACKING_OFF) {
 			give_back(p, ev);
-		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p)) {
+		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || RARE("pipeline: held for long")) {
 			counters.hold_timeouts++;
 			send_to_store(p, ev);
 		} else {
 			chunk[n++] = ev;
 		}
-		if (n == LOOK_CHUNK) {
+		if (n == LOOK_CHUNK || (n && RARE("pipeline: few looks at once"))) {
 			look(p, chunk, n);
 			n = 0;
 		}
@@ -820,7 +822,7 @@ static void each_claim(struct pipeline *p, enum event_state state, claim_test *t
 		if (!ev->is_claimed || (test && !test(p, ev)))
 			continue;
 		chunk[n++] = ev;
-		if (n == LOOK_CHUNK) {
+		if (n == LOOK_CHUNK || RARE("pipeline: few claims at once")) {
 			act(p, chunk, n);
 			n = 0;
 		}

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/rare.h"
 #include "base/sha256.h"
 #include "postgres/array.h"
 #include "base/backoff.h"
@@ -225,7 +226,7 @@ static void caution_lower(struct caution *c)
  * events at once without Redis, INSERT takes over for a while. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
-	if (s->has_effects || b->count < COPY_LEAST || b->count > s->limit.rows)
+	if (s->has_effects || b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) || b->count > s->limit.rows)
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;
@@ -271,7 +272,7 @@ static bool has_forgotten(const struct store *s, const struct postgres_answer *a
 
 bool store_is_sure(const struct store *s)
 {
-	return !s->epoch || (int64_t)uv_now(s->loop) - s->told_ms <= SURE_MS;
+	return !s->epoch || ((int64_t)uv_now(s->loop) - s->told_ms <= SURE_MS && !RARE("store: the epoch is in doubt"));
 }
 
 /* --- answers --- */
@@ -795,6 +796,8 @@ static void send_range(struct store *s)
 	s->is_sent = true;
 	if (s->job == JOB_INSERT && top(s)->to - top(s)->from > s->limit.rows)
 		split(s, s->limit.rows);
+	else if (s->job == JOB_INSERT && top(s)->to - top(s)->from > 1 && RARE("store: a batch in parts"))
+		split(s, 1);
 	postgres_set_patience(s->postgres, patience_ms(s));
 	if (s->job == JOB_COPY ? send_copy(s) : send_statement(s))
 		on_unknown(s); /* the connection is lost; sent again when it is back */

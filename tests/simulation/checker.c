@@ -12,6 +12,7 @@
 #define LIVES_MAX    1000
 #define BACKENDS_MAX 8                  /* for each listener */
 #define DUE_MARGIN   (5 * SECOND / 2)   /* over the TTL, until another listener has stored an event */
+#define RARE_MARGIN  (10 * SECOND)      /* where what seldom happens happens often */
 #define PAST_US      (12 * SECOND / 10) /* for so long a mark of the epoch before may be believed */
 
 /* What is known of an id. */
@@ -115,7 +116,7 @@ static int64_t time_for(const struct fact *f, int event)
 
 	if (was_wide || s->has_handler || world_touched_until(id_of(event)) > 0)
 		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
-	return ms + queue;
+	return ms + queue + (rare_is_on() ? RARE_MARGIN : 0);
 }
 
 void checker_look(void)

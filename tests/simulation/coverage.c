@@ -2,6 +2,7 @@
  * of Redis with which answer, which fault. */
 #include <string.h>
 
+#include "base/rare.h"
 #include "road/event.h"
 #include "world.h"
 
@@ -162,6 +163,14 @@ int coverage_print(FILE *out)
 	for (const struct sim_fault *f = sim_postgres_faults; f->name; f++)
 		if (!sim_count_reached("fault", f->name))
 			missed += tell(out, "fault", f->name, NULL);
+	for (size_t i = 0; i < rare_count(); i++) {
+		const struct rare_point *p = rare_at(i);
+
+		if (p->met)
+			fprintf(out, "%-16s %-52s %llu\n", "rare", p->name, (unsigned long long)p->met);
+		else
+			missed += tell(out, "rare", p->name, NULL);
+	}
 	fprintf(out, "%d pairs were never reached, and nothing says why\n", missed);
 	return missed;
 }

@@ -18,7 +18,9 @@
 #define SALTS        6
 
 static struct {
+	uint64_t seed;
 	jmp_buf at_fault;
+	bool has_crashed;
 	char fault[600];
 	const char *kind; /* the format of it: the same kind of fault has the same */
 } run;
@@ -35,6 +37,18 @@ void process_fail(const char *format, ...)
 	run.kind = format;
 	sim_log(sim_self(), "WRONG: %s", run.fault);
 	longjmp(run.at_fault, 1);
+}
+
+/* The program's own doing. What it has left behind may be too broken to go on. */
+static void on_crash(int signal)
+{
+	if (run.has_crashed) {
+		printf("seed %" PRIu64 ": signal %d\n", run.seed, signal);
+		fflush(stdout);
+		_exit(1);
+	}
+	run.has_crashed = true;
+	process_fail("signal %d", signal);
 }
 
 /* assert() of the program. */
@@ -107,8 +121,10 @@ uint32_t keyed_hash(const void *bytes, size_t len)
 /* The deeds that are left out, by number. */
 struct cut {
 	bool is_out[DEEDS_MAX];
-	int count;     /* of deeds, in or out */
-	uint64_t salt; /* of what is drawn once the plan is made */
+	uint64_t points;  /* of rare.c, likewise */
+	int count;        /* of deeds, in or out */
+	uint64_t salt;    /* of what is drawn once the plan is made */
+	const char *kind; /* of fault, that it goes wrong with */
 };
 
 /* Returns true if the history was right. */
@@ -116,9 +132,12 @@ static bool live(uint64_t seed, const struct cut *cut, bool is_shown)
 {
 	bool is_right;
 
+	run.seed = seed;
+	run.has_crashed = false;
 	*run.fault = '\0';
 	run.kind = NULL;
 	sim_begin(seed, is_shown);
+	rare_start(seed, cut ? cut->points : 0);
 	plan_make(&plan);
 	for (int i = 0; cut && i < plan.deed_count; i++)
 		plan.deeds[i].is_left_out = cut->is_out[i];
@@ -126,6 +145,7 @@ static bool live(uint64_t seed, const struct cut *cut, bool is_shown)
 	is_right = !setjmp(run.at_fault);
 	if (is_right) {
 		plan_tell(&plan);
+		rare_tell();
 		world_run(&plan);
 	}
 	sim_run_as(SIM_NOBODY);
@@ -141,7 +161,7 @@ static void shrink(uint64_t seed, struct cut *cut)
 	const char *kind = run.kind;
 	int tries = 0;
 
-	*cut = (struct cut){.count = plan.deed_count};
+	*cut = (struct cut){.count = plan.deed_count, .kind = kind};
 	for (int size = cut->count / 2; size >= 1; size /= 2) {
 		for (int at = 0; at < cut->count && tries < SHRINK_TRIES; at += size) {
 			struct cut more = *cut;
@@ -163,12 +183,25 @@ static void shrink(uint64_t seed, struct cut *cut)
 	}
 }
 
+/* Is it wrong without them, too? */
+static void leave_points_out(uint64_t seed, struct cut *cut, uint64_t points)
+{
+	struct cut less = *cut;
+
+	less.points |= points;
+	if (!live(seed, &less, false) && run.kind == cut->kind)
+		*cut = less;
+}
+
 static void tell_story(uint64_t seed)
 {
 	static struct cut cut;
 	int left = 0;
 
 	shrink(seed, &cut);
+	leave_points_out(seed, &cut, UINT64_MAX);
+	for (size_t i = 0; i < rare_count(); i++)
+		leave_points_out(seed, &cut, UINT64_C(1) << i);
 	for (int i = 0; i < cut.count; i++)
 		left += !cut.is_out[i];
 	printf("--- seed %" PRIu64 ", with %d of its %d deeds:\n", seed, left, cut.count);
@@ -288,6 +321,8 @@ int main(int argc, char **argv)
 		default:
 			return usage();
 		}
+	sigaction(SIGSEGV, &(struct sigaction){.sa_handler = on_crash, .sa_flags = SA_NODEFER}, NULL);
+	sigaction(SIGBUS, &(struct sigaction){.sa_handler = on_crash, .sa_flags = SA_NODEFER}, NULL);
 	if (o.is_one)
 		return live(o.seed, NULL, true) ? 0 : 1;
 	if (!o.minutes && o.histories == UINT64_MAX)

@@ -28,6 +28,7 @@ uint64_t sim_digest(void);
 void sim_print_reached(FILE *out);
 /* Of texts, wherever they are. */
 uint64_t sim_count_reached(const char *what, const char *met);
+uint64_t sim_hash(const char *text);
 /* The same text, as one that stays. */
 const char *sim_known(const char *text);
 
@@ -55,6 +56,17 @@ uint64_t process_turns(void);
 /* malloc and free of the simulator itself, which do not count as a process's. */
 void *process_real_malloc(size_t size);
 void process_real_free(void *block);
+
+/* --- rare.c --- */
+
+/* Which of the program's rare paths this seed takes, but for those whose bits are set. */
+void rare_start(uint64_t seed, uint64_t left_out);
+/* Did it take any? */
+bool rare_is_on(void);
+void rare_cease(void);
+void rare_tell(void);
+size_t rare_count(void);
+const struct rare_point *rare_at(size_t i);
 
 /* --- coverage.c --- */
 

@@ -447,13 +447,21 @@ void sim_close_fds_of(int process)
 
 /* --- the history --- */
 
-static void put(const char *text, size_t len)
+static uint64_t hash(uint64_t h, const char *text, size_t len)
 {
-	uint64_t h = sim.digest;
-
 	for (size_t i = 0; i < len; i++)
 		h = (h ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-	sim.digest = h;
+	return h;
+}
+
+uint64_t sim_hash(const char *text)
+{
+	return hash(UINT64_C(0xcbf29ce484222325), text, strlen(text));
+}
+
+static void put(const char *text, size_t len)
+{
+	sim.digest = hash(sim.digest, text, len);
 	if (sim.is_shown)
 		fwrite(text, 1, len, stdout);
 }

@@ -738,6 +738,7 @@ static void calm_down(void *arg)
 	sim_log(SIM_NOBODY, "all faults cease");
 	world.is_calm = true;
 	sim_heal_links();
+	rare_cease();
 	sim_redis_calm();
 	sim_postgres_calm();
 	world.wide_until = sim_now();
