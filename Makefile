@@ -99,6 +99,9 @@ torture: check-deps programs ## break everything around a fleet: make torture [S
 simulate: check-deps $B/simulate ## live through histories of a fleet under faults: make simulate [SEED=1] [HISTORIES=n] [MINUTES=m]
 	@$B/simulate $(if $(SEED),--seed $(SEED)) $(if $(HISTORIES),--histories $(HISTORIES)) $(if $(MINUTES),--minutes $(MINUTES))
 
+mutants: check-deps ## what small mistakes the unit tests and the simulator notice: make mutants [SEED=1] [MINUTES=60] [FILES="..."]
+	@tests/mutants $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(FILES)
+
 audit-figure: check-deps programs ## time and memory of an audit: make audit-figure [ROWS=10000000] [LETTERS=3000000]
 	@WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/audit $(ROWS) $(LETTERS)
 
@@ -239,5 +242,5 @@ $B/text/%.sql.h: sql/queries/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove simulate torture audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
+.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove simulate mutants torture audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench lint install fmt readme clean help
