@@ -6,17 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/slice.h"
 #include "config/config.h"
 
 #define ENVELOPE_DEPTH_MAX 2048 /* arrays and objects inside each other, as in jansson */
 
 struct envelope;
-
-/* Bytes that somebody else owns; not ended by NUL. */
-struct slice {
-	const char *at;
-	size_t len;
-};
 
 /* What a message says. id and type are decoded and live in the reader until the next call;
  * payload points into the message. An absent type is "", an absent payload is {}. */

@@ -1,0 +1,13 @@
+/* slice.h: bytes that somebody else owns. */
+#ifndef WSONCE_SLICE_H
+#define WSONCE_SLICE_H
+
+#include <stddef.h>
+
+/* Not ended by NUL. at == NULL: there is no value, which is not the same as an empty one. */
+struct slice {
+	const char *at;
+	size_t len;
+};
+
+#endif

@@ -1,0 +1,107 @@
+/* session.h: the conversation with one source, as its profile wants it: variables, cursor, which URL is next, what to
+ * say; and from each message to the events in it. No I/O and no clock: intake/ and `wsonce try` do those. */
+#ifndef WSONCE_FEED_SESSION_H
+#define WSONCE_FEED_SESSION_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+#include "config/profile.h"
+
+struct session;
+
+/* p lives as long as the session. is_recording: for `try --frames`; secrets stay symbolic, as ${env:X}. */
+struct session *session_new(const struct profile *p, bool is_recording);
+void session_free(struct session *s);
+
+/* --- connecting --- */
+
+enum session_how { HOW_FRESH, HOW_REDIRECT, HOW_RESUME, HOW_HTTP };
+extern const char *const session_how_names[];
+
+/* What the next connection is to be. Texts and slices live until the next call of session_connect. */
+struct session_dial {
+	enum session_how how;
+	const char *url;   /* secrets and all; NULL: it cannot be known, or, with HOW_HTTP, not before the call */
+	const char *shown; /* the same for logs, without secrets */
+	const struct slice *on_open; /* JSON texts to send after the upgrade, in order */
+	size_t on_open_count;
+	const char *fault; /* a secret that cannot be read: one sentence; the others are then not set */
+};
+
+/* Decides on the next connection. Call it once for each. A redirect that a rule has named is used once.
+ * now_s: for resume_window_s, with closed_s the moment at which the last connection ended (0: there was none). With
+ * HOW_HTTP make the call first, give its answer to session_answer, and then ask session_url. mirror: 0 is the url
+ * itself, n the n-th mirror, for fresh connections (counted round). */
+void session_connect(struct session *s, int64_t now_s, int64_t closed_s, size_t mirror, struct session_dial *dial);
+/* The URL of a fresh connection with the variables of now; NULL if it has none. Lives until the next call. */
+const char *session_url(struct session *s);
+
+/* A template rendered as JSON; {NULL, 0} if it says nothing, or a secret cannot be read (then *fault is a sentence).
+ * Each ${counter} of it is the next number. Lives until the next call. */
+struct slice session_render(struct session *s, const json_t *t, const char **fault);
+/* The same of a text: the text itself, not as JSON. */
+const char *session_render_text(struct session *s, const char *t, const char **fault);
+
+/* Takes variables from the answer to an HTTP call. false: it is not JSON, or lacks one of them. */
+bool session_answer(struct session *s, const struct profile_http *http, const char *body, size_t len);
+
+/* A variable as JSON; {NULL, 0}: not set. Lives until the next call. */
+struct slice session_var(const struct session *s, const char *name);
+/* A number in a variable times factor, as milliseconds; fallback if it is not one, or above a day. */
+int64_t session_var_ms(const struct session *s, const char *name, double factor, int64_t fallback);
+/* Drops variables, as a rule's clear does: names is an array. One of the profile's vars gets its first value back. */
+void session_clear(struct session *s, const json_t *names);
+
+/* --- messages --- */
+
+/* One event of a message. id and type are decoded; what they point to lives until the callback returns, payload at
+ * least as long as the message. */
+struct session_event {
+	struct slice id;
+	struct slice type;     /* "" if there is none */
+	struct slice time;     /* as written, decoded; at NULL: none */
+	const char *time_unit; /* how to read it */
+	struct slice payload;  /* JSON; at NULL: there is none */
+	struct slice cursor;   /* JSON, for session_advance once this event is durable; at NULL: none */
+	uint32_t id_hash;      /* keyed_hash of id */
+	bool is_derived;       /* payload is not bytes of the message (a hash, a literal, a decoded string) */
+};
+
+/* What a message calls for, in the order in which it is to be done. Every function is needed. */
+struct session_handler {
+	void (*on_event)(void *ctx, const struct session_event *event);
+	/* A dead letter: bytes of the message, or all of it, and one sentence. */
+	void (*on_reject)(void *ctx, struct slice bytes, const char *why);
+	/* To be sent now; JSON. */
+	void (*on_send)(void *ctx, struct slice frame);
+	/* ACTION_RECONNECT or ACTION_FATAL, and the frame that said it. The session has kept the rule's url. */
+	void (*on_action)(void *ctx, const struct profile_rule *rule, struct slice frame);
+	/* A control frame carried a cursor: for session_advance when all before it is durable. */
+	void (*on_cursor)(void *ctx, struct slice cursor);
+	/* To be sent when all events of this message so far are durable; JSON. */
+	void (*on_ack)(void *ctx, struct slice frame);
+	/* This rule matched (the fallback if none did): for counters, `ready`, `http`. Called before the others. */
+	void (*on_rule)(void *ctx, const struct profile_rule *rule, struct slice frame);
+	/* An element that `where` leaves out. */
+	void (*on_filtered)(void *ctx);
+};
+
+/* Reads one WebSocket message. Returns its events, after calling handler for all that it calls for. */
+size_t session_read(struct session *s, const char *message, size_t len, int64_t now_s,
+		    const struct session_handler *handler, void *ctx);
+
+/* --- the cursor --- */
+
+/* All up to this cursor is durable: of the session that sent it, in its order. */
+void session_advance(struct session *s, struct slice cursor, int64_t now_s);
+/* The cursor to ask from next time, rewound, as JSON; {NULL, 0}: none. Lives until the next call. */
+struct slice session_cursor(struct session *s);
+/* The high-water mark itself, as it is to be stored; and from the store, before the first connection. */
+struct slice session_mark(struct session *s);
+bool session_restore(struct session *s, struct slice mark);
+
+#endif
