@@ -508,7 +508,7 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	if (ndjson_skip(a->lines, (uint64_t)session_number(a->page, a->row++, 2)) ||
 	    ndjson_wait(a->lines, &line) != NDJSON_LINE)
 		return FEEDER_FAILED;
-	*m = (struct feeder_message){line.bytes, line.len, line.digest, line.total, 0, 0};
+	*m = (struct feeder_message){line.bytes, line.len, NULL, line.digest, line.total, 0, 0};
 	return FEEDER_MESSAGE;
 }
 

@@ -155,7 +155,8 @@ static const struct option show_options[] = {
 
 /* A consumer's digest is that of its letter; the message's own is not known if only its head is kept. */
 static const char sql_show[] =
-	"SELECT pg_catalog.json_build_object('id', id, 'consumer', consumer, 'sender', sender, 'event_id', event_id, "
+	"SELECT pg_catalog.json_build_object('id', id, 'consumer', consumer, 'sender', sender, 'source', source, "
+	"'event_id', event_id, "
 	"'reason', CASE WHEN NOT " LETTERS_OPEN " OR NOT CASE WHEN consumer = '' THEN"
 	" EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = d.event_id OFFSET 0) ELSE EXISTS (SELECT FROM"
 	" :schema.processed_events AS p WHERE p.consumer = d.consumer AND p.event_id = d.event_id OFFSET 0) END"
@@ -166,12 +167,12 @@ static const char sql_show[] =
 	" 'first_seen', pg_catalog.to_char(first_seen" LETTERS_UTC
 	"), 'last_seen', pg_catalog.to_char(last_seen" LETTERS_UTC "),"
 	" 'bytes', pg_catalog.length(raw), 'is_whole', " LETTERS_WHOLE ", 'instance_id', instance_id, 'sha256',"
-	"  pg_catalog.encode(CASE WHEN consumer = '' THEN digest WHEN " LETTERS_WHOLE
+	"  pg_catalog.encode(CASE WHEN consumer = '' AND event_type IS NULL THEN digest WHEN " LETTERS_WHOLE
 	" THEN pg_catalog.sha256(raw) END, 'hex')),"
 	" (SELECT pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object('done_at', "
 	"pg_catalog.to_char(done_at" LETTERS_UTC "),"
 	"   'action', action, 'outcome', outcome, 'db_user', db_user, 'instance_id', instance_id, 'note', note))"
-	"   ORDER BY a.id) FROM :schema.dead_letter_actions AS a WHERE letter_id = d.id), raw"
+	"   ORDER BY a.id) FROM :schema.dead_letter_actions AS a WHERE letter_id = d.id), raw, event_type"
 	" FROM :schema.dead_letters AS d WHERE id = $1::bigint";
 
 /* Bytes that JSON has no text for. */
@@ -207,6 +208,17 @@ static void show_text(const struct letter_record *record, const char *raw, size_
 	putchar('\n');
 }
 
+/* What its profile has read, or what the pointers find in it. */
+static json_t *find_type(struct envelope *reader, const struct pg_result *row, const char *raw, size_t len)
+{
+	struct slice type;
+
+	if (!session_is_null(row, 0, 3))
+		return json_string(session_text(row, 0, 3));
+	type = letters_type(reader, raw, len);
+	return type.len ? json_stringn(type.at, type.len) : json_null();
+}
+
 static int show_record(const struct invocation *in, const struct pg_result *row, const char *raw, size_t len)
 {
 	const struct show_options *o = in->options;
@@ -215,10 +227,7 @@ static int show_record(const struct invocation *in, const struct pg_result *row,
 	int failed = letter_record_open(&record, row);
 
 	if (!failed) {
-		struct slice type = letters_type(reader, raw, len);
-
-		json_object_set_new(record.fields, "event_type",
-				    type.len ? json_stringn(type.at, type.len) : json_null());
+		json_object_set_new(record.fields, "event_type", find_type(reader, row, raw, len));
 		if (o->is_json)
 			show_json(&record, raw, len);
 		else

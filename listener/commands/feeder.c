@@ -11,7 +11,6 @@
 #include "commands/dispatch.h"
 #include "base/keyed.h"
 #include "base/list.h"
-#include "road/pipeline.h"
 
 #define PULLS_PER_TURN 256
 #define TICK_MS        200
@@ -101,6 +100,8 @@ static void feed(struct feeder *f, const struct feeder_message *m)
 
 	if (m->digest)
 		pipeline_refuse_long(f->pipeline, m->bytes, m->len, m->digest, m->total, &ticket->sender);
+	else if (m->event)
+		pipeline_receive_event(f->pipeline, m->event, &ticket->sender);
 	else
 		pipeline_receive(f->pipeline, m->bytes, m->len, &ticket->sender);
 	f->count->fed++;

@@ -9,6 +9,7 @@
 
 #include "config/config.h"
 #include "road/event.h"
+#include "road/pipeline.h"
 
 struct feeder;
 
@@ -22,10 +23,11 @@ enum feeder_pull {
 struct feeder_message {
 	const char *bytes; /* live until the next pull */
 	size_t len;
-	const uint8_t *digest; /* SHA-256 of the whole, if it was over --max-message and this is its head */
-	uint64_t total;        /* bytes of the whole then */
-	uint64_t tag;          /* the owner's, given back with the outcome */
-	int wait_ms;           /* with FEEDER_LATER */
+	const struct feed_event *event; /* a profile has read it; NULL: bytes are a message */
+	const uint8_t *digest;          /* SHA-256 of the whole, if it was over --max-message and this is its head */
+	uint64_t total;                 /* bytes of the whole then */
+	uint64_t tag;                   /* the owner's, given back with the outcome */
+	int wait_ms;                    /* with FEEDER_LATER */
 };
 
 /* All are called from feeder_run, with owner. */

@@ -29,7 +29,8 @@ static const struct letter_choice choice = {
 	.end_sql = "SELECT pg_catalog.max(id) FROM :schema.dead_letters",
 };
 
-static const char sql_raw[] = "SELECT id, raw FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) ORDER BY id";
+static const char sql_raw[] =
+	"SELECT id, raw, event_type FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) ORDER BY id";
 
 bool letters_is_choice(const struct letter_filter *filter, bool is_all, int word_count)
 {
@@ -114,11 +115,16 @@ struct slice letters_type(struct envelope *reader, const char *message, size_t l
 
 static bool has_type(struct envelope *reader, const struct pg_result *rows, size_t row, const char *type)
 {
+	bool is_it;
+	struct slice found;
 	size_t len;
-	char *raw = session_bytes(rows, row, 1, &len);
-	struct slice found = letters_type(reader, raw, len);
-	bool is_it = found.len == strlen(type) && memcmp(found.at, type, found.len) == 0;
+	char *raw;
 
+	if (!session_is_null(rows, row, 2))
+		return strcmp(session_text(rows, row, 2), type) == 0;
+	raw = session_bytes(rows, row, 1, &len);
+	found = letters_type(reader, raw, len);
+	is_it = found.len == strlen(type) && memcmp(found.at, type, found.len) == 0;
 	free(raw);
 	return is_it;
 }

@@ -14,9 +14,10 @@
 /* Is a letter, the row at hand, still to be dealt with? See sql/002. */
 #define LETTERS_OPEN "(resolved_at IS NULL OR last_seen > resolved_at)"
 
-/* Is raw the whole message, not the head of one over --max-message? See sql/004 for the digest. */
+/* Is raw the whole message, not the head of one over --max-message? See sql/004 for the digest. What a profile has
+ * read (sql/009) has another digest, and is whole. */
 #define LETTERS_WHOLE \
-	"(digest = CASE consumer WHEN '' THEN pg_catalog.sha256(raw)" \
+	"(event_type IS NOT NULL OR digest = CASE consumer WHEN '' THEN pg_catalog.sha256(raw)" \
 	" ELSE pg_catalog.sha256(pg_catalog.sha256(raw) || pg_catalog.convert_to(consumer, 'UTF8')) END)"
 
 /* A timestamp as commands print it: "to_char(column" LETTERS_UTC ")". */
@@ -122,7 +123,8 @@ int letters_miss(const struct letter_filter *filter, const struct letter_ids *fo
 
 /* Reads the type of messages that may be no events. */
 struct envelope *letters_type_reader(const struct config *config);
-/* The type in a message; an empty slice if it has none. Lives until the next call. */
+/* The type in a letter's message, which is not one that a profile has read; an empty slice if it has none. Lives until
+ * the next call. */
 struct slice letters_type(struct envelope *reader, const char *message, size_t len);
 
 #endif

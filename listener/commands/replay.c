@@ -196,11 +196,9 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	}
 	/* A last line without its newline may be one that is still being written: it is fed, and the checkpoint
 	 * stays before it, so that it is fed again when it is whole. */
-	*m = (struct feeder_message){line.bytes,
-				     line.len,
-				     line.digest,
-				     line.total,
-				     ring_add(&r->unsettled, line.is_ended ? line.end : line.begin),
+	*m = (struct feeder_message){line.bytes, line.len,
+				     NULL,       line.digest,
+				     line.total, ring_add(&r->unsettled, line.is_ended ? line.end : line.begin),
 				     0};
 	return FEEDER_MESSAGE;
 }

@@ -49,8 +49,8 @@ static const char sql_page[] =
 	"  SELECT id FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) AND " LETTERS_OPEN
 	" ORDER BY digest FOR UPDATE),"
 	" open AS (UPDATE :schema.dead_letters SET retried_at = now() WHERE id IN (SELECT id FROM locked)"
-	"  RETURNING id, raw, " LETTERS_WHOLE " AS is_whole)"
-	" SELECT w.id, o.raw, coalesce(o.is_whole, false), o.id IS NOT NULL"
+	"  RETURNING id, raw, " LETTERS_WHOLE " AS is_whole, event_id, event_type, source)"
+	" SELECT w.id, o.raw, coalesce(o.is_whole, false), o.id IS NOT NULL, o.event_id, o.event_type, o.source"
 	" FROM wanted AS w LEFT JOIN open AS o USING (id) ORDER BY w.id";
 
 static const char sql_record[] =
@@ -77,13 +77,15 @@ struct retry {
 	size_t row;             /* of page */
 	char *bytes;            /* of the message handed over last, or that waits */
 	size_t len;
-	int64_t id;      /* its letter */
-	bool is_waiting; /* for another of its id to settle */
-	json_t *told;    /* outcomes that are not yet recorded */
-	bool is_marking; /* dead marks of this run are perhaps on their way to Redis */
-	bool is_lost;    /* an outcome could not be recorded */
-	bool is_whole;   /* all were handed over */
-	uint64_t cut;    /* letters with the head of a message only, or that were not open any more */
+	int64_t id;                 /* its letter */
+	struct feed_event event;    /* what its profile has read; source is NULL if there is none */
+	struct config_list sources; /* their names, which events in flight refer to */
+	bool is_waiting;            /* for another of its id to settle */
+	json_t *told;               /* outcomes that are not yet recorded */
+	bool is_marking;            /* dead marks of this run are perhaps on their way to Redis */
+	bool is_lost;               /* an outcome could not be recorded */
+	bool is_whole;              /* all were handed over */
+	uint64_t cut;               /* letters with the head of a message only, or that were not open any more */
 	struct json_out out;
 };
 
@@ -153,6 +155,69 @@ static int fetch_page(struct retry *r)
 	return r->page ? 0 : -1;
 }
 
+static const char *keep_source(struct retry *r, const char *name)
+{
+	for (size_t i = 0; i < r->sources.count; i++)
+		if (strcmp(r->sources.items[i], name) == 0)
+			return r->sources.items[i];
+	r->sources.items = memory_realloc(r->sources.items, (r->sources.count + 1) * sizeof(char *));
+	return r->sources.items[r->sources.count++] = memory_strdup(name);
+}
+
+static struct slice text_of(const struct pg_result *page, size_t row, int column)
+{
+	const char *text = session_text(page, row, column);
+
+	return (struct slice){text, strlen(text)};
+}
+
+/* Its time is not kept: with --max-age it stays refused. */
+static void fetch_event(struct retry *r, const struct pg_result *page, size_t row)
+{
+	r->event = (struct feed_event){.is_shared = true};
+	if (session_is_null(page, row, 5))
+		return;
+	r->event.source = keep_source(r, session_text(page, row, 6));
+	r->event.id = text_of(page, row, 4);
+	r->event.type = text_of(page, row, 5);
+}
+
+/* Of the letter that an edited message replaces. */
+static int fetch_edited(struct retry *r)
+{
+	static const char sql[] =
+		"SELECT NULL, NULL, NULL, NULL, event_id, event_type, source FROM :schema.dead_letters"
+		" WHERE id = $1::bigint";
+	const char *values[] = {r->o->id};
+
+	r->page = session_ask(r->session, sql, 1, values);
+	if (!r->page)
+		return -1;
+	if (session_count(r->page))
+		fetch_event(r, r->page, 0);
+	return 0;
+}
+
+/* A frame that its profile could not read: the pointers, which are other sources', say nothing of it. */
+static bool is_frame(const struct pg_result *page, size_t row)
+{
+	return session_is_null(page, row, 5) && !session_is_null(page, row, 6);
+}
+
+/* Fed as it is, a part would become a dead letter of its own. */
+static void skip(struct retry *r)
+{
+	const char *why = "it was over --max-message and only its head is kept; give the whole by --raw-file";
+
+	if (!session_flag(r->page, r->row, 3))
+		why = "it is no longer open";
+	else if (is_frame(r->page, r->row))
+		why = "it is a frame of a feed that its profile could not read; store its event by another way, or "
+		      "discard it";
+	print_outcome(r, r->id, "skipped", why);
+	r->cut++;
+}
+
 /* Gets the next letter's message into r->bytes. Returns 1, 0 at the end, -1 if it cannot. */
 static int fetch(struct retry *r)
 {
@@ -164,18 +229,13 @@ static int fetch(struct retry *r)
 				return -1;
 		}
 		r->id = session_number(r->page, r->row, 0);
-		if (session_flag(r->page, r->row, 2))
+		if (session_flag(r->page, r->row, 2) && !is_frame(r->page, r->row))
 			break;
-		/* Fed as it is, a part would become a dead letter of its own. */
-		print_outcome(
-			r, r->id, "skipped",
-			session_flag(r->page, r->row, 3)
-				? "it was over --max-message and only its head is kept; give the whole by --raw-file"
-				: "it is no longer open");
-		r->cut++;
+		skip(r);
 	}
 	free(r->bytes);
-	r->bytes = session_bytes(r->page, r->row++, 1, &r->len);
+	r->bytes = session_bytes(r->page, r->row, 1, &r->len);
+	fetch_event(r, r->page, r->row++);
 	return 1;
 }
 
@@ -192,8 +252,8 @@ static void forget_mark(struct retry *r, struct slice id)
 
 static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feeder_message *m)
 {
-	struct envelope_view view;
-	bool has_id = envelope_read(r->envelope, r->bytes, r->len, &view) == NULL;
+	struct envelope_view view = {.id = r->event.id};
+	bool is_event = r->event.source, has_id = is_event || !envelope_read(r->envelope, r->bytes, r->len, &view);
 
 	r->is_marking = r->is_marking && !feeder_is_quiet(f);
 	r->is_waiting = has_id && (r->is_marking || feeder_has(f, view.id));
@@ -204,6 +264,8 @@ static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feed
 		forget_mark(r, view.id);
 	m->bytes = r->bytes;
 	m->len = r->len;
+	r->event.payload = (struct slice){r->bytes, r->len};
+	m->event = is_event ? &r->event : NULL;
 	m->tag = (uint64_t)r->id;
 	return FEEDER_MESSAGE;
 }
@@ -338,6 +400,8 @@ static int retry(struct retry *r)
 		return STATUS_FAILED;
 	if (id)
 		r->id = r->walk.ids.at[0];
+	if (id && fetch_edited(r))
+		return STATUS_FAILED;
 	r->marks = redis_query_open(c);
 	return feed(r, missed);
 }
@@ -355,6 +419,9 @@ static int retry_letters(const struct invocation *in)
 	envelope_free(r.envelope);
 	json_decref(r.told);
 	free(r.bytes);
+	for (size_t i = 0; i < r.sources.count; i++)
+		free(r.sources.items[i]);
+	free(r.sources.items);
 	session_close(r.session);
 	return status;
 }

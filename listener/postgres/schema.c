@@ -15,13 +15,14 @@
 #include "006_outbox.sql.h"
 #include "007_leases.sql.h"
 #include "008_letter_sender.sql.h"
+#include "009_feeds.sql.h"
 #include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
 
 static const char *const migrations[] = {
 	SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION, SQL_004_EFFECTS, SQL_005_EPOCH, SQL_006_OUTBOX,
-	SQL_007_LEASES, SQL_008_LETTER_SENDER};
+	SQL_007_LEASES, SQL_008_LETTER_SENDER,       SQL_009_FEEDS};
 
 int schema_version(void)
 {

@@ -203,7 +203,7 @@ void event_digest(const struct event *ev, uint8_t *digest)
 {
 	if (ev->digest)
 		memcpy(digest, ev->digest, 32);
-	else if (ev->source)
+	else if (ev->source && ev->id_len)
 		sha256((const char *)(ev + 1), LENGTHS + ev->id_len + ev->type_len + ev->message_len, digest);
 	else
 		sha256(ev->message, ev->message_len, digest);

@@ -82,7 +82,7 @@ struct event {
 	const char *type;
 	uint32_t type_len;
 	const char *message;   /* the bytes that were received: dead letters keep them */
-	const char *source;    /* a profile has read it: its source's name, and message is the payload. Else NULL */
+	const char *source;    /* of a profile, by its name; message is the payload then if there is an id. Else NULL */
 	struct slice payload;  /* inside message, or a constant */
 	char *reason;          /* why it is or may become a dead letter; heap, or NULL */
 	const uint8_t *digest; /* 32 bytes of SHA-256 over the message, if it was longer than what

@@ -950,8 +950,8 @@ bool pipeline_can_store(const struct pipeline *p, const char **why)
 
 /* --- receive --- */
 
-static void take_refused(struct pipeline *p, const char *head, size_t len, const struct envelope_view *view,
-			 const uint8_t *digest, const char *reason, struct sender *sender)
+static struct event *take_refused(struct pipeline *p, const char *head, size_t len, const struct envelope_view *view,
+				  const uint8_t *digest, const char *reason, struct sender *sender)
 {
 	struct event *ev = event_new(&p->events, EV_REFUSED, head, len, view, sender, now_ms(p) * 1000);
 
@@ -961,11 +961,18 @@ static void take_refused(struct pipeline *p, const char *head, size_t len, const
 	counters.received++;
 	counters.received_bytes += len;
 	check_budget(p);
+	return ev;
 }
 
 void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)
 {
 	take_refused(p, message, len, NULL, NULL, reason, sender);
+}
+
+void pipeline_refuse_frame(struct pipeline *p, const char *source, const char *frame, size_t len, const char *reason,
+			   struct sender *sender)
+{
+	take_refused(p, frame, len, NULL, NULL, reason, sender)->source = source;
 }
 
 void pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,

@@ -57,6 +57,10 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 /* Takes a message that is known to be no event, with the reason, one sentence. */
 void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender);
 
+/* Takes a frame of a source that its profile cannot read. source is its name, which outlives the pipeline. */
+void pipeline_refuse_frame(struct pipeline *p, const char *source, const char *frame, size_t len, const char *reason,
+			   struct sender *sender);
+
 /* Takes the head of a message over --max-message; digest is the SHA-256 of all its total bytes. */
 void pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
 			  struct sender *sender);

@@ -28,7 +28,7 @@
 #include "base/counters.h"
 
 #define RAW_BYTES  (64u << 10) /* of a message without an id, in its letter */
-#define COLUMNS    5           /* arrays that a statement has at most */
+#define COLUMNS    7           /* arrays that a statement has at most */
 #define RANGES_MAX 64          /* a batch is halved at most 17 times; each halving leaves one range behind */
 
 #define CHECK_AGAIN_MS 1000
@@ -177,6 +177,14 @@ static size_t raw_len(const struct event *ev)
 	return ev->id_len || ev->message_len < RAW_BYTES ? ev->message_len : RAW_BYTES;
 }
 
+static void add_or_null(struct array *a, const char *text)
+{
+	if (text)
+		array_add(a, text, strlen(text));
+	else
+		array_add_null(a);
+}
+
 static int fill_bury(struct store *s, const struct range *r)
 {
 	size_t n = r->to - r->from;
@@ -185,10 +193,10 @@ static int fill_bury(struct store *s, const struct range *r)
 	array_start(&s->columns[1], ARRAY_TEXT, n);
 	array_start(&s->columns[2], ARRAY_TEXT, n);
 	array_start(&s->columns[3], ARRAY_BYTEA, n);
-	array_start(&s->columns[4], ARRAY_TEXT, n);
+	for (int column = 4; column < COLUMNS; column++)
+		array_start(&s->columns[column], ARRAY_TEXT, n);
 	for (size_t i = r->from; i < r->to; i++) {
 		const struct event *ev = s->batch->events[i];
-		const char *sender = event_sender(ev);
 
 		put_digest(s, ev);
 		if (ev->id_len)
@@ -197,10 +205,12 @@ static int fill_bury(struct store *s, const struct range *r)
 			array_add_null(&s->columns[1]);
 		array_add_text(&s->columns[2], ev->reason, strlen(ev->reason), s->is_ascii);
 		array_add(&s->columns[3], ev->message, raw_len(ev));
-		if (sender)
-			array_add(&s->columns[4], sender, strlen(sender));
+		add_or_null(&s->columns[4], event_sender(ev));
+		if (ev->source && ev->id_len)
+			array_add_text(&s->columns[5], ev->type, ev->type_len, s->is_ascii);
 		else
-			array_add_null(&s->columns[4]);
+			array_add_null(&s->columns[5]);
+		add_or_null(&s->columns[6], ev->source);
 	}
 	return COLUMNS;
 }
@@ -746,7 +756,7 @@ static int send_statement(struct store *s)
 		[JOB_FIND_PRESENT] = {ARRAY_TEXT},
 		[JOB_VERIFY] = {ARRAY_TEXT},
 		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB},
-		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA, ARRAY_TEXT},
+		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_TEXT},
 	};
 	static const char *const texts[] = {[JOB_FIND_PRESENT] = SQL_FIND_PRESENT,
 					    [JOB_INSERT] = SQL_INSERT,
@@ -996,7 +1006,9 @@ bool store_is_idle(const struct store *s)
 /* The text of a text[]. */
 static const char *written_tables(const struct config *c)
 {
-#define ALWAYS "{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch"
+#define ALWAYS \
+	"{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,wsonce_database,wsonce_epoch," \
+	"cursors"
 	static const char *const tables[2][2] = {
 		{ALWAYS "}", ALWAYS ",outbox}"},
 		{ALWAYS ",processed_events}", ALWAYS ",processed_events,outbox}"},

@@ -1,20 +1,23 @@
 -- Records dead letters. $1 digests, $2 ids (NULL where there is none), $3 reasons, $4 raw messages,
--- $5 senders (NULL where none is known), $6 this instance, $7 its consumer, $8 whether the ids are exact. Sorted by digest, so that two listeners do not
+-- $5 senders (NULL where none is known), $6 types and $7 sources of what came by a profile (else NULL), $8 this instance, $9 its consumer,
+-- $10 whether the ids are exact. Sorted by digest, so that two listeners do not
 -- wait for each other's rows; a digest that is twice in the batch is counted, since ON CONFLICT cannot touch a row
 -- twice. One that comes again is open again, for the reason that it has now. An event that is stored gets no letter:
 -- tells the epoch (see epoch.sql), and the places of those in the arrays, from 1.
 WITH letter AS MATERIALIZED (
-	SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bytea[], $5::text[]) WITH ORDINALITY
-	AS l (digest, event_id, reason, raw, sender, place)
+	SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[])
+	WITH ORDINALITY AS l (digest, event_id, reason, raw, sender, event_type, source, place)
 ), stored AS MATERIALIZED (
-	SELECT place FROM letter WHERE $8::bool AND CASE WHEN $7::text = ''
+	SELECT place FROM letter WHERE $10::bool AND CASE WHEN $9::text = ''
 		THEN EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = letter.event_id OFFSET 0)
-		ELSE EXISTS (SELECT FROM :schema.processed_events AS p WHERE p.consumer = $7 AND p.event_id =
+		ELSE EXISTS (SELECT FROM :schema.processed_events AS p WHERE p.consumer = $9 AND p.event_id =
 			letter.event_id OFFSET 0)
 	END
 ), written AS (
-	INSERT INTO :schema.dead_letters (digest, event_id, reason, raw, sender, instance_id, consumer, seen)
-	SELECT DISTINCT ON (digest) digest, event_id, reason, raw, sender, $6::text, $7, count(*) OVER (PARTITION BY digest)
+	INSERT INTO :schema.dead_letters (digest, event_id, reason, raw, sender, event_type, source, instance_id,
+		consumer, seen)
+	SELECT DISTINCT ON (digest) digest, event_id, reason, raw, sender, event_type, source, $8::text, $9,
+		count(*) OVER (PARTITION BY digest)
 	FROM letter WHERE place NOT IN (SELECT place FROM stored)
 	ORDER BY digest
 	ON CONFLICT (digest) DO UPDATE SET
@@ -23,6 +26,7 @@ WITH letter AS MATERIALIZED (
 		event_id = coalesce(excluded.event_id, dead_letters.event_id),
 		reason = excluded.reason,
 		sender = coalesce(excluded.sender, dead_letters.sender),
+		source = coalesce(excluded.source, dead_letters.source),
 		resolved_at = NULL,
 		resolution = NULL
 )

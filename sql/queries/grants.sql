@@ -19,7 +19,8 @@ BEGIN
 			('wsonce_retention', false, 'SELECT', 'INSERT, UPDATE'),
 			('wsonce_schema', false, 'SELECT', NULL),
 			('wsonce_database', false, 'SELECT', NULL),
-			('wsonce_epoch', false, 'SELECT, INSERT, UPDATE', NULL)
+			('wsonce_epoch', false, 'SELECT, INSERT, UPDATE', NULL),
+			('cursors', false, 'SELECT, INSERT, UPDATE', 'DELETE')
 		) AS tables (name, has_id, listener, operator)
 		CROSS JOIN LATERAL (VALUES
 			('wsonce_listener', listener), ('wsonce_operator', pg_catalog.concat_ws(', ', listener, operator)),

@@ -15,7 +15,8 @@ WITH place AS MATERIALIZED (
 			"seen": "bigint"}'),
 		('processed_events', '{"consumer": "text", "event_id": "text", "processed_at": "time"}'),
 		('outbox', '{"id": "bigint", "target": "text", "event_id": "text", "event_type": "text", "payload": "jsonb",
-			"state": "text"}')
+			"state": "text"}'),
+		('cursors', '{"source": "text", "scope": "text", "kind": "text", "value": "text", "variables": "text"}')
 ), tables AS MATERIALIZED (
 	SELECT c.oid, p.name || '.' || pg_catalog.quote_ident(c.relname) AS title, c.relname AS name, relkind,
 		relpersistence, w.fields
@@ -42,7 +43,8 @@ WITH place AS MATERIALIZED (
 		('wsonce_listeners', 'SELECT'), ('wsonce_listeners', 'INSERT'), ('wsonce_listeners', 'UPDATE'),
 		('wsonce_listeners', 'DELETE'), ('wsonce_duplicates', 'SELECT'), ('wsonce_duplicates', 'INSERT'),
 		('wsonce_duplicates', 'UPDATE'), ('wsonce_retention', 'SELECT'),
-		('wsonce_database', 'SELECT'), ('wsonce_epoch', 'SELECT'), ('wsonce_epoch', 'INSERT'), ('wsonce_epoch', 'UPDATE')
+		('wsonce_database', 'SELECT'), ('wsonce_epoch', 'SELECT'), ('wsonce_epoch', 'INSERT'), ('wsonce_epoch', 'UPDATE'),
+		('cursors', 'SELECT'), ('cursors', 'INSERT'), ('cursors', 'UPDATE')
 ), faults (rank, fault) AS (
 	SELECT 1, pg_catalog.format('%s is not a table: give wsonce a schema or a database of its own', title)
 	FROM tables WHERE relkind NOT IN ('r', 'p')

@@ -172,6 +172,57 @@ Test(letters, what_is_refused_again_stays_with_its_new_reason_and_count, .init =
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE outcome = 'rejected'"), 1);
 }
 
+/* --- what a profile has read --- */
+
+#define LENGTH_OF(text) "int4send(octet_length(convert_to(" text ", 'UTF8')))"
+
+/* The digest is of id, type and payload, each of the first two with its length before it. */
+static void bury_event(const char *id, const char *type, const char *payload)
+{
+	database_exec(
+		db,
+		"INSERT INTO dead_letters (digest, event_id, event_type, source, reason, raw, instance_id) SELECT "
+		"sha256(" LENGTH_OF("id") " || " LENGTH_OF(
+			"type") " || convert_to(id || type || payload, "
+				"'UTF8')), id, type, 'kraken', 'no room', convert_to(payload, 'UTF8'), 'host-1' FROM "
+				"(VALUES ('%s', '%s', '%s')) AS v (id, type, payload)",
+		id, type, payload);
+}
+
+Test(letters, retry_stores_what_a_profile_had_read_with_its_id_and_type, .init = bench_migrate)
+{
+	bury_event("BTC/USD|7", "trade", "{\"price\":1.50,\"event_id\":\"not this\"}");
+	bury_event("BTC/USD|8", "trade", "{\"price\":1.50,\"event_id\":\"not this\"}");
+	run_expect(db, 0, "dead letters: 2,", "dead-letters list --type trade");
+	run_expect(db, 0, "event_type   trade\n", "dead-letters show 1");
+	run_expect(db, 0, "source       kraken\n", "dead-letters show 1");
+	run_expect(db, 0, "persisted 2, duplicates 0, rejected again 0", "dead-letters retry --all");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id IN ('BTC/USD|7', 'BTC/USD|8') AND "
+				       "event_type = 'trade' AND payload->>'price' = '1.50'"),
+		     2);
+}
+
+Test(letters, edited_payload_of_a_profiles_event_keeps_its_id_and_type, .init = bench_migrate)
+{
+	bury_event("7", "trade", "[\"\\u0000\"]");
+	suite_file("edited", "[1]\n");
+	run_expect(db, 1, "rejected again 1", "dead-letters retry 1");
+	cr_assert_eq(letters("seen = 2"), 1, "refused again it is another letter");
+	run_expect(db, 0, "persisted 1", "dead-letters retry --id 1 --raw-file %s", suite_path("edited"));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = '7' AND event_type = 'trade' AND "
+				       "payload = '[1]'"),
+		     1);
+}
+
+Test(letters, frame_that_its_profile_cannot_read_is_not_fed_by_the_pointers, .init = bench_migrate)
+{
+	bury("NULL", "x", "'{\"event_id\":\"of another feed\"}'");
+	database_exec(db, "UPDATE dead_letters SET source = 'kraken'");
+	run_expect(db, 1, "1 skipped: it is a frame of a feed that its profile could not read", "dead-letters retry 1");
+	cr_assert(is_open(1));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+}
+
 Test(letters, retry_of_what_was_stored_meanwhile_is_a_duplicate_and_off_the_list, .init = set_up_fleet)
 {
 	bury("'e-1'", "x", "'{\"event_id\":\"e-1\",\"payload\":\"of the letter\"}'");

@@ -17,6 +17,8 @@
 #include "purge_payloads.sql.h"
 #include "purge_processed.sql.h"
 #include "purge_rows.sql.h"
+#include "put_cursors.sql.h"
+#include "read_cursors.sql.h"
 #include "record.sql.h"
 
 static long rows;
@@ -200,9 +202,15 @@ static void check_storing(void)
 	values = suite_text("%s, 'c1'", ids);
 	must_cost("find_present, consumer", explain(SQL_FIND_PRESENT, values), 600, 2600);
 	values = suite_text("%s, array_fill('id'::text, '{100}'), array_fill('bad'::text, '{100}'), "
-			    "array_fill(''::bytea, '{100}'), array_fill(NULL::text, '{100}'), 'i', '', true",
+			    "array_fill(''::bytea, '{100}'), array_fill(NULL::text, '{100}'), array_fill(NULL::text, "
+			    "'{100}'), array_fill(NULL::text, '{100}'), 'i', '', true",
 			    digests);
 	must_cost("bury", explain(SQL_BURY, values), 200, 4000);
+	must_cost("put_cursors",
+		  explain(SQL_PUT_CURSORS, "'{kraken,nostr}', '{\"\",h}', '{max,last}', '{5,\"7\"}', '{NULL,NULL}', "
+					   "'00000000', 'i'"),
+		  20, 200);
+	must_cost("read_cursors", explain(SQL_READ_CURSORS, "'{kraken,nostr}'"), 10, 50);
 	must_cost("checkin",
 		  explain(SQL_CHECKIN, "'{\"listener\": \"i\", \"max_age_s\": null, \"dedup_window_s\": 300, "
 				       "\"is_leaving\": false, \"consumer\": \"\", \"handler\": null, \"targets\": [], "

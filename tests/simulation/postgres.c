@@ -723,7 +723,7 @@ static const char *jsonb_fault(const struct value *v, const char **detail, const
 static const char *types_of(enum kind kind)
 {
 	static const char *const types[KINDS] = {
-		[K_FIND] = "t", [K_INSERT] = "ttj", [K_COPY] = "ttj", [K_EFFECTS] = "ttj", [K_BURY] = "bttbt"};
+		[K_FIND] = "t", [K_INSERT] = "ttj", [K_COPY] = "ttj", [K_EFFECTS] = "ttj", [K_BURY] = "bttbttt"};
 
 	return types[kind] ? types[kind] : "";
 }
@@ -1140,15 +1140,15 @@ static struct letter_row *letter_value(struct backend *b, size_t i)
 {
 	const struct statement *s = &b->packet->statements[b->at];
 	struct letter_row *l = sim_alloc(sizeof(*l));
-	struct value *const fields[] = {&l->id, &l->reason, &l->raw, &l->sender};
+	struct value *const fields[] = {&l->id, &l->reason, &l->raw, &l->sender, &l->type, &l->source};
 
-	for (int column = 1; column < 5; column++) {
+	for (int column = 1; column < 7; column++) {
 		const struct value *v = &b->columns[column][i];
 
 		if (v->bytes)
 			*fields[column - 1] = (struct value){sim_copy(v->bytes, v->len), v->len};
 	}
-	l->instance = text_of(&s->values[5]);
+	l->instance = text_of(&s->values[7]);
 	l->consumer = b->consumer;
 	for (size_t j = 0; j < b->rows; j++)
 		l->seen += !b->made[j] && b->columns[0][j].len == b->columns[0][i].len &&
@@ -1161,11 +1161,11 @@ static void find_stored(struct backend *b)
 {
 	const struct statement *s = &b->packet->statements[b->at];
 
-	b->consumer = text_of(&s->values[6]);
+	b->consumer = text_of(&s->values[8]);
 	for (size_t i = 0; i < b->rows; i++) {
 		const struct value *id = &b->columns[1][i];
 
-		if (!*s->values[7].bytes || !id->bytes)
+		if (!*s->values[9].bytes || !id->bytes)
 			continue;
 		b->made[i] = *b->consumer ? mark_find(b->consumer, id, true) != NULL
 					  : find_committed(T_EVENTS, id->bytes, id->len) != NULL;
@@ -1223,6 +1223,8 @@ static int64_t bury_row(struct backend *b, bool *has_left)
 	l->seen += old->seen;
 	l->id = l->id.bytes ? l->id : old->id;
 	l->sender = l->sender.bytes ? l->sender : old->sender;
+	l->source = l->source.bytes ? l->source : old->source;
+	l->type = old->type;
 	l->raw = old->raw;
 	l->instance = old->instance;
 	l->consumer = old->consumer;
@@ -1289,7 +1291,7 @@ static bool take_parameters(struct backend *b)
 	if (b->kind == K_FIND)
 		take_columns(b, 1);
 	else if (b->kind == K_BURY)
-		take_columns(b, 5);
+		take_columns(b, 7);
 	else if (b->kind == K_INSERT || b->kind == K_EFFECTS)
 		take_columns(b, 3);
 	if (b->kind == K_EFFECTS)
@@ -1738,8 +1740,9 @@ static char *describe_row(const struct row *row)
 	case T_EVENTS:
 		return sim_print("events %s %s %s", row->key, e->type.bytes, e->payload.bytes);
 	case T_LETTERS:
-		return sim_print("dead_letters %c %s %s %s %s %s %llu", *row->key, or_null(&l->id), l->reason.bytes,
-				 l->instance, l->consumer, or_null(&l->sender), (unsigned long long)l->seen);
+		return sim_print("dead_letters %c %s %s %s %s %s %s %s %llu", *row->key, or_null(&l->id),
+				 l->reason.bytes, l->instance, l->consumer, or_null(&l->sender), or_null(&l->type),
+				 or_null(&l->source), (unsigned long long)l->seen);
 	case T_MARKS:
 		return sim_print("processed_events %s %s", row->key, row->key + strlen(row->key) + 1);
 	case T_OUTBOX:

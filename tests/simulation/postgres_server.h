@@ -36,7 +36,7 @@ struct event_row {
 };
 
 struct letter_row {
-	struct value id, reason, raw, sender;
+	struct value id, reason, raw, sender, type, source;
 	const char *instance, *consumer;
 	uint64_t seen;
 };
@@ -111,7 +111,7 @@ struct backend {
 	int64_t wait_us;
 	/* the statement */
 	struct value copy;
-	struct value *columns[5];
+	struct value *columns[7];
 	size_t rows, steps, row, stage, stored, posted;
 	size_t *order;
 	bool is_row_begun, has_marks, has_outbox, is_alone;

@@ -413,15 +413,17 @@ static void find(struct connection *c, int lock_ms)
 
 static void bury(struct connection *c, int lock_ms)
 {
-	static struct array columns[5];
-	static const enum array_type types[] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA, ARRAY_TEXT};
+	static struct array columns[7];
+	static const enum array_type types[] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA,
+						ARRAY_TEXT,  ARRAY_TEXT, ARRAY_TEXT};
+	static const char *const words[] = {"shop", "trade", "kraken"};
 	const char *consumer = below(4) ? "" : "billing";
-	struct postgres_value values[8];
+	struct postgres_value values[10];
 	int n = 1 + below(4);
 	bool is_exact = below(5);
 
 	printf("%d %d bury for <%s>%s", ++steps, (int)(c - connections), consumer, is_exact ? "" : " in ASCII");
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 7; i++)
 		array_start(&columns[i], types[i], (size_t)n);
 	for (int i = 0; i < n; i++) {
 		char digest[32] = {0}, id[20], reason[20];
@@ -437,19 +439,20 @@ static void bury(struct connection *c, int lock_ms)
 			array_add_null(&columns[1]);
 		array_add(&columns[2], reason, strlen(reason));
 		array_add(&columns[3], "raw", 3);
-		if (below(2))
-			array_add(&columns[4], "shop", 4);
-		else
-			array_add_null(&columns[4]);
+		for (int j = 0; j < 3; j++)
+			if (below(2))
+				array_add(&columns[4 + j], words[j], strlen(words[j]));
+			else
+				array_add_null(&columns[4 + j]);
 		printf(" %s(%s)", id, reason);
 	}
 	printf("\n");
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 7; i++)
 		values[i] = value_of(&columns[i], types[i]);
-	values[5] = text_value(c == connections ? "first" : "other");
-	values[6] = text_value(consumer);
-	values[7] = (struct postgres_value){BOOL_OID, is_exact ? "\1" : "\0", 1};
-	send_statement(c, SQL_BURY, values, 8, lock_ms);
+	values[7] = text_value(c == connections ? "first" : "other");
+	values[8] = text_value(consumer);
+	values[9] = (struct postgres_value){BOOL_OID, is_exact ? "\1" : "\0", 1};
+	send_statement(c, SQL_BURY, values, 10, lock_ms);
 }
 
 static void check_in(struct connection *c, int lock_ms)
