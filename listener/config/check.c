@@ -64,8 +64,21 @@ static const char *check_ingest(const struct config *c)
 	return NULL;
 }
 
+static const char *check_sources(const struct config *c)
+{
+	if (!c->source_cert != !c->source_key)
+		return "--source-cert and --source-key go together: one of them is missing";
+	if (c->source_cert && access(c->source_cert, R_OK))
+		return "--source-cert: cannot read the file";
+	if (c->source_key && access(c->source_key, R_OK))
+		return "--source-key: cannot read the file";
+	return NULL;
+}
+
 const char *check_settings(const struct config *c, bool is_listen)
 {
+	const char *fault;
+
 	if (is_listen && c->sources.count == 0 && !c->ingest)
 		return "nothing to listen to: give --source URL, --ingest ADDR:PORT or both";
 	if (c->id_pointers.count > 8)
@@ -76,5 +89,8 @@ const char *check_settings(const struct config *c, bool is_listen)
 		return "--instance-id: must not have an @, which ends the name in a claim";
 	if (c->max_age_s && !c->time_pointer)
 		return "--max-age: needs --time-pointer, which says where an event's time is";
-	return is_listen ? check_ingest(c) : NULL;
+	if (!is_listen)
+		return NULL;
+	fault = check_ingest(c);
+	return fault ? fault : check_sources(c);
 }

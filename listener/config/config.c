@@ -47,6 +47,15 @@ static const struct setting settings[] = {
 	     "ws:// or wss:// feed to dial; repeatable (comma separated in the environment)"),
 	TEXT("source-ca", "WSONCE_SOURCE_CA", VALUE_TEXT, source_ca, "FILE", "/etc/ssl/certs/ca-certificates.crt",
 	     "PEM certificates that wss:// sources are verified against"),
+	TEXT("source-cert", "WSONCE_SOURCE_CERT", VALUE_TEXT, source_cert, "FILE", NULL,
+	     "PEM certificate chain to show to wss:// sources that ask for one; needs --source-key"),
+	TEXT("source-key", "WSONCE_SOURCE_KEY", VALUE_TEXT, source_key, "FILE", NULL,
+	     "PEM private key of --source-cert"),
+	TEXT("source-proxy", "WSONCE_SOURCE_PROXY", VALUE_PROXY, source_proxy, "URL", NULL,
+	     "connect to sources through this HTTP proxy (CONNECT), http://[user:password@]host:port; what http_proxy "
+	     "says does not count"),
+	TEXT("source-uncompressed", "WSONCE_SOURCE_UNCOMPRESSED", VALUE_SWITCH, source_uncompressed, "", NULL,
+	     "do not offer permessage-deflate to sources"),
 	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", VALUE_SECONDS, ping_interval_s, "TIME", "20", 1, DAY,
 	       "ping a quiet connection after this long; close it if no answer comes within as long again"),
 	NUMBER("idle-timeout", "WSONCE_IDLE_TIMEOUT", VALUE_SECONDS, idle_timeout_s, "TIME", "0", 0, 30 * DAY,
@@ -145,7 +154,8 @@ static const struct setting settings[] = {
 /* The settings of a listener alone. To every other command they are unknown as flags; what the
  * environment or the file, which a fleet and its commands share, says of them is only checked. */
 static const char listen_only[] =
-	"source source-ca ping-interval idle-timeout ingest ingest-token ingest-token-file "
+	"source source-ca source-cert source-key source-proxy source-uncompressed ping-interval idle-timeout ingest "
+	"ingest-token ingest-token-file "
 	"ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
 	"ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout admin admin-host";
 

@@ -36,6 +36,10 @@ struct config {
 	int64_t handshake_timeout_s;
 	int64_t message_timeout_s;
 	char *source_ca;
+	char *source_cert; /* NULL, like the key: none is shown */
+	char *source_key;
+	char *source_proxy;       /* URL; NULL: none */
+	bool source_uncompressed; /* permessage-deflate is not offered */
 	int64_t ping_interval_s;
 	int64_t idle_timeout_s; /* 0: a silent source is fine as long as it answers pings */
 	char *redis;            /* URL, or "none" */

@@ -22,7 +22,7 @@ bool value_is_number(enum value_type type)
 bool value_is_secret(enum value_type type)
 {
 	return type == VALUE_SECRET || type == VALUE_REDIS || type == VALUE_CONNINFO || type == VALUE_URLS ||
-	       type == VALUE_KEY_FILE;
+	       type == VALUE_KEY_FILE || type == VALUE_PROXY;
 }
 
 bool value_is_choice(const char *choices, const char *text)
@@ -164,6 +164,11 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 		return *text && !text[strcspn(text, " /:[]@")] ? NULL : "is not a host name without a port";
 	case VALUE_REDIS:
 		return find_redis_fault(text);
+	case VALUE_PROXY:
+		if (url_parse(&url, text) || !url_has_scheme(&url, "http") || !url.host[0] || strlen(url.path) > 1)
+			fault = "is not http://HOST:PORT, perhaps with user:password@";
+		url_clear(&url);
+		return fault;
 	case VALUE_ORIGINS:
 		return find_origin_fault(text);
 	case VALUE_CONNINFO:

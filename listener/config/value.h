@@ -10,6 +10,7 @@ enum value_type {
 	VALUE_TEXT,
 	VALUE_SECRET,   /* a text that is never shown */
 	VALUE_REDIS,    /* a URL that is shown without its password, or none */
+	VALUE_PROXY,    /* the URL of an HTTP proxy, likewise */
 	VALUE_CONNINFO, /* what libpq connects by; never shown */
 	VALUE_URLS,     /* URLs; the flag may be repeated, commas in the environment */
 	VALUE_ORIGINS,  /* of web pages: scheme://host[:port]; a list like URLs */

@@ -20,20 +20,36 @@ struct control {
 	bool is_due;
 };
 
+/* A message of ours, as it is written. */
+struct outgoing {
+	struct outgoing *next;
+	size_t len;
+	size_t sent;
+	char bytes[];
+};
+
 struct frames {
 	wslay_frame_context_ptr wslay;
 	const struct frames_reader *reader;
 	void *arg;
 	const char *in; /* given by the caller and not yet taken by wslay */
 	size_t in_len;
-	uint64_t rest;         /* of the frame at hand, still to come */
-	uint8_t message;       /* WSLAY_TEXT_FRAME or WSLAY_BINARY_FRAME: one has begun; 0: none */
+	uint64_t rest;             /* of the frame at hand, still to come */
+	uint8_t message;           /* WSLAY_TEXT_FRAME or WSLAY_BINARY_FRAME: one has begun; 0: none */
+	bool is_compressed;        /* that message */
+	struct inflater *inflater; /* NULL: compression was not agreed */
+	size_t inflated;           /* bytes of that message */
+	size_t inflated_most;
+	struct outgoing *first; /* messages to be written */
+	struct outgoing **last;
+	size_t unsent;         /* bytes of them */
 	struct control heard;  /* the control frame at hand */
 	struct control pong;   /* for the newest ping: only that one needs an answer (section 5.5.3) */
 	struct control ping;   /* ours */
 	struct control ending; /* the close frame; nothing is written after it */
 	bool is_ending;
-	char *out; /* where wslay writes */
+	unsigned int close_code; /* of the server; 0: none */
+	char *out;               /* where wslay writes */
 	char reason[200];
 };
 
@@ -76,17 +92,38 @@ struct frames *frames_new(const struct frames_reader *reader, void *arg)
 
 	f->reader = reader;
 	f->arg = arg;
+	f->last = &f->first;
 	if (wslay_frame_context_init(&f->wslay, &callbacks, f))
 		memory_exhausted("wslay", 0);
 	return f;
+}
+
+static void drop_first(struct frames *f)
+{
+	struct outgoing *o = f->first;
+
+	f->first = o->next;
+	if (!f->first)
+		f->last = &f->first;
+	f->unsent -= o->len - o->sent;
+	free(o);
 }
 
 void frames_free(struct frames *f)
 {
 	if (!f)
 		return;
+	while (f->first)
+		drop_first(f);
+	inflater_free(f->inflater);
 	wslay_frame_context_free(f->wslay);
 	free(f);
+}
+
+void frames_inflate(struct frames *f, const struct deflate_terms *terms, size_t most)
+{
+	f->inflater = inflater_new(terms);
+	f->inflated_most = most;
 }
 
 /* --- to be written --- */
@@ -115,7 +152,60 @@ void frames_close(struct frames *f, unsigned int code)
 
 bool frames_is_due(const struct frames *f)
 {
-	return f->pong.is_due || f->ping.is_due || f->ending.is_due;
+	return f->pong.is_due || f->ping.is_due || f->ending.is_due || f->first;
+}
+
+/* Section 5.2: a final text frame with its length in as few bytes as do. */
+static size_t write_head(char *out, size_t len)
+{
+	size_t n = 2;
+
+	out[0] = (char)(0x80 | WSLAY_TEXT_FRAME);
+	if (len < 126) {
+		out[1] = (char)(0x80 | len);
+		return n;
+	}
+	out[1] = (char)(0x80 | (len < 65536 ? 126 : 127));
+	for (int shift = len < 65536 ? 8 : 56; shift >= 0; shift -= 8)
+		out[n++] = (char)(len >> shift);
+	return n;
+}
+
+void frames_send(struct frames *f, const char *text, size_t len)
+{
+	struct outgoing *o = memory_alloc(sizeof(*o) + 14 + len);
+	size_t n = write_head(o->bytes, len);
+	const char *key = o->bytes + n;
+
+	*o = (struct outgoing){.len = n + 4 + len};
+	if (on_mask((uint8_t *)o->bytes + n, 4, NULL))
+		memory_exhausted("libuv", 4);
+	for (size_t i = 0; i < len; i++)
+		o->bytes[n + 4 + i] = (char)(text[i] ^ key[i % 4]);
+	f->unsent += o->len;
+	*f->last = o;
+	f->last = &o->next;
+}
+
+size_t frames_unsent(const struct frames *f)
+{
+	return f->unsent;
+}
+
+/* As much of the messages as fits. Nothing stands between the bytes of one (section 5.4). */
+static void take_messages(struct frames *f, size_t size)
+{
+	while (f->first && size) {
+		struct outgoing *o = f->first;
+		size_t n = o->len - o->sent < size ? o->len - o->sent : size;
+
+		f->out = mempcpy(f->out, o->bytes + o->sent, n);
+		o->sent += n;
+		f->unsent -= n;
+		size -= n;
+		if (o->sent == o->len)
+			drop_first(f);
+	}
 }
 
 static void take_control(struct frames *f, uint8_t opcode, struct control *c)
@@ -137,9 +227,18 @@ size_t frames_take(struct frames *f, char *room)
 	f->out = room;
 	if (has_ended)
 		f->pong.is_due = f->ping.is_due = false;
+	while (f->is_ending && f->first && !f->first->sent)
+		drop_first(f);
+	if (f->first && f->first->sent) {
+		size_t rest = f->first->len - f->first->sent;
+
+		take_messages(f, rest < FRAMES_ROOM ? rest : FRAMES_ROOM);
+		return (size_t)(f->out - room);
+	}
 	take_control(f, WSLAY_PONG, &f->pong);
 	take_control(f, WSLAY_PING, &f->ping);
 	take_control(f, WSLAY_CONNECTION_CLOSE, &f->ending);
+	take_messages(f, FRAMES_ROOM - (size_t)(f->out - room));
 	return (size_t)(f->out - room);
 }
 
@@ -177,6 +276,8 @@ static enum frames_result take_close(struct frames *f)
 	if (code)
 		return refuse(f, code, "a malformed close frame");
 	describe_close(f);
+	if (f->heard.len)
+		f->close_code = (unsigned int)(unsigned char)f->heard.bytes[0] << 8 | (unsigned char)f->heard.bytes[1];
 	if (!f->is_ending)
 		set_due(&f->ending, f->heard.bytes, f->heard.len ? 2 : 0);
 	f->is_ending = true;
@@ -198,6 +299,34 @@ static enum frames_result take_control_piece(struct frames *f, const struct wsla
 	return FRAMES_MORE;
 }
 
+static int on_inflated(void *arg, const char *bytes, size_t len, bool is_last)
+{
+	struct frames *f = arg;
+	bool is_bomb = (f->inflated += len) > f->inflated_most;
+	struct ws_piece piece = {
+		.bytes = bytes,
+		.len = len,
+		.is_final = is_last || is_bomb,
+		.is_text = f->message == WSLAY_TEXT_FRAME,
+	};
+
+	f->reader->on_piece(f->arg, &piece);
+	return is_bomb ? -1 : 0;
+}
+
+static enum frames_result take_compressed_piece(struct frames *f, const struct wslay_frame_iocb *frame)
+{
+	bool is_last = frame->fin && !f->rest;
+
+	if (inflater_receive(f->inflater, (const char *)frame->data, frame->data_length, is_last, on_inflated, f))
+		return f->inflated > f->inflated_most
+			       ? refuse(f, WSLAY_CODE_MESSAGE_TOO_BIG, "a message that inflates to too much")
+			       : refuse(f, WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA, "a message that does not inflate");
+	if (is_last)
+		f->message = 0;
+	return FRAMES_MORE;
+}
+
 static void take_message_piece(struct frames *f, const struct wslay_frame_iocb *frame)
 {
 	struct ws_piece piece = {
@@ -213,10 +342,17 @@ static void take_message_piece(struct frames *f, const struct wslay_frame_iocb *
 	f->reader->on_piece(f->arg, &piece);
 }
 
+/* RFC 7692, section 6: the first frame of a message tells by RSV1 whether it is compressed. */
+static bool may_have_rsv(const struct frames *f, const struct wslay_frame_iocb *frame)
+{
+	return f->inflater && frame->rsv == WSLAY_RSV1_BIT &&
+	       (frame->opcode == WSLAY_TEXT_FRAME || frame->opcode == WSLAY_BINARY_FRAME);
+}
+
 /* What is wrong with a frame that begins; NULL if nothing is. */
 static const char *judge_head(const struct frames *f, const struct wslay_frame_iocb *frame)
 {
-	if (frame->rsv)
+	if (frame->rsv && !may_have_rsv(f, frame))
 		return "a frame with a reserved bit";
 	if (frame->mask)
 		return "a masked frame";
@@ -234,24 +370,32 @@ static const char *judge_head(const struct frames *f, const struct wslay_frame_i
 	return "a frame with an unknown opcode";
 }
 
+static enum frames_result begin_frame(struct frames *f, const struct wslay_frame_iocb *frame)
+{
+	const char *what = judge_head(f, frame);
+
+	if (what)
+		return refuse(f, WSLAY_CODE_PROTOCOL_ERROR, what);
+	f->rest = frame->payload_length;
+	if (wslay_is_ctrl_frame(frame->opcode)) {
+		f->heard.len = 0;
+	} else if (frame->opcode != WSLAY_CONTINUATION_FRAME) {
+		f->message = frame->opcode;
+		f->is_compressed = frame->rsv;
+		f->inflated = 0;
+	}
+	return FRAMES_MORE;
+}
+
 static enum frames_result take_piece(struct frames *f, const struct wslay_frame_iocb *piece)
 {
-	bool is_control = wslay_is_ctrl_frame(piece->opcode);
-
-	if (!f->rest) {
-		const char *what = judge_head(f, piece);
-
-		if (what)
-			return refuse(f, WSLAY_CODE_PROTOCOL_ERROR, what);
-		f->rest = piece->payload_length;
-		if (is_control)
-			f->heard.len = 0;
-		else if (piece->opcode != WSLAY_CONTINUATION_FRAME)
-			f->message = piece->opcode;
-	}
+	if (!f->rest && begin_frame(f, piece) == FRAMES_END)
+		return FRAMES_END;
 	f->rest -= piece->data_length;
-	if (is_control)
+	if (wslay_is_ctrl_frame(piece->opcode))
 		return take_control_piece(f, piece);
+	if (f->is_compressed)
+		return take_compressed_piece(f, piece);
 	take_message_piece(f, piece);
 	return FRAMES_MORE;
 }
@@ -277,4 +421,9 @@ enum frames_result frames_receive(struct frames *f, const char *bytes, size_t le
 const char *frames_reason(const struct frames *f)
 {
 	return f->reason;
+}
+
+unsigned int frames_close_code(const struct frames *f)
+{
+	return f->close_code;
 }

@@ -39,6 +39,15 @@ struct tls_trust *tls_trust_new(const char *ca_file)
 	return trust;
 }
 
+int tls_trust_identify(struct tls_trust *trust, const char *cert_file, const char *key_file)
+{
+	return SSL_CTX_use_certificate_chain_file(trust->context, cert_file) == 1 &&
+			       SSL_CTX_use_PrivateKey_file(trust->context, key_file, SSL_FILETYPE_PEM) == 1 &&
+			       SSL_CTX_check_private_key(trust->context) == 1
+		       ? 0
+		       : -1;
+}
+
 void tls_trust_free(struct tls_trust *trust)
 {
 	if (!trust)

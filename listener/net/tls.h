@@ -11,6 +11,11 @@ struct tls;
 
 /* Whom to trust, by the certificates in a file. NULL if it holds none. */
 struct tls_trust *tls_trust_new(const char *ca_file);
+
+/* From now on shows a certificate (with its chain) to servers that ask for one. Returns 0, or -1 if the files are not a
+ * certificate and its key. */
+int tls_trust_identify(struct tls_trust *trust, const char *cert_file, const char *key_file);
+
 void tls_trust_free(struct tls_trust *trust);
 
 /* For one connection to host, whose certificate must be for that name or address. NULL if OpenSSL refuses. */

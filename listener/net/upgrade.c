@@ -1,25 +1,19 @@
-/* upgrade.c owns the opening handshake of a dialled feed (RFC 6455, sections 4.1 and 4.2.2): the
- * request, and whether the answer accepts it. Neither extensions nor subprotocols are offered, and
- * redirects are not followed: nobody but the place that we were given hears our password.
- *
- * The answer is one status line and a few headers, with nothing behind them but frames. Debian 12 and
- * 13 share no parser of HTTP that is still looked after, and this little of it is read here. */
+/* upgrade.c owns the opening handshake of a dialled feed (RFC 6455, sections 4.1 and 4.2.2): the request, and whether
+ * the answer accepts it. Where a redirect leads is the caller's to judge. */
 #include "net/upgrade.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <uv.h>
 
 #include "base/memory.h"
+#include "net/head.h"
 
-#define ANSWER_BYTES 8192 /* an answer may have */
-#define KEY_BYTES    16
-#define MAGIC        "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-#define BUSY_WAIT_S  1    /* after 429 or 503 without Retry-After */
-#define WAIT_CAP_S   3600 /* whatever Retry-After says */
+#define KEY_BYTES   16
+#define MAGIC       "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+#define BUSY_WAIT_S 1 /* after 429 or 503 without Retry-After */
 
 #define CODED(n) (((n) + 2) / 3 * 4 + 1) /* bytes that n of them take in base64, with a NUL */
 
@@ -27,16 +21,42 @@ struct upgrade {
 	char *request;
 	size_t sent;                         /* of it */
 	char accept[CODED(EVP_MAX_MD_SIZE)]; /* what the answer must say */
-	char answer[ANSWER_BYTES + 1];
-	size_t len;
-	bool has_upgrade; /* the answer */
+	char **subprotocols;                 /* offered */
+	size_t subprotocol_count;
+	bool has_deflate;           /* offered */
+	struct deflate_terms terms; /* agreed */
+	struct head head;           /* the answer's */
+	bool has_upgrade;           /* the answer */
 	bool has_connection;
 	bool has_accept;
+	bool has_subprotocol;
+	char *location;
 	int64_t wait_s; /* that the answer asks for */
 	char reason[120];
 };
 
 /* --- the request --- */
+
+bool upgrade_allows_header(const char *name)
+{
+	static const char *const ours[] = {"Host", "Connection", "Upgrade", "Content-Length", "Transfer-Encoding"};
+
+	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
+		if (strcasecmp(name, ours[i]) == 0)
+			return false;
+	return strncasecmp(name, "Sec-WebSocket-", 14) != 0;
+}
+
+/* Is a header of this name among these lines? */
+static bool has_header(const char *lines, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = lines; at; at = strchr(at, '\n'), at += at != NULL)
+		if (strncasecmp(at, name, n) == 0 && at[n] == ':')
+			return true;
+	return false;
+}
 
 static void encode(char *out, const void *bytes, size_t len)
 {
@@ -44,11 +64,11 @@ static void encode(char *out, const void *bytes, size_t len)
 }
 
 /* The header for the user and password of url, "" if it has none, on the heap. */
-static char *write_authorization(const struct url *url)
+static char *write_authorization(const struct url *url, const char *headers)
 {
 	char *plain, *coded, *header;
 
-	if (!url->user)
+	if (!url->user || has_header(headers, "Authorization"))
 		return memory_strdup("");
 	plain = memory_printf("%s:%s", url->user, url->password ? url->password : "");
 	coded = memory_alloc(CODED(strlen(plain)));
@@ -59,19 +79,38 @@ static char *write_authorization(const struct url *url)
 	return header;
 }
 
-static void write_request(struct upgrade *u, const struct url *url, const char *key)
+/* The header for the subprotocols, "" if there is none, on the heap. */
+static char *write_subprotocols(const struct upgrade *u)
+{
+	char *list = memory_strdup("");
+
+	for (size_t i = 0; i < u->subprotocol_count; i++) {
+		char *longer = memory_printf("%s%s%s%s", i ? list : "Sec-WebSocket-Protocol: ", i ? ", " : "",
+					     u->subprotocols[i], i + 1 == u->subprotocol_count ? "\r\n" : "");
+
+		free(list);
+		list = longer;
+	}
+	return list;
+}
+
+static void write_request(struct upgrade *u, const struct url *url, const char *headers, const char *key)
 {
 	bool is_v6 = strchr(url->host, ':') != NULL;
-	char *authorization = write_authorization(url);
+	char *authorization = write_authorization(url, headers), *subprotocols = write_subprotocols(u);
 	char host[300];
 
 	snprintf(host, sizeof(host), url->port ? "%s%s%s:%d" : "%s%s%s", is_v6 ? "[" : "", url->host, is_v6 ? "]" : "",
 		 url->port);
-	u->request = memory_printf("GET %s%.*s HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\nConnection: Upgrade\r\n"
-				   "Upgrade: websocket\r\nSec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s\r\n",
-				   url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host, host,
-				   key, authorization);
+	u->request =
+		memory_printf("GET %s%.*s HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\n"
+			      "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n%s%s%s%s\r\n",
+			      url->path[0] == '/' ? "" : "/", (int)strcspn(url->path, "#"), url->path, host,
+			      has_header(headers, "User-Agent") ? "" : "User-Agent: wsonce/" WSONCE_VERSION "\r\n", key,
+			      subprotocols, u->has_deflate ? "Sec-WebSocket-Extensions: " DEFLATE_OFFER "\r\n" : "",
+			      headers ? headers : "", authorization);
 	free(authorization);
+	free(subprotocols);
 }
 
 /* What proves that the answer is to this request: base64(SHA-1(key and the RFC's magic)). */
@@ -87,7 +126,7 @@ static void write_accept(struct upgrade *u, const char *key)
 	encode(u->accept, digest, len);
 }
 
-struct upgrade *upgrade_new(const struct url *url)
+struct upgrade *upgrade_new(const struct url *url, const struct upgrade_offer *offer)
 {
 	struct upgrade *u = memory_calloc(1, sizeof(*u));
 	unsigned char random[KEY_BYTES];
@@ -96,7 +135,14 @@ struct upgrade *upgrade_new(const struct url *url)
 	if (uv_random(NULL, NULL, random, sizeof(random), 0, NULL))
 		goto fail;
 	encode(key, random, sizeof(random));
-	write_request(u, url, key);
+	if (offer && offer->subprotocol_count) {
+		u->subprotocols = memory_calloc(offer->subprotocol_count, sizeof(*u->subprotocols));
+		for (; u->subprotocol_count < offer->subprotocol_count; u->subprotocol_count++)
+			u->subprotocols[u->subprotocol_count] =
+				memory_strdup(offer->subprotocols[u->subprotocol_count]);
+	}
+	u->has_deflate = offer && offer->has_deflate;
+	write_request(u, url, offer ? offer->headers : NULL, key);
 	write_accept(u, key);
 	return u;
 fail:
@@ -108,7 +154,11 @@ void upgrade_free(struct upgrade *u)
 {
 	if (!u)
 		return;
+	for (size_t i = 0; i < u->subprotocol_count; i++)
+		free(u->subprotocols[i]);
+	free(u->subprotocols);
 	free(u->request);
+	free(u->location);
 	free(u);
 }
 
@@ -129,31 +179,6 @@ static enum upgrade_result refuse(struct upgrade *u, const char *why)
 	return UPGRADE_REFUSED;
 }
 
-/* The status of HTTP/1.x NNN, or -1 if this is no status line. */
-static int read_status(const char *line)
-{
-	static const char digits[] = "0123456789";
-
-	if (strlen(line) < 12 || !strchr(digits, line[7]) || line[8] != ' ' || strspn(line + 9, digits) != 3 ||
-	    (line[12] && line[12] != ' '))
-		return -1;
-	return (int)strtol(line + 9, NULL, 10);
-}
-
-static enum upgrade_result judge_status(struct upgrade *u, const char *line)
-{
-	int status = read_status(line);
-
-	if (status < 0)
-		return refuse(u, "the server's answer is not HTTP");
-	if (status == 101)
-		return UPGRADE_DONE;
-	u->wait_s = status == 429 || status == 503 ? BUSY_WAIT_S : 0;
-	snprintf(u->reason, sizeof(u->reason), "the server answered %d instead of 101%s", status,
-		 status / 100 == 3 ? ", and redirects are not followed" : "");
-	return UPGRADE_REFUSED;
-}
-
 /* Is word, in any case, in a list with commas? */
 static bool has_word(const char *list, const char *word)
 {
@@ -169,95 +194,58 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* RFC 9112, section 5: a name, a colon without a blank before it, a value with blanks around it. */
-static char *split_header(char *line)
+static bool is_offered(const struct upgrade *u, const char *subprotocol)
 {
-	char *colon = strchr(line, ':'), *value;
-
-	if (!colon || colon == line || (size_t)(colon - line) != strcspn(line, " \t:"))
-		return NULL;
-	*colon = '\0';
-	value = colon + 1 + strspn(colon + 1, " \t");
-	for (char *end = value + strlen(value); end > value && (end[-1] == ' ' || end[-1] == '\t'); end--)
-		end[-1] = '\0';
-	return value;
+	for (size_t i = 0; i < u->subprotocol_count; i++)
+		if (strcmp(u->subprotocols[i], subprotocol) == 0)
+			return true;
+	return false;
 }
 
-static enum upgrade_result judge_header(struct upgrade *u, char *line)
+static enum upgrade_result judge_subprotocol(struct upgrade *u, const char *value)
 {
-	const char *value = split_header(line);
+	if (!is_offered(u, value) || u->has_subprotocol)
+		return refuse(u, "the server's answer has a subprotocol that was not offered");
+	u->has_subprotocol = true;
+	return UPGRADE_DONE;
+}
 
-	if (!value)
+static enum upgrade_result judge_extensions(struct upgrade *u, const char *value)
+{
+	if (!u->has_deflate || u->terms.is_agreed || deflate_read_terms(value, &u->terms))
+		return refuse(u, "the server's answer has an extension that was not offered");
+	return UPGRADE_DONE;
+}
+
+static enum upgrade_result judge_header(struct upgrade *u, const char *name, const char *value)
+{
+	if (!name)
 		return refuse(u, "a header of the server's answer is not HTTP");
-	if (strcasecmp(line, "Upgrade") == 0) {
+	if (strcasecmp(name, "Upgrade") == 0) {
 		if (strcasecmp(value, "websocket") != 0)
 			return refuse(u, "the server's answer upgrades to something else than websocket");
 		u->has_upgrade = true;
-	} else if (strcasecmp(line, "Connection") == 0) {
+	} else if (strcasecmp(name, "Connection") == 0) {
 		u->has_connection |= has_word(value, "upgrade");
-	} else if (strcasecmp(line, "Sec-WebSocket-Accept") == 0) {
+	} else if (strcasecmp(name, "Sec-WebSocket-Accept") == 0) {
 		if (u->has_accept || strcmp(value, u->accept) != 0)
 			return refuse(u, "Sec-WebSocket-Accept in the server's answer is not for our key");
 		u->has_accept = true;
-	} else if (strcasecmp(line, "Sec-WebSocket-Extensions") == 0 && *value) {
-		return refuse(u, "the server's answer has an extension that was not offered");
-	} else if (strcasecmp(line, "Sec-WebSocket-Protocol") == 0 && *value) {
-		return refuse(u, "the server's answer has a subprotocol that was not offered");
+	} else if (strcasecmp(name, "Sec-WebSocket-Extensions") == 0 && *value) {
+		return judge_extensions(u, value);
+	} else if (strcasecmp(name, "Sec-WebSocket-Protocol") == 0 && *value) {
+		return judge_subprotocol(u, value);
 	}
 	return UPGRADE_DONE;
 }
 
-/* The next line of the answer, without its end, which may be a mere LF (RFC 9112, section 2.2). */
-static char *next_line(char **at)
+static enum upgrade_result judge_acceptance(struct upgrade *u)
 {
-	char *line = *at, *end = line + strcspn(line, "\n");
+	enum upgrade_result result = UPGRADE_DONE;
+	char *name, *value;
 
-	*at = end + (*end == '\n');
-	if (end > line && end[-1] == '\r')
-		end--;
-	*end = '\0';
-	return line;
-}
-
-/* RFC 9110, section 10.2.3: seconds or a date. 0 if it is neither. */
-static int64_t parse_retry_after(const char *value)
-{
-	struct tm date = {0};
-	const char *end;
-	int64_t wait_s;
-
-	if (*value && !value[strspn(value, "0123456789")])
-		wait_s = strtoll(value, NULL, 10);
-	else if ((end = strptime(value, "%a, %d %b %Y %H:%M:%S GMT", &date)) && !*end)
-		wait_s = timegm(&date) - time(NULL);
-	else
-		return 0;
-	return wait_s < 0 ? 0 : wait_s < WAIT_CAP_S ? wait_s : WAIT_CAP_S;
-}
-
-/* What the headers of a refusal, from at on, ask for. */
-static void read_retry_after(struct upgrade *u, char *at)
-{
-	char *line;
-
-	while (*(line = next_line(&at))) {
-		const char *value = split_header(line);
-
-		if (value && strcasecmp(line, "Retry-After") == 0)
-			u->wait_s = parse_retry_after(value);
-	}
-}
-
-static enum upgrade_result judge_answer(struct upgrade *u)
-{
-	char *at = u->answer, *line;
-	enum upgrade_result result = judge_status(u, next_line(&at));
-
-	if (result != UPGRADE_DONE)
-		read_retry_after(u, at);
-
-	while (result == UPGRADE_DONE && *(line = next_line(&at)))
-		result = judge_header(u, line);
+	while (result == UPGRADE_DONE && head_next(&u->head, &name, &value))
+		result = judge_header(u, name, value);
 	if (result != UPGRADE_DONE)
 		return result;
 	if (!u->has_upgrade)
@@ -266,51 +254,68 @@ static enum upgrade_result judge_answer(struct upgrade *u)
 		return refuse(u, "the server's answer has no Connection: Upgrade");
 	if (!u->has_accept)
 		return refuse(u, "the server's answer has no Sec-WebSocket-Accept");
+	if (u->subprotocol_count && !u->has_subprotocol)
+		return refuse(u, "the server's answer chooses none of the subprotocols that were offered");
 	return UPGRADE_DONE;
 }
 
-/* Where the empty line ends that ends the answer, looking from byte number from on; NULL: not there yet. */
-static const char *find_end(const char *answer, size_t from)
+/* RFC 9110, section 15.4: the statuses by which a request is to be made again elsewhere. */
+static bool is_redirect(int status)
 {
-	const char *at = answer + (from > 2 ? from - 2 : 0);
+	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
 
-	while ((at = strchr(at, '\n'))) {
-		at++;
-		if (at[0] == '\n')
-			return at + 1;
-		if (at[0] == '\r' && at[1] == '\n')
-			return at + 2;
+static enum upgrade_result judge_refusal(struct upgrade *u, int status)
+{
+	char *name, *value;
+
+	u->wait_s = status == 429 || status == 503 ? BUSY_WAIT_S : 0;
+	while (head_next(&u->head, &name, &value)) {
+		if (name && strcasecmp(name, "Retry-After") == 0)
+			u->wait_s = head_retry_after(value);
+		if (name && strcasecmp(name, "Location") == 0 && !u->location && *value)
+			u->location = memory_strdup(value);
 	}
-	return NULL;
+	snprintf(u->reason, sizeof(u->reason), "the server answered %d instead of 101", status);
+	return u->location && is_redirect(status) ? UPGRADE_MOVED : UPGRADE_REFUSED;
+}
+
+static enum upgrade_result judge_answer(struct upgrade *u)
+{
+	int status = head_status(&u->head);
+
+	if (status < 0)
+		return refuse(u, "the server's answer is not HTTP");
+	return status == 101 ? judge_acceptance(u) : judge_refusal(u, status);
 }
 
 enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used)
 {
-	static const char begin[] = "HTTP/1.";
-	size_t n = len < ANSWER_BYTES - u->len ? len : ANSWER_BYTES - u->len, before = u->len;
-	const char *end;
-
-	memcpy(u->answer + u->len, bytes, n);
-	u->len += n;
-	u->answer[u->len] = '\0';
-	/* Who speaks something else may never send an empty line. */
-	if (strncmp(u->answer, begin, u->len < strlen(begin) ? u->len : strlen(begin)) != 0)
-		return refuse(u, "the server's answer is not HTTP");
-	end = find_end(u->answer, before);
-	if (end) {
-		*used = (size_t)(end - u->answer) - before;
+	switch (head_receive(&u->head, bytes, len, used)) {
+	case HEAD_MORE:
+		return UPGRADE_MORE;
+	case HEAD_DONE:
 		return judge_answer(u);
+	case HEAD_BAD:
+		break;
 	}
-	if (strlen(u->answer) < u->len)
-		return refuse(u, "the server's answer is not HTTP");
-	if (u->len == ANSWER_BYTES)
-		return refuse(u, "the server's answer is longer than 8 KiB");
-	return UPGRADE_MORE;
+	snprintf(u->reason, sizeof(u->reason), "the server's answer is %s", u->head.reason);
+	return UPGRADE_REFUSED;
 }
 
 const char *upgrade_reason(const struct upgrade *u)
 {
 	return u->reason;
+}
+
+const char *upgrade_location(const struct upgrade *u)
+{
+	return u->location;
+}
+
+struct deflate_terms upgrade_deflate(const struct upgrade *u)
+{
+	return u->terms;
 }
 
 int64_t upgrade_wait_s(const struct upgrade *u)

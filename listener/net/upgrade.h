@@ -7,17 +7,30 @@
 #include <stdint.h>
 
 #include "base/url.h"
+#include "net/deflate.h"
 
 struct upgrade;
+
+/* What the request says and asks for, beside the URL. */
+struct upgrade_offer {
+	const char *headers; /* further lines of the request, each ended by CRLF; NULL: none */
+	char *const *subprotocols;
+	size_t subprotocol_count; /* if not 0, the server has to choose one of them */
+	bool has_deflate;         /* permessage-deflate is offered */
+};
 
 enum upgrade_result {
 	UPGRADE_MORE, /* the answer is not complete */
 	UPGRADE_DONE, /* from here on there are frames */
+	UPGRADE_MOVED,
 	UPGRADE_REFUSED,
 };
 
-/* For one connection to url. NULL if the system has no random bytes. */
-struct upgrade *upgrade_new(const struct url *url);
+/* May a header of this name be among those of an offer? Those of the handshake itself may not. */
+bool upgrade_allows_header(const char *name);
+
+/* For one connection to url; offer may be NULL. NULL if the system has no random bytes. */
+struct upgrade *upgrade_new(const struct url *url, const struct upgrade_offer *offer);
 
 void upgrade_free(struct upgrade *u);
 
@@ -28,8 +41,14 @@ size_t upgrade_take(struct upgrade *u, char *room, size_t size);
  * but UPGRADE_MORE. */
 enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used);
 
-/* Why upgrade_receive returned UPGRADE_REFUSED: one sentence, without anything the server wrote. */
+/* Why upgrade_receive returned UPGRADE_REFUSED or UPGRADE_MOVED: one sentence, without anything the server wrote. */
 const char *upgrade_reason(const struct upgrade *u);
+
+/* Where UPGRADE_MOVED points to: as the server wrote it. */
+const char *upgrade_location(const struct upgrade *u);
+
+/* After UPGRADE_DONE: what was agreed of compression. */
+struct deflate_terms upgrade_deflate(const struct upgrade *u);
 
 /* How many seconds a server that refused asks to be left alone: its Retry-After, an hour at most; else a second
  * after 429 and 503, and 0 after the others. */

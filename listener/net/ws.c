@@ -1,7 +1,8 @@
 /* ws.c owns the libwebsockets context and what source.c and ingest.c would otherwise both write:
  * messages from frames, the limit on their size, reading and not reading.
  *
- * No extension is offered, so no frame is ever inflated: the bytes that count are those received. */
+ * Producers are offered no extension, and what a feed has compressed comes here inflated: the bytes that count are
+ * those of the message. */
 #include "net/ws.h"
 
 #include <poll.h>
@@ -254,12 +255,14 @@ static bool is_kept_waiting(const struct ws_link *link)
 
 static void check_life(struct ws_link *link, int64_t now)
 {
-	int64_t interval = link->ws->ping_interval_ms;
+	int64_t interval = link->ping_interval_ms;
 
 	if (is_kept_waiting(link)) {
 		ws_link_heard(link);
 		link->half_ms = now;
 	}
+	if (!interval)
+		return;
 	if (link->pinged_ms && now - link->pinged_ms >= interval) {
 		ws_kill(link->ws, link->wsi);
 	} else if (!link->pinged_ms && now - link->heard_ms >= interval) {
@@ -267,6 +270,12 @@ static void check_life(struct ws_link *link, int64_t now)
 		link->is_ping_due = true;
 		ws_link_want_write(link);
 	}
+}
+
+void ws_link_set_ping(struct ws_link *link, int64_t interval_ms)
+{
+	link->ping_interval_ms = interval_ms;
+	link->pinged_ms = 0;
 }
 
 bool ws_link_take_ping(struct ws_link *link)
@@ -496,6 +505,7 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const st
 	link->fd = lws_get_socket_fd(wsi);
 	link->reader = reader;
 	link->is_feed = reader->is_feed;
+	link->ping_interval_ms = ws->ping_interval_ms;
 	link->last_message_ms = link->heard_ms = (int64_t)uv_now(ws->loop);
 	list_init(&link->lively);
 	list_init(&link->half);

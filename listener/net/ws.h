@@ -60,17 +60,18 @@ struct ws_link {
 	char *bytes;      /* the message so far, if it did not come in one piece */
 	size_t len;
 	size_t size;
-	uint64_t total;          /* bytes of the message so far, also of what is not kept */
-	EVP_MD_CTX *digest;      /* not NULL: the message is over the limit, only the head is kept */
-	unsigned int holds;      /* enum ws_hold */
-	bool has_peer_closed;    /* by a close frame, or we by force: what comes after it is not read */
-	struct list lively;      /* of struct ws, if it has been heard lately */
-	unsigned int quiet;      /* times that all were stopped since then */
-	int64_t heard_ms;        /* loop clock, last sign of life, or when we last kept it waiting */
-	int64_t pinged_ms;       /* loop clock, when it was to be pinged since then; 0: not */
-	bool is_ping_due;        /* at the next writable callback */
-	int64_t last_message_ms; /* loop clock; set when the connection opens, too, and later by the time unread */
-	int64_t unread_ms;       /* loop clock, since when it is not read from; 0: it is */
+	uint64_t total;           /* bytes of the message so far, also of what is not kept */
+	EVP_MD_CTX *digest;       /* not NULL: the message is over the limit, only the head is kept */
+	unsigned int holds;       /* enum ws_hold */
+	bool has_peer_closed;     /* by a close frame, or we by force: what comes after it is not read */
+	struct list lively;       /* of struct ws, if it has been heard lately */
+	unsigned int quiet;       /* times that all were stopped since then */
+	int64_t heard_ms;         /* loop clock, last sign of life, or when we last kept it waiting */
+	int64_t pinged_ms;        /* loop clock, when it was to be pinged since then; 0: not */
+	int64_t ping_interval_ms; /* 0: it is not pinged */
+	bool is_ping_due;         /* at the next writable callback */
+	int64_t last_message_ms;  /* loop clock; set when the connection opens, too, and later by the time unread */
+	int64_t unread_ms;        /* loop clock, since when it is not read from; 0: it is */
 };
 
 /* Whose memory the messages in pieces are a part of. The functions are called with owner, from the loop. */
@@ -123,6 +124,9 @@ void ws_hook(struct ws *ws, struct lws *wsi);
 
 /* Asks for a writable callback. */
 void ws_link_want_write(struct ws_link *link);
+
+/* Pings this often instead of by --ping-interval; 0: never. */
+void ws_link_set_ping(struct ws_link *link, int64_t interval_ms);
 
 /* Is a ping due? Says so once. */
 bool ws_link_take_ping(struct ws_link *link);

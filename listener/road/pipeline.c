@@ -1046,7 +1046,7 @@ static void take(struct pipeline *p, const char *message, size_t len, const stru
 	check_budget(p);
 }
 
-void pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+bool pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
 {
 	struct envelope_view view;
 	const char *why = envelope_read(p->envelope, message, len, &view);
@@ -1055,6 +1055,7 @@ void pipeline_receive(struct pipeline *p, const char *message, size_t len, struc
 		pipeline_refuse(p, message, len, why, sender);
 	else
 		take(p, message, len, &view, NULL, sender);
+	return !why;
 }
 
 void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, struct sender *sender)

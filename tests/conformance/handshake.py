@@ -207,8 +207,10 @@ async def play(p):
     keys = found.get("sec-websocket-key", [])
     if len(keys) != 1 or len(base64.b64decode(keys[0], validate=True)) != 16:
         raise Wrong(f"expected: one key of 16 bytes; got {keys}")
-    if "sec-websocket-extensions" in found or "sec-websocket-protocol" in found:
-        raise Wrong("expected: neither extensions nor subprotocols are offered; they are")
+    if "sec-websocket-protocol" in found or "origin" in found:
+        raise Wrong("expected: neither subprotocols nor an origin; there are")
+    if [text.split(";")[0] for text in found.get("sec-websocket-extensions", [])] != ["permessage-deflate"]:
+        raise Wrong(f"expected: permessage-deflate is offered; got {found.get('sec-websocket-extensions')}")
     p.peer.reset()
     again = await p.open()
     if again.request.headers["Sec-WebSocket-Key"] == keys[0]:
@@ -250,7 +252,7 @@ def raw(text, then=b""):
 
 UPGRADE = "HTTP/1.1 101 Switching Protocols\nUpgrade: websocket\nConnection: Upgrade\nSec-WebSocket-Accept: {accept}\n"
 EVENT = frame(TEXT, b'{"event_id":"never: the connection did not open"}', mask=False)
-for status, more in ((200, ""), (301, "Location: ws://127.0.0.1:1/elsewhere\n"), (302, "Location: /elsewhere\n"),
+for status, more in ((200, ""), (301, "Location: ws://127.0.0.1:1/elsewhere\n"), (302, "Location: ws://elsewhere.invalid/\n"),
                      (400, ""), (401, 'WWW-Authenticate: Basic realm="feed"\n'), (403, ""), (404, ""), (426, ""),
                      (500, ""), (503, "Retry-After: 1\n")):
     wrong_answer(f"a handshake that is answered by {status} is tried again", "4.1",
@@ -272,7 +274,11 @@ wrong_answer("an answer whose Connection does not say Upgrade is refused", "4.1"
 wrong_answer("an answer with a subprotocol that was not offered is refused", "4.1",
              raw(UPGRADE + "Sec-WebSocket-Protocol: wsonce.ack.v1\n\n", EVENT))
 wrong_answer("an answer with an extension that was not offered is refused", "4.1, 9.1",
-             raw(UPGRADE + "Sec-WebSocket-Extensions: permessage-deflate\n\n", EVENT))
+             raw(UPGRADE + "Sec-WebSocket-Extensions: x-webkit-deflate-frame\n\n", EVENT))
+for terms in ("; x=1", "; server_max_window_bits=7", "; server_max_window_bits", "; server_no_context_takeover=1",
+              "; client_no_context_takeover; client_no_context_takeover", ", permessage-deflate", "; client_max_window_bits=16"):
+    wrong_answer(f"an answer of permessage-deflate{terms} is refused", "RFC 7692, 7.1",
+                 raw(UPGRADE + f"Sec-WebSocket-Extensions: permessage-deflate{terms}\n\n", EVENT))
 wrong_answer("an answer with an unknown extension is refused", "4.1, 9.1",
              raw(UPGRADE + "Sec-WebSocket-Extensions: x-surprise; a=1\n\n", EVENT))
 wrong_answer("an answer that is not HTTP is refused", "4.1", raw("SSH-2.0-OpenSSH_9.2\n", b"\x00" * 2000))

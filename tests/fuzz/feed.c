@@ -242,7 +242,8 @@ static void ask(struct handshake *h)
 	size_t n = 0, more;
 	const char *at;
 
-	must(url_parse(&h->url, "ws://u:p@h:1/feed?x") == 0 && (h->upgrade = upgrade_new(&h->url)), "no handshake");
+	must(url_parse(&h->url, "ws://u:p@h:1/feed?x") == 0 && (h->upgrade = upgrade_new(&h->url, NULL)),
+	     "no handshake");
 	while ((more = upgrade_take(h->upgrade, request + n, 1 + key_byte)))
 		n += more;
 	must(n > 4 && memcmp(request + n - 4, "\r\n\r\n", 4) == 0 && !memchr(request, '\0', n), "no request");
@@ -308,6 +309,7 @@ static size_t shake_hands(struct handshake *h, const struct input *in, size_t *s
 		uint8_t *copy = memcpy(malloc(n ? n : 1), in->bytes + at, n);
 
 		result = upgrade_receive(h->upgrade, (char *)copy, n, &used);
+		result = result == UPGRADE_MOVED ? UPGRADE_REFUSED : result; /* where to is not judged here */
 		free(copy);
 		must(result == right, "the answer's verdict is %d, not %d: %s", (int)result, (int)right,
 		     upgrade_reason(h->upgrade));

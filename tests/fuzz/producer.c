@@ -87,13 +87,14 @@ static void take(const char *message, size_t len)
 	taken.messages++;
 }
 
-void pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+bool pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
 {
 	(void)p;
 	must(len <= MESSAGE_MOST, "a message of %zu bytes", len);
 	must(taken.pending < PENDING_MOST, "more messages than can be");
 	take(message, len);
 	taken.senders[taken.pending++] = sender;
+	return true;
 }
 
 void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender)

@@ -73,6 +73,10 @@ struct feed {
 	long received, pings;
 	size_t backlog; /* bytes in all queues */
 	char *request;  /* head of the latest handshake */
+	char *lines;    /* of each 101; NULL: none more */
+	char *path;     /* handshakes for it are answered by this: */
+	char *answer;
+	int tunnels; /* that were asked for by CONNECT */
 };
 
 /* ---- queues; the lock is held ---- */
@@ -210,26 +214,28 @@ static void send_queue(struct feed *f, struct client *c)
 		leave(f, c);
 }
 
-static void refuse(struct feed *f, struct client *c)
+static void refuse(struct feed *f, struct client *c, const char *text)
 {
 	char answer[128];
-	int len = snprintf(answer, sizeof answer,
-			   "HTTP/1.1 %d Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", f->refusal);
 
+	snprintf(answer, sizeof answer, "HTTP/1.1 %d Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+		 f->refusal);
+	if (!text)
+		text = answer;
 	f->refusals++;
-	send(c->fd, answer, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	send(c->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
 	leave(f, c);
 }
 
 static void accept_handshake(struct feed *f, struct client *c, const char *key)
 {
-	char accept[29], answer[256];
+	char accept[29], answer[512];
 
 	frame_accept_key(key, accept);
 	int len = snprintf(answer, sizeof answer,
 			   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-			   "Sec-WebSocket-Accept: %s\r\n\r\n",
-			   accept);
+			   "Sec-WebSocket-Accept: %s\r\n%s\r\n",
+			   accept, f->lines ? f->lines : "");
 	enqueue(f, c, piece_of_bytes(answer, (size_t)len));
 	c->state = CLIENT_OPEN;
 	f->by_number[f->numbered++] = c;
@@ -245,9 +251,15 @@ static void read_handshake(struct feed *f, struct client *c)
 	free(f->request);
 	f->request = strndup((char *)c->in.bytes, (size_t)(end + 2 - (char *)c->in.bytes));
 	buffer_consume(&c->in, strlen(f->request) + 2);
+	if (strncmp(f->request, "CONNECT ", 8) == 0) {
+		f->tunnels++;
+		enqueue(f, c, piece_of_bytes("HTTP/1.1 200 OK\r\n\r\n", 19));
+		return;
+	}
 	char *key = frame_header(f->request, "Sec-WebSocket-Key");
-	if (f->refusal || !key)
-		refuse(f, c);
+	bool is_answered = f->path && strncmp(f->request + 4, f->path, strlen(f->path)) == 0;
+	if (f->refusal || !key || is_answered)
+		refuse(f, c, is_answered ? f->answer : NULL);
 	else
 		accept_handshake(f, c, key);
 	free(key);
@@ -534,6 +546,26 @@ void feed_refuse(struct feed *f, int http_status)
 	pthread_mutex_unlock(&f->lock);
 }
 
+/* Replaces a text of the feed's by a copy, which goes with it. */
+static void put(struct feed *f, char **at, const char *text)
+{
+	pthread_mutex_lock(&f->lock);
+	free(*at);
+	*at = strdup(text);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void feed_accept_with(struct feed *f, const char *lines)
+{
+	put(f, &f->lines, lines);
+}
+
+void feed_answer(struct feed *f, const char *path, const char *answer)
+{
+	put(f, &f->answer, answer);
+	put(f, &f->path, path);
+}
+
 void feed_answer_pings(struct feed *f, bool answer)
 {
 	pthread_mutex_lock(&f->lock);
@@ -574,6 +606,7 @@ COUNT(long, feed_received, received)
 COUNT(long, feed_pings, pings)
 COUNT(size_t, feed_backlog, backlog)
 COUNT(int, feed_refusals, refusals)
+COUNT(int, feed_tunnels, tunnels)
 
 char *feed_request(struct feed *f)
 {
@@ -604,5 +637,8 @@ void feed_free(struct feed *f)
 	free(f->by_number);
 	free(f->polls);
 	free(f->request);
+	free(f->lines);
+	free(f->path);
+	free(f->answer);
 	free(f);
 }

@@ -56,6 +56,12 @@ void feed_close_all(struct feed *f, int code);
 /* From now on answer handshakes by this HTTP status and close; 0 accepts them again. */
 void feed_refuse(struct feed *f, int http_status);
 
+/* From now on these header lines, each ended by CRLF, are among those of the answer that accepts. */
+void feed_accept_with(struct feed *f, const char *lines);
+
+/* From now on handshakes for paths that begin so are answered by this text, and closed. */
+void feed_answer(struct feed *f, const char *path, const char *answer);
+
 /* Whether pings are answered (they are at first). */
 void feed_answer_pings(struct feed *f, bool answer);
 
@@ -71,6 +77,9 @@ long feed_received(struct feed *f);
 long feed_pings(struct feed *f);
 size_t feed_backlog(struct feed *f);
 int feed_refusals(struct feed *f);
+
+/* The feed is a proxy to itself, too: how many connections were asked for by CONNECT. */
+int feed_tunnels(struct feed *f);
 
 /* The head of the latest handshake request, or NULL before the first. */
 char *feed_request(struct feed *f);

@@ -161,6 +161,16 @@ struct relay *relay_new_in_front(int to_port, const struct certificate *server)
 	return start(to_port, tls, true);
 }
 
+struct relay *relay_new_asking(int to_port, const struct certificate *server, const struct certificate *authority)
+{
+	struct relay *r = relay_new_in_front(to_port, server);
+
+	if (SSL_CTX_load_verify_locations(r->tls, authority->cert, NULL) != 1)
+		cr_assert_fail("the relay cannot use %s", authority->cert);
+	SSL_CTX_set_verify(r->tls, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+	return r;
+}
+
 struct relay *relay_new_towards(int to_port, const struct certificate *authority)
 {
 	return relay_new_as(to_port, authority, NULL);

@@ -13,6 +13,10 @@ static const struct {
 } settings[] = {
 	{"source", "WSONCE_SOURCE", "http://h"},
 	{"source-ca", "WSONCE_SOURCE_CA", NULL},
+	{"source-cert", "WSONCE_SOURCE_CERT", "/nowhere/cert.pem"},
+	{"source-key", "WSONCE_SOURCE_KEY", "/nowhere/key.pem"},
+	{"source-proxy", "WSONCE_SOURCE_PROXY", "https://h:3128"},
+	{"source-uncompressed", "WSONCE_SOURCE_UNCOMPRESSED", "perhaps"},
 	{"ping-interval", "WSONCE_PING_INTERVAL", "0"},
 	{"idle-timeout", "WSONCE_IDLE_TIMEOUT", "-1"},
 	{"ingest", "WSONCE_INGEST", "8080"},

@@ -195,3 +195,98 @@ Test(frame, after_our_goodbye_nothing_more_is_said)
 	cr_assert_eq(RECEIVE("\x88\x02\x03\xe9"), FRAMES_END);
 	cr_assert_str_eq(take(), "");
 }
+
+/* --- messages of ours --- */
+
+Test(frame, a_message_of_ours_is_masked_and_goes_out_in_parts)
+{
+	static const size_t lengths[] = {0, 5, 125, 126, 65535, 65536, 100000};
+
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+		size_t len = lengths[i], head = len < 126 ? 2 : len < 65536 ? 4 : 10, n = 0, more;
+		unsigned char *message = malloc(len + 1), *out = malloc(len + 14 + FRAMES_ROOM);
+
+		memset(message, 'x', len);
+		frames_send(frames, (char *)message, len);
+		cr_assert_eq(frames_unsent(frames), head + 4 + len);
+		while ((more = frames_take(frames, (char *)out + n)))
+			n += more;
+		cr_assert_eq(n, head + 4 + len);
+		cr_assert_eq(out[0], 0x81);
+		cr_assert_eq(out[1], 0x80 | (len < 126 ? len : len < 65536 ? 126 : 127));
+		for (size_t k = 0; k < len; k++)
+			cr_assert_eq(out[head + 4 + k] ^ out[head + k % 4], 'x');
+		cr_assert_eq(frames_unsent(frames), 0);
+		cr_assert(!frames_is_due(frames));
+		free(message);
+		free(out);
+	}
+}
+
+Test(frame, a_pong_waits_for_the_end_of_a_message)
+{
+	static char message[FRAMES_ROOM];
+	char room[FRAMES_ROOM];
+
+	frames_send(frames, message, sizeof message);
+	frames_send(frames, message, sizeof message);
+	cr_assert_eq(frames_take(frames, room), FRAMES_ROOM);
+	cr_assert_eq(RECEIVE("\x89\x02hi"), FRAMES_MORE);
+	cr_assert_eq(frames_take(frames, room), 8);
+	cr_assert_str_eq((frames_close(frames, 1001), take()), "a:hi8:\x03\xe9");
+	cr_assert_eq(frames_unsent(frames), 0, "after a goodbye nothing is said");
+}
+
+/* --- compressed messages --- */
+
+#define HELLO "\xf2\x48\xcd\xc9\xc9\x07\x00" /* RFC 7692, section 7.2.3.1 */
+
+static void agree(size_t most)
+{
+	frames_inflate(frames, &(struct deflate_terms){.is_agreed = true}, most);
+}
+
+Test(frame, compressed_messages_are_inflated_and_others_are_not)
+{
+	agree(1000);
+	cr_assert_eq(RECEIVE("\xc1\x07" HELLO "\x81\x02on\xc2\x07" HELLO), FRAMES_MORE);
+	cr_assert_str_eq(text, "Hello|on|Hello#");
+}
+
+Test(frame, a_compressed_message_may_be_in_fragments)
+{
+	agree(1000);
+	cr_assert_eq(RECEIVE("\x41\x03\xf2\x48\xcd\x89\x02hi\x00\x00\x80\x04\xc9\xc9\x07\x00\x81\x02on"), FRAMES_MORE);
+	cr_assert_str_eq(text, "Hello|on|");
+	cr_assert_str_eq(take(), "a:hi");
+}
+
+Test(frame, reserved_bits_elsewhere_are_refused_with_compression_too)
+{
+	static const char *const wrong[] = {"\xa1\x01x", "\xe1\x01x", "\xc9\x01x", "\x41\x01\xf2\xc0\x01x",
+					    "\xc8\x02\x03\xe8"};
+
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		agree(1000);
+		cr_assert_eq(frames_receive(frames, wrong[i], strlen(wrong[i])), FRAMES_END);
+		cr_assert(strstr(frames_reason(frames), "1002"), "%s", frames_reason(frames));
+		fini();
+		init();
+	}
+}
+
+Test(frame, what_does_not_inflate_is_closed_with_1007)
+{
+	agree(1000);
+	cr_assert_eq(RECEIVE("\xc1\x04\xff\xff\xff\xff"), FRAMES_END);
+	cr_assert_str_eq(take(), "8:\x03\xef");
+}
+
+/* The message ends where it passes the limit. */
+Test(frame, a_bomb_is_closed_with_1009)
+{
+	agree(4);
+	cr_assert_eq(RECEIVE("\xc1\x07" HELLO), FRAMES_END);
+	cr_assert_str_eq(take(), "8:\x03\xf1");
+	cr_assert_str_eq(text, "Hello|");
+}

@@ -6,6 +6,7 @@
 
 static struct url url;
 static struct upgrade *upgrade;
+static struct upgrade_offer offer;
 static char request[4000];
 static char accept[40];
 
@@ -27,7 +28,7 @@ static void ask(const char *to)
 	upgrade_free(upgrade);
 	url_clear(&url);
 	cr_assert_eq(url_parse(&url, to), 0);
-	upgrade = upgrade_new(&url);
+	upgrade = upgrade_new(&url, &offer);
 	cr_assert_not_null(upgrade);
 	while ((n = upgrade_take(upgrade, request + len, 7)))
 		len += n;
@@ -68,8 +69,9 @@ static enum upgrade_result judge(const char *format)
 Test(upgrade, the_request_has_what_rfc_6455_demands)
 {
 	ask("ws://example.com:81/a/b?c=d#e");
-	cr_assert(strstr(request, "GET /a/b?c=d HTTP/1.1\r\nHost: example.com:81\r\nOrigin: http://example.com:81\r\n"
-				  "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ") == request,
+	cr_assert(strstr(request,
+			 "GET /a/b?c=d HTTP/1.1\r\nHost: example.com:81\r\nUser-Agent: wsonce/" WSONCE_VERSION "\r\n"
+			 "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ") == request,
 		  "%s", request);
 	cr_assert(strstr(request, "==\r\nSec-WebSocket-Version: 13\r\n\r\n"), "%s", request);
 }
@@ -114,7 +116,8 @@ Test(upgrade, wrong_answers_are_refused_with_the_reason)
 		const char *answer, *reason;
 	} cases[] = {
 		{"HTTP/1.1 200 OK\r\n" RIGHT "\r\n", "answered 200 instead of 101"},
-		{"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n", "302 instead of 101, and redirects are not followed"},
+		{"HTTP/1.1 302 Found\r\n\r\n", "302 instead of 101"},
+		{"HTTP/1.1 304 Not Modified\r\nLocation: /x\r\n\r\n", "304 instead of 101"},
 		{"SSH-2.0-x", "not HTTP"},
 		{"HTTP/1.1 1010 x\r\n" RIGHT "\r\n", "not HTTP"},
 		{"HTTP/1.1  101 x\r\n" RIGHT "\r\n", "not HTTP"},
@@ -167,6 +170,70 @@ Test(upgrade, a_zero_byte_is_no_http)
 	size_t used = 0;
 
 	cr_assert_eq(upgrade_receive(upgrade, "HTTP/1.1 101 x\0\r\n\r\n", 19, &used), UPGRADE_REFUSED);
+}
+
+/* --- what may be offered --- */
+
+Test(upgrade, headers_are_sent_as_they_are)
+{
+	offer.headers = "X-Key: secret\r\nauthorization: Bearer t\r\nuser-agent: mine\r\n";
+	ask("ws://u:p@h/");
+	cr_assert(strstr(request, "\r\nX-Key: secret\r\nauthorization: Bearer t\r\nuser-agent: mine\r\n\r\n"), "%s",
+		  request);
+	cr_assert(!strstr(request, "Basic") && !strstr(request, "wsonce/"), "%s", request);
+}
+
+Test(upgrade, headers_of_the_handshake_are_not_for_others)
+{
+	cr_assert(upgrade_allows_header("Origin") && upgrade_allows_header("Cookie"));
+	cr_assert(!upgrade_allows_header("host") && !upgrade_allows_header("Sec-WebSocket-Key") &&
+		  !upgrade_allows_header("UPGRADE"));
+}
+
+Test(upgrade, one_of_the_subprotocols_has_to_be_chosen)
+{
+	char *names[] = {"b.v2", "b.v1"};
+
+	offer = (struct upgrade_offer){.subprotocols = names, .subprotocol_count = 2};
+	ask("ws://h/");
+	cr_assert(strstr(request, "\r\nSec-WebSocket-Protocol: b.v2, b.v1\r\n"), "%s", request);
+	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Protocol: b.v1\r\n\r\n"), UPGRADE_DONE);
+	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "\r\n"), UPGRADE_REFUSED);
+	cr_assert(strstr(upgrade_reason(upgrade), "chooses none"), "%s", upgrade_reason(upgrade));
+	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Protocol: b.v3\r\n\r\n"), UPGRADE_REFUSED);
+	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Protocol: b.v1, b.v2\r\n\r\n"), UPGRADE_REFUSED);
+}
+
+Test(upgrade, compression_is_agreed_where_it_was_offered)
+{
+	offer.has_deflate = true;
+	ask("ws://h/");
+	cr_assert(strstr(request, "\r\nSec-WebSocket-Extensions: permessage-deflate; client_no_context_takeover"), "%s",
+		  request);
+	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "\r\n"), UPGRADE_DONE);
+	cr_assert(!upgrade_deflate(upgrade).is_agreed);
+	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"),
+		     UPGRADE_DONE);
+	cr_assert(upgrade_deflate(upgrade).is_agreed && !upgrade_deflate(upgrade).is_forgetful);
+	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Extensions: permessage-deflate\r\n"
+			   "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"),
+		     UPGRADE_REFUSED);
+	cr_assert_eq(judge("HTTP/1.1 101 x\r\n" RIGHT "Sec-WebSocket-Extensions: x-other\r\n\r\n"), UPGRADE_REFUSED);
+}
+
+Test(upgrade, a_redirect_has_a_place)
+{
+	static const int statuses[] = {301, 302, 303, 307, 308};
+	char answer[100];
+	size_t used;
+
+	for (size_t i = 0; i < 5; i++) {
+		int n = sprintf(answer, "HTTP/1.1 %d Moved\r\nLocation:  /there?x \r\n\r\n", statuses[i]);
+
+		init();
+		cr_assert_eq(upgrade_receive(upgrade, answer, (size_t)n, &used), UPGRADE_MOVED);
+		cr_assert_str_eq(upgrade_location(upgrade), "/there?x");
+	}
 }
 
 /* --- when to come back --- */

@@ -1,0 +1,675 @@
+/* dial.c owns one connection to a feed: the lookup of its name, the way there (perhaps through a proxy), TLS, the
+ * handshake with its redirects, and the frames. When to try again is the caller's business.
+ *
+ * libwebsockets connects and moves bytes; its own client takes frames byte by byte, which cost a third of a listener's
+ * time. The bytes go through tunnel.c, tls.c, upgrade.c and frame.c, in this order. */
+#include "net/dial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/resolve.h"
+#include "net/frame.h"
+#include "net/redirect.h"
+#include "net/tls.h"
+#include "net/tunnel.h"
+
+#define RECORD_BYTES   16384     /* of a TLS record, decrypted */
+#define UNSENT_MOST    65536     /* of TLS's own words to a server that does not read */
+#define MESSAGES_MOST  (1 << 20) /* bytes of our messages that a server may not have read */
+#define LINGER_S       2         /* in which a server may end a connection that we are done with */
+#define REDIRECTS_MOST 5
+#define BOMB_TIMES     16 /* --max-message: what a message may inflate to, before its connection ends */
+
+enum dial_state {
+	DIAL_LOOKUP,     /* of a name */
+	DIAL_CONNECTING, /* TCP, proxy, TLS, handshake */
+	DIAL_OPEN,
+	DIAL_LEAVING, /* the owner is gone; a close frame is on its way */
+	DIAL_DONE,    /* freed when its timer is closed */
+};
+
+struct dial {
+	struct list node; /* of struct dialler */
+	struct ws_link link;
+	struct dialler *all;
+	enum dial_state state;
+	const struct dial_owner *owner;
+	void *arg;
+	const struct upgrade_offer *offer; /* NULL: the settings' */
+	struct url url;
+	unsigned int nth;
+	unsigned int redirects;
+	struct lws *wsi; /* not NULL from the connect on */
+	struct resolve *resolve;
+	struct tunnel *tunnel;   /* until the proxy has answered */
+	struct tls *tls;         /* NULL: ws:// */
+	struct upgrade *upgrade; /* until the answer to the handshake is read */
+	struct frames *frames;   /* from then on */
+	uv_timer_t deadline;
+	int64_t heard_ms;  /* loop clock, of any bytes */
+	const char *fault; /* why it is given up; NULL: it is not */
+	char reason[200];
+};
+
+struct dialler {
+	struct ws *ws;
+	const struct config *config;
+	struct lws_vhost *vhost;
+	struct tls_trust *trust;    /* NULL: not needed so far */
+	struct url proxy;           /* its text is NULL: none */
+	struct upgrade_offer offer; /* of who has none */
+	struct list dials;
+};
+
+static int64_t now_ms(const struct dial *d)
+{
+	return (int64_t)uv_now(ws_loop(d->all->ws));
+}
+
+/* --- the end --- */
+
+static void forget_parts(struct dial *d)
+{
+	ws_link_close(&d->link);
+	tunnel_free(d->tunnel);
+	tls_free(d->tls);
+	upgrade_free(d->upgrade);
+	frames_free(d->frames);
+	d->tunnel = NULL;
+	d->tls = NULL;
+	d->upgrade = NULL;
+	d->frames = NULL;
+	d->wsi = NULL;
+}
+
+static void dial_free(struct dial *d)
+{
+	list_remove(&d->node);
+	url_clear(&d->url);
+	free(d);
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+	dial_free(timer->data);
+}
+
+/* What libwebsockets says of this connection later is ignored: it no longer knows us. */
+static struct lws *detach(struct dial *d)
+{
+	struct lws *wsi = d->wsi;
+
+	lws_set_opaque_user_data(wsi, NULL);
+	return wsi;
+}
+
+static void finish(struct dial *d, const char *why)
+{
+	enum dial_state before = d->state;
+	struct dial_end end = {.reason = d->reason, .was_open = before == DIAL_OPEN};
+
+	if (before == DIAL_DONE)
+		return;
+	snprintf(d->reason, sizeof(d->reason), "%s", d->fault ? d->fault : why);
+	end.close_code = d->frames ? frames_close_code(d->frames) : 0;
+	end.wait_ms = d->upgrade ? upgrade_wait_s(d->upgrade) * 1000 : 0;
+	forget_parts(d);
+	d->state = DIAL_DONE;
+	uv_close((uv_handle_t *)&d->deadline, on_timer_closed);
+	if (before != DIAL_LEAVING)
+		d->owner->on_end(d->arg, &end);
+}
+
+static int give_up(struct dial *d, const char *why)
+{
+	detach(d);
+	finish(d, why);
+	return -1;
+}
+
+/* --- messages --- */
+
+static int on_message(struct ws_link *link, const char *message, size_t len, bool is_text)
+{
+	struct dial *d = list_entry(link, struct dial, link);
+
+	(void)is_text;
+	d->owner->on_message(d->arg, message, len);
+	return 0;
+}
+
+static void on_too_long(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total)
+{
+	struct dial *d = list_entry(link, struct dial, link);
+
+	d->owner->on_too_long(d->arg, head, len, digest, total);
+}
+
+static const struct ws_reader reader = {on_message, on_too_long, true};
+
+static void on_piece(void *arg, const struct ws_piece *piece)
+{
+	struct dial *d = arg;
+
+	ws_link_receive(&d->link, piece);
+}
+
+static void on_pong(void *arg)
+{
+	struct dial *d = arg;
+
+	ws_link_heard(&d->link);
+}
+
+static const struct frames_reader frames_reader = {on_piece, on_pong};
+
+/* --- what is sent --- */
+
+static size_t take_plain(struct dial *d, char *room)
+{
+	if (d->frames)
+		return frames_take(d->frames, room);
+	return d->upgrade ? upgrade_take(d->upgrade, room, FRAMES_ROOM) : 0;
+}
+
+static size_t take(struct dial *d, char *room)
+{
+	char plain[FRAMES_ROOM];
+	size_t n;
+
+	if (d->tunnel)
+		return tunnel_take(d->tunnel, room, FRAMES_ROOM);
+	n = d->tls ? tls_take(d->tls, room, FRAMES_ROOM) : take_plain(d, room);
+	if (n || !d->tls || !tls_is_ready(d->tls))
+		return n;
+	n = take_plain(d, plain);
+	if (!n || tls_write(d->tls, plain, n))
+		return 0;
+	return tls_take(d->tls, room, FRAMES_ROOM);
+}
+
+/* As much of what is due as the socket takes. Returns 1 if more is left, -1 if the connection is broken. */
+static int send_due(struct dial *d)
+{
+	unsigned char room[LWS_PRE + FRAMES_ROOM];
+
+	for (;;) {
+		size_t n;
+
+		if (lws_send_pipe_choked(d->wsi)) {
+			lws_callback_on_writable(d->wsi);
+			return 1;
+		}
+		n = take(d, (char *)room + LWS_PRE);
+		if (!n)
+			return 0;
+		if (lws_write(d->wsi, room + LWS_PRE, n, LWS_WRITE_RAW) < (int)n)
+			return -1;
+	}
+}
+
+/* After a close frame the server is to end the connection (RFC 6455, section 7.1.1), and what it still
+ * sends is dropped. The next connection does not wait for that: a feed has no replay. */
+static int linger(struct dial *d, const char *why)
+{
+	struct lws *wsi;
+
+	if (send_due(d) < 0)
+		return give_up(d, why);
+	wsi = detach(d);
+	lws_rx_flow_control(wsi, 1);
+	lws_set_timeout(wsi, PENDING_TIMEOUT_CLOSE_ACK, LINGER_S);
+	finish(d, why);
+	return 0;
+}
+
+static int on_writable(struct dial *d)
+{
+	int left;
+
+	if (d->link.ws && ws_link_take_ping(&d->link))
+		frames_ping(d->frames);
+	left = send_due(d);
+	if (left < 0)
+		return -1;
+	if (!left && d->state == DIAL_LEAVING)
+		return linger(d, "left");
+	if (!d->link.ws)
+		ws_hook(d->all->ws, d->wsi);
+	return 0;
+}
+
+static void want_write(struct dial *d)
+{
+	if (d->link.ws)
+		ws_link_want_write(&d->link);
+	else
+		lws_callback_on_writable(d->wsi);
+}
+
+/* --- what is received --- */
+
+static void open_link(struct dial *d)
+{
+	struct deflate_terms terms = upgrade_deflate(d->upgrade);
+
+	d->frames = frames_new(&frames_reader, d);
+	if (terms.is_agreed)
+		frames_inflate(d->frames, &terms, (size_t)d->all->config->message_bytes * BOMB_TIMES);
+	upgrade_free(d->upgrade);
+	d->upgrade = NULL;
+	uv_timer_stop(&d->deadline);
+	d->state = DIAL_OPEN;
+	ws_link_open(d->all->ws, &d->link, d->wsi, &reader);
+	d->owner->on_open(d->arg);
+}
+
+static int look_up(struct dial *d);
+
+/* The connection at hand is closed, and another one made within the same deadline. */
+static int redirect(struct dial *d)
+{
+	const char *why = "its redirects have no end";
+	char reason[200];
+	char *text =
+		d->redirects++ < REDIRECTS_MOST ? redirect_follow(&d->url, upgrade_location(d->upgrade), &why) : NULL;
+
+	if (!text) {
+		snprintf(reason, sizeof(reason), "%s, and %s", upgrade_reason(d->upgrade), why);
+		return give_up(d, reason);
+	}
+	detach(d);
+	forget_parts(d);
+	url_clear(&d->url);
+	url_parse(&d->url, text);
+	free(text);
+	if (look_up(d))
+		finish(d, "no name can be looked up");
+	return -1;
+}
+
+static int on_frames(struct dial *d, const char *bytes, size_t len)
+{
+	return frames_receive(d->frames, bytes, len) == FRAMES_END ? linger(d, frames_reason(d->frames)) : 0;
+}
+
+static int on_plain(struct dial *d, const char *bytes, size_t len)
+{
+	size_t used;
+
+	if (d->frames)
+		return on_frames(d, bytes, len);
+	switch (upgrade_receive(d->upgrade, bytes, len, &used)) {
+	case UPGRADE_MORE:
+		return 0;
+	case UPGRADE_REFUSED:
+		return give_up(d, upgrade_reason(d->upgrade));
+	case UPGRADE_MOVED:
+		return redirect(d);
+	case UPGRADE_DONE:
+		break;
+	}
+	open_link(d);
+	return on_frames(d, bytes + used, len - used);
+}
+
+static int on_encrypted(struct dial *d, const char *bytes, size_t len)
+{
+	char plain[RECORD_BYTES];
+	ssize_t n;
+
+	tls_receive(d->tls, bytes, len);
+	while ((n = tls_read(d->tls, plain, sizeof(plain))) > 0)
+		if (on_plain(d, plain, (size_t)n))
+			return -1;
+		else if (!d->tls) /* it has been left */
+			return 0;
+	if (!n && tls_due(d->tls) < UNSENT_MOST)
+		return 0;
+	send_due(d); /* TLS tells the server, too, why it ends */
+	return give_up(d, n ? tls_reason(d->tls) : "the server sends pings and does not read the answers");
+}
+
+static int on_tunnel(struct dial *d, const char **bytes, size_t *len)
+{
+	size_t used = *len;
+
+	switch (tunnel_receive(d->tunnel, *bytes, *len, &used)) {
+	case TUNNEL_MORE:
+		break;
+	case TUNNEL_REFUSED:
+		return give_up(d, tunnel_reason(d->tunnel));
+	case TUNNEL_OPEN:
+		tunnel_free(d->tunnel);
+		d->tunnel = NULL;
+		break;
+	}
+	*bytes += used;
+	*len -= used;
+	return 0;
+}
+
+/* All of the bytes are taken, also if reading is to stop in the midst of them: that is one buffer of
+ * one source for each time, and the budget has room for it. */
+static int on_received(struct dial *d, const char *bytes, size_t len)
+{
+	d->heard_ms = now_ms(d);
+	if (d->tunnel && on_tunnel(d, &bytes, &len))
+		return -1;
+	if (!d->tunnel && (d->tls ? on_encrypted(d, bytes, len) : len ? on_plain(d, bytes, len) : 0))
+		return -1;
+	if (d->wsi && (!d->frames || frames_is_due(d->frames) || (d->tls && tls_due(d->tls))))
+		want_write(d);
+	return 0;
+}
+
+/* --- libwebsockets --- */
+
+static int on_connected(struct dial *d, struct lws *wsi)
+{
+	d->wsi = wsi;
+	/* The first words of TLS are ours, too. */
+	if (d->tls && tls_read(d->tls, NULL, 0) < 0)
+		return -1;
+	lws_callback_on_writable(wsi);
+	return 0;
+}
+
+/* libwebsockets may drop a connection without another word. */
+static void on_destroyed(struct dial *d, const struct lws *wsi)
+{
+	if (d->wsi == wsi)
+		finish(d, "the connection ended during the handshake");
+}
+
+static void on_closed(struct dial *d)
+{
+	finish(d, d->frames ? "the connection ended" : "the connection ended during the handshake");
+}
+
+static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
+{
+	struct dial *d = lws_get_opaque_user_data(wsi);
+
+	(void)user;
+	if (!d)
+		return 0;
+	/* An int, not the enum: libwebsockets has some 80 reasons, and a few of them concern us. */
+	switch ((int)reason) {
+	case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
+		lws_set_opaque_user_data(wsi, NULL);
+		finish(d, in && len ? in : "connection failed");
+		return 0;
+	case LWS_CALLBACK_RAW_CONNECTED:
+		return on_connected(d, wsi);
+	case LWS_CALLBACK_RAW_RX:
+		return d->wsi ? on_received(d, in, len) : -1;
+	case LWS_CALLBACK_RAW_WRITEABLE:
+		return d->wsi ? on_writable(d) : -1;
+	case LWS_CALLBACK_RAW_CLOSE:
+		lws_set_opaque_user_data(wsi, NULL);
+		on_closed(d);
+		return 0;
+	case LWS_CALLBACK_WSI_DESTROY:
+		on_destroyed(d, wsi);
+		return 0;
+	}
+	return 0;
+}
+
+static const struct lws_protocols protocols[] = {
+	{.name = "wsonce-source", .callback = on_lws},
+	{.name = NULL},
+};
+
+/* --- connecting --- */
+
+static bool is_secure(const struct dial *d)
+{
+	return strcmp(d->url.scheme, "wss") == 0;
+}
+
+/* A sentence in error if the settings' certificates cannot be used; else "". */
+static void load_trust(struct dialler *all, char *error, size_t size)
+{
+	const struct config *c = all->config;
+
+	*error = '\0';
+	if (access(c->source_ca, R_OK)) {
+		snprintf(error, size, "--source-ca: %s cannot be read, and wss:// sources are verified against it",
+			 c->source_ca);
+		return;
+	}
+	all->trust = tls_trust_new(c->source_ca);
+	if (!all->trust) {
+		snprintf(error, size, "--source-ca: %s holds no certificates", c->source_ca);
+	} else if (c->source_cert && tls_trust_identify(all->trust, c->source_cert, c->source_key)) {
+		snprintf(error, size, "--source-cert, --source-key: %s and %s are not a certificate and its key (PEM)",
+			 c->source_cert, c->source_key);
+		tls_trust_free(all->trust);
+		all->trust = NULL;
+	}
+}
+
+/* What speaks over the connection at hand. */
+static int prepare(struct dial *d)
+{
+	struct dialler *all = d->all;
+	char error[300];
+
+	if (is_secure(d) && !all->trust) /* a redirect has led to the first wss:// */
+		load_trust(all, error, sizeof(error));
+	d->upgrade = upgrade_new(&d->url, d->offer ? d->offer : &all->offer);
+	d->tls = is_secure(d) && all->trust ? tls_new(all->trust, d->url.host) : NULL;
+	if (all->proxy.text)
+		d->tunnel = tunnel_new(&all->proxy, d->url.host, d->url.port ? d->url.port : is_secure(d) ? 443 : 80);
+	return d->upgrade && (d->tls || !is_secure(d)) ? 0 : -1;
+}
+
+static int port_of(const struct dial *d)
+{
+	if (d->all->proxy.text)
+		return d->all->proxy.port ? d->all->proxy.port : 80;
+	return d->url.port ? d->url.port : is_secure(d) ? 443 : 80;
+}
+
+static void connect_to(struct dial *d, const char *address)
+{
+	struct lws_client_connect_info info = {0};
+	struct lws *wsi;
+
+	d->state = DIAL_CONNECTING;
+	if (prepare(d)) {
+		finish(d, "the connection cannot be prepared");
+		return;
+	}
+	info.context = ws_context(d->all->ws);
+	info.vhost = d->all->vhost;
+	info.method = "RAW";
+	info.address = info.host = address;
+	info.port = port_of(d);
+	info.local_protocol_name = protocols[0].name;
+	info.retry_and_idle_policy = ws_no_keepalive(d->all->ws);
+	info.opaque_user_data = d;
+	/* NULL may come after the callback has told the reason already. */
+	wsi = lws_client_connect_via_info(&info);
+	if (d->state != DIAL_CONNECTING)
+		return;
+	d->wsi = wsi;
+	if (!wsi)
+		finish(d, "connection failed");
+}
+
+static void on_address(void *arg, const char *address, const char *error)
+{
+	struct dial *d = arg;
+
+	d->resolve = NULL;
+	if (address)
+		connect_to(d, address);
+	else
+		finish(d, error);
+}
+
+static int look_up(struct dial *d)
+{
+	const struct url *to = d->all->proxy.text ? &d->all->proxy : &d->url;
+
+	d->state = DIAL_LOOKUP;
+	d->resolve = resolve_start(ws_loop(d->all->ws), to->host, d->nth, on_address, d);
+	return d->resolve ? 0 : -1;
+}
+
+static void stop_connecting(struct dial *d)
+{
+	if (d->resolve)
+		resolve_cancel(d->resolve);
+	d->resolve = NULL;
+	if (d->wsi)
+		ws_kill(d->all->ws, detach(d));
+}
+
+/* A handshake that is never answered. */
+static void on_deadline(uv_timer_t *timer)
+{
+	struct dial *d = timer->data;
+
+	stop_connecting(d);
+	finish(d, "the handshake was not answered in time");
+}
+
+struct dial *dial_start(struct dialler *all, const char *url, const struct upgrade_offer *offer, unsigned int nth,
+			const struct dial_owner *owner, void *arg)
+{
+	struct dial *d = memory_calloc(1, sizeof(*d));
+	uint64_t wait_ms = (uint64_t)all->config->handshake_timeout_s * 1000;
+
+	d->all = all;
+	d->owner = owner;
+	d->arg = arg;
+	d->offer = offer;
+	d->nth = nth;
+	list_append(&all->dials, &d->node);
+	list_init(&d->link.link);
+	uv_timer_init(ws_loop(all->ws), &d->deadline);
+	d->deadline.data = d;
+	if (url_parse(&d->url, url) || !url_has_scheme(&d->url, "ws wss") || !d->url.host[0])
+		d->fault = "its URL is not a ws:// or wss:// URL with a host";
+	else if (look_up(d))
+		d->fault = "no name can be looked up";
+	uv_timer_start(&d->deadline, on_deadline, d->fault ? 0 : wait_ms, 0);
+	return d;
+}
+
+/* --- what an owner does with it --- */
+
+void dial_send(struct dial *d, const char *text, size_t len)
+{
+	if (d->state != DIAL_OPEN)
+		return;
+	if (frames_unsent(d->frames) + len > MESSAGES_MOST) {
+		dial_fail(d, "the server does not read what is sent to it");
+		return;
+	}
+	frames_send(d->frames, text, len);
+	want_write(d);
+}
+
+void dial_set_ping(struct dial *d, int64_t interval_ms)
+{
+	ws_link_set_ping(&d->link, interval_ms);
+}
+
+/* While it is not read from, nothing can be heard. */
+static int64_t heard_at(const struct dial *d, int64_t last_ms, int64_t now)
+{
+	return d->link.unread_ms ? now : last_ms;
+}
+
+int64_t dial_heard_ms(const struct dial *d, int64_t now)
+{
+	return heard_at(d, d->heard_ms > d->link.last_message_ms ? d->heard_ms : d->link.last_message_ms, now);
+}
+
+int64_t dial_message_ms(const struct dial *d, int64_t now)
+{
+	return heard_at(d, d->link.last_message_ms, now);
+}
+
+void dial_leave(struct dial *d, unsigned int code)
+{
+	if (d->state == DIAL_DONE || d->state == DIAL_LEAVING)
+		return;
+	if (d->state != DIAL_OPEN) {
+		d->state = DIAL_LEAVING;
+		stop_connecting(d);
+		finish(d, "left");
+		return;
+	}
+	d->state = DIAL_LEAVING;
+	ws_link_leave(&d->link);
+	frames_close(d->frames, code);
+	uv_timer_start(&d->deadline, on_deadline, LINGER_S * 1000, 0);
+	want_write(d);
+}
+
+void dial_fail(struct dial *d, const char *reason)
+{
+	if (d->state != DIAL_OPEN || d->fault)
+		return;
+	d->fault = reason;
+	ws_kill(d->all->ws, d->wsi);
+}
+
+/* --- all of them --- */
+
+static struct lws_vhost *open_vhost(struct ws *ws)
+{
+	struct lws_context_creation_info info = {0};
+
+	info.port = CONTEXT_PORT_NO_LISTEN;
+	info.vhost_name = "source";
+	info.http_proxy_address = ":"; /* or it would take that of http_proxy, whatever no_proxy says */
+	info.protocols = protocols;
+	info.retry_and_idle_policy = ws_no_keepalive(ws);
+	return lws_create_vhost(ws_context(ws), &info);
+}
+
+struct dialler *dialler_open(struct ws *ws, const struct config *config, bool has_tls, char *error, size_t size)
+{
+	struct dialler *all = memory_calloc(1, sizeof(*all));
+
+	*error = '\0';
+	all->ws = ws;
+	all->config = config;
+	all->offer.has_deflate = !config->source_uncompressed;
+	list_init(&all->dials);
+	if (config->source_proxy)
+		url_parse(&all->proxy, config->source_proxy); /* which config.c has checked */
+	if (has_tls)
+		load_trust(all, error, size);
+	all->vhost = *error ? NULL : open_vhost(ws);
+	if (!all->vhost && !*error)
+		snprintf(error, size, "--source: libwebsockets refuses");
+	if (!*error)
+		return all;
+	dialler_free(all);
+	return NULL;
+}
+
+void dialler_free(struct dialler *all)
+{
+	if (!all)
+		return;
+	list_each(node, after, &all->dials) {
+		struct dial *d = list_entry(node, struct dial, node);
+
+		forget_parts(d);
+		dial_free(d);
+	}
+	tls_trust_free(all->trust);
+	url_clear(&all->proxy);
+	free(all);
+}

@@ -1,0 +1,289 @@
+/* How a listener dials a feed: redirects, compression, a proxy, a certificate of its own, and feeds that accept and
+ * close. */
+#include "support.h"
+#include "bench.h"
+#include "port.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <zlib.h>
+
+#define SETTLED_MS 20000
+
+static struct feed *feed;
+
+static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	char *text = suite_vtext(flags, args);
+	va_end(args);
+	db = database_new();
+	listener = listener_start(
+		&(struct listener_options){
+			.database = db, .redis = "none", .without_ingest = true, .without_waiting = true},
+		"--max-message 64KiB --log-level debug %s", text);
+	cr_assert(wait_until(database_long(db, "SELECT to_regclass('events') IS NOT NULL"), SETTLED_MS),
+		  "it makes no tables: %s", process_last_words(listener_process(listener)));
+}
+
+static void start_feed(const char *flags)
+{
+	start("--source %s %s", feed_url(feed), flags);
+}
+
+static void set_up(void)
+{
+	feed = feed_new();
+}
+
+TestSuite(dial, .init = set_up, .fini = bench_close, .timeout = 120);
+
+static void expect_heard(const char *event_id)
+{
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "not connected for %s: %s", event_id,
+		  process_last_words(listener_process(listener)));
+	feed_sendf(feed, "{\"event_id\":\"%s\"}", event_id);
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events WHERE event_id = '%s'", event_id) == 1,
+			     SETTLED_MS),
+		  "%s is not stored", event_id);
+}
+
+static void expect_status(const char *text)
+{
+	cr_assert(wait_until(listener_page_has(listener, "/api/status", text), SETTLED_MS), "%s",
+		  listener_http(listener, "/api/status", NULL));
+}
+
+/* ---- the request ---- */
+
+Test(dial, it_says_who_it_is_and_from_no_page)
+{
+	start_feed("");
+	expect_heard("one");
+	char *request = feed_request(feed);
+	cr_assert(strstr(frame_header(request, "User-Agent"), "wsonce/") != NULL);
+	cr_assert_null(frame_header(request, "Origin"));
+}
+
+/* ---- redirects ---- */
+
+Test(dial, a_redirect_on_the_same_host_is_followed)
+{
+	feed_answer(feed, "/feed", "HTTP/1.1 307 There\r\nLocation: /there?x=1\r\n\r\n");
+	start_feed("");
+	expect_heard("there");
+	cr_assert(strncmp(feed_request(feed), "GET /there?x=1 HTTP/1.1\r\n", 25) == 0, "%s", feed_request(feed));
+	cr_assert_eq(feed_refusals(feed), 1);
+	feed_drop_all(feed);
+	cr_assert(wait_until(feed_refusals(feed) == 2, SETTLED_MS), "it begins where it was told to");
+	expect_heard("there-again");
+}
+
+Test(dial, a_redirect_to_another_host_is_refused)
+{
+	char answer[200];
+	struct feed *other = feed_new();
+
+	snprintf(answer, sizeof answer, "HTTP/1.1 301 There\r\nLocation: ws://localhost:%d/x\r\n\r\n",
+		 feed_port(other));
+	feed_answer(feed, "/feed", answer);
+	start_feed("");
+	expect_status("answered 301 instead of 101, and its redirect to another host is not followed");
+	cr_assert(wait_until(feed_refusals(feed) >= 2, SETTLED_MS));
+	cr_assert_null(feed_request(other));
+}
+
+Test(dial, redirects_in_a_circle_end)
+{
+	feed_answer(feed, "/", "HTTP/1.1 302 There\r\nLocation: /round\r\n\r\n");
+	start_feed("");
+	expect_status("its redirects have no end");
+	feed_answer(feed, "/not", "");
+	expect_heard("after the circle");
+	cr_assert_leq(feed_refusals(feed), 6 * 12);
+}
+
+/* ---- compression ---- */
+
+static z_stream packer;
+
+static void send_packed(const char *text)
+{
+	static unsigned char frame[200000];
+	unsigned char *at = frame;
+
+	packer.next_in = (Bytef *)(uintptr_t)text;
+	packer.avail_in = (uInt)strlen(text);
+	packer.next_out = frame + 4;
+	packer.avail_out = sizeof frame - 4;
+	deflate(&packer, Z_SYNC_FLUSH);
+	size_t len = sizeof frame - 4 - packer.avail_out - 4;
+	cr_assert_lt(len, 65536);
+	if (len < 126)
+		at += 2;
+	at[0] = 0xc1;
+	at[1] = (unsigned char)(len < 126 ? len : 126);
+	if (len >= 126)
+		at[2] = (unsigned char)(len >> 8), at[3] = (unsigned char)len;
+	feed_send_raw(feed, at, (size_t)(frame + 4 - at) + len);
+}
+
+static void start_packed(void)
+{
+	feed_accept_with(feed, "Sec-WebSocket-Extensions: permessage-deflate\r\n");
+	start_feed("");
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	cr_assert_eq(deflateInit2(&packer, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
+}
+
+Test(dial, what_is_compressed_is_heard)
+{
+	start_packed();
+	for (int i = 0; i < 300; i++)
+		send_packed(suite_text("{\"event_id\":\"packed-%d\",\"payload\":\"%0300d\"}", i, i));
+	cr_assert(wait_until(bench_rows() == 300, SETTLED_MS), "%ld", bench_rows());
+	expect_heard("plain between");
+	send_packed("{\"event_id\":\"at last\"}");
+	cr_assert(wait_until(bench_rows() == 302, SETTLED_MS));
+	cr_assert_eq(feed_connections(feed), 1);
+}
+
+/* A text that inflates to so many bytes. */
+static char *long_text(size_t len)
+{
+	char *text = malloc(len + 1);
+
+	memset(text, 'x', len);
+	text[len] = '\0';
+	return text;
+}
+
+Test(dial, what_inflates_to_more_than_the_limit_is_a_dead_letter)
+{
+	start_packed();
+	send_packed(long_text(200000));
+	send_packed("{\"event_id\":\"after\"}");
+	cr_assert(wait_until(bench_rows() == 1, SETTLED_MS));
+	cr_assert(wait_until(
+		database_long(db, "SELECT count(*) FROM dead_letters WHERE reason LIKE '%%200000 bytes%%'") == 1,
+		SETTLED_MS));
+	cr_assert_eq(feed_connections(feed), 1);
+}
+
+/* A hundred MiB in a hundred KiB: no more than 16 times the limit of it is made. */
+Test(dial, a_bomb_ends_its_connection_as_too_long)
+{
+	start_packed();
+	send_packed(long_text(40 << 20));
+	cr_assert(wait_until(listener_has_logged(listener, "inflates to too much: closed with 1009"), SETTLED_MS));
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, SETTLED_MS));
+	expect_heard("after the bomb");
+}
+
+Test(dial, compression_need_not_be_offered)
+{
+	start_feed("--source-uncompressed");
+	expect_heard("one");
+	cr_assert_null(frame_header(feed_request(feed), "Sec-WebSocket-Extensions"));
+}
+
+/* ---- a proxy ---- */
+
+Test(dial, a_proxy_is_asked_for_the_way)
+{
+	start("--source ws://feed.invalid:8080/x --source-proxy http://u:p@127.0.0.1:%d", feed_port(feed));
+	expect_heard("by-proxy");
+	cr_assert_eq(feed_tunnels(feed), 1);
+	cr_assert_str_eq(frame_header(feed_request(feed), "Host"), "feed.invalid:8080");
+	cr_assert_null(frame_header(feed_request(feed), "Proxy-Authorization"), "that is for the proxy alone");
+}
+
+/* A proxy that leads wherever it is asked to this port: each connection by a process of its own. Returns its port. */
+static int start_proxy(int to_port)
+{
+	int port = port_reserve(), listen_fd = port_listen(port);
+
+	if (fork())
+		return close(listen_fd), port;
+	fcntl(listen_fd, F_SETFL, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		int ends[2] = {accept(listen_fd, NULL, NULL), -1};
+		char bytes[65536];
+		ssize_t n;
+
+		if (fork())
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if ((n = read(ends[0], bytes, sizeof bytes)) < 8 || memcmp(bytes, "CONNECT ", 8) != 0)
+			_exit(1);
+		ends[1] = port_connect(to_port, 5000);
+		fcntl(ends[1], F_SETFL, 0);
+		dprintf(ends[0], "HTTP/1.0 200 Connection established\r\n\r\n");
+		for (;;) {
+			struct pollfd both[2] = {{.fd = ends[0], .events = POLLIN}, {.fd = ends[1], .events = POLLIN}};
+
+			poll(both, 2, -1);
+			for (int i = 0; i < 2; i++)
+				if (both[i].revents && ((n = read(ends[i], bytes, sizeof bytes)) <= 0 ||
+							write(ends[!i], bytes, (size_t)n) != n))
+					_exit(0);
+		}
+	}
+}
+
+Test(dial, a_proxy_leads_to_tls)
+{
+	struct certificate *authority = certificate_authority_new();
+	struct relay *front = relay_new_in_front(feed_port(feed), certificate_new(authority, "DNS:feed.invalid"));
+
+	start("--source wss://feed.invalid/x --source-ca %s --source-proxy http://127.0.0.1:%d", authority->cert,
+	      start_proxy(relay_port(front)));
+	expect_heard("through-both");
+}
+
+Test(dial, a_proxy_that_refuses_is_told)
+{
+	feed_answer(feed, "nothing", "");
+	start("--source ws://127.0.0.1:%d/x --source-proxy http://127.0.0.1:%d", feed_port(feed), port_reserve());
+	cr_assert(wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
+	cr_assert_null(feed_request(feed), "past the proxy nobody is asked");
+}
+
+/* ---- a certificate of its own ---- */
+
+Test(dial, a_certificate_is_shown_to_who_asks)
+{
+	struct certificate *authority = certificate_authority_new();
+	struct certificate *ours = certificate_new_of(authority, &(struct certificate_text){.subject = "/CN=fleet"});
+	struct relay *front = relay_new_asking(feed_port(feed), certificate_new(authority, "IP:127.0.0.1"), authority);
+
+	start("--source wss://127.0.0.1:%d/x --source-ca %s --source-cert %s --source-key %s", relay_port(front),
+	      authority->cert, ours->cert, ours->key);
+	expect_heard("known");
+	cr_assert_eq(listener_stop(listener), 0);
+	database_free(db);
+	start("--source wss://127.0.0.1:%d/x --source-ca %s", relay_port(front), authority->cert);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_source_disconnects_total") >= 2, SETTLED_MS));
+	cr_assert_eq(listener_metric(listener, "wsonce_sources_open"), 0);
+}
+
+/* ---- feeds that accept and close ---- */
+
+/* Greets, and closes: what it sends is no event. */
+Test(dial, one_that_greets_and_closes_is_left_alone_for_longer_each_time)
+{
+	int64_t end = wait_now_ms() + 5000;
+
+	start_feed("");
+	while (wait_now_ms() < end) {
+		feed_send_text(feed, "{\"type\":\"welcome\"}");
+		feed_close_all(feed, 1013);
+		wait_pause_ms(5);
+	}
+	cr_assert_leq(feed_connections(feed), 20);
+}
