@@ -1,0 +1,903 @@
+"""The feeds' side of the conversation, a class each: owns what a listener must send and when, what is sent to it, which
+event_id each event is to have, and what the feed remembers for those who come back."""
+import hashlib
+import json
+import random
+import time
+import urllib.parse
+
+from rig.frame import PING, PONG, TEXT
+
+TOKEN = "a-secret-of-the-test"          # every secret that a listener is told
+EPOCH = 1790000000
+BASE = int(time.time()) - 600           # where clocks are compared with the listener's
+
+
+def stamp(n):
+    """A time of day that each event has for itself."""
+    return time.strftime("2026-09-21T%H:%M:%S", time.gmtime(EPOCH + n // 1000)) + f".{n % 1000:03}Z"
+
+
+class Event:
+    def __init__(self, event_id, message):
+        self.event_id = event_id
+        self.message = message
+        self.sent = []                  # (connection, when)
+
+
+class Feed:
+    """What most have in common: a listener that is ready gets every event at once."""
+
+    name = None
+    subprotocol = None
+    is_exclusive = False
+    replays = False                     # whoever comes back gets what was missed
+    must_ack = False
+    SUBSCRIBE_S = 5                     # within which a listener must be ready
+    BEAT_S = None                       # the longest silence of a listener that must beat
+    TICK_S = None                       # the feed's own heartbeat
+    overrides = {}                      # of the profile, so that a test does not take minutes
+
+    def __init__(self):
+        self.connections = []
+        self.events = []
+        self.broken = []                # rules of the protocol
+        self.port = 0
+        self.ticked = 0.0
+        self.acked = lambda event_id: None
+
+    # ---- what a script says ----
+
+    def refuses(self, request):
+        """(status, body), or None if the connection is accepted."""
+
+    def http(self, request):
+        return 404, {}
+
+    def opened(self, c):
+        """The script says when it is ready."""
+
+    def received(self, c, message):
+        c.broke(f"sent {json.dumps(message)[:120]}")
+
+    def closed(self, c):
+        pass
+
+    def controlled(self, c, op):
+        """A frame has come, whatever it is."""
+
+    def make(self, n):
+        raise NotImplementedError
+
+    def beat(self, c):
+        """The feed's heartbeat on a connection that is ready."""
+
+    # ---- what all do ----
+
+    def ready(self):
+        return [c for c in self.connections if c.is_ready]
+
+    def deliver(self, c, event):
+        event.sent.append((c, time.monotonic()))
+        c.send(event.message)
+
+    def publish(self):
+        event = self.make(len(self.events) + 1)
+        self.events.append(event)
+        for c in self.ready():
+            self.deliver(c, event)
+
+    def replay(self, c, events):
+        for event in list(events):
+            self.deliver(c, event)
+
+    def watch(self):
+        """Several times a second."""
+        now = time.monotonic()
+        for c in [c for c in self.connections if not c.is_over]:
+            if not c.is_ready and now - c.opened > self.SUBSCRIBE_S:
+                c.broke("did not subscribe in time", 4003)
+            elif c.is_ready and self.BEAT_S and now - c.notes.get("beat", c.opened) > self.BEAT_S:
+                c.broke("does not beat", 4000)
+            elif not c.is_ready or not self.TICK_S or now - self.ticked < self.TICK_S:
+                continue
+            else:
+                self.beat(c)
+        if self.TICK_S and now - self.ticked >= self.TICK_S:
+            self.ticked = now
+
+    @staticmethod
+    def beats(c):
+        c.notes["beat"] = time.monotonic()
+
+    def url(self, path=""):
+        return f"ws://127.0.0.1:{self.port}{path}"
+
+
+class Jetstream(Feed):
+    name = "jetstream"
+    replays = True
+
+    def refuses(self, request):
+        if request.path != "/subscribe" or not request.asks("wantedCollections"):
+            return 400, {"error": "no wantedCollections"}
+        return None
+
+    def opened(self, c):
+        c.is_ready = True
+        cursor = c.request.asks("cursor")
+        if cursor:
+            self.replay(c, [e for e in self.events if e.message["time_us"] >= int(cursor)])
+
+    def make(self, n):
+        did, rkey, rev = f"did:plc:{n % 7}", f"3m{n:06}", f"3r{n:06}"
+        return Event(f"{did}|app.bsky.feed.post|{rkey}|{rev}",
+                     {"did": did, "time_us": EPOCH * 10 ** 6 + n * 1000, "kind": "commit",
+                      "commit": {"rev": rev, "operation": "create", "collection": "app.bsky.feed.post", "rkey": rkey,
+                                 "record": {"text": f"post {n} 🐦"}, "cid": f"b{n}"}})
+
+
+class JetstreamV2(Feed):
+    name = "jetstream-v2"
+    subprotocol = "xrpc.v1.json"
+    replays = True
+
+    def refuses(self, request):
+        if self.subprotocol not in request.subprotocols():
+            return 400, {"error": "InvalidRequest"}
+        return None
+
+    def opened(self, c):
+        c.is_ready = True
+        cursor = c.request.asks("cursor")
+        if cursor:
+            self.replay(c, [e for e in self.events if e.message["payload"]["seq"] >= int(cursor)])
+
+    def make(self, n):
+        did, rkey, rev = f"did:plc:{n % 7}", f"3m{n:06}", f"3r{n:06}"
+        return Event(f"{did}|app.bsky.feed.post|{rkey}|{rev}",
+                     {"$type": "message", "payload": {
+                         "$type": "network.bsky.jetstream.subscribeEvents#commit", "seq": 88000000 + n, "did": did,
+                         "time": stamp(n), "rev": rev, "operation": "create", "collection": "app.bsky.feed.post",
+                         "rkey": rkey, "record": {"text": f"post {n}"}}})
+
+
+class Kraken(Feed):
+    name = "kraken"
+    BEAT_S = 6
+    TICK_S = 1
+    overrides = {"ping": {"every_s": 1, "send": {"method": "ping", "req_id": "${counter}"}}}
+
+    def opened(self, c):
+        c.send('{"channel":"status","type":"update","data":[{"api_version":"v2","connection_id":18446744073709551615,'
+               '"system":"online"}]}')
+
+    def received(self, c, message):
+        if message.get("method") == "ping" and isinstance(message["req_id"], int):
+            self.beats(c)
+            c.send({"method": "pong", "req_id": message["req_id"]})
+        elif message.get("method") == "subscribe" and message["params"]["channel"] == "trade" and not c.is_ready:
+            for symbol in message["params"]["symbol"]:
+                c.send({"method": "subscribe", "result": {"channel": "trade", "symbol": symbol}, "success": True, "req_id": 1})
+            c.is_ready = True
+            self.snapshot(c)
+        else:
+            super().received(c, message)
+
+    def snapshot(self, c):
+        last = self.events[-50:]
+        now = time.monotonic()
+        for event in last:
+            event.sent.append((c, now))
+        if last:
+            c.send({"channel": "trade", "type": "snapshot", "data": [e.message["data"][0] for e in last]})
+
+    def beat(self, c):
+        c.send({"channel": "heartbeat"})
+
+    def make(self, n):
+        return Event(f"BTC/USD|{n}", {"channel": "trade", "type": "update", "data": [
+            {"symbol": "BTC/USD", "side": "buy", "price": 80691.5, "qty": 0.00027625, "ord_type": "limit", "trade_id": n,
+             "timestamp": stamp(n)}]})
+
+
+class Coinbase(Feed):
+    name = "coinbase"
+    TICK_S = 1
+
+    def received(self, c, message):
+        if message.get("type") != "subscribe" or "matches" not in message["channels"] or not message["product_ids"]:
+            super().received(c, message)
+            return
+        c.send({"type": "subscriptions", "channels": []})
+        c.is_ready = True
+        if self.events:
+            last = self.events[-1]
+            last.sent.append((c, time.monotonic()))
+            c.send({**last.message, "type": "last_match"})
+
+    def beat(self, c):
+        c.send({"type": "heartbeat", "sequence": 90, "last_trade_id": len(self.events), "product_id": "BTC-USD",
+                "time": stamp(0)})
+
+    def make(self, n):
+        return Event(f"BTC-USD|{n}", {"type": "match", "trade_id": n, "side": "sell", "size": "0.1", "price": "80691.53",
+                                      "product_id": "BTC-USD", "sequence": 3 * n, "time": stamp(n)})
+
+
+class CoinbaseAdvanced(Feed):
+    name = "coinbase-advanced"
+    TICK_S = 1
+
+    def received(self, c, message):
+        if message.get("type") != "subscribe":
+            super().received(c, message)
+            return
+        c.notes[message["channel"]] = True
+        c.send({"channel": "subscriptions", "sequence_num": 0, "events": [{"subscriptions": {}}]})
+        if {"market_trades", "heartbeats"} <= set(c.notes):
+            c.is_ready = True
+            self.snapshot(c)
+
+    def snapshot(self, c):
+        last, now = self.events[-20:][::-1], time.monotonic()
+        for event in last:
+            event.sent.append((c, now))
+        c.send({"channel": "market_trades", "sequence_num": 1, "events": [
+            {"type": "snapshot", "trades": [event.message["events"][0]["trades"][0] for event in last]}]})
+
+    def beat(self, c):
+        c.send({"channel": "heartbeats", "sequence_num": 2, "events": [{"heartbeat_counter": 1}]})
+
+    def make(self, n):
+        return Event(f"BTC-USD|{n}", {"channel": "market_trades", "sequence_num": n, "events": [{"type": "update", "trades": [
+            {"trade_id": str(n), "product_id": "BTC-USD", "price": "80691.50", "size": "0.1", "side": "BUY",
+             "time": stamp(n)}]}]})
+
+
+class Binance(Feed):
+    """It counts what it hears, pings and pongs too."""
+
+    name = "binance"
+    RATE = 5
+
+    def received(self, c, message):
+        if message.get("method") != "SUBSCRIBE" or not message["params"]:
+            super().received(c, message)
+            return
+        c.send({"result": None, "id": message["id"]})
+        c.is_ready = True
+
+    def controlled(self, c, op):
+        if op == PING:
+            c.broke("sent a ping")
+        heard = c.notes.setdefault("heard", [])
+        heard.append(time.monotonic())
+        if len(heard) > self.RATE and heard[-1] - heard[-1 - self.RATE] < 1:
+            c.broke("sent too much")
+        if op == PONG:
+            c.pinged = 0.0
+
+    TICK_S = 1
+
+    def beat(self, c):
+        if c.pinged and time.monotonic() - c.pinged > 10:
+            c.broke("did not answer a ping")
+        elif not c.pinged:
+            c.ping()
+
+    def disturb(self, c):
+        c.send({"stream": "!serverShutdown", "data": {"e": "serverShutdown", "E": 1}})
+
+    def make(self, n):
+        return Event(f"trade|BTCUSDT|{n}", {"stream": "btcusdt@trade", "data": {
+            "e": "trade", "E": EPOCH * 1000 + n, "s": "BTCUSDT", "t": n, "p": "80691.53", "q": "0.1", "T": EPOCH * 1000 + n,
+            "m": True, "M": True}})
+
+
+class Nostr(Feed):
+    name = "nostr"
+    replays = True
+
+    def received(self, c, message):
+        if message[0] != "REQ" or c.is_ready:
+            super().received(c, message)
+            return
+        wanted = [e for e in self.events if e.message[2]["created_at"] >= message[2].get("since", 0)]
+        if "limit" in message[2]:
+            wanted = wanted[-message[2]["limit"]:]
+        self.replay(c, wanted[::-1])
+        c.send(["EOSE", message[1]])
+        c.is_ready = True
+
+    def make(self, n):
+        name = hashlib.sha256(f"note {n}".encode()).hexdigest()
+        return Event(name, ["EVENT", "wsonce", {"id": name, "pubkey": "00" * 32, "created_at": BASE + n // 20, "kind": 1, "tags": [],
+                                                "content": f"note {n}", "sig": "00" * 64}])
+
+
+class Ethereum(Feed):
+    """A block of a head and a log for every two events."""
+
+    name = "ethereum"
+
+    def received(self, c, message):
+        method, number = message["method"], message["id"]
+        if method == "eth_subscribe":
+            c.notes[message["params"][0]] = f"0x{random.getrandbits(64):x}"
+            c.send({"jsonrpc": "2.0", "id": number, "result": c.notes[message["params"][0]]})
+            c.is_ready = {"logs", "newHeads"} <= set(c.notes)
+        elif method == "eth_getLogs":
+            self.missed(c, number, int(message["params"][0]["fromBlock"], 16))
+        else:
+            super().received(c, message)
+
+    def missed(self, c, number, block):
+        logs = [e for e in self.events if e.event_id.startswith("log") and int(e.message["blockNumber"], 16) >= block]
+        for event in logs:
+            event.sent.append((c, time.monotonic()))
+        c.send({"jsonrpc": "2.0", "id": number, "result": [event.message for event in logs]})
+
+    def deliver(self, c, event):
+        event.sent.append((c, time.monotonic()))
+        name = c.notes["logs" if event.event_id.startswith("log") else "newHeads"]
+        c.send({"jsonrpc": "2.0", "method": "eth_subscription", "params": {"subscription": name, "result": event.message}})
+
+    def is_replayed(self, event):
+        return event.event_id.startswith("log")
+
+    def make(self, n):
+        block = 23000000 + n // 2
+        name = f"0x{block:064x}"
+        if n % 2 == 0:
+            return Event(f"head|{name}", {"number": hex(block), "hash": name, "parentHash": f"0x{block - 1:064x}",
+                                          "timestamp": hex(EPOCH + n)})
+        return Event(f"log|{name}|0x{n:064x}|0x0|false",
+                     {"address": "0xdac17f958d2ee523a2206206994597c13d831ec7", "topics": [], "data": "0x", "logIndex": "0x0",
+                      "blockNumber": hex(block), "blockHash": name, "transactionHash": f"0x{n:064x}", "removed": False})
+
+
+class HomeAssistant(Feed):
+    name = "home-assistant"
+    BEAT_S = 6
+    overrides = {"ping": {"every_s": 1, "send": {"id": "${counter}", "type": "ping"}}}
+
+    def opened(self, c):
+        c.send({"type": "auth_required", "ha_version": "2026.9"})
+
+    def received(self, c, message):
+        if message["type"] == "auth":
+            if message["access_token"] != TOKEN:
+                c.send({"type": "auth_invalid", "message": "Invalid access token"})
+                c.broke("has the wrong token")
+            else:
+                c.notes["last"] = 0
+                c.send({"type": "auth_ok", "ha_version": "2026.9"})
+        elif message.get("id", 0) <= c.notes.get("last", 1 << 60):
+            c.broke(f"sent the id {message.get('id')} after {c.notes.get('last')}")
+        else:
+            c.notes["last"] = message["id"]
+            self.command(c, message)
+
+    def command(self, c, message):
+        if message["type"] == "ping":
+            self.beats(c)
+            c.send({"id": message["id"], "type": "pong"})
+            return
+        c.send({"id": message["id"], "type": "result", "success": True, "result": None})
+        if message["type"] == "subscribe_events":
+            c.notes["subscription"] = message["id"]
+            c.is_ready = True
+
+    def deliver(self, c, event):
+        """Two at a time, as with coalesce_messages."""
+        event.sent.append((c, time.monotonic()))
+        waiting = c.notes.setdefault("waiting", [])
+        waiting.append({"id": c.notes["subscription"], "type": "event", "event": event.message})
+        if len(waiting) == 2:
+            c.send(waiting)
+            c.notes["waiting"] = []
+
+    TICK_S = 0.5
+
+    def beat(self, c):
+        if c.notes.get("waiting"):
+            c.send(c.notes.pop("waiting")[0])
+
+    def make(self, n):
+        return Event(f"state_changed|light.{n % 5}|{stamp(n)}|ctx{n // 3}",
+                     {"event_type": "state_changed", "data": {"entity_id": f"light.{n % 5}", "new_state": {"state": "on"}},
+                      "origin": "LOCAL", "time_fired": stamp(n), "context": {"id": f"ctx{n // 3}", "user_id": None}})
+
+
+class Mastodon(Feed):
+    name = "mastodon"
+
+    def opened(self, c):
+        c.is_ready = True
+
+    def refuses(self, request):
+        return None if request.headers.get("authorization") == f"Bearer {TOKEN}" else (401, {"error": "invalid token"})
+
+    def make(self, n):
+        if n % 5 == 0:
+            return Event(f"delete|{n - 1}", {"stream": ["public"], "event": "delete", "payload": str(n - 1)})
+        return Event(f"update|{n}", {"stream": ["public"], "event": "update", "payload": json.dumps(
+            {"id": str(n), "created_at": stamp(n), "edited_at": None, "content": f"<p>\"{n}\"</p>"})})
+
+
+class GraphQL(Feed):
+    name = "graphql"
+    subprotocol = "graphql-transport-ws"
+    BEAT_S = 6
+    TICK_S = 1
+    overrides = {"ping": {"every_s": 1, "send": {"type": "ping"}}}
+
+    def refuses(self, request):
+        return None if self.subprotocol in request.subprotocols() else (400, {"error": "no subprotocol"})
+
+    def received(self, c, message):
+        kind = message["type"]
+        if kind == "connection_init" and "init" not in c.notes:
+            c.notes["init"] = message.get("payload")
+            c.send({"type": "connection_ack"})
+        elif kind == "subscribe" and "init" in c.notes and "event:" in message["payload"]["query"]:
+            c.notes["id"] = message["id"]
+            c.is_ready = True
+        elif kind == "ping":
+            self.beats(c)
+            c.send({"type": "pong"})
+        elif kind == "pong" and c.pinged:
+            c.pinged = 0.0
+        else:
+            super().received(c, message)
+
+    def beat(self, c):
+        if c.pinged and time.monotonic() - c.pinged > 10:
+            c.broke("did not answer a ping", 4408)
+        elif not c.pinged:
+            c.pinged = time.monotonic()
+            c.send({"type": "ping"})
+
+    def deliver(self, c, event):
+        event.sent.append((c, time.monotonic()))
+        c.send({"id": c.notes["id"], "type": "next", "payload": {"data": {"event": event.message}}})
+
+    def make(self, n):
+        return Event(f"evt-{n}", {"id": f"evt-{n}", "type": "PAID", "time": stamp(n), "total": n})
+
+
+class Phoenix(Feed):
+    name = "phoenix"
+    BEAT_S = 6
+    overrides = {"ping": {"every_s": 1, "send": [None, "${counter}", "phoenix", "heartbeat", {}]}}
+
+    def received(self, c, message):
+        join, ref, topic, event, _ = message
+        if event == "phx_join" and not c.is_ready:
+            c.notes.update(join=join, topic=topic)
+            c.send([join, ref, topic, "phx_reply", {"status": "ok", "response": {}}])
+            c.is_ready = True
+        elif event == "heartbeat" and topic == "phoenix":
+            self.beats(c)
+            c.send([None, ref, "phoenix", "phx_reply", {"status": "ok", "response": {}}])
+        else:
+            super().received(c, message)
+
+    def deliver(self, c, event):
+        event.sent.append((c, time.monotonic()))
+        c.send([c.notes["join"], None, c.notes["topic"], "order_created", event.message])
+
+    def make(self, n):
+        return Event(f"orders:all|order_created|{n}", {"id": n, "inserted_at": stamp(n)})
+
+
+class Ably(Feed):
+    name = "ably"
+    replays = True
+    TICK_S = 1
+
+    def refuses(self, request):
+        return None if request.asks("key") == TOKEN and request.asks("format") == "json" else (401, {})
+
+    def opened(self, c):
+        number = len(self.connections)
+        c.send({"action": 4, "connectionId": f"C{number}", "connectionDetails": {
+            "connectionKey": f"C{number}!key", "maxIdleInterval": 5000}})
+
+    def received(self, c, message):
+        if message.get("action") != 10 or c.is_ready:
+            super().received(c, message)
+            return
+        c.send({"action": 11, "channel": message["channel"], "channelSerial": f"s@{len(self.events)}"})
+        first = int(message["channelSerial"].split("@")[1]) if "channelSerial" in message else 0
+        c.is_ready = True
+        self.replay(c, self.events[first:])
+
+    def beat(self, c):
+        c.send({"action": 0})
+
+    def make(self, n):
+        return Event(f"pub:{n}:0", {"action": 15, "id": f"pub:{n}", "channel": "orders", "channelSerial": f"s@{n}",
+                                    "timestamp": EPOCH * 1000 + n, "messages": [{"name": "created", "data": f"{n}"}]})
+
+
+class Pusher(Feed):
+    name = "pusher"
+    ACTIVITY_S = 2
+
+    def refuses(self, request):
+        return None if request.path == f"/app/{TOKEN}" and request.asks("protocol") == "7" else (404, {})
+
+    def opened(self, c):
+        c.send({"event": "pusher:connection_established",
+                "data": json.dumps({"socket_id": "1.2", "activity_timeout": self.ACTIVITY_S})})
+
+    def received(self, c, message):
+        if message["event"] == "pusher:subscribe" and not c.is_ready:
+            c.notes["channel"] = message["data"]["channel"]
+            c.send({"event": "pusher_internal:subscription_succeeded", "channel": c.notes["channel"], "data": "{}"})
+            c.is_ready = True
+        elif message["event"] == "pusher:ping":
+            c.send({"event": "pusher:pong", "data": {}})
+        elif message["event"] == "pusher:pong" and c.pinged:
+            c.pinged = 0.0
+        else:
+            super().received(c, message)
+
+    TICK_S = 1
+
+    def beat(self, c):
+        if c.pinged and time.monotonic() - c.pinged > 10:
+            c.broke("did not answer a ping", 4201)
+        elif not c.pinged:
+            c.pinged = time.monotonic()
+            c.send({"event": "pusher:ping", "data": {}})
+
+    def make(self, n):
+        return Event(f"orders|order.created|{n}", {"event": "order.created", "channel": "orders",
+                                                   "data": json.dumps({"id": n, "created_at": stamp(n)})})
+
+
+class Azure(Feed):
+    """Each connection has its numbers; what is not acknowledged is sent again to who recovers it."""
+
+    name = "azure-web-pubsub"
+    subprotocol = "json.reliable.webpubsub.azure.v1"
+    must_ack = True
+    MOST = 1000
+
+    def __init__(self):
+        super().__init__()
+        self.sessions = {}              # of a connection id: the events by sequence id that wait for an ack
+
+    def refuses(self, request):
+        if self.subprotocol not in request.subprotocols():
+            return 400, {}
+        session = request.asks("awps_connection_id")
+        if session is None:
+            return None if request.asks("access_token") == TOKEN else (401, {})
+        return None if session in self.sessions and request.asks("awps_reconnection_token") == f"t-{session}" else (404, {})
+
+    def opened(self, c):
+        name = c.request.asks("awps_connection_id") or f"conn-{len(self.sessions)}"
+        c.notes["session"] = name
+        session = self.sessions.setdefault(name, {"last": 0, "waiting": {}, "joined": False})
+        for number, event in session["waiting"].items():
+            self.message(c, number, event)
+        c.send({"type": "system", "event": "connected", "connectionId": name, "reconnectionToken": f"t-{name}"})
+        c.is_ready = session["joined"]
+
+    def received(self, c, message):
+        session = self.sessions[c.notes["session"]]
+        if message["type"] == "joinGroup":
+            error = {"name": "Duplicate", "message": "processed before"} if session["joined"] else None
+            c.send({"type": "ack", "ackId": message["ackId"], "success": error is None, **({"error": error} if error else {})})
+            session["joined"] = c.is_ready = True
+        elif message["type"] == "sequenceAck" and 0 < message["sequenceId"] <= session["last"]:
+            for number in [number for number in session["waiting"] if number <= message["sequenceId"]]:
+                self.acked(session["waiting"].pop(number).event_id)
+        else:
+            super().received(c, message)
+
+    def message(self, c, number, event):
+        event.sent.append((c, time.monotonic()))
+        c.send({"sequenceId": number, **event.message})
+
+    def deliver(self, c, event):
+        session = self.sessions[c.notes["session"]]
+        session["last"] += 1
+        session["waiting"][session["last"]] = event
+        if len(session["waiting"]) > self.MOST:
+            c.broke(f"left {self.MOST} messages without an ack")
+        self.message(c, session["last"], event)
+
+    def all_acked(self):
+        """On the connections that are there."""
+        return not any(self.sessions[c.notes["session"]]["waiting"] for c in self.ready())
+
+    def make(self, n):
+        return Event(f"orders|o-{n}", {"type": "message", "from": "group", "group": "orders", "dataType": "json",
+                                       "data": {"id": f"o-{n}", "time": stamp(n)}, "fromUserId": "u"})
+
+
+class Discord(Feed):
+    name = "discord"
+    is_exclusive = True
+    BEAT_S = 6
+
+    def __init__(self):
+        super().__init__()
+        self.sessions = {}              # what each has been sent, from s = 1
+
+    def opened(self, c):
+        c.send({"op": 10, "d": {"heartbeat_interval": 1000}, "s": None, "t": None})
+
+    def received(self, c, message):
+        op, d = message["op"], message["d"]
+        if op == 1:
+            self.beats(c)
+            c.send({"op": 11, "d": None, "s": None, "t": None})
+        elif op in (2, 6) and d["token"] == TOKEN and "session" not in c.notes:
+            if self.ready():
+                c.broke("connected beside another")
+            elif op == 2:
+                self.identify(c)
+            else:
+                self.resume(c, d)
+        else:
+            super().received(c, message)
+
+    def identify(self, c):
+        name = c.notes["session"] = f"session-{len(self.sessions)}"
+        self.sessions[name] = []
+        self.dispatch(c, "READY", {"session_id": name, "resume_gateway_url": self.url()})
+        c.is_ready = True
+
+    def resume(self, c, d):
+        past = self.sessions.get(d["session_id"])
+        if past is None or not isinstance(d["seq"], int) or d["seq"] > len(past):
+            c.send({"op": 9, "d": False, "s": None, "t": None})
+            return
+        c.notes["session"] = d["session_id"]
+        for s, (event, message) in enumerate(past[d["seq"]:], d["seq"] + 1):
+            if event:
+                event.sent.append((c, time.monotonic()))
+            c.send({"op": 0, "s": s, **message})
+        self.dispatch(c, "RESUMED", {})
+        c.is_ready = True
+
+    def dispatch(self, c, kind, d, event=None):
+        past = self.sessions[c.notes["session"]]
+        past.append((event, {"t": kind, "d": d}))
+        c.send({"op": 0, "s": len(past), "t": kind, "d": d})
+
+    def deliver(self, c, event):
+        event.sent.append((c, time.monotonic()))
+        self.dispatch(c, "MESSAGE_CREATE", event.message, event)
+
+    def make(self, n):
+        return Event(f"MESSAGE_CREATE|{1420070400000000000 + n}", {
+            "id": str(1420070400000000000 + n), "channel_id": "5", "content": f"message {n}", "timestamp": stamp(n),
+            "edited_timestamp": None})
+
+    def disturb(self, c):
+        c.send({"op": 7, "d": None, "s": None, "t": None})
+
+
+class Slack(Feed):
+    """Each event goes to one connection, and again, in a new envelope, until it is acknowledged."""
+
+    name = "slack"
+    replays = True
+    must_ack = True
+    RETRY_S = 3
+
+    def __init__(self):
+        super().__init__()
+        self.tickets = set()
+        self.open = {}                  # of an envelope's id: the event and when it was sent
+        self.tries = {}                 # of an event's id
+
+    def http(self, request):
+        if request.path != "/api/apps.connections.open" or request.method != "POST":
+            return 404, {"ok": False}
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+            return 200, {"ok": False, "error": "invalid_auth"}
+        ticket = f"{random.getrandbits(64):x}"
+        self.tickets.add(ticket)
+        return 200, {"ok": True, "url": self.url(f"/link/?ticket={ticket}&app_id=A1")}
+
+    def refuses(self, request):
+        if request.asks("ticket") not in self.tickets:
+            return 401, {}
+        self.tickets.remove(request.asks("ticket"))
+        return None
+
+    def opened(self, c):
+        c.is_ready = True
+        c.send({"type": "hello", "num_connections": len(self.ready()), "connection_info": {"app_id": "A1"}})
+
+    def received(self, c, message):
+        if message.get("envelope_id") not in self.open:
+            if message.get("envelope_id") not in self.tries:
+                super().received(c, message)
+            return
+        event, _ = self.open.pop(message["envelope_id"])
+        self.tries[event.event_id] = None
+        self.acked(event.event_id)
+
+    def publish(self):
+        event = self.make(len(self.events) + 1)
+        self.events.append(event)
+        self.tries[event.event_id] = 0
+        self.route(event)
+
+    def route(self, event):
+        ready = self.ready()
+        envelope = f"{event.event_id}-{self.tries[event.event_id]}"
+        self.tries[envelope] = None
+        self.open[envelope] = (event, time.monotonic())
+        if ready:
+            c = random.choice(ready)
+            event.sent.append((c, time.monotonic()))
+            c.send({"envelope_id": envelope, "type": "events_api", "accepts_response_payload": False,
+                    "retry_attempt": self.tries[event.event_id], "retry_reason": "", "payload": event.message})
+
+    def watch(self):
+        super().watch()
+        now = time.monotonic()
+        for envelope, (event, when) in list(self.open.items()):
+            if now - when > self.RETRY_S:
+                del self.open[envelope]
+                if self.tries[event.event_id] is not None:
+                    self.tries[event.event_id] += 1
+                    self.route(event)
+
+    def all_acked(self):
+        return not self.open
+
+    def disturb(self, c):
+        c.send({"type": "disconnect", "reason": "refresh_requested"})
+
+    def make(self, n):
+        return Event(f"Ev{n:06}", {"type": "event_callback", "event_id": f"Ev{n:06}", "event_time": EPOCH + n,
+                                   "event": {"type": "message", "text": f"text {n}"}})
+
+
+class Twitch(Feed):
+    name = "twitch"
+    is_exclusive = True
+    TICK_S = 1
+
+    def __init__(self):
+        super().__init__()
+        self.moves = {}                 # the connection of a challenge
+
+    def opened(self, c):
+        c.notes["session"] = c.request.asks("id") or f"S{len(self.connections)}"
+        old = self.moves.pop(c.request.asks("challenge"), None)
+        c.send(self.message("session_welcome", f"w{len(self.connections)}", {"session": {
+            "id": c.notes["session"], "status": "connected", "keepalive_timeout_seconds": 10, "reconnect_url": None}}))
+        if old:
+            c.is_ready, old.is_ready = True, False
+            c.notes["types"] = old.notes["types"]
+            old.notes["moved"] = True
+
+    def controlled(self, c, op):
+        if op in (TEXT, PING):
+            c.broke("sent a frame", 4001)
+
+    def http(self, request):
+        if request.headers.get("authorization") != f"Bearer {TOKEN}" or request.headers.get("client-id") != TOKEN:
+            return 401, {"error": "Unauthorized"}
+        wanted = json.loads(request.body)
+        for c in self.connections:
+            if c.notes["session"] == wanted["transport"]["session_id"] and not c.is_over and not c.notes.get("moved"):
+                types = c.notes.setdefault("types", set())
+                if wanted["type"] in types:
+                    return 409, {"error": "Conflict"}
+                if [other for other in self.ready() if other is not c]:
+                    c.broke("subscribed beside another")
+                types.add(wanted["type"])
+                c.is_ready = True
+                return 202, {"data": [{"id": "s", "status": "enabled"}]}
+        return 400, {"error": "session does not exist"}
+
+    @staticmethod
+    def message(kind, name, payload):
+        return {"metadata": {"message_id": name, "message_type": kind, "message_timestamp": stamp(0)}, "payload": payload}
+
+    def watch(self):
+        for c in [c for c in self.connections if c.notes.get("moved")]:
+            c.opened = time.monotonic()     # it is no longer expected to subscribe
+        super().watch()
+
+    def beat(self, c):
+        c.send(self.message("session_keepalive", f"k{random.getrandbits(64):x}", {}))
+
+    def disturb(self, c):
+        challenge = f"{random.getrandbits(64):x}"
+        self.moves[challenge] = c
+        query = urllib.parse.urlencode({"challenge": challenge, "id": c.notes["session"]})
+        c.send(self.message("session_reconnect", f"r{challenge}", {"session": {
+            "id": c.notes["session"], "status": "reconnecting", "reconnect_url": self.url(f"/ws?{query}")}}))
+
+    def make(self, n):
+        message = self.message("notification", f"n-{n}", {"subscription": {"type": "stream.online"}, "event": {"id": str(n)}})
+        message["metadata"].update(subscription_type="stream.online", subscription_version="1")
+        return Event(f"n-{n}", message)
+
+
+class CloudEvents(Feed):
+    name = "cloudevents"
+    subprotocol = "cloudevents.json"
+
+    def opened(self, c):
+        c.is_ready = True
+
+    def refuses(self, request):
+        return None if self.subprotocol in request.subprotocols() else (400, {})
+
+    def make(self, n):
+        return Event(f"/orders|A-{n}", {"specversion": "1.0", "type": "com.example.order.created", "source": "/orders",
+                                        "id": f"A-{n}", "time": stamp(n), "data": {"n": n}})
+
+
+class AwsApiGateway(Feed):
+    """A connection has a greatest age."""
+
+    name = "aws-api-gateway"
+    BEAT_S = 6
+    AGE_S = 15
+    overrides = {"ping": {"every_s": 1, "send": {"action": "ping"}}, "max_age_s": 3, "overlap_s": 2}
+
+    def received(self, c, message):
+        if message.get("action") == "subscribe":
+            c.send({"action": "subscribed", "topic": message["topic"]})
+            c.is_ready = True
+        elif message.get("action") == "ping":
+            self.beats(c)
+            c.send({"action": "pong"})
+        else:
+            super().received(c, message)
+
+    def watch(self):
+        super().watch()
+        for c in self.ready():
+            if time.monotonic() - c.opened > self.AGE_S:
+                c.broke("keeps a connection that is too old", 1001)
+
+    def make(self, n):
+        return Event(f"m-{n}", {"id": f"m-{n}", "type": "order.created", "time": stamp(n), "n": n})
+
+
+class Finnhub(Feed):
+    name = "finnhub"
+    is_exclusive = True
+    TICK_S = 1
+
+    def refuses(self, request):
+        if request.asks("token") != TOKEN:
+            return 401, {}
+        return (429, {}) if [c for c in self.connections if not c.is_over] else None
+
+    def received(self, c, message):
+        if message.get("type") not in ("subscribe", "subscribe-news"):
+            super().received(c, message)
+        c.is_ready = True
+
+    def beat(self, c):
+        c.send({"type": "ping"})
+
+    def make(self, n):
+        if n % 4 == 0:
+            return Event(f"news|{n}", {"type": "news", "data": [{"id": n, "datetime": EPOCH + n, "headline": f"News {n}"}]})
+        trade = {"c": None, "p": 7296, "s": "BINANCE:BTCUSDT", "t": EPOCH * 1000 + n, "v": n}
+        digest = hashlib.sha256(json.dumps(trade, separators=(",", ":")).encode()).hexdigest()
+        return Event(f"{trade['s']}|{trade['t']}|{digest}", {"type": "trade", "data": [trade]})
+
+
+FEEDS = {feed.name: feed for feed in (
+    Jetstream, JetstreamV2, Kraken, Coinbase, CoinbaseAdvanced, Binance, Nostr, Ethereum, HomeAssistant, Mastodon, GraphQL,
+    Phoenix, Ably, Pusher, Azure, Discord, Slack, Twitch, CloudEvents, AwsApiGateway, Finnhub)}
