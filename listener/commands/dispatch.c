@@ -23,15 +23,19 @@ extern const struct subcommand dead_letters_reopen;
 extern const struct subcommand dead_letters_retarget;
 extern const struct subcommand dead_letters_show;
 extern const struct subcommand migrate_command;
+extern const struct subcommand profile_check;
+extern const struct subcommand profile_list;
+extern const struct subcommand profile_show;
 extern const struct subcommand purge_command;
 extern const struct subcommand replay_command;
 extern const struct subcommand stats_duplicates;
+extern const struct subcommand try_command;
 
 /* In the order of --help. */
 static const struct subcommand *const commands[] = {
-	&dead_letters_list,     &dead_letters_show,   &dead_letters_retry, &dead_letters_discard,
-	&dead_letters_retarget, &dead_letters_reopen, &audit_command,      &replay_command,
-	&purge_command,         &stats_duplicates,    &migrate_command,
+	&dead_letters_list,   &dead_letters_show, &dead_letters_retry, &dead_letters_discard, &dead_letters_retarget,
+	&dead_letters_reopen, &audit_command,     &replay_command,     &purge_command,        &stats_duplicates,
+	&migrate_command,     &try_command,       &profile_list,       &profile_show,         &profile_check,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

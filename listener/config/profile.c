@@ -1,66 +1,784 @@
-/* profile.c owns the reading of profiles. */
+/* profile.c owns the reading of profiles: which keys there are, what they may hold, and that a wrong one is named by
+ * key and line. The small forms inside the values are profile_check.c's, where profiles lie is profile_folder.c's. */
 #include "config/profile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
+#include "config/profile_reader.h"
 
-static struct profile *refuse(struct profile_fault *fault)
+struct key {
+	const char *name;
+	/* Reads value into at. Returns 0, or -1 after profile_fail. */
+	int (*read)(struct profile_reader *r, const struct key *k, const json_t *value, void *at);
+	size_t offset;     /* in what is being read */
+	const char *words; /* choices in the order of the enum, one blank between; or a note of the reader's */
+	double lowest;
+	double highest;
+};
+
+struct key_table {
+	const struct key *keys;
+	size_t count;
+};
+
+/* --- values of one kind each --- */
+
+static int read_text(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	snprintf(fault->text, sizeof(fault->text), "profiles cannot be read yet");
-	return NULL;
+	(void)k;
+	if (!json_is_string(value))
+		return profile_fail(r, "must be a text");
+	*(const char **)at = json_string_value(value);
+	return 0;
 }
 
-struct profile *profile_parse(const char *text, size_t len, const char *source, const json_t *overrides,
-			      struct profile_fault *fault)
+/* words: "frame", if it may point into a frame. */
+static int read_text_template(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	(void)text, (void)len, (void)source, (void)overrides;
-	return refuse(fault);
+	if (read_text(r, k, value, at))
+		return -1;
+	return profile_check_template_text(r, json_string_value(value), k->words != NULL);
 }
 
-struct profile *profile_read_file(const char *path, const json_t *overrides, struct profile_fault *fault)
+static int read_number(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	(void)path, (void)overrides;
-	return refuse(fault);
+	if (!json_is_integer(value) || json_number_value(value) < k->lowest || json_number_value(value) > k->highest)
+		return profile_fail(r, "must be a whole number from %.0f to %.0f", k->lowest, k->highest);
+	*(int64_t *)at = json_integer_value(value);
+	return 0;
 }
 
-struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault)
+/* Seconds, kept in milliseconds. */
+static int read_seconds(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	(void)spec, (void)overrides;
-	return refuse(fault);
+	double number = json_number_value(value);
+
+	if (!json_is_number(value) || !(number >= k->lowest && number <= k->highest))
+		return profile_fail(r, "must be a number of seconds from %g to %g", k->lowest, k->highest);
+	*(int64_t *)at = (int64_t)(number * 1000 + 0.5);
+	return 0;
 }
 
-struct profile *profile_read_source(const json_t *source, const char *where, struct profile_fault *fault)
+static int read_real(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	(void)source, (void)where;
-	return refuse(fault);
+	double number = json_number_value(value);
+
+	if (!json_is_number(value) || !(number >= k->lowest && number <= k->highest))
+		return profile_fail(r, "must be a number from %g to %g", k->lowest, k->highest);
+	*(double *)at = number;
+	return 0;
+}
+
+static int read_switch(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	if (!json_is_boolean(value))
+		return profile_fail(r, "must be true or false");
+	*(bool *)at = json_is_true(value);
+	return 0;
+}
+
+/* The place of a word in words; -1 if it is not one of them. */
+static int find_word(const char *words, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (int i = 0; *words; i++) {
+		size_t n = strcspn(words, " ");
+
+		if (n == len && memcmp(words, word, n) == 0)
+			return i;
+		words += n + (words[n] == ' ');
+	}
+	return -1;
+}
+
+/* An enum whose first value is the first word. */
+static int read_choice(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	int place = json_is_string(value) ? find_word(k->words, json_string_value(value)) : -1;
+
+	if (place < 0)
+		return profile_fail(r, "must be one of: %s", k->words);
+	*(int *)at = place + (int)k->lowest;
+	return 0;
+}
+
+static int keep_json(const json_t *value, void *at)
+{
+	*(const json_t **)at = value;
+	return 0;
+}
+
+static int read_texts(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	size_t i;
+	json_t *item;
+
+	(void)k;
+	if (!json_is_array(value))
+		return profile_fail(r, "must be an array of texts");
+	json_array_foreach(value, i, item) if (!json_is_string(item)) return profile_fail(r,
+											  "must be an array of texts");
+	return keep_json(value, at);
+}
+
+static int read_codes(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	size_t i;
+	json_t *item;
+
+	(void)k;
+	if (!json_is_array(value))
+		return profile_fail(r, "must be an array of close codes");
+	json_array_foreach(value, i, item)
+	{
+		if (!json_is_integer(item) || json_integer_value(item) < 1000 || json_integer_value(item) > 4999)
+			return profile_fail(r, "a close code is a number from 1000 to 4999");
+	}
+	return keep_json(value, at);
+}
+
+/* Calls check for each item or member of value, with the path at it. */
+static int check_each(struct profile_reader *r, const json_t *value,
+		      int (*check)(struct profile_reader *r, const json_t *item))
+{
+	const char *name;
+	json_t *item;
+	size_t i;
+	int result = 0;
+
+	json_array_foreach(value, i, item)
+	{
+		profile_enter(r, NULL, i);
+		result = result ? result : check(r, item);
+		profile_leave(r);
+	}
+	json_object_foreach((json_t *)value, name, item)
+	{
+		profile_enter(r, name, 0);
+		result = result ? result : check(r, item);
+		profile_leave(r);
+	}
+	return result;
+}
+
+static int check_frame_template(struct profile_reader *r, const json_t *item)
+{
+	return profile_check_template(r, item, true);
+}
+
+static int check_plain_template(struct profile_reader *r, const json_t *item)
+{
+	return profile_check_template(r, item, false);
+}
+
+static int check_text_template(struct profile_reader *r, const json_t *item)
+{
+	return json_is_string(item) ? profile_check_template(r, item, false) : profile_fail(r, "must be a text");
+}
+
+static int check_part_item(struct profile_reader *r, const json_t *item)
+{
+	return json_is_string(item) ? profile_check_part(r, json_string_value(item))
+				    : profile_fail(r, "must be a text: a part");
+}
+
+static int check_pointer_item(struct profile_reader *r, const json_t *item)
+{
+	return json_is_string(item) ? profile_check_pointer(r, json_string_value(item))
+				    : profile_fail(r, "must be a text: a JSON pointer");
+}
+
+/* words: "frame", if they may point into a frame. */
+static int read_templates(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	if (!json_is_array(value))
+		return profile_fail(r, "must be an array of messages");
+	return check_each(r, value, k->words ? check_frame_template : check_plain_template) || keep_json(value, at);
+}
+
+static int read_template(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	return profile_check_template(r, value, k->words != NULL) || keep_json(value, at);
+}
+
+static int read_text_templates(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	bool is_object = strcmp(k->words, "object") == 0;
+
+	if (!(is_object ? json_is_object(value) : json_is_array(value)))
+		return profile_fail(r, "must be an %s of texts", k->words);
+	return check_each(r, value, check_text_template) || keep_json(value, at);
+}
+
+static int read_part(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	return read_text(r, k, value, at) || profile_check_part(r, json_string_value(value));
+}
+
+static int read_pointer(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	return read_text(r, k, value, at) || profile_check_pointer(r, json_string_value(value));
+}
+
+static int read_pointers(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	if (!json_is_array(value))
+		return profile_fail(r, "must be an array of JSON pointers");
+	return check_each(r, value, check_pointer_item) || keep_json(value, at);
+}
+
+static int read_conditions(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	return profile_check_conditions(r, value) || keep_json(value, at);
+}
+
+/* words: "pointer", if the values are pointers into an answer; else they are parts. */
+static int read_capture(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	if (!json_is_object(value))
+		return profile_fail(r, "must be an object of variables, each with where its value is");
+	return check_each(r, value, k->words ? check_pointer_item : check_part_item) || keep_json(value, at);
+}
+
+static int check_alternative(struct profile_reader *r, const json_t *parts)
+{
+	if (!json_is_array(parts) || json_array_size(parts) == 0 || json_array_size(parts) > PROFILE_PARTS_MAX)
+		return profile_fail(r, "must be an array of 1 to %d parts", PROFILE_PARTS_MAX);
+	return check_each(r, parts, check_part_item);
+}
+
+static int read_id(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	if (!json_is_array(value) || json_array_size(value) == 0 || json_array_size(value) > PROFILE_PARTS_MAX)
+		return profile_fail(r, "must be an array of 1 to %d alternatives, each an array of parts",
+				    PROFILE_PARTS_MAX);
+	return check_each(r, value, check_alternative) || keep_json(value, at);
+}
+
+static int read_unit(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	static const char *const words = "ms s";
+	int place = json_is_string(value) ? find_word(words, json_string_value(value)) : -1;
+
+	(void)k;
+	if (place < 0)
+		return profile_fail(r, "must be ms or s");
+	*(int64_t *)at = place ? 1000 : 1;
+	return 0;
+}
+
+static int read_variable(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	if (read_text(r, k, value, at))
+		return -1;
+	return profile_check_variable(r, json_string_value(value), strlen(json_string_value(value)));
+}
+
+static int check_var(struct profile_reader *r, const json_t *value)
+{
+	size_t i;
+	json_t *item;
+
+	json_array_foreach(value, i, item)
+	{
+		if (!json_is_string(item) && !json_is_number(item))
+			return profile_fail(r, "an array may hold texts and numbers");
+	}
+	return json_is_object(value) || json_is_null(value)
+		       ? profile_fail(r, "must be a text, a number, true, false or an array")
+		       : 0;
+}
+
+static int read_vars(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	if (!json_is_object(value))
+		return profile_fail(r, "must be an object of variables and their first values");
+	return check_each(r, value, check_var) || keep_json(value, at);
+}
+
+/* Of the server role and for people: kept as it is. */
+static int read_any(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)r, (void)k, (void)value, (void)at;
+	return 0;
+}
+
+/* --- objects --- */
+
+static const char *next_key(const void *ctx, size_t i)
+{
+	const struct key_table *t = ctx;
+
+	return i < t->count ? t->keys[i].name : NULL;
+}
+
+static int refuse_key(struct profile_reader *r, const struct key_table *t, const char *name, const char *what)
+{
+	const char *near = profile_nearest(name, next_key, t);
+
+	if (near)
+		return profile_fail(r, "%s has no key \"%.60s\"; did you mean \"%s\"?", what, name, near);
+	return profile_fail(r, "%s has no key \"%.60s\"", what, name);
+}
+
+/* Reads the members of an object into at. what: the object's kind, for errors. */
+static int read_object(struct profile_reader *r, struct key_table t, const char *what, const json_t *value, void *at)
+{
+	const char *name;
+	json_t *member;
+
+	if (!json_is_object(value))
+		return profile_fail(r, "must be an object");
+	json_object_foreach((json_t *)value, name, member)
+	{
+		size_t i = 0;
+		int result;
+
+		while (i < t.count && strcmp(t.keys[i].name, name) != 0)
+			i++;
+		profile_enter(r, name, 0);
+		result = i == t.count ? refuse_key(r, &t, name, what)
+				      : t.keys[i].read(r, &t.keys[i], member, (char *)at + t.keys[i].offset);
+		profile_leave(r);
+		if (result)
+			return -1;
+	}
+	return 0;
+}
+
+#define TABLE(keys)  ((struct key_table){keys, sizeof(keys) / sizeof((keys)[0])})
+#define HTTP(member) offsetof(struct profile_http, member)
+#define RULE(member) offsetof(struct profile_rule, member)
+#define TOP(member)  offsetof(struct profile, member)
+#define DAY_S        86400.0
+#define OVERLAP_S    10
+
+/* --- http --- */
+
+static int read_statuses(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile_http *h = (struct profile_http *)((char *)at - k->offset);
+	size_t i;
+	json_t *item;
+
+	if (!json_is_array(value) || json_array_size(value) > sizeof(h->accept_status) / sizeof(h->accept_status[0]))
+		return profile_fail(r, "must be an array of at most 8 statuses");
+	json_array_foreach(value, i, item)
+	{
+		if (!json_is_integer(item) || json_integer_value(item) < 100 || json_integer_value(item) > 599)
+			return profile_fail(r, "a status is a number from 100 to 599");
+		h->accept_status[h->accept_count++] = (uint16_t)json_integer_value(item);
+	}
+	return 0;
+}
+
+static const struct key http_keys[] = {
+	{"method", read_text, HTTP(method), NULL, 0, 0},
+	{"url", read_text_template, HTTP(url), NULL, 0, 0},
+	{"headers", read_text_templates, HTTP(headers), "object", 0, 0},
+	{"body", read_template, HTTP(body), NULL, 0, 0},
+	{"capture", read_capture, HTTP(capture), "pointer", 0, 0},
+	{"accept_status", read_statuses, HTTP(accept_status), NULL, 0, 0},
+};
+
+static int read_call(struct profile_reader *r, const json_t *value, struct profile_http *http)
+{
+	if (read_object(r, TABLE(http_keys), "an HTTP call", value, http))
+		return -1;
+	if (!http->url)
+		return profile_fail(r, "url is missing");
+	if (!http->method)
+		http->method = http->body ? "POST" : "GET";
+	return 0;
+}
+
+static int read_url_http(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile_http *http = memory_calloc(1, sizeof(*http));
+
+	(void)k;
+	*(struct profile_http **)at = http;
+	return read_call(r, value, http);
+}
+
+static int read_calls(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile_rule *rule = (struct profile_rule *)((char *)at - k->offset);
+	size_t i;
+	json_t *item;
+	int result = 0;
+
+	if (!json_is_array(value) || json_array_size(value) == 0)
+		return profile_fail(r, "must be an array of HTTP calls");
+	rule->http = memory_calloc(json_array_size(value), sizeof(*rule->http));
+	json_array_foreach(value, i, item)
+	{
+		profile_enter(r, NULL, i);
+		result = result ? result : read_call(r, item, &rule->http[rule->http_count++]);
+		profile_leave(r);
+	}
+	return result;
+}
+
+/* --- rules --- */
+
+/* Of a frame that is an event; the profile has them too, for its default. */
+#define EVENT_KEYS(AT) \
+	{"id", read_id, AT(id), NULL, 0, 0}, {"id_join", read_text, AT(id_join), NULL, 0, 0}, \
+		{"type", read_part, AT(type), NULL, 0, 0}, {"time", read_part, AT(time), NULL, 0, 0}, \
+		{"time_unit", read_choice, AT(time_unit), TIMESTAMP_UNITS, 0, 0}, \
+		{"payload", read_part, AT(payload), NULL, 0, 0}, {"explode", read_pointer, AT(explode), NULL, 0, 0}, \
+	{ \
+		"where", read_conditions, AT(where), NULL, 0, 0 \
+	}
+
+static const struct key rule_keys[] = {
+	{"name", read_text, RULE(name), NULL, 0, 0},
+	{"when", read_conditions, RULE(when), NULL, 0, 0},
+	{"action", read_choice, RULE(action), "ignore event reject reconnect fatal", 0, 0},
+	EVENT_KEYS(RULE),
+	{"capture", read_capture, RULE(capture), NULL, 0, 0},
+	{"clear", read_texts, RULE(clear), NULL, 0, 0},
+	{"send", read_templates, RULE(send), "frame", 0, 0},
+	{"cursor", read_part, RULE(cursor), NULL, 0, 0},
+	{"ack", read_template, RULE(ack), "frame", 0, 0},
+	{"url", read_text_template, RULE(url), "frame", 0, 0},
+	{"http", read_calls, RULE(http), NULL, 0, 0},
+	{"ready", read_switch, RULE(ready), NULL, 0, 0},
+	{"overlap", read_switch, RULE(overlap), NULL, 0, 0},
+	{"about", read_any, 0, NULL, 0, 0},
+};
+
+static void set_rule_defaults(struct profile_rule *rule)
+{
+	rule->id_join = "|";
+	rule->payload = "";
+}
+
+static int read_rule(struct profile_reader *r, const json_t *value, struct profile_rule *rule)
+{
+	set_rule_defaults(rule);
+	if (read_object(r, TABLE(rule_keys), "a rule", value, rule))
+		return -1;
+	if (rule->action == ACTION_EVENT && !rule->id)
+		return profile_fail(r, "id is missing: a rule whose action is event needs one");
+	return 0;
+}
+
+static int read_rules(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile *p = (struct profile *)((char *)at - k->offset);
+	size_t i;
+	json_t *item;
+	int result = 0;
+
+	if (!json_is_array(value) || json_array_size(value) > PROFILE_RULES_MAX)
+		return profile_fail(r, "must be an array of at most %d rules", PROFILE_RULES_MAX);
+	p->rules = memory_calloc(json_array_size(value) + 1, sizeof(*p->rules));
+	json_array_foreach(value, i, item)
+	{
+		profile_enter(r, NULL, i);
+		result = result ? result : read_rule(r, item, &p->rules[p->rule_count++]);
+		profile_leave(r);
+	}
+	return result;
+}
+
+/* --- the rest of the profile --- */
+
+static const struct key every_keys[] = {
+	{"var", read_variable, TOP(ping.var), NULL, 0, 0},
+	{"unit", read_unit, TOP(ping.unit_ms), NULL, 0, 0},
+};
+
+/* A number of seconds, or a variable. */
+static int read_every(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	return read_object(r, TABLE(every_keys), "every", value, (char *)at - k->offset);
+}
+
+static const struct key ping_keys[] = {
+	{"every_s", read_seconds, TOP(ping.every_ms), NULL, 0.1, DAY_S},
+	{"every", read_every, TOP(ping.var), NULL, 0, 0},
+	{"first_jitter", read_switch, TOP(ping.first_jitter), NULL, 0, 0},
+	{"send", read_template, TOP(ping.send), NULL, 0, 0},
+};
+
+static int read_ping(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile *p = (struct profile *)((char *)at - k->offset);
+
+	if (read_object(r, TABLE(ping_keys), "ping", value, p))
+		return -1;
+	if (!p->ping.send || (!p->ping.every_ms && !p->ping.var))
+		return profile_fail(r, "needs send, and every_s or every");
+	return 0;
+}
+
+static const struct key idle_keys[] = {
+	{"var", read_variable, TOP(idle_timeout.var), NULL, 0, 0},
+	{"unit", read_unit, TOP(idle_timeout.unit_ms), NULL, 0, 0},
+	{"factor", read_real, TOP(idle_timeout.factor), NULL, 0.1, 1000},
+	{"default_s", read_seconds, TOP(idle_timeout.ms), NULL, 0, DAY_S},
+};
+
+static int read_idle(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile *p = (struct profile *)((char *)at - k->offset);
+
+	if (json_is_number(value))
+		return read_seconds(r, k, value, &p->idle_timeout.ms);
+	if (read_object(r, TABLE(idle_keys), "idle_timeout", value, p))
+		return -1;
+	return p->idle_timeout.var ? 0 : profile_fail(r, "var is missing");
+}
+
+static const struct key backoff_keys[] = {
+	{"min_ms", read_number, TOP(backoff.min_ms), NULL, 1, DAY_S * 1000},
+	{"max_ms", read_number, TOP(backoff.max_ms), NULL, 1, DAY_S * 1000},
+	{"jitter", read_switch, TOP(backoff.jitter), NULL, 0, 0},
+};
+
+static int read_backoff(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	return read_object(r, TABLE(backoff_keys), "backoff", value, (char *)at - k->offset);
+}
+
+static const struct key reset_keys[] = {
+	{"codes", read_codes, TOP(reset_codes), NULL, 0, 0},
+	{"clear", read_texts, TOP(reset_clear), NULL, 0, 0},
+};
+
+static int read_reset(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	return read_object(r, TABLE(reset_keys), "reset_close", value, (char *)at - k->offset);
+}
+
+#define CLOSE_WORDS "backoff at_once fatal reset"
+
+/* "4000" or "4000-4099"; false if it is neither. */
+static bool read_range(const char *text, long *low, long *high)
+{
+	char *end;
+
+	*low = *high = strtol(text, &end, 10);
+	if (*end == '-')
+		*high = strtol(end + 1, &end, 10);
+	return !*end && *low >= 1000 && *high <= 4999 && *low <= *high;
+}
+
+static int read_policy(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	const char *range;
+	json_t *word;
+	long low, high;
+
+	(void)k;
+	if (!json_is_object(value))
+		return profile_fail(r, "must be an object of close codes, each with one of: " CLOSE_WORDS);
+	json_object_foreach((json_t *)value, range, word)
+	{
+		if (!read_range(range, &low, &high))
+			return profile_fail(r, "\"%.40s\" is not a close code or a range such as 4000-4099", range);
+		if (!json_is_string(word) || find_word(CLOSE_WORDS, json_string_value(word)) < 0)
+			return profile_fail(r, "%.40s must be one of: " CLOSE_WORDS, range);
+	}
+	return keep_json(value, at);
+}
+
+static const struct key cursor_keys[] = {
+	{"kind", read_choice, TOP(cursor.kind), "max last", CURSOR_MAX, 0},
+	{"scope", read_choice, TOP(cursor.scope), "source host session", 0, 0},
+	{"rewind", read_number, TOP(cursor.rewind), NULL, 0, 1e18},
+	{"format", read_choice, TOP(cursor.format), "decimal hex", 0, 0},
+	{"clamp_now", read_switch, TOP(cursor.clamp_now), NULL, 0, 0},
+	{"hold_until", read_conditions, TOP(cursor.hold_until), NULL, 0, 0},
+};
+
+static int read_cursor(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile *p = (struct profile *)((char *)at - k->offset);
+
+	if (read_object(r, TABLE(cursor_keys), "cursor", value, p))
+		return -1;
+	return p->cursor.kind ? 0 : profile_fail(r, "kind is missing: max or last");
+}
+
+static const struct key gap_keys[] = {
+	{"key", read_part, TOP(gap.key), NULL, 0, 0},
+	{"seq", read_part, TOP(gap.seq), NULL, 0, 0},
+	{"contiguous", read_switch, TOP(gap.contiguous), NULL, 0, 0},
+};
+
+static int read_gap(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	struct profile *p = (struct profile *)((char *)at - k->offset);
+
+	if (read_object(r, TABLE(gap_keys), "gap", value, p))
+		return -1;
+	return p->gap.key && p->gap.seq ? 0 : profile_fail(r, "needs key and seq");
+}
+
+#define FALLBACK(member) offsetof(struct profile, fallback.member)
+
+static const struct key profile_keys[] = {
+	{"name", read_text, TOP(name), NULL, 0, 0},
+	{"about", read_text, TOP(about), NULL, 0, 0},
+	{"url", read_text_template, TOP(url), NULL, 0, 0},
+	{"url_resume", read_text_template, TOP(url_resume), NULL, 0, 0},
+	{"resume_window_s", read_number, TOP(resume_window_s), NULL, 0, 366 * DAY_S},
+	{"url_http", read_url_http, TOP(url_http), NULL, 0, 0},
+	{"mirrors", read_text_templates, TOP(mirrors), "array", 0, 0},
+	{"headers", read_text_templates, TOP(headers), "object", 0, 0},
+	{"subprotocols", read_texts, TOP(subprotocols), NULL, 0, 0},
+	{"vars", read_vars, TOP(vars), NULL, 0, 0},
+	{"on_open", read_templates, TOP(on_open), NULL, 0, 0},
+	{"rules", read_rules, TOP(rules), NULL, 0, 0},
+	{"default", read_choice, FALLBACK(action), "ignore event reject", 0, 0},
+	EVENT_KEYS(FALLBACK),
+	{"ping", read_ping, TOP(ping), NULL, 0, 0},
+	{"counter_start", read_number, TOP(counter_start), NULL, 0, 1e15},
+	{"ws_ping_s", read_number, TOP(ws_ping_s), NULL, 0, DAY_S},
+	{"idle_timeout_s", read_idle, TOP(idle_timeout), NULL, 0, DAY_S},
+	{"idle_timeout", read_idle, TOP(idle_timeout), NULL, 0, DAY_S},
+	{"fleet", read_choice, TOP(fleet), "broadcast shared exclusive session", 0, 0},
+	{"backoff", read_backoff, TOP(backoff), NULL, 0, 0},
+	{"fatal_close", read_codes, TOP(fatal_close), NULL, 0, 0},
+	{"reset_close", read_reset, TOP(reset_codes), NULL, 0, 0},
+	{"close_policy", read_policy, TOP(close_policy), NULL, 0, 0},
+	{"close_code_on_stop", read_number, TOP(close_code_on_stop), NULL, 1000, 4999},
+	{"cursor", read_cursor, TOP(cursor), NULL, 0, 0},
+	{"ack_mode", read_choice, TOP(ack_mode), "each cumulative", ACK_MODE_EACH, 0},
+	{"ack_on", read_choice, TOP(ack_on), "durable receive", 0, 0},
+	{"ack_deadline_ms", read_number, TOP(ack_deadline_ms), NULL, 0, DAY_S * 1000},
+	{"max_unacked", read_number, TOP(max_unacked), NULL, 0, 1e9},
+	{"json_strings", read_pointers, TOP(json_strings), NULL, 0, 0},
+	{"split", read_choice, TOP(split), "array ndjson", SPLIT_ARRAY, 0},
+	{"overlap_s", read_number, TOP(overlap_s), NULL, 0, DAY_S},
+	{"never_send", read_switch, TOP(never_send), NULL, 0, 0},
+	{"send_rate_per_s", read_real, TOP(send_rate_per_s), NULL, 0, 1e6},
+	{"max_age_s", read_number, TOP(max_age_s), NULL, 0, 366 * DAY_S},
+	{"redirect_keeps_subscriptions", read_switch, TOP(redirect_keeps_subscriptions), NULL, 0, 0},
+	{"gap", read_gap, TOP(gap), NULL, 0, 0},
+	{"max_message_bytes", read_number, TOP(max_message_bytes), NULL, 64, 1 << 28},
+	{"id_max_len", read_number, TOP(id_max_len), NULL, 64, 1 << 20},
+	{"max_elements", read_number, TOP(max_elements), NULL, 0, 1e9},
+	{"accept_subprotocols", read_texts, TOP(accept_subprotocols), NULL, 0, 0},
+	{"tokens", read_any, 0, NULL, 0, 0},
+	{"ack", read_any, 0, NULL, 0, 0},
+	{"ack_duplicate", read_any, 0, NULL, 0, 0},
+	{"ack_error", read_any, 0, NULL, 0, 0},
+};
+
+static void set_defaults(struct profile *p)
+{
+	p->counter_start = 1;
+	p->ws_ping_s = p->idle_timeout.ms = p->backoff.min_ms = p->backoff.max_ms = -1;
+	p->ping.unit_ms = p->idle_timeout.unit_ms = 1000;
+	p->idle_timeout.factor = 1;
+	p->backoff.jitter = true;
+	p->close_code_on_stop = 1000;
+	set_rule_defaults(&p->fallback);
+	p->fallback.name = "default";
+}
+
+/* What no single key can tell. */
+static int check_whole(struct profile_reader *r, const struct profile *p)
+{
+	if (!p->url && !p->accept_subprotocols)
+		return profile_fail(r, "url is missing");
+	if (!p->rules)
+		return profile_fail(r, "rules are missing: without one, no frame is an event");
+	if (p->fallback.action == ACTION_EVENT && !p->fallback.id)
+		return profile_fail(r, "id is missing: default is event, and such an event needs one too");
+	for (size_t i = 0; i < p->rule_count; i++) {
+		if (!p->rules[i].cursor || p->cursor.kind)
+			continue;
+		profile_enter(r, "rules", 0);
+		profile_enter(r, NULL, i);
+		return profile_fail(r, "the rule has a cursor, but the profile has none");
+	}
+	return 0;
+}
+
+/* What rules need and the profile does not say. */
+static void complete(struct profile *p)
+{
+	for (size_t i = 0; i < p->rule_count; i++) {
+		if (p->rules[i].ack && !p->ack_mode)
+			p->ack_mode = ACK_MODE_EACH;
+		if (p->rules[i].overlap && !p->overlap_s)
+			p->overlap_s = OVERLAP_S;
+	}
+	if (p->id_max_len > PROFILE_ID_MAX)
+		p->id_max_len = PROFILE_ID_MAX;
+}
+
+/* --- the whole --- */
+
+struct profile *profile_from_json(json_t *root, struct profile_reader *r)
+{
+	struct profile *p = memory_calloc(1, sizeof(*p));
+	int result;
+
+	set_defaults(p);
+	p->name = r->name;
+	p->root = root;
+	r->variables = profile_collect_variables(root);
+	result = read_object(r, TABLE(profile_keys), "a profile", root, p) || check_whole(r, p);
+	json_decref(r->variables);
+	if (result) {
+		profile_free(p);
+		return NULL;
+	}
+	complete(p);
+	return p;
 }
 
 void profile_free(struct profile *p)
 {
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->rule_count; i++)
+		free(p->rules[i].http);
+	free(p->rules);
+	free(p->url_http);
+	json_decref(p->root);
 	free(p);
+}
+
+static bool has_code(const json_t *codes, int code)
+{
+	size_t i;
+	json_t *item;
+
+	json_array_foreach(codes, i, item) if (json_integer_value(item) == code) return true;
+	return false;
 }
 
 int profile_close(const struct profile *p, int code)
 {
-	(void)p, (void)code;
+	const char *range;
+	json_t *word;
+	long low, high;
+
+	if (has_code(p->fatal_close, code))
+		return CLOSE_FATAL;
+	if (has_code(p->reset_codes, code))
+		return CLOSE_RESET;
+	json_object_foreach((json_t *)p->close_policy, range, word)
+	{
+		if (read_range(range, &low, &high) && code >= low && code <= high)
+			return find_word(CLOSE_WORDS, json_string_value(word));
+	}
 	return -1;
-}
-
-const char *profile_folder(void)
-{
-	return "profiles";
-}
-
-char **profile_names(size_t *count)
-{
-	*count = 0;
-	return memory_calloc(1, sizeof(char *));
-}
-
-char *profile_text(const char *name, struct profile_fault *fault)
-{
-	(void)name;
-	refuse(fault);
-	return NULL;
 }

@@ -7,12 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
-#define PROFILE_TEXT_MAX     (1 << 20) /* bytes of a profile */
-#define PROFILE_RULES_MAX    64
-#define PROFILE_POINTERS_MAX 256 /* different pointers of one profile */
-#define PROFILE_PARTS_MAX    16  /* parts of an id, and alternatives of it */
+#include "base/timestamp.h"
+
+#define PROFILE_TEXT_MAX  (1 << 20) /* bytes of a profile */
+#define PROFILE_RULES_MAX 64
+#define PROFILE_PARTS_MAX 16  /* parts of an id, and alternatives of it */
+#define PROFILE_ID_MAX    512 /* bytes of an id */
 
 enum profile_fleet {
 	FLEET_BROADCAST, /* every connection gets everything */
@@ -32,8 +33,10 @@ enum profile_action {
 enum profile_split { SPLIT_NONE, SPLIT_ARRAY, SPLIT_NDJSON };
 enum profile_cursor_kind { CURSOR_NONE, CURSOR_MAX, CURSOR_LAST };
 enum profile_cursor_scope { SCOPE_SOURCE, SCOPE_HOST, SCOPE_SESSION };
+enum profile_cursor_format { FORMAT_PLAIN, FORMAT_HEX };
 enum profile_ack_mode { ACK_MODE_NONE, ACK_MODE_EACH, ACK_MODE_CUMULATIVE };
 enum profile_ack_on { ACK_ON_DURABLE, ACK_ON_RECEIVE };
+/* What a close code calls for: wait as usual, connect at once, stop, or drop the session's variables and connect. */
 enum profile_close { CLOSE_BACKOFF, CLOSE_AT_ONCE, CLOSE_FATAL, CLOSE_RESET };
 
 /* One HTTP call: url_http, or an item of a rule's http. Its texts are templates (feed/session.h renders them). */
@@ -57,7 +60,7 @@ struct profile_rule {
 	const char *id_join; /* "|" */
 	const char *type;    /* parts */
 	const char *time;
-	const char *time_unit; /* rfc3339, s, ms, us, ns or hex_s */
+	enum timestamp_unit time_unit;
 	const char *payload;   /* "": the element */
 	const char *explode;   /* a pointer with stars */
 	const json_t *capture; /* object: variable -> part */
@@ -65,7 +68,7 @@ struct profile_rule {
 	const json_t *send;    /* array of templates */
 	const char *cursor;    /* part */
 	const json_t *ack;     /* template */
-	const json_t *url;     /* template of a text, of ACTION_RECONNECT */
+	const char *url;       /* template, of ACTION_RECONNECT */
 	struct profile_http *http;
 	size_t http_count;
 	bool ready;   /* this frame makes the connection a good one */
@@ -73,7 +76,7 @@ struct profile_rule {
 };
 
 struct profile {
-	char *name;
+	const char *name;
 	json_t *root; /* the whole; owns what the others point to */
 	const char *about;
 	const char *url;               /* template */
@@ -115,7 +118,7 @@ struct profile {
 		enum profile_cursor_kind kind;
 		enum profile_cursor_scope scope;
 		int64_t rewind;
-		bool is_hex;
+		enum profile_cursor_format format;
 		bool clamp_now;
 		const json_t *hold_until; /* object of conditions; NULL: none */
 	} cursor;
@@ -125,7 +128,7 @@ struct profile {
 	int64_t max_unacked;        /* 0: no limit */
 	const json_t *json_strings; /* array of pointers; NULL: none */
 	enum profile_split split;
-	int64_t overlap_s; /* 0: none */
+	int64_t overlap_s; /* 0: no rule overlaps */
 	bool never_send;
 	double send_rate_per_s; /* 0: no limit */
 	int64_t max_age_s;      /* of a connection; 0: no limit */
@@ -136,7 +139,7 @@ struct profile {
 		bool contiguous;
 	} gap;
 	int64_t max_message_bytes; /* 0: as the setting says */
-	int64_t id_max_len;        /* a longer id becomes its SHA-256 */
+	int64_t id_max_len;        /* a longer id becomes its SHA-256; 0: the profile does not say */
 	int64_t max_elements;      /* of one frame; more are rejected */
 	struct profile_rule *rules;
 	size_t rule_count;

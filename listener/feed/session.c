@@ -1,16 +1,31 @@
-/* session.c owns what is remembered of a source from frame to frame and from connection to connection. */
+/* session.c owns what is remembered of a source from connection to connection: its variables, its cursor, where the
+ * next connection goes and what is said on it. Messages are session_read.c's. */
 #include "feed/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
+#include "base/url.h"
+#include "feed/session_state.h"
+
+#define DAY_MS 86400000.0
 
 const char *const session_how_names[] = {"fresh", "redirect", "resume", "http-bootstrap"};
 
-struct session {
-	const struct profile *profile;
-	bool is_recording;
-};
+/* --- life --- */
+
+/* Does a template or a part of the rules ask for the cursor? Only then it is worth printing for each frame. */
+static bool has_cursor_var(const struct profile *p)
+{
+	char *text = json_dumps(json_object_get(p->root, "rules"), 0);
+	bool result = text && (strstr(text, "$cursor") || strstr(text, "${cursor}"));
+
+	free(text);
+	return result;
+}
 
 struct session *session_new(const struct profile *p, bool is_recording)
 {
@@ -18,86 +33,346 @@ struct session *session_new(const struct profile *p, bool is_recording)
 
 	s->profile = p;
 	s->is_recording = is_recording;
+	s->has_cursor_var = has_cursor_var(p);
+	s->rules = rules_new(p);
+	vars_init(&s->vars, p->vars);
+	s->cursor.profile = p;
+	s->counter = p->counter_start;
+	s->hold_pointers = pointers_new();
+	conditions_compile(&s->hold, p->cursor.hold_until, s->hold_pointers);
+	s->arena = (struct arena){.room = s->scratch, .size = sizeof(s->scratch)};
 	return s;
+}
+
+static void forget_dial(struct session *s)
+{
+	free(s->url);
+	free(s->shown);
+	free(s->on_open);
+	s->url = s->shown = NULL;
+	s->on_open = NULL;
+	s->url_json.len = s->texts.len = 0;
+	*s->fault = '\0';
 }
 
 void session_free(struct session *s)
 {
+	struct bytes *texts[] = {&s->redirect,   &s->url_json,   &s->texts, &s->rendered,
+				 &s->spliced[0], &s->spliced[1], &s->id};
+
+	forget_dial(s);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		bytes_free(texts[i]);
+	free(s->rendered_text);
+	conditions_free(&s->hold);
+	pointers_free(s->hold_pointers);
+	cursor_free(&s->cursor);
+	vars_free(&s->vars);
+	rules_free(s->rules);
 	free(s);
 }
 
-void session_connect(struct session *s, int64_t now_s, int64_t closed_s, size_t mirror, struct session_dial *dial)
+/* --- templates --- */
+
+struct template_scope session_scope(struct session *s, struct slice frame)
 {
-	(void)s, (void)now_s, (void)closed_s, (void)mirror, (void)dial;
+	return (struct template_scope){
+		.frame = frame,
+		.vars = &s->vars,
+		.counter = s->is_recording ? NULL : &s->counter,
+		.keeps_secrets = s->is_recording,
+	};
 }
 
-const char *session_url(struct session *s)
+/* The text of a JSON string, on the heap; NULL of all else, and of "". */
+static char *make_text(struct slice json)
 {
-	(void)s;
-	return NULL;
+	struct arena a = {.room = NULL};
+	struct slice text = {NULL, 0};
+	char *copy = NULL;
+
+	if (json_kind(json) == KIND_STRING)
+		text = json_text(json, &a);
+	if (text.len && !memchr(text.at, '\0', text.len))
+		copy = memory_strndup(text.at, text.len);
+	arena_clear(&a);
+	return copy;
+}
+
+static const char *take_fault(struct session *s, const struct template_scope *scope)
+{
+	if (*scope->fault)
+		snprintf(s->fault, sizeof(s->fault), "%s", scope->fault);
+	return *scope->fault ? s->fault : NULL;
 }
 
 struct slice session_render(struct session *s, const json_t *t, const char **fault)
 {
-	(void)s, (void)t, (void)fault;
-	return (struct slice){NULL, 0};
+	struct template_scope scope = session_scope(s, (struct slice){NULL, 0});
+	bool is_there;
+
+	s->rendered.len = 0;
+	is_there = template_render(&s->rendered, t, &scope);
+	*fault = take_fault(s, &scope);
+	return is_there && !*fault ? bytes_slice(&s->rendered) : (struct slice){NULL, 0};
 }
 
 const char *session_render_text(struct session *s, const char *t, const char **fault)
 {
-	(void)s, (void)t, (void)fault;
-	return NULL;
+	struct template_scope scope = session_scope(s, (struct slice){NULL, 0});
+
+	s->rendered.len = 0;
+	template_render_text(&s->rendered, t, &scope);
+	*fault = take_fault(s, &scope);
+	free(s->rendered_text);
+	s->rendered_text = *fault ? NULL : make_text(bytes_slice(&s->rendered));
+	return *fault ? NULL : s->rendered_text ? s->rendered_text : "";
+}
+
+/* --- connecting --- */
+
+static bool may_resume(const struct session *s, int64_t now_s, int64_t closed_s)
+{
+	const struct profile *p = s->profile;
+
+	if (!p->url_resume || !*p->url_resume || !template_is_complete(p->url_resume, &s->vars))
+		return false;
+	return s->is_recording || !p->resume_window_s || (closed_s && now_s - closed_s <= p->resume_window_s);
+}
+
+/* Null, "", 0, false, [] and {} lead nowhere. */
+static bool leads_somewhere(struct slice url)
+{
+	static const char *const nowhere[] = {"null", "\"\"", "0", "false", "[]", "{}"};
+
+	for (size_t i = 0; i < sizeof(nowhere) / sizeof(nowhere[0]); i++)
+		if (url.len == strlen(nowhere[i]) && memcmp(url.at, nowhere[i], url.len) == 0)
+			return false;
+	return url.len > 0;
+}
+
+static enum session_how choose(const struct session *s, int64_t now_s, int64_t closed_s)
+{
+	if (leads_somewhere((struct slice){s->redirect.at, s->redirect.len}))
+		return HOW_REDIRECT;
+	if (may_resume(s, now_s, closed_s))
+		return HOW_RESUME;
+	return s->profile->url_http ? HOW_HTTP : HOW_FRESH;
+}
+
+/* A mirror says scheme, host and path; the query is the URL's. */
+static void use_mirror(struct session *s, size_t mirror, struct template_scope *scope)
+{
+	size_t count = json_array_size(s->profile->mirrors);
+	const char *query = s->url ? strchr(s->url, '?') : NULL, *text;
+	struct bytes rendered = {NULL, 0, 0};
+	char *base;
+
+	if (!mirror || !count || !s->url)
+		return;
+	text = json_string_value(json_array_get(s->profile->mirrors, (mirror - 1) % count));
+	template_render_text(&rendered, text, scope);
+	base = make_text(bytes_slice(&rendered));
+	bytes_free(&rendered);
+	if (!base)
+		return;
+	text = memory_printf("%s%s", base, strchr(base, '?') || !query ? "" : query);
+	free(base);
+	free(s->url);
+	s->url = (char *)text;
+}
+
+static void render_url(struct session *s, enum session_how how, size_t mirror, struct template_scope *scope)
+{
+	if (how == HOW_REDIRECT)
+		bytes_add(&s->url_json, s->redirect.at, s->redirect.len);
+	else
+		template_render_text(&s->url_json, how == HOW_RESUME ? s->profile->url_resume : s->profile->url, scope);
+	s->url = make_text(bytes_slice(&s->url_json));
+	if (how != HOW_REDIRECT)
+		use_mirror(s, mirror, scope);
+	s->shown = s->url ? url_redact(s->url) : NULL;
+}
+
+static size_t render_on_open(struct session *s, enum session_how how, struct template_scope *scope)
+{
+	const json_t *messages = s->profile->on_open;
+	size_t i, count = 0, size = json_array_size(messages), *ends = memory_calloc(size + 1, sizeof(*ends));
+	json_t *t;
+
+	json_array_foreach(messages, i, t)
+	{
+		if (how == HOW_REDIRECT && s->profile->redirect_keeps_subscriptions)
+			break;
+		if (template_render(&s->texts, t, scope))
+			ends[count++] = s->texts.len;
+	}
+	s->on_open = memory_calloc(count + 1, sizeof(*s->on_open));
+	for (i = 0; i < count; i++)
+		s->on_open[i] = (struct slice){s->texts.at + (i ? ends[i - 1] : 0), ends[i] - (i ? ends[i - 1] : 0)};
+	free(ends);
+	return count;
+}
+
+static void prepare(struct session *s, enum session_how how, size_t mirror, struct session_dial *dial)
+{
+	struct template_scope scope = session_scope(s, (struct slice){NULL, 0});
+
+	forget_dial(s);
+	*dial = (struct session_dial){.how = how};
+	render_url(s, how, mirror, &scope);
+	dial->on_open_count = render_on_open(s, how, &scope);
+	dial->url = s->url;
+	dial->shown = s->shown;
+	dial->url_json = bytes_slice(&s->url_json);
+	dial->on_open = s->on_open;
+	dial->fault = take_fault(s, &scope);
+}
+
+void session_set_cursor_var(struct session *s)
+{
+	struct slice next = cursor_next(&s->cursor);
+
+	if (next.at)
+		vars_set(&s->vars, "cursor", next);
+}
+
+void session_connect(struct session *s, int64_t now_s, int64_t closed_s, size_t mirror, struct session_dial *dial)
+{
+	enum session_how how;
+
+	vars_clear(&s->vars, "cursor");
+	session_set_cursor_var(s);
+	how = choose(s, now_s, closed_s);
+	prepare(s, how, mirror, dial);
+	if (how == HOW_REDIRECT)
+		s->redirect.len = 0;
+	cursor_connect(&s->cursor);
+}
+
+void session_renew(struct session *s, size_t mirror, struct session_dial *dial)
+{
+	prepare(s, HOW_HTTP, mirror, dial);
+}
+
+struct slice session_redirect(struct session *s)
+{
+	return s->redirect.len ? bytes_slice(&s->redirect) : (struct slice){NULL, 0};
 }
 
 bool session_answer(struct session *s, const struct profile_http *http, const char *body, size_t len)
 {
-	(void)s, (void)http, (void)body, (void)len;
-	return false;
+	const char *name;
+	json_t *pointer;
+	struct slice answer;
+
+	if (!http->capture)
+		return true;
+	if (json_check(body, len, &answer))
+		return false;
+	json_object_foreach((json_t *)http->capture, name, pointer)
+	{
+		struct slice value = json_find(answer, json_string_value(pointer));
+
+		if (json_kind(value) <= KIND_NULL || !vars_set(&s->vars, name, value))
+			return false;
+	}
+	return true;
 }
+
+/* --- variables --- */
 
 struct slice session_var(const struct session *s, const char *name)
 {
-	(void)s, (void)name;
-	return (struct slice){NULL, 0};
+	return vars_get(&s->vars, name, strlen(name));
 }
 
-int64_t session_var_ms(const struct session *s, const char *name, double factor, int64_t fallback)
+int64_t session_var_ms(const struct session *s, const char *name, int64_t unit_ms, double factor, int64_t fallback)
 {
-	(void)s, (void)name, (void)factor, (void)fallback;
-	return 0;
+	struct slice value = session_var(s, name);
+	enum json_kind kind = json_kind(value);
+	double ms;
+
+	if (kind != KIND_INTEGER && kind != KIND_REAL)
+		return fallback;
+	ms = json_to_real(value) * (double)unit_ms * factor;
+	return ms >= 1 && ms <= DAY_MS ? (int64_t)ms : fallback;
 }
 
 void session_clear(struct session *s, const json_t *names)
 {
-	(void)s, (void)names;
+	size_t i;
+	json_t *name;
+
+	json_array_foreach(names, i, name)
+	{
+		vars_clear(&s->vars, json_string_value(name));
+		if (strcmp(json_string_value(name), "cursor") == 0)
+			cursor_clear(&s->cursor);
+	}
 }
 
-size_t session_read(struct session *s, const char *message, size_t len, int64_t now_s,
-		    const struct session_handler *handler, void *ctx)
+struct slice session_save(struct session *s)
 {
-	(void)s, (void)message, (void)len, (void)now_s, (void)handler, (void)ctx;
-	return 0;
+	s->rendered.len = 0;
+	vars_save(&s->vars, &s->rendered);
+	return bytes_slice(&s->rendered);
 }
+
+bool session_load(struct session *s, struct slice saved)
+{
+	struct slice object;
+	struct json_walk w;
+
+	if (!saved.at || json_check(saved.at, saved.len, &object) || json_kind(object) != KIND_OBJECT)
+		return false;
+	w = json_walk(object);
+	while (json_walk_next(&w)) {
+		char *name = make_text((struct slice){w.name.at - 1, w.name.len + 2});
+
+		if (name)
+			vars_set(&s->vars, name, w.value);
+		free(name);
+	}
+	return true;
+}
+
+const char *session_trouble(struct session *s)
+{
+	if (!*s->trouble)
+		return NULL;
+	snprintf(s->fault, sizeof(s->fault), "%s", s->trouble);
+	*s->trouble = '\0';
+	return s->fault;
+}
+
+/* --- the cursor --- */
 
 void session_advance(struct session *s, struct slice cursor, int64_t now_s)
 {
-	(void)s, (void)cursor, (void)now_s;
+	if (!cursor_advance(&s->cursor, cursor, now_s))
+		snprintf(s->trouble, sizeof(s->trouble), "the cursor %.*s is of another kind and was ignored",
+			 (int)(cursor.len < 60 ? cursor.len : 60), cursor.at);
 }
 
 struct slice session_cursor(struct session *s)
 {
-	(void)s;
-	return (struct slice){NULL, 0};
+	return cursor_next(&s->cursor);
 }
 
 struct slice session_mark(struct session *s)
 {
-	(void)s;
-	return (struct slice){NULL, 0};
+	return cursor_mark(&s->cursor);
 }
 
 bool session_restore(struct session *s, struct slice mark)
 {
-	(void)s, (void)mark;
-	return false;
+	struct slice value;
+
+	return mark.at && !json_check(mark.at, mark.len, &value) && cursor_restore(&s->cursor, value);
+}
+
+bool session_is_held(const struct session *s)
+{
+	return s->cursor.is_held;
 }

@@ -22,26 +22,29 @@ void session_free(struct session *s);
 enum session_how { HOW_FRESH, HOW_REDIRECT, HOW_RESUME, HOW_HTTP };
 extern const char *const session_how_names[];
 
-/* What the next connection is to be. Texts and slices live until the next call of session_connect. */
+/* What the next connection is to be. All of it lives until the next call of session_connect or session_renew. */
 struct session_dial {
 	enum session_how how;
-	const char *url;   /* secrets and all; NULL: it cannot be known, or, with HOW_HTTP, not before the call */
-	const char *shown; /* the same for logs, without secrets */
+	const char *url;       /* secrets and all; NULL: it cannot be known, or, with HOW_HTTP, not before the call */
+	const char *shown;     /* the same for logs, without secrets; NULL with url */
+	struct slice url_json; /* the URL as JSON; null if it cannot be known */
 	const struct slice *on_open; /* JSON texts to send after the upgrade, in order */
 	size_t on_open_count;
-	const char *fault; /* a secret that cannot be read: one sentence; the others are then not set */
+	const char *fault; /* a secret that cannot be read: one sentence; do not connect then */
 };
 
-/* Decides on the next connection. Call it once for each. A redirect that a rule has named is used once.
- * now_s: for resume_window_s, with closed_s the moment at which the last connection ended (0: there was none). With
- * HOW_HTTP make the call first, give its answer to session_answer, and then ask session_url. mirror: 0 is the url
- * itself, n the n-th mirror, for fresh connections (counted round). */
+/* Decides on the next connection. Call it once for each. A redirect that a rule has named is used once. now_s and
+ * closed_s, when the last connection ended (0: there was none), are for resume_window_s. mirror: 0 is the url itself, n
+ * the n-th mirror, counted round. With HOW_HTTP make the call of url_http, give its answer to session_answer, and then
+ * call session_renew. */
 void session_connect(struct session *s, int64_t now_s, int64_t closed_s, size_t mirror, struct session_dial *dial);
-/* The URL of a fresh connection with the variables of now; NULL if it has none. Lives until the next call. */
-const char *session_url(struct session *s);
+/* The same connection with the variables of now: after session_answer. */
+void session_renew(struct session *s, size_t mirror, struct session_dial *dial);
+/* The URL that a rule has named for the next connection, as JSON; {NULL, 0}: none. */
+struct slice session_redirect(struct session *s);
 
-/* A template rendered as JSON; {NULL, 0} if it says nothing, or a secret cannot be read (then *fault is a sentence).
- * Each ${counter} of it is the next number. Lives until the next call. */
+/* A template rendered as JSON; {NULL, 0} if it says nothing, or a secret cannot be read (then *fault is a sentence,
+ * else NULL). Each ${counter} of it is the next number. Lives until the next call. */
 struct slice session_render(struct session *s, const json_t *t, const char **fault);
 /* The same of a text: the text itself, not as JSON. */
 const char *session_render_text(struct session *s, const char *t, const char **fault);
@@ -49,26 +52,36 @@ const char *session_render_text(struct session *s, const char *t, const char **f
 /* Takes variables from the answer to an HTTP call. false: it is not JSON, or lacks one of them. */
 bool session_answer(struct session *s, const struct profile_http *http, const char *body, size_t len);
 
-/* A variable as JSON; {NULL, 0}: not set. Lives until the next call. */
+/* A variable as JSON; {NULL, 0}: not set. Lives until the variable changes. */
 struct slice session_var(const struct session *s, const char *name);
-/* A number in a variable times factor, as milliseconds; fallback if it is not one, or above a day. */
-int64_t session_var_ms(const struct session *s, const char *name, double factor, int64_t fallback);
+/* A number in a variable times factor, in milliseconds of unit_ms each; fallback if it is not a number from 1 ms to a
+ * day. */
+int64_t session_var_ms(const struct session *s, const char *name, int64_t unit_ms, double factor, int64_t fallback);
 /* Drops variables, as a rule's clear does: names is an array. One of the profile's vars gets its first value back. */
 void session_clear(struct session *s, const json_t *names);
 
+/* The variables that the source has set, as a JSON object, for a listener that goes on in another's place; secrets are
+ * not in it unless the source has sent them. Lives until the next call. */
+struct slice session_save(struct session *s);
+bool session_load(struct session *s, struct slice saved);
+
+/* What the source did wrong since the last call and was ignored (a value too long to be kept, a cursor of another
+ * kind): one sentence, or NULL. */
+const char *session_trouble(struct session *s);
+
 /* --- messages --- */
 
-/* One event of a message. id and type are decoded; what they point to lives until the callback returns, payload at
- * least as long as the message. */
+/* One event of a message. All of it lives until the callback returns. */
 struct session_event {
 	struct slice id;
-	struct slice type;     /* "" if there is none */
-	struct slice time;     /* as written, decoded; at NULL: none */
-	const char *time_unit; /* how to read it */
-	struct slice payload;  /* JSON; at NULL: there is none */
-	struct slice cursor;   /* JSON, for session_advance once this event is durable; at NULL: none */
-	uint32_t id_hash;      /* keyed_hash of id */
-	bool is_derived;       /* payload is not bytes of the message (a hash, a literal, a decoded string) */
+	struct slice type; /* "" if there is none */
+	struct slice time; /* as written, decoded; at NULL: none */
+	enum timestamp_unit time_unit;
+	struct slice payload; /* JSON; at NULL: there is none */
+	struct slice cursor;  /* JSON, for session_advance once this event is durable; at NULL: none */
+	uint32_t id_hash;     /* keyed_hash of id */
+	struct slice gap_key; /* decoded; at NULL: none */
+	struct slice gap_seq; /* JSON; with gap_key for gaps_note */
 };
 
 /* What a message calls for, in the order in which it is to be done. Every function is needed. */
@@ -90,9 +103,10 @@ struct session_handler {
 	void (*on_filtered)(void *ctx);
 };
 
-/* Reads one WebSocket message. Returns its events, after calling handler for all that it calls for. */
-size_t session_read(struct session *s, const char *message, size_t len, int64_t now_s,
-		    const struct session_handler *handler, void *ctx);
+/* Reads one WebSocket message: of the text that came, whatever it is. Returns its events, after calling handler for all
+ * that it calls for. */
+size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
+		    void *ctx);
 
 /* --- the cursor --- */
 
@@ -103,5 +117,7 @@ struct slice session_cursor(struct session *s);
 /* The high-water mark itself, as it is to be stored; and from the store, before the first connection. */
 struct slice session_mark(struct session *s);
 bool session_restore(struct session *s, struct slice mark);
+/* Does hold_until hold the cursor? */
+bool session_is_held(const struct session *s);
 
 #endif

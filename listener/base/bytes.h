@@ -1,0 +1,66 @@
+/* bytes.h: a text that grows at its end. */
+#ifndef WSONCE_BYTES_H
+#define WSONCE_BYTES_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/slice.h"
+
+/* Zero is an empty one. Its memory is kept until bytes_free, so that it is used again. */
+struct bytes {
+	char *at;
+	size_t len;
+	size_t size;
+};
+
+/* Room for len more, and one for a NUL. */
+static inline char *bytes_reserve(struct bytes *b, size_t len)
+{
+	if (b->size - b->len < len + 1) {
+		b->size = 2 * (b->len + len) + 64;
+		b->at = memory_realloc(b->at, b->size);
+	}
+	return b->at + b->len;
+}
+
+static inline void bytes_add(struct bytes *b, const void *bytes, size_t len)
+{
+	char *at = bytes_reserve(b, len);
+
+	if (len)
+		memcpy(at, bytes, len);
+	b->len += len;
+}
+
+static inline void bytes_add_text(struct bytes *b, const char *text)
+{
+	bytes_add(b, text, strlen(text));
+}
+
+static inline void bytes_add_byte(struct bytes *b, char byte)
+{
+	*bytes_reserve(b, 1) = byte;
+	b->len++;
+}
+
+/* The whole, ended by NUL, which does not count. */
+static inline const char *bytes_text(struct bytes *b)
+{
+	*bytes_reserve(b, 0) = '\0';
+	return b->at;
+}
+
+static inline struct slice bytes_slice(struct bytes *b)
+{
+	return (struct slice){bytes_text(b), b->len};
+}
+
+static inline void bytes_free(struct bytes *b)
+{
+	free(b->at);
+	*b = (struct bytes){NULL, 0, 0};
+}
+
+#endif

@@ -1,0 +1,299 @@
+/* json_write.c owns the writing of JSON values in one form. What it does with numbers and escapes is what Python's
+ * json.dumps() does, so that hashes can be checked elsewhere. */
+#include "base/json_write.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistr.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+
+struct writer {
+	struct bytes *out;
+	bool is_plain;
+	bool has_odd_number;
+	struct arena arena; /* of names and texts */
+};
+
+struct member {
+	struct slice name;
+	struct slice value;
+	size_t place;
+};
+
+static void write_value(struct writer *w, struct slice v);
+
+/* --- strings --- */
+
+static const char *short_escape(unsigned c)
+{
+	switch (c) {
+	case '"':
+		return "\\\"";
+	case '\\':
+		return "\\\\";
+	case '\n':
+		return "\\n";
+	case '\r':
+		return "\\r";
+	case '\t':
+		return "\\t";
+	case '\b':
+		return "\\b";
+	case '\f':
+		return "\\f";
+	default:
+		return NULL;
+	}
+}
+
+static void write_unit(struct bytes *out, unsigned unit)
+{
+	char text[8];
+
+	bytes_add(out, text, (size_t)snprintf(text, sizeof(text), "\\u%04x", unit));
+}
+
+/* A character beyond ASCII as one or two escapes; returns its length in bytes. */
+static size_t write_escaped(struct bytes *out, const char *at, size_t len)
+{
+	ucs4_t c;
+	int n = u8_mbtouc(&c, (const uint8_t *)at, len);
+
+	if (c < 0x10000) {
+		write_unit(out, c);
+	} else {
+		write_unit(out, 0xd800 + ((c - 0x10000) >> 10));
+		write_unit(out, 0xdc00 + ((c - 0x10000) & 0x3ff));
+	}
+	return (size_t)n;
+}
+
+static void write_text(struct bytes *out, struct slice text, bool is_ascii)
+{
+	bytes_add_byte(out, '"');
+	for (size_t i = 0; i < text.len;) {
+		unsigned char c = (unsigned char)text.at[i];
+		const char *escape = short_escape(c);
+
+		if (is_ascii && c >= 0x7f) {
+			i += write_escaped(out, text.at + i, text.len - i);
+			continue;
+		}
+		if (escape)
+			bytes_add_text(out, escape);
+		else if (c < ' ')
+			write_unit(out, c);
+		else
+			bytes_add_byte(out, (char)c);
+		i++;
+	}
+	bytes_add_byte(out, '"');
+}
+
+void json_write_string(struct bytes *out, const char *text, size_t len)
+{
+	write_text(out, (struct slice){text, len}, false);
+}
+
+/* --- numbers --- */
+
+/* digits without a point, the first of which stands for 10^exponent. */
+static void place_point(struct bytes *out, const char *digits, int count, int exponent)
+{
+	char text[16];
+
+	if (exponent < -4 || exponent >= 16) {
+		bytes_add_byte(out, *digits);
+		if (count > 1)
+			bytes_add_byte(out, '.');
+		bytes_add(out, digits + 1, (size_t)count - 1);
+		bytes_add(out, text,
+			  (size_t)snprintf(text, sizeof(text), "e%c%02d", exponent < 0 ? '-' : '+',
+					   exponent < 0 ? -exponent : exponent));
+		return;
+	}
+	if (exponent < 0)
+		bytes_add(out, "0.000", (size_t)(1 - exponent));
+	for (int i = 0; i < count || i <= exponent + 1; i++) {
+		if (i == exponent + 1 && exponent >= 0)
+			bytes_add_byte(out, '.');
+		if (i < count || i <= exponent + 1)
+			bytes_add_byte(out, i < count ? digits[i] : '0');
+	}
+}
+
+static void write_real(struct bytes *out, double number)
+{
+	char text[40], digits[20];
+	int precision = 0, count = 0;
+
+	if (signbit(number))
+		bytes_add_byte(out, '-');
+	if (isinf(number)) {
+		bytes_add_text(out, "Infinity");
+		return;
+	}
+	number = fabs(number);
+	do
+		snprintf(text, sizeof(text), "%.*e", precision, number);
+	while (strtod(text, NULL) != number && ++precision < 17);
+	for (const char *at = text; *at != 'e'; at++)
+		if (*at != '.')
+			digits[count++] = *at;
+	place_point(out, digits, count, (int)strtol(strchr(text, 'e') + 1, NULL, 10));
+}
+
+static void write_number(struct writer *w, struct slice v)
+{
+	__int128 number;
+
+	if (json_kind(v) == KIND_REAL) {
+		w->has_odd_number = true;
+		write_real(w->out, json_to_real(v));
+		return;
+	}
+	if (!json_to_integer(v, &number) || number < INT64_MIN || number > INT64_MAX)
+		w->has_odd_number = true;
+	if (v.len == 2 && v.at[0] == '-' && v.at[1] == '0')
+		bytes_add_byte(w->out, '0');
+	else
+		bytes_add(w->out, v.at, v.len);
+}
+
+/* --- containers --- */
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+	size_t n = x->name.len < y->name.len ? x->name.len : y->name.len;
+	int order = memcmp(x->name.at, y->name.at, n);
+
+	if (order)
+		return order;
+	if (x->name.len != y->name.len)
+		return x->name.len < y->name.len ? -1 : 1;
+	return compare_places(a, b);
+}
+
+/* Sorted members become members that are there once: at the first one's place, with the last one's value. */
+static size_t drop_doubles(struct member *members, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct member *last = kept ? &members[kept - 1] : NULL;
+
+		if (last && last->name.len == members[i].name.len &&
+		    memcmp(last->name.at, members[i].name.at, last->name.len) == 0)
+			last->value = members[i].value;
+		else
+			members[kept++] = members[i];
+	}
+	return kept;
+}
+
+static void write_members(struct writer *w, const struct member *members, size_t count)
+{
+	bytes_add_byte(w->out, '{');
+	for (size_t i = 0; i < count; i++) {
+		if (i)
+			bytes_add_text(w->out, w->is_plain ? ", " : ",");
+		write_text(w->out, members[i].name, w->is_plain);
+		bytes_add_text(w->out, w->is_plain ? ": " : ":");
+		write_value(w, members[i].value);
+	}
+	bytes_add_byte(w->out, '}');
+}
+
+static void write_object(struct writer *w, struct slice v)
+{
+	struct json_walk walk = json_walk(v);
+	struct member *members = NULL;
+	size_t count = 0, size = 0;
+
+	while (json_walk_next(&walk)) {
+		struct slice string = {walk.name.at - 1, walk.name.len + 2};
+
+		if (count == size) {
+			size = 2 * size + 8;
+			members = memory_realloc(members, size * sizeof(*members));
+		}
+		members[count] = (struct member){json_text(string, &w->arena), walk.value, count};
+		count++;
+	}
+	if (count)
+		qsort(members, count, sizeof(*members), compare_names);
+	count = drop_doubles(members, count);
+	if (w->is_plain && count)
+		qsort(members, count, sizeof(*members), compare_places);
+	write_members(w, members, count);
+	free(members);
+}
+
+static void write_array(struct writer *w, struct slice v)
+{
+	struct json_walk walk = json_walk(v);
+	bool is_first = true;
+
+	bytes_add_byte(w->out, '[');
+	for (; json_walk_next(&walk); is_first = false) {
+		if (!is_first)
+			bytes_add_text(w->out, w->is_plain ? ", " : ",");
+		write_value(w, walk.value);
+	}
+	bytes_add_byte(w->out, ']');
+}
+
+static void write_value(struct writer *w, struct slice v)
+{
+	switch (json_kind(v)) {
+	case KIND_OBJECT:
+		write_object(w, v);
+		return;
+	case KIND_ARRAY:
+		write_array(w, v);
+		return;
+	case KIND_STRING:
+		write_text(w->out, json_text(v, &w->arena), w->is_plain);
+		return;
+	case KIND_INTEGER:
+	case KIND_REAL:
+		write_number(w, v);
+		return;
+	case KIND_MISSING:
+		bytes_add_text(w->out, "null");
+		return;
+	case KIND_NULL:
+	case KIND_TRUE:
+	case KIND_FALSE:
+		bytes_add(w->out, v.at, v.len);
+		return;
+	}
+}
+
+bool json_write_canonical(struct bytes *out, struct slice value)
+{
+	struct writer w = {.out = out};
+
+	write_value(&w, value);
+	arena_clear(&w.arena);
+	return w.has_odd_number;
+}
+
+void json_write_plain(struct bytes *out, struct slice value)
+{
+	struct writer w = {.out = out, .is_plain = true};
+
+	write_value(&w, value);
+	arena_clear(&w.arena);
+}

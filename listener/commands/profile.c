@@ -1,0 +1,85 @@
+/* profile.c owns the commands about profiles: which there are, what one says, whether one is right. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/dispatch.h"
+#include "config/profile.h"
+
+static int run_list(const struct invocation *in)
+{
+	struct profile_fault fault;
+	size_t count;
+	char **names = profile_names(&count);
+	int status = count ? STATUS_FINE : dispatch_fail("no profiles are in %.200s", profile_folder());
+
+	(void)in;
+	for (size_t i = 0; i < count; i++) {
+		struct profile *p = profile_read_named(names[i], NULL, &fault);
+
+		if (p)
+			printf("%-22s %s\n", names[i], p->about ? p->about : "");
+		else
+			status = dispatch_fail("%s", fault.text);
+		profile_free(p);
+		free(names[i]);
+	}
+	free(names);
+	return status;
+}
+
+static int run_show(const struct invocation *in)
+{
+	struct profile_fault fault;
+	char *text = profile_text(in->words[0], &fault);
+
+	if (!text) {
+		dispatch_fail("%s", fault.text);
+		return STATUS_USAGE;
+	}
+	fputs(text, stdout);
+	free(text);
+	return STATUS_FINE;
+}
+
+static int run_check(const struct invocation *in)
+{
+	struct profile_fault fault;
+	struct profile *p = profile_read_file(in->words[0], NULL, &fault);
+
+	if (!p) {
+		dispatch_fail("%s", fault.text);
+		return STATUS_USAGE;
+	}
+	printf("%s: %zu rules, no fault found\n", p->name, p->rule_count);
+	profile_free(p);
+	return STATUS_FINE;
+}
+
+const struct subcommand profile_list = {
+	.name = "profile list",
+	.arguments = "",
+	.summary = "list the profiles of feeds that come with wsonce",
+	.help = "Prints each shipped profile and what it is for. They lie in $WSONCE_PROFILES, or beside the "
+		"program.\n",
+	.run = run_list,
+};
+
+const struct subcommand profile_show = {
+	.name = "profile show",
+	.arguments = "NAME",
+	.summary = "print a profile",
+	.help = "Prints the text of a shipped profile: copy and change it for a feed of your own.\n",
+	.least_words = 1,
+	.most_words = 1,
+	.run = run_show,
+};
+
+const struct subcommand profile_check = {
+	.name = "profile check",
+	.arguments = "FILE",
+	.summary = "say what is wrong with a profile",
+	.help = "Reads the file of a profile. A wrong one is named by key and line on standard error, with status 2.\n",
+	.least_words = 1,
+	.most_words = 1,
+	.run = run_check,
+};

@@ -1,0 +1,97 @@
+/* try.c owns the command that shows what a profile makes of a feed, without Redis or Postgres: of a recording, or live.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/dispatch.h"
+#include "commands/recording.h"
+#include "config/profile.h"
+
+#define CONNECTIONS_MAX 1000
+
+struct try_options {
+	const char *profile;
+	const char *feed;
+	const char *frames;
+	const char *connections;
+	int64_t now_s;
+};
+
+static const struct option options[] = {
+	{"profile", OPTION_TEXT, offsetof(struct try_options, profile), "FILE", 0, 0, NULL, "the file of a profile"},
+	{"feed", OPTION_TEXT, offsetof(struct try_options, feed), "NAME", 0, 0, NULL,
+	 "a shipped profile, NAME or NAME?var=value&...; wsonce profile list"},
+	{"frames", OPTION_TEXT, offsetof(struct try_options, frames), "FILE", 0, 0, NULL,
+	 "a recording, a frame a line, instead of the feed"},
+	{"connections", OPTION_TEXT, offsetof(struct try_options, connections), "LINES", 0, 0, NULL,
+	 "with --frames: the lines with which connections begin, such as 1,9"},
+	{"now", OPTION_NUMBER, offsetof(struct try_options, now_s), "SECONDS", 0, INT64_C(1) << 40, NULL,
+	 "with --frames: the time, in seconds since 1970"},
+};
+
+static const struct try_options defaults = {.connections = "1", .now_s = 1790000000};
+
+/* The numbers of a list such as 1,9; -1 if it is not one. */
+static int read_starts(const char *text, int64_t *starts)
+{
+	int count = 0;
+	char *end;
+
+	for (;; text = end + 1) {
+		if (count == CONNECTIONS_MAX || *text < '0' || *text > '9')
+			return -1;
+		starts[count++] = strtoll(text, &end, 10);
+		if (!*end)
+			return count;
+		if (*end != ',')
+			return -1;
+	}
+}
+
+static const char *check(const struct invocation *in)
+{
+	const struct try_options *o = in->options;
+	int64_t starts[CONNECTIONS_MAX];
+
+	if (!o->profile == !o->feed)
+		return "try needs --profile FILE or --feed NAME, one of the two";
+	if (!o->frames)
+		return "try needs --frames FILE";
+	if (read_starts(o->connections, starts) < 0)
+		return "--connections: must be line numbers with commas between, such as 1,9";
+	return NULL;
+}
+
+static int run_try(const struct invocation *in)
+{
+	const struct try_options *o = in->options;
+	struct profile_fault fault;
+	struct profile *p =
+		o->profile ? profile_read_file(o->profile, NULL, &fault) : profile_read_named(o->feed, NULL, &fault);
+	int64_t starts[CONNECTIONS_MAX];
+	int count = read_starts(o->connections, starts), result;
+
+	if (!p) {
+		dispatch_fail("%s", fault.text);
+		return STATUS_USAGE;
+	}
+	result = recording_try(p, o->frames, starts, (size_t)count, o->now_s);
+	profile_free(p);
+	return result ? STATUS_FAILED : STATUS_FINE;
+}
+
+const struct subcommand try_command = {
+	.name = "try",
+	.arguments = "",
+	.summary = "show what a profile makes of a feed, without storing anything",
+	.help = "Reads a recording of a feed, a frame a line, by a profile, and prints as JSON what it is to the "
+		"profile:\n"
+		"frames, events with their ids, duplicates, replies, acks, cursors, gaps. Needs neither Redis nor "
+		"Postgres.\n",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.options_size = sizeof(struct try_options),
+	.defaults = &defaults,
+	.check = check,
+	.run = run_try,
+};

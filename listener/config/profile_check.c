@@ -1,0 +1,407 @@
+/* profile_check.c owns the small forms of the profile's language: pointers, parts, conditions, templates. What they
+ * mean is feed/'s business; here a wrong one is named. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "config/profile_reader.h"
+
+/* --- complaints --- */
+
+/* The line of the value that the path leads to, as far as it can be followed; 0: there is no text. */
+static int find_line(const struct profile_reader *r)
+{
+	struct slice value, found;
+	int line = 1;
+
+	if (!r->text || json_check(r->text, r->len, &value))
+		return 0;
+	for (size_t i = 0; i < r->depth; i++) {
+		struct json_step step = {(char *)r->path[i].name, 0, (long)r->path[i].index};
+
+		step.len = step.name ? strlen(step.name) : 0;
+		if (json_kind(value) == (step.name ? KIND_ARRAY : KIND_OBJECT))
+			break;
+		found = json_child(value, &step);
+		if (!found.at)
+			break;
+		value = found;
+	}
+	for (const char *at = r->text; at < value.at; at++)
+		line += *at == '\n';
+	return line;
+}
+
+/* rules[2].when./type */
+static void write_path(const struct profile_reader *r, char *out, size_t size)
+{
+	size_t used = 0;
+
+	*out = '\0';
+	for (size_t i = 0; i < r->depth && used < size; i++)
+		if (r->path[i].name)
+			used += (size_t)snprintf(out + used, size - used, "%s%.60s", i ? "." : "", r->path[i].name);
+		else
+			used += (size_t)snprintf(out + used, size - used, "[%zu]", r->path[i].index);
+}
+
+static int write_fault(struct profile_fault *fault, const char *source, int line, const char *path, const char *what)
+{
+	char where[40] = "";
+
+	if (line > 0)
+		snprintf(where, sizeof(where), ", line %d", line);
+	snprintf(fault->text, sizeof(fault->text), "%.120s%s%s%s: %s", source, where, *path ? ", " : "", path, what);
+	for (char *at = fault->text; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
+	return -1;
+}
+
+int profile_fail(struct profile_reader *r, const char *format, ...)
+{
+	char what[300], path[160];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(what, sizeof(what), format, ap);
+	va_end(ap);
+	write_path(r, path, sizeof(path));
+	return write_fault(r->fault, r->source, find_line(r), path, what);
+}
+
+int profile_fail_at(struct profile_fault *fault, const char *source, int line, const char *format, ...)
+{
+	char what[300];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(what, sizeof(what), format, ap);
+	va_end(ap);
+	return write_fault(fault, source, line, "", what);
+}
+
+void profile_enter(struct profile_reader *r, const char *name, size_t index)
+{
+	if (r->depth < PATH_MAX_STEPS) {
+		r->path[r->depth].name = name;
+		r->path[r->depth].index = index;
+	}
+	r->depth++;
+}
+
+void profile_leave(struct profile_reader *r)
+{
+	r->depth--;
+}
+
+/* --- the nearest word --- */
+
+#define WORD_MAX 32
+
+static int least(int a, int b, int c)
+{
+	int ab = a < b ? a : b;
+
+	return ab < c ? ab : c;
+}
+
+/* How many letters have to be changed, added or left out (Levenshtein). */
+static int distance(const char *a, const char *b)
+{
+	int row[WORD_MAX + 1], n = (int)strlen(b);
+
+	if (strlen(a) > WORD_MAX || n > WORD_MAX)
+		return WORD_MAX;
+	for (int j = 0; j <= n; j++)
+		row[j] = j;
+	for (int i = 1; a[i - 1]; i++) {
+		int diagonal = row[0];
+
+		row[0] = i;
+		for (int j = 1; j <= n; j++) {
+			int above = row[j];
+
+			row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+			diagonal = above;
+		}
+	}
+	return row[n];
+}
+
+const char *profile_nearest(const char *word, const char *(*next)(const void *ctx, size_t i), const void *ctx)
+{
+	const char *best = NULL, *candidate;
+	int best_distance = (int)strlen(word) / 2 + 1;
+
+	for (size_t i = 0; (candidate = next(ctx, i)) != NULL; i++) {
+		int d = distance(word, candidate);
+
+		if (d < best_distance) {
+			best_distance = d;
+			best = candidate;
+		}
+	}
+	return best;
+}
+
+/* --- variables --- */
+
+static void collect_names(json_t *into, const json_t *object)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)object, name, value) json_object_set_new(into, name, json_null());
+}
+
+json_t *profile_collect_variables(const json_t *root)
+{
+	json_t *all = json_object(), *rule, *call;
+	size_t i, j;
+
+	json_object_set_new(all, "cursor", json_null());
+	json_object_set_new(all, "counter", json_null());
+	collect_names(all, json_object_get(root, "vars"));
+	collect_names(all, json_object_get(json_object_get(root, "url_http"), "capture"));
+	json_array_foreach(json_object_get(root, "rules"), i, rule)
+	{
+		collect_names(all, json_object_get(rule, "capture"));
+		json_array_foreach(json_object_get(rule, "http"), j, call)
+			collect_names(all, json_object_get(call, "capture"));
+	}
+	return all;
+}
+
+static const char *next_variable(const void *ctx, size_t i)
+{
+	void *at = json_object_iter((json_t *)ctx);
+
+	while (at && i--)
+		at = json_object_iter_next((json_t *)ctx, at);
+	return at ? json_object_iter_key(at) : NULL;
+}
+
+int profile_check_variable(struct profile_reader *r, const char *name, size_t len)
+{
+	char *word = memory_strndup(name, len);
+	const char *near;
+	int result = 0;
+
+	if (!json_object_get(r->variables, word)) {
+		near = profile_nearest(word, next_variable, r->variables);
+		result = profile_fail(r, "nothing sets a variable \"%.60s\"%s%s%s", word,
+				      near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	}
+	free(word);
+	return result;
+}
+
+/* --- pointers and parts --- */
+
+int profile_check_pointer(struct profile_reader *r, const char *pointer)
+{
+	struct json_step steps[JSON_STEPS_MAX];
+	int count = json_steps(pointer, steps, JSON_STEPS_MAX);
+
+	json_steps_free(steps, count);
+	if (count >= 0)
+		return 0;
+	return profile_fail(
+		r,
+		"\"%.80s\" is not a JSON pointer: it is \"\" or begins with a slash, has at most %d steps, and ~ "
+		"only as ~0 and ~1",
+		pointer, JSON_STEPS_MAX);
+}
+
+int profile_check_part(struct profile_reader *r, const char *part)
+{
+	if (*part == '=' || strcmp(part, "@") == 0)
+		return 0;
+	if (*part == '$')
+		return profile_check_variable(r, part + 1, strlen(part + 1));
+	if (*part == '^' || *part == '#')
+		return profile_check_pointer(r, part + 1);
+	if (*part && *part != '/')
+		return profile_fail(r,
+				    "\"%.80s\" is not a part: it is a pointer (/x of the element, ^/x of the frame), "
+				    "=text, $variable, @ (the index) or #/x (the hash)",
+				    part);
+	return profile_check_pointer(r, part);
+}
+
+/* --- conditions --- */
+
+static const char *next_operator(const void *ctx, size_t i)
+{
+	static const char *const words[] = {"exists", "not", "prefix", "type", "gte", "lt", NULL};
+
+	(void)ctx;
+	return words[i];
+}
+
+static bool is_type_word(const char *word)
+{
+	static const char *const words[] = {"object", "array", "string", "boolean", "integer"};
+
+	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(word, words[i]) == 0)
+			return true;
+	return false;
+}
+
+static int check_operator(struct profile_reader *r, const char *name, const json_t *value)
+{
+	const char *near;
+
+	if (strcmp(name, "not") == 0)
+		return 0;
+	if (strcmp(name, "exists") == 0)
+		return json_is_boolean(value) ? 0 : profile_fail(r, "must be true or false");
+	if (strcmp(name, "prefix") == 0)
+		return json_is_string(value) ? 0 : profile_fail(r, "must be a text");
+	if (strcmp(name, "type") == 0)
+		return is_type_word(json_string_value(value))
+			       ? 0
+			       : profile_fail(r, "must be object, array, string, boolean or integer");
+	if (strcmp(name, "gte") == 0 || strcmp(name, "lt") == 0)
+		return json_is_number(value) ? 0 : profile_fail(r, "must be a number");
+	near = profile_nearest(name, next_operator, NULL);
+	return profile_fail(r, "is not a condition%s%s%s; there are exists, not, prefix, type, gte and lt",
+			    near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+static int check_condition(struct profile_reader *r, const json_t *want)
+{
+	const char *name;
+	json_t *value;
+	int result = 0;
+
+	if (json_is_array(want) && json_array_size(want) == 0)
+		return profile_fail(r, "an empty list matches nothing");
+	if (!json_is_object(want))
+		return 0;
+	json_object_foreach((json_t *)want, name, value)
+	{
+		profile_enter(r, name, 0);
+		result = check_operator(r, name, value);
+		profile_leave(r);
+		if (result)
+			return result;
+	}
+	return 0;
+}
+
+int profile_check_conditions(struct profile_reader *r, const json_t *when)
+{
+	const char *pointer;
+	json_t *want;
+	int result;
+
+	if (!json_is_object(when))
+		return profile_fail(r, "must be an object of pointers and conditions");
+	json_object_foreach((json_t *)when, pointer, want)
+	{
+		profile_enter(r, pointer, 0);
+		result = profile_check_pointer(r, pointer) || check_condition(r, want);
+		profile_leave(r);
+		if (result)
+			return -1;
+	}
+	return 0;
+}
+
+/* --- templates --- */
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The inside of ${...}. */
+static int check_placeholder(struct profile_reader *r, const char *name, size_t len, bool has_frame)
+{
+	char *pointer;
+	int result;
+
+	if (has_prefix(name, "env:") || has_prefix(name, "file:"))
+		return name[strcspn(name, ":") + 1] != '}' ? 0
+							   : profile_fail(r, "${%.*s} names nothing", (int)len, name);
+	if (len && *name != '/')
+		return profile_check_variable(r, name, len);
+	if (!has_frame)
+		return profile_fail(r, "${%.*s}: there is no frame here that it could point into", (int)len, name);
+	pointer = memory_strndup(name, len);
+	result = profile_check_pointer(r, pointer);
+	free(pointer);
+	return result;
+}
+
+int profile_check_template_text(struct profile_reader *r, const char *text, bool has_frame)
+{
+	for (const char *at = strstr(text, "${"); at; at = strstr(at, "${")) {
+		const char *end = strchr(at, '}');
+
+		if (!end)
+			return profile_fail(r, "\"%.80s\": a ${ without its }", text);
+		if (check_placeholder(r, at + 2, (size_t)(end - at - 2), has_frame))
+			return -1;
+		at = end;
+	}
+	return 0;
+}
+
+static int check_choice(struct profile_reader *r, const json_t *variable)
+{
+	const char *name = json_string_value(variable);
+
+	if (!name)
+		return profile_fail(r, "\"if\" must be a text, \"$variable\"");
+	name += strspn(name, "$");
+	return profile_check_variable(r, name, strlen(name));
+}
+
+static int check_members(struct profile_reader *r, const json_t *t, bool has_frame)
+{
+	bool is_choice = json_object_size(t) == 3 && json_object_get(t, "if") && json_object_get(t, "then") &&
+			 json_object_get(t, "else");
+	const char *name;
+	json_t *value;
+	int result = 0;
+
+	json_object_foreach((json_t *)t, name, value)
+	{
+		profile_enter(r, name, 0);
+		result = is_choice && strcmp(name, "if") == 0 ? check_choice(r, value)
+							      : profile_check_template(r, value, has_frame);
+		profile_leave(r);
+		if (result)
+			return -1;
+	}
+	return 0;
+}
+
+int profile_check_template(struct profile_reader *r, const json_t *t, bool has_frame)
+{
+	size_t i;
+	json_t *value;
+	int result = 0;
+
+	if (r->depth >= PATH_MAX_STEPS)
+		return profile_fail(r, "a template is nested too deeply");
+	if (json_is_string(t))
+		return profile_check_template_text(r, json_string_value(t), has_frame);
+	if (json_is_object(t))
+		return check_members(r, t, has_frame);
+	json_array_foreach(t, i, value)
+	{
+		profile_enter(r, NULL, i);
+		result = profile_check_template(r, value, has_frame);
+		profile_leave(r);
+		if (result)
+			return -1;
+	}
+	return 0;
+}

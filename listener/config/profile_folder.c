@@ -1,0 +1,351 @@
+/* profile_folder.c owns where profiles come from: files, the shipped ones by name, the settings file; and what is put
+ * in place of their own members there. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "config/profile_reader.h"
+
+#define SUFFIX ".json"
+
+/* --- a text --- */
+
+/* What jansson says of a text that is not JSON. */
+static void refuse_text(const char *source, const json_error_t *e, struct profile_fault *fault)
+{
+	profile_fail_at(fault, source, e->line, "column %d: %s", e->column, e->text);
+}
+
+static const char *next_name(const void *ctx, size_t i)
+{
+	void *at = json_object_iter((json_t *)ctx);
+
+	while (at && i--)
+		at = json_object_iter_next((json_t *)ctx, at);
+	return at ? json_object_iter_key(at) : NULL;
+}
+
+static int override_vars(json_t *root, const json_t *vars, const char *source, struct profile_fault *fault)
+{
+	json_t *own = json_object_get(root, "vars"), *value;
+	const char *name;
+
+	if (!json_is_object(vars))
+		return profile_fail_at(fault, source, 0, "vars must be an object of variables and their values");
+	json_object_foreach((json_t *)vars, name, value)
+	{
+		const char *near = profile_nearest(name, next_name, own);
+
+		if (!json_object_get(own, name))
+			return profile_fail_at(fault, source, 0, "the profile has no variable \"%.60s\"%s%s%s", name,
+					       near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+		json_object_set(own, name, value);
+	}
+	return 0;
+}
+
+static int override(json_t *root, const json_t *overrides, const char *source, struct profile_fault *fault)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)overrides, name, value)
+	{
+		if (strcmp(name, "vars") != 0)
+			json_object_set(root, name, value);
+		else if (override_vars(root, value, source, fault))
+			return -1;
+	}
+	return 0;
+}
+
+struct profile *profile_parse(const char *text, size_t len, const char *source, const json_t *overrides,
+			      struct profile_fault *fault)
+{
+	struct profile_reader r = {.text = text, .len = len, .source = source, .name = "feed", .fault = fault};
+	json_error_t error;
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+
+	if (!root) {
+		refuse_text(source, &error, fault);
+		return NULL;
+	}
+	if (!json_is_object(root))
+		profile_fail_at(fault, source, 1, "a profile is a JSON object");
+	else if (override(root, overrides, source, fault) == 0)
+		return profile_from_json(root, &r);
+	json_decref(root);
+	return NULL;
+}
+
+/* --- files --- */
+
+/* The text of a file, on the heap; NULL after filling fault. */
+static char *read_text(const char *path, size_t *len, struct profile_fault *fault)
+{
+	FILE *file = fopen(path, "re");
+	char *text;
+
+	if (!file) {
+		profile_fail_at(fault, path, 0, "cannot be read: %s", strerror(errno));
+		return NULL;
+	}
+	text = memory_alloc(PROFILE_TEXT_MAX + 1);
+	*len = fread(text, 1, PROFILE_TEXT_MAX + 1, file);
+	if (ferror(file) || *len > PROFILE_TEXT_MAX) {
+		profile_fail_at(fault, path, 0, ferror(file) ? "cannot be read" : "is longer than 1 MiB");
+		free(text);
+		text = NULL;
+	} else {
+		text[*len] = '\0';
+	}
+	fclose(file);
+	return text;
+}
+
+struct profile *profile_read_file(const char *path, const json_t *overrides, struct profile_fault *fault)
+{
+	size_t len;
+	char *text = read_text(path, &len, fault);
+	struct profile *p = text ? profile_parse(text, len, path, overrides, fault) : NULL;
+
+	free(text);
+	return p;
+}
+
+/* --- the shipped ones --- */
+
+/* Beside the program: where make install puts them, or in the tree where it was built. */
+const char *profile_folder(void)
+{
+	static const char *const places[] = {"/../share/wsonce/profiles", "/../profiles", "/../../profiles"};
+	static char folder[4200];
+	const char *given = getenv("WSONCE_PROFILES");
+	char program[4096];
+	ssize_t n;
+
+	if (given && *given)
+		return given;
+	n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	program[n > 0 ? n : 0] = '\0';
+	if (strrchr(program, '/'))
+		*strrchr(program, '/') = '\0';
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(folder, sizeof(folder), "%s%s", program, places[i]);
+		if (access(folder, R_OK) == 0)
+			break;
+	}
+	return folder;
+}
+
+static int is_profile(const struct dirent *entry)
+{
+	size_t len = strlen(entry->d_name), end = strlen(SUFFIX);
+
+	return *entry->d_name != '.' && len > end && strcmp(entry->d_name + len - end, SUFFIX) == 0;
+}
+
+char **profile_names(size_t *count)
+{
+	struct dirent **entries;
+	int n = scandir(profile_folder(), &entries, is_profile, alphasort);
+	char **names;
+
+	*count = n > 0 ? (size_t)n : 0;
+	names = memory_calloc(*count + 1, sizeof(*names));
+	for (size_t i = 0; i < *count; i++) {
+		names[i] = memory_strndup(entries[i]->d_name, strlen(entries[i]->d_name) - strlen(SUFFIX));
+		free(entries[i]);
+	}
+	if (n >= 0)
+		free(entries);
+	return names;
+}
+
+static const char *next_profile(const void *ctx, size_t i)
+{
+	return ((char *const *)ctx)[i];
+}
+
+static void refuse_name(const char *name, struct profile_fault *fault)
+{
+	size_t count;
+	char **names = profile_names(&count);
+	const char *near = profile_nearest(name, next_profile, names);
+
+	profile_fail_at(fault, name, 0,
+			"no profile of this name is in %.120s%s%s%s; wsonce profile list shows them all",
+			profile_folder(), near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	for (size_t i = 0; i < count; i++)
+		free(names[i]);
+	free(names);
+}
+
+/* The file of a shipped profile, on the heap; NULL after filling fault. */
+static char *find_file(const char *name, struct profile_fault *fault)
+{
+	char *path = strpbrk(name, "/%") || *name == '.' || !*name
+			     ? NULL
+			     : memory_printf("%s/%s" SUFFIX, profile_folder(), name);
+
+	if (path && access(path, R_OK) == 0)
+		return path;
+	free(path);
+	refuse_name(name, fault);
+	return NULL;
+}
+
+char *profile_text(const char *name, struct profile_fault *fault)
+{
+	char *path = find_file(name, fault);
+	size_t len;
+	char *text = path ? read_text(path, &len, fault) : NULL;
+
+	free(path);
+	return text;
+}
+
+/* --- NAME?var=value&... --- */
+
+/* Percent-decodes in place. */
+static void decode(char *text)
+{
+	char *out = text;
+
+	for (; *text; text++) {
+		char hex[3] = {text[0] == '%' ? text[1] : '\0', text[0] == '%' && text[1] ? text[2] : '\0', '\0'};
+
+		if (isxdigit((unsigned char)hex[0]) && isxdigit((unsigned char)hex[1]) && strtol(hex, NULL, 16)) {
+			*out++ = (char)strtol(hex, NULL, 16);
+			text += 2;
+		} else {
+			*out++ = *text;
+		}
+	}
+	*out = '\0';
+}
+
+/* A text as a value like the first one; NULL if it cannot be one. */
+static json_t *make_like(const json_t *first, const char *text)
+{
+	json_t *value;
+
+	if (json_is_string(first) || !first)
+		return json_string(text);
+	value = json_loads(text, JSON_DECODE_ANY, NULL);
+	if (json_is_boolean(first) ? json_is_boolean(value) : json_is_number(value))
+		return value;
+	json_decref(value);
+	return NULL;
+}
+
+/* The same for an array: the parts between commas. */
+static json_t *make_value(const json_t *first, char *text)
+{
+	json_t *array, *item;
+	char *rest = text;
+
+	if (!json_is_array(first)) {
+		decode(text);
+		return make_like(first, text);
+	}
+	array = json_array();
+	for (char *part = strsep(&rest, ","); part; part = strsep(&rest, ",")) {
+		decode(part);
+		item = make_like(json_array_get(first, 0), part);
+		if (!item) {
+			json_decref(array);
+			return NULL;
+		}
+		json_array_append_new(array, item);
+	}
+	return array;
+}
+
+/* query: var=value&..., which is overwritten. */
+static int read_query(char *query, const json_t *own, json_t *vars, const char *source, struct profile_fault *fault)
+{
+	for (char *pair = strsep(&query, "&"); pair; pair = strsep(&query, "&")) {
+		char *text = strchr(pair, '=');
+		json_t *value;
+
+		if (!*pair)
+			continue;
+		if (!text)
+			return profile_fail_at(fault, source, 0, "\"%.60s\" is not a variable and its value", pair);
+		*text++ = '\0';
+		decode(pair);
+		value = make_value(json_object_get(own, pair), text);
+		if (!value)
+			return profile_fail_at(
+				fault, source, 0, "%.60s must be %s, like the value that the profile has for it", pair,
+				json_is_boolean(json_object_get(own, pair)) ? "true or false" : "a number");
+		json_object_set_new(vars, pair, value);
+	}
+	return 0;
+}
+
+static struct profile *read_with_query(const char *path, const char *name, char *query, const json_t *overrides,
+				       struct profile_fault *fault)
+{
+	json_t *own = json_load_file(path, 0, NULL), *all = json_object(), *vars = json_object();
+	struct profile *p = NULL;
+
+	json_object_update(all, (json_t *)overrides);
+	json_object_update(vars, json_object_get(overrides, "vars"));
+	if (read_query(query, json_object_get(own, "vars"), vars, name, fault) == 0) {
+		if (json_object_size(vars))
+			json_object_set(all, "vars", vars);
+		p = profile_read_file(path, all, fault);
+	}
+	json_decref(own);
+	json_decref(all);
+	json_decref(vars);
+	return p;
+}
+
+struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault)
+{
+	char *name = memory_strdup(spec), *query = name, *path;
+	struct profile *p = NULL;
+
+	strsep(&query, "?");
+	path = find_file(name, fault);
+	if (path)
+		p = query ? read_with_query(path, name, query, overrides, fault)
+			  : profile_read_file(path, overrides, fault);
+	free(path);
+	free(name);
+	return p;
+}
+
+/* --- the settings file --- */
+
+struct profile *profile_read_source(const json_t *source, const char *where, struct profile_fault *fault)
+{
+	struct profile_reader r = {.source = where, .name = "feed", .fault = fault};
+	const char *name = json_string_value(json_object_get(source, "profile"));
+	struct profile *p;
+	json_t *rest;
+
+	if (!json_is_object(source)) {
+		profile_fail_at(fault, where, 0, "must be an object: {\"profile\": NAME} or a whole profile");
+		return NULL;
+	}
+	if (!json_object_get(source, "profile"))
+		return profile_from_json(json_deep_copy(source), &r);
+	if (!name) {
+		profile_fail_at(fault, where, 0, "profile must be a text: the name of a shipped profile");
+		return NULL;
+	}
+	rest = json_copy((json_t *)source);
+	json_object_del(rest, "profile");
+	p = strchr(name, '/') ? profile_read_file(name, rest, fault) : profile_read_named(name, rest, fault);
+	json_decref(rest);
+	return p;
+}

@@ -1,0 +1,242 @@
+/* condition.c owns the comparison of values with conditions. A value equals one of the same type alone: 1 is not "1",
+ * 1.0 or true. Below the top, and for `not`, numbers are equal if they are the same number, and true is 1. */
+#include "feed/condition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+
+struct condition {
+	int slot;
+	const json_t *want;
+};
+
+void conditions_compile(struct conditions *c, const json_t *object, struct pointers *pointers)
+{
+	const char *pointer;
+	json_t *want;
+
+	*c = (struct conditions){NULL, 0};
+	if (!json_object_size(object))
+		return;
+	c->items = memory_calloc(json_object_size(object), sizeof(*c->items));
+	json_object_foreach((json_t *)object, pointer, want) c->items[c->count++] =
+		(struct condition){pointers_add(pointers, pointer), want};
+}
+
+void conditions_free(struct conditions *c)
+{
+	free(c->items);
+	*c = (struct conditions){NULL, 0};
+}
+
+/* --- equality --- */
+
+static bool equals(struct slice v, const json_t *want);
+
+static bool equals_text(struct slice v, const char *text, size_t len)
+{
+	struct arena a = {.room = NULL};
+	bool is_same;
+
+	if (v.len == len + 2 && memcmp(v.at + 1, text, len) == 0)
+		return !memchr(text, '\\', len);
+	if (v.len < len + 2)
+		return false;
+	v = json_text(v, &a);
+	is_same = v.len == len && memcmp(v.at, text, len) == 0;
+	arena_clear(&a);
+	return is_same;
+}
+
+/* A number, or true and false as 1 and 0: -1, 0 or 1 as v is less, equal or more. */
+static int compare(struct slice v, const json_t *want)
+{
+	enum json_kind kind = json_kind(v);
+	double real, other = json_number_value(want);
+	__int128 number = kind == KIND_TRUE;
+
+	if (json_is_boolean(want))
+		other = json_is_true(want);
+	if (kind == KIND_REAL || (kind == KIND_INTEGER && !json_to_integer(v, &number))) {
+		real = json_to_real(v);
+		return real < other ? -1 : real > other;
+	}
+	if (json_is_real(want) && (other < -1e38 || other > 1e38 || other != (double)(__int128)other))
+		return (double)number < other ? -1 : 1;
+	if (json_is_integer(want))
+		return number < json_integer_value(want) ? -1 : number > json_integer_value(want);
+	return number < (__int128)other ? -1 : number > (__int128)other;
+}
+
+static bool is_numeric(struct slice v)
+{
+	enum json_kind kind = json_kind(v);
+
+	return kind == KIND_INTEGER || kind == KIND_REAL || kind == KIND_TRUE || kind == KIND_FALSE;
+}
+
+static bool equals_array(struct slice v, const json_t *want)
+{
+	struct json_walk w = json_walk(v);
+	size_t i = 0;
+
+	for (; json_walk_next(&w); i++)
+		if (i >= json_array_size(want) || !equals(w.value, json_array_get(want, i)))
+			return false;
+	return i == json_array_size(want);
+}
+
+/* Every name of either is in the other, with an equal value. */
+static bool equals_object(struct slice v, const json_t *want)
+{
+	struct json_walk w = json_walk(v);
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)want, name, value)
+	{
+		struct json_step step = {(char *)name, strlen(name), -1};
+		struct slice member = json_child(v, &step);
+
+		if (!member.at || !equals(member, value))
+			return false;
+	}
+	while (json_walk_next(&w)) {
+		bool is_wanted = false;
+
+		json_object_foreach((json_t *)want, name, value) is_wanted =
+			is_wanted || json_is_name(w.name, w.has_escape, name, strlen(name));
+		if (!is_wanted)
+			return false;
+	}
+	return true;
+}
+
+static bool equals(struct slice v, const json_t *want)
+{
+	switch (json_kind(v)) {
+	case KIND_MISSING:
+		return false;
+	case KIND_NULL:
+		return json_is_null(want);
+	case KIND_STRING:
+		return json_is_string(want) && equals_text(v, json_string_value(want), json_string_length(want));
+	case KIND_ARRAY:
+		return json_is_array(want) && equals_array(v, want);
+	case KIND_OBJECT:
+		return json_is_object(want) && equals_object(v, want);
+	case KIND_TRUE:
+	case KIND_FALSE:
+	case KIND_INTEGER:
+	case KIND_REAL:
+		return (json_is_number(want) || json_is_boolean(want)) && compare(v, want) == 0;
+	}
+	return false;
+}
+
+/* The same, and of the same type. */
+static bool is_same(struct slice v, const json_t *want)
+{
+	switch (json_kind(v)) {
+	case KIND_TRUE:
+	case KIND_FALSE:
+		return json_is_boolean(want) && (*v.at == 't') == json_is_true(want);
+	case KIND_INTEGER:
+		return json_is_integer(want) && compare(v, want) == 0;
+	case KIND_REAL:
+		return json_is_real(want) && compare(v, want) == 0;
+	case KIND_MISSING:
+	case KIND_NULL:
+	case KIND_STRING:
+	case KIND_ARRAY:
+	case KIND_OBJECT:
+		return equals(v, want);
+	}
+	return false;
+}
+
+static bool is_among(struct slice v, const json_t *list, bool (*test)(struct slice v, const json_t *want))
+{
+	size_t i;
+	json_t *want;
+
+	if (!json_is_array(list))
+		return test(v, list);
+	json_array_foreach(list, i, want) if (test(v, want)) return true;
+	return false;
+}
+
+/* --- operators --- */
+
+static bool has_type(struct slice v, const char *type)
+{
+	switch (json_kind(v)) {
+	case KIND_OBJECT:
+		return strcmp(type, "object") == 0;
+	case KIND_ARRAY:
+		return strcmp(type, "array") == 0;
+	case KIND_STRING:
+		return strcmp(type, "string") == 0;
+	case KIND_TRUE:
+	case KIND_FALSE:
+		return strcmp(type, "boolean") == 0;
+	case KIND_INTEGER:
+		return strcmp(type, "integer") == 0;
+	case KIND_MISSING:
+	case KIND_NULL:
+	case KIND_REAL:
+		return false;
+	}
+	return false;
+}
+
+static bool has_prefix(struct slice v, const char *prefix, size_t len)
+{
+	struct arena a = {.room = NULL};
+	struct slice text;
+	bool result;
+
+	if (json_kind(v) != KIND_STRING)
+		return false;
+	text = json_text(v, &a);
+	result = text.len >= len && memcmp(text.at, prefix, len) == 0;
+	arena_clear(&a);
+	return result;
+}
+
+static bool operator_holds(struct slice v, const char *name, const json_t *want)
+{
+	if (strcmp(name, "exists") == 0)
+		return (json_kind(v) > KIND_NULL) == json_is_true(want);
+	if (strcmp(name, "not") == 0)
+		return !is_among(v, want, equals);
+	if (strcmp(name, "prefix") == 0)
+		return has_prefix(v, json_string_value(want), json_string_length(want));
+	if (strcmp(name, "type") == 0)
+		return has_type(v, json_string_value(want));
+	if (strcmp(name, "gte") == 0)
+		return is_numeric(v) && compare(v, want) >= 0;
+	return is_numeric(v) && compare(v, want) < 0;
+}
+
+static bool holds(struct slice v, const json_t *want)
+{
+	const char *name;
+	json_t *value;
+
+	if (!json_is_object(want))
+		return is_among(v, want, is_same);
+	json_object_foreach((json_t *)want, name, value) if (!operator_holds(v, name, value)) return false;
+	return true;
+}
+
+bool conditions_hold(const struct conditions *c, const struct slice *slots)
+{
+	for (size_t i = 0; i < c->count; i++)
+		if (!holds(slots[c->items[i].slot], c->items[i].want))
+			return false;
+	return true;
+}

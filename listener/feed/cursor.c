@@ -1,0 +1,207 @@
+/* cursor.c owns the arithmetic of cursors: which of two is farther, holding, clamping, rewinding, hexadecimal. */
+#include "feed/cursor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+
+static void mark_set(struct mark *to, const struct mark *from)
+{
+	to->kind = from->kind;
+	to->number = from->number;
+	to->json.len = 0;
+	bytes_add(&to->json, from->json.at, from->json.len);
+}
+
+void cursor_free(struct cursor *c)
+{
+	bytes_free(&c->mark.json);
+	bytes_free(&c->pending.json);
+	bytes_free(&c->shown);
+}
+
+void cursor_clear(struct cursor *c)
+{
+	c->mark.kind = MARK_NONE;
+}
+
+void cursor_connect(struct cursor *c)
+{
+	c->is_held = c->profile->cursor.hold_until != NULL;
+	c->pending.kind = MARK_NONE;
+}
+
+/* --- reading --- */
+
+/* Inside a string: 0x1b4, or 1b4. */
+static bool read_hex(struct slice v, __int128 *number)
+{
+	size_t i = 1, end = v.len - 1;
+
+	*number = 0;
+	if (json_kind(v) != KIND_STRING)
+		return false;
+	if (end - i > 2 && v.at[i] == '0' && (v.at[i + 1] | 0x20) == 'x')
+		i += 2;
+	if (i == end || end - i > 31)
+		return false;
+	for (; i < end; i++) {
+		char c = (char)(v.at[i] | 0x20);
+		int digit = c >= 'a' && c <= 'f' ? c - 'a' + 10 : v.at[i] - '0';
+
+		if (digit < 0 || digit > 15 || (digit > 9 && c < 'a'))
+			return false;
+		*number = *number * 16 + digit;
+	}
+	return true;
+}
+
+/* m's json borrows value. */
+static bool read_mark(struct mark *m, struct slice value, bool is_hex)
+{
+	enum json_kind kind = json_kind(value);
+
+	m->json = (struct bytes){NULL, 0, 0};
+	m->kind = MARK_INTEGER;
+	if (is_hex)
+		return read_hex(value, &m->number);
+	if (kind == KIND_INTEGER)
+		return json_to_integer(value, &m->number);
+	m->json = (struct bytes){(char *)value.at, value.len, 0};
+	m->kind = kind == KIND_REAL ? MARK_REAL : kind == KIND_STRING ? MARK_TEXT : MARK_OTHER;
+	return true;
+}
+
+/* --- comparing --- */
+
+static struct slice mark_json(const struct mark *m)
+{
+	return (struct slice){m->json.at, m->json.len};
+}
+
+static double to_real(const struct mark *m)
+{
+	return m->kind == MARK_INTEGER ? (double)m->number : json_to_real(mark_json(m));
+}
+
+static bool is_text_beyond(const struct mark *m, const struct mark *than)
+{
+	struct arena a = {.room = NULL};
+	struct slice x = json_text(mark_json(m), &a), y = json_text(mark_json(than), &a);
+	int order = memcmp(x.at, y.at, x.len < y.len ? x.len : y.len);
+	bool result = order > 0 || (order == 0 && x.len > y.len);
+
+	arena_clear(&a);
+	return result;
+}
+
+static bool is_number(const struct mark *m)
+{
+	return m->kind == MARK_INTEGER || m->kind == MARK_REAL;
+}
+
+static bool is_comparable(const struct mark *a, const struct mark *b)
+{
+	return (is_number(a) && is_number(b)) || (a->kind == MARK_TEXT && b->kind == MARK_TEXT);
+}
+
+static bool is_beyond(const struct mark *m, const struct mark *than)
+{
+	if (m->kind == MARK_TEXT)
+		return is_text_beyond(m, than);
+	if (m->kind == MARK_INTEGER && than->kind == MARK_INTEGER)
+		return m->number > than->number;
+	return to_real(m) > to_real(than);
+}
+
+/* --- moving --- */
+
+/* Moves to, unless it is farther. */
+static bool advance(const struct cursor *c, struct mark *to, const struct mark *m)
+{
+	bool is_last = c->profile->cursor.kind == CURSOR_LAST;
+
+	if (to->kind != MARK_NONE && !is_last && !is_comparable(m, to))
+		return false;
+	if (to->kind == MARK_NONE || is_last || is_beyond(m, to))
+		mark_set(to, m);
+	return true;
+}
+
+bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s)
+{
+	struct mark m;
+
+	if (json_kind(value) <= KIND_NULL)
+		return true;
+	if (!read_mark(&m, value, c->profile->cursor.format == FORMAT_HEX))
+		return false;
+	if (c->profile->cursor.clamp_now && m.kind == MARK_INTEGER && m.number > now_s)
+		m.number = now_s;
+	return advance(c, c->is_held ? &c->pending : &c->mark, &m);
+}
+
+void cursor_release(struct cursor *c)
+{
+	c->is_held = false;
+	if (c->pending.kind != MARK_NONE)
+		advance(c, &c->mark, &c->pending);
+}
+
+bool cursor_restore(struct cursor *c, struct slice value)
+{
+	struct mark m;
+
+	if (json_kind(value) <= KIND_NULL || !read_mark(&m, value, false))
+		return false;
+	if (c->profile->cursor.format == FORMAT_HEX && m.kind != MARK_INTEGER)
+		return false;
+	mark_set(&c->mark, &m);
+	return true;
+}
+
+/* --- showing --- */
+
+/* number is not negative but for MARK_INTEGER without a rewind. */
+static void print(struct bytes *out, __int128 number, unsigned base)
+{
+	char text[48], *at = text + sizeof(text);
+	bool is_negative = number < 0;
+
+	for (; number || at == text + sizeof(text); number /= base)
+		*--at = "0123456789abcdef"[number % base < 0 ? -(number % base) : number % base];
+	if (is_negative)
+		*--at = '-';
+	bytes_add(out, at, (size_t)(text + sizeof(text) - at));
+}
+
+struct slice cursor_mark(struct cursor *c)
+{
+	if (c->mark.kind == MARK_NONE)
+		return (struct slice){NULL, 0};
+	if (c->mark.kind != MARK_INTEGER)
+		return bytes_slice(&c->mark.json);
+	c->shown.len = 0;
+	print(&c->shown, c->mark.number, 10);
+	return bytes_slice(&c->shown);
+}
+
+struct slice cursor_next(struct cursor *c)
+{
+	__int128 number = c->mark.number - c->profile->cursor.rewind;
+
+	if (c->mark.kind != MARK_INTEGER)
+		return cursor_mark(c);
+	if (number < 0)
+		number = 0;
+	c->shown.len = 0;
+	if (c->profile->cursor.format == FORMAT_HEX) {
+		bytes_add_text(&c->shown, "\"0x");
+		print(&c->shown, number, 16);
+		bytes_add_byte(&c->shown, '"');
+	} else {
+		print(&c->shown, number, 10);
+	}
+	return bytes_slice(&c->shown);
+}

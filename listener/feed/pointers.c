@@ -1,0 +1,172 @@
+/* pointers.c owns the tree of a profile's pointers, and the walk over a document that fills their slots. What no
+ * pointer leads into is skipped. */
+#include "feed/pointers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+
+#define NONE (-1)
+
+/* One step of one or more pointers. The root has no step. */
+struct node {
+	struct json_step step;
+	int child; /* the first; NONE: nothing below is wanted */
+	int next;  /* of the same parent */
+	int slot;  /* NONE: only on the way to others */
+};
+
+struct pointers {
+	struct node *nodes; /* [0] is the root */
+	int count;
+	struct slice *slots;
+	int slot_count;
+};
+
+static int add_node(struct pointers *p, struct json_step step)
+{
+	p->nodes = memory_realloc(p->nodes, (size_t)(p->count + 1) * sizeof(*p->nodes));
+	p->nodes[p->count] = (struct node){step, NONE, NONE, NONE};
+	return p->count++;
+}
+
+struct pointers *pointers_new(void)
+{
+	struct pointers *p = memory_calloc(1, sizeof(*p));
+
+	add_node(p, (struct json_step){NULL, 0, -1});
+	return p;
+}
+
+void pointers_free(struct pointers *p)
+{
+	if (!p)
+		return;
+	for (int i = 0; i < p->count; i++)
+		free(p->nodes[i].step.name);
+	free(p->nodes);
+	free(p->slots);
+	free(p);
+}
+
+/* The child of a node by a step, which is taken over. */
+static int add_step(struct pointers *p, int parent, struct json_step step)
+{
+	int child = p->nodes[parent].child;
+
+	for (; child != NONE; child = p->nodes[child].next) {
+		const struct json_step *other = &p->nodes[child].step;
+
+		if (other->len == step.len && memcmp(other->name, step.name, step.len) == 0) {
+			free(step.name);
+			return child;
+		}
+	}
+	child = add_node(p, step);
+	p->nodes[child].next = p->nodes[parent].child;
+	p->nodes[parent].child = child;
+	return child;
+}
+
+int pointers_add(struct pointers *p, const char *pointer)
+{
+	struct json_step steps[JSON_STEPS_MAX];
+	int count = json_steps(pointer, steps, JSON_STEPS_MAX), node = 0;
+
+	for (int i = 0; i < count; i++)
+		node = add_step(p, node, steps[i]);
+	if (p->nodes[node].slot == NONE) {
+		p->slots = memory_realloc(p->slots, (size_t)(p->slot_count + 1) * sizeof(*p->slots));
+		p->nodes[node].slot = p->slot_count++;
+	}
+	return p->nodes[node].slot;
+}
+
+const struct slice *pointers_slots(const struct pointers *p)
+{
+	return p->slots;
+}
+
+/* --- the walk --- */
+
+static const char *walk(struct pointers *p, int node, const char *at, const char *end);
+
+/* A member of the same name was there before: what was found in it does not count. */
+static void forget(struct pointers *p, int node)
+{
+	for (int child = p->nodes[node].child; child != NONE; child = p->nodes[child].next) {
+		if (p->nodes[child].slot != NONE)
+			p->slots[p->nodes[child].slot] = (struct slice){NULL, 0};
+		forget(p, child);
+	}
+}
+
+static int find_member(const struct pointers *p, int node, struct slice name, bool has_escape)
+{
+	int child = p->nodes[node].child;
+
+	for (; child != NONE; child = p->nodes[child].next) {
+		const struct json_step *step = &p->nodes[child].step;
+
+		if (has_escape ? json_is_name(name, true, step->name, step->len)
+			       : step->len == name.len && memcmp(step->name, name.at, name.len) == 0)
+			break;
+	}
+	return child;
+}
+
+static const char *walk_object(struct pointers *p, int node, const char *at, const char *end)
+{
+	for (at = json_next(at + 1, end); *at != '}'; at = json_next(at, end)) {
+		const char *name = at + 1;
+		bool has_escape;
+		int child;
+
+		at = json_skip_string(at, &has_escape);
+		child = find_member(p, node, (struct slice){name, (size_t)(at - name - 1)}, has_escape);
+		at = json_next(at, end);
+		if (child == NONE) {
+			at = json_skip(at, end);
+			continue;
+		}
+		forget(p, child);
+		at = walk(p, child, at, end);
+	}
+	return at + 1;
+}
+
+static const char *walk_array(struct pointers *p, int node, const char *at, const char *end)
+{
+	at = json_next(at + 1, end);
+	for (long i = 0; *at != ']'; i++, at = json_next(at, end)) {
+		int child = p->nodes[node].child;
+
+		while (child != NONE && p->nodes[child].step.index != i)
+			child = p->nodes[child].next;
+		at = child == NONE ? json_skip(at, end) : walk(p, child, at, end);
+	}
+	return at + 1;
+}
+
+static const char *walk(struct pointers *p, int node, const char *at, const char *end)
+{
+	const struct node *n = &p->nodes[node];
+	const char *begin = at;
+
+	if (n->child == NONE || (*at != '{' && *at != '['))
+		at = json_skip(at, end);
+	else
+		at = *at == '{' ? walk_object(p, node, at, end) : walk_array(p, node, at, end);
+	if (n->slot != NONE)
+		p->slots[n->slot] = (struct slice){begin, (size_t)(at - begin)};
+	return at;
+}
+
+const char *pointers_read(struct pointers *p, const char *at, const char *end)
+{
+	if (p->slot_count)
+		memset(p->slots, 0, (size_t)p->slot_count * sizeof(*p->slots));
+	return walk(p, 0, at, end);
+}

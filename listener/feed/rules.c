@@ -1,0 +1,291 @@
+/* rules.c owns the rules of a profile as they are used: all pointers of all rules are found in one walk over the
+ * frame, those of elements in one walk over each. */
+#include "feed/rules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/sha256.h"
+
+/* --- making ready --- */
+
+/* "/events/" and two stars with "/trades/" between: the slot of /events, and the steps *, trades, *. */
+static void compile_explode(struct rule *rule, struct pointers *frame)
+{
+	const char *text = rule->profile->explode;
+	struct json_step steps[JSON_STEPS_MAX];
+	int count = json_steps(text, steps, JSON_STEPS_MAX), before = 0;
+	char *container;
+
+	while (before < count && strcmp(steps[before].name, "*") != 0) {
+		text += 1 + strcspn(text + 1, "/");
+		before++;
+	}
+	container = memory_strndup(rule->profile->explode, (size_t)(text - rule->profile->explode));
+	rule->container = pointers_add(frame, container);
+	free(container);
+	json_steps_free(steps, before);
+	rule->step_count = count - before;
+	rule->steps = memory_calloc((size_t)rule->step_count + 1, sizeof(*rule->steps));
+	memcpy(rule->steps, steps + before, (size_t)rule->step_count * sizeof(*steps));
+}
+
+static void compile_ids(struct rule *rule, struct pointers *frame)
+{
+	size_t i, j;
+	json_t *parts, *part;
+
+	rule->ids = memory_calloc(json_array_size(rule->profile->id) + 1, sizeof(*rule->ids));
+	json_array_foreach(rule->profile->id, i, parts)
+	{
+		struct alternative *a = &rule->ids[rule->id_count++];
+
+		a->parts = memory_calloc(json_array_size(parts), sizeof(*a->parts));
+		json_array_foreach(parts, j, part)
+			part_compile(&a->parts[a->count++], json_string_value(part), rule->element, frame);
+	}
+}
+
+/* Variables are taken of matching frames alone, so their pointers are not looked for in all. */
+static void compile_captures(struct rule *rule)
+{
+	const json_t *capture = rule->profile->capture;
+	const char *name;
+	json_t *part;
+
+	rule->captures = memory_calloc(json_object_size(capture) + 1, sizeof(*rule->captures));
+	json_object_foreach((json_t *)capture, name, part)
+	{
+		struct capture *c = &rule->captures[rule->capture_count++];
+
+		c->name = name;
+		part_compile(&c->part, json_string_value(part), NULL, NULL);
+	}
+}
+
+/* A part that is "" is none, but for the payload. */
+static const char *unless_empty(const char *part)
+{
+	return part && *part ? part : NULL;
+}
+
+static void compile_event(struct rule *rule, const struct profile *p, struct pointers *frame)
+{
+	const struct profile_rule *of = rule->profile;
+
+	if (of->explode && *of->explode) {
+		rule->element = pointers_new();
+		compile_explode(rule, frame);
+	}
+	conditions_compile(&rule->where, of->where, rule->element);
+	compile_ids(rule, frame);
+	part_compile(&rule->type, unless_empty(of->type), rule->element, frame);
+	part_compile(&rule->time, unless_empty(of->time), rule->element, frame);
+	part_compile(&rule->payload, of->payload, rule->element, frame);
+	part_compile(&rule->gap_key, p->gap.key, rule->element, frame);
+	part_compile(&rule->gap_seq, p->gap.seq, rule->element, frame);
+}
+
+static void compile(struct rule *rule, const struct profile_rule *of, const struct profile *p, struct pointers *frame)
+{
+	rule->profile = of;
+	rule->element = frame;
+	rule->container = -1;
+	conditions_compile(&rule->when, of->when, frame);
+	compile_captures(rule);
+	if (of->action == ACTION_EVENT)
+		compile_event(rule, p, frame);
+	part_compile(&rule->cursor, unless_empty(of->cursor), rule->element, frame);
+}
+
+struct rules *rules_new(const struct profile *p)
+{
+	struct rules *r = memory_calloc(1, sizeof(*r));
+
+	r->frame = pointers_new();
+	r->count = p->rule_count;
+	r->items = memory_calloc(r->count + 1, sizeof(*r->items));
+	for (size_t i = 0; i < r->count; i++)
+		compile(&r->items[i], &p->rules[i], p, r->frame);
+	compile(&r->items[r->count], &p->fallback, p, r->frame);
+	return r;
+}
+
+static void free_rule(struct rule *rule, const struct pointers *frame)
+{
+	conditions_free(&rule->when);
+	conditions_free(&rule->where);
+	for (size_t i = 0; i < rule->id_count; i++) {
+		for (size_t j = 0; j < rule->ids[i].count; j++)
+			part_free(&rule->ids[i].parts[j]);
+		free(rule->ids[i].parts);
+	}
+	for (size_t i = 0; i < rule->capture_count; i++)
+		part_free(&rule->captures[i].part);
+	part_free(&rule->type);
+	part_free(&rule->time);
+	part_free(&rule->payload);
+	part_free(&rule->cursor);
+	part_free(&rule->gap_key);
+	part_free(&rule->gap_seq);
+	json_steps_free(rule->steps, rule->step_count);
+	free(rule->steps);
+	free(rule->ids);
+	free(rule->captures);
+	if (rule->element != frame)
+		pointers_free(rule->element);
+}
+
+void rules_free(struct rules *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i <= r->count; i++)
+		free_rule(&r->items[i], r->frame);
+	pointers_free(r->frame);
+	free(r->items);
+	free(r);
+}
+
+/* --- matching --- */
+
+const struct rule *rules_match(struct rules *r, struct slice frame)
+{
+	const struct slice *slots;
+	size_t i = 0;
+
+	pointers_read(r->frame, frame.at, frame.at + frame.len);
+	slots = pointers_slots(r->frame);
+	while (i < r->count && !conditions_hold(&r->items[i].when, slots))
+		i++;
+	return &r->items[i];
+}
+
+/* --- elements --- */
+
+struct explosion {
+	const struct rule *rule;
+	void (*on_element)(void *ctx, struct slice element, size_t index);
+	void *ctx;
+};
+
+static void explode(const struct explosion *x, int level, struct slice value, size_t index);
+
+/* The elements themselves: where each ends is known when it is read. */
+static void read_elements(const struct explosion *x, struct slice array)
+{
+	const char *end = array.at + array.len, *at = json_next(array.at + 1, end);
+
+	for (size_t i = 0; *at != ']'; i++) {
+		const char *begin = at;
+
+		at = pointers_read(x->rule->element, at, end);
+		x->on_element(x->ctx, (struct slice){begin, (size_t)(at - begin)}, i);
+		at = json_next(at, end);
+	}
+}
+
+static void explode_array(const struct explosion *x, int level, struct slice array)
+{
+	struct json_walk w = json_walk(array);
+
+	if (level + 1 == x->rule->step_count) {
+		read_elements(x, array);
+		return;
+	}
+	for (size_t i = 0; json_walk_next(&w); i++)
+		explode(x, level + 1, w.value, i);
+}
+
+static void explode(const struct explosion *x, int level, struct slice value, size_t index)
+{
+	const struct json_step *step = &x->rule->steps[level];
+
+	if (!value.at)
+		return;
+	if (level == x->rule->step_count) {
+		pointers_read(x->rule->element, value.at, value.at + value.len);
+		x->on_element(x->ctx, value, index);
+	} else if (strcmp(step->name, "*") != 0) {
+		explode(x, level + 1, json_child(value, step), index);
+	} else if (json_kind(value) == KIND_ARRAY) {
+		explode_array(x, level, value);
+	}
+}
+
+void rule_explode(const struct rules *r, const struct rule *rule, struct slice frame,
+		  void (*on_element)(void *ctx, struct slice element, size_t index), void *ctx)
+{
+	struct explosion x = {rule, on_element, ctx};
+
+	if (rule->container < 0)
+		on_element(ctx, frame, 0);
+	else
+		explode(&x, 0, pointers_slots(r->frame)[rule->container], 0);
+}
+
+/* --- ids --- */
+
+static void add_text(struct bytes *id, struct slice text, bool is_escaped)
+{
+	char *out;
+
+	if (!is_escaped || (!memchr(text.at, '|', text.len) && !memchr(text.at, '\\', text.len))) {
+		bytes_add(id, text.at, text.len);
+		return;
+	}
+	out = bytes_reserve(id, 2 * text.len);
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.at[i] == '|' || text.at[i] == '\\')
+			*out++ = '\\';
+		*out++ = text.at[i];
+	}
+	id->len = (size_t)(out - id->at);
+}
+
+/* Is it complete? Then id has it. */
+static bool join(const struct alternative *a, const char *with, const struct place *at, struct bytes *id)
+{
+	bool is_escaped = strcmp(with, "|") == 0;
+
+	id->len = 0;
+	for (size_t i = 0; i < a->count; i++) {
+		struct slice text = part_text(part_value(&a->parts[i], at), at->arena);
+
+		if (!text.at)
+			return false;
+		if (i)
+			bytes_add_text(id, with);
+		add_text(id, text, is_escaped);
+	}
+	return true;
+}
+
+static void shorten(struct bytes *id)
+{
+	uint8_t digest[SHA256_BYTES];
+	char *out;
+
+	sha256(bytes_text(id), id->len, digest);
+	id->len = 0;
+	out = bytes_reserve(id, 2 * SHA256_BYTES);
+	for (size_t i = 0; i < SHA256_BYTES; i++)
+		out += sprintf(out, "%02x", digest[i]);
+	id->len = 2 * SHA256_BYTES;
+}
+
+bool rule_id(const struct rule *rule, const struct place *at, size_t most, struct bytes *id)
+{
+	size_t i = 0;
+
+	while (i < rule->id_count && !join(&rule->ids[i], rule->profile->id_join, at, id))
+		i++;
+	if (i == rule->id_count)
+		return false;
+	if (id->len > most)
+		shorten(id);
+	return true;
+}

@@ -1,0 +1,359 @@
+/* session_read.c owns the way from a message to what it calls for. The order is the profile's language's: decode,
+ * split, json_strings, hold_until, the first matching rule, capture, clear, send, explode and where, id, cursor, ack.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/keyed.h"
+#include "feed/session_state.h"
+
+/* One message, and the frame of it that is at hand. */
+struct reading {
+	struct session *session;
+	const struct session_handler *handler;
+	void *ctx;
+	const struct rule *rule;
+	struct slice frame;
+	size_t events;   /* of the message */
+	size_t rejected; /* of the frame */
+	size_t elements;
+};
+
+static void reject(struct reading *r, struct slice bytes, const char *why)
+{
+	r->rejected++;
+	r->handler->on_reject(r->ctx, bytes, why);
+}
+
+/* --- json_strings --- */
+
+/* Puts the JSON inside the string v, if it is JSON, in the string's place. */
+static struct slice splice(struct session *s, struct slice frame, struct slice v)
+{
+	struct bytes *into = &s->spliced[frame.at == s->spliced[0].at];
+	const char *end = frame.at + frame.len;
+	struct slice text = json_text(v, &s->arena), inner, whole;
+
+	if (!text.len || (*text.at != '{' && *text.at != '[') || json_check(text.at, text.len, &inner))
+		return frame;
+	into->len = 0;
+	bytes_add(into, frame.at, (size_t)(v.at - frame.at));
+	bytes_add(into, inner.at, inner.len);
+	bytes_add(into, v.at + v.len, (size_t)(end - v.at - (ptrdiff_t)v.len));
+	return json_check(bytes_text(into), into->len, &whole) ? frame : whole;
+}
+
+static struct slice decode_strings(struct session *s, struct slice frame)
+{
+	size_t i;
+	json_t *pointer;
+
+	json_array_foreach(s->profile->json_strings, i, pointer)
+	{
+		struct slice v = json_find(frame, json_string_value(pointer));
+
+		if (json_kind(v) == KIND_STRING)
+			frame = splice(s, frame, v);
+		arena_clear(&s->arena);
+	}
+	return frame;
+}
+
+/* --- what a rule does beside events --- */
+
+static struct place frame_place(const struct reading *r)
+{
+	return (struct place){
+		.frame = r->frame,
+		.element = r->frame,
+		.frame_slots = pointers_slots(r->session->rules->frame),
+		.element_slots = pointers_slots(r->session->rules->frame),
+		.vars = &r->session->vars,
+		.arena = &r->session->arena,
+	};
+}
+
+static void release_cursor(struct session *s, struct slice frame)
+{
+	if (!s->cursor.is_held)
+		return;
+	pointers_read(s->hold_pointers, frame.at, frame.at + frame.len);
+	if (conditions_hold(&s->hold, pointers_slots(s->hold_pointers)))
+		cursor_release(&s->cursor);
+}
+
+static void capture(struct reading *r)
+{
+	struct session *s = r->session;
+	struct place place = frame_place(r);
+
+	for (size_t i = 0; i < r->rule->capture_count; i++) {
+		const struct capture *c = &r->rule->captures[i];
+		struct slice value = part_value(&c->part, &place);
+
+		if (json_kind(value) > KIND_NULL && !vars_set(&s->vars, c->name, value))
+			snprintf(s->trouble, sizeof(s->trouble),
+				 "the value for %.60s is longer than %d bytes and was not kept", c->name,
+				 VARS_BYTES_MAX);
+	}
+	arena_clear(&s->arena);
+	session_clear(s, r->rule->profile->clear);
+	if (s->has_cursor_var || r->rule->capture_count)
+		session_set_cursor_var(s);
+}
+
+/* A template of the rule, rendered; at is NULL if it says nothing. A secret that cannot be read is trouble. */
+static struct slice render(struct reading *r, const json_t *t)
+{
+	struct session *s = r->session;
+	struct template_scope scope = session_scope(s, r->frame);
+	bool is_there;
+
+	s->rendered.len = 0;
+	is_there = template_render(&s->rendered, t, &scope);
+	if (*scope.fault)
+		snprintf(s->trouble, sizeof(s->trouble), "%s", scope.fault);
+	return is_there && !*scope.fault ? bytes_slice(&s->rendered) : (struct slice){NULL, 0};
+}
+
+static void send_replies(struct reading *r)
+{
+	size_t i;
+	json_t *t;
+
+	json_array_foreach(r->rule->profile->send, i, t)
+	{
+		struct slice frame = render(r, t);
+
+		if (frame.at)
+			r->handler->on_send(r->ctx, frame);
+	}
+}
+
+/* The next connection goes there. */
+static void keep_redirect(struct reading *r, const char *url)
+{
+	struct session *s = r->session;
+	struct template_scope scope = session_scope(s, r->frame);
+
+	s->redirect.len = 0;
+	template_render_text(&s->redirect, url, &scope);
+	if (*scope.fault)
+		snprintf(s->trouble, sizeof(s->trouble), "%s", scope.fault);
+}
+
+static void act(struct reading *r)
+{
+	const char *url = r->rule->profile->url;
+
+	if (url && *url)
+		keep_redirect(r, url);
+	r->handler->on_action(r->ctx, r->rule->profile, r->frame);
+}
+
+/* "", 0, false, [], {} and null are no ack. */
+static bool is_ack(const json_t *t)
+{
+	if (json_is_string(t))
+		return json_string_length(t) > 0;
+	if (json_is_number(t))
+		return json_number_value(t) != 0;
+	return json_is_true(t) || json_array_size(t) || json_object_size(t);
+}
+
+/* --- events --- */
+
+/* The cursor of an event or a frame; null is none. */
+static struct slice find_cursor(const struct reading *r, const struct place *at)
+{
+	struct slice value = part_value(&r->rule->cursor, at);
+
+	return json_kind(value) > KIND_NULL ? value : (struct slice){NULL, 0};
+}
+
+/* What Postgres cannot store as a text. A recording is shown as it is. */
+static bool has_nul(const struct session *s, struct slice text)
+{
+	return !s->is_recording && text.at && memchr(text.at, '\0', text.len);
+}
+
+static size_t longest_id(const struct session *s)
+{
+	if (s->profile->id_max_len)
+		return (size_t)s->profile->id_max_len;
+	return s->is_recording ? SIZE_MAX : PROFILE_ID_MAX;
+}
+
+/* Fills event. Returns NULL, or why it is not one. */
+static const char *read_event(struct reading *r, const struct place *at, struct session_event *event)
+{
+	const struct rule *rule = r->rule;
+	struct session *s = r->session;
+
+	if (!rule_id(rule, at, longest_id(s), &s->id))
+		return "a part of the id is missing, empty, or neither a text nor an integer: the event has no id";
+	event->id = bytes_slice(&s->id);
+	event->id_hash = keyed_hash(event->id.at, event->id.len);
+	event->type = part_text(part_value(&rule->type, at), at->arena);
+	if (has_nul(s, event->id) || has_nul(s, event->type))
+		return "the id or the type holds \\u0000, which Postgres cannot store";
+	event->time = part_text(part_value(&rule->time, at), at->arena);
+	event->time_unit = rule->profile->time_unit;
+	event->payload = part_value(&rule->payload, at);
+	event->cursor = find_cursor(r, at);
+	event->gap_key = part_text(part_value(&rule->gap_key, at), at->arena);
+	event->gap_seq = part_value(&rule->gap_seq, at);
+	return NULL;
+}
+
+static void on_element(void *ctx, struct slice element, size_t index)
+{
+	struct reading *r = ctx;
+	struct session *s = r->session;
+	struct place at = frame_place(r);
+	struct session_event event;
+	const char *why;
+
+	at.element = element;
+	at.index = index;
+	at.element_slots = pointers_slots(r->rule->element);
+	if (!conditions_hold(&r->rule->where, at.element_slots)) {
+		r->handler->on_filtered(r->ctx);
+		return;
+	}
+	why = read_event(r, &at, &event);
+	if (why) {
+		reject(r, element, why);
+	} else {
+		r->events++;
+		r->handler->on_event(r->ctx, &event);
+	}
+	arena_clear(&s->arena);
+}
+
+static void count_element(void *ctx, struct slice element, size_t index)
+{
+	(void)element, (void)index;
+	((struct reading *)ctx)->elements++;
+}
+
+static bool has_too_many(struct reading *r)
+{
+	int64_t most = r->session->profile->max_elements;
+
+	if (!most)
+		return false;
+	r->elements = 0;
+	rule_explode(r->session->rules, r->rule, r->frame, count_element, r);
+	return r->elements > (size_t)most;
+}
+
+static void read_events(struct reading *r)
+{
+	if (has_too_many(r)) {
+		reject(r, r->frame, "the frame has more elements than max_elements");
+		return;
+	}
+	rule_explode(r->session->rules, r->rule, r->frame, on_element, r);
+	if (is_ack(r->rule->profile->ack) && !r->rejected) {
+		struct slice frame = render(r, r->rule->profile->ack);
+
+		if (frame.at)
+			r->handler->on_ack(r->ctx, frame);
+	}
+}
+
+/* --- frames --- */
+
+/* What a rule that yields no events does. */
+static void read_control(struct reading *r)
+{
+	struct place place = frame_place(r);
+	struct slice cursor;
+
+	if (r->rule->profile->action == ACTION_RECONNECT || r->rule->profile->action == ACTION_FATAL)
+		act(r);
+	cursor = find_cursor(r, &place);
+	if (cursor.at)
+		r->handler->on_cursor(r->ctx, cursor);
+	arena_clear(&r->session->arena);
+}
+
+static void read_frame(struct reading *r, struct slice frame)
+{
+	struct session *s = r->session;
+
+	r->rejected = 0;
+	r->frame = frame;
+	if (s->profile->json_strings) {
+		r->frame = decode_strings(s, frame);
+		if (json_has_half_pair(r->frame.at, r->frame.len)) {
+			reject(r, frame, "a string in it holds half of a surrogate pair");
+			return;
+		}
+	}
+	release_cursor(s, r->frame);
+	r->rule = rules_match(s->rules, r->frame);
+	r->handler->on_rule(r->ctx, r->rule->profile, r->frame);
+	if (r->rule->capture_count || r->rule->profile->clear || s->has_cursor_var)
+		capture(r);
+	send_replies(r);
+	if (r->rule->profile->action == ACTION_EVENT)
+		read_events(r);
+	else if (r->rule->profile->action == ACTION_REJECT)
+		reject(r, r->frame,
+		       r->rule->profile == &s->profile->fallback ? "no rule of the profile matches it"
+								 : "a rule of the profile rejects it");
+	else
+		read_control(r);
+}
+
+/* One JSON text: a message, or a line of one. */
+static void read_text(struct reading *r, const char *text, size_t len)
+{
+	struct slice value;
+	const char *why = json_check(text, len, &value);
+	struct json_walk w;
+
+	if (!why && json_has_half_pair(text, len))
+		why = "it holds half of a surrogate pair";
+	if (why) {
+		reject(r, (struct slice){text, len}, why);
+		return;
+	}
+	if (r->session->profile->split != SPLIT_ARRAY || *value.at != '[') {
+		read_frame(r, value);
+		return;
+	}
+	w = json_walk(value);
+	while (json_walk_next(&w))
+		read_frame(r, w.value);
+}
+
+static void read_lines(struct reading *r, const char *text, size_t len)
+{
+	const char *end = text + len;
+
+	while (text < end) {
+		const char *line_end = memchr(text, '\n', (size_t)(end - text));
+
+		if (!line_end)
+			line_end = end;
+		if (json_next(text, line_end) < line_end)
+			read_text(r, text, (size_t)(line_end - text));
+		text = line_end + 1;
+	}
+}
+
+size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
+		    void *ctx)
+{
+	struct reading r = {.session = s, .handler = handler, .ctx = ctx};
+
+	if (s->profile->split == SPLIT_NDJSON && memchr(message, '\n', len))
+		read_lines(&r, message, len);
+	else
+		read_text(&r, message, len);
+	return r.events;
+}

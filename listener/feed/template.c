@@ -1,0 +1,247 @@
+/* template.c owns the filling in of templates. What a source sent is put in as it is and never read as a template
+ * again, so that it cannot ask for secrets. */
+#include "feed/template.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/json_write.h"
+#include "base/memory.h"
+#include "base/secret.h"
+
+/* A ${...} in a text. */
+struct placeholder {
+	const char *begin;
+	const char *name;
+	size_t len;      /* of the name */
+	const char *end; /* after the brace */
+};
+
+static bool find_placeholder(const char *text, struct placeholder *p)
+{
+	const char *close;
+
+	p->begin = strstr(text, "${");
+	close = p->begin ? strchr(p->begin, '}') : NULL;
+	if (!close)
+		return false;
+	p->name = p->begin + 2;
+	p->len = (size_t)(close - p->name);
+	p->end = close + 1;
+	return true;
+}
+
+static bool has_prefix(const struct placeholder *p, const char *prefix)
+{
+	return p->len >= strlen(prefix) && strncmp(p->name, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_secret(const struct placeholder *p)
+{
+	return has_prefix(p, "env:") || has_prefix(p, "file:");
+}
+
+/* --- values --- */
+
+/* The text of ${env:X} or ${file:P}, on the heap. */
+static char *read_secret(const struct placeholder *p, struct template_scope *scope)
+{
+	bool is_env = has_prefix(p, "env:");
+	size_t skip = is_env ? 4 : 5;
+	char *name, *text;
+
+	if (scope->keeps_secrets)
+		return memory_strndup(p->begin, (size_t)(p->end - p->begin));
+	name = memory_strndup(p->name + skip, p->len - skip);
+	if (is_env)
+		text = getenv(name) ? memory_strdup(getenv(name)) : NULL;
+	else
+		text = secret_read(name);
+	if (!text)
+		snprintf(scope->fault, sizeof(scope->fault), "%s %.120s %s", is_env ? "the variable" : "the file", name,
+			 is_env ? "is not set" : "cannot be read, or has no first line");
+	free(name);
+	return text ? text : memory_strdup("");
+}
+
+/* What a placeholder that is not a secret stands for, as JSON; at is NULL if there is nothing. */
+static struct slice find_value(const struct placeholder *p, struct template_scope *scope, char number[24])
+{
+	char *pointer;
+	struct slice value;
+
+	if (p->len == 7 && has_prefix(p, "counter") && scope->counter)
+		return (struct slice){number, (size_t)snprintf(number, 24, "%lld", (long long)(*scope->counter)++)};
+	if (p->len && *p->name != '/')
+		return vars_get(scope->vars, p->name, p->len);
+	pointer = memory_strndup(p->name, p->len);
+	value = json_find(scope->frame, pointer);
+	free(pointer);
+	return value;
+}
+
+/* A lone placeholder: its value keeps its type. */
+static void write_value(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
+{
+	char number[24];
+
+	if (is_secret(p)) {
+		char *text = read_secret(p, scope);
+
+		json_write_string(out, text, strlen(text));
+		free(text);
+	} else {
+		struct slice value = find_value(p, scope, number);
+
+		bytes_add(out, value.at ? value.at : "null", value.at ? value.len : 4);
+	}
+}
+
+/* Inside a text: strings as they are, all else as JSON, and nothing for null. */
+static void write_inside(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
+{
+	struct arena a = {.room = NULL};
+	struct slice value;
+	char number[24];
+
+	if (is_secret(p)) {
+		char *text = read_secret(p, scope);
+
+		bytes_add_text(out, text);
+		free(text);
+		return;
+	}
+	value = find_value(p, scope, number);
+	if (json_kind(value) == KIND_STRING) {
+		value = json_text(value, &a);
+		bytes_add(out, value.at, value.len);
+	} else if (json_kind(value) > KIND_NULL) {
+		json_write_plain(out, value);
+	}
+	arena_clear(&a);
+}
+
+void template_render_text(struct bytes *out, const char *text, struct template_scope *scope)
+{
+	struct bytes filled = {NULL, 0, 0};
+	struct placeholder p;
+
+	if (find_placeholder(text, &p) && p.begin == text && !*p.end) {
+		write_value(out, &p, scope);
+		return;
+	}
+	for (; find_placeholder(text, &p); text = p.end) {
+		bytes_add(&filled, text, (size_t)(p.begin - text));
+		write_inside(&filled, &p, scope);
+	}
+	bytes_add_text(&filled, text);
+	json_write_string(out, bytes_text(&filled), filled.len);
+	bytes_free(&filled);
+}
+
+bool template_is_complete(const char *text, const struct vars *vars)
+{
+	struct placeholder p;
+
+	for (; find_placeholder(text, &p); text = p.end)
+		if (!is_secret(&p) && *p.name != '/' && json_kind(vars_get(vars, p.name, p.len)) <= KIND_NULL)
+			return false;
+	return true;
+}
+
+/* --- trees --- */
+
+/* The branch of {"if": "$x", "then": ..., "else": ...}; t itself if it is not of this form. */
+static const json_t *choose(const json_t *t, const struct template_scope *scope)
+{
+	const char *name = json_string_value(json_object_get(t, "if"));
+	const json_t *yes = json_object_get(t, "then"), *no = json_object_get(t, "else");
+
+	if (!name || !yes || !no || json_object_size(t) != 3)
+		return t;
+	name += strspn(name, "$");
+	return json_kind(vars_get(scope->vars, name, strlen(name))) > KIND_NULL ? yes : no;
+}
+
+static bool render_object(struct bytes *out, const json_t *t, struct template_scope *scope)
+{
+	const char *name;
+	json_t *value;
+	bool has_one = false;
+
+	bytes_add_byte(out, '{');
+	json_object_foreach((json_t *)t, name, value)
+	{
+		size_t before = out->len;
+
+		if (has_one)
+			bytes_add_byte(out, ',');
+		json_write_string(out, name, strlen(name));
+		bytes_add_byte(out, ':');
+		if (template_render(out, value, scope))
+			has_one = true;
+		else
+			out->len = before;
+	}
+	bytes_add_byte(out, '}');
+	return true;
+}
+
+static bool render_array(struct bytes *out, const json_t *t, struct template_scope *scope)
+{
+	bool has_one = false;
+	size_t i;
+	json_t *value;
+
+	bytes_add_byte(out, '[');
+	json_array_foreach(t, i, value)
+	{
+		size_t before = out->len;
+
+		if (has_one)
+			bytes_add_byte(out, ',');
+		if (template_render(out, value, scope))
+			has_one = true;
+		else
+			out->len = before;
+	}
+	bytes_add_byte(out, ']');
+	return true;
+}
+
+static bool render_scalar(struct bytes *out, const json_t *t)
+{
+	char text[40];
+
+	if (json_is_real(t)) {
+		int n = snprintf(text, sizeof(text), "%.17g", json_real_value(t));
+
+		if (!strpbrk(text, ".e"))
+			n += snprintf(text + n, sizeof(text) - (size_t)n, ".0");
+		json_write_canonical(out, (struct slice){text, (size_t)n});
+	} else if (json_is_integer(t)) {
+		bytes_add(out, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(t)));
+	} else {
+		bytes_add_text(out, json_is_true(t) ? "true" : json_is_false(t) ? "false" : "null");
+	}
+	return true;
+}
+
+bool template_render(struct bytes *out, const json_t *t, struct template_scope *scope)
+{
+	const json_t *chosen = choose(t, scope);
+
+	if (chosen != t)
+		return !json_is_null(chosen) && template_render(out, chosen, scope);
+	if (json_is_object(t))
+		return render_object(out, t, scope);
+	if (json_is_array(t))
+		return render_array(out, t, scope);
+	if (!json_is_string(t))
+		return render_scalar(out, t);
+	template_render_text(out, json_string_value(t), scope);
+	return true;
+}

@@ -1,0 +1,112 @@
+/* vars.c owns the variables of a source. There are a dozen at most, so they are looked for one by one. */
+#include "feed/vars.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_write.h"
+#include "base/memory.h"
+
+struct variable {
+	char *name;
+	struct bytes value; /* JSON; empty: not set */
+	bool is_first;      /* the profile's own value */
+};
+
+static struct variable *find(const struct vars *v, const char *name, size_t len)
+{
+	for (size_t i = 0; i < v->count; i++)
+		if (strncmp(v->items[i].name, name, len) == 0 && !v->items[i].name[len])
+			return &v->items[i];
+	return NULL;
+}
+
+static struct variable *find_or_add(struct vars *v, const char *name)
+{
+	struct variable *found = find(v, name, strlen(name));
+
+	if (found)
+		return found;
+	v->items = memory_realloc(v->items, (v->count + 1) * sizeof(*v->items));
+	v->items[v->count] = (struct variable){.name = memory_strdup(name)};
+	return &v->items[v->count++];
+}
+
+static void set_first(struct vars *v, const char *name, const json_t *value)
+{
+	char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+	vars_set(v, name, (struct slice){text, strlen(text)});
+	find_or_add(v, name)->is_first = true;
+	free(text);
+}
+
+void vars_init(struct vars *v, const json_t *first)
+{
+	const char *name;
+	json_t *value;
+
+	*v = (struct vars){.first = first};
+	json_object_foreach((json_t *)first, name, value) set_first(v, name, value);
+}
+
+void vars_free(struct vars *v)
+{
+	for (size_t i = 0; i < v->count; i++) {
+		free(v->items[i].name);
+		bytes_free(&v->items[i].value);
+	}
+	free(v->items);
+	*v = (struct vars){.items = NULL};
+}
+
+struct slice vars_get(const struct vars *v, const char *name, size_t len)
+{
+	struct variable *found = find(v, name, len);
+
+	return found && found->value.len ? bytes_slice(&found->value) : (struct slice){NULL, 0};
+}
+
+bool vars_set(struct vars *v, const char *name, struct slice value)
+{
+	struct variable *at;
+
+	if (value.len > VARS_BYTES_MAX)
+		return false;
+	at = find_or_add(v, name);
+	at->value.len = 0;
+	at->is_first = false;
+	bytes_add(&at->value, value.at, value.len);
+	return true;
+}
+
+void vars_clear(struct vars *v, const char *name)
+{
+	const json_t *first = json_object_get(v->first, name);
+	struct variable *found = find(v, name, strlen(name));
+
+	if (first)
+		set_first(v, name, first);
+	else if (found)
+		found->value.len = 0;
+}
+
+void vars_save(const struct vars *v, struct bytes *out)
+{
+	bool has_one = false;
+
+	bytes_add_byte(out, '{');
+	for (size_t i = 0; i < v->count; i++) {
+		const struct variable *at = &v->items[i];
+
+		if (!at->value.len || at->is_first)
+			continue;
+		if (has_one)
+			bytes_add_byte(out, ',');
+		json_write_string(out, at->name, strlen(at->name));
+		bytes_add_byte(out, ':');
+		bytes_add(out, at->value.at, at->value.len);
+		has_one = true;
+	}
+	bytes_add_byte(out, '}');
+}
