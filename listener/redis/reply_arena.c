@@ -92,6 +92,8 @@ static void free_reply(void *reply)
 #if HIREDIS_MAJOR >= 1
 /* These come only to clients that asked for them (RESP3), or from a server that means harm: without a function hiredis
  * would hand out a number for a pointer. */
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): hiredis names the types */
 static void *new_double(const redisReadTask *task, double value, char *text, size_t len)
 {
 	(void)value, (void)text, (void)len;
