@@ -1,0 +1,399 @@
+/* ledger.c owns the order of a connection's frames: which are durable, and what follows for cursor and acks. What a
+ * cursor means to the source is feed/session.c's business, and when events are durable the pipeline's.
+ *
+ * A frame is durable when all its events are. The durable ones at the beginning are taken off, and move the cursor;
+ * behind one that is not, those next to each other become one, so there are never many more of them than events that
+ * are not settled. */
+#include "intake/ledger.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* A text on the heap; at NULL: none. */
+struct kept {
+	char *at;
+	size_t len;
+};
+
+/* A frame, or several next to each other that are durable. */
+struct entry {
+	struct sender sender; /* the first member: what the pipeline answers to */
+	struct list link;     /* of the ledger, in the order of coming; or of the acks that are due */
+	struct ledger *ledger;
+	size_t unsettled; /* events */
+	size_t owed;      /* acks that ack stands for */
+	struct kept cursor;
+	struct kept ack;
+	bool is_open; /* more may come of it */
+	bool is_rejected;
+	bool is_release;
+};
+
+struct ledger {
+	struct list link; /* of settings.ledgers */
+	struct ledger_settings settings;
+	struct list entries;
+	struct list due;     /* entries that are left with their ack alone */
+	struct entry *open;  /* the last one, or NULL */
+	struct entry *taken; /* whose ack was taken last */
+	struct kept cursor;  /* of what was taken off, not yet told */
+	size_t unacked;
+	bool is_released; /* the frame that ends settings.is_held has come, though it may not be durable */
+	bool is_full;
+	bool is_left;
+};
+
+static void keep(struct kept *k, struct slice text)
+{
+	free(k->at);
+	*k = (struct kept){memcpy(memory_alloc(text.len + 1), text.at, text.len), text.len};
+}
+
+static void drop(struct kept *k)
+{
+	free(k->at);
+	*k = (struct kept){NULL, 0};
+}
+
+static struct slice slice_of(const struct kept *k)
+{
+	return (struct slice){k->at, k->len};
+}
+
+/* --- which of two cursors is ahead --- */
+
+enum form { FORM_NUMBER, FORM_HEX, FORM_STRING, FORM_OTHER };
+
+static bool are_all(struct slice text, int (*is_one)(int c))
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (!is_one((unsigned char)text.at[i]))
+			return false;
+	return text.len;
+}
+
+static struct slice from(struct slice text, size_t n)
+{
+	return (struct slice){text.at + n, text.len - n};
+}
+
+/* Puts the digits of a number into text, without its sign, zeros at the beginning, quotes and 0x. */
+static enum form form_of(struct slice *text, bool *is_negative)
+{
+	enum form form = FORM_OTHER;
+	struct slice digits;
+
+	*is_negative = text->len > 1 && *text->at == '-';
+	digits = from(*text, *is_negative);
+	if (text->len >= 2 && *text->at == '"') {
+		*text = (struct slice){text->at + 1, text->len - 2};
+		form = FORM_STRING;
+		digits = text->len > 2 && text->at[0] == '0' && (text->at[1] | 0x20) == 'x' ? from(*text, 2)
+											    : from(*text, text->len);
+	}
+	if (!are_all(digits, form == FORM_STRING ? isxdigit : isdigit))
+		return form;
+	while (digits.len > 1 && *digits.at == '0')
+		digits = from(digits, 1);
+	*text = digits;
+	return form == FORM_STRING ? FORM_HEX : FORM_NUMBER;
+}
+
+static int compare_bytes(struct slice a, struct slice b)
+{
+	int order = memcmp(a.at, b.at, a.len < b.len ? a.len : b.len);
+
+	return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+static int compare_digits(struct slice a, struct slice b)
+{
+	int order = (a.len > b.len) - (a.len < b.len);
+
+	for (size_t i = 0; !order && i < a.len; i++)
+		order = tolower((unsigned char)a.at[i]) - tolower((unsigned char)b.at[i]);
+	return order;
+}
+
+bool ledger_is_ahead(struct slice a, struct slice b)
+{
+	bool is_a_negative, is_b_negative;
+	enum form form = form_of(&a, &is_a_negative);
+
+	if (form_of(&b, &is_b_negative) != form || form == FORM_OTHER)
+		return true;
+	if (form == FORM_STRING)
+		return compare_bytes(b, a) > 0;
+	if (is_a_negative != is_b_negative)
+		return is_a_negative;
+	return is_a_negative ? compare_digits(b, a) < 0 : compare_digits(b, a) > 0;
+}
+
+/* --- entries --- */
+
+static void note(const struct ledger *l, struct kept *k, struct slice cursor)
+{
+	if (!k->at || l->settings.is_last || ledger_is_ahead(slice_of(k), cursor))
+		keep(k, cursor);
+}
+
+static bool is_durable(const struct entry *e)
+{
+	return !e->is_open && !e->unsettled;
+}
+
+static struct entry *neighbour(const struct ledger *l, struct list *link)
+{
+	return link == &l->entries ? NULL : list_entry(link, struct entry, link);
+}
+
+static void entry_free(struct entry *e)
+{
+	if (!e)
+		return;
+	list_remove(&e->link);
+	drop(&e->cursor);
+	drop(&e->ack);
+	free(e);
+}
+
+static void ledger_free(struct ledger *l)
+{
+	list_each(node, after, &l->entries)
+		entry_free(list_entry(node, struct entry, link));
+	list_each(node, after, &l->due)
+		entry_free(list_entry(node, struct entry, link));
+	entry_free(l->taken);
+	drop(&l->cursor);
+	list_remove(&l->link);
+	free(l);
+}
+
+/* --- acks --- */
+
+static void check_full(struct ledger *l)
+{
+	size_t most = l->settings.max_unacked;
+
+	if (l->is_left || !most || (l->is_full ? l->unacked > most * 3 / 4 : l->unacked < most))
+		return;
+	l->is_full = !l->is_full;
+	l->settings.on_full(l->settings.arg, l->is_full);
+}
+
+/* The ack of e is due. Of those that stand for all before them only the last one is sent. */
+static void make_due(struct ledger *l, struct entry *e)
+{
+	struct entry *due = memory_calloc(1, sizeof(*due));
+
+	due->ack = e->ack;
+	due->owed = e->owed;
+	e->ack = (struct kept){NULL, 0};
+	e->owed = 0;
+	if (l->settings.is_cumulative && !list_is_empty(&l->due)) {
+		struct entry *before = list_entry(l->due.next, struct entry, link);
+
+		due->owed += before->owed;
+		entry_free(before);
+	}
+	list_append(&l->due, &due->link);
+}
+
+struct slice ledger_take_ack(struct ledger *l)
+{
+	entry_free(l->taken);
+	l->taken = list_is_empty(&l->due) ? NULL : list_entry(l->due.next, struct entry, link);
+	if (!l->taken)
+		return (struct slice){NULL, 0};
+	list_remove(&l->taken->link);
+	list_init(&l->taken->link);
+	l->unacked -= l->taken->owed;
+	check_full(l);
+	return slice_of(&l->taken->ack);
+}
+
+/* --- what is durable --- */
+
+/* e joins the one before it. */
+static void join(struct ledger *l, struct entry *before, struct entry *e)
+{
+	if (e->cursor.at)
+		note(l, &before->cursor, slice_of(&e->cursor));
+	if (e->ack.at) {
+		drop(&before->ack);
+		before->ack = e->ack;
+		before->owed += e->owed;
+		e->ack = (struct kept){NULL, 0};
+	}
+	before->is_release |= e->is_release;
+	entry_free(e);
+}
+
+static void join_neighbours(struct ledger *l, struct entry *e)
+{
+	struct entry *before = neighbour(l, e->link.prev), *after = neighbour(l, e->link.next);
+
+	if (after && is_durable(after))
+		join(l, e, after);
+	if (before && is_durable(before))
+		join(l, before, e);
+}
+
+/* Takes the durable ones off the beginning. */
+static void take_off(struct ledger *l)
+{
+	struct entry *e;
+
+	while ((e = neighbour(l, l->entries.next)) && is_durable(e)) {
+		if (e->cursor.at)
+			note(l, &l->cursor, slice_of(&e->cursor));
+		if (e->is_release)
+			l->settings.is_held = false;
+		if (e->ack.at)
+			make_due(l, e);
+		entry_free(e);
+	}
+}
+
+static void tell_cursor(struct ledger *l)
+{
+	struct kept cursor = l->cursor;
+
+	if (!cursor.at || l->settings.is_held || (l->is_left && !l->settings.is_lasting))
+		return;
+	l->cursor = (struct kept){NULL, 0};
+	l->settings.on_cursor(l->settings.arg, slice_of(&cursor));
+	drop(&cursor);
+}
+
+/* e has become durable. The ledger may be gone afterwards. */
+static void on_durable(struct ledger *l, struct entry *e)
+{
+	if (e->ack.at && !l->settings.is_cumulative)
+		make_due(l, e);
+	if (neighbour(l, l->entries.next) == e)
+		take_off(l);
+	else
+		join_neighbours(l, e);
+	tell_cursor(l);
+	if (l->is_left && list_is_empty(&l->entries))
+		ledger_free(l);
+	else if (!l->is_left && !list_is_empty(&l->due))
+		l->settings.on_ack_due(l->settings.arg);
+}
+
+static void on_answer(struct sender *sender, const struct event *ev, enum outcome outcome)
+{
+	struct entry *e = (struct entry *)sender;
+
+	(void)ev, (void)outcome;
+	e->unsettled--;
+	if (is_durable(e))
+		on_durable(e->ledger, e);
+}
+
+/* --- a frame --- */
+
+static struct entry *open_entry(struct ledger *l)
+{
+	if (l->open)
+		return l->open;
+	l->open = memory_calloc(1, sizeof(*l->open));
+	l->open->sender.answer = on_answer;
+	l->open->ledger = l;
+	l->open->is_open = true;
+	list_append(&l->entries, &l->open->link);
+	return l->open;
+}
+
+struct sender *ledger_expect(struct ledger *l)
+{
+	struct entry *e = open_entry(l);
+
+	e->unsettled++;
+	return &e->sender;
+}
+
+void ledger_note_cursor(struct ledger *l, struct slice cursor)
+{
+	note(l, &open_entry(l)->cursor, cursor);
+}
+
+void ledger_reject(struct ledger *l)
+{
+	open_entry(l)->is_rejected = true;
+}
+
+void ledger_release(struct ledger *l)
+{
+	if (!l->settings.is_held || l->is_released)
+		return;
+	l->is_released = true;
+	open_entry(l)->is_release = true;
+}
+
+void ledger_owe_ack(struct ledger *l, struct slice ack)
+{
+	struct entry *e = open_entry(l);
+
+	if (!e->is_rejected) {
+		keep(&e->ack, ack);
+		e->owed = 1;
+		l->unacked++;
+		if (l->settings.is_at_once)
+			make_due(l, e);
+	}
+	ledger_end(l);
+}
+
+void ledger_end(struct ledger *l)
+{
+	struct entry *e = l->open;
+
+	if (!e)
+		return;
+	l->open = NULL;
+	e->is_open = false;
+	check_full(l);
+	if (is_durable(e))
+		on_durable(l, e);
+	else if (!list_is_empty(&l->due))
+		l->settings.on_ack_due(l->settings.arg);
+}
+
+/* --- life --- */
+
+void ledger_forget_cursors(struct ledger *l)
+{
+	drop(&l->cursor);
+	list_each(node, after, &l->entries)
+		drop(&list_entry(node, struct entry, link)->cursor);
+}
+
+struct ledger *ledger_new(const struct ledger_settings *settings)
+{
+	struct ledger *l = memory_calloc(1, sizeof(*l));
+
+	l->settings = *settings;
+	list_init(&l->entries);
+	list_init(&l->due);
+	list_append(settings->ledgers, &l->link);
+	return l;
+}
+
+void ledger_leave(struct ledger *l)
+{
+	ledger_end(l);
+	l->is_left = true;
+	if (list_is_empty(&l->entries))
+		ledger_free(l);
+}
+
+void ledgers_free(struct list *ledgers)
+{
+	list_each(node, after, ledgers)
+		ledger_free(list_entry(node, struct ledger, link));
+}
