@@ -28,7 +28,7 @@ static const char listen_usage[] =
 	"usage: wsonce listen [OPTIONS]\n"
 	"\n"
 	"Runs one listener until SIGTERM. Start as many as you like; give them the same settings. At least\n"
-	"--source or --ingest is needed. Flags win over the environment, the environment over --config.\n"
+	"--source, --feed or --ingest is needed. Flags win over the environment, the environment over --config.\n"
 	"\n";
 
 static void print_usage(FILE *out)

@@ -79,8 +79,8 @@ const char *check_settings(const struct config *c, bool is_listen)
 {
 	const char *fault;
 
-	if (is_listen && c->sources.count == 0 && !c->ingest)
-		return "nothing to listen to: give --source URL, --ingest ADDR:PORT or both";
+	if (is_listen && c->sources.count == 0 && c->feed_count == 0 && !c->ingest)
+		return "nothing to listen to: give --source URL, --feed NAME, --ingest ADDR:PORT or several of them";
 	if (c->id_pointers.count > 8)
 		return "--id-pointer: an id has at most 8 parts";
 	if (strlen(c->instance_id) == 0 || strlen(c->instance_id) > 200)

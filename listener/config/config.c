@@ -45,6 +45,10 @@ struct setting {
 static const struct setting settings[] = {
 	TEXT("source", "WSONCE_SOURCE", VALUE_URLS, sources, "URL", NULL,
 	     "ws:// or wss:// feed to dial; repeatable (comma separated in the environment)"),
+	TEXT("feed", "WSONCE_FEED", VALUE_FEEDS, feed_specs, "NAME", NULL,
+	     "listen to the feed of a shipped profile, NAME or NAME?var=value&...; repeatable, blanks in the "
+	     "environment; "
+	     "wsonce profile list"),
 	TEXT("source-ca", "WSONCE_SOURCE_CA", VALUE_TEXT, source_ca, "FILE", "/etc/ssl/certs/ca-certificates.crt",
 	     "PEM certificates that wss:// sources are verified against"),
 	TEXT("source-cert", "WSONCE_SOURCE_CERT", VALUE_TEXT, source_cert, "FILE", NULL,
@@ -146,7 +150,8 @@ static const struct setting settings[] = {
 	       "debug, info, warn or error; to standard error"),
 	CHOICE("log-format", "WSONCE_LOG_FORMAT", log_format, "FORMAT", "text", "text json", "text or json"),
 	TEXT("config", "WSONCE_CONFIG", VALUE_TEXT, file, "FILE", NULL,
-	     "JSON object whose keys are these names without the dashes; webhooks has the targets of docs/webhooks.md"),
+	     "JSON object whose keys are these names without the dashes; webhooks has the targets of "
+	     "docs/webhooks.md, sources the profiles of docs/profiles.md"),
 };
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
@@ -154,7 +159,8 @@ static const struct setting settings[] = {
 /* The settings of a listener alone. To every other command they are unknown as flags; what the
  * environment or the file, which a fleet and its commands share, says of them is only checked. */
 static const char listen_only[] =
-	"source source-ca source-cert source-key source-proxy source-uncompressed ping-interval idle-timeout ingest "
+	"source feed source-ca source-cert source-key source-proxy source-uncompressed ping-interval idle-timeout "
+	"ingest "
 	"ingest-token ingest-token-file "
 	"ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
 	"ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout admin admin-host";
@@ -312,7 +318,7 @@ static int set_value(struct reader *r, const struct setting *s, enum origin orig
 	if (origin != FROM_ENV)
 		return add_item(r, s, origin, text, strlen(text));
 	for (;;) {
-		size_t n = strcspn(text, ",");
+		size_t n = strcspn(text, s->form.type == VALUE_FEEDS ? " " : ",");
 
 		if (add_item(r, s, origin, text, n))
 			return -1;
@@ -384,6 +390,68 @@ static int read_webhooks(struct reader *r, const json_t *value)
 	return -1;
 }
 
+/* --- feeds --- */
+
+static bool has_feed(const struct config *c, const char *name)
+{
+	for (size_t i = 0; i < c->feed_count; i++)
+		if (strcmp(c->feeds[i]->name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Takes over p; NULL after its fault. Rows and cursors are told apart by the name. */
+static int add_feed(struct reader *r, struct profile *p, const struct profile_fault *fault)
+{
+	struct config *c = r->config;
+
+	if (!p) {
+		snprintf(r->error, r->error_size, "%s", fault->text);
+		return -1;
+	}
+	if (has_feed(c, p->name)) {
+		snprintf(r->error, r->error_size,
+			 "two feeds are named %.100s: give one of them another \"name\" (--feed %.100s?name=...)",
+			 p->name, p->name);
+		profile_free(p);
+		return -1;
+	}
+	c->feeds = memory_realloc(c->feeds, (c->feed_count + 1) * sizeof(struct profile *));
+	c->feeds[c->feed_count++] = p;
+	return 0;
+}
+
+static int read_sources(struct reader *r, const json_t *value)
+{
+	struct profile_fault fault;
+	char where[200];
+	size_t i;
+	json_t *source;
+
+	if (!json_is_array(value)) {
+		snprintf(r->error, r->error_size, "sources in %.200s: must be an array of profiles", r->config->file);
+		return -1;
+	}
+	json_array_foreach(value, i, source)
+	{
+		snprintf(where, sizeof(where), "%.150s, sources[%zu]", r->config->file, i);
+		if (is_listen(r->command) && add_feed(r, profile_read_source(source, where, &fault), &fault))
+			return -1;
+	}
+	return 0;
+}
+
+static int read_feeds(struct reader *r)
+{
+	const struct config_list *specs = &r->config->feed_specs;
+	struct profile_fault fault;
+
+	for (size_t i = 0; i < specs->count && is_listen(r->command); i++)
+		if (add_feed(r, profile_read_named(specs->items[i], NULL, &fault), &fault))
+			return -1;
+	return 0;
+}
+
 static int read_member(struct reader *r, const char *key, const json_t *value)
 {
 	const struct setting *s = find_setting(key, strlen(key));
@@ -392,6 +460,8 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 
 	if (strcmp(key, "webhooks") == 0)
 		return read_webhooks(r, value);
+	if (strcmp(key, "sources") == 0)
+		return read_sources(r, value);
 	if (!s || strcmp(key, "config") == 0) {
 		snprintf(r->error, r->error_size, "%s in %s: no such setting; see wsonce listen --help", key,
 			 r->config->file);
@@ -536,7 +606,7 @@ static int config_read_all(struct config *c, int argc, char **argv, char *error,
 		return -1;
 	if (read_environment(&r) || each_flag(&r, argc, argv, set_flag))
 		return -1;
-	if (check_whole(&r))
+	if (read_feeds(&r) || check_whole(&r))
 		return -1;
 	name_claims(c);
 	return 0;
@@ -576,6 +646,9 @@ void config_free(struct config *c)
 			free(*(char **)member(c, &settings[i]));
 	}
 	webhooks_free(&c->webhooks);
+	for (size_t i = 0; i < c->feed_count; i++)
+		profile_free(c->feeds[i]);
+	free(c->feeds);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -629,6 +702,8 @@ static bool is_known_variable(const struct config *c, const char *name, size_t l
 	for (size_t i = 0; i < SETTINGS; i++)
 		if (strlen(settings[i].env) == len && strncmp(settings[i].env, name, len) == 0)
 			return true;
+	if (len == 15 && strncmp(name, "WSONCE_PROFILES", len) == 0)
+		return true;
 	for (size_t i = 0; i < c->webhooks.count; i++) {
 		const char *env = c->webhooks.items[i].secret_env;
 
@@ -662,11 +737,11 @@ void config_log(const struct config *c)
 	char *redis = url_redact(c->redis);
 
 	log_info("starting",
-		 "version=%s source=%s sources=%zu ingest=%s admin=%s redis=%s claim_ttl_s=%lld "
+		 "version=%s source=%s sources=%zu feeds=%zu ingest=%s admin=%s redis=%s claim_ttl_s=%lld "
 		 "batch_max=%lld max_inflight_bytes=%lld consumer=%s handler=%s webhooks=%zu",
-		 WSONCE_VERSION, shown, c->sources.count, c->ingest, c->admin, redis, (long long)c->claim_ttl_s,
-		 (long long)c->batch_max, (long long)c->inflight_bytes, *c->consumer ? c->consumer : NULL, c->handler,
-		 c->webhooks.count);
+		 WSONCE_VERSION, shown, c->sources.count, c->feed_count, c->ingest, c->admin, redis,
+		 (long long)c->claim_ttl_s, (long long)c->batch_max, (long long)c->inflight_bytes,
+		 *c->consumer ? c->consumer : NULL, c->handler, c->webhooks.count);
 	free(shown);
 	free(redis);
 	log_unknown_variables(c);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "config/profile.h"
 #include "config/webhook.h"
 
 #define ENVELOPE_ID_MAX     512 /* bytes of an id */
@@ -22,6 +23,9 @@ struct config_list {
 
 struct config {
 	struct config_list sources;
+	struct config_list feed_specs; /* --feed, as written */
+	struct profile **feeds;        /* of --feed, and of "sources" in the file; in listen alone */
+	size_t feed_count;
 	char *ingest;       /* ADDR:PORT, NULL: none */
 	char *ingest_token; /* NULL, like the file: everybody may send who reaches the port */
 	char *ingest_token_file;

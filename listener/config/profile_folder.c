@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,9 +125,9 @@ struct profile *profile_read_file(const char *path, const json_t *overrides, str
 const char *profile_folder(void)
 {
 	static const char *const places[] = {"/../share/wsonce/profiles", "/../profiles", "/../../profiles"};
-	static char folder[4200];
+	static char folder[PATH_MAX];
 	const char *given = getenv("WSONCE_PROFILES");
-	char program[4096];
+	char program[PATH_MAX - 40], place[PATH_MAX];
 	ssize_t n;
 
 	if (given && *given)
@@ -136,11 +137,11 @@ const char *profile_folder(void)
 	if (strrchr(program, '/'))
 		*strrchr(program, '/') = '\0';
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(folder, sizeof(folder), "%s%s", program, places[i]);
-		if (access(folder, R_OK) == 0)
-			break;
+		snprintf(place, sizeof(place), "%s%s", program, places[i]);
+		if (realpath(place, folder))
+			return folder;
 	}
-	return folder;
+	return "/usr/local/share/wsonce/profiles";
 }
 
 static int is_profile(const struct dirent *entry)
@@ -178,8 +179,7 @@ static void refuse_name(const char *name, struct profile_fault *fault)
 	char **names = profile_names(&count);
 	const char *near = profile_nearest(name, next_profile, names);
 
-	profile_fail_at(fault, name, 0,
-			"no profile of this name is in %.120s%s%s%s; wsonce profile list shows them all",
+	profile_fail_at(fault, name, 0, "no profile of this name in %.120s%s%s%s; wsonce profile list shows them all",
 			profile_folder(), near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 	for (size_t i = 0; i < count; i++)
 		free(names[i]);
@@ -267,8 +267,9 @@ static json_t *make_value(const json_t *first, char *text)
 	return array;
 }
 
-/* query: var=value&..., which is overwritten. */
-static int read_query(char *query, const json_t *own, json_t *vars, const char *source, struct profile_fault *fault)
+/* query: var=value&..., which is overwritten. Variables go into vars, the source's name into all. */
+static int read_query(char *query, const json_t *own, json_t *vars, json_t *all, const char *source,
+		      struct profile_fault *fault)
 {
 	for (char *pair = strsep(&query, "&"); pair; pair = strsep(&query, "&")) {
 		char *text = strchr(pair, '=');
@@ -285,7 +286,7 @@ static int read_query(char *query, const json_t *own, json_t *vars, const char *
 			return profile_fail_at(
 				fault, source, 0, "%.60s must be %s, like the value that the profile has for it", pair,
 				json_is_boolean(json_object_get(own, pair)) ? "true or false" : "a number");
-		json_object_set_new(vars, pair, value);
+		json_object_set_new(strcmp(pair, "name") == 0 && !json_object_get(own, pair) ? all : vars, pair, value);
 	}
 	return 0;
 }
@@ -298,7 +299,7 @@ static struct profile *read_with_query(const char *path, const char *name, char 
 
 	json_object_update(all, (json_t *)overrides);
 	json_object_update(vars, json_object_get(overrides, "vars"));
-	if (read_query(query, json_object_get(own, "vars"), vars, name, fault) == 0) {
+	if (read_query(query, json_object_get(own, "vars"), vars, all, name, fault) == 0) {
 		if (json_object_size(vars))
 			json_object_set(all, "vars", vars);
 		p = profile_read_file(path, all, fault);

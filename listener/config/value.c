@@ -11,7 +11,8 @@
 
 bool value_is_list(enum value_type type)
 {
-	return type == VALUE_URLS || type == VALUE_POINTERS || type == VALUE_ORIGINS || type == VALUE_HOSTS;
+	return type == VALUE_URLS || type == VALUE_POINTERS || type == VALUE_ORIGINS || type == VALUE_HOSTS ||
+	       type == VALUE_FEEDS;
 }
 
 bool value_is_number(enum value_type type)
@@ -22,7 +23,7 @@ bool value_is_number(enum value_type type)
 bool value_is_secret(enum value_type type)
 {
 	return type == VALUE_SECRET || type == VALUE_REDIS || type == VALUE_CONNINFO || type == VALUE_URLS ||
-	       type == VALUE_KEY_FILE || type == VALUE_PROXY;
+	       type == VALUE_FEEDS || type == VALUE_KEY_FILE || type == VALUE_PROXY;
 }
 
 bool value_is_choice(const char *choices, const char *text)
@@ -160,6 +161,8 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 			fault = "is not a ws:// or wss:// URL with a host";
 		url_clear(&url);
 		return fault;
+	case VALUE_FEEDS:
+		return *text && *text != '?' ? NULL : "does not name a profile";
 	case VALUE_HOSTS:
 		return *text && !text[strcspn(text, " /:[]@")] ? NULL : "is not a host name without a port";
 	case VALUE_REDIS:

@@ -14,6 +14,7 @@ enum value_type {
 	VALUE_CONNINFO, /* what libpq connects by; never shown */
 	VALUE_URLS,     /* URLs; the flag may be repeated, commas in the environment */
 	VALUE_ORIGINS,  /* of web pages: scheme://host[:port]; a list like URLs */
+	VALUE_FEEDS,    /* shipped profiles with their variables, which hold commas: blanks in the environment */
 	VALUE_SWITCH,   /* a flag without a value */
 	VALUE_HOSTS,    /* names, repeated likewise */
 	VALUE_FILE_OF,  /* a file, whose first line is the value of the setting of that name without -file */

@@ -316,7 +316,7 @@ static void check_texts(const struct config *c)
 	check_address(c->admin);
 	must(*c->instance_id && strlen(c->instance_id) <= 200 && !strchr(c->instance_id, '@'), "instance-id is %s",
 	     c->instance_id);
-	must(c->sources.count || c->ingest, "nothing to listen to");
+	must(c->sources.count || c->feed_count || c->ingest, "nothing to listen to");
 	must(!c->ingest_cert == !c->ingest_key, "a certificate without a key, or a key without one");
 	must(!c->ingest_client_ca || c->ingest_cert, "certificates of clients without TLS");
 	must(strstr("|debug|info|warn|error|", c->log_level), "log-level is %s", c->log_level);

@@ -12,6 +12,7 @@ static const struct {
 	const char *wrong;
 } settings[] = {
 	{"source", "WSONCE_SOURCE", "http://h"},
+	{"feed", "WSONCE_FEED", "?symbols=A"},
 	{"source-ca", "WSONCE_SOURCE_CA", NULL},
 	{"source-cert", "WSONCE_SOURCE_CERT", "/nowhere/cert.pem"},
 	{"source-key", "WSONCE_SOURCE_KEY", "/nowhere/key.pem"},
