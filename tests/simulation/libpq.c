@@ -2,6 +2,7 @@
  * nothing. The order is that of libpq 15: in a pipeline a NULL stands behind the results of each statement, and an end
  * of its own behind all; else a NULL ends all. What the server does is postgres.c's business. */
 #include "postgres.h"
+#include "process.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -354,6 +355,16 @@ int PQsendQuery(PGconn *conn, const char *text)
 	return PQsendQueryParams(conn, text, 0, NULL, NULL, NULL, NULL, 0);
 }
 
+/* The highest of $1, $2 … in the text. */
+static int parameters_in(const char *text)
+{
+	int most = 0;
+
+	for (const char *at = strchr(text, '$'); at; at = strchr(at + 1, '$'))
+		most = atoi(at + 1) > most ? atoi(at + 1) : most;
+	return most;
+}
+
 int PQsendQueryParams(PGconn *conn, const char *text, int n, const Oid *types, const char *const *values,
 		      const int *lengths, const int *formats, int format)
 {
@@ -361,6 +372,8 @@ int PQsendQueryParams(PGconn *conn, const char *text, int n, const Oid *types, c
 	struct statement *s = &p->statements[p->count++];
 
 	(void)types, (void)formats, (void)format;
+	if (n < parameters_in(text))
+		process_fail("a statement with %d parameters is given %d values: %s", parameters_in(text), n, text);
 	s->text = sim_copy(text, strlen(text));
 	s->count = n;
 	for (int i = 0; i < n; i++) {

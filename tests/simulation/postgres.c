@@ -1017,6 +1017,8 @@ static int64_t store_row(struct backend *b, bool *has_left)
 	if (row && row->writer && row->writer != b->txn)
 		return block(b, row, 0, false);
 	unblock(b);
+	sim_cost("rows offered", 1);
+	sim_cost("rows offered that were there", row != NULL);
 	if (row && b->kind == K_COPY) {
 		*has_left = true;
 		return refuse_twin(b, id);
@@ -1392,6 +1394,7 @@ static int64_t on_start(struct backend *b)
 	b->phase = PH_BEGUN;
 	if (b->kind <= K_RESET)
 		return 0;
+	sim_cost(1u << b->kind & ROW_KINDS ? "statements with rows" : kind_names[b->kind], 1);
 	if (meet(b, AT_START, NULL, 0, &is_skipped, &delay))
 		return 0;
 	return delay + busy_us();

@@ -490,6 +490,9 @@ static void run(const struct command *c, struct answer *a)
 		return;
 	}
 	sim_reached(name, "done");
+	sim_cost(name, 1);
+	if (is_word(c, 0, "MGET"))
+		sim_cost("keys looked at", c->count - 1);
 	if (is_word(c, 0, "SET"))
 		run_set(c, a);
 	else if (is_word(c, 0, "MGET"))

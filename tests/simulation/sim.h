@@ -170,6 +170,8 @@ bool sim_has_letter(const unsigned char digest[32]);
 void sim_deadlocked(int process);
 /* A statement of this process with so many rows was ended by statement_timeout. */
 void sim_took_too_long(int process, size_t rows);
+/* The servers did this so many times, for whomever: see cost.c. */
+void sim_cost(const char *name, size_t n);
 /* Backends that are there now, for the bound on them. */
 int sim_backends(void);
 

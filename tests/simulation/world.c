@@ -831,6 +831,7 @@ void world_run(struct plan *plan)
 	world.wide_until = SECOND; /* all begin at once, and make their connections */
 	configure(s);
 	checker_start(plan);
+	cost_start(plan);
 	sim_redis_start();
 	sim_postgres_start();
 	for (int i = 0; i < s->listeners; i++)
@@ -864,4 +865,5 @@ void world_run(struct plan *plan)
 			process_fail("the loops turn without end");
 	}
 	checker_finish();
+	cost_finish();
 }

@@ -88,4 +88,10 @@ void checker_finish(void);
 /* The rows of this moment are committed in time? Called now and then. */
 void checker_look(void);
 
+/* --- cost.c --- */
+
+void cost_start(const struct plan *plan);
+/* Judges what sim_cost() counted. */
+void cost_finish(void);
+
 #endif

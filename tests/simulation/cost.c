@@ -1,0 +1,80 @@
+/* cost.c owns what a history may cost in which nothing is ever broken: how often the listeners ask Redis and Postgres.
+ * Claims, marks, batches and the fleet's list are there to save work; without any of them all would still be right, and
+ * so the checker cannot miss them. The limits are what ten thousand histories needed, and a little more. */
+#include <string.h>
+
+#include "world.h"
+
+struct limit_of {
+	double once, listener, listener_s; /* for each listener, and for each second of its life, */
+	double event, delivery;            /* for each time that the feed or a producer sends something, */
+	double copy;                       /* and for each listener that may receive it */
+};
+
+static const struct {
+	const char *name;
+	struct limit_of most;
+} limits[] = {
+	{"rows offered", {.once = 2, .event = 1}},
+	{"rows offered that were there", {.once = 2}},
+	{"statements with rows", {.once = 10, .delivery = 1.5}},
+	{"find", {.once = 2}},
+	{"bury", {.once = 10, .delivery = 1}},
+	{"epoch", {.listener = 3, .listener_s = 1}},
+	{"inspect", {.listener = 1}},
+	{"ask version", {.listener = 1}},
+	{"identify", {.listener = 1}},
+	{"make epoch", {.listener = 1}},
+	{"check effects", {.listener = 1}},
+	{"check-in", {.listener = 1, .listener_s = 1.0 / 60}},
+	{"INFO", {.listener = 2}},
+	{"SCRIPT", {.listener = 3}},
+	{"SET", {.once = 20, .delivery = 2, .copy = 0.35}},
+	{"keys looked at", {.once = 20, .copy = 1.5}},
+	{"seize.lua", {.once = 10, .delivery = 0.5}},
+	{"DEL", {.once = 10, .delivery = 0.5}},
+	{"INCR", {.once = 0}},
+	{"release.lua", {.once = 0}},
+	{"renew.lua", {.once = 0}},
+	{"heartbeat.lua", {.listener = 3, .listener_s = 1.1}},
+	{"register.lua", {.listener = 3, .listener_s = 5.5}},
+};
+
+#define LIMITS (sizeof(limits) / sizeof(*limits))
+
+static struct {
+	const struct plan *plan;
+	bool is_calm;
+	size_t counts[LIMITS];
+} cost;
+
+void cost_start(const struct plan *plan)
+{
+	memset(&cost, 0, sizeof(cost));
+	cost.plan = plan;
+	cost.is_calm = plan->settings.has_redis && !rare_is_on();
+	for (int i = 0; i < plan->deed_count; i++)
+		cost.is_calm &= plan->deeds[i].kind != DEED_FAULT;
+}
+
+void sim_cost(const char *name, size_t n)
+{
+	for (size_t i = 0; cost.is_calm && i < LIMITS; i++)
+		if (strcmp(limits[i].name, name) == 0)
+			cost.counts[i] += n;
+}
+
+void cost_finish(void)
+{
+	double listeners = cost.plan->settings.listeners, s = (double)sim_now() / 1e6;
+
+	for (size_t i = 0; cost.is_calm && i < LIMITS; i++) {
+		const struct limit_of *l = &limits[i].most;
+		double most = l->once + (l->listener + l->listener_s * s) * listeners + l->event * cost.plan->events +
+			      (l->delivery + l->copy * listeners) * cost.plan->deed_count;
+
+		if ((double)cost.counts[i] > most)
+			process_fail("%s: %zu in a history without faults, where %.0f are enough", limits[i].name,
+				     cost.counts[i], most);
+	}
+}
