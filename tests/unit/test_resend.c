@@ -2,7 +2,7 @@
  * longest that may be drawn. */
 #include "clock.h"
 #include "outbox/relay.h"
-#include "postgres/connection.h"
+#include "played_postgres.h"
 #include "road/batch.h"
 #include "road/store.h"
 #include "unit.h"
@@ -13,84 +13,11 @@
 #define WAITS  12
 
 static uv_loop_t loop;
-static bool is_played;
-static struct postgres_settings played;
-static enum postgres_state state;
-static char since[24]; /* of the lease at hand; "": it is another statement */
-static const char *const *cells;
 
 /* --- the played connection --- */
 
-struct postgres *__real_postgres_open(uv_loop_t *l, const struct postgres_settings *settings);
-enum postgres_state __real_postgres_state(const struct postgres *p);
-const struct postgres_identity *__real_postgres_identity(const struct postgres *p);
-void __real_postgres_set_patience(struct postgres *p, int64_t lock_ms);
-int __real_postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
-const char *__real_postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len);
-int __real_postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len);
-void __real_postgres_close(struct postgres *p, void (*done)(void *arg), void *arg);
 uint32_t __real_backoff_draw(void);
-
-struct postgres *__wrap_postgres_open(uv_loop_t *l, const struct postgres_settings *settings)
-{
-	if (!is_played)
-		return __real_postgres_open(l, settings);
-	played = *settings;
-	return (struct postgres *)&played;
-}
-
-enum postgres_state __wrap_postgres_state(const struct postgres *p)
-{
-	return is_played ? state : __real_postgres_state(p);
-}
-
-const struct postgres_identity *__wrap_postgres_identity(const struct postgres *p)
-{
-	static const struct postgres_identity identity = {.epoch = 1};
-
-	return is_played ? &identity : __real_postgres_identity(p);
-}
-
-void __wrap_postgres_set_patience(struct postgres *p, int64_t lock_ms)
-{
-	if (!is_played)
-		__real_postgres_set_patience(p, lock_ms);
-}
-
-int __wrap_postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n)
-{
-	if (!is_played)
-		return __real_postgres_query(p, sql, values, n);
-	state = POSTGRES_BUSY;
-	/* A lease has eight values, of which the fifth is an array of one text: 24 bytes are before it. */
-	snprintf(since, sizeof(since), "%.*s", n == 8 ? (int)values[4].len - 24 : 0,
-		 n == 8 ? values[4].bytes + 24 : "");
-	return 0;
-}
-
-const char *__wrap_postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len)
-{
-	if (!is_played)
-		return __real_postgres_cell(answer, row, column, len);
-	*len = cells ? strlen(cells[column]) : 0;
-	return cells ? cells[column] : "";
-}
-
-int __wrap_postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
-{
-	if (!is_played)
-		return __real_postgres_copy(p, sql, bytes, len);
-	state = POSTGRES_BUSY;
-	return 0;
-}
-
-void __wrap_postgres_close(struct postgres *p, void (*done)(void *arg), void *arg)
-{
-	if (is_played)
-		done(arg);
-	else
-		__real_postgres_close(p, done, arg);
-}
+static bool is_played;
 
 /* One less than a multiple of every bound here. */
 uint32_t __wrap_backoff_draw(void)
@@ -103,16 +30,21 @@ uint32_t __wrap_backoff_draw(void)
 static void set_up(void)
 {
 	is_played = true;
+	played_postgres_start();
 	clock_stop();
 	uv_loop_init(&loop);
 }
 
 TestSuite(resend, .init = set_up, .timeout = 60);
 
+static bool is_asked(void)
+{
+	return played_postgres.state == POSTGRES_BUSY;
+}
+
 static void become_ready(void)
 {
-	state = POSTGRES_READY;
-	played.on_state(played.owner, state);
+	played_postgres_set_state(POSTGRES_READY);
 }
 
 static void on_closed(void *arg)
@@ -132,10 +64,9 @@ static int64_t fail_and_wait(void)
 	const struct postgres_answer answer = {.result = POSTGRES_TROUBLE, .error = "no room (53100)"};
 	int64_t waited = 0;
 
-	cr_assert_eq(state, POSTGRES_BUSY);
-	state = POSTGRES_READY;
-	played.on_answer(played.owner, &answer);
-	while (state != POSTGRES_BUSY) {
+	cr_assert(is_asked());
+	played_postgres_answer(answer, POSTGRES_READY);
+	while (!is_asked()) {
 		int ms = uv_backend_timeout(&loop);
 
 		cr_assert_geq(ms, 0, "nothing is waited for");
@@ -222,25 +153,24 @@ Test(resend, of_the_relay_comes_within_five_seconds)
 /* The statement at hand takes so long, and has this answer. */
 static void answer_after(int64_t ms, struct postgres_answer answer)
 {
-	cr_assert_eq(state, POSTGRES_BUSY);
+	cr_assert(is_asked());
 	clock_pass(ms);
 	uv_update_time(&loop);
-	state = POSTGRES_READY;
-	played.on_answer(played.owner, &answer);
+	played_postgres_answer(answer, POSTGRES_READY);
 }
 
-/* Goes on until rows are leased; everything else is done at once. */
+/* Goes on until rows are leased, by the statement that has eight values; everything else is done at once. */
 static const char *next_lease(void)
 {
-	for (int turns = 0; state != POSTGRES_BUSY || !*since; turns++) {
+	for (int turns = 0; !is_asked() || played_postgres.n != 8; turns++) {
 		cr_assert_lt(turns, 10000);
-		if (state == POSTGRES_BUSY)
+		if (is_asked())
 			answer_after(0, (struct postgres_answer){.result = POSTGRES_OK});
 		else
 			clock_pass(uv_backend_timeout(&loop));
 		uv_run(&loop, UV_RUN_NOWAIT);
 	}
-	return since;
+	return played_postgres_texts(4);
 }
 
 /* While a transaction keeps what was delivered from being removed, such a look may take longer than a statement may. */
@@ -251,9 +181,9 @@ Test(resend, a_look_at_all_rows_that_is_given_up_is_not_made_again_at_once)
 
 	become_ready();
 	cr_assert_str_eq(next_lease(), "0");
-	cells = row; /* too late to be sent, so that it is given back */
+	played_postgres.cells = row; /* too late to be sent, so that it is given back */
 	answer_after(12000, (struct postgres_answer){.result = POSTGRES_OK, .rows = 1});
-	cells = NULL;
+	played_postgres.cells = NULL;
 	cr_assert_str_eq(next_lease(), "3000000");
 	answer_after(300000, (struct postgres_answer){.result = POSTGRES_OK});
 	cr_assert_str_eq(next_lease(), "0");

@@ -1,0 +1,713 @@
+/* What the store asks of Postgres, one statement after the other, and what it makes of each answer. */
+#include "clock.h"
+#include "copy.sql.h"
+#include "bury.sql.h"
+#include "checkin.sql.h"
+#include "epoch.sql.h"
+#include "find_present.sql.h"
+#include "insert.sql.h"
+#include "played_postgres.h"
+#include "road/batch.h"
+#include "road/store.h"
+#include "unit.h"
+
+#include <uv.h>
+
+#define LONG_MS 501 /* longer than a batch that has not stalled is at work */
+
+static uv_loop_t loop;
+static struct store *store;
+static struct event events[26]; /* a to z */
+static struct batch batch;
+static char became[400]; /* what was reported, in the order */
+static char digest[32];
+static struct config config = {
+	.batch_max = 400, .instance_id = (char *)"i", .consumer = (char *)"", .postgres_timeout_ms = 30000};
+
+static void note(const char *format, ...)
+{
+	size_t len = strlen(became);
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(became + len, sizeof(became) - len, format, ap);
+	va_end(ap);
+}
+
+static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
+{
+	static const char *const words[] = {"inserted", "present", "later", "blocked", "refused", "hopeless"};
+
+	(void)arg;
+	cr_assert_eq(why != NULL, result > STORE_PRESENT);
+	note("%.*s %s, ", (int)ev->id_len, ev->id, words[result]);
+	ev->put_offs += result == STORE_LATER || result == STORE_BLOCKED;
+}
+
+static void on_buried(void *arg, struct event *ev, enum store_burial burial)
+{
+	static const char *const words[] = {"buried", "unburied", "has a row"};
+
+	(void)arg;
+	note("%.*s %s, ", (int)ev->id_len, ev->id, words[burial]);
+}
+
+static void on_checked_in(void *arg, bool is_told, const char *answer)
+{
+	(void)arg;
+	note("%s %s, ", is_told ? "told" : "lost", answer ? answer : "nothing");
+}
+
+static void on_database(void *arg, const char *id)
+{
+	(void)arg, (void)id;
+}
+
+static void on_epoch(void *arg, uint32_t epoch)
+{
+	(void)arg;
+	note("epoch %u, ", epoch);
+}
+
+static void set_up(void)
+{
+	const struct store_callbacks on = {.on_stored = on_stored,
+					   .on_buried = on_buried,
+					   .on_checked_in = on_checked_in,
+					   .on_database = on_database,
+					   .on_epoch = on_epoch};
+
+	played_postgres_start();
+	clock_stop();
+	uv_loop_init(&loop);
+	store = store_open(&loop, &config, &on);
+	batch_init(&batch, (size_t)config.batch_max, 1 << 20);
+	played_postgres_set_state(POSTGRES_PREPARING);
+	played_postgres_set_state(POSTGRES_READY);
+	*became = '\0';
+	for (int i = 0; i < 26; i++) {
+		static char ids[26];
+
+		ids[i] = (char)('a' + i);
+		events[i] = (struct event){.id = &ids[i], .id_len = 1, .message = "{}", .message_len = 2};
+		events[i].type = "t";
+		events[i].type_len = 1;
+		events[i].payload = (struct slice){"{}", 2};
+		events[i].digest = (const uint8_t *)digest;
+		events[i].reason = (char *)"no";
+	}
+}
+
+static void on_closed(void *arg)
+{
+	(void)arg;
+}
+
+static void tear_down(void)
+{
+	store_close(store, on_closed, NULL);
+	batch_free(&batch);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	cr_assert_eq(uv_loop_close(&loop), 0);
+}
+
+TestSuite(store, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static void pass(int64_t ms)
+{
+	clock_pass(ms);
+	uv_update_time(&loop);
+}
+
+static void fill(const char *ids)
+{
+	batch_clear(&batch);
+	for (; *ids; ids++)
+		cr_assert(batch_add(&batch, &events[*ids - 'a']));
+}
+
+static void insert(const char *ids)
+{
+	fill(ids);
+	store_insert(store, &batch);
+}
+
+static void bury(const char *ids)
+{
+	fill(ids);
+	store_bury(store, &batch);
+}
+
+/* The statement that waits for its answer. */
+static void expect_asked(const char *expected)
+{
+	const char *sql = played_postgres.sql;
+	char text[200];
+
+	if (!expected) {
+		cr_assert_neq(played_postgres.state, POSTGRES_BUSY);
+		return;
+	}
+	cr_assert_eq(played_postgres.state, POSTGRES_BUSY, "nothing is asked, not %s", expected);
+	if (strcmp(sql, SQL_COPY) == 0)
+		snprintf(text, sizeof(text), "copy");
+	else if (strcmp(sql, SQL_EPOCH) == 0)
+		snprintf(text, sizeof(text), "epoch");
+	else if (strcmp(sql, SQL_CHECKIN) == 0)
+		snprintf(text, sizeof(text), "check in %s", played_postgres.values[0]);
+	else if (strcmp(sql, SQL_BURY) == 0)
+		snprintf(text, sizeof(text), "bury %s", played_postgres_texts(1));
+	else
+		snprintf(text, sizeof(text), "%s %s",
+			 strcmp(sql, SQL_INSERT) == 0         ? "insert"
+			 : strcmp(sql, SQL_FIND_PRESENT) == 0 ? "find"
+							      : "another",
+			 played_postgres_texts(0));
+	cr_assert_str_eq(text, expected);
+}
+
+static void expect_became(const char *expected)
+{
+	cr_assert_str_eq(became, expected);
+	*became = '\0';
+}
+
+/* Each id is the first column of a row. */
+static void say_rows(const char *ids)
+{
+	played_postgres.ids = ids;
+	played_postgres_answer((struct postgres_answer){.rows = strlen(ids)}, POSTGRES_READY);
+	played_postgres.ids = NULL;
+}
+
+static void say_copied(size_t rows)
+{
+	played_postgres_answer((struct postgres_answer){.rows = rows}, POSTGRES_READY);
+}
+
+static void say(struct postgres_answer answer)
+{
+	answer.error = "no";
+	played_postgres_answer(answer, answer.result == POSTGRES_UNKNOWN ? POSTGRES_DOWN : POSTGRES_READY);
+}
+
+/* ms until the next statement. */
+static int64_t wait_for_next(void)
+{
+	int64_t waited = 0;
+
+	while (played_postgres.state != POSTGRES_BUSY) {
+		int ms = uv_backend_timeout(&loop);
+
+		cr_assert_geq(ms, 0, "nothing is waited for");
+		clock_pass(ms);
+		waited += ms;
+		uv_run(&loop, UV_RUN_NOWAIT);
+	}
+	return waited;
+}
+
+static const struct postgres_answer trouble = {.result = POSTGRES_TROUBLE},
+				    its_fault = {.result = POSTGRES_TROUBLE, .blame = POSTGRES_BLAME_ROW},
+				    perhaps_its_fault = {.result = POSTGRES_TROUBLE, .blame = POSTGRES_BLAME_OPEN},
+				    too_long = {.result = POSTGRES_TROUBLE, .is_late = true},
+				    blocked = {.result = POSTGRES_TROUBLE,
+					       .is_late = true,
+					       .is_locked = true,
+					       .is_blocked = true,
+					       .is_local = true},
+				    unknown = {.result = POSTGRES_UNKNOWN};
+
+Test(store, rows_that_are_returned_are_new)
+{
+	insert("abc");
+	expect_asked("insert a b c");
+	say_rows("abc");
+	expect_became("a inserted, b inserted, c inserted, ");
+	cr_assert(store_is_idle(store));
+}
+
+Test(store, rows_that_are_not_returned_are_looked_up)
+{
+	insert("abcd");
+	say_rows("bd");
+	expect_became("");
+	expect_asked("find a c");
+	say_rows("c");
+	expect_became("a refused, b inserted, c present, d inserted, ");
+}
+
+Test(store, what_does_not_pass_is_tried_four_times_and_then_halved)
+{
+	insert("abcd");
+	for (int i = 0; i < 3; i++) {
+		say(trouble);
+		expect_asked(NULL);
+		wait_for_next();
+		expect_asked("insert a b c d");
+	}
+	say(trouble);
+	cr_assert_gt(wait_for_next(), 0);
+	expect_asked("insert a b");
+	say_rows("ab");
+	expect_asked("insert c d");
+	say(trouble);
+	wait_for_next();
+	expect_asked("insert c");
+	say_rows("c");
+	expect_became("a inserted, b inserted, c inserted, ");
+	say(trouble);
+	expect_became("d later, ");
+}
+
+Test(store, one_whose_function_raised_it_is_found_at_once)
+{
+	insert("abcd");
+	say(its_fault);
+	expect_asked("insert a b");
+	say(its_fault);
+	expect_asked("insert a");
+	say(its_fault);
+	expect_became("a refused, ");
+	expect_asked("insert b");
+	say_rows("b");
+	expect_asked("insert c d");
+}
+
+/* Nobody else got through since it failed first: it may be the server. */
+Test(store, one_is_to_blame_if_others_are_stored_meanwhile)
+{
+	for (int turn = 0; turn < 2; turn++) {
+		insert("a");
+		for (int i = 0; i < 3 && !events[0].put_offs; i++) {
+			say(perhaps_its_fault);
+			wait_for_next();
+		}
+		say(perhaps_its_fault);
+		expect_became("a later, ");
+	}
+	insert("b");
+	say_rows("b");
+	insert("a");
+	say(perhaps_its_fault);
+	expect_became("b inserted, a refused, ");
+}
+
+Test(store, a_server_in_trouble_is_nobodys_fault_however_often)
+{
+	events[0].put_offs = 5;
+	insert("b");
+	say_rows("b");
+	insert("a");
+	say(trouble);
+	expect_became("b inserted, a later, ");
+}
+
+Test(store, a_value_that_cannot_be_is_hopeless)
+{
+	insert("ab");
+	say((struct postgres_answer){.result = POSTGRES_BAD_VALUE});
+	expect_asked("insert a");
+	say((struct postgres_answer){.result = POSTGRES_BAD_VALUE});
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW});
+	expect_became("a hopeless, b refused, ");
+}
+
+/* --- statements that take too long, or wait --- */
+
+Test(store, what_takes_too_long_is_halved_at_once_and_stays_small)
+{
+	insert("abcd");
+	say(too_long);
+	expect_asked("insert a b");
+	say_rows("ab");
+	expect_asked("insert c d");
+	say_rows("cd");
+	*became = '\0';
+	insert("efgh");
+	expect_asked("insert e f");
+}
+
+Test(store, what_waits_for_a_lock_of_its_server_is_as_any_trouble)
+{
+	insert("abcd");
+	say((struct postgres_answer){.result = POSTGRES_TROUBLE, .is_late = true, .is_locked = true});
+	expect_asked(NULL);
+	wait_for_next();
+	expect_asked("insert a b c d");
+	say_rows("abcd");
+	*became = '\0';
+	insert("efgh");
+	expect_asked("insert e f g h");
+}
+
+Test(store, the_row_that_another_transaction_has_is_found_in_haste)
+{
+	insert("abcd");
+	cr_assert_eq(played_postgres.patience_ms, 750);
+	cr_assert_not(store_is_searching(store));
+	say(blocked);
+	cr_assert(store_is_searching(store));
+	expect_asked("insert a b");
+	cr_assert_eq(played_postgres.patience_ms, 100);
+	say(blocked);
+	say(blocked);
+	expect_became("a blocked, ");
+	expect_asked("insert b");
+	say_rows("b");
+	expect_asked("insert c d");
+	say_rows("cd");
+	cr_assert_not(store_is_searching(store));
+}
+
+Test(store, one_that_was_blocked_waits_even_less)
+{
+	events[0].put_offs = 1;
+	insert("a");
+	cr_assert_eq(played_postgres.patience_ms, 50);
+}
+
+Test(store, who_was_slow_has_more_patience)
+{
+	insert("a");
+	pass(300);
+	say_rows("a");
+	insert("b");
+	cr_assert_eq(played_postgres.patience_ms, 750 + 2 * 300);
+	pass(3000);
+	say_rows("b");
+	insert("c");
+	cr_assert_eq(played_postgres.patience_ms, 2000);
+}
+
+/* Where another transaction has many rows, those that are left share the fate of their neighbours. */
+Test(store, not_every_row_that_another_transaction_has_is_searched_for)
+{
+	int statements = 0;
+
+	insert("abcdefghijklmnopqrstuvwxyz");
+	for (; played_postgres.state == POSTGRES_BUSY; statements++)
+		say(blocked);
+	cr_assert_lt(statements, 26, "%d", statements);
+}
+
+Test(store, a_deadlock_is_tried_again_as_it_is)
+{
+	insert("ab");
+	say((struct postgres_answer){.result = POSTGRES_CONFLICT, .blame = POSTGRES_BLAME_ROW});
+	expect_asked(NULL);
+	wait_for_next();
+	expect_asked("insert a b");
+}
+
+/* --- connections that end --- */
+
+Test(store, an_unknown_outcome_is_sent_again)
+{
+	insert("ab");
+	cr_assert(store_is_sent(store));
+	say(unknown);
+	cr_assert(store_is_sent(store));
+	expect_asked(NULL);
+	played_postgres_set_state(POSTGRES_READY);
+	expect_asked("insert a b");
+	say_rows("");
+	expect_asked("find a b");
+	cr_assert_not(store_is_idle(store));
+	say_rows("ab");
+	cr_assert_str_eq(strstr(became, "a "), "a present, b present, ");
+}
+
+/* No answer at all within the timeout, and a new connection: the next try is smaller. */
+Test(store, a_batch_that_is_late_is_halved_on_the_next_connection)
+{
+	insert("abcd");
+	say((struct postgres_answer){.result = POSTGRES_UNKNOWN, .is_late = true});
+	played_postgres_set_state(POSTGRES_READY);
+	expect_asked("insert a b");
+}
+
+Test(store, a_statement_that_cannot_be_sent_is_sent_on_the_next_connection)
+{
+	played_postgres.is_lost = true;
+	insert("ab");
+	expect_asked(NULL);
+	played_postgres.is_lost = false;
+	played_postgres_set_state(POSTGRES_READY);
+	expect_asked("insert a b");
+}
+
+Test(store, nothing_is_sent_before_it_is_ready)
+{
+	played_postgres_set_state(POSTGRES_PREPARING);
+	cr_assert_not(store_is_idle(store));
+	played_postgres_set_state(POSTGRES_READY);
+	expect_asked(NULL);
+	cr_assert(store_is_idle(store));
+}
+
+Test(store, one_that_is_long_at_work_or_away_has_stalled)
+{
+	cr_assert_not(store_is_stalled(store));
+	pass(LONG_MS);
+	cr_assert_not(store_is_stalled(store), "it has nothing to do");
+	insert("a");
+	cr_assert_not(store_is_stalled(store));
+	pass(LONG_MS);
+	cr_assert(store_is_stalled(store));
+	say_rows("a");
+	store_checkin(store, "x");
+	cr_assert_not(store_is_stalled(store));
+	pass(LONG_MS);
+	cr_assert(store_is_stalled(store));
+	say_rows("k");
+	played_postgres_set_state(POSTGRES_CONNECTING);
+	cr_assert(store_is_stalled(store));
+}
+
+/* --- the epoch --- */
+
+Test(store, an_epoch_is_beyond_doubt_for_a_second)
+{
+	cr_assert(store_is_sure(store));
+	pass(1000);
+	cr_assert(store_is_sure(store));
+	pass(1);
+	cr_assert_not(store_is_sure(store));
+	cr_assert_eq(store_ask_epoch(store), 0);
+	expect_asked("epoch");
+	pass(7);
+	played_postgres_answer((struct postgres_answer){.has_epoch = true, .epoch = 1}, POSTGRES_READY);
+	pass(993);
+	cr_assert(store_is_sure(store), "from when it was asked on");
+	pass(1);
+	cr_assert_not(store_is_sure(store));
+	cr_assert(store_is_idle(store));
+}
+
+Test(store, an_epoch_that_is_not_known_cannot_be_in_doubt)
+{
+	played_postgres_set_state(POSTGRES_DOWN);
+	expect_became("epoch 0, ");
+	pass(5000);
+	cr_assert(store_is_sure(store));
+}
+
+Test(store, the_epoch_is_not_asked_for_all_the_time)
+{
+	pass(49);
+	cr_assert_eq(store_ask_epoch(store), 0);
+	expect_asked(NULL);
+	pass(1);
+	cr_assert_eq(store_ask_epoch(store), 0);
+	expect_asked("epoch");
+}
+
+/* Between the two statements the database forgot what the first one saw. */
+Test(store, two_statements_of_a_batch_are_of_one_epoch)
+{
+	insert("ab");
+	played_postgres.ids = "a";
+	played_postgres_answer((struct postgres_answer){.rows = 1, .has_epoch = true, .epoch = 1}, POSTGRES_READY);
+	expect_asked("find b");
+	played_postgres.ids = "b";
+	played_postgres_answer((struct postgres_answer){.rows = 1, .has_epoch = true, .epoch = 2}, POSTGRES_READY);
+	expect_became("epoch 2, ");
+	expect_asked("insert a b");
+}
+
+/* --- COPY --- */
+
+static const char *many(void)
+{
+	static char ids[26 + 1];
+
+	for (int i = 0; i < 26; i++)
+		ids[i] = (char)('a' + i);
+	return ids;
+}
+
+/* So many that COPY is worth it: each event three times. */
+static void insert_many(void)
+{
+	batch_clear(&batch);
+	for (int i = 0; i < 78; i++)
+		cr_assert(batch_add(&batch, &events[i / 3]));
+	store_insert(store, &batch);
+}
+
+Test(store, many_rows_go_by_copy)
+{
+	insert_many();
+	expect_asked("copy");
+	say_copied(78);
+	cr_assert(store_is_idle(store));
+	*became = '\0';
+	insert_many();
+	expect_asked("copy");
+}
+
+Test(store, few_rows_and_rows_kept_back_go_by_insert)
+{
+	insert(many());
+	cr_assert_eq(strncmp(played_postgres.sql, SQL_INSERT, sizeof(SQL_INSERT)), 0);
+	say_rows(many());
+	insert_many();
+	say_copied(77);
+	cr_assert_eq(strncmp(played_postgres.sql, SQL_INSERT, sizeof(SQL_INSERT)), 0);
+}
+
+static void store_by_insert(void)
+{
+	char ids[78];
+
+	for (int i = 0; i < 78; i++)
+		ids[i] = (char)('a' + i / 3);
+	cr_assert_eq(strncmp(played_postgres.sql, SQL_INSERT, sizeof(SQL_INSERT)), 0);
+	played_postgres.ids = ids;
+	played_postgres_answer((struct postgres_answer){.rows = 78}, POSTGRES_READY);
+	*became = '\0';
+}
+
+/* After a COPY that was refused the ids are looked up before the next four, and if that does not help, INSERT takes
+ * over. */
+Test(store, a_refused_copy_is_followed_by_looks_and_then_by_inserts)
+{
+	insert_many();
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW});
+	store_by_insert();
+	for (int i = 0; i < 3; i++) {
+		insert_many();
+		cr_assert_str_eq(played_postgres.sql, SQL_FIND_PRESENT);
+		say_rows("");
+		expect_asked("copy");
+		say_copied(78);
+	}
+	insert_many();
+	expect_asked("copy");
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW});
+	store_by_insert();
+	insert_many();
+	say_rows("");
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW});
+	store_by_insert();
+	for (int i = 0; i < 3; i++) {
+		insert_many();
+		store_by_insert();
+	}
+	insert_many();
+	cr_assert(strcmp(played_postgres.sql, SQL_INSERT), "it is tried again some time");
+}
+
+Test(store, rows_that_a_look_finds_are_not_copied)
+{
+	insert_many();
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW});
+	store_by_insert();
+	insert_many();
+	played_postgres.ids = "a";
+	say_copied(1);
+	played_postgres.ids = NULL;
+	expect_asked("copy");
+	say_copied(77);
+	cr_assert_eq(strncmp(became, "a present, a inserted, ", 23), 0);
+}
+
+Test(store, a_copy_that_met_a_lock_becomes_an_insert_that_finds_the_row)
+{
+	insert_many();
+	say(blocked);
+	cr_assert(store_is_searching(store));
+	cr_assert_eq(played_postgres.patience_ms, 100);
+}
+
+Test(store, a_copy_whose_outcome_is_unknown_becomes_an_insert)
+{
+	insert_many();
+	say(unknown);
+	played_postgres_set_state(POSTGRES_READY);
+	cr_assert_eq(strncmp(played_postgres.sql, SQL_INSERT, sizeof(SQL_INSERT)), 0);
+}
+
+/* --- dead letters --- */
+
+Test(store, letters_are_written_unless_there_is_a_row)
+{
+	events[1].id_len = 0;
+	bury("abc");
+	expect_asked("bury a - c");
+	cr_assert_str_eq(played_postgres_texts(2), "no no no");
+	cr_assert_str_eq(played_postgres_texts(3), "{} {} {}");
+	cr_assert_str_eq(played_postgres_texts(4), "- - -");
+	cr_assert_str_eq(played_postgres.values[5], "i");
+	cr_assert_eq(*played_postgres.values[7], 1);
+	say_rows("3"); /* by its number */
+	expect_became("a buried,  buried, c has a row, ");
+	cr_assert(store_is_idle(store));
+}
+
+Test(store, a_letter_that_cannot_be_written_takes_no_other_with_it)
+{
+	bury("ab");
+	say(its_fault);
+	expect_asked("bury a");
+	say(its_fault);
+	expect_became("a unburied, ");
+	expect_asked("bury b");
+	cr_assert_eq(played_postgres.patience_ms, 100);
+	say_rows("");
+	expect_became("b buried, ");
+	bury("c");
+	cr_assert_eq(played_postgres.patience_ms, 750);
+}
+
+Test(store, letters_that_a_server_in_trouble_does_not_take_are_given_back)
+{
+	bury("ab");
+	say(trouble);
+	expect_became("a unburied, b unburied, ");
+	cr_assert(store_is_idle(store));
+}
+
+/* The database's encoding may lack a letter's characters. */
+Test(store, a_letter_is_tried_in_ascii_before_it_is_given_back)
+{
+	bury("a");
+	say((struct postgres_answer){.result = POSTGRES_BAD_VALUE});
+	expect_asked("bury a");
+	cr_assert_eq(*played_postgres.values[7], 0);
+	say((struct postgres_answer){.result = POSTGRES_BAD_VALUE});
+	expect_became("a unburied, ");
+}
+
+Test(store, only_the_head_is_kept_of_a_long_message_without_an_id)
+{
+	static char text[70000];
+
+	for (int i = 0; i < 2; i++) {
+		events[i].message = text;
+		events[i].message_len = sizeof(text);
+		events[i].id_len = (uint16_t)i;
+	}
+	bury("a");
+	cr_assert_eq(played_postgres.lens[3], 24 + 65536);
+	say_rows("");
+	bury("b");
+	cr_assert_eq(played_postgres.lens[3], 24 + sizeof(text));
+}
+
+/* --- check-ins --- */
+
+Test(store, a_checkin_is_told_or_lost_and_not_repeated)
+{
+	cr_assert_eq(store_checkin(store, "x"), 0);
+	expect_asked("check in x");
+	cr_assert_not(store_is_idle(store));
+	say_rows("k");
+	expect_became("told k, ");
+	cr_assert_eq(store_checkin(store, "y"), 0);
+	say(unknown);
+	played_postgres_set_state(POSTGRES_READY);
+	expect_asked(NULL);
+	expect_became("lost nothing, ");
+}
