@@ -639,8 +639,8 @@ Test(store, letters_are_written_unless_there_is_a_row)
 	cr_assert_str_eq(played_postgres_texts(2), "no no no");
 	cr_assert_str_eq(played_postgres_texts(3), "{} {} {}");
 	cr_assert_str_eq(played_postgres_texts(4), "- - -");
-	cr_assert_str_eq(played_postgres.values[5], "i");
-	cr_assert_eq(*played_postgres.values[7], 1);
+	cr_assert_str_eq(played_postgres.values[played_postgres.n - 3], "i");
+	cr_assert_eq(*played_postgres.values[played_postgres.n - 1], 1);
 	say_rows("3"); /* by its number */
 	expect_became("a buried,  buried, c has a row, ");
 	cr_assert(store_is_idle(store));
@@ -675,7 +675,7 @@ Test(store, a_letter_is_tried_in_ascii_before_it_is_given_back)
 	bury("a");
 	say((struct postgres_answer){.result = POSTGRES_BAD_VALUE});
 	expect_asked("bury a");
-	cr_assert_eq(*played_postgres.values[7], 0);
+	cr_assert_eq(*played_postgres.values[played_postgres.n - 1], 0);
 	say((struct postgres_answer){.result = POSTGRES_BAD_VALUE});
 	expect_became("a unburied, ");
 }
