@@ -3,15 +3,18 @@
 
 #include <uv.h>
 
-int64_t backoff_next(struct backoff *b, uint32_t random)
+int64_t backoff_longest(struct backoff *b)
 {
 	unsigned int doublings = b->tries < 30 ? b->tries : 30;
 	int64_t most = b->base_ms << doublings;
 
 	b->tries++;
-	if (most > b->cap_ms)
-		most = b->cap_ms;
-	return 1 + (int64_t)(random % (uint64_t)most);
+	return most < b->cap_ms ? most : b->cap_ms;
+}
+
+int64_t backoff_next(struct backoff *b, uint32_t random)
+{
+	return 1 + (int64_t)(random % (uint64_t)backoff_longest(b));
 }
 
 uint32_t backoff_draw(void)

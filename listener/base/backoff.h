@@ -16,6 +16,9 @@ struct backoff {
  * evenly distributed number. */
 int64_t backoff_next(struct backoff *b, uint32_t random);
 
+/* The longest wait that could be drawn, as a try that is counted. */
+int64_t backoff_longest(struct backoff *b);
+
 /* Such a number, from the system. */
 uint32_t backoff_draw(void);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "commands/dispatch.h"
+#include "commands/live.h"
 #include "commands/recording.h"
 #include "config/profile.h"
 
@@ -15,6 +16,8 @@ struct try_options {
 	const char *frames;
 	const char *connections;
 	int64_t now_s;
+	int64_t seconds;
+	bool is_json;
 };
 
 static const struct option options[] = {
@@ -27,9 +30,12 @@ static const struct option options[] = {
 	 "with --frames: the lines with which connections begin, such as 1,9"},
 	{"now", OPTION_NUMBER, offsetof(struct try_options, now_s), "SECONDS", 0, INT64_C(1) << 40, NULL,
 	 "with --frames: the time, in seconds since 1970"},
+	{"seconds", OPTION_NUMBER, offsetof(struct try_options, seconds), "S", 0, 86400, NULL,
+	 "without --frames: how long to listen; 0: until Ctrl-C"},
+	{"json", OPTION_SWITCH, offsetof(struct try_options, is_json), "", 0, 0, NULL, "without --frames: print JSON"},
 };
 
-static const struct try_options defaults = {.connections = "1", .now_s = 1790000000};
+static const struct try_options defaults = {.connections = "1", .now_s = 1790000000, .seconds = 20};
 
 /* The numbers of a list such as 1,9; -1 if it is not one. */
 static int read_starts(const char *text, int64_t *starts)
@@ -55,8 +61,6 @@ static const char *check(const struct invocation *in)
 
 	if (!o->profile == !o->feed)
 		return "try needs --profile FILE or --feed NAME, one of the two";
-	if (!o->frames)
-		return "try needs --frames FILE";
 	if (read_starts(o->connections, starts) < 0)
 		return "--connections: must be line numbers with commas between, such as 1,9";
 	return NULL;
@@ -75,16 +79,23 @@ static int run_try(const struct invocation *in)
 		dispatch_fail("%s", fault.text);
 		return STATUS_USAGE;
 	}
-	result = recording_try(p, o->frames, starts, (size_t)count, o->now_s);
+	if (o->frames)
+		result = recording_try(p, o->frames, starts, (size_t)count, o->now_s) ? STATUS_FAILED : STATUS_FINE;
+	else
+		result = live_try(in, p, o->seconds, o->is_json);
 	profile_free(p);
-	return result ? STATUS_FAILED : STATUS_FINE;
+	return result;
 }
 
 const struct subcommand try_command = {
 	.name = "try",
 	.arguments = "",
 	.summary = "show what a profile makes of a feed, without storing anything",
-	.help = "Reads a recording of a feed, a frame a line, by a profile, and prints as JSON what it is to the "
+	.help = "Connects to a feed as its profile says, for --seconds, and shows what came of each rule; nothing is "
+		"acked. "
+		"Or, with\n"
+		"--frames, reads a recording of a feed, a frame a line, by a profile, and prints as JSON what it is to "
+		"the "
 		"profile:\n"
 		"frames, events with their ids, duplicates, replies, acks, cursors, gaps. Needs neither Redis nor "
 		"Postgres.\n",

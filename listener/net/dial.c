@@ -615,6 +615,18 @@ void dial_leave(struct dial *d, unsigned int code)
 	want_write(d);
 }
 
+void dial_cut(struct dial *d)
+{
+	if (d->state == DIAL_DONE)
+		return;
+	d->state = DIAL_LEAVING;
+	if (d->link.ws)
+		ws_link_leave(&d->link);
+	/* Not in this call: it may come from inside of the connection's own. */
+	d->fault = "cut";
+	uv_timer_start(&d->deadline, on_deadline, 0, 0);
+}
+
 void dial_fail(struct dial *d, const char *reason)
 {
 	if (d->state != DIAL_OPEN || d->fault)

@@ -60,6 +60,9 @@ int64_t dial_message_ms(const struct dial *d, int64_t now_ms);
  * yet. */
 void dial_leave(struct dial *d, unsigned int code);
 
+/* Ends it at once, without a word, and on_end is not called any more. */
+void dial_cut(struct dial *d);
+
 /* The connection is given up: on_end will be called with this reason, a text that lives until then. */
 void dial_fail(struct dial *d, const char *reason);
 

@@ -1,4 +1,4 @@
-/* delivery.c owns HTTP: one request of libcurl's multi interface for each attempt, on the uv loop. What is
+/* delivery.c owns the requests to webhooks: one of libcurl's for each attempt (base/curl_loop.h). What is
  * sent, and what an answer means, is its callers' business.
  *
  * libcurl does not block: names are looked up by a thread of its own. Proxies are taken from the environment,
@@ -16,10 +16,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/curl_loop.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/poll.h"
 #include "base/port.h"
 #include "outbox/signature.h"
 #include "base/text.h"
@@ -32,12 +32,11 @@
 
 struct deliveries {
 	uv_loop_t *loop;
-	CURLM *multi;
-	uv_timer_t timer; /* libcurl's */
+	struct curl_loop *curl;
 	uv_timer_t sweep; /* while there are such: */
 	struct list links;
 	struct list answered; /* the status is there, the body is not */
-	int open;             /* timers left to close */
+	int open;             /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -70,7 +69,7 @@ static void delivery_free(struct delivery *d)
 {
 	list_remove(&d->node);
 	if (d->easy) {
-		curl_multi_remove_handle(d->all->multi, d->easy);
+		curl_multi_remove_handle(curl_loop_multi(d->all->curl), d->easy);
 		curl_easy_cleanup(d->easy);
 	}
 	curl_slist_free_all(d->headers);
@@ -154,88 +153,20 @@ static void finish(struct delivery *d, CURLcode result)
 static int send_again(struct delivery *d)
 {
 	d->is_stale = false;
-	curl_multi_remove_handle(d->all->multi, d->easy);
-	return curl_easy_setopt(d->easy, CURLOPT_FRESH_CONNECT, 1L) || curl_multi_add_handle(d->all->multi, d->easy)
+	curl_multi_remove_handle(curl_loop_multi(d->all->curl), d->easy);
+	return curl_easy_setopt(d->easy, CURLOPT_FRESH_CONNECT, 1L) ||
+			       curl_multi_add_handle(curl_loop_multi(d->all->curl), d->easy)
 		       ? -1
 		       : 0;
 }
 
-static void finish_all(struct deliveries *all)
+static void on_done(CURL *easy, CURLcode result)
 {
-	CURLMsg *message;
-	int left;
+	struct delivery *d = NULL;
 
-	while ((message = curl_multi_info_read(all->multi, &left))) {
-		struct delivery *d = NULL;
-
-		if (message->msg != CURLMSG_DONE)
-			continue;
-		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&d);
-		if (!d->is_stale || send_again(d))
-			finish(d, message->data.result);
-	}
-}
-
-/* --- libcurl on the loop --- */
-
-static void on_timer(uv_timer_t *timer)
-{
-	struct deliveries *all = timer->data;
-	int running;
-
-	curl_multi_socket_action(all->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-	finish_all(all);
-}
-
-/* Called by libcurl, which must not be called from here: even 0 goes by the loop. */
-static int on_timeout_wanted(CURLM *multi, long timeout_ms, void *arg)
-{
-	struct deliveries *all = arg;
-
-	(void)multi;
-	if (timeout_ms < 0) {
-		uv_timer_stop(&all->timer);
-		return 0;
-	}
-	uv_update_time(all->loop); /* the loop may have been at work for longer than the timeout */
-	uv_timer_start(&all->timer, on_timer, (uint64_t)timeout_ms, 0);
-	return 0;
-}
-
-/* What is wrong after an error, libcurl finds out by itself. */
-static void on_socket(void *arg, int fd, int status, int events)
-{
-	struct deliveries *all = arg;
-	int flags = status < 0 ? CURL_CSELECT_ERR : 0, running;
-
-	if (events & UV_READABLE)
-		flags |= CURL_CSELECT_IN;
-	if (events & UV_WRITABLE)
-		flags |= CURL_CSELECT_OUT;
-	curl_multi_socket_action(all->multi, fd, flags, &running);
-	finish_all(all);
-}
-
-/* Called by libcurl. An error from here would end every request there is; a socket that cannot be watched
- * ends its own, by its timeout. */
-static int on_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *arg, void *known)
-{
-	struct deliveries *all = arg;
-	struct poll *p = known;
-
-	(void)easy;
-	if (what == CURL_POLL_REMOVE) {
-		poll_close(p);
-		curl_multi_assign(all->multi, socket, NULL);
-		return 0;
-	}
-	if (!p) {
-		p = poll_open(all->loop, socket, on_socket, all);
-		curl_multi_assign(all->multi, socket, p);
-	}
-	if (p)
-		poll_for(p, ((what & CURL_POLL_IN) ? UV_READABLE : 0) | ((what & CURL_POLL_OUT) ? UV_WRITABLE : 0));
-	return 0;
+	curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&d);
+	if (!d->is_stale || send_again(d))
+		finish(d, result);
 }
 
 /* --- answers without an end --- */
@@ -427,7 +358,7 @@ struct delivery *delivery_send(struct deliveries *all, const struct delivery_req
 	d->arg = arg;
 	d->easy = memory_given(curl_easy_init(), "libcurl");
 	add_headers(d, request);
-	if (set_options(d, request) || curl_multi_add_handle(all->multi, d->easy)) {
+	if (set_options(d, request) || curl_multi_add_handle(curl_loop_multi(all->curl), d->easy)) {
 		delivery_free(d);
 		return NULL;
 	}
@@ -440,39 +371,38 @@ struct deliveries *deliveries_open(uv_loop_t *loop, size_t connections)
 {
 	struct deliveries *all = memory_calloc(1, sizeof(*all));
 
-	if (curl_global_init(CURL_GLOBAL_DEFAULT))
-		memory_exhausted("libcurl", 0);
-	all->multi = memory_given(curl_multi_init(), "libcurl");
+	all->curl = curl_loop_open(loop, connections, on_done);
 	all->loop = loop;
-	uv_timer_init(loop, &all->timer);
 	uv_timer_init(loop, &all->sweep);
-	all->timer.data = all->sweep.data = all;
+	all->sweep.data = all;
 	list_init(&all->answered);
 	list_init(&all->links);
-	curl_multi_setopt(all->multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
-	curl_multi_setopt(all->multi, CURLMOPT_SOCKETDATA, all);
-	curl_multi_setopt(all->multi, CURLMOPT_TIMERFUNCTION, on_timeout_wanted);
-	curl_multi_setopt(all->multi, CURLMOPT_TIMERDATA, all);
-	curl_multi_setopt(all->multi, CURLMOPT_MAXCONNECTS, (long)connections);
 	return all;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_part_closed(struct deliveries *all)
 {
-	struct deliveries *all = handle->data;
-
 	if (--all->open)
 		return;
 	all->done(all->done_arg);
 	free(all);
 }
 
+static void on_sweep_closed(uv_handle_t *handle)
+{
+	on_part_closed(handle->data);
+}
+
+static void on_curl_closed(void *arg)
+{
+	on_part_closed(arg);
+}
+
 void deliveries_close(struct deliveries *all, void (*done)(void *arg), void *arg)
 {
 	all->done = done;
 	all->done_arg = arg;
-	curl_multi_cleanup(all->multi);
 	all->open = 2;
-	uv_close((uv_handle_t *)&all->timer, on_timer_closed);
-	uv_close((uv_handle_t *)&all->sweep, on_timer_closed);
+	uv_close((uv_handle_t *)&all->sweep, on_sweep_closed);
+	curl_loop_close(all->curl, on_curl_closed, all);
 }

@@ -28,6 +28,15 @@ Test(backoff, bound_doubles_with_each_try_up_to_the_cap)
 	}
 }
 
+Test(backoff, longest_wait_is_the_bound_and_counts)
+{
+	struct backoff b = {.base_ms = 50, .cap_ms = 150};
+
+	cr_assert_eq(backoff_longest(&b), 50);
+	cr_assert_eq(backoff_longest(&b), 100);
+	cr_assert_eq(backoff_longest(&b), 150);
+}
+
 Test(backoff, wait_is_never_zero_and_never_above_the_cap)
 {
 	struct backoff b = {.base_ms = 100, .cap_ms = 3000};

@@ -1,0 +1,128 @@
+/* curl_loop.c owns libcurl's sockets and timeouts on the uv loop. What is asked for, and what an answer means, is its
+ * callers' business. libcurl does not block: names are looked up by a thread of its own. */
+#include "base/curl_loop.h"
+
+#include "base/memory.h"
+#include "base/poll.h"
+
+struct curl_loop {
+	uv_loop_t *loop;
+	CURLM *multi;
+	uv_timer_t timer;
+	curl_loop_cb *cb;
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static void finish_all(struct curl_loop *c)
+{
+	CURLMsg *message;
+	int left;
+
+	while ((message = curl_multi_info_read(c->multi, &left)))
+		if (message->msg == CURLMSG_DONE)
+			c->cb(message->easy_handle, message->data.result);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct curl_loop *c = timer->data;
+	int running;
+
+	curl_multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	finish_all(c);
+}
+
+/* Called by libcurl, which must not be called from here: even 0 goes by the loop. */
+static int on_timeout_wanted(CURLM *multi, long timeout_ms, void *arg)
+{
+	struct curl_loop *c = arg;
+
+	(void)multi;
+	if (timeout_ms < 0) {
+		uv_timer_stop(&c->timer);
+		return 0;
+	}
+	uv_update_time(c->loop); /* the loop may have been at work for longer than the timeout */
+	uv_timer_start(&c->timer, on_timer, (uint64_t)timeout_ms, 0);
+	return 0;
+}
+
+/* What is wrong after an error, libcurl finds out by itself. */
+static void on_socket(void *arg, int fd, int status, int events)
+{
+	struct curl_loop *c = arg;
+	int flags = status < 0 ? CURL_CSELECT_ERR : 0, running;
+
+	if (events & UV_READABLE)
+		flags |= CURL_CSELECT_IN;
+	if (events & UV_WRITABLE)
+		flags |= CURL_CSELECT_OUT;
+	curl_multi_socket_action(c->multi, fd, flags, &running);
+	finish_all(c);
+}
+
+/* Called by libcurl. An error from here would end every request there is; a socket that cannot be watched
+ * ends its own, by its timeout. */
+static int on_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *arg, void *known)
+{
+	struct curl_loop *c = arg;
+	struct poll *p = known;
+
+	(void)easy;
+	if (what == CURL_POLL_REMOVE) {
+		poll_close(p);
+		curl_multi_assign(c->multi, socket, NULL);
+		return 0;
+	}
+	if (!p) {
+		p = poll_open(c->loop, socket, on_socket, c);
+		curl_multi_assign(c->multi, socket, p);
+	}
+	if (p)
+		poll_for(p, ((what & CURL_POLL_IN) ? UV_READABLE : 0) | ((what & CURL_POLL_OUT) ? UV_WRITABLE : 0));
+	return 0;
+}
+
+/* --- life --- */
+
+struct curl_loop *curl_loop_open(uv_loop_t *loop, size_t connections, curl_loop_cb *cb)
+{
+	struct curl_loop *c = memory_calloc(1, sizeof(*c));
+
+	if (curl_global_init(CURL_GLOBAL_DEFAULT))
+		memory_exhausted("libcurl", 0);
+	c->multi = memory_given(curl_multi_init(), "libcurl");
+	c->loop = loop;
+	c->cb = cb;
+	uv_timer_init(loop, &c->timer);
+	c->timer.data = c;
+	curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
+	curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
+	curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_timeout_wanted);
+	curl_multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
+	curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)connections);
+	return c;
+}
+
+CURLM *curl_loop_multi(const struct curl_loop *c)
+{
+	return c->multi;
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+	struct curl_loop *c = timer->data;
+
+	if (c->done)
+		c->done(c->done_arg);
+	free(c);
+}
+
+void curl_loop_close(struct curl_loop *c, void (*done)(void *arg), void *arg)
+{
+	c->done = done;
+	c->done_arg = arg;
+	curl_multi_cleanup(c->multi);
+	uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+}

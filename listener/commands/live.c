@@ -1,0 +1,412 @@
+/* live.c owns `wsonce try` and `wsonce record` on a feed: the loop, and a sink of the conversation that counts, or
+ * writes down, and stores nothing. Durable is what was seen. */
+#include "commands/live.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "commands/json_out.h"
+#include "intake/conversation.h"
+
+#include <uthash.h> /* after memory.h, which says what it allocates by */
+
+#define SAMPLES      3
+#define SAMPLE_BYTES 80
+#define IDS_MOST     1000000 /* that duplicates are looked for among */
+#define TELL_MS      1000
+#define GOODBYE_MS   300
+
+struct seen {
+	UT_hash_handle hh;
+	char id[];
+};
+
+struct live {
+	uv_loop_t loop;
+	const struct profile *profile;
+	struct ws *ws;
+	struct dialler *dialler;
+	struct requests *requests;
+	struct session *session;
+	struct conversation *conversation;
+	uv_timer_t end;
+	uv_timer_t tell;
+	uv_signal_t interrupts[2];
+	FILE *record;          /* NULL: try */
+	int64_t messages_left; /* 0: any number */
+	bool is_ending;
+	struct slice ack; /* unused but for counting */
+	uint64_t messages, events, duplicates, acks, too_long;
+	struct seen *seen;
+	char samples[SAMPLES][SAMPLE_BYTES + 1];
+	size_t sample_count;
+	char rejected[200]; /* the last reason */
+};
+
+/* --- the sink --- */
+
+static void *on_open(void *arg, struct line *line)
+{
+	(void)line;
+	return arg;
+}
+
+static void end_soon(struct live *l);
+
+/* A message that holds newlines, which JSON allows between its words, is still one line. */
+static void write_message(struct live *l, const char *message, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		putc(message[i] == '\n' || message[i] == '\r' ? ' ' : message[i], l->record);
+	putc('\n', l->record);
+	if (l->messages_left && !--l->messages_left)
+		end_soon(l);
+}
+
+static void on_message(void *of, const char *message, size_t len)
+{
+	struct live *l = of;
+
+	if (l->is_ending)
+		return;
+	l->messages++;
+	if (l->record)
+		write_message(l, message, len);
+}
+
+static bool is_new(struct live *l, struct slice id)
+{
+	struct seen *seen;
+
+	HASH_FIND(hh, l->seen, id.at, id.len, seen);
+	if (seen)
+		return false;
+	if (HASH_COUNT(l->seen) >= IDS_MOST)
+		return true;
+	seen = memory_alloc(sizeof(*seen) + id.len + 1);
+	memcpy(seen->id, id.at, id.len);
+	seen->id[id.len] = '\0';
+	HASH_ADD_KEYPTR(hh, l->seen, seen->id, id.len, seen);
+	return true;
+}
+
+static void on_event(void *of, const struct session_event *event)
+{
+	struct live *l = of;
+
+	l->events++;
+	if (!is_new(l, event->id))
+		l->duplicates++;
+	else if (l->sample_count < SAMPLES)
+		snprintf(l->samples[l->sample_count++], SAMPLE_BYTES + 1, "%.*s",
+			 (int)(event->id.len < SAMPLE_BYTES ? event->id.len : SAMPLE_BYTES), event->id.at);
+	if (event->cursor.at)
+		session_advance(l->session, event->cursor, time(NULL));
+}
+
+static void on_reject(void *of, struct slice bytes, const char *why)
+{
+	struct live *l = of;
+
+	(void)bytes;
+	snprintf(l->rejected, sizeof(l->rejected), "%s", why);
+}
+
+static void on_cursor(void *of, struct slice cursor)
+{
+	struct live *l = of;
+
+	session_advance(l->session, cursor, time(NULL));
+}
+
+/* Nothing is stored, so nothing is acked: whoever is to have the events still gets them. */
+static void on_ack(void *of, struct slice frame)
+{
+	struct live *l = of;
+
+	(void)frame;
+	l->acks++;
+}
+
+static void on_clear(void *of, const struct profile_rule *rule)
+{
+	(void)of, (void)rule;
+}
+
+static void on_nothing(void *of)
+{
+	(void)of;
+}
+
+static void on_too_long(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total)
+{
+	struct live *l = of;
+
+	(void)head, (void)len, (void)digest, (void)total;
+	l->too_long++;
+}
+
+static bool is_owing(void *of)
+{
+	(void)of;
+	return false;
+}
+
+static const struct conversation_sink sink = {
+	on_open,  on_message, on_event,    on_reject, on_cursor,  on_ack,
+	on_clear, on_nothing, on_too_long, is_owing,  on_nothing,
+};
+
+/* --- what is told --- */
+
+static const char *rule_name(const struct live *l, size_t i)
+{
+	if (i == l->profile->rule_count)
+		return "(no rule)";
+	return l->profile->rules[i].name ? l->profile->rules[i].name : "(without a name)";
+}
+
+static void tell_now(uv_timer_t *timer)
+{
+	const struct live *l = timer->data;
+	struct conversation_view v = conversation_view(l->conversation);
+
+	fprintf(stderr, "\r\033[K%s %s: %" PRIu64 " messages, %" PRIu64 " events, %" PRIu64 " duplicates%s%s", v.state,
+		v.url, l->messages, l->events, l->duplicates, *v.error ? ": " : "", v.error);
+}
+
+static json_t *describe_rule(const struct live *l, const struct rule_count *count, size_t i)
+{
+	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "rule", json_out_string(rule_name(l, i)), "frames",
+			 (json_int_t)count->frames, "events", (json_int_t)count->events, "ignored",
+			 (json_int_t)count->nothing, "rejected", (json_int_t)count->rejected, "filtered",
+			 (json_int_t)count->filtered, "replies", (json_int_t)count->sends);
+}
+
+static void print_json(struct live *l, const struct conversation_view *v)
+{
+	struct slice cursor = session_cursor(l->session);
+	char *text = cursor.at ? memory_strndup(cursor.at, cursor.len) : NULL;
+	json_t *samples = json_array();
+	struct json_out o;
+
+	for (size_t i = 0; i < l->sample_count; i++)
+		json_array_append_new(samples, json_out_string(l->samples[i]));
+	json_out_open(&o);
+	json_out_member(&o, "source", json_out_string(l->profile->name));
+	json_out_member(&o, "url", json_out_string(v->url));
+	json_out_member(&o, "connections", json_integer((json_int_t)v->connects));
+	json_out_member(&o, "error", json_out_string(*v->error ? v->error : NULL));
+	json_out_member(&o, "messages", json_integer((json_int_t)l->messages));
+	json_out_member(&o, "events", json_integer((json_int_t)l->events));
+	json_out_member(&o, "duplicates", json_integer((json_int_t)l->duplicates));
+	json_out_member(&o, "too_long", json_integer((json_int_t)l->too_long));
+	json_out_member(&o, "replies", json_integer((json_int_t)v->replies));
+	json_out_member(&o, "acks_owed", json_integer((json_int_t)l->acks));
+	json_out_member(&o, "sample_ids", samples);
+	json_out_member(&o, "rejected_because", json_out_string(*l->rejected ? l->rejected : NULL));
+	json_out_member_text(&o, "cursor", text ? text : "null");
+	json_out_list(&o, "rules");
+	for (size_t i = 0; i <= l->profile->rule_count; i++)
+		json_out_item(&o, describe_rule(l, &v->rules[i], i));
+	json_out_list_end(&o);
+	json_out_close(&o);
+	free(text);
+}
+
+static void print_line(const char *name, const char *text)
+{
+	if (!*text)
+		return;
+	printf("%-12s", name);
+	json_out_text(text, strlen(text), true);
+	putchar('\n');
+}
+
+static void print_text(struct live *l, const struct conversation_view *v)
+{
+	struct slice cursor = session_cursor(l->session);
+
+	print_line("source", l->profile->name);
+	print_line("url", v->url);
+	print_line("error", v->error);
+	printf("connections %" PRIu64 ", messages %" PRIu64 ", events %" PRIu64 ", duplicates %" PRIu64
+	       ", replies %" PRIu64 ", acks owed %" PRIu64 "\n\n",
+	       v->connects, l->messages, l->events, l->duplicates, v->replies, l->acks);
+	printf("%-20s %10s %10s %10s %10s %10s %10s\n", "rule", "frames", "events", "ignored", "rejected", "filtered",
+	       "replies");
+	for (size_t i = 0; i <= l->profile->rule_count; i++) {
+		const struct rule_count *n = &v->rules[i];
+
+		printf("%-20s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 "\n",
+		       rule_name(l, i), n->frames, n->events, n->nothing, n->rejected, n->filtered, n->sends);
+	}
+	putchar('\n');
+	for (size_t i = 0; i < l->sample_count; i++)
+		print_line("id", l->samples[i]);
+	print_line("rejected", l->rejected);
+	if (cursor.at)
+		printf("%-12s%.*s\n", "cursor", (int)cursor.len, cursor.at);
+}
+
+/* --- the loop --- */
+
+static void close_all(uv_timer_t *timer)
+{
+	struct live *l = timer->data;
+
+	conversation_close(l->conversation);
+	requests_close(l->requests);
+	ws_close(l->ws);
+	uv_close((uv_handle_t *)&l->end, NULL);
+	uv_close((uv_handle_t *)&l->tell, NULL);
+	for (size_t i = 0; i < 2; i++)
+		uv_close((uv_handle_t *)&l->interrupts[i], NULL);
+}
+
+/* Not at once: a rule may be at work, and the feed is told goodbye. */
+static void on_end(uv_timer_t *timer)
+{
+	struct live *l = timer->data;
+
+	conversation_stop(l->conversation, (unsigned int)l->profile->close_code_on_stop);
+	uv_timer_start(timer, close_all, GOODBYE_MS, 0);
+}
+
+static void end_soon(struct live *l)
+{
+	if (l->is_ending)
+		return;
+	l->is_ending = true;
+	uv_timer_start(&l->end, on_end, 0, 0);
+}
+
+static void on_interrupt(uv_signal_t *handle, int number)
+{
+	(void)number;
+	uv_signal_stop(handle);
+	end_soon(handle->data);
+}
+
+static void charge(void *owner, long bytes)
+{
+	(void)owner, (void)bytes;
+}
+
+static bool is_never_full(const void *owner)
+{
+	(void)owner;
+	return false;
+}
+
+static int open_parts(struct live *l, const struct config *config, char *error, size_t size)
+{
+	const struct ws_budget budget = {l, charge, is_never_full, is_never_full};
+
+	l->ws = ws_open(&l->loop, config, &budget);
+	if (!l->ws) {
+		snprintf(error, size,
+			 "libwebsockets cannot start: is its libuv plugin (libwebsockets-evlib-uv) installed?");
+		return -1;
+	}
+	l->dialler = dialler_open(l->ws, config, strncmp(l->profile->url, "wss:", 4) == 0, error, size);
+	if (!l->dialler)
+		return -1;
+	l->requests = requests_open(&l->loop, config);
+	l->session = session_new(l->profile, false);
+	l->conversation = conversation_new(&(struct conversation_parts){&l->loop, config, l->dialler, l->requests,
+									l->profile, l->session, &sink, l});
+	return 0;
+}
+
+static void start_timers(struct live *l, int64_t seconds)
+{
+	static const int numbers[2] = {SIGINT, SIGTERM};
+
+	uv_timer_init(&l->loop, &l->end);
+	uv_timer_init(&l->loop, &l->tell);
+	l->end.data = l->tell.data = l;
+	if (seconds)
+		uv_timer_start(&l->end, on_end, (uint64_t)seconds * 1000, 0);
+	if (isatty(STDERR_FILENO))
+		uv_timer_start(&l->tell, tell_now, TELL_MS, TELL_MS);
+	for (size_t i = 0; i < 2; i++) {
+		uv_signal_init(&l->loop, &l->interrupts[i]);
+		l->interrupts[i].data = l;
+		uv_signal_start(&l->interrupts[i], on_interrupt, numbers[i]);
+	}
+}
+
+static void forget(struct live *l)
+{
+	struct seen *seen, *after;
+
+	HASH_ITER(hh, l->seen, seen, after)
+	{
+		HASH_DEL(l->seen, seen);
+		free(seen);
+	}
+	conversation_free(l->conversation);
+	session_free(l->session);
+	dialler_free(l->dialler);
+	ws_free(l->ws);
+	uv_loop_close(&l->loop);
+}
+
+/* Returns 0; or -1 after saying why. */
+static int talk(struct live *l, const struct config *config, int64_t seconds)
+{
+	char error[400] = "";
+
+	signal(SIGPIPE, SIG_IGN);
+	if (uv_loop_init(&l->loop) || open_parts(l, config, error, sizeof(error))) {
+		dispatch_fail("%s", *error ? error : "the event loop cannot start");
+		return -1;
+	}
+	start_timers(l, seconds);
+	conversation_start(l->conversation);
+	uv_run(&l->loop, UV_RUN_DEFAULT);
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r\033[K");
+	return 0;
+}
+
+int live_try(const struct invocation *in, const struct profile *p, int64_t seconds, bool is_json)
+{
+	struct live l = {.profile = p};
+	struct conversation_view v;
+	int status;
+
+	if (talk(&l, in->config, seconds))
+		return STATUS_FAILED;
+	v = conversation_view(l.conversation);
+	if (is_json)
+		print_json(&l, &v);
+	else
+		print_text(&l, &v);
+	status = v.connects ? STATUS_FINE : STATUS_FAILED;
+	forget(&l);
+	return status;
+}
+
+int live_record(const struct invocation *in, const struct profile *p, FILE *out, int64_t messages, int64_t seconds)
+{
+	struct live l = {.profile = p, .record = out, .messages_left = messages};
+	int status = STATUS_FINE;
+
+	if (talk(&l, in->config, seconds))
+		return STATUS_FAILED;
+	if (!l.messages)
+		status = dispatch_fail("nothing was recorded: %s", *conversation_view(l.conversation).error
+									   ? conversation_view(l.conversation).error
+									   : "no message came");
+	forget(&l);
+	return status;
+}

@@ -1,0 +1,75 @@
+/* record.c owns the command that writes down what a feed sends, for `wsonce try --frames`. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/dispatch.h"
+#include "commands/live.h"
+#include "config/profile.h"
+
+struct record_options {
+	const char *profile;
+	const char *feed;
+	int64_t seconds;
+	int64_t messages;
+};
+
+static const struct option options[] = {
+	{"profile", OPTION_TEXT, offsetof(struct record_options, profile), "FILE", 0, 0, NULL, "the file of a profile"},
+	{"feed", OPTION_TEXT, offsetof(struct record_options, feed), "NAME", 0, 0, NULL,
+	 "a shipped profile, NAME or NAME?var=value&...; wsonce profile list"},
+	{"seconds", OPTION_NUMBER, offsetof(struct record_options, seconds), "S", 0, 86400, NULL,
+	 "end after so many; 0: on Ctrl-C"},
+	{"messages", OPTION_NUMBER, offsetof(struct record_options, messages), "N", 0, INT64_C(1) << 40, NULL,
+	 "end after so many; 0: on Ctrl-C"},
+};
+
+static const char *check(const struct invocation *in)
+{
+	const struct record_options *o = in->options;
+
+	return !o->profile == !o->feed ? "record needs --profile FILE or --feed NAME, one of the two" : NULL;
+}
+
+static int run_record(const struct invocation *in)
+{
+	const struct record_options *o = in->options;
+	const char *path = in->words[0];
+	struct profile_fault fault;
+	struct profile *p =
+		o->profile ? profile_read_file(o->profile, NULL, &fault) : profile_read_named(o->feed, NULL, &fault);
+	FILE *out;
+	int status;
+
+	if (!p) {
+		dispatch_fail("%s", fault.text);
+		return STATUS_USAGE;
+	}
+	out = strcmp(path, "-") == 0 ? stdout : fopen(path, "wx");
+	if (!out) {
+		profile_free(p);
+		return dispatch_fail("%s: %s", path, strerror(errno));
+	}
+	status = live_record(in, p, out, o->messages, o->seconds);
+	if (ferror(out) | (out == stdout ? fflush(out) : fclose(out)))
+		status = dispatch_fail("%s: cannot be written: %s", path, strerror(errno));
+	profile_free(p);
+	return status;
+}
+
+const struct subcommand record_command = {
+	.name = "record",
+	.arguments = "FILE",
+	.summary = "write what a feed sends into a file, a message a line",
+	.help = "Connects to a feed as its profile says, and writes each message into FILE (-: standard output), which "
+		"must "
+		"not\n"
+		"exist. wsonce try --frames FILE reads it. Needs neither Redis nor Postgres.\n",
+	.least_words = 1,
+	.most_words = 1,
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.options_size = sizeof(struct record_options),
+	.check = check,
+	.run = run_record,
+};

@@ -1,0 +1,102 @@
+/* secrets.c owns the list of a profile's secrets. It reads them for itself, so that no path by which a value gets into
+ * a text has to tell. */
+#include "feed/secrets.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/secret.h"
+
+#define SECRETS_MOST 256
+#define TOKEN_SHORT  8 /* bytes; a shorter one that a server gave is a number or a word */
+
+struct secrets {
+	char *texts[SECRETS_MOST];
+	size_t count;
+};
+
+static bool is_known(const struct secrets *s, const char *text)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (strcmp(s->texts[i], text) == 0)
+			return true;
+	return false;
+}
+
+/* Takes text. */
+static void keep(struct secrets *s, char *text)
+{
+	if (text && s->count < SECRETS_MOST && !is_known(s, text))
+		s->texts[s->count++] = text;
+	else
+		free(text);
+}
+
+/* ${env:NAME} or ${file:PATH}, from behind the brace on. */
+static void read_one(struct secrets *s, const char *name, size_t len)
+{
+	char *text = memory_strndup(name, len);
+	const char *value;
+
+	if (strncmp(text, "env:", 4) == 0 && (value = getenv(text + 4)))
+		keep(s, memory_strdup(value));
+	if (strncmp(text, "file:", 5) == 0)
+		keep(s, secret_read(text + 5));
+	free(text);
+}
+
+static void read_text(struct secrets *s, const char *text)
+{
+	for (const char *at = strstr(text, "${"); at; at = strstr(at, "${")) {
+		at += 2;
+		read_one(s, at, strcspn(at, "}"));
+	}
+}
+
+static void read_value(struct secrets *s, const json_t *value)
+{
+	const char *key;
+	json_t *item;
+	size_t i;
+
+	if (json_is_string(value))
+		read_text(s, json_string_value(value));
+	json_array_foreach(value, i, item) read_value(s, item);
+	json_object_foreach((json_t *)(uintptr_t)value, key, item)
+	{
+		read_text(s, key);
+		read_value(s, item);
+	}
+}
+
+struct secrets *secrets_new(const json_t *profile)
+{
+	struct secrets *s = memory_calloc(1, sizeof(*s));
+
+	read_value(s, profile);
+	return s;
+}
+
+void secrets_free(struct secrets *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->count; i++)
+		free(s->texts[i]);
+	free(s);
+}
+
+void secrets_add(struct secrets *s, const char *text, size_t len)
+{
+	if (len >= TOKEN_SHORT)
+		keep(s, memory_strndup(text, len));
+}
+
+void secrets_mask(const struct secrets *s, char *text)
+{
+	for (size_t i = 0; i < s->count; i++)
+		secret_mask(text, s->texts[i]);
+}

@@ -1,0 +1,457 @@
+/* conversation.c owns the conversation with a feed that a profile describes: when to connect, and where to; what to say
+ * when, and when to hang up. What frames mean is feed/session.c's, a single connection net/dial.c's, what is sent
+ * intake/line.c's.
+ *
+ *	down ──▶ calling (HTTP) ──▶ connecting ──▶ open ──▶ down …            and with overlap_s
+ *	                                            └──▶ open, with a successor ──▶ open (the successor)
+ *
+ * One timer looks at all deadlines ten times a second. */
+#include "intake/conversation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/backoff.h"
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "feed/secrets.h"
+#include "intake/line.h"
+
+#define TICK_MS       100
+#define MIN_MS        250 /* between the ends of connections that were no good and the next, at first */
+#define MAX_MS        30000
+#define OWING_MS      2000 /* for the acks of a connection that has a successor */
+#define TELL_MS       60000
+#define EXAMPLE_BYTES 160
+
+enum state { STATE_STANDBY, STATE_DOWN, STATE_CALLING, STATE_CONNECTING, STATE_OPEN, STATE_STOPPED };
+static const char *const state_names[] = {"standby", "down", "calling", "connecting", "open", "stopped"};
+
+struct conversation {
+	struct conversation_parts p;
+	enum state state;
+	uv_timer_t tick;
+	struct line *now;  /* NULL: none */
+	struct line *next; /* its successor */
+	struct line *old;  /* its predecessor, which may owe acks */
+	struct backoff backoff;
+	int64_t retry_ms; /* loop clock, when a connection is to be made; 0: not */
+	int64_t closed_s; /* since 1970, when the last one ended; 0: there was none */
+	size_t failures;  /* since a connection was good: which mirror is next */
+	bool has_ready;   /* a rule says when a connection is good */
+	struct secrets *secrets;
+	char *shown;
+	char error[300];
+	bool has_error_logged;
+	int64_t last_message_s;
+	uint64_t connects;
+	uint64_t replies;
+	struct rule_count *rules;
+	/* Frames that match no rule, since the last line about them: */
+	int64_t told_ms;
+	uint64_t unmatched;
+	uint64_t events;
+	char example[EXAMPLE_BYTES + 1];
+};
+
+static int64_t now_ms(const struct conversation *c)
+{
+	return (int64_t)uv_now(c->p.loop);
+}
+
+static const char *name_of(const struct conversation *c)
+{
+	return c->p.profile->name;
+}
+
+static void set_state(struct conversation *c, enum state state)
+{
+	enum state old = c->state;
+
+	if (old == state)
+		return;
+	c->state = state;
+	log_write(state == STATE_OPEN ? LOG_INFO : LOG_DEBUG, "source connection", "source=%s from=%s to=%s url=%s",
+		  name_of(c), state_names[old], state_names[state], c->shown);
+}
+
+/* --- ends --- */
+
+static void drop(struct line **at, unsigned int code)
+{
+	struct line *line = *at;
+
+	*at = NULL;
+	if (line)
+		line_free(line, code);
+}
+
+static unsigned int code_of(const struct conversation *c)
+{
+	return (unsigned int)c->p.profile->close_code_on_stop;
+}
+
+static void keep_error(struct conversation *c, const char *reason)
+{
+	snprintf(c->error, sizeof(c->error), "%s", reason);
+	secrets_mask(c->secrets, c->error);
+}
+
+/* Evenly drawn, or, without jitter, the most that it can be. */
+static int64_t draw_wait(struct conversation *c)
+{
+	if (c->p.profile->backoff.jitter)
+		return backoff_next(&c->backoff, backoff_draw());
+	return backoff_longest(&c->backoff);
+}
+
+static void retry_later(struct conversation *c, const char *reason, int64_t asked_ms, bool is_at_once)
+{
+	bool was_open = c->state == STATE_OPEN;
+	int64_t wait = is_at_once && !c->backoff.tries ? TICK_MS : draw_wait(c) + asked_ms;
+
+	keep_error(c, reason);
+	counters.source_disconnects++;
+	log_write(!c->has_error_logged || asked_ms > c->backoff.cap_ms ? LOG_WARN
+		  : was_open                                           ? LOG_INFO
+								       : LOG_DEBUG,
+		  "cannot connect to source, will retry", "source=%s url=%s reason=%s retry_ms=%lld", name_of(c),
+		  c->shown, c->error, (long long)wait);
+	c->has_error_logged = true;
+	c->closed_s = time(NULL);
+	c->failures++;
+	c->retry_ms = now_ms(c) + wait;
+	set_state(c, STATE_DOWN);
+}
+
+static void stop_for_good(struct conversation *c, const char *reason)
+{
+	keep_error(c, reason);
+	log_error("source has stopped for good: mend the profile or the account, then restart the listener",
+		  "source=%s url=%s reason=%s", name_of(c), c->shown, c->error);
+	drop(&c->old, code_of(c));
+	drop(&c->next, code_of(c));
+	drop(&c->now, code_of(c));
+	c->retry_ms = 0;
+	set_state(c, STATE_STOPPED);
+}
+
+/* An event has come, or a frame that says that all is well. To be open proves nothing. */
+static void count_as_good(struct conversation *c)
+{
+	c->has_error_logged = false;
+	c->failures = 0;
+	backoff_reset(&c->backoff);
+}
+
+/* --- connections and their successors --- */
+
+/* The predecessor stays for the acks that it is owed. */
+static void promote(struct conversation *c)
+{
+	drop(&c->old, code_of(c));
+	c->old = c->now;
+	c->now = c->next;
+	c->next = NULL;
+	c->retry_ms = 0;
+	if (c->old)
+		line_retire(c->old, now_ms(c) + OWING_MS);
+	log_info("source connection has a successor", "source=%s url=%s", name_of(c), c->shown);
+}
+
+static void on_line_open(void *arg, struct line *line)
+{
+	struct conversation *c = arg;
+
+	c->connects++;
+	counters.source_connects++;
+	if (line == c->next)
+		return;
+	c->error[0] = '\0';
+	set_state(c, STATE_OPEN);
+}
+
+/* The successor failed; the connection at hand goes on while the feed lets it. */
+static void on_successor_end(struct conversation *c, const char *reason)
+{
+	keep_error(c, reason);
+	c->retry_ms = now_ms(c) + draw_wait(c);
+	log_info("source connection gets no successor yet, will retry", "source=%s reason=%s", name_of(c), c->error);
+}
+
+static void on_line_end(void *arg, struct line *line, const struct dial_end *end)
+{
+	struct conversation *c = arg;
+	int what = end->close_code ? profile_close(c->p.profile, (int)end->close_code) : -1;
+	struct line **at = line == c->old ? &c->old : line == c->next ? &c->next : &c->now;
+	bool is_successor = at == &c->next, is_now = at == &c->now;
+	char reason[220];
+
+	snprintf(reason, sizeof(reason), "%s", end->reason);
+	drop(at, 0);
+	if (what == CLOSE_RESET)
+		session_clear(c->p.session, c->p.profile->reset_clear);
+	if (what == CLOSE_FATAL)
+		stop_for_good(c, reason);
+	else if (is_successor)
+		on_successor_end(c, reason);
+	else if (is_now && c->next)
+		promote(c);
+	else if (is_now)
+		retry_later(c, reason, end->wait_ms, what == CLOSE_AT_ONCE);
+}
+
+/* What a profile says of frames that mean something for the connection. */
+static void on_line_ready(void *arg, struct line *line, bool is_ready)
+{
+	struct conversation *c = arg;
+
+	if (line == c->next && (is_ready || !c->has_ready))
+		promote(c);
+}
+
+static void reconnect(struct conversation *c, struct line *line, const struct profile_rule *rule)
+{
+	char reason[200];
+
+	snprintf(reason, sizeof(reason), "rule %s says so", rule->name ? rule->name : "default");
+	if (line == c->old)
+		return;
+	if (line == c->now && rule->overlap && c->p.profile->overlap_s) {
+		if (!c->next && !c->retry_ms)
+			c->retry_ms = now_ms(c);
+		return;
+	}
+	if (line == c->next) {
+		drop(&c->next, code_of(c));
+		on_successor_end(c, reason);
+		return;
+	}
+	drop(&c->now, code_of(c));
+	if (c->next)
+		promote(c);
+	else
+		retry_later(c, reason, 0, false);
+}
+
+static void on_line_action(void *arg, struct line *line, const struct profile_rule *rule, const char *frame)
+{
+	struct conversation *c = arg;
+	char reason[300];
+
+	if (rule->action == ACTION_RECONNECT) {
+		reconnect(c, line, rule);
+		return;
+	}
+	snprintf(reason, sizeof(reason), "rule %s: %s", rule->name ? rule->name : "default", frame);
+	stop_for_good(c, reason);
+}
+
+/* --- counts --- */
+
+static struct rule_count *count_of(struct conversation *c, const struct profile_rule *rule)
+{
+	const struct profile *p = c->p.profile;
+
+	return &c->rules[rule >= p->rules && rule < p->rules + p->rule_count ? (size_t)(rule - p->rules)
+									     : p->rule_count];
+}
+
+static void on_line_rule(void *arg, const struct profile_rule *rule, struct slice frame)
+{
+	struct conversation *c = arg;
+
+	c->last_message_s = time(NULL);
+	count_of(c, rule)->frames++;
+	if (count_of(c, rule) != &c->rules[c->p.profile->rule_count])
+		return;
+	if (!c->unmatched++)
+		snprintf(c->example, sizeof(c->example), "%.*s",
+			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
+}
+
+static void on_line_count(void *arg, const struct profile_rule *rule, const struct rule_count *more)
+{
+	struct conversation *c = arg;
+	struct rule_count *count = count_of(c, rule);
+
+	count->events += more->events;
+	count->nothing += more->nothing;
+	count->rejected += more->rejected;
+	count->filtered += more->filtered;
+	count->sends += more->sends;
+	c->replies += more->sends;
+	c->events += more->events;
+	if (more->events || rule->ready)
+		count_as_good(c);
+}
+
+static void on_line_secret(void *arg, const char *text, size_t len)
+{
+	struct conversation *c = arg;
+
+	secrets_add(c->secrets, text, len);
+}
+
+/* At most a line a minute; a warning if nothing else has come in that time. */
+static void tell_unmatched(struct conversation *c)
+{
+	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
+		return;
+	secrets_mask(c->secrets, c->example);
+	log_write(c->events ? LOG_INFO : LOG_WARN, "frames of a source match no rule of its profile",
+		  "source=%s frames=%llu events=%llu example=%s", name_of(c), (unsigned long long)c->unmatched,
+		  (unsigned long long)c->events, c->example);
+	c->told_ms = now_ms(c);
+	c->unmatched = c->events = 0;
+}
+
+static const struct line_owner line_owner = {
+	on_line_open, on_line_end, on_line_ready, on_line_action, on_line_rule, on_line_count, on_line_secret,
+};
+
+/* --- connecting --- */
+
+static void connect_now(struct conversation *c)
+{
+	struct session_dial dial = {0};
+	struct line **at = c->now ? &c->next : &c->now;
+
+	c->retry_ms = 0;
+	session_connect(c->p.session, time(NULL), c->closed_s, c->failures, &dial);
+	secrets_free(c->secrets);
+	c->secrets = secrets_new(c->p.profile->root);
+	free(c->shown);
+	c->shown = memory_strdup(dial.shown ? dial.shown : "");
+	if (at == &c->now)
+		set_state(c, dial.how == HOW_HTTP ? STATE_CALLING : STATE_CONNECTING);
+	*at = line_new(&c->p, &dial, c->failures, &line_owner, c);
+}
+
+/* --- deadlines --- */
+
+static void look_at_successor(struct conversation *c)
+{
+	int64_t limit_ms = c->p.profile->overlap_s * 1000;
+
+	if (!c->next || now_ms(c) - line_since_ms(c->next) < limit_ms)
+		return;
+	if (line_is_open(c->next)) {
+		promote(c);
+		return;
+	}
+	drop(&c->next, code_of(c));
+	on_successor_end(c, "the successor was not ready in time");
+}
+
+/* The connection is old enough: with overlap_s another one is made first. */
+static void look_at_age(struct conversation *c)
+{
+	if (!c->now || c->next || c->retry_ms || !line_is_too_old(c->now))
+		return;
+	if (c->p.profile->overlap_s) {
+		c->retry_ms = now_ms(c);
+		return;
+	}
+	drop(&c->now, code_of(c));
+	retry_later(c, "the connection is as old as max_age_s allows", 0, true);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct conversation *c = timer->data;
+
+	if (c->now)
+		line_tick(c->now);
+	if (c->next)
+		line_tick(c->next);
+	if (c->old)
+		line_tick(c->old);
+	if (c->old && line_is_done(c->old))
+		drop(&c->old, code_of(c));
+	look_at_successor(c);
+	look_at_age(c);
+	tell_unmatched(c);
+	if (c->retry_ms && now_ms(c) >= c->retry_ms && !c->next)
+		connect_now(c);
+}
+
+/* --- life --- */
+
+static bool has_ready(const struct profile *p)
+{
+	for (size_t i = 0; i < p->rule_count; i++)
+		if (p->rules[i].ready)
+			return true;
+	return false;
+}
+
+struct conversation *conversation_new(const struct conversation_parts *parts)
+{
+	struct conversation *c = memory_calloc(1, sizeof(*c));
+	const struct profile *p = parts->profile;
+
+	c->p = *parts;
+	c->backoff.base_ms = p->backoff.min_ms > 0 ? p->backoff.min_ms : MIN_MS;
+	c->backoff.cap_ms = p->backoff.max_ms > 0 ? p->backoff.max_ms : MAX_MS;
+	c->has_ready = has_ready(p);
+	c->secrets = secrets_new(p->root);
+	c->shown = memory_strdup("");
+	c->rules = memory_calloc(p->rule_count + 1, sizeof(*c->rules));
+	uv_timer_init(parts->loop, &c->tick);
+	c->tick.data = c;
+	return c;
+}
+
+void conversation_start(struct conversation *c)
+{
+	if (c->state != STATE_STANDBY)
+		return;
+	c->retry_ms = now_ms(c);
+	set_state(c, STATE_DOWN);
+	uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
+}
+
+void conversation_stop(struct conversation *c, unsigned int code)
+{
+	uv_timer_stop(&c->tick);
+	drop(&c->old, code);
+	drop(&c->next, code);
+	drop(&c->now, code);
+	c->retry_ms = 0;
+	if (c->state != STATE_STOPPED)
+		set_state(c, STATE_STANDBY);
+}
+
+void conversation_close(struct conversation *c)
+{
+	uv_close((uv_handle_t *)&c->tick, NULL);
+}
+
+void conversation_free(struct conversation *c)
+{
+	if (!c)
+		return;
+	secrets_free(c->secrets);
+	free(c->shown);
+	free(c->rules);
+	free(c);
+}
+
+struct conversation_view conversation_view(const struct conversation *c)
+{
+	return (struct conversation_view){
+		.url = c->shown,
+		.state = state_names[c->state],
+		.error = c->error,
+		.is_open = c->state == STATE_OPEN,
+		.is_stopped = c->state == STATE_STOPPED,
+		.last_message_s = c->last_message_s,
+		.rules = c->rules,
+		.connects = c->connects,
+		.replies = c->replies,
+	};
+}

@@ -1,0 +1,90 @@
+/* conversation.h: what is said with a feed that a profile describes, over one connection after another. */
+#ifndef WSONCE_CONVERSATION_H
+#define WSONCE_CONVERSATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "feed/session.h"
+#include "net/dial.h"
+#include "net/request.h"
+
+struct conversation;
+struct line; /* one connection of it */
+
+/* Where what it brings goes. The functions are called from the loop. */
+struct conversation_sink {
+	/* A connection is open. Returns what the others get as `of`. */
+	void *(*on_open)(void *arg, struct line *line);
+	/* A message begins to be read; then come its events and so on, as in session.h; then it is read. */
+	void (*on_message)(void *of, const char *message, size_t len);
+	void (*on_event)(void *of, const struct session_event *event);
+	void (*on_reject)(void *of, struct slice bytes, const char *why);
+	void (*on_cursor)(void *of, struct slice cursor);
+	void (*on_ack)(void *of, struct slice frame);
+	void (*on_clear)(void *of, const struct profile_rule *rule); /* a rule that clears variables has matched */
+	void (*on_read)(void *of);
+	void (*on_too_long)(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total);
+	/* Are acks still to be sent over this connection? It is then not closed at once. */
+	bool (*is_owing)(void *of);
+	void (*on_close)(void *of);
+};
+
+struct conversation_parts {
+	uv_loop_t *loop;
+	const struct config *config;
+	struct dialler *dialler;
+	struct requests *requests;
+	const struct profile *profile;
+	struct session *session;
+	const struct conversation_sink *sink;
+	void *arg; /* of the sink */
+};
+
+/* parts is copied; what it points to must outlive the conversation. Nothing is dialled yet. */
+struct conversation *conversation_new(const struct conversation_parts *parts);
+
+/* Connects, and comes back for ever, until conversation_stop; code is that of the close frame, 0: none is sent. It may
+ * be started again. */
+void conversation_start(struct conversation *c);
+void conversation_stop(struct conversation *c, unsigned int code);
+
+/* After conversation_stop: no timer is left. The loop must be run until it has nothing more to do. */
+void conversation_close(struct conversation *c);
+/* After the loop has ended. NULL is allowed. */
+void conversation_free(struct conversation *c);
+
+/* Sends an ack, as the profile's send_rate_per_s allows. */
+void line_send(struct line *line, struct slice frame);
+/* Of the conversation. */
+struct session *line_session(const struct line *line);
+/* The connection is done for: it is closed, and another one made. */
+void line_fail(struct line *line, const char *reason);
+
+/* What became of the frames that a rule matched. */
+struct rule_count {
+	uint64_t frames;
+	uint64_t events;
+	uint64_t nothing; /* frames without an event */
+	uint64_t rejected;
+	uint64_t filtered;
+	uint64_t sends;
+};
+
+struct conversation_view {
+	const char *url; /* without secrets; "" before the first connection */
+	const char *state;
+	const char *error; /* of the last attempt; "" */
+	bool is_open;
+	bool is_stopped; /* for good: a rule or a close code said so */
+	int64_t last_message_s;
+	const struct rule_count *rules; /* one for each of the profile's, and one for frames that match none */
+	uint64_t connects;
+	uint64_t replies;
+};
+
+/* The texts live until the next call into the loop. */
+struct conversation_view conversation_view(const struct conversation *c);
+
+#endif

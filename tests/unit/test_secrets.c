@@ -1,0 +1,32 @@
+/* What feed/secrets.c finds in a profile, and where it hides it. */
+#include "feed/secrets.h"
+
+#include "unit.h"
+#include <unistd.h>
+
+Test(secrets, those_that_a_profile_names_are_hidden)
+{
+	char path[] = "/tmp/secretXXXXXX", text[200], json[300];
+	int fd = mkstemp(path);
+
+	cr_assert_eq(write(fd, "from-a-file\n", 12), 12);
+	close(fd);
+	setenv("SECRET_OF_TEST", "from-the-environment", 1);
+	snprintf(json, sizeof json,
+		 "{\"url\": \"wss://h/?k=${env:SECRET_OF_TEST}&x=${symbol}\", \"rules\": [{\"send\": [{\"a\": "
+		 "\"${file:%s}\"}]}]}",
+		 path);
+	json_t *root = json_loads(json, 0, NULL);
+	struct secrets *s = secrets_new(root);
+
+	secrets_add(s, "ticket-of-the-server", 20);
+	secrets_add(s, "BTC", 3);
+	strcpy(text, "from-the-environment from-a-file ticket-of-the-server BTC ${symbol} from-the-environment");
+	secrets_mask(s, text);
+	cr_assert_null(strstr(text, "from-"), "%s", text);
+	cr_assert_null(strstr(text, "ticket"), "%s", text);
+	cr_assert(strstr(text, "BTC ${symbol} "), "%s", text);
+	secrets_free(s);
+	json_decref(root);
+	unlink(path);
+}
