@@ -30,5 +30,9 @@ WITH letter AS MATERIALIZED (
 		resolved_at = NULL,
 		resolution = NULL
 )
-SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT place::text FROM
-	stored
+SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT place::text || (
+		-- Waits for the standby that is to have those rows, as find_present.sql does.
+		SELECT CASE WHEN pg_catalog.current_setting('synchronous_standby_names') = '' THEN ''
+			ELSE pg_catalog.left(pg_catalog.pg_logical_emit_message(true, 'wsonce', ''::text)::text, 0) END
+	)
+FROM stored

@@ -122,6 +122,31 @@ Test(failover, a_migration_behind_a_reader_does_not_hold_up_inserts)
 	listener_wait_ready(listener);
 }
 
+static void set(struct postgres *pg, const char *setting, const char *value)
+{
+	database_exec(postgres_database(pg), "ALTER SYSTEM SET %s = %s", setting, value);
+}
+
+/* The listener gives a commit up that waits for a standby, and Postgres then keeps it without. */
+Test(failover, a_row_that_no_synchronous_standby_has_is_not_acked)
+{
+	struct postgres *pg = postgres_new();
+
+	start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, "--postgres-timeout 1");
+	set(pg, "wal_level", "replica");
+	set(pg, "max_wal_senders", "1");
+	set(pg, "synchronous_standby_names", "nobody");
+	postgres_restart(pg);
+	send_event("a");
+	cr_assert(wait_until(database_long(postgres_database(pg), "SELECT count(*) FROM events") == 1, WAIT_MS));
+	double tries = listener_metric(listener, "wsonce_store_retries_total");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") >= tries + 3, WAIT_MS));
+	cr_assert_eq(listener_metric(listener, "wsonce_in_flight"), 1, "it was settled though it can still vanish");
+	set(pg, "synchronous_standby_names", "''");
+	database_exec(postgres_database(pg), "SELECT pg_reload_conf()");
+	must_be_acked("\"event_id\":\"a\"");
+}
+
 /* --- Redis --- */
 
 Test(failover, a_master_that_became_a_replica_is_left)
