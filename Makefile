@@ -87,7 +87,7 @@ check: check-deps ## what a change must pass, in minutes; PARTS="unit lint" runs
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	@tests/run $(or $(PARTS),check)
 
-prove: check-deps bench-deps ## the rest of the tests: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults, mutations
+prove: check-deps bench-deps ## the rest of the tests: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults, failovers, mutations
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
 	@tests/run $(or $(PARTS),prove)
@@ -95,6 +95,9 @@ prove: check-deps bench-deps ## the rest of the tests: sanitizers, lint, model, 
 torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(MUTATE),--mutate $(MUTATE))
+
+failovers: check-deps programs ## fail Postgres and Redis over under a fleet, each way that there is: make failovers [QUICK=1]
+	@tests/failover/run $(if $(QUICK),--quick)
 
 simulate: check-deps $B/simulate ## live through histories of a fleet under faults: make simulate [SEED=1] [HISTORIES=n] [MINUTES=m]
 	@$B/simulate $(if $(SEED),--seed $(SEED)) $(if $(HISTORIES),--histories $(HISTORIES)) $(if $(MINUTES),--minutes $(MINUTES))
@@ -242,5 +245,5 @@ $B/text/%.sql.h: sql/queries/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove simulate mutants torture audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
+.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench lint install fmt readme clean help

@@ -30,7 +30,7 @@ class Member(Listener):
 
     def command(self):
         bench, name = self.rig.bench, self.rig.name
-        conninfo = self.far_conninfo(name) if self.links else bench.postgres.conninfo(name)
+        conninfo = self.far_conninfo(name) if self.links else bench.conninfo_of(name)
         return self.words(f"{self.rig.programs}/wsonce", bench.redis_url, conninfo, "--source", self.rig.source.url, "--ingest",
                           f"127.0.0.1:{self.port}", "--claim-prefix", self.rig.claim_prefix, *self.rig.flags)
 
@@ -57,6 +57,8 @@ class Fleet:
         self.source = Source(self, f"{name}-feed", rate)
         self.rows = {}                  # event id -> time of its commit, once they are read
         self.row_count = 0
+        self.wanted = set()             # ids of what was sent, and of what was acked, once they are read
+        self.acked = set()
         bench.fleets.append(self)
 
     # --- what its members ask for ---
@@ -100,10 +102,9 @@ class Fleet:
 
     async def settle(self):
         """The load ends; what is in memory goes where it belongs. How many messages do not."""
-        for sender in self.senders:
-            if sender.is_alive:
-                await sender.finish()
-        await self.source.finish()
+        for program in self.senders + [self.source]:
+            if program.is_alive:
+                await program.finish()
         await comes_true(self.is_settled, SETTLE_S)
         await self.read_rows()
         return int(await self.total("in_flight"))
@@ -129,15 +130,15 @@ class Fleet:
         left = await self.settle()
         sent = self.source.read_ledger().keys()
         told = self.source.told()
-        unanswered = refused = falsely_acked = 0
+        unanswered = refused = 0
         acks = {}
         for sender in self.senders:
             acks.update(sender.read_ledger())
             unanswered += sender.told()["unanswered"]
         for event_id, status in acks.items():
             refused += status == "rejected"
-            falsely_acked += status in ("persisted", "duplicate") and event_id not in self.rows
-        wanted = sent | acks.keys()
+        self.acked = {event_id for event_id, status in acks.items() if status in ("persisted", "duplicate")}
+        self.wanted = wanted = sent | acks.keys()
         altered = await self.sql_number("SELECT count(*) FROM events WHERE payload->>'n' IS DISTINCT FROM "
                                         "substring(event_id FROM '[0-9]+$')")
         letters = await self.sql_number("SELECT count(*) FROM dead_letters")
@@ -145,7 +146,7 @@ class Fleet:
         for crash in self.crashes:
             print(f"ended by itself: {crash}", file=sys.stderr)
         return {"sent": len(wanted), "rows": self.row_count, "lost": len(wanted - self.rows.keys()),
-                "doubled": self.row_count - len(self.rows), "falsely_acked": falsely_acked,
+                "doubled": self.row_count - len(self.rows), "falsely_acked": len(self.acked - self.rows.keys()),
                 "unanswered": unanswered, "unexpected": len(self.rows.keys() - wanted), "altered": altered,
                 "refused_or_dead_letters": refused + letters, "left_in_memory": left,
                 "claims_left_behind": claims, "crashes": len(self.crashes),
@@ -171,6 +172,10 @@ class Bench(Servers):
         self.fleets = []
         self.background = set()
         self.is_ending = False
+
+    def conninfo_of(self, database):
+        """For listeners."""
+        return self.postgres.conninfo(database)
 
     def keep(self, task):
         self.background.add(task)

@@ -43,8 +43,9 @@ def run(command, cwd):
         raise RigError(f"{' '.join(command)}: {done.stdout[-2000:]}")
 
 
-def build(name, tree, copy):
-    """A copy of the tree with the patch applied and built; returns the folder of its programs."""
+def build(name, tree, copy, others=("wsonce-producer",)):
+    """A copy of the tree with the patch applied and built; returns the folder of its programs, with others that are
+    there already."""
     patch = f"{HERE}/mutations/{name}.patch"
     os.makedirs(copy)
     for part in PARTS + BUILT:
@@ -55,7 +56,8 @@ def build(name, tree, copy):
     run(["patch", "-p1", "-s", "-i", patch], copy)
     jobs = f"-j{os.cpu_count() or 1}"
     run(["make", "-s", jobs, "build/wsonce", "CFLAGS=-O1"], copy)
-    shutil.copy(f"{tree}/build/wsonce-producer", f"{copy}/build/wsonce-producer")
+    for program in others:
+        shutil.copy(f"{tree}/build/{program}", f"{copy}/build/{program}")
     return f"{copy}/build"
 
 

@@ -1,4 +1,4 @@
-"""A standby of the rig's Postgres: owns its making, the way by which it hears of commits, and how it takes the
+"""A standby of a rig's Postgres: owns its making, the way by which it hears of commits, and how it takes the
 primary's place. What was not replicated by then is gone, as after any failover."""
 from proxy import Link
 from rig.process import start
@@ -9,46 +9,77 @@ READY_S = 30
 
 
 class Standby:
-    def __init__(self, primary):
-        self.primary = primary
-        self.node = Postgres(primary.base, primary.settings, primary.with_disk, primary.number + 1)
-        self.link = Link("standby", lambda: f"{primary.home}/.s.PGSQL.5432")
+    """node: a cluster that there is already, and that is to be rewound; else a new one is made."""
 
-    async def start(self, is_synchronous):
+    def __init__(self, primary, number=None, node=None):
+        self.primary = primary
+        self.node = node or Postgres(primary.base, primary.settings, primary.with_disk, number or primary.number + 1)
+        self.name = f"standby{self.node.number}"
+        self.link = Link(self.name, lambda: f"{primary.home}/.s.PGSQL.5432")
+
+    async def start(self, is_synchronous, settings=""):
+        """settings: beyond the primary's."""
         node = self.node
         node.make_home()
         await self.link.open()
-        command = [f"{node.bin}/pg_basebackup", "-h", "127.0.0.1", "-p", str(self.link.port), "-U", "postgres", "-D", node.data,
-                   "-R", "-c", "fast", "--no-sync", "--no-manifest"]
+        words = ["-h", "127.0.0.1", "-p", str(self.link.port), "-U", "postgres", "-D", node.data, "-c", "fast", "--no-sync",
+                 "--no-manifest"]
         if self.primary.has_disk:
-            command += ["-T", f"{self.primary.space}={node.space}"]
-        process = await start(command, node.log, user=node.user, cwd=node.home)
-        if await process.wait():
-            raise RigError(f"pg_basebackup failed: see {node.log}")
-        await node.start()
-        await wait_until(self.is_streaming, READY_S, "the standby streams")
+            words += ["-T", f"{self.primary.space}={node.space}"]
+        await self.run("pg_basebackup", *words)
+        await self.follow(settings)
         if is_synchronous:
-            await self.primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
-            await self.primary.sql("SELECT pg_reload_conf()")
+            await self.primary.set(synchronous_standby_names="*")
             await wait_until(self.is_synchronous, READY_S, "the standby is synchronous")
 
+    async def rewind(self):
+        """What the node has and the primary has not goes, and it follows the primary."""
+        await self.link.open()
+        await self.run("pg_rewind", "-D", self.node.data, "--no-sync",
+                       "--source-server", f"host=127.0.0.1 port={self.link.port} user=postgres dbname=postgres")
+        await self.follow()
+
+    async def run(self, program, *words):
+        node = self.node
+        process = await start([f"{node.bin}/{program}", *words], node.log, user=node.user, cwd=node.home)
+        if await process.wait():
+            raise RigError(f"{program} failed: see {node.log}")
+
+    async def follow(self, settings=""):
+        node = self.node
+        with open(f"{node.data}/postgresql.auto.conf", "w") as file:
+            file.write(f"primary_conninfo = 'host=127.0.0.1 port={self.link.port} user=postgres "
+                       f"application_name={self.name}'\n{settings}")
+        open(f"{node.data}/standby.signal", "w").close()
+        await node.start()
+        await wait_until(self.is_streaming, READY_S, "the standby streams")
+
+    async def told(self, condition):
+        """Whether the primary says so of it."""
+        return await self.primary.sql("SELECT count(*) FROM pg_stat_replication WHERE application_name = "
+                                      f"'{self.name}' AND {condition}") == "1"
+
     async def is_streaming(self):
-        return await self.primary.sql("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == "1"
+        return await self.told("state = 'streaming'")
 
     async def is_synchronous(self):
-        return await self.primary.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state <> 'async'") == "1"
+        return await self.told("sync_state <> 'async'")
 
     def fall_behind(self):
         """From here on it hears of no commit."""
         self.link.hold(True, True)
 
-    async def promote(self):
-        """The primary dies at once; what was on its way to the standby is lost."""
-        node = self.node
-        await self.primary.crash()
+    async def take_over(self):
+        """What was on its way from the primary is lost."""
         self.link.close()
-        if await node.sql("SELECT pg_promote(true, 30)") != "t":
-            raise RigError(f"the standby was not promoted: see {node.log}")
-        node.take_place()
+        if await self.node.sql("SELECT pg_promote(true, 30)") != "t":
+            raise RigError(f"the standby was not promoted: see {self.node.log}")
+        self.node.take_place()
+        return self.node
+
+    async def promote(self):
+        """The primary dies at once."""
+        await self.primary.crash()
+        await self.take_over()
         self.primary.remove()
-        return node
+        return self.node

@@ -219,6 +219,12 @@ class Postgres:
             raise RigError(f"{sql}: {err}")
         return out
 
+    async def set(self, **settings):
+        """For the whole cluster, from now on; None takes one back."""
+        for name, value in settings.items():
+            await self.sql(f"ALTER SYSTEM RESET {name}" if value is None else f"ALTER SYSTEM SET {name} = '{value}'")
+        await self.sql("SELECT pg_reload_conf()")
+
     def conninfo(self, database="wsonce"):
         """Of the listeners' role."""
         return f"host={self.directory} port=5432 user=wsonce dbname={database}"

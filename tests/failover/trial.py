@@ -1,0 +1,166 @@
+"""One row under way: owns its servers and its fleet, what a server that is gone had stored, and the judgement: what is
+missing, whether the audit names it, whether it comes back when it is sent again, and whether anything is doubled."""
+import copy
+import time
+
+from bench import SETTINGS, Bench, Fleet
+from figure import Figure
+from rig.feed import event_message
+from rig.load import Producer, producer_payload
+from rig.process import Process
+from rig.waiting import RigError, wait_until
+
+LISTENERS = 3
+FEED_RATE, PRODUCER_RATE = 200, 100
+RATE = FEED_RATE + PRODUCER_RATE
+TIMEOUT_S = 3                   # of both servers, as the listeners have it
+CLAIM_TTL_S = 5
+AWAKE_S = 60                    # until a fleet stores again, at the longest
+FLAGS = ["--claim-ttl", str(CLAIM_TTL_S), "--redis-timeout", "1", "--postgres-timeout", str(TIMEOUT_S)]
+REWINDABLE = "wal_log_hints = on\nwal_keep_size = 512MB\n"
+
+
+class Trial(Bench):
+    def __init__(self, row, options, programs, directory):
+        super().__init__(options, programs, directory)
+        self.row = row
+        self.postgres.settings = SETTINGS + REWINDABLE + row.settings.format(directory=directory)
+        self.figure = Figure(row.name, {})
+        self.fleet = None
+        self.others = [self.postgres]   # beside those in use: each is stopped in the end
+        self.place = None               # of Redis, for listeners; else that of the one there is
+        self.conninfo_of = self.postgres.conninfo
+        self.gone = {}                  # event id -> time of its commit on a server that is no more in use
+        self.failed_at = 0.0
+        self.ended_at = 0.0             # of the load
+        self.cells = {}
+
+    @property
+    def redis_url(self):
+        return f"unix://{self.place or self.redis.socket}"
+
+    async def start(self):
+        await self.start_servers()
+        await self.row.prepare(self)
+        self.fleet = Fleet(self, "fleet", LISTENERS, FEED_RATE, FLAGS)
+        await self.fleet.start()
+        await self.fleet.send("acks", PRODUCER_RATE)
+        await self.goes_on(1)
+
+    async def end(self):
+        await super().end()
+        for server in self.others:
+            await server.stop()
+
+    def multi_host(self, *nodes):
+        """From here on listeners choose among these."""
+        homes = ",".join(node.home for node in nodes)
+        self.conninfo_of = lambda database: (f"host={homes} port=5432 user=wsonce dbname={database} "
+                                             "target_session_attrs=read-write")
+
+    # --- what a row waits for ---
+
+    async def count(self, node=None):
+        return int(await (node or self.postgres).sql("SELECT count(*) FROM events", "fleet"))
+
+    async def goes_on(self, seconds, node=None):
+        """Until so many seconds of the load have been stored."""
+        before = await self.count(node)
+
+        async def are_stored():
+            return await self.count(node) >= before + RATE * seconds
+        await wait_until(are_stored, 3 * seconds + AWAKE_S, f"{seconds} s of the load are stored")
+
+    async def keep_gone(self, node):
+        """What a server had that is down by now. It is started where no listener finds it."""
+        aside = copy.copy(node)
+        aside.home = f"{node.base}/aside"
+        aside.own(aside.home)
+        await aside.start()
+        rows = await aside.copy_out("SELECT event_id, extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM events",
+                                    f"{self.directory}/gone", "fleet")
+        await aside.crash()
+        self.gone.update((event_id, float(at)) for event_id, at in rows)
+
+    # --- the judgement ---
+
+    async def judge(self):
+        fleet, figure = self.fleet, self.figure
+        await self.goes_on(1)
+        self.ended_at = time.time()
+        counts = await fleet.account()
+        missing = fleet.wanted - fleet.rows.keys()
+        had = missing & self.gone.keys()
+        pause = self.longest_pause()
+        lost = self.row.lost
+        figure.note("events sent", counts.pop("sent"))
+        figure.note("rows", counts.pop("rows"))
+        figure.at_most("not stored", counts.pop("lost"), len(self.gone) if lost else 0)
+        figure.at_most("of them acked", counts.pop("falsely_acked"), len(self.gone) if lost else 0)
+        figure.at_most("not stored, and no server that is gone had it", len(missing - had), 0)
+        figure.at_most("seconds without a commit", round(pause, 3), self.row.again_s, "s")
+        for name, count in counts.items():
+            figure.at_most(name.replace("_", " "), count, 0)
+        self.cells = {"missing": len(missing), "acked": len(missing & fleet.acked), "had": len(had), "pause": pause,
+                      "lag": self.failed_at - min((self.gone[event_id] for event_id in had), default=self.failed_at)}
+        if lost:
+            figure.at_least("not stored, or the row shows nothing", len(missing), 1)
+            figure.at_most("age of what the lag held", round(self.cells["lag"], 3), lost, "s")
+        await self.judge_repair(missing)
+
+    def longest_pause(self):
+        """From the failover on, between two commits wherever they went."""
+        times = sorted(at for at in {**self.gone, **self.fleet.rows}.values() if self.failed_at < at <= self.ended_at)
+        return max((later - at for at, later in zip([self.failed_at] + times, times + [self.ended_at])), default=0)
+
+    async def judge_repair(self, missing):
+        fleet, figure = self.fleet, self.figure
+        told = await self.audit("ids", sorted(fleet.wanted))
+        figure.at_most("ids that the audit names wrongly, or not", len(set(told["missing_ids"]) ^ missing), 0)
+        if self.row.repair == "resubmit":
+            await self.audit("events", map(self.message_of, sorted(fleet.wanted)), "--resubmit")
+        elif missing:
+            for prefix in sorted({event_id.rpartition("-")[0] for event_id in fleet.wanted}):
+                await self.send_again(prefix)
+        counts = await fleet.account()
+        self.cells |= {"again": len(missing) - counts["lost"], "doubled": counts["doubled"]}
+        for name in ("lost", "doubled", "altered", "falsely_acked", "unexpected", "refused_or_dead_letters", "left_in_memory"):
+            figure.at_most(f"after redelivery: {name.replace('_', ' ')}", counts[name], 0)
+
+    @staticmethod
+    def message_of(event_id):
+        return event_message(event_id, producer_payload(int(event_id.rpartition("-")[2]))).decode()
+
+    async def audit(self, kind, lines, *options):
+        """What wsonce audit says of a list."""
+        program = Process(f"{self.directory}/audit-{kind}")
+        with open(f"{program.base}.list", "w") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        await program.launch_to_tell([f"{self.programs}/wsonce", "audit", "--expected", f"{program.base}.list", "--json",
+                                      "--redis", self.redis_url, "--postgres", self.postgres.conninfo("fleet"),
+                                      "--claim-prefix", self.fleet.claim_prefix, *options])
+        if not await program.ends(AWAKE_S):
+            raise RigError(f"the audit did not end: see {program.log_path}")
+        return program.told()
+
+    async def send_again(self, prefix):
+        """All of it, as somebody would who does not know what is missing."""
+        numbers = [int(event_id.rpartition("-")[2]) for event_id in self.fleet.wanted if event_id.startswith(f"{prefix}-")]
+        program = Producer(f"{self.directory}/again-{prefix}", prefix)
+        await program.start(self.programs, [listener.port for listener in self.fleet.listeners], "--count",
+                            str(max(numbers)), "--connections", str(LISTENERS), "--ledger", program.ledger)
+        if not await program.ends(AWAKE_S):
+            raise RigError(f"{prefix} was not sent again: see {program.log_path}")
+        unanswered = max(numbers) - len(program.read_ledger())
+        self.figure.at_most(f"{prefix} sent again: without an ack", program.told()["unanswered"] + unanswered, 0)
+
+    def line(self):
+        """Of the table."""
+        cells = self.cells
+        verdict = "yes" if self.figure.is_met else "**no**"
+        if not cells:
+            return f"| {self.row.name} | | | | | | **no** |"
+        missing = f"{cells['missing']}, {cells['acked']}" if cells["missing"] else "0"
+        held = f"{cells['had']}, {cells['lag']:.1f} s" if cells["had"] else "0"
+        return (f"| {self.row.name} | {missing} | {held} | {cells.get('doubled', '?')} | {cells.get('again', '?')} | "
+                f"{cells['pause']:.1f} | {verdict} |")
