@@ -40,7 +40,7 @@ SOURCE_OBJ := $(call loadtest,source server arrival backlog replay hist $(SHARED
 PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/base/backoff.o
 CEILING_OBJ := $(call loadtest,ceiling message options summary) \
 	$(patsubst %,$B/listener/%.o,postgres/array postgres/schema redis/resp base/memory base/log)
-SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/clock.c %/played_postgres.c,$(wildcard tests/support/*.c)))
+SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/clock.c %/played_postgres.c %/played_redis.c,$(wildcard tests/support/*.c)))
 FAKES := $B/tests/support/clock.o
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline unit/test_fleet support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
@@ -169,9 +169,10 @@ $B/wsonce-producer: $(PRODUCER_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
 $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
-# Some tests play the connection to Postgres.
-$B/tests/unit/unit: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,backoff_draw $(addprefix postgres_,open state identity error set_patience query copy cell text close))
-$B/tests/unit/unit: $(UNIT) $(FAKES) $B/tests/support/played_postgres.o $(MODULES)
+# Some tests play the connection to Postgres or Redis.
+$B/tests/unit/unit: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,backoff_draw $(addprefix postgres_,open state identity error set_patience query copy cell text close) \
+	$(addprefix redis_,open state send script_sha load_scripts mask unanswered close))
+$B/tests/unit/unit: $(UNIT) $(FAKES) $(patsubst %,$B/tests/support/played_%.o,postgres redis) $(MODULES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm
 $B/tests/unit/pipeline: $(PIPELINE) $(FAKES) $(STAGES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
@@ -217,7 +218,7 @@ $B/tests/instructions/%.o: OUR_CFLAGS += -DROAD_FLAGS='"$(CFLAGS)"'
 # The listener's own files once more, with the points of listener/base/rare.h.
 $B/simulated/%.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/simulation/rare.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED
-$B/tests/unit/%.o $B/tests/support/fake_stages.o $B/tests/support/played_postgres.o: OUR_CFLAGS += -Itests/support
+$B/tests/unit/%.o $B/tests/support/fake_stages.o $B/tests/support/played_%.o: OUR_CFLAGS += -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
 define compile
 @mkdir -p $(@D)

@@ -1,0 +1,177 @@
+/* The connection to Redis, played. */
+#include "played_redis.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "register.lua.h"
+#include "seize.lua.h"
+
+#define COMMANDS  100
+#define OWNER_LEN 19 /* "i.", the nonce, "@" */
+
+struct command {
+	char text[500];
+	redis_cb *cb;
+	void *arg;
+};
+
+static bool is_played;
+static struct redis_settings settings;
+static enum redis_state state;
+static struct command commands[COMMANDS];
+static int sent, seen, answered, loads;
+static char own[60];
+
+struct redis *__real_redis_open(uv_loop_t *loop, const struct redis_settings *s);
+enum redis_state __real_redis_state(const struct redis *r);
+int __real_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg);
+const char *__real_redis_script_sha(const struct redis *r, enum redis_script script);
+void __real_redis_load_scripts(struct redis *r);
+void __real_redis_mask(const struct redis *r, char *text);
+uint64_t __real_redis_unanswered(const struct redis *r);
+void __real_redis_close(struct redis *r, void (*done)(void *arg), void *arg);
+
+struct redis *__wrap_redis_open(uv_loop_t *loop, const struct redis_settings *s)
+{
+	if (!is_played)
+		return __real_redis_open(loop, s);
+	settings = *s;
+	return (struct redis *)&settings;
+}
+
+enum redis_state __wrap_redis_state(const struct redis *r)
+{
+	return is_played ? state : __real_redis_state(r);
+}
+
+/* A claim of the instance i, by a nonce that is not 0. */
+static bool is_own(const char *word, size_t len)
+{
+	if (len < OWNER_LEN || len >= sizeof(own) || strncmp(word, "i.", 2) != 0 || word[OWNER_LEN - 1] != '@' ||
+	    strncmp(word, "i.0000000000000000", OWNER_LEN - 1) == 0)
+		return false;
+	snprintf(own, sizeof(own), "%.*s", (int)len, word);
+	return true;
+}
+
+static void add_word(char *text, size_t size, const char *word, size_t len)
+{
+	size_t n = strlen(text);
+
+	if (len == strlen(LUA_SEIZE) && memcmp(word, LUA_SEIZE, len) == 0)
+		snprintf(text + n, size - n, " seize");
+	else if (len == strlen(LUA_REGISTER) && memcmp(word, LUA_REGISTER, len) == 0)
+		snprintf(text + n, size - n, " register");
+	else if (is_own(word, len))
+		snprintf(text + n, size - n, " me@");
+	else if (len > 5 && (strncmp(word, "done@", 5) == 0 || strncmp(word, "dead@", 5) == 0))
+		snprintf(text + n, size - n, " %.5sT%.*s", word, (int)(len - 5 - strspn(word + 5, "0123456789")),
+			 word + 5 + strspn(word + 5, "0123456789"));
+	else
+		snprintf(text + n, size - n, " %.*s", (int)len, word);
+}
+
+int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
+{
+	struct command *c = &commands[sent];
+	const char *at = strchr(bytes, '\n') + 1;
+	char text[sizeof(c->text)] = "";
+
+	if (!is_played)
+		return __real_redis_send(r, bytes, len, cb, arg);
+	if (state != REDIS_READY || sent == COMMANDS)
+		return -1;
+	for (int words = atoi(bytes + 1); words; words--) {
+		size_t n = strtoul(at + 1, NULL, 10);
+
+		at = strchr(at, '\n') + 1;
+		add_word(text, sizeof(text), at, n);
+		at += n + 2;
+	}
+	if (at != bytes + len)
+		abort();
+	snprintf(c->text, sizeof(c->text), "%s", text + 1);
+	c->cb = cb;
+	c->arg = arg;
+	sent++;
+	return 0;
+}
+
+const char *__wrap_redis_script_sha(const struct redis *r, enum redis_script script)
+{
+	static const char *const names[] = {"heartbeat", "release", "renew"};
+
+	return is_played ? names[script] : __real_redis_script_sha(r, script);
+}
+
+void __wrap_redis_load_scripts(struct redis *r)
+{
+	if (is_played)
+		loads++;
+	else
+		__real_redis_load_scripts(r);
+}
+
+void __wrap_redis_mask(const struct redis *r, char *text)
+{
+	if (!is_played)
+		__real_redis_mask(r, text);
+}
+
+uint64_t __wrap_redis_unanswered(const struct redis *r)
+{
+	return is_played ? (uint64_t)(sent - answered) : __real_redis_unanswered(r);
+}
+
+void __wrap_redis_close(struct redis *r, void (*done)(void *arg), void *arg)
+{
+	if (!is_played) {
+		__real_redis_close(r, done, arg);
+		return;
+	}
+	while (answered < sent)
+		played_redis_answer(NULL);
+	done(arg);
+}
+
+/* --- for the test --- */
+
+void played_redis_start(void)
+{
+	is_played = true;
+}
+
+void played_redis_set_state(enum redis_state to)
+{
+	state = to;
+	settings.on_state(settings.owner, to);
+}
+
+const char *played_redis_next(void)
+{
+	return seen < sent ? commands[seen++].text : "";
+}
+
+void played_redis_answer(const struct redis_reply *reply)
+{
+	const struct command *c = &commands[answered];
+
+	if (answered == sent)
+		abort();
+	answered++;
+	if (c->cb)
+		c->cb(settings.owner, c->arg, reply);
+}
+
+int played_redis_loads(void)
+{
+	return loads;
+}
+
+const char *played_redis_own(void)
+{
+	return own;
+}

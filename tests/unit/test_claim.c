@@ -1,0 +1,501 @@
+/* What is asked of Redis for claims, marks and the registry of prefixes, and what each answer means. */
+#include "clock.h"
+#include "played_redis.h"
+#include "road/claim.h"
+#include "unit.h"
+
+#include <uv.h>
+
+static uv_loop_t loop;
+static struct claim *claim;
+static struct event events[3]; /* a, b, c */
+static char became[400];
+static struct config config;
+static const uint8_t digest[32] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
+
+static void note(const char *word, const struct event *ev)
+{
+	size_t len = strlen(became);
+
+	snprintf(became + len, sizeof(became) - len, "%.*s %s, ", ev ? 1 : 0, ev ? ev->id : "", word);
+}
+
+static const char *const results[] = {"mine", "another's", "done", "dead", "absent", "unknown"};
+
+static void on_claimed(void *arg, struct event *ev, enum claim_result result)
+{
+	(void)arg;
+	note(results[result], ev);
+}
+
+static void on_counted(void *arg, struct event *ev, long attempts)
+{
+	char number[24];
+
+	(void)arg;
+	snprintf(number, sizeof(number), "%ld", attempts);
+	note(number, ev);
+}
+
+static void on_foreign(void *arg, const char *sentence)
+{
+	(void)arg;
+	cr_assert(strstr(sentence, "--claim-prefix dedup:: in this Redis ded is"));
+	note("foreign", NULL);
+}
+
+static struct claim *open_claim(void)
+{
+	const struct claim_callbacks on = {on_claimed, on_claimed, on_counted, on_foreign, NULL};
+
+	return claim_open(&loop, &config, &on);
+}
+
+static void set_up(void)
+{
+	played_redis_start();
+	clock_stop();
+	uv_loop_init(&loop);
+	config = (struct config){.redis = (char *)"unix:///redis",
+				 .instance_id = (char *)"i",
+				 .claim_prefix = (char *)"dedup:",
+				 .claim_ttl_s = 30,
+				 .dedup_window_s = 300};
+	claim = open_claim();
+	for (int i = 0; i < 3; i++) {
+		static char ids[] = "abc";
+
+		events[i] = (struct event){.id = &ids[i], .id_len = 1, .message = "{}", .message_len = 2};
+		events[i].digest = digest;
+	}
+	played_redis_set_state(REDIS_READY);
+	claim_set_epoch(claim, 0xab);
+}
+
+static void on_closed(void *arg)
+{
+	(void)arg;
+}
+
+static void tear_down(void)
+{
+	claim_close(claim, on_closed, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	cr_assert_eq(uv_loop_close(&loop), 0);
+}
+
+TestSuite(claim, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static void expect_sent(const char *expected)
+{
+	cr_assert_str_eq(played_redis_next(), expected);
+}
+
+static void expect_became(const char *expected)
+{
+	cr_assert_str_eq(became, expected);
+	*became = '\0';
+}
+
+static struct redis_reply text_of(enum reply_type type, const char *text)
+{
+	return (struct redis_reply){.type = type, .str = (char *)text, .len = strlen(text)};
+}
+
+static void say(enum reply_type type, const char *text)
+{
+	const struct redis_reply reply = text_of(type, text);
+
+	played_redis_answer(&reply);
+}
+
+static void say_number(long long number)
+{
+	played_redis_answer(&(struct redis_reply){.type = REPLY_INTEGER, .integer = number});
+}
+
+/* A word for each element: "-" is nil. */
+static void say_array(int n, const char *const *texts)
+{
+	struct redis_reply replies[4], *elements[4];
+
+	for (int i = 0; i < n; i++) {
+		replies[i] = text_of(strcmp(texts[i], "-") == 0 ? REPLY_NIL : REPLY_STRING, texts[i]);
+		elements[i] = &replies[i];
+	}
+	played_redis_answer(&(struct redis_reply){.type = REPLY_ARRAY, .elements = (size_t)n, .element = elements});
+}
+
+#define SAY_ARRAY(...) \
+	say_array(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *const[]){__VA_ARGS__})
+
+static void take(int i)
+{
+	cr_assert_eq(claim_take(claim, &events[i]), 0);
+	expect_sent((const char *[]){"SET dedup:a me@ NX GET EX 30", "SET dedup:b me@ NX GET EX 30",
+				     "SET dedup:c me@ NX GET EX 30"}[i]);
+}
+
+static void take_and_hear(enum reply_type type, const char *text)
+{
+	take(0);
+	say(type, text);
+}
+
+Test(claim, what_was_not_there_is_ours)
+{
+	take_and_hear(REPLY_NIL, "");
+	expect_became("a mine, ");
+	cr_assert(events[0].is_claimed);
+}
+
+Test(claim, what_another_has_is_not)
+{
+	take_and_hear(REPLY_STRING, "j.0123456789abcdef@17");
+	expect_became("a another's, ");
+	cr_assert_not(events[0].is_claimed);
+	take_and_hear(REPLY_STRING, "i.0123456789abcdef@17");
+	expect_became("a another's, ");
+}
+
+/* An earlier SET arrived, and its answer did not. */
+Test(claim, what_has_our_own_value_is_ours_under_its_time)
+{
+	char value[60];
+
+	take(0);
+	snprintf(value, sizeof(value), "%.19s17", played_redis_own());
+	say(REPLY_STRING, value);
+	expect_became("a mine, ");
+	cr_assert_eq(events[0].claim_ms, 17);
+	take(0);
+	snprintf(value, sizeof(value), "%.19s", played_redis_own());
+	say(REPLY_STATUS, value);
+	expect_became("a another's, ");
+}
+
+Test(claim, done_and_dead_marks_of_this_epoch_are_believed)
+{
+	take_and_hear(REPLY_STRING, "done@17.000000ab");
+	expect_became("a done, ");
+	take_and_hear(REPLY_STRING, "dead@17.000000ab/0123456789abcdef");
+	expect_became("a dead, ");
+	cr_assert_not(events[0].is_claimed);
+}
+
+Test(claim, without_an_epoch_marks_say_nothing)
+{
+	claim_set_epoch(claim, 0);
+	take_and_hear(REPLY_STRING, "done@17.000000ab");
+	expect_became("a unknown, ");
+	cr_assert_not(events[0].is_claimed, "a mark is there");
+}
+
+static void expect_seized(const char *mark)
+{
+	char text[200];
+
+	take_and_hear(REPLY_STRING, mark);
+	expect_became("");
+	snprintf(text, sizeof(text), "EVAL seize 1 dedup:a %s me@ 30",
+		 strstr(mark, "dead") ? "dead@T.000000ab/0123456789abcdee" : "done@T.000000ac");
+	expect_sent(text);
+}
+
+Test(claim, a_mark_that_says_nothing_is_taken_away)
+{
+	expect_seized("done@17.000000ac");
+	say(REPLY_NIL, "");
+	expect_became("a mine, ");
+	expect_seized("dead@17.000000ab/0123456789abcdee");
+	say(REPLY_STRING, "j.0123456789abcdef@17");
+	expect_became("a another's, ");
+	expect_seized("done@17.000000ac");
+	say(REPLY_STRING, "done@18.000000ac");
+	expect_became("a unknown, ");
+	expect_seized("done@17.000000ac");
+	played_redis_answer(NULL);
+	expect_became("a unknown, ");
+	cr_assert(events[0].is_claimed, "it may have arrived");
+}
+
+Test(claim, an_error_is_unknown_and_a_refusal_for_three_seconds)
+{
+	cr_assert_not(claim_is_refused(claim));
+	take_and_hear(REPLY_ERROR, "OOM command not allowed");
+	expect_became("a unknown, ");
+	cr_assert(events[0].is_claimed, "it may be there all the same");
+	cr_assert(claim_is_refused(claim));
+	clock_pass(2999);
+	uv_update_time(&loop);
+	cr_assert(claim_is_refused(claim));
+	clock_pass(1);
+	uv_update_time(&loop);
+	cr_assert_not(claim_is_refused(claim));
+}
+
+Test(claim, no_answer_is_unknown)
+{
+	take(0);
+	cr_assert_eq(claim_unanswered(claim), 1);
+	played_redis_answer(NULL);
+	expect_became("a unknown, ");
+	cr_assert(events[0].is_claimed);
+	cr_assert_not(claim_is_refused(claim));
+}
+
+Test(claim, a_number_is_no_claim)
+{
+	take(0);
+	say_number(1);
+	expect_became("a unknown, ");
+	cr_assert_not(events[0].is_claimed);
+}
+
+/* The nonce of a process, and a time that never comes again: see claim.c. */
+Test(claim, values_are_never_the_same_twice)
+{
+	int64_t first;
+
+	take(0);
+	first = events[0].claim_ms;
+	take(0);
+	cr_assert_gt(events[0].claim_ms, first);
+}
+
+Test(claim, nobody_is_asked_while_redis_is_away)
+{
+	struct event *all[] = {&events[0]};
+
+	played_redis_set_state(REDIS_DOWN);
+	cr_assert_not(claim_is_ready(claim));
+	cr_assert_eq(claim_take(claim, &events[0]), -1);
+	cr_assert_eq(claim_look(claim, all, 1), -1);
+	cr_assert_eq(claim_count(claim, &events[0]), -1);
+	cr_assert_eq(claim_unanswered(claim), 0);
+	cr_assert(claim_is_used(claim));
+}
+
+Test(claim, a_look_is_of_all_at_once)
+{
+	struct event *all[] = {&events[0], &events[1], &events[2]};
+
+	events[0].is_claimed = true;
+	cr_assert_eq(claim_look(claim, all, 3), 0);
+	expect_sent("MGET dedup:a dedup:b dedup:c");
+	SAY_ARRAY("j.0123456789abcdef@17", "-", "done@1.000000ab");
+	expect_became("a another's, b absent, c done, ");
+	cr_assert_not(events[0].is_claimed);
+}
+
+Test(claim, a_look_whose_answer_is_no_such_array_says_nothing)
+{
+	struct event *all[] = {&events[0], &events[1]};
+
+	for (int i = 0; i < 4; i++) {
+		cr_assert_eq(claim_look(claim, all, 2), 0);
+		if (i == 0)
+			SAY_ARRAY("-");
+		else if (i == 1)
+			say(REPLY_ERROR, "LOADING");
+		else if (i == 2)
+			say_number(2);
+		else
+			played_redis_answer(NULL);
+		expect_became("a unknown, b unknown, ");
+		cr_assert_eq(claim_is_refused(claim), i > 0);
+	}
+}
+
+Test(claim, tries_are_counted_by_message)
+{
+	cr_assert_eq(claim_count(claim, &events[0]), 0);
+	expect_sent("SET wsonce:attempts:dedup:a/0123456789abcdef 0 NX EX 3600");
+	expect_sent("INCR wsonce:attempts:dedup:a/0123456789abcdef");
+	say(REPLY_STATUS, "OK");
+	say_number(4);
+	expect_became("a 4, ");
+	claim_count(claim, &events[0]);
+	say(REPLY_STATUS, "OK");
+	say(REPLY_ERROR, "ERR not an integer");
+	expect_became("a -1, ");
+	claim_count(claim, &events[0]);
+	say(REPLY_STATUS, "OK");
+	say_number(-1);
+	expect_became("a -1, ");
+}
+
+/* --- scripts --- */
+
+Test(claim, claims_are_renewed_and_given_back_by_their_whole_value)
+{
+	struct event *all[] = {&events[0], &events[1]};
+
+	events[0].is_claimed = true;
+	claim_renew(claim, all, 2);
+	expect_sent("EVALSHA renew 2 dedup:a dedup:b me@ me@ 30");
+	cr_assert(events[0].is_claimed);
+	cr_assert_eq(events[1].lease_ms, (int64_t)uv_now(&loop));
+	claim_release(claim, all, 1);
+	expect_sent("EVALSHA release 1 dedup:a me@");
+	cr_assert_not(events[0].is_claimed);
+}
+
+Test(claim, scripts_that_redis_forgot_are_loaded_and_run_once_more)
+{
+	struct event *all[] = {&events[0]};
+
+	claim_release(claim, all, 1);
+	expect_sent("EVALSHA release 1 dedup:a me@");
+	say(REPLY_ERROR, "NOSCRIPT No matching script. Please use EVAL.");
+	cr_assert_eq(played_redis_loads(), 1);
+	expect_sent("EVALSHA release 1 dedup:a me@");
+	say(REPLY_ERROR, "NOSCRIPT No matching script. Please use EVAL.");
+	expect_sent("");
+	cr_assert_eq(played_redis_loads(), 1);
+	cr_assert(claim_is_refused(claim));
+}
+
+/* --- marks --- */
+
+Test(claim, marks_say_the_epoch_and_a_dead_one_the_message)
+{
+	claim_mark(claim, &events[0], CLAIM_MARK_DONE);
+	expect_sent("SET dedup:a done@T.000000ab EX 300");
+	claim_mark(claim, &events[1], CLAIM_MARK_DEAD);
+	expect_sent("SET dedup:b dead@T.000000ab/0123456789abcdef EX 300");
+	expect_sent("DEL wsonce:attempts:dedup:b/0123456789abcdef");
+	events[2].attempts = 1;
+	claim_mark(claim, &events[2], CLAIM_MARK_DONE);
+	expect_sent("SET dedup:c done@T.000000ab EX 300");
+	expect_sent("DEL wsonce:attempts:dedup:c/0123456789abcdef");
+	expect_sent("");
+}
+
+/* A Redis that is full refuses the mark, too. */
+Test(claim, after_a_refusal_the_claim_is_given_back_before_the_mark)
+{
+	take_and_hear(REPLY_ERROR, "OOM command not allowed");
+	claim_mark(claim, &events[0], CLAIM_MARK_DONE);
+	expect_sent("EVALSHA release 1 dedup:a me@");
+	expect_sent("SET dedup:a done@T.000000ab EX 300");
+	say_number(0);
+	say(REPLY_STATUS, "OK");
+	take_and_hear(REPLY_NIL, "");
+	claim_mark(claim, &events[0], CLAIM_MARK_DONE);
+	expect_sent("SET dedup:a done@T.000000ab EX 300");
+}
+
+Test(claim, marks_that_did_not_arrive_are_made_up_for)
+{
+	claim_mark(claim, &events[0], CLAIM_MARK_DONE);
+	expect_sent("SET dedup:a done@T.000000ab EX 300");
+	played_redis_set_state(REDIS_DOWN);
+	played_redis_answer(NULL);
+	claim_mark(claim, &events[1], CLAIM_MARK_DONE);
+	events[2].is_claimed = true;
+	claim_mark(claim, &events[2], CLAIM_MARK_DONE);
+	played_redis_set_state(REDIS_READY);
+	expect_sent("SET dedup:a done@T.000000ab EX 300");
+	expect_sent("SET dedup:c done@T.000000ab EX 300");
+	expect_sent("");
+	say(REPLY_STATUS, "OK");
+	say(REPLY_STATUS, "OK");
+	played_redis_set_state(REDIS_DOWN);
+	played_redis_set_state(REDIS_READY);
+	expect_sent("");
+}
+
+/* --- the registry of prefixes --- */
+
+Test(claim, the_prefix_is_entered_for_the_database)
+{
+	claim_set_database(claim, "d");
+	expect_sent("EVAL register 1 wsonce:prefixes dedup: d");
+	say(REPLY_NIL, "");
+	claim_set_database(claim, "d");
+	expect_sent("");
+	claim_restore(claim);
+	expect_sent("EVAL register 1 wsonce:prefixes dedup: d");
+	played_redis_set_state(REDIS_DOWN);
+	claim_restore(claim);
+	played_redis_set_state(REDIS_READY);
+	expect_sent("EVAL register 1 wsonce:prefixes dedup: d");
+	expect_sent("");
+}
+
+Test(claim, another_databases_prefix_ends_a_listener_that_starts)
+{
+	claim_set_database(claim, "d");
+	SAY_ARRAY("ded", "e");
+	expect_became(" foreign, ");
+	cr_assert_not(claim_is_ready(claim));
+	claim_restore(claim);
+	SAY_ARRAY("ded", "e");
+	expect_became("");
+}
+
+Test(claim, another_databases_prefix_keeps_one_that_works_from_redis_for_a_while)
+{
+	claim_set_database(claim, "d");
+	say(REPLY_NIL, "");
+	claim_restore(claim);
+	SAY_ARRAY("ded", "e");
+	expect_became("");
+	cr_assert_not(claim_is_ready(claim));
+	claim_restore(claim);
+	say(REPLY_NIL, "");
+	cr_assert(claim_is_ready(claim));
+}
+
+Test(claim, what_is_no_answer_to_the_entry_says_nothing)
+{
+	static const char *const texts[] = {"ded", "-", "x"};
+
+	for (int i = 0; i < 6; i++) {
+		claim_set_database(claim, "d");
+		claim_restore(claim);
+	}
+	played_redis_answer(NULL);
+	say(REPLY_ERROR, "OOM");
+	say_array(3, texts);
+	say_array(1, texts);
+	say_array(2, texts);
+	say_array(2, texts + 1);
+	say_number(1);
+	cr_assert(claim_is_ready(claim));
+	expect_became("");
+}
+
+/* --- the fleet --- */
+
+Test(claim, heartbeats_go_on_until_it_leaves_or_rests)
+{
+	claim_prefers_other(claim, &events[0]);
+	cr_assert_eq(strncmp(played_redis_next(), "EVALSHA heartbeat 1 wsonce:fleet:dedup:", 39), 0);
+	claim_rest(claim, true);
+	cr_assert_eq(strncmp(played_redis_next(), "ZREM wsonce:fleet:dedup:", 24), 0);
+	claim_rest(claim, false);
+	expect_sent("");
+	claim_leave(claim);
+	cr_assert_eq(strncmp(played_redis_next(), "ZREM wsonce:fleet:dedup:", 24), 0);
+	claim_prefers_other(claim, &events[0]);
+	expect_sent("");
+}
+
+/* --- seals --- */
+
+Test(claim, with_a_key_marks_without_its_seal_say_nothing)
+{
+	claim_close(claim, on_closed, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	config.marks_key = (char *)"0123456789abcdef0123456789abcdef";
+	claim = open_claim();
+	played_redis_set_state(REDIS_READY);
+	claim_set_epoch(claim, 0xab);
+	take_and_hear(REPLY_STRING, "done@17.000000ab");
+	expect_became("");
+	expect_sent("EVAL seize 1 dedup:a done@T.000000ab me@ 30");
+	say(REPLY_NIL, "");
+	expect_became("a mine, ");
+}
