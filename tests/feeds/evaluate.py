@@ -15,6 +15,7 @@ import sys
 NOW = 1790000000
 ABSENT = type("Absent", (), {"__repr__": lambda self: "absent"})()
 PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+HEX = re.compile(r"(0x)?[0-9a-fA-F]+")
 INDEX = re.compile(r"0|[1-9][0-9]*")
 TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
 COUNTS = ("frames", "event_frames", "ignored_frames", "rejected_frames", "events_seen", "unique_events",
@@ -206,20 +207,25 @@ class Cursor:
         if self.is_held and fits(document, self.settings["hold_until"]):
             self.is_held = False
             if self.waiting is not None:
-                self.mark = self.later(self.mark, self.read(self.waiting))
+                self.mark = self.later(self.mark, self.waiting)
 
     def read(self, value):
-        if self.settings.get("format") == "hex" and isinstance(value, str):
-            value = int(value, 16)
-        return value
+        """None if it cannot be a cursor."""
+        if self.settings.get("format") != "hex":
+            return value if is_there(value) else None
+        return int(value, 16) if isinstance(value, str) and HEX.fullmatch(value) else None
 
     def later(self, old, new):
-        return new if old is None or self.settings["kind"] == "last" else max(old, new)
+        if old is None or self.settings["kind"] == "last":
+            return new
+        if isinstance(old, bool) or isinstance(new, bool):
+            raise TypeError("a cursor that is true or false")
+        return max(old, new)
 
     def move(self, value, now):
-        if not is_there(value):
-            return
         value = self.read(value)
+        if value is None:
+            return
         if self.settings.get("clamp_now") and isinstance(value, int):
             value = min(value, now)
         if self.is_held:
