@@ -138,7 +138,7 @@ async def play(rig):
     for authority in ("ours", "theirs"):
         make_authority(at + authority)
     sign(f"{at}right", f"{at}ours")
-    sign(f"{at}late", f"{at}ours", "-1")
+    sign(f"{at}late", f"{at}ours", "0")
     sign(f"{at}wrong", f"{at}theirs")
     door = await rig.listener("client-ca", "--ingest", "127.0.0.1:0", "--ingest-cert", f"{at}theirs.crt", "--ingest-key",
                               f"{at}theirs.key", "--ingest-client-ca", f"{at}ours.crt", env={"SSL_CERT_FILE": f"{at}theirs.crt"})

@@ -176,23 +176,30 @@ static void forget_request(void)
 		;
 }
 
-/* Waits for a connection, or for a request by the one that is there. */
-static void await_request(void)
+static void take_connection(void)
 {
-	int fd = -1;
-	char byte;
+	int fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	for (int turns = 0; fd < 0 && turns < 100000; turns++) {
-		turn();
-		fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd < 0 && peer >= 0 && recv(peer, &byte, 1, MSG_PEEK) > 0)
-			return;
-	}
-	must(fd >= 0, "nobody connects");
+	if (fd < 0)
+		return;
 	if (peer >= 0)
 		close(peer);
 	peer = fd;
 	setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+}
+
+/* Waits for the beginning of a request: what is sent before that is no answer to it. */
+static void await_request(void)
+{
+	char byte;
+
+	for (int turns = 0; turns < 100000; turns++) {
+		turn();
+		take_connection();
+		if (peer >= 0 && recv(peer, &byte, 1, MSG_PEEK) > 0)
+			return;
+	}
+	must(false, "nobody sends a request");
 }
 
 static void send_answer(const char *bytes, size_t len, unsigned int cut)

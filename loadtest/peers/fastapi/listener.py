@@ -8,6 +8,7 @@ import logging
 import os
 import random
 import shlex
+import signal
 import socket
 import sys
 
@@ -205,6 +206,7 @@ def main():
     listener = Listener(options)
     server = uvicorn.Server(uvicorn.Config(make_app(listener), access_log=False, log_config=None))
     print(f"listening on http://{address}:{door.getsockname()[1]}/healthz", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn from 0.29 raises it once more when all is done
     server.run(sockets=[door])
     sys.exit(listener.status)
 
