@@ -872,7 +872,7 @@ int store_ask_epoch(struct store *s)
 
 static void go_on(struct store *s)
 {
-	if (s->job != JOB_NONE && s->job != JOB_CHECKIN && s->job != JOB_EPOCH)
+	if (s->job != JOB_NONE)
 		send_range(s);
 }
 

@@ -148,3 +148,29 @@ Test(fleet, who_rests_is_silent_until_it_hears_something_again)
 	fleet_hear(fleet);
 	cr_assert_eq(pass(100), 1);
 }
+
+/* The key of the listeners that hear these feeds. */
+static const char *key_of(const char *const *sources, size_t n)
+{
+	static char keys[2][100];
+	static int turn;
+	const struct config config = {.claim_prefix = (char *)"p:", .sources = {(char **)sources, n}};
+	char *key = keys[turn ^= 1];
+	struct fleet *f = fleet_open(&loop, &config, "me");
+
+	fleet_set_redis(f, (struct redis *)&loop);
+	fleet_leave(f);
+	fleet_close(f, on_closed, NULL);
+	cr_assert_eq(sscanf(strstr(sent, "wsonce:fleet:"), "%99s", key), 1);
+	return key;
+}
+
+Test(fleet, those_that_hear_other_feeds_are_another_one)
+{
+	static const char *const sources[] = {"ws://a/x", "wss://b/y", "ws://a/x", "ws://me:secret@a/x", "wss://a/x"};
+
+	cr_assert_str_eq(key_of(sources, 2), key_of(sources + 1, 2), "the order does not matter");
+	cr_assert_str_neq(key_of(sources, 1), key_of(sources + 1, 1));
+	cr_assert_str_eq(key_of(sources, 1), key_of(sources + 3, 1), "nor does who it is known as");
+	cr_assert_str_neq(key_of(sources, 1), key_of(sources + 4, 1));
+}

@@ -427,6 +427,19 @@ Test(store, a_batch_that_is_late_is_halved_on_the_next_connection)
 	expect_asked("insert a b");
 }
 
+Test(store, one_that_is_late_alone_is_given_back)
+{
+	const struct postgres_answer late = {.result = POSTGRES_UNKNOWN, .is_late = true};
+
+	insert("a");
+	say(late);
+	expect_became("a later, ");
+	played_postgres_set_state(POSTGRES_READY);
+	bury("b");
+	say(late);
+	cr_assert_str_eq(strstr(became, "b "), "b unburied, ");
+}
+
 Test(store, a_statement_that_cannot_be_sent_is_sent_on_the_next_connection)
 {
 	played_postgres.is_lost = true;
@@ -435,6 +448,18 @@ Test(store, a_statement_that_cannot_be_sent_is_sent_on_the_next_connection)
 	played_postgres.is_lost = false;
 	played_postgres_set_state(POSTGRES_READY);
 	expect_asked("insert a b");
+}
+
+Test(store, a_retry_while_postgres_is_away_waits_for_it)
+{
+	insert("a");
+	say(trouble);
+	played_postgres_set_state(POSTGRES_DOWN);
+	pass(5000);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	cr_assert_not(uv_loop_alive(&loop));
+	played_postgres_set_state(POSTGRES_READY);
+	expect_asked("insert a");
 }
 
 Test(store, nothing_is_sent_before_it_is_ready)
