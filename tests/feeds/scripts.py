@@ -850,7 +850,7 @@ class AwsApiGateway(Feed):
     name = "aws-api-gateway"
     BEAT_S = 6
     AGE_S = 15
-    overrides = {"ping": {"every_s": 1, "send": {"action": "ping"}}, "max_age_s": 3, "overlap_s": 2}
+    overrides = {"url": "wss://gateway/production", "ping": {"every_s": 1, "send": {"action": "ping"}}, "max_age_s": 3, "overlap_s": 2}
 
     def received(self, c, message):
         if message.get("action") == "subscribe":
