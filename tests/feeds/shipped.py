@@ -1,0 +1,37 @@
+"""A shipped profile, turned to the scripted server: owns which of its words are changed for that."""
+import json
+import re
+
+from rig import run
+from scripts import TOKEN
+
+SECRET = re.compile(r"\$\{env:(\w+)\}")
+
+
+def local(text, port):
+    """A URL of the profile, on the scripted server; what a variable stands for is left alone."""
+    text = re.sub(r"^wss://", "ws://", text)
+    return re.sub(r"^(ws|http)s?://[^/$?]+", rf"\1://127.0.0.1:{port}", text)
+
+
+def local_profile(feed):
+    with open(f"{run.TREE}/profiles/{feed.name}.json", encoding="utf-8") as file:
+        profile = json.load(file)
+    profile.update(feed.overrides)
+    profile.pop("mirrors", None)
+    profile["headers"] = {**profile.get("headers", {}), "X-Listener": "${env:LISTENER}"}
+    for key in ("url", "url_resume"):
+        if key in profile:
+            profile[key] = local(profile[key], feed.port)
+    for key, value in profile.get("vars", {}).items():
+        if key in ("host", "relay"):
+            profile["vars"][key] = f"127.0.0.1:{feed.port}"
+        elif isinstance(value, str):
+            profile["vars"][key] = local(value, feed.port)
+    return profile
+
+
+def secrets(profile, listener):
+    """The environment of a listener with that profile."""
+    names = set(SECRET.findall(json.dumps(profile)))
+    return {**dict.fromkeys(names, TOKEN), "LISTENER": listener}
