@@ -46,8 +46,9 @@ static int run_check(const struct invocation *in)
 	struct profile_fault fault;
 	struct profile *p = profile_read_file(in->words[0], NULL, &fault);
 
-	if (!p) {
-		dispatch_fail("%s", fault.text);
+	if (!p || *p->doubt.text) {
+		dispatch_fail("%s", p ? p->doubt.text : fault.text);
+		profile_free(p);
 		return STATUS_USAGE;
 	}
 	printf("%s: %zu rules, no fault found\n", p->name, p->rule_count);

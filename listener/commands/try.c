@@ -79,6 +79,8 @@ static int run_try(const struct invocation *in)
 		dispatch_fail("%s", fault.text);
 		return STATUS_USAGE;
 	}
+	if (*p->doubt.text)
+		dispatch_fail("%s", p->doubt.text);
 	if (o->frames)
 		result = recording_try(p, o->frames, starts, (size_t)count, o->now_s) ? STATUS_FAILED : STATUS_FINE;
 	else

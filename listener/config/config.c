@@ -409,6 +409,11 @@ static int add_feed(struct reader *r, struct profile *p, const struct profile_fa
 		snprintf(r->error, r->error_size, "%s", fault->text);
 		return -1;
 	}
+	if (*p->doubt.text) {
+		snprintf(r->error, r->error_size, "%s", p->doubt.text);
+		profile_free(p);
+		return -1;
+	}
 	if (has_feed(c, p->name)) {
 		snprintf(r->error, r->error_size,
 			 "two feeds are named %.100s: give one of them another \"name\" (--feed %.100s?name=...)",

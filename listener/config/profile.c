@@ -29,8 +29,8 @@ struct key_table {
 static int read_text(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	(void)k;
-	if (!json_is_string(value))
-		return profile_fail(r, "must be a text");
+	if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
+		return profile_fail(r, "must be a text, without \\u0000");
 	*(const char **)at = json_string_value(value);
 	return 0;
 }
@@ -183,14 +183,16 @@ static int check_text_template(struct profile_reader *r, const json_t *item)
 
 static int check_part_item(struct profile_reader *r, const json_t *item)
 {
-	return json_is_string(item) ? profile_check_part(r, json_string_value(item))
-				    : profile_fail(r, "must be a text: a part");
+	const char *part = NULL;
+
+	return read_text(r, NULL, item, &part) || profile_check_part(r, part);
 }
 
 static int check_pointer_item(struct profile_reader *r, const json_t *item)
 {
-	return json_is_string(item) ? profile_check_pointer(r, json_string_value(item))
-				    : profile_fail(r, "must be a text: a JSON pointer");
+	const char *pointer = NULL;
+
+	return read_text(r, NULL, item, &pointer) || profile_check_pointer(r, pointer);
 }
 
 /* words: "frame", if they may point into a frame. */
@@ -741,6 +743,7 @@ struct profile *profile_from_json(json_t *root, struct profile_reader *r)
 		return NULL;
 	}
 	complete(p);
+	p->doubt = r->doubt;
 	return p;
 }
 

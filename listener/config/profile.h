@@ -75,6 +75,11 @@ struct profile_rule {
 	bool overlap; /* connect the successor before this connection is closed */
 };
 
+/* Where errors of a profile go: one sentence that names key and line, without secrets. */
+struct profile_fault {
+	char text[400];
+};
+
 struct profile {
 	const char *name;
 	json_t *root; /* the whole; owns what the others point to */
@@ -143,13 +148,11 @@ struct profile {
 	int64_t max_elements;      /* of one frame; more are rejected */
 	struct profile_rule *rules;
 	size_t rule_count;
-	struct profile_rule fallback;      /* for frames that match no rule: the profile's default */
+	struct profile_rule fallback; /* for frames that match no rule: the profile's default */
+	struct profile_fault
+		doubt; /* what the language allows and nobody can mean, such as a variable that nothing sets;
+			* "": none. Not for listening. */
 	const json_t *accept_subprotocols; /* of producers; NULL: none */
-};
-
-/* Where errors of a profile go: one sentence that names key and line, without secrets. */
-struct profile_fault {
-	char text[400];
 };
 
 /* Reads a profile from its text. source names it in errors: a file, or a name. overrides, an object or NULL, replaces

@@ -72,6 +72,20 @@ int profile_fail(struct profile_reader *r, const char *format, ...)
 	return write_fault(r->fault, r->source, find_line(r), path, what);
 }
 
+int profile_doubt(struct profile_reader *r, const char *format, ...)
+{
+	char what[300], path[160];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(what, sizeof(what), format, ap);
+	va_end(ap);
+	write_path(r, path, sizeof(path));
+	if (!*r->doubt.text)
+		write_fault(&r->doubt, r->source, find_line(r), path, what);
+	return 0;
+}
+
 int profile_fail_at(struct profile_fault *fault, const char *source, int line, const char *format, ...)
 {
 	char what[300];
@@ -192,8 +206,8 @@ int profile_check_variable(struct profile_reader *r, const char *name, size_t le
 
 	if (!json_object_get(r->variables, word)) {
 		near = profile_nearest(word, next_variable, r->variables);
-		result = profile_fail(r, "nothing sets a variable \"%.60s\"%s%s%s", word,
-				      near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+		result = profile_doubt(r, "nothing sets a variable \"%.60s\"%s%s%s", word,
+				       near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 	}
 	free(word);
 	return result;
@@ -332,7 +346,7 @@ static int check_placeholder(struct profile_reader *r, const char *name, size_t 
 	if (len && *name != '/')
 		return profile_check_variable(r, name, len);
 	if (!has_frame)
-		return profile_fail(r, "${%.*s}: there is no frame here that it could point into", (int)len, name);
+		return profile_doubt(r, "${%.*s}: there is no frame here that it could point into", (int)len, name);
 	pointer = memory_strndup(name, len);
 	result = profile_check_pointer(r, pointer);
 	free(pointer);
@@ -391,6 +405,8 @@ int profile_check_template(struct profile_reader *r, const json_t *t, bool has_f
 
 	if (r->depth >= PATH_MAX_STEPS)
 		return profile_fail(r, "a template is nested too deeply");
+	if (json_is_string(t) && strlen(json_string_value(t)) != json_string_length(t))
+		return profile_fail(r, "a template must not hold \\u0000");
 	if (json_is_string(t))
 		return profile_check_template_text(r, json_string_value(t), has_frame);
 	if (json_is_object(t))

@@ -70,7 +70,7 @@ struct profile *profile_parse(const char *text, size_t len, const char *source, 
 {
 	struct profile_reader r = {.text = text, .len = len, .source = source, .name = "feed", .fault = fault};
 	json_error_t error;
-	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
 
 	if (!root) {
 		refuse_text(source, &error, fault);

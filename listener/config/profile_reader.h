@@ -17,6 +17,7 @@ struct profile_reader {
 	const char *source;
 	const char *name; /* of a profile that does not say its own; it lives as long as the profile */
 	struct profile_fault *fault;
+	struct profile_fault doubt; /* the first; "": none */
 	struct {
 		const char *name; /* NULL: index */
 		size_t index;
@@ -30,6 +31,8 @@ struct profile *profile_from_json(json_t *root, struct profile_reader *r);
 
 /* Writes the fault: source, line, path, and the sentence. Returns -1. */
 int profile_fail(struct profile_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same of what is only doubtful: it is kept, and 0 returned. */
+int profile_doubt(struct profile_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Of what cannot be told by the path. */
 int profile_fail_at(struct profile_fault *fault, const char *source, int line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -1,0 +1,145 @@
+/* Profiles that are wrong in one way each: what is said of them. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/profile.h"
+
+#define RULE       "\"rules\": [{\"action\": \"event\", \"id\": [[\"/a\"]]"
+#define WITH(text) "{\"url\": \"wss://h/\",\n" text ",\n" RULE "}]}"
+
+static const struct {
+	const char *text;
+	const char *fault; /* all of it, or its beginning if it ends in ... */
+} wrong[] = {
+	{"", "p.json, line 1: column 0: '[' or '{' expected near end of file"},
+	{"[]", "p.json, line 1: a profile is a JSON object"},
+	{"{\"url\": 1}", "p.json, line 1, url: must be a text, without \\u0000"},
+	{"{\"rules\": []}", "p.json, line 1: url is missing"},
+	{"{\"url\": \"wss://h/\"}", "p.json, line 1: rules are missing: without one, no frame is an event"},
+	{WITH("\"idle_timout_s\": 3"), "p.json, line 2, idle_timout_s: a profile has no key \"idle_timout_s\"; did you "
+				       "mean \"idle_timeout_s\"?"},
+	{WITH("\"zzzzzzzzzzz\": 3"), "p.json, line 2, zzzzzzzzzzz: a profile has no key \"zzzzzzzzzzz\""},
+	{WITH("\"fleet\": \"all\""), "p.json, line 2, fleet: must be one of: broadcast shared exclusive session"},
+	{WITH("\"ws_ping_s\": -1"), "p.json, line 2, ws_ping_s: must be a whole number from 0 to 86400"},
+	{WITH("\"never_send\": 1"), "p.json, line 2, never_send: must be true or false"},
+	{WITH("\"on_open\": {}"), "p.json, line 2, on_open: must be an array of messages"},
+	{WITH("\"on_open\": [{\"a\":\n[\"${nobody}\"]}]"), "doubt p.json, line 3, on_open[0].a[0]: nothing sets a "
+							   "variable \"nobody\""},
+	{WITH("\"on_open\": [\"${/a}\"]"), "doubt p.json, line 2, on_open[0]: ${/a}: there is no frame here that it "
+					   "could point into"},
+	{WITH("\"on_open\": [\"${a\"]"), "p.json, line 2, on_open[0]: \"${a\": a ${ without its }"},
+	{WITH("\"on_open\": [\"${env:}\"]"), "p.json, line 2, on_open[0]: ${env:} names nothing"},
+	{WITH("\"headers\": {\"A\": 1}"), "p.json, line 2, headers.A: must be a text"},
+	{WITH("\"cursor\": {\"scope\": \"host\"}"), "p.json, line 2, cursor: kind is missing: max or last"},
+	{WITH("\"cursor\": {\"kind\": \"max\", \"hold_until\": {\"a\": 1}}"),
+	 "p.json, line 2, cursor.hold_until.a: \"a\" is "
+	 "not a JSON pointer: ..."},
+	{WITH("\"gap\": {\"key\": \"/a\"}"), "p.json, line 2, gap: needs key and seq"},
+	{WITH("\"ping\": {\"every_s\": 3}"), "p.json, line 2, ping: needs send, and every_s or every"},
+	{WITH("\"json_strings\": [\"/~2\"]"), "p.json, line 2, json_strings[0]: \"/~2\" is not a JSON pointer: ..."},
+	{WITH("\"close_policy\": {\"99\": \"fatal\"}"),
+	 "p.json, line 2, close_policy: \"99\" is not a close code or a range "
+	 "such as 4000-4099"},
+	{WITH("\"default\": \"event\""),
+	 "p.json, line 1: id is missing: default is event, and such an event needs one too"},
+	{WITH("\"vars\": {\"a\": null}"), "p.json, line 2, vars.a: must be a text, a number, true, false or an array"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"action\": \"event\"}]}",
+	 "p.json, line 1, rules[0]: id is missing: a rule whose action is event needs one"},
+	{"{\"url\": \"wss://h/\", \"rules\": [\n{\"action\": \"events\"}]}",
+	 "p.json, line 2, rules[0].action: must be one of: ignore event reject reconnect fatal"},
+	{"{\"url\": \"wss://h/\", \"rules\": [\n{\"whem\": {}}]}",
+	 "p.json, line 2, rules[0].whem: a rule has no key \"whem\"; did you mean \"when\"?"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"when\": {\n\"/a\": {\"exist\": true}}}]}",
+	 "p.json, line 2, rules[0].when./a.exist: is not a condition, did you mean \"exists\"?; ..."},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"when\": {\"/a\": []}}]}",
+	 "p.json, line 1, rules[0].when./a: an empty list matches nothing"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"when\": {\"/a\": {\"type\": \"number\"}}}]}",
+	 "p.json, line 1, rules[0].when./a.type: must be object, array, string, boolean or integer"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"action\": \"event\", \"id\": [[\"a\"]]}]}",
+	 "p.json, line 1, rules[0].id[0][0]: \"a\" is not a part: ..."},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"action\": \"event\", \"id\": [[]]}]}",
+	 "p.json, line 1, rules[0].id[0]: must be an array of 1 to 16 parts"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"cursor\": \"/a\"}]}",
+	 "p.json, line 1, rules[0]: the rule has a cursor, but the profile has none"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"capture\": {\"seq\": \"/s\"}, \"send\": [\"${sek}\"]}]}",
+	 "doubt p.json, line 1, rules[0].send[0]: nothing sets a variable \"sek\"; did you mean \"seq\"?"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"http\": [{\"method\": \"GET\"}]}]}",
+	 "p.json, line 1, rules[0].http[0]: url is missing"},
+	{"{\"url\": \"a\", \"url\": \"b\"}", "p.json, line 1: column 18: duplicate object key near '\"url\"'"},
+};
+
+static void expect_fault(const char *found, const char *fault)
+{
+	size_t len = strlen(fault);
+
+	if (len > 3 && strcmp(fault + len - 3, "...") == 0)
+		cr_assert(strncmp(found, fault, len - 3) == 0, "%s\nis not\n%s", found, fault);
+	else
+		cr_assert_str_eq(found, fault);
+}
+
+Test(profile, wrong_one_is_named_by_key_and_line)
+{
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		const char *text = wrong[i].text, *fault = wrong[i].fault;
+		bool is_doubt = strncmp(fault, "doubt ", 6) == 0;
+		struct profile_fault found;
+		struct profile *p = profile_parse(text, strlen(text), "p.json", NULL, &found);
+
+		cr_assert((p != NULL) == is_doubt, "%s", text);
+		expect_fault(p ? p->doubt.text : found.text, fault + (is_doubt ? 6 : 0));
+		profile_free(p);
+	}
+}
+
+static struct profile *parse(const char *text, const char *overrides)
+{
+	json_t *over = overrides ? json_loads(overrides, 0, NULL) : NULL;
+	struct profile_fault fault = {""};
+	struct profile *p = profile_parse(text, strlen(text), "p.json", over, &fault);
+
+	json_decref(over);
+	cr_assert(p, "%s", fault.text);
+	return p;
+}
+
+Test(profile, members_have_their_defaults)
+{
+	struct profile *p =
+		parse("{\"url\": \"wss://h/\", \"rules\": [{\"id\": [[\"/a\"]], \"action\": \"event\"}]}", NULL);
+
+	cr_assert_str_eq(p->name, "feed");
+	cr_assert_eq(p->fallback.action, ACTION_IGNORE);
+	cr_assert_str_eq(p->rules[0].id_join, "|");
+	cr_assert_str_eq(p->rules[0].payload, "");
+	cr_assert_eq(p->idle_timeout.ms, -1);
+	cr_assert_eq(p->cursor.kind, CURSOR_NONE);
+	profile_free(p);
+}
+
+Test(profile, overrides_replace_members_and_single_variables)
+{
+	struct profile *p = parse(WITH("\"vars\": {\"a\": 1, \"b\": 2}"),
+				  "{\"url\": \"wss://other/\", \"name\": \"mine\", \"vars\": {\"b\": 3}}");
+
+	cr_assert_str_eq(p->url, "wss://other/");
+	cr_assert_str_eq(p->name, "mine");
+	cr_assert_eq(json_integer_value(json_object_get(p->vars, "a")), 1);
+	cr_assert_eq(json_integer_value(json_object_get(p->vars, "b")), 3);
+	profile_free(p);
+}
+
+Test(profile, close_codes_have_their_meaning)
+{
+	struct profile *p = parse(WITH("\"fatal_close\": [4004], \"reset_close\": {\"codes\": [4007], \"clear\": []},"
+				       "\"close_policy\": {\"4100-4199\": \"at_once\", \"4200\": \"backoff\"}"),
+				  NULL);
+
+	cr_assert_eq(profile_close(p, 4004), CLOSE_FATAL);
+	cr_assert_eq(profile_close(p, 4007), CLOSE_RESET);
+	cr_assert_eq(profile_close(p, 4150), CLOSE_AT_ONCE);
+	cr_assert_eq(profile_close(p, 4200), CLOSE_BACKOFF);
+	cr_assert_eq(profile_close(p, 1006), -1);
+	profile_free(p);
+}
