@@ -298,7 +298,7 @@ static int open_parts(struct listener *l, char *error, size_t size)
 		return -1;
 	if (c->ingest && !(l->ingest = ingest_open(l->ws, c, error, size)))
 		return -1;
-	if (c->sources.count && !(l->sources = sources_open(l->ws, c, error, size)))
+	if ((c->sources.count || c->feed_count) && !(l->sources = sources_open(l->ws, c, error, size)))
 		return -1;
 	l->parts.ingest = l->ingest;
 	l->parts.sources = l->sources;

@@ -448,6 +448,7 @@ struct conversation_view conversation_view(const struct conversation *c)
 		.state = state_names[c->state],
 		.error = c->error,
 		.is_open = c->state == STATE_OPEN,
+		.is_standby = c->state == STATE_STANDBY,
 		.is_stopped = c->state == STATE_STOPPED,
 		.last_message_s = c->last_message_s,
 		.rules = c->rules,

@@ -57,8 +57,8 @@ void conversation_free(struct conversation *c);
 
 /* Sends an ack, as the profile's send_rate_per_s allows. */
 void line_send(struct line *line, struct slice frame);
-/* Of the conversation. */
-struct session *line_session(const struct line *line);
+/* Stops reading from it for a while: too many acks are owed. */
+void line_hold(struct line *line, bool is_held);
 /* The connection is done for: it is closed, and another one made. */
 void line_fail(struct line *line, const char *reason);
 
@@ -77,6 +77,7 @@ struct conversation_view {
 	const char *state;
 	const char *error; /* of the last attempt; "" */
 	bool is_open;
+	bool is_standby; /* it was not started */
 	bool is_stopped; /* for good: a rule or a close code said so */
 	int64_t last_message_s;
 	const struct rule_count *rules; /* one for each of the profile's, and one for frames that match none */

@@ -135,9 +135,10 @@ void line_send(struct line *line, struct slice frame)
 	say(line, frame, COURTESY_ACK);
 }
 
-struct session *line_session(const struct line *line)
+void line_hold(struct line *line, bool is_held)
 {
-	return line->p->session;
+	if (line->dial)
+		dial_hold(line->dial, is_held);
 }
 
 static void say_first_words(struct line *line)

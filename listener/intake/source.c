@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/url.h"
+#include "intake/profiled.h"
 #include "net/dial.h"
 #include "road/pipeline.h"
 
@@ -44,6 +45,9 @@ struct sources {
 	struct dialler *dialler;
 	uv_timer_t check; /* for silent sources */
 	bool is_closing;
+	struct requests *requests; /* NULL: there are no profiles */
+	struct profiled **profiled;
+	size_t profiled_count;
 	size_t count;
 	struct source items[];
 };
@@ -187,7 +191,25 @@ static bool has_tls(const struct config *config)
 	for (size_t i = 0; i < config->sources.count; i++)
 		if (strncmp(config->sources.items[i], "wss:", 4) == 0)
 			return true;
+	for (size_t i = 0; i < config->feed_count; i++)
+		if (strncmp(config->feeds[i]->url, "wss:", 4) == 0)
+			return true;
 	return false;
+}
+
+static void open_profiled(struct sources *all)
+{
+	const struct config *config = all->config;
+	struct profiled_parts parts = {ws_loop(all->ws), config, ws_owner(all->ws), all->dialler, NULL};
+
+	if (!config->feed_count)
+		return;
+	parts.requests = all->requests = requests_open(parts.loop, config);
+	all->profiled = memory_calloc(config->feed_count, sizeof(struct profiled *));
+	for (; all->profiled_count < config->feed_count; all->profiled_count++) {
+		all->profiled[all->profiled_count] = profiled_new(&parts, config->feeds[all->profiled_count]);
+		profiled_start(all->profiled[all->profiled_count]);
+	}
 }
 
 struct sources *sources_open(struct ws *ws, const struct config *config, char *error, size_t size)
@@ -209,23 +231,43 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 		uv_timer_start(&all->check, on_check, CHECK_MS, CHECK_MS);
 	for (size_t i = 0; i < count; i++)
 		source_init(&all->items[i], all, config->sources.items[i]);
+	open_profiled(all);
 	return all;
 }
 
 size_t sources_count(const struct sources *s)
 {
-	return s->count;
+	return s->count + s->profiled_count;
+}
+
+static struct source_view view_profiled(const struct profiled *s)
+{
+	struct conversation_view view = profiled_view(s);
+
+	return (struct source_view){
+		.url = view.url,
+		.state = view.state,
+		.error = view.error,
+		.is_open = view.is_open,
+		.is_ready = view.is_open || view.is_standby,
+		.last_message_s = view.last_message_s,
+		.profile = profiled_profile(s),
+		.rules = view.rules,
+	};
 }
 
 struct source_view sources_view(const struct sources *s, size_t i)
 {
 	const struct source *at = &s->items[i];
 
+	if (i >= s->count)
+		return view_profiled(s->profiled[i - s->count]);
 	return (struct source_view){
 		.url = at->shown_url,
 		.state = state_names[at->state],
 		.error = at->error,
 		.is_open = at->state == SOURCE_OPEN,
+		.is_ready = at->state == SOURCE_OPEN,
 		.last_message_s = at->last_message_s,
 	};
 }
@@ -243,12 +285,19 @@ void sources_close(struct sources *all)
 		s->dial = NULL;
 		set_state(s, SOURCE_CLOSING);
 	}
+	for (size_t i = 0; i < all->profiled_count; i++)
+		profiled_close(all->profiled[i]);
+	if (all->requests)
+		requests_close(all->requests);
 }
 
 void sources_free(struct sources *all)
 {
 	for (size_t i = 0; i < all->count; i++)
 		free(all->items[i].shown_url);
+	for (size_t i = 0; i < all->profiled_count; i++)
+		profiled_free(all->profiled[i]);
+	free(all->profiled);
 	dialler_free(all->dialler);
 	free(all);
 }

@@ -1,4 +1,4 @@
-/* source.h: one feed that this listener dials. */
+/* source.h: the feeds that this listener dials. */
 #ifndef WSONCE_SOURCE_H
 #define WSONCE_SOURCE_H
 
@@ -6,20 +6,26 @@
 #include <stddef.h>
 
 #include "config/config.h"
+#include "intake/conversation.h"
 #include "net/ws.h"
 
 struct sources;
 
-/* Dials every URL of config, for ever. NULL and a sentence in error if it cannot. */
+/* Dials every URL and every feed of config, for ever. NULL and a sentence in error if it cannot. */
 struct sources *sources_open(struct ws *ws, const struct config *config, char *error, size_t size);
 
-/* What the admin pages show of source i. The texts live until the next call into the loop. */
+/* What the admin pages show of source i: those that are URLs first. The texts live until the next call into the loop.
+ */
 struct source_view {
 	const char *url; /* without secrets */
 	const char *state;
 	const char *error; /* of the last attempt; "" */
 	bool is_open;
+	bool is_ready;          /* it is open, or another listener has it */
 	int64_t last_message_s; /* since 1970; 0: none so far */
+	/* Of one that a profile describes; else NULL: */
+	const struct profile *profile;
+	const struct rule_count *rules; /* as in struct conversation_view */
 };
 
 size_t sources_count(const struct sources *s);

@@ -582,6 +582,12 @@ void dial_set_ping(struct dial *d, int64_t interval_ms)
 	ws_link_set_ping(&d->link, interval_ms);
 }
 
+void dial_hold(struct dial *d, bool is_held)
+{
+	if (d->state == DIAL_OPEN)
+		ws_link_hold(&d->link, WS_HOLD_ACKS, is_held);
+}
+
 /* While it is not read from, nothing can be heard. */
 static int64_t heard_at(const struct dial *d, int64_t last_ms, int64_t now)
 {

@@ -51,6 +51,9 @@ void dial_send(struct dial *d, const char *text, size_t len);
 /* Pings this often instead of by --ping-interval; 0: never. For an open connection. */
 void dial_set_ping(struct dial *d, int64_t interval_ms);
 
+/* Stops reading from an open connection, or goes on. */
+void dial_hold(struct dial *d, bool is_held);
+
 /* Loop clock, when the server last sent anything at all; the time that it was not read from does not count. */
 int64_t dial_heard_ms(const struct dial *d, int64_t now_ms);
 /* The same, of messages alone. */

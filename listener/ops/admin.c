@@ -53,7 +53,7 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 	for (size_t i = 0; p->sources && i < sources_count(p->sources); i++) {
 		struct source_view s = sources_view(p->sources, i);
 
-		if (!s.is_open) {
+		if (!s.is_ready) {
 			fprintf(out, "not ready: source %zu: %s\n", i + 1, s.state);
 			return STATUS_UNAVAILABLE;
 		}
@@ -129,16 +129,58 @@ static size_t sources_open_count(const struct sources *s)
 	return n;
 }
 
+static void put_label(FILE *out, const char *text)
+{
+	for (; *text; text++)
+		if (*text == '"' || *text == '\\')
+			fprintf(out, "\\%c", *text);
+		else
+			fputc((unsigned char)*text < ' ' || (unsigned char)*text > '~' ? '?' : *text, out);
+}
+
 /* A source's own labels: its number, as two may have the same URL, and the URL. */
 static void put_source(FILE *out, const char *name, size_t i, const char *url, int64_t value)
 {
 	fprintf(out, "wsonce_%s{source=\"%zu\",url=\"", name, i + 1);
-	for (; *url; url++)
-		if (*url == '"' || *url == '\\')
-			fprintf(out, "\\%c", *url);
-		else
-			fputc((unsigned char)*url < ' ' || (unsigned char)*url > '~' ? '?' : *url, out);
+	put_label(out, url);
 	fprintf(out, "\"} %lld\n", (long long)value);
+}
+
+/* A line for each rule of each profile, and one for what matched none: their number is the profiles'. */
+static void put_rules(FILE *out, const struct sources *s, const char *name, const char *meaning, size_t offset)
+{
+	bool has_type = false;
+
+	for (size_t i = 0; s && i < sources_count(s); i++) {
+		struct source_view view = sources_view(s, i);
+
+		for (size_t r = 0; view.profile && r <= view.profile->rule_count; r++) {
+			const char *rule = r == view.profile->rule_count ? "" : view.profile->rules[r].name;
+
+			if (!has_type)
+				put_type(out, name, "counter", meaning);
+			has_type = true;
+			fprintf(out, "wsonce_%s{source=\"", name);
+			put_label(out, view.profile->name);
+			fprintf(out, "\",rule=\"");
+			put_label(out, rule ? rule : "-");
+			fprintf(out, "\"} %llu\n",
+				(unsigned long long)*(const uint64_t *)(const void *)((const char *)&view.rules[r] +
+										      offset));
+		}
+	}
+}
+
+static void put_all_rules(FILE *out, const struct sources *s)
+{
+	put_rules(out, s, "feed_frames_total", "Frames that matched this rule; rule \"\": none.",
+		  offsetof(struct rule_count, frames));
+	put_rules(out, s, "feed_events_total", "Events in them.", offsetof(struct rule_count, events));
+	put_rules(out, s, "feed_frames_without_events_total", "Those of them that held no event.",
+		  offsetof(struct rule_count, nothing));
+	put_rules(out, s, "feed_rejected_total", "Dead letters that they became, whole or in part.",
+		  offsetof(struct rule_count, rejected));
+	put_rules(out, s, "feed_replies_total", "Replies to them.", offsetof(struct rule_count, sends));
 }
 
 static void put_sources(FILE *out, const struct sources *s)
@@ -155,6 +197,7 @@ static void put_sources(FILE *out, const struct sources *s)
 	for (size_t i = 0; i < count; i++)
 		put_source(out, "source_last_message_timestamp_seconds", i, sources_view(s, i).url,
 			   sources_view(s, i).last_message_s);
+	put_all_rules(out, s);
 }
 
 /* Of the events here, and of the deliveries wherever they are. */
@@ -315,8 +358,10 @@ static json_t *describe_sources(const struct sources *s)
 	for (size_t i = 0; s && i < sources_count(s); i++) {
 		struct source_view view = sources_view(s, i);
 
-		json_array_append_new(all, json_pack("{s:o, s:s, s:o, s:o}", "url", describe_text(view.url), "state",
-						     view.state, "error", describe_text(view.error), "last_message_at",
+		json_array_append_new(all, json_pack("{s:o, s:o, s:s, s:o, s:o}", "name",
+						     view.profile ? describe_text(view.profile->name) : json_null(),
+						     "url", describe_text(view.url), "state", view.state, "error",
+						     describe_text(view.error), "last_message_at",
 						     describe_time(view.last_message_s)));
 	}
 	return all;
