@@ -51,14 +51,20 @@ static void answer_with_another(void)
 	answer(NULL, answer_arg, &(struct redis_reply){.type = REPLY_ARRAY, .elements = 2, .element = elements});
 }
 
-static bool is_another_preferred_for_some(void)
+/* Of a hundred ids. */
+static int left_to_others(void)
 {
 	char id[20];
 	int n = 0;
 
 	for (int i = 0; i < 100; i++)
 		n += fleet_prefers_other(fleet, id, (size_t)snprintf(id, sizeof(id), "e-%d", i));
-	return n > 0 && n < 100;
+	return n;
+}
+
+static bool is_another_preferred_for_some(void)
+{
+	return left_to_others() > 0 && left_to_others() < 100;
 }
 
 static void set_up(void)
@@ -125,6 +131,21 @@ Test(fleet, who_hears_nothing_for_five_seconds_is_silent_and_claims_all)
 	cr_assert_not(is_another_preferred_for_some(), "it waits for who may be gone by now");
 	fleet_hear(fleet);
 	cr_assert_eq(pass(100), 1);
+}
+
+Test(fleet, each_has_its_share)
+{
+	struct redis_reply names[5];
+	struct redis_reply *elements[5];
+
+	for (int i = 0; i < 5; i++) {
+		names[i] = (struct redis_reply){.type = REPLY_STRING, .str = (char *)"me\0a\0\0b\0\0c\0\0d" + 3 * i};
+		names[i].len = strlen(names[i].str);
+		elements[i] = &names[i];
+	}
+	fleet_hear(fleet);
+	answer(NULL, answer_arg, &(struct redis_reply){.type = REPLY_ARRAY, .elements = 5, .element = elements});
+	cr_assert(left_to_others() > 70 && left_to_others() < 90, "%d of 100", left_to_others());
 }
 
 Test(fleet, who_has_left_is_silent)

@@ -79,6 +79,8 @@ Test(mark, nothing_behind_the_end_is_read)
 
 	cr_assert(mark_read(&mark, "done@71.0000ab12", 6));
 	cr_assert_eq(mark.epoch, 0);
+	cr_assert(mark_read(&mark, "done@7.0000ab12", 14));
+	cr_assert_eq(mark.epoch, 0);
 }
 
 Test(mark, claims_are_none)

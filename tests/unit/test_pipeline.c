@@ -1038,6 +1038,10 @@ STORY(batch_that_postgres_cannot_store_is_left_to_others,
       "store x p; set postgres_failing; slowly 1000; journal rest release(x); insert x present; "
       "journal done(x) wake; p=d")
 
+STORY(who_can_only_put_events_off_leaves_them_to_others,
+      "store x; insert x later; pass 200; insert x later; pass 400; insert x later; forget; slowly 700; "
+      "journal rest release(x) release(x)")
+
 STORY(batch_that_may_be_committed_is_not_left_to_others, "store x; set postgres_away; slowly 1000; journal rest")
 
 STORY(one_event_finds_out_whether_rows_can_be_stored_again,

@@ -541,6 +541,15 @@ Test(store, two_statements_of_a_batch_are_of_one_epoch)
 	expect_asked("insert a b");
 }
 
+Test(store, a_second_statement_without_an_epoch_is_no_other_epoch)
+{
+	insert("ab");
+	played_postgres.ids = "a";
+	played_postgres_answer((struct postgres_answer){.rows = 1, .has_epoch = true, .epoch = 1}, POSTGRES_READY);
+	say_rows("b");
+	expect_became("a inserted, b present, ");
+}
+
 /* --- COPY --- */
 
 static const char *many(void)
