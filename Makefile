@@ -56,6 +56,7 @@ TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pi
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
 	recv __recv_chk getsockopt __assert_fail event_move)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
+	$(patsubst %,listener/outbox/%.c,backlog relay signature target) listener/config/webhook.c \
 	$(patsubst %,listener/base/%.c,arena backoff counters memory poll quantity resolve secret text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp)
@@ -201,7 +202,7 @@ $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-ini
 $(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array road/effects base/memory base/log)
 $(ASKS)/redis-real $(ASKS)/redis-played: $(ASKS)/redis.o
 $(ASKS)/postgres-real: $(ASKS)/real.o
-$(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played sim) $(patsubst %,$B/tests/simulation/%.o,libpq postgres postgres_faults)
+$(ASKS)/postgres-played: $(patsubst %,$(ASKS)/%.o,played sim) $(patsubst %,$B/tests/simulation/%.o,libpq postgres postgres_faults postgres_outbox)
 $(ASKS)/redis-real: $(ASKS)/redis_real.o
 $(ASKS)/redis-played: $(patsubst %,$(ASKS)/%.o,redis_played sim)
 $(DIFFERENTIAL):

@@ -1,5 +1,6 @@
 /* checker.c owns what is right: each id is a register that is written once. It shares no code with the program, and
  * knows of it only what a producer, the tables and Redis's keys show. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #define RECEIVED_MAX 20000
 #define LETTERS_MAX  2000
 #define LIVES_MAX    1000
+#define KEYS_MAX     60                 /* events whose keys are compared with each other */
 #define BACKENDS_MAX 8                  /* for each listener */
 #define DUE_MARGIN   (5 * SECOND / 2)   /* over the TTL, until another listener has stored an event */
 #define RARE_MARGIN  (10 * SECOND)      /* where what seldom happens happens often */
@@ -28,6 +30,15 @@ struct fact {
 
 /* The value of a claim begins with the name of the process, a nonce of its life, and @. */
 #define OWNER_MAX 40
+
+/* What is known of an event's delivery to a webhook. */
+struct hook_fact {
+	char key[40];
+	int posts, leases;           /* rows that were committed and not forgotten; leases, of the last one */
+	int taken, refused;          /* requests, by the receiver */
+	int may_send[SIM_LISTENERS]; /* leases that no request has used yet */
+	int64_t leased_until[SIM_LISTENERS];
+};
 
 struct received {
 	int process, life, message;
@@ -52,6 +63,8 @@ static struct {
 	int64_t forgotten_at;        /* the last time that the database forgot something; -1 */
 	char owners[SIM_LISTENERS][OWNER_MAX];
 	int64_t owners_since[SIM_LISTENERS];
+	struct hook_fact hooks[EVENTS_MAX][HOOKS_MAX];
+	bool is_lease_refused;
 } checker;
 
 void checker_start(const struct plan *plan)
@@ -114,14 +127,14 @@ static int64_t time_for(const struct fact *f, int event)
 	int64_t queue = checker.has_slow_rows ? checker.plan->events * SECOND / 8 : 0;
 	bool was_wide = world_wide_until() > f->received_at - 15 * SECOND && world_wide_until() > SECOND;
 
-	if (was_wide || s->has_handler || world_touched_until(id_of(event)) > 0)
+	if (was_wide || s->has_handler || s->hooks || world_touched_until(id_of(event)) > 0)
 		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
 	return ms + queue + (rare_is_on() ? RARE_MARGIN : 0);
 }
 
 void checker_look(void)
 {
-	int most = checker.plan->settings.listeners * BACKENDS_MAX;
+	int most = checker.plan->settings.listeners * BACKENDS_MAX * (checker.plan->settings.hooks ? 2 : 1);
 
 	/* those that a frozen server finds when it goes on have clients that have left */
 	if (sim_backends() > most && !world_was_silent() && world_wide_until() < sim_now() - 3 * SECOND)
@@ -397,7 +410,8 @@ void checker_lapsed(const char *value, int64_t at)
 /* The largest batch, of some 300, is halved nine times. */
 void sim_took_too_long(int process, size_t rows)
 {
-	if (rows < 2 || world_wide_until() > sim_now() - 2 * SECOND || checker.plan->settings.has_handler)
+	if (rows < 2 || world_wide_until() > sim_now() - 2 * SECOND || checker.plan->settings.has_handler ||
+	    checker.plan->settings.hooks)
 		checker.too_long[process] = 0;
 	else if (++checker.too_long[process] > 10)
 		process_fail(
@@ -407,7 +421,7 @@ void sim_took_too_long(int process, size_t rows)
 
 void sim_deadlocked(int process)
 {
-	if (!checker.plan->settings.has_handler)
+	if (!checker.plan->settings.has_handler && !checker.plan->settings.hooks)
 		process_fail("a statement of listener %d and another one waited for each other", process);
 }
 
@@ -415,6 +429,112 @@ void checker_deleted(int process, const char *key, const char *value)
 {
 	if (strncmp(key, "dedup:", 6) == 0)
 		process_fail("listener %d deletes %s, which is %s, whosever it is", process, key, value);
+}
+
+/* --- deliveries --- */
+
+static struct hook_fact *hook_of(const char *target, const char *id)
+{
+	int event = event_of(id, strlen(id));
+
+	if (event < 0)
+		process_fail("a delivery of %s, which is no event", id);
+	return &checker.hooks[event][world_hook(target)];
+}
+
+static void check_end(const struct hook_fact *h, const char *target, const char *id, const char *state)
+{
+	if (strcmp(state, "delivered") == 0 && !h->taken)
+		process_fail("the delivery of %s to %s is settled, and the receiver has not got it", id, target);
+	if (strcmp(state, "dead") == 0 && !h->refused && !checker.is_lease_refused &&
+	    h->leases < checker.plan->settings.hook_attempts)
+		process_fail("the delivery of %s to %s is dead after %d attempts, and nothing refused it", id, target,
+			     h->leases);
+}
+
+void sim_committed_delivery(int process, const char *target, const char *id, const char *was, const char *is)
+{
+	struct hook_fact *h = hook_of(target, id);
+
+	if (!was) {
+		h->posts++;
+		h->leases = 0;
+	} else if (strcmp(was, "pending") == 0 && process != SIM_NOBODY) {
+		check_end(h, target, id, is);
+	}
+	if (was && strcmp(was, "delivered") == 0 && strcmp(is, "delivered") != 0)
+		process_fail("the delivery of %s to %s was settled, and is %s now", id, target, is);
+	if (!was || strcmp(was, is) != 0)
+		sim_log(process, "the delivery of %s to %s is %s", id, target, is);
+}
+
+void sim_committed_lease(int process, const char *target, const char *id, int64_t until)
+{
+	struct hook_fact *h = hook_of(target, id);
+
+	h->leased_until[process] = until;
+	h->may_send[process]++;
+	h->leases++;
+}
+
+/* A row that cannot be read is given up. */
+void sim_lease_refused(void)
+{
+	checker.is_lease_refused = true;
+}
+
+void sim_forgot_delivery(const char *target, const char *id)
+{
+	hook_of(target, id)->posts--;
+	checker.forgotten_at = sim_now();
+}
+
+void checker_requested(int process, const char *target, const char *id, const char *key, int64_t until)
+{
+	struct hook_fact *h = hook_of(target, id);
+
+	sim_log(process, "sends %s to webhook %s", id, target);
+	if (!*h->key)
+		snprintf(h->key, sizeof(h->key), "%s", key);
+	if (strcmp(h->key, key) != 0)
+		process_fail("the delivery of %s to %s has another key than before", id, target);
+	if (!checker.facts[event_of(id, strlen(id))].commits)
+		process_fail("a delivery of %s, which has no row", id);
+	world_sends(process);
+	if (!h->may_send[process]--)
+		process_fail("listener %d sends %s to %s without a lease of its own", process, id, target);
+	if (until > h->leased_until[process])
+		process_fail("listener %d sends %s to %s, and may be at it when the lease has ended", process, id,
+			     target);
+}
+
+void checker_taken(const char *target, const char *id, int status)
+{
+	struct hook_fact *h = hook_of(target, id);
+
+	h->taken += status >= 200 && status < 300;
+	h->refused += status == 400 || status == 410 || status == 422;
+}
+
+/* Each row that a listener made has its deliveries, and nobody else's has. */
+static void check_posts(int event)
+{
+	const struct fact *f = &checker.facts[event];
+
+	for (int i = 0; i < checker.plan->settings.hooks; i++) {
+		int posts = checker.hooks[event][i].posts;
+
+		if (f->forgotten ? posts < 0 || posts > f->own_commits : posts != f->own_commits)
+			process_fail("%d deliveries to %s were posted for %d rows of %s", posts, world_hook_name(i),
+				     f->own_commits, id_of(event));
+	}
+	for (int i = 0; i < checker.plan->settings.hooks && event < KEYS_MAX; i++)
+		for (int other = 0; other < event; other++)
+			for (int k = 0; k < HOOKS_MAX; k++)
+				if (*checker.hooks[event][i].key &&
+				    strcmp(checker.hooks[event][i].key, checker.hooks[other][k].key) == 0)
+					process_fail("two deliveries have one key: %s and %s", id_of(event),
+						     id_of(other));
 }
 
 /* --- the end --- */
@@ -445,6 +565,7 @@ void checker_finish(void)
 			process_fail("the handler ran %d times for %d rows of %s", f->effects, f->own_commits,
 				     id_of(i));
 
+		check_posts(i);
 		if ((sim_row(id_of(i), strlen(id_of(i)), &len) != NULL) != (checker.facts[i].message >= 0))
 			process_fail("SimPostgres and the checker do not agree about %s", id_of(i));
 	}

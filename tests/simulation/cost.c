@@ -7,6 +7,8 @@
 
 struct limit_of {
 	double once, listener, listener_s; /* for each listener, and for each second of its life, */
+	double connection;                 /* and for each of its connections to Postgres, */
+	double outbox;                     /* for each delivery to a webhook that is due, */
 	double event, delivery;            /* for each time that the feed or a producer sends something, */
 	double copy;                       /* and for each listener that may receive it */
 };
@@ -21,10 +23,14 @@ static const struct {
 	{"find", {.once = 2}},
 	{"bury", {.once = 10, .delivery = 1}},
 	{"epoch", {.listener = 3, .listener_s = 1}},
-	{"inspect", {.listener = 1}},
-	{"ask version", {.listener = 1}},
-	{"identify", {.listener = 1}},
-	{"make epoch", {.listener = 1}},
+	{"inspect", {.connection = 1}},
+	{"ask version", {.connection = 1}},
+	{"identify", {.connection = 1}},
+	{"make epoch", {.connection = 1}},
+	{"lease", {.once = 10, .listener_s = 3, .outbox = 3}},
+	{"peek", {.once = 0}},
+	{"record", {.once = 10, .outbox = 1.1}},
+	{"backlog", {.listener = 1, .listener_s = 1.0 / 15}},
 	{"check effects", {.listener = 1}},
 	{"check-in", {.listener = 1, .listener_s = 1.0 / 60}},
 	{"INFO", {.listener = 2}},
@@ -66,11 +72,13 @@ void sim_cost(const char *name, size_t n)
 
 void cost_finish(void)
 {
-	double listeners = cost.plan->settings.listeners, s = (double)sim_now() / 1e6;
+	double listeners = cost.plan->settings.listeners, hooks = cost.plan->settings.hooks,
+	       s = (double)sim_now() / 1e6;
 
 	for (size_t i = 0; cost.is_calm && i < LIMITS; i++) {
 		const struct limit_of *l = &limits[i].most;
 		double most = l->once + (l->listener + l->listener_s * s) * listeners + l->event * cost.plan->events +
+			      l->connection * listeners * (hooks > 0 ? 2 : 1) + l->outbox * hooks * cost.plan->events +
 			      (l->delivery + l->copy * listeners) * cost.plan->deed_count;
 
 		if ((double)cost.counts[i] > most)

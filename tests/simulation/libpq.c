@@ -24,6 +24,7 @@ struct pg_conn {
 	struct packet *draft;
 	bool is_pipeline;
 	bool is_asking; /* an end has still to come */
+	bool has_left;  /* the server knows that the client is gone */
 	bool is_over;   /* the server has closed, or the connection was cut; seen behind what is in the inbox */
 	char error[300];
 };
@@ -107,7 +108,10 @@ static void on_server_loss(void *arg)
 {
 	struct pg_conn *conn = arg;
 
-	if (!is_put_off(on_server_loss, arg) && conn->backend)
+	if (is_put_off(on_server_loss, arg))
+		return;
+	conn->has_left = true;
+	if (conn->backend)
 		server_lose_client(conn->backend);
 }
 
@@ -163,6 +167,8 @@ static void on_knock(void *arg)
 	conn->backend = server_connect(conn, &error);
 	if (error)
 		snprintf(conn->error, sizeof(conn->error), "connection to server failed: %s", error);
+	if (conn->backend && conn->has_left) /* a server that stood still takes them in any order */
+		server_lose_client(conn->backend);
 	sim_fd_later(conn->fd, false, on_verdict, conn);
 }
 

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backlog.sql.h"
 #include "bury.sql.h"
 #include "check_effects.sql.h"
 #include "checkin.sql.h"
@@ -28,7 +29,10 @@
 #include "find_present.sql.h"
 #include "identify.sql.h"
 #include "insert.sql.h"
+#include "lease.sql.h"
 #include "make_epoch.sql.h"
+#include "peek.sql.h"
+#include "record.sql.h"
 #include "reset.sql.h"
 #include "postgres/schema.h"
 #include "postgres_server.h"
@@ -37,7 +41,7 @@
 #define FOREVER     INT64_MAX
 #define BLOCKED     (-1) /* of a phase: the next step is another's */
 #define DEADLOCK_US 1000000
-#define BUCKETS     256
+#define ASYNC_US    600000 /* thrice wal_writer_delay */
 
 struct server server;
 
@@ -130,6 +134,7 @@ struct txn *txn_new(struct backend *b, int process)
 
 	t->backend = b;
 	t->process = process;
+	t->wall_us = sim_wall();
 	t->next = server.open;
 	server.open = t;
 	return t;
@@ -145,6 +150,14 @@ static void tell(const struct txn *t, const struct change *c)
 		const struct event_row *e = row->value;
 
 		sim_committed_row(t->process, row->key, row->key_len, e->payload.bytes, e->payload.len);
+	} else if (row->table == T_OUTBOX) {
+		const struct outbox_row *o = row->value, *old = c->is_insert ? NULL : c->old;
+
+		sim_committed_delivery(t->process, o->target.bytes, o->id.bytes, old ? outbox_states[old->state] : NULL,
+				       outbox_states[o->state]);
+		if (o->holder != SIM_NOBODY)
+			sim_committed_lease(o->holder, o->target.bytes, o->id.bytes,
+					    o->due_us - sim_wall() + sim_now());
 	} else if (row->table == T_LETTERS) {
 		const struct letter_row *l = row->value;
 
@@ -213,15 +226,24 @@ static void forget_since(int64_t us)
 				continue;
 			if (c->row->table == T_EVENTS)
 				sim_forgot_row(c->row->key, c->row->key_len);
+			else if (c->row->table == T_OUTBOX)
+				sim_forgot_delivery(((const struct outbox_row *)c->row->value)->target.bytes,
+						    ((const struct outbox_row *)c->row->value)->id.bytes);
 			else if (c->row->table == T_LETTERS)
 				sim_forgot_letter((const unsigned char *)c->row->key);
 		}
 }
 
+/* What was committed without waiting for the disk, unless something behind it did wait. */
+static void forget_async(int64_t us)
+{
+	while (server.history && server.history->is_async && server.history->committed_us > us)
+		forget_since(server.history->committed_us - 1);
+}
+
 /* --- results --- */
 
-static struct pg_result *result_new(struct backend *b, ExecStatusType status, const char *name, size_t columns,
-				    size_t rows)
+struct pg_result *result_new(struct backend *b, ExecStatusType status, const char *name, size_t columns, size_t rows)
 {
 	struct pg_result *r = sim_alloc(sizeof(*r));
 
@@ -236,7 +258,7 @@ static void put_value(struct pg_result *r, size_t column, const char *bytes, siz
 	r->cells[r->rows * r->columns + column] = (struct value){bytes, len};
 }
 
-static void put_text(struct pg_result *r, size_t column, const char *text)
+void put_text(struct pg_result *r, size_t column, const char *text)
 {
 	put_value(r, column, text, text ? strlen(text) : 0);
 }
@@ -252,7 +274,7 @@ static void send_message(struct backend *b, struct pg_result *result, bool is_en
 }
 
 /* A statement has ended with this result. */
-static void send_result(struct backend *b, struct pg_result *result)
+void send_result(struct backend *b, struct pg_result *result)
 {
 	send_message(b, result, false);
 	if (b->packet->is_pipeline)
@@ -467,6 +489,8 @@ static int64_t fail(struct backend *b, const char *sqlstate, const char *message
 	r->detail = detail;
 	r->context = b->context;
 	sim_reached("postgres error", sqlstate);
+	if (b->kind == K_LEASE && strncmp(sqlstate, "XX", 2) == 0)
+		sim_lease_refused();
 	send_result(b, r);
 	abort_rest(b);
 	txn_end(b->txn, false);
@@ -538,6 +562,19 @@ static void unblock(struct backend *b)
 	b->wants_advisory = 0;
 	b->wants_table = false;
 	b->context = NULL;
+}
+
+int64_t wait_for_row(struct backend *b, struct row *row)
+{
+	int64_t delay = block(b, row, 0, false);
+
+	b->context = sim_print("while updating tuple (0,%u) in relation \"%s\"", row->place, table_names[row->table]);
+	return delay;
+}
+
+void end_wait(struct backend *b)
+{
+	unblock(b);
 }
 
 /* When it is interrupted next, if it does not go on before. */
@@ -661,7 +698,7 @@ static uint32_t read_number(const char **at)
 }
 
 /* The elements of a one-dimensional array in binary form. */
-static struct value *read_array(const struct value *given, size_t *n)
+struct value *read_array(const struct value *given, size_t *n)
 {
 	const char *at = given->bytes;
 	bool has_any = read_number(&at) > 0;
@@ -770,12 +807,13 @@ static bool has_bad_field(struct backend *b, size_t i)
 /* --- statements --- */
 
 #define ROW_KINDS (1u << K_INSERT | 1u << K_COPY | 1u << K_EFFECTS)
-#define WRITERS   (ROW_KINDS | 1u << K_BURY | 1u << K_CHECKIN | 1u << K_MAKE_EPOCH)
+#define OUTBOX    (1u << K_LEASE | 1u << K_RECORD)
+#define WRITERS   (ROW_KINDS | OUTBOX | 1u << K_BURY | 1u << K_CHECKIN | 1u << K_MAKE_EPOCH)
 #define READERS   (1u << K_FIND)
 
-const char *const kind_names[KINDS] = {"limits",     "reset",    "inspect",       "ask version", "identify",
-				       "make epoch", "epoch",    "find",          "insert",      "copy",
-				       "bury",       "check-in", "check effects", "effects"};
+const char *const kind_names[KINDS] = {"limits",        "reset",   "inspect", "ask version", "identify", "make epoch",
+				       "epoch",         "find",    "insert",  "copy",        "bury",     "check-in",
+				       "check effects", "effects", "lease",   "peek",        "record",   "backlog"};
 const char *const table_names[TABLES] = {"events", "dead_letters", "processed_events", "outbox", "totals"};
 
 static struct {
@@ -806,6 +844,10 @@ static void learn_all(void)
 	learn(K_BURY, SQL_BURY);
 	learn(K_CHECKIN, SQL_CHECKIN);
 	learn(K_CHECK_EFFECTS, SQL_CHECK_EFFECTS);
+	learn(K_LEASE, SQL_LEASE);
+	learn(K_PEEK, SQL_PEEK);
+	learn(K_RECORD, SQL_RECORD);
+	learn(K_BACKLOG, SQL_BACKLOG);
 	snprintf(copy, sizeof(copy), "; %s; ", SQL_COPY);
 	learn(K_COPY, copy);
 }
@@ -1111,6 +1153,11 @@ static void post_rows(struct backend *b)
 			o->id = (struct value){sim_copy(b->columns[0][i].bytes, b->columns[0][i].len),
 					       b->columns[0][i].len};
 			o->type = (struct value){sim_copy(t->bytes, t->len), t->len};
+			o->payload = (struct value){sim_copy(b->columns[2][i].bytes, b->columns[2][i].len),
+						    b->columns[2][i].len};
+			o->number = server.outbox_id + 1;
+			o->created_us = o->due_us = b->txn->wall_us;
+			o->holder = SIM_NOBODY;
 			snprintf(key, sizeof(key), "%llu", (unsigned long long)++server.outbox_id);
 			table_insert(b->txn, T_OUTBOX, key, strlen(key), o);
 			b->posted++;
@@ -1298,6 +1345,9 @@ static bool take_parameters(struct backend *b)
 		take_columns(b, 3);
 	if (b->kind == K_EFFECTS)
 		read_effects(b, s);
+	if (b->kind == K_RECORD)
+		outbox_take_records(b);
+	b->txn->is_async = 1u << b->kind & OUTBOX;
 	return !has_bad_parameter(b);
 }
 
@@ -1366,10 +1416,20 @@ static bool run_at_once(struct backend *b)
 	case K_CHECK_EFFECTS:
 		check_effects(b);
 		return true;
+	case K_LEASE:
+		outbox_lease(b);
+		return true;
+	case K_PEEK:
+		outbox_peek(b);
+		return true;
+	case K_BACKLOG:
+		outbox_tell_backlog(b);
+		return true;
 	case K_INSERT:
 	case K_COPY:
 	case K_BURY:
 	case K_EFFECTS:
+	case K_RECORD:
 	case KINDS:
 		break;
 	}
@@ -1402,7 +1462,7 @@ static int64_t on_start(struct backend *b)
 
 static bool wants_table(const struct backend *b)
 {
-	return 1u << b->kind & (WRITERS | READERS) && b->kind != K_MAKE_EPOCH;
+	return 1u << b->kind & ((WRITERS & ~OUTBOX) | READERS) && b->kind != K_MAKE_EPOCH;
 }
 
 static bool is_table_taken(const struct backend *b)
@@ -1436,8 +1496,9 @@ static int64_t on_begun(struct backend *b)
 			    "there is no unique or exclusion constraint matching the ON CONFLICT specification", NULL);
 	if (server.is_read_only && b->kind != K_COPY && 1u << b->kind & WRITERS)
 		return fail(b, "25006",
-			    b->kind == K_MAKE_EPOCH ? "cannot execute INSERT in a read-only transaction"
-						    : "cannot execute SELECT in a read-only transaction",
+			    b->kind == K_MAKE_EPOCH  ? "cannot execute INSERT in a read-only transaction"
+			    : 1u << b->kind & OUTBOX ? "cannot execute UPDATE in a read-only transaction"
+						     : "cannot execute SELECT in a read-only transaction",
 			    NULL);
 	wanted = b->kind != K_EFFECTS ? 0 : b->is_alone ? 2 : 1;
 	if (wanted && is_lock_taken(b, wanted))
@@ -1452,7 +1513,7 @@ static int64_t on_begun(struct backend *b)
 		next_statement(b);
 		return 0;
 	}
-	for (size_t i = 0; i < b->rows && b->kind != K_BURY; i++)
+	for (size_t i = 0; i < b->rows && 1u << b->kind & ROW_KINDS; i++)
 		b->seen[i] = find_committed(T_EVENTS, b->columns[0][i].bytes, b->columns[0][i].len);
 	if (b->kind == K_BURY) {
 		find_stored(b);
@@ -1492,6 +1553,8 @@ static int64_t on_copy(struct backend *b)
 static int64_t run_row(struct backend *b, bool *has_left)
 {
 	b->context = NULL;
+	if (b->kind == K_RECORD)
+		return outbox_record(b);
 	switch (b->stage) {
 	case 0:
 		return b->kind == K_BURY ? bury_row(b, has_left) : store_row(b, has_left);
@@ -1547,7 +1610,9 @@ static int64_t on_rows(struct backend *b)
 
 static int64_t on_done(struct backend *b)
 {
-	if (b->kind == K_BURY) {
+	if (b->kind == K_RECORD) {
+		send_status(b, PGRES_COMMAND_OK, b->posted);
+	} else if (b->kind == K_BURY) {
 		answer_buried(b);
 	} else if (b->kind == K_COPY) {
 		send_status(b, PGRES_COMMAND_OK, b->stored);
@@ -1572,7 +1637,7 @@ static int64_t on_commit(struct backend *b)
 		return 0;
 	b->phase = PH_COMMITTED;
 	if (b->txn->changes)
-		delay += server.is_lazy                     ? 10
+		delay += server.is_lazy || b->txn->is_async ? 10
 			 : sim_now() < server.slow_until_us ? sim_between(0, server.slow_us)
 							    : sim_between(50, 1500);
 	return delay;
@@ -1686,6 +1751,7 @@ void server_crash(int64_t down_us, int64_t forgotten_us, enum crash how)
 		txn_end(t, false);
 	server.strangers = NULL;
 	forget_since(sim_now() - forgotten_us);
+	forget_async(sim_now() - ASYNC_US);
 	server.epoch = 0;
 	server.starting_us = sim_now() + down_us * 3 / 4;
 	server.up_us = sim_now() + down_us;
@@ -1749,7 +1815,8 @@ static char *describe_row(const struct row *row)
 	case T_MARKS:
 		return sim_print("processed_events %s %s", row->key, row->key + strlen(row->key) + 1);
 	case T_OUTBOX:
-		return sim_print("outbox %s %s %s", o->target.bytes, o->id.bytes, o->type.bytes);
+		return sim_print("outbox %s %s %s %s %lld %lld", o->target.bytes, o->id.bytes, o->type.bytes,
+				 outbox_states[o->state], (long long)o->attempts, (long long)o->leases);
 	case T_SLOTS:
 	case TABLES:
 		break;

@@ -8,7 +8,8 @@
 
 #define ROWS         (1u << K_INSERT | 1u << K_COPY | 1u << K_EFFECTS)
 #define LETTERS      (1u << K_BURY)
-#define STORING      (ROWS | LETTERS)
+#define OUTBOX       (1u << K_LEASE | 1u << K_RECORD)
+#define STORING      (ROWS | LETTERS | OUTBOX)
 #define ALL          (~0u << K_INSPECT)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -456,6 +457,33 @@ const struct sim_fault sim_postgres_faults[] = {
 	{"postgres: a standby takes over", 4, begin_promotion, false},
 	{"postgres: a standby takes over and forgets", 8, begin_lossy_promotion, false},
 	{"postgres: connections are terminated", 6, begin_shuffle, false},
+	{NULL, 0, NULL, false},
+};
+
+/* --- operators --- */
+
+static void begin_discard(uint64_t draw, int64_t lasts_us)
+{
+	(void)lasts_us;
+	outbox_operate(sim_dice(&draw, 2) ? OUTBOX_PENDING : OUTBOX_DEAD, OUTBOX_DISCARDED, draw);
+}
+
+static void begin_retry(uint64_t draw, int64_t lasts_us)
+{
+	(void)lasts_us;
+	outbox_operate(OUTBOX_DEAD, OUTBOX_PENDING, draw);
+}
+
+static void begin_reopen(uint64_t draw, int64_t lasts_us)
+{
+	(void)lasts_us;
+	outbox_operate(OUTBOX_DISCARDED, OUTBOX_DEAD, draw);
+}
+
+const struct sim_fault sim_operator_faults[] = {
+	{"operator: discards deliveries", 10, begin_discard, true},
+	{"operator: retries dead deliveries", 10, begin_retry, true},
+	{"operator: reopens discarded deliveries", 5, begin_reopen, true},
 	{NULL, 0, NULL, false},
 };
 

@@ -23,6 +23,10 @@ enum kind {
 	K_CHECKIN,
 	K_CHECK_EFFECTS,
 	K_EFFECTS,
+	K_LEASE,
+	K_PEEK,
+	K_RECORD,
+	K_BACKLOG,
 	KINDS
 };
 extern const char *const kind_names[KINDS];
@@ -41,8 +45,16 @@ struct letter_row {
 	uint64_t seen;
 };
 
+enum outbox_state { OUTBOX_PENDING, OUTBOX_DELIVERED, OUTBOX_DEAD, OUTBOX_DISCARDED, OUTBOX_STATES };
+extern const char *const outbox_states[];
+
+/* Times are the server's wall clock. */
 struct outbox_row {
-	struct value target, id, type;
+	struct value target, id, type, payload;
+	enum outbox_state state;
+	uint64_t number;
+	int64_t attempts, leases, created_us, due_us;
+	int holder; /* of the lease that is in force, or SIM_NOBODY */
 };
 
 struct row {
@@ -72,6 +84,8 @@ struct txn {
 	struct backend *backend;
 	int process;
 	struct change *changes; /* newest first */
+	int64_t wall_us;        /* now() */
+	bool is_async;          /* its commit does not wait for the disk */
 	int64_t committed_us;
 	int advisory;   /* 0, 1: shared, 2: exclusive */
 	bool has_table; /* ACCESS EXCLUSIVE */
@@ -164,12 +178,31 @@ struct server {
 };
 extern struct server server;
 
+#define BUCKETS 256
+
 struct row *table_find(enum table table, const char *key, size_t len);
 struct row *table_insert(struct txn *t, enum table table, const char *key, size_t len, void *value);
 void table_update(struct txn *t, struct row *row, void *value);
 struct row *mark_find(const char *consumer, const struct value *id, bool is_committed);
 struct txn *txn_new(struct backend *b, int process);
 void txn_end(struct txn *t, bool is_commit);
+
+/* For postgres_outbox.c: parameters, results, and waits. */
+struct value *read_array(const struct value *given, size_t *n);
+struct pg_result *result_new(struct backend *b, ExecStatusType status, const char *name, size_t columns, size_t rows);
+void put_text(struct pg_result *r, size_t column, const char *text);
+void send_result(struct backend *b, struct pg_result *result);
+/* For a row that is to be updated. Returns what a phase does. */
+int64_t wait_for_row(struct backend *b, struct row *row);
+void end_wait(struct backend *b);
+
+/* postgres_outbox.c: statements that end at once; one that takes its rows one after the other; an operator's. */
+void outbox_lease(struct backend *b);
+void outbox_peek(struct backend *b);
+void outbox_tell_backlog(struct backend *b);
+void outbox_take_records(struct backend *b);
+int64_t outbox_record(struct backend *b);
+void outbox_operate(enum outbox_state from, enum outbox_state to, uint64_t draw);
 void backend_end(struct backend *b);
 void backend_terminate(struct backend *b, const char *sqlstate, const char *message);
 enum crash {

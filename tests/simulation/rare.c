@@ -13,8 +13,9 @@ extern struct rare_point __start_rare_points[], __stop_rare_points[]; /* the lin
 
 #define DEAR_ODDS 10
 
-/* Each time costs up to two seconds. */
-static const char *const dear[] = {"postgres: the connection ends behind an answer", "redis: an answer is late", NULL};
+/* Those that cost up to two seconds each time, or are asked for at each turn. */
+static const char *const dear[] = {"postgres: the connection ends behind an answer", "redis: an answer is late",
+				   "pipeline: a check-in is due", NULL};
 
 static uint64_t stream;
 static bool is_on;

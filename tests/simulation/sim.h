@@ -144,6 +144,14 @@ void sim_redis_start(void);
 void sim_redis_calm(void);
 extern const struct sim_fault sim_redis_faults[];
 
+/* receiver.c, likewise. */
+void sim_receiver_start(void);
+void sim_receiver_calm(void);
+extern const struct sim_fault sim_receiver_faults[];
+
+/* What operators do to deliveries: postgres_faults.c. */
+extern const struct sim_fault sim_operator_faults[];
+
 /* Ids that the world uses in this history, so that a fault can choose one: an event's id, or a prefix that a trigger
  * looks at. Lives as long as the history. */
 size_t sim_id_count(void);
@@ -162,6 +170,15 @@ void sim_committed_effect(int process, const char *id, size_t id_len);
  * was promoted. */
 void sim_forgot_row(const char *id, size_t id_len);
 void sim_forgot_letter(const unsigned char digest[32]);
+
+/* A row of the outbox was committed in this state; was: NULL, it is new. It is leased until then, by sim_now(). */
+void sim_committed_delivery(int process, const char *target, const char *id, const char *was, const char *is);
+void sim_committed_lease(int process, const char *target, const char *id, int64_t until);
+/* Postgres could not read a row that was to be leased. */
+void sim_lease_refused(void);
+void sim_forgot_delivery(const char *target, const char *id);
+/* How many are pending. */
+int sim_outbox_open(void);
 
 /* postgres.c answers the checker, at any moment: is there a committed row, and with which payload? NULL: none. */
 const char *sim_row(const char *id, size_t id_len, size_t *payload_len);

@@ -506,6 +506,11 @@ uint64_t process_turns(void)
 
 /* --- libuv's functions --- */
 
+uint64_t uv_hrtime(void)
+{
+	return (uint64_t)(sim_now() + (FIRST_MS + (self() ? self()->mono_off_ms : 0)) * 1000) * 1000;
+}
+
 uint64_t uv_now(const uv_loop_t *loop)
 {
 	return (uint64_t)process_of(loop)->now_ms;

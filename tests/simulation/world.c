@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "redis.h"
+#include "outbox/relay.h"
 #include "road/pipeline.h"
 
 #define SECOND      INT64_C(1000000)
@@ -19,7 +20,10 @@
 struct life {
 	int process, number;
 	struct pipeline *pipeline; /* its memory goes with the process */
+	struct relay *relay;       /* likewise; NULL: no webhooks */
 	bool is_draining, is_over;
+	int parts;   /* that have not drained yet */
+	size_t left; /* by the pipeline */
 };
 
 /* A message that a producer sent; the first member is what the program sees. */
@@ -53,6 +57,7 @@ static struct {
 	struct producer producers[PRODUCERS_MAX];
 	int64_t wide_until, redis_until, postgres_until, disturbed_until[SIM_LISTENERS];
 	int64_t deaf_until[SIM_LISTENERS];
+	int64_t still_us[SIM_LISTENERS]; /* for so long it stands still when it delivers */
 	struct touch touches[TOUCHES_MAX];
 	int touch_count;
 	bool was_silent; /* Postgres, to a listener */
@@ -66,7 +71,7 @@ static struct config configs[SIM_LISTENERS];
 /* --- the plan --- */
 
 #define FAULTS 12
-static const struct sim_fault world_faults[FAULTS + 1];
+static const struct sim_fault world_faults[FAULTS + 1], lease_faults[2];
 
 static bool pick(unsigned int mask, int bit)
 {
@@ -193,6 +198,21 @@ static int compare_deeds(const void *a, const void *b)
 	return x->at != y->at ? (x->at < y->at ? -1 : 1) : x->number - y->number;
 }
 
+/* Drawn last, so that histories without webhooks are as they were before there were any. */
+static void add_hooks(struct plan *p, int faults)
+{
+	if (!sim_chance(200))
+		return;
+	p->settings.hooks = (int)sim_between(1, HOOKS_MAX);
+	p->settings.hook_attempts = ONE_OF(1, 3, 8, 50);
+	if (sim_chance(700))
+		choose_faults(p, sim_receiver_faults, faults / 2, false);
+	if (sim_chance(300))
+		choose_faults(p, sim_operator_faults, faults / 4, false);
+	if (sim_chance(300))
+		choose_faults(p, lease_faults, faults / 8, false);
+}
+
 void plan_make(struct plan *p)
 {
 	int producers = (int)sim_below(PRODUCERS_MAX), faults = (int)sim_below(24);
@@ -223,6 +243,7 @@ void plan_make(struct plan *p)
 		choose_faults(p, sim_redis_faults, faults / 2, is_narrow);
 	if (pick(kinds, 2))
 		choose_faults(p, sim_postgres_faults, faults / 2, is_narrow);
+	add_hooks(p, faults);
 	qsort(p->deeds, (size_t)p->deed_count, sizeof(*p->deeds), compare_deeds);
 }
 
@@ -236,11 +257,11 @@ void plan_tell(const struct plan *p)
 	sim_log(SIM_NOBODY,
 		"%d listeners, %d events, %d messages, %d of %d deeds; --claim-ttl %d --redis-timeout %.1f "
 		"--postgres-timeout "
-		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s",
+		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s, %d webhooks",
 		s->listeners, p->events, p->message_count, left, p->deed_count, (int)s->ttl_s,
 		(double)s->redis_timeout_ms / 1000, (double)s->postgres_timeout_ms / 1000, (int)s->batch_max,
 		(int)s->max_attempts, (double)s->drain_ms / 1000, s->has_redis ? "" : " --redis none",
-		s->has_handler ? " --handler" : "");
+		s->has_handler ? " --handler" : "", s->hooks);
 }
 
 /* --- listeners --- */
@@ -254,7 +275,10 @@ static void on_pressure(void *arg, enum pressure pressure)
 
 static void on_posted(void *arg)
 {
-	(void)arg;
+	const struct life *l = arg;
+
+	if (l->relay)
+		relay_wake(l->relay);
 }
 
 static void restart(void *arg)
@@ -276,13 +300,23 @@ static void end_life(struct life *l, bool is_in_order, int64_t back_after)
 	sim_at(back_after, restart, at);
 }
 
+static void on_part_drained(void *arg)
+{
+	struct life *l = arg;
+
+	if (--l->parts)
+		return;
+	end_life(l, l->left == 0, sim_between(1000, 2 * SECOND));
+	process_exit();
+}
+
 static void on_drained(void *arg, size_t left)
 {
 	struct life *l = arg;
 
 	sim_log(l->process, "drained, %zu left", left);
-	end_life(l, left == 0, sim_between(1000, 2 * SECOND));
-	process_exit();
+	l->left = left;
+	on_part_drained(l);
 }
 
 static void on_unusable(void *arg, const char *sentence, int status)
@@ -300,6 +334,8 @@ static void run_listener(uv_loop_t *loop)
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, l};
 
 	l->pipeline = pipeline_open(loop, &configs[l->process], &on);
+	if (configs[l->process].webhooks.count)
+		l->relay = relay_open(loop, &configs[l->process]);
 }
 
 static void start_listener(int process)
@@ -496,6 +532,9 @@ static void drain(void *arg)
 		return;
 	sim_log(l->process, "SIGTERM");
 	l->is_draining = true;
+	l->parts = l->relay ? 2 : 1;
+	if (l->relay)
+		relay_drain(l->relay, on_part_drained, l);
 	pipeline_drain(l->pipeline);
 }
 
@@ -518,6 +557,25 @@ static void begin_freeze(uint64_t draw, int64_t lasts_us)
 	sim_log(process, "stands still for %.3f s", (double)lasts_us / 1e6);
 	disturb(process, lasts_us);
 	process_freeze(process, lasts_us);
+}
+
+void world_sends(int process)
+{
+	int64_t lasts_us = world.still_us[process];
+
+	world.still_us[process] = 0;
+	if (!lasts_us || !is_up(process))
+		return;
+	sim_log(process, "stands still for %.3f s with a lease", (double)lasts_us / 1e6);
+	disturb(process, lasts_us);
+	process_freeze(process, lasts_us);
+}
+
+/* It has leased more deliveries than it sends at once, and goes on when the lease has nearly ended. */
+static void begin_late_lease(uint64_t draw, int64_t lasts_us)
+{
+	(void)lasts_us;
+	world.still_us[listener_of(&draw)] = 8 * SECOND + (int64_t)sim_dice(&draw, 6 * SECOND);
 }
 
 static void begin_clock(uint64_t draw, int64_t lasts_us)
@@ -603,6 +661,12 @@ static void begin_kill_all(uint64_t draw, int64_t lasts_us)
 			process_kill(i);
 		}
 }
+
+/* Of fleets with webhooks. */
+static const struct sim_fault lease_faults[2] = {
+	{"listener: stands still with a lease", 10, begin_late_lease, true},
+	{NULL, 0, NULL, false},
+};
 
 static const struct sim_fault world_faults[FAULTS + 1] = {
 	{"listener: killed", 20, begin_kill, true},
@@ -741,6 +805,7 @@ static void calm_down(void *arg)
 	rare_cease();
 	sim_redis_calm();
 	sim_postgres_calm();
+	sim_receiver_calm();
 	world.wide_until = sim_now();
 	if (world.postgres_until > sim_now())
 		world.postgres_until = sim_now();
@@ -763,7 +828,7 @@ static bool has_settled(void)
 	for (int i = 0; i < PRODUCERS_MAX; i++)
 		if (world.producers[i].count)
 			return false;
-	return true;
+	return !world.plan->settings.hooks || !sim_outbox_open();
 }
 
 static void tell_unsettled(void)
@@ -787,12 +852,45 @@ static void tell_unsettled(void)
 				world.producers[i].unacked[k]);
 }
 
+static struct webhook hooks[HOOKS_MAX];
+
+int world_hook(const char *name)
+{
+	for (int i = 0; i < HOOKS_MAX; i++)
+		if (strcmp(hooks[i].name, name) == 0)
+			return i;
+	process_fail("there is no webhook %s", name);
+}
+
+const char *world_hook_name(int hook)
+{
+	return hook ? "beta" : "alpha";
+}
+
+/* One wants events of the only type, the other one all. */
+static void configure_hooks(const struct settings *s)
+{
+	static char *type[] = {(char *)"t"};
+
+	for (int i = 0; i < HOOKS_MAX; i++)
+		hooks[i] = (struct webhook){.name = (char *)world_hook_name(i),
+					    .url = (char *)"http://receiver/",
+					    .types = type,
+					    .type_count = i == 0,
+					    .timeout_ms = 1500,
+					    .concurrency = 1 + i,
+					    .attempts = s->hook_attempts,
+					    .backoff_ms = 200,
+					    .backoff_cap_ms = 3000};
+}
+
 static void configure(const struct settings *s)
 {
 	static char *id_pointer[] = {(char *)"/event_id"};
 	static char *source[] = {(char *)"ws://feed/"};
 	static char names[SIM_LISTENERS][4];
 
+	configure_hooks(s);
 	for (int i = 0; i < SIM_LISTENERS; i++) {
 		snprintf(names[i], sizeof(names[i]), "l%d", i);
 		configs[i] = (struct config){
@@ -815,11 +913,13 @@ static void configure(const struct settings *s)
 			.payload_pointer = (char *)"/payload",
 			.consumer = (char *)"",
 			.handler = s->has_handler ? (char *)"app.handle" : NULL,
+			.webhooks = {hooks, (size_t)s->hooks},
 		};
 	}
 }
 
-#define EACH_US 250000
+#define EACH_US      250000
+#define HOOK_REST_US (150 * SECOND) /* a target may be paused for a minute, and what fails waits as long */
 
 void world_run(struct plan *plan)
 {
@@ -834,6 +934,7 @@ void world_run(struct plan *plan)
 	cost_start(plan);
 	sim_redis_start();
 	sim_postgres_start();
+	sim_receiver_start();
 	for (int i = 0; i < s->listeners; i++)
 		start_listener(i);
 	for (int i = 0; i < PRODUCERS_MAX; i++) {
@@ -845,7 +946,7 @@ void world_run(struct plan *plan)
 		if (!plan->deeds[i].is_left_out)
 			sim_at(plan->deeds[i].at + 100000, do_deed, &plan->deeds[i]);
 	sim_at(calm_at, calm_down, NULL);
-	limit = calm_at + (2 * s->ttl_s + 30) * SECOND + s->postgres_timeout_ms * 1000;
+	limit = calm_at + (2 * s->ttl_s + 30) * SECOND + s->postgres_timeout_ms * 1000 + (s->hooks ? HOOK_REST_US : 0);
 	/* settled for a while, in which what is still on its way arrives */
 	while (sim_now() - settled_at < SECOND / 2) {
 		if (!sim_step())

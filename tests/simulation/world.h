@@ -8,6 +8,7 @@
 #define MESSAGES_MAX  800
 #define DEEDS_MAX     4096
 #define PRODUCERS_MAX 4
+#define HOOKS_MAX     2
 
 enum word { WORD_PERSISTED, WORD_DUPLICATE, WORD_REJECTED };
 
@@ -43,6 +44,8 @@ struct settings {
 	int listeners;
 	int64_t ttl_s, redis_timeout_ms, postgres_timeout_ms, batch_max, max_attempts, drain_ms;
 	bool has_redis, has_handler;
+	int hooks; /* webhooks */
+	int64_t hook_attempts;
 	int64_t lasts; /* of the load and the faults */
 };
 
@@ -72,6 +75,11 @@ bool world_was_silent(void);
 int64_t world_redis_until(void);
 int64_t world_postgres_until(void);
 const struct plan *world_plan(void);
+/* The number of a webhook, by its name, and the other way round. */
+int world_hook(const char *name);
+const char *world_hook_name(int hook);
+/* This listener begins a request to a webhook. */
+void world_sends(int process);
 int64_t world_touched_until(const char *id);
 bool world_may_refuse(const char *id);
 
@@ -83,6 +91,9 @@ void checker_received(int process, int life, int message);
 void checker_acked(int process, int message, enum word word);
 /* The life ended: in order, with nothing left, or not. */
 void checker_ended(int process, int life, bool is_in_order);
+/* A request has begun, which ends until then; the receiver has it, and says so. */
+void checker_requested(int process, const char *target, const char *id, const char *key, int64_t until);
+void checker_taken(const char *target, const char *id, int status);
 /* All has settled: the whole history is judged. */
 void checker_finish(void);
 /* The rows of this moment are committed in time? Called now and then. */

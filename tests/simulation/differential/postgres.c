@@ -16,7 +16,10 @@
 #include "find_present.sql.h"
 #include "identify.sql.h"
 #include "insert.sql.h"
+#include "lease.sql.h"
 #include "make_epoch.sql.h"
+#include "peek.sql.h"
+#include "record.sql.h"
 #include "postgres/array.h"
 #include "postgres/schema.h"
 #include "reset.sql.h"
@@ -131,6 +134,35 @@ static void put_rows(struct connection *c, const PGresult *r)
 	}
 }
 
+#define LEASES_MAX 400
+
+/* Rows of the last lease, sorted by target and event: their ids are each server's own. */
+static struct leased {
+	char id[24], lease[24], what[80];
+} leases[LEASES_MAX];
+static int lease_count;
+
+static int compare_leases(const void *a, const void *b)
+{
+	return strcmp(((const struct leased *)a)->what, ((const struct leased *)b)->what);
+}
+
+static void put_leases(struct connection *c, const PGresult *r)
+{
+	lease_count = PQntuples(r) < LEASES_MAX ? PQntuples(r) : LEASES_MAX;
+	for (int i = 0; i < lease_count; i++) {
+		struct leased *l = &leases[i];
+
+		snprintf(l->id, sizeof(l->id), "%s", PQgetvalue(r, i, 0));
+		snprintf(l->lease, sizeof(l->lease), "%s", PQgetvalue(r, i, 8));
+		snprintf(l->what, sizeof(l->what), "%s/%s #%s %s", PQgetvalue(r, i, 1), PQgetvalue(r, i, 4),
+			 PQgetvalue(r, i, 2), PQgetvalue(r, i, 6));
+	}
+	qsort(leases, (size_t)lease_count, sizeof(*leases), compare_leases);
+	for (int i = 0; i < lease_count; i++)
+		put(c, "%s %s lease %s", i ? ";" : "", leases[i].what, leases[i].lease);
+}
+
 static void put_result(struct connection *c, PGresult *r)
 {
 	if (!r) {
@@ -142,6 +174,8 @@ static void put_result(struct connection *c, PGresult *r)
 		put(c, " [");
 		if (strcmp(PQfname(r, 0), "QUERY PLAN") == 0)
 			put(c, "plan");
+		else if (PQnfields(r) == 9 && strcmp(PQfname(r, 0), "id") == 0)
+			put_leases(c, r);
 		else
 			put_rows(c, r);
 		put(c, "]");
@@ -506,6 +540,82 @@ static void store_with_effects(struct connection *c, int first, int lock_ms)
 	send_statement(c, effects_sql(e, below(8) == 0), values, 6, lock_ms);
 }
 
+/* Every row that is due, or one that was leased before. A lease ends at once, or not before the end of the test. */
+static void lease(struct connection *c)
+{
+	static struct array columns[5];
+	static const char *const targets[] = {"all", "orders"};
+	bool is_probe = lease_count && below(4) == 0, is_long = below(3) == 0;
+	int which = is_probe ? below(lease_count) : 0;
+	struct postgres_value values[8];
+
+	printf("%d %d lease%s%s %s\n", ++steps, (int)(c - connections), is_long ? " for long" : "",
+	       is_probe ? " of" : "", is_probe ? leases[which].what : "");
+	for (int i = 0; i < 5; i++)
+		array_start(&columns[i], ARRAY_TEXT, 2);
+	for (int i = 0; i < 2; i++) {
+		array_add(&columns[0], targets[i], strlen(targets[i]));
+		array_add(&columns[1], "1000", 4);
+		array_add(&columns[2], is_long ? "3600000" : "0", is_long ? 7 : 1);
+		if (is_probe)
+			array_add(&columns[3], leases[which].id, strlen(leases[which].id));
+		else
+			array_add_null(&columns[3]);
+		array_add(&columns[4], "0", 1);
+	}
+	for (int i = 0; i < 5; i++)
+		values[i] = value_of(&columns[i], ARRAY_TEXT);
+	values[5] = values[6] = values[7] = text_value("4194304");
+	send_statement(c, SQL_LEASE, values, 8, 0);
+}
+
+static void peek(struct connection *c)
+{
+	const struct postgres_value values[2] = {text_value("orders"), text_value("0")};
+
+	printf("%d %d peek\n", ++steps, (int)(c - connections));
+	send_statement(c, SQL_PEEK, values, 2, 0);
+}
+
+/* With the number of the lease, or an older one. */
+static void record(struct connection *c)
+{
+	static struct array columns[6];
+	static const char *const outcomes[] = {"delivered", "retry", "dead", "unsent"};
+	struct postgres_value values[6];
+	int n = lease_count < 4 ? lease_count : 4, first = below(lease_count - n + 1);
+
+	printf("%d %d record", ++steps, (int)(c - connections));
+	for (int i = 0; i < 6; i++)
+		array_start(&columns[i], ARRAY_TEXT, (size_t)n);
+	for (int i = first; i < first + n; i++) {
+		const char *outcome = outcomes[below(4)];
+		bool is_old = below(4) == 0;
+
+		printf(" %s %s%s", leases[i].what, outcome, is_old ? " late" : "");
+		array_add(&columns[0], leases[i].id, strlen(leases[i].id));
+		array_add(&columns[1], is_old ? "0" : leases[i].lease, is_old ? 1 : strlen(leases[i].lease));
+		array_add(&columns[2], outcome, strlen(outcome));
+		array_add(&columns[3], "500", 3);
+		array_add_null(&columns[4]);
+		array_add(&columns[5], "0", 1);
+	}
+	printf("\n");
+	for (int i = 0; i < 6; i++)
+		values[i] = value_of(&columns[i], ARRAY_TEXT);
+	send_statement(c, SQL_RECORD, values, 6, 0);
+}
+
+static void relay(struct connection *c)
+{
+	if (below(8) == 0)
+		peek(c);
+	else if (lease_count && below(2))
+		record(c);
+	else
+		lease(c);
+}
+
 static void check_effects(struct connection *c)
 {
 	struct postgres_value value = text_value(below(2) ? "" : "public.handle");
@@ -636,7 +746,7 @@ static void step(void)
 {
 	struct connection *c = idle();
 	bool is_hasty = is_held && below(4) == 0;
-	int lock_ms = is_hasty ? 30 : 30000, kind = below(40);
+	int lock_ms = is_hasty ? 30 : 30000, kind = below(48);
 
 	if (kind < 10)
 		insert(c, -1, lock_ms);
@@ -660,6 +770,8 @@ static void step(void)
 		ask_simple(c, "identify", SQL_IDENTIFY);
 	else if (kind == 36)
 		ask_epoch(c);
+	else if (kind >= 40)
+		relay(c);
 	else if (is_held)
 		end_hold();
 	else

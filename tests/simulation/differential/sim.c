@@ -244,6 +244,25 @@ void checker_lapsed(const char *value, int64_t at)
 	(void)value, (void)at;
 }
 
+void sim_committed_delivery(int process, const char *target, const char *id, const char *was, const char *is)
+{
+	(void)process, (void)target, (void)id, (void)was, (void)is;
+}
+
+void sim_committed_lease(int process, const char *target, const char *id, int64_t until)
+{
+	(void)process, (void)target, (void)id, (void)until;
+}
+
+void sim_forgot_delivery(const char *target, const char *id)
+{
+	(void)target, (void)id;
+}
+
+void sim_lease_refused(void)
+{
+}
+
 void checker_deleted(int process, const char *key, const char *value)
 {
 	(void)process, (void)key, (void)value;
