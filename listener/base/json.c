@@ -153,33 +153,46 @@ const char *json_skip_string(const char *at, bool *has_escape)
 	return at + 1;
 }
 
-/* The brackets and braces differ from each other in one bit. */
+/* Where a string ends; at is behind its first quote. An odd number of backslashes makes a quote a part of the text. */
+static const char *end_string(const char *at)
+{
+	for (;;) {
+		const char *quote = rawmemchr(at, '"'), *before = quote;
+
+		while (before[-1] == '\\')
+			before--;
+		at = quote + 1;
+		if ((quote - before) % 2 == 0)
+			return at;
+	}
+}
+
+/* What each byte outside of strings does to the depth; 2: a string begins. */
+static const signed char turns[256] = {['{'] = 1, ['['] = 1, ['}'] = -1, [']'] = -1, ['"'] = 2};
+
 static const char *skip_container(const char *at)
 {
-	bool has_escape;
 	int depth = 0;
 
 	for (;;) {
-		char c = *at;
+		signed char turn = turns[(unsigned char)*at++];
 
-		if (c == '"') {
-			at = json_skip_string(at, &has_escape);
+		if (!turn)
+			continue;
+		if (turn == 2) {
+			at = end_string(at);
 			continue;
 		}
-		at++;
-		if ((c | 0x20) == '{')
-			depth++;
-		else if ((c | 0x20) == '}' && --depth == 0)
+		depth += turn;
+		if (!depth)
 			return at;
 	}
 }
 
 const char *json_skip(const char *at, const char *end)
 {
-	bool has_escape;
-
 	if (*at == '"')
-		return json_skip_string(at, &has_escape);
+		return end_string(at + 1);
 	if (*at == '{' || *at == '[')
 		return skip_container(at);
 	while (at < end && *at != ',' && *at != '}' && *at != ']' && !is_blank(*at))

@@ -5,6 +5,8 @@
  *
  *   road winner N    every claim is won, every row is stored
  *   road loser N     every claim is another's, and done when it is looked at again
+ *   road profile N   as winner; a profile of five rules reads the messages, and the last rule matches
+ *   road exploded N  the same with frames of 50 messages each
  *   road about       what it was built with, as JSON */
 #include <gnu/libc-version.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include <yajl/yajl_version.h>
 
 #include "../../loadtest/message.h"
+#include "feed/session.h"
 #include "road/hold.h"
 #include "road/pipeline.h"
 #include "redis/connection.h"
@@ -34,6 +37,7 @@ struct path {
 	const char *name;
 	struct redis_reply *claim; /* what Redis says to a claim */
 	const uint64_t *outcome;   /* the counter that each message has to end in */
+	size_t per_frame;          /* messages in a frame that a profile reads; 0: there is no profile */
 };
 
 /* clang-format off */
@@ -46,8 +50,10 @@ static struct redis_reply done = TEXT_REPLY(REPLY_STRING, "done@1700000000000.00
 static struct redis_reply okay = TEXT_REPLY(REPLY_STATUS, "OK");
 
 static const struct path paths[] = {
-	{"winner", &nothing, &counters.persisted},
-	{"loser", &other, &counters.duplicates},
+	{"winner", &nothing, &counters.persisted, 0},
+	{"loser", &other, &counters.duplicates, 0},
+	{"profile", &nothing, &counters.persisted, 1},
+	{"exploded", &nothing, &counters.persisted, 50},
 };
 
 static const struct path *path;
@@ -366,12 +372,94 @@ static bool is_settled(void)
 	return !pipeline_events(pipeline)->messages && !redis_unanswered(&the_redis);
 }
 
+/* --- the profile --- */
+
+#define RULES(last) \
+	"{\"url\": \"wss://h/\", \"rules\": [" \
+	"{\"when\": {\"/channel\": \"status\"}}, {\"when\": {\"/event_type\": [\"heartbeat\", \"subscriptions\"]}}," \
+	"{\"when\": {\"/method\": \"pong\"}}, {\"when\": {\"/event_type\": \"error\"}, \"action\": \"fatal\"}," \
+	"{\"action\": \"event\", \"id\": [[\"/event_id\"]], \"type\": \"/event_type\", \"payload\": " \
+	"\"/payload\", " last "}]}"
+
+static struct session *session;
+
+static void on_event(void *ctx, const struct session_event *event)
+{
+	const struct feed_event taken = {.id = event->id,
+					 .type = event->type,
+					 .payload = event->payload,
+					 .time = event->time,
+					 .unit = event->time_unit,
+					 .source = "feed"};
+
+	(void)ctx;
+	pipeline_receive_event(pipeline, &taken, NULL);
+}
+
+static void on_rule(void *ctx, const struct profile_rule *rule, struct slice frame)
+{
+	(void)ctx, (void)rule, (void)frame;
+}
+
+static void on_reject(void *ctx, struct slice bytes, const char *why)
+{
+	(void)ctx, (void)bytes;
+	fail(why);
+}
+
+static const struct session_handler handler = {.on_event = on_event, .on_rule = on_rule, .on_reject = on_reject};
+
+static void open_session(void)
+{
+	const char *text = path->per_frame > 1 ? RULES("\"when\": {\"/channel\": \"orders\"}, \"explode\": \"/data/*\"")
+					       : RULES("\"when\": {\"/event_type\": \"" MESSAGE_TYPE "\"}");
+	struct profile_fault fault;
+	struct profile *p = profile_parse(text, strlen(text), "road.c", NULL, &fault);
+
+	if (!p)
+		fail(fault.text);
+	session = session_new(p, false);
+}
+
+/* Each frame holds per_frame of the messages. */
+static struct message *make_frames(const struct message *messages, size_t n)
+{
+	size_t per_frame = path->per_frame;
+	struct message *frames = calloc(n / per_frame, sizeof(*frames));
+
+	for (size_t i = 0; i < n; i++) {
+		struct message *f = &frames[i / per_frame];
+
+		if (i % per_frame == 0)
+			f->text = malloc(per_frame * (messages[i].len + 40) + 60);
+		if (per_frame > 1)
+			f->len += (size_t)sprintf(f->text + f->len, "%s",
+						  i % per_frame ? "," : "{\"channel\":\"orders\",\"data\":[");
+		memcpy(f->text + f->len, messages[i].text, messages[i].len);
+		f->len += messages[i].len;
+		if (per_frame > 1 && (i + 1) % per_frame == 0)
+			f->len += (size_t)sprintf(f->text + f->len, "]}");
+	}
+	return frames;
+}
+
+static void receive(const struct message *m)
+{
+	if (path->per_frame)
+		session_read(session, m->text, m->len, &handler, NULL);
+	else
+		pipeline_receive(pipeline, m->text, m->len, NULL);
+}
+
+/* n messages, in frames or not. */
 static void send_all(const struct message *messages, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		pipeline_receive(pipeline, messages[i].text, messages[i].len, NULL);
-		now_us += US_PER_MESSAGE;
-		if ((i + 1) % PER_TURN == 0)
+	size_t step = path->per_frame > 1 ? path->per_frame : 1;
+
+	for (size_t i = 0; i < n; i += step) {
+		receive(&messages[i / step]);
+		now_us += (int64_t)step * US_PER_MESSAGE;
+		if ((i + step) % PER_TURN == 0)
 			turn();
 	}
 	for (int turns = 0; !is_settled(); turns++) {
@@ -432,6 +520,11 @@ static void walk(size_t n)
 	const struct message *messages = make_messages(n);
 	uint64_t before;
 
+	if (path->per_frame) {
+		messages = make_frames(messages, n);
+		open_session();
+	}
+
 	open_pipeline();
 	send_all(messages, n < 2 * PER_TURN ? n : 2 * PER_TURN);
 	before = *path->outcome;
@@ -468,7 +561,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], paths[i].name) == 0)
 			path = &paths[i];
 	if (!path || n < 1 || n > EVENTS_MAX)
-		fail("usage: road winner|loser N, with N from 1 to 1000000; road about");
+		fail("usage: road winner|loser|profile|exploded N, with N from 1 to 1000000; road about");
 	walk(n);
 	return 0;
 }
