@@ -71,9 +71,35 @@ static void on_answer(struct sender *s, const struct event *ev, enum outcome out
 
 /* --- the loop --- */
 
+/* The sums are those of the lists. */
+static void assert_sums(const struct events *events)
+{
+	size_t bytes = 0, messages = 0;
+
+	for (int i = 0; i < EVENT_STATES; i++) {
+		size_t count = 0, message_bytes = 0;
+
+		for (const struct list *l = events->lists[i].next; l != &events->lists[i]; l = l->next) {
+			const struct event *ev = list_entry(l, struct event, link);
+
+			count++;
+			message_bytes += ev->message_len;
+			messages += ev->copies;
+			bytes += ev->bytes;
+		}
+		cr_assert_eq(count, events->counts[i], "%zu events are %s", count,
+			     event_state_name((enum event_state)i));
+		cr_assert_eq(message_bytes, events->message_bytes[i]);
+	}
+	cr_assert_eq(messages, events->messages);
+	cr_assert_eq(bytes, events->bytes);
+}
+
 static void assert_nothing_is_lost(void)
 {
 	const struct events *events = pipeline_events(pipeline);
+
+	assert_sums(events);
 
 	cr_assert_eq(counters.received,
 		     counters.persisted + counters.duplicates + counters.dead_lettered + events->messages,

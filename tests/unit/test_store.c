@@ -695,6 +695,15 @@ Test(store, a_letter_that_cannot_be_written_takes_no_other_with_it)
 	cr_assert_eq(played_postgres.patience_ms, 750);
 }
 
+Test(store, letters_that_take_too_long_are_halved)
+{
+	bury("ab");
+	say(too_long);
+	expect_asked("bury a");
+	say_rows("");
+	expect_asked("bury b");
+}
+
 Test(store, letters_that_a_server_in_trouble_does_not_take_are_given_back)
 {
 	bury("ab");
