@@ -10,11 +10,12 @@ from rig.servers import Postgres, Redis
 from rig.waiting import RigError, wait_until
 from proxy import Link
 from standby import READY_S, Standby
-from trial import RATE, TIMEOUT_S
+from trial import FEED_RATE, RATE, TIMEOUT_S
 
 ONE, ANY = "*", "ANY 1 (*)"     # synchronous_standby_names
 ARCHIVED = "archive_mode = on\narchive_command = 'cp %p {directory}/archive/%f'\n"
 TRICKLE_RATE = 2
+AT_WORK_S = 0.5                 # of the feed, that listeners at work have in memory at most
 POINT = "before_the_loss"
 
 
@@ -24,6 +25,8 @@ class Row:
 
     settings = ""
     again_s = 10                        # until rows are stored again
+    warns = False                       # listeners, of a standby that is asynchronous
+    unheard = 0                         # events that may have reached nobody who lived to store them
 
     def __init__(self, name, lost=0, repair="sent again", is_quick=False):
         self.name = name
@@ -50,6 +53,7 @@ class Pair(Row):
                  is_trickle=False, **others):
         super().__init__(name, **others)
         self.names = names
+        self.warns = not names
         self.commit = commit
         self.standby_count = standbys
         self.behind_s = behind_s
@@ -320,6 +324,35 @@ class Keys(Row):
         link.close()
 
 
+# --- the fleet ---
+
+class Death(Row):
+    """All listeners are killed at once, with all copies that there are. The feed stands still for that moment, so what it
+    has sent has reached them, and then it ends. Postgres may have stood still before, for away_s."""
+
+    def __init__(self, name, away_s=0):
+        super().__init__(name)
+        self.away_s = away_s
+        self.unheard = round(FEED_RATE * (away_s + AT_WORK_S))
+
+    async def play(self, trial):
+        fleet = trial.fleet
+        pids = trial.postgres.freeze() if self.away_s else []
+        await asyncio.sleep(self.away_s)
+        fleet.source.signal(signal.SIGSTOP)
+        trial.failed_at = time.time()
+        await asyncio.gather(*(listener.end(signal.SIGKILL, READY_S) for listener in fleet.listeners))
+        fleet.source.signal(signal.SIGTERM)
+        fleet.source.signal(signal.SIGCONT)
+        trial.postgres.thaw(pids)
+        await asyncio.gather(*(listener.start() for listener in fleet.listeners))
+        await trial.goes_on(1)
+
+        async def are_over():
+            return not await trial.redis.claims(fleet.claim_prefix, "fleet-1-1")
+        await wait_until(are_over, READY_S, "claims of the dead are over")
+
+
 ROWS = [
     Pair("Postgres, synchronous: the primary dies", ONE, is_quick=True),
     Pair("Postgres, synchronous: remote_apply, the standby applies 1 s late", ONE, "remote_apply", apply_s=1),
@@ -344,4 +377,6 @@ ROWS = [
     Keys("Redis: the master dies, the replica has not the keys of the last second", is_quick=True),
     Keys("Redis: the old master lives on and takes claims, then is demoted", old="alive"),
     Keys("Redis: the master and a listener die while claims are held", is_held=True),
+    Death("All listeners are killed at once"),
+    Death("All listeners are killed at once, after Postgres was away for 2 s", away_s=2),
 ]

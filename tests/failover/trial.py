@@ -95,9 +95,9 @@ class Trial(Bench):
         lost = self.row.lost
         figure.note("events sent", counts.pop("sent"))
         figure.note("rows", counts.pop("rows"))
-        figure.at_most("not stored", counts.pop("lost"), len(self.gone) if lost else 0)
+        figure.at_most("not stored", counts.pop("lost"), len(self.gone) if lost else self.row.unheard)
         figure.at_most("of them acked", counts.pop("falsely_acked"), len(self.gone) if lost else 0)
-        figure.at_most("not stored, and no server that is gone had it", len(missing - had), 0)
+        figure.at_most("not stored, and no server that is gone had it", len(missing - had), self.row.unheard)
         figure.at_most("seconds without a commit", round(pause, 3), self.row.again_s, "s")
         for name, count in counts.items():
             figure.at_most(name.replace("_", " "), count, 0)
@@ -106,6 +106,9 @@ class Trial(Bench):
         if lost:
             figure.at_least("not stored, or the row shows nothing", len(missing), 1)
             figure.at_most("age of what the lag held", round(self.cells["lag"], 3), lost, "s")
+        warnings = sum("standbys that commits do not wait for" in listener.log() for listener in fleet.listeners)
+        figure.at_most("listeners that warn of asynchronous standbys wrongly, or do not",
+                       abs(warnings - self.row.warns * LISTENERS), 0)
         await self.judge_repair(missing)
 
     def longest_pause(self):
