@@ -80,9 +80,9 @@ demo: deps ## the main job in half a minute, on private servers
 	+@$(MAKE) --no-print-directory programs
 	@demo/demo
 
-run: deps ## make run SOURCE=ws://... [LISTENERS=3]: a fleet on your own feed until Ctrl-C
+run: deps ## make run SOURCE=ws://... or FEED=kraken [LISTENERS=3]: a fleet on a feed until Ctrl-C
 	+@$(MAKE) --no-print-directory programs
-	@demo/run "$(SOURCE)" "$(LISTENERS)"
+	@demo/run "$(SOURCE)" "$(LISTENERS)" "$(FEED)"
 
 check: check-deps ## what a change must pass, in minutes; PARTS="unit lint" runs some (tests/run --list)
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
