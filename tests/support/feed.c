@@ -76,7 +76,8 @@ struct feed {
 	char *lines;    /* of each 101; NULL: none more */
 	char *path;     /* handshakes for it are answered by this: */
 	char *answer;
-	int tunnels; /* that were asked for by CONNECT */
+	int tunnels;        /* that were asked for by CONNECT */
+	struct buffer said; /* texts of clients, each with a newline */
 };
 
 /* ---- queues; the lock is held ---- */
@@ -257,7 +258,7 @@ static void read_handshake(struct feed *f, struct client *c)
 		return;
 	}
 	char *key = frame_header(f->request, "Sec-WebSocket-Key");
-	bool is_answered = f->path && strncmp(f->request + 4, f->path, strlen(f->path)) == 0;
+	bool is_answered = f->path && strncmp(strchr(f->request, ' ') + 1, f->path, strlen(f->path)) == 0;
 	if (f->refusal || !key || is_answered)
 		refuse(f, c, is_answered ? f->answer : NULL);
 	else
@@ -272,6 +273,16 @@ static void on_close_frame(struct feed *f, struct client *c, const struct frame 
 	c->state = CLIENT_CLOSING;
 }
 
+static void keep_text(struct feed *f, const struct frame *frame)
+{
+	unsigned char *room = buffer_reserve(&f->said, frame->len + 1);
+
+	f->received++;
+	memcpy(room, frame->bytes, frame->len);
+	room[frame->len] = '\n';
+	buffer_grow(&f->said, frame->len + 1);
+}
+
 static void read_frames(struct feed *f, struct client *c)
 {
 	struct frame frame;
@@ -280,7 +291,7 @@ static void read_frames(struct feed *f, struct client *c)
 	while (c->state == CLIENT_OPEN && frame_read(c->in.bytes + done, c->in.len - done, &frame)) {
 		done += frame.size;
 		if (frame.opcode == FRAME_TEXT || frame.opcode == FRAME_BINARY)
-			f->received++;
+			keep_text(f, &frame);
 		if (frame.opcode == FRAME_PING) {
 			f->pings++;
 			if (f->has_pongs)
@@ -616,6 +627,14 @@ char *feed_request(struct feed *f)
 	return request;
 }
 
+bool feed_has_heard(struct feed *f, const char *text)
+{
+	pthread_mutex_lock(&f->lock);
+	bool has = f->said.len && memmem(f->said.bytes, f->said.len, text, strlen(text));
+	pthread_mutex_unlock(&f->lock);
+	return has;
+}
+
 void feed_free(struct feed *f)
 {
 	if (!f)
@@ -636,6 +655,7 @@ void feed_free(struct feed *f)
 	free(f->clients);
 	free(f->by_number);
 	free(f->polls);
+	buffer_clear(&f->said);
 	free(f->request);
 	free(f->lines);
 	free(f->path);

@@ -78,6 +78,9 @@ long feed_pings(struct feed *f);
 size_t feed_backlog(struct feed *f);
 int feed_refusals(struct feed *f);
 
+/* Has a client sent this text, as a message or in one? */
+bool feed_has_heard(struct feed *f, const char *text);
+
 /* The feed is a proxy to itself, too: how many connections were asked for by CONNECT. */
 int feed_tunnels(struct feed *f);
 

@@ -1,0 +1,304 @@
+/* What a listener says to a feed that a profile describes, when it comes back, and when not; and feeds that mean harm.
+ */
+#include "support.h"
+#include "bench.h"
+
+#define SETTLED_MS 20000
+#define SECRET     "a-very-secret-word"
+
+static struct feed *feed;
+
+/* A fleet of one with a profile of these members; %d in them is the feed's port. */
+static __attribute__((format(printf, 1, 2))) void start(const char *members, ...)
+{
+	static const char *const env[] = {"FEED_SECRET=" SECRET, NULL};
+	va_list args;
+
+	va_start(args, members);
+	char *text = suite_vtext(members, args);
+	va_end(args);
+	char *config = suite_file("sources.json", suite_text("{\"sources\": [{\"name\": \"played\", %s}]}", text));
+	db = database_new();
+	listener = listener_start(
+		&(struct listener_options){
+			.database = db, .redis = "none", .env = env, .without_ingest = true, .without_waiting = true},
+		"--log-level debug --config %s", config);
+	cr_assert(wait_until(database_long(db, "SELECT to_regclass('events') IS NOT NULL"), SETTLED_MS),
+		  "it makes no tables: %s", process_last_words(listener_process(listener)));
+}
+
+static void set_up(void)
+{
+	feed = feed_new();
+}
+
+TestSuite(conversation, .init = set_up, .fini = bench_close, .timeout = 120);
+
+#define URL "\"url\": \"ws://127.0.0.1:%d/feed\", "
+#define EVENT \
+	"{\"name\": \"event\", \"when\": {\"/id\": {\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/id\"]]}"
+#define RULES "\"rules\": [" EVENT "]"
+
+static void expect_heard(const char *id)
+{
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "not connected for %s: %s", id,
+		  process_last_words(listener_process(listener)));
+	feed_sendf(feed, "{\"id\":\"%s\"}", id);
+	cr_assert(
+		wait_until(database_long(db, "SELECT count(*) FROM events WHERE event_id = '%s'", id) == 1, SETTLED_MS),
+		"%s is not stored: %s", id, process_last_words(listener_process(listener)));
+}
+
+static void expect_status(const char *text)
+{
+	cr_assert(wait_until(listener_page_has(listener, "/api/status", text), SETTLED_MS), "not %s: %s", text,
+		  listener_http(listener, "/api/status", NULL));
+}
+
+/* ---- what is said ---- */
+
+Test(conversation, headers_subprotocols_and_first_words_are_the_profile_s)
+{
+	feed_accept_with(feed, "Sec-WebSocket-Protocol: b\r\n");
+	start(URL "\"headers\": {\"X-Key\": \"k ${env:FEED_SECRET}\"}, \"subprotocols\": [\"a\", \"b\"], "
+		  "\"on_open\": [{\"say\": \"${env:FEED_SECRET}\"}, [\"REQ\"]], " RULES,
+	      feed_port(feed));
+	expect_heard("one");
+	char *request = feed_request(feed);
+	cr_assert_str_eq(frame_header(request, "X-Key"), "k " SECRET);
+	cr_assert_str_eq(frame_header(request, "Sec-WebSocket-Protocol"), "a, b");
+	cr_assert(wait_until(feed_has_heard(feed, "{\"say\":\"" SECRET "\"}\n[\"REQ\"]\n"), SETTLED_MS));
+}
+
+Test(conversation, a_server_that_chooses_no_subprotocol_is_refused)
+{
+	start(URL "\"subprotocols\": [\"a\"], " RULES, feed_port(feed));
+	expect_status("chooses none of the subprotocols");
+	feed_accept_with(feed, "Sec-WebSocket-Protocol: a\r\n");
+	expect_heard("then");
+}
+
+Test(conversation, who_may_never_send_sends_nothing)
+{
+	start(URL "\"never_send\": true, \"ws_ping_s\": 1, \"on_open\": [1], "
+		  "\"ping\": {\"every_s\": 1, \"send\": 2}, \"rules\": [{\"when\": {\"/x\": 1}, \"send\": [3]}, " EVENT
+		  "]",
+	      feed_port(feed));
+	expect_heard("one");
+	feed_send_text(feed, "{\"x\":1}");
+	wait_pause_ms(2500);
+	cr_assert_eq(feed_received(feed) + feed_pings(feed), 0);
+}
+
+Test(conversation, pings_of_the_application_count_and_are_missed)
+{
+	start(URL "\"ws_ping_s\": 0, \"counter_start\": 7, \"ping\": {\"every_s\": 1, \"send\": {\"ping\": "
+		  "\"${counter}\"}}, "
+		  "\"rules\": [{\"when\": {\"/pong\": 1}}, " EVENT "]",
+	      feed_port(feed));
+	expect_heard("one");
+	cr_assert(wait_until(feed_has_heard(feed, "{\"ping\":7}"), SETTLED_MS));
+	feed_send_text(feed, "{\"pong\":1}");
+	cr_assert(wait_until(feed_has_heard(feed, "{\"ping\":8}"), SETTLED_MS));
+	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS), "silence after a ping ends it");
+	cr_assert(listener_has_logged(listener, "did not answer a ping"));
+}
+
+Test(conversation, silence_ends_a_connection)
+{
+	start(URL "\"ws_ping_s\": 0, \"idle_timeout_s\": 1, " RULES, feed_port(feed));
+	cr_assert(wait_until(feed_connections(feed) >= 3, SETTLED_MS));
+	cr_assert(listener_has_logged(listener, "silent for too long"));
+}
+
+/* ---- coming back ---- */
+
+Test(conversation, a_successor_comes_before_the_connection_is_too_old)
+{
+	start(URL "\"max_age_s\": 1, \"overlap_s\": 5, " RULES, feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	int64_t end = wait_now_ms() + 4000;
+	for (int i = 0; wait_now_ms() < end; i++) {
+		cr_assert_geq(feed_clients(feed), 1, "there was a moment without a connection");
+		feed_sendf(feed, "{\"id\":\"%d\"}", i);
+		wait_pause_ms(10);
+	}
+	cr_assert_geq(feed_connections(feed), 3);
+	cr_assert_leq(feed_connections(feed), 8);
+}
+
+Test(conversation, a_rule_leads_to_another_url_and_keeps_what_was_subscribed)
+{
+	start(URL "\"redirect_keeps_subscriptions\": true, \"on_open\": [{\"subscribe\": 1}], \"rules\": [{\"name\": "
+		  "\"move\", "
+		  "\"when\": {\"/move\": {\"exists\": true}}, \"action\": \"reconnect\", \"url\": \"${/move}\"}, " EVENT
+		  "]",
+	      feed_port(feed));
+	expect_heard("one");
+	cr_assert_eq(feed_received(feed), 1);
+	feed_sendf(feed, "{\"move\":\"ws://127.0.0.1:%d/moved\"}", feed_port(feed));
+	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	expect_heard("two");
+	cr_assert(strncmp(feed_request(feed), "GET /moved ", 11) == 0, "%s", feed_request(feed));
+	cr_assert_eq(feed_received(feed), 1);
+}
+
+Test(conversation, what_is_fatal_ends_it_for_good)
+{
+	start(URL "\"rules\": [{\"name\": \"refused\", \"when\": {\"/error\": {\"exists\": true}}, \"action\": "
+		  "\"fatal\"}, " EVENT "]",
+	      feed_port(feed));
+	expect_heard("one");
+	feed_send_text(feed, "{\"error\":\"no such account " SECRET "\"}");
+	expect_status("\"stopped\"");
+	expect_status("no such account");
+	wait_pause_ms(1500);
+	cr_assert_eq(feed_connections(feed), 1);
+	cr_assert_eq(listener_status(listener, "/readyz"), 503);
+}
+
+Test(conversation, close_codes_mean_what_the_profile_says)
+{
+	start(URL "\"fatal_close\": [4004], \"close_policy\": {\"4200-4299\": \"at_once\"}, " RULES, feed_port(feed));
+	expect_heard("one");
+	feed_close_all(feed, 4200);
+	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	expect_heard("two");
+	feed_close_all(feed, 4004);
+	expect_status("\"stopped\"");
+}
+
+/* ---- feeds that mean harm ---- */
+
+Test(conversation, one_that_accepts_and_closes_is_left_alone_for_longer_each_time)
+{
+	start(URL "\"rules\": [{\"name\": \"welcome\", \"when\": {\"/welcome\": 1}}, " EVENT "]", feed_port(feed));
+	int64_t end = wait_now_ms() + 10000;
+	while (wait_now_ms() < end) {
+		feed_send_text(feed, "{\"welcome\":1}");
+		feed_close_all(feed, 1013);
+		wait_pause_ms(5);
+	}
+	cr_assert_leq(feed_connections(feed), 20, "%d connections in 10 s", feed_connections(feed));
+}
+
+/* And says ready each time: at most four a second, or so, as the shortest wait is drawn from a quarter of one. */
+Test(conversation, one_that_says_ready_and_closes_is_not_dialled_without_end)
+{
+	start(URL
+	      "\"close_policy\": {\"4000\": \"at_once\"}, \"rules\": [{\"name\": \"ready\", \"when\": {\"/ready\": 1}, "
+	      "\"ready\": true}, " EVENT "]",
+	      feed_port(feed));
+	int64_t end = wait_now_ms() + 5000;
+	while (wait_now_ms() < end) {
+		feed_send_text(feed, "{\"ready\":1}");
+		feed_close_all(feed, 4000);
+		wait_pause_ms(5);
+	}
+	cr_assert_leq(feed_connections(feed), 50, "%d connections in 5 s", feed_connections(feed));
+}
+
+Test(conversation, replies_that_are_provoked_are_bounded)
+{
+	start(URL "\"rules\": [{\"name\": \"echo\", \"when\": {\"/x\": 1}, \"send\": [{\"y\": 1}]}, " EVENT "]",
+	      feed_port(feed));
+	expect_heard("one");
+	int64_t begin = wait_now_ms();
+	for (int i = 0; i < 500; i++)
+		feed_send_text(feed, "{\"x\":1}");
+	cr_assert(wait_until(feed_received(feed) >= 200, SETTLED_MS));
+	cr_assert_leq(feed_received(feed), 50 * (wait_now_ms() - begin) / 1000 + 60);
+	for (int i = 0; i < 2000; i++)
+		feed_send_text(feed, "{\"x\":1}");
+	cr_assert(wait_until(listener_has_logged(listener, "provokes more replies than may be sent"), SETTLED_MS));
+	expect_heard("afterwards");
+}
+
+static void start_with_call(void)
+{
+	start("\"url\": \"${url}\", \"backoff\": {\"min_ms\": 50, \"max_ms\": 300}, \"url_http\": {\"method\": "
+	      "\"POST\", \"url\": \"http://127.0.0.1:%d/open\", "
+	      "\"headers\": "
+	      "{\"Authorization\": \"Bearer ${env:FEED_SECRET}\"}, \"capture\": {\"url\": \"/url\"}}, " RULES,
+	      feed_port(feed));
+}
+
+Test(conversation, a_url_that_is_asked_for_may_be_refused_be_html_or_lack_what_is_wanted)
+{
+	static const char *const answers[][2] = {
+		{"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno", "before connecting: answered 500"},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>", "not JSON"},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"ok\":1}", "lacks what is to be captured"},
+		{"HTTP/1.1 302 Moved\r\nLocation: http://127.0.0.1:1/\r\n\r\n", "answered 302"},
+		{"SSH-2.0-x\r\n", "the HTTP call before connecting"},
+	};
+	char good[300];
+	int n = snprintf(good, sizeof good, "{\"url\":\"ws://127.0.0.1:%d/feed\"}", feed_port(feed));
+
+	feed_answer(feed, "/open", answers[0][0]);
+	start_with_call();
+	for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+		feed_answer(feed, "/open", answers[i][0]);
+		expect_status(answers[i][1]);
+	}
+	feed_answer(feed, "/open", suite_text("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", n, good));
+	expect_heard("at last");
+}
+
+Test(conversation, a_url_that_is_asked_for_may_never_come)
+{
+	feed_freeze(feed);
+	start("\"url\": \"${url}\", \"url_http\": {\"method\": \"GET\", \"url\": \"http://127.0.0.1:%d/open\", "
+	      "\"capture\": {\"url\": \"/url\"}}, " RULES,
+	      feed_port(feed));
+	expect_status("\"calling\"");
+	expect_status("the HTTP call before connecting");
+	cr_assert_eq(listener_stop(listener), 0);
+}
+
+/* ---- loud, and without secrets ---- */
+
+Test(conversation, frames_without_a_rule_are_told_and_counted)
+{
+	start(URL RULES, feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	for (int i = 0; i < 30; i++)
+		feed_sendf(feed, "{\"what\":\"%s\",\"n\":%d}", SECRET, i);
+	cr_assert(wait_until(listener_has_logged(listener, "match no rule of its profile"), SETTLED_MS));
+	cr_assert(wait_until(
+		listener_metric(listener, "wsonce_feed_frames_without_events_total{source=\"played\",rule=\"\"}") == 30,
+		SETTLED_MS));
+	expect_heard("one");
+	cr_assert_eq(listener_metric(listener, "wsonce_feed_events_total{source=\"played\",rule=\"event\"}"), 1);
+}
+
+static void expect_no_secret(const char *where, const char *text)
+{
+	const char *at = text ? strstr(text, SECRET) : NULL;
+
+	cr_assert(!at, "%s has the secret: %.200s", where, at && at - text > 100 ? at - 100 : text);
+}
+
+Test(conversation, no_secret_is_told_anywhere)
+{
+	start("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "
+	      "{\"X-Key\": "
+	      "\"${env:FEED_SECRET}\"}, \"on_open\": [\"${env:FEED_SECRET}\"], \"rules\": [{\"name\": \"bad\", "
+	      "\"when\": "
+	      "{\"/bad\": 1}, \"action\": \"reject\"}, {\"name\": \"end\", \"when\": {\"/end\": 1}, \"action\": "
+	      "\"fatal\"}, " EVENT "]",
+	      feed_port(feed));
+	expect_heard("one");
+	feed_send_text(feed, "{\"unknown\":\"" SECRET "\"}");
+	cr_assert(wait_until(listener_has_logged(listener, "match no rule"), SETTLED_MS));
+	feed_send(feed, FRAME_CLOSE, true, "\x0f\xa0wrong " SECRET, 8 + strlen(SECRET));
+	cr_assert(wait_until(listener_has_logged(listener, "closed the connection with 4000: wrong "), SETTLED_MS));
+	expect_status("closed the connection with 4000: wrong ");
+	expect_no_secret("/api/status", listener_http(listener, "/api/status", NULL));
+	expect_heard("two");
+	feed_send_text(feed, "{\"end\":1,\"why\":\"" SECRET "\"}");
+	expect_status("\"stopped\"");
+	expect_no_secret("/api/status", listener_http(listener, "/api/status", NULL));
+	expect_no_secret("/metrics", listener_http(listener, "/metrics", NULL));
+	expect_no_secret("the log", process_errors(listener_process(listener)));
+}
