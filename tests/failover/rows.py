@@ -94,9 +94,13 @@ class Pair(Row):
         if self.old == "dead":
             trial.postgres = await (await self.most_recent(standbys)).take_over()
         trial.say("the standby is the primary")
+        self.tell(trial.postgres)
         for standby in standbys:
             standby.link.close()
         await trial.keep_gone(primary)
+
+    def tell(self, primary):
+        """Those who do not find the new one by themselves."""
 
     async def lag(self, trial, primary, standbys):
         if not self.behind_s:
@@ -180,8 +184,10 @@ class Pooled(Pair):
         self.pooler.lead_to(primary)
         await trial.goes_on(2)
         await self.fail_over(trial, primary, self.standbys)
-        self.pooler.lead_to(trial.postgres)
         await trial.goes_on(1)
+
+    def tell(self, primary):
+        self.pooler.lead_to(primary)
 
 
 class Restore(Row):
