@@ -59,7 +59,7 @@ SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangu
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target) listener/config/webhook.c \
 	$(patsubst %,listener/base/%.c,arena backoff counters memory poll quantity resolve secret text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
-FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp)
+FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp profile)
 
 all: ## build everything; installs nothing
 	@demo/deps libraries $(LIBS)
@@ -192,6 +192,7 @@ $B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o %/source.o,$(filter $B/li
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint base/log base/memory)
+$B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena json json_write keyed log memory secret text timestamp url)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 
 $B/simulate: $(SIMULATION) $(SIMULATED)

@@ -13,7 +13,8 @@
 struct writer {
 	struct bytes *out;
 	bool is_plain;
-	bool has_odd_number;
+	int depth;
+	struct json_written written;
 	struct arena arena; /* of names and texts */
 };
 
@@ -151,12 +152,12 @@ static void write_number(struct writer *w, struct slice v)
 	__int128 number;
 
 	if (json_kind(v) == KIND_REAL) {
-		w->has_odd_number = true;
+		w->written.has_odd_number = true;
 		write_real(w->out, json_to_real(v));
 		return;
 	}
 	if (!json_to_integer(v, &number) || number < INT64_MIN || number > INT64_MAX)
-		w->has_odd_number = true;
+		w->written.has_odd_number = true;
 	if (v.len == 2 && v.at[0] == '-' && v.at[1] == '0')
 		bytes_add_byte(w->out, '0');
 	else
@@ -254,14 +255,27 @@ static void write_array(struct writer *w, struct slice v)
 	bytes_add_byte(w->out, ']');
 }
 
+static void write_container(struct writer *w, struct slice v)
+{
+	if (w->depth == JSON_WRITE_DEPTH_MAX) {
+		w->written.is_cut = true;
+		bytes_add_text(w->out, "null");
+		return;
+	}
+	w->depth++;
+	if (*v.at == '{')
+		write_object(w, v);
+	else
+		write_array(w, v);
+	w->depth--;
+}
+
 static void write_value(struct writer *w, struct slice v)
 {
 	switch (json_kind(v)) {
 	case KIND_OBJECT:
-		write_object(w, v);
-		return;
 	case KIND_ARRAY:
-		write_array(w, v);
+		write_container(w, v);
 		return;
 	case KIND_STRING:
 		write_text(w->out, json_text(v, &w->arena), w->is_plain);
@@ -281,13 +295,13 @@ static void write_value(struct writer *w, struct slice v)
 	}
 }
 
-bool json_write_canonical(struct bytes *out, struct slice value)
+struct json_written json_write_canonical(struct bytes *out, struct slice value)
 {
 	struct writer w = {.out = out};
 
 	write_value(&w, value);
 	arena_clear(&w.arena);
-	return w.has_odd_number;
+	return w.written;
 }
 
 void json_write_plain(struct bytes *out, struct slice value)

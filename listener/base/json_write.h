@@ -7,10 +7,17 @@
 #include "base/bytes.h"
 #include "base/slice.h"
 
+#define JSON_WRITE_DEPTH_MAX 256 /* each level goes through what is inside it again */
+
+/* What was written. */
+struct json_written {
+	bool has_odd_number; /* that other libraries would print in another way: a real, or an integer beyond 64 bits */
+	bool is_cut;         /* it is nested more deeply than JSON_WRITE_DEPTH_MAX, and null stands for what is below */
+};
+
 /* The one form in which equal values have equal bytes: names sorted by code points and once (the last one's value), no
- * blanks, UTF-8, the shortest digits of a real that read back as the same. Returns whether it holds a number that other
- * libraries would print in another way: a real, or an integer beyond 64 bits. */
-bool json_write_canonical(struct bytes *out, struct slice value);
+ * blanks, UTF-8, the shortest digits of a real that read back as the same. */
+struct json_written json_write_canonical(struct bytes *out, struct slice value);
 
 /* The form in which a value stands inside a longer text: names as they come, ASCII, ", " and ": " between. */
 void json_write_plain(struct bytes *out, struct slice value);

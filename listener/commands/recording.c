@@ -109,8 +109,11 @@ static void add_digest(struct bytes *out, struct slice payload)
 	struct bytes canonical = {NULL, 0, 0};
 	uint8_t digest[SHA256_BYTES];
 	char hex[2 * SHA256_BYTES + 1];
+	struct json_written written = {false, false};
 
-	if (!payload.at || json_write_canonical(&canonical, payload)) {
+	if (payload.at)
+		written = json_write_canonical(&canonical, payload);
+	if (!payload.at || written.has_odd_number || written.is_cut) {
 		add_text(out, "payload_sha256", slice_of(NULL));
 	} else {
 		sha256(bytes_text(&canonical), canonical.len, digest);

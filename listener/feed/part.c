@@ -55,13 +55,16 @@ static struct slice hash(struct slice value, struct arena *a)
 {
 	uint8_t digest[SHA256_BYTES];
 	struct bytes canonical = {NULL, 0, 0};
+	bool is_cut;
 	char *text, *out;
 
 	if (!value.at)
 		return value;
-	json_write_canonical(&canonical, value);
+	is_cut = json_write_canonical(&canonical, value).is_cut;
 	sha256(bytes_text(&canonical), canonical.len, digest);
 	bytes_free(&canonical);
+	if (is_cut)
+		return (struct slice){NULL, 0};
 	out = text = arena_alloc(a, 2 * SHA256_BYTES + 3);
 	*out++ = '"';
 	for (size_t i = 0; i < SHA256_BYTES; i++)

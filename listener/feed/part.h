@@ -35,7 +35,7 @@ struct place {
 void part_compile(struct part *p, const char *text, struct pointers *element, struct pointers *frame);
 void part_free(struct part *p);
 
-/* The value as JSON; at is NULL if it is missing. */
+/* The value as JSON; at is NULL if it is missing, or nested too deeply for a hash. */
 struct slice part_value(const struct part *p, const struct place *at);
 /* The text of a value that may be a part of an id, a type or a time: a string, an integer, true or false; {NULL, 0} of
  * all others, and of "". */
