@@ -1068,6 +1068,13 @@ STORY(who_can_only_put_events_off_leaves_them_to_others,
       "store x; insert x later; pass 200; insert x later; pass 400; insert x later; forget; slowly 700; "
       "journal rest release(x) release(x)")
 
+STORY(an_event_that_is_blocked_says_nothing_of_others, "store a; insert a blocked; pass 200; insert a blocked; pass "
+						       "400; insert a blocked; forget; slowly 700; journal insert(a)")
+
+STORY(what_was_left_to_others_may_be_held_for_long_again,
+      "store x; receive a; take a other; slowly 1000; forget; slowly 61000; look a other; insert x inserted; forget; "
+      "slowly 1000; journal look(a)")
+
 STORY(batch_that_may_be_committed_is_not_left_to_others, "store x; set postgres_away; slowly 1000; journal rest")
 
 STORY(one_event_finds_out_whether_rows_can_be_stored_again,

@@ -655,6 +655,14 @@ Test(store, a_copy_that_met_a_lock_becomes_an_insert_that_finds_the_row)
 	cr_assert_eq(played_postgres.patience_ms, 100);
 }
 
+Test(store, a_copy_in_which_a_function_takes_too_long_becomes_an_insert_that_finds_the_row)
+{
+	insert_many();
+	say((struct postgres_answer){.result = POSTGRES_TROUBLE, .is_late = true, .is_local = true});
+	cr_assert_eq(strncmp(played_postgres.sql, SQL_INSERT, sizeof(SQL_INSERT)), 0);
+	cr_assert_eq(played_postgres.patience_ms, 100);
+}
+
 Test(store, a_copy_whose_outcome_is_unknown_becomes_an_insert)
 {
 	insert_many();
@@ -668,11 +676,14 @@ Test(store, a_copy_whose_outcome_is_unknown_becomes_an_insert)
 Test(store, letters_are_written_unless_there_is_a_row)
 {
 	events[1].id_len = 0;
+	events[1].source = events[2].source = "feed"; /* of a profile, whose letters keep the type */
 	bury("abc");
 	expect_asked("bury a - c");
 	cr_assert_str_eq(played_postgres_texts(2), "no no no");
 	cr_assert_str_eq(played_postgres_texts(3), "{} {} {}");
 	cr_assert_str_eq(played_postgres_texts(4), "- - -");
+	cr_assert_str_eq(played_postgres_texts(5), "- - t");
+	cr_assert_str_eq(played_postgres_texts(6), "- feed feed");
 	cr_assert_str_eq(played_postgres.values[played_postgres.n - 3], "i");
 	cr_assert_eq(*played_postgres.values[played_postgres.n - 1], 1);
 	say_rows("3"); /* by its number */

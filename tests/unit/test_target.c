@@ -196,6 +196,12 @@ Test(target, pause_ends_when_the_probe_is_due_unless_that_is_long_after)
 	cr_assert(wait_ms > 2000 && wait_ms < 3000, "%d", (int)wait_ms);
 	cr_assert_eq(target.resume_ms, 1000000 + wait_ms);
 	target = (struct target){.webhook = &webhook};
+	for (int i = 0; i < 5; i++)
+		target_take(&target, &(const struct target_answer){500, 0, NULL, false}, "11", 9, false, 1000000, 4500,
+			    &wait_ms);
+	cr_assert_gt(wait_ms, 3000);
+	cr_assert_leq(target.resume_ms, 1001000);
+	target = (struct target){.webhook = &webhook};
 	fail_row("11", 3600000);
 	for (int i = 0; i < 4; i++)
 		fail_row("12", 3601000);
