@@ -103,6 +103,16 @@ struct pipeline {
 	int64_t probed_ms; /* loop clock, of the last try of one that rests */
 	struct checkin checkin;
 	enum telling telling;
+	struct cursors cursors;
+	struct {
+		const char *const *sources;
+		size_t count;
+		pipeline_cursor_cb *cb; /* NULL: nobody asks */
+		void *arg;
+	} reading;
+	uint32_t epoch;                  /* of the database, as far as it was told; 0: never */
+	void (*on_forgotten)(void *arg); /* NULL: nobody wants to know */
+	void *on_forgotten_arg;
 	bool doubts_marks;
 	bool had_suspects;         /* the last batch of events */
 	unsigned int since_burial; /* batches of events since the last one of dead letters */
@@ -263,9 +273,64 @@ static void on_checked_in(void *arg, bool is_told, const char *answer)
 		p->on.on_unusable(p->on.arg, why, 1);
 }
 
-/* Is there nothing to wait for before the end? The last check-in is sent only if Postgres is there. */
+/* --- cursors --- */
+
+void pipeline_put_cursor(struct pipeline *p, const struct cursor *cursor)
+{
+	cursors_put(&p->cursors, cursor);
+}
+
+void pipeline_read_cursors(struct pipeline *p, const char *const *sources, size_t n, pipeline_cursor_cb *cb, void *arg)
+{
+	assert(!p->reading.cb);
+	p->reading.sources = sources;
+	p->reading.count = n;
+	p->reading.cb = cb;
+	p->reading.arg = arg;
+}
+
+void pipeline_on_forgotten(struct pipeline *p, void (*fn)(void *arg), void *arg)
+{
+	p->on_forgotten = fn;
+	p->on_forgotten_arg = arg;
+}
+
+static void send_cursors(struct pipeline *p)
+{
+	cursors_send(&p->cursors, now_ms(p));
+	if (store_put_cursors(p->store, &p->cursors, p->epoch))
+		cursors_answer(&p->cursors, false);
+}
+
+static void on_cursors_put(void *arg, bool is_stored)
+{
+	struct pipeline *p = arg;
+
+	cursors_answer(&p->cursors, is_stored);
+}
+
+/* What could not be asked is asked again. */
+static void on_cursor_read(void *arg, const struct cursor *cursor, bool is_read)
+{
+	struct pipeline *p = arg;
+	pipeline_cursor_cb *cb = p->reading.cb;
+
+	if (!cursor && !is_read)
+		return;
+	if (!cursor)
+		p->reading.cb = NULL;
+	cb(p->reading.arg, cursor);
+}
+
+/* --- the end --- */
+
+/* Is there nothing to wait for before the end? The cursors and the last check-in are sent only if Postgres is there. */
 static bool has_left(struct pipeline *p)
 {
+	if (store_is_idle(p->store) && cursors_are_due(&p->cursors, true, now_ms(p)))
+		send_cursors(p);
+	if (cursors_are_sent(&p->cursors))
+		return false;
 	if (p->telling < TELLING_LAST_SENT && store_is_idle(p->store)) {
 		send_checkin(p, true);
 		uv_timer_start(&p->checkin_timer, on_checkin_timer, LEAVE_MS, 0);
@@ -443,6 +508,14 @@ static void store_next(struct pipeline *p)
 		return;
 	if (p->telling == TELLING_DUE || (p->telling == TELLING_TOLD && RARE("pipeline: a check-in is due"))) {
 		send_checkin(p, false);
+		return;
+	}
+	if (p->reading.cb) {
+		store_read_cursors(p->store, p->reading.sources, p->reading.count);
+		return;
+	}
+	if (cursors_are_due(&p->cursors, is_draining(p), now_ms(p))) {
+		send_cursors(p);
 		return;
 	}
 	if (is_burial_due(p)) {
@@ -1155,11 +1228,20 @@ static void on_database(void *arg, const char *id)
 	claim_set_database(p->claim, id);
 }
 
+/* What was durable in another epoch may not be any more. */
 static void on_epoch(void *arg, uint32_t epoch)
 {
 	struct pipeline *p = arg;
+	bool is_other = epoch && p->epoch && epoch != p->epoch;
 
 	claim_set_epoch(p->claim, epoch);
+	if (epoch)
+		p->epoch = epoch;
+	if (!is_other)
+		return;
+	cursors_clear(&p->cursors);
+	if (p->on_forgotten)
+		p->on_forgotten(p->on_forgotten_arg);
 }
 
 static void on_posted(void *arg)
@@ -1219,8 +1301,8 @@ static void start_timers(struct pipeline *p)
 static void open_stages(struct pipeline *p)
 {
 	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, on_foreign, p};
-	const struct store_callbacks store_on = {on_stored, on_buried, on_checked_in, on_database,
-						 on_epoch,  on_posted, on_unusable,   p};
+	const struct store_callbacks store_on = {on_stored,   on_buried, on_checked_in, on_cursors_put, on_cursor_read,
+						 on_database, on_epoch,  on_posted,     on_unusable,    p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);
@@ -1267,6 +1349,7 @@ static void on_part_closed(void *arg)
 		return;
 	events_clear(&p->events);
 	envelope_free(p->envelope);
+	cursors_clear(&p->cursors);
 	batch_free(&p->batch);
 	free(p);
 	done(done_arg);

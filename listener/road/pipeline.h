@@ -11,6 +11,7 @@
 #include "base/timestamp.h"
 #include "road/claim.h"
 #include "config/config.h"
+#include "road/cursors.h"
 #include "road/event.h"
 #include "road/store.h"
 
@@ -54,6 +55,20 @@ struct feed_event {
 /* Takes it; as pipeline_receive, but that what is kept and compared is not the frame, which may differ on two
  * connections, but id, type and payload. */
 void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, struct sender *sender);
+
+/* All that its source sent before this cursor is durable: it is stored within a second of its being so. Copied. */
+void pipeline_put_cursor(struct pipeline *p, const struct cursor *cursor);
+
+/* cursor lives for the call; NULL: that were all. */
+typedef void pipeline_cursor_cb(void *arg, const struct cursor *cursor);
+
+/* Asks Postgres, as soon as it is there, for the cursors of n sources. Calls cb once for each, and once more in the
+ * end, later, never from inside this call; one call at a time. The array must stay until then. */
+void pipeline_read_cursors(struct pipeline *p, const char *const *sources, size_t n, pipeline_cursor_cb *cb, void *arg);
+
+/* fn is called when the database has forgotten commits (see sql/migrations/005_epoch.sql): what was durable may not be
+ * any more, nor the cursors that were put. Ask pipeline_read_cursors, and the sources for what came since. */
+void pipeline_on_forgotten(struct pipeline *p, void (*fn)(void *arg), void *arg);
 
 /* Takes a message that is known to be no event, with the reason, one sentence. */
 void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender);

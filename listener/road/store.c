@@ -24,6 +24,8 @@
 #include "road/limit.h"
 #include "base/log.h"
 #include "checkin.sql.h"
+#include "put_cursors.sql.h"
+#include "read_cursors.sql.h"
 #include "postgres/connection.h"
 #include "base/counters.h"
 
@@ -53,7 +55,19 @@
 #define CAUTION_LEAST 4   /* batches to be careful for after a refusal; doubled with each, */
 #define CAUTION_MOST  256 /* up to this */
 
-enum job { JOB_NONE, JOB_FIND_PRESENT, JOB_COPY, JOB_INSERT, JOB_VERIFY, JOB_BURY, JOB_CHECKIN, JOB_EPOCH };
+enum job {
+	JOB_NONE,
+	JOB_FIND_PRESENT,
+	JOB_COPY,
+	JOB_INSERT,
+	JOB_VERIFY,
+	JOB_BURY,
+	/* not of a batch, and not tried again here */
+	JOB_CHECKIN,
+	JOB_EPOCH,
+	JOB_PUT_CURSORS,
+	JOB_READ_CURSORS,
+};
 
 /* How long not to try something that was refused. */
 struct caution {
@@ -646,6 +660,8 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 		return;
 	case JOB_CHECKIN:
 	case JOB_EPOCH:
+	case JOB_PUT_CURSORS:
+	case JOB_READ_CURSORS:
 	case JOB_NONE:
 		return;
 	}
@@ -670,6 +686,8 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 		return;
 	case JOB_CHECKIN:
 	case JOB_EPOCH:
+	case JOB_PUT_CURSORS:
+	case JOB_READ_CURSORS:
 	case JOB_NONE:
 		return;
 	}
@@ -686,6 +704,42 @@ static void on_checkin(struct store *s, const struct postgres_answer *answer)
 	s->on.on_checked_in(s->on.arg, is_told, is_told && answer->rows ? postgres_text(answer, 0, &len) : NULL);
 }
 
+static struct slice cell(const struct postgres_answer *answer, size_t row, int column)
+{
+	struct slice s;
+
+	s.at = postgres_cell(answer, row, column, &s.len);
+	return s;
+}
+
+static void on_cursors_read(struct store *s, const struct postgres_answer *answer)
+{
+	bool is_read = answer->result == POSTGRES_OK;
+
+	s->job = JOB_NONE;
+	for (size_t i = 0; is_read && i < answer->rows; i++) {
+		struct cursor c = {.source = cell(answer, i, 0).at,
+				   .scope = cell(answer, i, 1).at,
+				   .value = cell(answer, i, 2),
+				   .variables = cell(answer, i, 3)};
+
+		if (!c.variables.len)
+			c.variables.at = NULL;
+		s->on.on_cursor_read(s->on.arg, &c, true);
+	}
+	s->on.on_cursor_read(s->on.arg, NULL, is_read);
+}
+
+static void on_cursors_put(struct store *s, const struct postgres_answer *answer)
+{
+	bool is_stored = answer->result == POSTGRES_OK;
+
+	s->job = JOB_NONE;
+	if (!is_stored)
+		log_warn("cannot store cursors, will retry", "reason=%s", answer->error);
+	s->on.on_cursors_put(s->on.arg, is_stored);
+}
+
 static void on_answer(void *owner, const struct postgres_answer *answer)
 {
 	struct store *s = owner;
@@ -697,6 +751,10 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 	keep_epoch(s, answer);
 	if (s->job == JOB_CHECKIN) {
 		on_checkin(s, answer);
+		return;
+	}
+	if (s->job == JOB_PUT_CURSORS || s->job == JOB_READ_CURSORS) {
+		(s->job == JOB_PUT_CURSORS ? on_cursors_put : on_cursors_read)(s, answer);
 		return;
 	}
 	s->is_sent = answer->result == POSTGRES_UNKNOWN;
@@ -866,6 +924,61 @@ int store_ask_epoch(struct store *s)
 	s->job = JOB_EPOCH;
 	s->asked_ms = s->sent_ms = (int64_t)uv_now(s->loop);
 	return 0;
+}
+
+static int ask(struct store *s, enum job job, const char *sql, const struct postgres_value *values, int n)
+{
+	assert(s->job == JOB_NONE);
+	postgres_set_patience(s->postgres, LOCK_MOST_MS);
+	if (postgres_query(s->postgres, sql, values, n))
+		return -1;
+	s->job = job;
+	s->asked_ms = s->sent_ms = (int64_t)uv_now(s->loop);
+	return 0;
+}
+
+static void add_cursor(struct array *columns, const struct cursor *c)
+{
+	add_or_null(&columns[0], c->source);
+	add_or_null(&columns[1], c->scope);
+	add_or_null(&columns[2], c->is_last ? "last" : "max");
+	array_add_text(&columns[3], c->value.at, c->value.len, false);
+	if (c->variables.at)
+		array_add_text(&columns[4], c->variables.at, c->variables.len, false);
+	else
+		array_add_null(&columns[4]);
+}
+
+int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch)
+{
+	struct postgres_value values[7];
+	char epoch_text[12];
+	size_t sent = 0;
+
+	for (size_t i = 0; i < cursors->count; i++)
+		sent += cursors->items[i].state == CURSOR_SENT;
+	for (int column = 0; column < 5; column++)
+		array_start(&s->columns[column], ARRAY_TEXT, sent);
+	for (size_t i = 0; i < cursors->count; i++)
+		if (cursors->items[i].state == CURSOR_SENT)
+			add_cursor(s->columns, &cursors->items[i].cursor);
+	for (int column = 0; column < 5; column++)
+		values[column] = (struct postgres_value){ARRAY_TEXT, s->columns[column].bytes, s->columns[column].len};
+	snprintf(epoch_text, sizeof(epoch_text), "%08x", epoch);
+	values[5] = (struct postgres_value){TEXT_OID, epoch_text, strlen(epoch_text)};
+	values[6] = (struct postgres_value){TEXT_OID, s->instance_id, strlen(s->instance_id)};
+	return ask(s, JOB_PUT_CURSORS, SQL_PUT_CURSORS, values, 7);
+}
+
+int store_read_cursors(struct store *s, const char *const *sources, size_t n)
+{
+	struct postgres_value value;
+
+	array_start(&s->columns[0], ARRAY_TEXT, n);
+	for (size_t i = 0; i < n; i++)
+		add_or_null(&s->columns[0], sources[i]);
+	value = (struct postgres_value){ARRAY_TEXT, s->columns[0].bytes, s->columns[0].len};
+	return ask(s, JOB_READ_CURSORS, SQL_READ_CURSORS, &value, 1);
 }
 
 /* --- a new connection --- */

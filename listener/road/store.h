@@ -8,6 +8,7 @@
 
 #include "road/batch.h"
 #include "config/config.h"
+#include "road/cursors.h"
 #include "road/event.h"
 
 struct store;
@@ -37,6 +38,10 @@ struct store_callbacks {
 	/* What was handed to store_checkin is committed (is_told) or given up. answer is the first value of
 	 * sql/queries/checkin.sql, NULL if there is none, and lives for the call. */
 	void (*on_checked_in)(void *arg, bool is_told, const char *answer);
+	/* What was handed to store_put_cursors is committed (is_stored), or may not be. */
+	void (*on_cursors_put)(void *arg, bool is_stored);
+	/* A cursor that store_read_cursors asked for, which lives for the call. NULL: that were all, if is_read. */
+	void (*on_cursor_read)(void *arg, const struct cursor *cursor, bool is_read);
 	/* A connection is there; id is that of its database, "" if it has none, and lives for the call. */
 	void (*on_database)(void *arg, const char *id);
 	/* The epoch of the database is known, or not known any more (0), or is another one. What on_stored and
@@ -87,6 +92,12 @@ void store_bury(struct store *s, const struct batch *b);
 /* Tells the database a text for sql/queries/checkin.sql, which is copied. The store must be idle. Returns 0, and
  * on_checked_in is called; or -1 if the connection is lost. Nothing is tried again: it is only a check-in. */
 int store_checkin(struct store *s, const char *text);
+
+/* Stores those cursors that are CURSOR_SENT: all before them was stored in epoch, and in another one nothing is
+ * written. The store must be idle. Returns 0, and on_cursors_put is called; or -1 if the connection is lost. */
+int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch);
+/* Asks for the cursors of n sources. Returns 0, and on_cursor_read is called; or -1. */
+int store_read_cursors(struct store *s, const char *const *sources, size_t n);
 
 /* Gives up the batch at hand, without callbacks. done is called from the loop when nothing of s is
  * left. */

@@ -1,3 +1,5 @@
 -- The cursors of these sources: $1. Tells the epoch (see epoch.sql), and of each: source, scope, value, variables.
 SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, NULL, NULL, NULL UNION ALL
-SELECT source, scope, value, variables FROM :schema.cursors WHERE source = ANY ($1::text[])
+SELECT * FROM (
+	SELECT source, scope, value, variables FROM :schema.cursors WHERE source = ANY ($1::text[]) ORDER BY source, scope
+) AS known

@@ -308,6 +308,18 @@ int store_checkin(struct store *s, const char *text)
 	return 0;
 }
 
+int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch)
+{
+	(void)s, (void)cursors, (void)epoch;
+	return -1;
+}
+
+int store_read_cursors(struct store *s, const char *const *sources, size_t n)
+{
+	(void)s, (void)sources, (void)n;
+	return -1;
+}
+
 void store_close(struct store *s, void (*on_closed)(void *arg), void *arg)
 {
 	(void)s, (void)on_closed, (void)arg;

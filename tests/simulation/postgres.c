@@ -33,6 +33,8 @@
 #include "make_epoch.sql.h"
 #include "peek.sql.h"
 #include "record.sql.h"
+#include "put_cursors.sql.h"
+#include "read_cursors.sql.h"
 #include "reset.sql.h"
 #include "postgres/schema.h"
 #include "postgres_server.h"
@@ -760,7 +762,8 @@ static const char *jsonb_fault(const struct value *v, const char **detail, const
 static const char *types_of(enum kind kind)
 {
 	static const char *const types[KINDS] = {
-		[K_FIND] = "t", [K_INSERT] = "ttj", [K_COPY] = "ttj", [K_EFFECTS] = "ttj", [K_BURY] = "bttbttt"};
+		[K_FIND] = "t",       [K_INSERT] = "ttj",        [K_COPY] = "ttj",      [K_EFFECTS] = "ttj",
+		[K_BURY] = "bttbttt", [K_PUT_CURSORS] = "ttttt", [K_READ_CURSORS] = "t"};
 
 	return types[kind] ? types[kind] : "";
 }
@@ -811,10 +814,11 @@ static bool has_bad_field(struct backend *b, size_t i)
 #define WRITERS   (ROW_KINDS | OUTBOX | 1u << K_BURY | 1u << K_CHECKIN | 1u << K_MAKE_EPOCH)
 #define READERS   (1u << K_FIND)
 
-const char *const kind_names[KINDS] = {"limits",        "reset",   "inspect", "ask version", "identify", "make epoch",
-				       "epoch",         "find",    "insert",  "copy",        "bury",     "check-in",
-				       "check effects", "effects", "lease",   "peek",        "record",   "backlog"};
-const char *const table_names[TABLES] = {"events", "dead_letters", "processed_events", "outbox", "totals"};
+const char *const kind_names[KINDS] = {"limits",     "reset",    "inspect",       "ask version", "identify",
+				       "make epoch", "epoch",    "find",          "insert",      "copy",
+				       "bury",       "check-in", "check effects", "effects",     "lease",
+				       "peek",       "record",   "backlog",       "put cursors", "read cursors"};
+const char *const table_names[TABLES] = {"events", "dead_letters", "processed_events", "outbox", "cursors", "totals"};
 
 static struct {
 	const char *text;
@@ -843,6 +847,8 @@ static void learn_all(void)
 	learn(K_INSERT, SQL_INSERT);
 	learn(K_BURY, SQL_BURY);
 	learn(K_CHECKIN, SQL_CHECKIN);
+	learn(K_PUT_CURSORS, SQL_PUT_CURSORS);
+	learn(K_READ_CURSORS, SQL_READ_CURSORS);
 	learn(K_CHECK_EFFECTS, SQL_CHECK_EFFECTS);
 	learn(K_LEASE, SQL_LEASE);
 	learn(K_PEEK, SQL_PEEK);
@@ -1281,6 +1287,139 @@ static int64_t bury_row(struct backend *b, bool *has_left)
 	return 0;
 }
 
+/* --- cursors --- */
+
+static const char *cursor_key(const struct backend *b, size_t i, size_t *len)
+{
+	const struct value *source = &b->columns[0][i], *scope = &b->columns[1][i];
+	char *key = sim_alloc(source->len + scope->len + 2);
+
+	memcpy(key, source->bytes, source->len);
+	memcpy(key + source->len + 1, scope->bytes, scope->len);
+	*len = source->len + scope->len + 2;
+	return key;
+}
+
+static int compare_cursor_keys(const struct backend *b, size_t i, size_t j)
+{
+	size_t i_len, j_len;
+	const char *a = cursor_key(b, i, &i_len), *c = cursor_key(b, j, &j_len);
+	int order = strcmp(a, c);
+
+	return order ? order : strcmp(a + strlen(a) + 1, c + strlen(c) + 1);
+}
+
+/* In another epoch nothing is written. */
+static void sort_cursors(struct backend *b)
+{
+	const struct statement *s = &b->packet->statements[b->at];
+
+	b->order = sim_alloc(b->rows * sizeof(*b->order) + 1);
+	b->steps = b->epoch && strcmp(text_of(&s->values[5]), sim_print("%08x", b->epoch)) == 0 ? b->rows : 0;
+	for (size_t i = 0; i < b->steps; i++) {
+		size_t at = i;
+
+		for (; at && compare_cursor_keys(b, i, b->order[at - 1]) < 0; at--)
+			b->order[at] = b->order[at - 1];
+		b->order[at] = i;
+	}
+}
+
+static bool is_number(const struct value *v)
+{
+	size_t at = v->len && v->bytes[0] == '-';
+
+	if (at == v->len)
+		return false;
+	while (at < v->len && v->bytes[at] >= '0' && v->bytes[at] <= '9')
+		at++;
+	return at == v->len;
+}
+
+/* May value take the place of old? Numbers here have few digits. */
+static bool is_further(const struct value *kind, const struct value *value, const struct value *old)
+{
+	size_t shorter = value->len < old->len ? value->len : old->len;
+	int order;
+
+	if (memcmp(kind->bytes, "max", 3) != 0 || is_number(value) != is_number(old))
+		return true;
+	if (is_number(value))
+		return strtoll(text_of(value), NULL, 10) > strtoll(text_of(old), NULL, 10);
+	order = memcmp(value->bytes, old->bytes, shorter);
+	return order ? order > 0 : value->len > old->len;
+}
+
+static struct value keep_value(const struct value *v)
+{
+	return v->bytes ? (struct value){sim_copy(v->bytes, v->len), v->len} : *v;
+}
+
+static int64_t put_cursor(struct backend *b)
+{
+	const struct statement *s = &b->packet->statements[b->at];
+	size_t i = b->order[b->row], len;
+	const char *key = cursor_key(b, i, &len);
+	struct row *row = table_find(T_CURSORS, key, len);
+	struct cursor_row *c, *old;
+
+	if (row && row->writer && row->writer != b->txn)
+		return block(b, row, 0, false);
+	unblock(b);
+	old = row ? row->value : NULL;
+	if (old && !is_further(&b->columns[2][i], &b->columns[3][i], &old->value))
+		return 0;
+	c = sim_alloc(sizeof(*c));
+	*c = (struct cursor_row){keep_value(&b->columns[2][i]), keep_value(&b->columns[3][i]),
+				 keep_value(&b->columns[4][i]), text_of(&s->values[6])};
+	if (row)
+		table_update(b->txn, row, c);
+	else
+		table_insert(b->txn, T_CURSORS, key, len, c);
+	return 0;
+}
+
+static bool is_wanted(const struct backend *b, const struct row *row)
+{
+	for (size_t i = 0; i < b->rows; i++)
+		if (strlen(row->key) == b->columns[0][i].len &&
+		    memcmp(row->key, b->columns[0][i].bytes, b->columns[0][i].len) == 0)
+			return !row->is_new;
+	return false;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const char *left = (*(struct row *const *)a)->key, *right = (*(struct row *const *)b)->key;
+	int order = strcmp(left, right);
+
+	return order ? order : strcmp(left + strlen(left) + 1, right + strlen(right) + 1);
+}
+
+static void read_cursors(struct backend *b)
+{
+	struct row *found[64];
+	size_t n = 0;
+	struct pg_result *r;
+
+	for (int i = 0; i < BUCKETS; i++)
+		for (struct row *row = server.tables[T_CURSORS][i]; row && n < 64; row = row->next)
+			if (is_wanted(b, row))
+				found[n++] = row;
+	qsort(found, n, sizeof(*found), compare_rows);
+	r = begin_rows(b, 4, n);
+	for (size_t i = 0; i < n; i++) {
+		const struct cursor_row *c = found[i]->value;
+
+		put_text(r, 0, found[i]->key);
+		put_text(r, 1, found[i]->key + strlen(found[i]->key) + 1);
+		put_value(r, 2, c->value.bytes, c->value.len);
+		put_value(r, 3, c->variables.bytes, c->variables.len);
+		r->rows++;
+	}
+	send_result(b, r);
+}
+
 static void answer_buried(struct backend *b)
 {
 	struct pg_result *r = begin_rows(b, 1, b->rows);
@@ -1341,6 +1480,10 @@ static bool take_parameters(struct backend *b)
 		take_columns(b, 1);
 	else if (b->kind == K_BURY)
 		take_columns(b, 7);
+	else if (b->kind == K_PUT_CURSORS)
+		take_columns(b, 5);
+	else if (b->kind == K_READ_CURSORS)
+		take_columns(b, 1);
 	else if (b->kind == K_INSERT || b->kind == K_EFFECTS)
 		take_columns(b, 3);
 	if (b->kind == K_EFFECTS)
@@ -1425,11 +1568,15 @@ static bool run_at_once(struct backend *b)
 	case K_BACKLOG:
 		outbox_tell_backlog(b);
 		return true;
+	case K_READ_CURSORS:
+		read_cursors(b);
+		return true;
 	case K_INSERT:
 	case K_COPY:
 	case K_BURY:
 	case K_EFFECTS:
 	case K_RECORD:
+	case K_PUT_CURSORS:
 	case KINDS:
 		break;
 	}
@@ -1494,7 +1641,7 @@ static int64_t on_begun(struct backend *b)
 	if (!server.has_key && 1u << b->kind & ROW_KINDS)
 		return fail(b, "42P10",
 			    "there is no unique or exclusion constraint matching the ON CONFLICT specification", NULL);
-	if (server.is_read_only && b->kind != K_COPY && 1u << b->kind & WRITERS)
+	if (server.is_read_only && b->kind != K_COPY && 1u << b->kind & (WRITERS | 1u << K_PUT_CURSORS))
 		return fail(b, "25006",
 			    b->kind == K_MAKE_EPOCH  ? "cannot execute INSERT in a read-only transaction"
 			    : 1u << b->kind & OUTBOX ? "cannot execute UPDATE in a read-only transaction"
@@ -1513,6 +1660,8 @@ static int64_t on_begun(struct backend *b)
 		next_statement(b);
 		return 0;
 	}
+	if (b->kind == K_PUT_CURSORS)
+		sort_cursors(b);
 	for (size_t i = 0; i < b->rows && 1u << b->kind & ROW_KINDS; i++)
 		b->seen[i] = find_committed(T_EVENTS, b->columns[0][i].bytes, b->columns[0][i].len);
 	if (b->kind == K_BURY) {
@@ -1557,6 +1706,8 @@ static int64_t run_row(struct backend *b, bool *has_left)
 		return outbox_record(b);
 	switch (b->stage) {
 	case 0:
+		if (b->kind == K_PUT_CURSORS)
+			return put_cursor(b);
 		return b->kind == K_BURY ? bury_row(b, has_left) : store_row(b, has_left);
 	case 1:
 		return mark_row(b);
@@ -1612,6 +1763,8 @@ static int64_t on_done(struct backend *b)
 {
 	if (b->kind == K_RECORD) {
 		send_status(b, PGRES_COMMAND_OK, b->posted);
+	} else if (b->kind == K_PUT_CURSORS) {
+		send_result(b, begin_rows(b, 1, 0));
 	} else if (b->kind == K_BURY) {
 		answer_buried(b);
 	} else if (b->kind == K_COPY) {
@@ -1817,6 +1970,12 @@ static char *describe_row(const struct row *row)
 	case T_OUTBOX:
 		return sim_print("outbox %s %s %s %s %lld %lld", o->target.bytes, o->id.bytes, o->type.bytes,
 				 outbox_states[o->state], (long long)o->attempts, (long long)o->leases);
+	case T_CURSORS:
+		return sim_print("cursors %s %s %s %s %s %s", row->key, row->key + strlen(row->key) + 1,
+				 ((const struct cursor_row *)row->value)->kind.bytes,
+				 ((const struct cursor_row *)row->value)->value.bytes,
+				 or_null(&((const struct cursor_row *)row->value)->variables),
+				 ((const struct cursor_row *)row->value)->instance);
 	case T_SLOTS:
 	case TABLES:
 		break;

@@ -4,7 +4,7 @@
 
 #include "postgres.h"
 
-enum table { T_EVENTS, T_LETTERS, T_MARKS, T_OUTBOX, T_SLOTS, TABLES };
+enum table { T_EVENTS, T_LETTERS, T_MARKS, T_OUTBOX, T_CURSORS, T_SLOTS, TABLES };
 extern const char *const table_names[TABLES];
 
 /* What a client sends, as far as it matters. */
@@ -27,6 +27,8 @@ enum kind {
 	K_PEEK,
 	K_RECORD,
 	K_BACKLOG,
+	K_PUT_CURSORS,
+	K_READ_CURSORS,
 	KINDS
 };
 extern const char *const kind_names[KINDS];
@@ -47,6 +49,11 @@ struct letter_row {
 
 enum outbox_state { OUTBOX_PENDING, OUTBOX_DELIVERED, OUTBOX_DEAD, OUTBOX_DISCARDED, OUTBOX_STATES };
 extern const char *const outbox_states[];
+
+struct cursor_row {
+	struct value kind, value, variables;
+	const char *instance;
+};
 
 /* Times are the server's wall clock. */
 struct outbox_row {

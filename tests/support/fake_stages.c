@@ -287,7 +287,8 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 
 bool store_is_idle(const struct store *s)
 {
-	return !fake.is_postgres_away && !inserts.count && !burials.count && !s->is_noting;
+	return !fake.is_postgres_away && !inserts.count && !burials.count && !s->is_noting && !fake.has_cursors &&
+	       !fake.has_question;
 }
 
 bool store_is_ready(const struct store *s, const char **why)
@@ -371,6 +372,51 @@ int store_checkin(struct store *s, const char *text)
 	s->note = strdup(text);
 	uv_idle_start(&s->handle, on_checkin);
 	return 0;
+}
+
+int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch)
+{
+	cr_assert(store_is_idle(s), "cursors while the store is at work");
+	note("%scursors(", journal_len ? " " : "");
+	for (size_t i = 0; i < cursors->count; i++)
+		if (cursors->items[i].state == CURSOR_SENT)
+			note("%s=%.*s", cursors->items[i].cursor.source, (int)cursors->items[i].cursor.value.len,
+			     cursors->items[i].cursor.value.at);
+	note("@%u)", epoch);
+	fake.has_cursors = true;
+	return fake.is_postgres_away ? -1 : 0;
+}
+
+int store_read_cursors(struct store *s, const char *const *sources, size_t n)
+{
+	cr_assert(store_is_idle(s), "a question while the store is at work");
+	for (size_t i = 0; i < n; i++)
+		note("%sread(%s)", journal_len ? " " : "", sources[i]);
+	fake.has_question = true;
+	return 0;
+}
+
+void fake_answer_put(bool is_stored)
+{
+	cr_assert(fake.has_cursors, "no cursors wait for an answer");
+	fake.has_cursors = false;
+	the_store.on.on_cursors_put(the_store.on.arg, is_stored);
+}
+
+void fake_answer_read(const char *value, bool is_read)
+{
+	const struct cursor c = {.source = "kraken", .scope = "", .value = {value, strlen(value)}};
+
+	cr_assert(fake.has_question, "no question for cursors waits for an answer");
+	fake.has_question = false;
+	if (is_read)
+		the_store.on.on_cursor_read(the_store.on.arg, &c, true);
+	the_store.on.on_cursor_read(the_store.on.arg, NULL, is_read);
+}
+
+void fake_set_epoch(uint32_t epoch)
+{
+	the_store.on.on_epoch(the_store.on.arg, epoch);
 }
 
 const char *fake_checkin(void)

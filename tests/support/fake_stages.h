@@ -24,7 +24,9 @@ struct fake {
 	bool is_epoch_silent; /* and this is not set */
 	bool is_checkin_slow; /* a note has no answer; else it has one in the next turn, which is no step */
 	const char *note;     /* what that is; NULL: no row */
-	uint64_t unanswered;  /* commands beside those that the test still has to answer */
+	bool has_cursors;     /* cursors were put, or asked for, and there is no answer: the store is not idle */
+	bool has_question;
+	uint64_t unanswered; /* commands beside those that the test still has to answer */
 };
 
 extern struct fake fake;
@@ -46,6 +48,12 @@ void fake_answer_look(const char *id, enum claim_result result);
 void fake_answer_count(const char *id, long attempts);
 void fake_answer_insert(const char *id, enum store_result result);
 void fake_answer_bury(const char *id, enum store_burial burial);
+
+/* Answers the cursors, "cursors(source=value@epoch)" in the journal; and the question for them, "read(source)", by one
+ * of kraken. */
+void fake_answer_put(bool is_stored);
+void fake_answer_read(const char *value, bool is_read);
+void fake_set_epoch(uint32_t epoch);
 
 /* The whole database is unusable. */
 void fake_answer_unusable(const char *sentence);

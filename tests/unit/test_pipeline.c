@@ -19,6 +19,8 @@ static bool is_pressed;
 static enum pressure pressed;
 static long left = -1; /* on_drained's; -1: not called */
 static char unusable[100];
+static int forgotten;     /* calls */
+static char cursors[100]; /* that were read, and a point at the end */
 
 /* --- what the pipeline calls --- */
 
@@ -47,6 +49,18 @@ static void on_unusable(void *arg, const char *sentence, int status)
 {
 	(void)arg, (void)status;
 	snprintf(unusable, sizeof(unusable), "%s", sentence);
+}
+
+static void on_forgotten(void *arg)
+{
+	(void)arg;
+	forgotten++;
+}
+
+static void on_cursor(void *arg, const struct cursor *cursor)
+{
+	(void)arg;
+	snprintf(cursors + strlen(cursors), sizeof(cursors) - strlen(cursors), "%s", cursor ? cursor->value.at : ".");
 }
 
 /* A producer: its answers as letters, p(ersisted), d(uplicate), r(ejected), and the last reason. */
@@ -134,6 +148,7 @@ static void reopen_pipeline(void)
 
 	uv_loop_init(&loop);
 	pipeline = pipeline_open(&loop, &config, &on);
+	pipeline_on_forgotten(pipeline, on_forgotten, NULL);
 	turn();
 }
 
@@ -448,6 +463,43 @@ static void do_clear(const struct step *s)
 	put_flag(s, false);
 }
 
+/* VALUE of a source; the answer to a statement that stores some. */
+static void do_cursor(const struct step *s)
+{
+	pipeline_put_cursor(pipeline, &(struct cursor){.source = "kraken", .scope = "", .value = {s->a, strlen(s->a)}});
+}
+
+static void do_put(const struct step *s)
+{
+	fake_answer_put(strcmp(s->a, "stored") == 0);
+	turn();
+}
+
+static void do_ask(const struct step *s)
+{
+	static const char *const sources[] = {"kraken"};
+
+	(void)s;
+	pipeline_read_cursors(pipeline, sources, 1, on_cursor, NULL);
+	turn();
+}
+
+static void do_read(const struct step *s)
+{
+	fake_answer_read(s->a, strcmp(s->b, "fails") != 0);
+	turn();
+}
+
+static void do_cursors(const struct step *s)
+{
+	require(s, strcmp(cursors, s->rest) == 0, "they are '%s'", cursors);
+}
+
+static void do_epoch(const struct step *s)
+{
+	fake_set_epoch((uint32_t)atol(s->a));
+}
+
 static void do_unanswered(const struct step *s)
 {
 	fake.unanswered = (uint64_t)atol(s->a);
@@ -560,6 +612,7 @@ static void do_number(const struct step *s, const char *name)
 	put_number(&n, "full", "", pipeline_is_full(pipeline));
 	put_number(&n, "full_for_producers", "", pipeline_is_full_for_producers(pipeline));
 	put_number(&n, "asked", "", fake.is_epoch_asked);
+	put_number(&n, "forgotten", "", (uint64_t)forgotten);
 	require(s, n.is_found, "no such step");
 	require(s, n.value == (uint64_t)atol(s->a), "it is %lld", (long long)n.value);
 }
@@ -578,12 +631,13 @@ static const struct {
 	{"ruin", do_ruin},
 	/* answers of the stages */
 	{"take", do_take}, {"look", do_look}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
+	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
 	/* several of these: received, and stored, held or in a batch by now */
 	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
 	/* what must be true */
 	{"journal", do_journal}, {"without", do_without}, {"forget", do_forget}, {"tells", do_tells},
 	{"unusable", do_unusable}, {"reason", do_reason}, {"in", do_in}, {"state", do_state},
-	{"claimed", do_claimed}, {"pressure", do_pressure},
+	{"claimed", do_claimed}, {"pressure", do_pressure}, {"cursors", do_cursors},
 };
 /* clang-format on */
 
@@ -669,6 +723,34 @@ STORY(age_of_a_profiles_event_is_read_in_its_own_unit,
       "config max_age 60; event old:t:{}@100 p; event young:t:{}@10; event never:t:{} q; turn; "
       "journal take(young) bury(old:stale: the event's time is more than 1m ago,"
       "never:no time: the event's time is missing, or no string or number); bury old; p=r; bury never; q=r; stale 2")
+
+/* --- cursors --- */
+
+STORY(cursor_is_stored_once_a_second, "epoch 7; cursor 5; turn; journal cursors(kraken=5@7); cursor 6; put stored; "
+				      "journal; cursor 7; pass 999; journal; "
+				      "pass 1; journal cursors(kraken=7@7); put stored; pass 5000; journal")
+STORY(cursor_that_is_stored_is_not_stored_again,
+      "epoch 7; cursor 5; turn; put stored; cursor 5; forget; pass 2000; journal")
+STORY(cursor_waits_for_the_batch_at_work,
+      "epoch 7; store a; cursor 5; pass 2000; without cursors; insert a inserted; journal done(a) cursors(kraken=5@7)")
+STORY(cursors_take_turns_with_events,
+      "epoch 7; store a; batch b; cursor 5; forget; insert a inserted; journal done(a) cursors(kraken=5@7); "
+      "put stored; journal insert(b)")
+STORY(cursor_that_could_not_be_stored_is_sent_again,
+      "epoch 7; cursor 5; turn; put lost; forget; pass 999; journal; pass 1; journal cursors(kraken=5@7); put stored")
+STORY(last_cursor_is_stored_before_the_end,
+      "epoch 7; cursor 5; turn; put stored; store a; cursor 6; forget; drain; turn; journal; insert a inserted; "
+      "journal done(a) cursors(kraken=6@7); left -1; put stored; turn; left 0")
+STORY(end_does_not_wait_for_a_cursor_that_cannot_be_stored,
+      "epoch 7; cursor 5; turn; journal cursors(kraken=5@7); drain; put lost; turn; left 0; journal")
+STORY(cursor_of_another_epoch_is_forgotten,
+      "epoch 7; store a; cursor 5; epoch 0; epoch 7; forgotten 0; epoch 0; epoch 8; forgotten 1; forget; "
+      "insert a inserted; pass 2000; journal done(a); cursor 6; turn; journal cursors(kraken=6@8)")
+STORY(cursors_are_read_when_postgres_is_there,
+      "set postgres_away; ask; pass 5000; journal; clear postgres_away; turn; journal read(kraken); cursors ; read 17; "
+      "cursors 17.; turn; journal")
+STORY(cursors_that_could_not_be_read_are_asked_for_again,
+      "ask; journal read(kraken); read 17 fails; cursors ; journal read(kraken); read 17; cursors 17.")
 
 /* --- claimed: mine --- */
 

@@ -114,6 +114,11 @@ void side_forget_epoch(void)
 	server.epoch = 0;
 }
 
+const char *side_epoch(void)
+{
+	return server.epoch ? sim_print("%08x", server.epoch) : "";
+}
+
 void side_empty(void)
 {
 	handled_count = 0;

@@ -17,6 +17,8 @@
 #include "identify.sql.h"
 #include "insert.sql.h"
 #include "lease.sql.h"
+#include "put_cursors.sql.h"
+#include "read_cursors.sql.h"
 #include "make_epoch.sql.h"
 #include "peek.sql.h"
 #include "record.sql.h"
@@ -489,6 +491,55 @@ static void bury(struct connection *c, int lock_ms)
 	send_statement(c, SQL_BURY, values, 10, lock_ms);
 }
 
+static void put_cursors(struct connection *c, int lock_ms)
+{
+	static struct array columns[5];
+	static const char *const values_of[] = {"5", "17", "-3", "100", "\"a\"", "\"ab\"", "\"b\"", "\"5\""};
+	static const char *const scopes[] = {"", "a.example", "b.example"};
+	struct postgres_value values[7];
+	int n = 1 + below(3);
+	bool is_other_epoch = below(8) == 0;
+
+	printf("%d %d put cursors%s", ++steps, (int)(c - connections), is_other_epoch ? " of another epoch" : "");
+	for (int i = 0; i < 5; i++)
+		array_start(&columns[i], ARRAY_TEXT, (size_t)n);
+	for (int i = n - 1; i >= 0; i--) {
+		const char *source = below(2) ? "kraken" : "nostr", *kind = below(4) ? "max" : "last";
+		const char *value = values_of[below(8)];
+
+		array_add(&columns[0], source, strlen(source));
+		array_add(&columns[1], scopes[i], strlen(scopes[i]));
+		array_add(&columns[2], kind, strlen(kind));
+		array_add(&columns[3], value, strlen(value));
+		if (below(2))
+			array_add(&columns[4], "{}", 2);
+		else
+			array_add_null(&columns[4]);
+		printf(" %s,%s:%s %s", source, scopes[i], kind, value);
+	}
+	printf("\n");
+	for (int i = 0; i < 5; i++)
+		values[i] = value_of(&columns[i], ARRAY_TEXT);
+	values[5] = text_value(is_other_epoch ? "00000000" : side_epoch());
+	values[6] = text_value(c == connections ? "first" : "other");
+	send_statement(c, SQL_PUT_CURSORS, values, 7, lock_ms);
+}
+
+static void read_cursors(struct connection *c)
+{
+	static struct array sources;
+	struct postgres_value value;
+	const char *other;
+
+	printf("%d %d read cursors\n", ++steps, (int)(c - connections));
+	array_start(&sources, ARRAY_TEXT, 2);
+	array_add(&sources, "kraken", 6);
+	other = below(2) ? "nostr" : "nobody";
+	array_add(&sources, other, strlen(other));
+	value = value_of(&sources, ARRAY_TEXT);
+	send_statement(c, SQL_READ_CURSORS, &value, 1, 0);
+}
+
 static void check_in(struct connection *c, int lock_ms)
 {
 	char text[500];
@@ -746,7 +797,7 @@ static void step(void)
 {
 	struct connection *c = idle();
 	bool is_hasty = is_held && below(4) == 0;
-	int lock_ms = is_hasty ? 30 : 30000, kind = below(48);
+	int lock_ms = is_hasty ? 30 : 30000, kind = below(54);
 
 	if (kind < 10)
 		insert(c, -1, lock_ms);
@@ -770,8 +821,12 @@ static void step(void)
 		ask_simple(c, "identify", SQL_IDENTIFY);
 	else if (kind == 36)
 		ask_epoch(c);
-	else if (kind >= 40)
+	else if (kind >= 46)
 		relay(c);
+	else if (kind >= 42)
+		put_cursors(c, lock_ms);
+	else if (kind >= 40)
+		read_cursors(c);
 	else if (is_held)
 		end_hold();
 	else

@@ -212,9 +212,19 @@ void side_forget_epoch(void)
 	run(admin, "DELETE FROM wsonce_epoch");
 }
 
+const char *side_epoch(void)
+{
+	static char epoch[12];
+	PGresult *r = ask(admin, "SELECT epoch FROM wsonce_epoch WHERE xmin = home");
+
+	snprintf(epoch, sizeof(epoch), "%s", PQntuples(r) ? PQgetvalue(r, 0, 0) : "");
+	PQclear(r);
+	return epoch;
+}
+
 void side_empty(void)
 {
-	run(admin, "TRUNCATE events, dead_letters, processed_events, outbox, handled");
+	run(admin, "TRUNCATE events, dead_letters, processed_events, outbox, handled, cursors");
 }
 
 void side_list(void (*each)(const char *line))
@@ -228,6 +238,8 @@ void side_list(void (*each)(const char *line))
 		"coalesce(source, "
 		"'NULL'), seen) FROM dead_letters "
 		"UNION ALL SELECT concat_ws(' ', 'processed_events', consumer, event_id) FROM processed_events "
+		"UNION ALL SELECT concat_ws(' ', 'cursors', source, scope, kind, value, coalesce(variables, 'NULL'), "
+		"instance_id) FROM cursors "
 		"UNION ALL SELECT concat_ws(' ', 'outbox', target, event_id, event_type, state, attempts, leases) FROM "
 		"outbox "
 		"UNION ALL SELECT concat_ws(' ', 'told', coalesce(sum(events), 0), coalesce(sum(a), 0)) FROM (SELECT "

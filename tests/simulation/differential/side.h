@@ -32,6 +32,8 @@ void side_set_read_only(bool is_on);
 void side_drop_key(void);
 void side_restore_key(void);
 void side_forget_epoch(void);
+/* Lives until the next call; "" if there is none. */
+const char *side_epoch(void);
 
 /* What is stored is gone. */
 void side_empty(void);
