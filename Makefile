@@ -54,7 +54,7 @@ TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pi
 	$(if $(SAN),,$B/tests/instructions/road)
 # The road and what it stands on, over a played libuv, Redis and libpq.
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
-	recv __recv_chk getsockopt __assert_fail event_move)
+	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target) listener/config/webhook.c \
 	$(patsubst %,listener/base/%.c,arena backoff counters memory poll quantity resolve secret text timestamp url))

@@ -44,6 +44,8 @@
  *   - Postgres never forgets a commit. A Postgres that is away only delays.
  *   - With ALL_CLAIM, no instance is preferred: each copy is claimed when it comes.
  *   - With CALM, LOOKS looks between two claims; then the copy goes to the store.
+ *   - Without TROUBLE, an event is not put off (by a server in trouble, by another transaction), letters are written,
+ *     no listener gives its events to others because it cannot store, and no mark is in doubt.
  *   - Memory, reading that stops, and messages without an id are not modelled.
  * And without loss: SYMMETRY sorts the listeners after each step, since their names decide nothing. */
 
@@ -221,6 +223,22 @@ inline show_all()
 #define SAY_EVENT(what)
 #define SAY_WORLD(what)
 #define show_all()	skip
+#endif
+
+/* --- for tests/simulation/steps: what each step does to the copy that takes it --- */
+
+#ifdef TABLE
+byte was_state, was_key;	/* key: absent, done, dead, own, another's */
+
+#define SEEN(v, i)		(!IS_CLAIM(v) -> (v) : (OWNER(v) == (i) -> 3 : 4))
+#define REMEMBER(i)		was_state = state[i]; was_key = SEEN(key[0], i);
+#define TELL(what, i)		printf("step %d %d %d %d %d ", was_state, was_key, state[i], row[0], letter[0]); \
+				printf(#what); printf("\n"); \
+				assert(was_state + was_key < 99); /* else spin does not keep them */ \
+				was_state = 0; was_key = 0;
+#else
+#define REMEMBER(i)
+#define TELL(what, i)
 #endif
 
 /* --- listeners have no names --- */
@@ -611,6 +629,33 @@ inline on_counted(e)
 	fi;
 }
 
+/* The server is in trouble, or another transaction has the row: STORE_LATER, STORE_BLOCKED. The claim is kept. */
+inline put_off(e)
+{
+	state[COPY] = EV_BACKING_OFF;
+}
+
+/* STORE_UNBURIED */
+inline on_unburied(e)
+{
+	state[COPY] = EV_REFUSED;
+}
+
+/* A listener that cannot store leaves its events to others. */
+inline release_and_hold(e)
+{
+	claim_release(e);
+	SET_LOOKS(0);
+	hold(e);
+}
+
+/* on_mark(), before Postgres has said of late which epoch it is in; on_looked() with CLAIM_ABSENT, while the preferred
+ * instance has some time left. */
+inline hold_on(e)
+{
+	hold(e);
+}
+
 inline give_back(e)
 {
 	claim_release(e);
@@ -622,10 +667,10 @@ inline give_back(e)
 
 /* A step of a listener that lives, taken in one go; with CHOICE it may end in several ways. sort()
  * makes equal what differs only in the names of the listeners. */
-#define STEP(condition, action)		d_step { is_up[me] && (condition) -> SAY_EVENT(action) action; sort(); }
-#define CHOICE(condition, action)	atomic { is_up[me] && (condition) -> SAY_EVENT(action) action; d_step { sort(); } }
-#define FAULT(condition, action)	atomic { IS_STORMY && is_up[me] && (condition) -> SAY(action) action; \
-						 d_step { sort(); } }
+#define STEP(condition, action)		d_step { is_up[me] && (condition) -> SAY_EVENT(action) REMEMBER(COPY) action; TELL(action, COPY) sort(); }
+#define CHOICE(condition, action)	atomic { is_up[me] && (condition) -> SAY_EVENT(action) REMEMBER(COPY) action; d_step { TELL(action, COPY) sort(); } }
+#define FAULT(condition, action)	atomic { IS_STORMY && is_up[me] && (condition) -> SAY(action) REMEMBER(me) action; \
+						 d_step { TELL(action, me) sort(); } }
 
 /* One event in one listener. */
 proctype event(byte me; byte e)
@@ -647,6 +692,15 @@ end:	do
 	:: CHOICE(IS_STORMY && state[COPY] == EV_STORING && refusals < REFUSALS, on_stored_refused(e))
 	:: CHOICE(state[COPY] == EV_COUNTING, on_counted(e))
 	:: CHOICE(state[COPY] == EV_BACKING_OFF, give_back(e))
+#ifdef TROUBLE
+	/* try_again(), and give_back() without Redis or while draining */
+	:: STEP(IS_STORMY && state[COPY] == EV_BACKING_OFF, send_to_store(e))
+	:: STEP(IS_STORMY && state[COPY] == EV_STORING, put_off(e))
+	:: STEP(IS_STORMY && state[COPY] == EV_BURYING, on_unburied(e))
+	:: CHOICE(IS_STORMY && state[COPY] == EV_BATCHED, release_and_hold(e))
+	:: STEP(IS_STORMY && state[COPY] == EV_CLAIMING && (key[e] == MARK_DONE || key[e] == MARK_DEAD), hold_on(e))
+	:: STEP(IS_STORMY && state[COPY] == EV_LOOKING && !IS_CLAIM(key[e]), hold_on(e))
+#endif
 	:: CHOICE(state[COPY] == EV_REFUSED && STORE_IS_IDLE, bury_next(e))
 	:: STEP(state[COPY] == EV_BURYING, commit_letter(e))
 	:: CHOICE(state[COPY] == STORE_BURIED || state[COPY] == STORE_HAS_ROW, on_buried(e))

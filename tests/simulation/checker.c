@@ -188,6 +188,11 @@ void checker_ended(int process, int life, bool is_in_order)
 	checker.ends[life] = is_in_order ? IN_ORDER : LOST;
 }
 
+unsigned int checker_knows(int event)
+{
+	return (checker.facts[event].commits > 0) | (unsigned int)checker.facts[event].has_letter << 1;
+}
+
 /* --- the database --- */
 
 void sim_committed_row(int process, const char *id, size_t id_len, const char *payload, size_t len)

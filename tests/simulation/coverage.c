@@ -4,6 +4,7 @@
 
 #include "base/rare.h"
 #include "road/event.h"
+#include "steps.h"
 #include "world.h"
 
 #define FAMILIES 4
@@ -99,6 +100,7 @@ void __wrap_event_move(struct events *es, struct event *ev, enum event_state to)
 	count[1] += is_redis;
 	count[2] += is_postgres;
 	count[3] += is_listener;
+	steps_move(ev, to);
 	__real_event_move(es, ev, to);
 }
 

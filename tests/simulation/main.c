@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "redis.h"
 #include "road/duplicates.h"
+#include "steps.h"
 #include "world.h"
 
 #define SHRINK_TRIES 6000
@@ -211,7 +212,7 @@ static void tell_story(uint64_t seed)
 struct options {
 	uint64_t seed, histories;
 	double minutes;
-	bool is_one, is_twice, is_quiet, goes_on, has_table;
+	bool is_one, is_twice, is_quiet, goes_on, has_table, has_steps;
 };
 
 static double read_s(clockid_t clock)
@@ -266,6 +267,8 @@ static int run_all(const struct options *o)
 		if (o->is_twice && i < 20)
 			wrong += !is_repeated(seed);
 	}
+	if (o->has_steps)
+		steps_print(stdout);
 	if (o->has_table)
 		coverage_print(stdout);
 	printf("%" PRIu64
@@ -278,17 +281,19 @@ static int run_all(const struct options *o)
 
 static int usage(void)
 {
-	fputs("simulate [--seed N] [--histories N] [--minutes M] [--show] [--go-on] [--quiet] [--twice] [--table]\n",
+	fputs("simulate [--seed N] [--histories N] [--minutes M] [--show] [--go-on] [--quiet] [--twice] [--table] "
+	      "[--steps]\n",
 	      stderr);
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{"seed", 1, NULL, 's'},  {"histories", 1, NULL, 'n'}, {"minutes", 1, NULL, 'm'},
-		{"show", 0, NULL, '1'},  {"go-on", 0, NULL, 'g'},     {"quiet", 0, NULL, 'q'},
-		{"twice", 0, NULL, '2'}, {"table", 0, NULL, 't'},     {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {{"seed", 1, NULL, 's'},    {"histories", 1, NULL, 'n'},
+					      {"minutes", 1, NULL, 'm'}, {"show", 0, NULL, '1'},
+					      {"go-on", 0, NULL, 'g'},   {"quiet", 0, NULL, 'q'},
+					      {"twice", 0, NULL, '2'},   {"table", 0, NULL, 't'},
+					      {"steps", 0, NULL, 'w'},   {NULL, 0, NULL, 0}};
 	struct options o = {.seed = 1, .histories = UINT64_MAX};
 	int c;
 
@@ -314,6 +319,9 @@ int main(int argc, char **argv)
 			break;
 		case '2':
 			o.is_twice = true;
+			break;
+		case 'w':
+			o.has_steps = true;
 			break;
 		case 't':
 			o.has_table = true;

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "redis.h"
+#include "steps.h"
 #include "outbox/relay.h"
 #include "road/pipeline.h"
 
@@ -374,6 +375,7 @@ static void receive(void *arg)
 	sim_log(sim_self(), "receives %.*s%s", (int)m->len, m->bytes, h->sent ? " from a producer" : "");
 	checker_received(sim_self(), h->life->number, h->message);
 	pipeline_receive(h->life->pipeline, m->bytes, m->len, h->sent ? &h->sent->sender : NULL);
+	steps_received();
 }
 
 static void hand_over(struct life *l, int message, struct sent *sent)
@@ -931,6 +933,7 @@ void world_run(struct plan *plan)
 	world.wide_until = SECOND; /* all begin at once, and make their connections */
 	configure(s);
 	checker_start(plan);
+	steps_start();
 	cost_start(plan);
 	sim_redis_start();
 	sim_postgres_start();

@@ -94,6 +94,8 @@ void checker_ended(int process, int life, bool is_in_order);
 /* A request has begun, which ends until then; the receiver has it, and says so. */
 void checker_requested(int process, const char *target, const char *id, const char *key, int64_t until);
 void checker_taken(const char *target, const char *id, int status);
+/* Bits: the event has had a row; a dead letter. */
+unsigned int checker_knows(int event);
 /* All has settled: the whole history is judged. */
 void checker_finish(void);
 /* The rows of this moment are committed in time? Called now and then. */
