@@ -4,6 +4,7 @@
 #include "postgres.h"
 #include "process.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -371,13 +372,40 @@ static int parameters_in(const char *text)
 	return most;
 }
 
+static uint32_t number_at(const char *at)
+{
+	uint32_t n;
+
+	memcpy(&n, at, 4);
+	return ntohl(n);
+}
+
+/* Has an array the elements that its type and its head say? */
+static bool is_sound(Oid type, const char *at, size_t len)
+{
+	static const uint32_t types[][2] = {{1001, 17}, {1009, 25}, {3807, 3802}};
+	const char *end = at + len;
+	uint32_t n = 0, element = 0;
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+		if (types[i][0] == type)
+			element = types[i][1];
+	if (!element)
+		return true;
+	if (len < 20 || number_at(at + 8) != element)
+		return false;
+	for (const char *next = at + 20; next < end; n++)
+		next += 4 + (number_at(next) == UINT32_MAX ? 0 : number_at(next));
+	return n == number_at(at + 12);
+}
+
 int PQsendQueryParams(PGconn *conn, const char *text, int n, const Oid *types, const char *const *values,
 		      const int *lengths, const int *formats, int format)
 {
 	struct packet *p = draft(conn);
 	struct statement *s = &p->statements[p->count++];
 
-	(void)types, (void)formats, (void)format;
+	(void)format;
 	if (n < parameters_in(text))
 		process_fail("a statement with %d parameters is given %d values: %s", parameters_in(text), n, text);
 	s->text = sim_copy(text, strlen(text));
@@ -385,6 +413,8 @@ int PQsendQueryParams(PGconn *conn, const char *text, int n, const Oid *types, c
 	for (int i = 0; i < n; i++) {
 		size_t len = lengths ? (size_t)lengths[i] : strlen(values[i]);
 
+		if (types && formats && formats[i] && !is_sound(types[i], values[i], len))
+			process_fail("parameter %d is not the array that it says it is: %s", i + 1, text);
 		s->values[i] = (struct value){sim_copy(values[i], len), len};
 	}
 	conn->is_asking = true;

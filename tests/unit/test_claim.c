@@ -1,4 +1,5 @@
 /* What is asked of Redis for claims, marks and the registry of prefixes, and what each answer means. */
+#include "base/counters.h"
 #include "clock.h"
 #include "played_redis.h"
 #include "road/claim.h"
@@ -336,9 +337,14 @@ Test(claim, claims_are_renewed_and_given_back_by_their_whole_value)
 	expect_sent("EVALSHA renew 2 dedup:a dedup:b me@ me@ 30");
 	cr_assert(events[0].is_claimed);
 	cr_assert_eq(events[1].lease_ms, (int64_t)uv_now(&loop));
+	say_number(1);
+	cr_assert_eq(counters.claims_renewed, 1);
+	cr_assert_eq(counters.claims_expired, 1);
 	claim_release(claim, all, 1);
 	expect_sent("EVALSHA release 1 dedup:a me@");
 	cr_assert_not(events[0].is_claimed);
+	say_number(1);
+	cr_assert_eq(counters.claims_released, 1);
 }
 
 Test(claim, scripts_that_redis_forgot_are_loaded_and_run_once_more)

@@ -259,6 +259,8 @@ Test(envelope, index_with_a_leading_zero_or_a_dash_names_a_member_only)
 	assert_id("{\"1\":\"a\",\"01\":\"b\"}", "b");
 	USE_ID("/-");
 	assert_refused("[1,2]", "/- is missing");
+	USE_ID("/1x");
+	assert_refused("[1,2]", "/1x is missing");
 	USE_ID("/1");
 	assert_id("{\"0\":\"a\",\"1\":\"b\"}", "b");
 }

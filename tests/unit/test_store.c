@@ -328,6 +328,44 @@ Test(store, what_takes_too_long_is_halved_at_once_and_stays_small)
 	expect_asked("insert e f");
 }
 
+Test(store, statements_get_larger_again_after_a_while)
+{
+	insert("abcd");
+	say(too_long);
+	say_rows("ab");
+	say_rows("cd");
+	for (int i = 0; i < 32; i++) {
+		*became = '\0';
+		insert("ab");
+		say_rows("ab");
+	}
+	insert("abcd");
+	expect_asked("insert a b c d");
+}
+
+Test(store, a_function_that_takes_too_long_says_nothing_of_the_size)
+{
+	insert("abcd");
+	say((struct postgres_answer){.result = POSTGRES_TROUBLE, .is_late = true, .is_local = true});
+	expect_asked("insert a b");
+	say_rows("ab");
+	say_rows("cd");
+	*became = '\0';
+	insert("efgh");
+	expect_asked("insert e f g h");
+}
+
+Test(store, what_the_trouble_was_is_told_until_rows_are_stored)
+{
+	insert("ab");
+	say(trouble);
+	cr_assert_str_eq(store_trouble(store), "no");
+	wait_for_next();
+	cr_assert_str_eq(store_trouble(store), "it does not answer");
+	say_rows("ab");
+	cr_assert_str_eq(store_trouble(store), "not connected", "what the connection says");
+}
+
 Test(store, what_waits_for_a_lock_of_its_server_is_as_any_trouble)
 {
 	insert("abcd");
