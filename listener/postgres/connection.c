@@ -51,12 +51,13 @@ struct postgres {
 	PGresult *last;   /* of the query at hand */
 	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
 	size_t copy_len;
-	bool is_copy;        /* the query at hand is a COPY, */
-	size_t copied;       /* and has stored so many rows */
-	bool has_rows;       /* the query at hand was executed, and perhaps committed */
-	bool is_limited;     /* its limits are set */
-	int64_t patience_ms; /* of the next statement with locks; 0: the usual one */
-	int64_t lock_ms;     /* the role's limits; 0: it has none */
+	bool is_copy;         /* the query at hand is a COPY, */
+	size_t copied;        /* and has stored so many rows */
+	bool has_rows;        /* the query at hand was executed, and perhaps committed */
+	bool is_limited;      /* its limits are set */
+	bool is_unreplicated; /* its wait for a synchronous standby was ended: its commit may yet vanish */
+	int64_t patience_ms;  /* of the next statement with locks; 0: the usual one */
+	int64_t lock_ms;      /* the role's limits; 0: it has none */
 	int64_t statement_ms;
 	char error[400];                 /* of the last connection attempt */
 	bool was_ready;                  /* ever */
@@ -303,6 +304,10 @@ static void answer_query(struct postgres *p, const PGresult *result)
 	bool is_lost;
 
 	p->copy = NULL;
+	if (p->is_unreplicated) {
+		lose(p, "the wait for a synchronous standby was cancelled");
+		return;
+	}
 	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
 		describe(result, error, sizeof(error));
 		judge(p, result, &answer);
@@ -649,7 +654,7 @@ static int begin(struct postgres *p, int is_sent)
 		lose(p, PQerrorMessage(p->conn));
 		return -1;
 	}
-	p->has_rows = p->is_limited = false;
+	p->has_rows = p->is_limited = p->is_unreplicated = false;
 	set_state(p, POSTGRES_BUSY);
 	start_deadline(p);
 	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
@@ -704,10 +709,15 @@ int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t
 
 /* --- coming up --- */
 
-static void on_notice(void *arg, const char *message)
+/* The words may be in any language. */
+static void on_notice(void *arg, const PGresult *notice)
 {
-	(void)arg;
-	log_debug("postgres notice", "text=%s", message);
+	struct postgres *p = arg;
+	const char *from = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+
+	if (from && strcmp(from, "SyncRepWaitForLSN") == 0)
+		p->is_unreplicated = true;
+	log_debug("postgres notice", "text=%s", PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY));
 }
 
 static void on_connected(struct postgres *p)
@@ -790,7 +800,7 @@ static void connect_now(struct postgres *p)
 	}
 	if (p->hosts.timeout_ms > 0 && p->hosts.timeout_ms < p->settings.timeout_ms)
 		uv_timer_start(&p->timer, on_deadline, (uint64_t)p->hosts.timeout_ms, 0);
-	PQsetNoticeProcessor(p->conn, on_notice, NULL);
+	PQsetNoticeReceiver(p->conn, on_notice, p);
 	/* By libpq's manual, the first step is as if PGRES_POLLING_WRITING had been returned. */
 	if (watch(p, UV_WRITABLE, false))
 		lose(p, "the socket cannot be watched");

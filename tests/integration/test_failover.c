@@ -127,24 +127,48 @@ static void set(struct postgres *pg, const char *setting, const char *value)
 	database_exec(postgres_database(pg), "ALTER SYSTEM SET %s = %s", setting, value);
 }
 
-/* The listener gives a commit up that waits for a standby, and Postgres then keeps it without. */
-Test(failover, a_row_that_no_synchronous_standby_has_is_not_acked)
+/* Commits wait for a standby that is not there. */
+static struct postgres *start_without_standby(const char *flags)
 {
 	struct postgres *pg = postgres_new();
 
-	start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, "--postgres-timeout 1");
+	start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, flags);
 	set(pg, "wal_level", "replica");
 	set(pg, "max_wal_senders", "1");
 	set(pg, "synchronous_standby_names", "nobody");
 	postgres_restart(pg);
 	send_event("a");
-	cr_assert(wait_until(database_long(postgres_database(pg), "SELECT count(*) FROM events") == 1, WAIT_MS));
-	double tries = listener_metric(listener, "wsonce_store_retries_total");
-	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") >= tries + 3, WAIT_MS));
+	return pg;
+}
+
+static void must_wait_for_standby(struct postgres *pg, int tries)
+{
+	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") >= tries, WAIT_MS));
+	cr_assert_eq(database_long(postgres_database(pg), "SELECT count(*) FROM events"), 1);
 	cr_assert_eq(listener_metric(listener, "wsonce_in_flight"), 1, "it was settled though it can still vanish");
 	set(pg, "synchronous_standby_names", "''");
 	database_exec(postgres_database(pg), "SELECT pg_reload_conf()");
 	must_be_acked("\"event_id\":\"a\"");
+}
+
+/* The listener gives a commit up that waits for a standby, and Postgres then keeps it without. */
+Test(failover, a_row_that_no_synchronous_standby_has_is_not_acked)
+{
+	struct postgres *pg = start_without_standby("--postgres-timeout 1");
+
+	must_wait_for_standby(pg, 4);
+}
+
+/* Postgres tells of a success then, and of a warning. */
+Test(failover, a_commit_whose_wait_for_a_standby_an_operator_ends_is_not_acked)
+{
+	struct postgres *pg = start_without_standby("");
+
+	cr_assert(wait_until(database_long(postgres_database(pg),
+					   "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity "
+					   "WHERE wait_event = 'SyncRep'") == 1,
+			     WAIT_MS));
+	must_wait_for_standby(pg, 1);
 }
 
 /* --- Redis --- */

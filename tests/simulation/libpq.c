@@ -267,7 +267,7 @@ int PQsetnonblocking(PGconn *conn, int arg)
 	return 0;
 }
 
-PQnoticeProcessor PQsetNoticeProcessor(PGconn *conn, PQnoticeProcessor fn, void *arg)
+PQnoticeReceiver PQsetNoticeReceiver(PGconn *conn, PQnoticeReceiver fn, void *arg)
 {
 	(void)conn, (void)fn, (void)arg;
 	return NULL;
