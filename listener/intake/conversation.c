@@ -426,6 +426,12 @@ void conversation_stop(struct conversation *c, unsigned int code)
 		set_state(c, STATE_STANDBY);
 }
 
+void conversation_set_session(struct conversation *c, struct session *session)
+{
+	c->p.session = session;
+	c->closed_s = 0;
+}
+
 void conversation_close(struct conversation *c)
 {
 	uv_close((uv_handle_t *)&c->tick, NULL);

@@ -50,6 +50,9 @@ struct conversation *conversation_new(const struct conversation_parts *parts);
 void conversation_start(struct conversation *c);
 void conversation_stop(struct conversation *c, unsigned int code);
 
+/* While it is stopped: another session, in the place of the one that is freed. */
+void conversation_set_session(struct conversation *c, struct session *session);
+
 /* After conversation_stop: no timer is left. The loop must be run until it has nothing more to do. */
 void conversation_close(struct conversation *c);
 /* After the loop has ended. NULL is allowed. */

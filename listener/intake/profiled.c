@@ -2,12 +2,15 @@
  * connection's frames through a ledger, and from there cursors and acks come back when all before them is stored. */
 #include "intake/profiled.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/memory.h"
+#include "base/url.h"
 #include "intake/ledger.h"
+#include "road/lease.h"
 
 /* One connection that is open. */
 struct open_line {
@@ -18,23 +21,146 @@ struct open_line {
 	bool is_held; /* no cursor counts yet */
 };
 
+/* Of the stored cursor. */
+enum want {
+	WANT_NOTHING,
+	WANT_CURSORS, /* that are read from now on */
+	WANT_THESE,   /* that are being read */
+};
+
 struct profiled {
 	struct profiled_parts parts;
 	const struct profile *profile;
 	struct session *session;
 	struct conversation *conversation;
+	struct lease *lease; /* NULL: the source is not exclusive */
+	enum want want;
 	struct list ledgers; /* also of connections that are gone */
 	struct list lines;   /* open */
+	char host[256];      /* of its URL, before variables; for cursors of one host */
 };
 
-/* --- what comes back --- */
+/* --- cursors --- */
+
+/* The host that the source is dialled at first: cursors of other hosts mean nothing to it. */
+static void write_host(const struct profiled *s, char *host, size_t size)
+{
+	struct url url;
+
+	snprintf(host, size, "%s", url_parse(&url, s->profile->url) ? "" : url.host);
+	url_clear(&url);
+}
+
+/* What a cursor is stored for. */
+static const char *scope_of(const struct profiled *s)
+{
+	switch (s->profile->cursor.scope) {
+	case SCOPE_SOURCE:
+		break;
+	case SCOPE_HOST:
+		return s->host;
+	case SCOPE_SESSION:
+		return "session";
+	}
+	return "";
+}
 
 static void on_cursor_durable(void *arg, struct slice cursor)
 {
 	struct profiled *s = arg;
+	bool is_session = s->profile->cursor.scope == SCOPE_SESSION;
+	struct cursor put = {
+		.source = s->profile->name,
+		.scope = scope_of(s),
+		.is_last = s->profile->cursor.kind == CURSOR_LAST,
+	};
 
 	session_advance(s->session, cursor, time(NULL));
+	put.value = session_mark(s->session);
+	if (is_session)
+		put.variables = session_save(s->session);
+	if (put.value.at)
+		pipeline_put_cursor(s->parts.pipeline, &put);
 }
+
+void profiled_restore(struct profiled *s, const struct cursor *cursor)
+{
+	if (s->want != WANT_THESE || strcmp(cursor->source, s->profile->name) != 0 ||
+	    strcmp(cursor->scope, scope_of(s)) != 0)
+		return;
+	session_restore(s->session, cursor->value);
+	if (cursor->variables.at)
+		session_load(s->session, cursor->variables);
+}
+
+void profiled_begin_reading(struct profiled *s)
+{
+	if (s->want == WANT_CURSORS)
+		s->want = WANT_THESE;
+}
+
+void profiled_end_reading(struct profiled *s)
+{
+	if (s->want != WANT_THESE)
+		return;
+	s->want = WANT_NOTHING;
+	conversation_start(s->conversation);
+}
+
+/* Connects, with its cursor if it has one. */
+static void go(struct profiled *s)
+{
+	if (s->profile->cursor.kind == CURSOR_NONE) {
+		conversation_start(s->conversation);
+		return;
+	}
+	s->want = WANT_CURSORS;
+	s->parts.on_wanting(s->parts.arg);
+}
+
+static void renew_session(struct profiled *s)
+{
+	session_free(s->session);
+	s->session = session_new(s->profile, false);
+	conversation_set_session(s->conversation, s->session);
+}
+
+/* Values that are durable in the old history must not count in the new one. */
+void profiled_forget(struct profiled *s)
+{
+	if (s->profile->cursor.kind == CURSOR_NONE)
+		return;
+	list_each(node, after, &s->lines)
+		ledger_forget_cursors(list_entry(node, struct open_line, node)->ledger);
+	conversation_stop(s->conversation, (unsigned int)s->profile->close_code_on_stop);
+	renew_session(s);
+	if (!s->lease || lease_is_held(s->lease))
+		go(s);
+}
+
+/* --- an exclusive source --- */
+
+static void on_acquired(void *arg)
+{
+	go(arg);
+}
+
+/* Another may have it from now on: no goodbye, and what it knows by then, this one does not. */
+static void on_lost(void *arg)
+{
+	struct profiled *s = arg;
+
+	s->want = WANT_NOTHING;
+	conversation_stop(s->conversation, 0);
+	renew_session(s);
+}
+
+static void on_lease_closed(void *arg)
+{
+	(void)arg;
+}
+
+/* --- what comes back --- */
 
 static void on_ack_due(void *arg)
 {
@@ -200,6 +326,7 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 	s->profile = profile;
 	list_init(&s->ledgers);
 	list_init(&s->lines);
+	write_host(s, s->host, sizeof(s->host));
 	s->session = session_new(profile, false);
 	s->conversation = conversation_new(&(struct conversation_parts){
 		.loop = parts->loop,
@@ -216,13 +343,22 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 
 void profiled_start(struct profiled *s)
 {
-	conversation_start(s->conversation);
+	const struct lease_owner owner = {on_acquired, on_lost, s};
+
+	if (s->profile->fleet == FLEET_EXCLUSIVE)
+		s->lease = lease_open(s->parts.loop, s->parts.config, s->profile->name, &owner);
+	else
+		go(s);
 }
 
 void profiled_close(struct profiled *s)
 {
+	s->want = WANT_NOTHING;
 	conversation_stop(s->conversation, (unsigned int)s->profile->close_code_on_stop);
 	conversation_close(s->conversation);
+	if (s->lease)
+		lease_close(s->lease, on_lease_closed, NULL);
+	s->lease = NULL;
 }
 
 void profiled_free(struct profiled *s)

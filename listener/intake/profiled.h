@@ -14,13 +14,25 @@ struct profiled_parts {
 	struct pipeline *pipeline;
 	struct dialler *dialler;
 	struct requests *requests;
+	/* A source is to connect, and its stored cursor must be known before. */
+	void (*on_wanting)(void *arg);
+	void *arg;
 };
 
 /* parts is copied; what it points to, and profile, must outlive the source. Nothing is dialled yet. */
 struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile);
 
-/* Connects, and comes back for ever. */
+/* Connects, and comes back for ever; an exclusive source only while no other listener has it. */
 void profiled_start(struct profiled *s);
+
+/* Stored cursors are being read; this is one of them; that were all. Those that wanted them before that connect. */
+void profiled_begin_reading(struct profiled *s);
+void profiled_restore(struct profiled *s, const struct cursor *cursor);
+void profiled_end_reading(struct profiled *s);
+
+/* The database has forgotten what was durable: the cursors of what came so far do not count, and the connection is made
+ * anew from what is stored now. */
+void profiled_forget(struct profiled *s);
 
 /* No more connections, no more messages. */
 void profiled_close(struct profiled *s);

@@ -47,6 +47,9 @@ struct sources {
 	bool is_closing;
 	struct requests *requests; /* NULL: there are no profiles */
 	struct profiled **profiled;
+	const char **names; /* theirs */
+	bool is_reading;    /* stored cursors */
+	bool is_wanting;    /* they are to be read once more */
 	size_t profiled_count;
 	size_t count;
 	struct source items[];
@@ -197,19 +200,66 @@ static bool has_tls(const struct config *config)
 	return false;
 }
 
+static void on_cursor(void *arg, const struct cursor *cursor);
+
+static void read_cursors(struct sources *all)
+{
+	all->is_reading = true;
+	all->is_wanting = false;
+	for (size_t i = 0; i < all->profiled_count; i++)
+		profiled_begin_reading(all->profiled[i]);
+	pipeline_read_cursors(ws_owner(all->ws), all->names, all->config->feed_count, on_cursor, all);
+}
+
+static void on_cursor(void *arg, const struct cursor *cursor)
+{
+	struct sources *all = arg;
+
+	all->is_reading = cursor;
+	for (size_t i = 0; i < all->profiled_count && !all->is_closing; i++)
+		if (cursor)
+			profiled_restore(all->profiled[i], cursor);
+		else
+			profiled_end_reading(all->profiled[i]);
+	if (!cursor && all->is_wanting && !all->is_closing)
+		read_cursors(all);
+}
+
+static void on_wanting(void *arg)
+{
+	struct sources *all = arg;
+
+	all->is_wanting = true;
+	if (!all->is_reading)
+		read_cursors(all);
+}
+
+static void on_forgotten(void *arg)
+{
+	struct sources *all = arg;
+
+	for (size_t i = 0; i < all->profiled_count && !all->is_closing; i++)
+		profiled_forget(all->profiled[i]);
+}
+
 static void open_profiled(struct sources *all)
 {
 	const struct config *config = all->config;
-	struct profiled_parts parts = {ws_loop(all->ws), config, ws_owner(all->ws), all->dialler, NULL};
+	struct profiled_parts parts = {ws_loop(all->ws), config, ws_owner(all->ws), all->dialler, NULL,
+				       on_wanting,       all};
 
 	if (!config->feed_count)
 		return;
 	parts.requests = all->requests = requests_open(parts.loop, config);
 	all->profiled = memory_calloc(config->feed_count, sizeof(struct profiled *));
-	for (; all->profiled_count < config->feed_count; all->profiled_count++) {
+	all->names = memory_calloc(config->feed_count, sizeof(char *));
+	for (size_t i = 0; i < config->feed_count; i++)
+		all->names[i] = config->feeds[i]->name;
+	pipeline_on_forgotten(parts.pipeline, on_forgotten, all);
+	for (; all->profiled_count < config->feed_count; all->profiled_count++)
 		all->profiled[all->profiled_count] = profiled_new(&parts, config->feeds[all->profiled_count]);
-		profiled_start(all->profiled[all->profiled_count]);
-	}
+	for (size_t i = 0; i < config->feed_count; i++)
+		profiled_start(all->profiled[i]);
 }
 
 struct sources *sources_open(struct ws *ws, const struct config *config, char *error, size_t size)
@@ -298,6 +348,7 @@ void sources_free(struct sources *all)
 	for (size_t i = 0; i < all->profiled_count; i++)
 		profiled_free(all->profiled[i]);
 	free(all->profiled);
+	free(all->names);
 	dialler_free(all->dialler);
 	free(all);
 }

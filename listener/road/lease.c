@@ -1,0 +1,300 @@
+/* lease.c owns the lease of an exclusive source: asked for and renewed a few times a second, and given up before it can
+ * be another's. In doubt it is lost: two connections to such a feed are refused, or see its events under two ids.
+ *
+ * In Redis it is a key with a time to live. The time counts from before the command was sent, so it ends here sooner
+ * than there. Without Redis it is an advisory lock: Postgres lets go of it when the session's connection ends. */
+#include "road/lease.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "lease.lua.h"
+#include "postgres/connection.h"
+#include "redis/connection.h"
+#include "redis/reply.h"
+#include "redis/resp.h"
+#include "release.lua.h"
+
+#define TTL_MS    1200 /* in Redis */
+#define MARGIN_MS 200  /* of it, in which the owner ends the connection */
+#define ASK_MS    250  /* between two questions */
+#define LATE_MS   1000 /* an answer that is later ends Redis' connection */
+#define LEAVE_MS  300  /* in which a lease can be given back */
+
+enum lease_state { LEASE_WAITING, LEASE_HELD, LEASE_CLOSING };
+
+struct lease {
+	uv_loop_t *loop;
+	struct lease_owner owner;
+	const char *name;
+	enum lease_state state;
+	uv_timer_t timer;
+	struct redis *redis;       /* NULL: --redis none */
+	struct postgres *postgres; /* NULL: there is Redis */
+	struct resp command;
+	char *key;
+	char value[80];
+	char sql[200];
+	bool is_asking;
+	int64_t asked_ms; /* loop clock */
+	int64_t until_ms; /* loop clock, ours in Redis */
+	int open;         /* parts left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static int64_t now_ms(const struct lease *l)
+{
+	return (int64_t)uv_now(l->loop);
+}
+
+static void take(struct lease *l)
+{
+	if (l->state != LEASE_WAITING)
+		return;
+	l->state = LEASE_HELD;
+	log_info("exclusive source is ours", "source=%s", l->name);
+	l->owner.on_acquired(l->owner.arg);
+}
+
+static void lose(struct lease *l, const char *why)
+{
+	if (l->state != LEASE_HELD)
+		return;
+	l->state = LEASE_WAITING;
+	log_warn("exclusive source is given up", "source=%s reason=%s", l->name, why);
+	l->owner.on_lost(l->owner.arg);
+}
+
+/* --- in Redis --- */
+
+static void on_redis_answer(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct lease *l = owner;
+
+	(void)arg;
+	if (l->state == LEASE_CLOSING)
+		return;
+	l->is_asking = false;
+	if (!reply || reply->type != REPLY_INTEGER)
+		return; /* unknown: it runs out, or the next answer says */
+	if (reply->integer != 1) {
+		lose(l, "another listener has it");
+		return;
+	}
+	l->until_ms = l->asked_ms + TTL_MS - MARGIN_MS;
+	if (now_ms(l) < l->until_ms)
+		take(l);
+}
+
+static void ask_redis(struct lease *l)
+{
+	if (l->is_asking || redis_state(l->redis) != REDIS_READY)
+		return;
+	l->asked_ms = now_ms(l);
+	resp_start(&l->command, 6);
+	resp_word(&l->command, "EVAL");
+	resp_word(&l->command, LUA_LEASE);
+	resp_word(&l->command, "1");
+	resp_word(&l->command, l->key);
+	resp_word(&l->command, l->value);
+	resp_number(&l->command, TTL_MS);
+	l->is_asking = redis_send(l->redis, l->command.bytes, l->command.len, on_redis_answer, NULL) == 0;
+}
+
+static void close_parts(struct lease *l);
+
+static void on_released(void *owner, void *arg, const struct redis_reply *reply)
+{
+	(void)arg, (void)reply;
+	close_parts(owner);
+}
+
+static void release_in_redis(struct lease *l)
+{
+	l->is_asking = false;
+	if (redis_state(l->redis) != REDIS_READY)
+		return;
+	resp_start(&l->command, 5);
+	resp_word(&l->command, "EVAL");
+	resp_word(&l->command, LUA_RELEASE);
+	resp_word(&l->command, "1");
+	resp_word(&l->command, l->key);
+	resp_word(&l->command, l->value);
+	l->is_asking = redis_send(l->redis, l->command.bytes, l->command.len, on_released, NULL) == 0;
+}
+
+static void on_redis_state(void *owner, enum redis_state state)
+{
+	(void)owner, (void)state;
+}
+
+/* --- in Postgres --- */
+
+static void on_postgres_answer(void *owner, const struct postgres_answer *answer)
+{
+	struct lease *l = owner;
+	size_t len;
+
+	l->is_asking = false;
+	if (answer->result == POSTGRES_OK && answer->rows && *postgres_cell(answer, 0, 0, &len) == 't')
+		take(l);
+}
+
+/* The session has ended, and the lock with it. */
+static void on_postgres_state(void *owner, enum postgres_state state)
+{
+	struct lease *l = owner;
+
+	if (state == POSTGRES_DOWN) {
+		l->is_asking = false;
+		lose(l, "the connection to Postgres ended");
+	}
+}
+
+/* The pipeline's connection says so, and ends the program. */
+static void on_postgres_unusable(void *owner, const char *sentence, int status)
+{
+	(void)owner, (void)sentence, (void)status;
+}
+
+/* Of who has it, too: a connection that is gone without a word shows by the answer that does not come. */
+static void ask_postgres(struct lease *l)
+{
+	if (l->is_asking || postgres_state(l->postgres) != POSTGRES_READY)
+		return;
+	l->is_asking = postgres_query(l->postgres, l->state == LEASE_HELD ? "SELECT 1" : l->sql, NULL, 0) == 0;
+	l->asked_ms = now_ms(l);
+}
+
+/* --- life --- */
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct lease *l = timer->data;
+
+	if (l->redis && l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
+		lose(l, "it could not be renewed in time");
+	if (l->redis)
+		ask_redis(l);
+	else
+		ask_postgres(l);
+}
+
+static void open_redis(struct lease *l, const struct config *config)
+{
+	const struct redis_settings settings = {
+		.url = config->redis,
+		.timeout_ms = config->redis_timeout_ms < LATE_MS ? config->redis_timeout_ms : LATE_MS,
+		.on_state = on_redis_state,
+		.owner = l,
+	};
+	uint64_t nonce = 0;
+
+	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
+	snprintf(l->value, sizeof(l->value), "%.40s@%016llx", config->instance_id, (unsigned long long)nonce);
+	l->key = memory_printf("wsonce:lease:%s%s", config->claim_prefix, l->name);
+	l->redis = redis_open(l->loop, &settings);
+}
+
+static uint64_t number_of(const char *prefix, const char *name)
+{
+	char *text = memory_printf("wsonce:lease:%s%s", prefix, name);
+	uint64_t number = hash_mix(hash_text(text, strlen(text)));
+
+	free(text);
+	return number;
+}
+
+static void open_postgres(struct lease *l, const struct config *config)
+{
+	const struct postgres_settings settings = {
+		.conninfo = config->postgres,
+		.timeout_ms = config->postgres_timeout_ms,
+		.tables = "{}",
+		.on_state = on_postgres_state,
+		.on_answer = on_postgres_answer,
+		.on_unusable = on_postgres_unusable,
+		.owner = l,
+	};
+
+	snprintf(l->sql, sizeof(l->sql), "SELECT pg_try_advisory_lock(%lld)::text",
+		 (long long)number_of(config->claim_prefix, l->name));
+	l->postgres = postgres_open(l->loop, &settings);
+}
+
+struct lease *lease_open(uv_loop_t *loop, const struct config *config, const char *name,
+			 const struct lease_owner *owner)
+{
+	struct lease *l = memory_calloc(1, sizeof(*l));
+
+	l->loop = loop;
+	l->owner = *owner;
+	l->name = name;
+	if (strcmp(config->redis, "none") != 0)
+		open_redis(l, config);
+	else
+		open_postgres(l, config);
+	uv_timer_init(loop, &l->timer);
+	l->timer.data = l;
+	uv_timer_start(&l->timer, on_timer, 0, ASK_MS);
+	return l;
+}
+
+bool lease_is_held(const struct lease *l)
+{
+	return l->state == LEASE_HELD;
+}
+
+static void on_part_closed(void *arg)
+{
+	struct lease *l = arg;
+
+	if (--l->open)
+		return;
+	l->done(l->done_arg);
+	resp_free(&l->command);
+	free(l->key);
+	free(l);
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+	on_part_closed(timer->data);
+}
+
+/* Once: the answer to what was asked last may come after the deadline for it. */
+static void close_parts(struct lease *l)
+{
+	if (l->open)
+		return;
+	l->open = 2;
+	uv_close((uv_handle_t *)&l->timer, on_timer_closed);
+	if (l->redis)
+		redis_close(l->redis, on_part_closed, l);
+	else
+		postgres_close(l->postgres, on_part_closed, l);
+}
+
+static void on_leave_deadline(uv_timer_t *timer)
+{
+	close_parts(timer->data);
+}
+
+void lease_close(struct lease *l, void (*done)(void *arg), void *arg)
+{
+	bool was_held = l->state == LEASE_HELD;
+
+	l->state = LEASE_CLOSING;
+	l->done = done;
+	l->done_arg = arg;
+	l->is_asking = false;
+	if (l->redis && was_held)
+		release_in_redis(l);
+	uv_timer_start(&l->timer, on_leave_deadline, l->is_asking ? LEAVE_MS : 0, 0);
+}

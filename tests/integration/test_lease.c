@@ -1,0 +1,89 @@
+/* Exclusive sources: one listener has them, another when that one is gone, in Redis and without it. */
+#include "support.h"
+#include "bench.h"
+
+#define SETTLED_MS  20000
+#define TAKEOVER_MS 2000
+
+static struct feed *feed;
+static struct listener *both[2];
+
+static struct listener *start(const char *redis, int i)
+{
+	char *config =
+		suite_file("exclusive.json",
+			   suite_text("{\"sources\": [{\"name\": \"alone\", \"fleet\": \"exclusive\", \"url\": \"%s\", "
+				      "\"rules\": [{\"when\": {\"/id\": {\"exists\": true}}, \"action\": \"event\", "
+				      "\"id\": [[\"/id\"]]}]}]}",
+				      feed_url(feed)));
+
+	return both[i] = listener_start(
+		       &(struct listener_options){
+			       .database = db, .redis = redis, .without_ingest = true, .without_waiting = true},
+		       "--config %s", config);
+}
+
+static void start_both(const char *redis)
+{
+	feed = feed_new();
+	db = database_new();
+	start(redis, 0);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "%s", process_last_words(listener_process(both[0])));
+	start(redis, 1);
+	listener_wait_ready(both[1]);
+	wait_pause_ms(1000);
+	cr_assert_eq(feed_connections(feed), 1, "one is enough");
+	cr_assert(listener_page_has(both[1], "/api/status", "\"standby\""));
+}
+
+static void tear_down(void)
+{
+	listener_free(both[0]);
+	listener_free(both[1]);
+	feed_free(feed);
+	database_free(db);
+}
+
+TestSuite(lease, .fini = tear_down, .timeout = 120);
+
+static void expect_takeover(void (*end)(struct listener *l))
+{
+	end(both[0]);
+	cr_assert(wait_until(feed_connections(feed) == 2, TAKEOVER_MS), "nobody took over in time");
+	feed_send_text(feed, "{\"id\":\"one\"}");
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") == 1, SETTLED_MS));
+}
+
+static void stop(struct listener *l)
+{
+	cr_assert_eq(listener_stop(l), 0);
+}
+
+Test(lease, another_takes_over_from_one_that_was_killed)
+{
+	start_both(NULL);
+	expect_takeover(listener_kill);
+}
+
+Test(lease, another_takes_over_from_one_that_stopped)
+{
+	start_both(NULL);
+	expect_takeover(stop);
+}
+
+Test(lease, without_redis_a_session_of_postgres_has_it)
+{
+	start_both("none");
+	expect_takeover(listener_kill);
+}
+
+/* It cannot know that nobody else has it: the connection ends before the lease does. */
+Test(lease, one_that_stands_still_for_too_long_gives_way)
+{
+	start_both(NULL);
+	process_signal(listener_process(both[0]), SIGSTOP);
+	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	process_signal(listener_process(both[0]), SIGCONT);
+	cr_assert(wait_until(feed_clients(feed) == 1, SETTLED_MS), "both have it");
+	cr_assert(wait_until(listener_page_has(both[0], "/api/status", "\"standby\""), SETTLED_MS));
+}
