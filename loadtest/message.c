@@ -8,7 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ENVELOPE_MOST = 1024 }; /* room for all but prefix and payload; the longest is an id of 600 bytes */
+enum {
+	ENVELOPE_MOST = 1024, /* room for all but prefix and payload; the longest is an id of 600 bytes */
+	TRADE_MOST = 200,
+};
 
 static char *put(char *out, const char *text)
 {
@@ -84,7 +87,7 @@ static char *put_id(const struct message_form *form, char *out, uint64_t n)
 
 size_t message_most(const struct message_form *form)
 {
-	return strlen(form->prefix) * 2 + form->payload_bytes + ENVELOPE_MOST;
+	return strlen(form->prefix) * 2 + form->payload_bytes + ENVELOPE_MOST + MESSAGE_TRADES_EACH * TRADE_MOST;
 }
 
 size_t message_id(const struct message_form *form, uint64_t n, char *out)
@@ -92,7 +95,46 @@ size_t message_id(const struct message_form *form, uint64_t n, char *out)
 	return (size_t)(put_id(form, out, n) - out);
 }
 
-size_t message_event(const struct message_form *form, uint64_t n, char *out)
+static size_t put_commit(const struct message_form *form, char *out, uint64_t n)
+{
+	char *at = put(out, "{\"did\":\"did:plc:ewvi7nxzyoun6zhxrhs64oiz\",\"time_us\":");
+
+	at = put_number(at, 1790000000000000 + n);
+	at = put(at, ",\"kind\":\"commit\",\"commit\":{\"rev\":\"3m");
+	at = put_number(at, n);
+	at = put(at, "\",\"operation\":\"create\",\"collection\":\"app.bsky.feed.post\",\"rkey\":\"3k");
+	at = put_number(at, n);
+	at = put(at, "\",\"record\":{\"$type\":\"app.bsky.feed.post\",\"createdAt\":\"2026-09-21T13:00:00.000Z\","
+		     "\"langs\":[\"en\"],"
+		     "\"text\":\"");
+	at = put_filler(at, n, form->payload_bytes);
+	at = put(at, "\"},\"cid\":\"bafyreidc6sydkkbchcyg62v77wbhzvb2mvytlmsychqgwf2xojjtirmzj4\"}}");
+	return (size_t)(at - out);
+}
+
+static char *put_trade(char *out, uint64_t n)
+{
+	out = put(out, "{\"symbol\":\"BTC/USD\",\"side\":\"buy\",\"price\":");
+	out = put_amount(out, n);
+	out = put(out, ",\"qty\":0.00027625,\"ord_type\":\"limit\",\"trade_id\":");
+	out = put_number(out, n);
+	return put(out, ",\"timestamp\":\"2026-09-21T13:00:00.440295Z\"}");
+}
+
+static size_t put_trades(char *out, uint64_t n)
+{
+	char *at = put(out, "{\"channel\":\"trade\",\"type\":\"update\",\"data\":[");
+
+	for (uint64_t i = 0; i < MESSAGE_TRADES_EACH; i++) {
+		if (i)
+			*at++ = ',';
+		at = put_trade(at, (n - 1) * MESSAGE_TRADES_EACH + i + 1);
+	}
+	at = put(at, "]}");
+	return (size_t)(at - out);
+}
+
+static size_t put_event(const struct message_form *form, char *out, uint64_t n)
 {
 	char *at = put(out, "{\"event_id\":\"");
 
@@ -101,6 +143,19 @@ size_t message_event(const struct message_form *form, uint64_t n, char *out)
 	at = put_payload(form, at, n);
 	*at++ = '}';
 	return (size_t)(at - out);
+}
+
+size_t message_event(const struct message_form *form, uint64_t n, char *out)
+{
+	switch (form->kind) {
+	case MESSAGE_EVENT:
+		return put_event(form, out, n);
+	case MESSAGE_COMMIT:
+		return put_commit(form, out, n);
+	case MESSAGE_TRADES:
+		return put_trades(out, n);
+	}
+	return 0;
 }
 
 /* Every malformed message holds this somewhere, so that no two are the same text. */

@@ -15,9 +15,19 @@ enum {
 
 #define MESSAGE_TYPE "order.created"
 
+/* What a message looks like. The last two are what real feeds send; profiles read them. */
+enum message_kind {
+	MESSAGE_EVENT,  /* {"event_id":..,"event_type":..,"payload":..} */
+	MESSAGE_COMMIT, /* one of Jetstream's */
+	MESSAGE_TRADES, /* one of Kraken's, with MESSAGE_TRADES_EACH trades */
+};
+
+enum { MESSAGE_TRADES_EACH = 10 };
+
 struct message_form {
 	const char *prefix;   /* of every id; only characters that JSON and LIKE leave alone */
 	size_t payload_bytes; /* size of the payload's JSON, no less than its fixed part */
+	enum message_kind kind;
 };
 
 /* Whether every character of prefix is a letter, a digit or one of . : - and it is not too long. */
@@ -29,7 +39,7 @@ void message_make_prefix(char *out, size_t size);
 /* No message of this form is longer. */
 size_t message_most(const struct message_form *form);
 
-/* Writes event number n, from 1 on; returns its length. Nothing ends it. */
+/* Writes event number n, from 1 on, of whatever kind; returns its length. Nothing ends it. */
 size_t message_event(const struct message_form *form, uint64_t n, char *out);
 
 /* Writes malformed message number n, from 1 on. Each is another text; the kinds (not JSON,

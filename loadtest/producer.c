@@ -545,7 +545,7 @@ int main(int argc, char **argv)
 	if (parsed != OPTIONS_GO)
 		return parsed == OPTIONS_HELP ? 0 : 2;
 	message_make_prefix(prefix, sizeof(prefix));
-	p.form = (struct message_form){set->id_prefix ? set->id_prefix : prefix, set->payload_bytes};
+	p.form = (struct message_form){set->id_prefix ? set->id_prefix : prefix, set->payload_bytes, MESSAGE_EVENT};
 	if (!message_is_prefix(p.form.prefix))
 		return options_complain("id-prefix", "not 1 to 100 letters, digits and . : -");
 	if (!set->token)

@@ -46,6 +46,7 @@ struct settings {
 	uint64_t wait_listeners;
 	const char *replay;
 	const char *id_prefix;
+	const char *form;
 	uint64_t seed;
 	double linger_s;
 	double stall_timeout_s;
@@ -456,6 +457,23 @@ static int read_listen(const struct settings *set, char *address, size_t size, i
 }
 
 /* Opens what the settings name; the exit status, or 0 to go on. */
+static int read_kind(const char *form, enum message_kind *kind)
+{
+	static const char *const names[] = {
+		[MESSAGE_EVENT] = "event",
+		[MESSAGE_COMMIT] = "commit",
+		[MESSAGE_TRADES] = "trades",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (strcmp(form, names[i]) == 0) {
+			*kind = (enum message_kind)i;
+			return 0;
+		}
+	}
+	return -1;
+}
+
 static int source_open(struct source *s)
 {
 	const struct settings *set = &s->settings;
@@ -480,6 +498,8 @@ static int source_open(struct source *s)
 		return options_complain("listen", "not an address and a port, as in 127.0.0.1:9700");
 	if (!message_is_prefix(s->form.prefix))
 		return options_complain("id-prefix", "not 1 to 100 letters, digits and . : -");
+	if (read_kind(set->form, &s->form.kind))
+		return options_complain("form", "not event, commit or trades");
 	if (set->replay && set->ledger)
 		return options_complain("ledger", "does not go with --replay, whose ids it does not know");
 	if (set->replay && !(s->replay = replay_open(set->replay)))
@@ -532,6 +552,7 @@ int main(int argc, char **argv)
 				   .listen = "127.0.0.1:9700",
 				   .count = 10000,
 				   .payload_bytes = 100,
+				   .form = "event",
 				   .wait_listeners = 1,
 				   .stall_timeout_s = 10,
 			   }};
@@ -556,6 +577,8 @@ int main(int argc, char **argv)
 		{"wait-listeners", OPTION_COUNT, &set->wait_listeners, 0, 1e6, "N", "begin when so many are connected"},
 		{"replay", OPTION_TEXT, &set->replay, 0, 0, "FILE", "send the lines of FILE instead"},
 		{"id-prefix", OPTION_TEXT, &set->id_prefix, 0, 0, "P", "ids are P-1, P-2, ... (default from the time)"},
+		{"form", OPTION_TEXT, &set->form, 0, 0, "FORM",
+		 "event, commit (as Jetstream's) or trades (ten a message, as Kraken's)"},
 		{"seed", OPTION_COUNT, &set->seed, 0, 1e15, "N", "of everything random; 0 = another one each time"},
 		{"linger", OPTION_NUMBER, &set->linger_s, 0, 1e6, "S", "stay connected when all has been sent"},
 		{"stall-timeout", OPTION_NUMBER, &set->stall_timeout_s, 0, 1e6, "S",
@@ -570,7 +593,7 @@ int main(int argc, char **argv)
 	if (parsed != OPTIONS_GO)
 		return parsed == OPTIONS_HELP ? 0 : 2;
 	message_make_prefix(prefix, sizeof(prefix));
-	s.form = (struct message_form){set->id_prefix ? set->id_prefix : prefix, set->payload_bytes};
+	s.form = (struct message_form){set->id_prefix ? set->id_prefix : prefix, set->payload_bytes, MESSAGE_EVENT};
 	if (!set->seed)
 		set->seed = uv_hrtime() % 1000000000 + 1;
 	raise_descriptors();

@@ -9,12 +9,14 @@ LINGER_S = 100000
 
 @dataclass
 class Load:
-    """What a feed sends: the warm-up, then a pause, then so many events. Ids are PREFIX-1, PREFIX-2, ..."""
+    """What a feed sends: the warm-up, then a pause, then so many messages. Ids are PREFIX-1, PREFIX-2, ..."""
     warm_up: int
     events: int
     payload_bytes: int = 100
     rate: float = 0                     # 0: the slowest listener sets the pace
     late_percent: float = 0             # copies of the warm-up's events among those after it
+    form: str = "event"                 # of a message
+    each: int = 1                       # events in a message
 
     @property
     def copies(self):
@@ -35,7 +37,7 @@ class Feed:
         await self.child.start(
             self.rig.programs, "--warm-up", str(load.warm_up), "--count", str(load.events), "--rate", str(load.rate),
             "--payload-bytes", str(load.payload_bytes), "--late-duplicates", str(load.late_percent), "--wait-listeners",
-            str(self.listeners), "--linger", str(LINGER_S))
+            str(self.listeners), "--linger", str(LINGER_S), "--form", load.form)
 
     @property
     def url(self):

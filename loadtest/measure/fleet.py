@@ -1,5 +1,6 @@
 """The contestant that this is about: owns a fleet of wsonce listeners, and knows when it has settled everything."""
 import asyncio
+import json
 import time
 
 import rig.listener
@@ -52,11 +53,14 @@ class Listener(rig.listener.Listener):
 
 
 class Fleet:
-    def __init__(self, rig, size, redis=None, flags=()):
+    """profile: the shipped one that reads the feed, instead of pointers."""
+
+    def __init__(self, rig, size, redis=None, flags=(), profile=None):
         self.rig = rig
         self.size = size
         self.redis = redis or rig.redis_url
         self.flags = flags
+        self.profile = profile
         self.members = []
 
     async def start(self, *where):
@@ -67,7 +71,13 @@ class Fleet:
 
     async def connect(self, url):
         """To a feed."""
-        await self.start("--source", url)
+        if not self.profile:
+            await self.start("--source", url)
+            return
+        config = f"{self.rig.directory}/{self.profile}.json"
+        with open(config, "w") as file:
+            json.dump({"sources": [{"profile": self.profile, "url": url, "on_open": [], "mirrors": []}]}, file)
+        await self.start("--config", config)
 
     async def open_ingest(self):
         """Without a feed; returns the port of the first listener."""

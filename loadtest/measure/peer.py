@@ -130,17 +130,18 @@ class Instance(Process):
 class Peers:
     """So many instances of a peer."""
 
-    def __init__(self, rig, name, size):
+    def __init__(self, rig, name, size, form="event"):
         self.rig = rig
         self.name = name
         self.size = size
+        self.options = () if form == "event" else ("--form", form)
         self.members = []
 
     async def connect(self, url):
         for number in range(1, self.size + 1):
             member = self.rig.child(f"{self.name}-{number}", Instance)
             self.members.append(member)
-            await member.start(self.rig, self.name, url, "--instance", member.name)
+            await member.start(self.rig, self.name, url, "--instance", member.name, *self.options)
         for member in self.members:
             await member.wait_for(lambda m=member: m.figure("ready"), READY_S, "not connected")
 

@@ -22,23 +22,23 @@ class Race:
         await self.rig.empty()
         await self.feed.start()
         await contestant.connect(self.feed.url)
-        await contestant.settle(load.warm_up)
+        await contestant.settle(load.warm_up * load.each)
         await asyncio.sleep(pause_s)
         before = self.rig.cpu_s(contestant.pids())
         self.feed.resume()
-        ended = await contestant.settle(load.warm_up + load.events + load.copies)
+        ended = await contestant.settle((load.warm_up + load.events + load.copies) * load.each)
         used = self.rig.cpu_s(contestant.pids()) - before
         resident = max(memory_mib(pid, "VmHWM") for pid in contestant.pids())
         await contestant.end()
         await self.feed.end()
-        await self.rig.verify(load.warm_up + load.events)
+        await self.rig.verify((load.warm_up + load.events) * load.each)
         more = await read_more(self.rig, load, self.feed) if read_more else {}
         return self.figures(ended - self.feed.began, used, resident) | more
 
     def figures(self, seconds, used, resident):
-        deliveries = (self.load.events + self.load.copies) * self.contestant.size
-        return {"seconds": seconds} | rates(self.load.events, deliveries, seconds) | costs(
-            self.load.events, deliveries, used) | {"resident_peak_mib": resident}
+        events = self.load.events * self.load.each
+        deliveries = (events + self.load.copies * self.load.each) * self.contestant.size
+        return {"seconds": seconds} | rates(events, deliveries, seconds) | costs(events, deliveries, used) | {"resident_peak_mib": resident}
 
 
 def rates(events, deliveries, seconds):

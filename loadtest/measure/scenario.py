@@ -18,6 +18,9 @@ FANOUT = {1: 300_000, 3: 200_000, 5: 150_000, 10: 90_000}           # listeners:
 PEERS = {("node", 1): (150_000, WARM_UP), ("node", 5): (60_000, 10_000), ("node-script", 1): (150_000, WARM_UP),
          ("node-script", 5): (60_000, 10_000), ("node-copy", 1): (150_000, WARM_UP), ("node-copy", 5): (60_000, 10_000),
          ("fastapi", 1): (1500, 200), ("fastapi-batched", 1): (20_000, 4_000), ("fastapi-batched", 5): (8_000, 2_000)}
+# Messages as a real feed's, read by its profile: form, profile, events in a message, messages of wsonce's and of Node's run.
+FEEDS = {"commits": ("commit", "jetstream", 1, 60_000, 30_000), "trades": ("trades", "kraken", 10, 10_000, 4_000)}
+FEEDS_LISTENERS = 5
 LATENCY_LISTENERS, LATENCY_S, LATENCY_WARM_UP_S = 3, 6, 1
 SHARES = (50, 90)                                                   # percent of the maximum
 LATE_EVENTS, LATE_PERCENT, DEDUP_WINDOW_S = 200_000, 20, 1
@@ -103,6 +106,21 @@ class Scenarios:
             await self.attempt(f"{name}-{instances}", {
                 "scenario": "peers", "words": f"{KINDS[name].words}, {count(instances, 'instance')}", "program": name,
                 "listeners": instances, "events": load.events}, Race(self.rig, Peers(self.rig, name, instances), load).run())
+
+    # --- messages that a profile reads ---
+
+    async def feeds(self):
+        for words, (form, profile, each, messages, node_messages) in FEEDS.items():
+            about = {"scenario": "feeds", "listeners": FEEDS_LISTENERS}
+            load = self.load(messages, messages // 5, form=form, each=each)
+            await self.attempt(f"{words}-wsonce", about | {
+                "words": f"{words}, wsonce", "events": load.events * each},
+                Race(self.rig, Fleet(self.rig, FEEDS_LISTENERS, profile=profile), load).run())
+            load = self.load(node_messages, node_messages // 5, form=form, each=each)
+            for name in [name for name in self.peers if name.startswith("node")]:
+                await self.attempt(f"{words}-{name}", about | {
+                    "words": f"{words}, {KINDS[name].words}", "events": load.events * each},
+                    Race(self.rig, Peers(self.rig, name, FEEDS_LISTENERS, form), load).run())
 
     # --- a rate that is a share of the maximum ---
 
@@ -200,6 +218,7 @@ class Scenarios:
 
 # In this order; a name is a word of --only.
 SCENARIOS = {"idle": Scenarios.idle, "ceilings": Scenarios.ceilings, "fanout": Scenarios.fanout, "peers": Scenarios.race_peers,
+             "feeds": Scenarios.feeds,
              "latency": Scenarios.latencies, "duplicates": Scenarios.duplicates, "acks": Scenarios.acks,
              "payloads": Scenarios.payloads, "redis-down": Scenarios.redis_down,
              "effects": Scenarios.what_follows, "relay": Scenarios.relay}

@@ -29,6 +29,7 @@ class Table:
 TABLES = (
     Table("ceilings", "The servers alone", ("ceilings",), (Column("rows or claims/s", "events_per_s", has_spread=True),) + CPU[1:]),
     Table("fanout", "Fan-out: every listener gets every event", ("fanout", "peers"), RUN),
+    Table("feeds", "Messages as real feeds have them, five listeners", ("feeds",), RUN),
     Table("latency", "Latency: planned sending to commit, three listeners", ("latency",),
           (Column("events/s sent", "rate_per_s"), Column("p50 ms", "latency_p50_ms", 2, True),
            Column("p99 ms", "latency_p99_ms", 2, True), Column("p99.9 ms", "latency_p999_ms", 2, True),

@@ -32,7 +32,7 @@ def highest(name, *cases):
 
 def highest_peak_of_small(book):
     """Of wsonce's listeners, over all scenarios and rounds, but for large payloads."""
-    cases = [name for name, case in book.cases.items() if case["scenario"] != "peers" and name not in LARGE]
+    cases = [name for name, case in book.cases.items() if case["scenario"] != "peers" and "node" not in name and name not in LARGE]
     return highest("resident_peak_mib", *cases)(book)
 
 
@@ -55,6 +55,10 @@ TARGETS = (
      against_best("wsonce-1", "events_per_s", *of_node(1)), "least", 2.0, ""),
     ("five listeners' deliveries/s, against the best five of Node",
      against_best("wsonce-5", "deliveries_per_s", *of_node(5)), "least", 3.5, ""),
+    ("five listeners' events/s on Jetstream's commits, against the best five of Node",
+     against_best("commits-wsonce", "events_per_s", *[f"commits-{name}" for name in NODE]), "least", 3.0, ""),
+    ("the same on Kraken's trades, ten in a message",
+     against_best("trades-wsonce", "events_per_s", *[f"trades-{name}" for name in NODE]), "least", 3.0, ""),
     ("one listener's events/s, against FastAPI with one event at a time",
      ratio("wsonce-1", "events_per_s", "fastapi-1"), "least", 100, ""),
     ("CPU per delivery, five listeners", figure("wsonce-5", "listener_cpu_us_per_delivery"), "most", 2.5, "µs"),

@@ -355,7 +355,7 @@ struct message {
 
 static struct message *make_messages(size_t n)
 {
-	const struct message_form form = {"r19a8c5b2f40-3039", 100};
+	const struct message_form form = {"r19a8c5b2f40-3039", 100, MESSAGE_EVENT};
 	struct message *messages = calloc(n, sizeof(*messages));
 	char *text = malloc(n * message_most(&form));
 

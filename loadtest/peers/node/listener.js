@@ -6,6 +6,7 @@ const { Claims } = require('./claims');
 const { Feed } = require('./feed');
 const { readOptions } = require('./options');
 const { Pipeline } = require('./pipeline');
+const { READERS } = require('./readers');
 const { Store } = require('./store');
 
 const PROGRESS_MS = 100;
@@ -55,7 +56,7 @@ async function main() {
 	await store.open().catch((error) => fail(1, `Postgres cannot be reached (${error.message})`));
 	const claims = new Claims(options, complainOnce());
 	await claims.ready;
-	const pipeline = new Pipeline(claims, store, options.claimTtl * 1000, {
+	const pipeline = new Pipeline(claims, store, READERS[options.form], options.claimTtl * 1000, {
 		onFull: (isFull) => (isFull ? feed.pause() : feed.resume()),
 		onTrouble: complain,
 	});

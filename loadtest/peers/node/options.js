@@ -2,7 +2,7 @@
 'use strict';
 const { parseArgs } = require('node:util');
 
-const FLAGS = ['source', 'redis', 'postgres', 'instance', 'claim-ttl', 'dedup-window', 'claim-by', 'store-by'];
+const FLAGS = ['source', 'redis', 'postgres', 'instance', 'claim-ttl', 'dedup-window', 'claim-by', 'store-by', 'form'];
 
 function seconds(flags, name) {
 	const value = Number(flags[name]);
@@ -26,7 +26,7 @@ function readOptions(args) {
 		args,
 		options: Object.fromEntries(FLAGS.map((name) => [name, { type: 'string' }])),
 	});
-	const flags = { 'claim-ttl': '30', 'dedup-window': '300', 'claim-by': 'set', 'store-by': 'insert', ...values };
+	const flags = { 'claim-ttl': '30', 'dedup-window': '300', 'claim-by': 'set', 'store-by': 'insert', form: 'event', ...values };
 	for (const name of FLAGS)
 		if (!flags[name])
 			throw new Error(`--${name} is missing: give it a value`);
@@ -34,6 +34,8 @@ function readOptions(args) {
 		throw new Error(`--claim-by is "${flags['claim-by']}": give set or script`);
 	if (!['insert', 'copy'].includes(flags['store-by']))
 		throw new Error(`--store-by is "${flags['store-by']}": give insert or copy`);
+	if (!['event', 'commit', 'trades'].includes(flags.form))
+		throw new Error(`--form is "${flags.form}": give event, commit or trades`);
 	return {
 		source: flags.source,
 		redis: flags.redis.startsWith('unix://') ? { path: flags.redis.slice('unix://'.length) } : flags.redis,
@@ -43,6 +45,7 @@ function readOptions(args) {
 		dedupWindow: seconds(flags, 'dedup-window'),
 		claimBy: flags['claim-by'],
 		storeBy: flags['store-by'],
+		form: flags.form,
 	};
 }
 

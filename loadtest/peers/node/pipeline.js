@@ -13,7 +13,6 @@ const { Store } = require('./store');
 
 const MOST_EVENTS = 10_000, MOST_BYTES = 128 << 20;	// in hand; then the source has to wait
 const BATCH_ROWS = 2000, BATCH_BYTES = 8 << 20;
-const ID_BYTES = 512;
 const LOOKS_MS = [50, 100, 200, 400, 800];		// from a lost claim to the next look at it
 const LOOK_EVENTS = 512;
 const TICK_MS = 25;
@@ -23,6 +22,7 @@ class Pipeline {
 	counts = { received: 0, settled: 0, persisted: 0, malformed: 0 };
 	#claims;
 	#store;
+	#read;
 	#claimTtlMs;
 	#onFull;
 	#onTrouble;
@@ -39,17 +39,23 @@ class Pipeline {
 	#onEmpty = () => {};
 
 	// onFull(isFull) tells when to stop reading and when to go on; onTrouble(sentence).
-	constructor(claims, store, claimTtlMs, { onFull, onTrouble }) {
+	// read(data): its events (readers.js).
+	constructor(claims, store, read, claimTtlMs, { onFull, onTrouble }) {
 		this.#claims = claims;
 		this.#store = store;
+		this.#read = read;
 		this.#claimTtlMs = claimTtlMs;
 		this.#onFull = onFull;
 		this.#onTrouble = onTrouble;
 	}
 
 	receive(data) {
+		for (const event of this.#read(data))
+			this.#take(event);
+	}
+
+	#take(event) {
 		this.counts.received++;
-		const event = Pipeline.#read(data);
 		if (!event) {
 			this.counts.malformed++;
 			return;
@@ -63,20 +69,6 @@ class Pipeline {
 		this.#bytes += event.bytes;
 		this.#checkFull();
 		this.#claim(event);
-	}
-
-	// An event, or null.
-	static #read(data) {
-		let message;
-		try {
-			message = JSON.parse(data);
-		} catch {
-			return null;
-		}
-		const { event_id: id, event_type: type = '', payload = {} } = message ?? {};
-		if (typeof id !== 'string' || id === '' || Buffer.byteLength(id) > ID_BYTES || typeof type !== 'string')
-			return null;
-		return { id, type, payload, bytes: data.length, copies: 1, claim: '', heldAt: 0, lookAt: 0, looks: 0 };
 	}
 
 	#checkFull() {
