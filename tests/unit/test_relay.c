@@ -1,0 +1,278 @@
+/* What the relay asks of Postgres, and what it makes of each answer. Postgres and the requests are played. */
+#include "backlog.sql.h"
+#include "clock.h"
+#include "lease.sql.h"
+#include "outbox/delivery.h"
+#include "outbox/relay.h"
+#include "peek.sql.h"
+#include "played_postgres.h"
+#include "record.sql.h"
+#include "unit.h"
+
+#include <uv.h>
+
+static uv_loop_t loop;
+static struct relay *relay;
+static bool is_played, is_drained;
+static delivery_cb *answer_request; /* of the last one; NULL: none is at work */
+static void *answer_arg;
+static char requested[200];
+
+struct delivery *__real_delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
+				      void *arg);
+struct delivery *__wrap_delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
+				      void *arg);
+void __real_delivery_cancel(struct delivery *d);
+void __wrap_delivery_cancel(struct delivery *d);
+
+struct delivery *__wrap_delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
+				      void *arg)
+{
+	if (!is_played)
+		return __real_delivery_send(all, request, cb, arg);
+	snprintf(requested, sizeof(requested), "%s %s %.*s", request->webhook->name, request->timestamp,
+		 (int)request->len, request->body);
+	answer_request = cb;
+	answer_arg = arg;
+	return arg;
+}
+
+void __wrap_delivery_cancel(struct delivery *d)
+{
+	if (is_played)
+		answer_request = NULL;
+	else
+		__real_delivery_cancel(d);
+}
+
+static char name[] = "w", url[] = "http://127.0.0.1:1/";
+static struct webhook webhook = {.name = name,
+				 .url = url,
+				 .timeout_ms = 1000,
+				 .concurrency = 1,
+				 .attempts = 3,
+				 .backoff_ms = 100,
+				 .backoff_cap_ms = 5000};
+static struct config config = {
+	.webhooks = {&webhook, 1}, .postgres_timeout_ms = 30000, .message_bytes = 1000, .drain_timeout_ms = 5000};
+
+static void set_up(void)
+{
+	played_postgres_start();
+	is_played = true;
+	clock_stop();
+	uv_loop_init(&loop);
+	relay = relay_open(&loop, &config);
+	played_postgres_set_state(POSTGRES_READY);
+}
+
+static void on_closed(void *arg)
+{
+	(void)arg;
+}
+
+static void tear_down(void)
+{
+	relay_close(relay, on_closed, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	cr_assert_eq(uv_loop_close(&loop), 0);
+}
+
+TestSuite(relay, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static void say(struct postgres_answer answer, const char *const *cells)
+{
+	played_postgres.cells = cells;
+	answer.error = answer.error ? answer.error : answer.result ? "no (42501)" : NULL;
+	answer.rows = cells ? 1 : 0;
+	played_postgres_answer(answer, POSTGRES_READY);
+	played_postgres.cells = NULL;
+}
+
+/* Until the relay asks this; all else is answered, and says nothing. */
+static void wait_for(const char *sql)
+{
+	for (int turns = 0; played_postgres.state != POSTGRES_BUSY || strcmp(played_postgres.sql, sql) != 0; turns++) {
+		cr_assert_lt(turns, 1000, "it is never asked");
+		if (played_postgres.state == POSTGRES_BUSY)
+			say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+		else
+			clock_pass(uv_backend_timeout(&loop));
+		uv_run(&loop, UV_RUN_NOWAIT);
+	}
+}
+
+/* The texts of the first n columns, each in brackets. */
+static void expect_columns(int n, const char *expected)
+{
+	char text[300] = "";
+
+	for (int i = 0; i < n; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "[%s]", played_postgres_texts(i));
+	cr_assert_str_eq(text, expected);
+}
+
+static const char *const row[] = {"7", "w", "2", "1700000000", "e", "{}", "f", "5000000", "70"};
+
+static void lease_row(void)
+{
+	wait_for(SQL_LEASE);
+	say((struct postgres_answer){.result = POSTGRES_OK}, row);
+}
+
+static void answer(int status)
+{
+	delivery_cb *cb = answer_request;
+
+	cr_assert(cb);
+	answer_request = NULL;
+	cb(answer_arg, &(const struct target_answer){status, 0, "its words", false});
+}
+
+Test(relay, rows_are_asked_for_with_their_leases)
+{
+	wait_for(SQL_LEASE);
+	expect_columns(5, "[w][1][11000][-][0]");
+	cr_assert_str_eq(played_postgres.values[5], "4194304");
+	cr_assert_str_eq(played_postgres.values[6], "4194304");
+	cr_assert_str_eq(played_postgres.values[7], "4000");
+}
+
+Test(relay, a_delivery_is_recorded)
+{
+	lease_row();
+	cr_assert_str_eq(requested, "w 1700000000 {}");
+	answer(204);
+	wait_for(SQL_RECORD);
+	expect_columns(6, "[7][70][delivered][204][-][0]");
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	wait_for(SQL_LEASE);
+	expect_columns(1, "[w]");
+	cr_assert_str_eq(played_postgres_texts(4), "3000000", "two seconds before the last one that was due");
+}
+
+Test(relay, a_failure_is_recorded_with_its_words_and_the_wait)
+{
+	lease_row();
+	answer(503);
+	wait_for(SQL_RECORD);
+	cr_assert_str_eq(played_postgres_texts(2), "retry");
+	cr_assert_str_eq(played_postgres_texts(3), "503");
+	cr_assert_str_eq(played_postgres_texts(4), "its words");
+	cr_assert_gt(atoi(played_postgres_texts(5)), 0);
+}
+
+/* A database that is not UTF8 may be unable to hold the answer. */
+Test(relay, a_record_that_is_refused_is_tried_in_ascii_then_alone_and_dropped)
+{
+	lease_row();
+	answer(204);
+	for (int i = 0; i < 3; i++) {
+		wait_for(SQL_RECORD);
+		say((struct postgres_answer){.result = i == 1 ? POSTGRES_BAD_ROW : POSTGRES_BAD_VALUE}, NULL);
+	}
+	wait_for(SQL_LEASE);
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	wait_for(SQL_BACKLOG);
+}
+
+Test(relay, a_record_that_cannot_be_made_now_is_kept)
+{
+	lease_row();
+	answer(204);
+	for (int i = 0; i < 5; i++) {
+		wait_for(SQL_RECORD);
+		expect_columns(3, "[7][70][delivered]");
+		say((struct postgres_answer){.result = POSTGRES_TROUBLE}, NULL);
+	}
+	wait_for(SQL_RECORD);
+}
+
+/* --- rows that cannot be leased --- */
+
+static const char *const peeked[] = {"9", "4", "6000000", "90"};
+
+static void peek_row(void)
+{
+	wait_for(SQL_PEEK);
+	cr_assert_str_eq(played_postgres.values[0], "w");
+	say((struct postgres_answer){.result = POSTGRES_OK}, peeked);
+	cr_assert_str_eq(played_postgres.sql, SQL_LEASE);
+	expect_columns(5, "[w][1][11000][9][0]");
+}
+
+Test(relay, what_fails_twice_is_leased_row_by_row)
+{
+	for (int i = 0; i < 2; i++) {
+		wait_for(SQL_LEASE);
+		say((struct postgres_answer){.result = POSTGRES_TROUBLE}, NULL);
+	}
+	peek_row();
+	say((struct postgres_answer){.result = POSTGRES_TROUBLE}, NULL);
+	wait_for(SQL_RECORD);
+	expect_columns(6, "[9][90][retry][-][no (42501)][60000]");
+}
+
+Test(relay, a_refusal_is_a_rows_at_once_and_what_its_value_is_to_blame_for_is_dead)
+{
+	static const char *const errors[] = {"no (22003)", "no (54000)", "no (XX001)"};
+
+	wait_for(SQL_LEASE);
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW}, NULL);
+	for (int i = 0; i < 3; i++) {
+		peek_row();
+		say((struct postgres_answer){.result = POSTGRES_TROUBLE, .error = errors[i]}, NULL);
+		wait_for(SQL_RECORD);
+		cr_assert_str_eq(played_postgres_texts(2), "dead");
+		cr_assert_str_eq(played_postgres_texts(4), errors[i]);
+		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	}
+}
+
+Test(relay, slow_leases_are_halved_and_quick_ones_doubled)
+{
+	wait_for(SQL_LEASE);
+	clock_pass(2501);
+	uv_update_time(&loop);
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	wait_for(SQL_LEASE);
+	cr_assert_str_eq(played_postgres.values[6], "2097152");
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	wait_for(SQL_LEASE);
+	cr_assert_str_eq(played_postgres.values[6], "4194304");
+}
+
+/* --- draining --- */
+
+static void on_drained(void *arg)
+{
+	(void)arg;
+	is_drained = true;
+}
+
+Test(relay, what_is_at_work_when_the_time_is_over_is_cut_off_and_recorded)
+{
+	lease_row();
+	relay_drain(relay, on_drained, NULL);
+	for (int i = 0; i < 50; i++) {
+		clock_pass(100);
+		uv_run(&loop, UV_RUN_NOWAIT);
+		cr_assert_not(is_drained);
+	}
+	cr_assert_null(answer_request);
+	wait_for(SQL_RECORD);
+	expect_columns(6, "[7][70][retry][-][the listener was stopped before there was an answer][0]");
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	cr_assert(is_drained);
+}
+
+Test(relay, what_ends_in_time_is_recorded_before_it_leaves)
+{
+	lease_row();
+	relay_drain(relay, on_drained, NULL);
+	answer(204);
+	wait_for(SQL_RECORD);
+	cr_assert_not(is_drained);
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	cr_assert(is_drained);
+}
