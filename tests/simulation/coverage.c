@@ -83,6 +83,8 @@ static const struct {
 	{"ZREM", "NOSCRIPT", "no script"},
 	{"SCRIPT", "NOSCRIPT", "loads them"},
 	{"seize.lua", "NOSCRIPT", "sent by EVAL"},
+	{"seize.lua", "READONLY", "the SET before it gets this, which ends the connection"},
+	{"seize.lua", "MISCONF", "the SET before it gets this, and a claim is not seized then"},
 	{"register.lua", "NOSCRIPT", "sent by EVAL"},
 };
 

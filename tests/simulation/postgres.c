@@ -546,6 +546,9 @@ static int64_t block(struct backend *b, struct row *row, int advisory, bool is_t
 	b->wants_row = row;
 	b->wants_advisory = advisory;
 	b->wants_table = is_table;
+	/* a limit may end it before the server looks for a deadlock */
+	if (b->wait_us == sim_now() && any_blocker(b, leads_to, b, 0))
+		sim_deadlocked(b->process);
 	if (row)
 		b->context = sim_print(row->is_new ? by_index : by_lock, row->place, table_names[row->table]);
 	if (row && b->kind == K_COPY)

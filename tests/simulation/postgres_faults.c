@@ -460,6 +460,16 @@ const struct sim_fault sim_postgres_faults[] = {
 	{NULL, 0, NULL, false},
 };
 
+static void begin_machine(uint64_t draw, int64_t lasts_us)
+{
+	(void)draw;
+	sim_log(SIM_NOBODY, "postgres: its machine is gone, another one has its disk after %.1f s",
+		(double)lasts_us / 1e6);
+	server_crash(lasts_us, 0, CRASH_SILENT);
+}
+
+const struct sim_fault sim_postgres_machine = {"postgres: its machine is gone", 10, begin_machine, false};
+
 /* --- operators --- */
 
 static void begin_discard(uint64_t draw, int64_t lasts_us)

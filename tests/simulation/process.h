@@ -23,6 +23,8 @@ void sim_slow_link(int process, enum sim_server server, int64_t by_us, int64_t l
 void sim_heal_links(void);
 int sim_fd_flags(int fd);
 void sim_close_fds_of(int process);
+/* As if its machine were gone. */
+void sim_vanish_fds_of(int process);
 bool sim_is_shown(void);
 uint64_t sim_digest(void);
 void sim_print_reached(FILE *out);

@@ -52,6 +52,7 @@ struct member {
 struct connection {
 	redisContext context; /* first */
 	bool is_up, is_refused, is_closed;
+	bool is_lost;       /* its server is gone, and nobody is told */
 	int64_t busy_until; /* its commands are run one after the other */
 	char *out, *in;
 	size_t out_len, out_size, in_len, in_at, in_size;
@@ -574,7 +575,7 @@ static void run_commands(void *arg)
 	struct answer a = {0};
 	size_t cut;
 
-	if (p->connection->is_closed)
+	if (p->connection->is_closed || p->connection->is_lost)
 		return;
 	command.process = p->connection->process;
 	while (read_command(&at, p->bytes + p->len, &command))
@@ -880,14 +881,19 @@ static void begin_kill(uint64_t draw, int64_t lasts_us)
 		flush();
 }
 
+static void forget_writes(int64_t since)
+{
+	for (; redis.writes && redis.writes->at > since; redis.writes = redis.writes->before)
+		redis.keys[redis.writes->key] = redis.writes->old;
+}
+
 /* An asynchronous replica that takes over has not got the last writes. */
 static void begin_promotion(uint64_t draw, int64_t lasts_us)
 {
 	int64_t lag = (int64_t)sim_dice(&draw, 2000000);
 
 	sim_log(SIM_NOBODY, "redis: a replica is promoted, which lacks the last %.3f s", (double)lag / 1e6);
-	for (; redis.writes && redis.writes->at > sim_now() - lag; redis.writes = redis.writes->before)
-		redis.keys[redis.writes->key] = redis.writes->old;
+	forget_writes(sim_now() - lag);
 	end_connections();
 	redis.down_until = sim_now() + lasts_us / 10;
 	redis.has_scripts = sim_dice(&draw, 2);
@@ -899,6 +905,26 @@ static void begin_slow(uint64_t draw, int64_t lasts_us)
 	sim_log(SIM_NOBODY, "redis is slow for %.1f s", (double)lasts_us / 1e6);
 	redis.slow_until = sim_now() + lasts_us;
 }
+
+/* appendfsync everysec, or no disk at all */
+static void begin_machine(uint64_t draw, int64_t lasts_us)
+{
+	int64_t lag = (int64_t)sim_dice(&draw, 1000000);
+	bool is_empty = sim_dice(&draw, 2);
+
+	sim_log(SIM_NOBODY, "redis: its machine is gone, another one has %s after %.1f s",
+		is_empty ? "nothing" : "what was on the disk", (double)lasts_us / 1e6);
+	for (int i = 0; i < redis.connection_count; i++)
+		redis.connections[i]->is_lost = true;
+	redis.down_until = sim_now() + lasts_us;
+	redis.has_scripts = false;
+	if (is_empty)
+		flush();
+	else
+		forget_writes(sim_now() - lag);
+}
+
+const struct sim_fault sim_redis_machine = {"redis: its machine is gone", 10, begin_machine, false};
 
 const struct sim_fault sim_redis_faults[] = {
 	{"redis: memory is full", 10, begin_full, false},

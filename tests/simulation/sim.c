@@ -445,6 +445,26 @@ void sim_close_fds_of(int process)
 	}
 }
 
+#define KEEPALIVE_US INT64_C(20000000) /* until a server finds out by itself that a machine is gone */
+
+/* Nobody tells the servers. */
+void sim_vanish_fds_of(int process)
+{
+	for (int i = 0; i < sim.fd_count; i++) {
+		struct fd *f = &sim.fds[i];
+		struct gone *g;
+
+		if (!f->is_open || f->process != process)
+			continue;
+		if (f->on_gone && !f->is_cut) {
+			g = sim_alloc(sizeof(*g));
+			*g = (struct gone){f->on_gone, f->arg};
+			sim_at(KEEPALIVE_US, tell_gone, g);
+		}
+		sim_fd_close(FIRST_FD + i);
+	}
+}
+
 /* --- the history --- */
 
 static uint64_t hash(uint64_t h, const char *text, size_t len)

@@ -149,6 +149,10 @@ void sim_receiver_start(void);
 void sim_receiver_calm(void);
 extern const struct sim_fault sim_receiver_faults[];
 
+/* The machine of each server goes, with what was not on its disk, and another one takes its place; no connection is
+ * ended in order. */
+extern const struct sim_fault sim_redis_machine, sim_postgres_machine;
+
 /* What operators do to deliveries: postgres_faults.c. */
 extern const struct sim_fault sim_operator_faults[];
 

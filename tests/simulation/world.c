@@ -72,7 +72,7 @@ static struct config configs[SIM_LISTENERS];
 /* --- the plan --- */
 
 #define FAULTS 12
-static const struct sim_fault world_faults[FAULTS + 1], lease_faults[2];
+static const struct sim_fault world_faults[FAULTS + 1], lease_faults[2], listener_machine;
 
 static bool pick(unsigned int mask, int bit)
 {
@@ -214,6 +214,19 @@ static void add_hooks(struct plan *p, int faults)
 		choose_faults(p, lease_faults, faults / 8, false);
 }
 
+/* Likewise. The list is put together here: each server's is its own. */
+static void add_machines(struct plan *p, int faults, bool is_narrow)
+{
+	const struct sim_fault machines[] = {listener_machine,
+					     sim_postgres_machine,
+					     p->settings.has_redis ? sim_redis_machine : listener_machine,
+					     {NULL}};
+
+	if (sim_chance(150))
+		choose_faults(p, memcpy(sim_alloc(sizeof(machines)), machines, sizeof(machines)), faults / 3,
+			      is_narrow);
+}
+
 void plan_make(struct plan *p)
 {
 	int producers = (int)sim_below(PRODUCERS_MAX), faults = (int)sim_below(24);
@@ -245,6 +258,7 @@ void plan_make(struct plan *p)
 	if (pick(kinds, 2))
 		choose_faults(p, sim_postgres_faults, faults / 2, is_narrow);
 	add_hooks(p, faults);
+	add_machines(p, faults, is_narrow);
 	qsort(p->deeds, (size_t)p->deed_count, sizeof(*p->deeds), compare_deeds);
 }
 
@@ -591,6 +605,22 @@ static void begin_clock(uint64_t draw, int64_t lasts_us)
 	process_step_clock(process, by * SECOND);
 }
 
+/* Another one takes its place. What it had open with servers they take for alive. */
+static void begin_machine(uint64_t draw, int64_t lasts_us)
+{
+	int process = listener_of(&draw);
+
+	disturb(process, 0);
+	if (!is_up(process))
+		return;
+	sim_log(process, "its machine is gone, another one comes after %.1f s", (double)lasts_us / 1e6);
+	disturb(process, lasts_us);
+	world.was_silent = true;
+	end_life(world.lives[process], false, lasts_us);
+	sim_vanish_fds_of(process);
+	process_kill(process);
+}
+
 static void begin_deaf(uint64_t draw, int64_t lasts_us)
 {
 	int process = listener_of(&draw);
@@ -663,6 +693,8 @@ static void begin_kill_all(uint64_t draw, int64_t lasts_us)
 			process_kill(i);
 		}
 }
+
+static const struct sim_fault listener_machine = {"listener: its machine is gone", 20, begin_machine, true};
 
 /* Of fleets with webhooks. */
 static const struct sim_fault lease_faults[2] = {
