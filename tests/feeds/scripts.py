@@ -667,6 +667,10 @@ class Discord(Feed):
         self.dispatch(c, "RESUMED", {})
         c.is_ready = True
 
+    def is_replayed(self, event):
+        """By a RESUME, also of another listener than the one that died."""
+        return bool(event.sent)
+
     def dispatch(self, c, kind, d, event=None):
         past = self.sessions[c.notes["session"]]
         past.append((event, {"t": kind, "d": d}))
