@@ -28,9 +28,10 @@ class Row:
     warns = False                       # listeners, of a standby that is asynchronous
     unheard = 0                         # events that may have reached nobody who lived to store them
 
-    def __init__(self, name, lost=0, repair="sent again", is_quick=False):
+    def __init__(self, name, lost=0, may_be_whole=False, repair="sent again", is_quick=False):
         self.name = name
         self.lost = lost
+        self.may_be_whole = may_be_whole        # it shows something even if nothing is missing
         self.repair = repair
         self.is_quick = is_quick
 
@@ -372,6 +373,7 @@ ROWS = [
     Pair("Postgres, quorum ANY 1 of 2: one standby is 1 s behind", ANY, standbys=2, behind_s=1),
     Pair("Postgres, quorum ANY 1 of 2: one standby is 60 s behind", ANY, standbys=2, behind_s=60),
     Pair("Postgres, quorum ANY 1 of 2: the old primary lives on", ANY, standbys=2, old="alive"),
+    Pair("Postgres, asynchronous: the primary dies", lost=1, may_be_whole=True),
     Pair("Postgres, asynchronous: 1 s behind", behind_s=1, lost=3, is_quick=True),
     Pair("Postgres, asynchronous: 60 s behind", behind_s=60, lost=70, repair="resubmit"),
     Pair("Postgres, asynchronous: the old primary lives on", old="alive", lost=5),

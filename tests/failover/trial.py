@@ -104,7 +104,7 @@ class Trial(Bench):
         self.cells = {"missing": len(missing), "acked": len(missing & fleet.acked), "had": len(had), "pause": pause,
                       "lag": self.failed_at - min((self.gone[event_id] for event_id in had), default=self.failed_at)}
         if lost:
-            figure.at_least("not stored, or the row shows nothing", len(missing), 1)
+            figure.at_least("not stored, or the row shows nothing", len(missing), int(not self.row.may_be_whole))
             figure.at_most("age of what the lag held", round(self.cells["lag"], 3), lost, "s")
         warnings = sum("standbys that commits do not wait for" in listener.log() for listener in fleet.listeners)
         figure.at_most("listeners that warn of asynchronous standbys wrongly, or do not",
