@@ -11,11 +11,14 @@
 #include "base/secret.h"
 
 #define SECRETS_MOST 256
-#define TOKEN_SHORT  8 /* bytes; a shorter one that a server gave is a number or a word */
+#define GIVEN_MOST   64 /* the newest ones */
+#define TOKEN_SHORT  8  /* bytes; a shorter one that a server gave is a number or a word */
 
 struct secrets {
 	char *texts[SECRETS_MOST];
 	size_t count;
+	char *given[GIVEN_MOST]; /* by servers; NULL: none yet */
+	size_t next;             /* of them to be replaced */
 };
 
 static bool is_known(const struct secrets *s, const char *text)
@@ -72,12 +75,14 @@ static void read_value(struct secrets *s, const json_t *value)
 	}
 }
 
-struct secrets *secrets_new(const json_t *profile)
+struct secrets *secrets_new(void)
 {
-	struct secrets *s = memory_calloc(1, sizeof(*s));
+	return memory_calloc(1, sizeof(struct secrets));
+}
 
+void secrets_read(struct secrets *s, const json_t *profile)
+{
 	read_value(s, profile);
-	return s;
 }
 
 void secrets_free(struct secrets *s)
@@ -86,17 +91,27 @@ void secrets_free(struct secrets *s)
 		return;
 	for (size_t i = 0; i < s->count; i++)
 		free(s->texts[i]);
+	for (size_t i = 0; i < GIVEN_MOST; i++)
+		free(s->given[i]);
 	free(s);
 }
 
 void secrets_add(struct secrets *s, const char *text, size_t len)
 {
-	if (len >= TOKEN_SHORT)
-		keep(s, memory_strndup(text, len));
+	if (len < TOKEN_SHORT)
+		return;
+	for (size_t i = 0; i < GIVEN_MOST; i++)
+		if (s->given[i] && strlen(s->given[i]) == len && memcmp(s->given[i], text, len) == 0)
+			return;
+	free(s->given[s->next]);
+	s->given[s->next] = memory_strndup(text, len);
+	s->next = (s->next + 1) % GIVEN_MOST;
 }
 
 void secrets_mask(const struct secrets *s, char *text)
 {
 	for (size_t i = 0; i < s->count; i++)
 		secret_mask(text, s->texts[i]);
+	for (size_t i = 0; i < GIVEN_MOST; i++)
+		secret_mask(text, s->given[i]);
 }

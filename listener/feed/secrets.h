@@ -6,11 +6,14 @@
 
 struct secrets;
 
-/* Those that are named anywhere in a profile, as they are now. */
-struct secrets *secrets_new(const json_t *profile);
+/* None so far. */
+struct secrets *secrets_new(void);
 void secrets_free(struct secrets *s);
 
-/* One more, such as a token that a server gave. */
+/* Adds those that are named anywhere in a profile, as they are now. */
+void secrets_read(struct secrets *s, const json_t *profile);
+
+/* Adds one, such as a token that a server gave; of these the newest 64 are kept. */
 void secrets_add(struct secrets *s, const char *text, size_t len);
 
 /* Overwrites each of them in text by asterisks. */

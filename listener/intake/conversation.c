@@ -23,6 +23,8 @@
 #define TICK_MS       100
 #define MIN_MS        250 /* between the ends of connections that were no good and the next, at first */
 #define MAX_MS        30000
+#define GOOD_MS       2000 /* a connection that was good and shorter does not make the next wait short, */
+#define SUCCESSOR_MS  1000 /* nor has it a successor sooner than that */
 #define OWING_MS      2000 /* for the acks of a connection that has a successor */
 #define TELL_MS       60000
 #define EXAMPLE_BYTES 160
@@ -41,6 +43,7 @@ struct conversation {
 	int64_t retry_ms; /* loop clock, when a connection is to be made; 0: not */
 	int64_t closed_s; /* since 1970, when the last one ended; 0: there was none */
 	size_t failures;  /* since a connection was good: which mirror is next */
+	bool is_good;     /* the connection at hand: an event has come, or a frame that says that all is well */
 	bool has_ready;   /* a rule says when a connection is good */
 	struct secrets *secrets;
 	char *shown;
@@ -108,11 +111,25 @@ static int64_t draw_wait(struct conversation *c)
 	return backoff_longest(&c->backoff);
 }
 
+/* The connection at hand has ended after so long. To be open proves nothing, nor do good words before a hasty goodbye.
+ */
+static void judge_end(struct conversation *c, int64_t age_ms)
+{
+	if (c->is_good && age_ms >= GOOD_MS) {
+		c->has_error_logged = false;
+		c->failures = 0;
+		backoff_reset(&c->backoff);
+	}
+	c->is_good = false;
+}
+
 static void retry_later(struct conversation *c, const char *reason, int64_t asked_ms, bool is_at_once)
 {
 	bool was_open = c->state == STATE_OPEN;
-	int64_t wait = is_at_once && !c->backoff.tries ? TICK_MS : draw_wait(c) + asked_ms;
+	bool may_hurry = is_at_once && !c->backoff.tries; /* once: the wait that is drawn counts as a try */
+	int64_t wait = draw_wait(c) + asked_ms;
 
+	wait = may_hurry && wait > TICK_MS ? TICK_MS : wait;
 	keep_error(c, reason);
 	counters.source_disconnects++;
 	log_write(!c->has_error_logged || asked_ms > c->backoff.cap_ms ? LOG_WARN
@@ -139,14 +156,6 @@ static void stop_for_good(struct conversation *c, const char *reason)
 	set_state(c, STATE_STOPPED);
 }
 
-/* An event has come, or a frame that says that all is well. To be open proves nothing. */
-static void count_as_good(struct conversation *c)
-{
-	c->has_error_logged = false;
-	c->failures = 0;
-	backoff_reset(&c->backoff);
-}
-
 /* --- connections and their successors --- */
 
 /* The predecessor stays for the acks that it is owed. */
@@ -157,6 +166,8 @@ static void promote(struct conversation *c)
 	c->now = c->next;
 	c->next = NULL;
 	c->retry_ms = 0;
+	if (c->old)
+		judge_end(c, now_ms(c) - line_since_ms(c->old));
 	if (c->old)
 		line_retire(c->old, now_ms(c) + OWING_MS);
 	log_info("source connection has a successor", "source=%s url=%s", name_of(c), c->shown);
@@ -191,6 +202,8 @@ static void on_line_end(void *arg, struct line *line, const struct dial_end *end
 	char reason[220];
 
 	snprintf(reason, sizeof(reason), "%s", end->reason);
+	if (is_now)
+		judge_end(c, now_ms(c) - line_since_ms(line));
 	drop(at, 0);
 	if (what == CLOSE_RESET)
 		session_clear(c->p.session, c->p.profile->reset_clear);
@@ -213,6 +226,13 @@ static void on_line_ready(void *arg, struct line *line, bool is_ready)
 		promote(c);
 }
 
+static int64_t soonest_successor(const struct conversation *c)
+{
+	int64_t soonest = line_since_ms(c->now) + SUCCESSOR_MS;
+
+	return soonest > now_ms(c) ? soonest : now_ms(c);
+}
+
 static void reconnect(struct conversation *c, struct line *line, const struct profile_rule *rule)
 {
 	char reason[200];
@@ -222,7 +242,7 @@ static void reconnect(struct conversation *c, struct line *line, const struct pr
 		return;
 	if (line == c->now && rule->overlap && c->p.profile->overlap_s) {
 		if (!c->next && !c->retry_ms)
-			c->retry_ms = now_ms(c);
+			c->retry_ms = soonest_successor(c);
 		return;
 	}
 	if (line == c->next) {
@@ -230,6 +250,7 @@ static void reconnect(struct conversation *c, struct line *line, const struct pr
 		on_successor_end(c, reason);
 		return;
 	}
+	judge_end(c, now_ms(c) - line_since_ms(line));
 	drop(&c->now, code_of(c));
 	if (c->next)
 		promote(c);
@@ -285,8 +306,7 @@ static void on_line_count(void *arg, const struct profile_rule *rule, const stru
 	count->sends += more->sends;
 	c->replies += more->sends;
 	c->events += more->events;
-	if (more->events || rule->ready)
-		count_as_good(c);
+	c->is_good |= more->events || rule->ready;
 }
 
 static void on_line_secret(void *arg, const char *text, size_t len)
@@ -322,8 +342,7 @@ static void connect_now(struct conversation *c)
 
 	c->retry_ms = 0;
 	session_connect(c->p.session, time(NULL), c->closed_s, c->failures, &dial);
-	secrets_free(c->secrets);
-	c->secrets = secrets_new(c->p.profile->root);
+	secrets_read(c->secrets, c->p.profile->root);
 	free(c->shown);
 	c->shown = memory_strdup(dial.shown ? dial.shown : "");
 	if (at == &c->now)
@@ -356,6 +375,7 @@ static void look_at_age(struct conversation *c)
 		c->retry_ms = now_ms(c);
 		return;
 	}
+	judge_end(c, now_ms(c) - line_since_ms(c->now));
 	drop(&c->now, code_of(c));
 	retry_later(c, "the connection is as old as max_age_s allows", 0, true);
 }
@@ -398,7 +418,8 @@ struct conversation *conversation_new(const struct conversation_parts *parts)
 	c->backoff.base_ms = p->backoff.min_ms > 0 ? p->backoff.min_ms : MIN_MS;
 	c->backoff.cap_ms = p->backoff.max_ms > 0 ? p->backoff.max_ms : MAX_MS;
 	c->has_ready = has_ready(p);
-	c->secrets = secrets_new(p->root);
+	c->secrets = secrets_new();
+	secrets_read(c->secrets, p->root);
 	c->shown = memory_strdup("");
 	c->rules = memory_calloc(p->rule_count + 1, sizeof(*c->rules));
 	uv_timer_init(parts->loop, &c->tick);

@@ -12,11 +12,13 @@
 #include <time.h>
 
 #include "base/backoff.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "intake/courtesy.h"
 
 #define IDLE_MS       90000  /* by default, where pings are answered; */
 #define SILENT_MS     600000 /* where there are none */
+#define TELL_MS       60000
 #define EXAMPLE_BYTES 200
 
 struct line {
@@ -37,6 +39,7 @@ struct line {
 	int64_t age_ms;  /* at which it is too old; 0: never */
 	int64_t ping_ms; /* loop clock, of the next ping; 0: not known */
 	int64_t pinged_ms;
+	int64_t told_ms;  /* loop clock, of the last line about what is ignored */
 	int64_t until_ms; /* loop clock, it has a successor; 0: it has none */
 	struct courtesy courtesy;
 	/* HTTP: */
@@ -268,6 +271,17 @@ static void after_message(struct line *line)
 		line->owner->on_action(line->arg, line, action, line->action_frame);
 }
 
+/* Once a minute. */
+static void tell_trouble(struct line *line)
+{
+	const char *trouble = session_trouble(line->p->session);
+
+	if (!trouble || (line->told_ms && now_ms(line) - line->told_ms < TELL_MS))
+		return;
+	line->told_ms = now_ms(line);
+	log_warn("source sends what is ignored", "source=%s reason=%s", line->p->profile->name, trouble);
+}
+
 static void on_message(void *arg, const char *message, size_t len)
 {
 	struct line *line = arg;
@@ -279,6 +293,7 @@ static void on_message(void *arg, const char *message, size_t len)
 	session_read(line->p->session, message, len, &handler, line);
 	rule = line->rule;
 	end_rule(line);
+	tell_trouble(line);
 	line->p->sink->on_read(line->of);
 	if (rule)
 		tell_secrets(line, rule->capture);

@@ -156,6 +156,9 @@ static void put_rules(FILE *out, const struct sources *s, const char *name, cons
 
 		for (size_t r = 0; view.profile && r <= view.profile->rule_count; r++) {
 			const char *rule = r == view.profile->rule_count ? "" : view.profile->rules[r].name;
+			char number[24];
+
+			snprintf(number, sizeof(number), "#%zu", r + 1);
 
 			if (!has_type)
 				put_type(out, name, "counter", meaning);
@@ -163,7 +166,7 @@ static void put_rules(FILE *out, const struct sources *s, const char *name, cons
 			fprintf(out, "wsonce_%s{source=\"", name);
 			put_label(out, view.profile->name);
 			fprintf(out, "\",rule=\"");
-			put_label(out, rule ? rule : "-");
+			put_label(out, rule ? rule : number);
 			fprintf(out, "\"} %llu\n",
 				(unsigned long long)*(const uint64_t *)(const void *)((const char *)&view.rules[r] +
 										      offset));

@@ -182,7 +182,7 @@ Test(conversation, one_that_accepts_and_closes_is_left_alone_for_longer_each_tim
 	cr_assert_leq(feed_connections(feed), 20, "%d connections in 10 s", feed_connections(feed));
 }
 
-/* And says ready each time: at most four a second, or so, as the shortest wait is drawn from a quarter of one. */
+/* And says ready each time: good words before a hasty goodbye do not make the next wait short. */
 Test(conversation, one_that_says_ready_and_closes_is_not_dialled_without_end)
 {
 	start(URL
@@ -195,7 +195,24 @@ Test(conversation, one_that_says_ready_and_closes_is_not_dialled_without_end)
 		feed_close_all(feed, 4000);
 		wait_pause_ms(5);
 	}
-	cr_assert_leq(feed_connections(feed), 50, "%d connections in 5 s", feed_connections(feed));
+	cr_assert_leq(feed_connections(feed), 15, "%d connections in 5 s", feed_connections(feed));
+}
+
+/* A successor a second at most. */
+Test(conversation, one_that_always_asks_for_a_successor_is_not_dialled_without_end)
+{
+	start(URL "\"overlap_s\": 5, \"rules\": [{\"name\": \"ready\", \"when\": {\"/ready\": 1}, \"ready\": true}, "
+		  "{\"name\": "
+		  "\"refresh\", \"when\": {\"/refresh\": 1}, \"action\": \"reconnect\", \"overlap\": true}, " EVENT "]",
+	      feed_port(feed));
+	int64_t end = wait_now_ms() + 5000;
+	while (wait_now_ms() < end) {
+		feed_send_text(feed, "{\"ready\":1}");
+		feed_send_text(feed, "{\"refresh\":1}");
+		wait_pause_ms(5);
+	}
+	cr_assert_leq(feed_connections(feed), 8, "%d connections in 5 s", feed_connections(feed));
+	cr_assert_geq(feed_connections(feed), 2);
 }
 
 Test(conversation, replies_that_are_provoked_are_bounded)

@@ -17,7 +17,9 @@ Test(secrets, those_that_a_profile_names_are_hidden)
 		 "\"${file:%s}\"}]}]}",
 		 path);
 	json_t *root = json_loads(json, 0, NULL);
-	struct secrets *s = secrets_new(root);
+	struct secrets *s = secrets_new();
+
+	secrets_read(s, root);
 
 	secrets_add(s, "ticket-of-the-server", 20);
 	secrets_add(s, "BTC", 3);
