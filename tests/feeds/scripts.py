@@ -94,7 +94,7 @@ class Feed:
     def watch(self):
         """Several times a second."""
         now = time.monotonic()
-        for c in [c for c in self.connections if not c.is_over]:
+        for c in [c for c in self.connections if not c.is_over and not c.is_frozen]:
             if not c.is_ready and now - c.opened > self.SUBSCRIBE_S:
                 c.broke("did not subscribe in time", 4003)
             elif c.is_ready and self.BEAT_S and now - c.notes.get("beat", c.opened) > self.BEAT_S:
@@ -884,7 +884,7 @@ class Finnhub(Feed):
     def refuses(self, request):
         if request.asks("token") != TOKEN:
             return 401, {}
-        return (429, {}) if [c for c in self.connections if not c.is_over] else None
+        return (429, {}) if [c for c in self.connections if not c.is_over and not c.is_frozen] else None
 
     def received(self, c, message):
         if message.get("type") not in ("subscribe", "subscribe-news"):

@@ -44,7 +44,7 @@ class Connection(asyncio.Protocol):
         self.request = None             # once it is a WebSocket connection
         self.listener = None
         self.is_ready = False           # it gets events
-        self.is_over = False
+        self.is_over = self.is_frozen = False
         self.opened = self.heard = self.pinged = 0.0
         self.notes = {}                 # the script's
 
@@ -54,6 +54,10 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, _):
         if self.request and not self.is_over:
             self.leave()
+
+    def freeze(self):
+        """Nothing is expected of it any more, and it is in nobody's way."""
+        self.is_frozen, self.is_ready = True, False
 
     def leave(self):
         self.is_over, self.is_ready = True, False
