@@ -309,6 +309,8 @@ static void read_lines(struct account *a, FILE *file, const int64_t *starts, siz
 			len = 0;
 		if (len && text[len - 1] == '\n')
 			len--;
+		if (len && text[len - 1] == '\r')
+			len--;
 		if (!len && !feof(file)) {
 			empty++;
 			continue;

@@ -591,8 +591,10 @@ static int read_policy(struct profile_reader *r, const struct key *k, const json
 	{
 		if (!read_range(range, &low, &high))
 			return profile_fail(r, "\"%.40s\" is not a close code or a range such as 4000-4099", range);
-		if (!json_is_string(word) || find_word(CLOSE_WORDS, json_string_value(word)) < 0)
+		if (!json_is_string(word))
 			return profile_fail(r, "%.40s must be one of: " CLOSE_WORDS, range);
+		if (find_word(CLOSE_WORDS, json_string_value(word)) < 0)
+			profile_doubt(r, "%.40s must be one of: " CLOSE_WORDS, range);
 	}
 	return keep_json(value, at);
 }

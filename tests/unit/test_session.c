@@ -1,0 +1,231 @@
+/* What a profile makes of frames, where recordings do not show it: bounds, live ids, lines, mirrors, what is kept from
+ * connection to connection. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "feed/session.h"
+
+/* All that was called for, a line each. */
+struct heard {
+	struct session *session;
+	struct bytes lines;
+};
+
+static void hear(struct heard *h, const char *what, struct slice bytes)
+{
+	bytes_add_text(&h->lines, what);
+	bytes_add(&h->lines, bytes.at, bytes.len);
+	bytes_add_byte(&h->lines, '\n');
+}
+
+static void on_event(void *ctx, const struct session_event *event)
+{
+	struct heard *h = ctx;
+
+	hear(h, "event ", event->id);
+	if (event->cursor.at)
+		session_advance(h->session, event->cursor, 1000);
+}
+
+static void on_reject(void *ctx, struct slice bytes, const char *why)
+{
+	(void)why;
+	hear(ctx, "reject ", bytes);
+}
+
+static void on_send(void *ctx, struct slice frame)
+{
+	hear(ctx, "send ", frame);
+}
+
+static void on_action(void *ctx, const struct profile_rule *rule, struct slice frame)
+{
+	hear(ctx, rule->action == ACTION_FATAL ? "fatal " : "reconnect ", frame);
+}
+
+static void on_cursor(void *ctx, struct slice cursor)
+{
+	hear(ctx, "cursor ", cursor);
+}
+
+static void on_ack(void *ctx, struct slice frame)
+{
+	hear(ctx, "ack ", frame);
+}
+
+static void on_rule(void *ctx, const struct profile_rule *rule, struct slice frame)
+{
+	(void)ctx, (void)rule, (void)frame;
+}
+
+static void on_filtered(void *ctx)
+{
+	hear(ctx, "filtered", (struct slice){"", 0});
+}
+
+static const struct session_handler handler = {on_event,  on_reject, on_send, on_action,
+					       on_cursor, on_ack,    on_rule, on_filtered};
+
+static struct profile *profile;
+static struct heard heard;
+
+/* members: of the profile, beside its URL. */
+static void begin(const char *members)
+{
+	char *text = memory_printf("{\"url\": \"wss://h/p?q=1\", %s}", members);
+	struct profile_fault fault;
+
+	profile = profile_parse(text, strlen(text), "test", NULL, &fault);
+	cr_assert(profile, "%s", fault.text);
+	free(text);
+	heard = (struct heard){.session = session_new(profile, false)};
+}
+
+static void end(void)
+{
+	session_free(heard.session);
+	profile_free(profile);
+	bytes_free(&heard.lines);
+}
+
+static void expect(const char *message, size_t len, const char *lines)
+{
+	heard.lines.len = 0;
+	session_read(heard.session, message, len, &handler, &heard);
+	cr_assert_str_eq(bytes_text(&heard.lines), lines);
+}
+
+#define EXPECT(message, lines) expect(message, strlen(message), lines)
+#define EVENT                  "\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]]}]"
+
+Test(session, id_over_the_limit_becomes_its_sha256, .fini = end)
+{
+	char message[700], id[601];
+
+	begin(EVENT);
+	memset(id, 'x', 600);
+	id[600] = '\0';
+	snprintf(message, sizeof(message), "{\"id\": \"%s\"}", id);
+	EXPECT(message, "event 5130b33e6b87fbf5316ed9049e98924eb110800bcbaaad8050f642fba6df37c9\n");
+}
+
+Test(session, id_that_postgres_cannot_store_is_rejected, .fini = end)
+{
+	begin(EVENT);
+	EXPECT("{\"id\": \"a\\u0000\"}", "reject {\"id\": \"a\\u0000\"}\n");
+	EXPECT("{\"id\": \"a\\ud800\"}", "reject {\"id\": \"a\\ud800\"}\n");
+	EXPECT("{\"id\": \"a\"}", "event a\n");
+}
+
+Test(session, lines_of_a_message_are_frames, .fini = end)
+{
+	begin("\"split\": \"ndjson\", " EVENT);
+	EXPECT("{\"id\": 1}\n{\n \r\n{\"id\": true}", "event 1\nreject {\nevent true\n");
+}
+
+Test(session, frame_of_too_many_elements_is_one_letter, .fini = end)
+{
+	begin("\"max_elements\": 2, \"rules\": [{\"action\": \"event\", \"explode\": \"/*\", \"id\": [[\"\"]]}]");
+	EXPECT("[1,2]", "event 1\nevent 2\n");
+	EXPECT("[1,2,3]", "reject [1,2,3]\n");
+}
+
+Test(session, value_too_long_to_be_kept_leaves_the_variable, .fini = end)
+{
+	char *message = memory_printf("{\"x\": \"%0*d\"}", 70000, 0);
+
+	begin("\"rules\": [{\"capture\": {\"v\": \"/x\"}, \"send\": [\"${v}\"]}]");
+	EXPECT("{\"x\": 1.50}", "send 1.50\n");
+	cr_assert_null(session_trouble(heard.session));
+	EXPECT(message, "send 1.50\n");
+	cr_assert(strstr(session_trouble(heard.session), "longer than"));
+	free(message);
+}
+
+Test(session, what_a_source_sends_is_no_template, .fini = end)
+{
+	struct session_dial dial;
+
+	setenv("SECRET", "hidden", 1);
+	begin("\"rules\": [{\"action\": \"reconnect\", \"url\": \"${/u}\", \"send\": [\"${/u}\", \"${env:SECRET}\"]}]");
+	EXPECT("{\"u\": \"wss://x/${env:SECRET}\"}",
+	       "send \"wss://x/${env:SECRET}\"\nsend \"hidden\"\nreconnect {\"u\": \"wss://x/${env:SECRET}\"}\n");
+	session_connect(heard.session, 1, 0, 0, &dial);
+	cr_assert_eq(dial.how, HOW_REDIRECT);
+	cr_assert_str_eq(dial.url, "wss://x/${env:SECRET}");
+	session_connect(heard.session, 1, 0, 0, &dial);
+	cr_assert_eq(dial.how, HOW_FRESH);
+}
+
+Test(session, secret_that_is_missing_is_named, .fini = end)
+{
+	struct session_dial dial;
+
+	unsetenv("NOT_SET");
+	begin("\"on_open\": [\"${env:NOT_SET}\"], " EVENT);
+	session_connect(heard.session, 1, 0, 0, &dial);
+	cr_assert_str_eq(dial.fault, "the variable NOT_SET is not set");
+}
+
+Test(session, mirror_takes_the_query_of_the_url, .fini = end)
+{
+	struct session_dial dial;
+
+	begin("\"mirrors\": [\"wss://m1/x\", \"wss://m2/y?z=2\"], " EVENT);
+	session_connect(heard.session, 1, 0, 1, &dial);
+	cr_assert_str_eq(dial.url, "wss://m1/x?q=1");
+	session_connect(heard.session, 1, 0, 2, &dial);
+	cr_assert_str_eq(dial.url, "wss://m2/y?z=2");
+	session_connect(heard.session, 1, 0, 3, &dial);
+	cr_assert_str_eq(dial.url, "wss://m1/x?q=1");
+}
+
+#define RESUME \
+	"\"cursor\": {\"kind\": \"max\", \"rewind\": 5}, \"url_resume\": \"wss://r/${cursor}\", \"resume_window_s\": " \
+	"30, " \
+	"\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], \"cursor\": \"/id\"}]"
+
+Test(session, resume_is_for_its_window, .fini = end)
+{
+	struct session_dial dial;
+
+	begin(RESUME);
+	EXPECT("{\"id\": 12}", "event 12\n");
+	session_connect(heard.session, 130, 100, 0, &dial);
+	cr_assert_str_eq(dial.url, "wss://r/7");
+	session_connect(heard.session, 131, 100, 0, &dial);
+	cr_assert_str_eq(dial.url, "wss://h/p?q=1");
+}
+
+Test(session, successor_goes_on_with_variables_and_cursor, .fini = end)
+{
+	struct session *next;
+	struct slice mark, saved;
+
+	begin("\"cursor\": {\"kind\": \"last\"}, \"vars\": {\"own\": 1}, "
+	      "\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], \"cursor\": \"/id\", \"capture\": {\"s\": "
+	      "\"/id\"}}]");
+	EXPECT("{\"id\": \"k\"}", "event k\n");
+	next = session_new(profile, false);
+	mark = session_mark(heard.session);
+	cr_assert(session_restore(next, mark));
+	saved = session_save(heard.session);
+	cr_assert(strncmp(saved.at, "{\"s\":\"k\"", 8) == 0, "%s", saved.at);
+	cr_assert(session_load(next, saved));
+	cr_assert_str_eq(session_cursor(next).at, "\"k\"");
+	cr_assert_str_eq(session_var(next, "s").at, "\"k\"");
+	session_free(next);
+}
+
+Test(session, cursor_of_another_kind_is_ignored_and_told, .fini = end)
+{
+	begin(RESUME);
+	EXPECT("{\"id\": 12}", "event 12\n");
+	EXPECT("{\"id\": \"x\"}", "event x\n");
+	cr_assert(strstr(session_trouble(heard.session), "of another kind"));
+	cr_assert_str_eq(session_mark(heard.session).at, "12");
+	EXPECT("{\"id\": 3}", "event 3\n");
+	cr_assert_str_eq(session_mark(heard.session).at, "12");
+}
