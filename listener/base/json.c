@@ -395,7 +395,7 @@ static const char *read_escape(const char *at, const char *end, char **out)
 	unsigned c, low;
 
 	if (at[1] != 'u') {
-		*(*out)++ = letter ? letter[1] : at[1];
+		*(*out)++ = letter ? *(letter + 1) : at[1];
 		return at + 2;
 	}
 	c = read_unit(at + 2);

@@ -78,7 +78,7 @@ struct json_walk {
 	struct slice value;
 };
 
-struct json_walk json_walk(struct slice container);
+struct json_walk json_walk(struct slice v);
 bool json_walk_next(struct json_walk *w);
 
 #endif

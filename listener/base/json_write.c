@@ -52,9 +52,10 @@ static const char *short_escape(unsigned c)
 
 static void write_unit(struct bytes *out, unsigned unit)
 {
-	char text[8];
+	char text[12];
 
-	bytes_add(out, text, (size_t)snprintf(text, sizeof(text), "\\u%04x", unit));
+	snprintf(text, sizeof(text), "\\u%04x", unit);
+	bytes_add_text(out, text);
 }
 
 /* A character beyond ASCII as one or two escapes; returns its length in bytes. */
@@ -107,28 +108,27 @@ static void place_point(struct bytes *out, const char *digits, int count, int ex
 	char text[16];
 
 	if (exponent < -4 || exponent >= 16) {
-		bytes_add_byte(out, *digits);
-		if (count > 1)
-			bytes_add_byte(out, '.');
+		bytes_add(out, digits, 1);
+		bytes_add(out, ".", count > 1);
 		bytes_add(out, digits + 1, (size_t)count - 1);
-		bytes_add(out, text,
-			  (size_t)snprintf(text, sizeof(text), "e%c%02d", exponent < 0 ? '-' : '+',
-					   exponent < 0 ? -exponent : exponent));
+		snprintf(text, sizeof(text), "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
+		bytes_add_text(out, text);
 		return;
 	}
-	if (exponent < 0)
+	if (exponent < 0) {
 		bytes_add(out, "0.000", (size_t)(1 - exponent));
+		bytes_add(out, digits, (size_t)count);
+		return;
+	}
 	for (int i = 0; i < count || i <= exponent + 1; i++) {
-		if (i == exponent + 1 && exponent >= 0)
-			bytes_add_byte(out, '.');
-		if (i < count || i <= exponent + 1)
-			bytes_add_byte(out, i < count ? digits[i] : '0');
+		bytes_add(out, ".", i == exponent + 1);
+		bytes_add(out, i < count ? &digits[i] : "0", 1);
 	}
 }
 
 static void write_real(struct bytes *out, double number)
 {
-	char text[40], digits[20];
+	char text[40], digits[20] = "";
 	int precision = 0, count = 0;
 
 	if (signbit(number))
@@ -202,6 +202,8 @@ static size_t drop_doubles(struct member *members, size_t count)
 	}
 	return kept;
 }
+
+/* NOLINTBEGIN(misc-no-recursion): not deeper than JSON_WRITE_DEPTH_MAX */
 
 static void write_members(struct writer *w, const struct member *members, size_t count)
 {
@@ -294,6 +296,8 @@ static void write_value(struct writer *w, struct slice v)
 		return;
 	}
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 struct json_written json_write_canonical(struct bytes *out, struct slice value)
 {

@@ -47,7 +47,8 @@ static void add_number(struct bytes *out, const char *name, long number)
 {
 	char text[80];
 
-	bytes_add(out, text, (size_t)snprintf(text, sizeof(text), "\"%s\": %ld", name, number));
+	snprintf(text, sizeof(text), "\"%s\": %ld", name, number);
+	bytes_add_text(out, text);
 }
 
 static void add_name(struct bytes *out, const char *name)

@@ -291,7 +291,7 @@ static int check_condition(struct profile_reader *r, const json_t *want)
 {
 	const char *name;
 	json_t *value;
-	int result = 0;
+	int result;
 
 	if (json_is_array(want) && json_array_size(want) == 0)
 		return profile_fail(r, "an empty list matches nothing");
@@ -377,13 +377,15 @@ static int check_choice(struct profile_reader *r, const json_t *variable)
 	return profile_check_variable(r, name, strlen(name));
 }
 
+/* NOLINTBEGIN(misc-no-recursion): not deeper than PATH_MAX_STEPS */
+
 static int check_members(struct profile_reader *r, const json_t *t, bool has_frame)
 {
 	bool is_choice = json_object_size(t) == 3 && json_object_get(t, "if") && json_object_get(t, "then") &&
 			 json_object_get(t, "else");
 	const char *name;
 	json_t *value;
-	int result = 0;
+	int result;
 
 	json_object_foreach((json_t *)t, name, value)
 	{
@@ -401,7 +403,7 @@ int profile_check_template(struct profile_reader *r, const json_t *t, bool has_f
 {
 	size_t i;
 	json_t *value;
-	int result = 0;
+	int result;
 
 	if (r->depth >= PATH_MAX_STEPS)
 		return profile_fail(r, "a template is nested too deeply");
@@ -421,3 +423,5 @@ int profile_check_template(struct profile_reader *r, const json_t *t, bool has_f
 	}
 	return 0;
 }
+
+/* NOLINTEND(misc-no-recursion) */

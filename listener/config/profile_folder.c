@@ -218,14 +218,12 @@ static void decode(char *text)
 	char *out = text;
 
 	for (; *text; text++) {
-		char hex[3] = {text[0] == '%' ? text[1] : '\0', text[0] == '%' && text[1] ? text[2] : '\0', '\0'};
+		bool is_code = *text == '%' && isxdigit((unsigned char)text[1]) && isxdigit((unsigned char)text[2]);
+		char hex[3] = "";
+		long byte = is_code ? strtol(memcpy(hex, text + 1, 2), NULL, 16) : 0;
 
-		if (isxdigit((unsigned char)hex[0]) && isxdigit((unsigned char)hex[1]) && strtol(hex, NULL, 16)) {
-			*out++ = (char)strtol(hex, NULL, 16);
-			text += 2;
-		} else {
-			*out++ = *text;
-		}
+		*out++ = byte ? (char)byte : *text;
+		text += byte ? 2 : 0;
 	}
 	*out = '\0';
 }

@@ -62,8 +62,7 @@ static bool read_mark(struct mark *m, struct slice value, bool is_hex)
 {
 	enum json_kind kind = json_kind(value);
 
-	m->json = (struct bytes){NULL, 0, 0};
-	m->kind = MARK_INTEGER;
+	*m = (struct mark){.kind = MARK_INTEGER};
 	if (is_hex)
 		return read_hex(value, &m->number);
 	if (kind == KIND_INTEGER)

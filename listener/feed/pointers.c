@@ -91,6 +91,8 @@ const struct slice *pointers_slots(const struct pointers *p)
 
 /* --- the walk --- */
 
+/* NOLINTBEGIN(misc-no-recursion): not deeper than JSON_STEPS_MAX */
+
 static const char *walk(struct pointers *p, int node, const char *at, const char *end);
 
 /* A member of the same name was there before: what was found in it does not count. */
@@ -163,6 +165,8 @@ static const char *walk(struct pointers *p, int node, const char *at, const char
 		p->slots[n->slot] = (struct slice){begin, (size_t)(at - begin)};
 	return at;
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 const char *pointers_read(struct pointers *p, const char *at, const char *end)
 {

@@ -172,6 +172,8 @@ struct explosion {
 	void *ctx;
 };
 
+/* NOLINTBEGIN(misc-no-recursion): not deeper than JSON_STEPS_MAX */
+
 static void explode(const struct explosion *x, int level, struct slice value, size_t index);
 
 /* The elements themselves: where each ends is known when it is read. */
@@ -215,6 +217,8 @@ static void explode(const struct explosion *x, int level, struct slice value, si
 		explode_array(x, level, value);
 	}
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 void rule_explode(const struct rules *r, const struct rule *rule, struct slice frame,
 		  void (*on_element)(void *ctx, struct slice element, size_t index), void *ctx)
@@ -271,10 +275,10 @@ static void shorten(struct bytes *id)
 
 	sha256(bytes_text(id), id->len, digest);
 	id->len = 0;
-	out = bytes_reserve(id, 2 * SHA256_BYTES);
+	out = bytes_reserve(id, (size_t)2 * SHA256_BYTES);
 	for (size_t i = 0; i < SHA256_BYTES; i++)
 		out += sprintf(out, "%02x", digest[i]);
-	id->len = 2 * SHA256_BYTES;
+	id->len = (size_t)2 * SHA256_BYTES;
 }
 
 bool rule_id(const struct rule *rule, const struct place *at, size_t most, struct bytes *id)

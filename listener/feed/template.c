@@ -166,6 +166,8 @@ static const json_t *choose(const json_t *t, const struct template_scope *scope)
 	return json_kind(vars_get(scope->vars, name, strlen(name))) > KIND_NULL ? yes : no;
 }
 
+/* NOLINTBEGIN(misc-no-recursion): not deeper than PATH_MAX_STEPS of profile_reader.h */
+
 static bool render_object(struct bytes *out, const json_t *t, struct template_scope *scope)
 {
 	const char *name;
@@ -223,7 +225,8 @@ static bool render_scalar(struct bytes *out, const json_t *t)
 			n += snprintf(text + n, sizeof(text) - (size_t)n, ".0");
 		json_write_canonical(out, (struct slice){text, (size_t)n});
 	} else if (json_is_integer(t)) {
-		bytes_add(out, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(t)));
+		snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(t));
+		bytes_add_text(out, text);
 	} else {
 		bytes_add_text(out, json_is_true(t) ? "true" : json_is_false(t) ? "false" : "null");
 	}
@@ -245,3 +248,5 @@ bool template_render(struct bytes *out, const json_t *t, struct template_scope *
 	template_render_text(out, json_string_value(t), scope);
 	return true;
 }
+
+/* NOLINTEND(misc-no-recursion) */
