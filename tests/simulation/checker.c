@@ -226,6 +226,11 @@ void sim_committed_row(int process, const char *id, size_t id_len, const char *p
 	sim_log(process, "%s has its row", id_of(event));
 }
 
+void sim_committed_changed(int process)
+{
+	process_fail("listener %d commits in a session that a handler has changed", process);
+}
+
 void sim_forgot_row(const char *id, size_t id_len)
 {
 	int event = event_of(id, id_len);

@@ -491,6 +491,7 @@ static int64_t fail(struct backend *b, const char *sqlstate, const char *message
 	r->detail = detail;
 	r->context = b->context;
 	sim_reached("postgres error", sqlstate);
+	b->is_changed = b->was_changed;
 	if (b->kind == K_LEASE && strncmp(sqlstate, "XX", 2) == 0)
 		sim_lease_refused();
 	send_result(b, r);
@@ -682,6 +683,9 @@ static bool meet(struct backend *b, enum where where, const char *id, size_t len
 			break;
 		case MUTE:
 			b->is_mute = true;
+			break;
+		case SET:
+			b->is_changed = true;
 			break;
 		case TERMINATE:
 			backend_terminate(b, r->sqlstate, r->message);
@@ -901,6 +905,7 @@ static void send_limits(struct backend *b)
 
 static void send_reset(struct backend *b)
 {
+	b->is_changed = false;
 	result_new(b, PGRES_TUPLES_OK, "wsonce_reset", 9, 1)->rows = 1;
 	send_result(b, b->result);
 }
@@ -1804,6 +1809,9 @@ static int64_t on_committed(struct backend *b)
 	bool is_skipped = false, has_changed = b->txn->changes;
 	int64_t delay = 0;
 
+	if (b->is_changed && b->txn->changes)
+		sim_committed_changed(b->process);
+	b->was_changed = b->is_changed;
 	txn_end(b->txn, true);
 	if (has_changed && meet(b, AT_COMMITTED, NULL, 0, &is_skipped, &delay))
 		return 0;

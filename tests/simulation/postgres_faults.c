@@ -460,6 +460,20 @@ const struct sim_fault sim_postgres_faults[] = {
 	{NULL, 0, NULL, false},
 };
 
+/* synchronous_commit, search_path, a time zone: set_config(..., false). */
+static void begin_setting(uint64_t draw, int64_t lasts_us)
+{
+	struct rule *r = add("the handler sets something for its session", AT_HANDLER, SET, ROWS, lasts_us);
+
+	r->odds = 100 + (int)sim_dice(&draw, 900);
+	r->draw = draw;
+}
+
+const struct sim_fault sim_handler_faults[] = {
+	{"postgres: the handler sets something for its session", 10, begin_setting, true},
+	{NULL, 0, NULL, false},
+};
+
 static void begin_machine(uint64_t draw, int64_t lasts_us)
 {
 	(void)draw;

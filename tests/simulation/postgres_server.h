@@ -109,6 +109,8 @@ struct backend {
 	bool is_mute;      /* what it says gets lost */
 	bool is_hanging;   /* in a rule */
 	bool is_cancelled; /* it was asked to stop the statement */
+	bool is_changed;   /* the session, by a handler; and as it was before the transaction */
+	bool was_changed;
 	bool is_async;
 	int64_t gone_us; /* when its client left */
 	struct packet *packets, **packets_end, *packet;
@@ -142,7 +144,7 @@ struct backend {
 };
 
 enum where { AT_START, AT_EVENT, AT_LETTER, AT_HANDLER, AT_COMMIT, AT_COMMITTED };
-enum deed { RAISE, SKIP, HANG, CUT, MUTE, TERMINATE };
+enum deed { RAISE, SKIP, HANG, CUT, MUTE, TERMINATE, SET };
 
 /* What happens to statements for a while. */
 struct rule {

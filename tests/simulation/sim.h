@@ -153,6 +153,9 @@ extern const struct sim_fault sim_receiver_faults[];
  * ended in order. */
 extern const struct sim_fault sim_redis_machine, sim_postgres_machine;
 
+/* Of fleets with a handler. */
+extern const struct sim_fault sim_handler_faults[];
+
 /* What operators do to deliveries: postgres_faults.c. */
 extern const struct sim_fault sim_operator_faults[];
 
@@ -172,6 +175,8 @@ void sim_committed_letter(int process, const unsigned char digest[32], const cha
 void sim_committed_effect(int process, const char *id, size_t id_len);
 /* The database lost what it had committed: these are gone from it. A crash without durable commits, or a standby that
  * was promoted. */
+/* A transaction was committed in a session that a handler has changed. */
+void sim_committed_changed(int process);
 void sim_forgot_row(const char *id, size_t id_len);
 void sim_forgot_letter(const unsigned char digest[32]);
 

@@ -259,6 +259,8 @@ void plan_make(struct plan *p)
 		choose_faults(p, sim_postgres_faults, faults / 2, is_narrow);
 	add_hooks(p, faults);
 	add_machines(p, faults, is_narrow);
+	if (p->settings.has_handler && sim_chance(200))
+		choose_faults(p, sim_handler_faults, 1 + faults / 8, is_narrow);
 	qsort(p->deeds, (size_t)p->deed_count, sizeof(*p->deeds), compare_deeds);
 }
 

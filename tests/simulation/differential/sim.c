@@ -259,6 +259,11 @@ void sim_forgot_delivery(const char *target, const char *id)
 	(void)target, (void)id;
 }
 
+void sim_committed_changed(int process)
+{
+	(void)process;
+}
+
 void sim_lease_refused(void)
 {
 }
