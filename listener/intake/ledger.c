@@ -373,6 +373,12 @@ void ledger_forget_cursors(struct ledger *l)
 		drop(&list_entry(node, struct entry, link)->cursor);
 }
 
+void ledgers_forget_cursors(struct list *ledgers)
+{
+	list_each(node, after, ledgers)
+		ledger_forget_cursors(list_entry(node, struct ledger, link));
+}
+
 struct ledger *ledger_new(const struct ledger_settings *settings)
 {
 	struct ledger *l = memory_calloc(1, sizeof(*l));

@@ -130,8 +130,7 @@ void profiled_forget(struct profiled *s)
 {
 	if (s->profile->cursor.kind == CURSOR_NONE)
 		return;
-	list_each(node, after, &s->lines)
-		ledger_forget_cursors(list_entry(node, struct open_line, node)->ledger);
+	ledgers_forget_cursors(&s->ledgers);
 	conversation_stop(s->conversation, (unsigned int)s->profile->close_code_on_stop);
 	renew_session(s);
 	if (!s->lease || lease_is_held(s->lease))

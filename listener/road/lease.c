@@ -223,7 +223,7 @@ static void open_postgres(struct lease *l, const struct config *config)
 		.owner = l,
 	};
 
-	snprintf(l->sql, sizeof(l->sql), "SELECT pg_try_advisory_lock(%lld)::text",
+	snprintf(l->sql, sizeof(l->sql), "SELECT pg_catalog.pg_try_advisory_lock(%lld)::text",
 		 (long long)number_of(config->claim_prefix, l->name));
 	l->postgres = postgres_open(l->loop, &settings);
 }

@@ -10,6 +10,7 @@
 #include "heartbeat.lua.h"
 #include "process.h"
 #include "redis.h"
+#include "lease.lua.h"
 #include "register.lua.h"
 #include "release.lua.h"
 #include "renew.lua.h"
@@ -80,7 +81,7 @@ static const char *const script_texts[] = {LUA_HEARTBEAT, LUA_RELEASE, LUA_RENEW
 static const char *const shas[] = {"1111111111111111111111111111111111111111",
 				   "2222222222222222222222222222222222222222",
 				   "3333333333333333333333333333333333333333"};
-enum script { HEARTBEAT, RELEASE, RENEW, SEIZE, REGISTER, NO_SCRIPT };
+enum script { HEARTBEAT, RELEASE, RENEW, SEIZE, REGISTER, LEASE, NO_SCRIPT };
 
 static struct key *find_key(struct bytes name)
 {
@@ -359,11 +360,25 @@ static void run_register(const struct command *c, struct answer *a)
 	add_text(a, "$-1\r\n");
 }
 
+/* lua/lease.lua, in whole seconds */
+static void run_lease(const struct command *c, struct answer *a)
+{
+	struct key *k = find_key(c->words[3]);
+
+	if (k->value && !is_same(c->words[4], k->value, k->value_len)) {
+		add_number(a, ':', 0);
+		return;
+	}
+	put_value(k, c->words[4], number(c->words[5]) / 1000);
+	add_number(a, ':', 1);
+}
+
 static enum script script_of(const struct command *c)
 {
 	if (is_word(c, 0, "EVAL"))
 		return is_same(c->words[1], LUA_SEIZE, strlen(LUA_SEIZE))         ? SEIZE
 		       : is_same(c->words[1], LUA_REGISTER, strlen(LUA_REGISTER)) ? REGISTER
+		       : is_same(c->words[1], LUA_LEASE, strlen(LUA_LEASE))       ? LEASE
 										  : NO_SCRIPT;
 	for (int i = 0; i < 3; i++)
 		if (is_same(c->words[1], shas[i], 40))
@@ -389,6 +404,8 @@ static void run_script(const struct command *c, enum script script, struct answe
 		run_seize(c, a);
 	else if (script == REGISTER)
 		run_register(c, a);
+	else if (script == LEASE)
+		run_lease(c, a);
 	else
 		process_fail("a script that SimRedis does not know: %.*s", (int)c->words[1].len, c->words[1].at);
 }
@@ -413,8 +430,8 @@ static void run_info(struct answer *a)
 
 static const char *name_of(const struct command *c)
 {
-	static const char *const scripts[] = {"heartbeat.lua", "release.lua",  "renew.lua",
-					      "seize.lua",     "register.lua", "?"};
+	static const char *const scripts[] = {"heartbeat.lua", "release.lua", "renew.lua", "seize.lua",
+					      "register.lua",  "lease.lua",   "?"};
 	static const char *const names[] = {"SET", "MGET", "INCR", "DEL", "ZREM", "INFO", "SCRIPT", NULL};
 
 	if (is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA"))
@@ -452,7 +469,7 @@ static bool script_writes(const struct command *c, enum script script)
 /* Under maxmemory, what only frees memory goes on, and scripts that say so, or have freed some before. */
 static bool is_allowed_when_full(const struct command *c, enum script script)
 {
-	return script == RELEASE || script == RENEW || script == REGISTER || script == HEARTBEAT ||
+	return script == RELEASE || script == RENEW || script == REGISTER || script == HEARTBEAT || script == LEASE ||
 	       is_word(c, 0, "DEL") || is_word(c, 0, "ZREM");
 }
 

@@ -127,6 +127,8 @@ static void tell_step(char *step)
 		ledger_leave(ledger);
 	} else if (strcmp(verb, "forget") == 0) {
 		ledger_forget_cursors(ledger);
+	} else if (strcmp(verb, "forget_all") == 0) {
+		ledgers_forget_cursors(&ledgers);
 	} else if (strcmp(verb, "gone") == 0) {
 		cr_assert(list_is_empty(&ledgers), "it is still there");
 	} else {
@@ -223,6 +225,9 @@ STORY(cursor_of_all_connections_goes_on_after_one_is_gone,
       "set lasting; frame a @1; frame b @2; leave; settle b; cursors; settle a; gone; cursors 2")
 STORY(cursors_of_before_are_forgotten,
       "frame a @1; frame b @2; settle b; forget; frame c @1; settle a; cursors; settle c; cursors 1")
+
+STORY(cursors_of_connections_that_are_gone_are_forgotten_too,
+      "set lasting; frame a @1; leave; forget_all; settle a; gone; cursors")
 
 Test(ledger, is_freed_with_events_that_never_settle)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "heartbeat.lua.h"
+#include "lease.lua.h"
 #include "register.lua.h"
 #include "release.lua.h"
 #include "renew.lua.h"
@@ -180,7 +181,7 @@ static void step(void)
 {
 	static const char *const names[] = {"one", "two", "three"};
 	static const char *const attempts[] = {"wsonce:attempts:dedup:a/1", "wsonce:attempts:dedup:b/1"};
-	int kind = below(30);
+	int kind = below(32);
 
 	if (kind < 7) {
 		set(true);
@@ -221,6 +222,14 @@ static void step(void)
 		show(false);
 	} else if (kind == 27) {
 		heartbeat();
+	} else if (kind >= 30) {
+		begin("EVAL");
+		add(LUA_LEASE);
+		add("1");
+		add(draw_key());
+		add(draw_value());
+		add(below(2) ? "30000" : "1000");
+		show(false);
 	} else if (kind == 28) {
 		begin("ZREM");
 		add("wsonce:fleet:dedup:1");

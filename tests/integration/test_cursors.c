@@ -1,0 +1,114 @@
+/* Cursors beside the rows: what they cover is stored, whenever the listener is killed. */
+#include "support.h"
+#include "bench.h"
+
+#define SETTLED_MS 15000
+
+static struct feed *feed;
+static struct listener *dialled;
+
+/* Events are {"n": 1}, {"n": 2} and so on; n is id and cursor. */
+static void start(void)
+{
+	char *config = suite_file(
+		"cursors.json",
+		suite_text("{\"sources\": [{\"name\": \"numbers\", \"url\": \"%s\", \"cursor\": {\"kind\": \"max\", "
+			   "\"scope\": \"source\"}, \"rules\": [{\"when\": {\"/n\": {\"exists\": true}}, \"action\": "
+			   "\"event\", \"id\": [[\"/n\"]], \"cursor\": \"/n\"}]}]}",
+			   feed_url(feed)));
+
+	dialled = listener_start(&(struct listener_options){.database = db, .without_ingest = true}, "--config %s",
+				 config);
+}
+
+static void set_up(void)
+{
+	feed = feed_new();
+	db = database_new();
+	start();
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "%s", process_last_words(listener_process(dialled)));
+}
+
+static void tear_down(void)
+{
+	listener_free(dialled);
+	feed_free(feed);
+	database_free(db);
+}
+
+TestSuite(cursors, .init = set_up, .fini = tear_down, .timeout = 180);
+
+static void send_numbers(int first, int last)
+{
+	for (int n = first; n <= last; n++)
+		feed_sendf(feed, "{\"n\":%d}", n);
+}
+
+static long stored(int first, long last)
+{
+	return database_long(db, "SELECT count(*) FROM events WHERE event_id::int BETWEEN %d AND %ld", first, last);
+}
+
+/* 0: none. */
+static long cursor(void)
+{
+	return database_long(db, "SELECT coalesce(max(value::bigint), 0) FROM cursors WHERE source = 'numbers'");
+}
+
+Test(cursors, cursor_follows_what_is_stored_and_is_last_told_at_the_end)
+{
+	send_numbers(1, 500);
+	cr_assert(wait_until(cursor() == 500, SETTLED_MS));
+	cr_assert_eq(stored(1, 500), 500);
+	send_numbers(501, 600);
+	cr_assert(wait_until(stored(501, 600) == 100, SETTLED_MS));
+	cr_assert_eq(listener_stop(dialled), 0);
+	cr_assert_eq(cursor(), 600);
+}
+
+Test(cursors, cursor_stands_before_an_event_that_cannot_be_stored)
+{
+	struct database *holder = database_open(database_conninfo(db));
+
+	send_numbers(1, 4);
+	cr_assert(wait_until(cursor() == 4, SETTLED_MS));
+	database_exec(holder, "BEGIN");
+	database_exec(holder, "INSERT INTO events (event_id, event_type, payload) VALUES ('5', '', '{}')");
+	send_numbers(5, 20);
+	cr_assert(wait_until(stored(6, 20) == 15, SETTLED_MS));
+	wait_pause_ms(2500);
+	cr_assert_eq(cursor(), 4);
+	send_numbers(21, 21);
+	cr_assert(wait_until(stored(21, 21) == 1, SETTLED_MS));
+	listener_kill(dialled);
+	cr_assert_eq(cursor(), 4);
+	database_free(holder);
+}
+
+/* At some moment of a burst, which the seed draws: in the middle of a batch, between its commit and the cursor's
+ * statement, before either. */
+Test(cursors, listener_that_is_killed_leaves_no_cursor_ahead_of_its_rows)
+{
+	int first = 1, ahead = 0;
+	unsigned int seed = 7;
+	long at = 0;
+
+	for (int round = 0; round < 8; round++) {
+		for (int burst = 0; burst < 40; burst++) {
+			send_numbers(first + burst * 50, first + burst * 50 + 49);
+			wait_pause_ms((int)(rand_r(&seed) % 60));
+			if (cursor() > at && burst > 5 && rand_r(&seed) % 8 == 0)
+				break;
+		}
+		listener_kill(dialled);
+		listener_free(dialled);
+		at = cursor();
+		ahead += at >= first && stored(first, at) != at - first + 1;
+		first += 2000;
+		start();
+		cr_assert(wait_until(feed_connections(feed) == round + 2, SETTLED_MS));
+		cr_assert(wait_until(feed_clients(feed) == 1, SETTLED_MS));
+	}
+	cr_assert_gt(at, 2000, "no cursor was written");
+	cr_assert_eq(ahead, 0);
+}
