@@ -395,7 +395,10 @@ static const char *read_escape(const char *at, const char *end, char **out)
 	unsigned c, low;
 
 	if (at[1] != 'u') {
-		*(*out)++ = letter ? *(letter + 1) : at[1];
+		**out = at[1];
+		if (letter)
+			**out = letter[1];
+		++*out;
 		return at + 2;
 	}
 	c = read_unit(at + 2);

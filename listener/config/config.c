@@ -598,12 +598,14 @@ static void name_claims(struct config *c)
 static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
 {
 	struct reader r = {.config = c, .command = argv[0], .error = error, .error_size = size};
+	const struct setting *config = find_setting("config", 6);
 	const char *file = getenv("WSONCE_CONFIG");
 
+	assert(config);
 	memset(c, 0, sizeof(*c));
 	if (read_defaults(&r))
 		return -1;
-	if (file && *file && set_text(&r, find_setting("config", 6), FROM_ENV, file))
+	if (file && *file && set_text(&r, config, FROM_ENV, file))
 		return -1;
 	if (each_flag(&r, argc, argv, set_file))
 		return -1;

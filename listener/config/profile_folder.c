@@ -222,8 +222,12 @@ static void decode(char *text)
 		char hex[3] = "";
 		long byte = is_code ? strtol(memcpy(hex, text + 1, 2), NULL, 16) : 0;
 
-		*out++ = byte ? (char)byte : *text;
-		text += byte ? 2 : 0;
+		*out = *text;
+		if (byte) {
+			*out = (char)byte;
+			text += 2;
+		}
+		out++;
 	}
 	*out = '\0';
 }

@@ -51,14 +51,16 @@ static char *read_secret(const struct placeholder *p, struct template_scope *sco
 {
 	bool is_env = has_prefix(p, "env:");
 	size_t skip = is_env ? 4 : 5;
-	char *name, *text;
+	char *name, *text = NULL;
+	const char *value;
 
 	if (scope->keeps_secrets)
 		return memory_strndup(p->begin, (size_t)(p->end - p->begin));
 	name = memory_strndup(p->name + skip, p->len - skip);
-	if (is_env)
-		text = getenv(name) ? memory_strdup(getenv(name)) : NULL;
-	else
+	value = is_env ? getenv(name) : NULL;
+	if (value)
+		text = memory_strdup(value);
+	else if (!is_env)
 		text = secret_read(name);
 	if (!text)
 		snprintf(scope->fault, sizeof(scope->fault), "%s %.120s %s", is_env ? "the variable" : "the file", name,
