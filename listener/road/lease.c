@@ -2,7 +2,8 @@
  * be another's. In doubt it is lost: two connections to such a feed are refused, or see its events under two ids.
  *
  * In Redis it is a key with a time to live. The time counts from before the command was sent, so it ends here sooner
- * than there. Without Redis it is an advisory lock: Postgres lets go of it when the session's connection ends. */
+ * than there. Without Redis it is an advisory lock: Postgres lets go of it when the connection ends. It is the lock of
+ * a transaction that stays open, which a pooler keeps on one connection; a session's lock would be anybody's. */
 #include "road/lease.h"
 
 #include <stdio.h>
@@ -21,12 +22,15 @@
 #include "release.lua.h"
 
 #define TTL_MS    1200 /* in Redis */
-#define MARGIN_MS 200  /* of it, in which the owner ends the connection */
+#define MARGIN_MS 300  /* of it, in which the owner ends the connection: more than ASK_MS, after which that is seen */
 #define ASK_MS    250  /* between two questions */
 #define LATE_MS   1000 /* an answer that is later ends Redis' connection */
 #define LEAVE_MS  300  /* in which a lease can be given back */
 
 enum lease_state { LEASE_WAITING, LEASE_HELD, LEASE_CLOSING };
+
+/* What Postgres is asked next. */
+enum lease_step { STEP_BEGIN, STEP_LOCK, STEP_ROLLBACK };
 
 struct lease {
 	uv_loop_t *loop;
@@ -36,6 +40,7 @@ struct lease {
 	uv_timer_t timer;
 	struct redis *redis;       /* NULL: --redis none */
 	struct postgres *postgres; /* NULL: there is Redis */
+	enum lease_step step;
 	struct resp command;
 	char *key;
 	char value[80];
@@ -142,16 +147,23 @@ static void on_postgres_answer(void *owner, const struct postgres_answer *answer
 	size_t len;
 
 	l->is_asking = false;
-	if (answer->result == POSTGRES_OK && answer->rows && *postgres_cell(answer, 0, 0, &len) == 't')
+	if (answer->result != POSTGRES_OK) {
+		l->step = STEP_ROLLBACK;
+		lose(l, "the transaction of its lock has ended");
+	} else if (l->step != STEP_LOCK) {
+		l->step = l->step == STEP_ROLLBACK ? STEP_BEGIN : STEP_LOCK;
+	} else if (answer->rows && *postgres_cell(answer, 0, 0, &len) == 't') {
 		take(l);
+	}
 }
 
-/* The session has ended, and the lock with it. */
+/* The connection has ended, and the lock with it. */
 static void on_postgres_state(void *owner, enum postgres_state state)
 {
 	struct lease *l = owner;
 
 	if (state == POSTGRES_DOWN) {
+		l->step = STEP_BEGIN;
 		l->is_asking = false;
 		lose(l, "the connection to Postgres ended");
 	}
@@ -163,12 +175,17 @@ static void on_postgres_unusable(void *owner, const char *sentence, int status)
 	(void)owner, (void)sentence, (void)status;
 }
 
-/* Of who has it, too: a connection that is gone without a word shows by the answer that does not come. */
+/* Of who has it, too: a connection that is gone without a word shows by the answer that does not come. With another
+ * isolation level the transaction would keep a snapshot, and vacuum from its work. */
 static void ask_postgres(struct lease *l)
 {
+	const char *const texts[] = {[STEP_BEGIN] = "BEGIN ISOLATION LEVEL READ COMMITTED",
+				     [STEP_LOCK] = l->sql,
+				     [STEP_ROLLBACK] = "ROLLBACK"};
+
 	if (l->is_asking || postgres_state(l->postgres) != POSTGRES_READY)
 		return;
-	l->is_asking = postgres_query(l->postgres, l->state == LEASE_HELD ? "SELECT 1" : l->sql, NULL, 0) == 0;
+	l->is_asking = postgres_query(l->postgres, texts[l->step], NULL, 0) == 0;
 	l->asked_ms = now_ms(l);
 }
 
@@ -223,7 +240,7 @@ static void open_postgres(struct lease *l, const struct config *config)
 		.owner = l,
 	};
 
-	snprintf(l->sql, sizeof(l->sql), "SELECT pg_catalog.pg_try_advisory_lock(%lld)::text",
+	snprintf(l->sql, sizeof(l->sql), "SELECT pg_catalog.pg_try_advisory_xact_lock(%lld)::text",
 		 (long long)number_of(config->claim_prefix, l->name));
 	l->postgres = postgres_open(l->loop, &settings);
 }

@@ -7,6 +7,8 @@
 
 static struct feed *feed;
 static struct listener *both[2];
+static bool is_pooled; /* by PgBouncer, in transaction mode */
+static char *pooled;   /* conninfo, or NULL */
 
 static struct listener *start(const char *redis, int i)
 {
@@ -17,16 +19,20 @@ static struct listener *start(const char *redis, int i)
 				      "\"id\": [[\"/id\"]]}]}]}",
 				      feed_url(feed)));
 
-	return both[i] = listener_start(
-		       &(struct listener_options){
-			       .database = db, .redis = redis, .without_ingest = true, .without_waiting = true},
-		       "--config %s", config);
+	return both[i] = listener_start(&(struct listener_options){.database = db,
+								   .postgres = pooled,
+								   .redis = redis,
+								   .without_ingest = true,
+								   .without_waiting = true},
+					"--config %s", config);
 }
 
 static void start_both(const char *redis)
 {
 	feed = feed_new();
 	db = database_new();
+	if (is_pooled)
+		pooled = bouncer_conninfo(bouncer_new(6), db);
 	start(redis, 0);
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "%s", process_last_words(listener_process(both[0])));
 	start(redis, 1);
@@ -73,6 +79,14 @@ Test(lease, another_takes_over_from_one_that_stopped)
 
 Test(lease, without_redis_a_session_of_postgres_has_it)
 {
+	start_both("none");
+	expect_takeover(listener_kill);
+}
+
+/* Its sessions belong to others between two transactions. */
+Test(lease, without_redis_a_pooler_may_stand_between)
+{
+	is_pooled = true;
 	start_both("none");
 	expect_takeover(listener_kill);
 }
