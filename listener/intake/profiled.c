@@ -220,7 +220,7 @@ static void on_event(void *of, const struct session_event *event)
 	struct open_line *o = of;
 	const struct feed_event taken = {
 		.id = event->id,
-		.type = event->type,
+		.type = event->type.at ? event->type : (struct slice){"", 0},
 		.payload = event->payload,
 		.time = event->time,
 		.unit = event->time_unit,
