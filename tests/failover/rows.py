@@ -355,10 +355,6 @@ class Death(Row):
         await asyncio.gather(*(listener.start() for listener in fleet.listeners))
         await trial.goes_on(1)
 
-        async def are_over():
-            return not await trial.redis.claims(fleet.claim_prefix, "fleet-1-1")
-        await wait_until(are_over, READY_S, "claims of the dead are over")
-
 
 ROWS = [
     Pair("Postgres, synchronous: the primary dies", ONE, is_quick=True),

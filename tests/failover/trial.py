@@ -8,7 +8,7 @@ from figure import Figure
 from rig.feed import event_message
 from rig.load import Producer, producer_payload
 from rig.process import Process
-from rig.waiting import RigError, wait_until
+from rig.waiting import RigError, comes_true, wait_until
 
 LISTENERS = 3
 FEED_RATE, PRODUCER_RATE = 200, 100
@@ -88,6 +88,8 @@ class Trial(Bench):
         fleet, figure = self.fleet, self.figure
         await self.goes_on(1)
         self.ended_at = time.time()
+        await fleet.settle()
+        await comes_true(self.are_claims_over, 2 * CLAIM_TTL_S)
         counts = await fleet.account()
         missing = fleet.wanted - fleet.rows.keys()
         had = missing & self.gone.keys()
@@ -110,6 +112,10 @@ class Trial(Bench):
         figure.at_most("listeners that warn of asynchronous standbys wrongly, or do not",
                        abs(warnings - self.row.warns * LISTENERS), 0)
         await self.judge_repair(missing)
+
+    async def are_claims_over(self):
+        """Those of the dead, and those whose marks a replica has not got, end with their TTL."""
+        return not await self.redis.claims(self.fleet.claim_prefix)
 
     def longest_pause(self):
         """From the failover on, between two commits wherever they went."""
