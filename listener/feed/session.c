@@ -184,10 +184,14 @@ static void use_mirror(struct session *s, size_t mirror, struct template_scope *
 
 static void render_url(struct session *s, enum session_how how, size_t mirror, struct template_scope *scope)
 {
+	const char *text = how == HOW_RESUME ? s->profile->url_resume : s->profile->url;
+
 	if (how == HOW_REDIRECT)
 		bytes_add(&s->url_json, s->redirect.at, s->redirect.len);
+	else if (text)
+		template_render_text(&s->url_json, text, scope);
 	else
-		template_render_text(&s->url_json, how == HOW_RESUME ? s->profile->url_resume : s->profile->url, scope);
+		bytes_add_text(&s->url_json, "null"); /* of producers alone */
 	s->url = make_text(bytes_slice(&s->url_json));
 	if (how != HOW_REDIRECT)
 		use_mirror(s, mirror, scope);

@@ -169,6 +169,19 @@ Test(session, secret_that_is_missing_is_named, .fini = end)
 	cr_assert_str_eq(dial.fault, "the variable NOT_SET is not set");
 }
 
+Test(session, profile_of_producers_leads_nowhere)
+{
+	static const char text[] = "{\"accept_subprotocols\": [\"x\"], " EVENT "}";
+	struct profile_fault fault;
+	struct session_dial dial;
+
+	profile = profile_parse(text, strlen(text), "test", NULL, &fault);
+	heard.session = session_new(profile, false);
+	session_connect(heard.session, 1, 0, 0, &dial);
+	cr_assert_null(dial.url);
+	end();
+}
+
 Test(session, mirror_takes_the_query_of_the_url, .fini = end)
 {
 	struct session_dial dial;
