@@ -1,4 +1,5 @@
--- What the roles of sql/roles.sql may do with the tables that this role owns. Roles that there are not get nothing.
+-- What the roles of sql/roles.sql may do with the tables that this role owns. Roles that there are not get nothing. The
+-- variables of a session may let others take it over: a reader does not see them.
 DO $$
 DECLARE
 	g RECORD;
@@ -24,7 +25,8 @@ BEGIN
 		) AS tables (name, has_id, listener, operator)
 		CROSS JOIN LATERAL (VALUES
 			('wsonce_listener', listener), ('wsonce_operator', pg_catalog.concat_ws(', ', listener, operator)),
-			('wsonce_reader', 'SELECT')
+			('wsonce_reader', CASE WHEN name = 'cursors'
+				THEN 'SELECT (source, scope, kind, value, instance_id, changed_at)' ELSE 'SELECT' END)
 		) AS given (role, rights)
 		JOIN pg_catalog.pg_roles ON rolname = role
 		JOIN pg_catalog.pg_class AS ours ON ours.oid = pg_catalog.to_regclass('wsonce_schema')

@@ -127,6 +127,9 @@ Test(roles, a_reader_reads)
 	expect_right("wsonce_reader", "events", "SELECT", 1);
 	expect_right("wsonce_reader", "events", "INSERT", 0);
 	expect_right("wsonce_reader", "outbox", "UPDATE", 0);
+	expect_right("wsonce_reader", "cursors", "SELECT", 0); /* but of its columns without secrets */
+	cr_assert(database_long(db, "SELECT has_column_privilege('wsonce_reader', 'cursors', 'value', 'SELECT')"));
+	cr_assert(!database_long(db, "SELECT has_column_privilege('wsonce_reader', 'cursors', 'variables', 'SELECT')"));
 }
 
 /* Tables that were made without the roles. */
