@@ -346,11 +346,11 @@ static void start_timers(struct live *l, int64_t seconds)
 
 static void forget(struct live *l)
 {
-	struct seen *seen, *after;
+	struct seen *seen = l->seen, *after;
 
-	HASH_ITER(hh, l->seen, seen, after)
-	{
-		HASH_DEL(l->seen, seen);
+	HASH_CLEAR(hh, l->seen);
+	for (; seen; seen = after) {
+		after = seen->hh.next;
 		free(seen);
 	}
 	conversation_free(l->conversation);

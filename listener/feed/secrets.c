@@ -59,6 +59,7 @@ static void read_text(struct secrets *s, const char *text)
 	}
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): jansson lets nothing be deeper than 2048 */
 static void read_value(struct secrets *s, const json_t *value)
 {
 	const char *key;

@@ -20,8 +20,8 @@ struct line_owner {
 	void (*on_secret)(void *arg, const char *text, size_t len);
 };
 
-/* Begins to connect as dial says, after its HTTP call if there is one. parts must outlive the line, dial is copied. */
-struct line *line_new(const struct conversation_parts *parts, const struct session_dial *dial, size_t mirror,
+/* Begins to connect as how says, after its HTTP call if there is one. parts must outlive the line, how is copied. */
+struct line *line_new(const struct conversation_parts *parts, const struct session_dial *how, size_t mirror,
 		      const struct line_owner *owner, void *arg);
 
 /* Ends the connection, if there is still one, with this code; 0: without a word. on_end is not called. */

@@ -617,7 +617,7 @@ void dial_leave(struct dial *d, unsigned int code)
 	d->state = DIAL_LEAVING;
 	ws_link_leave(&d->link);
 	frames_close(d->frames, code);
-	uv_timer_start(&d->deadline, on_deadline, LINGER_S * 1000, 0);
+	uv_timer_start(&d->deadline, on_deadline, (uint64_t)LINGER_S * 1000, 0);
 	want_write(d);
 }
 

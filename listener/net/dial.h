@@ -18,7 +18,7 @@ struct dial;
 struct dialler *dialler_open(struct ws *ws, const struct config *config, bool has_tls, char *error, size_t size);
 
 /* After the loop has ended, with all connections. NULL is allowed. */
-void dialler_free(struct dialler *d);
+void dialler_free(struct dialler *all);
 
 /* How a connection ended, or why there is none. */
 struct dial_end {
