@@ -90,7 +90,7 @@ Test(max_age, it_needs_to_know_where_the_time_is)
 {
 	db = database_new();
 	run_expect_error(db, 2, "--time-pointer", "listen --source ws://h --max-age 30d");
-	run_expect_error(db, 2, "--max-age", "listen --source ws://h --time-pointer /t --max-age 30");
+	run_expect_error(db, 2, "--max-age", "listen --source ws://h --time-pointer /t --max-age 30x");
 }
 
 Test(max_age, a_stale_event_is_one_dead_letter_for_the_whole_fleet)
