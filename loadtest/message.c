@@ -87,7 +87,8 @@ static char *put_id(const struct message_form *form, char *out, uint64_t n)
 
 size_t message_most(const struct message_form *form)
 {
-	return strlen(form->prefix) * 2 + form->payload_bytes + ENVELOPE_MOST + MESSAGE_TRADES_EACH * TRADE_MOST;
+	return strlen(form->prefix) * 2 + form->payload_bytes + ENVELOPE_MOST +
+	       (size_t)MESSAGE_TRADES_EACH * TRADE_MOST;
 }
 
 size_t message_id(const struct message_form *form, uint64_t n, char *out)

@@ -48,8 +48,11 @@ struct ledger {
 
 static void keep(struct kept *k, struct slice text)
 {
+	char *copy = memory_alloc(text.len + 1);
+
+	memcpy(copy, text.at, text.len);
 	free(k->at);
-	*k = (struct kept){memcpy(memory_alloc(text.len + 1), text.at, text.len), text.len};
+	*k = (struct kept){copy, text.len};
 }
 
 static void drop(struct kept *k)
@@ -245,9 +248,11 @@ static void join_neighbours(struct ledger *l, struct entry *e)
 /* Takes the durable ones off the beginning. */
 static void take_off(struct ledger *l)
 {
-	struct entry *e;
+	list_each(node, after, &l->entries) {
+		struct entry *e = list_entry(node, struct entry, link);
 
-	while ((e = neighbour(l, l->entries.next)) && is_durable(e)) {
+		if (!is_durable(e))
+			return;
 		if (e->cursor.at)
 			note(l, &l->cursor, slice_of(&e->cursor));
 		if (e->is_release)

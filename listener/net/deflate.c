@@ -87,7 +87,7 @@ int deflate_read_terms(const char *value, struct deflate_terms *terms)
 		one = 0;
 	while (one && (name = next_word(&at, &parameter))) {
 		one = judge_parameter(name, parameter);
-		one = seen & one ? 0 : one;
+		one = (seen & one) ? 0 : one;
 		seen |= one;
 	}
 	free(text);
