@@ -76,7 +76,8 @@ class Fleet:
             return
         config = f"{self.rig.directory}/{self.profile}.json"
         with open(config, "w") as file:
-            json.dump({"sources": [{"profile": self.profile, "url": url, "on_open": [], "mirrors": []}]}, file)
+            json.dump({"sources": [{"profile": self.profile, "url": url, "url_resume": url, "on_open": [], "mirrors": []}]},
+                      file)
         await self.start("--config", config)
 
     async def open_ingest(self):
