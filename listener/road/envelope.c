@@ -12,6 +12,7 @@
 #include <yajl/yajl_parse.h>
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/keyed.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -22,9 +23,7 @@
 
 /* One pointer, and how much of it the place that the parser is at agrees with. */
 struct pointer {
-	char *steps[POINTER_STEPS_MAX];
-	size_t step_len[POINTER_STEPS_MAX];
-	long index[POINTER_STEPS_MAX]; /* the step as an array index; -1: it is none */
+	struct json_step steps[POINTER_STEPS_MAX];
 	int count;
 	int matched;        /* steps that the current path agrees with, from the root on */
 	uint32_t seen;      /* bit n: step n was met; once more makes the message ambiguous */
@@ -132,42 +131,9 @@ static int enter_element(struct envelope *e)
 		struct pointer *t = &e->pointers[i];
 
 		if (t->count > level && t->matched >= level)
-			t->matched = level + (t->index[level] == at);
+			t->matched = level + (t->steps[level].index == at);
 	}
 	return 1;
-}
-
-static long read_unit(const char *hex4)
-{
-	char digits[5] = {hex4[0], hex4[1], hex4[2], hex4[3], '\0'};
-
-	return strtol(digits, NULL, 16);
-}
-
-/* Does the string token raw, escapes and all, hold half of a surrogate pair? yajl decodes that to
- * a question mark, which would give different ids one name. */
-static bool has_lone_surrogate(const char *raw, size_t len)
-{
-	const char *escape = memchr(raw, '\\', len);
-
-	for (size_t i = escape ? (size_t)(escape - raw) : len; i + 1 < len; i++) {
-		long unit;
-
-		if (raw[i] != '\\')
-			continue;
-		if (raw[++i] != 'u')
-			continue;
-		unit = read_unit(raw + i + 1);
-		if (unit < 0xd800 || unit > 0xdfff)
-			continue;
-		if (unit > 0xdbff || i + 10 >= len || raw[i + 5] != '\\' || raw[i + 6] != 'u')
-			return true;
-		unit = read_unit(raw + i + 7);
-		if (unit < 0xdc00 || unit > 0xdfff)
-			return true;
-		i += 10;
-	}
-	return false;
 }
 
 static int keep_text(struct envelope *e, struct pointer *t, const char *text, size_t len)
@@ -176,7 +142,8 @@ static int keep_text(struct envelope *e, struct pointer *t, const char *text, si
 
 	if (memchr(text, '\0', len))
 		return fault_in_value(e, t, "holds \\u0000, which Postgres cannot store");
-	if (has_lone_surrogate(e->message + begin, position(e) - begin))
+	/* yajl decodes it to a question mark, which would give different ids one name. */
+	if (json_has_half_pair(e->message + begin, position(e) - begin))
 		return fault_in_value(e, t, "holds half of a surrogate pair");
 	if (t->copy_size < len + 1) {
 		t->copy_size = len + 1;
@@ -296,12 +263,13 @@ static int on_close(void *ctx)
  * question mark, which is another name. */
 static bool is_step(const struct envelope *e, const struct pointer *t, int level, const void *key, size_t len)
 {
+	const struct json_step *step = &t->steps[level];
 	size_t begin;
 
-	if (t->step_len[level] != len || memcmp(t->steps[level], key, len) != 0)
+	if (step->len != len || memcmp(step->name, key, len) != 0)
 		return false;
 	begin = token_begin(e);
-	return !has_lone_surrogate(e->message + begin, position(e) - begin);
+	return !json_has_half_pair(e->message + begin, position(e) - begin);
 }
 
 /* The same member twice on the way to a target: one parser takes the first, jsonb the last, so
@@ -342,48 +310,14 @@ static const yajl_callbacks callbacks = {
 	.yajl_end_array = on_close,
 };
 
-/* A step that is an array index by RFC 6901: digits without a leading zero. */
-static long step_index(const char *step)
-{
-	size_t digits = strspn(step, "0123456789");
-
-	if (!digits || step[digits] || digits > 9 || (step[0] == '0' && digits > 1))
-		return -1;
-	return strtol(step, NULL, 10);
-}
-
-static void unescape_step(char *step)
-{
-	char *out = step;
-
-	for (; *step; step++) {
-		if (*step == '~') {
-			*out++ = step[1] == '1' ? '/' : '~';
-			step++;
-		} else {
-			*out++ = *step;
-		}
-	}
-	*out = '\0';
-}
-
 static void add_pointer(struct envelope *e, const char *pointer, bool is_text)
 {
 	struct pointer *t = &e->pointers[e->count++];
 
 	t->is_text = is_text;
 	t->name = memory_strdup(pointer);
-	while (*pointer == '/') {
-		size_t n = strcspn(pointer + 1, "/");
-
-		assert(t->count < POINTER_STEPS_MAX); /* config.c has checked it */
-		t->steps[t->count] = memory_strndup(pointer + 1, n);
-		unescape_step(t->steps[t->count]);
-		t->step_len[t->count] = strlen(t->steps[t->count]);
-		t->index[t->count] = step_index(t->steps[t->count]);
-		t->count++;
-		pointer += n + 1;
-	}
+	t->count = json_steps(pointer, t->steps, POINTER_STEPS_MAX);
+	assert(t->count >= 0); /* config.c has checked it */
 	if (t->count > e->deepest)
 		e->deepest = t->count;
 }
@@ -410,8 +344,7 @@ void envelope_free(struct envelope *e)
 	for (int i = 0; i < e->count; i++) {
 		struct pointer *t = &e->pointers[i];
 
-		for (int n = 0; n < t->count; n++)
-			free(t->steps[n]);
+		json_steps_free(t->steps, t->count);
 		free((char *)t->name);
 		free(t->copy);
 	}

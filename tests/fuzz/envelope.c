@@ -83,11 +83,12 @@ static json_t *tree_find(json_t *tree, const char *pointer)
 		char index[30];
 		size_t i;
 
-		json_object_foreach(tree, key, value) if (json_is_step(pointer + 1, n, key, strlen(key))) found = value;
+		json_object_foreach(tree, key, value) if (oracle_is_step(pointer + 1, n, key, strlen(key))) found =
+			value;
 		json_array_foreach(tree, i, value)
 		{
 			snprintf(index, sizeof(index), "%zu", i);
-			if (json_is_step(pointer + 1, n, index, strlen(index)))
+			if (oracle_is_step(pointer + 1, n, index, strlen(index)))
 				found = value;
 		}
 		tree = found;
@@ -105,7 +106,7 @@ static unsigned int expect_text(struct span message, const char *pointer, char *
 
 	*text = NULL;
 	*len = 0;
-	switch (json_find(message, pointer, &value)) {
+	switch (oracle_find(message, pointer, &value)) {
 	case JSON_ABSENT:
 		return 0;
 	case JSON_TWICE:
@@ -122,7 +123,7 @@ static unsigned int expect_text(struct span message, const char *pointer, char *
 		*len = value.len;
 		return 0;
 	}
-	*text = json_decode(value, len);
+	*text = oracle_decode(value, len);
 	if (!*text)
 		return HAS_HALF_PAIR | (memmem(value.at, value.len, "\\u0000", 6) ? HAS_NUL : 0);
 	return memchr(*text, '\0', *len) ? HAS_NUL : 0;
@@ -175,7 +176,7 @@ static void expect(struct audit_list *e, const struct pointers *p, const struct 
 	if (p->time && expect_text(p->message, p->time, &e->time, &e->time_len) == NAMED_TWICE)
 		e->faults |= NAMED_TWICE;
 	e->payload = (struct span){NULL, 0};
-	switch (json_find(p->message, p->payload, &e->payload)) {
+	switch (oracle_find(p->message, p->payload, &e->payload)) {
 	case JSON_FOUND:
 		break;
 	case JSON_ABSENT:
@@ -288,7 +289,7 @@ static void check_message(struct envelope *reader, struct pointers *p)
 
 	memcpy(kept, p->message.at, p->message.len);
 	p->message.at = kept;
-	facts = json_examine(kept, p->message.len);
+	facts = oracle_examine(kept, p->message.len);
 	tree = load(p->message, &facts);
 	expect(&e, p, &facts);
 	why = envelope_read(reader, kept, p->message.len, &view);

@@ -199,7 +199,7 @@ static const char *skip_value(struct walk *w, const char *at, int depth)
 	}
 }
 
-struct json_facts json_examine(const char *text, size_t len)
+struct json_facts oracle_examine(const char *text, size_t len)
 {
 	struct walk w = {.end = text + len};
 	const char *at = skip_value(&w, skip_blanks(&w, text), 1);
@@ -208,7 +208,7 @@ struct json_facts json_examine(const char *text, size_t len)
 	return w.facts;
 }
 
-char *json_decode(struct span quoted, size_t *len)
+char *oracle_decode(struct span quoted, size_t *len)
 {
 	json_t *value = json_loadb(quoted.at, quoted.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 	char *text = NULL;
@@ -222,7 +222,7 @@ char *json_decode(struct span quoted, size_t *len)
 	return text;
 }
 
-bool json_is_step(const char *token, size_t n, const char *key, size_t key_len)
+bool oracle_is_step(const char *token, size_t n, const char *key, size_t key_len)
 {
 	const char *end = token + n, *key_end = key + key_len;
 
@@ -240,8 +240,8 @@ bool json_is_step(const char *token, size_t n, const char *key, size_t key_len)
 static bool is_name(struct span quoted, const char *token, size_t n)
 {
 	size_t len;
-	char *name = json_decode(quoted, &len);
-	bool is_same = name && json_is_step(token, n, name, len);
+	char *name = oracle_decode(quoted, &len);
+	bool is_same = name && oracle_is_step(token, n, name, len);
 
 	free(name);
 	return is_same;
@@ -281,7 +281,7 @@ static int find_step(struct span container, const char *token, size_t n, struct 
 	return found;
 }
 
-enum json_found json_find(struct span text, const char *pointer, struct span *value)
+enum json_found oracle_find(struct span text, const char *pointer, struct span *value)
 {
 	struct walk w = {.end = text.at + text.len};
 	const char *begin = skip_blanks(&w, text.at);

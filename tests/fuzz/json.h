@@ -22,7 +22,7 @@ struct json_facts {
 	int values;           /* the same, the innermost scalar counted */
 };
 
-struct json_facts json_examine(const char *text, size_t len);
+struct json_facts oracle_examine(const char *text, size_t len);
 
 enum json_found {
 	JSON_FOUND,
@@ -31,12 +31,12 @@ enum json_found {
 };
 
 /* The value at pointer in text, which is JSON. */
-enum json_found json_find(struct span text, const char *pointer, struct span *value);
+enum json_found oracle_find(struct span text, const char *pointer, struct span *value);
 
 /* Decodes a string or a name, quotes included; NULL if it holds half a surrogate pair. */
-char *json_decode(struct span quoted, size_t *len);
+char *oracle_decode(struct span quoted, size_t *len);
 
 /* Is key what the reference token (n bytes, escaped) of a pointer names? */
-bool json_is_step(const char *token, size_t n, const char *key, size_t key_len);
+bool oracle_is_step(const char *token, size_t n, const char *key, size_t key_len);
 
 #endif

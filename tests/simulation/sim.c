@@ -427,8 +427,8 @@ static void tell_gone(void *arg)
 	g->on_gone(g->arg, true);
 }
 
-/* The kernel of a process that died closes its sockets: the server learns it after what was sent before. */
-void sim_close_fds_of(int process)
+/* tell makes sure that g is told. */
+static void close_all_of(int process, void (*tell)(int fd, struct gone *g))
 {
 	for (int i = 0; i < sim.fd_count; i++) {
 		struct fd *f = &sim.fds[i];
@@ -439,30 +439,35 @@ void sim_close_fds_of(int process)
 		if (f->on_gone && !f->is_cut) {
 			g = sim_alloc(sizeof(*g));
 			*g = (struct gone){f->on_gone, f->arg};
-			sim_fd_later(FIRST_FD + i, true, tell_gone, g);
+			tell(FIRST_FD + i, g);
 		}
 		sim_fd_close(FIRST_FD + i);
 	}
 }
 
+static void tell_behind(int fd, struct gone *g)
+{
+	sim_fd_later(fd, true, tell_gone, g);
+}
+
+/* The kernel of a process that died closes its sockets: the server learns it after what was sent before. */
+void sim_close_fds_of(int process)
+{
+	close_all_of(process, tell_behind);
+}
+
 #define KEEPALIVE_US INT64_C(20000000) /* until a server finds out by itself that a machine is gone */
+
+static void tell_late(int fd, struct gone *g)
+{
+	(void)fd;
+	sim_at(KEEPALIVE_US, tell_gone, g);
+}
 
 /* Nobody tells the servers. */
 void sim_vanish_fds_of(int process)
 {
-	for (int i = 0; i < sim.fd_count; i++) {
-		struct fd *f = &sim.fds[i];
-		struct gone *g;
-
-		if (!f->is_open || f->process != process)
-			continue;
-		if (f->on_gone && !f->is_cut) {
-			g = sim_alloc(sizeof(*g));
-			*g = (struct gone){f->on_gone, f->arg};
-			sim_at(KEEPALIVE_US, tell_gone, g);
-		}
-		sim_fd_close(FIRST_FD + i);
-	}
+	close_all_of(process, tell_late);
 }
 
 /* --- the history --- */
