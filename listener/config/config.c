@@ -30,6 +30,7 @@ struct setting {
 };
 
 #define KEY_BYTES_MIN 16
+#define FILE_TEXT_MAX (64 << 20) /* bytes of the settings file */
 
 #define AT(member) offsetof(struct config, member)
 #define DAY        86400LL
@@ -151,7 +152,7 @@ static const struct setting settings[] = {
 	CHOICE("log-format", "WSONCE_LOG_FORMAT", log_format, "FORMAT", "text", "text json", "text or json"),
 	TEXT("config", "WSONCE_CONFIG", VALUE_TEXT, file, "FILE", NULL,
 	     "JSON object whose keys are these names without the dashes; webhooks has the targets of "
-	     "docs/webhooks.md, sources the profiles of docs/profiles.md"),
+	     "docs/webhooks.md, sources the profiles of docs/feeds/profiles.md"),
 };
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
@@ -172,6 +173,7 @@ struct reader {
 	struct config *config;
 	const char *command;
 	enum origin list_origin[SETTINGS]; /* who filled the list last */
+	struct slice file_text;
 	char *error;
 	size_t error_size;
 };
@@ -429,7 +431,8 @@ static int add_feed(struct reader *r, struct profile *p, const struct profile_fa
 static int read_sources(struct reader *r, const json_t *value)
 {
 	struct profile_fault fault;
-	char where[200];
+	struct profile_origin origin;
+	char path[40];
 	size_t i;
 	json_t *source;
 
@@ -439,8 +442,8 @@ static int read_sources(struct reader *r, const json_t *value)
 	}
 	json_array_foreach(value, i, source)
 	{
-		snprintf(where, sizeof(where), "%.150s, sources[%zu]", r->config->file, i);
-		if (is_listen(r->command) && add_feed(r, profile_read_source(source, where, &fault), &fault))
+		origin = profile_origin_of_source(r->config->file, r->file_text, i, path, sizeof(path));
+		if (is_listen(r->command) && add_feed(r, profile_read_source(source, &origin, &fault), &fault))
 			return -1;
 	}
 	return 0;
@@ -478,32 +481,69 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 	return 0;
 }
 
+/* jansson quotes what it stumbled over: a name if that is there twice, else maybe a password. */
+static int refuse_file(struct reader *r, const json_error_t *where)
+{
+	bool is_name = json_error_code(where) == json_error_duplicate_key;
+	const char *near = is_name ? NULL : strstr(where->text, " near '");
+
+	snprintf(r->error, r->error_size, "--config: %s, line %d, column %d: %.*s", r->config->file, where->line,
+		 where->column, (int)(near ? near - where->text : INT_MAX), where->text);
+	return -1;
+}
+
+/* The whole file, on the heap; NULL after an error. */
+static char *read_file_text(struct reader *r, size_t *len)
+{
+	FILE *in = fopen(r->config->file, "re");
+	size_t size = 0, n = 0;
+	char *text = NULL;
+
+	*len = 0;
+	while (in && (text == NULL || n > 0) && *len < FILE_TEXT_MAX) {
+		if (*len == size)
+			text = memory_realloc(text, size = size ? 2 * size : 4096);
+		*len += n = fread(text + *len, 1, size - *len, in);
+	}
+	if (in && !ferror(in) && *len < FILE_TEXT_MAX) {
+		fclose(in);
+		return text;
+	}
+	snprintf(r->error, r->error_size, "--config: %s cannot be read: %s", r->config->file,
+		 in && !ferror(in) ? "it is too long" : strerror(errno));
+	if (in)
+		fclose(in);
+	free(text);
+	return NULL;
+}
+
+static int read_members(struct reader *r, json_t *root)
+{
+	const char *key;
+	json_t *value;
+	int result = 0;
+
+	json_object_foreach(root, key, value) if (!result) result = read_member(r, key, value);
+	return result;
+}
+
 static int read_file(struct reader *r)
 {
 	json_error_t where;
-	json_t *root, *value;
-	const char *key;
-	int result = 0;
+	size_t len;
+	char *text = read_file_text(r, &len);
+	json_t *root = text ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &where) : NULL;
+	int result = -1;
 
-	root = json_load_file(r->config->file, JSON_REJECT_DUPLICATES, &where);
-	if (!root) {
-		/* jansson quotes what it stumbled over: a name if that is there twice, else maybe a password. */
-		bool is_name = json_error_code(&where) == json_error_duplicate_key;
-		const char *near = is_name ? NULL : strstr(where.text, " near '");
-
-		if (where.line < 0)
-			snprintf(r->error, r->error_size, "--config: %s", where.text);
-		else
-			snprintf(r->error, r->error_size, "--config: %s, line %d, column %d: %.*s", r->config->file,
-				 where.line, where.column, (int)(near ? near - where.text : INT_MAX), where.text);
-		return -1;
-	}
-	if (!json_is_object(root)) {
+	r->file_text = (struct slice){text, len};
+	if (text && !root)
+		refuse_file(r, &where);
+	else if (root && !json_is_object(root))
 		snprintf(r->error, r->error_size, "--config: %s is not a JSON object", r->config->file);
-		result = -1;
-	}
-	json_object_foreach(root, key, value) if (!result) result = read_member(r, key, value);
+	else if (root)
+		result = read_members(r, root);
 	json_decref(root);
+	free(text);
 	return result;
 }
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/slice.h"
 #include "base/timestamp.h"
 
 #define PROFILE_TEXT_MAX  (1 << 20) /* bytes of a profile */
@@ -78,6 +79,14 @@ struct profile_rule {
 /* Where errors of a profile go: one sentence that names key and line, without secrets. */
 struct profile_fault {
 	char text[400];
+};
+
+/* Where a profile, or what replaces its members, is written: for the lines that errors name. */
+struct profile_origin {
+	const char *file;
+	const char *path;   /* in front of each key: "sources[1]"; "": the value is the whole file */
+	struct slice value; /* its JSON; at is NULL if there is none */
+	int line;           /* of its first byte */
 };
 
 struct profile {
@@ -164,8 +173,12 @@ struct profile *profile_read_file(const char *path, const json_t *overrides, str
 struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault);
 void profile_free(struct profile *p);
 
-/* A member of "sources" in the settings: {"profile": NAME, "vars": {...}, overrides...}, or a whole profile. */
-struct profile *profile_read_source(const json_t *source, const char *where, struct profile_fault *fault);
+/* A member of "sources" in the settings: {"profile": NAME, "vars": {...}, overrides...}, or a whole profile; given:
+ * where it is written. */
+struct profile *profile_read_source(const json_t *source, const struct profile_origin *given,
+				    struct profile_fault *fault);
+/* The origin of sources[i] in the text of a settings file; path is filled for it, and lives as long as it does. */
+struct profile_origin profile_origin_of_source(const char *file, struct slice text, size_t i, char *path, size_t size);
 
 /* What close code means, by fatal_close, reset_close and close_policy; -1: the profile says nothing of it. */
 int profile_close(const struct profile *p, int code);

@@ -10,39 +10,76 @@
 
 /* --- complaints --- */
 
+static struct slice find_child(struct slice value, const char *name, size_t index)
+{
+	struct json_step step = {(char *)name, name ? strlen(name) : 0, (long)index};
+
+	if (json_kind(value) != (name ? KIND_OBJECT : KIND_ARRAY))
+		return (struct slice){NULL, 0};
+	return json_child(value, &step);
+}
+
+static int count_lines(const char *from, const char *to)
+{
+	int lines = 0;
+
+	for (; from < to; from++)
+		lines += *from == '\n';
+	return lines;
+}
+
 /* The line of the value that the path leads to, as far as it can be followed; 0: there is no text. */
-static int find_line(const struct profile_reader *r)
+static int find_line(const struct profile_reader *r, const struct profile_origin *origin)
 {
 	struct slice value, found;
-	int line = 1;
 
-	if (!r->text || json_check(r->text, r->len, &value))
+	if (!origin->value.at || json_check(origin->value.at, origin->value.len, &value))
 		return 0;
-	for (size_t i = 0; i < r->depth; i++) {
-		struct json_step step = {(char *)r->path[i].name, 0, (long)r->path[i].index};
-
-		step.len = step.name ? strlen(step.name) : 0;
-		if (json_kind(value) == (step.name ? KIND_ARRAY : KIND_OBJECT))
-			break;
-		found = json_child(value, &step);
+	for (size_t i = 0; i < r->depth && i < PATH_MAX_STEPS; i++) {
+		found = find_child(value, r->path[i].name, r->path[i].index);
 		if (!found.at)
 			break;
 		value = found;
 	}
-	for (const char *at = r->text; at < value.at; at++)
-		line += *at == '\n';
-	return line;
+	return origin->line + count_lines(origin->value.at, value.at);
+}
+
+struct profile_origin profile_origin_of_source(const char *file, struct slice text, size_t i, char *path, size_t size)
+{
+	struct profile_origin origin = {.file = file, .path = path};
+	struct slice value;
+
+	snprintf(path, size, "sources[%zu]", i);
+	if (json_check(text.at, text.len, &value))
+		return origin;
+	value = find_child(value, "sources", 0);
+	if (value.at)
+		origin.value = find_child(value, NULL, i);
+	if (origin.value.at)
+		origin.line = 1 + count_lines(text.at, origin.value.at);
+	return origin;
+}
+
+/* Whose value the path leads to: the profile's own, or one in its place. */
+static const struct profile_origin *find_origin(const struct profile_reader *r)
+{
+	const json_t *found = r->overrides;
+
+	if (found && r->depth && r->path[0].name)
+		found = json_object_get(found, r->path[0].name);
+	if (found && r->depth > 1 && strcmp(r->path[0].name, "vars") == 0)
+		found = json_object_get(found, r->path[1].name);
+	return found ? &r->given : &r->own;
 }
 
 /* rules[2].when./type */
-static void write_path(const struct profile_reader *r, char *out, size_t size)
+static void write_path(const struct profile_reader *r, const char *prefix, char *out, size_t size)
 {
-	size_t used = 0;
+	size_t used = (size_t)snprintf(out, size, "%s", prefix);
 
-	*out = '\0';
-	for (size_t i = 0; i < r->depth && used < size; i++)
+	for (size_t i = 0; i < r->depth && i < PATH_MAX_STEPS && used < size; i++)
 		if (r->path[i].name)
-			used += (size_t)snprintf(out + used, size - used, "%s%.60s", i ? "." : "", r->path[i].name);
+			used += (size_t)snprintf(out + used, size - used, "%s%.60s", used ? "." : "", r->path[i].name);
 		else
 			used += (size_t)snprintf(out + used, size - used, "[%zu]", r->path[i].index);
 }
@@ -60,29 +97,36 @@ static int write_fault(struct profile_fault *fault, const char *source, int line
 	return -1;
 }
 
+/* Writes where r is, and what is wrong there. */
+static void write_complaint(const struct profile_reader *r, struct profile_fault *fault, const char *format, va_list ap)
+{
+	const struct profile_origin *origin = find_origin(r);
+	char what[300], path[160];
+
+	vsnprintf(what, sizeof(what), format, ap);
+	write_path(r, origin->path, path, sizeof(path));
+	write_fault(fault, origin->file, find_line(r, origin), path, what);
+}
+
 int profile_fail(struct profile_reader *r, const char *format, ...)
 {
-	char what[300], path[160];
 	va_list ap;
 
 	va_start(ap, format);
-	vsnprintf(what, sizeof(what), format, ap);
+	write_complaint(r, r->fault, format, ap);
 	va_end(ap);
-	write_path(r, path, sizeof(path));
-	return write_fault(r->fault, r->source, find_line(r), path, what);
+	return -1;
 }
 
 int profile_doubt(struct profile_reader *r, const char *format, ...)
 {
-	char what[300], path[160];
 	va_list ap;
 
+	if (*r->doubt.text)
+		return 0;
 	va_start(ap, format);
-	vsnprintf(what, sizeof(what), format, ap);
+	write_complaint(r, &r->doubt, format, ap);
 	va_end(ap);
-	write_path(r, path, sizeof(path));
-	if (!*r->doubt.text)
-		write_fault(&r->doubt, r->source, find_line(r), path, what);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
-/* profile_folder.c owns where profiles come from: files, the shipped ones by name, the settings file; and what is put
- * in place of their own members there. */
+/* profile_folder.c owns where profiles come from: files, the shipped ones by name, the settings file. What the settings
+ * put in place of a profile's members is profile_override.c's. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -22,53 +22,15 @@ static void refuse_text(const char *source, const json_error_t *e, struct profil
 	profile_fail_at(fault, source, e->line, "column %d: %s", e->column, e->text);
 }
 
-static const char *next_name(const void *ctx, size_t i)
+/* given: where the overrides are written; NULL: nowhere that has lines. */
+static struct profile *parse(const char *text, size_t len, const char *source, const json_t *overrides,
+			     const struct profile_origin *given, struct profile_fault *fault)
 {
-	void *at = json_object_iter((json_t *)ctx);
-
-	while (at && i--)
-		at = json_object_iter_next((json_t *)ctx, at);
-	return at ? json_object_iter_key(at) : NULL;
-}
-
-static int override_vars(json_t *root, const json_t *vars, const char *source, struct profile_fault *fault)
-{
-	json_t *own = json_object_get(root, "vars"), *value;
-	const char *name;
-
-	if (!json_is_object(vars))
-		return profile_fail_at(fault, source, 0, "vars must be an object of variables and their values");
-	json_object_foreach((json_t *)vars, name, value)
-	{
-		const char *near = profile_nearest(name, next_name, own);
-
-		if (!json_object_get(own, name))
-			return profile_fail_at(fault, source, 0, "the profile has no variable \"%.60s\"%s%s%s", name,
-					       near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-		json_object_set(own, name, value);
-	}
-	return 0;
-}
-
-static int override(json_t *root, const json_t *overrides, const char *source, struct profile_fault *fault)
-{
-	const char *name;
-	json_t *value;
-
-	json_object_foreach((json_t *)overrides, name, value)
-	{
-		if (strcmp(name, "vars") != 0)
-			json_object_set(root, name, value);
-		else if (override_vars(root, value, source, fault))
-			return -1;
-	}
-	return 0;
-}
-
-struct profile *profile_parse(const char *text, size_t len, const char *source, const json_t *overrides,
-			      struct profile_fault *fault)
-{
-	struct profile_reader r = {.text = text, .len = len, .source = source, .name = "feed", .fault = fault};
+	struct profile_reader r = {.own = {source, "", {text, len}, 1},
+				   .given = given ? *given : (struct profile_origin){source, "", {NULL, 0}, 0},
+				   .overrides = overrides,
+				   .name = "feed",
+				   .fault = fault};
 	json_error_t error;
 	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
 
@@ -78,10 +40,16 @@ struct profile *profile_parse(const char *text, size_t len, const char *source, 
 	}
 	if (!json_is_object(root))
 		profile_fail_at(fault, source, 1, "a profile is a JSON object");
-	else if (override(root, overrides, source, fault) == 0)
+	else if (profile_override(&r, root) == 0)
 		return profile_from_json(root, &r);
 	json_decref(root);
 	return NULL;
+}
+
+struct profile *profile_parse(const char *text, size_t len, const char *source, const json_t *overrides,
+			      struct profile_fault *fault)
+{
+	return parse(text, len, source, overrides, NULL, fault);
 }
 
 /* --- files --- */
@@ -109,14 +77,20 @@ static char *read_text(const char *path, size_t *len, struct profile_fault *faul
 	return text;
 }
 
-struct profile *profile_read_file(const char *path, const json_t *overrides, struct profile_fault *fault)
+static struct profile *parse_file(const char *path, const json_t *overrides, const struct profile_origin *given,
+				  struct profile_fault *fault)
 {
 	size_t len;
 	char *text = read_text(path, &len, fault);
-	struct profile *p = text ? profile_parse(text, len, path, overrides, fault) : NULL;
+	struct profile *p = text ? parse(text, len, path, overrides, given, fault) : NULL;
 
 	free(text);
 	return p;
+}
+
+struct profile *profile_read_file(const char *path, const json_t *overrides, struct profile_fault *fault)
+{
+	return parse_file(path, overrides, NULL, fault);
 }
 
 /* --- the shipped ones --- */
@@ -294,7 +268,7 @@ static int read_query(char *query, const json_t *own, json_t *vars, json_t *all,
 }
 
 static struct profile *read_with_query(const char *path, const char *name, char *query, const json_t *overrides,
-				       struct profile_fault *fault)
+				       const struct profile_origin *given, struct profile_fault *fault)
 {
 	json_t *own = json_load_file(path, 0, NULL), *all = json_object(), *vars = json_object();
 	struct profile *p = NULL;
@@ -304,7 +278,7 @@ static struct profile *read_with_query(const char *path, const char *name, char 
 	if (read_query(query, json_object_get(own, "vars"), vars, all, name, fault) == 0) {
 		if (json_object_size(vars))
 			json_object_set(all, "vars", vars);
-		p = profile_read_file(path, all, fault);
+		p = parse_file(path, all, given, fault);
 	}
 	json_decref(own);
 	json_decref(all);
@@ -312,7 +286,8 @@ static struct profile *read_with_query(const char *path, const char *name, char 
 	return p;
 }
 
-struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault)
+static struct profile *read_named(const char *spec, const json_t *overrides, const struct profile_origin *given,
+				  struct profile_fault *fault)
 {
 	char *name = memory_strdup(spec), *query = name, *path;
 	struct profile *p = NULL;
@@ -320,35 +295,48 @@ struct profile *profile_read_named(const char *spec, const json_t *overrides, st
 	strsep(&query, "?");
 	path = find_file(name, fault);
 	if (path)
-		p = query ? read_with_query(path, name, query, overrides, fault)
-			  : profile_read_file(path, overrides, fault);
+		p = query ? read_with_query(path, name, query, overrides, given, fault)
+			  : parse_file(path, overrides, given, fault);
 	free(path);
 	free(name);
 	return p;
 }
 
+struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault)
+{
+	return read_named(spec, overrides, NULL, fault);
+}
+
 /* --- the settings file --- */
 
-struct profile *profile_read_source(const json_t *source, const char *where, struct profile_fault *fault)
+/* A shipped profile, or a file, of which source replaces members. */
+static struct profile *read_changed(const json_t *source, const struct profile_origin *given,
+				    struct profile_fault *fault)
 {
-	struct profile_reader r = {.source = where, .name = "feed", .fault = fault};
 	const char *name = json_string_value(json_object_get(source, "profile"));
+	json_t *rest = json_copy((json_t *)source);
 	struct profile *p;
-	json_t *rest;
 
-	if (!json_is_object(source)) {
-		profile_fail_at(fault, where, 0, "must be an object: {\"profile\": NAME} or a whole profile");
-		return NULL;
-	}
-	if (!json_object_get(source, "profile"))
-		return profile_from_json(json_deep_copy(source), &r);
-	if (!name) {
-		profile_fail_at(fault, where, 0, "profile must be a text: the name of a shipped profile");
-		return NULL;
-	}
-	rest = json_copy((json_t *)source);
 	json_object_del(rest, "profile");
-	p = strchr(name, '/') ? profile_read_file(name, rest, fault) : profile_read_named(name, rest, fault);
+	p = strchr(name, '/') ? parse_file(name, rest, given, fault) : read_named(name, rest, given, fault);
 	json_decref(rest);
 	return p;
+}
+
+struct profile *profile_read_source(const json_t *source, const struct profile_origin *given,
+				    struct profile_fault *fault)
+{
+	struct profile_reader r = {.own = *given, .given = *given, .name = "feed", .fault = fault};
+
+	if (json_is_object(source) && json_is_string(json_object_get(source, "profile")))
+		return read_changed(source, given, fault);
+	if (json_is_object(source) && !json_object_get(source, "profile"))
+		return profile_from_json(json_deep_copy(source), &r);
+	if (json_is_object(source)) {
+		profile_enter(&r, "profile", 0);
+		profile_fail(&r, "must be a text: the name of a shipped profile");
+	} else {
+		profile_fail(&r, "must be an object: {\"profile\": NAME} or a whole profile");
+	}
+	return NULL;
 }

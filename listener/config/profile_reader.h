@@ -12,10 +12,10 @@
 #define PATH_MAX_STEPS 24
 
 struct profile_reader {
-	const char *text; /* of the file, for line numbers; NULL: there is none */
-	size_t len;
-	const char *source;
-	const char *name; /* of a profile that does not say its own; it lives as long as the profile */
+	struct profile_origin own;   /* of the profile */
+	struct profile_origin given; /* of what replaces its members */
+	const json_t *overrides;     /* that; NULL: nothing does */
+	const char *name;            /* of a profile that does not say its own; it lives as long as the profile */
 	struct profile_fault *fault;
 	struct profile_fault doubt; /* the first; "": none */
 	struct {
@@ -26,6 +26,8 @@ struct profile_reader {
 	json_t *variables; /* an object whose names are those that $x and ${x} may have */
 };
 
+/* Puts r->overrides in place of root's members. Returns 0, or -1 after profile_fail. */
+int profile_override(struct profile_reader *r, json_t *root);
 /* Takes root over. NULL after filling r->fault. */
 struct profile *profile_from_json(json_t *root, struct profile_reader *r);
 

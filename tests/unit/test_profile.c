@@ -1,7 +1,9 @@
 /* Profiles that are wrong in one way each: what is said of them. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config/profile.h"
 
@@ -142,4 +144,135 @@ Test(profile, close_codes_have_their_meaning)
 	cr_assert_eq(profile_close(p, 4200), CLOSE_BACKOFF);
 	cr_assert_eq(profile_close(p, 1006), -1);
 	profile_free(p);
+}
+
+#define JETS \
+	WITH("\"url_resume\": \"wss://h/?c=${cursor}\", \"mirrors\": [\"wss://i/\"], " \
+	     "\"vars\": {\"host\": \"x\"}, \"cursor\": {\"kind\": \"max\"}")
+
+Test(profile, url_takes_the_place_of_resuming_with_it)
+{
+	static const struct {
+		const char *url;
+		const char *resume;
+	} moved[] = {
+		{"ws://127.0.0.1:1/sub", "ws://127.0.0.1:1/?c=${cursor}"},
+		{"ws://127.0.0.1:1", "ws://127.0.0.1:1/?c=${cursor}"},
+		{"ws://${host}?a", "ws://${host}/?c=${cursor}"},
+	};
+
+	for (size_t i = 0; i < sizeof(moved) / sizeof(moved[0]); i++) {
+		char over[100];
+		struct profile *p;
+
+		snprintf(over, sizeof(over), "{\"url\": \"%s\"}", moved[i].url);
+		p = parse(JETS, over);
+		cr_assert_str_eq(p->url, moved[i].url);
+		cr_assert_str_eq(p->url_resume, moved[i].resume);
+		cr_assert_null(p->mirrors, "they are of the host that was left");
+		profile_free(p);
+	}
+}
+
+Test(profile, url_with_members_of_its_own_keeps_them)
+{
+	struct profile *p =
+		parse(JETS, "{\"url\": \"ws://a/\", \"url_resume\": \"ws://b/\", \"mirrors\": [\"ws://c/\"]}");
+
+	cr_assert_str_eq(p->url_resume, "ws://b/");
+	cr_assert_eq(json_array_size(p->mirrors), 1);
+	profile_free(p);
+	p = parse(JETS, "{\"url\": \"${host}\", \"url_resume\": null}");
+	cr_assert_null(p->url_resume);
+	profile_free(p);
+}
+
+Test(profile, url_that_the_feed_says_is_where_it_resumes)
+{
+	struct profile *p =
+		parse(WITH("\"url_resume\": \"${to}/?c=1\", \"vars\": {\"to\": \"\"}"), "{\"url\": \"ws://a/\"}");
+
+	cr_assert_str_eq(p->url_resume, "${to}/?c=1");
+	profile_free(p);
+}
+
+Test(profile, url_without_a_host_asks_where_to_resume)
+{
+	struct profile_fault fault;
+	json_t *over = json_loads("{\"url\": \"${host}\"}", 0, NULL);
+
+	cr_assert_null(profile_parse(JETS, strlen(JETS), "p.json", over, &fault));
+	cr_assert_str_eq(fault.text,
+			 "p.json, url: the profile resumes at a url_resume of its own: give url_resume, too, "
+			 "or null to connect without it");
+	json_decref(over);
+}
+
+/* In a settings file; PROFILE stands for a profile in a file. */
+static const struct {
+	const char *sources;
+	const char *fault;
+} wrong_sources[] = {
+	{"[\n1]", "s.json, line 3, sources[0]: must be an object: {\"profile\": NAME} or a whole profile"},
+	{"[{},\n{\"profile\":\n3}]",
+	 "s.json, line 4, sources[1].profile: must be a text: the name of a shipped profile"},
+	{"[{},\n{\"url\": \"ws://a\",\n \"idle_timout_s\": 3}]",
+	 "s.json, line 4, sources[1].idle_timout_s: a profile has no key \"idle_timout_s\"; did you mean "
+	 "\"idle_timeout_s\"?"},
+	{"[{\"url\": \"ws://a\", \"rules\": [\n{},\n{\"when\": 1}]}]",
+	 "s.json, line 4, sources[0].rules[1].when: must be an object of pointers and conditions"},
+	{"[{\"profile\": \"PROFILE\",\n\"fleet\": \"all\"}]",
+	 "s.json, line 3, sources[0].fleet: must be one of: broadcast shared exclusive session"},
+	{"[{\"profile\": \"PROFILE\",\n\"rules\": null}]",
+	 "s.json, line 2, sources[0]: rules are missing: without one, no frame is an event"},
+	{"[{\"profile\": \"PROFILE\",\n\"vars\": {\n\"hist\": 1}}]",
+	 "s.json, line 4, sources[0].vars.hist: the profile has no variable \"hist\"; did you mean \"host\"?"},
+	{"[{\"profile\": \"PROFILE\",\n\"vars\": {\n\"host\": {}}}]",
+	 "s.json, line 4, sources[0].vars.host: must be a text, a number, true, false or an array"},
+	{"[{\"profile\": \"PROFILE\",\n\"vars\": 3}]",
+	 "s.json, line 3, sources[0].vars: must be an object of variables and their values"},
+	{"[{\"profile\": \"PROFILE\",\n\"url\": \"${host}\"}]",
+	 "s.json, line 3, sources[0].url: the profile resumes at ..."},
+};
+
+static struct profile *read_source(const char *text, const json_t *root, struct profile_fault *fault)
+{
+	const json_t *sources = json_object_get(root, "sources");
+	size_t i = json_array_size(sources) - 1;
+	char path[40];
+	struct profile_origin origin =
+		profile_origin_of_source("s.json", (struct slice){text, strlen(text)}, i, path, sizeof(path));
+
+	return profile_read_source(json_array_get(sources, i), &origin, fault);
+}
+
+static char *write_profile(const char *text)
+{
+	static char path[] = "/tmp/profile-XXXXXX";
+	int fd = mkstemp(path);
+
+	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+	return path;
+}
+
+Test(profile, wrong_source_is_named_by_key_and_line_of_the_settings)
+{
+	char *file = write_profile(JETS);
+
+	for (size_t i = 0; i < sizeof(wrong_sources) / sizeof(wrong_sources[0]); i++) {
+		const char *given = wrong_sources[i].sources, *at = strstr(given, "PROFILE");
+		struct profile_fault fault;
+		char text[1000];
+		json_t *root;
+
+		snprintf(text, sizeof(text), "{\"ingest\": \"1\",\n\"sources\": %.*s%s%s}", (int)(at ? at - given : 0),
+			 given, at ? file : "", at ? at + 7 : given);
+		root = json_loads(text, 0, NULL);
+		cr_assert(root, "%s", text);
+		cr_assert_null(read_source(text, root, &fault), "%s", text);
+		expect_fault(fault.text, wrong_sources[i].fault);
+		json_decref(root);
+	}
+	unlink(file);
 }

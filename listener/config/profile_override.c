@@ -1,0 +1,118 @@
+/* profile_override.c owns what replaces members of a profile: those beside "profile" in the settings file, and the
+ * variables of --feed NAME?variable=value. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "config/profile_reader.h"
+
+/* --- variables --- */
+
+static const char *next_name(const void *ctx, size_t i)
+{
+	void *at = json_object_iter((json_t *)ctx);
+
+	while (at && i--)
+		at = json_object_iter_next((json_t *)ctx, at);
+	return at ? json_object_iter_key(at) : NULL;
+}
+
+static int override_var(struct profile_reader *r, json_t *own, const char *name, json_t *value)
+{
+	const char *near = profile_nearest(name, next_name, own);
+
+	if (!json_object_get(own, name))
+		return profile_fail(r, "the profile has no variable \"%.60s\"%s%s%s", name,
+				    near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	return json_object_set(own, name, value);
+}
+
+static int override_vars(struct profile_reader *r, json_t *own, const json_t *vars)
+{
+	const char *name;
+	json_t *value;
+	int result = 0;
+
+	if (!json_is_object(vars))
+		return profile_fail(r, "must be an object of variables and their values");
+	json_object_foreach((json_t *)vars, name, value)
+	{
+		profile_enter(r, name, 0);
+		result = result ? result : override_var(r, own, name, value);
+		profile_leave(r);
+	}
+	return result;
+}
+
+/* --- another url --- */
+
+/* The bytes of scheme://host:port in a template; 0 if it does not begin so. */
+static size_t origin_of(const char *url)
+{
+	const char *host = url ? strstr(url, "://") : NULL, *slash = url ? strchr(url, '/') : NULL;
+	size_t len;
+
+	if (!host || slash != host + 1)
+		return 0;
+	len = (size_t)(host + 3 - url);
+	while (url[len] && !strchr("/?#", url[len])) {
+		const char *end = strncmp(url + len, "${", 2) == 0 ? strchr(url + len, '}') : NULL;
+
+		len = end ? (size_t)(end + 1 - url) : len + 1;
+	}
+	return len;
+}
+
+/* Where the connection resumes goes with it: to the same path at the new host. A variable that the feed sets says
+ * itself where that is. */
+static int move_resume(struct profile_reader *r, json_t *root, const char *url, const char *new_url)
+{
+	const char *resume = json_string_value(json_object_get(root, "url_resume"));
+	size_t old = origin_of(url), len = origin_of(new_url);
+	char *moved;
+
+	if (!resume || strncmp(resume, "${", 2) == 0)
+		return 0;
+	if (!old || !len || origin_of(resume) != old || strncmp(resume, url, old) != 0) {
+		profile_enter(r, "url", 0);
+		return profile_fail(r, "the profile resumes at a url_resume of its own: give url_resume, too, or null "
+				       "to connect without it");
+	}
+	moved = memory_printf("%.*s%s", (int)len, new_url, resume + old);
+	json_object_set_new(root, "url_resume", json_string(moved));
+	free(moved);
+	return 0;
+}
+
+/* Nothing of the profile's own host is left where url replaces it. */
+static int move_url(struct profile_reader *r, json_t *root)
+{
+	const char *url = json_string_value(json_object_get(root, "url"));
+	const char *new_url = json_string_value(json_object_get(r->overrides, "url"));
+
+	if (!new_url)
+		return 0;
+	if (!json_object_get(r->overrides, "mirrors"))
+		json_object_del(root, "mirrors");
+	return json_object_get(r->overrides, "url_resume") ? 0 : move_resume(r, root, url, new_url);
+}
+
+int profile_override(struct profile_reader *r, json_t *root)
+{
+	const char *name;
+	json_t *value;
+	int result = move_url(r, root);
+
+	json_object_foreach((json_t *)r->overrides, name, value)
+	{
+		profile_enter(r, name, 0);
+		if (!result && strcmp(name, "vars") == 0)
+			result = override_vars(r, json_object_get(root, "vars"), value);
+		else if (!result && json_is_null(value))
+			json_object_del(root, name);
+		else if (!result)
+			json_object_set(root, name, value);
+		profile_leave(r);
+	}
+	return result;
+}
