@@ -13,27 +13,43 @@ static const char *const names[] = {
 
 static const char head[] = "{\"event_id\":\"";
 static const char *const tails[] = {
-	[ACK_PERSISTED] = "\",\"status\":\"persisted\"}",
-	[ACK_DUPLICATE] = "\",\"status\":\"duplicate\"}",
+	[ACK_PERSISTED] = "\",\"status\":\"persisted\"",
+	[ACK_DUPLICATE] = "\",\"status\":\"duplicate\"",
 };
 
-enum { HEAD_LEN = sizeof(head) - 1, TAIL_LEN = 23 };
+enum { HEAD_LEN = sizeof(head) - 1, TAIL_LEN = 22 };
 
 const char *ack_name(enum ack_status status)
 {
 	return names[status];
 }
 
+/* "}", or ',"n":' and a number before it: servers without numbers exist. */
+static int is_end(const char *text, size_t len)
+{
+	static const char number[] = ",\"n\":";
+	size_t begin = sizeof(number) - 1;
+
+	if (len == 1)
+		return *text == '}';
+	if (len < begin + 2 || memcmp(text, number, begin) != 0 || text[begin] == '0')
+		return 0;
+	for (size_t i = begin; i < len - 1; i++)
+		if (text[i] < '0' || text[i] > '9')
+			return 0;
+	return text[len - 1] == '}';
+}
+
 static int read_usual(const char *text, size_t len, struct ack *ack)
 {
-	const char *id = text + HEAD_LEN;
-	const char *tail = text + len - TAIL_LEN;
+	const char *id = text + HEAD_LEN, *end = text + len, *tail;
 
-	if (len < HEAD_LEN + TAIL_LEN || memcmp(text, head, HEAD_LEN) != 0)
+	if (len < HEAD_LEN + TAIL_LEN + 1 || memcmp(text, head, HEAD_LEN) != 0)
 		return -1;
-	for (const char *c = id; c < tail; c++)
-		if (*c == '\\' || *c == '"')
-			return -1;
+	tail = memchr(id, '"', len - HEAD_LEN);
+	if (!tail || end - tail <= TAIL_LEN || memchr(id, '\\', (size_t)(tail - id)) ||
+	    !is_end(tail + TAIL_LEN, (size_t)(end - tail) - TAIL_LEN))
+		return -1;
 	for (enum ack_status status = ACK_PERSISTED; status <= ACK_DUPLICATE; status++)
 		if (!memcmp(tail, tails[status], TAIL_LEN)) {
 			*ack = (struct ack){.status = status, .id = id, .id_len = (size_t)(tail - id)};

@@ -14,6 +14,8 @@
 #define FIRST_BYTES 512  /* of memory; then a fourth more than is needed */
 #define KEPT_BYTES  4096 /* of it, when nothing waits */
 
+#define NUMBER_DIGITS 20 /* of 64 bits */
+
 /* --- into the queue --- */
 
 static bool is_plain(const char *s, size_t len)
@@ -48,13 +50,13 @@ static const char *status_name(enum outcome outcome)
 }
 
 /* On the heap. */
-static char *write_quoted_ack(const struct event *ev, enum outcome outcome)
+static char *write_quoted_ack(const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	const char *why = ev->reason ? ev->reason : "rejected by another listener: see dead_letters";
 	char *id = ev->id_len ? quote(ev->id, ev->id_len) : memory_strdup("null");
 	char *reason = outcome == OUTCOME_REJECTED ? quote(why, strlen(why)) : NULL;
-	char *text = memory_printf("{\"event_id\":%s,\"status\":\"%s\"%s%s}", id, status_name(outcome),
-				   reason ? ",\"reason\":" : "", reason ? reason : "");
+	char *text = memory_printf("{\"event_id\":%s,\"status\":\"%s\"%s%s,\"n\":%llu}", id, status_name(outcome),
+				   reason ? ",\"reason\":" : "", reason ? reason : "", (unsigned long long)n);
 
 	free(reason);
 	free(id);
@@ -98,36 +100,51 @@ static char *start_frame(struct acks *a, size_t len)
 	return at;
 }
 
-/* An id that needs no escapes, which is nearly all of them, and nothing to explain. */
-static void add_usual(struct acks *a, const struct event *ev, enum outcome outcome)
+/* The digits of n at the end of room; returns where they begin. */
+static char *write_number(char room[NUMBER_DIGITS], uint64_t n)
 {
-	static const char head[] = "{\"event_id\":\"", middle[] = "\",\"status\":\"", tail[] = "\"}";
+	char *at = room + NUMBER_DIGITS;
+
+	do
+		*--at = (char)('0' + n % 10);
+	while (n /= 10);
+	return at;
+}
+
+/* An id that needs no escapes, which is nearly all of them, and nothing to explain. */
+static void add_usual(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n)
+{
+	static const char head[] = "{\"event_id\":\"", middle[] = "\",\"status\":\"", tail[] = "\",\"n\":";
 	const char *status = status_name(outcome);
-	size_t status_len = strlen(status);
-	char *at = start_frame(a, sizeof(head) + sizeof(middle) + sizeof(tail) - 3 + ev->id_len + status_len);
+	char room[NUMBER_DIGITS], *digits = write_number(room, n);
+	size_t status_len = strlen(status), digits_len = (size_t)(room + NUMBER_DIGITS - digits);
+	char *at = start_frame(a, sizeof(head) + sizeof(middle) + sizeof(tail) - 3 + ev->id_len + status_len +
+					  digits_len + 1);
 
 	at = mempcpy(at, head, sizeof(head) - 1);
 	at = mempcpy(at, ev->id, ev->id_len);
 	at = mempcpy(at, middle, sizeof(middle) - 1);
 	at = mempcpy(at, status, status_len);
-	memcpy(at, tail, sizeof(tail) - 1);
+	at = mempcpy(at, tail, sizeof(tail) - 1);
+	at = mempcpy(at, digits, digits_len);
+	*at = '}';
 }
 
-static void add_quoted(struct acks *a, const struct event *ev, enum outcome outcome)
+static void add_quoted(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n)
 {
-	char *text = write_quoted_ack(ev, outcome);
+	char *text = write_quoted_ack(ev, outcome, n);
 	size_t len = strlen(text);
 
 	memcpy(start_frame(a, len), text, len);
 	free(text);
 }
 
-void acks_add(struct acks *a, const struct event *ev, enum outcome outcome)
+void acks_add(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	if (ev->id_len && is_plain(ev->id, ev->id_len) && outcome != OUTCOME_REJECTED)
-		add_usual(a, ev, outcome);
+		add_usual(a, ev, outcome, n);
 	else
-		add_quoted(a, ev, outcome);
+		add_quoted(a, ev, outcome, n);
 }
 
 /* --- out of the queue --- */

@@ -14,8 +14,8 @@ struct acks {
 	size_t size; /* of the memory */
 };
 
-/* Adds what became of a message. */
-void acks_add(struct acks *a, const struct event *ev, enum outcome outcome);
+/* Adds what became of message n of the connection, which is this event's. */
+void acks_add(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n);
 
 /* Bytes of memory that are to be paid for: all, but nothing for a small buffer, which each connection may have. */
 size_t acks_memory(const struct acks *a);

@@ -52,6 +52,7 @@ struct session {
 	struct ingest *ingest;
 	struct token *token; /* that it showed; NULL: none is demanded */
 	struct address *address;
+	uint64_t received; /* messages so far: the number of each is in its ack */
 	bool wants_acks;
 	struct patience patience;
 	struct list rest; /* of struct ingest, while it is not read from for a while */
@@ -118,7 +119,7 @@ static void queue_ack(struct session *s, const struct event *ev, enum outcome ou
 {
 	size_t before = acks_memory(&s->acks);
 
-	acks_add(&s->acks, ev, outcome);
+	acks_add(&s->acks, ev, outcome, s->sender.n);
 	charge_acks(s, before);
 }
 
@@ -340,6 +341,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	struct session *s = list_entry(link, struct session, link);
 
 	s->pending++;
+	s->sender.n = ++s->received;
 	if (s->token)
 		s->token->messages++;
 	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */

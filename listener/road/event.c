@@ -174,6 +174,7 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	ev->received_us = now_us;
 	ev->copies = 1;
 	ev->first.sender = sender;
+	ev->first.n = sender ? sender->n : 0;
 	list_init(&ev->wait_link);
 	ev->is_stray = state != EV_CLAIMING;
 	ev->is_loose = ev->id_len && state == EV_REFUSED;
@@ -300,7 +301,7 @@ void event_add_copy(struct events *es, struct event *ev, struct sender *sender)
 	if (sender) {
 		struct copy *more = memory_alloc(sizeof(*more));
 
-		*more = (struct copy){ev->first.next, sender};
+		*more = (struct copy){ev->first.next, sender, sender->n};
 		ev->first.next = more;
 		charge(es, ev, sizeof(*more) + MALLOC_OVERHEAD);
 	}
@@ -323,6 +324,12 @@ void event_move(struct events *es, struct event *ev, enum event_state to)
 	es->counts[ev->state]--;
 	es->message_bytes[ev->state] -= ev->message_len;
 	put_in_list(es, ev, to);
+}
+
+static void answer(const struct copy *c, const struct event *ev, enum outcome outcome)
+{
+	c->sender->n = c->n;
+	c->sender->answer(c->sender, ev, outcome);
 }
 
 static void event_free(struct events *es, struct event *ev)
@@ -350,7 +357,7 @@ void event_finish(struct events *es, struct event *ev, enum outcome outcome)
 	assert(ev->state == EV_DONE);
 	for (struct copy *c = &ev->first; c; c = c->next) {
 		if (c->sender)
-			c->sender->answer(c->sender, ev, outcome);
+			answer(c, ev, outcome);
 		if (outcome == OUTCOME_PERSISTED)
 			outcome = OUTCOME_DUPLICATE;
 	}

@@ -41,12 +41,14 @@ struct sender {
 	 * reason is NULL but for OUTCOME_REJECTED. ev is freed afterwards. */
 	void (*answer)(struct sender *s, const struct event *ev, enum outcome outcome);
 	const char *name; /* of its token or certificate; NULL: none is known */
+	uint64_t n;       /* the sender's number of the message that is handed in, or answered */
 };
 
 /* A received message that belongs to an event. */
 struct copy {
 	struct copy *next;
 	struct sender *sender; /* NULL: nobody waits for an answer */
+	uint64_t n;            /* the sender's, when it was handed in */
 };
 
 /* One allocation: this struct, then id, type and the message (of a profile's event, first their lengths). Owned by

@@ -140,6 +140,26 @@ Test(ingest, many_copies_sent_at_once_are_acked_one_by_one, .init = set_up, .fin
 	peer_free(p);
 }
 
+/* One without an id is known by its number alone. */
+Test(ingest, acks_have_the_number_of_the_message_on_its_connection, .init = set_up, .fini = tear_down)
+{
+	struct peer *p = open_acked();
+	long sum = 0;
+
+	for (int i = 0; i < 10; i++)
+		peer_sendf(p, i % 2 ? "garbage %d" : "{\"event_id\":\"numbered-%d\"}", i);
+	for (int i = 0; i < 10; i++) {
+		const struct ack *ack = ack_read(p, SETTLED_MS);
+
+		cr_assert_eq(ack->event_id != NULL, ack->n % 2);
+		if (ack->event_id)
+			cr_assert_eq(strtol(strrchr(ack->event_id, '-') + 1, NULL, 10), ack->n - 1);
+		sum += ack->n;
+	}
+	cr_assert_eq(sum, 55);
+	peer_free(p);
+}
+
 /* ---- producers that leave at once ---- */
 
 #define LEAVERS 200

@@ -32,7 +32,8 @@ static struct ack *parse(const char *text)
 	bool has_id = ack->event_id || json_is_null(json_object_get(root, "event_id"));
 	if (!ack->status || !has_id || is_rejected != (ack->reason != NULL))
 		cr_assert_fail("an ack of the wrong shape: %s", text);
-	if (json_object_size(root) != (is_rejected ? 3u : 2u))
+	ack->n = (long)json_integer_value(json_object_get(root, "n"));
+	if (json_object_size(root) != (is_rejected ? 4u : 3u) || ack->n < 1)
 		cr_assert_fail("an ack with other members: %s", text);
 	return ack;
 }

@@ -8,6 +8,7 @@ struct ack {
 	char *event_id; /* NULL for JSON's null */
 	char *status;   /* persisted, duplicate or rejected */
 	char *reason;   /* with rejected only; else NULL */
+	long n;         /* the message's number on its connection, from 1 */
 };
 
 /* The next ack, within deadline_ms (stretched); none fails the test. */

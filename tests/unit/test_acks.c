@@ -15,7 +15,7 @@ static void add(const char *id)
 {
 	struct event ev = {.id = id, .id_len = (uint16_t)strlen(id)};
 
-	acks_add(&acks, &ev, OUTCOME_PERSISTED);
+	acks_add(&acks, &ev, OUTCOME_PERSISTED, 7);
 }
 
 Test(acks, go_out_as_whole_frames_in_order)
@@ -70,4 +70,28 @@ Test(acks, room_in_front_is_used_before_more_is_asked_for)
 		add("x");
 	}
 	cr_assert_eq(acks.size, size);
+}
+
+/* The text of the only ack. */
+static const char *text_of(enum outcome outcome, uint64_t n)
+{
+	static char text[600];
+	char why[] = "because";
+	struct event ev = {.id = "one", .id_len = 3, .reason = outcome == OUTCOME_REJECTED ? why : NULL};
+	size_t len, count;
+
+	acks_add(&acks, &ev, outcome, n);
+	char *at = acks_first(&acks, SIZE_MAX, &len, &count);
+	snprintf(text, sizeof text, "%.*s", (int)(len - 2), at + 2);
+	acks_sent(&acks, len);
+	return text;
+}
+
+Test(acks, say_the_number_of_the_message)
+{
+	cr_assert_str_eq(text_of(OUTCOME_PERSISTED, 1), "{\"event_id\":\"one\",\"status\":\"persisted\",\"n\":1}");
+	cr_assert_str_eq(text_of(OUTCOME_DUPLICATE, UINT64_MAX),
+			 "{\"event_id\":\"one\",\"status\":\"duplicate\",\"n\":18446744073709551615}");
+	cr_assert_str_eq(text_of(OUTCOME_REJECTED, 30),
+			 "{\"event_id\":\"one\",\"status\":\"rejected\",\"reason\":\"because\",\"n\":30}");
 }

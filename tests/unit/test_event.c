@@ -18,6 +18,7 @@ static struct events events;
 struct witness {
 	struct sender sender;
 	int answers[ANSWERS_MAX];
+	uint64_t numbers[ANSWERS_MAX]; /* its own of the messages that are answered */
 	int count;
 };
 
@@ -26,6 +27,7 @@ static void on_answer(struct sender *s, const struct event *ev, enum outcome out
 	struct witness *w = (struct witness *)s;
 
 	cr_assert_eq(ev->state, EV_DONE);
+	w->numbers[w->count] = s->n;
 	w->answers[w->count++] = (int)outcome;
 }
 
@@ -380,6 +382,20 @@ Test(event, first_copy_is_the_persisted_one_even_if_nobody_waits_for_it)
 	finish(ev, OUTCOME_PERSISTED);
 	cr_assert_eq(w.count, 1);
 	cr_assert_eq(w.answers[0], OUTCOME_DUPLICATE);
+}
+
+Test(event, each_answer_has_the_number_that_the_sender_had_for_the_copy)
+{
+	struct witness w = {.sender = {on_answer, NULL, 3}};
+	struct event *ev = add("a", &w.sender);
+
+	for (w.sender.n = 4; w.sender.n < 7; w.sender.n++)
+		event_add_copy(&events, ev, &w.sender);
+	event_move(&events, ev, EV_DONE);
+	event_finish(&events, ev, OUTCOME_PERSISTED);
+	cr_assert_eq(w.count, 4);
+	cr_assert_eq(w.numbers[0], 3);
+	cr_assert_eq(w.numbers[1] + w.numbers[2] + w.numbers[3], 15);
 }
 
 Test(event, all_copies_of_a_duplicate_are_duplicates)
