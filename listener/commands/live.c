@@ -210,6 +210,8 @@ static void print_json(struct live *l, const struct conversation_view *v)
 	json_out_member(&o, "too_long", json_integer((json_int_t)l->too_long));
 	json_out_member(&o, "replies", json_integer((json_int_t)v->replies));
 	json_out_member(&o, "acks_owed", json_integer((json_int_t)l->acks));
+	json_out_member(&o, "gaps", json_integer((json_int_t)v->numbering.gaps));
+	json_out_member(&o, "missing", json_integer((json_int_t)v->numbering.missing));
 	json_out_member(&o, "sample_ids", samples);
 	json_out_member(&o, "rejected_because", json_out_string(*l->rejected ? l->rejected : NULL));
 	json_out_member_text(&o, "cursor", text ? text : "null");
@@ -252,6 +254,8 @@ static void print_text(struct live *l, const struct conversation_view *v)
 	for (size_t i = 0; i < l->sample_count; i++)
 		print_line("id", l->samples[i]);
 	print_line("rejected", l->rejected);
+	if (v->numbering.gaps)
+		printf("%-12s%" PRIu64 ", with %" PRIu64 " numbers\n", "gaps", v->numbering.gaps, v->numbering.missing);
 	if (cursor.at)
 		printf("%-12s%.*s\n", "cursor", (int)cursor.len, cursor.at);
 }

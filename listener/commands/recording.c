@@ -142,23 +142,11 @@ static void add_event(struct account *a, const struct session_event *event)
 	bytes_add_byte(out, '}');
 }
 
-static void print_number(char text[48], __int128 number)
-{
-	char digits[48], *at = digits + sizeof(digits) - 1;
-	bool is_negative = number < 0;
-
-	*at = '\0';
-	do
-		*--at = (char)('0' + (number % 10 < 0 ? -(number % 10) : number % 10));
-	while (number /= 10);
-	sprintf(text, "%s%s", is_negative ? "-" : "", at);
-}
-
 static void add_gap(struct account *a, const struct session_event *event)
 {
 	struct bytes *out = &a->gap_list;
 	struct gap gap;
-	char number[48];
+	char number[GAP_NUMBER_BYTES];
 
 	if (!gaps_note(a->gaps, event->gap_key, event->gap_seq, &gap) || !a->profile->gap.contiguous)
 		return;
@@ -166,10 +154,8 @@ static void add_gap(struct account *a, const struct session_event *event)
 	bytes_add_byte(out, '{');
 	add_number(out, "line", a->line);
 	add_text(out, "key", event->gap_key);
-	print_number(number, gap.first);
-	add_json(out, "first", slice_of(number));
-	print_number(number, gap.last);
-	add_json(out, "last", slice_of(number));
+	add_json(out, "first", slice_of(gap_write(gap.first, number)));
+	add_json(out, "last", slice_of(gap_write(gap.last, number)));
 	bytes_add_byte(out, '}');
 }
 

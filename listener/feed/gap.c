@@ -1,6 +1,7 @@
 /* gap.c owns the last number of each series. A source with more series than GAPS_MAX is watched for the first ones. */
 #include "feed/gap.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/json.h"
@@ -8,7 +9,8 @@
 
 #include <uthash.h> /* after memory.h, which says what it allocates by */
 
-#define GAPS_MAX 100000
+#define GAPS_MAX      100000
+#define GAP_KEY_BYTES 1024 /* a series with a longer name is not watched */
 
 struct series {
 	UT_hash_handle hh;
@@ -58,6 +60,8 @@ static struct series *find_or_add(struct gaps *g, struct slice key, __int128 seq
 
 	if (!key.at)
 		return g->nameless ? g->nameless : (g->nameless = series_new(key, seq));
+	if (key.len > GAP_KEY_BYTES)
+		return NULL;
 	HASH_FIND(hh, g->all, key.at, key.len, s);
 	if (s || HASH_COUNT(g->all) >= GAPS_MAX)
 		return s;
@@ -81,4 +85,17 @@ bool gaps_note(struct gaps *g, struct slice key, struct slice seq, struct gap *g
 	*gap = (struct gap){s->last + 1, number - 1};
 	s->last = number;
 	return is_gap;
+}
+
+char *gap_write(__int128 number, char text[GAP_NUMBER_BYTES])
+{
+	char digits[GAP_NUMBER_BYTES], *at = digits + sizeof(digits) - 1;
+	bool is_negative = number < 0;
+
+	*at = '\0';
+	do
+		*--at = (char)('0' + (number % 10 < 0 ? -(number % 10) : number % 10));
+	while (number /= 10);
+	sprintf(text, "%s%s", is_negative ? "-" : "", at);
+	return text;
 }

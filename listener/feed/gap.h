@@ -21,4 +21,9 @@ void gaps_free(struct gaps *g);
  * not count. true: numbers were left out before it. */
 bool gaps_note(struct gaps *g, struct slice key, struct slice seq, struct gap *gap);
 
+#define GAP_NUMBER_BYTES 48
+
+/* Writes one of its numbers in decimal. Returns text. */
+char *gap_write(__int128 number, char text[GAP_NUMBER_BYTES]);
+
 #endif

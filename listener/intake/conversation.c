@@ -53,6 +53,7 @@ struct conversation {
 	uint64_t connects;
 	uint64_t replies;
 	struct rule_count *rules;
+	struct numbering *numbering; /* NULL: its numbers need not follow each other */
 	/* Frames that match no rule, since the last line about them: */
 	int64_t told_ms;
 	uint64_t unmatched;
@@ -309,6 +310,13 @@ static void on_line_count(void *arg, const struct profile_rule *rule, const stru
 	c->is_good |= more->events || rule->ready;
 }
 
+static void on_line_number(void *arg, const struct session_event *event)
+{
+	struct conversation *c = arg;
+
+	numbering_note(c->numbering, event);
+}
+
 static void on_line_secret(void *arg, const char *text, size_t len)
 {
 	struct conversation *c = arg;
@@ -330,7 +338,8 @@ static void tell_unmatched(struct conversation *c)
 }
 
 static const struct line_owner line_owner = {
-	on_line_open, on_line_end, on_line_ready, on_line_action, on_line_rule, on_line_count, on_line_secret,
+	on_line_open, on_line_end,   on_line_ready,  on_line_action,
+	on_line_rule, on_line_count, on_line_number, on_line_secret,
 };
 
 /* --- connecting --- */
@@ -395,6 +404,7 @@ static void on_tick(uv_timer_t *timer)
 	look_at_successor(c);
 	look_at_age(c);
 	tell_unmatched(c);
+	numbering_tell(c->numbering, c->secrets, now_ms(c));
 	if (c->retry_ms && now_ms(c) >= c->retry_ms && !c->next)
 		connect_now(c);
 }
@@ -422,6 +432,7 @@ struct conversation *conversation_new(const struct conversation_parts *parts)
 	secrets_read(c->secrets, p->root);
 	c->shown = memory_strdup("");
 	c->rules = memory_calloc(p->rule_count + 1, sizeof(*c->rules));
+	c->numbering = numbering_new(p);
 	uv_timer_init(parts->loop, &c->tick);
 	c->tick.data = c;
 	return c;
@@ -465,6 +476,7 @@ void conversation_free(struct conversation *c)
 	secrets_free(c->secrets);
 	free(c->shown);
 	free(c->rules);
+	numbering_free(c->numbering);
 	free(c);
 }
 
@@ -481,5 +493,6 @@ struct conversation_view conversation_view(const struct conversation *c)
 		.rules = c->rules,
 		.connects = c->connects,
 		.replies = c->replies,
+		.numbering = numbering_count(c->numbering),
 	};
 }

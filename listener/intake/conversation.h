@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "feed/session.h"
+#include "intake/numbering.h"
 #include "net/dial.h"
 #include "net/request.h"
 
@@ -86,6 +87,7 @@ struct conversation_view {
 	const struct rule_count *rules; /* one for each of the profile's, and one for frames that match none */
 	uint64_t connects;
 	uint64_t replies;
+	struct numbering_count numbering;
 };
 
 /* The texts live until the next call into the loop. */

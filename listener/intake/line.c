@@ -181,6 +181,8 @@ static void on_event(void *ctx, const struct session_event *event)
 	struct line *line = ctx;
 
 	line->count.events++;
+	if (event->gap_seq.at)
+		line->owner->on_number(line->arg, event);
 	line->p->sink->on_event(line->of, event);
 }
 

@@ -16,6 +16,8 @@ struct line_owner {
 	void (*on_rule)(void *arg, const struct profile_rule *rule, struct slice frame);
 	/* What the frames of this rule came to. */
 	void (*on_count)(void *arg, const struct profile_rule *rule, const struct rule_count *more);
+	/* An event with a number of the profile's gap. */
+	void (*on_number)(void *arg, const struct session_event *event);
 	/* A server gave a value that may be a token. */
 	void (*on_secret)(void *arg, const char *text, size_t len);
 };

@@ -303,6 +303,7 @@ static struct source_view view_profiled(const struct profiled *s)
 		.last_message_s = view.last_message_s,
 		.profile = profiled_profile(s),
 		.rules = view.rules,
+		.numbering = view.numbering,
 	};
 }
 

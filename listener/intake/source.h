@@ -26,6 +26,7 @@ struct source_view {
 	/* Of one that a profile describes; else NULL: */
 	const struct profile *profile;
 	const struct rule_count *rules; /* as in struct conversation_view */
+	struct numbering_count numbering;
 };
 
 size_t sources_count(const struct sources *s);

@@ -174,6 +174,26 @@ static void put_rules(FILE *out, const struct sources *s, const char *name, cons
 	}
 }
 
+/* A line for each profile that says where its numbers are. */
+static void put_numbering(FILE *out, const struct sources *s, const char *name, const char *meaning, size_t offset)
+{
+	bool has_type = false;
+
+	for (size_t i = 0; s && i < sources_count(s); i++) {
+		struct source_view view = sources_view(s, i);
+
+		if (!view.profile || !view.profile->gap.contiguous)
+			continue;
+		if (!has_type)
+			put_type(out, name, "counter", meaning);
+		has_type = true;
+		fprintf(out, "wsonce_%s{source=\"", name);
+		put_label(out, view.profile->name);
+		fprintf(out, "\"} %llu\n",
+			(unsigned long long)*(const uint64_t *)(const void *)((const char *)&view.numbering + offset));
+	}
+}
+
 static void put_all_rules(FILE *out, const struct sources *s)
 {
 	put_rules(out, s, "feed_frames_total", "Frames that matched this rule; rule \"\": none.",
@@ -184,6 +204,10 @@ static void put_all_rules(FILE *out, const struct sources *s)
 	put_rules(out, s, "feed_rejected_total", "Dead letters that they became, whole or in part.",
 		  offsetof(struct rule_count, rejected));
 	put_rules(out, s, "feed_replies_total", "Replies to them.", offsetof(struct rule_count, sends));
+	put_numbering(out, s, "feed_gaps_total", "Holes in the source's numbering.",
+		      offsetof(struct numbering_count, gaps));
+	put_numbering(out, s, "feed_missing_total", "Numbers in those holes.",
+		      offsetof(struct numbering_count, missing));
 }
 
 static void put_sources(FILE *out, const struct sources *s)
@@ -354,6 +378,15 @@ static json_t *describe_redis(const struct claim *claim)
 	return json_pack("{s:b, s:b, s:b}", "used", 1, "up", claim_is_ready(claim), "refuses", claim_is_refused(claim));
 }
 
+/* null: the source's numbers need not follow each other. */
+static json_t *describe_gaps(const struct source_view *view)
+{
+	if (!view->profile || !view->profile->gap.contiguous)
+		return json_null();
+	return json_pack("{s:I, s:I}", "count", (json_int_t)view->numbering.gaps, "missing",
+			 (json_int_t)view->numbering.missing);
+}
+
 static json_t *describe_sources(const struct sources *s)
 {
 	json_t *all = json_array();
@@ -361,11 +394,11 @@ static json_t *describe_sources(const struct sources *s)
 	for (size_t i = 0; s && i < sources_count(s); i++) {
 		struct source_view view = sources_view(s, i);
 
-		json_array_append_new(all, json_pack("{s:o, s:o, s:s, s:o, s:o}", "name",
+		json_array_append_new(all, json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "name",
 						     view.profile ? describe_text(view.profile->name) : json_null(),
 						     "url", describe_text(view.url), "state", view.state, "error",
 						     describe_text(view.error), "last_message_at",
-						     describe_time(view.last_message_s)));
+						     describe_time(view.last_message_s), "gaps", describe_gaps(&view)));
 	}
 	return all;
 }

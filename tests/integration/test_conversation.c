@@ -289,6 +289,28 @@ Test(conversation, frames_without_a_rule_are_told_and_counted)
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_events_total{source=\"played\",rule=\"event\"}"), 1);
 }
 
+Test(conversation, holes_in_a_numbering_are_told_and_counted)
+{
+	start(URL "\"gap\": {\"key\": \"/of\", \"seq\": \"/n\", \"contiguous\": true}, " RULES, feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	static const char *const events[] = {"a 4", "b 90", "a 5", "a 8", "a 8", "a 7", "b 91", "b 93"};
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		feed_sendf(feed, "{\"id\":\"%zu\",\"of\":\"%c\",\"n\":%s}", i, *events[i], events[i] + 2);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_feed_gaps_total{source=\"played\"}") == 2, SETTLED_MS));
+	cr_assert_eq(listener_metric(listener, "wsonce_feed_missing_total{source=\"played\"}"), 3);
+	cr_assert(wait_until(listener_has_logged(listener, "numbers of a source are missing"), SETTLED_MS));
+	cr_assert(listener_has_logged(listener, "a 6 to 7"));
+	expect_status("\"missing\": 3");
+	feed_drop_all(feed);
+	expect_heard("again");
+	feed_send_text(feed, "{\"id\":\"after\",\"of\":\"b\",\"n\":99}");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_feed_gaps_total{source=\"played\"}") == 3, SETTLED_MS),
+		  "what was sent while nobody was connected is missing, too");
+	cr_assert_eq(listener_metric(listener, "wsonce_feed_missing_total{source=\"played\"}"), 8);
+	char *line = strstr(process_errors(listener_process(listener)), "numbers of a source are missing");
+	cr_assert_null(strstr(line + 1, "numbers of a source are missing"), "once a minute");
+}
+
 static void expect_no_secret(const char *where, const char *text)
 {
 	const char *at = text ? strstr(text, SECRET) : NULL;

@@ -1,0 +1,82 @@
+/* numbering.c owns the count of what a source left out of its numbering, and the line that says so. Which number is the
+ * next is feed/gap.c's. */
+#include "intake/numbering.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "feed/gap.h"
+
+#define TELL_MS   60000
+#define KEY_BYTES 60
+
+struct numbering {
+	struct gaps *seen;
+	const char *source;
+	struct numbering_count all;
+	struct numbering_count told; /* of all */
+	int64_t told_ms;             /* loop clock; 0: never */
+	char example[KEY_BYTES + 2 * GAP_NUMBER_BYTES + 20];
+};
+
+struct numbering *numbering_new(const struct profile *p)
+{
+	struct numbering *n;
+
+	if (!p->gap.seq || !p->gap.contiguous)
+		return NULL;
+	n = memory_calloc(1, sizeof(*n));
+	n->seen = gaps_new();
+	n->source = p->name;
+	return n;
+}
+
+void numbering_free(struct numbering *n)
+{
+	if (!n)
+		return;
+	gaps_free(n->seen);
+	free(n);
+}
+
+static void keep_example(struct numbering *n, struct slice key, const struct gap *gap)
+{
+	char first[GAP_NUMBER_BYTES], last[GAP_NUMBER_BYTES];
+
+	snprintf(n->example, sizeof(n->example), "%.*s %s to %s", (int)(key.len < KEY_BYTES ? key.len : KEY_BYTES),
+		 key.at ? key.at : "", gap_write(gap->first, first), gap_write(gap->last, last));
+}
+
+void numbering_note(struct numbering *n, const struct session_event *event)
+{
+	unsigned __int128 missing;
+	struct gap gap;
+
+	if (!n || !gaps_note(n->seen, event->gap_key, event->gap_seq, &gap))
+		return;
+	if (n->all.gaps == n->told.gaps)
+		keep_example(n, event->gap_key, &gap);
+	missing = (unsigned __int128)gap.last - (unsigned __int128)gap.first + 1;
+	n->all.gaps++;
+	n->all.missing = missing > INT64_MAX - n->all.missing ? INT64_MAX : n->all.missing + (uint64_t)missing;
+}
+
+void numbering_tell(struct numbering *n, struct secrets *secrets, int64_t now_ms)
+{
+	if (!n || n->all.gaps == n->told.gaps || (n->told_ms && now_ms - n->told_ms < TELL_MS))
+		return;
+	secrets_mask(secrets, n->example);
+	log_warn("numbers of a source are missing: events were lost, or are still to come",
+		 "source=%s gaps=%llu missing=%llu example=%s", n->source,
+		 (unsigned long long)(n->all.gaps - n->told.gaps),
+		 (unsigned long long)(n->all.missing - n->told.missing), n->example);
+	n->told = n->all;
+	n->told_ms = now_ms;
+}
+
+struct numbering_count numbering_count(const struct numbering *n)
+{
+	return n ? n->all : (struct numbering_count){0, 0};
+}
