@@ -1,5 +1,5 @@
 /* connection.c owns the connection: connecting, the schema, one query at a time, the deadline, coming
- * back. What an error means is sqlstate.c's business; what is asked, that of store.c and relay.c.
+ * back. What an error means is sqlstate.c's business; what is asked, that of store_postgres.c and relay.c.
  *
  * At any moment at most one watcher and one timer can wake it: each step stops both and starts
  * what the next one needs. */

@@ -1,5 +1,5 @@
 /* sqlstate.c owns the meaning of SQLSTATEs (appendix A of the PostgreSQL manual) and of the contexts that come with
- * them. What follows from it is the business of connection.c, store.c and relay.c. */
+ * them. What follows from it is the business of connection.c, store_postgres.c and relay.c. */
 #include "postgres/sqlstate.h"
 
 #include <string.h>

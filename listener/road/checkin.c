@@ -1,5 +1,5 @@
 /* checkin.c owns the words between a listener and the fleet's memory in Postgres: who runs with which
- * guard against old events, and what was counted of duplicates. The way there is store.c's.
+ * guard against old events, and what was counted of duplicates. The way there is the store's.
  *
  * Its first words go before its first batch: where rows were deleted by age, a listener without the
  * guard would store late copies of them anew. */

@@ -1,6 +1,6 @@
 /* effects.c owns the statement that stores events with what follows from them. That all of it is one
  * statement makes it one transaction, which is committed or not at all; a handler that raises takes down
- * its statement, and store.c finds out whose event it was. */
+ * its statement, and store_postgres.c finds out whose event it was. */
 #include "road/effects.h"
 
 #include <stdio.h>

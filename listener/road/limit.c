@@ -1,5 +1,5 @@
-/* limit.c owns the number of rows that Postgres can store in the time that a statement has. store.c counts and sends
- * them. */
+/* limit.c owns the number of rows that Postgres can store in the time that a statement has. store_postgres.c counts
+ * and sends them. */
 #include "road/limit.h"
 
 #include <stdint.h>

@@ -4,7 +4,7 @@
  *
  * Property: no deadlock (an invalid end state). batch_sort() sees to it: without it (UNSORTED_BATCHES)
  * two statements wait for each other. Postgres would then cancel one after deadlock_timeout, and
- * store.c would send it again: nothing is lost, but a second passes each time. */
+ * store_postgres.c would send it again: nothing is lost, but a second passes each time. */
 
 #ifndef INSTANCES
 #define INSTANCES 3

@@ -1,7 +1,7 @@
 /* marks.pml: what a mark says, and to whom, as a model for spin: one event that comes as two messages, of which
  * Postgres refuses BAD for ever and takes GOOD; and a Postgres that forgets commits, as at a promotion, and then is in
- * another epoch. Its steps bear the names of the functions in listener/road/pipeline.c, claim.c and store.c. That claims
- * are shared rightly is wsonce.pml's business: here they have an owner and no time.
+ * another epoch. Its steps bear the names of the functions in listener/road/pipeline.c, claim.c and store_postgres.c. That
+ * claims are shared rightly is wsonce.pml's business: here they have an owner and no time.
  *
  * Properties (each is a bit of that name, asserted where it could break). What was committed is written down by the
  * step in which Postgres commits; the answer, and with it the ack, is another step.
@@ -207,7 +207,7 @@ inline make_epoch()
 	write_down();
 }
 
-/* --- store.c --- */
+/* --- store_postgres.c --- */
 
 inline note_epoch()
 {

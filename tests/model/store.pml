@@ -1,7 +1,7 @@
 /* store.pml: how a batch becomes rows, as a model for spin: what a statement's answer says of it, how it is halved
  * until a row is alone, and what is told of each event. Its steps bear the names of the functions in
- * listener/road/store.c. A statement's commit and its answer are two steps, and between any two steps anything else
- * may happen.
+ * listener/road/store_postgres.c. A statement's commit and its answer are two steps, and between any two steps anything
+ * else may happen.
  *
  * Properties (each is a bit of that name, asserted where it could break):
  *   told_once      of each event of a batch the store tells once what became of it
@@ -47,7 +47,7 @@
 #define UNCLEAR	4
 #define HELD	5
 
-/* enum job of store.c */
+/* enum job of store_postgres.c */
 #define JOB_NONE	0
 #define JOB_FIND_PRESENT 1
 #define JOB_COPY	2

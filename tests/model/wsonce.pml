@@ -1,5 +1,5 @@
 /* wsonce.pml: how an event gets its row, for INSTANCES listeners and EVENTS events, as a model for
- * spin. Its steps bear the names of the functions in listener/road/pipeline.c, claim.c and store.c, and
+ * spin. Its steps bear the names of the functions in listener/road/pipeline.c, claim.c and store_postgres.c, and
  * are as large as those: what a callback does in one turn of the loop is one step here. Between
  * any two steps anything else may happen, for any length of time.
  *
@@ -727,7 +727,7 @@ inline lose_answer(e)
 inline lose_statement(e)
 {
 	if
-	:: state[COPY] == EV_STORING ->				/* on_unknown() in store.c */
+	:: state[COPY] == EV_STORING ->				/* on_unknown() in store_postgres.c */
 		send(INSERT, 0, e);
 	:: state[COPY] == STORE_PRESENT -> state[COPY] = EV_STORING;	/* likewise, and it is sent again */
 	:: state[COPY] == EV_BURYING -> send(BURY, 0, e);
