@@ -79,46 +79,55 @@ static void run(PGconn *conn, PGresult *result, ExecStatusType wanted)
 	PQclear(result);
 }
 
+#define COLUMNS 6
+static const Oid types[COLUMNS + 1] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB, ARRAY_TEXT, ARRAY_TIME, ARRAY_TIME, 25};
+
+/* Where a row came from, as a listener says it. */
+#define SOURCE      "ws://127.0.0.1:9001/"
+#define INSTANCE    "ceiling-12345"
+#define RECEIVED_US INT64_C(1800000000000000)
+
 static void insert_batch(PGconn *conn, const struct array *columns)
 {
-	const Oid types[] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB};
-	const int formats[] = {1, 1, 1};
-	const char *values[3];
-	int lengths[3];
+	const int formats[COLUMNS + 1] = {1, 1, 1, 1, 1, 1, 1};
+	const char *values[COLUMNS + 1] = {[COLUMNS] = INSTANCE};
+	int lengths[COLUMNS + 1] = {[COLUMNS] = sizeof(INSTANCE) - 1};
 	char *sql;
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < COLUMNS; i++) {
 		values[i] = columns[i].bytes;
 		lengths[i] = (int)columns[i].len;
 	}
 	sql = schema_expand(SQL_INSERT, "public");
-	run(conn, PQexecParams(conn, sql, 3, types, values, lengths, formats, 0), PGRES_TUPLES_OK);
+	run(conn, PQexecParams(conn, sql, COLUMNS + 1, types, values, lengths, formats, 0), PGRES_TUPLES_OK);
 	free(sql);
 }
 
 static double measure_insert(const struct settings *s, const struct message_form *form, char *message)
 {
 	PGconn *conn = connect_postgres(s->insert);
-	struct array columns[3] = {{0}};
+	struct array columns[COLUMNS] = {{0}};
 	double begin = now_s();
 
 	for (uint64_t n = 1; n <= s->count;) {
 		uint64_t rows = s->count - n + 1 < s->batch ? s->count - n + 1 : s->batch;
 
-		array_start(&columns[0], ARRAY_TEXT, rows);
-		array_start(&columns[1], ARRAY_TEXT, rows);
-		array_start(&columns[2], ARRAY_JSONB, rows);
+		for (int i = 0; i < COLUMNS; i++)
+			array_start(&columns[i], types[i], rows);
 		for (uint64_t end = n + rows; n < end; n++) {
 			struct row r = find_row(message, message_event(form, n, message));
 
 			array_add(&columns[0], r.id, r.id_len);
 			array_add(&columns[1], MESSAGE_TYPE, strlen(MESSAGE_TYPE));
 			array_add(&columns[2], r.payload, r.payload_len);
+			array_add(&columns[3], SOURCE, sizeof(SOURCE) - 1);
+			array_add_time(&columns[4], RECEIVED_US);
+			array_add_null(&columns[5]);
 		}
 		insert_batch(conn, columns);
 	}
 	double seconds = now_s() - begin;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < COLUMNS; i++)
 		array_free(&columns[i]);
 	PQfinish(conn);
 	return (double)s->count / seconds;
@@ -145,10 +154,14 @@ static size_t put_tuple(char *out, const struct row *r)
 {
 	char *at = out;
 
-	memcpy(at, "\0\3", 2); /* fields */
+	memcpy(at, "\0\7", 2); /* fields */
 	at = put_field(at + 2, "", r->id, r->id_len);
 	at = put_field(at, "", MESSAGE_TYPE, strlen(MESSAGE_TYPE));
 	at = put_field(at, "\1", r->payload, r->payload_len); /* jsonb_recv wants a 1 before the text */
+	at = put_field(at, "", SOURCE, sizeof(SOURCE) - 1);
+	at = put_field(at, "", "\0\2\xff\xff\0\0\0\0", 8);
+	memset(at, 0xff, 4); /* no event_time */
+	at = put_field(at + 4, "", INSTANCE, sizeof(INSTANCE) - 1);
 	return (size_t)(at - out);
 }
 
@@ -168,7 +181,8 @@ static const struct copy_form text_form = {
 };
 
 static const struct copy_form binary_form = {
-	.sql = "COPY events (event_id, event_type, payload) FROM STDIN (FORMAT binary)",
+	.sql = "COPY events (event_id, event_type, payload, source, received_at, event_time, instance) FROM STDIN "
+	       "(FORMAT binary)",
 	.head = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0",
 	.head_len = 19,
 	.tail = "\377\377",

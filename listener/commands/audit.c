@@ -526,7 +526,7 @@ static void on_tick(void *owner)
 
 static int resubmit(struct audit *a, struct json_out *out)
 {
-	const struct feeder_owner owner = {pull, on_settled, on_tick, a};
+	const struct feeder_owner owner = {pull, on_settled, on_tick, a, "audit"};
 	struct feeder_count c;
 	int64_t left;
 

@@ -103,7 +103,7 @@ static void feed(struct feeder *f, const struct feeder_message *m)
 	else if (m->event)
 		pipeline_receive_event(f->pipeline, m->event, &ticket->sender);
 	else
-		pipeline_receive(f->pipeline, m->bytes, m->len, &ticket->sender);
+		pipeline_receive(f->pipeline, m->bytes, m->len, f->owner.from, &ticket->sender);
 	f->count->fed++;
 }
 

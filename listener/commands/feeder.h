@@ -39,6 +39,7 @@ struct feeder_owner {
 	/* Some times a second: for progress and checkpoints. */
 	void (*on_tick)(void *owner);
 	void *owner;
+	const char *from; /* the source that rows get, but for those of a profile's events */
 };
 
 /* What became of the messages. */

@@ -266,7 +266,7 @@ static int print_summary(const struct replay *r, const struct feeder_count *coun
 
 static int replay(struct replay *r)
 {
-	const struct feeder_owner owner = {pull, on_settled, on_tick, r};
+	const struct feeder_owner owner = {pull, on_settled, on_tick, r, "replay"};
 	struct feeder_count count;
 	int failed;
 

@@ -362,7 +362,7 @@ static void close_json(struct retry *r)
 
 static int feed(struct retry *r, int missed)
 {
-	const struct feeder_owner owner = {pull, on_settled, on_tick, r};
+	const struct feeder_owner owner = {pull, on_settled, on_tick, r, "retry"};
 	struct feeder_count count;
 
 	if (r->o->is_json) {

@@ -347,7 +347,7 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */
 	if (is_text && !is_utf8(message, len))
 		return refuse_text(s, message, len);
-	pipeline_receive(ws_owner(link->ws), message, len, &s->sender);
+	pipeline_receive(ws_owner(link->ws), message, len, "ingest", &s->sender);
 	if (s->patience.spells)
 		check_rest(s);
 	return 0;

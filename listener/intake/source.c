@@ -129,7 +129,7 @@ static void on_message(void *arg, const char *message, size_t len)
 	struct source *s = arg;
 
 	s->last_message_s = time(NULL);
-	if (pipeline_receive(ws_owner(s->sources->ws), message, len, NULL))
+	if (pipeline_receive(ws_owner(s->sources->ws), message, len, s->shown_url, NULL))
 		count_as_working(s);
 }
 

@@ -3,12 +3,14 @@
 #include "postgres/array.h"
 
 #include <arpa/inet.h>
-#include <stdint.h>
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistr.h>
 
 #include "base/memory.h"
+
+#define YEAR_2000_US (INT64_C(946684800) * 1000000) /* where the times of Postgres begin */
 
 char *array_reserve(struct array *a, size_t more)
 {
@@ -33,6 +35,8 @@ static uint32_t element_oid(enum array_type type)
 		return 17;
 	case ARRAY_TEXT:
 		return 25;
+	case ARRAY_TIME:
+		return 1184;
 	case ARRAY_JSONB:
 		return 3802;
 	}
@@ -63,6 +67,21 @@ void array_add(struct array *a, const char *bytes, size_t len)
 		*at++ = 1;
 	memcpy(at, bytes, len);
 	a->len += 4 + version + len;
+}
+
+void array_add_ascii(struct array *a, const char *text, size_t len)
+{
+	array_add(a, text, len);
+	for (char *at = a->bytes + a->len - len; at < a->bytes + a->len; at++)
+		if ((unsigned char)*at >= 0x80)
+			*at = '?';
+}
+
+void array_add_time(struct array *a, int64_t us)
+{
+	uint64_t wire = htobe64((uint64_t)(us - YEAR_2000_US));
+
+	array_add(a, (const char *)&wire, sizeof(wire));
 }
 
 void array_add_null(struct array *a)

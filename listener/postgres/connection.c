@@ -515,6 +515,16 @@ static void on_version(struct postgres *p, int version)
 		send_step(p, STEP_LOCK, schema_lock_sql());
 }
 
+/* Who may not do so is told who may. */
+static const char *advise(const struct postgres *p, const PGresult *result)
+{
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	return p->step >= STEP_LOCK && p->step <= STEP_UPGRADE && sqlstate && strcmp(sqlstate, "42501") == 0
+		       ? "; run wsonce migrate as the role that owns the tables"
+		       : "";
+}
+
 static void on_step_answer(struct postgres *p, PGresult *result)
 {
 	ExecStatusType status = PQresultStatus(result);
@@ -523,7 +533,8 @@ static void on_step_answer(struct postgres *p, PGresult *result)
 		char error[512], why[600];
 
 		describe(result, error, sizeof(error));
-		snprintf(why, sizeof(why), "%s%s", p->step < STEP_LOCK ? "" : "cannot migrate the schema: ", error);
+		snprintf(why, sizeof(why), "%s%s%s", p->step < STEP_LOCK ? "" : "cannot migrate the schema: ", error,
+			 advise(p, result));
 		lose(p, why);
 	} else if (p->step == STEP_INSPECT) {
 		on_inspected(p, result);

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-#define COLUMNS 3
+#include "road/origin.h"
+
+#define COLUMNS 7
 
 /* Signature, flags, and the length of a header extension. */
 static const char head[19] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0";
@@ -16,7 +18,7 @@ static void put(struct array *a, const char *bytes, size_t len)
 }
 
 /* A field is what an element of an array is: its length, and its bytes as its type wants them. */
-static void put_event(struct array *a, const struct event *ev)
+static void put_event(struct array *a, const struct event *ev, const struct copy_common *common, size_t instance_len)
 {
 	static const char columns[] = {0, COLUMNS};
 
@@ -26,14 +28,22 @@ static void put_event(struct array *a, const struct event *ev)
 	array_add(a, ev->type, ev->type_len);
 	a->type = ARRAY_JSONB;
 	array_add(a, ev->payload.at, ev->payload.len);
+	a->type = ARRAY_TEXT;
+	origin_add_source(a, ev);
+	array_add_time(a, ev->received_us + common->clock_us);
+	origin_add_time(a, ev);
+	array_add_ascii(a, common->instance, instance_len);
 }
 
-void copy_events(struct array *a, struct event *const *evs, const bool *is_passed, size_t n)
+void copy_events(struct array *a, struct event *const *evs, const bool *is_passed, size_t n,
+		 const struct copy_common *common)
 {
+	size_t instance_len = strlen(common->instance);
+
 	a->len = 0;
 	put(a, head, sizeof(head));
 	for (size_t i = 0; i < n; i++)
 		if (!is_passed[i])
-			put_event(a, evs[i]);
+			put_event(a, evs[i], common, instance_len);
 	put(a, tail, sizeof(tail));
 }

@@ -15,32 +15,32 @@
 /* The lock's number is "wsonce" in ASCII and one more. Handlers of two batches may want the same rows in a
  * different order, and then Postgres cancels one of them (40P01). That one holds the lock alone when it is
  * sent again, so it cannot happen to it twice. */
+#define GIVEN   "event_id, event_type, payload, source, received_at, event_time"
+#define COLUMNS GIVEN ", instance"
+
 static const char given_sql[] =
-	"WITH given AS MATERIALIZED (SELECT event_id, event_type, payload FROM unnest($1::text[], $2::text[], "
-	"$3::jsonb[]) AS g (event_id, event_type, payload) WHERE (SELECT "
+	"WITH given AS MATERIALIZED (SELECT " GIVEN ", $7::text AS instance FROM unnest($1::text[], $2::text[], "
+	"$3::jsonb[], $4::text[], $5::timestamptz[], $6::timestamptz[]) AS g (" GIVEN ") WHERE (SELECT "
 	"pg_catalog.pg_advisory_xact_lock%s(131337674449766)) "
 	"IS NOT NULL)";
 
 /* RETURNING names the rows that are new; a handler sees each of them in the table. */
-static const char fresh_sql[] =
-	", fresh AS (INSERT INTO :schema.events (event_id, event_type, payload) SELECT event_id, "
-	"event_type, payload FROM given "
-	"ON CONFLICT (event_id) DO NOTHING RETURNING event_id, event_type, payload)";
+static const char fresh_sql[] = ", fresh AS (INSERT INTO :schema.events (" COLUMNS ") SELECT " COLUMNS " FROM given "
+				"ON CONFLICT (event_id) DO NOTHING RETURNING event_id, event_type, payload)";
 
 /* What is new to a consumer another one may have stored long ago. The rows come first, so that handlers see
  * them here as well. Where a trigger could keep a row back (BEFORE INSERT FOR EACH ROW, of the table or a partition),
  * the row must be new or seen; else this is not asked, because a row that another transaction stores meanwhile is
  * neither. */
 static const char consumer_sql[] =
-	", stored AS (INSERT INTO :schema.events (event_id, event_type, payload) "
-	"SELECT event_id, event_type, payload FROM given "
+	", stored AS (INSERT INTO :schema.events (" COLUMNS ") SELECT " COLUMNS " FROM given "
 	"ON CONFLICT (event_id) DO NOTHING RETURNING event_id)"
 	", keeper AS MATERIALIZED (SELECT FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS e "
 	"ON e.relnamespace = o.relnamespace AND e.relname = 'events' CROSS JOIN LATERAL (SELECT e.oid UNION SELECT "
 	"relid "
 	"FROM pg_catalog.pg_partition_tree(e.oid)) AS p (relid) JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = p.relid "
 	"WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND t.tgtype & 7 = 7)"
-	", marked AS (INSERT INTO :schema.processed_events (consumer, event_id) SELECT $4::text, event_id FROM given "
+	", marked AS (INSERT INTO :schema.processed_events (consumer, event_id) SELECT $8::text, event_id FROM given "
 	"WHERE (SELECT count(*) FROM stored) >= 0 AND (NOT EXISTS (SELECT FROM keeper) OR event_id IN (SELECT event_id "
 	"FROM stored) OR EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = given.event_id OFFSET 0)) "
 	"ON CONFLICT (consumer, event_id) DO NOTHING RETURNING event_id)"
@@ -48,7 +48,7 @@ static const char consumer_sql[] =
 
 static const char outbox_sql[] =
 	", posted AS (INSERT INTO :schema.outbox (target, event_id, event_type, payload) "
-	"SELECT w.target, f.event_id, f.event_type, f.payload FROM fresh AS f JOIN unnest($5::text[], $6::text[]) "
+	"SELECT w.target, f.event_id, f.event_type, f.payload FROM fresh AS f JOIN unnest($9::text[], $10::text[]) "
 	"AS w (target, event_type) ON w.event_type IS NULL OR w.event_type = f.event_type RETURNING 1)";
 
 /* The first row, see sql/queries/epoch.sql. */

@@ -69,8 +69,9 @@ struct event {
 	bool is_doubted;   /* a mark of it was read, and not believed before Postgres was asked for its epoch */
 	bool is_counted;   /* among the duplicates, by a claim or mark that was there */
 	bool is_in_table;
-	bool is_stray;          /* came without an id, or behind another, or was refused at the door */
-	bool is_loose;          /* has an id, is refused without a claim, and is not in the table */
+	bool is_stray; /* came without an id, or behind another, or was refused at the door */
+	bool is_loose; /* has an id, is refused without a claim, and is not in the table */
+	bool has_time;
 	bool is_put_off;        /* in EV_BACKING_OFF: keeps its claim afterwards, too */
 	uint32_t id_hash;       /* keyed_hash() */
 	struct event *in_chain; /* the next one in its chain of the table */
@@ -85,6 +86,8 @@ struct event {
 	uint32_t type_len;
 	const char *message;   /* the bytes that were received: dead letters keep them */
 	const char *source;    /* of a profile, by its name; message is the payload then if there is an id. Else NULL */
+	const char *from;      /* who sent it, where neither source nor a sender's name says it; or NULL. Outlives it */
+	int64_t time_us;       /* its own time since 1970, if has_time */
 	struct slice payload;  /* inside message, or a constant */
 	char *reason;          /* why it is or may become a dead letter; heap, or NULL */
 	const uint8_t *digest; /* 32 bytes of SHA-256 over the message, if it was longer than what

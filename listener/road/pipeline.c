@@ -89,6 +89,7 @@ struct pipeline {
 	struct pipeline_callbacks on;
 	struct envelope *envelope;
 	struct age_limit stale, feed_stale;
+	enum timestamp_unit time_unit; /* of --time-pointer */
 	struct events events;
 	struct claim *claim;
 	struct store *store;
@@ -1092,9 +1093,18 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 	duplicates_seen(now_ms(p) - lead->received_us / 1000);
 }
 
+/* What its row is to say of where it came from. */
+static void note_origin(struct pipeline *p, struct event *ev, const struct feed_event *event, const char *from)
+{
+	struct slice time = event ? event->time : envelope_time(p->envelope);
+
+	ev->from = from;
+	ev->has_time = time.at && timestamp_parse(time.at, time.len, event ? event->unit : p->time_unit, &ev->time_us);
+}
+
 /* Takes a message that was read: by the pointers, or as event by the rules of a profile. */
 static void take(struct pipeline *p, const char *message, size_t len, const struct envelope_view *view,
-		 const struct feed_event *event, struct sender *sender)
+		 const struct feed_event *event, const char *from, struct sender *sender)
 {
 	struct event *lead = event_find(&p->events, view);
 	struct event *ev = event_with_message(lead, message, len, view);
@@ -1109,6 +1119,7 @@ static void take(struct pipeline *p, const char *message, size_t len, const stru
 	} else {
 		ev = event_new(&p->events, lead ? EV_BEHIND : EV_CLAIMING, message, len, view, sender,
 			       now_ms(p) * 1000);
+		note_origin(p, ev, event, from);
 		if (lead)
 			wait_behind(p, lead, ev, why);
 		else
@@ -1119,7 +1130,7 @@ static void take(struct pipeline *p, const char *message, size_t len, const stru
 	check_budget(p);
 }
 
-bool pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const char *from, struct sender *sender)
 {
 	struct envelope_view view;
 	const char *why = envelope_read(p->envelope, message, len, &view);
@@ -1127,7 +1138,7 @@ bool pipeline_receive(struct pipeline *p, const char *message, size_t len, struc
 	if (why)
 		pipeline_refuse(p, message, len, why, sender);
 	else
-		take(p, message, len, &view, NULL, sender);
+		take(p, message, len, &view, NULL, from, sender);
 	return !why;
 }
 
@@ -1140,7 +1151,7 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 				     .source = event->source};
 
 	assert(view.id.len && view.id.len <= ENVELOPE_ID_MAX && view.source);
-	take(p, view.payload.at, view.payload.len, &view, event, sender);
+	take(p, view.payload.at, view.payload.len, &view, event, NULL, sender);
 }
 
 /* --- draining --- */
@@ -1310,8 +1321,10 @@ static void open_stages(struct pipeline *p)
 	checkin_init(&p->checkin, c);
 	p->telling = TELLING_DUE;
 	p->envelope = envelope_new(&c->id_pointers, c->type_pointer, c->payload_pointer);
-	if (c->max_age_s)
+	if (c->time_pointer) {
+		p->time_unit = timestamp_unit_named(c->time_unit);
 		envelope_add_time(p->envelope, c->time_pointer);
+	}
 	batch_init(&p->batch, (size_t)c->batch_max, BATCH_BYTES);
 	p->claim = claim_open(p->loop, c, &claim_on);
 	p->store = store_open(p->loop, c, &store_on);

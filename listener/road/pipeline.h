@@ -37,9 +37,10 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config,
  * messages that are fed again because something may be missing. */
 void pipeline_doubt_marks(struct pipeline *p);
 
-/* Takes one message; its bytes are copied. sender, if not NULL, is answered once, later, and must live until then.
+/* Takes one message; its bytes are copied. from says who sent it, for the row, where sender has no name: it outlives
+ * the pipeline, and may be NULL. sender, if not NULL, is answered once, later, and must live until then.
  * Returns whether it is an event. */
-bool pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender);
+bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const char *from, struct sender *sender);
 
 /* An event that the rules of a profile have read out of a frame. All of it lives for the call, but for source. */
 struct feed_event {

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/rare.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "postgres/array.h"
 #include "base/backoff.h"
 #include "bury.sql.h"
@@ -22,6 +24,7 @@
 #include "find_present.sql.h"
 #include "insert.sql.h"
 #include "road/limit.h"
+#include "road/origin.h"
 #include "base/log.h"
 #include "checkin.sql.h"
 #include "put_cursors.sql.h"
@@ -86,6 +89,7 @@ struct store {
 	uv_loop_t *loop;
 	struct store_callbacks on;
 	const char *instance_id;
+	char *shown_id; /* the same in ASCII, which every database takes */
 	const char *consumer;
 	struct postgres *postgres;
 	enum job job;
@@ -155,21 +159,34 @@ static int fill_ids(struct store *s, const struct range *r)
 	return 1;
 }
 
+/* What the loop clock lacks to microseconds since 1970. */
+static int64_t find_clock_us(const struct store *s)
+{
+	return clock_us(CLOCK_REALTIME_COARSE) - (int64_t)uv_now(s->loop) * 1000;
+}
+
 static int fill_rows(struct store *s, const struct range *r)
 {
 	size_t n = r->to - r->from;
+	int64_t clock_us = find_clock_us(s);
 
 	array_start(&s->columns[0], ARRAY_TEXT, n);
 	array_start(&s->columns[1], ARRAY_TEXT, n);
 	array_start(&s->columns[2], ARRAY_JSONB, n);
+	array_start(&s->columns[3], ARRAY_TEXT, n);
+	array_start(&s->columns[4], ARRAY_TIME, n);
+	array_start(&s->columns[5], ARRAY_TIME, n);
 	for (size_t i = r->from; i < r->to; i++) {
 		const struct event *ev = s->batch->events[i];
 
 		array_add(&s->columns[0], ev->id, ev->id_len);
 		array_add(&s->columns[1], ev->type, ev->type_len);
 		array_add(&s->columns[2], ev->payload.at, ev->payload.len);
+		origin_add_source(&s->columns[3], ev);
+		array_add_time(&s->columns[4], ev->received_us + clock_us);
+		origin_add_time(&s->columns[5], ev);
 	}
-	return 3;
+	return 6;
 }
 
 /* A consumer's letter is its own: see sql/migrations/004_effects.sql. */
@@ -803,9 +820,10 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 static int send_copy(struct store *s)
 {
 	struct array *stream = &s->columns[0];
+	struct copy_common common = {s->shown_id, find_clock_us(s)};
 	struct range r = *top(s);
 
-	copy_events(stream, s->batch->events + r.from, s->present + r.from, r.to - r.from);
+	copy_events(stream, s->batch->events + r.from, s->present + r.from, r.to - r.from, &common);
 	return postgres_copy(s->postgres, SQL_COPY, stream->bytes, stream->len);
 }
 
@@ -814,7 +832,7 @@ static int send_statement(struct store *s)
 	static const unsigned int types[][COLUMNS] = {
 		[JOB_FIND_PRESENT] = {ARRAY_TEXT},
 		[JOB_VERIFY] = {ARRAY_TEXT},
-		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB},
+		[JOB_INSERT] = {ARRAY_TEXT, ARRAY_TEXT, ARRAY_JSONB, ARRAY_TEXT, ARRAY_TIME, ARRAY_TIME},
 		[JOB_BURY] = {ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_BYTEA, ARRAY_TEXT, ARRAY_TEXT, ARRAY_TEXT},
 	};
 	static const char *const texts[] = {[JOB_FIND_PRESENT] = SQL_FIND_PRESENT,
@@ -834,10 +852,13 @@ static int send_statement(struct store *s)
 		values[n++] = (struct postgres_value){BOOL_OID, s->is_ascii ? "\0" : "\1", 1};
 	} else if (is_find) {
 		values[n++] = (struct postgres_value){TEXT_OID, s->consumer, strlen(s->consumer)};
-	} else if (s->has_effects) {
-		sql = effects_sql(&s->effects, s->alone.wait > 0);
-		effects_values(&s->effects, &values[n]);
-		n += EFFECTS_VALUES;
+	} else {
+		values[n++] = (struct postgres_value){TEXT_OID, s->shown_id, strlen(s->shown_id)};
+		if (s->has_effects) {
+			sql = effects_sql(&s->effects, s->alone.wait > 0);
+			effects_values(&s->effects, &values[n]);
+			n += EFFECTS_VALUES;
+		}
 	}
 	return postgres_query(s->postgres, sql, values, n);
 }
@@ -1149,6 +1170,8 @@ static struct store *open_store(uv_loop_t *loop, const struct config *config, co
 	s->loop = loop;
 	s->on = *callbacks;
 	s->instance_id = config->instance_id;
+	s->shown_id = memory_strdup(config->instance_id);
+	make_ascii(s->shown_id);
 	s->consumer = config->consumer;
 	limit_init(&s->limit, (size_t)config->batch_max);
 	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
@@ -1172,6 +1195,7 @@ static void on_part_closed(struct store *s)
 		array_free(&s->columns[i]);
 	effects_free(&s->effects);
 	free(s->hazards);
+	free(s->shown_id);
 	free(s->present);
 	free(s->suppressed);
 	free(s);

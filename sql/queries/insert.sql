@@ -1,7 +1,9 @@
--- The batch insert. $1 ids, sorted; $2 types; $3 payloads. Tells the epoch (see epoch.sql) and the ids that were new.
+-- The batch insert. $1 ids, sorted; $2 types; $3 payloads; $4 sources, $5 when they came, $6 their own times (NULL where
+-- there is none); $7 this instance. Tells the epoch (see epoch.sql) and the ids that were new.
 WITH fresh AS (
-	INSERT INTO :schema.events (event_id, event_type, payload)
-	SELECT * FROM unnest($1::text[], $2::text[], $3::jsonb[])
+	INSERT INTO :schema.events (event_id, event_type, payload, source, received_at, event_time, instance)
+	SELECT g.*, $7::text
+	FROM unnest($1::text[], $2::text[], $3::jsonb[], $4::text[], $5::timestamptz[], $6::timestamptz[]) AS g
 	ON CONFLICT (event_id) DO NOTHING
 	RETURNING event_id
 )

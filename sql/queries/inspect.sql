@@ -79,6 +79,18 @@ WITH place AS MATERIALIZED (
 	FROM fields CROSS JOIN LATERAL pg_catalog.pg_get_serial_sequence(title, name) AS sequence
 	WHERE name = 'id' AND atthasdef AND table_name = ANY ($1::text[])
 		AND NOT pg_catalog.has_sequence_privilege(sequence, 'USAGE, UPDATE')
+	UNION ALL
+	SELECT 8, pg_catalog.format('the table %s has a column %s of type %s, where wsonce keeps a %s: rename it', title, w.name,
+		f.type, w.type)
+	FROM (VALUES ('source', 'text'), ('instance', 'text'), ('received_at', 'time'), ('event_time', 'time')) AS w (name, type)
+	JOIN fields AS f ON f.name = w.name AND f.type <> w.type
+	WHERE table_name = 'events'
+	UNION ALL
+	SELECT 9, pg_catalog.format('the role %s has not every right that it needs: GRANT INSERT ON %s TO %1$s',
+		pg_catalog.quote_ident(current_user), title)
+	FROM fields
+	WHERE table_name = 'events' AND name IN ('source', 'instance', 'received_at', 'event_time')
+		AND 'events' = ANY ($1::text[]) AND NOT pg_catalog.has_column_privilege(attrelid, attnum, 'INSERT')
 ), warnings (warning) AS (
 	SELECT pg_catalog.format('%s is UNLOGGED: a crash of Postgres empties it', title)
 	FROM tables WHERE relpersistence = 'u' AND fields IS NOT NULL

@@ -87,9 +87,10 @@ static void take(const char *message, size_t len)
 	taken.messages++;
 }
 
-bool pipeline_receive(struct pipeline *p, const char *message, size_t len, struct sender *sender)
+bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const char *from, struct sender *sender)
 {
 	(void)p;
+	must(from, "nobody has sent it");
 	must(len <= MESSAGE_MOST, "a message of %zu bytes", len);
 	must(taken.pending < PENDING_MOST, "more messages than can be");
 	take(message, len);

@@ -460,7 +460,7 @@ static void receive(const struct message *m)
 	if (path->per_frame)
 		session_read(session, m->text, m->len, &handler, NULL);
 	else
-		pipeline_receive(pipeline, m->text, m->len, NULL);
+		pipeline_receive(pipeline, m->text, m->len, "ws://feed.example/", NULL);
 }
 
 /* n messages, in frames or not. */

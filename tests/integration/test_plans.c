@@ -195,7 +195,10 @@ static void check_storing(void)
 {
 	char *ids = list("'e' || (i * 2 + 1)", 500), *fresh = list("'new' || i", 500),
 	     *digests = list("int8send(i)", 100);
-	char *values = suite_text("%s, array_fill('x'::text, '{500}'), array_fill('{}'::jsonb, '{500}')", fresh);
+	char *values = suite_text("%s, array_fill('x'::text, '{500}'), array_fill('{}'::jsonb, '{500}'), "
+				  "array_fill('shop'::text, '{500}'), array_fill(now(), '{500}'), "
+				  "array_fill(now(), '{500}'), 'here'",
+				  fresh);
 	must_cost("insert", explain(SQL_INSERT, values), 10, 20000);
 	values = suite_text("%s, ''", ids);
 	must_cost("find_present", explain(SQL_FIND_PRESENT, values), 600, 2600);

@@ -45,6 +45,8 @@
 #define DEADLOCK_US 1000000
 #define ASYNC_US    600000 /* thrice wal_writer_delay */
 
+#define COPY_COLUMNS 7
+
 struct server server;
 
 static const char by_index[] = "while inserting index tuple (0,%u) in relation \"%s\"";
@@ -765,11 +767,11 @@ static const char *jsonb_fault(const struct value *v, const char **detail, const
 	return NULL;
 }
 
-/* Of the arrays of a statement, or the columns of COPY: text, jsonb, bytea. */
+/* Of the arrays of a statement, or the columns of COPY: text, jsonb, bytea, timestamptz. */
 static const char *types_of(enum kind kind)
 {
 	static const char *const types[KINDS] = {
-		[K_FIND] = "t",       [K_INSERT] = "ttj",        [K_COPY] = "ttj",      [K_EFFECTS] = "ttj",
+		[K_FIND] = "t",       [K_INSERT] = "ttjtzz",     [K_COPY] = "ttjtzzt",  [K_EFFECTS] = "ttjtzz",
 		[K_BURY] = "bttbttt", [K_PUT_CURSORS] = "ttttt", [K_READ_CURSORS] = "t"};
 
 	return types[kind] ? types[kind] : "";
@@ -778,7 +780,8 @@ static const char *types_of(enum kind kind)
 /* Does its type refuse the value in this column of row i? The statement has failed then. */
 static bool is_bad_value(struct backend *b, int column, size_t i)
 {
-	static const char *const names[] = {"event_id", "event_type", "payload"};
+	static const char *const names[] = {"event_id",    "event_type", "payload", "source",
+					    "received_at", "event_time", "instance"};
 	const struct value *v = &b->columns[column][i];
 	const char *detail = NULL, *sqlstate = "22021", *fault = NULL;
 
@@ -808,7 +811,7 @@ static bool has_bad_parameter(struct backend *b)
 
 static bool has_bad_field(struct backend *b, size_t i)
 {
-	for (int column = 0; column < 3; column++)
+	for (int column = 0; column < COPY_COLUMNS; column++)
 		if (is_bad_value(b, column, i))
 			return true;
 	return false;
@@ -1033,13 +1036,22 @@ static void mark_insert(struct backend *b, const struct value *id)
 	table_insert(b->txn, T_MARKS, key, (size_t)len, NULL);
 }
 
+static struct value keep_value(const struct value *v)
+{
+	return v->bytes ? (struct value){sim_copy(v->bytes, v->len), v->len} : *v;
+}
+
 static void *event_value(struct backend *b, size_t i)
 {
 	struct event_row *e = sim_alloc(sizeof(*e));
 	const struct value *type = &b->columns[1][i], *payload = &b->columns[2][i];
+	const struct value *instance = b->kind == K_COPY ? &b->columns[6][i] : &b->packet->statements[b->at].values[6];
 
 	e->type = (struct value){sim_copy(type->bytes, type->len), type->len};
 	e->payload = (struct value){sim_copy(payload->bytes, payload->len), payload->len};
+	e->source = keep_value(&b->columns[3][i]);
+	e->time = keep_value(&b->columns[5][i]);
+	e->instance = text_of(instance);
 	e->wall_us = sim_wall();
 	return e;
 }
@@ -1152,7 +1164,7 @@ static void post_rows(struct backend *b)
 {
 	const struct statement *s = &b->packet->statements[b->at];
 	size_t names, types;
-	const struct value *name = read_array(&s->values[4], &names), *type = read_array(&s->values[5], &types);
+	const struct value *name = read_array(&s->values[8], &names), *type = read_array(&s->values[9], &types);
 
 	for (size_t i = 0; i < b->rows; i++)
 		for (size_t j = 0; b->fresh[i] && j < names; j++) {
@@ -1358,11 +1370,6 @@ static bool is_further(const struct value *kind, const struct value *value, cons
 	return order ? order > 0 : value->len > old->len;
 }
 
-static struct value keep_value(const struct value *v)
-{
-	return v->bytes ? (struct value){sim_copy(v->bytes, v->len), v->len} : *v;
-}
-
 static int64_t put_cursor(struct backend *b)
 {
 	const struct statement *s = &b->packet->statements[b->at];
@@ -1450,7 +1457,7 @@ static void take_columns(struct backend *b, int n)
 	for (int i = 0; i < n; i++)
 		b->columns[i] = read_array(&s->values[i], &b->rows);
 	/* The binary form of jsonb begins with its version. */
-	for (size_t i = 0; n == 3 && i < b->rows; i++)
+	for (size_t i = 0; n == 6 && i < b->rows; i++)
 		b->columns[2][i] = (struct value){b->columns[2][i].bytes + 1, b->columns[2][i].len - 1};
 	b->steps = b->rows;
 	b->made = sim_alloc(b->rows + 1);
@@ -1471,7 +1478,7 @@ static void read_effects(struct backend *b, const struct statement *s)
 	b->has_marks = strstr(s->text, "processed_events");
 	b->has_outbox = strstr(s->text, ".outbox");
 	b->is_alone = !strstr(s->text, "lock_shared");
-	b->consumer = text_of(&s->values[3]);
+	b->consumer = text_of(&s->values[7]);
 }
 
 /* Returns false if a value was refused. */
@@ -1493,7 +1500,7 @@ static bool take_parameters(struct backend *b)
 	else if (b->kind == K_READ_CURSORS)
 		take_columns(b, 1);
 	else if (b->kind == K_INSERT || b->kind == K_EFFECTS)
-		take_columns(b, 3);
+		take_columns(b, 6);
 	if (b->kind == K_EFFECTS)
 		read_effects(b, s);
 	if (b->kind == K_RECORD)
@@ -1685,14 +1692,16 @@ static int64_t on_copy(struct backend *b)
 	const char *at = b->copy.bytes + 19;
 
 	b->rows = 0;
-	for (int column = 0; column < 3; column++)
-		b->columns[column] = sim_alloc((b->copy.len / 14 + 1) * sizeof(struct value));
+	for (int column = 0; column < COPY_COLUMNS; column++)
+		b->columns[column] = sim_alloc((b->copy.len / 30 + 1) * sizeof(struct value));
 	for (; at[0] == 0; b->rows++) {
 		at += 2;
-		for (int column = 0; column < 3; column++) {
+		for (int column = 0; column < COPY_COLUMNS; column++) {
 			uint32_t len = read_number(&at);
 			bool is_json = column == 2;
 
+			if (len == UINT32_MAX)
+				continue;
 			b->columns[column][b->rows] = (struct value){at + is_json, len - is_json};
 			at += len;
 		}
@@ -1963,6 +1972,16 @@ static const char *or_null(const struct value *v)
 	return v->bytes ? v->bytes : "NULL";
 }
 
+/* In microseconds since 2000, as it was sent. */
+static int64_t time_of(const struct value *v)
+{
+	int64_t us = 0;
+
+	for (int i = 0; i < 8; i++)
+		us = (int64_t)((uint64_t)us << 8 | (unsigned char)v->bytes[i]);
+	return us;
+}
+
 static char *describe_row(const struct row *row)
 {
 	const struct event_row *e = row->value;
@@ -1971,7 +1990,9 @@ static char *describe_row(const struct row *row)
 
 	switch (row->table) {
 	case T_EVENTS:
-		return sim_print("events %s %s %s", row->key, e->type.bytes, e->payload.bytes);
+		return sim_print("events %s %s %s %s %s %lld", row->key, e->type.bytes, e->payload.bytes,
+				 or_null(&e->source), e->instance ? e->instance : "NULL",
+				 (long long)(e->time.bytes ? time_of(&e->time) : 0));
 	case T_LETTERS:
 		return sim_print("dead_letters %c %s %s %s %s %s %s %s %llu", *row->key, or_null(&l->id),
 				 l->reason.bytes, l->instance, l->consumer, or_null(&l->sender), or_null(&l->type),

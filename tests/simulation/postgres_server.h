@@ -37,7 +37,8 @@ extern const char *const kind_names[KINDS];
 #define IN_HANDLER  "SQL statement \"UPDATE totals\"\nPL/pgSQL function handle(text,text,jsonb) line 3 at SQL statement"
 
 struct event_row {
-	struct value type, payload;
+	struct value type, payload, source, time;
+	const char *instance;
 	int64_t wall_us;
 };
 

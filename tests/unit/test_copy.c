@@ -3,6 +3,8 @@
 #include "road/bulk_load.h"
 #include "unit.h"
 
+#define YEAR_2000_US (INT64_C(946684800) * 1000000)
+
 #define HEAD "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0"
 
 static struct event make(const char *id, const char *type, const char *payload)
@@ -11,24 +13,33 @@ static struct event make(const char *id, const char *type, const char *payload)
 			      .id_len = (uint16_t)strlen(id),
 			      .type = type,
 			      .type_len = (uint32_t)strlen(type),
-			      .payload = {payload, strlen(payload)}};
+			      .payload = {payload, strlen(payload)},
+			      .received_us = 5};
 }
 
-Test(copy, rows_have_three_columns_and_jsonb_its_version)
+Test(copy, rows_have_the_columns_of_copy_sql_and_jsonb_its_version)
 {
-	static const char expected[] = HEAD "\0\3\0\0\0\1a\0\0\0\2tt\0\0\0\4\1[1]"
-					    "\0\3\0\0\0\3bcd\0\0\0\0\0\0\0\3\1{}"
+	static const char expected[] = HEAD "\0\7\0\0\0\1a\0\0\0\2tt\0\0\0\4\1[1]"
+					    "\0\0\0\4shop\0\0\0\10\0\0\0\0\0\0\0\2\0\0\0\10\0\0\0\0\0\0\1\0\0\0\0\3h?0"
+					    "\0\7\0\0\0\3bcd\0\0\0\0\0\0\0\3\1{}"
+					    "\377\377\377\377\0\0\0\10\0\0\0\0\0\0\0\2\377\377\377\377\0\0\0\3h?0"
 					    "\377\377";
+	const struct copy_common common = {"h\3770", YEAR_2000_US - 3};
 	struct event a = make("a", "tt", "[1]"), b = make("bcd", "", "{}");
 	struct event *events[] = {&a, &b};
+	struct sender shop = {.name = "shop"};
 	bool is_passed[2] = {false, false};
 	struct array stream = {0};
 
-	copy_events(&stream, events, is_passed, 2);
+	a.first.sender = &shop;
+	a.from = "ingest";
+	a.has_time = true;
+	a.time_us = YEAR_2000_US + 256;
+	copy_events(&stream, events, is_passed, 2, &common);
 	cr_assert_eq(stream.len, sizeof(expected) - 1, "%zu bytes", stream.len);
 	cr_assert_eq(memcmp(stream.bytes, expected, stream.len), 0);
 	is_passed[1] = true;
-	copy_events(&stream, events, is_passed, 2);
-	cr_assert_eq(stream.len, sizeof(expected) - 1 - 20, "the second stream begins anew, without the second row");
+	copy_events(&stream, events, is_passed, 2, &common);
+	cr_assert_eq(stream.len, sizeof(expected) - 1 - 47, "the second stream begins anew, without the second row");
 	array_free(&stream);
 }

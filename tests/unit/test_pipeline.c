@@ -213,7 +213,7 @@ static void receive_message(const char *id, const char *more, struct producer *p
 	char message[700];
 
 	snprintf(message, sizeof(message), "{\"event_id\":\"%s\"%s}", id, more);
-	pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL);
+	pipeline_receive(pipeline, message, strlen(message), NULL, p ? &p->sender : NULL);
 	assert_nothing_is_lost();
 }
 
@@ -289,7 +289,7 @@ static void do_raw(const struct step *s)
 	const char *message = s->b[0] ? strchr(s->rest, ' ') + 1 : "";
 	struct producer *p = s->a[0] == '-' ? NULL : find_producer(s->a);
 
-	pipeline_receive(pipeline, message, strlen(message), p ? &p->sender : NULL);
+	pipeline_receive(pipeline, message, strlen(message), NULL, p ? &p->sender : NULL);
 }
 
 /* ID:TYPE:PAYLOAD[@SECONDS] of an event that a profile has read, shared if a + stands before it; and who is answered.
@@ -1191,7 +1191,7 @@ static int fill_memory(void)
 	for (; !is_pressed; n++) {
 		cr_assert_lt(n, 100, "no pressure");
 		snprintf(message, sizeof(message), "{\"event_id\":\"%s\",\"payload\":\"%09900d\"}", id_of("big", n), 0);
-		pipeline_receive(pipeline, message, strlen(message), NULL);
+		pipeline_receive(pipeline, message, strlen(message), NULL, NULL);
 	}
 	return n;
 }
@@ -1273,7 +1273,7 @@ static void receive_mebibyte(const char *id)
 
 	memset(message + head, 'x', sizeof(message) - (size_t)head);
 	memcpy(message + sizeof(message) - 2, "\"}", 2);
-	pipeline_receive(pipeline, message, sizeof(message), NULL);
+	pipeline_receive(pipeline, message, sizeof(message), NULL, NULL);
 }
 
 Test(pipeline, reading_stops_while_bytes_pile_up_before_a_postgres_that_works)

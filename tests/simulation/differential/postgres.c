@@ -334,7 +334,7 @@ static const char *draw_payload(int id)
 }
 
 struct rows {
-	struct array ids, types, payloads;
+	struct array ids, types, payloads, sources, received, times;
 	char text[400];
 };
 
@@ -351,6 +351,23 @@ static int draw_ids(int *ids)
 	return n;
 }
 
+static void draw_origin(struct rows *r)
+{
+	static const char *const from[] = {"shop", "ws://feed.example/", NULL};
+	const char *source = from[below(3)];
+	int time = below(3);
+
+	if (source)
+		array_add(&r->sources, source, strlen(source));
+	else
+		array_add_null(&r->sources);
+	array_add_time(&r->received, INT64_C(1800000000000000));
+	if (time)
+		array_add_time(&r->times, time * INT64_C(900000000123456));
+	else
+		array_add_null(&r->times);
+}
+
 static void draw_rows(struct rows *r, int first)
 {
 	static const char *const types[] = {"", "order", "visit"};
@@ -365,6 +382,9 @@ static void draw_rows(struct rows *r, int first)
 	array_start(&r->ids, ARRAY_TEXT, (size_t)n);
 	array_start(&r->types, ARRAY_TEXT, (size_t)n);
 	array_start(&r->payloads, ARRAY_JSONB, (size_t)n);
+	array_start(&r->sources, ARRAY_TEXT, (size_t)n);
+	array_start(&r->received, ARRAY_TIME, (size_t)n);
+	array_start(&r->times, ARRAY_TIME, (size_t)n);
 	for (int i = 0; i < n; i++) {
 		const char *type = types[below(3)], *payload = draw_payload(ids[i]);
 		bool is_bad = below(100) == 0;
@@ -373,6 +393,7 @@ static void draw_rows(struct rows *r, int first)
 		array_add(&r->ids, is_bad ? "id\0" : id, is_bad ? 3 : strlen(id));
 		array_add(&r->types, type, strlen(type));
 		array_add(&r->payloads, payload, strlen(payload));
+		draw_origin(r);
 		snprintf(r->text + strlen(r->text), sizeof(r->text) - strlen(r->text), " %s%s=%s", id,
 			 is_bad ? "(bad)" : "", payload);
 	}
@@ -388,17 +409,26 @@ static struct postgres_value text_value(const char *text)
 	return (struct postgres_value){TEXT_OID, text, strlen(text)};
 }
 
+static void put_rows_values(const struct rows *r, struct postgres_value *values)
+{
+	values[0] = value_of(&r->ids, ARRAY_TEXT);
+	values[1] = value_of(&r->types, ARRAY_TEXT);
+	values[2] = value_of(&r->payloads, ARRAY_JSONB);
+	values[3] = value_of(&r->sources, ARRAY_TEXT);
+	values[4] = value_of(&r->received, ARRAY_TIME);
+	values[5] = value_of(&r->times, ARRAY_TIME);
+	values[6] = text_value("differential");
+}
+
 static void insert(struct connection *c, int first, int lock_ms)
 {
 	static struct rows r;
-	struct postgres_value values[3];
+	struct postgres_value values[7];
 
 	draw_rows(&r, first);
 	printf("%d %d insert%s\n", ++steps, (int)(c - connections), r.text);
-	values[0] = value_of(&r.ids, ARRAY_TEXT);
-	values[1] = value_of(&r.types, ARRAY_TEXT);
-	values[2] = value_of(&r.payloads, ARRAY_JSONB);
-	send_statement(c, SQL_INSERT, values, 3, lock_ms);
+	put_rows_values(&r, values);
+	send_statement(c, SQL_INSERT, values, 7, lock_ms);
 }
 
 /* The wire form is that of road/bulk_load.c, which needs whole events. */
@@ -412,23 +442,28 @@ static void copy(struct connection *c, int first, int lock_ms)
 {
 	static const char head[19] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0";
 	static struct rows r;
-	const char *at[3];
+	const char *at[6];
 
 	draw_rows(&r, first);
 	printf("%d %d copy%s\n", ++steps, (int)(c - connections), r.text);
 	at[0] = r.ids.bytes + 20;
 	at[1] = r.types.bytes + 20;
 	at[2] = r.payloads.bytes + 20;
+	at[3] = r.sources.bytes + 20;
+	at[4] = r.received.bytes + 20;
+	at[5] = r.times.bytes + 20;
 	stream.len = 0;
 	put_bytes(head, sizeof(head));
 	while (at[0] < r.ids.bytes + r.ids.len) {
-		put_bytes("\0\3", 2);
-		for (int i = 0; i < 3; i++) {
-			size_t len = 4 + ((size_t)(unsigned char)at[i][2] << 8 | (unsigned char)at[i][3]);
+		put_bytes("\0\7", 2);
+		for (int i = 0; i < 6; i++) {
+			bool is_null = at[i][0] != 0;
+			size_t len = (size_t)(unsigned char)at[i][2] << 8 | (unsigned char)at[i][3];
 
-			put_bytes(at[i], len);
-			at[i] += len;
+			put_bytes(at[i], is_null ? 4 : 4 + len);
+			at[i] += is_null ? 4 : 4 + len;
 		}
+		put_bytes("\0\0\0\14differential", 16);
 	}
 	put_bytes("\377\377", 2);
 	send_copy_statement(c, lock_ms);
@@ -579,16 +614,14 @@ static void store_with_effects(struct connection *c, int first, int lock_ms)
 {
 	static struct rows r;
 	struct effects *e = draw_effects();
-	struct postgres_value values[6];
+	struct postgres_value values[10];
 
 	draw_rows(&r, first);
 	printf("%d %d effects <%s> %s%s%s\n", ++steps, (int)(c - connections), e->config->consumer,
 	       e->config->handler ? "handler" : "", e->config->webhooks.count ? " webhooks" : "", r.text);
-	values[0] = value_of(&r.ids, ARRAY_TEXT);
-	values[1] = value_of(&r.types, ARRAY_TEXT);
-	values[2] = value_of(&r.payloads, ARRAY_JSONB);
-	effects_values(e, &values[3]);
-	send_statement(c, effects_sql(e, below(8) == 0), values, 6, lock_ms);
+	put_rows_values(&r, values);
+	effects_values(e, &values[7]);
+	send_statement(c, effects_sql(e, below(8) == 0), values, 10, lock_ms);
 }
 
 /* Every row that is due, or one that was leased before. A lease ends at once, or not before the end of the test. */

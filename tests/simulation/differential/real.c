@@ -231,7 +231,11 @@ void side_list(void (*each)(const char *line))
 {
 	PGresult *r = ask(
 		admin,
-		"SELECT l FROM (SELECT 'events ' || event_id || ' ' || event_type || ' ' || payload::text FROM events "
+		"SELECT l FROM (SELECT concat_ws(' ', 'events', event_id, event_type, payload, coalesce(source, "
+		"'NULL'), "
+		"coalesce(instance, 'NULL'), coalesce((extract(epoch FROM event_time - '2000-01-01 00:00Z') * "
+		"1000000)::bigint, "
+		"0)) FROM events "
 		"UNION ALL SELECT concat_ws(' ', 'dead_letters', left(encode(digest, 'escape'), 1), coalesce(event_id, "
 		"'NULL'), "
 		"reason, instance_id, consumer, coalesce(sender, 'NULL'), coalesce(event_type, 'NULL'), "

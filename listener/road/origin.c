@@ -1,0 +1,29 @@
+/* origin.c owns what a row says of where its event came from. The statements are store.c's. */
+#include "road/origin.h"
+
+#include <string.h>
+
+static const char *find_source(const struct event *ev)
+{
+	const char *sender = ev->source ? ev->source : event_sender(ev);
+
+	return sender ? sender : ev->from;
+}
+
+void origin_add_source(struct array *a, const struct event *ev)
+{
+	const char *source = find_source(ev);
+
+	if (source)
+		array_add_ascii(a, source, strlen(source));
+	else
+		array_add_null(a);
+}
+
+void origin_add_time(struct array *a, const struct event *ev)
+{
+	if (ev->has_time)
+		array_add_time(a, ev->time_us);
+	else
+		array_add_null(a);
+}
