@@ -26,6 +26,7 @@
 	X(claims_expired, "Own claims found gone when they were to be renewed.") \
 	X(claims_released, "Own claims given back after a failed store or at the end.") \
 	X(claims_taken_over, "Held events whose claim was found gone.") \
+	X(claims_inherited, "Held events whose claim was to be taken over because its owner was found dead.") \
 	X(holds, "Events held because another listener had claimed them.") \
 	X(deferred, "Events left to the instance that is preferred for them, to be looked at later.") \
 	X(deferred_in_vain, "Deferred events that nobody had claimed when they were looked at.") \

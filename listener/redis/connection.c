@@ -66,6 +66,8 @@ struct redis {
 	int64_t mark_ms;
 	int64_t connecting_ms;
 	char sha[REDIS_SCRIPTS][41];
+	char run[9];     /* the head of the server's run_id; "": unknown */
+	char client[40]; /* of redis_client() */
 	struct resp command;
 	struct arena answer;
 	uv_prepare_t flush; /* before each wait for I/O: what this turn asks is sent */
@@ -171,6 +173,11 @@ uint64_t redis_unanswered(const struct redis *r)
 enum redis_state redis_state(const struct redis *r)
 {
 	return r->state;
+}
+
+const char *redis_client(const struct redis *r)
+{
+	return r->client;
 }
 
 const char *redis_script_sha(const struct redis *r, enum redis_script script)
@@ -300,6 +307,7 @@ static void on_server_info(void *owner, void *arg, const struct redis_reply *rep
 	char version[32], what[100];
 
 	(void)owner;
+	find_info(r, reply, "run_id:", r->run, sizeof(r->run));
 	if (reply && is_error(reply) && strncmp(reply->str, "LOADING", 7) == 0) {
 		drop(r, reply->str);
 		return;
@@ -308,6 +316,18 @@ static void on_server_info(void *owner, void *arg, const struct redis_reply *rep
 		return;
 	snprintf(what, sizeof(what), "Redis %s is too old: 7.0 or later is needed for SET with NX and GET", version);
 	refuse(r, what);
+}
+
+/* A user who may not ask has no number, and others tell by its heartbeats alone whether this process lives. */
+static void on_client_id(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct redis *r = arg;
+
+	(void)owner;
+	if (reply && reply->type == REPLY_INTEGER && strlen(r->run) == 8)
+		snprintf(r->client, sizeof(r->client), "%s.%lld", r->run, reply->integer);
+	else if (reply && is_error(reply))
+		log_debug("redis does not tell the number of the connection", "reason=%s", reply->str);
 }
 
 /* Claims that are evicted cost speed, not safety; the operator should know. */
@@ -395,7 +415,9 @@ static void log_in(struct redis *r)
 		SEND(r, on_login, "AUTH", r->url.password);
 	if (!is_socket && *db && strcmp(db, "0") != 0)
 		SEND(r, on_login, "SELECT", db);
+	r->run[0] = r->client[0] = '\0';
 	SEND(r, on_server_info, "INFO", "server");
+	SEND(r, on_client_id, "CLIENT", "ID");
 	SEND(r, on_memory_info, "INFO", "memory");
 	redis_load_scripts(r);
 }

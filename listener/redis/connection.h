@@ -48,6 +48,10 @@ const char *redis_script_sha(const struct redis *r, enum redis_script script);
 /* Loads the scripts again, after the server answered NOSCRIPT. */
 void redis_load_scripts(struct redis *r);
 
+/* Which connection this is: 8 hex digits of the server's run_id, a dot, and the number that CLIENT LIST ID takes; "" if
+ * the server does not tell. Lives until the connection ends. */
+const char *redis_client(const struct redis *r);
+
 /* Overwrites the password in a text that the server sent and that is to be shown. In errors it is overwritten
  * already. */
 void redis_mask(const struct redis *r, char *text);

@@ -21,7 +21,9 @@
 #include "road/mark.h"
 #include "road/mark_queue.h"
 #include "redis/connection.h"
+#include "inherit.lua.h"
 #include "seize.lua.h"
+#include "road/owners.h"
 #include "road/registry.h"
 #include "road/seal.h"
 #include "base/counters.h"
@@ -39,8 +41,9 @@ struct stamp {
 
 struct claim {
 	uv_loop_t *loop;
-	struct redis *redis; /* NULL: --redis none */
-	struct fleet *fleet; /* NULL as well */
+	struct redis *redis;   /* NULL: --redis none */
+	struct fleet *fleet;   /* NULL as well, */
+	struct owners *owners; /* and NULL */
 	struct registry registry;
 	struct claim_callbacks on;
 	const char *prefix;
@@ -201,6 +204,12 @@ static enum claim_result read_value(struct claim *c, struct event *ev, const str
 	return CLAIM_MINE;
 }
 
+/* Whose claim it is that ev has to wait for, if it is one. */
+static void note_owner(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *value)
+{
+	ev->owner = result == CLAIM_OTHER ? owners_find(c->owners, value->str, value->len) : 0;
+}
+
 /* Somebody else's claim or mark is seen for the first time: how long was it there when ev came? */
 static void count_duplicate(const struct claim *c, struct event *ev, enum claim_result result,
 			    const struct redis_reply *value)
@@ -249,6 +258,7 @@ static enum claim_result read_take(struct claim *c, struct event *ev, const stru
 static void finish_take(struct claim *c, struct event *ev, enum claim_result result, const struct redis_reply *reply)
 {
 	count_duplicate(c, ev, result, reply);
+	note_owner(c, ev, result, reply);
 	/* Without an answer the claim may still be ours; release and renewal compare anyway. */
 	ev->is_claimed = result == CLAIM_MINE || (result == CLAIM_UNKNOWN && (!reply || is_error(reply)));
 	c->on.on_claimed(c->on.arg, ev, result);
@@ -276,36 +286,49 @@ static void on_take(void *owner, void *arg, const struct redis_reply *reply)
 	finish_take(c, ev, result, reply);
 }
 
-int claim_take(struct claim *c, struct event *ev)
+/* A claim of ev is sent now, with a time that no claim of it had before. */
+static void stamp_claim(struct claim *c, struct event *ev)
 {
 	/* Not the wall clock, which may be set back: then a second claim could be as the first. */
 	int64_t ms = c->start_ms + clock_ms(CLOCK_MONOTONIC_COARSE);
 
+	ev->claim_ms = ms > ev->claim_ms ? ms : ev->claim_ms + 1;
+	ev->lease_ms = (int64_t)uv_now(c->loop);
+}
+
+int claim_take(struct claim *c, struct event *ev)
+{
 	if (!claim_is_ready(c) || RARE("claim: nobody can be asked"))
 		return -1;
-	ev->claim_ms = ms > ev->claim_ms ? ms : ev->claim_ms + 1;
+	stamp_claim(c, ev);
 	resp_start_ready(&c->command, SET_7, strlen(SET_7));
 	put_key(c, ev);
 	put_value(c, ev);
 	resp_ready(&c->command, c->take_tail, strlen(c->take_tail));
-	ev->lease_ms = (int64_t)uv_now(c->loop);
 	return send_command(c, on_take, ev);
 }
 
 struct look {
+	bool takes; /* what it finds absent: claim_inherit */
 	size_t count;
 	struct event *events[];
 };
 
-static enum claim_result read_element(struct claim *c, struct event *ev, const struct redis_reply *value)
+static enum claim_result read_element(struct claim *c, const struct look *look, struct event *ev,
+				      const struct redis_reply *value)
 {
 	enum claim_result result;
 
-	if (value->type == REPLY_NIL)
-		return CLAIM_ABSENT;
+	if (value->type == REPLY_NIL) {
+		ev->owner = 0;
+		return look->takes ? CLAIM_MINE : CLAIM_ABSENT;
+	}
 	result = read_value(c, ev, value);
 	if (ev->is_deferred)
 		count_duplicate(c, ev, result, value);
+	note_owner(c, ev, result, value);
+	if (ev->looks)
+		owners_wait(c->owners, ev->owner);
 	return result;
 }
 
@@ -322,31 +345,55 @@ static void on_look(void *owner, void *arg, const struct redis_reply *reply)
 		enum claim_result result = CLAIM_UNKNOWN;
 
 		if (is_whole)
-			result = read_element(c, ev, reply->element[i]);
-		ev->is_claimed = result == CLAIM_MINE;
+			result = read_element(c, look, ev, reply->element[i]);
+		ev->is_claimed = result == CLAIM_MINE || (look->takes && !reply);
 		c->on.on_looked(c->on.arg, ev, result);
 	}
 	free(look);
 }
 
-int claim_look(struct claim *c, struct event *const *evs, size_t n)
+/* Sends the command at hand. */
+static int send_look(struct claim *c, struct event *const *evs, size_t n, bool takes)
 {
-	struct look *look;
+	struct look *look = memory_alloc(sizeof(*look) + n * sizeof(struct event *));
 
-	if (!claim_is_ready(c) || RARE("claim: nobody can be looked up"))
-		return -1;
-	look = memory_alloc(sizeof(*look) + n * sizeof(struct event *));
+	look->takes = takes;
 	look->count = n;
 	memcpy(look->events, evs, n * sizeof(struct event *));
+	if (send_command(c, on_look, look) == 0)
+		return 0;
+	free(look);
+	return -1;
+}
+
+int claim_look(struct claim *c, struct event *const *evs, size_t n)
+{
+	if (!claim_is_ready(c) || RARE("claim: nobody can be looked up"))
+		return -1;
 	resp_start(&c->command, n + 1);
 	resp_word(&c->command, "MGET");
 	for (size_t i = 0; i < n; i++)
 		put_key(c, evs[i]);
-	if (send_command(c, on_look, look)) {
-		free(look);
+	return send_look(c, evs, n, false);
+}
+
+int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
+{
+	if (!claim_is_ready(c))
 		return -1;
+	resp_start(&c->command, 5 + 2 * n);
+	resp_word(&c->command, "EVAL");
+	resp_word(&c->command, LUA_INHERIT);
+	resp_number(&c->command, (int64_t)n);
+	for (size_t i = 0; i < n; i++)
+		put_key(c, evs[i]);
+	resp_word(&c->command, owners_name(c->owners, owner));
+	resp_word(&c->command, c->ttl);
+	for (size_t i = 0; i < n; i++) {
+		stamp_claim(c, evs[i]);
+		put_value(c, evs[i]);
 	}
-	return 0;
+	return send_look(c, evs, n, true);
 }
 
 /* Tries are of a message: others with its id have counters of their own. */
@@ -537,6 +584,8 @@ static void on_redis_state(void *owner, enum redis_state state)
 
 	if (c->fleet)
 		fleet_set_redis(c->fleet, state == REDIS_READY ? c->redis : NULL);
+	if (c->owners)
+		owners_set_redis(c->owners, state == REDIS_READY ? c->redis : NULL);
 	if (state != REDIS_READY)
 		return;
 	c->has_error_logged = false;
@@ -621,6 +670,13 @@ static void write_tail(char *tail, size_t size, const char *before, int64_t seco
 	snprintf(tail, size, "%s$2\r\nEX\r\n$%d\r\n%s\r\n", before, n, number);
 }
 
+static void on_owner_gone(void *arg, uint16_t owner)
+{
+	struct claim *c = arg;
+
+	c->on.on_owner_gone(c->on.arg, owner);
+}
+
 struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks)
 {
 	struct claim *c = memory_calloc(1, sizeof(*c));
@@ -646,6 +702,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	if (strcmp(config->redis, "none") == 0)
 		return c;
 	c->fleet = fleet_open(loop, config, c->owner);
+	c->owners = owners_open(loop, c->owner, on_owner_gone, c);
 	c->redis = redis_open(loop, &settings);
 	c->registry = (struct registry){
 		.redis = c->redis, .prefix = c->prefix, .on_foreign = c->on.on_foreign, .arg = c->on.arg};
@@ -664,16 +721,17 @@ static void on_part_closed(void *arg)
 	done(done_arg);
 }
 
-/* The connection answers all that was asked before redis_close() returns, so the fleet may go. */
+/* The connection answers all that was asked before redis_close() returns, so the fleet and the owners may go. */
 void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 {
 	c->done = done;
 	c->done_arg = arg;
-	c->open = c->redis ? 2 : 1;
+	c->open = c->redis ? 3 : 1;
 	if (!c->redis) {
 		on_part_closed(c);
 		return;
 	}
 	redis_close(c->redis, on_part_closed, c);
 	fleet_close(c->fleet, on_part_closed, c);
+	owners_close(c->owners, on_part_closed, c);
 }

@@ -29,6 +29,8 @@ struct claim_callbacks {
 	void (*on_looked)(void *arg, struct event *ev, enum claim_result result);
 	/* attempts: failed tries of the whole fleet; -1: unknown. */
 	void (*on_counted)(void *arg, struct event *ev, long attempts);
+	/* Not for a call below, and maybe again and again: the owner of claims that events were held for is dead. */
+	void (*on_owner_gone)(void *arg, uint16_t owner);
 	/* At the start: the claims in this Redis are another database's; sentence says so and lives for the call. */
 	void (*on_foreign)(void *arg, const char *sentence);
 	void *arg;
@@ -61,6 +63,10 @@ int claim_take(struct claim *c, struct event *ev);
 /* Looks at the claims of n events in one command. Returns 0 and calls on_looked for each; or -1
  * and calls it for none. The events live until then; the array may be gone. */
 int claim_look(struct claim *c, struct event *const *evs, size_t n);
+
+/* Takes the claims of n events over from their owner, which is dead: those that are still its own, or nobody's. Else as
+ * claim_look, with on_looked: CLAIM_MINE for those that were taken. */
+int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n);
 
 /* Counts one more failed try of the fleet. Returns as claim_take, with on_counted. */
 int claim_count(struct claim *c, struct event *ev);

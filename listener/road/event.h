@@ -62,6 +62,7 @@ struct event {
 	enum event_state state;
 	uint16_t id_len;   /* 0: the message has no usable id, and never leaves the dead-letter way */
 	uint16_t looks;    /* MGETs since it was held: sets the next delay */
+	uint16_t owner;    /* of the claim that it was held for last, as in owners.h; 0: of none */
 	uint16_t put_offs; /* times that the store gave it back, for no fault of its own as far as is known */
 	bool is_claimed;   /* our value is, as far as we know, in Redis */
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */

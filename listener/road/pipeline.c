@@ -825,6 +825,42 @@ static void look(struct pipeline *p, struct event **evs, size_t n)
 		on_looked(p, evs[i], CLAIM_UNKNOWN);
 }
 
+static void inherit(struct pipeline *p, uint16_t owner, struct event **evs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		event_move(&p->events, evs[i], EV_LOOKING);
+	counters.claims_inherited += n;
+	if (!n || claim_inherit(p->claim, owner, evs, n) == 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		on_looked(p, evs[i], CLAIM_UNKNOWN);
+}
+
+/* What was held for a dead owner is not held until its claims have expired. Whose claims are already another's are held
+ * again, for that one. */
+static void on_owner_gone(void *arg, uint16_t owner)
+{
+	struct pipeline *p = arg;
+	struct event *chunk[LOOK_CHUNK];
+	size_t n = 0;
+
+	if (is_resting(p))
+		return;
+	list_each(node, after, &p->events.lists[EV_HELD]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (ev->owner != owner)
+			continue;
+		hold_remove(ev);
+		chunk[n++] = ev;
+		if (n == LOOK_CHUNK || RARE("pipeline: few claims are inherited at once")) {
+			inherit(p, owner, chunk, n);
+			n = 0;
+		}
+	}
+	inherit(p, owner, chunk, n);
+}
+
 /* The backoff of a failed store is over: any instance may try now. This one looks again only after
  * every other has looked: what it cannot store, another may be able to. */
 static void give_back(struct pipeline *p, struct event *ev)
@@ -1311,7 +1347,7 @@ static void start_timers(struct pipeline *p)
 
 static void open_stages(struct pipeline *p)
 {
-	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, on_foreign, p};
+	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, on_owner_gone, on_foreign, p};
 	const struct store_callbacks store_on = {on_stored,   on_buried, on_checked_in, on_cursors_put, on_cursor_read,
 						 on_database, on_epoch,  on_posted,     on_unusable,    p};
 	const struct config *c = p->config;

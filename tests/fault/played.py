@@ -32,7 +32,7 @@ PATHS = (
     Path("commits forgotten", None, 1, "pg-forget", (PLAIN,)),
     Path("events put off", "rows_put_off", 1, "pg-hold", (EFFECTS, CONSUMER)),
     Path("held copies that went to the store", "hold_timeouts", 1, "pg-hold", (EFFECTS, CONSUMER)),
-    Path("takeovers", "claims_taken_over", 1, "kill"),
+    Path("takeovers", "claims_inherited", 1, "kill"),
     Path("leases renewed", "claims_renewed", 5, "pg-lock,pg-hold"),
     Path("claims given back", "claims_released", 1, "pg-lock,pg-hold,pg-refuse"),
     Path("events without a claim", "claims_skipped", 5, "redis-kill,redis-stop,redis-blackhole"),

@@ -1,11 +1,13 @@
-"""The figure takeover: owns the killing of listeners that have claims, and the time until their events are stored.
+"""The figure takeover: owns the killing or freezing of listeners that have claims, and the time until their events are
+stored.
 
 Orphaned by a kill is an event whose claim in Redis, read right after the kill, is the killed process's (instance id
 with the number of its start, and nonce), and whose row was not committed before the kill. To leave some, the victim's
 link to Postgres is frozen for FREEZE_S before the kill, and reset after it: what it had sent and Postgres had not
 read is gone, as with a machine that dies. The time of a kill is from just before the SIGKILL to the commit of the last
 of its orphans, by Postgres's own record of commits; both clocks are this machine's. A kill that orphaned nothing does
-not count."""
+not count. With --how stop the victim gets a SIGSTOP instead, keeps its connection to Redis, and is killed when its
+orphans are stored."""
 import asyncio
 import signal
 import time
@@ -18,6 +20,9 @@ from rig.waiting import wait_until
 FREEZE_S = 0.1
 RATE = 150
 LISTENERS = 3
+PAUSE_S = 2.5                   # between two kills; more than a takeover takes
+STOPPED_S = 6                   # a victim that is frozen
+WAYS = {"kill": ("SIGKILL", signal.SIGKILL, 0.5), "stop": ("SIGSTOP", signal.SIGSTOP, 4.0)}
 
 
 class Kill:
@@ -31,27 +36,33 @@ class Kill:
                         for event_id in self.claimed if rows.get(event_id, self.at) >= self.at}
 
 
-async def kill(fleet, victim):
+async def kill(fleet, victim, how):
     link, instance = victim.links["postgres"], f"{victim.instance()}."
     link.hold(True, True)
     await asyncio.sleep(FREEZE_S)
     at = time.time()
-    await victim.end(signal.SIGKILL, 5)
+    if how == "kill":
+        await victim.end(signal.SIGKILL, 5)
+    else:
+        victim.signal(signal.SIGSTOP)
     claimed = await fleet.bench.redis.claims(fleet.claim_prefix, instance)
     link.reset()
     link.hold(False, False)
+    if how == "stop":
+        await asyncio.sleep(STOPPED_S)
+        await victim.end(signal.SIGKILL, 5)
     return Kill(at, claimed)
 
 
-async def play(fleet, wanted, kills, pause_s, delay_s):
+async def play(fleet, wanted, kills, how, delay_s):
     """One listener after the other, each when the orphans of the one before are stored."""
     await asyncio.sleep(delay_s)
     number = 0
     while len([k for k in kills if k.claimed]) < wanted:
-        due = time.monotonic() + pause_s
+        due = time.monotonic() + PAUSE_S
         victim = fleet.listeners[number % LISTENERS]
         number += 1
-        kills.append(await kill(fleet, victim))
+        kills.append(await kill(fleet, victim, how))
         await victim.start()
         await wait_until(victim.is_ready, 30, f"{victim.now.name} is ready again")
         if number % 5 == 0:
@@ -62,36 +73,37 @@ async def play(fleet, wanted, kills, pause_s, delay_s):
 async def measure(bench, options):
     """A few kills more than asked for: some may turn out to have orphaned nothing."""
     ttl = options.claim_ttl
-    figure = Figure("takeover", {"claim TTL": f"{ttl} s", "fleets": options.fleets, "listeners of each": LISTENERS,
+    figure = Figure("takeover", {"how": WAYS[options.how][0], "claim TTL": f"{ttl} s", "fleets": options.fleets, "listeners of each": LISTENERS,
                                  "events/s of each": RATE, "Postgres frozen before each kill": f"{FREEZE_S} s"})
     flags = ["--claim-ttl", str(ttl), "--dedup-window", str(max(10, 2 * ttl))]
     fleets = [Fleet(bench, f"fleet{n}", LISTENERS, RATE, flags, is_cuttable=True) for n in range(1, options.fleets + 1)]
     for fleet in fleets:
         await fleet.start()
     kills = {fleet: [] for fleet in fleets}
-    each, pause_s = -(-options.kills // options.fleets) + 1, ttl + 1.7
-    await asyncio.gather(*(play(fleet, each, kills[fleet], pause_s, pause_s * n / len(fleets))
+    each = -(-options.kills // options.fleets) + 1
+    await asyncio.gather(*(play(fleet, each, kills[fleet], options.how, PAUSE_S * n / len(fleets))
                            for n, fleet in enumerate(fleets)))
-    await asyncio.sleep(ttl + 1)
+    await asyncio.sleep(PAUSE_S)
     accounts = []
     for fleet in fleets:
         accounts.append(await fleet.account())
         for one in kills[fleet]:
             one.judge(fleet.rows)
-    report(figure, [one for fleet in fleets for one in kills[fleet]], options, ttl)
+    report(figure, [one for fleet in fleets for one in kills[fleet]], options)
     figure.account(add_accounts(accounts))
     return figure
 
 
-def report(figure, kills, options, ttl):
+def report(figure, kills, options):
+    what, _, limit_s = WAYS[options.how]
     counted = [one for one in kills if one.orphans][:options.kills]
     events = [seconds for one in counted for seconds in one.orphans.values()]
     lasts = [max(one.orphans.values()) for one in counted if None not in one.orphans.values()]
     figure.note("kills that orphaned nothing, not counted", len(kills) - len([one for one in kills if one.orphans]))
     figure.note("orphaned events", len(events))
     figure.note("orphaned events per kill, p50", percentile([len(one.orphans) for one in counted], 50))
-    figure.note("SIGKILL to the last orphan stored, p50", percentile(lasts, 50), "s")
-    figure.note("SIGKILL to the last orphan stored, p99", percentile(lasts, 99), "s")
-    figure.at_most("SIGKILL to the last orphan stored, max", max(lasts, default=None), ttl + 1.0, "s")
+    figure.note(f"{what} to the last orphan stored, p50", percentile(lasts, 50), "s")
+    figure.note(f"{what} to the last orphan stored, max", max(lasts, default=None), "s")
+    figure.at_most(f"{what} to the last orphan stored, p99", percentile(lasts, 99), limit_s, "s")
     figure.at_least("kills counted", len(counted), options.kills)
     figure.at_most("orphans never stored", events.count(None), 0)

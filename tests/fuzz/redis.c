@@ -204,6 +204,12 @@ static void on_counted(void *arg, struct event *ev, long attempts)
 	a->question = NOT_ASKED;
 }
 
+static void on_owner_gone(void *arg, uint16_t owner)
+{
+	(void)arg;
+	must(owner, "nobody is gone");
+}
+
 static void on_foreign(void *arg, const char *sentence)
 {
 	(void)arg;
@@ -447,7 +453,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 void try_input(const uint8_t *data, size_t size)
 {
-	static const struct claim_callbacks callbacks = {on_claimed, on_looked, on_counted, on_foreign, NULL};
+	static const struct claim_callbacks callbacks = {on_claimed,    on_looked,  on_counted,
+							 on_owner_gone, on_foreign, NULL};
 	size_t steps = size < 2 ? 0 : data[1] % STEPS_MOST;
 	char *bytes;
 	struct claim *c;

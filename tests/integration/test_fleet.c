@@ -98,6 +98,13 @@ Test(fleet, five_listeners_given_one_event_by_producers_make_one_row, .timeout =
 
 /* --- owners that die or sleep --- */
 
+static struct redisd *own_redis; /* NULL: the shared one */
+
+static struct redisd *the_redis(void)
+{
+	return own_redis ? own_redis : redisd_shared();
+}
+
 /* Which listener has the claim on the event, from the name in its value; -1: nobody has. */
 static int owner_of(long event)
 {
@@ -105,7 +112,7 @@ static int owner_of(long event)
 	int owner = -1;
 
 	snprintf(id, sizeof id, "e-%ld", event);
-	char *value = claims_value(redisd_shared(), id);
+	char *value = claims_value(the_redis(), id);
 	if (value)
 		sscanf(value, "listener-%d.", &owner);
 	return owner;
@@ -122,7 +129,7 @@ static long owned_by(const struct fleet *f, int listener)
 
 static bool all_are_claimed(const struct fleet *f)
 {
-	return claims_open(redisd_shared()) == f->sent &&
+	return claims_open(the_redis()) == f->sent &&
 	       fleet_metric((struct fleet *)f, "wsonce_in_flight") == f->size * f->sent;
 }
 
@@ -159,6 +166,47 @@ Test(fleet, events_of_killed_owners_are_stored_within_the_claim_ttl_and_two_seco
 	fleet_launch_one(&fleet, second);
 	fleet_wait_ready(&fleet);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
+}
+
+/* The owner has the claims, and dies before Postgres has got anything of it. */
+static int64_t orphan(struct fleet *f, struct database *lock, int how)
+{
+	fleet_send(f, 200);
+	cr_assert(wait_until(all_are_claimed(f), WHOLE_MS), "not all are claimed");
+	int victim = owner_of(1);
+	process_signal(listener_process(f->listeners[victim]), how);
+	int64_t at_ms = wait_now_ms();
+	end_backends_of(lock, victim);
+	fleet_unlock(lock);
+	return at_ms;
+}
+
+Test(fleet, events_of_a_killed_owner_are_stored_long_before_its_claims_expire, .timeout = 120)
+{
+	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 60");
+	int64_t at_ms = orphan(&fleet, fleet_lock(fleet.rows), SIGKILL);
+	fleet_wait_rows(&fleet, fleet.sent, 3000);
+	cr_assert_leq(wait_now_ms() - at_ms, wait_stretch_ms(2000), "%ld ms", (long)(wait_now_ms() - at_ms));
+}
+
+Test(fleet, events_of_a_frozen_owner_are_stored_after_its_heartbeats_have_ended, .timeout = 120)
+{
+	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 60");
+	int64_t at_ms = orphan(&fleet, fleet_lock(fleet.rows), SIGSTOP);
+	fleet_wait_rows(&fleet, fleet.sent, 8000);
+	cr_assert_leq(wait_now_ms() - at_ms, wait_stretch_ms(6000), "%ld ms", (long)(wait_now_ms() - at_ms));
+}
+
+/* What Redis knows of clients is not for each user. */
+Test(fleet, a_user_of_redis_who_may_not_ask_for_clients_waits_for_heartbeats, .timeout = 120)
+{
+	own_redis = redisd_new();
+	redisd_command(own_redis, "ACL SETUSER default -client|list");
+	struct listener_options options = {.redis = redisd_url(own_redis)};
+
+	fleet_start(&fleet, 3, NULL, &options, "--claim-ttl 60");
+	orphan(&fleet, fleet_lock(fleet.rows), SIGKILL);
+	fleet_wait_rows(&fleet, fleet.sent, 8000);
 }
 
 Test(fleet, the_last_holder_stores_everything_when_all_others_are_killed, .timeout = 120)

@@ -10,7 +10,8 @@
  *   settle_knows   settle() is called only for an event with a committed row, or, if it says rejected,
  *                  with a committed dead letter: by a step before it, as the commit and its answer are two
  *   acks_true      likewise for an ack
- *   own_keys       a release or renewal touches a key only if it holds the very claim it is for
+ *   own_keys       a release or renewal touches a key only if it holds the very claim it is for, and an heir only
+ *                  one of the owner that it takes for dead
  * and with -DCALM and pan -a, as an LTL property:
  *   always_settled once faults cease, every event in the memory of a living listener is settled, in
  *                  whatever order steps are taken, with keys that never expire and dead owners
@@ -46,6 +47,8 @@
  *   - With CALM, LOOKS looks between two claims; then the copy goes to the store.
  *   - Without TROUBLE, an event is not put off (by a server in trouble, by another transaction), letters are written,
  *     no listener gives its events to others because it cannot store, and no mark is in doubt.
+ *   - Without HEIRS, nobody takes a dead owner's claim over before it expires. With it, any owner may be taken for
+ *     dead at any time, since a pause or a lost connection looks like death; SYMMETRY does not know of it.
  *   - Memory, reading that stops, and messages without an id are not modelled.
  * And without loss: SYMMETRY sorts the listeners after each step, since their names decide nothing. */
 
@@ -111,6 +114,7 @@
 #define SET_DEAD	5
 #define INSERT		6
 #define BURY		7
+#define INHERIT		8
 
 #define COPY		(me * EVENTS + e)
 
@@ -129,6 +133,14 @@ byte state[INSTANCES * EVENTS];
 byte claim_ms[INSTANCES * EVENTS];	/* which claim of ours is_claimed means; 0: not is_claimed */
 byte takes[INSTANCES * EVENTS];		/* claims sent so far: what the clock is in the program */
 bit attempts[INSTANCES * EVENTS];
+#ifdef HEIRS
+byte owner[INSTANCES * EVENTS];		/* of the claim that it was held for last, and 1; 0: of none */
+#define NOTE_OWNER(e)	owner[COPY] = OWNER(key[e]) + 1
+#define FORGET_OWNER	owner[COPY] = 0
+#else
+#define NOTE_OWNER(e)	skip
+#define FORGET_OWNER	skip
+#endif
 
 /* The network */
 #if LATE
@@ -371,6 +383,22 @@ inline arrive(what, value, e)
 #else
 		skip;
 #endif
+#ifdef HEIRS
+	:: what == INHERIT ->			/* lua/inherit.lua; whose claims they are, and ours */
+#define DEAD_OWNER	((value) / 16 - 1)
+		if
+#ifdef INHERIT_WITHOUT_COMPARE
+		:: true ->
+#else
+		:: key[e] == ABSENT || (IS_CLAIM(key[e]) && OWNER(key[e]) == DEAD_OWNER) ->
+#endif
+			expect(own_keys, key[e] == ABSENT || (IS_CLAIM(key[e]) && OWNER(key[e]) == DEAD_OWNER));
+			key[e] = (value) % 16;
+#ifndef INHERIT_WITHOUT_COMPARE
+		:: else
+#endif
+		fi;
+#endif
 	:: what == SET_DONE -> key[e] = MARK_DONE;
 	:: what == SET_DEAD -> key[e] = MARK_DEAD;
 	:: what == INSERT -> insert(e);
@@ -430,6 +458,7 @@ inline forget(e)
 	claim_ms[COPY] = 0;
 	SET_LOOKS(0);
 	attempts[COPY] = 0;
+	FORGET_OWNER;
 }
 
 inline settle(e, record)
@@ -461,6 +490,7 @@ inline send_to_store(e)
 {
 	state[COPY] = EV_BATCHED;
 	SET_LOOKS(0);
+	FORGET_OWNER;
 #ifdef ACK_BEFORE_COMMIT
 	ack(row[e]);
 #endif
@@ -510,6 +540,7 @@ inline on_claimed(e)
 		forget(e);
 		check_lost(e);
 #else
+		NOTE_OWNER(e);
 		hold(e);
 #endif
 	:: key[e] == MARK_DONE -> settle(e, row[e]);		/* CLAIM_DONE */
@@ -541,11 +572,31 @@ inline on_looked(e)
 	:: IS_CLAIM(key[e]) && OWNER(key[e]) == me ->		/* CLAIM_MINE */
 		claim_ms[COPY] = NUMBER(key[e]);
 		send_to_store(e);
-	:: IS_CLAIM(key[e]) && OWNER(key[e]) != me -> hold(e);	/* CLAIM_OTHER */
+	:: IS_CLAIM(key[e]) && OWNER(key[e]) != me ->		/* CLAIM_OTHER */
+		NOTE_OWNER(e);
+		hold(e);
 	:: key[e] == MARK_DONE -> settle(e, row[e]);		/* CLAIM_DONE */
 	:: key[e] == MARK_DEAD -> settle(e, letter[e]);		/* CLAIM_DEAD */
 	fi;
 }
+
+#ifdef HEIRS
+/* on_owner_gone(): whom the copy waits for is taken for dead. The answer is read as that of a look, */
+inline claim_inherit(e)
+{
+	takes[COPY]++;
+	arrive(INHERIT, CLAIM(me, takes[COPY]) + 16 * owner[COPY], e);
+	on_looked(e);
+}
+
+/* or it is lost, and the claim may be ours. */
+inline claim_inherit_unknown(e)
+{
+	takes[COPY]++;
+	send(INHERIT, CLAIM(me, takes[COPY]) + 16 * owner[COPY], e);
+	on_claimed_unknown(e);
+}
+#endif
 
 /* --- pipeline.c: batch and store --- */
 
@@ -683,6 +734,10 @@ end:	do
 	:: STEP(state[COPY] == EV_CLAIMING, on_claimed(e))
 	:: STEP(state[COPY] == EV_HELD && MAY_LOOK, look(e))
 	:: STEP(state[COPY] == EV_LOOKING, on_looked(e))
+#ifdef HEIRS
+	:: STEP(state[COPY] == EV_HELD && owner[COPY] && takes[COPY] < TAKES, claim_inherit(e))
+	:: CHOICE(IS_STORMY && state[COPY] == EV_HELD && owner[COPY] && takes[COPY] < TAKES, claim_inherit_unknown(e))
+#endif
 #ifndef HOLD_FOR_EVER
 	:: STEP(state[COPY] == EV_HELD, send_to_store(e))		/* on_hold_timer(), pipeline_drain() */
 #endif

@@ -15,6 +15,7 @@
 #define BACKENDS_MAX 8                  /* for each listener */
 #define DUE_MARGIN   (5 * SECOND / 2)   /* over the TTL, until another listener has stored an event */
 #define RARE_MARGIN  (10 * SECOND)      /* where what seldom happens happens often */
+#define BEAT_MARGIN  (7 * SECOND)       /* until an owner that was disturbed is known to live again */
 #define PAST_US      (12 * SECOND / 10) /* for so long a mark of the epoch before may be believed */
 
 /* What is known of an id. */
@@ -400,21 +401,38 @@ void checker_key(int process, const char *id, size_t id_len, const char *value, 
 	}
 }
 
-/* While a listener works it renews its claims. */
-void checker_lapsed(const char *value, int64_t at)
+/* The listener with this claim, if it lived and nothing has disturbed it, Redis or the network for so long before at;
+ * else -1. */
+static int calm_owner(const char *value, int64_t at, int64_t quiet)
 {
-	int64_t quiet = at - (checker.plan->settings.ttl_s + 3) * SECOND;
-
 	for (int i = 0; i < checker.plan->settings.listeners; i++) {
 		size_t len = strlen(checker.owners[i]);
 
 		if (!len || strncmp(value, checker.owners[i], len) != 0 || !process_is_alive(i))
 			continue;
-		if (checker.owners_since[i] > quiet || world_disturbed_until(i) > quiet ||
-		    world_redis_until() > quiet || world_wide_until() > quiet)
-			continue;
-		process_fail("the claim %s ran out, though listener %d lives and nothing disturbed it", value, i);
+		if (checker.owners_since[i] <= at - quiet && world_disturbed_until(i) <= at - quiet &&
+		    world_redis_until() <= at - quiet && world_wide_until() <= at - quiet)
+			return i;
 	}
+	return -1;
+}
+
+/* While a listener works it renews its claims. */
+void checker_lapsed(const char *value, int64_t at)
+{
+	int i = calm_owner(value, at, (checker.plan->settings.ttl_s + 3) * SECOND);
+
+	if (i >= 0)
+		process_fail("the claim %s ran out, though listener %d lives and nothing disturbed it", value, i);
+}
+
+/* While it lives it beats. */
+void checker_inherited(const char *value)
+{
+	int i = calm_owner(value, sim_now(), BEAT_MARGIN);
+
+	if (i >= 0)
+		process_fail("the claim %s is taken over, though listener %d lives and nothing disturbed it", value, i);
 }
 
 /* The largest batch, of some 300, is halved nine times. */

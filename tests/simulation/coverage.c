@@ -52,9 +52,9 @@ static const struct {
 
 static uint64_t counts[EVENT_STATES][EVENT_STATES][FAMILIES];
 
-static const char *const commands[] = {"SET",       "MGET",      "INCR",          "DEL",
-				       "ZREM",      "SCRIPT",    "heartbeat.lua", "release.lua",
-				       "renew.lua", "seize.lua", "register.lua",  NULL};
+static const char *const commands[] = {"SET",          "MGET",          "INCR",        "DEL",       "ZREM",
+				       "SCRIPT",       "heartbeat.lua", "release.lua", "renew.lua", "seize.lua",
+				       "register.lua", "inherit.lua",   "CLIENT",      NULL};
 static const char *const answers[] = {"done",     "OOM", "READONLY",  "MISCONF", "LOADING",
 				      "NOSCRIPT", "ERR", "WRONGTYPE", NULL};
 
@@ -86,6 +86,13 @@ static const struct {
 	{"seize.lua", "READONLY", "the SET before it gets this, which ends the connection"},
 	{"seize.lua", "MISCONF", "the SET before it gets this, and a claim is not seized then"},
 	{"register.lua", "NOSCRIPT", "sent by EVAL"},
+	{"inherit.lua", "NOSCRIPT", "sent by EVAL"},
+	{"inherit.lua", "OOM", "has allow-oom"},
+	{"inherit.lua", "READONLY", "the beats get this first, which ends the connection"},
+	{"CLIENT", "OOM", "not a write"},
+	{"CLIENT", "READONLY", "not a write"},
+	{"CLIENT", "MISCONF", "not a write"},
+	{"CLIENT", "NOSCRIPT", "no script"},
 };
 
 void __real_event_move(struct events *es, struct event *ev, enum event_state to);

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "heartbeat.lua.h"
+#include "inherit.lua.h"
 #include "process.h"
 #include "redis.h"
 #include "lease.lua.h"
@@ -57,7 +58,7 @@ struct connection {
 	int64_t busy_until; /* its commands are run one after the other */
 	char *out, *in;
 	size_t out_len, out_size, in_len, in_at, in_size;
-	int process;
+	int process, number;
 };
 
 static struct {
@@ -81,7 +82,7 @@ static const char *const script_texts[] = {LUA_HEARTBEAT, LUA_RELEASE, LUA_RENEW
 static const char *const shas[] = {"1111111111111111111111111111111111111111",
 				   "2222222222222222222222222222222222222222",
 				   "3333333333333333333333333333333333333333"};
-enum script { HEARTBEAT, RELEASE, RENEW, SEIZE, REGISTER, LEASE, NO_SCRIPT };
+enum script { HEARTBEAT, RELEASE, RENEW, SEIZE, INHERIT, REGISTER, LEASE, NO_SCRIPT };
 
 static struct key *find_key(struct bytes name)
 {
@@ -177,7 +178,7 @@ static void add_key(struct answer *a, const struct key *k)
 struct command {
 	struct bytes words[WORDS];
 	size_t count;
-	int process;
+	int process, connection;
 };
 
 static bool is_word(const struct command *c, size_t i, const char *text)
@@ -204,18 +205,20 @@ static void tell_checker(const struct command *c, struct bytes key, struct bytes
 			    was_there);
 }
 
-/* SET key value [NX] [GET] [EX s] */
+/* SET key value [NX] [GET] [EX s] [PX ms] */
 static void run_set(const struct command *c, struct answer *a)
 {
 	struct key *k = find_key(c->words[1]);
 	bool is_new_only = false, wants_old = false;
-	int64_t seconds = -1;
+	int64_t seconds = -1, ms = -1;
 
 	for (size_t i = 3; i < c->count; i++) {
 		is_new_only |= is_word(c, i, "NX");
 		wants_old |= is_word(c, i, "GET");
 		if (is_word(c, i, "EX"))
 			seconds = number(c->words[++i]);
+		else if (is_word(c, i, "PX"))
+			ms = number(c->words[++i]);
 	}
 	if (wants_old)
 		add_key(a, k);
@@ -227,6 +230,8 @@ static void run_set(const struct command *c, struct answer *a)
 		return;
 	tell_checker(c, c->words[1], c->words[2], k->value != NULL);
 	put_value(k, c->words[2], seconds);
+	if (ms >= 0)
+		k->expires = sim_now() + ms * 1000;
 }
 
 static void run_incr(const struct command *c, struct answer *a)
@@ -345,6 +350,51 @@ static void run_seize(const struct command *c, struct answer *a)
 	add_text(a, "$-1\r\n");
 }
 
+/* lua/inherit.lua */
+static void run_inherit(const struct command *c, struct answer *a)
+{
+	size_t n = (size_t)number(c->words[2]);
+	struct bytes dead = c->words[3 + n];
+
+	add_number(a, '*', (long long)n);
+	for (size_t i = 0; i < n; i++) {
+		struct key *k = find_key(c->words[3 + i]);
+		struct bytes ours = c->words[5 + n + i];
+
+		if (k->value && (k->value_len < dead.len || memcmp(k->value, dead.at, dead.len) != 0)) {
+			add_key(a, k);
+			continue;
+		}
+		if (k->value)
+			checker_inherited(k->value);
+		tell_checker(c, c->words[3 + i], ours, false);
+		put_value(k, ours, number(c->words[4 + n]));
+		add_text(a, "$-1\r\n");
+	}
+}
+
+/* CLIENT ID, and CLIENT LIST ID id ... */
+static void run_client(const struct command *c, struct answer *a)
+{
+	char text[4096] = "";
+	size_t len = 0;
+
+	if (is_word(c, 1, "ID")) {
+		add_number(a, ':', c->connection);
+		return;
+	}
+	for (size_t i = 3; i < c->count; i++) {
+		int64_t id = number(c->words[i]);
+		const struct connection *is =
+			id >= 1 && id <= redis.connection_count ? redis.connections[id - 1] : NULL;
+
+		if (is && !is->is_closed && !is->is_lost)
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "id=%lld addr=? fd=8 name=\n",
+						(long long)id);
+	}
+	add_value(a, text, len);
+}
+
 /* lua/register.lua: there is one prefix. */
 static void run_register(const struct command *c, struct answer *a)
 {
@@ -377,6 +427,7 @@ static enum script script_of(const struct command *c)
 {
 	if (is_word(c, 0, "EVAL"))
 		return is_same(c->words[1], LUA_SEIZE, strlen(LUA_SEIZE))         ? SEIZE
+		       : is_same(c->words[1], LUA_INHERIT, strlen(LUA_INHERIT))   ? INHERIT
 		       : is_same(c->words[1], LUA_REGISTER, strlen(LUA_REGISTER)) ? REGISTER
 		       : is_same(c->words[1], LUA_LEASE, strlen(LUA_LEASE))       ? LEASE
 										  : NO_SCRIPT;
@@ -402,6 +453,8 @@ static void run_script(const struct command *c, enum script script, struct answe
 		run_claims(c, script, a);
 	else if (script == SEIZE)
 		run_seize(c, a);
+	else if (script == INHERIT)
+		run_inherit(c, a);
 	else if (script == REGISTER)
 		run_register(c, a);
 	else if (script == LEASE)
@@ -423,16 +476,17 @@ static void run_load(const struct command *c, struct answer *a)
 
 static void run_info(struct answer *a)
 {
-	static const char text[] = "redis_version:7.0.15\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n";
+	static const char text[] =
+		"redis_version:7.0.15\r\nrun_id:0123456789abcdef\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n";
 
 	add_value(a, text, strlen(text));
 }
 
 static const char *name_of(const struct command *c)
 {
-	static const char *const scripts[] = {"heartbeat.lua", "release.lua", "renew.lua", "seize.lua",
-					      "register.lua",  "lease.lua",   "?"};
-	static const char *const names[] = {"SET", "MGET", "INCR", "DEL", "ZREM", "INFO", "SCRIPT", NULL};
+	static const char *const scripts[] = {"heartbeat.lua", "release.lua",  "renew.lua", "seize.lua",
+					      "inherit.lua",   "register.lua", "lease.lua", "?"};
+	static const char *const names[] = {"SET", "MGET", "INCR", "DEL", "ZREM", "INFO", "SCRIPT", "CLIENT", NULL};
 
 	if (is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA"))
 		return scripts[script_of(c)];
@@ -444,7 +498,7 @@ static const char *name_of(const struct command *c)
 
 static bool is_write(const struct command *c)
 {
-	return !is_word(c, 0, "MGET") && !is_word(c, 0, "INFO") && !is_word(c, 0, "SCRIPT");
+	return !is_word(c, 0, "MGET") && !is_word(c, 0, "INFO") && !is_word(c, 0, "SCRIPT") && !is_word(c, 0, "CLIENT");
 }
 
 /* A script that does not say at its beginning what it may do is refused when it comes to a write. Does it? */
@@ -470,7 +524,7 @@ static bool script_writes(const struct command *c, enum script script)
 static bool is_allowed_when_full(const struct command *c, enum script script)
 {
 	return script == RELEASE || script == RENEW || script == REGISTER || script == HEARTBEAT || script == LEASE ||
-	       is_word(c, 0, "DEL") || is_word(c, 0, "ZREM");
+	       script == INHERIT || is_word(c, 0, "DEL") || is_word(c, 0, "ZREM");
 }
 
 /* The error that the command gets, without the minus; NULL: none. */
@@ -525,6 +579,8 @@ static void run(const struct command *c, struct answer *a)
 		run_info(a);
 	else if (is_word(c, 0, "SCRIPT"))
 		run_load(c, a);
+	else if (is_word(c, 0, "CLIENT"))
+		run_client(c, a);
 	else
 		run_script(c, script_of(c), a);
 }
@@ -595,6 +651,7 @@ static void run_commands(void *arg)
 	if (p->connection->is_closed || p->connection->is_lost)
 		return;
 	command.process = p->connection->process;
+	command.connection = p->connection->number;
 	while (read_command(&at, p->bytes + p->len, &command))
 		run(&command, &a);
 	if (!a.len)
@@ -690,6 +747,7 @@ redisContext *redisConnectUnixNonBlock(const char *path)
 	if (redis.connection_count == CONNECTIONS)
 		process_fail("more than %d connections to Redis", CONNECTIONS);
 	redis.connections[redis.connection_count++] = c;
+	c->number = redis.connection_count;
 	if (sim_link(sim_self(), SIM_REDIS) == SIM_LINK_CUT)
 		sim_at(sim_between(20, 200), on_refused, c);
 	else

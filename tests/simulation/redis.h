@@ -9,6 +9,8 @@
 void checker_key(int process, const char *id, size_t id_len, const char *value, size_t len, bool was_there);
 /* This value was named in a script that renews or gives back claims. */
 void checker_own(int process, const char *value, size_t len);
+/* This claim was taken over from its owner as from a dead one. A text. */
+void checker_inherited(const char *value);
 /* A value ran out at this moment, sim_now() or before. */
 void checker_lapsed(const char *value, int64_t at);
 /* DEL without a comparison. Both are texts. */

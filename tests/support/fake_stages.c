@@ -127,6 +127,18 @@ void fake_answer_look(const char *id, enum claim_result result)
 	the_claim.on.on_looked(the_claim.on.arg, ev, result);
 }
 
+void fake_set_owner(const char *id, uint16_t owner)
+{
+	for (size_t i = 0; i < looks.count; i++)
+		if (is_named(looks.events[i], id))
+			looks.events[i]->owner = owner;
+}
+
+void fake_end_owner(uint16_t owner)
+{
+	the_claim.on.on_owner_gone(the_claim.on.arg, owner);
+}
+
 void fake_answer_count(const char *id, long attempts)
 {
 	the_claim.on.on_counted(the_claim.on.arg, take_out(&counts, id, "count"), attempts);
@@ -204,6 +216,20 @@ int claim_look(struct claim *c, struct event *const *evs, size_t n)
 	if (fake.is_redis_away)
 		return -1;
 	note_call("look", evs, n);
+	for (size_t i = 0; i < n; i++)
+		call(&looks, evs[i]);
+	return 0;
+}
+
+int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
+{
+	char name[24];
+
+	(void)c;
+	if (fake.is_redis_away)
+		return -1;
+	snprintf(name, sizeof(name), "inherit %u ", owner);
+	note_call(name, evs, n);
 	for (size_t i = 0; i < n; i++)
 		call(&looks, evs[i]);
 	return 0;

@@ -33,7 +33,7 @@ extern struct fake fake;
 
 /* What was called since the last call of this function, with a blank between any two: "take(a)",
  * "look(a,b)", "count(a)", "renew(a)", "release(a)", "done(a)" and "dead(a)" for marks, "rest" and
- * "wake", "insert(a,b)",
+ * "wake", "inherit 2 (a,b)" from the second owner, "insert(a,b)",
  * "bury(a:reason)"; an event without an id is "-". Lives until the next call. */
 const char *fake_journal(void);
 
@@ -44,7 +44,10 @@ const char *fake_checkin(void);
 /* Answers the oldest call for the event with this id that has no answer yet ("-": no id). The test
  * fails if there is none. */
 void fake_answer_take(const char *id, enum claim_result result);
-void fake_answer_look(const char *id, enum claim_result result);
+void fake_answer_look(const char *id, enum claim_result result); /* of "look" and "inherit" */
+/* The look for the event found a claim of this owner, or owner is gone. */
+void fake_set_owner(const char *id, uint16_t owner);
+void fake_end_owner(uint16_t owner);
 void fake_answer_count(const char *id, long attempts);
 void fake_answer_insert(const char *id, enum store_result result);
 void fake_answer_bury(const char *id, enum store_burial burial);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inherit.lua.h"
 #include "register.lua.h"
 #include "seize.lua.h"
 
@@ -18,7 +19,8 @@ struct command {
 	void *arg;
 };
 
-static bool is_played;
+static bool is_played, has_beats;
+static const char *client;
 static struct redis_settings settings;
 static enum redis_state state;
 static struct command commands[COMMANDS];
@@ -29,6 +31,7 @@ struct redis *__real_redis_open(uv_loop_t *loop, const struct redis_settings *s)
 enum redis_state __real_redis_state(const struct redis *r);
 int __real_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg);
 const char *__real_redis_script_sha(const struct redis *r, enum redis_script script);
+const char *__real_redis_client(const struct redis *r);
 void __real_redis_load_scripts(struct redis *r);
 void __real_redis_mask(const struct redis *r, char *text);
 uint64_t __real_redis_unanswered(const struct redis *r);
@@ -63,6 +66,8 @@ static void add_word(char *text, size_t size, const char *word, size_t len)
 
 	if (len == strlen(LUA_SEIZE) && memcmp(word, LUA_SEIZE, len) == 0)
 		snprintf(text + n, size - n, " seize");
+	else if (len == strlen(LUA_INHERIT) && memcmp(word, LUA_INHERIT, len) == 0)
+		snprintf(text + n, size - n, " inherit");
 	else if (len == strlen(LUA_REGISTER) && memcmp(word, LUA_REGISTER, len) == 0)
 		snprintf(text + n, size - n, " register");
 	else if (is_own(word, len))
@@ -93,6 +98,8 @@ int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *
 	}
 	if (at != bytes + len)
 		abort();
+	if (!has_beats && strncmp(text, " SET wsonce:{alive}:", 20) == 0)
+		return 0;
 	snprintf(c->text, sizeof(c->text), "%s", text + 1);
 	c->cb = cb;
 	c->arg = arg;
@@ -105,6 +112,11 @@ const char *__wrap_redis_script_sha(const struct redis *r, enum redis_script scr
 	static const char *const names[] = {"heartbeat", "release", "renew"};
 
 	return is_played ? names[script] : __real_redis_script_sha(r, script);
+}
+
+const char *__wrap_redis_client(const struct redis *r)
+{
+	return is_played ? client : __real_redis_client(r);
 }
 
 void __wrap_redis_load_scripts(struct redis *r)
@@ -142,6 +154,13 @@ void __wrap_redis_close(struct redis *r, void (*done)(void *arg), void *arg)
 void played_redis_start(void)
 {
 	is_played = true;
+	client = "";
+}
+
+void played_redis_show_beats(const char *as_client)
+{
+	has_beats = true;
+	client = as_client;
 }
 
 void played_redis_set_state(enum redis_state to)

@@ -8,6 +8,8 @@
 #include "redis/reply.h"
 
 void played_redis_start(void);
+/* From now on the beats of road/owners.c are seen, too, and the connection is this one. */
+void played_redis_show_beats(const char *client);
 void played_redis_set_state(enum redis_state state);
 
 /* The oldest command that nobody has looked at, "" if there is none: its words with blanks between them, a script's

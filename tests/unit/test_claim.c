@@ -38,6 +38,12 @@ static void on_counted(void *arg, struct event *ev, long attempts)
 	note(number, ev);
 }
 
+static void on_owner_gone(void *arg, uint16_t owner)
+{
+	(void)arg, (void)owner;
+	note("gone", NULL);
+}
+
 static void on_foreign(void *arg, const char *sentence)
 {
 	(void)arg;
@@ -47,7 +53,7 @@ static void on_foreign(void *arg, const char *sentence)
 
 static struct claim *open_claim(void)
 {
-	const struct claim_callbacks on = {on_claimed, on_claimed, on_counted, on_foreign, NULL};
+	const struct claim_callbacks on = {on_claimed, on_claimed, on_counted, on_owner_gone, on_foreign, NULL};
 
 	return claim_open(&loop, &config, &on);
 }
@@ -201,6 +207,25 @@ static void expect_seized(const char *mark)
 	snprintf(text, sizeof(text), "EVAL seize 1 dedup:a %s me@ 30",
 		 strstr(mark, "dead") ? "dead@T.000000ab/0123456789abcdee" : "done@T.000000ac");
 	expect_sent(text);
+}
+
+Test(claim, claims_of_a_dead_owner_are_taken_over_by_a_script)
+{
+	struct event *all[] = {&events[0], &events[1], &events[2]};
+
+	take_and_hear(REPLY_STRING, "j.0123456789abcdef@17");
+	expect_became("a another's, ");
+	cr_assert(events[0].owner);
+	cr_assert_eq(claim_inherit(claim, events[0].owner, all, 3), 0);
+	expect_sent("EVAL inherit 3 dedup:a dedup:b dedup:c j.0123456789abcdef@ 30 me@ me@ me@");
+	SAY_ARRAY("-", "k.0123456789abcdef@18", "done@17.000000ab");
+	expect_became("a mine, b another's, c done, ");
+	cr_assert(events[0].is_claimed && !events[0].owner);
+	cr_assert(!events[1].is_claimed && events[1].owner);
+	cr_assert_eq(claim_inherit(claim, events[1].owner, all, 2), 0);
+	played_redis_answer(NULL);
+	expect_became("a unknown, b unknown, ");
+	cr_assert(events[0].is_claimed && events[1].is_claimed, "it may have arrived");
 }
 
 Test(claim, a_mark_that_says_nothing_is_taken_away)

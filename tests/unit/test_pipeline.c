@@ -342,6 +342,18 @@ static void do_look(const struct step *s)
 	turn();
 }
 
+/* ID OWNER: the look that is under way finds that owner's claim. */
+static void do_owner(const struct step *s)
+{
+	fake_set_owner(s->a, (uint16_t)atol(s->b));
+}
+
+static void do_gone(const struct step *s)
+{
+	fake_end_owner((uint16_t)atol(s->a));
+	turn();
+}
+
 static void do_count(const struct step *s)
 {
 	fake_answer_count(s->a, atol(s->b));
@@ -630,7 +642,7 @@ static const struct {
 	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
 	{"ruin", do_ruin},
 	/* answers of the stages */
-	{"take", do_take}, {"look", do_look}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
+	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
 	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
 	/* several of these: received, and stored, held or in a batch by now */
 	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
@@ -797,6 +809,20 @@ STORY(held_event_is_rejected_when_its_dead_mark_is_seen, "hold a p; pass 50; loo
 STORY(held_event_whose_claim_is_gone_is_claimed_again,
       "hold a p; pass 50; look a absent; journal look(a) take(a); take a mine; insert a inserted; "
       "journal insert(a) done(a); p=p; claims_taken_over 1")
+
+STORY(events_held_for_a_dead_owner_are_taken_over_at_once,
+      "hold a; hold b; hold c; pass 50; owner a 1; owner b 1; owner c 2; look a other; look b other; look c other; "
+      "forget; gone 1; journal inherit 1 (a,b); look a mine; journal insert(a); look b other; in held 2; "
+      "claims_inherited 2")
+STORY(event_of_a_dead_owner_that_is_done_settles,
+      "hold a p; pass 50; owner a 1; look a other; gone 1; look a done; p=d; flight 0")
+STORY(event_of_a_dead_owner_whose_claim_may_be_ours_goes_to_the_store,
+      "hold a; pass 50; owner a 1; look a other; forget; gone 1; look a unknown; journal inherit 1 (a) insert(a)")
+STORY(event_of_a_dead_owner_that_redis_cannot_be_asked_for_goes_to_the_store,
+      "hold a; pass 50; owner a 1; look a other; forget; set redis_away; gone 1; journal insert(a)")
+STORY(who_cannot_store_takes_nothing_over,
+      "hold a; pass 50; owner a 1; look a other; set postgres_away; batch x; slowly 6000; forget; gone 1; "
+      "without inherit")
 
 STORY(held_event_that_another_takes_over_is_held_on,
       "hold a; pass 50; look a absent; take a other; in held 1; holds 1; forget; pass 50; journal look(a)")

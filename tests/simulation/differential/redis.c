@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "heartbeat.lua.h"
+#include "inherit.lua.h"
 #include "lease.lua.h"
 #include "register.lua.h"
 #include "release.lua.h"
@@ -177,11 +178,71 @@ static void heartbeat(void)
 	show(true);
 }
 
+/* A dead owner's claims: "one.0a@" is that of two values, and begins none of the others. */
+static void inherit(void)
+{
+	static const char *const counts[] = {"0", "1", "2", "3"}, *const owners[] = {"one.0a@", "two.0b@", "o"};
+	int n = 1 + below(3);
+
+	begin("EVAL");
+	add(LUA_INHERIT);
+	add(counts[n]);
+	for (int i = 0; i < n; i++)
+		add(draw_key());
+	add(draw(owners, 3));
+	add(below(2) ? "30" : "1");
+	for (int i = 0; i < n; i++)
+		add(draw_value());
+	show(false);
+}
+
+/* How an owner says that it lives, and how others ask. */
+static void alive(void)
+{
+	static const char *const keys[] = {"wsonce:{alive}:one.0a@", "wsonce:{alive}:two.0b@"};
+
+	if (below(2)) {
+		begin("SET");
+		add(draw(keys, 2));
+		add("01234567.89");
+		add("PX");
+		add(below(2) ? "3000" : "900");
+	} else {
+		begin("MGET");
+		add(keys[0]);
+		add(keys[1]);
+	}
+	show(false);
+}
+
+/* Each server has its own numbers, and its own words after them. */
+static void list_clients(void)
+{
+	char id[24];
+	redisReply *r;
+
+	begin("CLIENT");
+	add("ID");
+	r = ask();
+	printf("%d CLIENT ID => %d", ++steps, r->type);
+	snprintf(id, sizeof(id), "%lld", r->integer);
+	freeReplyObject(r);
+	begin("CLIENT");
+	add("LIST");
+	add("ID");
+	add("999999");
+	add(id);
+	r = ask();
+	printf(", listed: %d\n", r->type == REDIS_REPLY_STRING && strncmp(r->str, "id=", 3) == 0 &&
+					 atoll(r->str + 3) == atoll(id) && strchr(r->str, '\n')[1] == '\0');
+	freeReplyObject(r);
+}
+
 static void step(void)
 {
 	static const char *const names[] = {"one", "two", "three"};
 	static const char *const attempts[] = {"wsonce:attempts:dedup:a/1", "wsonce:attempts:dedup:b/1"};
-	int kind = below(32);
+	int kind = below(38);
 
 	if (kind < 7) {
 		set(true);
@@ -222,6 +283,12 @@ static void step(void)
 		show(false);
 	} else if (kind == 27) {
 		heartbeat();
+	} else if (kind >= 36) {
+		inherit();
+	} else if (kind >= 33) {
+		alive();
+	} else if (kind == 32) {
+		list_clients();
 	} else if (kind >= 30) {
 		begin("EVAL");
 		add(LUA_LEASE);

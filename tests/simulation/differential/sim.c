@@ -239,6 +239,11 @@ void checker_own(int process, const char *value, size_t len)
 	(void)process, (void)value, (void)len;
 }
 
+void checker_inherited(const char *value)
+{
+	(void)value;
+}
+
 void checker_lapsed(const char *value, int64_t at)
 {
 	(void)value, (void)at;
