@@ -28,16 +28,17 @@ extern const struct subcommand profile_list;
 extern const struct subcommand profile_show;
 extern const struct subcommand purge_command;
 extern const struct subcommand replay_command;
+extern const struct subcommand schema_command;
 extern const struct subcommand stats_duplicates;
 extern const struct subcommand try_command;
 extern const struct subcommand record_command;
 
 /* In the order of --help. */
 static const struct subcommand *const commands[] = {
-	&dead_letters_list,     &dead_letters_show,   &dead_letters_retry, &dead_letters_discard,
-	&dead_letters_retarget, &dead_letters_reopen, &audit_command,      &replay_command,
-	&purge_command,         &stats_duplicates,    &migrate_command,    &try_command,
-	&record_command,        &profile_list,        &profile_show,       &profile_check,
+	&dead_letters_list,   &dead_letters_show, &dead_letters_retry, &dead_letters_discard, &dead_letters_retarget,
+	&dead_letters_reopen, &audit_command,     &replay_command,     &purge_command,        &stats_duplicates,
+	&schema_command,      &migrate_command,   &try_command,        &record_command,       &profile_list,
+	&profile_show,        &profile_check,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

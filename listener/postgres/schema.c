@@ -40,7 +40,8 @@ char *schema_expand(const char *sql, const char *schema)
 		size += strlen(schema) + 1;
 	out = memory_alloc(size);
 	for (const char *at; (at = strstr(sql, mark)); sql = at + sizeof(mark) - 1)
-		used += (size_t)snprintf(out + used, size - used, "%.*s%s.", (int)(at - sql), sql, schema);
+		used += (size_t)snprintf(out + used, size - used, "%.*s%s%s", (int)(at - sql), sql, schema,
+					 *schema ? "." : "");
 	snprintf(out + used, size - used, "%s", sql);
 	return out;
 }
@@ -55,40 +56,56 @@ const char *schema_ask_sql(void)
 	return "SELECT coalesce(pg_catalog.max(version), 0) FROM :schema.wsonce_schema";
 }
 
+#define VERSIONS_SQL \
+	"CREATE TABLE IF NOT EXISTS :schema.wsonce_schema (" \
+	"version INT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now());"
+
 /* The lock's number is "wsonce" in ASCII. It is held until the transaction ends, so N listeners
  * that start at once migrate one after the other, and all but the first find nothing to do. */
 const char *schema_lock_sql(void)
 {
-	return "BEGIN; SELECT pg_catalog.pg_advisory_xact_lock(131337674449765);"
-	       "CREATE TABLE IF NOT EXISTS :schema.wsonce_schema ("
-	       "version INT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now());"
+	return "BEGIN; SELECT pg_catalog.pg_advisory_xact_lock(131337674449765);" VERSIONS_SQL
 	       "SELECT coalesce(pg_catalog.max(version), 0) FROM :schema.wsonce_schema";
 }
 
 /* The indexes that only commands need are made here where that takes no time, else by commands/indexes.c. */
-char *schema_upgrade_sql(int version)
+static char *make_migrations(int version)
 {
-	static const char note[] = ";\nINSERT INTO :schema.wsonce_schema (version) VALUES (%d);\n", end[] = "COMMIT";
-	static const char begin[] = "SET LOCAL lock_timeout = '200ms';\n";
+	static const char note[] = ";\nINSERT INTO :schema.wsonce_schema (version) VALUES (%d);\n";
 	static const char indexes[] =
 		"DO $do$ DECLARE missing RECORD; BEGIN FOR missing IN " SQL_INDEXES
 		" LOOP IF missing.remove IS NULL AND missing.bytes < 64000000 THEN EXECUTE missing.make; END IF;"
 		" END LOOP; END $do$;\n";
-	size_t size = sizeof(begin) + sizeof(indexes) + sizeof(end), used = 0;
+	size_t size = sizeof(indexes), used = 0;
 	char *sql;
 
 	assert(version >= 0);
 	for (int i = version; i < schema_version(); i++)
 		size += strlen(migrations[i]) + sizeof(note) + 12;
-	sql = memory_alloc(size);
-	if (version < schema_version())
-		used += (size_t)sprintf(sql, "%s", begin);
+	sql = memory_calloc(1, size);
 	for (int i = version; i < schema_version(); i++) {
 		used += (size_t)sprintf(sql + used, "%s", migrations[i]);
 		used += (size_t)sprintf(sql + used, note, i + 1);
 	}
 	if (version < schema_version())
-		used += (size_t)sprintf(sql + used, "%s", indexes);
-	memcpy(sql + used, end, sizeof(end));
+		memcpy(sql + used, indexes, sizeof(indexes));
+	return sql;
+}
+
+char *schema_upgrade_sql(int version)
+{
+	char *steps = make_migrations(version);
+	char *sql = memory_printf("%s%sCOMMIT", *steps ? "SET LOCAL lock_timeout = '200ms';\n" : "", steps);
+
+	free(steps);
+	return sql;
+}
+
+char *schema_create_sql(const char *before, const char *after)
+{
+	char *steps = make_migrations(0);
+	char *sql = memory_printf("BEGIN;\n%s%s\n%s%sCOMMIT;\n", before, VERSIONS_SQL, steps, after);
+
+	free(steps);
 	return sql;
 }

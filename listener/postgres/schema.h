@@ -6,7 +6,8 @@
 int schema_version(void);
 
 /* A name like :schema.events in SQL stands for that table in the schema that was found at connect, whatever the
- * search_path has become. Puts the schema, quoted where it has to be, into a text, on the heap. */
+ * search_path has become. Puts the schema, quoted where it has to be, into a text, on the heap; with "", the
+ * search_path decides. */
 char *schema_expand(const char *sql, const char *schema);
 
 #define SCHEMA_QUOTED_SIZE 136 /* of a schema's name with its quotes */
@@ -33,5 +34,9 @@ const char *schema_lock_sql(void);
 /* Everything from version to schema_version(), and the COMMIT. It fails with 55P03 if a table is in use, rather than
  * keep inserts waiting behind it, and is to be tried again. On the heap. */
 char *schema_upgrade_sql(int version);
+
+/* The whole schema in a transaction of its own: first these statements, then the migrations, then those. Each ends with
+ * ; or is "". On the heap. */
+char *schema_create_sql(const char *before, const char *after);
 
 #endif

@@ -61,7 +61,9 @@ WITH place AS MATERIALIZED (
 	WHERE table_name = 'events' AND attnotnull AND NOT atthasdef AND attidentity = '' AND NOT is_ours
 	UNION ALL
 	SELECT 4, pg_catalog.format('the table %s lets an event be stored twice: it has no valid unique index on event_id '
-		'alone; remove rows that are double, then ALTER TABLE %1$s ADD UNIQUE (event_id)', title)
+		'alone; ' || CASE WHEN relkind = 'p' AND pg_catalog.pg_get_partkeydef(oid) NOT LIKE '%%(event_id)'
+			THEN 'its partitions must be by event_id, see wsonce schema --layout partitioned=N'
+			ELSE 'remove rows that are double, then ALTER TABLE %1$s ADD UNIQUE (event_id)' END, title)
 	FROM tables WHERE name = 'events' AND NOT EXISTS (SELECT FROM keys)
 	UNION ALL
 	SELECT 5, pg_catalog.format('the table %s.events is gone, though %1$s.wsonce_schema says that it is there: restore '

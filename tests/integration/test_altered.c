@@ -107,7 +107,7 @@ static void expect_back(void)
 
 static void drop_key(void)
 {
-	database_exec(db, "ALTER TABLE events DROP CONSTRAINT events_event_id_key");
+	database_drop_key(db);
 }
 
 static void restore_key(void)

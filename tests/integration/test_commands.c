@@ -129,7 +129,7 @@ Test(commands, a_database_without_tables_is_left_as_it_is)
 {
 	static const char *const words[] = {"dead-letters list", "dead-letters show 1", "stats duplicates",
 					    "purge --older-than 30d"};
-	struct database *db = database_new();
+	struct database *db = database_empty_new();
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
 		struct run run = run_on(db, "%s", words[i]);

@@ -3,12 +3,19 @@
 #include "support.h"
 #include "bench.h"
 
+#include <libpq-fe.h>
+
 #define WAIT_MS 20000
 #define COLUMNS \
 	"id bigserial, event_type varchar NOT NULL, payload jsonb NOT NULL, " \
 	"processed_at timestamptz NOT NULL DEFAULT now(), event_id varchar NOT NULL"
 
-TestSuite(guard, .init = bench_open, .timeout = 120);
+static void set_up(void)
+{
+	db = database_empty_new();
+}
+
+TestSuite(guard, .init = set_up, .timeout = 120);
 
 static void must_be_refused(const char *conninfo, const char *why)
 {
@@ -89,6 +96,77 @@ Test(guard, a_table_that_is_partitioned_by_its_key_is_used)
 		     "CREATE TABLE e1 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 1)");
 }
 
+/* Its key cannot have the event_id alone, so there is no statement that would mend it. */
+Test(guard, a_table_that_is_partitioned_by_time_is_led_to_the_command_that_makes_another)
+{
+	database_exec(db, "CREATE TABLE events (" COLUMNS
+			  ", UNIQUE (event_id, processed_at)) PARTITION BY RANGE (processed_at)");
+	must_be_refused(database_conninfo(db), "see wsonce schema --layout partitioned=N");
+}
+
+static void must_be_used_as_laid_out(const char *layout, int tables)
+{
+	struct run run;
+	char *words = suite_text("schema --layout %s", layout);
+
+	run = run_in(NULL, words);
+	cr_assert_eq(run.status, 0, "%s", run.errors);
+	must_be_used(run.output);
+	cr_assert_eq(
+		database_long(db,
+			      "SELECT count(*) FROM pg_class WHERE relname LIKE 'events%%' AND relkind IN ('r', 'p')"),
+		tables);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_schema"),
+		     database_long(db, "SELECT max(version) FROM wsonce_schema"));
+	run_expect(db, 0, NULL, "migrate");
+}
+
+Test(guard, a_database_is_laid_out_plain)
+{
+	must_be_used_as_laid_out("plain", 1);
+}
+
+Test(guard, a_database_is_laid_out_in_partitions)
+{
+	must_be_used_as_laid_out("partitioned=16", 17);
+}
+
+Test(guard, a_layout_is_for_a_new_database)
+{
+	struct run run = run_in(NULL, "schema --layout partitioned=4");
+	char *conninfo;
+	PGresult *result;
+	PGconn *conn;
+
+	must_be_used("SELECT 1");
+	conninfo = suite_text("%s", database_conninfo(db));
+	conn = PQconnectdb(conninfo);
+	result = PQexec(conn, run.output);
+	cr_assert_eq(PQresultStatus(result), PGRES_FATAL_ERROR);
+	PQclear(result);
+	PQfinish(conn);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 1);
+}
+
+Test(guard, a_layout_that_there_is_not_is_refused)
+{
+	static const char *const words[] = {"partitioned",
+					    "partitioned=",
+					    "partitioned=1",
+					    "partitioned=0x10",
+					    "partitioned=-4",
+					    "partitioned=1025",
+					    "partitioned=99999999999999999999",
+					    "hash",
+					    ""};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		char *line = suite_text("schema --layout=%s", words[i]);
+
+		run_expect_refusal_in(NULL, line, "--layout: ");
+	}
+}
+
 Test(guard, a_schema_without_its_table_is_refused)
 {
 	must_be_used("SELECT 1");
@@ -166,7 +244,7 @@ Test(guard, a_listener_at_work_stores_nothing_while_the_key_is_gone)
 	struct listener *l = listener_start(&options, NULL);
 	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
 
-	database_exec(db, "ALTER TABLE events DROP CONSTRAINT events_event_id_key");
+	database_drop_key(db);
 	database_terminate_backends(db);
 	cr_assert(peer_send_text(p, "{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":{}}"));
 	cr_assert(wait_until(strstr(process_last_words(listener_process(l)), "it has no valid unique index"), WAIT_MS));

@@ -21,6 +21,7 @@
 #include "read_cursors.sql.h"
 #include "record.sql.h"
 
+static const char *const tables[] = {"events", "dead_letters", "outbox", "processed_events"};
 static long rows;
 
 static void init(void)
@@ -254,9 +255,8 @@ static void check_all(void)
 /* First the statistics are of a time when tables were nearly empty and nothing was pending, then they are fresh. */
 Test(plans, statements_read_no_more_than_what_they_want_among_many_rows, .init = init, .timeout = 6000)
 {
-	for (int i = 0; i < 4; i++)
-		database_exec(db, "alter table %s set (autovacuum_enabled = off)",
-			      (const char *[]){"events", "dead_letters", "outbox", "processed_events"}[i]);
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
+		database_stop_autovacuum(db, tables[i]);
 	fill_tables(1, 100);
 	database_exec(db, "delete from outbox where state = 'pending'");
 	database_exec(db, "analyze");
@@ -309,7 +309,7 @@ Test(plans, transaction_that_stays_open_does_not_make_leases_dear, .init = init,
 {
 	struct database *reader = database_open(database_conninfo(db));
 
-	database_exec(db, "alter table outbox set (autovacuum_enabled = off)");
+	database_stop_autovacuum(db, "outbox");
 	fill("INSERT INTO outbox (target, event_id, event_type, payload, due_at) SELECT 't' || i % 2, i, 'x', '{}', "
 	     "now() - "
 	     "interval '1 day' + i * interval '1 us'",
@@ -384,12 +384,8 @@ static void must_read_little(const char *words, const char *part)
 
 Test(plans, commands_with_nothing_to_do_do_not_read_the_tables, .init = init, .timeout = 6000)
 {
-	/* What autovacuum reads would count. */
-	static const char *const tables[] = {"events", "dead_letters", "outbox", "processed_events"};
-
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
-		database_exec(db, "alter table %s set (autovacuum_enabled = off, toast.autovacuum_enabled = off)",
-			      tables[i]);
+		database_stop_autovacuum(db, tables[i]);
 	fill_tables(1, rows);
 	must_read_little("purge --older-than 60d", ": 0\n");
 	must_read_little("purge --older-than 60d --delete-rows --time-pointer /at --max-age 7d", ": 0\n");

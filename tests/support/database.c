@@ -36,17 +36,50 @@ static void drop(void *name)
 	database_free(admin);
 }
 
-struct database *database_new(void)
+static struct database *new_of(const char *template)
 {
 	const char *server = suite_env("WSONCE_TEST_POSTGRES");
 	struct database *admin = database_open(server);
 	/* mkdtemp made the directory's last six letters unique for this run */
 	char *name = suite_text("%s_%d", strrchr(suite_directory(), '/') + 1, suite_number());
 
-	database_exec(admin, "create database \"%s\" template template0", name);
+	database_exec(admin, "create database \"%s\" template %s", name, template);
 	database_free(admin);
 	suite_at_end(drop, name);
 	return database_open(suite_text("%s dbname=%s", server, name));
+}
+
+/* A copy would be taken for the same database. */
+struct database *database_new(void)
+{
+	struct database *db;
+
+	if (!getenv("WSONCE_TEST_LAYOUT_SQL"))
+		return database_empty_new();
+	db = new_of("layout");
+	database_exec(db, "UPDATE wsonce_database SET id = gen_random_uuid()");
+	return db;
+}
+
+struct database *database_empty_new(void)
+{
+	return new_of("template0");
+}
+
+void database_lay_out(struct database *db)
+{
+	const char *path = getenv("WSONCE_TEST_LAYOUT_SQL");
+	char sql[65536];
+	FILE *in;
+
+	if (!path)
+		return;
+	in = fopen(path, "re");
+	cr_assert_not_null(in, "no file %s", path);
+	sql[fread(sql, 1, sizeof(sql) - 1, in)] = '\0';
+	cr_assert(feof(in), "%s is too long", path);
+	fclose(in);
+	database_exec(db, "%s", sql);
 }
 
 const char *database_conninfo(const struct database *db)
@@ -237,16 +270,36 @@ void database_exec(struct database *db, const char *fmt, ...)
 	PQclear(run(db, sql, false));
 }
 
+void database_drop_key(struct database *db)
+{
+	char *name =
+		database_text(db, "SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = 'events'::regclass "
+				  "AND pg_get_constraintdef(oid) IN ('UNIQUE (event_id)', 'PRIMARY KEY (event_id)')");
+
+	database_exec(db, "ALTER TABLE events DROP CONSTRAINT %s", name);
+}
+
+void database_stop_autovacuum(struct database *db, const char *table)
+{
+	database_exec(
+		db,
+		"DO $$ DECLARE t regclass; BEGIN "
+		"FOR t IN SELECT relid FROM pg_partition_tree('%s') WHERE isleaf LOOP EXECUTE 'ALTER TABLE ' || t || "
+		"' SET (autovacuum_enabled = off, toast.autovacuum_enabled = off)'; END LOOP; END $$",
+		table);
+}
+
 void database_slow_down(struct database *db, int row_ms)
 {
-	database_exec(db, "DROP TRIGGER IF EXISTS slow_down ON events");
+	/* First the table, then its partitions, as inserts do. */
+	database_exec(db, "LOCK TABLE events; DROP TRIGGER IF EXISTS slow_down ON events");
 	if (!row_ms)
 		return;
 	database_exec(db,
 		      "CREATE OR REPLACE FUNCTION slow_down() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
 		      "PERFORM pg_sleep(%d / 1000.0); RETURN NEW; END $$",
 		      row_ms);
-	database_exec(db, "CREATE TRIGGER slow_down BEFORE INSERT OR UPDATE ON events FOR EACH ROW "
+	database_exec(db, "LOCK TABLE events; CREATE TRIGGER slow_down BEFORE INSERT OR UPDATE ON events FOR EACH ROW "
 			  "EXECUTE FUNCTION slow_down()");
 }
 

@@ -4,8 +4,15 @@
 
 struct database;
 
-/* A fresh, empty database of a name of its own on the suite's shared server. It is dropped when the test ends. */
+/* A fresh database of a name of its own on the suite's shared server, dropped when the test ends. It is empty, unless
+ * WSONCE_TEST_LAYOUT has said how its tables are laid out. */
 struct database *database_new(void);
+
+/* The same, and empty in any case: for tests of how the tables are made. */
+struct database *database_empty_new(void);
+
+/* Makes the tables of WSONCE_TEST_LAYOUT in an empty database, if there is a layout. */
+void database_lay_out(struct database *db);
 
 /* The database that a conninfo names, as it is. Nothing is sent before the first question. */
 struct database *database_open(const char *conninfo);
@@ -30,6 +37,12 @@ void database_exec(struct database *db, const char *fmt, ...) __attribute__((for
 /* From now on each row of events that is inserted or changed takes so many milliseconds; with 0, no longer than
  * before. For programs that are to be met in the middle of their work. */
 void database_slow_down(struct database *db, int row_ms);
+
+/* Drop the unique key of events. */
+void database_drop_key(struct database *db);
+
+/* No autovacuum of a table and its partitions from now on: what it reads would count. */
+void database_stop_autovacuum(struct database *db, const char *table);
 
 /* End the connections that others (not db itself) have to this database, as an administrator would.
  * Returns how many. */

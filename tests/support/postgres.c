@@ -75,6 +75,7 @@ struct postgres *postgres_new(void)
 	struct postgres *pg = new_server(suite_env("WSONCE_TEST_PGTEMPLATE"));
 
 	postgres_start(pg);
+	database_lay_out(pg->database);
 	return pg;
 }
 
