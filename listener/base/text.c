@@ -17,3 +17,12 @@ json_t *make_json(const char *text, size_t len)
 	free(copy);
 	return value;
 }
+
+char *quote_json(const char *text, size_t len)
+{
+	json_t *value = make_json(text, len);
+	char *out = json_dumps(value, JSON_ENCODE_ANY);
+
+	json_decref(value);
+	return out;
+}

@@ -33,5 +33,7 @@ static inline void make_ascii(char *text)
 
 /* Text as a JSON string, of what make_ascii leaves of it if it is not UTF-8. */
 json_t *make_json(const char *text, size_t len);
+/* The same as the text of JSON, quotes included, on the heap. */
+char *quote_json(const char *text, size_t len);
 
 #endif

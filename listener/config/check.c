@@ -38,12 +38,15 @@ static bool is_certificate(const char *file)
 /* Do producers have to show something? */
 static bool has_key(const struct config *c)
 {
-	return c->ingest_token || c->ingest_token_file || c->ingest_client_ca;
+	return c->ingest_token || c->ingest_token_file || c->ingest_client_ca ||
+	       (c->ingest_profile && c->ingest_profile->tokens);
 }
 
 /* Who may send: nobody by accident. */
 static const char *check_ingest(const struct config *c)
 {
+	if (c->ingest_profile && !c->ingest)
+		return "--ingest-profile: needs --ingest, the address of the producers that it is for";
 	if (c->ingest_token && c->ingest_token_file)
 		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
 	if (c->ingest && !has_key(c) && !c->ingest_open && !is_loopback(c->ingest))

@@ -67,6 +67,9 @@ static const struct setting settings[] = {
 	       "reconnect to a source that sent no message for this long, even if it answers pings; 0: never"),
 	TEXT("ingest", "WSONCE_INGEST", VALUE_ADDRESS, ingest, "ADDR:PORT", NULL,
 	     "accept producers at ws://ADDR:PORT/events"),
+	TEXT("ingest-profile", "WSONCE_INGEST_PROFILE", VALUE_TEXT, ingest_profile_spec, "PROFILE", NULL,
+	     "read what producers send by a profile, a shipped one's NAME[?var=value&...] or the path of a file, and "
+	     "answer as it says"),
 	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", VALUE_SECRET, ingest_token, "T", NULL,
 	     "require Authorization: Bearer T"),
 	TEXT("ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", VALUE_TEXT, ingest_token_file, "FILE", NULL,
@@ -162,7 +165,7 @@ static const struct setting settings[] = {
 static const char listen_only[] =
 	"source feed source-ca source-cert source-key source-proxy source-uncompressed ping-interval idle-timeout "
 	"ingest "
-	"ingest-token ingest-token-file "
+	"ingest-profile ingest-token ingest-token-file "
 	"ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
 	"ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout admin admin-host";
 
@@ -402,17 +405,28 @@ static bool has_feed(const struct config *c, const char *name)
 	return false;
 }
 
+/* May p, NULL after its fault, be listened by? Returns 0; or -1, and p is freed. */
+static int judge_profile(struct reader *r, struct profile *p, const struct profile_fault *fault)
+{
+	if (p && !*p->doubt.text)
+		return 0;
+	snprintf(r->error, r->error_size, "%s", p ? p->doubt.text : fault->text);
+	profile_free(p);
+	return -1;
+}
+
 /* Takes over p; NULL after its fault. Rows and cursors are told apart by the name. */
 static int add_feed(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	struct config *c = r->config;
 
-	if (!p) {
-		snprintf(r->error, r->error_size, "%s", fault->text);
+	if (judge_profile(r, p, fault))
 		return -1;
-	}
-	if (*p->doubt.text) {
-		snprintf(r->error, r->error_size, "%s", p->doubt.text);
+	if (!p->url) {
+		snprintf(r->error, r->error_size,
+			 "%.100s: the profile has no url, so that it is for producers alone: "
+			 "give it by --ingest-profile",
+			 p->name);
 		profile_free(p);
 		return -1;
 	}
@@ -460,6 +474,51 @@ static int read_feeds(struct reader *r)
 	return 0;
 }
 
+/* --- producers --- */
+
+/* What is no event becomes a dead letter each: one message is not to become a million. */
+#define PRODUCER_ELEMENTS_MAX 10000
+
+/* Takes over p; NULL after its fault. */
+static int set_ingest_profile(struct reader *r, struct profile *p, const struct profile_fault *fault)
+{
+	if (judge_profile(r, p, fault))
+		return -1;
+	if (p->ack_on == ACK_ON_RECEIVE) {
+		snprintf(r->error, r->error_size,
+			 "%.100s: ack_on is receive, but producers are answered when their "
+			 "events are stored, and not before",
+			 p->name);
+		profile_free(p);
+		return -1;
+	}
+	if (!p->max_elements)
+		p->max_elements = PRODUCER_ELEMENTS_MAX;
+	profile_free(r->config->ingest_profile);
+	r->config->ingest_profile = p;
+	return 0;
+}
+
+/* "ingest-profile" in the file, which is a profile as a member of sources is. */
+static int read_ingest_profile(struct reader *r, const json_t *value)
+{
+	struct profile_origin origin = profile_origin_of_member(r->config->file, r->file_text, "ingest-profile");
+	struct profile_fault fault;
+
+	return is_listen(r->command) ? set_ingest_profile(r, profile_read_source(value, &origin, &fault), &fault) : 0;
+}
+
+/* The one that is named, which replaces the file's. */
+static int read_named_ingest_profile(struct reader *r)
+{
+	const char *spec = r->config->ingest_profile_spec;
+	struct profile_fault fault;
+
+	if (!spec || !is_listen(r->command))
+		return 0;
+	return set_ingest_profile(r, profile_read_any(spec, &fault), &fault);
+}
+
 static int read_member(struct reader *r, const char *key, const json_t *value)
 {
 	const struct setting *s = find_setting(key, strlen(key));
@@ -470,6 +529,8 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 		return read_webhooks(r, value);
 	if (strcmp(key, "sources") == 0)
 		return read_sources(r, value);
+	if (strcmp(key, "ingest-profile") == 0 && json_is_object(value))
+		return read_ingest_profile(r, value);
 	if (!s || strcmp(key, "config") == 0) {
 		snprintf(r->error, r->error_size, "%s in %s: no such setting; see wsonce listen --help", key,
 			 r->config->file);
@@ -653,7 +714,7 @@ static int config_read_all(struct config *c, int argc, char **argv, char *error,
 		return -1;
 	if (read_environment(&r) || each_flag(&r, argc, argv, set_flag))
 		return -1;
-	if (read_feeds(&r) || check_whole(&r))
+	if (read_feeds(&r) || read_named_ingest_profile(&r) || check_whole(&r))
 		return -1;
 	name_claims(c);
 	return 0;
@@ -696,6 +757,7 @@ void config_free(struct config *c)
 	for (size_t i = 0; i < c->feed_count; i++)
 		profile_free(c->feeds[i]);
 	free(c->feeds);
+	profile_free(c->ingest_profile);
 	memset(c, 0, sizeof(*c));
 }
 

@@ -26,8 +26,11 @@ struct config {
 	struct config_list feed_specs; /* --feed, as written */
 	struct profile **feeds;        /* of --feed, and of "sources" in the file; in listen alone */
 	size_t feed_count;
-	char *ingest;       /* ADDR:PORT, NULL: none */
-	char *ingest_token; /* NULL, like the file: everybody may send who reaches the port */
+	char *ingest;              /* ADDR:PORT, NULL: none */
+	char *ingest_profile_spec; /* --ingest-profile, as written */
+	struct profile *
+		ingest_profile; /* of it, or of the file; NULL: the pointers say what producers send; in listen alone */
+	char *ingest_token;     /* NULL, like the file: everybody may send who reaches the port */
 	char *ingest_token_file;
 	bool ingest_open; /* to everybody, and not on loopback alone */
 	struct config_list ingest_origins;

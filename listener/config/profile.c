@@ -307,7 +307,29 @@ static int read_vars(struct profile_reader *r, const struct key *k, const json_t
 	return check_each(r, value, check_var) || keep_json(value, at);
 }
 
-/* Of the server role and for people: kept as it is. */
+/* A secret of its own: only its place is in the profile. */
+static int check_token(struct profile_reader *r, const json_t *item)
+{
+	const char *text = json_string_value(item);
+
+	if (!text)
+		return profile_fail(r, "must be a text: ${env:NAME} or ${file:/path}");
+	if (profile_check_template_text(r, text, false))
+		return -1;
+	if ((strncmp(text, "${env:", 6) != 0 && strncmp(text, "${file:", 7) != 0) || text[strcspn(text, "}") + 1])
+		return profile_doubt(r, "a token must be ${env:NAME} or ${file:/path}, and nothing else");
+	return 0;
+}
+
+static int read_tokens(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	(void)k;
+	if (!json_is_object(value) && !json_is_array(value))
+		return profile_fail(r, "must be an object of names, each with its token, or an array of tokens");
+	return check_each(r, value, check_token) || keep_json(value, at);
+}
+
+/* For people: kept as it is. */
 static int read_any(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	(void)r, (void)k, (void)value, (void)at;
@@ -677,10 +699,10 @@ static const struct key profile_keys[] = {
 	{"id_max_len", read_number, TOP(id_max_len), NULL, 64, 1 << 20},
 	{"max_elements", read_number, TOP(max_elements), NULL, 0, 1e9},
 	{"accept_subprotocols", read_texts, TOP(accept_subprotocols), NULL, 0, 0},
-	{"tokens", read_any, 0, NULL, 0, 0},
-	{"ack", read_any, 0, NULL, 0, 0},
-	{"ack_duplicate", read_any, 0, NULL, 0, 0},
-	{"ack_error", read_any, 0, NULL, 0, 0},
+	{"tokens", read_tokens, TOP(tokens), NULL, 0, 0},
+	{"ack", read_template, TOP(ack), "frame", 0, 0},
+	{"ack_duplicate", read_template, TOP(ack_duplicate), "frame", 0, 0},
+	{"ack_error", read_template, TOP(ack_error), "frame", 0, 0},
 };
 
 static void set_defaults(struct profile *p)
@@ -695,10 +717,15 @@ static void set_defaults(struct profile *p)
 	p->fallback.name = "default";
 }
 
+bool profile_is_server(const struct profile *p)
+{
+	return p->accept_subprotocols || p->tokens || p->ack || p->ack_duplicate || p->ack_error;
+}
+
 /* What no single key can tell. */
 static int check_whole(struct profile_reader *r, const struct profile *p)
 {
-	if (!p->url && !p->accept_subprotocols)
+	if (!p->url && !profile_is_server(p))
 		return profile_fail(r, "url is missing");
 	if (!p->rules)
 		return profile_fail(r, "rules are missing: without one, no frame is an event");

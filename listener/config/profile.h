@@ -161,8 +161,16 @@ struct profile {
 	struct profile_fault
 		doubt; /* what the language allows and nobody can mean, such as a variable that nothing sets;
 			* "": none. Not for listening. */
-	const json_t *accept_subprotocols; /* of producers; NULL: none */
+	/* Of a listener whose producers the profile describes: */
+	const json_t *accept_subprotocols; /* beside none and the listener's own; NULL: no others */
+	const json_t *tokens;        /* object: name -> template of a secret, or an array of templates; NULL: none */
+	const json_t *ack;           /* template: what is said of a message that has been stored, */
+	const json_t *ack_duplicate; /* if it was there, */
+	const json_t *ack_error;     /* or has become a dead letter; NULL: nothing */
 };
+
+/* Is there anything in it that is for producers alone? */
+bool profile_is_server(const struct profile *p);
 
 /* Reads a profile from its text. source names it in errors: a file, or a name. overrides, an object or NULL, replaces
  * members of the profile, and those of vars by themselves. NULL after filling fault. */
@@ -171,12 +179,16 @@ struct profile *profile_parse(const char *text, size_t len, const char *source, 
 struct profile *profile_read_file(const char *path, const json_t *overrides, struct profile_fault *fault);
 /* spec: NAME or NAME?var=value&..., of a shipped profile. */
 struct profile *profile_read_named(const char *spec, const json_t *overrides, struct profile_fault *fault);
+/* The same, or the path of a file, which has a slash. */
+struct profile *profile_read_any(const char *spec, struct profile_fault *fault);
 void profile_free(struct profile *p);
 
 /* A member of "sources" in the settings: {"profile": NAME, "vars": {...}, overrides...}, or a whole profile; given:
  * where it is written. */
 struct profile *profile_read_source(const json_t *source, const struct profile_origin *given,
 				    struct profile_fault *fault);
+/* The origin of a member of the text of a settings file. */
+struct profile_origin profile_origin_of_member(const char *file, struct slice text, const char *key);
 /* The origin of sources[i] in the text of a settings file; path is filled for it, and lives as long as it does. */
 struct profile_origin profile_origin_of_source(const char *file, struct slice text, size_t i, char *path, size_t size);
 

@@ -44,20 +44,30 @@ static int find_line(const struct profile_reader *r, const struct profile_origin
 	return origin->line + count_lines(origin->value.at, value.at);
 }
 
-struct profile_origin profile_origin_of_source(const char *file, struct slice text, size_t i, char *path, size_t size)
+/* Of one of the values in text; at is NULL if it is not there. */
+static struct profile_origin make_origin(const char *file, const char *path, struct slice text, struct slice value)
 {
-	struct profile_origin origin = {.file = file, .path = path};
+	struct profile_origin origin = {.file = file, .path = path, .value = value};
+
+	if (value.at)
+		origin.line = 1 + count_lines(text.at, value.at);
+	return origin;
+}
+
+struct profile_origin profile_origin_of_member(const char *file, struct slice text, const char *key)
+{
 	struct slice value;
 
+	return make_origin(file, key, text,
+			   json_check(text.at, text.len, &value) ? (struct slice){NULL, 0} : find_child(value, key, 0));
+}
+
+struct profile_origin profile_origin_of_source(const char *file, struct slice text, size_t i, char *path, size_t size)
+{
+	struct slice value = profile_origin_of_member(file, text, "sources").value;
+
 	snprintf(path, size, "sources[%zu]", i);
-	if (json_check(text.at, text.len, &value))
-		return origin;
-	value = find_child(value, "sources", 0);
-	if (value.at)
-		origin.value = find_child(value, NULL, i);
-	if (origin.value.at)
-		origin.line = 1 + count_lines(text.at, origin.value.at);
-	return origin;
+	return make_origin(file, path, text, value.at ? find_child(value, NULL, i) : value);
 }
 
 /* Whose value the path leads to: the profile's own, or one in its place. */
@@ -217,11 +227,16 @@ static void collect_names(json_t *into, const json_t *object)
 
 json_t *profile_collect_variables(const json_t *root)
 {
+	static const char *const of_acks[] = {"event_id", "reason", "n"}; /* intake/sink.c sets them */
 	json_t *all = json_object(), *rule, *call;
 	size_t i, j;
 
 	json_object_set_new(all, "cursor", json_null());
 	json_object_set_new(all, "counter", json_null());
+	if (json_object_get(root, "ack") || json_object_get(root, "ack_duplicate") ||
+	    json_object_get(root, "ack_error"))
+		for (size_t n = 0; n < sizeof(of_acks) / sizeof(of_acks[0]); n++)
+			json_object_set_new(all, of_acks[n], json_null());
 	collect_names(all, json_object_get(root, "vars"));
 	collect_names(all, json_object_get(json_object_get(root, "url_http"), "capture"));
 	json_array_foreach(json_object_get(root, "rules"), i, rule)

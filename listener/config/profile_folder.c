@@ -307,6 +307,11 @@ struct profile *profile_read_named(const char *spec, const json_t *overrides, st
 	return read_named(spec, overrides, NULL, fault);
 }
 
+struct profile *profile_read_any(const char *spec, struct profile_fault *fault)
+{
+	return strchr(spec, '/') ? profile_read_file(spec, NULL, fault) : profile_read_named(spec, NULL, fault);
+}
+
 /* --- the settings file --- */
 
 /* A shipped profile, or a file, of which source replaces members. */

@@ -149,7 +149,7 @@ static bool is_same(const struct token *a, const struct token *b)
 static void take_over(struct tokens *t, struct token *fresh)
 {
 	for (struct token *old = t->first; old; old = old->next)
-		old->is_valid = old->is_certificate;
+		old->is_valid = old->is_certificate || old->is_fixed;
 	for (struct token *new = fresh, *next; new; new = next) {
 		struct token *old = t->first;
 
@@ -208,11 +208,15 @@ struct tokens *tokens_new(const char *token, const char *file, bool is_warning, 
 			return NULL;
 		}
 	}
-	if (token) {
-		add(&t->first, DEFAULT_NAME, token);
-		warn_if_short(t, DEFAULT_NAME, token);
-	}
+	if (token)
+		tokens_add(t, DEFAULT_NAME, token);
 	return t;
+}
+
+void tokens_add(struct tokens *t, const char *name, const char *token)
+{
+	add(&t->first, name, token)->is_fixed = true;
+	warn_if_short(t, name, token);
 }
 
 void tokens_free(struct tokens *t)

@@ -18,6 +18,7 @@ struct token {
 	uint8_t digest[32]; /* SHA-256; the token itself is not kept */
 	bool is_valid;
 	bool is_certificate;  /* the name is one's; there is no token */
+	bool is_fixed;        /* it is not the file's, and stays */
 	uint64_t connections; /* open */
 	uint64_t messages;
 	uint64_t rejected; /* of them */
@@ -30,6 +31,9 @@ struct tokens;
  * Returns NULL and a sentence in error, which names the file and the line and never a token. */
 struct tokens *tokens_new(const char *token, const char *file, bool is_warning, char *error, size_t size);
 void tokens_free(struct tokens *t);
+
+/* One more, which the file does not change. */
+void tokens_add(struct tokens *t, const char *name, const char *token);
 
 /* Reads the file again if it is another one than it was. Returns true if the tokens may have changed. What
  * is wrong in the file is logged, and cannot reload the tokens, keeping the old ones. */

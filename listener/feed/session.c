@@ -117,6 +117,18 @@ struct slice session_render(struct session *s, const json_t *t, const char **fau
 	return is_there && !*fault ? bytes_slice(&s->rendered) : (struct slice){NULL, 0};
 }
 
+struct slice session_render_frame(struct session *s, const json_t *t, struct slice frame)
+{
+	struct template_scope scope = session_scope(s, frame);
+	bool is_there;
+
+	s->rendered.len = 0;
+	is_there = template_render(&s->rendered, t, &scope);
+	if (*scope.fault)
+		snprintf(s->trouble, sizeof(s->trouble), "%s", scope.fault);
+	return is_there && !*scope.fault ? bytes_slice(&s->rendered) : (struct slice){NULL, 0};
+}
+
 const char *session_render_text(struct session *s, const char *t, const char **fault)
 {
 	struct template_scope scope = session_scope(s, (struct slice){NULL, 0});
@@ -348,6 +360,48 @@ const char *session_trouble(struct session *s)
 	snprintf(s->fault, sizeof(s->fault), "%s", s->trouble);
 	*s->trouble = '\0';
 	return s->fault;
+}
+
+void session_set(struct session *s, const char *name, struct slice value)
+{
+	vars_set(&s->vars, name, value);
+}
+
+/* --- of many producers --- */
+
+void session_exchange(struct session *s, struct session_self *self)
+{
+	struct session_self mine = {s->vars.items, s->vars.count, s->counter, true};
+
+	if (!self->is_known) {
+		vars_init(&s->vars, s->profile->vars);
+		s->counter = s->profile->counter_start;
+	} else {
+		s->vars.items = self->variables;
+		s->vars.count = self->count;
+		s->counter = self->counted;
+	}
+	*self = mine;
+}
+
+static struct vars vars_of(const struct session_self *self)
+{
+	return (struct vars){.items = self->variables, .count = self->count};
+}
+
+void session_self_free(struct session_self *self)
+{
+	struct vars vars = vars_of(self);
+
+	vars_free(&vars);
+	*self = (struct session_self){0};
+}
+
+size_t session_self_bytes(const struct session_self *self)
+{
+	struct vars vars = vars_of(self);
+
+	return vars_bytes(&vars);
 }
 
 /* --- the cursor --- */

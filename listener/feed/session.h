@@ -12,6 +12,7 @@
 #include "config/profile.h"
 
 struct session;
+struct variable;
 
 /* p lives as long as the session. is_recording: for `try --frames`; secrets stay symbolic, as ${env:X}. */
 struct session *session_new(const struct profile *p, bool is_recording);
@@ -101,12 +102,33 @@ struct session_handler {
 	void (*on_rule)(void *ctx, const struct profile_rule *rule, struct slice frame);
 	/* An element that `where` leaves out. */
 	void (*on_filtered)(void *ctx);
+	/* A frame of the message begins, before all that is called for it. NULL: nobody cares. */
+	void (*on_frame)(void *ctx);
 };
 
 /* Reads one WebSocket message: of the text that came, whatever it is. Returns its events, after calling handler for all
  * that it calls for. */
 size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
 		    void *ctx);
+
+/* The same as session_render, of a template that points into frame, the one at hand or the last of the message. */
+struct slice session_render_frame(struct session *s, const json_t *t, struct slice frame);
+
+/* What many producers who share a session do not share. Zero at first. */
+struct session_self {
+	struct variable *variables;
+	size_t count;
+	int64_t counted;
+	bool is_known; /* it has been here before */
+};
+
+/* Exchanges what the session remembers for self's. Before and after the reading of its message. */
+void session_exchange(struct session *s, struct session_self *self);
+void session_self_free(struct session_self *self);
+/* Bytes of memory of its variables. */
+size_t session_self_bytes(const struct session_self *self);
+/* Sets a variable: JSON. */
+void session_set(struct session *s, const char *name, struct slice value);
 
 /* --- the cursor --- */
 

@@ -106,15 +106,7 @@ static void capture(struct reading *r)
 /* A template of the rule, rendered; at is NULL if it says nothing. A secret that cannot be read is trouble. */
 static struct slice render(struct reading *r, const json_t *t)
 {
-	struct session *s = r->session;
-	struct template_scope scope = session_scope(s, r->frame);
-	bool is_there;
-
-	s->rendered.len = 0;
-	is_there = template_render(&s->rendered, t, &scope);
-	if (*scope.fault)
-		snprintf(s->trouble, sizeof(s->trouble), "%s", scope.fault);
-	return is_there && !*scope.fault ? bytes_slice(&s->rendered) : (struct slice){NULL, 0};
+	return session_render_frame(r->session, t, r->frame);
 }
 
 static void send_replies(struct reading *r)
@@ -266,6 +258,12 @@ static void read_events(struct reading *r)
 
 /* --- frames --- */
 
+static void begin_frame(const struct reading *r)
+{
+	if (r->handler->on_frame)
+		r->handler->on_frame(r->ctx);
+}
+
 /* What a rule that yields no events does. */
 static void read_control(struct reading *r)
 {
@@ -284,6 +282,7 @@ static void read_frame(struct reading *r, struct slice frame)
 {
 	struct session *s = r->session;
 
+	begin_frame(r);
 	r->rejected = 0;
 	r->frame = frame;
 	if (s->profile->json_strings) {
@@ -319,6 +318,7 @@ static void read_text(struct reading *r, const char *text, size_t len)
 	if (!why && json_has_half_pair(text, len))
 		why = "it holds half of a surrogate pair";
 	if (why) {
+		begin_frame(r);
 		reject(r, (struct slice){text, len}, why);
 		return;
 	}

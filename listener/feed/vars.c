@@ -91,6 +91,15 @@ void vars_clear(struct vars *v, const char *name)
 		found->value.len = 0;
 }
 
+size_t vars_bytes(const struct vars *v)
+{
+	size_t sum = v->count * sizeof(*v->items);
+
+	for (size_t i = 0; i < v->count; i++)
+		sum += strlen(v->items[i].name) + 1 + v->items[i].value.size;
+	return sum;
+}
+
 void vars_save(const struct vars *v, struct bytes *out)
 {
 	bool has_one = false;

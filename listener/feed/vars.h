@@ -27,6 +27,9 @@ struct slice vars_get(const struct vars *v, const char *name, size_t len);
 bool vars_set(struct vars *v, const char *name, struct slice value);
 void vars_clear(struct vars *v, const char *name);
 
+/* Bytes of memory. */
+size_t vars_bytes(const struct vars *v);
+
 /* Writes those that are not the profile's own as a JSON object. */
 void vars_save(const struct vars *v, struct bytes *out);
 

@@ -2,8 +2,6 @@
  * and who pays for the memory, is ingest.c's business. */
 #include "intake/acks.h"
 
-#include <assert.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,16 +24,6 @@ static bool is_plain(const char *s, size_t len)
 	return true;
 }
 
-/* The JSON of a string, quotes included, on the heap. What is not UTF-8 becomes question marks. */
-static char *quote(const char *text, size_t len)
-{
-	json_t *value = make_json(text, len);
-	char *out = json_dumps(value, JSON_ENCODE_ANY);
-
-	json_decref(value);
-	return out;
-}
-
 static const char *status_name(enum outcome outcome)
 {
 	switch (outcome) {
@@ -53,8 +41,8 @@ static const char *status_name(enum outcome outcome)
 static char *write_quoted_ack(const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	const char *why = ev->reason ? ev->reason : "rejected by another listener: see dead_letters";
-	char *id = ev->id_len ? quote(ev->id, ev->id_len) : memory_strdup("null");
-	char *reason = outcome == OUTCOME_REJECTED ? quote(why, strlen(why)) : NULL;
+	char *id = ev->id_len ? quote_json(ev->id, ev->id_len) : memory_strdup("null");
+	char *reason = outcome == OUTCOME_REJECTED ? quote_json(why, strlen(why)) : NULL;
 	char *text = memory_printf("{\"event_id\":%s,\"status\":\"%s\"%s%s,\"n\":%llu}", id, status_name(outcome),
 				   reason ? ",\"reason\":" : "", reason ? reason : "", (unsigned long long)n);
 
@@ -83,21 +71,27 @@ static void reserve(struct acks *a, size_t more)
  * RFC 6455, section 5.2, a whole text message, not masked. Returns room for its payload. */
 static char *start_frame(struct acks *a, size_t len)
 {
+	size_t head = len < 126 ? 0 : len <= UINT16_MAX ? 2 : 8; /* bytes of the length beyond the first */
 	char *at;
 
-	assert(len <= UINT16_MAX); /* an id and a reason have some hundred bytes */
-	reserve(a, 4 + len);
+	reserve(a, 2 + head + len);
 	at = a->bytes + a->end;
 	*at++ = (char)0x81;
-	if (len < 126) {
-		*at++ = (char)len;
-	} else {
-		*at++ = 126;
-		*at++ = (char)(len >> 8);
-		*at++ = (char)len;
-	}
+	*at++ = (char)(head == 0 ? len : head == 2 ? 126 : 127);
+	for (size_t i = head; i-- > 0;)
+		*at++ = (char)((uint64_t)len >> 8 * i);
 	a->end = (size_t)(at - a->bytes) + len;
 	return at;
+}
+
+/* The bytes of the frame that begins there. */
+static size_t frame_bytes(const unsigned char *at)
+{
+	size_t head = at[1] < 126 ? 0 : at[1] == 126 ? 2 : 8, len = head ? 0 : at[1];
+
+	for (size_t i = 0; i < head; i++)
+		len = len << 8 | at[2 + i];
+	return 2 + head + len;
 }
 
 /* The digits of n at the end of room; returns where they begin. */
@@ -130,12 +124,16 @@ static void add_usual(struct acks *a, const struct event *ev, enum outcome outco
 	*at = '}';
 }
 
+void acks_add_text(struct acks *a, const char *text, size_t len)
+{
+	memcpy(start_frame(a, len), text, len);
+}
+
 static void add_quoted(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	char *text = write_quoted_ack(ev, outcome, n);
-	size_t len = strlen(text);
 
-	memcpy(start_frame(a, len), text, len);
+	acks_add_text(a, text, strlen(text));
 	free(text);
 }
 
@@ -165,8 +163,7 @@ char *acks_first(const struct acks *a, size_t most, size_t *len, size_t *count)
 
 	*len = 0;
 	for (*count = 0; *len < acks_waiting(a); ++*count) {
-		const unsigned char *at = (const unsigned char *)first + *len;
-		size_t frame = at[1] < 126 ? 2u + at[1] : 4u + ((size_t)at[2] << 8 | at[3]);
+		size_t frame = frame_bytes((const unsigned char *)first + *len);
 
 		if (*len && *len + frame > most)
 			break;

@@ -17,6 +17,9 @@ struct acks {
 /* Adds what became of message n of the connection, which is this event's. */
 void acks_add(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n);
 
+/* Adds a whole text message of other words. */
+void acks_add_text(struct acks *a, const char *text, size_t len);
+
 /* Bytes of memory that are to be paid for: all, but nothing for a small buffer, which each connection may have. */
 size_t acks_memory(const struct acks *a);
 

@@ -15,6 +15,7 @@
 #include "intake/acks.h"
 #include "intake/addresses.h"
 #include "intake/patience.h"
+#include "intake/sink.h"
 #include "net/bound_socket.h"
 #include "net/certificate.h"
 #include "net/gate.h"
@@ -57,11 +58,12 @@ struct session {
 	struct patience patience;
 	struct list rest; /* of struct ingest, while it is not read from for a while */
 	int64_t rest_until_ms;
-	bool is_unwanted;        /* not read from, and to be closed with 1008 when all is answered */
+	unsigned int leave_code; /* not 0: it is not read from, and to be closed with this when all is answered */
 	unsigned int close_code; /* as soon as its acks are out; 0: it stays */
 	size_t pending;          /* messages not yet answered */
 	struct list talker;      /* of struct ingest, while it has acks for this turn of the loop */
 	struct acks acks;
+	struct sink_visitor visitor; /* of the profile, if there is one */
 };
 
 /* A socket that is not a WebSocket yet; found by it as its opaque user data. */
@@ -97,6 +99,8 @@ struct ingest {
 	struct refused_peers *refusals;
 	struct tokens *tokens;
 	struct certificate_rules certificates;
+	struct sink *sink; /* NULL: what producers send is read by the pointers */
+	struct lws_protocols *protocols;
 	uv_timer_t tokens_timer;
 	bool is_draining;
 };
@@ -115,11 +119,11 @@ static void charge_acks(const struct session *s, size_t before)
 	ws_charge(i->ws, (long)now - (long)before);
 }
 
-static void queue_ack(struct session *s, const struct event *ev, enum outcome outcome)
+static void queue_ack(struct session *s, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	size_t before = acks_memory(&s->acks);
 
-	acks_add(&s->acks, ev, outcome, s->sender.n);
+	acks_add(&s->acks, ev, outcome, n);
 	charge_acks(s, before);
 }
 
@@ -154,7 +158,7 @@ static void check_acks(struct session *s, bool is_stuck)
 
 static void check_rest(struct session *s)
 {
-	bool is_read = !s->is_unwanted && patience_allows(&s->patience, s->pending);
+	bool is_read = !s->leave_code && patience_allows(&s->patience, s->pending);
 
 	ws_link_hold(&s->link, WS_HOLD_REST, !is_read);
 }
@@ -193,7 +197,7 @@ static void dismiss(struct session *s)
 	char peer[64] = "";
 
 	counters.ingest_ended++;
-	s->is_unwanted = true;
+	s->leave_code = LWS_CLOSE_STATUS_POLICY_VIOLATION;
 	lws_get_peer_simple(s->link.wsi, peer, sizeof(peer));
 	log_warn("disconnecting a producer: most of its messages are not events", "peer=%s token=%s", peer,
 		 s->token ? s->token->name : NULL);
@@ -203,6 +207,14 @@ static void dismiss(struct session *s)
 static bool is_garbage(const struct event *ev, enum outcome outcome)
 {
 	return outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
+}
+
+static void check_leave(struct session *s)
+{
+	if (!s->leave_code || s->pending || s->close_code)
+		return;
+	s->close_code = s->leave_code;
+	ws_link_want_write(&s->link);
 }
 
 static void judge_message(struct session *s, int cost)
@@ -223,16 +235,20 @@ static void judge_message(struct session *s, int cost)
 	}
 	if (had_rested || s->patience.spells)
 		check_rest(s);
-	if (s->is_unwanted && !s->pending) {
-		s->close_code = LWS_CLOSE_STATUS_POLICY_VIOLATION;
-		ws_link_want_write(&s->link);
-	}
+	check_leave(s);
 }
 
-static void answer(struct sender *sender, const struct event *ev, enum outcome outcome)
+/* It has something to be sent in this turn of the loop. */
+static void talk(struct session *s)
 {
-	struct session *s = (struct session *)sender;
+	list_remove(&s->talker);
+	list_append(&s->ingest->talkers, &s->talker);
+	check_acks(s, false);
+}
 
+/* Its message n has settled, or an event in it. */
+static void note_answer(struct session *s, const struct event *ev, enum outcome outcome, uint64_t n)
+{
 	s->pending--;
 	if (s->token)
 		s->token->rejected += outcome == OUTCOME_REJECTED;
@@ -244,10 +260,13 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 	judge_message(s, is_garbage(ev, outcome) ? patience_cost(ev->message_len) : 0);
 	if (!s->wants_acks)
 		return;
-	queue_ack(s, ev, outcome);
-	list_remove(&s->talker);
-	list_append(&s->ingest->talkers, &s->talker);
-	check_acks(s, false);
+	queue_ack(s, ev, outcome, n);
+	talk(s);
+}
+
+static void answer(struct sender *sender, const struct event *ev, enum outcome outcome)
+{
+	note_answer((struct session *)sender, ev, outcome, sender->n);
 }
 
 /* Writes until all is out, or the kernel is full and libwebsockets keeps a part: that goes first. */
@@ -314,7 +333,7 @@ static void say_goodbye(struct session *s)
 		return;
 	memcpy(room + LWS_PRE, frame, sizeof(frame));
 	lws_write(s->link.wsi, room + LWS_PRE, sizeof(frame), LWS_WRITE_RAW);
-	if (s->is_unwanted)
+	if (s->leave_code)
 		lws_set_timeout(s->link.wsi, PENDING_TIMEOUT_CLOSE_ACK, LINGER_S);
 }
 
@@ -327,10 +346,66 @@ static int on_writable(struct session *s)
 	return 0;
 }
 
+/* --- by a profile --- */
+
+static void check_owed(struct session *s)
+{
+	int64_t most = s->ingest->config->ingest_profile->max_unacked;
+
+	if (most)
+		ws_link_hold(&s->link, WS_HOLD_OWED, s->visitor.receipts.count >= (size_t)most);
+}
+
+static void on_say(void *arg, struct slice text)
+{
+	struct session *s = arg;
+	size_t before = acks_memory(&s->acks);
+
+	acks_add_text(&s->acks, text.at, text.len);
+	charge_acks(s, before);
+	talk(s);
+}
+
+static void on_settled(void *arg, const struct event *ev, enum outcome outcome, uint64_t n)
+{
+	struct session *s = arg;
+
+	if (s->link.ws)
+		check_owed(s);
+	note_answer(s, ev, outcome, n);
+}
+
+static void on_charge(void *arg, long bytes)
+{
+	const struct session *s = arg;
+
+	ws_charge(s->ingest->ws, bytes);
+}
+
+static void on_leave(void *arg, bool is_fatal)
+{
+	struct session *s = arg;
+
+	s->leave_code = is_fatal ? LWS_CLOSE_STATUS_POLICY_VIOLATION : LWS_CLOSE_STATUS_NORMAL;
+}
+
+static const struct sink_owner sink_owner = {{on_say, on_settled, on_charge}, on_leave};
+
+static void read_by_profile(struct session *s, const char *message, size_t len)
+{
+	if (s->leave_code)
+		return;
+	s->pending += sink_read(s->ingest->sink, &s->visitor, message, len, s->received);
+	check_owed(s);
+	check_rest(s);
+	check_leave(s);
+}
+
 /* --- messages --- */
 
 static int refuse_text(struct session *s, const char *message, size_t len)
 {
+	s->pending++;
 	pipeline_refuse(ws_owner(s->link.ws), message, len, "the message is text and not valid UTF-8", &s->sender);
 	lws_close_reason(s->link.wsi, LWS_CLOSE_STATUS_INVALID_PAYLOAD, (unsigned char *)"invalid UTF-8", 13);
 	return -1;
@@ -340,13 +415,17 @@ static int on_message(struct ws_link *link, const char *message, size_t len, boo
 {
 	struct session *s = list_entry(link, struct session, link);
 
-	s->pending++;
 	s->sender.n = ++s->received;
 	if (s->token)
 		s->token->messages++;
 	/* RFC 6455, section 8.1: text that is not UTF-8 fails the connection. */
 	if (is_text && !is_utf8(message, len))
 		return refuse_text(s, message, len);
+	if (s->ingest->sink) {
+		read_by_profile(s, message, len);
+		return 0;
+	}
+	s->pending++;
 	pipeline_receive(ws_owner(link->ws), message, len, "ingest", &s->sender);
 	if (s->patience.spells)
 		check_rest(s);
@@ -750,6 +829,8 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 		s->sender.name = s->token->name;
 	}
 	s->address = take_address(i, h);
+	if (i->sink)
+		sink_enter(i->sink, &s->visitor, s->sender.name, sink_has_words(i->sink) && !s->wants_acks, s);
 	log_open(s);
 	*at = s;
 }
@@ -765,6 +846,8 @@ static void on_closed(struct session *s)
 		s->token->connections--;
 	addresses_leave(s->ingest->addresses, s->address);
 	ws_link_close(&s->link);
+	if (s->ingest->sink)
+		sink_leave(s->ingest->sink, &s->visitor);
 	clear_acks(s);
 	if (!s->pending)
 		free(s);
@@ -845,20 +928,31 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	return 0;
 }
 
-/* The first is for producers that offer no subprotocol. */
-static const struct lws_protocols protocols[] = {
-	{.name = "wsonce-ingest",
-	 .callback = on_lws,
-	 .per_session_data_size = sizeof(struct session *),
-	 .rx_buffer_size = RECEIVE_BYTES,
-	 .tx_packet_size = WRITE_BYTES},
-	{.name = ACK_PROTOCOL,
-	 .callback = on_lws,
-	 .per_session_data_size = sizeof(struct session *),
-	 .rx_buffer_size = RECEIVE_BYTES,
-	 .tx_packet_size = WRITE_BYTES},
-	{.name = NULL},
-};
+static struct lws_protocols make_protocol(const char *name)
+{
+	return (struct lws_protocols){
+		.name = name,
+		.callback = on_lws,
+		.per_session_data_size = sizeof(struct session *),
+		.rx_buffer_size = RECEIVE_BYTES,
+		.tx_packet_size = WRITE_BYTES,
+	};
+}
+
+/* The first is for producers that offer no subprotocol; a profile may have more. The last has no name. */
+static struct lws_protocols *make_protocols(const struct profile *p)
+{
+	const json_t *names = p ? p->accept_subprotocols : NULL;
+	struct lws_protocols *all = memory_calloc(3 + json_array_size(names), sizeof(*all));
+	size_t i, count = 0;
+	json_t *name;
+
+	all[count++] = make_protocol("wsonce-ingest");
+	all[count++] = make_protocol(ACK_PROTOCOL);
+	json_array_foreach(names, i, name) if (strcmp(json_string_value(name), ACK_PROTOCOL) != 0) all[count++] =
+		make_protocol(json_string_value(name));
+	return all;
+}
 
 /* libwebsockets deletes a file that has the name of a unix socket, and 4.3 tries for ever to bind to an address that
  * this host does not have. */
@@ -881,6 +975,10 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	i->refusals = refused_peers_new();
 	i->tokens = tokens_new(config->ingest_token, config->ingest_token_file, true, error, size);
 	if (!i->tokens)
+		goto fail;
+	if (config->ingest_profile)
+		i->sink = sink_open(config->ingest_profile, ws_owner(ws), &sink_owner);
+	if (i->sink && sink_add_tokens(i->sink, i->tokens, error, size))
 		goto fail;
 	ws_listen_address(&info, config->ingest);
 	if (try_address(config->ingest)) {
@@ -910,7 +1008,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 		(struct certificate_rules){config->ingest_client_ca, tokens_are_demanded(i->tokens), on_refused, i};
 	info.vhost_name = "ingest";
 	info.user = i;
-	info.protocols = protocols;
+	info.protocols = i->protocols = make_protocols(config->ingest_profile);
 	info.retry_and_idle_policy = ws_no_keepalive(ws);
 	/* libwebsockets' own limit, which is 10 s unless it is told, is not to come before ours. */
 	info.timeout_secs_ah_idle = (unsigned int)config->handshake_timeout_s + 1;
@@ -924,8 +1022,9 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	if (!i->vhost)
 		goto fail;
 	i->gate = gate_open(ws_loop(ws), lws_get_vhost_listen_port(i->vhost));
-	log_info("ingest is open", "address=%s port=%d tls=%d", config->ingest, lws_get_vhost_listen_port(i->vhost),
-		 config->ingest_cert != NULL);
+	log_info("ingest is open", "address=%s port=%d tls=%d profile=%s", config->ingest,
+		 lws_get_vhost_listen_port(i->vhost), config->ingest_cert != NULL,
+		 config->ingest_profile ? config->ingest_profile->name : NULL);
 	return i;
 fail:
 	ingest_free(i);
@@ -948,7 +1047,7 @@ void ingest_drain(struct ingest *i)
 	list_each(node, after, &i->sessions) {
 		struct session *s = list_entry(node, struct session, open);
 
-		if (s->wants_acks)
+		if (s->wants_acks || s->visitor.is_told)
 			ws_link_hold(&s->link, WS_HOLD_DRAIN, true);
 	}
 }
@@ -980,6 +1079,8 @@ void ingest_free(struct ingest *i)
 	if (!i)
 		return;
 	refused_peers_free(i->refusals);
+	sink_free(i->sink);
+	free(i->protocols);
 	tokens_free(i->tokens);
 	addresses_free(i->addresses);
 	free(i);

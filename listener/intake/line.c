@@ -235,7 +235,7 @@ static void on_filtered(void *ctx)
 }
 
 static const struct session_handler handler = {
-	on_event, on_reject, on_send, on_action, on_cursor, on_ack, on_rule, on_filtered,
+	on_event, on_reject, on_send, on_action, on_cursor, on_ack, on_rule, on_filtered, NULL,
 };
 
 /* Texts that a server gave: a ticket, a token, or nothing of the kind. */

@@ -107,6 +107,20 @@ void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const 
 	taken.senders[taken.pending++] = sender;
 }
 
+/* Without a profile there are none of these. */
+void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, struct sender *sender)
+{
+	(void)p, (void)event, (void)sender;
+	must(false, "an event of a profile");
+}
+
+void pipeline_refuse_frame(struct pipeline *p, const char *source, const char *frame, size_t len, const char *reason,
+			   struct sender *sender)
+{
+	(void)p, (void)source, (void)frame, (void)len, (void)reason, (void)sender;
+	must(false, "a frame of a profile");
+}
+
 /* Answers come later, not from inside. */
 static void settle(bool is_rejected)
 {

@@ -120,8 +120,8 @@ static void on_filtered(void *ctx)
 	say(ctx, "filtered", (struct slice){NULL, 0});
 }
 
-static const struct session_handler handler = {on_event,  on_reject, on_send, on_action,
-					       on_cursor, on_ack,    on_rule, on_filtered};
+static const struct session_handler handler = {on_event, on_reject, on_send,     on_action, on_cursor,
+					       on_ack,   on_rule,   on_filtered, NULL};
 
 static void connect_to(struct witness *w)
 {

@@ -95,3 +95,22 @@ Test(acks, say_the_number_of_the_message)
 	cr_assert_str_eq(text_of(OUTCOME_REJECTED, 30),
 			 "{\"event_id\":\"one\",\"status\":\"rejected\",\"reason\":\"because\",\"n\":30}");
 }
+
+/* RFC 6455, section 5.2: the length in seven bits, in 16, in 64. */
+Test(acks, other_words_may_be_of_any_length)
+{
+	static const size_t lens[] = {0, 125, 126, 65535, 65536, 300000}, heads[] = {2, 2, 4, 4, 10, 10};
+	char *text = calloc(1, 300000);
+
+	for (size_t i = 0; i < 6; i++)
+		acks_add_text(&acks, text, lens[i]);
+	for (size_t i = 0; i < 6; i++) {
+		size_t len, count;
+
+		acks_first(&acks, 1, &len, &count);
+		cr_assert_eq(len, heads[i] + lens[i]);
+		acks_sent(&acks, len);
+	}
+	cr_assert_eq(acks_waiting(&acks), 0);
+	free(text);
+}

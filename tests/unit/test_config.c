@@ -22,6 +22,7 @@ static const struct {
 	{"idle-timeout", "WSONCE_IDLE_TIMEOUT", "-1"},
 	{"ingest", "WSONCE_INGEST", "8080"},
 	{"ingest-token", "WSONCE_INGEST_TOKEN", NULL},
+	{"ingest-profile", "WSONCE_INGEST_PROFILE", NULL},
 	{"ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", "/nowhere/tokens"},
 	{"ingest-open", "WSONCE_INGEST_OPEN", "perhaps"},
 	{"ingest-origin", "WSONCE_INGEST_ORIGIN", "example.com"},
@@ -990,4 +991,51 @@ Test(config, settings_may_be_freed_twice)
 	config_free(&config);
 	config_free(&config);
 	cr_assert_null(config.redis);
+}
+
+/* --- producers by a profile --- */
+
+#define SINK(members) "{" members "\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]]}]}"
+
+static char *settings_with(const char *profile)
+{
+	char text[400];
+
+	snprintf(text, sizeof text, "{\"ingest\": \"127.0.0.1:1\", \"ingest-profile\": %s}", profile);
+	return file_of(text);
+}
+
+Test(config, profile_of_producers_is_a_file_or_an_object)
+{
+	char *file = file_of(SINK("\"name\": \"own\", \"ack\": 1, "));
+
+	cr_assert_eq(TRY("--ingest", "127.0.0.1:1", "--ingest-profile", file), 0, "%s", error);
+	cr_assert_str_eq(config.ingest_profile->name, "own");
+	cr_assert_eq(config.ingest_profile->max_elements, 10000);
+	file = settings_with(SINK("\"name\": \"two\", \"ack\": 1, \"max_elements\": 7, "));
+	cr_assert_eq(READ("--config", file), 0, "%s", error);
+	cr_assert_str_eq(config.ingest_profile->name, "two");
+	cr_assert_eq(config.ingest_profile->max_elements, 7);
+}
+
+Test(config, profile_of_producers_that_cannot_be_one_is_refused)
+{
+	assert_wrong(TRY("--ingest-profile", file_of(SINK("\"ack\": 1, "))), "--ingest,");
+	assert_wrong(TRY("--ingest", "127.0.0.1:1", "--ingest-profile", "no-such-feed"), "no-such-feed");
+	assert_wrong(TRY("--ingest", "127.0.0.1:1", "--ingest-profile", "/nowhere/sink.json"), "/nowhere/sink.json");
+	assert_wrong(READ("--config", settings_with(SINK("\"ack\": 1, \"ack_on\": \"receive\", "))), "ack_on");
+	assert_wrong(READ("--config", settings_with(SINK("\"tokens\": {\"a\": \"secret\"}, "))),
+		     "ingest-profile.tokens.a");
+	cr_assert_null(strstr(error, "secret"));
+	assert_wrong(READ("--config", file_of("{\"sources\": [" SINK("\"name\": \"sink\", \"ack\": 1, ") "]}")),
+		     "--ingest-profile");
+}
+
+/* A port that is not loopback's may be open to those who show a token of the profile. */
+Test(config, profile_with_tokens_opens_an_address_to_all)
+{
+	char *with = file_of(SINK("\"tokens\": {\"a\": \"${env:SINK_TOKEN}\"}, "));
+
+	cr_assert_eq(TRY("--ingest", "0.0.0.0:1", "--ingest-profile", with), 0, "%s", error);
+	assert_wrong(TRY("--ingest", "0.0.0.0:1", "--ingest-profile", file_of(SINK("\"ack\": 1, "))), "--ingest");
 }

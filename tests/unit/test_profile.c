@@ -45,6 +45,17 @@ static const struct {
 	 "such as 4000-4099"},
 	{WITH("\"default\": \"event\""),
 	 "p.json, line 1: id is missing: default is event, and such an event needs one too"},
+	{WITH("\"tokens\": 1"),
+	 "p.json, line 2, tokens: must be an object of names, each with its token, or an array of "
+	 "tokens"},
+	{WITH("\"tokens\": {\"a\":\n\"secret\"}"), "doubt p.json, line 3, tokens.a: a token must be ${env:NAME} or "
+						   "${file:/path}, and nothing else"},
+	{WITH("\"tokens\": [\"${env:A}b\"]"), "doubt p.json, line 2, tokens[0]: a token must be ${env:NAME} or "
+					      "${file:/path}, and nothing else"},
+	{WITH("\"ack\": [\"${/a}\", \"${nobody}\"]"),
+	 "doubt p.json, line 2, ack[1]: nothing sets a variable \"nobody\""},
+	{WITH("\"ack_error\": [\"${a\"]"), "p.json, line 2, ack_error[0]: \"${a\": a ${ without its }"},
+	{WITH("\"on_open\": [\"${reason}\"]"), "doubt p.json, line 2, on_open[0]: nothing sets a variable \"reason\""},
 	{WITH("\"vars\": {\"a\": null}"), "p.json, line 2, vars.a: must be a text, a number, true, false or an array"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"action\": \"event\"}]}",
 	 "p.json, line 1, rules[0]: id is missing: a rule whose action is event needs one"},

@@ -65,8 +65,8 @@ static void on_filtered(void *ctx)
 	hear(ctx, "filtered", (struct slice){"", 0});
 }
 
-static const struct session_handler handler = {on_event,  on_reject, on_send, on_action,
-					       on_cursor, on_ack,    on_rule, on_filtered};
+static const struct session_handler handler = {on_event, on_reject, on_send,     on_action, on_cursor,
+					       on_ack,   on_rule,   on_filtered, NULL};
 
 static struct profile *profile;
 static struct heard heard;

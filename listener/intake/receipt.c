@@ -1,0 +1,195 @@
+/* receipt.c owns the frames of a producer until all their events have settled, and what is said of them then. Which
+ * words those are is sink.c's, when they go out ingest.c's business. */
+#include "intake/receipt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+/* A frame. */
+struct receipt {
+	struct sender sender; /* must be first: answers come with it */
+	struct list link;
+	struct receipts *receipts;
+	uint64_t n;       /* of its message */
+	size_t unsettled; /* events */
+	bool is_open;     /* it is being read */
+	bool has_new;     /* an event that was not there before */
+	bool has_error;
+	char *reason; /* of the first error; heap */
+	char *text;   /* all words, one after the other; heap */
+	struct receipt_words words;
+	size_t bytes; /* that were charged */
+};
+
+static void receipt_free(struct receipt *f)
+{
+	struct receipts *r = f->receipts;
+
+	list_remove(&f->link);
+	r->count--;
+	if (f->bytes)
+		r->owner->charge(r->arg, -(long)f->bytes);
+	free(f->reason);
+	free(f->text);
+	free(f);
+}
+
+/* --- what is said --- */
+
+/* The reason as it may stand within the quotes of a JSON string, in place of the words that stand for it. */
+static void say_error(const struct receipts *r, const struct receipt *f)
+{
+	const char *why = f->reason ? f->reason : "rejected by another listener: see dead_letters";
+	const char *at = f->words.error.at, *end = at + f->words.error.len, *found;
+	char *quoted = quote_json(why, strlen(why));
+	struct bytes text = {NULL, 0, 0};
+
+	while ((found = memmem(at, (size_t)(end - at), RECEIPT_REASON, strlen(RECEIPT_REASON)))) {
+		bytes_add(&text, at, (size_t)(found - at));
+		bytes_add(&text, quoted + 1, strlen(quoted) - 2);
+		at = found + strlen(RECEIPT_REASON);
+	}
+	bytes_add(&text, at, (size_t)(end - at));
+	r->owner->say(r->arg, bytes_slice(&text));
+	bytes_free(&text);
+	free(quoted);
+}
+
+static void say(const struct receipts *r, const struct receipt *f)
+{
+	struct slice words = f->has_new || !f->words.duplicate.at ? f->words.stored : f->words.duplicate;
+
+	if (r->is_left)
+		return;
+	if (!f->has_error && words.at)
+		r->owner->say(r->arg, words);
+	else if (f->has_error && f->words.error.at)
+		say_error(r, f);
+}
+
+static bool is_settled(const struct receipt *f)
+{
+	return !f->is_open && !f->unsettled;
+}
+
+static struct receipt *first_of(const struct receipts *r)
+{
+	return list_is_empty(&r->frames) ? NULL : list_entry(r->frames.next, struct receipt, link);
+}
+
+/* Of frames next to each other the last one speaks for all, but for errors, each of which is said. */
+static void say_prefix(struct receipts *r)
+{
+	for (struct receipt *f = first_of(r), *next; f && is_settled(f); f = next) {
+		next = f->link.next == &r->frames ? NULL : list_entry(f->link.next, struct receipt, link);
+		if (f->has_error || !next || !is_settled(next) || next->has_error)
+			say(r, f);
+		receipt_free(f);
+	}
+}
+
+static void check_settled(struct receipt *f)
+{
+	struct receipts *r = f->receipts;
+
+	if (!is_settled(f))
+		return;
+	if (r->is_cumulative) {
+		say_prefix(r);
+		return;
+	}
+	say(r, f);
+	receipt_free(f);
+}
+
+static void on_answer(struct sender *sender, const struct event *ev, enum outcome outcome)
+{
+	struct receipt *f = (struct receipt *)sender;
+	struct receipts *r = f->receipts;
+	uint64_t n = f->n;
+
+	f->unsettled--;
+	f->has_new |= outcome == OUTCOME_PERSISTED;
+	if (outcome == OUTCOME_REJECTED && !f->has_error && ev->reason)
+		f->reason = memory_strdup(ev->reason);
+	f->has_error |= outcome == OUTCOME_REJECTED;
+	check_settled(f);
+	r->owner->on_answer(r->arg, ev, outcome, n);
+}
+
+/* --- a frame --- */
+
+void receipts_init(struct receipts *r)
+{
+	list_init(&r->frames);
+}
+
+static struct receipt *open_receipt(struct receipts *r)
+{
+	if (r->open)
+		return r->open;
+	r->open = memory_calloc(1, sizeof(*r->open));
+	r->open->sender = (struct sender){.answer = on_answer, .name = r->name, .n = r->n};
+	r->open->receipts = r;
+	r->open->n = r->n;
+	r->open->is_open = true;
+	list_append(&r->frames, &r->open->link);
+	r->count++;
+	return r->open;
+}
+
+void receipts_begin(struct receipts *r, uint64_t n)
+{
+	r->n = n;
+}
+
+struct sender *receipts_expect(struct receipts *r)
+{
+	struct receipt *f = open_receipt(r);
+
+	f->unsettled++;
+	return &f->sender;
+}
+
+static struct slice keep(char **at, struct slice words)
+{
+	struct slice kept = {words.at ? *at : NULL, words.len};
+
+	if (words.at)
+		*at = mempcpy(*at, words.at, words.len);
+	return kept;
+}
+
+static void keep_words(struct receipt *f, const struct receipt_words *words)
+{
+	size_t len = words->stored.len + words->duplicate.len + words->error.len;
+	char *at = f->text = memory_alloc(len + 1);
+
+	f->words.stored = keep(&at, words->stored);
+	f->words.duplicate = keep(&at, words->duplicate);
+	f->words.error = keep(&at, words->error);
+	f->bytes = sizeof(*f) + len;
+	f->receipts->owner->charge(f->receipts->arg, (long)f->bytes);
+}
+
+void receipts_end(struct receipts *r, const struct receipt_words *words)
+{
+	struct receipt *f = r->open || words->stored.at ? open_receipt(r) : NULL;
+
+	if (!f)
+		return;
+	r->open = NULL;
+	f->is_open = false;
+	keep_words(f, words);
+	f->has_new |= !f->unsettled; /* what has no events is new each time */
+	check_settled(f);
+}
+
+void receipts_leave(struct receipts *r)
+{
+	r->is_left = true;
+}

@@ -1,0 +1,362 @@
+/* sink.c owns the reading of what producers send where a profile says what it is. They share one session: what differs
+ * from producer to producer are its variables, which are exchanged for each message, if rules set any. What they are
+ * told is written when a frame has been read, in all three forms, and kept by receipt.c until it is known which. */
+#include "intake/sink.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/json.h"
+#include "base/json_write.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#define VARIABLES_MAX (16u << 10) /* bytes of a producer's variables */
+
+struct sink {
+	const struct profile *profile;
+	struct pipeline *pipeline;
+	struct sink_owner owner;
+	struct session *session;
+	bool has_variables; /* rules change them */
+	bool has_id;        /* words have ${event_id}, */
+	bool has_number;    /* or ${n} */
+	bool has_told;      /* of trouble */
+	/* The message at hand: */
+	struct sink_visitor *visitor;
+	uint64_t n;
+	size_t handed;
+	bool has_event;                  /* the frame has had one */
+	const struct profile_rule *rule; /* of the frame; NULL: no rule was asked */
+	struct slice frame;
+	bool is_frame; /* one is being read */
+	bool is_owed;  /* it is an event, or a dead letter */
+	struct bytes words[3];
+};
+
+/* --- words --- */
+
+/* A template's words at NULL if it says nothing. */
+static struct slice render(struct sink *s, const json_t *t, struct bytes *into)
+{
+	struct slice text = t ? session_render_frame(s->session, t, s->frame) : (struct slice){NULL, 0};
+
+	if (!text.at || (text.len == 4 && memcmp(text.at, "null", 4) == 0))
+		return (struct slice){NULL, 0};
+	into->len = 0;
+	bytes_add(into, text.at, text.len);
+	return bytes_slice(into);
+}
+
+static void set_text(struct sink *s, const char *name, struct slice text)
+{
+	struct bytes json = {NULL, 0, 0};
+
+	json_write_string(&json, text.at, text.len);
+	session_set(s->session, name, bytes_slice(&json));
+	bytes_free(&json);
+}
+
+/* A rule's own ack goes before the profile's. */
+static struct receipt_words make_words(struct sink *s)
+{
+	const struct profile *p = s->profile;
+	const json_t *own = s->rule ? s->rule->ack : NULL;
+	struct receipt_words words = {.stored = render(s, own ? own : p->ack, &s->words[0])};
+
+	words.duplicate = own ? (struct slice){NULL, 0} : render(s, p->ack_duplicate, &s->words[1]);
+	if (p->ack_error) {
+		set_text(s, "reason", (struct slice){RECEIPT_REASON, strlen(RECEIPT_REASON)});
+		words.error = render(s, p->ack_error, &s->words[2]);
+		session_set(s->session, "reason", (struct slice){"", 0});
+	}
+	return words;
+}
+
+/* --- a frame --- */
+
+static void end_frame(struct sink *s)
+{
+	struct receipt_words words = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+
+	if (!s->is_frame)
+		return;
+	s->is_frame = false;
+	if (s->is_owed && s->visitor->is_told)
+		words = make_words(s);
+	receipts_end(&s->visitor->receipts, &words);
+	if (s->has_id)
+		session_set(s->session, "event_id", (struct slice){"", 0});
+}
+
+static void on_frame(void *ctx)
+{
+	struct sink *s = ctx;
+
+	end_frame(s);
+	s->is_frame = true;
+	s->is_owed = false;
+	s->has_event = false;
+	s->rule = NULL;
+	s->frame = (struct slice){NULL, 0};
+	receipts_begin(&s->visitor->receipts, s->n);
+}
+
+static void on_rule(void *ctx, const struct profile_rule *rule, struct slice frame)
+{
+	struct sink *s = ctx;
+
+	s->rule = rule;
+	s->frame = frame;
+	s->is_owed = rule->action == ACTION_EVENT;
+}
+
+static struct sender *expect(struct sink *s)
+{
+	s->handed++;
+	return receipts_expect(&s->visitor->receipts);
+}
+
+static void on_reject(void *ctx, struct slice bytes, const char *why)
+{
+	struct sink *s = ctx;
+
+	s->is_owed = true;
+	pipeline_refuse_frame(s->pipeline, s->profile->name, bytes.at, bytes.len, why, expect(s));
+}
+
+static void on_event(void *ctx, const struct session_event *event)
+{
+	struct sink *s = ctx;
+	const struct feed_event taken = {
+		.id = event->id,
+		.type = event->type.at ? event->type : (struct slice){"", 0},
+		.payload = event->payload,
+		.time = event->time,
+		.unit = event->time_unit,
+		.source = s->profile->name,
+		.is_shared = true, /* it waits for an answer */
+	};
+
+	if (s->has_id && !s->has_event)
+		set_text(s, "event_id", event->id);
+	s->has_event = true;
+	pipeline_receive_event(s->pipeline, &taken, expect(s));
+}
+
+static void on_send(void *ctx, struct slice frame)
+{
+	const struct sink *s = ctx;
+
+	s->owner.receipts.say(s->visitor->receipts.arg, frame);
+}
+
+static void on_action(void *ctx, const struct profile_rule *rule, struct slice frame)
+{
+	const struct sink *s = ctx;
+
+	(void)frame;
+	s->owner.on_leave(s->visitor->receipts.arg, rule->action == ACTION_FATAL);
+}
+
+static void ignore(void *ctx, struct slice what)
+{
+	(void)ctx, (void)what;
+}
+
+static void on_filtered(void *ctx)
+{
+	(void)ctx;
+}
+
+static const struct session_handler handler = {
+	.on_event = on_event,
+	.on_reject = on_reject,
+	.on_send = on_send,
+	.on_action = on_action,
+	.on_cursor = ignore,
+	.on_ack = ignore,
+	.on_rule = on_rule,
+	.on_filtered = on_filtered,
+	.on_frame = on_frame,
+};
+
+/* --- a message --- */
+
+/* Has it more frames than it may have? One message could otherwise become a dead letter for every two of its bytes. */
+static bool has_too_many(const struct sink *s, const char *message, size_t len)
+{
+	struct slice value;
+	size_t count = 0;
+
+	if (s->profile->split == SPLIT_NDJSON)
+		for (const char *at = message; (at = memchr(at, '\n', (size_t)(message + len - at))); at++)
+			count++;
+	if (s->profile->split == SPLIT_ARRAY && !json_check(message, len, &value) && *value.at == '[') {
+		struct json_walk w = json_walk(value);
+
+		while (json_walk_next(&w))
+			count++;
+	}
+	return s->profile->max_elements && count > (size_t)s->profile->max_elements;
+}
+
+static void tell_trouble(struct sink *s)
+{
+	const char *trouble = session_trouble(s->session);
+
+	if (trouble && !s->has_told)
+		log_warn("producers send what is ignored, or their profile cannot be followed", "profile=%s reason=%s",
+			 s->profile->name, trouble);
+	s->has_told |= trouble != NULL;
+}
+
+static void charge_variables(struct sink *s, struct sink_visitor *v)
+{
+	size_t now = session_self_bytes(&v->self);
+
+	if (now != v->self_bytes)
+		s->owner.receipts.charge(v->receipts.arg, (long)now - (long)v->self_bytes);
+	v->self_bytes = now;
+	if (now > VARIABLES_MAX)
+		s->owner.on_leave(v->receipts.arg, true);
+}
+
+static void read_frames(struct sink *s, const char *message, size_t len)
+{
+	char number[24];
+
+	if (s->has_number)
+		session_set(s->session, "n",
+			    (struct slice){number,
+					   (size_t)snprintf(number, sizeof(number), "%llu", (unsigned long long)s->n)});
+	if (!has_too_many(s, message, len)) {
+		session_read(s->session, message, len, &handler, s);
+	} else {
+		on_frame(s);
+		on_reject(s, (struct slice){message, len}, "the message has more frames than max_elements");
+	}
+	end_frame(s);
+}
+
+size_t sink_read(struct sink *s, struct sink_visitor *v, const char *message, size_t len, uint64_t n)
+{
+	s->visitor = v;
+	s->n = n;
+	s->handed = 0;
+	if (s->has_variables)
+		session_exchange(s->session, &v->self);
+	read_frames(s, message, len);
+	if (s->has_variables)
+		session_exchange(s->session, &v->self);
+	if (s->has_variables)
+		charge_variables(s, v);
+	tell_trouble(s);
+	return s->handed;
+}
+
+/* --- life --- */
+
+static bool changes_variables(const struct profile *p)
+{
+	for (size_t i = 0; i < p->rule_count; i++)
+		if (p->rules[i].capture || p->rules[i].clear)
+			return true;
+	return false;
+}
+
+/* Is ${name}, or as a condition "$name", in the profile? */
+static bool has_variable(const struct profile *p, const char *name)
+{
+	char *text = json_dumps(p->root, 0), *braced = memory_printf("${%s}", name),
+	     *bare = memory_printf("\"$%s\"", name);
+	bool result = strstr(text, braced) || strstr(text, bare);
+
+	free(text);
+	free(braced);
+	free(bare);
+	return result;
+}
+
+struct sink *sink_open(const struct profile *profile, struct pipeline *pipeline, const struct sink_owner *owner)
+{
+	struct sink *s = memory_calloc(1, sizeof(*s));
+
+	s->profile = profile;
+	s->pipeline = pipeline;
+	s->owner = *owner;
+	s->session = session_new(profile, false);
+	s->has_variables = changes_variables(profile) || has_variable(profile, "counter");
+	s->has_id = has_variable(profile, "event_id");
+	s->has_number = has_variable(profile, "n");
+	return s;
+}
+
+static int add_token(struct sink *s, struct tokens *t, const char *name, const json_t *token, char *error, size_t size)
+{
+	const char *fault, *text = session_render_text(s->session, json_string_value(token), &fault);
+
+	if (text && *text) {
+		tokens_add(t, name, text);
+		return 0;
+	}
+	snprintf(error, size, "%s: the token %s: %s", s->profile->name, name, fault ? fault : "it is empty");
+	return -1;
+}
+
+int sink_add_tokens(struct sink *s, struct tokens *t, char *error, size_t size)
+{
+	const json_t *tokens = s->profile->tokens;
+	const char *name;
+	json_t *token;
+	size_t i;
+	int result = 0;
+
+	json_array_foreach(tokens, i, token) result = result ? result : add_token(s, t, "default", token, error, size);
+	json_object_foreach((json_t *)(uintptr_t)tokens, name, token) result =
+		result ? result : add_token(s, t, name, token, error, size);
+	return result;
+}
+
+void sink_free(struct sink *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < sizeof(s->words) / sizeof(s->words[0]); i++)
+		bytes_free(&s->words[i]);
+	session_free(s->session);
+	free(s);
+}
+
+void sink_enter(struct sink *s, struct sink_visitor *v, const char *name, bool is_told, void *arg)
+{
+	v->is_told = is_told;
+	v->receipts = (struct receipts){
+		.owner = &s->owner.receipts,
+		.arg = arg,
+		.name = name,
+		.is_cumulative = s->profile->ack_mode == ACK_MODE_CUMULATIVE,
+	};
+	receipts_init(&v->receipts);
+}
+
+void sink_leave(struct sink *s, struct sink_visitor *v)
+{
+	receipts_leave(&v->receipts);
+	if (v->self_bytes)
+		s->owner.receipts.charge(v->receipts.arg, -(long)v->self_bytes);
+	v->self_bytes = 0;
+	session_self_free(&v->self);
+}
+
+bool sink_has_words(const struct sink *s)
+{
+	const struct profile *p = s->profile;
+
+	for (size_t i = 0; i < p->rule_count; i++)
+		if (p->rules[i].ack)
+			return true;
+	return p->ack || p->ack_duplicate || p->ack_error;
+}

@@ -1,0 +1,50 @@
+/* sink.h: the profile of the producers: what their messages are, and what they are told. */
+#ifndef WSONCE_SINK_H
+#define WSONCE_SINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/profile.h"
+#include "config/tokens.h"
+#include "feed/session.h"
+#include "intake/receipt.h"
+#include "road/pipeline.h"
+
+struct sink;
+
+/* Called from sink_read, and when an event settles. */
+struct sink_owner {
+	struct receipts_owner receipts;
+	/* A rule of the profile says that the producer has to go: is_fatal, or it may come again. */
+	void (*on_leave)(void *arg, bool is_fatal);
+};
+
+/* A producer's part of it; a member of its owner's struct. */
+struct sink_visitor {
+	struct receipts receipts;
+	struct session_self self;
+	size_t self_bytes; /* of its variables, as they were charged */
+	bool is_told;      /* in the profile's words; else they are not made */
+};
+
+/* profile and pipeline must outlive it. */
+struct sink *sink_open(const struct profile *profile, struct pipeline *pipeline, const struct sink_owner *owner);
+void sink_free(struct sink *s); /* NULL is allowed */
+
+/* The tokens that the profile names. Returns 0; or -1 and a sentence, if one cannot be read. */
+int sink_add_tokens(struct sink *s, struct tokens *t, char *error, size_t size);
+
+/* A producer has come. name: of its token, or NULL; it and arg live until its last event has settled. */
+void sink_enter(struct sink *s, struct sink_visitor *v, const char *name, bool is_told, void *arg);
+/* Its connection is gone. */
+void sink_leave(struct sink *s, struct sink_visitor *v);
+
+/* Reads its message n. Returns how many times on_answer will be called for it, later. */
+size_t sink_read(struct sink *s, struct sink_visitor *v, const char *message, size_t len, uint64_t n);
+
+/* Has the profile words for the producers? */
+bool sink_has_words(const struct sink *s);
+
+#endif

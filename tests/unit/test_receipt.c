@@ -1,0 +1,140 @@
+/* What a producer is told of frames, where a profile gives the words: when, which, and in which order. */
+#include "base/bytes.h"
+#include "intake/receipt.h"
+#include "unit.h"
+
+static struct receipts receipts;
+static struct bytes said; /* all words, a blank behind each */
+static long charged;
+static int answered;
+
+static void on_say(void *arg, struct slice text)
+{
+	(void)arg;
+	bytes_add(&said, text.at, text.len);
+	bytes_add_byte(&said, ' ');
+}
+
+static void on_answer(void *arg, const struct event *ev, enum outcome outcome, uint64_t n)
+{
+	(void)arg, (void)ev, (void)outcome, (void)n;
+	answered++;
+}
+
+static void on_charge(void *arg, long bytes)
+{
+	(void)arg;
+	charged += bytes;
+}
+
+static const struct receipts_owner owner = {on_say, on_answer, on_charge};
+
+static void init(void)
+{
+	receipts = (struct receipts){.owner = &owner, .name = "till"};
+	receipts_init(&receipts);
+}
+
+static void fini(void)
+{
+	cr_expect_eq(charged, 0);
+	cr_expect_eq(receipts.count, 0);
+	bytes_free(&said);
+}
+
+TestSuite(receipt, .init = init, .fini = fini, .timeout = 60);
+
+#define WORDS(text) ((struct slice){text, sizeof(text) - 1})
+
+/* A frame of so many events, whose words end in its letter. The senders are the same: one's. */
+static struct sender *add(char letter, int events)
+{
+	char stored[] = "ok?", again[] = "again?", error[] = "\"" RECEIPT_REASON "\"?";
+	struct receipt_words words = {WORDS(stored), WORDS(again), WORDS(error)};
+	struct sender *sender = NULL;
+
+	stored[2] = again[5] = error[sizeof error - 2] = letter;
+	receipts_begin(&receipts, (uint64_t)letter);
+	while (events-- > 0)
+		sender = receipts_expect(&receipts);
+	receipts_end(&receipts, &words);
+	return sender;
+}
+
+static void settle(struct sender *sender, enum outcome outcome)
+{
+	char why[] = "a \"bad\" one";
+	struct event ev = {.reason = outcome == OUTCOME_REJECTED ? why : NULL};
+
+	sender->answer(sender, &ev, outcome);
+}
+
+static void expect(const char *words)
+{
+	cr_assert_str_eq(bytes_text(&said), words);
+	said.len = 0;
+}
+
+Test(receipt, words_wait_for_the_last_event_of_the_frame)
+{
+	struct sender *a = add('a', 3);
+
+	cr_assert_str_eq(a->name, "till");
+	cr_assert_eq(a->n, 'a');
+	cr_assert_gt(charged, 0);
+	settle(a, OUTCOME_DUPLICATE);
+	settle(a, OUTCOME_PERSISTED);
+	expect("");
+	settle(a, OUTCOME_DUPLICATE);
+	expect("oka ");
+	cr_assert_eq(answered, 3);
+}
+
+Test(receipt, words_tell_new_from_known_from_bad)
+{
+	settle(add('a', 1), OUTCOME_DUPLICATE);
+	expect("againa ");
+	settle(add('b', 1), OUTCOME_REJECTED);
+	expect("\"a \\\"bad\\\" one\"b ");
+	struct sender *c = add('c', 2);
+	settle(c, OUTCOME_REJECTED);
+	settle(c, OUTCOME_PERSISTED);
+	expect("\"a \\\"bad\\\" one\"c ");
+	add('d', 0);
+	expect("okd ");
+}
+
+Test(receipt, frames_settle_in_any_order)
+{
+	struct sender *a = add('a', 1), *b = add('b', 1);
+
+	settle(b, OUTCOME_PERSISTED);
+	settle(a, OUTCOME_PERSISTED);
+	expect("okb oka ");
+}
+
+Test(receipt, cumulative_words_are_the_last_of_a_run_and_errors_are_all_said)
+{
+	receipts.is_cumulative = true;
+	struct sender *a = add('a', 1), *b = add('b', 1), *c = add('c', 1), *d = add('d', 1), *e = add('e', 1);
+	add('f', 0);
+	settle(c, OUTCOME_REJECTED);
+	settle(b, OUTCOME_PERSISTED);
+	settle(d, OUTCOME_DUPLICATE);
+	expect("");
+	settle(a, OUTCOME_PERSISTED);
+	expect("okb \"a \\\"bad\\\" one\"c againd ");
+	settle(e, OUTCOME_PERSISTED);
+	expect("okf ");
+}
+
+Test(receipt, nothing_is_said_to_who_has_left)
+{
+	struct sender *a = add('a', 2);
+
+	settle(a, OUTCOME_PERSISTED);
+	receipts_leave(&receipts);
+	settle(a, OUTCOME_PERSISTED);
+	expect("");
+	cr_assert_eq(answered, 2);
+}
