@@ -45,8 +45,8 @@ FAKES := $B/tests/support/clock.o
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline unit/test_fleet support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope event hold batch cursors age_limit stall checkin duplicates rejected fleet) \
-	$(addprefix base/,arena json keyed log counters backoff memory quantity text timestamp) redis/resp)
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope envelope_quick event hold batch cursors age_limit stall checkin duplicates rejected fleet) \
+	$(addprefix base/,arena json json_scan keyed log counters backoff memory quantity text timestamp) redis/resp)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 ASKS := $B/tests/simulation/differential
 DIFFERENTIAL := $(patsubst %,$(ASKS)/%,postgres-real postgres-played redis-real redis-played)
@@ -57,7 +57,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target) listener/config/webhook.c \
-	$(patsubst %,listener/base/%.c,arena backoff counters json memory poll quantity resolve secret text timestamp url))
+	$(patsubst %,listener/base/%.c,arena backoff counters json json_scan memory poll quantity resolve secret text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp profile)
 
@@ -183,7 +183,7 @@ $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
-$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope $(addprefix base/,arena json keyed log memory))
+$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope road/envelope_quick $(addprefix base/,arena json json_scan keyed log memory))
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(MODULES) $B/loadtest/ack.o
 $B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/overdue net/http net/bound_socket road/event outbox/target $(addprefix base/,keyed log memory port counters url text backoff))
@@ -192,7 +192,7 @@ $B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o $(addprefix %/,source.o p
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint base/log base/memory)
-$B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena json json_write keyed log memory secret text timestamp url)
+$B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena json json_scan json_write keyed log memory secret text timestamp url)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 
 $B/simulate: $(SIMULATION) $(SIMULATED)

@@ -1,5 +1,5 @@
-/* json.c owns the reading of JSON in place: the grammar is yajl's business, where values begin and end is this file's.
- */
+/* json.c owns the reading of JSON in place: the grammar is json_scan.c's business, and yajl's where that has doubts;
+ * where values begin and end is this file's. */
 #include "base/json.h"
 
 #include <limits.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "base/json_scan.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -97,6 +98,8 @@ const char *json_check(const char *text, size_t len, struct slice *value)
 	/* yajl passes overlong forms and surrogates; so does a database that is not UTF8. */
 	if (!is_utf8(text, len))
 		return "the message is not valid UTF-8";
+	if (json_scan(text, len, value))
+		return NULL;
 	/* yajl takes these two for blanks; JSON has them only in escapes. */
 	if (memchr(text, '\v', len) || memchr(text, '\f', len))
 		return "not JSON: it holds a vertical tab or a form feed";

@@ -5,13 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/memory.h"
 
 struct condition {
 	int slot;
 	const json_t *want;
+	struct bytes plain; /* what is wanted is this text, as JSON without an escape; empty: it is something else */
 };
+
+static void note_plain(struct condition *c)
+{
+	if (!json_is_string(c->want))
+		return;
+	json_write_string(&c->plain, json_string_value(c->want), json_string_length(c->want));
+	if (memchr(c->plain.at, '\\', c->plain.len))
+		c->plain.len = 0;
+}
 
 void conditions_compile(struct conditions *c, const json_t *object, struct pointers *pointers)
 {
@@ -22,12 +34,17 @@ void conditions_compile(struct conditions *c, const json_t *object, struct point
 	if (!json_object_size(object))
 		return;
 	c->items = memory_calloc(json_object_size(object), sizeof(*c->items));
-	json_object_foreach((json_t *)object, pointer, want) c->items[c->count++] =
-		(struct condition){pointers_add(pointers, pointer), want};
+	json_object_foreach((json_t *)object, pointer, want)
+	{
+		c->items[c->count] = (struct condition){.slot = pointers_add(pointers, pointer), .want = want};
+		note_plain(&c->items[c->count++]);
+	}
 }
 
 void conditions_free(struct conditions *c)
 {
+	for (size_t i = 0; i < c->count; i++)
+		bytes_free(&c->items[i].plain);
 	free(c->items);
 	*c = (struct conditions){NULL, 0};
 }
@@ -237,10 +254,18 @@ static bool holds(struct slice v, const json_t *want)
 	return true;
 }
 
+/* What is a text is mostly written as short as it can be; with escapes it is longer. */
+static bool is_met(const struct condition *c, struct slice v)
+{
+	if (!c->plain.len || v.len > c->plain.len)
+		return holds(v, c->want);
+	return v.len == c->plain.len && memcmp(v.at, c->plain.at, v.len) == 0;
+}
+
 bool conditions_hold(const struct conditions *c, const struct slice *slots)
 {
 	for (size_t i = 0; i < c->count; i++)
-		if (!holds(slots[c->items[i].slot], c->items[i].want))
+		if (!is_met(&c->items[i], slots[c->items[i].slot]))
 			return false;
 	return true;
 }

@@ -80,7 +80,6 @@ struct session_event {
 	enum timestamp_unit time_unit;
 	struct slice payload; /* JSON; at NULL: there is none */
 	struct slice cursor;  /* JSON, for session_advance once this event is durable; at NULL: none */
-	uint32_t id_hash;     /* keyed_hash of id */
 	struct slice gap_key; /* decoded; at NULL: none */
 	struct slice gap_seq; /* JSON; with gap_key for gaps_note */
 };

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/keyed.h"
 #include "feed/session_state.h"
 
 /* One message, and the frame of it that is at hand. */
@@ -186,7 +185,6 @@ static const char *read_event(struct reading *r, const struct place *at, struct 
 	if (!rule_id(rule, at, longest_id(s), &s->id))
 		return "a part of the id is missing, empty, or neither a text nor an integer: the event has no id";
 	event->id = bytes_slice(&s->id);
-	event->id_hash = keyed_hash(event->id.at, event->id.len);
 	event->type = part_text(part_value(&rule->type, at), at->arena);
 	if (has_nul(s, event->id) || has_nul(s, event->type))
 		return "the id or the type holds \\u0000, which Postgres cannot store";

@@ -1,6 +1,7 @@
 /* envelope.c owns the reading of messages: what is at the three pointers, and whether the whole
- * is JSON. yajl checks the grammar and the UTF-8 and reports each token; this file only watches
- * where it is. No tree is built, and the payload is handed on as the bytes that came (I6). */
+ * is JSON. Most messages are read by envelope_quick.c. The others yajl reads, which checks the grammar and the UTF-8
+ * and reports each token; this file only watches where it is. No tree is built, and the payload is handed on as the
+ * bytes that came (I6). */
 #include "road/envelope.h"
 
 #include <assert.h>
@@ -9,54 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yajl/yajl_parse.h>
 
-#include "base/arena.h"
 #include "base/json.h"
 #include "base/keyed.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/config.h"
-
-#define POINTERS_MAX 11   /* 8 parts of an id, the type, the payload, the time */
-#define PARSER_BYTES 4096 /* what yajl takes for a message of ordinary depth */
-
-/* One pointer, and how much of it the place that the parser is at agrees with. */
-struct pointer {
-	struct json_step steps[POINTER_STEPS_MAX];
-	int count;
-	int matched;        /* steps that the current path agrees with, from the root on */
-	uint32_t seen;      /* bit n: step n was met; once more makes the message ambiguous */
-	bool is_text;       /* its value is wanted decoded, not as a slice */
-	bool is_optional;   /* a value that is no text is as good as none */
-	const char *name;   /* the pointer as written, for messages */
-	struct slice value; /* at == NULL: not met */
-	size_t begin;       /* of the value, while it is being read */
-	int open_depth;     /* containers open where the value, a container, began; -1: none */
-	char *copy;         /* decoded text: yajl's own is gone after the callback */
-	size_t copy_size;
-};
-
-struct envelope {
-	struct pointer pointers[POINTERS_MAX];
-	int count;
-	int id_parts;
-	const struct pointer *time;    /* NULL: nobody asks for it */
-	int deepest;                   /* steps of the longest pointer: below it nothing is watched */
-	int depth;                     /* containers open */
-	long index[POINTER_STEPS_MAX]; /* per watched container: next array index; -1: an object */
-	const char *message;
-	size_t len;
-	yajl_handle parser;
-	size_t last_end;   /* where the token before this one ended */
-	bool is_finishing; /* the parser was told that the message is over */
-	const char *fault;
-	char fault_text[300];
-	char id[ENVELOPE_ID_MAX + 1];
-	yajl_alloc_funcs memory;
-	struct arena arena;
-	_Alignas(16) char arena_room[PARSER_BYTES];
-};
+#include "road/envelope_state.h"
 
 /* yajl has no way to use a parser again, and its mallocs would cost a third of the parse: it gets an
  * arena inside the reader. All of it goes when the message is done. */
@@ -312,12 +272,13 @@ static const yajl_callbacks callbacks = {
 
 static void add_pointer(struct envelope *e, const char *pointer, bool is_text)
 {
-	struct pointer *t = &e->pointers[e->count++];
+	struct pointer *t = &e->pointers[e->count];
 
 	t->is_text = is_text;
 	t->name = memory_strdup(pointer);
 	t->count = json_steps(pointer, t->steps, POINTER_STEPS_MAX);
 	assert(t->count >= 0); /* config.c has checked it */
+	e->ends[t->count] |= 1u << e->count++;
 	if (t->count > e->deepest)
 		e->deepest = t->count;
 }
@@ -425,6 +386,9 @@ static const char *parse(struct envelope *e, const char *message, size_t len)
 {
 	const char *why;
 
+	/* yajl takes these two for blanks; JSON has them only in escapes. */
+	if (memchr(message, '\v', len) || memchr(message, '\f', len))
+		return "not JSON: it holds a vertical tab or a form feed";
 	reset(e, message, len);
 	why = run_parser(e); /* needs no yajl_free: all that it had is in the arena */
 	arena_clear(&e->arena);
@@ -493,10 +457,8 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 	/* yajl passes overlong forms and surrogates; so does a database that is not UTF8. */
 	if (!is_utf8(message, len))
 		return "the message is not valid UTF-8";
-	/* yajl takes these two for blanks; JSON has them only in escapes. */
-	if (memchr(message, '\v', len) || memchr(message, '\f', len))
-		return "not JSON: it holds a vertical tab or a form feed";
-	why = parse(e, message, len);
+	reset(e, message, len);
+	why = envelope_read_quickly(e, message, len) ? NULL : parse(e, message, len);
 	if (why)
 		return why;
 	why = join_id(e, &view->id);

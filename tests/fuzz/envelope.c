@@ -1,5 +1,5 @@
-/* The envelope against jansson. json.c says where the values are, jansson what they are; envelope.c,
- * which is built on yajl and goes through the message once, must come to the same. */
+/* The envelope against jansson. json.c says where the values are, jansson what they are; envelope.c and its quick way,
+ * envelope_quick.c, must come to the same. */
 #include "road/envelope.h"
 
 #include <jansson.h>
