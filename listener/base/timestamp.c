@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define SECOND_US  INT64_C(1000000)
 #define DAY_S      INT64_C(86400)
@@ -266,4 +267,16 @@ enum timestamp_unit timestamp_unit_named(const char *name)
 		if (strcmp(name, names[i]) == 0)
 			unit = i;
 	return (enum timestamp_unit)unit;
+}
+
+const char *timestamp_print(int64_t us, char out[TIMESTAMP_SIZE])
+{
+	time_t s = (time_t)(us / 1000000 - (us % 1000000 < 0));
+	size_t n;
+	struct tm tm;
+
+	gmtime_r(&s, &tm);
+	n = strftime(out, TIMESTAMP_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(out + n, TIMESTAMP_SIZE - n, ".%06dZ", (int)(us - (int64_t)s * 1000000));
+	return out;
 }

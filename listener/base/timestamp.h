@@ -29,4 +29,9 @@ enum timestamp_unit timestamp_unit_named(const char *name);
  * it, or the same in a string, where zeros may lead. */
 bool timestamp_parse(const char *text, size_t len, enum timestamp_unit unit, int64_t *us);
 
+#define TIMESTAMP_SIZE 40
+
+/* Writes microseconds since 1970 as RFC 3339 has it, in UTC, into out, and returns it. */
+const char *timestamp_print(int64_t us, char out[TIMESTAMP_SIZE]);
+
 #endif

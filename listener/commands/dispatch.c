@@ -22,6 +22,7 @@ extern const struct subcommand dead_letters_retry;
 extern const struct subcommand dead_letters_reopen;
 extern const struct subcommand dead_letters_retarget;
 extern const struct subcommand dead_letters_show;
+extern const struct subcommand explain_command;
 extern const struct subcommand migrate_command;
 extern const struct subcommand profile_check;
 extern const struct subcommand profile_list;
@@ -34,12 +35,28 @@ extern const struct subcommand try_command;
 extern const struct subcommand record_command;
 
 /* In the order of --help. */
+/* clang-format off */
 static const struct subcommand *const commands[] = {
-	&dead_letters_list,   &dead_letters_show, &dead_letters_retry, &dead_letters_discard, &dead_letters_retarget,
-	&dead_letters_reopen, &audit_command,     &replay_command,     &purge_command,        &stats_duplicates,
-	&schema_command,      &migrate_command,   &try_command,        &record_command,       &profile_list,
-	&profile_show,        &profile_check,
+	&explain_command,
+	&dead_letters_list,
+	&dead_letters_show,
+	&dead_letters_retry,
+	&dead_letters_discard,
+	&dead_letters_retarget,
+	&dead_letters_reopen,
+	&audit_command,
+	&replay_command,
+	&purge_command,
+	&stats_duplicates,
+	&schema_command,
+	&migrate_command,
+	&try_command,
+	&record_command,
+	&profile_list,
+	&profile_show,
+	&profile_check,
 };
+/* clang-format on */
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -27,6 +27,8 @@ struct redis_query {
 	size_t count;     /* of the question at hand */
 	bool *is_claimed; /* its answers; NULL: they do not matter */
 	int64_t number;   /* the last answer, if it was one */
+	char *text;       /* where the last answer goes if it is text; NULL: nowhere */
+	size_t text_size;
 	bool is_waiting;
 	bool is_answered;
 	uint64_t timeout_ms;
@@ -127,6 +129,9 @@ static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 	m->is_waiting = false;
 	m->is_answered = reply && reply->type != REPLY_ERROR;
 	m->number = reply && reply->type == REPLY_INTEGER ? reply->integer : 0;
+	if (m->text)
+		snprintf(m->text, m->text_size, "%.*s", reply && reply->str ? (int)reply->len : 0,
+			 reply && reply->str ? reply->str : "");
 	if (!m->is_claimed || !m->is_answered)
 		return;
 	m->is_answered = reply->type == REPLY_ARRAY && reply->elements == m->count;
@@ -158,6 +163,29 @@ int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, siz
 	resp_word(&m->command, "MGET");
 	put_keys(m, ids, n);
 	return ask(m);
+}
+
+static int ask_of_key(struct redis_query *m, const char *command, struct slice id)
+{
+	m->is_claimed = NULL;
+	resp_start(&m->command, 2);
+	resp_word(&m->command, command);
+	put_keys(m, &id, 1);
+	return ask(m);
+}
+
+int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t size, int64_t *ttl_ms)
+{
+	int failed;
+
+	m->text = value;
+	m->text_size = size;
+	failed = ask_of_key(m, "GET", id);
+	m->text = NULL;
+	if (!failed)
+		failed = ask_of_key(m, "PTTL", id);
+	*ttl_ms = m->number;
+	return failed;
 }
 
 int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n, bool with_done)

@@ -19,6 +19,10 @@ void redis_query_close(struct redis_query *m);
 /* Which of n events is somebody at work on, as far as Redis knows? Returns 0; or -1 if it does not answer. */
 int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed);
 
+/* What the key of an event says: a claim or a mark (road/mark.h), "" if there is none, cut off to fit; and for how long
+ * it says so. Returns as above. */
+int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t size, int64_t *ttl_ms);
+
 /* Deletes dead marks of n events, with_done also done marks: those that the caller knows to be no
  * longer true. Claims stay. m may be NULL. Returns as above. */
 int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n, bool with_done);

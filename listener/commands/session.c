@@ -237,6 +237,20 @@ struct pg_result *session_ask(struct session *s, const char *sql, int n, const c
 	return NULL;
 }
 
+struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
+			      size_t size)
+{
+	char *text = schema_expand(sql, s->schema);
+	PGresult *result = ask(s, text, n, values);
+
+	free(text);
+	if (is_fine(result))
+		return result;
+	complaint_copy(s->conn, result ? PQresultErrorMessage(result) : PQerrorMessage(s->conn), why, size);
+	PQclear(result);
+	return NULL;
+}
+
 int session_run_alone(struct session *s, const char *sql)
 {
 	PGresult *result = execute(s, sql);

@@ -22,6 +22,9 @@ void session_close(struct session *s);
 /* Runs one statement; the n values are texts, NULL for an SQL NULL. Returns its rows, which the caller
  * gives to session_drop; or NULL. The role's statement_timeout does not end it, unless a transaction was begun. */
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values);
+/* The same, but says nothing: where it returns NULL, why gets the reason. */
+struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
+			      size_t size);
 /* Runs a statement that must not be in a transaction, such as CREATE INDEX CONCURRENTLY, within the limits of the
  * session. Returns 0 or -1. */
 int session_run_alone(struct session *s, const char *sql);

@@ -1,0 +1,50 @@
+-- What each table knows of the event $1, for wsonce explain, which asks each part by itself: microseconds since 1970,
+-- what happened then, and an object of what belongs to it.
+-- table events
+SELECT (extract(epoch FROM at) * 1000000)::bigint, what, pg_catalog.json_strip_nulls(fields)
+FROM :schema.events AS e CROSS JOIN LATERAL (VALUES
+	(event_time, 'happened', '{}'::json),
+	(received_at, 'received', pg_catalog.json_build_object('source', source, 'listener', instance)),
+	(processed_at, 'stored', pg_catalog.json_build_object('row', id, 'type', event_type, 'bytes',
+		pg_catalog.octet_length(payload::text), 'source', CASE WHEN received_at IS NULL THEN source END,
+		'listener', CASE WHEN received_at IS NULL THEN instance END)),
+	(purged_at, 'payload purged', '{}')
+) AS m (at, what, fields) WHERE event_id = $1::text AND at IS NOT NULL
+-- table processed_events
+WITH RECURSIVE consumers AS (
+	(SELECT consumer FROM :schema.processed_events ORDER BY consumer LIMIT 1)
+	UNION ALL
+	SELECT (SELECT p.consumer FROM :schema.processed_events AS p WHERE p.consumer > c.consumer ORDER BY p.consumer LIMIT 1)
+	FROM consumers AS c WHERE c.consumer IS NOT NULL
+)
+SELECT (extract(epoch FROM processed_at) * 1000000)::bigint, 'processed',
+	pg_catalog.json_build_object('consumer', p.consumer)
+FROM consumers AS c JOIN :schema.processed_events AS p ON p.consumer = c.consumer AND p.event_id = $1::text
+-- table dead_letters
+SELECT (extract(epoch FROM at) * 1000000)::bigint, what, pg_catalog.json_strip_nulls(fields)
+FROM (SELECT * FROM :schema.dead_letters WHERE event_id = $1::text ORDER BY id LIMIT 1000) AS l
+CROSS JOIN LATERAL (VALUES
+	(first_seen, 'dead letter', pg_catalog.json_build_object('letter', id, 'listener', instance_id, 'source', source,
+		'sender', sender, 'consumer', nullif(consumer, ''), 'bytes', pg_catalog.octet_length(raw), 'reason', reason)),
+	(CASE WHEN seen > 1 THEN last_seen END, 'dead letter again', pg_catalog.json_build_object('letter', id, 'seen', seen)),
+	(retried_at, 'letter retried', pg_catalog.json_build_object('letter', id)),
+	(resolved_at, 'letter ' || coalesce(resolution, 'resolved'), pg_catalog.json_build_object('letter', id))
+) AS m (at, what, fields) WHERE at IS NOT NULL
+-- table dead_letter_actions
+SELECT (extract(epoch FROM done_at) * 1000000)::bigint, 'action ' || action, pg_catalog.json_strip_nulls(
+	pg_catalog.json_build_object('letter', letter_id, 'outcome', outcome, 'by', db_user, 'as', instance_id, 'note', note))
+FROM :schema.dead_letter_actions WHERE event_id = $1::text ORDER BY id LIMIT 1000
+-- table outbox
+SELECT (extract(epoch FROM at) * 1000000)::bigint, what, pg_catalog.json_strip_nulls(fields)
+FROM (SELECT * FROM :schema.outbox WHERE event_id = $1::text ORDER BY id LIMIT 1000) AS o
+CROSS JOIN LATERAL (VALUES
+	(created_at, 'delivery made', pg_catalog.json_build_object('delivery', id, 'target', target)),
+	(CASE WHEN state = 'pending' THEN due_at END, 'delivery due', pg_catalog.json_build_object('delivery', id,
+		'target', target, 'attempts', attempts, 'status', status, 'answer', answer)),
+	(settled_at, 'delivery ' || state, pg_catalog.json_build_object('delivery', id, 'target', target, 'attempts',
+		attempts, 'status', status, 'answer', answer))
+) AS m (at, what, fields) WHERE at IS NOT NULL
+-- table delivery_actions
+SELECT (extract(epoch FROM done_at) * 1000000)::bigint, 'action ' || action, pg_catalog.json_strip_nulls(
+	pg_catalog.json_build_object('delivery', delivery_id, 'target', target, 'by', db_user, 'as', instance_id, 'note', note))
+FROM :schema.delivery_actions WHERE event_id = $1::text ORDER BY id LIMIT 1000
