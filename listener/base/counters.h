@@ -40,6 +40,7 @@
 	  "Events put off because Postgres could not store them, for no fault of theirs as far as is known.") \
 	X(store_retries, "Batches sent again after trouble with the connection or the server.") \
 	X(acks_sent, "Acks sent to producers.") \
+	X(acks_late, "Acks that went out later than their profile's ack_deadline_ms.") \
 	X(source_connects, "Connections made to sources.") \
 	X(source_disconnects, "Connections to sources that ended or could not be made.") \
 	X(ingest_connects, "Connections accepted from producers.") \

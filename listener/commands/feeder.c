@@ -99,7 +99,7 @@ static void feed(struct feeder *f, const struct feeder_message *m)
 	struct ticket *ticket = ticket_new(f, m->tag);
 
 	if (m->digest)
-		pipeline_refuse_long(f->pipeline, m->bytes, m->len, m->digest, m->total, &ticket->sender);
+		pipeline_refuse_long(f->pipeline, NULL, m->bytes, m->len, m->digest, m->total, &ticket->sender);
 	else if (m->event)
 		pipeline_receive_event(f->pipeline, m->event, &ticket->sender);
 	else

@@ -14,6 +14,7 @@
 #include "config/tokens.h"
 #include "intake/acks.h"
 #include "intake/addresses.h"
+#include "intake/lateness.h"
 #include "intake/patience.h"
 #include "intake/sink.h"
 #include "net/bound_socket.h"
@@ -100,6 +101,7 @@ struct ingest {
 	struct tokens *tokens;
 	struct certificate_rules certificates;
 	struct sink *sink; /* NULL: what producers send is read by the pointers */
+	struct lateness lateness;
 	struct lws_protocols *protocols;
 	uv_timer_t tokens_timer;
 	bool is_draining;
@@ -356,7 +358,7 @@ static void check_owed(struct session *s)
 		ws_link_hold(&s->link, WS_HOLD_OWED, s->visitor.receipts.count >= (size_t)most);
 }
 
-static void on_say(void *arg, struct slice text)
+static void on_reply(void *arg, struct slice text)
 {
 	struct session *s = arg;
 	size_t before = acks_memory(&s->acks);
@@ -364,6 +366,22 @@ static void on_say(void *arg, struct slice text)
 	acks_add_text(&s->acks, text.at, text.len);
 	charge_acks(s, before);
 	talk(s);
+}
+
+static int64_t now_ms(void *arg)
+{
+	const struct session *s = arg;
+
+	return (int64_t)uv_now(ws_loop(s->ingest->ws));
+}
+
+static void on_say(void *arg, struct slice text, int64_t came_ms)
+{
+	struct session *s = arg;
+	const struct profile *p = s->ingest->config->ingest_profile;
+
+	lateness_note(&s->ingest->lateness, p->name, came_ms, now_ms(arg), p->ack_deadline_ms);
+	on_reply(arg, text);
 }
 
 static void on_settled(void *arg, const struct event *ev, enum outcome outcome, uint64_t n)
@@ -389,7 +407,7 @@ static void on_leave(void *arg, bool is_fatal)
 	s->leave_code = is_fatal ? LWS_CLOSE_STATUS_POLICY_VIOLATION : LWS_CLOSE_STATUS_NORMAL;
 }
 
-static const struct sink_owner sink_owner = {{on_say, on_settled, on_charge}, on_leave};
+static const struct sink_owner sink_owner = {{on_say, on_settled, now_ms, on_charge}, on_reply, on_leave};
 
 static void read_by_profile(struct session *s, const char *message, size_t len)
 {
@@ -829,6 +847,8 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 		s->sender.name = s->token->name;
 	}
 	s->address = take_address(i, h);
+	if (i->sink && i->config->ingest_profile->max_message_bytes)
+		ws_link_set_limit(&s->link, (size_t)i->config->ingest_profile->max_message_bytes);
 	if (i->sink)
 		sink_enter(i->sink, &s->visitor, s->sender.name, sink_has_words(i->sink) && !s->wants_acks, s);
 	log_open(s);

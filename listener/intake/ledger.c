@@ -25,6 +25,7 @@ struct entry {
 	struct ledger *ledger;
 	size_t unsettled; /* events */
 	size_t owed;      /* acks that ack stands for */
+	int64_t came_ms;  /* when the frame of ack did; loop clock */
 	struct kept cursor;
 	struct kept ack;
 	bool is_open; /* more may come of it */
@@ -35,6 +36,7 @@ struct entry {
 struct ledger {
 	struct list link; /* of settings.ledgers */
 	struct ledger_settings settings;
+	int64_t now_ms; /* loop clock, as it was told last */
 	struct list entries;
 	struct list due;     /* entries that are left with their ack alone */
 	struct entry *open;  /* the last one, or NULL */
@@ -194,6 +196,7 @@ static void make_due(struct ledger *l, struct entry *e)
 
 	due->ack = e->ack;
 	due->owed = e->owed;
+	due->came_ms = e->came_ms;
 	e->ack = (struct kept){NULL, 0};
 	e->owed = 0;
 	if (l->settings.is_cumulative && !list_is_empty(&l->due)) {
@@ -218,6 +221,16 @@ struct slice ledger_take_ack(struct ledger *l)
 	return slice_of(&l->taken->ack);
 }
 
+int64_t ledger_taken_ms(const struct ledger *l)
+{
+	return l->taken->came_ms;
+}
+
+void ledger_tick(struct ledger *l, int64_t now_ms)
+{
+	l->now_ms = now_ms;
+}
+
 /* --- what is durable --- */
 
 /* e joins the one before it. */
@@ -228,6 +241,7 @@ static void join(struct ledger *l, struct entry *before, struct entry *e)
 	if (e->ack.at) {
 		drop(&before->ack);
 		before->ack = e->ack;
+		before->came_ms = e->came_ms;
 		before->owed += e->owed;
 		e->ack = (struct kept){NULL, 0};
 	}
@@ -346,6 +360,7 @@ void ledger_owe_ack(struct ledger *l, struct slice ack)
 
 	if (!e->is_rejected) {
 		keep(&e->ack, ack);
+		e->came_ms = l->now_ms;
 		e->owed = 1;
 		l->unacked++;
 		if (l->settings.is_at_once)

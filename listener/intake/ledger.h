@@ -32,6 +32,9 @@ struct ledger_settings {
 
 struct ledger *ledger_new(const struct ledger_settings *settings);
 
+/* Loop clock: frames that come from here on came then. */
+void ledger_tick(struct ledger *l, int64_t now_ms);
+
 /* A frame comes in: calls of the next five, and its end. */
 
 /* One more event of it, or the dead letter that it becomes, is handed to the pipeline with this sender, once. */
@@ -49,6 +52,8 @@ void ledger_end(struct ledger *l);
 
 /* The next ack to send, in a moment when it can be sent; at NULL: none is due. Lives until the next call. */
 struct slice ledger_take_ack(struct ledger *l);
+/* When the frame of that ack came. */
+int64_t ledger_taken_ms(const struct ledger *l);
 
 /* The cursors of what came so far do not count any more: the source has said so, or the database has forgotten. */
 void ledger_forget_cursors(struct ledger *l);

@@ -410,6 +410,7 @@ static void set_offer(struct line *line)
 		.subprotocols = line->subprotocols,
 		.subprotocol_count = count,
 		.has_deflate = !line->p->config->source_uncompressed,
+		.max_message = (size_t)line->p->profile->max_message_bytes,
 	};
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/url.h"
+#include "intake/lateness.h"
 #include "intake/ledger.h"
 #include "road/lease.h"
 
@@ -37,7 +38,8 @@ struct profiled {
 	enum want want;
 	struct list ledgers; /* also of connections that are gone */
 	struct list lines;   /* open */
-	char host[256];      /* of its URL, before variables; for cursors of one host */
+	struct lateness lateness;
+	char host[256]; /* of its URL, before variables; for cursors of one host */
 };
 
 /* --- cursors --- */
@@ -169,8 +171,11 @@ static void on_ack_due(void *arg)
 		struct open_line *o = list_entry(node, struct open_line, node);
 		struct slice ack;
 
-		while (o->ledger && (ack = ledger_take_ack(o->ledger)).at)
+		while (o->ledger && (ack = ledger_take_ack(o->ledger)).at) {
+			lateness_note(&s->lateness, s->profile->name, ledger_taken_ms(o->ledger),
+				      (int64_t)uv_now(s->parts.loop), s->profile->ack_deadline_ms);
 			line_send(o->line, ack);
+		}
 	}
 }
 
@@ -254,6 +259,7 @@ static void on_ack(void *of, struct slice frame)
 {
 	struct open_line *o = of;
 
+	ledger_tick(o->ledger, (int64_t)uv_now(o->source->parts.loop));
 	ledger_owe_ack(o->ledger, frame);
 }
 
@@ -282,7 +288,7 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 {
 	struct open_line *o = of;
 
-	pipeline_refuse_long(o->source->parts.pipeline, head, len, digest, total, NULL);
+	pipeline_refuse_long(o->source->parts.pipeline, o->source->profile->name, head, len, digest, total, NULL);
 }
 
 static bool is_owing(void *of)

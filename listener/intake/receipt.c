@@ -15,6 +15,7 @@ struct receipt {
 	struct list link;
 	struct receipts *receipts;
 	uint64_t n;       /* of its message */
+	int64_t came_ms;  /* loop clock */
 	size_t unsettled; /* events */
 	bool is_open;     /* it is being read */
 	bool has_new;     /* an event that was not there before */
@@ -54,7 +55,7 @@ static void say_error(const struct receipts *r, const struct receipt *f)
 		at = found + strlen(RECEIPT_REASON);
 	}
 	bytes_add(&text, at, (size_t)(end - at));
-	r->owner->say(r->arg, bytes_slice(&text));
+	r->owner->say(r->arg, bytes_slice(&text), f->came_ms);
 	bytes_free(&text);
 	free(quoted);
 }
@@ -66,7 +67,7 @@ static void say(const struct receipts *r, const struct receipt *f)
 	if (r->is_left)
 		return;
 	if (!f->has_error && words.at)
-		r->owner->say(r->arg, words);
+		r->owner->say(r->arg, words, f->came_ms);
 	else if (f->has_error && f->words.error.at)
 		say_error(r, f);
 }
@@ -136,6 +137,7 @@ static struct receipt *open_receipt(struct receipts *r)
 	r->open->sender = (struct sender){.answer = on_answer, .name = r->name, .n = r->n};
 	r->open->receipts = r;
 	r->open->n = r->n;
+	r->open->came_ms = r->owner->now_ms(r->arg);
 	r->open->is_open = true;
 	list_append(&r->frames, &r->open->link);
 	r->count++;

@@ -16,11 +16,13 @@
 
 /* Called when an event settles, or from receipts_end. */
 struct receipts_owner {
-	/* To be sent now. Lives for the call. */
-	void (*say)(void *arg, struct slice text);
+	/* To be sent now, of a frame that came then, on the loop clock. Lives for the call. */
+	void (*say)(void *arg, struct slice text, int64_t came_ms);
 	/* One event of a frame, or dead letter, has settled; n: the number of its message. What was to be said of its
 	 * frame has been said. The receipts may be gone afterwards. */
 	void (*on_answer)(void *arg, const struct event *ev, enum outcome outcome, uint64_t n);
+	/* The loop clock. */
+	int64_t (*now_ms)(void *arg);
 	/* The words that wait have so many bytes of memory more, or fewer. */
 	void (*charge)(void *arg, long bytes);
 };

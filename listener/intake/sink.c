@@ -150,7 +150,7 @@ static void on_send(void *ctx, struct slice frame)
 {
 	const struct sink *s = ctx;
 
-	s->owner.receipts.say(s->visitor->receipts.arg, frame);
+	s->owner.on_reply(s->visitor->receipts.arg, frame);
 }
 
 static void on_action(void *ctx, const struct profile_rule *rule, struct slice frame)

@@ -17,6 +17,8 @@ struct sink;
 /* Called from sink_read, and when an event settles. */
 struct sink_owner {
 	struct receipts_owner receipts;
+	/* A rule sends this at once. Lives for the call. */
+	void (*on_reply)(void *arg, struct slice text);
 	/* A rule of the profile says that the producer has to go: is_fatal, or it may come again. */
 	void (*on_leave)(void *arg, bool is_fatal);
 };

@@ -138,7 +138,7 @@ static void on_too_long(void *arg, const char *head, size_t len, const uint8_t *
 	struct source *s = arg;
 
 	s->last_message_s = time(NULL);
-	pipeline_refuse_long(ws_owner(s->sources->ws), head, len, digest, total, NULL);
+	pipeline_refuse_long(ws_owner(s->sources->ws), NULL, head, len, digest, total, NULL);
 }
 
 static void on_end(void *arg, const struct dial_end *end)

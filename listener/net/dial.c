@@ -254,15 +254,18 @@ static void want_write(struct dial *d)
 static void open_link(struct dial *d)
 {
 	struct deflate_terms terms = upgrade_deflate(d->upgrade);
+	size_t own = d->offer ? d->offer->max_message : 0;
+	size_t most = own ? own : (size_t)d->all->config->message_bytes;
 
 	d->frames = frames_new(&frames_reader, d);
 	if (terms.is_agreed)
-		frames_inflate(d->frames, &terms, (size_t)d->all->config->message_bytes * BOMB_TIMES);
+		frames_inflate(d->frames, &terms, most * BOMB_TIMES);
 	upgrade_free(d->upgrade);
 	d->upgrade = NULL;
 	uv_timer_stop(&d->deadline);
 	d->state = DIAL_OPEN;
 	ws_link_open(d->all->ws, &d->link, d->wsi, &reader);
+	ws_link_set_limit(&d->link, most);
 	d->owner->on_open(d->arg);
 }
 

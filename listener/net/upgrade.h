@@ -17,6 +17,7 @@ struct upgrade_offer {
 	char *const *subprotocols;
 	size_t subprotocol_count; /* if not 0, the server has to choose one of them */
 	bool has_deflate;         /* permessage-deflate is offered */
+	size_t max_message;       /* bytes; not for the handshake. 0: as --max-message says */
 };
 
 enum upgrade_result {

@@ -354,7 +354,7 @@ static size_t grow(const struct ws_link *link, size_t needed)
 
 	while (size < needed)
 		size *= 2;
-	return size > link->ws->max_message && needed <= link->ws->max_message ? link->ws->max_message : size;
+	return size > link->limit && needed <= link->limit ? link->limit : size;
 }
 
 /* Returns -1 if this connection was one of those that hold too much. */
@@ -425,7 +425,7 @@ int ws_link_receive(struct ws_link *link, const struct ws_piece *piece)
 	make_lively(link);
 	ws_link_heard(link);
 	link->total += piece->len;
-	if (link->digest || link->total + piece->rest > link->ws->max_message)
+	if (link->digest || link->total + piece->rest > link->limit)
 		return receive_too_long(link, piece->bytes, piece->len, is_last);
 	if (is_last && !link->len) { /* the ordinary case: the whole message is here */
 		link->total = 0;
@@ -505,6 +505,7 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const st
 	link->fd = lws_get_socket_fd(wsi);
 	link->reader = reader;
 	link->is_feed = reader->is_feed;
+	link->limit = ws->max_message;
 	link->ping_interval_ms = ws->ping_interval_ms;
 	link->last_message_ms = link->heard_ms = (int64_t)uv_now(ws->loop);
 	list_init(&link->lively);
@@ -516,6 +517,14 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, const st
 	ws_link_hook(link);
 	if (ws->pressure || ws->is_stopped)
 		apply_flow(link);
+}
+
+/* What unfinished messages of producers may hold is enough for one of them. */
+void ws_link_set_limit(struct ws_link *link, size_t bytes)
+{
+	link->limit = bytes;
+	if (!link->is_feed && link->ws->half_limit < bytes)
+		link->ws->half_limit = bytes;
 }
 
 void ws_link_close(struct ws_link *link)

@@ -61,6 +61,7 @@ struct ws_link {
 	char *bytes;      /* the message so far, if it did not come in one piece */
 	size_t len;
 	size_t size;
+	size_t limit;             /* bytes of a message */
 	uint64_t total;           /* bytes of the message so far, also of what is not kept */
 	EVP_MD_CTX *digest;       /* not NULL: the message is over the limit, only the head is kept */
 	unsigned int holds;       /* enum ws_hold */
@@ -128,6 +129,9 @@ void ws_link_want_write(struct ws_link *link);
 
 /* Pings this often instead of by --ping-interval; 0: never. */
 void ws_link_set_ping(struct ws_link *link, int64_t interval_ms);
+
+/* Takes messages of so many bytes instead of --max-message. */
+void ws_link_set_limit(struct ws_link *link, size_t bytes);
 
 /* Is a ping due? Says so once. */
 bool ws_link_take_ping(struct ws_link *link);

@@ -1085,14 +1085,14 @@ void pipeline_refuse_frame(struct pipeline *p, const char *source, const char *f
 	take_refused(p, frame, len, NULL, NULL, reason, sender)->source = source;
 }
 
-void pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
-			  struct sender *sender)
+void pipeline_refuse_long(struct pipeline *p, const char *source, const char *head, size_t len, const uint8_t *digest,
+			  uint64_t total, struct sender *sender)
 {
-	char reason[120];
+	char reason[160];
 
-	snprintf(reason, sizeof(reason), "the message has %llu bytes, more than --max-message allows",
-		 (unsigned long long)total);
-	take_refused(p, head, len, NULL, digest, reason, sender);
+	snprintf(reason, sizeof(reason), "the message has %llu bytes, more than %s allows", (unsigned long long)total,
+		 source ? "the profile's max_message_bytes, or --max-message," : "--max-message");
+	take_refused(p, head, len, NULL, digest, reason, sender)->source = source;
 }
 
 /* Is the message that was read last, or the event, too old to be taken? Asked before it is claimed: a copy that is

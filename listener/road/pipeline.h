@@ -78,9 +78,10 @@ void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const 
 void pipeline_refuse_frame(struct pipeline *p, const char *source, const char *frame, size_t len, const char *reason,
 			   struct sender *sender);
 
-/* Takes the head of a message over --max-message; digest is the SHA-256 of all its total bytes. */
-void pipeline_refuse_long(struct pipeline *p, const char *head, size_t len, const uint8_t *digest, uint64_t total,
-			  struct sender *sender);
+/* Takes the head of a message over the limit, --max-message or the profile's; digest is the SHA-256 of all its total
+ * bytes, source the name of a source with a profile, or NULL. */
+void pipeline_refuse_long(struct pipeline *p, const char *source, const char *head, size_t len, const uint8_t *digest,
+			  uint64_t total, struct sender *sender);
 
 /* Adds (or with a negative number takes away) bytes that messages not yet complete hold: they
  * count for the budget too. */

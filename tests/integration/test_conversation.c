@@ -111,6 +111,54 @@ Test(conversation, silence_ends_a_connection)
 	cr_assert(listener_has_logged(listener, "silent for too long"));
 }
 
+/* ---- limits and deadlines of its own ---- */
+
+static char *message_of(const char *id, int filling)
+{
+	return suite_text("{\"id\":\"%s\",\"filling\":\"%0*d\"}", id, filling, 0);
+}
+
+Test(conversation, a_source_has_its_own_limit_of_a_message)
+{
+	start(URL "\"max_message_bytes\": 2000, " RULES, feed_port(feed));
+	expect_heard("first");
+	feed_send_text(feed, message_of("long", 2100));
+	feed_send_text(feed, message_of("short", 1800));
+	expect_heard("last");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'short'"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 3);
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters WHERE source = 'played' AND reason "
+					       "LIKE '%%max_message_bytes%%'") == 1,
+			     SETTLED_MS));
+}
+
+Test(conversation, a_source_s_own_limit_may_be_above_the_settings)
+{
+	start(URL "\"max_message_bytes\": 4000000, " RULES, feed_port(feed));
+	expect_heard("first");
+	feed_send_text(feed, message_of("long", 3000000));
+	expect_heard("last");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'long'"), 1);
+}
+
+Test(conversation, an_ack_that_cannot_go_out_in_time_is_sent_late_and_counted)
+{
+	struct database *lock;
+
+	start(URL "\"ack_deadline_ms\": 200, \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], \"ack\": "
+		  "{\"got\": \"${/id}\"}}]",
+	      feed_port(feed));
+	expect_heard("in-time");
+	cr_assert(wait_until(feed_has_heard(feed, "{\"got\":\"in-time\"}"), SETTLED_MS));
+	lock = fleet_lock(db);
+	feed_send_text(feed, "{\"id\":\"late\"}");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 2, SETTLED_MS));
+	cr_assert(!wait_until(feed_has_heard(feed, "\"late\""), 300), "acked before the commit");
+	fleet_unlock(lock);
+	cr_assert(wait_until(feed_has_heard(feed, "{\"got\":\"late\"}"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "acks go out later than ack_deadline_ms"), SETTLED_MS));
+}
+
 /* ---- coming back ---- */
 
 Test(conversation, a_successor_comes_before_the_connection_is_too_old)

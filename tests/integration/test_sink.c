@@ -141,6 +141,35 @@ Test(sink, no_ack_goes_out_before_the_commit)
 	expect("{\"ok\":1,\"n\":1,\"first\":\"b|1\"}");
 }
 
+Test(sink, a_late_ack_is_sent_and_counted)
+{
+	struct database *lock;
+
+	listen_by(suite_text(BATCH, "\"ack_deadline_ms\": 100, "), NULL);
+	open_producer(NULL);
+	peer_send_text(producer, "{\"k\":0,\"list\":[]}");
+	expect("{\"ok\":0,\"n\":1,\"first\":null}");
+	cr_assert_eq(listener_metric(listener, "wsonce_acks_late_total"), 0);
+	lock = fleet_lock(db);
+	peer_send_text(producer, "{\"k\":1,\"list\":[{\"id\":1}]}");
+	cr_assert_null(peer_recv(producer, 200));
+	fleet_unlock(lock);
+	expect("{\"ok\":1,\"n\":2,\"first\":\"b|1\"}");
+	cr_assert_eq(listener_metric(listener, "wsonce_acks_late_total"), 1);
+	cr_assert(listener_has_logged(listener, "source=batch acks=1"));
+}
+
+Test(sink, the_profile_has_its_own_limit_of_a_message)
+{
+	listen_by(suite_text(BATCH, "\"max_message_bytes\": 2000000, "), "--max-message 1KiB");
+	open_producer(NULL);
+	peer_sendf(producer, "{\"k\":1,\"list\":[{\"id\":1,\"filling\":\"%01900000d\"}]}", 0);
+	expect("{\"ok\":1,\"n\":1,\"first\":\"b|1\"}");
+	peer_sendf(producer, "{\"k\":2,\"list\":[{\"id\":2,\"filling\":\"%02000000d\"}]}", 0);
+	cr_assert_eq(peer_recv_close(producer, WAIT_MS), 1009);
+	cr_assert_eq(bench_rows(), 1);
+}
+
 Test(sink, cumulative_acks_speak_for_all_before_them)
 {
 	struct database *lock;

@@ -1062,7 +1062,7 @@ Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
 	const struct list *refused = &pipeline_events(pipeline)->lists[EV_REFUSED];
 	const struct event *ev;
 
-	pipeline_refuse_long(pipeline, "head", 4, digest, 70000, &find_producer("p")->sender);
+	pipeline_refuse_long(pipeline, NULL, "head", 4, digest, 70000, &find_producer("p")->sender);
 	ev = list_entry(refused->next, struct event, link);
 	cr_assert_eq(memcmp(ev->digest, digest, 32), 0);
 	cr_assert_eq(memcmp(ev->message, "head", 4), 0);

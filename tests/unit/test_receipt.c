@@ -8,9 +8,10 @@ static struct bytes said; /* all words, a blank behind each */
 static long charged;
 static int answered;
 
-static void on_say(void *arg, struct slice text)
+static void on_say(void *arg, struct slice text, int64_t came_ms)
 {
 	(void)arg;
+	cr_assert_eq(came_ms, 1000);
 	bytes_add(&said, text.at, text.len);
 	bytes_add_byte(&said, ' ');
 }
@@ -27,7 +28,13 @@ static void on_charge(void *arg, long bytes)
 	charged += bytes;
 }
 
-static const struct receipts_owner owner = {on_say, on_answer, on_charge};
+static int64_t now(void *arg)
+{
+	(void)arg;
+	return 1000;
+}
+
+static const struct receipts_owner owner = {on_say, on_answer, now, on_charge};
 
 static void init(void)
 {
