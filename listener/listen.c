@@ -18,11 +18,13 @@
 #include "base/counters.h"
 #include "road/rejected.h"
 #include "ops/overdue.h"
+#include "ops/service_manager.h"
 #include "net/ws.h"
 
 #define GRACE_MS    1000 /* producers without acks are read from for so long after SIGTERM */
 #define TWICE_MS    1000 /* signals so soon after the first are the same wish: a terminal's, make's, and a script's */
 #define GOODBYE_MS  2000 /* for the last acks and close frames */
+#define LEAVING_MS  15000 /* beyond the drain timeout, before a service manager may kill: for the last statements */
 #define USUAL_FILES 1024
 #define OTHER_FILES 64 /* besides those of producers: servers, feeds, operators' pages */
 
@@ -43,6 +45,7 @@ struct listener {
 	uv_timer_t goodbye;
 	uv_timer_t second;
 	struct overdue_watch unsettled;
+	struct service_manager *service_manager; /* NULL: there is none */
 	uint64_t drain_ms; /* loop clock: when draining began */
 	uint64_t goodbye_until;
 	int draining; /* parts that have not drained yet */
@@ -86,6 +89,7 @@ static void close_parts(struct listener *l)
 	uv_close((uv_handle_t *)&l->grace, NULL);
 	uv_close((uv_handle_t *)&l->goodbye, NULL);
 	uv_close((uv_handle_t *)&l->second, NULL);
+	service_manager_close(l->service_manager);
 	ws_close(l->ws);
 	if (l->admin)
 		admin_close(l->admin);
@@ -166,6 +170,16 @@ static void leave_at_once(const struct listener *l, int number)
 	_exit(1);
 }
 
+/* A drain may take longer than the unit's TimeoutStopSec. */
+static void tell_stopping(const struct listener *l)
+{
+	char fields[100];
+
+	snprintf(fields, sizeof(fields), "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%lld",
+		 ((long long)l->config->drain_timeout_ms + LEAVING_MS) * 1000);
+	service_manager_tell(l->service_manager, fields);
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
 	struct listener *l = handle->data;
@@ -178,6 +192,7 @@ static void on_signal(uv_signal_t *handle, int number)
 	log_info("draining", "signal=%d in_flight=%zu timeout_ms=%lld", number, pipeline_events(l->pipeline)->messages,
 		 (long long)l->config->drain_timeout_ms);
 	l->parts.is_draining = true;
+	tell_stopping(l);
 	if (l->sources)
 		sources_close(l->sources);
 	if (l->ingest)
@@ -319,6 +334,7 @@ int listen_run(struct config *config)
 		_exit(1);
 	}
 	uv_timer_start(&l->second, on_second, 1000, 1000);
+	l->service_manager = service_manager_open(&l->loop);
 	uv_run(&l->loop, UV_RUN_DEFAULT);
 	ws_free(l->ws);
 	uv_loop_close(&l->loop);
@@ -328,6 +344,7 @@ int listen_run(struct config *config)
 	if (l->ingest)
 		ingest_free(l->ingest);
 	admin_free(l->admin);
+	service_manager_free(l->service_manager);
 	free(l);
 	return status;
 }
