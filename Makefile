@@ -75,6 +75,8 @@ check-deps:
 	@demo/deps check $(TEST_LIBS)
 bench-deps:
 	@demo/deps bench $(LIBS)
+deb-deps:
+	@demo/deps deb $(LIBS)
 
 demo: deps ## the main job in half a minute, on private servers
 	+@$(MAKE) --no-print-directory programs
@@ -88,7 +90,7 @@ check: check-deps ## what a change must pass, in minutes; PARTS="unit lint" runs
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	@tests/run $(or $(PARTS),check)
 
-prove: check-deps bench-deps ## the rest of the tests: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults, failovers, mutations
+prove: check-deps bench-deps deb-deps ## the rest of the tests: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults, failovers, mutations
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
 	@tests/run $(or $(PARTS),prove)
@@ -139,10 +141,24 @@ bench: bench-deps ## measure wsonce, the servers alone and the peers in one run:
 	+@$(MAKE) --no-print-directory programs
 	@loadtest/bench $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(PEERS),--peers "$(PEERS)") $(if $(DOCS),--docs)
 
-install: programs ## copy the programs to PREFIX/bin, the profiles of feeds to PREFIX/share/wsonce/profiles
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/wsonce/profiles
-	install -m 755 build/wsonce build/wsonce-source build/wsonce-producer $(DESTDIR)$(PREFIX)/bin
-	install -m 644 profiles/*.json $(DESTDIR)$(PREFIX)/share/wsonce/profiles
+SHARE = $(DESTDIR)$(PREFIX)/share/wsonce
+UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
+install: programs ## copy the programs to PREFIX/bin, profiles, SQL, recordings and systemd's units below PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/profiles $(SHARE)/sql $(SHARE)/recordings $(UNITS)
+	install -m 755 build/wsonce build/wsonce-source build/wsonce-producer build/wsonce-ceiling $(DESTDIR)$(PREFIX)/bin
+	install -m 644 profiles/*.json $(SHARE)/profiles
+	install -m 644 sql/roles.sql $(SHARE)/sql
+	install -m 644 tests/feeds/*.ndjson $(SHARE)/recordings
+	sed 's|/usr/bin|$(PREFIX)/bin|; s|/usr/share|$(PREFIX)/share|' deploy/systemd/wsonce.service >$(UNITS)/wsonce.service
+	sed 's|^Description=.*|& %i|; s|wsonce\.json:/etc/wsonce/wsonce\.json|wsonce.json:/etc/wsonce/%i.json|' \
+		$(UNITS)/wsonce.service >'$(UNITS)/wsonce@.service'
+
+dist: ## build/wsonce-VERSION.tar.gz: the last commit, which builds without git
+	@mkdir -p build
+	git archive --prefix=wsonce-$(VERSION)/ HEAD | gzip -n9 >build/wsonce-$(VERSION).tar.gz
+
+deb: deb-deps ## Debian packages of the last commit, or of an unpacked archive, into build/packages
+	@deploy/deb $(VERSION) build/packages
 
 lint: check-deps programs ## static analysis, format, hardened binaries
 	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) $(CPPFLAGS)
@@ -248,5 +264,5 @@ $B/text/%.sql.h: sql/queries/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all programs tests fuzzers deps check-deps bench-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
-	instructions bench lint install fmt readme clean help
+.PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
+	instructions bench lint install dist deb fmt readme clean help

@@ -24,6 +24,15 @@ fleet_sql()
 	PGOPTIONS= psql "$fleet_postgres" -AtqX -c "$1"
 }
 
+# Compares the ids in the file $1, one a line, with the table: prints how many are lost, doubled, stored, and in the file.
+fleet_compare()
+{
+	fleet_sql "CREATE TEMP TABLE sent (event_id text); COPY sent FROM STDIN; SELECT concat_ws(' ',
+		(SELECT count(*) FROM sent LEFT JOIN events USING (event_id) WHERE events.event_id IS NULL),
+		(SELECT count(*) FROM (SELECT 1 FROM events GROUP BY event_id HAVING count(*) > 1) AS twice),
+		(SELECT count(*) FROM events), (SELECT count(*) FROM sent))" <"$1"
+}
+
 # Starts listener number $1 with the rest as options. Its admin port is found in its log.
 fleet_start_listener()
 {

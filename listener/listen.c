@@ -21,9 +21,9 @@
 #include "ops/service_manager.h"
 #include "net/ws.h"
 
-#define GRACE_MS    1000 /* producers without acks are read from for so long after SIGTERM */
-#define TWICE_MS    1000 /* signals so soon after the first are the same wish: a terminal's, make's, and a script's */
-#define GOODBYE_MS  2000 /* for the last acks and close frames */
+#define GRACE_MS    1000  /* producers without acks are read from for so long after SIGTERM */
+#define TWICE_MS    1000  /* signals so soon after the first are the same wish: a terminal's, make's, and a script's */
+#define GOODBYE_MS  2000  /* for the last acks and close frames */
 #define LEAVING_MS  15000 /* beyond the drain timeout, before a service manager may kill: for the last statements */
 #define USUAL_FILES 1024
 #define OTHER_FILES 64 /* besides those of producers: servers, feeds, operators' pages */
@@ -46,7 +46,7 @@ struct listener {
 	uv_timer_t second;
 	struct overdue_watch unsettled;
 	struct service_manager *service_manager; /* NULL: there is none */
-	uint64_t drain_ms; /* loop clock: when draining began */
+	uint64_t drain_ms;                       /* loop clock: when draining began */
 	uint64_t goodbye_until;
 	int draining; /* parts that have not drained yet */
 	int status;

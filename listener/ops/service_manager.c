@@ -1,6 +1,6 @@
-/* service_manager.c owns the conversation with systemd: datagrams to a socket, as sd_notify(3) describes them. That page
- * calls the protocol stable and small enough to be spoken without libsystemd, which would bring its own libraries into
- * each listener. */
+/* service_manager.c owns the conversation with systemd: datagrams to a socket, as sd_notify(3) describes them. That
+ * page calls the protocol stable and small enough to be spoken without libsystemd, which would bring its own libraries
+ * into each listener. */
 #include "ops/service_manager.h"
 
 #include <errno.h>

@@ -18,8 +18,8 @@ static void be_told_at(const char *name)
 	if (*name == '@')
 		address.sun_path[0] = '\0';
 	told = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	cr_assert_eq(bind(told, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)), 0,
-		     "cannot bind %s: %s", name, strerror(errno));
+	cr_assert_eq(bind(told, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)),
+		     0, "cannot bind %s: %s", name, strerror(errno));
 }
 
 /* Is the next thing said, if any, this one? */
