@@ -108,7 +108,9 @@ static int write_fault(struct profile_fault *fault, const char *source, int line
 }
 
 /* Writes where r is, and what is wrong there. */
-static void write_complaint(const struct profile_reader *r, struct profile_fault *fault, const char *format, va_list ap)
+static __attribute__((format(printf, 3, 0))) void write_complaint(const struct profile_reader *r,
+								  struct profile_fault *fault, const char *format,
+								  va_list ap)
 {
 	const struct profile_origin *origin = find_origin(r);
 	char what[300], path[160];

@@ -15,7 +15,6 @@
 
 /* One connection that is open. */
 struct open_line {
-	struct list node; /* of struct profiled */
 	struct profiled *source;
 	struct line *line;
 	struct ledger *ledger;
@@ -36,8 +35,8 @@ struct profiled {
 	struct conversation *conversation;
 	struct lease *lease; /* NULL: the source is not exclusive */
 	enum want want;
+	bool is_closed;      /* events of gone connections may still settle */
 	struct list ledgers; /* also of connections that are gone */
-	struct list lines;   /* open */
 	struct lateness lateness;
 	char host[256]; /* of its URL, before variables; for cursors of one host */
 };
@@ -127,12 +126,15 @@ static void renew_session(struct profiled *s)
 	conversation_set_session(s->conversation, s->session);
 }
 
-/* Values that are durable in the old history must not count in the new one. */
+/* What is durable in the old history must not count in the new one, nor be acked: the ack of a frame may wait for those
+ * before it. */
 void profiled_forget(struct profiled *s)
 {
-	if (s->profile->cursor.kind == CURSOR_NONE)
+	if (s->profile->cursor.kind == CURSOR_NONE && s->profile->ack_mode == ACK_MODE_NONE)
 		return;
 	ledgers_forget_cursors(&s->ledgers);
+	if (s->is_closed)
+		return;
 	conversation_stop(s->conversation, (unsigned int)s->profile->close_code_on_stop);
 	renew_session(s);
 	if (!s->lease || lease_is_held(s->lease))
@@ -165,26 +167,22 @@ static void on_lease_closed(void *arg)
 
 static void on_ack_due(void *arg)
 {
-	struct profiled *s = arg;
+	struct open_line *o = arg;
+	struct profiled *s = o->source;
+	struct slice ack;
 
-	list_each(node, after, &s->lines) {
-		struct open_line *o = list_entry(node, struct open_line, node);
-		struct slice ack;
-
-		while (o->ledger && (ack = ledger_take_ack(o->ledger)).at) {
-			lateness_note(&s->lateness, s->profile->name, ledger_taken_ms(o->ledger),
-				      (int64_t)uv_now(s->parts.loop), s->profile->ack_deadline_ms);
-			line_send(o->line, ack);
-		}
+	while ((ack = ledger_take_ack(o->ledger)).at) {
+		lateness_note(&s->lateness, s->profile->name, ledger_taken_ms(o->ledger),
+			      (int64_t)uv_now(s->parts.loop), s->profile->ack_deadline_ms);
+		line_send(o->line, ack);
 	}
 }
 
 static void on_full(void *arg, bool is_full)
 {
-	struct profiled *s = arg;
+	struct open_line *o = arg;
 
-	list_each(node, after, &s->lines)
-		line_hold(list_entry(node, struct open_line, node)->line, is_full);
+	line_hold(o->line, is_full);
 }
 
 /* --- the sink of the conversation --- */
@@ -210,8 +208,8 @@ static void *on_open(void *arg, struct line *line)
 		.on_ack_due = on_ack_due,
 		.on_full = on_full,
 		.arg = s,
+		.line_arg = o,
 	});
-	list_append(&s->lines, &o->node);
 	return o;
 }
 
@@ -303,7 +301,6 @@ static void on_close(void *of)
 	struct open_line *o = of;
 
 	ledger_leave(o->ledger);
-	list_remove(&o->node);
 	free(o);
 }
 
@@ -330,7 +327,6 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 	s->parts = *parts;
 	s->profile = profile;
 	list_init(&s->ledgers);
-	list_init(&s->lines);
 	write_host(s, s->host, sizeof(s->host));
 	s->session = session_new(profile, false);
 	s->conversation = conversation_new(&(struct conversation_parts){
@@ -359,6 +355,7 @@ void profiled_start(struct profiled *s)
 void profiled_close(struct profiled *s)
 {
 	s->want = WANT_NOTHING;
+	s->is_closed = true;
 	conversation_stop(s->conversation, (unsigned int)s->profile->close_code_on_stop);
 	conversation_close(s->conversation);
 	if (s->lease)

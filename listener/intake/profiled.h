@@ -30,8 +30,8 @@ void profiled_begin_reading(struct profiled *s);
 void profiled_restore(struct profiled *s, const struct cursor *cursor);
 void profiled_end_reading(struct profiled *s);
 
-/* The database has forgotten what was durable: the cursors of what came so far do not count, and the connection is made
- * anew from what is stored now. */
+/* The database has forgotten what was durable: cursors and acks of what came so far do not count, and the connection is
+ * made anew from what is stored now, unless the source is closed. */
 void profiled_forget(struct profiled *s);
 
 /* No more connections, no more messages. */

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/url.h"
-#include "intake/profiled.h"
+#include "intake/profiles.h"
 #include "net/dial.h"
 #include "road/pipeline.h"
 
@@ -46,11 +46,7 @@ struct sources {
 	uv_timer_t check; /* for silent sources */
 	bool is_closing;
 	struct requests *requests; /* NULL: there are no profiles */
-	struct profiled **profiled;
-	const char **names; /* theirs */
-	bool is_reading;    /* stored cursors */
-	bool is_wanting;    /* they are to be read once more */
-	size_t profiled_count;
+	struct profiles *profiles; /* likewise */
 	size_t count;
 	struct source items[];
 };
@@ -200,66 +196,18 @@ static bool has_tls(const struct config *config)
 	return false;
 }
 
-static void on_cursor(void *arg, const struct cursor *cursor);
-
-static void read_cursors(struct sources *all)
-{
-	all->is_reading = true;
-	all->is_wanting = false;
-	for (size_t i = 0; i < all->profiled_count; i++)
-		profiled_begin_reading(all->profiled[i]);
-	pipeline_read_cursors(ws_owner(all->ws), all->names, all->config->feed_count, on_cursor, all);
-}
-
-static void on_cursor(void *arg, const struct cursor *cursor)
-{
-	struct sources *all = arg;
-
-	all->is_reading = cursor;
-	for (size_t i = 0; i < all->profiled_count && !all->is_closing; i++)
-		if (cursor)
-			profiled_restore(all->profiled[i], cursor);
-		else
-			profiled_end_reading(all->profiled[i]);
-	if (!cursor && all->is_wanting && !all->is_closing)
-		read_cursors(all);
-}
-
-static void on_wanting(void *arg)
-{
-	struct sources *all = arg;
-
-	all->is_wanting = true;
-	if (!all->is_reading)
-		read_cursors(all);
-}
-
-static void on_forgotten(void *arg)
-{
-	struct sources *all = arg;
-
-	for (size_t i = 0; i < all->profiled_count && !all->is_closing; i++)
-		profiled_forget(all->profiled[i]);
-}
-
-static void open_profiled(struct sources *all)
+static void open_profiles(struct sources *all)
 {
 	const struct config *config = all->config;
-	struct profiled_parts parts = {ws_loop(all->ws), config, ws_owner(all->ws), all->dialler, NULL,
-				       on_wanting,       all};
 
 	if (!config->feed_count)
 		return;
-	parts.requests = all->requests = requests_open(parts.loop, config);
-	all->profiled = memory_calloc(config->feed_count, sizeof(struct profiled *));
-	all->names = memory_calloc(config->feed_count, sizeof(char *));
-	for (size_t i = 0; i < config->feed_count; i++)
-		all->names[i] = config->feeds[i]->name;
-	pipeline_on_forgotten(parts.pipeline, on_forgotten, all);
-	for (; all->profiled_count < config->feed_count; all->profiled_count++)
-		all->profiled[all->profiled_count] = profiled_new(&parts, config->feeds[all->profiled_count]);
-	for (size_t i = 0; i < config->feed_count; i++)
-		profiled_start(all->profiled[i]);
+	all->requests = requests_open(ws_loop(all->ws), config);
+	all->profiles = profiles_open(&(struct profiled_parts){.loop = ws_loop(all->ws),
+							       .config = config,
+							       .pipeline = ws_owner(all->ws),
+							       .dialler = all->dialler,
+							       .requests = all->requests});
 }
 
 struct sources *sources_open(struct ws *ws, const struct config *config, char *error, size_t size)
@@ -281,13 +229,13 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 		uv_timer_start(&all->check, on_check, CHECK_MS, CHECK_MS);
 	for (size_t i = 0; i < count; i++)
 		source_init(&all->items[i], all, config->sources.items[i]);
-	open_profiled(all);
+	open_profiles(all);
 	return all;
 }
 
 size_t sources_count(const struct sources *s)
 {
-	return s->count + s->profiled_count;
+	return s->count + s->config->feed_count;
 }
 
 static struct source_view view_profiled(const struct profiled *s)
@@ -312,7 +260,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 	const struct source *at = &s->items[i];
 
 	if (i >= s->count)
-		return view_profiled(s->profiled[i - s->count]);
+		return view_profiled(profiles_at(s->profiles, i - s->count));
 	return (struct source_view){
 		.url = at->shown_url,
 		.state = state_names[at->state],
@@ -336,8 +284,8 @@ void sources_close(struct sources *all)
 		s->dial = NULL;
 		set_state(s, SOURCE_CLOSING);
 	}
-	for (size_t i = 0; i < all->profiled_count; i++)
-		profiled_close(all->profiled[i]);
+	if (all->profiles)
+		profiles_close(all->profiles);
 	if (all->requests)
 		requests_close(all->requests);
 }
@@ -346,10 +294,7 @@ void sources_free(struct sources *all)
 {
 	for (size_t i = 0; i < all->count; i++)
 		free(all->items[i].shown_url);
-	for (size_t i = 0; i < all->profiled_count; i++)
-		profiled_free(all->profiled[i]);
-	free(all->profiled);
-	free(all->names);
+	profiles_free(all->profiles);
 	dialler_free(all->dialler);
 	free(all);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "feeds.h"
 #include "redis.h"
 #include "world.h"
 
@@ -255,7 +256,8 @@ static struct letter *find_letter(const unsigned char digest[32])
 static int message_of(const unsigned char digest[32])
 {
 	for (int i = 0; i < checker.plan->message_count; i++)
-		if (memcmp(checker.plan->messages[i].digest, digest, 32) == 0)
+		if (memcmp(checker.plan->messages[i].digest, digest, 32) == 0 ||
+		    memcmp(checker.plan->messages[i].feed_digest, digest, 32) == 0)
 			return i;
 	return -1;
 }
@@ -567,14 +569,32 @@ static void check_posts(int event)
 
 /* --- the end --- */
 
+static bool is_letter(const unsigned char digest[32])
+{
+	const struct letter *l = find_letter(digest);
+
+	return l && !l->is_gone;
+}
+
+bool checker_has(int message)
+{
+	const struct message *m = &checker.plan->messages[message];
+
+	return (m->event >= 0 && checker.facts[m->event].message >= 0) || is_letter(m->digest) ||
+	       is_letter(m->feed_digest);
+}
+
+bool checker_had(int message)
+{
+	return checker_has(message) || (checker.forgotten_at >= 0 && sim_now() <= checker.forgotten_at + PAST_US);
+}
+
 static void check_kept(const struct received *r)
 {
 	const struct message *m = &checker.plan->messages[r->message];
-	const struct fact *f = m->event < 0 ? NULL : &checker.facts[m->event];
-	const struct letter *l = find_letter(m->digest);
 	bool is_past = checker.forgotten_at >= 0 && r->at <= checker.forgotten_at + PAST_US;
 
-	if ((f && f->message >= 0) || (l && !l->is_gone) || is_past)
+	if (checker_has(r->message) || is_past)
 		return;
 	process_fail("message %d%s%s, which listener %d received at %.6f, has neither row nor letter", r->message,
 		     m->event < 0 ? "" : " of ", m->event < 0 ? "" : id_of(m->event), r->process, (double)r->at / 1e6);
@@ -582,6 +602,7 @@ static void check_kept(const struct received *r)
 
 void checker_finish(void)
 {
+	feeds_finish(checker.forgotten_at >= 0);
 	for (int i = 0; i < checker.received_count; i++)
 		if (checker.ends[checker.received[i].life] != LOST)
 			check_kept(&checker.received[i]);

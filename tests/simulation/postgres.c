@@ -162,6 +162,8 @@ static void tell(const struct txn *t, const struct change *c)
 		if (o->holder != SIM_NOBODY)
 			sim_committed_lease(o->holder, o->target.bytes, o->id.bytes,
 					    o->due_us - sim_wall() + sim_now());
+	} else if (row->table == T_CURSORS) {
+		sim_committed_cursor(t->process, ((const struct cursor_row *)row->value)->value.bytes);
 	} else if (row->table == T_LETTERS) {
 		const struct letter_row *l = row->value;
 
@@ -226,6 +228,8 @@ static void forget_since(int64_t us)
 	for (; server.history && server.history->committed_us > us; server.history = server.history->older)
 		for (const struct change *c = server.history->changes; c; c = c->older) {
 			undo(c);
+			if (c->row && c->row->table == T_CURSORS)
+				sim_forgot_cursor();
 			if (!c->row || !c->is_insert)
 				continue;
 			if (c->row->table == T_EVENTS)

@@ -171,6 +171,8 @@ const char *sim_id(size_t i);
 void sim_committed_row(int process, const char *id, size_t id_len, const char *payload, size_t len);
 void sim_committed_letter(int process, const unsigned char digest[32], const char *id, size_t id_len,
 			  const char *reason);
+/* The feed's cursor is stored: JSON. */
+void sim_committed_cursor(int process, const char *value);
 /* The handler ran for this row, in the transaction that was committed with it. */
 void sim_committed_effect(int process, const char *id, size_t id_len);
 /* The database lost what it had committed: these are gone from it. A crash without durable commits, or a standby that
@@ -178,6 +180,7 @@ void sim_committed_effect(int process, const char *id, size_t id_len);
 /* A transaction was committed in a session that a handler has changed. */
 void sim_committed_changed(int process);
 void sim_forgot_row(const char *id, size_t id_len);
+void sim_forgot_cursor(void);
 void sim_forgot_letter(const unsigned char digest[32]);
 
 /* A row of the outbox was committed in this state; was: NULL, it is new. It is leased until then, by sim_now(). */

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "feeds.h"
 #include "redis.h"
 #include "steps.h"
+#include "intake/profiles.h"
 #include "outbox/relay.h"
 #include "road/pipeline.h"
 
@@ -22,6 +24,7 @@ struct life {
 	int process, number;
 	struct pipeline *pipeline; /* its memory goes with the process */
 	struct relay *relay;       /* likewise; NULL: no webhooks */
+	struct profiles *profiles; /* likewise; NULL: the feed is plain */
 	bool is_draining, is_over;
 	int parts;   /* that have not drained yet */
 	size_t left; /* by the pipeline */
@@ -227,6 +230,47 @@ static void add_machines(struct plan *p, int faults, bool is_narrow)
 			      is_narrow);
 }
 
+static const struct sim_fault *find_fault(const struct sim_fault *faults, const char *name)
+{
+	while (strcmp(faults->name, name) != 0)
+		faults++;
+	return faults;
+}
+
+/* What was durable is not any more, while listeners leave, and some are still at work on what came with it. */
+static void add_forgetting(struct plan *p, int faults)
+{
+	const struct sim_fault some[] = {*find_fault(sim_postgres_faults, "postgres: crashes and forgets"),
+					 *find_fault(sim_postgres_faults, "postgres: statements hang"),
+					 *find_fault(world_faults, "listener: drained and started again"),
+					 {NULL}};
+
+	choose_faults(p, memcpy(sim_alloc(sizeof(some)), some, sizeof(some)), faults, false);
+}
+
+/* Likewise. */
+static void choose_feed(struct plan *p, int faults, bool is_narrow)
+{
+	struct feed_settings *f = &p->settings.feed;
+
+	if (!sim_chance(250))
+		return;
+	*f = (struct feed_settings){.kind = (enum feed_kind)sim_between(FEED_CURSOR, FEED_CUMULATIVE),
+				    .is_last = sim_chance(300),
+				    .rewind = (int)ONE_OF(0, 0, 1, 3),
+				    .max_unacked = (int)ONE_OF(0, 1, 4, 50),
+				    .overlap_s = (int)ONE_OF(0, 0, 10)};
+	f->is_last &= f->kind != FEED_HELD;
+	if (!is_narrow && sim_chance(300))
+		add_forgetting(p, faults / 2);
+	for (int i = 0; i < p->message_count; i++)
+		if (p->messages[i].event >= 0)
+			feeds_digest(p->ids[p->messages[i].event], p->messages[i].payload, p->messages[i].feed_digest);
+	for (int i = 0; i < p->deed_count; i++)
+		if (p->deeds[i].kind == DEED_FEED)
+			p->deeds[i].draw = sim_draw();
+}
+
 void plan_make(struct plan *p)
 {
 	int producers = (int)sim_below(PRODUCERS_MAX), faults = (int)sim_below(24);
@@ -261,6 +305,7 @@ void plan_make(struct plan *p)
 	add_machines(p, faults, is_narrow);
 	if (p->settings.has_handler && sim_chance(200))
 		choose_faults(p, sim_handler_faults, 1 + faults / 8, is_narrow);
+	choose_feed(p, faults, is_narrow);
 	qsort(p->deeds, (size_t)p->deed_count, sizeof(*p->deeds), compare_deeds);
 }
 
@@ -274,11 +319,11 @@ void plan_tell(const struct plan *p)
 	sim_log(SIM_NOBODY,
 		"%d listeners, %d events, %d messages, %d of %d deeds; --claim-ttl %d --redis-timeout %.1f "
 		"--postgres-timeout "
-		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s, %d webhooks",
+		"%.1f --batch-max %d --max-attempts %d --drain-timeout %.1f%s%s, %d webhooks%s",
 		s->listeners, p->events, p->message_count, left, p->deed_count, (int)s->ttl_s,
 		(double)s->redis_timeout_ms / 1000, (double)s->postgres_timeout_ms / 1000, (int)s->batch_max,
 		(int)s->max_attempts, (double)s->drain_ms / 1000, s->has_redis ? "" : " --redis none",
-		s->has_handler ? " --handler" : "", s->hooks);
+		s->has_handler ? " --handler" : "", s->hooks, feeds_describe(&s->feed));
 }
 
 /* --- listeners --- */
@@ -313,6 +358,7 @@ static void end_life(struct life *l, bool is_in_order, int64_t back_after)
 
 	*at = l;
 	l->is_over = true;
+	feeds_died(l->process);
 	checker_ended(l->process, l->number, is_in_order);
 	sim_at(back_after, restart, at);
 }
@@ -351,6 +397,9 @@ static void run_listener(uv_loop_t *loop)
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, l};
 
 	l->pipeline = pipeline_open(loop, &configs[l->process], &on);
+	if (feeds_profile())
+		l->profiles = profiles_open(&(struct profiled_parts){
+			.loop = loop, .config = &configs[l->process], .pipeline = l->pipeline});
 	if (configs[l->process].webhooks.count)
 		l->relay = relay_open(loop, &configs[l->process]);
 }
@@ -417,6 +466,10 @@ static void deliver(void *arg)
 
 static void feed(const struct deed *d)
 {
+	if (feeds_profile()) {
+		feeds_publish(d->message, d->to, d->draw);
+		return;
+	}
 	for (int i = 0; i < world.plan->settings.listeners; i++) {
 		struct copy_of *c = sim_alloc(sizeof(*c));
 
@@ -553,6 +606,8 @@ static void drain(void *arg)
 	l->parts = l->relay ? 2 : 1;
 	if (l->relay)
 		relay_drain(l->relay, on_part_drained, l);
+	if (l->profiles)
+		profiles_close(l->profiles);
 	pipeline_drain(l->pipeline);
 }
 
@@ -630,6 +685,7 @@ static void begin_deaf(uint64_t draw, int64_t lasts_us)
 	disturb(process, 0);
 	sim_log(process, "has lost its feed for %.1f s", (double)lasts_us / 1e6);
 	world.deaf_until[process] = sim_now() + lasts_us;
+	feeds_cut(process, lasts_us);
 }
 
 static void break_link(uint64_t draw, int64_t lasts_us, enum sim_server server, enum sim_link state)
@@ -746,7 +802,7 @@ bool world_may_refuse(const char *id)
 
 	for (int i = 0; i < world.plan->message_count; i++)
 		variants += world.plan->messages[i].event >= 0 && world.plan->ids[world.plan->messages[i].event] == id;
-	if (variants > BEHIND_MAX) /* the oldest of those that wait becomes a letter */
+	if (variants * (feeds_profile() ? 2 : 1) > BEHIND_MAX) /* the oldest of those that wait becomes a letter */
 		return true;
 	if (world.may_refuse)
 		return true;
@@ -770,6 +826,11 @@ int64_t world_disturbed_until(int listener)
 bool world_was_silent(void)
 {
 	return world.was_silent;
+}
+
+int world_life(int process)
+{
+	return world.lives[process]->number;
 }
 
 int64_t world_redis_until(void)
@@ -842,6 +903,7 @@ static void calm_down(void *arg)
 	sim_redis_calm();
 	sim_postgres_calm();
 	sim_receiver_calm();
+	feeds_calm();
 	world.wide_until = sim_now();
 	if (world.postgres_until > sim_now())
 		world.postgres_until = sim_now();
@@ -864,7 +926,7 @@ static bool has_settled(void)
 	for (int i = 0; i < PRODUCERS_MAX; i++)
 		if (world.producers[i].count)
 			return false;
-	return !world.plan->settings.hooks || !sim_outbox_open();
+	return feeds_have_settled() && (!world.plan->settings.hooks || !sim_outbox_open());
 }
 
 static void tell_unsettled(void)
@@ -925,12 +987,16 @@ static void configure(const struct settings *s)
 	static char *id_pointer[] = {(char *)"/event_id"};
 	static char *source[] = {(char *)"ws://feed/"};
 	static char names[SIM_LISTENERS][4];
+	static struct profile *feeds[1];
 
+	feeds[0] = feeds_profile();
 	configure_hooks(s);
 	for (int i = 0; i < SIM_LISTENERS; i++) {
 		snprintf(names[i], sizeof(names[i]), "l%d", i);
 		configs[i] = (struct config){
-			.sources = {source, 1},
+			.sources = {source, !feeds[0]},
+			.feeds = feeds,
+			.feed_count = feeds[0] != NULL,
 			.redis = (char *)(s->has_redis ? "unix:///redis" : "none"),
 			.redis_timeout_ms = s->redis_timeout_ms,
 			.postgres = (char *)"host=/postgres",
@@ -965,6 +1031,7 @@ void world_run(struct plan *plan)
 	memset(&world, 0, sizeof(world));
 	world.plan = plan;
 	world.wide_until = SECOND; /* all begin at once, and make their connections */
+	feeds_start(plan);
 	configure(s);
 	checker_start(plan);
 	steps_start();

@@ -20,6 +20,7 @@ struct message {
 	size_t payload_len;
 	bool is_poison; /* Postgres can never store it, or there is no id */
 	unsigned char digest[32];
+	unsigned char feed_digest[32]; /* as an event of a feed that a profile describes */
 };
 
 enum deed_kind {
@@ -40,10 +41,27 @@ struct deed {
 	bool is_left_out; /* by the shrinker */
 };
 
+enum feed_kind {
+	FEED_PLAIN,      /* messages go to listeners, and are not sent again */
+	FEED_CURSOR,     /* it sends what is behind a cursor, then what is new */
+	FEED_HELD,       /* the same, and what is stored comes newest first */
+	FEED_ACKED,      /* each frame goes to one listener, until it is acked */
+	FEED_CUMULATIVE, /* the same; an ack is for all before it */
+};
+
+struct feed_settings {
+	enum feed_kind kind;
+	bool is_last; /* the last cursor counts, not the largest */
+	int rewind;
+	int max_unacked;
+	int overlap_s; /* 0: a connection ends before the next one begins */
+};
+
 struct settings {
 	int listeners;
 	int64_t ttl_s, redis_timeout_ms, postgres_timeout_ms, batch_max, max_attempts, drain_ms;
 	bool has_redis, has_handler;
+	struct feed_settings feed;
 	int hooks; /* webhooks */
 	int64_t hook_attempts;
 	int64_t lasts; /* of the load and the faults */
@@ -75,6 +93,8 @@ bool world_was_silent(void);
 int64_t world_redis_until(void);
 int64_t world_postgres_until(void);
 const struct plan *world_plan(void);
+/* The number of the life that this listener lives. */
+int world_life(int process);
 /* The number of a webhook, by its name, and the other way round. */
 int world_hook(const char *name);
 const char *world_hook_name(int hook);
@@ -94,6 +114,10 @@ void checker_ended(int process, int life, bool is_in_order);
 /* A request has begun, which ends until then; the receiver has it, and says so. */
 void checker_requested(int process, const char *target, const char *id, const char *key, int64_t until);
 void checker_taken(const char *target, const char *id, int status);
+/* Is there a row of its event now, or a letter of it? */
+bool checker_has(int message);
+/* The same, or has it been forgotten so lately that nobody need know? */
+bool checker_had(int message);
 /* Bits: the event has had a row; a dead letter. */
 unsigned int checker_knows(int event);
 /* All has settled: the whole history is judged. */

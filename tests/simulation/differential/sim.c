@@ -264,6 +264,15 @@ void sim_forgot_delivery(const char *target, const char *id)
 	(void)target, (void)id;
 }
 
+void sim_committed_cursor(int process, const char *value)
+{
+	(void)process, (void)value;
+}
+
+void sim_forgot_cursor(void)
+{
+}
+
 void sim_committed_changed(int process)
 {
 	(void)process;

@@ -1,0 +1,102 @@
+/* profiles.c owns when stored cursors are read, for all sources that profiles describe in one question, and that all of
+ * them hear when the database has forgotten. */
+#include "intake/profiles.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+struct profiles {
+	struct pipeline *pipeline;
+	const char **names;
+	bool is_reading; /* stored cursors */
+	bool is_wanting; /* they are to be read once more */
+	bool is_closing;
+	size_t count;
+	struct profiled *items[];
+};
+
+static void on_cursor(void *arg, const struct cursor *cursor);
+
+static void read_cursors(struct profiles *all)
+{
+	all->is_reading = true;
+	all->is_wanting = false;
+	for (size_t i = 0; i < all->count; i++)
+		profiled_begin_reading(all->items[i]);
+	pipeline_read_cursors(all->pipeline, all->names, all->count, on_cursor, all);
+}
+
+static void on_cursor(void *arg, const struct cursor *cursor)
+{
+	struct profiles *all = arg;
+
+	all->is_reading = cursor;
+	for (size_t i = 0; i < all->count && !all->is_closing; i++)
+		if (cursor)
+			profiled_restore(all->items[i], cursor);
+		else
+			profiled_end_reading(all->items[i]);
+	if (!cursor && all->is_wanting && !all->is_closing)
+		read_cursors(all);
+}
+
+static void on_wanting(void *arg)
+{
+	struct profiles *all = arg;
+
+	all->is_wanting = true;
+	if (!all->is_reading)
+		read_cursors(all);
+}
+
+static void on_forgotten(void *arg)
+{
+	struct profiles *all = arg;
+
+	for (size_t i = 0; i < all->count; i++)
+		profiled_forget(all->items[i]);
+}
+
+struct profiles *profiles_open(const struct profiled_parts *parts)
+{
+	const struct config *config = parts->config;
+	struct profiles *all = memory_calloc(1, sizeof(*all) + config->feed_count * sizeof(struct profiled *));
+	struct profiled_parts own = *parts;
+
+	all->pipeline = parts->pipeline;
+	all->count = config->feed_count;
+	all->names = memory_calloc(all->count + 1, sizeof(char *));
+	own.on_wanting = on_wanting;
+	own.arg = all;
+	pipeline_on_forgotten(all->pipeline, on_forgotten, all);
+	for (size_t i = 0; i < all->count; i++) {
+		all->names[i] = config->feeds[i]->name;
+		all->items[i] = profiled_new(&own, config->feeds[i]);
+	}
+	for (size_t i = 0; i < all->count; i++)
+		profiled_start(all->items[i]);
+	return all;
+}
+
+const struct profiled *profiles_at(const struct profiles *all, size_t i)
+{
+	return all->items[i];
+}
+
+void profiles_close(struct profiles *all)
+{
+	all->is_closing = true;
+	for (size_t i = 0; i < all->count; i++)
+		profiled_close(all->items[i]);
+}
+
+void profiles_free(struct profiles *all)
+{
+	if (!all)
+		return;
+	for (size_t i = 0; i < all->count; i++)
+		profiled_free(all->items[i]);
+	free(all->names);
+	free(all);
+}

@@ -1,0 +1,21 @@
+/* profiles.h: all sources of this listener that profiles describe, and the cursors that are stored for them. */
+#ifndef WSONCE_PROFILES_H
+#define WSONCE_PROFILES_H
+
+#include "intake/profiled.h"
+
+struct profiles;
+
+/* Connects to each feed of parts->config, when its cursor is known. parts is copied; its on_wanting is not used. */
+struct profiles *profiles_open(const struct profiled_parts *parts);
+
+/* The one of config's feed i. */
+const struct profiled *profiles_at(const struct profiles *all, size_t i);
+
+/* No more connections, no more messages. */
+void profiles_close(struct profiles *all);
+
+/* After the loop has ended. NULL is allowed. */
+void profiles_free(struct profiles *all);
+
+#endif
