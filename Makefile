@@ -56,7 +56,7 @@ TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pi
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
 	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
-	$(patsubst %,listener/outbox/%.c,backlog relay signature target) listener/config/webhook.c \
+	$(patsubst %,listener/outbox/%.c,backlog relay signature target) listener/config/webhook.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger numbering profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters json json_scan json_write memory poll quantity resolve secret text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
@@ -213,7 +213,7 @@ $B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) 
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 
 $B/simulate: $(SIMULATION) $(SIMULATED)
-	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson yajl libcrypto libsodium) -lunistring -lm
+	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson yajl libssl libcrypto libsodium) -lunistring -lm
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
 
 # The same questions to the real servers and to the played ones.

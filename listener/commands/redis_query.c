@@ -90,7 +90,12 @@ void redis_query_close(struct redis_query *m)
 
 struct redis_query *redis_query_open(const struct config *config)
 {
-	struct redis_settings settings = {config->redis, config->redis_timeout_ms, on_state, NULL};
+	struct redis_settings settings = {.url = config->redis,
+					  .ca = config->redis_ca,
+					  .cert = config->redis_cert,
+					  .key = config->redis_key,
+					  .timeout_ms = config->redis_timeout_ms,
+					  .on_state = on_state};
 	struct redis_query *m;
 
 	if (strcmp(config->redis, "none") == 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/tls.h"
 #include "base/url.h"
 #include "config/value.h"
 
@@ -78,6 +79,25 @@ static const char *check_sources(const struct config *c)
 	return NULL;
 }
 
+/* For rediss:// and the like: are there certificates to trust and to show? */
+static const char *check_redis(const struct config *c)
+{
+	struct tls_trust *trust;
+	const char *fault = NULL;
+
+	if (!c->redis_cert != !c->redis_key)
+		return "--redis-cert and --redis-key go together: one of them is missing";
+	if (strncmp(c->redis, "rediss", 6) != 0)
+		return c->redis_cert ? "--redis-cert: needs TLS, a --redis that begins with rediss://" : NULL;
+	trust = tls_trust_new(c->redis_ca);
+	if (!trust)
+		return "--redis-ca: the file cannot be read, or holds no certificates";
+	if (c->redis_cert && tls_trust_identify(trust, c->redis_cert, c->redis_key))
+		fault = "--redis-cert, --redis-key: the files are not a certificate and its key (PEM)";
+	tls_trust_free(trust);
+	return fault;
+}
+
 const char *check_settings(const struct config *c, bool is_listen)
 {
 	const char *fault;
@@ -92,8 +112,9 @@ const char *check_settings(const struct config *c, bool is_listen)
 		return "--instance-id: must not have an @, which ends the name in a claim";
 	if (c->max_age_s && !c->time_pointer)
 		return "--max-age: needs --time-pointer, which says where an event's time is";
-	if (!is_listen)
-		return NULL;
+	fault = check_redis(c);
+	if (fault || !is_listen)
+		return fault;
 	fault = check_ingest(c);
 	return fault ? fault : check_sources(c);
 }

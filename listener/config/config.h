@@ -50,6 +50,9 @@ struct config {
 	int64_t ping_interval_s;
 	int64_t idle_timeout_s; /* 0: a silent source is fine as long as it answers pings */
 	char *redis;            /* URL, or "none" */
+	char *redis_ca;
+	char *redis_cert; /* NULL, like the key: none is shown */
+	char *redis_key;
 	int64_t redis_timeout_ms;
 	char *postgres; /* conninfo; "" is libpq's own defaults */
 	int64_t postgres_timeout_ms;

@@ -8,6 +8,7 @@
 #include "base/url.h"
 #include "config/config.h"
 #include "postgres/connection.h"
+#include "redis/address.h"
 
 bool value_is_list(enum value_type type)
 {
@@ -123,19 +124,13 @@ static bool is_consumer(const char *text)
 
 static const char *find_redis_fault(const char *text)
 {
-	struct url url;
-	const char *fault = NULL;
+	struct redis_address address;
+	const char *fault;
 
 	if (strcmp(text, "none") == 0)
 		return NULL;
-	if (url_parse(&url, text) || !url_has_scheme(&url, "redis rediss unix"))
-		fault = "is not a redis:// or unix:// URL, nor none";
-	else if (url_has_scheme(&url, "rediss"))
-		fault = "asks for TLS, which is not supported for Redis: use redis:// through a tunnel, or unix://";
-	else if (!url_is_database(&url))
-		fault = url_has_scheme(&url, "unix") ? "names no socket: write three slashes, unix:///PATH"
-						     : "has a path that is not a database number";
-	url_clear(&url);
+	fault = redis_address_read(&address, text);
+	redis_address_clear(&address);
 	return fault;
 }
 

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/tls.h"
 #include "base/resolve.h"
 #include "net/frame.h"
 #include "net/redirect.h"
-#include "net/tls.h"
 #include "net/tunnel.h"
 
 #define RECORD_BYTES   16384     /* of a TLS record, decrypted */
@@ -465,7 +465,7 @@ static int prepare(struct dial *d)
 	if (is_secure(d) && !all->trust) /* a redirect has led to the first wss:// */
 		load_trust(all, error, sizeof(error));
 	d->upgrade = upgrade_new(&d->url, d->offer ? d->offer : &all->offer);
-	d->tls = is_secure(d) && all->trust ? tls_new(all->trust, d->url.host) : NULL;
+	d->tls = is_secure(d) && all->trust ? tls_new(all->trust, d->url.host, "\x08http/1.1") : NULL;
 	if (all->proxy.text)
 		d->tunnel = tunnel_new(&all->proxy, d->url.host, d->url.port ? d->url.port : is_secure(d) ? 443 : 80);
 	return d->upgrade && (d->tls || !is_secure(d)) ? 0 : -1;

@@ -1,4 +1,5 @@
-/* connection.h: one connection to Redis that comes back by itself, with a deadline on every answer. */
+/* connection.h: Redis, whatever it is made of: one server, or the master that sentinels name. It comes back by itself,
+ * and every answer has a deadline. */
 #ifndef WSONCE_REDIS_CONNECTION_H
 #define WSONCE_REDIS_CONNECTION_H
 
@@ -7,8 +8,9 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "redis/reply.h"
+
 struct redis;
-struct redis_reply;
 
 enum redis_state {
 	REDIS_DOWN,       /* not connected; a timer will try again */
@@ -19,13 +21,11 @@ enum redis_state {
 
 enum redis_script { REDIS_HEARTBEAT, REDIS_RELEASE, REDIS_RENEW, REDIS_SCRIPTS };
 
-/* The answer to one command, called once from the loop. owner is settings.owner, arg what the
- * command was sent with. reply is NULL if the answer is unknown: the connection died, or the
- * answer was late. reply lives for the call. */
-typedef void(redis_cb)(void *owner, void *arg, const struct redis_reply *reply);
-
 struct redis_settings {
-	const char *url; /* checked by config.c; must live as long as the connection */
+	const char *url;  /* checked by config.c */
+	const char *ca;   /* for TLS, files: whom to trust, also checked; */
+	const char *cert; /* NULL, like the key, or what to show */
+	const char *key;
 	int64_t timeout_ms;
 	/* Called after each change of state. */
 	void (*on_state)(void *owner, enum redis_state state);

@@ -23,4 +23,8 @@ struct redis_reply {
 	struct redis_reply **element;
 };
 
+/* The answer to one command, called once from the loop. owner is the asker's, arg what the command was sent with.
+ * reply is NULL if the answer is unknown: the connection died, or the answer was late. reply lives for the call. */
+typedef void(redis_cb)(void *owner, void *arg, const struct redis_reply *reply);
+
 #endif

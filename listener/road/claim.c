@@ -680,7 +680,13 @@ static void on_owner_gone(void *arg, uint16_t owner)
 struct claim *claim_open(uv_loop_t *loop, const struct config *config, const struct claim_callbacks *callbacks)
 {
 	struct claim *c = memory_calloc(1, sizeof(*c));
-	struct redis_settings settings = {config->redis, config->redis_timeout_ms, on_redis_state, c};
+	struct redis_settings settings = {.url = config->redis,
+					  .ca = config->redis_ca,
+					  .cert = config->redis_cert,
+					  .key = config->redis_key,
+					  .timeout_ms = config->redis_timeout_ms,
+					  .on_state = on_redis_state,
+					  .owner = c};
 	uint64_t nonce = 0;
 
 	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);

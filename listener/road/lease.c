@@ -207,6 +207,9 @@ static void open_redis(struct lease *l, const struct config *config)
 {
 	const struct redis_settings settings = {
 		.url = config->redis,
+		.ca = config->redis_ca,
+		.cert = config->redis_cert,
+		.key = config->redis_key,
 		.timeout_ms = config->redis_timeout_ms < LATE_MS ? config->redis_timeout_ms : LATE_MS,
 		.on_state = on_redis_state,
 		.owner = l,

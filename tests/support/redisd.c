@@ -27,6 +27,7 @@ struct redisd {
 	char *socket;
 	char *url;
 	char *unix_url;
+	const char *const *options;
 	struct process *process; /* NULL while stopped, and for the shared server */
 	redisContext *context;   /* NULL before the first command and after a broken connection */
 };
@@ -57,12 +58,20 @@ static void remove_files(void *directory)
 
 struct redisd *redisd_new(void)
 {
+	static const char *const none[] = {NULL};
+
+	return redisd_new_with(none);
+}
+
+struct redisd *redisd_new_with(const char *const *options)
+{
 	char *directory = suite_path("redis%d", suite_number());
 	char *socket = suite_text("%s/redis.sock", directory);
 	if (mkdir(directory, 0755) == -1)
 		cr_assert_fail("cannot make %s: %s", directory, strerror(errno));
 	struct redisd *r = new_handle(port_reserve(), socket, 0);
 	r->directory = directory;
+	r->options = options;
 	suite_at_end(remove_files, directory);
 	redisd_start(r);
 	return r;
@@ -156,10 +165,17 @@ static void must_be_running(const struct redisd *r)
 void redisd_start(struct redisd *r)
 {
 	char port[16];
-	const char *argv[] = {"redis-server", "--port",      port,         "--bind",      "127.0.0.1", "--unixsocket",
-			      r->socket,      "--dir",       r->directory, "--save",      "",          "--appendonly",
-			      "no",           "--daemonize", "no",         "--databases", "16",        NULL};
+	const char *argv[60] = {"redis-server", "--port",      port,         "--bind",      "127.0.0.1", "--unixsocket",
+				r->socket,      "--dir",       r->directory, "--save",      "",          "--appendonly",
+				"no",           "--daemonize", "no",         "--databases", "16",        NULL};
+	size_t n = 0, count = 0;
 
+	while (argv[n])
+		n++;
+	while (r->options && r->options[count])
+		count++;
+	cr_assert_lt(n + count, sizeof argv / sizeof *argv);
+	memcpy(argv + n, r->options, count * sizeof *argv);
 	must_be_ours(r);
 	cr_assert_null(r->process, "redisd_start: it is running");
 	snprintf(port, sizeof port, "%d", r->port);

@@ -8,6 +8,9 @@ struct redisd;
 /* A new, empty server for this test, answering. It ends with the test. */
 struct redisd *redisd_new(void);
 
+/* The same with more options, a list that ends in NULL and lives as long as the server: --tls-port and the like. */
+struct redisd *redisd_new_with(const char *const *options);
+
 /* A database of this test's own on the suite's shared server, for commands only. The same handle at each call. */
 struct redisd *redisd_shared(void);
 

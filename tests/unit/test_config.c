@@ -35,6 +35,9 @@ static const struct {
 	{"handshake-timeout", "WSONCE_HANDSHAKE_TIMEOUT", "1.5"},
 	{"message-timeout", "WSONCE_MESSAGE_TIMEOUT", "0"},
 	{"redis", "WSONCE_REDIS", "http://h"},
+	{"redis-ca", "WSONCE_REDIS_CA", NULL},
+	{"redis-cert", "WSONCE_REDIS_CERT", "/nowhere/cert.pem"},
+	{"redis-key", "WSONCE_REDIS_KEY", "/nowhere/key.pem"},
 	{"redis-timeout", "WSONCE_REDIS_TIMEOUT", "0"},
 	{"postgres", "WSONCE_POSTGRES", NULL},
 	{"redis-file", "WSONCE_REDIS_FILE", "/nowhere/redis"},
@@ -361,11 +364,43 @@ Test(config, bounds_of_a_number_are_good_values)
 	assert_wrong(TRY("--max-message", "257MiB"), "--max-message");
 }
 
+Test(config, tls_of_redis_needs_files_that_are_right)
+{
+	char *empty = file_of("no certificate\n");
+
+	cr_assert_eq(TRY("--redis", "rediss://h"), 0, "%s", error);
+	assert_wrong(TRY("--redis", "rediss://h", "--redis-ca", empty), "--redis-ca");
+	assert_wrong(TRY("--redis", "rediss://h", "--redis-ca", "/nowhere/ca.pem"), "--redis-ca");
+	assert_wrong(TRY("--redis", "rediss://h", "--redis-cert", empty), "--redis-key");
+	assert_wrong(TRY("--redis", "rediss://h", "--redis-cert", empty, "--redis-key", empty), "not a certificate");
+	assert_wrong(TRY("--redis", "redis://h", "--redis-cert", empty, "--redis-key", empty), "rediss://");
+	assert_wrong(TRY("--redis", "rediss://h?insecure"), "certificate is always verified");
+}
+
 Test(config, redis_may_be_none_a_socket_or_a_url)
 {
-	static char *const good[] = {"none", "unix:///run/redis.sock", "redis://h", "redis://u:p@h:1/15"};
-	static char *const bad[] = {"None",        "h:6379",      "unix://",    "unix://run/redis.sock",
-				    "redis://h/x", "redis://h:x", "rediss://h", ""};
+	static char *const good[] = {"none",
+				     "unix:///run/redis.sock",
+				     "redis://h",
+				     "redis://u:p@h:1/15",
+				     "rediss://h",
+				     "redis://u:p@a:1,b,[::1]:3/2",
+				     "redis-sentinel://:p@a,b:1/master",
+				     "rediss-sentinel://a/m/1"};
+	static char *const bad[] = {"None",
+				    "h:6379",
+				    "unix://",
+				    "unix://run/redis.sock",
+				    "redis://h/x",
+				    "redis://h:x",
+				    "redis://h/0?insecure",
+				    "rediss://h?verify=none",
+				    "redis-sentinel://h",
+				    "redis-sentinel://h/",
+				    "redis-sentinel://h/m/x",
+				    "redis://a,,b",
+				    "redis://a,b:x",
+				    ""};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		cr_assert_eq(TRY("--redis", good[i]), 0, "%s: %s", good[i], error);

@@ -104,7 +104,7 @@ static bool is_redis_down(void *r)
 Test(retry, of_redis_comes_within_two_seconds)
 {
 	char url[60];
-	struct redis_settings settings = {url, 1000, on_redis_state, NULL};
+	struct redis_settings settings = {.url = url, .timeout_ms = 1000, .on_state = on_redis_state};
 
 	snprintf(url, sizeof(url), "redis://127.0.0.1:%d/0", refusing_port());
 	struct redis *r = redis_open(&loop, &settings);

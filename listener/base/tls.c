@@ -1,7 +1,7 @@
-/* tls.c owns the TLS of a dialled feed, by OpenSSL: the handshake, whether the server is who it should
- * be, and bytes to records and back. It knows no sockets: libwebsockets 4.1, which does, has no TLS on
- * connections that it is not to speak HTTP on. */
-#include "net/tls.h"
+/* tls.c owns the TLS of a client, by OpenSSL: the handshake, whether the server is who it should be, and
+ * bytes to records and back. It knows no sockets: those of feeds are libwebsockets's, which in 4.1 has no
+ * TLS on connections that it is not to speak HTTP on, and those of Redis are hiredis's, which has none. */
+#include "base/tls.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
@@ -9,6 +9,7 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -67,10 +68,8 @@ static bool expect_host(SSL *ssl, const char *host)
 	return SSL_set1_host(ssl, host) && SSL_set_tlsext_host_name(ssl, host);
 }
 
-static bool set_up(struct tls *t, const struct tls_trust *trust, const char *host)
+static bool set_up(struct tls *t, const struct tls_trust *trust, const char *host, const char *protocols)
 {
-	static const unsigned char protocols[] = "\x08http/1.1";
-
 	t->ssl = SSL_new(trust->context);
 	t->from_server = BIO_new(BIO_s_mem());
 	t->to_server = BIO_new(BIO_s_mem());
@@ -81,14 +80,15 @@ static bool set_up(struct tls *t, const struct tls_trust *trust, const char *hos
 	}
 	SSL_set_bio(t->ssl, t->from_server, t->to_server);
 	SSL_set_connect_state(t->ssl);
-	return expect_host(t->ssl, host) && SSL_set_alpn_protos(t->ssl, protocols, sizeof(protocols) - 1) == 0;
+	return expect_host(t->ssl, host) && (!protocols || SSL_set_alpn_protos(t->ssl, (const unsigned char *)protocols,
+									       (unsigned int)strlen(protocols)) == 0);
 }
 
-struct tls *tls_new(const struct tls_trust *trust, const char *host)
+struct tls *tls_new(const struct tls_trust *trust, const char *host, const char *protocols)
 {
 	struct tls *t = memory_calloc(1, sizeof(*t));
 
-	if (!set_up(t, trust, host)) {
+	if (!set_up(t, trust, host, protocols)) {
 		tls_free(t);
 		return NULL;
 	}

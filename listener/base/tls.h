@@ -1,4 +1,4 @@
-/* tls.h: TLS of a dialled feed, from bytes and to bytes. */
+/* tls.h: TLS of a client, from bytes and to bytes. */
 #ifndef WSONCE_TLS_H
 #define WSONCE_TLS_H
 
@@ -18,8 +18,9 @@ int tls_trust_identify(struct tls_trust *trust, const char *cert_file, const cha
 
 void tls_trust_free(struct tls_trust *trust);
 
-/* For one connection to host, whose certificate must be for that name or address. NULL if OpenSSL refuses. */
-struct tls *tls_new(const struct tls_trust *trust, const char *host);
+/* For one connection to host, whose certificate must be for that name or address. protocols are offered (ALPN, each
+ * with its length before it); NULL: none is. NULL if OpenSSL refuses. */
+struct tls *tls_new(const struct tls_trust *trust, const char *host, const char *protocols);
 void tls_free(struct tls *t);
 
 /* Keeps bytes from the server for tls_read. */

@@ -1,0 +1,86 @@
+/* rights.c owns the reading of errors about rights (ACL). Of a script Redis says only which line of it was refused, so
+ * the command is looked up there. */
+#include "redis/rights.h"
+
+#include <ctype.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "forget.lua.h"
+#include "heartbeat.lua.h"
+#include "inherit.lua.h"
+#include "lease.lua.h"
+#include "measure.lua.h"
+#include "register.lua.h"
+#include "release.lua.h"
+#include "renew.lua.h"
+#include "seize.lua.h"
+
+#define SHA_LEN 40
+
+static const char *const scripts[] = {LUA_FORGET,   LUA_HEARTBEAT, LUA_INHERIT, LUA_LEASE, LUA_MEASURE,
+				      LUA_REGISTER, LUA_RELEASE,   LUA_RENEW,   LUA_SEIZE};
+
+static bool has_sha(const char *script, const char *sha)
+{
+	unsigned char digest[SHA_DIGEST_LENGTH];
+	char text[SHA_LEN + 1];
+
+	SHA1((const unsigned char *)script, strlen(script), digest);
+	for (size_t i = 0; i < sizeof(digest); i++)
+		snprintf(text + 2 * i, 3, "%02x", digest[i]);
+	return strncmp(text, sha, SHA_LEN) == 0;
+}
+
+/* The command that the line calls first, in small letters. */
+static void read_line(const char *script, long line, char *out, size_t size)
+{
+	static const char call[] = "call('";
+	const char *end;
+	size_t n = 0;
+
+	while (script && --line > 0)
+		script = strchr(script, '\n') ? strchr(script, '\n') + 1 : NULL;
+	end = script ? script + strcspn(script, "\n") : NULL;
+	script = script ? strstr(script, call) : NULL;
+	if (!script || script > end)
+		return;
+	for (script += strlen(call); *script != '\'' && n + 1 < size; script++)
+		out[n++] = (char)tolower((unsigned char)*script);
+	out[n] = '\0';
+}
+
+static void find_in_script(const char *error, char *out, size_t size)
+{
+	const char *sha = strstr(error, "script: "), *line = strstr(error, "user_script:");
+
+	if (!sha || !line)
+		return;
+	for (size_t i = 0; i < sizeof(scripts) / sizeof(*scripts); i++)
+		if (has_sha(scripts[i], sha + strlen("script: ")))
+			read_line(scripts[i], strtol(line + strlen("user_script:"), NULL, 10), out, size);
+}
+
+bool rights_read(const char *error, char *out, size_t size)
+{
+	const char *command = strstr(error, "to run the '");
+
+	snprintf(out, size, "?");
+	if (strstr(error, "executing the script can't")) {
+		find_in_script(error, out, size);
+		if (strstr(error, "can't access"))
+			snprintf(out, size, "~");
+		return true;
+	}
+	if (strncmp(error, "NOPERM", 6) != 0)
+		return false;
+	if (command) {
+		command += strlen("to run the '");
+		snprintf(out, size, "%.*s", (int)strcspn(command, "'"), command);
+	} else if (strstr(error, "access")) {
+		snprintf(out, size, "~");
+	}
+	return true;
+}

@@ -1,0 +1,179 @@
+/* sentinel.c owns the question where the master is. It is asked over one connection to one sentinel, again and again,
+ * for a subscription may be lost without a sign, and a frozen master looks like a slow one; a sentinel that does not
+ * answer in time is left for the next one. What follows from an answer is server.c's business. */
+#include "redis/sentinel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "redis/resp.h"
+#include "redis/talk.h"
+
+#define TIMEOUT_MS 300 /* of one sentinel */
+#define TICK_MS    100
+#define CALM_TICKS 5
+
+struct sentinel {
+	const struct redis_address *address;
+	struct talk *talk;
+	uv_timer_t timer;
+	size_t host;        /* at hand */
+	size_t failed;      /* sentinels, one after the other */
+	unsigned int ticks; /* since the last question */
+	bool is_urgent;
+	bool is_connected;
+	bool is_asking;
+	bool is_closing;
+	struct resp command;
+	sentinel_named_cb *on_named;
+	sentinel_failed_cb *on_failed;
+	void *owner;
+	int parts; /* left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static const struct url *url_of(const struct sentinel *s)
+{
+	return &s->address->urls[s->host];
+}
+
+static bool is_text(const struct redis_reply *reply)
+{
+	return reply->type == REPLY_STRING;
+}
+
+static void on_answer(void *asker, void *arg, const struct redis_reply *reply)
+{
+	struct sentinel *s = arg;
+	char why[600];
+
+	(void)asker;
+	s->is_asking = false;
+	if (!reply)
+		return;
+	if (reply->type == REPLY_ARRAY && reply->elements == 2 && is_text(reply->element[0]) &&
+	    is_text(reply->element[1])) {
+		s->failed = 0;
+		s->on_named(s->owner, reply->element[0]->str, (int)strtol(reply->element[1]->str, NULL, 10));
+		return;
+	}
+	snprintf(why, sizeof(why), "it does not know a master %.200s: %.300s", s->address->master,
+		 reply->type == REPLY_ERROR ? reply->str : "no such name");
+	talk_end(s->talk, why);
+}
+
+static void ask(struct sentinel *s)
+{
+	resp_start(&s->command, 3);
+	resp_word(&s->command, "SENTINEL");
+	resp_word(&s->command, "get-master-addr-by-name");
+	resp_word(&s->command, s->address->master);
+	s->is_asking = talk_ask(s->talk, s->command.bytes, s->command.len, on_answer, s) == 0;
+	s->ticks = 0;
+}
+
+/* A sentinel may have no password, and then refuses one; if it has another, it refuses the question. */
+static void on_open(void *owner)
+{
+	struct sentinel *s = owner;
+	const struct url *login = url_of(s);
+	bool has_user = login->user && *login->user;
+
+	if (login->password) {
+		resp_start(&s->command, 2 + has_user);
+		resp_word(&s->command, "AUTH");
+		if (has_user)
+			resp_word(&s->command, login->user);
+		resp_word(&s->command, login->password);
+		talk_ask(s->talk, s->command.bytes, s->command.len, NULL, NULL);
+	}
+	ask(s);
+}
+
+/* The next one, at the next tick. */
+static void on_end(void *owner, const char *why)
+{
+	struct sentinel *s = owner;
+	char text[800];
+
+	s->is_connected = false;
+	if (s->is_closing)
+		return;
+	snprintf(text, sizeof(text), "sentinel %.200s:%d: %.500s", url_of(s)->host,
+		 redis_address_port(s->address, s->host), why);
+	s->host = (s->host + 1) % s->address->count;
+	s->failed++;
+	if (s->failed % s->address->count == 0)
+		s->on_failed(s->owner, text);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct sentinel *s = timer->data;
+
+	s->ticks++;
+	if (!s->is_connected) {
+		s->is_connected = true;
+		talk_connect(s->talk, url_of(s)->host, redis_address_port(s->address, s->host),
+			     (unsigned int)(s->failed / s->address->count), NULL);
+	} else if (!s->is_asking && (s->is_urgent || s->ticks >= CALM_TICKS)) {
+		ask(s);
+	}
+}
+
+void sentinel_hurry(struct sentinel *s, bool is_urgent)
+{
+	s->is_urgent = is_urgent;
+}
+
+struct sentinel *sentinel_open(uv_loop_t *loop, const struct redis_address *address, const struct tls_trust *trust,
+			       sentinel_named_cb *on_named, sentinel_failed_cb *on_failed, void *owner)
+{
+	struct sentinel *s = memory_calloc(1, sizeof(*s));
+	const struct talk_settings settings = {.trust = trust,
+					       .timeout_ms = TIMEOUT_MS,
+					       .password = address->urls[0].password,
+					       .on_open = on_open,
+					       .on_end = on_end,
+					       .owner = s};
+
+	s->address = address;
+	s->on_named = on_named;
+	s->on_failed = on_failed;
+	s->owner = owner;
+	s->talk = talk_new(loop, &settings);
+	s->is_urgent = true;
+	uv_timer_init(loop, &s->timer);
+	s->timer.data = s;
+	uv_timer_start(&s->timer, on_tick, 0, TICK_MS);
+	return s;
+}
+
+static void on_part_closed(void *arg)
+{
+	struct sentinel *s = arg;
+
+	if (--s->parts)
+		return;
+	s->done(s->done_arg);
+	resp_free(&s->command);
+	free(s);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	on_part_closed(handle->data);
+}
+
+void sentinel_close(struct sentinel *s, void (*done)(void *arg), void *arg)
+{
+	s->done = done;
+	s->done_arg = arg;
+	s->parts = 2;
+	s->is_closing = true;
+	talk_free(s->talk, on_part_closed, s);
+	uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+}

@@ -1,0 +1,474 @@
+/* server.c owns one server: whom to connect to, the login, the scripts, and connecting again. Questions and answers are
+ * talk.c's; which of several servers is asked is connection.c's business. */
+#include "redis/server.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/counters.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/secret.h"
+#include "heartbeat.lua.h"
+#include "redis/resp.h"
+#include "redis/rights.h"
+#include "redis/sentinel.h"
+#include "redis/talk.h"
+#include "release.lua.h"
+#include "renew.lua.h"
+
+#define RIGHTS_MAX 16   /* that are missing and are said */
+#define SOON_MS    500  /* between two tries, where another server may take over at any moment */
+#define LATE_MS    2000 /* else */
+
+static const char *const state_names[] = {"down", "connecting", "ready", "closing"};
+static const char *const script_texts[REDIS_SCRIPTS] = {
+	[REDIS_HEARTBEAT] = LUA_HEARTBEAT,
+	[REDIS_RELEASE] = LUA_RELEASE,
+	[REDIS_RENEW] = LUA_RENEW,
+};
+
+struct server {
+	uv_loop_t *loop;
+	struct server_settings settings;
+	struct talk *talk;
+	struct sentinel *sentinel; /* NULL: none is asked */
+	char master[256];          /* whom they name; "" until they have */
+	int master_port;
+	const char *shown; /* the URL */
+	char name[280];    /* host:port of the connection at hand, where the URL has several; else "" */
+	struct backoff backoff;
+	uv_timer_t retry;
+	char sha[REDIS_SCRIPTS][41];
+	char run[9];     /* the head of the server's run_id; "": unknown */
+	char client[40]; /* of redis_client() */
+	struct resp command;
+	bool is_cluster;
+	bool was_refused;            /* the server answered the login with an error, logged */
+	char warned[200];            /* the trouble that was logged since it was REDIS_READY */
+	uint64_t rights[RIGHTS_MAX]; /* hashes of missing rights that were logged */
+	size_t rights_count;
+	int64_t ready_ms; /* since when it is REDIS_READY */
+	bool is_policy_logged;
+	enum redis_state state;
+	int parts; /* left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static void retry_later(struct server *s);
+
+/* What keeps it from coming up is said once. */
+static bool is_news(struct server *s, enum redis_state state, const char *why)
+{
+	bool is_new = state == REDIS_DOWN && why && strncmp(s->warned, why, sizeof(s->warned) - 1) != 0;
+
+	if (is_new)
+		snprintf(s->warned, sizeof(s->warned), "%s", why);
+	return is_new;
+}
+
+static void set_state(struct server *s, enum redis_state state, const char *why)
+{
+	enum redis_state old = s->state;
+	enum log_level level = LOG_DEBUG;
+
+	if (old == state)
+		return;
+	s->state = state;
+	if (state == REDIS_READY || old == REDIS_READY || is_news(s, state, why))
+		level = state == REDIS_DOWN ? LOG_WARN : LOG_INFO;
+	if (*s->name)
+		log_write(level, "redis connection", "from=%s to=%s url=%s server=%s reason=%s", state_names[old],
+			  state_names[state], s->shown, s->name, why);
+	else
+		log_write(level, "redis connection", "from=%s to=%s url=%s reason=%s", state_names[old],
+			  state_names[state], s->shown, why);
+	if (s->sentinel)
+		sentinel_hurry(s->sentinel, state != REDIS_READY);
+	s->settings.on_state(s->settings.owner, state);
+}
+
+enum redis_state server_state(const struct server *s)
+{
+	return s->state;
+}
+
+bool server_is_cluster(const struct server *s)
+{
+	return s->is_cluster;
+}
+
+int server_send(struct server *s, const char *bytes, size_t len, redis_cb *cb, void *arg)
+{
+	return s->state == REDIS_READY ? talk_ask(s->talk, bytes, len, cb, arg) : -1;
+}
+
+uint64_t server_unanswered(const struct server *s)
+{
+	return talk_unanswered(s->talk);
+}
+
+const char *server_client(const struct server *s)
+{
+	return s->client;
+}
+
+const char *server_script_sha(const struct server *s, enum redis_script script)
+{
+	return s->sha[script];
+}
+
+/* --- coming up --- */
+
+static void refuse(struct server *s, const char *said)
+{
+	char what[200];
+
+	snprintf(what, sizeof(what), "%s", said);
+	log_write(s->was_refused ? LOG_DEBUG : LOG_ERROR, "redis refused the login", "url=%s reason=%s", s->shown,
+		  what);
+	s->was_refused = true;
+	snprintf(s->warned, sizeof(s->warned), "%s", what);
+	talk_end(s->talk, what);
+}
+
+static bool is_error(const struct redis_reply *reply)
+{
+	return reply->type == REPLY_ERROR;
+}
+
+/* AUTH and SELECT must succeed. */
+static void on_login(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct server *s = arg;
+
+	(void)owner;
+	if (reply && is_error(reply) && s->state == REDIS_CONNECTING)
+		refuse(s, reply->str);
+}
+
+static const char *find_info(const struct server *s, const struct redis_reply *reply, const char *name, char *out,
+			     size_t size)
+{
+	const char *at = reply && reply->type == REPLY_STRING ? strstr(reply->str, name) : NULL;
+
+	if (!at)
+		return NULL;
+	at += strlen(name);
+	snprintf(out, size, "%.*s", (int)strcspn(at, "\r\n"), at);
+	secret_mask(out, s->settings.address->urls[0].password);
+	return out;
+}
+
+/* SET with NX and GET together is what tells a claim's fate in one round trip. */
+static void on_server_info(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct server *s = arg;
+	char version[32], what[100];
+
+	(void)owner;
+	if (reply_is_error(reply, "LOADING")) {
+		talk_end(s->talk, reply->str);
+		return;
+	}
+	find_info(s, reply, "run_id:", s->run, sizeof(s->run));
+	if (find_info(s, reply, "redis_mode:", version, sizeof(version)))
+		s->is_cluster = strcmp(version, "cluster") == 0;
+	if (!find_info(s, reply, "redis_version:", version, sizeof(version)) || strtol(version, NULL, 10) >= 7)
+		return;
+	snprintf(what, sizeof(what), "Redis %s is too old: 7.0 or later is needed for SET with NX and GET", version);
+	refuse(s, what);
+}
+
+/* A user who may not ask has no number, and others tell by its heartbeats alone whether this process lives. */
+static void on_client_id(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct server *s = arg;
+
+	(void)owner;
+	if (reply && reply->type == REPLY_INTEGER && strlen(s->run) == 8)
+		snprintf(s->client, sizeof(s->client), "%s.%lld", s->run, reply->integer);
+	else if (reply && is_error(reply))
+		log_debug("redis does not tell the number of the connection", "reason=%s", reply->str);
+}
+
+/* Where several servers could be meant, only a master is. In a cluster each knows where the masters are. */
+static void on_role(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct server *s = arg;
+	bool is_known =
+		reply && reply->type == REPLY_ARRAY && reply->elements && reply->element[0]->type == REPLY_STRING;
+
+	(void)owner;
+	if (is_known && !s->is_cluster && strcmp(reply->element[0]->str, "master") != 0)
+		talk_end(s->talk, "the server is a replica");
+}
+
+/* Claims that are evicted cost speed, not safety; the operator should know. */
+static void on_memory_info(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct server *s = arg;
+	char policy[40], most[40];
+
+	(void)owner;
+	if (s->is_policy_logged || !find_info(s, reply, "maxmemory_policy:", policy, sizeof(policy)) ||
+	    !find_info(s, reply, "maxmemory:", most, sizeof(most)))
+		return;
+	s->is_policy_logged = true;
+	if (strcmp(policy, "noeviction") != 0 && strcmp(most, "0") != 0)
+		log_warn("redis may evict claims; set maxmemory-policy noeviction", "policy=%s maxmemory=%s", policy,
+			 most);
+}
+
+static void on_script(struct server *s, enum redis_script script, const struct redis_reply *reply)
+{
+	if (!reply)
+		return;
+	if (reply->type == REPLY_STRING && reply->len == 40)
+		memcpy(s->sha[script], reply->str, 41);
+	else if (is_error(reply))
+		log_warn("redis rejected a script; claims end by their TTL only", "reason=%s", reply->str);
+}
+
+static void on_heartbeat_loaded(void *owner, void *arg, const struct redis_reply *reply)
+{
+	(void)owner;
+	on_script(arg, REDIS_HEARTBEAT, reply);
+}
+
+static void on_release_loaded(void *owner, void *arg, const struct redis_reply *reply)
+{
+	(void)owner;
+	on_script(arg, REDIS_RELEASE, reply);
+}
+
+/* The last answer of the login. */
+static void on_renew_loaded(void *owner, void *arg, const struct redis_reply *reply)
+{
+	struct server *s = arg;
+
+	(void)owner;
+	on_script(s, REDIS_RENEW, reply);
+	if (!reply || s->state != REDIS_CONNECTING)
+		return;
+	s->was_refused = false;
+	s->warned[0] = '\0';
+	s->ready_ms = (int64_t)uv_now(s->loop);
+	counters.redis_connects++;
+	set_state(s, REDIS_READY, NULL);
+}
+
+static void send_words(struct server *s, redis_cb *cb, size_t count, const char *const *words)
+{
+	resp_start(&s->command, count);
+	for (size_t i = 0; i < count; i++)
+		resp_word(&s->command, words[i]);
+	talk_ask(s->talk, s->command.bytes, s->command.len, cb, s);
+}
+
+#define SEND(s, cb, ...) \
+	send_words(s, cb, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *[]){__VA_ARGS__})
+
+void server_load_scripts(struct server *s)
+{
+	static redis_cb *const loaded[] = {on_heartbeat_loaded, on_release_loaded, on_renew_loaded};
+
+	for (int i = 0; i < REDIS_SCRIPTS; i++)
+		SEND(s, loaded[i], "SCRIPT", "LOAD", script_texts[i]);
+}
+
+static void log_in(struct server *s)
+{
+	const struct redis_address *a = s->settings.address;
+	const struct url *login = &a->urls[0];
+
+	s->is_cluster = false;
+	s->run[0] = s->client[0] = '\0';
+	if (login->password && login->user && *login->user)
+		SEND(s, on_login, "AUTH", login->user, login->password);
+	else if (login->password)
+		SEND(s, on_login, "AUTH", login->password);
+	if (strcmp(a->db, "0") != 0)
+		SEND(s, on_login, "SELECT", a->db);
+	SEND(s, on_server_info, "INFO", "server");
+	SEND(s, on_client_id, "CLIENT", "ID");
+	if (!s->settings.host && (a->is_sentinel || a->count > 1))
+		SEND(s, on_role, "ROLE");
+	SEND(s, on_memory_info, "INFO", "memory");
+	server_load_scripts(s);
+}
+
+static void on_open(void *owner)
+{
+	log_in(owner);
+}
+
+/* Which right a user of Redis lacks is said once: the answers that it fails come with every event. */
+static void on_error(void *owner, const char *text)
+{
+	struct server *s = owner;
+	char missing[60];
+	uint64_t hash;
+
+	if (!rights_read(text, missing, sizeof(missing)))
+		return;
+	hash = hash_text(missing, strlen(missing));
+	for (size_t i = 0; i < s->rights_count; i++)
+		if (s->rights[i] == hash)
+			return;
+	if (s->rights_count < RIGHTS_MAX) {
+		s->rights[s->rights_count++] = hash;
+		log_warn("the user of redis lacks a right (docs/security.md has the list)",
+			 "missing=%s url=%s reason=%s", missing, s->shown, text);
+	}
+}
+
+/* --- going down --- */
+
+static void on_end(void *owner, const char *why)
+{
+	struct server *s = owner;
+
+	/* One that lasted longer than the longest wait did its work; one that only came up, as to a replica, did not.
+	 */
+	if (s->state == REDIS_READY && (int64_t)uv_now(s->loop) - s->ready_ms > s->backoff.cap_ms)
+		backoff_reset(&s->backoff);
+	if (s->state == REDIS_CLOSING)
+		return;
+	set_state(s, REDIS_DOWN, why);
+	retry_later(s);
+}
+
+/* --- connecting --- */
+
+static bool has_many(const struct server *s)
+{
+	return s->settings.address->is_sentinel || s->settings.address->count > 1 || s->settings.host;
+}
+
+static void connect_to(struct server *s, const char *host, int port, unsigned int nth)
+{
+	if (has_many(s))
+		snprintf(s->name, sizeof(s->name), "%s:%d", host, port);
+	set_state(s, REDIS_CONNECTING, NULL);
+	talk_connect(s->talk, host, port, nth, s->settings.address->urls[0].path);
+}
+
+static void connect_now(struct server *s)
+{
+	const struct redis_address *a = s->settings.address;
+	size_t host = s->backoff.tries % a->count;
+
+	if (s->settings.host) {
+		connect_to(s, s->settings.host, s->settings.port, s->backoff.tries);
+	} else if (!a->is_sentinel) {
+		connect_to(s, a->is_socket ? NULL : a->urls[host].host, redis_address_port(a, host),
+			   s->backoff.tries / (unsigned int)a->count);
+	} else if (*s->master) {
+		connect_to(s, s->master, s->master_port, s->backoff.tries);
+	}
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+	connect_now(timer->data);
+}
+
+static void retry_later(struct server *s)
+{
+	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, backoff_draw()), 0);
+}
+
+/* The sentinels name a master: they do so again and again. */
+static void on_named(void *owner, const char *host, int port)
+{
+	struct server *s = owner;
+	char why[400];
+
+	if (strcmp(s->master, host) == 0 && s->master_port == port)
+		return;
+	snprintf(why, sizeof(why), "the sentinels name another master, %.200s:%d", host, port);
+	talk_end(s->talk, why); /* before the name that it uses is overwritten */
+	snprintf(s->master, sizeof(s->master), "%s", host);
+	s->master_port = port;
+	uv_timer_start(&s->retry, on_retry, 0, 0);
+}
+
+static void on_not_named(void *owner, const char *why)
+{
+	struct server *s = owner;
+
+	if (s->state != REDIS_READY && is_news(s, REDIS_DOWN, why))
+		log_warn("no sentinel names a master", "url=%s reason=%s", s->shown, why);
+}
+
+/* --- life --- */
+
+static void open_parts(struct server *s)
+{
+	const struct redis_address *a = s->settings.address;
+	const struct talk_settings of_talk = {
+		.trust = s->settings.trust,
+		.timeout_ms = s->settings.timeout_ms,
+		.password = a->urls[0].password,
+		.on_open = on_open,
+		.on_end = on_end,
+		.on_error = on_error,
+		.owner = s,
+		.asker = s->settings.asker,
+	};
+
+	s->talk = talk_new(s->loop, &of_talk);
+	s->parts = 2;
+	if (!a->is_sentinel)
+		return;
+	s->sentinel = sentinel_open(s->loop, a, s->settings.trust, on_named, on_not_named, s);
+	s->parts++;
+}
+
+struct server *server_open(uv_loop_t *loop, const struct server_settings *settings)
+{
+	struct server *s = memory_calloc(1, sizeof(*s));
+
+	s->loop = loop;
+	s->settings = *settings;
+	s->shown = settings->address->shown;
+	s->backoff = (struct backoff){.base_ms = 100, .cap_ms = has_many(s) ? SOON_MS : LATE_MS};
+	open_parts(s);
+	uv_timer_init(loop, &s->retry);
+	s->retry.data = s;
+	uv_timer_start(&s->retry, on_retry, 0, 0);
+	return s;
+}
+
+static void on_part_closed(void *arg)
+{
+	struct server *s = arg;
+
+	if (--s->parts)
+		return;
+	s->done(s->done_arg);
+	resp_free(&s->command);
+	free(s);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	on_part_closed(handle->data);
+}
+
+void server_close(struct server *s, void (*done)(void *arg), void *arg)
+{
+	s->done = done;
+	s->done_arg = arg;
+	set_state(s, REDIS_CLOSING, "shutting down");
+	talk_free(s->talk, on_part_closed, s);
+	if (s->sentinel)
+		sentinel_close(s->sentinel, on_part_closed, s);
+	uv_close((uv_handle_t *)&s->retry, on_timer_closed);
+}

@@ -1,0 +1,345 @@
+/* talk.c owns the talk with one server: finding its address, the order of questions and answers, noticing that the
+ * server hangs. What is asked, and when to connect again, is server.c's and sentinel.c's business; the bytes are
+ * wire.c's. */
+#include "redis/talk.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/rare.h"
+#include "base/resolve.h"
+#include "base/secret.h"
+#include "redis/reply_arena.h"
+#include "redis/wire.h"
+
+#define FEED_BYTES     16384 /* to hiredis at once: it moves what is left of them after each kilobyte */
+#define ANSWER_BYTES   65536 /* of one answer; a longer one costs mallocs */
+#define FIRST_REQUESTS 1024
+
+/* Whom an answer is for. */
+struct request {
+	redis_cb *cb;
+	void *arg;
+};
+
+struct talk {
+	_Alignas(16) char answer_room[ANSWER_BYTES];
+	uv_loop_t *loop;
+	struct talk_settings settings;
+	const char *host; /* the owner's */
+	int port;
+	bool is_begun; /* talk_connect was called, and it is not over */
+	bool is_open;
+	struct resolve *resolve;
+	struct wire *wire; /* NULL before the address is known */
+	uv_timer_t begin;  /* what cannot be begun ends from the loop */
+	uv_timer_t watchdog;
+	uv_prepare_t flush; /* before each wait for I/O: what this turn asks is sent */
+	char why[120];
+	/* Redis answers in the order of the questions, so what each answer is for waits in a ring. */
+	struct request *requests;
+	size_t request_mask; /* of the ring: its size, a power of two, less one */
+	uint64_t sent;
+	uint64_t answered;
+	/* The deadline: command number mark was the newest at mark_ms. If it is not answered
+	 * within the timeout, the server hangs. One mark at a time bounds the cost. */
+	uint64_t mark;
+	int64_t mark_ms;
+	struct arena answer;
+	int handles; /* open, for closing */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static int64_t now_ms(const struct talk *s)
+{
+	return (int64_t)uv_now(s->loop);
+}
+
+bool reply_is_error(const struct redis_reply *reply, const char *code)
+{
+	return reply && reply->type == REPLY_ERROR && strncmp(reply->str, code, strlen(code)) == 0;
+}
+
+/* --- asking --- */
+
+/* Twice the ring, its open requests at the places that the new mask gives them. */
+static void grow_ring(struct talk *s)
+{
+	size_t size = s->requests ? 2 * (s->request_mask + 1) : RARELY_ONE("redis: the ring is small", FIRST_REQUESTS);
+	struct request *more = memory_alloc(size * sizeof(*more));
+
+	assert(s->requests || s->sent == s->answered);
+	for (uint64_t i = s->answered; i < s->sent; i++)
+		more[i & (size - 1)] = s->requests[i & s->request_mask];
+	free(s->requests);
+	s->requests = more;
+	s->request_mask = size - 1;
+}
+
+int talk_ask(struct talk *s, const char *bytes, size_t len, redis_cb *cb, void *arg)
+{
+	if (!s->is_open)
+		return -1;
+	if (!s->requests || s->sent - s->answered > s->request_mask)
+		grow_ring(s);
+	wire_write(s->wire, bytes, len);
+	s->requests[s->sent++ & s->request_mask] = (struct request){cb, arg};
+	return 0;
+}
+
+uint64_t talk_unanswered(const struct talk *s)
+{
+	return s->sent - s->answered;
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+	struct talk *s = turn->data;
+
+	if (s->is_open)
+		wire_flush(s->wire);
+}
+
+/* --- the end --- */
+
+/* Those who asked and have no answer. What they ask now is refused. */
+static void answer_all(struct talk *s)
+{
+	while (s->answered < s->sent) {
+		struct request q = s->requests[s->answered++ & s->request_mask];
+
+		if (q.cb)
+			q.cb(s->settings.asker, q.arg, NULL);
+	}
+}
+
+void talk_end(struct talk *s, const char *why)
+{
+	struct wire *wire = s->wire;
+
+	if (!s->is_begun)
+		return;
+	s->is_begun = s->is_open = false;
+	s->wire = NULL;
+	if (s->resolve)
+		resolve_cancel(s->resolve);
+	s->resolve = NULL;
+	uv_timer_stop(&s->begin);
+	uv_timer_stop(&s->watchdog);
+	uv_prepare_stop(&s->flush);
+	s->settings.on_end(s->settings.owner, why);
+	if (wire)
+		wire_close(wire);
+	answer_all(s);
+}
+
+static void on_watchdog(uv_timer_t *timer)
+{
+	struct talk *s = timer->data;
+	int64_t late_ms = now_ms(s) - s->mark_ms;
+
+	if (!s->is_open) {
+		if (late_ms > s->settings.timeout_ms)
+			talk_end(s, "no answer while connecting");
+	} else if (s->answered >= s->mark) { /* the marked command was answered: mark the newest */
+		s->mark = s->sent;
+		s->mark_ms = now_ms(s);
+	} else if (late_ms > s->settings.timeout_ms || RARE("redis: an answer is late")) {
+		talk_end(s, "no answer within the redis timeout");
+	}
+}
+
+/* --- answers --- */
+
+static void answer(struct talk *s, const struct redis_reply *reply)
+{
+	struct request q = s->requests[s->answered++ & s->request_mask];
+
+	if (q.cb)
+		q.cb(s->settings.asker, q.arg, reply);
+}
+
+/* Errors are logged, and a server that does not know AUTH repeats its arguments. */
+static void tell_error(const struct talk *s, char *text)
+{
+	secret_mask(text, s->settings.password);
+	if (s->settings.on_error)
+		s->settings.on_error(s->settings.owner, text);
+}
+
+static const char too_large[] = "an answer is larger than 16 MiB";
+
+/* Returns false if the connection is gone: a callback may end it. */
+static bool answer_those_read(struct talk *s, const struct wire *wire, redisReader *reader)
+{
+	void *reply = NULL;
+	bool is_replica;
+
+	for (;;) {
+		if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
+			talk_end(s, reader->err == REDIS_ERR_OOM ? too_large : reader->errstr);
+			return false;
+		}
+		if (!reply)
+			return true;
+		if (s->answered == s->sent) {
+			talk_end(s, "an answer to no command");
+			return false;
+		}
+		if (((struct redis_reply *)reply)->type == REPLY_ERROR)
+			tell_error(s, ((struct redis_reply *)reply)->str);
+		/* After a failover, the name may belong to another server: only a new connection can find it. */
+		is_replica = reply_is_error(reply, "READONLY");
+		answer(s, reply);
+		/* Not before: a part of the next answer may be there, until the rest is read. */
+		arena_clear(&s->answer);
+		if (s->wire != wire)
+			return false;
+		if (is_replica) {
+			talk_end(s, "the server is a replica and takes no claims (READONLY)");
+			return false;
+		}
+	}
+}
+
+static bool on_bytes(void *arg, const char *bytes, size_t len)
+{
+	struct talk *s = arg;
+	const struct wire *wire = s->wire;
+	redisReader *reader = wire_reader(wire);
+
+	for (size_t at = 0; at < len; at += FEED_BYTES) {
+		size_t part = len - at < FEED_BYTES ? len - at : FEED_BYTES;
+
+		if (redisReaderFeed(reader, bytes + at, part) != REDIS_OK) {
+			talk_end(s, reader->errstr);
+			return false;
+		}
+		if (!answer_those_read(s, wire, reader))
+			return false;
+		if (reader->len > REPLY_BYTES) {
+			talk_end(s, too_large);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* --- connecting --- */
+
+static void on_open(void *arg)
+{
+	struct talk *s = arg;
+
+	s->is_open = true;
+	s->settings.on_open(s->settings.owner);
+	s->mark = s->sent;
+	s->mark_ms = now_ms(s);
+}
+
+static void on_fault(void *arg, const char *why)
+{
+	talk_end(arg, why);
+}
+
+static void on_not_begun(uv_timer_t *timer)
+{
+	struct talk *s = timer->data;
+
+	talk_end(s, s->why);
+}
+
+static void open_wire(struct talk *s, const char *address, const char *path)
+{
+	const struct wire_callbacks callbacks = {on_open, on_bytes, on_fault, s};
+
+	s->wire = wire_open(s->loop, address, s->port, path, &callbacks, s->why, sizeof(s->why));
+	if (s->wire && s->settings.trust && wire_use_tls(s->wire, s->settings.trust, s->host)) {
+		snprintf(s->why, sizeof(s->why), "OpenSSL refuses the name of the server");
+		wire_close(s->wire);
+		s->wire = NULL;
+	}
+	if (!s->wire) {
+		uv_timer_start(&s->begin, on_not_begun, 0, 0);
+		return;
+	}
+	arena_clear(&s->answer);
+	reply_use_arena(wire_reader(s->wire), &s->answer);
+	uv_prepare_start(&s->flush, on_turn);
+}
+
+static void on_address(void *arg, const char *address, const char *error)
+{
+	struct talk *s = arg;
+
+	s->resolve = NULL;
+	if (address)
+		open_wire(s, address, NULL);
+	else
+		talk_end(s, error);
+}
+
+void talk_connect(struct talk *s, const char *host, int port, unsigned int nth, const char *path)
+{
+	uint64_t tick = (uint64_t)(s->settings.timeout_ms / 8 > 10 ? s->settings.timeout_ms / 8 : 10);
+
+	assert(!s->is_begun);
+	s->is_begun = true;
+	s->host = host;
+	s->port = port;
+	s->mark_ms = now_ms(s);
+	uv_timer_start(&s->watchdog, on_watchdog, tick, tick);
+	if (!host) {
+		open_wire(s, NULL, path);
+		return;
+	}
+	s->resolve = resolve_start(s->loop, host, nth, on_address, s);
+	if (s->resolve)
+		return;
+	snprintf(s->why, sizeof(s->why), "no name can be looked up");
+	uv_timer_start(&s->begin, on_not_begun, 0, 0);
+}
+
+/* --- life --- */
+
+struct talk *talk_new(uv_loop_t *loop, const struct talk_settings *settings)
+{
+	struct talk *s = memory_calloc(1, sizeof(*s));
+
+	s->loop = loop;
+	s->settings = *settings;
+	s->answer = (struct arena){.room = s->answer_room,
+				   .size = RARELY_ONE("redis: an answer has no room", sizeof(s->answer_room))};
+	s->handles = 3;
+	uv_timer_init(loop, &s->begin);
+	uv_timer_init(loop, &s->watchdog);
+	uv_prepare_init(loop, &s->flush);
+	s->begin.data = s->watchdog.data = s->flush.data = s;
+	return s;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+	struct talk *s = handle->data;
+
+	if (--s->handles)
+		return;
+	s->done(s->done_arg);
+	arena_clear(&s->answer);
+	free(s->requests);
+	free(s);
+}
+
+void talk_free(struct talk *s, void (*done)(void *arg), void *arg)
+{
+	s->done = done;
+	s->done_arg = arg;
+	talk_end(s, NULL);
+	uv_close((uv_handle_t *)&s->begin, on_handle_closed);
+	uv_close((uv_handle_t *)&s->watchdog, on_handle_closed);
+	uv_close((uv_handle_t *)&s->flush, on_handle_closed);
+}

@@ -1,0 +1,106 @@
+/* A user of Redis who may do what docs/security.md lists, and nothing else. */
+#include "support.h"
+
+#define SOON_MS  20000
+#define PASSWORD "a-password-of-the-fleet"
+#define RIGHTS \
+	"+info +client|id +client|list +script|load +get +set +mget +del +incr +eval +evalsha +expire +pexpire +time " \
+	"+zadd +zrange " \
+	"+zremrangebyscore +zrem +hget +hset +hgetall"
+
+static struct fleet fleet;
+static struct redisd *redis;
+
+static void set_up(void)
+{
+	redis = redisd_new();
+}
+
+TestSuite(redis_rights, .init = set_up);
+
+/* The user, with all rights but one ("" for all). The listener's feed, lease and lock make it ask all that it asks. */
+static void start(const char *missing)
+{
+	struct listener_options options = {
+		.redis = suite_text("redis://fleet:" PASSWORD "@127.0.0.1:%d/0", redisd_port(redis)),
+		.is_redis_away = true};
+
+	free(redisd_command(redis, "ACL SETUSER fleet reset on >" PASSWORD " ~%s* ~wsonce:* -@all " RIGHTS,
+			    redisd_prefix()));
+	if (*missing)
+		free(redisd_command(redis, "ACL SETUSER fleet -%s", missing));
+	fleet_start(&fleet, 2, NULL, &options, "--claim-ttl 1s --drain-timeout 1s");
+}
+
+/* Renewals, looks at what another has claimed, a claim that is given back at the end, heartbeats. */
+static void work(void)
+{
+	struct database *lock = fleet_lock(fleet.rows);
+
+	fleet_send(&fleet, 100);
+	wait_until(fleet_metric(&fleet, "wsonce_claims_renewed_total") > 0, 2000);
+	fleet_unlock(lock);
+	fleet_wait_rows(&fleet, 100, SOON_MS);
+}
+
+static bool has_either_logged(const char *text)
+{
+	return listener_has_logged(fleet.listeners[0], text) || listener_has_logged(fleet.listeners[1], text);
+}
+
+Test(redis_rights, those_that_are_listed_are_enough)
+{
+	start("");
+	fleet_wait_ready(&fleet);
+	work();
+	fleet_must_claim(&fleet, redis, SOON_MS);
+	fleet_must_be_whole(&fleet, SOON_MS);
+	cr_expect_gt(fleet_metric(&fleet, "wsonce_claims_renewed_total"), 0);
+	for (int i = 0; i < 2; i++)
+		cr_expect_eq(listener_stop(fleet.listeners[i]), 0);
+	for (int i = 0; i < 2; i++)
+		cr_expect_not(has_either_logged("lacks a right"));
+	cr_expect_null(strstr(redisd_command(redis, "INFO errorstats"), "NOPERM"));
+	fleet_end(&fleet);
+}
+
+static void must_name(const char *missing, const char *named)
+{
+	start(missing);
+	work();
+	cr_assert(wait_until(has_either_logged("lacks a right"), SOON_MS), "%s is not missed", missing);
+	cr_assert(wait_until(has_either_logged(named), SOON_MS), "%s is not named", missing);
+	fleet_must_be_whole(&fleet, SOON_MS);
+	cr_expect_not(has_either_logged(PASSWORD));
+	fleet_end(&fleet);
+}
+
+Test(redis_rights, one_less_is_named_and_nothing_is_lost_set)
+{
+	must_name("set", "missing=set ");
+}
+
+Test(redis_rights, one_less_is_named_and_nothing_is_lost_mget)
+{
+	must_name("mget", "missing=mget ");
+}
+
+Test(redis_rights, one_less_is_named_and_nothing_is_lost_script)
+{
+	must_name("script|load", "missing=script|load ");
+}
+
+Test(redis_rights, one_less_is_named_and_nothing_is_lost_zadd)
+{
+	must_name("zadd", "missing=zadd ");
+}
+
+Test(redis_rights, one_less_is_named_and_nothing_is_lost_expire)
+{
+	must_name("expire", "missing=expire ");
+}
+
+Test(redis_rights, one_less_is_named_and_nothing_is_lost_hset)
+{
+	must_name("hset", "missing=hset ");
+}
