@@ -46,7 +46,7 @@ PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline unit/test_fleet support
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope envelope_quick event hold batch cursors age_limit stall checkin duplicates rejected fleet) \
-	$(addprefix base/,arena json json_scan keyed log counters backoff memory quantity text timestamp) redis/resp)
+	$(addprefix base/,arena json json_scan keyed log counters backoff memory quantity slab text timestamp) redis/resp)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
 ASKS := $B/tests/simulation/differential
 DIFFERENTIAL := $(patsubst %,$(ASKS)/%,postgres-real postgres-played redis-real redis-played)
@@ -58,7 +58,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target) listener/config/webhook.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger numbering profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
-	$(patsubst %,listener/base/%.c,arena backoff counters json json_scan json_write memory poll quantity resolve secret text timestamp url))
+	$(patsubst %,listener/base/%.c,arena backoff counters json json_scan json_write memory poll quantity resolve secret slab text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed producer redis webhook replay timestamp profile)
 
@@ -203,7 +203,7 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope road/envelope_quick $(addprefix base/,arena json json_scan keyed log memory))
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(MODULES) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/overdue net/http net/bound_socket road/event outbox/target $(addprefix base/,keyed log memory port counters url text backoff))
+$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/overdue net/http net/bound_socket road/event outbox/target $(addprefix base/,keyed log memory port slab counters url text backoff))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
 $B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o $(addprefix %/,source.o profiled.o conversation.o line.o ledger.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o %/profile.o %/profile_check.o %/profile_folder.o %/profile_override.o,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))

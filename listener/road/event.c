@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/rare.h"
 #include "base/sha256.h"
+#include "base/slab.h"
 
 #define FIRST_CHAINS    1024
 #define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
@@ -167,9 +168,10 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 {
 	size_t lengths = view && view->source ? LENGTHS : 0;
 	size_t size = sizeof(struct event) + len + (view ? lengths + view->id.len + view->type.len : 0);
-	struct event *ev = memory_alloc(size);
+	struct event *ev = slab_alloc(size);
 
 	memset(ev, 0, sizeof(*ev));
+	ev->size = size;
 	fill(ev, message, len, view);
 	ev->received_us = now_us;
 	ev->copies = 1;
@@ -183,7 +185,7 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	if (!ev->is_stray)
 		put_in_table(es, ev);
 	list_append(ev->is_stray ? &es->strays : &es->ordered, &ev->order_link);
-	charge(es, ev, size + MALLOC_OVERHEAD);
+	charge(es, ev, slab_room(size));
 	es->messages++;
 	put_in_list(es, ev, state);
 	return ev;
@@ -349,7 +351,7 @@ static void event_free(struct events *es, struct event *ev)
 	}
 	free(ev->reason);
 	free((void *)ev->digest);
-	free(ev);
+	slab_free(ev, ev->size);
 }
 
 void event_finish(struct events *es, struct event *ev, enum outcome outcome)

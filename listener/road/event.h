@@ -53,7 +53,7 @@ struct copy {
 
 /* One allocation: this struct, then id, type and the message (of a profile's event, first their lengths). Owned by
  * struct events. With ten thousand of them at work each is out of the processor's cache when its turn comes, so what
- * each step touches comes first. */
+ * each step touches comes first: three lines of the cache for a copy that another listener stores. */
 struct event {
 	struct list link;      /* in the list of its state */
 	struct list wait_link; /* in hold.c's list, in EV_HELD and EV_BACKING_OFF */
@@ -77,27 +77,28 @@ struct event {
 	uint32_t id_hash;       /* keyed_hash() */
 	struct event *in_chain; /* the next one in its chain of the table */
 	const char *id;
+	int64_t received_us;    /* loop clock, first copy */
+	int64_t held_ms;        /* loop clock, when it was first held */
 	struct list order_link; /* in the list of strays, or of those that are none */
 	unsigned int copies;    /* messages that settle with it */
 	uint32_t attempts;      /* failed stores, the fleet's count where Redis told it */
 	struct copy first;
-	struct event *behind; /* the newest of the messages that wait behind it, and so on; owned by struct events */
-	size_t bytes;         /* of the budget, copies included */
-	const char *type;
-	uint32_t type_len;
-	const char *message;   /* the bytes that were received: dead letters keep them */
-	const char *source;    /* of a profile, by its name; message is the payload then if there is an id. Else NULL */
-	const char *from;      /* who sent it, where neither source nor a sender's name says it; or NULL. Outlives it */
-	int64_t time_us;       /* its own time since 1970, if has_time */
-	struct slice payload;  /* inside message, or a constant */
+	struct event *behind;  /* the newest of the messages that wait behind it, and so on; owned by struct events */
+	size_t bytes;          /* of the budget, copies included */
 	char *reason;          /* why it is or may become a dead letter; heap, or NULL */
 	const uint8_t *digest; /* 32 bytes of SHA-256 over the message, if it was longer than what
 				* message keeps; else NULL */
-	uint64_t passed;       /* rows stored by this process when the event was put off first */
-	int64_t received_us;   /* loop clock, first copy */
-	int64_t lease_ms;      /* loop clock, before the claim was sent or renewed */
-	int64_t claim_ms;      /* part of the claim's value, in ms since 1970; never the same twice */
-	int64_t held_ms;       /* loop clock, when it was first held */
+	size_t size;           /* of the allocation */
+	const char *type;
+	uint32_t type_len;
+	const char *message;  /* the bytes that were received: dead letters keep them */
+	const char *source;   /* of a profile, by its name; message is the payload then if there is an id. Else NULL */
+	const char *from;     /* who sent it, where neither source nor a sender's name says it; or NULL. Outlives it */
+	int64_t time_us;      /* its own time since 1970, if has_time */
+	struct slice payload; /* inside message, or a constant */
+	uint64_t passed;      /* rows stored by this process when the event was put off first */
+	int64_t lease_ms;     /* loop clock, before the claim was sent or renewed */
+	int64_t claim_ms;     /* part of the claim's value, in ms since 1970; never the same twice */
 };
 
 /* All events of the process. */

@@ -1,0 +1,79 @@
+/* Pieces of slab.c: they do not overlap, are used again, and what nobody uses goes back. */
+#include "base/slab.h"
+
+#include <malloc.h>
+#include <stdint.h>
+
+#include "unit.h"
+
+enum { PIECES = 5000 };
+
+static unsigned char *pieces[PIECES];
+static size_t sizes[PIECES];
+
+static size_t size_of(size_t i)
+{
+	return 1 + i * 37 % 5000; /* some are too large for a slab */
+}
+
+static void take(size_t i)
+{
+	sizes[i] = size_of(i);
+	pieces[i] = slab_alloc(sizes[i]);
+	memset(pieces[i], (int)(i % 251), sizes[i]);
+}
+
+static void give_back(size_t i)
+{
+	for (size_t k = 0; k < sizes[i]; k++)
+		cr_assert_eq(pieces[i][k], i % 251, "piece %zu is another's, too", i);
+	slab_free(pieces[i], sizes[i]);
+}
+
+Test(slab, pieces_do_not_overlap)
+{
+	for (size_t i = 0; i < PIECES; i++)
+		take(i);
+	for (size_t i = 0; i < PIECES; i += 3)
+		give_back(i);
+	for (size_t i = 0; i < PIECES; i += 3)
+		take(i);
+	for (size_t i = 0; i < PIECES; i++)
+		give_back(PIECES - 1 - i);
+}
+
+Test(slab, piece_is_used_again)
+{
+	void *first = slab_alloc(300);
+	uintptr_t at = (uintptr_t)first;
+
+	slab_free(first, 300);
+	first = slab_alloc(299);
+#ifndef __SANITIZE_ADDRESS__
+	cr_assert_eq((uintptr_t)first, at);
+	cr_assert_eq(at % 64, 0);
+#endif
+	slab_free(first, 299);
+	(void)at;
+}
+
+Test(slab, what_is_unused_goes_back)
+{
+	size_t before = mallinfo2().uordblks, after;
+
+	for (size_t round = 0; round < 2; round++) {
+		for (size_t i = 0; i < PIECES; i++)
+			pieces[i] = slab_alloc(1000);
+		for (size_t i = 0; i < PIECES; i++)
+			slab_free(pieces[i], 1000);
+	}
+	after = mallinfo2().uordblks;
+	cr_assert_leq(after - before, 2 * 65536, "%zu bytes are kept", after - before);
+}
+
+Test(slab, room_is_what_is_charged)
+{
+	cr_assert_geq(slab_room(1), 1);
+	cr_assert_geq(slab_room(300), 300);
+	cr_assert_geq(slab_room(1 << 20), 1 << 20);
+}
