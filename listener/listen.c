@@ -18,6 +18,7 @@
 #include "base/counters.h"
 #include "road/rejected.h"
 #include "ops/overdue.h"
+#include "ops/report.h"
 #include "ops/service_manager.h"
 #include "net/ws.h"
 
@@ -46,7 +47,8 @@ struct listener {
 	uv_timer_t second;
 	struct overdue_watch unsettled;
 	struct service_manager *service_manager; /* NULL: there is none */
-	uint64_t drain_ms;                       /* loop clock: when draining began */
+	struct report report;
+	uint64_t drain_ms; /* loop clock: when draining began */
 	uint64_t goodbye_until;
 	int draining; /* parts that have not drained yet */
 	int status;
@@ -106,6 +108,8 @@ static void on_second(uv_timer_t *timer)
 	overdue_watch(&l->unsettled, pipeline_events(l->pipeline), (int64_t)uv_now(&l->loop),
 		      l->config->unsettled_warning_s * 1000);
 	rejected_watch((int64_t)uv_now(&l->loop));
+	if (report_is_due(&l->report))
+		pipeline_hasten_checkin(l->pipeline);
 }
 
 static void on_goodbye(uv_timer_t *timer)
@@ -317,6 +321,8 @@ static int open_parts(struct listener *l, char *error, size_t size)
 		return -1;
 	l->parts.ingest = l->ingest;
 	l->parts.sources = l->sources;
+	report_init(&l->report, &l->loop, &l->parts);
+	pipeline_on_checkin(l->pipeline, report_describe, &l->report);
 	return 0;
 }
 
@@ -345,6 +351,7 @@ int listen_run(struct config *config)
 		ingest_free(l->ingest);
 	admin_free(l->admin);
 	service_manager_free(l->service_manager);
+	report_free(&l->report);
 	free(l);
 	return status;
 }

@@ -31,12 +31,14 @@ extern const struct subcommand purge_command;
 extern const struct subcommand replay_command;
 extern const struct subcommand schema_command;
 extern const struct subcommand stats_duplicates;
+extern const struct subcommand status_command;
 extern const struct subcommand try_command;
 extern const struct subcommand record_command;
 
 /* In the order of --help. */
 /* clang-format off */
 static const struct subcommand *const commands[] = {
+	&status_command,
 	&explain_command,
 	&dead_letters_list,
 	&dead_letters_show,

@@ -245,7 +245,7 @@ static int run_explain(const struct invocation *in)
 	const struct explain_options *o = in->options;
 	struct history h = {.unread = json_array()};
 	struct slice id = {in->words[0], strlen(in->words[0])};
-	struct session *s = session_open(in->config);
+	struct session *s = session_open_to_read(in->config);
 	char *text;
 	int status;
 

@@ -237,3 +237,20 @@ int64_t redis_query_measure(struct redis_query *m)
 	resp_word(&m->command, MARK_DONE_HEAD);
 	return ask(m) == 0 && m->number ? m->number + TABLE_BYTES : 0;
 }
+
+int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size,
+			int64_t *number)
+{
+	int failed;
+
+	m->is_claimed = NULL;
+	m->text = text;
+	m->text_size = size;
+	resp_start(&m->command, n);
+	for (size_t i = 0; i < n; i++)
+		resp_word(&m->command, words[i]);
+	failed = ask(m);
+	m->text = NULL;
+	*number = m->number;
+	return failed;
+}

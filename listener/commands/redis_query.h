@@ -27,6 +27,11 @@ int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t
  * longer true. Claims stay. m may be NULL. Returns as above. */
 int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n, bool with_done);
 
+/* Runs a command of n words. text gets its answer if that is text, cut off to fit, *number if it is a number. Returns
+ * as above. */
+int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size,
+			int64_t *number);
+
 /* Bytes of Redis's memory that a done mark takes, by those that are there. 0: there are none, or Redis
  * does not answer. m may be NULL. */
 int64_t redis_query_measure(struct redis_query *m);

@@ -163,26 +163,29 @@ static int ask_version(struct session *s, int *version)
 	return rows ? 0 : -1;
 }
 
-static int prepare(struct session *s, bool may_create)
+/* What may be done to the schema. */
+enum aim { AIM_READ, AIM_UPGRADE, AIM_CREATE };
+
+static int prepare(struct session *s, enum aim aim)
 {
 	bool is_ours;
 	int version = 0;
 
 	if (inspect(s, &is_ours))
 		return -1;
-	if (!is_ours && !may_create)
+	if (!is_ours && aim != AIM_CREATE)
 		return dispatch_fail("database %s has no tables of wsonce: check --postgres", PQdb(s->conn));
 	if (is_ours && ask_version(s, &version))
 		return -1;
 	if (version > schema_version())
 		return dispatch_fail("the database has schema version %d and this program knows %d: use a newer wsonce",
 				     version, schema_version());
-	return version < schema_version() ? upgrade(s) : 0;
+	return version < schema_version() && aim != AIM_READ ? upgrade(s) : 0;
 }
 
 /* --- life --- */
 
-static struct session *connect_to(const struct config *config, bool may_create)
+static struct session *connect_to(const struct config *config, enum aim aim)
 {
 	char seconds[24];
 	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
@@ -198,7 +201,7 @@ static struct session *connect_to(const struct config *config, bool may_create)
 		return NULL;
 	}
 	PQsetNoticeProcessor(s->conn, on_notice, NULL);
-	if (prepare(s, may_create) == 0)
+	if (prepare(s, aim) == 0)
 		return s;
 	session_close(s);
 	return NULL;
@@ -206,12 +209,17 @@ static struct session *connect_to(const struct config *config, bool may_create)
 
 struct session *session_open(const struct config *config)
 {
-	return connect_to(config, false);
+	return connect_to(config, AIM_UPGRADE);
 }
 
 struct session *session_open_or_create(const struct config *config)
 {
-	return connect_to(config, true);
+	return connect_to(config, AIM_CREATE);
+}
+
+struct session *session_open_to_read(const struct config *config)
+{
+	return connect_to(config, AIM_READ);
 }
 
 void session_close(struct session *s)

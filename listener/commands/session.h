@@ -17,6 +17,8 @@ struct session *session_open(const struct config *config);
 
 /* The same, and makes the tables where there are none. */
 struct session *session_open_or_create(const struct config *config);
+/* The same as session_open, but changes nothing: the schema may be older than this program's. */
+struct session *session_open_to_read(const struct config *config);
 void session_close(struct session *s);
 
 /* Runs one statement; the n values are texts, NULL for an SQL NULL. Returns its rows, which the caller

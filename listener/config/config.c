@@ -12,7 +12,9 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/quantity.h"
 #include "config/check.h"
+#include "postgres/shown.h"
 #include "config/tokens.h"
 #include "config/value.h"
 #include "base/secret.h"
@@ -175,19 +177,16 @@ static const char listen_only[] =
 	"ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
 	"ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout admin admin-host";
 
-/* Where a value came from decides how a list is read, and how the error names the setting. */
-enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
-
 struct reader {
 	struct config *config;
 	const char *command;
-	enum origin list_origin[SETTINGS]; /* who filled the list last */
+	enum config_origin list_origin[SETTINGS]; /* who filled the list last */
 	struct slice file_text;
 	char *error;
 	size_t error_size;
 };
 
-static int fail(struct reader *r, const struct setting *s, enum origin origin, const char *what)
+static int fail(struct reader *r, const struct setting *s, enum config_origin origin, const char *what)
 {
 	const char *file = r->config->file ? r->config->file : "";
 
@@ -240,7 +239,8 @@ static void list_add(struct config_list *l, const char *text, size_t len)
 }
 
 /* Error texts show the value only where it cannot hold a secret. */
-static int check(struct reader *r, const struct setting *s, enum origin origin, const char *text, int64_t *number)
+static int check(struct reader *r, const struct setting *s, enum config_origin origin, const char *text,
+		 int64_t *number)
 {
 	const char *fault = value_fault(&s->form, text, number);
 	char what[300];
@@ -254,7 +254,7 @@ static int check(struct reader *r, const struct setting *s, enum origin origin, 
 	return fail(r, s, origin, what);
 }
 
-static int set_text(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+static int set_text(struct reader *r, const struct setting *s, enum config_origin origin, const char *text)
 {
 	char **at = member(r->config, s);
 
@@ -265,10 +265,10 @@ static int set_text(struct reader *r, const struct setting *s, enum origin origi
 	return 0;
 }
 
-static int add_item(struct reader *r, const struct setting *s, enum origin origin, const char *text, size_t len)
+static int add_item(struct reader *r, const struct setting *s, enum config_origin origin, const char *text, size_t len)
 {
 	struct config_list *l = member(r->config, s);
-	enum origin *last = &r->list_origin[s - settings];
+	enum config_origin *last = &r->list_origin[s - settings];
 
 	if (*last != origin) /* a stronger layer replaces the list, it does not add to it */
 		list_free(l);
@@ -283,7 +283,7 @@ static const char *find_key_fault(const char *text)
 }
 
 /* The value is checked as that of the other setting, and named as this one. */
-static int set_from_file(struct reader *r, const struct setting *s, enum origin origin, const char *path)
+static int set_from_file(struct reader *r, const struct setting *s, enum config_origin origin, const char *path)
 {
 	const struct setting *other = find_setting(s->flag, strlen(s->flag) - strlen("-file"));
 	char **at = member(r->config, s), *text = secret_read(path), what[300];
@@ -300,10 +300,12 @@ static int set_from_file(struct reader *r, const struct setting *s, enum origin 
 	}
 	free(*at);
 	*at = text;
+	if (other)
+		r->config->origins[other - settings] = (unsigned char)origin;
 	return 0;
 }
 
-static int set_switch(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+static int set_switch(struct reader *r, const struct setting *s, enum config_origin origin, const char *text)
 {
 	bool *at = member(r->config, s);
 	char what[120];
@@ -316,8 +318,9 @@ static int set_switch(struct reader *r, const struct setting *s, enum origin ori
 	return 0;
 }
 
-static int set_value(struct reader *r, const struct setting *s, enum origin origin, const char *text)
+static int set_value(struct reader *r, const struct setting *s, enum config_origin origin, const char *text)
 {
+	r->config->origins[s - settings] = (unsigned char)origin;
 	if (s->form.type == VALUE_SWITCH)
 		return set_switch(r, s, origin, text);
 	if (s->form.type == VALUE_FILE_OF || s->form.type == VALUE_KEY_FILE)
@@ -810,6 +813,92 @@ void config_start_log(const struct config *c)
 	while (strcmp(c->log_level, names[level]) != 0)
 		level++;
 	log_setup(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, c->instance_id);
+}
+
+/* --- what is in force --- */
+
+const char *config_origin_name(enum config_origin origin)
+{
+	static const char *const names[] = {"default", "file", "environment", "flag"};
+
+	return names[origin];
+}
+
+static char *show_number(enum value_type type, int64_t n)
+{
+	char text[30];
+
+	if (type == VALUE_SECONDS || (type == VALUE_MS && n % 1000 == 0))
+		return memory_strdup(quantity_print_seconds(type == VALUE_MS ? n / 1000 : n, text, sizeof(text)));
+	return memory_printf("%lld%s", (long long)n, type == VALUE_MS ? "ms" : "");
+}
+
+/* Variables of a feed may be keys, and so may what a URL has behind its host. */
+static char *show_text(enum value_type type, const char *text)
+{
+	switch (type) {
+	case VALUE_REDIS:
+	case VALUE_PROXY:
+	case VALUE_URLS:
+		return url_redact(text);
+	case VALUE_FEEDS:
+		return memory_printf("%.*s%s", (int)strcspn(text, "?"), text, strchr(text, '?') ? "?***" : "");
+	case VALUE_CONNINFO:
+		return postgres_show_conninfo(text);
+	case VALUE_SECRET:
+	case VALUE_KEY_FILE:
+		return memory_strdup("***");
+	default:
+		return memory_strdup(text);
+	}
+}
+
+static char *show_list(enum value_type type, const struct config_list *l)
+{
+	char *all = NULL;
+
+	for (size_t i = 0; i < l->count; i++) {
+		char *one = show_text(type, l->items[i]);
+		char *more = memory_printf("%s%s%s", all ? all : "", all ? "," : "", one);
+
+		free(one);
+		free(all);
+		all = more;
+	}
+	return all;
+}
+
+/* On the heap, or NULL. */
+static char *show(const struct config *c, const struct setting *s)
+{
+	const void *at = (const char *)c + s->offset;
+	const char *text;
+
+	if (value_is_list(s->form.type))
+		return show_list(s->form.type, at);
+	if (value_is_number(s->form.type))
+		return *(const int64_t *)at || s->fallback ? show_number(s->form.type, *(const int64_t *)at) : NULL;
+	if (s->form.type == VALUE_SWITCH)
+		return memory_strdup(*(const bool *)at ? "yes" : "no");
+	if (s->form.type == VALUE_FILE_OF)
+		return c->origins[s - settings] == FROM_DEFAULT ? NULL : memory_strdup("***");
+	text = *(const char *const *)at;
+	return text ? show_text(s->form.type, text) : NULL;
+}
+
+void config_each(const struct config *c, void (*each)(void *arg, const struct config_shown *shown), void *arg)
+{
+	static_assert(SETTINGS <= CONFIG_SETTINGS_MAX, "struct config has a place for the origin of each");
+
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const struct setting *s = &settings[i];
+		char *value = show(c, s);
+		struct config_shown shown = {s->flag, s->env, value, (enum config_origin)c->origins[i],
+					     value && strcmp(value, "***") == 0};
+
+		each(arg, &shown);
+		free(value);
+	}
 }
 
 static bool is_known_variable(const struct config *c, const char *name, size_t len)

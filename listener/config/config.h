@@ -21,6 +21,11 @@ struct config_list {
 	size_t count;
 };
 
+/* Where a value comes from; a later one is stronger. */
+enum config_origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
+
+#define CONFIG_SETTINGS_MAX 96
+
 struct config {
 	struct config_list sources;
 	struct config_list feed_specs; /* --feed, as written */
@@ -80,8 +85,24 @@ struct config {
 	struct webhooks webhooks;    /* of the file alone */
 	char *log_level;
 	char *log_format;
-	char *file; /* --config */
+	char *file;                                 /* --config */
+	unsigned char origins[CONFIG_SETTINGS_MAX]; /* enum config_origin of each, in the order of the table */
 };
+
+/* A setting as it is in force. Lives for the call. */
+struct config_shown {
+	const char *flag; /* without the dashes */
+	const char *env;
+	const char *value; /* as --flag takes it, secrets as ***; NULL: there is none */
+	enum config_origin origin;
+	bool is_secret; /* value does not say it */
+};
+
+/* Calls each for each setting, in the order of the table. */
+void config_each(const struct config *c, void (*each)(void *arg, const struct config_shown *shown), void *arg);
+
+/* default, file, environment or flag. */
+const char *config_origin_name(enum config_origin origin);
 
 /* Fills c: defaults, then the file, then the environment, then the flags argv[1..argc-1]. argv[0]
  * is the command: "listen" has all settings, every other one those that are not of listening alone.

@@ -37,6 +37,7 @@ struct source {
 	char error[200];
 	bool has_error_logged;  /* since the feed last worked */
 	int64_t last_message_s; /* since 1970; 0: none so far */
+	uint64_t messages;
 };
 
 struct sources {
@@ -125,6 +126,7 @@ static void on_message(void *arg, const char *message, size_t len)
 	struct source *s = arg;
 
 	s->last_message_s = time(NULL);
+	s->messages++;
 	if (pipeline_receive(ws_owner(s->sources->ws), message, len, s->shown_url, NULL))
 		count_as_working(s);
 }
@@ -268,6 +270,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 		.is_open = at->state == SOURCE_OPEN,
 		.is_ready = at->state == SOURCE_OPEN,
 		.last_message_s = at->last_message_s,
+		.messages = at->messages,
 	};
 }
 

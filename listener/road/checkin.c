@@ -5,7 +5,6 @@
  * guard would store late copies of them anew. */
 #include "road/checkin.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>
@@ -55,6 +54,8 @@ char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
 	if (c->max_age_s)
 		json_object_set_new(object, "max_age_s", json_integer((json_int_t)c->max_age_s));
 	describe_effects(object, c);
+	if (n->describe && !is_leaving)
+		json_object_set_new(object, "report", n->describe(n->arg));
 	duplicates_describe(object, now_ms);
 	text = json_dumps(object, JSON_COMPACT);
 	n->told_events = counters.persisted;

@@ -2,6 +2,7 @@
 #ifndef WSONCE_CHECKIN_H
 #define WSONCE_CHECKIN_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,9 @@ struct checkin {
 	const struct config *config;
 	char listener[300];   /* instance and boot nonce: unique in the fleet */
 	uint64_t told_events; /* of counters.persisted */
+	/* What else the listener tells of itself, an object that checkin_write takes over; NULL: nothing. */
+	json_t *(*describe)(void *arg);
+	void *arg;
 };
 
 void checkin_init(struct checkin *n, const struct config *config);

@@ -741,3 +741,8 @@ void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 	fleet_close(c->fleet, on_part_closed, c);
 	owners_close(c->owners, on_part_closed, c);
 }
+
+const char *claim_owner(const struct claim *c)
+{
+	return c->owner;
+}

@@ -99,4 +99,7 @@ uint64_t claim_unanswered(const struct claim *c);
 /* done is called from the loop when nothing of c is left. */
 void claim_close(struct claim *c, void (*done)(void *arg), void *arg);
 
+/* The name of this instance in its claims, and in the keys by which others know that it is alive. */
+const char *claim_owner(const struct claim *c);
+
 #endif

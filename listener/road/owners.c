@@ -19,7 +19,7 @@
 #include "redis/reply.h"
 #include "redis/resp.h"
 
-#define KEY_PREFIX   "wsonce:{alive}:" /* the braces keep all of them on one node of a cluster */
+#define KEY_PREFIX   OWNERS_KEY_PREFIX
 #define BEAT_MS      1000
 #define ALIVE_MS     "3000"
 #define HEARD_MS     1500 /* so long ago our own beat may have been, for us to judge others by theirs; */

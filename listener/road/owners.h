@@ -8,6 +8,10 @@
 
 #include "redis/connection.h"
 
+/* Of the key by which an owner tells that it is alive; its name with @ follows. The braces keep all of them on one node
+ * of a cluster. */
+#define OWNERS_KEY_PREFIX "wsonce:{alive}:"
+
 struct owners;
 
 /* Called from the loop, never from inside a call below: this owner's process is gone, or has not told for three

@@ -274,6 +274,18 @@ static void on_checked_in(void *arg, bool is_told, const char *answer)
 		p->on.on_unusable(p->on.arg, why, 1);
 }
 
+void pipeline_on_checkin(struct pipeline *p, json_t *(*describe)(void *arg), void *arg)
+{
+	p->checkin.describe = describe;
+	p->checkin.arg = arg;
+}
+
+void pipeline_hasten_checkin(struct pipeline *p)
+{
+	if (p->telling == TELLING_TOLD)
+		set_telling(p, TELLING_DUE);
+}
+
 /* --- cursors --- */
 
 void pipeline_put_cursor(struct pipeline *p, const struct cursor *cursor)

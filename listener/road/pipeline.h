@@ -71,6 +71,12 @@ void pipeline_read_cursors(struct pipeline *p, const char *const *sources, size_
  * any more, nor the cursors that were put. Ask pipeline_read_cursors, and the sources for what came since. */
 void pipeline_on_forgotten(struct pipeline *p, void (*fn)(void *arg), void *arg);
 
+/* describe gives what the listener tells of itself at each check-in, as in checkin.h. */
+void pipeline_on_checkin(struct pipeline *p, json_t *(*describe)(void *arg), void *arg);
+
+/* Something has changed that the next check-in should tell: it is due now. */
+void pipeline_hasten_checkin(struct pipeline *p);
+
 /* Takes a message that is known to be no event, with the reason, one sentence. */
 void pipeline_refuse(struct pipeline *p, const char *message, size_t len, const char *reason, struct sender *sender);
 

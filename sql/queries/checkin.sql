@@ -1,5 +1,5 @@
 -- What a listener tells once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving;
--- consumer, handler, targets, target_urls (digests by target): what it does with an event;
+-- consumer, handler, targets, target_urls (digests by target): what it does with an event; report: see ops/report.c;
 -- events, copies: what came since the last time; late: [id, ms ago] of copies that only the unique
 -- key found, each of which stands for late_weight of them. Tells the age at which rows were deleted.
 WITH checkin AS MATERIALIZED (
@@ -9,12 +9,12 @@ WITH checkin AS MATERIALIZED (
 	WHERE (l.listener = name AND is_leaving) OR (l.listener <> name AND seen_at < now() - interval '7 days')
 ), here AS (
 	INSERT INTO :schema.wsonce_listeners (listener, max_age_s, dedup_window_s, consumer, handler, targets,
-		target_urls)
+		target_urls, report)
 	SELECT name, (n->>'max_age_s')::bigint, (n->>'dedup_window_s')::bigint, n->>'consumer', n->>'handler',
 		ARRAY(SELECT t FROM pg_catalog.jsonb_array_elements_text(n->'targets') AS t ORDER BY t),
-		ARRAY(SELECT value FROM pg_catalog.jsonb_each_text(n->'target_urls') ORDER BY key)
+		ARRAY(SELECT value FROM pg_catalog.jsonb_each_text(n->'target_urls') ORDER BY key), n->'report'
 	FROM checkin WHERE NOT is_leaving
-	ON CONFLICT (listener) DO UPDATE SET seen_at = now()
+	ON CONFLICT (listener) DO UPDATE SET seen_at = now(), report = excluded.report
 ), late AS (
 	SELECT extract(epoch FROM now() - e.processed_at) * 1000 - (l->>1)::bigint AS ms
 	FROM checkin, pg_catalog.jsonb_array_elements(n->'late') AS l,

@@ -1,0 +1,187 @@
+/* fleet_text.c owns how the state of the fleet is shown to people: aligned columns that fit a terminal of 80, no
+ * colour, nothing that a terminal could take for a command. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "commands/fleet_state.h"
+
+/* Text of outside, in so many columns: cut off, or filled up. */
+static void put(const char *text, int width)
+{
+	int used = 0;
+
+	for (; text && *text && used < width; text++, used++)
+		putchar((unsigned char)*text >= ' ' && (unsigned char)*text < 0x7f ? *text : '?');
+	printf("%*s", width - used, "");
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text ? text : "";
+}
+
+static json_int_t number_of(const json_t *object, const char *name)
+{
+	return json_integer_value(json_object_get(object, name));
+}
+
+static double real_of(const json_t *object, const char *name)
+{
+	return json_number_value(json_object_get(object, name));
+}
+
+/* 12s, 5m12s, 3h04m, 12d03h: seven columns for years. */
+static const char *print_age(json_int_t s, char out[24])
+{
+	long long n = s;
+
+	if (n < 60)
+		snprintf(out, 24, "%llds", n);
+	else if (n < 3600)
+		snprintf(out, 24, "%lldm%02llds", n / 60, n % 60);
+	else if (n < 86400)
+		snprintf(out, 24, "%lldh%02lldm", n / 3600, n / 60 % 60);
+	else
+		snprintf(out, 24, "%lldd%02lldh", n / 86400, n / 3600 % 24);
+	return out;
+}
+
+static void print_servers(const json_t *state)
+{
+	const json_t *postgres = json_object_get(state, "postgres"), *redis = json_object_get(state, "redis");
+
+	fputs("postgres  ", stdout);
+	if (!json_is_true(json_object_get(postgres, "is_up"))) {
+		fputs("down\n", stdout);
+	} else {
+		put(text_of(postgres, "version"), (int)strcspn(text_of(postgres, "version"), " "));
+		printf(" %s, %.1f ms, synchronous_commit %s, schema %lld\n", text_of(postgres, "role"),
+		       real_of(postgres, "latency_ms"), text_of(postgres, "synchronous_commit"),
+		       (long long)number_of(postgres, "schema_version"));
+	}
+	fputs("redis     ", stdout);
+	if (json_is_null(redis))
+		fputs("none\n", stdout);
+	else if (!json_is_true(json_object_get(redis, "is_up")))
+		fputs("down\n", stdout);
+	else
+		printf("%.20s %.20s, %.1f ms, %.20s used, %.20s\n", text_of(redis, "version"), text_of(redis, "role"),
+		       real_of(redis, "latency_ms"), text_of(redis, "used_memory_human"),
+		       text_of(redis, "maxmemory_policy"));
+}
+
+static void print_listeners(const json_t *all)
+{
+	size_t i;
+	json_t *one;
+	char up[24], checkin[24];
+
+	printf("\n%-20s %-7s %7s %8s %5s %8s %8s %8s\n", "listener", "version", "up", "check-in", "alive", "recv/s",
+	       "stored/s", "oldest");
+	json_array_foreach(all, i, one)
+	{
+		put(text_of(one, "name"), 20);
+		putchar(' ');
+		put(text_of(one, "version"), 7);
+		printf(" %7s %8s %5s %8.1f %8.1f %6.1f s\n", print_age(number_of(one, "uptime_s"), up),
+		       print_age(number_of(one, "checkin_s"), checkin),
+		       json_is_true(json_object_get(one, "is_alive")) ? "yes" : "no", real_of(one, "received_per_s"),
+		       real_of(one, "stored_per_s"), (double)number_of(one, "oldest_ms") / 1000);
+	}
+}
+
+static void print_sources(const json_t *all, int width)
+{
+	size_t i;
+	json_t *one;
+	char age[24];
+
+	if (!json_array_size(all))
+		return;
+	printf("\n%-28s %-14s %-10s %8s %8s\n", "source", "listener", "state", "last", "msg/s");
+	json_array_foreach(all, i, one)
+	{
+		put(text_of(one, "name"), 28);
+		putchar(' ');
+		put(text_of(one, "listener"), 14);
+		putchar(' ');
+		put(text_of(one, "state"), 10);
+		printf(" %8s %8.1f\n",
+		       json_object_get(one, "silent_s") ? print_age(number_of(one, "silent_s"), age) : "never",
+		       real_of(one, "messages_per_s"));
+		if (*text_of(one, "error")) {
+			fputs("  ", stdout);
+			put(text_of(one, "error"), width - 2 < (int)strlen(text_of(one, "error"))
+							   ? width - 2
+							   : (int)strlen(text_of(one, "error")));
+			putchar('\n');
+		}
+	}
+}
+
+static double sum_of(const json_t *all, const char *name)
+{
+	double sum = 0;
+	size_t i;
+	json_t *one;
+
+	json_array_foreach(all, i, one) sum += real_of(one, name);
+	return sum;
+}
+
+static void print_counts(const json_t *state)
+{
+	const json_t *listeners = json_object_get(state, "listeners"), *outbox = json_object_get(state, "outbox");
+	char age[24];
+
+	printf("\nstored %.1f/s, duplicates %.1f/s, dead letters %.1f/min, %lld open\n",
+	       sum_of(listeners, "stored_per_s"), sum_of(listeners, "duplicates_per_s"),
+	       60 * sum_of(listeners, "dead_lettered_per_s"),
+	       (long long)number_of(json_object_get(state, "dead_letters"), "open"));
+	printf("outbox %lld pending, oldest %s, %lld dead\n", (long long)number_of(outbox, "pending"),
+	       print_age(number_of(outbox, "oldest_s"), age), (long long)number_of(outbox, "dead"));
+}
+
+static void print_differing(const json_t *all, int width)
+{
+	const char *flag, *value;
+	json_t *values, *who;
+
+	json_object_foreach((json_t *)all, flag, values)
+	{
+		printf("\n--%s differs:\n", flag);
+		json_object_foreach(values, value, who)
+		{
+			size_t n = json_array_size(who);
+
+			fputs("  ", stdout);
+			put(value, (int)strlen(value) < width - 40 ? (int)strlen(value) : width - 40);
+			printf(" (%zu: %.20s%s)\n", n, json_string_value(json_array_get(who, 0)), n > 1 ? ", ..." : "");
+		}
+	}
+}
+
+void fleet_state_print(const json_t *state, int width)
+{
+	size_t i;
+	json_t *problem;
+
+	printf("%-20s %*s\n", text_of(state, "status"), width - 22, text_of(state, "at"));
+	json_array_foreach(json_object_get(state, "problems"), i, problem)
+	{
+		const char *text = json_string_value(problem);
+
+		fputs("! ", stdout);
+		put(text, (int)strlen(text) < width - 2 ? (int)strlen(text) : width - 2);
+		putchar('\n');
+	}
+	putchar('\n');
+	print_servers(state);
+	print_listeners(json_object_get(state, "listeners"));
+	print_sources(json_object_get(state, "sources"), width);
+	print_counts(state);
+	print_differing(json_object_get(state, "differing_settings"), width);
+}

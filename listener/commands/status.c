@@ -1,0 +1,91 @@
+/* status.c owns `wsonce status`: the state of the fleet once, or again and again on a terminal. */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "commands/dispatch.h"
+#include "commands/fleet_state.h"
+#include "commands/interrupt.h"
+
+#define WIDTH 80
+
+struct status_options {
+	bool is_json;
+	bool is_watching;
+	int64_t every_us;
+};
+
+static const struct option status_options[] = {
+	{"json", OPTION_SWITCH, offsetof(struct status_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
+	{"watch", OPTION_SWITCH, offsetof(struct status_options, is_watching), NULL, 0, 0, NULL,
+	 "show it again and again, until interrupted"},
+	{"every", OPTION_SPAN, offsetof(struct status_options, every_us), "TIME", 0, 0, NULL,
+	 "how often with --watch; default 2s"},
+};
+
+static const struct status_options status_defaults = {.every_us = 2000000};
+
+/* At least 80, which every column is made for. */
+static int find_width(void)
+{
+	struct winsize size;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > WIDTH ? size.ws_col : WIDTH;
+}
+
+static enum fleet_health show(const struct invocation *in)
+{
+	const struct status_options *o = in->options;
+	enum fleet_health health;
+	json_t *state = fleet_state_read(in->config, &health);
+
+	/* Home, and then each line over the old one: no flicker, and what is not a terminal gets plain text. */
+	if (o->is_watching && isatty(STDOUT_FILENO))
+		fputs("\033[H\033[2J", stdout);
+	if (o->is_json) {
+		json_dumpf(state, stdout, o->is_watching ? JSON_COMPACT : JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		fleet_state_print(state, find_width());
+	}
+	fflush(stdout);
+	json_decref(state);
+	return health;
+}
+
+static int run_status(const struct invocation *in)
+{
+	const struct status_options *o = in->options;
+	struct timespec pause = {o->every_us / 1000000, o->every_us % 1000000 * 1000};
+	enum fleet_health health;
+
+	if (o->is_watching)
+		interrupt_watch();
+	do {
+		health = show(in);
+		if (o->is_watching && !interrupt_has_come())
+			nanosleep(&pause, NULL);
+	} while (o->is_watching && !interrupt_has_come() && !ferror(stdout));
+	return (int)health;
+}
+
+const struct subcommand status_command = {
+	.name = "status",
+	.arguments = "",
+	.summary = "how the whole fleet is",
+	.help = "Tells how the fleet is, as far as Postgres and Redis know: each listener, each source, what is "
+		"stored,\n"
+		"what waits, both servers, and settings that differ. Exit status 0: all is well; 1: degraded, events "
+		"are\n"
+		"stored all the same; 2: down.\n",
+	.options = status_options,
+	.option_count = sizeof(status_options) / sizeof(status_options[0]),
+	.options_size = sizeof(struct status_options),
+	.defaults = &status_defaults,
+	.run = run_status,
+};

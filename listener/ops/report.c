@@ -1,0 +1,155 @@
+/* report.c owns what a listener tells of itself at each check-in. The way there is road/checkin.c's, and
+ * commands/status.c reads it. */
+#include "ops/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "ops/overdue.h"
+
+#define PAUSE_MS 5000 /* between two reports */
+
+/* Settings that are each listener's own. */
+static const char own[] = " instance-id admin admin-host config log-level log-format ingest ";
+
+static json_t *describe_text(const char *text)
+{
+	return make_json(text, strlen(text));
+}
+
+static const char *name_redis(const struct report *r)
+{
+	const struct claim *claim = pipeline_claim(r->parts->pipeline);
+
+	if (!claim_is_used(claim))
+		return "none";
+	if (claim_is_refused(claim))
+		return "refuses";
+	return claim_is_ready(claim) ? "up" : "down";
+}
+
+/* --- sources --- */
+
+static uint64_t count_frames(const struct source_view *view)
+{
+	uint64_t n = view->messages;
+
+	for (size_t i = 0; view->profile && i <= view->profile->rule_count; i++)
+		n += view->rules[i].frames;
+	return n;
+}
+
+static json_t *describe_source(const struct source_view *view, uint64_t *told, int64_t now_s)
+{
+	uint64_t messages = count_frames(view);
+	json_t *source = json_pack("{s:o, s:s, s:b, s:o, s:I}", "name",
+				   describe_text(view->profile ? view->profile->name : view->url), "state", view->state,
+				   "is_ready", view->is_ready, "error", describe_text(view->error), "messages",
+				   (json_int_t)(messages - *told));
+
+	*told = messages;
+	if (view->last_message_s)
+		json_object_set_new(source, "silent_s", json_integer((json_int_t)(now_s - view->last_message_s)));
+	return source;
+}
+
+static json_t *describe_sources(struct report *r)
+{
+	json_t *all = json_array();
+	size_t n = r->parts->sources ? sources_count(r->parts->sources) : 0;
+
+	if (!r->messages)
+		r->messages = memory_calloc(n + 1, sizeof(*r->messages));
+	for (size_t i = 0; i < n; i++) {
+		struct source_view view = sources_view(r->parts->sources, i);
+
+		json_array_append_new(all, describe_source(&view, &r->messages[i], (int64_t)time(NULL)));
+	}
+	return all;
+}
+
+static uint64_t add_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static uint64_t hash_states(const struct report *r)
+{
+	uint64_t hash = add_text(UINT64_C(0xcbf29ce484222325), name_redis(r));
+
+	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++)
+		hash = add_text(hash, sources_view(r->parts->sources, i).is_ready ? "+" : "-");
+	return hash;
+}
+
+/* --- settings --- */
+
+static void add_setting(void *arg, const struct config_shown *shown)
+{
+	char word[60];
+
+	snprintf(word, sizeof(word), " %s ", shown->flag);
+	if (shown->value && !shown->is_secret && !strstr(own, word))
+		json_object_set_new(arg, shown->flag, describe_text(shown->value));
+}
+
+static json_t *describe_settings(const struct config *c)
+{
+	json_t *settings = json_object();
+
+	config_each(c, add_setting, settings);
+	return settings;
+}
+
+/* --- the whole --- */
+
+json_t *report_describe(void *arg)
+{
+	struct report *r = arg;
+	const struct admin_parts *p = r->parts;
+	const struct counters told = r->told;
+	int64_t now = (int64_t)uv_now(r->loop);
+	json_t *report = json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "version", WSONCE_VERSION, "owner",
+				   describe_text(claim_owner(pipeline_claim(p->pipeline))), "period_ms",
+				   (json_int_t)(now - r->told_ms), "uptime_s", (json_int_t)((now - r->began_ms) / 1000),
+				   "received", (json_int_t)(counters.received - told.received), "stored",
+				   (json_int_t)(counters.persisted - told.persisted), "duplicates",
+				   (json_int_t)(counters.duplicates - told.duplicates), "dead_lettered",
+				   (json_int_t)(counters.dead_lettered - told.dead_lettered));
+
+	json_object_set_new(report, "in_flight", json_integer((json_int_t)pipeline_events(p->pipeline)->messages));
+	json_object_set_new(report, "oldest_ms",
+			    json_integer((json_int_t)overdue_oldest_ms(pipeline_events(p->pipeline), now)));
+	json_object_set_new(report, "is_paused", json_boolean(pipeline_is_full(p->pipeline)));
+	json_object_set_new(report, "redis", json_string(name_redis(r)));
+	json_object_set_new(report, "producers",
+			    json_integer(p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0));
+	json_object_set_new(report, "sources", describe_sources(r));
+	json_object_set_new(report, "settings", describe_settings(p->config));
+	r->told = counters;
+	r->told_ms = now;
+	r->states = hash_states(r);
+	return report;
+}
+
+bool report_is_due(const struct report *r)
+{
+	return (int64_t)uv_now(r->loop) - r->told_ms >= PAUSE_MS && hash_states(r) != r->states;
+}
+
+void report_init(struct report *r, uv_loop_t *loop, const struct admin_parts *parts)
+{
+	*r = (struct report){.parts = parts, .loop = loop};
+	r->began_ms = r->told_ms = (int64_t)uv_now(loop);
+}
+
+void report_free(struct report *r)
+{
+	free(r->messages);
+	r->messages = NULL;
+}

@@ -1,0 +1,141 @@
+/* wsonce status: the fleet as Postgres and Redis know it, and the exit status for cron. */
+#include "support.h"
+#include "bench.h"
+
+#define WAIT_MS 20000
+
+TestSuite(status, .init = bench_open, .timeout = 120);
+
+static struct listener *start(const char *name, const char *flags, const char *source)
+{
+	return listener_start(&(struct listener_options){.database = db, .source = source, .is_redis_away = true},
+			      "--instance-id %s %s", name, flags);
+}
+
+/* The state, with this exit status; wsonce status says why it is another. */
+static json_t *read_state(int status)
+{
+	struct run run = run_on(db, "status");
+
+	cr_assert_eq(run.status, status, "status %d, not %d: %s%s", run.status, status, run.output, run.errors);
+	return run_json(db, status, "status --json");
+}
+
+static bool says(const char *part)
+{
+	struct run run = run_on(db, "status");
+
+	return strstr(run.output, part);
+}
+
+static const json_t *find(const json_t *all, const char *name)
+{
+	size_t i;
+	json_t *one;
+
+	json_array_foreach(all, i,
+			   one) if (strcmp(json_string_value(json_object_get(one, "name")), name) == 0) return one;
+	cr_assert(false, "no %s", name);
+	return NULL;
+}
+
+Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
+{
+	struct feed *feed = feed_new();
+	struct listener *a = start("web-1", "", feed_url(feed)), *b = start("web-2", "--claim-ttl 20", NULL);
+	char *source = suite_text("ws://127.0.0.1:%d/***", feed_port(feed));
+	const json_t *one;
+	json_t *state;
+
+	cr_assert(wait_until(says(" open "), WAIT_MS), "%s", run_on(db, "status").output);
+	state = read_state(0);
+	cr_assert_str_eq(json_string_value(json_object_get(state, "status")), "ok");
+	cr_assert_eq(json_array_size(json_object_get(state, "listeners")), 2);
+	one = find(json_object_get(state, "listeners"), "web-1");
+	cr_assert(json_is_true(json_object_get(one, "is_alive")));
+	cr_assert_str_eq(json_string_value(json_object_get(one, "version")), WSONCE_VERSION);
+	one = find(json_object_get(state, "sources"), source);
+	cr_assert_str_eq(json_string_value(json_object_get(one, "listener")), "web-1");
+	cr_assert_not_null(
+		json_object_get(json_object_get(json_object_get(state, "differing_settings"), "claim-ttl"), "20s"));
+	cr_assert_null(json_object_get(json_object_get(state, "differing_settings"), "instance-id"));
+	json_decref(state);
+	cr_assert_eq(listener_stop(b), 0);
+	feed_free(feed);
+	/* A source that is gone is told before the next minute. */
+	cr_assert(wait_until(run_on(db, "status").status == 1 && says("! web-1: source ws://127.0.0.1"), WAIT_MS), "%s",
+		  run_on(db, "status").output);
+	cr_assert_eq(listener_stop(a), 0);
+}
+
+Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_down)
+{
+	struct listener *a = start("web-1", "", NULL), *b = start("web-2", "", NULL);
+
+	json_decref(read_state(0));
+	listener_kill(b);
+	cr_assert(wait_until(run_on(db, "status").status == 1, WAIT_MS), "%s", run_on(db, "status").output);
+	cr_assert(says("! web-2 is gone and has not said goodbye"));
+	/* Long ago it is no problem any more. */
+	database_exec(db,
+		      "UPDATE wsonce_listeners SET seen_at = now() - interval '11 min' WHERE listener LIKE 'web-2%%'");
+	json_decref(read_state(0));
+	cr_assert_eq(listener_stop(a), 0);
+	json_decref(read_state(2));
+	cr_assert(says("! no listener is running"));
+	listener_free(b);
+}
+
+Test(status, servers_that_are_away_are_said, .init = bench_migrate)
+{
+	const char *const env[] = {"WSONCE_POSTGRES=host=127.0.0.1 port=1", "WSONCE_REDIS=redis://127.0.0.1:1/0", NULL};
+	struct run run = run_in(env, "status");
+
+	cr_assert_eq(run.status, 2);
+	cr_assert(strstr(run.output, "postgres  down\n") && strstr(run.output, "redis     down\n"), "%s", run.output);
+}
+
+Test(status, names_do_a_terminal_no_harm_and_lines_fit_eighty_columns)
+{
+	static const char *const env[] = {"WSONCE_INSTANCE_ID=a\x1b[2Jvery-long-name-of-a-listener-that-never-ends",
+					  NULL};
+	struct listener *l =
+		listener_start(&(struct listener_options){.database = db, .env = env, .without_waiting = true},
+			       "--source ws://127.0.0.1:1/%0100d", 0);
+	struct run run;
+	char *at;
+
+	cr_assert(wait_until(run_on(db, "status").status == 1, WAIT_MS));
+	run = run_on(db, "status");
+	cr_assert(!strchr(run.output, '\x1b'), "%s", run.output);
+	for (char *line = strtok_r(run.output, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
+		cr_assert_leq(strlen(line), 80, "%s", line);
+	listener_free(l);
+}
+
+Test(status, watching_ends_at_an_interrupt)
+{
+	struct process *p;
+
+	run_expect(db, 0, NULL, "migrate");
+	p = run_start_on(db, "status --watch --json --every 50ms");
+	cr_assert(wait_until(strstr(process_output(p), "}\n{"), WAIT_MS), "%s", process_output(p));
+	process_signal(p, SIGINT);
+	cr_assert_eq(process_wait(p, WAIT_MS), 2);
+}
+
+Test(status, a_role_that_may_not_read_a_table_is_told_so, .init = bench_migrate)
+{
+	char *role = database_text(db, "SELECT current_database() || '_reader'");
+	const char *const env[] = {suite_text("WSONCE_POSTGRES=%s user=%s", database_conninfo(db), role),
+				   "WSONCE_REDIS=none", NULL};
+	struct run run;
+
+	database_exec(db, "CREATE ROLE \"%s\" LOGIN; GRANT SELECT ON wsonce_listeners, wsonce_schema TO \"%s\"", role,
+		      role);
+	run = run_in(env, "status");
+	database_exec(db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
+	cr_assert_eq(run.status, 2);
+	cr_assert(strstr(run.output, "! cannot read outbox: ") && strstr(run.output, "permission denied"), "%s",
+		  run.output);
+}
