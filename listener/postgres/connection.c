@@ -265,7 +265,7 @@ static uint32_t read_epoch(const PGresult *result)
 
 static void read_rows(const struct postgres *p, const PGresult *result, struct postgres_answer *answer)
 {
-	const char *name = PQfname(result, 0);
+	const char *name = PQnfields(result) ? PQfname(result, 0) : NULL;
 
 	answer->has_epoch = name && strcmp(name, "wsonce_epoch") == 0 && PQntuples(result);
 	if (answer->has_epoch)

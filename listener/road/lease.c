@@ -1,9 +1,10 @@
 /* lease.c owns the lease of an exclusive source: asked for and renewed a few times a second, and given up before it can
  * be another's. In doubt it is lost: two connections to such a feed are refused, or see its events under two ids.
  *
- * In Redis it is a key with a time to live. The time counts from before the command was sent, so it ends here sooner
- * than there. Without Redis it is an advisory lock: Postgres lets go of it when the connection ends. It is the lock of
- * a transaction that stays open, which a pooler keeps on one connection; a session's lock would be anybody's. */
+ * In Redis it is a key with a time to live. Without Redis it is an advisory lock: Postgres lets go of it when the
+ * connection ends, or when the transaction has been idle for as long as that key lives, since its owner is frozen or
+ * cut off. It is the lock of a transaction that stays open, which a pooler keeps on one connection; a session's lock
+ * would be anybody's. In both the time counts from before the question was sent, so it ends here sooner than there. */
 #include "road/lease.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@
 #include "redis/resp.h"
 #include "release.lua.h"
 
-#define TTL_MS    1200 /* in Redis */
+#define TTL_MS    1200 /* in the server, after the last question */
 #define MARGIN_MS 300  /* of it, in which the owner ends the connection: more than ASK_MS, after which that is seen */
 #define ASK_MS    250  /* between two questions */
 #define LATE_MS   1000 /* an answer that is later ends Redis' connection */
@@ -44,10 +45,10 @@ struct lease {
 	struct resp command;
 	char *key;
 	char value[80];
-	char sql[200];
+	char sql[300];
 	bool is_asking;
 	int64_t asked_ms; /* loop clock */
-	int64_t until_ms; /* loop clock, ours in Redis */
+	int64_t until_ms; /* loop clock, ours in the server */
 	int open;         /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
@@ -76,6 +77,14 @@ static void lose(struct lease *l, const char *why)
 	l->owner.on_lost(l->owner.arg);
 }
 
+/* The server says that it is ours. */
+static void renew(struct lease *l)
+{
+	l->until_ms = l->asked_ms + TTL_MS - MARGIN_MS;
+	if (now_ms(l) < l->until_ms)
+		take(l);
+}
+
 /* --- in Redis --- */
 
 static void on_redis_answer(void *owner, void *arg, const struct redis_reply *reply)
@@ -92,9 +101,7 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 		lose(l, "another listener has it");
 		return;
 	}
-	l->until_ms = l->asked_ms + TTL_MS - MARGIN_MS;
-	if (now_ms(l) < l->until_ms)
-		take(l);
+	renew(l);
 }
 
 static void ask_redis(struct lease *l)
@@ -153,7 +160,7 @@ static void on_postgres_answer(void *owner, const struct postgres_answer *answer
 	} else if (l->step != STEP_LOCK) {
 		l->step = l->step == STEP_ROLLBACK ? STEP_BEGIN : STEP_LOCK;
 	} else if (answer->rows && *postgres_cell(answer, 0, 0, &len) == 't') {
-		take(l);
+		renew(l);
 	}
 }
 
@@ -185,8 +192,8 @@ static void ask_postgres(struct lease *l)
 
 	if (l->is_asking || postgres_state(l->postgres) != POSTGRES_READY)
 		return;
-	l->is_asking = postgres_query(l->postgres, texts[l->step], NULL, 0) == 0;
 	l->asked_ms = now_ms(l);
+	l->is_asking = postgres_query(l->postgres, texts[l->step], NULL, 0) == 0;
 }
 
 /* --- life --- */
@@ -195,7 +202,7 @@ static void on_timer(uv_timer_t *timer)
 {
 	struct lease *l = timer->data;
 
-	if (l->redis && l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
+	if (l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
 		lose(l, "it could not be renewed in time");
 	if (l->redis)
 		ask_redis(l);
@@ -243,8 +250,10 @@ static void open_postgres(struct lease *l, const struct config *config)
 		.owner = l,
 	};
 
-	snprintf(l->sql, sizeof(l->sql), "SELECT pg_catalog.pg_try_advisory_xact_lock(%lld)::text",
-		 (long long)number_of(config->claim_prefix, l->name));
+	snprintf(l->sql, sizeof(l->sql),
+		 "SELECT pg_catalog.pg_try_advisory_xact_lock(%lld)::text "
+		 "FROM pg_catalog.set_config('idle_in_transaction_session_timeout', '%d', true)",
+		 (long long)number_of(config->claim_prefix, l->name), TTL_MS);
 	l->postgres = postgres_open(l->loop, &settings);
 }
 

@@ -24,7 +24,7 @@ static struct listener *start(const char *redis, int i)
 								   .redis = redis,
 								   .without_ingest = true,
 								   .without_waiting = true},
-					"--config %s", config);
+					"--log-level debug --config %s", config);
 }
 
 static void start_both(const char *redis)
@@ -81,6 +81,7 @@ Test(lease, without_redis_a_session_of_postgres_has_it)
 {
 	start_both("none");
 	expect_takeover(listener_kill);
+	cr_assert(!listener_has_logged(both[1], "out of range"), "BEGIN has no columns to ask libpq for");
 }
 
 /* Its sessions belong to others between two transactions. */
@@ -91,13 +92,32 @@ Test(lease, without_redis_a_pooler_may_stand_between)
 	expect_takeover(listener_kill);
 }
 
-/* It cannot know that nobody else has it: the connection ends before the lease does. */
-Test(lease, one_that_stands_still_for_too_long_gives_way)
+static void expect_frozen_one_to_give_way(void)
 {
-	start_both(NULL);
 	process_signal(listener_process(both[0]), SIGSTOP);
 	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
 	process_signal(listener_process(both[0]), SIGCONT);
 	cr_assert(wait_until(feed_clients(feed) == 1, SETTLED_MS), "both have it");
 	cr_assert(wait_until(listener_page_has(both[0], "/api/status", "\"standby\""), SETTLED_MS));
+}
+
+/* It cannot know that nobody else has it: the connection ends before the lease does. */
+Test(lease, one_that_stands_still_for_too_long_gives_way)
+{
+	start_both(NULL);
+	expect_frozen_one_to_give_way();
+}
+
+/* Its transaction is idle for too long. */
+Test(lease, without_redis_one_that_stands_still_gives_way)
+{
+	start_both("none");
+	expect_frozen_one_to_give_way();
+}
+
+Test(lease, behind_a_pooler_one_that_stands_still_gives_way)
+{
+	is_pooled = true;
+	start_both("none");
+	expect_frozen_one_to_give_way();
 }
