@@ -97,14 +97,16 @@ static const char sql_consumer[] = "SELECT pg_catalog.set_config('wsonce.consume
 
 #define CONSUMER "pg_catalog.current_setting('wsonce.consumer')"
 
-#define UNSTORED(done) \
-	"CREATE TEMPORARY TABLE wsonce_unstored AS SELECT id, digest, pg_catalog.min(at) AS at FROM wsonce_expected " \
-	"AS x" \
-	" WHERE NOT EXISTS (SELECT FROM " done " event_id = x.id) GROUP BY id, digest"
+/* The list stands behind an OFFSET, since Citus does not join a table of the session with one that is distributed. */
+#define UNSTORED(table, condition) \
+	"CREATE TEMPORARY TABLE wsonce_unstored AS SELECT x.id, x.digest, pg_catalog.min(x.at) AS at FROM (SELECT * " \
+	"FROM " \
+	"wsonce_expected OFFSET 0) AS x LEFT JOIN " table " AS e ON " condition \
+	" e.event_id = x.id WHERE e.event_id IS NULL GROUP BY x.id, x.digest"
 
 static const char *const sql_unstored[] = {
-	UNSTORED(":schema.events WHERE"),
-	UNSTORED(":schema.processed_events WHERE consumer = " CONSUMER " AND"),
+	UNSTORED(":schema.events", ""),
+	UNSTORED(":schema.processed_events", "e.consumer = " CONSUMER " AND"),
 };
 
 /* What letters say of the rows of a table, by a row's offset: joined by id and by digest, each in one pass, however
@@ -148,11 +150,13 @@ static const char sql_page[] =
 
 static const char sql_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flight' WHERE n = ANY($1::bigint[])";
 
-#define STORED_NOW(done) "DELETE FROM wsonce_suspects AS u USING " done " u.found = 'missing' AND e.event_id = u.id"
+#define STORED_NOW(table, condition) \
+	"DELETE FROM wsonce_suspects WHERE n IN (SELECT u.n FROM (SELECT n, id FROM wsonce_suspects WHERE found = " \
+	"'missing' OFFSET 0) AS u JOIN " table " AS e ON " condition " e.event_id = u.id)"
 
 static const char *const sql_stored_now[] = {
-	STORED_NOW(":schema.events AS e WHERE"),
-	STORED_NOW(":schema.processed_events AS e WHERE consumer = " CONSUMER " AND"),
+	STORED_NOW(":schema.events", ""),
+	STORED_NOW(":schema.processed_events", "e.consumer = " CONSUMER " AND"),
 };
 
 static const char sql_letters_now[] = "UPDATE wsonce_suspects AS s SET found = 'open' FROM " KNOWN(

@@ -82,7 +82,8 @@ struct purge {
 	const struct config *config;
 	const struct purge_options *o;
 	int64_t started_ms;
-	struct tally tallies[PURGE_TABLES]; /* in the order of passes */
+	struct tally tallies[PURGE_TABLES];
+	bool is_distributed; /* by Citus */ /* in the order of passes */
 };
 
 static int run(struct purge *p, const char *sql)
@@ -126,14 +127,28 @@ static int begin(struct purge *p, const char *statement_timeout)
 	return rows ? 0 : -1;
 }
 
+/* Citus cannot lock rows that it finds in several shards: a step there waits for who has locked some. */
+static char *make_step(const struct purge *p, const struct pass *pass)
+{
+	static const char lock[] = " FOR UPDATE SKIP LOCKED";
+	char *sql = memory_strdup(pass->step_sql), *at = strstr(sql, lock);
+
+	if (at && p->is_distributed)
+		memmove(at, at + strlen(lock), strlen(at + strlen(lock)) + 1);
+	return sql;
+}
+
 static int step(struct purge *p, const struct pass *pass, struct tally *t, char **last)
 {
-	char batch[24];
+	char batch[24], *sql;
 	const char *values[] = {*last, t->cutoff, batch, STEP_LOOK};
 	struct pg_result *rows;
 
 	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
-	if (begin(p, "60s") || !(rows = session_ask(p->session, pass->step_sql, 4, values)))
+	sql = make_step(p, pass);
+	rows = begin(p, "60s") ? NULL : session_ask(p->session, sql, 4, values);
+	free(sql);
+	if (!rows)
 		return -1;
 	t->done += session_number(rows, 0, 0);
 	t->locked += session_number(rows, 0, 1) - session_number(rows, 0, 0);
@@ -324,6 +339,16 @@ static int purge(struct purge *p)
 	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
+static int find_shards(struct purge *p)
+{
+	struct pg_result *rows = session_ask(
+		p->session, "SELECT pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL", 0, NULL);
+
+	p->is_distributed = rows && session_flag(rows, 0, 0);
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
 static int run_purge(const struct invocation *in)
 {
 	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
@@ -334,7 +359,7 @@ static int run_purge(const struct invocation *in)
 	p.started_ms = clock_ms(CLOCK_MONOTONIC);
 	if (p.session && !p.o->is_dry)
 		indexes_make(p.session); /* if it fails, it said why; it takes longer, and finds the same */
-	guard = p.session ? prepare(&p) : RETENTION_GUARD_FAILED;
+	guard = p.session && find_shards(&p) == 0 ? prepare(&p) : RETENTION_GUARD_FAILED;
 	if (guard == RETENTION_GUARD_HOLDS)
 		status = purge(&p);
 	session_close(p.session);

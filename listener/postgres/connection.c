@@ -29,7 +29,7 @@
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
-#define LIMITS_SIZE 256
+#define LIMITS_SIZE 448
 
 /* The steps of POSTGRES_PREPARING. */
 enum step { STEP_INSPECT, STEP_ASK, STEP_LOCK, STEP_UPGRADE, STEP_IDENTIFY, STEP_EPOCH };
@@ -57,6 +57,7 @@ struct postgres {
 	bool is_limited;      /* its limits are set */
 	bool is_unreplicated; /* its wait for a synchronous standby was ended: its commit may yet vanish */
 	int64_t patience_ms;  /* of the next statement with locks; 0: the usual one */
+	bool is_by_key;       /* the next statement finds rows by their keys */
 	int64_t lock_ms;      /* the role's limits; 0: it has none */
 	int64_t statement_ms;
 	char error[400];                 /* of the last connection attempt */
@@ -366,6 +367,11 @@ static void send_step(struct postgres *p, enum step step, const char *sql)
 	free(text);
 }
 
+/* No plan then reads a table of many rows as a whole, whatever the statistics say of it. */
+static const char by_key_sql[] = ", pg_catalog.set_config('enable_hashjoin', 'off', true)"
+				 ", pg_catalog.set_config('enable_mergejoin', 'off', true)"
+				 ", pg_catalog.set_config('enable_seqscan', 'off', true)";
+
 static int64_t least(int64_t role_ms, int64_t ours_ms)
 {
 	return role_ms > 0 && role_ms < ours_ms ? role_ms : ours_ms;
@@ -383,6 +389,8 @@ static const char *print_limits(const struct postgres *p, char out[LIMITS_SIZE])
 				    (long long)least(p->lock_ms, least(p->patience_ms, lock_ms)),
 				    (long long)least(p->statement_ms, ms * 9 / 10 + 1));
 
+	if (p->is_by_key)
+		n += (size_t)snprintf(out + n, LIMITS_SIZE - n, "%s", by_key_sql);
 	if (PQserverVersion(p->conn) >= 140000)
 		snprintf(out + n, LIMITS_SIZE - n,
 			 ", pg_catalog.set_config('client_connection_check_interval', '%lld', true)",
@@ -665,7 +673,7 @@ static int begin(struct postgres *p, int is_sent)
 		lose(p, PQerrorMessage(p->conn));
 		return -1;
 	}
-	p->has_rows = p->is_limited = p->is_unreplicated = false;
+	p->has_rows = p->is_limited = p->is_unreplicated = p->is_by_key = false;
 	set_state(p, POSTGRES_BUSY);
 	start_deadline(p);
 	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
@@ -853,6 +861,11 @@ bool postgres_is_conninfo(const char *conninfo)
 void postgres_set_patience(struct postgres *p, int64_t lock_ms)
 {
 	p->patience_ms = lock_ms;
+}
+
+void postgres_find_by_key(struct postgres *p)
+{
+	p->is_by_key = true;
 }
 
 enum postgres_state postgres_state(const struct postgres *p)

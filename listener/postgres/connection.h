@@ -105,6 +105,9 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 /* For how long the next statements wait for a lock; 0: for most of the timeout. */
 void postgres_set_patience(struct postgres *p, int64_t lock_ms);
 
+/* The next statement, and that one alone, is to find rows by their keys, not to read a table as a whole. */
+void postgres_find_by_key(struct postgres *p);
+
 /* Runs a COPY ... FROM STDIN with these bytes, which must stay until on_answer is called. Else as
  * postgres_query. */
 int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len);

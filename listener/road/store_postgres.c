@@ -860,6 +860,8 @@ static int send_statement(struct store *s)
 			n += EFFECTS_VALUES;
 		}
 	}
+	if (is_find || s->job == JOB_BURY)
+		postgres_find_by_key(s->postgres);
 	return postgres_query(s->postgres, sql, values, n);
 }
 
@@ -928,6 +930,7 @@ static int checkin(struct store *s, const char *text)
 
 	assert(s->job == JOB_NONE);
 	postgres_set_patience(s->postgres, LOCK_MOST_MS);
+	postgres_find_by_key(s->postgres);
 	if (postgres_query(s->postgres, SQL_CHECKIN, &value, 1))
 		return -1;
 	s->job = JOB_CHECKIN;

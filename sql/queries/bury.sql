@@ -8,11 +8,11 @@ WITH letter AS MATERIALIZED (
 	SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[])
 	WITH ORDINALITY AS l (digest, event_id, reason, raw, sender, event_type, source, place)
 ), stored AS MATERIALIZED (
-	SELECT place FROM letter WHERE $10::bool AND CASE WHEN $9::text = ''
-		THEN EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = letter.event_id OFFSET 0)
-		ELSE EXISTS (SELECT FROM :schema.processed_events AS p WHERE p.consumer = $9 AND p.event_id =
-			letter.event_id OFFSET 0)
-	END
+	SELECT place FROM letter JOIN :schema.events AS e USING (event_id) WHERE $10::bool AND $9::text = ''
+	UNION ALL
+	SELECT place FROM letter JOIN :schema.processed_events AS p USING (event_id)
+	WHERE $10::bool AND $9::text <> '' AND p.consumer = $9
+	ORDER BY place
 ), written AS (
 	INSERT INTO :schema.dead_letters (digest, event_id, reason, raw, sender, event_type, source, instance_id,
 		consumer, seen)

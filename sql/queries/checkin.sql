@@ -17,8 +17,8 @@ WITH checkin AS MATERIALIZED (
 	ON CONFLICT (listener) DO UPDATE SET seen_at = now(), report = excluded.report
 ), late AS (
 	SELECT extract(epoch FROM now() - e.processed_at) * 1000 - (l->>1)::bigint AS ms
-	FROM checkin, pg_catalog.jsonb_array_elements(n->'late') AS l,
-		LATERAL (SELECT processed_at FROM :schema.events WHERE event_id = l->>0 OFFSET 0) AS e
+	FROM (SELECT l FROM checkin, pg_catalog.jsonb_array_elements(n->'late') AS l) AS given
+	JOIN :schema.events AS e ON e.event_id = l->>0
 ), late_copies AS (
 	SELECT CASE WHEN ms < 1 THEN 1 ELSE least(pg_catalog.floor(pg_catalog.log(2, ms)) + 2,
 		pg_catalog.jsonb_array_length(n->'copies')) END::int AS place,
