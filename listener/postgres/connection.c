@@ -259,6 +259,12 @@ static void judge(const struct postgres *p, const PGresult *result, struct postg
 		answer->result = POSTGRES_UNKNOWN;
 }
 
+/* Of its columns; NULL: it has none, and libpq would complain of the question. */
+static const char *first_name(const PGresult *result)
+{
+	return PQnfields(result) ? PQfname(result, 0) : NULL;
+}
+
 static uint32_t read_epoch(const PGresult *result)
 {
 	return PQgetisnull(result, 0, 0) ? 0 : (uint32_t)strtoul(PQgetvalue(result, 0, 0), NULL, 16);
@@ -266,7 +272,7 @@ static uint32_t read_epoch(const PGresult *result)
 
 static void read_rows(const struct postgres *p, const PGresult *result, struct postgres_answer *answer)
 {
-	const char *name = PQnfields(result) ? PQfname(result, 0) : NULL;
+	const char *name = first_name(result);
 
 	answer->has_epoch = name && strcmp(name, "wsonce_epoch") == 0 && PQntuples(result);
 	if (answer->has_epoch)
@@ -591,7 +597,7 @@ static int send_copy(struct postgres *p)
 
 static bool is_reset(const PGresult *result)
 {
-	const char *name = PQfname(result, 0);
+	const char *name = first_name(result);
 
 	return name && strcmp(name, "wsonce_reset") == 0;
 }
