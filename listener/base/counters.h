@@ -32,8 +32,9 @@
 	X(deferred_in_vain, "Deferred events that nobody had claimed when they were looked at.") \
 	X(hold_timeouts, "Held events sent to the store after twice the claim TTL.") \
 	X(batches, "INSERT and COPY statements that succeeded.") \
-	X(copies, "Batches stored by COPY.") \
-	X(copies_refused, "Batches that COPY refused, for a row that was there or for a bad one, and INSERT stored.") \
+	X(copy_statements, "Batches stored by COPY.") \
+	X(copy_statements_refused, \
+	  "Batches that COPY refused, for a row that was there or for a bad one, and INSERT stored.") \
 	X(batch_splits, "Batches split to isolate a row that Postgres refused.") \
 	X(rows_refused, "Rows that Postgres refused, each try counted.") \
 	X(rows_put_off, \

@@ -390,6 +390,10 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 		break;
 	case OUTCOME_REJECTED:
 		counters.dead_lettered += ev->copies;
+		rejected_add(ev->id_len   ? REJECTED_EVENT
+			     : ev->source ? REJECTED_PROFILE
+					  : REJECTED_MESSAGE,
+			     ev->copies);
 		if (ev->reason)
 			rejected_checkin(ev->reason, ev->message, ev->message_len);
 		break;

@@ -30,6 +30,18 @@ static struct {
 	int64_t told_ms;  /* the last line; 0: none so far */
 } rejected;
 
+static uint64_t classes[REJECTED_CLASSES];
+
+void rejected_add(enum rejected_class class, uint64_t messages)
+{
+	classes[class] += messages;
+}
+
+uint64_t rejected_count(enum rejected_class class)
+{
+	return classes[class];
+}
+
 /* The entry of this reason, or the one that makes room for it. */
 static struct reason *find(const char *text)
 {

@@ -5,6 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What kind of message became a dead letter, for metrics. */
+enum rejected_class {
+	REJECTED_MESSAGE, /* no event: not JSON, without an id, too long */
+	REJECTED_PROFILE, /* a frame that a profile refused, or whose event has no complete id */
+	REJECTED_EVENT,   /* it has an id, and is too old, or Postgres refused it */
+	REJECTED_CLASSES,
+};
+#define REJECTED_CLASS_NAMES "message", "profile", "event"
+
+/* Counts so many messages of a class, and tells how many were counted since the start. */
+void rejected_add(enum rejected_class class, uint64_t messages);
+uint64_t rejected_count(enum rejected_class class);
+
 /* A message has become a dead letter, for this reason. Keeps the heads of both. */
 void rejected_checkin(const char *reason, const char *message, size_t len);
 

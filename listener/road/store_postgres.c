@@ -459,7 +459,7 @@ static void lower_limit(struct store *s, const struct postgres_answer *answer)
 /* Nothing of it is stored. INSERT passes over rows that are there, and finds out which one is bad. */
 static void insert_instead(struct store *s)
 {
-	counters.copies_refused++;
+	counters.copy_statements_refused++;
 	caution_raise(s->has_looked ? &s->looked : &s->blind);
 	s->job = JOB_INSERT;
 	send_range(s);
@@ -472,7 +472,7 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 		insert_instead(s);
 		return;
 	}
-	counters.copies++;
+	counters.copy_statements++;
 	caution_lower(s->has_looked ? &s->looked : &s->blind);
 	report_stored(s);
 }

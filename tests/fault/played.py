@@ -24,7 +24,7 @@ PATHS = (
     Path("COPYs", "copies", 5, "net-copy-cut", (PLAIN,)),
     Path("COPYs cut", None, 1, "net-copy-cut", (PLAIN,)),
     Path("looks before COPY", None, 1, "net-copy-cut", (PLAIN,)),
-    Path("COPYs refused", "copies_refused", 1, "pg-hold,net-copy-cut", (PLAIN,)),
+    Path("COPYs refused", "copy_statements_refused", 1, "pg-hold,net-copy-cut", (PLAIN,)),
     Path("statements alone with effects", None, 1, "handler-raise,pg-refuse", (EFFECTS, CONSUMER)),
     Path("batches halved", "batch_splits", 5, "pg-refuse,pg-hold"),
     Path("rows refused", "rows_refused", 5, "pg-refuse,handler-raise"),

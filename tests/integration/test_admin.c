@@ -152,7 +152,7 @@ static bool is_name(const char *s, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (!isalnum((unsigned char)s[i]) && s[i] != '_' && s[i] != ':')
 			return false;
-	return n > 7 && strncmp(s, "wsonce_", 7) == 0;
+	return (n > 7 && strncmp(s, "wsonce_", 7) == 0) || (n > 8 && strncmp(s, "process_", 8) == 0);
 }
 
 static int find(char (*names)[80], int n, const char *name)

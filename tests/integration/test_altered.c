@@ -119,11 +119,11 @@ Test(altered, without_the_key_no_batch_is_stored_twice_by_copy)
 {
 	send_batch();
 	expect_acks("persisted");
-	cr_assert_eq(listener_metric(listener, "wsonce_copies_total"), 1);
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_total"), 1);
 	drop_key();
 	send_batch();
 	expect_away("lets an event be stored twice");
-	cr_assert_eq(listener_metric(listener, "wsonce_copies_refused_total"), 1);
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_refused_total"), 1);
 	cr_assert_eq(bench_rows(), COPIED);
 	restore_key();
 	expect_acks("duplicate");

@@ -58,8 +58,8 @@ static void expect_acks(int persisted, int duplicate, int rejected)
 
 static void expect_copies(double stored, double refused)
 {
-	cr_assert_eq(listener_metric(listener, "wsonce_copies_total"), stored);
-	cr_assert_eq(listener_metric(listener, "wsonce_copies_refused_total"), refused);
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_total"), stored);
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_refused_total"), refused);
 }
 
 Test(copy_in, a_batch_without_a_known_row_is_copied)

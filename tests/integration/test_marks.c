@@ -170,7 +170,7 @@ Test(marks, a_copy_stored_by_another_way_tells_the_epoch_as_well)
 		cr_assert(peer_sendf(p, "{\"event_id\":\"c-%d\",\"payload\":{}}", i));
 	for (int i = 0; i < 400; i++)
 		peer_recv(p, ACK_MS);
-	cr_assert_gt(listener_metric(l, "wsonce_copies_total"), 0);
+	cr_assert_gt(listener_metric(l, "wsonce_copy_statements_total"), 0);
 	cr_assert(wait_until(listener_metric(l, "wsonce_postgres_connects_total") == 2, ACK_MS));
 	cr_assert_eq(rows(db), 400);
 }

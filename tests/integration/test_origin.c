@@ -76,7 +76,7 @@ Test(origin, so_do_the_rows_of_a_copy)
 	fleet_unlock(lock);
 	for (int i = 0; i < COPIED + 1; i++)
 		cr_assert_not_null(peer_recv(producer, WAIT_MS));
-	cr_assert_eq(listener_metric(listener, "wsonce_copies_total"), 1);
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_total"), 1);
 	expect_origin("c-100", "ingest here t");
 	expect_origin("c-101", "ingest here 1700000000 t");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE source = 'ingest' AND instance = 'here'"),

@@ -97,7 +97,7 @@ Test(session, a_trigger_that_sets_the_search_path_moves_no_rows)
 		}
 	}
 	must_be_in_public(900);
-	cr_assert_gt(listener_metric(listener, "wsonce_copies_total"), 0);
+	cr_assert_gt(listener_metric(listener, "wsonce_copy_statements_total"), 0);
 }
 
 /* --- names --- */

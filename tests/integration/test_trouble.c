@@ -175,7 +175,7 @@ Test(trouble, what_a_trigger_keeps_back_of_a_copy_is_refused)
 	}
 	ack_expect_rejected(producer, "kept", "suppressed");
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 201);
-	cr_assert_eq(listener_metric(listener, "wsonce_copies_refused_total"), 1);
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_refused_total"), 1);
 	cr_assert_eq(listener_metric(listener, "wsonce_store_retries_total"), 0, "there was no trouble");
 }
 

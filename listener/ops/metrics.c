@@ -1,0 +1,343 @@
+/* metrics.c owns /metrics, in Prometheus' text format, version 0.0.4. Each name is written in one place; the list of
+ * counters is in base/counters.h. */
+#include "ops/metrics.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "ops/overdue.h"
+#include "road/rejected.h"
+
+static int64_t started_s; /* Unix time */
+
+static void put_type(FILE *out, const char *name, const char *type, const char *meaning)
+{
+	fprintf(out, "# HELP wsonce_%s %s\n# TYPE wsonce_%s %s\n", name, meaning, name, type);
+}
+
+static void put_counter(void *arg, const char *name, const char *meaning, uint64_t value)
+{
+	fprintf(arg, "# HELP wsonce_%s_total %s\n# TYPE wsonce_%s_total counter\nwsonce_%s_total %llu\n", name, meaning,
+		name, name, (unsigned long long)value);
+}
+
+static void put_gauge(FILE *out, const char *name, const char *meaning, double value)
+{
+	put_type(out, name, "gauge", meaning);
+	fprintf(out, "wsonce_%s %.17g\n", name, value);
+}
+
+static void put_histogram(FILE *out, const char *name, const char *meaning, const struct histogram *h)
+{
+	static const double bounds[] = HISTOGRAM_BOUNDS_MS;
+	uint64_t sum = 0;
+
+	fprintf(out, "# HELP wsonce_%s_seconds %s\n# TYPE wsonce_%s_seconds histogram\n", name, meaning, name);
+	for (int i = 0; i < HISTOGRAM_BUCKETS - 1; i++) {
+		sum += h->buckets[i];
+		fprintf(out, "wsonce_%s_seconds_bucket{le=\"%g\"} %llu\n", name, bounds[i] / 1000,
+			(unsigned long long)sum);
+	}
+	fprintf(out, "wsonce_%s_seconds_bucket{le=\"+Inf\"} %llu\n", name, (unsigned long long)h->count);
+	fprintf(out, "wsonce_%s_seconds_sum %.6f\nwsonce_%s_seconds_count %llu\n", name, h->sum_ms / 1000, name,
+		(unsigned long long)h->count);
+}
+
+static size_t sources_open_count(const struct sources *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; s && i < sources_count(s); i++)
+		n += sources_view(s, i).is_open;
+	return n;
+}
+
+static void put_label(FILE *out, const char *text)
+{
+	for (; *text; text++)
+		if (*text == '"' || *text == '\\')
+			fprintf(out, "\\%c", *text);
+		else
+			fputc((unsigned char)*text < ' ' || (unsigned char)*text > '~' ? '?' : *text, out);
+}
+
+/* A source's own labels: its number, as two may have the same URL, and the URL. */
+static void put_source(FILE *out, const char *name, size_t i, const char *url, int64_t value)
+{
+	fprintf(out, "wsonce_%s{source=\"%zu\",url=\"", name, i + 1);
+	put_label(out, url);
+	fprintf(out, "\"} %lld\n", (long long)value);
+}
+
+/* A line for each rule of each profile, and one for what matched none: their number is the profiles'. */
+static void put_rules(FILE *out, const struct sources *s, const char *name, const char *meaning, size_t offset)
+{
+	bool has_type = false;
+
+	for (size_t i = 0; s && i < sources_count(s); i++) {
+		struct source_view view = sources_view(s, i);
+
+		for (size_t r = 0; view.profile && r <= view.profile->rule_count; r++) {
+			const char *rule = r == view.profile->rule_count ? "" : view.profile->rules[r].name;
+			char number[24];
+
+			snprintf(number, sizeof(number), "#%zu", r + 1);
+
+			if (!has_type)
+				put_type(out, name, "counter", meaning);
+			has_type = true;
+			fprintf(out, "wsonce_%s{source=\"", name);
+			put_label(out, view.profile->name);
+			fprintf(out, "\",rule=\"");
+			put_label(out, rule ? rule : number);
+			fprintf(out, "\"} %llu\n",
+				(unsigned long long)*(const uint64_t *)(const void *)((const char *)&view.rules[r] +
+										      offset));
+		}
+	}
+}
+
+/* A line for each profile that says where its numbers are. */
+static void put_numbering(FILE *out, const struct sources *s, const char *name, const char *meaning, size_t offset)
+{
+	bool has_type = false;
+
+	for (size_t i = 0; s && i < sources_count(s); i++) {
+		struct source_view view = sources_view(s, i);
+
+		if (!view.profile || !view.profile->gap.contiguous)
+			continue;
+		if (!has_type)
+			put_type(out, name, "counter", meaning);
+		has_type = true;
+		fprintf(out, "wsonce_%s{source=\"", name);
+		put_label(out, view.profile->name);
+		fprintf(out, "\"} %llu\n",
+			(unsigned long long)*(const uint64_t *)(const void *)((const char *)&view.numbering + offset));
+	}
+}
+
+static void put_all_rules(FILE *out, const struct sources *s)
+{
+	put_rules(out, s, "feed_frames_total", "Frames that matched this rule; rule \"\": none.",
+		  offsetof(struct rule_count, frames));
+	put_rules(out, s, "feed_events_total", "Events in them.", offsetof(struct rule_count, events));
+	put_rules(out, s, "feed_frames_without_events_total", "Those of them that held no event.",
+		  offsetof(struct rule_count, nothing));
+	put_rules(out, s, "feed_rejected_total", "Dead letters that they became, whole or in part.",
+		  offsetof(struct rule_count, rejected));
+	put_rules(out, s, "feed_replies_total", "Replies to them.", offsetof(struct rule_count, sends));
+	put_numbering(out, s, "feed_gaps_total", "Holes in the source's numbering.",
+		      offsetof(struct numbering_count, gaps));
+	put_numbering(out, s, "feed_missing_total", "Numbers in those holes.",
+		      offsetof(struct numbering_count, missing));
+}
+
+static void put_sources(FILE *out, const struct sources *s)
+{
+	size_t count = s ? sources_count(s) : 0;
+
+	put_gauge(out, "sources", "Sources configured.", (double)count);
+	put_gauge(out, "sources_open", "Sources connected.", (double)sources_open_count(s));
+	put_type(out, "source_up", "gauge", "1 while this source is connected.");
+	for (size_t i = 0; i < count; i++)
+		put_source(out, "source_up", i, sources_view(s, i).url, sources_view(s, i).is_open);
+	put_type(out, "source_last_message_timestamp_seconds", "gauge",
+		 "Unix time of this source's last message; 0 if there was none.");
+	for (size_t i = 0; i < count; i++)
+		put_source(out, "source_last_message_timestamp_seconds", i, sources_view(s, i).url,
+			   sources_view(s, i).last_message_s);
+	put_all_rules(out, s);
+}
+
+/* Of the events here, and of the deliveries wherever they are. */
+static int64_t oldest_ms(const struct admin_parts *p, int64_t now_ms)
+{
+	int64_t here = overdue_oldest_ms(pipeline_events(p->pipeline), now_ms);
+	int64_t pending = p->relay ? relay_backlog(p->relay)->oldest_ms : 0;
+
+	return here > pending ? here : pending;
+}
+
+static void put_targets(FILE *out, const struct relay *r)
+{
+	put_type(out, "deliveries_total", "counter", "Webhook delivery attempts by outcome.");
+	for (size_t i = 0; i < relay_targets(r); i++)
+		for (int o = 0; o < TARGET_OUTCOMES; o++)
+			fprintf(out, "wsonce_deliveries_total{target=\"%s\",outcome=\"%s\"} %llu\n",
+				relay_target(r, i)->webhook->name, target_outcome_name((enum target_outcome)o),
+				(unsigned long long)relay_target(r, i)->ended[o]);
+	put_type(out, "deliveries_in_flight", "gauge", "Webhook requests in flight.");
+	for (size_t i = 0; i < relay_targets(r); i++)
+		fprintf(out, "wsonce_deliveries_in_flight{target=\"%s\"} %zu\n", relay_target(r, i)->webhook->name,
+			relay_target(r, i)->at_work);
+	put_type(out, "webhook_paused", "gauge", "1 while a webhook is paused because it fails.");
+	for (size_t i = 0; i < relay_targets(r); i++)
+		fprintf(out, "wsonce_webhook_paused{target=\"%s\"} %d\n", relay_target(r, i)->webhook->name,
+			relay_target(r, i)->state != TARGET_OPEN);
+	put_gauge(out, "outbox_pending", "Pending deliveries of the whole fleet; counted up to 20000.",
+		  (double)relay_backlog(r)->pending);
+	put_gauge(out, "outbox_oldest_seconds", "How long the oldest delivery has been pending; 0 if there is none.",
+		  (double)relay_backlog(r)->oldest_ms / 1000);
+}
+
+struct token_sums {
+	uint64_t connections, messages, rejected;
+};
+
+/* Of all tokens with this name, of which there are two while one is replaced by the next. */
+static struct token_sums sum_tokens(const struct token *t, const char *name)
+{
+	struct token_sums sums = {0, 0, 0};
+
+	for (; t; t = t->next) {
+		if (strcmp(t->name, name) != 0)
+			continue;
+		sums.connections += t->connections;
+		sums.messages += t->messages;
+		sums.rejected += t->rejected;
+	}
+	return sums;
+}
+
+static bool is_first_of_name(const struct token *first, const struct token *t)
+{
+	while (strcmp(first->name, t->name) != 0)
+		first = first->next;
+	return first == t;
+}
+
+static void put_tokens(FILE *out, const struct token *first)
+{
+	static const char *const names[] = {"token_connections", "token_messages_total", "token_rejected_total"};
+	static const char *const meanings[] = {"Connected producers by token name.",
+					       "Messages received from producers, by token name.",
+					       "Messages of producers that became dead letters, by token name."};
+
+	for (int i = 0; first && i < 3; i++) {
+		put_type(out, names[i], i ? "counter" : "gauge", meanings[i]);
+		for (const struct token *t = first; t; t = t->next) {
+			struct token_sums sums = sum_tokens(t, t->name);
+			uint64_t values[] = {sums.connections, sums.messages, sums.rejected};
+
+			if (is_first_of_name(first, t))
+				fprintf(out, "wsonce_%s{token=\"%s\"} %llu\n", names[i], t->name,
+					(unsigned long long)values[i]);
+		}
+	}
+}
+
+/* A metric that each process has under the same name, whatever program it is. */
+static void put_process(FILE *out, const char *name, const char *type, const char *meaning, double value)
+{
+	fprintf(out, "# HELP process_%s %s\n# TYPE process_%s %s\nprocess_%s %.17g\n", name, meaning, name, type, name,
+		value);
+}
+
+static double cpu_seconds(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/* The entries of /proc/self/fd, but for the one that is open to count them. */
+static size_t open_files(void)
+{
+	DIR *files = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	size_t n = 0;
+
+	while (files && (entry = readdir(files)))
+		n += *entry->d_name != '.';
+	if (files)
+		closedir(files);
+	return n ? n - 1 : 0;
+}
+
+/* As Prometheus' own clients have them: instrumentation of processes, "Writing client libraries". Memory is what
+ * the kernel counts (proc(5), statm). */
+static void put_processes(FILE *out)
+{
+	double pages[2] = {0, 0}, page = (double)sysconf(_SC_PAGESIZE);
+	FILE *in = fopen("/proc/self/statm", "r");
+	struct rlimit files = {0, 0};
+
+	if (in) {
+		if (fscanf(in, "%lf %lf", &pages[0], &pages[1]) != 2)
+			pages[0] = pages[1] = 0;
+		fclose(in);
+	}
+	getrlimit(RLIMIT_NOFILE, &files);
+	put_process(out, "cpu_seconds_total", "counter", "CPU time, user and system.", cpu_seconds());
+	put_process(out, "resident_memory_bytes", "gauge", "Resident memory.", pages[1] * page);
+	put_process(out, "virtual_memory_bytes", "gauge", "Virtual memory.", pages[0] * page);
+	put_process(out, "open_fds", "gauge", "Open files.", (double)open_files());
+	put_process(out, "max_fds", "gauge", "How many files may be open.", (double)files.rlim_cur);
+	put_process(out, "start_time_seconds", "gauge", "Unix time of the start.", (double)started_s);
+}
+
+/* Their classes are few and fixed; the reasons are in the table, and grouped by `wsonce dead-letters list`. */
+static void put_letters(FILE *out)
+{
+	static const char *const names[] = {REJECTED_CLASS_NAMES};
+
+	put_type(out, "dead_letters_total", "counter",
+		 "Messages recorded as dead letters: no event (message), refused by a profile (profile), or an event "
+		 "that is too old or that Postgres refused (event).");
+	for (int i = 0; i < REJECTED_CLASSES; i++)
+		fprintf(out, "wsonce_dead_letters_total{class=\"%s\"} %llu\n", names[i],
+			(unsigned long long)rejected_count((enum rejected_class)i));
+}
+
+void metrics_start(void)
+{
+	started_s = (int64_t)time(NULL);
+}
+
+void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
+{
+	const struct events *events = pipeline_events(p->pipeline);
+	const struct claim *claim = pipeline_claim(p->pipeline);
+	const char *why;
+
+	put_type(out, "build_info", "gauge", "1; the version is in the label.");
+	fprintf(out, "wsonce_build_info{version=\"%s\"} 1\n", WSONCE_VERSION);
+	put_processes(out);
+	counters_each(put_counter, out);
+	put_letters(out);
+	put_gauge(out, "in_flight", "Messages received and not settled.", (double)events->messages);
+	put_gauge(out, "oldest_unsettled_seconds",
+		  "Age of the oldest unsettled event or pending delivery; 0 if there is none.",
+		  (double)oldest_ms(p, now_ms) / 1000);
+	put_gauge(out, "in_flight_bytes", "Bytes of the budget in use.", (double)pipeline_bytes(p->pipeline));
+	put_gauge(out, "in_flight_bytes_limit", "The budget.", (double)p->config->inflight_bytes);
+	put_gauge(out, "paused", "1 while reading is paused at the memory limit.", pipeline_is_full(p->pipeline));
+	put_gauge(out, "ingest_paused", "1 while producers are not read because they use up their share of memory.",
+		  pipeline_is_full_for_producers(p->pipeline));
+	if (claim_is_used(claim))
+		put_gauge(out, "redis_up", "1 while claims can be made; absent with --redis none.",
+			  claim_is_ready(claim) && !claim_is_refused(claim));
+	put_gauge(out, "postgres_up", "1 while rows can be stored.", pipeline_can_store(p->pipeline, &why));
+	put_sources(out, p->sources);
+	put_gauge(out, "ingest_connections", "Producers connected.",
+		  p->ingest ? (double)ingest_connections(p->ingest) : 0);
+	if (p->ingest)
+		put_tokens(out, ingest_tokens(p->ingest));
+	put_type(out, "events", "gauge", "Events in memory by state.");
+	for (int i = 0; i < EVENT_STATES - 1; i++)
+		fprintf(out, "wsonce_events{state=\"%s\"} %zu\n", event_state_name((enum event_state)i),
+			events->counts[i]);
+	if (p->relay)
+		put_targets(out, p->relay);
+	put_histogram(out, "commit_latency", "Time from receiving a message to its commit.", &commit_latency);
+	put_histogram(out, "duplicate_delay", "Time from an event's claim to the arrival of a further copy.",
+		      &duplicate_delay);
+}
