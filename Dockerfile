@@ -17,6 +17,9 @@ RUN make -j2 programs && strip build/wsonce build/wsonce-source build/wsonce-pro
 	| while read -r library; do dpkg-query -S "*/$library"; done | sed 's/:.*//' | sort -u >build/packages
 
 FROM debian:${DEBIAN_RELEASE}-slim
+LABEL org.opencontainers.image.title="wsonce" org.opencontainers.image.version="0.1.0" \
+	org.opencontainers.image.description="Stores each event of a WebSocket feed once, whoever listens" \
+	org.opencontainers.image.licenses="MIT"
 COPY --from=build /src/build/packages /tmp/packages
 # libwebsockets-evlib-uv is loaded at run time, so no linker asks for it.
 RUN apt-get update && apt-get install -y --no-install-recommends $(cat /tmp/packages) libwebsockets-evlib-uv ca-certificates \
