@@ -249,6 +249,10 @@ static int on_key(void *ctx, const unsigned char *key, size_t len)
 		t->matched = level;
 		if (!is_step(e, t, level, key, len))
 			continue;
+		if ((t->seen & 1u << level) && t == e->time && e->is_time_forgiven) {
+			e->is_time_void = true;
+			continue;
+		}
 		if (t->seen & 1u << level)
 			return fault_at(e, t, "is named twice");
 		t->seen |= 1u << level;
@@ -321,9 +325,14 @@ void envelope_add_time(struct envelope *e, const char *pointer)
 	e->time = t;
 }
 
+void envelope_forgive_time(struct envelope *e)
+{
+	e->is_time_forgiven = true;
+}
+
 struct slice envelope_time(const struct envelope *e)
 {
-	return e->time ? e->time->value : (struct slice){NULL, 0};
+	return e->time && !e->is_time_void ? e->time->value : (struct slice){NULL, 0};
 }
 
 static const char *name_error(struct envelope *e)
@@ -390,6 +399,7 @@ static const char *parse(struct envelope *e, const char *message, size_t len)
 	if (memchr(message, '\v', len) || memchr(message, '\f', len))
 		return "not JSON: it holds a vertical tab or a form feed";
 	reset(e, message, len);
+	e->is_time_void = false;
 	why = run_parser(e); /* needs no yajl_free: all that it had is in the arena */
 	arena_clear(&e->arena);
 	return why;

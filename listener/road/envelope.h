@@ -33,6 +33,9 @@ void envelope_free(struct envelope *e);
 /* From now on the event's time is read too, at one more pointer. */
 void envelope_add_time(struct envelope *e, const char *pointer);
 
+/* A time that is named twice is no fault from now on: then there is none. */
+void envelope_forgive_time(struct envelope *e);
+
 /* Reads one message. Returns NULL and fills view; or returns why the message cannot be an event,
  * one sentence that lives until the next call, and view->id is then empty.
  *

@@ -34,7 +34,9 @@ struct envelope {
 	struct pointer pointers[POINTERS_MAX];
 	int count;
 	int id_parts;
-	const struct pointer *time;           /* NULL: nobody asks for it */
+	const struct pointer *time; /* NULL: nobody asks for it */
+	bool is_time_forgiven;
+	bool is_time_void;                    /* of this message: it is named twice */
 	int deepest;                          /* steps of the longest pointer: below it nothing is watched */
 	uint32_t ends[POINTER_STEPS_MAX + 1]; /* by the number of steps: which pointers have so many */
 	int depth;                            /* containers open */

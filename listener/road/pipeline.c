@@ -1376,6 +1376,8 @@ static void open_stages(struct pipeline *p)
 	if (c->time_pointer) {
 		p->time_unit = timestamp_unit_named(c->time_unit);
 		envelope_add_time(p->envelope, c->time_pointer);
+		if (!c->max_age_s)
+			envelope_forgive_time(p->envelope);
 	}
 	batch_init(&p->batch, (size_t)c->batch_max, BATCH_BYTES);
 	p->claim = claim_open(p->loop, c, &claim_on);

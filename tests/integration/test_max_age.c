@@ -84,6 +84,7 @@ Test(max_age, without_it_nobody_looks_at_the_time, .init = set_up_unguarded, .fi
 	ack_expect(producer, "a", "persisted");
 	peer_send_text(producer, "{\"event_id\":\"b\",\"at\":[1],\"at\":2}");
 	ack_expect(producer, "b", "persisted");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_time IS NULL AND event_id = 'b'"), 1);
 }
 
 Test(max_age, it_needs_to_know_where_the_time_is)
