@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/check.h"
 #include "commands/dispatch.h"
 #include "config/config.h"
 #include "listen.h"
@@ -21,14 +22,15 @@ static const char usage[] =
 	"  listen                 run a listener\n";
 
 static const char usage_end[] = "\n"
-				"  --version              print the version\n"
-				"  --help                 print this; wsonce COMMAND --help has the details\n";
+				"  -V, --version          print the version\n"
+				"  -h, --help             print this; wsonce help COMMAND has the details\n";
 
 static const char listen_usage[] =
 	"usage: wsonce listen [OPTIONS]\n"
 	"\n"
 	"Runs one listener until SIGTERM. Start as many as you like; give them the same settings. At least\n"
 	"--source, --feed or --ingest is needed. Flags win over the environment, the environment over --config.\n"
+	"With --dry-run it checks all that it needs, as wsonce check does, and ends.\n"
 	"\n";
 
 static void print_usage(FILE *out)
@@ -38,13 +40,28 @@ static void print_usage(FILE *out)
 	fputs(usage_end, out);
 }
 
+/* Is it among the words? It is taken out of them. */
+static bool take_switch(int *argc, char **argv, const char *name)
+{
+	int left = 0;
+
+	for (int i = 0; i < *argc; i++)
+		if (strcmp(argv[i], name) != 0)
+			argv[left++] = argv[i];
+	if (left == *argc)
+		return false;
+	*argc = left;
+	return true;
+}
+
 static int listen_command(int argc, char **argv)
 {
 	struct config config;
 	char error[400];
+	bool is_dry = take_switch(&argc, argv, "--dry-run");
 	int status;
 
-	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+	if (argc == 2 && dispatch_is_help(argv[1])) {
 		fputs(listen_usage, stdout);
 		config_help(stdout, "listen");
 		return 0;
@@ -59,9 +76,32 @@ static int listen_command(int argc, char **argv)
 		return 2;
 	}
 	config_start_log(&config);
-	status = listen_run(&config);
+	status = is_dry ? check_all(&config) : listen_run(&config);
 	config_free(&config);
 	return status;
+}
+
+static int run_word(int argc, char **argv)
+{
+	int status;
+
+	if (strcmp(argv[0], "listen") == 0)
+		return listen_command(argc, argv);
+	if (dispatch_run(argc, argv, &status) == 0)
+		return status;
+	dispatch_fail("unknown command \"%.80s\"%s; see wsonce --help", argv[0], dispatch_ask_meant(argv[0]));
+	return 2;
+}
+
+/* wsonce help COMMAND is wsonce COMMAND --help. */
+static int help_command(int argc, char **argv)
+{
+	static char help[] = "--help";
+
+	for (int i = 0; i < argc - 2; i++)
+		argv[i] = argv[i + 2];
+	argv[argc - 2] = help;
+	return run_word(argc - 1, argv);
 }
 
 /* What is opened next takes the number of a standard stream that was closed: a socket to Postgres, and then
@@ -98,26 +138,22 @@ int main(int argc, char **given)
 {
 	char **argv = take_words(argc, given);
 	const char *command = argc > 1 ? argv[1] : "";
-	int status;
 
 	secret_seal_process();
 	fill_streams();
 	libraries_setup();
-	if (strcmp(command, "listen") == 0)
-		return listen_command(argc - 1, argv + 1);
-	if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {
+	if (strcmp(command, "help") == 0 && argc > 2)
+		return help_command(argc, argv);
+	if (dispatch_is_help(command) || strcmp(command, "help") == 0) {
 		print_usage(stdout);
 		return 0;
 	}
-	if (strcmp(command, "--version") == 0) {
+	if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
 		printf("wsonce %s\n", WSONCE_VERSION);
 		return 0;
 	}
-	if (*command && dispatch_run(argc - 1, argv + 1, &status) == 0)
-		return status;
 	if (*command)
-		fprintf(stderr, "wsonce: unknown command \"%s\"; see wsonce --help\n", command);
-	else
-		print_usage(stderr);
+		return run_word(argc - 1, argv + 1);
+	print_usage(stderr);
 	return 2;
 }

@@ -12,10 +12,14 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "commands/progress.h"
 #include "base/text.h"
 
 extern const struct subcommand audit_command;
+extern const struct subcommand check_command;
+extern const struct subcommand config_lint;
+extern const struct subcommand config_print;
 extern const struct subcommand dead_letters_discard;
 extern const struct subcommand dead_letters_list;
 extern const struct subcommand dead_letters_retry;
@@ -40,6 +44,9 @@ extern const struct subcommand record_command;
 static const struct subcommand *const commands[] = {
 	&status_command,
 	&explain_command,
+	&check_command,
+	&config_print,
+	&config_lint,
 	&dead_letters_list,
 	&dead_letters_show,
 	&dead_letters_retry,
@@ -136,25 +143,66 @@ void dispatch_list(FILE *out)
 	list_matching(out, "");
 }
 
+/* As whose settings its settings are read. */
+static const char *name_for_settings(const struct subcommand *c)
+{
+	return c->has_all_settings ? "listen" : c->name;
+}
+
 static void print_help(const struct subcommand *c)
 {
 	printf("usage: wsonce %s%s%s [OPTIONS]\n\n%s\noptions:\n", c->name, *c->arguments ? " " : "", c->arguments,
 	       c->help);
 	options_help(c->options, c->option_count, stdout);
 	printf("\nsettings, as of wsonce listen; flags win over the environment, the environment over --config:\n");
-	config_help(stdout, c->name);
+	config_help(stdout, name_for_settings(c));
+}
+
+bool dispatch_is_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+const char *dispatch_ask_meant(const char *word)
+{
+	static char text[100];
+	char names[COMMANDS + 1][32];
+	struct nearest n;
+
+	nearest_init(&n, word, strlen(word));
+	nearest_offer(&n, "listen");
+	for (size_t i = 0; i < COMMANDS; i++) {
+		snprintf(names[i], sizeof(names[i]), "%.*s", (int)strcspn(commands[i]->name, " "), commands[i]->name);
+		nearest_offer(&n, names[i]);
+	}
+	return nearest_ask(&n, "", text, sizeof(text));
+}
+
+/* Of the actions of a family. */
+static const char *ask_action(const char *family, const char *word)
+{
+	static char text[100];
+	size_t len = strlen(family);
+	struct nearest n;
+
+	nearest_init(&n, word, strlen(word));
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (strncmp(commands[i]->name, family, len) == 0 && commands[i]->name[len] == ' ')
+			nearest_offer(&n, commands[i]->name + len + 1);
+	return nearest_ask(&n, "", text, sizeof(text));
 }
 
 static int run_family(int argc, char **argv)
 {
-	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+	if (argc > 1 && dispatch_is_help(argv[1])) {
 		printf("usage: wsonce %s ACTION [OPTIONS]\n\n", argv[0]);
 		list_matching(stdout, argv[0]);
 		printf("\nwsonce %s ACTION --help has the details.\n", argv[0]);
 		return STATUS_FINE;
 	}
 	if (argc > 1)
-		dispatch_fail("unknown action \"%.80s\" of %s; see wsonce %s --help", argv[1], argv[0], argv[0]);
+		dispatch_fail("unknown action \"%.80s\" of %s%s; see wsonce %s --help", argv[1], argv[0],
+			      ask_action(argv[0], argv[1]), argv[0]);
 	else
 		dispatch_fail("%s needs an action; see wsonce %s --help", argv[0], argv[0]);
 	return STATUS_USAGE;
@@ -216,7 +264,7 @@ static int run_command(const struct subcommand *c, int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN); /* a server that goes away is no reason to end */
 	if (c->defaults)
 		memcpy(&room, c->defaults, c->options_size);
-	argv[0] = (char *)c->name;
+	argv[0] = (char *)name_for_settings(c);
 	if (options_read(&options, c->name, &argc, argv, words, &in.word_count, error, sizeof(error)) ||
 	    config_read(&config, argc, argv, error, sizeof(error)))
 		status = refuse(error);
@@ -234,7 +282,7 @@ int dispatch_run(int argc, char **argv, int *status)
 
 		if (!n)
 			continue;
-		if (argc > n && strcmp(argv[n], "--help") == 0) {
+		if (argc > n && dispatch_is_help(argv[n])) {
 			print_help(commands[i]);
 			*status = STATUS_FINE;
 		} else {

@@ -3,6 +3,7 @@
 #ifndef WSONCE_DISPATCH_H
 #define WSONCE_DISPATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -29,6 +30,7 @@ struct subcommand {
 	const char *arguments; /* as shown in the usage line: "[ID ...]"; "" if it takes none */
 	const char *summary;   /* one line, for wsonce --help */
 	const char *help;      /* what it does, in some lines, each with its newline */
+	bool has_all_settings; /* those of listening, too */
 	int least_words;
 	int most_words; /* -1: any number */
 	const struct option *options;
@@ -44,6 +46,12 @@ struct subcommand {
 /* Runs the command in argv[0] (and argv[1]), if there is one of that name, and sets *status. Returns
  * 0; or -1 if there is none. */
 int dispatch_run(int argc, char **argv, int *status);
+
+/* "; did you mean status?" of a word that is no command, or nothing; lives until the next call. */
+const char *dispatch_ask_meant(const char *word);
+
+/* Is this word -h or --help? */
+bool dispatch_is_help(const char *word);
 
 /* Prints a line for each command, for wsonce --help. */
 void dispatch_list(FILE *out);

@@ -308,6 +308,16 @@ char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t
 	return copy;
 }
 
+/* The backend that a pooler names is one of its own making. */
+bool session_is_pooled(struct session *s)
+{
+	struct pg_result *rows = session_ask(s, "SELECT pg_catalog.pg_backend_pid()", 0, NULL);
+	bool is_pooled = rows && session_number(rows, 0, 0) != PQbackendPID(s->conn);
+
+	session_drop(rows);
+	return is_pooled;
+}
+
 /* --- COPY --- */
 
 int session_copy_begin(struct session *s, const char *sql)

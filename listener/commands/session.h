@@ -41,6 +41,9 @@ bool session_flag(const struct pg_result *rows, size_t row, int column);
 /* The bytes of a bytea, on the heap. */
 char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t *len);
 
+/* Is a pooler between this connection and its server? */
+bool session_is_pooled(struct session *s);
+
 /* Starts a COPY ... FROM STDIN; takes bytes of its text form; ends it. Each returns 0 or -1. */
 int session_copy_begin(struct session *s, const char *sql);
 int session_copy_put(struct session *s, const char *bytes, size_t len);

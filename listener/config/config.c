@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "base/quantity.h"
 #include "config/check.h"
 #include "postgres/shown.h"
@@ -224,6 +225,29 @@ static const struct setting *find_setting(const char *name, size_t len)
 	return NULL;
 }
 
+static bool is_listen(const char *command)
+{
+	return strcmp(command, "listen") == 0;
+}
+
+static bool is_of(const struct setting *s, const char *command)
+{
+	return is_listen(command) || !value_is_choice(listen_only, s->flag);
+}
+
+/* "; did you mean --claim-ttl?", or nothing; lives until the next call. */
+static const char *ask_meant(const char *name, size_t len, const char *command, const char *head)
+{
+	static char text[100];
+	struct nearest n;
+
+	nearest_init(&n, name, len);
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (is_of(&settings[i], command))
+			nearest_offer(&n, settings[i].flag);
+	return nearest_ask(&n, head, text, sizeof(text));
+}
+
 static void list_free(struct config_list *l)
 {
 	for (size_t i = 0; i < l->count; i++)
@@ -340,16 +364,6 @@ static int set_value(struct reader *r, const struct setting *s, enum config_orig
 			return 0;
 		text += n + 1;
 	}
-}
-
-static bool is_listen(const char *command)
-{
-	return strcmp(command, "listen") == 0;
-}
-
-static bool is_of(const struct setting *s, const char *command)
-{
-	return is_listen(command) || !value_is_choice(listen_only, s->flag);
 }
 
 /* The words of an operator's command come on the same terminal as the log. */
@@ -541,8 +555,8 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 	if (strcmp(key, "ingest-profile") == 0 && json_is_object(value))
 		return read_ingest_profile(r, value);
 	if (!s || strcmp(key, "config") == 0) {
-		snprintf(r->error, r->error_size, "%s in %s: no such setting; see wsonce listen --help", key,
-			 r->config->file);
+		snprintf(r->error, r->error_size, "%.100s in %.200s: no such setting%s; see wsonce listen --help", key,
+			 r->config->file, ask_meant(key, strlen(key), "listen", ""));
 		return -1;
 	}
 	if (!value_is_list(s->form.type) || !json_is_array(value))
@@ -647,8 +661,8 @@ static int each_flag(struct reader *r, int argc, char **argv,
 		n = strcspn(name, "=");
 		s = find_setting(name, n);
 		if (!s || !is_of(s, r->command)) {
-			snprintf(r->error, r->error_size, "unknown option --%.*s; see wsonce %s --help",
-				 (int)(n < 80 ? n : 80), name, r->command);
+			snprintf(r->error, r->error_size, "unknown option --%.*s%s; see wsonce %s --help",
+				 (int)(n < 80 ? n : 80), name, ask_meant(name, n, r->command, "--"), r->command);
 			return -1;
 		}
 		if (!name[n] && s->form.type != VALUE_SWITCH && i + 1 == argc)
@@ -917,22 +931,41 @@ static bool is_known_variable(const struct config *c, const char *name, size_t l
 	return false;
 }
 
-/* A misspelt setting would otherwise be one that is not set. */
-static void log_unknown_variables(const struct config *c)
-{
-	char names[400] = "";
-	size_t used = 0;
+#define PREFIX     "WSONCE_"
+#define PREFIX_LEN (sizeof(PREFIX) - 1)
 
+static const char *ask_variable(const char *name, size_t len)
+{
+	static char text[100];
+	struct nearest n;
+
+	nearest_init(&n, name + PREFIX_LEN, len - PREFIX_LEN);
+	for (size_t i = 0; i < SETTINGS; i++)
+		nearest_offer(&n, settings[i].env + PREFIX_LEN);
+	return nearest_ask(&n, PREFIX, text, sizeof(text));
+}
+
+void config_each_unknown(const struct config *c, void (*each)(void *arg, const char *variable, const char *meant),
+			 void *arg)
+{
 	for (char **at = environ; *at; at++) {
 		size_t len = strcspn(*at, "=");
+		char *name;
 
-		if (strncmp(*at, "WSONCE_", 7) != 0 || is_known_variable(c, *at, len))
+		if (strncmp(*at, PREFIX, PREFIX_LEN) != 0 || is_known_variable(c, *at, len))
 			continue;
-		if (used + len + 2 < sizeof(names))
-			used += (size_t)sprintf(names + used, "%s%.*s", used ? " " : "", (int)len, *at);
+		name = memory_strndup(*at, len);
+		each(arg, name, ask_variable(name, len));
+		free(name);
 	}
-	if (used)
-		log_warn("unknown WSONCE_ variables in the environment; see wsonce listen --help", "names=%s", names);
+}
+
+/* A misspelt setting would otherwise be one that is not set. */
+static void log_unknown(void *arg, const char *variable, const char *meant)
+{
+	(void)arg;
+	log_warn("unknown WSONCE_ variables in the environment; see wsonce listen --help", "names=%s%s", variable,
+		 meant);
 }
 
 void config_log(const struct config *c)
@@ -948,5 +981,5 @@ void config_log(const struct config *c)
 		 *c->consumer ? c->consumer : NULL, c->handler, c->webhooks.count);
 	free(shown);
 	free(redis);
-	log_unknown_variables(c);
+	config_each_unknown(c, log_unknown, NULL);
 }

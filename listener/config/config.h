@@ -101,6 +101,11 @@ struct config_shown {
 /* Calls each for each setting, in the order of the table. */
 void config_each(const struct config *c, void (*each)(void *arg, const struct config_shown *shown), void *arg);
 
+/* Calls each for each variable of the environment that begins with WSONCE_ and is no setting; meant is "", or asks
+ * "; did you mean ...?". */
+void config_each_unknown(const struct config *c, void (*each)(void *arg, const char *variable, const char *meant),
+			 void *arg);
+
 /* default, file, environment or flag. */
 const char *config_origin_name(enum config_origin origin);
 

@@ -1,0 +1,316 @@
+/* check.c owns `wsonce check`: whether a listener with these settings could work, asked of everything that it needs. */
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/url.h"
+#include "commands/check.h"
+#include "commands/dispatch.h"
+#include "commands/findings.h"
+#include "commands/redis_query.h"
+#include "commands/session.h"
+#include "postgres/schema.h"
+
+#define CONNECT_MS  5000
+#define OFFSET_MS   2000 /* of clocks, that is worth a word */
+#define INFO_BYTES  32768
+#define OTHER_FILES 128
+
+/* --- Postgres --- */
+
+static const char *text_at(const struct pg_result *rows, int column)
+{
+	return session_text(rows, 0, column);
+}
+
+/* $1 the tables that are written, as the listener asks on each connection. */
+static void check_guard(struct findings *f, const struct config *c, struct session *s)
+{
+	const char *tables = c->webhooks.count
+				     ? "{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,"
+				       "wsonce_database,wsonce_epoch,cursors,outbox}"
+				     : "{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,"
+				       "wsonce_database,wsonce_epoch,cursors}";
+	struct pg_result *seen = session_ask(s, schema_inspect_sql(), 1, &tables);
+
+	if (!seen)
+		finding(f, FINDING_WRONG, "tables", "they cannot be looked up");
+	else if (!session_is_null(seen, 0, SCHEMA_FAULT))
+		finding(f, FINDING_WRONG, "tables", "%s", text_at(seen, SCHEMA_FAULT));
+	else if (session_flag(seen, 0, SCHEMA_IS_READ_ONLY))
+		finding(f, FINDING_WRONG, "tables", "the server is read-only: a standby? name the primary");
+	else
+		finding(f, FINDING_OK, "tables", "columns, unique key and rights");
+	if (seen && !session_is_null(seen, 0, SCHEMA_WARNING))
+		finding(f, FINDING_WARNING, "tables", "%s", text_at(seen, SCHEMA_WARNING));
+	session_drop(seen);
+}
+
+static void check_version(struct findings *f, struct session *s)
+{
+	struct pg_result *rows = session_ask(s, schema_ask_sql(), 0, NULL);
+	int version = rows ? (int)session_number(rows, 0, 0) : 0;
+
+	if (version > schema_version())
+		finding(f, FINDING_WRONG, "schema", "version %d, and this program knows %d: start a newer wsonce",
+			version, schema_version());
+	else if (version < schema_version())
+		finding(f, FINDING_WARNING, "schema", "version %d; a listener brings it to %d, or wsonce migrate does",
+			version, schema_version());
+	else
+		finding(f, FINDING_OK, "schema", "version %d", version);
+	session_drop(rows);
+}
+
+static void check_clock(struct findings *f, const struct pg_result *rows)
+{
+	int64_t offset_ms = session_number(rows, 0, 4) - clock_ms(CLOCK_REALTIME);
+
+	if (llabs(offset_ms) > OFFSET_MS)
+		finding(f, FINDING_WARNING, "clock", "%lld ms off Postgres's: set one of them right (NTP)",
+			(long long)offset_ms);
+	else
+		finding(f, FINDING_OK, "clock", "%lld ms off Postgres's", (long long)offset_ms);
+}
+
+static void check_server(struct findings *f, struct session *s)
+{
+	struct pg_result *rows = session_ask(
+		s,
+		"SELECT pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_encoding'), "
+		"pg_catalog.current_setting('TimeZone'), (SELECT pg_catalog.string_agg(name || ' = off', ', ') FROM "
+		"pg_settings WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes') AND setting = 'off'), "
+		"(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, "
+		"pg_catalog.current_setting('server_version_num')::int >= 130000",
+		0, NULL);
+
+	if (!rows)
+		return;
+	if (!session_flag(rows, 0, 5))
+		finding(f, FINDING_WRONG, "postgres", "%s is too old: 13 or later is needed", text_at(rows, 0));
+	else
+		finding(f, FINDING_OK, "postgres", "%s, time zone %s%s", text_at(rows, 0), text_at(rows, 2),
+			session_is_pooled(s) ? ", behind a pooler" : "");
+	if (strcmp(text_at(rows, 1), "UTF8") != 0)
+		finding(f, FINDING_WARNING, "encoding",
+			"%s: events with other characters become dead letters; make the "
+			"database with ENCODING UTF8",
+			text_at(rows, 1));
+	if (!session_is_null(rows, 0, 3))
+		finding(f, FINDING_WARNING, "durability", "%s: a crash of Postgres may lose rows that were acked",
+			text_at(rows, 3));
+	check_clock(f, rows);
+	session_drop(rows);
+}
+
+static void check_postgres(struct findings *f, const struct config *c)
+{
+	struct session *s;
+
+	fflush(stdout);
+	s = session_open_to_read(c);
+	if (!s) {
+		finding(f, FINDING_WRONG, "postgres",
+			"cannot be used, see the line on standard error; an empty database "
+			"needs wsonce migrate or a first listener");
+		return;
+	}
+	check_server(f, s);
+	check_version(f, s);
+	check_guard(f, c, s);
+	session_close(s);
+}
+
+/* --- Redis --- */
+
+static void read_info(const char *info, const char *name, char *value, size_t size)
+{
+	const char *at = strstr(info, name);
+
+	*value = '\0';
+	if (at && at[strlen(name)] == ':') {
+		at += strlen(name) + 1;
+		snprintf(value, size, "%.*s", (int)strcspn(at, "\r\n"), at);
+	}
+}
+
+static void judge_info(struct findings *f, const char *info)
+{
+	char version[40], role[20], policy[40], aof[8];
+
+	read_info(info, "redis_version", version, sizeof(version));
+	read_info(info, "role", role, sizeof(role));
+	read_info(info, "maxmemory_policy", policy, sizeof(policy));
+	read_info(info, "aof_enabled", aof, sizeof(aof));
+	if (!*version) {
+		finding(f, FINDING_WARNING, "redis", "INFO says nothing: this user may not run it (ACL +info)");
+		return;
+	}
+	if (strtol(version, NULL, 10) < 7)
+		finding(f, FINDING_WRONG, "redis", "%s is too old: claims need 7.0 or later, or Valkey", version);
+	else if (strcmp(role, "slave") == 0)
+		finding(f, FINDING_WRONG, "redis", "%s is a replica: name the master", version);
+	else
+		finding(f, FINDING_OK, "redis", "%s %s%s", version, role,
+			strcmp(aof, "1") == 0 ? "; append-only file on, which wsonce does not need" : "");
+	if (strcmp(policy, "noeviction") == 0 || strncmp(policy, "volatile-ttl", 12) == 0)
+		finding(f, FINDING_OK, "eviction", "%s", policy);
+	else
+		finding(f, FINDING_WARNING, "eviction",
+			"%s may drop claims at work, which costs work done twice: set "
+			"maxmemory-policy noeviction or volatile-ttl",
+			policy);
+}
+
+/* What a claim does: SET NX GET, a script, and a delete. */
+static void check_rights(struct findings *f, const struct config *c, struct redis_query *q)
+{
+	char *key = memory_printf("%swsonce-check", c->claim_prefix), text[200];
+	const char *const claim[] = {"SET", key, "check", "NX", "GET", "EX", "1"}, *const eval[] = {"EVAL", "return 1",
+												    "0"};
+	int64_t number;
+
+	if (redis_query_command(q, claim, 7, text, sizeof(text), &number))
+		finding(f, FINDING_WRONG, "claims",
+			"SET NX GET of %s is refused: %s; grant it (ACL ~%s* +@write +@read)", key, text,
+			c->claim_prefix);
+	else if (redis_query_command(q, eval, 3, text, sizeof(text), &number))
+		finding(f, FINDING_WRONG, "claims", "EVAL is refused: %s; grant it (ACL +@scripting)", text);
+	else
+		finding(f, FINDING_OK, "claims", "SET NX GET and EVAL may be used");
+	free(key);
+}
+
+static void check_redis(struct findings *f, const struct config *c)
+{
+	static const char *const info[] = {"INFO"};
+	struct redis_query *q;
+	int64_t number;
+	char *text;
+
+	if (strcmp(c->redis, "none") == 0) {
+		finding(f, FINDING_OK, "redis", "none: the unique key decides alone");
+		return;
+	}
+	fflush(stdout);
+	q = redis_query_open(c);
+	if (!q) {
+		finding(f, FINDING_WRONG, "redis", "cannot be reached within --redis-timeout: check --redis");
+		return;
+	}
+	text = memory_calloc(1, INFO_BYTES);
+	redis_query_command(q, info, 1, text, INFO_BYTES, &number);
+	judge_info(f, text);
+	check_rights(f, c, q);
+	free(text);
+	redis_query_close(q);
+}
+
+/* --- feeds --- */
+
+/* NULL, or why there is no connection. */
+static const char *connect_to(const struct addrinfo *a)
+{
+	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = 0;
+	struct pollfd ready = {fd, POLLOUT, 0};
+	socklen_t size = sizeof(error);
+
+	if (fd < 0)
+		return strerror(errno);
+	if (connect(fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)
+		error = errno;
+	else if (poll(&ready, 1, CONNECT_MS) != 1)
+		error = ETIMEDOUT;
+	else
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	close(fd);
+	return error ? strerror(error) : NULL;
+}
+
+static void check_feed(struct findings *f, const char *text, const char *name)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+	const char *why = "the URL cannot be read";
+	char port[8];
+	struct url url;
+	int failed;
+
+	if (!url_parse(&url, text)) {
+		snprintf(port, sizeof(port), "%d", url.has_port ? url.port : strcmp(url.scheme, "wss") == 0 ? 443 : 80);
+		failed = getaddrinfo(url.host, port, &hints, &found);
+		why = failed ? gai_strerror(failed) : "it has no address";
+		for (const struct addrinfo *a = found; a && why; a = a->ai_next)
+			why = connect_to(a);
+		if (found)
+			freeaddrinfo(found);
+	}
+	url_clear(&url);
+	if (why)
+		finding(f, FINDING_WRONG, "feed", "%s cannot be reached: %s", name, why);
+	else
+		finding(f, FINDING_OK, "feed", "%s accepts connections; wsonce try shows what it sends", name);
+}
+
+static void check_feeds(struct findings *f, const struct config *c)
+{
+	for (size_t i = 0; i < c->sources.count; i++) {
+		char *shown = url_redact(c->sources.items[i]);
+
+		check_feed(f, c->sources.items[i], shown);
+		free(shown);
+	}
+	for (size_t i = 0; i < c->feed_count; i++)
+		if (c->feeds[i]->url && !strchr(c->feeds[i]->url, '{'))
+			check_feed(f, c->feeds[i]->url, c->feeds[i]->name);
+}
+
+static void check_files(struct findings *f, const struct config *c)
+{
+	rlim_t needed = OTHER_FILES + (rlim_t)(c->ingest ? c->ingest_connections : 0);
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	if (files.rlim_max < needed)
+		finding(f, FINDING_WARNING, "open files",
+			"%llu are allowed, %llu may be needed: raise the hard limit "
+			"(ulimit -Hn), or lower --ingest-max-connections",
+			(unsigned long long)files.rlim_max, (unsigned long long)needed);
+	else
+		finding(f, FINDING_OK, "open files", "%llu are allowed", (unsigned long long)files.rlim_max);
+}
+
+int check_all(const struct config *config)
+{
+	struct findings f = {{0}};
+
+	findings_of_settings(&f, config);
+	check_files(&f, config);
+	check_postgres(&f, config);
+	check_redis(&f, config);
+	check_feeds(&f, config);
+	return findings_status(&f);
+}
+
+static int run_check(const struct invocation *in)
+{
+	return check_all(in->config);
+}
+
+const struct subcommand check_command = {
+	.name = "check",
+	.arguments = "",
+	.summary = "whether a listener with these settings could work",
+	.help = "Asks everything that a listener with these settings needs: files, Postgres, Redis, feeds, the clock, "
+		"the\n"
+		"limit of open files. A line each: ok, warning or wrong, and what to do. Exit status 1: something is\n"
+		"wrong; 2: the settings cannot be read. wsonce listen --dry-run is the same.\n",
+	.has_all_settings = true,
+	.run = run_check,
+};

@@ -1,0 +1,91 @@
+/* findings.c owns the lines of wsonce check and wsonce config lint, and what can be found without a server. */
+#include "commands/findings.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commands/dispatch.h"
+#include "commands/json_out.h"
+
+void finding(struct findings *f, enum finding how, const char *what, const char *format, ...)
+{
+	static const char *const names[FINDINGS] = {"ok", "warning", "wrong"};
+	char text[700];
+	va_list ap;
+
+	f->counts[how]++;
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	printf("%-8s %-14s ", names[how], what);
+	json_out_text(text, strcspn(text, "\n"), true);
+	putchar('\n');
+}
+
+static void on_unknown(void *arg, const char *variable, const char *meant)
+{
+	finding(arg, FINDING_WARNING, "environment", "%s is no setting%s", variable, meant);
+}
+
+/* Others must not read what is secret: with is_secret, the file. */
+static void look_at(struct findings *f, const char *flag, const char *path, bool is_secret)
+{
+	struct stat file;
+
+	if (!path || !*path)
+		return;
+	if (stat(path, &file) || access(path, R_OK))
+		finding(f, FINDING_WRONG, flag, "%s cannot be read: %s", path, strerror(errno));
+	else if (is_secret && file.st_mode & (S_IRWXO | S_IWGRP))
+		finding(f, FINDING_WARNING, flag, "%s has mode %03o: others may read or change it: chmod 640 %s", path,
+			(unsigned int)file.st_mode & 0777, path);
+	else
+		finding(f, FINDING_OK, flag, "%s", path);
+}
+
+void findings_of_settings(struct findings *f, const struct config *c)
+{
+	bool has_tls_source = c->source_ca && strcmp(c->source_ca, "/etc/ssl/certs/ca-certificates.crt") != 0;
+
+	finding(f, FINDING_OK, "settings", "%s%s", c->file ? "they fit each other; file " : "they fit each other",
+		c->file ? c->file : "");
+	config_each_unknown(c, on_unknown, f);
+	look_at(f, "config", c->file, true);
+	look_at(f, "source-ca", has_tls_source ? c->source_ca : NULL, false);
+	look_at(f, "source-cert", c->source_cert, false);
+	look_at(f, "source-key", c->source_key, true);
+	look_at(f, "ingest-token", c->ingest_token_file, true);
+	look_at(f, "ingest-cert", c->ingest_cert, false);
+	look_at(f, "ingest-key", c->ingest_key, true);
+	look_at(f, "ingest-ca", c->ingest_client_ca, false);
+}
+
+int findings_status(const struct findings *f)
+{
+	printf("%u ok, %u warnings, %u wrong\n", f->counts[FINDING_OK], f->counts[FINDING_WARNING],
+	       f->counts[FINDING_WRONG]);
+	return f->counts[FINDING_WRONG] ? STATUS_FAILED : STATUS_FINE;
+}
+
+static int run_lint(const struct invocation *in)
+{
+	struct findings f = {{0}};
+
+	findings_of_settings(&f, in->config);
+	return findings_status(&f);
+}
+
+const struct subcommand config_lint = {
+	.name = "config lint",
+	.arguments = "",
+	.summary = "check settings and files, without any server",
+	.help = "Reads the settings as a listener does, and says what it finds: a line each, ok, warning or wrong. "
+		"Exit\n"
+		"status 1: something is wrong; 2: the settings cannot be read, and the one line says which.\n",
+	.has_all_settings = true,
+	.run = run_lint,
+};

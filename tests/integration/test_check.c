@@ -1,0 +1,115 @@
+/* wsonce check, config print, config lint, and what is said to words that are none. */
+#include <sys/stat.h>
+
+#include "support.h"
+#include "bench.h"
+
+TestSuite(check, .init = bench_open, .timeout = 120);
+
+static void expect(int status, const char *part, const char *const env[], const char *words)
+{
+	struct run run = run_in(env, words);
+
+	cr_assert_eq(run.status, status, "%s: status %d: %s%s", words, run.status, run.output, run.errors);
+	cr_assert(strstr(run.output, part) || strstr(run.errors, part), "%s: no \"%s\" in: %s%s", words, part,
+		  run.output, run.errors);
+}
+
+static const char *const *servers(void)
+{
+	static const char *env[4];
+
+	env[0] = suite_text("WSONCE_POSTGRES=%s", database_conninfo(db));
+	env[1] = suite_text("WSONCE_REDIS=%s", redisd_url(redisd_shared()));
+	env[2] = suite_text("WSONCE_CLAIM_PREFIX=%s", redisd_prefix());
+	return env;
+}
+
+Test(check, everything_that_is_well_is_ok, .init = bench_migrate)
+{
+	static const char *const parts[] = {"ok       settings ", "ok       open files ", "ok       postgres ",
+					    "ok       schema ",   "ok       tables ",     "ok       clock ",
+					    "ok       redis ",    "ok       claims ",     "ok       feed "};
+	struct feed *feed = feed_new();
+	char *words = suite_text("listen --dry-run --source %s", feed_url(feed));
+	struct run run = run_in(servers(), words);
+
+	cr_assert_eq(run.status, 0, "%s%s", run.output, run.errors);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		cr_assert(strstr(run.output, parts[i]), "no \"%s\" in:\n%s", parts[i], run.output);
+	cr_assert(strstr(run.output, " 0 wrong\n"), "%s", run.output);
+	feed_free(feed);
+}
+
+Test(check, what_is_away_or_wrong_is_status_1)
+{
+	const char *const nothing[] = {"WSONCE_POSTGRES=host=127.0.0.1 port=1", "WSONCE_REDIS=redis://127.0.0.1:1/0",
+				       NULL};
+
+	expect(1, "wrong    postgres ", nothing, "check --source ws://127.0.0.1:1/");
+	expect(1, "wrong    redis ", nothing, "check --source ws://127.0.0.1:1/");
+	expect(1, "wrong    feed           ws://127.0.0.1:1/ cannot be reached: Connection refused", nothing,
+	       "check --source ws://127.0.0.1:1/");
+	expect(1, "wrong    postgres ", servers(), "check --ingest 127.0.0.1:0");
+	run_expect(db, 0, NULL, "migrate");
+	database_exec(db, "ALTER TABLE events DROP CONSTRAINT events_event_id_key");
+	expect(1, "no valid unique index on event_id", servers(), "check --ingest 127.0.0.1:0");
+	expect(2, "--claim-ttl: \"x\"", servers(), "check --ingest 127.0.0.1:0 --claim-ttl x");
+}
+
+Test(check, files_that_others_may_read_and_misspelt_variables_are_warned_of)
+{
+	const char *const env[] = {"WSONCE_CLAIM_TLT=5", NULL};
+	char *file = suite_file("lint.json", "{\"ingest\": \"127.0.0.1:0\"}");
+
+	cr_assert_eq(chmod(file, 0644), 0);
+	expect(0, "WSONCE_CLAIM_TLT is no setting; did you mean WSONCE_CLAIM_TTL?", env,
+	       suite_text("config lint --config %s", file));
+	expect(0, "has mode 644: others may read or change it", env, suite_text("config lint --config %s", file));
+	cr_assert_eq(chmod(file, 0600), 0);
+	expect(0, "ok       config         /", env, suite_text("config lint --config %s", file));
+	file = suite_file("misspelt.json", "{\"ingets\": \"127.0.0.1:0\"}");
+	expect(2, "no such setting; did you mean ingest?", NULL, suite_text("config lint --config %s", file));
+}
+
+Test(check, settings_are_printed_with_where_they_come_from_and_without_secrets)
+{
+	const char *const env[] = {"WSONCE_CLAIM_TTL=40", "WSONCE_POSTGRES=postgres://app:geheim@db/x",
+				   "WSONCE_INGEST_TOKEN=geheim-0123456789", NULL};
+	char *file = suite_file("print.json", "{\"ingest\": \"127.0.0.1:0\", \"claim-ttl\": 50, \"batch-max\": 7}");
+	char *words = suite_text("config print --config %s --redis redis://u:geheim@h/1 --batch-max 8 "
+				 "--source wss://u:geheim@h/geheim?key=geheim --feed kraken",
+				 file);
+	struct run run = run_in(env, words);
+	json_t *root, *one;
+
+	cr_assert_eq(run.status, 0, "%s%s", run.output, run.errors);
+	cr_assert(!strstr(run.output, "geheim"), "%s", run.output);
+	cr_assert(strstr(run.output, "claim-ttl                environment  40s\n"), "%s", run.output);
+	cr_assert(strstr(run.output, "ingest                   file         127.0.0.1:0\n"), "%s", run.output);
+	cr_assert(strstr(run.output, "batch-max                flag         8\n"), "%s", run.output);
+	cr_assert(strstr(run.output, "user=app password=***"), "%s", run.output);
+	cr_assert(!strstr(run.output, "max-message"), "%s", run.output);
+	run = run_in(env, suite_text("%s --json --all", words));
+	cr_assert(!strstr(run.output, "geheim"), "%s", run.output);
+	root = json_loads(run.output, 0, NULL);
+	one = json_object_get(root, "ingest-token");
+	cr_assert(json_is_true(json_object_get(one, "is_secret")) && json_is_null(json_object_get(one, "value")));
+	one = json_object_get(root, "max-message");
+	cr_assert_str_eq(json_string_value(json_object_get(one, "from")), "default");
+	json_decref(root);
+}
+
+Test(check, words_that_are_none_are_answered_by_the_nearest)
+{
+	expect(2, "unknown command \"statsu\"; did you mean status?", NULL, "statsu");
+	expect(2, "unknown command \"xyz\"; see", NULL, "xyz");
+	expect(2, "unknown action \"lst\" of dead-letters; did you mean list?", NULL, "dead-letters lst");
+	expect(2, "unknown option --sorce; did you mean --source?", NULL, "listen --sorce ws://h");
+	expect(0, "usage: wsonce explain EVENT_ID", NULL, "help explain");
+	expect(0, "usage: wsonce listen", NULL, "help listen");
+	expect(0, "usage: wsonce dead-letters list", NULL, "dead-letters list -h");
+	expect(0, "usage: wsonce COMMAND", NULL, "-h");
+	expect(0, "wsonce " WSONCE_VERSION, NULL, "-V");
+	expect(2, "unknown command \"explian\"; did you mean explain?", NULL, "help explian");
+}
