@@ -29,6 +29,7 @@
 	X(claims_inherited, "Held events whose claim was to be taken over because its owner was found dead.") \
 	X(holds, "Events held because another listener had claimed them.") \
 	X(deferred, "Events left to the instance that is preferred for them, to be looked at later.") \
+	X(done_logged, "Held events that settled by the log of commits that large fleets keep.") \
 	X(deferred_in_vain, "Deferred events that nobody had claimed when they were looked at.") \
 	X(hold_timeouts, "Held events sent to the store after twice the claim TTL.") \
 	X(batches, "INSERT and COPY statements that succeeded.") \

@@ -15,6 +15,7 @@
 #include "base/rare.h"
 #include "redis/reply.h"
 #include "redis/resp.h"
+#include "road/done_log.h"
 #include "road/duplicates.h"
 #include "road/fleet.h"
 #include "base/log.h"
@@ -43,7 +44,8 @@ struct claim {
 	uv_loop_t *loop;
 	struct redis *redis;   /* NULL: --redis none */
 	struct fleet *fleet;   /* NULL as well, */
-	struct owners *owners; /* and NULL */
+	struct owners *owners; /* and NULL, */
+	struct done_log *log;  /* and NULL */
 	struct registry registry;
 	struct claim_callbacks on;
 	const char *prefix;
@@ -573,6 +575,8 @@ void claim_mark(struct claim *c, struct event *ev, enum claim_mark kind)
 	if (c->is_refused && ev->is_claimed)
 		claim_release(c, &ev, 1);
 	send_mark(c, &mark);
+	if (!mark.is_dead)
+		done_log_add(c->log, ev->id, ev->id_len);
 	if (mark.is_dead || ev->attempts)
 		forget_attempts(c, ev);
 }
@@ -586,6 +590,8 @@ static void on_redis_state(void *owner, enum redis_state state)
 		fleet_set_redis(c->fleet, state == REDIS_READY ? c->redis : NULL);
 	if (c->owners)
 		owners_set_redis(c->owners, state == REDIS_READY ? c->redis : NULL);
+	if (c->log)
+		done_log_set_redis(c->log, state == REDIS_READY ? c->redis : NULL);
 	if (state != REDIS_READY)
 		return;
 	c->has_error_logged = false;
@@ -597,6 +603,8 @@ static void on_redis_state(void *owner, enum redis_state state)
 void claim_set_database(struct claim *c, const char *id)
 {
 	registry_set_database(&c->registry, id);
+	if (c->log)
+		done_log_set_place(c->log, id, c->epoch);
 }
 
 void claim_restore(struct claim *c)
@@ -607,6 +615,8 @@ void claim_restore(struct claim *c)
 void claim_set_epoch(struct claim *c, uint32_t epoch)
 {
 	c->epoch = epoch;
+	if (c->log)
+		done_log_set_place(c->log, c->registry.database, epoch);
 }
 
 bool claim_prefers_other(struct claim *c, const struct event *ev)
@@ -615,6 +625,20 @@ bool claim_prefers_other(struct claim *c, const struct event *ev)
 		return false;
 	fleet_hear(c->fleet);
 	return fleet_prefers_other(c->fleet, ev->id, ev->id_len);
+}
+
+bool claim_expect_log(struct claim *c)
+{
+	if (!claim_is_ready(c))
+		return false;
+	done_log_set_fleet(c->log, fleet_size(c->fleet) + 1);
+	owners_set_fleet(c->owners, fleet_size(c->fleet) + 1);
+	return done_log_expect(c->log);
+}
+
+bool claim_is_logged(const struct claim *c, const struct event *ev)
+{
+	return c->log && done_log_has(c->log, ev->id, ev->id_len);
 }
 
 void claim_rest(struct claim *c, bool is_resting)
@@ -708,6 +732,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	if (strcmp(config->redis, "none") == 0)
 		return c;
 	c->fleet = fleet_open(loop, config, c->owner);
+	c->log = done_log_open(loop, c->prefix, config->marks_key);
 	c->owners = owners_open(loop, c->owner, on_owner_gone, c);
 	c->redis = redis_open(loop, &settings);
 	c->registry = (struct registry){
@@ -727,12 +752,12 @@ static void on_part_closed(void *arg)
 	done(done_arg);
 }
 
-/* The connection answers all that was asked before redis_close() returns, so the fleet and the owners may go. */
+/* The connection answers all that was asked before redis_close() returns, so the rest may go. */
 void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 {
 	c->done = done;
 	c->done_arg = arg;
-	c->open = c->redis ? 3 : 1;
+	c->open = c->redis ? 4 : 1;
 	if (!c->redis) {
 		on_part_closed(c);
 		return;
@@ -740,6 +765,7 @@ void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 	redis_close(c->redis, on_part_closed, c);
 	fleet_close(c->fleet, on_part_closed, c);
 	owners_close(c->owners, on_part_closed, c);
+	done_log_close(c->log, on_part_closed, c);
 }
 
 const char *claim_owner(const struct claim *c)

@@ -50,6 +50,11 @@ bool claim_is_used(const struct claim *c);
 /* Is another instance, which hears the same feeds, preferred for ev? It then claims ev at once, unless it
  * is dead or has not received it, which nobody may depend on. Only for messages of a feed. */
 bool claim_prefers_other(struct claim *c, const struct event *ev);
+/* ev was left to the instance that is preferred. Returns whether its commit will be told in the log that large fleets
+ * keep: then claim_is_logged() soon says so, and nobody need look. */
+bool claim_expect_log(struct claim *c);
+/* Has the log told that ev is committed? It is knowledge, as a done mark of this epoch is. */
+bool claim_is_logged(const struct claim *c, const struct event *ev);
 /* This instance cannot store now, or can again: meanwhile the others need not leave any to it. */
 void claim_rest(struct claim *c, bool is_resting);
 /* No more messages are taken: the others need not leave any to this instance. */

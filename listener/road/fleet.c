@@ -55,6 +55,11 @@ bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len)
 	return false;
 }
 
+size_t fleet_size(const struct fleet *f)
+{
+	return f->count;
+}
+
 /* --- heartbeats --- */
 
 static void keep_members(struct fleet *f, const struct redis_reply *reply)

@@ -3,6 +3,7 @@
 #define WSONCE_FLEET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -17,6 +18,9 @@ struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const cha
 /* Is an instance other than this one preferred for the event with this id? All instances that know of
  * each other say the same. It is no promise: the other may be dead, or not have received the event. */
 bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len);
+
+/* How many others are known to be alive. */
+size_t fleet_size(const struct fleet *f);
 
 /* A message of a feed has come: only who hears something says that it is there. */
 void fleet_hear(struct fleet *f);

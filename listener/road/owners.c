@@ -24,7 +24,8 @@
 #define ALIVE_MS     "3000"
 #define HEARD_MS     1500 /* so long ago our own beat may have been, for us to judge others by theirs; */
 #define SETTLED_MS   4000 /* and so long ago our connection was made: by then all others beat again */
-#define ASK_MS       100
+#define ASK_MS       100  /* between two questions, or 10 ms for each listener: a hundred a second in all, */
+#define ASK_MOST_MS  400  /* until this is reached */
 #define ASK_MAX      16   /* owners in one question; the others have their turn in the next one */
 #define WAIT_MS      1000 /* since an event was last seen to wait; more than between two looks of hold.c */
 #define OWNERS_MAX   256  /* a further one takes the place of that which was met longest ago */
@@ -54,6 +55,7 @@ struct owners {
 	struct owner owners[OWNERS_MAX];
 	size_t count;
 	size_t last; /* found: most claims in a row are of few owners */
+	size_t listeners;
 	size_t turn; /* where the next question begins */
 	struct asked asked[ASK_MAX];
 	size_t asked_count; /* of the question on its way; 0: there is none */
@@ -301,13 +303,25 @@ static void on_ask(uv_timer_t *timer)
 		o->asked_count = 0;
 }
 
+void owners_set_fleet(struct owners *o, size_t listeners)
+{
+	o->listeners = listeners;
+}
+
+static uint64_t ask_ms(const struct owners *o)
+{
+	uint64_t ms = 10 * o->listeners;
+
+	return ms < ASK_MS ? ASK_MS : ms > ASK_MOST_MS ? ASK_MOST_MS : ms;
+}
+
 void owners_wait(struct owners *o, uint16_t owner)
 {
 	if (!owner || owner > o->count || !o->redis)
 		return;
 	o->owners[owner - 1].waited_ms = now_ms(o);
 	if (!uv_is_active((uv_handle_t *)&o->ask_timer))
-		uv_timer_start(&o->ask_timer, on_ask, 1, ASK_MS);
+		uv_timer_start(&o->ask_timer, on_ask, 1, ask_ms(o));
 }
 
 /* --- life --- */

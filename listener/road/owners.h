@@ -24,6 +24,10 @@ struct owners *owners_open(uv_loop_t *loop, const char *name, owner_gone_cb *on_
 /* Redis is ready; or with NULL, gone. */
 void owners_set_redis(struct owners *o, struct redis *redis);
 
+/* How many listeners there are, ours included, as far as is known: many ask seldom, as the first that finds an owner
+ * dead takes over for all. */
+void owners_set_fleet(struct owners *o, size_t listeners);
+
 /* The number, from 1, of the owner of a claim with this value; 0 if the value does not name one. The number of an owner
  * that was not met for long may become another's. */
 uint16_t owners_find(struct owners *o, const char *value, size_t len);

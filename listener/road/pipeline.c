@@ -780,6 +780,7 @@ static void claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 	ev->is_deferred = true;
 	ev->looks = DEFER_STEP;
 	ev->held_ms = now_ms(p);
+	claim_expect_log(p->claim);
 	event_move(&p->events, ev, EV_HELD);
 	hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
 }
@@ -903,6 +904,23 @@ static void try_again(struct pipeline *p, struct event *ev)
 		give_back(p, ev);
 }
 
+/* What the log of a large fleet has told need not be looked at; nor what it may tell until the next look. Returns
+ * whether that is all for now. */
+static bool is_in_log(struct pipeline *p, struct event *ev)
+{
+	if (claim_is_logged(p->claim, ev)) {
+		counters.done_logged++;
+		event_move(&p->events, ev, EV_LOOKING);
+		on_looked(p, ev, CLAIM_DONE);
+		return true;
+	}
+	if (!ev->is_deferred || ev->looks >= DEFER_LOOKS || !claim_expect_log(p->claim))
+		return false;
+	ev->looks++;
+	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));
+	return true;
+}
+
 /* Events whose wait is over: looked up in chunks, given back, or sent to the store. */
 static void on_hold_timer(uv_timer_t *timer)
 {
@@ -919,7 +937,7 @@ static void on_hold_timer(uv_timer_t *timer)
 		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || RARE("pipeline: held for long")) {
 			counters.hold_timeouts++;
 			send_to_store(p, ev);
-		} else {
+		} else if (!is_in_log(p, ev)) {
 			chunk[n++] = ev;
 		}
 		if (n == LOOK_CHUNK || (n && RARE("pipeline: few looks at once"))) {

@@ -30,6 +30,7 @@ EFFECTS = {"none": "no effects", "handler": "--handler, a function that does not
            "outbox": "a row of the outbox for each event"}
 EFFECTS_EVENTS = 150_000
 RELAY = {1: 40_000, 3: 40_000}                                      # listeners: deliveries
+WIDE, WIDE_RATE, WIDE_S, WIDE_WARM_UP_S = (5, 10, 20, 100), 2000, 10, 3
 REDIS_DOWN = {1: 250_000, 3: 100_000}                               # listeners: events
 
 
@@ -185,6 +186,16 @@ class Scenarios:
         figures = await Race(self.rig, Fleet(self.rig, 1), load).run()
         return figures | {"payload_mb_per_s": figures["events_per_s"] * load.payload_bytes / 1e6}
 
+    # --- many listeners at a moderate rate ---
+
+    async def wide(self):
+        """At this rate nobody is busy, so that the figures are what an event costs, and not what is left of two cores."""
+        for listeners in WIDE:
+            load = Load(WIDE_RATE * WIDE_WARM_UP_S, round(WIDE_RATE * self.plan.seconds(WIDE_S)), rate=WIDE_RATE)
+            await self.attempt(f"wide-{listeners}", {
+                "scenario": "wide", "words": f"{listeners} listeners", "listeners": listeners, "events": load.events},
+                Race(self.rig, Fleet(self.rig, listeners), load).run())
+
     # --- no Redis: the unique key alone ---
 
     async def redis_down(self):
@@ -220,5 +231,5 @@ class Scenarios:
 SCENARIOS = {"idle": Scenarios.idle, "ceilings": Scenarios.ceilings, "fanout": Scenarios.fanout, "peers": Scenarios.race_peers,
              "feeds": Scenarios.feeds,
              "latency": Scenarios.latencies, "duplicates": Scenarios.duplicates, "acks": Scenarios.acks,
-             "payloads": Scenarios.payloads, "redis-down": Scenarios.redis_down,
+             "payloads": Scenarios.payloads, "wide": Scenarios.wide, "redis-down": Scenarios.redis_down,
              "effects": Scenarios.what_follows, "relay": Scenarios.relay}

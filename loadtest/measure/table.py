@@ -39,6 +39,7 @@ TABLES = (
     Table("acks", "Producers at one listener", ("acks",), (EVENTS,) + CPU + (MEMORY,)),
     Table("payloads", "Payloads, one listener", ("payloads",),
           (EVENTS, Column("MB/s", "payload_mb_per_s", 1, True)) + CPU + (MEMORY,)),
+    Table("wide", "Many listeners on one feed of 2,000 events/s", ("wide",), CPU + (MEMORY,)),
     Table("redis-down", "Redis down: the unique key alone", ("redis-down",), RUN),
     Table("effects", "What follows from an event, one listener", ("effects",), RUN),
     Table("relay", "The outbox delivered to a local nginx, 16 requests of a listener at once", ("relay",),

@@ -53,6 +53,14 @@ Test(fleet, listeners_that_know_each_other_claim_each_event_once, .timeout = 120
 	cr_assert(wait_until(claims_lost_of(&fleet, 100) == 0, WHOLE_MS), "claims are lost however often it is tried");
 }
 
+Test(fleet, a_large_fleet_settles_by_the_log_of_commits, .timeout = 120)
+{
+	fleet_start(&fleet, 12, NULL, NULL, "");
+	cr_assert(wait_until((fleet_send(&fleet, 1), fleet_metric(&fleet, "wsonce_done_logged_total") > 100), WHOLE_MS),
+		  "nobody settles by the log");
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+}
+
 Test(fleet, events_whose_preferred_listener_has_stopped_are_stored_by_the_others, .timeout = 120)
 {
 	fleet_start(&fleet, 3, NULL, NULL, "");

@@ -49,6 +49,7 @@
  *     no listener gives its events to others because it cannot store, and no mark is in doubt.
  *   - Without HEIRS, nobody takes a dead owner's claim over before it expires. With it, any owner may be taken for
  *     dead at any time, since a pause or a lost connection looks like death; SYMMETRY does not know of it.
+ *   - Without LOG, no log of commits is kept. With it, what it tells is never forgotten, and known to all at once.
  *   - Memory, reading that stops, and messages without an id are not modelled.
  * And without loss: SYMMETRY sorts the listeners after each step, since their names decide nothing. */
 
@@ -115,6 +116,7 @@
 #define INSERT		6
 #define BURY		7
 #define INHERIT		8
+#define APPEND		9
 
 #define COPY		(me * EVENTS + e)
 
@@ -124,6 +126,9 @@ byte key[EVENTS];
 /* Postgres */
 byte row[EVENTS];
 bit letter[EVENTS];
+#ifdef LOG
+bit done_log[EVENTS];			/* it has an entry in the log of commits */
+#endif
 
 /* Listeners */
 bit is_up[INSTANCES] = 1;
@@ -401,6 +406,9 @@ inline arrive(what, value, e)
 #endif
 	:: what == SET_DONE -> key[e] = MARK_DONE;
 	:: what == SET_DEAD -> key[e] = MARK_DEAD;
+#ifdef LOG
+	:: what == APPEND -> done_log[e] = 1;
+#endif
 	:: what == INSERT -> insert(e);
 	:: what == BURY -> bury(e);
 	fi;
@@ -427,6 +435,16 @@ inline send(what, value, e)
 inline claim_mark(what, e)
 {
 	send(what, 0, e);
+}
+
+/* done_log_add() */
+inline log_done(e)
+{
+#ifdef LOG
+	send(APPEND, 0, e);
+#else
+	skip;
+#endif
 }
 
 inline claim_release(e)
@@ -626,6 +644,9 @@ inline insert_next(e)
 #ifdef DONE_MARK_BEFORE_COMMIT
 	claim_mark(SET_DONE, e);
 #endif
+#ifdef LOG_BEFORE_COMMIT
+	log_done(e);
+#endif
 }
 
 inline bury_next(e)
@@ -644,6 +665,7 @@ inline commit_insert(e)
 inline on_stored(e)
 {
 	claim_mark(SET_DONE, e);
+	log_done(e);
 	d_step { settle(e, row[e]); }
 }
 
@@ -734,6 +756,9 @@ end:	do
 	:: STEP(state[COPY] == EV_CLAIMING, on_claimed(e))
 	:: STEP(state[COPY] == EV_HELD && MAY_LOOK, look(e))
 	:: STEP(state[COPY] == EV_LOOKING, on_looked(e))
+#ifdef LOG
+	:: STEP(state[COPY] == EV_HELD && done_log[e], settle(e, row[e]))	/* is_in_log() */
+#endif
 #ifdef HEIRS
 	:: STEP(state[COPY] == EV_HELD && owner[COPY] && takes[COPY] < TAKES, claim_inherit(e))
 	:: CHOICE(IS_STORMY && state[COPY] == EV_HELD && owner[COPY] && takes[COPY] < TAKES, claim_inherit_unknown(e))

@@ -176,7 +176,7 @@ class Postgres:
         if await process.wait():
             raise RigError(f"initdb failed: see {self.log}")
         with open(f"{self.data}/postgresql.conf", "a") as file:
-            file.write("listen_addresses = ''\nunix_socket_permissions = 0777\nmax_connections = 100\n"
+            file.write("listen_addresses = ''\nunix_socket_permissions = 0777\nmax_connections = 200\n"
                        "timezone = UTC\ndynamic_shared_memory_type = mmap\nlog_line_prefix = '%m [%p] %q%u %e '\n"
                        "restart_after_crash = on\n" + self.settings)
         await self.start()

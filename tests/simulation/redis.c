@@ -246,6 +246,53 @@ static void run_incr(const struct command *c, struct answer *a)
 	add_number(a, ':', n);
 }
 
+static void run_append(const struct command *c, struct answer *a)
+{
+	struct key *k = find_key(c->words[1]);
+	int64_t expires = k->value ? k->expires : -1;
+	size_t old = k->value ? k->value_len : 0;
+	char *text = sim_alloc(old + c->words[2].len + 1);
+
+	if (old)
+		memcpy(text, k->value, old);
+	memcpy(text + old, c->words[2].at, c->words[2].len);
+	put_value(k, (struct bytes){text, old + c->words[2].len}, -1);
+	k->expires = expires;
+	add_number(a, ':', (long long)k->value_len);
+}
+
+/* GETRANGE key from to, neither of them negative */
+static void run_getrange(const struct command *c, struct answer *a)
+{
+	const struct key *k = find_key(c->words[1]);
+	size_t from = (size_t)number(c->words[2]), end = (size_t)number(c->words[3]) + 1;
+
+	if (!k->value || from >= k->value_len || from >= end)
+		add_value(a, "", 0);
+	else
+		add_value(a, k->value + from, (end < k->value_len ? end : k->value_len) - from);
+}
+
+static void run_expire(const struct command *c, struct answer *a)
+{
+	struct key *k = find_key(c->words[1]);
+
+	if (k->value) {
+		note_write(k);
+		k->expires = sim_now() + number(c->words[2]) * 1000000;
+	}
+	add_number(a, ':', k->value != NULL);
+}
+
+static void run_time(struct answer *a)
+{
+	char text[24];
+
+	add_number(a, '*', 2);
+	add_value(a, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)(sim_wall() / 1000000)));
+	add_value(a, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)(sim_wall() % 1000000)));
+}
+
 static void run_del(const struct command *c, struct answer *a)
 {
 	long long deleted = 0;
@@ -486,7 +533,8 @@ static const char *name_of(const struct command *c)
 {
 	static const char *const scripts[] = {"heartbeat.lua", "release.lua",  "renew.lua", "seize.lua",
 					      "inherit.lua",   "register.lua", "lease.lua", "?"};
-	static const char *const names[] = {"SET", "MGET", "INCR", "DEL", "ZREM", "INFO", "SCRIPT", "CLIENT", NULL};
+	static const char *const names[] = {"SET",    "MGET",   "INCR",     "DEL",    "ZREM", "INFO", "SCRIPT",
+					    "CLIENT", "APPEND", "GETRANGE", "EXPIRE", "TIME", NULL};
 
 	if (is_word(c, 0, "EVAL") || is_word(c, 0, "EVALSHA"))
 		return scripts[script_of(c)];
@@ -498,7 +546,8 @@ static const char *name_of(const struct command *c)
 
 static bool is_write(const struct command *c)
 {
-	return !is_word(c, 0, "MGET") && !is_word(c, 0, "INFO") && !is_word(c, 0, "SCRIPT") && !is_word(c, 0, "CLIENT");
+	return !is_word(c, 0, "MGET") && !is_word(c, 0, "INFO") && !is_word(c, 0, "SCRIPT") &&
+	       !is_word(c, 0, "CLIENT") && !is_word(c, 0, "GETRANGE") && !is_word(c, 0, "TIME");
 }
 
 /* A script that does not say at its beginning what it may do is refused when it comes to a write. Does it? */
@@ -524,7 +573,7 @@ static bool script_writes(const struct command *c, enum script script)
 static bool is_allowed_when_full(const struct command *c, enum script script)
 {
 	return script == RELEASE || script == RENEW || script == REGISTER || script == HEARTBEAT || script == LEASE ||
-	       script == INHERIT || is_word(c, 0, "DEL") || is_word(c, 0, "ZREM");
+	       script == INHERIT || is_word(c, 0, "EXPIRE") || is_word(c, 0, "DEL") || is_word(c, 0, "ZREM");
 }
 
 /* The error that the command gets, without the minus; NULL: none. */
@@ -581,6 +630,14 @@ static void run(const struct command *c, struct answer *a)
 		run_load(c, a);
 	else if (is_word(c, 0, "CLIENT"))
 		run_client(c, a);
+	else if (is_word(c, 0, "APPEND"))
+		run_append(c, a);
+	else if (is_word(c, 0, "GETRANGE"))
+		run_getrange(c, a);
+	else if (is_word(c, 0, "EXPIRE"))
+		run_expire(c, a);
+	else if (is_word(c, 0, "TIME"))
+		run_time(a);
 	else
 		run_script(c, script_of(c), a);
 }

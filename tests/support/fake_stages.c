@@ -177,6 +177,18 @@ bool claim_prefers_other(struct claim *c, const struct event *ev)
 	return fake.is_other_preferred;
 }
 
+bool claim_expect_log(struct claim *c)
+{
+	(void)c;
+	return fake.has_log;
+}
+
+bool claim_is_logged(const struct claim *c, const struct event *ev)
+{
+	(void)c, (void)ev;
+	return fake.is_logged;
+}
+
 void claim_rest(struct claim *c, bool is_resting)
 {
 	(void)c;

@@ -7,7 +7,7 @@
 
 #include "listener.h"
 
-#define FLEET_MAX 8
+#define FLEET_MAX 12
 
 struct database;
 struct feed;

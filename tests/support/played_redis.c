@@ -98,7 +98,7 @@ int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *
 	}
 	if (at != bytes + len)
 		abort();
-	if (!has_beats && strncmp(text, " SET wsonce:{alive}:", 20) == 0)
+	if (!has_beats && (strncmp(text, " SET wsonce:{alive}:", 20) == 0 || strcmp(text, " TIME") == 0))
 		return 0;
 	snprintf(c->text, sizeof(c->text), "%s", text + 1);
 	c->cb = cb;

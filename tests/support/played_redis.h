@@ -8,7 +8,8 @@
 #include "redis/reply.h"
 
 void played_redis_start(void);
-/* From now on the beats of road/owners.c are seen, too, and the connection is this one. */
+/* From now on the beats of road/owners.c and the questions for the time are seen, too, and the connection is this one.
+ */
 void played_redis_show_beats(const char *client);
 void played_redis_set_state(enum redis_state state);
 

@@ -458,9 +458,12 @@ static void put_flag(const struct step *s, bool value)
 {
 	bool *const flags[] = {&fake.is_redis_away,      &fake.is_postgres_away, &fake.is_postgres_failing,
 			       &fake.is_other_preferred, &fake.is_unsure,        &fake.is_epoch_silent,
-			       &fake.is_checkin_slow};
-	static const char *const names[] = {"redis_away", "postgres_away", "postgres_failing", "other_preferred",
-					    "unsure",     "epoch_silent",  "checkin_slow",     NULL};
+			       &fake.is_checkin_slow,    &fake.has_log,          &fake.is_logged};
+	static const char *const names[] = {"redis_away",       "postgres_away",
+					    "postgres_failing", "other_preferred",
+					    "unsure",           "epoch_silent",
+					    "checkin_slow",     "log",
+					    "logged",           NULL};
 
 	*flags[find_word(s, names, s->a)] = value;
 }
@@ -809,6 +812,14 @@ STORY(held_event_is_rejected_when_its_dead_mark_is_seen, "hold a p; pass 50; loo
 STORY(held_event_whose_claim_is_gone_is_claimed_again,
       "hold a p; pass 50; look a absent; journal look(a) take(a); take a mine; insert a inserted; "
       "journal insert(a) done(a); p=p; claims_taken_over 1")
+
+STORY(copy_left_to_another_settles_by_the_log_of_a_large_fleet,
+      "set log; wait a; pass 50; journal; in held 1; set logged; pass 100; journal; duplicates 1; flight 0; "
+      "done_logged 1")
+STORY(copy_that_is_not_in_the_log_is_looked_at_once,
+      "set log; wait a; pass 50; journal; pass 100; journal; pass 200; journal look(a); look a absent; journal take(a)")
+STORY(what_is_in_the_log_is_asked_of_postgres_where_marks_are_in_doubt,
+      "set log; wait a; set logged; set unsure; set epoch_silent; pass 50; in held 1; pass 50; journal insert(a)")
 
 STORY(events_held_for_a_dead_owner_are_taken_over_at_once,
       "hold a; hold b; hold c; pass 50; owner a 1; owner b 1; owner c 2; look a other; look b other; look c other; "

@@ -215,6 +215,22 @@ static void alive(void)
 	show(false);
 }
 
+/* The log of commits. */
+static void log_commits(void)
+{
+	static const char *const keys[] = {"wsonce:{done}:dedup:1", "wsonce:{done}:dedup:2"},
+				 *const at[] = {"0", "5", "16", "900"},
+				 *const entries[] = {"0123456789abcdef", "0123456789abcdef0123456789ABCDEF"};
+	int kind = below(5);
+
+	begin(kind < 2 ? "APPEND" : kind < 4 ? "GETRANGE" : "EXPIRE");
+	add(draw(keys, 2));
+	if (kind >= 2 && kind < 4)
+		add(draw(at, 4));
+	add(kind < 2 ? draw(entries, 2) : kind < 4 ? draw(at, 4) : below(2) ? "60" : "1");
+	show(false);
+}
+
 /* Each server has its own numbers, and its own words after them. */
 static void list_clients(void)
 {
@@ -242,7 +258,7 @@ static void step(void)
 {
 	static const char *const names[] = {"one", "two", "three"};
 	static const char *const attempts[] = {"wsonce:attempts:dedup:a/1", "wsonce:attempts:dedup:b/1"};
-	int kind = below(38);
+	int kind = below(40);
 
 	if (kind < 7) {
 		set(true);
@@ -283,6 +299,8 @@ static void step(void)
 		show(false);
 	} else if (kind == 27) {
 		heartbeat();
+	} else if (kind >= 38) {
+		log_commits();
 	} else if (kind >= 36) {
 		inherit();
 	} else if (kind >= 33) {
