@@ -382,6 +382,16 @@ static int talk(struct live *l, const struct config *config, int64_t seconds)
 	return 0;
 }
 
+struct profile *live_profile(const char *file, const char *feed)
+{
+	struct profile_fault fault;
+	struct profile *p = file ? profile_read_file(file, NULL, &fault) : profile_read_named(feed, NULL, &fault);
+
+	if (!p || *p->doubt.text)
+		dispatch_fail("%s", p ? p->doubt.text : fault.text);
+	return p;
+}
+
 int live_try(const struct invocation *in, const struct profile *p, int64_t seconds, bool is_json)
 {
 	struct live l = {.profile = p};

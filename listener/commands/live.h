@@ -7,6 +7,10 @@
 #include "commands/dispatch.h"
 #include "config/profile.h"
 
+/* The profile of --profile FILE, or of --feed NAME if file is NULL; says what is doubtful. NULL after saying why: the
+ * exit status is STATUS_USAGE. */
+struct profile *live_profile(const char *file, const char *feed);
+
 /* Talks to the feed of a profile for so many seconds (0: until Ctrl-C), then prints what came of each rule, as text or
  * JSON. A terminal is told each second. Returns the exit status: STATUS_FAILED if no connection was made. */
 int live_try(const struct invocation *in, const struct profile *p, int64_t seconds, bool is_json);

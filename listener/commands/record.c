@@ -35,16 +35,12 @@ static int run_record(const struct invocation *in)
 {
 	const struct record_options *o = in->options;
 	const char *path = in->words[0];
-	struct profile_fault fault;
-	struct profile *p =
-		o->profile ? profile_read_file(o->profile, NULL, &fault) : profile_read_named(o->feed, NULL, &fault);
+	struct profile *p = live_profile(o->profile, o->feed);
 	FILE *out;
 	int status;
 
-	if (!p) {
-		dispatch_fail("%s", fault.text);
+	if (!p)
 		return STATUS_USAGE;
-	}
 	out = strcmp(path, "-") == 0 ? stdout : fopen(path, "wx");
 	if (!out) {
 		profile_free(p);
@@ -61,10 +57,10 @@ const struct subcommand record_command = {
 	.name = "record",
 	.arguments = "FILE",
 	.summary = "write what a feed sends into a file, a message a line",
-	.help = "Connects to a feed as its profile says, and writes each message into FILE (-: standard output), which "
-		"must "
-		"not\n"
-		"exist. wsonce try --frames FILE reads it. Needs neither Redis nor Postgres.\n",
+	/* clang-format off */
+	.help = "Connects to a feed as its profile says, and writes each message into FILE, which must not exist (-: standard\n"
+		"output). wsonce try --frames FILE reads it. Needs neither Redis nor Postgres.\n",
+	/* clang-format on */
 	.least_words = 1,
 	.most_words = 1,
 	.options = options,

@@ -69,18 +69,12 @@ static const char *check(const struct invocation *in)
 static int run_try(const struct invocation *in)
 {
 	const struct try_options *o = in->options;
-	struct profile_fault fault;
-	struct profile *p =
-		o->profile ? profile_read_file(o->profile, NULL, &fault) : profile_read_named(o->feed, NULL, &fault);
+	struct profile *p = live_profile(o->profile, o->feed);
 	int64_t starts[CONNECTIONS_MAX];
 	int count = read_starts(o->connections, starts), result;
 
-	if (!p) {
-		dispatch_fail("%s", fault.text);
+	if (!p)
 		return STATUS_USAGE;
-	}
-	if (*p->doubt.text)
-		dispatch_fail("%s", p->doubt.text);
 	if (o->frames)
 		result = recording_try(p, o->frames, starts, (size_t)count, o->now_s) ? STATUS_FAILED : STATUS_FINE;
 	else
@@ -93,14 +87,11 @@ const struct subcommand try_command = {
 	.name = "try",
 	.arguments = "",
 	.summary = "show what a profile makes of a feed, without storing anything",
-	.help = "Connects to a feed as its profile says, for --seconds, and shows what came of each rule; nothing is "
-		"acked. "
-		"Or, with\n"
-		"--frames, reads a recording of a feed, a frame a line, by a profile, and prints as JSON what it is to "
-		"the "
-		"profile:\n"
-		"frames, events with their ids, duplicates, replies, acks, cursors, gaps. Needs neither Redis nor "
-		"Postgres.\n",
+	/* clang-format off */
+	.help = "Connects to a feed as its profile says, for --seconds, and shows what came of each rule. Nothing is acked.\n"
+		"With --frames it reads a recording instead, a frame a line, and prints as JSON what the profile makes of it:\n"
+		"frames, events with their ids, duplicates, replies, acks, cursors, gaps. Needs neither Redis nor Postgres.\n",
+	/* clang-format on */
 	.options = options,
 	.option_count = sizeof(options) / sizeof(options[0]),
 	.options_size = sizeof(struct try_options),

@@ -19,7 +19,12 @@
 /* What jansson says of a text that is not JSON. */
 static void refuse_text(const char *source, const json_error_t *e, struct profile_fault *fault)
 {
-	profile_fail_at(fault, source, e->line, "column %d: %s", e->column, e->text);
+	bool is_big = json_error_code(e) == json_error_numeric_overflow;
+
+	profile_fail_at(fault, source, e->line, "column %d: %s", e->column,
+			is_big ? "a profile cannot hold a number that needs more than 64 bits; a condition may ask for "
+				 "{\"type\": \"integer\"}"
+			       : e->text);
 }
 
 /* given: where the overrides are written; NULL: nowhere that has lines. */

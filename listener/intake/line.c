@@ -606,6 +606,7 @@ void line_tick(struct line *line)
 		courtesy_go_on(&line->courtesy, now_ms(line), send_now, line);
 		look_for_silence(line);
 		ping_if_due(line);
+		tell_trouble(line); /* with a cursor, long after its message */
 	}
 	if (*line->fault)
 		tell_fault(line);

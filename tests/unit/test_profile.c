@@ -79,6 +79,10 @@ static const struct {
 	 "doubt p.json, line 1, rules[0].send[0]: nothing sets a variable \"sek\"; did you mean \"seq\"?"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"http\": [{\"method\": \"GET\"}]}]}",
 	 "p.json, line 1, rules[0].http[0]: url is missing"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"when\":\n{\"/a\": 9223372036854775808}}]}",
+	 "p.json, line 2: column 26: a profile cannot hold a number that needs more than 64 bits; a condition may ask "
+	 "for "
+	 "{\"type\": \"integer\"}"},
 	{"{\"url\": \"a\", \"url\": \"b\"}", "p.json, line 1: column 18: duplicate object key near '\"url\"'"},
 };
 
