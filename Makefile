@@ -189,13 +189,13 @@ $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
 # Some tests play the connection to Postgres or Redis.
 $B/tests/unit/unit: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,backoff_draw $(addprefix postgres_,open state identity error set_patience query copy cell text close) \
-	$(addprefix redis_,open state send client script_sha load_scripts mask unanswered close) delivery_send delivery_cancel)
+	$(addprefix redis_,open state tag tag_text send client script_sha load_scripts mask unanswered close) delivery_send delivery_cancel)
 $B/tests/unit/unit: $(UNIT) $(FAKES) $(patsubst %,$B/tests/support/played_%.o,postgres redis) $(MODULES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm
 $B/tests/unit/pipeline: $(PIPELINE) $(FAKES) $(STAGES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
 $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
-	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread
+	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread -lm
 # Some fuzzers stand in for a part of the listener, so that is left out.
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o

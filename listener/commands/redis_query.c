@@ -156,18 +156,67 @@ static int ask(struct redis_query *m)
 
 static void put_keys(struct redis_query *m, const struct slice *ids, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		resp_joined(&m->command, m->prefix, strlen(m->prefix), ids[i].at, ids[i].len);
+	for (size_t i = 0; i < n; i++) {
+		const char *tag = redis_tag_text(m->redis, redis_tag(m->redis, ids[i].at, ids[i].len));
+		char *head = memory_printf("%s%s", m->prefix, tag);
+
+		resp_joined(&m->command, head, strlen(head), ids[i].at, ids[i].len);
+		free(head);
+	}
 }
 
-int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed)
+/* On a cluster one command can name keys of one tag only: those of n ids that have this one, and their places. */
+static size_t pick(const struct redis_query *m, unsigned int tag, const struct slice *ids, size_t n,
+		   struct slice *picked, size_t *places)
 {
-	m->count = n;
-	m->is_claimed = is_claimed;
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (redis_tag(m->redis, ids[i].at, ids[i].len) == tag) {
+			picked[count] = ids[i];
+			places[count++] = i;
+		}
+	return count;
+}
+
+typedef int(ask_fn)(struct redis_query *m, const struct slice *ids, size_t n, bool with_done);
+
+/* Asks by one command for each tag. is_claimed may be NULL. */
+static int ask_by_tag(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed, ask_fn *fn,
+		      bool with_done)
+{
+	struct slice *picked = memory_alloc((n + 1) * sizeof(*picked));
+	size_t *places = memory_alloc((n + 1) * sizeof(*places));
+	bool *found = memory_alloc(n + 1);
+	int failed = 0;
+
+	for (unsigned int tag = 0; tag < REDIS_TAGS && !failed; tag++) {
+		size_t count = pick(m, tag, ids, n, picked, places);
+
+		m->count = count;
+		m->is_claimed = is_claimed ? found : NULL;
+		failed = count ? fn(m, picked, count, with_done) : 0;
+		for (size_t i = 0; i < count && is_claimed && !failed; i++)
+			is_claimed[places[i]] = found[i];
+	}
+	free(picked);
+	free(places);
+	free(found);
+	return failed;
+}
+
+static int look(struct redis_query *m, const struct slice *ids, size_t n, bool with_done)
+{
+	(void)with_done;
 	resp_start(&m->command, n + 1);
 	resp_word(&m->command, "MGET");
 	put_keys(m, ids, n);
 	return ask(m);
+}
+
+int redis_query_find_claimed(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed)
+{
+	return ask_by_tag(m, ids, n, is_claimed, look, false);
 }
 
 static int ask_of_key(struct redis_query *m, const char *command, struct slice id)
@@ -193,11 +242,8 @@ int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t
 	return failed;
 }
 
-int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n, bool with_done)
+static int forget(struct redis_query *m, const struct slice *ids, size_t n, bool with_done)
 {
-	if (!m)
-		return 0;
-	m->is_claimed = NULL;
 	resp_start(&m->command, n + 4 + with_done);
 	resp_word(&m->command, "EVAL");
 	resp_word(&m->command, LUA_FORGET);
@@ -207,6 +253,11 @@ int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n,
 	if (with_done)
 		resp_word(&m->command, MARK_DONE_HEAD);
 	return ask(m);
+}
+
+int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n, bool with_done)
+{
+	return m ? ask_by_tag(m, ids, n, NULL, forget, with_done) : 0;
 }
 
 /* The prefix as a pattern: what SCAN would take for a joker is escaped. */

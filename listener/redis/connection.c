@@ -1,28 +1,74 @@
-/* connection.c owns what the listener calls Redis. Today that is one server, which server.c finds and comes back to.
- * What is asked is claim.c's business. */
+/* connection.c owns what the listener calls Redis: one server, which server.c finds and comes back to, or a cluster of
+ * them, to which it belongs. What is asked is claim.c's business. */
 #include "redis/connection.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/secret.h"
+#include "redis/cluster.h"
 #include "redis/server.h"
+#include "redis/slots.h"
+
+#define ALIVE "{alive}" /* the server of its slot gets what names no key: owners.c asks it for its clients */
 
 struct redis {
 	struct redis_settings settings;
 	struct redis_address address;
 	struct tls_trust *trust; /* NULL: no TLS */
-	struct server *server;
+	uv_loop_t *loop;
+	struct server *server;   /* that the URL names */
+	struct cluster *cluster; /* NULL, unless it is one of a cluster's */
+	unsigned int alive;      /* the slot */
+	int parts;               /* left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
 
+static enum redis_state cluster_state(const struct redis *r)
+{
+	if (server_state(r->server) == REDIS_CLOSING)
+		return REDIS_CLOSING;
+	return cluster_is_ready(r->cluster) ? REDIS_READY : REDIS_CONNECTING;
+}
+
+enum redis_state redis_state(const struct redis *r)
+{
+	return r->cluster ? cluster_state(r) : server_state(r->server);
+}
+
+static void on_change(void *owner)
+{
+	struct redis *r = owner;
+
+	r->settings.on_state(r->settings.owner, redis_state(r));
+}
+
+static void open_cluster(struct redis *r)
+{
+	const struct cluster_settings settings = {.address = &r->address,
+						  .trust = r->trust,
+						  .timeout_ms = r->settings.timeout_ms,
+						  .on_change = on_change,
+						  .owner = r,
+						  .asker = r->settings.owner};
+
+	r->cluster = cluster_open(r->loop, &settings, r->server);
+	r->alive = slot_of_key(ALIVE, strlen(ALIVE));
+}
+
+/* What becomes of the one server does not matter once the cluster is known. */
 static void on_state(void *owner, enum redis_state state)
 {
 	struct redis *r = owner;
 
-	r->settings.on_state(r->settings.owner, state);
+	if (state == REDIS_READY && !r->cluster && server_is_cluster(r->server))
+		open_cluster(r);
+	if (!r->cluster || state == REDIS_CLOSING)
+		r->settings.on_state(r->settings.owner, state);
 }
 
 static struct tls_trust *trust(const struct redis_settings *settings)
@@ -47,6 +93,7 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 
 	redis_address_read(&r->address, settings->url);
 	r->settings = *settings;
+	r->loop = loop;
 	if (r->address.is_tls) {
 		of_server.trust = r->trust = trust(settings);
 		assert(r->trust); /* config.c has tried it */
@@ -55,24 +102,36 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 	return r;
 }
 
-enum redis_state redis_state(const struct redis *r)
+unsigned int redis_tag(const struct redis *r, const char *id, size_t len)
 {
-	return server_state(r->server);
+	return r->cluster ? (unsigned int)(hash_mix(hash_text(id, len)) % REDIS_TAGS) : 0;
+}
+
+const char *redis_tag_text(const struct redis *r, unsigned int tag)
+{
+	return r->cluster ? slot_tag(tag) : "";
 }
 
 int redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
-	return server_send(r->server, bytes, len, cb, arg);
+	if (!r->cluster)
+		return server_send(r->server, bytes, len, cb, arg);
+	if (!cluster_is_ready(r->cluster))
+		return -1;
+	cluster_send(r->cluster, bytes, len, r->alive, cb, arg);
+	return 0;
 }
 
 uint64_t redis_unanswered(const struct redis *r)
 {
-	return server_unanswered(r->server);
+	return r->cluster ? cluster_unanswered(r->cluster) : server_unanswered(r->server);
 }
 
 const char *redis_client(const struct redis *r)
 {
-	return server_client(r->server);
+	const struct server *server = r->cluster ? cluster_server(r->cluster, r->alive) : r->server;
+
+	return server ? server_client(server) : "";
 }
 
 const char *redis_script_sha(const struct redis *r, enum redis_script script)
@@ -82,7 +141,10 @@ const char *redis_script_sha(const struct redis *r, enum redis_script script)
 
 void redis_load_scripts(struct redis *r)
 {
-	server_load_scripts(r->server);
+	if (r->cluster)
+		cluster_load_scripts(r->cluster);
+	else
+		server_load_scripts(r->server);
 }
 
 void redis_mask(const struct redis *r, char *text)
@@ -94,6 +156,8 @@ static void on_closed(void *arg)
 {
 	struct redis *r = arg;
 
+	if (--r->parts)
+		return;
 	r->done(r->done_arg);
 	tls_trust_free(r->trust);
 	redis_address_clear(&r->address);
@@ -104,5 +168,8 @@ void redis_close(struct redis *r, void (*done)(void *arg), void *arg)
 {
 	r->done = done;
 	r->done_arg = arg;
+	r->parts = r->cluster ? 2 : 1;
+	if (r->cluster)
+		cluster_close(r->cluster, on_closed, r);
 	server_close(r->server, on_closed, r);
 }

@@ -1,6 +1,8 @@
 /* sentinel.c owns the question where the master is. It is asked over one connection to one sentinel, again and again,
  * for a subscription may be lost without a sign, and a frozen master looks like a slow one; a sentinel that does not
- * answer in time is left for the next one. What follows from an answer is server.c's business. */
+ * answer in time is left for the next one. While there is no master each answer is the next sentinel's, since they
+ * learn of a failover one after the other; the epoch tells which of them knows better. What follows from an answer is
+ * server.c's business. */
 #include "redis/sentinel.h"
 
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #define TIMEOUT_MS 300 /* of one sentinel */
 #define TICK_MS    100
 #define CALM_TICKS 5
+#define LOST_TICKS 50 /* without a master: who knew better may be gone */
 
 struct sentinel {
 	const struct redis_address *address;
@@ -22,6 +25,9 @@ struct sentinel {
 	size_t host;        /* at hand */
 	size_t failed;      /* sentinels, one after the other */
 	unsigned int ticks; /* since the last question */
+	unsigned int urgent_ticks;
+	long long epoch;      /* of the failover that made the master that was named; */
+	long long epoch_here; /* that the sentinel at hand knows of */
 	bool is_urgent;
 	bool is_connected;
 	bool is_asking;
@@ -45,6 +51,29 @@ static bool is_text(const struct redis_reply *reply)
 	return reply->type == REPLY_STRING;
 }
 
+/* Fields and values, in turns. */
+static void on_master(void *asker, void *arg, const struct redis_reply *reply)
+{
+	struct sentinel *s = arg;
+
+	(void)asker;
+	s->epoch_here = 0;
+	for (size_t i = 0; reply && reply->type == REPLY_ARRAY && i + 1 < reply->elements; i += 2)
+		if (is_text(reply->element[i]) && is_text(reply->element[i + 1]) &&
+		    strcmp(reply->element[i]->str, "config-epoch") == 0)
+			s->epoch_here = strtoll(reply->element[i + 1]->str, NULL, 10);
+}
+
+static void take_name(struct sentinel *s, const char *host, int port)
+{
+	if (s->epoch_here >= s->epoch) {
+		s->epoch = s->epoch_here;
+		s->on_named(s->owner, host, port);
+	}
+	if (s->is_urgent || s->epoch_here < s->epoch)
+		talk_end(s->talk, NULL);
+}
+
 static void on_answer(void *asker, void *arg, const struct redis_reply *reply)
 {
 	struct sentinel *s = arg;
@@ -57,7 +86,7 @@ static void on_answer(void *asker, void *arg, const struct redis_reply *reply)
 	if (reply->type == REPLY_ARRAY && reply->elements == 2 && is_text(reply->element[0]) &&
 	    is_text(reply->element[1])) {
 		s->failed = 0;
-		s->on_named(s->owner, reply->element[0]->str, (int)strtol(reply->element[1]->str, NULL, 10));
+		take_name(s, reply->element[0]->str, (int)strtol(reply->element[1]->str, NULL, 10));
 		return;
 	}
 	snprintf(why, sizeof(why), "it does not know a master %.200s: %.300s", s->address->master,
@@ -65,12 +94,19 @@ static void on_answer(void *asker, void *arg, const struct redis_reply *reply)
 	talk_end(s->talk, why);
 }
 
-static void ask(struct sentinel *s)
+static void write_question(struct sentinel *s, const char *what)
 {
 	resp_start(&s->command, 3);
 	resp_word(&s->command, "SENTINEL");
-	resp_word(&s->command, "get-master-addr-by-name");
+	resp_word(&s->command, what);
 	resp_word(&s->command, s->address->master);
+}
+
+static void ask(struct sentinel *s)
+{
+	write_question(s, "MASTER");
+	talk_ask(s->talk, s->command.bytes, s->command.len, on_master, s);
+	write_question(s, "get-master-addr-by-name");
 	s->is_asking = talk_ask(s->talk, s->command.bytes, s->command.len, on_answer, s) == 0;
 	s->ticks = 0;
 }
@@ -102,6 +138,10 @@ static void on_end(void *owner, const char *why)
 	s->is_connected = false;
 	if (s->is_closing)
 		return;
+	if (!why) { /* left for the next one, whose answer may be newer */
+		s->host = (s->host + 1) % s->address->count;
+		return;
+	}
 	snprintf(text, sizeof(text), "sentinel %.200s:%d: %.500s", url_of(s)->host,
 		 redis_address_port(s->address, s->host), why);
 	s->host = (s->host + 1) % s->address->count;
@@ -115,6 +155,9 @@ static void on_tick(uv_timer_t *timer)
 	struct sentinel *s = timer->data;
 
 	s->ticks++;
+	s->urgent_ticks = s->is_urgent ? s->urgent_ticks + 1 : 0;
+	if (s->urgent_ticks > LOST_TICKS)
+		s->epoch = 0;
 	if (!s->is_connected) {
 		s->is_connected = true;
 		talk_connect(s->talk, url_of(s)->host, redis_address_port(s->address, s->host),

@@ -40,6 +40,7 @@ struct server {
 	char master[256];          /* whom they name; "" until they have */
 	int master_port;
 	const char *shown; /* the URL */
+	const char *host;  /* of the connection at hand */
 	char name[280];    /* host:port of the connection at hand, where the URL has several; else "" */
 	struct backoff backoff;
 	uv_timer_t retry;
@@ -96,6 +97,11 @@ static void set_state(struct server *s, enum redis_state state, const char *why)
 enum redis_state server_state(const struct server *s)
 {
 	return s->state;
+}
+
+const char *server_host(const struct server *s)
+{
+	return s->host ? s->host : "";
 }
 
 bool server_is_cluster(const struct server *s)
@@ -353,6 +359,7 @@ static bool has_many(const struct server *s)
 
 static void connect_to(struct server *s, const char *host, int port, unsigned int nth)
 {
+	s->host = host;
 	if (has_many(s))
 		snprintf(s->name, sizeof(s->name), "%s:%d", host, port);
 	set_state(s, REDIS_CONNECTING, NULL);

@@ -27,6 +27,9 @@ enum redis_state server_state(const struct server *s);
 /* Is it one of a cluster's? Known when it is ready. */
 bool server_is_cluster(const struct server *s);
 
+/* The name or address that it is connected to; "" for a socket. */
+const char *server_host(const struct server *s);
+
 /* As the functions of connection.h. */
 int server_send(struct server *s, const char *bytes, size_t len, redis_cb *cb, void *arg);
 const char *server_script_sha(const struct server *s, enum redis_script script);

@@ -50,6 +50,8 @@ struct claim {
 	struct claim_callbacks on;
 	const char *prefix;
 	size_t prefix_len;
+	struct slice
+		heads[REDIS_TAGS]; /* on a cluster, of keys: the prefix with a tag; those that were needed so far */
 	char *attempts_prefix;
 	char *owner; /* "<instance>.<nonce>@" */
 	size_t owner_len;
@@ -65,14 +67,14 @@ struct claim {
 	char mark_text[MARK_TEXT_SIZE + SEAL_LEN];
 	size_t mark_len;
 	struct resp command;
-	int64_t start_ms;        /* what the wall clock said, when we began, of the monotonic clock's zero */
-	struct mark_queue sent;  /* marks not yet answered */
-	struct mark_queue owed;  /* marks that did not arrive, or could not be sent */
-	bool is_refused;         /* the last claim or mark got an error */
-	int64_t refused_ms;      /* loop clock: when one last did; 0: never */
-	bool has_error_logged;   /* since Redis was last ready */
-	int open;                /* parts left to close */
-	void (*done)(void *arg); /* of claim_close */
+	int64_t start_ms;                   /* what the wall clock said, when we began, of the monotonic clock's zero */
+	struct mark_queue sent[REDIS_TAGS]; /* marks not yet answered, of each tag in their order */
+	struct mark_queue owed;             /* marks that did not arrive, or could not be sent */
+	bool is_refused;                    /* the last claim or mark got an error */
+	int64_t refused_ms;                 /* loop clock: when one last did; 0: never */
+	bool has_error_logged;              /* since Redis was last ready */
+	int open;                           /* parts left to close */
+	void (*done)(void *arg);            /* of claim_close */
 	void *done_arg;
 };
 
@@ -84,9 +86,53 @@ static int64_t wall_ms(void)
 #define SET_7 "*7\r\n$3\r\nSET\r\n"
 #define SET_5 "*5\r\n$3\r\nSET\r\n"
 
+static void put_id(struct claim *c, const char *id, size_t len)
+{
+	unsigned int tag = redis_tag(c->redis, id, len);
+	const char *text = redis_tag_text(c->redis, tag);
+	struct slice *head = &c->heads[tag];
+
+	if (!*text) {
+		resp_joined(&c->command, c->prefix, c->prefix_len, id, len);
+		return;
+	}
+	if (!head->at)
+		*head = (struct slice){memory_printf("%s%s", c->prefix, text), c->prefix_len + strlen(text)};
+	resp_joined(&c->command, head->at, head->len, id, len);
+}
+
 static void put_key(struct claim *c, const struct event *ev)
 {
-	resp_joined(&c->command, c->prefix, c->prefix_len, ev->id, ev->id_len);
+	put_id(c, ev->id, ev->id_len);
+}
+
+/* What is asked of n events by one command. Returns 0, or -1 if Redis cannot be asked. */
+typedef int(ask_fn)(struct claim *c, struct event *const *evs, size_t n, unsigned int with);
+
+/* On a cluster a command can name keys of one tag only. */
+static int ask_by_tag(struct claim *c, struct event *const *evs, size_t n, ask_fn *ask, unsigned int with)
+{
+	size_t end[REDIS_TAGS] = {0}, begin = 0;
+	struct event **sorted;
+	int failed = 0;
+
+	if (!*redis_tag_text(c->redis, 0))
+		return ask(c, evs, n, with);
+	sorted = memory_alloc((n + 1) * sizeof(*sorted));
+	for (size_t i = 0; i < n; i++)
+		for (unsigned int tag = redis_tag(c->redis, evs[i]->id, evs[i]->id_len); tag < REDIS_TAGS; tag++)
+			end[tag]++;
+	for (size_t i = n; i-- > 0;)
+		sorted[--end[redis_tag(c->redis, evs[i]->id, evs[i]->id_len)]] = evs[i]; /* end is the begin now */
+	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++) {
+		size_t next = tag + 1 < REDIS_TAGS ? end[tag + 1] : n;
+
+		if (next > begin && ask(c, sorted + begin, next - begin, with))
+			failed = -1;
+		begin = next;
+	}
+	free(sorted);
+	return failed;
 }
 
 /* The digits of a time. Claims and marks come by the hundred in one millisecond. */
@@ -125,9 +171,10 @@ static void log_error_answer(struct claim *c, const struct redis_reply *reply)
 static void on_mark(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct claim *c = owner;
+	struct mark_queue *sent = arg;
 	struct queued_mark mark;
 
-	if (arg && mark_queue_take(&c->sent, &mark) && !reply)
+	if (sent && mark_queue_take(sent, &mark) && !reply)
 		mark_queue_add(&c->owed, &mark);
 	if (reply && reply->type == REPLY_ERROR)
 		log_error_answer(c, reply);
@@ -368,10 +415,9 @@ static int send_look(struct claim *c, struct event *const *evs, size_t n, bool t
 	return -1;
 }
 
-int claim_look(struct claim *c, struct event *const *evs, size_t n)
+static int look_at(struct claim *c, struct event *const *evs, size_t n, unsigned int with)
 {
-	if (!claim_is_ready(c) || RARE("claim: nobody can be looked up"))
-		return -1;
+	(void)with;
 	resp_start(&c->command, n + 1);
 	resp_word(&c->command, "MGET");
 	for (size_t i = 0; i < n; i++)
@@ -379,23 +425,33 @@ int claim_look(struct claim *c, struct event *const *evs, size_t n)
 	return send_look(c, evs, n, false);
 }
 
-int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
+int claim_look(struct claim *c, struct event *const *evs, size_t n)
 {
-	if (!claim_is_ready(c))
+	if (!claim_is_ready(c) || RARE("claim: nobody can be looked up"))
 		return -1;
+	return ask_by_tag(c, evs, n, look_at, 0);
+}
+
+static int inherit(struct claim *c, struct event *const *evs, size_t n, unsigned int owner)
+{
 	resp_start(&c->command, 5 + 2 * n);
 	resp_word(&c->command, "EVAL");
 	resp_word(&c->command, LUA_INHERIT);
 	resp_number(&c->command, (int64_t)n);
 	for (size_t i = 0; i < n; i++)
 		put_key(c, evs[i]);
-	resp_word(&c->command, owners_name(c->owners, owner));
+	resp_word(&c->command, owners_name(c->owners, (uint16_t)owner));
 	resp_word(&c->command, c->ttl);
 	for (size_t i = 0; i < n; i++) {
 		stamp_claim(c, evs[i]);
 		put_value(c, evs[i]);
 	}
 	return send_look(c, evs, n, true);
+}
+
+int claim_inherit(struct claim *c, uint16_t owner, struct event *const *evs, size_t n)
+{
+	return claim_is_ready(c) ? ask_by_tag(c, evs, n, inherit, owner) : -1;
 }
 
 /* Tries are of a message: others with its id have counters of their own. */
@@ -481,12 +537,13 @@ static void on_script(void *owner, void *arg, const struct redis_reply *reply)
 	free(call);
 }
 
-static void run_script(struct claim *c, enum redis_script script, struct event *const *evs, size_t n)
+static int run_script(struct claim *c, struct event *const *evs, size_t n, unsigned int with)
 {
+	enum redis_script script = with;
 	struct script_call *call;
 
-	if (!claim_is_ready(c) || !*redis_script_sha(c->redis, script))
-		return;
+	if (!*redis_script_sha(c->redis, script))
+		return -1;
 	resp_start(&c->command, 3 + 2 * n + (script == REDIS_RENEW));
 	resp_word(&c->command, "EVALSHA");
 	resp_word(&c->command, redis_script_sha(c->redis, script));
@@ -500,20 +557,24 @@ static void run_script(struct claim *c, enum redis_script script, struct event *
 	call = memory_alloc(sizeof(*call) + c->command.len);
 	*call = (struct script_call){.script = script, .claims = n, .len = c->command.len};
 	memcpy(call->bytes, c->command.bytes, c->command.len);
-	if (send_command(c, on_script, call))
-		free(call);
+	if (send_command(c, on_script, call) == 0)
+		return 0;
+	free(call);
+	return -1;
 }
 
 void claim_renew(struct claim *c, struct event *const *evs, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		evs[i]->lease_ms = (int64_t)uv_now(c->loop);
-	run_script(c, REDIS_RENEW, evs, n);
+	if (claim_is_ready(c))
+		ask_by_tag(c, evs, n, run_script, REDIS_RENEW);
 }
 
 void claim_release(struct claim *c, struct event *const *evs, size_t n)
 {
-	run_script(c, REDIS_RELEASE, evs, n);
+	if (claim_is_ready(c))
+		ask_by_tag(c, evs, n, run_script, REDIS_RELEASE);
 	for (size_t i = 0; i < n; i++)
 		evs[i]->is_claimed = false;
 }
@@ -539,17 +600,18 @@ static const char *mark_text(struct claim *c, const struct queued_mark *owed, si
 
 static void send_mark(struct claim *c, const struct queued_mark *mark)
 {
+	struct mark_queue *sent = &c->sent[redis_tag(c->redis, mark->id, mark->len)];
 	size_t len;
 	const char *text = mark_text(c, mark, &len);
 	bool is_kept;
 
 	resp_start_ready(&c->command, SET_5, strlen(SET_5));
-	resp_joined(&c->command, c->prefix, c->prefix_len, mark->id, mark->len);
+	put_id(c, mark->id, mark->len);
 	resp_bytes(&c->command, text, len);
 	resp_ready(&c->command, c->mark_tail, strlen(c->mark_tail));
-	is_kept = mark_queue_add(&c->sent, mark) == 0;
-	if (send_command(c, on_mark, is_kept ? c : NULL) && is_kept)
-		mark_queue_undo(&c->sent, mark);
+	is_kept = mark_queue_add(sent, mark) == 0;
+	if (send_command(c, on_mark, is_kept ? sent : NULL) && is_kept)
+		mark_queue_undo(sent, mark);
 }
 
 static void forget_attempts(struct claim *c, const struct event *ev)
@@ -677,7 +739,10 @@ static void claim_free(struct claim *c)
 {
 	resp_free(&c->command);
 	registry_free(&c->registry);
-	mark_queue_free(&c->sent);
+	for (unsigned int tag = 0; tag < REDIS_TAGS; tag++) {
+		mark_queue_free(&c->sent[tag]);
+		free((char *)c->heads[tag].at);
+	}
 	mark_queue_free(&c->owed);
 	free(c->attempts_prefix);
 	free(c->owner);

@@ -41,8 +41,8 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 
 /* Can Redis be asked now? Not if its claims have become another database's. */
 bool claim_is_ready(const struct claim *c);
-/* Has Redis, though it can be asked, refused a claim or a mark in the last three seconds? It may be full, or a node of
- * a cluster that refuses what is another node's. */
+/* Has Redis, though it can be asked, refused a claim or a mark in the last three seconds? It may be full, or
+ * a part of a cluster may be without a server. */
 bool claim_is_refused(const struct claim *c);
 /* Is there a Redis at all? false: --redis none. */
 bool claim_is_used(const struct claim *c);

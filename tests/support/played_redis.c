@@ -27,6 +27,8 @@ static struct command commands[COMMANDS];
 static int sent, seen, answered, loads;
 static char own[60];
 
+unsigned int __real_redis_tag(const struct redis *r, const char *id, size_t len);
+const char *__real_redis_tag_text(const struct redis *r, unsigned int tag);
 struct redis *__real_redis_open(uv_loop_t *loop, const struct redis_settings *s);
 enum redis_state __real_redis_state(const struct redis *r);
 int __real_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg);
@@ -48,6 +50,17 @@ struct redis *__wrap_redis_open(uv_loop_t *loop, const struct redis_settings *s)
 enum redis_state __wrap_redis_state(const struct redis *r)
 {
 	return is_played ? state : __real_redis_state(r);
+}
+
+/* One server. */
+unsigned int __wrap_redis_tag(const struct redis *r, const char *id, size_t len)
+{
+	return is_played ? 0 : __real_redis_tag(r, id, len);
+}
+
+const char *__wrap_redis_tag_text(const struct redis *r, unsigned int tag)
+{
+	return is_played ? "" : __real_redis_tag_text(r, tag);
 }
 
 /* A claim of the instance i, by a nonce that is not 0. */

@@ -73,6 +73,7 @@ struct redisd *redisd_new_with(const char *const *options)
 	r->directory = directory;
 	r->options = options;
 	suite_at_end(remove_files, directory);
+	signal(SIGPIPE, SIG_IGN); /* hiredis writes to connections that the server has ended, as at a failover */
 	redisd_start(r);
 	return r;
 }

@@ -1,0 +1,385 @@
+/* cluster.c owns the map of a Redis Cluster: which master has which slot, a connection to each, and what to do when the
+ * map was wrong. A master that is away concerns its own slots only. */
+#include "redis/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "redis/resp.h"
+#include "redis/slots.h"
+#include "redis/talk.h"
+
+#define NODES_MAX  128
+#define TICK_MS    100
+#define CALM_TICKS 10 /* between two questions for the map, when all is well */
+#define ALL_TICKS  5  /* within which all masters should be ready at the start */
+
+struct node {
+	struct cluster *cluster;
+	char host[256];
+	int port;
+	struct server *server;
+	bool is_listed; /* by the last map */
+};
+
+/* A command on its way: it may be needed once more. */
+struct command {
+	struct list link; /* of those that nobody could be asked */
+	struct cluster *cluster;
+	redis_cb *cb;
+	void *arg;
+	bool is_second;
+	size_t len;
+	char bytes[];
+};
+
+struct cluster {
+	uv_loop_t *loop;
+	struct cluster_settings settings;
+	struct server *seed;
+	struct node *nodes[NODES_MAX];
+	size_t count;
+	struct node *slots[SLOTS]; /* NULL: nobody has it */
+	uv_timer_t timer;
+	uv_timer_t later; /* runs while there are unasked commands */
+	struct list unasked;
+	struct resp command;
+	size_t turn;        /* of whom the map is asked */
+	unsigned int ticks; /* since the map was asked for */
+	unsigned int age;   /* ticks since the first map */
+	bool has_map;
+	bool is_stale; /* somebody said that the map is wrong */
+	bool is_ready;
+	bool is_closing;
+	int parts; /* left to close: nodes, also those of earlier maps, and timers */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+static size_t count_ready(const struct cluster *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->count; i++)
+		n += server_state(c->nodes[i]->server) == REDIS_READY;
+	return n;
+}
+
+bool cluster_is_ready(const struct cluster *c)
+{
+	return c->is_ready;
+}
+
+/* --- nodes --- */
+
+static void judge(struct cluster *c)
+{
+	size_t ready = count_ready(c);
+	bool was_ready = c->is_ready;
+
+	c->is_ready = ready && (c->is_ready || ready == c->count || c->age >= ALL_TICKS);
+	if (c->is_ready != was_ready)
+		c->settings.on_change(c->settings.owner);
+}
+
+static void on_state(void *owner, enum redis_state state)
+{
+	struct node *n = owner;
+	struct cluster *c = n->cluster;
+	bool was_ready = c->is_ready;
+
+	if (c->is_closing)
+		return;
+	c->is_stale |= state == REDIS_DOWN;
+	judge(c);
+	if (state == REDIS_READY && was_ready)
+		c->settings.on_change(c->settings.owner);
+}
+
+static struct node *find_node(const struct cluster *c, const char *host, int port)
+{
+	for (size_t i = 0; i < c->count; i++)
+		if (c->nodes[i]->port == port && strcmp(c->nodes[i]->host, host) == 0)
+			return c->nodes[i];
+	return NULL;
+}
+
+static struct node *add_node(struct cluster *c, const char *host, int port)
+{
+	struct server_settings settings = {.address = c->settings.address,
+					   .trust = c->settings.trust,
+					   .timeout_ms = c->settings.timeout_ms,
+					   .port = port,
+					   .on_state = on_state,
+					   .asker = c->settings.asker};
+	struct node *n;
+
+	if (c->count == NODES_MAX || strlen(host) >= sizeof(n->host))
+		return NULL;
+	n = c->nodes[c->count++] = memory_calloc(1, sizeof(*n));
+	n->cluster = c;
+	snprintf(n->host, sizeof(n->host), "%s", host);
+	n->port = port;
+	settings.host = n->host;
+	settings.owner = n;
+	n->server = server_open(c->loop, &settings);
+	return n;
+}
+
+static void on_part_closed(void *arg)
+{
+	struct cluster *c = arg;
+
+	if (--c->parts || !c->is_closing)
+		return;
+	c->done(c->done_arg);
+	resp_free(&c->command);
+	free(c);
+}
+
+static void on_node_closed(void *arg)
+{
+	struct node *n = arg;
+	struct cluster *c = n->cluster;
+
+	free(n);
+	on_part_closed(c);
+}
+
+static void remove_node(struct cluster *c, size_t i)
+{
+	struct node *n = c->nodes[i];
+
+	c->nodes[i] = c->nodes[--c->count];
+	c->parts++;
+	server_close(n->server, on_node_closed, n);
+}
+
+/* --- the map --- */
+
+static bool is_integer(const struct redis_reply *r)
+{
+	return r->type == REPLY_INTEGER && r->integer >= 0 && r->integer < 65536;
+}
+
+/* [first slot, last slot, [host, port, id, ...] of the master, ... of replicas]. A master that does not say its name
+ * has that of the server which was asked. */
+static void take_range(struct cluster *c, const struct redis_reply *r, const char *asked)
+{
+	const struct redis_reply *master;
+	const char *host;
+	struct node *n;
+
+	if (r->type != REPLY_ARRAY || r->elements < 3 || !is_integer(r->element[0]) || !is_integer(r->element[1]))
+		return;
+	master = r->element[2];
+	if (master->type != REPLY_ARRAY || master->elements < 2 || !is_integer(master->element[1]))
+		return;
+	host = master->element[0]->type == REPLY_STRING && master->element[0]->len ? master->element[0]->str : asked;
+	n = find_node(c, host, (int)master->element[1]->integer);
+	if (!n)
+		n = add_node(c, host, (int)master->element[1]->integer);
+	if (!n)
+		return;
+	n->is_listed = true;
+	for (long long i = r->element[0]->integer; i <= r->element[1]->integer && i < SLOTS; i++)
+		c->slots[i] = n;
+}
+
+static void on_map(void *asker, void *arg, const struct redis_reply *reply)
+{
+	struct cluster *c = arg;
+
+	(void)asker;
+	if (!reply || reply->type != REPLY_ARRAY || !reply->elements || c->is_closing)
+		return;
+	memset(c->slots, 0, sizeof(c->slots));
+	for (size_t i = 0; i < c->count; i++)
+		c->nodes[i]->is_listed = false;
+	for (size_t i = 0; i < reply->elements; i++)
+		take_range(c, reply->element[i], server_host(c->seed));
+	for (size_t i = c->count; i-- > 0;)
+		if (!c->nodes[i]->is_listed)
+			remove_node(c, i);
+	c->has_map = true;
+	c->is_stale = false;
+	judge(c);
+}
+
+/* A frozen server must not keep the others from being asked, so each question goes to the next one. */
+static void ask_map(struct cluster *c)
+{
+	resp_start(&c->command, 2);
+	resp_word(&c->command, "CLUSTER");
+	resp_word(&c->command, "SLOTS");
+	c->ticks = 0;
+	for (size_t i = 0; i <= c->count; i++) {
+		size_t at = c->turn++ % (c->count + 1);
+		struct server *s = at == c->count ? c->seed : c->nodes[at]->server;
+
+		if (server_send(s, c->command.bytes, c->command.len, on_map, c) == 0)
+			return;
+	}
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct cluster *c = timer->data;
+
+	c->ticks++;
+	c->age += c->has_map;
+	if (c->is_stale || !c->has_map || count_ready(c) < c->count || c->ticks >= CALM_TICKS)
+		ask_map(c);
+	judge(c);
+}
+
+const struct server *cluster_server(const struct cluster *c, unsigned int slot)
+{
+	return c->slots[slot] ? c->slots[slot]->server : NULL;
+}
+
+/* --- commands --- */
+
+static void tell(struct command *q, const struct redis_reply *reply)
+{
+	if (q->cb)
+		q->cb(q->cluster->settings.asker, q->arg, reply);
+	free(q);
+}
+
+static void tell_unasked(struct cluster *c)
+{
+	struct list all;
+
+	list_init(&all);
+	while (!list_is_empty(&c->unasked)) {
+		struct command *q = list_entry(c->unasked.next, struct command, link);
+
+		list_remove(&q->link);
+		list_append(&all, &q->link);
+	}
+	while (!list_is_empty(&all)) {
+		struct command *q = list_entry(all.next, struct command, link);
+
+		list_remove(&q->link);
+		tell(q, NULL);
+	}
+}
+
+static void on_later(uv_timer_t *timer)
+{
+	tell_unasked(timer->data);
+}
+
+/* <code> <slot> <host>:<port>; without a host it is that of the server that said so, which we do not know here: the map
+ * will tell. */
+static struct node *read_redirect(const struct cluster *c, const char *text)
+{
+	const char *host = strrchr(text, ' ');
+	const char *colon = host ? strrchr(host, ':') : NULL;
+	char name[256];
+
+	if (!colon || (size_t)(colon - host) > sizeof(name))
+		return NULL;
+	snprintf(name, sizeof(name), "%.*s", (int)(colon - host - 1), host + 1);
+	return find_node(c, name, (int)strtol(colon + 1, NULL, 10));
+}
+
+static void on_answer(void *asker, void *arg, const struct redis_reply *reply);
+
+/* Once more, to the master that the error names. Returns whether it could be sent. */
+static bool redirect(struct command *q, const char *error, bool is_ask)
+{
+	static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
+	const struct node *n = read_redirect(q->cluster, error);
+
+	q->is_second = true;
+	if (!n || (is_ask && server_send(n->server, asking, strlen(asking), NULL, NULL)))
+		return false;
+	return server_send(n->server, q->bytes, q->len, on_answer, q) == 0;
+}
+
+static void on_answer(void *asker, void *arg, const struct redis_reply *reply)
+{
+	struct command *q = arg;
+	bool is_ask = reply_is_error(reply, "ASK "), is_moved = reply_is_error(reply, "MOVED ");
+
+	(void)asker;
+	if (is_moved || reply_is_error(reply, "CLUSTERDOWN"))
+		q->cluster->is_stale = true;
+	if ((is_ask || is_moved) && !q->is_second && !q->cluster->is_closing && redirect(q, reply->str, is_ask))
+		return;
+	tell(q, reply);
+}
+
+void cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int slot, redis_cb *cb, void *arg)
+{
+	struct command *q = memory_alloc(sizeof(*q) + len);
+	int at = slot_of_command(bytes, len);
+	const struct node *n = c->slots[at < 0 ? slot : (unsigned int)at];
+
+	*q = (struct command){.cluster = c, .cb = cb, .arg = arg, .len = len};
+	memcpy(q->bytes, bytes, len);
+	if (n && server_send(n->server, bytes, len, on_answer, q) == 0)
+		return;
+	c->is_stale = true;
+	list_append(&c->unasked, &q->link);
+	if (!uv_is_active((uv_handle_t *)&c->later))
+		uv_timer_start(&c->later, on_later, 0, 0);
+}
+
+void cluster_load_scripts(struct cluster *c)
+{
+	for (size_t i = 0; i < c->count; i++)
+		if (server_state(c->nodes[i]->server) == REDIS_READY)
+			server_load_scripts(c->nodes[i]->server);
+}
+
+uint64_t cluster_unanswered(const struct cluster *c)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < c->count; i++)
+		n += server_unanswered(c->nodes[i]->server);
+	return n;
+}
+
+/* --- life --- */
+
+struct cluster *cluster_open(uv_loop_t *loop, const struct cluster_settings *settings, struct server *seed)
+{
+	struct cluster *c = memory_calloc(1, sizeof(*c));
+
+	c->loop = loop;
+	c->settings = *settings;
+	c->seed = seed;
+	c->parts = 2;
+	list_init(&c->unasked);
+	uv_timer_init(loop, &c->timer);
+	uv_timer_init(loop, &c->later);
+	c->timer.data = c->later.data = c;
+	uv_timer_start(&c->timer, on_tick, 0, TICK_MS);
+	return c;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	on_part_closed(handle->data);
+}
+
+void cluster_close(struct cluster *c, void (*done)(void *arg), void *arg)
+{
+	c->done = done;
+	c->done_arg = arg;
+	c->is_closing = true;
+	c->is_ready = false;
+	while (c->count)
+		remove_node(c, c->count - 1);
+	tell_unasked(c);
+	uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&c->later, on_timer_closed);
+}

@@ -1,0 +1,205 @@
+/* A master with two replicas and three sentinels, which fail over while three listeners work: nothing lost, nothing
+ * doubled, and claims go to the new master. */
+#include "support.h"
+
+#define WHOLE_MS    30000
+#define FAILOVER_MS 20000
+#define BACK_MS     1000 /* after the new master is there */
+#define SERVERS     3
+#define PASSWORD    "a-password-of-the-fleet"
+
+static struct redisd *redis[SERVERS];
+static int sentinels[SERVERS];
+static struct fleet fleet;
+
+static void start_sentinel(int i)
+{
+	sentinels[i] = port_reserve();
+	char *file = suite_file(suite_text("sentinel%d.conf", i),
+				suite_text("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor wsonce 127.0.0.1 %d 2\n"
+					   "sentinel down-after-milliseconds wsonce 1000\n"
+					   "sentinel failover-timeout wsonce 4000\n",
+					   sentinels[i], suite_directory(), redisd_port(redis[0])));
+	const char *argv[] = {"redis-server", file, "--sentinel", NULL};
+
+	process_start_argv(argv, NULL);
+}
+
+static bool is_master(struct redisd *r)
+{
+	return strstr(redisd_command(r, "INFO replication"), "role:master");
+}
+
+/* As this sentinel sees it. */
+static bool has_seen_all(int i)
+{
+	static const char *argv[] = {"redis-cli", "-p", NULL, "sentinel", "ckquorum", "wsonce", NULL};
+
+	argv[2] = suite_text("%d", sentinels[i]);
+	return process_run(argv, 5000) == 0;
+}
+
+static bool is_in_sync(struct redisd *r)
+{
+	return strstr(redisd_command(r, "INFO replication"), "master_link_status:up");
+}
+
+static bool have_seen_all(void)
+{
+	return is_in_sync(redis[1]) && is_in_sync(redis[2]) && has_seen_all(0) && has_seen_all(1) && has_seen_all(2);
+}
+
+static void start_servers(void)
+{
+	static const char *options[SERVERS][6];
+
+	for (int i = 0; i < SERVERS; i++) {
+		options[i][0] = "--repl-diskless-sync-delay";
+		options[i][1] = "0";
+		if (i) {
+			options[i][2] = "--replicaof";
+			options[i][3] = suite_text("127.0.0.1 %d", redisd_port(redis[0]));
+		}
+		redis[i] = redisd_new_with(options[i]);
+		free(redisd_command(redis[i], "ACL SETUSER fleet on >" PASSWORD " ~* +@all"));
+	}
+	for (int i = 0; i < SERVERS; i++)
+		start_sentinel(i);
+}
+
+static void start(void)
+{
+	struct listener_options options = {0};
+
+	start_servers();
+	cr_assert(wait_until(have_seen_all(), FAILOVER_MS), "the sentinels do not find each other");
+	/* The first one of the list is not there. */
+	options.redis = suite_text("redis-sentinel://fleet:" PASSWORD "@127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d,"
+				   "127.0.0.1:%d/wsonce/0",
+				   port_reserve(), sentinels[0], sentinels[1], sentinels[2]);
+	fleet_start(&fleet, 3, NULL, &options, "--claim-ttl 5s");
+}
+
+static struct redisd *other_master(const struct redisd *old)
+{
+	for (int i = 0; i < SERVERS; i++)
+		if (redis[i] != old && is_master(redis[i]))
+			return redis[i];
+	return NULL;
+}
+
+/* It is the master, and all sentinels know. */
+static bool is_named(struct redisd *r)
+{
+	char *port = suite_text("\"%d\"", redisd_port(r));
+
+	for (int i = 0; i < 3; i++) {
+		const char *argv[] = {
+			"sh", "-c",
+			suite_text("redis-cli --json -p %d sentinel get-master-addr-by-name wsonce | grep -q '%s'",
+				   sentinels[i], port),
+			NULL};
+
+		if (process_run(argv, 5000) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Sends a few events at a time until there is another master. */
+static struct redisd *await_master(const struct redisd *old)
+{
+	struct redisd *found = NULL;
+
+	cr_assert(wait_until((fleet_send(&fleet, 20), (found = other_master(old)) && is_named(found)), FAILOVER_MS),
+		  "no other master");
+	return found;
+}
+
+static void must_use(struct redisd *master)
+{
+	cr_assert(wait_until((fleet_send(&fleet, 5), fleet_metric(&fleet, "wsonce_redis_up") == 3 &&
+							     redisd_count(master, redisd_prefix()) > 0),
+			     BACK_MS),
+		  "claims are not used again in time");
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	fleet_must_claim(&fleet, master, WHOLE_MS);
+}
+
+Test(sentinel, names_the_master_and_replicas_are_left_alone, .timeout = 120)
+{
+	start();
+	fleet_send(&fleet, 1000);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_expect_eq(fleet_metric(&fleet, "wsonce_claims_skipped_total"), 0);
+	fleet_must_claim(&fleet, redis[0], WHOLE_MS);
+	cr_expect_not(listener_has_logged(fleet.listeners[0], PASSWORD));
+	fleet_end(&fleet);
+}
+
+Test(sentinel, a_master_that_is_killed_under_load_is_replaced, .timeout = 120)
+{
+	start();
+	fleet_send(&fleet, 1000);
+	redisd_kill(redis[0]);
+	redis[0] = redis[1]; /* which may not be asked */
+	must_use(await_master(NULL));
+	fleet_end(&fleet);
+}
+
+Test(sentinel, a_master_that_is_frozen_is_left, .timeout = 120)
+{
+	struct redisd *frozen, *master;
+
+	start();
+	frozen = redis[0];
+	fleet_send(&fleet, 1000);
+	redisd_pause(frozen);
+	redis[0] = redis[1];
+	master = await_master(NULL);
+	must_use(master);
+	redisd_resume(frozen);
+	fleet_send(&fleet, 500);
+	must_use(master);
+	fleet_end(&fleet);
+}
+
+static void fail_over(void)
+{
+	const char *argv[] = {"redis-cli", "-p", suite_text("%d", sentinels[0]), "sentinel", "failover",
+			      "wsonce",    NULL};
+
+	cr_assert_eq(process_run(argv, FAILOVER_MS), 0);
+}
+
+Test(sentinel, failovers_on_request_come_twice_in_a_row, .timeout = 120)
+{
+	struct redisd *first, *second;
+
+	start();
+	fleet_send(&fleet, 1000);
+	fail_over();
+	first = await_master(redis[0]);
+	must_use(first);
+	cr_assert(wait_until((fleet_send(&fleet, 5), fail_over(), second = other_master(first)), FAILOVER_MS));
+	must_use(second);
+	fleet_end(&fleet);
+}
+
+/* Sentinels and replicas do not reach it any more; the listeners do, and it takes their writes. */
+Test(sentinel, an_old_master_that_still_takes_writes_is_left, .timeout = 120)
+{
+	struct redisd *old, *master;
+
+	start();
+	old = redis[0];
+	fleet_send(&fleet, 1000);
+	free(redisd_command(old, "CONFIG SET requirepass nobody-knows"));
+	free(redisd_command(old, "CLIENT KILL TYPE replica"));
+	free(redisd_command(old, "CLIENT KILL TYPE pubsub"));
+	free(redisd_command(old, "CLIENT KILL USER default"));
+	redis[0] = redis[1];
+	master = await_master(NULL);
+	must_use(master);
+	fleet_end(&fleet);
+}
