@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 
+import measure.history as past
 from rig.waiting import RigError
 
 BLUE, ORANGE, OCHRE, RED, GREY, BLACK, LIGHT = ("#1f5fa8", "#b5651d", "#c9a227", "#a83232", "#808080", "#333333",
@@ -104,9 +105,42 @@ def payloads(book):
             + "unset multiplot\n")
 
 
+# Of the runs in docs/medians.ndjson: case, figure, words, factor.
+RATES = (("wsonce-5", "deliveries_per_s", "deliveries of five listeners", 0.001),
+         ("wsonce-1", "events_per_s", "events of one", 0.001),
+         ("commits-wsonce", "events_per_s", "commits of a feed, five", 0.001),
+         ("trades-wsonce", "events_per_s", "trades of a feed, five", 0.001))
+COSTS = tuple((case, "listener_cpu_us_per_delivery", words, 1) for case, _, words, _ in RATES)
+
+
+def over_runs(rows, figures):
+    """A plot command of a line for each figure over the runs, in their order; those that lack it are left out."""
+    blocks, parts = "", []
+    for (case, figure, words, factor), colour in zip(figures, (BLUE, ORANGE, RED, OCHRE)):
+        lines = [f"{number} {row['medians'][case][figure] * factor}" for number, row in enumerate(rows)
+                 if figure in row["medians"].get(case, {})]
+        if lines:
+            block = f"{case}_{figure}".replace("-", "_")
+            blocks += f"${block} << END\n" + "\n".join(lines) + "\nEND\n"
+            parts.append(f"${block} using 1:2 with linespoints lc rgb '{colour}' lw 2 pt 7 ps 0.5 title '{words}'")
+    return blocks + "plot " + ", \\\n  ".join(parts) + "\n" if parts else ""
+
+
+def history(_):
+    rows = past.read(past.FILE)
+    rates, costs = over_runs(rows, RATES), over_runs(rows, COSTS)
+    if not rates:
+        return None
+    commits = ", ".join(f"'{row['commit']}' {number}" for number, row in enumerate(rows))
+    return (820, 400, f"set multiplot layout 1,2\nset xrange [-0.5:{len(rows) - 0.5}]\nset xtics ({commits}) rotate by -60\n"
+            + "set key outside top center vertical\n" + panel("thousand/s", "", rates)
+            + panel("CPU of the listeners per delivery, µs", "", costs) + "unset multiplot\n")
+
+
 PLOTS = {"fanout": (fanout, "Deliveries and unique events a second over the number of listeners"),
          "cpu": (cpu, "CPU per delivery over the number of listeners"),
          "latency": (latency, "Percentiles of the latency at half and at nine tenths of the maximum"),
+         "history": (history, "Rates and CPU per delivery over the commits that were measured"),
          "payloads": (payloads, "Events and megabytes a second over the size of the payload")}
 
 
