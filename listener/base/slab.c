@@ -68,6 +68,7 @@ static void *take(struct slab *s, unsigned int lines)
 	if (!p)
 		return (char *)s + SLAB_BYTES - (size_t)s->fresh-- * lines * LINE;
 	s->given_back = p->next;
+	__builtin_prefetch(p->next);
 	return p;
 }
 

@@ -6,7 +6,7 @@
 
 /* At least size bytes, aligned to 64, which is a line of the processor's cache. */
 void *slab_alloc(size_t size);
-/* size: as it was asked for. */
+/* size: as it was asked for, or the slab_room() of that. */
 void slab_free(void *block, size_t size);
 /* The bytes that an allocation of this size takes. */
 size_t slab_room(size_t size);

@@ -42,8 +42,11 @@ void copy_events(struct array *a, struct event *const *evs, const bool *is_passe
 
 	a->len = 0;
 	put(a, head, sizeof(head));
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		if (i + EVENT_FETCH < n)
+			event_fetch(evs[i + EVENT_FETCH]);
 		if (!is_passed[i])
 			put_event(a, evs[i], common, instance_len);
+	}
 	put(a, tail, sizeof(tail));
 }

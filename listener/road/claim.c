@@ -393,6 +393,8 @@ static void on_look(void *owner, void *arg, const struct redis_reply *reply)
 		struct event *ev = look->events[i];
 		enum claim_result result = CLAIM_UNKNOWN;
 
+		if (i + EVENT_FETCH < look->count)
+			event_fetch(look->events[i + EVENT_FETCH]);
 		if (is_whole)
 			result = read_element(c, look, ev, reply->element[i]);
 		ev->is_claimed = result == CLAIM_MINE || (look->takes && !reply);

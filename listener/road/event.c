@@ -14,7 +14,8 @@
 #define FIRST_CHAINS    1024
 #define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
 #define BEHIND_MAX      8  /* events behind another */
-#define LENGTHS         8  /* bytes: of id and type of a profile's event */
+#define COPY_BYTES      (sizeof(struct copy) + MALLOC_OVERHEAD)
+#define LENGTHS         8 /* bytes: of id and type of a profile's event */
 
 static const char *const state_names[EVENT_STATES] = {
 	"claiming", "held",        "behind",  "looking", "batched", "storing",
@@ -171,7 +172,6 @@ struct event *event_new(struct events *es, enum event_state state, const char *m
 	struct event *ev = slab_alloc(size);
 
 	memset(ev, 0, sizeof(*ev));
-	ev->size = size;
 	fill(ev, message, len, view);
 	ev->received_us = now_us;
 	ev->copies = 1;
@@ -305,7 +305,7 @@ void event_add_copy(struct events *es, struct event *ev, struct sender *sender)
 
 		*more = (struct copy){ev->first.next, sender, sender->n};
 		ev->first.next = more;
-		charge(es, ev, sizeof(*more) + MALLOC_OVERHEAD);
+		charge(es, ev, COPY_BYTES);
 	}
 	ev->copies++;
 	es->messages++;
@@ -347,11 +347,12 @@ static void event_free(struct events *es, struct event *ev)
 		take_out_of_table(es, ev);
 	for (struct copy *c = ev->first.next, *next; c; c = next) {
 		next = c->next;
+		ev->bytes -= COPY_BYTES;
 		free(c);
 	}
 	free(ev->reason);
 	free((void *)ev->digest);
-	slab_free(ev, ev->size);
+	slab_free(ev, ev->bytes); /* its own: slab_room() of what it was made with */
 }
 
 void event_finish(struct events *es, struct event *ev, enum outcome outcome)

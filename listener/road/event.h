@@ -77,6 +77,7 @@ struct event {
 	uint32_t id_hash;       /* keyed_hash() */
 	struct event *in_chain; /* the next one in its chain of the table */
 	const char *id;
+	const void *ahead;      /* in hold.c's list some places behind it: to be fetched, and never looked into */
 	int64_t received_us;    /* loop clock, first copy */
 	int64_t held_ms;        /* loop clock, when it was first held */
 	struct list order_link; /* in the list of strays, or of those that are none */
@@ -88,7 +89,6 @@ struct event {
 	char *reason;          /* why it is or may become a dead letter; heap, or NULL */
 	const uint8_t *digest; /* 32 bytes of SHA-256 over the message, if it was longer than what
 				* message keeps; else NULL */
-	size_t size;           /* of the allocation */
 	const char *type;
 	uint32_t type_len;
 	const char *message;  /* the bytes that were received: dead letters keep them */
@@ -114,6 +114,17 @@ struct events {
 	size_t bytes;         /* sum of the events' bytes */
 	size_t messages;      /* sum of the events' copies: in flight */
 };
+
+/* So many events before it is needed one is fetched: a step takes some 20 ns, and memory five times as long. */
+#define EVENT_FETCH 6
+
+/* ev is needed soon: what a loser's steps touch is on its way from memory. ev may be gone. */
+static inline void event_fetch(const void *ev)
+{
+	__builtin_prefetch(ev);
+	__builtin_prefetch((const char *)ev + 64);
+	__builtin_prefetch((const char *)ev + 128);
+}
 
 void events_init(struct events *es);
 /* Frees all events without answering anybody. */

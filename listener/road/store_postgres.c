@@ -388,6 +388,8 @@ static void report_stored(struct store *s)
 	for (size_t i = r.from; i < r.to; i++) {
 		struct event *ev = s->batch->events[i];
 
+		if (i + EVENT_FETCH < r.to)
+			event_fetch(s->batch->events[i + EVENT_FETCH]);
 		s->passed += !s->suppressed[i] && !s->present[i];
 		if (s->suppressed[i])
 			report_suppressed(s, ev);

@@ -119,3 +119,27 @@ Test(hold, looks_are_never_further_apart_than_the_ttl)
 	cr_assert_eq(hold_look_step(&ev, 100), 1);
 	cr_assert_eq(hold_look_step(&ev, 1), 0);
 }
+
+Test(hold, event_says_which_one_is_needed_a_while_after_it)
+{
+	struct event evs[EVENT_FETCH + 2] = {0};
+
+	for (int i = 0; i < EVENT_FETCH + 2; i++)
+		hold_add(&hold, &evs[i], 1000, 0);
+	cr_assert_eq(evs[0].ahead, &evs[EVENT_FETCH]);
+	cr_assert_eq(evs[1].ahead, &evs[EVENT_FETCH + 1]);
+	cr_assert_null(evs[2].ahead);
+}
+
+Test(hold, event_that_is_gone_may_have_been_the_one)
+{
+	struct event first = {0}, *gone = calloc(1, sizeof(*gone)), last = {0};
+
+	hold_add(&hold, &first, 1000, 0);
+	hold_add(&hold, gone, 1000, 0);
+	hold_remove(gone);
+	free(gone);
+	cr_assert_eq(hold_due(&hold, 1050), &first);
+	hold_add(&hold, &last, 1050, 0);
+	cr_assert_eq(hold_due(&hold, 1100), &last);
+}
