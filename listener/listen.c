@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "ops/admin.h"
 #include "intake/ingest.h"
+#include "intake/post.h"
 #include "base/log.h"
 #include "road/pipeline.h"
 #include "outbox/relay.h"
@@ -27,7 +28,8 @@
 #define GOODBYE_MS  2000  /* for the last acks and close frames */
 #define LEAVING_MS  15000 /* beyond the drain timeout, before a service manager may kill: for the last statements */
 #define USUAL_FILES 1024
-#define OTHER_FILES 64 /* besides those of producers: servers, feeds, operators' pages */
+#define POSTS_FILES 256 /* of --ingest-http */
+#define OTHER_FILES 64  /* besides those of producers: servers, feeds, operators' pages */
 
 struct listener {
 	const struct config *config;
@@ -37,6 +39,7 @@ struct listener {
 	struct ws *ws;
 	struct sources *sources;
 	struct ingest *ingest;
+	struct posts *posts; /* NULL: there is no --ingest-http */
 	struct admin *admin;
 	struct admin_parts parts;
 	uv_signal_t sigterm;
@@ -95,6 +98,8 @@ static void close_parts(struct listener *l)
 	ws_close(l->ws);
 	if (l->admin)
 		admin_close(l->admin);
+	if (l->posts)
+		posts_close(l->posts);
 	if (l->relay)
 		relay_close(l->relay, on_part_closed, NULL);
 	l->parts.relay = NULL;
@@ -116,7 +121,9 @@ static void on_goodbye(uv_timer_t *timer)
 {
 	struct listener *l = timer->data;
 
-	if (l->ingest && !ingest_is_closed(l->ingest) && uv_now(&l->loop) < l->goodbye_until)
+	bool is_done = (!l->ingest || ingest_is_closed(l->ingest)) && (!l->posts || posts_are_answered(l->posts));
+
+	if (!is_done && uv_now(&l->loop) < l->goodbye_until)
 		return;
 	close_parts(l);
 }
@@ -148,6 +155,8 @@ static void on_drained(void *arg, size_t left)
 		  is_missing ? "postgres" : NULL, is_missing ? why : NULL);
 	if (l->ingest)
 		ingest_close(l->ingest);
+	if (l->posts)
+		posts_give_up(l->posts);
 	on_part_drained(l);
 }
 
@@ -201,6 +210,8 @@ static void on_signal(uv_signal_t *handle, int number)
 		sources_close(l->sources);
 	if (l->ingest)
 		ingest_drain(l->ingest);
+	if (l->posts)
+		posts_drain(l->posts);
 	uv_timer_start(&l->grace, on_grace, grace_ms(l->config), 0);
 	l->draining = l->relay ? 2 : 1;
 	if (l->relay)
@@ -229,7 +240,8 @@ static void share_files(struct config *config, rlim_t files, rlim_t others)
  * million left as it is, which containers may have: libwebsockets has tables of that size. */
 static void raise_limits(struct config *config)
 {
-	rlim_t others = OTHER_FILES + (rlim_t)webhooks_concurrency(&config->webhooks);
+	rlim_t others =
+		OTHER_FILES + (rlim_t)webhooks_concurrency(&config->webhooks) + (config->ingest_http ? POSTS_FILES : 0);
 	rlim_t doors = config->ingest ? (rlim_t)(config->ingest_connections + config->ingest_handshakes) : 0;
 	rlim_t needed = doors + others;
 	rlim_t wanted = needed > USUAL_FILES ? needed : USUAL_FILES;
@@ -319,6 +331,9 @@ static int open_parts(struct listener *l, char *error, size_t size)
 		return -1;
 	if ((c->sources.count || c->feed_count) && !(l->sources = sources_open(l->ws, c, error, size)))
 		return -1;
+	if (c->ingest_http &&
+	    !(l->posts = posts_open(l->ws, c, l->ingest ? ingest_token_list(l->ingest) : NULL, error, size)))
+		return -1;
 	l->parts.ingest = l->ingest;
 	l->parts.sources = l->sources;
 	report_init(&l->report, &l->loop, &l->parts);
@@ -347,6 +362,7 @@ int listen_run(struct config *config)
 	status = l->status;
 	if (l->sources)
 		sources_free(l->sources);
+	posts_free(l->posts);
 	if (l->ingest)
 		ingest_free(l->ingest);
 	admin_free(l->admin);

@@ -47,6 +47,7 @@
 	X(source_disconnects, "Connections to sources that ended or could not be made.") \
 	X(ingest_connects, "Connections accepted from producers.") \
 	X(ingest_refused, "Connections of producers refused: token, origin, path, limit or handshake time.") \
+	X(ingest_posts, "Requests of producers (POST /events) that were taken.") \
 	X(ingest_slowed, "Connections from addresses that have to wait because they showed wrong tokens.") \
 	X(ingest_displaced, "Connections ended before they were WebSockets to make room for newer ones.") \
 	X(ingest_rests, \

@@ -46,8 +46,14 @@ static bool has_key(const struct config *c)
 /* Who may send: nobody by accident. */
 static const char *check_ingest(const struct config *c)
 {
-	if (c->ingest_profile && !c->ingest)
+	if (c->ingest_profile && !c->ingest && !c->ingest_http)
 		return "--ingest-profile: needs --ingest, the address of the producers that it is for";
+	if (c->ingest_http && !has_key(c) && !c->ingest_open && !is_loopback(c->ingest_http))
+		return "--ingest-http: the address is not loopback and there is no token, so that anybody could send: "
+		       "give --ingest-token-file (or --ingest-token), or --ingest-open if that is what you want";
+	if (c->ingest_http && c->ingest_client_ca && !c->ingest_token && !c->ingest_token_file)
+		return "--ingest-http: --ingest-client-ca demands certificates, which are not shown over HTTP: give "
+		       "--ingest-token-file, too";
 	if (c->ingest_token && c->ingest_token_file)
 		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
 	if (c->ingest && !has_key(c) && !c->ingest_open && !is_loopback(c->ingest))
@@ -102,7 +108,7 @@ const char *check_settings(const struct config *c, bool is_listen)
 {
 	const char *fault;
 
-	if (is_listen && c->sources.count == 0 && c->feed_count == 0 && !c->ingest)
+	if (is_listen && c->sources.count == 0 && c->feed_count == 0 && !c->ingest && !c->ingest_http)
 		return "nothing to listen to: give --source URL, --feed NAME, --ingest ADDR:PORT or several of them";
 	if (c->id_pointers.count > 8)
 		return "--id-pointer: an id has at most 8 parts";

@@ -70,6 +70,9 @@ static const struct setting settings[] = {
 	       "reconnect to a source that sent no message for this long, even if it answers pings; 0: never"),
 	TEXT("ingest", "WSONCE_INGEST", VALUE_ADDRESS, ingest, "ADDR:PORT", NULL,
 	     "accept producers at ws://ADDR:PORT/events"),
+	TEXT("ingest-http", "WSONCE_INGEST_HTTP", VALUE_ADDRESS, ingest_http, "ADDR:PORT", NULL,
+	     "accept producers by POST http://ADDR:PORT/events, one event or one on each line; unix:/PATH for a "
+	     "socket"),
 	TEXT("ingest-profile", "WSONCE_INGEST_PROFILE", VALUE_TEXT, ingest_profile_spec, "PROFILE", NULL,
 	     "read what producers send by a profile, a shipped one's NAME[?var=value&...] or the path of a file, and "
 	     "answer as it says"),
@@ -174,7 +177,7 @@ static const struct setting settings[] = {
 static const char listen_only[] =
 	"source feed source-ca source-cert source-key source-proxy source-uncompressed ping-interval idle-timeout "
 	"ingest "
-	"ingest-profile ingest-token ingest-token-file "
+	"ingest-http ingest-profile ingest-token ingest-token-file "
 	"ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
 	"ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout admin admin-host";
 

@@ -35,6 +35,7 @@ struct config {
 	char *ingest_profile_spec; /* --ingest-profile, as written */
 	struct profile *
 		ingest_profile; /* of it, or of the file; NULL: the pointers say what producers send; in listen alone */
+	char *ingest_http;      /* ADDR:PORT, NULL: none */
 	char *ingest_token;     /* NULL, like the file: everybody may send who reaches the port */
 	char *ingest_token_file;
 	bool ingest_open; /* to everybody, and not on loopback alone */

@@ -37,8 +37,7 @@ static const char *status_name(enum outcome outcome)
 	return "";
 }
 
-/* On the heap. */
-static char *write_quoted_ack(const struct event *ev, enum outcome outcome, uint64_t n)
+char *ack_text(const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	const char *why = ev->reason ? ev->reason : "rejected by another listener: see dead_letters";
 	char *id = ev->id_len ? quote_json(ev->id, ev->id_len) : memory_strdup("null");
@@ -131,7 +130,7 @@ void acks_add_text(struct acks *a, const char *text, size_t len)
 
 static void add_quoted(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n)
 {
-	char *text = write_quoted_ack(ev, outcome, n);
+	char *text = ack_text(ev, outcome, n);
 
 	acks_add_text(a, text, strlen(text));
 	free(text);

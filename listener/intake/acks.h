@@ -17,6 +17,9 @@ struct acks {
 /* Adds what became of message n of the connection, which is this event's. */
 void acks_add(struct acks *a, const struct event *ev, enum outcome outcome, uint64_t n);
 
+/* The JSON of such an ack, on the heap. */
+char *ack_text(const struct event *ev, enum outcome outcome, uint64_t n);
+
 /* Adds a whole text message of other words. */
 void acks_add_text(struct acks *a, const char *text, size_t len);
 

@@ -1061,6 +1061,11 @@ const struct token *ingest_tokens(const struct ingest *i)
 	return tokens_first(i->tokens);
 }
 
+struct tokens *ingest_token_list(struct ingest *i)
+{
+	return i->tokens;
+}
+
 void ingest_drain(struct ingest *i)
 {
 	i->is_draining = true;

@@ -18,6 +18,8 @@ size_t ingest_connections(const struct ingest *i);
 
 /* The tokens that producers show, with what each has been used for, linked by next; NULL: none is demanded. */
 const struct token *ingest_tokens(const struct ingest *i);
+/* The same, for who lets in producers by another door. */
+struct tokens *ingest_token_list(struct ingest *i);
 
 /* No new connections, and no more messages from those that are told of each one's end: what they
  * have not been told of they send elsewhere. */

@@ -22,10 +22,11 @@
 #include "base/port.h"
 #include "base/url.h"
 #include "net/bound_socket.h"
+#include "net/http_inside.h"
 
 #define VISITORS_MAX  64
 #define OF_ONE_HOST   32
-#define PATIENCE_MS   10000 /* for each request: from the connection's begin, or the end of the one before */
+#define PATIENCE_MS   10000 /* usually, for each request: from the connection's begin, or the end of the one before */
 #define BACKLOG       64
 #define RETRY_MS      1000 /* when no file may be opened */
 #define TELL_MS       60000
@@ -34,34 +35,7 @@
 #define ROUNDS_MOST   100         /* of libmicrohttpd at once */
 #define NO_SUCH_TOKEN "()<>@,;:\\\"/[]?={} \t\x7f"
 
-struct visitor {
-	int fd; /* -1: the place is free */
-	int64_t since_ms;
-};
-
-struct http {
-	uv_loop_t *loop;
-	const struct http_site *site;
-	struct url bound; /* the address, but for a path */
-	bool is_path;
-	int listener;
-	struct MHD_Daemon *daemon;
-	uv_poll_t door;    /* of listener */
-	uv_poll_t traffic; /* of libmicrohttpd's epoll descriptor */
-	uv_timer_t timer;  /* for what it does without a descriptor, and for those who are slow */
-	uv_timer_t retry;
-	struct visitor visitors[VISITORS_MAX];
-	size_t visitor_count;
-	int64_t told_ms; /* loop clock, when it was last said that none can be accepted; 0: never */
-};
-
 /* --- answers --- */
-
-/* A page being written. */
-struct page {
-	char *text; /* on the heap */
-	size_t len;
-};
 
 static ssize_t append(void *cookie, const char *text, size_t len)
 {
@@ -84,8 +58,7 @@ static unsigned int write_page(const struct http *h, const char *path, struct pa
 	return status;
 }
 
-/* Takes the text over. */
-static enum MHD_Result send_page(struct MHD_Connection *c, unsigned int status, const char *type, struct page *page)
+enum MHD_Result http_send(struct MHD_Connection *c, unsigned int status, const char *type, struct page *page)
 {
 	struct MHD_Response *response = memory_given(
 		MHD_create_response_from_buffer(page->len, page->text, MHD_RESPMEM_MUST_FREE), "libmicrohttpd");
@@ -106,7 +79,7 @@ static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, co
 	struct page page = {NULL, 0};
 	unsigned int status = write_page(h, path, &page, &type);
 
-	return send_page(c, status, type, &page);
+	return http_send(c, status, type, &page);
 }
 
 /* Before the request has been read to its end, so that libmicrohttpd ends the connection. */
@@ -114,19 +87,10 @@ static enum MHD_Result refuse(struct MHD_Connection *c, unsigned int status, con
 {
 	struct page page = {memory_strdup(why), strlen(why)};
 
-	return send_page(c, status, "text/plain; charset=utf-8", &page);
+	return http_send(c, status, "text/plain; charset=utf-8", &page);
 }
 
 /* --- which requests are answered --- */
-
-/* What the headers of a request say. */
-struct head {
-	const char *host; /* NULL: none */
-	size_t hosts;
-	size_t lengths;
-	bool has_body;
-	bool is_odd;
-};
 
 static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
@@ -145,6 +109,13 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 		head->has_body = true;
 	}
 	return MHD_YES;
+}
+
+bool http_read_head(struct MHD_Connection *c, const char *version, struct head *head)
+{
+	MHD_get_connection_values(c, MHD_HEADER_KIND, read_header, head);
+	return !head->is_odd && head->hosts <= 1 && head->lengths <= 1 &&
+	       (head->hosts || strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
 }
 
 static bool is_address(const char *host)
@@ -192,10 +163,8 @@ static unsigned int judge(const struct http *h, struct MHD_Connection *c, const 
 {
 	struct head head = {0};
 
-	MHD_get_connection_values(c, MHD_HEADER_KIND, read_header, &head);
 	*why = "malformed HTTP/1.1 request: check the header names, Host and Content-Length\n";
-	if (head.is_odd || head.hosts > 1 || head.lengths > 1 ||
-	    (!head.hosts && strcmp(version, MHD_HTTP_VERSION_1_0) != 0))
+	if (!http_read_head(c, version, &head))
 		return MHD_HTTP_BAD_REQUEST;
 	*why = "only GET and HEAD are allowed\n";
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
@@ -213,11 +182,12 @@ static unsigned int judge(const struct http *h, struct MHD_Connection *c, const 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
 				  const char *version, const char *body, size_t *body_len, void **state)
 {
-	const struct http *h = arg;
+	struct http *h = arg;
 	const char *why;
 	unsigned int status;
 
-	(void)body;
+	if (h->site->poster)
+		return http_post_request(h, c, url, method, version, body, body_len, state);
 	if (*state) {
 		*body_len = 0;
 		return answer(h, c, url);
@@ -248,22 +218,31 @@ static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_
 		return;
 	}
 	h->visitor_count++;
-	for (v = h->visitors; v < h->visitors + VISITORS_MAX && v->fd >= 0; v++)
+	for (v = h->visitors; v < h->visitors + h->visitors_max && v->fd >= 0; v++)
 		;
-	if (v == h->visitors + VISITORS_MAX)
+	if (v == h->visitors + h->visitors_max)
 		return;
 	v->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	v->since_ms = (int64_t)uv_now(h->loop);
+	v->is_waiting = false;
 	*at = v;
+}
+
+struct visitor *http_visitor(struct MHD_Connection *c)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info ? info->socket_context : NULL;
 }
 
 static void on_answered(void *arg, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why)
 {
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	const struct http *h = arg;
-	struct visitor *v = info ? info->socket_context : NULL;
+	struct visitor *v = http_visitor(c);
 
 	(void)why;
+	if (h->site->poster && *state)
+		http_post_end(*state);
 	*state = NULL;
 	if (v)
 		v->since_ms = (int64_t)uv_now(h->loop);
@@ -274,8 +253,8 @@ static void end_the_slow(struct http *h)
 {
 	int64_t now = (int64_t)uv_now(h->loop);
 
-	for (struct visitor *v = h->visitors; v < h->visitors + VISITORS_MAX; v++)
-		if (v->fd >= 0 && now - v->since_ms >= PATIENCE_MS)
+	for (struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++)
+		if (v->fd >= 0 && !v->is_waiting && now - v->since_ms >= h->patience_ms)
 			shutdown(v->fd, SHUT_RDWR);
 }
 
@@ -307,6 +286,11 @@ static void on_timer(uv_timer_t *timer)
 	run(timer->data);
 }
 
+void http_wake(struct http *h)
+{
+	uv_timer_start(&h->timer, on_timer, 0, 0);
+}
+
 static void on_traffic(uv_poll_t *poll, int status, int events)
 {
 	(void)status, (void)events;
@@ -328,7 +312,7 @@ static void pause_door(struct http *h)
 	int64_t now = (int64_t)uv_now(h->loop);
 
 	if (!h->told_ms || now - h->told_ms >= TELL_MS) {
-		log_warn("cannot accept admin connections", "reason=%s", strerror(errno));
+		log_warn("cannot accept HTTP connections", "address=%s reason=%s", h->site->address, strerror(errno));
 		h->told_ms = now;
 	}
 	uv_poll_stop(&h->door);
@@ -369,7 +353,7 @@ static int open_listener(struct http *h, char *error, size_t size)
 		h->listener = fd;
 		return 0;
 	}
-	snprintf(error, size, "--admin: cannot listen on %s: %s", address, bound_socket_error(errno));
+	snprintf(error, size, "%s: cannot listen on %s: %s", h->site->flag, address, bound_socket_error(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -378,13 +362,17 @@ static int open_listener(struct http *h, char *error, size_t size)
 /* Strict: libmicrohttpd 1.0 redirects who writes a blank into a path, unless it is told to refuse as 0.9 does. */
 static int start_daemon(struct http *h)
 {
+	unsigned int of_one_host = h->site->of_one_host ? h->site->of_one_host : OF_ONE_HOST;
+	unsigned int flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
+
+	if (h->site->poster)
+		flags |= MHD_ALLOW_SUSPEND_RESUME;
 	h->daemon = MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned int)VISITORS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned int)OF_ONE_HOST,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)(PATIENCE_MS / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)MEMORY_BYTES, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-		on_visitor, h, MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-		MHD_OPTION_END);
+		flags, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)h->visitors_max,
+		MHD_OPTION_PER_IP_CONNECTION_LIMIT, of_one_host, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned int)(h->patience_ms / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
+		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_visitor, h,
+		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 	return h->daemon ? 0 : -1;
 }
 
@@ -408,14 +396,17 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 	h->loop = loop;
 	h->site = site;
 	h->listener = -1;
-	for (size_t i = 0; i < VISITORS_MAX; i++)
+	h->visitors_max = site->visitors ? site->visitors : VISITORS_MAX;
+	h->patience_ms = site->patience_ms ? site->patience_ms : PATIENCE_MS;
+	h->visitors = memory_calloc(h->visitors_max, sizeof(*h->visitors));
+	for (size_t i = 0; i < h->visitors_max; i++)
 		h->visitors[i].fd = -1;
 	if (open_listener(h, error, size)) {
 		http_free(h);
 		return NULL;
 	}
 	if (start_daemon(h)) {
-		snprintf(error, size, "--admin: libmicrohttpd cannot start: out of memory or of files");
+		snprintf(error, size, "%s: libmicrohttpd cannot start: out of memory or of files", site->flag);
 		close(h->listener);
 		http_free(h);
 		return NULL;
@@ -446,5 +437,6 @@ void http_free(struct http *h)
 	if (!h)
 		return;
 	url_clear(&h->bound);
+	free(h->visitors);
 	free(h);
 }

@@ -1,16 +1,53 @@
-/* http.h: a small HTTP server for operators' pages, on the loop: GET and HEAD, and nothing else. */
+/* http.h: a small HTTP server on the loop: operators' pages by GET and HEAD, or messages by POST, and nothing else. */
 #ifndef WSONCE_HTTP_H
 #define WSONCE_HTTP_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <uv.h>
 
 struct http;
 
+/* A request with a body, as far as its head goes. The texts live for the call; NULL: there is none. */
+struct http_request {
+	const char *method;
+	const char *path;
+	const char *authorization;
+	const char *origin;
+	const char *type;
+	int64_t length; /* -1: it does not say */
+};
+
+/* A status that refuses, and why, one line; 0: it does not. */
+struct http_refusal {
+	unsigned int status;
+	const char *why;
+};
+
+/* A request that waits for its answer. */
+struct http_ticket;
+
+/* Who takes requests with bodies. Called from the loop. */
+struct http_poster {
+	/* A head has come. Sets *post if it does not refuse. */
+	struct http_refusal (*begin)(void *arg, const struct http_request *request, void **post);
+	void (*body)(void *post, const char *bytes, size_t len);
+	/* The body is whole: to be answered by http_answer, once, now or later. */
+	void (*end)(void *post, struct http_ticket *ticket);
+	/* It is over, one way or another; the ticket is no more. Always the last call for post. */
+	void (*gone)(void *post);
+};
+
 /* What is served, and to whom. Must outlive the server, but for its address. */
 struct http_site {
+	const char *flag;    /* of the setting that has the address, for errors */
 	const char *address; /* ADDR:PORT, or unix:PATH */
+	/* 0: as for operators' pages. */
+	size_t visitors;          /* connections at once, */
+	unsigned int of_one_host; /* of them from one address, */
+	int64_t patience_ms;      /* and how long a request may take, without the time that it waits for its answer */
+	const struct http_poster *poster; /* NULL: pages are written */
 	/* Names beyond localhost and that of address by which the server may be asked for: a page elsewhere whose name
 	 * leads here (DNS rebinding) is not to read ours. Literal addresses are fine always, a socket's peers, too. */
 	char *const *hosts;
@@ -26,6 +63,9 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 
 /* 0 for a socket of a path. */
 int http_port(const struct http *h);
+
+/* Answers. Takes text, on the heap, over. type: NULL: it is one line of plain text. */
+void http_answer(struct http_ticket *ticket, unsigned int status, const char *type, char *text, size_t len);
 
 /* Ends all connections. The loop must be run until it has nothing more to do. */
 void http_close(struct http *h);

@@ -288,8 +288,14 @@ struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char 
 	a->loop = loop;
 	a->started_ms = (int64_t)uv_now(loop);
 	metrics_start();
-	a->site = (struct http_site){parts->config->admin, parts->config->admin_hosts.items,
-				     parts->config->admin_hosts.count, write_page, a};
+	a->site = (struct http_site){
+		.flag = "--admin",
+		.address = parts->config->admin,
+		.hosts = parts->config->admin_hosts.items,
+		.host_count = parts->config->admin_hosts.count,
+		.write = write_page,
+		.arg = a,
+	};
 	a->http = http_open(loop, &a->site, error, size);
 	if (!a->http) {
 		free(a);

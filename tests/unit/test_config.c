@@ -22,6 +22,7 @@ static const struct {
 	{"idle-timeout", "WSONCE_IDLE_TIMEOUT", "-1"},
 	{"ingest", "WSONCE_INGEST", "8080"},
 	{"ingest-token", "WSONCE_INGEST_TOKEN", NULL},
+	{"ingest-http", "WSONCE_INGEST_HTTP", "8080"},
 	{"ingest-profile", "WSONCE_INGEST_PROFILE", NULL},
 	{"ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", "/nowhere/tokens"},
 	{"ingest-open", "WSONCE_INGEST_OPEN", "perhaps"},

@@ -1,0 +1,541 @@
+/* post.c owns events that come by POST /events: who may send, how much, and the list of what became of each, which is
+ * the answer. It is given when all have settled, and never before. HTTP itself is net/http_post.c's. */
+#include "intake/post.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/bytes.h"
+#include "base/counters.h"
+#include "base/json.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "intake/acks.h"
+#include "intake/sink.h"
+#include "net/http.h"
+#include "road/pipeline.h"
+
+#define VISITORS    256
+#define LINES_MAX   10000 /* of a body: what is no event becomes a dead letter each */
+#define BODIES_PART 8     /* of the budget, that all bodies may have */
+#define RESULT_OVER 48    /* bytes of memory of a result, beside its text */
+
+enum {
+	STATUS_OK = 200,
+	STATUS_BAD_REQUEST = 400,
+	STATUS_UNAUTHORIZED = 401,
+	STATUS_FORBIDDEN = 403,
+	STATUS_NOT_FOUND = 404,
+	STATUS_NOT_ALLOWED = 405,
+	STATUS_TOO_LARGE = 413,
+	STATUS_UNAVAILABLE = 503,
+};
+
+/* What became of an event. */
+struct result {
+	uint64_t n;   /* of its line */
+	size_t place; /* in the order of settling */
+	char *text;   /* heap */
+};
+
+/* A request. It outlives the connection while its events are in flight. */
+struct post {
+	struct sender sender; /* must be first: answers come with it */
+	struct list link;     /* of struct posts */
+	struct posts *posts;
+	struct token *token; /* that it showed; NULL: none is demanded */
+	struct http_ticket *ticket;
+	struct http_refusal refusal; /* to be answered when the body is over */
+	bool is_lines;               /* its type says so, */
+	bool is_one;                 /* or that it is one event */
+	bool is_read;
+	bool is_answered;
+	bool is_gone;
+	struct bytes body;
+	size_t charged; /* for body and results */
+	size_t pending; /* events */
+	struct result *results;
+	size_t count;
+	size_t size;
+	struct sink_visitor visitor;
+};
+
+struct posts {
+	struct ws *ws;
+	const struct config *config;
+	struct pipeline *pipeline;
+	struct http_site site;
+	struct http *http;
+	struct tokens *tokens;
+	bool has_own_tokens;
+	struct sink *sink; /* NULL: the pointers say what is sent */
+	struct list all;
+	size_t bodies; /* bytes of memory, */
+	size_t bodies_limit;
+	size_t message_limit;
+	bool is_draining;
+};
+
+/* --- memory --- */
+
+static void charge(struct post *p, long bytes)
+{
+	p->charged += (size_t)bytes;
+	ws_charge(p->posts->ws, bytes);
+}
+
+static void charge_body(struct post *p, size_t before)
+{
+	long more = (long)p->body.size - (long)before;
+
+	p->posts->bodies += (size_t)more;
+	if (more)
+		charge(p, more);
+}
+
+static void drop_body(struct post *p)
+{
+	size_t before = p->body.size;
+
+	bytes_free(&p->body);
+	charge_body(p, before);
+}
+
+static void drop_results(struct post *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		free(p->results[i].text);
+	free(p->results);
+	p->results = NULL;
+	p->count = p->size = 0;
+}
+
+static void post_free(struct post *p)
+{
+	bytes_free(&p->body);
+	drop_results(p);
+	list_remove(&p->link);
+	free(p);
+}
+
+static void give_back(struct post *p)
+{
+	drop_body(p);
+	if (p->charged)
+		charge(p, -(long)p->charged);
+	post_free(p);
+}
+
+/* --- the answer --- */
+
+static int compare(const void *one, const void *other)
+{
+	const struct result *a = one, *b = other;
+
+	if (a->n != b->n)
+		return a->n < b->n ? -1 : 1;
+	return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* A JSON array, an event a line, in the order of the body. */
+static void write_results(struct post *p, struct bytes *out)
+{
+	if (p->count)
+		qsort(p->results, p->count, sizeof(*p->results), compare);
+	bytes_add_byte(out, '[');
+	for (size_t i = 0; i < p->count; i++) {
+		bytes_add_text(out, i ? ",\n" : "\n");
+		bytes_add_text(out, p->results[i].text);
+	}
+	bytes_add_text(out, "\n]\n");
+}
+
+static void answer_refusal(struct post *p, struct http_refusal refusal)
+{
+	p->is_answered = true;
+	http_answer(p->ticket, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why));
+}
+
+static void check_settled(struct post *p)
+{
+	struct bytes text = {NULL, 0, 0};
+
+	if (!p->is_read || p->pending || p->is_answered)
+		return;
+	write_results(p, &text);
+	drop_results(p);
+	charge(p, -(long)p->charged);
+	p->is_answered = true;
+	http_answer(p->ticket, STATUS_OK, "application/json", text.at, text.len);
+}
+
+static void add_result(struct post *p, uint64_t n, char *text)
+{
+	if (p->count == p->size) {
+		p->size = 2 * p->size + 1;
+		p->results = memory_realloc(p->results, p->size * sizeof(*p->results));
+	}
+	p->results[p->count] = (struct result){n, p->count, text};
+	p->count++;
+	charge(p, (long)strlen(text) + RESULT_OVER);
+}
+
+/* An event of line n has settled. */
+static void note_answer(struct post *p, const struct event *ev, enum outcome outcome, uint64_t n)
+{
+	p->pending--;
+	if (p->token)
+		p->token->rejected += outcome == OUTCOME_REJECTED;
+	if (p->is_gone) {
+		if (!p->pending)
+			give_back(p);
+		return;
+	}
+	if (p->is_answered)
+		return;
+	add_result(p, n, ack_text(ev, outcome, n));
+	check_settled(p);
+}
+
+static void on_answer(struct sender *sender, const struct event *ev, enum outcome outcome)
+{
+	note_answer((struct post *)sender, ev, outcome, sender->n);
+}
+
+/* --- by a profile --- */
+
+/* There are no words of a profile here: the list of statuses is the answer. */
+static void on_say(void *arg, struct slice text, int64_t came_ms)
+{
+	(void)arg, (void)text, (void)came_ms;
+}
+
+static int64_t now_ms(void *arg)
+{
+	const struct post *p = arg;
+
+	return (int64_t)uv_now(ws_loop(p->posts->ws));
+}
+
+static void on_settled(void *arg, const struct event *ev, enum outcome outcome, uint64_t n)
+{
+	note_answer(arg, ev, outcome, n);
+}
+
+static void on_charge(void *arg, long bytes)
+{
+	const struct post *p = arg;
+
+	ws_charge(p->posts->ws, bytes);
+}
+
+static void on_reply(void *arg, struct slice text)
+{
+	(void)arg, (void)text;
+}
+
+static void on_leave(void *arg, bool is_fatal)
+{
+	(void)arg, (void)is_fatal;
+}
+
+static const struct sink_owner sink_owner = {{on_say, on_settled, now_ms, on_charge}, on_reply, on_leave};
+
+/* --- the body --- */
+
+static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
+{
+	struct posts *all = p->posts;
+	size_t handed = 1;
+
+	p->sender.n = n;
+	if (p->token)
+		p->token->messages++;
+	if (!is_utf8(line, len))
+		pipeline_refuse(all->pipeline, line, len, "the message is text and not valid UTF-8", &p->sender);
+	else if (all->sink)
+		handed = sink_read(all->sink, &p->visitor, line, len, n);
+	else
+		pipeline_receive(all->pipeline, line, len, "ingest", &p->sender);
+	p->pending += handed;
+	if (!handed)
+		add_result(
+			p, n,
+			memory_printf("{\"event_id\":null,\"status\":\"ignored\",\"n\":%llu}", (unsigned long long)n));
+}
+
+static bool is_blank(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!strchr(" \t\r\n", text[i]) || !text[i])
+			return false;
+	return true;
+}
+
+/* Calls read, if it is not NULL, for each line that is not blank. Returns how many there are. */
+static size_t each_line(struct post *p, void (*read)(struct post *p, const char *line, size_t len, uint64_t n))
+{
+	const char *at = p->body.at, *end = at + p->body.len, *next;
+	size_t count = 0;
+
+	for (uint64_t n = 1; at < end; at = next + 1, n++) {
+		next = memchr(at, '\n', (size_t)(end - at));
+		if (!next)
+			next = end;
+		if (is_blank(at, (size_t)(next - at)))
+			continue;
+		count++;
+		if (read)
+			read(p, at, (size_t)(next - at), n);
+	}
+	return count;
+}
+
+/* One JSON text, on one line or several, is an event; anything else that has several lines is an event on each. */
+static bool has_lines(const struct post *p)
+{
+	struct slice value;
+
+	return p->is_lines || (!p->is_one && json_check(p->body.at, p->body.len, &value));
+}
+
+static struct http_refusal read_body(struct post *p)
+{
+	if (!p->body.len || is_blank(p->body.at, p->body.len))
+		return (struct http_refusal){STATUS_BAD_REQUEST,
+					     "the body is empty: send one event, or one on each line\n"};
+	if (!has_lines(p)) {
+		read_line(p, p->body.at, p->body.len, 1);
+		return (struct http_refusal){0, NULL};
+	}
+	if (each_line(p, NULL) > LINES_MAX)
+		return (struct http_refusal){STATUS_TOO_LARGE,
+					     "the body has more than 10,000 lines: send fewer at once\n"};
+	each_line(p, read_line);
+	return (struct http_refusal){0, NULL};
+}
+
+/* --- a request --- */
+
+static bool is_authorized(struct posts *all, const char *authorization, struct token **token)
+{
+	if (all->has_own_tokens)
+		tokens_refresh(all->tokens);
+	if (!tokens_are_demanded(all->tokens))
+		return !all->config->ingest_client_ca;
+	if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0)
+		return false;
+	*token = tokens_find(all->tokens, authorization + 7);
+	return *token != NULL;
+}
+
+/* As for a WebSocket: a page in a browser sends where it is told to. */
+static bool is_origin(const struct posts *all, const char *origin)
+{
+	const struct config_list *origins = &all->config->ingest_origins;
+
+	for (size_t i = 0; origin && i < origins->count; i++)
+		if (strcasecmp(origin, origins->items[i]) == 0)
+			return true;
+	return !origin;
+}
+
+static struct http_refusal judge(struct posts *all, const struct http_request *r, struct token **token)
+{
+	if (all->is_draining)
+		return (struct http_refusal){STATUS_UNAVAILABLE, "the listener is stopping: try another one\n"};
+	if (strcmp(r->path, "/events") != 0)
+		return (struct http_refusal){STATUS_NOT_FOUND, "events are sent to /events\n"};
+	if (strcmp(r->method, "POST") != 0)
+		return (struct http_refusal){STATUS_NOT_ALLOWED, "only POST is allowed\n"};
+	if (!is_origin(all, r->origin))
+		return (struct http_refusal){STATUS_FORBIDDEN, "this Origin is not allowed: see --ingest-origin\n"};
+	if (!is_authorized(all, r->authorization, token))
+		return (struct http_refusal){STATUS_UNAUTHORIZED, "show a token: Authorization: Bearer\n"};
+	if (r->length > (int64_t)all->message_limit)
+		return (struct http_refusal){STATUS_TOO_LARGE, "the body is longer than --max-message allows\n"};
+	if (pipeline_is_full_for_producers(all->pipeline) || all->bodies >= all->bodies_limit)
+		return (struct http_refusal){STATUS_UNAVAILABLE, "the listener's memory is full: try again\n"};
+	return (struct http_refusal){0, NULL};
+}
+
+static bool has_type(const char *type, const char *name)
+{
+	size_t len = strlen(name);
+
+	return type && strncasecmp(type, name, len) == 0 && strchr("; \t", type[len]);
+}
+
+static struct http_refusal on_begin(void *arg, const struct http_request *r, void **post)
+{
+	struct posts *all = arg;
+	struct token *token = NULL;
+	struct http_refusal refusal = judge(all, r, &token);
+	struct post *p;
+
+	counters.ingest_refused += refusal.status != 0;
+	if (refusal.status)
+		return refusal;
+	counters.ingest_posts++;
+	p = memory_calloc(1, sizeof(*p));
+	p->sender = (struct sender){.answer = on_answer, .name = token ? token->name : NULL};
+	p->posts = all;
+	p->token = token;
+	p->is_lines = has_type(r->type, "application/x-ndjson") || has_type(r->type, "application/jsonl");
+	p->is_one = has_type(r->type, "application/json");
+	list_append(&all->all, &p->link);
+	if (all->sink)
+		sink_enter(all->sink, &p->visitor, p->sender.name, false, p);
+	*post = p;
+	return refusal;
+}
+
+static void refuse_body(struct post *p, unsigned int status, const char *why)
+{
+	p->refusal = (struct http_refusal){status, why};
+	drop_body(p);
+}
+
+/* What is too much is read to its end and dropped, so that the answer arrives. */
+static void on_body(void *post, const char *bytes, size_t len)
+{
+	struct post *p = post;
+	size_t before = p->body.size;
+
+	if (p->refusal.status)
+		return;
+	if (len > p->posts->message_limit - p->body.len) {
+		refuse_body(p, STATUS_TOO_LARGE, "the body is longer than --max-message allows\n");
+		return;
+	}
+	bytes_add(&p->body, bytes, len);
+	charge_body(p, before);
+	if (p->posts->bodies > p->posts->bodies_limit)
+		refuse_body(p, STATUS_UNAVAILABLE, "the listener's memory is full: try again\n");
+}
+
+static void on_end(void *post, struct http_ticket *ticket)
+{
+	struct post *p = post;
+
+	p->ticket = ticket;
+	if (!p->refusal.status && p->posts->is_draining)
+		p->refusal = (struct http_refusal){STATUS_UNAVAILABLE, "the listener is stopping: try another one\n"};
+	if (!p->refusal.status)
+		p->refusal = read_body(p);
+	drop_body(p);
+	p->is_read = true;
+	if (p->refusal.status)
+		answer_refusal(p, p->refusal);
+	else
+		check_settled(p);
+}
+
+static void on_gone(void *post)
+{
+	struct post *p = post;
+
+	if (p->posts->sink)
+		sink_leave(p->posts->sink, &p->visitor);
+	p->is_gone = true;
+	if (!p->pending)
+		give_back(p);
+}
+
+static const struct http_poster poster = {on_begin, on_body, on_end, on_gone};
+
+/* --- life --- */
+
+static int set_tokens(struct posts *all, struct tokens *tokens, char *error, size_t size)
+{
+	const struct config *c = all->config;
+
+	all->has_own_tokens = !tokens;
+	all->tokens = tokens ? tokens : tokens_new(c->ingest_token, c->ingest_token_file, true, error, size);
+	if (!all->tokens)
+		return -1;
+	return !tokens && all->sink ? sink_add_tokens(all->sink, all->tokens, error, size) : 0;
+}
+
+struct posts *posts_open(struct ws *ws, const struct config *config, struct tokens *tokens, char *error, size_t size)
+{
+	struct posts *all = memory_calloc(1, sizeof(*all));
+	const struct profile *profile = config->ingest_profile;
+
+	all->ws = ws;
+	all->config = config;
+	all->pipeline = ws_owner(ws);
+	list_init(&all->all);
+	all->message_limit = profile && profile->max_message_bytes ? (size_t)profile->max_message_bytes
+								   : (size_t)config->message_bytes;
+	all->bodies_limit = (size_t)config->inflight_bytes / BODIES_PART;
+	if (all->bodies_limit < 3 * all->message_limit) /* a growing body has up to twice its bytes, and some more */
+		all->bodies_limit = 3 * all->message_limit;
+	if (profile)
+		all->sink = sink_open(profile, all->pipeline, &sink_owner);
+	all->site = (struct http_site){
+		.flag = "--ingest-http",
+		.address = config->ingest_http,
+		.visitors = VISITORS,
+		.of_one_host = config->ingest_per_address ? (unsigned int)config->ingest_per_address : VISITORS,
+		.patience_ms = config->message_timeout_s * 1000,
+		.poster = &poster,
+		.arg = all,
+	};
+	if (set_tokens(all, tokens, error, size) || !(all->http = http_open(ws_loop(ws), &all->site, error, size))) {
+		posts_free(all);
+		return NULL;
+	}
+	log_info("ingest by HTTP is open", "address=%s port=%d", config->ingest_http, http_port(all->http));
+	return all;
+}
+
+void posts_drain(struct posts *all)
+{
+	all->is_draining = true;
+}
+
+void posts_give_up(struct posts *all)
+{
+	list_each(node, after, &all->all) {
+		struct post *p = list_entry(node, struct post, link);
+
+		if (p->ticket && !p->is_gone && !p->is_answered)
+			answer_refusal(p, (struct http_refusal){STATUS_UNAVAILABLE,
+								"the listener stops, and not all of it is known to be "
+								"committed: send it again\n"});
+	}
+}
+
+bool posts_are_answered(const struct posts *all)
+{
+	for (const struct list *node = all->all.next; node != &all->all; node = node->next) {
+		const struct post *p = list_entry(node, struct post, link);
+
+		if (p->ticket && !p->is_gone)
+			return false;
+	}
+	return true;
+}
+
+void posts_close(struct posts *all)
+{
+	posts_give_up(all);
+	http_close(all->http);
+}
+
+void posts_free(struct posts *all)
+{
+	if (!all)
+		return;
+	list_each(node, after, &all->all)
+		post_free(list_entry(node, struct post, link));
+	http_free(all->http);
+	sink_free(all->sink);
+	if (all->has_own_tokens)
+		tokens_free(all->tokens);
+	free(all);
+}

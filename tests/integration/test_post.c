@@ -1,0 +1,333 @@
+/* Producers without WebSocket: POST /events, answered when all of it is committed. */
+#include "support.h"
+#include "bench.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#define WAIT_MS 20000
+
+static int port;
+
+static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	char *text = suite_vtext(flags, args);
+	va_end(args);
+	port = port_reserve();
+	listener =
+		listener_start(&(struct listener_options){.database = db}, "--ingest-http 127.0.0.1:%d %s", port, text);
+}
+
+TestSuite(post, .init = bench_open, .fini = bench_close, .timeout = 120);
+
+/* A socket that waits. */
+static int connect_to_it(void)
+{
+	int fd = port_connect(port, WAIT_MS);
+
+	cr_assert_geq(fd, 0);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	return fd;
+}
+
+/* Sends a request as it is; the whole answer. */
+static char *ask(const char *head, const char *body)
+{
+	char *request = suite_text("%s\r\n%s", head, body), *answer = http_ask(port, request, strlen(request), WAIT_MS);
+
+	cr_assert_not_null(answer, "no answer to %s", head);
+	return answer;
+}
+
+static char *post(const char *headers, const char *body)
+{
+	return ask(suite_text("POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n",
+			      headers, strlen(body)),
+		   body);
+}
+
+static void expect_status(const char *answer, int status)
+{
+	int got = 0;
+
+	sscanf(answer, "HTTP/%*s %d", &got);
+	cr_assert_eq(got, status, "%d, not %d: %s", got, status, answer);
+}
+
+static void expect_body(const char *answer, const char *body)
+{
+	const char *got = strstr(answer, "\r\n\r\n");
+
+	expect_status(answer, 200);
+	cr_assert(got && strcmp(got + 4, body) == 0, "%s, not %s", answer, body);
+}
+
+static long count(const char *sql)
+{
+	return database_long(db, "SELECT count(*) FROM %s", sql);
+}
+
+/* ---- what is answered ---- */
+
+Test(post, one_event_is_answered_after_its_commit)
+{
+	start("--log-level info");
+	expect_body(post("", "{\"event_id\":\"one\",\"event_type\":\"t\",\"payload\":0.10}"),
+		    "[\n{\"event_id\":\"one\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	cr_assert_eq(count("events WHERE event_id = 'one' AND payload::text = '0.10'"), 1);
+	expect_body(post("", "{\n  \"event_id\":\n  \"one\"\n}\n"),
+		    "[\n{\"event_id\":\"one\",\"status\":\"duplicate\",\"n\":1}\n]\n");
+}
+
+Test(post, each_line_is_an_event_and_has_its_status)
+{
+	start("--log-level info");
+	const char *answer = post("Content-Type: application/x-ndjson; charset=utf-8\r\n",
+				  "{\"event_id\":\"a\"}\r\n\n{\"event_id\":\"b\"}\nbad\n{\"event_id\":\"a\"}\n");
+
+	expect_status(answer, 200);
+	cr_assert(strstr(answer, "{\"event_id\":\"a\",\"status\":\"persisted\",\"n\":1},\n"
+				 "{\"event_id\":\"b\",\"status\":\"persisted\",\"n\":3},\n"
+				 "{\"event_id\":null,\"status\":\"rejected\",\"reason\":\""),
+		  "%s", answer);
+	cr_assert(strstr(answer, "\"n\":4},\n{\"event_id\":\"a\",\"status\":\"duplicate\",\"n\":5}\n]\n"), "%s",
+		  answer);
+	cr_assert_eq(bench_rows(), 2);
+	cr_assert_eq(count("dead_letters WHERE raw = 'bad'"), 1);
+}
+
+Test(post, what_is_said_to_be_one_event_is_not_cut_into_lines)
+{
+	start("--log-level info");
+	expect_status(post("Content-Type: application/json\r\n", "{\"event_id\":\n\"a\"\n"), 200);
+	cr_assert_eq(count("dead_letters"), 1);
+}
+
+Test(post, there_is_no_answer_before_the_commit)
+{
+	start("--log-level info");
+	struct database *lock = fleet_lock(db);
+	struct peer *p = peer_dial(port);
+	const char *request = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{\"event_id\":\"e\"}";
+
+	peer_send_raw(p, request, strlen(request));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS));
+	struct peer *other = peer_dial(port);
+	peer_send_raw(other, request, strlen(request));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 2, WAIT_MS));
+	peer_reset(other);
+	cr_assert_eq(listener_metric(listener, "wsonce_in_flight"), 2);
+	fleet_unlock(lock);
+	cr_assert(wait_until(bench_rows() == 1, WAIT_MS));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+	peer_free(p);
+	peer_free(other);
+	expect_body(post("", "{\"event_id\":\"e\"}"), "[\n{\"event_id\":\"e\",\"status\":\"duplicate\",\"n\":1}\n]\n");
+}
+
+Test(post, a_listener_that_drains_answers_what_it_has_taken_and_refuses_the_rest)
+{
+	const char *request = "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 16\r\n\r\n"
+			      "{\"event_id\":\"e\"}";
+	struct database *lock;
+	char answer[600] = "";
+	size_t len = 0;
+
+	start("--drain-timeout 20");
+	lock = fleet_lock(db);
+	int fd = connect_to_it();
+	cr_assert_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS));
+	process_signal(listener_process(listener), SIGTERM);
+	cr_assert(wait_until(listener_has_logged(listener, "draining"), WAIT_MS));
+	expect_status(post("", "{\"event_id\":\"late\"}"), 503);
+	fleet_unlock(lock);
+	for (ssize_t n; (n = read(fd, answer + len, sizeof answer - 1 - len)) > 0; len += (size_t)n)
+		;
+	expect_body(answer, "[\n{\"event_id\":\"e\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	cr_assert_eq(process_wait(listener_process(listener), WAIT_MS), 0);
+	listener_free(listener);
+	listener = NULL;
+}
+
+Test(post, who_waits_for_what_is_given_up_is_told_so)
+{
+	const char *request = "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 16\r\n\r\n"
+			      "{\"event_id\":\"e\"}";
+	struct database *lock;
+	char answer[600] = "";
+	size_t len = 0;
+
+	start("--drain-timeout 1");
+	lock = fleet_lock(db);
+	int fd = connect_to_it();
+	cr_assert_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 1, WAIT_MS));
+	process_signal(listener_process(listener), SIGTERM);
+	for (ssize_t n; (n = read(fd, answer + len, sizeof answer - 1 - len)) > 0; len += (size_t)n)
+		;
+	expect_status(answer, 503);
+	cr_assert(strstr(answer, "send it again"), "%s", answer);
+	cr_assert_eq(process_wait(listener_process(listener), WAIT_MS), 1);
+	fleet_unlock(lock);
+	listener_free(listener);
+	listener = NULL;
+}
+
+/* ---- by a profile ---- */
+
+Test(post, a_profile_reads_lines_too)
+{
+	char *profile =
+		suite_file("sink.json", "{\"name\": \"pairs\", \"ack\": 1, \"default\": \"ignore\", \"rules\": ["
+					"{\"when\": {\"/list\": {\"type\": \"array\"}}, \"action\": \"event\", "
+					"\"explode\": \"/list/*\", \"id\": [[\"=p\", \"\"]]}]}");
+
+	start("--ingest-profile %s", profile);
+	expect_body(post("", "{\"list\":[1,2]}\n{\"ping\":1}\n"),
+		    "[\n{\"event_id\":\"p|1\",\"status\":\"persisted\",\"n\":1},\n"
+		    "{\"event_id\":\"p|2\",\"status\":\"persisted\",\"n\":1},\n"
+		    "{\"event_id\":null,\"status\":\"ignored\",\"n\":2}\n]\n");
+}
+
+/* ---- who may send, and what ---- */
+
+Test(post, tokens_are_demanded_and_not_logged)
+{
+	start("--ingest-token a-token-of-16-bytes --log-level debug");
+	const char *answer = post("", "{\"event_id\":\"e\"}");
+
+	expect_status(answer, 401);
+	cr_assert(strstr(answer, "WWW-Authenticate: Bearer\r\n"));
+	expect_status(post("Authorization: Bearer a-token-of-16-byte\r\n", "{\"event_id\":\"e\"}"), 401);
+	expect_status(post("Authorization: Bearer a-token-of-16-bytes\r\n", "{\"event_id\":\"e\"}"), 200);
+	cr_assert_eq(bench_rows(), 1);
+	cr_assert_eq(listener_metric(listener, "wsonce_token_messages_total{token=\"default\"}"), 1);
+	cr_assert(!listener_has_logged(listener, "a-token-of-16"));
+}
+
+Test(post, pages_in_browsers_need_an_origin_that_is_allowed)
+{
+	start("--ingest-origin https://shop.example");
+	expect_status(post("Origin: https://evil.example\r\n", "{\"event_id\":\"e\"}"), 403);
+	expect_status(post("Origin: null\r\n", "{\"event_id\":\"e\"}"), 403);
+	expect_status(post("Origin: https://shop.example\r\n", "{\"event_id\":\"e\"}"), 200);
+}
+
+Test(post, wrong_requests_are_refused)
+{
+	static const char type[] = "HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+
+	start("--max-message 1KiB");
+	expect_status(ask(suite_text("GET /events %s", type), ""), 405);
+	expect_status(ask(suite_text("POST /else %sContent-Length: 2\r\n", type), "{}"), 404);
+	expect_status(ask(suite_text("POST /events %sContent-Length: 1x\r\n", type), "{}"), 400);
+	expect_status(ask(suite_text("POST /events %sContent-Length: 2\r\nContent-Length: 2\r\n", type), "{}"), 400);
+	expect_status(ask(suite_text("POST /events %sContent-Length: 2\r\nTransfer-Encoding: chunked\r\n", type), "{}"),
+		      400);
+	expect_status(post("", ""), 400);
+	expect_status(post("", " \r\n\n"), 400);
+	expect_status(post("", suite_text("{\"event_id\":\"e\",\"payload\":\"%01100d\"}", 0)), 413);
+	cr_assert_eq(bench_rows(), 0);
+	cr_assert_eq(listener_metric(listener, "wsonce_received_total"), 0);
+	expect_status(post("", "\xff\xfe"), 200);
+	cr_assert_eq(count("dead_letters WHERE reason LIKE '%UTF-8%'"), 1);
+}
+
+Test(post, chunks_are_put_together_and_have_the_same_limit)
+{
+	static const char head[] = "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+				   "Transfer-Encoding: chunked\r\n";
+
+	start("--max-message 1KiB");
+	expect_body(ask(head, "9\r\n{\"event_i\r\n7\r\nd\":\"e\"}\r\n0\r\n\r\n"),
+		    "[\n{\"event_id\":\"e\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	expect_status(ask(head, suite_text("400\r\n%01024d\r\n400\r\n%01024d\r\n0\r\n\r\n", 0, 0)), 413);
+	cr_assert_eq(count("dead_letters"), 0);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+}
+
+Test(post, a_body_of_too_many_lines_is_refused_as_a_whole)
+{
+	char *body = malloc(40000), *at = body;
+
+	for (int i = 0; i < 10001; i++)
+		at = mempcpy(at, "x\n", 2);
+	*at = '\0';
+	start("--log-level info");
+	expect_status(post("", body), 413);
+	cr_assert_eq(listener_metric(listener, "wsonce_received_total"), 0);
+	body[20000] = '\0';
+	expect_status(post("", body), 200);
+	cr_assert_eq(listener_metric(listener, "wsonce_received_total"), 10000);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+}
+
+Test(post, a_client_that_sends_slowly_is_cut_off_and_holds_up_nobody)
+{
+	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{";
+
+	start("--message-timeout 2");
+	struct peer *slow[40];
+	for (int i = 0; i < 40; i++) {
+		slow[i] = peer_dial(port);
+		peer_send_raw(slow[i], head, strlen(head));
+	}
+	expect_status(post("", "{\"event_id\":\"e\"}"), 200);
+	for (int i = 0; i < 40; i++) {
+		cr_assert_neq(peer_recv_close(slow[i], WAIT_MS), 0, "still open");
+		peer_free(slow[i]);
+	}
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+}
+
+/* Who comes beyond that is told to come again; a small one finds room. */
+Test(post, bodies_have_their_part_of_the_memory)
+{
+	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 60000\r\n\r\n";
+	char *half = malloc(59000), answer[400] = "";
+	int hoarders[60];
+
+	memset(half, ' ', 59000);
+	start("--max-message 64KiB --max-inflight-bytes 2MiB");
+	for (int i = 0; i < 60; i++) {
+		hoarders[i] = connect_to_it();
+		cr_assert(write(hoarders[i], head, strlen(head)) > 0 && write(hoarders[i], half, 59000) == 59000);
+	}
+	cr_assert(wait_until(listener_metric(listener, "wsonce_ingest_posts_total") >= 3, WAIT_MS));
+	cr_assert_lt(listener_metric(listener, "wsonce_in_flight_bytes"), 400000);
+	expect_status(post("", "{\"event_id\":\"e\"}"), 200);
+	cr_assert_eq(write(hoarders[59], half, 1000), 1000);
+	cr_assert_gt(read(hoarders[59], answer, sizeof answer - 1), 0);
+	expect_status(answer, 503);
+	cr_assert(strstr(answer, "Retry-After: 1\r\n"));
+	for (int i = 0; i < 60; i++)
+		close(hoarders[i]);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
+}
+
+Test(post, a_connection_serves_one_request_after_the_other)
+{
+	const char *request = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{\"event_id\":\"e\"}";
+	char answers[4000] = "";
+	size_t len = 0;
+
+	start("--log-level info");
+	int fd = connect_to_it(), found = 0;
+	for (int i = 0; i < 5; i++)
+		cr_assert_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+	while (found < 5) {
+		ssize_t n = read(fd, answers + len, sizeof answers - 1 - len);
+
+		cr_assert_gt(n, 0);
+		len += (size_t)n;
+		found = 0;
+		for (const char *at = answers; (at = strstr(at, "HTTP/1.1 200 OK")); at++)
+			found++;
+	}
+	close(fd);
+	cr_assert_eq(bench_rows(), 1);
+}
