@@ -1,5 +1,5 @@
-/* Listeners behind a PgBouncer in transaction mode, whose sessions belong to others between two transactions: all is
- * stored, by COPY too, and nothing of a listener stays in a session. */
+/* Listeners behind a PgBouncer. In transaction mode sessions belong to others between two transactions: all is stored,
+ * by COPY too, with what follows from it, and nothing of a listener stays in a session. */
 #include "support.h"
 
 #define WAIT_MS 30000
@@ -10,13 +10,18 @@ static struct database *direct; /* without PgBouncer */
 static struct database *pooled;
 static struct bouncer *bouncer;
 
-static void start_bouncer(int connections)
+static void start_in_mode(int connections, const char *mode)
 {
 	char *conninfo;
 
-	bouncer = bouncer_new(connections);
+	bouncer = bouncer_in_mode_new(connections, mode);
 	conninfo = bouncer_conninfo(bouncer, direct);
 	pooled = database_open(conninfo);
+}
+
+static void start_bouncer(int connections)
+{
+	start_in_mode(connections, "transaction");
 }
 
 static void set_up(void)
@@ -96,4 +101,83 @@ Test(bouncer, a_held_id_stops_nobody_and_leaves_no_backend)
 	expect_no_limits();
 	database_exec(holder, "ROLLBACK");
 	ack_expect(p, "held", "persisted");
+}
+
+/* --- effects --- */
+
+static void make_handler(void)
+{
+	database_exec(direct, "CREATE TABLE effects (event_id text); "
+			      "CREATE FUNCTION handle(event_id text, event_type text, payload jsonb) RETURNS void "
+			      "LANGUAGE plpgsql AS $f$ BEGIN PERFORM set_config('search_path', 'nowhere', false); "
+			      "INSERT INTO public.effects VALUES ($1); END $f$");
+}
+
+/* The outbox is relayed by a connection of its own. */
+static void expect_effects(const char *mode, int connections)
+{
+	struct receiver *receiver = receiver_start(NULL);
+	char *secret = suite_file("secret", RECEIVER_SECRET);
+	char *settings = suite_text("{\"webhooks\": [{\"name\": \"shop\", \"url\": \"http://127.0.0.1:%d/ok\", "
+				    "\"secret-file\": \"%s\"}]}",
+				    receiver_port(receiver), secret);
+	char *path = suite_file("webhooks.json", settings);
+	char *flags = suite_text("--handler public.handle --consumer books --config %s", path);
+
+	make_handler();
+	start_in_mode(connections, mode);
+	fleet_start(&fleet, 2, pooled, NULL, flags);
+	fleet_send(&fleet, 1000);
+	fleet_must_be_whole(&fleet, WAIT_MS);
+	cr_assert_eq(database_long(direct, "SELECT count(*) FROM effects"), 1000);
+	cr_assert_eq(database_long(direct, "SELECT count(DISTINCT event_id) FROM effects"), 1000);
+	cr_assert_eq(database_long(direct, "SELECT count(*) FROM processed_events WHERE consumer = 'books'"), 1000);
+	cr_assert(wait_until(database_long(direct, "SELECT count(*) FROM outbox WHERE state = 'delivered'") == 1000,
+			     WAIT_MS));
+	cr_assert_eq(receiver_effects(receiver, "/ok"), 1000);
+	char *places = database_text(pooled, "SHOW search_path");
+	cr_assert_str_eq(places, "\"$user\", public", "it stays in the session");
+	fleet_end(&fleet);
+}
+
+Test(bouncer, effects_are_whole_in_transaction_mode)
+{
+	expect_effects("transaction", 2);
+}
+
+/* Each connection keeps a server connection: two of each listener, and one of the test. */
+Test(bouncer, effects_are_whole_in_session_mode)
+{
+	expect_effects("session", 6);
+}
+
+Test(bouncer, session_mode_stores_each_event_once)
+{
+	start_in_mode(6, "session");
+	fleet_start(&fleet, 3, pooled, NULL, "");
+	fleet_send(&fleet, 3000);
+	fleet_must_be_whole(&fleet, WAIT_MS);
+	fleet_end(&fleet);
+}
+
+/* It cannot make the tables, which takes a transaction of several statements, and can do all else. */
+Test(bouncer, statement_mode_is_said_where_tables_are_to_be_made_and_stores_else)
+{
+	struct listener_options options = {.redis = "none", .without_waiting = true};
+	struct listener *l;
+
+	start_in_mode(2, "statement");
+	database_exec(direct, "DROP TABLE IF EXISTS wsonce_schema, events, processed_events CASCADE");
+	options.database = pooled;
+	l = listener_start(&options, NULL);
+	cr_assert(
+		wait_until(listener_has_logged(l, "transaction blocks not allowed in statement pooling mode"), WAIT_MS),
+		"%s", process_last_words(listener_process(l)));
+	cr_assert_eq(listener_status(l, "/readyz"), 503);
+	listener_free(l);
+	run_expect(direct, 0, NULL, "migrate");
+	fleet_start(&fleet, 2, pooled, NULL, "");
+	fleet_send(&fleet, 1000);
+	fleet_must_be_whole(&fleet, WAIT_MS);
+	fleet_end(&fleet);
 }

@@ -1,4 +1,4 @@
-/* A PgBouncer in transaction mode. Like Postgres, it refuses to run as root. */
+/* A PgBouncer. Like Postgres, it refuses to run as root. */
 #include "bouncer.h"
 #include "database.h"
 #include "process.h"
@@ -30,14 +30,14 @@ static char *host_of(const char *conninfo)
 	return strndup(at, strcspn(at, " "));
 }
 
-static char *write_settings(const struct bouncer *b, int connections)
+static char *write_settings(const struct bouncer *b, int connections, const char *mode)
 {
 	char *host = host_of(suite_env("WSONCE_TEST_POSTGRES")), *text, *path;
 
 	text = suite_text("[databases]\n* = host=%s port=5432 user=postgres\n[pgbouncer]\nlisten_addr =\n"
 			  "listen_port = 6432\nunix_socket_dir = %s\nunix_socket_mode = 0777\nauth_type = any\n"
-			  "pool_mode = transaction\ndefault_pool_size = %d\n",
-			  host, b->directory, connections);
+			  "pool_mode = %s\ndefault_pool_size = %d\n",
+			  host, b->directory, mode, connections);
 	path = suite_file("pgbouncer.ini", text);
 	return path;
 }
@@ -52,7 +52,7 @@ static bool is_answering(struct bouncer *b)
 	return PQping(conninfo) == PQPING_OK;
 }
 
-struct bouncer *bouncer_new(int connections)
+struct bouncer *bouncer_in_mode_new(int connections, const char *mode)
 {
 	struct bouncer *b = calloc(1, sizeof *b);
 	char *settings;
@@ -62,12 +62,17 @@ struct bouncer *bouncer_new(int connections)
 	cr_assert_eq(stat(suite_env("WSONCE_TEST_PGTEMPLATE"), &servers), 0);
 	cr_assert_eq(mkdir(b->directory, 0755), 0);
 	cr_assert(geteuid() != 0 || chown(b->directory, servers.st_uid, servers.st_gid) == 0);
-	settings = write_settings(b, connections);
+	settings = write_settings(b, connections, mode);
 	const char *argv[] = {"pgbouncer", settings, NULL};
 	b->process = process_start(&(struct process_options){
 		.argv = argv, .directory = b->directory, .uid = servers.st_uid, .gid = servers.st_gid});
 	cr_assert(wait_until(is_answering(b), START_MS), "%s", process_last_words(b->process));
 	return b;
+}
+
+struct bouncer *bouncer_new(int connections)
+{
+	return bouncer_in_mode_new(connections, "transaction");
 }
 
 char *bouncer_conninfo(const struct bouncer *b, const struct database *db)
