@@ -691,6 +691,11 @@ bool claim_prefers_other(struct claim *c, const struct event *ev)
 	return fleet_prefers_other(c->fleet, ev->id, ev->id_len);
 }
 
+size_t claim_rank(const struct claim *c, const struct event *ev)
+{
+	return c->fleet && !claim_is_ready(c) ? fleet_rank(c->fleet, ev->id, ev->id_len) : 0;
+}
+
 bool claim_expect_log(struct claim *c)
 {
 	if (!claim_is_ready(c))

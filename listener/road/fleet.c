@@ -31,6 +31,8 @@ struct fleet {
 	uint64_t seed;
 	uint64_t others[MEMBERS_MAX]; /* seeds of those alive */
 	size_t count;
+	uint64_t last[MEMBERS_MAX]; /* those others when Redis went away */
+	size_t last_count;
 	unsigned int beats; /* to come, unless something is heard; 0: none is sent */
 	bool is_resting;
 	bool has_left;
@@ -58,6 +60,16 @@ bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len)
 size_t fleet_size(const struct fleet *f)
 {
 	return f->count;
+}
+
+size_t fleet_rank(const struct fleet *f, const char *id, size_t len)
+{
+	uint64_t id_hash = hash_text(id, len), own = score(f->seed, id_hash);
+	size_t rank = 0;
+
+	for (size_t i = 0; i < f->last_count; i++)
+		rank += score(f->last[i], id_hash) > own;
+	return rank;
 }
 
 /* --- heartbeats --- */
@@ -134,6 +146,10 @@ void fleet_hear(struct fleet *f)
 void fleet_set_redis(struct fleet *f, struct redis *redis)
 {
 	f->redis = redis;
+	if (f->count) {
+		memcpy(f->last, f->others, f->count * sizeof(*f->last));
+		f->last_count = f->count;
+	}
 	f->count = 0;
 }
 

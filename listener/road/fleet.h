@@ -19,6 +19,10 @@ struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const cha
  * each other say the same. It is no promise: the other may be dead, or not have received the event. */
 bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len);
 
+/* How many others of those that were alive when Redis went away come before this one for the event with this id. No
+ * promise, either: they may be dead by now. */
+size_t fleet_rank(const struct fleet *f, const char *id, size_t len);
+
 /* How many others are known to be alive. */
 size_t fleet_size(const struct fleet *f);
 

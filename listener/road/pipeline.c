@@ -38,6 +38,9 @@
 #define RETRY_STEP      2          /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
 #define DEFER_STEP      0          /* 50 ms, in which the preferred instance claims and often commits; */
 #define DEFER_LOOKS     2          /* 100 and 200 ms more for one that lags behind */
+#define SECOND_STEP     2          /* without Redis: 200 ms for the first of the fleet to store an event, */
+#define THIRD_STEP      3          /* 400 ms for the second, */
+#define REST_STEP       6          /* and 3.2 s for the third, for all others */
 #define DOUBT_STEP      0          /* 50 ms for Postgres to tell its epoch */
 #define GIVE_WAY_STEP   5          /* 1.6 s, which is more than hold_look_step() ever waits */
 #define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
@@ -761,11 +764,27 @@ static void take_claim(struct pipeline *p, struct event *ev)
 	}
 }
 
+/* Without Redis one instance of those that were there stores at once. What the others have goes to the store, too,
+ * which knows; but later, when most of it is found there by a look and is cheap. */
+static void leave_without_redis(struct pipeline *p, struct event *ev, size_t rank)
+{
+	counters.deferred++;
+	ev->held_ms = now_ms(p);
+	event_move(&p->events, ev, EV_HELD);
+	hold_add(&p->hold, ev, now_ms(p), rank == 1 ? SECOND_STEP : rank == 2 ? THIRD_STEP : REST_STEP);
+}
+
 /* One instance of the fleet claims at once, and the others ask once, when it is probably done: N claims for
  * one event, of which N - 1 are in vain, would cost Redis and everybody most of their time. What nobody else gets, or
  * whose producer waits for an ack, is ours: it does not wait for somebody else first. */
 static void claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 {
+	size_t rank = is_ours || is_draining(p) ? 0 : claim_rank(p->claim, ev);
+
+	if (rank) {
+		leave_without_redis(p, ev, rank);
+		return;
+	}
 	if (is_resting(p) && claim_is_ready(p->claim)) {
 		hold(p, ev);
 		return;

@@ -15,6 +15,7 @@
 struct fake {
 	bool is_redis_away;       /* claim_take, claim_look and claim_count return -1 */
 	bool is_other_preferred;  /* claim_prefers_other */
+	size_t rank;              /* claim_rank */
 	bool has_log;             /* claim_expect_log */
 	bool is_logged;           /* claim_is_logged, of any event */
 	bool is_redis_full;       /* claim_mark gives the claim back first */

@@ -348,6 +348,11 @@ static void do_owner(const struct step *s)
 	fake_set_owner(s->a, (uint16_t)atol(s->b));
 }
 
+static void do_rank(const struct step *s)
+{
+	fake.rank = (size_t)atol(s->a);
+}
+
 static void do_gone(const struct step *s)
 {
 	fake_end_owner((uint16_t)atol(s->a));
@@ -645,7 +650,7 @@ static const struct {
 	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
 	{"ruin", do_ruin},
 	/* answers of the stages */
-	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
+	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"rank", do_rank}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
 	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
 	/* several of these: received, and stored, held or in a batch by now */
 	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
@@ -813,6 +818,12 @@ STORY(held_event_whose_claim_is_gone_is_claimed_again,
       "hold a p; pass 50; look a absent; journal look(a) take(a); take a mine; insert a inserted; "
       "journal insert(a) done(a); p=p; claims_taken_over 1")
 
+STORY(without_redis_the_second_and_the_third_wait_for_the_first,
+      "set redis_away; rank 1; receive a; rank 2; receive b; rank 3; receive c; rank 0; receive d; turn; "
+      "journal insert(d); insert d inserted; journal done(d); pass 200; journal insert(a); insert a present; forget; "
+      "pass 200; journal insert(b); insert b present; forget; pass 2800; journal insert(c)")
+STORY(without_redis_what_nobody_else_gets_is_stored_at_once,
+      "set redis_away; rank 1; receive a p; turn; journal insert(a)")
 STORY(copy_left_to_another_settles_by_the_log_of_a_large_fleet,
       "set log; wait a; pass 50; journal; in held 1; set logged; pass 100; journal; duplicates 1; flight 0; "
       "done_logged 1")
