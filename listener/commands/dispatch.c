@@ -18,6 +18,7 @@
 
 extern const struct subcommand audit_command;
 extern const struct subcommand check_command;
+extern const struct subcommand completion_command;
 extern const struct subcommand config_lint;
 extern const struct subcommand config_print;
 extern const struct subcommand dead_letters_discard;
@@ -27,6 +28,7 @@ extern const struct subcommand dead_letters_reopen;
 extern const struct subcommand dead_letters_retarget;
 extern const struct subcommand dead_letters_show;
 extern const struct subcommand explain_command;
+extern const struct subcommand manual_command;
 extern const struct subcommand migrate_command;
 extern const struct subcommand profile_check;
 extern const struct subcommand profile_list;
@@ -64,6 +66,8 @@ static const struct subcommand *const commands[] = {
 	&profile_list,
 	&profile_show,
 	&profile_check,
+	&completion_command,
+	&manual_command,
 };
 /* clang-format on */
 
@@ -138,6 +142,12 @@ static void list_matching(FILE *out, const char *word)
 			fprintf(out, "  %-22s %s\n", commands[i]->name, commands[i]->summary);
 }
 
+void dispatch_each(void (*each)(void *arg, const struct subcommand *c), void *arg)
+{
+	for (size_t i = 0; i < COMMANDS; i++)
+		each(arg, commands[i]);
+}
+
 void dispatch_list(FILE *out)
 {
 	list_matching(out, "");
@@ -156,6 +166,14 @@ static void print_help(const struct subcommand *c)
 	options_help(c->options, c->option_count, stdout);
 	printf("\nsettings, as of wsonce listen; flags win over the environment, the environment over --config:\n");
 	config_help(stdout, name_for_settings(c));
+}
+
+void dispatch_each_flag(const struct subcommand *c, void (*each)(void *arg, const char *flag, const char *meaning),
+			void *arg)
+{
+	for (size_t i = 0; c && i < c->option_count; i++)
+		each(arg, c->options[i].flag, c->options[i].meaning);
+	config_each_flag(c ? name_for_settings(c) : "listen", each, arg);
 }
 
 bool dispatch_is_help(const char *word)

@@ -257,7 +257,8 @@ static int run_explain(const struct invocation *in)
 	ask_postgres(&h, s, text);
 	session_close(s);
 	ask_redis(&h, in->config, id);
-	qsort(h.moments, h.count, sizeof(*h.moments), compare_moments);
+	if (h.count)
+		qsort(h.moments, h.count, sizeof(*h.moments), compare_moments);
 	if (o->is_json)
 		print_json(&h, id.at);
 	else

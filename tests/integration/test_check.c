@@ -113,3 +113,45 @@ Test(check, words_that_are_none_are_answered_by_the_nearest)
 	expect(0, "wsonce " WSONCE_VERSION, NULL, "-V");
 	expect(2, "unknown command \"explian\"; did you mean explain?", NULL, "help explian");
 }
+
+static int run_words(const char *command)
+{
+	const char *const argv[] = {"sh", "-c", command, NULL};
+	struct process *p = process_start_argv(argv, NULL);
+	int status = process_wait(p, 60000);
+
+	cr_assert_eq(status, 0, "%s: %s%s", command, process_output(p), process_errors(p));
+	return status;
+}
+
+Test(check, manual_pages_are_mdoc_without_a_fault)
+{
+	char *folder = suite_path("pages");
+
+	cr_assert_eq(mkdir(folder, 0700), 0);
+	expect(0, "", NULL, suite_text("manual %s", folder));
+	run_words(suite_text("mandoc -T lint -W warning %s/*.[15]", folder));
+	run_words(
+		suite_text("for page in wsonce.1 wsonce-status.1 wsonce-dead-letters-list.1 wsonce.conf.5; do test -s "
+			   "%s/$page || exit 1; done",
+			   folder));
+	run_words(suite_text("grep -q claim-ttl %s/wsonce.conf.5", folder));
+	expect(1, "cannot be written", NULL, "manual /nowhere/at/all");
+}
+
+Test(check, bash_completes_commands_actions_and_flags)
+{
+	struct run run = run_in(NULL, "completion bash");
+	char *file = suite_file("completion", run.output);
+
+	run_words(suite_text(
+		"bash -c 'source %s; f() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($#-1)); COMPREPLY=(); _wsonce; "
+		"echo \"${COMPREPLY[*]}\"; }; [ \"$(f wsonce sta)\" = \"status stats\" ] && "
+		"[ \"$(f wsonce dead-letters l)\" = list ] && "
+		"[ \"$(f wsonce listen --claim)\" = \"--claim-prefix --claim-ttl\" ] && "
+		"[ \"$(f wsonce status --wa)\" = --watch ]'",
+		file));
+	expect(0, "#compdef wsonce", NULL, "completion zsh");
+	expect(0, "-l watch -d ", NULL, "completion fish");
+	expect(2, "bash, zsh or fish", NULL, "completion tcsh");
+}
