@@ -22,7 +22,7 @@ struct sentinel {
 	const struct redis_address *address;
 	struct talk *talk;
 	uv_timer_t timer;
-	size_t host;        /* at hand */
+	size_t turn;        /* at hand */
 	size_t failed;      /* sentinels, one after the other */
 	unsigned int ticks; /* since the last question */
 	unsigned int urgent_ticks;
@@ -43,7 +43,7 @@ struct sentinel {
 
 static const struct url *url_of(const struct sentinel *s)
 {
-	return &s->address->urls[s->host];
+	return &s->address->urls[s->turn];
 }
 
 static bool is_text(const struct redis_reply *reply)
@@ -139,12 +139,12 @@ static void on_end(void *owner, const char *why)
 	if (s->is_closing)
 		return;
 	if (!why) { /* left for the next one, whose answer may be newer */
-		s->host = (s->host + 1) % s->address->count;
+		s->turn = (s->turn + 1) % s->address->count;
 		return;
 	}
 	snprintf(text, sizeof(text), "sentinel %.200s:%d: %.500s", url_of(s)->host,
-		 redis_address_port(s->address, s->host), why);
-	s->host = (s->host + 1) % s->address->count;
+		 redis_address_port(s->address, s->turn), why);
+	s->turn = (s->turn + 1) % s->address->count;
 	s->failed++;
 	if (s->failed % s->address->count == 0)
 		s->on_failed(s->owner, text);
@@ -160,7 +160,7 @@ static void on_tick(uv_timer_t *timer)
 		s->epoch = 0;
 	if (!s->is_connected) {
 		s->is_connected = true;
-		talk_connect(s->talk, url_of(s)->host, redis_address_port(s->address, s->host),
+		talk_connect(s->talk, url_of(s)->host, redis_address_port(s->address, s->turn),
 			     (unsigned int)(s->failed / s->address->count), NULL);
 	} else if (!s->is_asking && (s->is_urgent || s->ticks >= CALM_TICKS)) {
 		ask(s);
