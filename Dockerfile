@@ -23,7 +23,7 @@ LABEL org.opencontainers.image.title="wsonce" org.opencontainers.image.version="
 COPY --from=build /src/build/packages /tmp/packages
 # libwebsockets-evlib-uv is loaded at run time, so no linker asks for it.
 RUN apt-get update && apt-get install -y --no-install-recommends $(cat /tmp/packages) libwebsockets-evlib-uv ca-certificates \
-	curl && rm -rf /var/lib/apt/lists/* /tmp/packages \
+	curl && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /tmp/packages \
 	&& useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin wsonce
 COPY --from=build /src/build/wsonce /src/build/wsonce-source /src/build/wsonce-producer /usr/local/bin/
 COPY profiles /usr/local/share/wsonce/profiles
