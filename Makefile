@@ -205,7 +205,7 @@ $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(MODULES) $B/loadtest/ack.o
 $B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/metrics ops/overdue road/rejected net/http net/http_post net/bound_socket road/event outbox/target $(addprefix base/,keyed log memory port slab counters url text backoff))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
-$B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o $(addprefix %/,source.o profiled.o conversation.o line.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o %/profile.o %/profile_check.o %/profile_folder.o %/profile_override.o,$(MODULES)))
+$B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o $(addprefix %/,source.o profiled.o profiles.o conversation.o line.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o $B/listener/config/profile%,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint base/log base/memory)
