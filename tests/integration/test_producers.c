@@ -1,0 +1,101 @@
+/* The producers of docs/producers.md, taken out of the page: all is stored once, through the death of the listener. */
+#include "support.h"
+#include "bench.h"
+
+#define WAIT_MS 60000
+
+static int ingest, http;
+
+static void start(void)
+{
+	listener = listener_start(&(struct listener_options){.database = db, .ingest_port = ingest},
+				  "--ingest-http 127.0.0.1:%d", http);
+}
+
+static void set_up(void)
+{
+	bench_open();
+	ingest = port_reserve();
+	http = port_reserve();
+	start();
+}
+
+TestSuite(producers, .init = set_up, .fini = bench_close, .timeout = 300);
+
+static char *replace(char *text, const char *old, int new_port)
+{
+	char *at = strstr(text, old), number[12];
+
+	cr_assert_not_null(at, "the page has no %s", old);
+	snprintf(number, sizeof number, "%d", new_port);
+	return suite_text("%.*s%s%s", (int)(at - text), text, number, at + strlen(old));
+}
+
+/* The code of this language, with the ports of this test. */
+static char *code_of(const char *language, const char *page_port, int own_port)
+{
+	static char page[20000];
+	FILE *in = fopen("docs/producers.md", "r");
+	char *fence = suite_text("\n```%s\n", language), *begin, *end;
+	size_t len;
+
+	cr_assert_not_null(in);
+	len = fread(page, 1, sizeof page - 1, in);
+	fclose(in);
+	page[len] = '\0';
+	begin = strstr(page, fence);
+	end = begin ? strstr(begin + strlen(fence), "\n```") : NULL;
+	cr_assert(begin && end, "no %s in the page", language);
+	end[1] = '\0';
+	return replace(begin + strlen(fence), page_port, own_port);
+}
+
+/* It ends well after the listener has died among its events and come back. */
+static void expect_all_stored(struct process *producer_process, const char *prefix, int count)
+{
+	cr_assert(wait_until(bench_rows() > 0, WAIT_MS), "%s", process_last_words(producer_process));
+	listener_kill(listener);
+	listener_free(listener);
+	start();
+	cr_assert_eq(process_wait(producer_process, WAIT_MS), 0, "%s", process_last_words(producer_process));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE event_id LIKE '%s-%%'", prefix), count);
+	cr_assert_eq(bench_rows(), count);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+}
+
+/* Debian's python3 has its modules; one from elsewhere may stand before it. */
+Test(producers, python_of_the_page_loses_and_doubles_nothing)
+{
+	char *path = suite_file("producer.py", code_of("python", "8080", ingest));
+
+	expect_all_stored(process_start_argv((const char *const[]){"/usr/bin/python3", path, NULL}, NULL), "py", 1000);
+}
+
+/* Node before 22 has no WebSocket of its own, or behind a switch, and Debian's module in a folder of its own. */
+Test(producers, javascript_of_the_page_loses_and_doubles_nothing)
+{
+	static const char first[] = "if (!globalThis.WebSocket) globalThis.WebSocket = require('ws');\n";
+	char *path = suite_file("producer.js", suite_text("%s%s", first, code_of("js", "8080", ingest)));
+	const char *const env[] = {"NODE_PATH=/usr/share/nodejs:/usr/lib/nodejs", NULL};
+	bool has_switch = system("node --experimental-websocket -e 0 2>/dev/null") == 0;
+
+	expect_all_stored(
+		process_start_argv((const char *const[]){"node", has_switch ? "--experimental-websocket" : path,
+							 has_switch ? path : NULL, NULL},
+				   env),
+		"js", 1000);
+}
+
+Test(producers, shell_of_the_page_waits_for_the_commit)
+{
+	char *code = code_of("sh", "8081", http), *path, *at, events[4000];
+
+	at = events;
+	for (int i = 0; i < 50; i++)
+		at += sprintf(at, "{\"event_id\":\"sh-%d\"}\n", i);
+	path = suite_file("events.ndjson", events);
+	at = strstr(code, "@events.ndjson");
+	cr_assert_not_null(at);
+	code = suite_text("%.*s@%s%s", (int)(at - code), code, path, at + strlen("@events.ndjson"));
+	expect_all_stored(process_start_argv((const char *const[]){"/bin/sh", "-c", code, NULL}, NULL), "sh", 50);
+}
