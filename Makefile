@@ -23,7 +23,7 @@ endif
 HARDEN += -fPIE -fstack-protector-strong $(call takes,-fstack-clash-protection) $(call takes,-fcf-protection) \
 	$(call takes,-mbranch-protection=standard)
 HARDEN_LD := -pie -Wl,-z,relro,-z,now
-LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson yajl libssl libcrypto libcurl libsodium zlib
+LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson yajl libssl libcrypto libcurl libsodium zlib sqlite3
 TEST_LIBS := $(LIBS) criterion
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
 	-Ilistener -I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
@@ -99,6 +99,9 @@ prove: check-deps bench-deps deb-deps ## the rest of the tests: sanitizers, lint
 torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(MUTATE),--mutate $(MUTATE))
+
+powercuts: check-deps programs ## kill a listener on an SQLite file, and cut its power, under load: make powercuts [KILLS=100] [SEED=1]
+	@tests/sqlite/run --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED))
 
 failovers: check-deps programs ## fail Postgres and Redis over under a fleet, each way that there is: make failovers [QUICK=1]
 	@tests/failover/run $(if $(QUICK),--quick)
@@ -213,6 +216,8 @@ $B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) 
 $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate base/log base/memory)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 
+# The simulator knows of no files.
+SIMULATED := $(filter-out %/store_sqlite.o,$(SIMULATED))
 $B/simulate: $(SIMULATION) $(SIMULATED)
 	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson yajl libssl libcrypto libsodium) -lunistring -lm
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
@@ -240,6 +245,7 @@ $B/simulated/%.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/simulation/rare.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/unit/%.o $B/tests/support/fake_stages.o $B/tests/support/played_%.o: OUR_CFLAGS += -Itests/support
 $B/tests/integration/%.o: OUR_CFLAGS += -Itests/support
+TEXT += $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/sqlite/*.sql)))
 define compile
 @mkdir -p $(@D)
 @echo '  CC $@'
@@ -262,9 +268,12 @@ $B/text/%.sql.h: sql/migrations/%.sql
 	$(call embed,SQL)
 $B/text/%.sql.h: sql/queries/%.sql
 	$(call embed,SQL)
+$B/text/%.sql.h: sql/sqlite/%.sql
+	$(call embed,SQL)
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
+.PHONY: powercuts
 .PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench lint install dist deb fmt readme clean help

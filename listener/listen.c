@@ -152,7 +152,7 @@ static void on_drained(void *arg, size_t left)
 		  "left=%zu received=%llu persisted=%llu duplicates=%llu dead_lettered=%llu missing=%s reason=%s", left,
 		  (unsigned long long)counters.received, (unsigned long long)counters.persisted,
 		  (unsigned long long)counters.duplicates, (unsigned long long)counters.dead_lettered,
-		  is_missing ? "postgres" : NULL, is_missing ? why : NULL);
+		  is_missing ? (config_store_path(l->config) ? "sqlite" : "postgres") : NULL, is_missing ? why : NULL);
 	if (l->ingest)
 		ingest_close(l->ingest);
 	if (l->posts)

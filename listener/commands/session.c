@@ -190,8 +190,13 @@ static struct session *connect_to(const struct config *config, enum aim aim)
 	char seconds[24];
 	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
 	const char *const values[] = {seconds, "wsonce", config->postgres, "UTF8", NULL};
-	struct session *s = memory_calloc(1, sizeof(*s));
+	struct session *s;
 
+	if (config_store_path(config)) {
+		dispatch_fail("this command does not work on --store sqlite:// yet");
+		return NULL;
+	}
+	s = memory_calloc(1, sizeof(*s));
 	s->patience_ms = config->postgres_timeout_ms;
 	snprintf(seconds, sizeof(seconds), "%lld", (long long)(config->postgres_timeout_ms + 1999) / 1000);
 	s->conn = memory_given(PQconnectdbParams(names, values, 1), "libpq");

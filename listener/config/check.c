@@ -104,6 +104,20 @@ static const char *check_redis(const struct config *c)
 	return fault;
 }
 
+/* What follows from an event is Postgres' work. */
+static const char *check_store(const struct config *c)
+{
+	if (!config_store_path(c))
+		return NULL;
+	if (c->handler)
+		return "--handler: needs Postgres, in which it is a function; it does not go with --store sqlite://";
+	if (*c->consumer)
+		return "--consumer: needs Postgres; it does not go with --store sqlite://";
+	if (c->webhooks.count)
+		return "webhooks: need Postgres, which has the outbox; they do not go with --store sqlite://";
+	return NULL;
+}
+
 const char *check_settings(const struct config *c, bool is_listen)
 {
 	const char *fault;
@@ -119,6 +133,8 @@ const char *check_settings(const struct config *c, bool is_listen)
 	if (c->max_age_s && !c->time_pointer)
 		return "--max-age: needs --time-pointer, which says where an event's time is";
 	fault = check_redis(c);
+	if (!fault)
+		fault = check_store(c);
 	if (fault || !is_listen)
 		return fault;
 	fault = check_ingest(c);

@@ -113,6 +113,9 @@ static const struct setting settings[] = {
 	TEXT("redis-key", "WSONCE_REDIS_KEY", VALUE_TEXT, redis_key, "FILE", NULL, "PEM private key of --redis-cert"),
 	NUMBER("redis-timeout", "WSONCE_REDIS_TIMEOUT", VALUE_MS, redis_timeout_ms, "TIME", "2", 1, 3600000,
 	       "an answer later than this counts as an outage"),
+	TEXT("store", "WSONCE_STORE", VALUE_STORE, store, "STORE", "postgres",
+	     "where events are stored: postgres, or sqlite://PATH, a file on a local disk that needs no server "
+	     "(docs/sqlite.md); --redis is none then, unless it is given"),
 	TEXT("postgres", "WSONCE_POSTGRES", VALUE_CONNINFO, postgres, "CONNINFO", "",
 	     "URI or key=value, as libpq takes it; default: libpq's own (PGHOST, PGDATABASE, ...)"),
 	TEXT("postgres-file", "WSONCE_POSTGRES_FILE", VALUE_FILE_OF, postgres, "FILE", NULL,
@@ -721,6 +724,15 @@ static void name_claims(struct config *c)
 	c->claim_prefix = prefix;
 }
 
+/* A file needs no Redis, unless somebody has given one: its processes are on one host, and its unique key decides. */
+static int set_none(struct reader *r)
+{
+	const struct setting *redis = find_setting("redis", 5);
+
+	assert(redis);
+	return r->config->origins[redis - settings] == FROM_DEFAULT ? set_value(r, redis, FROM_DEFAULT, "none") : 0;
+}
+
 /* NOLINTNEXTLINE(readability-non-const-parameter): error is written to, by way of r */
 static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
 {
@@ -739,6 +751,8 @@ static int config_read_all(struct config *c, int argc, char **argv, char *error,
 	if (c->file && read_file(&r))
 		return -1;
 	if (read_environment(&r) || each_flag(&r, argc, argv, set_flag))
+		return -1;
+	if (config_store_path(c) && set_none(&r))
 		return -1;
 	if (read_feeds(&r) || read_named_ingest_profile(&r) || check_whole(&r))
 		return -1;
@@ -984,9 +998,9 @@ void config_log(const struct config *c)
 	char *redis = url_redact(c->redis);
 
 	log_info("starting",
-		 "version=%s source=%s sources=%zu feeds=%zu ingest=%s admin=%s redis=%s claim_ttl_s=%lld "
+		 "version=%s source=%s sources=%zu feeds=%zu ingest=%s admin=%s store=%s redis=%s claim_ttl_s=%lld "
 		 "batch_max=%lld max_inflight_bytes=%lld consumer=%s handler=%s webhooks=%zu",
-		 WSONCE_VERSION, shown, c->sources.count, c->feed_count, c->ingest, c->admin, redis,
+		 WSONCE_VERSION, shown, c->sources.count, c->feed_count, c->ingest, c->admin, c->store, redis,
 		 (long long)c->claim_ttl_s, (long long)c->batch_max, (long long)c->inflight_bytes,
 		 *c->consumer ? c->consumer : NULL, c->handler, c->webhooks.count);
 	free(shown);

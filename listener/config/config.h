@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "config/profile.h"
 #include "config/webhook.h"
@@ -60,6 +61,7 @@ struct config {
 	char *redis_cert; /* NULL, like the key: none is shown */
 	char *redis_key;
 	int64_t redis_timeout_ms;
+	char *store;    /* "postgres", or sqlite://PATH: see config_store_path() */
 	char *postgres; /* conninfo; "" is libpq's own defaults */
 	int64_t postgres_timeout_ms;
 	char *admin;
@@ -116,6 +118,12 @@ const char *config_origin_name(enum config_origin origin);
  * until config_free, which may be called in both cases. */
 int config_read(struct config *c, int argc, char **argv, char *error, size_t size);
 void config_free(struct config *c);
+
+/* The SQLite file in which events are stored; NULL: they are in Postgres. Lives as long as c. */
+static inline const char *config_store_path(const struct config *c)
+{
+	return c->store && strncmp(c->store, "sqlite://", 9) == 0 ? c->store + 9 : NULL;
+}
 
 /* Overwrites what is secret in a command line, which others on this machine can read (/proc/PID/cmdline). The words
  * must be copies no more in use, or never used again. */

@@ -134,6 +134,17 @@ static const char *find_redis_fault(const char *text)
 	return fault;
 }
 
+static const char *find_store_fault(const char *text)
+{
+	if (strcmp(text, "postgres") == 0)
+		return NULL;
+	if (strncmp(text, "sqlite://", 9) != 0)
+		return "is neither postgres nor sqlite://PATH";
+	return text[9] && text[strlen(text) - 1] != '/' && !strpbrk(text + 9, "?#")
+		       ? NULL
+		       : "names no file: write sqlite:///var/lib/wsonce/events.db, say";
+}
+
 static const char *find_origin_fault(const char *text)
 {
 	const char *host = strstr(text, "://");
@@ -169,6 +180,8 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 		return fault;
 	case VALUE_ORIGINS:
 		return find_origin_fault(text);
+	case VALUE_STORE:
+		return find_store_fault(text);
 	case VALUE_CONNINFO:
 		return postgres_is_conninfo(text) ? NULL : "is neither a URI nor key=value as libpq takes it";
 	case VALUE_ADDRESS:

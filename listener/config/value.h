@@ -11,6 +11,7 @@ enum value_type {
 	VALUE_SECRET,   /* a text that is never shown */
 	VALUE_REDIS,    /* a URL that is shown without its password, or none */
 	VALUE_PROXY,    /* the URL of an HTTP proxy, likewise */
+	VALUE_STORE,    /* postgres, or sqlite://PATH */
 	VALUE_CONNINFO, /* what libpq connects by; never shown */
 	VALUE_URLS,     /* URLs; the flag may be repeated, commas in the environment */
 	VALUE_ORIGINS,  /* of web pages: scheme://host[:port]; a list like URLs */

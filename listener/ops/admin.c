@@ -48,7 +48,8 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		return STATUS_UNAVAILABLE;
 	}
 	if (!pipeline_can_store(p->pipeline, &why)) {
-		fprintf(out, "not ready: postgres: %s\n", *why ? "cannot store; the log says why" : "connecting");
+		fprintf(out, "not ready: %s: %s\n", config_store_path(p->config) ? "sqlite" : "postgres",
+			*why ? "cannot store; the log says why" : "connecting");
 		return STATUS_UNAVAILABLE;
 	}
 	for (size_t i = 0; p->sources && i < sources_count(p->sources); i++) {

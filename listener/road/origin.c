@@ -1,4 +1,4 @@
-/* origin.c owns what a row says of where its event came from. The statements are store.c's. */
+/* origin.c owns what a row says of where its event came from. The statements are the store's. */
 #include "road/origin.h"
 
 #include <string.h>

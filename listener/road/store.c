@@ -10,7 +10,9 @@ static const struct store_kind *kind_of(const struct store *s)
 
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
 {
-	return store_postgres.open(loop, config, callbacks);
+	const struct store_kind *kind = config_store_path(config) ? &store_sqlite : &store_postgres;
+
+	return kind->open(loop, config, callbacks);
 }
 
 bool store_is_idle(const struct store *s)

@@ -24,6 +24,6 @@ struct store_kind {
 	void (*close)(struct store *s, void (*done)(void *arg), void *arg);
 };
 
-extern const struct store_kind store_postgres;
+extern const struct store_kind store_postgres, store_sqlite;
 
 #endif

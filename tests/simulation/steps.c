@@ -9,7 +9,7 @@
 
 #include "road/claim.h"
 #include "road/event.h"
-#include "road/store.h"
+#include "road/store_kind.h"
 #include "world.h"
 
 #define NONE EVENT_STATES /* not received yet, or settled */
@@ -163,6 +163,9 @@ struct claim *__wrap_claim_open(uv_loop_t *loop, const struct config *config, co
 	ours.on_counted = on_counted;
 	return __real_claim_open(loop, config, &ours);
 }
+
+/* SQLite has no place in a history. */
+const struct store_kind store_sqlite;
 
 struct store *__real_store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *on);
 struct store *__wrap_store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *on);

@@ -40,6 +40,7 @@ static const struct {
 	{"redis-cert", "WSONCE_REDIS_CERT", "/nowhere/cert.pem"},
 	{"redis-key", "WSONCE_REDIS_KEY", "/nowhere/key.pem"},
 	{"redis-timeout", "WSONCE_REDIS_TIMEOUT", "0"},
+	{"store", "WSONCE_STORE", "mysql://h"},
 	{"postgres", "WSONCE_POSTGRES", NULL},
 	{"redis-file", "WSONCE_REDIS_FILE", "/nowhere/redis"},
 	{"postgres-file", "WSONCE_POSTGRES_FILE", "/nowhere/postgres"},
@@ -376,6 +377,25 @@ Test(config, tls_of_redis_needs_files_that_are_right)
 	assert_wrong(TRY("--redis", "rediss://h", "--redis-cert", empty, "--redis-key", empty), "not a certificate");
 	assert_wrong(TRY("--redis", "redis://h", "--redis-cert", empty, "--redis-key", empty), "rediss://");
 	assert_wrong(TRY("--redis", "rediss://h?insecure"), "certificate is always verified");
+}
+
+Test(config, a_file_needs_no_redis_and_no_postgres)
+{
+	cr_assert_eq(TRY("--store", "sqlite:///var/e.db"), 0, "%s", error);
+	cr_assert_str_eq(config_store_path(&config), "/var/e.db");
+	cr_assert_str_eq(config.redis, "none");
+	cr_assert_eq(TRY("--store", "sqlite://e.db", "--redis", "redis://h"), 0, "%s", error);
+	cr_assert_str_eq(config_store_path(&config), "e.db");
+	cr_assert_str_eq(config.redis, "redis://h");
+	setenv("WSONCE_REDIS", "redis://env", 1);
+	cr_assert_eq(TRY("--store", "sqlite://e.db"), 0, "%s", error);
+	cr_assert_str_eq(config.redis, "redis://env");
+	cr_assert_eq(TRY("--store", "postgres"), 0, "%s", error);
+	cr_assert_null(config_store_path(&config));
+	assert_wrong(TRY("--store", "sqlite:///e.db", "--handler", "a.b"), "--handler");
+	assert_wrong(TRY("--store", "sqlite:///e.db", "--consumer", "b"), "--consumer");
+	assert_wrong(TRY("--store", "sqlite:///var/"), "--store");
+	assert_wrong(TRY("--store", "sqlite:///e.db?mode=ro"), "--store");
 }
 
 Test(config, redis_may_be_none_a_socket_or_a_url)

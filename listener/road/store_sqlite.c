@@ -1,0 +1,768 @@
+/* store_sqlite.c owns the batch on its way into an SQLite file. One job at a time runs on a thread of libuv's pool, and
+ * its outcome is reported on the loop: nothing on the loop waits for the disk. The file and its errors are
+ * sqlite/file.c's; which events come, and what follows, is pipeline.c's business.
+ *
+ * A job reads of an event what never changes: id, type, payload, message, reason. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "road/store_kind.h"
+#include "sqlite/file.h"
+#include "sqlite_bury.sql.h"
+#include "sqlite_find_present.sql.h"
+#include "sqlite_gone.sql.h"
+#include "sqlite_here.sql.h"
+#include "sqlite_insert.sql.h"
+#include "sqlite_put_cursor.sql.h"
+#include "sqlite_read_cursors.sql.h"
+
+#define RAW_BYTES (64u << 10) /* of a message without an id, in its letter */
+#define STALL_MS  500         /* a batch takes some 20 ms */
+#define WEEK_US   (INT64_C(7) * 86400 * 1000000)
+#define BUSY_WARN 10 /* tries in vain, each of half a second, before a busy file is told of */
+
+enum job {
+	JOB_NONE,
+	JOB_OPEN,
+	JOB_INSERT,
+	JOB_BURY,
+	JOB_CHECKIN,
+	JOB_PUT_CURSORS,
+	JOB_READ_CURSORS,
+	JOB_CLOSE,
+};
+
+/* What became of an event. */
+struct fate {
+	enum store_result result;
+	bool has_row; /* of a letter: the event is stored */
+	char *sender; /* who sent it, if that has a name; heap, or NULL */
+	char *why;    /* heap, or NULL */
+};
+
+/* A cursor on its way, with texts of its own. */
+struct kept {
+	char *source, *scope, *value, *variables;
+	bool is_last;
+};
+
+struct store {
+	const struct store_kind *kind; /* the first member: see store_kind.h */
+	uv_loop_t *loop;
+	struct store_callbacks on;
+	const char *path;
+	char *instance_id; /* as it may be shown; heap */
+	int64_t clock_us;  /* what the loop clock lacks to microseconds since 1970 */
+	enum job job;
+	const struct batch *batch;
+	int64_t sent_ms; /* loop clock */
+	uv_work_t work;
+	bool is_working; /* the job's thread has all below, up to why */
+	struct sqlite_file *file;
+	enum sqlite_result result;
+	struct fate *fates;
+	struct kept *cursors;
+	size_t cursor_count;
+	char *text;     /* of a check-in, or its answer */
+	int64_t number; /* its answer, */
+	bool has_number;
+	char why[SQLITE_FILE_WHY];
+	atomic_bool is_leaving;
+	bool was_open; /* once */
+	bool has_trouble_logged;
+	bool has_burial_logged; /* since one failed, none has succeeded */
+	unsigned int busy;      /* tries in a row that found another process at work */
+	char trouble[SQLITE_FILE_WHY];
+	struct backoff backoff;
+	uv_timer_t retry;
+	bool is_closing;
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+/* --- on the thread: rows --- */
+
+static bool take_present(void *arg, const struct sqlite_value *cells, int n)
+{
+	(void)cells, (void)n;
+	*(bool *)arg = true;
+	return false;
+}
+
+static enum sqlite_result find_present(struct store *s, const struct event *ev, bool *is_present)
+{
+	const struct sqlite_value id = sqlite_text(ev->id, ev->id_len);
+
+	*is_present = false;
+	return sqlite_file_run(s->file, SQL_SQLITE_FIND_PRESENT, &id, 1, take_present, is_present);
+}
+
+static void refuse_row(struct fate *fate, const char *why)
+{
+	fate->result = STORE_REFUSED;
+	fate->why = memory_strdup(why);
+}
+
+/* A row that is not new is there, unless a trigger kept it back: the table knows. */
+static enum sqlite_result insert_row(struct store *s, const struct event *ev, struct fate *fate, const char *now)
+{
+	char received[SQLITE_TIME], happened[SQLITE_TIME];
+	const struct sqlite_value values[] = {sqlite_text(ev->id, ev->id_len),
+					      sqlite_text(ev->type, ev->type_len),
+					      sqlite_text(ev->payload.at, ev->payload.len),
+					      sqlite_text(now, strlen(now)),
+					      sqlite_string(fate->sender ? fate->sender
+							    : ev->source ? ev->source
+									 : ev->from),
+					      sqlite_string(s->instance_id),
+					      sqlite_time(ev->received_us + s->clock_us, received),
+					      ev->has_time ? sqlite_time(ev->time_us, happened) : sqlite_string(NULL)};
+	enum sqlite_result result;
+	bool is_present;
+
+	result = sqlite_file_run(s->file, SQL_SQLITE_INSERT, values, 8, NULL, NULL);
+	if (result == SQLITE_FILE_REFUSED) {
+		refuse_row(fate, sqlite_file_why(s->file));
+		return sqlite_file_is_undone(s->file) ? SQLITE_FILE_REFUSED : SQLITE_FILE_FINE;
+	}
+	fate->result = STORE_INSERTED;
+	if (result != SQLITE_FILE_FINE || sqlite_file_changed(s->file))
+		return result;
+	fate->result = STORE_PRESENT;
+	result = find_present(s, ev, &is_present);
+	if (result == SQLITE_FILE_FINE && !is_present)
+		refuse_row(fate, "SQLite stored no row and raised no error: a trigger suppressed it");
+	return result;
+}
+
+/* Rows that were refused stay out. One whose refusal took the others down with it is refused, and they begin anew. */
+static enum sqlite_result insert_rows(struct store *s, const char *now)
+{
+	enum sqlite_result result = sqlite_file_begin(s->file);
+
+	for (size_t i = 0; i < s->batch->count && result == SQLITE_FILE_FINE; i++) {
+		if (!s->fates[i].why)
+			result = insert_row(s, s->batch->events[i], &s->fates[i], now);
+		if (result == SQLITE_FILE_REFUSED) {
+			result = sqlite_file_begin(s->file);
+			i = (size_t)-1;
+		}
+	}
+	return result == SQLITE_FILE_FINE ? sqlite_file_commit(s->file) : result;
+}
+
+/* Of what has no id the head will do, and the digest of the whole. What has one keeps every byte. */
+static size_t raw_len(const struct event *ev)
+{
+	return ev->id_len || ev->message_len < RAW_BYTES ? ev->message_len : RAW_BYTES;
+}
+
+static enum sqlite_result bury_row(struct store *s, const struct event *ev, struct fate *fate, const char *now)
+{
+	unsigned char digest[32] = {0};
+	struct sqlite_value values[] = {sqlite_bytes((const char *)digest, 32),
+					ev->id_len ? sqlite_text(ev->id, ev->id_len) : sqlite_string(NULL),
+					sqlite_string(ev->reason),
+					sqlite_bytes(ev->message, raw_len(ev)),
+					sqlite_string(fate->sender),
+					ev->source && ev->id_len ? sqlite_text(ev->type, ev->type_len)
+								 : sqlite_string(NULL),
+					sqlite_string(ev->source),
+					sqlite_string(s->instance_id),
+					sqlite_string(now)};
+	enum sqlite_result result = SQLITE_FILE_FINE;
+
+	if (ev->id_len)
+		result = find_present(s, ev, &fate->has_row);
+	if (result != SQLITE_FILE_FINE || fate->has_row)
+		return result;
+	event_digest(ev, digest);
+	return sqlite_file_run(s->file, SQL_SQLITE_BURY, values, 9, NULL, NULL);
+}
+
+static enum sqlite_result bury_rows(struct store *s, const char *now)
+{
+	enum sqlite_result result = sqlite_file_begin(s->file);
+
+	for (size_t i = 0; i < s->batch->count && result == SQLITE_FILE_FINE; i++)
+		result = bury_row(s, s->batch->events[i], &s->fates[i], now);
+	return result == SQLITE_FILE_FINE ? sqlite_file_commit(s->file) : result;
+}
+
+/* --- on the thread: check-ins and cursors --- */
+
+static bool take_number(void *arg, const struct sqlite_value *cells, int n)
+{
+	struct store *s = arg;
+
+	(void)n;
+	s->number = cells[0].number;
+	s->has_number = true;
+	return false;
+}
+
+static enum sqlite_result check_in(struct store *s, const char *now)
+{
+	char week_ago[SQLITE_TIME];
+	const struct sqlite_value gone[] = {sqlite_string(s->text), sqlite_string(week_ago)},
+				  here[] = {sqlite_string(s->text), sqlite_string(now)};
+	enum sqlite_result result = sqlite_file_begin(s->file);
+
+	sqlite_time(clock_us(CLOCK_REALTIME) - WEEK_US, week_ago);
+	if (result == SQLITE_FILE_FINE)
+		result = sqlite_file_run(s->file, SQL_SQLITE_GONE, gone, 2, NULL, NULL);
+	if (result == SQLITE_FILE_FINE)
+		result = sqlite_file_run(s->file, SQL_SQLITE_HERE, here, 2, NULL, NULL);
+	if (result == SQLITE_FILE_FINE)
+		result = sqlite_file_run(s->file, "SELECT rows_deleted_s FROM wsonce_retention", NULL, 0, take_number,
+					 s);
+	return result == SQLITE_FILE_FINE ? sqlite_file_commit(s->file) : result;
+}
+
+static enum sqlite_result put_all_cursors(struct store *s, const char *now)
+{
+	enum sqlite_result result = sqlite_file_begin(s->file);
+
+	for (size_t i = 0; i < s->cursor_count && result == SQLITE_FILE_FINE; i++) {
+		const struct kept *k = &s->cursors[i];
+		const struct sqlite_value values[] = {sqlite_string(k->source),
+						      sqlite_string(k->scope),
+						      sqlite_string(k->is_last ? "last" : "max"),
+						      sqlite_string(k->value),
+						      sqlite_string(k->variables),
+						      sqlite_string(s->instance_id),
+						      sqlite_string(now)};
+
+		result = sqlite_file_run(s->file, SQL_SQLITE_PUT_CURSOR, values, 7, NULL, NULL);
+	}
+	return result == SQLITE_FILE_FINE ? sqlite_file_commit(s->file) : result;
+}
+
+static char *copy_text(const char *text, size_t len)
+{
+	char *copy = memory_alloc(len + 1);
+
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	return copy;
+}
+
+static void add_cursor(struct store *s, const struct kept *k)
+{
+	s->cursors = memory_realloc(s->cursors, (s->cursor_count + 1) * sizeof(*s->cursors));
+	s->cursors[s->cursor_count++] = *k;
+}
+
+static bool take_cursor(void *arg, const struct sqlite_value *cells, int n)
+{
+	char *texts[4];
+
+	(void)n;
+	for (int i = 0; i < 4; i++)
+		texts[i] = cells[i].type == SQLITE_FILE_NULL ? NULL : copy_text(cells[i].at, cells[i].len);
+	add_cursor(arg, &(struct kept){texts[0], texts[1], texts[2], texts[3], false});
+	return true;
+}
+
+static void free_cursors(struct store *s)
+{
+	for (size_t i = 0; i < s->cursor_count; i++) {
+		free(s->cursors[i].source);
+		free(s->cursors[i].scope);
+		free(s->cursors[i].value);
+		free(s->cursors[i].variables);
+	}
+	free(s->cursors);
+	s->cursors = NULL;
+	s->cursor_count = 0;
+}
+
+/* s->cursors have the names of the sources, and then what was found. */
+static enum sqlite_result read_all_cursors(struct store *s)
+{
+	struct kept *asked = s->cursors;
+	size_t n = s->cursor_count;
+	enum sqlite_result result = SQLITE_FILE_FINE;
+
+	s->cursors = NULL;
+	s->cursor_count = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct sqlite_value source = sqlite_string(asked[i].source);
+
+		if (result == SQLITE_FILE_FINE)
+			result = sqlite_file_run(s->file, SQL_SQLITE_READ_CURSORS, &source, 1, take_cursor, s);
+		free(asked[i].source);
+	}
+	free(asked);
+	return result;
+}
+
+/* --- on the thread: the job --- */
+
+static void open_file(struct store *s)
+{
+	s->file = sqlite_file_open(s->path, !s->was_open, &s->is_leaving, &s->result, s->why);
+}
+
+static void do_job(struct store *s, const char *now)
+{
+	switch (s->job) {
+	case JOB_INSERT:
+		s->result = insert_rows(s, now);
+		break;
+	case JOB_BURY:
+		s->result = bury_rows(s, now);
+		break;
+	case JOB_CHECKIN:
+		s->result = check_in(s, now);
+		break;
+	case JOB_PUT_CURSORS:
+		s->result = put_all_cursors(s, now);
+		break;
+	case JOB_READ_CURSORS:
+		s->result = read_all_cursors(s);
+		break;
+	case JOB_OPEN:
+	case JOB_CLOSE:
+	case JOB_NONE:
+		break;
+	}
+}
+
+/* After trouble the connection is not used again: what it knows of the file may be what could not be written. */
+static void work(uv_work_t *request)
+{
+	struct store *s = request->data;
+	char now[SQLITE_TIME];
+
+	s->result = SQLITE_FILE_FINE;
+	if (s->job == JOB_CLOSE) {
+		sqlite_file_close(s->file);
+		s->file = NULL;
+		return;
+	}
+	if (!s->file)
+		open_file(s);
+	if (!s->file)
+		return;
+	sqlite_time(clock_us(CLOCK_REALTIME), now);
+	do_job(s, now);
+	if (s->result == SQLITE_FILE_FINE)
+		return;
+	snprintf(s->why, sizeof(s->why), "%s", sqlite_file_why(s->file));
+	sqlite_file_roll_back(s->file);
+	if (s->result == SQLITE_FILE_TROUBLE || s->result == SQLITE_FILE_WRONG) {
+		sqlite_file_close(s->file);
+		s->file = NULL;
+	}
+}
+
+/* --- on the loop: outcomes --- */
+
+static void on_worked(uv_work_t *request, int status);
+
+static void start_work(struct store *s)
+{
+	s->is_working = true;
+	uv_queue_work(s->loop, &s->work, work, on_worked);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+	start_work(timer->data);
+}
+
+/* Who sent an event is the loop's business: a producer that leaves takes its name with it. */
+static void keep_senders(struct store *s, const char *(*name)(const struct event *ev))
+{
+	for (size_t i = 0; i < s->batch->count; i++) {
+		const char *sender = name(s->batch->events[i]);
+
+		s->fates[i].sender = sender ? memory_strdup(sender) : NULL;
+	}
+}
+
+static void forget_fates(struct store *s)
+{
+	for (size_t i = 0; i < s->batch->count; i++) {
+		free(s->fates[i].sender);
+		free(s->fates[i].why);
+		s->fates[i] = (struct fate){.sender = NULL};
+	}
+}
+
+static void keep_trouble(struct store *s, const char *what)
+{
+	s->busy = s->result == SQLITE_FILE_BUSY ? s->busy + 1 : 0;
+	if (s->busy && s->busy < BUSY_WARN)
+		return;
+	snprintf(s->trouble, sizeof(s->trouble), "%s", s->why);
+	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, what, "reason=%s", s->why);
+	s->has_trouble_logged = true;
+}
+
+static void retry_later(struct store *s)
+{
+	uint64_t wait = s->result == SQLITE_FILE_BUSY ? 0 : (uint64_t)backoff_next(&s->backoff, backoff_draw());
+
+	keep_trouble(s, "sqlite error, will retry");
+	counters.store_retries += s->job == JOB_INSERT;
+	for (size_t i = 0; s->job == JOB_INSERT && i < s->batch->count; i++) {
+		free(s->fates[i].why);
+		s->fates[i].why = NULL;
+	}
+	uv_timer_start(&s->retry, on_retry, wait, 0);
+}
+
+static void end_trouble(struct store *s)
+{
+	if (s->has_trouble_logged)
+		log_info("sqlite works again", "file=%s", s->path);
+	s->has_trouble_logged = false;
+	s->busy = 0;
+	*s->trouble = '\0';
+	backoff_reset(&s->backoff);
+}
+
+/* Before the callbacks: the next job may be given from inside of them. */
+static void end_job(struct store *s)
+{
+	s->job = JOB_NONE;
+}
+
+static void report_stored(struct store *s)
+{
+	const struct batch *b = s->batch;
+
+	counters.batches++;
+	for (size_t i = 0; i < b->count; i++) {
+		counters.rows_refused += s->fates[i].result == STORE_REFUSED;
+		s->on.on_stored(s->on.arg, b->events[i], s->fates[i].result, s->fates[i].why);
+	}
+	forget_fates(s);
+	end_job(s);
+}
+
+static void report_buried(struct store *s)
+{
+	bool is_done = s->result == SQLITE_FILE_FINE;
+
+	if (!is_done)
+		log_write(s->has_burial_logged ? LOG_DEBUG : LOG_WARN, "cannot write dead letters, will retry",
+			  "letters=%zu reason=%s", s->batch->count, s->why);
+	s->has_burial_logged = !is_done;
+	for (size_t i = 0; i < s->batch->count; i++)
+		s->on.on_buried(s->on.arg, s->batch->events[i],
+				!is_done              ? STORE_UNBURIED
+				: s->fates[i].has_row ? STORE_HAS_ROW
+						      : STORE_BURIED);
+	forget_fates(s);
+	end_job(s);
+}
+
+static void report_checkin(struct store *s)
+{
+	bool is_told = s->result == SQLITE_FILE_FINE;
+	char answer[24];
+
+	snprintf(answer, sizeof(answer), "%lld", (long long)s->number);
+	free(s->text);
+	s->text = NULL;
+	if (!is_told)
+		log_warn("check-in lost", "reason=%s", s->why);
+	end_job(s);
+	s->on.on_checked_in(s->on.arg, is_told, is_told && s->has_number ? answer : NULL);
+}
+
+static void report_put(struct store *s)
+{
+	bool is_stored = s->result == SQLITE_FILE_FINE;
+
+	if (!is_stored)
+		log_warn("cannot store cursors, will retry", "reason=%s", s->why);
+	free_cursors(s);
+	end_job(s);
+	s->on.on_cursors_put(s->on.arg, is_stored);
+}
+
+static struct slice slice_of(const char *text)
+{
+	return (struct slice){text, text ? strlen(text) : 0};
+}
+
+static void report_read(struct store *s)
+{
+	bool is_read = s->result == SQLITE_FILE_FINE;
+
+	for (size_t i = 0; is_read && i < s->cursor_count; i++) {
+		const struct kept *k = &s->cursors[i];
+		const struct cursor c = {.source = k->source,
+					 .scope = k->scope,
+					 .value = slice_of(k->value),
+					 .variables = slice_of(k->variables)};
+
+		s->on.on_cursor_read(s->on.arg, &c, true);
+	}
+	free_cursors(s);
+	end_job(s);
+	s->on.on_cursor_read(s->on.arg, NULL, is_read);
+}
+
+/* What is wrong at the start ends the program, but for a file that is busy or full; later it may be mended. */
+static void report_open(struct store *s)
+{
+	if (s->result == SQLITE_FILE_FINE) {
+		s->was_open = true;
+		end_trouble(s);
+		end_job(s);
+		s->on.on_database(s->on.arg, sqlite_file_id(s->file));
+	} else if (!s->was_open && s->result == SQLITE_FILE_WRONG) {
+		s->on.on_unusable(s->on.arg, s->why, 2);
+	} else {
+		retry_later(s);
+	}
+}
+
+static void report(struct store *s)
+{
+	switch (s->job) {
+	case JOB_OPEN:
+		report_open(s);
+		return;
+	case JOB_INSERT:
+		if (s->result == SQLITE_FILE_FINE)
+			report_stored(s);
+		else
+			retry_later(s);
+		return;
+	case JOB_BURY:
+		report_buried(s);
+		return;
+	case JOB_CHECKIN:
+		report_checkin(s);
+		return;
+	case JOB_PUT_CURSORS:
+		report_put(s);
+		return;
+	case JOB_READ_CURSORS:
+		report_read(s);
+		return;
+	case JOB_CLOSE:
+	case JOB_NONE:
+		return;
+	}
+}
+
+static void close_file(struct store *s);
+
+static void on_worked(uv_work_t *request, int status)
+{
+	struct store *s = request->data;
+
+	(void)status;
+	s->is_working = false;
+	if (s->is_closing) {
+		close_file(s);
+		return;
+	}
+	if (s->result == SQLITE_FILE_FINE && s->job != JOB_OPEN)
+		end_trouble(s);
+	if (s->result == SQLITE_FILE_BUSY && s->job != JOB_READ_CURSORS)
+		retry_later(s); /* that is not an error */
+	else
+		report(s);
+}
+
+/* --- on the loop: jobs --- */
+
+static void start(struct store *s, enum job job)
+{
+	assert(s->job == JOB_NONE);
+	s->job = job;
+	s->sent_ms = (int64_t)uv_now(s->loop);
+	start_work(s);
+}
+
+/* Of a profile's event its row says the profile. */
+static const char *name_of_producer(const struct event *ev)
+{
+	return ev->source ? NULL : event_sender(ev);
+}
+
+static void insert(struct store *s, const struct batch *b)
+{
+	s->batch = b;
+	s->clock_us = clock_us(CLOCK_REALTIME_COARSE) - (int64_t)uv_now(s->loop) * 1000;
+	keep_senders(s, name_of_producer);
+	start(s, JOB_INSERT);
+}
+
+static void bury(struct store *s, const struct batch *b)
+{
+	s->batch = b;
+	keep_senders(s, event_sender);
+	start(s, JOB_BURY);
+}
+
+static int checkin(struct store *s, const char *text)
+{
+	s->text = memory_strdup(text);
+	s->has_number = false;
+	start(s, JOB_CHECKIN);
+	return 0;
+}
+
+/* A file does not forget what it has told: there is no other epoch. */
+static int put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch)
+{
+	(void)epoch;
+	for (size_t i = 0; i < cursors->count; i++) {
+		const struct cursor *c = &cursors->items[i].cursor;
+
+		if (cursors->items[i].state == CURSOR_SENT)
+			add_cursor(s,
+				   &(struct kept){memory_strdup(c->source), memory_strdup(c->scope),
+						  copy_text(c->value.at, c->value.len),
+						  c->variables.at ? copy_text(c->variables.at, c->variables.len) : NULL,
+						  c->is_last});
+	}
+	start(s, JOB_PUT_CURSORS);
+	return 0;
+}
+
+static int read_cursors(struct store *s, const char *const *sources, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		add_cursor(s, &(struct kept){.source = memory_strdup(sources[i])});
+	start(s, JOB_READ_CURSORS);
+	return 0;
+}
+
+/* Marks of the epoch 0 are not believed, so there is nothing to be sure of. */
+static bool is_sure(const struct store *s)
+{
+	(void)s;
+	return true;
+}
+
+static int ask_epoch(struct store *s)
+{
+	(void)s;
+	return 0;
+}
+
+/* --- on the loop: what is asked of it --- */
+
+static bool is_idle(const struct store *s)
+{
+	return s->job == JOB_NONE && !s->is_closing;
+}
+
+static bool is_ready(const struct store *s, const char **why)
+{
+	*why = s->trouble;
+	return s->was_open && !*s->trouble;
+}
+
+static bool is_sent(const struct store *s)
+{
+	return s->is_working && (s->job == JOB_INSERT || s->job == JOB_BURY);
+}
+
+/* Another process has the file, which is not trouble. */
+static bool is_searching(const struct store *s)
+{
+	return s->busy > 0 && s->busy < BUSY_WARN;
+}
+
+static const char *trouble(const struct store *s)
+{
+	return *s->trouble ? s->trouble : s->job != JOB_NONE ? "the disk, or another process, takes long" : "";
+}
+
+static bool is_stalled(const struct store *s)
+{
+	return s->job != JOB_NONE && (s->job == JOB_OPEN || (int64_t)uv_now(s->loop) - s->sent_ms > STALL_MS);
+}
+
+/* --- life --- */
+
+static struct store *open_store(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
+{
+	struct store *s = memory_calloc(1, sizeof(*s));
+
+	s->kind = &store_sqlite;
+	s->loop = loop;
+	s->on = *callbacks;
+	s->path = config_store_path(config);
+	s->instance_id = memory_strdup(config->instance_id);
+	if (!is_utf8(s->instance_id, strlen(s->instance_id)))
+		make_ascii(s->instance_id);
+	s->backoff = (struct backoff){.base_ms = 50, .cap_ms = 1000};
+	s->fates = memory_calloc((size_t)config->batch_max, sizeof(*s->fates));
+	s->work.data = s;
+	uv_timer_init(loop, &s->retry);
+	s->retry.data = s;
+	start(s, JOB_OPEN);
+	return s;
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+	struct store *s = timer->data;
+
+	s->done(s->done_arg);
+	free_cursors(s);
+	free(s->fates);
+	free(s->instance_id);
+	free(s->text);
+	free(s);
+}
+
+/* The last one to close a file tidies it up, which waits for the disk as well. */
+static void close_file(struct store *s)
+{
+	if (s->batch && (s->job == JOB_INSERT || s->job == JOB_BURY))
+		forget_fates(s);
+	s->job = JOB_CLOSE;
+	if (s->file)
+		start_work(s);
+	else
+		uv_close((uv_handle_t *)&s->retry, on_timer_closed);
+}
+
+static void close_store(struct store *s, void (*done)(void *arg), void *arg)
+{
+	s->is_closing = true;
+	atomic_store(&s->is_leaving, true);
+	s->done = done;
+	s->done_arg = arg;
+	uv_timer_stop(&s->retry);
+	if (!s->is_working)
+		close_file(s);
+}
+
+const struct store_kind store_sqlite = {
+	.open = open_store,
+	.is_idle = is_idle,
+	.is_ready = is_ready,
+	.is_sent = is_sent,
+	.is_searching = is_searching,
+	.trouble = trouble,
+	.is_stalled = is_stalled,
+	.is_sure = is_sure,
+	.ask_epoch = ask_epoch,
+	.insert = insert,
+	.bury = bury,
+	.checkin = checkin,
+	.put_cursors = put_cursors,
+	.read_cursors = read_cursors,
+	.close = close_store,
+};

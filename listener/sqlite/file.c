@@ -1,0 +1,505 @@
+/* file.c owns the connection to an SQLite file: whose file it is, its tables, how safe a commit is, and what an error
+ * means. What is stored in it is road/store_sqlite.c's business, what commands ask is commands/session_sqlite.c's. */
+#include "sqlite/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "sqlite_schema.sql.h"
+
+#define APPLICATION_ID 0x77736f6e /* "wson", in the file's header */
+#define VERSION        1          /* of the tables, there too */
+#define BUSY_STEP_NS   1000000
+#define BUSY_STEPS     500 /* that a statement waits for another process */
+#define STATEMENTS     48
+
+struct statement {
+	const char *sql;
+	sqlite3_stmt *prepared;
+};
+
+struct sqlite_file {
+	sqlite3 *db;
+	char *path;
+	const atomic_bool *is_leaving;
+	struct statement statements[STATEMENTS];
+	int statement_count;
+	int code;       /* of the last call that was not fine */
+	bool is_synced; /* a commit of this connection is on the disk, and all that was there before */
+	char id[40];
+	char why[SQLITE_FILE_WHY];
+};
+
+/* --- errors --- */
+
+static enum sqlite_result fail(struct sqlite_file *f, enum sqlite_result result, const char *what)
+{
+	snprintf(f->why, sizeof(f->why), "%.150s %.140s", f->path, what);
+	return result;
+}
+
+/* The file is full, broken or away; or, of what is left, it is the statement's own fault. */
+static bool is_trouble(int code)
+{
+	switch (code & 0xff) {
+	case SQLITE_CONSTRAINT:
+	case SQLITE_ERROR:
+	case SQLITE_TOOBIG:
+	case SQLITE_MISMATCH:
+		return false;
+	}
+	return true;
+}
+
+static enum sqlite_result explain(struct sqlite_file *f, int code)
+{
+	int os = sqlite3_system_errno(f->db);
+	bool is_io = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
+	char what[200];
+
+	f->code = code & 0xff;
+	snprintf(what, sizeof(what), "(SQLite %d: %s%s%s)", code, sqlite3_errmsg(f->db), is_io && os ? "; " : "",
+		 is_io && os ? strerror(os) : "");
+	switch (code & 0xff) {
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+	case SQLITE_INTERRUPT:
+		return fail(f, SQLITE_FILE_BUSY, "is locked by another process");
+	case SQLITE_FULL:
+		fail(f, SQLITE_FILE_TROUBLE, "cannot grow: the disk is full ");
+		break;
+	case SQLITE_CORRUPT:
+		fail(f, SQLITE_FILE_TROUBLE, "is corrupt: restore it, or move it away and start with a new one ");
+		break;
+	case SQLITE_NOTADB:
+		return fail(f, SQLITE_FILE_WRONG, "is not an SQLite file: give --store a file of its own");
+	case SQLITE_READONLY:
+		fail(f, SQLITE_FILE_TROUBLE, "cannot be written: check the rights of the file and its folder ");
+		break;
+	case SQLITE_CANTOPEN:
+		fail(f, SQLITE_FILE_TROUBLE, "cannot be opened ");
+		break;
+	case SQLITE_IOERR:
+		fail(f, SQLITE_FILE_TROUBLE, "cannot be read or written ");
+		break;
+	default:
+		*f->why = '\0';
+		snprintf(what, sizeof(what), "%s (SQLite %d)", sqlite3_errmsg(f->db), code);
+	}
+	strncat(f->why, what, sizeof(f->why) - strlen(f->why) - 1);
+	return is_trouble(code) ? SQLITE_FILE_TROUBLE : SQLITE_FILE_REFUSED;
+}
+
+/* Other processes write batches of some milliseconds each, and who sleeps longer than that gets no turn. */
+static int on_busy(void *arg, int tries)
+{
+	struct sqlite_file *f = arg;
+
+	if (tries >= BUSY_STEPS || (f->is_leaving && atomic_load(f->is_leaving)))
+		return 0;
+	nanosleep(&(struct timespec){0, BUSY_STEP_NS}, NULL);
+	return 1;
+}
+
+/* --- statements --- */
+
+static enum sqlite_result prepare(struct sqlite_file *f, const char *sql, sqlite3_stmt **prepared)
+{
+	struct statement *s = f->statements;
+	int code;
+
+	for (int i = 0; i < f->statement_count; i++, s++)
+		if (s->sql == sql) {
+			*prepared = s->prepared;
+			return SQLITE_FILE_FINE;
+		}
+	code = sqlite3_prepare_v3(f->db, sql, -1, SQLITE_PREPARE_PERSISTENT, prepared, NULL);
+	if (code) {
+		enum sqlite_result result = explain(f, code);
+
+		return result == SQLITE_FILE_REFUSED ? SQLITE_FILE_TROUBLE : result;
+	}
+	if (f->statement_count == STATEMENTS) {
+		sqlite3_finalize(f->statements[0].prepared);
+		memmove(f->statements, f->statements + 1, sizeof(*f->statements) * --f->statement_count);
+	}
+	f->statements[f->statement_count++] = (struct statement){sql, *prepared};
+	return SQLITE_FILE_FINE;
+}
+
+static int bind(sqlite3_stmt *statement, int place, const struct sqlite_value *v)
+{
+	switch (v->type) {
+	case SQLITE_FILE_TEXT:
+		return sqlite3_bind_text64(statement, place, v->at, v->len, SQLITE_STATIC, SQLITE_UTF8);
+	case SQLITE_FILE_BYTES:
+		return sqlite3_bind_blob64(statement, place, v->at, v->len, SQLITE_STATIC);
+	case SQLITE_FILE_NUMBER:
+		return sqlite3_bind_int64(statement, place, v->number);
+	case SQLITE_FILE_NULL:
+		break;
+	}
+	return sqlite3_bind_null(statement, place);
+}
+
+static struct sqlite_value cell(sqlite3_stmt *statement, int column)
+{
+	switch (sqlite3_column_type(statement, column)) {
+	case SQLITE_NULL:
+		return (struct sqlite_value){SQLITE_FILE_NULL, "", 0, 0};
+	case SQLITE_BLOB:
+		return sqlite_bytes(sqlite3_column_blob(statement, column),
+				    (size_t)sqlite3_column_bytes(statement, column));
+	}
+	return (struct sqlite_value){SQLITE_FILE_TEXT, (const char *)sqlite3_column_text(statement, column),
+				     (size_t)sqlite3_column_bytes(statement, column),
+				     sqlite3_column_int64(statement, column)};
+}
+
+#define CELLS_MAX 16
+
+static bool give_row(sqlite3_stmt *statement, sqlite_row_fn *row, void *arg)
+{
+	struct sqlite_value cells[CELLS_MAX] = {{.at = ""}};
+	int n = sqlite3_column_count(statement);
+
+	if (!row)
+		return true;
+	for (int i = 0; i < n && i < CELLS_MAX; i++)
+		cells[i] = cell(statement, i);
+	return row(arg, cells, n < CELLS_MAX ? n : CELLS_MAX);
+}
+
+enum sqlite_result sqlite_file_run(struct sqlite_file *f, const char *sql, const struct sqlite_value *values, int n,
+				   sqlite_row_fn *row, void *arg)
+{
+	sqlite3_stmt *statement = NULL;
+	enum sqlite_result result = prepare(f, sql, &statement);
+	int code = SQLITE_OK;
+
+	if (result != SQLITE_FILE_FINE)
+		return result;
+	for (int i = 0; i < n && !code; i++)
+		code = bind(statement, i + 1, &values[i]);
+	while (!code && (code = sqlite3_step(statement)) == SQLITE_ROW)
+		code = give_row(statement, row, arg) ? SQLITE_OK : SQLITE_DONE;
+	if (code != SQLITE_DONE)
+		result = explain(f, sqlite3_extended_errcode(f->db));
+	sqlite3_reset(statement);
+	sqlite3_clear_bindings(statement);
+	return result;
+}
+
+int64_t sqlite_file_changed(const struct sqlite_file *f)
+{
+	return sqlite3_changes64(f->db);
+}
+
+const char *sqlite_file_why(const struct sqlite_file *f)
+{
+	return f->why;
+}
+
+/* --- transactions --- */
+
+/* Renamed, deleted or replaced: what is written would be in no file that anybody finds. */
+static bool has_moved(struct sqlite_file *f)
+{
+	int moved = 0;
+
+	return sqlite3_file_control(f->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+}
+
+enum sqlite_result sqlite_file_begin(struct sqlite_file *f)
+{
+	if (has_moved(f))
+		return fail(f, SQLITE_FILE_TROUBLE, "is not there any more: it was moved, deleted or replaced");
+	return sqlite_file_run(f, "BEGIN IMMEDIATE", NULL, 0, NULL, NULL);
+}
+
+/* What a process that was killed has written, but not yet synced, is found by the one that opens the file next. Until a
+ * commit of our own has synced it, too, it may vanish with the power: so the first commit writes something, always. */
+enum sqlite_result sqlite_file_commit(struct sqlite_file *f)
+{
+	static const char touch[] = "UPDATE wsonce_database SET opened = opened + 1";
+	enum sqlite_result result = SQLITE_FILE_FINE;
+
+	if (!f->is_synced)
+		result = sqlite_file_run(f, touch, NULL, 0, NULL, NULL);
+	if (result == SQLITE_FILE_FINE)
+		result = sqlite_file_run(f, "COMMIT", NULL, 0, NULL, NULL);
+	f->is_synced |= result == SQLITE_FILE_FINE;
+	return result == SQLITE_FILE_REFUSED ? SQLITE_FILE_TROUBLE : result;
+}
+
+void sqlite_file_roll_back(struct sqlite_file *f)
+{
+	if (!sqlite3_get_autocommit(f->db))
+		sqlite3_exec(f->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+bool sqlite_file_is_undone(const struct sqlite_file *f)
+{
+	return sqlite3_get_autocommit(f->db);
+}
+
+/* --- whose file it is --- */
+
+static enum sqlite_result execute(struct sqlite_file *f, const char *sql)
+{
+	int code = sqlite3_exec(f->db, sql, NULL, NULL, NULL);
+
+	return code ? explain(f, sqlite3_extended_errcode(f->db)) : SQLITE_FILE_FINE;
+}
+
+static bool take_number(void *arg, const struct sqlite_value *cells, int n)
+{
+	(void)n;
+	*(int64_t *)arg = cells[0].number;
+	return false;
+}
+
+static enum sqlite_result ask(struct sqlite_file *f, const char *sql, int64_t *number)
+{
+	return sqlite_file_run(f, sql, NULL, 0, take_number, number);
+}
+
+/* *is_empty: there is nothing in it, so it may become ours. */
+static enum sqlite_result identify(struct sqlite_file *f, bool *is_empty)
+{
+	int64_t application = 0, version = 0, objects = 0;
+	enum sqlite_result result = ask(f, "PRAGMA application_id", &application);
+
+	if (result == SQLITE_FILE_FINE)
+		result = ask(f, "PRAGMA user_version", &version);
+	if (result == SQLITE_FILE_FINE)
+		result = ask(f, "SELECT count(*) FROM sqlite_schema", &objects);
+	if (result != SQLITE_FILE_FINE)
+		return result;
+	*is_empty = !application && !version && !objects;
+	if (*is_empty)
+		return SQLITE_FILE_FINE;
+	if (application != APPLICATION_ID)
+		return fail(f, SQLITE_FILE_WRONG, "is a file of another program: give --store a file of its own");
+	if (version > VERSION)
+		return fail(f, SQLITE_FILE_WRONG, "was made by a newer wsonce: use that one");
+	return SQLITE_FILE_FINE;
+}
+
+/* Everything that a listener writes must be possible: ON CONFLICT is refused where the unique key is missing. */
+static enum sqlite_result check_tables(struct sqlite_file *f)
+{
+	static const char *const probes[] = {
+		"INSERT INTO events (event_id, event_type, payload, processed_at, received_at, event_time, source, "
+		"instance) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (event_id) DO NOTHING",
+		"INSERT INTO dead_letters (digest, event_id, event_type, source, reason, raw, sender, instance_id, "
+		"first_seen, last_seen, resolved_at, resolution, retried_at) VALUES (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
+		"11, "
+		"12, 13) ON CONFLICT (digest) DO UPDATE SET seen = seen + 1",
+		"INSERT INTO cursors (source, scope, kind, value, variables, instance_id, changed_at) VALUES (1, 2, 3, "
+		"4, "
+		"5, 6, 7) ON CONFLICT (source, scope) DO UPDATE SET value = 1",
+		"INSERT INTO wsonce_listeners (listener, max_age_s, dedup_window_s, started_at, seen_at) VALUES (1, 2, "
+		"3, "
+		"4, 5) ON CONFLICT (listener) DO UPDATE SET seen_at = 1",
+		"SELECT rows_deleted_s FROM wsonce_retention",
+		"UPDATE wsonce_database SET opened = opened + 1 WHERE is_only",
+	};
+	sqlite3_stmt *statement;
+
+	for (size_t i = 0; i < sizeof(probes) / sizeof(*probes); i++) {
+		int code = sqlite3_prepare_v2(f->db, probes[i], -1, &statement, NULL);
+
+		sqlite3_finalize(statement);
+		if (code == SQLITE_ERROR) {
+			char what[200];
+
+			snprintf(what, sizeof(what), "has tables that are not as wsonce made them: %.120s",
+				 sqlite3_errmsg(f->db));
+			return fail(f, SQLITE_FILE_WRONG, what);
+		}
+		if (code)
+			return explain(f, sqlite3_extended_errcode(f->db));
+	}
+	return SQLITE_FILE_FINE;
+}
+
+/* Nobody else makes them meanwhile. */
+static enum sqlite_result make_tables(struct sqlite_file *f)
+{
+	bool is_empty = false;
+	char marks[100];
+	enum sqlite_result result = execute(f, "BEGIN IMMEDIATE");
+
+	if (result == SQLITE_FILE_FINE)
+		result = identify(f, &is_empty);
+	snprintf(marks, sizeof(marks), "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID, VERSION);
+	if (result == SQLITE_FILE_FINE && is_empty)
+		result = execute(f, SQL_SQLITE_SCHEMA);
+	if (result == SQLITE_FILE_FINE && is_empty)
+		result = execute(f, marks);
+	if (result == SQLITE_FILE_FINE)
+		result = execute(f, "COMMIT");
+	sqlite_file_roll_back(f);
+	return result;
+}
+
+/* The file's name must be on the disk, too, before anything in it counts. */
+static enum sqlite_result sync_folder(struct sqlite_file *f)
+{
+	char *folder = memory_strdup(f->path), *end = strrchr(folder, '/');
+	int fd, failed;
+
+	if (end)
+		end[end == folder] = '\0';
+	fd = open(end ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	failed = fd >= 0 && fsync(fd) && errno != EINVAL;
+	if (fd >= 0)
+		close(fd);
+	free(folder);
+	return failed ? fail(f, SQLITE_FILE_TROUBLE, "is in a folder that cannot be synced") : SQLITE_FILE_FINE;
+}
+
+static bool take_id(void *arg, const struct sqlite_value *cells, int n)
+{
+	struct sqlite_file *f = arg;
+
+	(void)n;
+	snprintf(f->id, sizeof(f->id), "%s", cells[0].at);
+	return false;
+}
+
+static bool take_mode(void *arg, const struct sqlite_value *cells, int n)
+{
+	(void)n;
+	*(bool *)arg = strcmp(cells[0].at, "wal") == 0;
+	return false;
+}
+
+/* A commit is on the disk before it is acked (FULL). An index of ids in random order wants its pages at hand. */
+static enum sqlite_result set_up(struct sqlite_file *f)
+{
+	bool is_wal = false;
+	enum sqlite_result result = sqlite_file_run(f, "PRAGMA journal_mode = WAL", NULL, 0, take_mode, &is_wal);
+
+	if (result == SQLITE_FILE_FINE && !is_wal)
+		result = fail(f, SQLITE_FILE_WRONG, "is where SQLite cannot keep a write-ahead log: use a local disk");
+	if (result == SQLITE_FILE_FINE)
+		result = execute(f, "PRAGMA synchronous = FULL; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;"
+				    "PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864;"
+				    "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
+	return result;
+}
+
+static enum sqlite_result look(struct sqlite_file *f, bool may_create)
+{
+	bool is_empty = false;
+	enum sqlite_result result = identify(f, &is_empty);
+
+	if (result == SQLITE_FILE_FINE && sqlite3_db_readonly(f->db, "main"))
+		result = fail(f, SQLITE_FILE_WRONG, "cannot be written by this user: check its rights");
+	if (result == SQLITE_FILE_FINE && is_empty && !may_create)
+		result = fail(f, SQLITE_FILE_WRONG, "has no tables of wsonce: check --store");
+	if (result == SQLITE_FILE_FINE)
+		result = set_up(f);
+	if (result == SQLITE_FILE_FINE && is_empty)
+		result = make_tables(f);
+	if (result == SQLITE_FILE_FINE)
+		result = sync_folder(f);
+	if (result == SQLITE_FILE_FINE)
+		result = check_tables(f);
+	if (result == SQLITE_FILE_FINE)
+		result = sqlite_file_run(f, "SELECT id FROM wsonce_database", NULL, 0, take_id, f);
+	return result;
+}
+
+struct sqlite_file *sqlite_file_open(const char *path, bool may_create, const atomic_bool *is_leaving,
+				     enum sqlite_result *result, char *why)
+{
+	struct sqlite_file *f = memory_calloc(1, sizeof(*f));
+	int code;
+
+	f->path = memory_strdup(path);
+	f->is_leaving = is_leaving;
+	code = sqlite3_open_v2(path, &f->db,
+			       SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (may_create ? SQLITE_OPEN_CREATE : 0),
+			       NULL);
+	memory_given(f->db, "sqlite");
+	sqlite3_extended_result_codes(f->db, 1);
+	sqlite3_busy_handler(f->db, on_busy, f);
+	*result = code ? explain(f, sqlite3_extended_errcode(f->db)) : look(f, may_create);
+	if (*result == SQLITE_FILE_FINE)
+		return f;
+	if (*result == SQLITE_FILE_TROUBLE && f->code != SQLITE_FULL && f->code != SQLITE_IOERR)
+		*result = SQLITE_FILE_WRONG; /* who is to open it for the first time had better say so */
+	snprintf(why, SQLITE_FILE_WHY, "%s", f->why);
+	sqlite_file_close(f);
+	return NULL;
+}
+
+void sqlite_file_close(struct sqlite_file *f)
+{
+	if (!f)
+		return;
+	for (int i = 0; i < f->statement_count; i++)
+		sqlite3_finalize(f->statements[i].prepared);
+	sqlite3_close(f->db);
+	free(f->path);
+	free(f);
+}
+
+const char *sqlite_file_id(const struct sqlite_file *f)
+{
+	return f->id;
+}
+
+/* --- values --- */
+
+struct sqlite_value sqlite_text(const char *at, size_t len)
+{
+	return (struct sqlite_value){SQLITE_FILE_TEXT, at, len, 0};
+}
+
+struct sqlite_value sqlite_string(const char *text)
+{
+	return text ? sqlite_text(text, strlen(text)) : (struct sqlite_value){SQLITE_FILE_NULL, "", 0, 0};
+}
+
+/* SQLite takes no address for NULL, whatever the length. */
+struct sqlite_value sqlite_bytes(const char *at, size_t len)
+{
+	return (struct sqlite_value){SQLITE_FILE_BYTES, len ? at : "", len, 0};
+}
+
+struct sqlite_value sqlite_number(int64_t number)
+{
+	return (struct sqlite_value){SQLITE_FILE_NUMBER, NULL, 0, number};
+}
+
+/* Most moments of a batch are of the second of the one before. */
+struct sqlite_value sqlite_time(int64_t us, char *text)
+{
+	static _Thread_local char known[SQLITE_TIME];
+	static _Thread_local time_t known_s;
+	time_t seconds = (time_t)(us / 1000000);
+	int rest = (int)(us % 1000000);
+	struct tm tm;
+
+	if (!*known || seconds != known_s) {
+		gmtime_r(&seconds, &tm);
+		strftime(known, sizeof(known), "%Y-%m-%dT%H:%M:%S.000000Z", &tm);
+		known_s = seconds;
+	}
+	memcpy(text, known, SQLITE_TIME);
+	for (int i = 25; i > 19; i--, rest /= 10)
+		text[i] = (char)('0' + rest % 10);
+	return sqlite_text(text, strlen(text));
+}

@@ -1,0 +1,141 @@
+"""Kills and power cuts under load: owns the loop of lives of one file, and what must be true after each."""
+import os
+import random
+import shutil
+
+from listener import Listener, Producer, ask, stored_ids
+from rig.waiting import SLOW, RigError, comes_true
+
+LIFE_S = 10 * SLOW
+CUT = 86                                # exit status of a process whose disk has lost power
+
+
+async def load_until(producer, is_over):
+    """New events, those without an ack of earlier lives, and some that were acked, again."""
+    for n in producer.unacked()[:2000]:
+        producer.send_event(n)
+    for _ in range(min(50, producer.next - 1)):
+        producer.send_event(random.randrange(1, producer.next))
+
+    def push():
+        if producer.next - 1 - len(producer.acked) < 3000:
+            producer.send_new(200)
+        return is_over()
+    return await comes_true(push, LIFE_S, every=0.002)
+
+
+def check(file, producer):
+    """What is wrong with the file; None if nothing is."""
+    verdict = ask(file, "PRAGMA integrity_check")[0][0]
+    rows = stored_ids(file)
+    ids = set(rows)
+    lost = [i for i, status in producer.acked.items() if status in ("persisted", "duplicate") and i not in ids]
+    if verdict != "ok":
+        return f"integrity_check: {verdict}"
+    if lost:
+        return f"{len(lost)} acked events are lost, such as {lost[0]}"
+    if len(rows) != len(ids):
+        return f"{len(rows) - len(ids)} rows are doubled"
+    return None
+
+
+async def kills(rig, count):
+    """kill -9 at any moment of a listener under load, while another one writes to the same file now and then."""
+    file = f"{rig.directory}/kills.db"
+    producer, draw = Producer("k"), random.Random(rig.seed)
+    other, neighbour = Listener(rig, "neighbour"), Producer("n")
+    await other.start(file)
+    await neighbour.open(other.port)
+    for life in range(count):
+        listener = Listener(rig, "killed")
+        await listener.start(file)
+        await producer.open(listener.port)
+        neighbour.send_new(20)
+        wanted = len(producer.acked) + draw.randrange(1, 6000)
+        if not await load_until(producer, lambda n=wanted: len(producer.acked) >= n):
+            return f"life {life}: it does not ack: {listener.last_words()}"
+        await listener.kill()
+        await producer.close()
+        if life % 10 == 9:              # also with nobody at the file, whose log is then recovered
+            await other.kill()
+            await neighbour.close()
+        fault = check(file, producer) or check(file, neighbour)
+        if fault:
+            return f"life {life}: {fault}"
+        if life % 10 == 9:
+            await other.start(file)
+            await neighbour.open(other.port)
+    await other.kill()
+    rig.say(f"{count} kills, {len(producer.acked)} acked, {producer.next - 1} sent")
+    return None
+
+
+async def cut(rig, file, producer, seed, lies):
+    """One life on a disk that loses power. The file is then what the disk has left."""
+    disk = f"{rig.directory}/disk"
+    after = f"{disk}/after"
+    shutil.rmtree(disk, ignore_errors=True)
+    os.makedirs(after)
+    for name in os.listdir(os.path.dirname(file)):
+        if not name.endswith("-shm"):
+            shutil.copy(f"{os.path.dirname(file)}/{name}", f"{after}/{name}")
+    listener = Listener(rig, "cut")
+    await listener.start(file, env={"LD_PRELOAD": rig.library, "WSONCE_DISK": disk, "WSONCE_DISK_SEED": str(seed),
+                                    "WSONCE_DISK_SYNCS": str(3 + seed % 97 if lies else 1 + seed % 37),
+                                    **({"WSONCE_DISK_LIES": "1"} if lies else {})}, is_waited_for=False)
+    await comes_true(lambda: has_begun(listener), LIFE_S)
+    if not listener.is_over:
+        try:
+            await producer.open(listener.port)
+        except OSError:                 # it was cut short
+            pass
+        await load_until(producer, lambda: listener.is_over)
+        await producer.close()
+    if not await listener.ends(LIFE_S) or listener.process.returncode != CUT:
+        raise RigError(f"the power was not cut: {listener.process.returncode} {listener.last_words()}")
+    shutil.rmtree(os.path.dirname(file))
+    os.makedirs(os.path.dirname(file))
+    for name in os.listdir(after):
+        if os.path.getsize(f"{after}/{name}"):
+            shutil.copy(f"{after}/{name}", f"{os.path.dirname(file)}/{name}")
+
+
+async def has_begun(listener):
+    return listener.is_over or await listener.has_started()
+
+
+def check_left(file, producer):
+    """As check(); there may be no file as long as nothing was acked."""
+    if not os.path.exists(file):
+        return "the file is gone" if producer.acked else None
+    try:
+        if not ask(file, "SELECT 1 FROM sqlite_schema WHERE name = 'events'"):
+            return "the tables are gone" if producer.acked else None
+        return check(file, producer)
+    except Exception as error:          # whatever sqlite3 says of a broken file
+        return f"cannot be read: {error}"
+
+
+async def cuts(rig, count):
+    folder = f"{rig.directory}/cuts"
+    file, producer = f"{folder}/events.db", Producer("c")
+    os.makedirs(folder)
+    for life in range(count):
+        await cut(rig, file, producer, rig.seed + life, lies=False)
+        fault = check_left(file, producer)
+        if fault:
+            return f"life {life}: {fault}"
+    rig.say(f"{count} power cuts, {len(producer.acked)} acked, {producer.next - 1} sent")
+    return None
+
+
+async def lies(rig, count):
+    """The rig itself: on a disk that tells that it has synced, and has not, it must find a loss."""
+    for life in range(count):
+        folder = f"{rig.directory}/lies-{life}"
+        os.makedirs(folder)
+        producer = Producer("l")
+        await cut(rig, f"{folder}/events.db", producer, rig.seed + life, lies=True)
+        if check_left(f"{folder}/events.db", producer):
+            return None
+    return f"{count} power cuts of a disk that lies, and nothing was found"

@@ -1,0 +1,237 @@
+"""What can be wrong with a file or its disk, and what the listener must say and do: one function for each scene, which
+returns what went wrong, or None."""
+import asyncio
+import os
+import signal
+import sqlite3
+
+from listener import Listener, Producer, ask, stored_ids
+from rig.waiting import SLOW, comes_true
+
+END_S = 10 * SLOW
+
+
+async def refuses(rig, file, words, *options, status=2, **how):
+    listener = Listener(rig, "refuses")
+    open(listener.log_path, "w").close()
+    await listener.start(file, *options, is_waited_for=False, **how)
+    if not await listener.ends(END_S):
+        await listener.kill()
+        return f"it starts, though {words}"
+    said = listener.log()
+    if listener.process.returncode != status or words not in said:
+        return f"status {listener.process.returncode}, and it does not say \"{words}\": {listener.last_words(3)}"
+    return None
+
+
+def make(file, *statements):
+    with sqlite3.connect(file) as db:
+        for statement in statements:
+            db.execute(statement)
+    db.close()
+    return file
+
+
+async def files_of_others(rig):
+    d = rig.directory
+    with open(f"{d}/text.db", "w", encoding="ascii") as out:
+        out.write("Dear diary, " * 500)
+    os.makedirs(f"{d}/folder.db")
+    own = f"{d}/own.db"
+    listener = Listener(rig, "maker")
+    await listener.start(own)
+    if not await comes_true(listener.is_ready, END_S) or await listener.end(signal.SIGTERM, END_S):
+        return f"it does not make a file: {listener.last_words()}"
+    copies = {}
+    for name, statement in {"newer": "PRAGMA user_version = 99", "altered": "ALTER TABLE events RENAME payload TO body",
+                            "dropped": "DROP TABLE dead_letters"}.items():
+        copies[name] = f"{d}/{name}.db"
+        with open(own, "rb") as source, open(copies[name], "wb") as copy:
+            copy.write(source.read())
+        make(copies[name], statement)
+    cases = [
+        (f"{d}/text.db", "is not an SQLite file"),
+        (make(f"{d}/tables.db", "CREATE TABLE events (event_id TEXT UNIQUE)"), "is a file of another program"),
+        (make(f"{d}/marked.db", "PRAGMA application_id = 42"), "is a file of another program"),
+        (make(f"{d}/versioned.db", "PRAGMA user_version = 7"), "is a file of another program"),
+        (copies["newer"], "was made by a newer wsonce"),
+        (copies["altered"], "has tables that are not as wsonce made them"),
+        (copies["dropped"], "has tables that are not as wsonce made them"),
+        (f"{d}/folder.db", "cannot be opened"),
+        (f"{d}/no/such/folder/x.db", "cannot be opened"),
+    ]
+    for file, words in cases:
+        before = open(file, "rb").read() if os.path.isfile(file) else None
+        fault = await refuses(rig, file, words)
+        if fault:
+            return f"{os.path.basename(file)}: {fault}"
+        if before is not None and open(file, "rb").read() != before:
+            return f"{file} was changed"
+    return None
+
+
+async def settings_that_need_postgres(rig):
+    config = f"{rig.directory}/webhooks.json"
+    with open(config, "w", encoding="ascii") as out:
+        out.write('{"webhooks": [{"name": "a", "url": "http://127.0.0.1:1/", "secret-env": "HOOK_SECRET"}]}')
+    for words, options in (("--handler: needs Postgres", ("--handler", "public.f")),
+                           ("--consumer: needs Postgres", ("--consumer", "c")),
+                           ("webhooks: need Postgres", ("--config", config)),
+                           ("names no file", ("--store", "sqlite://")),
+                           ("neither postgres nor sqlite://", ("--store", "mysql://x"))):
+        fault = await refuses(rig, f"{rig.directory}/settings.db", words, *options,
+                              env={"HOOK_SECRET": "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="})
+        if fault:
+            return fault
+    return "a file was made" if os.path.exists(f"{rig.directory}/settings.db") else None
+
+
+async def a_file_that_cannot_be_written(rig):
+    """By a user who is not root, for whom rights count."""
+    folder = f"{rig.directory}/rights"
+    os.makedirs(folder)
+    file = f"{folder}/e.db"
+    listener = Listener(rig, "owner")
+    await listener.start(file)
+    if not await comes_true(listener.is_ready, END_S) or await listener.end(signal.SIGTERM, END_S):
+        return f"it does not make a file: {listener.last_words()}"
+    os.chmod(file, 0o444)
+    os.chmod(folder, 0o555)
+    user = "nobody" if os.getuid() == 0 else None
+    fault = await refuses(rig, file, "cannot be written", "--admin", "127.0.0.1:0", user=user)
+    os.chmod(folder, 0o755)
+    return fault
+
+
+async def stays_away(rig, name, words, begin, end, env=None):
+    """While it is bad nothing is acked, /readyz says why; afterwards all is stored, once."""
+    file = f"{rig.directory}/{name}/e.db"
+    os.makedirs(os.path.dirname(file))
+    listener, producer = Listener(rig, name), Producer(name)
+    await listener.start(file, env=env)
+    await producer.open(listener.port)
+    producer.send_new(500)
+    if not await producer.are_all_acked():
+        return f"it does not ack at first: {listener.last_words()}"
+    begin(file)
+    producer.send_new(500)
+    if not await comes_true(lambda: words in listener.log(), END_S):
+        return f"it does not say \"{words}\": {listener.last_words()}"
+    if len(producer.acked) > 500:
+        return f"{len(producer.acked) - 500} were acked meanwhile"
+    page = await listener.page("/readyz")
+    if " 503 " not in page.split("\n")[0] or "not ready: sqlite:" not in page:
+        return f"/readyz: {page}"
+    end(file)
+    if not await producer.are_all_acked():
+        return f"it does not go on: {listener.last_words()}"
+    if await listener.end(signal.SIGTERM, END_S):
+        return f"it does not end well: {listener.last_words()}"
+    await producer.close()
+    ids = stored_ids(file)
+    return None if len(ids) == len(set(ids)) == 1000 else f"{len(ids)} rows"
+
+
+def touch(path):
+    with open(path, "w", encoding="ascii"):
+        pass
+
+
+def disk_of(rig, name):
+    disk = f"{rig.directory}/disk-{name}"
+    os.makedirs(f"{disk}/after")
+    return disk, {"LD_PRELOAD": rig.library, "WSONCE_DISK": disk}
+
+
+async def a_full_disk(rig):
+    disk, env = disk_of(rig, "full")
+    return await stays_away(rig, "full", "the disk is full", lambda file: touch(f"{disk}/full"),
+                            lambda file: os.unlink(f"{disk}/full"), env)
+
+
+async def a_disk_that_fails_to_sync(rig):
+    disk, env = disk_of(rig, "broken")
+    return await stays_away(rig, "broken", "cannot be read or written", lambda file: touch(f"{disk}/broken"),
+                            lambda file: os.unlink(f"{disk}/broken"), env)
+
+
+async def a_file_that_is_moved_away(rig):
+    return await stays_away(rig, "moved", "was moved, deleted or replaced", lambda file: os.rename(file, f"{file}.old"),
+                            lambda file: os.rename(f"{file}.old", file))
+
+
+async def a_file_that_is_locked(rig):
+    """Waiting for another process is not an error: nothing is logged."""
+    file = f"{rig.directory}/locked.db"
+    listener, producer = Listener(rig, "locked"), Producer("b")
+    await listener.start(file)
+    await producer.open(listener.port)
+    producer.send_new(10)
+    if not await producer.are_all_acked():
+        return f"it does not ack: {listener.last_words()}"
+    db = sqlite3.connect(file, isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")
+    producer.send_new(100)
+    await asyncio.sleep(2)              # longer than a statement waits: what is asked is that nothing happens
+    acked = len(producer.acked)
+    db.execute("COMMIT")
+    db.close()
+    if acked != 10 or not await producer.are_all_acked():
+        return f"{acked} and then {len(producer.acked)} acked: {listener.last_words()}"
+    await producer.close()
+    await listener.end(signal.SIGTERM, END_S)
+    return f"it complains: {listener.last_words()}" if "level=warn" in listener.log() else None
+
+
+async def a_fleet_on_one_file(rig):
+    """The same events to three listeners at once: a row for each; letters, too, and one that leaves."""
+    file = f"{rig.directory}/fleet.db"
+    listeners = [Listener(rig, f"fleet-{i}") for i in range(3)]
+    producers = [Producer("f") for _ in listeners]
+    for listener, producer in zip(listeners, producers):
+        await listener.start(file)
+        await producer.open(listener.port)
+    for _ in range(10):
+        for producer in producers:
+            producer.send_new(300)
+            producer.send(1, b'{"payload": "no id"}')
+        await asyncio.sleep(0)
+    for listener, producer in zip(listeners, producers):
+        if not await comes_true(lambda p=producer: len(p.unacked()) == 0, END_S):
+            return f"{listener.name} does not ack: {listener.last_words()}"
+    told = sum(list(p.acked.values()).count("persisted") for p in producers)
+    for listener, producer in zip(listeners, producers):
+        await producer.close()
+        if await listener.end(signal.SIGTERM, END_S) or "level=warn" in listener.log().replace("are dead letters", "") and \
+                "locked" in listener.log():
+            return f"{listener.name} does not end well: {listener.last_words()}"
+    rows, letters = ask(file, "SELECT count(*) FROM events")[0][0], ask(file, "SELECT count(*), sum(seen) FROM dead_letters")
+    if rows != 3000 or told != 3000 or letters != [(1, 30)]:
+        return f"{rows} rows, {told} told as persisted, letters {letters}"
+    return None if os.path.exists(file) and not os.path.exists(f"{file}-wal") else "the log is left behind"
+
+
+async def triggers(rig):
+    """Rows that a trigger of the user's refuses become dead letters, alone; the others are stored."""
+    file = f"{rig.directory}/triggers.db"
+    listener, producer = Listener(rig, "triggers"), Producer("t")
+    await listener.start(file, "--max-attempts", "2")
+    await comes_true(listener.is_ready, END_S)
+    make(file, "CREATE TRIGGER a BEFORE INSERT ON events WHEN new.event_id = 't-3' BEGIN SELECT raise(ABORT, 'not this'); END",
+         "CREATE TRIGGER b BEFORE INSERT ON events WHEN new.event_id = 't-5' BEGIN SELECT raise(ROLLBACK, 'nor this'); END",
+         "CREATE TRIGGER c BEFORE INSERT ON events WHEN new.event_id = 't-7' BEGIN SELECT raise(IGNORE); END")
+    await producer.open(listener.port)
+    producer.send_new(100)
+    if not await producer.are_all_acked():
+        return f"{producer.unacked()} are not acked: {listener.last_words()}"
+    await producer.close()
+    await listener.end(signal.SIGTERM, END_S)
+    refused = sorted(i for i, status in producer.acked.items() if status == "rejected")
+    letters = dict(ask(file, "SELECT event_id, reason FROM dead_letters"))
+    if refused != ["t-3", "t-5", "t-7"] or sorted(letters) != refused or len(stored_ids(file)) != 97:
+        return f"refused {refused}, letters {letters}, {len(stored_ids(file))} rows"
+    return None if "not this" in letters["t-3"] and "nor this" in letters["t-5"] else f"{letters}"
+
+
+SCENES = [files_of_others, settings_that_need_postgres, a_file_that_cannot_be_written, a_full_disk,
+          a_disk_that_fails_to_sync, a_file_that_is_moved_away, a_file_that_is_locked, a_fleet_on_one_file, triggers]
