@@ -167,6 +167,56 @@ static const char sql_analyze[] = "ANALYZE wsonce_unstored";
 
 static const char sql_deleted[] = "SELECT rows_deleted_s / 86400 FROM :schema.wsonce_retention";
 
+/* --- the same questions to a file, whose digests are texts as bytea's are --- */
+
+static const char lite_distinct[] = "SELECT count(DISTINCT id) + count(DISTINCT digest) FROM wsonce_expected";
+
+static const char lite_unstored[] =
+	"CREATE TEMPORARY TABLE wsonce_unstored AS SELECT id, digest, min(at) AS at FROM wsonce_expected AS x"
+	" WHERE x.id IS NULL OR x.id NOT IN (SELECT event_id FROM events WHERE event_id = x.id) GROUP BY id, digest";
+
+#define LITE_SAYS \
+	"max(CASE WHEN resolved_at IS NULL OR last_seen > resolved_at THEN 4 WHEN resolution = 'discarded' THEN 3" \
+	" WHEN resolution IN ('persisted', 'duplicate') AND (u.digest IS NOT NULL OR EXISTS (SELECT 1 FROM" \
+	" dead_letter_actions AS a WHERE a.letter_id = d.id AND a.action = 'retry-edited' AND a.outcome IN" \
+	" ('persisted', 'duplicate'))) THEN 2 ELSE 1 END)"
+
+#define LITE_KNOWN(table) \
+	"(SELECT u.at AS at, " LITE_SAYS " AS says FROM " table \
+	" AS u JOIN dead_letters AS d ON d.event_id = u.id OR d.digest = wsonce_bytes(u.digest) GROUP BY u.at)"
+
+static const char lite_suspects[] =
+	"CREATE TEMPORARY TABLE wsonce_suspects AS SELECT row_number() OVER (ORDER BY u.at) AS n, u.*, CASE k.says "
+	"WHEN 4"
+	" THEN 'open' WHEN 3 THEN 'discarded' WHEN 2 THEN 'resolved' ELSE 'missing' END AS found FROM wsonce_unstored "
+	"AS u"
+	" LEFT JOIN " LITE_KNOWN("wsonce_unstored") " AS k ON k.at = u.at;"
+						    " CREATE INDEX temp.wsonce_suspects_n ON wsonce_suspects (n)";
+
+static const char lite_page[] = "SELECT n, id, at, coalesce(id, 'sha256:' || substr(digest, 3)) FROM wsonce_suspects"
+				" WHERE n > CAST(?1 AS INTEGER) AND found = 'missing' ORDER BY n LIMIT " PAGE_S;
+
+static const char lite_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flight' WHERE n IN"
+				     " (SELECT value FROM json_each('[' || trim(?1, '{}') || ']'))";
+
+static const char lite_stored_now[] =
+	"DELETE FROM wsonce_suspects WHERE found = 'missing' AND id IN (SELECT event_id FROM events)";
+
+static const char lite_letters_now[] =
+	"UPDATE wsonce_suspects SET found = 'open' WHERE found = 'missing' AND at IN (SELECT at FROM " LITE_KNOWN(
+		"wsonce_suspects") " WHERE says = 4)";
+
+static const char lite_deleted[] = "SELECT rows_deleted_s / 86400 FROM wsonce_retention";
+
+static int run_either(struct audit *a, const char *sql, const char *lite)
+{
+	struct pg_result *rows = session_ask_either(a->session, sql, lite, 0, NULL);
+	int result = rows ? 0 : -1;
+
+	session_drop(rows);
+	return result;
+}
+
 static int run(struct audit *a, const char *sql)
 {
 	struct pg_result *rows = session_ask(a->session, sql, 0, NULL);
@@ -195,12 +245,14 @@ static int find_unstored(struct audit *a)
 	struct pg_result *rows;
 
 	progress_show("counting %" PRIu64 " lines", a->expected.lines);
-	rows = session_ask(a->session, sql_distinct, 0, NULL);
+	rows = session_ask_either(a->session, sql_distinct, lite_distinct, 0, NULL);
 	if (!rows)
 		return -1;
 	a->distinct = session_number(rows, 0, 0);
 	session_drop(rows);
 	progress_show("comparing with the table");
+	if (session_is_file(a->session))
+		return run_either(a, NULL, lite_unstored) || run_either(a, NULL, lite_suspects) ? -1 : 0;
 	return run(a, sql_unstored[has_consumer(a)]) || run(a, sql_analyze) || run(a, sql_suspects) ||
 			       run(a, sql_number)
 		       ? -1
@@ -211,7 +263,7 @@ static int find_unstored(struct audit *a)
 static struct pg_result *next_page(struct audit *a)
 {
 	const char *values[] = {a->last};
-	struct pg_result *rows = session_ask(a->session, sql_page, 1, values);
+	struct pg_result *rows = session_ask_either(a->session, sql_page, lite_page, 1, values);
 
 	if (rows && session_count(rows))
 		snprintf(a->last, sizeof(a->last), "%s", session_text(rows, session_count(rows) - 1, 0));
@@ -246,7 +298,7 @@ static int mark_in_flight(struct audit *a, const struct pg_result *rows, const b
 	if (!claimed.count)
 		return 0;
 	array = letters_array(&claimed, 0, claimed.count);
-	done = session_ask(a->session, sql_in_flight, 1, (const char *[]){array});
+	done = session_ask_either(a->session, sql_in_flight, lite_in_flight, 1, (const char *[]){array});
 	free(array);
 	session_drop(done);
 	return done ? 0 : -1;
@@ -290,7 +342,7 @@ static int find_in_flight(struct audit *a)
 
 static int count(struct audit *a)
 {
-	struct pg_result *rows = session_ask(a->session, sql_counts, 0, NULL);
+	struct pg_result *rows = session_ask_either(a->session, sql_counts, sql_counts, 0, NULL);
 
 	if (!rows)
 		return -1;
@@ -304,12 +356,20 @@ static int count(struct audit *a)
 	return 0;
 }
 
-static int compare(struct audit *a)
+/* Limits of the session, which a file has not. */
+static int prepare(struct audit *a)
 {
+	if (session_is_file(a->session))
+		return 0;
 	for (size_t i = 0; i < sizeof(sql_prepare) / sizeof(sql_prepare[0]); i++)
 		if (run(a, sql_prepare[i]))
 			return -1;
-	if (set_consumer(a) || audit_list_load(&a->expected, a->lines, a->session, a->in->config))
+	return set_consumer(a);
+}
+
+static int compare(struct audit *a)
+{
+	if (prepare(a) || audit_list_load(&a->expected, a->lines, a->session, a->in->config))
 		return -1;
 	if (!a->expected.lines) {
 		dispatch_fail("%s: the list of expected events is empty", a->o->expected);
@@ -318,7 +378,8 @@ static int compare(struct audit *a)
 	if (find_unstored(a))
 		return -1;
 	a->marks = redis_query_open(a->in->config);
-	if (find_in_flight(a) || run(a, sql_stored_now[has_consumer(a)]) || run(a, sql_letters_now))
+	if (find_in_flight(a) || run_either(a, sql_stored_now[has_consumer(a)], lite_stored_now) ||
+	    run_either(a, sql_letters_now, lite_letters_now))
 		return -1;
 	return count(a);
 }
@@ -575,7 +636,7 @@ static int report(struct audit *a)
 /* What purge --delete-rows took is not there, and not told from what never came. */
 static void tell_deleted(struct audit *a)
 {
-	struct pg_result *rows = a->missing ? session_ask(a->session, sql_deleted, 0, NULL) : NULL;
+	struct pg_result *rows = a->missing ? session_ask_either(a->session, sql_deleted, lite_deleted, 0, NULL) : NULL;
 
 	if (rows && session_count(rows))
 		dispatch_fail(

@@ -22,6 +22,8 @@
 static const char sql_create[] =
 	"CREATE TEMPORARY TABLE wsonce_expected AS SELECT 0::bigint AS at, event_id::text AS id, "
 	"''::bytea AS digest FROM :schema.events WITH NO DATA";
+static const char lite_create[] = "CREATE TEMPORARY TABLE wsonce_expected (at INTEGER, id TEXT, digest TEXT)";
+static const char lite_copy[] = "INSERT INTO wsonce_expected (at, id, digest) VALUES (?1, ?2, ?3)";
 static const char sql_copy[] = "COPY wsonce_expected (at, id, digest) FROM STDIN";
 
 struct loader {
@@ -181,7 +183,7 @@ static int copy_lines(struct loader *l, struct ndjson *lines)
 	enum ndjson_result result;
 	struct ndjson_line line;
 
-	if (session_copy_begin(l->session, sql_copy))
+	if (session_copy_begin(l->session, sql_copy, lite_copy))
 		return -1;
 	while ((result = ndjson_wait(lines, &line)) == NDJSON_LINE)
 		if (load_line(l, &line))
@@ -194,7 +196,7 @@ static int copy_lines(struct loader *l, struct ndjson *lines)
 int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *session, const struct config *config)
 {
 	struct loader *l = memory_calloc(1, sizeof(*l));
-	struct pg_result *made = session_ask(session, sql_create, 0, NULL);
+	struct pg_result *made = session_ask_either(session, sql_create, lite_create, 0, NULL);
 	int result = -1;
 
 	l->e = e;

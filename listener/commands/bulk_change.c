@@ -41,7 +41,8 @@ static int change_ids(const struct letter_walk *w, const struct bulk_change *cha
 		const char *values[] = {array, change->note, w->config->instance_id};
 		struct pg_result *rows;
 
-		rows = session_ask(w->session, change->sql, 3, values);
+		rows = change->lite_sql ? session_ask_either(w->session, change->sql, change->lite_sql, 3, values)
+					: session_ask(w->session, change->sql, 3, values);
 		free(array);
 		if (!rows)
 			return -1;

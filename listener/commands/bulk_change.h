@@ -9,8 +9,9 @@ struct bulk_change {
 	struct letter_filter filter; /* without words: those are the command's */
 	const char *note;
 	bool is_json;
-	const char *sql; /* $1 ids, $2 the note, $3 the instance; a row for each that was changed */
-	bool forgets;    /* its rows have an event id behind that, whose dead mark is not to settle a copy any more */
+	const char *sql;      /* $1 ids, $2 the note, $3 the instance; a row for each that was changed */
+	const char *lite_sql; /* the same of a file; NULL: there is none */
+	bool forgets; /* its rows have an event id behind that, whose dead mark is not to settle a copy any more */
 	const char *done_as; /* how the count is called: "discarded" */
 	bool is_delivered;   /* what was changed is to be delivered: says so if no listener does it */
 };

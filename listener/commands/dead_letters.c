@@ -57,7 +57,32 @@ static const char sql_list[] =
 	"  'first_seen', first, 'last_seen', last, 'examples', examples), groups"
 	" FROM grouped ORDER BY n DESC, reason";
 
+#define LITE_UTC(column) "substr(" column ", 1, 23) || 'Z'"
+
+static const char lite_list[] =
+	"WITH ranked AS (SELECT id, event_id, reason, first_seen, last_seen, seen, wsonce_fold(reason) AS kind,"
+	"  row_number() OVER (PARTITION BY wsonce_fold(reason) ORDER BY last_seen DESC, id DESC) AS rank"
+	"  FROM dead_letters WHERE id IN " LETTERS_LITE_IDS(
+		"?1") "),"
+		      " grouped AS (SELECT CASE WHEN min(reason) = max(reason) THEN min(reason) ELSE kind END AS "
+		      "reason, count(*) AS n,"
+		      "  sum(seen) AS seen, " LITE_UTC("min(first_seen)") " AS first, " LITE_UTC(
+			      "max(last_seen)") " AS last,"
+						"  (SELECT json_group_array(json_object('id', id, 'event_id', "
+						"event_id, 'reason', reason, 'last_seen', " LITE_UTC(
+							"last_seen") ")) FROM (SELECT * FROM ranked AS few WHERE "
+								     "few.kind = r.kind AND rank <= 3 ORDER BY rank))"
+								     "  AS examples, count(*) OVER () AS groups"
+								     "  FROM ranked AS r GROUP BY kind ORDER BY 2 "
+								     "DESC, 1 LIMIT CAST(?2 AS INTEGER))"
+								     " SELECT reason, n, seen, first, last, "
+								     "json_object('reason', reason, 'letters', n, "
+								     "'seen', seen, 'first_seen', first,"
+								     " 'last_seen', last, 'examples', json(examples)), "
+								     "groups FROM grouped ORDER BY n DESC, reason";
+
 static const struct letter_groups letter_groups = {
+	.lite_sql = lite_list,
 	.title = "dead letters",
 	.name = "letters",
 	.times = "seen",
@@ -68,7 +93,7 @@ static const struct letter_groups letter_groups = {
 static int print_elsewhere(struct session *s, const struct config *config, struct json_out *out)
 {
 	const char *values[] = {config->consumer};
-	struct pg_result *rows = session_ask(s, SQL_ELSEWHERE, 1, values);
+	struct pg_result *rows = session_ask_either(s, SQL_ELSEWHERE, "SELECT '[]', NULL, 0, '0'", 1, values);
 	int64_t deliveries = rows ? session_number(rows, 0, 2) : 0;
 
 	if (!rows)
@@ -175,6 +200,35 @@ static const char sql_show[] =
 	"   ORDER BY a.id) FROM :schema.dead_letter_actions AS a WHERE letter_id = d.id), raw, event_type"
 	" FROM :schema.dead_letters AS d WHERE id = $1::bigint";
 
+static const char lite_show[] =
+	"SELECT json_object('id', id, 'consumer', consumer, 'sender', sender, 'source', source, 'event_id', event_id,"
+	" 'reason', CASE WHEN " LETTERS_OPEN " AND EXISTS (SELECT 1 FROM events AS e WHERE e.event_id = d.event_id)"
+	" THEN 'a message with this event_id is stored; this one was refused: ' || reason ELSE reason END,"
+	" 'state', iif(" LETTERS_OPEN ", 'open', 'resolved'), 'resolution', resolution, 'resolved_at', " LITE_UTC(
+		"reso"
+		"lved"
+		"_at") ", 'seen', seen, 'first_seen', " LITE_UTC("first_seen") ", 'last_seen', " LITE_UTC("last_seen") ", 'bytes', length(raw), 'is_whole', "
+														       "json(iif(" LETTERS_LITE_WHOLE
+														       ", 'true', 'false')),"
+														       " 'instance_id', instance_id, 'sha256', "
+														       "lower(hex(iif(event_type IS NULL, digest, "
+														       "wsonce_sha256(raw))))),"
+														       " (SELECT json_group_array(json_patch('{}', "
+														       "json_object('done_at', " LITE_UTC(
+															       "done_at") ", 'action', action,"
+																	  " 'outcome', outcome, "
+																	  "'db_user', db_user, "
+																	  "'instance_id', instance_id, "
+																	  "'note', note))) FROM (SELECT "
+																	  "* FROM"
+																	  " dead_letter_actions WHERE "
+																	  "letter_id = d.id ORDER BY "
+																	  "id) HAVING count(*)), raw, "
+																	  "event_type"
+																	  " FROM dead_letters AS d "
+																	  "WHERE id = CAST(?1 AS "
+																	  "INTEGER)";
+
 /* Bytes that JSON has no text for. */
 static json_t *make_base64(const char *bytes, size_t len)
 {
@@ -242,7 +296,7 @@ static int show(struct session *s, const struct invocation *in)
 {
 	const struct show_options *o = in->options;
 	const char *values[] = {in->words[0]};
-	struct pg_result *row = session_ask(s, sql_show, 1, values);
+	struct pg_result *row = session_ask_either(s, sql_show, lite_show, 1, values);
 	size_t len = 0;
 	char *raw = row && session_count(row) ? session_bytes(row, 0, 2, &len) : NULL;
 	int status = STATUS_FAILED;
@@ -329,6 +383,24 @@ static const char sql_discard[] =
 	" SELECT id, digest, event_id, 'discard', 'discarded', $2::text, $3::text FROM gone RETURNING letter_id, "
 	"event_id";
 
+/* What was done, then what is changed by it, by the same condition. */
+#define LITE_CHANGE(action, outcome, condition, set) \
+	"INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, db_user, instance_id, " \
+	"done_at)" \
+	" SELECT id, digest, event_id, '" action "', '" outcome "', ?2, wsonce_user(''), ?3, " LETTERS_LITE_NOW \
+	" FROM dead_letters WHERE id IN " LETTERS_LITE_IDS( \
+		"?1") " AND " condition ";" \
+		      "UPDATE dead_letters SET " set " WHERE id IN " LETTERS_LITE_IDS("?1") " AND " condition \
+											    " RETURNING id, event_id"
+
+static const char lite_discard[] = LITE_CHANGE(
+	"discard", "discarded",
+	LETTERS_OPEN " AND (retried_at IS NULL OR retried_at < strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', '-5 minutes'))",
+	"resolved_at = " LETTERS_LITE_NOW ", resolution = 'discarded'");
+
+static const char lite_reopen[] =
+	LITE_CHANGE("reopen", "open", "resolution = 'discarded'", "resolved_at = NULL, resolution = NULL");
+
 static int run_discard(const struct invocation *in)
 {
 	const struct discard_options *o = in->options;
@@ -337,6 +409,7 @@ static int run_discard(const struct invocation *in)
 		.note = o->note,
 		.is_json = o->is_json,
 		.sql = o->filter.is_deliveries ? deliveries_discard_sql : sql_discard,
+		.lite_sql = o->filter.is_deliveries ? NULL : lite_discard,
 		.forgets = !o->filter.is_deliveries,
 		.done_as = "discarded",
 	};
@@ -408,6 +481,7 @@ static int run_reopen(const struct invocation *in)
 		.note = o->note,
 		.is_json = o->is_json,
 		.sql = o->filter.is_deliveries ? deliveries_reopen_sql : sql_reopen,
+		.lite_sql = o->filter.is_deliveries ? NULL : lite_reopen,
 		.done_as = "reopened",
 	};
 

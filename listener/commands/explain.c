@@ -253,6 +253,11 @@ static int run_explain(const struct invocation *in)
 		json_decref(h.unread);
 		return STATUS_FAILED;
 	}
+	if (session_is_file(s)) {
+		session_close(s);
+		json_decref(h.unread);
+		return dispatch_fail("explain needs Postgres: it does not work with --store sqlite://");
+	}
 	text = make_text(&h, id.at);
 	ask_postgres(&h, s, text);
 	session_close(s);

@@ -15,6 +15,7 @@
 #include "commands/session.h"
 #include "postgres/schema.h"
 #include "road/owners.h"
+#include "sqlite_status.sql.h"
 #include "status.sql.h"
 
 #define CHECKIN_LATE_S 150 /* one a minute, and one may be late */
@@ -63,7 +64,8 @@ static const char *text_of(const json_t *object, const char *name)
 static json_t *ask_part(struct reading *r, struct session *s, const char *name)
 {
 	char *head = memory_printf("-- part %s\n", name), why[400];
-	const char *at = strstr(SQL_STATUS, head) + strlen(head), *end = strstr(at, "-- part ");
+	const char *at = strstr(session_is_file(s) ? SQL_SQLITE_STATUS : SQL_STATUS, head) + strlen(head),
+		   *end = strstr(at, "-- part ");
 	char *sql = memory_strndup(at, end ? (size_t)(end - at) : strlen(at));
 	struct pg_result *rows = session_try(s, sql, 0, NULL, why, sizeof(why));
 	json_t *all = rows ? json_array() : NULL;
@@ -97,7 +99,8 @@ static void judge_server(struct reading *r)
 
 	if (json_is_true(json_object_get(server, "is_read_only")))
 		note(r, FLEET_DOWN, "postgres is read-only (%s)", text_of(server, "role"));
-	if (json_is_object(server) && number_of(server, "schema_version") != schema_version())
+	if (!config_store_path(r->config) && json_is_object(server) &&
+	    number_of(server, "schema_version") != schema_version())
 		note(r, FLEET_DEGRADED, "the schema has version %lld, this program knows %d",
 		     (long long)number_of(server, "schema_version"), schema_version());
 }

@@ -24,15 +24,15 @@ static int make(struct session *s, const struct pg_result *missing, size_t row)
 /* It waits for all transactions that are open on the server; not for ever. */
 int indexes_make(struct session *s)
 {
-	struct pg_result *missing = session_ask(s, SQL_INDEXES, 0, NULL);
-	int failed = missing ? 0 : -1;
+	struct pg_result *missing = session_is_file(s) ? NULL : session_ask(s, SQL_INDEXES, 0, NULL);
+	int failed = missing || session_is_file(s) ? 0 : -1;
 
-	if (!failed && session_count(missing))
+	if (missing && session_count(missing))
 		failed = session_run_alone(s, "SET statement_timeout = 0") ||
 					 session_run_alone(s, "SET lock_timeout = '60s'")
 				 ? -1
 				 : 0;
-	for (size_t i = 0; !failed && i < session_count(missing); i++)
+	for (size_t i = 0; !failed && missing && i < session_count(missing); i++)
 		failed = make(s, missing, i);
 	progress_clear();
 	session_drop(missing);

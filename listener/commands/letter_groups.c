@@ -76,7 +76,7 @@ int letter_groups_print(const struct letter_groups *g, struct session *s, const 
 	int64_t groups;
 
 	snprintf(number, sizeof(number), "%" PRId64, limit);
-	rows = session_ask(s, g->sql, 2, values);
+	rows = g->lite_sql ? session_ask_either(s, g->sql, g->lite_sql, 2, values) : session_ask(s, g->sql, 2, values);
 	free(array);
 	if (!rows)
 		return -1;

@@ -13,6 +13,7 @@ struct letter_groups {
 	/* $1 ids, $2 groups at most. A row for each: its heading; how many they are; how many times; the
 	 * first and the last time; the group in JSON, with its examples; and how many groups there are. */
 	const char *sql;
+	const char *lite_sql; /* of a file; NULL: there is none */
 };
 
 /* Asks for the groups of these ids, at most limit of them, and prints them: as members of an object, or

@@ -23,7 +23,28 @@
 	" AND ($5::bigint[] IS NULL OR id = ANY($5::bigint[])) AND consumer = $6::text AND $7::text IS " \
 	"NULL" LETTERS_BETWEEN
 
+#define LITE_MOMENT(us) \
+	"strftime('%Y-%m-%dT%H:%M:%S', CAST(" us " AS INTEGER) / 1000000, 'unixepoch') || printf('.%06dZ', CAST(" us \
+	" AS INTEGER) % 1000000)"
+#define LITE_CHOSEN \
+	"SELECT id FROM dead_letters WHERE (?1 = '0' OR last_seen >= " LITE_MOMENT( \
+		"?1") ") AND (?2 = '0' OR last_seen < " LITE_MOMENT("?2") ") AND (?3 = '' OR instr(lower(reason), " \
+									  "lower(?3)) > 0) AND CASE ?4 WHEN 'all' " \
+									  "THEN true" \
+									  " WHEN 'open' THEN " LETTERS_OPEN \
+									  " ELSE NOT " LETTERS_OPEN \
+									  " END AND (?5 IS NULL OR id " \
+									  "IN " LETTERS_LITE_IDS( \
+										  "?5") ") AND consumer = ?6 AND ?7 " \
+											"IS NULL AND id > CAST(?9 AS " \
+											"INTEGER) AND id <= CAST(?10 " \
+											"AS INTEGER)"
+#define LITE_LIMIT " LIMIT coalesce(nullif(CAST(?8 AS INTEGER), 0), -1)"
+
 static const struct letter_choice choice = {
+	.lite_oldest_sql = LITE_CHOSEN " ORDER BY id" LITE_LIMIT,
+	.lite_newest_sql = "SELECT id FROM (" LITE_CHOSEN " ORDER BY id DESC" LITE_LIMIT ") ORDER BY id",
+	.lite_end_sql = "SELECT max(id) FROM dead_letters",
 	.oldest_sql = LETTERS_OLDEST(CHOSEN),
 	.newest_sql = LETTERS_NEWEST(CHOSEN),
 	.end_sql = "SELECT pg_catalog.max(id) FROM :schema.dead_letters",
@@ -31,6 +52,9 @@ static const struct letter_choice choice = {
 
 static const char sql_raw[] =
 	"SELECT id, raw, event_type FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) ORDER BY id";
+
+static const char lite_raw[] =
+	"SELECT id, raw, event_type FROM dead_letters WHERE id IN " LETTERS_LITE_IDS("?1") " ORDER BY id";
 
 bool letters_is_choice(const struct letter_filter *filter, bool is_all, int word_count)
 {
@@ -150,7 +174,7 @@ static int keep_type(struct session *s, int64_t limit, const char *type, struct 
 		const char *values[] = {array};
 		struct pg_result *rows;
 
-		rows = session_ask(s, sql_raw, 1, values);
+		rows = session_ask_either(s, sql_raw, lite_raw, 1, values);
 		free(array);
 		if (!rows)
 			return -1;
@@ -162,6 +186,14 @@ static int keep_type(struct session *s, int64_t limit, const char *type, struct 
 }
 
 /* --- choosing --- */
+
+static struct pg_result *ask_for_ids(struct session *s, const struct letter_choice *c, bool is_newest,
+				     const char *const *values)
+{
+	if (session_is_file(s) && c->lite_oldest_sql)
+		return session_ask_either(s, NULL, is_newest ? c->lite_newest_sql : c->lite_oldest_sql, 10, values);
+	return session_ask(s, is_newest ? c->newest_sql : c->oldest_sql, 10, values);
+}
 
 /* Up to limit of those whose ids are above after and not above end; limit 0: all. */
 static int select_ids(const struct letter_walk *w, int64_t limit, struct letter_ids *ids)
@@ -186,7 +218,7 @@ static int select_ids(const struct letter_walk *w, int64_t limit, struct letter_
 	snprintf(most, sizeof(most), "%" PRId64, limit);
 	snprintf(after, sizeof(after), "%" PRId64, w->after);
 	snprintf(end, sizeof(end), "%" PRId64, w->end);
-	rows = session_ask(w->session, filter->newest ? c->newest_sql : c->oldest_sql, 10, values);
+	rows = ask_for_ids(w->session, c, filter->newest, values);
 	if (rows && filter->newest && session_count(rows) > (size_t)filter->newest)
 		ids->looked_at = (size_t)filter->newest;
 	for (size_t i = ids->looked_at > 0; rows && i < session_count(rows); i++)
@@ -232,7 +264,8 @@ int letters_walk_begin(struct letter_walk *w, struct session *s, const struct co
 	struct pg_result *rows;
 
 	open_walk(w, s, config, filter);
-	rows = session_ask(s, c->end_sql, 0, NULL);
+	rows = c->lite_end_sql ? session_ask_either(s, c->end_sql, c->lite_end_sql, 0, NULL)
+			       : session_ask(s, c->end_sql, 0, NULL);
 	if (!rows)
 		return -1;
 	w->end = session_number(rows, 0, 0);

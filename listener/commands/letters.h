@@ -20,6 +20,11 @@
 	"(event_type IS NOT NULL OR digest = CASE consumer WHEN '' THEN pg_catalog.sha256(raw)" \
 	" ELSE pg_catalog.sha256(pg_catalog.sha256(raw) || pg_catalog.convert_to(consumer, 'UTF8')) END)"
 
+/* Of a file: the same; the ids of an array such as letters_array makes; this moment. */
+#define LETTERS_LITE_WHOLE    "(event_type IS NOT NULL OR digest = wsonce_sha256(raw))"
+#define LETTERS_LITE_IDS(ids) "(SELECT value FROM json_each('[' || trim(" ids ", '{}') || ']'))"
+#define LETTERS_LITE_NOW      "strftime('%Y-%m-%dT%H:%M:%f000Z')"
+
 /* A timestamp as commands print it: "to_char(column" LETTERS_UTC ")". */
 #define LETTERS_UTC " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'"
 
@@ -70,7 +75,10 @@ struct letter_ids {
 struct letter_choice {
 	const char *oldest_sql; /* $8 0: all */
 	const char *newest_sql;
-	const char *end_sql; /* the highest id that there is */
+	const char *end_sql;         /* the highest id that there is */
+	const char *lite_oldest_sql; /* of a file */
+	const char *lite_newest_sql;
+	const char *lite_end_sql;
 };
 
 #define LETTERS_BETWEEN " AND id > $9::bigint AND id <= $10::bigint"

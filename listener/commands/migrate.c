@@ -10,10 +10,11 @@
 static int run_migrate(const struct invocation *in)
 {
 	struct session *s = session_open_or_create(in->config);
-	struct pg_result *granted = s ? session_ask(s, SQL_GRANTS, 0, NULL) : NULL;
-	int status = granted && indexes_make(s) == 0 ? STATUS_FINE : STATUS_FAILED;
+	bool is_file = s && session_is_file(s); /* rights are those of the file */
+	struct pg_result *granted = s && !is_file ? session_ask(s, SQL_GRANTS, 0, NULL) : NULL;
+	int status = is_file || (granted && indexes_make(s) == 0) ? STATUS_FINE : STATUS_FAILED;
 
-	if (status == STATUS_FINE)
+	if (status == STATUS_FINE && !is_file)
 		printf("the schema is at version %d\n", schema_version());
 	session_drop(granted);
 	session_close(s);

@@ -81,6 +81,8 @@ struct purge {
 	struct session *session;
 	const struct config *config;
 	const struct purge_options *o;
+	const struct pass *passes;
+	size_t pass_count;
 	int64_t started_ms;
 	struct tally tallies[PURGE_TABLES];
 	bool is_distributed; /* by Citus */ /* in the order of passes */
@@ -114,6 +116,8 @@ static int begin(struct purge *p, const char *statement_timeout)
 	const char *values[] = {statement_timeout, p->o->is_open_too ? "on" : "off"};
 	struct pg_result *rows = NULL;
 
+	if (session_is_file(p->session))
+		return run(p, "BEGIN");
 	if (run(p, "BEGIN") == 0)
 		rows = session_ask(p->session,
 				   "SELECT pg_catalog.set_config('DateStyle', 'ISO', true), "
@@ -146,7 +150,7 @@ static int step(struct purge *p, const struct pass *pass, struct tally *t, char 
 
 	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
 	sql = make_step(p, pass);
-	rows = begin(p, "60s") ? NULL : session_ask(p->session, sql, 4, values);
+	rows = begin(p, "60s") ? NULL : session_ask_either(p->session, sql, pass->step_sql, 4, values);
 	free(sql);
 	if (!rows)
 		return -1;
@@ -162,7 +166,7 @@ static int look(struct purge *p, const struct pass *pass, struct tally *t, char 
 	const char *values[] = {*last, t->cutoff, STEP_LOOK};
 	struct pg_result *rows;
 
-	if (begin(p, "60s") || !(rows = session_ask(p->session, pass->count_sql, 3, values)))
+	if (begin(p, "60s") || !(rows = session_ask_either(p->session, pass->count_sql, pass->count_sql, 3, values)))
 		return -1;
 	t->done += session_number(rows, 0, 0);
 	t->bytes += session_number(rows, 0, 1);
@@ -200,7 +204,7 @@ static int find_range(struct purge *p, const struct pass *pass, struct tally *t,
 	*first = NULL;
 	if (is_idle(t))
 		return 0;
-	if (begin(p, "0") || !(rows = session_ask(p->session, pass->range_sql, 2, values)))
+	if (begin(p, "0") || !(rows = session_ask_either(p->session, pass->range_sql, pass->range_sql, 2, values)))
 		return -1;
 	if (!session_is_null(rows, 0, 0))
 		*first = memory_strdup(session_text(rows, 0, 0));
@@ -247,7 +251,7 @@ static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
 		return 0;
 	snprintf(age, sizeof(age), "%" PRId64, r->older_than_us / 1000000);
 	snprintf(keep, sizeof(keep), "%" PRId64, r->keep);
-	if (begin(p, "0") || !(rows = session_ask(p->session, pass->cutoff_sql, 2, values)))
+	if (begin(p, "0") || !(rows = session_ask_either(p->session, pass->cutoff_sql, pass->cutoff_sql, 2, values)))
 		return -1;
 	snprintf(t->cutoff, sizeof(t->cutoff), "%s", session_text(rows, 0, 0));
 	t->age_s = session_number(rows, 0, 1);
@@ -260,10 +264,10 @@ static enum retention_guard_result ask_guards(struct purge *p, bool is_to_stay)
 {
 	enum retention_guard_result result = RETENTION_GUARD_HOLDS;
 
-	for (size_t i = 0; i < PURGE_TABLES && result == RETENTION_GUARD_HOLDS; i++)
-		if (purge_tables[i].guard && !is_idle(&p->tallies[i]))
-			result = retention_guard_check(p->session, p->config, purge_tables[i].guard,
-						       p->tallies[i].age_s, is_to_stay);
+	for (size_t i = 0; i < p->pass_count && result == RETENTION_GUARD_HOLDS; i++)
+		if (p->passes[i].guard && !is_idle(&p->tallies[i]))
+			result = retention_guard_check(p->session, p->config, p->passes[i].guard, p->tallies[i].age_s,
+						       is_to_stay);
 	return result;
 }
 
@@ -272,8 +276,8 @@ static enum retention_guard_result prepare(struct purge *p)
 {
 	enum retention_guard_result result;
 
-	for (size_t i = 0; i < PURGE_TABLES; i++)
-		if (set_cutoff(p, &purge_tables[i], &p->tallies[i]))
+	for (size_t i = 0; i < p->pass_count; i++)
+		if (set_cutoff(p, &p->passes[i], &p->tallies[i]))
 			return RETENTION_GUARD_FAILED;
 	result = ask_guards(p, false);
 	return result == RETENTION_GUARD_HOLDS && !p->o->is_dry ? ask_guards(p, true) : result;
@@ -299,20 +303,20 @@ static void print_json(const struct purge *p)
 	json_out_member(&out, "dry_run", json_boolean(p->o->is_dry));
 	json_out_member(&out, "interrupted", json_boolean(interrupt_has_come()));
 	json_out_member(&out, "seconds", json_real((double)(clock_ms(CLOCK_MONOTONIC) - p->started_ms) / 1000));
-	for (size_t i = 0; i < PURGE_TABLES; i++)
+	for (size_t i = 0; i < p->pass_count; i++)
 		if (is_asked_for(&p->tallies[i]))
-			json_out_member(&out, purge_tables[i].name, describe(p, &p->tallies[i]));
+			json_out_member(&out, p->passes[i].name, describe(p, &p->tallies[i]));
 	json_out_close(&out);
 }
 
 static void print_text(const struct purge *p)
 {
-	for (size_t i = 0; i < PURGE_TABLES; i++) {
+	for (size_t i = 0; i < p->pass_count; i++) {
 		const struct tally *t = &p->tallies[i];
 
 		if (!is_asked_for(t))
 			continue;
-		printf("%s%s before %s: %" PRId64, p->o->is_dry ? "would be " : "", purge_tables[i].done_as, t->cutoff,
+		printf("%s%s before %s: %" PRId64, p->o->is_dry ? "would be " : "", p->passes[i].done_as, t->cutoff,
 		       t->done);
 		if (p->o->is_dry)
 			printf(" (%.1f MiB)", (double)t->bytes / 1048576);
@@ -328,8 +332,8 @@ static int purge(struct purge *p)
 {
 	int failed = 0;
 
-	for (size_t i = 0; i < PURGE_TABLES && !failed; i++)
-		failed = walk(p, &purge_tables[i], &p->tallies[i]);
+	for (size_t i = 0; i < p->pass_count && !failed; i++)
+		failed = walk(p, &p->passes[i], &p->tallies[i]);
 	if (p->o->is_json)
 		print_json(p);
 	else
@@ -341,17 +345,35 @@ static int purge(struct purge *p)
 
 static int find_shards(struct purge *p)
 {
-	struct pg_result *rows = session_ask(
-		p->session, "SELECT pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL", 0, NULL);
+	struct pg_result *rows = session_ask_either(
+		p->session, "SELECT pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL", "SELECT 'f'",
+		0, NULL);
 
 	p->is_distributed = rows && session_flag(rows, 0, 0);
 	session_drop(rows);
 	return rows ? 0 : -1;
 }
 
+/* Of Postgres, each transaction says so: see begin(). */
+static int allow_open(struct purge *p)
+{
+	struct pg_result *rows;
+
+	if (!session_is_file(p->session) || !p->o->is_open_too)
+		return 0;
+	rows = session_ask_either(p->session, NULL, "CREATE TEMPORARY TABLE wsonce_open_too (x)", 0, NULL);
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
 static int run_purge(const struct invocation *in)
 {
-	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
+	bool is_file = config_store_path(in->config);
+	struct purge p = {.session = session_open(in->config),
+			  .config = in->config,
+			  .o = in->options,
+			  .passes = is_file ? purge_file_tables : purge_tables,
+			  .pass_count = is_file ? PURGE_FILE_TABLES : PURGE_TABLES};
 	enum retention_guard_result guard;
 	int status = STATUS_FAILED;
 
@@ -359,7 +381,7 @@ static int run_purge(const struct invocation *in)
 	p.started_ms = clock_ms(CLOCK_MONOTONIC);
 	if (p.session && !p.o->is_dry)
 		indexes_make(p.session); /* if it fails, it said why; it takes longer, and finds the same */
-	guard = p.session && find_shards(&p) == 0 ? prepare(&p) : RETENTION_GUARD_FAILED;
+	guard = p.session && find_shards(&p) == 0 && allow_open(&p) == 0 ? prepare(&p) : RETENTION_GUARD_FAILED;
 	if (guard == RETENTION_GUARD_HOLDS)
 		status = purge(&p);
 	session_close(p.session);
@@ -376,6 +398,9 @@ static const char *check_purge(const struct invocation *in)
 	if (!is_any_given)
 		return "purge what? give --older-than, --actions-older-than, or --X-older-than or --X-keep where X is "
 		       "dead-letters, outbox or processed";
+	if (config_store_path(in->config) &&
+	    (is_given(&o->retention[PASS_OUTBOX]) || is_given(&o->retention[PASS_PROCESSED])))
+		return "the outbox and processed events are in Postgres: they do not go with --store sqlite://";
 	if (o->is_deleting && !is_given(&o->retention[PASS_EVENTS]))
 		return "--delete-rows: needs --older-than";
 	return NULL;

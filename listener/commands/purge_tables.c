@@ -74,6 +74,82 @@ static const struct retention_guard_deletion forgets_processed = {
 	.harm = "A late copy of an event that is no longer known to be processed would be processed again:",
 };
 
+/* --- of a file --- */
+
+#define LITE_NOW(change) "strftime('%Y-%m-%dT%H:%M:%f000Z', 'now'" change ")"
+#define LITE_CUTOFF(table, column) \
+	"SELECT cutoff, CASE WHEN cutoff LIKE '2%' THEN unixepoch('now') - unixepoch(cutoff) ELSE 0 END FROM (" \
+	"SELECT coalesce(max(c), '-infinity') AS cutoff FROM (SELECT " LITE_NOW( \
+		", '-' || ?1 || ' seconds'") " AS c WHERE ?1 IS NOT NULL UNION ALL SELECT 'infinity' WHERE ?2 = '0' " \
+					     "UNION ALL SELECT (SELECT " column " FROM " table " WHERE " column \
+					     " IS NOT NULL ORDER BY " column \
+					     " DESC LIMIT 1 OFFSET CAST(?2 AS INTEGER) - 1)" \
+					     " WHERE CAST(?2 AS INTEGER) > 0))"
+#define LITE_RANGE(table, is_old) "SELECT min(id) - 1, max(id) FROM " table " WHERE " is_old("?1") " AND ?2 <> ''"
+#define LITE_STEP(table, change, is_old) \
+	change " WHERE id > CAST(?1 AS INTEGER) AND id <= (SELECT max(id) FROM (SELECT id FROM " table \
+	       " WHERE id > CAST(?1 AS INTEGER) ORDER BY id LIMIT CAST(?3 AS INTEGER))) AND " is_old( \
+		       "?2") ";" \
+			     "SELECT changes(), changes(), (SELECT max(id) FROM (SELECT id FROM " table \
+			     " WHERE id > CAST(?1 AS INTEGER) ORDER BY id LIMIT CAST(?3 AS INTEGER)))"
+#define LITE_COUNT(table, column, is_old) \
+	"SELECT count(*) FILTER (WHERE is_old), coalesce(sum(size) FILTER (WHERE is_old), 0), max(id) FROM (SELECT " \
+	"id," \
+	" length(CAST(" column \
+	" AS BLOB)) AS size, " is_old("?2") " AS is_old FROM " table \
+					    " WHERE id > CAST(?1 AS INTEGER) ORDER BY id LIMIT CAST(?3 AS INTEGER))"
+
+#define LITE_PAYLOADS(cutoff) "processed_at < " cutoff " AND purged_at IS NULL"
+#define LITE_ROWS(cutoff)     "processed_at < " cutoff
+#define LITE_LETTERS(cutoff) \
+	"last_seen < " cutoff \
+	" AND (coalesce(last_seen <= resolved_at, false) OR EXISTS (SELECT 1 FROM sqlite_temp_schema" \
+	" WHERE name = 'wsonce_open_too'))"
+#define LITE_ACTIONS(cutoff) \
+	"done_at < " cutoff " AND NOT EXISTS (SELECT 1 FROM dead_letters AS t WHERE t.id = letter_id)"
+
+/* The four statements of a table. */
+#define LITE(table, moment, column, change, is_old) \
+	.cutoff_sql = LITE_CUTOFF(table, moment), .range_sql = LITE_RANGE(table, is_old), \
+	.step_sql = LITE_STEP(table, change, is_old), .count_sql = LITE_COUNT(table, column, is_old)
+
+const struct pass purge_file_tables[PURGE_FILE_TABLES] = {
+	{
+		.table = PASS_EVENTS,
+		.rows = PASS_ROWS_STAY,
+		.name = "payloads",
+		.done_as = "payloads removed",
+		.first = PASS_FIRST_ID,
+		LITE("events", "processed_at", "payload",
+		     "UPDATE events SET payload = 'null', purged_at = " LITE_NOW(""), LITE_PAYLOADS),
+	},
+	{
+		.table = PASS_EVENTS,
+		.rows = PASS_ROWS_GO,
+		.name = "rows",
+		.done_as = "rows deleted",
+		.first = PASS_FIRST_ID,
+		.guard = &deletes_rows,
+		LITE("events", "processed_at", "payload", "DELETE FROM events", LITE_ROWS),
+	},
+	{
+		.table = PASS_LETTERS,
+		.name = "dead_letters",
+		.done_as = "dead letters deleted",
+		.first = PASS_FIRST_ID,
+		LITE("dead_letters", "last_seen", "raw", "DELETE FROM dead_letters", LITE_LETTERS),
+	},
+	{
+		.table = PASS_ACTIONS,
+		.name = "dead_letter_actions",
+		.done_as = "records of dead letters deleted",
+		.first = PASS_FIRST_ID,
+		LITE("dead_letter_actions", "done_at", "note", "DELETE FROM dead_letter_actions", LITE_ACTIONS),
+	},
+};
+
+/* --- of Postgres --- */
+
 const struct pass purge_tables[PURGE_TABLES] = {
 	{
 		.table = PASS_EVENTS,

@@ -51,4 +51,9 @@ struct pass {
 /* In the order in which they are done. */
 extern const struct pass purge_tables[PURGE_TABLES];
 
+#define PURGE_FILE_TABLES ((size_t)4)
+
+/* Those of an SQLite file. Open letters go too where a temporary table wsonce_open_too is. */
+extern const struct pass purge_file_tables[PURGE_FILE_TABLES];
+
 #endif

@@ -282,7 +282,8 @@ static int replay(struct replay *r)
 /* Whose progress the checkpoint tells. */
 static int identify(struct replay *r, struct session *s)
 {
-	struct pg_result *rows = session_ask(s, "SELECT id FROM :schema.wsonce_database", 0, NULL);
+	struct pg_result *rows = session_ask_either(s, "SELECT id FROM :schema.wsonce_database",
+						    "SELECT id FROM wsonce_database", 0, NULL);
 
 	if (rows && session_count(rows))
 		snprintf(r->checkpoint.database, sizeof(r->checkpoint.database), "%s", session_text(rows, 0, 0));

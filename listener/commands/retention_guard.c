@@ -25,6 +25,29 @@ static const char keep_sql[] = "INSERT INTO :schema.wsonce_retention AS r (rows_
 			       "rows_deleted_s = least(r.rows_deleted_s, excluded.rows_deleted_s), changed_at = now() "
 			       "WHERE excluded.rows_deleted_s < r.rows_deleted_s";
 
+/* The transaction of a file keeps all others from writing. */
+static const char lite_ask[] =
+	"WITH recent AS (SELECT listener, max_age_s, coalesce(max_age_s > CAST(?1 AS INTEGER), true) AS is_open"
+	" FROM wsonce_listeners WHERE seen_at > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', '-1 hour')),"
+	" first AS (SELECT * FROM recent WHERE is_open ORDER BY listener LIMIT 1)"
+	" SELECT (SELECT count(*) FROM recent), (SELECT count(*) FROM recent WHERE is_open), (SELECT listener FROM "
+	"first),"
+	" (SELECT max_age_s FROM first)";
+
+static const char lite_keep[] =
+	"INSERT INTO wsonce_retention AS r (is_only, rows_deleted_s, changed_at) VALUES (1, CAST(?1 AS INTEGER),"
+	" strftime('%Y-%m-%dT%H:%M:%f000Z')) ON CONFLICT (is_only) DO UPDATE SET rows_deleted_s = "
+	"excluded.rows_deleted_s,"
+	" changed_at = excluded.changed_at WHERE excluded.rows_deleted_s < r.rows_deleted_s";
+
+static bool ask(struct session *s, const char *sql);
+
+static bool keep_others_out(struct session *s)
+{
+	return session_is_file(s) ||
+	       (ask(s, "SELECT pg_catalog.set_config('lock_timeout', '10s', true)") && ask(s, lock_sql));
+}
+
 /* May rows go that are at least so old? */
 struct question {
 	const struct config *config;
@@ -83,14 +106,13 @@ static enum retention_guard_result check(struct session *s, const struct questio
 
 	snprintf(greatest, sizeof(greatest), "%lld", (long long)(q->age_s - CHECKIN_MARGIN_S));
 	snprintf(age, sizeof(age), "%lld", (long long)q->age_s);
-	if (!ask(s, "SELECT pg_catalog.set_config('lock_timeout', '10s', true)") || !ask(s, lock_sql) ||
-	    !(rows = session_ask(s, ask_sql, 1, values)))
+	if (!keep_others_out(s) || !(rows = session_ask_either(s, ask_sql, lite_ask, 1, values)))
 		return RETENTION_GUARD_FAILED;
 	result = judge(q, rows);
 	session_drop(rows);
 	if (result != RETENTION_GUARD_HOLDS || !is_to_stay)
 		return result;
-	rows = session_ask(s, keep_sql, 1, kept);
+	rows = session_ask_either(s, keep_sql, lite_keep, 1, kept);
 	session_drop(rows);
 	return rows ? RETENTION_GUARD_HOLDS : RETENTION_GUARD_FAILED;
 }

@@ -65,6 +65,26 @@ static const char sql_record[] =
 	" SELECT id, digest, event_id, $2::text, outcome, pg_catalog.concat_ws(': ', $3::text, why), $4::text FROM "
 	"locked";
 
+static const char lite_page[] =
+	"UPDATE dead_letters SET retried_at = " LETTERS_LITE_NOW
+	" WHERE id IN " LETTERS_LITE_IDS("?1") " AND " LETTERS_OPEN ";"
+					       "SELECT value, raw, CASE WHEN " LETTERS_LITE_WHOLE
+					       " THEN 't' ELSE 'f' END, iif(d.id IS NULL, 'f', 't'), event_id,"
+					       " event_type, source FROM json_each('[' || trim(?1, '{}') || ']') AS w "
+					       "LEFT JOIN dead_letters AS d ON d.id = w.value"
+					       " AND " LETTERS_OPEN " ORDER BY 1";
+
+static const char lite_record[] =
+	"INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, db_user, instance_id, "
+	"done_at)"
+	" SELECT d.id, d.digest, d.event_id, ?2, t.value ->> 'outcome', nullif(coalesce(?3, '') || iif(?3 IS NULL OR"
+	" t.value ->> 'why' IS NULL, '', ': ') || coalesce(t.value ->> 'why', ''), ''), wsonce_user(''), "
+	"?4, " LETTERS_LITE_NOW " FROM json_each(?1) AS t JOIN dead_letters AS d ON d.id = t.value ->> 'id';"
+	"UPDATE dead_letters AS d SET retried_at = NULL,"
+	" resolved_at = iif(t.outcome = 'rejected', d.resolved_at, " LETTERS_LITE_NOW "),"
+	" resolution = iif(t.outcome = 'rejected', d.resolution, t.outcome)"
+	" FROM (SELECT value ->> 'id' AS id, value ->> 'outcome' AS outcome FROM json_each(?1)) AS t WHERE t.id = d.id";
+
 struct retry {
 	const struct invocation *in;
 	const struct retry_options *o;
@@ -96,7 +116,8 @@ static void record(struct retry *r)
 	char *text = json_dumps(r->told, JSON_COMPACT);
 	const char *values[] = {text, r->o->raw_file ? "retry-edited" : "retry", r->o->note,
 				r->in->config->instance_id};
-	struct pg_result *done = !r->is_lost ? session_ask(r->session, sql_record, 4, values) : NULL;
+	struct pg_result *done =
+		!r->is_lost ? session_ask_either(r->session, sql_record, lite_record, 4, values) : NULL;
 
 	r->is_lost = r->is_lost || !done;
 	session_drop(done);
@@ -148,7 +169,7 @@ static int fetch_page(struct retry *r)
 	const char *values[] = {array};
 
 	session_drop(r->page);
-	r->page = session_ask(r->session, sql_page, 1, values);
+	r->page = session_ask_either(r->session, sql_page, lite_page, 1, values);
 	free(array);
 	r->row = 0;
 	r->next += n;
@@ -190,7 +211,10 @@ static int fetch_edited(struct retry *r)
 		" WHERE id = $1::bigint";
 	const char *values[] = {r->o->id};
 
-	r->page = session_ask(r->session, sql, 1, values);
+	r->page = session_ask_either(r->session, sql,
+				     "SELECT NULL, NULL, NULL, NULL, event_id, event_type, source FROM dead_letters"
+				     " WHERE id = CAST(?1 AS INTEGER)",
+				     1, values);
 	if (!r->page)
 		return -1;
 	if (session_count(r->page))

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "commands/dispatch.h"
+#include "commands/session_file.h"
 #include "base/log.h"
 #include "postgres/complaint.h"
 #include "postgres/schema.h"
@@ -16,6 +17,7 @@
 #define UPGRADE_AGAIN_MS 500
 
 struct session {
+	struct session_file *file; /* NULL: Postgres, which has all below */
 	PGconn *conn;
 	bool is_in_use; /* the last statement of run() failed because a table was */
 	int64_t patience_ms;
@@ -190,13 +192,8 @@ static struct session *connect_to(const struct config *config, enum aim aim)
 	char seconds[24];
 	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
 	const char *const values[] = {seconds, "wsonce", config->postgres, "UTF8", NULL};
-	struct session *s;
+	struct session *s = memory_calloc(1, sizeof(*s));
 
-	if (config_store_path(config)) {
-		dispatch_fail("this command does not work on --store sqlite:// yet");
-		return NULL;
-	}
-	s = memory_calloc(1, sizeof(*s));
 	s->patience_ms = config->postgres_timeout_ms;
 	snprintf(seconds, sizeof(seconds), "%lld", (long long)(config->postgres_timeout_ms + 1999) / 1000);
 	s->conn = memory_given(PQconnectdbParams(names, values, 1), "libpq");
@@ -212,36 +209,84 @@ static struct session *connect_to(const struct config *config, enum aim aim)
 	return NULL;
 }
 
+static struct session *open_file(const char *path, bool may_create)
+{
+	struct session_file *file = session_file_open(path, may_create);
+	struct session *s = file ? memory_calloc(1, sizeof(*s)) : NULL;
+
+	if (s)
+		s->file = file;
+	return s;
+}
+
+static struct session *open_either(const struct config *config, enum aim aim)
+{
+	const char *path = config_store_path(config);
+
+	return path ? open_file(path, aim == AIM_CREATE) : connect_to(config, aim);
+}
+
 struct session *session_open(const struct config *config)
 {
-	return connect_to(config, AIM_UPGRADE);
+	return open_either(config, AIM_UPGRADE);
 }
 
 struct session *session_open_or_create(const struct config *config)
 {
-	return connect_to(config, AIM_CREATE);
+	return open_either(config, AIM_CREATE);
 }
 
 struct session *session_open_to_read(const struct config *config)
 {
-	return connect_to(config, AIM_READ);
+	return open_either(config, AIM_READ);
+}
+
+bool session_is_file(const struct session *s)
+{
+	return s->file;
 }
 
 void session_close(struct session *s)
 {
 	if (!s)
 		return;
+	session_file_close(s->file);
 	PQfinish(s->conn);
 	free(s);
 }
 
 /* --- questions --- */
 
+/* Words of a transaction are the same in both; what else is asked of Postgres alone a file cannot answer. */
+static bool is_of_both(const char *sql)
+{
+	return strcmp(sql, "BEGIN") == 0 || strcmp(sql, "COMMIT") == 0 || strcmp(sql, "ROLLBACK") == 0;
+}
+
+static bool is_refused(const struct session *s)
+{
+	if (s->file)
+		dispatch_fail("this needs Postgres: it does not work with --store sqlite://");
+	return s->file;
+}
+
+struct pg_result *session_ask_either(struct session *s, const char *sql, const char *sqlite, int n,
+				     const char *const *values)
+{
+	return s->file ? session_file_ask(s->file, sqlite, n, values) : session_ask(s, sql, n, values);
+}
+
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values)
 {
-	char *text = schema_expand(sql, s->schema);
-	PGresult *result = ask(s, text, n, values);
+	char *text;
+	PGresult *result;
 
+	if (s->file && is_of_both(sql))
+		return session_file_ask(s->file, sql, n, values);
+	if (is_refused(s))
+		return NULL;
+	text = schema_expand(sql, s->schema);
+	result = ask(s, text, n, values);
 	free(text);
 	if (is_fine(result))
 		return result;
@@ -253,9 +298,17 @@ struct pg_result *session_ask(struct session *s, const char *sql, int n, const c
 struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
 			      size_t size)
 {
-	char *text = schema_expand(sql, s->schema);
-	PGresult *result = ask(s, text, n, values);
+	char *text;
+	PGresult *result;
 
+	if (s->file) {
+		struct pg_result *rows = session_file_try(s->file, sql, n, values);
+
+		snprintf(why, size, "%s", rows ? "" : session_file_why(s->file));
+		return rows;
+	}
+	text = schema_expand(sql, s->schema);
+	result = ask(s, text, n, values);
 	free(text);
 	if (is_fine(result))
 		return result;
@@ -266,9 +319,13 @@ struct pg_result *session_try(struct session *s, const char *sql, int n, const c
 
 int session_run_alone(struct session *s, const char *sql)
 {
-	PGresult *result = execute(s, sql);
-	int failed = is_fine(result) ? 0 : fail(s, "postgres", result);
+	PGresult *result;
+	int failed;
 
+	if (is_refused(s))
+		return -1;
+	result = execute(s, sql);
+	failed = is_fine(result) ? 0 : fail(s, "postgres", result);
 	PQclear(result);
 	return failed;
 }
@@ -325,11 +382,15 @@ bool session_is_pooled(struct session *s)
 
 /* --- COPY --- */
 
-int session_copy_begin(struct session *s, const char *sql)
+int session_copy_begin(struct session *s, const char *sql, const char *sqlite)
 {
-	PGresult *result = execute(s, sql);
-	bool is_begun = PQresultStatus(result) == PGRES_COPY_IN;
+	PGresult *result;
+	bool is_begun;
 
+	if (s->file)
+		return session_file_copy_begin(s->file, sqlite);
+	result = execute(s, sql);
+	is_begun = PQresultStatus(result) == PGRES_COPY_IN;
 	if (!is_begun)
 		fail(s, "postgres", result);
 	PQclear(result);
@@ -338,6 +399,8 @@ int session_copy_begin(struct session *s, const char *sql)
 
 int session_copy_put(struct session *s, const char *bytes, size_t len)
 {
+	if (s->file)
+		return session_file_copy_put(s->file, bytes, len);
 	if (PQputCopyData(s->conn, bytes, (int)len) == 1)
 		return 0;
 	fail(s, "postgres", NULL);
@@ -349,6 +412,8 @@ int session_copy_end(struct session *s)
 	PGresult *result;
 	bool is_done;
 
+	if (s->file)
+		return session_file_copy_end(s->file);
 	if (PQputCopyEnd(s->conn, NULL) != 1) {
 		fail(s, "postgres", NULL);
 		return -1;

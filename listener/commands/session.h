@@ -1,4 +1,4 @@
-/* session.h: one connection to Postgres for a command, which waits for each answer. */
+/* session.h: one connection to Postgres for a command, or an SQLite file; it waits for each answer. */
 #ifndef WSONCE_SESSION_H
 #define WSONCE_SESSION_H
 
@@ -21,10 +21,19 @@ struct session *session_open_or_create(const struct config *config);
 struct session *session_open_to_read(const struct config *config);
 void session_close(struct session *s);
 
+/* Is it a file? Such a session takes what session_ask_either and session_copy_begin are given for it, and BEGIN, COMMIT
+ * and ROLLBACK; all else it refuses with a line. */
+bool session_is_file(const struct session *s);
+
 /* Runs one statement; the n values are texts, NULL for an SQL NULL. Returns its rows, which the caller
  * gives to session_drop; or NULL. The role's statement_timeout does not end it, unless a transaction was begun. */
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values);
-/* The same, but says nothing: where it returns NULL, why gets the reason. */
+/* The same, of a file: sqlite, which may be several statements in one transaction, with ?1 for $1. Its rows are those
+ * of the last one that has any. */
+struct pg_result *session_ask_either(struct session *s, const char *sql, const char *sqlite, int n,
+				     const char *const *values);
+/* The same as session_ask, but says nothing, and takes SQL of a file, if it is one: where it returns NULL, why gets the
+ * reason. */
 struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
 			      size_t size);
 /* Runs a statement that must not be in a transaction, such as CREATE INDEX CONCURRENTLY, within the limits of the
@@ -44,8 +53,9 @@ char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t
 /* Is a pooler between this connection and its server? */
 bool session_is_pooled(struct session *s);
 
-/* Starts a COPY ... FROM STDIN; takes bytes of its text form; ends it. Each returns 0 or -1. */
-int session_copy_begin(struct session *s, const char *sql);
+/* Starts a COPY ... FROM STDIN, or of a file, an INSERT of one line's fields; takes bytes of its text form; ends it.
+ * Each returns 0 or -1. */
+int session_copy_begin(struct session *s, const char *sql, const char *sqlite);
 int session_copy_put(struct session *s, const char *bytes, size_t len);
 int session_copy_end(struct session *s);
 

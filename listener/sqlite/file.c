@@ -38,6 +38,11 @@ struct sqlite_file {
 	char why[SQLITE_FILE_WHY];
 };
 
+struct function {
+	sqlite_function *call;
+	bool is_bytes;
+};
+
 /* --- errors --- */
 
 static enum sqlite_result fail(struct sqlite_file *f, enum sqlite_result result, const char *what)
@@ -178,24 +183,71 @@ static bool give_row(sqlite3_stmt *statement, sqlite_row_fn *row, void *arg)
 	return row(arg, cells, n < CELLS_MAX ? n : CELLS_MAX);
 }
 
+static enum sqlite_result run_prepared(struct sqlite_file *f, sqlite3_stmt *statement,
+				       const struct sqlite_value *values, int n, sqlite_row_fn *row, void *arg)
+{
+	int code = SQLITE_OK;
+
+	for (int i = 0; i < n && i < sqlite3_bind_parameter_count(statement) && !code; i++)
+		code = bind(statement, i + 1, &values[i]);
+	while (!code && (code = sqlite3_step(statement)) == SQLITE_ROW)
+		code = give_row(statement, row, arg) ? SQLITE_OK : SQLITE_DONE;
+	return code == SQLITE_DONE ? SQLITE_FILE_FINE : explain(f, sqlite3_extended_errcode(f->db));
+}
+
 enum sqlite_result sqlite_file_run(struct sqlite_file *f, const char *sql, const struct sqlite_value *values, int n,
 				   sqlite_row_fn *row, void *arg)
 {
 	sqlite3_stmt *statement = NULL;
 	enum sqlite_result result = prepare(f, sql, &statement);
-	int code = SQLITE_OK;
 
 	if (result != SQLITE_FILE_FINE)
 		return result;
-	for (int i = 0; i < n && !code; i++)
-		code = bind(statement, i + 1, &values[i]);
-	while (!code && (code = sqlite3_step(statement)) == SQLITE_ROW)
-		code = give_row(statement, row, arg) ? SQLITE_OK : SQLITE_DONE;
-	if (code != SQLITE_DONE)
-		result = explain(f, sqlite3_extended_errcode(f->db));
+	result = run_prepared(f, statement, values, n, row, arg);
 	sqlite3_reset(statement);
 	sqlite3_clear_bindings(statement);
 	return result;
+}
+
+enum sqlite_result sqlite_file_run_all(struct sqlite_file *f, const char *sql, const struct sqlite_value *values, int n,
+				       sqlite_row_fn *row, void *arg)
+{
+	enum sqlite_result result = SQLITE_FILE_FINE;
+
+	while (*sql && result == SQLITE_FILE_FINE) {
+		sqlite3_stmt *statement = NULL;
+
+		if (sqlite3_prepare_v2(f->db, sql, -1, &statement, &sql))
+			return explain(f, sqlite3_extended_errcode(f->db));
+		if (statement)
+			result = run_prepared(f, statement, values, n, row, arg);
+		sqlite3_finalize(statement);
+	}
+	return result;
+}
+
+static void call_function(sqlite3_context *context, int n, sqlite3_value **values)
+{
+	const struct function *function = sqlite3_user_data(context);
+	const char *in = sqlite3_value_blob(values[0]);
+	size_t len = (size_t)sqlite3_value_bytes(values[0]);
+	char *out = memory_alloc(len * 3 + 32);
+	size_t out_len = function->call(in ? in : "", len, out);
+
+	(void)n;
+	if (function->is_bytes)
+		sqlite3_result_blob64(context, out, out_len, free);
+	else
+		sqlite3_result_text64(context, out, out_len, free, SQLITE_UTF8);
+}
+
+void sqlite_file_add_function(struct sqlite_file *f, const char *name, sqlite_function *function, bool is_bytes)
+{
+	struct function *kept = memory_alloc(sizeof(*kept));
+
+	*kept = (struct function){function, is_bytes};
+	sqlite3_create_function_v2(f->db, name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, kept, call_function, NULL, NULL,
+				   free);
 }
 
 int64_t sqlite_file_changed(const struct sqlite_file *f)

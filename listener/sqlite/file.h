@@ -58,6 +58,15 @@ enum sqlite_result sqlite_file_run(struct sqlite_file *f, const char *sql, const
 				   sqlite_row_fn *row, void *arg);
 int64_t sqlite_file_changed(const struct sqlite_file *f);
 
+/* Runs all statements of sql, which are not kept prepared, with the same parameters. row gets the rows of each. */
+enum sqlite_result sqlite_file_run_all(struct sqlite_file *f, const char *sql, const struct sqlite_value *values, int n,
+				       sqlite_row_fn *row, void *arg);
+
+/* A function of one argument in SQL: of a text, or of bytes. out has room for three times as many and 32 more; it
+ * returns how many it has put there. */
+typedef size_t sqlite_function(const char *in, size_t len, char *out);
+void sqlite_file_add_function(struct sqlite_file *f, const char *name, sqlite_function *function, bool is_bytes);
+
 /* Why the last call was not fine; lives until the next. */
 const char *sqlite_file_why(const struct sqlite_file *f);
 

@@ -64,7 +64,8 @@ CREATE TABLE wsonce_listeners (
 	max_age_s      INTEGER,
 	dedup_window_s INTEGER NOT NULL,
 	started_at     TEXT NOT NULL,
-	seen_at        TEXT NOT NULL
+	seen_at        TEXT NOT NULL,
+	report         TEXT
 ) STRICT;
 
 -- At most one row: rows of events of this age were deleted, so listeners need a --max-age below it.

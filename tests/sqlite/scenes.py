@@ -6,6 +6,7 @@ import signal
 import sqlite3
 
 from listener import Listener, Producer, ask, stored_ids
+from rig.process import clean_environment
 from rig.waiting import SLOW, comes_true
 
 END_S = 10 * SLOW
@@ -233,5 +234,58 @@ async def triggers(rig):
     return None if "not this" in letters["t-3"] and "nor this" in letters["t-5"] else f"{letters}"
 
 
-SCENES = [files_of_others, settings_that_need_postgres, a_file_that_cannot_be_written, a_full_disk,
+async def commands(rig):
+    """Each command, with what it prints and its exit status, in the order of a day."""
+    d = rig.directory
+    file = f"{d}/commands.db"
+    with open(f"{d}/events", "w", encoding="utf-8") as out:
+        for n in range(500):
+            out.write(f'{{"event_id": "e{n}", "event_type": "t", "payload": {{"n": {n}}}}}\n')
+        out.write('{"event_id": "t\\tab\\\\", "event_type": "t", "payload": "ü"}\nno JSON 12\n{"payload": 1}\n')
+    with open(f"{d}/ids", "w", encoding="ascii") as out:
+        out.write("e1\ne2\ne-new\n")
+    with open(f"{d}/more", "w", encoding="ascii") as out:
+        out.write('{"event_id": "e-new", "event_type": "t", "payload": 1}\n')
+    with open(f"{d}/edited", "w", encoding="ascii") as out:
+        out.write('{"event_id": "edited", "event_type": "t", "payload": 1}')
+
+    async def run(status, words, *command, to=file):
+        child = await asyncio.create_subprocess_exec(
+            f"{rig.programs}/wsonce", *command, "--store", f"sqlite://{to}", stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT, env=clean_environment())
+        said = " ".join((await child.communicate())[0].decode().split())
+        return None if child.returncode == status and words in said else f"{command}: {child.returncode}, {said}"
+    return (
+        await run(1, "cannot be opened", "audit", "--expected", f"{d}/ids")
+        or await run(1, "persisted 501, duplicates 0, rejected 2", "replay", f"{d}/events")
+        or await run(1, "persisted 0, duplicates 501, rejected 2", "replay", f"{d}/events")
+        or await run(1, "stored 2 dead letters 0 in flight not known missing 1 e-new", "audit", "--expected", f"{d}/ids")
+        or await run(0, "resubmitted 1: persisted 1", "audit", "--resubmit", "--expected", f"{d}/more")
+        or await run(0, "stored 501 dead letters 2", "audit", "--expected", f"{d}/events")
+        or await run(0, "dead letters: 2, reasons: 2", "dead-letters", "list")
+        or await run(0, "seen 2", "dead-letters", "show", "1")
+        or await run(0, '"is_whole":true', "dead-letters", "show", "1", "--json")
+        or await run(0, "discarded 1", "dead-letters", "discard", "1", "--note", "x")
+        or await run(1, "no such open dead letter", "dead-letters", "discard", "1")
+        or await run(0, "discard: discarded", "dead-letters", "show", "1")
+        or await run(0, "discarded 1 ", "audit", "--expected", f"{d}/events")
+        or await run(0, "reopened 1", "dead-letters", "reopen", "1")
+        or await run(0, "persisted 1", "dead-letters", "retry", "--id", "2", "--raw-file", f"{d}/edited")
+        or await run(1, "rejected again 1", "dead-letters", "retry", "--all")
+        or await run(0, "resolved 1 stored by an edited message", "audit", "--expected", f"{d}/events")
+        or await run(0, "1, reasons: 1", "dead-letters", "list", "--reason", "JSON", "--since", "1h")
+        or await run(0, "letters: 0", "dead-letters", "list", "--until", "1h")
+        or await run(0, "payloads removed before", "purge", "--older-than", "1s", "--dry-run")
+        or await run(2, "--delete-rows is refused", "purge", "--older-than", "2d", "--delete-rows")
+        or await run(0, "dead letters deleted", "purge", "--dead-letters-keep", "0", "--open-too")
+        or await run(0, "dead letters: 0", "dead-letters", "list", "--state", "all")
+        or await run(2, "do not go with --store sqlite://", "purge", "--outbox-older-than", "1d")
+        or await run(1, "needs Postgres", "stats", "duplicates")
+        or await run(1, "needs Postgres", "explain", "e1")
+        or await run(0, "", "migrate")
+        or await run(1, "is not an SQLite file", "replay", f"{d}/events", to=f"{d}/events")
+        or (None if len(stored_ids(file)) == 503 else f"{len(stored_ids(file))} rows"))
+
+
+SCENES = [commands, files_of_others, settings_that_need_postgres, a_file_that_cannot_be_written, a_full_disk,
           a_disk_that_fails_to_sync, a_file_that_is_moved_away, a_file_that_is_locked, a_fleet_on_one_file, triggers]

@@ -1,0 +1,321 @@
+/* session_file.c owns a command's questions to an SQLite file. The answers are made into rows of libpq, which exist
+ * without a server, so that commands read both alike: bytes are \x and hexadecimal digits, as of a bytea. */
+#include "commands/session_file.h"
+
+#include <libpq-fe.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/sha256.h"
+#include "commands/dispatch.h"
+#include "sqlite/file.h"
+
+#define BUSY_TRIES  60 /* each of half a second */
+#define USER_BYTES  32
+#define COLUMNS_MAX 16
+#define FIELDS_MAX  4
+
+struct session_file {
+	struct sqlite_file *file;
+	const char *copy_sql; /* of the lines that come */
+	char *line;           /* the one that is not whole yet; heap */
+	size_t line_len;
+};
+
+static int fail(const char *why)
+{
+	return dispatch_fail("sqlite: %s", why);
+}
+
+/* --- functions in SQL --- */
+
+static bool is_end_of_reason(const char *at, const char *end)
+{
+	while (at < end && ((*at >= '0' && *at <= '9') || (*at >= 'A' && *at <= 'Z')))
+		at++;
+	return at + 1 == end && *at == ')';
+}
+
+/* What LETTERS_FOLD does: quoted words and numbers become an ellipsis, but for the code at the end. */
+static size_t fold(const char *in, size_t len, char *out)
+{
+	const char *at = in, *end = in + len;
+	char *put = out;
+
+	while (at < end) {
+		const char *after;
+
+		if (*at == '"' && (after = memchr(at + 1, '"', (size_t)(end - at - 1))))
+			after++;
+		else
+			for (after = at; after < end && *after >= '0' && *after <= '9'; after++)
+				;
+		if (after == at || (*at != '"' && is_end_of_reason(after, end))) {
+			size_t n = after == at ? 1 : (size_t)(after - at);
+
+			memcpy(put, at, n);
+			put += n;
+			at += n;
+		} else {
+			put = stpcpy(put, "…");
+			at = after;
+		}
+	}
+	return (size_t)(put - out);
+}
+
+static size_t digest(const char *in, size_t len, char *out)
+{
+	sha256(in, len, (uint8_t *)out);
+	return SHA256_BYTES;
+}
+
+/* The bytes of a text as set_bytes() writes it. */
+static size_t undo_hex(const char *in, size_t len, char *out)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t n = 0;
+
+	for (size_t i = 2; i + 1 < len; i += 2) {
+		const char *high = memchr(digits, in[i], 16), *low = memchr(digits, in[i + 1], 16);
+
+		if (!high || !low)
+			break;
+		out[n++] = (char)((high - digits) << 4 | (low - digits));
+	}
+	return n;
+}
+
+/* Who asks. */
+static size_t name_user(const char *in, size_t len, char *out)
+{
+	const struct passwd *user = getpwuid(geteuid());
+
+	(void)in, (void)len;
+	return user ? (size_t)snprintf(out, USER_BYTES, "%s", user->pw_name) % USER_BYTES
+		    : (size_t)snprintf(out, USER_BYTES, "%u", geteuid());
+}
+
+/* --- life --- */
+
+struct session_file *session_file_open(const char *path, bool may_create)
+{
+	enum sqlite_result result = SQLITE_FILE_BUSY;
+	struct sqlite_file *file = NULL;
+	char why[SQLITE_FILE_WHY];
+	struct session_file *f;
+
+	for (int i = 0; i < BUSY_TRIES && result == SQLITE_FILE_BUSY; i++)
+		file = sqlite_file_open(path, may_create, NULL, &result, why);
+	if (!file) {
+		fail(why);
+		return NULL;
+	}
+	f = memory_calloc(1, sizeof(*f));
+	f->file = file;
+	sqlite_file_add_function(file, "wsonce_fold", fold, false);
+	sqlite_file_add_function(file, "wsonce_user", name_user, false);
+	sqlite_file_add_function(file, "wsonce_sha256", digest, true);
+	sqlite_file_add_function(file, "wsonce_bytes", undo_hex, true);
+	return f;
+}
+
+void session_file_close(struct session_file *f)
+{
+	if (!f)
+		return;
+	sqlite_file_close(f->file);
+	free(f->line);
+	free(f);
+}
+
+/* --- questions --- */
+
+struct answer {
+	PGresult *rows;
+	int columns;
+};
+
+static PGresult *make_rows(int columns)
+{
+	PGresAttDesc names[COLUMNS_MAX];
+	PGresult *rows = memory_given(PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK), "libpq");
+
+	memset(names, 0, sizeof(names));
+	for (int i = 0; i < columns; i++)
+		names[i].name = (char *)"";
+	if (columns)
+		PQsetResultAttrs(rows, columns, names);
+	return rows;
+}
+
+static void set_bytes(PGresult *rows, int row, int column, const struct sqlite_value *v)
+{
+	char *text = memory_alloc(v->len * 2 + 3), *put = stpcpy(text, "\\x");
+
+	for (size_t i = 0; i < v->len; i++)
+		put += sprintf(put, "%02x", (unsigned char)v->at[i]);
+	PQsetvalue(rows, row, column, text, (int)(put - text));
+	free(text);
+}
+
+static bool take_row(void *arg, const struct sqlite_value *cells, int n)
+{
+	struct answer *a = arg;
+	int row = PQntuples(a->rows);
+
+	if (!a->columns) {
+		PQclear(a->rows);
+		a->rows = make_rows(n);
+		a->columns = n;
+		row = 0;
+	}
+	for (int i = 0; i < n; i++)
+		if (cells[i].type == SQLITE_FILE_NULL)
+			PQsetvalue(a->rows, row, i, NULL, -1);
+		else if (cells[i].type == SQLITE_FILE_BYTES)
+			set_bytes(a->rows, row, i, &cells[i]);
+		else
+			PQsetvalue(a->rows, row, i, (char *)cells[i].at, (int)cells[i].len);
+	return true;
+}
+
+/* In a transaction of its own, unless one is open. */
+static enum sqlite_result try_once(struct session_file *f, const char *sql, const struct sqlite_value *values, int n,
+				   struct answer *a)
+{
+	bool is_ours = sqlite_file_is_undone(f->file);
+	enum sqlite_result result = is_ours ? sqlite_file_begin(f->file) : SQLITE_FILE_FINE;
+
+	if (result == SQLITE_FILE_FINE)
+		result = sqlite_file_run_all(f->file, sql, values, n, take_row, a);
+	if (result == SQLITE_FILE_FINE && is_ours)
+		result = sqlite_file_commit(f->file);
+	if (result != SQLITE_FILE_FINE && is_ours)
+		sqlite_file_roll_back(f->file);
+	return result;
+}
+
+/* The three words of a transaction are for more than one question. */
+static enum sqlite_result bracket(struct session_file *f, const char *sql)
+{
+	if (strcmp(sql, "BEGIN") == 0)
+		return sqlite_file_begin(f->file);
+	if (strcmp(sql, "COMMIT") == 0)
+		return sqlite_file_commit(f->file);
+	sqlite_file_roll_back(f->file);
+	return SQLITE_FILE_FINE;
+}
+
+static bool is_bracket(const char *sql)
+{
+	return strcmp(sql, "BEGIN") == 0 || strcmp(sql, "COMMIT") == 0 || strcmp(sql, "ROLLBACK") == 0;
+}
+
+struct pg_result *session_file_try(struct session_file *f, const char *sql, int n, const char *const *values)
+{
+	struct sqlite_value bound[COLUMNS_MAX];
+	enum sqlite_result result = SQLITE_FILE_BUSY;
+	struct answer a = {make_rows(0), 0};
+
+	for (int i = 0; i < n && i < COLUMNS_MAX; i++)
+		bound[i] = sqlite_string(values[i]);
+	for (int i = 0; i < BUSY_TRIES && result == SQLITE_FILE_BUSY; i++)
+		result = is_bracket(sql) ? bracket(f, sql) : try_once(f, sql, bound, n, &a);
+	if (result == SQLITE_FILE_FINE)
+		return (struct pg_result *)a.rows;
+	PQclear(a.rows);
+	return NULL;
+}
+
+const char *session_file_why(const struct session_file *f)
+{
+	return sqlite_file_why(f->file);
+}
+
+struct pg_result *session_file_ask(struct session_file *f, const char *sql, int n, const char *const *values)
+{
+	struct pg_result *rows = session_file_try(f, sql, n, values);
+
+	if (!rows)
+		fail(session_file_why(f));
+	return rows;
+}
+
+/* --- lines --- */
+
+int session_file_copy_begin(struct session_file *f, const char *sql)
+{
+	struct pg_result *begun = session_file_ask(f, "BEGIN", 0, NULL);
+
+	f->copy_sql = sql;
+	PQclear((PGresult *)begun);
+	return begun ? 0 : -1;
+}
+
+/* Ends the field at the next tab, and undoes what was escaped in it. */
+static struct sqlite_value take_field(char **at)
+{
+	char *from = *at, *put = from;
+
+	for (; **at && **at != '\t'; ++*at) {
+		if (**at != '\\') {
+			*put++ = **at;
+			continue;
+		}
+		++*at;
+		if (**at == 'N' && put == from) {
+			*at += 1 + ((*at)[1] == '\t');
+			return sqlite_string(NULL);
+		}
+		*put++ = (char)(**at == 'n' ? '\n' : **at == 'r' ? '\r' : **at == 't' ? '\t' : **at);
+	}
+	*at += **at == '\t';
+	return sqlite_text(from, (size_t)(put - from));
+}
+
+static int put_line(struct session_file *f, char *line)
+{
+	struct sqlite_value fields[FIELDS_MAX];
+	int n = 0;
+
+	while (n < FIELDS_MAX && *line)
+		fields[n++] = take_field(&line);
+	if (sqlite_file_run(f->file, f->copy_sql, fields, n, NULL, NULL) == SQLITE_FILE_FINE)
+		return 0;
+	fail(sqlite_file_why(f->file));
+	return -1;
+}
+
+int session_file_copy_put(struct session_file *f, const char *bytes, size_t len)
+{
+	for (const char *end; (end = memchr(bytes, '\n', len)); len -= (size_t)(end + 1 - bytes), bytes = end + 1) {
+		size_t n = (size_t)(end - bytes);
+		int failed;
+
+		f->line = memory_realloc(f->line, f->line_len + n + 1);
+		memcpy(f->line + f->line_len, bytes, n);
+		f->line[f->line_len + n] = '\0';
+		f->line_len = 0;
+		failed = put_line(f, f->line);
+		if (failed)
+			return failed;
+	}
+	if (!len)
+		return 0;
+	f->line = memory_realloc(f->line, f->line_len + len);
+	memcpy(f->line + f->line_len, bytes, len);
+	f->line_len += len;
+	return 0;
+}
+
+int session_file_copy_end(struct session_file *f)
+{
+	struct pg_result *ended = session_file_ask(f, "COMMIT", 0, NULL);
+
+	PQclear((PGresult *)ended);
+	return ended ? 0 : -1;
+}
