@@ -83,9 +83,12 @@ demo: deps ## the main job in half a minute, on private servers
 	+@$(MAKE) --no-print-directory programs
 	@demo/demo
 
-run: deps ## make run SOURCE=ws://... or FEED=kraken [LISTENERS=3]: a fleet on a feed until Ctrl-C
+file-deps: # as deps, without servers
+	@demo/deps file $(LIBS)
+
+run: $(if $(filter sqlite,$(STORE)),file-deps,deps) ## make run SOURCE=ws://... or FEED=kraken [LISTENERS=3]: a fleet on a feed until Ctrl-C; STORE=sqlite: without any server
 	+@$(MAKE) --no-print-directory programs
-	@demo/run "$(SOURCE)" "$(LISTENERS)" "$(FEED)"
+	@demo/run "$(SOURCE)" "$(LISTENERS)" "$(FEED)" "$(STORE)"
 
 check: check-deps ## what a change must pass, in minutes; PARTS="unit lint" runs some (tests/run --list)
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
@@ -114,6 +117,9 @@ mutants: check-deps ## what small mistakes the unit tests and the simulator noti
 
 audit-figure: check-deps programs ## time and memory of an audit: make audit-figure [ROWS=10000000] [LETTERS=3000000]
 	@WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/audit $(ROWS) $(LETTERS)
+
+sqlite-figure: programs ## events/s of a listener on an SQLite file, beside SQLite alone: make sqlite-figure [COUNT=300000]
+	@loadtest/sqlite $(COUNT)
 
 letters-figure: check-deps programs ## time and memory of bulk changes of dead letters and deliveries: make letters-figure [LETTERS=3000000]
 	@WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/letters $(LETTERS)
@@ -217,7 +223,7 @@ $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate base/log base/memory)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 
 # The simulator knows of no files.
-SIMULATED := $(filter-out %/store_sqlite.o,$(SIMULATED))
+SIMULATED := $(filter-out %/store_sqlite.o,$(SIMULATED)) $B/simulated/listener/sqlite/lock.o
 $B/simulate: $(SIMULATION) $(SIMULATED)
 	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson yajl libssl libcrypto libsodium) -lunistring -lm
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
@@ -274,6 +280,6 @@ $B/text/%.sql.h: sql/sqlite/%.sql
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: powercuts
+.PHONY: powercuts file-deps sqlite-figure
 .PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench lint install dist deb fmt readme clean help

@@ -2,7 +2,8 @@
 # script, and questions to them. For bash scripts to source, after servers.sh.
 
 fleet_bin=${WSONCE_BIN_DIR:-build}
-listener_pids=() listener_ports=() postgres_pid= redis_pid=
+fleet_store=() # how listeners are told of the servers, or of the file
+listener_pids=() listener_ports=() postgres_pid='' redis_pid=''
 
 # The servers in $1, which must exist; the cluster in it is made if there is none yet.
 fleet_start_servers()
@@ -17,6 +18,14 @@ fleet_start_servers()
 	servers_start_redis "$fleet_dir" closed
 	fleet_postgres="host=$fleet_dir/postgres port=5432 user=postgres dbname=postgres"
 	fleet_redis="unix://$fleet_dir/redis.sock"
+	fleet_store=(--redis "$fleet_redis" --postgres "$fleet_postgres")
+}
+
+# No servers: an SQLite file in $1, a folder that is closed to others.
+fleet_start_file()
+{
+	fleet_dir=$1
+	fleet_store=(--store "sqlite://$fleet_dir/events.db")
 }
 
 fleet_sql()
@@ -40,7 +49,7 @@ fleet_start_listener()
 	shift
 	rm -f "$log" # an earlier listener's would be taken for this one's
 	env -u WSONCE_RUN_DIR -u WSONCE_BIN_DIR setpriv --pdeathsig KILL "$fleet_bin/wsonce" listen --instance-id "listener-$n" --admin 127.0.0.1:0 \
-		--redis "$fleet_redis" --postgres "$fleet_postgres" "$@" 2>"$log" &
+		"${fleet_store[@]}" "$@" 2>"$log" &
 	listener_pids[n]=$!
 	servers_wait "${listener_pids[n]}" grep -q 'event="admin is open"' "$log" ||
 		servers_fail "listener $n did not start: $(tail -n 1 "$log")"
@@ -65,6 +74,6 @@ fleet_end()
 	for pid in "${listener_pids[@]}"; do
 		servers_await "$pid" # a second signal would cut the drain short
 	done
-	servers_end "$redis_pid" TERM
-	servers_end "$postgres_pid" INT
+	[ -z "$redis_pid" ] || servers_end "$redis_pid" TERM
+	[ -z "$postgres_pid" ] || servers_end "$postgres_pid" INT
 }

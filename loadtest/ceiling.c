@@ -1,9 +1,10 @@
-/* ceiling.c is wsonce-ceiling: what Postgres alone or Redis alone takes on this machine, with the
+/* ceiling.c is wsonce-ceiling: what Postgres, Redis or SQLite alone takes on this machine, with the
  * same statement, the same rows and the same claim command as the listener, and nothing else. A
  * listener's figures mean something only beside these, from the same run. */
 #include <arpa/inet.h>
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include "postgres/schema.h"
 #include "redis/resp.h"
 #include "insert.sql.h"
+#include "sqlite_insert.sql.h"
+#include "sqlite_schema.sql.h"
 #include "message.h"
 #include "options.h"
 #include "summary.h"
@@ -26,6 +29,7 @@ struct settings {
 	const char *copy;   /* conninfo; in text form */
 	const char *binary; /* conninfo; COPY in binary form */
 	const char *claim;  /* path of a unix socket */
+	const char *sqlite; /* path of a file that is not there */
 	bool json;
 };
 
@@ -219,6 +223,63 @@ static double measure_copy(const struct settings *s, const char *conninfo, const
 	return (double)s->count / seconds;
 }
 
+/* The listener's settings: see set_up() in sqlite/file.c. */
+static sqlite3 *open_sqlite(const char *path)
+{
+	static const char pragmas[] =
+		"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536;"
+		"PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 4000;"
+		"PRAGMA journal_size_limit = 67108864";
+	sqlite3 *db;
+
+	if (sqlite3_open(path, &db) || sqlite3_exec(db, pragmas, NULL, NULL, NULL) ||
+	    sqlite3_exec(db, SQL_SQLITE_SCHEMA, NULL, NULL, NULL))
+		give_up("sqlite", sqlite3_errmsg(db));
+	return db;
+}
+
+static void store_row(sqlite3 *db, sqlite3_stmt *insert, const struct row *r)
+{
+	static const char now[] = "2026-03-01T12:00:00.123456Z";
+
+	sqlite3_bind_text(insert, 1, r->id, (int)r->id_len, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 2, MESSAGE_TYPE, -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 3, r->payload, (int)r->payload_len, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 4, now, -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 5, "default", -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 6, "ceiling", -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 7, now, -1, SQLITE_STATIC);
+	if (sqlite3_step(insert) != SQLITE_DONE || sqlite3_reset(insert))
+		give_up("sqlite", sqlite3_errmsg(db));
+}
+
+/* A transaction for each batch. */
+static double measure_sqlite(const struct settings *s, const struct message_form *form, char *message)
+{
+	sqlite3 *db = open_sqlite(s->sqlite);
+	sqlite3_stmt *insert;
+	double begin = now_s();
+
+	if (sqlite3_prepare_v2(db, SQL_SQLITE_INSERT, -1, &insert, NULL))
+		give_up("sqlite", sqlite3_errmsg(db));
+	for (uint64_t n = 1; n <= s->count;) {
+		uint64_t rows = s->count - n + 1 < s->batch ? s->count - n + 1 : s->batch;
+
+		sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+		for (uint64_t end = n + rows; n < end; n++) {
+			struct row r = find_row(message, message_event(form, n, message));
+
+			store_row(db, insert, &r);
+		}
+		if (sqlite3_exec(db, "COMMIT", NULL, NULL, NULL))
+			give_up("sqlite", sqlite3_errmsg(db));
+	}
+	double seconds = now_s() - begin;
+	sqlite3_finalize(insert);
+	sqlite3_close(db);
+	return (double)s->count / seconds;
+}
+
 static void write_claim(struct resp *c, const struct message_form *form, uint64_t n)
 {
 	char id[MESSAGE_PREFIX_MOST + 40];
@@ -275,6 +336,7 @@ int main(int argc, char **argv)
 		{"copy", OPTION_TEXT, &s.copy, 0, 0, "CONNINFO", "COPY into table events; empties it"},
 		{"copy-binary", OPTION_TEXT, &s.binary, 0, 0, "CONNINFO", "the same in COPY's binary form"},
 		{"claim", OPTION_TEXT, &s.claim, 0, 0, "SOCKET", "the listener's claim command"},
+		{"sqlite", OPTION_TEXT, &s.sqlite, 0, 0, "FILE", "the listener's INSERT into a new SQLite file"},
 		{"json", OPTION_FLAG, &s.json, 0, 0, NULL, "print the result as JSON"},
 		{NULL, OPTION_FLAG, NULL, 0, 0, NULL, NULL},
 	};
@@ -298,6 +360,8 @@ int main(int argc, char **argv)
 	if (s.binary)
 		summary_number(summary, "copy_binary_rows_per_s",
 			       measure_copy(&s, s.binary, &binary_form, &form, message));
+	if (s.sqlite)
+		summary_number(summary, "sqlite_rows_per_s", measure_sqlite(&s, &form, message));
 	if (s.claim)
 		summary_number(summary, "claims_per_s", measure_claim(&s, &form));
 	summary_print(summary, s.json);

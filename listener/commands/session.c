@@ -373,7 +373,7 @@ char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t
 /* The backend that a pooler names is one of its own making. */
 bool session_is_pooled(struct session *s)
 {
-	struct pg_result *rows = session_ask(s, "SELECT pg_catalog.pg_backend_pid()", 0, NULL);
+	struct pg_result *rows = s->file ? NULL : session_ask(s, "SELECT pg_catalog.pg_backend_pid()", 0, NULL);
 	bool is_pooled = rows && session_number(rows, 0, 0) != PQbackendPID(s->conn);
 
 	session_drop(rows);

@@ -4,7 +4,9 @@
  * In Redis it is a key with a time to live. Without Redis it is an advisory lock: Postgres lets go of it when the
  * connection ends, or when the transaction has been idle for as long as that key lives, since its owner is frozen or
  * cut off. It is the lock of a transaction that stays open, which a pooler keeps on one connection; a session's lock
- * would be anybody's. In both the time counts from before the question was sent, so it ends here sooner than there. */
+ * would be anybody's. Beside an SQLite file, all of whose processes are on one host, it is a lock of the kernel, which
+ * ends with the process; one that is frozen keeps it. In the first two the time counts from before the question was
+ * sent, so it ends here sooner than there. */
 #include "road/lease.h"
 
 #include <stdio.h>
@@ -21,6 +23,7 @@
 #include "redis/reply.h"
 #include "redis/resp.h"
 #include "release.lua.h"
+#include "sqlite/lock.h"
 
 #define TTL_MS    1200 /* in the server, after the last question */
 #define MARGIN_MS 300  /* of it, in which the owner ends the connection: more than ASK_MS, after which that is seen */
@@ -40,7 +43,8 @@ struct lease {
 	enum lease_state state;
 	uv_timer_t timer;
 	struct redis *redis;       /* NULL: --redis none */
-	struct postgres *postgres; /* NULL: there is Redis */
+	struct postgres *postgres; /* NULL: there is Redis, or a file; */
+	struct sqlite_lock *lock;  /* NULL: there is no file */
 	enum lease_step step;
 	struct resp command;
 	char *key;
@@ -196,6 +200,18 @@ static void ask_postgres(struct lease *l)
 	l->is_asking = postgres_query(l->postgres, texts[l->step], NULL, 0) == 0;
 }
 
+/* --- beside a file --- */
+
+static void ask_kernel(struct lease *l)
+{
+	if (sqlite_lock_take(l->lock)) {
+		l->until_ms = INT64_MAX;
+		take(l);
+	} else {
+		lose(l, "the file of its lock was deleted");
+	}
+}
+
 /* --- life --- */
 
 static void on_timer(uv_timer_t *timer)
@@ -204,7 +220,9 @@ static void on_timer(uv_timer_t *timer)
 
 	if (l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
 		lose(l, "it could not be renewed in time");
-	if (l->redis)
+	if (l->lock)
+		ask_kernel(l);
+	else if (l->redis)
 		ask_redis(l);
 	else
 		ask_postgres(l);
@@ -267,6 +285,8 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 	l->name = name;
 	if (strcmp(config->redis, "none") != 0)
 		open_redis(l, config);
+	else if (config_store_path(config))
+		l->lock = sqlite_lock_new(config_store_path(config), number_of(config->claim_prefix, name));
 	else
 		open_postgres(l, config);
 	uv_timer_init(loop, &l->timer);
@@ -302,9 +322,11 @@ static void close_parts(struct lease *l)
 {
 	if (l->open)
 		return;
-	l->open = 2;
+	l->open = l->lock ? 1 : 2;
 	uv_close((uv_handle_t *)&l->timer, on_timer_closed);
-	if (l->redis)
+	if (l->lock)
+		sqlite_lock_free(l->lock);
+	else if (l->redis)
 		redis_close(l->redis, on_part_closed, l);
 	else
 		postgres_close(l->postgres, on_part_closed, l);

@@ -1,0 +1,59 @@
+/* lock.c owns a byte of a file that others leave alone. The lock is of the open file (F_OFD_SETLK), not of the process,
+ * which would lose it with any other descriptor of the file that is closed. */
+#include "sqlite/lock.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+struct sqlite_lock {
+	char *path;
+	off_t byte;
+	int fd; /* -1: not open */
+};
+
+struct sqlite_lock *sqlite_lock_new(const char *path, uint64_t number)
+{
+	struct sqlite_lock *l = memory_calloc(1, sizeof(*l));
+
+	l->path = memory_printf("%s-leases", path);
+	l->byte = (off_t)(number >> 2); /* an offset has a sign, and the byte behind it as well */
+	l->fd = -1;
+	return l;
+}
+
+static void let_go(struct sqlite_lock *l)
+{
+	if (l->fd >= 0)
+		close(l->fd);
+	l->fd = -1;
+}
+
+/* In a file that is deleted others would not see it. */
+static bool is_deleted(const struct sqlite_lock *l)
+{
+	struct stat st;
+
+	return fstat(l->fd, &st) || !st.st_nlink;
+}
+
+bool sqlite_lock_take(struct sqlite_lock *l)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = l->byte, .l_len = 1};
+
+	if (l->fd >= 0 && is_deleted(l))
+		let_go(l);
+	if (l->fd < 0)
+		l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	return l->fd >= 0 && fcntl(l->fd, F_OFD_SETLK, &lock) == 0 && !is_deleted(l);
+}
+
+void sqlite_lock_free(struct sqlite_lock *l)
+{
+	let_go(l);
+	free(l->path);
+	free(l);
+}
