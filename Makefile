@@ -153,9 +153,19 @@ bench: bench-deps ## measure wsonce, the servers alone and the peers in one run:
 
 SHARE = $(DESTDIR)$(PREFIX)/share/wsonce
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
-install: programs ## copy the programs to PREFIX/bin, profiles, SQL, recordings and systemd's units below PREFIX
+MANUAL = $(DESTDIR)$(PREFIX)/share/man
+BASH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions
+FISH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+install: programs ## copy the programs to PREFIX/bin; manual, profiles, SQL, recordings, systemd's units below PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/profiles $(SHARE)/sql $(SHARE)/recordings $(UNITS)
 	install -m 755 build/wsonce build/wsonce-source build/wsonce-producer build/wsonce-ceiling $(DESTDIR)$(PREFIX)/bin
+	install -d $(MANUAL)/man1 $(MANUAL)/man5 $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)
+	build/wsonce manual $(MANUAL)/man1
+	mv $(MANUAL)/man1/*.5 $(MANUAL)/man5
+	build/wsonce completion bash >$(BASH_COMPLETIONS)/wsonce
+	build/wsonce completion zsh >$(ZSH_COMPLETIONS)/_wsonce
+	build/wsonce completion fish >$(FISH_COMPLETIONS)/wsonce.fish
 	install -m 644 profiles/*.json $(SHARE)/profiles
 	install -m 644 sql/roles.sql $(SHARE)/sql
 	install -m 644 tests/feeds/*.ndjson $(SHARE)/recordings
