@@ -46,6 +46,7 @@ Test(check, what_is_away_or_wrong_is_status_1)
 	const char *const nothing[] = {"WSONCE_POSTGRES=host=127.0.0.1 port=1", "WSONCE_REDIS=redis://127.0.0.1:1/0",
 				       NULL};
 
+	db = database_empty_new();
 	expect(1, "wrong    postgres ", nothing, "check --source ws://127.0.0.1:1/");
 	expect(1, "wrong    redis ", nothing, "check --source ws://127.0.0.1:1/");
 	expect(1, "wrong    feed           ws://127.0.0.1:1/ cannot be reached: Connection refused", nothing,

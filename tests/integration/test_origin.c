@@ -135,9 +135,11 @@ Test(origin, older_listeners_store_beside_it)
 
 Test(origin, a_table_in_use_is_altered_later_and_nobody_waits_for_that)
 {
-	struct database *reader = database_open(database_conninfo(db)), *writer;
+	struct database *reader, *writer;
 	long file, worst = 0;
 
+	db = database_empty_new();
+	reader = database_open(database_conninfo(db));
 	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "%s", BACK_TO_9);
 	database_exec(db, "INSERT INTO events (event_id, event_type, payload) SELECT 'o-' || i, '', '{}' FROM "
