@@ -29,7 +29,7 @@
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
-#define LIMITS_SIZE 448
+#define LIMITS_SIZE 640
 
 /* The steps of POSTGRES_PREPARING. */
 enum step { STEP_INSPECT, STEP_ASK, STEP_LOCK, STEP_UPGRADE, STEP_IDENTIFY, STEP_EPOCH };
@@ -373,10 +373,12 @@ static void send_step(struct postgres *p, enum step step, const char *sql)
 	free(text);
 }
 
-/* No plan then reads a table of many rows as a whole, whatever the statistics say of it. */
+/* No plan then reads a table of many rows as a whole, whatever the statistics say of it. The one row that can be had in
+ * no other way seems so dear then that Postgres would compile the plan, for a second or more: hence jit. */
 static const char by_key_sql[] = ", pg_catalog.set_config('enable_hashjoin', 'off', true)"
 				 ", pg_catalog.set_config('enable_mergejoin', 'off', true)"
-				 ", pg_catalog.set_config('enable_seqscan', 'off', true)";
+				 ", pg_catalog.set_config('enable_seqscan', 'off', true)"
+				 ", pg_catalog.set_config('jit', 'off', true)";
 
 static int64_t least(int64_t role_ms, int64_t ours_ms)
 {
