@@ -16,6 +16,7 @@ enum postgres_state __real_postgres_state(const struct postgres *p);
 const struct postgres_identity *__real_postgres_identity(const struct postgres *p);
 const char *__real_postgres_error(const struct postgres *p);
 void __real_postgres_set_patience(struct postgres *p, int64_t lock_ms);
+void __real_postgres_find_by_key(struct postgres *p);
 int __real_postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
 const char *__real_postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len);
 const char *__real_postgres_text(const struct postgres_answer *answer, size_t row, size_t *len);
@@ -51,6 +52,14 @@ void __wrap_postgres_set_patience(struct postgres *p, int64_t lock_ms)
 		played_postgres.patience_ms = lock_ms;
 	else
 		__real_postgres_set_patience(p, lock_ms);
+}
+
+void __wrap_postgres_find_by_key(struct postgres *p)
+{
+	if (is_played)
+		played_postgres.by_key++;
+	else
+		__real_postgres_find_by_key(p);
 }
 
 int __wrap_postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n)

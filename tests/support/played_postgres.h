@@ -14,6 +14,7 @@ struct played_postgres {
 	char *values[POSTGRES_VALUES_MAX];
 	size_t lens[POSTGRES_VALUES_MAX];
 	int64_t patience_ms;
+	int by_key;               /* how many statements were to find rows by their keys */
 	bool is_lost;             /* statements cannot be sent */
 	const char *const *cells; /* of every row of the next answers; NULL: all are empty, */
 	const char *ids;          /* or their first columns, a letter for each row */

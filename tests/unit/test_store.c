@@ -794,6 +794,7 @@ Test(store, a_checkin_is_told_or_lost_and_not_repeated)
 {
 	cr_assert_eq(store_checkin(store, "x"), 0);
 	expect_asked("check in x");
+	cr_assert_eq(played_postgres.by_key, 1);
 	cr_assert_not(store_is_idle(store));
 	say_rows("k");
 	expect_became("told k, ");
