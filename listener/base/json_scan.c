@@ -25,7 +25,9 @@ static bool push(struct nesting *n, bool is_map)
 
 	if (n->depth == JSON_DEPTH_MAX)
 		return false;
-	if (is_map)
+	if (n->depth % 8 == 0)
+		n->kinds[n->depth / 8] = is_map;
+	else if (is_map)
 		n->kinds[n->depth / 8] |= bit;
 	else
 		n->kinds[n->depth / 8] &= (uint8_t)~bit;

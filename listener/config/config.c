@@ -586,13 +586,13 @@ static int refuse_file(struct reader *r, const json_error_t *where)
 static char *read_file_text(struct reader *r, size_t *len)
 {
 	FILE *in = fopen(r->config->file, "re");
-	size_t size = 0, n = 0;
-	char *text = NULL;
+	size_t size = 4096, n = 1;
+	char *text = memory_alloc(size);
 
 	*len = 0;
-	while (in && (text == NULL || n > 0) && *len < FILE_TEXT_MAX) {
+	while (in && n > 0 && *len < FILE_TEXT_MAX) {
 		if (*len == size)
-			text = memory_realloc(text, size = size ? 2 * size : 4096);
+			text = memory_realloc(text, size *= 2);
 		*len += n = fread(text + *len, 1, size - *len, in);
 	}
 	if (in && !ferror(in) && *len < FILE_TEXT_MAX) {

@@ -77,7 +77,7 @@ static const struct profile_origin *find_origin(const struct profile_reader *r)
 
 	if (found && r->depth && r->path[0].name)
 		found = json_object_get(found, r->path[0].name);
-	if (found && r->depth > 1 && strcmp(r->path[0].name, "vars") == 0)
+	if (found && r->depth > 1 && r->path[0].name && strcmp(r->path[0].name, "vars") == 0)
 		found = json_object_get(found, r->path[1].name);
 	return found ? &r->given : &r->own;
 }

@@ -16,17 +16,18 @@ struct posts;
 struct posts *posts_open(struct ws *ws, const struct config *config, struct tokens *tokens, char *error, size_t size);
 
 /* Requests are refused from now on; those that were taken are answered as they settle. */
-void posts_drain(struct posts *p);
+void posts_drain(struct posts *all);
 
 /* What has not settled is not committed, as far as is known: says so to those who wait. */
-void posts_give_up(struct posts *p);
+void posts_give_up(struct posts *all);
+
 /* Has everybody got an answer? */
-bool posts_are_answered(const struct posts *p);
+bool posts_are_answered(const struct posts *all);
 
 /* Ends all connections. The loop must be run until it has nothing more to do. */
-void posts_close(struct posts *p);
+void posts_close(struct posts *all);
 
 /* After the loop has ended. NULL is allowed. */
-void posts_free(struct posts *p);
+void posts_free(struct posts *all);
 
 #endif

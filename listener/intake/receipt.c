@@ -77,16 +77,15 @@ static bool is_settled(const struct receipt *f)
 	return !f->is_open && !f->unsettled;
 }
 
-static struct receipt *first_of(const struct receipts *r)
-{
-	return list_is_empty(&r->frames) ? NULL : list_entry(r->frames.next, struct receipt, link);
-}
-
 /* Of frames next to each other the last one speaks for all, but for errors, each of which is said. */
 static void say_prefix(struct receipts *r)
 {
-	for (struct receipt *f = first_of(r), *next; f && is_settled(f); f = next) {
-		next = f->link.next == &r->frames ? NULL : list_entry(f->link.next, struct receipt, link);
+	list_each(node, after, &r->frames) {
+		struct receipt *f = list_entry(node, struct receipt, link);
+		const struct receipt *next = after == &r->frames ? NULL : list_entry(after, struct receipt, link);
+
+		if (!is_settled(f))
+			return;
 		if (f->has_error || !next || !is_settled(next) || next->has_error)
 			say(r, f);
 		receipt_free(f);

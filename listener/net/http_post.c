@@ -141,6 +141,7 @@ enum MHD_Result http_post_request(struct http *h, struct MHD_Connection *c, cons
 	return MHD_YES;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the page takes text over */
 void http_answer(struct http_ticket *ticket, unsigned int status, const char *type, char *text, size_t len)
 {
 	ticket->status = status;

@@ -269,12 +269,14 @@ static void put_processes(FILE *out)
 	double pages[2] = {0, 0}, page = (double)sysconf(_SC_PAGESIZE);
 	FILE *in = fopen("/proc/self/statm", "r");
 	struct rlimit files = {0, 0};
+	char line[128], *resident;
 
-	if (in) {
-		if (fscanf(in, "%lf %lf", &pages[0], &pages[1]) != 2)
-			pages[0] = pages[1] = 0;
-		fclose(in);
+	if (in && fgets(line, sizeof(line), in)) {
+		pages[0] = strtod(line, &resident);
+		pages[1] = strtod(resident, NULL);
 	}
+	if (in)
+		fclose(in);
 	getrlimit(RLIMIT_NOFILE, &files);
 	put_process(out, "cpu_seconds_total", "counter", "CPU time, user and system.", cpu_seconds());
 	put_process(out, "resident_memory_bytes", "gauge", "Resident memory.", pages[1] * page);

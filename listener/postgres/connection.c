@@ -55,9 +55,9 @@ struct postgres {
 	size_t copied;        /* and has stored so many rows */
 	bool has_rows;        /* the query at hand was executed, and perhaps committed */
 	bool is_limited;      /* its limits are set */
+	bool is_by_key;       /* the next statement finds rows by their keys */
 	bool is_unreplicated; /* its wait for a synchronous standby was ended: its commit may yet vanish */
 	int64_t patience_ms;  /* of the next statement with locks; 0: the usual one */
-	bool is_by_key;       /* the next statement finds rows by their keys */
 	int64_t lock_ms;      /* the role's limits; 0: it has none */
 	int64_t statement_ms;
 	char error[400];                 /* of the last connection attempt */

@@ -21,14 +21,12 @@ static bool keep(struct envelope *e, uint32_t set, struct slice value)
 	for (; set; set &= set - 1) {
 		struct pointer *t = &e->pointers[lowest(set)];
 
-		if (!t->is_text) {
+		if (!t->is_text || *value.at == '-' || (*value.at >= '0' && *value.at <= '9')) {
 			t->value = value;
 		} else if (*value.at == '"') {
 			if (memchr(value.at, '\\', value.len))
 				return false;
 			t->value = (struct slice){value.at + 1, value.len - 2};
-		} else if (*value.at == '-' || (*value.at >= '0' && *value.at <= '9')) {
-			t->value = value;
 		} else if (*value.at != 'n' && !t->is_optional) {
 			return false;
 		}

@@ -168,7 +168,7 @@ static int64_t find_clock_us(const struct store *s)
 static int fill_rows(struct store *s, const struct range *r)
 {
 	size_t n = r->to - r->from;
-	int64_t clock_us = find_clock_us(s);
+	int64_t loop_us = find_clock_us(s);
 
 	array_start(&s->columns[0], ARRAY_TEXT, n);
 	array_start(&s->columns[1], ARRAY_TEXT, n);
@@ -183,7 +183,7 @@ static int fill_rows(struct store *s, const struct range *r)
 		array_add(&s->columns[1], ev->type, ev->type_len);
 		array_add(&s->columns[2], ev->payload.at, ev->payload.len);
 		origin_add_source(&s->columns[3], ev);
-		array_add_time(&s->columns[4], ev->received_us + clock_us);
+		array_add_time(&s->columns[4], ev->received_us + loop_us);
 		origin_add_time(&s->columns[5], ev);
 	}
 	return 6;

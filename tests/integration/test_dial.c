@@ -26,6 +26,8 @@ static __attribute__((format(printf, 1, 2))) void start(const char *flags, ...)
 		&(struct listener_options){
 			.database = db, .redis = "none", .without_ingest = true, .without_waiting = true},
 		"--max-message 64KiB --log-level debug %s", text);
+	cr_assert(wait_until(listener_status(listener, "/healthz") == 200, SETTLED_MS), "no page: %s",
+		  process_last_words(listener_process(listener)));
 	cr_assert(wait_until(database_long(db, "SELECT to_regclass('events') IS NOT NULL"), SETTLED_MS),
 		  "it makes no tables: %s", process_last_words(listener_process(listener)));
 }
