@@ -21,7 +21,7 @@ class Path:
 
 PATHS = (
     Path("commits cut", None, 1, "net-commit-cut"),
-    Path("COPYs", "copies", 5, "net-copy-cut", (PLAIN,)),
+    Path("COPYs", "copy_statements", 5, "net-copy-cut", (PLAIN,)),
     Path("COPYs cut", None, 1, "net-copy-cut", (PLAIN,)),
     Path("looks before COPY", None, 1, "net-copy-cut", (PLAIN,)),
     Path("COPYs refused", "copy_statements_refused", 1, "pg-hold,net-copy-cut", (PLAIN,)),

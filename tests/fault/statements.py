@@ -1,16 +1,17 @@
 """What the listeners say to their servers: owns the recognition of statements and commands on their way, by which some
 of the paths of played.py are counted."""
+import re
 
 # The rig's tables are in public. A COPY is cut at CopyDone, when all rows are there and the server is about to commit.
 INSERT = b"INSERT INTO public.events"
 COPY = b"COPY public.events"
 COPY_DONE = b"c\0\0\0\4"
 RELAY = b"UPDATE public.outbox"
-FIND = b"AS wanted(id)"                                         # sql/queries/find_present.sql
+FIND = b"AS w (id, place)"                                      # sql/queries/find_present.sql
 ALONE = b"pg_advisory_xact_lock(131337674449766)"               # listener/road/effects.c
 REGISTER = b"wsonce:prefixes"                                   # what a new connection to Redis begins with
-MARK = b"*5\r\n$3\r\nSET\r\n"
-BEHIND_REGISTER = 200           # bytes; owed marks follow at once
+MARK = re.compile(rb"\*5\r\n\$3\r\nSET\r\n\$\d+\r\n(?!wsonce:\{alive\})")    # no beat of road/owners.c
+BEHIND_REGISTER = 400           # bytes; owed marks follow at once
 
 
 class Ear:
@@ -31,5 +32,5 @@ class Ear:
 
     def on_redis(self, pair, data):
         at = data.find(REGISTER)
-        if at >= 0 and MARK in data[at:at + BEHIND_REGISTER]:
+        if at >= 0 and MARK.search(data, at, at + BEHIND_REGISTER):
             self.played.count("owed marks")
