@@ -8,7 +8,7 @@ struct nearest {
 	const char *word; /* of len bytes */
 	size_t len;
 	const char *best; /* the nearest that was offered, if it is near enough; else NULL */
-	size_t distance;
+	size_t distance;  /* its, or what is too far; who is more or less strict sets it before the first offer */
 };
 
 /* Begins a search; word stays the caller's. */

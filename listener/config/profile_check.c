@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "config/profile_reader.h"
 
 /* --- complaints --- */
@@ -169,52 +170,16 @@ void profile_leave(struct profile_reader *r)
 
 /* --- the nearest word --- */
 
-#define WORD_MAX 32
-
-static int least(int a, int b, int c)
-{
-	int ab = a < b ? a : b;
-
-	return ab < c ? ab : c;
-}
-
-/* How many letters have to be changed, added or left out (Levenshtein). */
-static int distance(const char *a, const char *b)
-{
-	int row[WORD_MAX + 1], n = (int)strlen(b);
-
-	if (strlen(a) > WORD_MAX || n > WORD_MAX)
-		return WORD_MAX;
-	for (int j = 0; j <= n; j++)
-		row[j] = j;
-	for (int i = 1; a[i - 1]; i++) {
-		int diagonal = row[0];
-
-		row[0] = i;
-		for (int j = 1; j <= n; j++) {
-			int above = row[j];
-
-			row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-			diagonal = above;
-		}
-	}
-	return row[n];
-}
-
 const char *profile_nearest(const char *word, const char *(*next)(const void *ctx, size_t i), const void *ctx)
 {
-	const char *best = NULL, *candidate;
-	int best_distance = (int)strlen(word) / 2 + 1;
+	const char *candidate;
+	struct nearest n;
 
-	for (size_t i = 0; (candidate = next(ctx, i)) != NULL; i++) {
-		int d = distance(word, candidate);
-
-		if (d < best_distance) {
-			best_distance = d;
-			best = candidate;
-		}
-	}
-	return best;
+	nearest_init(&n, word, strlen(word));
+	n.distance = strlen(word) / 2 + 1; /* words of profiles are few, and unlike each other */
+	for (size_t i = 0; (candidate = next(ctx, i)) != NULL; i++)
+		nearest_offer(&n, candidate);
+	return n.best;
 }
 
 /* --- variables --- */
