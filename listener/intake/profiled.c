@@ -11,6 +11,7 @@
 #include "base/url.h"
 #include "intake/lateness.h"
 #include "intake/ledger.h"
+#include "intake/taken.h"
 #include "road/lease.h"
 
 /* One connection that is open. */
@@ -221,15 +222,8 @@ static void on_message(void *of, const char *message, size_t len)
 static void on_event(void *of, const struct session_event *event)
 {
 	struct open_line *o = of;
-	const struct feed_event taken = {
-		.id = event->id,
-		.type = event->type.at ? event->type : (struct slice){"", 0},
-		.payload = event->payload,
-		.time = event->time,
-		.unit = event->time_unit,
-		.source = o->source->profile->name,
-		.is_shared = o->source->profile->fleet == FLEET_SHARED,
-	};
+	const struct feed_event taken =
+		taken_event(event, o->source->profile, o->source->profile->fleet == FLEET_SHARED);
 	struct sender *sender = ledger_expect(o->ledger);
 
 	if (event->cursor.at)

@@ -12,6 +12,7 @@
 #include "base/json_write.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "intake/taken.h"
 
 #define VARIABLES_MAX (16u << 10) /* bytes of a producer's variables */
 
@@ -130,15 +131,7 @@ static void on_reject(void *ctx, struct slice bytes, const char *why)
 static void on_event(void *ctx, const struct session_event *event)
 {
 	struct sink *s = ctx;
-	const struct feed_event taken = {
-		.id = event->id,
-		.type = event->type.at ? event->type : (struct slice){"", 0},
-		.payload = event->payload,
-		.time = event->time,
-		.unit = event->time_unit,
-		.source = s->profile->name,
-		.is_shared = true, /* it waits for an answer */
-	};
+	const struct feed_event taken = taken_event(event, s->profile, true); /* it waits for an answer */
 
 	if (s->has_id && !s->has_event)
 		set_text(s, "event_id", event->id);

@@ -1,0 +1,22 @@
+/* taken.h: what a profile has read, as the pipeline takes it. */
+#ifndef WSONCE_TAKEN_H
+#define WSONCE_TAKEN_H
+
+#include "feed/session.h"
+#include "road/pipeline.h"
+
+/* The texts are event's. p outlives the pipeline; for is_shared see struct feed_event. */
+static inline struct feed_event taken_event(const struct session_event *event, const struct profile *p, bool is_shared)
+{
+	return (struct feed_event){
+		.id = event->id,
+		.type = event->type.at ? event->type : (struct slice){"", 0},
+		.payload = event->payload,
+		.time = event->time,
+		.unit = event->time_unit,
+		.source = p->name,
+		.is_shared = is_shared,
+	};
+}
+
+#endif
