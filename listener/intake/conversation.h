@@ -63,8 +63,6 @@ void conversation_free(struct conversation *c);
 void line_send(struct line *line, struct slice frame);
 /* Stops reading from it for a while: too many acks are owed. */
 void line_hold(struct line *line, bool is_held);
-/* The connection is done for: it is closed, and another one made. */
-void line_fail(struct line *line, const char *reason);
 
 /* What became of the frames that a rule matched. */
 struct rule_count {

@@ -99,11 +99,6 @@ static void fail_later(struct line *line, const char *reason, int64_t wait_ms)
 	line->fault_wait_ms = wait_ms;
 }
 
-void line_fail(struct line *line, const char *reason)
-{
-	fail_later(line, reason, 0);
-}
-
 static void tell_fault(struct line *line)
 {
 	struct dial_end end = {.reason = line->fault, .was_open = line->of, .wait_ms = line->fault_wait_ms};

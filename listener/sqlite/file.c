@@ -147,8 +147,6 @@ static int bind(sqlite3_stmt *statement, int place, const struct sqlite_value *v
 		return sqlite3_bind_text64(statement, place, v->at, v->len, SQLITE_STATIC, SQLITE_UTF8);
 	case SQLITE_FILE_BYTES:
 		return sqlite3_bind_blob64(statement, place, v->at, v->len, SQLITE_STATIC);
-	case SQLITE_FILE_NUMBER:
-		return sqlite3_bind_int64(statement, place, v->number);
 	case SQLITE_FILE_NULL:
 		break;
 	}
@@ -529,11 +527,6 @@ struct sqlite_value sqlite_string(const char *text)
 struct sqlite_value sqlite_bytes(const char *at, size_t len)
 {
 	return (struct sqlite_value){SQLITE_FILE_BYTES, len ? at : "", len, 0};
-}
-
-struct sqlite_value sqlite_number(int64_t number)
-{
-	return (struct sqlite_value){SQLITE_FILE_NUMBER, NULL, 0, number};
 }
 
 /* Most moments of a batch are of the second of the one before. */

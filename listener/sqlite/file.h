@@ -21,7 +21,7 @@ enum sqlite_result {
 	SQLITE_FILE_WRONG,   /* not a file that this program can work with, whatever time passes */
 };
 
-enum sqlite_type { SQLITE_FILE_NULL, SQLITE_FILE_TEXT, SQLITE_FILE_BYTES, SQLITE_FILE_NUMBER };
+enum sqlite_type { SQLITE_FILE_NULL, SQLITE_FILE_TEXT, SQLITE_FILE_BYTES };
 
 /* A parameter, or a cell of a row. */
 struct sqlite_value {
@@ -74,7 +74,6 @@ struct sqlite_value sqlite_text(const char *at, size_t len);
 /* NULL becomes NULL. */
 struct sqlite_value sqlite_string(const char *text);
 struct sqlite_value sqlite_bytes(const char *at, size_t len);
-struct sqlite_value sqlite_number(int64_t number);
 
 /* This moment as the tables have it: the text is put into SQLITE_TIME bytes. us since 1970. */
 #define SQLITE_TIME 48
