@@ -5,6 +5,8 @@
 
 #include "commands/dispatch.h"
 
+#define FAMILY_SIZE 40
+
 /* In each shell the words so far name the command: one word, or two. */
 static const char bash_head[] = "# bash completion of wsonce: source <(wsonce completion bash)\n"
 				"_wsonce() {\n"
@@ -14,105 +16,223 @@ static const char bash_end[] = "	esac\n"
 			       "	[[ -n $words ]] && COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
 			       "}\n"
 			       "complete -o default -F _wsonce wsonce\n";
+/* Of a command's own words, _arguments sees the last one of its name and what follows. */
+static const char zsh_head[] = "#compdef wsonce\n"
+			       "# zsh completion of wsonce: source <(wsonce completion zsh)\n"
+			       "_wsonce() {\n"
+			       "	local -a found\n"
+			       "	case \"${words[2,CURRENT-1]} \" in\n";
+static const char zsh_end[] = "	esac\n"
+			      "	(( $#found )) && _describe command found\n"
+			      "}\n"
+			      "if [[ $funcstack[1] = _wsonce ]]; then _wsonce; else compdef _wsonce wsonce; fi\n";
+static const char fish_head[] = "# fish completion of wsonce: wsonce completion fish | source\n"
+				"function __wsonce_after\n"
+				"	set -l said (commandline -opc)\n"
+				"	test \"$said[2..]\" = \"$argv\"\n"
+				"end\n"
+				"function __wsonce_of\n"
+				"	set -l said (commandline -opc)\n"
+				"	set -l last (math 1 + (count $argv))\n"
+				"	test \"$said[2..$last]\" = \"$argv\"\n"
+				"end\n";
 
-static void print_flag(void *arg, const char *flag, const char *meaning)
+/* The first word of the command becomes *family, which has that of the one before, and *second is the other word or
+ * NULL. Returns whether it is another family. */
+static bool is_first_of(char *family, const struct subcommand *c, const char **second)
+{
+	size_t n = strcspn(c->name, " ");
+	bool is_first = strncmp(family, c->name, n) != 0 || family[n];
+
+	*second = c->name[n] ? c->name + n + 1 : NULL;
+	snprintf(family, FAMILY_SIZE, "%.*s", (int)n, c->name);
+	return is_first;
+}
+
+/* For between single quotes: what is in special gets a backslash, and quote stands for a single quote. */
+static void print_quoted(const char *text, const char *special, const char *quote)
+{
+	for (; *text; text++)
+		if (*text == '\'')
+			fputs(quote, stdout);
+		else
+			printf(strchr(special, *text) ? "\\%c" : "%c", *text);
+}
+
+/* --- bash --- */
+
+static void print_bash_flag(void *arg, const char *flag, const char *value, const char *meaning)
 {
 	(void)arg;
+	(void)value;
 	(void)meaning;
 	printf(" --%s", flag);
 }
 
-static void print_first_word(void *arg, const struct subcommand *c)
+static void print_bash_word(void *arg, const struct subcommand *c)
 {
-	char *last = arg;
-	int n = (int)strcspn(c->name, " ");
+	const char *second;
 
-	if (strncmp(last, c->name, (size_t)n) == 0 && !last[n])
-		return;
-	snprintf(last, 40, "%.*s", n, c->name);
-	printf(" %s", last);
+	if (is_first_of(arg, c, &second))
+		printf(" %s", (char *)arg);
 }
 
-/* The second words of a family, or the flags of a command; that of the longer name comes first. */
+static void print_bash_action(void *arg, const struct subcommand *c)
+{
+	const char *second;
+
+	is_first_of(arg, c, &second);
+	if (second)
+		printf("	\"%s \" | \"help %s \") words+=\" %s\" ;;&\n", (char *)arg, (char *)arg, second);
+}
+
 static void print_bash_case(void *arg, const struct subcommand *c)
 {
 	(void)arg;
 	printf("	\"%s \"*) words=\"--help", c->name);
-	dispatch_each_flag(c, print_flag, NULL);
+	dispatch_each_flag(c, print_bash_flag, NULL);
 	printf("\" ;;\n");
-}
-
-static void print_bash_family(void *arg, const struct subcommand *c)
-{
-	const char *second = strchr(c->name, ' ');
-
-	(void)arg;
-	if (second)
-		printf("	\"%.*s \") words+=\" %s\" ;;&\n", (int)(second - c->name), c->name, second + 1);
 }
 
 static void print_bash(void)
 {
-	char last[40] = "";
+	char family[FAMILY_SIZE] = "";
 
 	fputs(bash_head, stdout);
-	printf("	\" \") words=\"listen help --help --version");
-	dispatch_each(print_first_word, last);
+	printf("	\" \") words=\"help --help --version\" ;;&\n	\" \" | \"help \") words+=\" listen");
+	dispatch_each(print_bash_word, family);
 	printf("\" ;;\n");
-	dispatch_each(print_bash_family, NULL);
+	dispatch_each(print_bash_action, family);
 	dispatch_each(print_bash_case, NULL);
 	printf("	\"listen \"*) words=\"--help --dry-run");
-	dispatch_each_flag(NULL, print_flag, NULL);
+	dispatch_each_flag(NULL, print_bash_flag, NULL);
 	printf("\" ;;\n");
 	fputs(bash_end, stdout);
 }
 
-/* zsh has bash's functions. */
+/* --- zsh --- */
+
+static void print_zsh_text(const char *text)
+{
+	print_quoted(text, "\\:]", "'\\''");
+}
+
+static void print_zsh_flag(void *arg, const char *flag, const char *value, const char *meaning)
+{
+	(void)arg;
+	printf(" \\\n\t\t'*--%s%s[", flag, *value ? "=" : "");
+	print_zsh_text(meaning);
+	putchar(']');
+	if (*value) {
+		putchar(':');
+		print_zsh_text(value);
+		printf(":_files");
+	}
+	putchar('\'');
+}
+
+static void print_zsh_word(void *arg, const struct subcommand *c)
+{
+	const char *second;
+
+	if (!is_first_of(arg, c, &second))
+		return;
+	printf(" '%s", (char *)arg);
+	if (!second) {
+		putchar(':');
+		print_zsh_text(c->summary);
+	}
+	putchar('\'');
+}
+
+static void print_zsh_action(void *arg, const struct subcommand *c)
+{
+	const char *second;
+
+	is_first_of(arg, c, &second);
+	if (!second)
+		return;
+	printf("	\"%s \" | \"help %s \") found+=('%s:", (char *)arg, (char *)arg, second);
+	print_zsh_text(c->summary);
+	printf("') ;|\n");
+}
+
+static void print_zsh_flags(const char *name, const struct subcommand *c)
+{
+	int before = strchr(name, ' ') ? 2 : 1;
+
+	printf("	\"%s \"*)\n\t\tshift %d words; (( CURRENT -= %d ))\n\t\t_arguments '--help[show what it does]'",
+	       name, before, before);
+	dispatch_each_flag(c, print_zsh_flag, NULL);
+	printf(" \\\n\t\t'*:file:_files' ;;\n");
+}
+
+static void print_zsh_case(void *arg, const struct subcommand *c)
+{
+	(void)arg;
+	print_zsh_flags(c->name, c);
+}
+
 static void print_zsh(void)
 {
-	printf("#compdef wsonce\nautoload -U +X bashcompinit && bashcompinit\n");
-	print_bash();
+	char family[FAMILY_SIZE] = "";
+
+	fputs(zsh_head, stdout);
+	printf("	\" \") found=('help:show what a command does' --help --version) ;|\n"
+	       "	\" \" | \"help \") found+=('listen:run a listener'");
+	dispatch_each(print_zsh_word, family);
+	printf(") ;;\n");
+	dispatch_each(print_zsh_action, family);
+	dispatch_each(print_zsh_case, NULL);
+	print_zsh_flags("listen", NULL);
+	fputs(zsh_end, stdout);
 }
 
-/* Inside single quotes. */
-static void print_quoted(const char *text)
-{
-	putchar('\'');
-	for (; *text; text++)
-		if (*text == '\'' || *text == '\\')
-			printf("\\%c", *text);
-		else
-			putchar(*text);
-	putchar('\'');
-}
+/* --- fish --- */
 
-static void print_fish_flag(void *arg, const char *flag, const char *meaning)
+/* A word that may come after others, and no file. */
+static void print_fish_word(const char *after, const char *word, const char *meaning)
 {
-	const char *name = arg;
-
-	printf("complete -c wsonce -n '");
-	for (const char *at = name; *at; at += strcspn(at, " ") + (at[strcspn(at, " ")] == ' '))
-		printf("%s__fish_seen_subcommand_from %.*s", at == name ? "" : "; and ", (int)strcspn(at, " "), at);
-	printf("' -l %s -d ", flag);
-	print_quoted(meaning);
+	printf("complete -c wsonce -f -n '__wsonce_after%s%s; or __wsonce_after help%s%s' -a %s", *after ? " " : "",
+	       after, *after ? " " : "", after, word);
+	if (meaning) {
+		printf(" -d '");
+		print_quoted(meaning, "\\", "\\'");
+		putchar('\'');
+	}
 	putchar('\n');
 }
 
-static void print_fish(void *arg, const struct subcommand *c)
+static void print_fish_flag(void *arg, const char *flag, const char *value, const char *meaning)
 {
-	const char *second = strchr(c->name, ' ');
-	int n = (int)strcspn(c->name, " ");
+	printf("complete -c wsonce -n '__wsonce_of %s' -l %s%s -d '", (const char *)arg, flag, *value ? " -r" : "");
+	print_quoted(meaning, "\\", "\\'");
+	printf("'\n");
+}
 
-	(void)arg;
+static void print_fish_command(void *arg, const struct subcommand *c)
+{
+	const char *second;
+
+	if (is_first_of(arg, c, &second))
+		print_fish_word("", arg, second ? NULL : c->summary);
 	if (second)
-		printf("complete -c wsonce -f -n '__fish_seen_subcommand_from %.*s' -a %s -d ", n, c->name, second + 1);
-	else
-		printf("complete -c wsonce -f -n __fish_use_subcommand -a %s -d ", c->name);
-	print_quoted(c->summary);
-	putchar('\n');
-	if (second)
-		printf("complete -c wsonce -f -n __fish_use_subcommand -a %.*s\n", n, c->name);
+		print_fish_word(arg, second, c->summary);
 	dispatch_each_flag(c, print_fish_flag, (void *)c->name);
+}
+
+static void print_fish(void)
+{
+	static char listen[] = "listen";
+	char family[FAMILY_SIZE] = "";
+
+	fputs(fish_head, stdout);
+	printf("complete -c wsonce -f -n __wsonce_after -a help -d 'show what a command does'\n"
+	       "complete -c wsonce -l help -d 'show what it does'\ncomplete -c wsonce -n __wsonce_after -l version\n");
+	print_fish_word("", listen, "run a listener");
+	dispatch_each(print_fish_command, family);
+	print_fish_flag(listen, "dry-run", "", "check what it needs, and end");
+	dispatch_each_flag(NULL, print_fish_flag, listen);
 }
 
 static const char *check_shell(const struct invocation *in)
@@ -126,17 +246,12 @@ static const char *check_shell(const struct invocation *in)
 
 static int run_completion(const struct invocation *in)
 {
-	static char listen[] = "listen";
-
-	if (strcmp(in->words[0], "bash") == 0) {
+	if (strcmp(in->words[0], "bash") == 0)
 		print_bash();
-	} else if (strcmp(in->words[0], "zsh") == 0) {
+	else if (strcmp(in->words[0], "zsh") == 0)
 		print_zsh();
-	} else {
-		printf("complete -c wsonce -f -n __fish_use_subcommand -a listen -d 'run a listener'\n");
-		dispatch_each(print_fish, NULL);
-		dispatch_each_flag(NULL, print_fish_flag, listen);
-	}
+	else
+		print_fish();
 	return STATUS_FINE;
 }
 

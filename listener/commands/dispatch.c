@@ -168,11 +168,11 @@ static void print_help(const struct subcommand *c)
 	config_help(stdout, name_for_settings(c));
 }
 
-void dispatch_each_flag(const struct subcommand *c, void (*each)(void *arg, const char *flag, const char *meaning),
-			void *arg)
+void dispatch_each_flag(const struct subcommand *c,
+			void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg)
 {
 	for (size_t i = 0; c && i < c->option_count; i++)
-		each(arg, c->options[i].flag, c->options[i].meaning);
+		each(arg, c->options[i].flag, c->options[i].value ? c->options[i].value : "", c->options[i].meaning);
 	config_each_flag(c ? name_for_settings(c) : "listen", each, arg);
 }
 

@@ -56,9 +56,10 @@ bool dispatch_is_help(const char *word);
 /* Calls each for every command but listen, in the order of --help. */
 void dispatch_each(void (*each)(void *arg, const struct subcommand *c), void *arg);
 
-/* Calls each for every option and setting of a command; NULL: of listen. */
-void dispatch_each_flag(const struct subcommand *c, void (*each)(void *arg, const char *flag, const char *meaning),
-			void *arg);
+/* Calls each for every option and setting of a command; NULL: of listen. value is how its value is called, empty for a
+ * switch. */
+void dispatch_each_flag(const struct subcommand *c,
+			void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg);
 
 /* Prints a line for each command, for wsonce --help. */
 void dispatch_list(FILE *out);

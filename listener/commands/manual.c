@@ -59,11 +59,14 @@ static void close_page(struct pages *p, const char *see)
 		p->failed = dispatch_fail("a manual page cannot be written: %s", strerror(errno));
 }
 
-static void put_flag(void *arg, const char *flag, const char *meaning)
+static void put_flag(void *arg, const char *flag, const char *value, const char *meaning)
 {
 	FILE *out = arg;
 
-	fprintf(out, ".It Fl \\-%s\n", flag);
+	fprintf(out, ".It Fl \\-%s", flag);
+	if (*value)
+		fprintf(out, " Ar \"%s\"", value);
+	putc('\n', out);
 	put_text(out, meaning);
 	putc('\n', out);
 }

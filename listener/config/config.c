@@ -819,11 +819,12 @@ void config_help(FILE *out, const char *command)
 	}
 }
 
-void config_each_flag(const char *command, void (*each)(void *arg, const char *flag, const char *meaning), void *arg)
+void config_each_flag(const char *command,
+		      void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg)
 {
 	for (size_t i = 0; i < SETTINGS; i++)
 		if (is_of(&settings[i], command))
-			each(arg, settings[i].flag, settings[i].meaning);
+			each(arg, settings[i].flag, settings[i].value, settings[i].meaning);
 }
 
 void config_help_markdown(FILE *out)

@@ -132,8 +132,9 @@ void config_hide(int argc, char **argv);
 /* Prints the table of settings: of a command for its --help, or all as the README's Markdown table. */
 void config_help(FILE *out, const char *command);
 void config_help_markdown(FILE *out);
-/* Calls each for each setting of a command. */
-void config_each_flag(const char *command, void (*each)(void *arg, const char *flag, const char *meaning), void *arg);
+/* Calls each for each setting of a command; value is how its value is called, empty for a switch. */
+void config_each_flag(const char *command,
+		      void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg);
 
 /* From here on the log has this level, format and instance. */
 void config_start_log(const struct config *c);
