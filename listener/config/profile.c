@@ -456,14 +456,18 @@ static int read_calls(struct profile_reader *r, const struct key *k, const json_
 /* --- rules --- */
 
 /* Of a frame that is an event; the profile has them too, for its default. */
+/* The versions of clang-format lay this out differently. */
+/* clang-format off */
 #define EVENT_KEYS(AT) \
-	{"id", read_id, AT(id), NULL, 0, 0}, {"id_join", read_text, AT(id_join), NULL, 0, 0}, \
-		{"type", read_part, AT(type), NULL, 0, 0}, {"time", read_part, AT(time), NULL, 0, 0}, \
-		{"time_unit", read_choice, AT(time_unit), TIMESTAMP_UNITS, 0, 0}, \
-		{"payload", read_part, AT(payload), NULL, 0, 0}, {"explode", read_pointer, AT(explode), NULL, 0, 0}, \
-	{ \
-		"where", read_conditions, AT(where), NULL, 0, 0 \
-	}
+	{"id", read_id, AT(id), NULL, 0, 0}, \
+	{"id_join", read_text, AT(id_join), NULL, 0, 0}, \
+	{"type", read_part, AT(type), NULL, 0, 0}, \
+	{"time", read_part, AT(time), NULL, 0, 0}, \
+	{"time_unit", read_choice, AT(time_unit), TIMESTAMP_UNITS, 0, 0}, \
+	{"payload", read_part, AT(payload), NULL, 0, 0}, \
+	{"explode", read_pointer, AT(explode), NULL, 0, 0}, \
+	{"where", read_conditions, AT(where), NULL, 0, 0}
+/* clang-format on */
 
 static const struct key rule_keys[] = {
 	{"name", read_text, RULE(name), NULL, 0, 0},

@@ -75,7 +75,7 @@ static int compare(struct slice v, const json_t *want)
 {
 	enum json_kind kind = json_kind(v);
 	double real, other = json_number_value(want);
-	__int128 number = kind == KIND_TRUE;
+	__int128 whole, number = kind == KIND_TRUE;
 
 	if (json_is_boolean(want))
 		other = json_is_true(want);
@@ -85,9 +85,8 @@ static int compare(struct slice v, const json_t *want)
 	}
 	if (json_is_real(want) && (other < -1e38 || other > 1e38 || other != (double)(__int128)other))
 		return (double)number < other ? -1 : 1;
-	if (json_is_integer(want))
-		return number < json_integer_value(want) ? -1 : number > json_integer_value(want);
-	return number < (__int128)other ? -1 : number > (__int128)other;
+	whole = json_is_integer(want) ? json_integer_value(want) : (__int128)other;
+	return number < whole ? -1 : number > whole;
 }
 
 static bool is_numeric(struct slice v)

@@ -1,5 +1,5 @@
-/* rights.c owns the reading of errors about rights (ACL). Of a script Redis says only which line of it was refused, so
- * the command is looked up there. */
+/* rights.c owns the reading of errors about rights (ACL). Of a script Redis 7.0 says only which line of it was refused,
+ * so the command is looked up there; later versions name the command. */
 #include "redis/rights.h"
 
 #include <ctype.h>
@@ -74,7 +74,7 @@ bool rights_read(const char *error, char *out, size_t size)
 			snprintf(out, size, "~");
 		return true;
 	}
-	if (strncmp(error, "NOPERM", 6) != 0)
+	if (strncmp(error, "NOPERM", 6) != 0 && !strstr(error, "ACL failure in script: "))
 		return false;
 	if (command) {
 		command += strlen("to run the '");

@@ -104,7 +104,7 @@ Test(redis_tls, a_server_may_ask_for_a_certificate)
 	cr_expect_eq(listener_stop(without), 0);
 }
 
-/* It reads the handshake as a command that is not finished yet. */
+/* Redis 7.0 reads the handshake as a command that is not finished yet; Redis 8 answers it by an error. */
 Test(redis_tls, a_server_without_tls_is_left)
 {
 	struct redisd *redis = start_redis("no");
@@ -112,7 +112,9 @@ Test(redis_tls, a_server_without_tls_is_left)
 
 	tls_port = redisd_port(redis);
 	l = start_listener("localhost", suite_text("--redis-ca %s", authority->cert));
-	cr_assert(wait_until(listener_has_logged(l, "no answer while connecting"), READY_MS));
+	cr_assert(wait_until(listener_has_logged(l, "no answer while connecting") ||
+				     listener_has_logged(l, "TLS failed: wrong version number"),
+			     READY_MS));
 	cr_expect_eq(listener_stop(l), 0);
 }
 

@@ -16,6 +16,12 @@ Test(rights, the_command_is_in_the_error)
 	cr_expect_str_eq(missing("NOPERM this user has no permissions to run the 'set' command"), "set");
 	cr_expect_str_eq(missing("NOPERM User w has no permissions to run the 'script|load' command"), "script|load");
 	cr_expect_str_eq(missing("NOPERM No permissions to access a key"), "~");
+	cr_expect_str_eq(missing("ERR ACL failure in script: User w has no permissions to run the 'zadd' command "
+				 "script: 0, on @user_script:1."),
+			 "zadd");
+	cr_expect_str_eq(missing("ERR ACL failure in script: No permissions to access a key script: 0, on "
+				 "@user_script:1."),
+			 "~");
 	cr_expect_str_eq(missing("NOPERM as you like"), "?");
 }
 
