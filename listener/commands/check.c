@@ -15,6 +15,7 @@
 #include "commands/findings.h"
 #include "commands/redis_query.h"
 #include "commands/session.h"
+#include "hazards.sql.h"
 #include "postgres/schema.h"
 
 #define CONNECT_MS  5000
@@ -70,7 +71,7 @@ static void check_version(struct findings *f, struct session *s)
 
 static void check_clock(struct findings *f, const struct pg_result *rows)
 {
-	int64_t offset_ms = session_number(rows, 0, 4) - clock_ms(CLOCK_REALTIME);
+	int64_t offset_ms = session_number(rows, 0, 3) - clock_ms(CLOCK_REALTIME);
 
 	if (llabs(offset_ms) > OFFSET_MS)
 		finding(f, FINDING_WARNING, "clock", "%lld ms off Postgres's: set one of them right (NTP)",
@@ -81,18 +82,18 @@ static void check_clock(struct findings *f, const struct pg_result *rows)
 
 static void check_server(struct findings *f, struct session *s)
 {
-	struct pg_result *rows = session_ask(
-		s,
-		"SELECT pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_encoding'), "
-		"pg_catalog.current_setting('TimeZone'), (SELECT pg_catalog.string_agg(name || ' = off', ', ') FROM "
-		"pg_settings WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes') AND setting = 'off'), "
-		"(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, "
-		"pg_catalog.current_setting('server_version_num')::int >= 130000",
-		0, NULL);
+	struct pg_result *rows =
+		session_ask(s,
+			    SCHEMA_WITH_HAZARDS("SELECT pg_catalog.current_setting('server_version'), "
+						"pg_catalog.current_setting('server_encoding'), "
+						"pg_catalog.current_setting('TimeZone'), "
+						"(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint, "
+						"pg_catalog.current_setting('server_version_num')::int >= 130000"),
+			    0, NULL);
 
 	if (!rows)
 		return;
-	if (!session_flag(rows, 0, 5))
+	if (!session_flag(rows, 0, 4))
 		finding(f, FINDING_WRONG, "postgres", "%s is too old: 13 or later is needed", text_at(rows, 0));
 	else
 		finding(f, FINDING_OK, "postgres", "%s, time zone %s%s", text_at(rows, 0), text_at(rows, 2),
@@ -102,9 +103,9 @@ static void check_server(struct findings *f, struct session *s)
 			"%s: events with other characters become dead letters; make the "
 			"database with ENCODING UTF8",
 			text_at(rows, 1));
-	if (!session_is_null(rows, 0, 3))
-		finding(f, FINDING_WARNING, "durability", "%s: a crash of Postgres may lose rows that were acked",
-			text_at(rows, 3));
+	if (*text_at(rows, 5))
+		finding(f, FINDING_WARNING, "durability",
+			"%s: a crash or a failover of Postgres may lose rows that were acked", text_at(rows, 5));
 	check_clock(f, rows);
 	session_drop(rows);
 }

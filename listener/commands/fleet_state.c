@@ -15,6 +15,7 @@
 #include "commands/session.h"
 #include "postgres/schema.h"
 #include "road/owners.h"
+#include "hazards.sql.h"
 #include "sqlite_status.sql.h"
 #include "status.sql.h"
 
@@ -88,6 +89,16 @@ static void put_first(struct reading *r, struct session *s, const char *part, co
 	json_decref(all);
 }
 
+static void put_hazards(struct session *s, json_t *server)
+{
+	char why[400];
+	struct pg_result *rows = session_is_file(s) ? NULL : session_try(s, SQL_HAZARDS, 0, NULL, why, sizeof(why));
+	const char *hazards = rows ? session_text(rows, 0, 0) : "";
+
+	json_object_set_new(server, "hazards", *hazards ? json_out_string(hazards) : json_null());
+	session_drop(rows);
+}
+
 static double ms_since(int64_t us)
 {
 	return (double)(clock_us(CLOCK_MONOTONIC) - us) / 1000;
@@ -125,6 +136,7 @@ static json_t *ask_postgres(struct reading *r)
 	if (json_is_object(server)) {
 		json_object_set_new(server, "is_up", json_true());
 		json_object_set_new(server, "latency_ms", json_real(ms_since(began)));
+		put_hazards(s, server);
 	}
 	put_first(r, s, "letters", "dead_letters");
 	put_first(r, s, "outbox", "outbox");

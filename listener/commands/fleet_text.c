@@ -49,6 +49,15 @@ static const char *print_age(json_int_t s, char out[24])
 	return out;
 }
 
+/* A line each. */
+static void print_hazards(const char *at)
+{
+	for (size_t len; *at; at += len + strspn(at + len, ", ")) {
+		len = strcspn(at, ",");
+		printf("          commits may vanish: %.*s\n", (int)len, at);
+	}
+}
+
 static void print_servers(const json_t *state)
 {
 	const json_t *postgres = json_object_get(state, "postgres"), *redis = json_object_get(state, "redis");
@@ -61,6 +70,7 @@ static void print_servers(const json_t *state)
 		printf(" %s, %.1f ms, synchronous_commit %s, schema %lld\n", text_of(postgres, "role"),
 		       real_of(postgres, "latency_ms"), text_of(postgres, "synchronous_commit"),
 		       (long long)number_of(postgres, "schema_version"));
+		print_hazards(text_of(postgres, "hazards"));
 	}
 	fputs("redis     ", stdout);
 	if (json_is_null(redis))

@@ -70,6 +70,9 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		fprintf(out, "degraded: redis rejects claims, the unique key decides\n");
 	else
 		fprintf(out, "ready\n");
+	if (*pipeline_hazards(p->pipeline))
+		fprintf(out, "warning: postgres may lose commits when it crashes or fails over: %s\n",
+			pipeline_hazards(p->pipeline));
 	return STATUS_OK;
 }
 
@@ -208,14 +211,14 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 	bool is_stored = pipeline_can_store(p->pipeline, &why);
 
 	counters_each(put_json_counter, counts);
-	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}", "version",
-			 WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
+	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
+			 "version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
 			 (json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining,
-			 "postgres", "up", is_stored, "error", describe_text(why), "redis", describe_redis(claim),
-			 "in_flight", (json_int_t)events->messages, "in_flight_bytes",
-			 (json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit",
-			 (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline), "sources",
-			 describe_sources(p->sources), "ingest_connections",
+			 "postgres", "up", is_stored, "error", describe_text(why), "hazards",
+			 describe_name(pipeline_hazards(p->pipeline)), "redis", describe_redis(claim), "in_flight",
+			 (json_int_t)events->messages, "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline),
+			 "in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes, "paused",
+			 pipeline_is_full(p->pipeline), "sources", describe_sources(p->sources), "ingest_connections",
 			 (json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
 			 "counters", counts);
 	json_object_set_new(root, "unsettled", describe_unsettled(a));

@@ -12,6 +12,7 @@
 
 #include "base/backoff.h"
 #include "base/memory.h"
+#include "hazards.sql.h"
 #include "identify.sql.h"
 #include "base/log.h"
 #include "base/poll.h"
@@ -25,6 +26,7 @@
 #include "postgres/sqlstate.h"
 #include "base/counters.h"
 
+#define IDENTIFY     SCHEMA_WITH_HAZARDS(SQL_IDENTIFY)
 #define TROUBLES_MAX 5
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
@@ -427,7 +429,7 @@ static void inspect(struct postgres *p)
 /* The schema is right. */
 static void become_ready(struct postgres *p)
 {
-	send_step(p, STEP_IDENTIFY, SQL_IDENTIFY);
+	send_step(p, STEP_IDENTIFY, IDENTIFY);
 }
 
 static void finish_preparing(struct postgres *p)
@@ -452,7 +454,7 @@ static void on_identified(struct postgres *p, const PGresult *result)
 	if (i->epoch || p->step == STEP_EPOCH)
 		finish_preparing(p);
 	else
-		send_step(p, STEP_EPOCH, SQL_MAKE_EPOCH ";" SQL_IDENTIFY);
+		send_step(p, STEP_EPOCH, SQL_MAKE_EPOCH ";" IDENTIFY);
 }
 
 /* A listener that has worked before has events that may be nowhere else: it waits until somebody has mended

@@ -41,7 +41,7 @@ enum postgres_blame {
 /* Which database a connection leads to, and which history of it (see sql/migrations/005_epoch.sql). */
 struct postgres_identity {
 	char database[40]; /* its id; "" if it has none */
-	char hazards[80];  /* settings by which commits may vanish when the server crashes; "" if there are none */
+	char hazards[160]; /* by what commits may vanish when the server crashes or fails over; "" if by nothing */
 	uint32_t epoch;    /* 0: unknown */
 };
 

@@ -25,6 +25,9 @@ enum schema_column {
 	SCHEMA_IS_READ_ONLY,
 };
 
+/* A statement with one column more, which has no end of its own: what sql/queries/hazards.sql tells. */
+#define SCHEMA_WITH_HAZARDS(sql) sql ", (" SQL_HAZARDS ")"
+
 /* Asks for the version at hand, one row, one column; fails with 42P01 on a database without any. */
 const char *schema_ask_sql(void);
 

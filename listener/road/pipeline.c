@@ -1111,6 +1111,11 @@ bool pipeline_can_store(const struct pipeline *p, const char **why)
 	return !is_resting(p);
 }
 
+const char *pipeline_hazards(const struct pipeline *p)
+{
+	return store_hazards(p->store);
+}
+
 /* --- receive --- */
 
 static struct event *take_refused(struct pipeline *p, const char *head, size_t len, const struct envelope_view *view,

@@ -104,6 +104,8 @@ bool pipeline_is_full(const struct pipeline *p);
 bool pipeline_is_full_for_producers(const struct pipeline *p);
 /* Are rows stored, as far as the last statements tell? If not, why gets the reason, valid until the next call. */
 bool pipeline_can_store(const struct pipeline *p, const char **why);
+/* By what rows that are stored may be lost, as store_hazards tells. */
+const char *pipeline_hazards(const struct pipeline *p);
 const struct claim *pipeline_claim(const struct pipeline *p);
 
 /* Frees everything that is left, unanswered. done is called from the loop when nothing of p is

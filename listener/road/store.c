@@ -25,6 +25,11 @@ bool store_is_ready(const struct store *s, const char **why)
 	return kind_of(s)->is_ready(s, why);
 }
 
+const char *store_hazards(const struct store *s)
+{
+	return kind_of(s)->hazards(s);
+}
+
 bool store_is_sent(const struct store *s)
 {
 	return kind_of(s)->is_sent(s);

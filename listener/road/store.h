@@ -65,6 +65,10 @@ bool store_is_idle(const struct store *s);
 /* Is Postgres there? If not, why gets the reason, valid until the next call. */
 bool store_is_ready(const struct store *s, const char **why);
 
+/* By what commits may vanish when the server crashes or fails over, as was asked at the last connect or check-in; "" if
+ * by nothing that is known. Valid until the next call. */
+const char *store_hazards(const struct store *s);
+
 /* Is a statement of the batch at hand at the server, or may it be, because its answer was not seen? */
 bool store_is_sent(const struct store *s);
 

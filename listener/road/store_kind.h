@@ -12,6 +12,7 @@ struct store_kind {
 	bool (*is_ready)(const struct store *s, const char **why);
 	bool (*is_sent)(const struct store *s);
 	bool (*is_searching)(const struct store *s);
+	const char *(*hazards)(const struct store *s);
 	const char *(*trouble)(const struct store *s);
 	bool (*is_stalled)(const struct store *s);
 	bool (*is_sure)(const struct store *s);

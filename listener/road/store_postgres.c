@@ -22,6 +22,7 @@
 #include "road/effects.h"
 #include "epoch.sql.h"
 #include "find_present.sql.h"
+#include "hazards.sql.h"
 #include "insert.sql.h"
 #include "road/limit.h"
 #include "road/origin.h"
@@ -30,6 +31,7 @@
 #include "put_cursors.sql.h"
 #include "read_cursors.sql.h"
 #include "postgres/connection.h"
+#include "postgres/schema.h"
 #include "base/counters.h"
 
 #define RAW_BYTES  (64u << 10) /* of a message without an id, in its letter */
@@ -713,15 +715,28 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 	}
 }
 
+static void warn_of_hazards(struct store *s, const char *hazards)
+{
+	if (*hazards && (!s->hazards || strcmp(hazards, s->hazards) != 0))
+		log_warn("postgres may lose commits when it crashes or fails over", "setting=%s", hazards);
+	free(s->hazards);
+	s->hazards = memory_strdup(hazards);
+}
+
 static void on_checkin(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_told = answer->result == POSTGRES_OK;
+	const char *deleted_s = "";
 	size_t len;
 
 	s->job = JOB_NONE;
 	if (!is_told)
 		log_warn("check-in lost", "reason=%s", answer->error);
-	s->on.on_checked_in(s->on.arg, is_told, is_told && answer->rows ? postgres_text(answer, 0, &len) : NULL);
+	if (is_told && answer->rows) {
+		warn_of_hazards(s, postgres_cell(answer, 0, 1, &len));
+		deleted_s = postgres_cell(answer, 0, 0, &len);
+	}
+	s->on.on_checked_in(s->on.arg, is_told, *deleted_s ? deleted_s : NULL);
 }
 
 static struct slice cell(const struct postgres_answer *answer, size_t row, int column)
@@ -933,7 +948,7 @@ static int checkin(struct store *s, const char *text)
 	assert(s->job == JOB_NONE);
 	postgres_set_patience(s->postgres, LOCK_MOST_MS);
 	postgres_find_by_key(s->postgres);
-	if (postgres_query(s->postgres, SQL_CHECKIN, &value, 1))
+	if (postgres_query(s->postgres, SCHEMA_WITH_HAZARDS(SQL_CHECKIN), &value, 1))
 		return -1;
 	s->job = JOB_CHECKIN;
 	s->sent_ms = (int64_t)uv_now(s->loop);
@@ -1014,14 +1029,6 @@ static void go_on(struct store *s)
 {
 	if (s->job != JOB_NONE)
 		send_range(s);
-}
-
-static void warn_of_hazards(struct store *s, const char *hazards)
-{
-	if (*hazards && (!s->hazards || strcmp(hazards, s->hazards) != 0))
-		log_warn("postgres may lose commits when it crashes", "setting=%s", hazards);
-	free(s->hazards);
-	s->hazards = memory_strdup(hazards);
 }
 
 static void learn_identity(struct store *s)
@@ -1112,6 +1119,11 @@ static bool is_ready(const struct store *s, const char **why)
 
 	*why = postgres_error(s->postgres);
 	return state == POSTGRES_READY || state == POSTGRES_BUSY;
+}
+
+static const char *hazards(const struct store *s)
+{
+	return s->hazards ? s->hazards : "";
 }
 
 static bool is_sent(const struct store *s)
@@ -1231,6 +1243,7 @@ const struct store_kind store_postgres = {
 	.is_ready = is_ready,
 	.is_sent = is_sent,
 	.is_searching = is_searching,
+	.hazards = hazards,
 	.trouble = trouble,
 	.is_stalled = is_stalled,
 	.is_sure = is_sure,

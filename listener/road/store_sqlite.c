@@ -682,6 +682,13 @@ static bool is_searching(const struct store *s)
 	return s->busy > 0 && s->busy < BUSY_WARN;
 }
 
+/* Its synchronous is FULL. */
+static const char *hazards(const struct store *s)
+{
+	(void)s;
+	return "";
+}
+
 static const char *trouble(const struct store *s)
 {
 	return *s->trouble ? s->trouble : s->job != JOB_NONE ? "the disk, or another process, takes long" : "";
@@ -755,6 +762,7 @@ const struct store_kind store_sqlite = {
 	.is_ready = is_ready,
 	.is_sent = is_sent,
 	.is_searching = is_searching,
+	.hazards = hazards,
 	.trouble = trouble,
 	.is_stalled = is_stalled,
 	.is_sure = is_sure,

@@ -1,7 +1,8 @@
 -- What a listener tells once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving;
 -- consumer, handler, targets, target_urls (digests by target): what it does with an event; report: see ops/report.c;
 -- events, copies: what came since the last time; late: [id, ms ago] of copies that only the unique
--- key found, each of which stands for late_weight of them. Tells the age at which rows were deleted.
+-- key found, each of which stands for late_weight of them. Tells the age at which rows were deleted, NULL if none were;
+-- the listener adds the hazards.
 WITH checkin AS MATERIALIZED (
 	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving FROM (SELECT $1::jsonb) AS given (n)
 ), gone AS (
@@ -42,4 +43,4 @@ WITH checkin AS MATERIALIZED (
 			FROM unnest(d.copies, excluded.copies) WITH ORDINALITY AS u (a, b, place) ORDER BY place
 		)
 )
-SELECT rows_deleted_s FROM :schema.wsonce_retention
+SELECT (SELECT rows_deleted_s FROM :schema.wsonce_retention)

@@ -277,6 +277,12 @@ bool store_is_sent(const struct store *s)
 	return false;
 }
 
+const char *store_hazards(const struct store *s)
+{
+	(void)s;
+	return "";
+}
+
 const char *store_trouble(const struct store *s)
 {
 	(void)s;

@@ -171,6 +171,57 @@ Test(failover, a_commit_whose_wait_for_a_standby_an_operator_ends_is_not_acked)
 	must_wait_for_standby(pg, 1);
 }
 
+static bool has_wal_sender(void)
+{
+	return database_long(postgres_database(servers[0]), "SELECT count(*) FROM pg_stat_replication") == 1;
+}
+
+static void must_warn(bool is_asynchronous)
+{
+	static const char words[] = "standbys that commits do not wait for";
+	char *page = listener_http(listener, "/readyz", NULL), *status = listener_http(listener, "/api/status", NULL);
+	struct run run = run_on(postgres_database(servers[0]), "check --ingest 127.0.0.1:0");
+
+	cr_assert(strncmp(page, "ready\n", 6) == 0 && listener_status(listener, "/readyz") == 200, "%s", page);
+	cr_expect_eq(strstr(page, words) != NULL, is_asynchronous, "%s", page);
+	cr_expect_eq(strstr(status, words) != NULL, is_asynchronous, "%s", status);
+	cr_expect_eq(strstr(run.output, words) != NULL, is_asynchronous, "%s", run.output);
+	run = run_on(postgres_database(servers[0]), "status");
+	cr_expect_eq(strstr(run.output, words) != NULL, is_asynchronous, "%s", run.output);
+}
+
+/* pg_receivewal stands for the standby. */
+Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_looks)
+{
+	struct postgres *pg = servers[0] = postgres_new();
+	const char *const argv[] = {"pg_receivewal",
+				    "--synchronous",
+				    "-D",
+				    suite_directory(),
+				    "-U",
+				    "postgres",
+				    "-h",
+				    postgres_directory(pg),
+				    NULL};
+
+	set(pg, "wal_level", "replica");
+	set(pg, "max_wal_senders", "2");
+	postgres_restart(pg);
+	process_start_argv(argv, NULL);
+	cr_assert(wait_until(has_wal_sender(), WAIT_MS));
+	start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, "");
+	cr_assert(listener_has_logged(listener, "standbys that commits do not wait for"));
+	must_warn(true);
+	set(pg, "synchronous_standby_names", "'*'");
+	database_exec(postgres_database(pg), "SELECT pg_reload_conf()");
+	long connects = (long)listener_metric(listener, "wsonce_postgres_connects_total");
+	postgres_terminate_backends(pg);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_postgres_connects_total") > connects &&
+				     listener_status(listener, "/readyz") == 200,
+			     WAIT_MS));
+	must_warn(false);
+}
+
 /* --- Redis --- */
 
 Test(failover, a_master_that_became_a_replica_is_left)

@@ -27,6 +27,7 @@
 #include "copy.sql.h"
 #include "epoch.sql.h"
 #include "find_present.sql.h"
+#include "hazards.sql.h"
 #include "identify.sql.h"
 #include "insert.sql.h"
 #include "lease.sql.h"
@@ -854,13 +855,13 @@ static void learn_all(void)
 	learn(K_RESET, SQL_RESET);
 	learn(K_INSPECT, schema_inspect_sql());
 	learn(K_ASK, schema_ask_sql());
-	learn(K_IDENTIFY, SQL_IDENTIFY);
-	learn(K_MAKE_EPOCH, SQL_MAKE_EPOCH ";" SQL_IDENTIFY);
+	learn(K_IDENTIFY, SCHEMA_WITH_HAZARDS(SQL_IDENTIFY));
+	learn(K_MAKE_EPOCH, SQL_MAKE_EPOCH ";" SCHEMA_WITH_HAZARDS(SQL_IDENTIFY));
 	learn(K_EPOCH, SQL_EPOCH);
 	learn(K_FIND, SQL_FIND_PRESENT);
 	learn(K_INSERT, SQL_INSERT);
 	learn(K_BURY, SQL_BURY);
-	learn(K_CHECKIN, SQL_CHECKIN);
+	learn(K_CHECKIN, SCHEMA_WITH_HAZARDS(SQL_CHECKIN));
 	learn(K_PUT_CURSORS, SQL_PUT_CURSORS);
 	learn(K_READ_CURSORS, SQL_READ_CURSORS);
 	learn(K_CHECK_EFFECTS, SQL_CHECK_EFFECTS);
@@ -934,13 +935,18 @@ static void put_id(struct pg_result *r, const struct value *id)
 	r->rows++;
 }
 
+static const char *hazards(void)
+{
+	return server.is_lazy ? "synchronous_commit = off" : "";
+}
+
 static void identify(struct backend *b)
 {
 	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "epoch", 3, 1);
 
 	put_text(r, 0, server.epoch ? sim_print("%08x", server.epoch) : NULL);
 	put_text(r, 1, "5d5a3a4e-0000-4000-8000-000000000001");
-	put_text(r, 2, server.is_lazy ? "synchronous_commit = off" : "");
+	put_text(r, 2, hazards());
 	r->rows = 1;
 	send_result(b, r);
 }
@@ -1012,13 +1018,16 @@ static void check_effects(struct backend *b)
 static void check_in(struct backend *b)
 {
 	const struct value *v = &b->packet->statements[b->at].values[0];
-	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "rows_deleted_s", 1, 1);
+	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "rows_deleted_s", 2, 1);
 	json_t *told = json_loadb(v->bytes, v->len, 0, NULL), *copies = json_object_get(told, "copies"), *copy;
 	size_t i;
 
 	server.told_events += (uint64_t)json_integer_value(json_object_get(told, "events"));
 	json_array_foreach(copies, i, copy) server.told_copies += (uint64_t)json_integer_value(copy);
 	json_decref(told);
+	put_text(r, 0, NULL);
+	put_text(r, 1, hazards());
+	r->rows = 1;
 	send_result(b, r);
 }
 

@@ -348,6 +348,12 @@ bool store_is_sent(const struct store *s)
 	return !fake.is_postgres_failing && (inserts.count || burials.count);
 }
 
+const char *store_hazards(const struct store *s)
+{
+	(void)s;
+	return "";
+}
+
 const char *store_trouble(const struct store *s)
 {
 	(void)s;

@@ -5,8 +5,10 @@
 #include "checkin.sql.h"
 #include "epoch.sql.h"
 #include "find_present.sql.h"
+#include "hazards.sql.h"
 #include "insert.sql.h"
 #include "played_postgres.h"
+#include "postgres/schema.h"
 #include "road/batch.h"
 #include "road/store.h"
 #include "unit.h"
@@ -153,7 +155,7 @@ static void expect_asked(const char *expected)
 		snprintf(text, sizeof(text), "copy");
 	else if (strcmp(sql, SQL_EPOCH) == 0)
 		snprintf(text, sizeof(text), "epoch");
-	else if (strcmp(sql, SQL_CHECKIN) == 0)
+	else if (strcmp(sql, SCHEMA_WITH_HAZARDS(SQL_CHECKIN)) == 0)
 		snprintf(text, sizeof(text), "check in %s", played_postgres.values[0]);
 	else if (strcmp(sql, SQL_BURY) == 0)
 		snprintf(text, sizeof(text), "bury %s", played_postgres_texts(1));
@@ -803,4 +805,21 @@ Test(store, a_checkin_is_told_or_lost_and_not_repeated)
 	played_postgres_set_state(POSTGRES_READY);
 	expect_asked(NULL);
 	expect_became("lost nothing, ");
+}
+
+Test(store, a_checkin_learns_by_what_commits_may_vanish)
+{
+	static const char *const cells[] = {"", "standbys"}, *const mended[] = {"3600", ""};
+
+	cr_assert_str_eq(store_hazards(store), "");
+	cr_assert_eq(store_checkin(store, "x"), 0);
+	played_postgres.cells = cells;
+	say_copied(1);
+	cr_assert_str_eq(store_hazards(store), "standbys");
+	expect_became("told nothing, ");
+	cr_assert_eq(store_checkin(store, "x"), 0);
+	played_postgres.cells = mended;
+	say_copied(1);
+	cr_assert_str_eq(store_hazards(store), "");
+	expect_became("told 3600, ");
 }

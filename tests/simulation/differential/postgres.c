@@ -14,6 +14,7 @@
 #include "copy.sql.h"
 #include "epoch.sql.h"
 #include "find_present.sql.h"
+#include "hazards.sql.h"
 #include "identify.sql.h"
 #include "insert.sql.h"
 #include "lease.sql.h"
@@ -587,7 +588,7 @@ static void check_in(struct connection *c, int lock_ms)
 		 below(3), below(3) ? "false" : "true", below(9), below(5), below(5));
 	printf("%d %d check in %s\n", ++steps, (int)(c - connections), text);
 	value = text_value(text);
-	send_statement(c, SQL_CHECKIN, &value, 1, lock_ms);
+	send_statement(c, SCHEMA_WITH_HAZARDS(SQL_CHECKIN), &value, 1, lock_ms);
 }
 
 static struct effects *draw_effects(void)
@@ -851,7 +852,7 @@ static void step(void)
 	else if (kind == 34)
 		ask_simple(c, "version", schema_ask_sql());
 	else if (kind == 35)
-		ask_simple(c, "identify", SQL_IDENTIFY);
+		ask_simple(c, "identify", SCHEMA_WITH_HAZARDS(SQL_IDENTIFY));
 	else if (kind == 36)
 		ask_epoch(c);
 	else if (kind >= 46)
@@ -934,7 +935,7 @@ static void upset(void)
 		side_restore_key();
 	if (kind == 2)
 		side_set_read_only(false);
-	ask_simple(connections, "make epoch", SQL_MAKE_EPOCH ";" SQL_IDENTIFY);
+	ask_simple(connections, "make epoch", SQL_MAKE_EPOCH ";" SCHEMA_WITH_HAZARDS(SQL_IDENTIFY));
 	settle(true);
 }
 
