@@ -130,8 +130,9 @@ static void put_rows(struct connection *c, const PGresult *r)
 
 			if (has_epoch && row == 0 && column == 0 && !PQgetisnull(r, 0, 0))
 				cell = name_epoch(cell);
-			if (strcmp(PQfname(r, 0), "epoch") == 0 && column)
-				cell = column == 1 ? "id" : "hazards";
+			if (column &&
+			    (strcmp(PQfname(r, 0), "epoch") == 0 || strcmp(PQfname(r, 0), "rows_deleted_s") == 0))
+				cell = "what each has of its own";
 			put(c, "%s%s", column ? "," : "", cell);
 		}
 	}
