@@ -14,16 +14,19 @@ COPY sql sql
 # The packages of the libraries have other names in each release.
 RUN make -j2 programs && strip build/wsonce build/wsonce-source build/wsonce-producer \
 	&& ldd build/wsonce build/wsonce-source build/wsonce-producer | sed -n 's/^\t\(.*\) => .*/\1/p' | sort -u \
-	| while read -r library; do dpkg-query -S "*/$library"; done | sed 's/:.*//' | sort -u >build/packages
+	| while read -r library; do dpkg-query -S "*/$library"; done | sed 's/:.*//' | sort -u >build/packages \
+	&& echo "$(sed -n 's/^VERSION := //p' Makefile) $(dpkg-query -W -f '${Package}=${Version}' uthash-dev)" >build/compiled
 
 FROM debian:${DEBIAN_RELEASE}-slim
 LABEL org.opencontainers.image.title="wsonce" org.opencontainers.image.version="0.1.0" \
 	org.opencontainers.image.description="Stores each event of a WebSocket feed once, whoever listens" \
 	org.opencontainers.image.licenses="MIT"
-COPY --from=build /src/build/packages /tmp/packages
+COPY --from=build /src/build/packages /src/build/compiled /tmp/
+COPY deploy/sbom /tmp/
 # libwebsockets-evlib-uv is loaded at run time, so no linker asks for it.
 RUN apt-get update && apt-get install -y --no-install-recommends $(cat /tmp/packages) libwebsockets-evlib-uv ca-certificates \
-	curl && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /tmp/packages \
+	curl && mkdir -p /usr/local/share/wsonce && sh /tmp/sbom $(cat /tmp/compiled) >/usr/local/share/wsonce/sbom.cdx.json \
+	&& rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /tmp/packages /tmp/compiled /tmp/sbom \
 	&& useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin wsonce
 COPY --from=build /src/build/wsonce /src/build/wsonce-source /src/build/wsonce-producer /usr/local/bin/
 COPY profiles /usr/local/share/wsonce/profiles
