@@ -10,6 +10,7 @@ COPY Makefile ./
 COPY listener listener
 COPY loadtest loadtest
 COPY lua lua
+COPY page page
 COPY sql sql
 # The packages of the libraries have other names in each release.
 RUN make -j2 programs && strip build/wsonce build/wsonce-source build/wsonce-producer \

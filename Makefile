@@ -47,7 +47,8 @@ UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline envelope envelope_quick event hold batch cursors age_limit stall checkin duplicates rejected fleet) \
 	$(addprefix base/,arena json json_scan keyed log counters backoff memory quantity slab text timestamp) redis/resp)
-TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql)))
+TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql))) \
+	$(patsubst page/page.%,$B/text/page_%.h,$(wildcard page/page.*))
 ASKS := $B/tests/simulation/differential
 DIFFERENTIAL := $(patsubst %,$(ASKS)/%,postgres-real postgres-played redis-real redis-played)
 TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
@@ -78,6 +79,8 @@ bench-deps:
 	@demo/deps bench $(LIBS)
 deb-deps:
 	@demo/deps deb $(LIBS)
+page-deps:
+	@demo/deps page $(LIBS)
 
 demo: deps ## the main job in half a minute, on private servers
 	+@$(MAKE) --no-print-directory programs
@@ -94,7 +97,7 @@ check: check-deps ## what a change must pass, in minutes; PARTS="unit lint" runs
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	@tests/run $(or $(PARTS),check)
 
-prove: check-deps bench-deps deb-deps ## the rest of the tests: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults, failovers, mutations
+prove: check-deps bench-deps deb-deps page-deps ## the rest of the tests: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults, failovers, mutations
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
 	@tests/run $(or $(PARTS),prove)
@@ -222,7 +225,7 @@ $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope road/envelope_quick $(addprefix base/,arena json json_scan keyed log memory))
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(MODULES) $B/loadtest/ack.o
-$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/metrics ops/overdue road/rejected net/http net/http_post net/bound_socket road/event outbox/target $(addprefix base/,keyed log memory port slab counters url text backoff))
+$B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/page ops/metrics ops/overdue road/rejected net/http net/http_post net/http_stream net/bound_socket road/event outbox/target $(addprefix base/,keyed log memory port slab counters url text backoff))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
 $B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o $(addprefix %/,source.o profiled.o profiles.o conversation.o line.o ledger.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o $B/listener/config/profile%,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
@@ -272,7 +275,7 @@ $B/%.o: %.c $(TEXT) Makefile
 $B/simulated/%.o: %.c $(TEXT) Makefile
 	$(compile)
 
-# lua/x.lua becomes the C string LUA_X, sql/x.sql becomes SQL_X, so each text lives in one place.
+# lua/x.lua becomes the C string LUA_X, sql/x.sql becomes SQL_X, page/page.x PAGE_X, so each text lives in one place.
 define embed
 @mkdir -p $(@D)
 @{ printf '#define $(1)_%s \\\n' $$(echo $(*F) | tr a-z- A-Z_); sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n" \\/' $<; echo '""'; } >$@.part
@@ -286,10 +289,12 @@ $B/text/%.sql.h: sql/queries/%.sql
 	$(call embed,SQL)
 $B/text/%.sql.h: sql/sqlite/%.sql
 	$(call embed,SQL)
+$B/text/page_%.h: page/page.%
+	$(call embed,PAGE)
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: powercuts file-deps sqlite-figure
-.PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
+.PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps page-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench lint install dist deb fmt readme clean help

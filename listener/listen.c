@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -18,6 +19,7 @@
 #include "intake/source.h"
 #include "base/counters.h"
 #include "road/rejected.h"
+#include "ops/hour.h"
 #include "ops/overdue.h"
 #include "ops/report.h"
 #include "ops/service_manager.h"
@@ -51,6 +53,7 @@ struct listener {
 	struct overdue_watch unsettled;
 	struct service_manager *service_manager; /* NULL: there is none */
 	struct report report;
+	struct hour hour;
 	uint64_t drain_ms; /* loop clock: when draining began */
 	uint64_t goodbye_until;
 	int draining; /* parts that have not drained yet */
@@ -113,6 +116,9 @@ static void on_second(uv_timer_t *timer)
 	overdue_watch(&l->unsettled, pipeline_events(l->pipeline), (int64_t)uv_now(&l->loop),
 		      l->config->unsettled_warning_s * 1000);
 	rejected_watch((int64_t)uv_now(&l->loop));
+	hour_tick(&l->hour, (int64_t)time(NULL));
+	if (l->admin)
+		admin_tick(l->admin);
 	if (report_is_due(&l->report))
 		pipeline_hasten_checkin(l->pipeline);
 }
@@ -324,7 +330,7 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	}
 	if (c->webhooks.count)
 		l->relay = relay_open(&l->loop, c);
-	l->parts = (struct admin_parts){.config = c, .pipeline = l->pipeline, .relay = l->relay};
+	l->parts = (struct admin_parts){.config = c, .pipeline = l->pipeline, .relay = l->relay, .hour = &l->hour};
 	if (c->admin && !(l->admin = admin_open(&l->loop, &l->parts, error, size)))
 		return -1;
 	if (c->ingest && !(l->ingest = ingest_open(l->ws, c, error, size)))

@@ -15,9 +15,9 @@ static int hex(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-static int decode_percent(char *s)
+int url_decode(char *text)
 {
-	char *out = s;
+	char *out = text, *s = text;
 
 	for (; *s; s++) {
 		if (*s == '%') {
@@ -77,11 +77,11 @@ static int split_user(struct url *u, char *at)
 	if (colon) {
 		*colon = '\0';
 		u->password = colon + 1;
-		if (decode_percent(u->password))
+		if (url_decode(u->password))
 			return -1;
 	}
 	u->user = at;
-	return decode_percent(u->user);
+	return url_decode(u->user);
 }
 
 int url_parse(struct url *u, const char *text)
@@ -165,4 +165,18 @@ char *url_redact(const char *text)
 	return memory_printf("%.*s%s%.*s%s%s", (int)(begin - text), text, at ? "***" : "",
 			     (int)(path_end - (at ? at : begin)), at ? at : begin, is_path_shown ? "" : "***",
 			     *query ? "?***" : "");
+}
+
+bool url_is_loopback(const char *address)
+{
+	struct url url;
+	bool is_local;
+
+	if (strncmp(address, "unix:", 5) == 0)
+		return true;
+	is_local = url_parse_address(&url, address) == 0 &&
+		   (strcmp(url.host, "localhost") == 0 || strcmp(url.host, "::1") == 0 ||
+		    (strncmp(url.host, "127.", 4) == 0 && !url.host[strspn(url.host, "0123456789.")]));
+	url_clear(&url);
+	return is_local;
 }

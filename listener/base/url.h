@@ -15,6 +15,9 @@ struct url {
 	char *path; /* begins with / (query included), or "" */
 };
 
+/* Percent-decodes in place. Returns 0; or -1, and the text is none. */
+int url_decode(char *text);
+
 /* Splits scheme://[user[:password]@]host[:port][/path]. Returns 0, or -1 if text is not of this
  * form. In both cases url_clear frees what is held. */
 int url_parse(struct url *u, const char *text);
@@ -23,6 +26,10 @@ int url_parse(struct url *u, const char *text);
 int url_parse_address(struct url *u, const char *text);
 
 void url_clear(struct url *u);
+
+/* Is what listens at ADDR:PORT or unix:PATH out of reach from elsewhere? A name other than localhost may be any
+ * address. */
+bool url_is_loopback(const char *address);
 
 /* Is the scheme one of these words, which have one blank between? */
 bool url_has_scheme(const struct url *u, const char *words);

@@ -21,6 +21,7 @@
 struct list_options {
 	struct letter_filter filter;
 	int64_t groups;
+	int64_t examples;
 	bool is_json;
 };
 
@@ -32,10 +33,12 @@ static const struct option list_options[] = {
 	 "at most N reasons, the most frequent first (20)"},
 	{"newest", OPTION_NUMBER, offsetof(struct list_options, filter.newest), "N", 0, 1000000000, NULL,
 	 "look at the N newest only (20000); 0 is all"},
+	{"examples", OPTION_NUMBER, offsetof(struct list_options, examples), "N", 0, 1000, NULL,
+	 "name the N latest of each reason (3)"},
 	{"json", OPTION_SWITCH, offsetof(struct list_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
-static const struct list_options list_defaults = {.filter = {.newest = 20000}, .groups = 20};
+static const struct list_options list_defaults = {.filter = {.newest = 20000}, .groups = 20, .examples = 3};
 
 static const char sql_list[] =
 	"WITH ranked AS (SELECT id, event_id, reason, first_seen, last_seen, seen, kind,"
@@ -49,7 +52,7 @@ static const char sql_list[] =
 	"  pg_catalog.to_char(pg_catalog.max(last_seen)" LETTERS_UTC ") AS last,"
 	"  pg_catalog.json_agg(pg_catalog.json_build_object('id', id, 'event_id', event_id, 'reason', reason,"
 	"   'last_seen', pg_catalog.to_char(last_seen" LETTERS_UTC
-	")) ORDER BY rank) FILTER (WHERE rank <= 3) AS examples,"
+	")) ORDER BY rank) FILTER (WHERE rank <= $3::bigint) AS examples,"
 	"  count(*) OVER () AS groups"
 	"  FROM ranked GROUP BY kind ORDER BY 2 DESC, 1 LIMIT $2::bigint)"
 	" SELECT reason, n, seen, first, last, pg_catalog.json_build_object('reason', reason, 'letters', n, 'seen', "
@@ -71,7 +74,8 @@ static const char lite_list[] =
 						"  (SELECT json_group_array(json_object('id', id, 'event_id', "
 						"event_id, 'reason', reason, 'last_seen', " LITE_UTC(
 							"last_seen") ")) FROM (SELECT * FROM ranked AS few WHERE "
-								     "few.kind = r.kind AND rank <= 3 ORDER BY rank))"
+								     "few.kind = r.kind AND rank <= CAST(?3 AS "
+								     "INTEGER) ORDER BY rank))"
 								     "  AS examples, count(*) OVER () AS groups"
 								     "  FROM ranked AS r GROUP BY kind ORDER BY 2 "
 								     "DESC, 1 LIMIT CAST(?2 AS INTEGER))"
@@ -122,7 +126,8 @@ static int list(struct session *s, const struct config *config, const struct lis
 		return STATUS_FAILED;
 	if (out)
 		json_out_open(out);
-	failed = letter_groups_print(is_deliveries ? &deliveries_groups : &letter_groups, s, &ids, o->groups, out) ||
+	failed = letter_groups_print(is_deliveries ? &deliveries_groups : &letter_groups, s, &ids, o->groups,
+				     o->examples, out) ||
 		 (!is_deliveries && print_elsewhere(s, config, out));
 	if (out)
 		json_out_close(out);

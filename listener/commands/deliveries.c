@@ -53,7 +53,8 @@ static const char sql_list[] =
 	"  pg_catalog.to_char(pg_catalog.min(at)" LETTERS_UTC
 	") AS first, pg_catalog.to_char(pg_catalog.max(at)" LETTERS_UTC ") AS last,"
 	"  pg_catalog.json_agg(pg_catalog.json_build_object('id', id, 'event_id', event_id, 'reason', reason,"
-	"   'settled_at', pg_catalog.to_char(at" LETTERS_UTC ")) ORDER BY rank) FILTER (WHERE rank <= 3) AS examples,"
+	"   'settled_at', pg_catalog.to_char(at" LETTERS_UTC
+	")) ORDER BY rank) FILTER (WHERE rank <= $3::bigint) AS examples,"
 	"  count(*) OVER () AS groups"
 	"  FROM ranked GROUP BY target, kind ORDER BY 4 DESC, 1, 3 LIMIT $2::bigint)"
 	" SELECT pg_catalog.concat_ws(': ', target, nullif(reason, '')), n, attempts, first, last, "

@@ -21,6 +21,7 @@ extern const struct subcommand check_command;
 extern const struct subcommand completion_command;
 extern const struct subcommand config_lint;
 extern const struct subcommand config_print;
+extern const struct subcommand dashboard_command;
 extern const struct subcommand dead_letters_discard;
 extern const struct subcommand dead_letters_list;
 extern const struct subcommand dead_letters_retry;
@@ -45,6 +46,7 @@ extern const struct subcommand record_command;
 /* clang-format off */
 static const struct subcommand *const commands[] = {
 	&status_command,
+	&dashboard_command,
 	&explain_command,
 	&check_command,
 	&config_print,
@@ -289,6 +291,32 @@ static int run_command(const struct subcommand *c, int argc, char **argv)
 	else
 		status = run_read(c, &in);
 	config_free(&config);
+	free(words);
+	return check_output(status);
+}
+
+int dispatch_call(const struct config *config, int argc, char **argv)
+{
+	const struct subcommand *c = NULL;
+	char **words = memory_calloc((size_t)argc, sizeof(*words));
+	union room room = {.bytes = {0}};
+	struct invocation in = {.config = config, .options = &room, .words = words};
+	char error[400] = "this command cannot be called";
+	int n = 0, status = STATUS_USAGE;
+
+	for (size_t i = 0; i < COMMANDS && !n; i++)
+		if ((n = match(commands[i], argc, argv)))
+			c = commands[i];
+	if (c && c->defaults)
+		memcpy(&room, c->defaults, c->options_size);
+	argc -= n - 1;
+	if (!c ||
+	    options_read(&(struct options){c->options, c->option_count, &room}, c->name, &argc, argv + n - 1, words,
+			 &in.word_count, error, sizeof(error)) ||
+	    argc > 1)
+		refuse(error);
+	else
+		status = run_read(c, &in);
 	free(words);
 	return check_output(status);
 }

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/timestamp.h"
+#include "commands/fleet_hour.h"
 #include "commands/json_out.h"
 #include "commands/redis_query.h"
 #include "commands/session.h"
@@ -99,6 +100,13 @@ static void put_hazards(struct session *s, json_t *server)
 	session_drop(rows);
 }
 
+static void put_all(struct reading *r, struct session *s, const char *part)
+{
+	json_t *all = ask_part(r, s, part);
+
+	json_object_set_new(r->state, part, all ? all : json_null());
+}
+
 static double ms_since(int64_t us)
 {
 	return (double)(clock_us(CLOCK_MONOTONIC) - us) / 1000;
@@ -140,6 +148,7 @@ static json_t *ask_postgres(struct reading *r)
 	}
 	put_first(r, s, "letters", "dead_letters");
 	put_first(r, s, "outbox", "outbox");
+	put_all(r, s, "targets");
 	rows = ask_part(r, s, "listeners");
 	session_close(s);
 	judge_server(r);
@@ -285,11 +294,12 @@ static json_t *describe_listener(const json_t *row, bool is_here)
 {
 	static const char *const rates[] = {"received", "stored", "duplicates", "dead_lettered"};
 	const json_t *report = json_object_get(row, "report");
-	json_t *one = json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:s}", "name", text_of(row, "name"),
-				"version", text_of(report, "version"), "consumer", text_of(row, "consumer"), "is_alive",
-				is_here, "uptime_s", number_of(row, "uptime_s"), "checkin_s",
-				number_of(row, "checkin_s"), "in_flight", number_of(report, "in_flight"), "oldest_ms",
-				number_of(report, "oldest_ms"), "redis", text_of(report, "redis"));
+	json_t *one =
+		json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:s}", "name", text_of(row, "name"), "version",
+			  text_of(report, "version"), "consumer", text_of(row, "consumer"), "is_alive", is_here,
+			  "uptime_s", number_of(row, "uptime_s"), "checkin_s", number_of(row, "checkin_s"), "in_flight",
+			  number_of(report, "in_flight"), "held", number_of(report, "held"), "oldest_ms",
+			  number_of(report, "oldest_ms"), "redis", text_of(report, "redis"));
 
 	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
 		char *name = memory_printf("%s_per_s", rates[i]);
@@ -350,6 +360,7 @@ static void read_listeners(struct reading *r, const json_t *rows, struct redis_q
 	if (rows && !alive)
 		note(r, FLEET_DOWN, "no listener is running");
 	json_object_set_new(r->state, "listeners", all);
+	json_object_set_new(r->state, "hour", fleet_hour_sum(rows));
 	json_object_set_new(r->state, "differing_settings", keep_differing(settings));
 }
 

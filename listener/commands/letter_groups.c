@@ -68,15 +68,16 @@ static void print_json(const struct letter_groups *g, const struct pg_result *ro
 }
 
 int letter_groups_print(const struct letter_groups *g, struct session *s, const struct letter_ids *ids, int64_t limit,
-			struct json_out *out)
+			int64_t examples, struct json_out *out)
 {
-	char number[24], *array = letters_array(ids, 0, ids->count);
-	const char *values[] = {array, number};
+	char number[24], few[24], *array = letters_array(ids, 0, ids->count);
+	const char *values[] = {array, number, few};
 	struct pg_result *rows;
 	int64_t groups;
 
 	snprintf(number, sizeof(number), "%" PRId64, limit);
-	rows = g->lite_sql ? session_ask_either(s, g->sql, g->lite_sql, 2, values) : session_ask(s, g->sql, 2, values);
+	snprintf(few, sizeof(few), "%" PRId64, examples);
+	rows = g->lite_sql ? session_ask_either(s, g->sql, g->lite_sql, 3, values) : session_ask(s, g->sql, 3, values);
 	free(array);
 	if (!rows)
 		return -1;

@@ -16,6 +16,9 @@
 
 #define UPGRADE_AGAIN_MS 500
 
+static char limit_ms[24] = "0"; /* of a statement; 0: none */
+static bool is_reading;
+
 struct session {
 	struct session_file *file; /* NULL: Postgres, which has all below */
 	PGconn *conn;
@@ -73,12 +76,13 @@ static PGresult *end_pipeline(PGconn *conn)
  * since behind a pooler the session is not ours. A transaction that is open already has limits of its own. */
 static PGresult *ask(struct session *s, const char *text, int n, const char *const *values)
 {
-	static const char unlimited[] = "SELECT pg_catalog.set_config('statement_timeout', '0', true)";
+	static const char limited[] = "SELECT pg_catalog.set_config('statement_timeout', $1, true)";
+	const char *const limit[] = {limit_ms};
 	PGconn *c = s->conn;
 
 	if (PQtransactionStatus(c) != PQTRANS_IDLE)
 		return PQexecParams(c, text, n, NULL, values, NULL, NULL, 0);
-	if (!PQenterPipelineMode(c) || !PQsendQueryParams(c, unlimited, 0, NULL, NULL, NULL, NULL, 0) ||
+	if (!PQenterPipelineMode(c) || !PQsendQueryParams(c, limited, 1, NULL, limit, NULL, NULL, 0) ||
 	    !PQsendQueryParams(c, text, n, NULL, values, NULL, NULL, 0) || !PQpipelineSync(c))
 		return NULL;
 	return end_pipeline(c);
@@ -226,9 +230,15 @@ static struct session *open_either(const struct config *config, enum aim aim)
 	return path ? open_file(path, aim == AIM_CREATE) : connect_to(config, aim);
 }
 
+void session_limit(int64_t ms, bool is_to_read)
+{
+	snprintf(limit_ms, sizeof(limit_ms), "%lld", (long long)ms);
+	is_reading = is_to_read;
+}
+
 struct session *session_open(const struct config *config)
 {
-	return open_either(config, AIM_UPGRADE);
+	return open_either(config, is_reading ? AIM_READ : AIM_UPGRADE);
 }
 
 struct session *session_open_or_create(const struct config *config)

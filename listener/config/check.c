@@ -10,21 +10,6 @@
 #include "base/url.h"
 #include "config/value.h"
 
-/* Is what listens there out of reach from elsewhere? A name other than localhost may be any address. */
-static bool is_loopback(const char *address)
-{
-	struct url url;
-	bool is_local;
-
-	if (strncmp(address, "unix:", 5) == 0)
-		return true;
-	is_local = url_parse_address(&url, address) == 0 &&
-		   (value_is_choice("localhost ::1", url.host) ||
-		    (strncmp(url.host, "127.", 4) == 0 && !url.host[strspn(url.host, "0123456789.")]));
-	url_clear(&url);
-	return is_local;
-}
-
 static bool is_certificate(const char *file)
 {
 	FILE *in = fopen(file, "re");
@@ -48,7 +33,7 @@ static const char *check_ingest(const struct config *c)
 {
 	if (c->ingest_profile && !c->ingest && !c->ingest_http)
 		return "--ingest-profile: needs --ingest, the address of the producers that it is for";
-	if (c->ingest_http && !has_key(c) && !c->ingest_open && !is_loopback(c->ingest_http))
+	if (c->ingest_http && !has_key(c) && !c->ingest_open && !url_is_loopback(c->ingest_http))
 		return "--ingest-http: the address is not loopback and there is no token, so that anybody could send: "
 		       "give --ingest-token-file (or --ingest-token), or --ingest-open if that is what you want";
 	if (c->ingest_http && c->ingest_client_ca && !c->ingest_token && !c->ingest_token_file)
@@ -56,7 +41,7 @@ static const char *check_ingest(const struct config *c)
 		       "--ingest-token-file, too";
 	if (c->ingest_token && c->ingest_token_file)
 		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
-	if (c->ingest && !has_key(c) && !c->ingest_open && !is_loopback(c->ingest))
+	if (c->ingest && !has_key(c) && !c->ingest_open && !url_is_loopback(c->ingest))
 		return "--ingest: the address is not loopback and there is no token, so that anybody could send: give "
 		       "--ingest-token-file (or --ingest-token, or --ingest-client-ca), or --ingest-open if that is "
 		       "what you "

@@ -58,14 +58,35 @@ static unsigned int write_page(const struct http *h, const char *path, struct pa
 	return status;
 }
 
-enum MHD_Result http_send(struct MHD_Connection *c, unsigned int status, const char *type, struct page *page)
+/* The program's own script and style are all that a page may use, and no page elsewhere may use ours: CSP level 3,
+ * HTML's X-Frame-Options for browsers without it. */
+void http_add_headers(const struct http *h, struct MHD_Response *response, const char *type)
+{
+	static const char *const browsed[][2] = {
+		{"Content-Security-Policy",
+		 "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+		 "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"},
+		{"X-Frame-Options", "DENY"},
+		{"Referrer-Policy", "no-referrer"},
+		{"Cross-Origin-Opener-Policy", "same-origin"},
+		{"Cross-Origin-Resource-Policy", "same-origin"},
+		{MHD_HTTP_HEADER_CACHE_CONTROL, "no-store"},
+	};
+
+	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	for (size_t i = 0; h->site->is_browsed && i < sizeof(browsed) / sizeof(browsed[0]); i++)
+		MHD_add_response_header(response, browsed[i][0], browsed[i][1]);
+}
+
+enum MHD_Result http_send(const struct http *h, struct MHD_Connection *c, unsigned int status, const char *type,
+			  struct page *page)
 {
 	struct MHD_Response *response = memory_given(
 		MHD_create_response_from_buffer(page->len, page->text, MHD_RESPMEM_MUST_FREE), "libmicrohttpd");
 	enum MHD_Result result;
 
-	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	http_add_headers(h, response, type);
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
 	result = MHD_queue_response(c, status, response);
@@ -79,15 +100,15 @@ static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, co
 	struct page page = {NULL, 0};
 	unsigned int status = write_page(h, path, &page, &type);
 
-	return http_send(c, status, type, &page);
+	return http_send(h, c, status, type, &page);
 }
 
 /* Before the request has been read to its end, so that libmicrohttpd ends the connection. */
-static enum MHD_Result refuse(struct MHD_Connection *c, unsigned int status, const char *why)
+static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, unsigned int status, const char *why)
 {
 	struct page page = {memory_strdup(why), strlen(why)};
 
-	return http_send(c, status, "text/plain; charset=utf-8", &page);
+	return http_send(h, c, status, "text/plain; charset=utf-8", &page);
 }
 
 /* --- which requests are answered --- */
@@ -102,6 +123,8 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
 		head->host = value ? value : "";
 		head->hosts++;
+	} else if (strcasecmp(name, MHD_HTTP_HEADER_ORIGIN) == 0) {
+		head->origin = value ? value : "";
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
 		head->lengths++;
 		head->has_body |= !value || strcmp(value, "0") != 0;
@@ -157,6 +180,26 @@ static bool is_our_name(const struct http *h, const char *host)
 	return false;
 }
 
+/* RFC 6454, section 7: is the page that asks one of this Host? Behind a proxy that ends TLS, the scheme is another. */
+static bool is_our_origin(const struct head *head)
+{
+	const char *authority = strstr(head->origin, "://");
+
+	return authority && head->host && strcasecmp(authority + 3, head->host) == 0;
+}
+
+unsigned int http_judge_place(const struct http *h, const struct head *head, const char **why)
+{
+	*why = "this Host is not allowed: use an address, or allow the name with --admin-host, or --host of wsonce "
+	       "dashboard\n";
+	if (head->host && !is_our_name(h, head->host))
+		return MHD_HTTP_FORBIDDEN;
+	*why = "this Origin is not allowed: only pages of this server may ask\n";
+	if (head->origin && !is_our_origin(head))
+		return MHD_HTTP_FORBIDDEN;
+	return 0;
+}
+
 /* Returns 0, or the status that refuses the request, with why. */
 static unsigned int judge(const struct http *h, struct MHD_Connection *c, const char *method, const char *version,
 			  const char **why)
@@ -172,10 +215,12 @@ static unsigned int judge(const struct http *h, struct MHD_Connection *c, const 
 	*why = "requests must not have a body\n";
 	if (head.has_body)
 		return MHD_HTTP_BAD_REQUEST;
-	*why = "this Host is not allowed: use an address, or allow the name with --admin-host\n";
-	if (head.host && !is_our_name(h, head.host))
-		return MHD_HTTP_FORBIDDEN;
-	return 0;
+	return http_judge_place(h, &head, why);
+}
+
+static bool is_stream(const struct http *h, const char *path, const char *method)
+{
+	return h->site->stream && strcmp(path, h->site->stream) == 0 && strcmp(method, MHD_HTTP_METHOD_GET) == 0;
 }
 
 /* libmicrohttpd calls it when it has the headers, and again when it has the whole request. */
@@ -183,18 +228,19 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 				  const char *version, const char *body, size_t *body_len, void **state)
 {
 	struct http *h = arg;
+	bool streams = is_stream(h, url, method);
 	const char *why;
 	unsigned int status;
 
-	if (h->site->poster)
+	if (h->site->poster && !streams)
 		return http_post_request(h, c, url, method, version, body, body_len, state);
 	if (*state) {
 		*body_len = 0;
-		return answer(h, c, url);
+		return streams ? http_stream_answer(h, c) : answer(h, c, url);
 	}
 	*state = arg;
 	status = judge(h, c, method, version, &why);
-	return status ? refuse(c, status, why) : MHD_YES;
+	return status ? refuse(h, c, status, why) : MHD_YES;
 }
 
 /* Paths stay as they are: nothing of ours has escapes. */
@@ -241,7 +287,7 @@ static void on_answered(void *arg, struct MHD_Connection *c, void **state, enum 
 	struct visitor *v = http_visitor(c);
 
 	(void)why;
-	if (h->site->poster && *state)
+	if (h->site->poster && *state && *state != arg)
 		http_post_end(*state);
 	*state = NULL;
 	if (v)
@@ -365,7 +411,7 @@ static int start_daemon(struct http *h)
 	unsigned int of_one_host = h->site->of_one_host ? h->site->of_one_host : OF_ONE_HOST;
 	unsigned int flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
 
-	if (h->site->poster)
+	if (h->site->poster || h->site->stream)
 		flags |= MHD_ALLOW_SUSPEND_RESUME;
 	h->daemon = MHD_start_daemon(
 		flags, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)h->visitors_max,
@@ -396,6 +442,7 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 	h->loop = loop;
 	h->site = site;
 	h->listener = -1;
+	http_stream_init(h);
 	h->visitors_max = site->visitors ? site->visitors : VISITORS_MAX;
 	h->patience_ms = site->patience_ms ? site->patience_ms : PATIENCE_MS;
 	h->visitors = memory_calloc(h->visitors_max, sizeof(*h->visitors));
@@ -429,6 +476,7 @@ void http_close(struct http *h)
 	uv_close((uv_handle_t *)&h->timer, NULL);
 	uv_close((uv_handle_t *)&h->retry, NULL);
 	close(h->listener);
+	http_stream_end(h);
 	MHD_stop_daemon(h->daemon);
 }
 
@@ -437,6 +485,7 @@ void http_free(struct http *h)
 	if (!h)
 		return;
 	url_clear(&h->bound);
+	http_stream_free(h);
 	free(h->visitors);
 	free(h);
 }

@@ -1,4 +1,4 @@
-/* http_inside.h: what http.c and http_post.c share of a server. For these two alone. */
+/* http_inside.h: what http.c, http_post.c and http_stream.c share of a server. For these alone. */
 #ifndef WSONCE_HTTP_INSIDE_H
 #define WSONCE_HTTP_INSIDE_H
 
@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/url.h"
 #include "net/http.h"
 
@@ -31,6 +32,9 @@ struct http {
 	int64_t patience_ms;
 	size_t visitor_count;
 	int64_t told_ms; /* loop clock, when it was last said that none can be accepted; 0: never */
+	struct list streams;
+	size_t stream_count;
+	struct stream_event *latest; /* NULL: there was none */
 };
 
 /* A page being written. */
@@ -40,11 +44,13 @@ struct page {
 };
 
 /* Sends it, and takes its text over. */
-enum MHD_Result http_send(struct MHD_Connection *c, unsigned int status, const char *type, struct page *page);
+enum MHD_Result http_send(const struct http *h, struct MHD_Connection *c, unsigned int status, const char *type,
+			  struct page *page);
 
 /* What the headers of a request say. */
 struct head {
 	const char *host; /* NULL: none */
+	const char *origin;
 	size_t hosts;
 	size_t lengths;
 	bool has_body;
@@ -53,6 +59,12 @@ struct head {
 
 /* Returns whether they are those of a request that may be answered at all. */
 bool http_read_head(struct MHD_Connection *c, const char *version, struct head *head);
+
+/* May this request be answered, as far as Host and Origin go? Returns 0, or the status that refuses it, with why. */
+unsigned int http_judge_place(const struct http *h, const struct head *head, const char **why);
+
+/* The headers of every answer; with is_browsed, those that tell a browser what a page may do. */
+void http_add_headers(const struct http *h, struct MHD_Response *response, const char *type);
 
 /* The place of a connection; NULL: it has none. */
 struct visitor *http_visitor(struct MHD_Connection *c);
@@ -64,5 +76,13 @@ void http_wake(struct http *h);
 enum MHD_Result http_post_request(struct http *h, struct MHD_Connection *c, const char *path, const char *method,
 				  const char *version, const char *body, size_t *body_len, void **state);
 void http_post_end(void *state);
+
+/* http_stream.c: the streams. */
+void http_stream_init(struct http *h);
+/* Answers with a stream, or with 503 if there are too many. */
+enum MHD_Result http_stream_answer(struct http *h, struct MHD_Connection *c);
+/* Lets all of them end, before libmicrohttpd is stopped. */
+void http_stream_end(struct http *h);
+void http_stream_free(struct http *h);
 
 #endif

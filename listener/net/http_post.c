@@ -21,37 +21,38 @@ struct http_ticket {
 static const char plain[] = "text/plain; charset=utf-8";
 
 /* The headers that go with a status: RFC 9110, sections 10.2.3, 11.6.1 and 15.5.6. */
-static void add_header(struct MHD_Response *response, unsigned int status)
+static void add_header(const struct http *h, struct MHD_Response *response, unsigned int status)
 {
 	if (status == MHD_HTTP_UNAUTHORIZED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "POST");
+		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW,
+					h->site->is_browsed ? "GET, HEAD, POST" : "POST");
 	if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 }
 
-static enum MHD_Result send_answer(struct MHD_Connection *c, unsigned int status, const char *type, struct page *page)
+static enum MHD_Result send_answer(const struct http *h, struct MHD_Connection *c, unsigned int status,
+				   const char *type, struct page *page)
 {
 	struct MHD_Response *response = memory_given(
 		MHD_create_response_from_buffer(page->len, page->text, MHD_RESPMEM_MUST_FREE), "libmicrohttpd");
 	enum MHD_Result result;
 
 	page->text = NULL;
-	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-	add_header(response, status);
+	http_add_headers(h, response, type);
+	add_header(h, response, status);
 	result = MHD_queue_response(c, status, response);
 	MHD_destroy_response(response);
 	return result;
 }
 
 /* Before the body has been read, so that libmicrohttpd ends the connection. */
-static enum MHD_Result refuse(struct MHD_Connection *c, struct http_refusal refusal)
+static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, struct http_refusal refusal)
 {
 	struct page page = {memory_strdup(refusal.why), strlen(refusal.why)};
 
-	return send_answer(c, refusal.status, plain, &page);
+	return send_answer(h, c, refusal.status, plain, &page);
 }
 
 /* -1: it does not say; -2: it says what is no length. */
@@ -68,6 +69,17 @@ static int64_t read_length(struct MHD_Connection *c)
 	return !*text || text[strspn(text, "0123456789")] || errno ? -2 : length;
 }
 
+static enum MHD_Result read_argument(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct http_request *request = arg;
+
+	(void)kind;
+	if (request->argument_count < HTTP_ARGUMENTS_MAX)
+		request->arguments[request->argument_count] = (struct http_argument){name, value};
+	request->argument_count++;
+	return MHD_YES;
+}
+
 static struct http_refusal judge(const struct http *h, struct MHD_Connection *c, const char *path, const char *method,
 				 const char *version, void **post)
 {
@@ -80,6 +92,7 @@ static struct http_refusal judge(const struct http *h, struct MHD_Connection *c,
 		.length = read_length(c),
 	};
 	struct head head = {0};
+	struct http_refusal refusal = {0, NULL};
 
 	/* RFC 9112, section 6.3: a request with both is one that smuggles. */
 	if (!http_read_head(c, version, &head) || request.length == -2 ||
@@ -87,7 +100,10 @@ static struct http_refusal judge(const struct http *h, struct MHD_Connection *c,
 		return (struct http_refusal){MHD_HTTP_BAD_REQUEST,
 					     "malformed HTTP/1.1 request: check the header names, "
 					     "Host, Content-Length and Transfer-Encoding\n"};
-	return h->site->poster->begin(h->site->arg, &request, post);
+	if (h->site->is_browsed)
+		refusal.status = http_judge_place(h, &head, &refusal.why);
+	MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, read_argument, &request);
+	return refusal.status ? refusal : h->site->poster->begin(h->site->arg, &request, post);
 }
 
 static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const char *path, const char *method,
@@ -98,7 +114,7 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const cha
 	struct http_ticket *ticket;
 
 	if (refusal.status)
-		return refuse(c, refusal);
+		return refuse(h, c, refusal);
 	ticket = memory_calloc(1, sizeof(*ticket));
 	*ticket = (struct http_ticket){.http = h, .connection = c, .post = post};
 	*state = ticket;
@@ -132,7 +148,7 @@ enum MHD_Result http_post_request(struct http *h, struct MHD_Connection *c, cons
 		h->site->poster->end(ticket->post, ticket);
 	}
 	if (ticket->status)
-		return send_answer(c, ticket->status, ticket->type, &ticket->page);
+		return send_answer(h, c, ticket->status, ticket->type, &ticket->page);
 	if (!ticket->is_suspended) {
 		ticket->is_suspended = true;
 		set_waiting(ticket, true);

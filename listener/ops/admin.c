@@ -15,8 +15,11 @@
 #include "net/http.h"
 #include "ops/metrics.h"
 #include "ops/overdue.h"
+#include "ops/page.h"
 #include "base/url.h"
 #include "base/text.h"
+
+#define TICKS_OF_STATUS 2
 
 enum status {
 	STATUS_OK = 200,
@@ -31,6 +34,7 @@ struct admin {
 	uv_loop_t *loop;
 	struct http_site site;
 	struct http *http;
+	unsigned int ticks;
 };
 
 /* --- readiness --- */
@@ -201,7 +205,7 @@ static json_t *describe_backlog(const struct admin *a)
 			 "targets_with_another_url", describe_name(b->disputed));
 }
 
-static unsigned int write_status(const struct admin *a, FILE *out)
+static json_t *describe_status(const struct admin *a)
 {
 	const struct admin_parts *p = a->parts;
 	const struct events *events = pipeline_events(p->pipeline);
@@ -226,6 +230,14 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 		json_object_set_new(root, "webhooks", describe_targets(a));
 		json_object_set_new(root, "outbox", describe_backlog(a));
 	}
+	json_object_set_new(root, "hour", hour_describe(p->hour));
+	return root;
+}
+
+static unsigned int write_status(const struct admin *a, FILE *out)
+{
+	json_t *root = describe_status(a);
+
 	json_dumpf(root, out, JSON_INDENT(2));
 	fputc('\n', out);
 	json_decref(root);
@@ -241,23 +253,11 @@ static unsigned int write_health(const struct admin *a, FILE *out)
 	return STATUS_OK;
 }
 
-static unsigned int write_index(const struct admin *a, FILE *out)
-{
-	fprintf(out,
-		"<!doctype html><title>wsonce</title><h1>wsonce</h1><p>%s, version %s</p><ul>"
-		"<li><a href=\"/readyz\">readiness</a><li><a href=\"/healthz\">health</a>"
-		"<li><a href=\"/api/status\">status</a><li><a href=\"/metrics\">metrics</a></ul>\n",
-		"listener", WSONCE_VERSION);
-	(void)a;
-	return STATUS_OK;
-}
-
 static const struct route {
 	const char *path;
 	const char *type;
 	unsigned int (*write)(const struct admin *a, FILE *out); /* returns the HTTP status */
 } routes[] = {
-	{"/", "text/html; charset=utf-8", write_index},
 	{"/healthz", "text/plain; charset=utf-8", write_health},
 	{"/readyz", "text/plain; charset=utf-8", write_ready},
 	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics},
@@ -276,6 +276,8 @@ static unsigned int write_page(void *arg, const char *path, FILE *out, const cha
 {
 	const struct route *route = find_route(path);
 
+	if (page_write(path, out, type))
+		return STATUS_OK;
 	if (!route) {
 		fprintf(out, "no such page; / lists them\n");
 		return STATUS_NOT_FOUND;
@@ -297,6 +299,8 @@ struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char 
 		.address = parts->config->admin,
 		.hosts = parts->config->admin_hosts.items,
 		.host_count = parts->config->admin_hosts.count,
+		.is_browsed = true,
+		.stream = PAGE_STREAM,
 		.write = write_page,
 		.arg = a,
 	};
@@ -307,6 +311,20 @@ struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char 
 	}
 	log_info("admin is open", "address=%s port=%d", parts->config->admin, http_port(a->http));
 	return a;
+}
+
+void admin_tick(struct admin *a)
+{
+	json_t *root;
+	char *text;
+
+	if (!http_streams(a->http) || ++a->ticks % TICKS_OF_STATUS)
+		return;
+	root = describe_status(a);
+	text = page_event(root);
+	http_broadcast(a->http, text, strlen(text));
+	free(text);
+	json_decref(root);
 }
 
 void admin_close(struct admin *a)

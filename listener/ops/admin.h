@@ -7,6 +7,7 @@
 
 #include "config/config.h"
 #include "intake/ingest.h"
+#include "ops/hour.h"
 #include "road/pipeline.h"
 #include "outbox/relay.h"
 #include "intake/source.h"
@@ -18,6 +19,7 @@ struct admin_parts {
 	const struct sources *sources;
 	const struct ingest *ingest;
 	const struct relay *relay;
+	const struct hour *hour;
 	bool is_draining;
 };
 
@@ -25,6 +27,9 @@ struct admin;
 
 /* Listens on config's admin address. Returns NULL and a sentence in error if it cannot. */
 struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char *error, size_t size);
+
+/* To be called once a second: streams get the status every other time. */
+void admin_tick(struct admin *a);
 
 /* Ends all connections. The loop must be run until it has nothing more to do. */
 void admin_close(struct admin *a);

@@ -13,7 +13,7 @@
 #define PAUSE_MS 5000 /* between two reports */
 
 /* Settings that are each listener's own. */
-static const char own[] = " instance-id admin admin-host config log-level log-format ingest ";
+static const char own[] = " instance-id admin admin-host config log-level log-format ingest ingest-http ";
 
 static json_t *describe_text(const char *text)
 {
@@ -123,6 +123,8 @@ json_t *report_describe(void *arg)
 				   (json_int_t)(counters.dead_lettered - told.dead_lettered));
 
 	json_object_set_new(report, "in_flight", json_integer((json_int_t)pipeline_events(p->pipeline)->messages));
+	json_object_set_new(report, "held", json_integer((json_int_t)pipeline_events(p->pipeline)->counts[EV_HELD]));
+	json_object_set_new(report, "hour", hour_describe(p->hour));
 	json_object_set_new(report, "oldest_ms",
 			    json_integer((json_int_t)overdue_oldest_ms(pipeline_events(p->pipeline), now)));
 	json_object_set_new(report, "is_paused", json_boolean(pipeline_is_full(p->pipeline)));

@@ -14,6 +14,13 @@ SELECT pg_catalog.json_build_object('pending', count(*),
 	'oldest_s', coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(created_at))), 0),
 	'dead', (SELECT count(*) FROM (SELECT FROM :schema.outbox WHERE state = 'dead' LIMIT 10000) AS d))
 FROM (SELECT created_at FROM :schema.outbox WHERE state = 'pending' LIMIT 10000) AS o
+-- part targets
+SELECT pg_catalog.json_build_object('target', target, 'pending', pg_catalog.sum(pending), 'dead', pg_catalog.sum(dead),
+	'oldest_s', coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(since))), 0))
+FROM ((SELECT target, 1 AS pending, 0 AS dead, created_at AS since FROM :schema.outbox
+		WHERE state = 'pending' LIMIT 10000)
+	UNION ALL (SELECT target, 0, 1, NULL FROM :schema.outbox WHERE state = 'dead' LIMIT 10000)) AS o
+GROUP BY target ORDER BY target
 -- part listeners
 SELECT pg_catalog.json_build_object('name', pg_catalog.left(listener, -17), 'listener', listener,
 	'checkin_s', greatest(pg_catalog.floor(extract(epoch FROM now() - seen_at)), 0),

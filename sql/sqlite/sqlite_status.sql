@@ -7,6 +7,8 @@ SELECT json_object('open', count(*)) FROM (
 	SELECT 1 FROM dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at LIMIT 10000)
 -- part outbox
 SELECT json_object('pending', 0, 'oldest_s', 0, 'dead', 0)
+-- part targets
+SELECT '' WHERE false
 -- part listeners
 SELECT json_object('name', substr(listener, 1, length(listener) - 17), 'listener', listener,
 	'checkin_s', max(unixepoch('now') - unixepoch(seen_at), 0), 'uptime_s', max(unixepoch('now') - unixepoch(started_at), 0),

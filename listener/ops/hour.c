@@ -1,0 +1,68 @@
+/* hour.c owns the last hour of a listener, minute by minute. It goes to the database with each check-in (report.c), so
+ * that a page of the fleet that is opened at night has an hour to show. */
+#include "ops/hour.h"
+
+/* The bound below which so large a share of what came since is; beyond the last one, that one. */
+static double find_share(const struct histogram *now, const struct histogram *then, double share)
+{
+	static const double bounds[] = HISTOGRAM_BOUNDS_MS;
+	double wanted = (double)(now->count - then->count) * share, sum = 0;
+	int i = 0;
+
+	if (now->count == then->count)
+		return -1;
+	for (; i < HISTOGRAM_BUCKETS - 2; i++) {
+		sum += (double)(now->buckets[i] - then->buckets[i]);
+		if (sum >= wanted)
+			break;
+	}
+	return bounds[i];
+}
+
+static void keep(struct hour *h)
+{
+	h->minutes[h->at_hand % HOUR_MINUTES] = (struct hour_minute){
+		.number = h->at_hand,
+		.received = (int64_t)(counters.received - h->told.received),
+		.stored = (int64_t)(counters.persisted - h->told.persisted),
+		.duplicates = (int64_t)(counters.duplicates - h->told.duplicates),
+		.dead_lettered = (int64_t)(counters.dead_lettered - h->told.dead_lettered),
+		.p50_ms = find_share(&commit_latency, &h->latency, 0.5),
+		.p99_ms = find_share(&commit_latency, &h->latency, 0.99),
+	};
+}
+
+/* A clock that is set does no harm: minutes that are not of the last hour are left out. */
+void hour_tick(struct hour *h, int64_t now_s)
+{
+	int64_t minute = now_s / 60;
+
+	if (minute == h->at_hand)
+		return;
+	if (h->at_hand)
+		keep(h);
+	h->at_hand = minute;
+	h->told = counters;
+	h->latency = commit_latency;
+}
+
+static json_t *describe_ms(double ms)
+{
+	return ms < 0 ? json_null() : json_real(ms);
+}
+
+json_t *hour_describe(const struct hour *h)
+{
+	json_t *all = json_array();
+
+	for (int64_t n = h->at_hand - HOUR_MINUTES; h->at_hand && n < h->at_hand; n++) {
+		const struct hour_minute *m = &h->minutes[n % HOUR_MINUTES];
+
+		if (m->number == n)
+			json_array_append_new(all, json_pack("[I, I, I, I, I, o, o]", (json_int_t)n,
+							     (json_int_t)m->received, (json_int_t)m->stored,
+							     (json_int_t)m->duplicates, (json_int_t)m->dead_lettered,
+							     describe_ms(m->p50_ms), describe_ms(m->p99_ms)));
+	}
+	return all;
+}

@@ -1,0 +1,422 @@
+// The script of wsonce's page. What comes from servers is set as text, never as markup.
+"use strict";
+
+const EVERY_MS = 5000, STALE_MS = 12000, AGAIN_MS = 30000, EXAMPLES = 25;
+const SVG = "http://www.w3.org/2000/svg";
+const $ = id => document.getElementById(id);
+
+// --- text ---
+
+// Characters that would hide or turn around others are written as escapes.
+function visible(value) {
+	return String(value).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
+		c => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
+function span(seconds) {
+	if (seconds === undefined || seconds === null) return "never";
+	const s = Math.max(0, Math.floor(seconds)), d = Math.floor(s / 86400), h = Math.floor(s / 3600), m = Math.floor(s / 60);
+	if (d) return d + "d" + (h % 24) + "h";
+	if (h) return h + "h" + String(m % 60).padStart(2, "0") + "m";
+	return m ? m + "m" + String(s % 60).padStart(2, "0") + "s" : s + "s";
+}
+
+const rate = n => (n || 0).toLocaleString("en", {maximumFractionDigits: n >= 100 ? 0 : 1});
+const whole = n => (n || 0).toLocaleString("en");
+const some = (n, one, more) => whole(n) + " " + (n === 1 ? one : more);
+const ms = n => n === null || n === undefined ? "none" : n >= 1000 ? rate(n / 1000) + " s" : rate(n) + " ms";
+
+// --- elements ---
+
+function element(tag, attributes, ...children) {
+	const e = document.createElement(tag);
+	for (const [name, value] of Object.entries(attributes || {}))
+		if (name.startsWith("on")) e.addEventListener(name.slice(2), value);
+		else if (value === true) e.setAttribute(name, "");
+		else if (value !== false && value !== undefined) e.setAttribute(name, value);
+	e.append(...children.map(c => c instanceof Node ? c : visible(c)));
+	return e;
+}
+
+function shape(tag, attributes) {
+	const e = document.createElementNS(SVG, tag);
+	for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+	return e;
+}
+
+// Changes only what is another: a selection, the focus and a screen reader stay where they are.
+function setText(e, text) {
+	const shown = visible(text);
+	if (e.textContent !== shown) e.textContent = shown;
+}
+
+function setClass(e, name) {
+	if (e.className !== name) e.className = name;
+}
+
+// columns: [title, kind ("number", "text" or ""), row => text or [text, class]]
+function table(place, title, columns, rows, none) {
+	if (!rows.length) {
+		if (!place.querySelector("p.none")) place.replaceChildren(element("p", {class: "none soft"}, none));
+		return setText(place.firstChild, none);
+	}
+	let body = place.querySelector("tbody");
+	if (!body) {
+		body = element("tbody");
+		const head = element("tr", {}, ...columns.map(c => element("th", {scope: "col", class: c[1]}, c[0])));
+		place.replaceChildren(element("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": title + ", as a table"},
+			element("table", {}, element("thead", {}, head), body)));
+	}
+	while (body.rows.length > rows.length) body.lastChild.remove();
+	while (body.rows.length < rows.length) body.append(element("tr", {}, ...columns.map(() => element("td"))));
+	rows.forEach((row, i) => columns.forEach((column, j) => {
+		const value = column[2](row), [text, name] = Array.isArray(value) ? value : [value, ""];
+		setText(body.rows[i].cells[j], text);
+		setClass(body.rows[i].cells[j], (column[1] + " " + (name || "")).trim());
+	}));
+}
+
+// --- charts ---
+
+// A line for each series over the minutes; a minute that nobody has told of is a gap.
+function draw(place, title, hour, series, print) {
+	const last = hour.length ? Date.parse(hour[hour.length - 1].at) / 60000 : 0;
+	const top = Math.max(0, ...hour.flatMap(m => series.map(s => s[1](m) || 0)));
+	const key = JSON.stringify([hour.length, last, top, hour.map(m => series.map(s => s[1](m)))]);
+	if (place.dataset.key === key) return;
+	place.dataset.key = key;
+	const svg = shape("svg", {class: "chart", viewBox: "0 0 600 100", preserveAspectRatio: "none", role: "img"});
+	const newest = hour[hour.length - 1];
+	svg.setAttribute("aria-label", hour.length ? title + ", in " + hour.length + " minutes at most " + print(top) + "; now " +
+		series.map(s => s[0] + " " + print(s[1](newest))).join(", ") : title + ": nothing is known yet");
+	svg.append(shape("path", {class: "base", d: "M0 99H600"}));
+	series.forEach((s, i) => {
+		let d = "", before = -2;
+		for (const m of hour) {
+			const value = s[1](m), at = 59 - (last - Date.parse(m.at) / 60000);
+			if (value === null || value === undefined || at < 0) continue;
+			const x = at / 59 * 600, y = 98 - (top ? value / top * 94 : 0);
+			d += (at === before + 1 ? "L" : "M" + (x - 2).toFixed(1) + " " + y.toFixed(1) + "L") + x.toFixed(1) + " " + y.toFixed(1);
+			before = at;
+		}
+		if (d) svg.append(shape("path", {class: "s" + i, d}));
+	});
+	const names = element("ul", {class: "key"}, ...series.map((s, i) => {
+		const line = shape("svg", {viewBox: "0 0 32 10", "aria-hidden": "true"});
+		line.append(shape("path", {class: "s" + i, d: "M0 5H32", "stroke-width": 3, fill: "none"}));
+		return element("li", {}, line, " " + s[0] + " " + (newest ? print(s[1](newest)) : ""));
+	}));
+	const from = hour.length ? hour[0].at.slice(11, 16) : "", to = hour.length ? newest.at.slice(11, 16) + " UTC" : "";
+	place.replaceChildren(element("div", {class: "range"}, element("span", {}, "to " + print(top))), svg,
+		element("div", {class: "range"}, element("span", {}, hour.length ? from : "nothing is known yet: whole minutes count"),
+			element("span", {}, to)), names);
+}
+
+// --- one listener's status in the form of a fleet's ---
+
+let former = null;
+
+function rates(status) {
+	const now = Date.now(), before = former, counters = status.counters;
+	former = {now, counters};
+	const per = name => before && now > before.now ? (counters[name] - before.counters[name]) * 1000 / (now - before.now) : 0;
+	return {received_per_s: per("received"), stored_per_s: per("persisted"), duplicates_per_s: per("duplicates")};
+}
+
+function problemsOf(status) {
+	const all = [];
+	if (status.draining) all.push("this listener is draining");
+	if (!status.postgres.up) all.push("it cannot store: " + (status.postgres.error || "connecting"));
+	if (status.redis.used && !status.redis.up) all.push("redis is down, the unique key decides");
+	if (status.redis.refuses) all.push("redis rejects claims, the unique key decides");
+	if (status.paused) all.push("reading is paused: the memory limit is reached");
+	if (status.unsettled.warning) all.push("an event is unsettled for " + span(status.unsettled.oldest_s) + ": " + status.unsettled.oldest_id);
+	for (const s of status.sources) if (s.state !== "open" && s.state !== "standby") all.push("source " + (s.name || s.url) + " is " + s.state + (s.error ? ": " + s.error : ""));
+	return all;
+}
+
+function ofListener(status) {
+	const problems = problemsOf(status), now = Date.now();
+	return {
+		status: !status.postgres.up || status.draining ? "down" : problems.length ? "degraded" : "ok",
+		problems,
+		listeners: [Object.assign({name: status.instance_id, version: status.version, uptime_s: status.uptime_s, is_alive: true,
+			in_flight: status.in_flight, held: status.events.held, oldest_ms: status.unsettled.oldest_s * 1000}, rates(status))],
+		sources: status.sources.map(s => ({name: s.name || s.url, state: s.state, is_ready: s.state === "open" || s.state === "standby", error: s.error,
+			listener: status.instance_id, silent_s: s.last_message_at ? (now - Date.parse(s.last_message_at)) / 1000 : null})),
+		targets: (status.webhooks || []).map(t => ({target: t.name, state: t.state, in_flight: t.in_flight})),
+		outbox: status.outbox,
+		hour: status.hour.map(m => ({at: new Date(m[0] * 60000).toISOString(), received_per_s: m[1] / 60, stored_per_s: m[2] / 60,
+			duplicates_per_s: m[3] / 60, dead_lettered: m[4], p50_ms: m[5], p99_ms: m[6]})),
+		postgres: {is_up: status.postgres.up}, redis: status.redis.used ? {is_up: status.redis.up} : null, is_one: true,
+	};
+}
+
+// --- what is shown all the time ---
+
+const listenerColumns = [
+	["Listener", "", l => l.name], ["Alive", "", l => l.is_alive ? ["yes", "good"] : ["no", "bad"]], ["Version", "", l => l.version],
+	["Up", "number", l => span(l.uptime_s)], ["Check-in", "number", l => l.checkin_s === undefined ? "live" : span(l.checkin_s) + " ago"],
+	["Received/s", "number", l => rate(l.received_per_s)], ["Stored/s", "number", l => rate(l.stored_per_s)],
+	["Duplicates/s", "number", l => rate(l.duplicates_per_s)], ["In flight", "number", l => whole(l.in_flight)],
+	["Held", "number", l => whole(l.held)], ["Oldest", "number", l => ms(l.oldest_ms)],
+];
+const sourceColumns = [
+	["Source", "", s => s.name], ["Listener", "", s => s.listener], ["State", "", s => [s.state, s.is_ready ? "good" : "bad"]],
+	["Last message", "number", s => s.silent_s === undefined || s.silent_s === null ? "none yet" : span(s.silent_s) + " ago"],
+	["Messages/s", "number", s => s.messages_per_s === undefined ? "" : rate(s.messages_per_s)], ["Error", "text", s => [s.error || "", "bad"]],
+];
+const targetColumns = [
+	["Target", "", t => t.target], ["Pending", "number", t => t.pending === undefined ? "" : whole(t.pending)],
+	["Oldest", "number", t => t.oldest_s === undefined ? "" : span(t.oldest_s)],
+	["Dead", "number", t => t.dead === undefined ? "" : [whole(t.dead), t.dead ? "bad" : ""]],
+	["State here", "", t => t.state ? [t.state, t.state === "open" ? "good" : "warn"] : ""],
+];
+
+function renderServers(s) {
+	const rows = [], p = s.postgres || {}, r = s.redis;
+	rows.push({name: "Postgres", up: p.is_up, latency: p.latency_ms, what: [p.version, p.role, p.synchronous_commit && "synchronous_commit " + p.synchronous_commit,
+		p.schema_version && "schema " + p.schema_version].filter(Boolean).join(", ")});
+	rows.push(r ? {name: "Redis", up: r.is_up, latency: r.latency_ms, what: [r.version, r.role, r.used_memory_human && r.used_memory_human + " used", r.maxmemory_policy].filter(Boolean).join(", ")}
+		: {name: "Redis", what: "not used"});
+	table($("table-servers"), "Servers", [["Server", "", x => x.name], ["Up", "", x => x.up === undefined ? "" : x.up ? ["yes", "good"] : ["no", "bad"]],
+		["Answers in", "number", x => x.latency === undefined ? "" : ms(x.latency)], ["What it is", "text", x => x.what]], rows, "");
+	const differing = Object.entries(s.differing_settings || {}).flatMap(([flag, values]) => Object.entries(values).map(([value, who]) => ({flag, value, who})));
+	if (!s.is_one)
+		table($("table-settings"), "Settings that differ", [["Setting", "", x => "--" + x.flag], ["Value", "text", x => x.value], ["Listeners", "text", x => x.who.join(", ")]],
+			differing, "All listeners have the same settings.");
+}
+
+function renderProblems(problems) {
+	const list = $("problems");
+	if (list.dataset.key === JSON.stringify(problems)) return;
+	list.dataset.key = JSON.stringify(problems);
+	list.replaceChildren(...problems.map(p => element("li", {}, p)));
+}
+
+let heard = 0, shown = null;
+
+function render(status) {
+	const s = status.counters ? ofListener(status) : status;
+	heard = Date.now();
+	showAge();
+	setScope(s);
+	setText($("state"), s.status);
+	$("state").dataset.state = s.status;
+	document.title = (s.status === "ok" ? "" : s.status + ": ") + "wsonce";
+	renderProblems(s.problems || []);
+	if (s.status === "unknown") return;
+	const hour = s.hour || [];
+	draw($("chart-rates"), "Messages per second", hour, [["received", m => m.received_per_s], ["stored", m => m.stored_per_s], ["duplicates", m => m.duplicates_per_s]], rate);
+	draw($("chart-latency"), "From received to committed", hour, [["99 %", m => m.p99_ms], ["median", m => m.p50_ms]], n => n === null || n === undefined ? "none" : "≤ " + ms(n));
+	draw($("chart-letters"), "Dead letters per minute", hour, [["dead letters", m => m.dead_lettered]], whole);
+	table($("table-listeners"), "Listeners", listenerColumns, s.listeners || [], "No listener has checked in within the last hour.");
+	table($("table-sources"), "Sources", sourceColumns, s.sources || [], "No listener dials a source.");
+	table($("table-targets"), "Outbox by target", targetColumns, s.targets || [], "Nothing waits for a webhook, and nothing was given up.");
+	renderServers(s);
+	if (!s.is_one && s.dead_letters && (!shown || shown.dead_letters.open !== s.dead_letters.open)) lettersChanged();
+	shown = s;
+}
+
+// What it can tell, one listener knows no other, and nothing of the tables.
+let scope = "";
+
+function setScope(s) {
+	const wanted = s.is_one ? "listener" : "fleet";
+	if (scope === wanted) return;
+	scope = wanted;
+	setText($("scope"), s.is_one ? "listener " + s.listeners[0].name : "fleet");
+	$("letters").hidden = $("event").hidden = !!s.is_one;
+	const links = s.is_one ? [["/readyz", "readiness"], ["/healthz", "health"], ["/metrics", "metrics"], ["/api/status", "status as JSON"]] : [["/api/status", "status as JSON"]];
+	$("links").replaceChildren(...links.map(([href, text]) => element("li", {}, element("a", {href}, text))));
+	if (s.is_one) $("links").append(element("li", {}, "This page knows this listener alone. Run wsonce dashboard for the whole fleet, its dead letters and the history of events."));
+	$("nav").replaceChildren(...[...document.querySelectorAll("main section:not([hidden])")].map(e => element("a", {href: "#" + e.id}, e.querySelector("h2").textContent)));
+	if (!s.is_one) begin();
+}
+
+function showAge() {
+	const age = Date.now() - heard, stale = age > STALE_MS;
+	setText($("news"), !heard ? "" : stale ? "no news for " + span(age / 1000) + ": what is shown is old" : "updated " + new Date(heard).toLocaleTimeString());
+	setClass($("news"), stale ? "stale" : "");
+	if (stale && heard) $("state").dataset.state = "unknown";
+}
+
+// --- news ---
+
+async function ask(path, options) {
+	const answer = await fetch(path, Object.assign({cache: "no-store", credentials: "omit"}, options));
+	const text = await answer.text();
+	if (!answer.ok) throw new Error(text.trim() || "HTTP status " + answer.status);
+	return JSON.parse(text);
+}
+
+async function look() {
+	try { render(await ask("/api/status")); } catch (error) { showAge(); }
+}
+
+// Where no stream is to be had, the status is asked for again and again.
+function listen() {
+	const stream = new EventSource("/api/stream");
+	let timer = 0;
+	stream.addEventListener("status", e => render(JSON.parse(e.data)));
+	stream.onopen = () => clearInterval(timer);
+	stream.onerror = () => {
+		clearInterval(timer);
+		timer = setInterval(look, EVERY_MS);
+		if (stream.readyState !== EventSource.CLOSED) return;
+		setTimeout(() => { clearInterval(timer); listen(); }, AGAIN_MS);
+	};
+}
+
+// --- dead letters ---
+
+let mayChange = false, asked = "";
+
+async function begin() {
+	try { mayChange = (await ask("/api/access")).may_change; } catch (error) { mayChange = false; }
+	lettersChanged();
+}
+
+const isDeliveries = () => $("letters-form").elements.deliveries.checked;
+
+function query(form) {
+	const given = [...new FormData(form)].filter(([, value]) => value.trim()).map(([name, value]) => name + "=" + encodeURIComponent(value.trim()));
+	return given.join("&");
+}
+
+async function lettersChanged() {
+	const q = query($("letters-form")) + "&examples=" + EXAMPLES;
+	asked = q;
+	try {
+		const list = await ask("/api/dead-letters?" + q);
+		if (asked === q) showGroups(list);
+	} catch (error) {
+		setText($("letters-said"), error.message);
+	}
+}
+
+function showGroups(list) {
+	const what = isDeliveries() ? ["dead delivery", "dead deliveries"] : ["dead letter", "dead letters"], count = list.letters === undefined ? list.deliveries : list.letters;
+	const open = new Set([...$("letters-groups").querySelectorAll("details[open]")].map(d => d.dataset.reason));
+	setText($("letters-said"), count ? some(count, ...what) + (list.newest ? " among the newest " + whole(list.newest) : "") +
+		", " + some(list.reasons, "reason", "reasons") : "There are no such " + what[1] + ".");
+	$("letters-groups").replaceChildren(...list.groups.map(g => showGroup(g, open)));
+}
+
+function showGroup(g, open) {
+	const title = (g.target ? g.target + ": " : "") + g.reason, n = g.letters === undefined ? g.deliveries : g.letters;
+	const ids = g.examples.map(e => e.id);
+	const buttons = changes().map(([verb, path]) => element("button", {type: "button", class: "small",
+		onclick: () => change(verb, path, ids)}, verb + (ids.length === 1 ? " it" : " these " + ids.length)));
+	return element("details", {"data-reason": title, open: open.has(title)},
+		element("summary", {}, element("strong", {}, whole(n)), " ", title, element("span", {class: "soft"}, "  last " + (g.last_seen || g.last || ""))),
+		element("p", {class: "soft"}, ids.length < n ? "the latest " + ids.length + " of them:" : "all of them:"),
+		element("ul", {}, ...g.examples.map(e => element("li", {}, element("button", {type: "button", class: "small", onclick: () => showLetter(e.id)}, "show " + e.id), " ",
+			e.event_id === null || e.event_id === undefined ? "without an id" : e.event_id))), ...(ids.length ? buttons : []));
+}
+
+function changes() {
+	if (!mayChange) return [];
+	return $("letters-form").elements.state.value === "resolved" ? [["Reopen", "reopen"]] : [["Retry", "retry"], ["Discard", "discard"]];
+}
+
+function hex(bytes) {
+	const lines = [];
+	for (let i = 0; i < bytes.length; i += 16) {
+		const part = [...bytes.slice(i, i + 16)];
+		lines.push(i.toString(16).padStart(8, "0") + "  " + part.map(b => b.toString(16).padStart(2, "0")).join(" ").padEnd(48) + " " +
+			part.map(b => b > 31 && b < 127 ? String.fromCharCode(b) : ".").join(""));
+	}
+	return lines.join("\n");
+}
+
+function pairs(object, without) {
+	return element("dl", {}, ...Object.entries(object).filter(([name, value]) => !without.includes(name) && value !== null).flatMap(([name, value]) =>
+		[element("dt", {}, name), element("dd", {}, typeof value === "object" ? JSON.stringify(value) : value)]));
+}
+
+async function showLetter(id) {
+	const place = $("letter"), kind = isDeliveries() ? "dead delivery" : "dead letter";
+	try {
+		const letter = await ask("/api/dead-letters/show?id=" + id + (isDeliveries() ? "&deliveries=1" : ""));
+		const text = letter.raw !== undefined ? letter.raw : letter.payload !== undefined ? (typeof letter.payload === "string" ? letter.payload : JSON.stringify(letter.payload, null, 1)) : null;
+		const bytes = text === null && letter.raw_base64 !== undefined ? hex(Uint8Array.from(atob(letter.raw_base64), c => c.charCodeAt(0))) : text;
+		place.replaceChildren(element("h3", {}, kind + " " + id), pairs(letter, ["raw", "raw_base64", "payload"]),
+			element("p", {}, ...changes().map(([verb, path]) => element("button", {type: "button", onclick: () => change(verb, path, [id])}, verb + " it")),
+				...(letter.event_id ? [" ", element("button", {type: "button", onclick: () => explain(letter.event_id)}, "Explain its event")] : [])),
+			element("pre", {tabindex: 0, role: "region", "aria-label": "bytes"}, bytes === null ? "" : bytes));
+	} catch (error) {
+		place.replaceChildren(element("p", {role: "alert"}, error.message));
+	}
+	place.focus();
+	place.scrollIntoView({block: "nearest"});
+}
+
+// --- changes ---
+
+let token = "";
+
+function confirm(verb, count) {
+	const dialog = $("confirm"), form = dialog.querySelector("form"), what = isDeliveries() ? "dead deliver" + (count > 1 ? "ies" : "y") : "dead letter" + (count > 1 ? "s" : "");
+	setText($("confirm-title"), verb + " " + count + " " + what + "?");
+	setText($("confirm-text"), {Retry: "The message goes the ordinary way once more. What was in its way has to be mended before.",
+		Discard: "It is taken off the list and kept in the table. It opens again when the same message comes again.",
+		Reopen: "It is put back on the list."}[verb]);
+	setText($("confirm-yes"), verb);
+	form.elements.token.value = token;
+	form.elements.note.value = "";
+	return new Promise(done => {
+		dialog.addEventListener("close", () => {
+			const given = {note: form.elements.note.value, token: form.elements.token.value};
+			form.elements.token.value = "";
+			done(dialog.returnValue === "yes" ? given : null);
+		}, {once: true});
+		dialog.returnValue = "";
+		dialog.showModal();
+		(token ? form.elements.note : form.elements.token).focus();
+	});
+}
+
+async function change(verb, path, ids) {
+	const given = await confirm(verb, ids.length);
+	if (!given) return;
+	setText($("letters-done"), "…");
+	try {
+		const result = await ask("/api/dead-letters/" + path, {method: "POST",
+			headers: {"Content-Type": "application/json", Authorization: "Bearer " + given.token},
+			body: JSON.stringify({ids, note: given.note, deliveries: isDeliveries()})});
+		token = given.token;
+		$("letter").replaceChildren();
+		await lettersChanged();
+		setText($("letters-done"), verb + ": " + Object.entries(result).filter(([, value]) => typeof value !== "object").map(([name, value]) => name + " " + value).join(", "));
+	} catch (error) {
+		setText($("letters-done"), verb + ": " + error.message);
+	}
+}
+
+// --- an event's history ---
+
+async function explain(id) {
+	$("event-form").elements.id.value = id;
+	const place = $("event-history");
+	place.replaceChildren();
+	setText($("event-said"), "…");
+	try {
+		const h = await ask("/api/explain?id=" + encodeURIComponent(id));
+		setText($("event-said"), h.event_id + ": " + (h.is_stored ? "stored" : h.history.length ? "not stored" : "nothing is known of it"));
+		if (h.history.length)
+			table(place, "History", [["When", "", m => m.at], ["What", "", m => m.what], ["Of it", "text", m => Object.entries(m).filter(([n, v]) => n !== "at" && n !== "what" && v !== null)
+				.map(([n, v]) => n + "=" + (typeof v === "object" ? JSON.stringify(v) : v)).join("  ")]], h.history, "");
+		place.append(...h.unread.map(u => element("p", {class: "soft"}, "not read: " + u.where + ": " + u.why)));
+	} catch (error) {
+		setText($("event-said"), error.message);
+	}
+	$("event").scrollIntoView({block: "nearest"});
+}
+
+$("letters-form").addEventListener("submit", e => { e.preventDefault(); $("letter").replaceChildren(); lettersChanged(); });
+$("event-form").addEventListener("submit", e => { e.preventDefault(); explain(e.target.elements.id.value); });
+$("confirm-no").addEventListener("click", () => $("confirm").close(""));
+setInterval(showAge, 1000);
+look();
+listen();
