@@ -59,7 +59,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target) listener/config/webhook.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger numbering profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
-	$(patsubst %,listener/base/%.c,arena backoff counters json json_scan json_write memory nearest poll quantity resolve secret slab text timestamp url))
+	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write memory nearest poll quantity resolve secret slab text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed deflate producer redis webhook replay timestamp profile)
 

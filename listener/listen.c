@@ -2,6 +2,8 @@
  * parts in the order of the road. */
 #include "listen.h"
 
+#include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "ops/admin.h"
 #include "intake/ingest.h"
@@ -23,18 +26,24 @@
 #include "ops/overdue.h"
 #include "ops/report.h"
 #include "ops/service_manager.h"
+#include "reload.h"
 #include "net/ws.h"
 
 #define GRACE_MS    1000  /* producers without acks are read from for so long after SIGTERM */
 #define TWICE_MS    1000  /* signals so soon after the first are the same wish: a terminal's, make's, and a script's */
 #define GOODBYE_MS  2000  /* for the last acks and close frames */
+#define RELOAD_MS   1000  /* between two reloads: what signals ask for meanwhile is one */
 #define LEAVING_MS  15000 /* beyond the drain timeout, before a service manager may kill: for the last statements */
 #define USUAL_FILES 1024
 #define POSTS_FILES 256 /* of --ingest-http */
 #define OTHER_FILES 64  /* besides those of producers: servers, feeds, operators' pages */
 
 struct listener {
-	const struct config *config;
+	struct config *config;
+	int64_t asked_connections; /* of producers, */
+	int64_t asked_handshakes;  /* before the limit of open files lowered it */
+	int argc;                  /* the command line */
+	char **argv;
 	uv_loop_t loop;
 	struct pipeline *pipeline;
 	struct relay *relay; /* NULL: there are no webhooks */
@@ -50,6 +59,9 @@ struct listener {
 	uv_timer_t grace;
 	uv_timer_t goodbye;
 	uv_timer_t second;
+	uv_timer_t reload;
+	uint64_t reloaded_ms; /* loop clock: when it was last; 0: never */
+	bool has_terminal;
 	struct overdue_watch unsettled;
 	struct service_manager *service_manager; /* NULL: there is none */
 	struct report report;
@@ -97,6 +109,7 @@ static void close_parts(struct listener *l)
 	uv_close((uv_handle_t *)&l->grace, NULL);
 	uv_close((uv_handle_t *)&l->goodbye, NULL);
 	uv_close((uv_handle_t *)&l->second, NULL);
+	uv_close((uv_handle_t *)&l->reload, NULL);
 	service_manager_close(l->service_manager);
 	ws_close(l->ws);
 	if (l->admin)
@@ -207,6 +220,7 @@ static void on_signal(uv_signal_t *handle, int number)
 		leave_at_once(l, number);
 		return;
 	}
+	uv_timer_stop(&l->reload);
 	l->drain_ms = uv_now(&l->loop);
 	log_info("draining", "signal=%d in_flight=%zu timeout_ms=%lld", number, pipeline_events(l->pipeline)->messages,
 		 (long long)l->config->drain_timeout_ms);
@@ -223,6 +237,59 @@ static void on_signal(uv_signal_t *handle, int number)
 	if (l->relay)
 		relay_drain(l->relay, on_relay_drained, l);
 	pipeline_drain(l->pipeline);
+}
+
+/* --- SIGHUP --- */
+
+/* systemd wants to know since when, by its own clock. */
+static void tell_reloading(const struct listener *l)
+{
+	char fields[80];
+
+	snprintf(fields, sizeof(fields), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uv_hrtime() / 1000);
+	service_manager_tell(l->service_manager, fields);
+}
+
+static void on_reload(uv_timer_t *timer)
+{
+	struct listener *l = timer->data;
+
+	l->reloaded_ms = uv_now(&l->loop);
+	tell_reloading(l);
+	reload(&(struct reload_parts){.config = l->config,
+				      .argc = l->argc,
+				      .argv = l->argv,
+				      .asked_connections = l->asked_connections,
+				      .asked_handshakes = l->asked_handshakes,
+				      .pipeline = l->pipeline,
+				      .relay = l->relay,
+				      .ingest = l->ingest,
+				      .posts = l->posts});
+	service_manager_tell(l->service_manager, "READY=1");
+}
+
+static bool has_terminal(void)
+{
+	int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* It means two things: whoever sent it wants a reload, and the kernel says that the terminal is gone, from which the
+ * listener was to be ended. */
+static void on_hangup(uv_signal_t *handle, int number)
+{
+	struct listener *l = handle->data;
+	uint64_t due = l->reloaded_ms ? l->reloaded_ms + RELOAD_MS : 0;
+
+	if (l->has_terminal && !has_terminal())
+		on_signal(handle, number);
+	else if (l->parts.is_draining)
+		log_info("draining, and not reloading any more", "signal=%d", number);
+	else if (!uv_is_active((uv_handle_t *)&l->reload))
+		uv_timer_start(&l->reload, on_reload, due > uv_now(&l->loop) ? due - uv_now(&l->loop) : 0, 0);
 }
 
 /* Handshakes get by with a quarter of what is there for connections; producers get the rest. */
@@ -277,7 +344,7 @@ static int watch_signal(struct listener *l, uv_signal_t *handle, int number)
 	handle->data = l;
 	if (failed || (number == SIGHUP && is_ignored(number)))
 		return failed;
-	return uv_signal_start(handle, on_signal, number);
+	return uv_signal_start(handle, number == SIGHUP ? on_hangup : on_signal, number);
 }
 
 static int start_loop(struct listener *l, char *error, size_t size)
@@ -288,7 +355,8 @@ static int start_loop(struct listener *l, char *error, size_t size)
 		uv_timer_init(&l->loop, &l->grace);
 		uv_timer_init(&l->loop, &l->goodbye);
 		uv_timer_init(&l->loop, &l->second);
-		l->grace.data = l->goodbye.data = l->second.data = l;
+		uv_timer_init(&l->loop, &l->reload);
+		l->grace.data = l->goodbye.data = l->second.data = l->reload.data = l;
 		failed = watch_signal(l, &l->sigterm, SIGTERM);
 	}
 	if (!failed)
@@ -347,21 +415,38 @@ static int open_parts(struct listener *l, char *error, size_t size)
 	return 0;
 }
 
-int listen_run(struct config *config)
+/* One that comes before there is a loop waits for it. */
+void listen_hold_hangups(bool is_held)
+{
+	sigset_t hangup;
+
+	sigemptyset(&hangup);
+	sigaddset(&hangup, SIGHUP);
+	pthread_sigmask(is_held ? SIG_BLOCK : SIG_UNBLOCK, &hangup, NULL);
+}
+
+int listen_run(struct config *config, int argc, char **argv)
 {
 	struct listener *l = memory_calloc(1, sizeof(*l));
 	char error[400];
 	int status;
 
+	l->asked_connections = config->ingest_connections;
+	l->asked_handshakes = config->ingest_handshakes;
 	raise_limits(config);
 	config_log(config);
 	l->config = config;
+	l->argc = argc;
+	l->argv = argv;
+	l->has_terminal = has_terminal();
 	if (start_loop(l, error, sizeof(error)) || open_parts(l, error, sizeof(error))) {
 		log_error("cannot start", "reason=%s", error);
 		_exit(1);
 	}
 	uv_timer_start(&l->second, on_second, 1000, 1000);
 	l->service_manager = service_manager_open(&l->loop);
+	file_keep_plain();
+	listen_hold_hangups(false);
 	uv_run(&l->loop, UV_RUN_DEFAULT);
 	ws_free(l->ws);
 	uv_loop_close(&l->loop);

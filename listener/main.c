@@ -70,13 +70,14 @@ static int listen_command(int argc, char **argv)
 		config_help_markdown(stdout);
 		return 0;
 	}
+	listen_hold_hangups(true);
 	if (config_read(&config, argc, argv, error, sizeof(error))) {
 		fprintf(stderr, "wsonce: %s\n", error);
 		config_free(&config);
 		return 2;
 	}
 	config_start_log(&config);
-	status = is_dry ? check_all(&config) : listen_run(&config);
+	status = is_dry ? check_all(&config) : listen_run(&config, argc, argv);
 	config_free(&config);
 	return status;
 }

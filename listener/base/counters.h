@@ -61,7 +61,9 @@
 	X(relay_rounds, "Looks at the outbox, with records of attempts.") \
 	X(relay_retries, "Looks at the outbox that Postgres could not do.") \
 	X(ingest_pauses, "Times that producers were not read from because they filled their part of the memory.") \
-	X(pauses, "Times that reading stopped at the memory limit.")
+	X(pauses, "Times that reading stopped at the memory limit.") \
+	X(reloads, "Times that settings, tokens and certificates were read again (SIGHUP) and put to use.") \
+	X(reloads_failed, "Times that an error in what was read again left everything as it was.")
 
 struct counters {
 #define X(name, meaning) uint64_t name;

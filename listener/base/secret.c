@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 
 #define LINE_MAX_BYTES 8192
@@ -29,7 +30,7 @@ void secret_hide(char *text)
 char *secret_read(const char *path)
 {
 	char line[LINE_MAX_BYTES + 2], *text = NULL;
-	FILE *in = fopen(path, "re");
+	FILE *in = file_open(path);
 	size_t n;
 
 	if (!in)

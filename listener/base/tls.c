@@ -11,11 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/list.h"
 #include "base/memory.h"
 
 struct tls_trust {
+	struct list node;
+	char *ca; /* files */
+	char *cert;
+	char *key;
 	SSL_CTX *context;
+	SSL_CTX *next; /* read again, not yet in use; NULL: none */
 };
+
+static struct list trusts = {&trusts, &trusts};
 
 struct tls {
 	SSL *ssl;
@@ -24,37 +33,120 @@ struct tls {
 	char reason[200];
 };
 
-struct tls_trust *tls_trust_new(const char *ca_file)
+/* OpenSSL itself would ask for it at the terminal, and wait. */
+static int on_password(char *room, int size, int is_writing, void *arg)
 {
-	struct tls_trust *trust = memory_calloc(1, sizeof(*trust));
+	(void)room, (void)size, (void)is_writing, (void)arg;
+	return -1;
+}
 
-	trust->context = SSL_CTX_new(TLS_client_method());
-	if (!trust->context || !SSL_CTX_set_min_proto_version(trust->context, TLS1_2_VERSION) ||
-	    !SSL_CTX_load_verify_file(trust->context, ca_file)) {
-		tls_trust_free(trust);
+int tls_show(SSL_CTX *context, const char *cert_file, const char *key_file)
+{
+	SSL_CTX_set_default_passwd_cb(context, on_password);
+	return file_is_readable(cert_file) && file_is_readable(key_file) &&
+			       SSL_CTX_use_certificate_chain_file(context, cert_file) == 1 &&
+			       SSL_CTX_use_PrivateKey_file(context, key_file, SSL_FILETYPE_PEM) == 1 &&
+			       SSL_CTX_check_private_key(context) == 1
+		       ? 0
+		       : -1;
+}
+
+/* NULL if the file holds no certificates. */
+static SSL_CTX *new_context(const char *ca_file)
+{
+	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+
+	if (!context || !SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) || !file_is_readable(ca_file) ||
+	    !SSL_CTX_load_verify_file(context, ca_file)) {
+		SSL_CTX_free(context);
 		return NULL;
 	}
-	SSL_CTX_set_verify(trust->context, SSL_VERIFY_PEER, NULL);
-	SSL_CTX_set_options(trust->context, SSL_OP_NO_RENEGOTIATION);
-	SSL_CTX_set_mode(trust->context, SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
+	SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+	return context;
+}
+
+struct tls_trust *tls_trust_new(const char *ca_file)
+{
+	SSL_CTX *context = new_context(ca_file);
+	struct tls_trust *trust;
+
+	if (!context)
+		return NULL;
+	trust = memory_calloc(1, sizeof(*trust));
+	trust->context = context;
+	trust->ca = memory_strdup(ca_file);
+	list_append(&trusts, &trust->node);
 	return trust;
 }
 
 int tls_trust_identify(struct tls_trust *trust, const char *cert_file, const char *key_file)
 {
-	return SSL_CTX_use_certificate_chain_file(trust->context, cert_file) == 1 &&
-			       SSL_CTX_use_PrivateKey_file(trust->context, key_file, SSL_FILETYPE_PEM) == 1 &&
-			       SSL_CTX_check_private_key(trust->context) == 1
-		       ? 0
-		       : -1;
+	if (tls_show(trust->context, cert_file, key_file))
+		return -1;
+	trust->cert = memory_strdup(cert_file);
+	trust->key = memory_strdup(key_file);
+	return 0;
 }
 
 void tls_trust_free(struct tls_trust *trust)
 {
 	if (!trust)
 		return;
+	list_remove(&trust->node);
+	SSL_CTX_free(trust->next);
 	SSL_CTX_free(trust->context);
+	free(trust->ca);
+	free(trust->cert);
+	free(trust->key);
 	free(trust);
+}
+
+/* --- files that have changed --- */
+
+int tls_trusts_read(char *error, size_t size)
+{
+	list_each(node, after, &trusts) {
+		struct tls_trust *t = list_entry(node, struct tls_trust, node);
+
+		t->next = new_context(t->ca);
+		if (t->next && !(t->cert && tls_show(t->next, t->cert, t->key)))
+			continue;
+		if (t->next)
+			snprintf(error, size, "%s and %s are not a certificate and its key (PEM)", t->cert, t->key);
+		else
+			snprintf(error, size, "%s cannot be read, or holds no certificates", t->ca);
+		tls_trusts_leave();
+		return -1;
+	}
+	return 0;
+}
+
+/* A connection holds its context for itself. */
+size_t tls_trusts_take(void)
+{
+	size_t n = 0;
+
+	list_each(node, after, &trusts) {
+		struct tls_trust *t = list_entry(node, struct tls_trust, node);
+
+		SSL_CTX_free(t->context);
+		t->context = t->next;
+		t->next = NULL;
+		n++;
+	}
+	return n;
+}
+
+void tls_trusts_leave(void)
+{
+	list_each(node, after, &trusts) {
+		struct tls_trust *t = list_entry(node, struct tls_trust, node);
+
+		SSL_CTX_free(t->next);
+		t->next = NULL;
+	}
 }
 
 /* The name is sent, too (SNI); an address must not be (RFC 6066, section 3). */

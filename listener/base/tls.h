@@ -2,6 +2,7 @@
 #ifndef WSONCE_TLS_H
 #define WSONCE_TLS_H
 
+#include <openssl/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -17,6 +18,17 @@ struct tls_trust *tls_trust_new(const char *ca_file);
 int tls_trust_identify(struct tls_trust *trust, const char *cert_file, const char *key_file);
 
 void tls_trust_free(struct tls_trust *trust);
+
+/* Reads the files of every trust that there is again. Returns 0, and then tls_trusts_take() puts them to use for new
+ * connections and says how many trusts there are, or tls_trusts_leave() forgets them; or -1 and a sentence, and nothing
+ * has changed. */
+int tls_trusts_read(char *error, size_t size);
+size_t tls_trusts_take(void);
+void tls_trusts_leave(void);
+
+/* Has the context show a certificate (with its chain). Returns 0, or -1 if the files are not a certificate and its key;
+ * a key with a password is none. */
+int tls_show(SSL_CTX *context, const char *cert_file, const char *key_file);
 
 /* For one connection to host, whose certificate must be for that name or address. protocols are offered (ALPN, each
  * with its length before it); NULL: none is. NULL if OpenSSL refuses. */

@@ -35,6 +35,7 @@ extern const struct subcommand profile_check;
 extern const struct subcommand profile_list;
 extern const struct subcommand profile_show;
 extern const struct subcommand purge_command;
+extern const struct subcommand reload_command;
 extern const struct subcommand replay_command;
 extern const struct subcommand schema_command;
 extern const struct subcommand stats_duplicates;
@@ -49,6 +50,7 @@ static const struct subcommand *const commands[] = {
 	&dashboard_command,
 	&explain_command,
 	&check_command,
+	&reload_command,
 	&config_print,
 	&config_lint,
 	&dead_letters_list,

@@ -2,23 +2,33 @@
 #include "config/check.h"
 
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/tls.h"
 #include "base/url.h"
 #include "config/value.h"
 
 static bool is_certificate(const char *file)
 {
-	FILE *in = fopen(file, "re");
+	FILE *in = file_open(file);
 	X509 *first = in ? PEM_read_X509(in, NULL, NULL, NULL) : NULL;
 
 	if (in)
 		fclose(in);
 	X509_free(first);
 	return first != NULL;
+}
+
+static bool is_pair(const char *cert, const char *key)
+{
+	SSL_CTX *scratch = SSL_CTX_new(TLS_server_method());
+	bool result = scratch && !tls_show(scratch, cert, key);
+
+	SSL_CTX_free(scratch);
+	return result;
 }
 
 /* Do producers have to show something? */
@@ -48,14 +58,17 @@ static const char *check_ingest(const struct config *c)
 		       "want";
 	if (!c->ingest_cert != !c->ingest_key)
 		return "--ingest-cert and --ingest-key go together: one of them is missing";
-	if (c->ingest_cert && access(c->ingest_cert, R_OK))
+	if (c->ingest_cert && !file_is_readable(c->ingest_cert))
 		return "--ingest-cert: cannot read the file";
-	if (c->ingest_key && access(c->ingest_key, R_OK))
+	if (c->ingest_key && !file_is_readable(c->ingest_key))
 		return "--ingest-key: cannot read the file";
 	if (c->ingest_client_ca && !c->ingest_cert)
 		return "--ingest-client-ca: needs --ingest-cert, since certificates are shown by TLS";
 	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
 		return "--ingest-client-ca: the file cannot be read, or holds no certificate";
+	if (c->ingest_cert && !is_pair(c->ingest_cert, c->ingest_key))
+		return "--ingest-cert, --ingest-key: the files are not a certificate and its key (PEM, without a "
+		       "password)";
 	return NULL;
 }
 
@@ -63,9 +76,9 @@ static const char *check_sources(const struct config *c)
 {
 	if (!c->source_cert != !c->source_key)
 		return "--source-cert and --source-key go together: one of them is missing";
-	if (c->source_cert && access(c->source_cert, R_OK))
+	if (c->source_cert && !file_is_readable(c->source_cert))
 		return "--source-cert: cannot read the file";
-	if (c->source_key && access(c->source_key, R_OK))
+	if (c->source_key && !file_is_readable(c->source_key))
 		return "--source-key: cannot read the file";
 	return NULL;
 }

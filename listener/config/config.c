@@ -1,5 +1,5 @@
-/* config.c owns the table of settings. The parser, --help, the docs' table and the start-up
- * log line all read this one table, so that a setting cannot exist in one place only. */
+/* config.c owns the table of settings, and reads them. --help, the docs' table and the start-up log line (shown.c) and
+ * reloads (change.c) all read this one table, so that a setting cannot exist in one place only. */
 #include "config/config.h"
 
 #include <assert.h>
@@ -10,27 +10,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/quantity.h"
 #include "config/check.h"
+#include "config/setting.h"
 #include "postgres/shown.h"
 #include "config/tokens.h"
 #include "config/value.h"
 #include "base/secret.h"
 #include "base/url.h"
 #include "base/timestamp.h"
-
-struct setting {
-	const char *flag; /* without the dashes; also the key in the file */
-	const char *env;
-	struct value_form form;
-	size_t offset;
-	const char *value;    /* how the value is called in --help */
-	const char *fallback; /* the default as text; NULL: none */
-	const char *meaning;
-};
 
 #define KEY_BYTES_MIN 16
 #define FILE_TEXT_MAX (64 << 20) /* bytes of the settings file */
@@ -175,6 +167,13 @@ static const struct setting settings[] = {
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
+const struct setting *setting_at(size_t i)
+{
+	static_assert(SETTINGS <= CONFIG_SETTINGS_MAX, "struct config has a place for the origin of each");
+
+	return i < SETTINGS ? &settings[i] : NULL;
+}
+
 /* The settings of a listener alone. To every other command they are unknown as flags; what the
  * environment or the file, which a fleet and its commands share, says of them is only checked. */
 static const char listen_only[] =
@@ -212,18 +211,7 @@ static int fail(struct reader *r, const struct setting *s, enum config_origin or
 	return -1;
 }
 
-static void *member(struct config *c, const struct setting *s)
-{
-	return (char *)c + s->offset;
-}
-
-/* Has it no text of its own? */
-static bool is_of_other(const struct setting *s)
-{
-	return s->form.type == VALUE_SWITCH || s->form.type == VALUE_FILE_OF;
-}
-
-static const struct setting *find_setting(const char *name, size_t len)
+const struct setting *setting_find(const char *name, size_t len)
 {
 	for (size_t i = 0; i < SETTINGS; i++)
 		if (strlen(settings[i].flag) == len && strncmp(settings[i].flag, name, len) == 0)
@@ -236,7 +224,7 @@ static bool is_listen(const char *command)
 	return strcmp(command, "listen") == 0;
 }
 
-static bool is_of(const struct setting *s, const char *command)
+bool setting_is_of(const struct setting *s, const char *command)
 {
 	return is_listen(command) || !value_is_choice(listen_only, s->flag);
 }
@@ -249,7 +237,7 @@ static const char *ask_meant(const char *name, size_t len, const char *command, 
 
 	nearest_init(&n, name, len);
 	for (size_t i = 0; i < SETTINGS; i++)
-		if (is_of(&settings[i], command))
+		if (setting_is_of(&settings[i], command))
 			nearest_offer(&n, settings[i].flag);
 	return nearest_ask(&n, head, text, sizeof(text));
 }
@@ -286,7 +274,7 @@ static int check(struct reader *r, const struct setting *s, enum config_origin o
 
 static int set_text(struct reader *r, const struct setting *s, enum config_origin origin, const char *text)
 {
-	char **at = member(r->config, s);
+	char **at = setting_member(r->config, s);
 
 	if (check(r, s, origin, text, NULL))
 		return -1;
@@ -297,7 +285,7 @@ static int set_text(struct reader *r, const struct setting *s, enum config_origi
 
 static int add_item(struct reader *r, const struct setting *s, enum config_origin origin, const char *text, size_t len)
 {
-	struct config_list *l = member(r->config, s);
+	struct config_list *l = setting_member(r->config, s);
 	enum config_origin *last = &r->list_origin[s - settings];
 
 	if (*last != origin) /* a stronger layer replaces the list, it does not add to it */
@@ -315,8 +303,8 @@ static const char *find_key_fault(const char *text)
 /* The value is checked as that of the other setting, and named as this one. */
 static int set_from_file(struct reader *r, const struct setting *s, enum config_origin origin, const char *path)
 {
-	const struct setting *other = find_setting(s->flag, strlen(s->flag) - strlen("-file"));
-	char **at = member(r->config, s), *text = secret_read(path), what[300];
+	const struct setting *other = setting_find(s->flag, strlen(s->flag) - strlen("-file"));
+	char **at = setting_member(r->config, s), *text = secret_read(path), what[300];
 	const char *fault = errno ? strerror(errno) : "has an empty first line";
 
 	assert(other || s->form.type == VALUE_KEY_FILE); /* it stands before this one in the table */
@@ -337,7 +325,7 @@ static int set_from_file(struct reader *r, const struct setting *s, enum config_
 
 static int set_switch(struct reader *r, const struct setting *s, enum config_origin origin, const char *text)
 {
-	bool *at = member(r->config, s);
+	bool *at = setting_member(r->config, s);
 	char what[120];
 
 	if (!value_is_choice("yes true 1 no false 0", text)) {
@@ -356,7 +344,7 @@ static int set_value(struct reader *r, const struct setting *s, enum config_orig
 	if (s->form.type == VALUE_FILE_OF || s->form.type == VALUE_KEY_FILE)
 		return set_from_file(r, s, origin, text);
 	if (value_is_number(s->form.type))
-		return check(r, s, origin, text, member(r->config, s));
+		return check(r, s, origin, text, setting_member(r->config, s));
 	if (!value_is_list(s->form.type))
 		return set_text(r, s, origin, text);
 	if (origin != FROM_ENV)
@@ -373,19 +361,19 @@ static int set_value(struct reader *r, const struct setting *s, enum config_orig
 }
 
 /* The words of an operator's command come on the same terminal as the log. */
-static const char *fallback_of(const struct setting *s, const char *command)
+const char *setting_fallback(const struct setting *s, const char *command)
 {
 	return is_listen(command) || strcmp(s->flag, "log-level") != 0 ? s->fallback : "warn";
 }
 
 static int read_defaults(struct reader *r)
 {
-	const struct setting *instance = find_setting("instance-id", 11);
+	const struct setting *instance = setting_find("instance-id", 11);
 	char host[128] = "host", name[200];
 
 	assert(instance);
 	for (size_t i = 0; i < SETTINGS; i++) {
-		const char *fallback = fallback_of(&settings[i], r->command);
+		const char *fallback = setting_fallback(&settings[i], r->command);
 
 		if (fallback && set_value(r, &settings[i], FROM_DEFAULT, fallback))
 			return -1;
@@ -550,7 +538,7 @@ static int read_named_ingest_profile(struct reader *r)
 
 static int read_member(struct reader *r, const char *key, const json_t *value)
 {
-	const struct setting *s = find_setting(key, strlen(key));
+	const struct setting *s = setting_find(key, strlen(key));
 	size_t i;
 	json_t *item;
 
@@ -585,7 +573,7 @@ static int refuse_file(struct reader *r, const json_error_t *where)
 /* The whole file, on the heap; NULL after an error. */
 static char *read_file_text(struct reader *r, size_t *len)
 {
-	FILE *in = fopen(r->config->file, "re");
+	FILE *in = file_open(r->config->file);
 	size_t size = 4096, n = 1;
 	char *text = memory_alloc(size);
 
@@ -665,8 +653,8 @@ static int each_flag(struct reader *r, int argc, char **argv,
 			return -1;
 		}
 		n = strcspn(name, "=");
-		s = find_setting(name, n);
-		if (!s || !is_of(s, r->command)) {
+		s = setting_find(name, n);
+		if (!s || !setting_is_of(s, r->command)) {
 			snprintf(r->error, r->error_size, "unknown option --%.*s%s; see wsonce %s --help",
 				 (int)(n < 80 ? n : 80), name, ask_meant(name, n, r->command, "--"), r->command);
 			return -1;
@@ -727,7 +715,7 @@ static void name_claims(struct config *c)
 /* A file needs no Redis, unless somebody has given one: its processes are on one host, and its unique key decides. */
 static int set_none(struct reader *r)
 {
-	const struct setting *redis = find_setting("redis", 5);
+	const struct setting *redis = setting_find("redis", 5);
 
 	assert(redis);
 	return r->config->origins[redis - settings] == FROM_DEFAULT ? set_value(r, redis, FROM_DEFAULT, "none") : 0;
@@ -737,7 +725,7 @@ static int set_none(struct reader *r)
 static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
 {
 	struct reader r = {.config = c, .command = argv[0], .error = error, .error_size = size};
-	const struct setting *config = find_setting("config", 6);
+	const struct setting *config = setting_find("config", 6);
 	const char *file = getenv("WSONCE_CONFIG");
 
 	assert(config);
@@ -774,7 +762,7 @@ void config_hide(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		size_t n = strcspn(argv[i], "=");
-		const struct setting *s = strncmp(argv[i], "--", 2) == 0 ? find_setting(argv[i] + 2, n - 2) : NULL;
+		const struct setting *s = strncmp(argv[i], "--", 2) == 0 ? setting_find(argv[i] + 2, n - 2) : NULL;
 
 		if (!s || !value_is_secret(s->form.type))
 			continue;
@@ -789,9 +777,9 @@ void config_free(struct config *c)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
 		if (value_is_list(settings[i].form.type))
-			list_free(member(c, &settings[i]));
-		else if (!value_is_number(settings[i].form.type) && !is_of_other(&settings[i]))
-			free(*(char **)member(c, &settings[i]));
+			list_free(setting_member(c, &settings[i]));
+		else if (!value_is_number(settings[i].form.type) && !setting_is_of_other(&settings[i]))
+			free(*(char **)setting_member(c, &settings[i]));
 	}
 	webhooks_free(&c->webhooks);
 	for (size_t i = 0; i < c->feed_count; i++)
@@ -799,212 +787,4 @@ void config_free(struct config *c)
 	free(c->feeds);
 	profile_free(c->ingest_profile);
 	memset(c, 0, sizeof(*c));
-}
-
-void config_help(FILE *out, const char *command)
-{
-	for (size_t i = 0; i < SETTINGS; i++) {
-		const struct setting *s = &settings[i];
-		const char *fallback = fallback_of(s, command);
-		char head[80];
-
-		if (!is_of(s, command))
-			continue;
-		snprintf(head, sizeof(head), "--%s%s%s", s->flag, *s->value ? " " : "", s->value);
-		fprintf(out, "  %-30s %s\n", head, s->meaning);
-		fprintf(out, "  %-30s [%s", "", s->env);
-		if (fallback && *fallback)
-			fprintf(out, "; default %s", fallback);
-		fprintf(out, "]\n");
-	}
-}
-
-void config_each_flag(const char *command,
-		      void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg)
-{
-	for (size_t i = 0; i < SETTINGS; i++)
-		if (is_of(&settings[i], command))
-			each(arg, settings[i].flag, settings[i].value, settings[i].meaning);
-}
-
-void config_help_markdown(FILE *out)
-{
-	fprintf(out, "| flag | environment | default | meaning |\n|---|---|---|---|\n");
-	for (size_t i = 0; i < SETTINGS; i++) {
-		const struct setting *s = &settings[i];
-
-		fprintf(out, "| `--%s%s%s` | `%s` | ", s->flag, *s->value ? " " : "", s->value, s->env);
-		if (s->fallback && *s->fallback)
-			fprintf(out, "`%s` | ", s->fallback);
-		else
-			fprintf(out, "| ");
-		for (const char *c = s->meaning; *c; c++)
-			fprintf(out, *c == '|' ? "\\%c" : "%c", *c);
-		fprintf(out, " |\n");
-	}
-}
-
-void config_start_log(const struct config *c)
-{
-	static const char *const names[] = {"debug", "info", "warn", "error"};
-	enum log_level level = LOG_DEBUG;
-
-	while (strcmp(c->log_level, names[level]) != 0)
-		level++;
-	log_setup(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, c->instance_id);
-}
-
-/* --- what is in force --- */
-
-const char *config_origin_name(enum config_origin origin)
-{
-	static const char *const names[] = {"default", "file", "environment", "flag"};
-
-	return names[origin];
-}
-
-static char *show_number(enum value_type type, int64_t n)
-{
-	char text[30];
-
-	if (type == VALUE_SECONDS || (type == VALUE_MS && n % 1000 == 0))
-		return memory_strdup(quantity_print_seconds(type == VALUE_MS ? n / 1000 : n, text, sizeof(text)));
-	return memory_printf("%lld%s", (long long)n, type == VALUE_MS ? "ms" : "");
-}
-
-/* Variables of a feed may be keys, and so may what a URL has behind its host. */
-static char *show_text(enum value_type type, const char *text)
-{
-	switch (type) {
-	case VALUE_REDIS:
-	case VALUE_PROXY:
-	case VALUE_URLS:
-		return url_redact(text);
-	case VALUE_FEEDS:
-		return memory_printf("%.*s%s", (int)strcspn(text, "?"), text, strchr(text, '?') ? "?***" : "");
-	case VALUE_CONNINFO:
-		return postgres_show_conninfo(text);
-	case VALUE_SECRET:
-	case VALUE_KEY_FILE:
-		return memory_strdup("***");
-	default:
-		return memory_strdup(text);
-	}
-}
-
-static char *show_list(enum value_type type, const struct config_list *l)
-{
-	char *all = NULL;
-
-	for (size_t i = 0; i < l->count; i++) {
-		char *one = show_text(type, l->items[i]);
-		char *more = memory_printf("%s%s%s", all ? all : "", all ? "," : "", one);
-
-		free(one);
-		free(all);
-		all = more;
-	}
-	return all;
-}
-
-/* On the heap, or NULL. */
-static char *show(const struct config *c, const struct setting *s)
-{
-	const void *at = (const char *)c + s->offset;
-	const char *text;
-
-	if (value_is_list(s->form.type))
-		return show_list(s->form.type, at);
-	if (value_is_number(s->form.type))
-		return *(const int64_t *)at || s->fallback ? show_number(s->form.type, *(const int64_t *)at) : NULL;
-	if (s->form.type == VALUE_SWITCH)
-		return memory_strdup(*(const bool *)at ? "yes" : "no");
-	if (s->form.type == VALUE_FILE_OF)
-		return c->origins[s - settings] == FROM_DEFAULT ? NULL : memory_strdup("***");
-	text = *(const char *const *)at;
-	return text ? show_text(s->form.type, text) : NULL;
-}
-
-void config_each(const struct config *c, void (*each)(void *arg, const struct config_shown *shown), void *arg)
-{
-	static_assert(SETTINGS <= CONFIG_SETTINGS_MAX, "struct config has a place for the origin of each");
-
-	for (size_t i = 0; i < SETTINGS; i++) {
-		const struct setting *s = &settings[i];
-		char *value = show(c, s);
-		struct config_shown shown = {s->flag, s->env, value, (enum config_origin)c->origins[i],
-					     value && strcmp(value, "***") == 0};
-
-		each(arg, &shown);
-		free(value);
-	}
-}
-
-static bool is_known_variable(const struct config *c, const char *name, size_t len)
-{
-	for (size_t i = 0; i < SETTINGS; i++)
-		if (strlen(settings[i].env) == len && strncmp(settings[i].env, name, len) == 0)
-			return true;
-	if (len == 15 && strncmp(name, "WSONCE_PROFILES", len) == 0)
-		return true;
-	for (size_t i = 0; i < c->webhooks.count; i++) {
-		const char *env = c->webhooks.items[i].secret_env;
-
-		if (env && strlen(env) == len && strncmp(env, name, len) == 0)
-			return true;
-	}
-	return false;
-}
-
-#define PREFIX     "WSONCE_"
-#define PREFIX_LEN (sizeof(PREFIX) - 1)
-
-static const char *ask_variable(const char *name, size_t len)
-{
-	static char text[100];
-	struct nearest n;
-
-	nearest_init(&n, name + PREFIX_LEN, len - PREFIX_LEN);
-	for (size_t i = 0; i < SETTINGS; i++)
-		nearest_offer(&n, settings[i].env + PREFIX_LEN);
-	return nearest_ask(&n, PREFIX, text, sizeof(text));
-}
-
-void config_each_unknown(const struct config *c, void (*each)(void *arg, const char *variable, const char *meant),
-			 void *arg)
-{
-	for (char **at = environ; *at; at++) {
-		size_t len = strcspn(*at, "=");
-		char *name;
-
-		if (strncmp(*at, PREFIX, PREFIX_LEN) != 0 || is_known_variable(c, *at, len))
-			continue;
-		name = memory_strndup(*at, len);
-		each(arg, name, ask_variable(name, len));
-		free(name);
-	}
-}
-
-/* A misspelt setting would otherwise be one that is not set. */
-static void log_unknown(void *arg, const char *variable, const char *meant)
-{
-	(void)arg;
-	log_warn("unknown WSONCE_ variables in the environment; see wsonce listen --help", "names=%s%s", variable,
-		 meant);
-}
-
-void config_log(const struct config *c)
-{
-	char *shown = c->sources.count ? url_redact(c->sources.items[0]) : NULL;
-	char *redis = url_redact(c->redis);
-
-	log_info("starting",
-		 "version=%s source=%s sources=%zu feeds=%zu ingest=%s admin=%s store=%s redis=%s claim_ttl_s=%lld "
-		 "batch_max=%lld max_inflight_bytes=%lld consumer=%s handler=%s webhooks=%zu",
-		 WSONCE_VERSION, shown, c->sources.count, c->feed_count, c->ingest, c->admin, c->store, redis,
-		 (long long)c->claim_ttl_s, (long long)c->batch_max, (long long)c->inflight_bytes,
-		 *c->consumer ? c->consumer : NULL, c->handler, c->webhooks.count);
-	free(shown);
-	free(redis);
-	config_each_unknown(c, log_unknown, NULL);
 }

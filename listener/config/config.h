@@ -125,6 +125,14 @@ static inline const char *config_store_path(const struct config *c)
 	return c->store && strncmp(c->store, "sqlite://", 9) == 0 ? c->store + 9 : NULL;
 }
 
+/* Tells of a setting that has changed; taken: config has the fresh one now, else it needs a restart. */
+typedef void config_change_cb(void *arg, const char *name, bool is_taken);
+
+/* Compares the settings of a running listener with fresh ones, read in the same way, and takes over from them those
+ * that can change while it runs: log-level, log-format, tokens and webhooks. fresh gets the old ones, and is to be
+ * freed when nobody uses them any more. */
+void config_change(struct config *config, struct config *fresh, config_change_cb *each, void *arg);
+
 /* Overwrites what is secret in a command line, which others on this machine can read (/proc/PID/cmdline). The words
  * must be copies no more in use, or never used again. */
 void config_hide(int argc, char **argv);

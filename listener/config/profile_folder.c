@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "config/profile_reader.h"
 
@@ -62,7 +63,7 @@ struct profile *profile_parse(const char *text, size_t len, const char *source, 
 /* The text of a file, on the heap; NULL after filling fault. */
 static char *read_text(const char *path, size_t *len, struct profile_fault *fault)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = file_open(path);
 	char *text;
 
 	if (!file) {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 
@@ -122,7 +123,7 @@ static int read_lines(const struct tokens *t, FILE *in, struct token **first, ch
 static struct token *read_file(struct tokens *t, char *error, size_t size)
 {
 	struct token *first = NULL;
-	FILE *in = fopen(t->file, "re");
+	FILE *in = file_open(t->file);
 	int count;
 
 	if (!in || fstat(fileno(in), &t->seen)) {
@@ -158,12 +159,36 @@ static void take_over(struct tokens *t, struct token *fresh)
 			old = old->next;
 		if (old) {
 			old->is_valid = true;
+			old->is_fixed |= new->is_fixed;
 			free(new);
 		} else {
 			new->next = t->first;
 			t->first = new;
 		}
 	}
+}
+
+void tokens_replace(struct tokens *t, struct tokens *fresh)
+{
+	char *file = t->file;
+
+	for (struct token *old = t->first; old; old = old->next)
+		old->is_fixed = false;
+	take_over(t, fresh->first);
+	fresh->first = NULL;
+	t->seen = fresh->seen;
+	t->file = fresh->file;
+	fresh->file = file;
+	tokens_free(fresh);
+}
+
+size_t tokens_count(const struct tokens *t)
+{
+	size_t n = 0;
+
+	for (const struct token *at = t->first; at; at = at->next)
+		n += at->is_valid && !at->is_certificate;
+	return n;
 }
 
 static bool has_changed(const struct stat *a, const struct stat *b)
@@ -232,7 +257,7 @@ bool tokens_are_demanded(const struct tokens *t)
 {
 	const struct token *at = t->first;
 
-	while (at && at->is_certificate)
+	while (at && (at->is_certificate || !at->is_valid))
 		at = at->next;
 	return at != NULL;
 }

@@ -39,6 +39,13 @@ void tokens_add(struct tokens *t, const char *name, const char *token);
  * is wrong in the file is logged, and cannot reload the tokens, keeping the old ones. */
 bool tokens_refresh(struct tokens *t);
 
+/* Takes over those of fresh, and its file, and frees it. Tokens that were there keep what they have been used for;
+ * those that are in fresh no more are no longer valid. */
+void tokens_replace(struct tokens *t, struct tokens *fresh);
+
+/* How many are valid. */
+size_t tokens_count(const struct tokens *t);
+
 /* Must producers show one? */
 bool tokens_are_demanded(const struct tokens *t);
 

@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <math.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/url.h"
 
@@ -103,7 +105,7 @@ static int read_secret_file(const struct reader *r, const char *key, const char 
 
 	if (!r->has_secrets)
 		return 0;
-	file = fopen(path, "re");
+	file = file_open(path);
 	if (!file) {
 		snprintf(what, sizeof(what), "%.200s cannot be read: %s", path, strerror(errno));
 		return fail(r, key, what);
@@ -302,7 +304,7 @@ int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, cha
 	size_t n = json_array_size(value);
 	json_t *item;
 
-	*t = (struct webhooks){NULL, 0};
+	*t = (struct webhooks){.items = NULL};
 	*error = '\0';
 	if (!json_is_array(value) || n > WEBHOOKS_MAX) {
 		snprintf(error, size, "webhooks: not an array of at most %d objects", WEBHOOKS_MAX);
@@ -320,7 +322,55 @@ int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, cha
 	return 0;
 }
 
-static void webhook_free(struct webhook *t)
+void webhook_copy(struct webhook *copy, const struct webhook *of)
+{
+	*copy = *of;
+	copy->name = memory_strdup(of->name);
+	copy->url = memory_strdup(of->url);
+	copy->ca = of->ca ? memory_strdup(of->ca) : NULL;
+	copy->secret_env = of->secret_env ? memory_strdup(of->secret_env) : NULL;
+	copy->types = of->type_count ? memory_calloc(of->type_count, sizeof(*copy->types)) : NULL;
+	for (size_t i = 0; i < of->type_count; i++)
+		copy->types[i] = memory_strdup(of->types[i]);
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool is_same_secrets(const struct webhook *a, const struct webhook *b)
+{
+	size_t i = 0;
+
+	while (i < a->secret_count && i < b->secret_count && a->secrets[i].len == b->secrets[i].len &&
+	       CRYPTO_memcmp(a->secrets[i].bytes, b->secrets[i].bytes, a->secrets[i].len) == 0)
+		i++;
+	return i == a->secret_count && i == b->secret_count && is_same_text(a->secret_env, b->secret_env);
+}
+
+static bool is_same(struct webhook *a, struct webhook *b)
+{
+	bool result = is_same_text(a->name, b->name) && is_same_text(a->url, b->url) && is_same_text(a->ca, b->ca) &&
+		      is_same_secrets(a, b) && a->type_count == b->type_count;
+
+	for (size_t i = 0; result && i < a->type_count; i++)
+		result = strcmp(a->types[i], b->types[i]) == 0;
+	for (size_t i = 0; result && i < NUMBER_MEMBERS; i++)
+		result = *number_at(a, i) == *number_at(b, i);
+	return result;
+}
+
+bool webhooks_are_same(const struct webhooks *a, const struct webhooks *b)
+{
+	size_t i = 0;
+
+	while (i < a->count && i < b->count && is_same(&a->items[i], &b->items[i]))
+		i++;
+	return i == a->count && i == b->count;
+}
+
+void webhook_clear(struct webhook *t)
 {
 	for (size_t i = 0; i < t->type_count; i++)
 		free(t->types[i]);
@@ -335,9 +385,9 @@ static void webhook_free(struct webhook *t)
 void webhooks_free(struct webhooks *t)
 {
 	for (size_t i = 0; i < t->count; i++)
-		webhook_free(&t->items[i]);
+		webhook_clear(&t->items[i]);
 	free(t->items);
-	*t = (struct webhooks){NULL, 0};
+	*t = (struct webhooks){.items = NULL};
 }
 
 size_t webhooks_concurrency(const struct webhooks *t)

@@ -37,6 +37,7 @@ struct webhook {
 struct webhooks {
 	struct webhook *items;
 	size_t count;
+	unsigned int version; /* how often they have changed while the listener runs */
 };
 
 /* Reads the value of "webhooks" in the settings file, an array of objects. Secrets are read from where the
@@ -44,6 +45,13 @@ struct webhooks {
  * error, without any secret. webhooks_free may be called in both cases. */
 int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, char *error, size_t size);
 void webhooks_free(struct webhooks *t);
+
+/* A copy of a webhook, with texts of its own; webhook_clear frees them. */
+void webhook_copy(struct webhook *copy, const struct webhook *of);
+void webhook_clear(struct webhook *w);
+
+/* Are they the same in each setting and secret, and in the same order? */
+bool webhooks_are_same(const struct webhooks *a, const struct webhooks *b);
 
 /* Requests of one listener at once, all webhooks together. */
 size_t webhooks_concurrency(const struct webhooks *t);

@@ -99,6 +99,7 @@ struct ingest {
 	size_t acks_limit; /* and beyond this, who has any that the kernel does not take is not read from */
 	struct refused_peers *refusals;
 	struct tokens *tokens;
+	struct tokens *fresh; /* read again, not yet in use; NULL: none */
 	struct certificate_rules certificates;
 	struct sink *sink; /* NULL: what producers send is read by the pointers */
 	struct lateness lateness;
@@ -873,21 +874,67 @@ static void on_closed(struct session *s)
 		free(s);
 }
 
-/* Who came in by a token that is valid no more has to go. */
+/* Why a producer that is connected could not connect now; NULL: it could. */
+static const char *find_objection(const struct ingest *i, const struct session *s)
+{
+	if (!s->token)
+		return tokens_are_demanded(i->tokens) ? "a token is needed now" : NULL;
+	if (!s->token->is_valid)
+		return "its token was removed";
+	return s->token->is_certificate && !certificate_is_accepted(s->link.wsi, &i->certificates)
+		       ? "its certificate is not accepted any more"
+		       : NULL;
+}
+
+static void disconnect_strangers(struct ingest *i)
+{
+	list_each(node, after, &i->sessions) {
+		struct session *s = list_entry(node, struct session, open);
+		const char *why = find_objection(i, s);
+
+		if (!why)
+			continue;
+		log_info("disconnecting a producer that could not connect now", "token=%s reason=%s",
+			 s->token ? s->token->name : NULL, why);
+		ws_kill(i->ws, s->link.wsi);
+	}
+}
+
 static void on_tokens_timer(uv_timer_t *timer)
 {
 	struct ingest *i = timer->data;
 
-	if (!tokens_refresh(i->tokens))
-		return;
-	list_each(node, after, &i->sessions) {
-		struct session *s = list_entry(node, struct session, open);
+	if (tokens_refresh(i->tokens))
+		disconnect_strangers(i);
+}
 
-		if (!s->token || s->token->is_valid)
-			continue;
-		log_info("disconnecting a producer: its token was removed", "token=%s", s->token->name);
-		ws_kill(i->ws, s->link.wsi);
-	}
+/* --- settings that are read again --- */
+
+int ingest_read_again(struct ingest *i, const struct config *fresh, char *error, size_t size)
+{
+	i->fresh = tokens_new(fresh->ingest_token, fresh->ingest_token_file, true, error, size);
+	if (i->fresh && !(i->sink && sink_add_tokens(i->sink, i->fresh, error, size)) &&
+	    !(i->config->ingest_cert && certificate_read(&i->certificates, error, size)))
+		return 0;
+	ingest_leave(i);
+	return -1;
+}
+
+void ingest_leave(struct ingest *i)
+{
+	tokens_free(i->fresh);
+	i->fresh = NULL;
+	certificate_leave(&i->certificates);
+}
+
+void ingest_take(struct ingest *i)
+{
+	tokens_replace(i->tokens, i->fresh);
+	i->fresh = NULL;
+	if (i->config->ingest_cert)
+		certificate_take(&i->certificates);
+	i->certificates.is_optional = tokens_are_demanded(i->tokens);
+	disconnect_strangers(i);
 }
 
 /* --- libwebsockets --- */
@@ -908,7 +955,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 		counters.ingest_refused++;
 		return -1;
 	case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS:
-		return i->config->ingest_client_ca ? certificate_demand(user, &i->certificates) : 0;
+		return certificate_demand(user, &i->certificates);
 	case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
 		begin_handshake(i, wsi);
 		return 0;
@@ -1024,8 +1071,12 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	uv_timer_init(ws_loop(ws), &i->slow_timer);
 	uv_timer_init(ws_loop(ws), &i->rest_timer);
 	i->handshake_timer.data = i->tokens_timer.data = i->slow_timer.data = i->rest_timer.data = i;
-	i->certificates =
-		(struct certificate_rules){config->ingest_client_ca, tokens_are_demanded(i->tokens), on_refused, i};
+	i->certificates = (struct certificate_rules){.cert_file = config->ingest_cert,
+						     .key_file = config->ingest_key,
+						     .ca_file = config->ingest_client_ca,
+						     .is_optional = tokens_are_demanded(i->tokens),
+						     .on_refused = on_refused,
+						     .owner = i};
 	info.vhost_name = "ingest";
 	info.user = i;
 	info.protocols = i->protocols = make_protocols(config->ingest_profile);
@@ -1107,6 +1158,7 @@ void ingest_free(struct ingest *i)
 	sink_free(i->sink);
 	free(i->protocols);
 	tokens_free(i->tokens);
+	certificate_clear(&i->certificates);
 	addresses_free(i->addresses);
 	free(i);
 }

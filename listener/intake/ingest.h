@@ -21,6 +21,13 @@ const struct token *ingest_tokens(const struct ingest *i);
 /* The same, for who lets in producers by another door. */
 struct tokens *ingest_token_list(struct ingest *i);
 
+/* Reads tokens and the server's certificates again, by fresh settings. Returns 0, and then ingest_take() puts them to
+ * use, and disconnects producers that could not connect with them, or ingest_leave() forgets them; or -1 and a
+ * sentence, and nothing has changed. */
+int ingest_read_again(struct ingest *i, const struct config *fresh, char *error, size_t size);
+void ingest_take(struct ingest *i);
+void ingest_leave(struct ingest *i);
+
 /* No new connections, and no more messages from those that are told of each one's end: what they
  * have not been told of they send elsewhere. */
 void ingest_drain(struct ingest *i);

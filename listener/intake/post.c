@@ -71,7 +71,8 @@ struct posts {
 	struct http *http;
 	struct tokens *tokens;
 	bool has_own_tokens;
-	struct sink *sink; /* NULL: the pointers say what is sent */
+	struct tokens *fresh; /* read again, not yet in use; NULL: none */
+	struct sink *sink;    /* NULL: the pointers say what is sent */
 	struct list all;
 	size_t bodies; /* bytes of memory, */
 	size_t bodies_limit;
@@ -449,15 +450,47 @@ static const struct http_poster poster = {on_begin, on_body, on_end, on_gone};
 
 /* --- life --- */
 
+/* NULL after a sentence. */
+static struct tokens *read_tokens(struct posts *all, const struct config *c, char *error, size_t size)
+{
+	struct tokens *t = tokens_new(c->ingest_token, c->ingest_token_file, true, error, size);
+
+	if (!t || !all->sink || !sink_add_tokens(all->sink, t, error, size))
+		return t;
+	tokens_free(t);
+	return NULL;
+}
+
 static int set_tokens(struct posts *all, struct tokens *tokens, char *error, size_t size)
 {
-	const struct config *c = all->config;
-
 	all->has_own_tokens = !tokens;
-	all->tokens = tokens ? tokens : tokens_new(c->ingest_token, c->ingest_token_file, true, error, size);
-	if (!all->tokens)
-		return -1;
-	return !tokens && all->sink ? sink_add_tokens(all->sink, all->tokens, error, size) : 0;
+	all->tokens = tokens ? tokens : read_tokens(all, all->config, error, size);
+	return all->tokens ? 0 : -1;
+}
+
+int posts_read_again(struct posts *all, const struct config *fresh, char *error, size_t size)
+{
+	if (all->has_own_tokens)
+		all->fresh = read_tokens(all, fresh, error, size);
+	return all->has_own_tokens && !all->fresh ? -1 : 0;
+}
+
+void posts_take(struct posts *all)
+{
+	if (all->has_own_tokens)
+		tokens_replace(all->tokens, all->fresh);
+	all->fresh = NULL;
+}
+
+void posts_leave(struct posts *all)
+{
+	tokens_free(all->fresh);
+	all->fresh = NULL;
+}
+
+const struct tokens *posts_tokens(const struct posts *all)
+{
+	return all->tokens;
 }
 
 struct posts *posts_open(struct ws *ws, const struct config *config, struct tokens *tokens, char *error, size_t size)

@@ -15,6 +15,14 @@ struct posts;
  * if it cannot. */
 struct posts *posts_open(struct ws *ws, const struct config *config, struct tokens *tokens, char *error, size_t size);
 
+/* As ingest_read_again() and what follows it in ingest.h; tokens that are those of the other producers are theirs. */
+int posts_read_again(struct posts *all, const struct config *fresh, char *error, size_t size);
+void posts_take(struct posts *all);
+void posts_leave(struct posts *all);
+
+/* Those that posts have, for operators. */
+const struct tokens *posts_tokens(const struct posts *all);
+
 /* Requests are refused from now on; those that were taken are answered as they settle. */
 void posts_drain(struct posts *all);
 

@@ -1,11 +1,18 @@
-/* certificate.c owns the certificates of clients, by OpenSSL: whose are accepted, and the name in one. What a name may
- * do is the business of intake/. */
+/* certificate.c owns the certificates of a TLS server, by OpenSSL: its own, whose it accepts, and the name in one. What
+ * a name may do is the business of intake/.
+ *
+ * libwebsockets has a context that it cannot replace, and OpenSSL keeps a certificate for each kind of key in one: an
+ * old one with RSA would stay beside a new one with another key. So files that are read again go into a context of
+ * their own, from which each handshake takes what it needs. */
 #include "net/certificate.h"
 
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/file.h"
+#include "base/tls.h"
 
 #define UNNAMED "unnamed"
 
@@ -28,7 +35,7 @@ static void on_info(const SSL *ssl, int where, int alert)
 /* Only the authorities in the file, and not those of the system; also one that another has signed. */
 static int trust(SSL_CTX *tls, const char *ca_file)
 {
-	STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(ca_file);
+	STACK_OF(X509_NAME) *names = file_is_readable(ca_file) ? SSL_load_client_CA_file(ca_file) : NULL;
 	X509_STORE *store = X509_STORE_new();
 
 	if (!names || !store || !X509_STORE_load_file(store, ca_file)) {
@@ -43,17 +50,98 @@ static int trust(SSL_CTX *tls, const char *ca_file)
 }
 
 /* A session that goes on where another ended would show no certificate, also after it has expired. */
-int certificate_demand(SSL_CTX *tls, struct certificate_rules *rules)
+static int ask_clients(SSL_CTX *tls, struct certificate_rules *rules)
 {
 	if (trust(tls, rules->ca_file))
 		return -1;
-	SSL_CTX_set_verify(tls, SSL_VERIFY_PEER | (rules->is_optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT), NULL);
 	SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_options(tls, SSL_OP_NO_TICKET);
 	SSL_CTX_set_num_tickets(tls, 0);
 	SSL_CTX_set_app_data(tls, rules);
 	SSL_CTX_set_info_callback(tls, on_info);
 	return 0;
+}
+
+/* Has this handshake use what is in a context that is not its own. */
+static bool show_from(SSL *ssl, SSL_CTX *from)
+{
+	STACK_OF(X509) *chain = NULL;
+
+	SSL_certs_clear(ssl);
+	SSL_CTX_get0_chain_certs(from, &chain);
+	return SSL_use_cert_and_key(ssl, SSL_CTX_get0_certificate(from), SSL_CTX_get0_privatekey(from), chain, 1) == 1;
+}
+
+static bool trust_from(SSL *ssl, SSL_CTX *from)
+{
+	SSL_set_client_CA_list(ssl, SSL_dup_CA_list(SSL_CTX_get_client_CA_list(from)));
+	return SSL_set1_verify_cert_store(ssl, SSL_CTX_get_cert_store(from)) == 1;
+}
+
+/* OpenSSL calls it when the client has said hello, before a certificate is chosen. */
+static int on_choice(SSL *ssl, void *arg)
+{
+	const struct certificate_rules *rules = arg;
+	int demand = rules->is_optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+
+	if (rules->ca_file)
+		SSL_set_verify(ssl, SSL_VERIFY_PEER | demand, NULL);
+	return !rules->in_use || (show_from(ssl, rules->in_use) && (!rules->ca_file || trust_from(ssl, rules->in_use)));
+}
+
+int certificate_demand(SSL_CTX *tls, struct certificate_rules *rules)
+{
+	SSL_CTX_set_cert_cb(tls, on_choice, rules);
+	return rules->ca_file ? ask_clients(tls, rules) : 0;
+}
+
+/* --- files that have changed --- */
+
+int certificate_read(struct certificate_rules *rules, char *error, size_t size)
+{
+	rules->next = SSL_CTX_new(TLS_server_method());
+	if (!rules->next || tls_show(rules->next, rules->cert_file, rules->key_file))
+		snprintf(error, size, "--ingest-cert, --ingest-key: %s and %s are not a certificate and its key (PEM)",
+			 rules->cert_file, rules->key_file);
+	else if (rules->ca_file && trust(rules->next, rules->ca_file))
+		snprintf(error, size, "--ingest-client-ca: %s cannot be read, or holds no certificate", rules->ca_file);
+	else
+		return 0;
+	certificate_leave(rules);
+	return -1;
+}
+
+void certificate_take(struct certificate_rules *rules)
+{
+	certificate_clear(rules);
+	rules->in_use = rules->next;
+	rules->next = NULL;
+}
+
+void certificate_leave(struct certificate_rules *rules)
+{
+	SSL_CTX_free(rules->next);
+	rules->next = NULL;
+}
+
+void certificate_clear(struct certificate_rules *rules)
+{
+	SSL_CTX_free(rules->in_use);
+	rules->in_use = NULL;
+}
+
+bool certificate_is_accepted(struct lws *wsi, const struct certificate_rules *rules)
+{
+	SSL *ssl = lws_get_ssl(wsi);
+	X509 *shown = ssl ? SSL_get1_peer_certificate(ssl) : NULL;
+	X509_STORE_CTX *c = shown && rules->in_use ? X509_STORE_CTX_new() : NULL;
+	bool is_accepted = !c || (X509_STORE_CTX_init(c, SSL_CTX_get_cert_store(rules->in_use), shown,
+						      SSL_get_peer_cert_chain(ssl)) &&
+				  X509_STORE_CTX_set_default(c, "ssl_client") && X509_verify_cert(c) == 1);
+
+	X509_STORE_CTX_free(c);
+	X509_free(shown);
+	return is_accepted;
 }
 
 /* --- its name --- */

@@ -123,6 +123,7 @@ static int set_way(CURL *e, const struct config *c)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	failed |= (int)curl_easy_setopt(e, CURLOPT_CAINFO, c->source_ca);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 	if (c->source_cert) {
 		failed |= (int)curl_easy_setopt(e, CURLOPT_SSLCERT, c->source_cert);
 		failed |= (int)curl_easy_setopt(e, CURLOPT_SSLKEY, c->source_key);

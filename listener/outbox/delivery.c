@@ -36,6 +36,7 @@ struct deliveries {
 	uv_timer_t sweep; /* while there are such: */
 	struct list links;
 	struct list answered; /* the status is there, the body is not */
+	uint64_t changed_ms;  /* loop clock: certificates read before are not to be used; 0: none were */
 	int open;             /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
@@ -343,6 +344,9 @@ static int set_options(struct delivery *d, const struct delivery_request *r)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PRIVATE, d);
 	if (r->webhook->ca)
 		failed |= (int)curl_easy_setopt(e, CURLOPT_CAINFO, r->webhook->ca);
+	if (d->all->changed_ms) /* libcurl keeps them for a day */
+		failed |= (int)curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT,
+						(long)((uv_now(d->all->loop) - d->all->changed_ms) / 1000));
 	return failed;
 }
 
@@ -378,6 +382,12 @@ struct deliveries *deliveries_open(uv_loop_t *loop, size_t connections)
 	list_init(&all->answered);
 	list_init(&all->links);
 	return all;
+}
+
+void deliveries_change(struct deliveries *all, size_t connections)
+{
+	all->changed_ms = uv_now(all->loop);
+	curl_multi_setopt(curl_loop_multi(all->curl), CURLMOPT_MAXCONNECTS, (long)connections);
 }
 
 static void on_part_closed(struct deliveries *all)

@@ -35,6 +35,9 @@ struct delivery *delivery_send(struct deliveries *all, const struct delivery_req
 /* Ends a request without its callback. Whether it arrived is not known. */
 void delivery_cancel(struct delivery *d);
 
+/* From the next request on files of certificates are read again, and so many connections may stay open. */
+void deliveries_change(struct deliveries *all, size_t connections);
+
 /* No request may be at work. done is called from the loop when nothing is left. */
 void deliveries_close(struct deliveries *all, void (*done)(void *arg), void *arg);
 

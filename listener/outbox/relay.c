@@ -64,6 +64,9 @@ struct trouble {
 /* A target, and its rows that are leased and not yet at work. */
 struct lane {
 	struct target target; /* first, so that one is the other */
+	struct webhook webhook;
+	size_t attempts;  /* its rows, wherever they are */
+	struct list node; /* of the retired */
 	struct list waiting;
 	size_t rows;      /* that the last round brought, */
 	size_t bytes;     /* and so much to send */
@@ -99,7 +102,10 @@ struct relay {
 	const struct config *config;
 	struct postgres *postgres;
 	struct deliveries *deliveries;
-	struct lane *lanes;
+	struct lane **lanes;
+	size_t lane_count;
+	struct list
+		retired; /* lanes of webhooks that the settings have no more, until their last request is recorded */
 	struct list sending;
 	struct list ended;
 	struct list recording;
@@ -171,6 +177,7 @@ static void attempt_free(struct attempt *a)
 {
 	list_remove(&a->node);
 	drop_body(a);
+	a->lane->attempts--;
 	free(a->answer);
 	free(a);
 }
@@ -264,9 +271,9 @@ static void begin_waiting(struct lane *l)
 
 static struct lane *find_lane(const struct relay *r, const char *name)
 {
-	for (size_t i = 0; i < r->config->webhooks.count; i++)
-		if (strcmp(r->lanes[i].target.webhook->name, name) == 0)
-			return &r->lanes[i];
+	for (size_t i = 0; i < r->lane_count; i++)
+		if (strcmp(r->lanes[i]->target.webhook->name, name) == 0)
+			return r->lanes[i];
 	return NULL;
 }
 
@@ -286,6 +293,7 @@ static struct attempt *new_attempt(struct relay *r, struct lane *lane, const cha
 	list_init(&a->node);
 	a->relay = r;
 	a->lane = lane;
+	lane->attempts++;
 	a->number = number;
 	a->leased_ms = r->asked_ms;
 	snprintf(a->row, sizeof(a->row), "%s", row);
@@ -487,15 +495,15 @@ static size_t wanted_now(struct relay *r, struct lane *l)
 /* $1 to $5. */
 static size_t fill_targets(struct relay *r)
 {
-	size_t lanes = r->config->webhooks.count, n = 0;
+	size_t lanes = r->lane_count, n = 0;
 	struct array *c = r->columns;
 
 	for (size_t i = 0; i < lanes; i++)
-		n += target_want(&r->lanes[i].target, now_ms(r)) > 0;
+		n += target_want(&r->lanes[i]->target, now_ms(r)) > 0;
 	for (int i = 0; i < 5; i++)
 		array_start(&c[i], ARRAY_TEXT, n);
 	for (size_t i = 0; i < lanes; i++) {
-		struct lane *l = &r->lanes[(r->turn + i) % lanes];
+		struct lane *l = r->lanes[(r->turn + i) % lanes];
 		size_t wanted = wanted_now(r, l);
 		const char *probe;
 
@@ -560,9 +568,9 @@ static void put_off_all(struct relay *r, int64_t took_ms)
 {
 	int64_t wait_ms = took_ms * ALL_SHARE > ALL_MS ? took_ms * ALL_SHARE : ALL_MS;
 
-	for (size_t i = 0; i < r->config->webhooks.count; i++)
-		if (r->lanes[i].is_all)
-			r->lanes[i].all_ms = now_ms(r) + wait_ms;
+	for (size_t i = 0; i < r->lane_count; i++)
+		if (r->lanes[i]->is_all)
+			r->lanes[i]->all_ms = now_ms(r) + wait_ms;
 }
 
 /* Rows that come late are given back, so the next lease asks for fewer. */
@@ -582,20 +590,20 @@ static void adapt_pace(struct relay *r)
 
 static void on_leased(struct relay *r, const struct postgres_answer *answer)
 {
-	size_t lanes = r->config->webhooks.count;
+	size_t lanes = r->lane_count;
 
 	be_well(&r->leasing_trouble);
 	counters.relay_rounds++;
 	adapt_pace(r);
 	r->peeked = NULL;
 	for (size_t i = 0; i < lanes; i++)
-		r->lanes[i].rows = r->lanes[i].bytes = 0;
+		r->lanes[i]->rows = r->lanes[i]->bytes = 0;
 	for (size_t row = 0; row < answer->rows; row++)
 		take_row(r, answer, row);
 	for (size_t i = 0; i < lanes; i++) {
-		r->lanes[i].is_all = false;
-		target_supply(&r->lanes[i].target, r->lanes[i].rows, r->lanes[i].bytes);
-		begin_waiting(&r->lanes[i]);
+		r->lanes[i]->is_all = false;
+		target_supply(&r->lanes[i]->target, r->lanes[i]->rows, r->lanes[i]->bytes);
+		begin_waiting(r->lanes[i]);
 	}
 }
 
@@ -604,10 +612,10 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 /* The next lane in turn that wants a row, or NULL. */
 static struct lane *next_wanting(struct relay *r)
 {
-	size_t lanes = r->config->webhooks.count;
+	size_t lanes = r->lane_count;
 
 	for (size_t i = 0; i < lanes; i++) {
-		struct lane *l = &r->lanes[r->turn++ % lanes];
+		struct lane *l = r->lanes[r->turn++ % lanes];
 
 		if (target_want(&l->target, now_ms(r)))
 			return l;
@@ -689,13 +697,13 @@ static void on_not_leased(struct relay *r, enum job job, const struct postgres_a
 	if (r->peeked && job == JOB_LEASE && answer->result != POSTGRES_UNKNOWN)
 		blame(r, answer);
 	else if (!r->careful && (is_refusal(answer->result) || r->leasing_trouble.failures > 1))
-		r->careful = CAREFUL + r->config->webhooks.count;
+		r->careful = CAREFUL + r->lane_count;
 	if (answer->result == POSTGRES_UNKNOWN && r->divisor < DIVISOR_MAX)
 		r->divisor *= 2; /* it may have been late */
 	r->peeked = NULL;
 	put_off_all(r, real_ms() - r->asked_ms);
-	for (size_t i = 0; i < r->config->webhooks.count; i++)
-		r->lanes[i].is_all = false;
+	for (size_t i = 0; i < r->lane_count; i++)
+		r->lanes[i]->is_all = false;
 }
 
 /* --- looks at the backlog --- */
@@ -725,6 +733,25 @@ static void on_look(struct relay *r, const struct postgres_answer *answer)
 	backlog_watch(&r->backlog, now_ms(r), r->config->unsettled_warning_s * 1000);
 }
 
+/* --- lanes of webhooks that are gone --- */
+
+static void lane_free(struct lane *l)
+{
+	list_remove(&l->node);
+	webhook_clear(&l->webhook);
+	free(l);
+}
+
+static void free_retired(struct relay *r, bool is_end)
+{
+	list_each(node, after, &r->retired) {
+		struct lane *l = list_entry(node, struct lane, node);
+
+		if (is_end || (!l->attempts && l != r->peeked))
+			lane_free(l);
+	}
+}
+
 /* --- what is next --- */
 
 static void tell_drained(struct relay *r)
@@ -738,8 +765,8 @@ static void tell_drained(struct relay *r)
 /* Could any target take a row? */
 static bool is_wanting(struct relay *r)
 {
-	for (size_t i = 0; i < r->config->webhooks.count; i++)
-		if (target_want(&r->lanes[i].target, now_ms(r)))
+	for (size_t i = 0; i < r->lane_count; i++)
+		if (target_want(&r->lanes[i]->target, now_ms(r)))
 			return true;
 	return false;
 }
@@ -771,6 +798,7 @@ static void go_on(struct relay *r)
 {
 	bool has_ended = !list_is_empty(&r->ended), is_recording;
 
+	free_retired(r, false);
 	if (r->job != JOB_NONE || r->is_drained)
 		return;
 	is_recording = has_ended && now_ms(r) >= r->recording_trouble.resume_ms;
@@ -871,8 +899,8 @@ void relay_drain(struct relay *r, void (*done)(void *arg), void *arg)
 {
 	r->drained = done;
 	r->drained_arg = arg;
-	for (size_t i = 0; i < r->config->webhooks.count; i++)
-		begin_waiting(&r->lanes[i]); /* that is, give back */
+	for (size_t i = 0; i < r->lane_count; i++)
+		begin_waiting(r->lanes[i]); /* that is, give back */
 	uv_timer_start(&r->deadline, on_drain_deadline, (uint64_t)r->config->drain_timeout_ms, 0);
 	wake_at(r, 0);
 }
@@ -881,12 +909,12 @@ void relay_drain(struct relay *r, void (*done)(void *arg), void *arg)
 
 size_t relay_targets(const struct relay *r)
 {
-	return r->config->webhooks.count;
+	return r->lane_count;
 }
 
 const struct target *relay_target(const struct relay *r, size_t i)
 {
-	return &r->lanes[i].target;
+	return &r->lanes[i]->target;
 }
 
 const struct backlog *relay_backlog(const struct relay *r)
@@ -896,19 +924,75 @@ const struct backlog *relay_backlog(const struct relay *r)
 
 /* --- life --- */
 
-static void open_lanes(struct relay *r)
+static struct lane *new_lane(const struct webhook *w)
+{
+	struct lane *l = memory_calloc(1, sizeof(*l));
+
+	webhook_copy(&l->webhook, w);
+	l->target.webhook = &l->webhook;
+	list_init(&l->waiting);
+	list_init(&l->node);
+	return l;
+}
+
+/* Takes out of lanes the one that leads to the same destination. NULL: there is none. */
+static struct lane *take_lane(struct lane **lanes, size_t n, const struct webhook *w)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct lane *l = lanes[i];
+
+		if (!l || strcmp(l->webhook.name, w->name) != 0 || strcmp(l->webhook.digest, w->digest) != 0)
+			continue;
+		lanes[i] = NULL;
+		webhook_clear(&l->webhook);
+		webhook_copy(&l->webhook, w);
+		return l;
+	}
+	return NULL;
+}
+
+/* No request of it begins any more. */
+static void retire(struct relay *r, struct lane *l)
+{
+	list_each(node, after, &l->waiting) {
+		l->target.waiting--;
+		give_back(list_entry(node, struct attempt, node), 0);
+	}
+	list_append(&r->retired, &l->node);
+}
+
+/* Puts the settings' webhooks into lanes. */
+static void fill_lanes(struct relay *r)
 {
 	const struct webhooks *webhooks = &r->config->webhooks;
+	struct lane **old = r->lanes;
+	size_t n = r->lane_count;
 
-	r->lanes = memory_calloc(webhooks->count, sizeof(*r->lanes));
+	r->lanes = memory_calloc(webhooks->count + 1, sizeof(struct lane *));
+	r->lane_count = webhooks->count;
 	array_start(&r->names, ARRAY_TEXT, webhooks->count);
 	array_start(&r->urls, ARRAY_TEXT, webhooks->count);
 	for (size_t i = 0; i < webhooks->count; i++) {
-		add_text(&r->names, webhooks->items[i].name, false);
-		add_text(&r->urls, webhooks->items[i].digest, false);
-		r->lanes[i].target.webhook = &webhooks->items[i];
-		list_init(&r->lanes[i].waiting);
+		const struct webhook *w = &webhooks->items[i];
+
+		r->lanes[i] = take_lane(old, n, w);
+		if (!r->lanes[i])
+			r->lanes[i] = new_lane(w);
+		add_text(&r->names, w->name, false);
+		add_text(&r->urls, w->digest, false);
 	}
+	for (size_t i = 0; i < n; i++)
+		if (old[i])
+			retire(r, old[i]);
+	free(old);
+}
+
+void relay_change(struct relay *r)
+{
+	fill_lanes(r);
+	deliveries_change(r->deliveries, webhooks_concurrency(&r->config->webhooks));
+	r->look_ms = 0;
+	relay_wake(r);
 }
 
 struct relay *relay_open(uv_loop_t *loop, const struct config *config)
@@ -932,7 +1016,8 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	list_init(&r->sending);
 	list_init(&r->ended);
 	list_init(&r->recording);
-	open_lanes(r);
+	list_init(&r->retired);
+	fill_lanes(r);
 	r->deliveries = deliveries_open(loop, webhooks_concurrency(&config->webhooks));
 	r->postgres = postgres_open(loop, &settings);
 	uv_timer_init(loop, &r->timer);
@@ -951,6 +1036,9 @@ static void on_part_closed(struct relay *r)
 		array_free(&r->columns[i]);
 	array_free(&r->names);
 	array_free(&r->urls);
+	for (size_t i = 0; i < r->lane_count; i++)
+		lane_free(r->lanes[i]);
+	free_retired(r, true);
 	free(r->lanes);
 	free(r);
 }
@@ -977,8 +1065,8 @@ void relay_close(struct relay *r, void (*done)(void *arg), void *arg)
 		delivery_cancel(a->delivery);
 		attempt_free(a);
 	}
-	for (size_t i = 0; i < r->config->webhooks.count; i++)
-		free_all(&r->lanes[i].waiting);
+	for (size_t i = 0; i < r->lane_count; i++)
+		free_all(&r->lanes[i]->waiting);
 	free_all(&r->ended);
 	free_all(&r->recording);
 	postgres_close(r->postgres, on_other_closed, r);

@@ -15,6 +15,10 @@ struct relay;
 /* Starts connecting, and relaying. config, which has webhooks, must outlive the relay. */
 struct relay *relay_open(uv_loop_t *loop, const struct config *config);
 
+/* The webhooks of config are others, or have other settings: used from the next request on. Requests that are at work
+ * end as they began; rows that wait for a webhook that is gone, or has another URL, are given back. */
+void relay_change(struct relay *r);
+
 /* There are new rows: they are looked for now, and not after half a second. */
 void relay_wake(struct relay *r);
 

@@ -127,8 +127,22 @@ void effects_check_values(const struct effects *e, struct postgres_value *values
 	values[0] = text_value(e->config->handler ? e->config->handler : "");
 }
 
-void effects_values(const struct effects *e, struct postgres_value *values)
+static void fill_webhooks(struct effects *e)
 {
+	const struct webhooks *webhooks = &e->config->webhooks;
+	size_t n = count_rows(webhooks);
+
+	e->version = webhooks->version;
+	array_start(&e->names, ARRAY_TEXT, n);
+	array_start(&e->types, ARRAY_TEXT, n);
+	for (size_t i = 0; i < webhooks->count; i++)
+		add_webhook(e, &webhooks->items[i]);
+}
+
+void effects_values(struct effects *e, struct postgres_value *values)
+{
+	if (e->version != e->config->webhooks.version)
+		fill_webhooks(e);
 	values[0] = text_value(e->config->consumer);
 	values[1] = (struct postgres_value){ARRAY_TEXT, e->names.bytes, e->names.len};
 	values[2] = (struct postgres_value){ARRAY_TEXT, e->types.bytes, e->types.len};
@@ -150,13 +164,8 @@ bool effects_exist(const struct effects *e)
 
 void effects_init(struct effects *e, const struct config *config)
 {
-	size_t n = count_rows(&config->webhooks);
-
 	*e = (struct effects){.config = config};
-	array_start(&e->names, ARRAY_TEXT, n);
-	array_start(&e->types, ARRAY_TEXT, n);
-	for (size_t i = 0; i < config->webhooks.count; i++)
-		add_webhook(e, &config->webhooks.items[i]);
+	fill_webhooks(e);
 }
 
 void effects_free(struct effects *e)

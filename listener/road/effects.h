@@ -14,9 +14,10 @@
 
 struct effects {
 	const struct config *config;
-	struct array names; /* of webhooks, each once for each of its types; */
-	struct array types; /* NULL: events of every type */
-	char *shared_sql;   /* NULL until the handler is known */
+	unsigned int version; /* of the webhooks, of which these are: */
+	struct array names;   /* each once for each of its types; */
+	struct array types;   /* NULL: events of every type */
+	char *shared_sql;     /* NULL until the handler is known */
 	char *alone_sql;
 	char fault[400];
 };
@@ -40,7 +41,7 @@ const char *effects_learn(struct effects *e, const char *answer, size_t len);
  * are new to this consumer, each with what effects_have_posted reads. With is_alone no other statement of this kind
  * runs at the same time in this database. NULL before effects_learn. */
 const char *effects_sql(const struct effects *e, bool is_alone);
-void effects_values(const struct effects *e, struct postgres_value *values);
+void effects_values(struct effects *e, struct postgres_value *values);
 
 /* From its answer: are there new rows in the outbox? */
 bool effects_have_posted(const struct postgres_answer *answer);

@@ -126,14 +126,14 @@ Test(drain, producers_get_their_acks_and_then_1001, .timeout = 120)
 }
 
 /* A listener that drains and cannot, since its row is locked. */
-static struct database *begin_drain(struct fleet *f, struct database *rows, int signo)
+static struct database *begin_drain(struct fleet *f, struct database *rows)
 {
 	fleet_start(f, 1, rows, NULL, "--drain-timeout 60");
 	struct database *lock = fleet_lock(rows);
 
 	fleet_send(f, 10);
 	cr_assert(wait_until(claims_open(redisd_shared()) == 10, WHOLE_MS));
-	process_signal(listener_process(f->listeners[0]), signo);
+	process_signal(listener_process(f->listeners[0]), SIGTERM);
 	cr_assert(wait_until(listener_status(f->listeners[0], "/readyz") == 503, WHOLE_MS), "it does not drain");
 	return lock;
 }
@@ -185,7 +185,7 @@ Test(drain, a_second_sigterm_leaves_at_once_but_for_the_first_second, .timeout =
 {
 	struct database *rows = database_new();
 	int64_t begin_ms = wait_now_ms();
-	struct database *lock = begin_drain(&fleet, rows, SIGTERM);
+	struct database *lock = begin_drain(&fleet, rows);
 	struct process *process = listener_process(fleet.listeners[0]);
 	int64_t begun_ms = wait_now_ms();
 
@@ -193,16 +193,6 @@ Test(drain, a_second_sigterm_leaves_at_once_but_for_the_first_second, .timeout =
 	cr_assert_geq(wait_now_ms() - begin_ms, 1000, "it took a signal that came twice for a second one");
 	cr_assert_leq(wait_now_ms() - begun_ms, wait_stretch_ms(3000));
 	fleet_unlock(lock);
-}
-
-Test(drain, sighup_drains_too, .timeout = 120)
-{
-	struct database *rows = database_new();
-	struct database *lock = begin_drain(&fleet, rows, SIGHUP);
-
-	fleet_unlock(lock);
-	cr_assert_eq(process_wait(listener_process(fleet.listeners[0]), WHOLE_MS), 0);
-	cr_assert_eq(fleet_rows(&fleet), 10);
 }
 
 Test(drain, an_idle_listener_leaves_at_once, .timeout = 120)

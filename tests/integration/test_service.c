@@ -57,6 +57,17 @@ Test(service, systemd_is_told_of_a_life_from_start_to_end)
 	hear_a_life(start_told(suite_path("notify")));
 }
 
+Test(service, systemd_is_told_of_a_reload_from_its_begin_to_its_end)
+{
+	struct listener *l = start_told(suite_path("notify"));
+
+	cr_assert(wait_until(hears("READY=1"), SAID_MS));
+	process_signal(listener_process(l), SIGHUP);
+	cr_assert(wait_until(hears("RELOADING=1\nMONOTONIC_USEC="), SAID_MS));
+	cr_assert(hears("READY=1"), "the end is not told");
+	cr_assert_eq(listener_stop(l), 0);
+}
+
 Test(service, a_socket_may_be_in_the_abstract_namespace)
 {
 	hear_a_life(start_told(suite_text("@wsonce-test-%d", (int)getpid())));

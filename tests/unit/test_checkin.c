@@ -59,7 +59,7 @@ Test(checkin, what_the_fleet_does_with_an_event_is_told)
 	json_decref(object);
 	config.handler = "public.f";
 	config.consumer = "stock";
-	config.webhooks = (struct webhooks){webhooks, 2};
+	config.webhooks = (struct webhooks){.items = webhooks, .count = 2};
 	object = write_checkin(false);
 	cr_assert_str_eq(json_string_value(json_object_get(object, "consumer")), "stock");
 	cr_assert_str_eq(json_string_value(json_object_get(object, "handler")), "public.f");

@@ -604,7 +604,7 @@ static struct effects *draw_effects(void)
 		config[i].consumer = i == 1 || i == 3 ? "billing" : "";
 		config[i].handler = i == 2 || i == 3 ? "public.handle" : NULL;
 		if (i == 0 || i >= 3)
-			config[i].webhooks = (struct webhooks){webhooks, 2};
+			config[i].webhooks = (struct webhooks){.items = webhooks, .count = 2};
 		effects_init(&effects[i], &config[i]);
 		if (effects_learn(&effects[i], config[i].handler ? "=public.handle" : "=", config[i].handler ? 14 : 1))
 			abort();

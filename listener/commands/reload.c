@@ -1,0 +1,108 @@
+/* reload.c owns `wsonce reload`: SIGHUP for a process that is sure to be a listener. What the listener does is
+ * reload.c's of listener/. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "commands/dispatch.h"
+
+#define PROC_BYTES 4096
+
+/* The beginning of a file of /proc/PID, with its length. False if it cannot be read. */
+static bool read_proc(long pid, const char *name, char *room, size_t *len)
+{
+	char *path = memory_printf("/proc/%ld/%s", pid, name);
+	FILE *in = fopen(path, "re");
+
+	free(path);
+	*len = in ? fread(room, 1, PROC_BYTES - 1, in) : 0;
+	room[*len] = '\0';
+	if (in)
+		fclose(in);
+	return in != NULL;
+}
+
+/* What follows a name at the beginning of a line of /proc/PID/status; "" if there is no such line. */
+static const char *find_line(const char *status, const char *name)
+{
+	for (const char *at = status; at; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (strncmp(at, name, strlen(name)) == 0)
+			return at + strlen(name) + strspn(at + strlen(name), " \t");
+	}
+	return "";
+}
+
+static bool has_signal(const char *status, const char *name, int number)
+{
+	return strtoull(find_line(status, name), NULL, 16) >> (number - 1) & 1;
+}
+
+/* The words of its command line, which NULs end: is the second one "listen"? */
+static bool is_listening(const char *words, size_t len)
+{
+	size_t first = strlen(words) + 1;
+
+	return first < len && strcmp(words + first, "listen") == 0;
+}
+
+/* NULL, or why this process is not to get the signal. */
+static const char *find_objection(long pid)
+{
+	char own[PROC_BYTES], name[PROC_BYTES], words[PROC_BYTES], status[PROC_BYTES];
+	size_t own_len, len, words_len;
+
+	if (kill((pid_t)pid, 0) && errno == ESRCH)
+		return "there is no such process";
+	if (!read_proc(pid, "status", status, &len) || !read_proc(pid, "comm", name, &len) ||
+	    !read_proc(pid, "cmdline", words, &words_len) || !read_proc(getpid(), "comm", own, &own_len))
+		return "/proc does not show the process, so that it cannot be known to be a listener: "
+		       "kill -HUP sends the signal to any process";
+	if (strtol(find_line(status, "Tgid:"), NULL, 10) != pid)
+		return "it is a thread, not a process";
+	if (*find_line(status, "State:") == 'Z')
+		return "it has ended";
+	if ((strcmp(name, own) != 0 && strcmp(name, "wsonce\n") != 0) || !is_listening(words, words_len))
+		return "it is not a wsonce listener";
+	if (has_signal(status, "SigIgn:", SIGHUP))
+		return "it ignores SIGHUP, as a process does that nohup started: restart it";
+	return has_signal(status, "SigCgt:", SIGHUP) ? NULL : "it has only just started: try again";
+}
+
+static int run_reload(const struct invocation *in)
+{
+	char *end;
+	long pid = strtol(in->words[0], &end, 10);
+	const char *why;
+
+	if (*end || end == in->words[0] || pid < 1 || pid > INT32_MAX) {
+		dispatch_fail("\"%.80s\" is not a process id", in->words[0]);
+		return STATUS_USAGE;
+	}
+	why = find_objection(pid);
+	if (!why && kill((pid_t)pid, SIGHUP))
+		why = errno == EPERM ? "it is another user's" : strerror(errno);
+	if (why)
+		return dispatch_fail("process %ld was not sent the signal: %s", pid, why);
+	printf("process %ld was sent SIGHUP; its log says what it reloaded, and wsonce_reloads_failed_total in its "
+	       "/metrics counts failures\n",
+	       pid);
+	return STATUS_FINE;
+}
+
+const struct subcommand reload_command = {
+	.name = "reload",
+	.arguments = "PID",
+	.least_words = 1,
+	.most_words = 1,
+	.summary = "have a listener read settings, tokens and certificates again",
+	.help = "Sends SIGHUP to a process that is sure to be a listener. It reads its settings again and puts to use\n"
+		"what can change while it runs: log-level, log-format, tokens, webhooks, certificates, the secrets of\n"
+		"profiles. Its log says in one line what it did, and which changed settings need a restart. After an\n"
+		"error in any file nothing has changed.\n",
+	.run = run_reload,
+};

@@ -1,0 +1,130 @@
+/* change.c owns which settings a listener takes over while it runs, and what differs between two readings of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "config/setting.h"
+
+/* The others stand in the plans of parts, such as sizes and addresses: they need a restart. What is in the files that
+ * settings name, as tokens and certificates, is not theirs. */
+static const char changeable[] = "log-level log-format ingest-token ingest-token-file";
+
+struct change {
+	struct config *config;
+	struct config *fresh;
+	config_change_cb *each;
+	void *arg;
+};
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool is_same_list(const struct config_list *a, const struct config_list *b)
+{
+	size_t i = 0;
+
+	while (i < a->count && i < b->count && strcmp(a->items[i], b->items[i]) == 0)
+		i++;
+	return i == a->count && i == b->count;
+}
+
+static bool is_same(const struct change *c, const struct setting *s)
+{
+	const void *a = setting_member(c->config, s), *b = setting_member(c->fresh, s);
+
+	if (s->form.type == VALUE_FILE_OF)
+		return true; /* the other one has the text */
+	if (s->form.type == VALUE_SWITCH)
+		return *(const bool *)a == *(const bool *)b;
+	if (value_is_number(s->form.type))
+		return *(const int64_t *)a == *(const int64_t *)b;
+	if (value_is_list(s->form.type))
+		return is_same_list(a, b);
+	return is_same_text(*(char *const *)a, *(char *const *)b);
+}
+
+static void change_setting(const struct change *c, const struct setting *s, size_t i)
+{
+	char **at = setting_member(c->config, s), **fresh = setting_member(c->fresh, s), *old = *at;
+	unsigned char origin = c->config->origins[i];
+
+	*at = *fresh;
+	*fresh = old;
+	c->config->origins[i] = c->fresh->origins[i];
+	c->fresh->origins[i] = origin;
+}
+
+/* --- webhooks --- */
+
+/* Whether there are any at all decides what the listener asks of Postgres as it connects. */
+static void change_webhooks(const struct change *c)
+{
+	struct webhooks old = c->config->webhooks;
+	bool is_taken = !old.count == !c->fresh->webhooks.count;
+
+	if (webhooks_are_same(&old, &c->fresh->webhooks))
+		return;
+	if (is_taken) {
+		c->config->webhooks = c->fresh->webhooks;
+		c->config->webhooks.version = old.version + 1;
+		c->fresh->webhooks = old;
+	}
+	c->each(c->arg, "webhooks", is_taken);
+}
+
+/* --- profiles --- */
+
+static const struct profile *find_feed(const struct config *c, const char *name)
+{
+	for (size_t i = 0; i < c->feed_count; i++)
+		if (strcmp(c->feeds[i]->name, name) == 0)
+			return c->feeds[i];
+	return NULL;
+}
+
+static bool is_same_profile(const struct profile *a, const struct profile *b)
+{
+	return a == b || (a && b && json_equal(a->root, b->root));
+}
+
+static void name_profile(const struct change *c, const struct profile *p)
+{
+	char *name = memory_printf("profile:%s", p->name);
+
+	c->each(c->arg, name, false);
+	free(name);
+}
+
+static void compare_profiles(const struct change *c)
+{
+	const struct config *old = c->config, *fresh = c->fresh;
+
+	for (size_t i = 0; i < old->feed_count; i++)
+		if (!is_same_profile(old->feeds[i], find_feed(fresh, old->feeds[i]->name)))
+			name_profile(c, old->feeds[i]);
+	for (size_t i = 0; i < fresh->feed_count; i++)
+		if (!find_feed(old, fresh->feeds[i]->name))
+			name_profile(c, fresh->feeds[i]);
+	if (!is_same_profile(old->ingest_profile, fresh->ingest_profile))
+		c->each(c->arg, "ingest-profile", false);
+}
+
+void config_change(struct config *config, struct config *fresh, config_change_cb *each, void *arg)
+{
+	const struct change c = {config, fresh, each, arg};
+	const struct setting *s;
+
+	for (size_t i = 0; (s = setting_at(i)); i++) {
+		bool is_taken = value_is_choice(changeable, s->flag);
+
+		if (is_same(&c, s) || (strcmp(s->flag, "ingest-profile") == 0 && fresh->ingest_profile))
+			continue;
+		if (is_taken)
+			change_setting(&c, s, i);
+		each(arg, s->flag, is_taken);
+	}
+	change_webhooks(&c);
+	compare_profiles(&c);
+}

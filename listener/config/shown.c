@@ -1,0 +1,228 @@
+/* shown.c owns what people are shown of settings: --help, the table of the docs, what is in force and where it comes
+ * from, what is unknown. Secrets are left out. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/nearest.h"
+#include "base/quantity.h"
+#include "base/url.h"
+#include "config/setting.h"
+#include "config/value.h"
+#include "postgres/shown.h"
+
+void config_help(FILE *out, const char *command)
+{
+	const struct setting *s;
+
+	for (size_t i = 0; (s = setting_at(i)); i++) {
+		const char *fallback = setting_fallback(s, command);
+		char head[80];
+
+		if (!setting_is_of(s, command))
+			continue;
+		snprintf(head, sizeof(head), "--%s%s%s", s->flag, *s->value ? " " : "", s->value);
+		fprintf(out, "  %-30s %s\n", head, s->meaning);
+		fprintf(out, "  %-30s [%s", "", s->env);
+		if (fallback && *fallback)
+			fprintf(out, "; default %s", fallback);
+		fprintf(out, "]\n");
+	}
+}
+
+void config_each_flag(const char *command,
+		      void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg)
+{
+	const struct setting *s;
+
+	for (size_t i = 0; (s = setting_at(i)); i++)
+		if (setting_is_of(s, command))
+			each(arg, s->flag, s->value, s->meaning);
+}
+
+void config_help_markdown(FILE *out)
+{
+	fprintf(out, "| flag | environment | default | meaning |\n|---|---|---|---|\n");
+	const struct setting *s;
+
+	for (size_t i = 0; (s = setting_at(i)); i++) {
+		fprintf(out, "| `--%s%s%s` | `%s` | ", s->flag, *s->value ? " " : "", s->value, s->env);
+		if (s->fallback && *s->fallback)
+			fprintf(out, "`%s` | ", s->fallback);
+		else
+			fprintf(out, "| ");
+		for (const char *c = s->meaning; *c; c++)
+			fprintf(out, *c == '|' ? "\\%c" : "%c", *c);
+		fprintf(out, " |\n");
+	}
+}
+
+void config_start_log(const struct config *c)
+{
+	static const char *const names[] = {"debug", "info", "warn", "error"};
+	enum log_level level = LOG_DEBUG;
+
+	while (strcmp(c->log_level, names[level]) != 0)
+		level++;
+	log_setup(level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, c->instance_id);
+}
+
+/* --- what is in force --- */
+
+const char *config_origin_name(enum config_origin origin)
+{
+	static const char *const names[] = {"default", "file", "environment", "flag"};
+
+	return names[origin];
+}
+
+static char *show_number(enum value_type type, int64_t n)
+{
+	char text[30];
+
+	if (type == VALUE_SECONDS || (type == VALUE_MS && n % 1000 == 0))
+		return memory_strdup(quantity_print_seconds(type == VALUE_MS ? n / 1000 : n, text, sizeof(text)));
+	return memory_printf("%lld%s", (long long)n, type == VALUE_MS ? "ms" : "");
+}
+
+/* Variables of a feed may be keys, and so may what a URL has behind its host. */
+static char *show_text(enum value_type type, const char *text)
+{
+	switch (type) {
+	case VALUE_REDIS:
+	case VALUE_PROXY:
+	case VALUE_URLS:
+		return url_redact(text);
+	case VALUE_FEEDS:
+		return memory_printf("%.*s%s", (int)strcspn(text, "?"), text, strchr(text, '?') ? "?***" : "");
+	case VALUE_CONNINFO:
+		return postgres_show_conninfo(text);
+	case VALUE_SECRET:
+	case VALUE_KEY_FILE:
+		return memory_strdup("***");
+	default:
+		return memory_strdup(text);
+	}
+}
+
+static char *show_list(enum value_type type, const struct config_list *l)
+{
+	char *all = NULL;
+
+	for (size_t i = 0; i < l->count; i++) {
+		char *one = show_text(type, l->items[i]);
+		char *more = memory_printf("%s%s%s", all ? all : "", all ? "," : "", one);
+
+		free(one);
+		free(all);
+		all = more;
+	}
+	return all;
+}
+
+/* On the heap, or NULL. */
+static char *show(const struct config *c, const struct setting *s, enum config_origin origin)
+{
+	const void *at = (const char *)c + s->offset;
+	const char *text;
+
+	if (value_is_list(s->form.type))
+		return show_list(s->form.type, at);
+	if (value_is_number(s->form.type))
+		return *(const int64_t *)at || s->fallback ? show_number(s->form.type, *(const int64_t *)at) : NULL;
+	if (s->form.type == VALUE_SWITCH)
+		return memory_strdup(*(const bool *)at ? "yes" : "no");
+	if (s->form.type == VALUE_FILE_OF)
+		return origin == FROM_DEFAULT ? NULL : memory_strdup("***");
+	text = *(const char *const *)at;
+	return text ? show_text(s->form.type, text) : NULL;
+}
+
+void config_each(const struct config *c, void (*each)(void *arg, const struct config_shown *shown), void *arg)
+{
+	const struct setting *s;
+
+	for (size_t i = 0; (s = setting_at(i)); i++) {
+		char *value = show(c, s, (enum config_origin)c->origins[i]);
+		struct config_shown shown = {s->flag, s->env, value, (enum config_origin)c->origins[i],
+					     value && strcmp(value, "***") == 0};
+
+		each(arg, &shown);
+		free(value);
+	}
+}
+
+static bool is_known_variable(const struct config *c, const char *name, size_t len)
+{
+	const struct setting *s;
+
+	for (size_t i = 0; (s = setting_at(i)); i++)
+		if (strlen(s->env) == len && strncmp(s->env, name, len) == 0)
+			return true;
+	if (len == 15 && strncmp(name, "WSONCE_PROFILES", len) == 0)
+		return true;
+	for (size_t i = 0; i < c->webhooks.count; i++) {
+		const char *env = c->webhooks.items[i].secret_env;
+
+		if (env && strlen(env) == len && strncmp(env, name, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+#define PREFIX     "WSONCE_"
+#define PREFIX_LEN (sizeof(PREFIX) - 1)
+
+static const char *ask_variable(const char *name, size_t len)
+{
+	static char text[100];
+	const struct setting *s;
+	struct nearest n;
+
+	nearest_init(&n, name + PREFIX_LEN, len - PREFIX_LEN);
+	for (size_t i = 0; (s = setting_at(i)); i++)
+		nearest_offer(&n, s->env + PREFIX_LEN);
+	return nearest_ask(&n, PREFIX, text, sizeof(text));
+}
+
+void config_each_unknown(const struct config *c, void (*each)(void *arg, const char *variable, const char *meant),
+			 void *arg)
+{
+	for (char **at = environ; *at; at++) {
+		size_t len = strcspn(*at, "=");
+		char *name;
+
+		if (strncmp(*at, PREFIX, PREFIX_LEN) != 0 || is_known_variable(c, *at, len))
+			continue;
+		name = memory_strndup(*at, len);
+		each(arg, name, ask_variable(name, len));
+		free(name);
+	}
+}
+
+/* A misspelt setting would otherwise be one that is not set. */
+static void log_unknown(void *arg, const char *variable, const char *meant)
+{
+	(void)arg;
+	log_warn("unknown WSONCE_ variables in the environment; see wsonce listen --help", "names=%s%s", variable,
+		 meant);
+}
+
+void config_log(const struct config *c)
+{
+	char *shown = c->sources.count ? url_redact(c->sources.items[0]) : NULL;
+	char *redis = url_redact(c->redis);
+
+	log_info("starting",
+		 "version=%s source=%s sources=%zu feeds=%zu ingest=%s admin=%s store=%s redis=%s claim_ttl_s=%lld "
+		 "batch_max=%lld max_inflight_bytes=%lld consumer=%s handler=%s webhooks=%zu",
+		 WSONCE_VERSION, shown, c->sources.count, c->feed_count, c->ingest, c->admin, c->store, redis,
+		 (long long)c->claim_ttl_s, (long long)c->batch_max, (long long)c->inflight_bytes,
+		 *c->consumer ? c->consumer : NULL, c->handler, c->webhooks.count);
+	free(shown);
+	free(redis);
+	config_each_unknown(c, log_unknown, NULL);
+}

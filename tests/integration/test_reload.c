@@ -1,0 +1,517 @@
+/* SIGHUP: what a listener reads again, what it takes over, and that an error in it changes nothing. */
+#include "support.h"
+#include "bench.h"
+
+#include <pty.h>
+#include <sys/wait.h>
+
+#define SOON_MS   20000
+#define WHOLE_MS  60000
+#define ACKS      "wsonce.ack.v1"
+#define OLD_TOKEN "the-old-token-of-the-shop"
+#define NEW_TOKEN "the-new-token-of-the-shop"
+
+static struct receiver *receiver;
+static char *settings;
+static int reloads, failures;
+
+static void set_up(void)
+{
+	db = database_new();
+	settings = suite_path("settings.json");
+}
+
+TestSuite(reload, .init = set_up, .fini = bench_close, .timeout = 300);
+
+/* --- a listener with a file of settings --- */
+
+static void write_settings(const char *text)
+{
+	suite_file("settings.json.new", text);
+	cr_assert_eq(rename(suite_path("settings.json.new"), settings), 0);
+}
+
+static void start(const char *flags)
+{
+	listener = listener_start(
+		&(struct listener_options){.database = db,
+					   .env = (const char *[]){"HOOK_SECRET=" RECEIVER_SECRET, NULL}},
+		"--config %s %s", settings, flags);
+}
+
+/* Sends the signal, and waits until it was obeyed, or refused. */
+static void reload(bool is_good)
+{
+	const char *name = is_good ? "wsonce_reloads_total" : "wsonce_reloads_failed_total";
+	int *seen = is_good ? &reloads : &failures;
+
+	process_signal(listener_process(listener), SIGHUP);
+	cr_assert(wait_until(listener_metric(listener, name) > *seen, SOON_MS), "%s",
+		  process_last_words(listener_process(listener)));
+	*seen = (int)listener_metric(listener, name);
+	cr_assert_eq(listener_metric(listener, "wsonce_reloads_total"), reloads);
+	cr_assert_eq(listener_metric(listener, "wsonce_reloads_failed_total"), failures);
+}
+
+static void reload_as(const char *text)
+{
+	write_settings(text);
+	reload(true);
+}
+
+static void expect_refused(const char *text, const char *why)
+{
+	write_settings(text);
+	reload(false);
+	cr_expect(listener_has_logged(listener, why), "%s is not in: %s", why,
+		  process_last_words(listener_process(listener)));
+}
+
+static void expect_logged(const char *text)
+{
+	cr_expect(listener_has_logged(listener, text), "%s is not in: %s", text,
+		  process_last_words(listener_process(listener)));
+}
+
+static int status_with(const char *token)
+{
+	int status;
+
+	peer_free(peer_open(listener_ingest_port(listener), "/events", ACKS, token, &status));
+	return status;
+}
+
+/* --- what is taken over --- */
+
+Test(reload, one_line_says_what_was_taken_and_what_needs_a_restart)
+{
+	write_settings("{\"ingest-token\": \"" OLD_TOKEN "\", \"batch-max\": 100, \"max-attempts\": 3}");
+	start("");
+	reload(true);
+	expect_logged("event=reloaded tokens=1 certificates=0 webhooks=0\n");
+	reload_as("{\"ingest-token\": \"" NEW_TOKEN "\", \"batch-max\": 200, \"log-level\": \"debug\"}");
+	expect_logged("changed=\"ingest-token log-level\" tokens=1 certificates=0 webhooks=0 "
+		      "needs_restart=\"batch-max max-attempts\"");
+}
+
+Test(reload, a_removed_token_ends_its_producer_and_the_new_one_opens_the_door)
+{
+	int status;
+
+	write_settings("{\"ingest-token\": \"" OLD_TOKEN "\"}");
+	start("");
+	struct peer *old = peer_open(listener_ingest_port(listener), "/events", ACKS, OLD_TOKEN, &status);
+	cr_assert(old);
+	reload_as("{\"ingest-token\": \"" NEW_TOKEN "\"}");
+	cr_expect_eq(peer_recv_close(old, SOON_MS), 1006);
+	cr_expect_eq(status_with(OLD_TOKEN), 401);
+	cr_expect_eq(status_with(NEW_TOKEN), 101);
+	peer_free(old);
+}
+
+Test(reload, where_a_token_is_needed_now_who_came_without_has_to_go)
+{
+	write_settings("{}");
+	start("");
+	struct peer *p = peer_open_events(listener_ingest_port(listener), ACKS);
+	reload_as("{\"ingest-token\": \"" NEW_TOKEN "\"}");
+	cr_expect_eq(peer_recv_close(p, SOON_MS), 1006);
+	cr_expect_eq(status_with(NULL), 401);
+	reload_as("{}");
+	cr_expect_eq(status_with(NULL), 101);
+	peer_free(p);
+}
+
+Test(reload, another_file_of_tokens_takes_the_place_of_the_first)
+{
+	char *one = suite_file("one", "shop " OLD_TOKEN "\ntill till-till-till-till\n");
+	char *two = suite_file("two", "shop " NEW_TOKEN "\ntill till-till-till-till\n");
+	int status;
+
+	write_settings(suite_text("{\"ingest-token-file\": \"%s\"}", one));
+	start("");
+	struct peer *kept = peer_open(listener_ingest_port(listener), "/events", ACKS, "till-till-till-till", &status);
+	cr_assert(kept);
+	reload_as(suite_text("{\"ingest-token-file\": \"%s\"}", two));
+	expect_logged("changed=ingest-token-file tokens=2");
+	cr_expect_eq(status_with(OLD_TOKEN), 401);
+	cr_expect_eq(status_with(NEW_TOKEN), 101);
+	peer_send_text(kept, "{\"event_id\":\"kept\"}");
+	ack_expect(kept, "kept", "persisted");
+	cr_expect_eq(listener_metric(listener, "wsonce_token_connections{token=\"till\"}"), 1);
+	peer_free(kept);
+}
+
+Test(reload, the_level_of_the_log_changes_and_its_line_is_seen_with_the_louder_one)
+{
+	write_settings("{\"log-level\": \"error\"}");
+	start("");
+	reload(true);
+	cr_expect(!listener_has_logged(listener, "event=reloaded"));
+	reload_as("{\"log-level\": \"info\", \"log-format\": \"json\"}");
+	expect_logged("\"event\":\"reloaded\"");
+	reload_as("{\"log-level\": \"error\", \"log-format\": \"json\"}");
+	expect_logged("\"changed\":\"log-level\"");
+}
+
+/* --- certificates --- */
+
+/* The subject that a new connection is shown. */
+static char *subject_of(const struct certificate *authority)
+{
+	char *out = suite_path("subject-%d", suite_number());
+	char *command = suite_text("openssl s_client -connect 127.0.0.1:%d -CAfile %s -verify_return_error </dev/null "
+				   "2>/dev/null | openssl x509 -noout -subject -pubkey >%s 2>/dev/null; cat %s",
+				   listener_ingest_port(listener), authority->cert, out, out);
+	FILE *in = popen(command, "r");
+	static char text[4000];
+
+	text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
+	pclose(in);
+	return text;
+}
+
+static void copy(const char *from, const char *to)
+{
+	cr_assert_eq(process_run((const char *[]){"cp", from, to, NULL}, SOON_MS), 0);
+}
+
+Test(reload, a_new_certificate_with_another_kind_of_key_is_the_only_one_that_is_shown)
+{
+	struct certificate *authority = certificate_authority_new(), *first, *bad;
+	char *cert = suite_path("cert.pem"), *key = suite_path("key.pem"), *rsa = suite_path("rsa");
+
+	first = certificate_new_of(
+		authority, &(struct certificate_text){.subject = "/CN=first", .names = "DNS:localhost,IP:127.0.0.1"});
+	copy(first->cert, cert);
+	copy(first->key, key);
+	write_settings("{}");
+	start(suite_text("--ingest-cert %s --ingest-key %s", cert, key));
+	cr_expect(strstr(subject_of(authority), "first"));
+	struct relay *relay = relay_new_as(listener_ingest_port(listener), authority, NULL);
+	struct peer *open = peer_open_events(relay_port(relay), ACKS);
+	cr_assert_eq(
+		process_run((const char *[]){"sh", "-c",
+					     suite_text("openssl req -newkey rsa:2048 -nodes -keyout %s.key -subj "
+							"/CN=second -out %s.csr && "
+							"echo subjectAltName=DNS:localhost,IP:127.0.0.1 >%s.ext && "
+							"openssl x509 -req -in %s.csr -CA %s -CAkey %s "
+							"-CAcreateserial -days 2 -extfile %s.ext -out %s.crt",
+							rsa, rsa, rsa, rsa, authority->cert, authority->key, rsa, rsa),
+					     NULL},
+			    SOON_MS),
+		0);
+	copy(suite_text("%s.crt", rsa), cert);
+	reload(false); /* the key is the old one */
+	expect_logged("are not a certificate and its key");
+	cr_expect(strstr(subject_of(authority), "first"));
+	copy(suite_text("%s.key", rsa), key);
+	reload(true);
+	expect_logged("certificates=1");
+	for (int i = 0; i < 3; i++)
+		cr_expect(strstr(subject_of(authority), "second"), "%s", subject_of(authority));
+	peer_send_text(open, "{\"event_id\":\"still\"}");
+	ack_expect(open, "still", "persisted");
+	bad = certificate_new(authority, "DNS:localhost,IP:127.0.0.1");
+	copy(bad->cert, cert);
+	copy(bad->key, key);
+	reload(true);
+	cr_expect(!strstr(subject_of(authority), "second"));
+	peer_free(open);
+	relay_free(relay);
+}
+
+static int status_of(const struct certificate *server_authority, const struct certificate *client)
+{
+	struct relay *relay = relay_new_as(listener_ingest_port(listener), server_authority, client);
+	int status;
+
+	peer_free(peer_open(relay_port(relay), "/events", ACKS, NULL, &status));
+	relay_free(relay);
+	return status;
+}
+
+Test(reload, another_authority_of_clients_ends_those_that_the_old_one_signed)
+{
+	struct certificate *authority = certificate_authority_new(), *other = certificate_authority_new();
+	struct certificate *server = certificate_new(authority, "DNS:localhost");
+	struct certificate *old = certificate_new_of(authority, &(struct certificate_text){.subject = "/CN=old"});
+	struct certificate *new = certificate_new_of(other, &(struct certificate_text){.subject = "/CN=new"});
+	char *ca = suite_path("clients.pem");
+
+	copy(authority->cert, ca);
+	write_settings("{}");
+	start(suite_text("--ingest-cert %s --ingest-key %s --ingest-client-ca %s", server->cert, server->key, ca));
+	cr_expect_eq(status_of(authority, new), 0);
+	struct relay *relay = relay_new_as(listener_ingest_port(listener), authority, old);
+	struct peer *open = peer_open_events(relay_port(relay), ACKS);
+	reload(true);
+	cr_expect_eq(status_of(authority, old), 101);
+	peer_send_text(open, "{\"event_id\":\"still\"}");
+	ack_expect(open, "still", "persisted");
+	copy(other->cert, ca);
+	reload(true);
+	cr_expect_eq(peer_recv_close(open, SOON_MS), 1006);
+	expect_logged("its certificate is not accepted any more");
+	cr_expect_eq(status_of(authority, old), 0);
+	cr_expect_eq(status_of(authority, NULL), 0);
+	cr_expect_eq(status_of(authority, new), 101);
+	peer_free(open);
+	relay_free(relay);
+}
+
+/* --- webhooks --- */
+
+static char *hook(const char *name, const char *path, const char *more)
+{
+	return suite_text("{\"name\": \"%s\", \"url\": \"http://127.0.0.1:%d%s\", \"secret-env\": \"HOOK_SECRET\"%s}",
+			  name, receiver_port(receiver), path, more);
+}
+
+static void send_events(struct peer *p, const char *prefix, int count)
+{
+	for (int i = 0; i < count; i++)
+		peer_sendf(p, "{\"event_id\":\"%s-%d\",\"event_type\":\"sold\",\"payload\":{}}", prefix, i);
+	for (int i = 0; i < count; i++)
+		cr_assert(peer_recv(p, SOON_MS));
+}
+
+Test(reload, webhooks_come_and_go_while_requests_are_at_work)
+{
+	receiver = receiver_start(NULL);
+	write_settings(
+		suite_text("{\"webhooks\": [%s, %s]}", hook("stays", "/hold/1", ""), hook("goes", "/hold/2", "")));
+	start("");
+	struct peer *p = peer_open_events(listener_ingest_port(listener), ACKS);
+	send_events(p, "old", 100);
+	cr_assert(wait_until(receiver_count(receiver, "/hold/1") >= 16 && receiver_count(receiver, "/hold/2") >= 16,
+			     SOON_MS));
+	reload_as(suite_text("{\"webhooks\": [%s, %s]}", hook("comes", "/ok", ""),
+			     hook("stays", "/hold/1", ", \"concurrency\": 4, \"timeout\": 20")));
+	expect_logged("changed=webhooks tokens=0 certificates=0 webhooks=2");
+	send_events(p, "new", 100);
+	cr_assert(wait_until(receiver_effects(receiver, "/ok") == 100, SOON_MS), "%ld",
+		  receiver_effects(receiver, "/ok"));
+	receiver_release(receiver);
+	cr_assert(wait_until(receiver_effects(receiver, "/hold/1") == 200, WHOLE_MS), "%ld",
+		  receiver_effects(receiver, "/hold/1"));
+	cr_assert(wait_until(
+		database_long(db, "select count(*) from outbox where state = 'pending' and target <> 'goes'") == 0,
+		WHOLE_MS));
+	cr_expect_eq(database_long(db, "select count(*) from outbox where target = 'goes'"), 100);
+	cr_expect_lt(receiver_effects(receiver, "/hold/2"), 100);
+	peer_free(p);
+}
+
+Test(reload, a_webhook_with_another_url_and_secret_gets_what_waits_there)
+{
+	receiver = receiver_start(NULL);
+	write_settings(suite_text("{\"webhooks\": [%s]}", hook("shop", "/hold/1", ", \"concurrency\": 2")));
+	start("");
+	struct peer *p = peer_open_events(listener_ingest_port(listener), ACKS);
+	send_events(p, "e", 50);
+	cr_assert(wait_until(receiver_count(receiver, "/hold/1") == 2, SOON_MS));
+	reload_as(suite_text("{\"webhooks\": [%s]}", hook("shop", "/ok", "")));
+	cr_assert(wait_until(receiver_effects(receiver, "/ok") == 48, SOON_MS), "%ld",
+		  receiver_effects(receiver, "/ok"));
+	receiver_release(receiver);
+	cr_assert(wait_until(database_long(db, "select count(*) from outbox where state = 'pending'") == 0, SOON_MS));
+	cr_expect_eq(receiver_count(receiver, "/hold/1") + receiver_count(receiver, "/ok"), 50);
+	peer_free(p);
+}
+
+Test(reload, the_first_webhook_and_the_last_need_a_restart)
+{
+	receiver = receiver_start(NULL);
+	write_settings("{}");
+	start("");
+	reload_as(suite_text("{\"webhooks\": [%s]}", hook("shop", "/ok", "")));
+	expect_logged("webhooks=0 needs_restart=webhooks");
+}
+
+/* --- what is wrong changes nothing --- */
+
+Test(reload, an_error_anywhere_changes_nothing)
+{
+	char *good = "{\"ingest-token\": \"" OLD_TOKEN "\"";
+
+	receiver = receiver_start(NULL);
+	write_settings(suite_text("%s}", good));
+	start("");
+	expect_refused(suite_text("{\"ingest-token\": \"" NEW_TOKEN "\", "), "line 1, column");
+	expect_refused("{\"ingest-token\": \"" NEW_TOKEN "\", \"log-level\": \"loud\"}", "log-level in ");
+	expect_refused("{\"ingest-token\": \"" NEW_TOKEN "\", \"batch-maxx\": 1}", "did you mean batch-max?");
+	expect_refused(suite_text("{\"ingest-token\": \"" NEW_TOKEN "\", \"webhooks\": [%s]}",
+				  "{\"name\": \"shop\", \"url\": \"http://127.0.0.1/\", \"secret-env\": \"NOT_SET\"}"),
+		       "the variable NOT_SET is not set");
+	expect_refused("{\"ingest-token-file\": \"/nowhere\"}", "cannot read /nowhere: No such file or directory");
+	expect_refused("{\"ingest-token-file\": \"/tmp\"}", "cannot read /tmp: Is a directory");
+	cr_expect_eq(status_with(NEW_TOKEN), 401);
+	cr_expect_eq(status_with(OLD_TOKEN), 101);
+	cr_assert_eq(unlink(settings), 0);
+	reload(false);
+	expect_logged("settings.json cannot be read: No such file or directory");
+	cr_expect_eq(status_with(OLD_TOKEN), 101);
+}
+
+/* The loop would wait for whoever writes to it. */
+Test(reload, files_that_could_be_waited_for_are_refused)
+{
+	char *pipe = suite_path("pipe"), *large = suite_path("large");
+	int fd = open(large, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+	cr_assert_eq(mkfifo(pipe, 0600), 0);
+	cr_assert_eq(ftruncate(fd, 1 << 30), 0);
+	close(fd);
+	write_settings("{\"ingest-token\": \"" OLD_TOKEN "\"}");
+	start("");
+	expect_refused(suite_text("{\"ingest-token-file\": \"%s\"}", pipe), "Operation not supported");
+	expect_refused(suite_text("{\"ingest-token-file\": \"%s\"}", large), "File too large");
+	expect_refused(suite_text("{\"redis-file\": \"%s\"}", pipe), "Operation not supported");
+	expect_refused(suite_text("{\"redis-file\": \"%s\"}", large), "File too large");
+	cr_assert_eq(unlink(settings), 0);
+	cr_assert_eq(mkfifo(settings, 0600), 0);
+	reload(false);
+	cr_expect_eq(status_with(OLD_TOKEN), 101);
+}
+
+/* --- timing --- */
+
+Test(reload, a_thousand_signals_under_load_lose_nothing)
+{
+	static struct fleet fleet;
+
+	write_settings("{\"log-level\": \"info\"}");
+	fleet_start(&fleet, 1, db, NULL, suite_text("--config %s", settings));
+	for (int i = 0; i < 1000; i++) {
+		process_signal(listener_process(fleet.listeners[0]), SIGHUP);
+		fleet_send(&fleet, 10);
+		if (i % 100 == 0)
+			write_settings(i % 200 ? "{}" : "{\"log-level\": \"debug\"}");
+	}
+	write_settings("{\"log-level\": \"warn\"}");
+	process_signal(listener_process(fleet.listeners[0]), SIGHUP);
+	cr_assert(wait_until(listener_has_logged(fleet.listeners[0], "changed=log-level"), SOON_MS));
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_expect_lt(listener_metric(fleet.listeners[0], "wsonce_reloads_total"), 100);
+	cr_expect_eq(listener_metric(fleet.listeners[0], "wsonce_reloads_failed_total"), 0);
+}
+
+static bool is_catching(int number)
+{
+	char *path = suite_text("/proc/%d/status", (int)process_id(listener_process(listener))), text[4096];
+	FILE *in = fopen(path, "re");
+	char *at;
+
+	text[in ? fread(text, 1, sizeof(text) - 1, in) : 0] = '\0';
+	if (in)
+		fclose(in);
+	at = strstr(text, "SigBlk:");
+	return at && strtoull(at + 7, NULL, 16) >> (number - 1) & 1;
+}
+
+Test(reload, a_signal_while_it_starts_is_obeyed_when_it_has_started)
+{
+	write_settings("{}");
+	listener = listener_start(&(struct listener_options){.database = db, .without_waiting = true}, "--config %s",
+				  settings);
+	cr_assert(wait_until(is_catching(SIGHUP) || listener_has_logged(listener, "starting"), SOON_MS));
+	for (int i = 0; i < 20; i++)
+		process_signal(listener_process(listener), SIGHUP);
+	listener_wait_ready(listener);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_reloads_total") >= 1, SOON_MS));
+}
+
+Test(reload, a_signal_while_it_drains_changes_nothing)
+{
+	write_settings("{}");
+	start("--drain-timeout 60");
+	struct peer *p = peer_open_events(listener_ingest_port(listener), ACKS);
+	struct database *lock = fleet_lock(db);
+	peer_send_text(p, "{\"event_id\":\"id\"}");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight") == 1, SOON_MS));
+	process_signal(listener_process(listener), SIGTERM);
+	cr_assert(wait_until(listener_has_logged(listener, "event=draining signal=15"), SOON_MS));
+	process_signal(listener_process(listener), SIGHUP);
+	cr_assert(wait_until(listener_has_logged(listener, "not reloading any more"), SOON_MS));
+	fleet_unlock(lock);
+	ack_expect(p, "id", "persisted");
+	cr_expect_eq(process_wait(listener_process(listener), SOON_MS), 0);
+	peer_free(p);
+}
+
+/* --- a terminal that is gone --- */
+
+static char *text_of(const char *path)
+{
+	static char text[20000];
+	FILE *in = fopen(path, "re");
+
+	text[in ? fread(text, 1, sizeof(text) - 1, in) : 0] = '\0';
+	if (in)
+		fclose(in);
+	return text;
+}
+
+Test(reload, a_listener_leaves_with_its_terminal_and_loses_nothing)
+{
+	const char *bin = getenv("WSONCE_TEST_BIN");
+	char *port = suite_text("127.0.0.1:%d", port_reserve()), *log = suite_path("terminal.log");
+	int master, status;
+	pid_t pid = forkpty(&master, NULL, NULL, NULL);
+
+	if (pid == 0) {
+		int fd = open(log, O_CREAT | O_WRONLY, 0600);
+
+		dup2(fd, 2);
+		signal(SIGHUP, SIG_DFL);
+		execl(bin ? bin : "build/wsonce", "wsonce", "listen", "--ingest", port, "--redis", "none", "--postgres",
+		      database_conninfo(db), (char *)NULL);
+		_exit(99);
+	}
+	cr_assert(wait_until(strstr(text_of(log), "ingest is open"), SOON_MS));
+	kill(pid, SIGHUP);
+	cr_assert(wait_until(strstr(text_of(log), "event=reloaded"), SOON_MS), "%s", text_of(log));
+	close(master);
+	cr_assert(wait_until(waitpid(pid, &status, WNOHANG) == pid, SOON_MS), "it stays without its terminal");
+	cr_expect_eq(status, 0);
+	cr_expect(strstr(text_of(log), "event=draining signal=1"));
+}
+
+/* --- the command --- */
+
+static char *said;
+
+static int run_reload(const char *pid)
+{
+	const char *bin = getenv("WSONCE_TEST_BIN");
+	struct process *p = process_start_argv((const char *[]){bin ? bin : "build/wsonce", "reload", pid, NULL}, NULL);
+	int status = process_wait(p, SOON_MS);
+
+	said = suite_text("%s%s", process_output(p), process_errors(p));
+	process_free(p);
+	return status;
+}
+
+Test(reload, the_command_has_a_listener_reload_and_refuses_all_other_processes)
+{
+	struct process *sleeper = process_start_argv((const char *[]){"sleep", "60", NULL}, NULL);
+	char *pid;
+
+	write_settings("{}");
+	start("");
+	pid = suite_text("%d", (int)process_id(listener_process(listener)));
+	cr_expect_eq(run_reload(pid), 0, "%s", said);
+	cr_expect(strstr(said, "was sent SIGHUP; its log says what it reloaded"), "%s", said);
+	cr_expect(wait_until(listener_metric(listener, "wsonce_reloads_total") == 1, SOON_MS));
+	cr_expect_eq(run_reload(suite_text("%d", (int)process_id(sleeper))), 1);
+	cr_expect(strstr(said, "it is not a wsonce listener"), "%s", said);
+	cr_expect(process_is_alive(sleeper));
+	cr_expect_eq(run_reload("4194304"), 1);
+	cr_expect(strstr(said, "there is no such process"), "%s", said);
+	for (const char *const *word = (const char *const[]){"0", "-1", "1x", "", "99999999999999999999", NULL}; *word;
+	     word++) {
+		cr_expect_eq(run_reload(*word), 2, "%s: %s", *word, said);
+	}
+	process_free(sleeper);
+}
