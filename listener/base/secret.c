@@ -49,6 +49,23 @@ char *secret_read(const char *path)
 	return text;
 }
 
+char *secret_named(const char *name)
+{
+	const char *value = getenv(name), *folder = getenv("CREDENTIALS_DIRECTORY");
+	char *file_name = memory_printf("%s_FILE", name), *path = NULL, *text = NULL;
+	const char *file = getenv(file_name);
+
+	if (!value && !file && folder && *folder && *name && !strchr(name, '/'))
+		file = path = memory_printf("%s/%s", folder, name);
+	if (value)
+		text = memory_strdup(value);
+	else if (file)
+		text = secret_read(file);
+	free(file_name);
+	free(path);
+	return text;
+}
+
 /* LeakSanitizer looks into the memory of its own process as a debugger does. */
 void secret_seal_process(void)
 {

@@ -16,6 +16,10 @@ void secret_hide(char *text);
  * 0 if that line is empty or longer than 8 KiB. */
 char *secret_read(const char *path);
 
+/* The value of the variable NAME, else the first line of the file that NAME_FILE names, else that of systemd's
+ * credential NAME, on the heap; NULL if there is none. */
+char *secret_named(const char *name);
+
 /* No other process of the same user may look into the memory of this one or its environment, and it leaves no core
  * dump. */
 void secret_seal_process(void);

@@ -47,21 +47,18 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 		finding(f, FINDING_OK, flag, "%s", path);
 }
 
+static void on_setting(void *arg, const struct config_shown *shown)
+{
+	if (shown->is_file && shown->origin != FROM_DEFAULT)
+		look_at(arg, shown->flag, shown->value, shown->is_key);
+}
+
 void findings_of_settings(struct findings *f, const struct config *c)
 {
-	bool has_tls_source = c->source_ca && strcmp(c->source_ca, "/etc/ssl/certs/ca-certificates.crt") != 0;
-
 	finding(f, FINDING_OK, "settings", "%s%s", c->file ? "they fit each other; file " : "they fit each other",
 		c->file ? c->file : "");
 	config_each_unknown(c, on_unknown, f);
-	look_at(f, "config", c->file, true);
-	look_at(f, "source-ca", has_tls_source ? c->source_ca : NULL, false);
-	look_at(f, "source-cert", c->source_cert, false);
-	look_at(f, "source-key", c->source_key, true);
-	look_at(f, "ingest-token", c->ingest_token_file, true);
-	look_at(f, "ingest-cert", c->ingest_cert, false);
-	look_at(f, "ingest-key", c->ingest_key, true);
-	look_at(f, "ingest-ca", c->ingest_client_ca, false);
+	config_each(c, on_setting, f);
 }
 
 int findings_status(const struct findings *f)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 #include "base/timestamp.h"
 
 #define KEY_BYTES_MIN 16
+#define CREDENTIAL    "wsonce."  /* in front of the names of credentials */
 #define FILE_TEXT_MAX (64 << 20) /* bytes of the settings file */
 
 #define AT(member) offsetof(struct config, member)
@@ -45,6 +47,10 @@ static const struct setting settings[] = {
 	     "listen to the feed of a shipped profile, NAME or NAME?var=value&...; repeatable, blanks in the "
 	     "environment; "
 	     "wsonce profile list"),
+	TEXT("source-file", "WSONCE_SOURCE_FILE", VALUE_FILE_OF, sources, "FILE", NULL,
+	     "read --source from the lines of FILE, to keep what is secret in a URL off the command line"),
+	TEXT("feed-file", "WSONCE_FEED_FILE", VALUE_FILE_OF, feed_specs, "FILE", NULL,
+	     "read --feed from the lines of FILE, likewise"),
 	TEXT("source-ca", "WSONCE_SOURCE_CA", VALUE_TEXT, source_ca, "FILE", "/etc/ssl/certs/ca-certificates.crt",
 	     "PEM certificates that wss:// sources are verified against"),
 	TEXT("source-cert", "WSONCE_SOURCE_CERT", VALUE_TEXT, source_cert, "FILE", NULL,
@@ -54,6 +60,8 @@ static const struct setting settings[] = {
 	TEXT("source-proxy", "WSONCE_SOURCE_PROXY", VALUE_PROXY, source_proxy, "URL", NULL,
 	     "connect to sources through this HTTP proxy (CONNECT), http://[user:password@]host:port; what http_proxy "
 	     "says does not count"),
+	TEXT("source-proxy-file", "WSONCE_SOURCE_PROXY_FILE", VALUE_FILE_OF, source_proxy, "FILE", NULL,
+	     "read --source-proxy from the first line of FILE, to keep it off the command line"),
 	TEXT("source-uncompressed", "WSONCE_SOURCE_UNCOMPRESSED", VALUE_SWITCH, source_uncompressed, "", NULL,
 	     "do not offer permessage-deflate to sources"),
 	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", VALUE_SECONDS, ping_interval_s, "TIME", "20", 1, DAY,
@@ -177,7 +185,8 @@ const struct setting *setting_at(size_t i)
 /* The settings of a listener alone. To every other command they are unknown as flags; what the
  * environment or the file, which a fleet and its commands share, says of them is only checked. */
 static const char listen_only[] =
-	"source feed source-ca source-cert source-key source-proxy source-uncompressed ping-interval idle-timeout "
+	"source feed source-file feed-file source-ca source-cert source-key source-proxy source-proxy-file "
+	"source-uncompressed ping-interval idle-timeout "
 	"ingest "
 	"ingest-http ingest-profile ingest-token ingest-token-file "
 	"ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
@@ -191,6 +200,14 @@ struct reader {
 	char *error;
 	size_t error_size;
 };
+
+/* Of the name of a setting in that of its credential, which ends before -file. */
+static size_t credential_length(const struct setting *s)
+{
+	const char *end = strstr(s->flag, "-file");
+
+	return end ? (size_t)(end - s->flag) : strlen(s->flag);
+}
 
 static int fail(struct reader *r, const struct setting *s, enum config_origin origin, const char *what)
 {
@@ -206,6 +223,10 @@ static int fail(struct reader *r, const struct setting *s, enum config_origin or
 		return -1;
 	case FROM_FILE:
 		snprintf(r->error, r->error_size, "%s in %s: %s", s->flag, file, what);
+		return -1;
+	case FROM_CREDENTIAL:
+		snprintf(r->error, r->error_size, "credential " CREDENTIAL "%.*s: %s", (int)credential_length(s),
+			 s->flag, what);
 		return -1;
 	}
 	return -1;
@@ -300,24 +321,74 @@ static const char *find_key_fault(const char *text)
 	return strlen(text) < KEY_BYTES_MIN ? "is shorter than 16 bytes" : NULL;
 }
 
-/* The value is checked as that of the other setting, and named as this one. */
-static int set_from_file(struct reader *r, const struct setting *s, enum config_origin origin, const char *path)
+static int fail_file(struct reader *r, const struct setting *s, enum config_origin origin, const char *path,
+		     const char *fault)
 {
-	const struct setting *other = setting_find(s->flag, strlen(s->flag) - strlen("-file"));
-	char **at = setting_member(r->config, s), *text = secret_read(path), what[300];
-	const char *fault = errno ? strerror(errno) : "has an empty first line";
+	char what[300];
 
-	assert(other || s->form.type == VALUE_KEY_FILE); /* it stands before this one in the table */
-	if (text)
-		fault = other ? value_fault(&other->form, text, NULL) : find_key_fault(text);
+	snprintf(what, sizeof(what), "the file %.200s %s%s", path,
+		 fault ? "cannot be read: " : "has an empty first line", fault ? fault : "");
+	return fail(r, s, origin, what);
+}
+
+/* The value is checked as that of the other setting, and named as this one. */
+static int set_text_from(struct reader *r, const struct setting *s, const struct setting *other,
+			 enum config_origin origin, const char *path)
+{
+	char **at = setting_member(r->config, s), *text = secret_read(path), what[300];
+	const char *fault;
+
+	if (!text)
+		return fail_file(r, s, origin, path, errno ? strerror(errno) : NULL);
+	fault = other ? value_fault(&other->form, text, NULL) : find_key_fault(text);
 	if (fault) {
-		snprintf(what, sizeof(what), "%s %.200s%s%s", text ? "the value in" : "the file", path,
-			 !text && errno ? " cannot be read: " : " ", fault);
+		snprintf(what, sizeof(what), "the value in %.200s %s", path, fault);
 		free(text);
 		return fail(r, s, origin, what);
 	}
 	free(*at);
 	*at = text;
+	return 0;
+}
+
+/* Each line is an item, but for empty ones and those that begin with #. */
+static int set_items_from(struct reader *r, const struct setting *s, const struct setting *other,
+			  enum config_origin origin, const char *path)
+{
+	struct config_list *l = setting_member(r->config, other);
+	FILE *in = file_open(path);
+	char *line = NULL, what[300];
+	const char *fault = NULL;
+	size_t size = 0;
+
+	if (!in)
+		return fail_file(r, s, origin, path, strerror(errno));
+	list_free(l);
+	while (!fault && getline(&line, &size, in) >= 0) {
+		line[strcspn(line, "\r\n")] = '\0';
+		if (*line && *line != '#' && !(fault = value_fault(&other->form, line, NULL)))
+			list_add(l, line, strlen(line));
+	}
+	if (line)
+		OPENSSL_cleanse(line, size);
+	free(line);
+	fclose(in);
+	r->list_origin[other - settings] = origin;
+	snprintf(what, sizeof(what), "a line of %.200s %s", path, fault ? fault : "is needed: it has none");
+	return fault || !l->count ? fail(r, s, origin, what) : 0;
+}
+
+static int set_from_file(struct reader *r, const struct setting *s, enum config_origin origin, const char *path)
+{
+	const struct setting *other = setting_find(s->flag, strlen(s->flag) - strlen("-file"));
+	char **file = &r->config->files[s - settings];
+
+	assert(other || s->form.type == VALUE_KEY_FILE); /* it stands before this one in the table */
+	if (other && value_is_list(other->form.type) ? set_items_from(r, s, other, origin, path)
+						     : set_text_from(r, s, other, origin, path))
+		return -1;
+	free(*file);
+	*file = memory_strdup(path);
 	if (other)
 		r->config->origins[other - settings] = (unsigned char)origin;
 	return 0;
@@ -625,6 +696,25 @@ static int read_file(struct reader *r)
 	return result;
 }
 
+/* systemd puts files into a folder that the service alone can read: LoadCredential=wsonce.redis:PATH is --redis-file.
+ */
+static int read_credentials(struct reader *r)
+{
+	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+
+	for (size_t i = 0; folder && *folder && i < SETTINGS; i++) {
+		const struct setting *s = &settings[i];
+		char path[PATH_MAX];
+
+		if (!setting_is_file(s) || strcmp(s->flag, "config") == 0)
+			continue;
+		snprintf(path, sizeof(path), "%s/" CREDENTIAL "%.*s", folder, (int)credential_length(s), s->flag);
+		if (access(path, F_OK) == 0 && set_value(r, s, FROM_CREDENTIAL, path))
+			return -1;
+	}
+	return 0;
+}
+
 /* An empty variable counts as unset: that is what compose files pass for "not given". */
 static int read_environment(struct reader *r)
 {
@@ -738,7 +828,7 @@ static int config_read_all(struct config *c, int argc, char **argv, char *error,
 		return -1;
 	if (c->file && read_file(&r))
 		return -1;
-	if (read_environment(&r) || each_flag(&r, argc, argv, set_flag))
+	if (read_credentials(&r) || read_environment(&r) || each_flag(&r, argc, argv, set_flag))
 		return -1;
 	if (config_store_path(c) && set_none(&r))
 		return -1;
@@ -781,6 +871,8 @@ void config_free(struct config *c)
 		else if (!value_is_number(settings[i].form.type) && !setting_is_of_other(&settings[i]))
 			free(*(char **)setting_member(c, &settings[i]));
 	}
+	for (size_t i = 0; i < SETTINGS; i++)
+		free(c->files[i]);
 	webhooks_free(&c->webhooks);
 	for (size_t i = 0; i < c->feed_count; i++)
 		profile_free(c->feeds[i]);

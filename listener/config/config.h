@@ -23,7 +23,7 @@ struct config_list {
 };
 
 /* Where a value comes from; a later one is stronger. */
-enum config_origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
+enum config_origin { FROM_DEFAULT, FROM_FILE, FROM_CREDENTIAL, FROM_ENV, FROM_FLAG };
 
 #define CONFIG_SETTINGS_MAX 96
 
@@ -90,6 +90,7 @@ struct config {
 	char *log_format;
 	char *file;                                 /* --config */
 	unsigned char origins[CONFIG_SETTINGS_MAX]; /* enum config_origin of each, in the order of the table */
+	char *files[CONFIG_SETTINGS_MAX]; /* of those that take the value of another from a file; NULL: none */
 };
 
 /* A setting as it is in force. Lives for the call. */
@@ -99,6 +100,8 @@ struct config_shown {
 	const char *value; /* as --flag takes it, secrets as ***; NULL: there is none */
 	enum config_origin origin;
 	bool is_secret; /* value does not say it */
+	bool is_file;   /* value is the path of a file, */
+	bool is_key;    /* which holds a secret */
 };
 
 /* Calls each for each setting, in the order of the table. */
@@ -109,7 +112,7 @@ void config_each(const struct config *c, void (*each)(void *arg, const struct co
 void config_each_unknown(const struct config *c, void (*each)(void *arg, const char *variable, const char *meant),
 			 void *arg);
 
-/* default, file, environment or flag. */
+/* default, file, credential, environment or flag. */
 const char *config_origin_name(enum config_origin origin);
 
 /* Fills c: defaults, then the file, then the environment, then the flags argv[1..argc-1]. argv[0]

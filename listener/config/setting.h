@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "config/config.h"
 #include "config/value.h"
@@ -40,6 +41,12 @@ static inline void *setting_member(struct config *c, const struct setting *s)
 static inline bool setting_is_of_other(const struct setting *s)
 {
 	return s->form.type == VALUE_SWITCH || s->form.type == VALUE_FILE_OF;
+}
+
+/* Is its value the path of a file? */
+static inline bool setting_is_file(const struct setting *s)
+{
+	return strcmp(s->value, "FILE") == 0;
 }
 
 #endif

@@ -74,7 +74,7 @@ void config_start_log(const struct config *c)
 
 const char *config_origin_name(enum config_origin origin)
 {
-	static const char *const names[] = {"default", "file", "environment", "flag"};
+	static const char *const names[] = {"default", "file", "credential", "environment", "flag"};
 
 	return names[origin];
 }
@@ -101,7 +101,6 @@ static char *show_text(enum value_type type, const char *text)
 	case VALUE_CONNINFO:
 		return postgres_show_conninfo(text);
 	case VALUE_SECRET:
-	case VALUE_KEY_FILE:
 		return memory_strdup("***");
 	default:
 		return memory_strdup(text);
@@ -124,7 +123,7 @@ static char *show_list(enum value_type type, const struct config_list *l)
 }
 
 /* On the heap, or NULL. */
-static char *show(const struct config *c, const struct setting *s, enum config_origin origin)
+static char *show(const struct config *c, const struct setting *s, const char *file)
 {
 	const void *at = (const char *)c + s->offset;
 	const char *text;
@@ -135,10 +134,19 @@ static char *show(const struct config *c, const struct setting *s, enum config_o
 		return *(const int64_t *)at || s->fallback ? show_number(s->form.type, *(const int64_t *)at) : NULL;
 	if (s->form.type == VALUE_SWITCH)
 		return memory_strdup(*(const bool *)at ? "yes" : "no");
-	if (s->form.type == VALUE_FILE_OF)
-		return origin == FROM_DEFAULT ? NULL : memory_strdup("***");
+	if (s->form.type == VALUE_FILE_OF || s->form.type == VALUE_KEY_FILE)
+		return file ? memory_strdup(file) : NULL;
 	text = *(const char *const *)at;
 	return text ? show_text(s->form.type, text) : NULL;
+}
+
+static bool holds_secret(const struct setting *s)
+{
+	size_t len = strlen(s->flag);
+
+	return setting_is_file(s) &&
+	       (value_is_choice("config ingest-token-file", s->flag) || s->form.type == VALUE_FILE_OF ||
+		s->form.type == VALUE_KEY_FILE || (len > 4 && strcmp(s->flag + len - 4, "-key") == 0));
 }
 
 void config_each(const struct config *c, void (*each)(void *arg, const struct config_shown *shown), void *arg)
@@ -146,13 +154,24 @@ void config_each(const struct config *c, void (*each)(void *arg, const struct co
 	const struct setting *s;
 
 	for (size_t i = 0; (s = setting_at(i)); i++) {
-		char *value = show(c, s, (enum config_origin)c->origins[i]);
-		struct config_shown shown = {s->flag, s->env, value, (enum config_origin)c->origins[i],
-					     value && strcmp(value, "***") == 0};
+		char *value = show(c, s, c->files[i]);
+		struct config_shown shown = {.flag = s->flag,
+					     .env = s->env,
+					     .value = value,
+					     .origin = (enum config_origin)c->origins[i],
+					     .is_secret = value && strcmp(value, "***") == 0,
+					     .is_file = setting_is_file(s),
+					     .is_key = holds_secret(s)};
 
 		each(arg, &shown);
 		free(value);
 	}
+}
+
+/* A secret may be in a variable, or in the file that the variable with _FILE names. */
+static bool is_variable_end(const char *at, const char *end)
+{
+	return at == end || (end - at == 5 && strncmp(at, "_FILE", 5) == 0);
 }
 
 static bool is_known_variable(const struct config *c, const char *name, size_t len)
@@ -167,7 +186,7 @@ static bool is_known_variable(const struct config *c, const char *name, size_t l
 	for (size_t i = 0; i < c->webhooks.count; i++) {
 		const char *env = c->webhooks.items[i].secret_env;
 
-		if (env && strlen(env) == len && strncmp(env, name, len) == 0)
+		if (env && strncmp(env, name, strlen(env)) == 0 && is_variable_end(name + strlen(env), name + len))
 			return true;
 	}
 	return false;

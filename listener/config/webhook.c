@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/url.h"
 
 #define SECRET_MARK  "whsec_"
@@ -84,16 +85,19 @@ static int decode_secrets(const struct reader *r, const char *key, const char *t
 
 static int read_secret_env(const struct reader *r, const char *key, const char *name)
 {
-	const char *text = getenv(name);
-	char what[200];
+	char *text, what[200];
+	int result;
 
 	if (!r->has_secrets)
 		return 0;
 	r->webhook->secret_env = memory_strdup(name);
-	if (text)
-		return decode_secrets(r, key, text);
+	text = secret_named(name);
 	snprintf(what, sizeof(what), "the variable %.100s is not set", name);
-	return fail(r, key, what);
+	result = text ? decode_secrets(r, key, text) : fail(r, key, what);
+	if (text)
+		OPENSSL_cleanse(text, strlen(text));
+	free(text);
+	return result;
 }
 
 static int read_secret_file(const struct reader *r, const char *key, const char *path)

@@ -42,10 +42,9 @@ static void keep(struct secrets *s, char *text)
 static void read_one(struct secrets *s, const char *name, size_t len)
 {
 	char *text = memory_strndup(name, len);
-	const char *value;
 
-	if (strncmp(text, "env:", 4) == 0 && (value = getenv(text + 4)))
-		keep(s, memory_strdup(value));
+	if (strncmp(text, "env:", 4) == 0)
+		keep(s, secret_named(text + 4));
 	if (strncmp(text, "file:", 5) == 0)
 		keep(s, secret_read(text + 5));
 	free(text);

@@ -51,17 +51,12 @@ static char *read_secret(const struct placeholder *p, struct template_scope *sco
 {
 	bool is_env = has_prefix(p, "env:");
 	size_t skip = is_env ? 4 : 5;
-	char *name, *text = NULL;
-	const char *value;
+	char *name, *text;
 
 	if (scope->keeps_secrets)
 		return memory_strndup(p->begin, (size_t)(p->end - p->begin));
 	name = memory_strndup(p->name + skip, p->len - skip);
-	value = is_env ? getenv(name) : NULL;
-	if (value)
-		text = memory_strdup(value);
-	else if (!is_env)
-		text = secret_read(name);
+	text = is_env ? secret_named(name) : secret_read(name);
 	if (!text)
 		snprintf(scope->fault, sizeof(scope->fault), "%s %.120s %s", is_env ? "the variable" : "the file", name,
 			 is_env ? "is not set" : "cannot be read, or has no first line");

@@ -73,6 +73,27 @@ Test(check, files_that_others_may_read_and_misspelt_variables_are_warned_of)
 	expect(2, "no such setting; did you mean ingest?", NULL, suite_text("config lint --config %s", file));
 }
 
+Test(check, a_file_with_a_secret_is_shown_by_its_path_and_its_mode_is_looked_at)
+{
+	char *folder = suite_path("credentials"), *file = suite_file("redis", "redis://:geheim@127.0.0.1:1/0\n");
+	const char *const env[] = {suite_text("WSONCE_REDIS_FILE=%s", file),
+				   suite_text("CREDENTIALS_DIRECTORY=%s", folder), NULL};
+	struct run run;
+
+	cr_assert_eq(mkdir(folder, 0700), 0);
+	cr_assert_eq(rename(suite_file("given", "ws://h/?key=geheim\n"), suite_text("%s/wsonce.source", folder)), 0);
+	cr_assert_eq(chmod(file, 0644), 0);
+	expect(0, "warning  redis-file     ", env, "config lint");
+	cr_assert_eq(chmod(file, 0600), 0);
+	expect(0, "ok       redis-file     ", env, "config lint");
+	run = run_in(env, "config print");
+	cr_assert(strstr(run.output, suite_text("redis-file               environment  %s\n", file)), "%s", run.output);
+	cr_assert(strstr(run.output, "redis                    environment  "), "%s", run.output);
+	cr_assert(strstr(run.output, "source                   credential   "), "%s", run.output);
+	cr_assert(!strstr(run.output, "geheim"), "%s", run.output);
+	expect(2, "did you mean --redis-file?", NULL, "config lint --redis-flie x");
+}
+
 Test(check, settings_are_printed_with_where_they_come_from_and_without_secrets)
 {
 	const char *const env[] = {"WSONCE_CLAIM_TTL=40", "WSONCE_POSTGRES=postgres://app:geheim@db/x",

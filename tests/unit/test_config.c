@@ -43,6 +43,9 @@ static const struct {
 	{"store", "WSONCE_STORE", "mysql://h"},
 	{"postgres", "WSONCE_POSTGRES", NULL},
 	{"redis-file", "WSONCE_REDIS_FILE", "/nowhere/redis"},
+	{"source-file", "WSONCE_SOURCE_FILE", "/nowhere/sources"},
+	{"feed-file", "WSONCE_FEED_FILE", "/nowhere/feeds"},
+	{"source-proxy-file", "WSONCE_SOURCE_PROXY_FILE", "/nowhere/proxy"},
 	{"postgres-file", "WSONCE_POSTGRES_FILE", "/nowhere/postgres"},
 	{"postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", "soon"},
 	{"admin", "WSONCE_ADMIN", "localhost:http"},
@@ -862,6 +865,65 @@ Test(config, a_secret_may_be_in_a_file_of_its_own)
 	setenv("WSONCE_REDIS_FILE", file_of("redis://h/3\n"), 1);
 	cr_assert_eq(TRY("--claim-ttl", "1"), 0, "%s", error);
 	cr_assert_str_eq(config.redis, "redis://h/3");
+}
+
+Test(config, a_list_may_be_in_the_lines_of_a_file)
+{
+	cr_assert_eq(TRY("--source", "ws://other", "--source-file",
+			 file_of("# feeds\nws://h/one?key=a-secret\r\n\nwss://h/two\n")),
+		     0, "%s", error);
+	cr_assert_eq(config.sources.count, 2);
+	cr_assert_str_eq(config.sources.items[0], "ws://h/one?key=a-secret");
+	cr_assert_str_eq(config.sources.items[1], "wss://h/two");
+	assert_wrong(TRY("--source-file", file_of("ws://h\nhttp://secret\n")), "is not a ws:// or wss:// URL");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
+	assert_wrong(TRY("--source-file", file_of("# none\n")), "is needed: it has none");
+	assert_wrong(TRY("--source-file", "/tmp"), "Is a directory");
+	cr_assert_eq(TRY("--source-proxy-file", file_of("http://u:p@h:1\n")), 0, "%s", error);
+	cr_assert_str_eq(config.source_proxy, "http://u:p@h:1");
+}
+
+/* A folder of credentials with this one. */
+static void give_credential(const char *name, const char *text)
+{
+	static char folder[] = "/tmp/wsonce-credentials-XXXXXX";
+	static char path[200];
+	FILE *out;
+
+	if (strchr(folder, 'X'))
+		cr_assert(mkdtemp(folder));
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	out = fopen(path, "w");
+	cr_assert(out && fputs(text, out) >= 0 && fclose(out) == 0);
+	setenv("CREDENTIALS_DIRECTORY", folder, 1);
+}
+
+static void show_one(void *arg, const struct config_shown *shown)
+{
+	if (strcmp(shown->flag, "redis") == 0)
+		*(enum config_origin *)arg = shown->origin;
+}
+
+Test(config, credentials_of_systemd_are_stronger_than_the_file_and_weaker_than_the_environment)
+{
+	enum config_origin origin = FROM_DEFAULT;
+
+	give_credential("wsonce.redis", "redis://:a-secret@h:1/2\n");
+	give_credential("wsonce.source", "ws://h/feed\n");
+	give_credential("wsonce.marks-key", "0123456789abcdef\n");
+	give_credential("redis", "nothing of ours");
+	cr_assert_eq(READ("--config", file_of("{\"redis\": \"none\"}")), 0, "%s", error);
+	cr_assert_str_eq(config.redis, "redis://:a-secret@h:1/2");
+	cr_assert_str_eq(config.sources.items[0], "ws://h/feed");
+	cr_assert_str_eq(config.marks_key, "0123456789abcdef");
+	config_each(&config, show_one, &origin);
+	cr_assert_str_eq(config_origin_name(origin), "credential");
+	setenv("WSONCE_REDIS", "redis://h/3", 1);
+	cr_assert_eq(READ("--claim-ttl", "1"), 0, "%s", error);
+	cr_assert_str_eq(config.redis, "redis://h/3");
+	give_credential("wsonce.redis", "secret");
+	assert_wrong(READ("--claim-ttl", "1"), "credential wsonce.redis: the value in ");
+	cr_assert_null(strstr(error, "secret"), "%s", error);
 }
 
 Test(config, a_wrong_secret_in_a_file_is_not_shown)

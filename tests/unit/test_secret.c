@@ -3,6 +3,7 @@
 
 #include "unit.h"
 #include <errno.h>
+#include <stdlib.h>
 
 static void expect_masked(const char *text, const char *secret, const char *shown)
 {
@@ -26,6 +27,37 @@ Test(secret, what_is_as_short_as_a_word_is_not_looked_for)
 {
 	expect_masked("a cat", "", "a cat");
 	expect_masked("a cat", "cat", "a cat");
+}
+
+static const char *file_of(const char *folder, const char *name, const char *text)
+{
+	static char path[200];
+	FILE *out;
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	out = fopen(path, "w");
+	cr_assert(out && fputs(text, out) >= 0 && fclose(out) == 0);
+	return path;
+}
+
+Test(secret, one_with_a_name_is_in_the_environment_or_its_file_or_a_credential)
+{
+	char folder[] = "/tmp/wsonce-secret-XXXXXX";
+
+	cr_assert(mkdtemp(folder));
+	cr_assert_null(secret_named("A_KEY"));
+	setenv("CREDENTIALS_DIRECTORY", folder, 1);
+	cr_assert_null(secret_named("A_KEY"));
+	file_of(folder, "A_KEY", "of the credential\n");
+	cr_assert_str_eq(secret_named("A_KEY"), "of the credential");
+	setenv("A_KEY_FILE", file_of(folder, "file", "of the file\nmore\n"), 1);
+	cr_assert_str_eq(secret_named("A_KEY"), "of the file");
+	setenv("A_KEY_FILE", "/nowhere", 1);
+	cr_assert_null(secret_named("A_KEY"), "what is named and is not there must not become another");
+	setenv("A_KEY", "of the variable", 1);
+	cr_assert_str_eq(secret_named("A_KEY"), "of the variable");
+	cr_assert_null(secret_named("../etc/passwd"));
+	cr_assert_null(secret_named(""));
 }
 
 Test(secret, a_file_that_has_none_is_told_from_one_that_is_not_there)
