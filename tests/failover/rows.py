@@ -48,10 +48,10 @@ class Pair(Row):
     """A primary with standbys. names: of the synchronous ones; none: asynchronous. commit: what synchronous_commit says.
     behind_s: so much of the load the first standby has not got at the failover. apply_s: so long after the commit it applies
     it. old: dead, or alive and at work until it is fenced. then: what becomes of the old primary. is_trickle: while the
-    standby is behind, there is hardly any load."""
+    standby is behind, there is hardly any load. events: so many at least, half of them before the failover."""
 
     def __init__(self, name, names="", commit="on", standbys=1, behind_s=0, apply_s=0, old="dead", then="",
-                 is_trickle=False, **others):
+                 is_trickle=False, events=0, **others):
         super().__init__(name, **others)
         self.names = names
         self.warns = not names
@@ -62,6 +62,7 @@ class Pair(Row):
         self.old = old
         self.then = then
         self.is_trickle = is_trickle
+        self.events = events
         self.standbys = []
 
     async def prepare(self, trial):
@@ -80,8 +81,9 @@ class Pair(Row):
 
     async def play(self, trial):
         primary = trial.postgres
+        await trial.goes_on(self.events / RATE / 2)
         await self.fail_over(trial, primary, self.standbys)
-        await trial.goes_on(1)
+        await trial.goes_on(1 + self.events / RATE / 2)
         if self.then:
             await self.come_back(trial, primary)
 
@@ -94,6 +96,7 @@ class Pair(Row):
         await primary.crash()
         if self.old == "dead":
             trial.postgres = await (await self.most_recent(standbys)).take_over()
+            trial.promoted_at = time.time()
         trial.say("the standby is the primary")
         self.tell(trial.postgres)
         for standby in standbys:
@@ -358,6 +361,7 @@ class Death(Row):
 
 ROWS = [
     Pair("Postgres, synchronous: the primary dies", ONE, is_quick=True),
+    Pair("Postgres, synchronous: the primary dies among 10,000 events", ONE, events=10000),
     Pair("Postgres, synchronous: remote_apply, the standby applies 1 s late", ONE, "remote_apply", apply_s=1),
     Pair("Postgres, synchronous: the standby applies 60 s late", ONE, apply_s=60),
     Pair("Postgres, synchronous: the standby is cut off from the primary, then promoted", ONE, behind_s=3 * TIMEOUT_S),

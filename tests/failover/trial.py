@@ -8,13 +8,14 @@ from figure import Figure
 from rig.feed import event_message
 from rig.load import Producer, producer_payload
 from rig.process import Process
-from rig.waiting import RigError, comes_true, wait_until
+from rig.waiting import SLOW, RigError, comes_true, wait_until
 
 LISTENERS = 3
 FEED_RATE, PRODUCER_RATE = 200, 100
 RATE = FEED_RATE + PRODUCER_RATE
 TIMEOUT_S = 3                   # of both servers, as the listeners have it
 CLAIM_TTL_S = 5
+BACK_S = 1 * SLOW               # from the promotion of a standby to a commit on it
 AWAKE_S = 60                    # until a fleet stores again, at the longest
 FLAGS = ["--claim-ttl", str(CLAIM_TTL_S), "--redis-timeout", "1", "--postgres-timeout", str(TIMEOUT_S)]
 REWINDABLE = "wal_log_hints = on\nwal_keep_size = 512MB\n"
@@ -29,15 +30,18 @@ class Trial(Bench):
         self.fleet = None
         self.others = [self.postgres]   # beside those in use: each is stopped in the end
         self.place = None               # of Redis, for listeners; else that of the one there is
+        self.several = None             # servers of Redis, in the place of one
         self.conninfo_of = self.postgres.conninfo
         self.gone = {}                  # event id -> time of its commit on a server that is no more in use
         self.failed_at = 0.0
+        self.promoted_at = 0.0          # of Postgres, once it takes writes
         self.ended_at = 0.0             # of the load
         self.cells = {}
+        self.watches = []               # of failovers of Redis
 
     @property
     def redis_url(self):
-        return f"unix://{self.place or self.redis.socket}"
+        return self.several.url if self.several else f"unix://{self.place or self.redis.socket}"
 
     async def start(self):
         await self.start_servers()
@@ -94,6 +98,7 @@ class Trial(Bench):
         missing = fleet.wanted - fleet.rows.keys()
         had = missing & self.gone.keys()
         pause = self.longest_pause()
+        back = self.back()
         lost = self.row.lost
         figure.note("events sent", counts.pop("sent"))
         figure.note("rows", counts.pop("rows"))
@@ -101,9 +106,11 @@ class Trial(Bench):
         figure.at_most("of them acked", counts.pop("falsely_acked"), len(self.gone) if lost else 0)
         figure.at_most("not stored, and no server that is gone had it", len(missing - had), self.row.unheard)
         figure.at_most("seconds without a commit", round(pause, 3), self.row.again_s, "s")
+        if back is not None:
+            figure.at_most("seconds from the promotion to the next commit", back, BACK_S, "s")
         for name, count in counts.items():
             figure.at_most(name.replace("_", " "), count, 0)
-        self.cells = {"missing": len(missing), "acked": len(missing & fleet.acked), "had": len(had), "pause": pause,
+        self.cells = {"missing": len(missing), "acked": len(missing & fleet.acked), "had": len(had), "pause": pause, "back": back,
                       "lag": self.failed_at - min((self.gone[event_id] for event_id in had), default=self.failed_at)}
         if lost:
             figure.at_least("not stored, or the row shows nothing", len(missing), int(not self.row.may_be_whole))
@@ -121,6 +128,11 @@ class Trial(Bench):
         """From the failover on, between two commits wherever they went."""
         times = sorted(at for at in {**self.gone, **self.fleet.rows}.values() if self.failed_at < at <= self.ended_at)
         return max((later - at for at, later in zip([self.failed_at] + times, times + [self.ended_at])), default=0)
+
+    def back(self):
+        """The clock is read when pg_promote has answered, which may be later than the first commit."""
+        again = [at for event_id, at in self.fleet.rows.items() if event_id not in self.gone and at > self.failed_at]
+        return max(0.0, min(again) - self.promoted_at) if self.promoted_at and again else None
 
     async def judge_repair(self, missing):
         fleet, figure = self.fleet, self.figure
@@ -168,8 +180,9 @@ class Trial(Bench):
         cells = self.cells
         verdict = "yes" if self.figure.is_met else "**no**"
         if not cells:
-            return f"| {self.row.name} | | | | | | **no** |"
+            return f"| {self.row.name} | | | | | | | **no** |"
         missing = f"{cells['missing']}, {cells['acked']}" if cells["missing"] else "0"
         held = f"{cells['had']}, {cells['lag']:.1f} s" if cells["had"] else "0"
+        back = "" if cells["back"] is None else f"{cells['back']:.2f}"
         return (f"| {self.row.name} | {missing} | {held} | {cells.get('doubled', '?')} | {cells.get('again', '?')} | "
-                f"{cells['pause']:.1f} | {verdict} |")
+                f"{cells['pause']:.1f} | {back} | {verdict} |")

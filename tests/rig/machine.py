@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 
-from rig.servers import Postgres
+from rig.servers import Postgres, Redis
 
 
 def commit(tree):
@@ -27,6 +27,6 @@ def describe(tree):
     return {"commit": commit(tree), "cores": len(os.sched_getaffinity(0)),
             "cpu": first_match("/proc/cpuinfo", r"^model name\s*: (.*)"),
             "memory_gib": round(int(kib) / 1048576, 1) if kib.isdigit() else 0,
-            "redis": version("redis-server", "--version"),
+            "redis": version(Redis.PROGRAM, "--version"),
             "postgres": version(f"{Postgres.find_programs()}/postgres", "--version"),
             "load_average": round(os.getloadavg()[0], 2)}

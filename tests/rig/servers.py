@@ -48,23 +48,28 @@ def enter_own_mounts():
 
 
 class Redis:
-    """A redis-server on a unix socket in the directory."""
+    """A redis-server, or the one that WSONCE_TEST_REDIS_SERVER names, on a unix socket in the directory. port: on loopback,
+    too; more: words of its command line."""
 
-    def __init__(self, directory):
+    PROGRAM = os.environ.get("WSONCE_TEST_REDIS_SERVER", "redis-server")
+
+    def __init__(self, directory, port=0, more=()):
         self.directory = directory
+        self.port = port
+        self.more = more
         self.socket = f"{directory}/redis.sock"
         self.log = f"{directory}/redis.log"
         self.process = None
 
     async def start(self):
-        if not shutil.which("redis-server"):
-            raise RigError("no redis-server program: install it")
+        if not shutil.which(self.PROGRAM):
+            raise RigError(f"no {self.PROGRAM} program: install it")
         if os.path.exists(self.socket):
             os.unlink(self.socket)
         self.process = await start(
-            ["redis-server", "--port", "0", "--unixsocket", self.socket, "--unixsocketperm", "777", "--dir",
+            [self.PROGRAM, "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.socket, "--unixsocketperm", "777", "--dir",
              self.directory, "--save", "", "--appendonly", "no", "--daemonize", "no",
-             "--client-output-buffer-limit", "normal", "0", "0", "0"], self.log)
+             "--client-output-buffer-limit", "normal", "0", "0", "0", *self.more], self.log)
         await wait_until(self.answers, 15, "Redis answers")
 
     async def answers(self):
