@@ -13,6 +13,9 @@
 #   servers_end PID SIGNAL    ends a child and waits for it, with SIGKILL after 10 s
 #   servers_await PID         waits for a child that was told to end, with SIGKILL after 10 s
 
+# Valkey serves as well: valkey-server.
+redis_server=${WSONCE_TEST_REDIS_SERVER:-redis-server}
+
 servers_fail()
 {
 	echo "$0: $*" >&2
@@ -30,7 +33,7 @@ servers_find()
 	for program in postgres initdb; do
 		[ -x "$pg_bin/$program" ] || servers_fail "no $program program: install the Postgres server"
 	done
-	for program in redis-server redis-cli setpriv; do
+	for program in "$redis_server" redis-cli setpriv; do
 		command -v "$program" >/dev/null || servers_fail "no $program program: install it"
 	done
 	# Postgres refuses to run as root, so root lends it another name.
@@ -124,7 +127,7 @@ servers_start_redis()
 	for ((tries = 0; tries < 20; tries++)); do
 		redis_port=$((18000 + RANDOM % 2000))
 		[ -z "$closed" ] || redis_port=0 mode=700
-		(exec setpriv --pdeathsig KILL redis-server --port $redis_port --bind 127.0.0.1 \
+		(exec setpriv --pdeathsig KILL "$redis_server" --port $redis_port --bind 127.0.0.1 \
 			--unixsocket "$dir/redis.sock" --unixsocketperm $mode --dir "$dir" --save "" --appendonly no \
 			--daemonize no --databases "${redis_databases:-16}") >"$dir/redis.log" 2>&1 &
 		redis_pid=$!

@@ -20,7 +20,7 @@ static void start_sentinel(int i)
 					   "sentinel down-after-milliseconds wsonce 1000\n"
 					   "sentinel failover-timeout wsonce 4000\n",
 					   sentinels[i], suite_directory(), redisd_port(redis[0])));
-	const char *argv[] = {"redis-server", file, "--sentinel", NULL};
+	const char *argv[] = {redisd_program(), file, "--sentinel", NULL};
 
 	process_start_argv(argv, NULL);
 }

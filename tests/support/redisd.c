@@ -163,12 +163,34 @@ static void must_be_running(const struct redisd *r)
 	cr_assert_not_null(r->process, "Redis is not running");
 }
 
+const char *redisd_program(void)
+{
+	const char *name = getenv("WSONCE_TEST_REDIS_SERVER");
+
+	return name ? name : "redis-server";
+}
+
 void redisd_start(struct redisd *r)
 {
 	char port[16];
-	const char *argv[60] = {"redis-server", "--port",      port,         "--bind",      "127.0.0.1", "--unixsocket",
-				r->socket,      "--dir",       r->directory, "--save",      "",          "--appendonly",
-				"no",           "--daemonize", "no",         "--databases", "16",        NULL};
+	const char *argv[60] = {redisd_program(),
+				"--port",
+				port,
+				"--bind",
+				"127.0.0.1",
+				"--unixsocket",
+				r->socket,
+				"--dir",
+				r->directory,
+				"--save",
+				"",
+				"--appendonly",
+				"no",
+				"--daemonize",
+				"no",
+				"--databases",
+				"16",
+				NULL};
 	size_t n = 0, count = 0;
 
 	while (argv[n])

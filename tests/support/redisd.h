@@ -5,6 +5,9 @@
 
 struct redisd;
 
+/* Its program: redis-server, or the one that WSONCE_TEST_REDIS_SERVER names. */
+const char *redisd_program(void);
+
 /* A new, empty server for this test, answering. It ends with the test. */
 struct redisd *redisd_new(void);
 
