@@ -12,6 +12,11 @@
 static struct redisd *redis[SERVERS];
 static struct fleet fleet;
 
+/* By TLS; NULL: without. */
+static struct certificate *authority, *certificate;
+static const char *host = "127.0.0.1"; /* of all servers, as they tell it */
+static int tls_ports[SERVERS];
+
 static bool runs(const char *fmt, const char *more)
 {
 	const char *argv[] = {"sh", "-c", suite_text("redis-cli %s %s >/dev/null 2>&1", fmt, more), NULL};
@@ -32,9 +37,37 @@ static bool is_whole(void)
 	return true;
 }
 
+static void add_tls(const char **options, int i)
+{
+	tls_ports[i] = port_reserve();
+	const char *const more[] = {"--tls-port",
+				    suite_text("%d", tls_ports[i]),
+				    "--tls-cert-file",
+				    certificate->cert,
+				    "--tls-key-file",
+				    certificate->key,
+				    "--tls-ca-cert-file",
+				    authority->cert,
+				    "--tls-auth-clients",
+				    "no",
+				    "--tls-replication",
+				    "yes",
+				    "--tls-cluster",
+				    "yes",
+				    "--cluster-announce-hostname",
+				    host,
+				    "--cluster-preferred-endpoint-type",
+				    strcmp(host, "localhost") == 0 ? "hostname" : "ip",
+				    NULL};
+
+	while (*options)
+		options++;
+	memcpy(options, more, sizeof more);
+}
+
 static void start_servers(void)
 {
-	static const char *options[SERVERS][12];
+	static const char *options[SERVERS][36];
 	char *all = suite_text("%s", "");
 
 	for (int i = 0; i < SERVERS; i++) {
@@ -51,6 +84,8 @@ static void start_servers(void)
 						  NULL};
 
 		memcpy(options[i], all_of_one, sizeof all_of_one);
+		if (certificate)
+			add_tls(options[i], i);
 		redis[i] = redisd_new_with(options[i]);
 		all = suite_text("%s 127.0.0.1:%d", all, redisd_port(redis[i]));
 	}
@@ -65,6 +100,23 @@ static void start(void)
 	start_servers();
 	options.redis = suite_text("redis://127.0.0.1:%d,127.0.0.1:%d/0", port_reserve(), redisd_port(redis[1]));
 	fleet_start(&fleet, 3, NULL, &options, "--claim-ttl 5s");
+}
+
+static void start_with_tls(const char *names)
+{
+	struct listener_options options = {0};
+
+	authority = certificate_authority_new();
+	certificate = certificate_new(authority, names);
+	start_servers();
+	for (int i = 0; i < SERVERS; i++)
+		free(redisd_command(redis[i],
+				    "ACL SETUSER fleet on >a-password-of-the-fleet ~%s* ~wsonce:* -@all " REDISD_RIGHTS
+				    " +role +cluster|slots +asking",
+				    redisd_prefix()));
+	options.redis = suite_text("rediss://fleet:a-password-of-the-fleet@%s:%d,%s:%d/0", host, tls_ports[0], host,
+				   tls_ports[1]);
+	fleet_start(&fleet, 3, NULL, &options, suite_text("--claim-ttl 5s --redis-ca %s", authority->cert));
 }
 
 static long marks(void)
@@ -188,6 +240,30 @@ Test(cluster, slots_that_move_under_load_skip_nothing, .timeout = 120)
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	cr_expect_eq(fleet_metric(&fleet, "wsonce_claims_skipped_total"), skipped);
 	fleet_end(&fleet);
+}
+
+static void must_survive_a_master(void)
+{
+	fleet_send(&fleet, 1000);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_expect_eq(fleet_metric(&fleet, "wsonce_claims_skipped_total"), 0);
+	redisd_kill(redis[0]);
+	must_fail_over();
+	fleet_end(&fleet);
+}
+
+/* Servers tell addresses, and certificates have them. */
+Test(cluster, tls_and_the_least_rights_are_enough, .timeout = 120)
+{
+	start_with_tls("IP:127.0.0.1");
+	must_survive_a_master();
+}
+
+Test(cluster, tls_goes_by_names_where_servers_tell_them, .timeout = 120)
+{
+	host = "localhost";
+	start_with_tls("DNS:localhost");
+	must_survive_a_master();
 }
 
 /* A part of the slots is nobody's. */

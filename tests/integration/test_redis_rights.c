@@ -3,10 +3,6 @@
 
 #define SOON_MS  20000
 #define PASSWORD "a-password-of-the-fleet"
-#define RIGHTS \
-	"+info +client|id +client|list +script|load +get +set +mget +del +incr +eval +evalsha +expire +pexpire +time " \
-	"+zadd +zrange " \
-	"+zremrangebyscore +zrem +hget +hset +hgetall"
 
 static struct fleet fleet;
 static struct redisd *redis;
@@ -25,7 +21,7 @@ static void start(const char *missing)
 		.redis = suite_text("redis://fleet:" PASSWORD "@127.0.0.1:%d/0", redisd_port(redis)),
 		.is_redis_away = true};
 
-	free(redisd_command(redis, "ACL SETUSER fleet reset on >" PASSWORD " ~%s* ~wsonce:* -@all " RIGHTS,
+	free(redisd_command(redis, "ACL SETUSER fleet reset on >" PASSWORD " ~%s* ~wsonce:* -@all " REDISD_RIGHTS,
 			    redisd_prefix()));
 	if (*missing)
 		free(redisd_command(redis, "ACL SETUSER fleet -%s", missing));

@@ -7,19 +7,47 @@
 #define BACK_MS     1000 /* after the new master is there */
 #define SERVERS     3
 #define PASSWORD    "a-password-of-the-fleet"
+#define RIGHTS      "-@all " REDISD_RIGHTS " +role"
 
 static struct redisd *redis[SERVERS];
 static int sentinels[SERVERS];
 static struct fleet fleet;
 
+/* By TLS; NULL: without. */
+static struct certificate *authority, *certificate;
+static const char *host = "127.0.0.1"; /* of all servers, as sentinels tell it */
+static int tls_ports[SERVERS], tls_sentinels[SERVERS];
+
+/* Of what listeners connect to. A test may have put another server in the place of the first. */
+static int port_of(const struct redisd *r)
+{
+	for (int i = SERVERS - 1; i > 0 && certificate; i--)
+		if (redis[i] == r)
+			return tls_ports[i];
+	return certificate ? tls_ports[0] : redisd_port(r);
+}
+
+static char *tls_lines(int i)
+{
+	tls_sentinels[i] = port_reserve();
+	return suite_text("tls-port %d\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\ntls-auth-clients no\n"
+			  "tls-replication yes\n",
+			  tls_sentinels[i], certificate->cert, certificate->key, authority->cert);
+}
+
 static void start_sentinel(int i)
 {
 	sentinels[i] = port_reserve();
 	char *file = suite_file(suite_text("sentinel%d.conf", i),
-				suite_text("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor wsonce 127.0.0.1 %d 2\n"
+				suite_text("port %d\nbind 127.0.0.1\ndir %s\n%s"
+					   "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n"
+					   "sentinel monitor wsonce %s %d 2\n"
 					   "sentinel down-after-milliseconds wsonce 1000\n"
-					   "sentinel failover-timeout wsonce 4000\n",
-					   sentinels[i], suite_directory(), redisd_port(redis[0])));
+					   "sentinel failover-timeout wsonce 4000\n"
+					   "user fleet on >" PASSWORD " -@all +sentinel|master "
+					   "+sentinel|get-master-addr-by-name\n",
+					   sentinels[i], suite_directory(), certificate ? tls_lines(i) : "", host,
+					   port_of(redis[0])));
 	const char *argv[] = {redisd_program(), file, "--sentinel", NULL};
 
 	process_start_argv(argv, NULL);
@@ -58,19 +86,39 @@ static bool have_seen_all(void)
 	return is_in_sync(redis[1]) && is_in_sync(redis[2]) && has_seen_all(0) && has_seen_all(1) && has_seen_all(2);
 }
 
+static void add(const char **options, const char *name, const char *value)
+{
+	while (*options)
+		options += 2;
+	options[0] = name;
+	options[1] = value;
+}
+
+static void add_tls(const char **options, int i)
+{
+	tls_ports[i] = port_reserve();
+	add(options, "--tls-port", suite_text("%d", tls_ports[i]));
+	add(options, "--tls-cert-file", certificate->cert);
+	add(options, "--tls-key-file", certificate->key);
+	add(options, "--tls-ca-cert-file", authority->cert);
+	add(options, "--tls-auth-clients", "no");
+	add(options, "--tls-replication", "yes");
+}
+
 static void start_servers(void)
 {
-	static const char *options[SERVERS][6];
+	static const char *options[SERVERS][24];
 
 	for (int i = 0; i < SERVERS; i++) {
-		options[i][0] = "--repl-diskless-sync-delay";
-		options[i][1] = "0";
-		if (i) {
-			options[i][2] = "--replicaof";
-			options[i][3] = suite_text("127.0.0.1 %d", redisd_port(redis[0]));
-		}
+		add(options[i], "--repl-diskless-sync-delay", "0");
+		add(options[i], "--replica-announce-ip", host);
+		if (certificate)
+			add_tls(options[i], i);
+		if (i)
+			add(options[i], "--replicaof", suite_text("%s %d", host, port_of(redis[0])));
 		redis[i] = redisd_new_with(options[i]);
-		free(redisd_command(redis[i], "ACL SETUSER fleet on >" PASSWORD " ~* +@all"));
+		free(redisd_command(redis[i], "ACL SETUSER fleet on >" PASSWORD " ~%s* ~wsonce:* " RIGHTS,
+				    redisd_prefix()));
 	}
 	for (int i = 0; i < SERVERS; i++)
 		start_sentinel(i);
@@ -78,15 +126,17 @@ static void start_servers(void)
 
 static void start(void)
 {
+	const int *ports = certificate ? tls_sentinels : sentinels;
 	struct listener_options options = {0};
 
 	start_servers();
 	cr_assert(wait_until(have_seen_all(), FAILOVER_MS), "the sentinels do not find each other");
 	/* The first one of the list is not there. */
-	options.redis = suite_text("redis-sentinel://fleet:" PASSWORD "@127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d,"
-				   "127.0.0.1:%d/wsonce/0",
-				   port_reserve(), sentinels[0], sentinels[1], sentinels[2]);
-	fleet_start(&fleet, 3, NULL, &options, "--claim-ttl 5s");
+	options.redis = suite_text("%s://fleet:" PASSWORD "@%s:%d,%s:%d,%s:%d,%s:%d/wsonce/0",
+				   certificate ? "rediss-sentinel" : "redis-sentinel", host, port_reserve(), host,
+				   ports[0], host, ports[1], host, ports[2]);
+	fleet_start(&fleet, 3, NULL, &options,
+		    certificate ? suite_text("--claim-ttl 5s --redis-ca %s", authority->cert) : "--claim-ttl 5s");
 }
 
 static struct redisd *other_master(const struct redisd *old)
@@ -100,7 +150,7 @@ static struct redisd *other_master(const struct redisd *old)
 /* It is the master, and all sentinels know. */
 static bool is_named(struct redisd *r)
 {
-	char *port = suite_text("\"%d\"", redisd_port(r));
+	char *port = suite_text("\"%d\"", port_of(r));
 
 	for (int i = 0; i < 3; i++) {
 		const char *argv[] = {
@@ -211,4 +261,37 @@ Test(sentinel, an_old_master_that_still_takes_writes_is_left, .timeout = 120)
 	master = await_master(NULL);
 	must_use(master);
 	fleet_end(&fleet);
+}
+
+/* --- by TLS --- */
+
+static void start_with_tls(const char *names)
+{
+	authority = certificate_authority_new();
+	certificate = certificate_new(authority, names);
+	start();
+}
+
+static void must_survive_the_master(void)
+{
+	fleet_send(&fleet, 500);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	redisd_kill(redis[0]);
+	redis[0] = redis[1];
+	must_use(await_master(NULL));
+	fleet_end(&fleet);
+}
+
+/* Sentinels tell addresses, and certificates have them. */
+Test(sentinel, tls_and_the_least_rights_are_enough, .timeout = 120)
+{
+	start_with_tls("IP:127.0.0.1");
+	must_survive_the_master();
+}
+
+Test(sentinel, tls_goes_by_names_where_sentinels_tell_them, .timeout = 120)
+{
+	host = "localhost";
+	start_with_tls("DNS:localhost");
+	must_survive_the_master();
 }
