@@ -4,7 +4,9 @@
 -- key found, each of which stands for late_weight of them. Tells the age at which rows were deleted, NULL if none were;
 -- the listener adds the hazards.
 WITH checkin AS MATERIALIZED (
-	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving FROM (SELECT $1::jsonb) AS given (n)
+	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving,
+		(n->>'late_weight')::numeric AS weight, pg_catalog.jsonb_array_length(n->'copies') AS places
+	FROM (SELECT $1::jsonb) AS given (n)
 ), gone AS (
 	DELETE FROM :schema.wsonce_listeners AS l USING checkin
 	WHERE (l.listener = name AND is_leaving) OR (l.listener <> name AND seen_at < now() - interval '7 days')
@@ -16,16 +18,15 @@ WITH checkin AS MATERIALIZED (
 		ARRAY(SELECT value FROM pg_catalog.jsonb_each_text(n->'target_urls') ORDER BY key), n->'report'
 	FROM checkin WHERE NOT is_leaving
 	ON CONFLICT (listener) DO UPDATE SET seen_at = now(), report = excluded.report
-), late AS (
+), late AS MATERIALIZED (
 	SELECT extract(epoch FROM now() - e.processed_at) * 1000 - (l->>1)::bigint AS ms
 	FROM (SELECT l FROM checkin, pg_catalog.jsonb_array_elements(n->'late') AS l) AS given
 	JOIN :schema.events AS e ON e.event_id = l->>0
-), late_copies AS (
-	SELECT CASE WHEN ms < 1 THEN 1 ELSE least(pg_catalog.floor(pg_catalog.log(2, ms)) + 2,
-		pg_catalog.jsonb_array_length(n->'copies')) END::int AS place,
-		pg_catalog.round(count(*) * (n->>'late_weight')::numeric)::bigint AS copies
-	FROM late, checkin GROUP BY 1, n
-), fresh AS (
+), late_copies AS MATERIALIZED (
+	SELECT CASE WHEN ms < 1 THEN 1 ELSE least(pg_catalog.floor(pg_catalog.log(2, ms)) + 2, places) END::int AS place,
+		pg_catalog.round(count(*) * weight)::bigint AS copies
+	FROM late, checkin GROUP BY 1, weight
+), fresh AS MATERIALIZED (
 	SELECT (n->>'events')::bigint AS events, ARRAY(
 		SELECT c::text::bigint + coalesce((SELECT copies FROM late_copies AS l WHERE l.place = u.place), 0)
 		FROM pg_catalog.jsonb_array_elements(n->'copies') WITH ORDINALITY AS u (c, place) ORDER BY place
