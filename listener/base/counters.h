@@ -30,6 +30,8 @@
 	X(holds, "Events held because another listener had claimed them.") \
 	X(deferred, "Events left to the instance that is preferred for them, to be looked at later.") \
 	X(done_logged, "Held events that settled by the log of commits that large fleets keep.") \
+	X(turns_saved, \
+	  "Events left to others while Redis was away, whose rows were found among the newest in the table.") \
 	X(deferred_in_vain, "Deferred events that nobody had claimed when they were looked at.") \
 	X(hold_timeouts, "Held events sent to the store after twice the claim TTL.") \
 	X(batches, "INSERT and COPY statements that succeeded.") \

@@ -698,6 +698,11 @@ size_t claim_rank(const struct claim *c, const struct event *ev)
 	return c->fleet && !claim_is_ready(c) ? fleet_rank(c->fleet, ev->id, ev->id_len) : 0;
 }
 
+size_t claim_others(const struct claim *c)
+{
+	return c->fleet && !claim_is_ready(c) ? fleet_size(c->fleet) : 0;
+}
+
 bool claim_expect_log(struct claim *c)
 {
 	if (!claim_is_ready(c))

@@ -53,6 +53,8 @@ bool claim_prefers_other(struct claim *c, const struct event *ev);
 /* While Redis is away: how many of the instances that were alive when it went come before this one for ev. 0 while it
  * is there. */
 size_t claim_rank(const struct claim *c, const struct event *ev);
+/* And how many there were. */
+size_t claim_others(const struct claim *c);
 /* ev was left to the instance that is preferred. Returns whether its commit will be told in the log that large fleets
  * keep: then claim_is_logged() soon says so, and nobody need look. */
 bool claim_expect_log(struct claim *c);

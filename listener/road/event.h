@@ -66,6 +66,7 @@ struct event {
 	uint16_t put_offs; /* times that the store gave it back, for no fault of its own as far as is known */
 	bool is_claimed;   /* our value is, as far as we know, in Redis */
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */
+	bool has_turn;     /* left to others while Redis is away, until our turn has come */
 	bool is_unseen;    /* a consumer's statement neither made its row nor saw it: it is asked once more */
 	bool is_doubted;   /* a mark of it was read, and not believed before Postgres was asked for its epoch */
 	bool is_counted;   /* among the duplicates, by a claim or mark that was there */

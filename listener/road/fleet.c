@@ -59,7 +59,7 @@ bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len)
 
 size_t fleet_size(const struct fleet *f)
 {
-	return f->count;
+	return f->redis ? f->count : f->last_count;
 }
 
 size_t fleet_rank(const struct fleet *f, const char *id, size_t len)

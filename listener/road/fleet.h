@@ -23,7 +23,7 @@ bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len);
  * promise, either: they may be dead by now. */
 size_t fleet_rank(const struct fleet *f, const char *id, size_t len);
 
-/* How many others are known to be alive. */
+/* How many others are known to be alive; while Redis is away, were when it went. */
 size_t fleet_size(const struct fleet *f);
 
 /* A message of a feed has come: only who hears something says that it is there. */

@@ -30,6 +30,7 @@
 #include "road/rejected.h"
 #include "road/age_limit.h"
 #include "road/stall.h"
+#include "road/turns.h"
 #include "base/counters.h"
 
 #define LOOK_CHUNK      512        /* keys of one MGET, claims of one script call */
@@ -38,9 +39,8 @@
 #define RETRY_STEP      2          /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
 #define DEFER_STEP      0          /* 50 ms, in which the preferred instance claims and often commits; */
 #define DEFER_LOOKS     2          /* 100 and 200 ms more for one that lags behind */
-#define SECOND_STEP     2          /* without Redis: 200 ms for the first of the fleet to store an event, */
-#define THIRD_STEP      3          /* 400 ms for the second, */
-#define REST_STEP       6          /* and 3.2 s for the third, for all others */
+#define NEWEST_LEAST    1000       /* rows that are read as the newest, and twice as many as events are held, */
+#define NEWEST_MOST     50000      /* up to this */
 #define DOUBT_STEP      0          /* 50 ms for Postgres to tell its epoch */
 #define GIVE_WAY_STEP   5          /* 1.6 s, which is more than hold_look_step() ever waits */
 #define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
@@ -97,6 +97,7 @@ struct pipeline {
 	struct claim *claim;
 	struct store *store;
 	struct hold hold;
+	struct turns turns;
 	struct batch batch; /* at work in the store, or empty */
 	long partial_bytes; /* of messages that are not yet complete */
 	struct gate producers, all;
@@ -488,6 +489,14 @@ static void fill_batch(struct pipeline *p, bool has_suspects)
 	}
 }
 
+/* Without Redis each listener of a fleet stores its part, and many small statements would cost more than few. */
+static int64_t store_wait(const struct pipeline *p)
+{
+	if (is_draining(p) || p->events.counts[EV_BATCHED] >= (size_t)p->config->batch_max)
+		return 0;
+	return turns_store_wait(&p->turns, claim_others(p->claim), now_ms(p));
+}
+
 /* Events that failed before take turns with the others, a few at a time: each may wait for a lock again. */
 static void insert_next(struct pipeline *p)
 {
@@ -521,6 +530,22 @@ static bool may_read_marks(const struct pipeline *p)
 	return (counts[EV_CLAIMING] || counts[EV_HELD] || counts[EV_LOOKING]) && claim_is_ready(p->claim);
 }
 
+static void end_turns(struct pipeline *p);
+
+/* What others have stored while Redis is away is seen at once, and need not be looked for. */
+static bool ask_newest(struct pipeline *p)
+{
+	size_t most = NEWEST_LEAST + 2 * p->events.counts[EV_HELD];
+
+	if (turns_ask_wait(&p->turns, claim_others(p->claim), now_ms(p)))
+		return false;
+	turns_asked(&p->turns, now_ms(p));
+	if (store_read_newest(p->store, most < NEWEST_MOST ? most : NEWEST_MOST) == 0)
+		return true;
+	end_turns(p);
+	return false;
+}
+
 /* While one batch is in flight the next one fills, so there is no timer to tune. */
 static void store_next(struct pipeline *p)
 {
@@ -538,12 +563,15 @@ static void store_next(struct pipeline *p)
 		send_cursors(p);
 		return;
 	}
+	if (ask_newest(p))
+		return;
 	if (is_burial_due(p)) {
 		p->since_burial = 0;
 		bury_next(p);
-	} else if (p->events.counts[EV_BATCHED]) {
+	} else if (p->events.counts[EV_BATCHED] && store_wait(p) == 0) {
 		p->since_burial++;
 		stall_sent(&p->stall, now_ms(p));
+		p->turns.stored_ms = now_ms(p);
 		insert_next(p);
 	} else if (may_read_marks(p) && !store_is_sure(p->store)) {
 		store_ask_epoch(p->store);
@@ -764,14 +792,83 @@ static void take_claim(struct pipeline *p, struct event *ev)
 	}
 }
 
-/* Without Redis one instance of those that were there stores at once. What the others have goes to the store, too,
- * which knows; but later, when most of it is found there by a look and is cheap. */
+/* Without Redis one instance of those that were there stores at once. What the others have waits for its turn; by then
+ * it was mostly seen among the newest rows. */
+static void wait_for_turn(struct pipeline *p, struct event *ev, size_t rank)
+{
+	ev->has_turn = true;
+	hold_add(&p->hold, ev, now_ms(p), turns_step(&p->turns, rank));
+}
+
 static void leave_without_redis(struct pipeline *p, struct event *ev, size_t rank)
 {
 	counters.deferred++;
 	ev->held_ms = now_ms(p);
 	event_move(&p->events, ev, EV_HELD);
-	hold_add(&p->hold, ev, now_ms(p), rank == 1 ? SECOND_STEP : rank == 2 ? THIRD_STEP : REST_STEP);
+	wait_for_turn(p, ev, rank);
+}
+
+/* Of those whose turn had come, what was not seen goes to the store; or, if Redis is back, is looked at. */
+static void end_turns(struct pipeline *p)
+{
+	struct event *ev;
+
+	while ((ev = turns_answered(&p->turns))) {
+		ev->has_turn = false;
+		if (claim_is_ready(p->claim))
+			hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
+		else
+			send_to_store(p, ev);
+	}
+}
+
+/* Redis is back, and nobody need wait for Postgres. */
+static void check_turns(struct pipeline *p)
+{
+	if (!claim_is_ready(p->claim) || p->turns.is_asked || list_is_empty(&p->turns.due))
+		return;
+	turns_asked(&p->turns, now_ms(p));
+	end_turns(p);
+}
+
+/* A row that somebody has committed. */
+static void on_newest(void *arg, const char *id, size_t len)
+{
+	struct pipeline *p = arg;
+	struct envelope_view view = {.id = {id, len}};
+	struct event *ev;
+
+	if (!id) {
+		end_turns(p);
+		return;
+	}
+	view.id_hash = keyed_hash(id, len);
+	ev = event_find(&p->events, &view);
+	if (!ev || ev->state != EV_HELD)
+		return;
+	counters.turns_saved += ev->has_turn;
+	if (ev->has_turn)
+		turns_saw(&p->turns, ev->held_ms);
+	hold_remove(ev);
+	event_move(&p->events, ev, EV_LOOKING);
+	settle(p, ev, OUTCOME_DUPLICATE);
+}
+
+/* Redis is away, or is back while events wait for their turn: then they wait as ever. Returns whether ev, whose wait is
+ * over, goes on to wait. */
+static bool is_in_turn(struct pipeline *p, struct event *ev)
+{
+	size_t rank = ev->is_deferred ? claim_rank(p->claim, ev) : 0;
+
+	if (claim_is_ready(p->claim) || is_draining(p))
+		return false;
+	if (ev->has_turn) {
+		turns_add(&p->turns, ev, now_ms(p));
+	} else if (rank) {
+		end_deferral(p, ev);
+		wait_for_turn(p, ev, rank);
+	}
+	return ev->has_turn;
 }
 
 /* One instance of the fleet claims at once, and the others ask once, when it is probably done: N claims for
@@ -956,7 +1053,7 @@ static void on_hold_timer(uv_timer_t *timer)
 		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || RARE("pipeline: held for long")) {
 			counters.hold_timeouts++;
 			send_to_store(p, ev);
-		} else if (!is_in_log(p, ev)) {
+		} else if (!is_in_turn(p, ev) && !is_in_log(p, ev)) {
 			chunk[n++] = ev;
 		}
 		if (n == LOOK_CHUNK || (n && RARE("pipeline: few looks at once"))) {
@@ -1301,6 +1398,20 @@ void pipeline_drain(struct pipeline *p)
 
 /* --- life --- */
 
+static int64_t sooner(int64_t wait, int64_t other)
+{
+	return wait < 0 || (other >= 0 && other < wait) ? other : wait;
+}
+
+/* Milliseconds until the store is to be given what it could be given already; -1: there is nothing. */
+static int64_t turns_wait(struct pipeline *p)
+{
+	int64_t ask = turns_ask_wait(&p->turns, claim_others(p->claim), now_ms(p));
+	int64_t wait = sooner(ask, p->events.counts[EV_BATCHED] ? store_wait(p) : -1);
+
+	return store_is_idle(p->store) ? wait : -1;
+}
+
 static void on_turn(uv_prepare_t *turn)
 {
 	struct pipeline *p = turn->data;
@@ -1309,10 +1420,11 @@ static void on_turn(uv_prepare_t *turn)
 	check_stall(p);
 	if (is_resting(p))
 		probe(p);
+	check_turns(p);
 	store_next(p);
 	check_budget(p);
 	check_drained(p);
-	wait = hold_wait(&p->hold, now_ms(p));
+	wait = sooner(hold_wait(&p->hold, now_ms(p)), turns_wait(p));
 	if (wait < 0)
 		uv_timer_stop(&p->hold_timer);
 	else
@@ -1406,8 +1518,9 @@ static void start_timers(struct pipeline *p)
 static void open_stages(struct pipeline *p)
 {
 	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, on_owner_gone, on_foreign, p};
-	const struct store_callbacks store_on = {on_stored,   on_buried, on_checked_in, on_cursors_put, on_cursor_read,
-						 on_database, on_epoch,  on_posted,     on_unusable,    p};
+	const struct store_callbacks store_on = {on_stored, on_buried,   on_checked_in, on_cursors_put, on_cursor_read,
+						 on_newest, on_database, on_epoch,      on_posted,      on_unusable,
+						 p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);
@@ -1442,6 +1555,7 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	p->on = *callbacks;
 	events_init(&p->events);
 	hold_init(&p->hold);
+	turns_init(&p->turns);
 	open_stages(p);
 	start_timers(p);
 	return p;

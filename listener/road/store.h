@@ -42,6 +42,9 @@ struct store_callbacks {
 	void (*on_cursors_put)(void *arg, bool is_stored);
 	/* A cursor that store_read_cursors asked for, which lives for the call. NULL: that were all, if is_read. */
 	void (*on_cursor_read)(void *arg, const struct cursor *cursor, bool is_read);
+	/* The id of a row that store_read_newest found, which lives for the call. NULL: there are no more, or nothing
+	 * could be told. */
+	void (*on_newest)(void *arg, const char *id, size_t len);
 	/* A connection is there; id is that of its database, "" if it has none, and lives for the call. */
 	void (*on_database)(void *arg, const char *id);
 	/* The epoch of the database is known, or not known any more (0), or is another one. What on_stored and
@@ -102,6 +105,11 @@ int store_checkin(struct store *s, const char *text);
 int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch);
 /* Asks for the cursors of n sources. Returns 0, and on_cursor_read is called; or -1. */
 int store_read_cursors(struct store *s, const char *const *sources, size_t n);
+
+/* Asks for the newest rows, at most so many, of those that were not told on this connection; of some before them again,
+ * since others may commit later what has lower numbers. The store must be idle. Returns 0, and on_newest is called; or
+ * -1 because a row is not enough (a consumer), the store cannot tell, or the connection is lost. */
+int store_read_newest(struct store *s, size_t most);
 
 /* Gives up the batch at hand, without callbacks. done is called from the loop when nothing of s is
  * left. */

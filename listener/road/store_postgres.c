@@ -28,6 +28,7 @@
 #include "road/origin.h"
 #include "base/log.h"
 #include "checkin.sql.h"
+#include "newest.sql.h"
 #include "put_cursors.sql.h"
 #include "read_cursors.sql.h"
 #include "postgres/connection.h"
@@ -48,6 +49,8 @@
 #define LOCK_MOST_MS  2000 /* and more where statements take longer; */
 #define HASTY_LOCK_MS 100  /* while others would wait for what is blocked, */
 #define AGAIN_LOCK_MS 50   /* and for events that were blocked before */
+
+#define NEWEST_AGAIN 2 /* of what was new the last time, half is read again */
 
 #define BOOL_OID 16
 #define TEXT_OID 25
@@ -72,6 +75,7 @@ enum job {
 	JOB_EPOCH,
 	JOB_PUT_CURSORS,
 	JOB_READ_CURSORS,
+	JOB_NEWEST,
 };
 
 /* How long not to try something that was refused. */
@@ -114,6 +118,7 @@ struct store {
 	bool *present;                 /* per event of the batch: a committed row was there, as far as is known */
 	bool *suppressed;              /* per event of the batch: the INSERT said nothing of it, and there is no row */
 	uint64_t passed;               /* rows stored, ever */
+	uint64_t newest;               /* rows up to this number were told, on this connection */
 	int64_t took_ms;               /* the last statement that stored rows */
 	unsigned int tries;            /* of the batch at hand, as it is, that failed */
 	unsigned int waits;            /* of the batch at hand for rows of other transactions, in vain */
@@ -122,6 +127,7 @@ struct store {
 	bool has_posted;   /* the INSERT at hand made rows of the outbox */
 	bool is_checking;  /* the statement at hand is sql/queries/check_effects.sql */
 	bool is_checked;   /* on this connection */
+	bool hides_newest; /* on this connection: it failed */
 	bool is_ascii;     /* dead letters: ids and reasons without anything else */
 	bool is_searching; /* another transaction has a row of the batch at hand */
 	bool is_isolating; /* a part of the batch at hand took or waited too long */
@@ -684,6 +690,7 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 	case JOB_EPOCH:
 	case JOB_PUT_CURSORS:
 	case JOB_READ_CURSORS:
+	case JOB_NEWEST:
 	case JOB_NONE:
 		return;
 	}
@@ -710,6 +717,7 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 	case JOB_EPOCH:
 	case JOB_PUT_CURSORS:
 	case JOB_READ_CURSORS:
+	case JOB_NEWEST:
 	case JOB_NONE:
 		return;
 	}
@@ -765,6 +773,26 @@ static void on_cursors_read(struct store *s, const struct postgres_answer *answe
 	s->on.on_cursor_read(s->on.arg, NULL, is_read);
 }
 
+/* Rows with lower numbers may be committed after this. */
+static void on_newest(struct store *s, const struct postgres_answer *answer)
+{
+	bool is_read = answer->result == POSTGRES_OK;
+	size_t len;
+
+	s->job = JOB_NONE;
+	s->hides_newest = !is_read;
+	if (!is_read)
+		log_debug("cannot read the newest rows", "reason=%s", answer->error);
+	else if (answer->rows)
+		s->newest = strtoull(postgres_text(answer, 0, &len), NULL, 10) - answer->rows / NEWEST_AGAIN;
+	for (size_t i = 1; is_read && i < answer->rows; i++) {
+		const char *id = postgres_text(answer, i, &len);
+
+		s->on.on_newest(s->on.arg, id, len);
+	}
+	s->on.on_newest(s->on.arg, NULL, 0);
+}
+
 static void on_cursors_put(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_stored = answer->result == POSTGRES_OK;
@@ -790,6 +818,10 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 	}
 	if (s->job == JOB_PUT_CURSORS || s->job == JOB_READ_CURSORS) {
 		(s->job == JOB_PUT_CURSORS ? on_cursors_put : on_cursors_read)(s, answer);
+		return;
+	}
+	if (s->job == JOB_NEWEST) {
+		on_newest(s, answer);
 		return;
 	}
 	s->is_sent = answer->result == POSTGRES_UNKNOWN;
@@ -1023,6 +1055,19 @@ static int read_cursors(struct store *s, const char *const *sources, size_t n)
 	return ask(s, JOB_READ_CURSORS, SQL_READ_CURSORS, &value, 1);
 }
 
+static int read_newest(struct store *s, size_t most)
+{
+	char newest[24], limit[24];
+	struct postgres_value values[2] = {{.type = TEXT_OID, .bytes = newest}, {.type = TEXT_OID, .bytes = limit}};
+
+	if (*s->consumer || s->hides_newest)
+		return -1;
+	values[0].len = (size_t)snprintf(newest, sizeof(newest), "%llu", (unsigned long long)s->newest);
+	values[1].len = (size_t)snprintf(limit, sizeof(limit), "%zu", most);
+	postgres_find_by_key(s->postgres);
+	return ask(s, JOB_NEWEST, SQL_NEWEST, values, 2);
+}
+
 /* --- a new connection --- */
 
 static void go_on(struct store *s)
@@ -1093,7 +1138,8 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 {
 	struct store *s = owner;
 
-	s->is_checked = false;
+	s->is_checked = s->hides_newest = false;
+	s->newest = 0;
 	if (state == POSTGRES_PREPARING)
 		s->asked_ms = (int64_t)uv_now(s->loop);
 	if (state == POSTGRES_READY)
@@ -1253,5 +1299,6 @@ const struct store_kind store_postgres = {
 	.checkin = checkin,
 	.put_cursors = put_cursors,
 	.read_cursors = read_cursors,
+	.read_newest = read_newest,
 	.close = close_store,
 };

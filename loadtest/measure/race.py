@@ -16,14 +16,16 @@ class Race:
         self.load = load
         self.feed = Feed(rig, load, contestant.size)
 
-    async def run(self, pause_s=0, read_more=None):
-        """pause_s: before what counts. read_more: further figures, from the table and the feed."""
+    async def run(self, pause_s=0, prepare=None, read_more=None):
+        """pause_s, prepare: before what counts. read_more: further figures, from the table and the feed."""
         load, contestant = self.load, self.contestant
         await self.rig.empty()
         await self.feed.start()
         await contestant.connect(self.feed.url)
         await contestant.settle(load.warm_up * load.each)
         await asyncio.sleep(pause_s)
+        if prepare:
+            await prepare()
         before = self.rig.cpu_s(contestant.pids())
         self.feed.resume()
         ended = await contestant.settle((load.warm_up + load.events + load.copies) * load.each)

@@ -32,6 +32,7 @@ EFFECTS_EVENTS = 150_000
 RELAY = {1: 40_000, 3: 40_000}                                      # listeners: deliveries
 WIDE, WIDE_RATE, WIDE_S, WIDE_WARM_UP_S = (5, 10, 20, 100), 2000, 10, 3
 REDIS_DOWN = {1: 250_000, 3: 100_000}                               # listeners: events
+REDIS_LOST = (1, 3, 10, 20)
 
 
 def size_words(size):
@@ -206,6 +207,17 @@ class Scenarios:
                 "scenario": "redis-down", "words": f"Redis down, {count(listeners, 'listener')}", "listeners": listeners,
                 "events": load.events}, Race(self.rig, fleet, load).run())
 
+    async def redis_lost(self):
+        """Redis is killed under a fleet that knows its members, at a rate at which nobody is busy."""
+        for listeners in REDIS_LOST:
+            load = Load(WIDE_RATE * WIDE_WARM_UP_S, round(WIDE_RATE * self.plan.seconds(WIDE_S)), rate=WIDE_RATE)
+            try:
+                await self.attempt(f"redis-lost-{listeners}", {
+                    "scenario": "redis-lost", "words": f"Redis lost, {count(listeners, 'listener')}", "listeners": listeners,
+                    "events": load.events}, Race(self.rig, Fleet(self.rig, listeners), load).run(prepare=self.rig.redis.kill))
+            finally:
+                await self.rig.redis.start()
+
     # --- what follows from an event ---
 
     async def what_follows(self):
@@ -232,4 +244,5 @@ SCENARIOS = {"idle": Scenarios.idle, "ceilings": Scenarios.ceilings, "fanout": S
              "feeds": Scenarios.feeds,
              "latency": Scenarios.latencies, "duplicates": Scenarios.duplicates, "acks": Scenarios.acks,
              "payloads": Scenarios.payloads, "wide": Scenarios.wide, "redis-down": Scenarios.redis_down,
+             "redis-lost": Scenarios.redis_lost,
              "effects": Scenarios.what_follows, "relay": Scenarios.relay}

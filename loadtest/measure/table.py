@@ -41,6 +41,7 @@ TABLES = (
           (EVENTS, Column("MB/s", "payload_mb_per_s", 1, True)) + CPU + (MEMORY,)),
     Table("wide", "Many listeners on one feed of 2,000 events/s", ("wide",), CPU + (MEMORY,)),
     Table("redis-down", "Redis down: the unique key alone", ("redis-down",), RUN),
+    Table("redis-lost", "Redis lost by a fleet at 2,000 events/s", ("redis-lost",), CPU + (MEMORY,)),
     Table("effects", "What follows from an event, one listener", ("effects",), RUN),
     Table("relay", "The outbox delivered to a local nginx, 16 requests of a listener at once", ("relay",),
           (Column("deliveries/s", "webhooks_per_s", has_spread=True), CPU[0], CPU[2], MEMORY)),

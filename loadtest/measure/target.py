@@ -66,6 +66,8 @@ TARGETS = (
     ("Redis per event with 100 listeners, against 5", ratio("wide-100", "redis_cpu_us_per_event", "wide-5"), "most", 1.3, ""),
     ("CPU per delivery with 100 listeners, against 10",
      ratio("wide-100", "listener_cpu_us_per_delivery", "wide-10"), "most", 1.1, ""),
+    *((f"Postgres per event without Redis, {listeners} listeners, against one",
+       ratio(f"redis-lost-{listeners}", "postgres_cpu_us_per_event", "redis-lost-1"), "most", 2.5, "") for listeners in (3, 10, 20)),
     ("latency at half of the maximum, three listeners, p50", figure("latency-50", "latency_p50_ms"), "most", 5, "ms"),
     ("latency at half of the maximum, three listeners, p99", figure("latency-50", "latency_p99_ms"), "most", 30, "ms"),
     ("resident memory of an idle listener", figure("idle", "resident_idle_mib"), "most", 12, "MiB"),

@@ -344,6 +344,12 @@ int store_read_cursors(struct store *s, const char *const *sources, size_t n)
 	return -1;
 }
 
+int store_read_newest(struct store *s, size_t most)
+{
+	(void)s, (void)most;
+	return -1;
+}
+
 void store_close(struct store *s, void (*on_closed)(void *arg), void *arg)
 {
 	(void)s, (void)on_closed, (void)arg;

@@ -314,6 +314,55 @@ Test(fleet, listeners_without_redis_do_not_deadlock_on_ids_in_different_orders, 
 	cr_assert_eq(fleet_metric(&fleet, "wsonce_store_retries_total"), retries, "statements were cancelled");
 }
 
+/* A fleet that knows its members when its Redis is killed. */
+static void start_without_redis(int size)
+{
+	own_redis = redisd_new();
+	struct listener_options options = {.redis = redisd_url(own_redis)};
+
+	fleet_start(&fleet, size, NULL, &options, "");
+	send_until_all_defer(&fleet);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	redisd_kill(own_redis);
+	cr_assert(wait_until(fleet_metric(&fleet, "wsonce_redis_up") == 0, WHOLE_MS));
+}
+
+Test(fleet, without_redis_listeners_see_what_others_have_stored, .timeout = 120)
+{
+	start_without_redis(5);
+	for (int i = 0; i < 10; i++) {
+		fleet_send(&fleet, 50);
+		fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS);
+	}
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_gt(fleet_metric(&fleet, "wsonce_turns_saved_total"), 1000, "of 2,000 copies");
+}
+
+Test(fleet, without_redis_events_of_a_frozen_listener_are_stored_by_the_others, .timeout = 120)
+{
+	start_without_redis(3);
+	process_signal(listener_process(fleet.listeners[0]), SIGSTOP);
+	fleet_send(&fleet, 200);
+	fleet_wait_rows(&fleet, fleet.sent, 3000);
+	process_signal(listener_process(fleet.listeners[0]), SIGCONT);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+}
+
+Test(fleet, a_redis_that_comes_and_goes_costs_no_event, .timeout = 120)
+{
+	start_without_redis(3);
+	for (int i = 0; i < 6; i++) {
+		fleet_send(&fleet, 100);
+		redisd_start(own_redis);
+		fleet_send(&fleet, 100);
+		if (i % 2)
+			fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS);
+		redisd_kill(own_redis);
+	}
+	redisd_start(own_redis);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+}
+
 /* --- an event that Postgres never takes --- */
 
 /* Rows whose id begins with "bad" are refused. Tries are counted in a sequence, which a rollback

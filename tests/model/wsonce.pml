@@ -49,7 +49,8 @@
  *     no listener gives its events to others because it cannot store, and no mark is in doubt.
  *   - Without HEIRS, nobody takes a dead owner's claim over before it expires. With it, any owner may be taken for
  *     dead at any time, since a pause or a lost connection looks like death; SYMMETRY does not know of it.
- *   - Without LOG, no log of commits is kept. With it, what it tells is never forgotten, and known to all at once.
+ *   - Without LOG, no log of commits is kept, and nobody reads the newest rows. With it, what they tell is never
+ *     forgotten, and known to all at once.
  *   - Memory, reading that stops, and messages without an id are not modelled.
  * And without loss: SYMMETRY sorts the listeners after each step, since their names decide nothing. */
 
@@ -758,6 +759,11 @@ end:	do
 	:: STEP(state[COPY] == EV_LOOKING, on_looked(e))
 #ifdef LOG
 	:: STEP(state[COPY] == EV_HELD && done_log[e], settle(e, row[e]))	/* is_in_log() */
+#ifdef NEWEST_UNSEEN_SETTLES
+	:: STEP(state[COPY] == EV_HELD, settle(e, row[e]))
+#else
+	:: STEP(state[COPY] == EV_HELD && row[e], settle(e, row[e]))		/* on_newest() */
+#endif
 #endif
 #ifdef HEIRS
 	:: STEP(state[COPY] == EV_HELD && owner[COPY] && takes[COPY] < TAKES, claim_inherit(e))

@@ -22,6 +22,7 @@ static const struct {
 	{"rows offered that were there", {.once = 2}},
 	{"statements with rows", {.once = 10, .delivery = 1.5}},
 	{"find", {.once = 2}},
+	{"newest", {.once = 0}},
 	{"bury", {.once = 10, .delivery = 1}},
 	{"epoch", {.listener = 3, .listener_s = 1}},
 	{"inspect", {.connection = 1}},

@@ -28,6 +28,7 @@
 #include "epoch.sql.h"
 #include "find_present.sql.h"
 #include "hazards.sql.h"
+#include "newest.sql.h"
 #include "identify.sql.h"
 #include "insert.sql.h"
 #include "lease.sql.h"
@@ -829,10 +830,10 @@ static bool has_bad_field(struct backend *b, size_t i)
 #define WRITERS   (ROW_KINDS | OUTBOX | 1u << K_BURY | 1u << K_CHECKIN | 1u << K_MAKE_EPOCH)
 #define READERS   (1u << K_FIND)
 
-const char *const kind_names[KINDS] = {"limits",     "reset",    "inspect",       "ask version", "identify",
-				       "make epoch", "epoch",    "find",          "insert",      "copy",
-				       "bury",       "check-in", "check effects", "effects",     "lease",
-				       "peek",       "record",   "backlog",       "put cursors", "read cursors"};
+const char *const kind_names[KINDS] = {
+	"limits", "reset",  "inspect", "ask version", "identify",    "make epoch",    "epoch",
+	"find",   "insert", "copy",    "bury",        "check-in",    "check effects", "effects",
+	"lease",  "peek",   "record",  "backlog",     "put cursors", "read cursors",  "newest"};
 const char *const table_names[TABLES] = {"events", "dead_letters", "processed_events", "outbox", "cursors", "totals"};
 
 static struct {
@@ -864,6 +865,7 @@ static void learn_all(void)
 	learn(K_CHECKIN, SCHEMA_WITH_HAZARDS(SQL_CHECKIN));
 	learn(K_PUT_CURSORS, SQL_PUT_CURSORS);
 	learn(K_READ_CURSORS, SQL_READ_CURSORS);
+	learn(K_NEWEST, SQL_NEWEST);
 	learn(K_CHECK_EFFECTS, SQL_CHECK_EFFECTS);
 	learn(K_LEASE, SQL_LEASE);
 	learn(K_PEEK, SQL_PEEK);
@@ -1448,6 +1450,40 @@ static void read_cursors(struct backend *b)
 	send_result(b, r);
 }
 
+static int compare_places(const void *a, const void *b)
+{
+	const struct row *left = *(struct row *const *)a, *right = *(struct row *const *)b;
+
+	return left->place < right->place ? 1 : -1;
+}
+
+/* A row's number is its place. */
+static void read_newest(struct backend *b)
+{
+	const struct statement *s = &b->packet->statements[b->at];
+	uint64_t after = strtoull(text_of(&s->values[0]), NULL, 10), most = strtoull(text_of(&s->values[1]), NULL, 10);
+	struct row **found = sim_alloc((server.places[T_EVENTS] + 1) * sizeof(struct row *));
+	size_t n = 0;
+	struct pg_result *r;
+
+	for (int i = 0; i < BUCKETS; i++)
+		for (struct row *row = server.tables[T_EVENTS][i]; row; row = row->next)
+			if (!row->is_new && row->place > after)
+				found[n++] = row;
+	qsort(found, n, sizeof(struct row *), compare_places);
+	n = n < most ? n : most;
+	r = begin_rows(b, 1, n + 1);
+	if (n) {
+		put_text(r, 0, sim_print("%u", found[0]->place));
+		r->rows++;
+	}
+	for (size_t i = 0; i < n; i++) {
+		put_value(r, 0, found[i]->key, found[i]->key_len);
+		r->rows++;
+	}
+	send_result(b, r);
+}
+
 static void answer_buried(struct backend *b)
 {
 	struct pg_result *r = begin_rows(b, 1, b->rows);
@@ -1598,6 +1634,9 @@ static bool run_at_once(struct backend *b)
 		return true;
 	case K_READ_CURSORS:
 		read_cursors(b);
+		return true;
+	case K_NEWEST:
+		read_newest(b);
 		return true;
 	case K_INSERT:
 	case K_COPY:

@@ -29,6 +29,7 @@ enum kind {
 	K_BACKLOG,
 	K_PUT_CURSORS,
 	K_READ_CURSORS,
+	K_NEWEST,
 	KINDS
 };
 extern const char *const kind_names[KINDS];

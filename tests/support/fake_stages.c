@@ -177,6 +177,12 @@ bool claim_prefers_other(struct claim *c, const struct event *ev)
 	return fake.is_other_preferred;
 }
 
+size_t claim_others(const struct claim *c)
+{
+	(void)c;
+	return fake.is_redis_away ? fake.others : 0;
+}
+
 size_t claim_rank(const struct claim *c, const struct event *ev)
 {
 	(void)c, (void)ev;
@@ -332,7 +338,7 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 bool store_is_idle(const struct store *s)
 {
 	return !fake.is_postgres_away && !inserts.count && !burials.count && !s->is_noting && !fake.has_cursors &&
-	       !fake.has_question;
+	       !fake.has_question && !fake.is_newest_asked;
 }
 
 bool store_is_ready(const struct store *s, const char **why)
@@ -444,6 +450,26 @@ int store_read_cursors(struct store *s, const char *const *sources, size_t n)
 		note("%sread(%s)", journal_len ? " " : "", sources[i]);
 	fake.has_question = true;
 	return 0;
+}
+
+int store_read_newest(struct store *s, size_t most)
+{
+	cr_assert(store_is_idle(s), "a question while the store is at work");
+	cr_assert_geq(most, 1000);
+	if (!fake.tells_newest)
+		return -1;
+	note("%snewest", journal_len ? " " : "");
+	fake.is_newest_asked = true;
+	return 0;
+}
+
+void fake_answer_newest(const char *ids)
+{
+	cr_assert(fake.is_newest_asked, "nobody asks for the newest rows");
+	fake.is_newest_asked = false;
+	for (const char *at = ids; *at; at++)
+		the_store.on.on_newest(the_store.on.arg, at, 1);
+	the_store.on.on_newest(the_store.on.arg, NULL, 0);
 }
 
 void fake_answer_put(bool is_stored)

@@ -15,7 +15,7 @@
 struct fake {
 	bool is_redis_away;       /* claim_take, claim_look and claim_count return -1 */
 	bool is_other_preferred;  /* claim_prefers_other */
-	size_t rank;              /* claim_rank */
+	size_t rank, others;      /* claim_rank, claim_others */
 	bool has_log;             /* claim_expect_log */
 	bool is_logged;           /* claim_is_logged, of any event */
 	bool is_redis_full;       /* claim_mark gives the claim back first */
@@ -29,7 +29,9 @@ struct fake {
 	const char *note;     /* what that is; NULL: no row */
 	bool has_cursors;     /* cursors were put, or asked for, and there is no answer: the store is not idle */
 	bool has_question;
-	uint64_t unanswered; /* commands beside those that the test still has to answer */
+	bool tells_newest;    /* store_read_newest can be answered, */
+	bool is_newest_asked; /* and has not been: the store is not idle */
+	uint64_t unanswered;  /* commands beside those that the test still has to answer */
 };
 
 extern struct fake fake;
@@ -59,6 +61,8 @@ void fake_answer_bury(const char *id, enum store_burial burial);
  * of kraken. */
 void fake_answer_put(bool is_stored);
 void fake_answer_read(const char *value, bool is_read);
+/* Answers the question for the newest rows, "newest", by those with these ids of one letter. */
+void fake_answer_newest(const char *ids);
 void fake_set_epoch(uint32_t epoch);
 
 /* The whole database is unusable. */

@@ -353,6 +353,18 @@ static void do_rank(const struct step *s)
 	fake.rank = (size_t)atol(s->a);
 }
 
+static void do_others(const struct step *s)
+{
+	fake.others = (size_t)atol(s->a);
+}
+
+/* IDS of rows, or none. */
+static void do_newest(const struct step *s)
+{
+	fake_answer_newest(s->a);
+	turn();
+}
+
 static void do_gone(const struct step *s)
 {
 	fake_end_owner((uint16_t)atol(s->a));
@@ -463,12 +475,11 @@ static void put_flag(const struct step *s, bool value)
 {
 	bool *const flags[] = {&fake.is_redis_away,      &fake.is_postgres_away, &fake.is_postgres_failing,
 			       &fake.is_other_preferred, &fake.is_unsure,        &fake.is_epoch_silent,
-			       &fake.is_checkin_slow,    &fake.has_log,          &fake.is_logged};
-	static const char *const names[] = {"redis_away",       "postgres_away",
-					    "postgres_failing", "other_preferred",
-					    "unsure",           "epoch_silent",
-					    "checkin_slow",     "log",
-					    "logged",           NULL};
+			       &fake.is_checkin_slow,    &fake.has_log,          &fake.is_logged,
+			       &fake.tells_newest};
+	static const char *const names[] = {
+		"redis_away",   "postgres_away", "postgres_failing", "other_preferred", "unsure", "epoch_silent",
+		"checkin_slow", "log",           "logged",           "newest",          NULL};
 
 	*flags[find_word(s, names, s->a)] = value;
 }
@@ -650,7 +661,7 @@ static const struct {
 	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
 	{"ruin", do_ruin},
 	/* answers of the stages */
-	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"rank", do_rank}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
+	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"rank", do_rank}, {"others", do_others}, {"newest", do_newest}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
 	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
 	/* several of these: received, and stored, held or in a batch by now */
 	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
@@ -788,6 +799,16 @@ STORY(next_batch_fills_while_one_is_at_work_and_is_sorted,
       "store m; receive c; receive a; receive b; take c mine; take a mine; take b mine; "
       "journal take(c) take(a) take(b); insert m inserted; journal done(m) insert(a,b,c)")
 
+Test(pipeline, without_redis_a_batch_that_is_full_does_not_wait)
+{
+	tellf("set redis_away; others 19; receive a; turn; insert a inserted; forget");
+	for (int i = 0; i < config.batch_max; i++) {
+		cr_assert_str_eq(fake_journal(), "");
+		tellf("receive %s; turn", id_of("b", i));
+	}
+	tellf("in storing %d", (int)config.batch_max);
+}
+
 Test(pipeline, batch_has_at_most_batch_max_rows)
 {
 	tell("receive 0..150; take 0..150 mine; in storing 100; in batched 50");
@@ -822,6 +843,34 @@ STORY(without_redis_the_second_and_the_third_wait_for_the_first,
       "set redis_away; rank 1; receive a; rank 2; receive b; rank 3; receive c; rank 0; receive d; turn; "
       "journal insert(d); insert d inserted; journal done(d); pass 200; journal insert(a); insert a present; forget; "
       "pass 200; journal insert(b); insert b present; forget; pass 2800; journal insert(c)")
+STORY(without_redis_what_others_have_stored_is_seen_among_the_newest_rows,
+      "set redis_away; set newest; rank 1; receive a; rank 3; receive b; receive c; receive d; pass 200; journal "
+      "newest; "
+      "newest adb; journal; flight 1; duplicates 3; turns_saved 3; pass 3000; journal newest; newest; journal "
+      "insert(c)")
+STORY(without_redis_what_is_not_seen_waits_for_its_own_turn,
+      "set redis_away; set newest; rank 1; receive a; pass 100; receive b; pass 100; journal newest; newest; "
+      "journal insert(a); insert a inserted; journal done(a); pass 100; journal; pass 100; journal newest; newest; "
+      "journal insert(b)")
+STORY(without_redis_the_newest_rows_are_read_less_often_by_large_fleets,
+      "set redis_away; set newest; others 29; rank 1; receive a; pass 200; journal newest; newest; insert a inserted; "
+      "forget; receive b; pass 599; journal; pass 1; journal newest")
+STORY(without_redis_the_statements_of_large_fleets_are_fewer,
+      "set redis_away; others 19; receive a; turn; insert a inserted; forget; receive b; pass 20; receive c; pass 26; "
+      "journal; pass 1; journal insert(b,c)")
+STORY(copy_left_to_another_waits_for_its_turn_when_redis_goes,
+      "set newest; wait a; set redis_away; rank 2; pass 50; journal; pass 400; journal newest; newest a; journal; "
+      "flight 0")
+STORY(what_waits_for_its_turn_is_looked_at_when_redis_is_back,
+      "set redis_away; set newest; rank 1; receive a; clear redis_away; pass 200; look a done; journal look(a); flight "
+      "0")
+STORY(what_waits_for_postgres_is_looked_at_when_redis_is_back,
+      "set redis_away; set newest; rank 1; receive a; set postgres_away; pass 400; journal; clear redis_away; turn; "
+      "pass 50; "
+      "look a done; journal look(a); flight 0")
+STORY(what_waits_for_its_turn_goes_to_the_store_at_the_end,
+      "set redis_away; set newest; rank 3; receive a; rank 1; receive b; pass 200; drain; newest; journal newest "
+      "insert(a,b)")
 STORY(without_redis_what_nobody_else_gets_is_stored_at_once,
       "set redis_away; rank 1; receive a p; turn; journal insert(a)")
 STORY(copy_left_to_another_settles_by_the_log_of_a_large_fleet,
