@@ -183,7 +183,8 @@ static void on_server_info(void *owner, void *arg, const struct redis_reply *rep
 		return;
 	}
 	find_info(s, reply, "run_id:", s->run, sizeof(s->run));
-	if (find_info(s, reply, "redis_mode:", version, sizeof(version)))
+	if (find_info(s, reply, "redis_mode:", version, sizeof(version)) ||
+	    find_info(s, reply, "server_mode:", version, sizeof(version))) /* Valkey's */
 		s->is_cluster = strcmp(version, "cluster") == 0;
 	if (!find_info(s, reply, "redis_version:", version, sizeof(version)) || strtol(version, NULL, 10) >= 7)
 		return;
