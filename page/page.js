@@ -79,15 +79,16 @@ function table(place, title, columns, rows, none) {
 // --- charts ---
 
 // A line for each series over the minutes; a minute that nobody has told of is a gap.
-function draw(place, title, hour, series, print) {
-	const last = hour.length ? Date.parse(hour[hour.length - 1].at) / 60000 : 0;
+// A fleet's last one may be on its way, since listeners check in once a minute.
+function draw(place, title, hour, last, series, print) {
 	const top = Math.max(0, ...hour.flatMap(m => series.map(s => s[1](m) || 0)));
 	const key = JSON.stringify([hour.length, last, top, hour.map(m => series.map(s => s[1](m)))]);
 	if (place.dataset.key === key) return;
 	place.dataset.key = key;
 	const svg = shape("svg", {class: "chart", viewBox: "0 0 600 100", preserveAspectRatio: "none", role: "img"});
-	const newest = hour[hour.length - 1];
-	svg.setAttribute("aria-label", hour.length ? title + ", in " + hour.length + " minutes at most " + print(top) + "; now " +
+	const newest = hour.filter(m => Date.parse(m.at) / 60000 >= last - 2).pop() || {};
+	const clock = minute => new Date(minute * 60000).toISOString().slice(11, 16);
+	svg.setAttribute("aria-label", hour.length ? title + ", in " + hour.length + " minutes at most " + print(top) + "; lately " +
 		series.map(s => s[0] + " " + print(s[1](newest))).join(", ") : title + ": nothing is known yet");
 	svg.append(shape("path", {class: "base", d: "M0 99H600"}));
 	series.forEach((s, i) => {
@@ -104,12 +105,11 @@ function draw(place, title, hour, series, print) {
 	const names = element("ul", {class: "key"}, ...series.map((s, i) => {
 		const line = shape("svg", {viewBox: "0 0 32 10", "aria-hidden": "true"});
 		line.append(shape("path", {class: "s" + i, d: "M0 5H32", "stroke-width": 3, fill: "none"}));
-		return element("li", {}, line, " " + s[0] + " " + (newest ? print(s[1](newest)) : ""));
+		return element("li", {}, line, " " + s[0] + " " + (newest.at ? print(s[1](newest)) : "unknown"));
 	}));
-	const from = hour.length ? hour[0].at.slice(11, 16) : "", to = hour.length ? newest.at.slice(11, 16) + " UTC" : "";
 	place.replaceChildren(element("div", {class: "range"}, element("span", {}, "to " + print(top))), svg,
-		element("div", {class: "range"}, element("span", {}, hour.length ? from : "nothing is known yet: whole minutes count"),
-			element("span", {}, to)), names);
+		element("div", {class: "range"}, element("span", {}, hour.length ? clock(last - 59) : "nothing is known yet: whole minutes count"),
+			element("span", {}, hour.length ? clock(last) + " UTC" : "")), names);
 }
 
 // --- one listener's status in the form of a fleet's ---
@@ -206,15 +206,15 @@ function render(status) {
 	document.title = (s.status === "ok" ? "" : s.status + ": ") + "wsonce";
 	renderProblems(s.problems || []);
 	if (s.status === "unknown") return;
-	const hour = s.hour || [];
-	draw($("chart-rates"), "Messages per second", hour, [["received", m => m.received_per_s], ["stored", m => m.stored_per_s], ["duplicates", m => m.duplicates_per_s]], rate);
-	draw($("chart-latency"), "From received to committed", hour, [["99 %", m => m.p99_ms], ["median", m => m.p50_ms]], n => n === null || n === undefined ? "none" : "≤ " + ms(n));
-	draw($("chart-letters"), "Dead letters per minute", hour, [["dead letters", m => m.dead_lettered]], whole);
+	const hour = s.hour || [], last = s.at ? Math.floor(Date.parse(s.at) / 60000) - 1 : hour.length ? Date.parse(hour[hour.length - 1].at) / 60000 : 0;
+	draw($("chart-rates"), "Messages per second", hour, last, [["received", m => m.received_per_s], ["stored", m => m.stored_per_s], ["duplicates", m => m.duplicates_per_s]], rate);
+	draw($("chart-latency"), "From received to committed", hour, last, [["99 %", m => m.p99_ms], ["median", m => m.p50_ms]], n => n === null || n === undefined ? "none" : "≤ " + ms(n));
+	draw($("chart-letters"), "Dead letters per minute", hour, last, [["dead letters", m => m.dead_lettered]], whole);
 	table($("table-listeners"), "Listeners", listenerColumns, s.listeners || [], "No listener has checked in within the last hour.");
 	table($("table-sources"), "Sources", sourceColumns, s.sources || [], "No listener dials a source.");
 	table($("table-targets"), "Outbox by target", targetColumns, s.targets || [], "Nothing waits for a webhook, and nothing was given up.");
 	renderServers(s);
-	if (!s.is_one && s.dead_letters && (!shown || shown.dead_letters.open !== s.dead_letters.open)) lettersChanged();
+	if (!s.is_one && s.dead_letters && (!shown || shown.dead_letters.open !== s.dead_letters.open)) lettersAreOld();
 	shown = s;
 }
 
@@ -254,17 +254,26 @@ async function look() {
 	try { render(await ask("/api/status")); } catch (error) { showAge(); }
 }
 
-// Where no stream is to be had, the status is asked for again and again.
+// Where no stream is to be had, the status is asked for again and again. A page that nobody looks at has none: a browser
+// has six connections to a server, for all of its tabs.
+let stream = null, timer = 0;
+
+function poll(every) {
+	clearInterval(timer);
+	timer = every ? setInterval(look, every) : 0;
+}
+
 function listen() {
-	const stream = new EventSource("/api/stream");
-	let timer = 0;
-	stream.addEventListener("status", e => render(JSON.parse(e.data)));
-	stream.onopen = () => clearInterval(timer);
-	stream.onerror = () => {
-		clearInterval(timer);
-		timer = setInterval(look, EVERY_MS);
-		if (stream.readyState !== EventSource.CLOSED) return;
-		setTimeout(() => { clearInterval(timer); listen(); }, AGAIN_MS);
+	if (stream) stream.close();
+	stream = null;
+	poll(document.hidden ? AGAIN_MS : EVERY_MS);
+	if (document.hidden) return;
+	const s = stream = new EventSource("/api/stream");
+	s.addEventListener("status", e => { poll(0); render(JSON.parse(e.data)); });
+	s.onerror = () => {
+		if (s !== stream) return;
+		poll(EVERY_MS);
+		if (s.readyState === EventSource.CLOSED) setTimeout(() => { if (s === stream) listen(); }, AGAIN_MS);
 	};
 }
 
@@ -275,6 +284,17 @@ let mayChange = false, asked = "";
 async function begin() {
 	try { mayChange = (await ask("/api/access")).may_change; } catch (error) { mayChange = false; }
 	lettersChanged();
+}
+
+// What somebody is at is not taken away; and a flood of letters is not asked for each time.
+let reload = 0;
+
+function lettersAreOld() {
+	if (!reload) reload = setTimeout(() => {
+		reload = 0;
+		if ($("letters-groups").contains(document.activeElement)) lettersAreOld();
+		else lettersChanged();
+	}, EVERY_MS);
 }
 
 const isDeliveries = () => $("letters-form").elements.deliveries.checked;
@@ -331,7 +351,7 @@ function hex(bytes) {
 }
 
 function pairs(object, without) {
-	return element("dl", {}, ...Object.entries(object).filter(([name, value]) => !without.includes(name) && value !== null).flatMap(([name, value]) =>
+	return element("dl", {}, ...Object.entries(object).filter(([name, value]) => !without.includes(name) && value !== null && value !== "" && !(Array.isArray(value) && !value.length)).flatMap(([name, value]) =>
 		[element("dt", {}, name), element("dd", {}, typeof value === "object" ? JSON.stringify(value) : value)]));
 }
 
@@ -388,6 +408,7 @@ async function change(verb, path, ids) {
 		token = given.token;
 		$("letter").replaceChildren();
 		await lettersChanged();
+		$("letters-done").focus();
 		setText($("letters-done"), verb + ": " + Object.entries(result).filter(([, value]) => typeof value !== "object").map(([name, value]) => name + " " + value).join(", "));
 	} catch (error) {
 		setText($("letters-done"), verb + ": " + error.message);
@@ -417,6 +438,7 @@ async function explain(id) {
 $("letters-form").addEventListener("submit", e => { e.preventDefault(); $("letter").replaceChildren(); lettersChanged(); });
 $("event-form").addEventListener("submit", e => { e.preventDefault(); explain(e.target.elements.id.value); });
 $("confirm-no").addEventListener("click", () => $("confirm").close(""));
+document.addEventListener("visibilitychange", () => { look(); listen(); });
 setInterval(showAge, 1000);
 look();
 listen();

@@ -19,6 +19,7 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/session.h"
@@ -51,6 +52,7 @@ struct asked {
 struct asker {
 	const struct config *config;
 	uv_loop_t *loop;
+	uv_poll_t poll; /* of the socket, which says nothing but that it is closed */
 	int socket;
 	pid_t pid;
 	struct list waiting;
@@ -173,9 +175,19 @@ struct asker *asker_fork(const struct config *config)
 
 /* --- the program --- */
 
+/* A program that cannot ask any more is of no use: who started it is to start it again. */
+static void on_gone(uv_poll_t *poll, int status, int events)
+{
+	(void)poll, (void)status, (void)events;
+	log_error("the process that answers questions has ended", "reason=%s", "killed");
+	_exit(STATUS_FAILED);
+}
+
 void asker_start(struct asker *a, uv_loop_t *loop)
 {
 	a->loop = loop;
+	uv_poll_init(loop, &a->poll, a->socket);
+	uv_poll_start(&a->poll, UV_READABLE | UV_DISCONNECT, on_gone);
 }
 
 static void asked_free(struct asked *q)
@@ -294,6 +306,8 @@ int asker_ask(struct asker *a, const struct question *question, asker_cb *cb, vo
 void asker_close(struct asker *a)
 {
 	a->is_closed = true;
+	if (a->loop)
+		uv_close((uv_handle_t *)&a->poll, NULL);
 	close(a->socket);
 	list_each(node, after, &a->waiting) {
 		list_remove(node);

@@ -88,9 +88,8 @@ struct request {
 	struct http_ticket *ticket;
 	struct http_refusal refusal; /* to be answered when the body is over */
 	const struct endpoint *endpoint;
-	const char *file; /* of the page; NULL: something is to be asked */
-	char *type;
-	char *page;
+	const char *page; /* a file of it, and its type; NULL: something is to be asked */
+	const char *type;
 	char *words[WORDS_MAX]; /* of the command, heap */
 	int word_count;
 	const char *token_name; /* of who may change something */
@@ -114,7 +113,7 @@ static const struct endpoint endpoints[] = {
 	{"/api/access", "GET", NULL, "", NULL},
 	{"/api/explain", "GET", "explain --json", "", "id"},
 	{"/api/dead-letters", "GET", "dead-letters list --json",
-	 "since until type reason target state limit newest examples deliveries!", NULL},
+	 "since until type reason target state limit examples deliveries!", NULL},
 	{"/api/dead-letters/show", "GET", "dead-letters show --json", "deliveries!", "id"},
 	{"/api/dead-letters/retry", "POST", "dead-letters retry --json", "", NULL},
 	{"/api/dead-letters/discard", "POST", "dead-letters discard --json", "", NULL},
@@ -150,8 +149,6 @@ static void request_free(struct request *r)
 	for (int i = 0; i < r->word_count; i++)
 		free(r->words[i]);
 	bytes_free(&r->body);
-	free(r->type);
-	free(r->page);
 	free(r);
 }
 
@@ -372,17 +369,6 @@ static struct http_refusal check_change(struct request *r, const struct http_req
 	return (struct http_refusal){0, NULL};
 }
 
-static void keep_file(struct request *r, const char *path)
-{
-	const char *type;
-	size_t len;
-	FILE *out = memory_given(open_memstream(&r->page, &len), "libc");
-
-	if (page_write(path, out, &type))
-		r->type = memory_strdup(type);
-	fclose(out);
-}
-
 static struct http_refusal check_get(struct request *r, const struct http_request *request)
 {
 	const char *fault = r->endpoint && r->endpoint->command ? read_query(r, request) : NULL;
@@ -390,8 +376,8 @@ static struct http_refusal check_get(struct request *r, const struct http_reques
 	if (fault)
 		return (struct http_refusal){HTTP_BAD_REQUEST, fault};
 	if (!r->endpoint)
-		keep_file(r, request->path);
-	return r->endpoint || r->type ? (struct http_refusal){0, NULL} : no_such_page;
+		r->page = page_file(request->path, &r->type);
+	return r->endpoint || r->page ? (struct http_refusal){0, NULL} : no_such_page;
 }
 
 static struct http_refusal check(struct request *r, const struct http_request *request)
@@ -482,7 +468,7 @@ static void end(void *post, struct http_ticket *ticket)
 	r->ticket = ticket;
 	if (r->refusal.status)
 		answer_refusal(r, r->refusal);
-	else if (r->type)
+	else if (r->page)
 		answer(r, HTTP_OK, r->type, r->page, strlen(r->page));
 	else if (strcmp(r->endpoint->path, "/api/access") == 0)
 		answer_access(r);

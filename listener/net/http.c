@@ -125,6 +125,10 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 		head->hosts++;
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_ORIGIN) == 0) {
 		head->origin = value ? value : "";
+	} else if (strcasecmp(name, "Sec-Fetch-Site") == 0) {
+		head->is_foreign = value && strcmp(value, "same-origin") != 0 && strcmp(value, "none") != 0;
+	} else if (strcasecmp(name, "Sec-Fetch-Mode") == 0) {
+		head->navigates = value && strcmp(value, "navigate") == 0;
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
 		head->lengths++;
 		head->has_body |= !value || strcmp(value, "0") != 0;
@@ -196,6 +200,9 @@ unsigned int http_judge_place(const struct http *h, const struct head *head, con
 		return MHD_HTTP_FORBIDDEN;
 	*why = "this Origin is not allowed: only pages of this server may ask\n";
 	if (head->origin && !is_our_origin(head))
+		return MHD_HTTP_FORBIDDEN;
+	*why = "another page may lead here, and not use what is here\n";
+	if (head->is_foreign && !head->navigates)
 		return MHD_HTTP_FORBIDDEN;
 	return 0;
 }

@@ -51,6 +51,9 @@ enum MHD_Result http_send(const struct http *h, struct MHD_Connection *c, unsign
 struct head {
 	const char *host; /* NULL: none */
 	const char *origin;
+	bool is_foreign; /* a page of another origin asks, says the browser (Fetch Metadata), also where it sends no
+			    Origin, */
+	bool navigates;  /* by a link */
 	size_t hosts;
 	size_t lengths;
 	bool has_body;

@@ -275,9 +275,12 @@ static const struct route *find_route(const char *path)
 static unsigned int write_page(void *arg, const char *path, FILE *out, const char **type)
 {
 	const struct route *route = find_route(path);
+	const char *file = page_file(path, type);
 
-	if (page_write(path, out, type))
+	if (file) {
+		fputs(file, out);
 		return STATUS_OK;
+	}
 	if (!route) {
 		fprintf(out, "no such page; / lists them\n");
 		return STATUS_NOT_FOUND;

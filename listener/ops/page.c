@@ -22,16 +22,15 @@ static const struct {
 	{"/page.svg", "image/svg+xml", PAGE_SVG},
 };
 
-bool page_write(const char *path, FILE *out, const char **type)
+const char *page_file(const char *path, const char **type)
 {
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		if (strcmp(files[i].path, path) != 0)
 			continue;
 		*type = files[i].type;
-		fputs(files[i].text, out);
-		return true;
+		return files[i].text;
 	}
-	return false;
+	return NULL;
 }
 
 /* JSON in one line has no line break that would end the event. */

@@ -3,14 +3,12 @@
 #define WSONCE_PAGE_H
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdio.h>
 
 /* Where it listens for events; each has the text of /api/status. */
 #define PAGE_STREAM "/api/stream"
 
-/* Writes the file of the page at path, and sets its type. Returns whether there is one. */
-bool page_write(const char *path, FILE *out, const char **type);
+/* The file of the page at path, and its type; NULL: there is none. */
+const char *page_file(const char *path, const char **type);
 
 /* An event for the stream, on the heap. */
 char *page_event(const json_t *status);

@@ -493,6 +493,44 @@ Test(admin, head_is_answered_without_a_body, .init = set_up, .fini = bench_close
 	expect_reply_to("HEAD", "/nothing", "", "HTTP/1.1 404");
 }
 
+/* ---- the page ---- */
+
+Test(admin, a_page_has_its_own_script_and_nothing_else, .init = set_up, .fini = bench_close)
+{
+	static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 5000);
+
+	cr_assert(strstr(answer, "Content-Security-Policy: default-src 'none'; script-src 'self';"), "%s", answer);
+	cr_assert(strstr(answer, "<script src=\"/page.js\" defer>"), "%s", answer);
+	cr_assert_eq(listener_status(listener, "/page.js"), 200);
+	cr_assert_eq(listener_status(listener, "/page.css"), 200);
+}
+
+Test(admin, a_stream_tells_the_status_again_and_again, .init = set_up, .fini = bench_close)
+{
+	static const char request[] = "GET /api/stream HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	char *answer = http_ask(listener_admin_port(listener), request, sizeof request - 1, 7000), *first, *second;
+
+	cr_assert(strstr(answer, "Content-Type: text/event-stream"), "%s", answer);
+	first = strstr(answer, "event: status\ndata: {\"version\":");
+	second = first ? strstr(first + 1, "event: status\ndata: {\"version\":") : NULL;
+	cr_assert(second, "%s", answer);
+}
+
+Test(admin, another_origin_is_refused_and_a_page_that_uses_ours, .init = set_up, .fini = bench_close)
+{
+	static const char *const paths[] = {"/", "/api/status", "/api/stream", "/page.js"};
+
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+		expect_reply_to("GET", paths[i], "Origin: http://evil.example\r\n", "HTTP/1.1 403");
+		expect_reply_to("GET", paths[i], "Origin: null\r\n", "HTTP/1.1 403");
+		expect_reply_to("GET", paths[i], "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n",
+				"HTTP/1.1 403");
+	}
+	expect_reply_to("GET", "/api/status", "Origin: http://localhost\r\n", "HTTP/1.1 200");
+	expect_reply_to("GET", "/", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", "HTTP/1.1 200");
+}
+
 Test(admin, a_websocket_is_not_opened, .init = set_up, .fini = bench_close)
 {
 	int status;

@@ -1,0 +1,113 @@
+/* The last hour of a listener, minute by minute, and the sum of a fleet's. */
+#include "ops/hour.h"
+#include "commands/fleet_hour.h"
+
+#include <time.h>
+
+#include "unit.h"
+
+#define START_S (INT64_C(29000000) * 60)
+
+static struct hour hour;
+
+TestSuite(hour, .timeout = 60);
+
+/* One minute in which this was counted, and n commits took so long. */
+static void live(int64_t minute, uint64_t received, uint64_t stored, int n, double ms)
+{
+	hour_tick(&hour, START_S + minute * 60);
+	counters.received += received;
+	counters.persisted += stored;
+	for (int i = 0; i < n; i++)
+		histogram_observe(&commit_latency, ms);
+	hour_tick(&hour, START_S + minute * 60 + 59);
+}
+
+static json_t *minutes(size_t count)
+{
+	json_t *all = hour_describe(&hour);
+
+	cr_assert_eq(json_array_size(all), count, "%zu minutes", json_array_size(all));
+	return all;
+}
+
+static void expect(const json_t *all, size_t i, const char *text)
+{
+	char *found = json_dumps(json_array_get(all, i), JSON_COMPACT);
+
+	cr_assert_str_eq(found, text);
+	free(found);
+}
+
+Test(hour, only_minutes_that_are_over_are_told)
+{
+	json_t *all;
+
+	json_decref(minutes(0));
+	counters.received = 7; /* before the first tick, so of no minute */
+	live(0, 5, 3, 3, 1.5);
+	json_decref(minutes(0));
+	live(1, 10, 0, 0, 0);
+	all = minutes(1);
+	expect(all, 0, "[29000000,5,3,0,0,2.0,2.0]");
+	json_decref(all);
+	live(2, 0, 0, 0, 0);
+	all = minutes(2);
+	expect(all, 1, "[29000001,10,0,0,0,null,null]");
+	json_decref(all);
+}
+
+Test(hour, a_minute_has_the_median_and_the_slowest_of_its_own)
+{
+	json_t *all;
+
+	live(0, 0, 0, 1000, 100000);
+	live(1, 0, 0, 95, 0.5);
+	for (int i = 0; i < 5; i++)
+		histogram_observe(&commit_latency, 900000);
+	live(2, 0, 0, 0, 0);
+	all = minutes(2);
+	expect(all, 1, "[29000001,0,0,0,0,1.0,300000.0]");
+	json_decref(all);
+}
+
+Test(hour, minutes_are_forgotten_after_an_hour_and_a_clock_that_is_set_does_no_harm)
+{
+	json_t *all;
+
+	for (int64_t i = 0; i < 200; i++)
+		live(i, 1, 1, 0, 0);
+	all = minutes(60);
+	expect(all, 0, "[29000139,1,1,0,0,null,null]");
+	json_decref(all);
+	live(500, 1, 1, 0, 0); /* forward: the hour before is empty */
+	live(501, 1, 1, 0, 0);
+	json_decref(minutes(1));
+	live(300, 1, 1, 0, 0); /* and back */
+	live(301, 1, 1, 0, 0);
+	json_decref(minutes(1));
+}
+
+static json_t *row(int64_t minute, int received, double p99)
+{
+	return json_pack("{s:{s:[[I, i, i, i, i, f, f], [I, i], i, [s]]}}", "report", "hour", (json_int_t)minute,
+			 received, 1, 2, 3, 1.0, p99, (json_int_t)(minute - 500), 9, 5, "no minute");
+}
+
+Test(hour, a_fleets_is_the_sum_and_the_slowest_of_its_listeners)
+{
+	int64_t minute = (int64_t)time(NULL) / 60 - 10;
+	json_t *rows = json_pack("[o, o, {}]", row(minute, 60, 5), row(minute, 120, 50)), *all = fleet_hour_sum(rows),
+	       *one;
+
+	cr_assert_eq(json_array_size(all), 1);
+	one = json_array_get(all, 0);
+	cr_assert_float_eq(json_number_value(json_object_get(one, "received_per_s")), 3, 1e-9);
+	cr_assert_eq(json_integer_value(json_object_get(one, "dead_lettered")), 6);
+	cr_assert_float_eq(json_number_value(json_object_get(one, "p99_ms")), 50, 1e-9);
+	json_decref(rows);
+	json_decref(all);
+	all = fleet_hour_sum(NULL);
+	cr_assert_eq(json_array_size(all), 0);
+	json_decref(all);
+}
