@@ -523,12 +523,15 @@ static void split_hosts(struct dashboard *d, const char *names)
 	free(text);
 }
 
+/* Returns the exit status. */
 static int open_page(struct dashboard *d, const struct dashboard_options *o)
 {
 	char error[400];
 
-	if (o->token_file && !(d->tokens = tokens_new(NULL, o->token_file, true, error, sizeof(error))))
-		return dispatch_fail("--admin-token-file: %s", error);
+	if (o->token_file && !(d->tokens = tokens_new(NULL, o->token_file, true, error, sizeof(error)))) {
+		dispatch_fail("--admin-token-file%s", strchr(error, ':')); /* behind a listener's flag */
+		return STATUS_USAGE;
+	}
 	split_hosts(d, o->hosts);
 	d->site = (struct http_site){
 		.flag = "--listen",
@@ -572,18 +575,18 @@ static void tell_where(const struct dashboard *d, const struct dashboard_options
 static int run_dashboard(const struct invocation *in)
 {
 	struct dashboard d = {.asker = asker_fork(in->config)};
-	int status = STATUS_FAILED;
+	int status;
 
 	if (!d.asker)
 		return dispatch_fail("cannot fork a process");
 	list_init(&d.waiting);
 	if (uv_loop_init(&d.loop))
 		return dispatch_fail("the event loop cannot start");
-	if (open_page(&d, in->options) == 0) {
+	status = open_page(&d, in->options);
+	if (!status) {
 		start(&d);
 		tell_where(&d, in->options);
 		uv_run(&d.loop, UV_RUN_DEFAULT);
-		status = STATUS_FINE;
 	} else {
 		asker_close(d.asker);
 	}
