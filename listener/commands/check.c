@@ -128,6 +128,49 @@ static void check_postgres(struct findings *f, const struct config *c)
 	session_close(s);
 }
 
+/* --- an SQLite file --- */
+
+/* One that is not there yet is made by the first listener. */
+static void check_folder(struct findings *f, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash == path ? memory_strdup("/")
+		       : slash       ? memory_printf("%.*s", (int)(slash - path), path)
+				     : memory_strdup(".");
+
+	if (access(folder, W_OK | X_OK))
+		finding(f, FINDING_WRONG, "sqlite", "%s: %s: make this folder, for the user that listens", folder,
+			strerror(errno));
+	else
+		finding(f, FINDING_OK, "sqlite", "%s is not there yet: the first listener makes it", path);
+	free(folder);
+}
+
+static void check_file(struct findings *f, const struct config *c)
+{
+	const char *path = config_store_path(c);
+	struct pg_result *rows = NULL;
+	struct session *s = NULL;
+
+	if (access(path, F_OK)) {
+		check_folder(f, path);
+		return;
+	}
+	fflush(stdout);
+	s = session_open_to_read(c);
+	if (s)
+		rows = session_ask_either(s, "", "SELECT sqlite_version()", 0, NULL);
+	if (!rows)
+		finding(f, FINDING_WRONG, "sqlite", "%s cannot be used, see the line on standard error", path);
+	else if (access(path, W_OK))
+		finding(f, FINDING_WRONG, "sqlite", "%s cannot be written: %s", path, strerror(errno));
+	else
+		finding(f, FINDING_OK, "sqlite", "%s, SQLite %s", path, text_at(rows, 0));
+	session_drop(rows);
+	if (s)
+		session_close(s);
+}
+
 /* --- Redis --- */
 
 static void read_info(const char *info, const char *name, char *value, size_t size)
@@ -293,7 +336,10 @@ int check_all(const struct config *config)
 
 	findings_of_settings(&f, config);
 	check_files(&f, config);
-	check_postgres(&f, config);
+	if (config_store_path(config))
+		check_file(&f, config);
+	else
+		check_postgres(&f, config);
 	check_redis(&f, config);
 	check_feeds(&f, config);
 	return findings_status(&f);

@@ -61,10 +61,14 @@ static void print_hazards(const char *at)
 static void print_servers(const json_t *state)
 {
 	const json_t *postgres = json_object_get(state, "postgres"), *redis = json_object_get(state, "redis");
+	bool is_file = strcmp(text_of(postgres, "role"), "file") == 0;
 
-	fputs("postgres  ", stdout);
+	fputs(is_file ? "sqlite    " : "postgres  ", stdout);
 	if (!json_is_true(json_object_get(postgres, "is_up"))) {
 		fputs("down\n", stdout);
+	} else if (is_file) {
+		printf("%.20s, %.1f ms, schema %lld\n", text_of(postgres, "version"), real_of(postgres, "latency_ms"),
+		       (long long)number_of(postgres, "schema_version"));
 	} else {
 		put(text_of(postgres, "version"), (int)strcspn(text_of(postgres, "version"), " "));
 		printf(" %s, %.1f ms, synchronous_commit %s, schema %lld\n", text_of(postgres, "role"),

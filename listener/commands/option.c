@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/quantity.h"
+#include "config/config.h"
 #include "config/value.h"
 #include "base/timestamp.h"
 
@@ -125,7 +126,7 @@ static int read_option(struct reader *r, const struct option *o, int argc, char 
 	return set_value(r, o, value);
 }
 
-/* A setting without = takes the next word with it, as config.c reads it. */
+/* A setting without = takes the next word with it, unless it is a switch, as config.c reads it. */
 int options_read(const struct options *options, const char *command, int *argc, char **argv, char **words,
 		 int *word_count, char *error, size_t size)
 {
@@ -155,7 +156,8 @@ int options_read(const struct options *options, const char *command, int *argc, 
 		if (!is_flag || o)
 			continue;
 		argv[left++] = argv[i];
-		if (!strchr(argv[left - 1], '=') && i + 1 < count)
+		if (!strchr(argv[left - 1], '=') && !config_is_switch(argv[left - 1] + 2, strlen(argv[left - 1] + 2)) &&
+		    i + 1 < count)
 			argv[left++] = argv[++i];
 	}
 	*argc = left;

@@ -143,6 +143,8 @@ void config_hide(int argc, char **argv);
 /* Prints the table of settings: of a command for its --help, or all as the README's Markdown table. */
 void config_help(FILE *out, const char *command);
 void config_help_markdown(FILE *out);
+/* Is it a setting that takes no value on the command line? The name has no dashes in front. */
+bool config_is_switch(const char *name, size_t len);
 /* Calls each for each setting of a command; value is how its value is called, empty for a switch. */
 void config_each_flag(const char *command,
 		      void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg);

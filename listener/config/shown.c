@@ -33,6 +33,13 @@ void config_help(FILE *out, const char *command)
 	}
 }
 
+bool config_is_switch(const char *name, size_t len)
+{
+	const struct setting *s = setting_find(name, len);
+
+	return s && s->form.type == VALUE_SWITCH;
+}
+
 void config_each_flag(const char *command,
 		      void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg)
 {

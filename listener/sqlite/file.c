@@ -90,7 +90,7 @@ static enum sqlite_result explain(struct sqlite_file *f, int code)
 		fail(f, SQLITE_FILE_TROUBLE, "cannot be written: check the rights of the file and its folder ");
 		break;
 	case SQLITE_CANTOPEN:
-		fail(f, SQLITE_FILE_TROUBLE, "cannot be opened ");
+		fail(f, SQLITE_FILE_TROUBLE, "cannot be opened: is its folder there, and may this user write in it? ");
 		break;
 	case SQLITE_IOERR:
 		fail(f, SQLITE_FILE_TROUBLE, "cannot be read or written ");

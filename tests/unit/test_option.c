@@ -79,6 +79,16 @@ Test(option, what_is_not_the_commands_is_left_with_its_value)
 	cr_assert_str_eq(words[1], "-");
 }
 
+Test(option, a_setting_that_is_a_switch_takes_no_word_with_it)
+{
+	cr_assert_eq(read_text("--ingest-open --redis none file"), 0);
+	cr_assert_eq(argc, 4);
+	cr_assert_str_eq(argv[1], "--ingest-open");
+	cr_assert_str_eq(argv[3], "none");
+	cr_assert_eq(word_count, 1);
+	cr_assert_str_eq(words[0], "file");
+}
+
 Test(option, all_after_two_dashes_are_words)
 {
 	cr_assert_eq(read_text("-- --json -x"), 0);
