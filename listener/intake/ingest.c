@@ -319,7 +319,7 @@ static int send_ping(struct session *s)
 	unsigned char room[LWS_PRE + sizeof(WS_PING_PAYLOAD)];
 	size_t len = strlen(WS_PING_PAYLOAD);
 
-	if (lws_send_pipe_choked(s->link.wsi) || !ws_link_take_ping(&s->link))
+	if (!s->link.is_ping_due || lws_send_pipe_choked(s->link.wsi) || !ws_link_take_ping(&s->link))
 		return 0;
 	memcpy(room + LWS_PRE, WS_PING_PAYLOAD, len);
 	return lws_write(s->link.wsi, room + LWS_PRE, len, LWS_WRITE_PING) < 0 ? -1 : 0;
