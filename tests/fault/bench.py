@@ -22,16 +22,18 @@ class Member(Listener):
     """A listener of a fleet. Its port stays the same when it is started again, as its producers expect."""
 
     async def open_links(self):
-        if self.rig.is_cuttable:
-            self.links["postgres"] = await Link(f"postgres-{self.number}", lambda: self.rig.bench.postgres.socket).open()
+        for name in self.rig.cuttable:
+            server = getattr(self.rig.bench, name)
+            self.links[name] = await Link(f"{name}-{self.number}", lambda server=server: server.socket).open()
 
     def instance(self):
         return f"{self.rig.name}-{self.number}-{len(self.incarnations)}"
 
     def command(self):
         bench, name = self.rig.bench, self.rig.name
-        conninfo = self.far_conninfo(name) if self.links else bench.conninfo_of(name)
-        return self.words(f"{self.rig.programs}/wsonce", bench.redis_url, conninfo, "--source", self.rig.source.url, "--ingest",
+        conninfo = self.far_conninfo(name) if "postgres" in self.links else bench.conninfo_of(name)
+        redis = f"redis://127.0.0.1:{self.links['redis'].port}/0" if "redis" in self.links else bench.redis_url
+        return self.words(f"{self.rig.programs}/wsonce", redis, conninfo, "--source", self.rig.source.url, "--ingest",
                           f"127.0.0.1:{self.port}", "--claim-prefix", self.rig.claim_prefix, *self.rig.flags)
 
     def peak_resident_mib(self):
@@ -39,14 +41,15 @@ class Member(Listener):
 
 
 class Fleet:
-    """Listeners on a feed and a database of their own. It is the rig of its members."""
+    """Listeners on a feed and a database of their own. It is the rig of its members, each of which has a link of its own
+    to the servers that are cuttable."""
 
-    def __init__(self, bench, name, size, rate, flags, is_cuttable=False):
+    def __init__(self, bench, name, size, rate, flags, cuttable=()):
         self.bench = bench
         self.name = name
         self.size = size
         self.flags = flags
-        self.is_cuttable = is_cuttable
+        self.cuttable = cuttable
         self.claim_prefix = f"{name}:"
         self.programs = bench.programs
         self.directory = f"{bench.directory}/{name}"

@@ -31,7 +31,7 @@ def latencies(fleet, cut_at):
 async def measure(bench, options):
     figure = Figure("gray-failure", {"listeners": LISTENERS, "feed": f"{RATE}/s", "cut off from Postgres": 1,
                                      "seconds": options.seconds})
-    fleet = Fleet(bench, "fleet", LISTENERS, RATE, [], is_cuttable=True)
+    fleet = Fleet(bench, "fleet", LISTENERS, RATE, [], cuttable=("postgres",))
     await fleet.start()
     await asyncio.sleep(QUIET_S)
     broken = fleet.listeners[0]

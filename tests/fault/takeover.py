@@ -7,7 +7,8 @@ link to Postgres is frozen for FREEZE_S before the kill, and reset after it: wha
 read is gone, as with a machine that dies. The time of a kill is from just before the SIGKILL to the commit of the last
 of its orphans, by Postgres's own record of commits; both clocks are this machine's. A kill that orphaned nothing does
 not count. With --how stop the victim gets a SIGSTOP instead, keeps its connection to Redis, and is killed when its
-orphans are stored."""
+orphans are stored. With --how cut it lives, and nothing passes any more between it and both servers, which keep its
+connections, as when a machine is gone without a word."""
 import asyncio
 import signal
 import time
@@ -22,7 +23,7 @@ RATE = 150
 LISTENERS = 3
 PAUSE_S = 2.5                   # between two kills; more than a takeover takes
 STOPPED_S = 6                   # a victim that is frozen
-WAYS = {"kill": ("SIGKILL", signal.SIGKILL, 0.5), "stop": ("SIGSTOP", signal.SIGSTOP, 4.0)}
+WAYS = {"kill": ("SIGKILL", 0.5), "stop": ("SIGSTOP", 4.0), "cut": ("cut", 4.0)}
 
 
 class Kill:
@@ -43,14 +44,20 @@ async def kill(fleet, victim, how):
     at = time.time()
     if how == "kill":
         await victim.end(signal.SIGKILL, 5)
-    else:
+    elif how == "stop":
         victim.signal(signal.SIGSTOP)
+    else:
+        victim.links["redis"].hold(True, True)
     claimed = await fleet.bench.redis.claims(fleet.claim_prefix, instance)
-    link.reset()
-    link.hold(False, False)
-    if how == "stop":
+    if how != "cut":
+        link.reset()
+        link.hold(False, False)
+    if how != "kill":
         await asyncio.sleep(STOPPED_S)
         await victim.end(signal.SIGKILL, 5)
+    for each in victim.links.values():
+        each.reset()
+        each.hold(False, False)
     return Kill(at, claimed)
 
 
@@ -76,7 +83,7 @@ async def measure(bench, options):
     figure = Figure("takeover", {"how": WAYS[options.how][0], "claim TTL": f"{ttl} s", "fleets": options.fleets, "listeners of each": LISTENERS,
                                  "events/s of each": RATE, "Postgres frozen before each kill": f"{FREEZE_S} s"})
     flags = ["--claim-ttl", str(ttl), "--dedup-window", str(max(10, 2 * ttl))]
-    fleets = [Fleet(bench, f"fleet{n}", LISTENERS, RATE, flags, is_cuttable=True) for n in range(1, options.fleets + 1)]
+    fleets = [Fleet(bench, f"fleet{n}", LISTENERS, RATE, flags, cuttable=("postgres",) + ("redis",) * (options.how == "cut")) for n in range(1, options.fleets + 1)]
     for fleet in fleets:
         await fleet.start()
     kills = {fleet: [] for fleet in fleets}
@@ -95,7 +102,7 @@ async def measure(bench, options):
 
 
 def report(figure, kills, options):
-    what, _, limit_s = WAYS[options.how]
+    what, limit_s = WAYS[options.how]
     counted = [one for one in kills if one.orphans][:options.kills]
     events = [seconds for one in counted for seconds in one.orphans.values()]
     lasts = [max(one.orphans.values()) for one in counted if None not in one.orphans.values()]

@@ -205,6 +205,39 @@ Test(fleet, events_of_a_frozen_owner_are_stored_after_its_heartbeats_have_ended,
 	cr_assert_leq(wait_now_ms() - at_ms, wait_stretch_ms(6000), "%ld ms", (long)(wait_now_ms() - at_ms));
 }
 
+Test(fleet, claims_of_a_frozen_owner_are_taken_over_once, .timeout = 120)
+{
+	fleet_start(&fleet, 2, NULL, NULL, "--claim-ttl 60");
+	struct database *lock = fleet_lock(fleet.rows);
+	fleet_send(&fleet, 200);
+	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS), "not all are claimed");
+	int victim = owner_of(1);
+	long orphans = owned_by(&fleet, victim);
+	struct listener *heir = fleet.listeners[1 - victim];
+	process_signal(listener_process(fleet.listeners[victim]), SIGSTOP);
+	end_backends_of(lock, victim);
+	fleet_unlock(lock);
+	fleet_wait_rows(&fleet, fleet.sent, 8000);
+	cr_assert_eq(listener_metric(heir, "wsonce_claims_inherited_total"), orphans);
+	process_signal(listener_process(fleet.listeners[victim]), SIGCONT);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_claims_inherited_total"), orphans, "one stall, one takeover");
+}
+
+/* Its statement waits, and its heartbeats do not. */
+Test(fleet, claims_of_an_owner_that_is_merely_slow_stay_its_own, .timeout = 120)
+{
+	fleet_start(&fleet, 3, NULL, NULL, "--claim-ttl 60");
+	struct database *lock = fleet_lock(fleet.rows);
+	fleet_send(&fleet, 200);
+	cr_assert(wait_until(all_are_claimed(&fleet), WHOLE_MS), "not all are claimed");
+	int64_t until_ms = wait_now_ms() + 5000; /* more than heartbeats last */
+	cr_assert(wait_until(wait_now_ms() > until_ms, WHOLE_MS));
+	fleet_unlock(lock);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert_eq(fleet_metric(&fleet, "wsonce_claims_inherited_total"), 0);
+}
+
 /* What Redis knows of clients is not for each user. */
 Test(fleet, a_user_of_redis_who_may_not_ask_for_clients_waits_for_heartbeats, .timeout = 120)
 {
