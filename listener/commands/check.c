@@ -353,7 +353,7 @@ static int run_check(const struct invocation *in)
 const struct subcommand check_command = {
 	.name = "check",
 	.arguments = "",
-	.summary = "whether a listener with these settings could work",
+	.summary = "test whether a listener with these settings could work",
 	.help = "Asks everything that a listener with these settings needs: files, Postgres, Redis, feeds, the clock, "
 		"the\n"
 		"limit of open files. A line each: ok, warning or wrong, and what to do. Exit status 1: something is\n"

@@ -260,7 +260,7 @@ const struct subcommand completion_command = {
 	.arguments = "SHELL",
 	.least_words = 1,
 	.most_words = 1,
-	.summary = "what bash, zsh or fish needs to complete words",
+	.summary = "print a completion script for bash, zsh or fish",
 	.help = "Prints a script for the shell: source <(wsonce completion bash), or wsonce completion fish | "
 		"source.\n",
 	.check = check_shell,

@@ -63,7 +63,7 @@ static int run_print(const struct invocation *in)
 const struct subcommand config_print = {
 	.name = "config print",
 	.arguments = "",
-	.summary = "the settings in force, and where each comes from",
+	.summary = "print the settings in force, and where each comes from",
 	.help = "Prints each setting that is not its default, with its origin: file, environment or flag. Secrets are "
 		"***.\n"
 		"Give it the flags, the environment and the --config of the listener.\n",

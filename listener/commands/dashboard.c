@@ -622,7 +622,7 @@ static const char *check_dashboard(const struct invocation *in)
 const struct subcommand dashboard_command = {
 	.name = "dashboard",
 	.arguments = "",
-	.summary = "a web page of the whole fleet",
+	.summary = "serve a web page of the whole fleet",
 	.help = "Serves a web page of the whole fleet, from what Postgres and Redis know: listeners, sources, rates\n"
 		"and latency, dead letters with their messages, deliveries, the history of an event. It changes "
 		"nothing,\n"

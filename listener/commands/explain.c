@@ -279,7 +279,7 @@ const struct subcommand explain_command = {
 	.arguments = "EVENT_ID",
 	.least_words = 1,
 	.most_words = 1,
-	.summary = "what is known of one event, in order of time",
+	.summary = "show what is known about one event, in order of time",
 	.help = "Tells what is known of an event: when it happened and came, from which source, which listener stored\n"
 		"it, what Redis says of it, deliveries with their attempts, dead letters and what was done to them. "
 		"What\n"

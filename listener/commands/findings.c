@@ -28,7 +28,7 @@ void finding(struct findings *f, enum finding how, const char *what, const char 
 
 static void on_unknown(void *arg, const char *variable, const char *meant)
 {
-	finding(arg, FINDING_WARNING, "environment", "%s is no setting%s", variable, meant);
+	finding(arg, FINDING_WARNING, "environment", "%s is not a setting%s", variable, meant);
 }
 
 /* Others must not read what is secret: with is_secret, the file. */

@@ -334,7 +334,7 @@ static int run_stats(const struct invocation *in)
 const struct subcommand stats_duplicates = {
 	.name = "stats duplicates",
 	.arguments = "",
-	.summary = "how often and how late further copies come",
+	.summary = "show how often and how late further copies come",
 	.help = "Tells how many further copies of events came, how long after the first\n"
 		"they came, and what follows for --dedup-window. The listeners count, and tell the database once a\n"
 		"minute and when they leave. On a feed each listener gets every event, and these copies count too.\n",

@@ -77,7 +77,7 @@ static int run_status(const struct invocation *in)
 const struct subcommand status_command = {
 	.name = "status",
 	.arguments = "",
-	.summary = "how the whole fleet is",
+	.summary = "show the state of the whole fleet",
 	.help = "Tells how the fleet is, as far as Postgres and Redis know: each listener, each source, what is "
 		"stored,\n"
 		"what waits, both servers, and settings that differ. Exit status 0: all is well; 1: degraded, events "

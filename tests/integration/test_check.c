@@ -64,7 +64,7 @@ Test(check, files_that_others_may_read_and_misspelt_variables_are_warned_of)
 	char *file = suite_file("lint.json", "{\"ingest\": \"127.0.0.1:0\"}");
 
 	cr_assert_eq(chmod(file, 0644), 0);
-	expect(0, "WSONCE_CLAIM_TLT is no setting; did you mean WSONCE_CLAIM_TTL?", env,
+	expect(0, "WSONCE_CLAIM_TLT is not a setting; did you mean WSONCE_CLAIM_TTL?", env,
 	       suite_text("config lint --config %s", file));
 	expect(0, "has mode 644: others may read or change it", env, suite_text("config lint --config %s", file));
 	cr_assert_eq(chmod(file, 0600), 0);
