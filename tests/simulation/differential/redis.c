@@ -254,81 +254,119 @@ static void list_clients(void)
 	freeReplyObject(r);
 }
 
-static void step(void)
+static void take(void)
+{
+	set(true);
+}
+
+static void mark(void)
+{
+	set(false);
+}
+
+static void look(void)
+{
+	begin("MGET");
+	for (int n = 1 + below(4); n; n--)
+		add(draw_key());
+	show(false);
+}
+
+static void drop(void)
+{
+	begin("DEL");
+	add(draw_key());
+	show(false);
+}
+
+static void count_attempt(void)
+{
+	static const char *const attempts[] = {"wsonce:attempts:dedup:a/1", "wsonce:attempts:dedup:b/1"};
+
+	begin("SET");
+	add(draw(attempts, 2));
+	add("0");
+	add("NX");
+	add("EX");
+	add("86400");
+	show(false);
+	begin("INCR");
+	add(draw(attempts, 2));
+	show(false);
+}
+
+static void release(void)
+{
+	claims(1);
+}
+
+static void renew(void)
+{
+	claims(2);
+}
+
+static void seize(void)
+{
+	begin("EVAL");
+	add(LUA_SEIZE);
+	add("1");
+	add(draw_key());
+	add(draw_value());
+	add(draw_value());
+	add("30");
+	show(false);
+}
+
+static void leave_fleet(void)
 {
 	static const char *const names[] = {"one", "two", "three"};
-	static const char *const attempts[] = {"wsonce:attempts:dedup:a/1", "wsonce:attempts:dedup:b/1"};
-	int kind = below(40);
 
-	if (kind < 7) {
-		set(true);
-	} else if (kind < 10) {
-		set(false);
-	} else if (kind < 14) {
-		begin("MGET");
-		for (int n = 1 + below(4); n; n--)
-			add(draw_key());
-		show(false);
-	} else if (kind < 16) {
-		begin("DEL");
-		add(draw_key());
-		show(false);
-	} else if (kind < 18) {
-		begin("SET");
-		add(draw(attempts, 2));
-		add("0");
-		add("NX");
-		add("EX");
-		add("86400");
-		show(false);
-		begin("INCR");
-		add(draw(attempts, 2));
-		show(false);
-	} else if (kind < 21) {
-		claims(1);
-	} else if (kind < 24) {
-		claims(2);
-	} else if (kind < 27) {
-		begin("EVAL");
-		add(LUA_SEIZE);
-		add("1");
-		add(draw_key());
-		add(draw_value());
-		add(draw_value());
-		add("30");
-		show(false);
-	} else if (kind == 27) {
-		heartbeat();
-	} else if (kind >= 38) {
-		log_commits();
-	} else if (kind >= 36) {
-		inherit();
-	} else if (kind >= 33) {
-		alive();
-	} else if (kind == 32) {
-		list_clients();
-	} else if (kind >= 30) {
-		begin("EVAL");
-		add(LUA_LEASE);
-		add("1");
-		add(draw_key());
-		add(draw_value());
-		add(below(2) ? "30000" : "1000");
-		show(false);
-	} else if (kind == 28) {
-		begin("ZREM");
-		add("wsonce:fleet:dedup:1");
-		add(draw(names, 3));
-		show(false);
-	} else {
-		begin("EVAL");
-		add(LUA_REGISTER);
-		add("1");
-		add("wsonce:prefixes");
-		add("dedup:");
-		add(below(4) ? "database-a" : "database-b");
-		show(false);
-	}
+	begin("ZREM");
+	add("wsonce:fleet:dedup:1");
+	add(draw(names, 3));
+	show(false);
+}
+
+static void register_prefix(void)
+{
+	begin("EVAL");
+	add(LUA_REGISTER);
+	add("1");
+	add("wsonce:prefixes");
+	add("dedup:");
+	add(below(4) ? "database-a" : "database-b");
+	show(false);
+}
+
+static void lease(void)
+{
+	begin("EVAL");
+	add(LUA_LEASE);
+	add("1");
+	add(draw_key());
+	add(draw_value());
+	add(below(2) ? "30000" : "1000");
+	show(false);
+}
+
+/* A step, each as often as its weight says. */
+static void step(void)
+{
+	static const struct {
+		int weight;
+		void (*run)(void);
+	} kinds[] = {
+		{7, take},         {3, mark},  {4, look},      {2, drop},        {2, count_attempt},   {3, release},
+		{3, renew},        {3, seize}, {1, heartbeat}, {1, leave_fleet}, {1, register_prefix}, {2, lease},
+		{1, list_clients}, {3, alive}, {2, inherit},   {2, log_commits},
+	};
+	int sum = 0, at, i = 0;
+
+	for (size_t n = 0; n < sizeof(kinds) / sizeof(*kinds); n++)
+		sum += kinds[n].weight;
+	for (at = below(sum) - kinds[0].weight; at >= 0; at -= kinds[i].weight)
+		i++;
+	kinds[i].run();
 }
 
 static void run_steps(int n, const char *how)
