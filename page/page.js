@@ -329,7 +329,7 @@ function showGroup(g, open) {
 	const buttons = changes().map(([verb, path]) => element("button", {type: "button", class: "small",
 		onclick: () => change(verb, path, ids)}, verb + (ids.length === 1 ? " it" : " these " + ids.length)));
 	return element("details", {"data-reason": title, open: open.has(title)},
-		element("summary", {}, element("strong", {}, whole(n)), " ", title, element("span", {class: "soft"}, "  last " + (g.last_seen || g.last || ""))),
+		element("summary", {}, element("strong", {}, whole(n)), " ", title, element("span", {class: "soft"}, "  last " + (g.last_seen || g.last_settled || ""))),
 		element("p", {class: "soft"}, ids.length < n ? "the latest " + ids.length + " of them:" : "all of them:"),
 		element("ul", {}, ...g.examples.map(e => element("li", {}, element("button", {type: "button", class: "small", onclick: () => showLetter(e.id)}, "show " + e.id), " ",
 			e.event_id === null || e.event_id === undefined ? "without an id" : e.event_id))), ...(ids.length ? buttons : []));

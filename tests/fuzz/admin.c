@@ -89,6 +89,12 @@ bool pipeline_can_store(const struct pipeline *p, const char **why)
 	return !(state & POSTGRES_IS_AWAY);
 }
 
+const char *pipeline_hazards(const struct pipeline *p)
+{
+	(void)p;
+	return "";
+}
+
 bool claim_is_used(const struct claim *c)
 {
 	(void)c;
