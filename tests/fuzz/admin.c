@@ -29,7 +29,8 @@ static struct config config = {.message_bytes = 1 << 20,
 			       .inflight_bytes = 1 << 28,
 			       .admin_hosts = {(char **)hosts, 1},
 			       .instance_id = (char *)"fuzz"};
-static struct admin_parts parts = {.config = &config};
+static struct hour hour;
+static struct admin_parts parts = {.config = &config, .hour = &hour};
 static struct events events;
 static unsigned int state; /* of the listener: enum state_bit */
 
@@ -339,8 +340,9 @@ static const struct {
 	const char *path;
 	const char *begin;
 } pages[] = {
-	{"/", "<!doctype html>"},       {"/healthz", "alive\n"}, {"/readyz", ""},
-	{"/metrics", "# HELP wsonce_"}, {"/api/status", "{\n"},
+	{"/", "<!doctype html>"}, {"/healthz", "alive\n"},        {"/readyz", ""},
+	{"/page.js", "//"},       {"/page.css", ":root"},         {"/page.svg", "<svg"},
+	{"/api/stream", ""},      {"/metrics", "# HELP wsonce_"}, {"/api/status", "{\n"},
 };
 
 static bool is_known_status(int status)
@@ -377,6 +379,8 @@ static const char *check_response(const char *at, const char *end, int *status)
 	     "a status line of no known form: %.60s", at);
 	must(body, "headers without an end: %.200s", at);
 	body += 4;
+	if (strstr(at, "text/event-stream") && strstr(at, "text/event-stream") < body)
+		return end; /* it goes on until the client has enough */
 	length = strcasestr(at, "content-length:");
 	must(length && length < body, "an answer without a length: %.200s", at);
 	len = strtoul(length + 15, NULL, 10);
