@@ -1,7 +1,5 @@
 /* check.c owns `wsonce check`: whether a listener with these settings could work, asked of everything that it needs. */
 #include <errno.h>
-#include <netdb.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -9,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/url.h"
 #include "commands/check.h"
+#include "commands/check_feeds.h"
 #include "commands/dispatch.h"
 #include "commands/findings.h"
 #include "commands/redis_query.h"
@@ -18,7 +16,6 @@
 #include "hazards.sql.h"
 #include "postgres/schema.h"
 
-#define CONNECT_MS  5000
 #define OFFSET_MS   2000 /* of clocks, that is worth a word */
 #define INFO_BYTES  32768
 #define OTHER_FILES 128
@@ -256,64 +253,6 @@ static void check_redis(struct findings *f, const struct config *c)
 	redis_query_close(q);
 }
 
-/* --- feeds --- */
-
-/* NULL, or why there is no connection. */
-static const char *connect_to(const struct addrinfo *a)
-{
-	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = 0;
-	struct pollfd ready = {fd, POLLOUT, 0};
-	socklen_t size = sizeof(error);
-
-	if (fd < 0)
-		return strerror(errno);
-	if (connect(fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)
-		error = errno;
-	else if (poll(&ready, 1, CONNECT_MS) != 1)
-		error = ETIMEDOUT;
-	else
-		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-	close(fd);
-	return error ? strerror(error) : NULL;
-}
-
-static void check_feed(struct findings *f, const char *text, const char *name)
-{
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-	const char *why = "the URL cannot be read";
-	char port[8];
-	struct url url;
-	int failed;
-
-	if (!url_parse(&url, text)) {
-		snprintf(port, sizeof(port), "%d", url.has_port ? url.port : strcmp(url.scheme, "wss") == 0 ? 443 : 80);
-		failed = getaddrinfo(url.host, port, &hints, &found);
-		why = failed ? gai_strerror(failed) : "it has no address";
-		for (const struct addrinfo *a = found; a && why; a = a->ai_next)
-			why = connect_to(a);
-		if (found)
-			freeaddrinfo(found);
-	}
-	url_clear(&url);
-	if (why)
-		finding(f, FINDING_WRONG, "feed", "%s cannot be reached: %s", name, why);
-	else
-		finding(f, FINDING_OK, "feed", "%s accepts connections; wsonce try shows what it sends", name);
-}
-
-static void check_feeds(struct findings *f, const struct config *c)
-{
-	for (size_t i = 0; i < c->sources.count; i++) {
-		char *shown = url_redact(c->sources.items[i]);
-
-		check_feed(f, c->sources.items[i], shown);
-		free(shown);
-	}
-	for (size_t i = 0; i < c->feed_count; i++)
-		if (c->feeds[i]->url && !strchr(c->feeds[i]->url, '{'))
-			check_feed(f, c->feeds[i]->url, c->feeds[i]->name);
-}
-
 static void check_files(struct findings *f, const struct config *c)
 {
 	rlim_t needed = OTHER_FILES + (rlim_t)(c->ingest ? c->ingest_connections : 0);
@@ -341,6 +280,7 @@ int check_all(const struct config *config)
 	else
 		check_postgres(&f, config);
 	check_redis(&f, config);
+	check_doors(&f, config);
 	check_feeds(&f, config);
 	return findings_status(&f);
 }
@@ -354,10 +294,10 @@ const struct subcommand check_command = {
 	.name = "check",
 	.arguments = "",
 	.summary = "test whether a listener with these settings could work",
-	.help = "Asks everything that a listener with these settings needs: files, Postgres, Redis, feeds, the clock, "
-		"the\n"
-		"limit of open files. A line each: ok, warning or wrong, and what to do. Exit status 1: something is\n"
-		"wrong; 2: the settings cannot be read. wsonce listen --dry-run is the same.\n",
+	.help = "Asks everything that a listener with these settings needs: files, Postgres, Redis, feeds, ports, the\n"
+		"clock, the limit of open files. Feeds are connected to until their first event, for five seconds at\n"
+		"most. A line each: ok, warning or wrong, and what to do. Exit status 1: something is wrong; 2: the\n"
+		"settings cannot be read. wsonce listen --dry-run is the same.\n",
 	.has_all_settings = true,
 	.run = run_check,
 };

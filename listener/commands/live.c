@@ -1,5 +1,5 @@
-/* live.c owns `wsonce try` and `wsonce record` on a feed: the loop, and a sink of the conversation that counts, or
- * writes down, and stores nothing. Durable is what was seen. */
+/* live.c owns what `wsonce try`, `wsonce record` and `wsonce check` do with a feed: the loop, and a sink of the
+ * conversation that counts, or writes down, and stores nothing. Durable is what was seen. */
 #include "commands/live.h"
 
 #include <errno.h>
@@ -22,6 +22,7 @@
 #define IDS_MOST     1000000 /* that duplicates are looked for among */
 #define TELL_MS      1000
 #define GOODBYE_MS   300
+#define LOOK_MS      50
 
 struct seen {
 	UT_hash_handle hh;
@@ -41,6 +42,9 @@ struct live {
 	uv_signal_t interrupts[2];
 	FILE *record;          /* NULL: try */
 	int64_t messages_left; /* 0: any number */
+	bool is_look;          /* it ends with what it was to find, */
+	bool (*look)(void *arg, const char *message, size_t len);
+	void *look_arg;
 	bool is_ending;
 	struct slice ack; /* unused but for counting */
 	uint64_t messages, events, duplicates, acks, too_long;
@@ -79,6 +83,8 @@ static void on_message(void *of, const char *message, size_t len)
 	l->messages++;
 	if (l->record)
 		write_message(l, message, len);
+	if (l->look && l->look(l->look_arg, message, len))
+		end_soon(l);
 }
 
 static bool is_new(struct live *l, struct slice id)
@@ -102,6 +108,8 @@ static void on_event(void *of, const struct session_event *event)
 	struct live *l = of;
 
 	l->events++;
+	if (l->is_look)
+		end_soon(l);
 	if (!is_new(l, event->id))
 		l->duplicates++;
 	else if (l->sample_count < SAMPLES)
@@ -117,6 +125,8 @@ static void on_reject(void *of, struct slice bytes, const char *why)
 
 	(void)bytes;
 	snprintf(l->rejected, sizeof(l->rejected), "%s", why);
+	if (l->is_look)
+		end_soon(l);
 }
 
 static void on_cursor(void *of, struct slice cursor)
@@ -330,6 +340,16 @@ static int open_parts(struct live *l, const struct config *config, char *error, 
 	return 0;
 }
 
+/* What failed would fail again. */
+static void look_again(uv_timer_t *timer)
+{
+	struct live *l = timer->data;
+	struct conversation_view v = conversation_view(l->conversation);
+
+	if (v.is_stopped || (*v.error && !v.is_open))
+		end_soon(l);
+}
+
 static void start_timers(struct live *l, int64_t seconds)
 {
 	static const int numbers[2] = {SIGINT, SIGTERM};
@@ -339,7 +359,9 @@ static void start_timers(struct live *l, int64_t seconds)
 	l->end.data = l->tell.data = l;
 	if (seconds)
 		uv_timer_start(&l->end, on_end, (uint64_t)seconds * 1000, 0);
-	if (isatty(STDERR_FILENO))
+	if (l->is_look)
+		uv_timer_start(&l->tell, look_again, LOOK_MS, LOOK_MS);
+	else if (isatty(STDERR_FILENO))
 		uv_timer_start(&l->tell, tell_now, TELL_MS, TELL_MS);
 	for (size_t i = 0; i < 2; i++) {
 		uv_signal_init(&l->loop, &l->interrupts[i]);
@@ -364,20 +386,17 @@ static void forget(struct live *l)
 	uv_loop_close(&l->loop);
 }
 
-/* Returns 0; or -1 after saying why. */
-static int talk(struct live *l, const struct config *config, int64_t seconds)
+/* Returns 0; or -1 and a sentence. */
+static int talk(struct live *l, const struct config *config, int64_t seconds, char *error, size_t size)
 {
-	char error[400] = "";
-
 	signal(SIGPIPE, SIG_IGN);
-	if (uv_loop_init(&l->loop) || open_parts(l, config, error, sizeof(error))) {
-		dispatch_fail("%s", *error ? error : "the event loop cannot start");
+	snprintf(error, size, "the event loop cannot start");
+	if (uv_loop_init(&l->loop) || open_parts(l, config, error, size))
 		return -1;
-	}
 	start_timers(l, seconds);
 	conversation_start(l->conversation);
 	uv_run(&l->loop, UV_RUN_DEFAULT);
-	if (isatty(STDERR_FILENO))
+	if (!l->is_look && isatty(STDERR_FILENO))
 		fprintf(stderr, "\r\033[K");
 	return 0;
 }
@@ -396,10 +415,11 @@ int live_try(const struct invocation *in, const struct profile *p, int64_t secon
 {
 	struct live l = {.profile = p};
 	struct conversation_view v;
+	char error[400];
 	int status;
 
-	if (talk(&l, in->config, seconds))
-		return STATUS_FAILED;
+	if (talk(&l, in->config, seconds, error, sizeof(error)))
+		return dispatch_fail("%s", error);
 	v = conversation_view(l.conversation);
 	if (is_json)
 		print_json(&l, &v);
@@ -414,13 +434,34 @@ int live_record(const struct invocation *in, const struct profile *p, FILE *out,
 {
 	struct live l = {.profile = p, .record = out, .messages_left = messages};
 	int status = STATUS_FINE;
+	char error[400];
 
-	if (talk(&l, in->config, seconds))
-		return STATUS_FAILED;
+	if (talk(&l, in->config, seconds, error, sizeof(error)))
+		return dispatch_fail("%s", error);
 	if (!l.messages)
 		status = dispatch_fail("nothing was recorded: %s", *conversation_view(l.conversation).error
 									   ? conversation_view(l.conversation).error
 									   : "no message came");
 	forget(&l);
 	return status;
+}
+
+int live_look(const struct config *config, const struct profile *p, int64_t seconds,
+	      bool (*look)(void *arg, const char *message, size_t len), void *arg, struct live_seen *seen)
+{
+	struct live l = {.profile = p, .is_look = true, .look = look, .look_arg = arg};
+	struct conversation_view v;
+
+	*seen = (struct live_seen){.connects = 0};
+	if (talk(&l, config, seconds, seen->error, sizeof(seen->error)))
+		return -1;
+	v = conversation_view(l.conversation);
+	seen->connects = v.connects;
+	seen->messages = l.messages;
+	seen->events = l.events;
+	seen->is_stopped = v.is_stopped;
+	snprintf(seen->error, sizeof(seen->error), "%s", v.error);
+	snprintf(seen->rejected, sizeof(seen->rejected), "%s", l.rejected);
+	forget(&l);
+	return 0;
 }

@@ -19,4 +19,20 @@ int live_try(const struct invocation *in, const struct profile *p, int64_t secon
  * (0: never), or Ctrl-C. */
 int live_record(const struct invocation *in, const struct profile *p, FILE *out, int64_t messages, int64_t seconds);
 
+/* What a feed did within some seconds. */
+struct live_seen {
+	uint64_t connects;
+	uint64_t messages;
+	uint64_t events;
+	bool is_stopped;    /* for good: a rule or a close code said so */
+	char error[300];    /* of the last attempt to connect, or of the connection; "": none */
+	char rejected[200]; /* why what a rule matched is no event; "": nothing was */
+};
+
+/* Talks to the feed of a profile until its first event, or something that keeps it from coming, and so many seconds at
+ * most. on_message gets each message, and ends it by true; NULL: nobody does. Returns 0; or -1 and a sentence in
+ * seen->error if nothing could be tried. */
+int live_look(const struct config *config, const struct profile *p, int64_t seconds,
+	      bool (*on_message)(void *arg, const char *message, size_t len), void *arg, struct live_seen *seen);
+
 #endif

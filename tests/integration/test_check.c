@@ -45,17 +45,74 @@ Test(check, what_is_away_or_wrong_is_status_1)
 {
 	const char *const nothing[] = {"WSONCE_POSTGRES=host=127.0.0.1 port=1", "WSONCE_REDIS=redis://127.0.0.1:1/0",
 				       NULL};
+	int port = port_reserve();
+	char *words = suite_text("check --source ws://127.0.0.1:%d/", port);
 
 	db = database_empty_new();
-	expect(1, "wrong    postgres ", nothing, "check --source ws://127.0.0.1:1/");
-	expect(1, "wrong    redis ", nothing, "check --source ws://127.0.0.1:1/");
-	expect(1, "wrong    feed           ws://127.0.0.1:1/ cannot be reached: Connection refused", nothing,
-	       "check --source ws://127.0.0.1:1/");
+	expect(1, "wrong    postgres ", nothing, words);
+	expect(1, "wrong    redis ", nothing, words);
+	expect(1, suite_text("wrong    feed           ws://127.0.0.1:%d/ cannot be reached: Connection refused", port),
+	       nothing, words);
 	expect(1, "wrong    postgres ", servers(), "check --ingest 127.0.0.1:0");
 	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "ALTER TABLE events DROP CONSTRAINT events_event_id_key");
 	expect(1, "no valid unique index on event_id", servers(), "check --ingest 127.0.0.1:0");
 	expect(2, "--claim-ttl: \"x\"", servers(), "check --ingest 127.0.0.1:0 --claim-ttl x");
+}
+
+/* The line about a feed that says this as soon as the command has come. */
+static char *line_of_feed(struct feed *feed, const char *message, const char *more)
+{
+	const char *bin = getenv("WSONCE_TEST_BIN");
+	char *words = suite_text("exec %s check --postgres host=/nowhere --redis none --source %s%s",
+				 bin ? bin : "build/wsonce", feed_url(feed), more);
+	struct process *p = process_start_argv((const char *[]){"sh", "-c", words, NULL}, NULL);
+	char *line;
+
+	cr_assert(feed_wait_clients(feed, 1, 20000), "%s%s", process_output(p), process_errors(p));
+	if (message)
+		feed_send_text(feed, message);
+	cr_assert_eq(process_wait(p, 20000), 1); /* because of Postgres */
+	line = strstr(process_output(p), " feed ");
+	cr_assert(line, "%s%s", process_output(p), process_errors(p));
+	process_free(p);
+	return line - 8;
+}
+
+static void expect_line(struct feed *feed, const char *message, const char *how, const char *says)
+{
+	char *line = line_of_feed(feed, message, "?key=geheim");
+
+	cr_assert(strncmp(line, how, strlen(how)) == 0 && strstr(line, says), "%s", line);
+	cr_assert(!strstr(line, "geheim"), "%s", line);
+}
+
+Test(check, a_feed_is_judged_by_what_it_sends_first)
+{
+	struct feed *feed = feed_new();
+
+	expect_line(feed, "{\"event_id\": \"1\"}", "ok ", "was connected to; its first message is an event\n");
+	expect_line(feed, "{\"hello\": 1}", "warning ", "sent 1 that would be a dead letter: ");
+	expect_line(feed, "{\"hello\": 1}", "warning ", "--id-pointer may not fit");
+	expect_line(feed, NULL, "ok ", "was connected to; it sent nothing within 5 s\n");
+	feed_refuse(feed, 401);
+	expect(1, "cannot be connected to: ", NULL,
+	       suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));
+	expect(1, "401", NULL, suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));
+	feed_free(feed);
+}
+
+Test(check, ports_are_tried_and_one_in_use_is_a_warning)
+{
+	const char *const nothing[] = {"WSONCE_POSTGRES=host=/nowhere", "WSONCE_REDIS=none", NULL};
+	struct feed *feed = feed_new();
+
+	expect(1, "ok       ingest         127.0.0.1:0 can be listened on", nothing, "check --ingest 127.0.0.1:0");
+	expect(1, suite_text("warning  admin          127.0.0.1:%d is in use", feed_port(feed)), nothing,
+	       suite_text("check --ingest 127.0.0.1:0 --admin 127.0.0.1:%d", feed_port(feed)));
+	expect(1, "wrong    ingest         203.0.113.1:0 cannot be listened on", nothing,
+	       "check --ingest-open --ingest 203.0.113.1:0");
+	feed_free(feed);
 }
 
 Test(check, files_that_others_may_read_and_misspelt_variables_are_warned_of)

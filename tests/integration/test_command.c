@@ -154,16 +154,22 @@ Test(command, everything_may_come_from_the_environment, .init = bench_open)
 
 /* ---- what keeps a listener from starting ---- */
 
-static void expect_no_start(const struct listener_options *options, const char *flags, const char *reason)
+/* Ends with this status, and says why. */
+static void expect_end(const struct listener_options *options, const char *flags, int status, const char *reason)
 {
 	struct listener_options o = *options;
 
 	o.without_waiting = true;
 	struct listener *l = listener_start(&o, "%s", flags);
 	struct process *p = listener_process(l);
-	cr_assert_eq(process_wait(p, END_MS), 1, "%s", process_last_words(p));
+	cr_assert_eq(process_wait(p, END_MS), status, "%s", process_last_words(p));
 	cr_assert(strstr(process_last_words(p), reason), "no \"%s\" in: %s", reason, process_last_words(p));
 	listener_free(l);
+}
+
+static void expect_no_start(const struct listener_options *options, const char *flags, const char *reason)
+{
+	expect_end(options, flags, 1, reason);
 }
 
 Test(command, a_port_that_is_taken_is_named, .init = bench_open)
@@ -189,7 +195,7 @@ Test(command, a_certificate_that_is_none_is_named, .init = bench_open)
 	char *path = suite_file("cert.pem", "this is no certificate\n"), *flags;
 
 	flags = suite_text("--ingest-cert %s --ingest-key %s", path, path);
-	expect_no_start(&(struct listener_options){.database = db}, flags, "--ingest-cert");
+	expect_end(&(struct listener_options){.database = db}, flags, 2, "not a certificate and its key");
 }
 
 Test(command, a_schema_newer_than_the_program_is_an_error, .init = bench_open)
