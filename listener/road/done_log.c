@@ -20,11 +20,11 @@
 
 #define KEY_PREFIX    "wsonce:{done}:" /* the braces keep the log on one node of a cluster */
 #define LARGE         12               /* listeners, from which on the log costs less than questions */
-#define READ_MS       50               /* between two reads, or as many ms as there are listeners: */
-#define READ_MOST_MS  200              /* a thousand reads a second in all */
-#define EXPECT_MS     500              /* so long it is read after an event was left to another */
-#define STRAGGLE_MS   200              /* so long the last second's is read as well: clocks differ by a round trip */
-#define TIME_MS       10000            /* between two questions for the time */
+#define READ_MS       50    /* between two reads, or two ms for each listener: five hundred a second in all, */
+#define READ_MOST_MS  200   /* until this is reached */
+#define EXPECT_MS     500   /* so long it is read after an event was left to another */
+#define STRAGGLE_MS   200   /* so long the last second's is read as well: clocks differ by a round trip */
+#define TIME_MS       10000 /* between two questions for the time */
 #define EXPIRE_S      "60"
 #define ENTRY         crypto_shorthash_siphashx24_BYTES
 #define READ_BYTES    (1 << 18) /* at once; the rest is read the next time */
@@ -325,7 +325,7 @@ static void on_timer(uv_timer_t *timer)
 
 bool done_log_expect(struct done_log *l)
 {
-	uint64_t ms = l->listeners < READ_MS ? READ_MS : l->listeners > READ_MOST_MS ? READ_MOST_MS : l->listeners;
+	uint64_t each = 2 * l->listeners, ms = each < READ_MS ? READ_MS : each > READ_MOST_MS ? READ_MOST_MS : each;
 
 	if (!is_large(l))
 		return false;

@@ -38,7 +38,9 @@
 #define PUT_OFF_STEP    8          /* and the longest wait of an event that the store puts off: 12.8 s */
 #define RETRY_STEP      2          /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
 #define DEFER_STEP      0          /* 50 ms, in which the preferred instance claims and often commits; */
-#define DEFER_LOOKS     2          /* 100 and 200 ms more for one that lags behind */
+#define DEFER_LOOKS     2          /* 100 and 200 ms more for one that lags behind, */
+#define LOG_LOOKS       4          /* and 400 and 800 more where the log of a large fleet is late */
+#define LATE_FADES      1024       /* of how late it is, each copy that it settles takes so small a part away */
 #define NEWEST_LEAST    1000       /* rows that are read as the newest, and twice as many as events are held, */
 #define NEWEST_MOST     50000      /* up to this */
 #define DOUBT_STEP      0          /* 50 ms for Postgres to tell its epoch */
@@ -102,7 +104,8 @@ struct pipeline {
 	long partial_bytes; /* of messages that are not yet complete */
 	struct gate producers, all;
 	enum pressure pressure;
-	size_t deferred; /* events left to others and not yet looked at */
+	size_t deferred;     /* events left to others and not yet looked at */
+	int64_t log_late_us; /* how old they were that the log should have told and a look found done */
 	enum life life;
 	struct stall stall;
 	int64_t probed_ms; /* loop clock, of the last try of one that rests */
@@ -919,6 +922,15 @@ static void take_over(struct pipeline *p, struct event *ev)
 	take_claim(p, ev);
 }
 
+/* ev is done, as a look has found. */
+static void note_log_late(struct pipeline *p, const struct event *ev)
+{
+	int64_t us = (now_ms(p) - ev->held_ms) * 1000;
+
+	if (ev->is_deferred && ev->looks >= DEFER_LOOKS && us > p->log_late_us)
+		p->log_late_us = us;
+}
+
 static void on_looked(void *arg, struct event *ev, enum claim_result result)
 {
 	struct pipeline *p = arg;
@@ -936,6 +948,7 @@ static void on_looked(void *arg, struct event *ev, enum claim_result result)
 		take_over(p, ev);
 		return;
 	case CLAIM_DONE:
+		note_log_late(p, ev);
 		on_mark(p, ev, OUTCOME_DUPLICATE);
 		return;
 	case CLAIM_DEAD:
@@ -1020,17 +1033,25 @@ static void try_again(struct pipeline *p, struct event *ev)
 		give_back(p, ev);
 }
 
+/* A fleet whose members are late would be later still if each of them looked for each event. */
+static bool may_wait_for_log(const struct pipeline *p, const struct event *ev)
+{
+	return ev->looks < DEFER_LOOKS ||
+	       (ev->looks < LOG_LOOKS && (now_ms(p) - ev->held_ms) * 1000 < 2 * p->log_late_us);
+}
+
 /* What the log of a large fleet has told need not be looked at; nor what it may tell until the next look. Returns
  * whether that is all for now. */
 static bool is_in_log(struct pipeline *p, struct event *ev)
 {
 	if (claim_is_logged(p->claim, ev)) {
 		counters.done_logged++;
+		p->log_late_us -= p->log_late_us / LATE_FADES;
 		event_move(&p->events, ev, EV_LOOKING);
 		on_looked(p, ev, CLAIM_DONE);
 		return true;
 	}
-	if (!ev->is_deferred || ev->looks >= DEFER_LOOKS || !claim_expect_log(p->claim))
+	if (!ev->is_deferred || !may_wait_for_log(p, ev) || !claim_expect_log(p->claim))
 		return false;
 	ev->looks++;
 	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));

@@ -205,11 +205,11 @@ Test(done_log, it_is_read_while_something_is_expected)
 
 Test(done_log, a_large_fleet_reads_it_less_often)
 {
-	done_log_set_fleet(done_log, 100);
+	done_log_set_fleet(done_log, 70);
 	cr_assert(done_log_expect(done_log));
-	pass(50);
+	pass(100);
 	expect_sent("");
-	pass(50);
+	pass(40);
 	expect_sent("GETRANGE wsonce:{done}:dedup:" SECOND " 0 262143");
 }
 

@@ -876,6 +876,15 @@ STORY(without_redis_what_nobody_else_gets_is_stored_at_once,
 STORY(copy_left_to_another_settles_by_the_log_of_a_large_fleet,
       "set log; wait a; pass 50; journal; in held 1; set logged; pass 100; journal; duplicates 1; flight 0; "
       "done_logged 1")
+STORY(where_the_log_was_late_copies_are_looked_at_later, "set log; wait a; pass 50; pass 100; pass 200; look a done; "
+							 "journal look(a); wait b; pass 50; pass 100; pass 200; "
+							 "journal; pass 400; look b absent; journal look(b) take(b)")
+STORY(a_log_that_is_late_is_waited_for_no_longer_than_a_second_and_a_half,
+      "set log; wait a; pass 50; pass 100; pass 200; look a done; forget; wait b; pass 50; pass 100; pass 200; pass "
+      "400; "
+      "look b done; forget; wait c; pass 50; pass 100; pass 200; pass 400; journal; pass 800; look c done; forget; "
+      "wait d; "
+      "pass 50; pass 100; pass 200; pass 400; pass 800; journal look(d)")
 STORY(copy_that_is_not_in_the_log_is_looked_at_once,
       "set log; wait a; pass 50; journal; pass 100; journal; pass 200; journal look(a); look a absent; journal take(a)")
 STORY(what_is_in_the_log_is_asked_of_postgres_where_marks_are_in_doubt,
