@@ -81,6 +81,8 @@ deb-deps:
 	@demo/deps deb $(LIBS)
 page-deps:
 	@demo/deps page $(LIBS)
+go-deps:
+	@demo/deps go $(LIBS)
 kube-deps:
 	@demo/deps kube $(LIBS)
 
@@ -107,6 +109,9 @@ prove: check-deps bench-deps deb-deps page-deps ## the rest of the tests: saniti
 torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(MUTATE),--mutate $(MUTATE))
+
+producers-go: go-deps programs ## the Go of docs/producers.md, through the death of a listener
+	@tests/producers-go
 
 kube: kube-deps programs ## a Deployment of deploy/kubernetes under podman, SIGTERM under load: make kube [ROUNDS=5], as root; WSONCE_IMAGE is the image
 	@ROUNDS=$(or $(ROUNDS),5) tests/deploy/kube
@@ -300,6 +305,6 @@ $B/text/page_%.h: page/page.%
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: kube kube-deps powercuts file-deps sqlite-figure
+.PHONY: kube kube-deps producers-go go-deps powercuts file-deps sqlite-figure
 .PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps page-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench lint install dist deb fmt readme clean help
