@@ -164,6 +164,10 @@ bench: bench-deps ## measure wsonce, the servers alone and the peers in one run:
 	+@$(MAKE) --no-print-directory programs
 	@loadtest/bench $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(PEERS),--peers "$(PEERS)") $(if $(DOCS),--docs)
 
+shares: bench-deps ## where a listener's CPU time goes, by perf: parse, frame, look, claim, COPY
+	+@$(MAKE) --no-print-directory programs
+	@loadtest/where
+
 SHARE = $(DESTDIR)$(PREFIX)/share/wsonce
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 MANUAL = $(DESTDIR)$(PREFIX)/share/man
@@ -307,4 +311,4 @@ $B/text/page_%.h: page/page.%
 .DELETE_ON_ERROR:
 .PHONY: kube kube-deps producers-go go-deps powercuts file-deps sqlite-figure
 .PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps page-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
-	instructions bench lint install dist deb fmt readme clean help
+	instructions bench shares lint install dist deb fmt readme clean help
