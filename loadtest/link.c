@@ -20,6 +20,8 @@ enum {
 	READ_BYTES = 16 << 10,  /* read at a time */
 	BACKOFF_BASE_MS = 100,
 	BACKOFF_CAP_MS = 5000,
+	CONNECTING_MOST = 256, /* handshakes at a time; who comes too early */
+	CONNECTING_MS = 20,    /* looks again after so long */
 };
 
 enum link_state {
@@ -54,8 +56,9 @@ struct links {
 	struct list rooms;           /* links that can take a message; the first one's turn it is */
 	struct list unsent;          /* links that write before the loop sleeps again */
 	uv_prepare_t flush;
-	unsigned int ready; /* links in LINK_READY or LINK_CLOSING */
-	bool is_closing;    /* no more attempts */
+	unsigned int ready;      /* links in LINK_READY or LINK_CLOSING */
+	unsigned int connecting; /* links */
+	bool is_closing;         /* no more attempts */
 	struct random random;
 	struct links_counts counts;
 	uint8_t *buffer;     /* LWS_PRE bytes, then one write */
@@ -90,6 +93,8 @@ static void link_move(struct link *k, enum link_state state)
 
 	l->ready += is_up(state);
 	l->ready -= is_up(k->state);
+	l->connecting += state == LINK_CONNECTING;
+	l->connecting -= k->state == LINK_CONNECTING;
 	if (is_up(k->state))
 		k->lost_ns = (int64_t)uv_hrtime();
 	k->state = state;
@@ -131,6 +136,10 @@ static void link_ask(struct link *k)
 		list_append(&k->links->unsent, &k->unsent);
 }
 
+/* Each timer of libwebsockets looks for its place among those of all connections, and ten thousand connections that
+ * come at once would take a minute: there are no pings of its own, and a few handshakes at a time. */
+static const lws_retry_bo_t no_keepalive;
+
 static void link_connect(struct link *k)
 {
 	struct lws_client_connect_info info = {
@@ -143,6 +152,7 @@ static void link_connect(struct link *k)
 		.local_protocol_name = ACK_PROTOCOL,
 		.userdata = k,
 		.pwsi = &k->wsi,
+		.retry_and_idle_policy = &no_keepalive,
 	};
 
 	link_move(k, LINK_CONNECTING);
@@ -153,7 +163,12 @@ static void link_connect(struct link *k)
 
 static void on_retry(uv_timer_t *timer)
 {
-	link_connect(timer->data);
+	struct link *k = timer->data;
+
+	if (k->links->connecting < CONNECTING_MOST)
+		link_connect(k);
+	else
+		uv_timer_start(timer, on_retry, CONNECTING_MS, 0);
 }
 
 static size_t write_text(const struct links *l, const struct sending *m, char *out)

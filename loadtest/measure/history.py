@@ -14,6 +14,8 @@ KEPT = {"wsonce-1": ("events_per_s", "listener_cpu_us_per_delivery"),
         "commits-wsonce": ("events_per_s", "listener_cpu_us_per_delivery"),
         "trades-wsonce": ("events_per_s", "listener_cpu_us_per_delivery"),
         "postgres-copy-binary": ("events_per_s",), "node-copy-5": ("deliveries_per_s",),
+        "acks-none": ("events_per_s",), "acks-1000": ("events_per_s", "listener_cpu_us_per_delivery"),
+        "acks-10000": ("events_per_s", "listener_cpu_us_per_delivery"), "start": ("start_ms",),
         "latency-50": ("latency_p99_ms",), "latency-90": ("latency_p99_ms",)}
 
 

@@ -94,9 +94,11 @@ class Instance(Process):
         self.news = asyncio.Event()
 
     async def start(self, servers, kind, url, *options):
+        """On the feed at url, or for producers if there is none."""
         kind = KINDS[kind]
+        where = ("--source", url) if url else ("--ingest", "127.0.0.1:0")
         await self.launch_to_hear(
-            [*kind.command[:-1], f"{TREE}/{kind.folder}/{kind.command[-1]}", "--source", url, "--redis", servers.redis_url,
+            [*kind.command[:-1], f"{TREE}/{kind.folder}/{kind.command[-1]}", *where, "--redis", servers.redis_url,
              "--postgres", servers.conninfo, *kind.flags, *options])
 
     def take(self, line):
@@ -144,6 +146,11 @@ class Peers:
             await member.start(self.rig, self.name, url, "--instance", member.name, *self.options)
         for member in self.members:
             await member.wait_for(lambda m=member: m.figure("ready"), READY_S, "not connected")
+
+    async def open_ingest(self):
+        """Without a feed; returns the port of the first."""
+        await self.connect(None)
+        return self.members[0].figure("port")
 
     async def settle(self, messages):
         return max([await member.settle(messages) for member in self.members])

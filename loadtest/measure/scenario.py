@@ -6,6 +6,7 @@ import measure.ceiling as ceiling
 import measure.effects as effects
 import measure.latency as latency
 import measure.producer as producer
+import measure.start as start
 from measure.feed import Load
 from measure.fleet import Fleet
 from measure.peer import KINDS, Peers
@@ -24,7 +25,10 @@ FEEDS_LISTENERS = 5
 LATENCY_LISTENERS, LATENCY_S, LATENCY_WARM_UP_S = 3, 6, 1
 SHARES = (50, 90)                                                   # percent of the maximum
 LATE_EVENTS, LATE_PERCENT, DEDUP_WINDOW_S = 200_000, 20, 1
-ACKS_EVENTS, ACKS_CONNECTIONS = 150_000, (1, 100, 1000)
+ACKS_EVENTS, ACKS_CONNECTIONS = 150_000, (1, 100, 1000, 10_000)
+PRODUCERS = ("--ingest-max-connections", "12000")                   # the warm-up's may still be leaving
+ACKS_PEER = "node-copy"                                             # the best of them with one listener
+ACKS_PEER_EVENTS, ACKS_PEER_CONNECTIONS = 60_000, (1000, 10_000)
 PAYLOADS = {200: 200_000, 2048: 100_000, 100 * 1024: 4000}          # bytes: events
 EFFECTS = {"none": "no effects", "handler": "--handler, a function that does nothing", "consumer": "--consumer",
            "outbox": "a row of the outbox for each event"}
@@ -77,6 +81,11 @@ class Scenarios:
             await asyncio.sleep(0.5)
             return {"resident_idle_mib": memory_mib(fleet.pids()[0], "VmRSS")}
         await self.attempt("idle", {"scenario": "idle", "words": "wsonce, idle"}, measure())
+
+    # --- one listener that has just been started ---
+
+    async def start(self):
+        await self.attempt("start", {"scenario": "start", "words": "wsonce, from its start"}, start.measure(self.rig))
 
     # --- the servers alone ---
 
@@ -172,7 +181,13 @@ class Scenarios:
             words = f"{count(connections, 'producer')}, {'acks' if wants_acks else 'no acks'}"
             await self.attempt(f"acks-{connections}" if wants_acks else "acks-none", {
                 "scenario": "acks", "words": words, "listeners": 1, "producers": connections, "events": events},
-                producer.measure(self.rig, Fleet(self.rig, 1), warm_up, events, connections, wants_acks))
+                producer.measure(self.rig, Fleet(self.rig, 1, flags=PRODUCERS), warm_up, events, connections, wants_acks))
+        for connections in ACKS_PEER_CONNECTIONS if ACKS_PEER in self.peers else ():
+            events, warm_up = self.plan.events(ACKS_PEER_EVENTS), self.plan.events(WARM_UP)
+            await self.attempt(f"acks-{connections}-{ACKS_PEER}", {
+                "scenario": "acks", "words": f"{KINDS[ACKS_PEER].words}: {count(connections, 'producer')}, acks", "listeners": 1,
+                "producers": connections, "events": events},
+                producer.measure(self.rig, Peers(self.rig, ACKS_PEER, 1), warm_up, events, connections, True))
 
     # --- larger payloads ---
 
@@ -240,8 +255,8 @@ class Scenarios:
 
 
 # In this order; a name is a word of --only.
-SCENARIOS = {"idle": Scenarios.idle, "ceilings": Scenarios.ceilings, "fanout": Scenarios.fanout, "peers": Scenarios.race_peers,
-             "feeds": Scenarios.feeds,
+SCENARIOS = {"idle": Scenarios.idle, "start": Scenarios.start, "ceilings": Scenarios.ceilings, "fanout": Scenarios.fanout,
+             "peers": Scenarios.race_peers, "feeds": Scenarios.feeds,
              "latency": Scenarios.latencies, "duplicates": Scenarios.duplicates, "acks": Scenarios.acks,
              "payloads": Scenarios.payloads, "wide": Scenarios.wide, "redis-down": Scenarios.redis_down,
              "redis-lost": Scenarios.redis_lost,

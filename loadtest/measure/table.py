@@ -45,6 +45,8 @@ TABLES = (
     Table("effects", "What follows from an event, one listener", ("effects",), RUN),
     Table("relay", "The outbox delivered to a local nginx, 16 requests of a listener at once", ("relay",),
           (Column("deliveries/s", "webhooks_per_s", has_spread=True), CPU[0], CPU[2], MEMORY)),
+    Table("start", "From the start of a process to its first stored event, servers and feed running", ("start",),
+          (Column("ms", "start_ms", 0, True),)),
     Table("idle", "A listener that has nothing to do", ("idle",), (Column("resident MiB", "resident_idle_mib", 1, True),)),
 )
 

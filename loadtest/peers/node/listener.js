@@ -4,6 +4,7 @@
 'use strict';
 const { Claims } = require('./claims');
 const { Feed } = require('./feed');
+const { Ingest } = require('./ingest');
 const { readOptions } = require('./options');
 const { Pipeline } = require('./pipeline');
 const { READERS } = require('./readers');
@@ -61,11 +62,12 @@ async function main() {
 		onTrouble: complain,
 	});
 	let isReady = false;
-	const feed = new Feed(options.source, {
-		onOpen: () => isReady || say({ ready: (isReady = true) }),
-		onMessage: (data) => pipeline.receive(data),
+	const handlers = {
+		onOpen: (port) => isReady || say({ ready: (isReady = true), port }),
+		onMessage: (data, producer) => pipeline.receive(data, producer),
 		onTrouble: complain,
-	});
+	};
+	const feed = options.ingest ? new Ingest(options.ingest, handlers) : new Feed(options.source, handlers);
 	const progress = follow(pipeline.counts);
 	setInterval(progress, PROGRESS_MS);
 

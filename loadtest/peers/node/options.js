@@ -2,7 +2,7 @@
 'use strict';
 const { parseArgs } = require('node:util');
 
-const FLAGS = ['source', 'redis', 'postgres', 'instance', 'claim-ttl', 'dedup-window', 'claim-by', 'store-by', 'form'];
+const FLAGS = ['source', 'ingest', 'redis', 'postgres', 'instance', 'claim-ttl', 'dedup-window', 'claim-by', 'store-by', 'form'];
 
 function seconds(flags, name) {
 	const value = Number(flags[name]);
@@ -27,8 +27,10 @@ function readOptions(args) {
 		options: Object.fromEntries(FLAGS.map((name) => [name, { type: 'string' }])),
 	});
 	const flags = { 'claim-ttl': '30', 'dedup-window': '300', 'claim-by': 'set', 'store-by': 'insert', form: 'event', ...values };
+	if (!flags.source === !flags.ingest)
+		throw new Error('give either --source or --ingest');
 	for (const name of FLAGS)
-		if (!flags[name])
+		if (!flags[name] && name !== 'source' && name !== 'ingest')
 			throw new Error(`--${name} is missing: give it a value`);
 	if (!['set', 'script'].includes(flags['claim-by']))
 		throw new Error(`--claim-by is "${flags['claim-by']}": give set or script`);
@@ -38,6 +40,7 @@ function readOptions(args) {
 		throw new Error(`--form is "${flags.form}": give event, commit or trades`);
 	return {
 		source: flags.source,
+		ingest: flags.ingest,
 		redis: flags.redis.startsWith('unix://') ? { path: flags.redis.slice('unix://'.length) } : flags.redis,
 		postgres: readConninfo(flags.postgres),
 		instance: flags.instance,

@@ -49,12 +49,13 @@ class Pipeline {
 		this.#onTrouble = onTrouble;
 	}
 
-	receive(data) {
+	// producer: who is told how its message ended, if anybody is.
+	receive(data, producer) {
 		for (const event of this.#read(data))
-			this.#take(event);
+			this.#take(event, producer);
 	}
 
-	#take(event) {
+	#take(event, producer) {
 		this.counts.received++;
 		if (!event) {
 			this.counts.malformed++;
@@ -63,8 +64,11 @@ class Pipeline {
 		const known = this.#inHand.get(event.id);
 		if (known) {
 			known.copies++;
+			if (producer)
+				(known.others ??= []).push(producer);
 			return;
 		}
+		event.producer = producer;
 		this.#inHand.set(event.id, event);
 		this.#bytes += event.bytes;
 		this.#checkFull();
@@ -94,7 +98,7 @@ class Pipeline {
 	#act(event, answer) {
 		switch (answer) {
 		case DONE:
-			return this.#settle(event);
+			return this.#settle(event, 'duplicate');
 		case ABSENT:
 			return this.#claim(event);
 		case OTHER:
@@ -160,7 +164,7 @@ class Pipeline {
 		}
 		this.#failures = 0;
 		this.#claims.mark(events);
-		events.forEach((event) => this.#settle(event));
+		events.forEach((event) => this.#settle(event, 'persisted'));
 	}
 
 	// A row that Postgres will never take is found by halving.
@@ -188,8 +192,10 @@ class Pipeline {
 		events.forEach((event) => this.#claim(event));
 	}
 
-	#settle(event) {
+	#settle(event, status) {
 		this.counts.settled += event.copies;
+		event.producer?.ack(event.id, status);
+		event.others?.forEach((producer) => producer.ack(event.id, 'duplicate'));
 		this.#forget(event);
 	}
 

@@ -6,7 +6,7 @@ const ID_BYTES = 512;
 function make(id, type, payload, bytes) {
 	if (typeof id !== 'string' || id === '' || Buffer.byteLength(id) > ID_BYTES || typeof type !== 'string')
 		return null;
-	return { id, type, payload, bytes, copies: 1, claim: '', heldAt: 0, lookAt: 0, looks: 0 };
+	return { id, type, payload, bytes, copies: 1, producer: null, others: null, claim: '', heldAt: 0, lookAt: 0, looks: 0 };
 }
 
 function readEvent(message, bytes) {
