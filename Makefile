@@ -57,7 +57,7 @@ TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pi
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
 	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
-	$(patsubst %,listener/outbox/%.c,backlog relay signature target) listener/config/webhook.c listener/base/tls.c \
+	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/webhook.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger numbering profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
 	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write memory nearest poll quantity resolve secret slab text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))

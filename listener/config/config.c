@@ -152,6 +152,9 @@ static const struct setting settings[] = {
 	     "JSON pointer to the event's type"),
 	TEXT("payload-pointer", "WSONCE_PAYLOAD_POINTER", VALUE_POINTER, payload_pointer, "POINTER", "/payload",
 	     "JSON pointer to the payload; an empty pointer is the whole message"),
+	TEXT("traceparent-pointer", "WSONCE_TRACEPARENT_POINTER", VALUE_POINTER, traceparent_pointer, "POINTER", NULL,
+	     "JSON pointer, within the payload, to the event's traceparent (W3C Trace Context), which webhooks get as "
+	     "a header"),
 	TEXT("time-pointer", "WSONCE_TIME_POINTER", VALUE_POINTER, time_pointer, "POINTER", NULL,
 	     "JSON pointer to the event's own time, a string or a number; needed by --max-age"),
 	CHOICE("time-unit", "WSONCE_TIME_UNIT", time_unit, "UNIT", "rfc3339", TIMESTAMP_UNITS,
@@ -190,7 +193,8 @@ static const char listen_only[] =
 	"ingest "
 	"ingest-http ingest-profile ingest-token ingest-token-file "
 	"ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "
-	"ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout admin admin-host";
+	"traceparent-pointer ingest-max-handshakes ingest-max-per-address handshake-timeout message-timeout admin "
+	"admin-host";
 
 struct reader {
 	struct config *config;

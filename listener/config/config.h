@@ -79,6 +79,7 @@ struct config {
 	struct config_list id_pointers;
 	char *type_pointer;
 	char *payload_pointer;
+	char *traceparent_pointer;   /* into the payload; NULL: none is sent to webhooks */
 	char *time_pointer;          /* NULL: events have no time */
 	char *time_unit;             /* one of TIMESTAMP_UNITS */
 	int64_t max_age_s;           /* 0: events of any age are taken */

@@ -309,6 +309,8 @@ static void add_headers(struct delivery *d, const struct delivery_request *r)
 	add_header(d, "webhook-timestamp", r->timestamp);
 	add_header(d, "webhook-signature", signature);
 	add_header(d, "idempotency-key", r->id);
+	if (r->trace)
+		add_header(d, "traceparent", r->trace);
 	add_header(d, "expect", "");
 }
 

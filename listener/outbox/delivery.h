@@ -18,6 +18,7 @@ struct delivery_request {
 	const char *timestamp; /* seconds since 1970, of the attempt */
 	const char *body;      /* JSON; must stay until the request has ended */
 	size_t len;
+	const char *trace; /* traceparent, of the event; NULL: none */
 };
 
 /* answer lives for the call; its reason is the head of the answer's body as valid UTF-8 without NUL, or what

@@ -27,6 +27,7 @@
 #include "postgres/connection.h"
 #include "record.sql.h"
 #include "outbox/signature.h"
+#include "outbox/traceparent.h"
 #include "base/counters.h"
 
 #define POLL_MS         400   /* between looks for rows when nobody wakes us, and up to as much as */
@@ -235,18 +236,31 @@ static bool is_late(const struct attempt *a)
 	return real_ms() - a->leased_ms > LEASE_MARGIN_MS - SPARE_MS;
 }
 
+static struct delivery *send_attempt(struct attempt *a)
+{
+	const char *pointer = a->relay->config->traceparent_pointer;
+	char trace[TRACEPARENT_SIZE];
+	bool has_trace = pointer && traceparent_find(trace, a->body, a->len, pointer);
+	const struct delivery_request request = {.webhook = a->lane->target.webhook,
+						 .id = a->id,
+						 .timestamp = a->timestamp,
+						 .body = a->body,
+						 .len = a->len,
+						 .trace = has_trace ? trace : NULL};
+
+	return delivery_send(a->relay->deliveries, &request, on_answered, a);
+}
+
 static void begin(struct attempt *a)
 {
 	struct relay *r = a->relay;
-	const struct webhook *webhook = a->lane->target.webhook;
-	const struct delivery_request request = {webhook, a->id, a->timestamp, a->body, a->len};
 
 	a->lane->target.waiting--;
 	if (r->drained || a->lane->target.state == TARGET_PAUSED || is_late(a)) {
 		give_back(a, 0);
 		return;
 	}
-	a->delivery = delivery_send(r->deliveries, &request, on_answered, a);
+	a->delivery = send_attempt(a);
 	if (!a->delivery) {
 		give_back(a, UNSENT_WAIT_MS);
 		return;

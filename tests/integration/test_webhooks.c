@@ -107,6 +107,35 @@ static const char *header(const json_t *request, const char *name)
 	return json_string_value(json_object_get(json_object_get(request, "headers"), name));
 }
 
+/* --- traces --- */
+
+#define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+Test(webhooks, traceparent_in_a_payload_goes_along_at_each_attempt_and_nothing_else_does)
+{
+	add_hook("shop", "/fail/500/1", "{s:f}", "backoff", 0.01);
+	struct listener *l = start("--traceparent-pointer /meta/traceparent");
+	json_t *requests;
+	size_t i;
+
+	database_exec(db, "insert into outbox (target, event_id, event_type, payload) values "
+			  "('shop', 'with', 'x', '{\"meta\": {\"traceparent\": \"" TRACE "\"}}'), "
+			  "('shop', 'without', 'x', '{}'), ('shop', 'null', 'x', null), "
+			  "('shop', 'bad', 'x', '{\"meta\": {\"traceparent\": \"00-x\\r\\ny: z\"}}')");
+	wait_rows("state = 'delivered'", 4, SOON_MS);
+	requests = receiver_requests(receiver, "/fail/500/1");
+	cr_assert_eq(json_array_size(requests), 8);
+	for (i = 0; i < 8; i++) {
+		const json_t *request = json_array_get(requests, i);
+		bool has_one = strstr(json_string_value(json_object_get(request, "body")), "\"with\"");
+
+		cr_expect(has_one ? !strcmp(header(request, "traceparent"), TRACE) : !header(request, "traceparent"));
+		cr_expect(!header(request, "y"));
+	}
+	json_decref(requests);
+	stop(l);
+}
+
 /* --- rows that stop nobody --- */
 
 /* 131,072 characters each, written out: more than Postgres has room for in one text. */

@@ -63,6 +63,7 @@ static const struct {
 	{"id-pointer", "WSONCE_ID_POINTER", "event_id"},
 	{"type-pointer", "WSONCE_TYPE_POINTER", "/a~2"},
 	{"payload-pointer", "WSONCE_PAYLOAD_POINTER", "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17"},
+	{"traceparent-pointer", "WSONCE_TRACEPARENT_POINTER", "trace"},
 	{"time-pointer", "WSONCE_TIME_POINTER", "time"},
 	{"time-unit", "WSONCE_TIME_UNIT", "minutes"},
 	{"max-age", "WSONCE_MAX_AGE", "30"},
@@ -890,7 +891,7 @@ static void give_credential(const char *name, const char *text)
 	static char path[200];
 	FILE *out;
 
-	if (strchr(folder, 'X'))
+	if (!getenv("CREDENTIALS_DIRECTORY"))
 		cr_assert(mkdtemp(folder));
 	snprintf(path, sizeof path, "%s/%s", folder, name);
 	out = fopen(path, "w");
