@@ -305,6 +305,9 @@ $B/text/%.sql.h: sql/sqlite/%.sql
 	$(call embed,SQL)
 $B/text/page_%.h: page/page.%
 	$(call embed,PAGE)
+$B/text/doc_%.h: docs/feeds/%.md
+	$(call embed,DOC)
+$B/listener/commands/manual.o: $B/text/doc_profiles.h
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:

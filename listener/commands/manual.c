@@ -6,35 +6,14 @@
 
 #include "base/memory.h"
 #include "commands/dispatch.h"
+#include "commands/mdoc.h"
+#include "doc_profiles.h"
 
 struct pages {
 	const char *folder;
 	FILE *out; /* the page at hand */
 	int failed;
 };
-
-/* Text: what mdoc would take for a request or an escape is made harmless, and each sentence begins a line. */
-static void put_text(FILE *out, const char *text)
-{
-	bool is_first = true;
-
-	for (; *text; text++) {
-		if (is_first && (*text == '.' || *text == '\''))
-			fputs("\\&", out);
-		if (*text == '\\')
-			fputs("\\e", out);
-		else if (*text == '-')
-			fputs("\\-", out);
-		else
-			putc(*text, out);
-		is_first = *text == '\n';
-		if (*text == '.' && text[1] == ' ') {
-			putc('\n', out);
-			is_first = true;
-			text++;
-		}
-	}
-}
 
 static void open_page(struct pages *p, const char *name, const char *section, const char *summary)
 {
@@ -48,7 +27,7 @@ static void open_page(struct pages *p, const char *name, const char *section, co
 		return;
 	fprintf(p->out, ".Dd November 22, 2026\n.Dt %s %s\n.Os wsonce %s\n.Sh NAME\n.Nm %s\n.Nd ", name, section,
 		WSONCE_VERSION, name);
-	put_text(p->out, summary);
+	mdoc_text(p->out, summary);
 	fputs("\n", p->out);
 }
 
@@ -67,7 +46,7 @@ static void put_flag(void *arg, const char *flag, const char *value, const char 
 	if (*value)
 		fprintf(out, " Ar \"%s\"", value);
 	putc('\n', out);
-	put_text(out, meaning);
+	mdoc_text(out, meaning);
 	putc('\n', out);
 }
 
@@ -91,7 +70,7 @@ static void write_command(void *arg, const struct subcommand *c)
 		if (*c->arguments)
 			fprintf(p->out, ".Ar \"%s\"\n", c->arguments);
 		fputs(".Sh DESCRIPTION\n", p->out);
-		put_text(p->out, c->help);
+		mdoc_text(p->out, c->help);
 		fputs(".Pp\nOptions and settings:\n", p->out);
 		put_flags(p->out, c);
 		fputs(".Sh EXIT STATUS\n0 on success, 1 if something was found or could not be done, 2 also for a "
@@ -108,7 +87,7 @@ static void put_command(void *arg, const struct subcommand *c)
 	FILE *out = arg;
 
 	fprintf(out, ".It Cm %s\n", c->name);
-	put_text(out, c->summary);
+	mdoc_text(out, c->summary);
 	putc('\n', out);
 }
 
@@ -145,6 +124,39 @@ static void write_settings(struct pages *p)
 	close_page(p, ".Xr wsonce 1\n");
 }
 
+static void write_listen(struct pages *p)
+{
+	open_page(p, "wsonce-listen", "1", "run a listener");
+	if (!p->out)
+		return;
+	fputs(".Sh SYNOPSIS\n.Nm wsonce listen\n.Op Ar options\n.Sh DESCRIPTION\n"
+	      "Runs one listener until SIGTERM or SIGINT, which have it store what is in memory before it leaves.\n"
+	      "SIGHUP has it read settings, tokens and certificates again; see\n.Xr wsonce-reload 1 .\n"
+	      "Start as many as you like, with the same settings.\nAt least\n.Fl \\-source ,\n.Fl \\-feed\nor\n.Fl "
+	      "\\-ingest\nis needed.\nWith\n.Fl \\-dry\\-run\nit checks all that it needs, as\n.Xr wsonce-check 1\n"
+	      "does, and ends.\n.Pp\nThe settings, which may also be in the environment or a file, see\n.Xr "
+	      "wsonce.conf 5 "
+	      ":\n",
+	      p->out);
+	put_flags(p->out, NULL);
+	fputs(".Sh EXIT STATUS\n0 if nothing was left in memory, 1 if something was or it could not go on, 2 for a "
+	      "wrong "
+	      "setting or a database that cannot be used.\n",
+	      p->out);
+	close_page(p, ".Xr wsonce 1 ,\n.Xr wsonce-check 1 ,\n.Xr wsonce-reload 1 ,\n.Xr wsonce-profile 5 ,\n.Xr "
+		      "wsonce.conf 5\n");
+}
+
+static void write_profiles(struct pages *p)
+{
+	open_page(p, "wsonce-profile", "5", "profiles of feeds and producers");
+	if (!p->out)
+		return;
+	fputs(".Sh DESCRIPTION\n", p->out);
+	mdoc_markdown(p->out, DOC_PROFILES);
+	close_page(p, ".Xr wsonce-profile-check 1 ,\n.Xr wsonce-try 1 ,\n.Xr wsonce.conf 5\n");
+}
+
 static int run_manual(const struct invocation *in)
 {
 	struct pages p = {.folder = in->words[0]};
@@ -152,6 +164,10 @@ static int run_manual(const struct invocation *in)
 	write_overview(&p);
 	if (!p.failed)
 		write_settings(&p);
+	if (!p.failed)
+		write_listen(&p);
+	if (!p.failed)
+		write_profiles(&p);
 	if (!p.failed)
 		dispatch_each(write_command, &p);
 	return p.failed ? STATUS_FAILED : STATUS_FINE;
@@ -163,8 +179,8 @@ const struct subcommand manual_command = {
 	.least_words = 1,
 	.most_words = 1,
 	.summary = "write the manual pages into a folder",
-	.help = "Writes wsonce.1, a page for each command, and wsonce.conf.5 into the folder, for make install: man "
-		"-l\n"
-		"FOLDER/wsonce.1 shows one.\n",
+	.help = "Writes wsonce.1, a page for each command, wsonce.conf.5 and wsonce-profile.5 into the folder, for "
+		"make\n"
+		"install: man -l FOLDER/wsonce.1 shows one.\n",
 	.run = run_manual,
 };

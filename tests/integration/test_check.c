@@ -205,6 +205,9 @@ static int run_words(const char *command)
 
 Test(check, manual_pages_are_mdoc_without_a_fault)
 {
+	static const char *const said[] = {"^MEMBERS OF A RULE", "ack_mode, ack_on, max_unacked, ack_deadline_ms",
+					   "wsonce try --profile mine.json --seconds 20",
+					   "A message that matches no rule"};
 	char *folder = suite_path("pages");
 
 	cr_assert_eq(mkdir(folder, 0700), 0);
@@ -215,6 +218,11 @@ Test(check, manual_pages_are_mdoc_without_a_fault)
 			   "%s/$page || exit 1; done",
 			   folder));
 	run_words(suite_text("grep -q claim-ttl %s/wsonce.conf.5", folder));
+	run_words(suite_text("grep -q claim.*ttl %s/wsonce-listen.1", folder));
+	run_words(suite_text("mandoc -T ascii %s/wsonce-profile.5 | col -b >%s/read", folder, folder));
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+		run_words(suite_text("grep -q -e '%s' %s/read", said[i], folder));
+	run_words(suite_text("! grep -e '`' -e '](' %s/read", folder));
 	expect(1, "cannot be written", NULL, "manual /nowhere/at/all");
 }
 
