@@ -76,6 +76,7 @@ struct dashboard {
 	char **hosts;
 	size_t host_count;
 	struct list waiting; /* requests for the state of the fleet */
+	struct list asked;   /* the others, while a process answers */
 	struct bytes state;  /* the last one, as JSON; empty: there was none */
 	int64_t state_ms;    /* loop clock, of it */
 	bool is_asked;       /* a new one */
@@ -83,7 +84,7 @@ struct dashboard {
 
 /* A request. It outlives its connection while it is asked. */
 struct request {
-	struct list link; /* of those that wait for the state; else alone */
+	struct list link; /* of those that wait or are asked; else alone */
 	struct dashboard *dashboard;
 	struct http_ticket *ticket;
 	struct http_refusal refusal; /* to be answered when the body is over */
@@ -120,6 +121,7 @@ static const struct endpoint endpoints[] = {
 	{"/api/dead-letters/reopen", "POST", "dead-letters reopen --json", "", NULL},
 };
 
+static const struct http_refusal too_many = {HTTP_BUSY, "too many questions at once: ask again later\n"};
 static const struct http_refusal no_such_page = {HTTP_NOT_FOUND, "no such page\n"};
 
 static const struct endpoint *find_endpoint(const char *path)
@@ -169,6 +171,7 @@ static void on_answer(void *arg, int status, const char *text, size_t len)
 	unsigned int code = judge(status, text);
 
 	r->is_asked = false;
+	list_remove(&r->link);
 	if (code == HTTP_LATE)
 		answer(r, code, NULL, late, strlen(late));
 	else
@@ -182,10 +185,27 @@ static void ask(struct request *r)
 	bool changes = strcmp(r->endpoint->method, "POST") == 0;
 	const struct question question = {r->words, r->word_count, changes ? WORK_LIMIT_S : READ_LIMIT_S, changes};
 
-	if (asker_ask(r->dashboard->asker, &question, on_answer, r) == 0)
-		r->is_asked = true;
-	else
-		answer_refusal(r, (struct http_refusal){HTTP_BUSY, "too many questions at once: ask again later\n"});
+	if (asker_ask(r->dashboard->asker, &question, on_answer, r)) {
+		answer_refusal(r, too_many);
+		return;
+	}
+	r->is_asked = true;
+	list_append(&r->dashboard->asked, &r->link);
+}
+
+/* No answer comes to these any more. */
+static void refuse_all(struct list *requests, struct http_refusal refusal)
+{
+	list_each(node, after, requests) {
+		struct request *r = list_entry(node, struct request, link);
+
+		list_remove(node);
+		r->is_asked = false;
+		if (r->is_gone)
+			request_free(r);
+		else
+			answer_refusal(r, refusal);
+	}
 }
 
 /* --- the state of the fleet --- */
@@ -249,6 +269,8 @@ static void answer_state(struct request *r)
 	}
 	list_append(&d->waiting, &r->link);
 	ask_state(d);
+	if (!d->is_asked)
+		refuse_all(&d->waiting, too_many);
 }
 
 static void answer_access(struct request *r)
@@ -495,6 +517,7 @@ static const struct http_poster poster = {begin, take_body, end, gone};
 
 static void on_signal(uv_signal_t *handle, int number)
 {
+	static const struct http_refusal over = {HTTP_BUSY, "the dashboard stops\n"};
 	struct dashboard *d = handle->data;
 
 	(void)number;
@@ -503,13 +526,9 @@ static void on_signal(uv_signal_t *handle, int number)
 	uv_close((uv_handle_t *)&d->timer, NULL);
 	uv_close((uv_handle_t *)&d->sigint, NULL);
 	uv_close((uv_handle_t *)&d->sigterm, NULL);
-	list_each(node, after, &d->waiting) {
-		struct request *r = list_entry(node, struct request, link);
-
-		list_remove(node);
-		answer_refusal(r, (struct http_refusal){HTTP_BUSY, "the dashboard stops\n"});
-	}
 	asker_close(d->asker);
+	refuse_all(&d->waiting, over);
+	refuse_all(&d->asked, over); /* libmicrohttpd must not be stopped while requests are suspended */
 	http_close(d->http);
 }
 
@@ -580,6 +599,7 @@ static int run_dashboard(const struct invocation *in)
 	if (!d.asker)
 		return dispatch_fail("cannot fork a process");
 	list_init(&d.waiting);
+	list_init(&d.asked);
 	if (uv_loop_init(&d.loop))
 		return dispatch_fail("the event loop cannot start");
 	status = open_page(&d, in->options);
