@@ -83,6 +83,8 @@ page-deps:
 	@demo/deps page $(LIBS)
 go-deps:
 	@demo/deps go $(LIBS)
+patroni-deps:
+	@demo/deps patroni $(TEST_LIBS)
 kube-deps:
 	@demo/deps kube $(LIBS)
 
@@ -121,6 +123,9 @@ powercuts: check-deps programs ## kill a listener on an SQLite file, and cut its
 
 failovers: check-deps programs ## fail Postgres and Redis over under a fleet, each way that there is: make failovers [QUICK=1]
 	@tests/failover/run $(if $(QUICK),--quick)
+
+patroni: patroni-deps programs ## Patroni fails Postgres over under a fleet, with etcd, by haproxy and by several hosts
+	@tests/failover/run --patroni
 
 simulate: check-deps $B/simulate ## live through histories of a fleet under faults: make simulate [SEED=1] [HISTORIES=n] [MINUTES=m]
 	@$B/simulate $(if $(SEED),--seed $(SEED)) $(if $(HISTORIES),--histories $(HISTORIES)) $(if $(MINUTES),--minutes $(MINUTES))

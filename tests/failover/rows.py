@@ -25,7 +25,7 @@ class Row:
 
     settings = ""
     again_s = 10                        # until rows are stored again
-    warns = False                       # listeners, of a standby that is asynchronous
+    warns = False                       # listeners, of a standby that is asynchronous; None: some may
     unheard = 0                         # events that may have reached nobody who lived to store them
 
     def __init__(self, name, lost=0, may_be_whole=False, repair="sent again", is_quick=False):

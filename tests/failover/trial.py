@@ -97,8 +97,9 @@ class Trial(Bench):
         counts = await fleet.account()
         missing = fleet.wanted - fleet.rows.keys()
         had = missing & self.gone.keys()
-        pause = self.longest_pause()
-        back = self.back()
+        pause, again_at = self.longest_pause()
+        # The clock is read when the promotion is known, which may be later than the first commit.
+        back = max(0.0, again_at - self.promoted_at) if self.promoted_at else None
         lost = self.row.lost
         figure.note("events sent", counts.pop("sent"))
         figure.note("rows", counts.pop("rows"))
@@ -115,24 +116,23 @@ class Trial(Bench):
         if lost:
             figure.at_least("not stored, or the row shows nothing", len(missing), int(not self.row.may_be_whole))
             figure.at_most("age of what the lag held", round(self.cells["lag"], 3), lost, "s")
-        warnings = sum("standbys that commits do not wait for" in listener.log() for listener in fleet.listeners)
-        figure.at_most("listeners that warn of asynchronous standbys wrongly, or do not",
-                       abs(warnings - self.row.warns * LISTENERS), 0)
+        if self.row.warns is not None:
+            self.judge_warnings()
         await self.judge_repair(missing)
+
+    def judge_warnings(self):
+        warnings = sum("standbys that commits do not wait for" in listener.log() for listener in self.fleet.listeners)
+        self.figure.at_most("listeners that warn of asynchronous standbys wrongly, or do not",
+                            abs(warnings - self.row.warns * LISTENERS), 0)
 
     async def are_claims_over(self):
         """Those of the dead, and those whose marks a replica has not got, end with their TTL."""
         return not await self.redis.claims(self.fleet.claim_prefix)
 
     def longest_pause(self):
-        """From the failover on, between two commits wherever they went."""
+        """From the failover on, between two commits wherever they went; and when it was over."""
         times = sorted(at for at in {**self.gone, **self.fleet.rows}.values() if self.failed_at < at <= self.ended_at)
-        return max((later - at for at, later in zip([self.failed_at] + times, times + [self.ended_at])), default=0)
-
-    def back(self):
-        """The clock is read when pg_promote has answered, which may be later than the first commit."""
-        again = [at for event_id, at in self.fleet.rows.items() if event_id not in self.gone and at > self.failed_at]
-        return max(0.0, min(again) - self.promoted_at) if self.promoted_at and again else None
+        return max((later - at, later) for at, later in zip([self.failed_at] + times, times + [self.ended_at]))
 
     async def judge_repair(self, missing):
         fleet, figure = self.fleet, self.figure

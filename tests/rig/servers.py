@@ -113,6 +113,8 @@ class Postgres:
     read-only mode hold for them; the rig is the superuser postgres. Everybody finds the cluster in use at one place,
     a link to its home: a standby (standby.py) has another home, and the link leads there once it is promoted."""
 
+    port = 5432
+
     def __init__(self, directory, settings=SMALL + CARELESS, with_disk=True, number=1):
         self.base = directory
         self.number = number
@@ -206,7 +208,7 @@ class Postgres:
 
     async def try_sql(self, sql, database="wsonce", output=None):
         command = ["setpriv", "--pdeathsig", "KILL", "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", self.home,
-                   "-U", "postgres", "-d", database, "-c", sql]
+                   "-p", str(self.port), "-U", "postgres", "-d", database, "-c", sql]
         process = await asyncio.create_subprocess_exec(
             *command, stdin=subprocess.DEVNULL, stdout=output or subprocess.PIPE, stderr=subprocess.PIPE,
             env=clean_environment())

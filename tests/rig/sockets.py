@@ -1,5 +1,6 @@
 """Sockets on loopback: owns how they are listened on, how a port is found, and how a connection is reset."""
 import asyncio
+import random
 import socket
 import struct
 
@@ -11,10 +12,15 @@ async def serve(protocol, port=0, context=None):
 
 
 def free_port():
-    """For a program that cannot tell which one it has got."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """For a program that cannot tell which one it has got. Not one that connections get of themselves."""
+    while True:
+        port = random.randrange(10000, 18000)
+        with socket.socket() as found:
+            try:
+                found.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
 
 
 def reset_socket(transport):
