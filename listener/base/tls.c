@@ -34,6 +34,7 @@ struct tls {
 };
 
 /* OpenSSL itself would ask for it at the terminal, and wait. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is OpenSSL's */
 static int on_password(char *room, int size, int is_writing, void *arg)
 {
 	(void)room, (void)size, (void)is_writing, (void)arg;
