@@ -146,6 +146,9 @@ plans: check-deps tests ## what each statement reads among many rows: make plans
 	@WSONCE_TEST_BIN=$B/wsonce WSONCE_TEST_ROWS=$(or $(ROWS),100000) WSONCE_TEST_SLOW=20 \
 		tests/support/run $B/tests/integration/integration -j1 --filter 'plans/*'
 
+readers: check-deps programs ## kill two of twenty listeners at a time that share thirty feeds, for ten minutes
+	tests/readers/run --minutes 10
+
 reliability: check-deps programs ## measure takeover, outages and restarts, each against its limit: make reliability [FILE=x.json]
 	@tests/fault/figures all $(if $(FILE),--json $(FILE))
 
@@ -317,6 +320,6 @@ $B/listener/commands/manual.o: $B/text/doc_profiles.h
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: kube kube-deps producers-go go-deps powercuts file-deps sqlite-figure
+.PHONY: kube readers kube-deps producers-go go-deps powercuts file-deps sqlite-figure
 .PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps page-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench shares lint install dist deb fmt readme clean help

@@ -135,6 +135,8 @@ const char *check_settings(const struct config *c, bool is_listen)
 		fault = check_store(c);
 	if (fault || !is_listen)
 		return fault;
+	if (c->readers && strcmp(c->redis, "none") == 0)
+		return "--readers: needs --redis, through which the listeners know of each other";
 	fault = check_ingest(c);
 	return fault ? fault : check_sources(c);
 }

@@ -64,6 +64,8 @@ static const struct setting settings[] = {
 	     "read --source-proxy from the first line of FILE, to keep it off the command line"),
 	TEXT("source-uncompressed", "WSONCE_SOURCE_UNCOMPRESSED", VALUE_SWITCH, source_uncompressed, "", NULL,
 	     "do not offer permessage-deflate to sources"),
+	NUMBER("readers", "WSONCE_READERS", VALUE_NUMBER, readers, "K", "0", 0, 1000,
+	       "most listeners that read one source, where the fleet has more (docs/scaling.md); 0: all of them"),
 	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", VALUE_SECONDS, ping_interval_s, "TIME", "20", 1, DAY,
 	       "ping a quiet connection after this long; close it if no answer comes within as long again"),
 	NUMBER("idle-timeout", "WSONCE_IDLE_TIMEOUT", VALUE_SECONDS, idle_timeout_s, "TIME", "0", 0, 30 * DAY,
@@ -189,7 +191,7 @@ const struct setting *setting_at(size_t i)
  * environment or the file, which a fleet and its commands share, says of them is only checked. */
 static const char listen_only[] =
 	"source feed source-file feed-file source-ca source-cert source-key source-proxy source-proxy-file "
-	"source-uncompressed ping-interval idle-timeout "
+	"source-uncompressed readers ping-interval idle-timeout "
 	"ingest "
 	"ingest-http ingest-profile ingest-token ingest-token-file "
 	"ingest-open ingest-origin ingest-cert ingest-key ingest-client-ca ingest-max-connections "

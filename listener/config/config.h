@@ -54,6 +54,7 @@ struct config {
 	char *source_key;
 	char *source_proxy;       /* URL; NULL: none */
 	bool source_uncompressed; /* permessage-deflate is not offered */
+	int64_t readers;          /* listeners that read each source; 0: all */
 	int64_t ping_interval_s;
 	int64_t idle_timeout_s; /* 0: a silent source is fine as long as it answers pings */
 	char *redis;            /* URL, or "none" */

@@ -36,6 +36,7 @@ struct profiled {
 	struct conversation *conversation;
 	struct lease *lease; /* NULL: the source is not exclusive */
 	enum want want;
+	bool is_off_turn;    /* others read it */
 	bool is_closed;      /* events of gone connections may still settle */
 	struct list ledgers; /* also of connections that are gone */
 	struct lateness lateness;
@@ -138,8 +139,29 @@ void profiled_forget(struct profiled *s)
 		return;
 	conversation_stop(s->conversation, (unsigned int)s->profile->close_code_on_stop);
 	renew_session(s);
-	if (!s->lease || lease_is_held(s->lease))
+	if (!s->is_off_turn && (!s->lease || lease_is_held(s->lease)))
 		go(s);
+}
+
+/* --- its turn --- */
+
+/* Another may have it from now on, and what it knows by then, this one does not. */
+static void leave_it(struct profiled *s, unsigned int code)
+{
+	s->want = WANT_NOTHING;
+	conversation_stop(s->conversation, code);
+	renew_session(s);
+}
+
+void profiled_set_turn(struct profiled *s, bool is_ours)
+{
+	if (s->profile->fleet == FLEET_EXCLUSIVE)
+		return;
+	s->is_off_turn = !is_ours;
+	if (is_ours)
+		go(s);
+	else
+		leave_it(s, (unsigned int)s->profile->close_code_on_stop);
 }
 
 /* --- an exclusive source --- */
@@ -149,14 +171,10 @@ static void on_acquired(void *arg)
 	go(arg);
 }
 
-/* Another may have it from now on: no goodbye, and what it knows by then, this one does not. */
+/* No goodbye: it may be another's at once. */
 static void on_lost(void *arg)
 {
-	struct profiled *s = arg;
-
-	s->want = WANT_NOTHING;
-	conversation_stop(s->conversation, 0);
-	renew_session(s);
+	leave_it(arg, 0);
 }
 
 static void on_lease_closed(void *arg)
@@ -342,6 +360,8 @@ void profiled_start(struct profiled *s)
 
 	if (s->profile->fleet == FLEET_EXCLUSIVE)
 		s->lease = lease_open(s->parts.loop, s->parts.config, s->profile->name, &owner);
+	else if (s->parts.config->readers)
+		s->is_off_turn = true;
 	else
 		go(s);
 }

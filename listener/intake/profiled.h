@@ -22,8 +22,12 @@ struct profiled_parts {
 /* parts is copied; what it points to, and profile, must outlive the source. Nothing is dialled yet. */
 struct profiled *profiled_new(const struct profiled_parts *parts, const struct profile *profile);
 
-/* Connects, and comes back for ever; an exclusive source only while no other listener has it. */
+/* Connects, and comes back for ever; an exclusive source only while no other listener has it, and with --readers one
+ * that is not exclusive only when it is this listener's turn. */
 void profiled_start(struct profiled *s);
+
+/* With --readers: it is this listener's turn to read it, or no longer. An exclusive source has its lease for that. */
+void profiled_set_turn(struct profiled *s, bool is_ours);
 
 /* Stored cursors are being read; this is one of them; that were all. Those that wanted them before that connect. */
 void profiled_begin_reading(struct profiled *s);

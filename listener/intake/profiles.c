@@ -79,7 +79,7 @@ struct profiles *profiles_open(const struct profiled_parts *parts)
 	return all;
 }
 
-const struct profiled *profiles_at(const struct profiles *all, size_t i)
+struct profiled *profiles_at(const struct profiles *all, size_t i)
 {
 	return all->items[i];
 }

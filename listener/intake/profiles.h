@@ -10,7 +10,7 @@ struct profiles;
 struct profiles *profiles_open(const struct profiled_parts *parts);
 
 /* The one of config's feed i. */
-const struct profiled *profiles_at(const struct profiles *all, size_t i);
+struct profiled *profiles_at(const struct profiles *all, size_t i);
 
 /* No more connections, no more messages. */
 void profiles_close(struct profiles *all);

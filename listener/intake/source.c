@@ -13,31 +13,35 @@
 #include "base/url.h"
 #include "intake/profiles.h"
 #include "net/dial.h"
+#include "road/fleet.h"
 #include "road/pipeline.h"
+#include "road/readers.h"
 
 #define CHECK_MS 1000
 
 enum source_state {
-	SOURCE_DOWN, /* a timer will try again */
+	SOURCE_DOWN,    /* a timer will try again */
+	SOURCE_STANDBY, /* other listeners read it */
 	SOURCE_CONNECTING,
 	SOURCE_OPEN,
 	SOURCE_CLOSING,
 };
 
-static const char *const state_names[] = {"down", "connecting", "open", "closing"};
+static const char *const state_names[] = {"down", "standby", "connecting", "open", "closing"};
 
 struct source {
 	struct sources *sources;
 	const char *url;
 	char *shown_url;
 	enum source_state state;
-	struct dial *dial; /* NULL in SOURCE_DOWN and SOURCE_CLOSING */
+	struct dial *dial; /* NULL in SOURCE_STANDBY, SOURCE_DOWN and SOURCE_CLOSING */
 	struct backoff backoff;
 	uv_timer_t retry;
 	char error[200];
 	bool has_error_logged;  /* since the feed last worked */
 	int64_t last_message_s; /* since 1970; 0: none so far */
 	uint64_t messages;
+	uint64_t connects;
 };
 
 struct sources {
@@ -48,6 +52,7 @@ struct sources {
 	bool is_closing;
 	struct requests *requests; /* NULL: there are no profiles */
 	struct profiles *profiles; /* likewise */
+	struct readers *readers;   /* NULL: each source is read by all listeners */
 	size_t count;
 	struct source items[];
 };
@@ -118,6 +123,7 @@ static void on_open(void *arg)
 
 	s->error[0] = '\0';
 	counters.source_connects++;
+	s->connects++;
 	set_state(s, SOURCE_OPEN);
 }
 
@@ -176,6 +182,58 @@ static void on_check(uv_timer_t *timer)
 	}
 }
 
+/* --- whose turn it is to read --- */
+
+static void read_source(struct source *s, bool is_ours)
+{
+	if (is_ours) {
+		connect_now(s);
+		return;
+	}
+	uv_timer_stop(&s->retry);
+	if (s->dial)
+		dial_leave(s->dial, LWS_CLOSE_STATUS_GOINGAWAY);
+	s->dial = NULL;
+	set_state(s, SOURCE_STANDBY);
+}
+
+static void on_turn(void *arg, size_t i, bool is_ours)
+{
+	struct sources *all = arg;
+
+	log_info(is_ours ? "reading a source" : "a source is left to others", "url=%s", sources_view(all, i).url);
+	if (i < all->count)
+		read_source(&all->items[i], is_ours);
+	else
+		profiled_set_turn(profiles_at(all->profiles, i - all->count), is_ours);
+}
+
+static struct reading on_ask(void *arg, size_t i)
+{
+	const struct sources *all = arg;
+	struct source_view view = sources_view(all, i);
+
+	return (struct reading){.connection = view.is_open ? view.connects : 0, .last_message_s = view.last_message_s};
+}
+
+/* One that is exclusive has a lease instead: it is all its own. */
+static void open_readers(struct sources *all)
+{
+	const struct config *config = all->config;
+	size_t n = 0;
+	uint64_t *ids = memory_calloc(all->count + config->feed_count, sizeof(*ids));
+
+	for (size_t i = 0; i < all->count; i++)
+		ids[n++] = fleet_source_id(config->sources.items[i], "");
+	for (size_t i = 0; i < config->feed_count; i++)
+		ids[n++] = fleet_source_id(config->feeds[i]->url, config->feeds[i]->name);
+	all->readers = readers_open(ws_loop(all->ws), config, ids, n,
+				    &(struct readers_owner){.on_ask = on_ask, .on_turn = on_turn, .arg = all});
+	free(ids);
+}
+
+/* --- life --- */
+
 static void source_init(struct source *s, struct sources *all, const char *url)
 {
 	s->sources = all;
@@ -184,7 +242,10 @@ static void source_init(struct source *s, struct sources *all, const char *url)
 	uv_timer_init(ws_loop(all->ws), &s->retry);
 	s->retry.data = s;
 	s->shown_url = url_redact(url);
-	uv_timer_start(&s->retry, on_retry, 0, 0);
+	if (all->config->readers)
+		s->state = SOURCE_STANDBY;
+	else
+		uv_timer_start(&s->retry, on_retry, 0, 0);
 }
 
 static bool has_tls(const struct config *config)
@@ -232,6 +293,8 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 	for (size_t i = 0; i < count; i++)
 		source_init(&all->items[i], all, config->sources.items[i]);
 	open_profiles(all);
+	if (config->readers)
+		open_readers(all);
 	return all;
 }
 
@@ -251,6 +314,7 @@ static struct source_view view_profiled(const struct profiled *s)
 		.is_open = view.is_open,
 		.is_ready = view.is_open || view.is_standby,
 		.last_message_s = view.last_message_s,
+		.connects = view.connects,
 		.profile = profiled_profile(s),
 		.rules = view.rules,
 		.numbering = view.numbering,
@@ -268,15 +332,18 @@ struct source_view sources_view(const struct sources *s, size_t i)
 		.state = state_names[at->state],
 		.error = at->error,
 		.is_open = at->state == SOURCE_OPEN,
-		.is_ready = at->state == SOURCE_OPEN,
+		.is_ready = at->state == SOURCE_OPEN || at->state == SOURCE_STANDBY,
 		.last_message_s = at->last_message_s,
 		.messages = at->messages,
+		.connects = at->connects,
 	};
 }
 
 void sources_close(struct sources *all)
 {
 	all->is_closing = true;
+	if (all->readers)
+		readers_close(all->readers);
 	uv_close((uv_handle_t *)&all->check, NULL);
 	for (size_t i = 0; i < all->count; i++) {
 		struct source *s = &all->items[i];

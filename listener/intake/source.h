@@ -23,7 +23,8 @@ struct source_view {
 	bool is_open;
 	bool is_ready;          /* it is open, or another listener has it */
 	int64_t last_message_s; /* since 1970; 0: none so far */
-	uint64_t messages;      /* of one without a profile; its rules count the others */
+	uint64_t connects;
+	uint64_t messages; /* of one without a profile; its rules count the others */
 	/* Of one that a profile describes; else NULL: */
 	const struct profile *profile;
 	const struct rule_count *rules; /* as in struct conversation_view */

@@ -17,7 +17,7 @@
 #include "redis/resp.h"
 #include "road/done_log.h"
 #include "road/duplicates.h"
-#include "road/fleet.h"
+#include "road/fleets.h"
 #include "base/log.h"
 #include "road/mark.h"
 #include "road/mark_queue.h"
@@ -43,7 +43,7 @@ struct stamp {
 struct claim {
 	uv_loop_t *loop;
 	struct redis *redis;   /* NULL: --redis none */
-	struct fleet *fleet;   /* NULL as well, */
+	struct fleets *fleets; /* NULL as well, */
 	struct owners *owners; /* and NULL, */
 	struct done_log *log;  /* and NULL */
 	struct registry registry;
@@ -652,8 +652,8 @@ static void on_redis_state(void *owner, enum redis_state state)
 	struct claim *c = owner;
 	struct queued_mark mark;
 
-	if (c->fleet)
-		fleet_set_redis(c->fleet, state == REDIS_READY ? c->redis : NULL);
+	if (c->fleets)
+		fleets_set_redis(c->fleets, state == REDIS_READY ? c->redis : NULL);
 	if (c->owners)
 		owners_set_redis(c->owners, state == REDIS_READY ? c->redis : NULL);
 	if (c->log)
@@ -687,28 +687,31 @@ void claim_set_epoch(struct claim *c, uint32_t epoch)
 
 bool claim_prefers_other(struct claim *c, const struct event *ev)
 {
+	struct fleet *f;
+
 	if (!claim_is_ready(c))
 		return false;
-	fleet_hear(c->fleet);
-	return fleet_prefers_other(c->fleet, ev->id, ev->id_len);
+	f = fleets_of(c->fleets, ev);
+	fleet_hear(f);
+	return fleet_prefers_other(f, ev->id, ev->id_len);
 }
 
 size_t claim_rank(const struct claim *c, const struct event *ev)
 {
-	return c->fleet && !claim_is_ready(c) ? fleet_rank(c->fleet, ev->id, ev->id_len) : 0;
+	return c->fleets && !claim_is_ready(c) ? fleets_rank(c->fleets, ev) : 0;
 }
 
 size_t claim_others(const struct claim *c)
 {
-	return c->fleet && !claim_is_ready(c) ? fleet_size(c->fleet) : 0;
+	return c->fleets && !claim_is_ready(c) ? fleets_size(c->fleets) : 0;
 }
 
 bool claim_expect_log(struct claim *c)
 {
 	if (!claim_is_ready(c))
 		return false;
-	done_log_set_fleet(c->log, fleet_size(c->fleet) + 1);
-	owners_set_fleet(c->owners, fleet_size(c->fleet) + 1);
+	done_log_set_fleet(c->log, fleets_size(c->fleets) + 1);
+	owners_set_fleet(c->owners, fleets_size(c->fleets) + 1);
 	return done_log_expect(c->log);
 }
 
@@ -719,14 +722,14 @@ bool claim_is_logged(const struct claim *c, const struct event *ev)
 
 void claim_rest(struct claim *c, bool is_resting)
 {
-	if (c->fleet)
-		fleet_rest(c->fleet, is_resting);
+	if (c->fleets)
+		fleets_rest(c->fleets, is_resting);
 }
 
 void claim_leave(struct claim *c)
 {
-	if (c->fleet)
-		fleet_leave(c->fleet);
+	if (c->fleets)
+		fleets_leave(c->fleets);
 }
 
 bool claim_is_used(const struct claim *c)
@@ -810,7 +813,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	write_tail(c->mark_tail, sizeof(c->mark_tail), "", config->dedup_window_s);
 	if (strcmp(config->redis, "none") == 0)
 		return c;
-	c->fleet = fleet_open(loop, config, c->owner);
+	c->fleets = fleets_open(loop, config, c->owner);
 	c->log = done_log_open(loop, c->prefix, config->marks_key);
 	c->owners = owners_open(loop, c->owner, on_owner_gone, c);
 	c->redis = redis_open(loop, &settings);
@@ -842,7 +845,7 @@ void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 		return;
 	}
 	redis_close(c->redis, on_part_closed, c);
-	fleet_close(c->fleet, on_part_closed, c);
+	fleets_close(c->fleets, on_part_closed, c);
 	owners_close(c->owners, on_part_closed, c);
 	done_log_close(c->log, on_part_closed, c);
 }

@@ -181,7 +181,7 @@ void fleet_leave(struct fleet *f)
 /* --- life --- */
 
 /* Instances that hear other feeds are another fleet. Who a feed knows us as does not matter. */
-static uint64_t hash_source(const char *url)
+uint64_t fleet_source_id(const char *url, const char *name)
 {
 	const char *host = strstr(url, "://");
 	const char *path, *at;
@@ -189,23 +189,24 @@ static uint64_t hash_source(const char *url)
 	host = host ? host + 3 : url;
 	path = host + strcspn(host, "/?#");
 	at = memrchr(host, '@', (size_t)(path - host));
-	return hash_text(url, (size_t)(host - url)) * 31 + hash_text(at ? at + 1 : host, strlen(at ? at + 1 : host));
+	return hash_text(url, (size_t)(host - url)) * 31 + hash_text(at ? at + 1 : host, strlen(at ? at + 1 : host)) +
+	       (*name ? hash_text(name, strlen(name)) : 0);
 }
 
-static char *make_key(const struct config *config)
+static char *make_key(const struct config *config, const char *source)
 {
-	uint64_t sources = 0;
+	uint64_t sources = source ? hash_mix(fleet_source_id(source, "")) : 0;
 
-	for (size_t i = 0; i < config->sources.count; i++)
-		sources += hash_source(config->sources.items[i]); /* in whatever order */
+	for (size_t i = 0; !source && i < config->sources.count; i++)
+		sources += fleet_source_id(config->sources.items[i], ""); /* in whatever order */
 	return memory_printf(KEY_PREFIX "%s%016llx", config->claim_prefix, (unsigned long long)sources);
 }
 
-struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const char *name)
+struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const char *source, const char *name)
 {
 	struct fleet *f = memory_calloc(1, sizeof(*f));
 
-	f->key = make_key(config);
+	f->key = make_key(config, source);
 	f->name = memory_strdup(name);
 	f->seed = hash_text(name, strlen(name));
 	uv_timer_init(loop, &f->timer);

@@ -12,8 +12,13 @@
 
 struct fleet;
 
-/* name is this instance's, never another's, and is copied. */
-struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const char *name);
+/* What names a source to the fleet: the same in each process, whoever the feed knows it as. name: a profile's, or "".
+ */
+uint64_t fleet_source_id(const char *url, const char *name);
+
+/* name is this instance's, never another's, and is copied. source: those who hear this one, from a message's source or
+ * sender as events have it; NULL: who hears what config says. */
+struct fleet *fleet_open(uv_loop_t *loop, const struct config *config, const char *source, const char *name);
 
 /* Is an instance other than this one preferred for the event with this id? All instances that know of
  * each other say the same. It is no promise: the other may be dead, or not have received the event. */

@@ -331,7 +331,7 @@ static void run_heartbeat(const struct command *c, struct answer *a)
 
 	expire_fleet();
 	for (int i = 0; i < redis.members; i++)
-		if (redis.fleet[i].at_ms > now - lasts)
+		if (redis.fleet[i].at_ms > now - lasts && redis.fleet[i].at_ms <= now)
 			redis.fleet[kept++] = redis.fleet[i];
 	redis.members = kept;
 	for (int i = 0; i < redis.members; i++)

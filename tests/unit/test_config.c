@@ -18,6 +18,7 @@ static const struct {
 	{"source-key", "WSONCE_SOURCE_KEY", "/nowhere/key.pem"},
 	{"source-proxy", "WSONCE_SOURCE_PROXY", "https://h:3128"},
 	{"source-uncompressed", "WSONCE_SOURCE_UNCOMPRESSED", "perhaps"},
+	{"readers", "WSONCE_READERS", "-1"},
 	{"ping-interval", "WSONCE_PING_INTERVAL", "0"},
 	{"idle-timeout", "WSONCE_IDLE_TIMEOUT", "-1"},
 	{"ingest", "WSONCE_INGEST", "8080"},

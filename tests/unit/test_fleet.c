@@ -73,7 +73,7 @@ static void set_up(void)
 
 	clock_stop();
 	uv_loop_init(&loop);
-	fleet = fleet_open(&loop, &config, "me");
+	fleet = fleet_open(&loop, &config, NULL, "me");
 	fleet_set_redis(fleet, (struct redis *)&loop);
 }
 
@@ -195,7 +195,7 @@ static const char *key_of(const char *const *sources, size_t n)
 	static int turn;
 	const struct config config = {.claim_prefix = (char *)"p:", .sources = {(char **)sources, n}};
 	char *key = keys[turn ^= 1];
-	struct fleet *f = fleet_open(&loop, &config, "me");
+	struct fleet *f = fleet_open(&loop, &config, NULL, "me");
 
 	fleet_set_redis(f, (struct redis *)&loop);
 	fleet_leave(f);
