@@ -303,7 +303,13 @@ size_t sources_count(const struct sources *s)
 	return s->count + s->config->feed_count;
 }
 
-static struct source_view view_profiled(const struct profiled *s)
+/* A listener that does not know yet whose turn it is has nothing that it may leave to others. */
+static bool may_stand_by(const struct sources *all)
+{
+	return !all->readers || readers_know(all->readers);
+}
+
+static struct source_view view_profiled(const struct sources *all, const struct profiled *s)
 {
 	struct conversation_view view = profiled_view(s);
 
@@ -312,7 +318,7 @@ static struct source_view view_profiled(const struct profiled *s)
 		.state = view.state,
 		.error = view.error,
 		.is_open = view.is_open,
-		.is_ready = view.is_open || view.is_standby,
+		.is_ready = view.is_open || (view.is_standby && may_stand_by(all)),
 		.last_message_s = view.last_message_s,
 		.connects = view.connects,
 		.profile = profiled_profile(s),
@@ -326,13 +332,13 @@ struct source_view sources_view(const struct sources *s, size_t i)
 	const struct source *at = &s->items[i];
 
 	if (i >= s->count)
-		return view_profiled(profiles_at(s->profiles, i - s->count));
+		return view_profiled(s, profiles_at(s->profiles, i - s->count));
 	return (struct source_view){
 		.url = at->shown_url,
 		.state = state_names[at->state],
 		.error = at->error,
 		.is_open = at->state == SOURCE_OPEN,
-		.is_ready = at->state == SOURCE_OPEN || at->state == SOURCE_STANDBY,
+		.is_ready = at->state == SOURCE_OPEN || (at->state == SOURCE_STANDBY && may_stand_by(s)),
 		.last_message_s = at->last_message_s,
 		.messages = at->messages,
 		.connects = at->connects,

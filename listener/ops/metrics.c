@@ -147,6 +147,10 @@ static void put_sources(FILE *out, const struct sources *s)
 	put_type(out, "source_up", "gauge", "1 while this source is connected.");
 	for (size_t i = 0; i < count; i++)
 		put_source(out, "source_up", i, sources_view(s, i).url, sources_view(s, i).is_open);
+	put_type(out, "source_standby", "gauge", "1 while this source is left to other listeners.");
+	for (size_t i = 0; i < count; i++)
+		put_source(out, "source_standby", i, sources_view(s, i).url,
+			   sources_view(s, i).is_ready && !sources_view(s, i).is_open);
 	put_type(out, "source_last_message_timestamp_seconds", "gauge",
 		 "Unix time of this source's last message; 0 if there was none.");
 	for (size_t i = 0; i < count; i++)

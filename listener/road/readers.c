@@ -59,6 +59,7 @@ struct readers {
 	uint64_t seed;
 	char *told; /* our heartbeat that is there now; NULL: none */
 	struct resp command;
+	bool has_known;
 	bool is_asking;
 	bool is_closing;
 	bool has_error_logged;
@@ -91,6 +92,11 @@ static void take_turn(struct readers *r, struct turn *t)
 {
 	t->ours_ms = now_ms(r);
 	set_turn(r, t, true);
+}
+
+bool readers_know(const struct readers *r)
+{
+	return r->has_known;
 }
 
 /* --- what the others tell --- */
@@ -202,6 +208,7 @@ static void on_members(void *owner, void *arg, const struct redis_reply *reply)
 	members = memory_calloc(reply->elements + 1, sizeof(*members));
 	n = read_members(r, reply, members);
 	r->known_ms = r->asked_ms;
+	r->has_known = true;
 	for (size_t i = 0; i < r->count; i++)
 		judge(r, &r->turns[i], members, n, now_ms(r) - r->asked_ms < FRESH_MS);
 	free(members);
@@ -265,9 +272,11 @@ static void on_timer(uv_timer_t *timer)
 {
 	struct readers *r = timer->data;
 
-	if (now_ms(r) - r->known_ms >= LOST_MS)
+	if (now_ms(r) - r->known_ms >= LOST_MS) {
+		r->has_known = true;
 		for (size_t i = 0; i < r->count; i++)
 			take_turn(r, &r->turns[i]);
+	}
 	beat(r);
 }
 

@@ -31,6 +31,9 @@ struct readers_owner {
 struct readers *readers_open(uv_loop_t *loop, const struct config *config, const uint64_t *ids, size_t n,
 			     const struct readers_owner *owner);
 
+/* Has it been found out, at least once, whose turns are this listener's? */
+bool readers_know(const struct readers *r);
+
 /* Tells the others that this listener reads no more, and frees r when that is done. Nothing is called any more. */
 void readers_close(struct readers *r);
 

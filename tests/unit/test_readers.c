@@ -129,7 +129,9 @@ Test(readers, who_is_alone_reads)
 	open_readers(1);
 	played_redis_set_state(REDIS_READY);
 	cr_assert_not(is_ours, "nobody was asked yet");
+	cr_assert_not(readers_know(readers));
 	TELL();
+	cr_assert(readers_know(readers));
 	cr_assert(is_ours);
 }
 
