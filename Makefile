@@ -253,7 +253,7 @@ $B/producer: $B/tests/fuzz/book.o $(filter-out %/log.o $(addprefix %/,source.o p
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
 $B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint base/log base/memory)
-$B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena json json_scan json_write keyed log memory nearest secret text timestamp url)
+$B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena file json json_scan json_write keyed log memory nearest secret text timestamp url)
 $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate base/log base/memory)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 

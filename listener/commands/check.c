@@ -143,9 +143,8 @@ static void check_folder(struct findings *f, const char *path)
 	free(folder);
 }
 
-static void check_file(struct findings *f, const struct config *c)
+static void check_file(struct findings *f, const struct config *c, const char *path)
 {
-	const char *path = config_store_path(c);
 	struct pg_result *rows = NULL;
 	struct session *s = NULL;
 
@@ -271,12 +270,13 @@ static void check_files(struct findings *f, const struct config *c)
 
 int check_all(const struct config *config)
 {
+	const char *path = config_store_path(config);
 	struct findings f = {{0}};
 
 	findings_of_settings(&f, config);
 	check_files(&f, config);
-	if (config_store_path(config))
-		check_file(&f, config);
+	if (path)
+		check_file(&f, config, path);
 	else
 		check_postgres(&f, config);
 	check_redis(&f, config);

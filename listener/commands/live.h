@@ -30,9 +30,9 @@ struct live_seen {
 };
 
 /* Talks to the feed of a profile until its first event, or something that keeps it from coming, and so many seconds at
- * most. on_message gets each message, and ends it by true; NULL: nobody does. Returns 0; or -1 and a sentence in
+ * most. look gets each message, and ends it by true; NULL: nobody does. Returns 0; or -1 and a sentence in
  * seen->error if nothing could be tried. */
 int live_look(const struct config *config, const struct profile *p, int64_t seconds,
-	      bool (*on_message)(void *arg, const char *message, size_t len), void *arg, struct live_seen *seen);
+	      bool (*look)(void *arg, const char *message, size_t len), void *arg, struct live_seen *seen);
 
 #endif

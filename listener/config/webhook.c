@@ -333,7 +333,7 @@ void webhook_copy(struct webhook *copy, const struct webhook *of)
 	copy->url = memory_strdup(of->url);
 	copy->ca = of->ca ? memory_strdup(of->ca) : NULL;
 	copy->secret_env = of->secret_env ? memory_strdup(of->secret_env) : NULL;
-	copy->types = of->type_count ? memory_calloc(of->type_count, sizeof(*copy->types)) : NULL;
+	copy->types = memory_calloc(of->type_count + 1, sizeof(*copy->types)); /* no size is 0 */
 	for (size_t i = 0; i < of->type_count; i++)
 		copy->types[i] = memory_strdup(of->types[i]);
 }

@@ -48,7 +48,7 @@ void webhooks_free(struct webhooks *t);
 
 /* A copy of a webhook, with texts of its own; webhook_clear frees them. */
 void webhook_copy(struct webhook *copy, const struct webhook *of);
-void webhook_clear(struct webhook *w);
+void webhook_clear(struct webhook *t);
 
 /* Are they the same in each setting and secret, and in the same order? */
 bool webhooks_are_same(const struct webhooks *a, const struct webhooks *b);
