@@ -2,7 +2,8 @@
  * and joins what is free beside it; that was a sixth of a listener's time. Here the piece that was given back last is
  * the next one that is given out, and those of one time lie beside each other.
  *
- * A slab without a piece in use goes back to malloc, but for one of each size. */
+ * A slab without a piece in use is spare, for pieces of any size. Beyond SPARES of them it goes back to malloc, which
+ * maps and unmaps each slab, and the kernel then clears its pages one by one. */
 #include "base/slab.h"
 
 #include <stdint.h>
@@ -13,6 +14,7 @@
 #define SLAB_BYTES (64u << 10) /* and their alignment, so that a piece tells its slab */
 #define LINE       64u
 #define SIZES      64u /* of pieces: one line to so many */
+#define SPARES     64u /* what a batch or two of events leave */
 
 struct piece {
 	struct piece *next;
@@ -28,6 +30,9 @@ struct slab {
 
 /* By lines. A list whose next is NULL was not used yet. */
 static struct list by_size[SIZES + 1];
+
+static struct slab *spares[SPARES];
+static unsigned int spare_count;
 
 static unsigned int lines_of(size_t size)
 {
@@ -53,7 +58,8 @@ static unsigned int count_of(unsigned int lines)
 
 static struct slab *slab_new(struct list *slabs, unsigned int lines)
 {
-	struct slab *s = memory_given(aligned_alloc(SLAB_BYTES, SLAB_BYTES), NULL);
+	struct slab *s =
+		spare_count ? spares[--spare_count] : memory_given(aligned_alloc(SLAB_BYTES, SLAB_BYTES), NULL);
 
 	*s = (struct slab){.fresh = count_of(lines)};
 	list_append(slabs, &s->link);
@@ -96,7 +102,10 @@ static void check_unused(struct slab *s, const struct list *slabs)
 	if (s->used || slabs->next == &s->link)
 		return;
 	list_remove(&s->link);
-	free(s);
+	if (spare_count < SPARES)
+		spares[spare_count++] = s;
+	else
+		free(s);
 }
 
 void slab_free(void *block, size_t size)
