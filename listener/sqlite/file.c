@@ -471,6 +471,13 @@ static enum sqlite_result look(struct sqlite_file *f, bool may_create)
 	return result;
 }
 
+/* SQLite counts all memory that it uses behind one lock, which nobody asks for. After the first connection of a process
+ * this changes nothing. */
+static void set_up_library(void)
+{
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 struct sqlite_file *sqlite_file_open(const char *path, bool may_create, const atomic_bool *is_leaving,
 				     enum sqlite_result *result, char *why)
 {
@@ -479,6 +486,7 @@ struct sqlite_file *sqlite_file_open(const char *path, bool may_create, const at
 
 	f->path = memory_strdup(path);
 	f->is_leaving = is_leaving;
+	set_up_library();
 	code = sqlite3_open_v2(path, &f->db,
 			       SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (may_create ? SQLITE_OPEN_CREATE : 0),
 			       NULL);
