@@ -123,7 +123,12 @@ size_t sources_count(const struct sources *s)
 struct source_view sources_view(const struct sources *s, size_t i)
 {
 	(void)s, (void)i;
-	return (struct source_view){"ws://h", "open", "", !(state & SOURCE_IS_AWAY), state & IS_FULL ? 1774094400 : 0};
+	return (struct source_view){.url = "ws://h",
+				    .state = "open",
+				    .error = "",
+				    .is_open = !(state & SOURCE_IS_AWAY),
+				    .is_ready = !(state & SOURCE_IS_AWAY),
+				    .last_message_s = state & IS_FULL ? 1774094400 : 0};
 }
 
 const struct token *ingest_tokens(const struct ingest *i)
