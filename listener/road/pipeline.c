@@ -27,6 +27,7 @@
 #include "road/hold.h"
 #include "base/log.h"
 #include "road/checkin.h"
+#include "road/pace.h"
 #include "road/rejected.h"
 #include "road/age_limit.h"
 #include "road/stall.h"
@@ -100,6 +101,7 @@ struct pipeline {
 	struct store *store;
 	struct hold hold;
 	struct turns turns;
+	struct pace pace;
 	struct batch batch; /* at work in the store, or empty */
 	long partial_bytes; /* of messages that are not yet complete */
 	struct gate producers, all;
@@ -492,12 +494,17 @@ static void fill_batch(struct pipeline *p, bool has_suspects)
 	}
 }
 
-/* Without Redis each listener of a fleet stores its part, and many small statements would cost more than few. */
-static int64_t store_wait(const struct pipeline *p)
+/* Many small statements would cost more than few. Without Redis each listener of a fleet stores its part. */
+static int64_t store_wait(struct pipeline *p)
 {
-	if (is_draining(p) || p->events.counts[EV_BATCHED] >= (size_t)p->config->batch_max)
+	size_t rows = p->events.counts[EV_BATCHED];
+	int64_t pause, turn;
+
+	if (is_draining(p) || rows >= (size_t)p->config->batch_max)
 		return 0;
-	return turns_store_wait(&p->turns, claim_others(p->claim), now_ms(p));
+	pause = pace_wait(&p->pace, rows, now_ms(p));
+	turn = turns_store_wait(&p->turns, claim_others(p->claim), now_ms(p));
+	return pause > turn ? pause : turn;
 }
 
 /* Events that failed before take turns with the others, a few at a time: each may wait for a lock again. */
@@ -549,7 +556,7 @@ static bool ask_newest(struct pipeline *p)
 	return false;
 }
 
-/* While one batch is in flight the next one fills, so there is no timer to tune. */
+/* While one batch is in flight the next one fills; pace.c makes it wait a little longer where many events come. */
 static void store_next(struct pipeline *p)
 {
 	if (!store_is_idle(p->store))
@@ -576,6 +583,7 @@ static void store_next(struct pipeline *p)
 		stall_sent(&p->stall, now_ms(p));
 		p->turns.stored_ms = now_ms(p);
 		insert_next(p);
+		pace_sent(&p->pace, p->batch.count, now_ms(p));
 	} else if (may_read_marks(p) && !store_is_sure(p->store)) {
 		store_ask_epoch(p->store);
 	}
@@ -881,6 +889,8 @@ static void claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 {
 	size_t rank = is_ours || is_draining(p) ? 0 : claim_rank(p->claim, ev);
 
+	if (is_ours)
+		pace_await(&p->pace, now_ms(p));
 	if (rank) {
 		leave_without_redis(p, ev, rank);
 		return;

@@ -799,6 +799,28 @@ STORY(next_batch_fills_while_one_is_at_work_and_is_sorted,
       "store m; receive c; receive a; receive b; take c mine; take a mine; take b mine; "
       "journal take(c) take(a) take(b); insert m inserted; journal done(m) insert(a,b,c)")
 
+/* 20 rows are in a statement, and others come. */
+static void store_many(const char *more, const char *sender)
+{
+	tell("receive 0..20; take 0..20 mine; in storing 20");
+	tellf("receive %s %s; take %s mine; in batched 1", more, sender, more);
+	for (int i = 0; i < 20; i++)
+		fake_answer_insert(id_of("a", i), STORE_INSERTED);
+	tell("turn");
+}
+
+Test(pipeline, after_a_statement_of_many_rows_the_next_has_a_pause_to_fill)
+{
+	store_many("b", "");
+	tell("in batched 1; receive c; take c mine; in batched 2; pass 3; in storing 2");
+}
+
+Test(pipeline, what_a_producer_waits_for_has_no_pause)
+{
+	store_many("b", "p");
+	tell("in storing 1");
+}
+
 Test(pipeline, without_redis_a_batch_that_is_full_does_not_wait)
 {
 	tellf("set redis_away; others 19; receive a; turn; insert a inserted; forget");
@@ -815,7 +837,7 @@ Test(pipeline, batch_has_at_most_batch_max_rows)
 	for (int i = 0; i < 150; i++)
 		if (find_event(pipeline_events(pipeline), id_of("a", i))->state == EV_STORING)
 			fake_answer_insert(id_of("a", i), STORE_INSERTED);
-	tell("turn; in storing 50; persisted 100");
+	tell("pass 3; in storing 50; persisted 100");
 }
 
 STORY(events_wait_while_postgres_is_away,
