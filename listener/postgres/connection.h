@@ -43,6 +43,7 @@ struct postgres_identity {
 	char database[40]; /* its id; "" if it has none */
 	char hazards[160]; /* by what commits may vanish when the server crashes or fails over; "" if by nothing */
 	uint32_t epoch;    /* 0: unknown */
+	int backend;       /* its number, as libpq was told; a pooler's own is of no session */
 };
 
 /* The answer. Valid during the callback. */

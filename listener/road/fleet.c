@@ -62,14 +62,19 @@ size_t fleet_size(const struct fleet *f)
 	return f->redis ? f->count : f->last_count;
 }
 
-size_t fleet_rank(const struct fleet *f, const char *id, size_t len)
+size_t fleet_rank_among(const uint64_t *others, size_t n, uint64_t seed, const char *id, size_t len)
 {
-	uint64_t id_hash = hash_text(id, len), own = score(f->seed, id_hash);
+	uint64_t id_hash = hash_text(id, len), own = score(seed, id_hash);
 	size_t rank = 0;
 
-	for (size_t i = 0; i < f->last_count; i++)
-		rank += score(f->last[i], id_hash) > own;
+	for (size_t i = 0; i < n; i++)
+		rank += score(others[i], id_hash) > own;
 	return rank;
+}
+
+size_t fleet_rank(const struct fleet *f, const char *id, size_t len)
+{
+	return fleet_rank_among(f->last, f->last_count, f->seed, id, len);
 }
 
 /* --- heartbeats --- */

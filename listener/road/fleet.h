@@ -28,6 +28,9 @@ bool fleet_prefers_other(const struct fleet *f, const char *id, size_t len);
  * promise, either: they may be dead by now. */
 size_t fleet_rank(const struct fleet *f, const char *id, size_t len);
 
+/* The same of any listeners, by the hashes of their names: how many of n others come before the one with this seed. */
+size_t fleet_rank_among(const uint64_t *others, size_t n, uint64_t seed, const char *id, size_t len);
+
 /* How many others are known to be alive; while Redis is away, were when it went. */
 size_t fleet_size(const struct fleet *f);
 

@@ -31,6 +31,7 @@
 #include "road/rejected.h"
 #include "road/age_limit.h"
 #include "road/stall.h"
+#include "road/members.h"
 #include "road/turns.h"
 #include "base/counters.h"
 
@@ -102,6 +103,7 @@ struct pipeline {
 	struct hold hold;
 	struct turns turns;
 	struct pace pace;
+	struct members members;
 	struct batch batch; /* at work in the store, or empty */
 	long partial_bytes; /* of messages that are not yet complete */
 	struct gate producers, all;
@@ -494,6 +496,47 @@ static void fill_batch(struct pipeline *p, bool has_suspects)
 	}
 }
 
+/* --- who else is there, without Redis --- */
+
+/* Those who were there when Redis went are followed until all of them can have told Postgres that they are. */
+static bool follows_members(const struct pipeline *p)
+{
+	return !claim_is_ready(p->claim) &&
+	       (claim_others(p->claim) ? members_are_all(&p->members) : members_are_told(&p->members));
+}
+
+static size_t others(const struct pipeline *p)
+{
+	return follows_members(p) ? members_size(&p->members) : claim_others(p->claim);
+}
+
+static size_t rank_of(const struct pipeline *p, const struct event *ev)
+{
+	return follows_members(p) ? members_rank(&p->members, ev->id, ev->id_len) : claim_rank(p->claim, ev);
+}
+
+static bool ask_members(struct pipeline *p)
+{
+	if (is_draining(p) || members_wait(&p->members, now_ms(p)))
+		return false;
+	if (store_read_members(p->store, members_asked(&p->members, now_ms(p))) == 0)
+		return true;
+	members_answered(&p->members, false);
+	return false;
+}
+
+static void on_member(void *arg, const char *name, size_t len, bool is_told)
+{
+	struct pipeline *p = arg;
+
+	if (name)
+		members_found(&p->members, name, len);
+	else
+		members_answered(&p->members, is_told);
+}
+
+/* --- what is stored next --- */
+
 /* Many small statements would cost more than few. Without Redis each listener of a fleet stores its part. */
 static int64_t store_wait(struct pipeline *p)
 {
@@ -503,7 +546,7 @@ static int64_t store_wait(struct pipeline *p)
 	if (is_draining(p) || rows >= (size_t)p->config->batch_max)
 		return 0;
 	pause = pace_wait(&p->pace, rows, now_ms(p));
-	turn = turns_store_wait(&p->turns, claim_others(p->claim), now_ms(p));
+	turn = turns_store_wait(&p->turns, others(p), now_ms(p));
 	return pause > turn ? pause : turn;
 }
 
@@ -547,7 +590,7 @@ static bool ask_newest(struct pipeline *p)
 {
 	size_t most = NEWEST_LEAST + 2 * p->events.counts[EV_HELD];
 
-	if (turns_ask_wait(&p->turns, claim_others(p->claim), now_ms(p)))
+	if (turns_ask_wait(&p->turns, others(p), now_ms(p)))
 		return false;
 	turns_asked(&p->turns, now_ms(p));
 	if (store_read_newest(p->store, most < NEWEST_MOST ? most : NEWEST_MOST) == 0)
@@ -573,7 +616,7 @@ static void store_next(struct pipeline *p)
 		send_cursors(p);
 		return;
 	}
-	if (ask_newest(p))
+	if (ask_members(p) || ask_newest(p))
 		return;
 	if (is_burial_due(p)) {
 		p->since_burial = 0;
@@ -836,6 +879,8 @@ static void end_turns(struct pipeline *p)
 /* Redis is back, and nobody need wait for Postgres. */
 static void check_turns(struct pipeline *p)
 {
+	if (claim_is_ready(p->claim))
+		members_forget(&p->members);
 	if (!claim_is_ready(p->claim) || p->turns.is_asked || list_is_empty(&p->turns.due))
 		return;
 	turns_asked(&p->turns, now_ms(p));
@@ -869,7 +914,7 @@ static void on_newest(void *arg, const char *id, size_t len)
  * over, goes on to wait. */
 static bool is_in_turn(struct pipeline *p, struct event *ev)
 {
-	size_t rank = ev->is_deferred ? claim_rank(p->claim, ev) : 0;
+	size_t rank = ev->is_deferred ? rank_of(p, ev) : 0;
 
 	if (claim_is_ready(p->claim) || is_draining(p))
 		return false;
@@ -887,10 +932,12 @@ static bool is_in_turn(struct pipeline *p, struct event *ev)
  * whose producer waits for an ack, is ours: it does not wait for somebody else first. */
 static void claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
 {
-	size_t rank = is_ours || is_draining(p) ? 0 : claim_rank(p->claim, ev);
+	size_t rank = is_ours || is_draining(p) ? 0 : rank_of(p, ev);
 
 	if (is_ours)
 		pace_await(&p->pace, now_ms(p));
+	if (!is_ours && !claim_is_ready(p->claim))
+		members_hear(&p->members, now_ms(p));
 	if (rank) {
 		leave_without_redis(p, ev, rank);
 		return;
@@ -1437,9 +1484,11 @@ static int64_t sooner(int64_t wait, int64_t other)
 /* Milliseconds until the store is to be given what it could be given already; -1: there is nothing. */
 static int64_t turns_wait(struct pipeline *p)
 {
-	int64_t ask = turns_ask_wait(&p->turns, claim_others(p->claim), now_ms(p));
+	int64_t ask = turns_ask_wait(&p->turns, others(p), now_ms(p));
 	int64_t wait = sooner(ask, p->events.counts[EV_BATCHED] ? store_wait(p) : -1);
 
+	if (!is_draining(p))
+		wait = sooner(wait, members_wait(&p->members, now_ms(p)));
 	return store_is_idle(p->store) ? wait : -1;
 }
 
@@ -1474,6 +1523,7 @@ static void on_database(void *arg, const char *id)
 	struct pipeline *p = arg;
 
 	claim_set_database(p->claim, id);
+	members_set_database(&p->members, id);
 }
 
 /* What was durable in another epoch may not be any more. */
@@ -1549,9 +1599,9 @@ static void start_timers(struct pipeline *p)
 static void open_stages(struct pipeline *p)
 {
 	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, on_owner_gone, on_foreign, p};
-	const struct store_callbacks store_on = {on_stored, on_buried,   on_checked_in, on_cursors_put, on_cursor_read,
-						 on_newest, on_database, on_epoch,      on_posted,      on_unusable,
-						 p};
+	const struct store_callbacks store_on = {on_stored,      on_buried, on_checked_in, on_cursors_put,
+						 on_cursor_read, on_newest, on_member,     on_database,
+						 on_epoch,       on_posted, on_unusable,   p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);
@@ -1567,6 +1617,7 @@ static void open_stages(struct pipeline *p)
 	}
 	batch_init(&p->batch, (size_t)c->batch_max, BATCH_BYTES);
 	p->claim = claim_open(p->loop, c, &claim_on);
+	members_init(&p->members, c, claim_owner(p->claim));
 	p->store = store_open(p->loop, c, &store_on);
 }
 

@@ -90,6 +90,11 @@ int store_read_newest(struct store *s, size_t most)
 	return kind_of(s)->read_newest ? kind_of(s)->read_newest(s, most) : -1;
 }
 
+int store_read_members(struct store *s, const char *name)
+{
+	return kind_of(s)->read_members ? kind_of(s)->read_members(s, name) : -1;
+}
+
 void store_close(struct store *s, void (*done)(void *arg), void *arg)
 {
 	kind_of(s)->close(s, done, arg);

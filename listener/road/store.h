@@ -45,6 +45,9 @@ struct store_callbacks {
 	/* The id of a row that store_read_newest found, which lives for the call. NULL: there are no more, or nothing
 	 * could be told. */
 	void (*on_newest)(void *arg, const char *id, size_t len);
+	/* The name of another session that store_read_members found, which lives for the call. NULL: that were all, if
+	 * is_told. */
+	void (*on_member)(void *arg, const char *name, size_t len, bool is_told);
 	/* A connection is there; id is that of its database, "" if it has none, and lives for the call. */
 	void (*on_database)(void *arg, const char *id);
 	/* The epoch of the database is known, or not known any more (0), or is another one. What on_stored and
@@ -110,6 +113,11 @@ int store_read_cursors(struct store *s, const char *const *sources, size_t n);
  * since others may commit later what has lower numbers. The store must be idle. Returns 0, and on_newest is called; or
  * -1 because a row is not enough (a consumer), the store cannot tell, or the connection is lost. */
 int store_read_newest(struct store *s, size_t most);
+
+/* Names the own session, and asks for those of others whose names begin alike: see sql/queries/members.sql. The store
+ * must be idle. Returns 0, and on_member is called; or -1 because the sessions of this connection cannot be told apart,
+ * or it is lost. */
+int store_read_members(struct store *s, const char *name);
 
 /* Gives up the batch at hand, without callbacks. done is called from the loop when nothing of s is
  * left. */

@@ -22,7 +22,8 @@ struct store_kind {
 	int (*checkin)(struct store *s, const char *text);
 	int (*put_cursors)(struct store *s, const struct cursors *cursors, uint32_t epoch);
 	int (*read_cursors)(struct store *s, const char *const *sources, size_t n);
-	int (*read_newest)(struct store *s, size_t most); /* NULL: it cannot tell */
+	int (*read_newest)(struct store *s, size_t most);       /* NULL: it cannot tell */
+	int (*read_members)(struct store *s, const char *name); /* NULL: the same */
 	void (*close)(struct store *s, void (*done)(void *arg), void *arg);
 };
 

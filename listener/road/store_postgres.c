@@ -28,6 +28,7 @@
 #include "road/origin.h"
 #include "base/log.h"
 #include "checkin.sql.h"
+#include "members.sql.h"
 #include "newest.sql.h"
 #include "put_cursors.sql.h"
 #include "read_cursors.sql.h"
@@ -76,6 +77,7 @@ enum job {
 	JOB_PUT_CURSORS,
 	JOB_READ_CURSORS,
 	JOB_NEWEST,
+	JOB_MEMBERS,
 };
 
 /* How long not to try something that was refused. */
@@ -123,14 +125,15 @@ struct store {
 	unsigned int tries;            /* of the batch at hand, as it is, that failed */
 	unsigned int waits;            /* of the batch at hand for rows of other transactions, in vain */
 	bool has_effects;
-	bool has_looked;   /* present is known */
-	bool has_posted;   /* the INSERT at hand made rows of the outbox */
-	bool is_checking;  /* the statement at hand is sql/queries/check_effects.sql */
-	bool is_checked;   /* on this connection */
-	bool hides_newest; /* on this connection: it failed */
-	bool is_ascii;     /* dead letters: ids and reasons without anything else */
-	bool is_searching; /* another transaction has a row of the batch at hand */
-	bool is_isolating; /* a part of the batch at hand took or waited too long */
+	bool has_looked;    /* present is known */
+	bool has_posted;    /* the INSERT at hand made rows of the outbox */
+	bool is_checking;   /* the statement at hand is sql/queries/check_effects.sql */
+	bool is_checked;    /* on this connection */
+	bool hides_newest;  /* on this connection: it failed, */
+	bool hides_members; /* or told nothing */
+	bool is_ascii;      /* dead letters: ids and reasons without anything else */
+	bool is_searching;  /* another transaction has a row of the batch at hand */
+	bool is_isolating;  /* a part of the batch at hand took or waited too long */
 	bool has_trouble_logged;
 	bool has_burial_logged; /* since one failed, none has succeeded */
 	bool is_sent;           /* the batch at hand, and its answer was not seen */
@@ -691,6 +694,7 @@ static void on_done(struct store *s, const struct postgres_answer *answer)
 	case JOB_PUT_CURSORS:
 	case JOB_READ_CURSORS:
 	case JOB_NEWEST:
+	case JOB_MEMBERS:
 	case JOB_NONE:
 		return;
 	}
@@ -718,6 +722,7 @@ static void on_bad(struct store *s, const struct postgres_answer *answer)
 	case JOB_PUT_CURSORS:
 	case JOB_READ_CURSORS:
 	case JOB_NEWEST:
+	case JOB_MEMBERS:
 	case JOB_NONE:
 		return;
 	}
@@ -793,6 +798,22 @@ static void on_newest(struct store *s, const struct postgres_answer *answer)
 	s->on.on_newest(s->on.arg, NULL, 0);
 }
 
+static void on_members(struct store *s, const struct postgres_answer *answer)
+{
+	size_t len;
+
+	s->job = JOB_NONE;
+	s->hides_members = answer->result != POSTGRES_OK || !answer->rows;
+	if (answer->result != POSTGRES_OK)
+		log_debug("cannot read who else is there", "reason=%s", answer->error);
+	for (size_t i = 1; !s->hides_members && i < answer->rows; i++) {
+		const char *name = postgres_text(answer, i, &len);
+
+		s->on.on_member(s->on.arg, name, len, true);
+	}
+	s->on.on_member(s->on.arg, NULL, 0, !s->hides_members);
+}
+
 static void on_cursors_put(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_stored = answer->result == POSTGRES_OK;
@@ -820,8 +841,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		(s->job == JOB_PUT_CURSORS ? on_cursors_put : on_cursors_read)(s, answer);
 		return;
 	}
-	if (s->job == JOB_NEWEST) {
-		on_newest(s, answer);
+	if (s->job == JOB_NEWEST || s->job == JOB_MEMBERS) {
+		(s->job == JOB_NEWEST ? on_newest : on_members)(s, answer);
 		return;
 	}
 	s->is_sent = answer->result == POSTGRES_UNKNOWN;
@@ -1068,6 +1089,17 @@ static int read_newest(struct store *s, size_t most)
 	return ask(s, JOB_NEWEST, SQL_NEWEST, values, 2);
 }
 
+static int read_members(struct store *s, const char *name)
+{
+	char backend[12];
+	struct postgres_value values[2] = {{TEXT_OID, name, strlen(name)}, {.type = TEXT_OID, .bytes = backend}};
+
+	if (s->hides_members)
+		return -1;
+	values[1].len = (size_t)snprintf(backend, sizeof(backend), "%d", postgres_identity(s->postgres)->backend);
+	return ask(s, JOB_MEMBERS, SQL_MEMBERS, values, 2);
+}
+
 /* --- a new connection --- */
 
 static void go_on(struct store *s)
@@ -1138,7 +1170,7 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 {
 	struct store *s = owner;
 
-	s->is_checked = s->hides_newest = false;
+	s->is_checked = s->hides_newest = s->hides_members = false;
 	s->newest = 0;
 	if (state == POSTGRES_PREPARING)
 		s->asked_ms = (int64_t)uv_now(s->loop);
@@ -1300,5 +1332,6 @@ const struct store_kind store_postgres = {
 	.put_cursors = put_cursors,
 	.read_cursors = read_cursors,
 	.read_newest = read_newest,
+	.read_members = read_members,
 	.close = close_store,
 };

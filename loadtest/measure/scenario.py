@@ -37,6 +37,7 @@ RELAY = {1: 40_000, 3: 40_000}                                      # listeners:
 WIDE, WIDE_RATE, WIDE_S, WIDE_WARM_UP_S = (5, 10, 20, 100), 2000, 10, 3
 REDIS_DOWN = {1: 250_000, 3: 100_000}                               # listeners: events
 REDIS_LOST = (1, 3, 10, 20)
+REDIS_NONE = (1, 3, 10)
 
 
 def size_words(size):
@@ -233,6 +234,14 @@ class Scenarios:
             finally:
                 await self.rig.redis.start()
 
+    async def redis_none(self):
+        """The same rate for a fleet that starts with --redis none."""
+        for listeners in REDIS_NONE:
+            load = Load(WIDE_RATE * WIDE_WARM_UP_S, round(WIDE_RATE * self.plan.seconds(WIDE_S)), rate=WIDE_RATE)
+            await self.attempt(f"redis-none-{listeners}", {
+                "scenario": "redis-none", "words": f"--redis none, {count(listeners, 'listener')}", "listeners": listeners,
+                "events": load.events}, Race(self.rig, Fleet(self.rig, listeners, redis="none"), load).run())
+
     # --- what follows from an event ---
 
     async def what_follows(self):
@@ -259,5 +268,5 @@ SCENARIOS = {"idle": Scenarios.idle, "start": Scenarios.start, "ceilings": Scena
              "peers": Scenarios.race_peers, "feeds": Scenarios.feeds,
              "latency": Scenarios.latencies, "duplicates": Scenarios.duplicates, "acks": Scenarios.acks,
              "payloads": Scenarios.payloads, "wide": Scenarios.wide, "redis-down": Scenarios.redis_down,
-             "redis-lost": Scenarios.redis_lost,
+             "redis-lost": Scenarios.redis_lost, "redis-none": Scenarios.redis_none,
              "effects": Scenarios.what_follows, "relay": Scenarios.relay}

@@ -42,6 +42,7 @@ TABLES = (
     Table("wide", "Many listeners on one feed of 2,000 events/s", ("wide",), CPU + (MEMORY,)),
     Table("redis-down", "Redis down: the unique key alone", ("redis-down",), RUN),
     Table("redis-lost", "Redis lost by a fleet at 2,000 events/s", ("redis-lost",), CPU + (MEMORY,)),
+    Table("redis-none", "A fleet without Redis at 2,000 events/s", ("redis-none",), CPU + (MEMORY,)),
     Table("effects", "What follows from an event, one listener", ("effects",), RUN),
     Table("relay", "The outbox delivered to a local nginx, 16 requests of a listener at once", ("relay",),
           (Column("deliveries/s", "webhooks_per_s", has_spread=True), CPU[0], CPU[2], MEMORY)),

@@ -70,6 +70,8 @@ TARGETS = (
      ratio("wide-100", "listener_cpu_us_per_delivery", "wide-10"), "most", 1.1, ""),
     *((f"Postgres per event without Redis, {listeners} listeners, against one",
        ratio(f"redis-lost-{listeners}", "postgres_cpu_us_per_event", "redis-lost-1"), "most", 2.5, "") for listeners in (3, 10, 20)),
+    *((f"the same of a fleet that starts without, {listeners} listeners",
+       ratio(f"redis-none-{listeners}", "postgres_cpu_us_per_event", "redis-none-1"), "most", 2.5, "") for listeners in (3, 10)),
     ("latency at half of the maximum, three listeners, p50", figure("latency-50", "latency_p50_ms"), "most", 5, "ms"),
     ("the same, p99 in each round", highest("latency_p99_ms", "latency-50"), "most", 10, "ms"),
     ("at nine tenths of the maximum, p99 in each round", highest("latency_p99_ms", "latency-90"), "most", 40, "ms"),

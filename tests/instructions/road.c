@@ -344,6 +344,12 @@ int store_read_cursors(struct store *s, const char *const *sources, size_t n)
 	return -1;
 }
 
+int store_read_members(struct store *s, const char *name)
+{
+	(void)s, (void)name;
+	return -1;
+}
+
 int store_read_newest(struct store *s, size_t most)
 {
 	(void)s, (void)most;

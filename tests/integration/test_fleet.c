@@ -396,6 +396,54 @@ Test(fleet, a_redis_that_comes_and_goes_costs_no_event, .timeout = 120)
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
+/* A fleet without --redis; sessions that have names of their own are left alone. */
+static void start_with_none(int size, const char *name)
+{
+	static const char *env[2];
+	struct listener_options options = {.redis = "none", .env = env};
+
+	env[0] = name;
+	fleet_start(&fleet, size, NULL, &options, "");
+}
+
+static double turns_saved_of(long events)
+{
+	double before = fleet_metric(&fleet, "wsonce_turns_saved_total");
+
+	fleet_send(&fleet, events);
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	return fleet_metric(&fleet, "wsonce_turns_saved_total") - before;
+}
+
+/* The two of three that do not store an event see its row. */
+Test(fleet, listeners_that_never_had_redis_learn_of_each_other_from_postgres, .timeout = 120)
+{
+	start_with_none(3, "PGAPPNAME=wsonce");
+	cr_assert(wait_until(turns_saved_of(100) >= 180, WHOLE_MS), "they do not leave events to each other");
+}
+
+Test(fleet, listeners_that_have_a_name_of_their_own_in_postgres_do_not_learn_of_each_other, .timeout = 120)
+{
+	start_with_none(2, "PGAPPNAME=mine");
+	for (int i = 0; i < 10; i++)
+		cr_assert_eq(turns_saved_of(100), 0);
+	cr_assert_eq(database_long(fleet.rows, "SELECT count(*) FROM pg_stat_activity WHERE datname = "
+					       "current_database() AND application_name = 'mine'"),
+		     2);
+}
+
+Test(fleet, events_left_to_a_listener_that_is_killed_without_redis_are_stored_and_then_left_to_others, .timeout = 120)
+{
+	start_with_none(3, "PGAPPNAME=wsonce");
+	cr_assert(wait_until(turns_saved_of(100) >= 180, WHOLE_MS));
+	process_signal(listener_process(fleet.listeners[0]), SIGKILL);
+	fleet_send(&fleet, 200);
+	fleet_wait_rows(&fleet, fleet.sent, 3000);
+	fleet_launch_one(&fleet, 0);
+	fleet_wait_ready(&fleet);
+	cr_assert(wait_until(turns_saved_of(100) >= 180, WHOLE_MS), "the new one is not known");
+}
+
 /* --- an event that Postgres never takes --- */
 
 /* Rows whose id begins with "bad" are refused. Tries are counted in a sequence, which a rollback

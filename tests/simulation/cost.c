@@ -23,6 +23,7 @@ static const struct {
 	{"statements with rows", {.once = 10, .delivery = 1.5}},
 	{"find", {.once = 2}},
 	{"newest", {.once = 0}},
+	{"members", {.once = 0}},
 	{"bury", {.once = 10, .delivery = 1}},
 	{"epoch", {.listener = 3, .listener_s = 1}},
 	{"inspect", {.connection = 1}},

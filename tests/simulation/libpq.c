@@ -255,6 +255,12 @@ int PQserverVersion(const PGconn *conn)
 	return 150000;
 }
 
+/* Of one process there is one backend that matters: the played server does not compare. */
+int PQbackendPID(const PGconn *conn)
+{
+	return conn->process + 1;
+}
+
 const char *PQparameterStatus(const PGconn *conn, const char *name)
 {
 	(void)conn;

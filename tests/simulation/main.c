@@ -282,18 +282,18 @@ static int run_all(const struct options *o)
 static int usage(void)
 {
 	fputs("simulate [--seed N] [--histories N] [--minutes M] [--show] [--go-on] [--quiet] [--twice] [--table] "
-	      "[--steps]\n",
+	      "[--steps] [--without-redis]\n",
 	      stderr);
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = {{"seed", 1, NULL, 's'},    {"histories", 1, NULL, 'n'},
-					      {"minutes", 1, NULL, 'm'}, {"show", 0, NULL, '1'},
-					      {"go-on", 0, NULL, 'g'},   {"quiet", 0, NULL, 'q'},
-					      {"twice", 0, NULL, '2'},   {"table", 0, NULL, 't'},
-					      {"steps", 0, NULL, 'w'},   {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {
+		{"seed", 1, NULL, 's'},          {"histories", 1, NULL, 'n'}, {"minutes", 1, NULL, 'm'},
+		{"show", 0, NULL, '1'},          {"go-on", 0, NULL, 'g'},     {"quiet", 0, NULL, 'q'},
+		{"twice", 0, NULL, '2'},         {"table", 0, NULL, 't'},     {"steps", 0, NULL, 'w'},
+		{"without-redis", 0, NULL, 'r'}, {NULL, 0, NULL, 0}};
 	struct options o = {.seed = 1, .histories = UINT64_MAX};
 	int c;
 
@@ -322,6 +322,9 @@ int main(int argc, char **argv)
 			break;
 		case 'w':
 			o.has_steps = true;
+			break;
+		case 'r':
+			plans_are_without_redis = true;
 			break;
 		case 't':
 			o.has_table = true;

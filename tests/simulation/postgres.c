@@ -28,6 +28,7 @@
 #include "epoch.sql.h"
 #include "find_present.sql.h"
 #include "hazards.sql.h"
+#include "members.sql.h"
 #include "newest.sql.h"
 #include "identify.sql.h"
 #include "insert.sql.h"
@@ -831,9 +832,9 @@ static bool has_bad_field(struct backend *b, size_t i)
 #define READERS   (1u << K_FIND)
 
 const char *const kind_names[KINDS] = {
-	"limits", "reset",  "inspect", "ask version", "identify",    "make epoch",    "epoch",
-	"find",   "insert", "copy",    "bury",        "check-in",    "check effects", "effects",
-	"lease",  "peek",   "record",  "backlog",     "put cursors", "read cursors",  "newest"};
+	"limits", "reset",   "inspect",     "ask version",  "identify",      "make epoch", "epoch", "find",
+	"insert", "copy",    "bury",        "check-in",     "check effects", "effects",    "lease", "peek",
+	"record", "backlog", "put cursors", "read cursors", "newest",        "members"};
 const char *const table_names[TABLES] = {"events", "dead_letters", "processed_events", "outbox", "cursors", "totals"};
 
 static struct {
@@ -866,6 +867,7 @@ static void learn_all(void)
 	learn(K_PUT_CURSORS, SQL_PUT_CURSORS);
 	learn(K_READ_CURSORS, SQL_READ_CURSORS);
 	learn(K_NEWEST, SQL_NEWEST);
+	learn(K_MEMBERS, SQL_MEMBERS);
 	learn(K_CHECK_EFFECTS, SQL_CHECK_EFFECTS);
 	learn(K_LEASE, SQL_LEASE);
 	learn(K_PEEK, SQL_PEEK);
@@ -1484,6 +1486,26 @@ static void read_newest(struct backend *b)
 	send_result(b, r);
 }
 
+/* The listener's other session, if it has one, has no name. */
+static void read_members(struct backend *b)
+{
+	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "name", 1, (size_t)server.count);
+	const char *name = text_of(&b->packet->statements[b->at].values[0]);
+
+	b->name = sim_print("%s", name);
+	put_text(r, 0, b->name);
+	r->rows = 1;
+	for (struct backend *other = server.backends; other; other = other->next) {
+		if (other == b || !other->name || strncmp(other->name, name, 24) != 0 ||
+		    sim_now() - other->asked_us >= 5000000)
+			continue;
+		put_text(r, 0, other->name);
+		r->rows++;
+	}
+	sim_reached("postgres", r->rows > 1 ? "a listener sees others" : "a listener sees nobody else");
+	send_result(b, r);
+}
+
 static void answer_buried(struct backend *b)
 {
 	struct pg_result *r = begin_rows(b, 1, b->rows);
@@ -1638,6 +1660,9 @@ static bool run_at_once(struct backend *b)
 	case K_NEWEST:
 		read_newest(b);
 		return true;
+	case K_MEMBERS:
+		read_members(b);
+		return true;
 	case K_INSERT:
 	case K_COPY:
 	case K_BURY:
@@ -1656,6 +1681,7 @@ static int64_t on_start(struct backend *b)
 	bool is_skipped = false;
 	int64_t delay = 0;
 
+	b->asked_us = sim_now();
 	b->kind = kind_of(s->text);
 	if (b->kind == K_LIMITS || b->kind == K_COPY)
 		set_limits(b, s->text);

@@ -30,6 +30,7 @@ enum kind {
 	K_PUT_CURSORS,
 	K_READ_CURSORS,
 	K_NEWEST,
+	K_MEMBERS,
 	KINDS
 };
 extern const char *const kind_names[KINDS];
@@ -142,6 +143,8 @@ struct backend {
 	bool is_row_begun, has_marks, has_outbox, is_alone;
 	bool *made, *seen, *fresh;
 	const char *handler, *consumer;
+	const char *name; /* application_name; NULL: none */
+	int64_t asked_us; /* when its state changed last */
 	uint32_t epoch;
 };
 

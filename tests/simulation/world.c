@@ -89,6 +89,8 @@ static int64_t one_of(const int64_t *values, size_t n)
 
 #define ONE_OF(...) one_of((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
+bool plans_are_without_redis;
+
 static void make_settings(struct settings *s)
 {
 	*s = (struct settings){
@@ -103,6 +105,7 @@ static void make_settings(struct settings *s)
 		.has_handler = sim_chance(250),
 		.lasts = (sim_chance(300) ? sim_between(20, 35) : sim_between(2, 20)) * SECOND,
 	};
+	s->has_redis &= !plans_are_without_redis;
 }
 
 static void add_message(struct plan *p, int event, const char *bytes, const char *payload, bool is_poison)

@@ -79,6 +79,8 @@ struct plan {
 
 /* The plan of this seed, made at the beginning of the history: from sim_draw(). */
 void plan_make(struct plan *plan);
+/* No plan has a Redis; else few are without. */
+extern bool plans_are_without_redis;
 void plan_tell(const struct plan *plan);
 
 /* Lives through the plan; returns when the history is over, and not at all if it is wrong (process_fail). */

@@ -218,6 +218,12 @@ bool claim_is_ready(const struct claim *c)
 	return !fake.is_redis_away;
 }
 
+const char *claim_owner(const struct claim *c)
+{
+	(void)c;
+	return "me";
+}
+
 bool claim_is_used(const struct claim *c)
 {
 	(void)c;
@@ -338,7 +344,7 @@ struct store *store_open(uv_loop_t *loop, const struct config *config, const str
 bool store_is_idle(const struct store *s)
 {
 	return !fake.is_postgres_away && !inserts.count && !burials.count && !s->is_noting && !fake.has_cursors &&
-	       !fake.has_question && !fake.is_newest_asked;
+	       !fake.has_question && !fake.is_newest_asked && !fake.is_asked_members;
 }
 
 bool store_is_ready(const struct store *s, const char **why)
@@ -470,6 +476,31 @@ void fake_answer_newest(const char *ids)
 	for (const char *at = ids; *at; at++)
 		the_store.on.on_newest(the_store.on.arg, at, 1);
 	the_store.on.on_newest(the_store.on.arg, NULL, 0);
+}
+
+int store_read_members(struct store *s, const char *name)
+{
+	cr_assert(store_is_idle(s), "a question while the store is at work");
+	if (!fake.tells_members)
+		return -1;
+	note("%smembers%s", journal_len ? " " : "", strcmp(name, "wsonce") == 0 ? "(left)" : "");
+	snprintf(fake.name, sizeof(fake.name), "%s", name);
+	fake.is_asked_members = true;
+	return 0;
+}
+
+void fake_answer_members(int n)
+{
+	char name[MEMBERS_NAME];
+
+	cr_assert(fake.is_asked_members, "nobody asks who else is there");
+	fake.is_asked_members = false;
+	for (int i = 0; i < n; i++) {
+		int len = snprintf(name, sizeof(name), "%.24s%016x", fake.name, i + 1);
+
+		the_store.on.on_member(the_store.on.arg, name, (size_t)len, true);
+	}
+	the_store.on.on_member(the_store.on.arg, NULL, 0, n >= 0);
 }
 
 void fake_answer_put(bool is_stored)

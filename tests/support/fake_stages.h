@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "road/claim.h"
+#include "road/members.h"
 #include "road/store.h"
 
 /* What the fakes pretend; the test may change it at any time. */
@@ -29,9 +30,11 @@ struct fake {
 	const char *note;     /* what that is; NULL: no row */
 	bool has_cursors;     /* cursors were put, or asked for, and there is no answer: the store is not idle */
 	bool has_question;
-	bool tells_newest;    /* store_read_newest can be answered, */
-	bool is_newest_asked; /* and has not been: the store is not idle */
-	uint64_t unanswered;  /* commands beside those that the test still has to answer */
+	bool tells_newest;                    /* store_read_newest can be answered, */
+	bool is_newest_asked;                 /* and has not been: the store is not idle */
+	bool tells_members, is_asked_members; /* the same of store_read_members, */
+	char name[MEMBERS_NAME];              /* with this name */
+	uint64_t unanswered;                  /* commands beside those that the test still has to answer */
 };
 
 extern struct fake fake;
@@ -63,6 +66,8 @@ void fake_answer_put(bool is_stored);
 void fake_answer_read(const char *value, bool is_read);
 /* Answers the question for the newest rows, "newest", by those with these ids of one letter. */
 void fake_answer_newest(const char *ids);
+/* Answers the question "members", by so many others; -1: nothing can be told. */
+void fake_answer_members(int n);
 void fake_set_epoch(uint32_t epoch);
 
 /* The whole database is unusable. */

@@ -23,7 +23,8 @@ void fleet_launch_one(struct fleet *f, int i)
 	snprintf(name, sizeof name, "PGAPPNAME=listener-%d", i);
 	options.database = f->rows;
 	options.source = f->source;
-	options.env = env;
+	if (!options.env)
+		options.env = env;
 	options.without_waiting = true;
 	listener_free(f->listeners[i]);
 	f->listeners[i] = listener_start(&options, "--instance-id listener-%d %s", i, f->flags);

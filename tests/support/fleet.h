@@ -38,7 +38,7 @@ void fleet_launch(struct fleet *f, int size, struct database *rows, const struct
 void fleet_wait_ready(struct fleet *f);
 
 /* Start listener i anew, after its end, without waiting. Its name is "listener-<i>" in Postgres's
- * application_name and in claims. */
+ * application_name, unless .env is given, and in claims. */
 void fleet_launch_one(struct fleet *f, int i);
 
 /* Send the next count events to all who are connected. */

@@ -154,10 +154,12 @@ static void reopen_pipeline(void)
 
 static void open_pipeline(void)
 {
-	static char *ids[] = {"/event_id"};
+	static char *ids[] = {"/event_id"}, *sources[] = {"ws://feed/"};
 
 	config = (struct config){
 		.consumer = "",
+		.claim_prefix = "",
+		.sources = {sources, 0},
 		.claim_ttl_s = TTL_MS / 1000,
 		.batch_max = 100,
 		.inflight_bytes = 100000,
@@ -365,6 +367,13 @@ static void do_newest(const struct step *s)
 	turn();
 }
 
+/* N: so many others; -1: that cannot be told. */
+static void do_members(const struct step *s)
+{
+	fake_answer_members((int)atol(s->a));
+	turn();
+}
+
 static void do_gone(const struct step *s)
 {
 	fake_end_owner((uint16_t)atol(s->a));
@@ -476,10 +485,10 @@ static void put_flag(const struct step *s, bool value)
 	bool *const flags[] = {&fake.is_redis_away,      &fake.is_postgres_away, &fake.is_postgres_failing,
 			       &fake.is_other_preferred, &fake.is_unsure,        &fake.is_epoch_silent,
 			       &fake.is_checkin_slow,    &fake.has_log,          &fake.is_logged,
-			       &fake.tells_newest};
-	static const char *const names[] = {
-		"redis_away",   "postgres_away", "postgres_failing", "other_preferred", "unsure", "epoch_silent",
-		"checkin_slow", "log",           "logged",           "newest",          NULL};
+			       &fake.tells_newest,       &fake.tells_members};
+	static const char *const names[] = {"redis_away", "postgres_away", "postgres_failing", "other_preferred",
+					    "unsure",     "epoch_silent",  "checkin_slow",     "log",
+					    "logged",     "newest",        "members",          NULL};
 
 	*flags[find_word(s, names, s->a)] = value;
 }
@@ -661,7 +670,7 @@ static const struct {
 	{"set", do_set}, {"clear", do_clear}, {"config", do_config}, {"unanswered", do_unanswered},
 	{"ruin", do_ruin},
 	/* answers of the stages */
-	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"rank", do_rank}, {"others", do_others}, {"newest", do_newest}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
+	{"take", do_take}, {"look", do_look}, {"owner", do_owner}, {"gone", do_gone}, {"rank", do_rank}, {"others", do_others}, {"newest", do_newest}, {"members", do_members}, {"count", do_count}, {"insert", do_insert}, {"bury", do_bury},
 	{"put", do_put}, {"read", do_read}, {"epoch", do_epoch}, {"cursor", do_cursor}, {"ask", do_ask},
 	/* several of these: received, and stored, held or in a batch by now */
 	{"store", do_store}, {"hold", do_hold}, {"batch", do_batch}, {"wait", do_wait},
@@ -865,6 +874,28 @@ STORY(without_redis_the_second_and_the_third_wait_for_the_first,
       "set redis_away; rank 1; receive a; rank 2; receive b; rank 3; receive c; rank 0; receive d; turn; "
       "journal insert(d); insert d inserted; journal done(d); pass 200; journal insert(a); insert a present; forget; "
       "pass 200; journal insert(b); insert b present; forget; pass 2800; journal insert(c)")
+STORY(a_fleet_that_never_had_redis_asks_postgres_who_is_there,
+      "set redis_away; set members; receive a; turn; journal members; members 200; journal insert(a); insert a "
+      "inserted; "
+      "forget; receive b; pass 100; journal members; members 200; journal; pass 1999; journal; pass 1; journal "
+      "members; members 200; pass 1100; journal insert(b)")
+STORY(without_redis_what_postgres_tells_of_members_replaces_what_redis_told,
+      "set redis_away; set members; others 3; rank 3; receive a; turn; journal members; members 0; pass 100; members "
+      "0; "
+      "pass 1000; members 0; pass 1000; members 0; forget; receive b; turn; journal; pass 1000; members 0; pass 1000; "
+      "members 0; insert a inserted; forget; receive c; pass 10; journal insert(c)")
+STORY(who_cannot_be_told_who_is_there_stores_at_once,
+      "set redis_away; set members; receive a; turn; members -1; insert a inserted; forget; receive b; turn; "
+      "journal insert(b)")
+STORY(who_hears_nothing_for_a_while_asks_no_more,
+      "set redis_away; set members; receive a; turn; members 0; insert a inserted; pass 100; members 0; "
+      "pass 1000; members 0; pass 1000; members 0; pass 1000; members 0; pass 1000; members 0; forget; pass 1000; "
+      "journal members(left); members 0; pass 100000; journal")
+STORY(when_redis_is_back_nobody_is_asked_who_is_there,
+      "set redis_away; set members; receive a; turn; members 2; insert a inserted; clear redis_away; forget; pass "
+      "1000; journal members(left); members 0; receive b; take b mine; forget; insert b inserted; journal done(b); "
+      "pass 10000; journal")
+
 STORY(without_redis_what_others_have_stored_is_seen_among_the_newest_rows,
       "set redis_away; set newest; rank 1; receive a; rank 3; receive b; receive c; receive d; pass 200; journal "
       "newest; "

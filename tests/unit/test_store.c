@@ -66,6 +66,12 @@ static void on_newest(void *arg, const char *id, size_t len)
 	note("%.*s, ", id ? (int)len : 3, id ? id : "end");
 }
 
+static void on_member(void *arg, const char *name, size_t len, bool is_told)
+{
+	(void)arg;
+	note("%.*s, ", name ? (int)len : 4, name ? name : is_told ? "all" : "none");
+}
+
 static void on_database(void *arg, const char *id)
 {
 	(void)arg, (void)id;
@@ -83,6 +89,7 @@ static void set_up(void)
 					   .on_buried = on_buried,
 					   .on_checked_in = on_checked_in,
 					   .on_newest = on_newest,
+					   .on_member = on_member,
 					   .on_database = on_database,
 					   .on_epoch = on_epoch};
 
@@ -854,6 +861,42 @@ Test(store, the_newest_rows_are_told_each_time_from_a_little_before_the_last_one
 	say_rows("");
 	expect_became("end, ");
 	ask_newest("5");
+}
+
+/* --- who else is there --- */
+
+/* The first row is the own name. */
+Test(store, the_names_of_other_sessions_are_told)
+{
+	played_postgres.identity.backend = 1234;
+	cr_assert_eq(store_read_members(store, "wsonce x"), 0);
+	cr_assert_str_eq(played_postgres.values[0], "wsonce x");
+	cr_assert_str_eq(played_postgres.values[1], "1234");
+	cr_assert_not(store_is_idle(store));
+	say_rows("xabc");
+	expect_became("a, b, c, all, ");
+	cr_assert(store_is_idle(store));
+	cr_assert_eq(store_read_members(store, "wsonce"), 0);
+	say_rows("w");
+	expect_became("all, ");
+}
+
+/* No row: the backend is a pooler's, or the session has a name of its own. */
+Test(store, sessions_that_cannot_be_named_are_not_asked_for_again_on_that_connection)
+{
+	cr_assert_eq(store_read_members(store, "wsonce x"), 0);
+	say_rows("");
+	expect_became("none, ");
+	cr_assert_eq(store_read_members(store, "wsonce x"), -1);
+	played_postgres_set_state(POSTGRES_DOWN);
+	played_postgres_set_state(POSTGRES_READY);
+	*became = '\0';
+	cr_assert_eq(store_read_members(store, "wsonce x"), 0);
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW, .error = "no"});
+	expect_became("none, ");
+	cr_assert_eq(store_read_members(store, "wsonce x"), -1);
+	insert("a");
+	say_rows("a");
 }
 
 Test(store, newest_rows_that_cannot_be_told_are_not_asked_for_again_on_that_connection)
