@@ -27,10 +27,12 @@ class Kind:
     flags: tuple = ()
     modules: tuple = ()                 # of Python
     is_npm: bool = False
+    is_worker: bool = False             # delivers the outbox; the others are listeners
 
 
 NODE = ("node", "--max-semi-space-size=64", "listener.js")
 BY_SCRIPT, BY_COPY = ("--claim-by", "script"), ("--store-by", "copy")
+WORKER = ("node", "--max-semi-space-size=64", "worker.js")
 FASTAPI = ("/usr/bin/python3", "listener.py")
 MODULES = ("fastapi", "uvicorn", "uvloop", "redis", "hiredis", "asyncpg", "websockets")
 KINDS = {
@@ -38,6 +40,7 @@ KINDS = {
     # The same SETs, but inside one script call per turn of its loop: cheaper for it, and less usual.
     "node-script": Kind("Node, claims by a script", "loadtest/peers/node", NODE, BY_SCRIPT, is_npm=True),
     "node-copy": Kind("Node, claims by a script, rows by COPY", "loadtest/peers/node", NODE, BY_SCRIPT + BY_COPY, is_npm=True),
+    "node-worker": Kind("Node worker", "loadtest/peers/node", WORKER, is_npm=True, is_worker=True),
     "fastapi": Kind("FastAPI, one event at a time", "loadtest/peers/fastapi", FASTAPI, modules=MODULES),
     "fastapi-batched": Kind("FastAPI, in batches", "loadtest/peers/fastapi", FASTAPI, ("--batch",), modules=MODULES),
 }
@@ -101,6 +104,11 @@ class Instance(Process):
             [*kind.command[:-1], f"{TREE}/{kind.folder}/{kind.command[-1]}", *where, "--redis", servers.redis_url,
              "--postgres", servers.conninfo, *kind.flags, *options])
 
+    async def start_worker(self, servers, kind, *options):
+        kind = KINDS[kind]
+        await self.launch_to_hear([*kind.command[:-1], f"{TREE}/{kind.folder}/{kind.command[-1]}", "--postgres", servers.conninfo,
+                                   *options])
+
     def take(self, line):
         try:
             self.figures.update(json.loads(line))
@@ -130,7 +138,7 @@ class Instance(Process):
 
 
 class Peers:
-    """So many instances of a peer."""
+    """So many listeners of a peer."""
 
     def __init__(self, rig, name, size, form="event"):
         self.rig = rig
@@ -162,3 +170,28 @@ class Peers:
         await asyncio.gather(*(self.rig.stop(member, member.name) for member in self.members))
         for member in self.members:
             await member.hearing
+
+
+class Workers:
+    """So many workers of a peer that deliver the outbox."""
+
+    def __init__(self, rig, name, size, target, url, secret_file):
+        self.rig = rig
+        self.name = name
+        self.size = size
+        self.options = ("--target", target, "--url", url, "--secret-file", secret_file)
+        self.members = []
+
+    async def open(self):
+        for number in range(1, self.size + 1):
+            member = self.rig.child(f"{self.name}-{number}", Instance)
+            self.members.append(member)
+            await member.start_worker(self.rig, self.name, "--instance", member.name, *self.options)
+        for member in self.members:
+            await member.wait_for(lambda m=member: m.figure("ready"), READY_S, "not ready")
+
+    def pids(self):
+        return [member.process.pid for member in self.members]
+
+    async def end(self):
+        await asyncio.gather(*(self.rig.stop(member, member.name) for member in self.members))

@@ -33,7 +33,8 @@ PAYLOADS = {200: 200_000, 2048: 100_000, 100 * 1024: 4000}          # bytes: eve
 EFFECTS = {"none": "no effects", "handler": "--handler, a function that does nothing", "consumer": "--consumer",
            "outbox": "a row of the outbox for each event"}
 EFFECTS_EVENTS = 150_000
-RELAY = {1: 40_000, 3: 40_000}                                      # listeners: deliveries
+RELAY = {1: 60_000, 3: 60_000}                                      # listeners: deliveries
+RELAY_PEER, RELAY_PEER_ROWS = "node-worker", {1: 20_000, 3: 20_000}
 WIDE, WIDE_RATE, WIDE_S, WIDE_WARM_UP_S = (5, 10, 20, 100), 2000, 10, 3
 REDIS_DOWN = {1: 250_000, 3: 100_000}                               # listeners: events
 REDIS_LOST = (1, 3, 10, 20)
@@ -129,7 +130,7 @@ class Scenarios:
                 "words": f"{words}, wsonce", "events": load.events * each},
                 Race(self.rig, Fleet(self.rig, FEEDS_LISTENERS, profile=profile), load).run())
             load = self.load(node_messages, node_messages // 5, form=form, each=each)
-            for name in [name for name in self.peers if name.startswith("node")]:
+            for name in [name for name in self.peers if name.startswith("node") and not KINDS[name].is_worker]:
                 await self.attempt(f"{words}-{name}", about | {
                     "words": f"{words}, {KINDS[name].words}", "events": load.events * each},
                     Race(self.rig, Peers(self.rig, name, FEEDS_LISTENERS, form), load).run())
@@ -257,10 +258,17 @@ class Scenarios:
 
     async def relay(self):
         for listeners, rows in RELAY.items():
-            rows = self.plan.events(rows)
-            await self.attempt(f"relay-{listeners}", {
-                "scenario": "relay", "words": count(listeners, "listener"), "listeners": listeners, "events": rows},
-                effects.relay(self.rig, lambda flags, size=listeners: Fleet(self.rig, size, flags=flags), rows))
+            await self.deliver(f"relay-{listeners}", f"wsonce, {count(listeners, 'listener')}", listeners, rows,
+                               lambda url, size=listeners: effects.open_listeners(self.rig, size, url))
+        for instances, rows in RELAY_PEER_ROWS.items() if RELAY_PEER in self.peers else ():
+            await self.deliver(f"relay-{RELAY_PEER}-{instances}", f"{KINDS[RELAY_PEER].words}, {count(instances, 'instance')}",
+                               instances, rows,
+                               lambda url, size=instances: effects.open_workers(self.rig, RELAY_PEER, size, url))
+
+    async def deliver(self, name, words, listeners, rows, opening):
+        rows = self.plan.events(rows)
+        await self.attempt(name, {"scenario": "relay", "words": words, "listeners": listeners, "events": rows},
+                           effects.relay(self.rig, opening, rows))
 
 
 # In this order; a name is a word of --only.

@@ -91,6 +91,7 @@ TARGETS = (
     ("the same with a consumer", ratio("effects-consumer", "events_per_s", "effects-none"), "least", 0.6, ""),
     ("the same with a row of the outbox for each event", ratio("effects-outbox", "events_per_s", "effects-none"), "least", 0.6, ""),
     ("webhook deliveries/s, three listeners", figure("relay-3", "webhooks_per_s"), "least", 20000, ""),
+    ("the same, against three Node workers", ratio("relay-3", "webhooks_per_s", "relay-node-worker-3"), "least", 3.0, ""),
     ("CPU per webhook delivery, three listeners", figure("relay-3", "listener_cpu_us_per_delivery"), "most", 30, "µs"),
     ("from the start of a process to its first stored event", figure("start", "start_ms"), "most", 150, "ms"),
 )

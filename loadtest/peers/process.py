@@ -45,3 +45,11 @@ class Feed(Source):
         """Of a feed that comes to its end by itself."""
         await soon(lambda: self.is_over, "the feed ends")
         return self.told()
+
+
+class Worker(Peer):
+    """Of the outbox."""
+
+    @property
+    def is_settled(self):
+        return self.figure("taken") == self.figure("delivered") + self.figure("failed")

@@ -52,4 +52,4 @@ function readOptions(args) {
 	};
 }
 
-module.exports = { readOptions };
+module.exports = { readConninfo, readOptions };
