@@ -1,6 +1,8 @@
 """What all measurements stand on: owns the private Redis and Postgres, the children of the present measurement, and the
-account that rows must be events. Postgres has its default settings (fsync on), but for noting the
-times of commits and how long its log takes to be on disk."""
+account that rows must be events. Postgres has its default settings (fsync on), but for noting the times of commits and how
+long its log takes to be on disk, and for its log: as where many rows come for hours, its files are there to be used again,
+and there is room for a run between two checkpoints. A backend that has to make a file of 16 MiB is busy for 50 ms, and
+those of the other listeners wait for it."""
 import signal
 from dataclasses import dataclass
 
@@ -9,7 +11,8 @@ from rig.process import Process
 from rig.servers import Servers
 from rig.waiting import RigError
 
-SETTINGS = "track_commit_timestamp = on\ntrack_wal_io_timing = on\n"
+SETTINGS = "track_commit_timestamp = on\ntrack_wal_io_timing = on\nmin_wal_size = 1GB\nmax_wal_size = 4GB\n"
+FILES = "SELECT pg_logical_emit_message(false, 'bench', 'x'), pg_switch_wal() FROM generate_series(1, 63)"    # of the log, each 16 MiB
 END_S = 20
 
 
@@ -32,6 +35,11 @@ class Rig(Servers):
         self.programs = f"{tree}/build"
         self.children = []
         self.started = 0                # children so far; their files are numbered
+
+    async def start_servers(self):
+        await super().start_servers()
+        await self.sql(FILES)
+        await self.sql("CHECKPOINT")
 
     def child(self, name, kind=Process, *more):
         """One of this measurement, to be started by the caller."""

@@ -5,6 +5,7 @@ import asyncio
 import measure.ceiling as ceiling
 import measure.effects as effects
 import measure.latency as latency
+import measure.marks as marks
 import measure.producer as producer
 import measure.start as start
 from measure.feed import Load
@@ -152,7 +153,7 @@ class Scenarios:
         load = Load(rate * LATENCY_WARM_UP_S, round(rate * seconds), rate=rate)
         race = Race(self.rig, Fleet(self.rig, LATENCY_LISTENERS), load)
         await latency.forget_flushes(self.rig)
-        figures = await race.run(read_more=latency.figures)
+        figures = await race.run(prepare=lambda: marks.fill(self.rig.redis, load.warm_up + load.events), read_more=latency.figures)
         return {"rate_per_s": rate} | figures
 
     # --- copies that come when their mark in Redis is gone ---
