@@ -1,6 +1,5 @@
-/* effects.c owns the statement that stores events with what follows from them. That all of it is one
- * statement makes it one transaction, which is committed or not at all; a handler that raises takes down
- * its statement, and store_postgres.c finds out whose event it was. */
+/* effects.c owns the statements that store events with what follows from them, in one transaction, which is
+ * committed or not at all; a handler that raises takes it down, and store_postgres.c finds out whose event it was. */
 #include "road/effects.h"
 
 #include <stdio.h>
@@ -9,8 +8,11 @@
 
 #include "base/memory.h"
 #include "check_effects.sql.h"
+#include "copy.sql.h"
 
 #define TEXT_OID 25
+
+#define LOCK_NUMBER "131337674449766"
 
 /* The lock's number is "wsonce" in ASCII and one more. Handlers of two batches may want the same rows in a
  * different order, and then Postgres cancels one of them (40P01). That one holds the lock alone when it is
@@ -21,7 +23,7 @@
 static const char given_sql[] =
 	"WITH given AS MATERIALIZED (SELECT " GIVEN ", $7::text AS instance FROM unnest($1::text[], $2::text[], "
 	"$3::jsonb[], $4::text[], $5::timestamptz[], $6::timestamptz[]) AS g (" GIVEN ") WHERE (SELECT "
-	"pg_catalog.pg_advisory_xact_lock%s(131337674449766)) "
+	"pg_catalog.pg_advisory_xact_lock%s(" LOCK_NUMBER ")) "
 	"IS NOT NULL)";
 
 /* RETURNING names the rows that are new; a handler sees each of them in the table. */
@@ -53,6 +55,32 @@ static const char outbox_sql[] =
 
 /* The first row, see sql/queries/epoch.sql. */
 #define EPOCH_SQL " SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
+
+/* A COPY stores all of its rows or none, so what it stored is new. They are found again by their numbers, which are
+ * higher than those that were seen before, and by who wrote them. */
+static const char before_sql[] = "SELECT pg_catalog.pg_advisory_xact_lock_shared(" LOCK_NUMBER "); "
+				 "SELECT pg_catalog.set_config('wsonce.before', coalesce(max(id), 0)::text, true), "
+				 "pg_catalog.set_config('wsonce.rows', '%zu', true) FROM :schema.events";
+
+static const char copied_sql[] = "WITH fresh AS (SELECT %s FROM :schema.events "
+				 "WHERE id > pg_catalog.current_setting('wsonce.before')::bigint AND xmin = "
+				 "pg_catalog.pg_current_xact_id()::xid "
+				 "ORDER BY id)";
+
+/* A mark that is there refuses them all, as a row does. */
+static const char copied_marks_sql[] =
+	", marked AS (INSERT INTO :schema.processed_events (consumer, event_id) SELECT %s, event_id FROM fresh)";
+
+static const char copied_outbox_sql[] =
+	", posted AS (INSERT INTO :schema.outbox (target, event_id, event_type, payload) "
+	"SELECT w.target, f.event_id, f.event_type, f.payload FROM fresh AS f JOIN (VALUES %s) AS w (target, "
+	"event_type) ON w.event_type IS NULL OR w.event_type = f.event_type RETURNING 1)";
+
+/* Where rows are missing, because a trigger kept them back, a policy hides them or the numbers do not grow, the
+ * division by zero undoes it all. */
+static const char copied_end_sql[] =
+	" UNION ALL SELECT (1 / (count(*) = pg_catalog.current_setting('wsonce.rows')::bigint)::int)::text, %s%s%s%s "
+	"FROM fresh";
 
 /* --- webhooks --- */
 
@@ -93,6 +121,92 @@ static char *make_sql(const struct effects *e, const char *handler, const char *
 	return sql;
 }
 
+static void forget(struct effects *e)
+{
+	free(e->handler);
+	free(e->shared_sql);
+	free(e->alone_sql);
+	free(e->copied_sql);
+}
+
+/* What takes no parameters is written so that nothing in it can end a literal. */
+static char *print_text(const char *text)
+{
+	size_t len = strlen(text);
+	char *hex = memory_alloc(2 * len + 1), *sql;
+
+	for (size_t i = 0; i < len; i++)
+		snprintf(hex + 2 * i, 3, "%02x", (unsigned char)text[i]);
+	hex[2 * len] = '\0';
+	sql = memory_printf("pg_catalog.convert_from(pg_catalog.decode('%s', 'hex'), 'UTF8')", hex);
+	free(hex);
+	return sql;
+}
+
+/* Appends a row to those of VALUES; type NULL: every one. */
+static char *add_target(char *rows, const char *name, const char *type)
+{
+	char *target = print_text(name), *of_type = type ? print_text(type) : NULL;
+	char *all = memory_printf("%s%s(%s, %s)", rows ? rows : "", rows ? ", " : "", target,
+				  of_type ? of_type : "NULL::text");
+
+	free(rows);
+	free(target);
+	free(of_type);
+	return all;
+}
+
+static char *make_outbox(const struct webhooks *webhooks)
+{
+	char *rows = NULL, *sql;
+
+	for (size_t i = 0; i < webhooks->count; i++) {
+		const struct webhook *w = &webhooks->items[i];
+
+		for (size_t j = 0; j < w->type_count; j++)
+			rows = add_target(rows, w->name, w->types[j]);
+		if (!w->type_count)
+			rows = add_target(rows, w->name, NULL);
+	}
+	if (!rows)
+		return memory_strdup("");
+	sql = memory_printf(copied_outbox_sql, rows);
+	free(rows);
+	return sql;
+}
+
+static char *make_marks(const char *consumer)
+{
+	char *name, *sql;
+
+	if (!*consumer)
+		return memory_strdup("");
+	name = print_text(consumer);
+	sql = memory_printf(copied_marks_sql, name);
+	free(name);
+	return sql;
+}
+
+/* Where there is more than one that reads the rows, they are written down in between: only what is needed of them. */
+static char *make_copied(const struct effects *e)
+{
+	const struct config *c = e->config;
+	bool has_handler = *e->handler, has_webhooks = c->webhooks.count;
+	char *rows =
+		memory_printf(copied_sql, has_handler || has_webhooks ? "event_id, event_type, payload" : "event_id");
+	char *marks = make_marks(c->consumer), *outbox = make_outbox(&c->webhooks);
+	char *end = memory_printf(copied_end_sql, has_webhooks ? "(SELECT count(*) FROM posted)" : "0",
+				  has_handler ? ", count(" : "", e->handler,
+				  has_handler ? "(event_id::text, event_type::text, payload))" : "");
+	char *sql = memory_printf("%s%s%s" EPOCH_SQL "%s%s", rows, marks, outbox, has_handler ? ", NULL" : "", end);
+
+	free(rows);
+	free(marks);
+	free(outbox);
+	free(end);
+	return sql;
+}
+
 /* The answer is = and the handler's name as it is to be written, or what is wrong with it. */
 const char *effects_learn(struct effects *e, const char *answer, size_t len)
 {
@@ -103,10 +217,11 @@ const char *effects_learn(struct effects *e, const char *answer, size_t len)
 			 e->config->handler, (int)len, answer);
 		return e->fault;
 	}
-	free(e->shared_sql);
-	free(e->alone_sql);
-	e->shared_sql = make_sql(e, len ? answer + 1 : "", "_shared");
-	e->alone_sql = make_sql(e, len ? answer + 1 : "", "");
+	forget(e);
+	e->handler = memory_strdup(len ? answer + 1 : "");
+	e->shared_sql = make_sql(e, e->handler, "_shared");
+	e->alone_sql = make_sql(e, e->handler, "");
+	e->copied_sql = make_copied(e);
 	return NULL;
 }
 
@@ -139,13 +254,32 @@ static void fill_webhooks(struct effects *e)
 		add_webhook(e, &webhooks->items[i]);
 }
 
+static void follow_config(struct effects *e)
+{
+	if (e->version == e->config->webhooks.version)
+		return;
+	fill_webhooks(e);
+	free(e->copied_sql);
+	e->copied_sql = make_copied(e);
+}
+
 void effects_values(struct effects *e, struct postgres_value *values)
 {
-	if (e->version != e->config->webhooks.version)
-		fill_webhooks(e);
+	follow_config(e);
 	values[0] = text_value(e->config->consumer);
 	values[1] = (struct postgres_value){ARRAY_TEXT, e->names.bytes, e->names.len};
 	values[2] = (struct postgres_value){ARRAY_TEXT, e->types.bytes, e->types.len};
+}
+
+char *effects_copy_sql(struct effects *e, size_t rows)
+{
+	char *before, *sql;
+
+	follow_config(e);
+	before = memory_printf(before_sql, rows);
+	sql = memory_printf("%s; %s; %s", before, SQL_COPY, e->copied_sql);
+	free(before);
+	return sql;
 }
 
 bool effects_have_posted(const struct postgres_answer *answer)
@@ -172,6 +306,5 @@ void effects_free(struct effects *e)
 {
 	array_free(&e->names);
 	array_free(&e->types);
-	free(e->shared_sql);
-	free(e->alone_sql);
+	forget(e);
 }

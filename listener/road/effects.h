@@ -17,8 +17,10 @@ struct effects {
 	unsigned int version; /* of the webhooks, of which these are: */
 	struct array names;   /* each once for each of its types; */
 	struct array types;   /* NULL: events of every type */
-	char *shared_sql;     /* NULL until the handler is known */
+	char *handler;        /* as it is written in a statement; NULL until it is known, as what follows */
+	char *shared_sql;
 	char *alone_sql;
+	char *copied_sql; /* behind a COPY */
 	char fault[400];
 };
 
@@ -43,7 +45,11 @@ const char *effects_learn(struct effects *e, const char *answer, size_t len);
 const char *effects_sql(const struct effects *e, bool is_alone);
 void effects_values(struct effects *e, struct postgres_value *values);
 
-/* From its answer: are there new rows in the outbox? */
+/* For postgres_copy(), instead of sql/queries/copy.sql and epoch.sql: stores so many rows, all of them new to this
+ * consumer and none of them in the table, with what follows from them, or else nothing. On the heap. */
+char *effects_copy_sql(struct effects *e, size_t rows);
+
+/* From the answer of either: are there new rows in the outbox? */
 bool effects_have_posted(const struct postgres_answer *answer);
 
 #endif

@@ -279,7 +279,7 @@ static void caution_lower(struct caution *c)
  * events at once without Redis, INSERT takes over for a while. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
-	if (s->has_effects || b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) || b->count > s->limit.rows)
+	if (s->alone.wait || b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) || b->count > s->limit.rows)
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;
@@ -487,6 +487,8 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 	}
 	counters.copy_statements++;
 	caution_lower(s->has_looked ? &s->looked : &s->blind);
+	caution_lower(&s->alone);
+	s->has_posted = s->has_effects && effects_have_posted(answer);
 	report_stored(s);
 }
 
@@ -892,9 +894,13 @@ static int send_copy(struct store *s)
 	struct array *stream = &s->columns[0];
 	struct copy_common common = {s->shown_id, find_clock_us(s)};
 	struct range r = *top(s);
+	char *sql = s->has_effects ? effects_copy_sql(&s->effects, s->absent) : NULL;
+	int failed;
 
 	copy_events(stream, s->batch->events + r.from, s->present + r.from, r.to - r.from, &common);
-	return postgres_copy(s->postgres, SQL_COPY, stream->bytes, stream->len);
+	failed = postgres_copy(s->postgres, sql ? sql : SQL_COPY "; " SQL_EPOCH, stream->bytes, stream->len);
+	free(sql);
+	return failed;
 }
 
 static int send_statement(struct store *s)
@@ -944,7 +950,7 @@ static int64_t patience_ms(struct store *s)
 	int64_t hasty_ms = s->batch->events[top(s)->from]->put_offs ? AGAIN_LOCK_MS : HASTY_LOCK_MS;
 	int64_t ms = LOCK_MS + 2 * s->took_ms;
 
-	if (s->job == JOB_INSERT && s->has_effects)
+	if ((s->job == JOB_INSERT || s->job == JOB_COPY) && s->has_effects)
 		return is_hasty && !s->alone.wait ? hasty_ms : 0;
 	return is_hasty ? hasty_ms : ms < LOCK_MOST_MS ? ms : LOCK_MOST_MS;
 }

@@ -6,8 +6,11 @@
 #define EVENTS  300
 #define WAIT_MS 20000
 
+static const char *event_type;
+
 static void set_up(void)
 {
+	event_type = "t";
 	db = database_new();
 	listener = listener_start(&(struct listener_options){.database = db, .redis = "none"}, "--batch-max 1000");
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
@@ -17,7 +20,8 @@ TestSuite(copy_in, .init = set_up, .fini = bench_close, .timeout = 120);
 
 static void send_event(char kind, int i, const char *payload)
 {
-	peer_sendf(producer, "{\"event_id\":\"%c-%03d\",\"payload\":%s}", kind, i, i == EVENTS / 2 ? payload : "1");
+	peer_sendf(producer, "{\"event_id\":\"%c-%03d\",\"event_type\":\"%s\",\"payload\":%s}", kind, i, event_type,
+		   i == EVENTS / 2 ? payload : "1");
 }
 
 /* The first of them waits for the table in a statement of its own; only then the others come, and become one
@@ -142,4 +146,118 @@ Test(copy_in, where_row_level_security_forbids_copy_insert_does_it)
 	expect_acks(EVENTS, 0, 0);
 	expect_copies(0, 1);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
+}
+
+/* --- with effects --- */
+
+#define TYPE  "it's \\u00e9"
+#define FLAGS "--batch-max 1000 --handler public.handle --consumer one --max-attempts 1 --config %s"
+
+/* A handler that writes a row for each call, a consumer, and three webhooks, of which the last is for other types. */
+static void set_up_effects(void)
+{
+	char *path = suite_file(
+		"webhooks.json",
+		"{\"webhooks\": [{\"name\": \"all\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": \"HOOK\"},"
+		"{\"name\": \"some\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": \"HOOK\", "
+		"\"types\": [\"u\", \"" TYPE "\"]},"
+		"{\"name\": \"none\", \"url\": \"http://127.0.0.1:9\", \"secret-env\": \"HOOK\", \"types\": "
+		"[\"v\"]}]}");
+
+	db = database_new();
+	database_exec(db, "CREATE TABLE effects (place serial, event_id text, n int);"
+			  "CREATE FUNCTION public.handle(event_id text, event_type text, payload jsonb) RETURNS void "
+			  "LANGUAGE plpgsql AS $f$ BEGIN "
+			  "IF NOT EXISTS (SELECT FROM events AS e WHERE e.event_id = $1) OR $3 = '666' THEN "
+			  "RAISE EXCEPTION 'not this one'; END IF; "
+			  "INSERT INTO effects (event_id, n) VALUES ($1, $3::int); END $f$");
+	setenv("HOOK", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", 1);
+	listener = listener_start(&(struct listener_options){.database = db, .redis = "none"}, FLAGS, path);
+	free(path);
+	event_type = TYPE;
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+}
+
+TestSuite(copy_effects, .init = set_up_effects, .fini = bench_close, .timeout = 120);
+
+/* Each has them all once, and nothing else has any. */
+static void expect_effects(long n)
+{
+	const char *const counts[] = {
+		"SELECT count(*) FROM effects",
+		"SELECT count(DISTINCT event_id) FROM effects JOIN events USING (event_id)",
+		"SELECT count(*) FROM processed_events JOIN effects USING (event_id) WHERE consumer = 'one'",
+		"SELECT count(*) FROM processed_events",
+		"SELECT count(*) FROM outbox JOIN events USING (event_id, event_type) WHERE target = 'all'",
+		"SELECT count(*) FROM outbox AS o JOIN events AS e USING (event_id, event_type) WHERE target = 'some' "
+		"AND o.payload = e.payload",
+		"SELECT count(*) / 2 FROM outbox",
+	};
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+		cr_expect_eq(database_long(db, "%s", counts[i]), n, "%s: %ld", counts[i],
+			     database_long(db, "%s", counts[i]));
+}
+
+Test(copy_effects, what_follows_from_a_copied_batch_comes_with_it_in_the_order_of_ids)
+{
+	send_batch("1");
+	expect_acks(EVENTS, 0, 0);
+	expect_copies(1, 0);
+	expect_effects(EVENTS);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM effects AS a JOIN effects AS b ON b.place = a.place + 1 "
+				       "WHERE b.event_id < a.event_id"),
+		     0);
+}
+
+Test(copy_effects, an_event_whose_handler_raises_has_none_and_the_others_of_its_batch_have_theirs)
+{
+	send_batch("666");
+	expect_acks(EVENTS - 1, 0, 1);
+	expect_copies(0, 1);
+	expect_effects(EVENTS - 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS - 1);
+}
+
+Test(copy_effects, an_event_whose_row_another_fleet_stored_has_them)
+{
+	database_exec(db,
+		      "INSERT INTO events (event_id, event_type, payload) VALUES ('e-150', 'it''s ' || chr(233), '1')");
+	send_batch("1");
+	expect_acks(EVENTS, 0, 0);
+	expect_copies(0, 1);
+	expect_effects(EVENTS);
+}
+
+Test(copy_effects, an_event_that_bears_the_mark_of_its_consumer_has_none_again)
+{
+	database_exec(db, "INSERT INTO processed_events (consumer, event_id) VALUES ('one', 'e-150')");
+	send_batch("1");
+	expect_acks(EVENTS - 1, 1, 0);
+	expect_copies(0, 1);
+	database_exec(db, "DELETE FROM events WHERE event_id = 'e-150';"
+			  "DELETE FROM processed_events WHERE event_id = 'e-150'");
+	expect_effects(EVENTS - 1);
+}
+
+Test(copy_effects, a_row_that_a_trigger_keeps_back_has_none)
+{
+	database_exec(db, "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RETURN NULL; END $f$;"
+			  "CREATE TRIGGER keep BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.payload = '13') "
+			  "EXECUTE FUNCTION keep()");
+	send_batch("13");
+	expect_acks(EVENTS - 1, 0, 1);
+	expect_copies(0, 1);
+	expect_effects(EVENTS - 1);
+}
+
+/* Numbers that do not grow hide from the statement what was stored. */
+Test(copy_effects, rows_whose_numbers_are_below_those_that_are_there_have_them_all_the_same)
+{
+	database_exec(db, "INSERT INTO events (id, event_id, event_type, payload) VALUES (1000000, 'z', '', '1')");
+	send_batch("1");
+	expect_acks(EVENTS, 0, 0);
+	expect_copies(0, 1);
+	database_exec(db, "DELETE FROM events WHERE event_id = 'z'");
+	expect_effects(EVENTS);
 }

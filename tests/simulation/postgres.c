@@ -1116,18 +1116,23 @@ static int64_t store_row(struct backend *b, bool *has_left)
 	return 0;
 }
 
-/* A consumer's mark of an event. */
-static int64_t mark_row(struct backend *b)
+/* A consumer's mark of an event. Behind a COPY there is no ON CONFLICT. */
+static int64_t mark_row(struct backend *b, bool *has_left)
 {
 	const struct value *id = &b->columns[0][b->row];
 	struct row *row;
 
-	if (server.has_keeper && !b->made[b->row] && !b->seen[b->row])
+	if (server.has_keeper && !b->is_copied && !b->made[b->row] && !b->seen[b->row])
 		return 0;
 	row = mark_find(b->consumer, id, false);
 	if (row && row->writer && row->writer != b->txn)
 		return block(b, row, 0, false);
 	unblock(b);
+	if (row && b->is_copied) {
+		*has_left = true;
+		return fail(b, "23505", "duplicate key value violates unique constraint \"processed_events_pkey\"",
+			    NULL);
+	}
 	if (!row) {
 		mark_insert(b, id);
 		b->fresh[b->row] = true;
@@ -1179,12 +1184,10 @@ static int64_t handle_row(struct backend *b, bool *has_left)
 
 static void post_rows(struct backend *b)
 {
-	const struct statement *s = &b->packet->statements[b->at];
-	size_t names, types;
-	const struct value *name = read_array(&s->values[8], &names), *type = read_array(&s->values[9], &types);
+	const struct value *name = b->names, *type = b->types;
 
 	for (size_t i = 0; i < b->rows; i++)
-		for (size_t j = 0; b->fresh[i] && j < names; j++) {
+		for (size_t j = 0; b->fresh[i] && j < b->targets; j++) {
 			const struct value *t = &b->columns[1][i];
 			char key[24];
 			struct outbox_row *o;
@@ -1205,6 +1208,17 @@ static void post_rows(struct backend *b)
 			table_insert(b->txn, T_OUTBOX, key, strlen(key), o);
 			b->posted++;
 		}
+}
+
+static void answer_copied(struct backend *b)
+{
+	struct pg_result *r = begin_rows(b, 2, 1);
+
+	r->cells[1] = (struct value){"0", 1};
+	put_text(r, 1, sim_print("%zu", b->posted));
+	put_text(r, 0, "1");
+	r->rows++;
+	send_result(b, r);
 }
 
 static void answer_rows(struct backend *b)
@@ -1550,6 +1564,71 @@ static void read_effects(struct backend *b, const struct statement *s)
 	b->has_outbox = strstr(s->text, ".outbox");
 	b->is_alone = !strstr(s->text, "lock_shared");
 	b->consumer = text_of(&s->values[7]);
+	b->names = read_array(&s->values[8], &b->targets);
+	b->types = read_array(&s->values[9], &b->targets);
+}
+
+/* The text of a literal in hexadecimal digits, of which the first is *at; then what is behind it. */
+static struct value read_hex(const char **at)
+{
+	size_t len = strcspn(*at, "'") / 2;
+	char *bytes = sim_alloc(len + 1);
+	unsigned int byte;
+
+	for (size_t i = 0; i < len; i++, *at += 2) {
+		sscanf(*at, "%2x", &byte);
+		bytes[i] = (char)byte;
+	}
+	return (struct value){bytes, len};
+}
+
+static const char *find_literal(const char *at, const char *end)
+{
+	static const char decode[] = "pg_catalog.decode('";
+	const char *literal = at ? strstr(at, decode) : NULL;
+
+	return literal && (!end || literal < end) ? literal + sizeof(decode) - 1 : NULL;
+}
+
+/* Of (name, type), where the type may be NULL::text. */
+static void read_targets(struct backend *b, const char *at)
+{
+	const char *end = strstr(at, "AS w (");
+	struct value *names = sim_alloc(strlen(at) * sizeof(*names)), *types = sim_alloc(strlen(at) * sizeof(*types));
+
+	for (b->targets = 0; (at = find_literal(at, end)); b->targets++) {
+		static const char null[] = "', 'hex'), 'UTF8'), NULL::text)";
+
+		names[b->targets] = read_hex(&at);
+		if (strncmp(at, null, sizeof(null) - 1) == 0)
+			continue;
+		at = find_literal(at, end);
+		types[b->targets] = read_hex(&at);
+	}
+	b->names = names;
+	b->types = types;
+}
+
+/* Of the statement that road/effects.c sends behind a COPY. Returns false if there is none. */
+static bool read_copied(struct backend *b, const struct statement *s)
+{
+	static const char call[] = "(event_id::text, event_type::text, payload))";
+	const char *text = strstr(s->text, "; WITH fresh AS ("), *end, *at;
+
+	if (!text)
+		return false;
+	at = end = strstr(text, call);
+	while (at && strncmp(at - 6, "count(", 6) != 0)
+		at--;
+	b->handler = end ? sim_copy(at, (size_t)(end - at)) : NULL;
+	b->has_marks = strstr(text, "processed_events");
+	at = b->has_marks ? find_literal(text, NULL) : NULL;
+	b->consumer = at ? read_hex(&at).bytes : "";
+	at = strstr(text, ".outbox");
+	b->has_outbox = at;
+	if (at)
+		read_targets(b, at);
+	return true;
 }
 
 /* Returns false if a value was refused. */
@@ -1561,7 +1640,7 @@ static bool take_parameters(struct backend *b)
 		return true;
 	b->row = b->stage = b->posted = b->stored = b->rows = b->steps = 0;
 	b->handler = NULL;
-	b->has_marks = b->has_outbox = b->is_alone = b->is_row_begun = false;
+	b->has_marks = b->has_outbox = b->is_alone = b->is_row_begun = b->is_copied = false;
 	if (b->kind == K_FIND)
 		take_columns(b, 1);
 	else if (b->kind == K_BURY)
@@ -1574,6 +1653,8 @@ static bool take_parameters(struct backend *b)
 		take_columns(b, 6);
 	if (b->kind == K_EFFECTS)
 		read_effects(b, s);
+	if (b->kind == K_COPY)
+		b->is_copied = read_copied(b, s);
 	if (b->kind == K_RECORD)
 		outbox_take_records(b);
 	b->txn->is_async = 1u << b->kind & OUTBOX;
@@ -1740,7 +1821,7 @@ static int64_t on_begun(struct backend *b)
 			    : 1u << b->kind & OUTBOX ? "cannot execute UPDATE in a read-only transaction"
 						     : "cannot execute SELECT in a read-only transaction",
 			    NULL);
-	wanted = b->kind != K_EFFECTS ? 0 : b->is_alone ? 2 : 1;
+	wanted = b->kind != K_EFFECTS && !b->is_copied ? 0 : b->is_alone ? 2 : 1;
 	if (wanted && is_lock_taken(b, wanted))
 		return block(b, NULL, wanted, false);
 	unblock(b);
@@ -1790,6 +1871,7 @@ static int64_t on_copy(struct backend *b)
 			return 0;
 	b->steps = b->rows;
 	b->made = sim_alloc(b->rows + 1);
+	b->fresh = sim_alloc(b->rows + 1);
 	b->phase = PH_ROWS;
 	return busy_us() + rows_us(b);
 }
@@ -1805,7 +1887,7 @@ static int64_t run_row(struct backend *b, bool *has_left)
 			return put_cursor(b);
 		return b->kind == K_BURY ? bury_row(b, has_left) : store_row(b, has_left);
 	case 1:
-		return mark_row(b);
+		return mark_row(b, has_left);
 	default:
 		return handle_row(b, has_left);
 	}
@@ -1815,6 +1897,12 @@ static bool next_stage(struct backend *b)
 {
 	b->row = 0;
 	b->is_row_begun = false;
+	if (b->is_copied && b->stage == 0) {
+		send_status(b, PGRES_COMMAND_OK, b->stored);
+		b->kind = K_EFFECTS;
+		b->began_us = sim_now();
+		sim_reached("postgres", "effects behind a COPY");
+	}
 	if (b->kind != K_EFFECTS)
 		return false;
 	if (b->stage == 0) {
@@ -1850,6 +1938,8 @@ static int64_t on_rows(struct backend *b)
 	}
 	if (next_stage(b))
 		return 0;
+	if (b->is_copied && b->stored != b->rows)
+		return fail(b, "22012", "division by zero", NULL);
 	b->phase = PH_DONE;
 	return 0;
 }
@@ -1865,6 +1955,10 @@ static int64_t on_done(struct backend *b)
 	} else if (b->kind == K_COPY) {
 		send_status(b, PGRES_COMMAND_OK, b->stored);
 		tell_epoch(b);
+		send_reset(b);
+	} else if (b->is_copied) {
+		b->epoch = server.epoch;
+		answer_copied(b);
 		send_reset(b);
 	} else {
 		answer_rows(b);

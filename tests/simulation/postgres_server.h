@@ -140,7 +140,9 @@ struct backend {
 	struct value *columns[7];
 	size_t rows, steps, row, stage, stored, posted;
 	size_t *order;
-	bool is_row_begun, has_marks, has_outbox, is_alone;
+	bool is_row_begun, has_marks, has_outbox, is_alone, is_copied;
+	const struct value *names, *types; /* of its webhooks */
+	size_t targets;
 	bool *made, *seen, *fresh;
 	const char *handler, *consumer;
 	const char *name; /* application_name; NULL: none */

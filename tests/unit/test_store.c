@@ -165,7 +165,7 @@ static void expect_asked(const char *expected)
 		return;
 	}
 	cr_assert_eq(played_postgres.state, POSTGRES_BUSY, "nothing is asked, not %s", expected);
-	if (strcmp(sql, SQL_COPY) == 0)
+	if (strcmp(sql, SQL_COPY "; " SQL_EPOCH) == 0)
 		snprintf(text, sizeof(text), "copy");
 	else if (strcmp(sql, SQL_EPOCH) == 0)
 		snprintf(text, sizeof(text), "epoch");

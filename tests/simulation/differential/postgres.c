@@ -286,7 +286,7 @@ static void send_copy_statement(struct connection *c, int lock_ms)
 	char *text, first[300];
 
 	print_limits(first, lock_ms);
-	if (asprintf(&text, "%s; %s; %s", first, SQL_COPY, SQL_RESET) < 0)
+	if (asprintf(&text, "%s; %s; %s; %s", first, SQL_COPY, SQL_EPOCH, SQL_RESET) < 0)
 		abort();
 	send_simple(c, text);
 	free(text);
