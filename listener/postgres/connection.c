@@ -28,6 +28,9 @@
 
 #define IDENTIFY     SCHEMA_WITH_HAZARDS(SQL_IDENTIFY)
 #define TROUBLES_MAX 5
+/* Rows of a COPY that libpq gets at once. Of a whole batch it would move all that the kernel does not take to the front
+ * of its buffer, once for each write. */
+#define COPY_PIECE 65536
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
@@ -51,9 +54,11 @@ struct postgres {
 	char warned[400];    /* the trouble that was logged since it was READY */
 	struct backoff backoff;
 	PGresult *last;   /* of the query at hand */
-	const char *copy; /* what the COPY at hand will be sent, the caller's; NULL: none, or sent */
+	const char *copy; /* what the COPY at hand is yet to be sent, the caller's; NULL: none, or all was handed to
+			     libpq */
 	size_t copy_len;
 	bool is_copy;         /* the query at hand is a COPY, */
+	bool is_copying;      /* whose rows the server takes now, */
 	size_t copied;        /* and has stored so many rows */
 	bool has_rows;        /* the query at hand was executed, and perhaps committed */
 	bool is_limited;      /* its limits are set */
@@ -146,6 +151,7 @@ static void disconnect(struct postgres *p)
 	PQclear(p->last);
 	p->last = NULL;
 	p->copy = NULL;
+	p->is_copying = false;
 	PQfinish(p->conn);
 	p->conn = NULL;
 }
@@ -582,16 +588,47 @@ static void finish(struct postgres *p)
 	PQclear(result);
 }
 
-/* The server is ready for the rows of a COPY. From here on they may be committed. Returns -1 if the
- * connection is lost. */
+/* Hands libpq the next piece. Returns -1 if that fails. */
+static int put_piece(struct postgres *p)
+{
+	size_t most = RARE("postgres: rows of a COPY in small pieces") ? 7 : COPY_PIECE;
+	size_t len = p->copy_len < most ? p->copy_len : most;
+
+	if (PQputCopyData(p->conn, p->copy, (int)len) != 1)
+		return -1;
+	p->copy += len;
+	p->copy_len -= len;
+	return 0;
+}
+
+/* Hands libpq what is left of the rows, as far as the kernel takes it, and the end behind them. Returns what is unsent
+ * as PQflush does: if something is left, to be called again when all before it was sent. */
+static int put_copy(struct postgres *p)
+{
+	if (!p->copy || put_piece(p))
+		return -1;
+	while (p->copy_len) {
+		int unsent = PQflush(p->conn);
+
+		if (unsent)
+			return unsent;
+		if (put_piece(p))
+			return -1;
+	}
+	p->copy = NULL;
+	p->is_copying = false;
+	return PQputCopyEnd(p->conn, NULL) == 1 ? PQflush(p->conn) : -1;
+}
+
+/* The server is ready for the rows of a COPY, or for more of them. From here on they may be committed. Returns -1 if
+ * the connection is lost. */
 static int send_copy(struct postgres *p)
 {
-	bool is_put =
-		p->copy && PQputCopyData(p->conn, p->copy, (int)p->copy_len) == 1 && PQputCopyEnd(p->conn, NULL) == 1;
-	int unsent = is_put ? PQflush(p->conn) : -1;
+	int unsent;
 
-	p->copy = NULL;
+	p->is_copying = true;
 	p->has_rows = true;
+	unsent = put_copy(p);
 	if (unsent < 0 || PQsocket(p->conn) < 0) {
 		lose(p, PQerrorMessage(p->conn));
 		return -1;
@@ -648,7 +685,7 @@ static void read_results(struct postgres *p)
 		}
 		if (result && PQresultStatus(result) == PGRES_COPY_IN) {
 			PQclear(result);
-			if (send_copy(p))
+			if (send_copy(p) || p->is_copying)
 				return;
 		} else if (result) {
 			keep_result(p, result);
@@ -664,6 +701,11 @@ static void on_readable(struct postgres *p)
 	if (unsent < 0 || !PQconsumeInput(p->conn)) {
 		lose(p, PQerrorMessage(p->conn));
 		return;
+	}
+	if (p->is_copying) {
+		if (unsent || send_copy(p) || p->is_copying)
+			return;
+		unsent = PQflush(p->conn) > 0;
 	}
 	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
 	if (p->state != POSTGRES_BUSY && p->state != POSTGRES_PREPARING) {

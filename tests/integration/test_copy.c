@@ -5,6 +5,9 @@
 
 #define EVENTS  300
 #define WAIT_MS 20000
+#define FAT     20000 /* bytes: a batch of such rows is more than the kernel takes at once */
+
+static const char *ordinary = "1"; /* payload of all rows but one */
 
 static const char *event_type;
 
@@ -21,7 +24,7 @@ TestSuite(copy_in, .init = set_up, .fini = bench_close, .timeout = 120);
 static void send_event(char kind, int i, const char *payload)
 {
 	peer_sendf(producer, "{\"event_id\":\"%c-%03d\",\"event_type\":\"%s\",\"payload\":%s}", kind, i, event_type,
-		   i == EVENTS / 2 ? payload : "1");
+		   i == EVENTS / 2 ? payload : ordinary);
 }
 
 /* The first of them waits for the table in a statement of its own; only then the others come, and become one
@@ -71,6 +74,36 @@ Test(copy_in, a_batch_without_a_known_row_is_copied)
 	send_batch("1");
 	expect_acks(EVENTS, 0, 0);
 	expect_copies(1, 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
+}
+
+static void make_rows_fat(void)
+{
+	static char fat[FAT + 3];
+
+	memset(fat, 'x', FAT + 2);
+	fat[0] = fat[FAT + 1] = '"';
+	ordinary = fat;
+}
+
+Test(copy_in, rows_that_the_kernel_does_not_take_at_once_are_copied_in_pieces)
+{
+	make_rows_fat();
+	send_batch("1");
+	expect_acks(EVENTS, 0, 0);
+	expect_copies(1, 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE length(payload #>> '{}') = 20000"),
+		     EVENTS - 1);
+}
+
+/* Postgres refuses the second row while the last is not sent yet. */
+Test(copy_in, a_refusal_is_read_when_all_pieces_are_sent)
+{
+	make_rows_fat();
+	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('e-001', '', '7')");
+	send_batch("1");
+	expect_acks(EVENTS - 1, 1, 0);
+	expect_copies(0, 1);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
 }
 

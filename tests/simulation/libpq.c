@@ -454,9 +454,14 @@ int PQpipelineSync(PGconn *conn)
 int PQputCopyData(PGconn *conn, const char *bytes, int len)
 {
 	struct packet *p = draft(conn);
+	struct value *rows = &p->statements[0].values[0];
+	char *all = sim_alloc(rows->len + (size_t)len);
 
+	if (rows->len)
+		memcpy(all, rows->bytes, rows->len);
+	memcpy(all + rows->len, bytes, (size_t)len);
 	p->is_copy_data = true;
-	p->statements[0].values[0] = (struct value){sim_copy(bytes, (size_t)len), (size_t)len};
+	*rows = (struct value){all, rows->len + (size_t)len};
 	return 1;
 }
 
