@@ -3,6 +3,7 @@ from rig.waiting import RigError
 
 ROWS, CLAIMS = 400_000, 1_000_000
 BATCH = 2000                            # rows of a listener's statement, claims that are under way at once
+BATCH_BYTES = 8 << 20                   # of messages in a listener's statement
 WAYS = {"insert": "Postgres, the listener's INSERT", "copy": "Postgres, COPY, text form",
         "copy-binary": "Postgres, COPY, binary form"}
 
@@ -15,13 +16,20 @@ async def run(rig, count, flags):
     return child.told()
 
 
-async def postgres(rig, way, rows):
+async def postgres(rig, way, rows, flags=()):
     await rig.empty()
     before = rig.cpu_s()
-    told = await run(rig, rows, [f"--{way}", rig.conninfo])
+    told = await run(rig, rows, [f"--{way}", rig.conninfo, *flags])
     used = rig.cpu_s() - before
     await rig.verify(rows)
     return {"events_per_s": told[f"{way.replace('-', '_')}_rows_per_s"], "postgres_cpu_us_per_event": used.postgres_s * 1e6 / rows}
+
+
+async def payloads(rig, rows, size):
+    """Binary COPY in batches as large as the listener's."""
+    batch = min(BATCH, BATCH_BYTES // size)
+    figures = await postgres(rig, "copy-binary", rows, ["--payload-bytes", str(size), "--batch", str(batch)])
+    return figures | {"payload_mb_per_s": figures["events_per_s"] * size / 1e6}
 
 
 async def redis(rig, claims):

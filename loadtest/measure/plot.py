@@ -94,7 +94,7 @@ def latency(book):
 
 
 def payloads(book):
-    cases = [(name, book.cases[name]["words"].rpartition(" of ")[2]) for name in book.of_scenario("payloads")]
+    cases = [(name, book.cases[name]["words"].rpartition(" of ")[2]) for name in book.of_scenario("payloads") if name.startswith("payload")]
     if not cases:
         return None
     events = bars(book, cases, (("events_per_s", "events/s"),), (BLUE,))

@@ -200,6 +200,9 @@ class Scenarios:
             await self.attempt(f"payload-{size}", {
                 "scenario": "payloads", "words": f"payloads of {size_words(size)}", "listeners": 1, "events": load.events,
                 "payload_bytes": size}, self.measure_payload(load))
+            await self.attempt(f"copy-{size}", {
+                "scenario": "payloads", "words": f"Postgres alone, binary COPY of {size_words(size)}", "events": load.events,
+                "payload_bytes": size}, ceiling.payloads(self.rig, load.events, size))
 
     async def measure_payload(self, load):
         figures = await Race(self.rig, Fleet(self.rig, 1), load).run()
