@@ -22,12 +22,16 @@
 #include "base/memory.h"
 #include "base/port.h"
 #include "outbox/signature.h"
+#include "outbox/traceparent.h"
 #include "base/text.h"
 
 #define HEAD_BYTES        1024  /* of an answer's body, kept */
 #define BODY_BYTES        65536 /* of an answer's body, read, so that the connection can be used again, */
 #define BODY_MS           2000  /* if it comes within this time */
 #define SWEEP_MS          500
+#define HEADERS           7
+#define HEADER_BYTES      64    /* of each but the signature */
+#define SPARE_MAX         64    /* requests that have ended, kept for the next ones */
 #define RETRY_AFTER_MAX_S 21600 /* libcurl itself goes no further in newer versions (8.14, say) */
 
 struct deliveries {
@@ -37,23 +41,34 @@ struct deliveries {
 	struct list links;
 	struct list answered; /* the status is there, the body is not */
 	uint64_t changed_ms;  /* loop clock: certificates read before are not to be used; 0: none were */
-	int open;             /* parts left to close */
+	unsigned int changes;
+	struct list spare;
+	size_t spare_count;
+	int open; /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
 
 struct delivery {
-	struct list node;    /* of the answered */
+	struct list node;    /* of the answered, or of the spare */
 	int64_t answered_ms; /* loop clock; 0: no status yet */
 	const struct webhook *webhook;
 	bool is_stale; /* the connection was not fit for a request */
 	struct deliveries *all;
 	CURL *easy;
-	struct curl_slist *headers;
+	struct curl_slist headers[HEADERS];
+	int header_count;
 	delivery_cb *cb;
 	void *arg;
 	size_t head_len;
 	size_t body_len;
+	unsigned int changes; /* of the settings, before its handle got them */
+	bool is_used_up;      /* its handle is not fit for another request */
+	char id[HEADER_BYTES];
+	char key[HEADER_BYTES];
+	char timestamp[HEADER_BYTES];
+	char trace[sizeof("traceparent: ") + TRACEPARENT_SIZE];
+	char signature[sizeof("webhook-signature: ") + SIGNATURE_SIZE];
 	char error[CURL_ERROR_SIZE];
 	char head[HEAD_BYTES + 1];
 };
@@ -62,6 +77,7 @@ struct delivery {
 struct link {
 	struct list node;
 	curl_socket_t socket;
+	int local_port; /* 0: not asked for yet */
 };
 
 /* --- the end of a request --- */
@@ -69,12 +85,31 @@ struct link {
 static void delivery_free(struct delivery *d)
 {
 	list_remove(&d->node);
-	if (d->easy) {
-		curl_multi_remove_handle(curl_loop_multi(d->all->curl), d->easy);
-		curl_easy_cleanup(d->easy);
-	}
-	curl_slist_free_all(d->headers);
+	curl_multi_remove_handle(curl_loop_multi(d->all->curl), d->easy);
+	curl_easy_cleanup(d->easy);
 	free(d);
+}
+
+/* Its handle has the webhook's options already, which is a third of what libcurl takes for a request. */
+static void keep(struct delivery *d)
+{
+	struct deliveries *all = d->all;
+
+	if (d->is_used_up || d->changes != all->changes || all->spare_count == SPARE_MAX) {
+		delivery_free(d);
+		return;
+	}
+	curl_multi_remove_handle(curl_loop_multi(all->curl), d->easy);
+	list_remove(&d->node);
+	list_append(&all->spare, &d->node);
+	all->spare_count++;
+}
+
+static void free_spare(struct deliveries *all)
+{
+	list_each(node, after, &all->spare)
+		delivery_free(list_entry(node, struct delivery, node));
+	all->spare_count = 0;
 }
 
 void delivery_cancel(struct delivery *d)
@@ -147,13 +182,14 @@ static void finish(struct delivery *d, CURLcode result)
 	}
 	clean_head(d);
 	d->cb(d->arg, &answer);
-	delivery_free(d);
+	keep(d);
 }
 
 /* By a connection of its own; nothing was sent by the one that was not fit. Returns -1 if that cannot be. */
 static int send_again(struct delivery *d)
 {
 	d->is_stale = false;
+	d->is_used_up = true;
 	curl_multi_remove_handle(curl_loop_multi(d->all->curl), d->easy);
 	return curl_easy_setopt(d->easy, CURLOPT_FRESH_CONNECT, 1L) ||
 			       curl_multi_add_handle(curl_loop_multi(d->all->curl), d->easy)
@@ -237,13 +273,16 @@ static int on_close(void *arg, curl_socket_t socket)
 	return close(socket);
 }
 
-/* libcurl does not tell the socket of a connection that it is about to use, but its ports. */
-static bool has_ports(curl_socket_t socket, int local_port, int remote_port)
+/* libcurl does not tell the socket of a connection that it is about to use, but its ports. A socket that is not
+ * connected yet has none; then it keeps the one that it gets. */
+static bool has_ports(struct link *l, int local_port, int remote_port)
 {
 	struct sockaddr_storage remote = {0};
 	socklen_t len = sizeof(remote);
 
-	return port_of_socket(socket) == local_port && getpeername(socket, (struct sockaddr *)&remote, &len) == 0 &&
+	if (l->local_port <= 0)
+		l->local_port = port_of_socket(l->socket);
+	return l->local_port == local_port && getpeername(l->socket, (struct sockaddr *)&remote, &len) == 0 &&
 	       port_of(&remote) == remote_port;
 }
 
@@ -270,7 +309,7 @@ static int on_connection(void *arg, char *remote, char *local, int remote_port, 
 	list_each(node, after, &d->all->links) {
 		struct link *l = list_entry(node, struct link, node);
 
-		if (!has_ports(l->socket, local_port, remote_port) || !has_news(l->socket))
+		if (!has_ports(l, local_port, remote_port) || !has_news(l->socket))
 			continue;
 		d->is_stale = !fresh;
 		return CURL_PREREQFUNC_ABORT;
@@ -290,45 +329,51 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	return d->body_len <= BODY_BYTES ? n : 0;
 }
 
-static void add_header(struct delivery *d, const char *name, const char *value)
+/* libcurl reads them until the request has ended. */
+static void add_header(struct delivery *d, const char *line)
 {
-	char line[40 + SIGNATURE_SIZE];
+	struct curl_slist *h = &d->headers[d->header_count++];
 
-	snprintf(line, sizeof(line), "%s:%s%s", name, *value ? " " : "", value);
-	d->headers = memory_given(curl_slist_append(d->headers, line), "libcurl");
+	h->data = (char *)line;
+	h->next = NULL;
+	if (h != d->headers)
+		h[-1].next = h;
 }
 
 /* Expect is left out: to wait for "100 Continue" costs each request a round trip. */
 static void add_headers(struct delivery *d, const struct delivery_request *r)
 {
-	char signature[SIGNATURE_SIZE];
+	int n = snprintf(d->signature, sizeof(d->signature), "webhook-signature: ");
 
-	signature_write(signature, r->webhook, r->id, r->timestamp, r->body, r->len);
-	add_header(d, "content-type", "application/json");
-	add_header(d, "webhook-id", r->id);
-	add_header(d, "webhook-timestamp", r->timestamp);
-	add_header(d, "webhook-signature", signature);
-	add_header(d, "idempotency-key", r->id);
-	if (r->trace)
-		add_header(d, "traceparent", r->trace);
-	add_header(d, "expect", "");
+	signature_write(d->signature + n, r->webhook, r->id, r->timestamp, r->body, r->len);
+	snprintf(d->id, sizeof(d->id), "webhook-id: %s", r->id);
+	snprintf(d->key, sizeof(d->key), "idempotency-key: %s", r->id);
+	snprintf(d->timestamp, sizeof(d->timestamp), "webhook-timestamp: %s", r->timestamp);
+	d->header_count = 0;
+	add_header(d, "content-type: application/json");
+	add_header(d, d->id);
+	add_header(d, d->timestamp);
+	add_header(d, d->signature);
+	add_header(d, d->key);
+	if (r->trace) {
+		snprintf(d->trace, sizeof(d->trace), "traceparent: %s", r->trace);
+		add_header(d, d->trace);
+	}
+	add_header(d, "expect:");
 }
 
 /* QUICK_EXIT: a request that ends while its name is looked up must not wait for the thread that does it. */
-static int set_options(struct delivery *d, const struct delivery_request *r)
+static int set_once(struct delivery *d, const struct webhook *w)
 {
 	CURL *e = d->easy;
-	int failed = curl_easy_setopt(e, CURLOPT_URL, r->webhook->url);
+	int failed = curl_easy_setopt(e, CURLOPT_URL, w->url);
 
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_POST, 1L);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDS, r->body);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->len);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPHEADER, d->headers);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_USERAGENT, "wsonce/" WSONCE_VERSION);
-	failed |= (int)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)r->webhook->timeout_ms);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)w->timeout_ms);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
@@ -344,27 +389,66 @@ static int set_options(struct delivery *d, const struct delivery_request *r)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_connection);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PREREQDATA, d);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_PRIVATE, d);
-	if (r->webhook->ca)
-		failed |= (int)curl_easy_setopt(e, CURLOPT_CAINFO, r->webhook->ca);
+	if (w->ca)
+		failed |= (int)curl_easy_setopt(e, CURLOPT_CAINFO, w->ca);
+	return failed;
+}
+
+static int set_each(struct delivery *d, const struct delivery_request *r)
+{
+	CURL *e = d->easy;
+	int failed = curl_easy_setopt(e, CURLOPT_POSTFIELDS, r->body);
+
+	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->len);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPHEADER, d->headers);
 	if (d->all->changed_ms) /* libcurl keeps them for a day */
 		failed |= (int)curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT,
 						(long)((uv_now(d->all->loop) - d->all->changed_ms) / 1000));
 	return failed;
 }
 
-struct delivery *delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
-			       void *arg)
+/* One of the webhook's that has ended, as new; NULL if there is none. */
+static struct delivery *take_spare(struct deliveries *all, const struct webhook *w)
+{
+	list_each(node, after, &all->spare) {
+		struct delivery *d = list_entry(node, struct delivery, node);
+
+		if (d->webhook != w)
+			continue;
+		list_remove(&d->node);
+		all->spare_count--;
+		d->answered_ms = 0;
+		d->head_len = d->body_len = 0;
+		d->error[0] = '\0';
+		return d;
+	}
+	return NULL;
+}
+
+static struct delivery *new_delivery(struct deliveries *all, const struct webhook *w)
 {
 	struct delivery *d = memory_calloc(1, sizeof(*d));
 
 	list_init(&d->node);
 	d->all = all;
-	d->webhook = request->webhook;
+	d->webhook = w;
+	d->changes = all->changes;
+	d->easy = memory_given(curl_easy_init(), "libcurl");
+	d->is_used_up = set_once(d, w) != 0;
+	return d;
+}
+
+struct delivery *delivery_send(struct deliveries *all, const struct delivery_request *request, delivery_cb *cb,
+			       void *arg)
+{
+	struct delivery *d = take_spare(all, request->webhook);
+
+	if (!d)
+		d = new_delivery(all, request->webhook);
 	d->cb = cb;
 	d->arg = arg;
-	d->easy = memory_given(curl_easy_init(), "libcurl");
 	add_headers(d, request);
-	if (set_options(d, request) || curl_multi_add_handle(curl_loop_multi(all->curl), d->easy)) {
+	if (d->is_used_up || set_each(d, request) || curl_multi_add_handle(curl_loop_multi(all->curl), d->easy)) {
 		delivery_free(d);
 		return NULL;
 	}
@@ -383,12 +467,15 @@ struct deliveries *deliveries_open(uv_loop_t *loop, size_t connections)
 	all->sweep.data = all;
 	list_init(&all->answered);
 	list_init(&all->links);
+	list_init(&all->spare);
 	return all;
 }
 
 void deliveries_change(struct deliveries *all, size_t connections)
 {
 	all->changed_ms = uv_now(all->loop);
+	all->changes++;
+	free_spare(all);
 	curl_multi_setopt(curl_loop_multi(all->curl), CURLMOPT_MAXCONNECTS, (long)connections);
 }
 
@@ -415,6 +502,7 @@ void deliveries_close(struct deliveries *all, void (*done)(void *arg), void *arg
 	all->done = done;
 	all->done_arg = arg;
 	all->open = 2;
+	free_spare(all);
 	uv_close((uv_handle_t *)&all->sweep, on_sweep_closed);
 	curl_loop_close(all->curl, on_curl_closed, all);
 }

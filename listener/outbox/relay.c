@@ -30,6 +30,7 @@
 #include "outbox/traceparent.h"
 #include "base/counters.h"
 
+#define ROUND_MS        20    /* records of attempts wait so long for others, while there is enough to send */
 #define POLL_MS         400   /* between looks for rows when nobody wakes us, and up to as much as */
 #define POLL_JITTER_MS  200   /* this longer */
 #define LEASE_MARGIN_MS 10000 /* a lease lasts for the timeout of a request and this */
@@ -117,7 +118,8 @@ struct relay {
 	bool is_ascii;    /* answers are recorded without anything else, */
 	bool is_alone;    /* and one by one */
 	int64_t asked_ms; /* real time: the statement at hand was sent */
-	int64_t poll_ms;  /* loop clock: the next lease without a reason, */
+	int64_t round_ms; /* loop clock: records wait until then at most; */
+	int64_t poll_ms;  /* the next lease without a reason, */
 	int64_t look_ms;  /* and the next look at the backlog */
 	struct trouble recording_trouble;
 	struct trouble leasing_trouble;
@@ -472,6 +474,7 @@ static void start_record(struct relay *r)
 static void on_recorded(struct relay *r)
 {
 	be_well(&r->recording_trouble);
+	r->round_ms = now_ms(r) + ROUND_MS;
 	free_all(&r->recording);
 	if (list_is_empty(&r->ended))
 		r->is_ascii = r->is_alone = false;
@@ -608,6 +611,7 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 
 	be_well(&r->leasing_trouble);
 	counters.relay_rounds++;
+	r->round_ms = now_ms(r) + ROUND_MS;
 	adapt_pace(r);
 	r->peeked = NULL;
 	for (size_t i = 0; i < lanes; i++)
@@ -807,6 +811,21 @@ static void wait_for_more(struct relay *r, bool has_ended)
 		wake_at(r, at_ms);
 }
 
+/* Is there so much to send that attempts may end for a while before they are recorded? A statement costs Postgres
+ * about as much as the rows of fifty attempts. */
+static bool can_wait(struct relay *r)
+{
+	if (r->drained || now_ms(r) >= r->round_ms)
+		return false;
+	for (size_t i = 0; i < r->lane_count; i++) {
+		const struct target *t = &r->lanes[i]->target;
+
+		if (t->state == TARGET_OPEN && t->waiting > t->depth / 2)
+			return true;
+	}
+	return false;
+}
+
 /* Called whenever something has changed. */
 static void go_on(struct relay *r)
 {
@@ -824,6 +843,8 @@ static void go_on(struct relay *r)
 		start_look(r);
 	else if (is_lease_due(r, is_recording))
 		r->careful ? start_peek(r) : start_lease(r);
+	else if (is_recording && can_wait(r))
+		wake_at(r, r->round_ms);
 	else if (is_recording)
 		start_record(r);
 	else

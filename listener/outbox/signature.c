@@ -17,9 +17,8 @@ void signature_id(char *out, const char *target, const char *event_id, size_t le
 	crypto_hash_sha256_update(&state, (const unsigned char *)target, strlen(target) + 1);
 	crypto_hash_sha256_update(&state, (const unsigned char *)event_id, len);
 	crypto_hash_sha256_final(&state, digest);
-	out += sprintf(out, "msg_");
-	for (int i = 0; i < 16; i++)
-		out += sprintf(out, "%02x", digest[i]);
+	memcpy(out, "msg_", 4);
+	sodium_bin2hex(out + 4, SIGNATURE_ID_SIZE - 4, digest, 16);
 }
 
 static void add_text(crypto_auth_hmacsha256_state *mac, const char *text, size_t len)

@@ -320,6 +320,37 @@ Test(reload, a_webhook_with_another_url_and_secret_gets_what_waits_there)
 	peer_free(p);
 }
 
+/* The rest of its URL is the same, so the rows that wait there go on. */
+Test(reload, a_webhook_whose_password_changed_uses_the_new_one)
+{
+	static const char *const words[] = {"user:old", "user:new"};
+	static const char *const encoded[] = {"Basic dXNlcjpvbGQ=", "Basic dXNlcjpuZXc="};
+
+	receiver = receiver_start(NULL);
+	for (int i = 0; i < 2; i++) {
+		char *text = suite_text("{\"webhooks\": [{\"name\": \"shop\", \"url\": \"http://%s@127.0.0.1:%d/ok\", "
+					"\"concurrency\": 1, "
+					"\"secret-env\": \"HOOK_SECRET\"}]}",
+					words[i], receiver_port(receiver));
+
+		if (i == 0) {
+			write_settings(text);
+			start("");
+		} else {
+			reload_as(text);
+		}
+		struct peer *p = peer_open_events(listener_ingest_port(listener), ACKS);
+		send_events(p, words[i], 5);
+		cr_assert(wait_until(receiver_effects(receiver, "/ok") == 5 * (i + 1), SOON_MS));
+		json_t *requests = receiver_requests(receiver, "/ok");
+		const json_t *last = json_array_get(requests, json_array_size(requests) - 1);
+		cr_expect_str_eq(json_string_value(json_object_get(json_object_get(last, "headers"), "authorization")),
+				 encoded[i]);
+		json_decref(requests);
+		peer_free(p);
+	}
+}
+
 Test(reload, the_first_webhook_and_the_last_need_a_restart)
 {
 	receiver = receiver_start(NULL);

@@ -345,6 +345,20 @@ Test(webhooks, head_of_an_answer_ends_with_a_whole_character)
 	stop(l);
 }
 
+/* One after the other; the later ones have the handle of an earlier one. */
+Test(webhooks, request_knows_nothing_of_the_one_before)
+{
+	add_hook("shop", "/accents", "{s:i}", "concurrency", 1);
+	struct listener *l = start("");
+
+	for (int i = 1; i <= 4; i++) {
+		add_rows("shop", suite_text("e%d", i), 1);
+		wait_rows("state = 'dead' and answer = 'x' || repeat('\u00e9', 511)", i, SOON_MS);
+	}
+	cr_assert_eq(receiver_effects(receiver, "/accents"), 4);
+	stop(l);
+}
+
 /* Milliseconds between the first two requests to path. */
 static long gap_ms(const char *path)
 {

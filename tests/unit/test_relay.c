@@ -162,6 +162,31 @@ Test(relay, a_failure_is_recorded_with_its_words_and_the_wait)
 	cr_assert_gt(atoi(played_postgres_texts(5)), 0);
 }
 
+/* Runs what is due by then. Is a statement at work? */
+static bool is_asked_after(uint64_t ms)
+{
+	clock_pass(ms);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	return played_postgres.state == POSTGRES_BUSY;
+}
+
+Test(relay, records_wait_for_others_while_there_is_enough_to_send)
+{
+	wait_for(SQL_LEASE);
+	played_postgres.cells = row; /* three times */
+	played_postgres_answer((struct postgres_answer){.result = POSTGRES_OK, .rows = 3}, POSTGRES_READY);
+	played_postgres.cells = NULL;
+	answer(204);
+	cr_assert_not(is_asked_after(19), "one waits to be sent");
+	cr_assert(is_asked_after(1));
+	cr_assert_str_eq(played_postgres.sql, SQL_RECORD);
+	expect_columns(1, "[7]");
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	answer(204);
+	cr_assert(is_asked_after(0), "nothing waits to be sent");
+	cr_assert_str_eq(played_postgres.sql, SQL_RECORD);
+}
+
 /* A database that is not UTF8 may be unable to hold the answer. */
 Test(relay, a_record_that_is_refused_is_tried_in_ascii_then_alone_and_dropped)
 {
