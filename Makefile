@@ -108,9 +108,9 @@ prove: check-deps bench-deps deb-deps page-deps ## the rest of the tests: saniti
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
 	@tests/run $(or $(PARTS),prove)
 
-torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [MUTATE=name]
+torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [REDIS=sentinel] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
-		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(MUTATE),--mutate $(MUTATE))
+		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(REDIS),--redis $(REDIS)) $(if $(MUTATE),--mutate $(MUTATE))
 
 producers-go: go-deps programs ## the Go of docs/producers.md, through the death of a listener
 	@tests/producers-go

@@ -3,10 +3,11 @@ import math
 import signal
 import time
 
+from rig.several import Cluster, Sentinels
 from rig.waiting import SLOW, wait_until
 from rows import READY_S, RATE, Row
-from several import Cluster, Sentinels, Watch
 from trial import LISTENERS
+from watch import Watch
 
 AGAIN_S = 1 * SLOW              # from the first word of the new master to claims of all listeners there
 TAGS, TAGS_MOST = 64, 22        # of all keys, and of one master of three

@@ -9,9 +9,31 @@ SLACK_S = 0.1
 RECOVERY_S = 3                  # from the end of a fault until leases are renewed again
 
 
-class ClaimWatch:
+class ClaimWatches:
+    """One on each server of Redis."""
+
     def __init__(self, rig):
+        self.watches = [ClaimWatch(rig, server) for server in getattr(rig.redis, "servers", [rig.redis])]
+
+    async def run(self):
+        await asyncio.gather(*(watch.run() for watch in self.watches))
+
+    @property
+    def commands(self):
+        return sum(watch.commands for watch in self.watches)
+
+    def history_of(self, event_id):
+        return [line for watch in self.watches for line in watch.history_of(event_id)]
+
+    def forget_round(self):
+        for watch in self.watches:
+            watch.trace.clear()
+
+
+class ClaimWatch:
+    def __init__(self, rig, redis):
         self.rig = rig
+        self.redis = redis
         self.prefix = (f"consumer:{rig.consumer}:" if rig.consumer else "").encode() + b"dedup:"
         self.keys = {}                  # key -> (value, expires)
         self.trace = {}                 # key -> [(time, words)]
@@ -22,7 +44,8 @@ class ClaimWatch:
     async def run(self):
         while True:
             try:
-                await self.listen()
+                if await self.redis.is_master():
+                    await self.listen()
             except (OSError, asyncio.IncompleteReadError, ValueError):
                 pass
             self.keys.clear()           # Redis is gone, and with it what it knew
@@ -30,12 +53,12 @@ class ClaimWatch:
             await asyncio.sleep(0.1)
 
     async def listen(self):
-        reader, writer = await asyncio.open_unix_connection(self.rig.redis.socket, limit=1 << 24)
+        reader, writer = await asyncio.open_unix_connection(self.redis.socket, limit=1 << 24)
         try:
             writer.write(b"MONITOR\r\n")
             while True:
                 line = await reader.readline()
-                if not line:
+                if not line or line[:1] == b"-" or b'"PXAT"' in line:      # it is cut off, or has a master now
                     return
                 self.on_line(line)
         finally:
@@ -92,8 +115,7 @@ class ClaimWatch:
         began, number = expires - CLAIM_TTL_S, int(number)
         listener = self.rig.listener(number)
         ran = listener.now.started < began and listener.now.ended is None and self.rig.feed.was_heard(number, began, now)
-        is_connected = listener.links["redis"].broke_at < began - RECOVERY_S
-        if ran and is_connected and not self.rig.timeline.had_trouble(number, began - RECOVERY_S, now):
+        if ran and listener.was_with_redis(began - RECOVERY_S) and not self.rig.timeline.had_trouble(number, began - RECOVERY_S, now):
             self.rig.verdict.find("leases_lost", key.decode(errors="replace"),
                                   [f"{name.decode()} was there all the time"] + self.history(key))
 
@@ -116,6 +138,3 @@ class ClaimWatch:
 
     def history(self, key):
         return [f"redis {clock(at)} {text}" for at, text in self.trace.get(key, [])[-12:]]
-
-    def forget_round(self):
-        self.trace.clear()

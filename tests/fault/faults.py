@@ -7,6 +7,7 @@ import time
 from operator import methodcaller
 
 import postgres_faults as pg
+import redis_faults as several
 from acts import lasting, on_links
 from fleet import DRAIN_S, clock
 from proxy import CommitCut
@@ -14,15 +15,18 @@ from rig.waiting import RigError, comes_true
 
 EFFECTS, PLAIN, CONSUMER = "effects", "plain", "consumer"      # what the fleet of a run is
 ALL = (EFFECTS, PLAIN, CONSUMER)
+SINGLE, SENTINEL, CLUSTER = "single", "sentinel", "cluster"      # what its Redis is
+ANY, SEVERAL = (SINGLE, SENTINEL, CLUSTER), (SENTINEL, CLUSTER)
 
 
 class Kind:
     """name; what it occupies, so that no two faults undo each other: a server, a listener, or a listener's
     network; shortest and longest duration; how often it is in the deck; its variants, which are dealt in turn; the
-    fleets for which it is anything. Backends are a place of their own: the statement of a killed listener waits for a
+    fleets, and the kinds of Redis, for which it is anything; what it takes beyond its duration. Backends are a place of their own: the statement of a killed listener waits for a
     lock and would be committed after it, unless its backend goes too."""
 
-    def __init__(self, name, occupies, least_s, most_s, act, weight=1, details=("",), fleets=ALL):
+    def __init__(self, name, occupies, least_s, most_s, act, weight=1, details=("",), fleets=ALL, redis=ANY,
+                 more_s=0.0):
         self.name = name
         self.occupies = occupies
         self.least_s = least_s
@@ -31,6 +35,8 @@ class Kind:
         self.weight = weight
         self.details = details
         self.fleets = fleets
+        self.redis = redis
+        self.more_s = more_s
 
     @property
     def family(self):
@@ -134,14 +140,23 @@ KINDS = (
     Kind("stop", "listener", 3.5, 6.0, stop),
     Kind("term", "listener", 0.0, 1.0, term, 2),
     Kind("clock-step", "clock", 0.5, 6.0, clock_step, 1, ("+3600", "-3600")),
-    Kind("redis-kill", "redis", 0.0, 2.0, redis_kill),
+    Kind("redis-kill", "redis", 0.0, 2.0, redis_kill, redis=(SINGLE,)),
     Kind("redis-flush", "redis", 0.0, 0.0, redis_flush),
-    Kind("redis-stop", "redis", 0.5, 3.0, redis_stop),
+    Kind("redis-stop", "redis", 0.5, 3.0, redis_stop, redis=(SINGLE,)),
     Kind("redis-oom", "redis", 0.5, 2.0, redis_oom),
     Kind("redis-script-flush", "redis", 0.0, 0.0, redis_script_flush),
-    Kind("redis-slow", "redis", 1.0, 3.0, redis_slow),
-    Kind("redis-reset", "redis", 0.0, 0.0, redis_reset),
-    Kind("redis-blackhole", "redis", 0.5, 3.0, redis_blackhole),
+    Kind("redis-slow", "redis", 1.0, 3.0, redis_slow, redis=(SINGLE,)),
+    Kind("redis-reset", "redis", 0.0, 0.0, redis_reset, redis=(SINGLE,)),
+    Kind("redis-blackhole", "redis", 0.5, 3.0, redis_blackhole, redis=(SINGLE,)),
+    Kind("redis-master-kill", "redis", 0.0, 3.0, several.master_kill, 2, redis=SEVERAL, more_s=3.0),
+    Kind("redis-master-stop", "redis", 1.5, 4.0, several.master_stop, redis=SEVERAL, more_s=1.0),
+    Kind("redis-failover", "redis", 0.0, 0.0, several.failover, redis=SEVERAL, more_s=1.5),
+    Kind("redis-failover-twice", "redis", 0.0, 0.0, several.failover_twice, redis=SEVERAL, more_s=3.0),
+    Kind("redis-cut-off", "redis", 2.0, 4.0, several.cut_off, redis=(SENTINEL,), more_s=1.0),
+    Kind("redis-replica-kill", "redis", 0.0, 0.0, several.replica_kill, redis=SEVERAL, more_s=1.0),
+    Kind("redis-all-stop", "redis", 0.5, 3.0, several.all_stop, redis=SEVERAL, more_s=2.0),
+    Kind("redis-hang-up", "redis", 0.0, 0.0, several.hang_up, redis=SEVERAL, more_s=0.2),
+    Kind("redis-reshard", "redis", 0.0, 0.0, several.reshard, redis=(CLUSTER,), more_s=2.0),
     Kind("pg-kill", "postgres", 0.0, 1.5, pg.pg_kill),
     Kind("pg-stop", "postgres", 0.5, 6.0, pg.pg_stop),
     Kind("pg-terminate", "backends", 0.0, 0.0, pg.pg_terminate, 2),
@@ -237,7 +252,7 @@ class Plan:
             else:
                 self.number += 1
                 faults.append(Fault(self.number, start, kind, target, duration, detail))
-                free[place] = start + duration + self.random.uniform(0.2, 1.0)
+                free[place] = start + duration + kind.more_s + self.random.uniform(0.2, 1.0)
             at += self.random.uniform(0.2, 1.8) * self.pace_s
         self.deck += reversed(waiting)
         return sorted(faults, key=lambda fault: fault.at)

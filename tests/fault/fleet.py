@@ -66,22 +66,26 @@ class Listener(rig.listener.Listener):
         self.links = {}
 
     async def open_links(self):
-        targets = {"redis": lambda: self.rig.redis.socket, "postgres": lambda: self.rig.postgres.socket,
+        targets = {"postgres": lambda: self.rig.postgres.socket,
                    "feed": lambda: ("127.0.0.1", self.rig.feed.port),
                    "ingest": lambda: ("127.0.0.1", self.port or 1),
                    "hook": lambda: ("127.0.0.1", self.rig.receiver.port)}
+        if self.rig.has_one_redis:
+            targets["redis"] = lambda: self.rig.redis.socket
         for name, target in targets.items():
             far_s = self.rig.options.postgres_far_s if name == "postgres" else 0.0
             self.links[name] = await Link(f"{name}-{self.number}", target, far_s).open()
         self.links["postgres"].on_words = self.rig.ear.on_postgres
-        self.links["redis"].on_words = self.rig.ear.on_redis
+        if "redis" in self.links:
+            self.links["redis"].on_words = self.rig.ear.on_redis
         with open(self.config, "w") as file:
             json.dump(self.rig.outbox.config(self.links["hook"].port), file)
 
     def command(self):
         links = self.links
+        redis = f"redis://127.0.0.1:{links['redis'].port}/0" if "redis" in links else self.rig.redis_url
         return self.rig.clocks.wrap(self.number, self.words(
-                f"{self.rig.programs}/wsonce", f"redis://127.0.0.1:{links['redis'].port}/0", self.far_conninfo("wsonce"),
+                f"{self.rig.programs}/wsonce", redis, self.far_conninfo("wsonce"),
                 "--source", f"ws://127.0.0.1:{links['feed'].port}/{self.number}", "--ingest", "127.0.0.1:0",
                 "--redis-timeout", "1", "--postgres-timeout", "3", "--claim-ttl", str(CLAIM_TTL_S), "--drain-timeout", str(DRAIN_S),
                 "--ping-interval", "2", "--idle-timeout", "4", *self.effects(), *self.rig.consumer_words()))
@@ -90,6 +94,10 @@ class Listener(rig.listener.Listener):
         """Of Postgres behind its link."""
         return (f"host=127.0.0.1 port={self.links['postgres'].port} user=wsonce dbname={database} sslmode=disable "
                 "gssencmode=disable")
+
+    def was_with_redis(self, since):
+        """As far as its link tells."""
+        return "redis" not in self.links or self.links["redis"].broke_at < since
 
     def effects(self):
         """Without any, batches go by COPY."""

@@ -72,6 +72,10 @@ class Redis:
              "--client-output-buffer-limit", "normal", "0", "0", "0", *self.more], self.log)
         await wait_until(self.answers, 15, "Redis answers")
 
+    @property
+    def url(self):
+        return f"unix://{self.socket}"
+
     async def answers(self):
         try:
             return await asyncio.wait_for(self.ask("PING"), 2) == b"+PONG"
@@ -90,6 +94,9 @@ class Redis:
             return line
         finally:
             writer.close()
+
+    async def is_master(self):
+        return True
 
     def signal(self, number):
         send_signal(self.process.pid, number)
@@ -312,7 +319,7 @@ class Servers:
 
     @property
     def redis_url(self):
-        return f"unix://{self.redis.socket}"
+        return self.redis.url
 
     @property
     def conninfo(self):

@@ -1,22 +1,16 @@
-"""Several servers of Redis as one: owns the trio with its sentinels, the cluster, how they fail over, and the watch that
-tells when a new master is there and when each listener claims at it again."""
+"""Several servers of Redis as one: owns the trio with its sentinels, the cluster, and how they fail over."""
 import asyncio
 import os
-import re
 import signal
-import time
 
 from rig.process import Process
 from rig.servers import Redis
 from rig.sockets import free_port
 from rig.waiting import SLOW, RigError, wait_until
 
-READY_S = 30 * SLOW
-LOOK_S = 0.01
-ASK_S = 0.3                     # a server that is frozen does not answer
+READY_S = 90 * SLOW             # sentinels that were not elected wait before they try again
+ASK_S = 1 * SLOW                # a server that is frozen does not answer
 PASSWORD = "a-password-of-the-fleet"
-# A claim as a listener sends it; what a replica gets from its master has no NX.
-CLAIM = re.compile(rb'^\+(\d+\.\d+) \[\d+ \d[^\]]*\] "SET" "[^"]+" "(fleet-\d+)-[^"]*" "NX"', re.I)
 
 
 class Server(Redis):
@@ -40,7 +34,7 @@ class Server(Redis):
 
 
 class Several:
-    """What a trial asks of one Redis, of all of them."""
+    """What a rig asks of one Redis, of all of them."""
 
     def __init__(self, trial):
         self.trial = trial
@@ -53,17 +47,37 @@ class Several:
                 found |= await server.claims(prefix, owner)
         return found
 
+    async def those(self, question):
+        """The servers of which question(server) is true."""
+        answers = await asyncio.gather(*(question(server) for server in self.servers))
+        return [server for server, answer in zip(self.servers, answers) if answer]
+
     async def masters(self):
-        return [server for server in self.servers if await server.is_master()]
+        return await self.those(Server.is_master)
+
+    async def replicas(self):
+        return await self.those(Server.is_in_sync)
+
+    async def ask(self, *words):
+        """Each master."""
+        for master in await self.masters():
+            await master.ask(*words)
+
+    def signal(self, number):
+        for server in self.servers:
+            server.signal(number)
 
     async def other_master(self, known):
         """Not one of those."""
         masters = [server for server in await self.masters() if server not in known]
         return masters[0] if masters else None
 
+    async def become_whole(self):
+        await wait_until(self.is_whole, READY_S, "each server of Redis has its part")
+
     async def stop(self):
         for server in self.servers:
-            if server.process:
+            if server.process and server.process.returncode is None:
                 server.signal(signal.SIGCONT)
             await server.stop()
 
@@ -82,14 +96,14 @@ class Sentinels(Several):
         return f"redis-sentinel://fleet:{PASSWORD}@{hosts}/wsonce/0"
 
     async def start(self):
-        first = Server(self.trial, 1)
-        self.servers = [first, *(Server(self.trial, n, "--replicaof", f"127.0.0.1 {first.port}") for n in (2, 3))]
+        user = ("--user", "fleet", "on", f">{PASSWORD}", "~*", "&*", "+@all")
+        first = Server(self.trial, 1, *user)
+        self.servers = [first, *(Server(self.trial, n, *user, "--replicaof", f"127.0.0.1 {first.port}") for n in (2, 3))]
         for server in self.servers:
             await server.start()
-            await server.ask("ACL", "SETUSER", "fleet", "on", f">{PASSWORD}", "~*", "&*", "+@all")
         for number in range(3):
             await self.start_sentinel(number, first)
-        await wait_until(self.is_whole, READY_S, "the sentinels know each other")
+        await self.become_whole()
 
     async def start_sentinel(self, number, master):
         sentinel = Process(f"{self.trial.directory}/sentinel-{number}")
@@ -109,21 +123,27 @@ class Sentinels(Several):
         return (await process.communicate())[0].decode()
 
     async def is_whole(self):
-        in_sync = [await server.is_in_sync() for server in self.servers[1:]]
-        quorums = [(await self.ask_sentinel(n, "CKQUORUM", "wsonce")).startswith("OK 3 ") for n in range(3)]
-        return all(in_sync + quorums)
+        masters, replicas = await self.masters(), await self.replicas()
+        if len(masters) != 1 or len(replicas) != len(self.servers) - 1 or not await self.has_named(masters[0], all):
+            return False
+        return all([(await self.ask_sentinel(n, "CKQUORUM", "wsonce")).startswith("OK 3 ") for n in range(3)])
 
-    async def has_named(self, master):
-        """Whether one of them tells listeners of it."""
-        return any([await self.names(port) == master.port for port in self.ports])
+    async def has_named(self, master, of=any):
+        """Whether one of them tells listeners of it, or all of them do."""
+        return of([await self.names(port) == master.port for port in self.ports])
 
     @staticmethod
     async def names(port):
-        """Of an array of two strings the second."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        """Of an array of two strings the second; 0 if it does not answer."""
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return 0
         try:
             writer.write(b"SENTINEL GET-MASTER-ADDR-BY-NAME wsonce\r\n")
             return int([await reader.readline() for _ in range(5)][-1])
+        except (OSError, ValueError):
+            return 0
         finally:
             writer.close()
 
@@ -136,12 +156,18 @@ class Sentinels(Several):
     async def cut_off(self, master):
         """Replicas and sentinels do not reach it any more; the listeners do, and it takes their writes."""
         await master.ask("CONFIG", "SET", "requirepass", "nobody-knows")
-        link = f"unix://{master.socket}"
-        commands = "CLIENT KILL TYPE replica\nCLIENT KILL TYPE pubsub\nCLIENT KILL USER default SKIPME yes\n"
+        await self.tell(master, "CLIENT KILL TYPE replica", "CLIENT KILL TYPE pubsub", "CLIENT KILL USER default SKIPME yes")
+
+    async def join_again(self, master):
+        await self.tell(master, "CONFIG SET requirepass ''")
+
+    @staticmethod
+    async def tell(server, *commands):
+        """As the fleet's user, whom a server that is cut off lets in."""
         process = await asyncio.create_subprocess_exec(
-            "redis-cli", "-s", link.removeprefix("unix://"), "--user", "fleet", "--pass", PASSWORD, "--no-auth-warning",
+            "redis-cli", "-s", server.socket, "--user", "fleet", "--pass", PASSWORD, "--no-auth-warning",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL)
-        await process.communicate(commands.encode())
+        await process.communicate("".join(f"{command}\n" for command in commands).encode())
 
     async def stop(self):
         for sentinel in self.sentinels:
@@ -166,12 +192,12 @@ class Cluster(Several):
                            "--cluster-replicas", "1", "--cluster-yes"])
         if not await made.ends(READY_S):
             raise RigError(f"the cluster is not made: see {made.log_path}")
-        await wait_until(self.is_whole, READY_S, "the cluster is whole")
+        await self.become_whole()
 
     async def is_whole(self):
-        infos = [await server.try_ask("CLUSTER", "INFO") for server in self.servers]
-        in_sync = [await server.is_in_sync() for server in self.servers[3:]]
-        return all(in_sync) and all(b"cluster_state:ok" in info and b"cluster_known_nodes:6" in info for info in infos)
+        infos = await asyncio.gather(*(server.try_ask("CLUSTER", "INFO") for server in self.servers))
+        return (len(await self.masters()) == len(await self.replicas()) == 3
+                and all(b"cluster_state:ok" in info and b"cluster_known_nodes:6" in info for info in infos))
 
     async def has_named(self, master):
         """Whether another one sends there for its slots."""
@@ -185,69 +211,17 @@ class Cluster(Several):
 
     async def fail_over(self, known):
         """On request, which a replica takes."""
-        for server in self.servers[3:]:
+        for server in self.servers:
             if server not in known and f"master_port:{known[0].port}".encode() in await server.try_ask("INFO", "replication"):
                 await server.ask("CLUSTER", "FAILOVER")
                 return
         raise RigError("the master has no replica")
 
-
-class Watch:
-    """Of one failover, from the moment at which it begins."""
-
-    def __init__(self, several, known, listeners):
-        self.several = several
-        self.known = known              # servers that cannot be the new master
-        self.listeners = listeners      # how many are to claim
-        self.began_at = time.time()
-        self.master = None
-        self.is_master_at = self.is_named_at = 0.0
-        self.claimed_at = {}            # listener -> time of its first claim at the new master
-        self.tasks = []
-
-    async def run(self):
-        """Until all claim at the new master."""
-        try:
-            await asyncio.wait_for(self.follow(), READY_S)
-        except asyncio.TimeoutError:
-            raise RigError("the listeners do not claim at a new master") from None
-        finally:
-            for task in self.tasks:
-                task.cancel()
-
-    async def follow(self):
-        for server in self.several.servers:
-            if server not in self.known:
-                self.tasks.append(asyncio.get_running_loop().create_task(self.hear(server)))
-        while not self.master:
-            self.master = await self.several.other_master(self.known)
-            await asyncio.sleep(LOOK_S)
-        self.is_master_at = time.time()
-        while not await self.several.has_named(self.master):
-            await asyncio.sleep(LOOK_S)
-        self.is_named_at = time.time()
-        while len(self.claimed_at) < self.listeners:
-            await asyncio.sleep(LOOK_S)
-
-    async def hear(self, server):
-        """Sentinels end connections of a server whose part changes."""
-        while True:
-            try:
-                reader, writer = await asyncio.open_unix_connection(server.socket, limit=1 << 24)
-                writer.write(b"MONITOR\r\n")
-                while line := await reader.readline():
-                    found = CLAIM.match(line)
-                    if found:
-                        self.claimed_at.setdefault(found.group(2), float(found.group(1)))
-            except (OSError, asyncio.IncompleteReadError, ValueError):
-                pass
-            await asyncio.sleep(LOOK_S)
-
-    @property
-    def again_s(self):
-        """From the moment at which somebody tells of the new master, to the last listener's first claim at it."""
-        return max(0.0, max(self.claimed_at.values()) - self.is_named_at)
-
-    def cells(self):
-        return (f"{self.is_master_at - self.began_at:.2f} | {self.is_named_at - self.began_at:.2f} | "
-                f"{max(self.claimed_at.values()) - self.is_master_at:.2f} | {self.again_s:.2f}")
+    async def reshard(self, giver, taker, slots):
+        """While the fleet uses their keys."""
+        words = [(await server.ask("CLUSTER", "MYID")).decode() for server in (giver, taker)]
+        moved = Process(f"{self.trial.directory}/reshard")
+        await moved.launch(["redis-cli", "--cluster", "reshard", f"127.0.0.1:{giver.port}", "--cluster-from", words[0],
+                            "--cluster-to", words[1], "--cluster-slots", str(slots), "--cluster-yes"])
+        if not await moved.ends(READY_S) or moved.process.returncode:
+            raise RigError(f"slots are not moved: see {moved.log_path}")
