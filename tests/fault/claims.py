@@ -2,6 +2,7 @@
 claim that is not its own (I4). It speaks only when it is sure: a key whose value it does not know, or that may have
 expired within SLACK_S, is nobody's fault."""
 import asyncio
+import math
 
 from fleet import CLAIM_TTL_S, clock
 
@@ -82,6 +83,8 @@ class ClaimWatch:
             self.script = dict(zip(words[3:3 + count], words[3 + count:3 + 2 * count]))
         elif name in (b"DEL", b"EXPIRE") and words[1].startswith(self.prefix):
             self.on_touch(now, name, words, is_lua)
+        elif name.startswith(b"RESTORE"):       # a key of a slot that moves here, with what it held elsewhere
+            self.keys[words[1]] = (None, math.inf)
         elif name in (b"FLUSHALL", b"FLUSHDB"):
             self.keys.clear()
             self.known_from = now

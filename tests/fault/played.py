@@ -38,7 +38,7 @@ PATHS = (
     Path("events without a claim", "claims_skipped", 5,
          "redis-kill,redis-stop,redis-blackhole,redis-master-kill,redis-master-stop,redis-all-stop"),
     Path("owed marks", None, 1, "redis-kill,redis-stop,redis-blackhole"),
-    Path("failovers", None, 2, "redis-master-kill,redis-master-stop,redis-failover"),
+    Path("failovers", None, 1, "redis-master-kill,redis-master-stop,redis-failover"),
     Path("marks of a past epoch", "marks_past", 1, "pg-forget", (PLAIN,)),
     Path("messages behind another", "variants", 5, "pg-lock,pg-hold,pg-refuse"),
 )
