@@ -36,6 +36,7 @@ struct live {
 	struct dialler *dialler;
 	struct requests *requests;
 	struct session *session;
+	bool is_held; /* the cursor, by hold_until */
 	struct conversation *conversation;
 	uv_timer_t end;
 	uv_timer_t tell;
@@ -58,8 +59,11 @@ struct live {
 
 static void *on_open(void *arg, struct line *line)
 {
+	struct live *l = arg;
+
 	(void)line;
-	return arg;
+	l->is_held = l->profile->cursor.hold_until != NULL;
+	return l;
 }
 
 static void end_soon(struct live *l);
@@ -163,6 +167,19 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 	l->too_long++;
 }
 
+static bool is_held(void *of)
+{
+	return ((const struct live *)of)->is_held;
+}
+
+static void on_release(void *of)
+{
+	struct live *l = of;
+
+	l->is_held = false;
+	session_release(l->session);
+}
+
 static bool is_owing(void *of)
 {
 	(void)of;
@@ -170,8 +187,19 @@ static bool is_owing(void *of)
 }
 
 static const struct conversation_sink sink = {
-	on_open,  on_message, on_event,    on_reject, on_cursor,  on_ack,
-	on_clear, on_nothing, on_too_long, is_owing,  on_nothing,
+	.on_open = on_open,
+	.on_message = on_message,
+	.on_event = on_event,
+	.on_reject = on_reject,
+	.on_cursor = on_cursor,
+	.on_ack = on_ack,
+	.on_clear = on_clear,
+	.is_held = is_held,
+	.on_release = on_release,
+	.on_read = on_nothing,
+	.on_too_long = on_too_long,
+	.is_owing = is_owing,
+	.on_close = on_nothing,
 };
 
 /* --- what is told --- */

@@ -128,7 +128,7 @@ static bool advance(const struct cursor *c, struct mark *to, const struct mark *
 	return true;
 }
 
-bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s)
+bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s, bool is_held)
 {
 	struct mark m;
 
@@ -138,7 +138,7 @@ bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s)
 		return false;
 	if (c->profile->cursor.clamp_now && m.kind == MARK_INTEGER && m.number > now_s)
 		m.number = now_s;
-	return advance(c, c->is_held ? &c->pending : &c->mark, &m);
+	return advance(c, is_held ? &c->pending : &c->mark, &m);
 }
 
 void cursor_release(struct cursor *c)

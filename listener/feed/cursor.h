@@ -31,8 +31,9 @@ void cursor_connect(struct cursor *c);
 void cursor_release(struct cursor *c);
 void cursor_clear(struct cursor *c);
 
-/* Up to value, as the source wrote it. false: it is of another kind than the cursor or its format, and is ignored. */
-bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s);
+/* Up to value, as the source wrote it; is_held: not before cursor_release. false: it is of another kind than the cursor
+ * or its format, and is ignored. */
+bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s, bool is_held);
 /* Takes a mark that cursor_mark gave. */
 bool cursor_restore(struct cursor *c, struct slice mark);
 

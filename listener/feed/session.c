@@ -406,11 +406,26 @@ size_t session_self_bytes(const struct session_self *self)
 
 /* --- the cursor --- */
 
-void session_advance(struct session *s, struct slice cursor, int64_t now_s)
+static void advance(struct session *s, struct slice cursor, int64_t now_s, bool is_held)
 {
-	if (!cursor_advance(&s->cursor, cursor, now_s))
+	if (!cursor_advance(&s->cursor, cursor, now_s, is_held))
 		snprintf(s->trouble, sizeof(s->trouble), "the cursor %.*s is of another kind and was ignored",
 			 (int)(cursor.len < 60 ? cursor.len : 60), cursor.at);
+}
+
+void session_advance(struct session *s, struct slice cursor, int64_t now_s)
+{
+	advance(s, cursor, now_s, s->cursor.is_held);
+}
+
+void session_advance_at_once(struct session *s, struct slice cursor, int64_t now_s)
+{
+	advance(s, cursor, now_s, false);
+}
+
+void session_release(struct session *s)
+{
+	cursor_release(&s->cursor);
 }
 
 struct slice session_cursor(struct session *s)
@@ -428,9 +443,4 @@ bool session_restore(struct session *s, struct slice mark)
 	struct slice value;
 
 	return mark.at && !json_check(mark.at, mark.len, &value) && cursor_restore(&s->cursor, value);
-}
-
-bool session_is_held(const struct session *s)
-{
-	return s->cursor.is_held;
 }

@@ -103,6 +103,11 @@ struct session_handler {
 	void (*on_filtered)(void *ctx);
 	/* A frame of the message begins, before all that is called for it. NULL: nobody cares. */
 	void (*on_frame)(void *ctx);
+	/* Of a caller that reads several connections in one session: whether hold_until holds the cursor of the one
+	 * that the message came by, and that a frame of it has ended that. NULL: there is one connection at a time, and
+	 * session_advance holds the cursor. */
+	bool (*is_held)(void *ctx);
+	void (*on_release)(void *ctx);
 };
 
 /* Reads one WebSocket message: of the text that came, whatever it is. Returns its events, after calling handler for all
@@ -133,12 +138,14 @@ void session_set(struct session *s, const char *name, struct slice value);
 
 /* All up to this cursor is durable: of the session that sent it, in its order. */
 void session_advance(struct session *s, struct slice cursor, int64_t now_s);
+/* The same, by a caller that keeps what is held to itself. */
+void session_advance_at_once(struct session *s, struct slice cursor, int64_t now_s);
+/* What session_advance holds counts from now on. */
+void session_release(struct session *s);
 /* The cursor to ask from next time, rewound, as JSON; {NULL, 0}: none. Lives until the next call. */
 struct slice session_cursor(struct session *s);
 /* The high-water mark itself, as it is to be stored; and from the store, before the first connection. */
 struct slice session_mark(struct session *s);
 bool session_restore(struct session *s, struct slice mark);
-/* Does hold_until hold the cursor? */
-bool session_is_held(const struct session *s);
 
 #endif

@@ -73,12 +73,19 @@ static struct place frame_place(const struct reading *r)
 	};
 }
 
-static void release_cursor(struct session *s, struct slice frame)
+static void release_cursor(const struct reading *r)
 {
-	if (!s->cursor.is_held)
+	struct session *s = r->session;
+	bool is_caller = r->handler->is_held;
+
+	if (!s->profile->cursor.hold_until || !(is_caller ? r->handler->is_held(r->ctx) : s->cursor.is_held))
 		return;
-	pointers_read(s->hold_pointers, frame.at, frame.at + frame.len);
-	if (conditions_hold(&s->hold, pointers_slots(s->hold_pointers)))
+	pointers_read(s->hold_pointers, r->frame.at, r->frame.at + r->frame.len);
+	if (!conditions_hold(&s->hold, pointers_slots(s->hold_pointers)))
+		return;
+	if (is_caller)
+		r->handler->on_release(r->ctx);
+	else
 		cursor_release(&s->cursor);
 }
 
@@ -290,7 +297,7 @@ static void read_frame(struct reading *r, struct slice frame)
 			return;
 		}
 	}
-	release_cursor(s, r->frame);
+	release_cursor(r);
 	r->rule = rules_match(s->rules, r->frame);
 	r->handler->on_rule(r->ctx, r->rule->profile, r->frame);
 	if (r->rule->capture_count || r->rule->profile->clear || s->has_cursor_var)

@@ -25,6 +25,9 @@ struct conversation_sink {
 	void (*on_cursor)(void *of, struct slice cursor);
 	void (*on_ack)(void *of, struct slice frame);
 	void (*on_clear)(void *of, const struct profile_rule *rule); /* a rule that clears variables has matched */
+	/* As in session.h. */
+	bool (*is_held)(void *of);
+	void (*on_release)(void *of);
 	void (*on_read)(void *of);
 	void (*on_too_long)(void *of, const char *head, size_t len, const uint8_t *digest, uint64_t total);
 	/* Are acks still to be sent over this connection? It is then not closed at once. */

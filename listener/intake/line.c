@@ -229,8 +229,31 @@ static void on_filtered(void *ctx)
 	line->count.filtered++;
 }
 
+static bool is_held(void *ctx)
+{
+	const struct line *line = ctx;
+
+	return line->p->sink->is_held(line->of);
+}
+
+static void on_release(void *ctx)
+{
+	struct line *line = ctx;
+
+	line->p->sink->on_release(line->of);
+}
+
 static const struct session_handler handler = {
-	on_event, on_reject, on_send, on_action, on_cursor, on_ack, on_rule, on_filtered, NULL,
+	.on_event = on_event,
+	.on_reject = on_reject,
+	.on_send = on_send,
+	.on_action = on_action,
+	.on_cursor = on_cursor,
+	.on_ack = on_ack,
+	.on_rule = on_rule,
+	.on_filtered = on_filtered,
+	.is_held = is_held,
+	.on_release = on_release,
 };
 
 /* Texts that a server gave: a ticket, a token, or nothing of the kind. */

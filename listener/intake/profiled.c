@@ -19,7 +19,8 @@ struct open_line {
 	struct profiled *source;
 	struct line *line;
 	struct ledger *ledger;
-	bool is_held; /* no cursor counts yet */
+	bool is_held;     /* no cursor counts yet */
+	bool is_released; /* the frame that ends that is in the message at hand */
 };
 
 /* Of the stored cursor. */
@@ -78,7 +79,7 @@ static void on_cursor_durable(void *arg, struct slice cursor)
 		.is_last = s->profile->cursor.kind == CURSOR_LAST,
 	};
 
-	session_advance(s->session, cursor, time(NULL));
+	session_advance_at_once(s->session, cursor, time(NULL));
 	put.value = session_mark(s->session);
 	if (is_session)
 		put.variables = session_save(s->session);
@@ -214,7 +215,7 @@ static void *on_open(void *arg, struct line *line)
 
 	o->source = s;
 	o->line = line;
-	o->is_held = session_is_held(s->session);
+	o->is_held = p->cursor.hold_until != NULL;
 	o->ledger = ledger_new(&(struct ledger_settings){
 		.is_last = p->cursor.kind == CURSOR_LAST,
 		.is_lasting = p->cursor.kind == CURSOR_MAX && p->cursor.scope == SCOPE_SOURCE,
@@ -283,11 +284,23 @@ static void on_clear(void *of, const struct profile_rule *rule)
 		ledger_forget_cursors(o->ledger);
 }
 
+static bool is_held(void *of)
+{
+	const struct open_line *o = of;
+
+	return o->is_held && !o->is_released;
+}
+
+static void on_release(void *of)
+{
+	((struct open_line *)of)->is_released = true;
+}
+
 static void on_read(void *of)
 {
 	struct open_line *o = of;
 
-	if (o->is_held && !session_is_held(o->source->session)) {
+	if (o->is_held && o->is_released) {
 		o->is_held = false;
 		ledger_release(o->ledger);
 	}
@@ -324,6 +337,8 @@ static const struct conversation_sink sink = {
 	.on_cursor = on_cursor,
 	.on_ack = on_ack,
 	.on_clear = on_clear,
+	.is_held = is_held,
+	.on_release = on_release,
 	.on_read = on_read,
 	.on_too_long = on_too_long,
 	.is_owing = is_owing,

@@ -120,8 +120,16 @@ static void on_filtered(void *ctx)
 	say(ctx, "filtered", (struct slice){NULL, 0});
 }
 
-static const struct session_handler handler = {on_event, on_reject, on_send,     on_action, on_cursor,
-					       on_ack,   on_rule,   on_filtered, NULL};
+static const struct session_handler handler = {
+	.on_event = on_event,
+	.on_reject = on_reject,
+	.on_send = on_send,
+	.on_action = on_action,
+	.on_cursor = on_cursor,
+	.on_ack = on_ack,
+	.on_rule = on_rule,
+	.on_filtered = on_filtered,
+};
 
 static void connect_to(struct witness *w)
 {

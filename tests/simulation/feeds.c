@@ -291,6 +291,20 @@ static void on_ack(void *ctx, struct slice frame)
 	line->conversation->p.sink->on_ack(line->of, frame);
 }
 
+static bool is_held(void *ctx)
+{
+	const struct line *line = ctx;
+
+	return line->conversation->p.sink->is_held(line->of);
+}
+
+static void on_release(void *ctx)
+{
+	const struct line *line = ctx;
+
+	line->conversation->p.sink->on_release(line->of);
+}
+
 static void on_nothing(void *ctx)
 {
 	(void)ctx;
@@ -315,6 +329,8 @@ static const struct session_handler handler = {
 	.on_ack = on_ack,
 	.on_rule = on_rule,
 	.on_filtered = on_nothing,
+	.is_held = is_held,
+	.on_release = on_release,
 };
 
 /* In the listener's loop. */

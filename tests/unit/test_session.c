@@ -65,8 +65,16 @@ static void on_filtered(void *ctx)
 	hear(ctx, "filtered", (struct slice){"", 0});
 }
 
-static const struct session_handler handler = {on_event, on_reject, on_send,     on_action, on_cursor,
-					       on_ack,   on_rule,   on_filtered, NULL};
+static const struct session_handler handler = {
+	.on_event = on_event,
+	.on_reject = on_reject,
+	.on_send = on_send,
+	.on_action = on_action,
+	.on_cursor = on_cursor,
+	.on_ack = on_ack,
+	.on_rule = on_rule,
+	.on_filtered = on_filtered,
+};
 
 static struct profile *profile;
 static struct heard heard;
@@ -241,4 +249,50 @@ Test(session, cursor_of_another_kind_is_ignored_and_told, .fini = end)
 	cr_assert_str_eq(session_mark(heard.session).at, "12");
 	EXPECT("{\"id\": 3}", "event 3\n");
 	cr_assert_str_eq(session_mark(heard.session).at, "12");
+}
+
+/* Two connections in one session: what each holds is its own. */
+struct connection {
+	struct heard heard;
+	bool is_held;
+};
+
+static bool is_held(void *ctx)
+{
+	return ((const struct connection *)ctx)->is_held;
+}
+
+static void on_release(void *ctx)
+{
+	((struct connection *)ctx)->is_held = false;
+}
+
+Test(session, end_of_stored_frames_is_of_the_connection_that_it_came_by)
+{
+	struct session_handler two = handler;
+	struct connection old = {.is_held = true}, new = {.is_held = true};
+
+	two.is_held = is_held;
+	two.on_release = on_release;
+	begin("\"cursor\": {\"kind\": \"max\", \"hold_until\": {\"/type\": \"live\"}}, \"rules\": [{\"id\": "
+	      "[[\"/n\"]], \"cursor\": \"/at\"}]");
+	session_read(heard.session, "{\"type\": \"live\"}", 16, &two, &old);
+	cr_assert_not(old.is_held);
+	cr_assert(new.is_held);
+	session_read(heard.session, "{\"n\": 1, \"at\": 7}", 17, &two, &new);
+	cr_assert(new.is_held);
+	session_read(heard.session, "{\"type\": \"live\"}", 16, &two, &new);
+	cr_assert_not(new.is_held);
+	bytes_free(&old.heard.lines);
+	bytes_free(&new.heard.lines);
+	end();
+}
+
+Test(session, cursor_of_a_caller_that_holds_for_itself_moves_at_once)
+{
+	begin("\"cursor\": {\"kind\": \"max\", \"hold_until\": {\"/type\": \"live\"}}, \"rules\": [{\"id\": "
+	      "[[\"/n\"]]}]");
+	session_advance_at_once(heard.session, (struct slice){"7", 1}, 0);
+	cr_assert_eq(session_mark(heard.session).len, 1);
+	end();
 }
