@@ -68,7 +68,7 @@ struct delivery {
 	char key[HEADER_BYTES];
 	char timestamp[HEADER_BYTES];
 	char trace[sizeof("traceparent: ") + TRACEPARENT_SIZE];
-	char signature[sizeof("webhook-signature: ") + SIGNATURE_SIZE];
+	char signature[HEADER_BYTES + SIGNATURE_SIZE];
 	char error[CURL_ERROR_SIZE];
 	char head[HEAD_BYTES + 1];
 };

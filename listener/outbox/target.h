@@ -13,7 +13,7 @@
 #define TARGET_PAUSE_MS     1000  /* the first pause; doubled with each, */
 #define TARGET_PAUSE_CAP_MS 60000 /* up to this */
 
-#define TARGET_AHEAD       16        /* as many rows may be leased as this times its concurrency, */
+#define TARGET_AHEAD       32        /* as many rows may be leased as this times its concurrency, */
 #define TARGET_AHEAD_BYTES (4 << 20) /* if their bodies are not larger than this in all */
 
 enum target_state {

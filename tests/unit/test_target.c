@@ -266,7 +266,7 @@ static size_t take_round(size_t rows, size_t bytes)
 
 Test(target, is_leased_more_rows_at_once_while_it_is_faster_than_rounds)
 {
-	const size_t wanted[] = {8, 16, 32, 64, 128, 128};
+	const size_t wanted[] = {8, 16, 32, 64, 128, 256, 256};
 
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
 		cr_assert_eq(target_want(&target, 0), wanted[i], "%zu, not %zu", target.wanted, wanted[i]);
@@ -279,9 +279,9 @@ Test(target, is_leased_fewer_rows_when_they_wait)
 {
 	size_t depth;
 
-	target.depth = 128;
-	cr_assert_eq(target_want(&target, 0), 128);
-	take_round(128, 12800);
+	target.depth = 256;
+	cr_assert_eq(target_want(&target, 0), 256);
+	take_round(256, 25600);
 	depth = target.depth;
 	target.at_work = 0;
 	for (int i = 0; i < 20; i++)
@@ -324,7 +324,7 @@ Test(target, that_brings_less_than_is_wanted_is_not_starved)
 
 Test(target, that_is_paused_leases_nothing_ahead)
 {
-	target.depth = 128;
+	target.depth = 256;
 	target.state = TARGET_PAUSED;
 	target.resume_ms = 1000;
 	cr_assert_eq(target_want(&target, 0), 0);
