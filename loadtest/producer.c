@@ -31,6 +31,7 @@ enum {
 struct settings {
 	struct option_texts to;
 	uint64_t connections;
+	bool connect_first;
 	uint64_t count;
 	double rate;
 	uint64_t window;
@@ -147,7 +148,19 @@ static void start(struct producer *p, int64_t now_ns)
 	script_start(p->script, now_ns);
 }
 
-/* The timetable begins when the first connection is up: waiting for a server is no latency. */
+static unsigned int connections_of(const struct settings *set)
+{
+	return (unsigned int)(set->connections > set->to.count ? set->connections : set->to.count);
+}
+
+/* Are those connections up that the first message waits for? */
+static bool may_start(const struct producer *p)
+{
+	return links_has_room(p->links) &&
+	       (!p->settings.connect_first || links_ready(p->links) >= connections_of(&p->settings));
+}
+
+/* The timetable begins when the first connection is up, or all: waiting for a server is no latency. */
 static void offer_due(struct producer *p)
 {
 	int64_t now_ns = (int64_t)uv_hrtime();
@@ -155,7 +168,9 @@ static void offer_due(struct producer *p)
 
 	if (p->state != PRODUCER_SENDING)
 		return;
-	if (!p->start_ns && links_has_room(p->links))
+	if (!p->start_ns && !may_start(p))
+		return;
+	if (!p->start_ns)
 		start(p, now_ns);
 	for (int i = 0; i < BURST && links_has_room(p->links); i++) {
 		if (!script_next(p->script, now_ns, &step))
@@ -261,7 +276,7 @@ static void show(struct producer *p, int64_t now_ns)
 
 static void give_up_or_end(struct producer *p, int64_t now_ns)
 {
-	bool is_waiting = links_under_way(p->links) || !links_has_room(p->links);
+	bool is_waiting = links_under_way(p->links) || !links_has_room(p->links) || !p->start_ns;
 
 	if (!is_waiting && script_is_over(p->script)) {
 		producer_move(p, PRODUCER_CLOSING);
@@ -466,7 +481,7 @@ static int producer_open(struct producer *p)
 	struct links_settings links = {
 		.targets = p->targets,
 		.targets_count = (unsigned int)set->to.count,
-		.connections = (unsigned int)(set->connections > set->to.count ? set->connections : set->to.count),
+		.connections = connections_of(set),
 		.window = (unsigned int)set->window,
 		.wants_acks = !set->no_acks,
 		.token = set->token,
@@ -516,6 +531,8 @@ int main(int argc, char **argv)
 	const struct option_row table[] = {
 		{"to", OPTION_TEXTS, &set->to, 0, 0, "URL", "ws://HOST:PORT/events; may be repeated"},
 		{"connections", OPTION_COUNT, &set->connections, 1, 10000, "N", "in all, at least one to each URL"},
+		{"connect-first", OPTION_FLAG, &set->connect_first, 0, 0, NULL,
+		 "send nothing before all connections are up"},
 		{"count", OPTION_COUNT, &set->count, 0, 1e12, "N", "distinct events; 0 = no end"},
 		{"rate", OPTION_NUMBER, &set->rate, 0, 1e7, "R", "events per second; 0 = as fast as acks come"},
 		{"window", OPTION_COUNT, &set->window, 1, 1e6, "N", "messages without ack, per connection"},

@@ -10,7 +10,7 @@ WINDOW = 16_000                         # messages without ack, over all connect
 async def send(rig, port, prefix, count, connections, wants_acks, settled):
     child = rig.child("producer", Producer, prefix)
     await child.start(rig.programs, [port], "--count", str(count), "--connections", str(connections), "--window",
-                      str(max(1, WINDOW // connections)), *([] if wants_acks else ["--no-acks"]))
+                      str(max(1, WINDOW // connections)), "--connect-first", *([] if wants_acks else ["--no-acks"]))
     ended = await settled
     if await child.process.wait():
         raise RigError(f"wsonce-producer with {connections} connections failed: {child.log().strip()}")
@@ -21,7 +21,8 @@ async def send(rig, port, prefix, count, connections, wants_acks, settled):
 
 
 async def measure(rig, fleet, warm_up, events, connections, wants_acks):
-    """From the first message to the last delivery settled, as with a feed, whose place the producer has."""
+    """From the first message to the last delivery settled, as with a feed, whose place the producer has. All connections are
+    up by then: how long a handshake takes is another question."""
     await rig.empty()
     port = await fleet.open_ingest()
     await send(rig, port, "warm", warm_up, connections, wants_acks, fleet.settle(warm_up))
