@@ -13,7 +13,8 @@ from fleet import DRAIN_S, clock
 from proxy import CommitCut
 from rig.waiting import RigError, comes_true
 
-EFFECTS, PLAIN, CONSUMER = "effects", "plain", "consumer"      # what the fleet of a run is
+EFFECTS, PLAIN, CONSUMER = "effects", "plain", "consumer"      # what the fleet of a run is,
+FAR = "far"                                                    # and whether its batches go by COPY
 ALL = (EFFECTS, PLAIN, CONSUMER)
 SINGLE, SENTINEL, CLUSTER = "single", "sentinel", "cluster"      # what its Redis is
 ANY, SEVERAL = (SINGLE, SENTINEL, CLUSTER), (SENTINEL, CLUSTER)
@@ -183,7 +184,7 @@ KINDS = (
     Kind("net-reset", "net", 0.0, 0.0, net_reset, 2, NETS),
     Kind("net-commit-cut", "net", 2.0, 3.0, net_commit_cut, 3,
          ("before", "during", "after", "during relay", "after", "after relay")),
-    Kind("net-copy-cut", "net", 2.0, 3.0, net_commit_cut, 4, ("before copy", "during copy", "after copy"), (PLAIN,)),
+    Kind("net-copy-cut", "net", 2.0, 3.0, net_commit_cut, 4, ("before copy", "during copy", "after copy"), (FAR,)),
     Kind("feed-drop", "feed", 0.0, 0.0, feed_drop, 1, ("closed", "reset")),
     Kind("feed-silent", "feed", 0.5, 6.0, feed_silent),
     Kind("feed-refuse", "feed", 0.3, 2.0, feed_refuse),

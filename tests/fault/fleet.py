@@ -100,7 +100,6 @@ class Listener(rig.listener.Listener):
         return "redis" not in self.links or self.links["redis"].broke_at < since
 
     def effects(self):
-        """Without any, batches go by COPY."""
         return [] if self.rig.options.plain else ["--handler", self.rig.effects.handler, "--config", self.config]
 
     async def start(self):

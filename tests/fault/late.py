@@ -13,7 +13,7 @@ LEAST = 100                     # events; of fewer, nothing is said
 
 def is_asked(rig, kinds):
     """Once in a run with effects that has such cuts; wrong programs are found by other counts."""
-    return "net-cut" in {kind.name for kind in kinds} and rig.fleet_kind == EFFECTS and not rig.options.mutate
+    return "net-cut" in {kind.name for kind in kinds} and rig.fleet_kinds == {EFFECTS} and not rig.options.mutate
 
 
 class Plan:

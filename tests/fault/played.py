@@ -57,7 +57,7 @@ class Played:
     def numbers(self):
         """How often each path was met."""
         return {path.name: self.rig.watch.total(path.counted) if path.counted else self.counts[path.name]
-                for path in PATHS if self.rig.fleet_kind in path.fleets}
+                for path in PATHS if self.rig.fleet_kinds.intersection(path.fleets)}
 
     def judge(self, kinds):
         if self.rig.rounds * self.rig.options.round < SHORTEST_S:
@@ -65,7 +65,7 @@ class Played:
         names = {kind.name for kind in kinds}
         numbers = self.numbers()
         for path in PATHS:
-            if self.rig.fleet_kind in path.fleets and path.kinds & names and numbers[path.name] < path.least:
+            if self.rig.fleet_kinds.intersection(path.fleets) and path.kinds & names and numbers[path.name] < path.least:
                 self.rig.verdict.find("not_played", f"{path.name}: {numbers[path.name]} of {path.least}")
         done = {fault.kind.name for fault in self.rig.timeline.done if fault.ended}
         for name in set(ENDS) & names - done:
