@@ -44,8 +44,8 @@ struct claim {
 	uv_loop_t *loop;
 	struct redis *redis;   /* NULL: --redis none */
 	struct fleets *fleets; /* NULL as well, */
-	struct owners *owners; /* and NULL, */
-	struct done_log *log;  /* and NULL */
+	struct owners *owners; /* and NULL */
+	struct done_log *log;
 	struct registry registry;
 	struct claim_callbacks on;
 	const char *prefix;
@@ -656,8 +656,7 @@ static void on_redis_state(void *owner, enum redis_state state)
 		fleets_set_redis(c->fleets, state == REDIS_READY ? c->redis : NULL);
 	if (c->owners)
 		owners_set_redis(c->owners, state == REDIS_READY ? c->redis : NULL);
-	if (c->log)
-		done_log_set_redis(c->log, state == REDIS_READY ? c->redis : NULL);
+	done_log_set_redis(c->log, state == REDIS_READY ? c->redis : NULL);
 	if (state != REDIS_READY)
 		return;
 	c->has_error_logged = false;
@@ -669,8 +668,7 @@ static void on_redis_state(void *owner, enum redis_state state)
 void claim_set_database(struct claim *c, const char *id)
 {
 	registry_set_database(&c->registry, id);
-	if (c->log)
-		done_log_set_place(c->log, id, c->epoch);
+	done_log_set_place(c->log, id, c->epoch);
 }
 
 void claim_restore(struct claim *c)
@@ -681,8 +679,7 @@ void claim_restore(struct claim *c)
 void claim_set_epoch(struct claim *c, uint32_t epoch)
 {
 	c->epoch = epoch;
-	if (c->log)
-		done_log_set_place(c->log, c->registry.database, epoch);
+	done_log_set_place(c->log, c->registry.database, epoch);
 }
 
 bool claim_prefers_other(struct claim *c, const struct event *ev)
@@ -715,9 +712,14 @@ bool claim_expect_log(struct claim *c)
 	return done_log_expect(c->log);
 }
 
+void claim_learn(struct claim *c, const char *id, size_t len)
+{
+	done_log_learn(c->log, id, len);
+}
+
 bool claim_is_logged(const struct claim *c, const struct event *ev)
 {
-	return c->log && done_log_has(c->log, ev->id, ev->id_len);
+	return done_log_has(c->log, ev->id, ev->id_len);
 }
 
 void claim_rest(struct claim *c, bool is_resting)
@@ -811,10 +813,10 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	snprintf(c->ttl, sizeof(c->ttl), "%lld", (long long)config->claim_ttl_s);
 	write_tail(c->take_tail, sizeof(c->take_tail), "$2\r\nNX\r\n$3\r\nGET\r\n", config->claim_ttl_s);
 	write_tail(c->mark_tail, sizeof(c->mark_tail), "", config->dedup_window_s);
+	c->log = done_log_open(loop, c->prefix, config->marks_key);
 	if (strcmp(config->redis, "none") == 0)
 		return c;
 	c->fleets = fleets_open(loop, config, c->owner);
-	c->log = done_log_open(loop, c->prefix, config->marks_key);
 	c->owners = owners_open(loop, c->owner, on_owner_gone, c);
 	c->redis = redis_open(loop, &settings);
 	c->registry = (struct registry){
@@ -840,14 +842,12 @@ void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 	c->done = done;
 	c->done_arg = arg;
 	c->open = c->redis ? 4 : 1;
-	if (!c->redis) {
-		on_part_closed(c);
+	done_log_close(c->log, on_part_closed, c);
+	if (!c->redis)
 		return;
-	}
 	redis_close(c->redis, on_part_closed, c);
 	fleets_close(c->fleets, on_part_closed, c);
 	owners_close(c->owners, on_part_closed, c);
-	done_log_close(c->log, on_part_closed, c);
 }
 
 const char *claim_owner(const struct claim *c)

@@ -58,7 +58,9 @@ size_t claim_others(const struct claim *c);
 /* ev was left to the instance that is preferred. Returns whether its commit will be told in the log that large fleets
  * keep: then claim_is_logged() soon says so, and nobody need look. */
 bool claim_expect_log(struct claim *c);
-/* Has the log told that ev is committed? It is knowledge, as a done mark of this epoch is. */
+/* Postgres has told that the event with this id has a row. */
+void claim_learn(struct claim *c, const char *id, size_t len);
+/* Has the log, or Postgres, told of late that ev is committed? It is knowledge, as a done mark of this epoch is. */
 bool claim_is_logged(const struct claim *c, const struct event *ev);
 /* This instance cannot store now, or can again: meanwhile the others need not leave any to it. */
 void claim_rest(struct claim *c, bool is_resting);

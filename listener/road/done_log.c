@@ -155,6 +155,16 @@ static void keep(struct done_log *l, const struct entry *e)
 	*find_slot(g, e) = *e;
 }
 
+void done_log_learn(struct done_log *l, const char *id, size_t len)
+{
+	struct entry e;
+
+	if (!l->has_key)
+		return;
+	e = entry_of(l, id, len);
+	keep(l, &e);
+}
+
 bool done_log_has(const struct done_log *l, const char *id, size_t len)
 {
 	struct entry e;

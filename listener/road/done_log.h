@@ -31,6 +31,9 @@ bool done_log_expect(struct done_log *l);
 /* The event with this id is committed, in the epoch that was set last: tells the others. */
 void done_log_add(struct done_log *l, const char *id, size_t len);
 
+/* The same without telling anybody: another listener has committed it, as the database itself has said. */
+void done_log_learn(struct done_log *l, const char *id, size_t len);
+
 /* Is the event with this id known to be committed, in the epoch that was set last? false: nobody knows. */
 bool done_log_has(const struct done_log *l, const char *id, size_t len);
 

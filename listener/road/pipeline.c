@@ -48,7 +48,8 @@
 #define DOUBT_STEP      0          /* 50 ms for Postgres to tell its epoch */
 #define GIVE_WAY_STEP   5          /* 1.6 s, which is more than hold_look_step() ever waits */
 #define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
-#define DEFER_WINDOW    4096       /* or events left to others and not yet looked at */
+#define DEFER_WINDOW    4096       /* or events left to others and not yet looked at, */
+#define TURN_WINDOW     8192       /* or, without Redis, not yet seen stored */
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
 #define SUSPECTS_MAX    8          /* events that failed before in one statement */
 #define BURIAL_BATCHES  4          /* batches of events between two of few dead letters */
@@ -108,7 +109,8 @@ struct pipeline {
 	long partial_bytes; /* of messages that are not yet complete */
 	struct gate producers, all;
 	enum pressure pressure;
-	size_t deferred;     /* events left to others and not yet looked at */
+	size_t deferred;     /* events left to others and not yet looked at, */
+	size_t in_turn;      /* and without Redis, that wait for their turn */
 	int64_t log_late_us; /* how old they were that the log should have told and a look found done */
 	enum life life;
 	struct stall stall;
@@ -212,7 +214,8 @@ static bool is_over(const struct pipeline *p, size_t eighths)
 	bool is_backed_up = p->events.counts[EV_BATCHED] >= rows || p->events.message_bytes[EV_BATCHED] >= bytes;
 
 	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / WHOLE * eighths ||
-	       p->deferred >= DEFER_WINDOW / WHOLE * eighths || (is_backed_up && !store_is_stalled(p->store));
+	       p->deferred >= DEFER_WINDOW / WHOLE * eighths ||
+	       ((is_backed_up || p->in_turn >= TURN_WINDOW / WHOLE * eighths) && !store_is_stalled(p->store));
 }
 
 static bool is_closed(const struct pipeline *p, struct gate *g)
@@ -387,9 +390,16 @@ static void end_deferral(struct pipeline *p, struct event *ev)
 	ev->is_deferred = false;
 }
 
+static void end_turn(struct pipeline *p, struct event *ev)
+{
+	p->in_turn -= ev->has_turn;
+	ev->has_turn = false;
+}
+
 static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
 	end_deferral(p, ev);
+	end_turn(p, ev);
 	switch (outcome) {
 	case OUTCOME_PERSISTED:
 		counters.persisted++;
@@ -590,7 +600,7 @@ static bool ask_newest(struct pipeline *p)
 {
 	size_t most = NEWEST_LEAST + 2 * p->events.counts[EV_HELD];
 
-	if (turns_ask_wait(&p->turns, others(p), now_ms(p)))
+	if (turns_ask_wait(&p->turns, others(p), p->in_turn >= TURN_WINDOW / 4, now_ms(p)))
 		return false;
 	turns_asked(&p->turns, now_ms(p));
 	if (store_read_newest(p->store, most < NEWEST_MOST ? most : NEWEST_MOST) == 0)
@@ -762,6 +772,7 @@ static void put_off(struct pipeline *p, struct event *ev, const char *why)
 static void send_to_store(struct pipeline *p, struct event *ev)
 {
 	end_deferral(p, ev);
+	end_turn(p, ev);
 	ev->is_put_off = false;
 	event_move(&p->events, ev, EV_BATCHED);
 }
@@ -850,8 +861,9 @@ static void take_claim(struct pipeline *p, struct event *ev)
  * it was mostly seen among the newest rows. */
 static void wait_for_turn(struct pipeline *p, struct event *ev, size_t rank)
 {
+	p->in_turn += !ev->has_turn;
 	ev->has_turn = true;
-	hold_add(&p->hold, ev, now_ms(p), turns_step(&p->turns, rank));
+	hold_add(&p->hold, ev, now_ms(p), claim_is_logged(p->claim, ev) ? DEFER_STEP : turns_step(&p->turns, rank));
 }
 
 static void leave_without_redis(struct pipeline *p, struct event *ev, size_t rank)
@@ -868,7 +880,7 @@ static void end_turns(struct pipeline *p)
 	struct event *ev;
 
 	while ((ev = turns_answered(&p->turns))) {
-		ev->has_turn = false;
+		end_turn(p, ev);
 		if (claim_is_ready(p->claim))
 			hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
 		else
@@ -898,6 +910,7 @@ static void on_newest(void *arg, const char *id, size_t len)
 		end_turns(p);
 		return;
 	}
+	claim_learn(p->claim, id, len);
 	view.id_hash = keyed_hash(id, len);
 	ev = event_find(&p->events, &view);
 	if (!ev || ev->state != EV_HELD)
@@ -918,6 +931,12 @@ static bool is_in_turn(struct pipeline *p, struct event *ev)
 
 	if (claim_is_ready(p->claim) || is_draining(p))
 		return false;
+	if (ev->has_turn && claim_is_logged(p->claim, ev)) {
+		counters.turns_saved++;
+		event_move(&p->events, ev, EV_LOOKING);
+		on_mark(p, ev, OUTCOME_DUPLICATE);
+		return true;
+	}
 	if (ev->has_turn) {
 		turns_add(&p->turns, ev, now_ms(p));
 	} else if (rank) {
@@ -1484,7 +1503,7 @@ static int64_t sooner(int64_t wait, int64_t other)
 /* Milliseconds until the store is to be given what it could be given already; -1: there is nothing. */
 static int64_t turns_wait(struct pipeline *p)
 {
-	int64_t ask = turns_ask_wait(&p->turns, others(p), now_ms(p));
+	int64_t ask = turns_ask_wait(&p->turns, others(p), p->in_turn >= TURN_WINDOW / 4, now_ms(p));
 	int64_t wait = sooner(ask, p->events.counts[EV_BATCHED] ? store_wait(p) : -1);
 
 	if (!is_draining(p))

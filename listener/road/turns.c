@@ -15,8 +15,9 @@
 #define LATE_TIMES      3   /* and more where rows come late: three times as long as they take, */
 #define LATE_FADES      8   /* of which each question forgets an eighth */
 #define ASK_MS          200 /* between two questions, or so many for each listener: fifty a second in all, */
-#define ASK_EACH_MS     20  /* until the most is reached */
+#define ASK_EACH_MS     20  /* until the most is reached; */
 #define ASK_MOST_MS     1000
+#define ASK_PRESSED_MS  100 /* or this, where many events wait */
 #define STORE_TENTHS_MS 25  /* tenths of ms between two batches, for each listener: 400 batches a second in all, */
 #define STORE_MOST_MS   100 /* until this is reached */
 
@@ -53,13 +54,17 @@ static int64_t wait_from(int64_t since_ms, int64_t ms, int64_t now_ms)
 	return now_ms - since_ms >= ms ? 0 : since_ms + ms - now_ms;
 }
 
-int64_t turns_ask_wait(const struct turns *t, size_t others, int64_t now_ms)
+int64_t turns_ask_wait(const struct turns *t, size_t others, bool is_pressed, int64_t now_ms)
 {
 	int64_t ms = ASK_EACH_MS * ((int64_t)others + 1);
 
-	if (t->is_asked || list_is_empty(&t->due))
+	if (t->is_asked || (list_is_empty(&t->due) && !is_pressed))
 		return -1;
-	return wait_from(t->asked_ms, ms < ASK_MS ? ASK_MS : ms > ASK_MOST_MS ? ASK_MOST_MS : ms, now_ms);
+	if (is_pressed)
+		ms = ASK_PRESSED_MS;
+	else
+		ms = ms < ASK_MS ? ASK_MS : ms > ASK_MOST_MS ? ASK_MOST_MS : ms;
+	return wait_from(t->asked_ms, ms, now_ms);
 }
 
 void turns_asked(struct turns *t, int64_t now_ms)

@@ -29,8 +29,9 @@ void turns_saw(struct turns *t, int64_t since_ms);
 /* The turn of ev has come: what is new in the table, or that it cannot be told, decides. */
 void turns_add(struct turns *t, struct event *ev, int64_t now_ms);
 
-/* Milliseconds until Postgres is to be asked; 0: now; -1: there is nothing to ask for. others: listeners. */
-int64_t turns_ask_wait(const struct turns *t, size_t others, int64_t now_ms);
+/* Milliseconds until Postgres is to be asked; 0: now; -1: there is nothing to ask for. others: listeners. is_pressed:
+ * many events wait, and reading may have to. */
+int64_t turns_ask_wait(const struct turns *t, size_t others, bool is_pressed, int64_t now_ms);
 /* It is asked now. */
 void turns_asked(struct turns *t, int64_t now_ms);
 /* The answer is here: takes out an event that had its turn before the question; NULL: there is none. */

@@ -37,7 +37,7 @@ EFFECTS_EVENTS = 150_000
 RELAY = {1: 60_000, 3: 60_000}                                      # listeners: deliveries
 RELAY_PEER, RELAY_PEER_ROWS = "node-worker", {1: 20_000, 3: 20_000}
 WIDE, WIDE_RATE, WIDE_S, WIDE_WARM_UP_S = (5, 10, 20, 100), 2000, 10, 3
-REDIS_DOWN = {1: 250_000, 3: 100_000}                               # listeners: events
+REDIS_DOWN = {1: 250_000, 3: 100_000, 10: 50_000}                          # listeners: events
 REDIS_LOST = (1, 3, 10, 20)
 REDIS_NONE = (1, 3, 10)
 

@@ -1,11 +1,11 @@
 -- What was stored of late, the newest first: events after the number $1, at most $2 of them. Tells the epoch (see
 -- epoch.sql), the highest number, and their ids, in that order. Where commits wait for a standby, so does this: see
--- find_present.sql.
-WITH newest AS MATERIALIZED (
-	SELECT id, event_id FROM :schema.events WHERE id > $1::text::bigint ORDER BY id DESC LIMIT $2::text::bigint
-)
-SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT max(id)::text || (
+-- find_present.sql. The ids are no CTE, since to put them by costs as much as to read them.
+SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT newest.id::text || (
 		SELECT CASE WHEN pg_catalog.current_setting('synchronous_standby_names') = '' THEN ''
 			ELSE pg_catalog.left(pg_catalog.pg_logical_emit_message(true, 'wsonce', ''::text)::text, 0) END
 	)
-FROM newest HAVING count(*) > 0 UNION ALL SELECT event_id FROM newest
+FROM (SELECT id FROM :schema.events WHERE id > $1::text::bigint ORDER BY id DESC LIMIT 1) AS newest
+UNION ALL SELECT event_id FROM (
+	SELECT event_id FROM :schema.events WHERE id > $1::text::bigint ORDER BY id DESC LIMIT $2::text::bigint
+) AS ids

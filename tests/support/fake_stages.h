@@ -18,7 +18,9 @@ struct fake {
 	bool is_other_preferred;  /* claim_prefers_other */
 	size_t rank, others;      /* claim_rank, claim_others */
 	bool has_log;             /* claim_expect_log */
-	bool is_logged;           /* claim_is_logged, of any event */
+	bool is_logged;           /* claim_is_logged, of any event; else of those that were learned */
+	char known[1000];         /* the ids that claim_learn was told of, each with a blank behind it */
+	size_t learned;           /* bytes of them */
 	bool is_redis_full;       /* claim_mark gives the claim back first */
 	bool is_postgres_away;    /* the store is not idle, and stalled */
 	bool is_postgres_failing; /* what it was given comes back from the server and waits to be sent again */

@@ -874,6 +874,22 @@ STORY(without_redis_the_second_and_the_third_wait_for_the_first,
       "set redis_away; rank 1; receive a; rank 2; receive b; rank 3; receive c; rank 0; receive d; turn; "
       "journal insert(d); insert d inserted; journal done(d); pass 200; journal insert(a); insert a present; forget; "
       "pass 200; journal insert(b); insert b present; forget; pass 2800; journal insert(c)")
+STORY(without_redis_a_row_that_was_told_before_its_copy_came_settles_it,
+      "set redis_away; set newest; rank 1; receive a; pass 200; journal newest; newest ab; rank 3; receive b; pass 49; "
+      "flight 1; pass 1; flight 0; turns_saved 2; duplicates 2; journal")
+STORY(without_redis_a_row_that_was_told_before_the_epoch_was_in_doubt_goes_to_the_store_if_that_lasts,
+      "set redis_away; set newest; rank 1; receive a; pass 200; newest ab; set unsure; set epoch_silent; forget; rank "
+      "3; "
+      "receive b; pass 50; journal; pass 50; journal insert(b)")
+
+Test(pipeline, without_redis_reading_stops_when_too_many_wait_for_others)
+{
+	tell("config inflight_bytes 100000000; set redis_away; set newest; rank 3; receive 0..2047; journal; receive "
+	     "2047..8191; "
+	     "pressure none; pass 100; journal newest; newest; receive 8191..8192; pressure all; "
+	     "set postgres_away; turn; pressure none");
+}
+
 STORY(a_fleet_that_never_had_redis_asks_postgres_who_is_there,
       "set redis_away; set members; receive a; turn; journal members; members 200; journal insert(a); insert a "
       "inserted; "

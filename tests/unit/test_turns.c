@@ -15,11 +15,11 @@ TestSuite(turns, .init = init, .timeout = 60);
 
 Test(turns, nothing_is_asked_for_until_a_turn_has_come)
 {
-	cr_assert_eq(turns_ask_wait(&turns, 2, 100000), -1);
+	cr_assert_eq(turns_ask_wait(&turns, 2, false, 100000), -1);
 	turns_add(&turns, &ev, 100000);
-	cr_assert_eq(turns_ask_wait(&turns, 2, 100000), 0);
+	cr_assert_eq(turns_ask_wait(&turns, 2, false, 100000), 0);
 	turns_asked(&turns, 100000);
-	cr_assert_eq(turns_ask_wait(&turns, 2, 100500), -1, "there is no answer yet");
+	cr_assert_eq(turns_ask_wait(&turns, 2, false, 100500), -1, "there is no answer yet");
 	cr_assert_eq(turns_answered(&turns), &ev);
 	cr_assert_null(turns_answered(&turns));
 }
@@ -29,17 +29,26 @@ Test(turns, an_answer_says_nothing_of_turns_that_came_after_the_question)
 	turns_asked(&turns, 100000);
 	turns_add(&turns, &ev, 100001);
 	cr_assert_null(turns_answered(&turns));
-	cr_assert_eq(turns_ask_wait(&turns, 2, 100001), 199);
+	cr_assert_eq(turns_ask_wait(&turns, 2, false, 100001), 199);
 }
 
 Test(turns, questions_are_as_many_for_each_size_of_a_fleet_until_they_are_a_second_apart)
 {
 	turns_add(&turns, &ev, 100000);
 	turns.asked_ms = 100000;
-	cr_assert_eq(turns_ask_wait(&turns, 0, 100000), 200);
-	cr_assert_eq(turns_ask_wait(&turns, 9, 100000), 200);
-	cr_assert_eq(turns_ask_wait(&turns, 19, 100000), 400);
-	cr_assert_eq(turns_ask_wait(&turns, 99, 100000), 1000);
+	cr_assert_eq(turns_ask_wait(&turns, 0, false, 100000), 200);
+	cr_assert_eq(turns_ask_wait(&turns, 9, false, 100000), 200);
+	cr_assert_eq(turns_ask_wait(&turns, 19, false, 100000), 400);
+	cr_assert_eq(turns_ask_wait(&turns, 99, false, 100000), 1000);
+}
+
+Test(turns, where_many_events_wait_questions_come_sooner_whether_a_turn_has_come_or_not)
+{
+	turns.asked_ms = 100000;
+	cr_assert_eq(turns_ask_wait(&turns, 99, true, 100000), 100);
+	cr_assert_eq(turns_ask_wait(&turns, 99, true, 100100), 0);
+	turns_asked(&turns, 100100);
+	cr_assert_eq(turns_ask_wait(&turns, 99, true, 100300), -1, "there is no answer yet");
 }
 
 Test(turns, batches_are_as_many_for_each_size_of_a_fleet_until_they_are_a_tenth_of_a_second_apart)
