@@ -39,7 +39,7 @@ static void start_sentinel(int i)
 {
 	sentinels[i] = port_reserve();
 	char *file = suite_file(suite_text("sentinel%d.conf", i),
-				suite_text("port %d\nbind 127.0.0.1\ndir %s\n%s"
+				suite_text("port %d\nbind 127.0.0.1 -::1\ndir %s\n%s"
 					   "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n"
 					   "sentinel monitor wsonce %s %d 2\n"
 					   "sentinel down-after-milliseconds wsonce 1000\n"

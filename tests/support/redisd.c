@@ -173,24 +173,11 @@ const char *redisd_program(void)
 void redisd_start(struct redisd *r)
 {
 	char port[16];
-	const char *argv[60] = {redisd_program(),
-				"--port",
-				port,
-				"--bind",
-				"127.0.0.1",
-				"--unixsocket",
-				r->socket,
-				"--dir",
-				r->directory,
-				"--save",
-				"",
-				"--appendonly",
-				"no",
-				"--daemonize",
-				"no",
-				"--databases",
-				"16",
-				NULL};
+	/* Where a name such as localhost means both, sentinels take the first. */
+	const char *argv[60] = {
+		redisd_program(), "--port", port,          "--bind", "127.0.0.1", "-::1",         "--unixsocket",
+		r->socket,        "--dir",  r->directory,  "--save", "",          "--appendonly", "no",
+		"--daemonize",    "no",     "--databases", "16",     NULL};
 	size_t n = 0, count = 0;
 
 	while (argv[n])
