@@ -16,7 +16,7 @@ PASSWORD = "a-password-of-the-fleet"
 class Server(Redis):
     def __init__(self, trial, number, *more):
         directory = f"{trial.directory}/redis-{number}"
-        os.makedirs(directory)
+        os.makedirs(directory, exist_ok=True)
         super().__init__(directory, free_port(), ("--repl-diskless-sync-delay", "0", *more))
 
     async def try_ask(self, *words):

@@ -292,6 +292,7 @@ void sim_forgot_letter(const unsigned char digest[32])
 	checker.forgotten_at = sim_now();
 	if (l)
 		l->is_gone = true;
+	sim_log(SIM_NOBODY, "the dead letter of message %d is forgotten", message_of(digest));
 }
 
 void sim_committed_effect(int process, const char *id, size_t id_len)
