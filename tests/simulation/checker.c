@@ -590,6 +590,12 @@ bool checker_had(int message)
 	return checker_has(message) || (checker.forgotten_at >= 0 && sim_now() <= checker.forgotten_at + PAST_US);
 }
 
+bool checker_forgets(void)
+{
+	return checker.forgotten_at >= 0 &&
+	       sim_now() <= checker.forgotten_at + checker.plan->settings.postgres_timeout_ms * 1000 + PAST_US;
+}
+
 static void check_kept(const struct received *r)
 {
 	const struct message *m = &checker.plan->messages[r->message];

@@ -120,6 +120,8 @@ void checker_taken(const char *target, const char *id, int status);
 bool checker_has(int message);
 /* The same, or has it been forgotten so lately that nobody need know? */
 bool checker_had(int message);
+/* Has Postgres forgotten commits so lately that a listener may not know of it, since nothing has answered it? */
+bool checker_forgets(void);
 /* Bits: the event has had a row; a dead letter. */
 unsigned int checker_knows(int event);
 /* All has settled: the whole history is judged. */
