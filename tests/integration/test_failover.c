@@ -76,6 +76,25 @@ static const char *folder_of(struct postgres *pg)
 	return strchr(postgres_conninfo(pg), '=') + 1;
 }
 
+/* Of which the first is used, and has a row. */
+static void start_with_two(const char *flags)
+{
+	char *conninfo;
+
+	for (int i = 0; i < 2; i++)
+		servers[i] = postgres_new();
+	conninfo = suite_text("user=postgres dbname=postgres host=%.*s,%.*s", (int)strcspn(folder_of(servers[0]), " "),
+			      folder_of(servers[0]), (int)strcspn(folder_of(servers[1]), " "), folder_of(servers[1]));
+	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, flags);
+	send_event("a");
+	must_be_acked("\"persisted\"");
+}
+
+static long rows_of(struct postgres *pg)
+{
+	return database_long(postgres_database(pg), "SELECT count(*) FROM events");
+}
+
 static void set_read_only(struct postgres *pg, const char *value)
 {
 	database_exec(postgres_database(pg), "ALTER SYSTEM SET default_transaction_read_only = %s", value);
@@ -85,20 +104,47 @@ static void set_read_only(struct postgres *pg, const char *value)
 
 Test(failover, a_server_that_takes_no_writes_any_more_is_left_for_the_next_host)
 {
-	char *conninfo;
-
-	for (int i = 0; i < 2; i++)
-		servers[i] = postgres_new();
-	conninfo = suite_text("user=postgres dbname=postgres host=%.*s,%.*s", (int)strcspn(folder_of(servers[0]), " "),
-			      folder_of(servers[0]), (int)strcspn(folder_of(servers[1]), " "), folder_of(servers[1]));
-	start(&(struct listener_options){.postgres = conninfo, .redis = "none"}, "");
-	send_event("a");
-	must_be_acked("\"persisted\"");
+	start_with_two("");
 	set_read_only(servers[0], "on");
 	send_event("b");
 	must_be_acked("\"persisted\"");
 	cr_assert_eq(database_long(postgres_database(servers[0]), "SELECT count(*) FROM events"), 1);
 	cr_assert_eq(database_long(postgres_database(servers[1]), "SELECT count(*) FROM events"), 1);
+}
+
+Test(failover, a_server_that_is_slow_is_waited_for)
+{
+	start_with_two("--postgres-timeout 10");
+	postgres_pause(servers[0]);
+	send_event("b");
+	wait_pause_ms(500); /* so that it is slow */
+	postgres_resume(servers[0]);
+	must_be_acked("\"persisted\"");
+	cr_assert_eq(rows_of(servers[0]), 2);
+}
+
+Test(failover, a_server_that_is_slower_than_the_timeout_is_left_for_the_next_host)
+{
+	start_with_two("--postgres-timeout 1");
+	postgres_pause(servers[0]);
+	send_event("b");
+	must_be_acked("\"persisted\"");
+	cr_assert_eq(rows_of(servers[1]), 1);
+	postgres_resume(servers[0]);
+}
+
+/* It takes the connection at once, and lets it in late. */
+Test(failover, a_host_that_lets_in_late_is_waited_for_within_the_timeout)
+{
+	servers[0] = postgres_new();
+	database_exec(postgres_database(servers[0]), "ALTER SYSTEM SET pre_auth_delay = 1");
+	database_exec(postgres_database(servers[0]), "SELECT pg_reload_conf()");
+	start(&(struct listener_options){.postgres = suite_text("%s target_session_attrs=read-write",
+								postgres_conninfo(servers[0])),
+					 .redis = "none"},
+	      "--postgres-timeout 10");
+	send_event("a");
+	must_be_acked("\"persisted\"");
 }
 
 static long sessions(void)
