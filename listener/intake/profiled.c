@@ -241,8 +241,8 @@ static void on_message(void *of, const char *message, size_t len)
 static void on_event(void *of, const struct session_event *event)
 {
 	struct open_line *o = of;
-	const struct feed_event taken =
-		taken_event(event, o->source->profile, o->source->profile->fleet == FLEET_SHARED);
+	const struct profile *p = o->source->profile;
+	const struct feed_event taken = taken_event(event, p, p->fleet == FLEET_SHARED || p->fleet == FLEET_EXCLUSIVE);
 	struct sender *sender = ledger_expect(o->ledger);
 
 	if (event->cursor.at)

@@ -113,9 +113,10 @@ static struct entry *find_slot(const struct generation *g, const struct entry *e
 	return &g->slots[i];
 }
 
-static bool has_entry(const struct generation *g, const struct entry *e)
+/* A generation that nothing has followed is forgotten all the same. */
+static bool has_entry(const struct done_log *l, const struct generation *g, const struct entry *e)
 {
-	return g->count && !is_free(find_slot(g, e));
+	return g->count && now_ms(l) - g->since_ms <= 2 * GENERATION_MS && !is_free(find_slot(g, e));
 }
 
 static void grow(struct generation *g)
@@ -172,7 +173,7 @@ bool done_log_has(const struct done_log *l, const char *id, size_t len)
 	if (!l->has_key || (!l->young.count && !l->old.count))
 		return false;
 	e = entry_of(l, id, len);
-	return has_entry(&l->young, &e) || has_entry(&l->old, &e);
+	return has_entry(l, &l->young, &e) || has_entry(l, &l->old, &e);
 }
 
 static void make_key(struct done_log *l)

@@ -36,6 +36,8 @@ static void make_name(struct members *m, const char *database)
 
 	for (size_t i = 0; i < c->sources.count; i++)
 		fleet += hash_mix(fleet_source_id(c->sources.items[i], "")); /* in whatever order */
+	for (size_t i = 0; i < c->feed_count; i++)
+		fleet += hash_mix(fleet_source_id(c->feeds[i]->url, c->feeds[i]->name));
 	snprintf(m->name, sizeof(m->name), NOBODY " %016" PRIx64 " %016" PRIx64, hash_mix(fleet), m->seed);
 }
 

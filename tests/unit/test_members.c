@@ -168,8 +168,14 @@ static void differ(const char *what, const struct config *other, const char *dat
 Test(members, those_of_other_feeds_prefixes_consumers_and_databases_are_another_fleet)
 {
 	struct config other = config;
+	static struct profile feed = {.name = (char *)"kraken", .url = (char *)"wss://h/"};
+	static struct profile *feeds[] = {&feed};
 
 	other.sources.count = 1;
+	differ("sources", &other, "");
+	other = config;
+	other.feeds = feeds;
+	other.feed_count = 1;
 	differ("feeds", &other, "");
 	other = config;
 	other.claim_prefix = (char *)"q:";
