@@ -14,6 +14,13 @@
 
 #define LOCK_NUMBER "131337674449766"
 
+/* Those of the table events and its partitions: a condition for t follows. */
+#define TRIGGERS \
+	"SELECT FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS e ON e.relnamespace = o.relnamespace AND " \
+	"e.relname = 'events' CROSS JOIN LATERAL (SELECT e.oid UNION SELECT relid FROM " \
+	"pg_catalog.pg_partition_tree(e.oid)) AS p (relid) JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = p.relid " \
+	"WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1)"
+
 /* The lock's number is "wsonce" in ASCII and one more. Handlers of two batches may want the same rows in a
  * different order, and then Postgres cancels one of them (40P01). That one holds the lock alone when it is
  * sent again, so it cannot happen to it twice. */
@@ -37,11 +44,7 @@ static const char fresh_sql[] = ", fresh AS (INSERT INTO :schema.events (" COLUM
 static const char consumer_sql[] =
 	", stored AS (INSERT INTO :schema.events (" COLUMNS ") SELECT " COLUMNS " FROM given "
 	"ON CONFLICT (event_id) DO NOTHING RETURNING event_id)"
-	", keeper AS MATERIALIZED (SELECT FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS e "
-	"ON e.relnamespace = o.relnamespace AND e.relname = 'events' CROSS JOIN LATERAL (SELECT e.oid UNION SELECT "
-	"relid "
-	"FROM pg_catalog.pg_partition_tree(e.oid)) AS p (relid) JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = p.relid "
-	"WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND t.tgtype & 7 = 7)"
+	", keeper AS MATERIALIZED (" TRIGGERS " AND t.tgtype & 7 = 7)"
 	", marked AS (INSERT INTO :schema.processed_events (consumer, event_id) SELECT $8::text, event_id FROM given "
 	"WHERE (SELECT count(*) FROM stored) >= 0 AND (NOT EXISTS (SELECT FROM keeper) OR event_id IN (SELECT event_id "
 	"FROM stored) OR EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = given.event_id OFFSET 0)) "
@@ -57,21 +60,27 @@ static const char outbox_sql[] =
 #define EPOCH_SQL " SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
 
 /* A COPY stores all of its rows or none, so what it stored is new. They are found again by their numbers, which are
- * higher than those that were seen before, and by who wrote them. The upper bound, and that nothing is compiled, are
+ * higher than those that were seen before, and by who wrote them. Where an INSERT has triggers, which may write rows of
+ * their own, and which would come before the handler instead of behind it, a division by zero ends it at once. The
+ * upper bound, and that nothing is compiled, are
  * for a table without statistics: of one bound alone the planner expects a third of all rows. */
 static const char before_sql[] = "SELECT pg_catalog.pg_advisory_xact_lock_shared(" LOCK_NUMBER "); "
 				 "SELECT pg_catalog.set_config('jit', 'off', true), "
 				 "pg_catalog.set_config('wsonce.before', coalesce(max(id), 0)::text, true), "
-				 "pg_catalog.set_config('wsonce.rows', '%zu', true) FROM :schema.events";
+				 "pg_catalog.set_config('wsonce.rows', (%zu / (NOT EXISTS (" TRIGGERS
+				 " AND NOT t.tgisinternal AND t.tgtype & 4 <> 0))::int)::text, true) "
+				 "FROM :schema.events";
 
 static const char copied_sql[] = "WITH fresh AS (SELECT %s FROM :schema.events "
 				 "WHERE id > pg_catalog.current_setting('wsonce.before')::bigint "
-				 "AND id <= pg_catalog.current_setting('wsonce.before')::bigint + 1000000000 "
+				 "AND id <= least(pg_catalog.current_setting('wsonce.before')::bigint, "
+				 "9223372035854775807) + 1000000000 "
 				 "AND xmin = pg_catalog.pg_current_xact_id()::xid ORDER BY id)";
 
 /* A mark that is there refuses them all, as a row does. */
 static const char copied_marks_sql[] =
-	", marked AS (INSERT INTO :schema.processed_events (consumer, event_id) SELECT %s, event_id FROM fresh)";
+	", marked AS (INSERT INTO :schema.processed_events (consumer, event_id) SELECT %s, event_id FROM fresh "
+	"RETURNING 1)";
 
 static const char copied_outbox_sql[] =
 	", posted AS (INSERT INTO :schema.outbox (target, event_id, event_type, payload) "
@@ -82,7 +91,10 @@ static const char copied_outbox_sql[] =
  * division by zero undoes it all. */
 static const char copied_end_sql[] =
 	" UNION ALL SELECT (1 / (count(*) = pg_catalog.current_setting('wsonce.rows')::bigint)::int)::text, %s%s%s%s "
-	"FROM fresh";
+	"FROM fresh%s";
+
+/* A handler sees the marks. */
+static const char behind_marks_sql[] = " WHERE (SELECT count(*) FROM marked) >= 0";
 
 /* --- webhooks --- */
 
@@ -199,7 +211,8 @@ static char *make_copied(const struct effects *e)
 	char *marks = make_marks(c->consumer), *outbox = make_outbox(&c->webhooks);
 	char *end = memory_printf(copied_end_sql, has_webhooks ? "(SELECT count(*) FROM posted)" : "0",
 				  has_handler ? ", count(" : "", e->handler,
-				  has_handler ? "(event_id::text, event_type::text, payload))" : "");
+				  has_handler ? "(event_id::text, event_type::text, payload))" : "",
+				  *c->consumer ? behind_marks_sql : "");
 	char *sql = memory_printf("%s%s%s" EPOCH_SQL "%s%s", rows, marks, outbox, has_handler ? ", NULL" : "", end);
 
 	free(rows);

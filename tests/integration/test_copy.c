@@ -294,3 +294,28 @@ Test(copy_effects, rows_whose_numbers_are_below_those_that_are_there_have_them_a
 	database_exec(db, "DELETE FROM events WHERE event_id = 'z'");
 	expect_effects(EVENTS);
 }
+
+Test(copy_effects, what_triggers_of_the_table_do_comes_behind_the_handler)
+{
+	database_exec(db, "ALTER TABLE effects ADD stamped boolean;"
+			  "CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN "
+			  "UPDATE effects SET stamped = true WHERE event_id = NEW.event_id; RETURN NULL; END $f$;"
+			  "CREATE TRIGGER stamp AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION stamp()");
+	send_batch("1");
+	expect_acks(EVENTS, 0, 0);
+	expect_copies(0, 1);
+	expect_effects(EVENTS);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM effects WHERE stamped"), EVENTS);
+}
+
+Test(copy_effects, a_handler_sees_the_mark_of_its_event)
+{
+	database_exec(db, "CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN "
+			  "IF NOT EXISTS (SELECT FROM processed_events WHERE event_id = NEW.event_id) THEN "
+			  "RAISE 'there is no mark'; END IF; RETURN NEW; END $f$;"
+			  "CREATE TRIGGER look BEFORE INSERT ON effects FOR EACH ROW EXECUTE FUNCTION look()");
+	send_batch("1");
+	expect_acks(EVENTS, 0, 0);
+	expect_copies(1, 0);
+	expect_effects(EVENTS);
+}
