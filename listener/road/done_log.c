@@ -116,7 +116,7 @@ static struct entry *find_slot(const struct generation *g, const struct entry *e
 /* A generation that nothing has followed is forgotten all the same. */
 static bool has_entry(const struct done_log *l, const struct generation *g, const struct entry *e)
 {
-	return g->count && now_ms(l) - g->since_ms <= 2 * GENERATION_MS && !is_free(find_slot(g, e));
+	return g->count && now_ms(l) - g->since_ms <= (int64_t)2 * GENERATION_MS && !is_free(find_slot(g, e));
 }
 
 static void grow(struct generation *g)
