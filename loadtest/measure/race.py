@@ -6,7 +6,7 @@ memory of the whole. In the end rows must be events."""
 import asyncio
 
 from measure.feed import Feed
-from rig.proc import memory_mib
+from rig.proc import machine_ticks, memory_mib
 
 
 class Race:
@@ -26,16 +26,18 @@ class Race:
         await asyncio.sleep(pause_s)
         if prepare:
             await prepare()
-        before = self.rig.cpu_s(contestant.pids())
+        before, (idle, all_ticks) = self.rig.cpu_s(contestant.pids()), machine_ticks()
         self.feed.resume()
         ended = await contestant.settle((load.warm_up + load.events + load.copies) * load.each)
         used = self.rig.cpu_s(contestant.pids()) - before
+        idle_after, all_after = machine_ticks()
         resident = max(memory_mib(pid, "VmHWM") for pid in contestant.pids())
         await contestant.end()
         await self.feed.end()
         await self.rig.verify((load.warm_up + load.events) * load.each)
         more = await read_more(self.rig, load, self.feed) if read_more else {}
-        return self.figures(ended - self.feed.began, used, resident) | more
+        return self.figures(ended - self.feed.began, used, resident) | more | {
+            "idle_percent": 100 * (idle_after - idle) / max(1, all_after - all_ticks)}
 
     def figures(self, seconds, used, resident):
         events = self.load.events * self.load.each

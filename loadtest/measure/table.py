@@ -15,7 +15,8 @@ DELIVERIES = Column("deliveries/s", "deliveries_per_s", has_spread=True)
 CPU = (Column("CPU µs per delivery", "listener_cpu_us_per_delivery", 2), Column("Redis µs per event", "redis_cpu_us_per_event", 2),
        Column("Postgres µs per event", "postgres_cpu_us_per_event", 2))
 MEMORY = Column("peak MiB", "resident_peak_mib", 1)
-RUN = (EVENTS, DELIVERIES) + CPU + (MEMORY,)
+IDLE = Column("idle %", "idle_percent")          # of all cores; without it nobody sees who waits for whom
+RUN = (EVENTS, DELIVERIES) + CPU + (IDLE, MEMORY)
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,13 @@ def tree_cpu_s(pid):
     return total / TICKS_PER_S
 
 
+def machine_ticks():
+    """Of all cores: those in which there was nothing to do, and all."""
+    with open("/proc/stat") as file:
+        passed = [int(word) for word in file.readline().split()[1:9]]
+    return passed[3] + passed[4], sum(passed)
+
+
 def read_status(text, name):
     """MiB from a line of a status file; 0 without such a line."""
     return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(name + ":")), 0) / 1024
