@@ -327,7 +327,7 @@ static double measure_claim(const struct settings *s, const struct message_form 
 
 int main(int argc, char **argv)
 {
-	struct settings s = {.count = 100000, .batch = 2000, .payload_bytes = 100};
+	struct settings s = {.count = 100000, .batch = 4000, .payload_bytes = 100};
 	const struct option_row table[] = {
 		{"count", OPTION_COUNT, &s.count, 1, 1e9, "N", "rows or claims"},
 		{"batch", OPTION_COUNT, &s.batch, 1, 100000, "N", "in one statement, or sent at once"},

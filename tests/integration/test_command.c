@@ -45,7 +45,7 @@ Test(command, help_of_listen_names_every_option_with_its_variable_and_default)
 		{"--claim-ttl ", "WSONCE_CLAIM_TTL", "30"},
 		{"--dedup-window ", "WSONCE_DEDUP_WINDOW", "300"},
 		{"--redis-timeout ", "WSONCE_REDIS_TIMEOUT", "2"},
-		{"--batch-max ", "WSONCE_BATCH_MAX", "2000"},
+		{"--batch-max ", "WSONCE_BATCH_MAX", "4000"},
 		{"--max-inflight-bytes ", "WSONCE_MAX_INFLIGHT_BYTES", "256MiB"},
 		{"--max-message ", "WSONCE_MAX_MESSAGE", "1MiB"},
 		{"--max-attempts ", "WSONCE_MAX_ATTEMPTS", "5"},

@@ -98,7 +98,7 @@ static void make_settings(struct settings *s)
 		.ttl_s = ONE_OF(2, 3, 5, 10),
 		.redis_timeout_ms = ONE_OF(500, 1000, 2000),
 		.postgres_timeout_ms = ONE_OF(1000, 3000, 5000),
-		.batch_max = ONE_OF(1, 7, 100, 2000, 2000),
+		.batch_max = ONE_OF(1, 7, 100, 4000, 4000),
 		.max_attempts = ONE_OF(1, 2, 3, 5),
 		.drain_ms = ONE_OF(500, 2000, 5000),
 		.has_redis = sim_chance(950),

@@ -137,7 +137,7 @@ Test(config, defaults_are_the_documented_ones)
 	cr_assert_eq(config.dedup_window_s, 300);
 	cr_assert_null(config.marks_key);
 	cr_assert_eq(config.redis_timeout_ms, 2000);
-	cr_assert_eq(config.batch_max, 2000);
+	cr_assert_eq(config.batch_max, 4000);
 	cr_assert_eq(config.inflight_bytes, 256 << 20);
 	cr_assert_eq(config.message_bytes, 1 << 20);
 	cr_assert_eq(config.max_attempts, 5);

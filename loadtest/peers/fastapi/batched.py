@@ -8,7 +8,7 @@ from redis.exceptions import RedisError
 
 from road import DONE, LOOK_S, MINE, OTHER, RETRY_S, UNKNOWN, Road
 
-BATCH_ROWS = 2000
+BATCH_ROWS = 4000
 MOST_EVENTS = 10000                 # in hand; then the source has to wait
 COLUMNS = ("event_id", "event_type", "payload")
 INSERT = """INSERT INTO events (event_id, event_type, payload) SELECT * FROM unnest($1::text[], $2::text[], $3::jsonb[])

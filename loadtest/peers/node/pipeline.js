@@ -12,7 +12,7 @@ const { MINE, DONE, OTHER, ABSENT, UNKNOWN } = require('./claims');
 const { Store } = require('./store');
 
 const MOST_EVENTS = 10_000, MOST_BYTES = 128 << 20;	// in hand; then the source has to wait
-const BATCH_ROWS = 2000, BATCH_BYTES = 8 << 20;
+const BATCH_ROWS = 4000, BATCH_BYTES = 8 << 20;
 const LOOKS_MS = [50, 100, 200, 400, 800];		// from a lost claim to the next look at it
 const LOOK_EVENTS = 512;
 const TICK_MS = 25;
