@@ -30,7 +30,6 @@
 #define TROUBLES_MAX 5
 /* Rows of a COPY that libpq gets at once. Of a whole batch it would move all that the kernel does not take to the front
  * of its buffer, once for each write. */
-#define COPY_PIECE 65536
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
@@ -53,10 +52,10 @@ struct postgres {
 	bool is_next_wanted; /* this host cannot serve us */
 	char warned[400];    /* the trouble that was logged since it was READY */
 	struct backoff backoff;
-	PGresult *last;   /* of the query at hand */
-	const char *copy; /* what the COPY at hand is yet to be sent, the caller's; NULL: none, or all was handed to
-			     libpq */
-	size_t copy_len;
+	PGresult *last;     /* of the query at hand */
+	struct slice piece; /* of the rows of the COPY at hand, the caller's: what libpq was not handed */
+	struct slice (*next_piece)(void *arg); /* NULL: there is no COPY, or all was handed to libpq */
+	void *piece_arg;
 	bool is_copy;         /* the query at hand is a COPY, */
 	bool is_copying;      /* whose rows the server takes now, */
 	size_t copied;        /* and has stored so many rows */
@@ -150,7 +149,7 @@ static void disconnect(struct postgres *p)
 	unwatch(p);
 	PQclear(p->last);
 	p->last = NULL;
-	p->copy = NULL;
+	p->next_piece = NULL;
 	p->is_copying = false;
 	PQfinish(p->conn);
 	p->conn = NULL;
@@ -318,7 +317,7 @@ static void answer_query(struct postgres *p, const PGresult *result)
 	struct postgres_answer answer = {.result = POSTGRES_OK, .data = result};
 	bool is_lost;
 
-	p->copy = NULL;
+	p->next_piece = NULL;
 	if (p->is_unreplicated) {
 		lose(p, "the wait for a synchronous standby was cancelled");
 		return;
@@ -588,16 +587,24 @@ static void finish(struct postgres *p)
 	PQclear(result);
 }
 
+/* Is there more to send? */
+static bool has_piece(struct postgres *p)
+{
+	if (!p->piece.len)
+		p->piece = p->next_piece(p->piece_arg);
+	return p->piece.len;
+}
+
 /* Hands libpq the next piece. Returns -1 if that fails. */
 static int put_piece(struct postgres *p)
 {
-	size_t most = RARE("postgres: rows of a COPY in small pieces") ? 7 : COPY_PIECE;
-	size_t len = p->copy_len < most ? p->copy_len : most;
+	size_t most = RARE("postgres: rows of a COPY in small pieces") ? 7 : POSTGRES_PIECE;
+	size_t len = p->piece.len < most ? p->piece.len : most;
 
-	if (PQputCopyData(p->conn, p->copy, (int)len) != 1)
+	if (PQputCopyData(p->conn, p->piece.at, (int)len) != 1)
 		return -1;
-	p->copy += len;
-	p->copy_len -= len;
+	p->piece.at += len;
+	p->piece.len -= len;
 	return 0;
 }
 
@@ -605,17 +612,18 @@ static int put_piece(struct postgres *p)
  * as PQflush does: if something is left, to be called again when all before it was sent. */
 static int put_copy(struct postgres *p)
 {
-	if (!p->copy || put_piece(p))
-		return -1;
-	while (p->copy_len) {
-		int unsent = PQflush(p->conn);
+	int unsent = 0;
 
-		if (unsent)
-			return unsent;
+	if (!p->next_piece)
+		return -1;
+	while (has_piece(p)) {
 		if (put_piece(p))
 			return -1;
+		unsent = PQflush(p->conn);
+		if (unsent)
+			return unsent;
 	}
-	p->copy = NULL;
+	p->next_piece = NULL;
 	p->is_copying = false;
 	return PQputCopyEnd(p->conn, NULL) == 1 ? PQflush(p->conn) : -1;
 }
@@ -760,7 +768,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 }
 
 /* A pipeline may not have a COPY. */
-int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
+int postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void *arg), void *arg)
 {
 	char *text, *all, limits[LIMITS_SIZE];
 	bool is_sent;
@@ -769,14 +777,18 @@ int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t
 		return -1;
 	p->is_copy = true;
 	p->copied = 0;
-	p->copy = bytes;
-	p->copy_len = len;
 	all = memory_printf("%s; %s; %s", print_limits(p, limits), sql, SQL_RESET);
 	text = schema_expand(all, p->schema);
 	is_sent = PQsendQuery(p->conn, text);
 	free(text);
 	free(all);
-	return begin(p, is_sent);
+	if (begin(p, is_sent))
+		return -1;
+	p->next_piece = next;
+	p->piece_arg = arg;
+	p->piece = next(arg);
+	on_readable(p); /* it may be ready by now, and the loop may have much else to do */
+	return 0;
 }
 
 /* --- coming up --- */

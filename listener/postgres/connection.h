@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/slice.h"
+
 #define POSTGRES_VALUES_MAX 10
 
 struct postgres;
@@ -109,9 +111,13 @@ void postgres_set_patience(struct postgres *p, int64_t lock_ms);
 /* The next statement, and that one alone, is to find rows by their keys, not to read a table as a whole. */
 void postgres_find_by_key(struct postgres *p);
 
-/* Runs a COPY ... FROM STDIN with these bytes, which must stay until on_answer is called. Else as
- * postgres_query. */
-int postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len);
+#define POSTGRES_PIECE 65536 /* bytes that next may well return */
+
+/* Runs a COPY ... FROM STDIN with the bytes that next returns piece by piece, each of which is used up when it is
+ * called again; an empty one is the end. It is called when the server is ready and as fast as it takes them, until
+ * on_answer is called, and for the first time within, after the statement was sent. Else as postgres_query; but
+ * on_answer may be called within, if the server has refused, or the connection is lost, by then. */
+int postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void *arg), void *arg);
 
 /* Text of a row's first column. */
 const char *postgres_text(const struct postgres_answer *answer, size_t row, size_t *len);

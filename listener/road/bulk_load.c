@@ -35,18 +35,24 @@ static void put_event(struct array *a, const struct event *ev, const struct copy
 	array_add_ascii(a, common->instance, instance_len);
 }
 
-void copy_events(struct array *a, struct event *const *evs, const bool *is_passed, size_t n,
-		 const struct copy_common *common)
+bool copy_next(struct copy_stream *c, struct array *a, size_t enough)
 {
-	size_t instance_len = strlen(common->instance);
+	size_t instance_len = strlen(c->common.instance);
 
 	a->len = 0;
-	put(a, head, sizeof(head));
-	for (size_t i = 0; i < n; i++) {
-		if (i + EVENT_FETCH < n)
-			event_fetch(evs[i + EVENT_FETCH]);
-		if (!is_passed[i])
-			put_event(a, evs[i], common, instance_len);
+	if (c->at > c->count)
+		return false;
+	if (c->at == 0)
+		put(a, head, sizeof(head));
+	for (; c->at < c->count && a->len < enough; c->at++) {
+		if (c->at + EVENT_FETCH < c->count)
+			event_fetch(c->evs[c->at + EVENT_FETCH]);
+		if (!c->is_passed[c->at])
+			put_event(a, c->evs[c->at], &c->common, instance_len);
 	}
-	put(a, tail, sizeof(tail));
+	if (c->at == c->count) {
+		put(a, tail, sizeof(tail));
+		c->at++;
+	}
+	return true;
 }

@@ -13,9 +13,17 @@ struct copy_common {
 	int64_t clock_us;     /* what the loop clock lacks to microseconds since 1970 */
 };
 
-/* Puts the stream for these events, but those that are passed over, into a's bytes: the columns of
- * sql/queries/copy.sql. */
-void copy_events(struct array *a, struct event *const *evs, const bool *is_passed, size_t n,
-		 const struct copy_common *common);
+/* A stream for these events, but those that are passed over, which are the caller's until it is over. */
+struct copy_stream {
+	struct event *const *evs;
+	const bool *is_passed;
+	size_t count;
+	struct copy_common common;
+	size_t at; /* rows that were put; count + 1: the end, too */
+};
+
+/* Puts the next piece of the stream, the columns of sql/queries/copy.sql, into a's bytes: whole rows, until there are
+ * so many bytes. Returns false, and there are none, when the end was put before. */
+bool copy_next(struct copy_stream *c, struct array *a, size_t enough);
 
 #endif

@@ -48,7 +48,7 @@
 #define DOUBT_STEP      0          /* 50 ms for Postgres to tell its epoch */
 #define GIVE_WAY_STEP   5          /* 1.6 s, which is more than hold_look_step() ever waits */
 #define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
-#define DEFER_WINDOW    4096       /* or events left to others and not yet looked at, */
+#define DEFER_WINDOW    6144       /* or events left to others and not yet looked at, */
 #define TURN_WINDOW     8192       /* or, without Redis, not yet seen stored */
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
 #define SUSPECTS_MAX    8          /* events that failed before in one statement */
@@ -105,8 +105,9 @@ struct pipeline {
 	struct turns turns;
 	struct pace pace;
 	struct members members;
-	struct batch batch; /* at work in the store, or empty */
-	long partial_bytes; /* of messages that are not yet complete */
+	struct batch batches[2]; /* in turn: one is at work in the store or empty, and */
+	struct batch *batch;     /* this one; the other is being told of, or empty */
+	long partial_bytes;      /* of messages that are not yet complete */
 	struct gate producers, all;
 	enum pressure pressure;
 	size_t deferred;     /* events left to others and not yet looked at, */
@@ -479,28 +480,34 @@ static bool is_suspect(const struct event *ev)
 	return ev->attempts || ev->put_offs;
 }
 
+/* The last one may not be told of to its end. */
+static void begin_batch(struct pipeline *p)
+{
+	p->batch = &p->batches[p->batch == p->batches];
+	batch_clear(p->batch);
+}
+
 static void bury_next(struct pipeline *p)
 {
-	batch_clear(&p->batch);
+	begin_batch(p);
 	list_each(node, after, &p->events.lists[EV_REFUSED]) {
 		struct event *ev = list_entry(node, struct event, link);
 
-		if (!batch_add(&p->batch, ev))
+		if (!batch_add(p->batch, ev))
 			break;
 		event_move(&p->events, ev, EV_BURYING);
 	}
-	store_bury(p->store, &p->batch);
+	store_bury(p->store, p->batch);
 }
 
 static void fill_batch(struct pipeline *p, bool has_suspects)
 {
-	batch_clear(&p->batch);
 	list_each(node, after, &p->events.lists[EV_BATCHED]) {
 		struct event *ev = list_entry(node, struct event, link);
 
 		if (is_suspect(ev) != has_suspects)
 			continue;
-		if ((has_suspects && p->batch.count == SUSPECTS_MAX) || !batch_add(&p->batch, ev))
+		if ((has_suspects && p->batch->count == SUSPECTS_MAX) || !batch_add(p->batch, ev))
 			return;
 		event_move(&p->events, ev, EV_STORING);
 	}
@@ -566,12 +573,13 @@ static void insert_next(struct pipeline *p)
 	const struct event *first = list_entry(p->events.lists[EV_BATCHED].next, struct event, link);
 	bool has_suspects = is_suspect(first) && !p->had_suspects;
 
+	begin_batch(p);
 	fill_batch(p, has_suspects);
-	if (!p->batch.count)
+	if (!p->batch->count)
 		fill_batch(p, !has_suspects);
-	p->had_suspects = is_suspect(p->batch.events[0]);
-	batch_sort(&p->batch);
-	store_insert(p->store, &p->batch);
+	p->had_suspects = is_suspect(p->batch->events[0]);
+	batch_sort(p->batch);
+	store_insert(p->store, p->batch);
 }
 
 /* Dead letters and events take turns. But a statement takes its time however few rows it has, above all
@@ -636,10 +644,18 @@ static void store_next(struct pipeline *p)
 		stall_sent(&p->stall, now_ms(p));
 		p->turns.stored_ms = now_ms(p);
 		insert_next(p);
-		pace_sent(&p->pace, p->batch.count, now_ms(p));
+		pace_sent(&p->pace, p->batch->count, now_ms(p));
 	} else if (may_read_marks(p) && !store_is_sure(p->store)) {
 		store_ask_epoch(p->store);
 	}
+}
+
+static void on_idle(void *arg)
+{
+	struct pipeline *p = arg;
+
+	stall_answered(&p->stall, now_ms(p));
+	store_next(p);
 }
 
 static void fail_store(struct pipeline *p, struct event *ev, const char *why);
@@ -649,7 +665,7 @@ static void put_off(struct pipeline *p, struct event *ev, const char *why);
 static void note_result(struct pipeline *p, const struct event *ev, enum store_result result)
 {
 	if (result != STORE_LATER && result != STORE_BLOCKED)
-		stall_stored(&p->stall, now_ms(p));
+		stall_stored(&p->stall);
 	else if (!ev->put_offs && result == STORE_BLOCKED)
 		stall_blocked(&p->stall);
 	else if (!ev->put_offs)
@@ -703,7 +719,7 @@ static void on_buried(void *arg, struct event *ev, enum store_burial burial)
 		uv_timer_start(&p->burial_timer, on_burial_timer, BURIAL_WAIT_MS, 0);
 		return;
 	}
-	stall_stored(&p->stall, now_ms(p));
+	stall_stored(&p->stall);
 	if (ev->id_len && !ev->is_loose)
 		claim_mark(p->claim, ev, is_stored ? CLAIM_MARK_DONE : CLAIM_MARK_DEAD);
 	settle(p, ev, is_stored ? OUTCOME_DUPLICATE : OUTCOME_REJECTED);
@@ -1251,7 +1267,7 @@ static void probe(struct pipeline *p)
 		send_to_store(p, ev);
 		p->probed_ms = now_ms(p);
 	} else if (since_ms >= REST_MS) {
-		stall_stored(&p->stall, now_ms(p));
+		stall_stored(&p->stall);
 	}
 }
 
@@ -1618,9 +1634,9 @@ static void start_timers(struct pipeline *p)
 static void open_stages(struct pipeline *p)
 {
 	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, on_owner_gone, on_foreign, p};
-	const struct store_callbacks store_on = {on_stored,      on_buried, on_checked_in, on_cursors_put,
-						 on_cursor_read, on_newest, on_member,     on_database,
-						 on_epoch,       on_posted, on_unusable,   p};
+	const struct store_callbacks store_on = {on_idle,        on_stored,   on_buried, on_checked_in, on_cursors_put,
+						 on_cursor_read, on_newest,   on_member, on_database,   on_epoch,
+						 on_posted,      on_unusable, p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);
@@ -1634,7 +1650,8 @@ static void open_stages(struct pipeline *p)
 		if (!c->max_age_s)
 			envelope_forgive_time(p->envelope);
 	}
-	batch_init(&p->batch, (size_t)c->batch_max, BATCH_BYTES);
+	for (int i = 0; i < 2; i++)
+		batch_init(&p->batches[i], (size_t)c->batch_max, BATCH_BYTES);
 	p->claim = claim_open(p->loop, c, &claim_on);
 	members_init(&p->members, c, claim_owner(p->claim));
 	p->store = store_open(p->loop, c, &store_on);
@@ -1674,7 +1691,8 @@ static void on_part_closed(void *arg)
 	events_clear(&p->events);
 	envelope_free(p->envelope);
 	cursors_clear(&p->cursors);
-	batch_free(&p->batch);
+	batch_free(&p->batches[0]);
+	batch_free(&p->batches[1]);
 	free(p);
 	done(done_arg);
 }

@@ -14,18 +14,20 @@ void stall_sent(struct stall *s, int64_t now_ms)
 	s->sent_ms = now_ms;
 }
 
-void stall_stored(struct stall *s, int64_t now_ms)
+void stall_answered(struct stall *s, int64_t now_ms)
 {
-	if (s->sent_ms)
-		s->took_ms = now_ms - s->sent_ms;
-	s->sent_ms = s->unable_ms = 0;
+	s->took_ms = now_ms - s->sent_ms;
+}
+
+void stall_stored(struct stall *s)
+{
+	s->unable_ms = 0;
 	s->blocked = 0;
 	s->has_failed = s->is_stalled = false;
 }
 
 void stall_failed(struct stall *s)
 {
-	s->sent_ms = 0;
 	s->has_failed = true;
 }
 
@@ -35,7 +37,7 @@ void stall_blocked(struct stall *s)
 		stall_failed(s);
 		return;
 	}
-	s->sent_ms = s->unable_ms = 0;
+	s->unable_ms = 0;
 }
 
 bool stall_check(struct stall *s, bool has_rows, int64_t now_ms)

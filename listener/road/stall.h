@@ -11,7 +11,7 @@
 
 struct stall {
 	int64_t checked_ms;   /* loop clock */
-	int64_t sent_ms;      /* loop clock, of the batch at work; 0: there is none */
+	int64_t sent_ms;      /* loop clock, of the last batch that was sent */
 	int64_t took_ms;      /* the last batch that was stored */
 	int64_t unable_ms;    /* for how long there were rows to store and none was */
 	unsigned int blocked; /* rows in a row that Postgres answered about, and could not store yet */
@@ -21,8 +21,10 @@ struct stall {
 
 /* A batch goes to Postgres. */
 void stall_sent(struct stall *s, int64_t now_ms);
+/* It is stored. */
+void stall_answered(struct stall *s, int64_t now_ms);
 /* Postgres said of a row that it is stored, or that the row itself is bad: it works. */
-void stall_stored(struct stall *s, int64_t now_ms);
+void stall_stored(struct stall *s);
 /* Postgres could not store a row, which left the store. */
 void stall_failed(struct stall *s);
 /* The same, but it was about this row: Postgres works, unless several rows in a row have such trouble. */

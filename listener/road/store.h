@@ -30,6 +30,9 @@ enum store_burial {
 
 /* Called from the loop, never from inside store_insert and store_bury. */
 struct store_callbacks {
+	/* A batch is stored, and the next one can be given, before on_stored tells of the first one's events, or behind
+	 * that. NULL: nobody wants to know. */
+	void (*on_idle)(void *arg);
 	/* Once for each event of a batch. why is the server's words with the last four results, and
 	 * lives for the call. ev may be freed. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
@@ -95,7 +98,7 @@ bool store_is_sure(const struct store *s);
 int store_ask_epoch(struct store *s);
 
 /* Stores the events of a sorted batch, or records them as dead letters with their reasons. The
- * store must be idle. b is borrowed until it is idle again, each event until its own callback. */
+ * store must be idle. b is borrowed until the callbacks of all its events, each event until its own. */
 void store_insert(struct store *s, const struct batch *b);
 void store_bury(struct store *s, const struct batch *b);
 

@@ -115,10 +115,12 @@ struct store {
 	struct caution alone;  /* effects beside those of other listeners */
 	struct effects effects;
 	struct array columns[COLUMNS]; /* of the statement, kept for the next one */
+	struct copy_stream copy;       /* the stream at hand */
 	struct limit limit;            /* rows of an INSERT */
 	size_t absent;                 /* rows that COPY is to store */
 	bool *present;                 /* per event of the batch: a committed row was there, as far as is known */
 	bool *suppressed;              /* per event of the batch: the INSERT said nothing of it, and there is no row */
+	bool *spare[2];                /* what they are of the next batch, which may begin before this one is told of */
 	uint64_t passed;               /* rows stored, ever */
 	uint64_t newest;               /* rows up to this number were told, on this connection */
 	int64_t took_ms;               /* the last statement that stored rows */
@@ -387,27 +389,43 @@ static void report_suppressed(struct store *s, struct event *ev)
 			"Postgres stored no row and raised no error: a trigger or rule suppressed it");
 }
 
+static void swap(bool **a, bool **b)
+{
+	bool *c = *a;
+
+	*a = *b;
+	*b = c;
+}
+
+/* The next statement is sent first, or Postgres would have nothing to do while all these events are settled. */
 static void report_stored(struct store *s)
 {
 	struct range r = *top(s);
+	struct event *const *evs = s->batch->events;
+	const bool *present = s->present, *suppressed = s->suppressed;
 	bool has_posted = s->has_posted;
 
 	s->has_posted = false;
 	limit_raise(&s->limit, r.to - r.from);
 	s->took_ms = (int64_t)uv_now(s->loop) - s->asked_ms;
 	counters.batches++;
-	for (size_t i = r.from; i < r.to; i++) {
-		struct event *ev = s->batch->events[i];
-
-		if (i + EVENT_FETCH < r.to)
-			event_fetch(s->batch->events[i + EVENT_FETCH]);
-		s->passed += !s->suppressed[i] && !s->present[i];
-		if (s->suppressed[i])
-			report_suppressed(s, ev);
-		else
-			s->on.on_stored(s->on.arg, ev, s->present[i] ? STORE_PRESENT : STORE_INSERTED, NULL);
+	for (size_t i = r.from; i < r.to; i++)
+		s->passed += !suppressed[i] && !present[i];
+	if (s->range_count == 1) {
+		swap(&s->present, &s->spare[0]);
+		swap(&s->suppressed, &s->spare[1]);
 	}
 	pop_range(s);
+	if (s->job == JOB_NONE && s->on.on_idle)
+		s->on.on_idle(s->on.arg);
+	for (size_t i = r.from; i < r.to; i++) {
+		if (i + EVENT_FETCH < r.to)
+			event_fetch(evs[i + EVENT_FETCH]);
+		if (suppressed[i])
+			report_suppressed(s, evs[i]);
+		else
+			s->on.on_stored(s->on.arg, evs[i], present[i] ? STORE_PRESENT : STORE_INSERTED, NULL);
+	}
 	if (has_posted)
 		s->on.on_posted(s->on.arg);
 }
@@ -889,16 +907,24 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 
 /* --- sending --- */
 
+static struct slice write_rows(void *arg)
+{
+	struct store *s = arg;
+	struct array *stream = &s->columns[0];
+
+	copy_next(&s->copy, stream, POSTGRES_PIECE);
+	return (struct slice){stream->bytes, stream->len};
+}
+
 static int send_copy(struct store *s)
 {
-	struct array *stream = &s->columns[0];
-	struct copy_common common = {s->shown_id, find_clock_us(s)};
-	struct range r = *top(s);
 	char *sql = s->has_effects ? effects_copy_sql(&s->effects, s->absent) : NULL;
+	struct range r = *top(s);
 	int failed;
 
-	copy_events(stream, s->batch->events + r.from, s->present + r.from, r.to - r.from, &common);
-	failed = postgres_copy(s->postgres, sql ? sql : SQL_COPY "; " SQL_EPOCH, stream->bytes, stream->len);
+	s->copy = (struct copy_stream){
+		s->batch->events + r.from, s->present + r.from, r.to - r.from, {s->shown_id, find_clock_us(s)}, 0};
+	failed = postgres_copy(s->postgres, sql ? sql : SQL_COPY "; " SQL_EPOCH, write_rows, s);
 	free(sql);
 	return failed;
 }
@@ -1279,6 +1305,8 @@ static struct store *open_store(uv_loop_t *loop, const struct config *config, co
 	s->blind.penalty = s->looked.penalty = s->alone.penalty = CAUTION_LEAST;
 	s->present = memory_calloc((size_t)config->batch_max, sizeof(*s->present));
 	s->suppressed = memory_calloc((size_t)config->batch_max, sizeof(*s->suppressed));
+	for (int i = 0; i < 2; i++)
+		s->spare[i] = memory_calloc((size_t)config->batch_max, sizeof(bool));
 	effects_init(&s->effects, config);
 	s->postgres = postgres_open(loop, &settings);
 	s->has_effects = effects_exist(&s->effects);
@@ -1299,6 +1327,8 @@ static void on_part_closed(struct store *s)
 	free(s->shown_id);
 	free(s->present);
 	free(s->suppressed);
+	free(s->spare[0]);
+	free(s->spare[1]);
 	free(s);
 }
 

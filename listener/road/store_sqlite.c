@@ -448,6 +448,8 @@ static void report_stored(struct store *s)
 	}
 	forget_fates(s);
 	end_job(s);
+	if (s->on.on_idle)
+		s->on.on_idle(s->on.arg);
 }
 
 static void report_buried(struct store *s)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "postgres/array.h"
+
 #define ARRAY_HEAD 20 /* bytes before the first element of an array in binary form */
 
 struct played_postgres played_postgres;
@@ -20,7 +22,7 @@ void __real_postgres_find_by_key(struct postgres *p);
 int __real_postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
 const char *__real_postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len);
 const char *__real_postgres_text(const struct postgres_answer *answer, size_t row, size_t *len);
-int __real_postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len);
+int __real_postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void *arg), void *arg);
 void __real_postgres_close(struct postgres *p, void (*done)(void *arg), void *arg);
 
 struct postgres *__wrap_postgres_open(uv_loop_t *l, const struct postgres_settings *settings)
@@ -86,11 +88,23 @@ int __wrap_postgres_query(struct postgres *p, const char *sql, const struct post
 	return 0;
 }
 
-int __wrap_postgres_copy(struct postgres *p, const char *sql, const char *bytes, size_t len)
+int __wrap_postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void *arg), void *arg)
 {
-	const struct postgres_value value = {0, bytes, len};
+	struct array all = {0};
+	struct postgres_value value = {.type = 0};
+	int failed;
 
-	return is_played ? __wrap_postgres_query(p, sql, &value, 1) : __real_postgres_copy(p, sql, bytes, len);
+	if (!is_played)
+		return __real_postgres_copy(p, sql, next, arg);
+	for (struct slice piece = next(arg); piece.len; piece = next(arg)) {
+		memcpy(array_reserve(&all, piece.len), piece.at, piece.len);
+		all.len += piece.len;
+	}
+	value.bytes = all.bytes;
+	value.len = all.len;
+	failed = __wrap_postgres_query(p, sql, &value, 1);
+	array_free(&all);
+	return failed;
 }
 
 const char *__wrap_postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len)

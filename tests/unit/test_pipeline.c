@@ -991,9 +991,9 @@ STORY(event_whose_preferred_instance_dies_after_its_claim_is_taken_over,
 
 Test(pipeline, reading_stops_when_too_many_events_are_left_to_others_and_goes_on_when_they_were_looked_at)
 {
-	tell("config inflight_bytes 100000000; set other_preferred; receive 0..4095; pressure none; "
-	     "receive 4095..4096; pressure all; pass 50");
-	for (int i = 0; i < 2100; i++)
+	tell("config inflight_bytes 100000000; set other_preferred; receive 0..6143; pressure none; "
+	     "receive 6143..6144; pressure all; pass 50");
+	for (int i = 0; i < 3100; i++)
 		fake_answer_look(id_of("a", i), CLAIM_DONE);
 	tell("turn; pressure none");
 }

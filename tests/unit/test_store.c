@@ -21,6 +21,8 @@ static uv_loop_t loop;
 static struct store *store;
 static struct event events[26]; /* a to z */
 static struct batch batch;
+static const char *next_ids; /* of a batch that is given as soon as the store is idle; NULL: there is none */
+static struct batch next_batch;
 static char became[400]; /* what was reported, in the order */
 static char digest[32];
 static struct config config = {
@@ -83,9 +85,22 @@ static void on_epoch(void *arg, uint32_t epoch)
 	note("epoch %u, ", epoch);
 }
 
+static void on_idle(void *arg)
+{
+	(void)arg;
+	if (!next_ids)
+		return;
+	for (; *next_ids; next_ids++)
+		cr_assert(batch_add(&next_batch, &events[*next_ids - 'a']));
+	next_ids = NULL;
+	store_insert(store, &next_batch);
+	note("next, ");
+}
+
 static void set_up(void)
 {
-	const struct store_callbacks on = {.on_stored = on_stored,
+	const struct store_callbacks on = {.on_idle = on_idle,
+					   .on_stored = on_stored,
 					   .on_buried = on_buried,
 					   .on_checked_in = on_checked_in,
 					   .on_newest = on_newest,
@@ -98,6 +113,7 @@ static void set_up(void)
 	uv_loop_init(&loop);
 	store = store_open(&loop, &config, &on);
 	batch_init(&batch, (size_t)config.batch_max, 1 << 20);
+	batch_init(&next_batch, (size_t)config.batch_max, 1 << 20);
 	played_postgres_set_state(POSTGRES_PREPARING);
 	played_postgres_set_state(POSTGRES_READY);
 	*became = '\0';
@@ -123,6 +139,7 @@ static void tear_down(void)
 {
 	store_close(store, on_closed, NULL);
 	batch_free(&batch);
+	batch_free(&next_batch);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	cr_assert_eq(uv_loop_close(&loop), 0);
 }
@@ -602,6 +619,36 @@ Test(store, a_second_statement_without_an_epoch_is_no_other_epoch)
 	played_postgres_answer((struct postgres_answer){.rows = 1, .has_epoch = true, .epoch = 1}, POSTGRES_READY);
 	say_rows("b");
 	expect_became("a inserted, b present, ");
+}
+
+Test(store, the_next_batch_is_sent_before_the_first_is_told_of)
+{
+	next_ids = "def";
+	insert("abc");
+	say_rows("ac");
+	expect_asked("find b");
+	say_rows("b");
+	expect_asked("insert d e f");
+	expect_became("next, a inserted, b present, c inserted, ");
+	cr_assert_not(store_is_idle(store));
+	say_rows("df");
+	say_rows("");
+	expect_became("d inserted, e refused, f inserted, ");
+	cr_assert(store_is_idle(store));
+}
+
+Test(store, a_batch_in_parts_is_over_when_the_last_one_is)
+{
+	next_ids = "ef";
+	insert("abcd");
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW});
+	expect_asked("insert a b");
+	say_rows("ab");
+	expect_became("a inserted, b inserted, ");
+	expect_asked("insert c d");
+	say_rows("cd");
+	expect_became("next, c inserted, d inserted, ");
+	expect_asked("insert e f");
 }
 
 /* --- COPY --- */
