@@ -51,6 +51,8 @@
 #define HASTY_LOCK_MS 100  /* while others would wait for what is blocked, */
 #define AGAIN_LOCK_MS 50   /* and for events that were blocked before */
 
+#define HIDE_MS 10000 /* after a question for the newest rows, or for other sessions, that failed */
+
 #define NEWEST_AGAIN 2 /* of what was new the last time, half is read again */
 
 #define BOOL_OID 16
@@ -60,9 +62,10 @@
 #define ASK_AGAIN_MS 50   /* after a question for the epoch that got no answer */
 #define SURE_MS      1000 /* for so long what Postgres said of its epoch counts */
 
-#define COPY_LEAST    64  /* rows; fewer are not worth the question whether the server is ready for them */
-#define CAUTION_LEAST 4   /* batches to be careful for after a refusal; doubled with each, */
-#define CAUTION_MOST  256 /* up to this */
+#define COPY_LEAST    64           /* rows, or */
+#define COPY_BYTES    (256u << 10) /* of messages; fewer are not worth the question whether the server is ready */
+#define CAUTION_LEAST 4            /* batches to be careful for after a refusal; doubled with each, */
+#define CAUTION_MOST  256          /* up to this */
 
 enum job {
 	JOB_NONE,
@@ -123,19 +126,19 @@ struct store {
 	bool *spare[2];                /* what they are of the next batch, which may begin before this one is told of */
 	uint64_t passed;               /* rows stored, ever */
 	uint64_t newest;               /* rows up to this number were told, on this connection */
-	int64_t took_ms;               /* the last statement that stored rows */
-	unsigned int tries;            /* of the batch at hand, as it is, that failed */
-	unsigned int waits;            /* of the batch at hand for rows of other transactions, in vain */
+	int64_t newest_from_ms;  /* loop clock: they are not asked for before, because that failed; 0: it did not */
+	int64_t members_from_ms; /* the same of other sessions; INT64_MAX: this one cannot be named */
+	int64_t took_ms;         /* the last statement that stored rows */
+	unsigned int tries;      /* of the batch at hand, as it is, that failed */
+	unsigned int waits;      /* of the batch at hand for rows of other transactions, in vain */
 	bool has_effects;
-	bool has_looked;    /* present is known */
-	bool has_posted;    /* the INSERT at hand made rows of the outbox */
-	bool is_checking;   /* the statement at hand is sql/queries/check_effects.sql */
-	bool is_checked;    /* on this connection */
-	bool hides_newest;  /* on this connection: it failed, */
-	bool hides_members; /* or told nothing */
-	bool is_ascii;      /* dead letters: ids and reasons without anything else */
-	bool is_searching;  /* another transaction has a row of the batch at hand */
-	bool is_isolating;  /* a part of the batch at hand took or waited too long */
+	bool has_looked;   /* present is known */
+	bool has_posted;   /* the INSERT at hand made rows of the outbox */
+	bool is_checking;  /* the statement at hand is sql/queries/check_effects.sql */
+	bool is_checked;   /* on this connection */
+	bool is_ascii;     /* dead letters: ids and reasons without anything else */
+	bool is_searching; /* another transaction has a row of the batch at hand */
+	bool is_isolating; /* a part of the batch at hand took or waited too long */
 	bool has_trouble_logged;
 	bool has_burial_logged; /* since one failed, none has succeeded */
 	bool is_sent;           /* the batch at hand, and its answer was not seen */
@@ -281,7 +284,9 @@ static void caution_lower(struct caution *c)
  * events at once without Redis, INSERT takes over for a while. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
-	if (s->alone.wait || b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) || b->count > s->limit.rows)
+	bool is_small = b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) && b->bytes < COPY_BYTES;
+
+	if (s->alone.wait || is_small || b->count > s->limit.rows)
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;
@@ -805,9 +810,9 @@ static void on_newest(struct store *s, const struct postgres_answer *answer)
 	size_t len;
 
 	s->job = JOB_NONE;
-	s->hides_newest = !is_read;
+	s->newest_from_ms = is_read ? 0 : (int64_t)uv_now(s->loop) + HIDE_MS;
 	if (!is_read)
-		log_debug("cannot read the newest rows", "reason=%s", answer->error);
+		log_info("cannot read the newest rows, each is looked for", "reason=%s", answer->error);
 	else if (answer->rows)
 		s->newest = strtoull(postgres_text(answer, 0, &len), NULL, 10) - answer->rows / NEWEST_AGAIN;
 	for (size_t i = 1; is_read && i < answer->rows; i++) {
@@ -820,18 +825,21 @@ static void on_newest(struct store *s, const struct postgres_answer *answer)
 
 static void on_members(struct store *s, const struct postgres_answer *answer)
 {
+	bool is_told = answer->result == POSTGRES_OK && answer->rows;
 	size_t len;
 
 	s->job = JOB_NONE;
-	s->hides_members = answer->result != POSTGRES_OK || !answer->rows;
+	s->members_from_ms = is_told                         ? 0
+			     : answer->result == POSTGRES_OK ? INT64_MAX
+							     : (int64_t)uv_now(s->loop) + HIDE_MS;
 	if (answer->result != POSTGRES_OK)
-		log_debug("cannot read who else is there", "reason=%s", answer->error);
-	for (size_t i = 1; !s->hides_members && i < answer->rows; i++) {
+		log_info("cannot read who else is there, storing without turns", "reason=%s", answer->error);
+	for (size_t i = 1; is_told && i < answer->rows; i++) {
 		const char *name = postgres_text(answer, i, &len);
 
 		s->on.on_member(s->on.arg, name, len, true);
 	}
-	s->on.on_member(s->on.arg, NULL, 0, !s->hides_members);
+	s->on.on_member(s->on.arg, NULL, 0, is_told);
 }
 
 static void on_cursors_put(struct store *s, const struct postgres_answer *answer)
@@ -1113,7 +1121,7 @@ static int read_newest(struct store *s, size_t most)
 	char newest[24], limit[24];
 	struct postgres_value values[2] = {{.type = TEXT_OID, .bytes = newest}, {.type = TEXT_OID, .bytes = limit}};
 
-	if (*s->consumer || s->hides_newest)
+	if (*s->consumer || (int64_t)uv_now(s->loop) < s->newest_from_ms)
 		return -1;
 	values[0].len = (size_t)snprintf(newest, sizeof(newest), "%llu", (unsigned long long)s->newest);
 	values[1].len = (size_t)snprintf(limit, sizeof(limit), "%zu", most);
@@ -1126,7 +1134,7 @@ static int read_members(struct store *s, const char *name)
 	char backend[12];
 	struct postgres_value values[2] = {{TEXT_OID, name, strlen(name)}, {.type = TEXT_OID, .bytes = backend}};
 
-	if (s->hides_members)
+	if ((int64_t)uv_now(s->loop) < s->members_from_ms)
 		return -1;
 	values[1].len = (size_t)snprintf(backend, sizeof(backend), "%d", postgres_identity(s->postgres)->backend);
 	return ask(s, JOB_MEMBERS, SQL_MEMBERS, values, 2);
@@ -1202,8 +1210,9 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 {
 	struct store *s = owner;
 
-	s->is_checked = s->hides_newest = s->hides_members = false;
+	s->is_checked = false;
 	s->newest = 0;
+	s->newest_from_ms = s->members_from_ms = 0;
 	if (state == POSTGRES_PREPARING)
 		s->asked_ms = (int64_t)uv_now(s->loop);
 	if (state == POSTGRES_READY)

@@ -682,6 +682,17 @@ Test(store, many_rows_go_by_copy)
 	expect_asked("copy");
 }
 
+Test(store, few_rows_with_many_bytes_go_by_copy)
+{
+	events[1].message_len = 255 << 10;
+	insert("ab");
+	expect_asked("insert a b");
+	say_rows("ab");
+	events[1].message_len = 256 << 10;
+	insert("ab");
+	expect_asked("copy");
+}
+
 Test(store, few_rows_and_rows_kept_back_go_by_insert)
 {
 	insert(many());
@@ -929,11 +940,12 @@ Test(store, the_names_of_other_sessions_are_told)
 }
 
 /* No row: the backend is a pooler's, or the session has a name of its own. */
-Test(store, sessions_that_cannot_be_named_are_not_asked_for_again_on_that_connection)
+Test(store, sessions_that_cannot_be_named_are_not_asked_for_again_on_that_connection_and_after_an_error_later)
 {
 	cr_assert_eq(store_read_members(store, "wsonce x"), 0);
 	say_rows("");
 	expect_became("none, ");
+	pass(60000);
 	cr_assert_eq(store_read_members(store, "wsonce x"), -1);
 	played_postgres_set_state(POSTGRES_DOWN);
 	played_postgres_set_state(POSTGRES_READY);
@@ -944,9 +956,11 @@ Test(store, sessions_that_cannot_be_named_are_not_asked_for_again_on_that_connec
 	cr_assert_eq(store_read_members(store, "wsonce x"), -1);
 	insert("a");
 	say_rows("a");
+	pass(10000);
+	cr_assert_eq(store_read_members(store, "wsonce x"), 0);
 }
 
-Test(store, newest_rows_that_cannot_be_told_are_not_asked_for_again_on_that_connection)
+Test(store, newest_rows_that_cannot_be_told_are_asked_for_again_10_s_later_or_on_the_next_connection)
 {
 	ask_newest("0");
 	say((struct postgres_answer){.result = POSTGRES_BAD_ROW, .error = "no"});
@@ -954,6 +968,11 @@ Test(store, newest_rows_that_cannot_be_told_are_not_asked_for_again_on_that_conn
 	cr_assert_eq(store_read_newest(store, 1000), -1);
 	insert("a");
 	say_rows("a");
+	pass(9999);
+	cr_assert_eq(store_read_newest(store, 1000), -1);
+	pass(1);
+	ask_newest("0");
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW, .error = "no"});
 	*became = '\0';
 	played_postgres_set_state(POSTGRES_DOWN);
 	played_postgres_set_state(POSTGRES_READY);
