@@ -612,14 +612,11 @@ static int put_piece(struct postgres *p)
  * as PQflush does: if something is left, to be called again when all before it was sent. */
 static int put_copy(struct postgres *p)
 {
-	int unsent = 0;
-
 	if (!p->next_piece)
 		return -1;
 	while (has_piece(p)) {
-		if (put_piece(p))
-			return -1;
-		unsent = PQflush(p->conn);
+		int unsent = put_piece(p) ? -1 : PQflush(p->conn);
+
 		if (unsent)
 			return unsent;
 	}
