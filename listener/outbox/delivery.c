@@ -90,12 +90,19 @@ static void delivery_free(struct delivery *d)
 	free(d);
 }
 
+/* Before 8.2 a handle may write to freed memory when an answer begins with a folded line and the one before had headers
+ * (https://github.com/curl/curl/pull/11103). */
+static bool is_safe_to_use_again(void)
+{
+	return curl_version_info(CURLVERSION_NOW)->version_num >= 0x080200;
+}
+
 /* Its handle has the webhook's options already, which is a third of what libcurl takes for a request. */
 static void keep(struct delivery *d)
 {
 	struct deliveries *all = d->all;
 
-	if (d->is_used_up || d->changes != all->changes || all->spare_count == SPARE_MAX) {
+	if (!is_safe_to_use_again() || d->is_used_up || d->changes != all->changes || all->spare_count == SPARE_MAX) {
 		delivery_free(d);
 		return;
 	}
