@@ -124,6 +124,8 @@ static const struct setting settings[] = {
 	     "read --postgres from the first line of FILE, to keep it off the command line"),
 	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", VALUE_MS, postgres_timeout_ms, "TIME", "30", 1,
 	       1000 * DAY, "an answer later than this counts as an outage: reconnect and send the batch again"),
+	NUMBER("postgres-connections", "WSONCE_POSTGRES_CONNECTIONS", VALUE_NUMBER, postgres_connections, "N", "2", 1,
+	       2, "most connections that store events; the second is opened when rows come faster than one takes them"),
 	TEXT("admin", "WSONCE_ADMIN", VALUE_ADDRESS, admin, "ADDR:PORT", NULL,
 	     "serve /healthz, /readyz, /metrics and /api/status; unix:/PATH for a socket"),
 	TEXT("admin-host", "WSONCE_ADMIN_HOST", VALUE_HOSTS, admin_hosts, "NAME", NULL,

@@ -73,6 +73,7 @@ struct config {
 	int64_t dedup_window_s;
 	char *marks_key; /* the text of the file; NULL: marks have no seal */
 	int64_t batch_max;
+	int64_t postgres_connections;
 	int64_t inflight_bytes;
 	int64_t message_bytes;
 	int64_t max_attempts;

@@ -52,15 +52,16 @@
 #define TURN_WINDOW     8192       /* or, without Redis, not yet seen stored */
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
 #define SUSPECTS_MAX    8          /* events that failed before in one statement */
-#define BURIAL_BATCHES  4          /* batches of events between two of few dead letters */
-#define BURIAL_WAIT_MS  1000       /* after dead letters that could not be written */
-#define LEAVE_MS        1000       /* for the last check-in */
-#define WHOLE           8          /* eighths of all limits */
-#define OF_PRODUCERS    6          /* eighths that producers may fill where there are feeds */
-#define WATCH_MS        250        /* between two looks whether rows can be stored */
-#define PROBE_MS        1000       /* between two tries of a listener that stalls */
-#define REST_MS         10000      /* for so long one that has nothing to try rests */
-#define HOLD_TTLS       2          /* a copy held for so many claim TTLs goes to the store */
+#define BEHIND_BATCHES  16    /* batches in a row behind which another one waits, before a connection more is opened */
+#define BURIAL_BATCHES  4     /* batches of events between two of few dead letters */
+#define BURIAL_WAIT_MS  1000  /* after dead letters that could not be written */
+#define LEAVE_MS        1000  /* for the last check-in */
+#define WHOLE           8     /* eighths of all limits */
+#define OF_PRODUCERS    6     /* eighths that producers may fill where there are feeds */
+#define WATCH_MS        250   /* between two looks whether rows can be stored */
+#define PROBE_MS        1000  /* between two tries of a listener that stalls */
+#define REST_MS         10000 /* for so long one that has nothing to try rests */
+#define HOLD_TTLS       2     /* a copy held for so many claim TTLs goes to the store */
 
 /* When reading stops: for all at the limits, for producers earlier where there are feeds. A feed has no replay,
  * and so is not stopped for the sake of producers. */
@@ -91,6 +92,16 @@ enum telling {
 
 static const char *const telling_names[] = {"told", "due", "sent", "last sent", "over"};
 
+/* One of two stores, each with a connection of its own, and the batch that it is at work on. */
+struct writer {
+	struct pipeline *pipeline;
+	struct store *store;     /* NULL: there was no need for it yet */
+	struct batch batches[2]; /* in turn: one is at work in the store or empty, and */
+	struct batch *batch;     /* this one; the other is being told of, or empty */
+	int64_t sent_ms;         /* loop clock, of the last batch of events */
+	uint32_t epoch;          /* of its database; 0: unknown */
+};
+
 struct pipeline {
 	uv_loop_t *loop;
 	const struct config *config;
@@ -100,14 +111,15 @@ struct pipeline {
 	enum timestamp_unit time_unit; /* of --time-pointer */
 	struct events events;
 	struct claim *claim;
-	struct store *store;
+	struct writer first;  /* does all there is to do; */
+	struct writer second; /* only helps with events, where one backend of Postgres is not enough */
+	struct store *store;  /* the first one's */
+	unsigned int behind;  /* batches in a row behind which as many rows waited */
 	struct hold hold;
 	struct turns turns;
 	struct pace pace;
 	struct members members;
-	struct batch batches[2]; /* in turn: one is at work in the store or empty, and */
-	struct batch *batch;     /* this one; the other is being told of, or empty */
-	long partial_bytes;      /* of messages that are not yet complete */
+	long partial_bytes; /* of messages that are not yet complete */
 	struct gate producers, all;
 	enum pressure pressure;
 	size_t deferred;     /* events left to others and not yet looked at, */
@@ -142,6 +154,12 @@ struct pipeline {
 	void (*done)(void *arg);
 	void *done_arg;
 };
+
+/* The arg of a store's callbacks is its writer. */
+static struct pipeline *pipeline_of(void *writer)
+{
+	return ((struct writer *)writer)->pipeline;
+}
 
 static int64_t now_ms(const struct pipeline *p)
 {
@@ -278,7 +296,7 @@ static void send_checkin(struct pipeline *p, bool is_last)
 
 static void on_checked_in(void *arg, bool is_told, const char *answer)
 {
-	struct pipeline *p = arg;
+	struct pipeline *p = pipeline_of(arg);
 	const char *why = is_told ? checkin_read(&p->checkin, answer) : NULL;
 
 	if (p->telling == TELLING_LAST_SENT)
@@ -332,7 +350,7 @@ static void send_cursors(struct pipeline *p)
 
 static void on_cursors_put(void *arg, bool is_stored)
 {
-	struct pipeline *p = arg;
+	struct pipeline *p = pipeline_of(arg);
 
 	cursors_answer(&p->cursors, is_stored);
 }
@@ -340,7 +358,7 @@ static void on_cursors_put(void *arg, bool is_stored)
 /* What could not be asked is asked again. */
 static void on_cursor_read(void *arg, const struct cursor *cursor, bool is_read)
 {
-	struct pipeline *p = arg;
+	struct pipeline *p = pipeline_of(arg);
 	pipeline_cursor_cb *cb = p->reading.cb;
 
 	if (!cursor && !is_read)
@@ -481,33 +499,35 @@ static bool is_suspect(const struct event *ev)
 }
 
 /* The last one may not be told of to its end. */
-static void begin_batch(struct pipeline *p)
+static void begin_batch(struct writer *w)
 {
-	p->batch = &p->batches[p->batch == p->batches];
-	batch_clear(p->batch);
+	w->batch = &w->batches[w->batch == w->batches];
+	batch_clear(w->batch);
 }
 
 static void bury_next(struct pipeline *p)
 {
-	begin_batch(p);
+	struct writer *w = &p->first;
+
+	begin_batch(w);
 	list_each(node, after, &p->events.lists[EV_REFUSED]) {
 		struct event *ev = list_entry(node, struct event, link);
 
-		if (!batch_add(p->batch, ev))
+		if (!batch_add(w->batch, ev))
 			break;
 		event_move(&p->events, ev, EV_BURYING);
 	}
-	store_bury(p->store, p->batch);
+	store_bury(w->store, w->batch);
 }
 
-static void fill_batch(struct pipeline *p, bool has_suspects)
+static void fill_batch(struct pipeline *p, struct batch *b, bool has_suspects)
 {
 	list_each(node, after, &p->events.lists[EV_BATCHED]) {
 		struct event *ev = list_entry(node, struct event, link);
 
 		if (is_suspect(ev) != has_suspects)
 			continue;
-		if ((has_suspects && p->batch->count == SUSPECTS_MAX) || !batch_add(p->batch, ev))
+		if ((has_suspects && b->count == SUSPECTS_MAX) || !batch_add(b, ev))
 			return;
 		event_move(&p->events, ev, EV_STORING);
 	}
@@ -544,7 +564,7 @@ static bool ask_members(struct pipeline *p)
 
 static void on_member(void *arg, const char *name, size_t len, bool is_told)
 {
-	struct pipeline *p = arg;
+	struct pipeline *p = pipeline_of(arg);
 
 	if (name)
 		members_found(&p->members, name, len);
@@ -567,19 +587,38 @@ static int64_t store_wait(struct pipeline *p)
 	return pause > turn ? pause : turn;
 }
 
+static void insert_batch(struct writer *w)
+{
+	struct pipeline *p = w->pipeline;
+
+	w->sent_ms = p->turns.stored_ms = now_ms(p);
+	batch_sort(w->batch);
+	store_insert(w->store, w->batch);
+	pace_sent(&p->pace, w->batch->count, now_ms(p));
+}
+
+/* Do as many rows wait as fill a batch? */
+static bool is_behind(const struct pipeline *p)
+{
+	return p->events.counts[EV_BATCHED] >= (size_t)p->config->batch_max ||
+	       p->events.message_bytes[EV_BATCHED] >= BATCH_BYTES;
+}
+
 /* Events that failed before take turns with the others, a few at a time: each may wait for a lock again. */
 static void insert_next(struct pipeline *p)
 {
 	const struct event *first = list_entry(p->events.lists[EV_BATCHED].next, struct event, link);
 	bool has_suspects = is_suspect(first) && !p->had_suspects;
+	struct batch *b;
 
-	begin_batch(p);
-	fill_batch(p, has_suspects);
-	if (!p->batch->count)
-		fill_batch(p, !has_suspects);
-	p->had_suspects = is_suspect(p->batch->events[0]);
-	batch_sort(p->batch);
-	store_insert(p->store, p->batch);
+	begin_batch(&p->first);
+	b = p->first.batch;
+	fill_batch(p, b, has_suspects);
+	if (!b->count)
+		fill_batch(p, b, !has_suspects);
+	p->had_suspects = is_suspect(b->events[0]);
+	p->behind = is_behind(p) ? p->behind + 1 : 0;
+	insert_batch(&p->first);
 }
 
 /* Dead letters and events take turns. But a statement takes its time however few rows it has, above all
@@ -617,8 +656,34 @@ static bool ask_newest(struct pipeline *p)
 	return false;
 }
 
+static void open_writer(struct pipeline *p, struct writer *w);
+
+/* One backend of Postgres is a process on one core, and does nothing while its commit goes to disk or the next batch
+ * comes. Where rows come faster, a second one stores every other batch. It is no help where the first one is stalled;
+ * and a fleet without Redis stores in turns, with one statement of each listener. */
+static void store_beside(struct pipeline *p)
+{
+	struct writer *w = &p->second;
+	bool is_alone = RARE("pipeline: a second connection");
+
+	if (p->config->postgres_connections < 2 || config_store_path(p->config) || store_is_idle(p->store) ||
+	    store_is_stalled(p->store) || (!claim_is_ready(p->claim) && others(p)))
+		return;
+	if (!w->store && (p->behind >= BEHIND_BATCHES || is_alone)) {
+		log_info("rows come faster than one connection stores them, opening a second one", "rows=%zu",
+			 p->events.counts[EV_BATCHED]);
+		open_writer(p, w);
+	}
+	if (!w->store || !store_is_idle(w->store) || !w->epoch || w->epoch != p->epoch || !(is_behind(p) || is_alone))
+		return;
+	begin_batch(w);
+	fill_batch(p, w->batch, false);
+	if (w->batch->count)
+		insert_batch(w);
+}
+
 /* While one batch is in flight the next one fills; pace.c makes it wait a little longer where many events come. */
-static void store_next(struct pipeline *p)
+static void store_first(struct pipeline *p)
 {
 	if (!store_is_idle(p->store))
 		return;
@@ -641,23 +706,28 @@ static void store_next(struct pipeline *p)
 		bury_next(p);
 	} else if (p->events.counts[EV_BATCHED] && store_wait(p) == 0) {
 		p->since_burial++;
-		stall_sent(&p->stall, now_ms(p));
-		p->turns.stored_ms = now_ms(p);
 		insert_next(p);
-		pace_sent(&p->pace, p->batch->count, now_ms(p));
 	} else if (may_read_marks(p) && !store_is_sure(p->store)) {
 		store_ask_epoch(p->store);
 	}
 }
 
+static void store_next(struct pipeline *p)
+{
+	store_first(p);
+	store_beside(p);
+}
+
 static void on_idle(void *arg)
 {
-	struct pipeline *p = arg;
+	struct writer *w = arg;
+	struct pipeline *p = w->pipeline;
 
-	stall_answered(&p->stall, now_ms(p));
+	stall_took(&p->stall, now_ms(p) - w->sent_ms);
 	store_next(p);
 }
 
+static void send_to_store(struct pipeline *p, struct event *ev);
 static void fail_store(struct pipeline *p, struct event *ev, const char *why);
 static void put_off(struct pipeline *p, struct event *ev, const char *why);
 
@@ -672,10 +742,21 @@ static void note_result(struct pipeline *p, const struct event *ev, enum store_r
 		stall_failed(&p->stall);
 }
 
+/* The second connection may be one to a server that the first one has left, or has yet to find. */
+static bool is_elsewhere(const struct writer *w)
+{
+	return w == &w->pipeline->second && w->epoch != w->pipeline->epoch;
+}
+
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
 {
-	struct pipeline *p = arg;
+	struct writer *w = arg;
+	struct pipeline *p = w->pipeline;
 
+	if (result == STORE_UNKNOWN || (is_elsewhere(w) && (result == STORE_INSERTED || result == STORE_PRESENT))) {
+		send_to_store(p, ev);
+		return;
+	}
 	note_result(p, ev, result);
 	switch (result) {
 	case STORE_INSERTED:
@@ -699,6 +780,8 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	case STORE_HOPELESS:
 		refuse(p, ev, why);
 		return;
+	case STORE_UNKNOWN:
+		return;
 	}
 }
 
@@ -711,7 +794,7 @@ static void on_burial_timer(uv_timer_t *timer)
 /* Letters that cannot be written wait beside the events. */
 static void on_buried(void *arg, struct event *ev, enum store_burial burial)
 {
-	struct pipeline *p = arg;
+	struct pipeline *p = pipeline_of(arg);
 	bool is_stored = burial == STORE_HAS_ROW;
 
 	if (burial == STORE_UNBURIED) {
@@ -918,7 +1001,7 @@ static void check_turns(struct pipeline *p)
 /* A row that somebody has committed. */
 static void on_newest(void *arg, const char *id, size_t len)
 {
-	struct pipeline *p = arg;
+	struct pipeline *p = pipeline_of(arg);
 	struct envelope_view view = {.id = {id, len}};
 	struct event *ev;
 
@@ -1249,7 +1332,7 @@ static void give_claims_back(struct pipeline *p)
 	each_claim(p, EV_BATCHED, NULL, release_and_hold);
 	each_claim(p, EV_BACKING_OFF, NULL, release);
 	each_claim(p, EV_REFUSED, NULL, release);
-	if (!store_is_sent(p->store))
+	if (!store_is_sent(p->store) && !(p->second.store && store_is_sent(p->second.store)))
 		each_claim(p, EV_STORING, NULL, release);
 }
 
@@ -1282,7 +1365,8 @@ static void stop_resting(struct pipeline *p)
 /* Something to store, which Postgres says nothing of. */
 static bool has_rows(const struct pipeline *p)
 {
-	return (p->events.counts[EV_BATCHED] || p->events.counts[EV_STORING]) && !store_is_searching(p->store);
+	return (p->events.counts[EV_BATCHED] || p->events.counts[EV_STORING]) && !store_is_searching(p->store) &&
+	       !(p->second.store && store_is_searching(p->second.store));
 }
 
 /* Who cannot finish does not begin. */
@@ -1555,8 +1639,11 @@ static void on_foreign(void *arg, const char *sentence)
 
 static void on_database(void *arg, const char *id)
 {
-	struct pipeline *p = arg;
+	struct writer *w = arg;
+	struct pipeline *p = w->pipeline;
 
+	if (w == &p->second)
+		return;
 	claim_set_database(p->claim, id);
 	members_set_database(&p->members, id);
 }
@@ -1564,9 +1651,16 @@ static void on_database(void *arg, const char *id)
 /* What was durable in another epoch may not be any more. */
 static void on_epoch(void *arg, uint32_t epoch)
 {
-	struct pipeline *p = arg;
+	struct writer *w = arg;
+	struct pipeline *p = w->pipeline;
 	bool is_other = epoch && p->epoch && epoch != p->epoch;
 
+	w->epoch = epoch;
+	if (w == &p->second) {
+		if (!epoch)
+			store_give_up(w->store); /* the first one need not wait for its server */
+		return;
+	}
 	claim_set_epoch(p->claim, epoch);
 	if (epoch)
 		p->epoch = epoch;
@@ -1579,14 +1673,14 @@ static void on_epoch(void *arg, uint32_t epoch)
 
 static void on_posted(void *arg)
 {
-	struct pipeline *p = arg;
+	struct pipeline *p = pipeline_of(arg);
 
 	p->on.on_posted(p->on.arg);
 }
 
 static void on_unusable(void *arg, const char *sentence, int status)
 {
-	struct pipeline *p = arg;
+	struct pipeline *p = pipeline_of(arg);
 
 	p->on.on_unusable(p->on.arg, sentence, status);
 }
@@ -1631,12 +1725,27 @@ static void start_timers(struct pipeline *p)
 	uv_timer_start(&p->watch_timer, on_watch_timer, WATCH_MS, WATCH_MS);
 }
 
+static void open_writer(struct pipeline *p, struct writer *w)
+{
+	const struct store_callbacks on = {on_idle,        on_stored,   on_buried, on_checked_in, on_cursors_put,
+					   on_cursor_read, on_newest,   on_member, on_database,   on_epoch,
+					   on_posted,      on_unusable, w};
+
+	w->pipeline = p;
+	for (int i = 0; i < 2; i++)
+		batch_init(&w->batches[i], (size_t)p->config->batch_max, BATCH_BYTES);
+	w->store = store_open(p->loop, p->config, &on);
+}
+
+static void close_writer(struct writer *w)
+{
+	batch_free(&w->batches[0]);
+	batch_free(&w->batches[1]);
+}
+
 static void open_stages(struct pipeline *p)
 {
 	const struct claim_callbacks claim_on = {on_claimed, on_looked, on_counted, on_owner_gone, on_foreign, p};
-	const struct store_callbacks store_on = {on_idle,        on_stored,   on_buried, on_checked_in, on_cursors_put,
-						 on_cursor_read, on_newest,   on_member, on_database,   on_epoch,
-						 on_posted,      on_unusable, p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);
@@ -1650,11 +1759,10 @@ static void open_stages(struct pipeline *p)
 		if (!c->max_age_s)
 			envelope_forgive_time(p->envelope);
 	}
-	for (int i = 0; i < 2; i++)
-		batch_init(&p->batches[i], (size_t)c->batch_max, BATCH_BYTES);
 	p->claim = claim_open(p->loop, c, &claim_on);
 	members_init(&p->members, c, claim_owner(p->claim));
-	p->store = store_open(p->loop, c, &store_on);
+	open_writer(p, &p->first);
+	p->store = p->first.store;
 }
 
 void pipeline_doubt_marks(struct pipeline *p)
@@ -1691,8 +1799,8 @@ static void on_part_closed(void *arg)
 	events_clear(&p->events);
 	envelope_free(p->envelope);
 	cursors_clear(&p->cursors);
-	batch_free(&p->batches[0]);
-	batch_free(&p->batches[1]);
+	close_writer(&p->first);
+	close_writer(&p->second);
 	free(p);
 	done(done_arg);
 }
@@ -1710,10 +1818,12 @@ void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 				  (uv_handle_t *)&p->checkin_timer, (uv_handle_t *)&p->burial_timer,
 				  (uv_handle_t *)&p->watch_timer};
 
-	p->open = 9;
+	p->open = 9 + (p->second.store != NULL);
 	p->done = done;
 	p->done_arg = arg;
 	store_close(p->store, on_part_closed, p);
+	if (p->second.store)
+		store_close(p->second.store, on_part_closed, p);
 	claim_close(p->claim, on_part_closed, p);
 	for (int i = 0; i < 7; i++)
 		uv_close(handles[i], on_handle_closed);

@@ -9,14 +9,9 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-void stall_sent(struct stall *s, int64_t now_ms)
+void stall_took(struct stall *s, int64_t ms)
 {
-	s->sent_ms = now_ms;
-}
-
-void stall_answered(struct stall *s, int64_t now_ms)
-{
-	s->took_ms = now_ms - s->sent_ms;
+	s->took_ms = ms;
 }
 
 void stall_stored(struct stall *s)

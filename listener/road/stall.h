@@ -11,7 +11,6 @@
 
 struct stall {
 	int64_t checked_ms;   /* loop clock */
-	int64_t sent_ms;      /* loop clock, of the last batch that was sent */
 	int64_t took_ms;      /* the last batch that was stored */
 	int64_t unable_ms;    /* for how long there were rows to store and none was */
 	unsigned int blocked; /* rows in a row that Postgres answered about, and could not store yet */
@@ -19,10 +18,8 @@ struct stall {
 	bool is_stalled;
 };
 
-/* A batch goes to Postgres. */
-void stall_sent(struct stall *s, int64_t now_ms);
-/* It is stored. */
-void stall_answered(struct stall *s, int64_t now_ms);
+/* A batch is stored, and that took so long. */
+void stall_took(struct stall *s, int64_t ms);
 /* Postgres said of a row that it is stored, or that the row itself is bad: it works. */
 void stall_stored(struct stall *s);
 /* Postgres could not store a row, which left the store. */

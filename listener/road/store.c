@@ -60,6 +60,12 @@ int store_ask_epoch(struct store *s)
 	return kind_of(s)->ask_epoch(s);
 }
 
+void store_give_up(struct store *s)
+{
+	if (kind_of(s)->give_up)
+		kind_of(s)->give_up(s);
+}
+
 void store_insert(struct store *s, const struct batch *b)
 {
 	kind_of(s)->insert(s, b);

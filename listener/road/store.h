@@ -20,6 +20,7 @@ enum store_result {
 	STORE_BLOCKED, /* it works, but another transaction, or a function that is called for this row, is in the way */
 	STORE_REFUSED, /* Postgres refused the row now; another time it may take it */
 	STORE_HOPELESS, /* Postgres can never take this text */
+	STORE_UNKNOWN,  /* store_give_up() was called: it may be stored or not */
 };
 
 enum store_burial {
@@ -96,6 +97,10 @@ bool store_is_sure(const struct store *s);
 
 /* Asks for it, unless that was done just now. The store must be idle. Returns 0; or -1 if the connection is lost. */
 int store_ask_epoch(struct store *s);
+
+/* Ends the work on the batch at hand, of which on_stored tells STORE_UNKNOWN before this returns. The connection must
+ * be lost: s would wait for another one. */
+void store_give_up(struct store *s);
 
 /* Stores the events of a sorted batch, or records them as dead letters with their reasons. The
  * store must be idle. b is borrowed until the callbacks of all its events, each event until its own. */

@@ -17,6 +17,7 @@ struct store_kind {
 	bool (*is_stalled)(const struct store *s);
 	bool (*is_sure)(const struct store *s);
 	int (*ask_epoch)(struct store *s);
+	void (*give_up)(struct store *s); /* NULL: it has no connection */
 	void (*insert)(struct store *s, const struct batch *b);
 	void (*bury)(struct store *s, const struct batch *b);
 	int (*checkin)(struct store *s, const char *text);

@@ -861,6 +861,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		return;
 	}
 	keep_epoch(s, answer);
+	if (s->job == JOB_NONE)
+		return; /* given up */
 	if (s->job == JOB_CHECKIN) {
 		on_checkin(s, answer);
 		return;
@@ -1022,6 +1024,23 @@ static void start(struct store *s, enum job job, const struct batch *b)
 	memset(s->suppressed, 0, b->count * sizeof(*s->suppressed));
 	s->sent_ms = (int64_t)uv_now(s->loop);
 	send_range(s);
+}
+
+static void give_up(struct store *s)
+{
+	bool is_insert = s->job == JOB_INSERT || s->job == JOB_VERIFY || is_by_copy(s);
+
+	if (!is_insert)
+		return;
+	uv_timer_stop(&s->retry);
+	s->job = JOB_NONE;
+	s->is_sent = false;
+	while (s->range_count) {
+		struct range r = s->ranges[--s->range_count];
+
+		for (size_t i = r.from; i < r.to; i++)
+			s->on.on_stored(s->on.arg, s->batch->events[i], STORE_UNKNOWN, postgres_error(s->postgres));
+	}
 }
 
 static void insert(struct store *s, const struct batch *b)
@@ -1371,6 +1390,7 @@ const struct store_kind store_postgres = {
 	.is_stalled = is_stalled,
 	.is_sure = is_sure,
 	.ask_epoch = ask_epoch,
+	.give_up = give_up,
 	.insert = insert,
 	.bury = bury,
 	.checkin = checkin,

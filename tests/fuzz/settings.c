@@ -264,6 +264,7 @@ static void check_numbers(const struct config *c)
 	check_number("handshake-timeout", c->handshake_timeout_s, 1, 3600);
 	check_number("redis-timeout", c->redis_timeout_ms, 1, 3600 * 1000);
 	check_number("postgres-timeout", c->postgres_timeout_ms, 1, day * 1000);
+	check_number("postgres-connections", c->postgres_connections, 1, 2);
 	check_number("claim-ttl", c->claim_ttl_s, 1, day);
 	check_number("dedup-window", c->dedup_window_s, 1, 365 * day);
 	check_number("batch-max", c->batch_max, 1, 100000);

@@ -13,11 +13,16 @@ struct bench {
 	struct database *rows;
 };
 
-static void start(struct bench *b, const char *flags)
+static void start_some(struct bench *b, int listeners, const char *flags)
 {
 	b->postgres = postgres_new();
 	b->rows = postgres_database(b->postgres);
-	fleet_start(&b->fleet, 3, b->rows, NULL, flags);
+	fleet_start(&b->fleet, listeners, b->rows, NULL, flags);
+}
+
+static void start(struct bench *b, const char *flags)
+{
+	start_some(b, 3, flags);
 }
 
 /* A part of the stream, of which some is stored and the rest is under way. */
@@ -79,6 +84,63 @@ Test(postgres_faults, connections_ended_again_and_again_do_no_harm, .timeout = 1
 		fleet_wait_rows(&b.fleet, b.fleet.sent - 200, WHOLE_MS);
 	}
 	cr_assert_gt(ended, 12);
+	must_work_again(&b);
+}
+
+/* --- two connections of a listener --- */
+
+#define STORING "application_name = 'listener-0' and datname = current_database()"
+
+/* One listener gets so much that it opens its second connection. */
+static void start_two(struct bench *b)
+{
+	start_some(b, 1, "--batch-max 5");
+	fleet_send(&b->fleet, 3000);
+	cr_assert(wait_until(database_long(b->rows, "select count(*) from pg_stat_activity where " STORING) == 2,
+			     WHOLE_MS),
+		  "there is no second connection");
+}
+
+Test(postgres_faults, two_connections_of_a_listener_ended_again_and_again_do_no_harm, .timeout = 120)
+{
+	struct bench b;
+
+	start_two(&b);
+	for (int i = 0; i < 12; i++) {
+		fleet_send(&b.fleet, 500);
+		cr_assert_gt(postgres_terminate_backends(b.postgres), 0);
+		fleet_wait_rows(&b.fleet, b.fleet.sent - 400, WHOLE_MS);
+	}
+	must_work_again(&b);
+}
+
+Test(postgres_faults, a_second_connection_that_is_lost_for_good_is_not_waited_for, .timeout = 120)
+{
+	struct bench b;
+
+	start_two(&b);
+	database_exec(b.rows, "alter role current_user nologin");
+	database_slow_down(b.rows, 5); /* so that it has a batch at hand */
+	fleet_send(&b.fleet, 500);
+	fleet_wait_rows(&b.fleet, b.fleet.sent - 400, WHOLE_MS);
+	cr_assert_eq(database_long(b.rows,
+				   "select count(pg_terminate_backend(pid)) from (select pid from "
+				   "pg_stat_activity where " STORING " order by backend_start desc limit 1) as b"),
+		     1);
+	fleet_must_be_whole(&b.fleet, WHOLE_MS);
+	cr_assert_eq(database_long(b.rows, "select count(*) from pg_stat_activity where " STORING), 1);
+	database_exec(b.rows, "alter role current_user login");
+	must_work_again(&b);
+}
+
+Test(postgres_faults, who_may_have_one_connection_has_one, .timeout = 120)
+{
+	struct bench b;
+
+	start_some(&b, 1, "--batch-max 5 --postgres-connections 1");
+	fleet_send(&b.fleet, 3000);
+	fleet_must_be_whole(&b.fleet, WHOLE_MS);
+	cr_assert_eq(database_long(b.rows, "select count(*) from pg_stat_activity where " STORING), 1);
 	must_work_again(&b);
 }
 

@@ -34,7 +34,7 @@ static const struct {
 	{"peek", {.once = 0}},
 	{"record", {.once = 10, .outbox = 1.1}},
 	{"backlog", {.listener = 1, .listener_s = 1.0 / 15}},
-	{"check effects", {.listener = 1}},
+	{"check effects", {.listener = 2}},
 	{"check-in", {.listener = 1, .listener_s = 1.0 / 60}},
 	{"INFO", {.listener = 2}},
 	{"SCRIPT", {.listener = 3}},
@@ -94,7 +94,7 @@ void cost_finish(void)
 	for (size_t i = 0; cost.is_calm && i < LIMITS; i++) {
 		const struct limit_of *l = &limits[i].most;
 		double most = l->once + (l->listener + l->listener_s * s) * listeners + l->event * cost.plan->events +
-			      l->connection * listeners * (hooks > 0 ? 2 : 1) + l->outbox * hooks * cost.plan->events +
+			      l->connection * listeners * (hooks > 0 ? 3 : 2) + l->outbox * hooks * cost.plan->events +
 			      (l->delivery + l->copy * listeners) * deliveries;
 
 		if ((double)cost.counts[i] > most)

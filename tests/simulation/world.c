@@ -1011,6 +1011,7 @@ static void configure(const struct settings *s)
 			.claim_ttl_s = s->ttl_s,
 			.dedup_window_s = 300,
 			.batch_max = s->batch_max,
+			.postgres_connections = 2,
 			.inflight_bytes = 256 << 20,
 			.message_bytes = 1 << 20,
 			.max_attempts = s->max_attempts,

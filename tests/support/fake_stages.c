@@ -34,8 +34,8 @@ struct store {
 
 struct fake fake;
 static struct claim the_claim;
-static struct store the_store;
-static struct calls takes, looks, counts, inserts, burials;
+static struct store the_store, the_second;
+static struct calls takes, looks, counts, inserts, burials, besides;
 
 /* --- the journal --- */
 
@@ -149,6 +149,11 @@ void fake_answer_insert(const char *id, enum store_result result)
 	const char *why = result == STORE_REFUSED || result == STORE_HOPELESS ? "the server's words" : NULL;
 
 	the_store.on.on_stored(the_store.on.arg, take_out(&inserts, id, "insert"), result, why);
+}
+
+void fake_answer_beside(const char *id, enum store_result result)
+{
+	the_second.on.on_stored(the_second.on.arg, take_out(&besides, id, "beside"), result, NULL);
 }
 
 void fake_answer_bury(const char *id, enum store_burial burial)
@@ -345,14 +350,18 @@ void claim_close(struct claim *c, void (*done)(void *arg), void *arg)
 
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks)
 {
+	struct store *s = fake.stores++ ? &the_second : &the_store;
+
 	(void)config;
-	the_store = (struct store){.on = *callbacks};
-	uv_idle_init(loop, &the_store.handle);
-	return &the_store;
+	*s = (struct store){.on = *callbacks};
+	uv_idle_init(loop, &s->handle);
+	return s;
 }
 
 bool store_is_idle(const struct store *s)
 {
+	if (s == &the_second)
+		return !besides.count;
 	return !fake.is_postgres_away && !inserts.count && !burials.count && !s->is_noting && !fake.has_cursors &&
 	       !fake.has_question && !fake.is_newest_asked && !fake.is_asked_members;
 }
@@ -366,7 +375,8 @@ bool store_is_ready(const struct store *s, const char **why)
 
 bool store_is_sent(const struct store *s)
 {
-	(void)s;
+	if (s == &the_second)
+		return besides.count;
 	return !fake.is_postgres_failing && (inserts.count || burials.count);
 }
 
@@ -405,7 +415,14 @@ static void start(struct store *s, const char *name, struct calls *calls, const 
 
 void store_insert(struct store *s, const struct batch *b)
 {
-	start(s, "insert", &inserts, b);
+	start(s, s == &the_second ? "beside" : "insert", s == &the_second ? &besides : &inserts, b);
+}
+
+void store_give_up(struct store *s)
+{
+	cr_assert_eq(s, &the_second);
+	while (besides.count)
+		s->on.on_stored(s->on.arg, besides.events[--besides.count], STORE_UNKNOWN, "gone");
 }
 
 void store_bury(struct store *s, const struct batch *b)
@@ -531,6 +548,11 @@ void fake_answer_read(const char *value, bool is_read)
 	the_store.on.on_cursor_read(the_store.on.arg, NULL, is_read);
 }
 
+void fake_set_second_epoch(uint32_t epoch)
+{
+	the_second.on.on_epoch(the_second.on.arg, epoch);
+}
+
 void fake_set_epoch(uint32_t epoch)
 {
 	the_store.on.on_epoch(the_store.on.arg, epoch);
@@ -550,14 +572,17 @@ const char *fake_checkin(void)
 
 static void on_store_closed(uv_handle_t *handle)
 {
-	(void)handle;
-	free(the_store.note);
-	the_store.done(the_store.done_arg);
+	struct store *s = handle->data;
+
+	free(s->note);
+	fake.stores--;
+	s->done(s->done_arg);
 }
 
 void store_close(struct store *s, void (*done)(void *arg), void *arg)
 {
-	inserts.count = burials.count = 0;
+	inserts.count = burials.count = besides.count = 0;
+	s->handle.data = s;
 	s->done = done;
 	s->done_arg = arg;
 	uv_close((uv_handle_t *)&s->handle, on_store_closed);

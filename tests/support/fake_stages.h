@@ -37,13 +37,14 @@ struct fake {
 	bool tells_members, is_asked_members; /* the same of store_read_members, */
 	char name[MEMBERS_NAME];              /* with this name */
 	uint64_t unanswered;                  /* commands beside those that the test still has to answer */
+	int stores;                           /* that are open: the second one is never away, and never stalled */
 };
 
 extern struct fake fake;
 
 /* What was called since the last call of this function, with a blank between any two: "take(a)",
  * "look(a,b)", "count(a)", "renew(a)", "release(a)", "done(a)" and "dead(a)" for marks, "rest" and
- * "wake", "inherit 2 (a,b)" from the second owner, "insert(a,b)",
+ * "wake", "inherit 2 (a,b)" from the second owner, "insert(a,b)", "beside(a,b)" for one by the second store,
  * "bury(a:reason)"; an event without an id is "-". Lives until the next call. */
 const char *fake_journal(void);
 
@@ -60,6 +61,7 @@ void fake_set_owner(const char *id, uint16_t owner);
 void fake_end_owner(uint16_t owner);
 void fake_answer_count(const char *id, long attempts);
 void fake_answer_insert(const char *id, enum store_result result);
+void fake_answer_beside(const char *id, enum store_result result); /* of the second store */
 void fake_answer_bury(const char *id, enum store_burial burial);
 
 /* Answers the cursors, "cursors(source=value@epoch)" in the journal; and the question for them, "read(source)", by one
@@ -71,6 +73,8 @@ void fake_answer_newest(const char *ids);
 /* Answers the question "members", by so many others; -1: nothing can be told. */
 void fake_answer_members(int n);
 void fake_set_epoch(uint32_t epoch);
+/* The same of the second store; 0: its connection is lost. */
+void fake_set_second_epoch(uint32_t epoch);
 
 /* The whole database is unusable. */
 void fake_answer_unusable(const char *sentence);

@@ -49,6 +49,7 @@ static const struct {
 	{"source-proxy-file", "WSONCE_SOURCE_PROXY_FILE", "/nowhere/proxy"},
 	{"postgres-file", "WSONCE_POSTGRES_FILE", "/nowhere/postgres"},
 	{"postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", "soon"},
+	{"postgres-connections", "WSONCE_POSTGRES_CONNECTIONS", "3"},
 	{"admin", "WSONCE_ADMIN", "localhost:http"},
 	{"admin-host", "WSONCE_ADMIN_HOST", "example.com:9090"},
 	{"instance-id", "WSONCE_INSTANCE_ID", NULL},

@@ -849,6 +849,109 @@ Test(pipeline, batch_has_at_most_batch_max_rows)
 	tell("pass 3; in storing 50; persisted 100");
 }
 
+/* --- the second store --- */
+
+#define ROWS_BESIDE 60
+
+/* 15 batches of two rows are stored, and the 16th is sent: b30 and b31; others wait. */
+static void be_behind(int connections)
+{
+	close_pipeline();
+	config.batch_max = 2;
+	config.postgres_connections = connections;
+	reopen_pipeline();
+	fake_set_epoch(7);
+	for (int i = 0; i < ROWS_BESIDE; i++)
+		receive(id_of("b", i));
+	for (int i = 0; i < ROWS_BESIDE; i++)
+		fake_answer_take(id_of("b", i), CLAIM_MINE);
+	turn();
+	for (int i = 0; i < 30; i++) {
+		cr_assert_eq(fake.stores, 1, "%d rows are stored", i);
+		fake_answer_insert(id_of("b", i), STORE_INSERTED);
+		turn();
+	}
+	tell("in storing 2; in batched 28; forget");
+}
+
+Test(pipeline, behind_sixteen_batches_a_second_connection_is_opened)
+{
+	be_behind(2);
+	cr_assert_eq(fake.stores, 2);
+	fake_set_second_epoch(7);
+	tell("turn; journal beside(b32,b33)");
+	fake_answer_beside("b32", STORE_INSERTED);
+	fake_answer_beside("b33", STORE_INSERTED);
+	tell("journal done(b32) done(b33); turn; journal beside(b34,b35); persisted 32; "
+	     "insert b30 inserted; insert b31 inserted; turn; journal done(b30) done(b31) insert(b36,b37)");
+}
+
+Test(pipeline, who_may_have_one_connection_opens_no_second)
+{
+	be_behind(1);
+	cr_assert_eq(fake.stores, 1);
+}
+
+Test(pipeline, the_second_connection_is_not_used_in_another_epoch)
+{
+	be_behind(2);
+	fake_set_second_epoch(8);
+	tell("turn; journal");
+	fake_set_second_epoch(7);
+	tell("turn; journal beside(b32,b33)");
+}
+
+Test(pipeline, what_the_second_connection_stores_in_another_epoch_is_stored_again)
+{
+	be_behind(2);
+	fake_set_second_epoch(7);
+	tell("turn; forget");
+	fake_set_second_epoch(8);
+	fake_answer_beside("b32", STORE_INSERTED);
+	fake_answer_beside("b33", STORE_PRESENT);
+	tell("journal; persisted 30; in batched 28; turn; journal");
+}
+
+Test(pipeline, what_a_lost_second_connection_had_the_first_one_stores)
+{
+	be_behind(2);
+	fake_set_second_epoch(7);
+	tell("turn; forget");
+	fake_set_second_epoch(0);
+	tell("journal; in storing 2; in batched 28");
+}
+
+Test(pipeline, the_second_connection_is_no_help_where_the_first_one_is_stalled)
+{
+	be_behind(2);
+	fake_set_second_epoch(7);
+	fake.is_stalled = true;
+	tell("turn; journal");
+	fake.is_stalled = false;
+	tell("turn; journal beside(b32,b33)");
+}
+
+Test(pipeline, a_fleet_without_redis_stores_by_one_connection)
+{
+	be_behind(2);
+	fake_set_second_epoch(7);
+	tell("set redis_away; others 1; turn; in storing 2");
+	fake.others = 0;
+	tell("turn; in storing 4");
+}
+
+Test(pipeline, a_few_rows_are_no_reason_for_the_second_connection)
+{
+	be_behind(2);
+	fake_set_second_epoch(7);
+	tell("turn");
+	for (int i = 32; i < ROWS_BESIDE - 2; i++) {
+		fake_answer_beside(id_of("b", i), STORE_INSERTED);
+		turn();
+	}
+	tell("in storing 4; insert b30 inserted; insert b31 inserted; turn; in storing 2");
+}
+
 STORY(events_wait_while_postgres_is_away,
       "set postgres_away; receive a; take a mine; pass 5000; in batched 1; journal take(a); clear postgres_away; "
       "turn; journal insert(a)")
