@@ -1,7 +1,7 @@
 """The servers alone: owns the runs of wsonce-ceiling, which has the listener's own statements and nothing else."""
 from rig.waiting import RigError
 
-ROWS, CLAIMS = 400_000, 1_000_000
+ROWS, CLAIMS = 500_000, 1_000_000
 BATCH = 4000                            # rows of a listener's statement, claims that are under way at once
 BATCH_BYTES = 8 << 20                   # of messages in a listener's statement
 WAYS = {"insert": "Postgres, the listener's INSERT", "copy": "Postgres, COPY, text form",

@@ -16,9 +16,9 @@ from rig.proc import memory_mib
 from rig.waiting import RigError
 
 WARM_UP = 20_000
-FANOUT = {1: 300_000, 3: 200_000, 5: 150_000, 10: 90_000}           # listeners: events
-PEERS = {("node", 1): (150_000, WARM_UP), ("node", 5): (60_000, 10_000), ("node-script", 1): (150_000, WARM_UP),
-         ("node-script", 5): (60_000, 10_000), ("node-copy", 1): (150_000, WARM_UP), ("node-copy", 5): (60_000, 10_000),
+FANOUT = {1: 500_000, 3: 400_000, 5: 300_000, 10: 200_000}          # listeners: events
+PEERS = {("node", 1): (200_000, WARM_UP), ("node", 5): (60_000, 10_000), ("node-script", 1): (250_000, WARM_UP),
+         ("node-script", 5): (100_000, WARM_UP), ("node-copy", 1): (300_000, WARM_UP), ("node-copy", 5): (100_000, WARM_UP),
          ("fastapi", 1): (1500, 200), ("fastapi-batched", 1): (20_000, 4_000), ("fastapi-batched", 5): (8_000, 2_000)}
 # Messages as a real feed's, read by its profile: form, profile, events in a message, messages of wsonce's and of Node's run.
 FEEDS = {"commits": ("commit", "jetstream", 1, 60_000, 30_000), "trades": ("trades", "kraken", 10, 10_000, 4_000)}
