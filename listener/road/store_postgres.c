@@ -132,6 +132,7 @@ struct store {
 	unsigned int tries;      /* of the batch at hand, as it is, that failed */
 	unsigned int waits;      /* of the batch at hand for rows of other transactions, in vain */
 	bool has_effects;
+	bool is_telling;   /* of events that are stored */
 	bool has_looked;   /* present is known */
 	bool has_posted;   /* the INSERT at hand made rows of the outbox */
 	bool is_checking;  /* the statement at hand is sql/queries/check_effects.sql */
@@ -284,7 +285,9 @@ static void caution_lower(struct caution *c)
  * events at once without Redis, INSERT takes over for a while. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
-	bool is_small = b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) && b->bytes < COPY_BYTES;
+	bool has_failed = b->events[0]->attempts || b->events[0]->put_offs;
+	bool is_small = b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) &&
+			(b->bytes < COPY_BYTES || has_failed);
 
 	if (s->alone.wait || is_small || b->count > s->limit.rows)
 		return JOB_INSERT;
@@ -309,7 +312,8 @@ static void set_epoch(struct store *s, uint32_t epoch)
 	if (s->epoch == epoch)
 		return;
 	s->epoch = epoch;
-	s->on.on_epoch(s->on.arg, epoch);
+	if (!s->is_telling)
+		s->on.on_epoch(s->on.arg, epoch);
 }
 
 static void keep_epoch(struct store *s, const struct postgres_answer *answer)
@@ -402,15 +406,18 @@ static void swap(bool **a, bool **b)
 	*b = c;
 }
 
-/* The next statement is sent first, or Postgres would have nothing to do while all these events are settled. */
+/* The next statement is sent first, or Postgres would have nothing to do while all these events are settled. If the
+ * connection is found lost by that, the epoch is still told of after the events that were stored in it. */
 static void report_stored(struct store *s)
 {
 	struct range r = *top(s);
+	uint32_t epoch = s->epoch;
 	struct event *const *evs = s->batch->events;
 	const bool *present = s->present, *suppressed = s->suppressed;
 	bool has_posted = s->has_posted;
 
 	s->has_posted = false;
+	s->is_telling = true;
 	limit_raise(&s->limit, r.to - r.from);
 	s->took_ms = (int64_t)uv_now(s->loop) - s->asked_ms;
 	counters.batches++;
@@ -431,6 +438,9 @@ static void report_stored(struct store *s)
 		else
 			s->on.on_stored(s->on.arg, evs[i], present[i] ? STORE_PRESENT : STORE_INSERTED, NULL);
 	}
+	s->is_telling = false;
+	if (s->epoch != epoch)
+		s->on.on_epoch(s->on.arg, s->epoch);
 	if (has_posted)
 		s->on.on_posted(s->on.arg);
 }

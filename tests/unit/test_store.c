@@ -23,6 +23,7 @@ static struct event events[26]; /* a to z */
 static struct batch batch;
 static const char *next_ids; /* of a batch that is given as soon as the store is idle; NULL: there is none */
 static struct batch next_batch;
+static bool is_lost_by_next; /* sending that batch finds the connection lost */
 static char became[400]; /* what was reported, in the order */
 static char digest[32];
 static struct config config = {
@@ -40,7 +41,7 @@ static void note(const char *format, ...)
 
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
 {
-	static const char *const words[] = {"inserted", "present", "later", "blocked", "refused", "hopeless"};
+	static const char *const words[] = {"inserted", "present", "later", "blocked", "refused", "hopeless", "unknown"};
 
 	(void)arg;
 	cr_assert_eq(why != NULL, result > STORE_PRESENT);
@@ -95,6 +96,8 @@ static void on_idle(void *arg)
 	next_ids = NULL;
 	store_insert(store, &next_batch);
 	note("next, ");
+	if (is_lost_by_next)
+		played_postgres_set_state(POSTGRES_DOWN);
 }
 
 static void set_up(void)
@@ -637,6 +640,58 @@ Test(store, the_next_batch_is_sent_before_the_first_is_told_of)
 	cr_assert(store_is_idle(store));
 }
 
+/* Their marks in Redis are of that epoch. */
+Test(store, the_epoch_is_told_of_after_the_events_that_were_stored_in_it)
+{
+	next_ids = "d";
+	is_lost_by_next = true;
+	insert("abc");
+	say_rows("abc");
+	expect_became("next, a inserted, b inserted, c inserted, epoch 0, ");
+}
+
+Test(store, what_is_given_up_is_unknown)
+{
+	insert("abcd");
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW});
+	expect_asked("insert a b");
+	say_rows("ab");
+	expect_became("a inserted, b inserted, ");
+	played_postgres_set_state(POSTGRES_DOWN);
+	expect_became("epoch 0, ");
+	store_give_up(store);
+	expect_became("c unknown, d unknown, ");
+	played_postgres_answer((struct postgres_answer){.result = POSTGRES_UNKNOWN}, POSTGRES_DOWN);
+	expect_became("");
+	played_postgres_set_state(POSTGRES_PREPARING);
+	played_postgres_set_state(POSTGRES_READY);
+	expect_asked(NULL);
+	cr_assert(store_is_idle(store));
+	insert("e");
+	expect_asked("insert e");
+}
+
+Test(store, who_waits_for_another_try_can_give_up)
+{
+	insert("a");
+	say(trouble);
+	played_postgres_set_state(POSTGRES_DOWN);
+	store_give_up(store);
+	expect_became("epoch 0, a unknown, ");
+	cr_assert_eq(uv_backend_timeout(&loop), 0, "it is tried again");
+}
+
+Test(store, who_has_nothing_at_hand_gives_up_nothing)
+{
+	store_give_up(store);
+	expect_became("");
+	pass(50);
+	cr_assert_eq(store_ask_epoch(store), 0);
+	store_give_up(store);
+	expect_became("");
+	cr_assert_not(store_is_idle(store));
+}
+
 Test(store, a_batch_in_parts_is_over_when_the_last_one_is)
 {
 	next_ids = "ef";
@@ -691,6 +746,10 @@ Test(store, few_rows_with_many_bytes_go_by_copy)
 	events[1].message_len = 256 << 10;
 	insert("ab");
 	expect_asked("copy");
+	say_copied(2);
+	events[0].attempts = 1;
+	insert("ab");
+	expect_asked("insert a b"); /* COPY would be refused again */
 }
 
 Test(store, few_rows_and_rows_kept_back_go_by_insert)
