@@ -286,8 +286,8 @@ static void caution_lower(struct caution *c)
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
 	bool has_failed = b->events[0]->attempts || b->events[0]->put_offs;
-	bool is_small = b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) &&
-			(b->bytes < COPY_BYTES || has_failed);
+	bool is_small =
+		b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) && (b->bytes < COPY_BYTES || has_failed);
 
 	if (s->alone.wait || is_small || b->count > s->limit.rows)
 		return JOB_INSERT;
