@@ -53,6 +53,7 @@
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
 #define SUSPECTS_MAX    8          /* events that failed before in one statement */
 #define BEHIND_BATCHES  16    /* batches in a row behind which another one waits, before a connection more is opened */
+#define UNUSED_MS       10000 /* after which that is closed */
 #define BURIAL_BATCHES  4     /* batches of events between two of few dead letters */
 #define BURIAL_WAIT_MS  1000  /* after dead letters that could not be written */
 #define LEAVE_MS        1000  /* for the last check-in */
@@ -98,8 +99,9 @@ struct writer {
 	struct store *store;     /* NULL: there was no need for it yet */
 	struct batch batches[2]; /* in turn: one is at work in the store or empty, and */
 	struct batch *batch;     /* this one; the other is being told of, or empty */
-	int64_t sent_ms;         /* loop clock, of the last batch of events */
-	uint32_t epoch;          /* of its database; 0: unknown */
+	int64_t sent_ms;         /* loop clock, of the last batch of events, or when it was opened */
+	uint32_t epoch;          /* of its database; 0: unknown, as while there is no connection */
+	bool is_closing;
 };
 
 struct pipeline {
@@ -674,7 +676,8 @@ static void store_beside(struct pipeline *p)
 			 p->events.counts[EV_BATCHED]);
 		open_writer(p, w);
 	}
-	if (!w->store || !store_is_idle(w->store) || !w->epoch || w->epoch != p->epoch || !(is_behind(p) || is_alone))
+	if (!w->store || w->is_closing || !store_is_idle(w->store) || !w->epoch || w->epoch != p->epoch ||
+	    !(is_behind(p) || is_alone))
 		return;
 	begin_batch(w);
 	fill_batch(p, w->batch, false);
@@ -1611,6 +1614,22 @@ static int64_t turns_wait(struct pipeline *p)
 	return store_is_idle(p->store) ? wait : -1;
 }
 
+static void on_second_closed(void *arg);
+
+/* The second connection is not kept where it is of no use: others may need its place. Above all the first one does,
+ * where a role may have one connection only. */
+static void check_second(struct pipeline *p)
+{
+	struct writer *w = &p->second;
+	bool is_unused = now_ms(p) - w->sent_ms >= UNUSED_MS || RARE("pipeline: the second connection is not used");
+
+	if (!w->store || w->is_closing || (p->first.epoch && !(is_unused && (!w->epoch || store_is_idle(w->store)))))
+		return;
+	store_give_up(w->store);
+	w->is_closing = true;
+	store_close(w->store, on_second_closed, p);
+}
+
 static void on_turn(uv_prepare_t *turn)
 {
 	struct pipeline *p = turn->data;
@@ -1620,6 +1639,7 @@ static void on_turn(uv_prepare_t *turn)
 	if (is_resting(p))
 		probe(p);
 	check_turns(p);
+	check_second(p);
 	store_next(p);
 	check_budget(p);
 	check_drained(p);
@@ -1680,8 +1700,13 @@ static void on_posted(void *arg)
 
 static void on_unusable(void *arg, const char *sentence, int status)
 {
-	struct pipeline *p = pipeline_of(arg);
+	struct writer *w = arg;
+	struct pipeline *p = w->pipeline;
 
+	if (w == &p->second) { /* the first one finds out if it is so for long */
+		log_warn("cannot use a second connection to postgres", "reason=%s", sentence);
+		return;
+	}
 	p->on.on_unusable(p->on.arg, sentence, status);
 }
 
@@ -1732,6 +1757,7 @@ static void open_writer(struct pipeline *p, struct writer *w)
 					   on_posted,      on_unusable, w};
 
 	w->pipeline = p;
+	w->sent_ms = now_ms(p);
 	for (int i = 0; i < 2; i++)
 		batch_init(&w->batches[i], (size_t)p->config->batch_max, BATCH_BYTES);
 	w->store = store_open(p->loop, p->config, &on);
@@ -1800,9 +1826,18 @@ static void on_part_closed(void *arg)
 	envelope_free(p->envelope);
 	cursors_clear(&p->cursors);
 	close_writer(&p->first);
-	close_writer(&p->second);
 	free(p);
 	done(done_arg);
+}
+
+static void on_second_closed(void *arg)
+{
+	struct pipeline *p = arg;
+
+	close_writer(&p->second);
+	p->second = (struct writer){0};
+	if (p->open)
+		on_part_closed(p);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -1822,8 +1857,8 @@ void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 	p->done = done;
 	p->done_arg = arg;
 	store_close(p->store, on_part_closed, p);
-	if (p->second.store)
-		store_close(p->second.store, on_part_closed, p);
+	if (p->second.store && !p->second.is_closing)
+		store_close(p->second.store, on_second_closed, p);
 	claim_close(p->claim, on_part_closed, p);
 	for (int i = 0; i < 7; i++)
 		uv_close(handles[i], on_handle_closed);

@@ -100,7 +100,7 @@ bool store_is_sure(const struct store *s);
 int store_ask_epoch(struct store *s);
 
 /* Ends the work on the batch at hand, of which on_stored tells STORE_UNKNOWN before this returns. The connection must
- * be lost: s would wait for another one. */
+ * be lost, or s be closed next. */
 void store_give_up(struct store *s);
 
 /* Stores the events of a sorted batch, or records them as dead letters with their reasons. The

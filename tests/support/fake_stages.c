@@ -548,6 +548,11 @@ void fake_answer_read(const char *value, bool is_read)
 	the_store.on.on_cursor_read(the_store.on.arg, NULL, is_read);
 }
 
+void fake_answer_second_unusable(const char *sentence)
+{
+	the_second.on.on_unusable(the_second.on.arg, sentence, 2);
+}
+
 void fake_set_second_epoch(uint32_t epoch)
 {
 	the_second.on.on_epoch(the_second.on.arg, epoch);
@@ -581,7 +586,9 @@ static void on_store_closed(uv_handle_t *handle)
 
 void store_close(struct store *s, void (*done)(void *arg), void *arg)
 {
-	inserts.count = burials.count = besides.count = 0;
+	besides.count = 0;
+	if (s == &the_store)
+		inserts.count = burials.count = 0;
 	s->handle.data = s;
 	s->done = done;
 	s->done_arg = arg;

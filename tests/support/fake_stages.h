@@ -78,5 +78,6 @@ void fake_set_second_epoch(uint32_t epoch);
 
 /* The whole database is unusable. */
 void fake_answer_unusable(const char *sentence);
+void fake_answer_second_unusable(const char *sentence); /* by what the second store says */
 
 #endif

@@ -931,6 +931,49 @@ Test(pipeline, the_second_connection_is_no_help_where_the_first_one_is_stalled)
 	tell("turn; journal beside(b32,b33)");
 }
 
+Test(pipeline, who_has_lost_the_first_connection_closes_the_second)
+{
+	be_behind(2);
+	fake_set_second_epoch(7);
+	tell("turn; in storing 4");
+	fake_set_epoch(0);
+	tell("forget; turn; in storing 2; in batched 28");
+	cr_assert_eq(fake.stores, 1);
+	fake_set_epoch(7);
+	tell("turn");
+	cr_assert_eq(fake.stores, 2, "it is still behind");
+}
+
+Test(pipeline, a_second_connection_without_use_is_closed_after_ten_seconds)
+{
+	be_behind(2);
+	fake_set_second_epoch(7);
+	tell("turn");
+	for (int i = 32; i < ROWS_BESIDE; i++) {
+		fake_answer_beside(id_of("b", i), STORE_INSERTED);
+		turn();
+	}
+	tell("insert b30 inserted; insert b31 inserted; turn; in storing 0; pass 9999");
+	cr_assert_eq(fake.stores, 2);
+	pass(1);
+	cr_assert_eq(fake.stores, 1);
+}
+
+Test(pipeline, the_second_connection_is_not_closed_while_it_is_at_work)
+{
+	be_behind(2);
+	fake_set_second_epoch(7);
+	tell("turn; pass 20000");
+	cr_assert_eq(fake.stores, 2);
+}
+
+Test(pipeline, a_second_connection_that_cannot_be_used_ends_nobody)
+{
+	be_behind(2);
+	fake_answer_second_unusable("the handler is not there");
+	cr_assert_str_eq(unusable, "");
+}
+
 Test(pipeline, a_fleet_without_redis_stores_by_one_connection)
 {
 	be_behind(2);

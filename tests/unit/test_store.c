@@ -24,7 +24,7 @@ static struct batch batch;
 static const char *next_ids; /* of a batch that is given as soon as the store is idle; NULL: there is none */
 static struct batch next_batch;
 static bool is_lost_by_next; /* sending that batch finds the connection lost */
-static char became[400]; /* what was reported, in the order */
+static char became[400];     /* what was reported, in the order */
 static char digest[32];
 static struct config config = {
 	.batch_max = 400, .instance_id = (char *)"i", .consumer = (char *)"", .postgres_timeout_ms = 30000};
@@ -41,7 +41,8 @@ static void note(const char *format, ...)
 
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
 {
-	static const char *const words[] = {"inserted", "present", "later", "blocked", "refused", "hopeless", "unknown"};
+	static const char *const words[] = {"inserted", "present",  "later",  "blocked",
+					    "refused",  "hopeless", "unknown"};
 
 	(void)arg;
 	cr_assert_eq(why != NULL, result > STORE_PRESENT);
