@@ -75,6 +75,7 @@ struct event {
 	bool is_loose; /* has an id, is refused without a claim, and is not in the table */
 	bool has_time;
 	bool is_put_off;        /* in EV_BACKING_OFF: keeps its claim afterwards, too */
+	bool is_handed;         /* the second connection did not store it: it is the first one's */
 	uint32_t id_hash;       /* keyed_hash() */
 	struct event *in_chain; /* the next one in its chain of the table */
 	const char *id;

@@ -53,7 +53,8 @@
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
 #define SUSPECTS_MAX    8          /* events that failed before in one statement */
 #define BEHIND_BATCHES  16    /* batches in a row behind which another one waits, before a connection more is opened */
-#define UNUSED_MS       10000 /* after which that is closed */
+#define UNUSED_MS       10000 /* after which that is closed, */
+#define USELESS_MS      60000 /* and not opened again for so long, if it had no connection */
 #define BURIAL_BATCHES  4     /* batches of events between two of few dead letters */
 #define BURIAL_WAIT_MS  1000  /* after dead letters that could not be written */
 #define LEAVE_MS        1000  /* for the last check-in */
@@ -113,10 +114,11 @@ struct pipeline {
 	enum timestamp_unit time_unit; /* of --time-pointer */
 	struct events events;
 	struct claim *claim;
-	struct writer first;  /* does all there is to do; */
-	struct writer second; /* only helps with events, where one backend of Postgres is not enough */
-	struct store *store;  /* the first one's */
-	unsigned int behind;  /* batches in a row behind which as many rows waited */
+	struct writer first;    /* does all there is to do; */
+	struct writer second;   /* only helps with events, where one backend of Postgres is not enough */
+	struct store *store;    /* the first one's */
+	unsigned int behind;    /* batches in a row behind which as many rows waited */
+	int64_t second_from_ms; /* loop clock: that one is not opened before, because it could not be used */
 	struct hold hold;
 	struct turns turns;
 	struct pace pace;
@@ -522,12 +524,15 @@ static void bury_next(struct pipeline *p)
 	store_bury(w->store, w->batch);
 }
 
-static void fill_batch(struct pipeline *p, struct batch *b, bool has_suspects)
+static void fill_batch(struct writer *w, bool has_suspects)
 {
+	struct pipeline *p = w->pipeline;
+	struct batch *b = w->batch;
+
 	list_each(node, after, &p->events.lists[EV_BATCHED]) {
 		struct event *ev = list_entry(node, struct event, link);
 
-		if (is_suspect(ev) != has_suspects)
+		if (is_suspect(ev) != has_suspects || (w == &p->second && ev->is_handed))
 			continue;
 		if ((has_suspects && b->count == SUSPECTS_MAX) || !batch_add(b, ev))
 			return;
@@ -615,9 +620,9 @@ static void insert_next(struct pipeline *p)
 
 	begin_batch(&p->first);
 	b = p->first.batch;
-	fill_batch(p, b, has_suspects);
+	fill_batch(&p->first, has_suspects);
 	if (!b->count)
-		fill_batch(p, b, !has_suspects);
+		fill_batch(&p->first, !has_suspects);
 	p->had_suspects = is_suspect(b->events[0]);
 	p->behind = is_behind(p) ? p->behind + 1 : 0;
 	insert_batch(&p->first);
@@ -668,10 +673,10 @@ static void store_beside(struct pipeline *p)
 	struct writer *w = &p->second;
 	bool is_alone = RARE("pipeline: a second connection");
 
-	if (p->config->postgres_connections < 2 || config_store_path(p->config) || store_is_idle(p->store) ||
-	    store_is_stalled(p->store) || (!claim_is_ready(p->claim) && others(p)))
+	if (p->config->postgres_connections < 2 || !p->first.epoch || config_store_path(p->config) ||
+	    store_is_idle(p->store) || store_is_stalled(p->store) || (!claim_is_ready(p->claim) && others(p)))
 		return;
-	if (!w->store && (p->behind >= BEHIND_BATCHES || is_alone)) {
+	if (!w->store && now_ms(p) >= p->second_from_ms && (p->behind >= BEHIND_BATCHES || is_alone)) {
 		log_info("rows come faster than one connection stores them, opening a second one", "rows=%zu",
 			 p->events.counts[EV_BATCHED]);
 		open_writer(p, w);
@@ -680,7 +685,7 @@ static void store_beside(struct pipeline *p)
 	    !(is_behind(p) || is_alone))
 		return;
 	begin_batch(w);
-	fill_batch(p, w->batch, false);
+	fill_batch(w, false);
 	if (w->batch->count)
 		insert_batch(w);
 }
@@ -745,10 +750,13 @@ static void note_result(struct pipeline *p, const struct event *ev, enum store_r
 		stall_failed(&p->stall);
 }
 
-/* The second connection may be one to a server that the first one has left, or has yet to find. */
-static bool is_elsewhere(const struct writer *w)
+/* What the second connection could not store is the first one's to judge, which knows how others fare; and so is what
+ * it stored in a server that the first one has left, or has yet to find. */
+static bool is_for_first(const struct writer *w, enum store_result result)
 {
-	return w == &w->pipeline->second && w->epoch != w->pipeline->epoch;
+	bool is_stored = result == STORE_INSERTED || result == STORE_PRESENT;
+
+	return w == &w->pipeline->second && (!is_stored || w->epoch != w->pipeline->epoch);
 }
 
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
@@ -756,7 +764,8 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	struct writer *w = arg;
 	struct pipeline *p = w->pipeline;
 
-	if (result == STORE_UNKNOWN || (is_elsewhere(w) && (result == STORE_INSERTED || result == STORE_PRESENT))) {
+	if (is_for_first(w, result)) {
+		ev->is_handed = true;
 		send_to_store(p, ev);
 		return;
 	}
@@ -1368,8 +1377,9 @@ static void stop_resting(struct pipeline *p)
 /* Something to store, which Postgres says nothing of. */
 static bool has_rows(const struct pipeline *p)
 {
-	return (p->events.counts[EV_BATCHED] || p->events.counts[EV_STORING]) && !store_is_searching(p->store) &&
-	       !(p->second.store && store_is_searching(p->second.store));
+	bool is_at_work = p->events.counts[EV_STORING] && !store_is_idle(p->store);
+
+	return (p->events.counts[EV_BATCHED] || is_at_work) && !store_is_searching(p->store);
 }
 
 /* Who cannot finish does not begin. */
@@ -1625,6 +1635,9 @@ static void check_second(struct pipeline *p)
 
 	if (!w->store || w->is_closing || (p->first.epoch && !(is_unused && (!w->epoch || store_is_idle(w->store)))))
 		return;
+	if (p->first.epoch && !w->epoch)
+		p->second_from_ms = now_ms(p) + USELESS_MS;
+	p->behind = 0;
 	store_give_up(w->store);
 	w->is_closing = true;
 	store_close(w->store, on_second_closed, p);
@@ -1705,6 +1718,7 @@ static void on_unusable(void *arg, const char *sentence, int status)
 
 	if (w == &p->second) { /* the first one finds out if it is so for long */
 		log_warn("cannot use a second connection to postgres", "reason=%s", sentence);
+		w->epoch = 0; /* so that it is closed */
 		return;
 	}
 	p->on.on_unusable(p->on.arg, sentence, status);
