@@ -703,6 +703,12 @@ inline on_counted(e)
 	fi;
 }
 
+/* The second connection could not store it, was lost, or has stored it in another epoch: the first one tries. */
+inline hand_over(e)
+{
+	send_to_store(e);
+}
+
 /* The server is in trouble, or another transaction has the row: STORE_LATER, STORE_BLOCKED. The claim is kept. */
 inline put_off(e)
 {
@@ -782,6 +788,7 @@ end:	do
 	/* try_again(), and give_back() without Redis or while draining */
 	:: STEP(IS_STORMY && state[COPY] == EV_BACKING_OFF, send_to_store(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_STORING, put_off(e))
+	:: STEP(IS_STORMY && (state[COPY] == EV_STORING || state[COPY] == STORE_PRESENT), hand_over(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_BURYING, on_unburied(e))
 	:: CHOICE(IS_STORMY && state[COPY] == EV_BATCHED, release_and_hold(e))
 	:: STEP(IS_STORMY && state[COPY] == EV_CLAIMING && (key[e] == MARK_DONE || key[e] == MARK_DEAD), hold_on(e))

@@ -21,7 +21,8 @@ enum asked { RECEIVED, CLAIMED, LOOKED, COUNTED, STORED, BURIED, MOVED, ASKED };
 static const char *const asked_names[ASKED] = {"received",  "on_claimed", "on_looked", "on_counted",
 					       "on_stored", "on_buried",  "-"};
 static const char *const claim_answers[] = {"MINE", "OTHER", "DONE", "DEAD", "ABSENT", "UNKNOWN"};
-static const char *const store_answers[] = {"INSERTED", "PRESENT", "LATER", "BLOCKED", "REFUSED", "HOPELESS"};
+static const char *const store_answers[] = {"INSERTED", "PRESENT",  "LATER",  "BLOCKED",
+					    "REFUSED",  "HOPELESS", "UNKNOWN"};
 static const char *const burial_answers[] = {"BURIED", "UNBURIED", "HAS_ROW"};
 
 #define ANSWERS 8
