@@ -43,7 +43,7 @@ struct deliveries {
 	uint64_t changed_ms;  /* loop clock: certificates read before are not to be used; 0: none were */
 	unsigned int changes;
 	struct list spare;
-	size_t spare_count;
+	size_t spare_count, spare_max;
 	int open; /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
@@ -102,7 +102,7 @@ static void keep(struct delivery *d)
 {
 	struct deliveries *all = d->all;
 
-	if (!is_safe_to_use_again() || d->is_used_up || d->changes != all->changes || all->spare_count == SPARE_MAX) {
+	if (d->is_used_up || d->changes != all->changes || all->spare_count == all->spare_max) {
 		delivery_free(d);
 		return;
 	}
@@ -470,6 +470,7 @@ struct deliveries *deliveries_open(uv_loop_t *loop, size_t connections)
 
 	all->curl = curl_loop_open(loop, connections, on_done);
 	all->loop = loop;
+	all->spare_max = is_safe_to_use_again() ? SPARE_MAX : 0;
 	uv_timer_init(loop, &all->sweep);
 	all->sweep.data = all;
 	list_init(&all->answered);

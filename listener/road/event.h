@@ -117,6 +117,13 @@ struct events {
 	size_t messages;      /* sum of the events' copies: in flight */
 };
 
+/* Such an event does not share a statement with others: it would fail with it again, and each of its failures costs
+ * them a few more statements. */
+static inline bool event_has_failed(const struct event *ev)
+{
+	return ev->attempts || ev->put_offs;
+}
+
 /* So many events before it is needed one is fetched: a step takes some 20 ns, and memory five times as long. */
 #define EVENT_FETCH 6
 

@@ -63,7 +63,7 @@
 #define WATCH_MS        250   /* between two looks whether rows can be stored */
 #define PROBE_MS        1000  /* between two tries of a listener that stalls */
 #define REST_MS         10000 /* for so long one that has nothing to try rests */
-#define HOLD_TTLS       2     /* a copy held for so many claim TTLs goes to the store */
+#define HOLD_TTLS       2     /* claim TTLs after which a held copy goes to the store */
 
 /* When reading stops: for all at the limits, for producers earlier where there are feeds. A feed has no replay,
  * and so is not stopped for the sake of producers. */
@@ -101,7 +101,7 @@ struct writer {
 	struct batch batches[2]; /* in turn: one is at work in the store or empty, and */
 	struct batch *batch;     /* this one; the other is being told of, or empty */
 	int64_t sent_ms;         /* loop clock, of the last batch of events, or when it was opened */
-	uint32_t epoch;          /* of its database; 0: unknown, as while there is no connection */
+	uint32_t epoch;          /* of its database; 0 if unknown or not connected */
 	bool is_closing;
 };
 
@@ -116,7 +116,6 @@ struct pipeline {
 	struct claim *claim;
 	struct writer first;    /* does all there is to do; */
 	struct writer second;   /* only helps with events, where one backend of Postgres is not enough */
-	struct store *store;    /* the first one's */
 	unsigned int behind;    /* batches in a row behind which as many rows waited */
 	int64_t second_from_ms; /* loop clock: that one is not opened before, because it could not be used */
 	struct hold hold;
@@ -238,7 +237,7 @@ static bool is_over(const struct pipeline *p, size_t eighths)
 
 	return p->events.counts[EV_CLAIMING] >= CLAIM_WINDOW / WHOLE * eighths ||
 	       p->deferred >= DEFER_WINDOW / WHOLE * eighths ||
-	       ((is_backed_up || p->in_turn >= TURN_WINDOW / WHOLE * eighths) && !store_is_stalled(p->store));
+	       ((is_backed_up || p->in_turn >= TURN_WINDOW / WHOLE * eighths) && !store_is_stalled(p->first.store));
 }
 
 static bool is_closed(const struct pipeline *p, struct gate *g)
@@ -289,7 +288,7 @@ static void on_checkin_timer(uv_timer_t *timer)
 static void send_checkin(struct pipeline *p, bool is_last)
 {
 	char *text = checkin_write(&p->checkin, is_last, now_ms(p));
-	bool is_sent = store_checkin(p->store, text) == 0;
+	bool is_sent = store_checkin(p->first.store, text) == 0;
 
 	if (is_last)
 		set_telling(p, is_sent ? TELLING_LAST_SENT : TELLING_OVER);
@@ -348,7 +347,7 @@ void pipeline_on_forgotten(struct pipeline *p, void (*fn)(void *arg), void *arg)
 static void send_cursors(struct pipeline *p)
 {
 	cursors_send(&p->cursors, now_ms(p));
-	if (store_put_cursors(p->store, &p->cursors, p->epoch))
+	if (store_put_cursors(p->first.store, &p->cursors, p->epoch))
 		cursors_answer(&p->cursors, false);
 }
 
@@ -377,11 +376,11 @@ static void on_cursor_read(void *arg, const struct cursor *cursor, bool is_read)
 /* Is there nothing to wait for before the end? The cursors and the last check-in are sent only if Postgres is there. */
 static bool has_left(struct pipeline *p)
 {
-	if (store_is_idle(p->store) && cursors_are_due(&p->cursors, true, now_ms(p)))
+	if (store_is_idle(p->first.store) && cursors_are_due(&p->cursors, true, now_ms(p)))
 		send_cursors(p);
 	if (cursors_are_sent(&p->cursors))
 		return false;
-	if (p->telling < TELLING_LAST_SENT && store_is_idle(p->store)) {
+	if (p->telling < TELLING_LAST_SENT && store_is_idle(p->first.store)) {
 		send_checkin(p, true);
 		uv_timer_start(&p->checkin_timer, on_checkin_timer, LEAVE_MS, 0);
 	}
@@ -495,13 +494,6 @@ static void settle(struct pipeline *p, struct event *ev, enum outcome outcome)
 
 /* --- batch and store --- */
 
-/* An event that failed before does not share a statement with others: it would fail with it
- * again, and each of its failures costs them a few more statements. */
-static bool is_suspect(const struct event *ev)
-{
-	return ev->attempts || ev->put_offs;
-}
-
 /* The last one may not be told of to its end. */
 static void begin_batch(struct writer *w)
 {
@@ -532,7 +524,7 @@ static void fill_batch(struct writer *w, bool has_suspects)
 	list_each(node, after, &p->events.lists[EV_BATCHED]) {
 		struct event *ev = list_entry(node, struct event, link);
 
-		if (is_suspect(ev) != has_suspects || (w == &p->second && ev->is_handed))
+		if (event_has_failed(ev) != has_suspects || (w == &p->second && ev->is_handed))
 			continue;
 		if ((has_suspects && b->count == SUSPECTS_MAX) || !batch_add(b, ev))
 			return;
@@ -563,7 +555,7 @@ static bool ask_members(struct pipeline *p)
 {
 	if (is_draining(p) || members_wait(&p->members, now_ms(p)))
 		return false;
-	if (store_read_members(p->store, members_asked(&p->members, now_ms(p))) == 0)
+	if (store_read_members(p->first.store, members_asked(&p->members, now_ms(p))) == 0)
 		return true;
 	members_answered(&p->members, false);
 	return false;
@@ -615,7 +607,7 @@ static bool is_behind(const struct pipeline *p)
 static void insert_next(struct pipeline *p)
 {
 	const struct event *first = list_entry(p->events.lists[EV_BATCHED].next, struct event, link);
-	bool has_suspects = is_suspect(first) && !p->had_suspects;
+	bool has_suspects = event_has_failed(first) && !p->had_suspects;
 	struct batch *b;
 
 	begin_batch(&p->first);
@@ -623,7 +615,7 @@ static void insert_next(struct pipeline *p)
 	fill_batch(&p->first, has_suspects);
 	if (!b->count)
 		fill_batch(&p->first, !has_suspects);
-	p->had_suspects = is_suspect(b->events[0]);
+	p->had_suspects = event_has_failed(b->events[0]);
 	p->behind = is_behind(p) ? p->behind + 1 : 0;
 	insert_batch(&p->first);
 }
@@ -657,7 +649,7 @@ static bool ask_newest(struct pipeline *p)
 	if (turns_ask_wait(&p->turns, others(p), p->in_turn >= TURN_WINDOW / 4, now_ms(p)))
 		return false;
 	turns_asked(&p->turns, now_ms(p));
-	if (store_read_newest(p->store, most < NEWEST_MOST ? most : NEWEST_MOST) == 0)
+	if (store_read_newest(p->first.store, most < NEWEST_MOST ? most : NEWEST_MOST) == 0)
 		return true;
 	end_turns(p);
 	return false;
@@ -665,16 +657,17 @@ static bool ask_newest(struct pipeline *p)
 
 static void open_writer(struct pipeline *p, struct writer *w);
 
-/* One backend of Postgres is a process on one core, and does nothing while its commit goes to disk or the next batch
- * comes. Where rows come faster, a second one stores every other batch. It is no help where the first one is stalled;
- * and a fleet without Redis stores in turns, with one statement of each listener. */
+/* One backend of Postgres runs on one core, and is idle during its commit and until the next batch arrives. If rows
+ * arrive faster than it stores them, a second backend stores every other batch. The second one is not used while the
+ * first is stalled, nor in a fleet without Redis, where each listener has one statement at a time. */
 static void store_beside(struct pipeline *p)
 {
 	struct writer *w = &p->second;
 	bool is_alone = RARE("pipeline: a second connection");
 
 	if (p->config->postgres_connections < 2 || !p->first.epoch || config_store_path(p->config) ||
-	    store_is_idle(p->store) || store_is_stalled(p->store) || (!claim_is_ready(p->claim) && others(p)))
+	    store_is_idle(p->first.store) || store_is_stalled(p->first.store) ||
+	    (!claim_is_ready(p->claim) && others(p)))
 		return;
 	if (!w->store && now_ms(p) >= p->second_from_ms && (p->behind >= BEHIND_BATCHES || is_alone)) {
 		log_info("rows come faster than one connection stores them, opening a second one", "rows=%zu",
@@ -693,14 +686,14 @@ static void store_beside(struct pipeline *p)
 /* While one batch is in flight the next one fills; pace.c makes it wait a little longer where many events come. */
 static void store_first(struct pipeline *p)
 {
-	if (!store_is_idle(p->store))
+	if (!store_is_idle(p->first.store))
 		return;
 	if (p->telling == TELLING_DUE || (p->telling == TELLING_TOLD && RARE("pipeline: a check-in is due"))) {
 		send_checkin(p, false);
 		return;
 	}
 	if (p->reading.cb) {
-		store_read_cursors(p->store, p->reading.sources, p->reading.count);
+		store_read_cursors(p->first.store, p->reading.sources, p->reading.count);
 		return;
 	}
 	if (cursors_are_due(&p->cursors, is_draining(p), now_ms(p))) {
@@ -715,8 +708,8 @@ static void store_first(struct pipeline *p)
 	} else if (p->events.counts[EV_BATCHED] && store_wait(p) == 0) {
 		p->since_burial++;
 		insert_next(p);
-	} else if (may_read_marks(p) && !store_is_sure(p->store)) {
-		store_ask_epoch(p->store);
+	} else if (may_read_marks(p) && !store_is_sure(p->first.store)) {
+		store_ask_epoch(p->first.store);
 	}
 }
 
@@ -905,7 +898,7 @@ static void hold(struct pipeline *p, struct event *ev)
  * not believed. */
 static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
-	if (store_is_sure(p->store) && !p->doubts_marks) {
+	if (store_is_sure(p->first.store) && !p->doubts_marks) {
 		settle(p, ev, outcome);
 	} else if (p->doubts_marks || ev->is_doubted || is_draining(p)) {
 		send_to_store(p, ev);
@@ -1344,7 +1337,7 @@ static void give_claims_back(struct pipeline *p)
 	each_claim(p, EV_BATCHED, NULL, release_and_hold);
 	each_claim(p, EV_BACKING_OFF, NULL, release);
 	each_claim(p, EV_REFUSED, NULL, release);
-	if (!store_is_sent(p->store) && !(p->second.store && store_is_sent(p->second.store)))
+	if (!store_is_sent(p->first.store) && !(p->second.store && store_is_sent(p->second.store)))
 		each_claim(p, EV_STORING, NULL, release);
 }
 
@@ -1354,7 +1347,7 @@ static void probe(struct pipeline *p)
 	int64_t since_ms = now_ms(p) - p->probed_ms;
 	struct event *ev;
 
-	if (!store_is_idle(p->store) || p->events.counts[EV_BATCHED] || since_ms < PROBE_MS)
+	if (!store_is_idle(p->first.store) || p->events.counts[EV_BATCHED] || since_ms < PROBE_MS)
 		return;
 	if (p->events.counts[EV_HELD]) {
 		ev = list_entry(p->events.lists[EV_HELD].next, struct event, link);
@@ -1377,9 +1370,9 @@ static void stop_resting(struct pipeline *p)
 /* Something to store, which Postgres says nothing of. */
 static bool has_rows(const struct pipeline *p)
 {
-	bool is_at_work = p->events.counts[EV_STORING] && !store_is_idle(p->store);
+	bool is_at_work = p->events.counts[EV_STORING] && !store_is_idle(p->first.store);
 
-	return (p->events.counts[EV_BATCHED] || is_at_work) && !store_is_searching(p->store);
+	return (p->events.counts[EV_BATCHED] || is_at_work) && !store_is_searching(p->first.store);
 }
 
 /* Who cannot finish does not begin. */
@@ -1396,7 +1389,7 @@ static void check_stall(struct pipeline *p)
 		stop_resting(p);
 		return;
 	}
-	log_warn("cannot store, leaving claims to other listeners", "reason=%s", store_trouble(p->store));
+	log_warn("cannot store, leaving claims to other listeners", "reason=%s", store_trouble(p->first.store));
 	give_claims_back(p);
 }
 
@@ -1411,16 +1404,16 @@ static void on_watch_timer(uv_timer_t *timer)
 
 bool pipeline_can_store(const struct pipeline *p, const char **why)
 {
-	if (!store_is_ready(p->store, why))
+	if (!store_is_ready(p->first.store, why))
 		return false;
 	if (is_resting(p))
-		*why = *store_trouble(p->store) ? store_trouble(p->store) : "nothing was stored";
+		*why = *store_trouble(p->first.store) ? store_trouble(p->first.store) : "nothing was stored";
 	return !is_resting(p);
 }
 
 const char *pipeline_hazards(const struct pipeline *p)
 {
-	return store_hazards(p->store);
+	return store_hazards(p->first.store);
 }
 
 /* --- receive --- */
@@ -1621,7 +1614,7 @@ static int64_t turns_wait(struct pipeline *p)
 
 	if (!is_draining(p))
 		wait = sooner(wait, members_wait(&p->members, now_ms(p)));
-	return store_is_idle(p->store) ? wait : -1;
+	return store_is_idle(p->first.store) ? wait : -1;
 }
 
 static void on_second_closed(void *arg);
@@ -1802,7 +1795,6 @@ static void open_stages(struct pipeline *p)
 	p->claim = claim_open(p->loop, c, &claim_on);
 	members_init(&p->members, c, claim_owner(p->claim));
 	open_writer(p, &p->first);
-	p->store = p->first.store;
 }
 
 void pipeline_doubt_marks(struct pipeline *p)
@@ -1870,7 +1862,7 @@ void pipeline_close(struct pipeline *p, void (*done)(void *arg), void *arg)
 	p->open = 9 + (p->second.store != NULL);
 	p->done = done;
 	p->done_arg = arg;
-	store_close(p->store, on_part_closed, p);
+	store_close(p->first.store, on_part_closed, p);
 	if (p->second.store && !p->second.is_closing)
 		store_close(p->second.store, on_second_closed, p);
 	claim_close(p->claim, on_part_closed, p);

@@ -29,8 +29,8 @@ enum store_burial {
 	STORE_HAS_ROW,  /* the event is stored, as by STORE_PRESENT: there is no letter */
 };
 
-/* Called from the loop. From inside store_insert and store_bury, which may find the connection lost or the statement
- * refused, at most on_epoch and what on_stored tells of events that are not stored. */
+/* Called from the loop. If store_insert or store_bury finds the connection lost or the statement refused, it may also
+ * call on_epoch, and on_stored for events that were not stored. */
 struct store_callbacks {
 	/* A batch is stored, and the next one can be given, before on_stored tells of the first one's events, or behind
 	 * that. NULL: nobody wants to know. */

@@ -285,7 +285,7 @@ static void caution_lower(struct caution *c)
  * events at once without Redis, INSERT takes over for a while. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
-	bool has_failed = b->events[0]->attempts || b->events[0]->put_offs;
+	bool has_failed = event_has_failed(b->events[0]);
 	bool is_small =
 		b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) && (b->bytes < COPY_BYTES || has_failed);
 

@@ -98,7 +98,7 @@ static void start_two(struct bench *b)
 	fleet_send(&b->fleet, 3000);
 	cr_assert(wait_until(database_long(b->rows, "select count(*) from pg_stat_activity where " STORING) == 2,
 			     WHOLE_MS),
-		  "there is no second connection");
+		  "the listener opened no second connection");
 }
 
 Test(postgres_faults, two_connections_of_a_listener_ended_again_and_again_do_no_harm, .timeout = 120)
