@@ -26,7 +26,7 @@
 #include "base/counters.h"
 #include "base/text.h"
 
-#define RECEIVE_BYTES 4096         /* handed over at once; each connection holds a buffer of this size */
+#define RECEIVE_BYTES 1024         /* handed over at once; each connection holds a buffer of this size */
 #define ACKS_STOP     (256u << 10) /* bytes of waiting acks at which a producer is not read from */
 #define ACKS_GO       (64u << 10)
 #define ACKS_PART     8 /* of the budget, that all acks may have before who has any that wait is not read from */
