@@ -52,7 +52,7 @@
 #define TURN_WINDOW     8192       /* or, without Redis, not yet seen stored */
 #define BACKLOG_BATCHES 4          /* batches that wait for a Postgres that works, before reading stops */
 #define SUSPECTS_MAX    8          /* events that failed before in one statement */
-#define BEHIND_BATCHES  16    /* batches in a row behind which another one waits, before a connection more is opened */
+#define BEHIND_BATCHES  4     /* batches in a row behind which another one waits, before a connection more is opened */
 #define UNUSED_MS       10000 /* after which that is closed, */
 #define USELESS_MS      60000 /* and not opened again for so long, if it had no connection */
 #define BURIAL_BATCHES  4     /* batches of events between two of few dead letters */

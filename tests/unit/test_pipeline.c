@@ -851,9 +851,9 @@ Test(pipeline, batch_has_at_most_batch_max_rows)
 
 /* --- the second store --- */
 
-#define ROWS_BESIDE 120
+#define ROWS_BESIDE 96
 
-/* 15 batches of two rows are stored, and the 16th is sent: b30 and b31; others wait. */
+/* Three batches of two rows are stored, and the fourth is sent: b6 and b7; others wait. */
 static void be_behind(int connections)
 {
 	close_pipeline();
@@ -866,7 +866,7 @@ static void be_behind(int connections)
 	for (int i = 0; i < ROWS_BESIDE; i++)
 		fake_answer_take(id_of("b", i), CLAIM_MINE);
 	turn();
-	for (int i = 0; i < 30; i++) {
+	for (int i = 0; i < 6; i++) {
 		cr_assert_eq(fake.stores, 1, "%d rows are stored", i);
 		fake_answer_insert(id_of("b", i), STORE_INSERTED);
 		turn();
@@ -874,16 +874,16 @@ static void be_behind(int connections)
 	tell("in storing 2; in batched 88; forget");
 }
 
-Test(pipeline, behind_sixteen_batches_a_second_connection_is_opened)
+Test(pipeline, behind_four_batches_a_second_connection_is_opened)
 {
 	be_behind(2);
 	cr_assert_eq(fake.stores, 2);
 	fake_set_second_epoch(7);
-	tell("turn; journal beside(b32,b33)");
-	fake_answer_beside("b32", STORE_INSERTED);
-	fake_answer_beside("b33", STORE_INSERTED);
-	tell("journal done(b32) done(b33); turn; journal beside(b34,b35); persisted 32; "
-	     "insert b30 inserted; insert b31 inserted; turn; journal done(b30) done(b31) insert(b36,b37)");
+	tell("turn; journal beside(b8,b9)");
+	fake_answer_beside("b8", STORE_INSERTED);
+	fake_answer_beside("b9", STORE_INSERTED);
+	tell("journal done(b8) done(b9); turn; journal beside(b10,b11); persisted 8; "
+	     "insert b6 inserted; insert b7 inserted; turn; journal done(b6) done(b7) insert(b12,b13)");
 }
 
 Test(pipeline, who_may_have_one_connection_opens_no_second)
@@ -898,7 +898,7 @@ Test(pipeline, the_second_connection_is_not_used_in_another_epoch)
 	fake_set_second_epoch(8);
 	tell("turn; journal");
 	fake_set_second_epoch(7);
-	tell("turn; journal beside(b32,b33)");
+	tell("turn; journal beside(b8,b9)");
 }
 
 Test(pipeline, what_the_second_connection_stores_in_another_epoch_is_stored_again)
@@ -907,9 +907,9 @@ Test(pipeline, what_the_second_connection_stores_in_another_epoch_is_stored_agai
 	fake_set_second_epoch(7);
 	tell("turn; forget");
 	fake_set_second_epoch(8);
-	fake_answer_beside("b32", STORE_INSERTED);
-	fake_answer_beside("b33", STORE_PRESENT);
-	tell("journal; persisted 30; in batched 88; turn; journal");
+	fake_answer_beside("b8", STORE_INSERTED);
+	fake_answer_beside("b9", STORE_PRESENT);
+	tell("journal; persisted 6; in batched 88; turn; journal");
 }
 
 Test(pipeline, what_a_lost_second_connection_had_the_first_one_stores)
@@ -928,7 +928,7 @@ Test(pipeline, the_second_connection_is_no_help_where_the_first_one_is_stalled)
 	fake.is_stalled = true;
 	tell("turn; journal");
 	fake.is_stalled = false;
-	tell("turn; journal beside(b32,b33)");
+	tell("turn; journal beside(b8,b9)");
 }
 
 Test(pipeline, who_has_lost_the_first_connection_closes_the_second)
@@ -946,11 +946,11 @@ Test(pipeline, a_second_connection_without_use_is_closed_after_ten_seconds)
 	be_behind(2);
 	fake_set_second_epoch(7);
 	tell("turn");
-	for (int i = 32; i < ROWS_BESIDE; i++) {
+	for (int i = 8; i < ROWS_BESIDE; i++) {
 		fake_answer_beside(id_of("b", i), STORE_INSERTED);
 		turn();
 	}
-	tell("insert b30 inserted; insert b31 inserted; turn; in storing 0; pass 9999");
+	tell("insert b6 inserted; insert b7 inserted; turn; in storing 0; pass 9999");
 	cr_assert_eq(fake.stores, 2);
 	pass(1);
 	cr_assert_eq(fake.stores, 1);
@@ -972,7 +972,7 @@ Test(pipeline, a_second_connection_that_cannot_be_used_ends_nobody)
 	cr_assert_str_eq(unusable, "");
 	tell("turn; in storing 2; pass 10000");
 	cr_assert_eq(fake.stores, 1);
-	for (int i = 30; i < ROWS_BESIDE; i++) {
+	for (int i = 6; i < ROWS_BESIDE; i++) {
 		fake_answer_insert(id_of("b", i), STORE_INSERTED);
 		turn();
 	}
@@ -984,16 +984,16 @@ Test(pipeline, what_the_second_connection_cannot_store_the_first_one_judges)
 	be_behind(2);
 	fake_set_second_epoch(7);
 	tell("turn; forget");
-	fake_answer_beside("b32", STORE_LATER);
-	fake_answer_beside("b33", STORE_REFUSED);
-	tell("journal; in batched 88; turn; journal beside(b34,b35)");
-	for (int i = 34; i < ROWS_BESIDE; i++) {
+	fake_answer_beside("b8", STORE_LATER);
+	fake_answer_beside("b9", STORE_REFUSED);
+	tell("journal; in batched 88; turn; journal beside(b10,b11)");
+	for (int i = 10; i < ROWS_BESIDE; i++) {
 		fake_answer_beside(id_of("b", i), STORE_INSERTED);
 		turn();
 	}
-	tell("in storing 2; in batched 2; insert b30 inserted; insert b31 inserted; forget; turn; in storing 2; in "
+	tell("in storing 2; in batched 2; insert b6 inserted; insert b7 inserted; forget; turn; in storing 2; in "
 	     "batched 0; "
-	     "insert b32 inserted; insert b33 inserted; flight 0");
+	     "insert b8 inserted; insert b9 inserted; flight 0");
 }
 
 Test(pipeline, a_second_connection_that_hangs_is_no_stall)
@@ -1001,8 +1001,8 @@ Test(pipeline, a_second_connection_that_hangs_is_no_stall)
 	be_behind(2);
 	fake_set_second_epoch(7);
 	tell("turn");
-	for (int i = 30; i < ROWS_BESIDE; i++) {
-		if (i == 32 || i == 33)
+	for (int i = 6; i < ROWS_BESIDE; i++) {
+		if (i == 8 || i == 9)
 			continue;
 		fake_answer_insert(id_of("b", i), STORE_INSERTED);
 		turn();
@@ -1027,11 +1027,11 @@ Test(pipeline, a_few_rows_are_no_reason_for_the_second_connection)
 	be_behind(2);
 	fake_set_second_epoch(7);
 	tell("turn");
-	for (int i = 32; i < ROWS_BESIDE - 2; i++) {
+	for (int i = 8; i < ROWS_BESIDE - 2; i++) {
 		fake_answer_beside(id_of("b", i), STORE_INSERTED);
 		turn();
 	}
-	tell("in storing 4; insert b30 inserted; insert b31 inserted; turn; in storing 2");
+	tell("in storing 4; insert b6 inserted; insert b7 inserted; turn; in storing 2");
 }
 
 STORY(events_wait_while_postgres_is_away,
