@@ -376,17 +376,29 @@ static long pages_of_database(void)
 			     "select blks_hit + blks_read from pg_stat_database where datname = current_database()");
 }
 
-/* What a command reads, once the statistics tell of it. Those of catalogues at connect are some 2,300 pages. */
-static void must_read_little(const char *words, const char *part)
-{
-	long before = pages_of_database();
+#define PAGES_MOST 8000
 
+/* What the database's backends read while a command runs, once the statistics tell of it. */
+static long pages_during(const char *words, const char *part)
+{
+	cr_assert(wait_until(is_alone(), 10000));
+	long before = pages_of_database();
 	run_expect(db, 0, part, "%s", words);
 	cr_assert(wait_until(is_alone(), 10000));
-	long pages = pages_of_database() - before;
+	return pages_of_database() - before;
+}
+
+/* What is read of catalogues at connect is some 2,300 pages. Autovacuum may come to a catalogue in between, but not
+ * each time. */
+static void must_read_little(const char *words, const char *part)
+{
+	long pages = pages_during(words, part);
+
+	for (int again = 0; again < 2 && pages > PAGES_MOST; again++)
+		pages = pages_during(words, part);
 	if (getenv("WSONCE_TEST_ROWS"))
 		fprintf(stderr, "%-50.50s %8ld pages\n", words, pages);
-	cr_expect_leq(pages, 8000, "%s reads %ld pages", words, pages);
+	cr_expect_leq(pages, PAGES_MOST, "%s reads %ld pages", words, pages);
 }
 
 Test(plans, commands_with_nothing_to_do_do_not_read_the_tables, .init = init, .timeout = 6000)
