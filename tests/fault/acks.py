@@ -71,6 +71,7 @@ class Asker:
         self.acks = []
         self.tasks = []
         self.is_sending = True
+        self.delayed = 0                # messages that a timer still has to send
         self.n = 0
 
     def start(self):
@@ -106,7 +107,12 @@ class Asker:
                 continue
             for i, line in enumerate(lines[:max(len(versions), self.random.randrange(1, 4))]):
                 delay = 0 if i == 0 else self.random.choice((0, 0.02, 1.0))
-                loop.call_later(delay, line.send_event, event_id, versions[i % len(versions)][0])
+                self.delayed += 1
+                loop.call_later(delay, self.send_delayed, line, event_id, versions[i % len(versions)][0])
+
+    def send_delayed(self, line, event_id, message):
+        self.delayed -= 1
+        line.send_event(event_id, message)
 
     async def look_all(self):
         while True:
@@ -163,12 +169,12 @@ class Asker:
     async def end(self, seconds):
         """Waits for the acks that are owed: by then the faults are over, and every connection that stands answers."""
         self.is_sending = False
-        await comes_true(lambda: not self.acks and not any(line.waiting for line in self.lines), seconds)
+        await comes_true(lambda: not self.delayed and not self.acks and not any(line.waiting for line in self.lines), seconds)
         await asyncio.sleep(2 * LOOK_S)
         for line in self.lines:
-            for event_id in line.waiting:
-                self.rig.verdict.find("unanswered", event_id, [f"{line.listener.now.name} never acked it"] +
-                                      self.book.history(event_id))
+            for event_id, (_, sent) in line.waiting.items():
+                self.rig.verdict.find("unanswered", event_id, [f"{line.listener.now.name} has not acked it for "
+                                                               f"{time.time() - sent:.1f} s"] + self.book.history(event_id))
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
