@@ -30,7 +30,8 @@
 #include "outbox/traceparent.h"
 #include "base/counters.h"
 
-#define ROUND_MS        20    /* records of attempts wait so long for others, while there is enough to send */
+#define ROUND_MS        20    /* records of attempts wait so long for others, while there is enough to send, */
+#define ENDED_LEAST     50    /* and fewer than so many wait, or than half of what is leased at once */
 #define POLL_MS         400   /* between looks for rows when nobody wakes us, and up to as much as */
 #define POLL_JITTER_MS  200   /* this longer */
 #define LEASE_MARGIN_MS 10000 /* a lease lasts for the timeout of a request and this */
@@ -216,11 +217,11 @@ static void on_answered(void *arg, const struct target_answer *answer)
 {
 	struct attempt *a = arg;
 	struct relay *r = a->relay;
+	uint32_t random = target_is_success(answer->status) ? 0 : backoff_draw(); /* a system call */
 	enum target_outcome outcome;
 
 	target_end(&a->lane->target, a->is_probe);
-	outcome = target_take(&a->lane->target, answer, a->row, a->number, a->is_probe, now_ms(r), backoff_draw(),
-			      &a->wait_ms);
+	outcome = target_take(&a->lane->target, answer, a->row, a->number, a->is_probe, now_ms(r), random, &a->wait_ms);
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
 		a->answer = memory_strdup(answer->reason);
@@ -812,15 +813,18 @@ static void wait_for_more(struct relay *r, bool has_ended)
 }
 
 /* Is there so much to send that attempts may end for a while before they are recorded? A statement costs Postgres
- * about as much as the rows of fifty attempts. */
+ * about as much as the rows of fifty attempts. But half of a lease is enough: the next lease comes behind the record,
+ * and until it is answered there should be something to send. */
 static bool can_wait(struct relay *r)
 {
 	if (r->drained || now_ms(r) >= r->round_ms)
 		return false;
 	for (size_t i = 0; i < r->lane_count; i++) {
 		const struct target *t = &r->lanes[i]->target;
+		size_t ended = r->lanes[i]->attempts - t->waiting - t->at_work;
 
-		if (t->state == TARGET_OPEN && t->waiting > t->depth / 2)
+		if (t->state == TARGET_OPEN && t->waiting > t->depth / 2 &&
+		    (ended < t->depth / 2 || ended < ENDED_LEAST))
 			return true;
 	}
 	return false;

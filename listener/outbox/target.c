@@ -116,12 +116,17 @@ const char *target_take_probe(struct target *t, int64_t now_ms)
 
 /* --- answers --- */
 
+bool target_is_success(int status)
+{
+	return status >= 200 && status < 300;
+}
+
 /* Only three statuses speak of the delivery. The others may speak of whatever stands before the receiver: an ingress
  * that has no backend for a moment answers 404, a login that has just been changed 401. Redirects are not followed:
  * whom the events go to is the operator's word. */
 static enum target_outcome judge(int status)
 {
-	if (status >= 200 && status < 300)
+	if (target_is_success(status))
 		return TARGET_DELIVERED;
 	return status == 400 || status == 410 || status == 422 ? TARGET_DEAD : TARGET_RETRY;
 }

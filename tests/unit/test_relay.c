@@ -187,6 +187,20 @@ Test(relay, records_wait_for_others_while_there_is_enough_to_send)
 	cr_assert_str_eq(played_postgres.sql, SQL_RECORD);
 }
 
+Test(relay, many_records_do_not_wait)
+{
+	wait_for(SQL_LEASE);
+	played_postgres.cells = row;
+	played_postgres_answer((struct postgres_answer){.result = POSTGRES_OK, .rows = 60}, POSTGRES_READY);
+	played_postgres.cells = NULL;
+	for (int i = 0; i < 49; i++)
+		answer(204);
+	cr_assert_not(is_asked_after(0));
+	answer(204);
+	cr_assert(is_asked_after(0));
+	cr_assert_str_eq(played_postgres.sql, SQL_RECORD);
+}
+
 /* A database that is not UTF8 may be unable to hold the answer. */
 Test(relay, a_record_that_is_refused_is_tried_in_ascii_then_alone_and_dropped)
 {
