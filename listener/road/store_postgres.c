@@ -62,8 +62,9 @@
 #define ASK_AGAIN_MS 50   /* after a question for the epoch that got no answer */
 #define SURE_MS      1000 /* for so long what Postgres said of its epoch counts */
 
-#define COPY_LEAST    64           /* rows, or */
-#define COPY_BYTES    (256u << 10) /* of messages; fewer are not worth the question whether the server is ready */
+#define COPY_LEAST    8            /* rows, or */
+#define COPY_BYTES    (256u << 10) /* of messages; fewer are not worth the question whether the server is ready, */
+#define LOOK_LEAST    64           /* nor fewer than these the question which rows are there */
 #define CAUTION_LEAST 4            /* batches to be careful for after a refusal; doubled with each, */
 #define CAUTION_MOST  256          /* up to this */
 
@@ -285,15 +286,16 @@ static void caution_lower(struct caution *c)
  * events at once without Redis, INSERT takes over for a while. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
-	bool has_failed = event_has_failed(b->events[0]);
-	bool is_small =
-		b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) && (b->bytes < COPY_BYTES || has_failed);
+	bool is_heavy = b->bytes >= COPY_BYTES && !event_has_failed(b->events[0]);
+	bool is_small = b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) && !is_heavy;
 
 	if (s->alone.wait || is_small || b->count > s->limit.rows)
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;
-	return s->looked.wait ? JOB_INSERT : JOB_FIND_PRESENT;
+	if (s->looked.wait || (b->count < RARELY_ONE("store: a look for few rows", LOOK_LEAST) && !is_heavy))
+		return JOB_INSERT;
+	return JOB_FIND_PRESENT;
 }
 
 /* A batch was looked up or inserted: with rows that were there, blind COPYs would have been refused. */
@@ -906,14 +908,16 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		if (is_by_copy(s) && answer->is_late && (answer->is_locked || answer->is_local))
 			s->job = JOB_INSERT;
 		/* Not all that COPY refuses is trouble: with row-level security, say, it cannot be used. */
-		if (is_by_copy(s))
+		if (is_by_copy(s)) {
+			counters.store_retries += answer->result == POSTGRES_CONFLICT;
 			on_bad(s, answer);
-		else if (s->job == JOB_INSERT)
+		} else if (s->job == JOB_INSERT) {
 			on_trouble(s, answer);
-		else if (s->job == JOB_BURY)
+		} else if (s->job == JOB_BURY) {
 			on_unburied(s, answer);
-		else
+		} else {
 			retry_later(s, answer->error);
+		}
 		return;
 	case POSTGRES_UNKNOWN:
 		on_unknown(s); /* sent again when the connection is back */

@@ -709,16 +709,7 @@ Test(store, a_batch_in_parts_is_over_when_the_last_one_is)
 
 /* --- COPY --- */
 
-static const char *many(void)
-{
-	static char ids[26 + 1];
-
-	for (int i = 0; i < 26; i++)
-		ids[i] = (char)('a' + i);
-	return ids;
-}
-
-/* So many that COPY is worth it: each event three times. */
+/* So many that a look before COPY is worth it: each event three times. */
 static void insert_many(void)
 {
 	batch_clear(&batch);
@@ -755,12 +746,26 @@ Test(store, few_rows_with_many_bytes_go_by_copy)
 
 Test(store, few_rows_and_rows_kept_back_go_by_insert)
 {
-	insert(many());
-	cr_assert_eq(strncmp(played_postgres.sql, SQL_INSERT, sizeof(SQL_INSERT)), 0);
-	say_rows(many());
-	insert_many();
-	say_copied(77);
-	cr_assert_eq(strncmp(played_postgres.sql, SQL_INSERT, sizeof(SQL_INSERT)), 0);
+	insert("abcdefg");
+	expect_asked("insert a b c d e f g");
+	say_rows("abcdefg");
+	insert("abcdefgh");
+	expect_asked("copy");
+	say_copied(7);
+	expect_asked("insert a b c d e f g h");
+}
+
+/* They are not worth a question which of them are there. */
+Test(store, rather_few_rows_go_by_insert_after_a_refused_copy)
+{
+	insert("abcdefgh");
+	say((struct postgres_answer){.result = POSTGRES_BAD_ROW});
+	for (int i = 0; i < 4; i++) {
+		expect_asked("insert a b c d e f g h");
+		say_rows("abcdefgh");
+		insert("abcdefgh");
+	}
+	expect_asked("copy");
 }
 
 static void store_by_insert(void)
