@@ -276,6 +276,7 @@ Test(conversation, replies_that_are_provoked_are_bounded)
 	for (int i = 0; i < 2000; i++)
 		feed_send_text(feed, "{\"x\":1}");
 	cr_assert(wait_until(listener_has_logged(listener, "provokes more replies than may be sent"), SETTLED_MS));
+	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS));
 	expect_heard("afterwards");
 }
 
