@@ -286,10 +286,10 @@ static void caution_lower(struct caution *c)
  * events at once without Redis, INSERT takes over for a while. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
-	bool is_heavy = b->bytes >= COPY_BYTES && !event_has_failed(b->events[0]);
+	bool is_heavy = b->bytes >= COPY_BYTES;
 	bool is_small = b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) && !is_heavy;
 
-	if (s->alone.wait || is_small || b->count > s->limit.rows)
+	if (s->alone.wait || is_small || event_has_failed(b->events[0]) || b->count > s->limit.rows)
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;

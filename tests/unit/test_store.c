@@ -744,6 +744,14 @@ Test(store, few_rows_with_many_bytes_go_by_copy)
 	expect_asked("insert a b"); /* COPY would be refused again */
 }
 
+Test(store, rows_that_failed_before_go_by_insert)
+{
+	for (int i = 0; i < 8; i++)
+		events[i].attempts = 1;
+	insert("abcdefgh");
+	expect_asked("insert a b c d e f g h");
+}
+
 Test(store, few_rows_and_rows_kept_back_go_by_insert)
 {
 	insert("abcdefg");
