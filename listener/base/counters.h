@@ -37,7 +37,7 @@
 	X(batches, "INSERT and COPY statements that succeeded.") \
 	X(copy_statements, "Batches stored by COPY.") \
 	X(copy_statements_refused, \
-	  "Batches that COPY refused, for a row that was there or for a bad one, and INSERT stored.") \
+	  "Batches that COPY refused, for a row that was there, a bad one or a deadlock, and INSERT stored.") \
 	X(batch_splits, "Batches split to isolate a row that Postgres refused.") \
 	X(rows_refused, "Rows that Postgres refused, each try counted.") \
 	X(rows_put_off, \

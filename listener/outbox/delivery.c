@@ -77,7 +77,7 @@ struct delivery {
 struct link {
 	struct list node;
 	curl_socket_t socket;
-	int local_port, remote_port; /* 0: not asked for yet */
+	int local_port; /* 0: not asked for yet */
 };
 
 /* --- the end of a request --- */
@@ -281,7 +281,7 @@ static int on_close(void *arg, curl_socket_t socket)
 }
 
 /* libcurl does not tell the socket of a connection that it is about to use, but its ports. A socket that is not
- * connected yet has none; then it keeps the ones that it gets. */
+ * connected yet has none; then it keeps the one that it gets. */
 static bool has_ports(struct link *l, int local_port, int remote_port)
 {
 	struct sockaddr_storage remote = {0};
@@ -289,11 +289,8 @@ static bool has_ports(struct link *l, int local_port, int remote_port)
 
 	if (l->local_port <= 0)
 		l->local_port = port_of_socket(l->socket);
-	if (l->local_port != local_port)
-		return false;
-	if (l->remote_port <= 0 && getpeername(l->socket, (struct sockaddr *)&remote, &len) == 0)
-		l->remote_port = port_of(&remote);
-	return l->remote_port == remote_port;
+	return l->local_port == local_port && getpeername(l->socket, (struct sockaddr *)&remote, &len) == 0 &&
+	       port_of(&remote) == remote_port;
 }
 
 /* Bytes, or the end, or an error. */

@@ -31,7 +31,7 @@
 #include "base/counters.h"
 
 #define ROUND_MS        20    /* records of attempts wait so long for others, while there is enough to send, */
-#define ENDED_LEAST     50    /* and fewer than so many wait, or than half of what is leased at once */
+#define ENDED_LEAST     50    /* and fewer than so many have ended, or than half of what is leased at once */
 #define POLL_MS         400   /* between looks for rows when nobody wakes us, and up to as much as */
 #define POLL_JITTER_MS  200   /* this longer */
 #define LEASE_MARGIN_MS 10000 /* a lease lasts for the timeout of a request and this */

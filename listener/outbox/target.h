@@ -82,8 +82,8 @@ bool target_is_success(int status);
 
 /* Takes the answer to attempt number attempt (from 1) of a row, and tells what becomes of the row; with
  * TARGET_RETRY, wait_ms is the time until the next attempt. While the target is probed, the answers to requests that
- * began before say nothing of it. random is any evenly distributed number, which a success
- * needs not. */
+ * began before say nothing of it. random is any evenly distributed number; a success
+ * needs none. */
 enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,
 				bool is_probe, int64_t now_ms, uint32_t random, int64_t *wait_ms);
 

@@ -62,9 +62,9 @@
 #define ASK_AGAIN_MS 50   /* after a question for the epoch that got no answer */
 #define SURE_MS      1000 /* for so long what Postgres said of its epoch counts */
 
-#define COPY_LEAST    8            /* rows, or */
-#define COPY_BYTES    (256u << 10) /* of messages; fewer are not worth the question whether the server is ready, */
-#define LOOK_LEAST    64           /* nor fewer than these the question which rows are there */
+#define COPY_LEAST    24           /* rows; */
+#define MANY_LEAST    64           /* with more statements: effects, or a look which rows are there; or */
+#define COPY_BYTES    (256u << 10) /* of messages; fewer are not worth the question whether the server is ready */
 #define CAUTION_LEAST 4            /* batches to be careful for after a refusal; doubled with each, */
 #define CAUTION_MOST  256          /* up to this */
 
@@ -287,15 +287,14 @@ static void caution_lower(struct caution *c)
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
 	bool is_heavy = b->bytes >= COPY_BYTES;
-	bool is_small = b->count < RARELY_ONE("store: COPY of few rows", COPY_LEAST) && !is_heavy;
+	bool is_many = b->count >= RARELY_ONE("store: COPY of few rows", MANY_LEAST) || is_heavy;
+	bool is_enough = is_many || (b->count >= COPY_LEAST && !s->has_effects);
 
-	if (s->alone.wait || is_small || event_has_failed(b->events[0]) || b->count > s->limit.rows)
+	if (s->alone.wait || !is_enough || event_has_failed(b->events[0]) || b->count > s->limit.rows)
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;
-	if (s->looked.wait || (b->count < RARELY_ONE("store: a look for few rows", LOOK_LEAST) && !is_heavy))
-		return JOB_INSERT;
-	return JOB_FIND_PRESENT;
+	return s->looked.wait || !is_many ? JOB_INSERT : JOB_FIND_PRESENT;
 }
 
 /* A batch was looked up or inserted: with rows that were there, blind COPYs would have been refused. */

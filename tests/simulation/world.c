@@ -277,7 +277,7 @@ static void choose_feed(struct plan *p, int faults, bool is_narrow)
 void plan_make(struct plan *p)
 {
 	int producers = (int)sim_below(PRODUCERS_MAX), faults = (int)sim_below(24);
-	bool is_crowd = sim_chance(100);  /* enough at once for COPY */
+	bool is_crowd = sim_chance(100);  /* enough at once for a look before COPY */
 	bool is_narrow = sim_chance(400); /* what happens to some, the others must not notice */
 	bool has_bursts = sim_chance(400);
 	int repeats = sim_chance(200) ? 700 : 100; /* of a thousand copies; the feed may be one that sends again */

@@ -744,34 +744,41 @@ Test(store, few_rows_with_many_bytes_go_by_copy)
 	expect_asked("insert a b"); /* COPY would be refused again */
 }
 
+#define ENOUGH "abcdefghijklmnopqrstuvwx" /* rows for COPY */
+
+static void expect_inserted(void)
+{
+	cr_assert_eq(strncmp(played_postgres.sql, SQL_INSERT, sizeof(SQL_INSERT)), 0);
+}
+
 Test(store, rows_that_failed_before_go_by_insert)
 {
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < 24; i++)
 		events[i].attempts = 1;
-	insert("abcdefgh");
-	expect_asked("insert a b c d e f g h");
+	insert(ENOUGH);
+	expect_inserted();
 }
 
 Test(store, few_rows_and_rows_kept_back_go_by_insert)
 {
-	insert("abcdefg");
-	expect_asked("insert a b c d e f g");
-	say_rows("abcdefg");
-	insert("abcdefgh");
+	insert(&ENOUGH[1]);
+	expect_inserted();
+	say_rows(&ENOUGH[1]);
+	insert(ENOUGH);
 	expect_asked("copy");
-	say_copied(7);
-	expect_asked("insert a b c d e f g h");
+	say_copied(23);
+	expect_inserted();
 }
 
 /* They are not worth a question which of them are there. */
 Test(store, rather_few_rows_go_by_insert_after_a_refused_copy)
 {
-	insert("abcdefgh");
+	insert(ENOUGH);
 	say((struct postgres_answer){.result = POSTGRES_BAD_ROW});
 	for (int i = 0; i < 4; i++) {
-		expect_asked("insert a b c d e f g h");
-		say_rows("abcdefgh");
-		insert("abcdefgh");
+		expect_inserted();
+		say_rows(ENOUGH);
+		insert(ENOUGH);
 	}
 	expect_asked("copy");
 }
@@ -782,7 +789,7 @@ static void store_by_insert(void)
 
 	for (int i = 0; i < 78; i++)
 		ids[i] = (char)('a' + i / 3);
-	cr_assert_eq(strncmp(played_postgres.sql, SQL_INSERT, sizeof(SQL_INSERT)), 0);
+	expect_inserted();
 	played_postgres.ids = ids;
 	played_postgres_answer((struct postgres_answer){.rows = 78}, POSTGRES_READY);
 	*became = '\0';
