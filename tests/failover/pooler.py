@@ -6,7 +6,6 @@ import signal
 from rig.process import Process
 from rig.waiting import RigError, wait_until
 
-LOGIN_RETRY_S = 1                       # PgBouncer waits so long after a server that it could not use
 SETTINGS = """[databases]
 * = host={home} port=5432 user=wsonce
 [pgbouncer]
@@ -17,7 +16,7 @@ unix_socket_mode = 0777
 auth_type = any
 pool_mode = transaction
 default_pool_size = 4
-server_login_retry = {retry}
+server_login_retry = 0.1
 """
 
 
@@ -38,7 +37,7 @@ class Pooler(Process):
 
     def write(self, node):
         with open(self.settings, "w") as file:
-            file.write(SETTINGS.format(home=node.home, place=self.place, retry=LOGIN_RETRY_S))
+            file.write(SETTINGS.format(home=node.home, place=self.place))
 
     def lead_to(self, node):
         """Connections that are there go when their transaction has ended."""

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from pooler import LOGIN_RETRY_S, Pooler
+from pooler import Pooler
 from rig.servers import Postgres, Redis
 from rig.waiting import RigError, wait_until
 from proxy import Link
@@ -25,7 +25,6 @@ class Row:
 
     settings = ""
     again_s = 10                        # until rows are stored again
-    pooler_s = 0                        # of that, for a pooler to try a server again that has refused it
     warns = False                       # listeners, of a standby that is asynchronous; None: some may
     unheard = 0                         # events that may have reached nobody who lived to store them
 
@@ -169,7 +168,6 @@ class Pooled(Pair):
     has been promoted."""
 
     pooler = None
-    pooler_s = LOGIN_RETRY_S
 
     async def prepare(self, trial):
         await super().prepare(trial)

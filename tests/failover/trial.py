@@ -108,7 +108,7 @@ class Trial(Bench):
         figure.at_most("not stored, and no server that is gone had it", len(missing - had), self.row.unheard)
         figure.at_most("seconds without a commit", round(pause, 3), self.row.again_s, "s")
         if back is not None:
-            figure.at_most("seconds from the promotion to the next commit", back, BACK_S + self.row.pooler_s, "s")
+            figure.at_most("seconds from the promotion to the next commit", back, BACK_S, "s")
         for name, count in counts.items():
             figure.at_most(name.replace("_", " "), count, 0)
         self.cells = {"missing": len(missing), "acked": len(missing & fleet.acked), "had": len(had), "pause": pause, "back": back,
