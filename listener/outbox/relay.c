@@ -30,8 +30,8 @@
 #include "outbox/traceparent.h"
 #include "base/counters.h"
 
-#define ROUND_MS        20    /* records of attempts wait so long for others, while there is enough to send, */
-#define ENDED_LEAST     50    /* and fewer than so many have ended, or than half of what is leased at once */
+#define ROUND_MS        20    /* records of attempts wait so long for others, while there is enough to send */
+#define ENDED_LEAST     50    /* attempts: fewer always wait for others then */
 #define POLL_MS         400   /* between looks for rows when nobody wakes us, and up to as much as */
 #define POLL_JITTER_MS  200   /* this longer */
 #define LEASE_MARGIN_MS 10000 /* a lease lasts for the timeout of a request and this */
@@ -820,8 +820,9 @@ static bool can_wait(struct relay *r)
 	if (r->drained || now_ms(r) >= r->round_ms)
 		return false;
 	for (size_t i = 0; i < r->lane_count; i++) {
-		const struct target *t = &r->lanes[i]->target;
-		size_t ended = r->lanes[i]->attempts - t->waiting - t->at_work;
+		const struct lane *l = r->lanes[i];
+		const struct target *t = &l->target;
+		size_t ended = l->attempts - t->waiting - t->at_work;
 
 		if (t->state == TARGET_OPEN && t->waiting > t->depth / 2 &&
 		    (ended < t->depth / 2 || ended < ENDED_LEAST))

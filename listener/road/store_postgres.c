@@ -62,9 +62,9 @@
 #define ASK_AGAIN_MS 50   /* after a question for the epoch that got no answer */
 #define SURE_MS      1000 /* for so long what Postgres said of its epoch counts */
 
-#define COPY_LEAST    24           /* rows; */
-#define MANY_LEAST    64           /* with more statements: effects, or a look which rows are there; or */
-#define COPY_BYTES    (256u << 10) /* of messages; fewer are not worth the question whether the server is ready */
+#define COPY_LEAST    24           /* rows: fewer are not worth the question whether the server is ready, */
+#define MANY_LEAST    64           /* nor fewer than these a look which rows are there, or effects; */
+#define COPY_BYTES    (256u << 10) /* of messages are worth all that, however few they are */
 #define CAUTION_LEAST 4            /* batches to be careful for after a refusal; doubled with each, */
 #define CAUTION_MOST  256          /* up to this */
 
