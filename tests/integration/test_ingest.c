@@ -619,7 +619,8 @@ Test(ingest, half_a_message_and_a_reset_store_nothing, .init = set_up, .fini = t
 	cr_assert(wait_until(metric("wsonce_ingest_connections") == 1, SETTLED_MS));
 	cr_assert_eq(rows_like("half"), 0);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
-	cr_assert(wait_until(metric("wsonce_in_flight_bytes") == 0, SETTLED_MS)); /* rows are seen before they are settled */
+	/* Rows are seen before they are settled. */
+	cr_assert(wait_until(metric("wsonce_in_flight_bytes") == 0, SETTLED_MS));
 }
 
 /* ---- a producer that does not read ---- */
