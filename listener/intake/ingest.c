@@ -627,12 +627,24 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 	return invited_refuse(wsi, status, headers_of(status));
 }
 
+/* The address of a handshake, which a socket that was reset does not tell any more; NULL if it has none. */
+static struct address *find_address(const struct ingest *i, int fd)
+{
+	for (struct list *node = i->handshakes.prev; node != &i->handshakes; node = node->prev) {
+		const struct handshake *h = list_entry(node, struct handshake, link);
+
+		if (lws_get_socket_fd(h->wsi) == fd)
+			return h->address;
+	}
+	return NULL;
+}
+
 /* It shows no certificate, or a wrong one, which is as good as a wrong token. */
 static void on_refused(void *owner, int fd, const char *why)
 {
 	struct ingest *i = owner;
 
-	addresses_blame(addresses_find(i->addresses, addresses_key(fd)), (int64_t)uv_now(ws_loop(i->ws)));
+	addresses_blame(find_address(i, fd), (int64_t)uv_now(ws_loop(i->ws)));
 	log_refusal(i, fd, (struct refusal){.reason = why});
 }
 
