@@ -23,6 +23,7 @@
 #include "postgres/hosts.h"
 #include "postgres/schema.h"
 #include "reset.sql.h"
+#include "reset_copy.sql.h"
 #include "postgres/sqlstate.h"
 #include "base/counters.h"
 
@@ -60,7 +61,6 @@ struct postgres {
 	bool is_copying;      /* whose rows the server takes now, */
 	size_t copied;        /* and has stored so many rows */
 	bool has_rows;        /* the query at hand was executed, and perhaps committed */
-	bool is_limited;      /* its limits are set */
 	bool is_by_key;       /* the next statement finds rows by their keys */
 	bool is_unreplicated; /* its wait for a synchronous standby was ended: its commit may yet vanish */
 	int64_t patience_ms;  /* of the next statement with locks; 0: the usual one */
@@ -380,36 +380,48 @@ static void send_step(struct postgres *p, enum step step, const char *sql)
 	free(text);
 }
 
-/* No plan then reads a table of many rows as a whole, whatever the statistics say of it. The one row that can be had in
- * no other way seems so dear then that Postgres would compile the plan, for a second or more: hence jit. */
-static const char by_key_sql[] = ", pg_catalog.set_config('enable_hashjoin', 'off', true)"
-				 ", pg_catalog.set_config('enable_mergejoin', 'off', true)"
-				 ", pg_catalog.set_config('enable_seqscan', 'off', true)"
-				 ", pg_catalog.set_config('jit', 'off', true)";
-
 static int64_t least(int64_t role_ms, int64_t ours_ms)
 {
 	return role_ms > 0 && role_ms < ours_ms ? role_ms : ours_ms;
 }
 
-/* The statement that sets the limits of one transaction, because a pooler lends the session to others. The server gives
- * up before we do, and tells which event was at fault; and a backend whose client is gone ends. A role's own limits
- * stay if they are less. */
-static const char *print_limits(const struct postgres *p, char out[LIMITS_SIZE])
+/* Adds a setting of one transaction to what is n long: as a command, which costs Postgres a third of what a call of the
+ * function costs, or, as a pipeline takes one statement a message, as such a call. */
+static size_t add_setting(char out[LIMITS_SIZE], size_t n, bool is_command, const char *name, int64_t value)
+{
+	if (is_command)
+		n += (size_t)snprintf(out + n, LIMITS_SIZE - n, "%sSET LOCAL %s = %lld", n ? "; " : "", name,
+				      (long long)value);
+	else
+		n += (size_t)snprintf(out + n, LIMITS_SIZE - n, "%spg_catalog.set_config('%s', '%lld', true)",
+				      n ? ", " : "SELECT ", name, (long long)value);
+	assert(n < LIMITS_SIZE);
+	return n;
+}
+
+/* No plan then reads a table of many rows as a whole, whatever the statistics say of it. The one row that can be had in
+ * no other way seems so dear then that Postgres would compile the plan, for a second or more: hence jit. */
+static const char *const by_key[] = {"enable_hashjoin", "enable_mergejoin", "enable_seqscan", "jit"};
+
+/* What sets the limits of one transaction, because a pooler lends the session to others. The server gives up before we
+ * do, and tells which event was at fault; and a backend whose client is gone ends. A role's own limits stay if they are
+ * less. While a COPY waits for rows, Postgres looks at none of these limits: if our host is gone then, its TCP has to
+ * find out, which asks after two hours unless it is told. It is told to ask after a third of the time; the nine times
+ * that Linux asks take the rest. */
+static const char *print_limits(const struct postgres *p, bool is_copy, char out[LIMITS_SIZE])
 {
 	int64_t ms = p->settings.timeout_ms, lock_ms = ms * 3 / 4 + 1;
-	size_t n = (size_t)snprintf(out, LIMITS_SIZE,
-				    "SELECT pg_catalog.set_config('lock_timeout', '%lld', true), "
-				    "pg_catalog.set_config('statement_timeout', '%lld', true)",
-				    (long long)least(p->lock_ms, least(p->patience_ms, lock_ms)),
-				    (long long)least(p->statement_ms, ms * 9 / 10 + 1));
+	size_t n = add_setting(out, 0, is_copy, "lock_timeout", least(p->lock_ms, least(p->patience_ms, lock_ms)));
 
-	if (p->is_by_key)
-		n += (size_t)snprintf(out + n, LIMITS_SIZE - n, "%s", by_key_sql);
+	n = add_setting(out, n, is_copy, "statement_timeout", least(p->statement_ms, ms * 9 / 10 + 1));
 	if (PQserverVersion(p->conn) >= 140000)
-		snprintf(out + n, LIMITS_SIZE - n,
-			 ", pg_catalog.set_config('client_connection_check_interval', '%lld', true)",
-			 (long long)ms / 2 + 1);
+		n = add_setting(out, n, is_copy, "client_connection_check_interval", ms / 2 + 1);
+	for (size_t i = 0; p->is_by_key && i < sizeof(by_key) / sizeof(*by_key); i++)
+		n = add_setting(out, n, is_copy, by_key[i], 0);
+	if (is_copy) {
+		n = add_setting(out, n, true, "tcp_keepalives_idle", ms / 3000 + 1);
+		add_setting(out, n, true, "tcp_keepalives_interval", ms / 18000 + 1);
+	}
 	return out;
 }
 
@@ -426,7 +438,7 @@ static void inspect(struct postgres *p)
 	p->lock_ms = p->statement_ms = 0;
 	begin_step(
 		p, STEP_INSPECT,
-		PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, limits)) &&
+		PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, false, limits)) &&
 			PQsendQueryParams(p->conn, schema_inspect_sql(), 1, NULL, &p->settings.tables, NULL, NULL, 0) &&
 			PQpipelineSync(p->conn));
 }
@@ -642,27 +654,25 @@ static int send_copy(struct postgres *p)
 	return 0;
 }
 
-static bool is_reset(const PGresult *result)
+/* The answer to what sets something for the transaction or the session, as a command or by the function? */
+static bool is_setting(PGresult *result)
 {
-	const char *name = first_name(result);
+	const char *name = first_name(result), *command = PQcmdStatus(result);
 
-	return name && strcmp(name, "wsonce_reset") == 0;
+	return (name && strcmp(name, "set_config") == 0) || strcmp(command, "SET") == 0 ||
+	       strcmp(command, "RESET") == 0;
 }
 
 /* Of several statements the last answer counts, or the only error. */
 static void keep_result(struct postgres *p, PGresult *result)
 {
 	ExecStatusType status = PQresultStatus(result);
-	bool is_fine = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
 
-	if (status == PGRES_PIPELINE_ABORTED || is_reset(result)) {
+	if (status == PGRES_PIPELINE_ABORTED || is_setting(result)) {
 		PQclear(result);
 		return;
 	}
-	/* The first answer is about the limits. */
-	if (is_fine && p->is_limited)
-		p->has_rows = true;
-	p->is_limited = true;
+	p->has_rows |= status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
 	if (p->is_copy && status == PGRES_COMMAND_OK)
 		p->copied = strtoul(PQcmdTuples(result), NULL, 10);
 	PQclear(p->last);
@@ -731,7 +741,7 @@ static int begin(struct postgres *p, int is_sent)
 		lose(p, PQerrorMessage(p->conn));
 		return -1;
 	}
-	p->has_rows = p->is_limited = p->is_unreplicated = p->is_by_key = false;
+	p->has_rows = p->is_unreplicated = p->is_by_key = false;
 	set_state(p, POSTGRES_BUSY);
 	start_deadline(p);
 	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
@@ -757,7 +767,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 		formats[i] = 1;
 	}
 	text = schema_expand(sql, p->schema);
-	is_sent = PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, limits)) &&
+	is_sent = PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, false, limits)) &&
 		  PQsendQueryParams(p->conn, text, n, types, bytes, lengths, formats, 0) &&
 		  (!p->settings.calls_others || send_plain(p, SQL_RESET)) && PQpipelineSync(p->conn);
 	free(text);
@@ -774,7 +784,7 @@ int postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void
 		return -1;
 	p->is_copy = true;
 	p->copied = 0;
-	all = memory_printf("%s; %s; %s", print_limits(p, limits), sql, SQL_RESET);
+	all = memory_printf("%s; %s; %s", print_limits(p, true, limits), sql, SQL_RESET_COPY);
 	text = schema_expand(all, p->schema);
 	is_sent = PQsendQuery(p->conn, text);
 	free(text);

@@ -181,6 +181,20 @@ Test(copy_in, where_row_level_security_forbids_copy_insert_does_it)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
 }
 
+/* While Postgres waits for rows it looks at none of its own limits. */
+Test(copy_in, postgres_is_told_to_ask_whether_our_host_is_there)
+{
+	database_exec(db, "CREATE TABLE sources (source text)");
+	database_exec(db, "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO sources "
+			  "SELECT source FROM pg_settings WHERE name LIKE 'tcp_keepalives_i%%'; RETURN NULL; END $$");
+	database_exec(db, "CREATE TRIGGER note BEFORE INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note()");
+	send_batch("1");
+	expect_acks(EVENTS, 0, 0);
+	expect_copies(1, 0);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM sources WHERE source = 'session'"), 2);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM sources WHERE source = 'default'"), 2);
+}
+
 /* --- with effects --- */
 
 #define TYPE  "it's \\u00e9"

@@ -564,6 +564,11 @@ char *PQfname(const PGresult *result, int column)
 	return column ? NULL : (char *)result->name;
 }
 
+char *PQcmdStatus(PGresult *result)
+{
+	return (char *)(result->command ? result->command : "");
+}
+
 char *PQcmdTuples(PGresult *result)
 {
 	return result->tuples;

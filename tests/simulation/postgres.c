@@ -39,6 +39,7 @@
 #include "put_cursors.sql.h"
 #include "read_cursors.sql.h"
 #include "reset.sql.h"
+#include "reset_copy.sql.h"
 #include "postgres/schema.h"
 #include "postgres_server.h"
 #include "sim.h"
@@ -880,13 +881,17 @@ static void learn_all(void)
 static enum kind kind_of(const char *text)
 {
 	static const char limits[] = "SELECT pg_catalog.set_config('lock_timeout', '";
+	static const char limits_of_copy[] = "SET LOCAL lock_timeout = ";
 	size_t len = strlen(text);
 
 	for (int kind = 0; kind < KINDS; kind++)
 		if (known[kind].text && known[kind].len == len && memcmp(known[kind].text, text, len) == 0)
 			return (enum kind)kind;
 	if (strncmp(text, limits, sizeof(limits) - 1) == 0)
-		return strstr(text, known[K_COPY].text) ? K_COPY : K_LIMITS;
+		return K_LIMITS;
+	if (strncmp(text, limits_of_copy, sizeof(limits_of_copy) - 1) == 0 && strstr(text, known[K_COPY].text) &&
+	    strcmp(text + len - strlen(SQL_RESET_COPY), SQL_RESET_COPY) == 0)
+		return K_COPY;
 	if (strncmp(text, "WITH given AS MATERIALIZED (", 28) == 0)
 		return K_EFFECTS;
 	fprintf(stderr, "simulation: Postgres was sent a statement that it does not know:\n%s\n", text);
@@ -897,29 +902,48 @@ static int64_t read_limit(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
 
-	return at ? strtoll(at + strlen(name), NULL, 10) * 1000 : 0;
+	return at ? strtoll(at + strcspn(at, "0123456789"), NULL, 10) * 1000 : 0;
 }
 
 static void set_limits(struct backend *b, const char *text)
 {
-	b->lock_us = read_limit(text, "'lock_timeout', '");
-	b->statement_us = read_limit(text, "'statement_timeout', '");
-	b->check_us = read_limit(text, "'client_connection_check_interval', '");
+	b->lock_us = read_limit(text, "lock_timeout");
+	b->statement_us = read_limit(text, "statement_timeout");
+	b->check_us = read_limit(text, "client_connection_check_interval");
 	if (b->gone_us != FOREVER && b->check_us)
 		wake_at(b, b->gone_us + b->check_us);
 }
 
-static void send_limits(struct backend *b)
+/* Answers the statement at hand that calls the function that sets. */
+static void answer_calls(struct backend *b)
 {
-	result_new(b, PGRES_TUPLES_OK, "set_config", 3, 1)->rows = 1;
+	const char *at = b->packet->statements[b->at].text;
+	size_t n = 0;
+
+	while ((at = strstr(at, "set_config"))) {
+		at++;
+		n++;
+	}
+	result_new(b, PGRES_TUPLES_OK, "set_config", n, 1)->rows = 1;
 	send_result(b, b->result);
 }
 
-static void send_reset(struct backend *b)
+/* Answers the commands of the statement at hand that begin so. */
+static void answer_commands(struct backend *b, const char *begin, const char *command)
+{
+	const char *at = b->packet->statements[b->at].text;
+
+	while ((at = strstr(at, begin))) {
+		at++;
+		result_new(b, PGRES_COMMAND_OK, NULL, 0, 0)->command = command;
+		send_result(b, b->result);
+	}
+}
+
+static void end_copy(struct backend *b)
 {
 	b->is_changed = false;
-	result_new(b, PGRES_TUPLES_OK, "wsonce_reset", 9, 1)->rows = 1;
-	send_result(b, b->result);
+	answer_commands(b, "RESET", "RESET");
 }
 
 /* The first row of most answers. */
@@ -1697,10 +1721,11 @@ static bool run_at_once(struct backend *b)
 {
 	switch (b->kind) {
 	case K_LIMITS:
-		send_limits(b);
+		answer_calls(b);
 		return true;
 	case K_RESET:
-		send_reset(b);
+		b->is_changed = false;
+		answer_calls(b);
 		return true;
 	case K_INSPECT:
 		inspect(b);
@@ -1767,7 +1792,7 @@ static int64_t on_start(struct backend *b)
 	if (b->kind == K_LIMITS || b->kind == K_COPY)
 		set_limits(b, s->text);
 	if (b->kind == K_COPY) {
-		send_limits(b);
+		answer_commands(b, "SET LOCAL", "SET");
 		b->began_us = sim_now();
 	}
 	if (b->kind > K_RESET)
@@ -1955,11 +1980,11 @@ static int64_t on_done(struct backend *b)
 	} else if (b->kind == K_COPY) {
 		send_status(b, PGRES_COMMAND_OK, b->stored);
 		tell_epoch(b);
-		send_reset(b);
+		end_copy(b);
 	} else if (b->is_copied) {
 		b->epoch = server.epoch;
 		answer_copied(b);
-		send_reset(b);
+		end_copy(b);
 	} else {
 		answer_rows(b);
 	}

@@ -23,7 +23,8 @@ struct value {
 /* Which columns a cell is in is its place: cells[row * columns + column]. */
 struct pg_result {
 	ExecStatusType status;
-	const char *name; /* of the first column */
+	const char *name;    /* of the first column */
+	const char *command; /* as PQcmdStatus() has it, if anybody asks */
 	size_t columns, rows, room;
 	struct value *cells; /* bytes NULL: NULL */
 	char tuples[24];     /* as PQcmdTuples() has it */

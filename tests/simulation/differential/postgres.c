@@ -27,6 +27,7 @@
 #include "postgres/array.h"
 #include "postgres/schema.h"
 #include "reset.sql.h"
+#include "reset_copy.sql.h"
 #include "road/effects.h"
 #include "side.h"
 
@@ -283,10 +284,12 @@ static void send_simple(struct connection *c, const char *sql)
 
 static void send_copy_statement(struct connection *c, int lock_ms)
 {
-	char *text, first[300];
+	char *text;
 
-	print_limits(first, lock_ms);
-	if (asprintf(&text, "%s; %s; %s; %s", first, SQL_COPY, SQL_EPOCH, SQL_RESET) < 0)
+	if (asprintf(&text,
+		     "SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = %d; "
+		     "SET LOCAL client_connection_check_interval = 60000; %s; %s; %s",
+		     lock_ms, statement_ms, SQL_COPY, SQL_EPOCH, SQL_RESET_COPY) < 0)
 		abort();
 	send_simple(c, text);
 	free(text);
