@@ -627,24 +627,31 @@ static int refuse_upgrade(const struct ingest *i, struct lws *wsi, unsigned int 
 	return invited_refuse(wsi, status, headers_of(status));
 }
 
-/* The address of a handshake, which a socket that was reset does not tell any more; NULL if it has none. */
-static struct address *find_address(const struct ingest *i, int fd)
+/* The handshake on this socket; NULL if libwebsockets, which may go on with TLS at once, has not told of it yet. */
+static const struct handshake *find_handshake(const struct ingest *i, int fd)
 {
 	for (struct list *node = i->handshakes.prev; node != &i->handshakes; node = node->prev) {
 		const struct handshake *h = list_entry(node, struct handshake, link);
 
 		if (lws_get_socket_fd(h->wsi) == fd)
-			return h->address;
+			return h;
 	}
 	return NULL;
 }
 
-/* It shows no certificate, or a wrong one, which is as good as a wrong token. */
+/* It shows no certificate, or a wrong one, which is as good as a wrong token. The handshake knows its address also when
+ * the socket was reset, and does not tell it any more. */
 static void on_refused(void *owner, int fd, const char *why)
 {
 	struct ingest *i = owner;
+	const struct handshake *h = find_handshake(i, fd);
+	struct address *address = h ? h->address : addresses_enter(i->addresses, addresses_key(fd));
 
-	addresses_blame(find_address(i, fd), (int64_t)uv_now(ws_loop(i->ws)));
+	addresses_blame(address, (int64_t)uv_now(ws_loop(i->ws)));
+	if (!h) {
+		addresses_shaken(address);
+		addresses_leave(i->addresses, address);
+	}
 	log_refusal(i, fd, (struct refusal){.reason = why});
 }
 
