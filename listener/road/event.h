@@ -68,7 +68,7 @@ struct event {
 	bool is_deferred;  /* left to the preferred instance, and not looked at since */
 	bool has_turn;     /* left to others while Redis is away, until our turn has come */
 	bool is_unseen;    /* a consumer's statement neither made its row nor saw it: it is asked once more */
-	bool is_doubted;   /* a mark of it was read, and not believed before Postgres was asked for its epoch */
+	uint8_t doubts;    /* times that a mark of it was read, and not believed before Postgres told its epoch */
 	bool is_counted;   /* among the duplicates, by a claim or mark that was there */
 	bool is_in_table;
 	bool is_stray; /* came without an id, or behind another, or was refused at the door */

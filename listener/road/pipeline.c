@@ -45,7 +45,7 @@
 #define LATE_FADES      1024       /* of how late it is, each copy that it settles takes so small a part away */
 #define NEWEST_LEAST    1000       /* rows that are read as the newest, and twice as many as events are held, */
 #define NEWEST_MOST     50000      /* up to this */
-#define DOUBT_STEP      0          /* 50 ms for Postgres to tell its epoch */
+#define DOUBTS          4          /* 50, 100, 200 and 400 ms for Postgres to tell its epoch */
 #define GIVE_WAY_STEP   5          /* 1.6 s, which is more than hold_look_step() ever waits */
 #define CLAIM_WINDOW    8192       /* claims unanswered at which reading stops, */
 #define DEFER_WINDOW    6144       /* or events left to others and not yet looked at, */
@@ -893,22 +893,24 @@ static void hold(struct pipeline *p, struct event *ev)
 	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));
 }
 
-/* A mark is knowledge of the epoch that the database was in when it last said so. If that is a while ago, it
- * is asked first (see store_next); if it does not answer soon, it is given the event, and so it is where marks are
- * not believed. */
+/* A mark is knowledge of the epoch that the database was in when it last said so. If that is a while ago, it is asked
+ * first (see store_next), and the event waits. It is given to the store where marks are not believed, and when 50 ms
+ * later the store is neither sure nor at work. What is at work there may tell the epoch, and a batch would wait for it
+ * as well: for up to 0.75 s the event does so instead of being in that batch. */
 static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
 {
+	bool may_wait = ev->doubts < DOUBTS && !(ev->doubts && store_is_idle(p->first.store));
+
 	if (store_is_sure(p->first.store) && !p->doubts_marks) {
 		settle(p, ev, outcome);
-	} else if (p->doubts_marks || ev->is_doubted || is_draining(p)) {
+	} else if (p->doubts_marks || !may_wait || is_draining(p)) {
 		send_to_store(p, ev);
 	} else {
-		ev->is_doubted = true;
 		end_deferral(p, ev);
 		event_move(&p->events, ev, EV_HELD);
 		if (!ev->held_ms)
 			ev->held_ms = now_ms(p);
-		hold_add(&p->hold, ev, now_ms(p), DOUBT_STEP);
+		hold_add(&p->hold, ev, now_ms(p), ev->doubts++);
 	}
 }
 

@@ -1228,6 +1228,13 @@ STORY(mark_that_stays_in_doubt_leaves_it_to_the_store,
       "set unsure; set epoch_silent; receive a; take a dead; pass 50; look a dead; "
       "journal take(a) look(a) insert(a)")
 
+STORY(mark_that_is_in_doubt_waits_for_what_the_store_is_at_work_at,
+      "store b; set unsure; set epoch_silent; receive a p; take a done; forget; pass 50; look a done; in held 1; "
+      "pass 99; journal look(a); pass 1; journal look(a); clear unsure; look a done; p=d; in storing 1")
+STORY(mark_that_stays_in_doubt_beside_a_busy_store_is_left_to_it_after_0_75_s,
+      "store b; set unsure; set epoch_silent; receive a; take a done; forget; pass 50; look a done; pass 100; "
+      "look a done; pass 200; look a done; in held 1; pass 400; look a done; in held 0; in batched 1; "
+      "journal look(a) look(a) look(a) look(a)")
 STORY(epoch_is_asked_for_as_soon_as_a_mark_may_be_read,
       "set unsure; turn; asked 0; receive a; turn; asked 1; take a done; journal take(a); flight 0")
 
