@@ -186,8 +186,8 @@ void checker_received(int process, int life, int message)
 
 void checker_ended(int process, int life, bool is_in_order)
 {
-	(void)process;
 	checker.ends[life] = is_in_order ? IN_ORDER : LOST;
+	checker.owners[process][0] = '\0';
 }
 
 unsigned int checker_knows(int event)
