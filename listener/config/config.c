@@ -141,7 +141,7 @@ static const struct setting settings[] = {
 	TEXT("marks-key-file", "WSONCE_MARKS_KEY_FILE", VALUE_KEY_FILE, marks_key, "FILE", NULL,
 	     "seal marks in Redis by the key in the first line of FILE, the whole fleet's, 16 bytes or more; believe "
 	     "no others"),
-	NUMBER("batch-max", "WSONCE_BATCH_MAX", VALUE_NUMBER, batch_max, "N", "4000", 1, 100000, "rows per INSERT"),
+	NUMBER("batch-max", "WSONCE_BATCH_MAX", VALUE_NUMBER, batch_max, "N", "4000", 1, 100000, "rows of a batch"),
 	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", VALUE_BYTES, inflight_bytes, "N", "256MiB", 1024,
 	       INT64_C(1) << 40, "most memory for all events, held ones included"),
 	NUMBER("max-message", "WSONCE_MAX_MESSAGE", VALUE_BYTES, message_bytes, "N", "1MiB", 64, 256 << 20,
