@@ -1,5 +1,5 @@
 /* done_log.c owns the log of commits: how it is written and read, and what was read of it in the last seconds. What
- * follows for an event is pipeline.c's business.
+ * follows for an event is pipeline_claim.c's business.
  *
  * A hundred listeners that each ask for each event cost Redis more than all else. So after a commit its listener
  * appends 16 bytes for each event to a string of that second, and the others read what was added since they read last:

@@ -1,6 +1,6 @@
 /* fleet.c owns the knowledge of who else hears the same feeds, by heartbeats in Redis, and the
  * choice of one of them for each id. The one that is chosen claims at once; what the others do
- * meanwhile is pipeline.c's business. Nothing but speed depends on it.
+ * meanwhile is pipeline_claim.c's business. Nothing but speed depends on it.
  *
  * The choice is rendezvous hashing (Thaler and Ravishankar, "Using name-based mappings to increase
  * hit rates", 1998): each instance has a score for the id, and the highest wins. All that know the

@@ -1,5 +1,5 @@
 /* hold.c owns the waiting of events: when each is to be looked at again. What is then done with it
- * is pipeline.c's business. */
+ * is pipeline_claim.c's business. */
 #include "road/hold.h"
 
 #define LOOK_CAP_MS 1000

@@ -1,7 +1,7 @@
 /* members.c owns the knowledge of who else hears the same feeds while there is no Redis to tell: each listener names
  * its session in Postgres after its fleet and itself, and asks for the names of the others, every second or, in a large
- * fleet, two. What follows from it is turns.c's and pipeline.c's business, and nothing but speed depends on it: a name
- * too many costs events that are left to it some waiting, a name too few statements. */
+ * fleet, two. What follows from it is turns.c's and pipeline_claim.c's business, and nothing but speed depends on it: a
+ * name too many costs events that are left to it some waiting, a name too few statements. */
 #include "road/members.h"
 
 #include <inttypes.h>

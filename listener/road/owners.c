@@ -1,5 +1,5 @@
 /* owners.c owns the knowledge of who else has claims, and of which of those are dead. What becomes of their claims is
- * pipeline.c's business.
+ * pipeline_claim.c's business.
  *
  * Each instance tells Redis once a second which connection it has to which server: a key that lasts three seconds. An
  * instance that waits for an owner asks, ten times a second, for that key, and then whether the connection is still

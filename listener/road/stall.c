@@ -1,5 +1,5 @@
 /* stall.c owns the judgement whether rows can be stored, by what became of those that were to be. What a
- * listener that stalls leaves to others is pipeline.c's business. */
+ * listener that stalls leaves to others is pipeline_claim.c's business. */
 #include "road/stall.h"
 
 #define STEP_MS 500 /* between two checks; what is longer was no time to store in */

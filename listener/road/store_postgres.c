@@ -1,6 +1,6 @@
 /* store_postgres.c owns the batch on its way into Postgres: the statement's parameters, the isolation of a
  * row that is refused, and trying again. The connection is postgres/connection.c's; which events come, and
- * what follows, is pipeline.c's business. */
+ * what follows, is pipeline_store.c's business. */
 #include "road/store_kind.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
 /* store_sqlite.c owns the batch on its way into an SQLite file. One job at a time runs on a thread of libuv's pool, and
  * its outcome is reported on the loop: nothing on the loop waits for the disk. The file and its errors are
- * sqlite/file.c's; which events come, and what follows, is pipeline.c's business.
+ * sqlite/file.c's; which events come, and what follows, is pipeline_store.c's business.
  *
  * A job reads of an event what never changes: id, type, payload, message, reason. */
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* turns.c owns the times by which a fleet without Redis keeps its work in Postgres from growing with its size. What is
- * done then is pipeline.c's business.
+ * done then is pipeline_claim.c's business.
  *
  * One listener stores an event at once, the others later if it is not there by then. That it is there they learn from
  * what is new in the table, read some times a second by its primary key: that costs a sixth of looking for each event.

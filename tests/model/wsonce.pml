@@ -1,5 +1,5 @@
 /* wsonce.pml: how an event gets its row, for INSTANCES listeners and EVENTS events, as a model for
- * spin. Its steps bear the names of the functions in listener/road/pipeline.c, claim.c and store_postgres.c, and
+ * spin. Its steps bear the names of the functions in listener/road/pipeline*.c, claim.c and store_postgres.c, and
  * are as large as those: what a callback does in one turn of the loop is one step here. Between
  * any two steps anything else may happen, for any length of time.
  *
@@ -503,7 +503,7 @@ inline check_lost(e)
 	expect(never_lost, IS_RECORDED(e) || LIVES_WITH(e, IS_IN_MEMORY) || !LIVES_WITH(e, IS_FORGOTTEN));
 }
 
-/* --- pipeline.c: claim and hold --- */
+/* --- pipeline_claim.c --- */
 
 inline send_to_store(e)
 {
@@ -617,7 +617,7 @@ inline claim_inherit_unknown(e)
 }
 #endif
 
-/* --- pipeline.c: batch and store --- */
+/* --- pipeline_store.c --- */
 
 #define IS_AT_STORE(s)	((s) == EV_STORING || (s) == EV_BURYING || (s) >= STORE_PRESENT)
 

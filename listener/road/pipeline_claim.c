@@ -1,0 +1,571 @@
+/* pipeline_claim.c owns what follows from the answers of Redis, and the waits of events that others have: who claims,
+ * who looks again and when, what a mark is worth, leases, and what a listener that cannot store leaves to others. */
+#include "base/counters.h"
+#include "base/keyed.h"
+#include "base/log.h"
+#include "base/rare.h"
+#include "road/pipeline_inside.h"
+
+#define LOOK_CHUNK    512   /* keys of one MGET, claims of one script call */
+#define DEFER_STEP    0     /* 50 ms, in which the preferred instance claims and often commits; */
+#define DEFER_LOOKS   2     /* 100 and 200 ms more for one that lags behind, */
+#define LOG_LOOKS     4     /* and 400 and 800 more where the log of a large fleet is late */
+#define LATE_FADES    1024  /* of how late it is, each copy that it settles takes so small a part away */
+#define DOUBTS        4     /* 50, 100, 200 and 400 ms for Postgres to tell its epoch */
+#define GIVE_WAY_STEP 5     /* 1.6 s, which is more than hold_look_step() ever waits */
+#define PROBE_MS      1000  /* between two tries of a listener that stalls */
+#define REST_MS       10000 /* for so long one that has nothing to try rests */
+#define HOLD_TTLS     2     /* claim TTLs after which a held copy goes to the store */
+
+/* --- claim and hold --- */
+
+void pipeline_send_to_store(struct pipeline *p, struct event *ev)
+{
+	end_deferral(p, ev);
+	end_turn(p, ev);
+	ev->is_put_off = false;
+	event_move(&p->events, ev, EV_BATCHED);
+}
+
+void pipeline_hold(struct pipeline *p, struct event *ev)
+{
+	if (is_draining(p)) { /* no time to wait for somebody else */
+		pipeline_send_to_store(p, ev);
+		return;
+	}
+	if (!ev->held_ms)
+		ev->held_ms = now_ms(p);
+	event_move(&p->events, ev, EV_HELD);
+	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));
+}
+
+/* A mark is knowledge of the epoch that the database was in when it last said so. If that is a while ago, it is asked
+ * first (see store_first), and the event waits. It is given to the store where marks are not believed, and when 50 ms
+ * later the store is neither sure nor at work. What is at work there may tell the epoch, and a batch would wait for it
+ * as well: for up to 0.75 s the event does so instead of being in that batch. */
+static void on_mark(struct pipeline *p, struct event *ev, enum outcome outcome)
+{
+	bool may_wait = ev->doubts < DOUBTS && !(ev->doubts && store_is_idle(p->first.store));
+
+	if (store_is_sure(p->first.store) && !p->doubts_marks) {
+		pipeline_settle(p, ev, outcome);
+	} else if (p->doubts_marks || !may_wait || is_draining(p)) {
+		pipeline_send_to_store(p, ev);
+	} else {
+		end_deferral(p, ev);
+		event_move(&p->events, ev, EV_HELD);
+		if (!ev->held_ms)
+			ev->held_ms = now_ms(p);
+		hold_add(&p->hold, ev, now_ms(p), ev->doubts++);
+	}
+}
+
+/* The claim is ours: but who stalls leaves the event to others. */
+static void on_mine(struct pipeline *p, struct event *ev)
+{
+	if (!is_resting(p)) {
+		pipeline_send_to_store(p, ev);
+		return;
+	}
+	claim_release(p->claim, &ev, 1);
+	pipeline_hold(p, ev);
+}
+
+void pipeline_on_claimed(void *arg, struct event *ev, enum claim_result result)
+{
+	struct pipeline *p = arg;
+
+	switch (result) {
+	case CLAIM_MINE:
+		counters.claims_won++;
+		on_mine(p, ev);
+		return;
+	case CLAIM_OTHER: /* being stored elsewhere, which is not yet stored */
+		counters.claims_lost++;
+		counters.holds += !ev->held_ms;
+		pipeline_hold(p, ev);
+		return;
+	case CLAIM_DONE:
+		counters.claims_done++;
+		on_mark(p, ev, OUTCOME_DUPLICATE);
+		return;
+	case CLAIM_DEAD:
+		counters.claims_done++;
+		on_mark(p, ev, OUTCOME_REJECTED);
+		return;
+	case CLAIM_ABSENT:  /* only a look says so */
+	case CLAIM_UNKNOWN: /* Redis is gone: the unique key decides instead */
+		counters.claims_skipped++;
+		pipeline_send_to_store(p, ev);
+		return;
+	}
+}
+
+void pipeline_take_claim(struct pipeline *p, struct event *ev)
+{
+	if (claim_take(p->claim, ev)) {
+		counters.claims_skipped++;
+		pipeline_send_to_store(p, ev);
+	}
+}
+
+/* Without Redis one instance of those that were there stores at once. What the others have waits for its turn; by then
+ * it was mostly seen among the newest rows. */
+static void wait_for_turn(struct pipeline *p, struct event *ev, size_t rank)
+{
+	p->in_turn += !ev->has_turn;
+	ev->has_turn = true;
+	hold_add(&p->hold, ev, now_ms(p), claim_is_logged(p->claim, ev) ? DEFER_STEP : turns_step(&p->turns, rank));
+}
+
+static void leave_without_redis(struct pipeline *p, struct event *ev, size_t rank)
+{
+	counters.deferred++;
+	ev->held_ms = now_ms(p);
+	event_move(&p->events, ev, EV_HELD);
+	wait_for_turn(p, ev, rank);
+}
+
+/* Of those whose turn had come, what was not seen goes to the store; or, if Redis is back, is looked at. */
+void pipeline_end_turns(struct pipeline *p)
+{
+	struct event *ev;
+
+	while ((ev = turns_answered(&p->turns))) {
+		end_turn(p, ev);
+		if (claim_is_ready(p->claim))
+			hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
+		else
+			pipeline_send_to_store(p, ev);
+	}
+}
+
+/* Redis is back, and nobody need wait for Postgres. */
+void pipeline_check_turns(struct pipeline *p)
+{
+	if (claim_is_ready(p->claim))
+		members_forget(&p->members);
+	if (!claim_is_ready(p->claim) || p->turns.is_asked || list_is_empty(&p->turns.due))
+		return;
+	turns_asked(&p->turns, now_ms(p));
+	pipeline_end_turns(p);
+}
+
+/* A row that somebody has committed. */
+void pipeline_on_newest(void *arg, const char *id, size_t len)
+{
+	struct pipeline *p = pipeline_of(arg);
+	struct envelope_view view = {.id = {id, len}};
+	struct event *ev;
+
+	if (!id) {
+		pipeline_end_turns(p);
+		return;
+	}
+	claim_learn(p->claim, id, len);
+	view.id_hash = keyed_hash(id, len);
+	ev = event_find(&p->events, &view);
+	if (!ev || ev->state != EV_HELD)
+		return;
+	counters.turns_saved += ev->has_turn;
+	if (ev->has_turn)
+		turns_saw(&p->turns, ev->held_ms);
+	hold_remove(ev);
+	event_move(&p->events, ev, EV_LOOKING);
+	pipeline_settle(p, ev, OUTCOME_DUPLICATE);
+}
+
+/* Redis is away, or is back while events wait for their turn: then they wait as ever. Returns whether ev, whose wait is
+ * over, goes on to wait. */
+static bool is_in_turn(struct pipeline *p, struct event *ev)
+{
+	size_t rank = ev->is_deferred ? pipeline_rank_of(p, ev) : 0;
+
+	if (claim_is_ready(p->claim) || is_draining(p))
+		return false;
+	if (ev->has_turn && claim_is_logged(p->claim, ev)) {
+		counters.turns_saved++;
+		event_move(&p->events, ev, EV_LOOKING);
+		on_mark(p, ev, OUTCOME_DUPLICATE);
+		return true;
+	}
+	if (ev->has_turn) {
+		turns_add(&p->turns, ev, now_ms(p));
+	} else if (rank) {
+		end_deferral(p, ev);
+		wait_for_turn(p, ev, rank);
+	}
+	return ev->has_turn;
+}
+
+/* One instance of the fleet claims at once, and the others ask once, when it is probably done: N claims for
+ * one event, of which N - 1 are in vain, would cost Redis and everybody most of their time. What nobody else gets, or
+ * whose producer waits for an ack, is ours: it does not wait for somebody else first. */
+void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours)
+{
+	size_t rank = is_ours || is_draining(p) ? 0 : pipeline_rank_of(p, ev);
+
+	if (is_ours)
+		pace_await(&p->pace, now_ms(p));
+	if (!is_ours && !claim_is_ready(p->claim))
+		members_hear(&p->members, now_ms(p));
+	if (rank) {
+		leave_without_redis(p, ev, rank);
+		return;
+	}
+	if (is_resting(p) && claim_is_ready(p->claim)) {
+		pipeline_hold(p, ev);
+		return;
+	}
+	if (is_ours || is_draining(p) ||
+	    claim_prefers_other(p->claim, ev) == RARE("pipeline: the wrong one is preferred")) {
+		pipeline_take_claim(p, ev);
+		return;
+	}
+	counters.deferred++;
+	p->deferred++;
+	ev->is_deferred = true;
+	ev->looks = DEFER_STEP;
+	ev->held_ms = now_ms(p);
+	claim_expect_log(p->claim);
+	event_move(&p->events, ev, EV_HELD);
+	hold_add(&p->hold, ev, now_ms(p), DEFER_STEP);
+}
+
+/* Nobody holds the claim of an event that waits: the preferred instance is not there yet, or never will
+ * be; or the owner died, or gave it back. */
+static void take_over(struct pipeline *p, struct event *ev)
+{
+	if (is_resting(p) || (ev->is_deferred && ev->looks < DEFER_LOOKS)) {
+		ev->looks++;
+		pipeline_hold(p, ev);
+		return;
+	}
+	if (ev->is_deferred)
+		counters.deferred_in_vain++;
+	else
+		counters.claims_taken_over++;
+	end_deferral(p, ev);
+	event_move(&p->events, ev, EV_CLAIMING);
+	pipeline_take_claim(p, ev);
+}
+
+/* ev is done, as a look has found. */
+static void note_log_late(struct pipeline *p, const struct event *ev)
+{
+	int64_t us = (now_ms(p) - ev->held_ms) * 1000;
+
+	if (ev->is_deferred && ev->looks >= DEFER_LOOKS && us > p->log_late_us)
+		p->log_late_us = us;
+}
+
+void pipeline_on_looked(void *arg, struct event *ev, enum claim_result result)
+{
+	struct pipeline *p = arg;
+
+	switch (result) {
+	case CLAIM_MINE:
+		on_mine(p, ev);
+		return;
+	case CLAIM_OTHER:
+		end_deferral(p, ev);
+		ev->looks++;
+		pipeline_hold(p, ev);
+		return;
+	case CLAIM_ABSENT:
+		take_over(p, ev);
+		return;
+	case CLAIM_DONE:
+		note_log_late(p, ev);
+		on_mark(p, ev, OUTCOME_DUPLICATE);
+		return;
+	case CLAIM_DEAD:
+		on_mark(p, ev, OUTCOME_REJECTED);
+		return;
+	case CLAIM_UNKNOWN:
+		counters.claims_skipped++;
+		pipeline_send_to_store(p, ev);
+		return;
+	}
+}
+
+static void look(struct pipeline *p, struct event **evs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		event_move(&p->events, evs[i], EV_LOOKING);
+	if (!n || claim_look(p->claim, evs, n) == 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		pipeline_on_looked(p, evs[i], CLAIM_UNKNOWN);
+}
+
+static void inherit(struct pipeline *p, uint16_t owner, struct event **evs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		event_move(&p->events, evs[i], EV_LOOKING);
+	counters.claims_inherited += n;
+	if (!n || claim_inherit(p->claim, owner, evs, n) == 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		pipeline_on_looked(p, evs[i], CLAIM_UNKNOWN);
+}
+
+/* What was held for a dead owner is not held until its claims have expired. Whose claims are already another's are held
+ * again, for that one. */
+void pipeline_on_owner_gone(void *arg, uint16_t owner)
+{
+	struct pipeline *p = arg;
+	struct event *chunk[LOOK_CHUNK];
+	size_t n = 0;
+
+	if (is_resting(p))
+		return;
+	list_each(node, after, &p->events.lists[EV_HELD]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (ev->owner != owner)
+			continue;
+		hold_remove(ev);
+		chunk[n++] = ev;
+		if (n == LOOK_CHUNK || RARE("pipeline: few claims are inherited at once")) {
+			inherit(p, owner, chunk, n);
+			n = 0;
+		}
+	}
+	inherit(p, owner, chunk, n);
+}
+
+/* The backoff of a failed store is over: any instance may try now. This one looks again only after
+ * every other has looked: what it cannot store, another may be able to. */
+static void give_back(struct pipeline *p, struct event *ev)
+{
+	claim_release(p->claim, &ev, 1);
+	ev->looks = 0;
+	ev->held_ms = now_ms(p);
+	if (is_draining(p) || !claim_is_ready(p->claim)) {
+		pipeline_send_to_store(p, ev);
+		return;
+	}
+	event_move(&p->events, ev, EV_HELD);
+	hold_add(&p->hold, ev, now_ms(p), GIVE_WAY_STEP);
+}
+
+/* An event that was put off. If its claim was given back meanwhile, its mark may say by now what became of it. */
+static void try_again(struct pipeline *p, struct event *ev)
+{
+	if (pipeline_try_other(p, ev))
+		return;
+	if (ev->is_claimed)
+		pipeline_send_to_store(p, ev);
+	else
+		give_back(p, ev);
+}
+
+/* A fleet whose members are late would be later still if each of them looked for each event. */
+static bool may_wait_for_log(const struct pipeline *p, const struct event *ev)
+{
+	return ev->looks < DEFER_LOOKS ||
+	       (ev->looks < LOG_LOOKS && (now_ms(p) - ev->held_ms) * 1000 < 2 * p->log_late_us);
+}
+
+/* What the log of a large fleet has told need not be looked at; nor what it may tell until the next look. Returns
+ * whether that is all for now. */
+static bool is_in_log(struct pipeline *p, struct event *ev)
+{
+	if (claim_is_logged(p->claim, ev)) {
+		counters.done_logged++;
+		p->log_late_us -= p->log_late_us / LATE_FADES;
+		event_move(&p->events, ev, EV_LOOKING);
+		pipeline_on_looked(p, ev, CLAIM_DONE);
+		return true;
+	}
+	if (!ev->is_deferred || !may_wait_for_log(p, ev) || !claim_expect_log(p->claim))
+		return false;
+	ev->looks++;
+	hold_add(&p->hold, ev, now_ms(p), hold_look_step(ev, ttl_ms(p)));
+	return true;
+}
+
+/* Events whose wait is over: looked up in chunks, given back, or sent to the store. */
+void pipeline_on_hold_timer(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+	struct event *chunk[LOOK_CHUNK], *ev;
+	int64_t now = now_ms(p);
+	size_t n = 0;
+
+	while ((ev = hold_due(&p->hold, now))) {
+		if (ev->state == EV_BACKING_OFF && ev->is_put_off) {
+			try_again(p, ev);
+		} else if (ev->state == EV_BACKING_OFF) {
+			give_back(p, ev);
+		} else if (now - ev->held_ms >= HOLD_TTLS * ttl_ms(p) || RARE("pipeline: held for long")) {
+			counters.hold_timeouts++;
+			pipeline_send_to_store(p, ev);
+		} else if (!is_in_turn(p, ev) && !is_in_log(p, ev)) {
+			chunk[n++] = ev;
+		}
+		if (n == LOOK_CHUNK || (n && RARE("pipeline: few looks at once"))) {
+			look(p, chunk, n);
+			n = 0;
+		}
+	}
+	look(p, chunk, n);
+}
+
+/* --- leases --- */
+
+/* Up to LOOK_CHUNK events, whose claims are for one command. */
+typedef void claims_fn(struct pipeline *p, struct event **evs, size_t n);
+typedef bool claim_test(const struct pipeline *p, const struct event *ev);
+
+/* Calls act with those events of a state that have a claim and pass the test, if there is one. */
+static void each_claim(struct pipeline *p, enum event_state state, claim_test *test, claims_fn *act)
+{
+	struct event *chunk[LOOK_CHUNK];
+	size_t n = 0;
+
+	list_each(node, after, &p->events.lists[state]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (!ev->is_claimed || (test && !test(p, ev)))
+			continue;
+		chunk[n++] = ev;
+		if (n == LOOK_CHUNK || RARE("pipeline: few claims at once")) {
+			act(p, chunk, n);
+			n = 0;
+		}
+	}
+	if (n)
+		act(p, chunk, n);
+}
+
+static bool is_lease_due(const struct pipeline *p, const struct event *ev)
+{
+	return now_ms(p) - ev->lease_ms >= ttl_ms(p) / 3;
+}
+
+static void renew(struct pipeline *p, struct event **evs, size_t n)
+{
+	claim_renew(p->claim, evs, n);
+}
+
+/* Work that takes long keeps its claims: the TTL can be short, and a takeover fast. */
+void pipeline_on_renew_timer(uv_timer_t *timer)
+{
+	static const enum event_state states[] = {EV_BATCHED, EV_STORING, EV_BACKING_OFF, EV_REFUSED, EV_BURYING};
+	struct pipeline *p = timer->data;
+
+	for (size_t i = 0; claim_is_ready(p->claim) && i < sizeof(states) / sizeof(*states); i++)
+		each_claim(p, states[i], is_lease_due, renew);
+	claim_restore(p->claim);
+}
+
+/* --- a listener that cannot store --- */
+
+static void release(struct pipeline *p, struct event **evs, size_t n)
+{
+	claim_release(p->claim, evs, n);
+}
+
+static void release_and_hold(struct pipeline *p, struct event **evs, size_t n)
+{
+	claim_release(p->claim, evs, n);
+	for (size_t i = 0; i < n; i++) {
+		evs[i]->held_ms = now_ms(p);
+		evs[i]->looks = 0;
+		pipeline_hold(p, evs[i]);
+	}
+}
+
+/* Others can store what Postgres has not got from here, or has refused. What it may be at work on would make them
+ * wait for its locks. */
+static void give_claims_back(struct pipeline *p)
+{
+	each_claim(p, EV_BATCHED, NULL, release_and_hold);
+	each_claim(p, EV_BACKING_OFF, NULL, release);
+	each_claim(p, EV_REFUSED, NULL, release);
+	if (!store_is_sent(p->first.store) && !(p->second.store && store_is_sent(p->second.store)))
+		each_claim(p, EV_STORING, NULL, release);
+}
+
+/* How Postgres is, one of the events that are left to others finds out. Without any, one that comes will. */
+void pipeline_probe(struct pipeline *p)
+{
+	int64_t since_ms = now_ms(p) - p->probed_ms;
+	struct event *ev;
+
+	if (!store_is_idle(p->first.store) || p->events.counts[EV_BATCHED] || since_ms < PROBE_MS)
+		return;
+	if (p->events.counts[EV_HELD]) {
+		ev = list_entry(p->events.lists[EV_HELD].next, struct event, link);
+		hold_remove(ev);
+		pipeline_send_to_store(p, ev);
+		p->probed_ms = now_ms(p);
+	} else if (since_ms >= REST_MS) {
+		stall_stored(&p->stall);
+	}
+}
+
+/* Those that were left to others may not count as held for long: nobody may have had them. */
+static void stop_resting(struct pipeline *p)
+{
+	list_each(node, after, &p->events.lists[EV_HELD])
+		list_entry(node, struct event, link)->held_ms = now_ms(p);
+	log_info("storing again, resuming claims", "held=%zu", p->events.counts[EV_HELD]);
+}
+
+/* Something to store, which Postgres says nothing of. */
+static bool has_rows(const struct pipeline *p)
+{
+	bool is_at_work = p->events.counts[EV_STORING] && !store_is_idle(p->first.store);
+
+	return (p->events.counts[EV_BATCHED] || is_at_work) && !store_is_searching(p->first.store);
+}
+
+/* Who cannot finish does not begin. */
+void pipeline_check_stall(struct pipeline *p)
+{
+	bool is_stalled = stall_check(&p->stall, has_rows(p), now_ms(p)) && !is_draining(p);
+
+	if (is_stalled == is_resting(p))
+		return;
+	pipeline_set_life(p, is_stalled ? LIFE_RESTING : LIFE_WORKING);
+	p->probed_ms = now_ms(p);
+	claim_rest(p->claim, is_stalled);
+	if (!is_stalled) {
+		stop_resting(p);
+		return;
+	}
+	log_warn("cannot store, leaving claims to other listeners", "reason=%s", store_trouble(p->first.store));
+	give_claims_back(p);
+}
+
+/* The timer is there for the turn of the loop that follows. */
+void pipeline_on_watch_timer(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	if (is_resting(p))
+		give_claims_back(p);
+}
+
+bool pipeline_can_store(const struct pipeline *p, const char **why)
+{
+	if (!store_is_ready(p->first.store, why))
+		return false;
+	if (is_resting(p))
+		*why = *store_trouble(p->first.store) ? store_trouble(p->first.store) : "nothing was stored";
+	return !is_resting(p);
+}
+
+const char *pipeline_hazards(const struct pipeline *p)
+{
+	return store_hazards(p->first.store);
+}
+
+void pipeline_release_left(struct pipeline *p)
+{
+	for (int state = 0; state < EVENT_STATES; state++)
+		each_claim(p, (enum event_state)state, NULL, release);
+}

@@ -1,0 +1,209 @@
+/* pipeline_inside.h: what pipeline.c, pipeline_claim.c and pipeline_store.c share of a pipeline. For these alone. */
+#ifndef WSONCE_PIPELINE_INSIDE_H
+#define WSONCE_PIPELINE_INSIDE_H
+
+#include "road/age_limit.h"
+#include "road/batch.h"
+#include "road/checkin.h"
+#include "road/envelope.h"
+#include "road/hold.h"
+#include "road/members.h"
+#include "road/pace.h"
+#include "road/pipeline.h"
+#include "road/stall.h"
+#include "road/turns.h"
+
+#define BATCH_BYTES (8u << 20) /* of messages in one statement */
+#define TURN_WINDOW 8192       /* or, without Redis, not yet seen stored */
+
+/* When reading stops: for all at the limits, for producers earlier where there are feeds. A feed has no replay,
+ * and so is not stopped for the sake of producers. */
+struct gate {
+	size_t eighths; /* of the limits, at which it closes */
+	bool is_full;   /* the budget is used up */
+	bool is_behind; /* one of the windows is, or Postgres is behind */
+};
+
+/* What this listener does with events. */
+enum life {
+	LIFE_WORKING,
+	LIFE_RESTING,  /* it stalls, the others know, and it leaves claims to them */
+	LIFE_DRAINING, /* nothing waits for others any more */
+	LIFE_DRAINED,
+};
+
+/* What is told to the database once a minute, and once more at the end. */
+enum telling {
+	TELLING_TOLD, /* the timer says when to tell again */
+	TELLING_DUE,
+	TELLING_SENT,      /* there is no answer yet */
+	TELLING_LAST_SENT, /* the last one is on its way */
+	TELLING_OVER,      /* it has arrived or is given up */
+};
+
+/* One of two stores, each with a connection of its own, and the batch that it is at work on. */
+struct writer {
+	struct pipeline *pipeline;
+	struct store *store;     /* NULL: there was no need for it yet */
+	struct batch batches[2]; /* in turn: one is at work in the store or empty, and */
+	struct batch *batch;     /* this one; the other is being told of, or empty */
+	int64_t sent_ms;         /* loop clock, of the last batch of events, or when it was opened */
+	uint32_t epoch;          /* of its database; 0 if unknown or not connected */
+	bool is_closing;
+};
+
+struct pipeline {
+	uv_loop_t *loop;
+	const struct config *config;
+	struct pipeline_callbacks on;
+	struct envelope *envelope;
+	struct age_limit stale, feed_stale;
+	enum timestamp_unit time_unit; /* of --time-pointer */
+	struct events events;
+	struct claim *claim;
+	struct writer first;    /* does all there is to do; */
+	struct writer second;   /* only helps with events, where one backend of Postgres is not enough */
+	unsigned int behind;    /* batches in a row behind which as many rows waited */
+	int64_t second_from_ms; /* loop clock: that one is not opened before, because it could not be used */
+	struct hold hold;
+	struct turns turns;
+	struct pace pace;
+	struct members members;
+	long partial_bytes; /* of messages that are not yet complete */
+	struct gate producers, all;
+	enum pressure pressure;
+	size_t deferred;     /* events left to others and not yet looked at, */
+	size_t in_turn;      /* and without Redis, that wait for their turn */
+	int64_t log_late_us; /* how old they were that the log should have told and a look found done */
+	enum life life;
+	struct stall stall;
+	int64_t probed_ms; /* loop clock, of the last try of one that rests */
+	struct checkin checkin;
+	enum telling telling;
+	struct cursors cursors;
+	struct {
+		const char *const *sources;
+		size_t count;
+		pipeline_cursor_cb *cb; /* NULL: nobody asks */
+		void *arg;
+	} reading;
+	uint32_t epoch;                  /* of the database, as far as it was told; 0: never */
+	void (*on_forgotten)(void *arg); /* NULL: nobody wants to know */
+	void *on_forgotten_arg;
+	bool doubts_marks;
+	bool had_suspects;         /* the last batch of events */
+	unsigned int since_burial; /* batches of events since the last one of dead letters */
+	uv_prepare_t turn;         /* before each wait for I/O: what this turn brought is sent */
+	uv_timer_t hold_timer;
+	uv_timer_t renew_timer;
+	uv_timer_t drain_timer;
+	uv_timer_t checkin_timer;
+	uv_timer_t burial_timer; /* runs while dead letters have to wait */
+	uv_timer_t watch_timer;
+	int open; /* parts left to close */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+/* The arg of a store's callbacks is its writer. */
+static inline struct pipeline *pipeline_of(void *writer)
+{
+	return ((struct writer *)writer)->pipeline;
+}
+
+static inline int64_t now_ms(const struct pipeline *p)
+{
+	return (int64_t)uv_now(p->loop);
+}
+
+static inline int64_t ttl_ms(const struct pipeline *p)
+{
+	return p->config->claim_ttl_s * 1000;
+}
+
+static inline bool is_resting(const struct pipeline *p)
+{
+	return p->life == LIFE_RESTING;
+}
+
+static inline bool is_draining(const struct pipeline *p)
+{
+	return p->life >= LIFE_DRAINING;
+}
+
+/* ev is not left to another listener any more. */
+static inline void end_deferral(struct pipeline *p, struct event *ev)
+{
+	p->deferred -= ev->is_deferred;
+	ev->is_deferred = false;
+}
+
+/* ev does not wait for its turn any more. */
+static inline void end_turn(struct pipeline *p, struct event *ev)
+{
+	p->in_turn -= ev->has_turn;
+	ev->has_turn = false;
+}
+
+/* pipeline.c */
+void pipeline_set_life(struct pipeline *p, enum life life);
+/* ev is to become a dead letter; why is copied, and NULL keeps the reason that ev has. */
+void pipeline_refuse_event(struct pipeline *p, struct event *ev, const char *why);
+/* ev leaves its place to next, another message with its id, which is tried now. */
+void pipeline_try_next(struct pipeline *p, struct event *ev, struct event *next);
+/* The end of ev, which is freed: its row or dead letter is committed, or a mark that is believed says so. */
+void pipeline_settle(struct pipeline *p, struct event *ev, enum outcome outcome);
+/* One part less to wait for in pipeline_close; arg is the pipeline. */
+void pipeline_on_part_closed(void *arg);
+
+/* pipeline_claim.c */
+/* ev goes into a batch: it has a claim, or the unique key is to decide. */
+void pipeline_send_to_store(struct pipeline *p, struct event *ev);
+/* ev waits for the one who has claimed it. */
+void pipeline_hold(struct pipeline *p, struct event *ev);
+void pipeline_take_claim(struct pipeline *p, struct event *ev);
+/* A new event: claims it, or leaves it to the instance that is preferred. is_ours: nobody else gets it, or a producer
+ * waits for its ack. */
+void pipeline_claim_or_defer(struct pipeline *p, struct event *ev, bool is_ours);
+/* Those whose turn had come, without Redis, and that were not seen among the newest rows go to the store. */
+void pipeline_end_turns(struct pipeline *p);
+void pipeline_check_turns(struct pipeline *p);
+/* Rests if nothing can be stored, and works again if it can. */
+void pipeline_check_stall(struct pipeline *p);
+/* Of a listener that rests: one of the events that it has left to others finds out how Postgres is. */
+void pipeline_probe(struct pipeline *p);
+/* Gives back the claims of all events that are left. */
+void pipeline_release_left(struct pipeline *p);
+/* Callbacks of store.h, of claim.h and of timers. */
+void pipeline_on_newest(void *arg, const char *id, size_t len);
+void pipeline_on_claimed(void *arg, struct event *ev, enum claim_result result);
+void pipeline_on_looked(void *arg, struct event *ev, enum claim_result result);
+void pipeline_on_owner_gone(void *arg, uint16_t owner);
+void pipeline_on_hold_timer(uv_timer_t *timer);
+void pipeline_on_renew_timer(uv_timer_t *timer);
+void pipeline_on_watch_timer(uv_timer_t *timer);
+
+/* pipeline_store.c */
+/* Gives the store what is due, if it is idle. */
+void pipeline_store_next(struct pipeline *p);
+/* Milliseconds for which a batch is still to grow. */
+int64_t pipeline_store_wait(struct pipeline *p);
+/* Instances besides this one, as Redis said last, or Postgres where Redis is away. */
+size_t pipeline_others(const struct pipeline *p);
+/* The place of this instance among those that may store ev; 0: the first. */
+size_t pipeline_rank_of(const struct pipeline *p, const struct event *ev);
+/* Another message with the id of ev, which was refused or put off, is tried in its place: the backoff is for a message,
+ * and what was wrong may be in its bytes. Returns false if each was tried as often as ev. */
+bool pipeline_try_other(struct pipeline *p, struct event *ev);
+/* Is there nothing to wait for before the end? The cursors and the last check-in are sent only if Postgres is there. */
+bool pipeline_has_left(struct pipeline *p);
+void pipeline_open_writer(struct pipeline *p, struct writer *w);
+void pipeline_close_writer(struct writer *w);
+/* Closes the second connection where it is of no use, or in the way of the first one. */
+void pipeline_check_second(struct pipeline *p);
+/* Callbacks of store.h, claim.h and a timer. */
+void pipeline_on_second_closed(void *arg);
+void pipeline_on_counted(void *arg, struct event *ev, long attempts);
+void pipeline_on_checkin_timer(uv_timer_t *timer);
+
+#endif

@@ -1,0 +1,618 @@
+/* pipeline_store.c owns what the store is given next, and what follows from its answers: for events and dead letters,
+ * and for what else it is asked and told (check-ins, cursors, members, the newest rows). A second connection helps with
+ * events where one backend of Postgres is not enough. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/rare.h"
+#include "road/duplicates.h"
+#include "road/pipeline_inside.h"
+
+#define PUT_OFF_STEP   8     /* and the longest wait of an event that the store puts off: 12.8 s */
+#define RETRY_STEP     2     /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
+#define NEWEST_LEAST   1000  /* rows that are read as the newest, and twice as many as events are held, */
+#define NEWEST_MOST    50000 /* up to this */
+#define SUSPECTS_MAX   8     /* events that failed before in one statement */
+#define BEHIND_BATCHES 4     /* batches in a row behind which another one waits, before a connection more is opened */
+#define UNUSED_MS      10000 /* after which that is closed, */
+#define USELESS_MS     60000 /* and not opened again for so long, if it had no connection */
+#define BURIAL_BATCHES 4     /* batches of events between two of few dead letters */
+#define BURIAL_WAIT_MS 1000  /* after dead letters that could not be written */
+#define LEAVE_MS       1000  /* for the last check-in */
+
+static const char *const telling_names[] = {"told", "due", "sent", "last sent", "over"};
+
+/* --- check-ins --- */
+
+static void set_telling(struct pipeline *p, enum telling telling)
+{
+	log_debug("check-in", "from=%s to=%s", telling_names[p->telling], telling_names[telling]);
+	assert(p->telling < TELLING_LAST_SENT || telling == TELLING_OVER);
+	p->telling = telling;
+}
+
+/* One that is late is not waited for any longer. */
+void pipeline_on_checkin_timer(uv_timer_t *timer)
+{
+	struct pipeline *p = timer->data;
+
+	set_telling(p, p->telling < TELLING_LAST_SENT ? TELLING_DUE : TELLING_OVER);
+}
+
+/* A batch would have to wait for it, but it comes once a minute and takes a millisecond. */
+static void send_checkin(struct pipeline *p, bool is_last)
+{
+	char *text = checkin_write(&p->checkin, is_last, now_ms(p));
+	bool is_sent = store_checkin(p->first.store, text) == 0;
+
+	if (is_last)
+		set_telling(p, is_sent ? TELLING_LAST_SENT : TELLING_OVER);
+	else if (is_sent)
+		set_telling(p, TELLING_SENT);
+	free(text);
+}
+
+static void on_checked_in(void *arg, bool is_told, const char *answer)
+{
+	struct pipeline *p = pipeline_of(arg);
+	const char *why = is_told ? checkin_read(&p->checkin, answer) : NULL;
+
+	if (p->telling == TELLING_LAST_SENT)
+		set_telling(p, TELLING_OVER);
+	else if (p->telling == TELLING_SENT)
+		set_telling(p, TELLING_TOLD);
+	if (why && !is_draining(p))
+		p->on.on_unusable(p->on.arg, why, 1);
+}
+
+void pipeline_on_checkin(struct pipeline *p, json_t *(*describe)(void *arg), void *arg)
+{
+	p->checkin.describe = describe;
+	p->checkin.arg = arg;
+}
+
+void pipeline_hasten_checkin(struct pipeline *p)
+{
+	if (p->telling == TELLING_TOLD)
+		set_telling(p, TELLING_DUE);
+}
+
+/* --- cursors --- */
+
+void pipeline_put_cursor(struct pipeline *p, const struct cursor *cursor)
+{
+	cursors_put(&p->cursors, cursor);
+}
+
+void pipeline_read_cursors(struct pipeline *p, const char *const *sources, size_t n, pipeline_cursor_cb *cb, void *arg)
+{
+	assert(!p->reading.cb);
+	p->reading.sources = sources;
+	p->reading.count = n;
+	p->reading.cb = cb;
+	p->reading.arg = arg;
+}
+
+void pipeline_on_forgotten(struct pipeline *p, void (*fn)(void *arg), void *arg)
+{
+	p->on_forgotten = fn;
+	p->on_forgotten_arg = arg;
+}
+
+static void send_cursors(struct pipeline *p)
+{
+	cursors_send(&p->cursors, now_ms(p));
+	if (store_put_cursors(p->first.store, &p->cursors, p->epoch))
+		cursors_answer(&p->cursors, false);
+}
+
+static void on_cursors_put(void *arg, bool is_stored)
+{
+	struct pipeline *p = pipeline_of(arg);
+
+	cursors_answer(&p->cursors, is_stored);
+}
+
+/* What could not be asked is asked again. */
+static void on_cursor_read(void *arg, const struct cursor *cursor, bool is_read)
+{
+	struct pipeline *p = pipeline_of(arg);
+	pipeline_cursor_cb *cb = p->reading.cb;
+
+	if (!cursor && !is_read)
+		return;
+	if (!cursor)
+		p->reading.cb = NULL;
+	cb(p->reading.arg, cursor);
+}
+
+/* --- the end --- */
+
+/* Is there nothing to wait for before the end? The cursors and the last check-in are sent only if Postgres is there. */
+bool pipeline_has_left(struct pipeline *p)
+{
+	if (store_is_idle(p->first.store) && cursors_are_due(&p->cursors, true, now_ms(p)))
+		send_cursors(p);
+	if (cursors_are_sent(&p->cursors))
+		return false;
+	if (p->telling < TELLING_LAST_SENT && store_is_idle(p->first.store)) {
+		send_checkin(p, true);
+		uv_timer_start(&p->checkin_timer, pipeline_on_checkin_timer, LEAVE_MS, 0);
+	}
+	return p->telling != TELLING_SENT && p->telling != TELLING_LAST_SENT;
+}
+
+/* --- a failed store: count, wait, give the claim back, try again --- */
+
+/* Another message with the id of ev, which was refused or put off, need not wait until ev is tried again: the backoff
+ * is for a message, and what was wrong may be in its bytes. Returns false if each was tried as often as ev. */
+bool pipeline_try_other(struct pipeline *p, struct event *ev)
+{
+	struct event *next = event_next(ev);
+
+	if (!next || event_tries(next) >= event_tries(ev))
+		return false;
+	hold_remove(ev);
+	event_move(&p->events, ev, EV_BEHIND);
+	pipeline_try_next(p, ev, next);
+	event_put_behind(next, ev, false);
+	return true;
+}
+
+void pipeline_on_counted(void *arg, struct event *ev, long attempts)
+{
+	struct pipeline *p = arg;
+	unsigned int tries;
+
+	ev->attempts = (uint32_t)(attempts > ev->attempts ? attempts : ev->attempts + 1);
+	if (ev->attempts >= p->config->max_attempts) {
+		pipeline_refuse_event(p, ev, NULL);
+		return;
+	}
+	if (pipeline_try_other(p, ev))
+		return;
+	/* The claim is kept for the backoff, so that the fleet as a whole waits, and N instances do
+	 * not try one after the other at once. */
+	tries = ev->attempts;
+	ev->is_put_off = false;
+	event_move(&p->events, ev, EV_BACKING_OFF);
+	hold_add(&p->hold, ev, now_ms(p), RETRY_STEP + tries - 1);
+}
+
+static void fail_store(struct pipeline *p, struct event *ev, const char *why)
+{
+	log_debug("row refused", "reason=%s", why);
+	event_set_reason(ev, why);
+	event_move(&p->events, ev, EV_COUNTING);
+	if (claim_count(p->claim, ev))
+		pipeline_on_counted(p, ev, -1);
+}
+
+/* What the server cannot do for this listener it can seldom do for another one: the claim is kept. */
+static void put_off(struct pipeline *p, struct event *ev, const char *why)
+{
+	unsigned int step = RETRY_STEP + ev->put_offs;
+
+	log_debug("event postponed", "reason=%s", why);
+	ev->put_offs += ev->put_offs < UINT16_MAX;
+	ev->is_put_off = true;
+	event_move(&p->events, ev, EV_BACKING_OFF);
+	hold_add(&p->hold, ev, now_ms(p), is_draining(p) ? RETRY_STEP : step < PUT_OFF_STEP ? step : PUT_OFF_STEP);
+}
+
+/* --- batch and store --- */
+
+/* The last one may not be told of to its end. */
+static void begin_batch(struct writer *w)
+{
+	w->batch = &w->batches[w->batch == w->batches];
+	batch_clear(w->batch);
+}
+
+static void bury_next(struct pipeline *p)
+{
+	struct writer *w = &p->first;
+
+	begin_batch(w);
+	list_each(node, after, &p->events.lists[EV_REFUSED]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (!batch_add(w->batch, ev))
+			break;
+		event_move(&p->events, ev, EV_BURYING);
+	}
+	store_bury(w->store, w->batch);
+}
+
+static void fill_batch(struct writer *w, bool has_suspects)
+{
+	struct pipeline *p = w->pipeline;
+	struct batch *b = w->batch;
+
+	list_each(node, after, &p->events.lists[EV_BATCHED]) {
+		struct event *ev = list_entry(node, struct event, link);
+
+		if (event_has_failed(ev) != has_suspects || (w == &p->second && ev->is_handed))
+			continue;
+		if ((has_suspects && b->count == SUSPECTS_MAX) || !batch_add(b, ev))
+			return;
+		event_move(&p->events, ev, EV_STORING);
+	}
+}
+
+/* --- who else is there, without Redis --- */
+
+/* Those who were there when Redis went are followed until all of them can have told Postgres that they are. */
+static bool follows_members(const struct pipeline *p)
+{
+	return !claim_is_ready(p->claim) &&
+	       (claim_others(p->claim) ? members_are_all(&p->members) : members_are_told(&p->members));
+}
+
+size_t pipeline_others(const struct pipeline *p)
+{
+	return follows_members(p) ? members_size(&p->members) : claim_others(p->claim);
+}
+
+size_t pipeline_rank_of(const struct pipeline *p, const struct event *ev)
+{
+	return follows_members(p) ? members_rank(&p->members, ev->id, ev->id_len) : claim_rank(p->claim, ev);
+}
+
+static bool ask_members(struct pipeline *p)
+{
+	if (is_draining(p) || members_wait(&p->members, now_ms(p)))
+		return false;
+	if (store_read_members(p->first.store, members_asked(&p->members, now_ms(p))) == 0)
+		return true;
+	members_answered(&p->members, false);
+	return false;
+}
+
+static void on_member(void *arg, const char *name, size_t len, bool is_told)
+{
+	struct pipeline *p = pipeline_of(arg);
+
+	if (name)
+		members_found(&p->members, name, len);
+	else
+		members_answered(&p->members, is_told);
+}
+
+/* --- what is stored next --- */
+
+/* Many small statements would cost more than few. Without Redis each listener of a fleet stores its part. */
+int64_t pipeline_store_wait(struct pipeline *p)
+{
+	size_t rows = p->events.counts[EV_BATCHED];
+	int64_t pause, turn;
+
+	if (is_draining(p) || rows >= (size_t)p->config->batch_max)
+		return 0;
+	pause = pace_wait(&p->pace, rows, now_ms(p));
+	turn = turns_store_wait(&p->turns, pipeline_others(p), now_ms(p));
+	return pause > turn ? pause : turn;
+}
+
+static void insert_batch(struct writer *w)
+{
+	struct pipeline *p = w->pipeline;
+
+	w->sent_ms = p->turns.stored_ms = now_ms(p);
+	batch_sort(w->batch);
+	store_insert(w->store, w->batch);
+	pace_sent(&p->pace, w->batch->count, now_ms(p));
+}
+
+/* Do as many rows wait as fill a batch? */
+static bool is_behind(const struct pipeline *p)
+{
+	return p->events.counts[EV_BATCHED] >= (size_t)p->config->batch_max ||
+	       p->events.message_bytes[EV_BATCHED] >= BATCH_BYTES;
+}
+
+/* Events that failed before take turns with the pipeline_others, a few at a time: each may wait for a lock again. */
+static void insert_next(struct pipeline *p)
+{
+	const struct event *first = list_entry(p->events.lists[EV_BATCHED].next, struct event, link);
+	bool has_suspects = event_has_failed(first) && !p->had_suspects;
+	struct batch *b;
+
+	begin_batch(&p->first);
+	b = p->first.batch;
+	fill_batch(&p->first, has_suspects);
+	if (!b->count)
+		fill_batch(&p->first, !has_suspects);
+	p->had_suspects = event_has_failed(b->events[0]);
+	p->behind = is_behind(p) ? p->behind + 1 : 0;
+	insert_batch(&p->first);
+}
+
+/* Dead letters and events take turns. But a statement takes its time however few rows it has, above all
+ * where Postgres is far or busy: one client that sends garbage would take every second one. */
+static bool is_burial_due(const struct pipeline *p)
+{
+	size_t refused = p->events.counts[EV_REFUSED], batched = p->events.counts[EV_BATCHED];
+
+	if (uv_is_active((const uv_handle_t *)&p->burial_timer))
+		return false;
+	return refused && (!batched || p->since_burial >= (refused < batched ? BURIAL_BATCHES : 1));
+}
+
+/* Is there an event whose mark may be read before a batch tells the epoch? */
+static bool may_read_marks(const struct pipeline *p)
+{
+	const size_t *counts = p->events.counts;
+
+	return (counts[EV_CLAIMING] || counts[EV_HELD] || counts[EV_LOOKING]) && claim_is_ready(p->claim);
+}
+
+/* What others have stored while Redis is away is seen at once, and need not be looked for. */
+static bool ask_newest(struct pipeline *p)
+{
+	size_t most = NEWEST_LEAST + 2 * p->events.counts[EV_HELD];
+
+	if (turns_ask_wait(&p->turns, pipeline_others(p), p->in_turn >= TURN_WINDOW / 4, now_ms(p)))
+		return false;
+	turns_asked(&p->turns, now_ms(p));
+	if (store_read_newest(p->first.store, most < NEWEST_MOST ? most : NEWEST_MOST) == 0)
+		return true;
+	pipeline_end_turns(p);
+	return false;
+}
+
+/* One backend of Postgres runs on one core, and is idle during its commit and until the next batch arrives. If rows
+ * arrive faster than it stores them, a second backend stores every other batch. The second one is not used while the
+ * first is stalled, nor in a fleet without Redis, where each listener has one statement at a time. */
+static void store_beside(struct pipeline *p)
+{
+	struct writer *w = &p->second;
+	bool is_alone = RARE("pipeline: a second connection");
+
+	if (p->config->postgres_connections < 2 || !p->first.epoch || config_store_path(p->config) ||
+	    store_is_idle(p->first.store) || store_is_stalled(p->first.store) ||
+	    (!claim_is_ready(p->claim) && pipeline_others(p)))
+		return;
+	if (!w->store && now_ms(p) >= p->second_from_ms && (p->behind >= BEHIND_BATCHES || is_alone)) {
+		log_info("rows come faster than one connection stores them, opening a second one", "rows=%zu",
+			 p->events.counts[EV_BATCHED]);
+		pipeline_open_writer(p, w);
+	}
+	if (!w->store || w->is_closing || !store_is_idle(w->store) || !w->epoch || w->epoch != p->epoch ||
+	    !(is_behind(p) || is_alone))
+		return;
+	begin_batch(w);
+	fill_batch(w, false);
+	if (w->batch->count)
+		insert_batch(w);
+}
+
+/* While one batch is in flight the next one fills; pace.c makes it wait a little longer where many events come. */
+static void store_first(struct pipeline *p)
+{
+	if (!store_is_idle(p->first.store))
+		return;
+	if (p->telling == TELLING_DUE || (p->telling == TELLING_TOLD && RARE("pipeline: a check-in is due"))) {
+		send_checkin(p, false);
+		return;
+	}
+	if (p->reading.cb) {
+		store_read_cursors(p->first.store, p->reading.sources, p->reading.count);
+		return;
+	}
+	if (cursors_are_due(&p->cursors, is_draining(p), now_ms(p))) {
+		send_cursors(p);
+		return;
+	}
+	if (ask_members(p) || ask_newest(p))
+		return;
+	if (is_burial_due(p)) {
+		p->since_burial = 0;
+		bury_next(p);
+	} else if (p->events.counts[EV_BATCHED] && pipeline_store_wait(p) == 0) {
+		p->since_burial++;
+		insert_next(p);
+	} else if (may_read_marks(p) && !store_is_sure(p->first.store)) {
+		store_ask_epoch(p->first.store);
+	}
+}
+
+void pipeline_store_next(struct pipeline *p)
+{
+	store_first(p);
+	store_beside(p);
+}
+
+static void on_idle(void *arg)
+{
+	struct writer *w = arg;
+	struct pipeline *p = w->pipeline;
+
+	stall_took(&p->stall, now_ms(p) - w->sent_ms);
+	pipeline_store_next(p);
+}
+
+/* If an event is put off again, that says nothing of others. */
+static void note_result(struct pipeline *p, const struct event *ev, enum store_result result)
+{
+	if (result != STORE_LATER && result != STORE_BLOCKED)
+		stall_stored(&p->stall);
+	else if (!ev->put_offs && result == STORE_BLOCKED)
+		stall_blocked(&p->stall);
+	else if (!ev->put_offs)
+		stall_failed(&p->stall);
+}
+
+/* What the second connection could not store is the first one's to judge, which knows how others fare; and so is what
+ * it stored in a server that the first one has left, or has yet to find. */
+static bool is_for_first(const struct writer *w, enum store_result result)
+{
+	bool is_stored = result == STORE_INSERTED || result == STORE_PRESENT;
+
+	return w == &w->pipeline->second && (!is_stored || w->epoch != w->pipeline->epoch);
+}
+
+static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
+{
+	struct writer *w = arg;
+	struct pipeline *p = w->pipeline;
+
+	if (is_for_first(w, result)) {
+		ev->is_handed = true;
+		pipeline_send_to_store(p, ev);
+		return;
+	}
+	note_result(p, ev, result);
+	switch (result) {
+	case STORE_INSERTED:
+		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
+		pipeline_settle(p, ev, OUTCOME_PERSISTED);
+		return;
+	case STORE_PRESENT:
+		/* It may be ours, of a batch whose outcome nobody saw, or another message's: which, nobody can tell. */
+		if (!ev->is_counted)
+			duplicates_late(ev->id, ev->id_len, now_ms(p));
+		claim_mark(p->claim, ev, CLAIM_MARK_DONE);
+		pipeline_settle(p, ev, OUTCOME_DUPLICATE);
+		return;
+	case STORE_LATER:
+	case STORE_BLOCKED:
+		put_off(p, ev, why);
+		return;
+	case STORE_REFUSED:
+		fail_store(p, ev, why);
+		return;
+	case STORE_HOPELESS:
+		pipeline_refuse_event(p, ev, why);
+		return;
+	case STORE_UNKNOWN:
+		return;
+	}
+}
+
+/* The turn that follows sees to them. */
+static void on_burial_timer(uv_timer_t *timer)
+{
+	(void)timer;
+}
+
+/* Letters that cannot be written wait beside the events. */
+static void on_buried(void *arg, struct event *ev, enum store_burial burial)
+{
+	struct pipeline *p = pipeline_of(arg);
+	bool is_stored = burial == STORE_HAS_ROW;
+
+	if (burial == STORE_UNBURIED) {
+		event_move(&p->events, ev, EV_REFUSED);
+		uv_timer_start(&p->burial_timer, on_burial_timer, BURIAL_WAIT_MS, 0);
+		return;
+	}
+	stall_stored(&p->stall);
+	if (ev->id_len && !ev->is_loose)
+		claim_mark(p->claim, ev, is_stored ? CLAIM_MARK_DONE : CLAIM_MARK_DEAD);
+	pipeline_settle(p, ev, is_stored ? OUTCOME_DUPLICATE : OUTCOME_REJECTED);
+}
+
+/* --- the two connections --- */
+
+static void on_posted(void *arg)
+{
+	struct pipeline *p = pipeline_of(arg);
+
+	p->on.on_posted(p->on.arg);
+}
+
+static void on_unusable(void *arg, const char *sentence, int status)
+{
+	struct writer *w = arg;
+	struct pipeline *p = w->pipeline;
+
+	if (w == &p->second) { /* the first one finds out if it is so for long */
+		log_warn("cannot use a second connection to postgres", "reason=%s", sentence);
+		w->epoch = 0; /* so that it is closed */
+		return;
+	}
+	p->on.on_unusable(p->on.arg, sentence, status);
+}
+
+static void on_database(void *arg, const char *id)
+{
+	struct writer *w = arg;
+	struct pipeline *p = w->pipeline;
+
+	if (w == &p->second)
+		return;
+	claim_set_database(p->claim, id);
+	members_set_database(&p->members, id);
+}
+
+/* What was durable in another epoch may not be any more. */
+static void on_epoch(void *arg, uint32_t epoch)
+{
+	struct writer *w = arg;
+	struct pipeline *p = w->pipeline;
+	bool is_other = epoch && p->epoch && epoch != p->epoch;
+
+	w->epoch = epoch;
+	if (w == &p->second) {
+		if (!epoch)
+			store_give_up(w->store); /* the first one need not wait for its server */
+		return;
+	}
+	claim_set_epoch(p->claim, epoch);
+	if (epoch)
+		p->epoch = epoch;
+	if (!is_other)
+		return;
+	cursors_clear(&p->cursors);
+	if (p->on_forgotten)
+		p->on_forgotten(p->on_forgotten_arg);
+}
+
+void pipeline_open_writer(struct pipeline *p, struct writer *w)
+{
+	const struct store_callbacks on = {on_idle,        on_stored,          on_buried, on_checked_in, on_cursors_put,
+					   on_cursor_read, pipeline_on_newest, on_member, on_database,   on_epoch,
+					   on_posted,      on_unusable,        w};
+
+	w->pipeline = p;
+	w->sent_ms = now_ms(p);
+	for (int i = 0; i < 2; i++)
+		batch_init(&w->batches[i], (size_t)p->config->batch_max, BATCH_BYTES);
+	w->store = store_open(p->loop, p->config, &on);
+}
+
+void pipeline_close_writer(struct writer *w)
+{
+	batch_free(&w->batches[0]);
+	batch_free(&w->batches[1]);
+}
+
+void pipeline_on_second_closed(void *arg)
+{
+	struct pipeline *p = arg;
+
+	pipeline_close_writer(&p->second);
+	p->second = (struct writer){0};
+	if (p->open)
+		pipeline_on_part_closed(p);
+}
+
+/* The second connection is not kept where it is of no use: others may need its place. Above all the first one does,
+ * where a role may have one connection only. */
+void pipeline_check_second(struct pipeline *p)
+{
+	struct writer *w = &p->second;
+	bool is_unused = now_ms(p) - w->sent_ms >= UNUSED_MS || RARE("pipeline: the second connection is not used");
+
+	if (!w->store || w->is_closing || (p->first.epoch && !(is_unused && (!w->epoch || store_is_idle(w->store)))))
+		return;
+	if (p->first.epoch && !w->epoch)
+		p->second_from_ms = now_ms(p) + USELESS_MS;
+	p->behind = 0;
+	store_give_up(w->store);
+	w->is_closing = true;
+	store_close(w->store, pipeline_on_second_closed, p);
+}
