@@ -56,6 +56,7 @@ struct session {
 	struct address *address;
 	uint64_t received; /* messages so far: the number of each is in its ack */
 	bool wants_acks;
+	bool is_gone; /* nothing that is said to it arrives */
 	struct patience patience;
 	struct list rest; /* of struct ingest, while it is not read from for a while */
 	int64_t rest_until_ms;
@@ -244,6 +245,10 @@ static void judge_message(struct session *s, int cost)
 /* It has something to be sent in this turn of the loop. */
 static void talk(struct session *s)
 {
+	if (s->is_gone) {
+		clear_acks(s);
+		return;
+	}
 	list_remove(&s->talker);
 	list_append(&s->ingest->talkers, &s->talker);
 	check_acks(s, false);
@@ -272,6 +277,31 @@ static void answer(struct sender *sender, const struct event *ev, enum outcome o
 	note_answer((struct session *)sender, ev, outcome, sender->n);
 }
 
+/* It is gone: what it had sent before is read until its end. */
+static void stop_talking(struct session *s)
+{
+	s->is_gone = true;
+	clear_acks(s);
+	check_acks(s, false);
+}
+
+/* Without TLS, acks go to the kernel: when a write of libwebsockets fails, it reads nothing any more of what the peer
+ * had sent before. What the kernel does not take, libwebsockets keeps, and writes before all else. */
+static int write_acks(struct session *s, char *at, size_t len)
+{
+	struct lws *wsi = s->link.wsi;
+	ssize_t n = lws_is_ssl(wsi) ? 0 : send(lws_get_socket_fd(wsi), at, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	size_t sent = n > 0 ? (size_t)n : 0;
+
+	if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+		stop_talking(s);
+		return 0;
+	}
+	return sent < len && lws_write(wsi, (unsigned char *)at + sent, len - sent, LWS_WRITE_RAW) < (int)(len - sent)
+		       ? -1
+		       : 0;
+}
+
 /* Writes until all is out, or the kernel is full and libwebsockets keeps a part: that goes first. */
 static int send_acks(struct session *s)
 {
@@ -285,8 +315,10 @@ static int send_acks(struct session *s)
 			ws_link_want_write(&s->link);
 			return 0;
 		}
-		if (lws_write(s->link.wsi, (unsigned char *)at, len, LWS_WRITE_RAW) < (int)len)
+		if (write_acks(s, at, len))
 			return -1;
+		if (s->is_gone)
+			return 0;
 		forget_acks(s, len);
 		counters.acks_sent += count;
 	}

@@ -59,13 +59,6 @@ struct ws {
 static struct ws *hooked;
 static uv_poll_cb original_poll_cb;
 
-static bool has_data(int fd)
-{
-	char byte;
-
-	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
 static struct ws_link *link_of(const struct ws *ws, const uv_poll_t *handle)
 {
 	uv_os_fd_t fd;
@@ -75,31 +68,40 @@ static struct ws_link *link_of(const struct ws *ws, const uv_poll_t *handle)
 	return ws->by_fd[fd];
 }
 
-static void read_rest(uv_poll_t *handle)
+static bool must_wait(const struct ws_link *link);
+static void put_off(struct ws_link *link);
+static int wait_if_held(const uv_poll_t *handle, int events);
+
+/* Reads what libwebsockets keeps, and then what the kernel has, until it closes the connection. Returns false if there
+ * is no memory for more: the rest and the end wait. */
+static bool read_rest(uv_poll_t *handle)
 {
-	struct ws_link *link = link_of(hooked, handle);
 	uv_os_fd_t fd;
 
-	if (uv_fileno((uv_handle_t *)handle, &fd))
-		return;
-	if (link)
-		lws_rx_flow_control(link->wsi, 1);
-	/* No more than the socket's buffer is there; each round reads up to READ_BYTES of it. */
-	for (int i = 0; i < 10000 && !uv_is_closing((uv_handle_t *)handle) && has_data(fd); i++) {
+	/* No more than the socket's buffer is there. */
+	for (int i = 0; i < 10000 && !uv_fileno((uv_handle_t *)handle, &fd); i++) {
 		struct lws_pollfd ready = {.fd = fd, .events = POLLIN, .revents = POLLIN};
+		struct ws_link *link = link_of(hooked, handle);
 
+		if (link && must_wait(link)) {
+			put_off(link);
+			return false;
+		}
+		if (link)
+			lws_rx_flow_control(link->wsi, 1);
 		lws_service_fd(hooked->context, &ready);
 	}
+	return true;
 }
-
-static int wait_if_held(const uv_poll_t *handle, int events);
 
 /* libwebsockets puts its own callback back whenever it waits for something else. */
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
-	if (status < 0 && hooked)
-		read_rest(handle);
-	else if (hooked)
+	if (status < 0 && hooked && !read_rest(handle)) {
+		uv_poll_stop(handle); /* it would tell of the error again and again */
+		return;
+	}
+	if (status >= 0 && hooked)
 		events = wait_if_held(handle, events);
 	if ((status < 0 || events) && !uv_is_closing((uv_handle_t *)handle))
 		original_poll_cb(handle, status, events);
@@ -181,6 +183,18 @@ static void make_lively(struct ws_link *link)
 	list_append(&link->ws->lively, &link->lively);
 }
 
+static bool must_wait(const struct ws_link *link)
+{
+	return is_held(link) && !link->ws->is_stopped;
+}
+
+/* Nothing is read of it until the others are read again. */
+static void put_off(struct ws_link *link)
+{
+	make_lively(link);
+	apply_flow(link);
+}
+
 /* All are held, and one that was quiet until now has something to read: it waits like the others. */
 static int wait_if_held(const uv_poll_t *handle, int events)
 {
@@ -188,8 +202,7 @@ static int wait_if_held(const uv_poll_t *handle, int events)
 
 	if (!link || !is_held(link) || !list_is_empty(&link->lively) || !(events & UV_READABLE))
 		return events;
-	make_lively(link);
-	apply_flow(link);
+	put_off(link);
 	return events & ~UV_READABLE;
 }
 

@@ -29,8 +29,6 @@
 
 #define IDENTIFY     SCHEMA_WITH_HAZARDS(SQL_IDENTIFY)
 #define TROUBLES_MAX 5
-/* Rows of a COPY that libpq gets at once. Of a whole batch it would move all that the kernel does not take to the front
- * of its buffer, once for each write. */
 
 static const char *const state_names[] = {"down", "connecting", "preparing", "ready", "busy", "closing"};
 
@@ -607,7 +605,8 @@ static bool has_piece(struct postgres *p)
 	return p->piece.len;
 }
 
-/* Hands libpq the next piece. Returns -1 if that fails. */
+/* Hands libpq the next piece: of a whole batch it would move all that the kernel does not take to the front of its
+ * buffer, once for each write. Returns -1 if that fails. */
 static int put_piece(struct postgres *p)
 {
 	size_t most = RARE("postgres: rows of a COPY in small pieces") ? 7 : POSTGRES_PIECE;

@@ -254,6 +254,34 @@ Test(ingest, a_burst_whose_producer_resets_after_an_ack_is_stored, .init = set_u
 	cr_assert(wait_until(rows_like("burst-%") == 400, SETTLED_MS), "only %ld are stored", rows_like("burst-%"));
 }
 
+/* Reading stops after each few of them: what is left waits in the kernel, or in libwebsockets. */
+static void expect_held_burst_stored(const char *protocol)
+{
+	unsigned char *frames = malloc(40 * 1200);
+
+	start("--max-message 2KiB --max-inflight-bytes 12KiB");
+	for (int round = 0; round < 5; round++) {
+		struct peer *p = peer_open_events(listener_ingest_port(listener), protocol);
+
+		peer_send_raw(p, frames, write_burst(frames, round, 40));
+		peer_reset(p);
+		peer_free(p);
+		cr_assert(wait_until(rows_like("burst-%") == 40L * (round + 1), SETTLED_MS), "only %ld are stored",
+			  rows_like("burst-%"));
+		cr_assert(wait_until(metric("wsonce_ingest_connections") == 0, SETTLED_MS));
+	}
+}
+
+Test(ingest, a_burst_that_is_not_all_read_before_the_reset_is_stored, .fini = bench_close)
+{
+	expect_held_burst_stored(NULL);
+}
+
+Test(ingest, a_burst_that_is_not_all_read_before_its_first_ack_and_the_reset_is_stored, .fini = bench_close)
+{
+	expect_held_burst_stored(ACKS);
+}
+
 /* ---- who may connect ---- */
 
 static int status_of(const char *path, const char *token)
