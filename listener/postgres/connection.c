@@ -500,6 +500,7 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 	snprintf(p->schema, sizeof(p->schema), "%s", PQgetvalue(seen, 0, SCHEMA_NAME));
 	p->lock_ms = strtoll(PQgetvalue(seen, 0, SCHEMA_LOCK_MS), NULL, 10);
 	p->statement_ms = strtoll(PQgetvalue(seen, 0, SCHEMA_STATEMENT_MS), NULL, 10);
+	p->identity.is_partitioned = *PQgetvalue(seen, 0, SCHEMA_IS_PARTITIONED) == 't';
 	if (!PQgetisnull(seen, 0, SCHEMA_WARNING) && !p->was_ready)
 		log_warn("the database is not safe", "reason=%s", PQgetvalue(seen, 0, SCHEMA_WARNING));
 	if (p->is_upgraded)

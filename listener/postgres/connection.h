@@ -42,10 +42,11 @@ enum postgres_blame {
 
 /* Which database a connection leads to, and which history of it (see sql/migrations/005_epoch.sql). */
 struct postgres_identity {
-	char database[40]; /* its id; "" if it has none */
-	char hazards[160]; /* by what commits may vanish when the server crashes or fails over; "" if by nothing */
-	uint32_t epoch;    /* 0: unknown */
-	int backend;       /* its number, as libpq was told; a pooler's own is of no session */
+	char database[40];   /* its id; "" if it has none */
+	char hazards[160];   /* by what commits may vanish when the server crashes or fails over; "" if by nothing */
+	uint32_t epoch;      /* 0: unknown */
+	int backend;         /* its number, as libpq was told; a pooler's own is of no session */
+	bool is_partitioned; /* the table events is */
 };
 
 /* The answer. Valid during the callback. */

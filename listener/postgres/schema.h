@@ -23,6 +23,7 @@ enum schema_column {
 	SCHEMA_LOCK_MS,
 	SCHEMA_STATEMENT_MS,
 	SCHEMA_IS_READ_ONLY,
+	SCHEMA_IS_PARTITIONED,
 };
 
 /* A statement with one column more, which has no end of its own: what sql/queries/hazards.sql tells. */

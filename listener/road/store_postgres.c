@@ -280,10 +280,19 @@ static void caution_lower(struct caution *c)
 		c->penalty--;
 }
 
+static bool has_unclaimed(const struct batch *b)
+{
+	for (size_t i = 0; i < b->count; i++)
+		if (!b->events[i]->is_claimed)
+			return true;
+	return false;
+}
+
 /* Claims make conflicts rare, and COPY costs the server little more than half as much as INSERT; but it
  * refuses the whole batch for one row that is there. After such a refusal the batches' ids are looked up
  * before, as with late duplicates; if COPY is refused even so, as when several listeners store the same
- * events at once without Redis, INSERT takes over for a while. */
+ * events at once without Redis, INSERT takes over for a while. COPY stores a batch one partition after the other, in
+ * an order that is not that of another listener's batch with the same ids: without claims they would deadlock. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
 	bool is_heavy = b->bytes >= COPY_BYTES;
@@ -291,6 +300,8 @@ static enum job choose_job(const struct store *s, const struct batch *b)
 	bool is_enough = is_many || (b->count >= COPY_LEAST && !s->has_effects);
 
 	if (s->alone.wait || !is_enough || event_has_failed(b->events[0]) || b->count > s->limit.rows)
+		return JOB_INSERT;
+	if (postgres_identity(s->postgres)->is_partitioned && has_unclaimed(b))
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;

@@ -1,7 +1,7 @@
 -- Asked on each new connection, before anything is created or stored. $1 the tables that this program writes.
 -- Tells the schema of our tables, or where they are to be created (NULL: nowhere); whether they are there; the
 -- first thing that makes this database unusable; what its owner should know; the role's limits in ms, or 0;
--- and whether nothing can be written.
+-- whether nothing can be written; and whether events is in partitions (NULL: it is not there yet).
 WITH place AS MATERIALIZED (
 	SELECT n.oid AS schema, pg_catalog.quote_ident(n.nspname) AS name, v.oid IS NOT NULL AS is_ours
 	FROM (SELECT pg_catalog.to_regclass('wsonce_schema')::oid) AS visible (versions)
@@ -128,5 +128,6 @@ SELECT name, is_ours, (SELECT fault FROM faults ORDER BY rank, fault LIMIT 1),
 	(SELECT pg_catalog.string_agg(warning, '; ') FROM warnings),
 	(SELECT reset_val FROM pg_catalog.pg_settings AS s WHERE s.name = 'lock_timeout'),
 	(SELECT reset_val FROM pg_catalog.pg_settings AS s WHERE s.name = 'statement_timeout'),
-	pg_catalog.current_setting('transaction_read_only') = 'on'
+	pg_catalog.current_setting('transaction_read_only') = 'on',
+	(SELECT relkind = 'p' FROM tables WHERE tables.name = 'events')
 FROM place

@@ -22,7 +22,7 @@ TestSuite(session, .init = set_up, .fini = tear_down, .timeout = 120);
 
 static void start(const char *flags)
 {
-	listener = listener_start(&(struct listener_options){.database = db, .redis = "none"}, "%s", flags);
+	listener = listener_start(&(struct listener_options){.database = db}, "%s", flags);
 	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
 }
 
