@@ -26,15 +26,18 @@
 #include "base/counters.h"
 #include "base/text.h"
 
-#define RECEIVE_BYTES 1024         /* handed over at once; each connection holds a buffer of this size */
-#define ACKS_STOP     (256u << 10) /* bytes of waiting acks at which a producer is not read from */
-#define ACKS_GO       (64u << 10)
-#define ACKS_PART     8 /* of the budget, that all acks may have before who has any that wait is not read from */
-#define SEND_BYTES    (256u << 10) /* of acks in the kernel; by itself it would take megabytes before it says stop */
-#define WRITE_BYTES   (16u << 10)  /* of acks at once: what the kernel does not take of them, libwebsockets keeps */
-#define ACK_PROTOCOL  "wsonce.ack.v1"
-#define KEY_CHARS     24 /* of a Sec-WebSocket-Key, */
-#define KEY_BYTES     16 /* which are so many in base64 */
+#define RECEIVE_BYTES 1024 /* handed over at once; each connection holds a buffer of this size */
+/* The most that a record of TLS has (RFC 8446, section 5.1). libwebsockets goes on for ever with one of which it has
+ * read a part when reading stops. */
+#define RECORD_BYTES 16384
+#define ACKS_STOP    (256u << 10) /* bytes of waiting acks at which a producer is not read from */
+#define ACKS_GO      (64u << 10)
+#define ACKS_PART    8 /* of the budget, that all acks may have before who has any that wait is not read from */
+#define SEND_BYTES   (256u << 10) /* of acks in the kernel; by itself it would take megabytes before it says stop */
+#define WRITE_BYTES  (16u << 10)  /* of acks at once: what the kernel does not take of them, libwebsockets keeps */
+#define ACK_PROTOCOL "wsonce.ack.v1"
+#define KEY_CHARS    24 /* of a Sec-WebSocket-Key, */
+#define KEY_BYTES    16 /* which are so many in base64 */
 
 #define LINGER_S 2 /* in which a producer that has to go may end the connection */
 
@@ -1046,29 +1049,30 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	return 0;
 }
 
-static struct lws_protocols make_protocol(const char *name)
+static struct lws_protocols make_protocol(const struct config *config, const char *name)
 {
 	return (struct lws_protocols){
 		.name = name,
 		.callback = on_lws,
 		.per_session_data_size = sizeof(struct session *),
-		.rx_buffer_size = RECEIVE_BYTES,
+		.rx_buffer_size = config->ingest_cert ? RECORD_BYTES : RECEIVE_BYTES,
 		.tx_packet_size = WRITE_BYTES,
 	};
 }
 
 /* The first is for producers that offer no subprotocol; a profile may have more. The last has no name. */
-static struct lws_protocols *make_protocols(const struct profile *p)
+static struct lws_protocols *make_protocols(const struct config *config)
 {
+	const struct profile *p = config->ingest_profile;
 	const json_t *names = p ? p->accept_subprotocols : NULL;
 	struct lws_protocols *all = memory_calloc(3 + json_array_size(names), sizeof(*all));
 	size_t i, count = 0;
 	json_t *name;
 
-	all[count++] = make_protocol("wsonce-ingest");
-	all[count++] = make_protocol(ACK_PROTOCOL);
+	all[count++] = make_protocol(config, "wsonce-ingest");
+	all[count++] = make_protocol(config, ACK_PROTOCOL);
 	json_array_foreach(names, i, name) if (strcmp(json_string_value(name), ACK_PROTOCOL) != 0) all[count++] =
-		make_protocol(json_string_value(name));
+		make_protocol(config, json_string_value(name));
 	return all;
 }
 
@@ -1130,7 +1134,7 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 						     .owner = i};
 	info.vhost_name = "ingest";
 	info.user = i;
-	info.protocols = i->protocols = make_protocols(config->ingest_profile);
+	info.protocols = i->protocols = make_protocols(config);
 	info.retry_and_idle_policy = ws_no_keepalive(ws);
 	/* libwebsockets' own limit, which is 10 s unless it is told, is not to come before ours. */
 	info.timeout_secs_ah_idle = (unsigned int)config->handshake_timeout_s + 1;

@@ -857,6 +857,24 @@ Test(ingest, with_a_certificate_plain_connections_are_refused)
 	bench_close();
 }
 
+/* Reading stops after each few events, in the middle of what TLS has decrypted. */
+Test(ingest, by_tls_a_burst_is_stored_that_is_not_read_at_once, .fini = bench_close)
+{
+	struct certificate *authority = certificate_authority_new();
+	struct certificate *leaf = certificate_new(authority, "DNS:localhost");
+	unsigned char *frames = malloc(40 * 1200);
+
+	start("--max-message 2KiB --max-inflight-bytes 12KiB --ingest-cert %s --ingest-key %s", leaf->cert, leaf->key);
+	struct relay *relay = relay_new_towards(listener_ingest_port(listener), authority);
+	struct peer *p = peer_open_events(relay_port(relay), ACKS);
+	peer_send_raw(p, frames, write_burst(frames, 0, 40));
+	for (int i = 0; i < 40; i++)
+		cr_assert_str_eq(ack_read(p, SETTLED_MS)->status, "persisted");
+	cr_assert_eq(listener_status(listener, "/readyz"), 200);
+	peer_free(p);
+	relay_free(relay);
+}
+
 /* What TLS has decrypted and the listener has not yet read must not be lost with the connection. */
 Test(ingest, an_event_sent_by_tls_just_before_the_end_is_stored)
 {
