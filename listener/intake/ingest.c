@@ -288,15 +288,18 @@ static void stop_talking(struct session *s)
 	check_acks(s, false);
 }
 
-/* Without TLS, acks go to the kernel: when a write of libwebsockets fails, it reads nothing any more of what the peer
- * had sent before. What the kernel does not take, libwebsockets keeps, and writes before all else. */
+/* When a write of libwebsockets fails, it reads nothing any more of what the peer had sent before. So acks go to the
+ * kernel; what that does not take, libwebsockets keeps, and writes before all else. By TLS they are not written to a
+ * connection that is known to be reset. */
 static int write_acks(struct session *s, char *at, size_t len)
 {
 	struct lws *wsi = s->link.wsi;
-	ssize_t n = lws_is_ssl(wsi) ? 0 : send(lws_get_socket_fd(wsi), at, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	int fd = lws_get_socket_fd(wsi);
+	bool is_tls = lws_is_ssl(wsi);
+	ssize_t n = is_tls ? 0 : send(fd, at, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	size_t sent = n > 0 ? (size_t)n : 0;
 
-	if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+	if (is_tls ? ws_is_reset(fd) : n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
 		stop_talking(s);
 		return 0;
 	}

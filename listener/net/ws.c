@@ -94,9 +94,25 @@ static bool read_rest(uv_poll_t *handle)
 	return true;
 }
 
-/* libwebsockets puts its own callback back whenever it waits for something else. */
+bool ws_is_reset(int fd)
+{
+	struct pollfd p = {.fd = fd};
+
+	return poll(&p, 1, 0) == 1 && p.revents & (POLLERR | POLLHUP);
+}
+
+static bool is_reset(const uv_poll_t *handle)
+{
+	uv_os_fd_t fd;
+
+	return uv_fileno((const uv_handle_t *)handle, &fd) == 0 && ws_is_reset(fd);
+}
+
+/* libwebsockets puts its own callback back whenever it waits for something else. It writes before it reads. */
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
+	if (status >= 0 && hooked && events & UV_WRITABLE && is_reset(handle))
+		status = UV_ECONNRESET;
 	if (status < 0 && hooked && !read_rest(handle)) {
 		uv_poll_stop(handle); /* it would tell of the error again and again */
 		return;

@@ -124,6 +124,10 @@ void ws_link_hook(struct ws_link *link);
  * reset. */
 void ws_hook(struct ws *ws, struct lws *wsi);
 
+/* Has the peer reset the connection of this socket? What it had sent before can still be read, unless libwebsockets is
+ * made to write to it. */
+bool ws_is_reset(int fd);
+
 /* Asks for a writable callback. */
 void ws_link_want_write(struct ws_link *link);
 

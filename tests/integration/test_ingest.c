@@ -205,7 +205,7 @@ Test(ingest, an_event_whose_producer_resets_before_its_ack_is_stored, .init = se
 	expect_all_stored(ACKS, peer_reset);
 }
 
-/* Masked frames of so many events, one behind the other. Returns their bytes. */
+/* Masked frames of so many events, one behind the other, and of a ping behind each fourth. Returns their bytes. */
 static size_t write_burst(unsigned char *out, int round, int n)
 {
 	static const unsigned char mask[4] = {1, 2, 3, 4};
@@ -217,6 +217,8 @@ static size_t write_burst(unsigned char *out, int round, int n)
 				    i, i);
 
 		len += frame_write(out + len, FRAME_TEXT, true, mask, text, (size_t)size);
+		if (i % 4 == 3)
+			len += frame_write(out + len, FRAME_PING, true, mask, "?", 1);
 	}
 	return len;
 }
