@@ -51,7 +51,8 @@ static const char *take_path(struct redis_address *a)
 	a->db = url->path + (url->path[0] == '/');
 	if (a->is_socket) {
 		a->db = "";
-		return url_is_database(url) ? NULL : "names no socket: write three slashes, unix:///PATH";
+		return a->count == 1 && url_is_database(url) ? NULL
+							     : "names no socket: write three slashes, unix:///PATH";
 	}
 	if (strpbrk(url->path, "?#"))
 		return "has options (?...), and there are none: a server's certificate is always verified, by "

@@ -418,6 +418,7 @@ Test(config, redis_may_be_none_a_socket_or_a_url)
 				    "h:6379",
 				    "unix://",
 				    "unix://run/redis.sock",
+				    "unix://,a/run/redis.sock",
 				    "redis://h/x",
 				    "redis://h:x",
 				    "redis://h/0?insecure",
