@@ -89,7 +89,8 @@ static bool read_rest(uv_poll_t *handle)
 		}
 		if (link)
 			lws_rx_flow_control(link->wsi, 1);
-		lws_service_fd(hooked->context, &ready);
+		if (lws_service_fd(hooked->context, &ready))
+			break; /* it has closed the connection, or does so when it is told of the error */
 	}
 	return true;
 }
