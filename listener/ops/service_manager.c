@@ -4,6 +4,7 @@
 #include "ops/service_manager.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,18 @@
 #include "base/log.h"
 #include "base/memory.h"
 
+#define UNSAID_MOST 8   /* messages that wait; there are no more in a life with a reload */
+#define AGAIN_MS    100 /* between two tries of the first of them */
+
 struct service_manager {
 	int fd;
 	struct sockaddr_un address;
 	socklen_t length;
 	uv_timer_t watchdog;
+	uv_timer_t again;          /* runs while there is something unsaid */
+	char *unsaid[UNSAID_MOST]; /* in their order: the socket takes only so many datagrams (net.unix.max_dgram_qlen)
+				    */
+	size_t unsaid_count;
 };
 
 /* The address is a path, or a name in the abstract namespace, for which "@" stands. */
@@ -46,9 +54,37 @@ static uint64_t read_interval(void)
 	return strtoull(usec, NULL, 10) / 2000;
 }
 
+/* Returns false if the socket is full. */
+static bool say(const struct service_manager *m, const char *fields)
+{
+	return sendto(m->fd, fields, strlen(fields), MSG_NOSIGNAL, (const struct sockaddr *)&m->address, m->length) >=
+		       0 ||
+	       (errno != EAGAIN && errno != ENOBUFS);
+}
+
+/* Another one follows. */
 static void on_watchdog(uv_timer_t *timer)
 {
-	service_manager_tell(timer->data, "WATCHDOG=1");
+	const struct service_manager *m = timer->data;
+
+	if (m->fd >= 0 && !m->unsaid_count)
+		say(m, "WATCHDOG=1");
+}
+
+static void forget_first(struct service_manager *m)
+{
+	free(m->unsaid[0]);
+	memmove(m->unsaid, m->unsaid + 1, --m->unsaid_count * sizeof(*m->unsaid));
+}
+
+static void on_again(uv_timer_t *timer)
+{
+	struct service_manager *m = timer->data;
+
+	while (m->unsaid_count && say(m, m->unsaid[0]))
+		forget_first(m);
+	if (!m->unsaid_count)
+		uv_timer_stop(timer);
 }
 
 struct service_manager *service_manager_open(uv_loop_t *loop)
@@ -64,17 +100,22 @@ struct service_manager *service_manager_open(uv_loop_t *loop)
 	if (m->fd < 0)
 		log_warn("the service manager cannot be told that the listener runs", "NOTIFY_SOCKET=%s", name);
 	uv_timer_init(loop, &m->watchdog);
-	m->watchdog.data = m;
+	uv_timer_init(loop, &m->again);
+	m->watchdog.data = m->again.data = m;
 	if (interval)
 		uv_timer_start(&m->watchdog, on_watchdog, interval, interval);
 	service_manager_tell(m, "READY=1");
 	return m;
 }
 
-void service_manager_tell(const struct service_manager *m, const char *fields)
+void service_manager_tell(struct service_manager *m, const char *fields)
 {
-	if (m && m->fd >= 0)
-		sendto(m->fd, fields, strlen(fields), MSG_NOSIGNAL, (const struct sockaddr *)&m->address, m->length);
+	if (!m || m->fd < 0 || (!m->unsaid_count && say(m, fields)))
+		return;
+	if (m->unsaid_count == UNSAID_MOST)
+		forget_first(m);
+	m->unsaid[m->unsaid_count++] = memory_printf("%s", fields);
+	uv_timer_start(&m->again, on_again, AGAIN_MS, AGAIN_MS);
 }
 
 void service_manager_close(struct service_manager *m)
@@ -84,7 +125,10 @@ void service_manager_close(struct service_manager *m)
 	if (m->fd >= 0)
 		close(m->fd);
 	m->fd = -1;
+	while (m->unsaid_count)
+		forget_first(m);
 	uv_close((uv_handle_t *)&m->watchdog, NULL);
+	uv_close((uv_handle_t *)&m->again, NULL);
 }
 
 void service_manager_free(struct service_manager *m)

@@ -32,6 +32,20 @@ static bool hears(const char *fields)
 	return strncmp(said, fields, strlen(fields)) == 0;
 }
 
+/* Fills what is left of the socket's queue. */
+static bool is_full(void)
+{
+	struct sockaddr_un address;
+	socklen_t len = sizeof(address);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool is_taken;
+
+	getsockname(told, (struct sockaddr *)&address, &len);
+	is_taken = sendto(fd, "STATUS=", 7, 0, (struct sockaddr *)&address, len) == 7;
+	close(fd);
+	return !is_taken;
+}
+
 static struct listener *start_told(const char *name)
 {
 	struct listener_options options = {
@@ -64,7 +78,20 @@ Test(service, systemd_is_told_of_a_reload_from_its_begin_to_its_end)
 	cr_assert(wait_until(hears("READY=1"), SAID_MS));
 	process_signal(listener_process(l), SIGHUP);
 	cr_assert(wait_until(hears("RELOADING=1\nMONOTONIC_USEC="), SAID_MS));
-	cr_assert(hears("READY=1"), "the end is not told");
+	cr_assert(wait_until(hears("READY=1"), SAID_MS), "the end is not told");
+	cr_assert_eq(listener_stop(l), 0);
+}
+
+/* It takes no datagrams while ten wait, unless net.unix.max_dgram_qlen allows more. */
+Test(service, what_a_full_socket_does_not_take_is_told_later)
+{
+	struct listener *l = start_told(suite_path("notify"));
+
+	cr_assert(wait_until(is_full(), SAID_MS));
+	process_signal(listener_process(l), SIGHUP);
+	cr_assert(wait_until(listener_has_logged(l, "reloaded"), SAID_MS));
+	cr_assert(wait_until(hears("RELOADING=1\nMONOTONIC_USEC="), SAID_MS));
+	cr_assert(wait_until(hears("READY=1"), SAID_MS));
 	cr_assert_eq(listener_stop(l), 0);
 }
 
