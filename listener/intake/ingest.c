@@ -288,6 +288,12 @@ static void stop_talking(struct session *s)
 	check_acks(s, false);
 }
 
+/* Is it no more than that the kernel cannot take the bytes now? */
+static bool is_passing(int error)
+{
+	return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM;
+}
+
 /* When a write of libwebsockets fails, it reads nothing any more of what the peer had sent before. So acks go to the
  * kernel; what that does not take, libwebsockets keeps, and writes before all else. By TLS they are not written to a
  * connection that is known to be reset. */
@@ -299,7 +305,7 @@ static int write_acks(struct session *s, char *at, size_t len)
 	ssize_t n = is_tls ? 0 : send(fd, at, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	size_t sent = n > 0 ? (size_t)n : 0;
 
-	if (is_tls ? ws_is_reset(fd) : n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+	if (is_tls ? ws_is_reset(fd) : n < 0 && !is_passing(errno)) {
 		stop_talking(s);
 		return 0;
 	}
@@ -1199,6 +1205,7 @@ void ingest_close(struct ingest *i)
 		struct session *s = list_entry(node, struct session, open);
 
 		s->close_code = LWS_CLOSE_STATUS_GOINGAWAY;
+		ws_link_ignore(&s->link); /* what it had sent before a reset, the pipeline takes no more */
 		ws_link_want_write(&s->link);
 	}
 }

@@ -284,6 +284,29 @@ Test(ingest, a_burst_that_is_not_all_read_before_its_first_ack_and_the_reset_is_
 	expect_held_burst_stored(ACKS);
 }
 
+/* What a listener that leaves has given up is for others: it claims nothing more of what producers had sent. */
+Test(ingest, what_a_producer_sent_before_its_reset_is_not_claimed_behind_a_drain)
+{
+	unsigned char *frames = malloc(40 * 1200);
+	struct database *lock;
+	struct peer *p;
+
+	start("--max-message 2KiB --max-inflight-bytes 12KiB --drain-timeout 1 --claim-ttl 600");
+	lock = database_open(database_conninfo(db));
+	database_exec(lock, "BEGIN; LOCK TABLE events");
+	p = peer_open_events(listener_ingest_port(listener), NULL);
+	peer_send_raw(p, frames, write_burst(frames, 0, 40));
+	cr_assert(wait_until(metric("wsonce_ingest_paused") == 1, SETTLED_MS));
+	process_signal(listener_process(listener), SIGTERM);
+	cr_assert(
+		wait_until(listener_has_logged(listener, "will retry the batch"), SETTLED_MS)); /* half of it is over */
+	peer_reset(p);
+	peer_free(p);
+	cr_assert_eq(process_wait(listener_process(listener), SETTLED_MS), 1, "there was nothing left");
+	cr_assert_eq(claims_open(redisd_shared()), 0, "%ld claims are left", claims_open(redisd_shared()));
+	database_free(lock);
+}
+
 /* ---- who may connect ---- */
 
 static int status_of(const char *path, const char *token)
