@@ -588,7 +588,7 @@ void dial_set_ping(struct dial *d, int64_t interval_ms)
 void dial_hold(struct dial *d, bool is_held)
 {
 	if (d->state == DIAL_OPEN)
-		ws_link_hold(&d->link, WS_HOLD_ACKS, is_held);
+		ws_link_hold(&d->link, WS_HOLD_OWED, is_held);
 }
 
 /* While it is not read from, nothing can be heard. */

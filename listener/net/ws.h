@@ -44,7 +44,7 @@ enum ws_hold {
 	WS_HOLD_ACKS = 1,  /* its acks pile up */
 	WS_HOLD_DRAIN = 2, /* what it sends now, it will be told to send elsewhere */
 	WS_HOLD_REST = 4,  /* too much of what it sent is no event */
-	WS_HOLD_OWED = 8,  /* so many of its messages are not answered */
+	WS_HOLD_OWED = 8,  /* so many of its messages are not answered, or as a feed not acked, by us */
 };
 
 /* One open WebSocket connection; a member of its owner's struct. */

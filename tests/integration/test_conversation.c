@@ -112,6 +112,25 @@ Test(conversation, silence_ends_a_connection)
 	cr_assert(listener_has_logged(listener, "silent for too long"));
 }
 
+/* Its pong is behind what is not read of it. */
+Test(conversation, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
+{
+	struct database *lock;
+
+	start(URL "\"ws_ping_s\": 1, \"ack_mode\": \"each\", \"max_unacked\": 3, \"rules\": [{\"action\": \"event\", "
+		  "\"id\": [[\"/id\"]], \"ack\": {\"ack\": \"${/id}\"}}]",
+	      feed_port(feed));
+	expect_heard("one");
+	lock = database_open(database_conninfo(db));
+	database_exec(lock, "BEGIN; LOCK TABLE events");
+	for (int i = 0; i < 200; i++)
+		feed_sendf(feed, "{\"id\":\"e-%d\",\"filling\":\"%0900d\"}", i, 0);
+	cr_assert(!wait_until(feed_connections(feed) > 1, 5000), "its connection is ended");
+	database_free(lock);
+	cr_assert(wait_until(bench_rows() == 201, SETTLED_MS));
+	cr_assert_eq(feed_connections(feed), 1);
+}
+
 /* ---- limits and deadlines of its own ---- */
 
 static char *message_of(const char *id, int filling)
