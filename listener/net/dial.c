@@ -15,10 +15,12 @@
 #include "net/redirect.h"
 #include "net/tunnel.h"
 
-#define RECORD_BYTES   16384     /* of a TLS record, decrypted */
-#define UNSENT_MOST    65536     /* of TLS's own words to a server that does not read */
-#define MESSAGES_MOST  (1 << 20) /* bytes of our messages that a server may not have read */
-#define LINGER_S       2         /* in which a server may end a connection that we are done with */
+#define RECORD_BYTES   16384      /* of a TLS record, decrypted */
+#define UNSENT_MOST    65536      /* of TLS's own words to a server that does not read */
+#define UNREAD_STOP    (1 << 20)  /* bytes of our messages that a server has not read, at which it is not read from, */
+#define UNREAD_MOST    (16 << 20) /* and at which it is given up, */
+#define UNREAD_MS      10000      /* as when it has read none of so many for so long */
+#define LINGER_S       2          /* in which a server may end a connection that we are done with */
 #define REDIRECTS_MOST 5
 #define BOMB_TIMES     16 /* --max-message: what a message may inflate to, before its connection ends */
 
@@ -190,6 +192,33 @@ static size_t take(struct dial *d, char *room)
 	return tls_take(d->tls, room, FRAMES_ROOM);
 }
 
+static const char is_deaf[] = "the server does not read what is sent to it";
+
+static void on_deaf(uv_timer_t *timer)
+{
+	dial_fail(timer->data, is_deaf);
+}
+
+/* A batch that settles is thousands of acks in one turn of the loop: that they are not sent yet says nothing of the
+ * server. Until it has read half of them nothing is read of it. */
+static void check_unsent(struct dial *d, bool is_read)
+{
+	size_t unsent = d->frames ? frames_unsent(d->frames) : 0;
+
+	if (d->state != DIAL_OPEN)
+		return;
+	if (unsent > UNREAD_MOST) {
+		dial_fail(d, is_deaf);
+	} else if (unsent > UNREAD_STOP || (uv_is_active((uv_handle_t *)&d->deadline) && unsent > UNREAD_STOP / 2)) {
+		ws_link_hold(&d->link, WS_HOLD_UNSENT, true);
+		if (is_read || !uv_is_active((uv_handle_t *)&d->deadline))
+			uv_timer_start(&d->deadline, on_deaf, UNREAD_MS, 0);
+	} else if (uv_is_active((uv_handle_t *)&d->deadline)) {
+		ws_link_hold(&d->link, WS_HOLD_UNSENT, false);
+		uv_timer_stop(&d->deadline);
+	}
+}
+
 /* As much of what is due as the socket takes. Returns 1 if more is left, -1 if the connection is broken. */
 static int send_due(struct dial *d)
 {
@@ -207,6 +236,7 @@ static int send_due(struct dial *d)
 			return 0;
 		if (lws_write(d->wsi, room + LWS_PRE, n, LWS_WRITE_RAW) < (int)n)
 			return -1;
+		check_unsent(d, true);
 	}
 }
 
@@ -572,12 +602,9 @@ void dial_send(struct dial *d, const char *text, size_t len)
 {
 	if (d->state != DIAL_OPEN)
 		return;
-	if (frames_unsent(d->frames) + len > MESSAGES_MOST) {
-		dial_fail(d, "the server does not read what is sent to it");
-		return;
-	}
 	frames_send(d->frames, text, len);
 	want_write(d);
+	check_unsent(d, false);
 }
 
 void dial_set_ping(struct dial *d, int64_t interval_ms)
@@ -591,10 +618,10 @@ void dial_hold(struct dial *d, bool is_held)
 		ws_link_hold(&d->link, WS_HOLD_OWED, is_held);
 }
 
-/* While it is not read from, nothing can be heard. */
+/* While it is not read from, nothing can be heard; and what is there to be read, will be. */
 static int64_t heard_at(const struct dial *d, int64_t last_ms, int64_t now)
 {
-	return d->link.unread_ms ? now : last_ms;
+	return d->link.unread_ms || ws_link_has_unread(&d->link) ? now : last_ms;
 }
 
 int64_t dial_heard_ms(const struct dial *d, int64_t now)

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/log.h"
@@ -42,6 +43,7 @@ struct ws {
 	size_t half_bytes[2];
 	size_t half_limit;     /* of producers */
 	size_t half_limit_all; /* of each of the two, when reading has stopped */
+	size_t half_most;      /* of both: with more, it would not go on, whatever is settled */
 	int64_t half_patience_ms;
 	int64_t told_ms;    /* loop clock, of the last line about halves that were ended */
 	unsigned int ended; /* since then */
@@ -274,6 +276,13 @@ void ws_kill(struct ws *ws, struct lws *wsi)
 /* libwebsockets can do this too, but each of its timers looks for its place among those of all
  * connections, and with ten thousand of them a round of pings stops everything else for seconds. */
 
+bool ws_link_has_unread(const struct ws_link *link)
+{
+	int bytes;
+
+	return link->ws && ioctl(link->fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
 void ws_link_heard(struct ws_link *link)
 {
 	link->heard_ms = (int64_t)uv_now(link->ws->loop);
@@ -301,7 +310,8 @@ static void check_life(struct ws_link *link, int64_t now)
 	if (!interval)
 		return;
 	if (link->pinged_ms && now - link->pinged_ms >= interval) {
-		ws_kill(link->ws, link->wsi);
+		if (!ws_link_has_unread(link))
+			ws_kill(link->ws, link->wsi);
 	} else if (!link->pinged_ms && now - link->heard_ms >= interval) {
 		link->pinged_ms = now;
 		link->is_ping_due = true;
@@ -507,20 +517,20 @@ static void end_slow_halves(struct ws *ws)
 	list_each(node, after, &ws->halves[false]) {
 		struct ws_link *link = list_entry(node, struct ws_link, half);
 
-		if (now - link->half_ms >= ws->half_patience_ms)
+		if (now - link->half_ms >= ws->half_patience_ms && !ws_link_has_unread(link))
 			end_half(link);
 	}
 }
 
 /* When the rest of the messages in pieces must be read to make room, and is not read for lack of room, some of
- * them go. */
+ * them go. Those of feeds, which have no replay, only if there will be no room when all else has settled. */
 static void make_way(struct ws *ws)
 {
 	size_t most = ws->half_limit_all;
 
 	if (ws->budget.is_full_for_producers(ws->budget.owner))
 		end_halves(ws, false, most);
-	if (ws->budget.is_full(ws->budget.owner))
+	if (ws->budget.is_full(ws->budget.owner) && ws->half_bytes[false] + ws->half_bytes[true] >= ws->half_most)
 		end_halves(ws, true, most);
 }
 
@@ -625,6 +635,7 @@ struct ws *ws_open(uv_loop_t *loop, const struct config *config, const struct ws
 	if (ws->half_limit < ws->max_message)
 		ws->half_limit = ws->max_message;
 	ws->half_limit_all = (size_t)config->inflight_bytes / 8 * 3;
+	ws->half_most = (size_t)config->inflight_bytes / 8 * 7;
 	list_init(&ws->links);
 	list_init(&ws->lively);
 	list_init(&ws->halves[false]);

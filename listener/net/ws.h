@@ -41,10 +41,11 @@ struct ws_reader {
 
 /* Reasons not to read from one connection. */
 enum ws_hold {
-	WS_HOLD_ACKS = 1,  /* its acks pile up */
-	WS_HOLD_DRAIN = 2, /* what it sends now, it will be told to send elsewhere */
-	WS_HOLD_REST = 4,  /* too much of what it sent is no event */
-	WS_HOLD_OWED = 8,  /* so many of its messages are not answered, or as a feed not acked, by us */
+	WS_HOLD_ACKS = 1,    /* its acks pile up */
+	WS_HOLD_DRAIN = 2,   /* what it sends now, it will be told to send elsewhere */
+	WS_HOLD_REST = 4,    /* too much of what it sent is no event */
+	WS_HOLD_OWED = 8,    /* so many of its messages are not answered, or as a feed not acked, by us */
+	WS_HOLD_UNSENT = 16, /* a feed has not read so much of what we sent */
 };
 
 /* One open WebSocket connection; a member of its owner's struct. */
@@ -113,6 +114,10 @@ unsigned int ws_judge_close(const char *in, size_t len);
 
 /* From now on nothing is read that comes, as after a close frame. */
 void ws_link_ignore(struct ws_link *link);
+
+/* Does the kernel have something of the peer that was not read yet? A loop that stood still (SIGSTOP, a machine that
+ * was paused) runs its timers before it reads. */
+bool ws_link_has_unread(const struct ws_link *link);
 
 /* The peer has answered a ping. */
 void ws_link_heard(struct ws_link *link);

@@ -131,6 +131,51 @@ Test(conversation, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
+/* Acks of a kilobyte, of which a batch has megabytes at once. */
+static void start_acked(void)
+{
+	start(URL "\"ws_ping_s\": 0, \"ack_mode\": \"each\", \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], "
+		  "\"ack\": {\"ack\": \"${/id}\", \"filling\": \"%01000d\"}}]",
+	      feed_port(feed), 0);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+}
+
+static void send_many(int n)
+{
+	for (int i = 0; i < n; i++)
+		feed_sendf(feed, "{\"id\":\"e-%d\"}", i);
+}
+
+Test(conversation, a_feed_that_reads_its_acks_gets_megabytes_of_them_at_once)
+{
+	struct database *lock;
+
+	start_acked();
+	lock = database_open(database_conninfo(db));
+	database_exec(lock, "BEGIN; LOCK TABLE events");
+	send_many(8000);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 8000, SETTLED_MS));
+	database_free(lock);
+	cr_assert(wait_until(feed_received(feed) == 8000, SETTLED_MS), "%ld acks", feed_received(feed));
+	cr_assert_eq(feed_connections(feed), 1);
+}
+
+Test(conversation, a_feed_that_reads_no_acks_is_left)
+{
+	struct database *lock;
+
+	start_acked();
+	lock = database_open(database_conninfo(db));
+	database_exec(lock, "BEGIN; LOCK TABLE events");
+	send_many(16000);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == 16000, SETTLED_MS));
+	feed_freeze(feed);
+	database_free(lock);
+	cr_assert(wait_until(listener_has_logged(listener, "does not read what is sent to it"), 2 * SETTLED_MS));
+	feed_thaw(feed);
+	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+}
+
 /* ---- limits and deadlines of its own ---- */
 
 static char *message_of(const char *id, int filling)
@@ -183,9 +228,10 @@ Test(conversation, an_ack_that_cannot_go_out_in_time_is_sent_late_and_counted)
 
 Test(conversation, a_successor_comes_before_the_connection_is_too_old)
 {
+	int64_t began = wait_now_ms(), end = began + SETTLED_MS;
+
 	start(URL "\"max_age_s\": 1, \"overlap_s\": 5, " RULES, feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
-	int64_t began = wait_now_ms(), end = began + SETTLED_MS;
 	for (int i = 0; feed_connections(feed) < 4 && wait_now_ms() < end; i++) {
 		cr_assert_geq(feed_clients(feed), 1, "there was a moment without a connection");
 		feed_sendf(feed, "{\"id\":\"%d\"}", i);

@@ -290,6 +290,51 @@ Test(source, with_an_idle_timeout_a_quiet_one_is_left_though_it_answers_pings)
 	bench_close();
 }
 
+/* A machine that is paused, or a process: its timers come before what it has not read. */
+Test(source, one_that_spoke_while_the_listener_stood_still_is_kept)
+{
+	start_connected("--idle-timeout 2 --ping-interval 1");
+	process_signal(listener_process(listener), SIGSTOP);
+	for (int i = 0; i < 200; i++)
+		feed_sendf(feed, "{\"event_id\":\"meanwhile-%d\"}", i);
+	cr_assert(feed_flush(feed, SETTLED_MS));
+	wait_pause_ms(4000); /* it is more than the timeout and two intervals */
+	process_signal(listener_process(listener), SIGCONT);
+	wait_rows(200);
+	cr_assert(!wait_until(feed_connections(feed) > 1, 2000), "its connection is ended");
+	bench_close();
+}
+
+/* Two of 300 KiB have more than three eighths of 1 MiB, and the events of a third feed the rest. */
+Test(source, unfinished_messages_wait_while_postgres_is_away)
+{
+	struct feed *large[] = {feed_new(), feed_new()};
+	char *head = suite_text("{\"event_id\":\"large\",\"payload\":\"%0*d", 300 << 10, 0);
+	struct database *lock;
+
+	feed = feed_new();
+	start("--source %s --source %s --max-inflight-bytes 1MiB --max-message 320KiB", feed_url(large[0]),
+	      feed_url(large[1]));
+	listener_wait_ready(listener);
+	lock = database_open(database_conninfo(db));
+	database_exec(lock, "BEGIN; LOCK TABLE events");
+	for (int i = 0; i < 2; i++)
+		feed_send(large[i], FRAME_TEXT, false, head, strlen(head));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") > 600 << 10, SETTLED_MS));
+	for (int i = 0; i < 100; i++)
+		feed_sendf(feed, "{\"event_id\":\"small-%d\",\"payload\":\"%09000d\"}", i, 0);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_paused") == 1, SETTLED_MS));
+	cr_assert(!wait_until(feed_clients(large[0]) + feed_clients(large[1]) < 2, 3000), "one is ended");
+	for (int i = 0; i < 2; i++)
+		feed_send(large[i], FRAME_CONTINUATION, true, "\"}", 2);
+	database_free(lock);
+	wait_rows(101);
+	cr_assert_eq(listener_metric(listener, "wsonce_ingest_unfinished_total"), 0);
+	for (int i = 0; i < 2; i++)
+		feed_free(large[i]);
+	bench_close();
+}
+
 /* ---- messages ---- */
 
 Test(source, text_and_binary_and_fragments_are_messages, .init = set_up, .fini = bench_close)
