@@ -344,6 +344,8 @@ static bool is_origin(const struct posts *all, const char *origin)
 	return !origin;
 }
 
+static const char is_full[] = "the listener's memory is full: try again\n";
+
 static struct http_refusal judge(struct posts *all, const struct http_request *r, struct token **token)
 {
 	if (all->is_draining)
@@ -358,8 +360,8 @@ static struct http_refusal judge(struct posts *all, const struct http_request *r
 		return (struct http_refusal){STATUS_UNAUTHORIZED, "show a token: Authorization: Bearer\n"};
 	if (r->length > (int64_t)all->message_limit)
 		return (struct http_refusal){STATUS_TOO_LARGE, "the body is longer than --max-message allows\n"};
-	if (pipeline_is_full_for_producers(all->pipeline) || all->bodies >= all->bodies_limit)
-		return (struct http_refusal){STATUS_UNAVAILABLE, "the listener's memory is full: try again\n"};
+	if (pipeline_is_full_for_producers(all->pipeline))
+		return (struct http_refusal){STATUS_UNAVAILABLE, is_full};
 	return (struct http_refusal){0, NULL};
 }
 
@@ -400,6 +402,21 @@ static void refuse_body(struct post *p, unsigned int status, const char *why)
 	drop_body(p);
 }
 
+/* The largest body that is not yet whole goes, whoever's it is, so that one producer cannot keep out the others. */
+static void refuse_largest(struct posts *all)
+{
+	struct post *largest = NULL;
+
+	list_each(node, after, &all->all) {
+		struct post *p = list_entry(node, struct post, link);
+
+		if (p->body.size && (!largest || p->body.size >= largest->body.size))
+			largest = p;
+	}
+	if (largest)
+		refuse_body(largest, STATUS_UNAVAILABLE, is_full);
+}
+
 /* What is too much is read to its end and dropped, so that the answer arrives. */
 static void on_body(void *post, const char *bytes, size_t len)
 {
@@ -415,7 +432,17 @@ static void on_body(void *post, const char *bytes, size_t len)
 	bytes_add(&p->body, bytes, len);
 	charge_body(p, before);
 	if (p->posts->bodies > p->posts->bodies_limit)
-		refuse_body(p, STATUS_UNAVAILABLE, "the listener's memory is full: try again\n");
+		refuse_largest(p->posts);
+}
+
+/* May the events of a body that is whole go to the pipeline? They take more memory there than their text. */
+static struct http_refusal judge_whole(const struct posts *all)
+{
+	if (all->is_draining)
+		return (struct http_refusal){STATUS_UNAVAILABLE, "the listener is stopping: try another one\n"};
+	if (pipeline_is_full_for_producers(all->pipeline))
+		return (struct http_refusal){STATUS_UNAVAILABLE, is_full};
+	return (struct http_refusal){0, NULL};
 }
 
 static void on_end(void *post, struct http_ticket *ticket)
@@ -423,8 +450,8 @@ static void on_end(void *post, struct http_ticket *ticket)
 	struct post *p = post;
 
 	p->ticket = ticket;
-	if (!p->refusal.status && p->posts->is_draining)
-		p->refusal = (struct http_refusal){STATUS_UNAVAILABLE, "the listener is stopping: try another one\n"};
+	if (!p->refusal.status)
+		p->refusal = judge_whole(p->posts);
 	if (!p->refusal.status)
 		p->refusal = read_body(p);
 	drop_body(p);

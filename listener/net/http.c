@@ -277,7 +277,7 @@ static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_
 		return;
 	v->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	v->since_ms = (int64_t)uv_now(h->loop);
-	v->is_waiting = false;
+	v->is_waiting = v->is_welcome = false;
 	*at = v;
 }
 
@@ -301,19 +301,36 @@ static void on_answered(void *arg, struct MHD_Connection *c, void **state, enum 
 		v->since_ms = (int64_t)uv_now(h->loop);
 }
 
-/* libmicrohttpd's own patience begins anew with each byte. */
+static void on_timer(uv_timer_t *timer);
+static void run(struct http *h);
+
+/* libmicrohttpd's own patience begins anew with each byte. A stranger has less of it. */
 static void end_the_slow(struct http *h)
 {
 	int64_t now = (int64_t)uv_now(h->loop);
 
 	for (struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++)
-		if (v->fd >= 0 && !v->is_waiting && now - v->since_ms >= h->patience_ms)
+		if (v->fd >= 0 && !v->is_waiting &&
+		    now - v->since_ms >= (v->is_welcome || h->patience_ms < PATIENCE_MS ? h->patience_ms : PATIENCE_MS))
 			shutdown(v->fd, SHUT_RDWR);
 }
 
-/* --- the loop --- */
+/* The door is full, and somebody is at it: of those who have shown nothing yet, the one that came first goes. */
+static void displace(struct http *h)
+{
+	struct visitor *oldest = NULL;
 
-static void on_timer(uv_timer_t *timer);
+	for (struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++)
+		if (v->fd >= 0 && !v->is_waiting && !v->is_welcome && (!oldest || v->since_ms < oldest->since_ms))
+			oldest = v;
+	if (!oldest)
+		return;
+	shutdown(oldest->fd, SHUT_RDWR);
+	oldest->is_waiting = true; /* its end, which libmicrohttpd sees when it is run */
+	run(h);
+}
+
+/* --- the loop --- */
 
 /* Lets libmicrohttpd work on all that is there, and sees when it wants to do so again. */
 static void run(struct http *h)
@@ -382,6 +399,8 @@ static void on_door(uv_poll_t *poll, int status, int events)
 
 	(void)status, (void)events;
 	while ((fd = accept4(h->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+		if (h->site->poster && h->visitor_count >= h->visitors_max)
+			displace(h);
 		MHD_add_connection(h->daemon, fd, (struct sockaddr *)&peer, len);
 		len = sizeof(peer);
 	}

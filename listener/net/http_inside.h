@@ -14,6 +14,7 @@ struct visitor {
 	int fd; /* -1: the place is free */
 	int64_t since_ms;
 	bool is_waiting; /* for an answer, which is not its fault */
+	bool is_welcome; /* a request of it was not refused */
 };
 
 struct http {

@@ -111,10 +111,13 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const cha
 {
 	void *post = NULL;
 	struct http_refusal refusal = judge(h, c, path, method, version, &post);
+	struct visitor *v = http_visitor(c);
 	struct http_ticket *ticket;
 
 	if (refusal.status)
 		return refuse(h, c, refusal);
+	if (v)
+		v->is_welcome = true;
 	ticket = memory_calloc(1, sizeof(*ticket));
 	*ticket = (struct http_ticket){.http = h, .connection = c, .post = post};
 	*state = ticket;

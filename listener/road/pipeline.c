@@ -61,11 +61,16 @@ static void tell_memory(const struct gate *g, size_t bytes, size_t limit)
 	log_write(g->is_full ? LOG_WARN : LOG_INFO, what, "in_flight_bytes=%zu limit=%zu", bytes, limit);
 }
 
+static size_t limit_of(const struct pipeline *p, const struct gate *g)
+{
+	return (size_t)p->config->inflight_bytes / WHOLE * g->eighths;
+}
+
 /* Reading stops at the limit and goes on at seven eighths of it, so that it does not flap. */
 static void check_memory(const struct pipeline *p, struct gate *g)
 {
 	size_t bytes = pipeline_bytes(p);
-	size_t limit = (size_t)p->config->inflight_bytes / WHOLE * g->eighths;
+	size_t limit = limit_of(p, g);
 
 	if (g->is_full ? bytes >= limit - limit / 8 : bytes < limit)
 		return;
@@ -444,7 +449,7 @@ bool pipeline_is_full(const struct pipeline *p)
 
 bool pipeline_is_full_for_producers(const struct pipeline *p)
 {
-	return p->producers.is_full;
+	return p->producers.is_full || pipeline_bytes(p) >= limit_of(p, &p->producers);
 }
 
 const struct claim *pipeline_claim(const struct pipeline *p)

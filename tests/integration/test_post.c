@@ -309,6 +309,86 @@ Test(post, bodies_have_their_part_of_the_memory)
 	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
 }
 
+static int count_refused(const int *fds, int n)
+{
+	char answer[12];
+	int count = 0;
+
+	for (int i = 0; i < n; i++)
+		count += recv(fds[i], answer, 12, MSG_PEEK | MSG_DONTWAIT) == 12 &&
+			 memcmp(answer, "HTTP/1.1 503", 12) == 0;
+	return count;
+}
+
+/* All of them come while there is room, and each takes more memory as events than as text. */
+Test(post, bodies_that_are_whole_wait_for_memory_too)
+{
+	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 60000\r\n\r\n";
+	char *body = malloc(60001);
+	struct database *lock;
+	int fds[60];
+
+	for (int i = 0; i < 2400; i++)
+		sprintf(body + 25L * i, "{\"event_id\":\"e-%07d\"}\n", i);
+	start("--max-message 64KiB --max-inflight-bytes 2MiB");
+	lock = database_open(database_conninfo(db));
+	database_exec(lock, "BEGIN; LOCK TABLE events");
+	for (int i = 0; i < 60; i++) {
+		fds[i] = connect_to_it();
+		cr_assert(write(fds[i], head, strlen(head)) > 0);
+	}
+	cr_assert(wait_until(listener_metric(listener, "wsonce_ingest_posts_total") == 60, WAIT_MS));
+	for (int i = 0; i < 60; i++) {
+		snprintf(body + 14, 3, "%02d", i);
+		body[16] = '-';
+		for (int line = 1; line < 2400; line++)
+			memcpy(body + 25L * line + 14, body + 14, 3);
+		cr_assert_eq(write(fds[i], body, 60000), 60000);
+		cr_assert(wait_until(
+			count_refused(fds, 60) + listener_metric(listener, "wsonce_received_total") / 2400 == i + 1,
+			WAIT_MS));
+	}
+	cr_assert_geq(count_refused(fds, 60), 1);
+	cr_assert_lt(listener_metric(listener, "wsonce_in_flight_bytes"), 3 << 20, "%g",
+		     listener_metric(listener, "wsonce_in_flight_bytes"));
+	database_free(lock);
+	for (int i = 0; i < 60; i++)
+		close(fds[i]);
+}
+
+Test(post, one_producer_s_half_bodies_do_not_keep_out_others)
+{
+	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n";
+	char half[1000];
+	int hoarders[200];
+
+	memset(half, ' ', sizeof half);
+	start("--max-message 64KiB --max-inflight-bytes 2MiB");
+	for (int i = 0; i < 200; i++) {
+		hoarders[i] = connect_to_it();
+		cr_assert(write(hoarders[i], head, strlen(head)) > 0 && write(hoarders[i], half, sizeof half) > 0);
+	}
+	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") > 250000, WAIT_MS));
+	for (int i = 0; i < 20; i++)
+		expect_status(post("", suite_text("{\"event_id\":\"e-%d\"}", i)), 200);
+	for (int i = 0; i < 200; i++)
+		close(hoarders[i]);
+}
+
+/* More than there are places. */
+Test(post, strangers_make_room_for_who_has_a_token)
+{
+	int strangers[300];
+
+	start("--ingest-token secret");
+	for (int i = 0; i < 300; i++)
+		strangers[i] = connect_to_it();
+	for (int i = 0; i < 10; i++)
+		expect_status(post("Authorization: Bearer secret\r\n", suite_text("{\"event_id\":\"e-%d\"}", i)), 200);
+	for (int i = 0; i < 300; i++)
+		close(strangers[i]);
+}
+
 Test(post, a_connection_serves_one_request_after_the_other)
 {
 	const char *request = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{\"event_id\":\"e\"}";
