@@ -1,16 +1,28 @@
-/* resolve.c owns name lookups: getaddrinfo blocks, so libuv runs it on a thread of its own. */
+/* resolve.c owns name lookups: getaddrinfo blocks, for half a minute and more where a name server does not answer, so
+ * each has a thread of its own. libuv's would let two of them hold up all others, and the exit of the process. */
 #include "base/resolve.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 
+#define STACK_BYTES (1u << 20) /* of a thread; what is not used costs nothing */
+
+/* The loop and the thread have it. The one that is done with it last frees it. */
 struct resolve {
-	uv_getaddrinfo_t request;
+	pthread_mutex_t lock;
+	unsigned int owners;
+	bool is_cancelled;
+	uv_async_t done;
+	char *host;
+	struct addrinfo hints;
+	struct addrinfo *found;
+	int status; /* of getaddrinfo */
 	unsigned int nth;
-	resolve_cb *cb; /* NULL: cancelled */
+	resolve_cb *cb;
 	void *arg;
 };
 
@@ -24,20 +36,55 @@ static const struct addrinfo *find_nth(const struct addrinfo *found, unsigned in
 	return at;
 }
 
-static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
+static void leave(struct resolve *r)
 {
-	struct resolve *r = request->data;
-	const struct addrinfo *at = status == 0 ? find_nth(found, r->nth) : NULL;
+	bool is_last;
+
+	pthread_mutex_lock(&r->lock);
+	is_last = --r->owners == 0;
+	pthread_mutex_unlock(&r->lock);
+	if (!is_last)
+		return;
+	if (r->found)
+		freeaddrinfo(r->found);
+	pthread_mutex_destroy(&r->lock);
+	free(r->host);
+	free(r);
+}
+
+static void *look_up(void *arg)
+{
+	struct resolve *r = arg;
+	struct addrinfo *found = NULL;
+	int status = getaddrinfo(r->host, NULL, &r->hints, &found);
+
+	pthread_mutex_lock(&r->lock);
+	r->status = status;
+	r->found = status ? NULL : found;
+	if (!r->is_cancelled)
+		uv_async_send(&r->done);
+	pthread_mutex_unlock(&r->lock);
+	leave(r);
+	return NULL;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+	leave(handle->data);
+}
+
+static void on_done(uv_async_t *done)
+{
+	struct resolve *r = done->data;
+	const struct addrinfo *at = find_nth(r->found, r->nth);
 	char address[64] = "";
 
 	if (at && at->ai_family == AF_INET)
 		uv_ip4_name((const struct sockaddr_in *)(const void *)at->ai_addr, address, sizeof(address));
 	else if (at && at->ai_family == AF_INET6)
 		uv_ip6_name((const struct sockaddr_in6 *)(const void *)at->ai_addr, address, sizeof(address));
-	if (r->cb)
-		r->cb(r->arg, *address ? address : NULL, status ? uv_strerror(status) : "no address");
-	uv_freeaddrinfo(found);
-	free(r);
+	uv_close((uv_handle_t *)done, on_handle_closed);
+	r->cb(r->arg, *address ? address : NULL, r->status ? gai_strerror(r->status) : "no address");
 }
 
 /* AI_ADDRCONFIG hides ::1 and 127.0.0.1 on a machine with loopback only. */
@@ -46,25 +93,46 @@ static bool is_local_or_numeric(const char *host)
 	return strcmp(host, "localhost") == 0 || strchr(host, ':') || strspn(host, "0123456789.") == strlen(host);
 }
 
+static int start_thread(struct resolve *r)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int failed;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	failed = pthread_create(&thread, &attributes, look_up, r);
+	pthread_attr_destroy(&attributes);
+	return failed;
+}
+
 struct resolve *resolve_start(uv_loop_t *loop, const char *host, unsigned int nth, resolve_cb *cb, void *arg)
 {
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-				       .ai_flags = is_local_or_numeric(host) ? 0 : AI_ADDRCONFIG};
 	struct resolve *r = memory_calloc(1, sizeof(*r));
 
-	r->request.data = r;
+	pthread_mutex_init(&r->lock, NULL);
+	r->owners = 2;
+	r->host = memory_strdup(host);
+	r->hints = (struct addrinfo){.ai_socktype = SOCK_STREAM,
+				     .ai_flags = is_local_or_numeric(host) ? 0 : AI_ADDRCONFIG};
 	r->nth = nth;
 	r->cb = cb;
 	r->arg = arg;
-	if (uv_getaddrinfo(loop, &r->request, on_resolved, host, NULL, &hints)) {
-		free(r);
-		return NULL;
-	}
-	return r;
+	uv_async_init(loop, &r->done, on_done);
+	r->done.data = r;
+	if (start_thread(r) == 0)
+		return r;
+	r->owners = 1;
+	uv_close((uv_handle_t *)&r->done, on_handle_closed);
+	return NULL;
 }
 
+/* The thread may go on for a while; it holds up nobody. */
 void resolve_cancel(struct resolve *r)
 {
-	r->cb = NULL;
-	uv_cancel((uv_req_t *)&r->request); /* on_resolved still comes, and frees */
+	pthread_mutex_lock(&r->lock);
+	r->is_cancelled = true;
+	pthread_mutex_unlock(&r->lock);
+	uv_close((uv_handle_t *)&r->done, on_handle_closed);
 }

@@ -683,22 +683,16 @@ int uv_random(uv_loop_t *loop, uv_random_t *req, void *out, size_t len, unsigned
 }
 
 /* Names are not looked up: the servers have none. */
-int uv_getaddrinfo(uv_loop_t *loop, uv_getaddrinfo_t *req, uv_getaddrinfo_cb cb, const char *node, const char *service,
-		   const struct addrinfo *hints)
+int uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb cb)
 {
-	(void)loop, (void)req, (void)cb, (void)node, (void)service, (void)hints;
+	(void)loop, (void)async, (void)cb;
 	abort();
 }
 
-void uv_freeaddrinfo(struct addrinfo *found)
+int uv_async_send(uv_async_t *async)
 {
-	(void)found;
-}
-
-int uv_cancel(uv_req_t *req)
-{
-	(void)req;
-	return 0;
+	(void)async;
+	return UV_EINVAL;
 }
 
 int uv_ip4_name(const struct sockaddr_in *from, char *out, size_t size)

@@ -1,20 +1,23 @@
 /* Which of a host's addresses is dialled. The system's lookup of "two.test" is stood in for here, since no file of this
- * machine is to be changed. */
+ * machine is to be changed, and that of "mute.test", whose name server never answers. */
 #include "base/resolve.h"
 
 #include "unit.h"
 #include <dlfcn.h>
 #include <netdb.h>
+#include <unistd.h>
 
 typedef int(lookup)(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found);
 
-/* The program's own comes before the C library's, also for libuv. */
+/* The program's own comes before the C library's. */
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found)
 {
 	const struct addrinfo stream = {.ai_socktype = SOCK_STREAM};
 	lookup *real;
 	int status;
 
+	while (host && strcmp(host, "mute.test") == 0)
+		pause();
 	*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
 	if (!host || strcmp(host, "two.test") != 0)
 		return real(host, service, hints, found);
@@ -50,4 +53,21 @@ Test(resolve, a_numeric_address_is_itself_however_often_it_is_tried)
 	expect_address("127.0.0.1", 0, "127.0.0.1");
 	expect_address("127.0.0.1", 3, "127.0.0.1");
 	expect_address("::1", 5, "::1");
+}
+
+Test(resolve, names_that_are_not_answered_hold_up_neither_others_nor_the_end, .timeout = 60)
+{
+	struct resolve *mute[20];
+	char got[100] = "";
+
+	for (int i = 0; i < 20; i++)
+		mute[i] = resolve_start(uv_default_loop(), "mute.test", 0, on_address, got);
+	cr_assert_not_null(resolve_start(uv_default_loop(), "two.test", 1, on_address, got));
+	while (!*got)
+		uv_run(uv_default_loop(), UV_RUN_ONCE);
+	cr_assert_str_eq(got, "127.0.0.2");
+	for (int i = 0; i < 20; i++)
+		resolve_cancel(mute[i]);
+	uv_run(uv_default_loop(), UV_RUN_DEFAULT);
+	cr_assert_eq(uv_loop_close(uv_default_loop()), 0);
 }
