@@ -501,6 +501,7 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 	p->lock_ms = strtoll(PQgetvalue(seen, 0, SCHEMA_LOCK_MS), NULL, 10);
 	p->statement_ms = strtoll(PQgetvalue(seen, 0, SCHEMA_STATEMENT_MS), NULL, 10);
 	p->identity.is_partitioned = *PQgetvalue(seen, 0, SCHEMA_IS_PARTITIONED) == 't';
+	p->identity.is_changed = *PQgetvalue(seen, 0, SCHEMA_IS_CHANGED) == 't';
 	if (!PQgetisnull(seen, 0, SCHEMA_WARNING) && !p->was_ready)
 		log_warn("the database is not safe", "reason=%s", PQgetvalue(seen, 0, SCHEMA_WARNING));
 	if (p->is_upgraded)

@@ -47,6 +47,7 @@ struct postgres_identity {
 	uint32_t epoch;      /* 0: unknown */
 	int backend;         /* its number, as libpq was told; a pooler's own is of no session */
 	bool is_partitioned; /* the table events is */
+	bool is_changed;     /* its rows may be, or be kept back, by triggers before they are stored */
 };
 
 /* The answer. Valid during the callback. */

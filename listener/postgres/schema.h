@@ -24,6 +24,7 @@ enum schema_column {
 	SCHEMA_STATEMENT_MS,
 	SCHEMA_IS_READ_ONLY,
 	SCHEMA_IS_PARTITIONED,
+	SCHEMA_IS_CHANGED,
 };
 
 /* A statement with one column more, which has no end of its own: what sql/queries/hazards.sql tells. */

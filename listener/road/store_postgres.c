@@ -62,6 +62,8 @@
 #define ASK_AGAIN_MS 50   /* after a question for the epoch that got no answer */
 #define SURE_MS      1000 /* for so long what Postgres said of its epoch counts */
 
+#define LOSSES_MOST 4 /* of the connection under the same INSERT, before the batch is halved */
+
 #define COPY_LEAST    24           /* rows: fewer are not worth the question whether the server is ready, */
 #define MANY_LEAST    64           /* nor fewer than these a look which rows are there, or effects; */
 #define COPY_BYTES    (256u << 10) /* of messages are worth all that, however few they are */
@@ -131,6 +133,7 @@ struct store {
 	int64_t members_from_ms; /* the same of other sessions; INT64_MAX: this one cannot be named */
 	int64_t took_ms;         /* the last statement that stored rows */
 	unsigned int tries;      /* of the batch at hand, as it is, that failed */
+	unsigned int losses;     /* of the connection, one after the other, while the batch at hand was stored */
 	unsigned int waits;      /* of the batch at hand for rows of other transactions, in vain */
 	bool has_effects;
 	bool is_telling;   /* of events that are stored */
@@ -292,7 +295,8 @@ static bool has_unclaimed(const struct batch *b)
  * refuses the whole batch for one row that is there. After such a refusal the batches' ids are looked up
  * before, as with late duplicates; if COPY is refused even so, as when several listeners store the same
  * events at once without Redis, INSERT takes over for a while. COPY stores a batch one partition after the other, in
- * an order that is not that of another listener's batch with the same ids: without claims they would deadlock. */
+ * an order that is not that of another listener's batch with the same ids: without claims they would deadlock. Nor does
+ * it say which rows it has stored: where triggers may change an id, or keep a row back and fire again, INSERT tells. */
 static enum job choose_job(const struct store *s, const struct batch *b)
 {
 	bool is_heavy = b->bytes >= COPY_BYTES;
@@ -302,6 +306,8 @@ static enum job choose_job(const struct store *s, const struct batch *b)
 	if (s->alone.wait || !is_enough || event_has_failed(b->events[0]) || b->count > s->limit.rows)
 		return JOB_INSERT;
 	if (postgres_identity(s->postgres)->is_partitioned && has_unclaimed(b))
+		return JOB_INSERT;
+	if (postgres_identity(s->postgres)->is_changed)
 		return JOB_INSERT;
 	if (!s->blind.wait)
 		return JOB_COPY;
@@ -366,10 +372,10 @@ static void pop_range(struct store *s)
 }
 
 /* Sets flags to value for the events that the answer names. */
-static void read_ids(struct store *s, const struct postgres_answer *answer, bool *flags, bool value)
+static size_t read_ids(struct store *s, const struct postgres_answer *answer, bool *flags, bool value)
 {
 	struct range r = *top(s);
-	size_t guess = r.from;
+	size_t guess = r.from, count = 0;
 
 	for (size_t row = 0; row < answer->rows; row++) {
 		size_t len;
@@ -380,7 +386,9 @@ static void read_ids(struct store *s, const struct postgres_answer *answer, bool
 			continue;
 		flags[at] = value;
 		guess = (size_t)at + 1;
+		count++;
 	}
+	return count;
 }
 
 static void fill_flags(struct store *s, bool *flags, bool value)
@@ -461,11 +469,11 @@ static void report_stored(struct store *s)
 static void on_inserted(struct store *s, const struct postgres_answer *answer)
 {
 	struct range r = *top(s);
-	bool is_all_new = answer->rows == r.to - r.from;
+	bool is_all_new;
 
 	s->has_posted = s->has_effects && effects_have_posted(answer);
 	fill_flags(s, s->present, true);
-	read_ids(s, answer, s->present, false);
+	is_all_new = read_ids(s, answer, s->present, false) == r.to - r.from;
 	adapt_copy_wait(s, !is_all_new);
 	if (s->looked.wait)
 		s->looked.wait--;
@@ -661,6 +669,22 @@ static void on_trouble(struct store *s, const struct postgres_answer *answer)
 	} else {
 		put_off(s, answer);
 	}
+}
+
+/* The connection was lost while the range was stored. One event may end its backend each time, by a trigger or a crash:
+ * it must not keep the others from being stored. */
+static void on_lost(struct store *s, const struct postgres_answer *answer)
+{
+	if (++s->losses < LOSSES_MOST)
+		return;
+	s->losses = LOSSES_MOST - 1;
+	s->is_isolating = true;
+	if (halve(s))
+		send_range(s);
+	else if (is_rows_fault(s, s->batch->events[top(s)->from], POSTGRES_BLAME_OPEN))
+		refuse_row(s, answer);
+	else
+		put_off(s, answer);
 }
 
 /* Is the batch on its way by COPY, or asked about for one? INSERT can always take its place. */
@@ -933,6 +957,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		on_unknown(s); /* sent again when the connection is back */
 		if (answer->is_late && s->job == JOB_INSERT)
 			on_trouble(s, answer);
+		else if (s->job == JOB_INSERT)
+			on_lost(s, answer);
 		if (answer->is_late && s->job == JOB_BURY)
 			on_unburied(s, answer);
 		return;
@@ -1042,7 +1068,7 @@ static void start(struct store *s, enum job job, const struct batch *b)
 	s->absent = b->count;
 	s->is_isolating = b->events[0]->put_offs;
 	s->tries = s->is_isolating ? TRIES : 0;
-	s->waits = 0;
+	s->waits = s->losses = 0;
 	s->is_searching = false;
 	memset(s->present, 0, b->count * sizeof(*s->present));
 	memset(s->suppressed, 0, b->count * sizeof(*s->suppressed));

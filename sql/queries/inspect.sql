@@ -1,7 +1,8 @@
 -- Asked on each new connection, before anything is created or stored. $1 the tables that this program writes.
 -- Tells the schema of our tables, or where they are to be created (NULL: nowhere); whether they are there; the
 -- first thing that makes this database unusable; what its owner should know; the role's limits in ms, or 0;
--- whether nothing can be written; and whether events is in partitions (NULL: it is not there yet).
+-- whether nothing can be written; whether events is in partitions (NULL: it is not there yet); and whether triggers
+-- may change its rows, or keep them back, before they are stored.
 WITH place AS MATERIALIZED (
 	SELECT n.oid AS schema, pg_catalog.quote_ident(n.nspname) AS name, v.oid IS NOT NULL AS is_ours
 	FROM (SELECT pg_catalog.to_regclass('wsonce_schema')::oid) AS visible (versions)
@@ -26,10 +27,11 @@ WITH place AS MATERIALIZED (
 	WHERE w.name IS NOT NULL OR c.relname = ANY ($1::text[])
 ), fields AS (
 	SELECT t.title, t.name AS table_name, t.fields ? a.attname AS is_ours, a.attname AS name, a.*,
-		CASE pg_catalog.format_type(a.atttypid, NULL)
+		CASE y.name
 		WHEN 'character varying' THEN 'text' WHEN 'integer' THEN 'bigint'
-		WHEN 'timestamp with time zone' THEN 'time' ELSE pg_catalog.format_type(a.atttypid, NULL) END AS type
+		WHEN 'timestamp with time zone' THEN 'time' ELSE y.name END AS type
 	FROM tables AS t JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
+	CROSS JOIN LATERAL pg_catalog.replace(pg_catalog.format_type(a.atttypid, NULL), '"', '') AS y (name) -- quote_all_identifiers
 ), keys AS (
 	SELECT i.* FROM tables AS t JOIN pg_catalog.pg_index AS i ON i.indrelid = t.oid
 	JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid AND a.attnum = i.indkey[0] AND a.attname = 'event_id'
@@ -65,6 +67,10 @@ WITH place AS MATERIALIZED (
 			THEN 'its partitions must be by event_id, see wsonce schema --layout partitioned=N'
 			ELSE 'remove rows that are double, then ALTER TABLE %1$s ADD UNIQUE (event_id)' END, title)
 	FROM tables WHERE name = 'events' AND NOT EXISTS (SELECT FROM keys)
+	UNION ALL
+	SELECT 4, pg_catalog.format('the table %s lets an event be stored twice: its unique index knows nothing of the rows of '
+		'%s, which inherits from it: ALTER TABLE %2$s NO INHERIT %1$s', title, i.inhrelid::pg_catalog.regclass)
+	FROM tables JOIN pg_catalog.pg_inherits AS i ON i.inhparent = oid WHERE name = 'events' AND relkind = 'r'
 	UNION ALL
 	SELECT 5, pg_catalog.format('the table %s.events is gone, though %1$s.wsonce_schema says that it is there: restore '
 		'it, or drop the other tables of wsonce as well', name)
@@ -129,5 +135,9 @@ SELECT name, is_ours, (SELECT fault FROM faults ORDER BY rank, fault LIMIT 1),
 	(SELECT reset_val FROM pg_catalog.pg_settings AS s WHERE s.name = 'lock_timeout'),
 	(SELECT reset_val FROM pg_catalog.pg_settings AS s WHERE s.name = 'statement_timeout'),
 	pg_catalog.current_setting('transaction_read_only') = 'on',
-	(SELECT relkind = 'p' FROM tables WHERE tables.name = 'events')
+	(SELECT relkind = 'p' FROM tables WHERE tables.name = 'events'),
+	EXISTS (SELECT FROM tables AS t
+		CROSS JOIN LATERAL (SELECT t.oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(t.oid)) AS p (relid)
+		JOIN pg_catalog.pg_trigger AS g ON g.tgrelid = p.relid
+		WHERE t.name = 'events' AND g.tgtype & 7 = 7 AND g.tgenabled <> 'D') -- BEFORE INSERT FOR EACH ROW
 FROM place

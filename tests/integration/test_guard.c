@@ -68,6 +68,21 @@ Test(guard, a_table_without_the_unique_key_is_refused)
 	run_expect_error(db, 1, "no valid unique index on event_id alone", "dead-letters list");
 }
 
+/* Its rows are among those of events, and the key does not know them. */
+Test(guard, a_table_that_others_inherit_from_is_refused)
+{
+	run_expect(db, 0, NULL, "migrate");
+	database_exec(db, "CREATE TABLE old () INHERITS (events)");
+	must_be_refused(database_conninfo(db), "knows nothing of the rows of old, which inherits from it");
+}
+
+Test(guard, a_server_that_quotes_all_names_is_used)
+{
+	database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET quote_all_identifiers = on', "
+			  "current_database()); END $$");
+	must_be_used("CREATE TABLE events (" COLUMNS ", UNIQUE (event_id))");
+}
+
 Test(guard, a_table_of_another_program_is_refused_and_left_alone)
 {
 	database_exec(db, "CREATE TABLE events (id int, name text)");

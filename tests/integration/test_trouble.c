@@ -179,6 +179,24 @@ Test(trouble, what_a_trigger_keeps_back_of_a_copy_is_refused)
 	cr_assert_eq(listener_metric(listener, "wsonce_store_retries_total"), 0, "there was no trouble");
 }
 
+/* Which rows are new is told by their ids, not by how many there are. Not by COPY, which tells only that. */
+Test(trouble, what_a_trigger_stores_under_another_id_is_refused)
+{
+	struct database *lock;
+
+	run_expect(db, 0, NULL, "migrate");
+	make_trigger("events", "IF NEW.event_id = 'changed' THEN NEW.event_id := 'another'; END IF;");
+	start(NULL, "--max-attempts 1");
+	lock = hold_back_batch(200);
+	send_event("changed");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"batched\"}") == 201, WAIT_MS));
+	fleet_unlock(lock);
+	ack_expect(producer, "first", "persisted");
+	for (int i = 0; i < 200; i++)
+		cr_assert_str_eq(ack_read(producer, WAIT_MS)->status, "persisted");
+	ack_expect_rejected(producer, "changed", "suppressed");
+}
+
 /* --- one event that fails, whatever it says --- */
 
 static void send_events(int n)
@@ -205,6 +223,22 @@ Test(trouble, an_event_whose_trigger_raises_what_only_a_server_raises_stops_nobo
 	cr_assert(wait_until(letters() == 4, WAIT_MS), "%ld letters", letters());
 	database_exec(db, "DROP TRIGGER watch ON events");
 	await_rows(201); /* a server that stops is never an event's doing */
+}
+
+/* As one does whose trigger has a fault in C. */
+Test(trouble, an_event_that_ends_its_backend_stops_nobody)
+{
+	struct database *lock;
+
+	start(NULL, "--max-attempts 2");
+	make_trigger("events",
+		     "IF NEW.event_id = 'e-007' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;");
+	lock = hold_back_batch(50);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_events{state=\"batched\"}") == 50, WAIT_MS));
+	fleet_unlock(lock);
+	cr_assert(wait_until(bench_rows() == 50, 3 * WAIT_MS), "%ld rows", bench_rows());
+	database_exec(db, "DROP TRIGGER watch ON events");
+	await_rows(51);
 }
 
 Test(trouble, a_handler_that_raises_serialization_failures_for_one_event_stops_no_fleet)

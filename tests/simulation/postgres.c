@@ -981,7 +981,7 @@ static void identify(struct backend *b)
 
 static void inspect(struct backend *b)
 {
-	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "name", 8, 1);
+	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "name", 9, 1);
 
 	put_text(r, SCHEMA_NAME, "public");
 	put_text(r, SCHEMA_IS_OURS, "t");
@@ -990,6 +990,7 @@ static void inspect(struct backend *b)
 	put_text(r, SCHEMA_STATEMENT_MS, sim_print("%d", server.role_statement_ms));
 	put_text(r, SCHEMA_IS_READ_ONLY, server.is_read_only ? "t" : "f");
 	put_text(r, SCHEMA_IS_PARTITIONED, "f");
+	put_text(r, SCHEMA_IS_CHANGED, "f");
 	r->rows = 1;
 	send_result(b, r);
 }
