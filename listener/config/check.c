@@ -128,6 +128,8 @@ const char *check_settings(const struct config *c, bool is_listen)
 		return "--instance-id: must have 1 to 200 bytes";
 	if (strchr(c->instance_id, '@'))
 		return "--instance-id: must not have an @, which ends the name in a claim";
+	if (strncmp(c->claim_prefix, "wsonce", 6) == 0 && strchr(":", c->claim_prefix[6]))
+		return "--claim-prefix: must not begin with wsonce:, as keys of the program do";
 	if (c->max_age_s && !c->time_pointer)
 		return "--max-age: needs --time-pointer, which says where an event's time is";
 	fault = check_redis(c);

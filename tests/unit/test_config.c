@@ -786,6 +786,15 @@ Test(config, instance_id_has_1_to_200_bytes)
 	assert_wrong(TRY("--instance-id", "done@host"), "--instance-id");
 }
 
+/* An event's id would be the rest of the name of such a key. */
+Test(config, the_prefix_of_claims_is_not_that_of_other_keys)
+{
+	assert_wrong(TRY("--claim-prefix", "wsonce:"), "--claim-prefix");
+	assert_wrong(TRY("--claim-prefix", "wsonce:lease:"), "--claim-prefix");
+	assert_wrong(TRY("--claim-prefix", "wsonce"), "--claim-prefix");
+	cr_assert_eq(TRY("--claim-prefix", "wsonce2"), 0, "%s", error);
+}
+
 /* --- the file --- */
 
 Test(config, numbers_in_the_file_may_be_texts)
