@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "intake/acks.h"
+#include "intake/addresses.h"
 #include "intake/sink.h"
 #include "net/http.h"
 #include "road/pipeline.h"
@@ -22,6 +23,7 @@
 #define LINES_MAX   10000 /* of a body: what is no event becomes a dead letter each */
 #define BODIES_PART 8     /* of the budget, that all bodies may have */
 #define RESULT_OVER 48    /* bytes of memory of a result, beside its text */
+#define GUESS_MS    100   /* between two connections of those that have shown wrong tokens */
 
 enum {
 	STATUS_OK = 200,
@@ -74,7 +76,9 @@ struct posts {
 	struct tokens *fresh; /* read again, not yet in use; NULL: none */
 	struct sink *sink;    /* NULL: the pointers say what is sent */
 	struct list all;
-	size_t bodies; /* bytes of memory, */
+	struct addresses *addresses; /* who showed wrong tokens */
+	int64_t guess_ms;            /* loop clock, when the last of them was let in */
+	size_t bodies;               /* bytes of memory, */
 	size_t bodies_limit;
 	size_t message_limit;
 	bool is_draining;
@@ -333,6 +337,37 @@ static bool is_authorized(struct posts *all, const char *authorization, struct t
 	return *token != NULL;
 }
 
+static int64_t clock_of(const struct posts *all)
+{
+	return (int64_t)uv_now(ws_loop(all->ws));
+}
+
+static void blame(struct posts *all, int fd)
+{
+	struct address *address = addresses_enter(all->addresses, addresses_key(fd));
+
+	addresses_blame(address, clock_of(all));
+	addresses_shaken(address);
+	addresses_leave(all->addresses, address);
+}
+
+/* Tokens are guessed here no faster than at --ingest. */
+static bool is_unwanted(void *arg, int fd)
+{
+	struct posts *all = arg;
+	const struct address *address = addresses_find(all->addresses, addresses_key(fd));
+	int64_t now = clock_of(all);
+
+	if (!address_must_wait(address, now))
+		return false;
+	if (now - all->guess_ms < GUESS_MS) {
+		counters.ingest_refused++;
+		return true;
+	}
+	all->guess_ms = now;
+	return false;
+}
+
 /* As for a WebSocket: a page in a browser sends where it is told to. */
 static bool is_origin(const struct posts *all, const char *origin)
 {
@@ -356,8 +391,10 @@ static struct http_refusal judge(struct posts *all, const struct http_request *r
 		return (struct http_refusal){STATUS_NOT_ALLOWED, "only POST is allowed\n"};
 	if (!is_origin(all, r->origin))
 		return (struct http_refusal){STATUS_FORBIDDEN, "this Origin is not allowed: see --ingest-origin\n"};
-	if (!is_authorized(all, r->authorization, token))
+	if (!is_authorized(all, r->authorization, token)) {
+		blame(all, r->fd);
 		return (struct http_refusal){STATUS_UNAUTHORIZED, "show a token: Authorization: Bearer\n"};
+	}
 	if (r->length > (int64_t)all->message_limit)
 		return (struct http_refusal){STATUS_TOO_LARGE, "the body is longer than --max-message allows\n"};
 	if (pipeline_is_full_for_producers(all->pipeline))
@@ -529,6 +566,7 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 	all->config = config;
 	all->pipeline = ws_owner(ws);
 	list_init(&all->all);
+	all->addresses = addresses_new();
 	all->message_limit = profile && profile->max_message_bytes ? (size_t)profile->max_message_bytes
 								   : (size_t)config->message_bytes;
 	all->bodies_limit = (size_t)config->inflight_bytes / BODIES_PART;
@@ -543,6 +581,7 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 		.of_one_host = config->ingest_per_address ? (unsigned int)config->ingest_per_address : VISITORS,
 		.patience_ms = config->message_timeout_s * 1000,
 		.poster = &poster,
+		.is_unwanted = is_unwanted,
 		.arg = all,
 	};
 	if (set_tokens(all, tokens, error, size) || !(all->http = http_open(ws_loop(ws), &all->site, error, size))) {
@@ -594,6 +633,7 @@ void posts_free(struct posts *all)
 	list_each(node, after, &all->all)
 		post_free(list_entry(node, struct post, link));
 	http_free(all->http);
+	addresses_free(all->addresses);
 	sink_free(all->sink);
 	if (all->has_own_tokens)
 		tokens_free(all->tokens);

@@ -27,6 +27,7 @@ struct http_request {
 	const char *origin;
 	const char *type;
 	int64_t length; /* -1: it does not say */
+	int fd;         /* of its connection */
 	struct http_argument arguments[HTTP_ARGUMENTS_MAX];
 	size_t argument_count; /* more than HTTP_ARGUMENTS_MAX: the others are not here */
 };
@@ -60,6 +61,8 @@ struct http_site {
 	unsigned int of_one_host; /* of them from one address, */
 	int64_t patience_ms;      /* and how long a request may take, without the time that it waits for its answer */
 	const struct http_poster *poster; /* NULL: pages are written */
+	/* Is a connection that was just accepted to be closed at once? NULL: none is. */
+	bool (*is_unwanted)(void *arg, int fd);
 	/* A site for browsers: Host and Origin are checked with a poster, too, and answers have their headers. */
 	bool is_browsed;
 	const char *stream; /* the path of a stream; NULL: there is none */

@@ -23,8 +23,10 @@ static const char plain[] = "text/plain; charset=utf-8";
 /* The headers that go with a status: RFC 9110, sections 10.2.3, 11.6.1 and 15.5.6. */
 static void add_header(const struct http *h, struct MHD_Response *response, unsigned int status)
 {
-	if (status == MHD_HTTP_UNAUTHORIZED)
+	if (status == MHD_HTTP_UNAUTHORIZED) { /* one guess for each connection */
 		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+	}
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW,
 					h->site->is_browsed ? "GET, HEAD, POST" : "POST");
@@ -90,6 +92,7 @@ static struct http_refusal judge(const struct http *h, struct MHD_Connection *c,
 		.origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN),
 		.type = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE),
 		.length = read_length(c),
+		.fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
 	};
 	struct head head = {0};
 	struct http_refusal refusal = {0, NULL};

@@ -49,6 +49,17 @@ static char *post(const char *headers, const char *body)
 		   body);
 }
 
+/* The same; "" if the connection was closed at once. */
+static const char *post_or_nothing(const char *headers, const char *body)
+{
+	char *request =
+		suite_text("POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s",
+			   headers, strlen(body), body);
+	const char *answer = http_ask(port, request, strlen(request), WAIT_MS);
+
+	return answer ? answer : "";
+}
+
 static void expect_status(const char *answer, int status)
 {
 	int got = 0;
@@ -373,6 +384,25 @@ Test(post, one_producer_s_half_bodies_do_not_keep_out_others)
 		expect_status(post("", suite_text("{\"event_id\":\"e-%d\"}", i)), 200);
 	for (int i = 0; i < 200; i++)
 		close(hoarders[i]);
+}
+
+Test(post, wrong_tokens_make_an_address_wait)
+{
+	const char *guess = "POST /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer no\r\nContent-Length: 0\r\n\r\n";
+	int answered = 0;
+
+	start("--ingest-token secret");
+	for (int i = 0; i < 5; i++)
+		expect_status(post("Authorization: Bearer no\r\n", "x"), 401);
+	for (int i = 0; i < 100; i++) {
+		const char *answer = http_ask(port, guess, strlen(guess), WAIT_MS);
+
+		answered += answer && strncmp(answer, "HTTP/1.1 401", 12) == 0;
+	}
+	cr_assert_lt(answered, 50, "%d were answered", answered);
+	cr_assert(wait_until(
+		strstr(post_or_nothing("Authorization: Bearer secret\r\n", "{\"event_id\":\"e\"}"), "200 OK"),
+		WAIT_MS));
 }
 
 /* More than there are places. */
