@@ -42,13 +42,17 @@ static const struct option retry_options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct retry_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
-/* Those that are open now: since they were chosen somebody may have discarded some. From here on discard leaves them
- * alone. The order of the locks is that of bury.sql, so that the two do not wait for each other. */
+/* Can a letter be fed again? See skip(). */
+#define RETRIABLE "(event_type IS NOT NULL OR source IS NULL)"
+
+/* Those that are open now: since they were chosen somebody may have discarded some. From here on discard leaves those
+ * alone that are fed again. The order of the locks is that of bury.sql, so that the two do not wait for each other. */
 static const char sql_page[] =
 	"WITH wanted AS (SELECT pg_catalog.unnest($1::bigint[]) AS id), locked AS ("
 	"  SELECT id FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) AND " LETTERS_OPEN
 	" ORDER BY digest FOR UPDATE),"
-	" open AS (UPDATE :schema.dead_letters SET retried_at = now() WHERE id IN (SELECT id FROM locked)"
+	" open AS (UPDATE :schema.dead_letters SET retried_at = CASE WHEN " RETRIABLE " AND " LETTERS_WHOLE
+	" THEN now() ELSE retried_at END WHERE id IN (SELECT id FROM locked)"
 	"  RETURNING id, raw, " LETTERS_WHOLE " AS is_whole, event_id, event_type, source)"
 	" SELECT w.id, o.raw, coalesce(o.is_whole, false), o.id IS NOT NULL, o.event_id, o.event_type, o.source"
 	" FROM wanted AS w LEFT JOIN open AS o USING (id) ORDER BY w.id";
@@ -67,7 +71,7 @@ static const char sql_record[] =
 
 static const char lite_page[] =
 	"UPDATE dead_letters SET retried_at = " LETTERS_LITE_NOW
-	" WHERE id IN " LETTERS_LITE_IDS("?1") " AND " LETTERS_OPEN ";"
+	" WHERE id IN " LETTERS_LITE_IDS("?1") " AND " LETTERS_OPEN " AND " RETRIABLE " AND " LETTERS_LITE_WHOLE ";"
 					       "SELECT value, raw, CASE WHEN " LETTERS_LITE_WHOLE
 					       " THEN 't' ELSE 'f' END, iif(d.id IS NULL, 'f', 't'), event_id,"
 					       " event_type, source FROM json_each('[' || trim(?1, '{}') || ']') AS w "

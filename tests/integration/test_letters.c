@@ -359,6 +359,7 @@ Test(letters, the_head_of_a_message_is_not_fed_as_if_it_were_the_whole, .init = 
 	cr_assert(is_open(1));
 	cr_assert_eq(letters("true"), 1);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), 0);
+	run_expect(db, 0, "discarded 1", "dead-letters discard 1");
 }
 
 Test(letters, many_are_retried_at_once_beside_a_fleet_that_gets_them_too, .init = set_up_fleet)
