@@ -27,7 +27,7 @@ static bool fits(const char *text, size_t size)
 
 int checkpoint_read(const char *path, struct checkpoint *c)
 {
-	const char *known = NULL, *before = NULL, *database = NULL, *consumer = NULL;
+	const char *known = NULL, *before = NULL, *database = NULL, *epoch = NULL, *consumer = NULL;
 	json_t *root;
 	json_int_t number = -1;
 	int result = 0;
@@ -37,10 +37,11 @@ int checkpoint_read(const char *path, struct checkpoint *c)
 		return 0;
 	root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
 	if (!root ||
-	    json_unpack(root, "{s:I, s:s, s?s, s?s, s?s}", "offset", &number, "fingerprint", &known, "before", &before,
-			"database", &database, "consumer", &consumer) ||
+	    json_unpack(root, "{s:I, s:s, s?s, s?s, s?s, s?s}", "offset", &number, "fingerprint", &known, "before",
+			&before, "database", &database, "epoch", &epoch, "consumer", &consumer) ||
 	    number < 0 || strlen(known) != 64 || !fits(before, sizeof(c->before)) ||
-	    !fits(database, sizeof(c->database)) || !fits(consumer, sizeof(c->consumer))) {
+	    !fits(database, sizeof(c->database)) || !fits(epoch, sizeof(c->epoch)) ||
+	    !fits(consumer, sizeof(c->consumer))) {
 		dispatch_fail("--checkpoint: %s is not a checkpoint, or cannot be read", path);
 		result = -1;
 	} else {
@@ -48,6 +49,7 @@ int checkpoint_read(const char *path, struct checkpoint *c)
 		take_text(c->fingerprint, sizeof(c->fingerprint), known);
 		take_text(c->before, sizeof(c->before), before);
 		take_text(c->database, sizeof(c->database), database);
+		take_text(c->epoch, sizeof(c->epoch), epoch);
 		take_text(c->consumer, sizeof(c->consumer), consumer);
 	}
 	json_decref(root);
@@ -95,8 +97,9 @@ static int write_and_rename(const char *path, const char *text)
 
 int checkpoint_write(const char *path, const struct checkpoint *c)
 {
-	json_t *root = json_pack("{s:I, s:s, s:s, s:s, s:s}", "offset", (json_int_t)c->offset, "fingerprint",
-				 c->fingerprint, "before", c->before, "database", c->database, "consumer", c->consumer);
+	json_t *root = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s}", "offset", (json_int_t)c->offset, "fingerprint",
+				 c->fingerprint, "before", c->before, "database", c->database, "epoch", c->epoch,
+				 "consumer", c->consumer);
 	char *text = json_dumps(root, JSON_PRESERVE_ORDER);
 	int result = write_and_rename(path, text);
 

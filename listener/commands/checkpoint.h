@@ -10,6 +10,7 @@ struct checkpoint {
 	char fingerprint[65]; /* of the file's beginning, and */
 	char before[65];      /* of what stands before the offset; "": not known, of a pipe */
 	char database[65];    /* its id; "": not known, as in checkpoints of version 0.1 */
+	char epoch[20];       /* of the database; "": not known, as of a file, or in older checkpoints */
 	char consumer[257];
 };
 

@@ -6,6 +6,7 @@
 
 #include "commands/checkpoint.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/effects_guard.h"
@@ -14,6 +15,7 @@
 #include "commands/json_out.h"
 #include "commands/progress.h"
 #include "commands/session.h"
+#include "make_epoch.sql.h"
 
 #define CHECKPOINT_MS 500
 #define BEHIND_MS     100 /* that --rate may make up for */
@@ -115,14 +117,19 @@ static int refuse(const struct replay *r, const char *what)
 }
 
 /* Of a checkpoint of version 0.1 only the file's beginning is known. */
-static int check(struct replay *r, const struct checkpoint *known)
+static int check_place(const struct replay *r, const struct checkpoint *known)
 {
-	char found[65], before[65];
-
 	if (*known->database && strcmp(known->database, r->checkpoint.database) != 0)
 		return refuse(r, "database: give this one a file of its own");
 	if (*known->database && strcmp(known->consumer, r->checkpoint.consumer) != 0)
 		return refuse(r, "consumer: give this one a file of its own");
+	return 0;
+}
+
+static int check_file(struct replay *r, const struct checkpoint *known)
+{
+	char found[65], before[65];
+
 	if (ndjson_skip(r->lines, known->offset) || ndjson_fingerprint(r->lines, known->offset, found) ||
 	    ndjson_before(r->lines, known->offset, before))
 		return -1;
@@ -140,7 +147,14 @@ static int resume(struct replay *r)
 
 	if (r->o->checkpoint && checkpoint_read(r->o->checkpoint, &known))
 		return -1;
-	if (known.offset && check(r, &known))
+	if (known.offset && check_place(r, &known))
+		return -1;
+	if (known.offset && *known.epoch && strcmp(known.epoch, r->checkpoint.epoch) != 0) {
+		log_warn("the database may have lost commits since the checkpoint, starting over", "checkpoint=%s",
+			 r->o->checkpoint);
+		known.offset = 0;
+	}
+	if (known.offset && check_file(r, &known))
 		return -1;
 	r->start = r->settled = r->written = known.offset;
 	return 0;
@@ -279,6 +293,23 @@ static int replay(struct replay *r)
 	return print_summary(r, &count) || failed ? STATUS_FAILED : STATUS_FINE;
 }
 
+/* What was settled in another history of the database may not be there any more. */
+static int read_epoch(struct replay *r, struct session *s)
+{
+	struct pg_result *made, *rows = NULL;
+
+	if (config_store_path(r->config))
+		return 0;
+	made = session_ask(s, SQL_MAKE_EPOCH, 0, NULL);
+	if (made)
+		rows = session_ask(s, "SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home", 0, NULL);
+	if (rows && session_count(rows))
+		snprintf(r->checkpoint.epoch, sizeof(r->checkpoint.epoch), "%s", session_text(rows, 0, 0));
+	session_drop(made);
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
 /* Whose progress the checkpoint tells. */
 static int identify(struct replay *r, struct session *s)
 {
@@ -289,7 +320,7 @@ static int identify(struct replay *r, struct session *s)
 		snprintf(r->checkpoint.database, sizeof(r->checkpoint.database), "%s", session_text(rows, 0, 0));
 	snprintf(r->checkpoint.consumer, sizeof(r->checkpoint.consumer), "%s", r->config->consumer);
 	session_drop(rows);
-	return rows ? 0 : -1;
+	return rows ? read_epoch(r, s) : -1;
 }
 
 /* Would writing the checkpoint destroy what is replayed? */

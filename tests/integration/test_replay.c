@@ -111,6 +111,18 @@ Test(replay, killed_again_and_again_it_goes_on_from_its_checkpoint_and_loses_and
 	run_expect(db, 0, "replayed 0: ", "replay %s --checkpoint %s", path, checkpoint);
 }
 
+/* As after the restore of an older dump, whose row of the epoch is no longer its writer's. */
+Test(replay, a_checkpoint_is_of_one_history_of_the_database, .init = bench_migrate)
+{
+	char *path = fleet_file("events", 1000), *checkpoint = suite_path("checkpoint");
+
+	run_expect(db, 0, "persisted 1000,", "replay %s --checkpoint %s", path, checkpoint);
+	run_expect(db, 0, "replayed 0:", "replay %s --checkpoint %s", path, checkpoint);
+	database_exec(db, "TRUNCATE events; UPDATE wsonce_epoch SET epoch = epoch");
+	run_expect(db, 0, "persisted 1000,", "replay %s --checkpoint %s", path, checkpoint);
+	run_expect(db, 0, "replayed 0:", "replay %s --checkpoint %s", path, checkpoint);
+}
+
 Test(replay, a_checkpoint_is_private_and_follows_no_link, .init = bench_migrate)
 {
 	char *path = fleet_file("events", 10), *checkpoint = suite_path("checkpoint"),
