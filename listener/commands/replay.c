@@ -298,7 +298,7 @@ static int read_epoch(struct replay *r, struct session *s)
 {
 	struct pg_result *made, *rows = NULL;
 
-	if (config_store_path(r->config))
+	if (!r->o->checkpoint || config_store_path(r->config))
 		return 0;
 	made = session_ask(s, SQL_MAKE_EPOCH, 0, NULL);
 	if (made)

@@ -218,11 +218,16 @@ static void on_say(void *arg, struct slice text, int64_t came_ms)
 	(void)arg, (void)text, (void)came_ms;
 }
 
+static int64_t clock_of(const struct posts *all)
+{
+	return (int64_t)uv_now(ws_loop(all->ws));
+}
+
 static int64_t now_ms(void *arg)
 {
 	const struct post *p = arg;
 
-	return (int64_t)uv_now(ws_loop(p->posts->ws));
+	return clock_of(p->posts);
 }
 
 static void on_settled(void *arg, const struct event *ev, enum outcome outcome, uint64_t n)
@@ -335,11 +340,6 @@ static bool is_authorized(struct posts *all, const char *authorization, struct t
 		return false;
 	*token = tokens_find(all->tokens, authorization + 7);
 	return *token != NULL;
-}
-
-static int64_t clock_of(const struct posts *all)
-{
-	return (int64_t)uv_now(ws_loop(all->ws));
 }
 
 static void blame(struct posts *all, int fd)
