@@ -990,7 +990,7 @@ static void inspect(struct backend *b)
 	put_text(r, SCHEMA_STATEMENT_MS, sim_print("%d", server.role_statement_ms));
 	put_text(r, SCHEMA_IS_READ_ONLY, server.is_read_only ? "t" : "f");
 	put_text(r, SCHEMA_IS_PARTITIONED, "f");
-	put_text(r, SCHEMA_IS_CHANGED, "f");
+	put_text(r, SCHEMA_IS_CHANGED, server.has_keeper ? "t" : "f");
 	r->rows = 1;
 	send_result(b, r);
 }
