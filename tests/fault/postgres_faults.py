@@ -71,23 +71,35 @@ async def pg_lock(rig, fault):
         fault.outcome = "no lock was to be had"
 
 
-# The trigger is always there, and a fault replaces its function: that waits for no lock of the table.
-TRIGGER = """CREATE OR REPLACE FUNCTION torture_trigger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} RETURN NEW; END $$"""
+# The trigger is always there, and a fault replaces its function: that waits for no lock of the table. It fires after the
+# row, since listeners use no COPY where one fires before it.
+TRIGGER = """CREATE OR REPLACE FUNCTION torture_{}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} RETURN NEW; END $$"""
 VICTIM = "hashtext(NEW.event_id) % 7 = 0"
 
 
 async def make_trigger(rig):
-    await rig.sql(TRIGGER.format("") + "; CREATE TRIGGER torture_trigger BEFORE INSERT ON events FOR EACH ROW "
-                  "EXECUTE FUNCTION torture_trigger()")
+    await rig.sql(TRIGGER.format("refuse", "") + "; CREATE TRIGGER torture_refuse AFTER INSERT ON events FOR EACH ROW "
+                  "EXECUTE FUNCTION torture_refuse()")
 
 
-def by_trigger(body):
-    return lasting(lambda rig, _: rig.sql(TRIGGER.format(f"IF {VICTIM} THEN {body}; END IF;")),
-                   lambda rig, _: rig.sql(TRIGGER.format("")))
+async def replace_function(rig, name, body):
+    await rig.sql(TRIGGER.format(name, f"IF {VICTIM} THEN {body}; END IF;" if body else ""))
 
 
-pg_refuse = by_trigger(RAISE.format("NEW.event_id"))
-pg_null = by_trigger("RETURN NULL")
+pg_refuse = lasting(lambda rig, _: replace_function(rig, "refuse", RAISE.format("NEW.event_id")),
+                    lambda rig, _: replace_function(rig, "refuse", None))
+
+
+async def pg_null(rig, fault):
+    """Only a trigger before the row can keep it back. If it cannot be dropped in time, it does nothing from then on."""
+    await replace_function(rig, "null", "RETURN NULL")
+    if (await rig.postgres.try_sql("SET lock_timeout = '1s'; CREATE OR REPLACE TRIGGER torture_null BEFORE INSERT ON events "
+                                   "FOR EACH ROW EXECUTE FUNCTION torture_null()"))[0]:
+        fault.outcome = "no lock was to be had"
+        return
+    await asyncio.sleep(fault.duration)
+    await replace_function(rig, "null", None)
+    await rig.postgres.try_sql("SET lock_timeout = '1s'; DROP TRIGGER torture_null ON events")
 
 
 async def pg_hold(rig, fault):
