@@ -168,11 +168,25 @@ static bool must_wake(const struct ws_link *link)
 	return link->is_feed || lws_is_ssl(link->wsi);
 }
 
+/* Who was heard just now goes to the end, so that after a stop those go on first who have waited
+ * longest: the kernel hands out sockets in the order in which they are asked for, and the first few
+ * may be all that can be read before the next stop. */
+static void make_lively(struct ws_link *link)
+{
+	link->quiet = 0;
+	list_remove(&link->lively);
+	list_append(&link->ws->lively, &link->lively);
+}
+
+/* Those that are stopped together go on together, and whoever counts as quiet is not one of them: when it is stopped
+ * after all, it becomes one. */
 static void apply_flow(struct ws_link *link)
 {
 	bool is_reading = !link->holds && !is_held(link) && !link->ws->is_stopped;
 	int64_t now = (int64_t)uv_now(link->ws->loop);
 
+	if (is_held(link) && list_is_empty(&link->lively))
+		make_lively(link);
 	lws_rx_flow_control(link->wsi, is_reading);
 	if (is_reading) {
 		if (must_wake(link))
@@ -190,16 +204,6 @@ void ws_link_want_write(struct ws_link *link)
 {
 	lws_callback_on_writable(link->wsi);
 	ws_link_hook(link);
-}
-
-/* Who was heard just now goes to the end, so that after a stop those go on first who have waited
- * longest: the kernel hands out sockets in the order in which they are asked for, and the first few
- * may be all that can be read before the next stop. */
-static void make_lively(struct ws_link *link)
-{
-	link->quiet = 0;
-	list_remove(&link->lively);
-	list_append(&link->ws->lively, &link->lively);
 }
 
 static bool must_wait(const struct ws_link *link)

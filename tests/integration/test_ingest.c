@@ -691,8 +691,8 @@ static void send_while_read(struct peer *p, int *next, int deadline_ms)
 		;
 }
 
-/* Take the acks that have come. Returns how many. */
-static int take_acks(struct peer *p)
+/* Take the acks that have come, and count them. Returns how many. */
+static int take_acks(struct peer *p, int *acks)
 {
 	char *text;
 	int n = 0;
@@ -700,6 +700,7 @@ static int take_acks(struct peer *p)
 	for (; (text = peer_recv(p, 5)); n++) {
 		cr_assert(strstr(text, "\"persisted\""), "%s", text);
 	}
+	*acks += n;
 	return n;
 }
 
@@ -719,11 +720,56 @@ Test(ingest, a_producer_that_reads_no_acks_is_stopped_and_others_go_on, .fini = 
 		expect_service();
 		cr_assert_lt(wait_now_ms() - begin, wait_stretch_ms(5000));
 	}
-	cr_assert(wait_until((acks += take_acks(deaf), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS),
+	cr_assert(wait_until((take_acks(deaf, &acks), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS),
 			     3 * SETTLED_MS),
 		  "%d sent, %d acks", next, acks);
 	cr_assert_eq(rows_like("deaf-%"), DEAF_EVENTS);
 	peer_free(deaf);
+}
+
+/* The store stands still until memory is full, and goes on. */
+static void fill_memory(struct peer *p, int round, struct database *lock)
+{
+	database_exec(lock, "BEGIN; LOCK TABLE events");
+	peer_set_deadline(p, 200);
+	for (int i = 0; metric("wsonce_ingest_paused") != 1; i++) {
+		cr_assert_lt(i, 100000, "producers are not stopped");
+		peer_sendf(p, "{\"event_id\":\"fill-%d-%d\",\"payload\":\"%0900d\"}", round, i, i);
+	}
+}
+
+/* One that is read from neither for lack of memory nor because of its acks is read from when both have passed, in
+ * whichever order. It was stopped often enough meanwhile to count as quiet. */
+Test(ingest, a_producer_that_reads_its_acks_while_memory_is_full_is_read_again)
+{
+	struct database *lock;
+	struct peer *deaf, *p;
+	int next = 0, acks = 0;
+
+	start("--max-inflight-bytes 1MiB --ping-interval 600");
+	lock = database_open(database_conninfo(db));
+	deaf = open_acked();
+	p = peer_open_events(listener_ingest_port(listener), NULL);
+	send_while_read(deaf, &next, 500);
+	cr_assert_lt(next, DEAF_EVENTS, "all events were read, though no ack was");
+	for (int round = 0; round < 12; round++) {
+		fill_memory(p, round, lock);
+		database_exec(lock, "COMMIT");
+		peer_set_deadline(p, SETTLED_MS);
+		cr_assert(peer_flush(p));
+		cr_assert(
+			wait_until(metric("wsonce_in_flight") == 0 && metric("wsonce_ingest_paused") == 0, SETTLED_MS));
+	}
+	fill_memory(p, 12, lock);
+	while (take_acks(deaf, &acks))
+		;
+	database_exec(lock, "COMMIT");
+	cr_assert(wait_until((take_acks(deaf, &acks), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS),
+			     3 * SETTLED_MS),
+		  "%d sent, %d acks", next, acks);
+	peer_free(deaf);
+	peer_free(p);
+	bench_close();
 }
 
 /* ---- draining ---- */
