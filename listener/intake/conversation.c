@@ -384,9 +384,17 @@ static void look_at_age(struct conversation *c)
 		c->retry_ms = now_ms(c);
 		return;
 	}
+	if (line_is_behind(c->now))
+		return;
 	judge_end(c, now_ms(c) - line_since_ms(c->now));
 	drop(&c->now, code_of(c));
 	retry_later(c, "the connection is as old as max_age_s allows", 0, true);
+}
+
+/* There are three connections at most, and none goes before it is read. */
+static bool may_connect(const struct conversation *c)
+{
+	return !c->next && !(c->now && c->old && line_is_behind(c->old));
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -405,7 +413,7 @@ static void on_tick(uv_timer_t *timer)
 	look_at_age(c);
 	tell_unmatched(c);
 	numbering_tell(c->numbering, c->secrets, now_ms(c));
-	if (c->retry_ms && now_ms(c) >= c->retry_ms && !c->next)
+	if (c->retry_ms && now_ms(c) >= c->retry_ms && may_connect(c))
 		connect_now(c);
 }
 

@@ -18,6 +18,7 @@
 
 #define IDLE_MS       90000  /* by default, where pings are answered; */
 #define SILENT_MS     600000 /* where there are none */
+#define CATCH_UP_MS   5000   /* to read what came while it was not read from, before it may go */
 #define TELL_MS       60000
 #define EXAMPLE_BYTES 200
 
@@ -40,6 +41,7 @@ struct line {
 	int64_t ping_ms; /* loop clock, of the next ping; 0: not known */
 	int64_t pinged_ms;
 	int64_t told_ms;  /* loop clock, of the last line about what is ignored */
+	int64_t held_ms;  /* loop clock, when it was last seen not to be read from; 0: never */
 	int64_t until_ms; /* loop clock, it has a successor; 0: it has none */
 	struct courtesy courtesy;
 	/* HTTP: */
@@ -620,6 +622,8 @@ static void ping_if_due(struct line *line)
 
 void line_tick(struct line *line)
 {
+	if (line->of && line->dial && dial_is_held(line->dial))
+		line->held_ms = now_ms(line);
 	if (line->of && line->dial && !*line->fault) {
 		courtesy_go_on(&line->courtesy, now_ms(line), send_now, line);
 		look_for_silence(line);
@@ -640,6 +644,14 @@ int64_t line_since_ms(const struct line *line)
 	return line->since_ms;
 }
 
+bool line_is_behind(const struct line *line)
+{
+	if (!line->dial)
+		return false;
+	return dial_is_held(line->dial) ||
+	       (line->held_ms && now_ms(line) - line->held_ms < CATCH_UP_MS && dial_has_unread(line->dial));
+}
+
 bool line_is_too_old(const struct line *line)
 {
 	return line->of && line->age_ms && now_ms(line) - line->opened_ms >= line->age_ms;
@@ -652,7 +664,8 @@ void line_retire(struct line *line, int64_t until_ms)
 
 bool line_is_done(const struct line *line)
 {
-	return now_ms(line) >= line->until_ms || !line->of || !line->p->sink->is_owing(line->of);
+	return !line->of ||
+	       (!line_is_behind(line) && (now_ms(line) >= line->until_ms || !line->p->sink->is_owing(line->of)));
 }
 
 /* --- the beginning --- */

@@ -38,7 +38,10 @@ int64_t line_since_ms(const struct line *line); /* loop clock, when it was begun
 /* Is it older than max_age_s allows? */
 bool line_is_too_old(const struct line *line);
 
-/* It has a successor: it stays until nothing is owed on it, at most until then. */
+/* Is it not read from at present, or is what came meanwhile not read yet, though not for longer than 5 s? */
+bool line_is_behind(const struct line *line);
+
+/* It has a successor: it stays until nothing is owed on it, at most until then; longer while it is behind. */
 void line_retire(struct line *line, int64_t until_ms);
 bool line_is_done(const struct line *line);
 

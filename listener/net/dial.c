@@ -634,6 +634,16 @@ int64_t dial_message_ms(const struct dial *d, int64_t now)
 	return heard_at(d, d->link.last_message_ms, now);
 }
 
+bool dial_is_held(const struct dial *d)
+{
+	return d->state == DIAL_OPEN && d->link.unread_ms;
+}
+
+bool dial_has_unread(const struct dial *d)
+{
+	return d->state == DIAL_OPEN && ws_link_has_unread(&d->link);
+}
+
 void dial_leave(struct dial *d, unsigned int code)
 {
 	if (d->state == DIAL_DONE || d->state == DIAL_LEAVING)

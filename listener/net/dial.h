@@ -59,6 +59,10 @@ int64_t dial_heard_ms(const struct dial *d, int64_t now_ms);
 /* The same, of messages alone. */
 int64_t dial_message_ms(const struct dial *d, int64_t now_ms);
 
+/* Is it not read from at present, for lack of memory or by dial_hold? Has the kernel something of it? */
+bool dial_is_held(const struct dial *d);
+bool dial_has_unread(const struct dial *d);
+
 /* Says goodbye with this code and drops what still comes. on_end is not called any more. Also for one that is not open
  * yet. */
 void dial_leave(struct dial *d, unsigned int code);

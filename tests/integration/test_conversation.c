@@ -241,6 +241,61 @@ Test(conversation, a_successor_comes_before_the_connection_is_too_old)
 	cr_assert_geq(wait_now_ms() - began, 2 * 900, "none is replaced before its age");
 }
 
+/* Memory is full, and the feed has sent more, when the connection becomes too old. Returns the lock of the store, and
+ * how many events there are in *sent. */
+static struct database *fill_memory(int *sent)
+{
+	struct database *lock;
+
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	lock = fleet_lock(db);
+	while (listener_metric(listener, "wsonce_paused") != 1) {
+		for (int i = 0; i < 20; i++)
+			feed_sendf(feed, "{\"id\":\"%d\",\"text\":\"%01000d\"}", (*sent)++, i);
+		cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") >= *sent ||
+					     listener_metric(listener, "wsonce_paused") == 1,
+				     SETTLED_MS));
+	}
+	for (int i = 0; i < 50; i++)
+		feed_sendf(feed, "{\"id\":\"%d\",\"text\":\"%01000d\"}", (*sent)++, i);
+	cr_assert(feed_flush(feed, SETTLED_MS));
+	cr_assert_eq(feed_connections(feed), 1, "it was too old before memory was full");
+	return lock;
+}
+
+static void expect_all_stored(struct database *lock, int sent)
+{
+	fleet_unlock(lock);
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") == sent, SETTLED_MS), "%ld of %d",
+		  database_long(db, "SELECT count(*) FROM events"), sent);
+	cr_assert(wait_until(feed_connections(feed) >= 2, SETTLED_MS));
+}
+
+Test(conversation, one_that_is_too_old_while_it_is_not_read_from_is_read_first)
+{
+	struct database *lock;
+	int sent = 0;
+
+	setenv("WSONCE_MAX_INFLIGHT_BYTES", "256KiB", 1);
+	start(URL "\"max_age_s\": 3, " RULES, feed_port(feed));
+	lock = fill_memory(&sent);
+	cr_assert_not(wait_until(feed_clients(feed) == 0 || feed_connections(feed) > 1, 4000), "it was left");
+	expect_all_stored(lock, sent);
+}
+
+Test(conversation, one_with_a_successor_is_read_to_its_end_though_it_is_not_read_from_at_first)
+{
+	struct database *lock;
+	int sent = 0;
+
+	setenv("WSONCE_MAX_INFLIGHT_BYTES", "256KiB", 1);
+	start(URL "\"max_age_s\": 3, \"overlap_s\": 1, " RULES, feed_port(feed));
+	lock = fill_memory(&sent);
+	cr_assert(feed_wait_clients(feed, 2, SETTLED_MS));
+	cr_assert_not(wait_until(feed_clients(feed) < 2, 5000), "it was left");
+	expect_all_stored(lock, sent);
+}
+
 Test(conversation, a_rule_leads_to_another_url_and_keeps_what_was_subscribed)
 {
 	start(URL "\"redirect_keeps_subscriptions\": true, \"on_open\": [{\"subscribe\": 1}], \"rules\": [{\"name\": "
