@@ -42,8 +42,8 @@ struct order {
 struct asked {
 	struct list link;
 	struct asker *asker;
-	struct bytes order; /* as it is sent */
-	struct bytes answer;
+	struct bytes order;  /* as it is sent */
+	struct bytes answer; /* its exit status, what it printed, NUL, what it complained of */
 	uv_pipe_t pipe;
 	asker_cb *cb;
 	void *arg;
@@ -64,13 +64,20 @@ struct asker {
 
 /* --- the process that answers one question --- */
 
-/* The whole file, after its exit status as a byte. */
-static void send_answer(int pipe, int status, int file)
+static void send_byte(int pipe, int byte)
 {
-	char room[65536], byte = (char)status;
-	ssize_t n = write(pipe, &byte, 1);
+	char text = (char)byte;
 
-	if (n != 1 || lseek(file, 0, SEEK_SET))
+	if (write(pipe, &text, 1) != 1)
+		_exit(STATUS_FAILED);
+}
+
+static void send_file(int pipe, int file)
+{
+	char room[65536];
+	ssize_t n;
+
+	if (lseek(file, 0, SEEK_SET))
 		return;
 	while ((n = read(file, room, sizeof(room))) > 0)
 		for (ssize_t done = 0, more; done < n; done += more)
@@ -90,7 +97,10 @@ static void answer(const struct config *config, const struct order *order, char 
 		      !order->changes);
 	status = dispatch_call(config, order->word_count, words);
 	fflush(stderr);
-	send_answer(pipe, status, lseek(out, 0, SEEK_END) > 0 ? out : errors);
+	send_byte(pipe, status);
+	send_file(pipe, out);
+	send_byte(pipe, 0);
+	send_file(pipe, errors);
 	_exit(0);
 }
 
@@ -139,7 +149,7 @@ _Noreturn static void serve(const struct config *config, int socket)
 		ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
 		int pipe = n > 0 ? take_pipe(&message) : -1;
 
-		if (n <= 0 && errno != EINTR)
+		if (n == 0 || (n < 0 && errno != EINTR))
 			_exit(0);
 		if (pipe >= 0 && (size_t)n > sizeof(struct order))
 			fork_answer(config, text, (size_t)n, pipe);
@@ -203,11 +213,12 @@ static void on_closed(uv_handle_t *handle)
 {
 	struct asked *q = handle->data;
 	struct asker *a = q->asker;
-	bool is_whole = q->answer.len && q->answer.len <= ANSWER_MAX;
+	bool has_end = q->answer.len > 1 && memchr(q->answer.at + 1, 0, q->answer.len - 1);
+	bool is_whole = has_end && q->answer.len <= ANSWER_MAX;
+	const char *text = is_whole ? bytes_text(&q->answer) + 1 : "";
 
 	if (!a->is_closed)
-		q->cb(q->arg, is_whole ? q->answer.at[0] : -1, is_whole ? bytes_text(&q->answer) + 1 : "",
-		      is_whole ? q->answer.len - 1 : 0);
+		q->cb(q->arg, is_whole ? q->answer.at[0] : -1, text, is_whole ? text + strlen(text) + 1 : "");
 	list_remove(&q->link);
 	a->at_work_count--;
 	asked_free(q);

@@ -18,9 +18,9 @@ struct question {
 	bool changes; /* something: else it may not even bring the schema up to date */
 };
 
-/* What it printed, or if that is nothing, what it complained of; text lives for the call. status: its exit status, -1
- * if it did not end in time, or had too much to say. */
-typedef void asker_cb(void *arg, int status, const char *text, size_t len);
+/* What it printed, and what it complained of; both live for the call, and end by NUL. status: its exit status, -1 if it
+ * did not end in time, or had too much to say. */
+typedef void asker_cb(void *arg, int status, const char *text, const char *complaint);
 
 /* Forks the process that forks the others, to be called before the program has threads or a loop. NULL if that fails,
  * and errno says why. config must outlive it. */

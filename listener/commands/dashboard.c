@@ -15,6 +15,7 @@
 #include "base/url.h"
 #include "commands/asker.h"
 #include "commands/dispatch.h"
+#include "commands/json_out.h"
 #include "config/tokens.h"
 #include "config/value.h"
 #include "net/http.h"
@@ -25,6 +26,7 @@
 #define EVERY_MS     2000
 #define BODY_MAX     (64u << 10)
 #define IDS_MAX      100
+#define NOTE_MAX     1000 /* bytes */
 #define WORDS_MAX    (IDS_MAX + 16)
 #define READ_LIMIT_S 15
 #define WORK_LIMIT_S 60
@@ -154,28 +156,49 @@ static void request_free(struct request *r)
 	free(r);
 }
 
-/* What a command printed; where that is no JSON, it has complained. */
-static unsigned int judge(int status, const char *text)
-{
-	if (status < 0)
-		return HTTP_LATE;
-	if (*text == '{')
-		return HTTP_OK;
-	return status == STATUS_USAGE ? HTTP_BAD_REQUEST : HTTP_BAD_GATEWAY;
-}
-
-static void on_answer(void *arg, int status, const char *text, size_t len)
+/* A command that printed no JSON has complained. */
+static struct http_refusal judge(int status, const char *text, const char *complaint)
 {
 	static const char late[] = "no answer in time: is Postgres there, and are there locks? wsonce status says\n";
+
+	if (status < 0)
+		return (struct http_refusal){HTTP_LATE, late};
+	if (*text == '{')
+		return (struct http_refusal){0, NULL};
+	return (struct http_refusal){status == STATUS_USAGE ? HTTP_BAD_REQUEST : HTTP_BAD_GATEWAY,
+				     *text ? text : complaint};
+}
+
+/* What a command printed, and what it complained of, such as why it could not do all of it: as the member "message". */
+static void answer_json(struct request *r, const char *text, const char *complaint)
+{
+	json_t *json = *complaint ? json_loads(text, 0, NULL) : NULL;
+	char *lines, *whole;
+
+	if (!json) {
+		answer(r, HTTP_OK, "application/json", text, strlen(text));
+		return;
+	}
+	lines = memory_strndup(complaint, strlen(complaint) - 1); /* without the newline at its end */
+	json_object_set_new(json, "message", json_out_string(lines));
+	whole = memory_given(json_dumps(json, JSON_COMPACT), "jansson");
+	answer(r, HTTP_OK, "application/json", whole, strlen(whole));
+	free(lines);
+	free(whole);
+	json_decref(json);
+}
+
+static void on_answer(void *arg, int status, const char *text, const char *complaint)
+{
 	struct request *r = arg;
-	unsigned int code = judge(status, text);
+	struct http_refusal refusal = judge(status, text, complaint);
 
 	r->is_asked = false;
 	list_remove(&r->link);
-	if (code == HTTP_LATE)
-		answer(r, code, NULL, late, strlen(late));
+	if (refusal.status)
+		answer_refusal(r, refusal);
 	else
-		answer(r, code, code == HTTP_OK ? "application/json" : NULL, text, len);
+		answer_json(r, text, complaint);
 	if (r->is_gone)
 		request_free(r);
 }
@@ -223,11 +246,12 @@ static void keep_state(struct dashboard *d, json_t *state)
 	free(json);
 }
 
-static void on_state(void *arg, int status, const char *text, size_t len)
+static void on_state(void *arg, int status, const char *text, const char *complaint)
 {
 	struct dashboard *d = arg;
-	json_t *state = status < 0 ? NULL : json_loadb(text, len, 0, NULL);
+	json_t *state = status < 0 ? NULL : json_loads(text, 0, NULL);
 
+	(void)complaint;
 	d->is_asked = false;
 	if (!state)
 		state = json_pack("{s:s, s:[s]}", "status", "unknown", "problems",
@@ -441,6 +465,16 @@ static void take_body(void *post, const char *bytes, size_t len)
 		bytes_add(&r->body, bytes, len);
 }
 
+/* How many bytes of the text are at most so many, and whole characters (RFC 3629). */
+static int begin_of(const char *text, size_t most)
+{
+	size_t len = strnlen(text, most);
+
+	while (len && ((unsigned char)text[len] & 0xc0) == 0x80)
+		len--;
+	return (int)len;
+}
+
 /* {"ids": [1, 2], "note": "...", "deliveries": false}: the note has the token's name in front. */
 static const char *read_change(struct request *r, const json_t *body)
 {
@@ -453,8 +487,8 @@ static const char *read_change(struct request *r, const json_t *body)
 	add_command(r);
 	if (json_is_true(json_object_get(body, "deliveries")))
 		add_word(r, "--deliveries");
-	word = memory_printf("--note=dashboard, %s%s%.1000s", r->token_name, note && *note ? ": " : "",
-			     note ? note : "");
+	word = memory_printf("--note=dashboard, %s%s%.*s", r->token_name, note && *note ? ": " : "",
+			     note ? begin_of(note, NOTE_MAX) : 0, note ? note : "");
 	add_word(r, word);
 	free(word);
 	add_word(r, "--");
