@@ -28,6 +28,7 @@
 #define HEAD_BYTES        1024  /* of an answer's body, kept */
 #define BODY_BYTES        65536 /* of an answer's body, read, so that the connection can be used again, */
 #define BODY_MS           2000  /* if it comes within this time */
+#define LINES_BYTES       65536 /* of its heads and trailers; a status that is among them counts */
 #define SWEEP_MS          500
 #define HEADERS           7
 #define HEADER_BYTES      64    /* of each but the signature */
@@ -62,6 +63,7 @@ struct delivery {
 	void *arg;
 	size_t head_len;
 	size_t body_len;
+	size_t lines_len;     /* of its heads and trailers */
 	unsigned int changes; /* of the settings, before its handle got them */
 	bool is_used_up;      /* its handle is not fit for another request */
 	char id[HEADER_BYTES];
@@ -162,6 +164,8 @@ static bool is_local_fault(CURLcode result)
 /* Why there is no status. */
 static const char *reason_of(const struct delivery *d, CURLcode result)
 {
+	if (d->lines_len > LINES_BYTES)
+		return "the head of the answer is too long";
 	if (*d->error)
 		return d->error;
 	return result ? curl_easy_strerror(result) : "the answer has no status";
@@ -229,7 +233,7 @@ static void on_sweep(uv_timer_t *timer)
 		uv_timer_stop(timer);
 }
 
-/* Called by libcurl for each line of a head, and the empty one at its end. */
+/* Called by libcurl, which keeps them all, for each line of a head, the empty one at its end, and each trailer. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcurl's */
 static size_t on_head(char *line, size_t size, size_t n, void *arg)
 {
@@ -237,6 +241,9 @@ static size_t on_head(char *line, size_t size, size_t n, void *arg)
 	long status = 0;
 
 	(void)size;
+	d->lines_len += n;
+	if (d->lines_len > LINES_BYTES)
+		return 0;
 	curl_easy_getinfo(d->easy, CURLINFO_RESPONSE_CODE, &status);
 	if ((*line != '\r' && *line != '\n') || status < 200 || d->answered_ms)
 		return n;
@@ -425,7 +432,7 @@ static struct delivery *take_spare(struct deliveries *all, const struct webhook 
 		list_remove(&d->node);
 		all->spare_count--;
 		d->answered_ms = 0;
-		d->head_len = d->body_len = 0;
+		d->head_len = d->body_len = d->lines_len = 0;
 		d->error[0] = '\0';
 		return d;
 	}

@@ -135,6 +135,20 @@ class Receiver:
             caller.write(b"and so on\n")
             await asyncio.sleep(0.05)
 
+    async def on_heads(self, caller, number, total, status):
+        """Without an end."""
+        caller.write(f"HTTP/1.1 {status} so\r\n".encode())
+        await self.write_lines(caller)
+
+    async def on_trailers(self, caller, number, total, status):
+        caller.write(f"HTTP/1.1 {status} so\r\ntransfer-encoding: chunked\r\n\r\n0\r\n".encode())
+        await self.write_lines(caller)
+
+    async def write_lines(self, caller):
+        while not caller.transport.is_closing():
+            caller.write(b"and-so: on\r\n" * 1000)
+            await asyncio.sleep(0.01)
+
 
 async def main(port, secret, *certificate):
     context = None
