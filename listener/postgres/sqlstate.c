@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define SEQUENCE_ENDED "2200H" /* no number is left, of a class that else means a row's data */
+
 bool sqlstate_is_class(const char *sqlstate, const char *classes)
 {
 	for (; *classes; classes += 2)
@@ -46,6 +48,8 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 {
 	if (!sqlstate)
 		return POSTGRES_UNKNOWN;
+	if (strcmp(sqlstate, SEQUENCE_ENDED) == 0)
+		return POSTGRES_TROUBLE;
 	if (sqlstate_is_class(sqlstate, "2254") && context && strstr(context, "portal parameter"))
 		return POSTGRES_BAD_VALUE;
 	if (sqlstate_is_class(sqlstate, "22542123P02F383944"))
@@ -64,7 +68,7 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
  * server's trouble or the row's (a full disk, an internal error) is the row's if others are stored meanwhile. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context)
 {
-	static const char nobody[] = "40P01 55P03 25006 57P01 57P02 57P03 57P04 57P05";
+	static const char nobody[] = SEQUENCE_ENDED " 40P01 55P03 25006 57P01 57P02 57P03 57P04 57P05";
 
 	if (!sqlstate || strstr(nobody, sqlstate) || (context && is_waiting(context)))
 		return POSTGRES_BLAME_NOBODY;

@@ -359,6 +359,19 @@ Test(trouble, a_quiet_listener_is_ready_though_a_trigger_fails_as_only_servers_d
 	ack_expect(producer, "held", "persisted");
 }
 
+/* As of a table made elsewhere, whose ids are integers. */
+Test(trouble, a_sequence_at_its_end_is_no_events_fault)
+{
+	start(NULL, "--max-attempts 1");
+	database_exec(db, "ALTER SEQUENCE events_id_seq MAXVALUE 5; SELECT setval('events_id_seq', 5)");
+	send_event("late");
+	cr_assert(wait_until(listener_has_logged(listener, "events_id_seq"), WAIT_MS), "nobody is told");
+	cr_assert_eq(letters(), 0);
+	database_exec(db, "ALTER SEQUENCE events_id_seq NO MAXVALUE");
+	ack_expect(producer, "late", "persisted");
+	cr_assert_eq(letters(), 0);
+}
+
 Test(trouble, what_all_events_meet_is_no_events_fault)
 {
 	start("none", "--max-attempts 1");
