@@ -76,33 +76,38 @@ Test(copy_in, a_batch_without_a_known_row_is_copied)
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
 }
 
-static void make_rows_fat(void)
+/* It takes time, in which the first row's statement may end: then the others come in several batches. */
+static void send_fat_rows(void)
 {
 	static char fat[FAT + 3];
+	struct database *lock = fleet_lock(db);
 
 	memset(fat, 'x', FAT + 2);
 	fat[0] = fat[FAT + 1] = '"';
 	ordinary = fat;
+	for (int i = 0; i < EVENTS; i++)
+		send_event('e', i, "1");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_received_total") == EVENTS, WAIT_MS));
+	fleet_unlock(lock);
 }
 
 Test(copy_in, rows_that_the_kernel_does_not_take_at_once_are_copied_in_pieces)
 {
-	make_rows_fat();
-	send_batch("1");
+	send_fat_rows();
 	expect_acks(EVENTS, 0, 0);
-	expect_copies(1, 0);
+	cr_assert_geq(listener_metric(listener, "wsonce_copy_statements_total"), 1);
+	cr_assert_eq(listener_metric(listener, "wsonce_copy_statements_refused_total"), 0);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE length(payload #>> '{}') = 20000"),
 		     EVENTS - 1);
 }
 
-/* Postgres refuses the second row while the last is not sent yet. */
+/* Postgres refuses a row while the last is not sent yet. */
 Test(copy_in, a_refusal_is_read_when_all_pieces_are_sent)
 {
-	make_rows_fat();
-	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('e-001', '', '7')");
-	send_batch("1");
+	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('e-050', '', '7')");
+	send_fat_rows();
 	expect_acks(EVENTS - 1, 1, 0);
-	expect_copies(0, 1);
+	cr_assert_geq(listener_metric(listener, "wsonce_copy_statements_refused_total"), 1);
 	cr_assert_eq(database_long(db, "SELECT count(*) FROM events"), EVENTS);
 }
 
