@@ -80,6 +80,7 @@ struct cost {
 	double rows;  /* rows that it reads from tables */
 	double pages;
 	double ms;
+	char *plan;
 };
 
 /* A statement that finds its tables by the search_path. */
@@ -142,6 +143,7 @@ static struct cost explain(const char *sql, const char *values)
 		.rows = rows_read(plan),
 		.pages = pages_read(plan),
 		.ms = number(first, "Execution Time"),
+		.plan = text,
 	};
 	return cost;
 }
@@ -155,6 +157,8 @@ static void print(const char *name, struct cost cost)
 static void must_cost(const char *name, struct cost cost, double most_rows, double most_pages)
 {
 	print(name, cost);
+	if (cost.rows > most_rows || cost.pages > most_pages)
+		fprintf(stderr, "%s: %s\n", name, cost.plan);
 	cr_expect_leq(cost.rows, most_rows, "%s reads %.0f rows", name, cost.rows);
 	cr_expect_leq(cost.pages, most_pages, "%s reads %.0f pages", name, cost.pages);
 }
