@@ -68,13 +68,15 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
  * server's trouble or the row's (a full disk, an internal error) is the row's if others are stored meanwhile. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context)
 {
-	static const char nobody[] = SEQUENCE_ENDED " 40P01 55P03 25006 57P01 57P02 57P03 57P04 57P05";
+	static const char nobody[] = "40P01 55P03 25006 57P01 57P02 57P03 57P04 57P05";
 
 	if (!sqlstate || strstr(nobody, sqlstate) || (context && is_waiting(context)))
 		return POSTGRES_BLAME_NOBODY;
 	if (is_in_function(context))
 		return POSTGRES_BLAME_ROW;
-	return sqlstate_is_class(sqlstate, "08254057") ? POSTGRES_BLAME_NOBODY : POSTGRES_BLAME_OPEN;
+	if (strcmp(sqlstate, SEQUENCE_ENDED) == 0 || sqlstate_is_class(sqlstate, "08254057"))
+		return POSTGRES_BLAME_NOBODY;
+	return POSTGRES_BLAME_OPEN;
 }
 
 bool sqlstate_is_locked(const char *sqlstate)
