@@ -96,8 +96,8 @@ async def pg_null(rig, fault):
     if (await rig.postgres.try_sql("SET lock_timeout = '1s'; CREATE OR REPLACE TRIGGER torture_null BEFORE INSERT ON events "
                                    "FOR EACH ROW EXECUTE FUNCTION torture_null()"))[0]:
         fault.outcome = "no lock was to be had"
-        return
-    await asyncio.sleep(fault.duration)
+    else:
+        await asyncio.sleep(fault.duration)
     await replace_function(rig, "null", None)
     await rig.postgres.try_sql("SET lock_timeout = '1s'; DROP TRIGGER torture_null ON events")
 
