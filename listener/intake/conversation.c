@@ -159,18 +159,24 @@ static void stop_for_good(struct conversation *c, const char *reason)
 
 /* --- connections and their successors --- */
 
+/* There are three connections at most, and none goes before it is read. */
+static bool must_wait(const struct conversation *c)
+{
+	return c->now && c->old && line_is_behind(c->old);
+}
+
 /* The predecessor stays for the acks that it is owed. */
 static void promote(struct conversation *c)
 {
-	drop(&c->old, code_of(c));
-	c->old = c->now;
+	if (c->now) {
+		drop(&c->old, code_of(c));
+		c->old = c->now;
+		judge_end(c, now_ms(c) - line_since_ms(c->old));
+		line_retire(c->old, now_ms(c) + OWING_MS);
+	}
 	c->now = c->next;
 	c->next = NULL;
 	c->retry_ms = 0;
-	if (c->old)
-		judge_end(c, now_ms(c) - line_since_ms(c->old));
-	if (c->old)
-		line_retire(c->old, now_ms(c) + OWING_MS);
 	log_info("source connection has a successor", "source=%s url=%s", name_of(c), c->shown);
 }
 
@@ -223,7 +229,7 @@ static void on_line_ready(void *arg, struct line *line, bool is_ready)
 {
 	struct conversation *c = arg;
 
-	if (line == c->next && (is_ready || !c->has_ready))
+	if (line == c->next && (is_ready || !c->has_ready) && !must_wait(c))
 		promote(c);
 }
 
@@ -365,7 +371,7 @@ static void look_at_successor(struct conversation *c)
 {
 	int64_t limit_ms = c->p.profile->overlap_s * 1000;
 
-	if (!c->next || now_ms(c) - line_since_ms(c->next) < limit_ms)
+	if (!c->next || now_ms(c) - line_since_ms(c->next) < limit_ms || must_wait(c))
 		return;
 	if (line_is_open(c->next)) {
 		promote(c);
@@ -391,12 +397,6 @@ static void look_at_age(struct conversation *c)
 	retry_later(c, "the connection is as old as max_age_s allows", 0, true);
 }
 
-/* There are three connections at most, and none goes before it is read. */
-static bool may_connect(const struct conversation *c)
-{
-	return !c->next && !(c->now && c->old && line_is_behind(c->old));
-}
-
 static void on_tick(uv_timer_t *timer)
 {
 	struct conversation *c = timer->data;
@@ -413,7 +413,7 @@ static void on_tick(uv_timer_t *timer)
 	look_at_age(c);
 	tell_unmatched(c);
 	numbering_tell(c->numbering, c->secrets, now_ms(c));
-	if (c->retry_ms && now_ms(c) >= c->retry_ms && may_connect(c))
+	if (c->retry_ms && now_ms(c) >= c->retry_ms && !c->next && !must_wait(c))
 		connect_now(c);
 }
 
