@@ -465,7 +465,7 @@ static void take_body(void *post, const char *bytes, size_t len)
 		bytes_add(&r->body, bytes, len);
 }
 
-/* How many bytes of the text are at most so many, and whole characters (RFC 3629). */
+/* Returns how many bytes of the text to keep, at most so many, so that no character is cut in two (RFC 3629). */
 static int begin_of(const char *text, size_t most)
 {
 	size_t len = strnlen(text, most);

@@ -622,9 +622,9 @@ static void ping_if_due(struct line *line)
 
 void line_tick(struct line *line)
 {
-	if (line->of && line->dial && dial_is_held(line->dial))
-		line->held_ms = now_ms(line);
 	if (line->of && line->dial && !*line->fault) {
+		if (dial_is_held(line->dial))
+			line->held_ms = now_ms(line);
 		courtesy_go_on(&line->courtesy, now_ms(line), send_now, line);
 		look_for_silence(line);
 		ping_if_due(line);

@@ -618,10 +618,20 @@ void dial_hold(struct dial *d, bool is_held)
 		ws_link_hold(&d->link, WS_HOLD_OWED, is_held);
 }
 
+bool dial_is_held(const struct dial *d)
+{
+	return d->state == DIAL_OPEN && d->link.unread_ms;
+}
+
+bool dial_has_unread(const struct dial *d)
+{
+	return d->state == DIAL_OPEN && ws_link_has_unread(&d->link);
+}
+
 /* While it is not read from, nothing can be heard; and what is there to be read, will be. */
 static int64_t heard_at(const struct dial *d, int64_t last_ms, int64_t now)
 {
-	return d->link.unread_ms || ws_link_has_unread(&d->link) ? now : last_ms;
+	return dial_is_held(d) || dial_has_unread(d) ? now : last_ms;
 }
 
 int64_t dial_heard_ms(const struct dial *d, int64_t now)
@@ -632,16 +642,6 @@ int64_t dial_heard_ms(const struct dial *d, int64_t now)
 int64_t dial_message_ms(const struct dial *d, int64_t now)
 {
 	return heard_at(d, d->link.last_message_ms, now);
-}
-
-bool dial_is_held(const struct dial *d)
-{
-	return d->state == DIAL_OPEN && d->link.unread_ms;
-}
-
-bool dial_has_unread(const struct dial *d)
-{
-	return d->state == DIAL_OPEN && ws_link_has_unread(&d->link);
 }
 
 void dial_leave(struct dial *d, unsigned int code)

@@ -168,9 +168,9 @@ static bool must_wake(const struct ws_link *link)
 	return link->is_feed || lws_is_ssl(link->wsi);
 }
 
-/* Who was heard just now goes to the end, so that after a stop those go on first who have waited
- * longest: the kernel hands out sockets in the order in which they are asked for, and the first few
- * may be all that can be read before the next stop. */
+/* A connection that was just heard moves to the end of the list. After a stop, those that have waited longest are read
+ * first: the kernel returns sockets in the order in which they were added, and the first few may be all that is read
+ * before the next stop. */
 static void make_lively(struct ws_link *link)
 {
 	link->quiet = 0;

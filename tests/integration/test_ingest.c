@@ -691,8 +691,8 @@ static void send_while_read(struct peer *p, int *next, int deadline_ms)
 		;
 }
 
-/* Take the acks that have come, and count them. Returns how many. */
-static int take_acks(struct peer *p, int *acks)
+/* Take the acks that have come. Returns how many. */
+static int take_acks(struct peer *p)
 {
 	char *text;
 	int n = 0;
@@ -700,7 +700,6 @@ static int take_acks(struct peer *p, int *acks)
 	for (; (text = peer_recv(p, 5)); n++) {
 		cr_assert(strstr(text, "\"persisted\""), "%s", text);
 	}
-	*acks += n;
 	return n;
 }
 
@@ -720,7 +719,7 @@ Test(ingest, a_producer_that_reads_no_acks_is_stopped_and_others_go_on, .fini = 
 		expect_service();
 		cr_assert_lt(wait_now_ms() - begin, wait_stretch_ms(5000));
 	}
-	cr_assert(wait_until((take_acks(deaf, &acks), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS),
+	cr_assert(wait_until((acks += take_acks(deaf), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS),
 			     3 * SETTLED_MS),
 		  "%d sent, %d acks", next, acks);
 	cr_assert_eq(rows_like("deaf-%"), DEAF_EVENTS);
@@ -761,10 +760,10 @@ Test(ingest, a_producer_that_reads_its_acks_while_memory_is_full_is_read_again)
 			wait_until(metric("wsonce_in_flight") == 0 && metric("wsonce_ingest_paused") == 0, SETTLED_MS));
 	}
 	fill_memory(p, 12, lock);
-	while (take_acks(deaf, &acks))
-		;
+	for (int n; (n = take_acks(deaf));)
+		acks += n;
 	database_exec(lock, "COMMIT");
-	cr_assert(wait_until((take_acks(deaf, &acks), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS),
+	cr_assert(wait_until((acks += take_acks(deaf), send_while_read(deaf, &next, 1), acks == DEAF_EVENTS),
 			     3 * SETTLED_MS),
 		  "%d sent, %d acks", next, acks);
 	peer_free(deaf);
