@@ -69,6 +69,7 @@ all: ## build everything; installs nothing
 
 programs: $B/wsonce $B/wsonce-source $B/wsonce-producer $B/wsonce-ceiling
 tests: programs $(TEST_BINARIES)
+unit-tests: $B/tests/unit/unit $B/tests/unit/pipeline
 fuzzers: $(FUZZERS)
 
 deps: ## install the Debian packages that are missing (as root or by sudo)
@@ -85,6 +86,8 @@ go-deps:
 	@demo/deps go $(LIBS)
 patroni-deps:
 	@demo/deps patroni $(TEST_LIBS)
+compose-deps:
+	@demo/deps compose $(TEST_LIBS)
 kube-deps:
 	@demo/deps kube $(LIBS)
 
@@ -103,10 +106,21 @@ check: check-deps ## what a change must pass, in minutes; PARTS="unit lint" runs
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	@tests/run $(or $(PARTS),check)
 
-prove: check-deps bench-deps deb-deps page-deps ## the rest of the tests: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults, failovers, mutations
+prove: check-deps bench-deps deb-deps page-deps ## what .ci/run adds: sanitizers, lint, model, conformance, fuzzers, hostile clients, faults
+	+@$(MAKE) --no-print-directory -j$(JOBS) tests
+	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 unit-tests
+	@tests/run $(or $(PARTS),prove)
+
+nightly: check-deps bench-deps deb-deps page-deps compose-deps ## the long tests, some hours: sanitized fleets, failovers, torture, mutations, the image, the other Debian, the benchmark
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
-	@tests/run $(or $(PARTS),prove)
+	@tests/run $(or $(PARTS),nightly)
+
+unit: check-deps unit-tests ## the unit tests alone
+	@tests/run unit
+
+test: check-deps programs $B/tests/integration/integration ## one suite of the integration tests: make test SUITE=claim
+	@WSONCE_TEST_BIN=$B/wsonce tests/support/run $B/tests/integration/integration -j2 --filter '$(or $(SUITE),*)/*'
 
 torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [REDIS=sentinel] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
@@ -292,9 +306,9 @@ define compile
 @echo '  CC $@'
 $Q$(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 endef
-$B/%.o: %.c $(TEXT) Makefile
+$B/%.o: %.c Makefile | $(TEXT)
 	$(compile)
-$B/simulated/%.o: %.c $(TEXT) Makefile
+$B/simulated/%.o: %.c Makefile | $(TEXT)
 	$(compile)
 
 # lua/x.lua becomes the C string LUA_X, sql/x.sql becomes SQL_X, page/page.x PAGE_X, so each text lives in one place.
@@ -321,5 +335,6 @@ $B/listener/commands/manual.o: $B/text/doc_profiles.h
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: kube readers kube-deps producers-go go-deps powercuts file-deps sqlite-figure
+.PHONY: nightly unit test unit-tests compose-deps
 .PHONY: all programs tests fuzzers deps check-deps bench-deps deb-deps page-deps demo run check prove simulate mutants torture failovers audit-figure letters-figure plans reliability allocation conformance fuzz hostile \
 	instructions bench shares lint install dist deb fmt readme clean help
