@@ -2,8 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "commands/dispatch.h"
 #include "config/profile.h"
+#include "feed/secrets.h"
 
 static int run_list(const struct invocation *in)
 {
@@ -41,17 +43,34 @@ static int run_show(const struct invocation *in)
 	return STATUS_FINE;
 }
 
+/* arg holds those that have been printed, as the keys of an object. */
+static void print_read(void *arg, const char *name, size_t len)
+{
+	char *key = memory_strndup(name, len);
+	bool is_file = strncmp(name, "file:", strlen("file:")) == 0;
+	size_t skip = strcspn(name, ":") + 1;
+
+	if (!json_object_get(arg, key))
+		printf("reads the %s %s\n", is_file ? "file" : "variable", key + skip);
+	json_object_set_new(arg, key, json_true());
+	free(key);
+}
+
 static int run_check(const struct invocation *in)
 {
 	struct profile_fault fault;
 	struct profile *p = profile_read_file(in->words[0], NULL, &fault);
+	json_t *printed;
 
 	if (!p || *p->doubt.text) {
 		dispatch_fail("%s", p ? p->doubt.text : fault.text);
 		profile_free(p);
 		return STATUS_USAGE;
 	}
+	printed = json_object();
 	printf("%s: %zu rules, no fault found\n", p->name, p->rule_count);
+	secrets_each(p->root, print_read, printed);
+	json_decref(printed);
 	profile_free(p);
 	return STATUS_FINE;
 }
@@ -79,7 +98,10 @@ const struct subcommand profile_check = {
 	.name = "profile check",
 	.arguments = "FILE",
 	.summary = "say what is wrong with a profile",
-	.help = "Reads the file of a profile. A wrong one is named by key and line on standard error, with status 2.\n",
+	.help = "Reads the file of a profile. A wrong one is named by key and line on standard error, with status 2. "
+		"Otherwise prints which files and environment variables the profile reads: look at them before you run "
+		"a "
+		"profile that somebody else wrote.\n",
 	.least_words = 1,
 	.most_words = 1,
 	.run = run_check,

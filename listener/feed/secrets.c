@@ -38,9 +38,40 @@ static void keep(struct secrets *s, char *text)
 		free(text);
 }
 
-/* ${env:NAME} or ${file:PATH}, from behind the brace on. */
-static void read_one(struct secrets *s, const char *name, size_t len)
+static bool is_from_outside(const char *name)
 {
+	return strncmp(name, "env:", 4) == 0 || strncmp(name, "file:", 5) == 0;
+}
+
+static void visit_text(const char *text, secrets_fn *fn, void *arg)
+{
+	for (const char *at = strstr(text, "${"); at; at = strstr(at, "${")) {
+		at += 2;
+		if (is_from_outside(at))
+			fn(arg, at, strcspn(at, "}"));
+	}
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): jansson lets nothing be deeper than 2048 */
+void secrets_each(const json_t *value, secrets_fn *fn, void *arg)
+{
+	const char *key;
+	json_t *item;
+	size_t i;
+
+	if (json_is_string(value))
+		visit_text(json_string_value(value), fn, arg);
+	json_array_foreach(value, i, item) secrets_each(item, fn, arg);
+	json_object_foreach((json_t *)(uintptr_t)value, key, item)
+	{
+		visit_text(key, fn, arg);
+		secrets_each(item, fn, arg);
+	}
+}
+
+static void read_one(void *arg, const char *name, size_t len)
+{
+	struct secrets *s = arg;
 	char *text = memory_strndup(name, len);
 
 	if (strncmp(text, "env:", 4) == 0)
@@ -50,31 +81,6 @@ static void read_one(struct secrets *s, const char *name, size_t len)
 	free(text);
 }
 
-static void read_text(struct secrets *s, const char *text)
-{
-	for (const char *at = strstr(text, "${"); at; at = strstr(at, "${")) {
-		at += 2;
-		read_one(s, at, strcspn(at, "}"));
-	}
-}
-
-/* NOLINTNEXTLINE(misc-no-recursion): jansson lets nothing be deeper than 2048 */
-static void read_value(struct secrets *s, const json_t *value)
-{
-	const char *key;
-	json_t *item;
-	size_t i;
-
-	if (json_is_string(value))
-		read_text(s, json_string_value(value));
-	json_array_foreach(value, i, item) read_value(s, item);
-	json_object_foreach((json_t *)(uintptr_t)value, key, item)
-	{
-		read_text(s, key);
-		read_value(s, item);
-	}
-}
-
 struct secrets *secrets_new(void)
 {
 	return memory_calloc(1, sizeof(struct secrets));
@@ -82,7 +88,7 @@ struct secrets *secrets_new(void)
 
 void secrets_read(struct secrets *s, const json_t *profile)
 {
-	read_value(s, profile);
+	secrets_each(profile, read_one, s);
 }
 
 void secrets_free(struct secrets *s)

@@ -192,7 +192,7 @@ static bool is_our_origin(const struct head *head)
 	return authority && head->host && strcasecmp(authority + 3, head->host) == 0;
 }
 
-unsigned int http_judge_place(const struct http *h, const struct head *head, const char **why)
+unsigned int http_judge_place(const struct http *h, const struct head *head, const char *path, const char **why)
 {
 	*why = "this Host is not allowed: use an address, or allow the name with --admin-host, or --host of wsonce "
 	       "dashboard\n";
@@ -201,15 +201,15 @@ unsigned int http_judge_place(const struct http *h, const struct head *head, con
 	*why = "this Origin is not allowed: only pages of this server may ask\n";
 	if (head->origin && !is_our_origin(head))
 		return MHD_HTTP_FORBIDDEN;
-	*why = "another page may lead here, and not use what is here\n";
-	if (head->is_foreign && !head->navigates)
+	*why = "a page of another site may link to /, and to no other path\n";
+	if (head->is_foreign && !(head->navigates && strcmp(path, "/") == 0))
 		return MHD_HTTP_FORBIDDEN;
 	return 0;
 }
 
 /* Returns 0, or the status that refuses the request, with why. */
-static unsigned int judge(const struct http *h, struct MHD_Connection *c, const char *method, const char *version,
-			  const char **why)
+static unsigned int judge(const struct http *h, struct MHD_Connection *c, const char *path, const char *method,
+			  const char *version, const char **why)
 {
 	struct head head = {0};
 
@@ -222,7 +222,7 @@ static unsigned int judge(const struct http *h, struct MHD_Connection *c, const 
 	*why = "requests must not have a body\n";
 	if (head.has_body)
 		return MHD_HTTP_BAD_REQUEST;
-	return http_judge_place(h, &head, why);
+	return http_judge_place(h, &head, path, why);
 }
 
 static bool is_stream(const struct http *h, const char *path, const char *method)
@@ -246,7 +246,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 		return streams ? http_stream_answer(h, c) : answer(h, c, url);
 	}
 	*state = arg;
-	status = judge(h, c, method, version, &why);
+	status = judge(h, c, url, method, version, &why);
 	return status ? refuse(h, c, status, why) : MHD_YES;
 }
 

@@ -64,8 +64,9 @@ struct head {
 /* Returns whether they are those of a request that may be answered at all. */
 bool http_read_head(struct MHD_Connection *c, const char *version, struct head *head);
 
-/* May this request be answered, as far as Host and Origin go? Returns 0, or the status that refuses it, with why. */
-unsigned int http_judge_place(const struct http *h, const struct head *head, const char **why);
+/* May this request be answered, as far as Host, Origin and Fetch Metadata go? A page on another site may lead to "/"
+ * and to no other path. Returns 0, or the status that refuses it, with why. */
+unsigned int http_judge_place(const struct http *h, const struct head *head, const char *path, const char **why);
 
 /* The headers of every answer; with is_browsed, those that tell a browser what a page may do. */
 void http_add_headers(const struct http *h, struct MHD_Response *response, const char *type);

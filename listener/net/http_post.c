@@ -104,7 +104,7 @@ static struct http_refusal judge(const struct http *h, struct MHD_Connection *c,
 					     "malformed HTTP/1.1 request: check the header names, "
 					     "Host, Content-Length and Transfer-Encoding\n"};
 	if (h->site->is_browsed)
-		refusal.status = http_judge_place(h, &head, &refusal.why);
+		refusal.status = http_judge_place(h, &head, path, &refusal.why);
 	MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, read_argument, &request);
 	return refusal.status ? refusal : h->site->poster->begin(h->site->arg, &request, post);
 }

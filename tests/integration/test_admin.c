@@ -529,6 +529,9 @@ Test(admin, another_origin_is_refused_and_a_page_that_uses_ours, .init = set_up,
 	}
 	expect_reply_to("GET", "/api/status", "Origin: http://localhost\r\n", "HTTP/1.1 200");
 	expect_reply_to("GET", "/", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", "HTTP/1.1 200");
+	for (size_t i = 1; i < sizeof paths / sizeof *paths; i++)
+		expect_reply_to("GET", paths[i], "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n",
+				"HTTP/1.1 403");
 }
 
 Test(admin, a_websocket_is_not_opened, .init = set_up, .fini = bench_close)

@@ -10,6 +10,26 @@ static void expect_refusal(const char *words, const char *name)
 	run_expect_refusal_in(NULL, words, name);
 }
 
+/* ---- profiles ---- */
+
+Test(command, profile_check_says_what_a_profile_reads)
+{
+	static const char profile[] =
+		"{\"url\": \"ws://localhost/${env:PATH}\", \"headers\": {\"A\": \"${env:PATH}\", "
+		"\"B\": \"x ${file:/etc/shadow}\"}, \"rules\": [{\"name\": \"r\", \"action\": \"ignore\"}]}";
+	char path[] = "/tmp/wsonce-profile-XXXXXX", words[64];
+	int fd = mkstemp(path);
+	struct run run;
+
+	cr_assert(fd >= 0 && write(fd, profile, sizeof profile - 1) == sizeof profile - 1);
+	close(fd);
+	snprintf(words, sizeof words, "profile check %s", path);
+	run = run_in(NULL, words);
+	unlink(path);
+	cr_assert_eq(run.status, 0, "%s", run.errors);
+	cr_assert(strstr(run.output, "\nreads the variable PATH\nreads the file /etc/shadow\n"), "%s", run.output);
+}
+
 /* ---- help ---- */
 
 Test(command, help_goes_to_standard_output)
