@@ -247,6 +247,9 @@ static size_t on_head(char *line, size_t size, size_t n, void *arg)
 	curl_easy_getinfo(d->easy, CURLINFO_RESPONSE_CODE, &status);
 	if ((*line != '\r' && *line != '\n') || status < 200 || d->answered_ms)
 		return n;
+	if (status >=
+	    300) /* a receiver in trouble may answer twice, and the next request would take that for its own */
+		curl_easy_setopt(d->easy, CURLOPT_FORBID_REUSE, 1L);
 	d->answered_ms = (int64_t)uv_now(d->all->loop);
 	list_append(&d->all->answered, &d->node);
 	if (!uv_is_active((uv_handle_t *)&d->all->sweep))
@@ -415,6 +418,7 @@ static int set_each(struct delivery *d, const struct delivery_request *r)
 
 	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->len);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPHEADER, d->headers);
+	failed |= (int)curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 0L);
 	if (d->all->changed_ms) /* libcurl keeps them for a day */
 		failed |= (int)curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT,
 						(long)((uv_now(d->all->loop) - d->all->changed_ms) / 1000));

@@ -456,6 +456,45 @@ Test(webhooks, answer_that_was_there_before_the_request_is_not_its_answer)
 	stop(l);
 }
 
+/* How many ports the requests to path came from. */
+static size_t count_connections(const char *path)
+{
+	json_t *all = receiver_requests(receiver, path), *ports = json_object(), *request;
+	size_t i, n;
+
+	json_array_foreach(all, i, request)
+	{
+		char port[20];
+
+		snprintf(port, sizeof port, "%lld", json_integer_value(json_object_get(request, "port")));
+		json_object_set_new(ports, port, json_true());
+	}
+	n = json_object_size(ports);
+	json_decref(ports);
+	json_decref(all);
+	return n;
+}
+
+/* A receiver in trouble may say a second answer while the next request is on its way. */
+Test(webhooks, connection_is_used_again_only_after_a_success)
+{
+	add_hook("ok", "/ok", "{s:i}", "concurrency", 1);
+	add_hook("bad", "/fail/500/9", "{s:i, s:i}", "attempts", 1, "concurrency", 1);
+	add_hook("moved", "/redirect", "{s:i, s:i}", "attempts", 1, "concurrency", 1);
+	struct listener *l = start("");
+
+	for (int i = 1; i <= 3; i++) {
+		add_rows("ok", "e", 1);
+		add_rows("bad", "e", 1);
+		add_rows("moved", "e", 1);
+		wait_rows("state <> 'pending'", 3 * i, SOON_MS);
+	}
+	cr_assert_eq(count_connections("/ok"), 1);
+	cr_assert_eq(count_connections("/fail/500/9"), 3);
+	cr_assert_eq(count_connections("/redirect"), 3);
+	stop(l);
+}
+
 /* The lowest limit that was given to the process is below what it has open, so there is no file for a socket. */
 Test(webhooks, want_of_files_is_no_attempt)
 {

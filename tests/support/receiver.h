@@ -18,7 +18,7 @@ struct receiver *receiver_start(const struct certificate *certificate);
 int receiver_port(const struct receiver *r);
 
 /* The requests to path (without a query) so far, each an object: path, key, attempt, at_ms, headers, body,
- * is_signed, is_answered. The caller gives it back by json_decref. */
+ * is_signed, is_answered, port (of the sender's socket). The caller gives it back by json_decref. */
 json_t *receiver_requests(struct receiver *r, const char *path);
 
 /* How many requests there were to path. */

@@ -68,7 +68,8 @@ class Receiver:
         self.totals[path] += 1
         number, total = self.attempts[path, key], self.totals[path]
         request = {"path": path, "key": key, "attempt": number, "at_ms": int(time.monotonic() * 1000), "headers": headers,
-                   "body": body.decode(), "is_signed": is_signed(self.secret, headers, body), "is_answered": False}
+                   "body": body.decode(), "is_signed": is_signed(self.secret, headers, body), "is_answered": False,
+                   "port": caller.transport.get_extra_info("peername")[1]}
         self.requests.append(request)
         how, *words = path.strip("/").split("/")
         await getattr(self, "on_" + how)(caller, number, total, *words)
