@@ -485,9 +485,12 @@ Test(webhooks, connection_is_used_again_only_after_a_success)
 
 	for (int i = 1; i <= 3; i++) {
 		add_rows("ok", "e", 1);
+		wait_rows("state = 'delivered'", i, SOON_MS);
+	}
+	for (int i = 1; i <= 3; i++) {
 		add_rows("bad", "e", 1);
 		add_rows("moved", "e", 1);
-		wait_rows("state <> 'pending'", 3 * i, SOON_MS);
+		wait_rows("state = 'dead'", 2 * i, SOON_MS);
 	}
 	cr_assert_eq(count_connections("/ok"), 1);
 	cr_assert_eq(count_connections("/fail/500/9"), 3);
