@@ -3,8 +3,8 @@
  * the pages say is the business of ops/.
  *
  * Sockets are accepted here, since libmicrohttpd 0.9 spins when no more files may be open; and it lets through what
- * is checked in judge(): several lengths, blanks before a colon, bodies. Its own check of Host is off, as it then
- * says the head of its answer twice; it does so still for a length that is not a number. */
+ * is checked in judge(): several lengths, folded ones, codings, blanks before a colon, bodies. Its own check of Host is
+ * off, as it then says the head of its answer twice; it does so still for a length that is not a number. */
 #include "net/http.h"
 
 #include <arpa/inet.h>
@@ -89,6 +89,8 @@ enum MHD_Result http_send(const struct http *h, struct MHD_Connection *c, unsign
 	http_add_headers(h, response, type);
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	if (status == MHD_HTTP_BAD_REQUEST) /* who knows where its body ends */
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	result = MHD_queue_response(c, status, response);
 	MHD_destroy_response(response);
 	return result;
@@ -113,6 +115,12 @@ static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, un
 
 /* --- which requests are answered --- */
 
+static bool begins_with(const char *text, const char *part)
+{
+	return strncasecmp(text, part, strlen(part)) == 0;
+}
+
+/* libmicrohttpd 0.9 appends a folded line to the name of its header, so a name may have more than its own. */
 static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
 	struct head *head = arg;
@@ -134,6 +142,12 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 		head->has_body |= !value || strcmp(value, "0") != 0;
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
 		head->has_body = true;
+		head->is_odd |= !value || strcasecmp(value, "chunked") != 0 || head->codings++;
+	} else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_ENCODING) == 0) {
+		head->is_encoded |= !value || strcasecmp(value, "identity") != 0;
+	} else if (begins_with(name, MHD_HTTP_HEADER_CONTENT_LENGTH) ||
+		   begins_with(name, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
+		head->is_odd = true;
 	}
 	return MHD_YES;
 }

@@ -57,7 +57,9 @@ struct head {
 	bool navigates;  /* by a link */
 	size_t hosts;
 	size_t lengths;
+	size_t codings; /* of the transfer */
 	bool has_body;
+	bool is_encoded; /* the body, other than by chunks */
 	bool is_odd;
 };
 

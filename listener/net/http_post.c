@@ -20,7 +20,7 @@ struct http_ticket {
 
 static const char plain[] = "text/plain; charset=utf-8";
 
-/* The headers that go with a status: RFC 9110, sections 10.2.3, 11.6.1 and 15.5.6. */
+/* The headers that go with a status: RFC 9110, sections 10.2.3, 11.6.1, 15.5.6 and 15.5.16. */
 static void add_header(const struct http *h, struct MHD_Response *response, unsigned int status)
 {
 	if (status == MHD_HTTP_UNAUTHORIZED) { /* one guess for each connection */
@@ -30,6 +30,10 @@ static void add_header(const struct http *h, struct MHD_Response *response, unsi
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW,
 					h->site->is_browsed ? "GET, HEAD, POST" : "POST");
+	if (status == MHD_HTTP_BAD_REQUEST) /* who knows where its body ends */
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+	if (status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_ACCEPT_ENCODING, "identity");
 	if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 }
@@ -98,11 +102,13 @@ static struct http_refusal judge(const struct http *h, struct MHD_Connection *c,
 	struct http_refusal refusal = {0, NULL};
 
 	/* RFC 9112, section 6.3: a request with both is one that smuggles. */
-	if (!http_read_head(c, version, &head) || request.length == -2 ||
-	    (head.lengths && MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING)))
+	if (!http_read_head(c, version, &head) || request.length == -2 || (head.lengths && head.codings))
 		return (struct http_refusal){MHD_HTTP_BAD_REQUEST,
 					     "malformed HTTP/1.1 request: check the header names, "
 					     "Host, Content-Length and Transfer-Encoding\n"};
+	if (head.is_encoded)
+		return (struct http_refusal){MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+					     "a compressed body is not read: send it without Content-Encoding\n"};
 	if (h->site->is_browsed)
 		refusal.status = http_judge_place(h, &head, path, &refusal.why);
 	MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, read_argument, &request);

@@ -248,6 +248,44 @@ Test(post, wrong_requests_are_refused)
 	cr_assert_eq(count("dead_letters WHERE reason LIKE '%UTF-8%'"), 1);
 }
 
+/* Each would have the body read as another request. */
+static void expect_refused_and_closed(const char *headers, int status)
+{
+	const char *body = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}";
+	char *answer = ask(suite_text("POST /events HTTP/1.1\r\nHost: x\r\n%s", headers), body);
+
+	expect_status(answer, status);
+	cr_assert_null(strstr(answer, "\nHTTP/1.1 "), "a second answer to %s: %s", headers, answer);
+}
+
+Test(post, a_body_without_a_plain_length_is_refused)
+{
+	start("--log-level info");
+	expect_refused_and_closed("Content-Length:\r\n 54\r\n", 400);
+	expect_refused_and_closed("Content-Length: 5\r\n\t4\r\n", 400);
+	expect_refused_and_closed("content-length:\r\n 54\r\n", 400);
+	expect_refused_and_closed("Transfer-Encoding:\r\n chunked\r\n", 400);
+	expect_refused_and_closed("Transfer-Encoding: gzip, chunked\r\n", 400);
+	expect_refused_and_closed("Transfer-Encoding: identity\r\n", 400);
+	expect_refused_and_closed("Transfer-Encoding: xchunked\r\n", 400);
+	expect_refused_and_closed("Transfer-Encoding:\r\n", 400);
+	expect_refused_and_closed("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", 400);
+	expect_refused_and_closed("Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n", 400);
+	cr_assert_eq(listener_metric(listener, "wsonce_received_total"), 0);
+}
+
+Test(post, a_compressed_body_is_refused_and_no_dead_letter)
+{
+	start("--log-level info");
+	const char *answer = post("Content-Encoding: gzip\r\n", "\x1f\x8b\n\n{");
+
+	expect_status(answer, 415);
+	cr_assert(strstr(answer, "Accept-Encoding: identity\r\n"));
+	expect_status(post("Content-Encoding: identity, br\r\n", "x"), 415);
+	cr_assert_eq(count("dead_letters"), 0);
+	expect_status(post("Content-Encoding: identity\r\n", "{\"event_id\":\"e\"}"), 200);
+}
+
 Test(post, chunks_are_put_together_and_have_the_same_limit)
 {
 	static const char head[] = "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
