@@ -50,7 +50,7 @@
 	X(ingest_connects, "Connections accepted from producers.") \
 	X(ingest_refused, "Connections of producers refused: token, origin, path, limit or handshake time.") \
 	X(ingest_posts, "Requests of producers (POST /events) that were taken.") \
-	X(ingest_slowed, "Connections from addresses that have to wait because they showed wrong tokens.") \
+	X(ingest_slowed, "Wrong tokens answered by 429, as too many had come from the address.") \
 	X(ingest_displaced, "Connections ended before they were WebSockets to make room for newer ones.") \
 	X(ingest_rests, \
 	  "Times that a producer was not read from for a while, since most of what it sent was no event.") \

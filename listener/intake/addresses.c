@@ -2,12 +2,14 @@
  * follows from that is ingest.c's to decide. */
 #include "intake/addresses.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/keyed.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 #define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = keyed_hash(keyptr, keylen))
@@ -135,14 +137,32 @@ void addresses_leave(struct addresses *a, struct address *address)
 		forget_oldest(a);
 }
 
-void addresses_blame(struct address *address, int64_t now_ms)
+/* As addresses_key() has it. */
+static void tell(uint64_t key)
+{
+	struct in6_addr v6 = {0};
+	uint32_t v4 = (uint32_t)key;
+	char text[INET6_ADDRSTRLEN];
+
+	memcpy(&v6, &key, sizeof(key));
+	if (key >> 32 == 0xffff)
+		inet_ntop(AF_INET, &v4, text, sizeof(text));
+	else
+		inet_ntop(AF_INET6, &v6, text, sizeof(text));
+	log_warn("an address shows wrong tokens or certificates; more wrong tokens get 429", "address=%s", text);
+}
+
+bool addresses_blame(struct address *address, int64_t now_ms)
 {
 	if (!address)
-		return;
+		return false;
 	if (now_ms - address->failed_ms >= ADDRESS_SPELL_MS)
 		address->failures = 0;
 	address->failures++;
 	address->failed_ms = now_ms;
+	if (address->failures == ADDRESS_FAILURES)
+		tell(address->key);
+	return address->failures > ADDRESS_FAILURES;
 }
 
 size_t address_handshakes(const struct address *address)
@@ -153,14 +173,4 @@ size_t address_handshakes(const struct address *address)
 size_t address_producers(const struct address *address)
 {
 	return address ? address->sockets - address->handshakes : 0;
-}
-
-struct address *addresses_find(const struct addresses *a, uint64_t key)
-{
-	return find(a, key);
-}
-
-bool address_must_wait(const struct address *address, int64_t now_ms)
-{
-	return address && address->failures >= ADDRESS_FAILURES && now_ms - address->failed_ms < ADDRESS_SPELL_MS;
 }

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ADDRESS_FAILURES 5     /* wrong tokens after which an address has to wait */
-#define ADDRESS_SPELL_MS 60000 /* after the last of them, it has not any more */
+#define ADDRESS_FAILURES 5     /* wrong tokens in a spell, after which an address has too many; */
+#define ADDRESS_SPELL_MS 60000 /* the spell ends so long after the last */
 
 struct addresses;
 struct address;
@@ -28,17 +28,12 @@ void addresses_shaken(struct address *address);
 /* A socket of it is gone, which is not a handshake any more. NULL is allowed. */
 void addresses_leave(struct addresses *a, struct address *address);
 
-/* A token was wrong. now_ms is the loop clock. NULL is allowed. */
-void addresses_blame(struct address *address, int64_t now_ms);
+/* A token was wrong. now_ms is the loop clock. Returns whether the address had too many already, so that it is to be
+ * answered by 429; that is logged once in a spell. NULL is allowed: false. */
+bool addresses_blame(struct address *address, int64_t now_ms);
 
 /* Its handshakes, and its sockets that are not handshakes any more; 0 for NULL. */
 size_t address_handshakes(const struct address *address);
 size_t address_producers(const struct address *address);
-
-/* What is known of this address, or NULL. */
-struct address *addresses_find(const struct addresses *a, uint64_t key);
-
-/* Has this address shown so many wrong tokens lately that it has to wait? */
-bool address_must_wait(const struct address *address, int64_t now_ms);
 
 #endif

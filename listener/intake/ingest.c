@@ -43,9 +43,6 @@
 
 #define TOKENS_MS 1000 /* between two looks at the file of tokens */
 
-#define SLOW_MS   1000 /* that a connection of an address with wrong tokens waits before it is read from */
-#define SLOW_MOST 10   /* such connections of one address at once */
-
 #define UPGRADE_REQUIRED  426 /* libwebsockets has no names for these */
 #define TOO_MANY_REQUESTS 429
 
@@ -73,12 +70,11 @@ struct session {
 
 /* A socket that is not a WebSocket yet; found by it as its opaque user data. */
 struct handshake {
-	struct list link; /* of struct ingest: handshakes or slowed */
+	struct list link; /* of struct ingest */
 	struct lws *wsi;
 	struct token *token; /* that opened the door */
 	struct address *address;
-	int64_t due_ms; /* loop clock; when it has taken too long, or may begin if it is slowed */
-	bool is_held;   /* not read from, if it is slowed */
+	int64_t due_ms; /* loop clock; when it has taken too long */
 	bool is_judged; /* its upgrade, and it may go on */
 };
 
@@ -90,12 +86,10 @@ struct ingest {
 	struct gate *gate;
 	struct list handshakes;     /* oldest first */
 	uv_timer_t handshake_timer; /* for the oldest */
-	struct list slowed;         /* oldest first; they are not read from */
-	uv_timer_t slow_timer;      /* for the oldest */
-	size_t handshake_count;     /* of both */
-	struct list sessions;       /* open ones */
-	struct list resting;        /* sessions, the first to be read from again first */
-	uv_timer_t rest_timer;      /* for that one */
+	size_t handshake_count;
+	struct list sessions;  /* open ones */
+	struct list resting;   /* sessions, the first to be read from again first */
+	uv_timer_t rest_timer; /* for that one */
 	struct list talkers;
 	uv_prepare_t turn; /* before each wait for I/O: acks go out */
 	size_t session_count;
@@ -338,8 +332,6 @@ static int send_acks(struct session *s)
 	return 0;
 }
 
-static void hold_slowed(struct ingest *i);
-
 /* Asking libwebsockets for a writable callback costs four system calls, which is more than the write:
  * only who has something left waits for one. */
 static void on_turn(uv_prepare_t *turn)
@@ -347,7 +339,6 @@ static void on_turn(uv_prepare_t *turn)
 	struct ingest *i = turn->data;
 
 	gate_hook(i->gate);
-	hold_slowed(i);
 	list_each(node, after, &i->talkers) {
 		struct session *s = list_entry(node, struct session, talker);
 
@@ -630,7 +621,8 @@ static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struc
 	return status ? status : judge_room(i, h);
 }
 
-/* The headers that go with a status: RFC 6455, section 4.4; RFC 9110, sections 15.5.2, 15.5.6, 15.5.22. */
+/* The headers that go with a status: RFC 6455, section 4.4; RFC 9110, sections 15.5.2, 15.5.6, 15.5.22; RFC
+ * 6585, section 4. */
 static const char *headers_of(unsigned int status)
 {
 	switch (status) {
@@ -640,6 +632,8 @@ static const char *headers_of(unsigned int status)
 		return "WWW-Authenticate: Bearer\r\n";
 	case HTTP_STATUS_METHOD_NOT_ALLOWED:
 		return "Allow: GET\r\n";
+	case TOO_MANY_REQUESTS:
+		return "Retry-After: 1\r\n";
 	}
 	return "";
 }
@@ -705,8 +699,10 @@ static int answer_upgrade(const struct ingest *i, struct lws *wsi)
 	struct handshake *h = lws_get_opaque_user_data(wsi);
 	unsigned int status = h ? judge_upgrade(i, wsi, h) : HTTP_STATUS_BAD_REQUEST;
 
-	if (h && status == HTTP_STATUS_UNAUTHORIZED)
-		addresses_blame(h->address, (int64_t)uv_now(ws_loop(i->ws)));
+	if (h && status == HTTP_STATUS_UNAUTHORIZED && addresses_blame(h->address, (int64_t)uv_now(ws_loop(i->ws)))) {
+		counters.ingest_slowed++;
+		status = TOO_MANY_REQUESTS;
+	}
 	if (status)
 		return refuse_upgrade(i, wsi, status);
 	h->is_judged = true;
@@ -796,64 +792,21 @@ static void start_handshake(struct ingest *i, struct handshake *h)
 		await_oldest(i);
 }
 
-static void on_slow_timer(uv_timer_t *timer)
-{
-	struct ingest *i = timer->data;
-	int64_t now = (int64_t)uv_now(timer->loop);
-
-	list_each(node, after, &i->slowed) {
-		struct handshake *h = list_entry(node, struct handshake, link);
-
-		if (h->due_ms > now) {
-			uv_timer_start(timer, on_slow_timer, (uint64_t)(h->due_ms - now), 0);
-			return;
-		}
-		list_remove(&h->link);
-		lws_rx_flow_control(h->wsi, 1);
-		start_handshake(i, h);
-	}
-}
-
-/* It is not read from for a while. */
-static void slow_down(struct ingest *i, struct handshake *h)
-{
-	h->due_ms = (int64_t)uv_now(ws_loop(i->ws)) + SLOW_MS;
-	list_append(&i->slowed, &h->link);
-	if (!uv_is_active((uv_handle_t *)&i->slow_timer))
-		uv_timer_start(&i->slow_timer, on_slow_timer, SLOW_MS, 0);
-	counters.ingest_slowed++;
-}
-
-/* libwebsockets does not wait for a connection yet when it tells of it. */
-static void hold_slowed(struct ingest *i)
-{
-	for (struct list *node = i->slowed.prev; node != &i->slowed; node = node->prev) {
-		struct handshake *h = list_entry(node, struct handshake, link);
-
-		if (h->is_held)
-			return;
-		h->is_held = true;
-		lws_rx_flow_control(h->wsi, 0);
-	}
-}
-
 /* The oldest handshake makes room: that of the same address if it has a quarter of all, so that nobody can drive
  * out the others alone. */
 static void displace(struct ingest *i, const struct address *address)
 {
 	bool is_greedy = address_handshakes(address) > (size_t)i->config->ingest_handshakes / 4;
-	struct list *const lists[] = {&i->handshakes, &i->slowed};
 
-	for (size_t l = 0; l < 2; l++)
-		list_each(node, after, lists[l]) {
-			struct handshake *h = list_entry(node, struct handshake, link);
+	list_each(node, after, &i->handshakes) {
+		struct handshake *h = list_entry(node, struct handshake, link);
 
-			if (is_greedy && h->address != address)
-				continue;
-			counters.ingest_displaced++;
-			give_up_handshake(i, h);
-			return;
-		}
+		if (is_greedy && h->address != address)
+			continue;
+		counters.ingest_displaced++;
+		give_up_handshake(i, h);
+		return;
+	}
 }
 
 static void begin_handshake(struct ingest *i, struct lws *wsi)
@@ -866,19 +819,7 @@ static void begin_handshake(struct ingest *i, struct lws *wsi)
 		displace(i, h->address);
 	lws_set_opaque_user_data(wsi, h);
 	i->handshake_count++;
-	if (address_must_wait(h->address, (int64_t)uv_now(ws_loop(i->ws))))
-		slow_down(i, h);
-	else
-		start_handshake(i, h);
-}
-
-/* Is a connection that waits to be accepted to be closed at once? */
-static bool is_unwanted(const struct ingest *i, int fd)
-{
-	const struct address *address = addresses_find(i->addresses, addresses_key(fd));
-
-	return i->is_draining || (address_handshakes(address) >= SLOW_MOST &&
-				  address_must_wait(address, (int64_t)uv_now(ws_loop(i->ws))));
+	start_handshake(i, h);
 }
 
 static void log_open(const struct session *s)
@@ -1013,7 +954,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	/* An int, not the enum: libwebsockets has some 80 reasons, and a few of them concern us. */
 	switch ((int)reason) {
 	case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
-		if (!is_unwanted(i, (int)(intptr_t)in))
+		if (!i->is_draining)
 			return 0;
 		counters.ingest_refused++;
 		return -1;
@@ -1125,16 +1066,14 @@ struct ingest *ingest_open(struct ws *ws, const struct config *config, char *err
 	list_init(&i->talkers);
 	list_init(&i->resting);
 	list_init(&i->handshakes);
-	list_init(&i->slowed);
 	uv_prepare_init(ws_loop(ws), &i->turn);
 	i->turn.data = i;
 	uv_prepare_start(&i->turn, on_turn);
 	uv_timer_init(ws_loop(ws), &i->handshake_timer);
 	uv_timer_init(ws_loop(ws), &i->tokens_timer);
 	uv_timer_start(&i->tokens_timer, on_tokens_timer, TOKENS_MS, TOKENS_MS);
-	uv_timer_init(ws_loop(ws), &i->slow_timer);
 	uv_timer_init(ws_loop(ws), &i->rest_timer);
-	i->handshake_timer.data = i->tokens_timer.data = i->slow_timer.data = i->rest_timer.data = i;
+	i->handshake_timer.data = i->tokens_timer.data = i->rest_timer.data = i;
 	i->certificates = (struct certificate_rules){.cert_file = config->ingest_cert,
 						     .key_file = config->ingest_key,
 						     .ca_file = config->ingest_client_ca,
@@ -1196,7 +1135,6 @@ void ingest_close(struct ingest *i)
 {
 	uv_close((uv_handle_t *)&i->handshake_timer, NULL);
 	uv_close((uv_handle_t *)&i->tokens_timer, NULL);
-	uv_close((uv_handle_t *)&i->slow_timer, NULL);
 	uv_close((uv_handle_t *)&i->rest_timer, NULL);
 	gate_close(i->gate);
 	i->gate = NULL;

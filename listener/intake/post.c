@@ -23,7 +23,6 @@
 #define LINES_MAX   10000 /* of a body: what is no event becomes a dead letter each */
 #define BODIES_PART 8     /* of the budget, that all bodies may have */
 #define RESULT_OVER 48    /* bytes of memory of a result, beside its text */
-#define GUESS_MS    100   /* between two connections of those that have shown wrong tokens */
 
 enum {
 	STATUS_OK = 200,
@@ -33,6 +32,7 @@ enum {
 	STATUS_NOT_FOUND = 404,
 	STATUS_NOT_ALLOWED = 405,
 	STATUS_TOO_LARGE = 413,
+	STATUS_TOO_MANY = 429,
 	STATUS_UNAVAILABLE = 503,
 };
 
@@ -77,7 +77,6 @@ struct posts {
 	struct sink *sink;    /* NULL: the pointers say what is sent */
 	struct list all;
 	struct addresses *addresses; /* who showed wrong tokens */
-	int64_t guess_ms;            /* loop clock, when the last of them was let in */
 	size_t bodies;               /* bytes of memory, */
 	size_t bodies_limit;
 	size_t message_limit;
@@ -342,30 +341,19 @@ static bool is_authorized(struct posts *all, const char *authorization, struct t
 	return *token != NULL;
 }
 
-static void blame(struct posts *all, int fd)
+/* A valid token is never made to wait for the wrong ones of its address. */
+static struct http_refusal blame(struct posts *all, int fd)
 {
 	struct address *address = addresses_enter(all->addresses, addresses_key(fd));
 
-	addresses_blame(address, clock_of(all));
+	bool has_too_many = addresses_blame(address, clock_of(all));
+
+	counters.ingest_slowed += has_too_many;
 	addresses_shaken(address);
 	addresses_leave(all->addresses, address);
-}
-
-/* Tokens are guessed here no faster than at --ingest. */
-static bool is_unwanted(void *arg, int fd)
-{
-	struct posts *all = arg;
-	const struct address *address = addresses_find(all->addresses, addresses_key(fd));
-	int64_t now = clock_of(all);
-
-	if (!address_must_wait(address, now))
-		return false;
-	if (now - all->guess_ms < GUESS_MS) {
-		counters.ingest_refused++;
-		return true;
-	}
-	all->guess_ms = now;
-	return false;
+	if (has_too_many)
+		return (struct http_refusal){STATUS_TOO_MANY, "too many wrong tokens come from this address\n"};
+	return (struct http_refusal){STATUS_UNAUTHORIZED, "show a token: Authorization: Bearer\n"};
 }
 
 /* As for a WebSocket: a page in a browser sends where it is told to. */
@@ -391,10 +379,8 @@ static struct http_refusal judge(struct posts *all, const struct http_request *r
 		return (struct http_refusal){STATUS_NOT_ALLOWED, "only POST is allowed\n"};
 	if (!is_origin(all, r->origin))
 		return (struct http_refusal){STATUS_FORBIDDEN, "this Origin is not allowed: see --ingest-origin\n"};
-	if (!is_authorized(all, r->authorization, token)) {
-		blame(all, r->fd);
-		return (struct http_refusal){STATUS_UNAUTHORIZED, "show a token: Authorization: Bearer\n"};
-	}
+	if (!is_authorized(all, r->authorization, token))
+		return blame(all, r->fd);
 	if (r->length > (int64_t)all->message_limit)
 		return (struct http_refusal){STATUS_TOO_LARGE, "the body is longer than --max-message allows\n"};
 	if (pipeline_is_full_for_producers(all->pipeline))
@@ -581,7 +567,6 @@ struct posts *posts_open(struct ws *ws, const struct config *config, struct toke
 		.of_one_host = config->ingest_per_address ? (unsigned int)config->ingest_per_address : VISITORS,
 		.patience_ms = config->message_timeout_s * 1000,
 		.poster = &poster,
-		.is_unwanted = is_unwanted,
 		.arg = all,
 	};
 	if (set_tokens(all, tokens, error, size) || !(all->http = http_open(ws_loop(ws), &all->site, error, size))) {

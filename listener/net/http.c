@@ -413,10 +413,6 @@ static void on_door(uv_poll_t *poll, int status, int events)
 
 	(void)status, (void)events;
 	while ((fd = accept4(h->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-		if (h->site->is_unwanted && h->site->is_unwanted(h->site->arg, fd)) {
-			close(fd);
-			continue;
-		}
 		if (h->site->poster && h->visitor_count >= h->visitors_max)
 			displace(h);
 		MHD_add_connection(h->daemon, fd, (struct sockaddr *)&peer, len);

@@ -61,8 +61,6 @@ struct http_site {
 	unsigned int of_one_host; /* of them from one address, */
 	int64_t patience_ms;      /* and how long a request may take, without the time that it waits for its answer */
 	const struct http_poster *poster; /* NULL: pages are written */
-	/* Is a connection that was just accepted to be closed at once? NULL: none is. */
-	bool (*is_unwanted)(void *arg, int fd);
 	/* A site for browsers: Host and Origin are checked with a poster, too, and answers have their headers. */
 	bool is_browsed;
 	const char *stream; /* the path of a stream; NULL: there is none */

@@ -34,7 +34,9 @@ static void add_header(const struct http *h, struct MHD_Response *response, unsi
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ACCEPT_ENCODING, "identity");
-	if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
+	if (status == MHD_HTTP_TOO_MANY_REQUESTS)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+	if (status == MHD_HTTP_SERVICE_UNAVAILABLE || status == MHD_HTTP_TOO_MANY_REQUESTS)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 }
 

@@ -16,7 +16,6 @@ LATE_S = 5                          # within which an operator elsewhere has the
 SPIN = 0.5                          # of a core, beyond what the feed took before
 ASKING, IDLE, SILENT, GUESSING = 60, 300, 2000, 200
 PRODUCERS = 100                     # as many as --ingest-max-connections
-GUESSES = 20                        # a second, of one address
 TOKEN = "a-token-that-nobody-guesses"
 
 
@@ -125,7 +124,7 @@ async def guess_tokens(rig):
         await silent.start(listener.port)
         await guess.start(listener.port)
         await asyncio.sleep(2)
-        first, began = guess.figure("messages"), time.monotonic()
+        began = time.monotonic()
         await named.start(rig.programs, [listener.port], "--token", TOKEN, "--connections", str(PRODUCERS), "--count", "0",
                           "--rate", "600", "--verify", rig.conninfo)
 
@@ -135,9 +134,8 @@ async def guess_tokens(rig):
         rig.check(came, f"{PRODUCERS} producers have their places within {LATE_S} s", f"{time.monotonic() - began:.1f} s, with "
                   f"{SILENT} idle strangers and {GUESSING} who guess")
         await asyncio.sleep(window(rig))
-        judged = (guess.figure("messages") - first) / (time.monotonic() - began)
-        rig.check(0 < judged <= GUESSES and not guess.figure("opened"), "guesses are slow, and in vain",
-                  f"{judged:.1f} a second, {guess.figure('opened'):.0f} let in")
+        rig.check(guess.figure("messages") and not guess.figure("opened"), "guesses are in vain",
+                  f"{guess.figure('messages'):.0f} refused, {guess.figure('opened'):.0f} let in")
         status = await named.end(signal.SIGINT, 60)
         figures = named.told()
         rig.check(status == 0 and figures["events"] > 0 and not figures["unanswered"], "each of their events has its row and its ack",
