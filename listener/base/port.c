@@ -1,4 +1,4 @@
-/* port.c owns where in an address the port is, for both versions of IP. */
+/* port.c owns where in an address the port is, and what of it is one customer's, for both versions of IP. */
 #include "base/port.h"
 
 #include <netinet/in.h>
@@ -22,4 +22,27 @@ int port_of_socket(int fd)
 	socklen_t len = sizeof(own);
 
 	return getsockname(fd, (struct sockaddr *)&own, &len) ? -1 : port_of(&own);
+}
+
+uint64_t port_peer_key(int fd)
+{
+	struct sockaddr_storage peer = {0};
+	socklen_t len = sizeof(peer);
+	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&peer)->sin6_addr;
+	uint64_t key = 0;
+	uint32_t v4;
+
+	if (getpeername(fd, (struct sockaddr *)&peer, &len))
+		return 0;
+	if (peer.ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(v6)) {
+		memcpy(&key, v6, sizeof(key));
+		return key ? key : 1; /* ::1 */
+	}
+	if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6)
+		return 0;
+	if (peer.ss_family == AF_INET)
+		memcpy(&v4, &((const struct sockaddr_in *)&peer)->sin_addr, sizeof(v4));
+	else
+		memcpy(&v4, v6->s6_addr + 12, sizeof(v4));
+	return UINT64_C(0xffff) << 32 | v4;
 }

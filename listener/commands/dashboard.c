@@ -545,7 +545,7 @@ static void gone(void *post)
 		request_free(r);
 }
 
-static const struct http_poster poster = {begin, take_body, end, gone};
+static const struct http_poster poster = {begin, take_body, end, gone, NULL};
 
 /* --- life --- */
 

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/keyed.h"
 #include "base/log.h"
@@ -48,29 +47,6 @@ void addresses_free(struct addresses *a)
 		free(at);
 	}
 	free(a);
-}
-
-uint64_t addresses_key(int fd)
-{
-	struct sockaddr_storage peer = {0};
-	socklen_t len = sizeof(peer);
-	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&peer)->sin6_addr;
-	uint64_t key = 0;
-	uint32_t v4;
-
-	if (getpeername(fd, (struct sockaddr *)&peer, &len))
-		return 0;
-	if (peer.ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(v6)) {
-		memcpy(&key, v6, sizeof(key));
-		return key ? key : 1; /* ::1 */
-	}
-	if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6)
-		return 0;
-	if (peer.ss_family == AF_INET)
-		memcpy(&v4, &((const struct sockaddr_in *)&peer)->sin_addr, sizeof(v4));
-	else
-		memcpy(&v4, v6->s6_addr + 12, sizeof(v4));
-	return UINT64_C(0xffff) << 32 | v4;
 }
 
 static struct address *find(const struct addresses *a, uint64_t key)
@@ -137,7 +113,7 @@ void addresses_leave(struct addresses *a, struct address *address)
 		forget_oldest(a);
 }
 
-/* As addresses_key() has it. */
+/* As port_peer_key() has it. */
 static void tell(uint64_t key)
 {
 	struct in6_addr v6 = {0};

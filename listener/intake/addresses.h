@@ -15,11 +15,8 @@ struct address;
 struct addresses *addresses_new(void);
 void addresses_free(struct addresses *a);
 
-/* The address of the peer of a socket: an IPv4 address, or the first 64 bits of an IPv6 address, which are one
- * customer's. 0 if it has none, as the peer of a Unix socket. */
-uint64_t addresses_key(int fd);
-
-/* Counts a socket of this address, as a handshake. Returns what addresses_leave is to be given; NULL for key 0. */
+/* Counts a socket of this address, as port_peer_key() has it, as a handshake. Returns what addresses_leave is to be
+ * given; NULL for key 0. */
 struct address *addresses_enter(struct addresses *a, uint64_t key);
 
 /* One of its handshakes has ended, well or not. NULL is allowed. */

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/port.h"
 #include "config/tokens.h"
 #include "intake/acks.h"
 #include "intake/addresses.h"
@@ -683,7 +684,7 @@ static void on_refused(void *owner, int fd, const char *why)
 {
 	struct ingest *i = owner;
 	const struct handshake *h = find_handshake(i, fd);
-	struct address *address = h ? h->address : addresses_enter(i->addresses, addresses_key(fd));
+	struct address *address = h ? h->address : addresses_enter(i->addresses, port_peer_key(fd));
 
 	addresses_blame(address, (int64_t)uv_now(ws_loop(i->ws)));
 	if (!h) {
@@ -814,7 +815,7 @@ static void begin_handshake(struct ingest *i, struct lws *wsi)
 	struct handshake *h = memory_calloc(1, sizeof(*h));
 
 	h->wsi = wsi;
-	h->address = addresses_enter(i->addresses, addresses_key(lws_get_socket_fd(wsi)));
+	h->address = addresses_enter(i->addresses, port_peer_key(lws_get_socket_fd(wsi)));
 	if (i->handshake_count >= (size_t)i->config->ingest_handshakes)
 		displace(i, h->address);
 	lws_set_opaque_user_data(wsi, h);

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/port.h"
 #include "base/text.h"
 #include "intake/acks.h"
 #include "intake/addresses.h"
@@ -344,7 +345,7 @@ static bool is_authorized(struct posts *all, const char *authorization, struct t
 /* A valid token is never made to wait for the wrong ones of its address. */
 static struct http_refusal blame(struct posts *all, int fd)
 {
-	struct address *address = addresses_enter(all->addresses, addresses_key(fd));
+	struct address *address = addresses_enter(all->addresses, port_peer_key(fd));
 
 	bool has_too_many = addresses_blame(address, clock_of(all));
 
@@ -496,7 +497,14 @@ static void on_gone(void *post)
 		give_back(p);
 }
 
-static const struct http_poster poster = {on_begin, on_body, on_end, on_gone};
+static const void *payer_of(const void *post)
+{
+	const struct post *p = post;
+
+	return p->token;
+}
+
+static const struct http_poster poster = {on_begin, on_body, on_end, on_gone, payer_of};
 
 /* --- life --- */
 

@@ -292,6 +292,8 @@ static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_
 	v->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	v->since_ms = (int64_t)uv_now(h->loop);
 	v->is_waiting = v->is_welcome = false;
+	v->address = port_peer_key(v->fd);
+	v->payer = NULL;
 	*at = v;
 }
 
@@ -329,18 +331,67 @@ static void end_the_slow(struct http *h)
 			shutdown(v->fd, SHUT_RDWR);
 }
 
-/* The door is full, and somebody is at it: of those who have shown nothing yet, the one that came first goes. */
-static void displace(struct http *h)
+static bool has_same_payer(const struct visitor *a, const struct visitor *b)
 {
-	struct visitor *oldest = NULL;
+	return a->payer || b->payer ? a->payer == b->payer : a->address == b->address;
+}
 
-	for (struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++)
-		if (v->fd >= 0 && !v->is_waiting && !v->is_welcome && (!oldest || v->since_ms < oldest->since_ms))
+/* Places of who has this one. */
+static size_t count_places(const struct http *h, const struct visitor *whose)
+{
+	size_t n = 0;
+
+	for (const struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++)
+		n += v->fd >= 0 && has_same_payer(v, whose);
+	return n;
+}
+
+/* Whoever has most places, and more than a quarter of limit, makes room by the oldest of them; else the oldest stranger
+ * does. address: only who is there; 0: anybody. */
+static struct visitor *find_displaced(const struct http *h, uint64_t address, size_t limit)
+{
+	struct visitor *oldest = NULL, *stranger = NULL;
+	size_t most = limit / 4 + 1;
+
+	for (struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++) {
+		size_t n;
+
+		if (v->fd < 0 || v->is_waiting || (address && v->address != address))
+			continue;
+		n = count_places(h, v);
+		if (n > most || (n == most && (!oldest || v->since_ms < oldest->since_ms))) {
 			oldest = v;
-	if (!oldest)
+			most = n;
+		}
+		if (!v->is_welcome && (!stranger || v->since_ms < stranger->since_ms))
+			stranger = v;
+	}
+	return oldest ? oldest : stranger;
+}
+
+static size_t count_address(const struct http *h, uint64_t address)
+{
+	size_t n = 0;
+
+	for (const struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++)
+		n += v->fd >= 0 && v->address == address;
+	return n;
+}
+
+/* Somebody of this address is at the door. */
+static void make_room(struct http *h, uint64_t address)
+{
+	bool is_host_full = address && count_address(h, address) >= h->of_one_host;
+	struct visitor *v = NULL;
+
+	if (is_host_full)
+		v = find_displaced(h, address, h->of_one_host);
+	else if (h->visitor_count >= h->visitors_max)
+		v = find_displaced(h, 0, h->visitors_max);
+	if (!v)
 		return;
-	shutdown(oldest->fd, SHUT_RDWR);
-	oldest->is_waiting = true; /* its end, which libmicrohttpd sees when it is run */
+	shutdown(v->fd, SHUT_RDWR);
+	v->is_waiting = true; /* its end, which libmicrohttpd sees when it is run */
 	run(h);
 }
 
@@ -413,8 +464,7 @@ static void on_door(uv_poll_t *poll, int status, int events)
 
 	(void)status, (void)events;
 	while ((fd = accept4(h->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-		if (h->site->poster && h->visitor_count >= h->visitors_max)
-			displace(h);
+		make_room(h, port_peer_key(fd));
 		MHD_add_connection(h->daemon, fd, (struct sockaddr *)&peer, len);
 		len = sizeof(peer);
 	}
@@ -448,14 +498,13 @@ static int open_listener(struct http *h, char *error, size_t size)
 /* Strict: libmicrohttpd 1.0 redirects who writes a blank into a path, unless it is told to refuse as 0.9 does. */
 static int start_daemon(struct http *h)
 {
-	unsigned int of_one_host = h->site->of_one_host ? h->site->of_one_host : OF_ONE_HOST;
 	unsigned int flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
 
 	if (h->site->poster || h->site->stream)
 		flags |= MHD_ALLOW_SUSPEND_RESUME;
 	h->daemon = MHD_start_daemon(
 		flags, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)h->visitors_max,
-		MHD_OPTION_PER_IP_CONNECTION_LIMIT, of_one_host, MHD_OPTION_CONNECTION_TIMEOUT,
+		MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned int)h->of_one_host, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned int)(h->patience_ms / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
 		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_visitor, h,
 		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
@@ -484,6 +533,7 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 	h->listener = -1;
 	http_stream_init(h);
 	h->visitors_max = site->visitors ? site->visitors : VISITORS_MAX;
+	h->of_one_host = site->of_one_host ? site->of_one_host : OF_ONE_HOST;
 	h->patience_ms = site->patience_ms ? site->patience_ms : PATIENCE_MS;
 	h->visitors = memory_calloc(h->visitors_max, sizeof(*h->visitors));
 	for (size_t i = 0; i < h->visitors_max; i++)

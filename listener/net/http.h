@@ -50,6 +50,8 @@ struct http_poster {
 	void (*end)(void *post, struct http_ticket *ticket);
 	/* It is over, one way or another; the ticket is no more. Always the last call for post. */
 	void (*gone)(void *post);
+	/* Whom the place of its connection counts for, to be compared alone. NULL, or returns NULL: its address. */
+	const void *(*payer)(const void *post);
 };
 
 /* What is served, and to whom. Must outlive the server, but for its address. */

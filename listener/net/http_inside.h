@@ -15,6 +15,8 @@ struct visitor {
 	int64_t since_ms;
 	bool is_waiting; /* for an answer, which is not its fault */
 	bool is_welcome; /* a request of it was not refused */
+	uint64_t address;
+	const void *payer; /* who its place counts for; NULL: its address */
 };
 
 struct http {
@@ -30,6 +32,7 @@ struct http {
 	uv_timer_t retry;
 	struct visitor *visitors;
 	size_t visitors_max;
+	size_t of_one_host; /* most of them */
 	int64_t patience_ms;
 	size_t visitor_count;
 	int64_t told_ms; /* loop clock, when it was last said that none can be accepted; 0: never */

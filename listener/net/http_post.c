@@ -117,6 +117,12 @@ static struct http_refusal judge(const struct http *h, struct MHD_Connection *c,
 	return refusal.status ? refusal : h->site->poster->begin(h->site->arg, &request, post);
 }
 
+static void set_welcome(struct visitor *v, const void *payer)
+{
+	v->is_welcome = true;
+	v->payer = payer;
+}
+
 static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const char *path, const char *method,
 			     const char *version, void **state)
 {
@@ -128,7 +134,7 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const cha
 	if (refusal.status)
 		return refuse(h, c, refusal);
 	if (v)
-		v->is_welcome = true;
+		set_welcome(v, h->site->poster->payer ? h->site->poster->payer(post) : NULL);
 	ticket = memory_calloc(1, sizeof(*ticket));
 	*ticket = (struct http_ticket){.http = h, .connection = c, .post = post};
 	*state = ticket;

@@ -662,17 +662,67 @@ Test(admin, only_names_that_are_ours_are_answered)
 }
 
 /* Whoever has one address cannot take all places. */
-Test(admin, one_address_has_half_of_the_places, .init = set_up, .fini = bench_close)
+Test(admin, one_address_has_half_of_the_places_and_its_oldest_makes_room, .init = set_up, .fini = bench_close)
 {
 	struct peer *peers[33];
 
 	for (int i = 0; i < 33; i++)
 		peers[i] = peer_dial(listener_admin_port(listener));
-	cr_assert_null(peer_recv(peers[32], 5000));
-	cr_assert(!peer_is_open(peers[32]), "the last of 33 connections is kept");
+	cr_assert_null(peer_recv(peers[0], 5000));
+	cr_assert(!peer_is_open(peers[0]), "the oldest of 33 connections is kept");
+	cr_assert(peer_is_open(peers[32]), "the newest of 33 connections is not kept");
+	expect_answer("/healthz", 200, "alive");
 	for (int i = 0; i < 33; i++)
 		peer_free(peers[i]);
-	expect_answer("/healthz", 200, "alive");
+}
+
+/* A connection to the admin port from this address of loopback. */
+static int dial_from(const char *address)
+{
+	struct sockaddr_in own = {.sin_family = AF_INET}, to = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, address, &own.sin_addr);
+	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+	to.sin_port = htons((uint16_t)listener_admin_port(listener));
+	cr_assert_eq(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	return fd;
+}
+
+/* Asks once. */
+static void expect_probe(void)
+{
+	const char *request = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+	struct pollfd wait = {.fd = dial_from("127.0.0.4"), .events = POLLIN};
+	char answer[13] = "";
+
+	cr_assert_gt(write(wait.fd, request, strlen(request)), 0);
+	cr_assert_eq(poll(&wait, 1, SETTLED_MS), 1);
+	cr_assert_eq(recv(wait.fd, answer, sizeof answer - 1, 0), 12);
+	cr_assert_str_eq(answer, "HTTP/1.1 200");
+	close(wait.fd);
+}
+
+Test(admin, probes_get_through_beside_idle_connections_of_two_addresses, .init = set_up, .fini = bench_close)
+{
+	int idle[2][34];
+
+	for (int i = 0; i < 34; i++) {
+		idle[0][i] = dial_from("127.0.0.2");
+		idle[1][i] = dial_from("127.0.0.3");
+	}
+	for (int i = 0; i < 34; i++) {
+		expect_probe();
+		close(idle[0][i]); /* and is there again */
+		close(idle[1][i]);
+		idle[0][i] = dial_from("127.0.0.2");
+		idle[1][i] = dial_from("127.0.0.3");
+	}
+	for (int i = 0; i < 34; i++) {
+		close(idle[0][i]);
+		close(idle[1][i]);
+	}
 }
 
 static void limit_files(rlim_t most)

@@ -443,6 +443,31 @@ Test(post, strangers_make_room_for_who_has_a_token)
 		close(strangers[i]);
 }
 
+/* More than there are places; each is there again as soon as it is gone. */
+Test(post, half_requests_of_one_token_make_room_for_others)
+{
+	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a-greedy-one\r\n"
+			   "Content-Length: 100\r\n\r\n{";
+	char *path = suite_file("tokens", "greedy a-greedy-one\nmodest a-modest-one\n");
+	int halves[300];
+
+	start("--ingest-token-file %s", path);
+	for (int i = 0; i < 300; i++) {
+		halves[i] = connect_to_it();
+		cr_assert_gt(write(halves[i], head, strlen(head)), 0);
+	}
+	cr_assert(wait_until(listener_metric(listener, "wsonce_ingest_posts_total") >= 256, WAIT_MS));
+	for (int i = 0; i < 40; i++) {
+		expect_status(post("Authorization: Bearer a-modest-one\r\n", suite_text("{\"event_id\":\"e-%d\"}", i)),
+			      200);
+		close(halves[i]);
+		halves[i] = connect_to_it();
+		cr_assert_gt(write(halves[i], head, strlen(head)), 0);
+	}
+	for (int i = 0; i < 300; i++)
+		close(halves[i]);
+}
+
 Test(post, a_connection_serves_one_request_after_the_other)
 {
 	const char *request = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{\"event_id\":\"e\"}";
