@@ -22,6 +22,7 @@ struct token {
 	uint64_t connections; /* open */
 	uint64_t messages;
 	uint64_t rejected; /* of them */
+	int64_t debt_ms;   /* of patience, by POST; intake/post.c's */
 };
 
 struct tokens;

@@ -22,6 +22,7 @@ struct address {
 	size_t handshakes;     /* of them */
 	unsigned int failures; /* in a row, with less than a spell between two */
 	int64_t failed_ms;     /* loop clock, the last of them */
+	int64_t debt_ms;
 	UT_hash_handle hh;
 };
 
@@ -104,7 +105,7 @@ void addresses_leave(struct addresses *a, struct address *address)
 {
 	if (!address || --address->sockets)
 		return;
-	if (!address->failures) {
+	if (!address->failures && !address->debt_ms) {
 		drop(a, address);
 		return;
 	}
@@ -139,6 +140,11 @@ bool addresses_blame(struct address *address, int64_t now_ms)
 	if (address->failures == ADDRESS_FAILURES)
 		tell(address->key);
 	return address->failures > ADDRESS_FAILURES;
+}
+
+int64_t *address_debt(struct address *address)
+{
+	return &address->debt_ms;
 }
 
 size_t address_handshakes(const struct address *address)

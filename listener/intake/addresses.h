@@ -29,6 +29,9 @@ void addresses_leave(struct addresses *a, struct address *address);
  * answered by 429; that is logged once in a spell. NULL is allowed: false. */
 bool addresses_blame(struct address *address, int64_t now_ms);
 
+/* What post.c keeps of its patience; lives as long as the address has a socket, and a while longer unless it is 0. */
+int64_t *address_debt(struct address *address);
+
 /* Its handshakes, and its sockets that are not handshakes any more; 0 for NULL. */
 size_t address_handshakes(const struct address *address);
 size_t address_producers(const struct address *address);

@@ -16,14 +16,16 @@
 #include "base/text.h"
 #include "intake/acks.h"
 #include "intake/addresses.h"
+#include "intake/patience.h"
 #include "intake/sink.h"
 #include "net/http.h"
 #include "road/pipeline.h"
 
 #define VISITORS    256
-#define LINES_MAX   10000 /* of a body: what is no event becomes a dead letter each */
-#define BODIES_PART 8     /* of the budget, that all bodies may have */
-#define RESULT_OVER 48    /* bytes of memory of a result, beside its text */
+#define LINES_MAX   10000                               /* of a body: what is no event becomes a dead letter each */
+#define BODIES_PART 8                                   /* of the budget, that all bodies may have */
+#define RESULT_OVER 48                                  /* bytes of memory of a result, beside its text */
+#define GARBAGE_MS  (PATIENCE_REST_MS / PATIENCE_AGAIN) /* in which what is no event is forgiven */
 
 enum {
 	STATUS_OK = 200,
@@ -50,6 +52,7 @@ struct post {
 	struct list link;     /* of struct posts */
 	struct posts *posts;
 	struct token *token; /* that it showed; NULL: none is demanded */
+	struct address *address;
 	struct http_ticket *ticket;
 	struct http_refusal refusal; /* to be answered when the body is over */
 	bool is_lines;               /* its type says so, */
@@ -77,7 +80,8 @@ struct posts {
 	struct tokens *fresh; /* read again, not yet in use; NULL: none */
 	struct sink *sink;    /* NULL: the pointers say what is sent */
 	struct list all;
-	struct addresses *addresses; /* who showed wrong tokens */
+	struct addresses *addresses; /* who showed wrong tokens, and what is no event */
+	int64_t debt_ms;             /* of those without a token and an address */
 	size_t bodies;               /* bytes of memory, */
 	size_t bodies_limit;
 	size_t message_limit;
@@ -123,6 +127,7 @@ static void post_free(struct post *p)
 	bytes_free(&p->body);
 	drop_results(p);
 	list_remove(&p->link);
+	addresses_leave(p->posts->addresses, p->address);
 	free(p);
 }
 
@@ -132,6 +137,38 @@ static void give_back(struct post *p)
 	if (p->charged)
 		charge(p, -(long)p->charged);
 	post_free(p);
+}
+
+/* --- producers of what is no event --- */
+
+/* The loop clock at which all is forgiven that this producer sent and is no event. */
+static int64_t *debt_of(struct posts *all, struct token *token, struct address *address)
+{
+	if (token)
+		return &token->debt_ms;
+	return address ? address_debt(address) : &all->debt_ms;
+}
+
+static int64_t clock_of(const struct posts *all)
+{
+	return (int64_t)uv_now(ws_loop(all->ws));
+}
+
+/* One of its messages has settled; an event makes up for one that is none. */
+static void note_debt(const struct post *p, const struct event *ev, enum outcome outcome)
+{
+	int64_t *debt = debt_of(p->posts, p->token, p->address), now = clock_of(p->posts);
+	bool is_garbage = outcome == OUTCOME_REJECTED && ev->reason && !ev->attempts;
+
+	if (is_garbage)
+		*debt = (*debt > now ? *debt : now) + (int64_t)patience_cost(ev->message_len) * GARBAGE_MS;
+	else if (*debt > now)
+		*debt -= GARBAGE_MS;
+}
+
+static bool must_rest(struct posts *all, struct token *token, struct address *address)
+{
+	return *debt_of(all, token, address) - clock_of(all) > PATIENCE_CREDIT * GARBAGE_MS;
 }
 
 /* --- the answer --- */
@@ -192,6 +229,7 @@ static void add_result(struct post *p, uint64_t n, char *text)
 static void note_answer(struct post *p, const struct event *ev, enum outcome outcome, uint64_t n)
 {
 	p->pending--;
+	note_debt(p, ev, outcome);
 	if (p->token)
 		p->token->rejected += outcome == OUTCOME_REJECTED;
 	if (p->is_gone) {
@@ -216,11 +254,6 @@ static void on_answer(struct sender *sender, const struct event *ev, enum outcom
 static void on_say(void *arg, struct slice text, int64_t came_ms)
 {
 	(void)arg, (void)text, (void)came_ms;
-}
-
-static int64_t clock_of(const struct posts *all)
-{
-	return (int64_t)uv_now(ws_loop(all->ws));
 }
 
 static int64_t now_ms(void *arg)
@@ -343,15 +376,11 @@ static bool is_authorized(struct posts *all, const char *authorization, struct t
 }
 
 /* A valid token is never made to wait for the wrong ones of its address. */
-static struct http_refusal blame(struct posts *all, int fd)
+static struct http_refusal blame(const struct posts *all, struct address *address)
 {
-	struct address *address = addresses_enter(all->addresses, port_peer_key(fd));
-
 	bool has_too_many = addresses_blame(address, clock_of(all));
 
 	counters.ingest_slowed += has_too_many;
-	addresses_shaken(address);
-	addresses_leave(all->addresses, address);
 	if (has_too_many)
 		return (struct http_refusal){STATUS_TOO_MANY, "too many wrong tokens come from this address\n"};
 	return (struct http_refusal){STATUS_UNAUTHORIZED, "show a token: Authorization: Bearer\n"};
@@ -370,7 +399,8 @@ static bool is_origin(const struct posts *all, const char *origin)
 
 static const char is_full[] = "the listener's memory is full: try again\n";
 
-static struct http_refusal judge(struct posts *all, const struct http_request *r, struct token **token)
+static struct http_refusal judge(struct posts *all, const struct http_request *r, struct address *address,
+				 struct token **token)
 {
 	if (all->is_draining)
 		return (struct http_refusal){STATUS_UNAVAILABLE, "the listener is stopping: try another one\n"};
@@ -381,7 +411,11 @@ static struct http_refusal judge(struct posts *all, const struct http_request *r
 	if (!is_origin(all, r->origin))
 		return (struct http_refusal){STATUS_FORBIDDEN, "this Origin is not allowed: see --ingest-origin\n"};
 	if (!is_authorized(all, r->authorization, token))
-		return blame(all, r->fd);
+		return blame(all, address);
+	if (must_rest(all, *token, address)) {
+		counters.ingest_rests++;
+		return (struct http_refusal){STATUS_TOO_MANY, "too much of what was sent is no event\n"};
+	}
 	if (r->length > (int64_t)all->message_limit)
 		return (struct http_refusal){STATUS_TOO_LARGE, "the body is longer than --max-message allows\n"};
 	if (pipeline_is_full_for_producers(all->pipeline))
@@ -400,17 +434,22 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 {
 	struct posts *all = arg;
 	struct token *token = NULL;
-	struct http_refusal refusal = judge(all, r, &token);
+	struct address *address = addresses_enter(all->addresses, port_peer_key(r->fd));
+	struct http_refusal refusal = judge(all, r, address, &token);
 	struct post *p;
 
+	addresses_shaken(address);
 	counters.ingest_refused += refusal.status != 0;
-	if (refusal.status)
+	if (refusal.status) {
+		addresses_leave(all->addresses, address);
 		return refusal;
+	}
 	counters.ingest_posts++;
 	p = memory_calloc(1, sizeof(*p));
 	p->sender = (struct sender){.answer = on_answer, .name = token ? token->name : NULL};
 	p->posts = all;
 	p->token = token;
+	p->address = address;
 	p->is_lines = has_type(r->type, "application/x-ndjson") || has_type(r->type, "application/jsonl");
 	p->is_one = has_type(r->type, "application/json");
 	list_append(&all->all, &p->link);

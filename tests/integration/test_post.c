@@ -304,6 +304,30 @@ Test(post, a_body_of_too_many_lines_is_refused_as_a_whole)
 	cr_assert(wait_until(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS));
 }
 
+static char *lines_of_garbage(int count)
+{
+	char *body = malloc(2 * (size_t)count + 1), *at = body;
+
+	for (int i = 0; i < count; i++)
+		at = mempcpy(at, "x\n", 2);
+	*at = '\0';
+	return body;
+}
+
+Test(post, a_producer_of_garbage_is_told_to_rest_and_others_are_not)
+{
+	char *path = suite_file("tokens", "bad a-bad-producer\ngood a-good-producer\n");
+
+	start("--ingest-token-file %s", path);
+	expect_status(post("Authorization: Bearer a-bad-producer\r\n", lines_of_garbage(900)), 200);
+	expect_status(post("Authorization: Bearer a-bad-producer\r\n", lines_of_garbage(9000)), 200);
+	for (int i = 0; i < 10; i++)
+		expect_status(post("Authorization: Bearer a-bad-producer\r\n", lines_of_garbage(9000)), 429);
+	expect_status(post("Authorization: Bearer a-good-producer\r\n", "{\"event_id\":\"e\"}"), 200);
+	cr_assert_eq(listener_metric(listener, "wsonce_ingest_rests_total"), 10);
+	cr_assert_eq(listener_metric(listener, "wsonce_token_messages_total{token=\"bad\"}"), 9900);
+}
+
 Test(post, a_client_that_sends_slowly_is_cut_off_and_holds_up_nobody)
 {
 	const char *head = "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{";
