@@ -1,6 +1,7 @@
 /* url.c owns the reading of URLs in settings (RFC 3986, the part that servers' addresses use). */
 #include "base/url.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,14 +85,44 @@ static int split_user(struct url *u, char *at)
 	return url_decode(u->user);
 }
 
+/* A blank or a control character would end the line of a request that the URL is written into. */
+static bool has_control(const char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text <= ' ' || *text == 0x7f)
+			return true;
+	return false;
+}
+
+static bool is_name(const char *host)
+{
+	return !host[strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")];
+}
+
+/* In brackets: an IPv6 address, perhaps with a zone (RFC 6874). */
+static bool is_v6(const char *host)
+{
+	size_t len = strcspn(host, "%");
+	char address[INET6_ADDRSTRLEN] = "";
+	struct in6_addr unused;
+
+	if (len >= sizeof(address) || (host[len] && !is_name(host + len + 1)))
+		return false;
+	memcpy(address, host, len);
+	return inet_pton(AF_INET6, address, &unused) == 1;
+}
+
 int url_parse(struct url *u, const char *text)
 {
 	size_t len = strlen(text);
 	char *authority, *end, *at;
+	bool is_bracketed;
 
 	memset(u, 0, sizeof(*u));
 	u->text = memory_calloc(1, len + 2);
 	memcpy(u->text, text, len);
+	if (has_control(text))
+		return -1;
 	authority = strstr(u->text, "://");
 	if (!authority || authority == u->text)
 		return -1;
@@ -111,7 +142,10 @@ int url_parse(struct url *u, const char *text)
 			return -1;
 		authority = at + 1;
 	}
-	return split_host(u, authority, false);
+	is_bracketed = *authority == '[';
+	if (split_host(u, authority, false))
+		return -1;
+	return (is_bracketed ? is_v6(u->host) : is_name(u->host)) ? 0 : -1;
 }
 
 int url_parse_address(struct url *u, const char *text)

@@ -19,7 +19,8 @@ struct url {
 int url_decode(char *text);
 
 /* Splits scheme://[user[:password]@]host[:port][/path]. Returns 0, or -1 if text is not of this
- * form. In both cases url_clear frees what is held. */
+ * form, has a blank or a control character, or its host is neither a name, an address nor empty. In both cases
+ * url_clear frees what is held. */
 int url_parse(struct url *u, const char *text);
 
 /* Splits ADDR:PORT or [IPV6]:PORT into host and port. Returns as url_parse. */

@@ -307,6 +307,22 @@ Test(conversation, a_rule_leads_to_another_url_and_keeps_what_was_subscribed)
 	cr_assert_eq(feed_received(feed), 1);
 }
 
+#define MOVE \
+	"\"rules\": [{\"name\": \"move\", \"when\": {\"/move\": {\"exists\": true}}, \"action\": \"reconnect\", " \
+	"\"url\": \"${/move}\"}, " EVENT "]"
+
+Test(conversation, a_feed_writes_no_lines_into_a_connection_to_a_redis)
+{
+	struct redisd *redis = redisd_new();
+
+	start(URL MOVE, feed_port(feed));
+	expect_heard("one");
+	feed_sendf(feed, "{\"move\":\"ws://127.0.0.1:%d/\\r\\nSET pwned 1\\r\\nX\"}", redisd_port(redis));
+	cr_assert(wait_until(listener_has_logged(listener, "its URL is not a ws://"), SETTLED_MS));
+	cr_assert_eq(redisd_long(redis, "EXISTS pwned"), 0);
+	expect_heard("two");
+}
+
 Test(conversation, what_is_fatal_ends_it_for_good)
 {
 	start(URL "\"rules\": [{\"name\": \"refused\", \"when\": {\"/error\": {\"exists\": true}}, \"action\": "

@@ -75,6 +75,30 @@ Test(url, broken_percent_signs_are_refused)
 		cr_assert_eq(parse(texts[i]), -1, "%s", texts[i]);
 }
 
+Test(url, no_byte_can_end_a_line_of_a_request)
+{
+	static const char *const texts[] = {"ws://h/\r\nSET a 1", "ws://h\r\nX: y/", "ws://h/a b",  "ws://h/a\tb",
+					    "ws://h/a\x7f",       "ws://u\n@h",      "w\ns://h",    " ws://h",
+					    "ws://h/?a=\n",       "ws://h/#\x01",    "ws://h:80 /", "ws://h\x7f"};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		cr_assert_eq(parse(texts[i]), -1, "%s", texts[i]);
+	cr_assert_eq(parse("ws://h/\xc3\xa4?%0d%0a"), 0);
+}
+
+Test(url, hosts_are_names_or_addresses)
+{
+	static const char *const bad[] = {"ws://a,b",     "ws://a<b",   "ws://[a]",       "ws://[1.2.3.4]",
+					  "ws://a%0d%0a", "ws://::1/x", "ws://[::1%a;b]", "ws://\xc3\xa4"};
+	static const char *const good[] = {"ws://a_b.c-d.example.", "ws://10.0.0.1", "ws://[fe80::1%eth0]",
+					   "ws://[::]"};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		cr_assert_eq(parse(bad[i]), -1, "%s", bad[i]);
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		cr_assert_eq(parse(good[i]), 0, "%s", good[i]);
+}
+
 Test(url, ipv6_addresses_are_in_brackets)
 {
 	cr_assert_eq(parse("ws://[::1]:80/x"), 0);
