@@ -126,6 +126,24 @@ static int read_texts(struct profile_reader *r, const struct key *k, const json_
 	return keep_json(value, at);
 }
 
+static int read_hosts(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+{
+	size_t i;
+	json_t *item;
+
+	if (read_texts(r, k, value, at))
+		return -1;
+	json_array_foreach(value, i, item)
+	{
+		const char *host = json_string_value(item);
+
+		host += strncmp(host, "*.", 2) == 0 ? 2 : 0;
+		if (!*host || host[strcspn(host, "*/@[] ")])
+			return profile_fail(r, "a host is a name or an address without a port, or *. and a domain");
+	}
+	return 0;
+}
+
 static int read_codes(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	size_t i;
@@ -668,6 +686,7 @@ static const struct key profile_keys[] = {
 	{"resume_window_s", read_number, TOP(resume_window_s), NULL, 0, 366 * DAY_S},
 	{"url_http", read_url_http, TOP(url_http), NULL, 0, 0},
 	{"mirrors", read_text_templates, TOP(mirrors), "array", 0, 0},
+	{"hosts", read_hosts, TOP(hosts), NULL, 0, 0},
 	{"headers", read_text_templates, TOP(headers), "object", 0, 0},
 	{"subprotocols", read_texts, TOP(subprotocols), NULL, 0, 0},
 	{"vars", read_vars, TOP(vars), NULL, 0, 0},

@@ -97,6 +97,7 @@ struct profile {
 	const char *url_resume;        /* template; NULL: none */
 	int64_t resume_window_s;       /* 0: for ever */
 	const json_t *mirrors;         /* array of templates of URLs; NULL: none */
+	const json_t *hosts;           /* array of HOST or *.DOMAIN, where it may lead, too; NULL: none */
 	const json_t *headers;         /* object of templates; NULL: none */
 	const json_t *subprotocols;    /* array of texts; NULL: none */
 	const json_t *vars;            /* object: the first variables; NULL: none */

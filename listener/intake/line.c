@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/backoff.h"
+#include "feed/reach.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "intake/courtesy.h"
@@ -462,6 +463,12 @@ static void dial(struct line *line, const struct session_dial *how)
 		fail_later(line, reason, 0);
 		return;
 	}
+	wrong = reach_fault(line->p->profile, how->url);
+	if (wrong) {
+		snprintf(reason, sizeof(reason), "the URL %s", wrong);
+		fail_later(line, reason, 0);
+		return;
+	}
 	line->dial =
 		dial_start(line->p->dialler, how->url, &line->offer, (unsigned int)line->mirror, &dial_owner, line);
 }
@@ -544,6 +551,8 @@ static void start_calls(struct line *line)
 	const char *wrong = write_headers(line, http->headers, add_call_header, &headers);
 	struct slice body = {0};
 
+	if (!fault)
+		fault = reach_fault(line->p->profile, url ? url : "");
 	if (!fault && http->body)
 		body = session_render(line->p->session, http->body, &fault);
 	if (url && !fault && !wrong)

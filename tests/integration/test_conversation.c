@@ -318,9 +318,32 @@ Test(conversation, a_feed_writes_no_lines_into_a_connection_to_a_redis)
 	start(URL MOVE, feed_port(feed));
 	expect_heard("one");
 	feed_sendf(feed, "{\"move\":\"ws://127.0.0.1:%d/\\r\\nSET pwned 1\\r\\nX\"}", redisd_port(redis));
-	cr_assert(wait_until(listener_has_logged(listener, "its URL is not a ws://"), SETTLED_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "the URL holds a blank"), SETTLED_MS));
 	cr_assert_eq(redisd_long(redis, "EXISTS pwned"), 0);
 	expect_heard("two");
+}
+
+Test(conversation, a_feed_leads_nowhere_but_to_hosts_that_the_profile_names)
+{
+	struct feed *other = feed_new();
+
+	start(URL MOVE, feed_port(feed));
+	expect_heard("one");
+	feed_sendf(feed, "{\"move\":\"ws://localhost:%d/\"}", feed_port(other));
+	cr_assert(wait_until(listener_has_logged(listener, "leads to a host that the profile does not name"),
+			     SETTLED_MS));
+	expect_heard("two");
+	cr_assert_null(feed_request(other));
+}
+
+Test(conversation, a_feed_leads_to_a_host_that_the_profile_lists)
+{
+	struct feed *other = feed_new();
+
+	start(URL "\"hosts\": [\"localhost\"], " MOVE, feed_port(feed));
+	expect_heard("one");
+	feed_sendf(feed, "{\"move\":\"ws://localhost:%d/there\"}", feed_port(other));
+	cr_assert(feed_wait_clients(other, 1, SETTLED_MS));
 }
 
 Test(conversation, what_is_fatal_ends_it_for_good)

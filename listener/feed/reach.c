@@ -1,0 +1,115 @@
+/* reach.c owns the judgement on a URL that a feed may have had a say in: what a profile sends may hold secrets, and a
+ * request may be a command to another server. */
+#include "feed/reach.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/url.h"
+#include "feed/template.h"
+
+/* What the profile's own URLs say of a host. */
+struct reach {
+	const struct profile *profile;
+	struct vars first; /* none that the feed has set */
+	struct url to;
+	bool is_own;    /* one of them is on the same host */
+	bool is_sealed; /* and all of those have TLS */
+	bool has_tls;   /* one of them has, on any host */
+};
+
+static bool has_tls(const struct url *url)
+{
+	return url_has_scheme(url, "wss https");
+}
+
+/* A template of the profile; NULL: there is none. */
+static void take_own(struct reach *r, const char *text)
+{
+	struct template_scope scope = {.vars = &r->first};
+	struct bytes json = {NULL, 0, 0};
+	struct arena a = {.room = NULL};
+	struct slice rendered;
+	struct url own = {0};
+	char *copy;
+
+	if (!text)
+		return;
+	template_render_text(&json, text, &scope);
+	rendered = json_kind(bytes_slice(&json)) == KIND_STRING ? json_text(bytes_slice(&json), &a) : (struct slice){"", 0};
+	copy = memory_strndup(rendered.at, rendered.len);
+	if (url_parse(&own, copy) == 0 && own.host[0]) {
+		bool is_same = strcasecmp(own.host, r->to.host) == 0;
+
+		r->is_own |= is_same;
+		r->is_sealed &= !is_same || has_tls(&own);
+		r->has_tls |= has_tls(&own);
+	}
+	url_clear(&own);
+	free(copy);
+	arena_clear(&a);
+	bytes_free(&json);
+}
+
+static void take_all(struct reach *r)
+{
+	const struct profile *p = r->profile;
+	size_t i;
+	json_t *mirror;
+
+	take_own(r, p->url);
+	take_own(r, p->url_resume);
+	take_own(r, p->url_http ? p->url_http->url : NULL);
+	json_array_foreach(p->mirrors, i, mirror) take_own(r, json_string_value(mirror));
+	for (i = 0; i < p->rule_count; i++)
+		for (size_t k = 0; k < p->rules[i].http_count; k++)
+			take_own(r, p->rules[i].http[k].url);
+}
+
+/* One host, or *. and a domain. */
+static bool fits(const char *pattern, const char *host)
+{
+	size_t len = strlen(host), most;
+
+	if (strncmp(pattern, "*.", 2) != 0)
+		return strcasecmp(pattern, host) == 0;
+	most = strlen(++pattern);
+	return len > most && strcasecmp(host + len - most, pattern) == 0;
+}
+
+static bool is_listed(const struct reach *r)
+{
+	size_t i;
+	json_t *pattern;
+
+	json_array_foreach(r->profile->hosts, i, pattern) if (fits(json_string_value(pattern), r->to.host)) return true;
+	return false;
+}
+
+static const char *judge(struct reach *r, const char *url)
+{
+	if (url_parse(&r->to, url) || !r->to.host[0])
+		return "holds a blank or a control character, or no host that is a name or an address";
+	take_all(r);
+	if (!r->is_own && !is_listed(r))
+		return "leads to a host that the profile does not name: list it in hosts if you trust it";
+	if (!has_tls(&r->to) && (r->is_own ? r->is_sealed : r->has_tls))
+		return "leads to a connection without TLS";
+	return NULL;
+}
+
+const char *reach_fault(const struct profile *p, const char *url)
+{
+	struct reach r = {.profile = p, .is_sealed = true};
+	const char *fault;
+
+	vars_init(&r.first, p->vars);
+	fault = judge(&r, url);
+	url_clear(&r.to);
+	vars_free(&r.first);
+	return fault;
+}
