@@ -150,14 +150,15 @@ void tls_trusts_leave(void)
 	}
 }
 
-/* The name is sent, too (SNI); an address must not be (RFC 6066, section 3). */
+/* The name is sent, too (SNI); an address must not be (RFC 6066, section 3). A common name is no name of a host (RFC
+ * 9525, section 6.3). */
 static bool expect_host(SSL *ssl, const char *host)
 {
 	struct in6_addr address;
 
 	if (inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1)
 		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host);
-	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 	return SSL_set1_host(ssl, host) && SSL_set_tlsext_host_name(ssl, host);
 }
 

@@ -40,7 +40,8 @@ static void take_own(struct reach *r, const char *text)
 	if (!text)
 		return;
 	template_render_text(&json, text, &scope);
-	rendered = json_kind(bytes_slice(&json)) == KIND_STRING ? json_text(bytes_slice(&json), &a) : (struct slice){"", 0};
+	rendered = json_kind(bytes_slice(&json)) == KIND_STRING ? json_text(bytes_slice(&json), &a)
+								: (struct slice){"", 0};
 	copy = memory_strndup(rendered.at, rendered.len);
 	if (url_parse(&own, copy) == 0 && own.host[0]) {
 		bool is_same = strcasecmp(own.host, r->to.host) == 0;

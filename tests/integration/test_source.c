@@ -537,7 +537,8 @@ static struct relay *front;
 /* A feed behind TLS, whose certificate is for these names. */
 static void start_tls(const char *names, const char *ca, const char *host)
 {
-	struct certificate *server = certificate_new(authority, names);
+	struct certificate *server =
+		certificate_new_of(authority, &(struct certificate_text){.subject = "/CN=localhost", .names = names});
 	struct feed *plain = feed_new();
 
 	front = relay_new_in_front(feed_port(plain), server);
@@ -606,6 +607,13 @@ Test(source, a_certificate_of_another_host_is_not_trusted)
 {
 	authority = certificate_authority_new();
 	start_tls("DNS:other.example", authority->cert, "localhost");
+	expect_distrust();
+}
+
+Test(source, a_certificate_that_names_its_host_only_as_its_common_name_is_not_trusted)
+{
+	authority = certificate_authority_new();
+	start_tls(NULL, authority->cert, "localhost");
 	expect_distrust();
 }
 
