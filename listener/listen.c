@@ -88,11 +88,21 @@ static void on_posted(void *arg)
 		relay_wake(l->relay);
 }
 
+/* What was received may be nowhere else. A server that cannot be used is waited for; where the listener may not go on
+ * with one that can, it stores what it has and ends. */
 static void on_unusable(void *arg, const char *sentence, int status)
 {
-	(void)arg;
-	log_error("cannot start", "reason=%s", sentence);
-	_exit(status);
+	struct listener *l = arg;
+
+	if (!counters.received) {
+		log_error("cannot start", "reason=%s", sentence);
+		_exit(status);
+	}
+	if (status != 1 || l->parts.is_draining)
+		return;
+	log_error("cannot go on", "reason=%s", sentence);
+	l->status = status;
+	raise(SIGTERM);
 }
 
 static void on_part_closed(void *arg)
@@ -166,7 +176,7 @@ static void on_drained(void *arg, size_t left)
 	const char *why = NULL;
 	bool is_missing = left && !pipeline_can_store(l->pipeline, &why);
 
-	l->status = left ? 1 : 0;
+	l->status = left ? 1 : l->status;
 	log_write(left ? LOG_ERROR : LOG_INFO, "drained",
 		  "left=%zu received=%llu persisted=%llu duplicates=%llu dead_lettered=%llu missing=%s reason=%s", left,
 		  (unsigned long long)counters.received, (unsigned long long)counters.persisted,

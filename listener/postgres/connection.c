@@ -477,10 +477,9 @@ static void on_identified(struct postgres *p, const PGresult *result)
  * the database. */
 static void find_fault(struct postgres *p, const char *fault)
 {
-	if (p->was_ready)
-		lose(p, fault);
-	else
+	if (!p->was_ready)
 		p->settings.on_unusable(p->settings.owner, fault, 2);
+	lose(p, fault);
 }
 
 static void on_inspected(struct postgres *p, const PGresult *seen)
@@ -521,10 +520,8 @@ static void find_newer(struct postgres *p, int version)
 	snprintf(sentence, sizeof(sentence),
 		 "the database has schema version %d and this program knows %d: start a newer wsonce", version,
 		 schema_version());
-	if (!p->was_ready) {
+	if (!p->was_ready)
 		p->settings.on_unusable(p->settings.owner, sentence, 1);
-		return;
-	}
 	log_warn("the schema is newer than this program", "version=%d known=%d", version, schema_version());
 	become_ready(p);
 }

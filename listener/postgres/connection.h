@@ -85,8 +85,9 @@ struct postgres_settings {
 	 * the call, if the epoch is not that of the connection: then this is another server, to be looked at anew. */
 	void (*on_answer)(void *owner, const struct postgres_answer *answer);
 	/* The database is not one that this program can work with; sentence lives for the call. status is the exit
-	 * status that fits. Not called once the connection has been READY: then it stays away and tries again, and
-	 * the sentence is logged and postgres_error's. */
+	 * status that fits. Not called once the connection has been READY. If it is not called, or returns, then the
+	 * connection stays away and tries again, and the sentence is logged and postgres_error's; one whose schema is
+	 * only newer than the program is used. */
 	void (*on_unusable)(void *owner, const char *sentence, int status);
 	void *owner;
 };

@@ -23,10 +23,9 @@ static void find_foreign(struct registry *r, const char *prefix, const char *dat
 	redis_mask(r->redis, sentence);
 	if (r->is_foreign)
 		return; /* that is known */
-	if (r->was_ours)
-		log_warn("not using redis; the unique key decides", "reason=%s", sentence);
-	else
+	if (!r->was_ours)
 		r->on_foreign(r->arg, sentence);
+	log_warn("not using redis; the unique key decides", "reason=%s", sentence);
 }
 
 /* A prefix that is in the way, and its database? */

@@ -15,7 +15,8 @@ struct registry {
 	bool is_foreign;     /* by the last answer: Redis must not be used */
 	bool has_error_logged;
 	struct resp command;
-	/* The prefix is another database's from the start. sentence says so, and lives for the call. */
+	/* The prefix is another database's from the start. sentence says so, and lives for the call. If it returns,
+	 * Redis is not used until the prefix is free. */
 	void (*on_foreign)(void *arg, const char *sentence);
 	void *arg;
 };

@@ -61,7 +61,8 @@ struct store_callbacks {
 	/* New rows of the outbox are committed, in the transaction of events just told of by on_stored. */
 	void (*on_posted)(void *arg);
 	/* This database will never do; sentence says why and lives for the call. status is the exit status
-	 * that fits: 2 if it is a setting that is wrong, else 1. */
+	 * that fits: 2 if it is a setting that is wrong, else 1. If it returns, the store waits until that is
+	 * mended. */
 	void (*on_unusable)(void *arg, const char *sentence, int status);
 	void *arg;
 };

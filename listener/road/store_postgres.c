@@ -1243,8 +1243,15 @@ static void on_check_again(uv_timer_t *timer)
 		check_effects(s);
 }
 
-/* A handler that is wrong at the start ends the listener. One that was right stays in use: while it is gone,
- * statements fail as a whole, and batches wait for it to come back. */
+static void check_later(struct store *s, const char *why)
+{
+	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "cannot use the handler, will retry", "reason=%s", why);
+	s->has_trouble_logged = true;
+	uv_timer_start(&s->retry, on_check_again, CHECK_AGAIN_MS, 0);
+}
+
+/* A handler that is wrong at the start ends the listener, unless it has events by then. One that was right stays in
+ * use: while it is gone, statements fail as a whole, and batches wait for it to come back. */
 static void on_checked(struct store *s, const struct postgres_answer *answer)
 {
 	bool was_right = effects_sql(&s->effects, false);
@@ -1255,16 +1262,14 @@ static void on_checked(struct store *s, const struct postgres_answer *answer)
 	if (answer->result == POSTGRES_UNKNOWN)
 		return; /* asked again on the next connection */
 	if (answer->result != POSTGRES_OK) {
-		log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "cannot look up the handler, will retry",
-			  "reason=%s", answer->error);
-		s->has_trouble_logged = true;
-		uv_timer_start(&s->retry, on_check_again, CHECK_AGAIN_MS, 0);
+		check_later(s, answer->error);
 		return;
 	}
 	text = postgres_text(answer, 0, &len);
 	fault = was_right && *text != '=' ? NULL : effects_learn(&s->effects, text, len);
 	if (fault) {
 		s->on.on_unusable(s->on.arg, fault, 2);
+		check_later(s, fault);
 		return;
 	}
 	if (*text != '=')

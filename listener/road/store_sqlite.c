@@ -525,9 +525,9 @@ static void report_open(struct store *s)
 		end_trouble(s);
 		end_job(s);
 		s->on.on_database(s->on.arg, sqlite_file_id(s->file));
-	} else if (!s->was_open && s->result == SQLITE_FILE_WRONG) {
-		s->on.on_unusable(s->on.arg, s->why, 2);
 	} else {
+		if (!s->was_open && s->result == SQLITE_FILE_WRONG)
+			s->on.on_unusable(s->on.arg, s->why, 2);
 		retry_later(s);
 	}
 }

@@ -341,6 +341,29 @@ Test(postgres_faults, listeners_wait_for_a_postgres_that_starts_later, .timeout 
 	must_work_again(&b);
 }
 
+/* Neither the tables of another program nor a handler that does not exist end a listener that has events. */
+Test(postgres_faults, a_listener_that_has_events_waits_until_its_database_is_mended, .timeout = 120)
+{
+	struct postgres *pg = postgres_new();
+	struct database *rows = postgres_database(pg);
+
+	database_exec(rows, "create table events (number int)");
+	postgres_stop(pg);
+	struct listener *l = listener_start(&(struct listener_options){.database = rows, .without_waiting = true},
+					    "--handler public.handle");
+	cr_assert(wait_until(listener_status(l, "/readyz") == 503, WHOLE_MS));
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+	cr_assert(peer_sendf(p, "{\"event_id\":\"a\"}"));
+	cr_assert(wait_until(listener_metric(l, "wsonce_received_total") == 1, WHOLE_MS));
+	postgres_start(pg);
+	cr_assert(wait_until(listener_has_logged(l, "belongs to another program"), WHOLE_MS));
+	database_exec(rows, "drop table events");
+	cr_assert(wait_until(listener_has_logged(l, "there is no such function"), WHOLE_MS));
+	database_exec(rows, "create function public.handle(text, text, jsonb) returns void language sql as ''");
+	ack_expect(p, "a", "persisted");
+	cr_assert_eq(listener_stop(l), 0);
+}
+
 static void set_read_only(struct database *db, const char *value)
 {
 	database_exec(db, "alter system set default_transaction_read_only = %s", value);

@@ -117,6 +117,36 @@ Test(prefixes, a_listener_that_works_goes_on_without_redis)
 	cr_assert_eq(redisd_long(redis, "EXISTS p:b"), 0);
 }
 
+/* They have received by the time that Redis comes, and what they have is nowhere else. */
+Test(prefixes, listeners_that_received_without_redis_go_on_without_it)
+{
+	struct redisd *redis = redisd_new();
+	struct listener_options options = {
+		.database = db, .redis = redisd_url(redis), .prefix = "p", .is_redis_away = true};
+	struct listener *l[3];
+	char id[20];
+
+	cr_assert_eq(redisd_long(redis, "HSET " KEY " p: %s", "another"), 1);
+	free(redisd_command(redis, "SAVE"));
+	redisd_stop(redis);
+	for (int i = 0; i < 3; i++) {
+		l[i] = listener_start(&options, "--claim-ttl 2");
+		snprintf(id, sizeof id, "before-%d", i);
+		store(l[i], id);
+	}
+	redisd_start(redis);
+	for (int i = 0; i < 3; i++) {
+		cr_assert(wait_until(listener_has_logged(l[i], "not using redis"), ACK_MS));
+		snprintf(id, sizeof id, "after-%d", i);
+		store(l[i], id);
+		cr_assert_eq(redisd_long(redis, "EXISTS p:%s", id), 0);
+	}
+	cr_assert_eq(redisd_long(redis, "HDEL " KEY " p:"), 1);
+	cr_assert(wait_until(listener_has_logged(l[0], "using redis again"), ACK_MS));
+	store(l[0], "last");
+	cr_assert(wait_until(redisd_long(redis, "EXISTS p:last"), ACK_MS));
+}
+
 static long entries(struct redisd *redis)
 {
 	return redisd_long(redis, "HEXISTS " KEY " p:");
