@@ -59,6 +59,9 @@ static const char outbox_sql[] =
 /* The first row, see sql/queries/epoch.sql. */
 #define EPOCH_SQL " SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
 
+/* See sql/queries/insert.sql. */
+#define ID_SQL "pg_catalog.encode(pg_catalog.convert_to(event_id, 'UTF8'), 'escape')"
+
 /* A COPY stores all of its rows or none, so what it stored is new. They are found again by their numbers, which are
  * higher than those that were seen before, and by who wrote them. Where an INSERT has triggers, which may write rows of
  * their own, and which would come before the handler instead of behind it, a division by zero ends it at once. The
@@ -125,7 +128,7 @@ static char *make_sql(const struct effects *e, const char *handler, const char *
 {
 	const struct config *c = e->config;
 	char *given = memory_printf(given_sql, lock);
-	char *sql = memory_printf("%s%s%s" EPOCH_SQL "%s UNION ALL SELECT event_id, %s%s%s%s FROM fresh", given,
+	char *sql = memory_printf("%s%s%s" EPOCH_SQL "%s UNION ALL SELECT " ID_SQL ", %s%s%s%s FROM fresh", given,
 				  *c->consumer ? consumer_sql : fresh_sql, c->webhooks.count ? outbox_sql : "",
 				  *handler ? ", NULL" : "", c->webhooks.count ? "(SELECT count(*) FROM posted)" : "0",
 				  *handler ? ", " : "", handler,

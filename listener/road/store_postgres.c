@@ -371,6 +371,28 @@ static void pop_range(struct store *s)
 		s->job = JOB_NONE;
 }
 
+/* Ids are told as Postgres escapes bytes: see sql/queries/insert.sql. Returns the length of the id in out. */
+static size_t read_escaped(const char *text, size_t len, char out[ENVELOPE_ID_MAX])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n < ENVELOPE_ID_MAX; n++) {
+		const char *at = text + i;
+
+		if (*at != '\\') {
+			out[n] = *at;
+			i++;
+		} else if (i + 3 < len && at[1] != '\\') {
+			out[n] = (char)((at[1] - '0') << 6 | (at[2] - '0') << 3 | (at[3] - '0'));
+			i += 4;
+		} else {
+			out[n] = '\\';
+			i += 2;
+		}
+	}
+	return n;
+}
+
 /* Sets flags to value for the events that the answer names. */
 static size_t read_ids(struct store *s, const struct postgres_answer *answer, bool *flags, bool value)
 {
@@ -379,8 +401,9 @@ static size_t read_ids(struct store *s, const struct postgres_answer *answer, bo
 
 	for (size_t row = 0; row < answer->rows; row++) {
 		size_t len;
-		const char *id = postgres_text(answer, row, &len);
-		long at = batch_find(s->batch, r.from, r.to, guess, id, len);
+		const char *text = postgres_text(answer, row, &len);
+		char id[ENVELOPE_ID_MAX];
+		long at = batch_find(s->batch, r.from, r.to, guess, id, read_escaped(text, len, id));
 
 		if (at < 0)
 			continue;

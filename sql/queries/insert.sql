@@ -1,5 +1,7 @@
 -- The batch insert. $1 ids, sorted; $2 types; $3 payloads; $4 sources, $5 when they came, $6 their own times (NULL where
 -- there is none); $7 this instance. Tells the epoch (see epoch.sql) and the ids that were new.
+--
+-- An AFTER trigger or a handler may set another client_encoding, and rows are told behind it: so ids are told in ASCII.
 WITH fresh AS (
 	INSERT INTO :schema.events (event_id, event_type, payload, source, received_at, event_time, instance)
 	SELECT g.*, $7::text
@@ -7,4 +9,5 @@ WITH fresh AS (
 	ON CONFLICT (event_id) DO NOTHING
 	RETURNING event_id
 )
-SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT event_id FROM fresh
+SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL
+SELECT pg_catalog.encode(pg_catalog.convert_to(event_id, 'UTF8'), 'escape') FROM fresh

@@ -197,10 +197,8 @@ static void set(struct postgres *pg, const char *setting, const char *value)
 }
 
 /* Commits wait for a standby that is not there. */
-static struct postgres *start_without_standby(const char *flags)
+static struct postgres *start_without_standby(struct postgres *pg, const char *flags)
 {
-	struct postgres *pg = postgres_new();
-
 	start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, flags);
 	set(pg, "wal_level", "replica");
 	set(pg, "max_wal_senders", "1");
@@ -223,21 +221,32 @@ static void must_wait_for_standby(struct postgres *pg, int tries)
 /* The listener gives a commit up that waits for a standby, and Postgres then keeps it without. */
 Test(failover, a_row_that_no_synchronous_standby_has_is_not_acked)
 {
-	struct postgres *pg = start_without_standby("--postgres-timeout 1");
+	struct postgres *pg = start_without_standby(postgres_new(), "--postgres-timeout 1");
 
 	must_wait_for_standby(pg, 4);
 }
 
 /* Postgres tells of a success then, and of a warning. */
-Test(failover, a_commit_whose_wait_for_a_standby_an_operator_ends_is_not_acked)
+static void must_not_be_acked_unreplicated(struct postgres *pg)
 {
-	struct postgres *pg = start_without_standby("");
-
 	cr_assert(wait_until(database_long(postgres_database(pg),
 					   "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity "
 					   "WHERE wait_event = 'SyncRep'") == 1,
 			     WAIT_MS));
 	must_wait_for_standby(pg, 1);
+}
+
+Test(failover, a_commit_whose_wait_for_a_standby_an_operator_ends_is_not_acked)
+{
+	must_not_be_acked_unreplicated(start_without_standby(postgres_new(), ""));
+}
+
+Test(failover, it_is_not_acked_though_the_server_tells_clients_only_of_errors)
+{
+	struct postgres *pg = postgres_new();
+
+	set(pg, "client_min_messages", "error");
+	must_not_be_acked_unreplicated(start_without_standby(pg, ""));
 }
 
 static bool has_wal_sender(void)

@@ -37,10 +37,11 @@ static void must_store(const char *id)
 
 static void make_handler(const char *does)
 {
-	database_exec(db,
-		      "CREATE FUNCTION public.handle(event_id text, event_type text, payload jsonb) RETURNS void "
-		      "LANGUAGE plpgsql AS $f$ BEGIN INSERT INTO effects VALUES ($1); %s END $f$",
-		      does);
+	database_exec(
+		db,
+		"CREATE OR REPLACE FUNCTION public.handle(event_id text, event_type text, payload jsonb) RETURNS void "
+		"LANGUAGE plpgsql AS $f$ BEGIN INSERT INTO public.effects VALUES ($1); %s END $f$",
+		does);
 }
 
 static void must_be_in_public(long n)
@@ -76,6 +77,107 @@ Test(session, a_handler_that_sets_the_role_or_makes_the_session_read_only_stops_
 	must_store("b");
 	must_be_in_public(2);
 	database_exec(db, "DROP ROLE \"%s\"", role);
+}
+
+/* What the reading of answers, or the sending of values, could rest on. */
+static const char *const settings[][2] = {
+	{"client_encoding", "LATIN1"},
+	{"client_encoding", "SQL_ASCII"},
+	{"client_encoding", "EUC_JP"},
+	{"client_min_messages", "error"},
+	{"client_min_messages", "debug5"},
+	{"standard_conforming_strings", "off"},
+	{"backslash_quote", "off"},
+	{"quote_all_identifiers", "on"},
+	{"DateStyle", "German"},
+	{"IntervalStyle", "iso_8601"},
+	{"TimeZone", "Asia/Kolkata"},
+	{"bytea_output", "escape"},
+	{"extra_float_digits", "-15"},
+	{"array_nulls", "off"},
+	{"transform_null_equals", "on"},
+	{"search_path", "shop"},
+	{"row_security", "off"},
+	{"synchronous_commit", "off"},
+	{"plan_cache_mode", "force_generic_plan"},
+	{"default_transaction_isolation", "serializable"},
+	{"default_transaction_deferrable", "on"},
+	{"lc_messages", "C"},
+};
+
+/* One alone, which goes by INSERT, and so many that they go by COPY. */
+static void must_store_round(int round)
+{
+	must_store(suite_text("\xc3\xa9-%d", round));
+	for (int i = 0; i < 120; i++)
+		cr_assert(peer_sendf(producer, "{\"event_id\":\"%d-\xc3\xa9-%d\"}", round, i));
+	for (int i = 0; i < 120; i++) {
+		char *ack = peer_recv(producer, WAIT_MS);
+
+		cr_assert(ack && strstr(ack, "\"persisted\""), "round %d: %s", round, ack);
+	}
+}
+
+static void set_each(const char *flags, void (*make)(const char *does))
+{
+	long rounds = 0;
+
+	make("");
+	start(flags);
+	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+		for (int is_local = 0; is_local < 2; is_local++) {
+			make(suite_text("PERFORM set_config('%s', '%s', %s);", settings[i][0], settings[i][1],
+					is_local ? "true" : "false"));
+			must_store_round((int)rounds++);
+		}
+	}
+	must_be_in_public(rounds * 121);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM public.events WHERE event_id LIKE '%%\xc3\xa9%%'"),
+		     rounds * 121);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters"), 0);
+	cr_assert_gt(listener_metric(listener, "wsonce_copy_statements_total"), 0);
+}
+
+Test(session, a_handler_may_set_what_it_likes)
+{
+	set_each("--handler public.handle --batch-max 1000", make_handler);
+}
+
+static void make_trigger(const char *does)
+{
+	database_exec(db,
+		      "CREATE OR REPLACE FUNCTION stray() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+		      "INSERT INTO public.effects VALUES (NEW.event_id); %s RETURN NULL; END $$;"
+		      "CREATE OR REPLACE TRIGGER stray AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION stray()",
+		      does);
+}
+
+Test(session, a_trigger_may_set_what_it_likes)
+{
+	set_each("--batch-max 1000", make_trigger);
+}
+
+/* The commit says by a warning that nobody waits for a standby. A trigger that is deferred sees what is set then. */
+Test(session, the_commit_tells_its_warnings_whatever_a_handler_set)
+{
+	make_handler("PERFORM set_config('client_min_messages', 'error', true);");
+	database_exec(db, "CREATE TABLE seen (level text); CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS "
+			  "$$ BEGIN INSERT INTO public.seen VALUES (current_setting('client_min_messages')); "
+			  "RETURN NULL; END $$; CREATE CONSTRAINT TRIGGER see AFTER INSERT ON effects "
+			  "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION see()");
+	start("--handler public.handle");
+	must_store("a");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM seen WHERE level = 'warning'"), 1);
+}
+
+/* Its error comes in that encoding. */
+Test(session, a_handler_that_raises_in_another_encoding_has_a_dead_letter)
+{
+	make_handler("PERFORM set_config('client_encoding', 'LATIN1', true); RAISE '\xc3\xa9';");
+	start("--handler public.handle --max-attempts 1");
+	cr_assert(peer_sendf(producer, "{\"event_id\":\"a\"}"));
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, WAIT_MS), "%s",
+		  process_last_words(listener_process(listener)));
 }
 
 /* By COPY, too. */

@@ -928,12 +928,10 @@ static void answer_calls(struct backend *b)
 	send_result(b, b->result);
 }
 
-/* Answers the commands of the statement at hand that begin so. */
-static void answer_commands(struct backend *b, const char *begin, const char *command)
+/* Answers the commands that set something between at and end. */
+static void answer_commands(struct backend *b, const char *at, const char *end, const char *command)
 {
-	const char *at = b->packet->statements[b->at].text;
-
-	while ((at = strstr(at, begin))) {
+	while ((at = strstr(at, "SET ")) && at < end) {
 		at++;
 		result_new(b, PGRES_COMMAND_OK, NULL, 0, 0)->command = command;
 		send_result(b, b->result);
@@ -942,8 +940,11 @@ static void answer_commands(struct backend *b, const char *begin, const char *co
 
 static void end_copy(struct backend *b)
 {
+	const char *text = b->packet->statements[b->at].text;
+	size_t len = strlen(text);
+
 	b->is_changed = false;
-	answer_commands(b, "RESET", "RESET");
+	answer_commands(b, text + len - strlen(SQL_RESET_COPY), text + len, "RESET");
 }
 
 /* The first row of most answers. */
@@ -957,9 +958,21 @@ static struct pg_result *begin_rows(struct backend *b, size_t columns, size_t ro
 	return r;
 }
 
+/* As encode(id, 'escape') writes it. */
 static void put_id(struct pg_result *r, const struct value *id)
 {
-	put_value(r, 0, sim_copy(id->bytes, id->len), id->len);
+	char *text = sim_alloc(4 * id->len + 1);
+	size_t len = 0;
+
+	for (size_t i = 0; i < id->len; i++) {
+		unsigned char byte = (unsigned char)id->bytes[i];
+
+		if (byte == '\\' || byte == 0 || byte > 127)
+			len += (size_t)sprintf(text + len, byte == '\\' ? "\\\\" : "\\%03o", byte);
+		else
+			text[len++] = (char)byte;
+	}
+	put_value(r, 0, text, len);
 	r->rows++;
 }
 
@@ -1794,7 +1807,7 @@ static int64_t on_start(struct backend *b)
 	if (b->kind == K_LIMITS || b->kind == K_COPY)
 		set_limits(b, s->text);
 	if (b->kind == K_COPY) {
-		answer_commands(b, "SET LOCAL", "SET");
+		answer_commands(b, s->text, strstr(s->text, known[K_COPY].text), "SET");
 		b->began_us = sim_now();
 	}
 	if (b->kind > K_RESET)
