@@ -61,11 +61,14 @@ const char *schema_ask_sql(void)
 	"CREATE TABLE IF NOT EXISTS :schema.wsonce_schema (" \
 	"version INT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now());"
 
-/* The lock's number is "wsonce" in ASCII. It is held until the transaction ends, so N listeners
- * that start at once migrate one after the other, and all but the first find nothing to do. */
+/* The table is locked until the transaction ends, so N listeners that start at once migrate one after the other, and
+ * all but the first find nothing to do. Where there is no table yet, the others wait until the first has made it, and
+ * then fail to make another. Any role may hold an advisory lock; this lock needs rights to the table. */
 const char *schema_lock_sql(void)
 {
-	return "BEGIN; SELECT pg_catalog.pg_advisory_xact_lock(131337674449765);" VERSIONS_SQL
+	return "BEGIN; DO $do$ BEGIN " VERSIONS_SQL
+	       " EXCEPTION WHEN unique_violation OR duplicate_table OR duplicate_object THEN NULL; END $do$;"
+	       "LOCK TABLE :schema.wsonce_schema IN SHARE ROW EXCLUSIVE MODE;"
 	       "SELECT coalesce(pg_catalog.max(version), 0) FROM :schema.wsonce_schema";
 }
 

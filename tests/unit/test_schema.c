@@ -56,14 +56,14 @@ Test(schema, upgrade_of_a_newer_database_only_commits)
 	free(sql);
 }
 
-Test(schema, lock_is_taken_inside_a_transaction_and_before_anything_else)
+Test(schema, lock_is_taken_inside_a_transaction_and_before_the_version_is_asked_for)
 {
 	const char *sql = schema_lock_sql();
-	const char *lock = strstr(sql, "pg_advisory_xact_lock(");
+	const char *lock = strstr(sql, "LOCK TABLE :schema.wsonce_schema");
 
 	cr_assert_eq(strncmp(sql, "BEGIN;", 6), 0);
 	cr_assert_not_null(lock);
-	cr_assert_lt(lock, strstr(sql, "CREATE TABLE"));
+	cr_assert_lt(lock, strstr(sql, "max(version)"));
 	cr_assert(ends_with(sql, schema_ask_sql()));
 	cr_assert_null(strstr(sql, "COMMIT"));
 }
