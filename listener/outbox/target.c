@@ -108,7 +108,11 @@ void target_supply(struct target *t, size_t rows, size_t bytes)
 
 const char *target_take_probe(struct target *t, int64_t now_ms)
 {
-	if (t->state != TARGET_PROBING || !t->probe_ms || now_ms < t->probe_ms)
+	bool is_chosen = t->state == TARGET_PROBING && !t->was_chosen && t->probe_ms && now_ms >= t->probe_ms;
+
+	if (t->state == TARGET_PROBING)
+		t->was_chosen = is_chosen;
+	if (!is_chosen)
 		return NULL;
 	t->probe_ms = 0;
 	return t->probe;
@@ -131,8 +135,8 @@ static enum target_outcome judge(int status)
 	return status == 400 || status == 410 || status == 422 ? TARGET_DEAD : TARGET_RETRY;
 }
 
-/* A row that has failed tells more by its next attempt than a new one: some receivers fail the first attempt
- * at each delivery, and are not down. */
+/* Some receivers fail the first attempt at each delivery, and are not down: a row that has failed tells that by its
+ * next attempt. Others never take certain rows: then any other row tells that they are not down. */
 static void judge_probe(struct target *t, const char *row, int64_t due_ms)
 {
 	if (t->probe_ms && t->probe_ms <= due_ms)
@@ -153,14 +157,18 @@ static void start_pause(struct target *t, const struct target_answer *answer, in
 	t->resume_ms += now_ms;
 	if (t->probe_ms > t->resume_ms && t->probe_ms - now_ms <= 2 * t->pause_ms + TARGET_PAUSE_MS)
 		t->resume_ms = t->probe_ms;
+	t->takes_new = false;
 	move(t, TARGET_PAUSED, answer);
 }
 
 /* Any failure counts, a refusal for good as well: a receiver that is broken may refuse everything, and what it refuses
- * meanwhile is dead. Requests that were at work when it was paused say nothing more by failing. */
+ * meanwhile is dead. But where first attempts succeed, a row that fails again is to blame itself. Requests that were at
+ * work when it was paused say nothing more by failing. */
 static void count_outcome(struct target *t, enum target_outcome outcome, const struct target_answer *answer,
-			  int64_t now_ms, uint32_t random)
+			  int attempt, int64_t now_ms, uint32_t random)
 {
+	if (attempt == 1)
+		t->takes_new = outcome == TARGET_DELIVERED;
 	if (outcome == TARGET_DELIVERED) {
 		t->failures = 0;
 		t->pause_ms = 0;
@@ -169,6 +177,8 @@ static void count_outcome(struct target *t, enum target_outcome outcome, const s
 			move(t, TARGET_OPEN, answer);
 		return;
 	}
+	if (attempt > 1 && t->takes_new)
+		return;
 	t->failures++;
 	if (t->state == TARGET_PROBING || (t->state == TARGET_OPEN && t->failures >= TARGET_FAILURES))
 		start_pause(t, answer, now_ms, random);
@@ -200,6 +210,6 @@ enum target_outcome target_take(struct target *t, const struct target_answer *an
 		judge_probe(t, row, now_ms + *wait_ms);
 	}
 	if (t->state != TARGET_PROBING || is_probe)
-		count_outcome(t, outcome, answer, now_ms, random);
+		count_outcome(t, outcome, answer, attempt, now_ms, random);
 	return is_last ? TARGET_DEAD : outcome;
 }

@@ -47,6 +47,8 @@ struct target {
 	int64_t resume_ms;     /* TARGET_PAUSED ends, by the loop clock */
 	char probe[24];        /* the row that is tried again first after a pause; "": any */
 	int64_t probe_ms;      /* when it is due, by the loop clock */
+	bool was_chosen;       /* the last probe was that row, so any row has its turn */
+	bool takes_new;        /* the newest answer to a first attempt was a success */
 	size_t at_work;        /* requests, */
 	size_t probes;         /* and those among them that began while it was probed */
 	size_t waiting;        /* rows that are leased and not yet at work */
@@ -69,8 +71,8 @@ size_t target_want(struct target *t, int64_t now_ms);
  * faster than rounds bring rows gets more of them at once the next time, one whose rows wait gets fewer. */
 void target_supply(struct target *t, size_t rows, size_t bytes);
 
-/* The one row that may be leased, if it can; NULL: any. To be asked for once for each lease. The text lives
- * until the next answer is taken. */
+/* The one row that may be leased, if it can; NULL: any, which is so after each probe of a certain row. To be asked for
+ * once for each lease. The text lives until the next answer is taken. */
 const char *target_take_probe(struct target *t, int64_t now_ms);
 
 /* A request begins; tells whether it is a probe, which is to be told again when it ends. */
@@ -81,7 +83,8 @@ void target_end(struct target *t, bool is_probe);
 bool target_is_success(int status);
 
 /* Takes the answer to attempt number attempt (from 1) of a row, and tells what becomes of the row; with
- * TARGET_RETRY, wait_ms is the time until the next attempt. While the target is probed, the answers to requests that
+ * TARGET_RETRY, wait_ms is the time until the next attempt. A row that fails again says nothing of a target that takes
+ * first attempts. While the target is probed, the answers to requests that
  * began before say nothing of it. random is any evenly distributed number; a success
  * needs none. */
 enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,

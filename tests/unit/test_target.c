@@ -184,6 +184,35 @@ Test(target, probe_is_the_row_that_failed_and_is_due_first)
 	cr_assert_null(target_take_probe(&target, 1500), "any row follows");
 }
 
+Test(target, any_row_has_every_other_probe)
+{
+	for (int i = 0; i < 5; i++)
+		fail_row("11", 1000);
+	cr_assert_eq(target_want(&target, 1000), 1);
+	cr_assert_str_eq(target_take_probe(&target, 1000), "11");
+	take_attempt(500, 2, 0, 1000);
+	cr_assert_eq(target_want(&target, 9000), 1);
+	cr_assert_null(target_take_probe(&target, 9000), "it has failed as a probe");
+	take_attempt(500, 1, 0, 9000);
+	cr_assert_eq(target_want(&target, 19000), 1);
+	cr_assert_not_null(target_take_probe(&target, 19000));
+}
+
+Test(target, rows_that_fail_again_pause_nothing_while_new_ones_are_taken)
+{
+	take(200);
+	for (int i = 0; i < 20; i++)
+		take_attempt(500, 2 + i % 8, 0, 0);
+	cr_assert_eq(target.state, TARGET_OPEN);
+	take(500);
+	for (int i = 0; i < 4; i++)
+		take_attempt(500, 2, 0, 0);
+	cr_assert_eq(target.state, TARGET_PAUSED, "a new one has failed since");
+	cr_assert_eq(target_want(&target, 1000), 1);
+	take_attempt(500, 2, 0, 1000);
+	cr_assert_eq(target.state, TARGET_PAUSED, "nothing has been taken since");
+}
+
 Test(target, pause_ends_when_the_probe_is_due_unless_that_is_long_after)
 {
 	for (int i = 0; i < 5; i++)
