@@ -31,6 +31,14 @@ static inline void make_ascii(char *text)
 			*text = '?';
 }
 
+/* Words of a peer, for a line of the log: control characters become question marks. */
+static inline void make_line(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 /* Text as a JSON string, of what make_ascii leaves of it if it is not UTF-8. */
 json_t *make_json(const char *text, size_t len);
 /* The same as the text of JSON, quotes included, on the heap. */

@@ -17,6 +17,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "feed/secrets.h"
 #include "intake/line.h"
 
@@ -47,7 +48,7 @@ struct conversation {
 	bool has_ready;   /* a rule says when a connection is good */
 	struct secrets *secrets;
 	char *shown;
-	char error[300];
+	char error[400];
 	bool has_error_logged;
 	int64_t last_message_s;
 	uint64_t connects;
@@ -102,6 +103,7 @@ static void keep_error(struct conversation *c, const char *reason)
 {
 	snprintf(c->error, sizeof(c->error), "%s", reason);
 	secrets_mask(c->secrets, c->error);
+	make_line(c->error);
 }
 
 /* Evenly drawn, or, without jitter, the most that it can be. */
@@ -206,7 +208,7 @@ static void on_line_end(void *arg, struct line *line, const struct dial_end *end
 	int what = end->close_code ? profile_close(c->p.profile, (int)end->close_code) : -1;
 	struct line **at = line == c->old ? &c->old : line == c->next ? &c->next : &c->now;
 	bool is_successor = at == &c->next, is_now = at == &c->now;
-	char reason[220];
+	char reason[400];
 
 	snprintf(reason, sizeof(reason), "%s", end->reason);
 	if (is_now)
@@ -240,11 +242,8 @@ static int64_t soonest_successor(const struct conversation *c)
 	return soonest > now_ms(c) ? soonest : now_ms(c);
 }
 
-static void reconnect(struct conversation *c, struct line *line, const struct profile_rule *rule)
+static void reconnect(struct conversation *c, struct line *line, const struct profile_rule *rule, const char *reason)
 {
-	char reason[200];
-
-	snprintf(reason, sizeof(reason), "rule %s says so", rule->name ? rule->name : "default");
 	if (line == c->old)
 		return;
 	if (line == c->now && rule->overlap && c->p.profile->overlap_s) {
@@ -270,12 +269,13 @@ static void on_line_action(void *arg, struct line *line, const struct profile_ru
 	struct conversation *c = arg;
 	char reason[300];
 
-	if (rule->action == ACTION_RECONNECT) {
-		reconnect(c, line, rule);
-		return;
-	}
-	snprintf(reason, sizeof(reason), "rule %s: %s", rule->name ? rule->name : "default", frame);
-	stop_for_good(c, reason);
+	/* Another URL may be a secret. */
+	snprintf(reason, sizeof(reason), "rule %s: %s", rule->name ? rule->name : "default",
+		 rule->url ? "the feed names another URL" : frame);
+	if (rule->action == ACTION_RECONNECT)
+		reconnect(c, line, rule, reason);
+	else
+		stop_for_good(c, reason);
 }
 
 /* --- counts --- */

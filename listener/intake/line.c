@@ -56,7 +56,7 @@ struct line {
 	const struct profile_rule *http_rule;
 	const struct profile_rule *action;
 	char action_frame[EXAMPLE_BYTES + 1];
-	char fault[220]; /* to be told at the next tick; "": none */
+	char fault[400]; /* to be told at the next tick; "": none */
 	int64_t fault_wait_ms;
 };
 
@@ -503,7 +503,7 @@ static bool is_accepted(const struct profile_http *http, int status)
 /* Before or after the handshake. */
 static void fail_call(struct line *line, const char *what, int64_t wait_ms)
 {
-	char reason[200];
+	char reason[400];
 
 	snprintf(reason, sizeof(reason), "the HTTP call %s: %s",
 		 line->of ? "that a rule asks for" : "before connecting", what);
@@ -519,19 +519,33 @@ static void dial_with_answer(struct line *line)
 	dial(line, &how);
 }
 
+/* Of an answer that may hold a token no more is told than its own member "error". */
+static void describe_answer(char *what, size_t size, const struct request_answer *answer)
+{
+	json_t *root = json_loadb(answer->body, answer->len, 0, NULL);
+	const char *error = json_string_value(json_object_get(root, "error"));
+
+	snprintf(what, size, "the answer is not JSON, or lacks what is to be captured%s%.*s",
+		 error ? "; its error: " : "", EXAMPLE_BYTES, error ? error : "");
+	json_decref(root);
+}
+
 static void on_answer(void *arg, const struct request_answer *answer)
 {
 	struct line *line = arg;
-	char what[100];
+	char what[300];
 
 	line->request = NULL;
 	if (!is_accepted(line->call, answer->status)) {
-		snprintf(what, sizeof(what), "answered %d", answer->status);
+		snprintf(what, sizeof(what), "answered %d%s%.*s", answer->status, answer->len ? ": " : "",
+			 (int)(answer->len < EXAMPLE_BYTES ? answer->len : EXAMPLE_BYTES),
+			 answer->body ? answer->body : "");
 		fail_call(line, answer->status ? what : answer->reason, answer->wait_ms);
 		return;
 	}
 	if (!session_answer(line->p->session, line->call, answer->body, answer->len)) {
-		fail_call(line, "the answer is not JSON, or lacks what is to be captured", 0);
+		describe_answer(what, sizeof(what), answer);
+		fail_call(line, what, 0);
 		return;
 	}
 	tell_secrets(line, line->call->capture);

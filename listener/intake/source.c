@@ -37,7 +37,7 @@ struct source {
 	struct dial *dial; /* NULL in SOURCE_STANDBY, SOURCE_DOWN and SOURCE_CLOSING */
 	struct backoff backoff;
 	uv_timer_t retry;
-	char error[200];
+	char error[400];
 	bool has_error_logged;  /* since the feed last worked */
 	int64_t last_message_s; /* since 1970; 0: none so far */
 	uint64_t messages;

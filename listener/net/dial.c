@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/tls.h"
 #include "base/resolve.h"
+#include "base/secret.h"
 #include "net/frame.h"
 #include "net/redirect.h"
 #include "net/tunnel.h"
@@ -52,7 +53,7 @@ struct dial {
 	uv_timer_t deadline;
 	int64_t heard_ms;  /* loop clock, of any bytes */
 	const char *fault; /* why it is given up; NULL: it is not */
-	char reason[200];
+	char reason[400];
 };
 
 struct dialler {
@@ -107,6 +108,18 @@ static struct lws *detach(struct dial *d)
 	return wsi;
 }
 
+/* A server may repeat what its URL said. */
+static void mask_url(struct dial *d)
+{
+	const char *query = d->url.path ? strchr(d->url.path, '?') : NULL;
+	char *values = memory_strdup(query ? query + 1 : ""), *rest = values;
+
+	secret_mask(d->reason, d->url.password);
+	for (char *value; (value = strsep(&rest, "&#"));)
+		secret_mask(d->reason, strchr(value, '=') ? strchr(value, '=') + 1 : value);
+	free(values);
+}
+
 static void finish(struct dial *d, const char *why)
 {
 	enum dial_state before = d->state;
@@ -115,6 +128,7 @@ static void finish(struct dial *d, const char *why)
 	if (before == DIAL_DONE)
 		return;
 	snprintf(d->reason, sizeof(d->reason), "%s", d->fault ? d->fault : why);
+	mask_url(d);
 	end.close_code = d->frames ? frames_close_code(d->frames) : 0;
 	end.wait_ms = d->upgrade ? upgrade_wait_s(d->upgrade) * 1000 : 0;
 	forget_parts(d);
@@ -419,7 +433,25 @@ static void on_destroyed(struct dial *d, const struct lws *wsi)
 
 static void on_closed(struct dial *d)
 {
-	finish(d, d->frames ? "the connection ended" : "the connection ended during the handshake");
+	const char *why = d->link.fault ? d->link.fault : "the connection ended without a close frame";
+
+	finish(d, d->frames ? why : "the connection ended during the handshake");
+}
+
+/* The system's words, where libwebsockets has only its own. */
+static void on_connection_error(struct dial *d, struct lws *wsi, const char *why)
+{
+	char reason[100];
+	int error = 0;
+	socklen_t size = sizeof(error);
+
+	getsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_ERROR, &error, &size);
+	if (error)
+		snprintf(reason, sizeof(reason), "the connection failed: %s", uv_strerror(-error));
+	else
+		snprintf(reason, sizeof(reason), "the connection failed: %s", why);
+	lws_set_opaque_user_data(wsi, NULL);
+	finish(d, reason);
 }
 
 static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
@@ -432,8 +464,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user,
 	/* An int, not the enum: libwebsockets has some 80 reasons, and a few of them concern us. */
 	switch ((int)reason) {
 	case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
-		lws_set_opaque_user_data(wsi, NULL);
-		finish(d, in && len ? in : "connection failed");
+		on_connection_error(d, wsi, in && len ? in : "libwebsockets gives no reason");
 		return 0;
 	case LWS_CALLBACK_RAW_CONNECTED:
 		return on_connected(d, wsi);
@@ -532,7 +563,7 @@ static void connect_to(struct dial *d, const char *address)
 		return;
 	d->wsi = wsi;
 	if (!wsi)
-		finish(d, "connection failed");
+		finish(d, "the connection failed");
 }
 
 static void on_address(void *arg, const char *address, const char *error)

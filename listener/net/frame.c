@@ -11,6 +11,7 @@
 #include <wslay/wslay.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #define CONTROL_BYTES 125 /* that a control frame may have (section 5.5) */
 
@@ -263,9 +264,7 @@ static void describe_close(struct frames *f)
 			 bytes + 2);
 	else
 		snprintf(f->reason, sizeof(f->reason), "the server closed the connection");
-	for (char *at = f->reason; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = '?';
+	make_line(f->reason);
 }
 
 /* The answer to a close frame has the same code, or none if that had none (section 5.5.1). */

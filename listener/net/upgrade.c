@@ -9,11 +9,13 @@
 #include <uv.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "net/head.h"
 
 #define KEY_BYTES   16
 #define MAGIC       "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-#define BUSY_WAIT_S 1 /* after 429 or 503 without Retry-After */
+#define BUSY_WAIT_S 1   /* after 429 or 503 without Retry-After */
+#define WORDS_MOST  200 /* bytes of a refusal's body that are told */
 
 #define CODED(n) (((n) + 2) / 3 * 4 + 1) /* bytes that n of them take in base64, with a NUL */
 
@@ -32,7 +34,7 @@ struct upgrade {
 	bool has_subprotocol;
 	char *location;
 	int64_t wait_s; /* that the answer asks for */
-	char reason[120];
+	char reason[120 + WORDS_MOST];
 };
 
 /* --- the request --- */
@@ -289,13 +291,29 @@ static enum upgrade_result judge_answer(struct upgrade *u)
 	return status == 101 ? judge_acceptance(u) : judge_refusal(u, status);
 }
 
+/* The body's first words, if they came with the head of a refusal. */
+static void add_words(struct upgrade *u, const char *body, size_t len)
+{
+	size_t n = strlen(u->reason);
+
+	if (!len)
+		return;
+	snprintf(u->reason + n, sizeof(u->reason) - n, ": %.*s", (int)(len < WORDS_MOST ? len : WORDS_MOST), body);
+	make_line(u->reason);
+}
+
 enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used)
 {
+	enum upgrade_result result;
+
 	switch (head_receive(&u->head, bytes, len, used)) {
 	case HEAD_MORE:
 		return UPGRADE_MORE;
 	case HEAD_DONE:
-		return judge_answer(u);
+		result = judge_answer(u);
+		if (result == UPGRADE_REFUSED)
+			add_words(u, bytes + *used, len - *used);
+		return result;
 	case HEAD_BAD:
 		break;
 	}

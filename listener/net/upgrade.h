@@ -42,7 +42,8 @@ size_t upgrade_take(struct upgrade *u, char *room, size_t size);
  * but UPGRADE_MORE. */
 enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used);
 
-/* Why upgrade_receive returned UPGRADE_REFUSED or UPGRADE_MOVED: one sentence, without anything the server wrote. */
+/* Why upgrade_receive returned UPGRADE_REFUSED or UPGRADE_MOVED: one sentence, and after a status other than
+ * 101 the first 200 bytes of the body that came with it, control characters replaced. */
 const char *upgrade_reason(const struct upgrade *u);
 
 /* Where UPGRADE_MOVED points to: as the server wrote it. */

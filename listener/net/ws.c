@@ -314,8 +314,10 @@ static void check_life(struct ws_link *link, int64_t now)
 	if (!interval)
 		return;
 	if (link->pinged_ms && now - link->pinged_ms >= interval) {
-		if (!ws_link_has_unread(link))
-			ws_kill(link->ws, link->wsi);
+		if (ws_link_has_unread(link))
+			return;
+		link->fault = "a ping was not answered in time";
+		ws_kill(link->ws, link->wsi);
 	} else if (!link->pinged_ms && now - link->heard_ms >= interval) {
 		link->pinged_ms = now;
 		link->is_ping_due = true;
@@ -381,6 +383,7 @@ static void end_half(struct ws_link *link)
 {
 	forget_message(link);
 	link->has_peer_closed = true;
+	link->fault = "memory is full, and its message that has not ended holds the most";
 	tell_ended(link->ws);
 	ws_kill(link->ws, link->wsi);
 }

@@ -71,6 +71,7 @@ struct ws_link {
 	unsigned int quiet;       /* times that all were stopped since then */
 	int64_t heard_ms;         /* loop clock, last sign of life, or when we last kept it waiting */
 	int64_t pinged_ms;        /* loop clock, when it was to be pinged since then; 0: not */
+	const char *fault;        /* why its connection is ended on this side; NULL: it is not */
 	int64_t ping_interval_ms; /* 0: it is not pinged */
 	bool is_ping_due;         /* at the next writable callback */
 	int64_t last_message_ms;  /* loop clock; set when the connection opens, too, and later by the time unread */

@@ -346,6 +346,17 @@ Test(conversation, a_feed_leads_to_a_host_that_the_profile_lists)
 	cr_assert(feed_wait_clients(other, 1, SETTLED_MS));
 }
 
+Test(conversation, a_rule_that_reconnects_tells_the_words_of_the_feed)
+{
+	start(URL "\"backoff\": {\"min_ms\": 5000, \"max_ms\": 5000}, \"rules\": [{\"name\": \"bye\", \"when\": "
+		  "{\"/bye\": {\"exists\": true}}, \"action\": \"reconnect\"}, " EVENT "]",
+	      feed_port(feed));
+	expect_heard("one");
+	feed_send_text(feed, "{\"bye\":\n1, \"why\": \"maintenance\"}");
+	expect_status("rule bye: ");
+	expect_status("maintenance");
+}
+
 Test(conversation, what_is_fatal_ends_it_for_good)
 {
 	start(URL "\"rules\": [{\"name\": \"refused\", \"when\": {\"/error\": {\"exists\": true}}, \"action\": "
@@ -447,9 +458,11 @@ static void start_with_call(void)
 Test(conversation, a_url_that_is_asked_for_may_be_refused_be_html_or_lack_what_is_wanted)
 {
 	static const char *const answers[][2] = {
-		{"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno", "before connecting: answered 500"},
+		{"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno", "before connecting: answered 500: no"},
 		{"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>", "not JSON"},
 		{"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"ok\":1}", "lacks what is to be captured"},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 35\r\n\r\n{\"ok\":false,\"error\":\"invalid_auth\"}",
+		 "its error: invalid_auth"},
 		{"HTTP/1.1 302 Moved\r\nLocation: http://127.0.0.1:1/\r\n\r\n", "answered 302"},
 		{"SSH-2.0-x\r\n", "the HTTP call before connecting"},
 	};

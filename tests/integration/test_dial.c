@@ -257,6 +257,28 @@ Test(dial, a_proxy_that_refuses_is_told)
 	cr_assert_null(feed_request(feed), "past the proxy nobody is asked");
 }
 
+/* ---- why there is no connection ---- */
+
+Test(dial, who_refuses_the_connection_is_told)
+{
+	start("--source ws://127.0.0.1:%d/x", port_reserve());
+	expect_status("the connection failed: connection refused");
+}
+
+Test(dial, a_ping_without_an_answer_is_told)
+{
+	feed_answer_pings(feed, false);
+	start_feed("--ping-interval 1s");
+	expect_status("a ping was not answered in time");
+}
+
+Test(dial, words_of_a_refusal_are_told_without_what_is_secret)
+{
+	feed_answer(feed, "/x", "HTTP/1.1 403 No\r\n\r\nthe\ttoken sesame17 has expired");
+	start("--source ws://127.0.0.1:%d/x?token=sesame17", feed_port(feed));
+	expect_status("the server answered 403 instead of 101: the?token ******** has expired");
+}
+
 /* ---- a certificate of its own ---- */
 
 Test(dial, a_certificate_is_shown_to_who_asks)

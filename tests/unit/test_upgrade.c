@@ -236,6 +236,22 @@ Test(upgrade, a_redirect_has_a_place)
 	}
 }
 
+/* --- the words of a refusal --- */
+
+Test(upgrade, a_refusal_is_told_with_its_first_words)
+{
+	char answer[600];
+	int n = sprintf(answer, "HTTP/1.1 403 No\r\n\r\nyour\x1b\r\nkey %0300d", 0);
+	size_t used;
+
+	init();
+	cr_assert_eq(upgrade_receive(upgrade, answer, (size_t)n, &used), UPGRADE_REFUSED);
+	cr_assert(strstr(upgrade_reason(upgrade), "403 instead of 101: your???key 000"), "%s", upgrade_reason(upgrade));
+	cr_assert_eq(strlen(strstr(upgrade_reason(upgrade), "your")), 200);
+	cr_assert_eq(judge("HTTP/1.1 403 No\r\n\r\n"), UPGRADE_REFUSED);
+	cr_assert_str_eq(upgrade_reason(upgrade), "the server answered 403 instead of 101");
+}
+
 /* --- when to come back --- */
 
 Test(upgrade, a_refusal_may_ask_for_a_time)
