@@ -1,5 +1,6 @@
 /* record.c owns the command that writes down what a feed sends, for `wsonce try --frames`. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +32,14 @@ static const char *check(const struct invocation *in)
 	return !o->profile == !o->feed ? "record needs --profile FILE or --feed NAME, one of the two" : NULL;
 }
 
+/* A new file that nobody else may read, since a message may hold anything; a link is not followed. */
+static FILE *open_new(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
 static int run_record(const struct invocation *in)
 {
 	const struct record_options *o = in->options;
@@ -41,7 +50,7 @@ static int run_record(const struct invocation *in)
 
 	if (!p)
 		return STATUS_USAGE;
-	out = strcmp(path, "-") == 0 ? stdout : fopen(path, "wx");
+	out = strcmp(path, "-") == 0 ? stdout : open_new(path);
 	if (!out) {
 		profile_free(p);
 		return dispatch_fail("%s: %s", path, strerror(errno));

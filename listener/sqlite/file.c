@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -478,6 +479,42 @@ static void set_up_library(void)
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
+/* A new file is its user's alone, as are the files that SQLite puts beside it, which get its rights. Failure is
+ * SQLite's to tell. */
+static void make_private(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+/* The path without links to folders, since SQLITE_OPEN_NOFOLLOW refuses those too; on the heap. */
+static char *resolve_folder(const char *path)
+{
+	char *one = memory_strdup(path), *two = memory_strdup(path);
+	char *folder = realpath(dirname(one), NULL);
+	char *result = folder ? memory_printf("%s/%s", folder, basename(two)) : memory_strdup(path);
+
+	free(folder);
+	free(one);
+	free(two);
+	return result;
+}
+
+static int open_database(struct sqlite_file *f, bool may_create)
+{
+	char *path = resolve_folder(f->path);
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, code;
+
+	if (may_create)
+		make_private(path);
+	code = sqlite3_open_v2(path, &f->db, flags | (may_create ? SQLITE_OPEN_CREATE : 0), NULL);
+	free(path);
+	memory_given(f->db, "sqlite");
+	return code;
+}
+
 struct sqlite_file *sqlite_file_open(const char *path, bool may_create, const atomic_bool *is_leaving,
 				     enum sqlite_result *result, char *why)
 {
@@ -487,10 +524,7 @@ struct sqlite_file *sqlite_file_open(const char *path, bool may_create, const at
 	f->path = memory_strdup(path);
 	f->is_leaving = is_leaving;
 	set_up_library();
-	code = sqlite3_open_v2(path, &f->db,
-			       SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (may_create ? SQLITE_OPEN_CREATE : 0),
-			       NULL);
-	memory_given(f->db, "sqlite");
+	code = open_database(f, may_create);
 	sqlite3_extended_result_codes(f->db, 1);
 	sqlite3_busy_handler(f->db, on_busy, f);
 	*result = code ? explain(f, sqlite3_extended_errcode(f->db)) : look(f, may_create);

@@ -47,7 +47,7 @@ bool sqlite_lock_take(struct sqlite_lock *l)
 	if (l->fd >= 0 && is_deleted(l))
 		let_go(l);
 	if (l->fd < 0)
-		l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+		l->fd = open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return l->fd >= 0 && fcntl(l->fd, F_OFD_SETLK, &lock) == 0 && !is_deleted(l);
 }
 
