@@ -253,9 +253,12 @@ static void judge(const struct postgres *p, const PGresult *result, struct postg
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *context = PQresultErrorField(result, PG_DIAG_CONTEXT);
+	const struct sqlstate_violation violation = {sqlstate, PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME),
+						     PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL)};
+	bool is_of_table = sqlstate_is_of_table(&violation, context);
 
-	answer->result = sqlstate_judge(sqlstate, context);
-	answer->blame = sqlstate_blame(sqlstate, context);
+	answer->result = is_of_table ? POSTGRES_TROUBLE : sqlstate_judge(sqlstate, context);
+	answer->blame = is_of_table ? POSTGRES_BLAME_NOBODY : sqlstate_blame(sqlstate, context);
 	answer->is_late = sqlstate_is_late(sqlstate);
 	answer->is_locked = sqlstate_is_locked(sqlstate);
 	answer->is_blocked = sqlstate_is_blocked(context);

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define SEQUENCE_ENDED "2200H" /* no number is left, of a class that else means a row's data */
+#define SEQUENCE_ENDED "2200H"  /* no number is left, of a class that else means a row's data */
+#define ID_TAKEN       "(id)=(" /* of a detail, which may be translated: its first columns and values are not */
 
 bool sqlstate_is_class(const char *sqlstate, const char *classes)
 {
@@ -37,6 +38,17 @@ static bool is_in_function(const char *context)
 	if (!context || is_waiting(context))
 		return false;
 	return strstr(context, "PL/") || strstr(context, "SQL function \"");
+}
+
+bool sqlstate_is_of_table(const struct sqlstate_violation *v, const char *context)
+{
+	const char *columns = v->detail ? strchr(v->detail, '(') : NULL;
+
+	if (!v->sqlstate || is_in_function(context))
+		return false;
+	if (strcmp(v->sqlstate, "23514") == 0)
+		return !v->constraint;
+	return strcmp(v->sqlstate, "23505") == 0 && columns && strncmp(columns, ID_TAKEN, strlen(ID_TAKEN)) == 0;
 }
 
 /* A data error in Bind names the parameter in its context: that text will never be accepted. Anything that a trigger, a

@@ -13,6 +13,18 @@ bool sqlstate_is_class(const char *sqlstate, const char *classes);
  * known. context is the server's CONTEXT, or NULL. */
 enum postgres_result sqlstate_judge(const char *sqlstate, const char *context);
 
+/* A violated constraint, as the server names it. Each may be NULL. */
+struct sqlstate_violation {
+	const char *sqlstate;
+	const char *constraint;
+	const char *detail;
+};
+
+/* Is it a constraint of the table itself, which says nothing of an event? So it is with a number that the sequence of
+ * id gives a second time, and with a partition that is missing, which no constraint names. Where this is true, it is
+ * POSTGRES_TROUBLE and POSTGRES_BLAME_NOBODY, whatever the functions around this one say. */
+bool sqlstate_is_of_table(const struct sqlstate_violation *violation, const char *context);
+
 /* As in connection.h. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context);
 

@@ -372,6 +372,21 @@ Test(trouble, a_sequence_at_its_end_is_no_events_fault)
 	cr_assert_eq(letters(), 0);
 }
 
+/* As after a copy of the table whose sequence was forgotten: here it can only give numbers that are taken. */
+Test(trouble, a_sequence_behind_its_table_is_no_events_fault)
+{
+	start("none", "--max-attempts 1");
+	database_exec(db, "INSERT INTO events (id, event_id, event_type, payload) "
+			  "SELECT n, 'old' || n, 't', '{}' FROM generate_series(1, 5) n;"
+			  "ALTER SEQUENCE events_id_seq MAXVALUE 5 CYCLE; SELECT setval('events_id_seq', 5)");
+	send_event("late");
+	cr_assert(wait_until(listener_has_logged(listener, "(id)=(") && is_unready(), WAIT_MS), "nobody is told");
+	cr_assert_eq(letters(), 0);
+	database_exec(db, "ALTER SEQUENCE events_id_seq NO MAXVALUE NO CYCLE; SELECT setval('events_id_seq', 5)");
+	ack_expect(producer, "late", "persisted");
+	cr_assert_eq(letters(), 0);
+}
+
 Test(trouble, what_all_events_meet_is_no_events_fault)
 {
 	start("none", "--max-attempts 1");

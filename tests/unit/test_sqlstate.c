@@ -92,3 +92,29 @@ Test(sqlstate, trouble_is_a_rows_own_if_a_function_raised_it_and_nobodys_if_anot
 			     t->context, sqlstate_blame(t->sqlstate, t->context));
 	}
 }
+
+struct violation {
+	struct sqlstate_violation of;
+	const char *context;
+	bool is_of_table;
+};
+
+static const struct violation violations[] = {
+	{{"23505", "events_pkey", "Key (id)=(7) already exists."}, "COPY events, line 7", true},
+	{{"23505", "events_pkey", "Schlüssel »(id)=(7)« existiert bereits."}, NULL, true},
+	{{"23505", "events_pkey", "Key (id)=(7) already exists."}, FUNCTION, false},
+	{{"23505", "events_event_id_key", "Key (event_id)=((id)=() already exists."}, NULL, false},
+	{{"23505", "orders_key", NULL}, NULL, false},
+	{{"23514", NULL, "Partition key of the failing row contains (event_id) = (a)."}, NULL, true},
+	{{"23514", NULL, NULL}, FUNCTION, false},
+	{{"23514", "amount_check", "Failing row contains (1, a)."}, NULL, false},
+	{{"23502", NULL, "Failing row contains (1, a)."}, NULL, false},
+	{{NULL, NULL, NULL}, NULL, false},
+};
+
+Test(sqlstate, a_number_given_twice_and_a_missing_partition_are_the_tables_own)
+{
+	for (size_t i = 0; i < sizeof(violations) / sizeof(*violations); i++)
+		cr_expect_eq(sqlstate_is_of_table(&violations[i].of, violations[i].context), violations[i].is_of_table,
+			     "violation %zu", i);
+}
