@@ -51,6 +51,7 @@ struct conversation {
 	char error[400];
 	bool has_error_logged;
 	int64_t last_message_s;
+	int64_t last_message_ms;
 	uint64_t connects;
 	uint64_t replies;
 	struct rule_count *rules;
@@ -293,6 +294,7 @@ static void on_line_rule(void *arg, const struct profile_rule *rule, struct slic
 	struct conversation *c = arg;
 
 	c->last_message_s = time(NULL);
+	c->last_message_ms = now_ms(c);
 	count_of(c, rule)->frames++;
 	if (count_of(c, rule) != &c->rules[c->p.profile->rule_count])
 		return;
@@ -498,6 +500,7 @@ struct conversation_view conversation_view(const struct conversation *c)
 		.is_standby = c->state == STATE_STANDBY,
 		.is_stopped = c->state == STATE_STOPPED,
 		.last_message_s = c->last_message_s,
+		.last_message_ms = c->last_message_ms,
 		.rules = c->rules,
 		.connects = c->connects,
 		.replies = c->replies,

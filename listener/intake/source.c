@@ -38,8 +38,9 @@ struct source {
 	struct backoff backoff;
 	uv_timer_t retry;
 	char error[400];
-	bool has_error_logged;  /* since the feed last worked */
-	int64_t last_message_s; /* since 1970; 0: none so far */
+	bool has_error_logged;   /* since the feed last worked */
+	int64_t last_message_s;  /* since 1970; 0: none so far */
+	int64_t last_message_ms; /* the same by the loop clock */
 	uint64_t messages;
 	uint64_t connects;
 };
@@ -127,11 +128,17 @@ static void on_open(void *arg)
 	set_state(s, SOURCE_OPEN);
 }
 
+static void note_message(struct source *s)
+{
+	s->last_message_s = time(NULL);
+	s->last_message_ms = (int64_t)uv_now(ws_loop(s->sources->ws));
+}
+
 static void on_message(void *arg, const char *message, size_t len)
 {
 	struct source *s = arg;
 
-	s->last_message_s = time(NULL);
+	note_message(s);
 	s->messages++;
 	if (pipeline_receive(ws_owner(s->sources->ws), message, len, s->shown_url, NULL))
 		count_as_working(s);
@@ -141,7 +148,7 @@ static void on_too_long(void *arg, const char *head, size_t len, const uint8_t *
 {
 	struct source *s = arg;
 
-	s->last_message_s = time(NULL);
+	note_message(s);
 	pipeline_refuse_long(ws_owner(s->sources->ws), NULL, head, len, digest, total, NULL);
 }
 
@@ -213,7 +220,8 @@ static struct reading on_ask(void *arg, size_t i)
 	const struct sources *all = arg;
 	struct source_view view = sources_view(all, i);
 
-	return (struct reading){.connection = view.is_open ? view.connects : 0, .last_message_s = view.last_message_s};
+	return (struct reading){.connection = view.is_open ? view.connects : 0,
+				.last_message_ms = view.last_message_ms};
 }
 
 /* One that is exclusive has a lease instead: it is all its own. */
@@ -320,6 +328,7 @@ static struct source_view view_profiled(const struct sources *all, const struct 
 		.is_open = view.is_open,
 		.is_ready = view.is_open || (view.is_standby && may_stand_by(all)),
 		.last_message_s = view.last_message_s,
+		.last_message_ms = view.last_message_ms,
 		.connects = view.connects,
 		.profile = profiled_profile(s),
 		.rules = view.rules,
@@ -340,6 +349,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 		.is_open = at->state == SOURCE_OPEN,
 		.is_ready = at->state == SOURCE_OPEN || (at->state == SOURCE_STANDBY && may_stand_by(s)),
 		.last_message_s = at->last_message_s,
+		.last_message_ms = at->last_message_ms,
 		.messages = at->messages,
 		.connects = at->connects,
 	};

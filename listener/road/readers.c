@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -36,8 +35,7 @@ struct turn {
 	bool is_ours;
 	int64_t ours_ms; /* loop clock, when that was last known */
 	uint64_t connection;
-	int64_t since_ms; /* loop clock, when connection was first seen; */
-	int64_t since_s;  /* since 1970 */
+	int64_t since_ms; /* loop clock, when connection was first seen */
 };
 
 /* Another listener, as its heartbeat says. */
@@ -162,7 +160,7 @@ static bool is_read_by(const struct member *m, size_t place, int64_t quiet_s)
 static bool is_read_by_others(const struct readers *r, const struct turn *t, const struct member *members, size_t n)
 {
 	struct reading own = r->owner.on_ask(r->owner.arg, (size_t)(t - r->turns));
-	int64_t quiet_s = own.connection && own.last_message_s ? time(NULL) - own.last_message_s : INT64_MAX;
+	int64_t quiet_s = own.connection && own.last_message_ms ? (now_ms(r) - own.last_message_ms) / 1000 : INT64_MAX;
 
 	for (size_t i = 0; i < n; i++)
 		if (rank(members, n, t->id, score(members[i].seed, t->id)) < r->readers &&
@@ -222,7 +220,6 @@ static void note_reading(const struct readers *r, struct turn *t, const struct r
 		return;
 	t->connection = now->connection;
 	t->since_ms = now_ms(r);
-	t->since_s = time(NULL);
 }
 
 #define READING_SIZE 48 /* of one, as text */
@@ -242,7 +239,7 @@ static char *describe(struct readers *r)
 		if (t->is_ours && now.connection)
 			len += (size_t)snprintf(text + len, size - len, " %zu:%" PRId64 "%s", t->place,
 						(now_ms(r) - t->since_ms) / 1000,
-						now.last_message_s > t->since_s ? "r" : "");
+						now.last_message_ms > t->since_ms ? "r" : "");
 	}
 	return text;
 }

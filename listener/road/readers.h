@@ -13,8 +13,8 @@ struct readers;
 
 /* What this listener has of a source. */
 struct reading {
-	uint64_t connection;    /* the number of the one that is open, from 1; 0: none is */
-	int64_t last_message_s; /* since 1970; 0: none so far */
+	uint64_t connection;     /* the number of the one that is open, from 1; 0: none is */
+	int64_t last_message_ms; /* loop clock; 0: none so far */
 };
 
 /* Called from the loop, never from inside a call below. */

@@ -5,7 +5,6 @@
 #include "unit.h"
 
 #include <inttypes.h>
-#include <time.h>
 #include <uv.h>
 
 #include "base/hash.h"
@@ -189,10 +188,10 @@ Test(readers, a_connection_that_brings_nothing_counts_only_if_ours_brings_nothin
 	open_readers(1);
 	played_redis_set_state(REDIS_READY);
 	TELL();
-	reading.last_message_s = time(NULL);
+	reading.last_message_ms = (int64_t)uv_now(&loop) + 2 * TURN_MS;
 	TELL_FOR(2 * TURN_MS, "< 0:9");
 	cr_assert(is_ours, "ours has brought something since");
-	reading.last_message_s = time(NULL) - 60;
+	reading.last_message_ms = (int64_t)uv_now(&loop) - 60000;
 	TELL_FOR(BEAT_MS, "< 0:9");
 	cr_assert_not(is_ours);
 }
@@ -243,7 +242,7 @@ Test(readers, a_heartbeat_says_what_is_read_and_takes_the_place_of_the_one_befor
 	now = next_member(&old);
 	cr_assert(strcmp(now + 33, " 0:0") == 0, "it has its connection since it was asked: %s", now);
 	cr_assert_str_eq(old, before);
-	reading.last_message_s = time(NULL) + 2;
+	reading.last_message_ms = (int64_t)uv_now(&loop) + 1;
 	pass(BEAT_MS);
 	now = next_member(&old);
 	cr_assert_eq(now[strlen(now) - 1], 'r', "%s", now);
