@@ -749,7 +749,7 @@ bool profile_is_server(const struct profile *p)
 static int check_whole(struct profile_reader *r, const struct profile *p)
 {
 	if (!p->url && !profile_is_server(p))
-		return profile_fail(r, "url is missing");
+		return profile_fail(r, "url is missing; a profile for --ingest-profile needs ack instead");
 	if (!p->rules)
 		return profile_fail(r, "rules are missing: without one, no frame is an event");
 	if (p->fallback.action == ACTION_EVENT && !p->fallback.id)
