@@ -1,12 +1,17 @@
 -- What each table knows of the event $1, for wsonce explain, which asks each part by itself: microseconds since 1970,
 -- what happened then, and an object of what belongs to it.
+-- A payload is not printed to be measured if its numbers alone have more than 16 MiB of digits: then bytes is left out.
 -- table events
 SELECT (extract(epoch FROM at) * 1000000)::bigint, what, pg_catalog.json_strip_nulls(fields)
 FROM :schema.events AS e CROSS JOIN LATERAL (VALUES
 	(event_time, 'happened', '{}'::json),
 	(received_at, 'received', pg_catalog.json_build_object('source', source, 'listener', instance)),
-	(processed_at, 'stored', pg_catalog.json_build_object('row', id, 'type', event_type, 'bytes',
-		pg_catalog.octet_length(payload::text), 'source', CASE WHEN received_at IS NULL THEN source END,
+	(processed_at, 'stored', pg_catalog.json_build_object('row', id, 'type', event_type, 'bytes', CASE WHEN (
+			SELECT coalesce(pg_catalog.sum(pg_catalog.scale(n) + CASE WHEN pg_catalog.abs(n) < 1e50 THEN 0
+				WHEN pg_catalog.abs(n) < 1e500 THEN 500 WHEN pg_catalog.abs(n) < 1e5000 THEN 5000 ELSE 131072 END), 0)
+			FROM pg_catalog.jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') AS j,
+				LATERAL (SELECT j::numeric) AS c (n)
+		) <= 16777216 THEN pg_catalog.octet_length(payload::text) END, 'source', CASE WHEN received_at IS NULL THEN source END,
 		'listener', CASE WHEN received_at IS NULL THEN instance END)),
 	(purged_at, 'payload purged', '{}')
 ) AS m (at, what, fields) WHERE event_id = $1::text AND at IS NOT NULL

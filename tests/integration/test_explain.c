@@ -53,6 +53,17 @@ Test(explain, what_nobody_knows_is_status_1, .init = bench_migrate)
 	run_expect_error(db, 2, "takes EVENT_ID", "explain");
 }
 
+Test(explain, long_numbers_are_not_printed_to_be_measured, .init = bench_migrate)
+{
+	struct run run;
+
+	database_exec(db, "INSERT INTO events (event_id, event_type, payload) SELECT 'long', 't', "
+			  "jsonb_agg('1e-16383'::numeric) FROM generate_series(1, 2000)");
+	run = run_on(db, "explain long");
+	cr_assert_eq(run.status, 0, "%s", run.errors);
+	cr_assert(strstr(run.output, "type=t") && !strstr(run.output, "bytes="), "%s", run.output);
+}
+
 Test(explain, a_letter_and_what_was_done_to_it)
 {
 	static const char *const parts[] = {"event bad: not stored; a dead letter has it\n",
