@@ -340,10 +340,10 @@ Test(ingest, only_the_token_opens_the_door)
 	cr_assert_eq(status_of("/events", "secret-Token_"), 401);
 	cr_assert_eq(status_of("/events", "secret-Token_77"), 401);
 	cr_assert_eq(status_of("/events", "secret-token_7"), 401);
-	cr_assert_eq(status_of("/events", ""), 401);
+	cr_assert_eq(status_of("/events", ""), 429); /* the sixth wrong one from this address */
 	cr_assert_eq(status_of("/other", NULL), 404);
-	expect_status_of_header("Authorization: Basic secret-Token_7", 401);
-	expect_status_of_header("Authorization: secret-Token_7", 401);
+	expect_status_of_header("Authorization: Basic secret-Token_7", 429);
+	expect_status_of_header("Authorization: secret-Token_7", 429);
 	expect_status_of_header("Authorization: bearer secret-Token_7", 101);
 	cr_assert_eq(status_of("/events", "secret-Token_7"), 101);
 	cr_assert_geq(metric("wsonce_ingest_refused_total"), 6);
