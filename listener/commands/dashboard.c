@@ -181,7 +181,7 @@ static void answer_json(struct request *r, const char *text, const char *complai
 	}
 	lines = memory_strndup(complaint, strlen(complaint) - 1); /* without the newline at its end */
 	json_object_set_new(json, "message", json_out_string(lines));
-	whole = memory_given(json_dumps(json, JSON_COMPACT), "jansson");
+	whole = memory_given(json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(15)), "jansson");
 	answer(r, HTTP_OK, "application/json", whole, strlen(whole));
 	free(lines);
 	free(whole);
@@ -235,7 +235,8 @@ static void refuse_all(struct list *requests, struct http_refusal refusal)
 
 static void keep_state(struct dashboard *d, json_t *state)
 {
-	char *event = page_event(state), *json = memory_given(json_dumps(state, JSON_INDENT(2)), "jansson");
+	char *event = page_event(state),
+	     *json = memory_given(json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(15)), "jansson");
 
 	d->state.len = 0;
 	bytes_add_text(&d->state, json);

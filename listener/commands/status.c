@@ -48,7 +48,7 @@ static enum fleet_health show(const struct invocation *in)
 	if (o->is_watching && isatty(STDOUT_FILENO))
 		fputs("\033[H\033[2J", stdout);
 	if (o->is_json) {
-		json_dumpf(state, stdout, o->is_watching ? JSON_COMPACT : JSON_INDENT(2));
+		json_dumpf(state, stdout, (o->is_watching ? JSON_COMPACT : JSON_INDENT(2)) | JSON_REAL_PRECISION(15));
 		putchar('\n');
 	} else {
 		fleet_state_print(state, find_width());

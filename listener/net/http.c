@@ -89,7 +89,7 @@ enum MHD_Result http_send(const struct http *h, struct MHD_Connection *c, unsign
 	http_add_headers(h, response, type);
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-	if (status == MHD_HTTP_BAD_REQUEST) /* who knows where its body ends */
+	if (status == MHD_HTTP_BAD_REQUEST) /* the end of its body is unknown */
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	result = MHD_queue_response(c, status, response);
 	MHD_destroy_response(response);

@@ -30,7 +30,7 @@ static void add_header(const struct http *h, struct MHD_Response *response, unsi
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW,
 					h->site->is_browsed ? "GET, HEAD, POST" : "POST");
-	if (status == MHD_HTTP_BAD_REQUEST) /* who knows where its body ends */
+	if (status == MHD_HTTP_BAD_REQUEST) /* the end of its body is unknown */
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ACCEPT_ENCODING, "identity");

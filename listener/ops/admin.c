@@ -238,7 +238,7 @@ static unsigned int write_status(const struct admin *a, FILE *out)
 {
 	json_t *root = describe_status(a);
 
-	json_dumpf(root, out, JSON_INDENT(2));
+	json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	fputc('\n', out);
 	json_decref(root);
 	return STATUS_OK;

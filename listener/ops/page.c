@@ -36,7 +36,7 @@ const char *page_file(const char *path, const char **type)
 /* JSON in one line has no line break that would end the event. */
 char *page_event(const json_t *status)
 {
-	char *json = memory_given(json_dumps(status, JSON_COMPACT), "jansson");
+	char *json = memory_given(json_dumps(status, JSON_COMPACT | JSON_REAL_PRECISION(15)), "jansson");
 	char *event = memory_printf("retry: 2000\nevent: status\ndata: %s\n\n", json);
 
 	free(json);

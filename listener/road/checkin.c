@@ -57,7 +57,7 @@ char *checkin_write(struct checkin *n, bool is_leaving, int64_t now_ms)
 	if (n->describe && !is_leaving)
 		json_object_set_new(object, "report", n->describe(n->arg));
 	duplicates_describe(object, now_ms);
-	text = json_dumps(object, JSON_COMPACT);
+	text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	n->told_events = counters.persisted;
 	duplicates_clear();
 	json_decref(object);
