@@ -10,9 +10,9 @@ struct secrets;
 struct secrets *secrets_new(void);
 void secrets_free(struct secrets *s);
 
-/* Calls fn for each ${env:X} or ${file:P} anywhere in a profile, with what is between the braces. */
+/* Calls fn for each ${env:X} or ${file:P} anywhere in value, a profile, with what is between the braces. */
 typedef void secrets_fn(void *arg, const char *name, size_t len);
-void secrets_each(const json_t *profile, secrets_fn *fn, void *arg);
+void secrets_each(const json_t *value, secrets_fn *fn, void *arg);
 
 /* Adds those that are named anywhere in a profile, as they are now. */
 void secrets_read(struct secrets *s, const json_t *profile);

@@ -168,7 +168,7 @@ static void note_debt(const struct post *p, const struct event *ev, enum outcome
 
 static bool must_rest(struct posts *all, struct token *token, struct address *address)
 {
-	return *debt_of(all, token, address) - clock_of(all) > PATIENCE_CREDIT * GARBAGE_MS;
+	return *debt_of(all, token, address) - clock_of(all) > (int64_t)PATIENCE_CREDIT * GARBAGE_MS;
 }
 
 /* --- the answer --- */

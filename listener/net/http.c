@@ -115,18 +115,25 @@ static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, un
 
 /* --- which requests are answered --- */
 
-static bool begins_with(const char *text, const char *part)
+static bool is_longer(const char *text, const char *part)
 {
-	return strncasecmp(text, part, strlen(part)) == 0;
+	size_t len = strlen(part);
+
+	return strncasecmp(text, part, len) == 0 && text[len];
 }
 
-/* libmicrohttpd 0.9 appends a folded line to the name of its header, so a name may have more than its own. */
+/* libmicrohttpd 0.9 appends a folded line to the name of its header. */
+static bool is_folded(const char *name)
+{
+	return is_longer(name, MHD_HTTP_HEADER_CONTENT_LENGTH) || is_longer(name, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+}
+
 static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
 	struct head *head = arg;
 
 	(void)kind;
-	if (!*name || name[strcspn(name, NO_SUCH_TOKEN)]) {
+	if (!*name || name[strcspn(name, NO_SUCH_TOKEN)] || is_folded(name)) {
 		head->is_odd = true;
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
 		head->host = value ? value : "";
@@ -145,9 +152,6 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
 		head->is_odd |= !value || strcasecmp(value, "chunked") != 0 || head->codings++;
 	} else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_ENCODING) == 0) {
 		head->is_encoded |= !value || strcasecmp(value, "identity") != 0;
-	} else if (begins_with(name, MHD_HTTP_HEADER_CONTENT_LENGTH) ||
-		   begins_with(name, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
-		head->is_odd = true;
 	}
 	return MHD_YES;
 }
