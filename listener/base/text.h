@@ -31,12 +31,15 @@ static inline void make_ascii(char *text)
 			*text = '?';
 }
 
-/* Words of a peer, for a line of the log: control characters become question marks. */
+/* Words of a peer, for a line of the log: control characters become question marks, and so does each byte beyond ASCII
+ * if the text is not UTF-8, as where it was cut. */
 static inline void make_line(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = '?';
+	for (char *at = text; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
+	if (!is_utf8(text, strlen(text)))
+		make_ascii(text);
 }
 
 /* Text as a JSON string, of what make_ascii leaves of it if it is not UTF-8. */

@@ -282,16 +282,7 @@ static enum upgrade_result judge_refusal(struct upgrade *u, int status)
 	return u->location && is_redirect(status) ? UPGRADE_MOVED : UPGRADE_REFUSED;
 }
 
-static enum upgrade_result judge_answer(struct upgrade *u)
-{
-	int status = head_status(&u->head);
-
-	if (status < 0)
-		return refuse(u, "the server's answer is not HTTP");
-	return status == 101 ? judge_acceptance(u) : judge_refusal(u, status);
-}
-
-/* The body's first words, if they came with the head of a refusal. */
+/* The body's first words, if they came with the head. */
 static void add_words(struct upgrade *u, const char *body, size_t len)
 {
 	size_t n = strlen(u->reason);
@@ -302,18 +293,28 @@ static void add_words(struct upgrade *u, const char *body, size_t len)
 	make_line(u->reason);
 }
 
-enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used)
+/* body is what came behind the head, of len bytes. */
+static enum upgrade_result judge_answer(struct upgrade *u, const char *body, size_t len)
 {
+	int status = head_status(&u->head);
 	enum upgrade_result result;
 
+	if (status < 0)
+		return refuse(u, "the server's answer is not HTTP");
+	if (status == 101)
+		return judge_acceptance(u);
+	result = judge_refusal(u, status);
+	add_words(u, body, len);
+	return result;
+}
+
+enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used)
+{
 	switch (head_receive(&u->head, bytes, len, used)) {
 	case HEAD_MORE:
 		return UPGRADE_MORE;
 	case HEAD_DONE:
-		result = judge_answer(u);
-		if (result == UPGRADE_REFUSED)
-			add_words(u, bytes + *used, len - *used);
-		return result;
+		return judge_answer(u, bytes + *used, len - *used);
 	case HEAD_BAD:
 		break;
 	}

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "base/text.h"
 #include "book.h"
 #include "net/frame.h"
 #include "fuzz.h"
@@ -319,8 +320,9 @@ static size_t shake_hands(struct handshake *h, const struct input *in, size_t *s
 		at += result == UPGRADE_DONE ? used : n;
 	}
 	*step = *step < in->step_count ? *step : in->step_count; /* the rest may be frames */
+	must(is_utf8(upgrade_reason(h->upgrade), strlen(upgrade_reason(h->upgrade))), "a reason that is not UTF-8");
 	for (const char *c = upgrade_reason(h->upgrade); *c; c++)
-		must(*c >= ' ' && *c < 0x7f, "a control character in: %s", upgrade_reason(h->upgrade));
+		must((unsigned char)*c >= ' ' && *c != 0x7f, "a control character in: %s", upgrade_reason(h->upgrade));
 	return result == UPGRADE_DONE ? at : 0;
 }
 
