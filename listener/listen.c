@@ -88,8 +88,8 @@ static void on_posted(void *arg)
 		relay_wake(l->relay);
 }
 
-/* What was received may be nowhere else. A server that cannot be used is waited for; where the listener may not go on
- * with one that can, it stores what it has and ends. */
+/* A listener that has received events may hold the only copy. It waits for a server that it cannot use (status 2); if
+ * it must not go on (status 1), it stores what it has and ends. */
 static void on_unusable(void *arg, const char *sentence, int status)
 {
 	struct listener *l = arg;

@@ -27,7 +27,7 @@ static bool has_tls(const struct url *url)
 	return url_has_scheme(url, "wss https");
 }
 
-/* A template of the profile; NULL: there is none. */
+/* text is a template of the profile, or NULL. */
 static void take_own(struct reach *r, const char *text)
 {
 	struct template_scope scope = {.vars = &r->first};

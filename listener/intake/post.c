@@ -22,10 +22,10 @@
 #include "road/pipeline.h"
 
 #define VISITORS    256
-#define LINES_MAX   10000                               /* of a body: what is no event becomes a dead letter each */
+#define LINES_MAX   10000                               /* of a body: each that is not an event becomes a dead letter */
 #define BODIES_PART 8                                   /* of the budget, that all bodies may have */
 #define RESULT_OVER 48                                  /* bytes of memory of a result, beside its text */
-#define GARBAGE_MS  (PATIENCE_REST_MS / PATIENCE_AGAIN) /* in which what is no event is forgiven */
+#define GARBAGE_MS  (PATIENCE_REST_MS / PATIENCE_AGAIN) /* after which one message of garbage is forgiven */
 
 enum {
 	STATUS_OK = 200,
@@ -80,7 +80,7 @@ struct posts {
 	struct tokens *fresh; /* read again, not yet in use; NULL: none */
 	struct sink *sink;    /* NULL: the pointers say what is sent */
 	struct list all;
-	struct addresses *addresses; /* who showed wrong tokens, and what is no event */
+	struct addresses *addresses; /* their wrong tokens and their garbage */
 	int64_t debt_ms;             /* of those without a token and an address */
 	size_t bodies;               /* bytes of memory, */
 	size_t bodies_limit;
@@ -139,9 +139,9 @@ static void give_back(struct post *p)
 	post_free(p);
 }
 
-/* --- producers of what is no event --- */
+/* --- producers of garbage --- */
 
-/* The loop clock at which all is forgiven that this producer sent and is no event. */
+/* When all garbage of this producer is forgiven (loop clock). */
 static int64_t *debt_of(struct posts *all, struct token *token, struct address *address)
 {
 	if (token)
@@ -154,7 +154,7 @@ static int64_t clock_of(const struct posts *all)
 	return (int64_t)uv_now(ws_loop(all->ws));
 }
 
-/* One of its messages has settled; an event makes up for one that is none. */
+/* A message has settled: garbage adds to the debt, an event pays some of it back. */
 static void note_debt(const struct post *p, const struct event *ev, enum outcome outcome)
 {
 	int64_t *debt = debt_of(p->posts, p->token, p->address), now = clock_of(p->posts);
