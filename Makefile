@@ -148,16 +148,16 @@ mutants: check-deps ## what small mistakes the unit tests and the simulator noti
 	@tests/mutants $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(FILES)
 
 audit-figure: check-deps programs ## time and memory of an audit: make audit-figure [ROWS=10000000] [LETTERS=3000000]
-	@WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/audit $(ROWS) $(LETTERS)
+	@TMPDIR=$${TMPDIR:-/tmp} WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/audit $(ROWS) $(LETTERS)
 
 sqlite-figure: programs ## events/s of a listener on an SQLite file, beside SQLite alone: make sqlite-figure [COUNT=300000]
 	@loadtest/sqlite $(COUNT)
 
 letters-figure: check-deps programs ## time and memory of bulk changes of dead letters and deliveries: make letters-figure [LETTERS=3000000]
-	@WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/letters $(LETTERS)
+	@TMPDIR=$${TMPDIR:-/tmp} WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/letters $(LETTERS)
 
 plans: check-deps tests ## what each statement reads among many rows: make plans ROWS=5000000
-	@WSONCE_TEST_BIN=$B/wsonce WSONCE_TEST_ROWS=$(or $(ROWS),100000) WSONCE_TEST_SLOW=20 \
+	@TMPDIR=$${TMPDIR:-/tmp} WSONCE_TEST_BIN=$B/wsonce WSONCE_TEST_ROWS=$(or $(ROWS),100000) WSONCE_TEST_SLOW=20 \
 		tests/support/run $B/tests/integration/integration -j1 --filter 'plans/*'
 
 readers: check-deps programs ## kill two of twenty listeners at a time that share thirty feeds, for ten minutes

@@ -52,11 +52,8 @@ static struct database *new_of(const char *template)
 /* A copy would be taken for the same database. */
 struct database *database_new(void)
 {
-	struct database *db;
+	struct database *db = new_of("tables");
 
-	if (!getenv("WSONCE_TEST_LAYOUT_SQL"))
-		return database_empty_new();
-	db = new_of("layout");
 	database_exec(db, "UPDATE wsonce_database SET id = gen_random_uuid()");
 	return db;
 }

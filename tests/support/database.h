@@ -4,11 +4,11 @@
 
 struct database;
 
-/* A fresh database of a name of its own on the suite's shared server, dropped when the test ends. It is empty, unless
- * WSONCE_TEST_LAYOUT has said how its tables are laid out. */
+/* Makes a database with empty tables, of a name of its own, on the suite's shared server. It is dropped when the test
+ * ends. WSONCE_TEST_LAYOUT says how its tables are laid out. */
 struct database *database_new(void);
 
-/* The same, and empty in any case: for tests of how the tables are made. */
+/* The same without tables: for tests of how they are made. */
 struct database *database_empty_new(void);
 
 /* Makes the tables of WSONCE_TEST_LAYOUT in an empty database, if there is a layout. */
