@@ -23,7 +23,6 @@
 #include "postgres/hosts.h"
 #include "postgres/schema.h"
 #include "reset.sql.h"
-#include "reset_copy.sql.h"
 #include "postgres/sqlstate.h"
 #include "base/counters.h"
 
@@ -59,7 +58,8 @@ struct postgres {
 	bool is_copying;      /* whose rows the server takes now, */
 	size_t copied;        /* and has stored so many rows */
 	bool has_rows;        /* the query at hand was executed, and perhaps committed */
-	bool is_by_key;       /* the next statement finds rows by their keys */
+	bool is_by_key;       /* the next statement finds rows by their keys, */
+	const char *first;    /* and is sent behind this one; NULL: behind none */
 	bool is_unreplicated; /* its wait for a synchronous standby was ended: its commit may yet vanish */
 	int64_t patience_ms;  /* of the next statement with locks; 0: the usual one */
 	int64_t lock_ms;      /* the role's limits; 0: it has none */
@@ -406,15 +406,17 @@ static const char *const by_key[] = {"enable_hashjoin", "enable_mergejoin", "ena
 
 /* What sets the limits of one transaction, because a pooler lends the session to others. The server gives up before we
  * do, and tells which event was at fault; and a backend whose client is gone ends. A role's own limits stay if they are
- * less. While a COPY waits for rows, Postgres looks at none of these limits: if our host is gone then, its TCP has to
- * find out, which asks after two hours unless it is told. It is told to ask after a third of the time; the nine times
- * that Linux asks take the rest. */
+ * less. The wait for a lock ends before the statement does, or it would count as a statement that takes too long. While
+ * a COPY waits for rows, Postgres looks at none of these limits: if our host is gone then, its TCP has to find out,
+ * which asks after two hours unless it is told. It is told to ask after a third of the time; the nine times that Linux
+ * asks take the rest. */
 static const char *print_limits(const struct postgres *p, bool is_copy, char out[LIMITS_SIZE])
 {
-	int64_t ms = p->settings.timeout_ms, lock_ms = ms * 3 / 4 + 1;
-	size_t n = add_setting(out, 0, is_copy, "lock_timeout", least(p->lock_ms, least(p->patience_ms, lock_ms)));
+	int64_t ms = p->settings.timeout_ms, statement_ms = least(p->statement_ms, ms * 9 / 10 + 1);
+	int64_t lock_ms = least(p->lock_ms, least(p->patience_ms, statement_ms * 5 / 6 + 1));
+	size_t n = add_setting(out, 0, is_copy, "lock_timeout", lock_ms);
 
-	n = add_setting(out, n, is_copy, "statement_timeout", least(p->statement_ms, ms * 9 / 10 + 1));
+	n = add_setting(out, n, is_copy, "statement_timeout", statement_ms);
 	if (PQserverVersion(p->conn) >= 140000)
 		n = add_setting(out, n, is_copy, "client_connection_check_interval", ms / 2 + 1);
 	for (size_t i = 0; p->is_by_key && i < sizeof(by_key) / sizeof(*by_key); i++)
@@ -655,13 +657,13 @@ static int send_copy(struct postgres *p)
 	return 0;
 }
 
-/* The answer to what sets something for the transaction or the session, as a command or by the function? */
-static bool is_setting(PGresult *result)
+/* The answer to what prepares the transaction or ends it, as a command or by the function? */
+static bool is_aside(PGresult *result)
 {
+	static const char commands[] = "SET CONSTRAINTS RESET DO";
 	const char *name = first_name(result), *command = PQcmdStatus(result);
 
-	return (name && strcmp(name, "set_config") == 0) || strcmp(command, "SET") == 0 ||
-	       strcmp(command, "RESET") == 0;
+	return (name && strcmp(name, "set_config") == 0) || (*command && strstr(commands, command));
 }
 
 /* Of several statements the last answer counts, or the only error. */
@@ -669,7 +671,7 @@ static void keep_result(struct postgres *p, PGresult *result)
 {
 	ExecStatusType status = PQresultStatus(result);
 
-	if (status == PGRES_PIPELINE_ABORTED || is_setting(result)) {
+	if (status == PGRES_PIPELINE_ABORTED || is_aside(result)) {
 		PQclear(result);
 		return;
 	}
@@ -743,10 +745,20 @@ static int begin(struct postgres *p, int is_sent)
 		return -1;
 	}
 	p->has_rows = p->is_unreplicated = p->is_by_key = false;
+	p->first = NULL;
 	set_state(p, POSTGRES_BUSY);
 	start_deadline(p);
 	watch(p, UV_READABLE | (unsent ? UV_WRITABLE : 0), true);
 	return 0;
+}
+
+static int send_first(struct postgres *p)
+{
+	char *text = p->first ? schema_expand(p->first, p->schema) : NULL;
+	int is_sent = !text || send_plain(p, text);
+
+	free(text);
+	return is_sent;
 }
 
 int postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n)
@@ -768,9 +780,9 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 		formats[i] = 1;
 	}
 	text = schema_expand(sql, p->schema);
-	is_sent = PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, false, limits)) &&
+	is_sent = PQenterPipelineMode(p->conn) && send_plain(p, print_limits(p, false, limits)) && send_first(p) &&
 		  PQsendQueryParams(p->conn, text, n, types, bytes, lengths, formats, 0) &&
-		  (!p->settings.calls_others || send_plain(p, SQL_RESET)) && PQpipelineSync(p->conn);
+		  (!p->settings.calls_others || send_plain(p, SCHEMA_AS_BLOCK(SQL_RESET))) && PQpipelineSync(p->conn);
 	free(text);
 	return begin(p, is_sent);
 }
@@ -785,7 +797,7 @@ int postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void
 		return -1;
 	p->is_copy = true;
 	p->copied = 0;
-	all = memory_printf("%s; %s; %s", print_limits(p, true, limits), sql, SQL_RESET_COPY);
+	all = memory_printf("%s; %s; %s", print_limits(p, true, limits), sql, SQL_RESET);
 	text = schema_expand(all, p->schema);
 	is_sent = PQsendQuery(p->conn, text);
 	free(text);
@@ -939,6 +951,11 @@ void postgres_set_patience(struct postgres *p, int64_t lock_ms)
 void postgres_find_by_key(struct postgres *p)
 {
 	p->is_by_key = true;
+}
+
+void postgres_begin_with(struct postgres *p, const char *sql)
+{
+	p->first = sql;
 }
 
 enum postgres_state postgres_state(const struct postgres *p)

@@ -114,6 +114,10 @@ void postgres_set_patience(struct postgres *p, int64_t lock_ms);
 /* The next statement, and that one alone, is to find rows by their keys, not to read a table as a whole. */
 void postgres_find_by_key(struct postgres *p);
 
+/* The next postgres_query(), and that one alone, sends this in front, in the same transaction: see SCHEMA_AS_BLOCK. It
+ * must live until then. */
+void postgres_begin_with(struct postgres *p, const char *sql);
+
 #define POSTGRES_PIECE 65536 /* bytes that next may well return */
 
 /* Runs a COPY ... FROM STDIN with the bytes that next returns piece by piece, each of which is used up when it is

@@ -30,6 +30,9 @@ enum schema_column {
 /* A statement with one column more, which has no end of its own: what sql/queries/hazards.sql tells. */
 #define SCHEMA_WITH_HAZARDS(sql) sql ", (" SQL_HAZARDS ")"
 
+/* Statements that answer nothing, as one. */
+#define SCHEMA_AS_BLOCK(sql) "DO $do$ BEGIN " sql "; END $do$"
+
 /* Asks for the version at hand, one row, one column; fails with 42P01 on a database without any. */
 const char *schema_ask_sql(void);
 

@@ -32,12 +32,23 @@ static bool is_waiting(const char *context)
 	return false;
 }
 
+/* Does a line of the context name a function of PL/pgSQL or another language? Blocks are our own, see
+ * SCHEMA_AS_BLOCK. */
+static bool names_function(const char *context)
+{
+	for (const char *at = context; (at = strstr(at, "PL/")); at++) {
+		const char *block = strstr(at, "inline_code_block");
+
+		if (!block || (size_t)(block - at) > strcspn(at, "\n"))
+			return true;
+	}
+	return strstr(context, "SQL function \"");
+}
+
 /* Was the error raised inside a function, and not while it waited for another transaction's row? */
 static bool is_in_function(const char *context)
 {
-	if (!context || is_waiting(context))
-		return false;
-	return strstr(context, "PL/") || strstr(context, "SQL function \"");
+	return context && !is_waiting(context) && names_function(context);
 }
 
 bool sqlstate_is_of_table(const struct sqlstate_violation *v, const char *context)

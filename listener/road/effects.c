@@ -9,10 +9,9 @@
 #include "base/memory.h"
 #include "check_effects.sql.h"
 #include "copy.sql.h"
+#include "postgres/schema.h"
 
 #define TEXT_OID 25
-
-#define LOCK_NUMBER "131337674449766"
 
 /* Those of the table events and its partitions: a condition for t follows. */
 #define TRIGGERS \
@@ -21,17 +20,17 @@
 	"pg_catalog.pg_partition_tree(e.oid)) AS p (relid) JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = p.relid " \
 	"WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1)"
 
-/* The lock's number is "wsonce" in ASCII and one more. Handlers of two batches may want the same rows in a
- * different order, and then Postgres cancels one of them (40P01). That one holds the lock alone when it is
- * sent again, so it cannot happen to it twice. */
+/* Handlers of two batches may want the same rows in a different order, and then Postgres cancels one of them (40P01).
+ * That one holds the lock alone when it is sent again, so it cannot happen to it twice. It is a lock of a table, which
+ * needs rights to it: any role may hold an advisory lock. The statement has it before its snapshot. */
+#define SHARED "WITH held AS (SELECT FROM :schema.wsonce_epoch WHERE false FOR KEY SHARE)"
+
 #define GIVEN   "event_id, event_type, payload, source, received_at, event_time"
 #define COLUMNS GIVEN ", instance"
 
 static const char given_sql[] =
-	"WITH given AS MATERIALIZED (SELECT " GIVEN ", $7::text AS instance FROM unnest($1::text[], $2::text[], "
-	"$3::jsonb[], $4::text[], $5::timestamptz[], $6::timestamptz[]) AS g (" GIVEN ") WHERE (SELECT "
-	"pg_catalog.pg_advisory_xact_lock%s(" LOCK_NUMBER ")) "
-	"IS NOT NULL)";
+	SHARED ", given AS MATERIALIZED (SELECT " GIVEN ", $7::text AS instance FROM unnest($1::text[], $2::text[], "
+	       "$3::jsonb[], $4::text[], $5::timestamptz[], $6::timestamptz[]) AS g (" GIVEN "))";
 
 /* RETURNING names the rows that are new; a handler sees each of them in the table. */
 static const char fresh_sql[] = ", fresh AS (INSERT INTO :schema.events (" COLUMNS ") SELECT " COLUMNS " FROM given "
@@ -67,12 +66,11 @@ static const char outbox_sql[] =
  * their own, and which would come before the handler instead of behind it, a division by zero ends it at once. The
  * upper bound, and that nothing is compiled, are
  * for a table without statistics: of one bound alone the planner expects a third of all rows. */
-static const char before_sql[] = "SELECT pg_catalog.pg_advisory_xact_lock_shared(" LOCK_NUMBER "); "
-				 "SELECT pg_catalog.set_config('jit', 'off', true), "
-				 "pg_catalog.set_config('wsonce.before', coalesce(max(id), 0)::text, true), "
-				 "pg_catalog.set_config('wsonce.rows', (%zu / (NOT EXISTS (" TRIGGERS
-				 " AND NOT t.tgisinternal AND t.tgtype & 4 <> 0))::int)::text, true) "
-				 "FROM :schema.events";
+static const char before_sql[] = SHARED " SELECT pg_catalog.set_config('jit', 'off', true), "
+					"pg_catalog.set_config('wsonce.before', coalesce(max(id), 0)::text, true), "
+					"pg_catalog.set_config('wsonce.rows', (%zu / (NOT EXISTS (" TRIGGERS
+					" AND NOT t.tgisinternal AND t.tgtype & 4 <> 0))::int)::text, true) "
+					"FROM :schema.events";
 
 static const char copied_sql[] = "WITH fresh AS (SELECT %s FROM :schema.events "
 				 "WHERE id > pg_catalog.current_setting('wsonce.before')::bigint "
@@ -124,25 +122,21 @@ static void add_webhook(struct effects *e, const struct webhook *w)
 
 /* --- the statement --- */
 
-static char *make_sql(const struct effects *e, const char *handler, const char *lock)
+static char *make_sql(const struct effects *e, const char *handler)
 {
 	const struct config *c = e->config;
-	char *given = memory_printf(given_sql, lock);
-	char *sql = memory_printf("%s%s%s" EPOCH_SQL "%s UNION ALL SELECT " ID_SQL ", %s%s%s%s FROM fresh", given,
-				  *c->consumer ? consumer_sql : fresh_sql, c->webhooks.count ? outbox_sql : "",
-				  *handler ? ", NULL" : "", c->webhooks.count ? "(SELECT count(*) FROM posted)" : "0",
-				  *handler ? ", " : "", handler,
-				  *handler ? "(event_id::text, event_type::text, payload)::text" : "");
 
-	free(given);
-	return sql;
+	return memory_printf("%s%s%s" EPOCH_SQL "%s UNION ALL SELECT " ID_SQL ", %s%s%s%s FROM fresh", given_sql,
+			     *c->consumer ? consumer_sql : fresh_sql, c->webhooks.count ? outbox_sql : "",
+			     *handler ? ", NULL" : "", c->webhooks.count ? "(SELECT count(*) FROM posted)" : "0",
+			     *handler ? ", " : "", handler,
+			     *handler ? "(event_id::text, event_type::text, payload)::text" : "");
 }
 
 static void forget(struct effects *e)
 {
 	free(e->handler);
-	free(e->shared_sql);
-	free(e->alone_sql);
+	free(e->sql);
 	free(e->copied_sql);
 }
 
@@ -237,15 +231,19 @@ const char *effects_learn(struct effects *e, const char *answer, size_t len)
 	}
 	forget(e);
 	e->handler = memory_strdup(len ? answer + 1 : "");
-	e->shared_sql = make_sql(e, e->handler, "_shared");
-	e->alone_sql = make_sql(e, e->handler, "");
+	e->sql = make_sql(e, e->handler);
 	e->copied_sql = make_copied(e);
 	return NULL;
 }
 
-const char *effects_sql(const struct effects *e, bool is_alone)
+const char *effects_alone_sql(void)
 {
-	return is_alone ? e->alone_sql : e->shared_sql;
+	return SCHEMA_AS_BLOCK("LOCK TABLE :schema.wsonce_epoch IN EXCLUSIVE MODE");
+}
+
+const char *effects_sql(const struct effects *e)
+{
+	return e->sql;
 }
 
 /* --- parameters --- */

@@ -18,8 +18,7 @@ struct effects {
 	struct array names;   /* each once for each of its types; */
 	struct array types;   /* NULL: events of every type */
 	char *handler;        /* as it is written in a statement; NULL until it is known, as what follows */
-	char *shared_sql;
-	char *alone_sql;
+	char *sql;
 	char *copied_sql; /* behind a COPY */
 	char fault[400];
 };
@@ -40,10 +39,12 @@ void effects_check_values(const struct effects *e, struct postgres_value *values
 const char *effects_learn(struct effects *e, const char *answer, size_t len);
 
 /* Instead of sql/queries/insert.sql: the same parameters and EFFECTS_VALUES more, and the ids of those events that
- * are new to this consumer, each with what effects_have_posted reads. With is_alone no other statement of this kind
- * runs at the same time in this database. NULL before effects_learn. */
-const char *effects_sql(const struct effects *e, bool is_alone);
+ * are new to this consumer, each with what effects_have_posted reads. NULL before effects_learn. */
+const char *effects_sql(const struct effects *e);
 void effects_values(struct effects *e, struct postgres_value *values);
+
+/* For postgres_begin_with(): no other statement of this kind runs at the same time in this database. */
+const char *effects_alone_sql(void);
 
 /* For postgres_copy(), instead of sql/queries/copy.sql and epoch.sql: stores so many rows, all of them new to this
  * consumer and none of them in the table, with what follows from them, or else nothing. On the heap. */

@@ -1040,13 +1040,15 @@ static int send_statement(struct store *s)
 	} else {
 		values[n++] = (struct postgres_value){TEXT_OID, s->shown_id, strlen(s->shown_id)};
 		if (s->has_effects) {
-			sql = effects_sql(&s->effects, s->alone.wait > 0);
+			sql = effects_sql(&s->effects);
 			effects_values(&s->effects, &values[n]);
 			n += EFFECTS_VALUES;
 		}
 	}
 	if (is_find || s->job == JOB_BURY)
 		postgres_find_by_key(s->postgres);
+	else if (s->has_effects && s->alone.wait)
+		postgres_begin_with(s->postgres, effects_alone_sql());
 	return postgres_query(s->postgres, sql, values, n);
 }
 
@@ -1277,7 +1279,7 @@ static void check_later(struct store *s, const char *why)
  * use: while it is gone, statements fail as a whole, and batches wait for it to come back. */
 static void on_checked(struct store *s, const struct postgres_answer *answer)
 {
-	bool was_right = effects_sql(&s->effects, false);
+	bool was_right = effects_sql(&s->effects);
 	const char *text, *fault;
 	size_t len;
 

@@ -79,7 +79,8 @@ WITH place AS MATERIALIZED (
 	SELECT 6, pg_catalog.format('the role %s has not every right that it needs: GRANT %s ON %s TO %1$s',
 		pg_catalog.quote_ident(current_user), may, title)
 	FROM tables JOIN rights USING (name)
-	WHERE name = ANY ($1::text[]) AND NOT CASE WHEN may = 'DELETE' THEN pg_catalog.has_table_privilege(oid, may)
+	WHERE name = ANY ($1::text[]) AND NOT CASE
+		WHEN may = 'DELETE' OR name = 'wsonce_epoch' THEN pg_catalog.has_table_privilege(oid, may) -- or it is not to be locked
 		ELSE pg_catalog.has_any_column_privilege(oid, may) END
 	UNION ALL
 	SELECT 7, pg_catalog.format('the role %s has not every right that it needs: GRANT USAGE ON SEQUENCE %s TO %1$s',
@@ -87,6 +88,10 @@ WITH place AS MATERIALIZED (
 	FROM fields CROSS JOIN LATERAL pg_catalog.pg_get_serial_sequence(title, name) AS sequence
 	WHERE name = 'id' AND atthasdef AND table_name = ANY ($1::text[])
 		AND NOT pg_catalog.has_sequence_privilege(sequence, 'USAGE, UPDATE')
+	UNION ALL
+	SELECT 7, pg_catalog.format('the role %s has not every right that it needs: GRANT USAGE ON LANGUAGE plpgsql TO %1$s',
+		pg_catalog.quote_ident(current_user))
+	FROM pg_catalog.pg_language WHERE lanname = 'plpgsql' AND NOT pg_catalog.has_language_privilege(oid, 'USAGE')
 	UNION ALL
 	SELECT 8, pg_catalog.format('the table %s has a column %s of type %s, where wsonce keeps a %s: rename it', title, w.name,
 		f.type, w.type)

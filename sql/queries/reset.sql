@@ -1,14 +1,8 @@
--- What a handler or a trigger may have set for the session, and its transaction committed. reset_copy.sql has the same.
--- Two more are set to what this program relies on, whatever the role or the database has: the encoding of what goes to and
--- fro, and the warning by which the commit tells that nobody waits for a standby (see on_notice() in
--- listener/postgres/connection.c).
-SELECT pg_catalog.set_config('role', NULL, false), pg_catalog.set_config('session_authorization', NULL, false),
-	pg_catalog.set_config('search_path', NULL, false), pg_catalog.set_config('row_security', NULL, false),
-	pg_catalog.set_config('synchronous_commit', NULL, false), pg_catalog.set_config('lock_timeout', NULL, false),
-	pg_catalog.set_config('statement_timeout', NULL, false),
-	pg_catalog.set_config('default_transaction_isolation', NULL, false),
-	pg_catalog.set_config('default_transaction_read_only', NULL, false),
-	pg_catalog.set_config('standard_conforming_strings', NULL, false),
-	pg_catalog.set_config('client_encoding', 'UTF8', false),
-	pg_catalog.set_config('client_min_messages', NULL, false),
-	pg_catalog.set_config('client_min_messages', 'warning', true)
+-- Behind each statement that may run what is not ours. First whatever a handler or a trigger deferred to the commit, where
+-- it could set what the commit tells by. Then what they may have set for the session goes back. Two settings become what
+-- this program relies on, whatever the role or the database has: the encoding of values and answers, and the warning by
+-- which the commit tells that it does not wait for a standby (see on_notice() in listener/postgres/connection.c).
+SET CONSTRAINTS ALL IMMEDIATE; RESET role; RESET session_authorization; RESET search_path; RESET row_security;
+RESET synchronous_commit; RESET lock_timeout; RESET statement_timeout; RESET default_transaction_isolation;
+RESET default_transaction_read_only; RESET standard_conforming_strings; SET client_encoding = 'UTF8';
+RESET client_min_messages; SET LOCAL client_min_messages = warning

@@ -183,6 +183,40 @@ Test(effects, events_wait_for_a_handler_that_was_dropped)
 	must_have_effects(20);
 }
 
+/* Any role that can connect may have any advisory lock; an older wsonce stored under this one. */
+Test(effects, an_advisory_lock_holds_up_no_handler)
+{
+	struct database *stranger = database_open(database_conninfo(db));
+
+	database_exec(stranger, "SELECT pg_advisory_lock(131337674449766)");
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle");
+	fleet_send(&fleet, 100);
+	fleet_must_be_whole(&fleet, SETTLED_MS);
+	must_have_effects(100);
+	database_free(stranger);
+}
+
+/* The role's own limit of a statement is shorter than the wait would be. */
+Test(effects, a_lock_of_the_table_that_they_share_is_waited_for_and_blames_no_event)
+{
+	char *conninfo = suite_text("%s options='-c statement_timeout=300'", database_conninfo(db));
+	struct database *lock;
+
+	listener = listener_start(&(struct listener_options){.postgres = conninfo},
+				  "--handler public.handle --max-attempts 1");
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+	lock = database_open(database_conninfo(db));
+	database_exec(lock, "BEGIN; LOCK TABLE wsonce_epoch IN EXCLUSIVE MODE");
+	for (int i = 0; i < 100; i++)
+		cr_assert(peer_sendf(producer, "{\"event_id\":\"%d\"}", i));
+	cr_assert(wait_until(listener_has_logged(listener, "lock timeout (55P03)"), SETTLED_MS));
+	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") > 4, SETTLED_MS));
+	database_exec(lock, "COMMIT");
+	cr_assert(wait_until(effects("true") == 100, SETTLED_MS));
+	cr_assert_eq(letters(), 0);
+	cr_assert(!listener_has_logged(listener, "57014"));
+}
+
 static void must_be_refused(const char *handler, const char *why)
 {
 	struct run run = run_on(db, "listen --ingest 127.0.0.1:0 --handler %s", handler);

@@ -213,10 +213,13 @@ static void set(struct postgres *pg, const char *setting, const char *value)
 	database_exec(postgres_database(pg), "ALTER SYSTEM SET %s = %s", setting, value);
 }
 
+static const char *trigger = "SELECT 1"; /* SQL that makes one */
+
 /* Commits wait for a standby that is not there. */
 static struct postgres *start_without_standby(struct postgres *pg, const char *flags)
 {
 	start(&(struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, flags);
+	database_exec(postgres_database(pg), "%s", trigger);
 	set(pg, "wal_level", "replica");
 	set(pg, "max_wal_senders", "1");
 	set(pg, "synchronous_standby_names", "nobody");
@@ -264,6 +267,16 @@ Test(failover, it_is_not_acked_though_the_server_tells_clients_only_of_errors)
 
 	set(pg, "client_min_messages", "error");
 	must_not_be_acked_unreplicated(start_without_standby(pg, ""));
+}
+
+/* It runs when all that the statement itself did is over. */
+Test(failover, it_is_not_acked_though_a_deferred_trigger_asks_for_no_warnings)
+{
+	trigger = "CREATE FUNCTION hush() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+		  "SET client_min_messages = error; RETURN NULL; END $$;"
+		  "CREATE CONSTRAINT TRIGGER hush AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED "
+		  "FOR EACH ROW EXECUTE FUNCTION hush()";
+	must_not_be_acked_unreplicated(start_without_standby(postgres_new(), ""));
 }
 
 static bool has_wal_sender(void)

@@ -200,6 +200,13 @@ Test(guard, a_right_that_is_missing_is_named)
 	must_be_refused(conninfo, "GRANT INSERT ON public.dead_letters TO");
 	database_exec(db, "GRANT INSERT ON dead_letters TO \"%s\"", role);
 	must_be_refused(conninfo, "GRANT USAGE ON SEQUENCE public.");
+	database_exec(db,
+		      "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO \"%s\"; REVOKE UPDATE ON wsonce_epoch FROM "
+		      "\"%s\"; GRANT UPDATE (epoch) ON wsonce_epoch TO \"%s\"",
+		      role, role, role);
+	must_be_refused(conninfo, "GRANT UPDATE ON public.wsonce_epoch TO");
+	database_exec(db, "GRANT UPDATE ON wsonce_epoch TO \"%s\"; REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC", role);
+	must_be_refused(conninfo, "GRANT USAGE ON LANGUAGE plpgsql TO");
 	database_exec(db, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
 }
 

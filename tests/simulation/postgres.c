@@ -39,8 +39,8 @@
 #include "put_cursors.sql.h"
 #include "read_cursors.sql.h"
 #include "reset.sql.h"
-#include "reset_copy.sql.h"
 #include "postgres/schema.h"
+#include "road/effects.h"
 #include "postgres_server.h"
 #include "sim.h"
 
@@ -523,7 +523,7 @@ static bool any_blocker(const struct backend *b, bool (*ask)(const struct txn *t
 		return ask(b->wants_row->writer, first, depth);
 	for (const struct txn *t = server.open; t; t = t->next)
 		if (t != b->txn &&
-		    ((b->wants_advisory && t->advisory + b->wants_advisory > 2) || (b->wants_table && t->has_table)) &&
+		    ((b->wants_lock && t->lock + b->wants_lock > 2) || (b->wants_table && t->has_table)) &&
 		    ask(t, first, depth))
 			return true;
 	return false;
@@ -539,29 +539,30 @@ static bool leads_to(const struct txn *t, const struct backend *first, int depth
 }
 
 /* Notes that b waits, from now on unless it did so already for the same. */
-static int64_t block(struct backend *b, struct row *row, int advisory, bool is_table)
+static int64_t block(struct backend *b, struct row *row, int lock, bool is_table)
 {
-	const void *what = row        ? (const void *)row->writer
-			   : advisory ? (const void *)&server
-				      : (const void *)&server.open;
+	const void *what = row ? (const void *)row->writer : lock ? (const void *)&server : (const void *)&server.open;
 
 	if (!b->is_blocked || b->waits_for != what) {
 		b->wait_us = sim_now();
 		b->has_looked = false;
-		sim_reached("postgres", row        ? "a wait for a row"
-					: advisory ? "a wait for the lock of effects"
-						   : "a wait for a table");
+		sim_reached("postgres", row    ? "a wait for a row"
+					: lock ? "a wait for the lock of effects"
+					       : "a wait for a table");
 	}
 	b->is_blocked = true;
 	b->waits_for = what;
 	b->wants_row = row;
-	b->wants_advisory = advisory;
+	b->wants_lock = lock;
 	b->wants_table = is_table;
 	/* a limit may end it before the server looks for a deadlock */
 	if (b->wait_us == sim_now() && any_blocker(b, leads_to, b, 0))
 		sim_deadlocked(b->process);
 	if (row)
 		b->context = sim_print(row->is_new ? by_index : by_lock, row->place, table_names[row->table]);
+	if (lock && b->kind == K_ALONE)
+		b->context = "SQL statement \"LOCK TABLE public.wsonce_epoch IN EXCLUSIVE MODE\"\n"
+			     "PL/pgSQL function inline_code_block line 1 at SQL statement";
 	if (row && b->kind == K_COPY)
 		b->context = sim_print(
 			"while inserting index tuple (0,%u) in relation \"events_event_id_key\"\nCOPY events, line %zu",
@@ -575,7 +576,7 @@ static void unblock(struct backend *b)
 		return;
 	b->is_blocked = false;
 	b->wants_row = NULL;
-	b->wants_advisory = 0;
+	b->wants_lock = 0;
 	b->wants_table = false;
 	b->context = NULL;
 }
@@ -833,9 +834,9 @@ static bool has_bad_field(struct backend *b, size_t i)
 #define READERS   (1u << K_FIND)
 
 const char *const kind_names[KINDS] = {
-	"limits", "reset",   "inspect",     "ask version",  "identify",      "make epoch", "epoch", "find",
-	"insert", "copy",    "bury",        "check-in",     "check effects", "effects",    "lease", "peek",
-	"record", "backlog", "put cursors", "read cursors", "newest",        "members"};
+	"limits", "reset",  "inspect", "ask version", "identify",      "make epoch", "epoch",   "find",
+	"insert", "copy",   "bury",    "check-in",    "check effects", "alone",      "effects", "lease",
+	"peek",   "record", "backlog", "put cursors", "read cursors",  "newest",     "members"};
 const char *const table_names[TABLES] = {"events", "dead_letters", "processed_events", "outbox", "cursors", "totals"};
 
 static struct {
@@ -855,7 +856,7 @@ static void learn_all(void)
 
 	if (known[K_EPOCH].text)
 		return;
-	learn(K_RESET, SQL_RESET);
+	learn(K_RESET, SCHEMA_AS_BLOCK(SQL_RESET));
 	learn(K_INSPECT, schema_inspect_sql());
 	learn(K_ASK, schema_ask_sql());
 	learn(K_IDENTIFY, SCHEMA_WITH_HAZARDS(SQL_IDENTIFY));
@@ -870,6 +871,7 @@ static void learn_all(void)
 	learn(K_NEWEST, SQL_NEWEST);
 	learn(K_MEMBERS, SQL_MEMBERS);
 	learn(K_CHECK_EFFECTS, SQL_CHECK_EFFECTS);
+	learn(K_ALONE, effects_alone_sql());
 	learn(K_LEASE, SQL_LEASE);
 	learn(K_PEEK, SQL_PEEK);
 	learn(K_RECORD, SQL_RECORD);
@@ -890,9 +892,9 @@ static enum kind kind_of(const char *text)
 	if (strncmp(text, limits, sizeof(limits) - 1) == 0)
 		return K_LIMITS;
 	if (strncmp(text, limits_of_copy, sizeof(limits_of_copy) - 1) == 0 && strstr(text, known[K_COPY].text) &&
-	    strcmp(text + len - strlen(SQL_RESET_COPY), SQL_RESET_COPY) == 0)
+	    strcmp(text + len - strlen(SQL_RESET), SQL_RESET) == 0)
 		return K_COPY;
-	if (strncmp(text, "WITH given AS MATERIALIZED (", 28) == 0)
+	if (strncmp(text, "WITH held AS (", 14) == 0)
 		return K_EFFECTS;
 	fprintf(stderr, "simulation: Postgres was sent a statement that it does not know:\n%s\n", text);
 	abort();
@@ -928,6 +930,12 @@ static void answer_calls(struct backend *b)
 	send_result(b, b->result);
 }
 
+static void answer_block(struct backend *b)
+{
+	result_new(b, PGRES_COMMAND_OK, NULL, 0, 0)->command = "DO";
+	send_result(b, b->result);
+}
+
 /* Answers the commands that set something between at and end. */
 static void answer_commands(struct backend *b, const char *at, const char *end, const char *command)
 {
@@ -944,7 +952,7 @@ static void end_copy(struct backend *b)
 	size_t len = strlen(text);
 
 	b->is_changed = false;
-	answer_commands(b, text + len - strlen(SQL_RESET_COPY), text + len, "RESET");
+	answer_commands(b, text + len - strlen(SQL_RESET), text + len, "RESET");
 }
 
 /* The first row of most answers. */
@@ -1601,7 +1609,6 @@ static void read_effects(struct backend *b, const struct statement *s)
 	b->handler = end ? sim_copy(at, (size_t)(end - at)) : NULL;
 	b->has_marks = strstr(s->text, "processed_events");
 	b->has_outbox = strstr(s->text, ".outbox");
-	b->is_alone = !strstr(s->text, "lock_shared");
 	b->consumer = text_of(&s->values[7]);
 	b->names = read_array(&s->values[8], &b->targets);
 	b->types = read_array(&s->values[9], &b->targets);
@@ -1679,7 +1686,7 @@ static bool take_parameters(struct backend *b)
 		return true;
 	b->row = b->stage = b->posted = b->stored = b->rows = b->steps = 0;
 	b->handler = NULL;
-	b->has_marks = b->has_outbox = b->is_alone = b->is_row_begun = b->is_copied = false;
+	b->has_marks = b->has_outbox = b->is_row_begun = b->is_copied = false;
 	if (b->kind == K_FIND)
 		take_columns(b, 1);
 	else if (b->kind == K_BURY)
@@ -1740,7 +1747,10 @@ static bool run_at_once(struct backend *b)
 		return true;
 	case K_RESET:
 		b->is_changed = false;
-		answer_calls(b);
+		answer_block(b);
+		return true;
+	case K_ALONE:
+		answer_block(b);
 		return true;
 	case K_INSPECT:
 		inspect(b);
@@ -1837,7 +1847,7 @@ static bool is_table_taken(const struct backend *b)
 static bool is_lock_taken(const struct backend *b, int wanted)
 {
 	for (const struct txn *t = server.open; t; t = t->next)
-		if (t != b->txn && t->advisory && t->advisory + wanted > 2)
+		if (t != b->txn && t->lock && t->lock + wanted > 2)
 			return true;
 	return false;
 }
@@ -1861,12 +1871,12 @@ static int64_t on_begun(struct backend *b)
 			    : 1u << b->kind & OUTBOX ? "cannot execute UPDATE in a read-only transaction"
 						     : "cannot execute SELECT in a read-only transaction",
 			    NULL);
-	wanted = b->kind != K_EFFECTS && !b->is_copied ? 0 : b->is_alone ? 2 : 1;
+	wanted = b->kind == K_ALONE ? 2 : b->kind == K_EFFECTS || b->is_copied;
 	if (wanted && is_lock_taken(b, wanted))
 		return block(b, NULL, wanted, false);
 	unblock(b);
-	if (wanted > b->txn->advisory)
-		b->txn->advisory = wanted;
+	if (wanted > b->txn->lock)
+		b->txn->lock = wanted;
 	if (b->kind == K_COPY)
 		return start_copy(b);
 	b->epoch = server.epoch;

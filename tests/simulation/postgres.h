@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STATEMENTS_MAX 3  /* in a packet */
+#define STATEMENTS_MAX 4  /* in a packet */
 #define PARAMETERS_MAX 10 /* of a statement */
 #define COLUMNS_MAX    10 /* of a result */
 

@@ -281,7 +281,7 @@ static void begin_held_effects(uint64_t draw, int64_t lasts_us)
 {
 	struct txn *t = server_begin();
 
-	t->advisory = 1 + (int)sim_dice(&draw, 2);
+	t->lock = 1 + (int)sim_dice(&draw, 2);
 	sim_at(lasts_us, on_rollback, t);
 }
 

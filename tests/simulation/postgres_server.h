@@ -22,6 +22,7 @@ enum kind {
 	K_BURY,
 	K_CHECKIN,
 	K_CHECK_EFFECTS,
+	K_ALONE,
 	K_EFFECTS,
 	K_LEASE,
 	K_PEEK,
@@ -97,7 +98,7 @@ struct txn {
 	int64_t wall_us;        /* now() */
 	bool is_async;          /* its commit does not wait for the disk */
 	int64_t committed_us;
-	int advisory;   /* 0, 1: shared, 2: exclusive */
+	int lock;       /* of effects; 0, 1: shared, 2: exclusive */
 	bool has_table; /* ACCESS EXCLUSIVE */
 	bool is_over;
 };
@@ -131,7 +132,7 @@ struct backend {
 	struct pg_result *result; /* the last one */
 	/* waiting */
 	bool is_blocked, has_looked, wants_table;
-	int wants_advisory;
+	int wants_lock;
 	struct row *wants_row;
 	const void *waits_for;
 	int64_t wait_us;
@@ -140,7 +141,7 @@ struct backend {
 	struct value *columns[7];
 	size_t rows, steps, row, stage, stored, posted;
 	size_t *order;
-	bool is_row_begun, has_marks, has_outbox, is_alone, is_copied;
+	bool is_row_begun, has_marks, has_outbox, is_copied;
 	const struct value *names, *types; /* of its webhooks */
 	size_t targets;
 	bool *made, *seen, *fresh;

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #define INDEX_WAIT "while inserting index tuple (0,3) in relation \"events_event_id_key\""
+#define BLOCK      "SQL statement \"LOCK TABLE t\"\nPL/pgSQL function inline_code_block line 1 at SQL statement"
 #define FUNCTION   "PL/pgSQL function public.handle(text,text,jsonb) line 3 at RAISE"
 
 struct error {
@@ -29,6 +30,10 @@ static const struct error errors[] = {
 	{"57014", "beim Einfügen von Indextupel (10,3) in Relation »events_event_id_key«", POSTGRES_TROUBLE},
 	{"57014", "while locking tuple (12,40) in relation \"t\"\n" FUNCTION, POSTGRES_TROUBLE},
 	{"57014", NULL, POSTGRES_TROUBLE},
+	{"57014", BLOCK, POSTGRES_TROUBLE},
+	{"57014", "PL/pgSQL-Funktion inline_code_block Zeile 1 bei SQL-Anweisung", POSTGRES_TROUBLE},
+	{"57014", FUNCTION "\n" BLOCK, POSTGRES_BAD_ROW},
+	{"57014", BLOCK "\n" FUNCTION, POSTGRES_BAD_ROW},
 	{"53100", FUNCTION, POSTGRES_TROUBLE},
 	{"40001", FUNCTION, POSTGRES_CONFLICT},
 	{"40001", NULL, POSTGRES_CONFLICT},
@@ -56,6 +61,7 @@ Test(sqlstate, what_waits_for_a_row_or_is_in_a_function_says_nothing_of_other_ro
 	cr_expect(sqlstate_is_blocked(INDEX_WAIT "\nCOPY events, line 7"));
 	cr_expect(sqlstate_is_local(INDEX_WAIT));
 	cr_expect(sqlstate_is_local(FUNCTION));
+	cr_expect_not(sqlstate_is_local(BLOCK));
 	cr_expect_not(sqlstate_is_blocked(FUNCTION));
 	cr_expect_not(sqlstate_is_local("COPY events, line 7"));
 	cr_expect_not(sqlstate_is_local(NULL));

@@ -27,7 +27,6 @@
 #include "postgres/array.h"
 #include "postgres/schema.h"
 #include "reset.sql.h"
-#include "reset_copy.sql.h"
 #include "road/effects.h"
 #include "side.h"
 
@@ -236,6 +235,7 @@ static void put_result(struct connection *c, PGresult *r)
 
 static struct array stream;
 static int statement_ms = 60000;
+static const char *in_front; /* of the next statement; NULL: nothing */
 
 static void print_limits(char out[300], int lock_ms)
 {
@@ -263,8 +263,11 @@ static void send_statement(struct connection *c, const char *sql, const struct p
 	print_limits(first, lock_ms);
 	PQenterPipelineMode(c->conn);
 	PQsendQueryParams(c->conn, first, 0, NULL, NULL, NULL, NULL, 0);
+	if (in_front)
+		PQsendQueryParams(c->conn, in_front, 0, NULL, NULL, NULL, NULL, 0);
+	in_front = NULL;
 	PQsendQueryParams(c->conn, text, n, types, bytes, lengths, formats, 0);
-	PQsendQueryParams(c->conn, SQL_RESET, 0, NULL, NULL, NULL, NULL, 0);
+	PQsendQueryParams(c->conn, SCHEMA_AS_BLOCK(SQL_RESET), 0, NULL, NULL, NULL, NULL, 0);
 	PQpipelineSync(c->conn);
 	PQflush(c->conn);
 	free(text);
@@ -289,7 +292,7 @@ static void send_copy_statement(struct connection *c, int lock_ms)
 	if (asprintf(&text,
 		     "SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = %d; "
 		     "SET LOCAL client_connection_check_interval = 60000; %s; %s; %s",
-		     lock_ms, statement_ms, SQL_COPY, SQL_EPOCH, SQL_RESET_COPY) < 0)
+		     lock_ms, statement_ms, SQL_COPY, SQL_EPOCH, SQL_RESET) < 0)
 		abort();
 	send_simple(c, text);
 	free(text);
@@ -651,15 +654,19 @@ static struct effects *draw_effects(void)
 static void store_with_effects(struct connection *c, int first, int lock_ms)
 {
 	static struct rows r;
+	static char *alone_sql;
 	struct effects *e = draw_effects();
 	struct postgres_value values[10];
 
+	if (!alone_sql)
+		alone_sql = schema_expand(effects_alone_sql(), "public");
 	draw_rows(&r, first);
 	printf("%d %d effects <%s> %s%s%s\n", ++steps, (int)(c - connections), e->config->consumer,
 	       e->config->handler ? "handler" : "", e->config->webhooks.count ? " webhooks" : "", r.text);
 	put_rows_values(&r, values);
 	effects_values(e, &values[7]);
-	send_statement(c, effects_sql(e, below(8) == 0), values, 10, lock_ms);
+	in_front = below(8) == 0 ? alone_sql : NULL;
+	send_statement(c, effects_sql(e), values, 10, lock_ms);
 }
 
 /* Every row that is due, or one that was leased before. A lease ends at once, or not before the end of the test. */
