@@ -178,7 +178,7 @@ static void on_pressure(void *arg, enum pressure pressure)
 {
 	struct feeder *f = arg;
 
-	f->is_held = pressure == PRESSURE_ALL;
+	f->is_held = pressure != PRESSURE_NONE;
 	set_pulling(f);
 }
 

@@ -261,6 +261,8 @@ static void judge_listener(struct reading *r, const json_t *row, bool is_here)
 		     strcmp(redis, "down") == 0 ? "is down" : "refuses claims");
 	if (json_is_true(json_object_get(report, "is_paused")))
 		note(r, FLEET_DEGRADED, "%s does not read: the memory limit is reached", name);
+	if (*text_of(report, "slow"))
+		note(r, FLEET_DEGRADED, "%s: %s", name, text_of(report, "slow"));
 	if (r->config->unsettled_warning_s && number_of(report, "oldest_ms") > r->config->unsettled_warning_s * 1000)
 		note(r, FLEET_DEGRADED, "%s has an event that is unsettled for %lld s", name,
 		     (long long)number_of(report, "oldest_ms") / 1000);

@@ -77,6 +77,8 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 	if (*pipeline_hazards(p->pipeline))
 		fprintf(out, "warning: postgres may lose commits when it crashes or fails over: %s\n",
 			pipeline_hazards(p->pipeline));
+	if (pipeline_is_slow(p->pipeline, &why))
+		fprintf(out, "warning: %s\n", why);
 	return STATUS_OK;
 }
 
@@ -211,18 +213,21 @@ static json_t *describe_status(const struct admin *a)
 	const struct events *events = pipeline_events(p->pipeline);
 	const struct claim *claim = pipeline_claim(p->pipeline);
 	json_t *root, *counts = json_object();
-	const char *why;
+	const char *why, *slow;
 	bool is_stored = pipeline_can_store(p->pipeline, &why);
 
+	pipeline_is_slow(p->pipeline, &slow);
+
 	counters_each(put_json_counter, counts);
-	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
+	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
 			 "version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
 			 (json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining,
 			 "postgres", "up", is_stored, "error", describe_text(why), "hazards",
-			 describe_name(pipeline_hazards(p->pipeline)), "redis", describe_redis(claim), "in_flight",
-			 (json_int_t)events->messages, "in_flight_bytes", (json_int_t)pipeline_bytes(p->pipeline),
-			 "in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes, "paused",
-			 pipeline_is_full(p->pipeline), "sources", describe_sources(p->sources), "ingest_connections",
+			 describe_name(pipeline_hazards(p->pipeline)), "slow", describe_name(slow), "redis",
+			 describe_redis(claim), "in_flight", (json_int_t)events->messages, "in_flight_bytes",
+			 (json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit",
+			 (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline), "sources",
+			 describe_sources(p->sources), "ingest_connections",
 			 (json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
 			 "counters", counts);
 	json_object_set_new(root, "unsettled", describe_unsettled(a));

@@ -81,6 +81,9 @@ static uint64_t add_text(uint64_t hash, const char *text)
 static uint64_t hash_states(const struct report *r)
 {
 	uint64_t hash = add_text(UINT64_C(0xcbf29ce484222325), name_redis(r));
+	const char *why;
+
+	hash = add_text(hash, pipeline_is_slow(r->parts->pipeline, &why) ? "+" : "-");
 
 	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++)
 		hash = add_text(hash, sources_view(r->parts->sources, i).is_ready ? "+" : "-");
@@ -114,6 +117,7 @@ json_t *report_describe(void *arg)
 	const struct admin_parts *p = r->parts;
 	const struct counters told = r->told;
 	int64_t now = (int64_t)uv_now(r->loop);
+	const char *slow;
 	json_t *report = json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "version", WSONCE_VERSION, "owner",
 				   describe_text(claim_owner(pipeline_claim(p->pipeline))), "period_ms",
 				   (json_int_t)(now - r->told_ms), "uptime_s", (json_int_t)((now - r->began_ms) / 1000),
@@ -128,6 +132,8 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "oldest_ms",
 			    json_integer((json_int_t)overdue_oldest_ms(pipeline_events(p->pipeline), now)));
 	json_object_set_new(report, "is_paused", json_boolean(pipeline_is_full(p->pipeline)));
+	if (pipeline_is_slow(p->pipeline, &slow))
+		json_object_set_new(report, "slow", json_string(slow));
 	json_object_set_new(report, "redis", json_string(name_redis(r)));
 	json_object_set_new(report, "producers",
 			    json_integer(p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0));

@@ -27,9 +27,9 @@
 #include "road/pipeline_inside.h"
 #include "road/rejected.h"
 
-#define CLAIM_WINDOW    8192 /* claims unanswered at which reading stops, */
+#define CLAIM_WINDOW    8192 /* claims unanswered at which producers are not read from, */
 #define DEFER_WINDOW    6144 /* or events left to others and not yet looked at, */
-#define BACKLOG_BATCHES 4    /* batches that wait for a Postgres that works, before reading stops */
+#define BACKLOG_BATCHES 4    /* or batches that wait for a Postgres that works */
 #define WHOLE           8    /* eighths of all limits */
 #define OF_PRODUCERS    6    /* eighths that producers may fill where there are feeds */
 #define WATCH_MS        250  /* between two looks whether rows can be stored */
@@ -82,10 +82,11 @@ static void check_memory(const struct pipeline *p, struct gate *g)
 }
 
 /* Messages can be read faster than Redis answers, than Postgres stores, and than the other instances
- * read them. Then reading waits: a claim whose answer comes too late would count as an outage, a longer
+ * read them. Then producers wait: a claim whose answer comes too late would count as an outage, a longer
  * queue of rows is only memory and latency, and ten thousand copies of what another instance has not
  * even read cost more than all else, as none of them is in the processor's cache when its time comes. When Postgres
- * stalls, the queue may take the whole budget, because a feed has no replay and may not wait for us. */
+ * stalls, the queue may take their whole share of the budget. A feed has no replay, and a server that is not read from
+ * hangs up: feeds are read until the budget is used. */
 static bool is_over(const struct pipeline *p, size_t eighths)
 {
 	size_t rows = BACKLOG_BATCHES * (size_t)p->config->batch_max * eighths / WHOLE;
@@ -97,20 +98,14 @@ static bool is_over(const struct pipeline *p, size_t eighths)
 	       ((is_backed_up || p->in_turn >= TURN_WINDOW / WHOLE * eighths) && !store_is_stalled(p->first.store));
 }
 
-static bool is_closed(const struct pipeline *p, struct gate *g)
-{
-	check_memory(p, g);
-	g->is_behind = is_over(p, g->is_behind ? g->eighths / 2 : g->eighths);
-	return g->is_full || g->is_behind;
-}
-
 static void check_budget(struct pipeline *p)
 {
-	bool is_for_producers = is_closed(p, &p->producers);
-	enum pressure now = is_closed(p, &p->all) ? PRESSURE_ALL
-			    : is_for_producers    ? PRESSURE_PRODUCERS
-						  : PRESSURE_NONE;
+	enum pressure now;
 
+	check_memory(p, &p->producers);
+	check_memory(p, &p->all);
+	p->is_behind = is_over(p, p->is_behind ? p->producers.eighths / 2 : p->producers.eighths);
+	now = p->all.is_full ? PRESSURE_ALL : p->producers.is_full || p->is_behind ? PRESSURE_PRODUCERS : PRESSURE_NONE;
 	if (now == p->pressure)
 		return;
 	p->pressure = now;
@@ -511,7 +506,7 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	p->loop = loop;
 	p->config = config;
 	p->all.eighths = WHOLE;
-	p->producers.eighths = config->sources.count ? OF_PRODUCERS : WHOLE;
+	p->producers.eighths = config->sources.count || config->feed_count ? OF_PRODUCERS : WHOLE;
 	p->on = *callbacks;
 	events_init(&p->events);
 	hold_init(&p->hold);

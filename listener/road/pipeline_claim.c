@@ -548,6 +548,7 @@ void pipeline_on_watch_timer(uv_timer_t *timer)
 
 	if (is_resting(p))
 		give_claims_back(p);
+	pipeline_check_slowness(p);
 }
 
 bool pipeline_can_store(const struct pipeline *p, const char **why)

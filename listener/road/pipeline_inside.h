@@ -21,7 +21,6 @@
 struct gate {
 	size_t eighths; /* of the limits, at which it closes */
 	bool is_full;   /* the budget is used up */
-	bool is_behind; /* one of the windows is, or Postgres is behind */
 };
 
 /* What this listener does with events. */
@@ -52,6 +51,13 @@ struct writer {
 	bool is_closing;
 };
 
+/* A spell in which rows come faster than the store takes them. */
+struct slowness {
+	int64_t since_ms; /* loop clock: before that, the store was fast enough */
+	int64_t told_ms;  /* of the last line in the log; 0: there is no such spell, or it is short so far */
+	uint64_t stored;  /* counters.persisted then */
+};
+
 struct pipeline {
 	uv_loop_t *loop;
 	const struct config *config;
@@ -71,12 +77,14 @@ struct pipeline {
 	struct members members;
 	long partial_bytes; /* of messages that are not yet complete */
 	struct gate producers, all;
+	bool is_behind; /* producers wait for Redis, Postgres or other listeners */
 	enum pressure pressure;
 	size_t deferred;     /* events left to others and not yet looked at, */
 	size_t in_turn;      /* and without Redis, that wait for their turn */
 	int64_t log_late_us; /* how old they were that the log should have told and a look found done */
 	enum life life;
 	struct stall stall;
+	struct slowness slow;
 	int64_t probed_ms; /* loop clock, of the last try of one that rests */
 	struct checkin checkin;
 	enum telling telling;
@@ -197,6 +205,8 @@ size_t pipeline_rank_of(const struct pipeline *p, const struct event *ev);
 bool pipeline_try_other(struct pipeline *p, struct event *ev);
 /* Is there nothing to wait for before the end? The cursors and the last check-in are sent only if Postgres is there. */
 bool pipeline_has_left(struct pipeline *p);
+/* Tells the log, at its beginning, once a minute and at its end, that rows wait because the store is slow. */
+void pipeline_check_slowness(struct pipeline *p);
 void pipeline_open_writer(struct pipeline *p, struct writer *w);
 void pipeline_close_writer(struct writer *w);
 /* Closes the second connection where it is of no use, or in the way of the first one. */

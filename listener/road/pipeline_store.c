@@ -21,6 +21,8 @@
 #define BURIAL_BATCHES 4     /* batches of events between two of few dead letters */
 #define BURIAL_WAIT_MS 1000  /* after dead letters that could not be written */
 #define LEAVE_MS       1000  /* for the last check-in */
+#define SLOW_MS        1000  /* that the oldest row waits, for as long, behind a full batch: the store is slow */
+#define SLOW_AGAIN_MS  60000 /* between two lines about that */
 
 static const char *const telling_names[] = {"told", "due", "sent", "last sent", "over"};
 
@@ -423,6 +425,70 @@ void pipeline_store_next(struct pipeline *p)
 {
 	store_first(p);
 	store_beside(p);
+}
+
+/* --- a slow store --- */
+
+static int64_t oldest_of(const struct pipeline *p, enum event_state state)
+{
+	const struct list *all = &p->events.lists[state];
+
+	return list_is_empty(all) ? INT64_MAX : list_entry(all->next, struct event, link)->received_us / 1000;
+}
+
+/* Milliseconds for which the oldest row has waited, and their number. */
+static int64_t rows_wait(const struct pipeline *p, size_t *n)
+{
+	int64_t batched = oldest_of(p, EV_BATCHED), storing = oldest_of(p, EV_STORING);
+
+	*n = p->events.counts[EV_BATCHED] + p->events.counts[EV_STORING];
+	return *n ? now_ms(p) - (batched < storing ? batched : storing) : 0;
+}
+
+int64_t pipeline_is_slow(const struct pipeline *p, const char **why)
+{
+	static char sentence[120];
+	size_t rows;
+	int64_t ms = rows_wait(p, &rows);
+
+	*why = "";
+	if (!p->slow.told_ms || !rows)
+		return 0;
+	snprintf(sentence, sizeof(sentence), "%s is slow: %zu events wait, the oldest for %lld s",
+		 config_store_path(p->config) ? "sqlite" : "postgres", rows, (long long)ms / 1000);
+	*why = sentence;
+	return ms;
+}
+
+static void tell_slowness(struct pipeline *p, size_t rows, int64_t ms)
+{
+	log_warn("the store is slow, events wait", "events=%zu oldest_s=%lld stored=%llu", rows, (long long)ms / 1000,
+		 (unsigned long long)(counters.persisted - p->slow.stored));
+	p->slow.told_ms = now_ms(p);
+	p->slow.stored = counters.persisted;
+}
+
+static void end_slowness(struct pipeline *p)
+{
+	if (p->slow.told_ms)
+		log_info("the store is fast enough again", "after_s=%lld",
+			 (long long)(now_ms(p) - p->slow.since_ms) / 1000);
+	p->slow = (struct slowness){.since_ms = now_ms(p), .stored = counters.persisted};
+}
+
+/* A store that cannot be used at all has lines of its own. */
+void pipeline_check_slowness(struct pipeline *p)
+{
+	size_t rows;
+	int64_t ms = rows_wait(p, &rows);
+	const char *why;
+
+	if (!pipeline_can_store(p, &why))
+		return;
+	if (ms < SLOW_MS || !(is_behind(p) || p->slow.told_ms))
+		end_slowness(p);
+	else if (now_ms(p) >= (p->slow.told_ms ? p->slow.told_ms + SLOW_AGAIN_MS : p->slow.since_ms + SLOW_MS))
+		tell_slowness(p, rows, ms);
 }
 
 static void on_idle(void *arg)

@@ -90,6 +90,13 @@ bool pipeline_can_store(const struct pipeline *p, const char **why)
 	return !(state & POSTGRES_IS_AWAY);
 }
 
+int64_t pipeline_is_slow(const struct pipeline *p, const char **why)
+{
+	(void)p;
+	*why = state & IS_FULL ? "postgres is slow" : "";
+	return state & IS_FULL;
+}
+
 const char *pipeline_hazards(const struct pipeline *p)
 {
 	(void)p;

@@ -443,6 +443,34 @@ Test(postgres_faults, a_feed_that_is_not_read_from_is_not_taken_for_dead, .timeo
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 }
 
+/* A feed with 20 MB for a listener whose Postgres takes 100 rows in 0.3 s, which then hangs up. */
+Test(postgres_faults, a_feed_is_read_while_postgres_is_slow, .timeout = 120)
+{
+	struct listener *l;
+
+	fleet_start(&fleet, 1, NULL, NULL, "--batch-max 100");
+	l = fleet.listeners[0];
+	fleet.payload = 1000;
+	database_exec(fleet.rows,
+		      "create function slow() returns trigger language plpgsql as $$ begin "
+		      "perform pg_sleep(0.3); return null; end $$; create trigger slow after insert on events "
+		      "for each statement execute function slow()");
+	fleet_send(&fleet, 20000);
+	cr_assert(feed_flush(fleet.feed, WHOLE_MS), "the feed is not read");
+	feed_close_all(fleet.feed, 1001);
+	cr_assert(wait_until(listener_metric(l, "wsonce_received_total") == fleet.sent, WHOLE_MS), "events are lost");
+	cr_assert_lt(fleet_rows(&fleet), fleet.sent / 2);
+	cr_assert_eq(listener_metric(l, "wsonce_pauses_total"), 0);
+	cr_assert(wait_until(listener_has_logged(l, "the store is slow, events wait"), WHOLE_MS));
+	cr_assert_gt(listener_metric(l, "wsonce_postgres_slow_seconds"), 1);
+	cr_assert(wait_until(listener_page_has(l, "/readyz", "warning: postgres is slow: "), WHOLE_MS));
+	cr_assert(wait_until(strstr(run_on(fleet.rows, "status").output, "listener-0: postgres is slow: "), WHOLE_MS));
+	database_exec(fleet.rows, "drop function slow() cascade");
+	fleet_must_be_whole(&fleet, WHOLE_MS);
+	cr_assert(wait_until(listener_has_logged(l, "the store is fast enough again"), WHOLE_MS));
+	cr_assert_eq(listener_metric(l, "wsonce_postgres_slow_seconds"), 0);
+}
+
 /* What the feed has sent is in the socket's buffer alone. */
 Test(postgres_faults, what_a_feed_sent_before_a_cut_is_stored_though_reading_had_stopped, .timeout = 120)
 {

@@ -1067,11 +1067,11 @@ STORY(without_redis_a_row_that_was_told_before_the_epoch_was_in_doubt_goes_to_th
       "3; "
       "receive b; pass 50; journal; pass 50; journal insert(b)")
 
-Test(pipeline, without_redis_reading_stops_when_too_many_wait_for_others)
+Test(pipeline, without_redis_producers_wait_when_too_many_wait_for_others)
 {
 	tell("config inflight_bytes 100000000; set redis_away; set newest; rank 3; receive 0..2047; journal; receive "
 	     "2047..8191; "
-	     "pressure none; pass 100; journal newest; newest; receive 8191..8192; pressure all; "
+	     "pressure none; pass 100; journal newest; newest; receive 8191..8192; pressure producers; "
 	     "set postgres_away; turn; pressure none");
 }
 
@@ -1174,10 +1174,10 @@ STORY(event_whose_preferred_instance_dies_after_its_claim_is_taken_over,
       "wait a; pass 50; look a other; pass 100; look a absent; journal look(a) look(a) take(a); "
       "claims_taken_over 1; deferred_in_vain 0")
 
-Test(pipeline, reading_stops_when_too_many_events_are_left_to_others_and_goes_on_when_they_were_looked_at)
+Test(pipeline, producers_wait_when_too_many_events_are_left_to_others_and_go_on_when_they_were_looked_at)
 {
 	tell("config inflight_bytes 100000000; set other_preferred; receive 0..6143; pressure none; "
-	     "receive 6143..6144; pressure all; pass 50");
+	     "receive 6143..6144; pressure producers; pass 50");
 	for (int i = 0; i < 3100; i++)
 		fake_answer_look(id_of("a", i), CLAIM_DONE);
 	tell("turn; pressure none");
@@ -1619,18 +1619,17 @@ Test(pipeline, copies_with_a_sender_count_for_the_budget)
 	cr_assert_gt(pipeline_bytes(pipeline), before);
 }
 
-STORY(reading_stops_while_too_many_claims_have_no_answer,
-      "config inflight_bytes 1073741824; receive 0..8191; pressure none; receive 8191..8192; pressure all; full 0; "
-      "take 0..4096 done; pressure all; take 4096..4097 done; pressure none; pauses 0")
+STORY(producers_wait_while_too_many_claims_have_no_answer,
+      "config inflight_bytes 1073741824; receive 0..8191; pressure none; receive 8191..8192; pressure producers; full "
+      "0; take 0..4096 done; pressure producers; take 4096..4097 done; pressure none; pauses 0")
 
 STORY(where_there_are_feeds_producers_stop_before_the_claims_pile_up,
       "config feeds; config inflight_bytes 1073741824; receive 0..6143; pressure none; receive 6143..6144; pressure "
-      "producers; "
-      "receive 6144..8192; pressure all")
+      "producers; receive 6144..20000; pressure producers")
 
-STORY(reading_stops_while_rows_pile_up_before_a_postgres_that_works,
+STORY(producers_wait_while_rows_pile_up_before_a_postgres_that_works,
       "config inflight_bytes 1073741824; store x; receive 0..400; take 0..399 mine; pressure none; take 399..400 mine; "
-      "pressure all; pressure_calls 1")
+      "pressure producers; pressure_calls 1")
 
 /* A message of 1 MiB. */
 static void receive_mebibyte(const char *id)
@@ -1643,15 +1642,49 @@ static void receive_mebibyte(const char *id)
 	pipeline_receive(pipeline, message, sizeof(message), NULL, NULL);
 }
 
-Test(pipeline, reading_stops_while_bytes_pile_up_before_a_postgres_that_works)
+Test(pipeline, producers_wait_while_bytes_pile_up_before_a_postgres_that_works)
 {
 	tell("config inflight_bytes 1073741824; store x");
 	for (int i = 0; i < 32; i++) {
-		cr_assert_not(is_pressed, "after %d MiB", i);
+		cr_assert_eq(pressed, PRESSURE_NONE, "after %d MiB", i);
 		receive_mebibyte(id_of("a", i));
 		tellf("take a%d mine", i);
 	}
-	tell("pressure all; full 0");
+	tell("pressure producers; full 0");
+}
+
+STORY(feeds_are_read_while_rows_pile_up_until_the_budget_is_used,
+      "config feeds; config inflight_bytes 1073741824; store x; receive 0..9000; take 0..9000 mine; "
+      "pressure producers; full 0; charge 1073741824; pressure all; full 1; charge -1073741824")
+
+/* One that stores a batch of 100 in 900 ms. */
+static void store_slowly(int batches)
+{
+	static int n;
+
+	for (; batches--; n += 100) {
+		pass(450);
+		pass(450);
+		for (int i = n; i < n + 100; i++)
+			fake_answer_insert(id_of("a", i), STORE_INSERTED);
+		turn();
+	}
+}
+
+Test(pipeline, store_is_slow_when_rows_wait_for_long_behind_a_full_batch)
+{
+	const char *why;
+
+	tell("receive 0..400; take 0..400 mine");
+	store_slowly(1);
+	cr_assert_eq(pipeline_is_slow(pipeline, &why), 0, "a burst");
+	store_slowly(2);
+	cr_assert_eq(pipeline_is_slow(pipeline, &why), 2700);
+	cr_assert_str_eq(why, "postgres is slow: 100 events wait, the oldest for 2 s");
+	store_slowly(1);
+	pass(250);
+	cr_assert_eq(pipeline_is_slow(pipeline, &why), 0);
+	cr_assert_str_eq(why, "");
 }
 
 STORY(rows_may_pile_up_before_a_postgres_that_stalls,
