@@ -29,3 +29,11 @@ void backoff_reset(struct backoff *b)
 {
 	b->tries = 0;
 }
+
+bool backoff_judge(struct backoff *b, bool has_brought, int64_t lived_ms)
+{
+	if (!has_brought || lived_ms < BACKOFF_GOOD_MS)
+		return false;
+	backoff_reset(b);
+	return true;
+}

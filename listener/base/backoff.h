@@ -2,7 +2,10 @@
 #ifndef WSONCE_BACKOFF_H
 #define WSONCE_BACKOFF_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#define BACKOFF_GOOD_MS 30000 /* a shorter connection was no success, */
 
 struct backoff {
 	int64_t base_ms;    /* upper bound of the first wait */
@@ -24,5 +27,9 @@ uint32_t backoff_draw(void);
 
 /* After a success: the next wait is short again. */
 void backoff_reset(struct backoff *b);
+
+/* nor one that brought nothing: a server that greets and hangs up would be dialled without end. A connection has ended
+ * that lived so long; returns whether it was a success. */
+bool backoff_judge(struct backoff *b, bool has_brought, int64_t lived_ms);
 
 #endif

@@ -24,8 +24,7 @@
 #define TICK_MS       100
 #define MIN_MS        250 /* between the ends of connections that were no good and the next, at first */
 #define MAX_MS        30000
-#define GOOD_MS       2000 /* a connection that was good and shorter does not make the next wait short, */
-#define SUCCESSOR_MS  1000 /* nor has it a successor sooner than that */
+#define SUCCESSOR_MS  1000 /* a connection has no successor sooner than that */
 #define OWING_MS      2000 /* for the acks of a connection that has a successor */
 #define TELL_MS       60000
 #define EXAMPLE_BYTES 160
@@ -115,14 +114,12 @@ static int64_t draw_wait(struct conversation *c)
 	return backoff_longest(&c->backoff);
 }
 
-/* The connection at hand has ended after so long. To be open proves nothing, nor do good words before a hasty goodbye.
- */
+/* The connection at hand has ended after so long. */
 static void judge_end(struct conversation *c, int64_t age_ms)
 {
-	if (c->is_good && age_ms >= GOOD_MS) {
+	if (backoff_judge(&c->backoff, c->is_good, age_ms)) {
 		c->has_error_logged = false;
 		c->failures = 0;
-		backoff_reset(&c->backoff);
 	}
 	c->is_good = false;
 }

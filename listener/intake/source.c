@@ -39,6 +39,8 @@ struct source {
 	uv_timer_t retry;
 	char error[400];
 	bool has_error_logged;   /* since the feed last worked */
+	bool has_events;         /* the connection at hand has brought some */
+	int64_t opened_ms;       /* loop clock, of that connection */
 	int64_t last_message_s;  /* since 1970; 0: none so far */
 	int64_t last_message_ms; /* the same by the loop clock */
 	uint64_t messages;
@@ -80,12 +82,9 @@ static void on_retry(uv_timer_t *timer)
 	connect_now(timer->data);
 }
 
-/* An event has come. To be open proves nothing, nor does what is no event: a server may accept everybody, greet and
- * hang up. */
-static void count_as_working(struct source *s)
+static int64_t now_ms(const struct source *s)
 {
-	s->has_error_logged = false;
-	backoff_reset(&s->backoff);
+	return (int64_t)uv_now(ws_loop(s->sources->ws));
 }
 
 /* The backoff comes on top of what the server asks for, so that a fleet does not come back as one. */
@@ -105,8 +104,11 @@ static enum log_level failure_level(const struct source *s, bool was_open, int64
 
 static void retry_later(struct source *s, const struct dial_end *end)
 {
-	int64_t wait = draw_wait(s, end->wait_ms);
+	int64_t wait;
 
+	if (end->was_open && backoff_judge(&s->backoff, s->has_events, now_ms(s) - s->opened_ms))
+		s->has_error_logged = false;
+	wait = draw_wait(s, end->wait_ms);
 	snprintf(s->error, sizeof(s->error), "%s", end->reason);
 	counters.source_disconnects++;
 	log_write(failure_level(s, end->was_open, end->wait_ms), "cannot connect to source, will retry",
@@ -123,6 +125,8 @@ static void on_open(void *arg)
 	struct source *s = arg;
 
 	s->error[0] = '\0';
+	s->has_events = false;
+	s->opened_ms = now_ms(s);
 	counters.source_connects++;
 	s->connects++;
 	set_state(s, SOURCE_OPEN);
@@ -131,7 +135,7 @@ static void on_open(void *arg)
 static void note_message(struct source *s)
 {
 	s->last_message_s = time(NULL);
-	s->last_message_ms = (int64_t)uv_now(ws_loop(s->sources->ws));
+	s->last_message_ms = now_ms(s);
 }
 
 static void on_message(void *arg, const char *message, size_t len)
@@ -140,8 +144,7 @@ static void on_message(void *arg, const char *message, size_t len)
 
 	note_message(s);
 	s->messages++;
-	if (pipeline_receive(ws_owner(s->sources->ws), message, len, s->shown_url, NULL))
-		count_as_working(s);
+	s->has_events |= pipeline_receive(ws_owner(s->sources->ws), message, len, s->shown_url, NULL);
 }
 
 static void on_too_long(void *arg, const char *head, size_t len, const uint8_t *digest, uint64_t total)

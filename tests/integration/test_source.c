@@ -177,32 +177,17 @@ Test(source, a_spell_of_failures_is_one_warning)
 	bench_close();
 }
 
-/* The words of the last such line in the log, from name= on. */
-static long last_number(const char *name)
-{
-	char *log = process_errors(listener_process(listener)), *at = log, *last = NULL;
-	long number = -1;
-
-	while ((at = strstr(at, "cannot connect to source, will retry")) && (at = strstr(at, name)))
-		last = at += strlen(name);
-	if (last)
-		number = strtol(last, NULL, 10);
-	return number;
-}
-
-Test(source, one_that_accepts_and_closes_is_left_alone_for_longer_each_time, .init = set_up, .fini = bench_close)
+Test(source, one_that_sends_an_event_and_closes_is_left_alone_for_longer_each_time, .init = set_up, .fini = bench_close)
 {
 	int64_t end = wait_now_ms() + 3000;
 
 	while (wait_now_ms() < end) {
+		feed_send_text(feed, "{\"event_id\":\"welcome\"}");
 		feed_close_all(feed, 1013);
 		wait_pause_ms(5);
 	}
 	cr_assert_leq(feed_connections(feed), 15);
 	expect_heard("it works");
-	feed_close_all(feed, 1001);
-	cr_assert(wait_until(listener_has_logged(listener, "with 1001"), SETTLED_MS));
-	cr_assert_leq(last_number("retry_ms="), 100, "a message shows that it works: the next wait is short");
 }
 
 Test(source, one_that_is_busy_is_given_time, .init = set_up, .fini = bench_close)
@@ -438,14 +423,14 @@ Test(source, half_a_message_is_nothing, .init = set_up, .fini = bench_close)
 
 Test(source, what_was_sent_before_a_cut_is_stored, .init = set_up, .fini = bench_close)
 {
-	for (int round = 0; round < 10; round++) {
+	for (int round = 0; round < 5; round++) {
 		for (int i = 0; i < 50; i++)
 			feed_sendf(feed, "{\"event_id\":\"cut-%d-%d\",\"payload\":\"%0200d\"}", round, i, i);
 		cr_assert(feed_flush(feed, SETTLED_MS));
 		feed_drop_all(feed);
 		cr_assert(wait_until(feed_connections(feed) == round + 2, SETTLED_MS));
 	}
-	wait_rows(500);
+	wait_rows(250);
 }
 
 /* Let the feed answer the handshake while the listener stands still. It may have to send its request first. */

@@ -83,3 +83,14 @@ Test(backoff, count_of_tries_may_be_anything)
 		cr_assert(wait >= 1 && wait <= 30000);
 	}
 }
+
+Test(backoff, only_a_connection_that_lived_for_30_s_and_brought_something_was_a_success)
+{
+	struct backoff b = {.base_ms = 50, .cap_ms = 1000, .tries = 3};
+
+	cr_assert_not(backoff_judge(&b, true, 29999));
+	cr_assert_not(backoff_judge(&b, false, 3600000));
+	cr_assert_eq(b.tries, 3);
+	cr_assert(backoff_judge(&b, true, 30000));
+	cr_assert_eq(b.tries, 0);
+}
