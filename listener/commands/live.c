@@ -149,9 +149,9 @@ static void on_ack(void *of, struct slice frame)
 	l->acks++;
 }
 
-static void on_clear(void *of, const struct profile_rule *rule)
+static void on_clear(void *arg, void *of, const json_t *names)
 {
-	(void)of, (void)rule;
+	(void)arg, (void)of, (void)names;
 }
 
 static void on_nothing(void *of)

@@ -119,13 +119,22 @@ static bool is_beyond(const struct mark *m, const struct mark *than)
 /* Moves to, unless it is farther. */
 static bool advance(const struct cursor *c, struct mark *to, const struct mark *m)
 {
-	bool is_last = c->profile->cursor.kind == CURSOR_LAST;
+	bool is_free =
+		to->kind == MARK_NONE || c->profile->cursor.kind == CURSOR_LAST || (to == &c->mark && c->is_restored);
 
-	if (to->kind != MARK_NONE && !is_last && !is_comparable(m, to))
+	if (!is_free && !is_comparable(m, to))
 		return false;
-	if (to->kind == MARK_NONE || is_last || is_beyond(m, to))
+	if (is_free || is_beyond(m, to))
 		mark_set(to, m);
 	return true;
+}
+
+static bool advance_mark(struct cursor *c, const struct mark *m)
+{
+	bool is_taken = advance(c, &c->mark, m);
+
+	c->is_restored &= !is_taken;
+	return is_taken;
 }
 
 bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s, bool is_held)
@@ -138,17 +147,20 @@ bool cursor_advance(struct cursor *c, struct slice value, int64_t now_s, bool is
 		return false;
 	if (c->profile->cursor.clamp_now && m.kind == MARK_INTEGER && m.number > now_s)
 		m.number = now_s;
-	return advance(c, is_held ? &c->pending : &c->mark, &m);
+	if (is_held)
+		return advance(c, &c->pending, &m);
+	c->moved_s = now_s;
+	return advance_mark(c, &m);
 }
 
 void cursor_release(struct cursor *c)
 {
 	c->is_held = false;
 	if (c->pending.kind != MARK_NONE)
-		advance(c, &c->mark, &c->pending);
+		advance_mark(c, &c->pending);
 }
 
-bool cursor_restore(struct cursor *c, struct slice value)
+bool cursor_restore(struct cursor *c, struct slice value, int64_t since_s)
 {
 	struct mark m;
 
@@ -157,6 +169,8 @@ bool cursor_restore(struct cursor *c, struct slice value)
 	if (c->profile->cursor.format == FORMAT_HEX && m.kind != MARK_INTEGER)
 		return false;
 	mark_set(&c->mark, &m);
+	c->is_restored = true;
+	c->moved_s = since_s;
 	return true;
 }
 

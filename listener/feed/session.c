@@ -438,9 +438,37 @@ struct slice session_mark(struct session *s)
 	return cursor_mark(&s->cursor);
 }
 
-bool session_restore(struct session *s, struct slice mark)
+bool session_restore(struct session *s, struct slice mark, int64_t since_s)
 {
 	struct slice value;
 
-	return mark.at && !json_check(mark.at, mark.len, &value) && cursor_restore(&s->cursor, value);
+	return mark.at && !json_check(mark.at, mark.len, &value) && cursor_restore(&s->cursor, value, since_s);
+}
+
+int64_t session_moved_s(const struct session *s)
+{
+	return s->cursor.moved_s;
+}
+
+static void add_part(struct bytes *kind, const char *part)
+{
+	if (!part || !*part || (kind->len && strstr(bytes_text(kind), part)))
+		return;
+	bytes_add_byte(kind, ' ');
+	bytes_add_text(kind, part);
+}
+
+/* The parts of frames that it is read from tell its unit. */
+char *session_cursor_kind(const struct profile *p, bool is_anew)
+{
+	struct bytes parts = {NULL, 0, 0};
+	char *kind;
+
+	for (size_t i = 0; i < p->rule_count; i++)
+		add_part(&parts, p->rules[i].cursor);
+	add_part(&parts, p->fallback.cursor);
+	kind = memory_printf("%s%s", p->cursor.kind == CURSOR_LAST || is_anew ? "last" : "max",
+			     parts.len ? bytes_text(&parts) : "");
+	bytes_free(&parts);
+	return kind;
 }

@@ -144,8 +144,13 @@ void session_advance_at_once(struct session *s, struct slice cursor, int64_t now
 void session_release(struct session *s);
 /* The cursor to ask from next time, rewound, as JSON; {NULL, 0}: none. Lives until the next call. */
 struct slice session_cursor(struct session *s);
-/* The high-water mark itself, as it is to be stored; and from the store, before the first connection. */
+/* The high-water mark itself, as it is to be stored; and from the store, before the first connection, with the time of
+ * storing. */
 struct slice session_mark(struct session *s);
-bool session_restore(struct session *s, struct slice mark);
+bool session_restore(struct session *s, struct slice mark, int64_t since_s);
+/* What its values are, on the heap: two of different kinds cannot be compared. is_anew: they take the place of any. */
+char *session_cursor_kind(const struct profile *p, bool is_anew);
+/* When the mark moved last, by the times that were told. */
+int64_t session_moved_s(const struct session *s);
 
 #endif

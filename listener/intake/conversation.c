@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/timestamp.h"
 #include "feed/secrets.h"
 #include "intake/line.h"
 
@@ -45,6 +46,7 @@ struct conversation {
 	size_t failures;  /* since a connection was good: which mirror is next */
 	bool is_good;     /* the connection at hand: an event has come, or a frame that says that all is well */
 	bool has_ready;   /* a rule says when a connection is good */
+	char words[EXAMPLE_BYTES + 1]; /* the last frame, while the connection is not good */
 	struct secrets *secrets;
 	char *shown;
 	char error[400];
@@ -157,6 +159,52 @@ static void stop_for_good(struct conversation *c, const char *reason)
 	set_state(c, STATE_STOPPED);
 }
 
+/* --- a cursor that the feed does not take --- */
+
+/* A query that is repeated is no answer. */
+static bool names_cursor(const char *words)
+{
+	const char *at = words;
+
+	while ((at = strcasestr(at, "cursor")) && at[6] == '=')
+		at += 6;
+	return at;
+}
+
+/* Do the last words of a connection that brought nothing refuse the cursor? Each feed has words of its own: an answer
+ * to the handshake, a close frame, an error message. */
+static bool refuses_cursor(const struct conversation *c, const struct dial_end *end)
+{
+	bool has_said = end && (end->close_code || (end->status / 100 == 4 && end->status != 429));
+
+	return (has_said && names_cursor(end->reason)) || (names_cursor(c->words) && strcasestr(c->words, "error"));
+}
+
+static void drop_cursor(struct conversation *c, const char *words)
+{
+	struct slice mark = session_mark(c->p.session);
+	json_t *names = json_pack("[s]", "cursor");
+	char from[TIMESTAMP_SIZE], to[TIMESTAMP_SIZE], cursor[EXAMPLE_BYTES];
+
+	snprintf(cursor, sizeof(cursor), "%.*s", (int)mark.len, mark.at);
+	keep_error(c, words);
+	log_warn("source refuses the cursor and is read without it: events of this time may be missing",
+		 "source=%s from=%s to=%s cursor=%s reason=%s", name_of(c),
+		 timestamp_print(session_moved_s(c->p.session) * 1000000, from),
+		 timestamp_print((int64_t)time(NULL) * 1000000, to), cursor, c->error);
+	session_clear(c->p.session, names);
+	c->p.sink->on_clear(c->p.arg, NULL, names);
+	json_decref(names);
+}
+
+/* The connection at hand ends. The same cursor would be refused again. */
+static void judge_cursor(struct conversation *c, const struct dial_end *end)
+{
+	if (!c->is_good && session_mark(c->p.session).at && refuses_cursor(c, end))
+		drop_cursor(c, *c->words ? c->words : end->reason);
+	*c->words = '\0';
+}
+
 /* --- connections and their successors --- */
 
 /* There are three connections at most, and none goes before it is read. */
@@ -209,11 +257,15 @@ static void on_line_end(void *arg, struct line *line, const struct dial_end *end
 	char reason[400];
 
 	snprintf(reason, sizeof(reason), "%s", end->reason);
-	if (is_now)
+	if (is_now) {
+		judge_cursor(c, end);
 		judge_end(c, now_ms(c) - line_since_ms(line));
+	}
 	drop(at, 0);
-	if (what == CLOSE_RESET)
+	if (what == CLOSE_RESET) {
 		session_clear(c->p.session, c->p.profile->reset_clear);
+		c->p.sink->on_clear(c->p.arg, NULL, c->p.profile->reset_clear);
+	}
 	if (what == CLOSE_FATAL)
 		stop_for_good(c, reason);
 	else if (is_successor)
@@ -254,6 +306,7 @@ static void reconnect(struct conversation *c, struct line *line, const struct pr
 		on_successor_end(c, reason);
 		return;
 	}
+	judge_cursor(c, NULL);
 	judge_end(c, now_ms(c) - line_since_ms(line));
 	drop(&c->now, code_of(c));
 	if (c->next)
@@ -293,6 +346,9 @@ static void on_line_rule(void *arg, const struct profile_rule *rule, struct slic
 	c->last_message_s = time(NULL);
 	c->last_message_ms = now_ms(c);
 	count_of(c, rule)->frames++;
+	if (!c->is_good)
+		snprintf(c->words, sizeof(c->words), "%.*s",
+			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
 	if (count_of(c, rule) != &c->rules[c->p.profile->rule_count])
 		return;
 	if (!c->unmatched++)

@@ -24,7 +24,8 @@ struct conversation_sink {
 	void (*on_reject)(void *of, struct slice bytes, const char *why);
 	void (*on_cursor)(void *of, struct slice cursor);
 	void (*on_ack)(void *of, struct slice frame);
-	void (*on_clear)(void *of, const struct profile_rule *rule); /* a rule that clears variables has matched */
+	/* These variables are dropped, as a rule of the connection `of` says, or (NULL) for its end. */
+	void (*on_clear)(void *arg, void *of, const json_t *names);
 	/* As in session.h. */
 	bool (*is_held)(void *of);
 	void (*on_release)(void *of);

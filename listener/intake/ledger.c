@@ -46,6 +46,7 @@ struct ledger {
 	bool is_released; /* the frame that ends settings.is_held has come, though it may not be durable */
 	bool is_full;
 	bool is_left;
+	bool is_outdated; /* no cursor of it counts any more */
 };
 
 static void keep(struct kept *k, struct slice text)
@@ -141,7 +142,7 @@ bool ledger_is_ahead(struct slice a, struct slice b)
 
 static void note(const struct ledger *l, struct kept *k, struct slice cursor)
 {
-	if (!k->at || l->settings.is_last || ledger_is_ahead(slice_of(k), cursor))
+	if (!l->is_outdated && (!k->at || l->settings.is_last || ledger_is_ahead(slice_of(k), cursor)))
 		keep(k, cursor);
 }
 
@@ -386,17 +387,24 @@ void ledger_end(struct ledger *l)
 
 /* --- life --- */
 
-void ledger_forget_cursors(struct ledger *l)
+static void forget_cursors(struct ledger *l)
 {
 	drop(&l->cursor);
 	list_each(node, after, &l->entries)
 		drop(&list_entry(node, struct entry, link)->cursor);
 }
 
-void ledgers_forget_cursors(struct list *ledgers)
+void ledgers_forget_cursors(struct list *ledgers, const struct ledger *first)
 {
-	list_each(node, after, ledgers)
-		ledger_forget_cursors(list_entry(node, struct ledger, link));
+	bool is_older = first;
+
+	list_each(node, after, ledgers) {
+		struct ledger *l = list_entry(node, struct ledger, link);
+
+		is_older &= l != first;
+		l->is_outdated |= is_older;
+		forget_cursors(l);
+	}
 }
 
 struct ledger *ledger_new(const struct ledger_settings *settings)

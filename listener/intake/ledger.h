@@ -56,11 +56,9 @@ struct slice ledger_take_ack(struct ledger *l);
 /* When the frame of that ack came. */
 int64_t ledger_taken_ms(const struct ledger *l);
 
-/* The cursors of what came so far do not count any more: the source has said so, or the database has forgotten. */
-void ledger_forget_cursors(struct ledger *l);
-
-/* The same of all ledgers, also of connections that are gone. */
-void ledgers_forget_cursors(struct list *ledgers);
+/* No cursor that came so far counts, on any connection, gone or not: the source has said so, or the database has
+ * forgotten. Nor do those that come later on connections older than first; NULL: they do. */
+void ledgers_forget_cursors(struct list *ledgers, const struct ledger *first);
 
 /* The connection is gone: nothing more comes, and no acks go out. Freed when its last event has settled. */
 void ledger_leave(struct ledger *l);

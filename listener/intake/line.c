@@ -170,7 +170,7 @@ static void on_rule(void *ctx, const struct profile_rule *rule, struct slice fra
 	if (rule->http_count)
 		line->http_rule = rule;
 	if (rule->clear && line->of)
-		line->p->sink->on_clear(line->of, rule);
+		line->p->sink->on_clear(line->p->arg, line->of, rule->clear);
 	line->owner->on_rule(line->arg, rule, frame);
 }
 

@@ -42,6 +42,8 @@ struct profiled {
 	struct list ledgers; /* also of connections that are gone */
 	struct lateness lateness;
 	char host[256]; /* of its URL, before variables; for cursors of one host */
+	char *kinds[2]; /* of its cursor: as the profile says, and after the source has begun anew */
+	bool is_anew;
 };
 
 /* --- cursors --- */
@@ -76,7 +78,7 @@ static void on_cursor_durable(void *arg, struct slice cursor)
 	struct cursor put = {
 		.source = s->profile->name,
 		.scope = scope_of(s),
-		.is_last = s->profile->cursor.kind == CURSOR_LAST,
+		.kind = s->kinds[s->is_anew],
 	};
 
 	session_advance_at_once(s->session, cursor, time(NULL));
@@ -87,12 +89,22 @@ static void on_cursor_durable(void *arg, struct slice cursor)
 		pipeline_put_cursor(s->parts.pipeline, &put);
 }
 
+/* What is stored would be larger than what comes now. */
+static void forget_cursor(struct profiled *s)
+{
+	s->is_anew = true;
+	pipeline_put_cursor(s->parts.pipeline, &(struct cursor){.source = s->profile->name,
+								.scope = scope_of(s),
+								.kind = s->kinds[true],
+								.value = {"null", 4}});
+}
+
 void profiled_restore(struct profiled *s, const struct cursor *cursor)
 {
 	if (s->want != WANT_THESE || strcmp(cursor->source, s->profile->name) != 0 ||
 	    strcmp(cursor->scope, scope_of(s)) != 0)
 		return;
-	session_restore(s->session, cursor->value);
+	session_restore(s->session, cursor->value, cursor->changed_s);
 	if (cursor->variables.at)
 		session_load(s->session, cursor->variables);
 }
@@ -135,7 +147,7 @@ void profiled_forget(struct profiled *s)
 {
 	if (s->profile->cursor.kind == CURSOR_NONE && s->profile->ack_mode == ACK_MODE_NONE)
 		return;
-	ledgers_forget_cursors(&s->ledgers);
+	ledgers_forget_cursors(&s->ledgers, NULL);
 	if (s->is_closed)
 		return;
 	conversation_stop(s->conversation, (unsigned int)s->profile->close_code_on_stop);
@@ -250,13 +262,19 @@ static void on_event(void *of, const struct session_event *event)
 	pipeline_receive_event(o->source->parts.pipeline, &taken, sender);
 }
 
+/* Who is answered when the letter is written that a part of a frame, or all of it, becomes. */
+static struct sender *expect_letter(struct open_line *o)
+{
+	ledger_reject(o->ledger);
+	return ledger_expect(o->ledger);
+}
+
 static void on_reject(void *of, struct slice bytes, const char *why)
 {
 	struct open_line *o = of;
 
-	ledger_reject(o->ledger);
 	pipeline_refuse_frame(o->source->parts.pipeline, o->source->profile->name, bytes.at, bytes.len, why,
-			      ledger_expect(o->ledger));
+			      expect_letter(o));
 }
 
 static void on_cursor(void *of, struct slice cursor)
@@ -274,14 +292,20 @@ static void on_ack(void *of, struct slice frame)
 	ledger_owe_ack(o->ledger, frame);
 }
 
-static void on_clear(void *of, const struct profile_rule *rule)
+static void on_clear(void *arg, void *of, const json_t *names)
 {
+	struct profiled *s = arg;
 	struct open_line *o = of;
 	size_t i;
 	json_t *name;
 
-	json_array_foreach(rule->clear, i, name) if (strcmp(json_string_value(name), "cursor") == 0)
-		ledger_forget_cursors(o->ledger);
+	json_array_foreach(names, i, name)
+	{
+		if (strcmp(json_string_value(name), "cursor") != 0)
+			continue;
+		ledgers_forget_cursors(&s->ledgers, o ? o->ledger : NULL);
+		forget_cursor(s);
+	}
 }
 
 static bool is_held(void *of)
@@ -311,7 +335,9 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 {
 	struct open_line *o = of;
 
-	pipeline_refuse_long(o->source->parts.pipeline, o->source->profile->name, head, len, digest, total, NULL);
+	pipeline_refuse_long(o->source->parts.pipeline, o->source->profile->name, head, len, digest, total,
+			     expect_letter(o));
+	ledger_end(o->ledger);
 }
 
 static bool is_owing(void *of)
@@ -355,6 +381,8 @@ struct profiled *profiled_new(const struct profiled_parts *parts, const struct p
 	s->profile = profile;
 	list_init(&s->ledgers);
 	write_host(s, s->host, sizeof(s->host));
+	for (int is_anew = 0; is_anew < 2; is_anew++)
+		s->kinds[is_anew] = session_cursor_kind(profile, is_anew);
 	s->session = session_new(profile, false);
 	s->conversation = conversation_new(&(struct conversation_parts){
 		.loop = parts->loop,
@@ -399,6 +427,8 @@ void profiled_free(struct profiled *s)
 	ledgers_free(&s->ledgers);
 	conversation_free(s->conversation);
 	session_free(s->session);
+	free(s->kinds[false]);
+	free(s->kinds[true]);
 	free(s);
 }
 

@@ -130,6 +130,7 @@ static void finish(struct dial *d, const char *why)
 	snprintf(d->reason, sizeof(d->reason), "%s", d->fault ? d->fault : why);
 	mask_url(d);
 	end.close_code = d->frames ? frames_close_code(d->frames) : 0;
+	end.status = d->upgrade ? upgrade_status(d->upgrade) : 0;
 	end.wait_ms = d->upgrade ? upgrade_wait_s(d->upgrade) * 1000 : 0;
 	forget_parts(d);
 	d->state = DIAL_DONE;
@@ -424,18 +425,26 @@ static int on_connected(struct dial *d, struct lws *wsi)
 	return 0;
 }
 
+/* A refusal may say in its head that it has a body, and not send it. */
+static const char *handshake_end(const struct dial *d)
+{
+	if (d->upgrade && upgrade_status(d->upgrade))
+		return upgrade_reason(d->upgrade);
+	return "the connection ended during the handshake";
+}
+
 /* libwebsockets may drop a connection without another word. */
 static void on_destroyed(struct dial *d, const struct lws *wsi)
 {
 	if (d->wsi == wsi)
-		finish(d, "the connection ended during the handshake");
+		finish(d, handshake_end(d));
 }
 
 static void on_closed(struct dial *d)
 {
 	const char *why = d->link.fault ? d->link.fault : "the connection ended without a close frame";
 
-	finish(d, d->frames ? why : "the connection ended during the handshake");
+	finish(d, d->frames ? why : handshake_end(d));
 }
 
 /* The system's words, where libwebsockets has only its own. */

@@ -25,6 +25,7 @@ struct dial_end {
 	const char *reason; /* one sentence, control characters replaced; it may hold words of the server */
 	bool was_open;
 	unsigned int close_code; /* of the server's close frame; 0: none */
+	int status;              /* of the HTTP answer that refused; 0: there was none */
 	int64_t wait_ms;         /* that the server asks to be left alone */
 };
 

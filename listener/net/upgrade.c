@@ -34,6 +34,8 @@ struct upgrade {
 	bool has_subprotocol;
 	char *location;
 	int64_t wait_s; /* that the answer asks for */
+	int status;     /* of an answer that refuses; 0: there is none */
+	bool has_body;  /* that answer */
 	char reason[120 + WORDS_MOST];
 };
 
@@ -277,12 +279,14 @@ static enum upgrade_result judge_refusal(struct upgrade *u, int status)
 			u->wait_s = head_retry_after(value);
 		if (name && strcasecmp(name, "Location") == 0 && !u->location && *value)
 			u->location = memory_strdup(value);
+		u->has_body |= name && (strcasecmp(name, "Transfer-Encoding") == 0 ||
+					(strcasecmp(name, "Content-Length") == 0 && strcmp(value, "0") != 0));
 	}
 	snprintf(u->reason, sizeof(u->reason), "the server answered %d instead of 101", status);
 	return u->location && is_redirect(status) ? UPGRADE_MOVED : UPGRADE_REFUSED;
 }
 
-/* The body's first words, if they came with the head. */
+/* The body's first words: those of its first packet. */
 static void add_words(struct upgrade *u, const char *body, size_t len)
 {
 	size_t n = strlen(u->reason);
@@ -303,13 +307,20 @@ static enum upgrade_result judge_answer(struct upgrade *u, const char *body, siz
 		return refuse(u, "the server's answer is not HTTP");
 	if (status == 101)
 		return judge_acceptance(u);
+	u->status = status;
 	result = judge_refusal(u, status);
+	if (result == UPGRADE_REFUSED && u->has_body && !len)
+		return UPGRADE_MORE;
 	add_words(u, body, len);
 	return result;
 }
 
 enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t len, size_t *used)
 {
+	if (u->status) {
+		add_words(u, bytes, len);
+		return UPGRADE_REFUSED;
+	}
 	switch (head_receive(&u->head, bytes, len, used)) {
 	case HEAD_MORE:
 		return UPGRADE_MORE;
@@ -325,6 +336,11 @@ enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t
 const char *upgrade_reason(const struct upgrade *u)
 {
 	return u->reason;
+}
+
+int upgrade_status(const struct upgrade *u)
+{
+	return u->status;
 }
 
 const char *upgrade_location(const struct upgrade *u)

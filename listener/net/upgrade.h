@@ -46,6 +46,9 @@ enum upgrade_result upgrade_receive(struct upgrade *u, const char *bytes, size_t
  * 101 the first 200 bytes of the body that came with it, control characters replaced. */
 const char *upgrade_reason(const struct upgrade *u);
 
+/* The status of an answer that refuses; 0: there is none so far. Its body may still be awaited. */
+int upgrade_status(const struct upgrade *u);
+
 /* Where UPGRADE_MOVED points to: as the server wrote it. */
 const char *upgrade_location(const struct upgrade *u);
 

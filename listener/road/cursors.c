@@ -41,9 +41,12 @@ void cursors_put(struct cursors *c, const struct cursor *cursor)
 
 	if (is_same(k->cursor.value, cursor->value) && is_same(k->cursor.variables, cursor->variables))
 		return;
+	if (!k->cursor.kind || strcmp(k->cursor.kind, cursor->kind) != 0) {
+		free((char *)k->cursor.kind);
+		k->cursor.kind = memory_strdup(cursor->kind);
+	}
 	replace(&k->cursor.value, cursor->value);
 	replace(&k->cursor.variables, cursor->variables);
-	k->cursor.is_last = cursor->is_last;
 	k->state = k->state == CURSOR_SENT || k->state == CURSOR_SENT_STALE ? CURSOR_SENT_STALE : CURSOR_NEW;
 }
 
@@ -94,6 +97,7 @@ void cursors_clear(struct cursors *c)
 
 		free((char *)k->source);
 		free((char *)k->scope);
+		free((char *)k->kind);
 		free((char *)k->value.at);
 		free((char *)k->variables.at);
 	}

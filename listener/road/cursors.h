@@ -15,7 +15,9 @@ struct cursor {
 	const char *scope;      /* "": the whole source; a host; or "session" */
 	struct slice value;     /* JSON: a number or a string */
 	struct slice variables; /* of the session, a JSON object; at NULL: none */
-	bool is_last;           /* the last one counts; else the largest of the whole fleet */
+	const char *
+		kind; /* as session_cursor_kind gives it: of one that begins with max the largest of the fleet counts */
+	int64_t changed_s; /* since 1970, of one that was read */
 };
 
 enum cursor_state {

@@ -863,7 +863,8 @@ static void on_cursors_read(struct store *s, const struct postgres_answer *answe
 		struct cursor c = {.source = cell(answer, i, 0).at,
 				   .scope = cell(answer, i, 1).at,
 				   .value = cell(answer, i, 2),
-				   .variables = cell(answer, i, 3)};
+				   .variables = cell(answer, i, 3),
+				   .changed_s = strtoll(cell(answer, i, 4).at, NULL, 10)};
 
 		if (!c.variables.len)
 			c.variables.at = NULL;
@@ -1170,7 +1171,7 @@ static void add_cursor(struct array *columns, const struct cursor *c)
 {
 	add_or_null(&columns[0], c->source);
 	add_or_null(&columns[1], c->scope);
-	add_or_null(&columns[2], c->is_last ? "last" : "max");
+	add_or_null(&columns[2], c->kind);
 	array_add_text(&columns[3], c->value.at, c->value.len, false);
 	if (c->variables.at)
 		array_add_text(&columns[4], c->variables.at, c->variables.len, false);

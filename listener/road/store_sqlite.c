@@ -50,7 +50,8 @@ struct fate {
 /* A cursor on its way, with texts of its own. */
 struct kept {
 	char *source, *scope, *value, *variables;
-	bool is_last;
+	char *kind;        /* of one to be stored */
+	int64_t changed_s; /* of one that was read */
 };
 
 struct store {
@@ -232,12 +233,9 @@ static enum sqlite_result put_all_cursors(struct store *s, const char *now)
 
 	for (size_t i = 0; i < s->cursor_count && result == SQLITE_FILE_FINE; i++) {
 		const struct kept *k = &s->cursors[i];
-		const struct sqlite_value values[] = {sqlite_string(k->source),
-						      sqlite_string(k->scope),
-						      sqlite_string(k->is_last ? "last" : "max"),
-						      sqlite_string(k->value),
-						      sqlite_string(k->variables),
-						      sqlite_string(s->instance_id),
+		const struct sqlite_value values[] = {sqlite_string(k->source),    sqlite_string(k->scope),
+						      sqlite_string(k->kind),      sqlite_string(k->value),
+						      sqlite_string(k->variables), sqlite_string(s->instance_id),
 						      sqlite_string(now)};
 
 		result = sqlite_file_run(s->file, SQL_SQLITE_PUT_CURSOR, values, 7, NULL, NULL);
@@ -267,7 +265,7 @@ static bool take_cursor(void *arg, const struct sqlite_value *cells, int n)
 	(void)n;
 	for (int i = 0; i < 4; i++)
 		texts[i] = cells[i].type == SQLITE_FILE_NULL ? NULL : copy_text(cells[i].at, cells[i].len);
-	add_cursor(arg, &(struct kept){texts[0], texts[1], texts[2], texts[3], false});
+	add_cursor(arg, &(struct kept){texts[0], texts[1], texts[2], texts[3], NULL, cells[4].number});
 	return true;
 }
 
@@ -278,6 +276,7 @@ static void free_cursors(struct store *s)
 		free(s->cursors[i].scope);
 		free(s->cursors[i].value);
 		free(s->cursors[i].variables);
+		free(s->cursors[i].kind);
 	}
 	free(s->cursors);
 	s->cursors = NULL;
@@ -508,7 +507,8 @@ static void report_read(struct store *s)
 		const struct cursor c = {.source = k->source,
 					 .scope = k->scope,
 					 .value = slice_of(k->value),
-					 .variables = slice_of(k->variables)};
+					 .variables = slice_of(k->variables),
+					 .changed_s = k->changed_s};
 
 		s->on.on_cursor_read(s->on.arg, &c, true);
 	}
@@ -633,7 +633,7 @@ static int put_cursors(struct store *s, const struct cursors *cursors, uint32_t 
 				   &(struct kept){memory_strdup(c->source), memory_strdup(c->scope),
 						  copy_text(c->value.at, c->value.len),
 						  c->variables.at ? copy_text(c->variables.at, c->variables.len) : NULL,
-						  c->is_last});
+						  memory_strdup(c->kind), 0});
 	}
 	start(s, JOB_PUT_CURSORS);
 	return 0;

@@ -1,7 +1,8 @@
 -- Stores cursors. $1 sources, $2 scopes, $3 kinds, $4 values, $5 variables (NULL where there are none), $6 the epoch in
 -- which all before them was stored, $7 this instance. Nothing is written in another epoch, which may have forgotten some
--- of it. Sorted, so that two listeners do not wait for each other. One of kind max only grows, unless a number takes the
--- place of a string or the other way round: then the feed has changed its form. Tells the epoch (see epoch.sql).
+-- of it. Sorted, so that two listeners do not wait for each other. One of kind max only grows, unless it takes the place
+-- of another kind, or a number that of a string or the other way round: then the profile or the feed has changed. Tells
+-- the epoch (see epoch.sql).
 WITH written AS (
 	INSERT INTO :schema.cursors AS c (source, scope, kind, value, variables, instance_id)
 	SELECT source, scope, kind, value, variables, $7::text
@@ -16,7 +17,7 @@ WITH written AS (
 		instance_id = excluded.instance_id,
 		changed_at = now()
 	WHERE CASE
-		WHEN excluded.kind <> 'max' OR (excluded.value ~ '^-?[0-9]+$') <> (c.value ~ '^-?[0-9]+$') THEN true
+		WHEN excluded.kind NOT LIKE 'max%' OR excluded.kind <> c.kind OR (excluded.value ~ '^-?[0-9]+$') <> (c.value ~ '^-?[0-9]+$') THEN true
 		WHEN c.value ~ '^-?[0-9]+$' THEN excluded.value::numeric > c.value::numeric
 		ELSE excluded.value > c.value
 	END

@@ -174,7 +174,7 @@ static void check_successor(struct witness *w, const struct profile *p)
 	must_be_json("what is saved", shown);
 	must(session_load(next, shown), "what was saved cannot be loaded");
 	if (mark.at) {
-		must(session_restore(next, mark), "the mark %.*s cannot be restored", (int)mark.len, mark.at);
+		must(session_restore(next, mark, 0), "the mark %.*s cannot be restored", (int)mark.len, mark.at);
 		shown = session_cursor(w->session);
 		bytes_add(&cursor, shown.at, shown.len);
 		shown = session_cursor(next);

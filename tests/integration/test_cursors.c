@@ -7,18 +7,28 @@
 static struct feed *feed;
 static struct listener *dialled;
 
-/* Events are {"n": 1}, {"n": 2} and so on; n is id and cursor. */
-static void start(void)
+#define RESUME "feed?cursor="
+
+/* Events are {"n": 1}, {"n": 2} and so on; n is the id, and the cursor is at this pointer. */
+static void start_with(const char *pointer)
 {
-	char *config = suite_file(
-		"cursors.json",
-		suite_text("{\"sources\": [{\"name\": \"numbers\", \"url\": \"%s\", \"cursor\": {\"kind\": \"max\", "
-			   "\"scope\": \"source\"}, \"rules\": [{\"when\": {\"/n\": {\"exists\": true}}, \"action\": "
-			   "\"event\", \"id\": [[\"/n\"]], \"cursor\": \"/n\"}]}]}",
-			   feed_url(feed)));
+	char *config = suite_file("cursors.json",
+				  suite_text("{\"sources\": [{\"name\": \"numbers\", \"url\": \"%s\", \"url_resume\": "
+					     "\"%s?cursor=${cursor}\", "
+					     "\"max_message_bytes\": 1000, \"cursor\": {\"kind\": \"max\", \"scope\": "
+					     "\"source\"}, \"rules\": "
+					     "[{\"when\": {\"/n\": {\"exists\": true}}, \"action\": \"event\", \"id\": "
+					     "[[\"/n\"]], \"cursor\": "
+					     "\"%s\"}, {\"when\": {\"/anew\": 1}, \"clear\": [\"cursor\"]}]}]}",
+					     feed_url(feed), feed_url(feed), pointer));
 
 	dialled = listener_start(&(struct listener_options){.database = db, .without_ingest = true}, "--config %s",
 				 config);
+}
+
+static void start(void)
+{
+	start_with("/n");
 }
 
 static void set_up(void)
@@ -52,7 +62,8 @@ static long stored(int first, long last)
 /* 0: none. */
 static long cursor(void)
 {
-	return database_long(db, "SELECT coalesce(max(value::bigint), 0) FROM cursors WHERE source = 'numbers'");
+	return database_long(
+		db, "SELECT coalesce(max(nullif(value, 'null')::bigint), 0) FROM cursors WHERE source = 'numbers'");
 }
 
 Test(cursors, cursor_follows_what_is_stored_and_is_last_told_at_the_end)
@@ -111,4 +122,81 @@ Test(cursors, listener_that_is_killed_leaves_no_cursor_ahead_of_its_rows)
 	}
 	cr_assert_gt(at, 2000, "no cursor was written");
 	cr_assert_eq(ahead, 0);
+}
+
+/* Its letter is as much of it as its row is of another one. */
+Test(cursors, cursor_stands_before_a_frame_that_is_too_long_and_has_no_letter_yet)
+{
+	database_exec(db, "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no letters''; END'");
+	database_exec(db, "CREATE TRIGGER no BEFORE INSERT ON dead_letters FOR EACH ROW EXECUTE FUNCTION no()");
+	send_numbers(1, 4);
+	cr_assert(wait_until(cursor() == 4, SETTLED_MS));
+	feed_sendf(feed, "{\"n\":5,\"text\":\"%01000d\"}", 0);
+	send_numbers(6, 9);
+	cr_assert(wait_until(stored(6, 9) == 4, SETTLED_MS));
+	cr_assert_neq(listener_stop(dialled), 0, "a letter was left");
+	cr_assert_eq(cursor(), 4);
+}
+
+Test(cursors, source_that_counts_anew_takes_back_what_is_stored)
+{
+	send_numbers(100, 104);
+	cr_assert(wait_until(cursor() == 104, SETTLED_MS));
+	feed_send_text(feed, "{\"anew\":1}");
+	cr_assert(wait_until(cursor() == 0, SETTLED_MS));
+	send_numbers(1, 3);
+	cr_assert(wait_until(cursor() == 3, SETTLED_MS));
+	send_numbers(4, 4);
+	cr_assert(wait_until(cursor() == 4, SETTLED_MS));
+}
+
+/* What the old profile has stored is asked from once, and does not stand in the way. */
+Test(cursors, profile_that_reads_the_cursor_elsewhere_takes_the_place_of_larger_ones)
+{
+	send_numbers(1000, 1000);
+	cr_assert(wait_until(cursor() == 1000, SETTLED_MS));
+	cr_assert_eq(listener_stop(dialled), 0);
+	listener_free(dialled);
+	start_with("/k");
+	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	cr_assert(strstr(feed_request(feed), RESUME "1000"));
+	feed_send_text(feed, "{\"n\":1001,\"k\":5}");
+	cr_assert(wait_until(cursor() == 5, SETTLED_MS));
+	feed_send_text(feed, "{\"n\":1002,\"k\":4}");
+	feed_send_text(feed, "{\"n\":1003,\"k\":6}");
+	cr_assert(wait_until(cursor() == 6, SETTLED_MS));
+}
+
+static void expect_a_beginning_without_cursor(const char *words)
+{
+	cr_assert(wait_until(feed_clients(feed) == 1 && !strstr(feed_request(feed), "cursor"), SETTLED_MS), "%s",
+		  process_last_words(listener_process(dialled)));
+	cr_assert(listener_has_logged(dialled, "source refuses the cursor"));
+	cr_assert(listener_has_logged(dialled, words));
+	cr_assert(listener_has_logged(dialled, "from=20"));
+	cr_assert(wait_until(cursor() == 0, SETTLED_MS));
+	send_numbers(2, 2);
+	cr_assert(wait_until(cursor() == 2, SETTLED_MS));
+}
+
+Test(cursors, cursor_that_the_handshake_refuses_is_dropped)
+{
+	send_numbers(9, 9);
+	cr_assert(wait_until(cursor() == 9, SETTLED_MS));
+	feed_answer(feed, "/" RESUME,
+		    "HTTP/1.1 400 Bad Request\r\nContent-Length: 24\r\n\r\n{\"error\":\"CursorTooOld\"}");
+	feed_drop_all(feed);
+	expect_a_beginning_without_cursor("CursorTooOld");
+}
+
+Test(cursors, cursor_that_a_message_refuses_is_dropped)
+{
+	send_numbers(9, 9);
+	cr_assert(wait_until(cursor() == 9, SETTLED_MS));
+	feed_drop_all(feed);
+	cr_assert(wait_until(feed_connections(feed) == 2, SETTLED_MS));
+	cr_assert(strstr(feed_request(feed), RESUME "9"));
+	feed_send_text(feed, "{\"error\":\"FutureCursor\",\"message\":\"Cursor in the future.\"}");
+	feed_close_all(feed, 1008);
+	expect_a_beginning_without_cursor("FutureCursor");
 }

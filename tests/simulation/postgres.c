@@ -1435,12 +1435,14 @@ static bool is_number(const struct value *v)
 }
 
 /* May value take the place of old? Numbers here have few digits. */
-static bool is_further(const struct value *kind, const struct value *value, const struct value *old)
+static bool is_further(const struct value *kind, const struct value *value, const struct cursor_row *row)
 {
+	const struct value *old = &row->value;
 	size_t shorter = value->len < old->len ? value->len : old->len;
 	int order;
 
-	if (memcmp(kind->bytes, "max", 3) != 0 || is_number(value) != is_number(old))
+	if (strncmp(text_of(kind), "max", 3) != 0 || strcmp(text_of(kind), text_of(&row->kind)) != 0 ||
+	    is_number(value) != is_number(old))
 		return true;
 	if (is_number(value))
 		return strtoll(text_of(value), NULL, 10) > strtoll(text_of(old), NULL, 10);
@@ -1460,7 +1462,7 @@ static int64_t put_cursor(struct backend *b)
 		return block(b, row, 0, false);
 	unblock(b);
 	old = row ? row->value : NULL;
-	if (old && !is_further(&b->columns[2][i], &b->columns[3][i], &old->value))
+	if (old && !is_further(&b->columns[2][i], &b->columns[3][i], old))
 		return 0;
 	c = sim_alloc(sizeof(*c));
 	*c = (struct cursor_row){keep_value(&b->columns[2][i]), keep_value(&b->columns[3][i]),
@@ -1500,7 +1502,7 @@ static void read_cursors(struct backend *b)
 			if (is_wanted(b, row))
 				found[n++] = row;
 	qsort(found, n, sizeof(*found), compare_rows);
-	r = begin_rows(b, 4, n);
+	r = begin_rows(b, 5, n);
 	for (size_t i = 0; i < n; i++) {
 		const struct cursor_row *c = found[i]->value;
 
@@ -1508,6 +1510,7 @@ static void read_cursors(struct backend *b)
 		put_text(r, 1, found[i]->key + strlen(found[i]->key) + 1);
 		put_value(r, 2, c->value.bytes, c->value.len);
 		put_value(r, 3, c->variables.bytes, c->variables.len);
+		put_text(r, 4, "0");
 		r->rows++;
 	}
 	send_result(b, r);

@@ -8,7 +8,7 @@
 
 static struct list ledgers;
 static struct ledger_settings settings;
-static struct ledger *ledger;
+static struct ledger *ledger, *older;
 static struct sender *senders['z' - 'a' + 1]; /* of events whose names are letters */
 static char cursors[200], acks[200];
 static int calls_due;
@@ -126,9 +126,12 @@ static void tell_step(char *step)
 	} else if (strcmp(verb, "leave") == 0) {
 		ledger_leave(ledger);
 	} else if (strcmp(verb, "forget") == 0) {
-		ledger_forget_cursors(ledger);
-	} else if (strcmp(verb, "forget_all") == 0) {
-		ledgers_forget_cursors(&ledgers);
+		ledgers_forget_cursors(&ledgers, rest ? ledger : NULL);
+	} else if (strcmp(verb, "next") == 0) {
+		older = ledger;
+		ledger = ledger_new(&settings);
+	} else if (strcmp(verb, "old") == 0) {
+		ledger = older;
 	} else if (strcmp(verb, "gone") == 0) {
 		cr_assert(list_is_empty(&ledgers), "it is still there");
 	} else {
@@ -227,7 +230,9 @@ STORY(cursors_of_before_are_forgotten,
       "frame a @1; frame b @2; settle b; forget; frame c @1; settle a; cursors; settle c; cursors 1")
 
 STORY(cursors_of_connections_that_are_gone_are_forgotten_too,
-      "set lasting; frame a @1; leave; forget_all; settle a; gone; cursors")
+      "set lasting; frame a @1; leave; forget; settle a; gone; cursors")
+STORY(connection_older_than_the_one_that_forgets_brings_no_cursor,
+      "frame a @1; next; frame b @2; forget older; frame c @3; old; frame d @9; settle abcd; cursors 3")
 
 Test(ledger, is_freed_with_events_that_never_settle)
 {

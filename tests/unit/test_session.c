@@ -231,7 +231,7 @@ Test(session, successor_goes_on_with_variables_and_cursor, .fini = end)
 	EXPECT("{\"id\": \"k\"}", "event k\n");
 	next = session_new(profile, false);
 	mark = session_mark(heard.session);
-	cr_assert(session_restore(next, mark));
+	cr_assert(session_restore(next, mark, 0));
 	saved = session_save(heard.session);
 	cr_assert(strncmp(saved.at, "{\"s\":\"k\"", 8) == 0, "%s", saved.at);
 	cr_assert(session_load(next, saved));

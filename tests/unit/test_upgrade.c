@@ -252,6 +252,17 @@ Test(upgrade, a_refusal_is_told_with_its_first_words)
 	cr_assert_str_eq(upgrade_reason(upgrade), "the server answered 403 instead of 101");
 }
 
+Test(upgrade, a_refusal_s_words_may_come_behind_its_head)
+{
+	size_t used;
+
+	cr_assert_eq(judge("HTTP/1.1 400 No\r\nContent-Length: 5\r\n\r\n"), UPGRADE_MORE);
+	cr_assert_eq(upgrade_status(upgrade), 400);
+	cr_assert_eq(upgrade_receive(upgrade, "too\nold", 7, &used), UPGRADE_REFUSED);
+	cr_assert_str_eq(upgrade_reason(upgrade), "the server answered 400 instead of 101: too?old");
+	cr_assert_eq(judge("HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n"), UPGRADE_REFUSED);
+}
+
 /* --- when to come back --- */
 
 Test(upgrade, a_refusal_may_ask_for_a_time)
