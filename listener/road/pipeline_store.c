@@ -627,7 +627,8 @@ static void on_epoch(void *arg, uint32_t epoch)
 			store_give_up(w->store); /* the first one need not wait for its server */
 		return;
 	}
-	claim_set_epoch(p->claim, epoch);
+	if (!config_store_path(p->config)) /* a file is the only one to know what is stored */
+		claim_set_epoch(p->claim, epoch);
 	if (epoch)
 		p->epoch = epoch;
 	if (!is_other)

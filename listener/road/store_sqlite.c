@@ -67,16 +67,20 @@ struct store {
 	uv_work_t work;
 	bool is_working; /* the job's thread has all below, up to why */
 	struct sqlite_file *file;
+	int64_t commits; /* to the file, that this process has seen */
+	uint32_t epoch;  /* of the file; 0: unknown */
 	enum sqlite_result result;
 	struct fate *fates;
 	struct kept *cursors;
 	size_t cursor_count;
-	char *text;     /* of a check-in, or its answer */
-	int64_t number; /* its answer, */
+	uint32_t cursors_epoch; /* in which all before those was stored; 0: any */
+	char *text;             /* of a check-in, or its answer */
+	int64_t number;         /* its answer, */
 	bool has_number;
 	char why[SQLITE_FILE_WHY];
 	atomic_bool is_leaving;
 	bool was_open; /* once */
+	uint32_t told_epoch;
 	bool has_trouble_logged;
 	bool has_burial_logged; /* since one failed, none has succeeded */
 	unsigned int busy;      /* tries in a row that found another process at work */
@@ -87,6 +91,29 @@ struct store {
 	void (*done)(void *arg);
 	void *done_arg;
 };
+
+/* --- on the thread: transactions --- */
+
+static enum sqlite_result begin(struct store *s)
+{
+	enum sqlite_result result = sqlite_file_begin(s->file);
+
+	if (result != SQLITE_FILE_FINE)
+		return result;
+	if (sqlite_file_commits(s->file) < s->commits)
+		sqlite_file_begin_epoch(s->file, s->commits);
+	s->epoch = sqlite_file_epoch(s->file);
+	return SQLITE_FILE_FINE;
+}
+
+static enum sqlite_result commit(struct store *s)
+{
+	enum sqlite_result result = sqlite_file_commit(s->file);
+
+	if (result == SQLITE_FILE_FINE)
+		s->commits = sqlite_file_commits(s->file);
+	return result;
+}
 
 /* --- on the thread: rows --- */
 
@@ -146,17 +173,17 @@ static enum sqlite_result insert_row(struct store *s, const struct event *ev, st
 /* Rows that were refused stay out. One whose refusal took the others down with it is refused, and they begin anew. */
 static enum sqlite_result insert_rows(struct store *s, const char *now)
 {
-	enum sqlite_result result = sqlite_file_begin(s->file);
+	enum sqlite_result result = begin(s);
 
 	for (size_t i = 0; i < s->batch->count && result == SQLITE_FILE_FINE; i++) {
 		if (!s->fates[i].why)
 			result = insert_row(s, s->batch->events[i], &s->fates[i], now);
 		if (result == SQLITE_FILE_REFUSED) {
-			result = sqlite_file_begin(s->file);
+			result = begin(s);
 			i = (size_t)-1;
 		}
 	}
-	return result == SQLITE_FILE_FINE ? sqlite_file_commit(s->file) : result;
+	return result == SQLITE_FILE_FINE ? commit(s) : result;
 }
 
 /* Of what has no id the head will do, and the digest of the whole. What has one keeps every byte. */
@@ -190,11 +217,11 @@ static enum sqlite_result bury_row(struct store *s, const struct event *ev, stru
 
 static enum sqlite_result bury_rows(struct store *s, const char *now)
 {
-	enum sqlite_result result = sqlite_file_begin(s->file);
+	enum sqlite_result result = begin(s);
 
 	for (size_t i = 0; i < s->batch->count && result == SQLITE_FILE_FINE; i++)
 		result = bury_row(s, s->batch->events[i], &s->fates[i], now);
-	return result == SQLITE_FILE_FINE ? sqlite_file_commit(s->file) : result;
+	return result == SQLITE_FILE_FINE ? commit(s) : result;
 }
 
 /* --- on the thread: check-ins and cursors --- */
@@ -214,7 +241,7 @@ static enum sqlite_result check_in(struct store *s, const char *now)
 	char week_ago[SQLITE_TIME];
 	const struct sqlite_value gone[] = {sqlite_string(s->text), sqlite_string(week_ago)},
 				  here[] = {sqlite_string(s->text), sqlite_string(now)};
-	enum sqlite_result result = sqlite_file_begin(s->file);
+	enum sqlite_result result = begin(s);
 
 	sqlite_time(clock_us(CLOCK_REALTIME) - WEEK_US, week_ago);
 	if (result == SQLITE_FILE_FINE)
@@ -224,13 +251,15 @@ static enum sqlite_result check_in(struct store *s, const char *now)
 	if (result == SQLITE_FILE_FINE)
 		result = sqlite_file_run(s->file, "SELECT rows_deleted_s FROM wsonce_retention", NULL, 0, take_number,
 					 s);
-	return result == SQLITE_FILE_FINE ? sqlite_file_commit(s->file) : result;
+	return result == SQLITE_FILE_FINE ? commit(s) : result;
 }
 
 static enum sqlite_result put_all_cursors(struct store *s, const char *now)
 {
-	enum sqlite_result result = sqlite_file_begin(s->file);
+	enum sqlite_result result = begin(s);
 
+	if (result == SQLITE_FILE_FINE && s->cursors_epoch && s->cursors_epoch != s->epoch)
+		return commit(s);
 	for (size_t i = 0; i < s->cursor_count && result == SQLITE_FILE_FINE; i++) {
 		const struct kept *k = &s->cursors[i];
 		const struct sqlite_value values[] = {sqlite_string(k->source),    sqlite_string(k->scope),
@@ -240,7 +269,7 @@ static enum sqlite_result put_all_cursors(struct store *s, const char *now)
 
 		result = sqlite_file_run(s->file, SQL_SQLITE_PUT_CURSOR, values, 7, NULL, NULL);
 	}
-	return result == SQLITE_FILE_FINE ? sqlite_file_commit(s->file) : result;
+	return result == SQLITE_FILE_FINE ? commit(s) : result;
 }
 
 static char *copy_text(const char *text, size_t len)
@@ -562,6 +591,18 @@ static void report(struct store *s)
 	}
 }
 
+static void tell_epoch(struct store *s)
+{
+	if (s->epoch == s->told_epoch)
+		return;
+	if (s->told_epoch)
+		log_warn("the file has forgotten commits, as of a restored backup: sources are asked for what came "
+			 "since",
+			 "file=%s", s->path);
+	s->told_epoch = s->epoch;
+	s->on.on_epoch(s->on.arg, s->epoch);
+}
+
 static void close_file(struct store *s);
 
 static void on_worked(uv_work_t *request, int status)
@@ -576,6 +617,8 @@ static void on_worked(uv_work_t *request, int status)
 	}
 	if (s->result == SQLITE_FILE_FINE && s->job != JOB_OPEN)
 		end_trouble(s);
+	if (s->result == SQLITE_FILE_FINE)
+		tell_epoch(s);
 	if (s->result == SQLITE_FILE_BUSY && s->job != JOB_READ_CURSORS)
 		retry_later(s); /* that is not an error */
 	else
@@ -621,10 +664,9 @@ static int checkin(struct store *s, const char *text)
 	return 0;
 }
 
-/* A file does not forget what it has told: there is no other epoch. */
 static int put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch)
 {
-	(void)epoch;
+	s->cursors_epoch = epoch;
 	for (size_t i = 0; i < cursors->count; i++) {
 		const struct cursor *c = &cursors->items[i].cursor;
 
@@ -647,7 +689,7 @@ static int read_cursors(struct store *s, const char *const *sources, size_t n)
 	return 0;
 }
 
-/* Marks of the epoch 0 are not believed, so there is nothing to be sure of. */
+/* Marks are not believed, so there is nothing to be sure of. */
 static bool is_sure(const struct store *s)
 {
 	(void)s;

@@ -21,6 +21,7 @@
 #define BUSY_STEP_NS   1000000
 #define BUSY_STEPS     500 /* that a statement waits for another process */
 #define STATEMENTS     48
+#define EPOCH_BITS     32 /* the bits of the count of commits below those of the epoch */
 
 struct statement {
 	const char *sql;
@@ -33,8 +34,10 @@ struct sqlite_file {
 	const atomic_bool *is_leaving;
 	struct statement statements[STATEMENTS];
 	int statement_count;
-	int code;       /* of the last call that was not fine */
-	bool is_synced; /* a commit of this connection is on the disk, and all that was there before */
+	int code;        /* of the last call that was not fine */
+	bool is_synced;  /* a commit of this connection is on the disk, and all that was there before */
+	int64_t commits; /* to the file, as the last transaction found or left it; see sqlite_file_commits */
+	int64_t changes; /* of this connection, when that began */
 	char id[40];
 	char why[SQLITE_FILE_WHY];
 };
@@ -269,26 +272,67 @@ static bool has_moved(struct sqlite_file *f)
 	return sqlite3_file_control(f->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
 }
 
+static bool take_number(void *arg, const struct sqlite_value *cells, int n)
+{
+	(void)n;
+	*(int64_t *)arg = cells[0].number;
+	return false;
+}
+
+static enum sqlite_result ask(struct sqlite_file *f, const char *sql, int64_t *number)
+{
+	return sqlite_file_run(f, sql, NULL, 0, take_number, number);
+}
+
 enum sqlite_result sqlite_file_begin(struct sqlite_file *f)
 {
+	enum sqlite_result result;
+
 	if (has_moved(f))
 		return fail(f, SQLITE_FILE_TROUBLE, "is not there any more: it was moved, deleted or replaced");
-	return sqlite_file_run(f, "BEGIN IMMEDIATE", NULL, 0, NULL, NULL);
+	result = sqlite_file_run(f, "BEGIN IMMEDIATE", NULL, 0, NULL, NULL);
+	f->changes = sqlite3_total_changes64(f->db);
+	return result == SQLITE_FILE_FINE ? ask(f, "SELECT opened FROM wsonce_database", &f->commits) : result;
+}
+
+static enum sqlite_result count_commit(struct sqlite_file *f)
+{
+	char text[24];
+	struct sqlite_value value;
+
+	snprintf(text, sizeof(text), "%lld", (long long)f->commits + 1);
+	value = sqlite_string(text);
+	return sqlite_file_run(f, "UPDATE wsonce_database SET opened = ?1", &value, 1, NULL, NULL);
 }
 
 /* What a process that was killed has written, but not yet synced, is found by the one that opens the file next. Until a
  * commit of our own has synced it, too, it may vanish with the power: so the first commit writes something, always. */
 enum sqlite_result sqlite_file_commit(struct sqlite_file *f)
 {
-	static const char touch[] = "UPDATE wsonce_database SET opened = opened + 1";
-	enum sqlite_result result = SQLITE_FILE_FINE;
+	bool is_counted = !f->is_synced || sqlite3_total_changes64(f->db) != f->changes;
+	enum sqlite_result result = is_counted ? count_commit(f) : SQLITE_FILE_FINE;
 
-	if (!f->is_synced)
-		result = sqlite_file_run(f, touch, NULL, 0, NULL, NULL);
 	if (result == SQLITE_FILE_FINE)
 		result = sqlite_file_run(f, "COMMIT", NULL, 0, NULL, NULL);
 	f->is_synced |= result == SQLITE_FILE_FINE;
+	f->commits += is_counted && result == SQLITE_FILE_FINE;
 	return result == SQLITE_FILE_REFUSED ? SQLITE_FILE_TROUBLE : result;
+}
+
+int64_t sqlite_file_commits(const struct sqlite_file *f)
+{
+	return f->commits;
+}
+
+uint32_t sqlite_file_epoch(const struct sqlite_file *f)
+{
+	return (uint32_t)(f->commits >> EPOCH_BITS) + 1;
+}
+
+void sqlite_file_begin_epoch(struct sqlite_file *f, int64_t seen)
+{
+	f->commits = ((seen >> EPOCH_BITS) + 1) << EPOCH_BITS;
+	f->is_synced = false;
 }
 
 void sqlite_file_roll_back(struct sqlite_file *f)
@@ -309,18 +353,6 @@ static enum sqlite_result execute(struct sqlite_file *f, const char *sql)
 	int code = sqlite3_exec(f->db, sql, NULL, NULL, NULL);
 
 	return code ? explain(f, sqlite3_extended_errcode(f->db)) : SQLITE_FILE_FINE;
-}
-
-static bool take_number(void *arg, const struct sqlite_value *cells, int n)
-{
-	(void)n;
-	*(int64_t *)arg = cells[0].number;
-	return false;
-}
-
-static enum sqlite_result ask(struct sqlite_file *f, const char *sql, int64_t *number)
-{
-	return sqlite_file_run(f, sql, NULL, 0, take_number, number);
 }
 
 /* *is_empty: there is nothing in it, so it may become ours. */

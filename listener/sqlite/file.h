@@ -49,6 +49,12 @@ const char *sqlite_file_id(const struct sqlite_file *f);
 enum sqlite_result sqlite_file_begin(struct sqlite_file *f);
 enum sqlite_result sqlite_file_commit(struct sqlite_file *f);
 void sqlite_file_roll_back(struct sqlite_file *f);
+/* The count of commits, kept in the file: as the transaction at work found it, or the last commit left it. A
+ * transaction that finds fewer than the process has seen is in a file that has forgotten commits, as a backup has that
+ * was restored: an epoch begins with it, which other processes find as well. */
+int64_t sqlite_file_commits(const struct sqlite_file *f);
+uint32_t sqlite_file_epoch(const struct sqlite_file *f);
+void sqlite_file_begin_epoch(struct sqlite_file *f, int64_t seen);
 /* Has the transaction ended by itself? */
 bool sqlite_file_is_undone(const struct sqlite_file *f);
 

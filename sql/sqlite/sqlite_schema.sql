@@ -75,7 +75,8 @@ CREATE TABLE wsonce_retention (
 	changed_at     TEXT NOT NULL
 ) STRICT;
 
--- Which file this is. opened is written so that a commit follows where rows were found that another process wrote.
+-- Which file this is. opened counts commits, so that a file that has forgotten some is found out; its upper half is the
+-- epoch.
 CREATE TABLE wsonce_database (
 	is_only INTEGER PRIMARY KEY CHECK (is_only = 1),
 	id      TEXT NOT NULL,

@@ -1,11 +1,14 @@
 """What can be wrong with a file or its disk, and what the listener must say and do: one function for each scene, which
 returns what went wrong, or None."""
 import asyncio
+import json
 import os
 import signal
 import sqlite3
 
 from listener import Listener, Producer, ask, stored_ids
+from rig.feed import Connection
+from rig.frame import TEXT, frame
 from rig.process import clean_environment
 from rig.waiting import SLOW, comes_true
 
@@ -234,6 +237,62 @@ async def triggers(rig):
     return None if "not this" in letters["t-3"] and "nor this" in letters["t-5"] else f"{letters}"
 
 
+class Numbers(Connection):
+    """A feed of the numbers from 1 on, which begins behind the one that the path says."""
+    last = 0
+    open = set()
+
+    @classmethod
+    def grow(cls, last):
+        for connection in cls.open:
+            connection.send(cls.last + 1, last)
+        cls.last = last
+
+    def send(self, first, last):
+        self.transport.write(b"".join(frame(TEXT, b'{"n":%d}' % n) for n in range(first, last + 1)))
+
+    def on_open(self, number):
+        self.open.add(self)
+        self.send(number + 1, self.last)
+
+    def connection_lost(self, _exc):
+        self.open.discard(self)
+
+
+async def a_backup_that_is_restored(rig):
+    """Under a running listener: what the file has forgotten is asked for again. Others that write do not hide it."""
+    file, config = f"{rig.directory}/restored.db", f"{rig.directory}/numbers.json"
+    server = await asyncio.get_running_loop().create_server(Numbers, "127.0.0.1", 0)
+    url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    with open(config, "w", encoding="ascii") as out:
+        json.dump({"sources": [{"name": "numbers", "url": f"{url}0", "url_resume": f"{url}${{cursor}}",
+                                "cursor": {"kind": "max", "scope": "source"},
+                                "rules": [{"action": "event", "id": [["/n"]], "cursor": "/n"}]}]}, out)
+    listener, other = Listener(rig, "restored"), Listener(rig, "restored-other")
+    await listener.start(file, "--config", config)
+    await other.start(file)
+
+    async def reach(last):
+        Numbers.grow(last)
+        return await comes_true(lambda: len(stored_ids(file)) >= last and
+                                ask(file, "SELECT value FROM cursors") == [(str(last),)], END_S)
+    fault = None if await reach(100) else "it stores nothing"
+    with sqlite3.connect(file) as now, sqlite3.connect(f"{file}.copy") as copy:
+        now.backup(copy)
+        fault = fault or (None if await reach(200) else "it stores no more")
+        copy.backup(now)
+    producer = Producer("other")
+    await producer.open(other.port)
+    producer.send_new(1)
+    if not fault and not (await producer.are_all_acked() and await reach(201)):
+        fault = f"{len(stored_ids(file))} rows, {ask(file, 'SELECT value FROM cursors')}: {listener.last_words()}"
+    await producer.close()
+    for each in (listener, other):
+        await each.end(signal.SIGTERM, END_S)
+    server.close()
+    return fault or (None if "has forgotten commits" in listener.log() else "it does not say so")
+
+
 async def commands(rig):
     """Each command, with what it prints and its exit status, in the order of a day."""
     d = rig.directory
@@ -292,4 +351,4 @@ async def commands(rig):
 
 
 SCENES = [commands, files_of_others, settings_that_need_postgres, a_file_that_cannot_be_written, a_full_disk,
-          a_disk_that_fails_to_sync, a_file_that_is_moved_away, a_file_that_is_locked, a_fleet_on_one_file, triggers]
+          a_disk_that_fails_to_sync, a_file_that_is_moved_away, a_file_that_is_locked, a_fleet_on_one_file, triggers, a_backup_that_is_restored]
