@@ -252,7 +252,7 @@ $B/tests/unit/unit: $(UNIT) $(FAKES) $(patsubst %,$B/tests/support/played_%.o,po
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm
 $B/tests/unit/pipeline: $(PIPELINE) $(FAKES) $(STAGES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
-$B/tests/integration/integration: $(INTEGRATION) $(SUPPORT)
+$B/tests/integration/integration: $(INTEGRATION) $(SUPPORT) $B/listener/commands/purge_tables.o
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread -lm
 # Some fuzzers stand in for a part of the listener, so that is left out.
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer

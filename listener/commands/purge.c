@@ -47,7 +47,7 @@ static const struct option purge_options[] = {
 	{"dead-letters-keep", KEEP(PASS_LETTERS), "keep the N dead letters last seen, and all that are open"},
 	{"outbox-older-than", OLDER_THAN(PASS_OUTBOX),
 	 "remove deliveries settled longer ago than this; dead and pending ones stay"},
-	{"outbox-keep", KEEP(PASS_OUTBOX), "keep the N deliveries settled last"},
+	{"outbox-keep", KEEP(PASS_OUTBOX), "keep the N deliveries settled last, and all that are dead"},
 	{"processed-older-than", OLDER_THAN(PASS_PROCESSED),
 	 "forget what consumers processed longer ago than this; guarded as --delete-rows"},
 	{"processed-keep", KEEP(PASS_PROCESSED), "keep the N rows processed last; guarded too"},
@@ -81,11 +81,9 @@ struct purge {
 	struct session *session;
 	const struct config *config;
 	const struct purge_options *o;
-	const struct pass *passes;
-	size_t pass_count;
 	int64_t started_ms;
-	struct tally tallies[PURGE_TABLES];
-	bool is_distributed; /* by Citus */ /* in the order of passes */
+	struct tally tallies[PURGE_TABLES]; /* in the order of purge_tables */
+	bool is_distributed;                /* by Citus */
 };
 
 static int run(struct purge *p, const char *sql)
@@ -98,19 +96,11 @@ static int run(struct purge *p, const char *sql)
 
 /* --- steps --- */
 
-/* What steps and counts tell alike: whether they were the last, and else where the next one begins. */
-static void go_on(struct pg_result *rows, char **last)
-{
-	free(*last);
-	*last = session_is_null(rows, 0, 2) ? NULL : memory_strdup(session_text(rows, 0, 2));
-}
-
 /* Nothing here waits for long: rows that others have locked are skipped, and a table that is locked as a
  * whole ends the command, which can be run again. The limits are the transaction's own, since behind a
  * pooler the connection is not; so is the form of times: a cutoff comes as text and goes back as such, and
- * in other forms than ISO a zone has a name, which may be that of another zone as well. */
-/* A step finds its thousand rows by key. Without a word, Postgres 17 reads a table of up to half a million rows as a
- * whole for them, which takes ten times as long. */
+ * in other forms than ISO a zone has a name, which may be that of another zone as well. Without a word,
+ * Postgres reads a table as a whole, for the next thousand of half a million rows. */
 static int begin(struct purge *p, const char *statement_timeout)
 {
 	const char *values[] = {statement_timeout, p->o->is_open_too ? "on" : "off"};
@@ -122,8 +112,8 @@ static int begin(struct purge *p, const char *statement_timeout)
 		rows = session_ask(p->session,
 				   "SELECT pg_catalog.set_config('DateStyle', 'ISO', true), "
 				   "pg_catalog.set_config('lock_timeout', '2s', true), "
-				   "pg_catalog.set_config('enable_hashjoin', 'off', true), "
-				   "pg_catalog.set_config('enable_mergejoin', 'off', true), "
+				   "pg_catalog.set_config('enable_seqscan', 'off', true), "
+				   "pg_catalog.set_config('enable_bitmapscan', 'off', true), "
 				   "pg_catalog.set_config('statement_timeout', $1::text, true), "
 				   "pg_catalog.set_config('wsonce.open_too', $2::text, true)",
 				   2, values);
@@ -132,47 +122,57 @@ static int begin(struct purge *p, const char *statement_timeout)
 }
 
 /* Citus cannot lock rows that it finds in several shards: a step there waits for who has locked some. */
-static char *make_step(const struct purge *p, const struct pass *pass)
+static struct pg_result *change(struct purge *p, const struct pass *pass, const char *const *values)
 {
 	static const char lock[] = " FOR UPDATE SKIP LOCKED";
-	char *sql = memory_strdup(pass->step_sql), *at = strstr(sql, lock);
+	char *sql = memory_strdup(pass->postgres.change), *at = strstr(sql, lock);
+	struct pg_result *rows;
 
 	if (at && p->is_distributed)
 		memmove(at, at + strlen(lock), strlen(at + strlen(lock)) + 1);
-	return sql;
+	rows = session_ask_either(p->session, sql, pass->file.change, 3, values);
+	free(sql);
+	return rows;
 }
 
-static int step(struct purge *p, const struct pass *pass, struct tally *t, char **last)
+/* Changes what look has found from the key last on. */
+static int change_found(struct purge *p, const struct pass *pass, struct tally *t, const char *last,
+			const struct pg_result *found)
 {
-	char batch[24], *sql;
-	const char *values[] = {*last, t->cutoff, batch, STEP_LOOK};
+	const char *values[] = {last, t->cutoff, session_text(found, 0, 2)};
 	struct pg_result *rows;
 
-	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
-	sql = make_step(p, pass);
-	rows = begin(p, "60s") ? NULL : session_ask_either(p->session, sql, pass->step_sql, 4, values);
-	free(sql);
+	if (p->o->is_dry || !session_number(found, 0, 0)) {
+		t->done += session_number(found, 0, 0);
+		return 0;
+	}
+	rows = change(p, pass, values);
 	if (!rows)
 		return -1;
 	t->done += session_number(rows, 0, 0);
-	t->locked += session_number(rows, 0, 1) - session_number(rows, 0, 0);
-	go_on(rows, last);
+	t->locked += session_number(found, 0, 0) - session_number(rows, 0, 0);
 	session_drop(rows);
-	return run(p, "COMMIT");
+	return 0;
 }
 
-static int look(struct purge *p, const struct pass *pass, struct tally *t, char **last)
+/* From the key last, which becomes the next one, or NULL at the end. */
+static int step(struct purge *p, const struct pass *pass, struct tally *t, char **last)
 {
-	const char *values[] = {*last, t->cutoff, STEP_LOOK};
-	struct pg_result *rows;
+	char batch[24];
+	const char *values[] = {*last, t->cutoff, p->o->is_dry ? STEP_LOOK : batch, STEP_LOOK};
+	struct pg_result *found;
+	int failed;
 
-	if (begin(p, "60s") || !(rows = session_ask_either(p->session, pass->count_sql, pass->count_sql, 3, values)))
+	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
+	if (begin(p, "60s") ||
+	    !(found = session_ask_either(p->session, pass->postgres.look, pass->file.look, 4, values)))
 		return -1;
-	t->done += session_number(rows, 0, 0);
-	t->bytes += session_number(rows, 0, 1);
-	go_on(rows, last);
-	session_drop(rows);
-	return run(p, "COMMIT");
+	failed = change_found(p, pass, t, *last, found);
+	t->bytes += session_number(found, 0, 1);
+	free(*last);
+	*last = session_is_null(found, 0, 2) ? NULL : memory_strdup(session_text(found, 0, 2));
+	session_drop(found);
+	return failed ? -1 : run(p, "COMMIT");
 }
 
 static void show(const struct purge *p, const struct pass *pass, const struct tally *t, const char *last)
@@ -204,7 +204,8 @@ static int find_range(struct purge *p, const struct pass *pass, struct tally *t,
 	*first = NULL;
 	if (is_idle(t))
 		return 0;
-	if (begin(p, "0") || !(rows = session_ask_either(p->session, pass->range_sql, pass->range_sql, 2, values)))
+	if (begin(p, "0") ||
+	    !(rows = session_ask_either(p->session, pass->postgres.range, pass->file.range, 2, values)))
 		return -1;
 	if (!session_is_null(rows, 0, 0))
 		*first = memory_strdup(session_text(rows, 0, 0));
@@ -224,7 +225,7 @@ static int walk(struct purge *p, const struct pass *pass, struct tally *t)
 	int failed = find_range(p, pass, t, &last);
 
 	while (last && !failed && !interrupt_has_come() && !is_behind(t, last)) {
-		failed = p->o->is_dry ? look(p, pass, t, &last) : step(p, pass, t, &last);
+		failed = step(p, pass, t, &last);
 		if (last)
 			show(p, pass, t, last);
 	}
@@ -247,11 +248,13 @@ static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
 	const char *values[] = {r->older_than_us ? age : NULL, r->keep != KEEP_ALL ? keep : NULL};
 	struct pg_result *rows;
 
-	if (!is_given(r) || pass->rows == (p->o->is_deleting ? PASS_ROWS_STAY : PASS_ROWS_GO))
+	if (!is_given(r) || pass->rows == (p->o->is_deleting ? PASS_ROWS_STAY : PASS_ROWS_GO) ||
+	    (session_is_file(p->session) && !pass->file.look))
 		return 0;
 	snprintf(age, sizeof(age), "%" PRId64, r->older_than_us / 1000000);
 	snprintf(keep, sizeof(keep), "%" PRId64, r->keep);
-	if (begin(p, "0") || !(rows = session_ask_either(p->session, pass->cutoff_sql, pass->cutoff_sql, 2, values)))
+	if (begin(p, "0") ||
+	    !(rows = session_ask_either(p->session, pass->postgres.cutoff, pass->file.cutoff, 2, values)))
 		return -1;
 	snprintf(t->cutoff, sizeof(t->cutoff), "%s", session_text(rows, 0, 0));
 	t->age_s = session_number(rows, 0, 1);
@@ -264,10 +267,10 @@ static enum retention_guard_result ask_guards(struct purge *p, bool is_to_stay)
 {
 	enum retention_guard_result result = RETENTION_GUARD_HOLDS;
 
-	for (size_t i = 0; i < p->pass_count && result == RETENTION_GUARD_HOLDS; i++)
-		if (p->passes[i].guard && !is_idle(&p->tallies[i]))
-			result = retention_guard_check(p->session, p->config, p->passes[i].guard, p->tallies[i].age_s,
-						       is_to_stay);
+	for (size_t i = 0; i < PURGE_TABLES && result == RETENTION_GUARD_HOLDS; i++)
+		if (purge_tables[i].guard && !is_idle(&p->tallies[i]))
+			result = retention_guard_check(p->session, p->config, purge_tables[i].guard,
+						       p->tallies[i].age_s, is_to_stay);
 	return result;
 }
 
@@ -276,8 +279,8 @@ static enum retention_guard_result prepare(struct purge *p)
 {
 	enum retention_guard_result result;
 
-	for (size_t i = 0; i < p->pass_count; i++)
-		if (set_cutoff(p, &p->passes[i], &p->tallies[i]))
+	for (size_t i = 0; i < PURGE_TABLES; i++)
+		if (set_cutoff(p, &purge_tables[i], &p->tallies[i]))
 			return RETENTION_GUARD_FAILED;
 	result = ask_guards(p, false);
 	return result == RETENTION_GUARD_HOLDS && !p->o->is_dry ? ask_guards(p, true) : result;
@@ -303,20 +306,20 @@ static void print_json(const struct purge *p)
 	json_out_member(&out, "dry_run", json_boolean(p->o->is_dry));
 	json_out_member(&out, "interrupted", json_boolean(interrupt_has_come()));
 	json_out_member(&out, "seconds", json_real((double)(clock_ms(CLOCK_MONOTONIC) - p->started_ms) / 1000));
-	for (size_t i = 0; i < p->pass_count; i++)
+	for (size_t i = 0; i < PURGE_TABLES; i++)
 		if (is_asked_for(&p->tallies[i]))
-			json_out_member(&out, p->passes[i].name, describe(p, &p->tallies[i]));
+			json_out_member(&out, purge_tables[i].name, describe(p, &p->tallies[i]));
 	json_out_close(&out);
 }
 
 static void print_text(const struct purge *p)
 {
-	for (size_t i = 0; i < p->pass_count; i++) {
+	for (size_t i = 0; i < PURGE_TABLES; i++) {
 		const struct tally *t = &p->tallies[i];
 
 		if (!is_asked_for(t))
 			continue;
-		printf("%s%s before %s: %" PRId64, p->o->is_dry ? "would be " : "", p->passes[i].done_as, t->cutoff,
+		printf("%s%s before %s: %" PRId64, p->o->is_dry ? "would be " : "", purge_tables[i].done_as, t->cutoff,
 		       t->done);
 		if (p->o->is_dry)
 			printf(" (%.1f MiB)", (double)t->bytes / 1048576);
@@ -332,8 +335,8 @@ static int purge(struct purge *p)
 {
 	int failed = 0;
 
-	for (size_t i = 0; i < p->pass_count && !failed; i++)
-		failed = walk(p, &p->passes[i], &p->tallies[i]);
+	for (size_t i = 0; i < PURGE_TABLES && !failed; i++)
+		failed = walk(p, &purge_tables[i], &p->tallies[i]);
 	if (p->o->is_json)
 		print_json(p);
 	else
@@ -368,12 +371,7 @@ static int allow_open(struct purge *p)
 
 static int run_purge(const struct invocation *in)
 {
-	bool is_file = config_store_path(in->config);
-	struct purge p = {.session = session_open(in->config),
-			  .config = in->config,
-			  .o = in->options,
-			  .passes = is_file ? purge_file_tables : purge_tables,
-			  .pass_count = is_file ? PURGE_FILE_TABLES : PURGE_TABLES};
+	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
 	enum retention_guard_result guard;
 	int status = STATUS_FAILED;
 
