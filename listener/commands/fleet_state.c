@@ -100,11 +100,24 @@ static void put_hazards(struct session *s, json_t *server)
 	session_drop(rows);
 }
 
-static void put_all(struct reading *r, struct session *s, const char *part)
+/* The targets, and all of them together. */
+static void put_outbox(struct reading *r, struct session *s)
 {
-	json_t *all = ask_part(r, s, part);
+	json_t *targets = ask_part(r, s, "outbox"), *one;
+	json_int_t pending = 0, dead = 0, oldest_s = 0;
+	size_t i;
 
-	json_object_set_new(r->state, part, all ? all : json_null());
+	json_array_foreach(targets, i, one)
+	{
+		pending += number_of(one, "pending");
+		dead += number_of(one, "dead");
+		oldest_s = number_of(one, "oldest_s") > oldest_s ? number_of(one, "oldest_s") : oldest_s;
+	}
+	json_object_set_new(
+		r->state, "outbox",
+		targets ? json_pack("{s:I, s:I, s:I}", "pending", pending, "oldest_s", oldest_s, "dead", dead)
+			: json_null());
+	json_object_set_new(r->state, "targets", targets ? targets : json_null());
 }
 
 static double ms_since(int64_t us)
@@ -147,8 +160,7 @@ static json_t *ask_postgres(struct reading *r)
 		put_hazards(s, server);
 	}
 	put_first(r, s, "letters", "dead_letters");
-	put_first(r, s, "outbox", "outbox");
-	put_all(r, s, "targets");
+	put_outbox(r, s);
 	rows = ask_part(r, s, "listeners");
 	session_close(s);
 	judge_server(r);

@@ -26,7 +26,7 @@ const struct subcommand migrate_command = {
 	.arguments = "",
 	.summary = "create the tables, or bring them up to date",
 	.help = "Makes the tables that are missing, brings the others up to date, and grants their rights to the\n"
-		"roles of sql/roles.sql, if there are such. Makes indexes for purge and dead-letters, while others\n"
+		"roles of sql/roles.sql, if there are such. Makes indexes for other commands, while others\n"
 		"write. Run it as the role that owns the tables, before listeners "
 		"of\n"
 		"a new version that may not do so themselves. It can be repeated.\n",

@@ -2,7 +2,8 @@
 -- one, or NULL; the statement that makes it, and the one that makes it beside writers; the size of its table. A role that
 -- does not own the table is told nothing.
 --
--- Purge stops early by them. Of the two on events a row is in one, and gets into the second one when its payload goes.
+-- Purge stops early by them, explain finds an event. Of the two on events a row is in one, and gets into the second one
+-- when its payload goes.
 SELECT CASE WHEN i.indexrelid IS NOT NULL THEN pg_catalog.format('DROP INDEX %I.%I', n.nspname, wanted.name) END AS remove,
 	pg_catalog.format('CREATE INDEX %I ON %I.%I %s', wanted.name, n.nspname, t.relname, of) AS make,
 	CASE t.relkind WHEN 'r' THEN pg_catalog.format('CREATE INDEX CONCURRENTLY %I ON %I.%I %s', wanted.name, n.nspname,
@@ -12,7 +13,9 @@ FROM (VALUES
 	('events_unpurged', 'events', '(processed_at) WHERE purged_at IS NULL'),
 	('events_purged', 'events', '(processed_at) WHERE purged_at IS NOT NULL'),
 	('dead_letters_open', 'dead_letters', '(consumer, id) WHERE resolved_at IS NULL OR last_seen > resolved_at'),
+	('dead_letters_event', 'dead_letters', '(event_id)'),
 	('dead_letters_resolved', 'dead_letters', '(last_seen) WHERE last_seen <= resolved_at'),
+	('outbox_event', 'outbox', '(event_id)'),
 	('outbox_settled', 'outbox', '(settled_at) WHERE state <> ''pending'' AND state <> ''dead'''),
 	('processed_events_at', 'processed_events', '(processed_at)'),
 	('dead_letter_actions_at', 'dead_letter_actions', '(done_at)'),

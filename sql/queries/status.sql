@@ -8,19 +8,37 @@ SELECT pg_catalog.json_build_object('version', pg_catalog.current_setting('serve
 	'schema_version', (SELECT pg_catalog.max(version) FROM :schema.wsonce_schema))
 -- part letters
 SELECT pg_catalog.json_build_object('open', count(*)) FROM (
-	SELECT FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at LIMIT 10000) AS l
+	SELECT FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at
+	ORDER BY consumer, id LIMIT 10000) AS l
 -- part outbox
-SELECT pg_catalog.json_build_object('pending', count(*),
-	'oldest_s', coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(created_at))), 0),
-	'dead', (SELECT count(*) FROM (SELECT FROM :schema.outbox WHERE state = 'dead' LIMIT 10000) AS d))
-FROM (SELECT created_at FROM :schema.outbox WHERE state = 'pending' LIMIT 10000) AS o
--- part targets
+-- By target. As in backlog.sql, of each the rows that are due first, of which the first was never tried, and a hundred that
+-- are due last, among which those are that fail for the longest; and the index outbox_due is read.
+WITH RECURSIVE names AS (
+	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
+	UNION ALL
+	SELECT (SELECT o.target FROM :schema.outbox AS o WHERE o.state = 'pending' AND o.target > n.target ORDER BY
+		o.target LIMIT 1)
+	FROM names AS n WHERE n.target IS NOT NULL
+), targets AS MATERIALIZED (
+	SELECT target FROM (SELECT target FROM names WHERE target IS NOT NULL LIMIT 1000) AS n
+	WHERE pg_catalog.set_config('wsonce.wanted', (20000 / (SELECT greatest(pg_catalog.count(target), 1) FROM
+		names))::text, true) <> ''
+), found AS (
+	SELECT t.target, 1 AS pending, 0 AS dead, d.created_at FROM targets AS t, LATERAL (
+		SELECT created_at FROM :schema.outbox AS o WHERE o.target = t.target AND state = 'pending' ORDER BY due_at
+		LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint
+	) AS d
+	UNION ALL
+	SELECT t.target, 0, 0, d.created_at FROM targets AS t, LATERAL (
+		SELECT created_at FROM :schema.outbox AS o WHERE o.target = t.target AND state = 'pending'
+		ORDER BY due_at DESC LIMIT 100
+	) AS d
+	UNION ALL
+	(SELECT target, 0, 1, NULL FROM :schema.outbox WHERE state = 'dead' ORDER BY id LIMIT 10000)
+)
 SELECT pg_catalog.json_build_object('target', target, 'pending', pg_catalog.sum(pending), 'dead', pg_catalog.sum(dead),
-	'oldest_s', coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(since))), 0))
-FROM ((SELECT target, 1 AS pending, 0 AS dead, created_at AS since FROM :schema.outbox
-		WHERE state = 'pending' LIMIT 10000)
-	UNION ALL (SELECT target, 0, 1, NULL FROM :schema.outbox WHERE state = 'dead' LIMIT 10000)) AS o
-GROUP BY target ORDER BY target
+	'oldest_s', coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(created_at))), 0))
+FROM found GROUP BY target ORDER BY target
 -- part listeners
 SELECT pg_catalog.json_build_object('name', pg_catalog.left(listener, -17), 'listener', listener,
 	'checkin_s', greatest(pg_catalog.floor(extract(epoch FROM now() - seen_at)), 0),

@@ -6,8 +6,6 @@ SELECT json_object('version', sqlite_version(), 'role', 'file', 'is_read_only', 
 SELECT json_object('open', count(*)) FROM (
 	SELECT 1 FROM dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at LIMIT 10000)
 -- part outbox
-SELECT json_object('pending', 0, 'oldest_s', 0, 'dead', 0)
--- part targets
 SELECT '' WHERE false
 -- part listeners
 SELECT json_object('name', substr(listener, 1, length(listener) - 17), 'listener', listener,

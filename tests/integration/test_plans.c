@@ -7,6 +7,7 @@
 #include "checkin.sql.h"
 #include "elsewhere.sql.h"
 #include "epoch.sql.h"
+#include "explain.sql.h"
 #include "find_present.sql.h"
 #include "hazards.sql.h"
 #include "identify.sql.h"
@@ -18,6 +19,7 @@
 #include "put_cursors.sql.h"
 #include "read_cursors.sql.h"
 #include "record.sql.h"
+#include "status.sql.h"
 
 static const char *const tables[] = {"events", "dead_letters", "outbox", "processed_events"};
 static long rows;
@@ -260,6 +262,25 @@ static void check_purge(void)
 	database_exec(db, "reset enable_seqscan; reset enable_bitmapscan");
 }
 
+/* A statement of several: its part after a line that begins with this. */
+static char *part_of(const char *sql, const char *head)
+{
+	const char *at = strchr(strstr(sql, head), '\n') + 1, *end = strstr(at, suite_text("%.8s", head));
+
+	return suite_text("%.*s", end ? (int)(end - at) : (int)strlen(at), at);
+}
+
+static void check_questions(void)
+{
+	static const char *const event_tables[] = {"events", "processed_events", "dead_letters", "outbox"};
+
+	must_cost("status, letters", explain(part_of(SQL_STATUS, "-- part letters"), ""), 10000, 11000);
+	must_cost("status, outbox", explain(part_of(SQL_STATUS, "-- part outbox"), ""), 32000, 45000);
+	for (size_t i = 0; i < sizeof(event_tables) / sizeof(*event_tables); i++)
+		must_cost(event_tables[i],
+			  explain(part_of(SQL_EXPLAIN, suite_text("-- table %s\n", event_tables[i])), "'e77'"), 20, 60);
+}
+
 static void check_all(void)
 {
 	check_lease();
@@ -269,6 +290,7 @@ static void check_all(void)
 	must_cost("elsewhere", explain(SQL_ELSEWHERE, "''"), 210000, 300000);
 	check_storing();
 	check_purge();
+	check_questions();
 }
 
 /* First the statistics are of a time when tables were nearly empty and nothing was pending, then they are fresh. */
