@@ -23,7 +23,7 @@ endif
 HARDEN += -fPIE -fstack-protector-strong $(call takes,-fstack-clash-protection) $(call takes,-fcf-protection) \
 	$(call takes,-mbranch-protection=standard)
 HARDEN_LD := -pie -Wl,-z,relro,-z,now
-LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson yajl libssl libcrypto libcurl libsodium zlib sqlite3
+LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson libssl libcrypto libcurl libsodium zlib sqlite3
 TEST_LIBS := $(LIBS) criterion
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
 	-Ilistener -I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
@@ -45,7 +45,7 @@ FAKES := $B/tests/support/clock.o
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline unit/test_fleet support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
-STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline pipeline_claim pipeline_store envelope envelope_quick event hold batch cursors age_limit stall turns members pace checkin duplicates rejected fleet) \
+STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline pipeline_claim pipeline_store envelope event hold batch cursors age_limit stall turns members pace checkin duplicates rejected fleet) \
 	$(addprefix base/,arena json json_scan keyed log counters backoff memory quantity slab text timestamp) redis/resp)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql))) \
 	$(patsubst page/page.%,$B/text/page_%.h,$(wildcard page/page.*))
@@ -257,8 +257,8 @@ $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT) $B/listener/commands
 # Some fuzzers stand in for a part of the listener, so that is left out.
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
-	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
-$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope road/envelope_quick $(addprefix base/,arena json json_scan keyed log memory))
+	$(LINK) $$(pkg-config --libs $(LIBS)) $$(pkg-config --libs yyjson 2>/dev/null) -lunistring -lwslay -lm
+$B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $(patsubst %,$B/listener/%.o,road/envelope $(addprefix base/,arena json json_scan keyed log memory))
 $B/settings: $(filter-out %/log.o,$(MODULES))
 $B/ack: $(MODULES) $B/loadtest/ack.o
 $B/admin: $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/page ops/metrics ops/overdue road/rejected net/http net/http_post net/http_stream net/bound_socket road/event outbox/target $(addprefix base/,keyed log memory port slab counters url text backoff))
@@ -274,7 +274,7 @@ $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 # The simulator knows of no files.
 SIMULATED := $(filter-out %/store_sqlite.o,$(SIMULATED)) $B/simulated/listener/sqlite/lock.o
 $B/simulate: $(SIMULATION) $(SIMULATED)
-	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson yajl libssl libcrypto libsodium) -lunistring -lm
+	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson libssl libcrypto libsodium) -lunistring -lm
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
 
 # The same questions to the real servers and to the played ones.

@@ -1,5 +1,5 @@
 /* arena.c owns memory for libraries that ask for many small pieces which all end together: the
- * tokens of a message in yajl, the parts of an answer in hiredis. */
+ * parts of an answer in hiredis. */
 #include "base/arena.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* json.c owns the reading of JSON in place: the grammar is json_scan.c's business, and yajl's where that has doubts;
- * where values begin and end is this file's. */
+/* json.c owns the reading of JSON in place: where values begin and end. Whether a text is JSON, json_scan.c says. */
 #include "base/json.h"
 
 #include <limits.h>
@@ -7,115 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yajl/yajl_parse.h>
 
-#include "base/json_scan.h"
 #include "base/memory.h"
 #include "base/text.h"
-
-#define PARSER_BYTES 4096 /* what yajl takes for a text of ordinary depth */
-
-/* --- is it JSON? --- */
-
-struct check {
-	int depth;
-	bool is_too_deep;
-};
-
-static int on_open(void *ctx)
-{
-	struct check *c = ctx;
-
-	c->is_too_deep = ++c->depth > JSON_DEPTH_MAX;
-	return !c->is_too_deep;
-}
-
-static int on_close(void *ctx)
-{
-	((struct check *)ctx)->depth--;
-	return 1;
-}
-
-static const yajl_callbacks callbacks = {
-	.yajl_start_map = on_open,
-	.yajl_end_map = on_close,
-	.yajl_start_array = on_open,
-	.yajl_end_array = on_close,
-};
-
-static void *parser_alloc(void *ctx, size_t size)
-{
-	return arena_alloc(ctx, size);
-}
-
-static void *parser_realloc(void *ctx, void *old, size_t size)
-{
-	return arena_realloc(ctx, old, size);
-}
-
-static void parser_free(void *ctx, void *old)
-{
-	(void)ctx, (void)old; /* with the arena */
-}
-
-static const char *name_error(yajl_handle parser, const struct check *c)
-{
-	static char sentence[240];
-	unsigned char *text;
-
-	if (c->is_too_deep)
-		return "the message is nested too deeply (more than 2048 levels)";
-	text = yajl_get_error(parser, 0, NULL, 0);
-	snprintf(sentence, sizeof(sentence), "not JSON: %.200s", (char *)text);
-	sentence[strcspn(sentence, "\n")] = '\0';
-	yajl_free_error(parser, text);
-	return sentence;
-}
-
-static const char *run_parser(const char *text, size_t len, struct arena *a)
-{
-	yajl_alloc_funcs memory = {parser_alloc, parser_realloc, parser_free, a};
-	struct check c = {0, false};
-	yajl_handle parser = yajl_alloc(&callbacks, &memory, &c);
-
-	if (yajl_parse(parser, (const unsigned char *)text, len) != yajl_status_ok ||
-	    yajl_complete_parse(parser) != yajl_status_ok)
-		return name_error(parser, &c);
-	return NULL;
-}
 
 static bool is_blank(char c)
 {
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-const char *json_check(const char *text, size_t len, struct slice *value)
-{
-	_Alignas(16) char room[PARSER_BYTES];
-	struct arena a = {.room = room, .size = sizeof(room)};
-	const char *end = text + len, *why;
-
-	/* yajl passes overlong forms and surrogates; so does a database that is not UTF8. */
-	if (!is_utf8(text, len))
-		return "the message is not valid UTF-8";
-	if (json_scan(text, len, value))
-		return NULL;
-	/* yajl takes these two for blanks; JSON has them only in escapes. */
-	if (memchr(text, '\v', len) || memchr(text, '\f', len))
-		return "not JSON: it holds a vertical tab or a form feed";
-	why = run_parser(text, len, &a);
-	arena_clear(&a);
-	if (why)
-		return why;
-	while (is_blank(*text))
-		text++;
-	while (is_blank(end[-1]))
-		end--;
-	/* yajl does not look behind a number that is the whole. */
-	if ((*text == '-' || (*text >= '0' && *text <= '9')) && json_skip(text, end) != end)
-		return "not JSON: something follows the message";
-	*value = (struct slice){text, (size_t)(end - text)};
-	return NULL;
 }
 
 /* --- where values are --- */

@@ -1,5 +1,5 @@
-/* json.h: JSON read where it lies, without a tree. yajl says whether a text is JSON; all other functions take values
- * of a text that json_check has passed, as the slices that they are in it. */
+/* json.h: JSON read where it lies, without a tree. All functions but json_check take values of a text that it has
+ * passed, as the slices that they are in it. */
 #ifndef WSONCE_JSON_H
 #define WSONCE_JSON_H
 

@@ -1,38 +1,43 @@
-/* json_scan.c owns the quick way to know that a text is JSON: the grammar of RFC 8259, without what yajl does for each
- * token beside it. What this file does not pass may be JSON all the same; then yajl decides, and says what is wrong. */
-#include "base/json_scan.h"
-
+/* json_scan.c owns the grammar of RFC 8259: whether a text is JSON, and if not, what is wrong and where. */
 #include <endian.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "base/text.h"
 
-/* Containers around the place at hand; a bit of kinds is set for an object. */
-struct nesting {
-	unsigned int depth;
-	uint8_t kinds[JSON_DEPTH_MAX / 8];
+struct scan {
+	const char *end;
+	const char *wrong; /* what is wrong, and where, once a function has returned NULL */
+	const char *wrong_at;
+	unsigned int depth;                /* containers that are open */
+	uint8_t kinds[JSON_DEPTH_MAX / 8]; /* a bit for each container: is it an object? */
 };
 
-static bool is_object(const struct nesting *n)
+static const char *refuse(struct scan *s, const char *at, const char *why)
 {
-	return n->kinds[(n->depth - 1) / 8] >> (n->depth - 1) % 8 & 1;
+	s->wrong = at == s->end ? "unexpected end" : why;
+	s->wrong_at = at;
+	return NULL;
 }
 
-static bool push(struct nesting *n, bool is_map)
+static bool is_object(const struct scan *s)
 {
-	uint8_t bit = (uint8_t)(1 << n->depth % 8);
+	return s->kinds[(s->depth - 1) / 8] >> (s->depth - 1) % 8 & 1;
+}
 
-	if (n->depth == JSON_DEPTH_MAX)
-		return false;
-	if (n->depth % 8 == 0)
-		n->kinds[n->depth / 8] = is_map;
+static void push(struct scan *s, bool is_map)
+{
+	uint8_t bit = (uint8_t)(1 << s->depth % 8);
+
+	if (s->depth % 8 == 0)
+		s->kinds[s->depth / 8] = is_map;
 	else if (is_map)
-		n->kinds[n->depth / 8] |= bit;
+		s->kinds[s->depth / 8] |= bit;
 	else
-		n->kinds[n->depth / 8] &= (uint8_t)~bit;
-	n->depth++;
-	return true;
+		s->kinds[s->depth / 8] &= (uint8_t)~bit;
+	s->depth++;
 }
 
 static const char *skip_blanks(const char *at, const char *end)
@@ -56,7 +61,7 @@ static uint64_t find_special(uint64_t eight)
 	       EACH(0x80);
 }
 
-static const char *skip_plain(const char *at, const char *end)
+static inline const char *skip_plain(const char *at, const char *end)
 {
 	uint64_t eight, special;
 
@@ -77,149 +82,179 @@ static bool is_hex(char c)
 }
 
 /* at is behind the backslash. */
-static const char *skip_escape(const char *at, const char *end)
+static const char *skip_escape(struct scan *s, const char *at)
 {
-	if (at == end || !*at || !strchr("\"\\/bfnrtu", *at))
-		return NULL;
+	if (at == s->end || !*at || !strchr("\"\\/bfnrtu", *at))
+		return refuse(s, at, "invalid escape");
 	if (*at != 'u')
 		return at + 1;
-	if (end - at < 5 || !is_hex(at[1]) || !is_hex(at[2]) || !is_hex(at[3]) || !is_hex(at[4]))
-		return NULL;
+	for (int i = 1; i <= 4; i++)
+		if (s->end - at <= i || !is_hex(at[i]))
+			return refuse(s, at + i, "expected a hexadecimal digit");
 	return at + 5;
 }
 
-/* at is behind the first quote; so is the result behind the last. NULL: it does not end, or is not one. */
-static const char *skip_string(const char *at, const char *end)
+/* at is at the first byte that is not plain. */
+static const char *skip_escaped(struct scan *s, const char *at)
 {
-	for (;;) {
-		at = skip_plain(at, end);
-		if (at == end)
-			return NULL;
-		if (*at == '"')
-			return at + 1;
-		if (*at != '\\')
-			return NULL;
-		at = skip_escape(at + 1, end);
-		if (!at)
-			return NULL;
+	while (at && at < s->end && *at == '\\') {
+		at = skip_escape(s, at + 1);
+		if (at)
+			at = skip_plain(at, s->end);
 	}
+	if (!at)
+		return NULL;
+	return at < s->end && *at == '"' ? at + 1 : refuse(s, at, "control character in a string");
+}
+
+/* at is behind the first quote; so is the result behind the last. */
+static const char *skip_string(struct scan *s, const char *at)
+{
+	at = skip_plain(at, s->end);
+	return at < s->end && *at == '"' ? at + 1 : skip_escaped(s, at);
 }
 
 /* --- other scalars --- */
 
-static const char *skip_digits(const char *at, const char *end)
+static const char *skip_digits(struct scan *s, const char *at)
 {
 	const char *begin = at;
 
-	while (at < end && *at >= '0' && *at <= '9')
+	while (at < s->end && *at >= '0' && *at <= '9')
 		at++;
-	return at > begin ? at : NULL;
+	return at > begin ? at : refuse(s, at, "expected a digit");
 }
 
-static const char *skip_exponent(const char *at, const char *end)
+static const char *skip_exponent(struct scan *s, const char *at)
 {
 	at++;
-	if (at < end && (*at == '+' || *at == '-'))
+	if (at < s->end && (*at == '+' || *at == '-'))
 		at++;
-	return skip_digits(at, end);
+	return skip_digits(s, at);
 }
 
-static const char *skip_number(const char *at, const char *end)
+static const char *skip_number(struct scan *s, const char *at)
 {
-	if (*at == '-' && ++at == end)
-		return NULL;
-	at = *at == '0' ? at + 1 : skip_digits(at, end);
-	if (at && at < end && *at == '.')
-		at = skip_digits(at + 1, end);
-	if (at && at < end && (*at | 0x20) == 'e')
-		at = skip_exponent(at, end);
+	if (*at == '-')
+		at++;
+	at = at < s->end && *at == '0' ? at + 1 : skip_digits(s, at);
+	if (at && at < s->end && *at == '.')
+		at = skip_digits(s, at + 1);
+	if (at && at < s->end && (*at | 0x20) == 'e')
+		at = skip_exponent(s, at);
 	return at;
 }
 
-static const char *skip_word(const char *at, const char *end, const char *word, size_t len)
+static const char *skip_word(struct scan *s, const char *at, const char *word, size_t len)
 {
-	return (size_t)(end - at) >= len && memcmp(at, word, len) == 0 ? at + len : NULL;
+	if ((size_t)(s->end - at) >= len && memcmp(at, word, len) == 0)
+		return at + len;
+	return refuse(s, at, "expected a value");
 }
 
-static const char *skip_scalar(const char *at, const char *end)
+static const char *skip_scalar(struct scan *s, const char *at)
 {
 	switch (*at) {
 	case '"':
-		return skip_string(at + 1, end);
+		return skip_string(s, at + 1);
 	case 't':
-		return skip_word(at, end, "true", 4);
+		return skip_word(s, at, "true", 4);
 	case 'f':
-		return skip_word(at, end, "false", 5);
+		return skip_word(s, at, "false", 5);
 	case 'n':
-		return skip_word(at, end, "null", 4);
+		return skip_word(s, at, "null", 4);
 	default:
-		return skip_number(at, end);
+		if (*at != '-' && (*at < '0' || *at > '9'))
+			return refuse(s, at, "expected a value");
+		return skip_number(s, at);
 	}
 }
 
 /* --- containers --- */
 
 /* A member's name with its colon. */
-static const char *skip_name(const char *at, const char *end)
+static const char *skip_name(struct scan *s, const char *at)
 {
+	const char *end = s->end;
+
 	if (at == end || *at != '"')
-		return NULL;
-	at = skip_string(at + 1, end);
+		return refuse(s, at, "expected a member's name in quotes");
+	at = skip_string(s, at + 1);
 	if (!at)
 		return NULL;
 	at = skip_blanks(at, end);
-	return at < end && *at == ':' ? skip_blanks(at + 1, end) : NULL;
+	return at < end && *at == ':' ? skip_blanks(at + 1, end) : refuse(s, at, "expected a colon");
 }
 
 /* A container begins at `at`: where its first value begins, or behind its end if it has none, as *is_over says. */
-static const char *enter(const char *at, const char *end, struct nesting *n, bool *is_over)
+static const char *enter(struct scan *s, const char *at, bool *is_over)
 {
 	bool is_map = *at == '{';
 
-	at = skip_blanks(at + 1, end);
-	*is_over = at < end && *at == (is_map ? '}' : ']');
+	*is_over = false;
+	if (s->depth == JSON_DEPTH_MAX)
+		return refuse(s, at, NULL);
+	at = skip_blanks(at + 1, s->end);
+	*is_over = at < s->end && *at == (is_map ? '}' : ']');
 	if (*is_over)
-		return n->depth < JSON_DEPTH_MAX ? at + 1 : NULL;
-	if (!push(n, is_map))
-		return NULL;
-	return is_map ? skip_name(at, end) : at;
+		return at + 1;
+	push(s, is_map);
+	return is_map ? skip_name(s, at) : at;
 }
 
-/* Behind a value: where the next one begins, or the end of the whole when n->depth is 0. */
-static const char *leave(const char *at, const char *end, struct nesting *n)
+/* Behind a value: where the next one begins, or the end of the whole when s->depth is 0. */
+static const char *leave(struct scan *s, const char *at)
 {
-	while (n->depth) {
-		at = skip_blanks(at, end);
-		if (at == end)
-			return NULL;
-		if (*at == ',') {
-			at = skip_blanks(at + 1, end);
-			return is_object(n) ? skip_name(at, end) : at;
+	while (s->depth) {
+		at = skip_blanks(at, s->end);
+		if (at < s->end && *at == ',') {
+			at = skip_blanks(at + 1, s->end);
+			return is_object(s) ? skip_name(s, at) : at;
 		}
-		if (*at++ != (is_object(n) ? '}' : ']'))
-			return NULL;
-		n->depth--;
+		if (at == s->end || *at != (is_object(s) ? '}' : ']'))
+			return refuse(s, at, is_object(s) ? "expected a comma or }" : "expected a comma or ]");
+		at++;
+		s->depth--;
 	}
 	return at;
 }
 
-bool json_scan(const char *text, size_t len, struct slice *value)
+/* Behind the value that begins at `at`. */
+static const char *skip_value(struct scan *s, const char *at)
 {
-	const char *end = text + len, *at = skip_blanks(text, end), *begin = at;
-	struct nesting n;
-
-	n.depth = 0;
 	do {
 		bool is_over = true;
 
-		if (at == end)
-			return false;
-		at = *at == '{' || *at == '[' ? enter(at, end, &n, &is_over) : skip_scalar(at, end);
+		if (at == s->end)
+			return refuse(s, at, NULL);
+		at = *at == '{' || *at == '[' ? enter(s, at, &is_over) : skip_scalar(s, at);
 		if (at && is_over)
-			at = leave(at, end, &n);
-		if (!at)
-			return false;
-	} while (n.depth);
-	*value = (struct slice){begin, (size_t)(at - begin)};
-	return skip_blanks(at, end) == end;
+			at = leave(s, at);
+	} while (at && s->depth);
+	return at;
+}
+
+const char *json_check(const char *text, size_t len, struct slice *value)
+{
+	static char sentence[100];
+	struct scan s;
+	const char *begin, *behind;
+
+	if (!is_utf8(text, len))
+		return "the message is not valid UTF-8";
+	s.end = text + len;
+	s.depth = 0;
+	begin = skip_blanks(text, s.end);
+	behind = skip_value(&s, begin);
+	if (behind) {
+		*value = (struct slice){begin, (size_t)(behind - begin)};
+		behind = skip_blanks(behind, s.end);
+		if (behind == s.end)
+			return NULL;
+		refuse(&s, behind, "something follows the message");
+	}
+	if (!s.wrong)
+		return "the message is nested too deeply (more than 2048 levels)";
+	snprintf(sentence, sizeof(sentence), "not JSON: %s at byte %td", s.wrong, s.wrong_at - text + 1);
+	return sentence;
 }

@@ -1,7 +1,6 @@
-/* envelope.c owns the reading of messages: what is at the three pointers, and whether the whole
- * is JSON. Most messages are read by envelope_quick.c. The others yajl reads, which checks the grammar and the UTF-8
- * and reports each token; this file only watches where it is. No tree is built, and the payload is handed on as the
- * bytes that came (I6). */
+/* envelope.c owns the reading of messages: the values at the pointers. json_check() knows whether the message is JSON,
+ * and one walk through it finds the values. No tree is built, and the payload is handed on as the bytes that came (I6).
+ */
 #include "road/envelope.h"
 
 #include <assert.h>
@@ -11,268 +10,201 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/keyed.h"
 #include "base/memory.h"
-#include "base/text.h"
 #include "config/config.h"
-#include "road/envelope_state.h"
 
-/* yajl has no way to use a parser again, and its mallocs would cost a third of the parse: it gets an
- * arena inside the reader. All of it goes when the message is done. */
-static void *parser_realloc(void *ctx, void *old, size_t size)
-{
-	return arena_realloc(ctx, old, size);
-}
+#define POINTERS_MAX  11   /* 8 parts of an id, the type, the payload, the time */
+#define DECODED_BYTES 2048 /* of texts with escapes, without malloc */
 
-static void *parser_alloc(void *ctx, size_t size)
-{
-	return arena_alloc(ctx, size);
-}
+struct pointer {
+	struct json_step steps[POINTER_STEPS_MAX];
+	int count;
+	bool is_text;       /* its value is wanted decoded, not as a slice */
+	bool is_optional;   /* a value that is no text is as good as none */
+	const char *name;   /* the pointer as written, for messages */
+	struct slice value; /* at == NULL: not met */
+};
 
-static void parser_free(void *ctx, void *ptr)
-{
-	(void)ctx, (void)ptr; /* with the message */
-}
+struct envelope {
+	struct pointer pointers[POINTERS_MAX];
+	int count;
+	int id_parts;
+	const struct pointer *time; /* NULL: nobody asks for it */
+	bool is_time_forgiven;
+	bool is_time_void;                    /* of this message: it is named twice */
+	uint32_t ends[POINTER_STEPS_MAX + 1]; /* by the number of steps: which pointers have so many */
+	char fault_text[300];
+	char id[ENVELOPE_ID_MAX + 1];
+	struct arena arena; /* what is decoded of this message */
+	_Alignas(16) char arena_room[DECODED_BYTES];
+};
 
-static int fault(struct envelope *e, const char *text)
-{
-	e->fault = text;
-	return 0; /* tells yajl to stop */
-}
-
-static int fault_at(struct envelope *e, const struct pointer *t, const char *text)
+static const char *fault(struct envelope *e, const struct pointer *t, const char *text)
 {
 	snprintf(e->fault_text, sizeof(e->fault_text), "%.100s %s", *t->name ? t->name : "the message", text);
-	return fault(e, e->fault_text);
+	return e->fault_text;
 }
 
-/* The value at hand is not one that the target may have. */
-static int fault_in_value(struct envelope *e, const struct pointer *t, const char *text)
+/* --- the walk --- */
+
+/* A set of pointers has a bit for each. What follows is about the pointers whose first `level` steps lead to the value
+ * that the walk is at. A function that fails has called fault(). */
+
+static int lowest(uint32_t set)
 {
-	return t->is_optional ? 1 : fault_at(e, t, text);
+	return __builtin_ctz(set);
 }
 
-/* Where the token at hand ends. A number that is the whole message ends only with it. */
-static size_t position(const struct envelope *e)
+/* The value of a pointer, which wants a text: no plain one. */
+static bool keep_other(struct envelope *e, struct pointer *t, struct slice value)
 {
-	return e->is_finishing ? e->len : yajl_get_bytes_consumed(e->parser);
+	struct slice text = *value.at == '"' ? json_text(value, &e->arena) : value;
+	const char *wrong = NULL;
+
+	if (*value.at != '"')
+		wrong = *value.at == 'n' ? NULL : "is not a string or a number";
+	else if (memchr(text.at, '\0', text.len))
+		wrong = "holds \\u0000, which Postgres cannot store";
+	else if (json_has_half_pair(value.at, value.len))
+		wrong = "holds half of a surrogate pair";
+	else
+		t->value = text;
+	if (!wrong || t->is_optional)
+		return true;
+	fault(e, t, wrong);
+	return false;
 }
 
-/* Where the token after last_end begins: what may stand between is blanks, a colon, a comma. */
-static size_t token_begin(const struct envelope *e)
+/* The value is what these pointers lead to. */
+static bool keep(struct envelope *e, uint32_t set, struct slice value)
 {
-	size_t at = e->last_end;
+	for (; set; set &= set - 1) {
+		struct pointer *t = &e->pointers[lowest(set)];
 
-	for (; at < e->len; at++) {
-		char c = e->message[at];
-
-		if (c != ' ' && c != ':' && c != ',' && c != '\n' && c != '\r' && c != '\t')
-			break;
+		if (!t->is_text || *value.at == '-' || (*value.at >= '0' && *value.at <= '9'))
+			t->value = value;
+		else if (*value.at == '"' && !memchr(value.at, '\\', value.len))
+			t->value = (struct slice){value.at + 1, value.len - 2};
+		else if (!keep_other(e, t, value))
+			return false;
 	}
+	return true;
+}
+
+static bool is_step(const struct json_step *step, struct slice name, bool has_escape)
+{
+	if (has_escape)
+		return json_is_name(name, true, step->name, step->len);
+	return step->len == name.len && memcmp(step->name, name.at, name.len) == 0;
+}
+
+static uint32_t match_name(const struct envelope *e, uint32_t set, int level, struct slice name, bool has_escape)
+{
+	uint32_t found = 0;
+
+	for (; set; set &= set - 1)
+		if (is_step(&e->pointers[lowest(set)].steps[level], name, has_escape))
+			found |= set & -set;
+	return found;
+}
+
+static uint32_t match_index(const struct envelope *e, uint32_t set, int level, long index)
+{
+	uint32_t found = 0;
+
+	for (; set; set &= set - 1)
+		if (e->pointers[lowest(set)].steps[level].index == index)
+			found |= set & -set;
+	return found;
+}
+
+/* The same member twice on the way to a value: one parser takes the first, jsonb the last, so the row could contradict
+ * its id. Such a message is refused. */
+static bool may_be_twice(struct envelope *e, uint32_t set)
+{
+	for (; set; set &= set - 1) {
+		const struct pointer *t = &e->pointers[lowest(set)];
+
+		if (t != e->time || !e->is_time_forgiven) {
+			fault(e, t, "is named twice");
+			return false;
+		}
+		e->is_time_void = true;
+	}
+	return true;
+}
+
+/* NOLINTBEGIN(misc-no-recursion): not deeper than POINTER_STEPS_MAX */
+
+static const char *walk(struct envelope *e, const char *at, const char *end, int level, uint32_t set);
+
+static const char *walk_object(struct envelope *e, const char *at, const char *end, int level, uint32_t set)
+{
+	uint32_t met = 0;
+
+	for (at = json_next(at + 1, end); *at != '}'; at = json_next(at, end)) {
+		const char *name = at + 1;
+		bool has_escape;
+		uint32_t here, twice;
+
+		at = json_skip_string(at, &has_escape);
+		here = match_name(e, set, level, (struct slice){name, (size_t)(at - name - 1)}, has_escape);
+		twice = here & met;
+		met |= here;
+		if (twice && !may_be_twice(e, twice))
+			return NULL;
+		here &= ~twice;
+		at = json_next(at, end);
+		at = here ? walk(e, at, end, level + 1, here) : json_skip(at, end);
+		if (!at)
+			return NULL;
+	}
+	return at + 1;
+}
+
+static const char *walk_array(struct envelope *e, const char *at, const char *end, int level, uint32_t set)
+{
+	at = json_next(at + 1, end);
+	for (long i = 0; *at != ']'; i++) {
+		uint32_t here = match_index(e, set, level, i);
+
+		at = here ? walk(e, at, end, level + 1, here) : json_skip(at, end);
+		if (!at)
+			return NULL;
+		at = json_next(at, end);
+	}
+	return at + 1;
+}
+
+/* Where the value at `at` ends; NULL: the message is no event. */
+static const char *walk(struct envelope *e, const char *at, const char *end, int level, uint32_t set)
+{
+	uint32_t here = set & e->ends[level], below = set & ~here;
+	const char *begin = at;
+
+	if (!below || (*at != '{' && *at != '['))
+		at = json_skip(at, end);
+	else
+		at = *at == '{' ? walk_object(e, at, end, level, below) : walk_array(e, at, end, level, below);
+	if (!at || !keep(e, here, (struct slice){begin, (size_t)(at - begin)}))
+		return NULL;
 	return at;
 }
 
-static bool is_pointer_here(const struct envelope *e, const struct pointer *t)
+/* NOLINTEND(misc-no-recursion) */
+
+/* --- what a message says --- */
+
+static void reset(struct envelope *e)
 {
-	return t->count == e->depth && t->matched == e->depth;
+	for (int i = 0; i < e->count; i++)
+		e->pointers[i].value = (struct slice){NULL, 0};
+	e->is_time_void = false;
+	arena_clear(&e->arena);
 }
-
-/* A value begins inside an array: its index is the last step of the path. */
-static int enter_element(struct envelope *e)
-{
-	int level = e->depth - 1;
-	long at;
-
-	if (e->depth == 0 || e->depth > e->deepest || e->index[level] < 0)
-		return 1;
-	at = e->index[level]++;
-	for (int i = 0; i < e->count; i++) {
-		struct pointer *t = &e->pointers[i];
-
-		if (t->count > level && t->matched >= level)
-			t->matched = level + (t->steps[level].index == at);
-	}
-	return 1;
-}
-
-static int keep_text(struct envelope *e, struct pointer *t, const char *text, size_t len)
-{
-	size_t begin = token_begin(e);
-
-	if (memchr(text, '\0', len))
-		return fault_in_value(e, t, "holds \\u0000, which Postgres cannot store");
-	/* yajl decodes it to a question mark, which would give different ids one name. */
-	if (json_has_half_pair(e->message + begin, position(e) - begin))
-		return fault_in_value(e, t, "holds half of a surrogate pair");
-	if (t->copy_size < len + 1) {
-		t->copy_size = len + 1;
-		t->copy = memory_realloc(t->copy, t->copy_size);
-	}
-	memcpy(t->copy, text, len);
-	t->value = (struct slice){t->copy, len};
-	return 1;
-}
-
-/* A string, number, boolean or null; text is decoded, NULL for the last two. A number has no
- * escapes, so the check for surrogates finds none in it. */
-static int on_scalar(struct envelope *e, const char *text, size_t len, bool is_null)
-{
-	enter_element(e);
-	if (e->depth <= e->deepest)
-		for (int i = 0; i < e->count; i++) {
-			struct pointer *t = &e->pointers[i];
-
-			if (!is_pointer_here(e, t))
-				continue;
-			if (!t->is_text) {
-				size_t begin = token_begin(e);
-
-				t->value = (struct slice){e->message + begin, position(e) - begin};
-			} else if (text) {
-				if (!keep_text(e, t, text, len))
-					return 0;
-			} else if (!is_null && !fault_in_value(e, t, "is not a string or a number")) {
-				return 0;
-			}
-		}
-	if (e->depth <= e->deepest)
-		e->last_end = position(e);
-	return 1;
-}
-
-static int on_string(void *ctx, const unsigned char *text, size_t len)
-{
-	return on_scalar(ctx, (const char *)text, len, false);
-}
-
-static int on_number(void *ctx, const char *text, size_t len)
-{
-	return on_scalar(ctx, text, len, false);
-}
-
-static int on_boolean(void *ctx, int value)
-{
-	(void)value;
-	return on_scalar(ctx, NULL, 0, false);
-}
-
-static int on_null(void *ctx)
-{
-	return on_scalar(ctx, NULL, 0, true);
-}
-
-static int on_open(struct envelope *e, bool is_array)
-{
-	enter_element(e);
-	if (e->depth == ENVELOPE_DEPTH_MAX)
-		return fault(e, "the message is nested too deeply (more than 2048 levels)");
-	if (e->depth <= e->deepest) {
-		for (int i = 0; i < e->count; i++) {
-			struct pointer *t = &e->pointers[i];
-
-			if (!is_pointer_here(e, t))
-				continue;
-			if (t->is_text && !fault_in_value(e, t, "is not a string or a number"))
-				return 0;
-			if (t->is_text)
-				continue;
-			t->begin = token_begin(e);
-			t->open_depth = e->depth;
-		}
-		if (e->depth < POINTER_STEPS_MAX)
-			e->index[e->depth] = is_array ? 0 : -1;
-		e->last_end = position(e);
-	}
-	e->depth++;
-	return 1;
-}
-
-static int on_open_object(void *ctx)
-{
-	return on_open(ctx, false);
-}
-
-static int on_open_array(void *ctx)
-{
-	return on_open(ctx, true);
-}
-
-static int on_close(void *ctx)
-{
-	struct envelope *e = ctx;
-
-	e->depth--;
-	if (e->depth > e->deepest)
-		return 1;
-	for (int i = 0; i < e->count; i++) {
-		struct pointer *t = &e->pointers[i];
-
-		if (t->matched > e->depth)
-			t->matched = e->depth;
-		if (t->open_depth != e->depth)
-			continue;
-		t->open_depth = -1;
-		t->value = (struct slice){e->message + t->begin, position(e) - t->begin};
-	}
-	e->last_end = position(e);
-	return 1;
-}
-
-/* Is the name at hand, decoded to key, what the step says? Half of a surrogate pair decodes to a
- * question mark, which is another name. */
-static bool is_step(const struct envelope *e, const struct pointer *t, int level, const void *key, size_t len)
-{
-	const struct json_step *step = &t->steps[level];
-	size_t begin;
-
-	if (step->len != len || memcmp(step->name, key, len) != 0)
-		return false;
-	begin = token_begin(e);
-	return !json_has_half_pair(e->message + begin, position(e) - begin);
-}
-
-/* The same member twice on the way to a target: one parser takes the first, jsonb the last, so
- * the row could contradict its id. Such a message is refused. */
-static int on_key(void *ctx, const unsigned char *key, size_t len)
-{
-	struct envelope *e = ctx;
-	int level = e->depth - 1;
-
-	if (e->depth > e->deepest)
-		return 1;
-	for (int i = 0; i < e->count; i++) {
-		struct pointer *t = &e->pointers[i];
-
-		if (t->count <= level || t->matched < level)
-			continue;
-		t->matched = level;
-		if (!is_step(e, t, level, key, len))
-			continue;
-		if ((t->seen & 1u << level) && t == e->time && e->is_time_forgiven) {
-			e->is_time_void = true;
-			continue;
-		}
-		if (t->seen & 1u << level)
-			return fault_at(e, t, "is named twice");
-		t->seen |= 1u << level;
-		t->matched = level + 1;
-	}
-	e->last_end = position(e);
-	return 1;
-}
-
-static const yajl_callbacks callbacks = {
-	.yajl_null = on_null,
-	.yajl_boolean = on_boolean,
-	.yajl_number = on_number,
-	.yajl_string = on_string,
-	.yajl_start_map = on_open_object,
-	.yajl_map_key = on_key,
-	.yajl_end_map = on_close,
-	.yajl_start_array = on_open_array,
-	.yajl_end_array = on_close,
-};
 
 static void add_pointer(struct envelope *e, const char *pointer, bool is_text)
 {
@@ -283,8 +215,6 @@ static void add_pointer(struct envelope *e, const char *pointer, bool is_text)
 	t->count = json_steps(pointer, t->steps, POINTER_STEPS_MAX);
 	assert(t->count >= 0); /* config.c has checked it */
 	e->ends[t->count] |= 1u << e->count++;
-	if (t->count > e->deepest)
-		e->deepest = t->count;
 }
 
 struct envelope *envelope_new(const struct config_list *id_pointers, const char *type_pointer,
@@ -292,7 +222,6 @@ struct envelope *envelope_new(const struct config_list *id_pointers, const char 
 {
 	struct envelope *e = memory_calloc(1, sizeof(*e));
 
-	e->memory = (yajl_alloc_funcs){parser_alloc, parser_realloc, parser_free, &e->arena};
 	e->arena = (struct arena){.room = e->arena_room, .size = sizeof(e->arena_room)};
 	e->id_parts = (int)id_pointers->count;
 	for (size_t i = 0; i < id_pointers->count; i++)
@@ -311,8 +240,8 @@ void envelope_free(struct envelope *e)
 
 		json_steps_free(t->steps, t->count);
 		free((char *)t->name);
-		free(t->copy);
 	}
+	arena_clear(&e->arena);
 	free(e);
 }
 
@@ -335,84 +264,14 @@ struct slice envelope_time(const struct envelope *e)
 	return e->time && !e->is_time_void ? e->time->value : (struct slice){NULL, 0};
 }
 
-static const char *name_error(struct envelope *e)
-{
-	unsigned char *text;
-
-	if (e->fault)
-		return e->fault;
-	text = yajl_get_error(e->parser, 0, NULL, 0);
-	snprintf(e->fault_text, sizeof(e->fault_text), "not JSON: %.200s", (char *)text);
-	e->fault_text[strcspn(e->fault_text, "\n")] = '\0';
-	yajl_free_error(e->parser, text);
-	return e->fault_text;
-}
-
-static bool is_blank(const char *text, size_t len)
-{
-	while (len && strchr(" \t\r\n", *text) && *text) {
-		text++;
-		len--;
-	}
-	return !len;
-}
-
-static void reset(struct envelope *e, const char *message, size_t len)
-{
-	for (int i = 0; i < e->count; i++) {
-		struct pointer *t = &e->pointers[i];
-
-		t->matched = 0;
-		t->seen = 0;
-		t->value = (struct slice){NULL, 0};
-		t->open_depth = -1;
-	}
-	e->depth = 0;
-	e->message = message;
-	e->len = len;
-	e->last_end = 0;
-	e->fault = NULL;
-	e->is_finishing = false;
-}
-
-static const char *run_parser(struct envelope *e)
-{
-	yajl_status status;
-
-	e->parser = yajl_alloc(&callbacks, &e->memory, e);
-	status = yajl_parse(e->parser, (const unsigned char *)e->message, e->len);
-	e->is_finishing = true;
-	if (status == yajl_status_ok)
-		status = yajl_complete_parse(e->parser);
-	if (status != yajl_status_ok)
-		return name_error(e);
-	if (!is_blank(e->message + e->last_end, e->len - e->last_end))
-		return "not JSON: something follows the message";
-	return NULL;
-}
-
-static const char *parse(struct envelope *e, const char *message, size_t len)
-{
-	const char *why;
-
-	/* yajl takes these two for blanks; JSON has them only in escapes. */
-	if (memchr(message, '\v', len) || memchr(message, '\f', len))
-		return "not JSON: it holds a vertical tab or a form feed";
-	reset(e, message, len);
-	e->is_time_void = false;
-	why = run_parser(e); /* needs no yajl_free: all that it had is in the arena */
-	arena_clear(&e->arena);
-	return why;
-}
-
 static const char *check_part(struct envelope *e, const struct pointer *t)
 {
 	if (!t->value.at)
-		return fault_at(e, t, "is missing: the event has no id"), e->fault;
+		return fault(e, t, "is missing: the event has no id");
 	if (!t->value.len)
-		return fault_at(e, t, "is empty: the event has no id"), e->fault;
+		return fault(e, t, "is empty: the event has no id");
 	if (t->value.len > ENVELOPE_ID_MAX)
-		return fault_at(e, t, "makes an id of more than 512 bytes"), e->fault;
+		return fault(e, t, "makes an id of more than 512 bytes");
 	return NULL;
 }
 
@@ -451,7 +310,7 @@ static const char *join_id(struct envelope *e, struct slice *id)
 		}
 		n = add_part(e, n, t);
 		if (!n)
-			return fault_at(e, t, "makes an id of more than 512 bytes"), e->fault;
+			return fault(e, t, "makes an id of more than 512 bytes");
 	}
 	*id = (struct slice){e->id, n};
 	return NULL;
@@ -461,16 +320,16 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 {
 	const struct pointer *type = &e->pointers[e->id_parts];
 	const struct pointer *payload = type + 1;
+	struct slice whole;
 	const char *why;
 
 	*view = (struct envelope_view){0};
-	/* yajl passes overlong forms and surrogates; so does a database that is not UTF8. */
-	if (!is_utf8(message, len))
-		return "the message is not valid UTF-8";
-	reset(e, message, len);
-	why = envelope_read_quickly(e, message, len) ? NULL : parse(e, message, len);
+	reset(e);
+	why = json_check(message, len, &whole);
 	if (why)
 		return why;
+	if (!walk(e, whole.at, whole.at + whole.len, 0, (1u << e->count) - 1))
+		return e->fault_text;
 	why = join_id(e, &view->id);
 	if (why) {
 		view->id = (struct slice){NULL, 0};

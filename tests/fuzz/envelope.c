@@ -1,11 +1,14 @@
-/* The envelope against jansson. json.c says where the values are, jansson what they are; envelope.c and its quick way,
- * envelope_quick.c, must come to the same. */
+/* The envelope against jansson. json.c says where the values are, jansson what they are; envelope.c must come to
+ * the same. */
 #include "road/envelope.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistr.h>
+#if __has_include(<yyjson.h>)
+#include <yyjson.h>
+#endif
 
 #include "fuzz.h"
 #include "json.h"
@@ -71,6 +74,20 @@ static json_t *load(struct span message, const struct json_facts *facts)
 	else if (facts->is_json)
 		must(is_allowed_to_differ(&error, facts), "jansson refuses what json.c takes: %s", error.text);
 	return tree;
+}
+
+/* yyjson, where Debian has it, refuses what is not UTF-8 and half of a surrogate pair, too. */
+static void ask_yyjson(struct span message, const struct json_facts *facts)
+{
+#if __has_include(<yyjson.h>)
+	yyjson_doc *doc = yyjson_read(message.at, message.len, YYJSON_READ_NUMBER_AS_RAW);
+	bool is_utf8 = !u8_check((const uint8_t *)message.at, message.len);
+
+	must((doc != NULL) == (facts->is_json && is_utf8 && !facts->has_half_pair), "yyjson judges in another way");
+	yyjson_doc_free(doc);
+#else
+	(void)message, (void)facts;
+#endif
 }
 
 /* The value at pointer in jansson's tree, borrowed; NULL: there is none. */
@@ -291,6 +308,7 @@ static void check_message(struct envelope *reader, struct pointers *p)
 	p->message.at = kept;
 	facts = oracle_examine(kept, p->message.len);
 	tree = load(p->message, &facts);
+	ask_yyjson(p->message, &facts);
 	expect(&e, p, &facts);
 	why = envelope_read(reader, kept, p->message.len, &view);
 	if (why)

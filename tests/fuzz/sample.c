@@ -84,7 +84,7 @@ static const char *some_pointer(struct sample *s)
 }
 
 /* The step at this depth of some pointer, now and then in escapes, or of another depth. A question mark
- * is what yajl makes of half a surrogate pair. */
+ * is what some parsers make of half a surrogate pair. */
 static void put_name(struct sample *s, int depth)
 {
 	const char *step = some_pointer(s);

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <yajl/yajl_version.h>
 
 #include "../../loadtest/message.h"
 #include "feed/session.h"
@@ -597,10 +596,9 @@ static void about(void)
 	const char *compiler = "gcc " __VERSION__;
 #endif
 
-	printf("{\"compiler\": \"%s\", \"flags\": \"%s\", \"yajl\": \"%d.%d.%d\", \"libuv\": \"%s\", \"glibc\": "
+	printf("{\"compiler\": \"%s\", \"flags\": \"%s\", \"libuv\": \"%s\", \"glibc\": "
 	       "\"%s\"}\n",
-	       compiler, ROAD_FLAGS, yajl_version() / 10000, yajl_version() / 100 % 100, yajl_version() % 100,
-	       uv_version_string(), gnu_get_libc_version());
+	       compiler, ROAD_FLAGS, uv_version_string(), gnu_get_libc_version());
 }
 
 int main(int argc, char **argv)

@@ -636,6 +636,15 @@ Test(envelope, event_whose_time_is_no_text_is_an_event_without_a_time)
 	assert_refused("{\"event_id\":\"a\",\"t\":1,\"t\":2}", "/t is named twice");
 }
 
+Test(envelope, time_named_twice_may_be_forgiven)
+{
+	envelope_add_time(reader, "/t");
+	envelope_forgive_time(reader);
+	assert_time("{\"event_id\":\"a\",\"t\":1,\"t\":2}", NULL);
+	assert_time("{\"event_id\":\"b\",\"t\":3}", "3");
+	assert_refused("{\"event_id\":\"a\",\"event_id\":\"a\",\"t\":1}", "/event_id is named twice");
+}
+
 Test(envelope, time_may_be_what_the_id_is_or_the_whole_message)
 {
 	envelope_add_time(reader, "/event_id");

@@ -1,10 +1,9 @@
-/* What json_scan.c passes. That it passes nothing that is not JSON is asked of yajl, for a text that has everything,
- * with each of its bytes replaced by each that means something, left out, and doubled, and cut off at each place. */
-#include "base/json_scan.h"
-
-#include <yajl/yajl_parse.h>
-
+/* What json_check() passes, and what it says of the rest. jansson must agree, about a text that has everything, with
+ * each byte replaced by each that means something, left out, and doubled, and cut off at each place. */
 #include "base/json.h"
+
+#include <jansson.h>
+
 #include "unit.h"
 
 static const char sample[] =
@@ -18,7 +17,7 @@ static bool passes_bytes(const char *text, size_t len)
 	bool result;
 
 	memcpy(kept, text, len);
-	result = json_scan(kept, len, &value);
+	result = !json_check(kept, len, &value);
 	free(kept);
 	return result;
 }
@@ -30,17 +29,19 @@ static bool passes(const char *text)
 
 static bool is_json(const char *text, size_t len)
 {
-	yajl_handle parser = yajl_alloc(NULL, NULL, NULL);
-	bool result = yajl_parse(parser, (const unsigned char *)text, len) == yajl_status_ok &&
-		      yajl_complete_parse(parser) == yajl_status_ok;
+	json_t *tree = json_loadb(text, len, JSON_DECODE_ANY, NULL);
 
-	yajl_free(parser);
-	return result;
+	json_decref(tree);
+	return tree;
 }
 
-static void assert_sound(const char *text, size_t len)
+/* jansson takes a NUL byte behind a number. */
+static void assert_judged_alike(const char *text, size_t len)
 {
-	cr_assert(!passes_bytes(text, len) || is_json(text, len), "not JSON: %.*s", (int)len, text);
+	if (!memchr(text, '\0', len))
+		cr_assert_eq(passes_bytes(text, len), is_json(text, len), "%.*s", (int)len, text);
+	else
+		cr_assert_not(passes_bytes(text, len), "%.*s", (int)len, text);
 }
 
 Test(json_scan, passes_what_messages_are_like)
@@ -53,7 +54,7 @@ Test(json_scan, passes_what_messages_are_like)
 		cr_assert(passes(texts[i]), "%s", texts[i]);
 }
 
-Test(json_scan, has_doubts_about_the_rest)
+Test(json_scan, refuses_the_rest)
 {
 	static const char *const texts[] = {
 		"",     " ",   "{",   "[1,]",  "{\"a\":1,}", "{\"a\"}", "{1:2}",   "[1 2]",       "01",     "-",  "1.",
@@ -70,9 +71,39 @@ Test(json_scan, value_is_without_the_blanks)
 {
 	struct slice value;
 
-	cr_assert(json_scan("\n [1, 2]\t ", 10, &value));
+	cr_assert_null(json_check("\n [1, 2]\t ", 10, &value));
 	cr_assert_eq(value.len, 6);
 	cr_assert_eq(memcmp(value.at, "[1, 2]", 6), 0);
+}
+
+Test(json_scan, says_what_is_wrong_and_where)
+{
+	static const struct {
+		const char *text, *why;
+	} cases[] = {
+		{"", "unexpected end at byte 1"},
+		{"{\"a\":[1,", "unexpected end at byte 9"},
+		{"\"\\u12", "unexpected end at byte 6"},
+		{"[1 2]", "expected a comma or ] at byte 4"},
+		{"{\"a\":1 \"b\":2}", "expected a comma or } at byte 8"},
+		{"{\"a\" 1}", "expected a colon at byte 6"},
+		{"{a:1}", "expected a member's name in quotes at byte 2"},
+		{"[nul]", "expected a value at byte 2"},
+		{"[1,]", "expected a value at byte 4"},
+		{"[-x]", "expected a digit at byte 3"},
+		{"\"\\x\"", "invalid escape at byte 3"},
+		{"\"\\u12g4\"", "expected a hexadecimal digit at byte 6"},
+		{"\"a\tb\"", "control character in a string at byte 3"},
+		{"{} {}", "something follows the message at byte 4"},
+	};
+	struct slice value;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const char *why = json_check(cases[i].text, strlen(cases[i].text), &value);
+
+		cr_assert(why && strncmp(why, "not JSON: ", 10) == 0, "%s", cases[i].text);
+		cr_assert_str_eq(why + 10, cases[i].why, "%s: %s", cases[i].text, why);
+	}
 }
 
 Test(json_scan, counts_levels)
@@ -87,23 +118,23 @@ Test(json_scan, counts_levels)
 	cr_assert_not(passes_bytes(text, sizeof(text)));
 }
 
-Test(json_scan, passes_nothing_that_the_parser_does_not)
+Test(json_scan, passes_what_jansson_does)
 {
 	static const char bytes[] = "{}[]\",:\\/bu0159-+.eEtfn \n\t\v\f\x01\x1f\x7f";
 	char text[2 * sizeof(sample)];
 	size_t len = strlen(sample);
 
 	for (size_t i = 0; i < len; i++) {
-		assert_sound(sample, i);
+		assert_judged_alike(sample, i);
 		memcpy(text, sample, len);
 		for (size_t j = 0; j < sizeof(bytes); j++) {
 			text[i] = bytes[j];
-			assert_sound(text, len);
+			assert_judged_alike(text, len);
 		}
 		memcpy(text + i, sample + i + 1, len - i - 1);
-		assert_sound(text, len - 1);
+		assert_judged_alike(text, len - 1);
 		memcpy(text + i, sample + i, len - i);
 		memcpy(text + i + 1, sample + i, len - i);
-		assert_sound(text, len + 1);
+		assert_judged_alike(text, len + 1);
 	}
 }
