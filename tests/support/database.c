@@ -43,7 +43,7 @@ static struct database *new_of(const char *template)
 	/* mkdtemp made the directory's last six letters unique for this run */
 	char *name = suite_text("%s_%d", strrchr(suite_directory(), '/') + 1, suite_number());
 
-	database_exec(admin, "create database \"%s\" template %s", name, template);
+	database_exec(admin, "create database \"%s\" template %s strategy file_copy", name, template);
 	database_free(admin);
 	suite_at_end(drop, name);
 	return database_open(suite_text("%s dbname=%s", server, name));
