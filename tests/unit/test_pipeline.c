@@ -506,7 +506,9 @@ static void do_clear(const struct step *s)
 /* VALUE of a source; the answer to a statement that stores some. */
 static void do_cursor(const struct step *s)
 {
-	pipeline_put_cursor(pipeline, &(struct cursor){.source = "kraken", .scope = "", .value = {s->a, strlen(s->a)}});
+	pipeline_put_cursor(
+		pipeline,
+		&(struct cursor){.source = "kraken", .scope = "", .kind = "replace", .value = {s->a, strlen(s->a)}});
 }
 
 static void do_put(const struct step *s)
