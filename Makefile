@@ -246,7 +246,7 @@ $B/wsonce-producer: $(PRODUCER_OBJ)
 $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
 # Some tests play the connection to Postgres or Redis.
-$B/tests/unit/unit: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,backoff_draw $(addprefix postgres_,open state identity error set_patience find_by_key query copy cell text close) \
+$B/tests/unit/unit: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,backoff_draw $(addprefix postgres_,open state identity error set_patience find_by_key begin_with query copy cell text close) \
 	$(addprefix redis_,open state tag tag_text send client script_sha load_scripts mask unanswered close) delivery_send delivery_cancel)
 $B/tests/unit/unit: $(UNIT) $(FAKES) $(patsubst %,$B/tests/support/played_%.o,postgres redis) $(MODULES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm

@@ -17,6 +17,7 @@
 #include "postgres/schema.h"
 #include "road/owners.h"
 #include "hazards.sql.h"
+#include "holder.sql.h"
 #include "sqlite_status.sql.h"
 #include "status.sql.h"
 
@@ -100,6 +101,18 @@ static void put_hazards(struct session *s, json_t *server)
 	session_drop(rows);
 }
 
+static void put_holder(struct reading *r, struct session *s, json_t *server)
+{
+	char why[400];
+	struct pg_result *rows = session_is_file(s) ? NULL : session_try(s, SQL_HOLDER, 0, NULL, why, sizeof(why));
+	const char *holder = rows && session_count(rows) ? session_text(rows, 0, 0) : "";
+
+	json_object_set_new(server, "holder", *holder ? json_out_string(holder) : json_null());
+	if (*holder)
+		note(r, FLEET_DEGRADED, "%s", holder);
+	session_drop(rows);
+}
+
 /* The targets, and all of them together. */
 static void put_outbox(struct reading *r, struct session *s)
 {
@@ -158,6 +171,7 @@ static json_t *ask_postgres(struct reading *r)
 		json_object_set_new(server, "is_up", json_true());
 		json_object_set_new(server, "latency_ms", json_real(ms_since(began)));
 		put_hazards(s, server);
+		put_holder(r, s, server);
 	}
 	put_first(r, s, "letters", "dead_letters");
 	put_outbox(r, s);

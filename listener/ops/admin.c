@@ -52,8 +52,10 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		return STATUS_UNAVAILABLE;
 	}
 	if (!pipeline_can_store(p->pipeline, &why)) {
-		fprintf(out, "not ready: %s: %s\n", config_store_path(p->config) ? "sqlite" : "postgres",
-			*why ? "cannot store; the log says why" : "connecting");
+		why = *pipeline_holder(p->pipeline) ? pipeline_holder(p->pipeline)
+		      : *why                        ? "cannot store; the log says why"
+						    : "connecting";
+		fprintf(out, "not ready: %s: %s\n", config_store_path(p->config) ? "sqlite" : "postgres", why);
 		return STATUS_UNAVAILABLE;
 	}
 	for (size_t i = 0; p->sources && i < sources_count(p->sources); i++) {
@@ -219,11 +221,12 @@ static json_t *describe_status(const struct admin *a)
 	pipeline_is_slow(p->pipeline, &slow);
 
 	counters_each(put_json_counter, counts);
-	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
+	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
 			 "version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
 			 (json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining,
 			 "postgres", "up", is_stored, "error", describe_text(why), "hazards",
-			 describe_name(pipeline_hazards(p->pipeline)), "slow", describe_name(slow), "redis",
+			 describe_name(pipeline_hazards(p->pipeline)), "holder",
+			 describe_name(pipeline_holder(p->pipeline)), "slow", describe_name(slow), "redis",
 			 describe_redis(claim), "in_flight", (json_int_t)events->messages, "in_flight_bytes",
 			 (json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit",
 			 (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline), "sources",

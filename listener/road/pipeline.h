@@ -109,6 +109,9 @@ bool pipeline_can_store(const struct pipeline *p, const char **why);
 int64_t pipeline_is_slow(const struct pipeline *p, const char **why);
 /* By what rows that are stored may be lost, as store_hazards tells. */
 const char *pipeline_hazards(const struct pipeline *p);
+
+/* Whose lock keeps rows from being stored, as store_holder tells. */
+const char *pipeline_holder(const struct pipeline *p);
 const struct claim *pipeline_claim(const struct pipeline *p);
 
 /* Frees everything that is left, unanswered. done is called from the loop when nothing of p is

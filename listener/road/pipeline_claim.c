@@ -565,6 +565,11 @@ const char *pipeline_hazards(const struct pipeline *p)
 	return store_hazards(p->first.store);
 }
 
+const char *pipeline_holder(const struct pipeline *p)
+{
+	return store_holder(p->first.store);
+}
+
 void pipeline_release_left(struct pipeline *p)
 {
 	for (int state = 0; state < EVENT_STATES; state++)

@@ -30,6 +30,11 @@ const char *store_hazards(const struct store *s)
 	return kind_of(s)->hazards(s);
 }
 
+const char *store_holder(const struct store *s)
+{
+	return kind_of(s)->holder ? kind_of(s)->holder(s) : "";
+}
+
 bool store_is_sent(const struct store *s)
 {
 	return kind_of(s)->is_sent(s);

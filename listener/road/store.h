@@ -81,6 +81,9 @@ bool store_is_ready(const struct store *s, const char **why);
  * by nothing that is known. Valid until the next call. */
 const char *store_hazards(const struct store *s);
 
+/* Which session's lock statements wait for, and what to do; "": none that is known. Valid until the next call. */
+const char *store_holder(const struct store *s);
+
 /* Is a statement of the batch at hand at the server, or may it be, because its answer was not seen? */
 bool store_is_sent(const struct store *s);
 

@@ -13,6 +13,7 @@ struct store_kind {
 	bool (*is_sent)(const struct store *s);
 	bool (*is_searching)(const struct store *s);
 	const char *(*hazards)(const struct store *s);
+	const char *(*holder)(const struct store *s); /* NULL: there is never one */
 	const char *(*trouble)(const struct store *s);
 	bool (*is_stalled)(const struct store *s);
 	bool (*is_sure)(const struct store *s);

@@ -23,6 +23,7 @@
 #include "epoch.sql.h"
 #include "find_present.sql.h"
 #include "hazards.sql.h"
+#include "holder.sql.h"
 #include "insert.sql.h"
 #include "road/limit.h"
 #include "road/origin.h"
@@ -147,6 +148,9 @@ struct store {
 	bool has_trouble_logged;
 	bool has_burial_logged; /* since one failed, none has succeeded */
 	bool is_sent;           /* the batch at hand, and its answer was not seen */
+	bool is_held_up;        /* the last answer came of a lock that was not to be had, */
+	bool is_seeking;        /* and the statement at hand asks whose it is */
+	char holder[300];       /* what was said of that since rows were stored last */
 	char trouble[300];      /* what was logged last */
 	uv_timer_t retry;
 	struct backoff backoff;
@@ -364,7 +368,7 @@ static void pop_range(struct store *s)
 	s->range_count--;
 	backoff_reset(&s->backoff);
 	s->has_trouble_logged = false;
-	*s->trouble = '\0';
+	*s->trouble = *s->holder = '\0';
 	if (s->range_count)
 		send_range(s);
 	else
@@ -622,9 +626,32 @@ static void on_bad_row(struct store *s, const struct postgres_answer *answer)
 		refuse_row(s, answer);
 }
 
+static bool seek_holder(struct store *s)
+{
+	postgres_set_patience(s->postgres, HASTY_LOCK_MS);
+	s->is_seeking = postgres_query(s->postgres, SQL_HOLDER, NULL, 0) == 0;
+	return s->is_seeking;
+}
+
+static void on_holder(struct store *s, const struct postgres_answer *answer)
+{
+	size_t len;
+	const char *holder = answer->result == POSTGRES_OK && answer->rows ? postgres_text(answer, 0, &len) : "";
+
+	s->is_seeking = s->is_held_up = false;
+	if (*holder && strcmp(holder, s->holder) != 0)
+		log_warn("statements wait for a lock", "holder=%s", holder);
+	snprintf(s->holder, sizeof(s->holder), "%s", holder);
+	if (s->job != JOB_NONE)
+		send_range(s);
+}
+
 static void on_retry(uv_timer_t *timer)
 {
-	send_range(timer->data);
+	struct store *s = timer->data;
+
+	if (!s->is_held_up || !seek_holder(s))
+		send_range(s);
 }
 
 static void retry_later(struct store *s, const char *why)
@@ -930,6 +957,11 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		on_checked(s, answer);
 		return;
 	}
+	if (s->is_seeking) {
+		on_holder(s, answer);
+		return;
+	}
+	s->is_held_up = answer->is_locked;
 	keep_epoch(s, answer);
 	if (s->job == JOB_NONE)
 		return; /* given up */
@@ -1345,6 +1377,11 @@ static const char *hazards(const struct store *s)
 	return s->hazards ? s->hazards : "";
 }
 
+static const char *holder(const struct store *s)
+{
+	return s->holder;
+}
+
 static bool is_sent(const struct store *s)
 {
 	return s->is_sent;
@@ -1467,6 +1504,7 @@ const struct store_kind store_postgres = {
 	.is_sent = is_sent,
 	.is_searching = is_searching,
 	.hazards = hazards,
+	.holder = holder,
 	.trouble = trouble,
 	.is_stalled = is_stalled,
 	.is_sure = is_sure,

@@ -34,6 +34,42 @@ static void set_for_role(const char *setting)
 
 /* --- waiting for another transaction --- */
 
+static bool must_be_named(const char *words)
+{
+	return listener_page_has(listener, "/readyz", words) && listener_page_has(listener, "/api/status", words) &&
+	       strstr(run_on(db, "status").output, words);
+}
+
+static void name_holder(const char *lock)
+{
+	struct database *holder = database_open(database_conninfo(db));
+	char *words;
+
+	start("none", "--consumer books --postgres-timeout 4");
+	database_exec(holder, "SET application_name = 'report'; BEGIN; %s", lock);
+	words = suite_text("session %ld of role", database_long(holder, "SELECT pg_backend_pid()"));
+	send_event("a");
+	cr_assert(wait_until(must_be_named(words) && must_be_named("(report) locks"), WAIT_MS), "%s %s",
+		  listener_http(listener, "/readyz", NULL), run_on(db, "status").output);
+	cr_assert(listener_has_logged(listener, words));
+	database_exec(holder, "COMMIT");
+	ack_expect(producer, "a", "persisted");
+	cr_assert(wait_until(listener_status(listener, "/readyz") == 200, WAIT_MS));
+	cr_assert(listener_page_has(listener, "/api/status", "\"holder\": null"));
+	cr_assert_eq(run_on(db, "status").status, 0, "%s", run_on(db, "status").output);
+	database_free(holder);
+}
+
+Test(trouble, whose_lock_keeps_rows_from_being_stored_is_told)
+{
+	name_holder("LOCK TABLE events IN SHARE MODE");
+}
+
+Test(trouble, whose_lock_keeps_effects_from_being_stored_is_told)
+{
+	name_holder("LOCK TABLE wsonce_epoch IN EXCLUSIVE MODE");
+}
+
 /* Somebody who has stored the event but not committed it; database_free lets go of it. */
 static struct database *hold_row(const char *id)
 {
@@ -384,6 +420,32 @@ Test(trouble, a_sequence_behind_its_table_is_no_events_fault)
 	cr_assert_eq(letters(), 0);
 	database_exec(db, "ALTER SEQUENCE events_id_seq NO MAXVALUE NO CYCLE; SELECT setval('events_id_seq', 5)");
 	ack_expect(producer, "late", "persisted");
+	cr_assert_eq(letters(), 0);
+}
+
+static void start_in_partitions(void)
+{
+	struct run run = run_in(NULL, "schema --layout partitioned=2");
+
+	peer_free(producer);
+	database_free(db);
+	db = database_empty_new();
+	database_exec(db, "%s", run.output);
+	start("none", "--max-attempts 1");
+}
+
+/* As while an operator rewrites one of them. The events of the other one are stored. */
+Test(trouble, a_partition_that_is_detached_is_no_events_fault)
+{
+	start_in_partitions();
+	database_exec(db, "ALTER TABLE events DETACH PARTITION events_0");
+	send_events(30);
+	cr_assert(wait_until(listener_has_logged(listener, "(23514)"), WAIT_MS), "nobody is told");
+	cr_assert(wait_until(listener_metric(listener, "wsonce_rows_put_off_total") > 5, WAIT_MS));
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") > 0, WAIT_MS));
+	cr_assert_eq(letters(), 0);
+	database_exec(db, "ALTER TABLE events ATTACH PARTITION events_0 FOR VALUES WITH (MODULUS 2, REMAINDER 0)");
+	await_rows(30);
 	cr_assert_eq(letters(), 0);
 }
 

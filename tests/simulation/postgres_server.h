@@ -32,6 +32,7 @@ enum kind {
 	K_READ_CURSORS,
 	K_NEWEST,
 	K_MEMBERS,
+	K_HOLDER,
 	KINDS
 };
 extern const char *const kind_names[KINDS];

@@ -386,6 +386,12 @@ const char *store_hazards(const struct store *s)
 	return "";
 }
 
+const char *store_holder(const struct store *s)
+{
+	(void)s;
+	return "";
+}
+
 const char *store_trouble(const struct store *s)
 {
 	(void)s;

@@ -19,6 +19,7 @@ const struct postgres_identity *__real_postgres_identity(const struct postgres *
 const char *__real_postgres_error(const struct postgres *p);
 void __real_postgres_set_patience(struct postgres *p, int64_t lock_ms);
 void __real_postgres_find_by_key(struct postgres *p);
+void __real_postgres_begin_with(struct postgres *p, const char *sql);
 int __real_postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n);
 const char *__real_postgres_cell(const struct postgres_answer *answer, size_t row, int column, size_t *len);
 const char *__real_postgres_text(const struct postgres_answer *answer, size_t row, size_t *len);
@@ -62,6 +63,14 @@ void __wrap_postgres_find_by_key(struct postgres *p)
 		played_postgres.by_key++;
 	else
 		__real_postgres_find_by_key(p);
+}
+
+void __wrap_postgres_begin_with(struct postgres *p, const char *sql)
+{
+	if (is_played)
+		played_postgres.first = sql;
+	else
+		__real_postgres_begin_with(p, sql);
 }
 
 int __wrap_postgres_query(struct postgres *p, const char *sql, const struct postgres_value *values, int n)

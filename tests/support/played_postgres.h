@@ -9,7 +9,8 @@ struct played_postgres {
 	struct postgres_settings settings; /* of who opened it */
 	enum postgres_state state;         /* BUSY while there is no answer */
 	struct postgres_identity identity;
-	const char *sql; /* of the last statement, */
+	const char *first; /* of the last one that was sent behind another */
+	const char *sql;   /* of the last statement, */
 	int n;           /* and its values, each with a NUL behind it */
 	char *values[POSTGRES_VALUES_MAX];
 	size_t lens[POSTGRES_VALUES_MAX];

@@ -1,0 +1,20 @@
+-- Who holds up the statements that store: the session that has a lock of one of our tables that they conflict with, or that
+-- another one waits for that asks for such a lock; and since when its transaction is open, if this role may see that. One
+-- row, or none. Listeners of this role lock wsonce_epoch for a moment: they are not meant.
+WITH ours AS MATERIALIZED (
+	SELECT c.oid, c.relname FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS c USING (relnamespace)
+	WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND c.relname IN ('events', 'dead_letters',
+		'processed_events', 'outbox', 'cursors', 'wsonce_epoch', 'wsonce_listeners', 'wsonce_duplicates')
+)
+SELECT pg_catalog.concat('session ', a.pid, ' of role ', a.usename, ' (' || nullif(a.application_name, '') || ')',
+	' locks ', relname, pg_catalog.to_char(a.xact_start AT TIME ZONE 'UTC', '" since "YYYY-MM-DD" "HH24:MI:SS"Z"'),
+	': end its transaction')
+FROM ours CROSS JOIN LATERAL (SELECT ours.oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(ours.oid)) AS p (relation)
+JOIN pg_catalog.pg_locks AS l USING (relation)
+CROSS JOIN LATERAL (SELECT CASE WHEN granted THEN l.pid ELSE (pg_catalog.pg_blocking_pids(l.pid))[1] END) AS h (pid)
+JOIN pg_catalog.pg_stat_activity AS a ON a.pid = h.pid AND a.datname = pg_catalog.current_database()
+WHERE (mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+		OR (mode = 'RowShareLock' AND relname = 'wsonce_epoch'))
+	AND NOT (relname = 'wsonce_epoch' AND a.usename = session_user AND a.application_name ~ '^wsonce')
+	AND a.pid <> pg_catalog.pg_backend_pid()
+ORDER BY a.xact_start LIMIT 1
