@@ -70,6 +70,14 @@ const struct letter_groups deliveries_groups = {
 	.sql = sql_list,
 };
 
+/* As explain.sql: 1e-16383 is 8 bytes of a message and 16,385 of text, and Postgres has memory for some thousands of
+ * them. A payload whose numbers alone would print as more than 16 MiB is not printed. */
+#define IS_PRINTABLE \
+	"(SELECT coalesce(pg_catalog.sum(pg_catalog.scale(n) + CASE WHEN pg_catalog.abs(n) < 1e50 THEN 0" \
+	" WHEN pg_catalog.abs(n) < 1e500 THEN 500 WHEN pg_catalog.abs(n) < 1e5000 THEN 5000 ELSE 131072 END), 0)" \
+	" FROM pg_catalog.jsonb_path_query(payload, 'strict $.** ? (@.type() == \"number\")') AS j," \
+	" LATERAL (SELECT j::numeric) AS c (n)) <= 16777216"
+
 /* The webhook-id is the relay's, which is also the Idempotency-Key. */
 static const char sql_show[] =
 	"SELECT pg_catalog.json_build_object('id', id, 'target', target, 'event_id', event_id, 'event_type', "
@@ -84,8 +92,9 @@ static const char sql_show[] =
 	" (SELECT pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object('done_at', "
 	"pg_catalog.to_char(done_at" LETTERS_UTC "),"
 	"   'action', action, 'db_user', db_user, 'instance_id', instance_id, 'note', note)) ORDER BY a.id)"
-	"  FROM :schema.delivery_actions AS a WHERE delivery_id = o.id), payload"
-	" FROM :schema.outbox AS o WHERE id = $1::bigint";
+	"  FROM :schema.delivery_actions AS a WHERE delivery_id = o.id), CASE WHEN is_printable THEN payload END,"
+	" is_printable FROM :schema.outbox AS o, LATERAL (SELECT " IS_PRINTABLE
+	" OFFSET 0) AS p (is_printable) WHERE id = $1::bigint";
 
 #define CHANGE(state_is, set, action) \
 	"WITH locked AS (SELECT id FROM :schema.outbox WHERE id = ANY($1::bigint[]) AND state = '" state_is "'" \
@@ -139,8 +148,11 @@ void deliveries_warn(struct session *s, int64_t last_action)
 	session_drop(rows);
 }
 
+#define UNPRINTABLE "its numbers have more than 16 MiB of digits"
+
 static int print(const struct pg_result *row, bool is_json)
 {
+	bool is_printable = session_flag(row, 0, 3);
 	const char *payload = session_is_null(row, 0, 2) ? NULL : session_text(row, 0, 2);
 	struct letter_record record;
 	struct json_out out;
@@ -150,12 +162,16 @@ static int print(const struct pg_result *row, bool is_json)
 		json_out_open(&out);
 		letter_record_json(&record, &out);
 		json_out_member_text(&out, "payload", payload ? payload : "null");
+		if (!is_printable)
+			json_out_member(&out, "payload_left_out", json_string(UNPRINTABLE));
 		json_out_close(&out);
 	} else if (!failed) {
 		letter_record_text(&record);
 		putchar('\n');
 		if (payload)
 			json_out_text(payload, strlen(payload), false);
+		else if (!is_printable)
+			fputs("The payload is not printed: " UNPRINTABLE ".", stdout);
 		putchar('\n');
 	}
 	letter_record_close(&record);
@@ -171,6 +187,8 @@ int deliveries_show(struct session *s, const char *id, bool is_raw, bool is_json
 		return STATUS_FAILED;
 	if (!session_count(row))
 		status = dispatch_fail("no delivery %s", id);
+	else if (!session_flag(row, 0, 3) && is_raw)
+		status = dispatch_fail("the payload of delivery %s is not printed: " UNPRINTABLE, id);
 	else if (is_raw)
 		fputs(session_text(row, 0, 2), stdout);
 	else

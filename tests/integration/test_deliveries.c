@@ -145,6 +145,16 @@ Test(deliveries, show_tells_everything_and_the_payload_as_it_is, .init = bench_m
 
 /* ---- retry and discard ---- */
 
+Test(deliveries, payload_of_long_numbers_is_not_printed, .init = bench_migrate)
+{
+	database_exec(db, "INSERT INTO outbox (target, event_id, event_type, payload) SELECT 'crm', 'big', 'x', "
+			  "jsonb_agg('1e-16383'::numeric) FROM generate_series(1, 2000)");
+	run_expect(db, 0, "\nThe payload is not printed: its numbers have more", "dead-letters show --deliveries 1");
+	run_expect(db, 0, "\"payload\":null,\n\"payload_left_out\":\"its numbers have more",
+		   "dead-letters show --deliveries 1 --json");
+	run_expect_error(db, 1, "its numbers have more", "dead-letters show --deliveries --raw 1");
+}
+
 Test(deliveries, retry_makes_them_pending_and_due_from_the_first_attempt, .init = bench_migrate)
 {
 	prepare();
