@@ -39,14 +39,14 @@ struct audit_options {
 static const struct option audit_options[] = {
 	{"expected", OPTION_TEXT, offsetof(struct audit_options, expected), "FILE|-", 0, 0, NULL,
 	 "the expected ids or whole events, one a line"},
-	{"format", OPTION_CHOICE, offsetof(struct audit_options, format), "FORMAT", 0, 0, "ids events",
-	 "ids or events; by default, a first line that begins with { means events"},
+	{"format", OPTION_CHOICE, offsetof(struct audit_options, format), "FORMAT", 0, 0, "ids csv events",
+	 "ids, csv (KEY,TIME; an S3 inventory) or events; by default ids, or events if the first line begins with {"},
 	{"grace", OPTION_SPAN, offsetof(struct audit_options, grace_us), "AGE", 0, 0, NULL,
 	 "leave out events younger than this (12h), by --time-pointer; they may be on their way"},
 	{"horizon", OPTION_SPAN, offsetof(struct audit_options, horizon_us), "AGE", 0, 0, NULL,
 	 "leave out events older than this (30d), by --time-pointer; they may have been deleted"},
 	{"resubmit", OPTION_SWITCH, offsetof(struct audit_options, is_resubmit), NULL, 0, 0, NULL,
-	 "store the missing ones; needs whole events"},
+	 "store the missing ones and those that are dead letters; needs whole events"},
 	{"limit", OPTION_NUMBER, offsetof(struct audit_options, limit), "N", 0, INT64_MAX, NULL,
 	 "print at most N missing ids (100); --json prints all"},
 	{"missing-to", OPTION_TEXT, offsetof(struct audit_options, missing_to), "FILE", 0, 0, NULL,
@@ -66,6 +66,7 @@ struct audit {
 	int64_t distinct;
 	int64_t stored;
 	int64_t dead_lettered;
+	int64_t retriable; /* dead letters with an id: other lines are no events */
 	int64_t discarded;
 	int64_t resolved; /* their letters were, by an edited message */
 	int64_t in_flight;
@@ -142,11 +143,18 @@ static const char sql_counts[] = "SELECT count(*), count(*) FILTER (WHERE found 
 				 " count(*) FILTER (WHERE found = 'discarded'),"
 				 " count(*) FILTER (WHERE found = 'in flight'),"
 				 " count(*) FILTER (WHERE found = 'missing'),"
-				 " count(*) FILTER (WHERE found = 'resolved') FROM wsonce_suspects";
+				 " count(*) FILTER (WHERE found = 'resolved'),"
+				 " count(*) FILTER (WHERE found = 'open' AND id IS NOT NULL) FROM wsonce_suspects";
+
+/* $2 is one of these. */
+#define MISSING      "missing"
+#define OPEN_LETTERS "open"
+#define RESUBMITTED  "missing, open with an id"
 
 static const char sql_page[] =
 	"SELECT n, id, at, coalesce(id, 'sha256:' || pg_catalog.encode(digest, 'hex'))"
-	" FROM wsonce_suspects WHERE n > $1::bigint AND found = 'missing' ORDER BY n LIMIT " PAGE_S;
+	" FROM wsonce_suspects WHERE n > $1::bigint AND pg_catalog.strpos($2::text, found) > 0 AND (id IS NOT NULL"
+	" OR found = 'missing' OR $2::text <> '" RESUBMITTED "') ORDER BY n LIMIT " PAGE_S;
 
 static const char sql_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flight' WHERE n = ANY($1::bigint[])";
 
@@ -161,6 +169,21 @@ static const char *const sql_stored_now[] = {
 
 static const char sql_letters_now[] = "UPDATE wsonce_suspects AS s SET found = 'open' FROM " KNOWN(
 	"wsonce_suspects") " AS k WHERE k.at = s.at AND s.found = 'missing' AND k.found = 'open'";
+
+#define CLOSE(table, condition) \
+	"WITH stored AS (SELECT d.id, d.digest, d.event_id FROM (SELECT id FROM wsonce_suspects WHERE found = 'open'" \
+	" OFFSET 0) AS s JOIN " table " AS e ON " condition " e.event_id = s.id" \
+	" JOIN :schema.dead_letters AS d ON d.event_id = s.id COLLATE \"default\"" \
+	" WHERE d.consumer = " CONSUMER " AND " LETTERS_OPEN " ORDER BY d.digest FOR UPDATE OF d)," \
+	" closed AS (UPDATE :schema.dead_letters AS d SET resolved_at = now(), resolution = 'persisted'" \
+	" FROM stored WHERE d.id = stored.id)" \
+	" INSERT INTO :schema.dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)" \
+	" SELECT id, digest, event_id, 'retry', 'persisted', 'audit --resubmit', $1::text FROM stored"
+
+static const char *const sql_close[] = {
+	CLOSE(":schema.events", ""),
+	CLOSE(":schema.processed_events", "e.consumer = " CONSUMER " AND"),
+};
 
 /* The statistics of a table that was just made are made by nobody else in time. */
 static const char sql_analyze[] = "ANALYZE wsonce_unstored";
@@ -194,7 +217,8 @@ static const char lite_suspects[] =
 						    " CREATE INDEX temp.wsonce_suspects_n ON wsonce_suspects (n)";
 
 static const char lite_page[] = "SELECT n, id, at, coalesce(id, 'sha256:' || substr(digest, 3)) FROM wsonce_suspects"
-				" WHERE n > CAST(?1 AS INTEGER) AND found = 'missing' ORDER BY n LIMIT " PAGE_S;
+				" WHERE n > CAST(?1 AS INTEGER) AND instr(?2, found) > 0 AND (id IS NOT NULL OR found ="
+				" 'missing' OR ?2 <> '" RESUBMITTED "') ORDER BY n LIMIT " PAGE_S;
 
 static const char lite_in_flight[] = "UPDATE wsonce_suspects SET found = 'in flight' WHERE n IN"
 				     " (SELECT value FROM json_each('[' || trim(?1, '{}') || ']'))";
@@ -205,6 +229,16 @@ static const char lite_stored_now[] =
 static const char lite_letters_now[] =
 	"UPDATE wsonce_suspects SET found = 'open' WHERE found = 'missing' AND at IN (SELECT at FROM " LITE_KNOWN(
 		"wsonce_suspects") " WHERE says = 4)";
+
+#define LITE_CLOSED \
+	LETTERS_OPEN " AND event_id IN (SELECT id FROM wsonce_suspects WHERE found = 'open' AND id IN" \
+		     " (SELECT event_id FROM events))"
+
+static const char lite_close[] =
+	"INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, db_user, instance_id, "
+	"done_at) SELECT id, digest, event_id, 'retry', 'persisted', 'audit --resubmit', wsonce_user(''), "
+	"?1, " LETTERS_LITE_NOW " FROM dead_letters WHERE " LITE_CLOSED ";"
+	"UPDATE dead_letters SET resolved_at = " LETTERS_LITE_NOW ", resolution = 'persisted' WHERE " LITE_CLOSED;
 
 static const char lite_deleted[] = "SELECT rows_deleted_s / 86400 FROM wsonce_retention";
 
@@ -259,11 +293,11 @@ static int find_unstored(struct audit *a)
 		       : 0;
 }
 
-/* The next rows that are missing, after the row in a->last. */
-static struct pg_result *next_page(struct audit *a)
+/* The next rows of those that are wanted, after the row in a->last. */
+static struct pg_result *next_page(struct audit *a, const char *wanted)
 {
-	const char *values[] = {a->last};
-	struct pg_result *rows = session_ask_either(a->session, sql_page, lite_page, 1, values);
+	const char *values[] = {a->last, wanted};
+	struct pg_result *rows = session_ask_either(a->session, sql_page, lite_page, 2, values);
 
 	if (rows && session_count(rows))
 		snprintf(a->last, sizeof(a->last), "%s", session_text(rows, session_count(rows) - 1, 0));
@@ -326,7 +360,7 @@ static int find_in_flight(struct audit *a)
 	int result = 0;
 
 	first_page(a);
-	while (!result && a->marks && (rows = next_page(a)) && session_count(rows)) {
+	while (!result && a->marks && (rows = next_page(a, MISSING)) && session_count(rows)) {
 		progress_show("asking redis: %s", a->last);
 		result = look_at_page(a, rows);
 		session_drop(rows);
@@ -352,6 +386,7 @@ static int count(struct audit *a)
 	a->in_flight = session_number(rows, 0, 3);
 	a->missing = session_number(rows, 0, 4);
 	a->resolved = session_number(rows, 0, 5);
+	a->retriable = session_number(rows, 0, 6);
 	session_drop(rows);
 	return 0;
 }
@@ -386,15 +421,15 @@ static int compare(struct audit *a)
 
 /* --- the report --- */
 
-/* Calls put for missing ids, at most limit of them. */
-static int each_missing(struct audit *a, int64_t limit, void (*put)(void *arg, const char *id), void *arg)
+/* Calls put for the ids that are wanted, at most limit of them. */
+static int each(struct audit *a, const char *wanted, int64_t limit, void (*put)(void *arg, const char *id), void *arg)
 {
 	struct pg_result *rows;
 	size_t n = 1;
 
 	first_page(a);
 	while (n && limit > 0) {
-		rows = next_page(a);
+		rows = next_page(a, wanted);
 		if (!rows)
 			return -1;
 		n = session_count(rows);
@@ -412,9 +447,8 @@ static void put_json(void *arg, const char *id)
 
 static void put_text(void *arg, const char *id)
 {
-	(void)arg;
 	json_out_text(id, strlen(id), true);
-	putchar('\n');
+	puts(arg);
 }
 
 static void put_file(void *arg, const char *id)
@@ -442,7 +476,7 @@ static int write_missing(struct audit *a)
 	out = fopen(part, "we");
 	if (!out)
 		return cannot_write(a);
-	failed = each_missing(a, INT64_MAX, put_file, out);
+	failed = each(a, MISSING, INT64_MAX, put_file, out);
 	if (ferror(out) | fclose(out))
 		return cannot_write(a);
 	if (!failed && is_beside && rename(part, path))
@@ -486,7 +520,10 @@ static int report_json(struct audit *a, struct json_out *out)
 		json_out_member(out, members[i].name, json_integer((json_int_t)members[i].value));
 	json_out_member(out, "in_flight", a->marks ? json_integer((json_int_t)a->in_flight) : json_null());
 	json_out_list(out, "missing_ids");
-	result = each_missing(a, INT64_MAX, put_json, out);
+	result = each(a, MISSING, INT64_MAX, put_json, out);
+	json_out_list_end(out);
+	json_out_list(out, "dead_letter_ids");
+	result = result || each(a, OPEN_LETTERS, INT64_MAX, put_json, out) ? -1 : 0;
 	json_out_list_end(out);
 	return result;
 }
@@ -499,6 +536,7 @@ static void print_count(const char *name, int64_t value, const char *more)
 static int report_text(struct audit *a)
 {
 	const struct audit_list *e = &a->expected;
+	int64_t unstored = a->missing + a->dead_lettered;
 	int result;
 
 	print_count("lines", (int64_t)e->lines, "");
@@ -520,11 +558,12 @@ static int report_text(struct audit *a)
 	else
 		printf("%-14s %12s\n", "in flight", "not known");
 	print_count("missing", a->missing, "");
-	if (a->missing && a->o->limit)
+	if (unstored && a->o->limit)
 		putchar('\n');
-	result = each_missing(a, a->o->limit, put_text, NULL);
-	if (a->missing > a->o->limit)
-		printf("and %" PRId64 " more: --missing-to FILE or --json has all\n", a->missing - a->o->limit);
+	result = each(a, MISSING, a->o->limit, put_text, "") ||
+		 each(a, OPEN_LETTERS, a->o->limit - a->missing, put_text, "  (dead letter)");
+	if (unstored > a->o->limit)
+		printf("and %" PRId64 " more: --json has all\n", unstored - a->o->limit);
 	return result;
 }
 
@@ -554,7 +593,7 @@ static int next_row(struct audit *a)
 		return 1;
 	session_drop(a->page);
 	a->row = 0;
-	a->page = next_page(a);
+	a->page = next_page(a, RESUBMITTED);
 	if (!a->page)
 		return -1;
 	forget_marks(a, a->page);
@@ -586,7 +625,17 @@ static void on_tick(void *owner)
 {
 	const struct audit *a = owner;
 
-	progress_show("resubmitting: %s of %" PRId64, a->last, a->missing);
+	progress_show("resubmitting: %s of %" PRId64, a->last, a->missing + a->retriable);
+}
+
+/* The letters of what is stored now are off the list. */
+static int close_letters(struct audit *a)
+{
+	const char *values[] = {a->in->config->instance_id};
+	struct pg_result *rows = session_ask_either(a->session, sql_close[has_consumer(a)], lite_close, 1, values);
+
+	session_drop(rows);
+	return rows ? 0 : -1;
 }
 
 static int resubmit(struct audit *a, struct json_out *out)
@@ -599,7 +648,9 @@ static int resubmit(struct audit *a, struct json_out *out)
 	if (feeder_run(a->in->config, &owner, &c))
 		return STATUS_FAILED;
 	progress_clear();
-	left = a->missing - (int64_t)(c.persisted + c.duplicates + c.rejected);
+	if (a->retriable && close_letters(a))
+		return STATUS_FAILED;
+	left = a->missing + a->retriable - (int64_t)(c.persisted + c.duplicates + c.rejected);
 	if (a->o->is_json)
 		json_out_member(out, "resubmitted",
 				json_pack("{s:I, s:I, s:I, s:I}", "persisted", (json_int_t)c.persisted, "duplicates",
@@ -618,7 +669,7 @@ static int resubmit(struct audit *a, struct json_out *out)
 
 static int report(struct audit *a)
 {
-	int status = a->missing || a->in_flight ? STATUS_FAILED : STATUS_FINE;
+	int status = a->missing || a->in_flight || a->dead_lettered ? STATUS_FAILED : STATUS_FINE;
 	struct json_out out;
 
 	progress_clear();
@@ -626,8 +677,8 @@ static int report(struct audit *a)
 		return STATUS_FAILED;
 	if (a->o->is_json ? report_json(a, &out) : report_text(a))
 		status = STATUS_FAILED;
-	else if (a->o->is_resubmit && a->missing)
-		status = resubmit(a, &out);
+	else if (a->o->is_resubmit && (a->missing || a->retriable))
+		status = resubmit(a, &out) || a->retriable < a->dead_lettered ? STATUS_FAILED : STATUS_FINE;
 	if (a->o->is_json)
 		json_out_close(&out);
 	return status;
@@ -714,7 +765,7 @@ static int run_audit(const struct invocation *in)
 	struct audit a = {.in = in, .o = o, .expected = {.format = o->format}};
 	int status = STATUS_FAILED;
 
-	a.expected.needs_events = o->is_resubmit || o->grace_us || o->horizon_us;
+	a.expected.needs_events = o->is_resubmit;
 	a.expected.before_us = o->grace_us ? clock_us(CLOCK_REALTIME) - o->grace_us : 0;
 	a.expected.after_us = o->horizon_us ? clock_us(CLOCK_REALTIME) - o->horizon_us : 0;
 	a.lines = open_lines(&a);
@@ -742,8 +793,10 @@ static const char *check_audit(const struct invocation *in)
 
 	if (!o->expected)
 		return "--expected FILE is missing: the ids or events that should be there";
-	if ((o->grace_us || o->horizon_us) && !in->config->time_pointer)
-		return "--grace and --horizon need --time-pointer, which says where an event's time is";
+	if ((o->grace_us || o->horizon_us) && !in->config->time_pointer &&
+	    !(o->format && strcmp(o->format, "csv") == 0))
+		return "--grace and --horizon need --time-pointer, which says where an event's time is, or --format "
+		       "csv";
 	return NULL;
 }
 
@@ -752,7 +805,8 @@ const struct subcommand audit_command = {
 	.arguments = "",
 	.summary = "find out which expected events are missing",
 	.help = "Compares a list of events with what is stored, and tells how many are stored, dead letters, in\n"
-		"flight (claimed in Redis by somebody who is at work) and missing. Exit status 1 if any is missing.\n"
+		"flight (claimed in Redis by somebody who is at work) and missing. Exit status 1 if any is not "
+		"stored.\n"
 		"With --consumer NAME, stored is what that consumer has processed.\n",
 	.options = audit_options,
 	.option_count = sizeof(audit_options) / sizeof(audit_options[0]),

@@ -108,15 +108,13 @@ static int load_id(struct loader *l, const struct ndjson_line *line)
 	return -1;
 }
 
-/* By its own time, is the event that was read last one to ask for? */
-static bool is_asked_for(struct loader *l)
+/* By its own time, is the event one to ask for? */
+static bool is_asked_for(struct loader *l, struct slice time)
 {
-	struct slice time;
 	int64_t us;
 
 	if (!l->has_time)
 		return true;
-	time = envelope_time(l->envelope);
 	if (!time.at || !timestamp_parse(time.at, time.len, l->unit, &us)) {
 		l->e->without_time++;
 		return true;
@@ -145,7 +143,51 @@ static int load_event(struct loader *l, const struct ndjson_line *line)
 		sha256(line->bytes, line->len, digest);
 		return add_digest(l, line->begin, digest);
 	}
-	return is_asked_for(l) ? add_id(l, line->begin, view.id) : 0;
+	if (l->has_time && !is_asked_for(l, envelope_time(l->envelope)))
+		return 0;
+	return add_id(l, line->begin, view.id);
+}
+
+/* One field of CSV (RFC 4180), without its quotes, into out. Returns where the next one begins, or NULL if it has no
+ * end or does not fit. */
+static const char *read_field(const char *at, const char *end, char *out, struct slice *field)
+{
+	bool is_quoted = at < end && *at == '"';
+	size_t len = 0;
+
+	for (at += is_quoted; at < end && len < ENVELOPE_ID_MAX; at++) {
+		if (is_quoted && *at == '"' && (++at == end || *at != '"'))
+			break;
+		if (!is_quoted && *at == ',')
+			break;
+		out[len++] = *at;
+	}
+	*field = (struct slice){out, len};
+	if (at == end)
+		return !is_quoted || at[-1] == '"' ? at : NULL;
+	return *at == ',' ? at + 1 : NULL;
+}
+
+/* KEY or KEY,TIME and perhaps more, as an inventory of S3 has it. */
+static int load_csv(struct loader *l, struct ndjson_line *line)
+{
+	char key_text[ENVELOPE_ID_MAX], time_text[ENVELOPE_ID_MAX];
+	const char *end = line->bytes + line->len, *at = NULL;
+	struct slice key, time = {NULL, 0};
+
+	if (!line->digest)
+		at = read_field(line->bytes, end, key_text, &key);
+	if (at && at < end && !read_field(at, end, time_text, &time))
+		at = NULL;
+	if (!at) {
+		dispatch_fail("line %" PRIu64 " is not CSV whose first field is an id of at most %d bytes",
+			      line->number, ENVELOPE_ID_MAX);
+		l->e->is_wrong_use = true;
+		return -1;
+	}
+	line->bytes = key.at;
+	line->len = key.len;
+	return is_asked_for(l, time) ? load_id(l, line) : 0;
 }
 
 static bool begins_object(const struct ndjson_line *line)
@@ -162,19 +204,24 @@ static int find_format(struct loader *l, const struct ndjson_line *line)
 {
 	if (!l->e->format)
 		l->e->format = begins_object(line) ? "events" : "ids";
-	if (!l->e->needs_events || strcmp(l->e->format, "events") == 0)
+	if (strcmp(l->e->format, "events") == 0 ||
+	    (!l->e->needs_events && (!l->has_time || strcmp(l->e->format, "csv") == 0)))
 		return 0;
-	dispatch_fail("--resubmit, --grace and --horizon need whole events, and these are ids");
+	dispatch_fail("--resubmit needs whole events, --grace and --horizon need those or --format csv with times; "
+		      "these are %s",
+		      l->e->format);
 	l->e->is_wrong_use = true;
 	return -1;
 }
 
-static int load_line(struct loader *l, const struct ndjson_line *line)
+static int load_line(struct loader *l, struct ndjson_line *line)
 {
 	if (l->e->lines++ == 0 && find_format(l, line))
 		return -1;
 	if (l->e->lines % TICK_LINES == 0)
 		progress_show("reading: %" PRIu64 " lines", l->e->lines);
+	if (strcmp(l->e->format, "csv") == 0)
+		return load_csv(l, line);
 	return strcmp(l->e->format, "ids") == 0 ? load_id(l, line) : load_event(l, line);
 }
 
@@ -204,7 +251,7 @@ int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *
 	l->has_time = e->after_us || e->before_us;
 	l->unit = timestamp_unit_named(config->time_unit);
 	l->envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
-	if (l->has_time)
+	if (l->has_time && config->time_pointer)
 		envelope_add_time(l->envelope, config->time_pointer);
 	if (made)
 		result = copy_lines(l, lines);

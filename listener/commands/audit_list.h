@@ -10,7 +10,7 @@
 #include "commands/session.h"
 
 struct audit_list {
-	const char *format; /* ids or events; NULL: as the first byte tells, and then it is set */
+	const char *format; /* ids, csv or events; NULL: as the first byte tells, and then it is set */
 	bool needs_events;  /* ids would not do */
 	int64_t after_us;   /* events whose time is before are left out; 0: none is */
 	int64_t before_us;  /* or is after; 0: none is */

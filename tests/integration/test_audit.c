@@ -64,7 +64,7 @@ Test(audit, whole_events_are_too, .init = bench_migrate)
 
 Test(audit, nothing_missing_is_status_0, .init = bench_migrate)
 {
-	char *ids = suite_file("ids", "s-1\ns-2\ns-3\n"), *none = suite_file("none", "");
+	char *ids = suite_file("ids", "s-1\ns-2\n"), *none = suite_file("none", "");
 
 	prepare_six();
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s", ids);
@@ -226,11 +226,12 @@ Test(audit, with_a_consumer_stored_is_what_it_has_processed, .init = bench_migra
 
 Test(audit, with_a_consumer_nothing_missing_is_status_0, .init = bench_migrate)
 {
-	char *ids = suite_file("ids", "s-1\ns-2\ns-4\n");
+	char *ids = suite_file("ids", "s-1\ns-2\n"), *more = suite_file("more", "s-1\ns-2\ns-4\n");
 
 	prepare_two_fleets();
 	run_expect(db, 0, "missing                   0\n", "audit --expected %s --consumer billing", ids);
-	run_expect(db, 1, "missing                   3\n", "audit --expected %s --consumer search", ids);
+	run_expect(db, 1, "\n\ns-4  (dead letter)\n", "audit --expected %s --consumer billing", more);
+	run_expect(db, 1, "missing                   3\n", "audit --expected %s --consumer search", more);
 }
 
 Test(audit, with_a_consumer_what_it_has_not_processed_is_resubmitted_to_it, .init = bench_migrate)
@@ -250,7 +251,7 @@ Test(audit, with_a_consumer_a_line_that_is_no_event_is_found_in_its_letters, .in
 	char *path = suite_file("events", "this is no event\n");
 
 	run_expect(db, 1, "rejected 1", "audit --format events --expected %s --resubmit --consumer billing", path);
-	run_expect(db, 0, "dead letters              1\n", "audit --format events --expected %s --consumer billing",
+	run_expect(db, 1, "dead letters              1\n", "audit --format events --expected %s --consumer billing",
 		   path);
 	run_expect(db, 1, "missing                   1\n", "audit --format events --expected %s", path);
 }
@@ -274,7 +275,38 @@ Test(audit, resubmit_of_a_line_that_is_no_event_makes_it_a_dead_letter_which_is_
 
 	run_expect(db, 1, "resubmitted 2: persisted 1, stored meanwhile 0, rejected 1",
 		   "audit --format events --expected %s --resubmit", path);
-	run_expect(db, 0, "dead letters              1\n", "audit --format events --expected %s --resubmit", path);
+	run_expect(db, 1, "dead letters              1\n", "audit --format events --expected %s --resubmit", path);
+}
+
+/* They were refused by a rule that is gone. */
+Test(audit, dead_letters_are_not_stored_and_resubmit_retries_them, .init = bench_migrate)
+{
+	char *path = suite_file("events", "{\"event_id\":\"a\"}\n{\"event_id\":\"b\"}\n{\"event_id\":\"c\"}\n");
+
+	database_exec(db, "ALTER TABLE events ADD CONSTRAINT no_b CHECK (event_id <> 'b')");
+	run_expect(db, 1, "rejected 1", "replay %s", path);
+	run_expect(db, 1, "missing                   0\n\nb  (dead letter)\n", "audit --expected %s", path);
+	run_expect(db, 1, "\"missing_ids\":[],\n\"dead_letter_ids\":[\n\"b\"]", "audit --json --expected %s", path);
+	database_exec(db, "ALTER TABLE events DROP CONSTRAINT no_b");
+	run_expect(db, 0, "resubmitted 1: persisted 1,", "audit --expected %s --resubmit", path);
+	run_expect(db, 0, "dead letters              0\n", "audit --expected %s", path);
+	cr_assert_eq(bench_rows(), 3);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letters WHERE resolution = 'persisted'"), 1);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM dead_letter_actions WHERE note = 'audit --resubmit'"), 1);
+}
+
+Test(audit, keys_with_times_are_read_as_an_inventory_has_them, .init = bench_migrate)
+{
+	char *path = suite_file("keys", "\"a,\"\"1\"\"\",\"2026-03-01T00:00:00.000Z\"\nb,2026-03-02T00:00:00Z,5\r\n"
+					"c,2999-01-01T00:00:00Z\nd\n"),
+	     *bad = suite_file("bad", "\"a\n");
+
+	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('a,\"1\"', '', '1')");
+	run_expect(db, 1, "too young                 1  left out by --grace\n",
+		   "audit --expected %s --format csv --grace 1d", path);
+	run_expect(db, 1, "missing                   3\n\nb\nc\nd\n", "audit --expected %s --format csv", path);
+	run_expect_error(db, 2, "line 1 is not CSV", "audit --expected %s --format csv", bad);
+	run_expect_error(db, 2, "needs whole events", "audit --expected %s --format csv --resubmit", path);
 }
 
 /* As when the database was put back to yesterday's: Redis knows better, and is wrong. */
