@@ -30,9 +30,12 @@ struct resolve {
 static const struct addrinfo *find_nth(const struct addrinfo *found, unsigned int nth)
 {
 	const struct addrinfo *at = found;
+	unsigned int n = 0;
 
-	for (; at && nth; nth--)
-		at = at->ai_next ? at->ai_next : found;
+	for (; at; at = at->ai_next)
+		n++;
+	for (at = found, nth %= n + !n; nth; nth--)
+		at = at->ai_next;
 	return at;
 }
 

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "fake_stages.h"
 #include "base/counters.h"
+#include "base/log.h"
 #include "view.h"
 
 #define TTL_MS 30000
@@ -169,6 +170,7 @@ static void open_pipeline(void)
 		.type_pointer = "/event_type",
 		.payload_pointer = "/payload",
 	};
+	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	clock_stop();
 	reopen_pipeline();
 }
