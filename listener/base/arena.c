@@ -1,5 +1,4 @@
-/* arena.c owns memory for libraries that ask for many small pieces which all end together: the
- * parts of an answer in hiredis. */
+/* arena.c allocates for libraries that want many small pieces and free them together, such as hiredis for a reply. */
 #include "base/arena.h"
 
 #include <stdlib.h>
@@ -11,7 +10,7 @@ struct arena_block {
 	struct arena_block *next;
 };
 
-/* What stands before each piece; its size keeps what follows aligned. */
+/* The header of a piece. Its size keeps the piece aligned. */
 struct piece {
 	_Alignas(16) size_t size; /* for arena_realloc */
 };

@@ -1,21 +1,21 @@
-/* arena.h: memory that is given out piece by piece and taken back all at once. */
+/* arena.h: an allocator whose pieces are all freed at once. */
 #ifndef WSONCE_ARENA_H
 #define WSONCE_ARENA_H
 
 #include <stddef.h>
 
-/* What is needed again and again comes from room; malloc serves the rest. */
+/* Pieces come from room until it is full, then from malloc. */
 struct arena {
-	char *room; /* aligned for any type; the owner's */
+	char *room; /* aligned for any type; owned by the caller */
 	size_t size;
 	size_t used;
 	size_t taken;               /* bytes from malloc */
 	struct arena_block *blocks; /* from malloc */
 };
 
-/* At least size bytes, aligned for any type, until arena_clear. */
+/* Returns size bytes, aligned for any type. They stay valid until arena_clear. */
 void *arena_alloc(struct arena *a, size_t size);
-/* As realloc, of something from this arena, or of NULL. The old place stays as it is. */
+/* Like realloc(3), for a piece of this arena or NULL. It always copies, and the old piece stays valid. */
 void *arena_realloc(struct arena *a, void *old, size_t size);
 void arena_clear(struct arena *a);
 

@@ -1,4 +1,4 @@
-/* backoff.c owns the arithmetic of waiting; whoever waits owns the timer. */
+/* backoff.c computes waits. Its callers own the timers. */
 #include "base/backoff.h"
 
 #include <uv.h>

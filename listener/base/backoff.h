@@ -1,11 +1,11 @@
-/* backoff.h: how long to wait before the next try; no clock. */
+/* backoff.h: how long to wait before the next try. Reads no clock. */
 #ifndef WSONCE_BACKOFF_H
 #define WSONCE_BACKOFF_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BACKOFF_GOOD_MS 30000 /* a shorter connection was no success, */
+#define BACKOFF_GOOD_MS 30000 /* a connection that lived less was not a success */
 
 struct backoff {
 	int64_t base_ms;    /* upper bound of the first wait */
@@ -13,23 +13,22 @@ struct backoff {
 	unsigned int tries; /* since the last success */
 };
 
-/* The next wait in milliseconds: exponential with full jitter, that is, evenly drawn from 1 to
- * min(cap, base * 2^tries), so that a fleet that lost the same server does not come back as one
- * (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). random is any
- * evenly distributed number. */
+/* Counts a try and returns the wait before it in milliseconds: exponential with full jitter, that is, drawn evenly from
+ * 1 to min(cap, base * 2^tries). The jitter keeps a fleet that lost its server from coming back all at once (Brooker,
+ * "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). random is any evenly distributed number. */
 int64_t backoff_next(struct backoff *b, uint32_t random);
 
-/* The longest wait that could be drawn, as a try that is counted. */
+/* Counts a try and returns the longest wait that backoff_next could draw for it. */
 int64_t backoff_longest(struct backoff *b);
 
-/* Such a number, from the system. */
+/* Returns a random number from the system, for backoff_next. */
 uint32_t backoff_draw(void);
 
-/* After a success: the next wait is short again. */
+/* Call this after a success: the next wait is short again. */
 void backoff_reset(struct backoff *b);
 
-/* nor one that brought nothing: a server that greets and hangs up would be dialled without end. A connection has ended
- * that lived so long; returns whether it was a success. */
+/* Call this when a connection has ended that lived this long. Resets b after a success, and returns whether it was one.
+ * A connection that brought nothing is none: a server that greets and hangs up must not be dialled without end. */
 bool backoff_judge(struct backoff *b, bool has_brought, int64_t lived_ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* bytes.h: a text that grows at its end. */
+/* bytes.h: a byte string that grows at its end. */
 #ifndef WSONCE_BYTES_H
 #define WSONCE_BYTES_H
 
@@ -8,14 +8,14 @@
 #include "base/memory.h"
 #include "base/slice.h"
 
-/* Zero is an empty one. Its memory is kept until bytes_free, so that it is used again. */
+/* All zeros is an empty string. Setting len to 0 empties it and keeps its memory; bytes_free frees that. */
 struct bytes {
 	char *at;
 	size_t len;
 	size_t size;
 };
 
-/* Room for len more, and one for a NUL. */
+/* Makes room for len more bytes and a NUL, and returns where they go. */
 static inline char *bytes_reserve(struct bytes *b, size_t len)
 {
 	if (b->size - b->len < len + 1) {
@@ -45,7 +45,7 @@ static inline void bytes_add_byte(struct bytes *b, char byte)
 	b->len++;
 }
 
-/* The whole, ended by NUL, which does not count. */
+/* Returns the string with a NUL after it, which len does not count. It stays valid until the next change. */
 static inline const char *bytes_text(struct bytes *b)
 {
 	*bytes_reserve(b, 0) = '\0';

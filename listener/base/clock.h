@@ -1,4 +1,4 @@
-/* clock.h: what a clock of the system says, in one number. The loop's own clock is uv_now(). */
+/* clock.h: reads a system clock as one integer. The loop's own clock is uv_now(). */
 #ifndef WSONCE_CLOCK_H
 #define WSONCE_CLOCK_H
 

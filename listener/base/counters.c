@@ -1,4 +1,4 @@
-/* counters.c owns the counters of the process; how they are shown is admin's business. */
+/* counters.c holds the counters of the process. ops/ prints them. */
 #include "base/counters.h"
 
 struct counters counters;

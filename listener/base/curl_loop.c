@@ -1,5 +1,5 @@
-/* curl_loop.c owns libcurl's sockets and timeouts on the uv loop. What is asked for, and what an answer means, is its
- * callers' business. libcurl does not block: names are looked up by a thread of its own. */
+/* curl_loop.c watches libcurl's sockets and timeouts on the uv loop. Its callers make requests and read the answers.
+ * libcurl does not block: it looks up names in a thread of its own. */
 #include "base/curl_loop.h"
 
 #include "base/memory.h"
@@ -33,7 +33,7 @@ static void on_timer(uv_timer_t *timer)
 	finish_all(c);
 }
 
-/* Called by libcurl, which must not be called from here: even 0 goes by the loop. */
+/* libcurl calls this, and must not be called from here, so even a timeout of 0 goes through the loop. */
 static int on_timeout_wanted(CURLM *multi, long timeout_ms, void *arg)
 {
 	struct curl_loop *c = arg;
@@ -43,12 +43,12 @@ static int on_timeout_wanted(CURLM *multi, long timeout_ms, void *arg)
 		uv_timer_stop(&c->timer);
 		return 0;
 	}
-	uv_update_time(c->loop); /* the loop may have been at work for longer than the timeout */
+	uv_update_time(c->loop); /* the loop may have been busy for longer than the timeout */
 	uv_timer_start(&c->timer, on_timer, (uint64_t)timeout_ms, 0);
 	return 0;
 }
 
-/* What is wrong after an error, libcurl finds out by itself. */
+/* After an error, libcurl finds out the cause by itself. */
 static void on_socket(void *arg, int fd, int status, int events)
 {
 	struct curl_loop *c = arg;
@@ -62,8 +62,8 @@ static void on_socket(void *arg, int fd, int status, int events)
 	finish_all(c);
 }
 
-/* Called by libcurl. An error from here would end every request there is; a socket that cannot be watched
- * ends its own, by its timeout. */
+/* libcurl calls this. An error returned from here would end every request. A request whose socket cannot be watched
+ * ends by its own timeout. */
 static int on_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *arg, void *known)
 {
 	struct curl_loop *c = arg;

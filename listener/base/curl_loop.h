@@ -7,16 +7,16 @@
 
 struct curl_loop;
 
-/* A request has ended; its handle is still in the multi handle. */
+/* Called from the loop when a request has ended. Its handle is still in the multi handle. */
 typedef void(curl_loop_cb)(CURL *easy, CURLcode result);
 
-/* connections is how many may stay open for the next request. */
+/* Runs libcurl on loop. cb is called for each request that ends. At most this many connections stay open for reuse. */
 struct curl_loop *curl_loop_open(uv_loop_t *loop, size_t connections, curl_loop_cb *cb);
 
-/* To which requests are added, and from which they are removed. */
+/* Returns the multi handle. Callers add requests to it and remove them. */
 CURLM *curl_loop_multi(const struct curl_loop *c);
 
-/* No request may be in the multi handle. done is called from the loop when nothing is left. */
+/* The multi handle must hold no request. done, unless NULL, is called from the loop when everything is closed. */
 void curl_loop_close(struct curl_loop *c, void (*done)(void *arg), void *arg);
 
 #endif

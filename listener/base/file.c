@@ -1,4 +1,4 @@
-/* file.c owns the opening of files that settings name. What is in them is the business of who reads them. */
+/* file.c opens the files that settings name. Its callers know what is in them. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #define FILE_MOST (64 << 20) /* bytes */
 
-static bool is_plain; /* nothing but regular files */
+static bool is_plain; /* open regular files only */
 
 static int fault_of(int fd)
 {
@@ -23,7 +23,7 @@ static int fault_of(int fd)
 	return S_ISREG(file.st_mode) && file.st_size > FILE_MOST ? EFBIG : 0;
 }
 
-/* O_NONBLOCK: to open a pipe that nobody writes to would wait for somebody. It changes nothing of a regular file. */
+/* O_NONBLOCK: opening a pipe would otherwise wait for a writer. It has no effect on a regular file. */
 FILE *file_open(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (is_plain ? O_NONBLOCK : 0)), fault;

@@ -1,17 +1,17 @@
-/* file.h: files that settings name, such as secrets and certificates. They are read again while a listener works. */
+/* file.h: opens the files that settings name, such as secrets and certificates. A running listener reads them again. */
 #ifndef WSONCE_FILE_H
 #define WSONCE_FILE_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Opens a file for reading. NULL and errno if it cannot be, is a directory, or is larger than 64 MiB. */
+/* Opens a file for reading. Returns NULL and errno if it cannot be opened, is a directory, or exceeds 64 MiB. */
 FILE *file_open(const char *path);
 
-/* Can it be opened so? If not, errno says why. */
+/* True if file_open can open the file. If not, errno says why. */
 bool file_is_readable(const char *path);
 
-/* From now on only regular files are opened, errno EOPNOTSUPP: a pipe or a terminal could keep the loop waiting. */
+/* From now on file_open fails with EOPNOTSUPP unless a file is regular: a pipe or a terminal could block the loop. */
 void file_keep_plain(void);
 
 #endif

@@ -1,11 +1,11 @@
-/* hash.h: 64 bits that are the same in each process of a fleet. */
+/* hash.h: 64-bit hashes that are the same in each process of a fleet. */
 #ifndef WSONCE_HASH_H
 #define WSONCE_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* FNV-1a (Fowler, Noll and Vo; RFC 9923). Alone it leaves the first bits of short texts alike. */
+/* FNV-1a (Fowler, Noll and Vo; RFC 9923). The high bits of short texts are similar; hash_mix spreads them. */
 static inline uint64_t hash_text(const char *text, size_t len)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -15,7 +15,7 @@ static inline uint64_t hash_text(const char *text, size_t len)
 	return h;
 }
 
-/* The last steps of SplitMix64 (Steele, Lea and Flood, 2014), which spread each bit over all. */
+/* The last steps of SplitMix64 (Steele, Lea and Flood, 2014): each bit of x affects every bit of the result. */
 static inline uint64_t hash_mix(uint64_t x)
 {
 	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

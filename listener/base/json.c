@@ -1,4 +1,4 @@
-/* json.c owns the reading of JSON in place: where values begin and end. Whether a text is JSON, json_scan.c says. */
+/* json.c reads JSON in place: where values begin and end. json_scan.c validates the text. */
 #include "base/json.h"
 
 #include <limits.h>
@@ -53,7 +53,7 @@ const char *json_skip_string(const char *at, bool *has_escape)
 	return at + 1;
 }
 
-/* Where a string ends; at is behind its first quote. An odd number of backslashes makes a quote a part of the text. */
+/* Returns the end of a string; at is behind the opening quote. An odd number of backslashes escapes a quote. */
 static const char *end_string(const char *at)
 {
 	for (;;) {
@@ -67,7 +67,7 @@ static const char *end_string(const char *at)
 	}
 }
 
-/* What each byte outside of strings does to the depth; 2: a string begins. */
+/* How each byte outside strings changes the depth. 2: a string begins. */
 static const signed char turns[256] = {['{'] = 1, ['['] = 1, ['}'] = -1, [']'] = -1, ['"'] = 2};
 
 static const char *skip_container(const char *at)
@@ -137,7 +137,7 @@ bool json_walk_next(struct json_walk *w)
 
 /* --- pointers --- */
 
-/* Digits without a leading zero, by RFC 6901. */
+/* An array index is digits without a leading zero (RFC 6901, section 4). */
 static long step_index(const char *step)
 {
 	size_t digits = strspn(step, "0123456789");
@@ -287,7 +287,7 @@ static char *put_utf8(char *out, unsigned c)
 	return out;
 }
 
-/* Reads the escape at `at`, which is its backslash; returns what follows it. */
+/* Decodes the escape whose backslash is at `at`. Returns what follows it. */
 static const char *read_escape(const char *at, const char *end, char **out)
 {
 	static const char letters[] = "b\bf\fn\nr\rt\t";

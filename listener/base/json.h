@@ -1,5 +1,5 @@
-/* json.h: JSON read where it lies, without a tree. All functions but json_check take values of a text that it has
- * passed, as the slices that they are in it. */
+/* json.h: reads JSON in place, without a tree. json_check validates a text. All other functions take values as slices
+ * of a text that json_check has accepted. */
 #ifndef WSONCE_JSON_H
 #define WSONCE_JSON_H
 
@@ -9,61 +9,61 @@
 #include "base/arena.h"
 #include "base/slice.h"
 
-#define JSON_DEPTH_MAX 2048 /* arrays and objects inside each other, as in jansson */
-#define JSON_STEPS_MAX 16   /* of a pointer */
+#define JSON_DEPTH_MAX 2048 /* nested arrays and objects, as in jansson */
+#define JSON_STEPS_MAX 16   /* in a JSON pointer */
 
 enum json_kind {
-	KIND_MISSING, /* a slice whose at is NULL */
+	KIND_MISSING, /* the slice's at is NULL */
 	KIND_NULL,
 	KIND_FALSE,
 	KIND_TRUE,
-	KIND_INTEGER, /* without a point or an exponent: 1.0 is a real */
+	KIND_INTEGER, /* no point and no exponent: 1.0 is a real */
 	KIND_REAL,
 	KIND_STRING,
 	KIND_ARRAY,
 	KIND_OBJECT,
 };
 
-/* Is it one JSON value in UTF-8, with nothing but blanks around it? NULL: yes, and value is without the blanks; else
- * one sentence that lives until the next call. */
+/* Checks that text is one JSON value in UTF-8 with only blanks around it. Returns NULL, and value without the blanks;
+ * or an error, one sentence that stays valid until the next call. */
 const char *json_check(const char *text, size_t len, struct slice *value);
 
 enum json_kind json_kind(struct slice value);
 
-/* Where the value that begins at `at` ends. */
+/* Returns the end of the value that begins at `at`. */
 const char *json_skip(const char *at, const char *end);
-/* Where the string that begins at `at` ends, and whether it holds a backslash. */
+/* Returns the end of the string that begins at `at`. *has_escape says whether it contains a backslash. */
 const char *json_skip_string(const char *at, bool *has_escape);
-/* The next byte that is no blank, comma or colon. */
+/* Returns the next byte that is not a blank, a comma or a colon. */
 const char *json_next(const char *at, const char *end);
 
-/* One step of a JSON pointer, decoded. index: the step as the index of an array, -1 if it is none. */
+/* One step of a JSON pointer, decoded. index is the step as an array index, or -1 if it is not one. */
 struct json_step {
 	char *name;
 	size_t len;
 	long index;
 };
 
-/* The steps of a pointer (RFC 6901) into an array of most; returns how many, or -1 if it is not one, or has more. The
- * names are on the heap. */
+/* Splits a JSON pointer (RFC 6901) into steps. Returns how many, or -1 if it is malformed or has more than most.
+ * json_steps_free frees the names. */
 int json_steps(const char *pointer, struct json_step *steps, int most);
 void json_steps_free(struct json_step *steps, int count);
 
-/* The member or element that a step names; of members of the same name the last. at is NULL if there is none. */
+/* Returns the member or element that a step names, the last if names repeat. at is NULL if there is none. */
 struct slice json_child(struct slice value, const struct json_step *step);
-/* What is at a pointer of at most JSON_STEPS_MAX steps; the same. */
+/* Returns the value at a pointer of at most JSON_STEPS_MAX steps. at is NULL if there is none. */
 struct slice json_find(struct slice document, const char *pointer);
 
-/* Is the name, as it stands between its quotes, this one? */
+/* True if a member's name is this one. raw is the name as it stands between its quotes. */
 bool json_is_name(struct slice raw, bool has_escape, const char *name, size_t len);
 
-/* A string without quotes and escapes: a part of the text, or in memory of a. Half of a surrogate pair becomes the
- * three bytes that UTF-8 would have for it, which no valid text holds. */
+/* Returns a string without quotes and escapes: a part of the text, or memory from a. An unpaired surrogate becomes the
+ * three bytes that UTF-8 would use for it, which no valid text contains. */
 struct slice json_text(struct slice string, struct arena *a);
-/* Does a text hold half of a surrogate pair as an escape? */
+/* True if a text contains an unpaired surrogate as an escape. */
 bool json_has_half_pair(const char *text, size_t len);
 
-/* An integer of up to 38 digits. */
+/* Reads an integer of up to 38 digits. Returns false if v is anything else. */
 bool json_to_integer(struct slice value, __int128 *number);
 double json_to_real(struct slice value);
 

@@ -1,4 +1,4 @@
-/* json_scan.c owns the grammar of RFC 8259: whether a text is JSON, and if not, what is wrong and where. */
+/* json_scan.c checks the grammar of RFC 8259. It says whether a text is JSON, and if not, what is wrong and where. */
 #include <endian.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 
 struct scan {
 	const char *end;
-	const char *wrong; /* what is wrong, and where, once a function has returned NULL */
+	const char *wrong; /* what is wrong, and where, after a function has returned NULL */
 	const char *wrong_at;
-	unsigned int depth;                /* containers that are open */
-	uint8_t kinds[JSON_DEPTH_MAX / 8]; /* a bit for each container: is it an object? */
+	unsigned int depth;                /* open containers */
+	uint8_t kinds[JSON_DEPTH_MAX / 8]; /* a bit for each container, set for an object */
 };
 
 static const char *refuse(struct scan *s, const char *at, const char *why)
@@ -51,8 +51,7 @@ static const char *skip_blanks(const char *at, const char *end)
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* The high bit of each byte that ends a plain run: a quote, a backslash or a control character. Above the lowest one
- * others may be wrong. */
+/* Sets the high bit of each byte that ends a plain run: quote, backslash, control. Only the lowest bit is reliable. */
 static uint64_t find_special(uint64_t eight)
 {
 	uint64_t quote = eight ^ EACH('"'), backslash = eight ^ EACH('\\');
@@ -81,7 +80,7 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
 }
 
-/* at is behind the backslash. */
+/* at is behind the backslash. Returns the end of the escape, or NULL if it is malformed. */
 static const char *skip_escape(struct scan *s, const char *at)
 {
 	if (at == s->end || !*at || !strchr("\"\\/bfnrtu", *at))
@@ -94,7 +93,7 @@ static const char *skip_escape(struct scan *s, const char *at)
 	return at + 5;
 }
 
-/* at is at the first byte that is not plain. */
+/* at is the first byte that is not plain. */
 static const char *skip_escaped(struct scan *s, const char *at)
 {
 	while (at && at < s->end && *at == '\\') {
@@ -107,7 +106,7 @@ static const char *skip_escaped(struct scan *s, const char *at)
 	return at < s->end && *at == '"' ? at + 1 : refuse(s, at, "control character in a string");
 }
 
-/* at is behind the first quote; so is the result behind the last. */
+/* at is behind the opening quote. Returns the byte behind the closing one, or NULL if the string is malformed. */
 static const char *skip_string(struct scan *s, const char *at)
 {
 	at = skip_plain(at, s->end);
@@ -172,7 +171,7 @@ static const char *skip_scalar(struct scan *s, const char *at)
 
 /* --- containers --- */
 
-/* A member's name with its colon. */
+/* Skips a member's name and colon. */
 static const char *skip_name(struct scan *s, const char *at)
 {
 	const char *end = s->end;
@@ -186,7 +185,7 @@ static const char *skip_name(struct scan *s, const char *at)
 	return at < end && *at == ':' ? skip_blanks(at + 1, end) : refuse(s, at, "expected a colon");
 }
 
-/* A container begins at `at`: where its first value begins, or behind its end if it has none, as *is_over says. */
+/* Enters the container at `at`. Returns its first value; or, if it is empty, sets *is_over and returns its end. */
 static const char *enter(struct scan *s, const char *at, bool *is_over)
 {
 	bool is_map = *at == '{';
@@ -202,7 +201,7 @@ static const char *enter(struct scan *s, const char *at, bool *is_over)
 	return is_map ? skip_name(s, at) : at;
 }
 
-/* Behind a value: where the next one begins, or the end of the whole when s->depth is 0. */
+/* Called behind a value. Returns the next value, or the end of the outermost one when s->depth becomes 0. */
 static const char *leave(struct scan *s, const char *at)
 {
 	while (s->depth) {
@@ -219,7 +218,7 @@ static const char *leave(struct scan *s, const char *at)
 	return at;
 }
 
-/* Behind the value that begins at `at`. */
+/* Returns what follows the value that begins at `at`. */
 static const char *skip_value(struct scan *s, const char *at)
 {
 	do {

@@ -1,5 +1,4 @@
-/* json_write.c owns the writing of JSON values in one form. What it does with numbers and escapes is what Python's
- * json.dumps() does, so that hashes can be checked elsewhere. */
+/* json_write.c writes JSON with numbers and escapes as Python's json.dumps(), so that others can check hashes. */
 #include "base/json_write.h"
 
 #include <math.h>
@@ -15,7 +14,7 @@ struct writer {
 	bool is_plain;
 	int depth;
 	struct json_written written;
-	struct arena arena; /* of names and texts */
+	struct arena arena; /* for decoded names and strings */
 };
 
 struct member {
@@ -58,7 +57,7 @@ static void write_unit(struct bytes *out, unsigned unit)
 	bytes_add_text(out, text);
 }
 
-/* A character beyond ASCII as one or two escapes; returns its length in bytes. */
+/* Writes DEL or a character beyond ASCII as one or two escapes. Returns its length in bytes. */
 static size_t write_escaped(struct bytes *out, const char *at, size_t len)
 {
 	ucs4_t c;
@@ -102,7 +101,7 @@ void json_write_string(struct bytes *out, const char *text, size_t len)
 
 /* --- numbers --- */
 
-/* digits without a point, the first of which stands for 10^exponent. */
+/* Writes digits with their point. The first digit stands for 10^exponent. */
 static void place_point(struct bytes *out, const char *digits, int count, int exponent)
 {
 	char text[16];
@@ -186,7 +185,7 @@ static int compare_names(const void *a, const void *b)
 	return compare_places(a, b);
 }
 
-/* Sorted members become members that are there once: at the first one's place, with the last one's value. */
+/* Drops repeated names from sorted members. The first keeps its place and gets the value of the last. */
 static size_t drop_doubles(struct member *members, size_t count)
 {
 	size_t kept = 0;
@@ -203,7 +202,7 @@ static size_t drop_doubles(struct member *members, size_t count)
 	return kept;
 }
 
-/* NOLINTBEGIN(misc-no-recursion): not deeper than JSON_WRITE_DEPTH_MAX */
+/* NOLINTBEGIN(misc-no-recursion): at most JSON_WRITE_DEPTH_MAX levels */
 
 static void write_members(struct writer *w, const struct member *members, size_t count)
 {

@@ -1,4 +1,4 @@
-/* json_write.h: JSON written anew from JSON that is there, so that equal values become equal bytes. */
+/* json_write.h: rewrites JSON so that equal values have equal bytes. */
 #ifndef WSONCE_JSON_WRITE_H
 #define WSONCE_JSON_WRITE_H
 
@@ -7,22 +7,22 @@
 #include "base/bytes.h"
 #include "base/slice.h"
 
-#define JSON_WRITE_DEPTH_MAX 256 /* each level goes through what is inside it again */
+#define JSON_WRITE_DEPTH_MAX 256 /* each level reads what is inside it again */
 
-/* What was written. */
+/* What the writer found in the value. */
 struct json_written {
-	bool has_odd_number; /* that other libraries would print in another way: a real, or an integer beyond 64 bits */
-	bool is_cut;         /* it is nested more deeply than JSON_WRITE_DEPTH_MAX, and null stands for what is below */
+	bool has_odd_number; /* a real, or an integer beyond 64 bits: other libraries may print it differently */
+	bool is_cut;         /* it is nested deeper than JSON_WRITE_DEPTH_MAX, and null replaces what is below */
 };
 
-/* The one form in which equal values have equal bytes: names sorted by code points and once (the last one's value), no
- * blanks, UTF-8, the shortest digits of a real that read back as the same. */
+/* Writes value in the form in which equal values have equal bytes: names sorted by code point, the last of equal names
+ * only, no blanks, UTF-8, and for a real the fewest digits that read back as the same number. */
 struct json_written json_write_canonical(struct bytes *out, struct slice value);
 
-/* The form in which a value stands inside a longer text: names as they come, ASCII, ", " and ": " between. */
+/* Writes value for use inside a longer text: names in their order, ASCII, ", " and ": " as separators. */
 void json_write_plain(struct bytes *out, struct slice value);
 
-/* A text as a JSON string in UTF-8. */
+/* Writes a text as a JSON string in UTF-8. */
 void json_write_string(struct bytes *out, const char *text, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
-/* keyed.c owns the key of the hash of ids. uthash's own hash has none: 60,000 ids that were made for it were one
- * chain, and each further one a walk along all of it. What a fleet must agree on is hashed by hash.h. */
+/* keyed.c holds the key of the hash of ids. uthash's own hash has no key: 60,000 ids made to collide formed one chain,
+ * and each further id walked all the chain. hash.h has the hashes on which a fleet must agree. */
 #include "base/keyed.h"
 
 #include <sodium.h>

@@ -1,6 +1,6 @@
-/* libraries.c owns the hooks by which libraries end a process whose memory is out. Left to themselves, libuv aborts
- * then, libwebsockets and OpenSSL go on with half of what they need in places, and jansson leaves members out. libpq,
- * libcurl and libmicrohttpd have none: their callers ask memory_given(). */
+/* libraries.c makes libraries end the process when memory runs out. Otherwise libuv aborts, libwebsockets and OpenSSL
+ * sometimes go on with half of what they need, and jansson leaves members out. libpq, libcurl and libmicrohttpd have no
+ * hook: their callers use memory_given(). */
 #include "base/libraries.h"
 
 #include <hiredis/alloc.h>
@@ -34,7 +34,7 @@ static void *uv_clear_allocate(size_t count, size_t size)
 	return check(calloc(count, size), count * size, "libuv");
 }
 
-/* By libwebsockets' contract, a size of 0 frees. */
+/* libwebsockets passes a size of 0 to free. */
 static void *lws_reallocate(void *block, size_t size, const char *reason)
 {
 	(void)reason;
@@ -69,8 +69,8 @@ static void *openssl_reallocate(void *block, size_t size, const char *file, int 
 	return NULL;
 }
 
-/* hiredis 1.0 has a hook. 0.14 allocates by functions of its own, which abort; being exported, these are called in
- * their place. For its buffers 0.14 calls malloc(), and reports most failures. */
+/* hiredis 1.0 has a hook. 0.14 calls exported functions that abort, and the ones below replace them. For its buffers
+ * 0.14 calls malloc() and reports most failures. */
 #if HIREDIS_MAJOR >= 1
 static void *hiredis_allocate(size_t size)
 {
@@ -121,6 +121,6 @@ void libraries_setup(void)
 	uv_replace_allocator(uv_allocate, uv_reallocate, uv_clear_allocate, free);
 	lws_set_allocator(lws_reallocate);
 	json_set_alloc_funcs(jansson_allocate, free);
-	/* Refused if OpenSSL has allocated already, which it has not before main. */
+	/* OpenSSL refuses this once it has allocated, which it does not do before main. */
 	CRYPTO_set_mem_functions(openssl_allocate, openssl_reallocate, openssl_free);
 }

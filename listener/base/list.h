@@ -1,4 +1,4 @@
-/* list.h: a doubly linked list whose links live inside the structs that are on it. */
+/* list.h: a doubly linked list. Its links are members of the structs on the list. */
 #ifndef WSONCE_LIST_H
 #define WSONCE_LIST_H
 
@@ -32,7 +32,7 @@ static inline void list_append(struct list *l, struct list *node)
 	l->prev = node;
 }
 
-/* Leaves node empty, so that removing it twice does no harm. */
+/* Leaves node empty, so removing it twice does no harm. */
 static inline void list_remove(struct list *node)
 {
 	node->prev->next = node->next;
@@ -40,14 +40,14 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
-/* The node after this one, which is on its way from memory when it is asked for. */
+/* Returns the next node, and prefetches it. */
 static inline struct list *list_next(const struct list *node)
 {
 	__builtin_prefetch(node->next); /* NOLINT(clang-analyzer-unix.Malloc): no node is in a list twice */
 	return node->next;
 }
 
-/* Walks l; the body may remove the node at hand, and no other. */
+/* Walks l. The body may remove the current node, but no other. */
 #define list_each(node, after, l) \
 	for (struct list *node = (l)->next, *after = list_next(node); node != (l); \
 	     node = after, after = list_next(node))

@@ -1,5 +1,4 @@
-/* log.c owns the shape of a log line: time, level, event and fields. What is worth a line, and
- * at which level, is decided by the callers; text of secrets must not reach this file. */
+/* log.c formats log lines. Callers decide what is logged and at which level, and must not pass secrets. */
 #include "base/log.h"
 
 #include <ctype.h>
@@ -19,13 +18,13 @@ static struct {
 	const char *instance;
 } settings = {.level = LOG_INFO};
 
-/* A longer value is cut, so that a line stays a whole line. */
+/* Longer values are cut, so that the line still ends properly. */
 #define VALUE_MAX 600
 
 struct ndjson_line {
 	char text[4096];
 	size_t len;
-	bool is_full; /* the field at hand did not fit */
+	bool is_full; /* the current field did not fit */
 };
 
 void log_setup(enum log_level level, enum log_format format, const char *instance)
@@ -35,7 +34,7 @@ void log_setup(enum log_level level, enum log_format format, const char *instanc
 	settings.instance = instance;
 }
 
-/* Room is always kept for the closing brace and the newline. */
+/* Keeps room for the closing brace and the newline. */
 static void put_char(struct ndjson_line *l, char c)
 {
 	if (l->len < sizeof(l->text) - 4)
@@ -66,7 +65,7 @@ static void put_quoted(struct ndjson_line *l, const char *s)
 			put_text(l, hex);
 		} else if (n < 1) {
 			put_char(l, '?');
-		} else if (c == 0xc2 && (unsigned char)s[1] < 0xa0) { /* controls, too */
+		} else if (c == 0xc2 && (unsigned char)s[1] < 0xa0) { /* control characters U+0080 to U+009F */
 			snprintf(hex, sizeof(hex), "\\u%04x", (unsigned char)*++s);
 			put_text(l, hex);
 		} else {
@@ -110,7 +109,7 @@ static void write_field(struct ndjson_line *l, const char *key, const char *valu
 		put_quoted(l, value);
 }
 
-/* A field that does not fit is left out as a whole: half of one would not be JSON. */
+/* Leaves out a field that does not fit: half a field would not be JSON. */
 static void put_field(struct ndjson_line *l, const char *key, const char *value, bool is_number)
 {
 	size_t begin = l->len;
@@ -121,7 +120,7 @@ static void put_field(struct ndjson_line *l, const char *key, const char *value,
 		l->len = begin;
 }
 
-/* Formats the next argument of ap as spec says. Returns false for a NULL string. */
+/* Formats the next argument of ap as spec says; *text is set for a string. Returns false for a NULL string. */
 static bool format_value(char *out, size_t size, const char *spec, va_list *ap, const char **text)
 {
 	size_t n = strcspn(spec, " ");
@@ -198,7 +197,7 @@ void log_write(enum log_level level, const char *event, const char *fields, ...)
 	if (settings.format == LOG_JSON)
 		l.text[l.len++] = '}';
 	l.text[l.len++] = '\n';
-	/* One write, so that lines of several processes on one terminal do not mix. */
+	/* One write, so that lines of several processes on a terminal do not mix. */
 	if (write(STDERR_FILENO, l.text, l.len) < 0)
 		return;
 }

@@ -5,13 +5,12 @@
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_TEXT, LOG_JSON };
 
-/* Lines below level are dropped. instance, if not NULL, is put on every line; it must live on. */
+/* Drops lines below level. instance, unless NULL, is put on every line; it is not copied. */
 void log_setup(enum log_level level, enum log_format format, const char *instance);
 
-/* Writes one line. event is what happened, in a few words. fields is a printf format made of
- * key=%spec words with one blank between them, "addr=%s took_ms=%ld": each value is quoted as
- * the output format needs, so it may hold anything. Known: %s %d %u %ld %lu %lld %zu %.1f. A
- * NULL string is left out together with its key. */
+/* Writes one line. event says what happened, in a few words. fields is a printf format of key=%spec words with one
+ * blank between them, such as "addr=%s took_ms=%ld". Each value is quoted as the output format needs, so it may hold
+ * anything. The known specs are %s %d %u %ld %lu %lld %llu %zu %.1f. A NULL string is left out with its key. */
 void log_write(enum log_level level, const char *event, const char *fields, ...) __attribute__((format(printf, 3, 4)));
 
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)

@@ -1,4 +1,4 @@
-/* memory.c owns the end of a process whose memory is out. That of libraries comes to it by libraries.c. */
+/* memory.c ends the process when memory runs out. libraries.c calls it for libraries. */
 #include "base/memory.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 
-/* Not by exit(): what that runs may need memory. */
+/* Not exit(): its handlers may need memory. */
 void memory_exhausted(const char *library, size_t size)
 {
 	log_error("out of memory, exiting", size ? "library=%s bytes=%zu" : "library=%s", library, size);

@@ -1,9 +1,8 @@
-/* memory.h: memory for this process, or its end.
+/* memory.h: allocation that ends the process when memory runs out.
  *
- * There is one answer to exhausted memory: the process leaves with status 1 and one line. Nothing is lost by that which
- * a kill would not lose as well: other listeners hold their copies, claims expire, and what was not acked is sent
- * again. So nothing here returns NULL. Whoever passes on a size from outside has checked it against a limit before:
- * one message must not be able to end a listener. */
+ * The process then logs one line and exits with status 1. This loses nothing that a kill would not lose too: other
+ * listeners hold their copies, claims expire, and what was not acked is sent again. So no function here returns NULL.
+ * Callers check a size from outside against a limit first: one message must not be able to end a listener. */
 #ifndef WSONCE_MEMORY_H
 #define WSONCE_MEMORY_H
 
@@ -11,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the process. library: who asked, NULL for our own code. size: bytes, 0 where that is not known. */
+/* Ends the process. library asked for the memory, NULL for our own code. size is in bytes, 0 if unknown. */
 _Noreturn void memory_exhausted(const char *library, size_t size) __attribute__((cold));
 
-/* What a library gave, where NULL can only mean that memory is out. */
+/* Returns what a library allocated. Only for calls where NULL means that memory ran out. */
 static inline void *memory_given(void *block, const char *library)
 {
 	if (!block)
@@ -22,10 +21,10 @@ static inline void *memory_given(void *block, const char *library)
 	return block;
 }
 
-/* What uthash asks for. */
+/* uthash's allocator. */
 #define uthash_malloc(size) memory_alloc(size)
 
-/* As the functions of C's library, and freed by free(). No size is 0. */
+/* Like the functions of the C library. Free the result with free(3). No size may be 0. */
 static inline void *memory_alloc(size_t size)
 {
 	void *block = malloc(size);
@@ -63,7 +62,7 @@ static inline char *memory_strndup(const char *text, size_t len)
 	return memory_given(strndup(text, len), NULL);
 }
 
-/* As asprintf. */
+/* Like asprintf(3), but returns the text. */
 char *memory_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

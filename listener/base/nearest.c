@@ -1,4 +1,4 @@
-/* nearest.c owns the distance between names: letters to be changed, left out, added, or exchanged with the next one
+/* nearest.c measures the distance between names: letters changed, left out, added, or exchanged with the next one
  * (Damerau and Levenshtein, optimal string alignment). */
 #include "base/nearest.h"
 

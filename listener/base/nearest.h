@@ -1,23 +1,23 @@
-/* nearest.h: which of some names was probably meant by one that is none of them. */
+/* nearest.h: suggests a known name for a misspelled one. */
 #ifndef WSONCE_NEAREST_H
 #define WSONCE_NEAREST_H
 
 #include <stddef.h>
 
 struct nearest {
-	const char *word; /* of len bytes */
+	const char *word; /* len bytes, not copied */
 	size_t len;
-	const char *best; /* the nearest that was offered, if it is near enough; else NULL */
-	size_t distance;  /* its, or what is too far; who is more or less strict sets it before the first offer */
+	const char *best; /* the nearest name so far, or NULL if none is near enough */
+	size_t distance;  /* of best; at first the distance that is too far, which callers may change */
 };
 
-/* Begins a search; word stays the caller's. */
+/* Begins a search for word, which must outlive n. */
 void nearest_init(struct nearest *n, const char *word, size_t len);
 
-/* One more name, which must outlive n. */
+/* Compares one name, which must outlive n. */
 void nearest_offer(struct nearest *n, const char *name);
 
-/* Writes "; did you mean X?" with head before X into out, or nothing; returns out. */
+/* Writes "; did you mean X?", with head before X, into out, or "" if no name is near enough. Returns out. */
 const char *nearest_ask(const struct nearest *n, const char *head, char *out, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* poll.c owns libuv's handle for one socket, which may live longer than whoever waits for it. */
+/* poll.c owns libuv's handle for a socket, which may outlive the owner of the socket. */
 #include "base/poll.h"
 
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 struct poll {
 	uv_poll_t handle;
 	int fd;
-	int events;  /* waited for */
-	poll_cb *cb; /* NULL: only to be closed */
+	int events;  /* to wait for */
+	poll_cb *cb; /* NULL while closing */
 	void *arg;
 };
 
-/* libuv stops a handle that had an error; what is still wanted is polled for again. */
+/* libuv stops a handle after an error, so start it again if its owner still wants it. */
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
 	struct poll *p = handle->data;

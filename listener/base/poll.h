@@ -1,4 +1,4 @@
-/* poll.h: one socket on the loop, from poll_open to poll_close. */
+/* poll.h: watches one socket on the loop. */
 #ifndef WSONCE_POLL_H
 #define WSONCE_POLL_H
 
@@ -6,19 +6,19 @@
 
 struct poll;
 
-/* The socket fd is ready for events, or (status below 0) had an error, which the owner finds out by itself. */
+/* Called when fd is ready for events, or with a status below 0 after an error, which the owner looks up itself. */
 typedef void(poll_cb)(void *arg, int fd, int status, int events);
 
-/* Waits for nothing yet. NULL if the socket cannot be watched. */
+/* Watches fd, for no events yet. Returns NULL if the socket cannot be watched. */
 struct poll *poll_open(uv_loop_t *loop, int fd, poll_cb *cb, void *arg);
 
-/* From now on waits for these events (enum uv_poll_event), also after an error. Returns 0, or libuv's error. */
+/* Sets the events to wait for (enum uv_poll_event). They stay set after an error. Returns 0, or libuv's error. */
 int poll_for(struct poll *p, int events);
 
-/* What it waits for. */
+/* Returns the events it waits for. */
 int poll_events(const struct poll *p);
 
-/* cb is not called any more. NULL is allowed. */
+/* Ends the watch; cb is no longer called. p may be NULL. */
 void poll_close(struct poll *p);
 
 #endif

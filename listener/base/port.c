@@ -1,4 +1,4 @@
-/* port.c owns where in an address the port is, and what of it is one customer's, for both versions of IP. */
+/* port.c reads socket addresses of both versions of IP. */
 #include "base/port.h"
 
 #include <netinet/in.h>
@@ -36,7 +36,7 @@ uint64_t port_peer_key(int fd)
 		return 0;
 	if (peer.ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(v6)) {
 		memcpy(&key, v6, sizeof(key));
-		return key ? key : 1; /* ::1 */
+		return key ? key : 1; /* ::1 begins with 64 zero bits */
 	}
 	if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6)
 		return 0;

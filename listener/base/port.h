@@ -1,18 +1,18 @@
-/* port.h: the port in the address of a socket, and whose address it is. */
+/* port.h: the port in a socket's address, and a key for its peer. */
 #ifndef WSONCE_PORT_H
 #define WSONCE_PORT_H
 
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* In host byte order; 0 of a unix socket. */
+/* Returns the port in host byte order, or 0 for a Unix socket. */
 int port_of(const struct sockaddr_storage *address);
 
-/* Of the socket's own end; -1 if it has none. */
+/* Returns the port of the socket's own end, 0 for a Unix socket, or -1 on error. */
 int port_of_socket(int fd);
 
-/* The address of the peer of a socket: an IPv4 address, or the first 64 bits of an IPv6 address, which are one
- * customer's. 0 if it has none, as the peer of a Unix socket. */
+/* Returns a number for the peer of a socket: its IPv4 address, or the first 64 bits of its IPv6 address, which usually
+ * belong to one customer. 0 if the peer has no address, as on a Unix socket. */
 uint64_t port_peer_key(int fd);
 
 #endif

@@ -1,10 +1,10 @@
-/* pressure.h: who is not to be read from while memory is full. */
+/* pressure.h: which connections are not read while memory is full. */
 #ifndef WSONCE_PRESSURE_H
 #define WSONCE_PRESSURE_H
 
 enum pressure {
 	PRESSURE_NONE,
-	PRESSURE_PRODUCERS, /* they have filled their part of the limits; feeds have the rest */
+	PRESSURE_PRODUCERS, /* producers have filled their share; feeds may use the rest */
 	PRESSURE_ALL,
 };
 

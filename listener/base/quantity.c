@@ -1,12 +1,12 @@
-/* quantity.c owns the units of numbers. */
+/* quantity.c knows the units of sizes and durations. */
 #include "base/quantity.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define LONGEST_US (INT64_C(3652500) * QUANTITY_DAY) /* 10,000 years */
-#define PLACES     6                                 /* behind the point: microseconds of a second */
-#define SECONDS    2                                 /* in durations */
+#define PLACES     6                                 /* decimals: microseconds of a second */
+#define SECONDS    2                                 /* index in durations */
 
 struct unit {
 	const char *name;
@@ -17,7 +17,7 @@ static const struct unit sizes[] = {
 	{"", 1}, {"K", 1 << 10}, {"KiB", 1 << 10}, {"M", 1 << 20}, {"MiB", 1 << 20}, {"G", 1 << 30}, {"GiB", 1 << 30},
 };
 
-/* In this order; the last one without a rest is what is printed. */
+/* From ms on in ascending order: print() takes the largest unit that divides the value. */
 static const struct unit durations[] = {
 	{"", QUANTITY_S},       {"ms", QUANTITY_MS},      {"s", QUANTITY_S},
 	{"m", 60 * QUANTITY_S}, {"h", 3600 * QUANTITY_S}, {"d", QUANTITY_DAY},
@@ -30,7 +30,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Reads digits; *at is behind them then. */
+/* Reads digits and moves *at behind them. */
 static bool read_digits(const char **at, int64_t *n)
 {
 	int64_t value = 0;
@@ -75,7 +75,7 @@ bool quantity_bytes(const char *text, int64_t *bytes)
 	return true;
 }
 
-/* What is behind the point, in millionths. */
+/* Reads decimals, in millionths. */
 static bool read_fraction(const char **at, int64_t *millionths)
 {
 	const char *begin = *at;
@@ -102,7 +102,7 @@ bool quantity_duration(const char *text, int64_t *us)
 	return true;
 }
 
-/* value is of so many microseconds each. */
+/* Prints value, a number of units of us microseconds each. */
 static const char *print(int64_t value, int64_t us, char *out, size_t size)
 {
 	size_t i = value ? COUNT(durations) - 1 : SECONDS;

@@ -1,4 +1,4 @@
-/* quantity.h: counts, sizes and durations as people write them. Pure. */
+/* quantity.h: counts, sizes and durations as people write them. */
 #ifndef WSONCE_QUANTITY_H
 #define WSONCE_QUANTITY_H
 
@@ -10,20 +10,20 @@
 #define QUANTITY_S   (1000 * QUANTITY_MS)
 #define QUANTITY_DAY (86400 * QUANTITY_S)
 
-/* Each of the readers returns false, and leaves the value as it was, if text is not of its form. */
+/* Each reader returns false and leaves the value alone if text is malformed. */
 
 /* Decimal digits, up to INT64_MAX. */
 bool quantity_count(const char *text, int64_t *n);
 
-/* A count, of bytes or of K, KiB, M, MiB, G or GiB: all are powers of 1024. */
+/* Bytes: a count, or a count with K, KiB, M, MiB, G or GiB. All are powers of 1024. */
 bool quantity_bytes(const char *text, int64_t *bytes);
 
-/* A duration such as 500ms, 45s, 1.5s, 15m, 12h or 30d, in microseconds; a bare number is of seconds. At most 10,000
- * years, and six digits behind the point. */
+/* A duration such as 500ms, 45s, 1.5s, 15m, 12h or 30d, in microseconds. A bare number is in seconds. At most 10,000
+ * years and six decimals. */
 bool quantity_duration(const char *text, int64_t *us);
 
-/* Writes a duration as quantity_duration reads it, in the largest unit without a rest; what is finer than a
- * millisecond is cut off. Returns out. */
+/* Writes a duration in a form that quantity_duration reads, in the largest unit that divides it. Fractions of a
+ * millisecond are dropped. Returns out. */
 const char *quantity_print_duration(int64_t us, char *out, size_t size);
 const char *quantity_print_seconds(int64_t s, char *out, size_t size);
 

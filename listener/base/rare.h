@@ -1,5 +1,5 @@
-/* rare.h: points at which the simulator has the program take a path that it may take at any time and seldom does
- * (BUGGIFY of FoundationDB). Compiled for anything else, nothing is left of them. */
+/* rare.h: points where the simulator makes the program take a path that is legal but rare (FoundationDB's BUGGIFY).
+ * They compile to nothing in other builds. */
 #ifndef WSONCE_RARE_H
 #define WSONCE_RARE_H
 
@@ -10,11 +10,11 @@
 
 struct rare_point {
 	const char *name;       /* unique: "room: what happens" */
-	uint64_t odds;          /* of a thousand, in the history at hand */
-	uint64_t met;           /* in all histories */
-} __attribute__((aligned(32))); /* so that they stand in their section without gaps */
+	uint64_t odds;          /* per thousand, in the current history */
+	uint64_t met;           /* times reached, in all histories */
+} __attribute__((aligned(32))); /* leaves no gaps in their section */
 
-/* tests/simulation/rare.c */
+/* Defined in tests/simulation/rare.c. */
 bool rare_is_now(struct rare_point *point);
 
 #define RARE(what) \
@@ -26,7 +26,7 @@ bool rare_is_now(struct rare_point *point);
 #define RARE(what) false
 #endif
 
-/* n, and now and then 1. */
+/* n, or sometimes 1 in the simulator. */
 #define RARELY_ONE(what, n) (RARE(what) ? 1 : (n))
 
 #endif

@@ -1,5 +1,6 @@
-/* resolve.c owns name lookups: getaddrinfo blocks, for half a minute and more where a name server does not answer, so
- * each has a thread of its own. libuv's would let two of them hold up all others, and the exit of the process. */
+/* resolve.c looks up names. getaddrinfo blocks, for half a minute and more if a name server does not answer, so each
+ * lookup has a thread of its own. In libuv's thread pool two of them could hold up all others, and the exit of the
+ * process. */
 #include "base/resolve.h"
 
 #include <pthread.h>
@@ -9,9 +10,9 @@
 
 #include "base/memory.h"
 
-#define STACK_BYTES (1u << 20) /* of a thread; what is not used costs nothing */
+#define STACK_BYTES (1u << 20) /* per thread; unused stack costs nothing */
 
-/* The loop and the thread have it. The one that is done with it last frees it. */
+/* The loop and the thread share this. The last one to finish frees it. */
 struct resolve {
 	pthread_mutex_t lock;
 	unsigned int owners;
@@ -26,7 +27,7 @@ struct resolve {
 	void *arg;
 };
 
-/* From the first again behind the last. */
+/* Starts over behind the last. */
 static const struct addrinfo *find_nth(const struct addrinfo *found, unsigned int nth)
 {
 	const struct addrinfo *at = found;
@@ -90,7 +91,7 @@ static void on_done(uv_async_t *done)
 	r->cb(r->arg, *address ? address : NULL, r->status ? gai_strerror(r->status) : "no address");
 }
 
-/* AI_ADDRCONFIG hides ::1 and 127.0.0.1 on a machine with loopback only. */
+/* AI_ADDRCONFIG hides ::1 and 127.0.0.1 on a machine that has only loopback. */
 static bool is_local_or_numeric(const char *host)
 {
 	return strcmp(host, "localhost") == 0 || strchr(host, ':') || strspn(host, "0123456789.") == strlen(host);
@@ -131,7 +132,7 @@ struct resolve *resolve_start(uv_loop_t *loop, const char *host, unsigned int nt
 	return NULL;
 }
 
-/* The thread may go on for a while; it holds up nobody. */
+/* The thread may run on for a while. Nothing waits for it. */
 void resolve_cancel(struct resolve *r)
 {
 	pthread_mutex_lock(&r->lock);

@@ -1,4 +1,4 @@
-/* resolve.h: host names to addresses without blocking the loop. */
+/* resolve.h: looks up host names without blocking the loop. */
 #ifndef WSONCE_RESOLVE_H
 #define WSONCE_RESOLVE_H
 
@@ -6,17 +6,17 @@
 
 struct resolve;
 
-/* Called once, from the loop: address is a numeric IPv4 or IPv6 address that lives for the call,
- * or NULL, and error then says why. */
+/* Called once, from the loop. address is numeric, IPv4 or IPv6, and valid during the call; or NULL, and error says
+ * why. */
 typedef void(resolve_cb)(void *arg, const char *address, const char *error);
 
-/* Looks host up. A host may have several addresses, as localhost often has ::1 and 127.0.0.1, and the server may listen
- * on one only: nth says which, counted round, so a caller passes how many attempts have failed. cb is called later,
- * never from inside this call. Returns a handle that is valid until cb, or NULL if no lookup can be begun, and cb is
- * then never called. */
+/* Looks up host. A host may have several addresses, as localhost often has ::1 and 127.0.0.1, and the server may listen
+ * on only one. nth selects one, modulo their number, so a caller passes the number of failed attempts. cb is called
+ * later, never from inside this call. Returns a handle that is valid until cb is called; or NULL if the lookup cannot
+ * start, and cb is never called. */
 struct resolve *resolve_start(uv_loop_t *loop, const char *host, unsigned int nth, resolve_cb *cb, void *arg);
 
-/* cb will not be called any more. */
+/* Ends the lookup; cb is not called. r is no longer valid. */
 void resolve_cancel(struct resolve *r);
 
 #endif

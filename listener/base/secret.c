@@ -1,5 +1,4 @@
-/* secret.c owns what keeps secrets from being shown: in texts of other people, in the command line, in memory. Which
- * settings are secret, config.c knows. */
+/* secret.c hides secrets in messages, in the command line and in memory. config.c knows which settings are secret. */
 #include "base/secret.h"
 
 #include <errno.h>
@@ -66,7 +65,7 @@ char *secret_named(const char *name)
 	return text;
 }
 
-/* LeakSanitizer looks into the memory of its own process as a debugger does. */
+/* LeakSanitizer reads the memory of its own process as a debugger does, so its builds are not sealed. */
 void secret_seal_process(void)
 {
 #ifndef __SANITIZE_ADDRESS__

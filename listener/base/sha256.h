@@ -1,4 +1,4 @@
-/* sha256.h: SHA-256 by OpenSSL, which can fail for want of memory only. */
+/* sha256.h: SHA-256 by OpenSSL, which fails only when memory runs out. */
 #ifndef WSONCE_SHA256_H
 #define WSONCE_SHA256_H
 
@@ -16,7 +16,7 @@ static inline void sha256(const void *bytes, size_t len, uint8_t *digest)
 		memory_exhausted("OpenSSL", 0);
 }
 
-/* Of what comes piece by piece, each for EVP_DigestUpdate. */
+/* Begins a digest of several pieces. Pass each to EVP_DigestUpdate. */
 static inline EVP_MD_CTX *sha256_begin(void)
 {
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
@@ -26,7 +26,7 @@ static inline EVP_MD_CTX *sha256_begin(void)
 	return md;
 }
 
-/* Frees md, and sets it to NULL. */
+/* Writes the digest, frees *md and sets it to NULL. */
 static inline void sha256_end(EVP_MD_CTX **md, uint8_t *digest)
 {
 	EVP_DigestFinal_ex(*md, digest, NULL);

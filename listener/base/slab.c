@@ -1,9 +1,9 @@
-/* slab.c owns pieces of memory of equal size, cut from slabs of 64 KiB. malloc has to look for a place for each event,
- * and joins what is free beside it; that was a sixth of a listener's time. Here the piece that was given back last is
- * the next one that is given out, and those of one time lie beside each other.
+/* slab.c cuts pieces of equal size from slabs of 64 KiB. malloc searches for a place for each event and joins free
+ * neighbours, which took a sixth of a listener's time. Here the piece freed last is the next one given out, and pieces
+ * of the same age lie together.
  *
- * A slab without a piece in use is spare, for pieces of any size. Beyond SPARES of them it goes back to malloc, which
- * maps and unmaps each slab, and the kernel then clears its pages one by one. */
+ * A slab with no piece in use is spare, for pieces of any size. Beyond SPARES of them, slabs go back to malloc, which
+ * maps and unmaps each one, and the kernel then clears its pages one by one. */
 #include "base/slab.h"
 
 #include <stdint.h>
@@ -11,24 +11,24 @@
 #include "base/list.h"
 #include "base/memory.h"
 
-#define SLAB_BYTES (64u << 10) /* and their alignment, so that a piece tells its slab */
+#define SLAB_BYTES (64u << 10) /* and the alignment of a slab, so that a piece's address gives its slab */
 #define LINE       64u
-#define SIZES      64u /* of pieces: one line to so many */
-#define SPARES     64u /* what a batch or two of events leave */
+#define SIZES      64u /* of pieces, in lines: 1 to SIZES */
+#define SPARES     64u /* what a batch or two of events free */
 
 struct piece {
 	struct piece *next;
 };
 
-/* At the beginning of its memory. */
+/* The header of a slab. */
 struct slab {
-	struct list link; /* of those of its size that have a piece free; of none: linked to itself */
+	struct list link; /* in the list of its size while it has a free piece; else linked to itself */
 	struct piece *given_back;
-	unsigned int used;  /* pieces */
-	unsigned int fresh; /* pieces never given out yet, at its end */
+	unsigned int used;  /* pieces in use */
+	unsigned int fresh; /* pieces never given out, at its end */
 };
 
-/* By lines. A list whose next is NULL was not used yet. */
+/* Slabs with free pieces, by lines per piece. next is NULL before first use. */
 static struct list by_size[SIZES + 1];
 
 static struct slab *spares[SPARES];
@@ -39,8 +39,8 @@ static unsigned int lines_of(size_t size)
 	return (unsigned int)((size + LINE - 1) / LINE);
 }
 
-/* The sanitizer has to see each piece, and the simulator takes all that a process has when it dies. Large pieces are
- * rare, or cost more elsewhere. */
+/* The sanitizer must see each piece, and the simulator frees all memory of a process that dies. Large pieces are rare,
+ * or cost more elsewhere. */
 static bool is_for_malloc(size_t size)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(WSONCE_SIMULATED)
@@ -96,7 +96,7 @@ void *slab_alloc(size_t size)
 	return block;
 }
 
-/* The first of the list is where pieces are taken from, and stays. */
+/* Retires an unused slab, except the first in the list: the next pieces come from it. */
 static void check_unused(struct slab *s, const struct list *slabs)
 {
 	if (s->used || slabs->next == &s->link)

@@ -1,10 +1,10 @@
-/* slice.h: bytes that somebody else owns. */
+/* slice.h: bytes with another owner. */
 #ifndef WSONCE_SLICE_H
 #define WSONCE_SLICE_H
 
 #include <stddef.h>
 
-/* Not ended by NUL. at == NULL: there is no value, which is not the same as an empty one. */
+/* Not NUL-terminated. at is NULL if there is no value, which is not the same as an empty one. */
 struct slice {
 	const char *at;
 	size_t len;

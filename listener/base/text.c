@@ -1,4 +1,4 @@
-/* text.c owns what is shown of text that came from outside where only UTF-8 will do. */
+/* text.c turns text from outside, which may not be UTF-8, into JSON. */
 #include "base/text.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* text.h: is this text valid UTF-8, and what to show of it if it is not. */
+/* text.h: checks for UTF-8, and makes other text fit to show. */
 #ifndef WSONCE_TEXT_H
 #define WSONCE_TEXT_H
 
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistr.h>
 
-/* By RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. Most messages are ASCII to
- * the last byte, so that is skipped eight bytes at a time, and libunistring sees only the rest. */
+/* UTF-8 by RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. Most messages are all ASCII, so leading
+ * ASCII is skipped eight bytes at a time, and libunistring checks only the rest. */
 static inline bool is_utf8(const char *text, size_t len)
 {
 	uint64_t eight;
@@ -23,7 +23,7 @@ static inline bool is_utf8(const char *text, size_t len)
 	return u8_check((const uint8_t *)text, len) == NULL;
 }
 
-/* For where only UTF-8 will do and what came is not: each byte beyond ASCII becomes a question mark. */
+/* Replaces each byte beyond ASCII with a question mark, for uses that require UTF-8. */
 static inline void make_ascii(char *text)
 {
 	for (; *text; text++)
@@ -31,8 +31,8 @@ static inline void make_ascii(char *text)
 			*text = '?';
 }
 
-/* Words of a peer, for a line of the log: control characters become question marks, and so does each byte beyond ASCII
- * if the text is not UTF-8, as where it was cut. */
+/* Cleans text from a peer for a log line. Control characters become question marks. So does each byte beyond ASCII if
+ * the text is not UTF-8, which happens when it was cut. */
 static inline void make_line(char *text)
 {
 	for (char *at = text; *at; at++)
@@ -42,9 +42,9 @@ static inline void make_line(char *text)
 		make_ascii(text);
 }
 
-/* Text as a JSON string, of what make_ascii leaves of it if it is not UTF-8. */
+/* Returns text as a JSON string, after make_ascii if it is not UTF-8. */
 json_t *make_json(const char *text, size_t len);
-/* The same as the text of JSON, quotes included, on the heap. */
+/* Returns the same as JSON text, quotes included, on the heap. */
 char *quote_json(const char *text, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
-/* timestamp.c owns the forms of moments: RFC 3339 and numbers since 1970. Not by strptime and mktime:
- * those know neither fractions nor offsets, and ask for the time zone of the host. */
+/* timestamp.c parses and prints RFC 3339 and numbers since 1970. strptime and mktime know neither fractions nor
+ * offsets, and use the time zone of the host. */
 #include "base/timestamp.h"
 
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #define SECOND_US  INT64_C(1000000)
 #define DAY_S      INT64_C(86400)
 #define LAST_US    INT64_C(253402300799999999) /* 9999-12-31T23:59:59.999999Z */
-#define POWERS_MAX 1000                        /* of ten: nothing between 1970 and 9999 is that far from its digits */
+#define POWERS_MAX 1000                        /* bound on exponents; no time before the year 10000 needs more */
 
-/* What is left of a text. */
+/* The unread part of a text. */
 struct rest {
 	const char *at;
 	const char *end;
@@ -36,7 +36,7 @@ static bool take_digits(struct rest *r, int n, int *value)
 	return true;
 }
 
-/* Takes one character, if it is among these. */
+/* Takes one character if it is one of these. */
 static bool take_one(struct rest *r, const char *these)
 {
 	if (r->at == r->end || !*r->at || !strchr(these, *r->at))
@@ -55,7 +55,7 @@ static int days_of_month(int year, int month)
 	return days[month - 1] + (month == 2 && is_leap);
 }
 
-/* Days since 1970-01-01. The year is counted from March, so that 29 February is its last day. */
+/* Returns days since 1970-01-01. The year begins in March, so that 29 February is its last day. */
 static int64_t days_since_1970(int year, int month, int day)
 {
 	int64_t y = month > 2 ? year : year - 1;
@@ -77,7 +77,7 @@ static bool take_date(struct rest *r, int64_t *days)
 	return true;
 }
 
-/* Seconds since midnight. */
+/* Takes hh:mm:ss, as seconds since midnight. */
 static bool take_clock(struct rest *r, int *seconds, bool *is_leap)
 {
 	int hour, minute, second;
@@ -90,7 +90,7 @@ static bool take_clock(struct rest *r, int *seconds, bool *is_leap)
 	return hour <= 23 && minute <= 59 && second <= 60;
 }
 
-/* A point and its digits, in microseconds. */
+/* Takes a point and digits, if there is a point, as microseconds. */
 static bool take_fraction(struct rest *r, int *us)
 {
 	int place = (int)SECOND_US;
@@ -107,7 +107,7 @@ static bool take_fraction(struct rest *r, int *us)
 	return true;
 }
 
-/* Seconds that the clocks of this place are ahead of UTC. */
+/* Takes the UTC offset, in seconds. */
 static bool take_offset(struct rest *r, int *seconds)
 {
 	int hours, minutes;
@@ -141,7 +141,7 @@ static bool parse_rfc3339(struct rest r, int64_t *us)
 
 /* --- numbers --- */
 
-/* Takes the exponent of a JSON number, if there is one; what is out of any use is as good as the bound. */
+/* Takes the exponent of a JSON number, if there is one. Beyond POWERS_MAX the digits no longer count. */
 static bool take_exponent(struct rest *r, int *powers)
 {
 	bool is_negative;
@@ -160,15 +160,15 @@ static bool take_exponent(struct rest *r, int *powers)
 	return true;
 }
 
-/* Adds a digit to value; false if that is beyond the last moment. */
+/* Appends a digit to value. Returns false if the result is beyond LAST_US. */
 static bool push_digit(int64_t *value, int digit)
 {
 	*value = *value * 10 + digit;
 	return *value <= LAST_US;
 }
 
-/* The digits stand for microseconds once the point has moved by so many powers of ten. They are added
- * up by hand, since a double has too few of them for a year like 2026 in microseconds. */
+/* Reads a number of units of 10^powers microseconds. The digits are added up by hand: a double has too few for the
+ * microseconds of a year like 2026. */
 static bool parse_number(struct rest r, int powers, int64_t *us)
 {
 	struct rest digits = r;
@@ -188,7 +188,7 @@ static bool parse_number(struct rest r, int powers, int64_t *us)
 	digits.end = r.at;
 	if (!whole || !take_exponent(&r, &exponent) || r.at != r.end)
 		return false;
-	places = (int64_t)whole + powers + exponent; /* digits before the point of the microseconds */
+	places = (int64_t)whole + powers + exponent; /* digits of whole microseconds */
 	for (; places > 0 && digits.at < digits.end; digits.at++) {
 		if (*digits.at == '.')
 			continue;
@@ -203,7 +203,7 @@ static bool parse_number(struct rest r, int powers, int64_t *us)
 	return true;
 }
 
-/* 0x and hexadecimal digits, without a sign or a fraction. */
+/* Reads 0x and hexadecimal digits, without a sign or a fraction. */
 static bool parse_hex(struct rest r, int64_t *us)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -224,7 +224,7 @@ static bool parse_hex(struct rest r, int64_t *us)
 	return true;
 }
 
-/* --- all of it --- */
+/* --- any unit --- */
 
 bool timestamp_parse(const char *text, size_t len, enum timestamp_unit unit, int64_t *us)
 {

@@ -1,6 +1,6 @@
-/* tls.c owns the TLS of a client, by OpenSSL: the handshake, whether the server is who it should be, and
- * bytes to records and back. It knows no sockets: those of feeds are libwebsockets's, which in 4.1 has no
- * TLS on connections that it is not to speak HTTP on, and those of Redis are hiredis's, which has none. */
+/* tls.c is the client's side of TLS, by OpenSSL: the handshake, the check of the server's certificate, and the
+ * encryption. It knows no sockets: feeds use those of libwebsockets, which in 4.1 has no TLS on raw connections, and
+ * Redis uses those of hiredis, which has no TLS. */
 #include "base/tls.h"
 
 #include <arpa/inet.h>
@@ -17,23 +17,23 @@
 
 struct tls_trust {
 	struct list node;
-	char *ca; /* files */
+	char *ca; /* paths */
 	char *cert;
 	char *key;
 	SSL_CTX *context;
-	SSL_CTX *next; /* read again, not yet in use; NULL: none */
+	SSL_CTX *next; /* read again but not yet in use, or NULL */
 };
 
 static struct list trusts = {&trusts, &trusts};
 
 struct tls {
 	SSL *ssl;
-	BIO *from_server; /* both belong to ssl */
+	BIO *from_server; /* ssl owns both */
 	BIO *to_server;
 	char reason[200];
 };
 
-/* OpenSSL itself would ask for it at the terminal, and wait. */
+/* OpenSSL would otherwise ask at the terminal, and wait. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the type is OpenSSL's */
 static int on_password(char *room, int size, int is_writing, void *arg)
 {
@@ -52,7 +52,7 @@ int tls_show(SSL_CTX *context, const char *cert_file, const char *key_file)
 		       : -1;
 }
 
-/* NULL if the file holds no certificates. */
+/* Returns NULL if the file holds no certificates. */
 static SSL_CTX *new_context(const char *ca_file)
 {
 	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
@@ -124,7 +124,7 @@ int tls_trusts_read(char *error, size_t size)
 	return 0;
 }
 
-/* A connection holds its context for itself. */
+/* Open connections keep a reference to the old context. */
 size_t tls_trusts_take(void)
 {
 	size_t n = 0;
@@ -150,8 +150,8 @@ void tls_trusts_leave(void)
 	}
 }
 
-/* The name is sent, too (SNI); an address must not be (RFC 6066, section 3). A common name is no name of a host (RFC
- * 9525, section 6.3). */
+/* Sends the name as SNI, unless it is an address (RFC 6066, section 3). A common name does not count as a host name
+ * (RFC 9525, section 6.3). */
 static bool expect_host(SSL *ssl, const char *host)
 {
 	struct in6_addr address;

@@ -1,4 +1,4 @@
-/* url.c owns the reading of URLs in settings (RFC 3986, the part that servers' addresses use). */
+/* url.c parses the URLs in settings: the part of RFC 3986 that server addresses use. */
 #include "base/url.h"
 
 #include <arpa/inet.h>
@@ -47,7 +47,7 @@ static int parse_port(const char *text, int *port)
 	return 0;
 }
 
-/* host, host:port, [v6] or [v6]:port, cut up in place. */
+/* Splits host, host:port, [v6] or [v6]:port in place. */
 static int split_host(struct url *u, char *at, bool port_needed)
 {
 	char *colon;
@@ -85,7 +85,7 @@ static int split_user(struct url *u, char *at)
 	return url_decode(u->user);
 }
 
-/* A blank or a control character would end the line of a request that the URL is written into. */
+/* True if text has a blank or a control character, which would end the request line that contains the URL. */
 static bool has_control(const char *text)
 {
 	for (; *text; text++)
@@ -99,7 +99,7 @@ static bool is_name(const char *host)
 	return !host[strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")];
 }
 
-/* In brackets: an IPv6 address, perhaps with a zone (RFC 6874). */
+/* True if host, from between brackets, is an IPv6 address, perhaps with a zone (RFC 6874). */
 static bool is_v6(const char *host)
 {
 	size_t len = strcspn(host, "%");
@@ -130,7 +130,7 @@ int url_parse(struct url *u, const char *text)
 	authority += 3;
 	u->scheme = u->text;
 	end = authority + strcspn(authority, "/?#");
-	/* The path keeps its first character, so the authority moves one to the left to end in NUL. */
+	/* The path keeps its first character. So move the authority one byte to the left, to end it with a NUL. */
 	memmove(authority - 1, authority, (size_t)(end - authority));
 	end[-1] = '\0';
 	authority--;
