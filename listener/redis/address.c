@@ -1,4 +1,4 @@
-/* address.c owns the reading of --redis. The parts of one URL are base/url.c's. */
+/* address.c parses --redis. base/url.c parses each URL in it. */
 #include "redis/address.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #define REDIS_PORT    6379
 #define SENTINEL_PORT 26379
 
-/* The same URL for each host of its list. Returns 0, or -1. */
+/* Makes one URL for each host in the list. Returns 0, or -1. */
 static int split_hosts(struct redis_address *a, const char *text)
 {
 	const char *authority = strstr(text, "://");
@@ -30,7 +30,7 @@ static int split_hosts(struct redis_address *a, const char *text)
 	return failed ? -1 : 0;
 }
 
-/* /master[/db] of sentinels becomes what a server has, /db. */
+/* Splits the path of a sentinel URL, /master[/db]. */
 static const char *take_master(struct redis_address *a, char *path)
 {
 	char *name = path + (*path == '/');
@@ -55,8 +55,8 @@ static const char *take_path(struct redis_address *a)
 							     : "names no socket: write three slashes, unix:///PATH";
 	}
 	if (strpbrk(url->path, "?#"))
-		return "has options (?...), and there are none: a server's certificate is always verified, by "
-		       "--redis-ca, and --redis-timeout and the other settings have flags";
+		return "has options (?...), which are not supported: use --redis-timeout and other flags; certificates "
+		       "are always verified against --redis-ca";
 	if (a->is_sentinel)
 		fault = take_master(a, url->path);
 	if (!fault && (strlen(a->db) >= 6 || a->db[strspn(a->db, "0123456789")]))
@@ -82,7 +82,7 @@ const char *redis_address_read(struct redis_address *a, const char *text)
 	if (split_hosts(a, text) || !url_has_scheme(&a->urls[0], "redis rediss redis-sentinel rediss-sentinel unix"))
 		return a->count == REDIS_HOSTS_MAX ? "names more than 16 hosts"
 						   : "is not a redis://, rediss://, redis-sentinel:// or unix:// URL, "
-						     "nor none";
+						     "nor \"none\"";
 	a->is_socket = url_has_scheme(&a->urls[0], "unix");
 	a->is_tls = url_has_scheme(&a->urls[0], "rediss rediss-sentinel");
 	a->is_sentinel = url_has_scheme(&a->urls[0], "redis-sentinel rediss-sentinel");

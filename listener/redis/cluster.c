@@ -1,5 +1,5 @@
-/* cluster.c owns the map of a Redis Cluster: which master has which slot, a connection to each, and what to do when the
- * map was wrong. A master that is away concerns its own slots only. */
+/* cluster.c keeps the map of a Redis Cluster, that is, which master has which slot, a connection to each master, and
+ * asks for a new map when the old one is wrong. If a master is down, only its own slots suffer. */
 #include "redis/cluster.h"
 
 #include <stdio.h>
@@ -15,20 +15,20 @@
 
 #define NODES_MAX  128
 #define TICK_MS    100
-#define CALM_TICKS 10 /* between two questions for the map, when all is well */
-#define ALL_TICKS  5  /* within which all masters should be ready at the start */
+#define CALM_TICKS 10 /* between requests for the map while all is well */
+#define ALL_TICKS  5  /* how long the start waits for all masters */
 
 struct node {
 	struct cluster *cluster;
 	char host[256];
 	int port;
 	struct server *server;
-	bool is_listed; /* by the last map */
+	bool is_listed; /* in the last map */
 };
 
-/* A command on its way: it may be needed once more. */
+/* A command in flight, kept in case it must be sent again. */
 struct command {
-	struct list link; /* of those that nobody could be asked */
+	struct list link; /* in unasked */
 	struct cluster *cluster;
 	redis_cb *cb;
 	void *arg;
@@ -43,19 +43,19 @@ struct cluster {
 	struct server *seed;
 	struct node *nodes[NODES_MAX];
 	size_t count;
-	struct node *slots[SLOTS]; /* NULL: nobody has it */
+	struct node *slots[SLOTS]; /* NULL if no master has it */
 	uv_timer_t timer;
-	uv_timer_t later; /* runs while there are unasked commands */
+	uv_timer_t later; /* runs while unasked is not empty */
 	struct list unasked;
 	struct resp command;
-	size_t turn;        /* of whom the map is asked */
-	unsigned int ticks; /* since the map was asked for */
+	size_t turn;        /* the node to ask for the map next */
+	unsigned int ticks; /* since the last request for the map */
 	unsigned int age;   /* ticks since the first map */
 	bool has_map;
-	bool is_stale; /* somebody said that the map is wrong */
+	bool is_stale; /* a server said that the map is wrong */
 	bool is_ready;
 	bool is_closing;
-	int parts; /* left to close: nodes, also those of earlier maps, and timers */
+	int parts; /* still to close: nodes, also of earlier maps, and timers */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -166,8 +166,8 @@ static bool is_integer(const struct redis_reply *r)
 	return r->type == REPLY_INTEGER && r->integer >= 0 && r->integer < 65536;
 }
 
-/* [first slot, last slot, [host, port, id, ...] of the master, ... of replicas]. A master that does not say its name
- * has that of the server which was asked. */
+/* Reads [first slot, last slot, [host, port, id, ...] of the master, ... of replicas]. If the master has no host, it is
+ * the server that was asked. */
 static void take_range(struct cluster *c, const struct redis_reply *r, const char *asked)
 {
 	const struct redis_reply *master;
@@ -210,7 +210,7 @@ static void on_map(void *asker, void *arg, const struct redis_reply *reply)
 	judge(c);
 }
 
-/* A frozen server must not keep the others from being asked, so each question goes to the next one. */
+/* Each request goes to the next server, so that a frozen one does not block the others. */
 static void ask_map(struct cluster *c)
 {
 	resp_start(&c->command, 2);
@@ -275,8 +275,8 @@ static void on_later(uv_timer_t *timer)
 	tell_unasked(timer->data);
 }
 
-/* <code> <slot> <host>:<port>; without a host it is that of the server that said so, which we do not know here: the map
- * will tell. */
+/* Reads <code> <slot> <host>:<port>. Without a host, the node is the server that sent the error, which is unknown here;
+ * the next map will tell. */
 static struct node *read_redirect(const struct cluster *c, const char *text)
 {
 	const char *host = strrchr(text, ' ');
@@ -291,7 +291,7 @@ static struct node *read_redirect(const struct cluster *c, const char *text)
 
 static void on_answer(void *asker, void *arg, const struct redis_reply *reply);
 
-/* Once more, to the master that the error names. Returns whether it could be sent. */
+/* Sends the command again, to the master that the error names. Returns whether it was sent. */
 static bool redirect(struct command *q, const char *error, bool is_ask)
 {
 	static const char asking[] = "*1\r\n$6\r\nASKING\r\n";

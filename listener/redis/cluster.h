@@ -1,4 +1,4 @@
-/* cluster.h: the masters of a Redis Cluster as one. */
+/* cluster.h: the masters of a Redis Cluster as one server. */
 #ifndef WSONCE_REDIS_CLUSTER_H
 #define WSONCE_REDIS_CLUSTER_H
 
@@ -10,29 +10,29 @@
 struct cluster;
 
 struct cluster_settings {
-	const struct redis_address *address; /* of which the login is taken */
+	const struct redis_address *address; /* only the login is used */
 	const struct tls_trust *trust;
 	int64_t timeout_ms;
-	/* A master that can be asked was added, or none can be asked any more. */
+	/* Called when one more master became ready, or when cluster_is_ready() changed. */
 	void (*on_change)(void *owner);
 	void *owner;
-	void *asker; /* the owner that answers are told to */
+	void *asker; /* passed to callbacks as owner */
 };
 
-/* seed, a server that is ready and belongs to the cluster, is asked which masters there are, and lives as long. */
+/* Asks seed, a ready server of the cluster, for the masters. seed must outlive the cluster. */
 struct cluster *cluster_open(uv_loop_t *loop, const struct cluster_settings *settings, struct server *seed);
 
-/* Can it be asked? Not before all masters, or after half a second some, are ready. */
+/* True once all masters are ready, or some are and half a second has passed. */
 bool cluster_is_ready(const struct cluster *c);
 
-/* Sends a command to the master that has its first key, or one without a key to that of the slot. The answer is NULL if
- * that one cannot be asked now. A command that was sent to the wrong master is sent once more. */
+/* Sends a command to the master that has its first key; a command without a key goes to the master of slot. cb gets
+ * NULL if that master cannot be asked now. If the command went to the wrong master, it is sent once more. */
 void cluster_send(struct cluster *c, const char *bytes, size_t len, unsigned int slot, redis_cb *cb, void *arg);
 
-/* The master of a slot; NULL if none is known. */
+/* Returns the master of a slot, NULL if unknown. */
 const struct server *cluster_server(const struct cluster *c, unsigned int slot);
 
-/* As the functions of connection.h, for all masters. */
+/* Like the functions of connection.h, for all masters. */
 void cluster_load_scripts(struct cluster *c);
 uint64_t cluster_unanswered(const struct cluster *c);
 void cluster_close(struct cluster *c, void (*done)(void *arg), void *arg);

@@ -1,5 +1,5 @@
-/* connection.c owns what the listener calls Redis: one server, which server.c finds and comes back to, or a cluster of
- * them, to which it belongs. What is asked is claim.c's business. */
+/* connection.c is Redis for the rest of the listener: one server, or the cluster to which that server belongs. claim.c
+ * and others decide what to ask. */
 #include "redis/connection.h"
 
 #include <assert.h>
@@ -13,17 +13,17 @@
 #include "redis/server.h"
 #include "redis/slots.h"
 
-#define ALIVE "{alive}" /* the server of its slot gets what names no key: owners.c asks it for its clients */
+#define ALIVE "{alive}" /* commands without a key go to the server of its slot: owners.c asks it for its clients */
 
 struct redis {
 	struct redis_settings settings;
 	struct redis_address address;
-	struct tls_trust *trust; /* NULL: no TLS */
+	struct tls_trust *trust; /* NULL without TLS */
 	uv_loop_t *loop;
-	struct server *server;   /* that the URL names */
-	struct cluster *cluster; /* NULL, unless it is one of a cluster's */
-	unsigned int alive;      /* the slot */
-	int parts;               /* left to close */
+	struct server *server;   /* the one in the URL */
+	struct cluster *cluster; /* NULL unless server belongs to a cluster */
+	unsigned int alive;      /* slot of ALIVE */
+	int parts;               /* still to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -60,7 +60,7 @@ static void open_cluster(struct redis *r)
 	r->alive = slot_of_key(ALIVE, strlen(ALIVE));
 }
 
-/* What becomes of the one server does not matter once the cluster is known. */
+/* Once the cluster is known, the state of the one server no longer matters. */
 static void on_state(void *owner, enum redis_state state)
 {
 	struct redis *r = owner;
@@ -96,7 +96,7 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 	r->loop = loop;
 	if (r->address.is_tls) {
 		of_server.trust = r->trust = trust(settings);
-		assert(r->trust); /* config.c has tried it */
+		assert(r->trust); /* config.c has checked the files */
 	}
 	r->server = server_open(loop, &of_server);
 	return r;

@@ -1,10 +1,10 @@
-/* reply.h: an answer of Redis, and its parts. */
+/* reply.h: an answer of Redis and its parts. */
 #ifndef WSONCE_REPLY_H
 #define WSONCE_REPLY_H
 
 #include <stddef.h>
 
-/* As the wire has them; other kinds come only to clients that asked for them (RESP3), and say nothing to us. */
+/* hiredis's numbers. Other types come only to clients that asked for RESP3, and we ignore them. */
 enum reply_type {
 	REPLY_STRING = 1,
 	REPLY_ARRAY = 2,
@@ -17,14 +17,15 @@ enum reply_type {
 struct redis_reply {
 	enum reply_type type;
 	long long integer;
-	char *str; /* of a string, a status or an error; ends in NUL */
+	char *str; /* of a string, a status or an error; NUL-terminated */
 	size_t len;
 	size_t elements; /* of an array */
 	struct redis_reply **element;
 };
 
-/* The answer to one command, called once from the loop. owner is the asker's, arg what the command was sent with.
- * reply is NULL if the answer is unknown: the connection died, or the answer was late. reply lives for the call. */
+/* Called once from the loop with the answer to a command. owner is the asker's, arg was passed with the command. reply
+ * is NULL if the connection died or the answer was late, so that the outcome is unknown. reply is valid during the
+ * call. */
 typedef void(redis_cb)(void *owner, void *arg, const struct redis_reply *reply);
 
 #endif

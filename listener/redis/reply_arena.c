@@ -1,5 +1,5 @@
-/* reply_arena.c owns the memory of Redis's answers. hiredis's own functions take two mallocs for each part
- * of an answer, and a look at held events has hundreds of parts. */
+/* reply_arena.c allocates the answers of Redis. hiredis's own functions call malloc twice for each part of an answer,
+ * and one look at held events has hundreds of parts. */
 #include "redis/reply_arena.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ typedef size_t reply_count;
 typedef int reply_count;
 #endif
 
-/* Memory for a part of the answer. A few bytes can promise an array of 16 GiB, and arrays of arrays. */
+/* Allocates a part of an answer. The limit is there because a few bytes can announce an array of 16 GiB. */
 static void *take(struct arena *a, size_t size)
 {
 	return size > REPLY_BYTES || a->taken > REPLY_BYTES - size ? NULL : arena_alloc(a, size);
@@ -74,7 +74,7 @@ static void *new_integer(const redisReadTask *task, long long value)
 	return reply;
 }
 
-/* Its task says that it was to be a string or an array. */
+/* The task's type is what the value would have been: a string or an array. */
 static void *new_nil(const redisReadTask *task)
 {
 	struct redis_reply *reply = new_reply(task);
@@ -86,12 +86,12 @@ static void *new_nil(const redisReadTask *task)
 
 static void free_reply(void *reply)
 {
-	(void)reply; /* with the arena */
+	(void)reply; /* arena_clear frees it */
 }
 
 #if HIREDIS_MAJOR >= 1
-/* These come only to clients that asked for them (RESP3), or from a server that means harm: without a function hiredis
- * would hand out a number for a pointer. */
+/* Doubles and booleans come only to clients that asked for RESP3, or from a hostile server. Without these functions
+ * hiredis would use a number as a pointer. */
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): hiredis names the types */
 static void *new_double(const redisReadTask *task, double value, char *text, size_t len)

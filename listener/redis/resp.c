@@ -1,5 +1,4 @@
-/* resp.c owns the wire form of Redis commands. hiredis can format too, but by a printf for each
- * command, and there is a command for each message. */
+/* resp.c formats Redis commands. hiredis calls printf for each, and there is a command for each message. */
 #include "redis/resp.h"
 
 #include <stdio.h>
@@ -23,7 +22,7 @@ static char *put_count(char *at, char kind, size_t n)
 	int i = sizeof(digits);
 
 	*at++ = kind;
-	if (n < 100) { /* as nearly all are */
+	if (n < 100) { /* the usual case */
 		if (n >= 10)
 			*at++ = (char)('0' + n / 10);
 		*at++ = (char)('0' + n % 10);

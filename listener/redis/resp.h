@@ -1,4 +1,4 @@
-/* resp.h: a Redis command as the bytes that go over the wire (RESP). */
+/* resp.h: formats Redis commands for the wire (RESP). */
 #ifndef WSONCE_RESP_H
 #define WSONCE_RESP_H
 
@@ -6,19 +6,19 @@
 #include <stdint.h>
 
 struct resp {
-	char *bytes; /* grows as needed, kept for the next command */
+	char *bytes; /* grows as needed and is reused for the next command */
 	size_t len;
 	size_t size;
 };
 
-/* Starts a command of count words; the words follow by the calls below. */
+/* Starts a command of count words. The calls below add them. */
 void resp_start(struct resp *c, size_t count);
-/* Starts a command with parts that are formatted already, its count included; or adds such parts. */
+/* Starts a command from formatted parts, its count included; or adds such parts. */
 void resp_start_ready(struct resp *c, const char *parts, size_t len);
 void resp_ready(struct resp *c, const char *parts, size_t len);
 void resp_word(struct resp *c, const char *text);
 void resp_bytes(struct resp *c, const char *at, size_t len);
-/* One word that is a and b without anything between. */
+/* Adds one word, a followed by b. */
 void resp_joined(struct resp *c, const char *a, size_t a_len, const char *b, size_t b_len);
 void resp_number(struct resp *c, int64_t n);
 void resp_free(struct resp *c);

@@ -1,5 +1,5 @@
-/* rights.c owns the reading of errors about rights (ACL). Of a script Redis 7.0 says only which line of it was refused,
- * so the command is looked up there; later versions name the command. */
+/* rights.c reads errors about rights (ACL). If a script fails, Redis 7.0 names only the line, so we look up the command
+ * in the script. Later versions name the command. */
 #include "redis/rights.h"
 
 #include <ctype.h>
@@ -34,7 +34,7 @@ static bool has_sha(const char *script, const char *sha)
 	return strncmp(text, sha, SHA_LEN) == 0;
 }
 
-/* The command that the line calls first, in small letters. */
+/* Finds the first command that the line calls, in lower case. */
 static void read_line(const char *script, long line, char *out, size_t size)
 {
 	static const char call[] = "call('";

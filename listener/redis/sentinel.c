@@ -1,8 +1,7 @@
-/* sentinel.c owns the question where the master is. It is asked over one connection to one sentinel, again and again,
- * for a subscription may be lost without a sign, and a frozen master looks like a slow one; a sentinel that does not
- * answer in time is left for the next one. While there is no master each answer is the next sentinel's, since they
- * learn of a failover one after the other; the epoch tells which of them knows better. What follows from an answer is
- * server.c's business. */
+/* sentinel.c asks where the master is, over one connection to one sentinel. It asks repeatedly, because a subscription
+ * can be lost without notice and a frozen master looks like a slow one. If a sentinel does not answer in time, the next
+ * one is asked. While there is no master, each request goes to the next sentinel, since they learn of a failover one
+ * after the other; the epoch tells which answer is newest. server.c acts on the answers. */
 #include "redis/sentinel.h"
 
 #include <stdio.h>
@@ -13,21 +12,21 @@
 #include "redis/resp.h"
 #include "redis/talk.h"
 
-#define TIMEOUT_MS 300 /* of one sentinel */
+#define TIMEOUT_MS 300 /* for one sentinel */
 #define TICK_MS    100
 #define CALM_TICKS 5
-#define LOST_TICKS 50 /* without a master: who knew better may be gone */
+#define LOST_TICKS 50 /* without a master, until epochs are forgotten: the sentinel with the newest may be gone */
 
 struct sentinel {
 	const struct redis_address *address;
 	struct talk *talk;
 	uv_timer_t timer;
-	size_t turn;        /* at hand */
-	size_t failed;      /* sentinels, one after the other */
-	unsigned int ticks; /* since the last question */
+	size_t turn;        /* index of the current sentinel */
+	size_t failed;      /* sentinels that failed in a row */
+	unsigned int ticks; /* since the last request */
 	unsigned int urgent_ticks;
-	long long epoch;      /* of the failover that made the master that was named; */
-	long long epoch_here; /* that the sentinel at hand knows of */
+	long long epoch;      /* config-epoch of the master that was named */
+	long long epoch_here; /* config-epoch that the current sentinel knows */
 	bool is_urgent;
 	bool is_connected;
 	bool is_asking;
@@ -36,7 +35,7 @@ struct sentinel {
 	sentinel_named_cb *on_named;
 	sentinel_failed_cb *on_failed;
 	void *owner;
-	int parts; /* left to close */
+	int parts; /* still to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -51,7 +50,7 @@ static bool is_text(const struct redis_reply *reply)
 	return reply->type == REPLY_STRING;
 }
 
-/* Fields and values, in turns. */
+/* The reply alternates names and values. */
 static void on_master(void *asker, void *arg, const struct redis_reply *reply)
 {
 	struct sentinel *s = arg;
@@ -111,7 +110,7 @@ static void ask(struct sentinel *s)
 	s->ticks = 0;
 }
 
-/* A sentinel may have no password, and then refuses one; if it has another, it refuses the question. */
+/* A sentinel without a password refuses AUTH, but answers. One with another password refuses the question. */
 static void on_open(void *owner)
 {
 	struct sentinel *s = owner;
@@ -129,7 +128,7 @@ static void on_open(void *owner)
 	ask(s);
 }
 
-/* The next one, at the next tick. */
+/* Moves on to the next sentinel, which the next tick asks. */
 static void on_end(void *owner, const char *why)
 {
 	struct sentinel *s = owner;
@@ -138,7 +137,7 @@ static void on_end(void *owner, const char *why)
 	s->is_connected = false;
 	if (s->is_closing)
 		return;
-	if (!why) { /* left for the next one, whose answer may be newer */
+	if (!why) { /* ended on purpose: the next one's answer may be newer */
 		s->turn = (s->turn + 1) % s->address->count;
 		return;
 	}

@@ -1,5 +1,5 @@
-/* server.c owns one server: whom to connect to, the login, the scripts, and connecting again. Questions and answers are
- * talk.c's; which of several servers is asked is connection.c's business. */
+/* server.c keeps the connection to one server: which one to connect to, the login, the scripts, and reconnecting.
+ * talk.c sends the commands; connection.c chooses among servers. */
 #include "redis/server.h"
 
 #include <assert.h>
@@ -21,9 +21,9 @@
 #include "release.lua.h"
 #include "renew.lua.h"
 
-#define RIGHTS_MAX 16   /* that are missing and are said */
-#define SOON_MS    500  /* between two tries, where another server may take over at any moment */
-#define LATE_MS    2000 /* else */
+#define RIGHTS_MAX 16   /* missing rights that are logged */
+#define SOON_MS    500  /* longest wait between tries if another server may take over */
+#define LATE_MS    2000 /* longest wait otherwise */
 
 static const char *const state_names[] = {"down", "connecting", "ready", "closing"};
 static const char *const script_texts[REDIS_SCRIPTS] = {
@@ -36,34 +36,34 @@ struct server {
 	uv_loop_t *loop;
 	struct server_settings settings;
 	struct talk *talk;
-	struct sentinel *sentinel; /* NULL: none is asked */
-	char master[256];          /* whom they name; "" until they have */
+	struct sentinel *sentinel; /* NULL if none is asked */
+	char master[256];          /* the host that the sentinels name, "" before they do */
 	int master_port;
-	const char *shown; /* the URL */
-	const char *host;  /* of the connection at hand */
-	char name[280];    /* host:port of the connection at hand, where the URL has several; else "" */
+	const char *shown; /* the URL without secrets */
+	const char *host;  /* of the current connection */
+	char name[280];    /* host:port of the current connection if several are possible; else "" */
 	struct backoff backoff;
 	uv_timer_t retry;
 	char sha[REDIS_SCRIPTS][41];
-	char run[9];     /* the head of the server's run_id; "": unknown */
-	char client[40]; /* of redis_client() */
+	char run[9];     /* the first 8 digits of the server's run_id, "" if unknown */
+	char client[40]; /* what redis_client() returns */
 	struct resp command;
 	bool is_cluster;
-	bool was_refused;            /* the server answered the login with an error, logged */
-	char warned[200];            /* the trouble that was logged since it was REDIS_READY */
-	uint64_t rights[RIGHTS_MAX]; /* hashes of missing rights that were logged */
+	bool was_refused;            /* the server refused the login, and that was logged */
+	char warned[200];            /* the last problem logged since it was REDIS_READY */
+	uint64_t rights[RIGHTS_MAX]; /* hashes of the missing rights that were logged */
 	size_t rights_count;
-	int64_t ready_ms; /* since when it is REDIS_READY */
+	int64_t ready_ms; /* when it became REDIS_READY */
 	bool is_policy_logged;
 	enum redis_state state;
-	int parts; /* left to close */
+	int parts; /* still to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
 
 static void retry_later(struct server *s);
 
-/* What keeps it from coming up is said once. */
+/* Returns true if why was not logged last, so that a lasting problem is logged once. */
 static bool is_news(struct server *s, enum redis_state state, const char *why)
 {
 	bool is_new = state == REDIS_DOWN && why && strncmp(s->warned, why, sizeof(s->warned) - 1) != 0;
@@ -171,7 +171,7 @@ static const char *find_info(const struct server *s, const struct redis_reply *r
 	return out;
 }
 
-/* SET with NX and GET together is what tells a claim's fate in one round trip. */
+/* Checks the version: a claim needs SET with both NX and GET, which decides it in one round trip. */
 static void on_server_info(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
@@ -184,15 +184,16 @@ static void on_server_info(void *owner, void *arg, const struct redis_reply *rep
 	}
 	find_info(s, reply, "run_id:", s->run, sizeof(s->run));
 	if (find_info(s, reply, "redis_mode:", version, sizeof(version)) ||
-	    find_info(s, reply, "server_mode:", version, sizeof(version))) /* Valkey's */
+	    find_info(s, reply, "server_mode:", version, sizeof(version))) /* Valkey's name */
 		s->is_cluster = strcmp(version, "cluster") == 0;
 	if (!find_info(s, reply, "redis_version:", version, sizeof(version)) || strtol(version, NULL, 10) >= 7)
 		return;
-	snprintf(what, sizeof(what), "Redis %s is too old: 7.0 or later is needed for SET with NX and GET", version);
+	snprintf(what, sizeof(what), "Redis %s is too old: SET with NX and GET needs 7.0 or later", version);
 	refuse(s, what);
 }
 
-/* A user who may not ask has no number, and others tell by its heartbeats alone whether this process lives. */
+/* If the user may not run CLIENT ID, the connection has no number, and others know only from its heartbeats whether
+ * this process is alive. */
 static void on_client_id(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
@@ -201,10 +202,10 @@ static void on_client_id(void *owner, void *arg, const struct redis_reply *reply
 	if (reply && reply->type == REPLY_INTEGER && strlen(s->run) == 8)
 		snprintf(s->client, sizeof(s->client), "%s.%lld", s->run, reply->integer);
 	else if (reply && is_error(reply))
-		log_debug("redis does not tell the number of the connection", "reason=%s", reply->str);
+		log_debug("redis did not tell the number of the connection", "reason=%s", reply->str);
 }
 
-/* Where several servers could be meant, only a master is. In a cluster each knows where the masters are. */
+/* If several servers are possible, it must be a master. In a cluster each server knows the masters. */
 static void on_role(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
@@ -216,7 +217,7 @@ static void on_role(void *owner, void *arg, const struct redis_reply *reply)
 		talk_end(s->talk, "the server is a replica");
 }
 
-/* Claims that are evicted cost speed, not safety; the operator should know. */
+/* An evicted claim costs speed, not safety, but the operator should know. */
 static void on_memory_info(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct server *s = arg;
@@ -315,7 +316,7 @@ static void on_open(void *owner)
 	log_in(owner);
 }
 
-/* Which right a user of Redis lacks is said once: the answers that it fails come with every event. */
+/* Logs each missing right once: the errors repeat with every event. */
 static void on_error(void *owner, const char *text)
 {
 	struct server *s = owner;
@@ -341,8 +342,7 @@ static void on_end(void *owner, const char *why)
 {
 	struct server *s = owner;
 
-	/* One that lasted longer than the longest wait did its work; one that only came up, as to a replica, did not.
-	 */
+	/* A connection that outlived the longest wait was useful. One to a replica comes up and ends at once. */
 	if (s->state == REDIS_READY && (int64_t)uv_now(s->loop) - s->ready_ms > s->backoff.cap_ms)
 		backoff_reset(&s->backoff);
 	if (s->state == REDIS_CLOSING)
@@ -392,7 +392,7 @@ static void retry_later(struct server *s)
 	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, backoff_draw()), 0);
 }
 
-/* The sentinels name a master: they do so again and again. */
+/* Called again and again, also with the same master. */
 static void on_named(void *owner, const char *host, int port)
 {
 	struct server *s = owner;
@@ -401,7 +401,7 @@ static void on_named(void *owner, const char *host, int port)
 	if (strcmp(s->master, host) == 0 && s->master_port == port)
 		return;
 	snprintf(why, sizeof(why), "the sentinels name another master, %.200s:%d", host, port);
-	talk_end(s->talk, why); /* before the name that it uses is overwritten */
+	talk_end(s->talk, why); /* before its host name is overwritten */
 	snprintf(s->master, sizeof(s->master), "%s", host);
 	s->master_port = port;
 	uv_timer_start(&s->retry, on_retry, 0, 0);

@@ -1,5 +1,5 @@
-/* slots.c owns the arithmetic of Redis Cluster: slots of keys and commands, and the tags that our keys have there. Ids
- * of events may have braces in them; since a tag stands before the id, they cannot move a key. */
+/* slots.c computes the slots of keys and commands in Redis Cluster, and the tags in our keys. The ids of events may
+ * contain braces, but the tag stands before the id, so they cannot move a key. */
 #include "redis/slots.h"
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 #define TAG_SIZE 8
 
-/* CRC-16/XMODEM, as the specification has it. */
+/* CRC-16/XMODEM, as the Redis Cluster Specification requires. */
 static unsigned int crc16(const char *bytes, size_t len)
 {
 	unsigned int crc = 0;
@@ -33,7 +33,7 @@ unsigned int slot_of_key(const char *key, size_t len)
 	return crc16(key, len) % SLOTS;
 }
 
-/* Words of a command, from *at, which then is behind it. */
+/* Returns the next word of a command and moves *at behind it. */
 static const char *next_word(const char **at, const char *end, size_t *len)
 {
 	const char *word = *at < end ? memchr(*at, '\n', (size_t)(end - *at)) : NULL;
@@ -76,7 +76,7 @@ int slot_of_command(const char *bytes, size_t len)
 	return word ? (int)slot_of_key(word, n) : -1;
 }
 
-/* The smallest number whose slot is in this part of all slots. It must never be another. */
+/* Finds the smallest number whose slot is in this part of the slots. The result must never change. */
 static void find_tag(unsigned int tag, char *text)
 {
 	for (unsigned int n = 0;; n++) {

@@ -1,4 +1,4 @@
-/* slots.h: where in a cluster a key lies. */
+/* slots.h: the slots of keys in a cluster. */
 #ifndef WSONCE_REDIS_SLOTS_H
 #define WSONCE_REDIS_SLOTS_H
 
@@ -7,14 +7,13 @@
 #define SLOTS     16384
 #define SLOT_TAGS 64
 
-/* The slot of a key, or of what stands in its first braces, if there is anything (Redis Cluster Specification, "Hash
- * tags"). */
+/* Returns the slot of a key, or of its first braces unless empty (Redis Cluster Specification, "Hash tags"). */
 unsigned int slot_of_key(const char *key, size_t len);
 
-/* The slot of the first key that a formatted command names; -1 if it names none. */
+/* Returns the slot of the first key in a formatted command, or -1 if it names none. */
 int slot_of_command(const char *bytes, size_t len);
 
-/* One of SLOT_TAGS texts in braces, whose slots lie evenly, the same in each process. */
+/* Returns one of SLOT_TAGS texts in braces, the same in each process. Their slots are spread evenly. */
 const char *slot_tag(unsigned int tag);
 
 #endif

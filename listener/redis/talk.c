@@ -1,6 +1,5 @@
-/* talk.c owns the talk with one server: finding its address, the order of questions and answers, noticing that the
- * server hangs. What is asked, and when to connect again, is server.c's and sentinel.c's business; the bytes are
- * wire.c's. */
+/* talk.c runs one connection: it looks up the address, matches answers to commands, and notices when the server hangs.
+ * server.c and sentinel.c decide what to send and when to reconnect. wire.c moves the bytes. */
 #include "redis/talk.h"
 
 #include <assert.h>
@@ -15,11 +14,11 @@
 #include "redis/reply_arena.h"
 #include "redis/wire.h"
 
-#define FEED_BYTES     16384 /* to hiredis at once: it moves what is left of them after each kilobyte */
-#define ANSWER_BYTES   65536 /* of one answer; a longer one costs mallocs */
+#define FEED_BYTES     16384 /* to hiredis at a time: after each kilobyte it moves all that are left */
+#define ANSWER_BYTES   65536 /* for one answer; a longer one needs malloc */
 #define FIRST_REQUESTS 1024
 
-/* Whom an answer is for. */
+/* The callback for an answer. */
 struct request {
 	redis_cb *cb;
 	void *arg;
@@ -29,27 +28,27 @@ struct talk {
 	_Alignas(16) char answer_room[ANSWER_BYTES];
 	uv_loop_t *loop;
 	struct talk_settings settings;
-	const char *host; /* the owner's */
+	const char *host; /* the owner's memory */
 	int port;
-	bool is_begun; /* talk_connect was called, and it is not over */
+	bool is_begun; /* talk_connect was called, and the connection has not ended */
 	bool is_open;
 	struct resolve *resolve;
 	struct wire *wire; /* NULL before the address is known */
-	uv_timer_t begin;  /* what cannot be begun ends from the loop */
+	uv_timer_t begin;  /* ends from the loop what could not begin */
 	uv_timer_t watchdog;
-	uv_prepare_t flush; /* before each wait for I/O: what this turn asks is sent */
+	uv_prepare_t flush; /* sends this turn's commands before the loop waits for I/O */
 	char why[120];
-	/* Redis answers in the order of the questions, so what each answer is for waits in a ring. */
+	/* Redis answers in order, so the callbacks wait in a ring. */
 	struct request *requests;
-	size_t request_mask; /* of the ring: its size, a power of two, less one */
+	size_t request_mask; /* size of the ring, a power of two, less one */
 	uint64_t sent;
 	uint64_t answered;
-	/* The deadline: command number mark was the newest at mark_ms. If it is not answered
-	 * within the timeout, the server hangs. One mark at a time bounds the cost. */
+	/* The deadline: command number mark was the newest one at mark_ms. If it has no answer within the timeout, the
+	 * server hangs. One mark at a time keeps this cheap. */
 	uint64_t mark;
 	int64_t mark_ms;
 	struct arena answer;
-	int handles; /* open, for closing */
+	int handles; /* still to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };
@@ -66,7 +65,7 @@ bool reply_is_error(const struct redis_reply *reply, const char *code)
 
 /* --- asking --- */
 
-/* Twice the ring, its open requests at the places that the new mask gives them. */
+/* Doubles the ring and moves open requests to their places by the new mask. */
 static void grow_ring(struct talk *s)
 {
 	size_t size = s->requests ? 2 * (s->request_mask + 1) : RARELY_ONE("redis: the ring is small", FIRST_REQUESTS);
@@ -106,7 +105,7 @@ static void on_turn(uv_prepare_t *turn)
 
 /* --- the end --- */
 
-/* Those who asked and have no answer. What they ask now is refused. */
+/* Calls back all unanswered commands with NULL. Commands sent from those callbacks are refused. */
 static void answer_all(struct talk *s)
 {
 	while (s->answered < s->sent) {
@@ -163,7 +162,7 @@ static void answer(struct talk *s, const struct redis_reply *reply)
 		q.cb(s->settings.asker, q.arg, reply);
 }
 
-/* Errors are logged, and a server that does not know AUTH repeats its arguments. */
+/* Masks the password, since errors are logged and a server that does not know AUTH repeats its arguments. */
 static void tell_error(const struct talk *s, char *text)
 {
 	secret_mask(text, s->settings.password);
@@ -173,7 +172,7 @@ static void tell_error(const struct talk *s, char *text)
 
 static const char too_large[] = "an answer is larger than 16 MiB";
 
-/* Returns false if the connection is gone: a callback may end it. */
+/* Returns false if the connection has ended, which a callback may do. */
 static bool answer_those_read(struct talk *s, const struct wire *wire, redisReader *reader)
 {
 	void *reply = NULL;
@@ -187,15 +186,15 @@ static bool answer_those_read(struct talk *s, const struct wire *wire, redisRead
 		if (!reply)
 			return true;
 		if (s->answered == s->sent) {
-			talk_end(s, "an answer to no command");
+			talk_end(s, "an answer without a command");
 			return false;
 		}
 		if (((struct redis_reply *)reply)->type == REPLY_ERROR)
 			tell_error(s, ((struct redis_reply *)reply)->str);
-		/* After a failover, the name may belong to another server: only a new connection can find it. */
+		/* After a failover the name may belong to another server, which only a new connection finds. */
 		is_replica = reply_is_error(reply, "READONLY");
 		answer(s, reply);
-		/* Not before: a part of the next answer may be there, until the rest is read. */
+		/* Not earlier: until the rest is read, part of the next answer may be here. */
 		arena_clear(&s->answer);
 		if (s->wire != wire)
 			return false;
@@ -259,7 +258,7 @@ static void open_wire(struct talk *s, const char *address, const char *path)
 
 	s->wire = wire_open(s->loop, address, s->port, path, &callbacks, s->why, sizeof(s->why));
 	if (s->wire && s->settings.trust && wire_use_tls(s->wire, s->settings.trust, s->host)) {
-		snprintf(s->why, sizeof(s->why), "OpenSSL refuses the name of the server");
+		snprintf(s->why, sizeof(s->why), "OpenSSL refused the name of the server");
 		wire_close(s->wire);
 		s->wire = NULL;
 	}
@@ -300,7 +299,7 @@ void talk_connect(struct talk *s, const char *host, int port, unsigned int nth, 
 	s->resolve = resolve_start(s->loop, host, nth, on_address, s);
 	if (s->resolve)
 		return;
-	snprintf(s->why, sizeof(s->why), "no name can be looked up");
+	snprintf(s->why, sizeof(s->why), "the name lookup could not start");
 	uv_timer_start(&s->begin, on_not_begun, 0, 0);
 }
 

@@ -1,7 +1,7 @@
-/* wire.c owns a socket of Redis's: connecting, TLS, sending and receiving. What the bytes say is talk.c's business.
+/* wire.c owns one socket to Redis: connecting, TLS, sending and receiving. talk.c interprets the bytes.
  *
- * hiredis's own event interface is not used: it keeps a callback on the heap for each command, and in 0.14 its adapter
- * for libuv drops errors of the socket, so that a refused connection never calls back; nor has 0.14 any TLS. */
+ * hiredis's own event interface is not used: it keeps a callback on the heap for each command. In 0.14 its adapter for
+ * libuv also drops socket errors, so that a refused connection never calls back, and there is no TLS. */
 #include "redis/wire.h"
 
 #include <errno.h>
@@ -15,18 +15,18 @@
 #include "base/rare.h"
 #include "redis/resp.h"
 
-#define READ_BYTES     65536 /* from the socket at once */
+#define READ_BYTES     65536 /* most per read */
 #define READS_PER_TURN 4
-#define PLAIN_BYTES    16384 /* of a TLS record, decrypted */
+#define PLAIN_BYTES    16384 /* of one TLS record, decrypted */
 
 struct wire {
-	redisContext *context; /* its output is what the socket gets: commands, or records of TLS */
+	redisContext *context; /* its output buffer goes to the socket: commands, or TLS records */
 	struct poll *poll;
-	struct tls *tls;   /* NULL: in the clear */
-	struct resp plain; /* TLS: commands that are not encrypted yet */
+	struct tls *tls;   /* NULL without TLS */
+	struct resp plain; /* TLS: commands not yet encrypted */
 	struct wire_callbacks on;
 	bool is_connected;
-	bool is_open; /* connected, and for TLS, the server is known */
+	bool is_open; /* connected, and with TLS the handshake is done */
 };
 
 static void on_socket(void *arg, int fd, int status, int events);
@@ -104,7 +104,7 @@ static int encrypt(struct wire *w)
 	return failed ? -1 : 0;
 }
 
-/* hiredis writes once; what the kernel does not take goes when it can. */
+/* hiredis writes once. The rest goes when the socket is writable. */
 void wire_flush(struct wire *w)
 {
 	int is_done = 0;
@@ -131,8 +131,8 @@ static bool open_tls(struct wire *w)
 	return true;
 }
 
-/* What the server sent may open the connection, and have answers behind. The owner writes only from inside on_bytes
- * and on_open, so what there is to be sent goes at the end. */
+/* The bytes may finish the handshake and already contain answers. The owner writes only from on_bytes and on_open, so
+ * our output is flushed at the end. */
 static bool take_encrypted(struct wire *w, const char *bytes, size_t len)
 {
 	char plain[PLAIN_BYTES];
@@ -143,7 +143,7 @@ static bool take_encrypted(struct wire *w, const char *bytes, size_t len)
 		if (!w->on.on_bytes(w->on.arg, plain, (size_t)n))
 			return false;
 	if (n < 0) {
-		encrypt(w); /* TLS tells the server, too, why it ends */
+		encrypt(w); /* sends the TLS alert that says why */
 		redisBufferWrite(w->context, &(int){0});
 		fault(w, tls_reason(w->tls));
 		return false;
@@ -151,8 +151,8 @@ static bool take_encrypted(struct wire *w, const char *bytes, size_t len)
 	return open_tls(w);
 }
 
-/* A listener under load gets more answers in one turn of the loop than one read takes; were they left for the next
- * turns, claims would wait behind messages. Returns false if the wire is gone. */
+/* Under load a turn of the loop gets more answers than one read takes. If they were left for later turns, claims would
+ * wait behind messages. Returns false if the wire is gone. */
 static bool read_answers(struct wire *w)
 {
 	static char bytes[READ_BYTES];
@@ -175,7 +175,7 @@ static bool read_answers(struct wire *w)
 	return true;
 }
 
-/* The first sign of the socket tells whether it could connect. Returns false if the wire is gone. */
+/* The first event on the socket shows whether it connected. Returns false if the wire is gone. */
 static bool finish_connect(struct wire *w)
 {
 	int error = 0;
@@ -193,7 +193,7 @@ static bool finish_connect(struct wire *w)
 	return true;
 }
 
-/* libuv reports an error on the socket as a status; what is wrong is found out by reading. */
+/* libuv reports a socket error as a status; reading finds out which. */
 static void on_socket(void *arg, int fd, int status, int events)
 {
 	struct wire *w = arg;

@@ -1,4 +1,4 @@
-/* wire.h: bytes to and from one server, in the clear or by TLS. */
+/* wire.h: bytes to and from one server, with or without TLS. */
 #ifndef WSONCE_REDIS_WIRE_H
 #define WSONCE_REDIS_WIRE_H
 
@@ -13,29 +13,29 @@ struct wire;
 
 /* All are called from the loop, with arg. Each may close the wire. */
 struct wire_callbacks {
-	/* Bytes may be sent: what is written here goes at once. */
+	/* The wire is connected. What is written from inside goes out at once. */
 	void (*on_open)(void *arg);
-	/* Returns false if it has closed the wire. bytes live for the call. */
+	/* Received bytes, valid during the call. Returns false if it has closed the wire. */
 	bool (*on_bytes)(void *arg, const char *bytes, size_t len);
-	/* It is broken, and to be closed. why lives as long as the wire. */
+	/* The wire is broken; close it. why is valid as long as the wire. */
 	void (*on_fault)(void *arg, const char *why);
 	void *arg;
 };
 
-/* Begins to connect to an address and port, or, without an address, to the socket at path. trust: whom TLS trusts, and
- * host is the name that the certificate must have; NULL: no TLS. NULL if it cannot be begun; *why then says why. */
+/* Begins to connect to address and port or, if address is NULL, to the socket at path. Returns NULL if it cannot begin,
+ * and why says why. wire_use_tls adds TLS, with the server's certificate for host, and returns 0 or -1. */
 struct wire *wire_open(uv_loop_t *loop, const char *address, int port, const char *path,
 		       const struct wire_callbacks *callbacks, char *why, size_t size);
 int wire_use_tls(struct wire *w, const struct tls_trust *trust, const char *host);
 
-/* Reads answers. What it makes of them is for its owner to say. */
+/* Returns the reader of answers. The owner sets what it makes of them. */
 redisReader *wire_reader(const struct wire *w);
 
-/* Keeps bytes, which are copied, for wire_flush(). */
+/* Copies bytes, for wire_flush() to send. */
 void wire_write(struct wire *w, const char *bytes, size_t len);
 
-/* Sends what the socket takes; the rest goes when it can. Calls on_fault if it is broken. To be called before each wait
- * for I/O. */
+/* Sends what the socket takes now, the rest later. Calls on_fault if the wire is broken. Call it before waiting for
+ * I/O. */
 void wire_flush(struct wire *w);
 
 void wire_close(struct wire *w);
