@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Deletes marks, which say how an event ended; claims, by which somebody is at work, stay.
+-- Deletes marks, which record how an event ended. Claims of events in flight stay.
 -- KEYS[i]  a claim's key
--- ARGV[j]  how the values begin that go: dead@, done@
--- Result   how many marks were deleted
+-- ARGV[j]  the beginning of values to delete: dead@, done@
+-- Result   the number of marks deleted
 local deleted = 0
 for _, key in ipairs(KEYS) do
 	local value = redis.call('GET', key)

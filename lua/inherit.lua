@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Takes over the claims of an owner that is dead, each only if it is still that owner's, or nobody's.
+-- Takes over the claims of a dead owner, each only if that owner still holds it or nobody does.
 -- KEYS[i]          a claim's key
--- ARGV[1]          how the dead owner's claims begin: its name with its nonce, and @
+-- ARGV[1]          the beginning of the dead owner's claims: its name with its nonce, and @
 -- ARGV[2]          our lease in seconds
 -- ARGV[2 + i]      our claim's value
--- Result           for each key nil, the claim is ours; else the value that is there
+-- Result           for each key nil if the claim is now ours, else the value found
 local values = {}
 for i, key in ipairs(KEYS) do
 	local value = redis.call('GET', key)

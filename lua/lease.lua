@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Takes a lease that is free, or goes on with it if it is ours.
+-- Takes a lease if it is free, or renews it if it is ours.
 -- KEYS[1]  the lease's key
--- ARGV[1]  our value, nobody else's
--- ARGV[2]  for how many ms
--- Result   1 if it is ours now, 0 if it is another's
+-- ARGV[1]  our value, which is unique
+-- ARGV[2]  the lease in ms
+-- Result   1 if it is now ours, 0 if it is another's
 local owner = redis.call('GET', KEYS[1])
 if owner and owner ~= ARGV[1] then
 	return 0

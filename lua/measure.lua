@@ -1,6 +1,8 @@
--- What a done mark takes. ARGV: a pattern of keys, and how such marks begin. Tells the mean of MEMORY USAGE
--- over some marks that match, rounded, or nil if it comes across none among the first 100,000 keys. KEYS is
--- empty: a person asks.
+-- Measures the memory of a done mark. Only an operator's command runs this, so KEYS is empty.
+-- ARGV[1]  a pattern of keys
+-- ARGV[2]  the beginning of a done mark
+-- Result   the rounded mean of MEMORY USAGE over about 100 matching marks, or nil if there is none among the
+--          first 100,000 keys
 local sum, count, cursor = 0, 0, '0'
 for _ = 1, 100 do
 	local page = redis.call('SCAN', cursor, 'MATCH', ARGV[1], 'COUNT', 1000)

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Registers a prefix of keys for a database, unless it, or one that could make the same keys, is another one's.
+-- Registers a key prefix for a database, unless another database has it or a prefix that could make the same keys.
 -- KEYS[1]  the registry: a hash from prefixes to databases
 -- ARGV[1]  our prefix
 -- ARGV[2]  the id of our database
--- Result   nil: it is ours; else the prefix that is in the way, and the id of its database
+-- Result   nil if it is ours, else the conflicting prefix and the id of its database
 local known = redis.call('HGETALL', KEYS[1])
 for i = 1, #known, 2 do
 	local n = math.min(#known[i], #ARGV[1])
