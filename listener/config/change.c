@@ -1,12 +1,12 @@
-/* change.c owns which settings a listener takes over while it runs, and what differs between two readings of them. */
+/* change.c compares two readings of the settings, and changes those that a running listener can change. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "config/setting.h"
 
-/* The others stand in the plans of parts, such as sizes and addresses: they need a restart. What is in the files that
- * settings name, as tokens and certificates, is not theirs. */
+/* All others are built into parts of the program, such as sizes and addresses, and need a restart. The contents of
+ * files that settings name, such as tokens and certificates, are reloaded elsewhere. */
 static const char changeable[] = "log-level log-format ingest-token ingest-token-file";
 
 struct change {
@@ -35,7 +35,7 @@ static bool is_same(const struct change *c, const struct setting *s)
 	const void *a = setting_member(c->config, s), *b = setting_member(c->fresh, s);
 
 	if (s->form.type == VALUE_FILE_OF)
-		return true; /* the other one has the text */
+		return true; /* the other setting holds the text */
 	if (s->form.type == VALUE_SWITCH)
 		return *(const bool *)a == *(const bool *)b;
 	if (value_is_number(s->form.type))
@@ -58,7 +58,8 @@ static void change_setting(const struct change *c, const struct setting *s, size
 
 /* --- webhooks --- */
 
-/* Whether there are any at all decides what the listener asks of Postgres as it connects. */
+/* A listener that has webhooks asks Postgres for other things when it connects than one that has none. So a change from
+ * none to some, or back, needs a restart. */
 static void change_webhooks(const struct change *c)
 {
 	struct webhooks old = c->config->webhooks;

@@ -1,4 +1,4 @@
-/* check.c owns what no single setting can tell. */
+/* check.c checks settings that depend on each other. */
 #include "config/check.h"
 
 #include <openssl/pem.h>
@@ -31,31 +31,31 @@ static bool is_pair(const char *cert, const char *key)
 	return result;
 }
 
-/* Do producers have to show something? */
+/* True if producers must show a token or a certificate. */
 static bool has_key(const struct config *c)
 {
 	return c->ingest_token || c->ingest_token_file || c->ingest_client_ca ||
 	       (c->ingest_profile && c->ingest_profile->tokens);
 }
 
-/* Who may send: nobody by accident. */
+/* No producer may send by accident. */
 static const char *check_ingest(const struct config *c)
 {
 	if (c->ingest_profile && !c->ingest && !c->ingest_http)
-		return "--ingest-profile: needs --ingest, the address of the producers that it is for";
+		return "--ingest-profile: needs --ingest, the address for producers";
 	if (c->ingest_http && !has_key(c) && !c->ingest_open && !url_is_loopback(c->ingest_http))
-		return "--ingest-http: the address is not loopback and there is no token, so that anybody could send: "
-		       "give --ingest-token-file (or --ingest-token), or --ingest-open if that is what you want";
+		return "--ingest-http: the address is not loopback and there is no token, so anybody could send: give "
+		       "--ingest-token-file (or --ingest-token), or --ingest-open if that is what you want";
 	if (c->ingest_http && c->ingest_client_ca && !c->ingest_token && !c->ingest_token_file)
-		return "--ingest-http: --ingest-client-ca demands certificates, which are not shown over HTTP: give "
+		return "--ingest-http: --ingest-client-ca requires certificates, which HTTP producers cannot show: "
+		       "give "
 		       "--ingest-token-file, too";
 	if (c->ingest_token && c->ingest_token_file)
 		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
 	if (c->ingest && !has_key(c) && !c->ingest_open && !url_is_loopback(c->ingest))
-		return "--ingest: the address is not loopback and there is no token, so that anybody could send: give "
+		return "--ingest: the address is not loopback and there is no token, so anybody could send: give "
 		       "--ingest-token-file (or --ingest-token, or --ingest-client-ca), or --ingest-open if that is "
-		       "what you "
-		       "want";
+		       "what you want";
 	if (!c->ingest_cert != !c->ingest_key)
 		return "--ingest-cert and --ingest-key go together: one of them is missing";
 	if (c->ingest_cert && !file_is_readable(c->ingest_cert))
@@ -63,7 +63,7 @@ static const char *check_ingest(const struct config *c)
 	if (c->ingest_key && !file_is_readable(c->ingest_key))
 		return "--ingest-key: cannot read the file";
 	if (c->ingest_client_ca && !c->ingest_cert)
-		return "--ingest-client-ca: needs --ingest-cert, since certificates are shown by TLS";
+		return "--ingest-client-ca: needs --ingest-cert, since certificates are shown in TLS";
 	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
 		return "--ingest-client-ca: the file cannot be read, or holds no certificate";
 	if (c->ingest_cert && !is_pair(c->ingest_cert, c->ingest_key))
@@ -83,7 +83,7 @@ static const char *check_sources(const struct config *c)
 	return NULL;
 }
 
-/* For rediss:// and the like: are there certificates to trust and to show? */
+/* With TLS, checks the certificates that we trust and show. */
 static const char *check_redis(const struct config *c)
 {
 	struct tls_trust *trust;
@@ -102,17 +102,17 @@ static const char *check_redis(const struct config *c)
 	return fault;
 }
 
-/* What follows from an event is Postgres' work. */
+/* Handlers, consumers and webhooks need Postgres. */
 static const char *check_store(const struct config *c)
 {
 	if (!config_store_path(c))
 		return NULL;
 	if (c->handler)
-		return "--handler: needs Postgres, in which it is a function; it does not go with --store sqlite://";
+		return "--handler: needs Postgres, which runs the function; it does not work with --store sqlite://";
 	if (*c->consumer)
-		return "--consumer: needs Postgres; it does not go with --store sqlite://";
+		return "--consumer: needs Postgres; it does not work with --store sqlite://";
 	if (c->webhooks.count)
-		return "webhooks: need Postgres, which has the outbox; they do not go with --store sqlite://";
+		return "webhooks: need Postgres, which has the outbox; they do not work with --store sqlite://";
 	return NULL;
 }
 
@@ -127,9 +127,9 @@ const char *check_settings(const struct config *c, bool is_listen)
 	if (strlen(c->instance_id) == 0 || strlen(c->instance_id) > 200)
 		return "--instance-id: must have 1 to 200 bytes";
 	if (strchr(c->instance_id, '@'))
-		return "--instance-id: must not have an @, which ends the name in a claim";
+		return "--instance-id: must not contain @, which ends the name in a claim";
 	if (strncmp(c->claim_prefix, "wsonce", 6) == 0 && strchr(":", c->claim_prefix[6]))
-		return "--claim-prefix: must not begin with wsonce:, as keys of the program do";
+		return "--claim-prefix: must not begin with wsonce:, like the program's own keys";
 	if (c->max_age_s && !c->time_pointer)
 		return "--max-age: needs --time-pointer, which says where an event's time is";
 	fault = check_redis(c);
@@ -138,7 +138,7 @@ const char *check_settings(const struct config *c, bool is_listen)
 	if (fault || !is_listen)
 		return fault;
 	if (c->readers && strcmp(c->redis, "none") == 0)
-		return "--readers: needs --redis, through which the listeners know of each other";
+		return "--readers: needs --redis, through which the listeners find each other";
 	fault = check_ingest(c);
 	return fault ? fault : check_sources(c);
 }

@@ -1,4 +1,4 @@
-/* check.h: do the settings go together? */
+/* check.h: checks that settings fit together. */
 #ifndef WSONCE_CHECK_H
 #define WSONCE_CHECK_H
 
@@ -6,8 +6,7 @@
 
 #include "config/config.h"
 
-/* What is wrong with these settings, each of which is right, as one sentence; NULL if nothing is. is_listen: they are a
- * listener's, so that what it listens to counts, too. */
+/* Returns why settings that are each valid do not fit together, or NULL. is_listen: they are a listener's. */
 const char *check_settings(const struct config *c, bool is_listen);
 
 #endif

@@ -1,5 +1,5 @@
-/* config.c owns the table of settings, and reads them. --help, the docs' table and the start-up log line (shown.c) and
- * reloads (change.c) all read this one table, so that a setting cannot exist in one place only. */
+/* config.c reads the settings. --help, the table in the docs and the start-up log line (shown.c) and reloads (change.c)
+ * use its table too, so a setting cannot exist in one place only. */
 #include "config/config.h"
 
 #include <assert.h>
@@ -26,7 +26,7 @@
 #include "base/timestamp.h"
 
 #define KEY_BYTES_MIN 16
-#define CREDENTIAL    "wsonce."  /* in front of the names of credentials */
+#define CREDENTIAL    "wsonce."  /* begins the names of credentials */
 #define FILE_TEXT_MAX (64 << 20) /* bytes of the settings file */
 
 #define AT(member) offsetof(struct config, member)
@@ -44,11 +44,10 @@ static const struct setting settings[] = {
 	TEXT("source", "WSONCE_SOURCE", VALUE_URLS, sources, "URL", NULL,
 	     "ws:// or wss:// feed to dial; repeatable (comma separated in the environment)"),
 	TEXT("feed", "WSONCE_FEED", VALUE_FEEDS, feed_specs, "NAME", NULL,
-	     "listen to the feed of a shipped profile, NAME or NAME?var=value&...; repeatable, blanks in the "
-	     "environment; "
-	     "wsonce profile list"),
+	     "listen to the feed of a shipped profile, NAME or NAME?var=value&... (wsonce profile list shows them); "
+	     "repeatable (blank separated in the environment)"),
 	TEXT("source-file", "WSONCE_SOURCE_FILE", VALUE_FILE_OF, sources, "FILE", NULL,
-	     "read --source from the lines of FILE, to keep what is secret in a URL off the command line"),
+	     "read --source from the lines of FILE, to keep secrets in URLs off the command line"),
 	TEXT("feed-file", "WSONCE_FEED_FILE", VALUE_FILE_OF, feed_specs, "FILE", NULL,
 	     "read --feed from the lines of FILE, likewise"),
 	TEXT("source-ca", "WSONCE_SOURCE_CA", VALUE_TEXT, source_ca, "FILE", "/etc/ssl/certs/ca-certificates.crt",
@@ -58,26 +57,25 @@ static const struct setting settings[] = {
 	TEXT("source-key", "WSONCE_SOURCE_KEY", VALUE_TEXT, source_key, "FILE", NULL,
 	     "PEM private key of --source-cert"),
 	TEXT("source-proxy", "WSONCE_SOURCE_PROXY", VALUE_PROXY, source_proxy, "URL", NULL,
-	     "connect to sources through this HTTP proxy (CONNECT), http://[user:password@]host:port; what http_proxy "
-	     "says does not count"),
+	     "connect to sources through this HTTP proxy (CONNECT), http://[user:password@]host:port; http_proxy is "
+	     "ignored"),
 	TEXT("source-proxy-file", "WSONCE_SOURCE_PROXY_FILE", VALUE_FILE_OF, source_proxy, "FILE", NULL,
 	     "read --source-proxy from the first line of FILE, to keep it off the command line"),
 	TEXT("source-uncompressed", "WSONCE_SOURCE_UNCOMPRESSED", VALUE_SWITCH, source_uncompressed, "", NULL,
 	     "do not offer permessage-deflate to sources"),
 	NUMBER("readers", "WSONCE_READERS", VALUE_NUMBER, readers, "K", "0", 0, 1000,
-	       "most listeners that read one source, where the fleet has more (docs/scaling.md); 0: all of them"),
+	       "most listeners of a fleet that read one source (docs/scaling.md); 0: all"),
 	NUMBER("ping-interval", "WSONCE_PING_INTERVAL", VALUE_SECONDS, ping_interval_s, "TIME", "20", 1, DAY,
-	       "ping a quiet connection after this long; close it if no answer comes within as long again"),
+	       "ping a connection that was quiet for this long; close it if no answer comes in the same time"),
 	NUMBER("idle-timeout", "WSONCE_IDLE_TIMEOUT", VALUE_SECONDS, idle_timeout_s, "TIME", "0", 0, 30 * DAY,
 	       "reconnect to a source that sent no message for this long, even if it answers pings; 0: never"),
 	TEXT("ingest", "WSONCE_INGEST", VALUE_ADDRESS, ingest, "ADDR:PORT", NULL,
 	     "accept producers at ws://ADDR:PORT/events"),
 	TEXT("ingest-http", "WSONCE_INGEST_HTTP", VALUE_ADDRESS, ingest_http, "ADDR:PORT", NULL,
-	     "accept producers by POST http://ADDR:PORT/events, one event or one on each line; unix:/PATH for a "
+	     "accept producers by POST http://ADDR:PORT/events, one event or one per line; unix:/PATH for a "
 	     "socket"),
 	TEXT("ingest-profile", "WSONCE_INGEST_PROFILE", VALUE_TEXT, ingest_profile_spec, "PROFILE", NULL,
-	     "read what producers send by a profile, a shipped one's NAME[?var=value&...] or the path of a file, and "
-	     "answer as it says"),
+	     "read and answer producers by a profile: NAME[?var=value&...] of a shipped one, or the path of a file"),
 	TEXT("ingest-token", "WSONCE_INGEST_TOKEN", VALUE_SECRET, ingest_token, "T", NULL,
 	     "require Authorization: Bearer T"),
 	TEXT("ingest-token-file", "WSONCE_INGEST_TOKEN_FILE", VALUE_TEXT, ingest_token_file, "FILE", NULL,
@@ -91,8 +89,7 @@ static const struct setting settings[] = {
 	TEXT("ingest-key", "WSONCE_INGEST_KEY", VALUE_TEXT, ingest_key, "FILE", NULL,
 	     "PEM private key of --ingest-cert"),
 	TEXT("ingest-client-ca", "WSONCE_INGEST_CLIENT_CA", VALUE_TEXT, ingest_client_ca, "FILE", NULL,
-	     "require a certificate that an authority in FILE (PEM) has signed, or, where there are tokens, one of the "
-	     "two"),
+	     "require a certificate signed by an authority in FILE (PEM); if there are tokens, either one"),
 	NUMBER("ingest-max-connections", "WSONCE_INGEST_MAX_CONNECTIONS", VALUE_NUMBER, ingest_connections, "N",
 	       "10000", 1, 1000000, "most producers connected at once; more are refused"),
 	NUMBER("ingest-max-handshakes", "WSONCE_INGEST_MAX_HANDSHAKES", VALUE_NUMBER, ingest_handshakes, "N", "4096", 1,
@@ -117,9 +114,9 @@ static const struct setting settings[] = {
 	       "an answer later than this counts as an outage"),
 	TEXT("store", "WSONCE_STORE", VALUE_STORE, store, "STORE", "postgres",
 	     "where events are stored: postgres, or sqlite://PATH, a file on a local disk that needs no server "
-	     "(docs/sqlite.md); --redis is none then, unless it is given"),
+	     "(docs/sqlite.md); --redis then defaults to none"),
 	TEXT("postgres", "WSONCE_POSTGRES", VALUE_CONNINFO, postgres, "CONNINFO", "",
-	     "URI or key=value, as libpq takes it; default: libpq's own (PGHOST, PGDATABASE, ...)"),
+	     "libpq connection string, a URI or key=value; default: libpq's own (PGHOST, PGDATABASE, ...)"),
 	TEXT("postgres-file", "WSONCE_POSTGRES_FILE", VALUE_FILE_OF, postgres, "FILE", NULL,
 	     "read --postgres from the first line of FILE, to keep it off the command line"),
 	NUMBER("postgres-timeout", "WSONCE_POSTGRES_TIMEOUT", VALUE_MS, postgres_timeout_ms, "TIME", "30", 1,
@@ -129,23 +126,25 @@ static const struct setting settings[] = {
 	TEXT("admin", "WSONCE_ADMIN", VALUE_ADDRESS, admin, "ADDR:PORT", NULL,
 	     "serve /healthz, /readyz, /metrics and /api/status; unix:/PATH for a socket"),
 	TEXT("admin-host", "WSONCE_ADMIN_HOST", VALUE_HOSTS, admin_hosts, "NAME", NULL,
-	     "also answer requests for this host name, beside localhost and addresses; repeatable"),
+	     "also answer requests for this host name, besides localhost and addresses; repeatable"),
 	TEXT("instance-id", "WSONCE_INSTANCE_ID", VALUE_TEXT, instance_id, "ID", NULL,
 	     "name of this listener in claims, dead letters and logs; default: host name and pid"),
 	TEXT("claim-prefix", "WSONCE_CLAIM_PREFIX", VALUE_TEXT, claim_prefix, "P",
 	     "dedup:", "prefix of the keys in Redis; a : is added if it does not end in one"),
 	NUMBER("claim-ttl", "WSONCE_CLAIM_TTL", VALUE_SECONDS, claim_ttl_s, "TIME", "30", 1, DAY,
-	       "lease of a claim, renewed while work goes on"),
+	       "lease of a claim, renewed while its event is in flight"),
 	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", VALUE_SECONDS, dedup_window_s, "TIME", "300", 1, 365 * DAY,
-	       "how long done marks stay (about 165 bytes of Redis each); later duplicates meet the unique key"),
+	       "how long done marks stay in Redis (about 165 bytes each); later duplicates meet the unique key"),
 	TEXT("marks-key-file", "WSONCE_MARKS_KEY_FILE", VALUE_KEY_FILE, marks_key, "FILE", NULL,
-	     "seal marks in Redis by the key in the first line of FILE, the whole fleet's, 16 bytes or more; believe "
-	     "no others"),
-	NUMBER("batch-max", "WSONCE_BATCH_MAX", VALUE_NUMBER, batch_max, "N", "4000", 1, 100000, "rows of a batch"),
+	     "seal marks in Redis with the key in the first line of FILE, which the whole fleet shares and which has "
+	     "16 bytes or more; ignore marks without its seal"),
+	NUMBER("batch-max", "WSONCE_BATCH_MAX", VALUE_NUMBER, batch_max, "N", "4000", 1, 100000,
+	       "most rows in a batch"),
 	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", VALUE_BYTES, inflight_bytes, "N", "256MiB", 1024,
 	       INT64_C(1) << 40, "most memory for all events, held ones included"),
 	NUMBER("max-message", "WSONCE_MAX_MESSAGE", VALUE_BYTES, message_bytes, "N", "1MiB", 64, 256 << 20,
-	       "larger messages: close 1009 (ingest), dead letter with the start of the message (source)"),
+	       "most bytes of a message; a larger one closes a producer's connection with 1009, or becomes a dead "
+	       "letter with its start (source)"),
 	NUMBER("max-attempts", "WSONCE_MAX_ATTEMPTS", VALUE_NUMBER, max_attempts, "N", "5", 1, 1000000,
 	       "tries of the whole fleet to store an event before it becomes a dead letter"),
 	NUMBER("drain-timeout", "WSONCE_DRAIN_TIMEOUT", VALUE_MS, drain_timeout_ms, "TIME", "10", 1, 1000 * DAY,
@@ -162,22 +161,22 @@ static const struct setting settings[] = {
 	TEXT("time-pointer", "WSONCE_TIME_POINTER", VALUE_POINTER, time_pointer, "POINTER", NULL,
 	     "JSON pointer to the event's own time, a string or a number; needed by --max-age"),
 	CHOICE("time-unit", "WSONCE_TIME_UNIT", time_unit, "UNIT", "rfc3339", TIMESTAMP_UNITS,
-	       "how that time is written: rfc3339, or a number since 1970 in s, ms or us"),
+	       "how that time is written: rfc3339, a number since 1970 in s, ms, us or ns, or hex_s"),
 	NUMBER("max-age", "WSONCE_MAX_AGE", VALUE_SECONDS, max_age_s, "AGE", NULL, 1, 3650 * DAY,
-	       "an event older than this (30d, 12h, 15m, 45s) is a dead letter; default: any age is taken"),
+	       "an event older than this (30d, 12h, 15m, 45s) becomes a dead letter; default: no limit"),
 	NUMBER("unsettled-warning", "WSONCE_UNSETTLED_WARNING", VALUE_SECONDS, unsettled_warning_s, "AGE", "60s", 0,
 	       365 * DAY, "warn about events that are not settled after this long; 0s: never"),
 	TEXT("handler", "WSONCE_HANDLER", VALUE_FUNCTION, handler, "SCHEMA.FUNCTION", NULL,
 	     "SQL function (event_id text, event_type text, payload jsonb) RETURNS void that is called once for each "
 	     "event, in the transaction that stores it"),
 	TEXT("consumer", "WSONCE_CONSUMER", VALUE_NAME, consumer, "NAME", "",
-	     "name of this fleet, where several process the same events in one database, each once"),
+	     "name of this fleet, if several fleets process the same events in one database, each of them once"),
 	CHOICE("log-level", "WSONCE_LOG_LEVEL", log_level, "LEVEL", "info", "debug info warn error",
 	       "debug, info, warn or error; to standard error"),
 	CHOICE("log-format", "WSONCE_LOG_FORMAT", log_format, "FORMAT", "text", "text json", "text or json"),
 	TEXT("config", "WSONCE_CONFIG", VALUE_TEXT, file, "FILE", NULL,
-	     "JSON object whose keys are these names without the dashes; webhooks has the targets of "
-	     "docs/webhooks.md, sources the profiles of docs/feeds/profiles.md"),
+	     "JSON file whose keys are these names without the dashes, webhooks (docs/webhooks.md) and sources "
+	     "(docs/feeds/profiles.md)"),
 };
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
@@ -189,8 +188,8 @@ const struct setting *setting_at(size_t i)
 	return i < SETTINGS ? &settings[i] : NULL;
 }
 
-/* The settings of a listener alone. To every other command they are unknown as flags; what the
- * environment or the file, which a fleet and its commands share, says of them is only checked. */
+/* Settings that only a listener has. Other commands do not know them as flags, and only check them in the environment
+ * and the file, which a fleet shares with its commands. */
 static const char listen_only[] =
 	"source feed source-file feed-file source-ca source-cert source-key source-proxy source-proxy-file "
 	"source-uncompressed readers ping-interval idle-timeout "
@@ -203,13 +202,13 @@ static const char listen_only[] =
 struct reader {
 	struct config *config;
 	const char *command;
-	enum config_origin list_origin[SETTINGS]; /* who filled the list last */
+	enum config_origin list_origin[SETTINGS]; /* what filled the list last */
 	struct slice file_text;
 	char *error;
 	size_t error_size;
 };
 
-/* Of the name of a setting in that of its credential, which ends before -file. */
+/* Returns the length of a setting's name without -file, which is also the name of its credential. */
 static size_t credential_length(const struct setting *s)
 {
 	const char *end = strstr(s->flag, "-file");
@@ -258,7 +257,7 @@ bool setting_is_of(const struct setting *s, const char *command)
 	return is_listen(command) || !value_is_choice(listen_only, s->flag);
 }
 
-/* "; did you mean --claim-ttl?", or nothing; lives until the next call. */
+/* Returns "; did you mean --claim-ttl?" or "", valid until the next call. */
 static const char *ask_meant(const char *name, size_t len, const char *command, const char *head)
 {
 	static char text[100];
@@ -285,7 +284,7 @@ static void list_add(struct config_list *l, const char *text, size_t len)
 	l->items[l->count++] = memory_strndup(text, len);
 }
 
-/* Error texts show the value only where it cannot hold a secret. */
+/* Errors show the value only if it cannot be secret. */
 static int check(struct reader *r, const struct setting *s, enum config_origin origin, const char *text,
 		 int64_t *number)
 {
@@ -317,7 +316,7 @@ static int add_item(struct reader *r, const struct setting *s, enum config_origi
 	struct config_list *l = setting_member(r->config, s);
 	enum config_origin *last = &r->list_origin[s - settings];
 
-	if (*last != origin) /* a stronger layer replaces the list, it does not add to it */
+	if (*last != origin) /* replaces the list of a weaker origin */
 		list_free(l);
 	*last = origin;
 	list_add(l, text, len);
@@ -339,7 +338,7 @@ static int fail_file(struct reader *r, const struct setting *s, enum config_orig
 	return fail(r, s, origin, what);
 }
 
-/* The value is checked as that of the other setting, and named as this one. */
+/* Reads the value of another setting from a file. Errors name this setting. */
 static int set_text_from(struct reader *r, const struct setting *s, const struct setting *other,
 			 enum config_origin origin, const char *path)
 {
@@ -359,7 +358,7 @@ static int set_text_from(struct reader *r, const struct setting *s, const struct
 	return 0;
 }
 
-/* Each line is an item, but for empty ones and those that begin with #. */
+/* Reads a list from the lines of a file, without empty lines and those that begin with #. */
 static int set_items_from(struct reader *r, const struct setting *s, const struct setting *other,
 			  enum config_origin origin, const char *path)
 {
@@ -382,7 +381,9 @@ static int set_items_from(struct reader *r, const struct setting *s, const struc
 	free(line);
 	fclose(in);
 	r->list_origin[other - settings] = origin;
-	snprintf(what, sizeof(what), "a line of %.200s %s", path, fault ? fault : "is needed: it has none");
+	snprintf(what, sizeof(what),
+		 fault ? "a line of %.200s %s" : "%.200s has no value, only blank lines and comments%s", path,
+		 fault ? fault : "");
 	return fault || !l->count ? fail(r, s, origin, what) : 0;
 }
 
@@ -391,7 +392,7 @@ static int set_from_file(struct reader *r, const struct setting *s, enum config_
 	const struct setting *other = setting_find(s->flag, strlen(s->flag) - strlen("-file"));
 	char **file = &r->config->files[s - settings];
 
-	assert(other || s->form.type == VALUE_KEY_FILE); /* it stands before this one in the table */
+	assert(other || s->form.type == VALUE_KEY_FILE); /* it precedes this one in the table */
 	if (other && value_is_list(other->form.type) ? set_items_from(r, s, other, origin, path)
 						     : set_text_from(r, s, other, origin, path))
 		return -1;
@@ -439,7 +440,7 @@ static int set_value(struct reader *r, const struct setting *s, enum config_orig
 	}
 }
 
-/* The words of an operator's command come on the same terminal as the log. */
+/* Other commands print to the same terminal as the log, so they log less. */
 const char *setting_fallback(const struct setting *s, const char *command)
 {
 	return is_listen(command) || strcmp(s->flag, "log-level") != 0 ? s->fallback : "warn";
@@ -501,7 +502,7 @@ static bool has_feed(const struct config *c, const char *name)
 	return false;
 }
 
-/* May p, NULL after its fault, be listened by? Returns 0; or -1, and p is freed. */
+/* Checks that p can be used. p is NULL if it was not read, and fault says why. Returns 0; or -1, and p is freed. */
 static int judge_profile(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	if (p && !*p->doubt.text)
@@ -511,7 +512,7 @@ static int judge_profile(struct reader *r, struct profile *p, const struct profi
 	return -1;
 }
 
-/* Takes over p; NULL after its fault. Rows and cursors are told apart by the name. */
+/* Adds a feed and takes over p, as judge_profile. Its name tells rows and cursors apart, so it must be unique. */
 static int add_feed(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	struct config *c = r->config;
@@ -520,8 +521,7 @@ static int add_feed(struct reader *r, struct profile *p, const struct profile_fa
 		return -1;
 	if (!p->url) {
 		snprintf(r->error, r->error_size,
-			 "%.100s: the profile has no url, so that it is for producers alone: "
-			 "give it by --ingest-profile",
+			 "%.100s: the profile has no url, so it is only for producers: give it by --ingest-profile",
 			 p->name);
 		profile_free(p);
 		return -1;
@@ -572,18 +572,17 @@ static int read_feeds(struct reader *r)
 
 /* --- producers --- */
 
-/* What is no event becomes a dead letter each: one message is not to become a million. */
+/* Each element that is not an event becomes a dead letter. The limit keeps one message from making a million. */
 #define PRODUCER_ELEMENTS_MAX 10000
 
-/* Takes over p; NULL after its fault. */
+/* Sets the profile and takes over p, as judge_profile. */
 static int set_ingest_profile(struct reader *r, struct profile *p, const struct profile_fault *fault)
 {
 	if (judge_profile(r, p, fault))
 		return -1;
 	if (p->ack_on == ACK_ON_RECEIVE) {
 		snprintf(r->error, r->error_size,
-			 "%.100s: ack_on is receive, but producers are answered when their "
-			 "events are stored, and not before",
+			 "%.100s: ack_on is receive, but producers are answered only after their events are stored",
 			 p->name);
 		profile_free(p);
 		return -1;
@@ -595,7 +594,7 @@ static int set_ingest_profile(struct reader *r, struct profile *p, const struct 
 	return 0;
 }
 
-/* "ingest-profile" in the file, which is a profile as a member of sources is. */
+/* Reads "ingest-profile" in the file, a profile like a member of "sources". */
 static int read_ingest_profile(struct reader *r, const json_t *value)
 {
 	struct profile_origin origin = profile_origin_of_member(r->config->file, r->file_text, "ingest-profile");
@@ -604,7 +603,7 @@ static int read_ingest_profile(struct reader *r, const json_t *value)
 	return is_listen(r->command) ? set_ingest_profile(r, profile_read_source(value, &origin, &fault), &fault) : 0;
 }
 
-/* The one that is named, which replaces the file's. */
+/* Reads the profile named by the setting, which replaces the one in the file. */
 static int read_named_ingest_profile(struct reader *r)
 {
 	const char *spec = r->config->ingest_profile_spec;
@@ -638,7 +637,7 @@ static int read_member(struct reader *r, const char *key, const json_t *value)
 	return 0;
 }
 
-/* jansson quotes what it stumbled over: a name if that is there twice, else maybe a password. */
+/* jansson quotes the text around an error. We keep it only for a duplicate name, since it may be a password. */
 static int refuse_file(struct reader *r, const json_error_t *where)
 {
 	bool is_name = json_error_code(where) == json_error_duplicate_key;
@@ -649,7 +648,7 @@ static int refuse_file(struct reader *r, const json_error_t *where)
 	return -1;
 }
 
-/* The whole file, on the heap; NULL after an error. */
+/* Returns the whole file, on the heap, or NULL after an error. */
 static char *read_file_text(struct reader *r, size_t *len)
 {
 	FILE *in = file_open(r->config->file);
@@ -704,8 +703,7 @@ static int read_file(struct reader *r)
 	return result;
 }
 
-/* systemd puts files into a folder that the service alone can read: LoadCredential=wsonce.redis:PATH is --redis-file.
- */
+/* systemd's credentials are in a folder only for the service: LoadCredential=wsonce.redis:PATH sets --redis-file. */
 static int read_credentials(struct reader *r)
 {
 	const char *folder = getenv("CREDENTIALS_DIRECTORY");
@@ -723,7 +721,7 @@ static int read_credentials(struct reader *r)
 	return 0;
 }
 
-/* An empty variable counts as unset: that is what compose files pass for "not given". */
+/* An empty variable counts as unset: compose files pass it for "not given". */
 static int read_environment(struct reader *r)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
@@ -736,7 +734,7 @@ static int read_environment(struct reader *r)
 	return 0;
 }
 
-/* Calls set for each --flag value and --flag=value; a switch needs no value. */
+/* Calls set for each --flag value and --flag=value. A switch needs no value. */
 static int each_flag(struct reader *r, int argc, char **argv,
 		     int (*set)(struct reader *r, const struct setting *s, const char *text))
 {
@@ -786,7 +784,7 @@ static int check_tokens(struct reader *r)
 	return t ? 0 : -1;
 }
 
-/* What no single setting can tell. */
+/* Checks the settings together. */
 static int check_whole(struct reader *r)
 {
 	const char *what = check_settings(r->config, is_listen(r->command));
@@ -796,9 +794,8 @@ static int check_whole(struct reader *r)
 	return what || check_tokens(r) ? -1 : 0;
 }
 
-/* The prefix ends in a colon, so that "app" with the id "2-x" is not "app2" with "-x". Claims and marks of one
- * consumer's fleet say nothing to another's. The name goes in front: behind the prefix it could be the beginning
- * of an id. */
+/* Ends the prefix with a colon, so that "app" with the id "2-x" differs from "app2" with "-x". Puts the consumer's name
+ * in front, to keep its claims and marks apart: behind the prefix it could be the beginning of an id. */
 static void name_claims(struct config *c)
 {
 	size_t len = strlen(c->claim_prefix);
@@ -810,7 +807,7 @@ static void name_claims(struct config *c)
 	c->claim_prefix = prefix;
 }
 
-/* A file needs no Redis, unless somebody has given one: its processes are on one host, and its unique key decides. */
+/* Without --redis, SQLite uses none: its processes are on one host, and the unique key decides. */
 static int set_none(struct reader *r)
 {
 	const struct setting *redis = setting_find("redis", 5);
@@ -819,7 +816,7 @@ static int set_none(struct reader *r)
 	return r->config->origins[redis - settings] == FROM_DEFAULT ? set_value(r, redis, FROM_DEFAULT, "none") : 0;
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): error is written to, by way of r */
+/* NOLINTNEXTLINE(readability-non-const-parameter): r.error writes to it */
 static int config_read_all(struct config *c, int argc, char **argv, char *error, size_t size)
 {
 	struct reader r = {.config = c, .command = argv[0], .error = error, .error_size = size};

@@ -1,5 +1,5 @@
-/* profile.c owns the reading of profiles: which keys there are, what they may hold, and that a wrong one is named by
- * key and line. The small forms inside the values are profile_check.c's, where profiles lie is profile_folder.c's. */
+/* profile.c reads profiles: which keys there are and what they may hold. Errors name key and line. profile_check.c
+ * checks the small forms inside the values, profile_folder.c finds the files. */
 #include "config/profile.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@ struct key {
 	const char *name;
 	/* Reads value into at. Returns 0, or -1 after profile_fail. */
 	int (*read)(struct profile_reader *r, const struct key *k, const json_t *value, void *at);
-	size_t offset;     /* in what is being read */
-	const char *words; /* choices in the order of the enum, one blank between; or a note of the reader's */
+	size_t offset;     /* in the struct that at points into */
+	const char *words; /* choices in the order of the enum, one blank between; or a note to read */
 	double lowest;
 	double highest;
 };
@@ -35,7 +35,7 @@ static int read_text(struct profile_reader *r, const struct key *k, const json_t
 	return 0;
 }
 
-/* words: "frame", if it may point into a frame. */
+/* words is "frame" if it may point into a frame. */
 static int read_text_template(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	if (read_text(r, k, value, at))
@@ -51,7 +51,7 @@ static int read_number(struct profile_reader *r, const struct key *k, const json
 	return 0;
 }
 
-/* Seconds, kept in milliseconds. */
+/* Reads seconds into milliseconds. */
 static int read_seconds(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	double number = json_number_value(value);
@@ -81,7 +81,7 @@ static int read_switch(struct profile_reader *r, const struct key *k, const json
 	return 0;
 }
 
-/* The place of a word in words; -1 if it is not one of them. */
+/* Returns the place of a word in words, -1 if it is not one of them. */
 static int find_word(const char *words, const char *word)
 {
 	size_t len = strlen(word);
@@ -96,7 +96,7 @@ static int find_word(const char *words, const char *word)
 	return -1;
 }
 
-/* An enum whose first value is the first word. */
+/* Reads an enum. lowest is the value of the first word. */
 static int read_choice(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	int place = json_is_string(value) ? find_word(k->words, json_string_value(value)) : -1;
@@ -160,7 +160,7 @@ static int read_codes(struct profile_reader *r, const struct key *k, const json_
 	return keep_json(value, at);
 }
 
-/* Calls check for each item or member of value, with the path at it. */
+/* Calls check for each item or member of value, with r's path at it. */
 static int check_each(struct profile_reader *r, const json_t *value,
 		      int (*check)(struct profile_reader *r, const json_t *item))
 {
@@ -213,7 +213,7 @@ static int check_pointer_item(struct profile_reader *r, const json_t *item)
 	return read_text(r, NULL, item, &pointer) || profile_check_pointer(r, pointer);
 }
 
-/* words: "frame", if they may point into a frame. */
+/* words is "frame" if they may point into a frame. */
 static int read_templates(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	if (!json_is_array(value))
@@ -259,7 +259,7 @@ static int read_conditions(struct profile_reader *r, const struct key *k, const 
 	return profile_check_conditions(r, value) || keep_json(value, at);
 }
 
-/* words: "pointer", if the values are pointers into an answer; else they are parts. */
+/* words is "pointer" if the values are pointers into an answer; else they are parts. */
 static int read_capture(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	if (!json_is_object(value))
@@ -325,7 +325,7 @@ static int read_vars(struct profile_reader *r, const struct key *k, const json_t
 	return check_each(r, value, check_var) || keep_json(value, at);
 }
 
-/* A secret of its own: only its place is in the profile. */
+/* The profile must not contain the token, only where it is. */
 static int check_token(struct profile_reader *r, const json_t *item)
 {
 	const char *text = json_string_value(item);
@@ -347,7 +347,7 @@ static int read_tokens(struct profile_reader *r, const struct key *k, const json
 	return check_each(r, value, check_token) || keep_json(value, at);
 }
 
-/* For people: kept as it is. */
+/* Accepts anything: the member is for people. */
 static int read_any(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	(void)r, (void)k, (void)value, (void)at;
@@ -372,7 +372,7 @@ static int refuse_key(struct profile_reader *r, const struct key_table *t, const
 	return profile_fail(r, "%s has no key \"%.60s\"", what, name);
 }
 
-/* Reads the members of an object into at. what: the object's kind, for errors. */
+/* Reads the members of an object into at. what names the kind of object in errors. */
 static int read_object(struct profile_reader *r, struct key_table t, const char *what, const json_t *value, void *at)
 {
 	const char *name;
@@ -473,8 +473,8 @@ static int read_calls(struct profile_reader *r, const struct key *k, const json_
 
 /* --- rules --- */
 
-/* Of a frame that is an event; the profile has them too, for its default. */
-/* The versions of clang-format lay this out differently. */
+/* Keys of a rule for events. A profile has them too, for its default. */
+/* clang-format 14 and 19 lay this out differently. */
 /* clang-format off */
 #define EVENT_KEYS(AT) \
 	{"id", read_id, AT(id), NULL, 0, 0}, \
@@ -546,7 +546,7 @@ static const struct key every_keys[] = {
 	{"unit", read_unit, TOP(ping.unit_ms), NULL, 0, 0},
 };
 
-/* A number of seconds, or a variable. */
+/* Reads an interval from a variable. */
 static int read_every(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
 	return read_object(r, TABLE(every_keys), "every", value, (char *)at - k->offset);
@@ -611,7 +611,7 @@ static int read_reset(struct profile_reader *r, const struct key *k, const json_
 
 #define CLOSE_WORDS "backoff at_once fatal reset"
 
-/* "4000" or "4000-4099"; false if it is neither. */
+/* Reads "4000" or "4000-4099". Returns false if it is neither. */
 static bool read_range(const char *text, long *low, long *high)
 {
 	char *end;
@@ -745,7 +745,7 @@ bool profile_is_server(const struct profile *p)
 	return p->accept_subprotocols || p->tokens || p->ack || p->ack_duplicate || p->ack_error;
 }
 
-/* What no single key can tell. */
+/* Checks the keys together. */
 static int check_whole(struct profile_reader *r, const struct profile *p)
 {
 	if (!p->url && !profile_is_server(p))
@@ -753,7 +753,7 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 	if (!p->rules)
 		return profile_fail(r, "rules are missing: without one, no frame is an event");
 	if (p->fallback.action == ACTION_EVENT && !p->fallback.id)
-		return profile_fail(r, "id is missing: default is event, and such an event needs one too");
+		return profile_fail(r, "id is missing: default is event, which needs one");
 	for (size_t i = 0; i < p->rule_count; i++) {
 		if (!p->rules[i].cursor || p->cursor.kind)
 			continue;
@@ -764,7 +764,7 @@ static int check_whole(struct profile_reader *r, const struct profile *p)
 	return 0;
 }
 
-/* What rules need and the profile does not say. */
+/* Sets defaults that depend on the rules. */
 static void complete(struct profile *p)
 {
 	for (size_t i = 0; i < p->rule_count; i++) {

@@ -1,5 +1,4 @@
-/* profile_check.c owns the small forms of the profile's language: pointers, parts, conditions, templates. What they
- * mean is feed/'s business; here a wrong one is named. */
+/* profile_check.c checks pointers, parts, conditions and templates in profiles. feed/ interprets them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +28,7 @@ static int count_lines(const char *from, const char *to)
 	return lines;
 }
 
-/* The line of the value that the path leads to, as far as it can be followed; 0: there is no text. */
+/* Returns the line of the value at the path, or of its nearest container; 0 if there is no text. */
 static int find_line(const struct profile_reader *r, const struct profile_origin *origin)
 {
 	struct slice value, found;
@@ -45,7 +44,7 @@ static int find_line(const struct profile_reader *r, const struct profile_origin
 	return origin->line + count_lines(origin->value.at, value.at);
 }
 
-/* Of one of the values in text; at is NULL if it is not there. */
+/* Returns the origin of a value in text. value.at is NULL if it is absent. */
 static struct profile_origin make_origin(const char *file, const char *path, struct slice text, struct slice value)
 {
 	struct profile_origin origin = {.file = file, .path = path, .value = value};
@@ -71,7 +70,7 @@ struct profile_origin profile_origin_of_source(const char *file, struct slice te
 	return make_origin(file, path, text, value.at ? find_child(value, NULL, i) : value);
 }
 
-/* Whose value the path leads to: the profile's own, or one in its place. */
+/* Returns the origin of the value at the path: the profile, or the overrides. */
 static const struct profile_origin *find_origin(const struct profile_reader *r)
 {
 	const json_t *found = r->overrides;
@@ -83,7 +82,7 @@ static const struct profile_origin *find_origin(const struct profile_reader *r)
 	return found ? &r->given : &r->own;
 }
 
-/* rules[2].when./type */
+/* Writes a path such as rules[2].when./type. */
 static void write_path(const struct profile_reader *r, const char *prefix, char *out, size_t size)
 {
 	size_t used = (size_t)snprintf(out, size, "%s", prefix);
@@ -108,7 +107,7 @@ static int write_fault(struct profile_fault *fault, const char *source, int line
 	return -1;
 }
 
-/* Writes where r is, and what is wrong there. */
+/* Writes where r is and what is wrong there. */
 static __attribute__((format(printf, 3, 0))) void write_complaint(const struct profile_reader *r,
 								  struct profile_fault *fault, const char *format,
 								  va_list ap)
@@ -176,7 +175,7 @@ const char *profile_nearest(const char *word, const char *(*next)(const void *ct
 	struct nearest n;
 
 	nearest_init(&n, word, strlen(word));
-	n.distance = strlen(word) / 2 + 1; /* words of profiles are few, and unlike each other */
+	n.distance = strlen(word) / 2 + 1; /* profiles have few words, and they differ much */
 	for (size_t i = 0; (candidate = next(ctx, i)) != NULL; i++)
 		nearest_offer(&n, candidate);
 	return n.best;
@@ -194,7 +193,7 @@ static void collect_names(json_t *into, const json_t *object)
 
 json_t *profile_collect_variables(const json_t *root)
 {
-	static const char *const of_acks[] = {"event_id", "reason", "n"}; /* intake/sink.c sets them */
+	static const char *const of_acks[] = {"event_id", "reason", "n"}; /* set by intake/sink.c */
 	json_t *all = json_object(), *rule, *call;
 	size_t i, j;
 
@@ -309,7 +308,7 @@ static int check_operator(struct profile_reader *r, const char *name, const json
 	if (strcmp(name, "gte") == 0 || strcmp(name, "lt") == 0)
 		return json_is_number(value) ? 0 : profile_fail(r, "must be a number");
 	near = profile_nearest(name, next_operator, NULL);
-	return profile_fail(r, "is not a condition%s%s%s; there are exists, not, prefix, type, gte and lt",
+	return profile_fail(r, "is not a condition%s%s%s; the conditions are exists, not, prefix, type, gte and lt",
 			    near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
@@ -360,7 +359,7 @@ static bool has_prefix(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* The inside of ${...}. */
+/* Checks the inside of ${...}. */
 static int check_placeholder(struct profile_reader *r, const char *name, size_t len, bool has_frame)
 {
 	char *pointer;
@@ -372,7 +371,7 @@ static int check_placeholder(struct profile_reader *r, const char *name, size_t 
 	if (len && *name != '/')
 		return profile_check_variable(r, name, len);
 	if (!has_frame)
-		return profile_doubt(r, "${%.*s}: there is no frame here that it could point into", (int)len, name);
+		return profile_doubt(r, "${%.*s}: there is no frame here to point into", (int)len, name);
 	pointer = memory_strndup(name, len);
 	result = profile_check_pointer(r, pointer);
 	free(pointer);
@@ -403,7 +402,7 @@ static int check_choice(struct profile_reader *r, const json_t *variable)
 	return profile_check_variable(r, name, strlen(name));
 }
 
-/* NOLINTBEGIN(misc-no-recursion): not deeper than PATH_MAX_STEPS */
+/* NOLINTBEGIN(misc-no-recursion): at most PATH_MAX_STEPS levels */
 
 static int check_members(struct profile_reader *r, const json_t *t, bool has_frame)
 {

@@ -1,5 +1,4 @@
-/* profile_folder.c owns where profiles come from: files, the shipped ones by name, the settings file. What the settings
- * put in place of a profile's members is profile_override.c's. */
+/* profile_folder.c finds profiles: files, shipped ones, and those in the settings file. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +16,7 @@
 
 /* --- a text --- */
 
-/* What jansson says of a text that is not JSON. */
+/* Reports jansson's error. */
 static void refuse_text(const char *source, const json_error_t *e, struct profile_fault *fault)
 {
 	bool is_big = json_error_code(e) == json_error_numeric_overflow;
@@ -28,7 +27,7 @@ static void refuse_text(const char *source, const json_error_t *e, struct profil
 			       : e->text);
 }
 
-/* given: where the overrides are written; NULL: nowhere that has lines. */
+/* given is where the overrides are written, NULL if that has no lines. */
 static struct profile *parse(const char *text, size_t len, const char *source, const json_t *overrides,
 			     const struct profile_origin *given, struct profile_fault *fault)
 {
@@ -60,7 +59,7 @@ struct profile *profile_parse(const char *text, size_t len, const char *source, 
 
 /* --- files --- */
 
-/* The text of a file, on the heap; NULL after filling fault. */
+/* Returns the text of a file, on the heap, or NULL after filling fault. */
 static char *read_text(const char *path, size_t *len, struct profile_fault *fault)
 {
 	FILE *file = file_open(path);
@@ -101,7 +100,7 @@ struct profile *profile_read_file(const char *path, const json_t *overrides, str
 
 /* --- the shipped ones --- */
 
-/* Beside the program: where make install puts them, or in the tree where it was built. */
+/* Looks for the folder relative to the program: where make install puts it, or in the source tree. */
 const char *profile_folder(void)
 {
 	static const char *const places[] = {"/../share/wsonce/profiles", "/../profiles", "/../../profiles"};
@@ -166,7 +165,7 @@ static void refuse_name(const char *name, struct profile_fault *fault)
 	free(names);
 }
 
-/* The file of a shipped profile, on the heap; NULL after filling fault. */
+/* Returns the path of a shipped profile, on the heap, or NULL after filling fault. */
 static char *find_file(const char *name, struct profile_fault *fault)
 {
 	char *path = strpbrk(name, "/%") || *name == '.' || !*name
@@ -212,7 +211,7 @@ static void decode(char *text)
 	*out = '\0';
 }
 
-/* A text as a value like the first one; NULL if it cannot be one. */
+/* Converts text to the type of the initial value. Returns NULL if it does not fit. */
 static json_t *make_like(const json_t *first, const char *text)
 {
 	json_t *value;
@@ -226,7 +225,7 @@ static json_t *make_like(const json_t *first, const char *text)
 	return NULL;
 }
 
-/* The same for an array: the parts between commas. */
+/* The same, and for an array, its items are separated by commas. */
 static json_t *make_value(const json_t *first, char *text)
 {
 	json_t *array, *item;
@@ -249,7 +248,7 @@ static json_t *make_value(const json_t *first, char *text)
 	return array;
 }
 
-/* query: var=value&..., which is overwritten. Variables go into vars, the source's name into all. */
+/* Reads var=value&... from query, and overwrites it. Variables go into vars, the feed's name into all. */
 static int read_query(char *query, const json_t *own, json_t *vars, json_t *all, const char *source,
 		      struct profile_fault *fault)
 {
@@ -260,13 +259,13 @@ static int read_query(char *query, const json_t *own, json_t *vars, json_t *all,
 		if (!*pair)
 			continue;
 		if (!text)
-			return profile_fail_at(fault, source, 0, "\"%.60s\" is not a variable and its value", pair);
+			return profile_fail_at(fault, source, 0, "\"%.60s\" is not VARIABLE=VALUE", pair);
 		*text++ = '\0';
 		decode(pair);
 		value = make_value(json_object_get(own, pair), text);
 		if (!value)
 			return profile_fail_at(
-				fault, source, 0, "%.60s must be %s, like the value that the profile has for it", pair,
+				fault, source, 0, "%.60s must be %s, like its value in the profile", pair,
 				json_is_boolean(json_object_get(own, pair)) ? "true or false" : "a number");
 		json_object_set_new(strcmp(pair, "name") == 0 && !json_object_get(own, pair) ? all : vars, pair, value);
 	}
@@ -320,7 +319,7 @@ struct profile *profile_read_any(const char *spec, struct profile_fault *fault)
 
 /* --- the settings file --- */
 
-/* A shipped profile, or a file, of which source replaces members. */
+/* Reads a shipped profile or a file, and overrides members with those of source. */
 static struct profile *read_changed(const json_t *source, const struct profile_origin *given,
 				    struct profile_fault *fault)
 {

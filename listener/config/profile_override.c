@@ -1,5 +1,5 @@
-/* profile_override.c owns what replaces members of a profile: those beside "profile" in the settings file, and the
- * variables of --feed NAME?variable=value. */
+/* profile_override.c replaces members of a profile: by those beside "profile" in the settings file, and variables by
+ * --feed NAME?variable=value. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static int override_vars(struct profile_reader *r, json_t *own, const json_t *va
 
 /* --- another url --- */
 
-/* The bytes of scheme://host:port in a template; 0 if it does not begin so. */
+/* Returns the length of scheme://host:port in a template, 0 if it does not begin with that. */
 static size_t origin_of(const char *url)
 {
 	const char *host = url ? strstr(url, "://") : NULL, *slash = url ? strchr(url, '/') : NULL;
@@ -63,8 +63,7 @@ static size_t origin_of(const char *url)
 	return len;
 }
 
-/* Where the connection resumes goes with it: to the same path at the new host. A variable that the feed sets says
- * itself where that is. */
+/* Moves url_resume to the new host, with its path. If url_resume is a variable, the feed sets it, and it stays. */
 static int move_resume(struct profile_reader *r, json_t *root, const char *url, const char *new_url)
 {
 	const char *resume = json_string_value(json_object_get(root, "url_resume"));
@@ -75,8 +74,8 @@ static int move_resume(struct profile_reader *r, json_t *root, const char *url, 
 		return 0;
 	if (!old || !len || origin_of(resume) != old || strncmp(resume, url, old) != 0) {
 		profile_enter(r, "url", 0);
-		return profile_fail(r, "the profile resumes at a url_resume of its own: give url_resume, too, or null "
-				       "to connect without it");
+		return profile_fail(r, "the profile's url_resume cannot be moved to this host: give url_resume, too, "
+				       "or null to connect without it");
 	}
 	moved = memory_printf("%.*s%s", (int)len, new_url, resume + old);
 	json_object_set_new(root, "url_resume", json_string(moved));
@@ -84,7 +83,7 @@ static int move_resume(struct profile_reader *r, json_t *root, const char *url, 
 	return 0;
 }
 
-/* Nothing of the profile's own host is left where url replaces it. */
+/* If overrides replace url, drops or moves everything that points to the old host. */
 static int move_url(struct profile_reader *r, json_t *root)
 {
 	const char *url = json_string_value(json_object_get(root, "url"));

@@ -1,5 +1,5 @@
-/* shown.c owns what people are shown of settings: --help, the table of the docs, what is in force and where it comes
- * from, what is unknown. Secrets are left out. */
+/* shown.c prints settings: --help, the table in the docs, the values in force and their origins, and unknown variables.
+ * It leaves secrets out. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,7 @@ static char *show_number(enum value_type type, int64_t n)
 	return memory_printf("%lld%s", (long long)n, type == VALUE_MS ? "ms" : "");
 }
 
-/* Variables of a feed may be keys, and so may what a URL has behind its host. */
+/* Variables of a feed may be keys, and so may the path and query of a URL. */
 static char *show_text(enum value_type type, const char *text)
 {
 	switch (type) {
@@ -129,7 +129,7 @@ static char *show_list(enum value_type type, const struct config_list *l)
 	return all;
 }
 
-/* On the heap, or NULL. */
+/* Returns the value as text, on the heap, or NULL. */
 static char *show(const struct config *c, const struct setting *s, const char *file)
 {
 	const void *at = (const char *)c + s->offset;
@@ -175,7 +175,7 @@ void config_each(const struct config *c, void (*each)(void *arg, const struct co
 	}
 }
 
-/* A secret may be in a variable, or in the file that the variable with _FILE names. */
+/* A secret is in a variable, or in the file that the variable with _FILE names. */
 static bool is_variable_end(const char *at, const char *end)
 {
 	return at == end || (end - at == 5 && strncmp(at, "_FILE", 5) == 0);
@@ -229,7 +229,7 @@ void config_each_unknown(const struct config *c, void (*each)(void *arg, const c
 	}
 }
 
-/* A misspelt setting would otherwise be one that is not set. */
+/* A misspelled setting would otherwise go unnoticed. */
 static void log_unknown(void *arg, const char *variable, const char *meant)
 {
 	(void)arg;

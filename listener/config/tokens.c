@@ -1,5 +1,4 @@
-/* tokens.c owns the tokens of producers: their file, and the comparison. What a producer without one may
- * do is ingest.c's to decide. */
+/* tokens.c reads and compares the tokens of producers. ingest.c decides what a producer without a token may do. */
 #include "config/tokens.h"
 
 #include <errno.h>
@@ -16,15 +15,15 @@
 
 #define LINE_MAX_BYTES 1024
 #define DEFAULT_NAME   "default"
-#define OTHERS_NAME    "others" /* certificates beyond the limit */
+#define OTHERS_NAME    "others" /* for certificates beyond the limit */
 #define BLANKS         " \t\r\n"
 #define NAME_LETTERS   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 struct tokens {
 	struct token *first;
-	size_t certified; /* of them, names of certificates */
-	char *file;       /* NULL: none */
-	struct stat seen; /* of the file, when it was read last */
+	size_t certified; /* number of names of certificates */
+	char *file;       /* NULL if there is none */
+	struct stat seen; /* of the file when last read */
 	bool is_warning;
 };
 
@@ -41,7 +40,7 @@ static void free_list(struct token *first)
 	}
 }
 
-/* In front of *first. */
+/* Puts a new token in front of *first. */
 static struct token *add(struct token **first, const char *name, const char *token)
 {
 	struct token *new = memory_calloc(1, sizeof(*new));
@@ -72,7 +71,7 @@ static const char *find_fault(const char *name, const char *rest)
 	return NULL;
 }
 
-/* Puts the token of a line, if it has one, in front of *first. Returns what is wrong, or NULL. */
+/* Puts the token of a line, if there is one, in front of *first. Returns what is wrong, or NULL. */
 static const char *read_line(const struct tokens *t, char *line, struct token **first)
 {
 	static char default_name[] = DEFAULT_NAME;
@@ -95,7 +94,7 @@ static const char *read_line(const struct tokens *t, char *line, struct token **
 	return NULL;
 }
 
-/* All lines, the last one first. Returns how many tokens, or -1 and a sentence. */
+/* Reads all lines; the last one comes first. Returns the number of tokens, or -1 and a sentence. */
 static int read_lines(const struct tokens *t, FILE *in, struct token **first, char *error, size_t size)
 {
 	char line[LINE_MAX_BYTES];
@@ -119,7 +118,7 @@ static int read_lines(const struct tokens *t, FILE *in, struct token **first, ch
 	return fault || !count ? -1 : count;
 }
 
-/* Reads the file into a list of its own. NULL and a sentence if that fails. */
+/* Reads the file into a new list. Returns NULL and a sentence if that fails. */
 static struct token *read_file(struct tokens *t, char *error, size_t size)
 {
 	struct token *first = NULL;
@@ -146,7 +145,7 @@ static bool is_same(const struct token *a, const struct token *b)
 	       CRYPTO_memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
 }
 
-/* Those that were there keep their counters and their connections; those that are gone are not valid. */
+/* Tokens that are still there keep their counters and connections; others become invalid. */
 static void take_over(struct tokens *t, struct token *fresh)
 {
 	for (struct token *old = t->first; old; old = old->next)
@@ -198,7 +197,7 @@ static bool has_changed(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_sec != b->st_ctim.tv_sec || a->st_ctim.tv_nsec != b->st_ctim.tv_nsec;
 }
 
-/* A file that is gone for a moment, as when it is replaced, is not a change. */
+/* A file that is missing, as while it is being replaced, does not count as changed. */
 bool tokens_refresh(struct tokens *t)
 {
 	struct token *fresh;
@@ -207,7 +206,7 @@ bool tokens_refresh(struct tokens *t)
 
 	if (!t->file || stat(t->file, &now) || !has_changed(&t->seen, &now))
 		return false;
-	t->seen = now; /* a file with a fault is not read again until it changes */
+	t->seen = now; /* do not read a bad file again until it changes */
 	fresh = read_file(t, error, sizeof(error));
 	if (!fresh) {
 		log_error("cannot reload the tokens, keeping the old ones", "reason=%s", error);

@@ -1,4 +1,4 @@
-/* value.c owns what the values of settings must look like. */
+/* value.c checks the values of settings. */
 #include "config/value.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ static int64_t unit_us(enum value_type type)
 	return type == VALUE_SECONDS ? QUANTITY_S : QUANTITY_MS;
 }
 
-/* Also one that is finer than what is kept is none. */
+/* A duration finer than the unit it is kept in is refused. */
 static bool read_duration(enum value_type type, const char *text, int64_t *value)
 {
 	int64_t us;
@@ -90,7 +90,7 @@ static bool is_pointer(const char *text)
 	return steps <= POINTER_STEPS_MAX;
 }
 
-/* An SQL identifier, plain or quoted. Returns what is behind it; NULL if there is none. */
+/* Skips an SQL identifier, plain or quoted. Returns what follows, or NULL if there is none. */
 static const char *skip_identifier(const char *at)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789$";
@@ -98,12 +98,12 @@ static const char *skip_identifier(const char *at)
 	if (*at != '"')
 		return strspn(at, letters) && strcspn(at, "0123456789$") ? at + strspn(at, letters) : NULL;
 	if (at[1] == '"' && at[2] != '"')
-		return NULL; /* of no character, which Postgres does not take */
+		return NULL; /* empty, which Postgres refuses */
 	do {
 		at += 1 + strcspn(at + 1, "\"");
 		if (!*at)
 			return NULL;
-	} while (*++at == '"'); /* doubled: a quote in the name */
+	} while (*++at == '"'); /* "" is a quote in the name */
 	return at;
 }
 
@@ -142,7 +142,7 @@ static const char *find_store_fault(const char *text)
 		return "is neither postgres nor sqlite://PATH";
 	return text[9] && text[strlen(text) - 1] != '/' && !strpbrk(text + 9, "?#")
 		       ? NULL
-		       : "names no file: write sqlite:///var/lib/wsonce/events.db, say";
+		       : "names no file: write, for example, sqlite:///var/lib/wsonce/events.db";
 }
 
 static const char *find_origin_fault(const char *text)
@@ -175,7 +175,7 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 		return find_redis_fault(text);
 	case VALUE_PROXY:
 		if (url_parse(&url, text) || !url_has_scheme(&url, "http") || !url.host[0] || strlen(url.path) > 1)
-			fault = "is not http://HOST:PORT, perhaps with user:password@";
+			fault = "is not http://[USER:PASSWORD@]HOST:PORT";
 		url_clear(&url);
 		return fault;
 	case VALUE_ORIGINS:

@@ -1,5 +1,4 @@
-/* value.h: the kinds of values that settings have, and what is wrong with a text as one of them. Pure, but for
- * libpq's opinion of a conninfo. */
+/* value.h: the kinds of values that settings have, and checks of their text. */
 #ifndef WSONCE_VALUE_H
 #define WSONCE_VALUE_H
 
@@ -9,19 +8,19 @@
 enum value_type {
 	VALUE_TEXT,
 	VALUE_SECRET,   /* a text that is never shown */
-	VALUE_REDIS,    /* a URL that is shown without its password, or none */
-	VALUE_PROXY,    /* the URL of an HTTP proxy, likewise */
+	VALUE_REDIS,    /* a URL shown without its password, or none */
+	VALUE_PROXY,    /* the URL of an HTTP proxy, shown likewise */
 	VALUE_STORE,    /* postgres, or sqlite://PATH */
-	VALUE_CONNINFO, /* what libpq connects by; never shown */
-	VALUE_URLS,     /* URLs; the flag may be repeated, commas in the environment */
-	VALUE_ORIGINS,  /* of web pages: scheme://host[:port]; a list like URLs */
-	VALUE_FEEDS,    /* shipped profiles with their variables, which hold commas: blanks in the environment */
+	VALUE_CONNINFO, /* a connection string for libpq, never shown */
+	VALUE_URLS,     /* URLs: the flag may be repeated; commas in the environment */
+	VALUE_ORIGINS,  /* origins of web pages, scheme://host[:port]; a list like URLs */
+	VALUE_FEEDS,    /* shipped profiles with variables, which may contain commas: blanks in the environment */
 	VALUE_SWITCH,   /* a flag without a value */
-	VALUE_HOSTS,    /* names, repeated likewise */
-	VALUE_FILE_OF,  /* a file, whose first line is the value of the setting of that name without -file */
-	VALUE_KEY_FILE, /* a file, whose first line is a key, of which only the file can be told */
+	VALUE_HOSTS,    /* host names; a list like URLs */
+	VALUE_FILE_OF,  /* a file whose first line is the value of the setting without -file */
+	VALUE_KEY_FILE, /* a file whose first line is a key; only the path is shown */
 	VALUE_NUMBER,
-	VALUE_BYTES,   /* a number that may have a unit: 64M, 64MiB */
+	VALUE_BYTES,   /* a number with an optional unit: 64M, 64MiB */
 	VALUE_SECONDS, /* a duration such as 90, 90s, 15m, 12h or 30d, kept in seconds */
 	VALUE_MS,      /* the same, kept in milliseconds */
 	VALUE_POINTER, /* RFC 6901 */
@@ -35,21 +34,21 @@ enum value_type {
 /* What a value must be. */
 struct value_form {
 	enum value_type type;
-	int64_t lowest; /* numbers and durations, as they are kept */
+	int64_t lowest; /* of numbers and durations, in the unit they are kept in */
 	int64_t highest;
 	const char *choices; /* VALUE_CHOICE: words with one blank between */
 };
 
 bool value_is_list(enum value_type type);
 bool value_is_number(enum value_type type);
-/* What the user writes there is nobody else's business. */
+/* True if the value may contain a secret and must not be shown. */
 bool value_is_secret(enum value_type type);
 
-/* Is text one of the words in choices, which blanks keep apart? */
+/* True if text is one of the words in choices, separated by blanks. */
 bool value_is_choice(const char *choices, const char *text);
 
-/* What is wrong with text as such a value, as the rest of a sentence that begins with the text; NULL if it is fine.
- * It lives until the next call. Of a number, *number, if number is not NULL, gets it. */
+/* Returns NULL if text is valid, else the rest of a sentence that begins with the text, valid until the next call. A
+ * number is written to *number unless that is NULL. */
 const char *value_fault(const struct value_form *form, const char *text, int64_t *number);
 
 #endif

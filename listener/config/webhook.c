@@ -1,5 +1,4 @@
-/* webhook.c owns the reading of webhooks from the settings file. What is sent to them is delivery.c's
- * business. */
+/* webhook.c reads webhooks from the settings file. delivery.c sends to them. */
 #include "config/webhook.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@
 #include "base/url.h"
 
 #define SECRET_MARK  "whsec_"
-#define SECRET_LEAST 24 /* bytes, as Standard Webhooks asks; the greatest is the room in struct webhook_secret */
+#define SECRET_LEAST 24 /* bytes, by Standard Webhooks; struct webhook_secret has the most */
 #define SECRETS_FILE 4096
 
 struct reader {
@@ -41,7 +40,7 @@ static int fail(const struct reader *r, const char *key, const char *what)
 
 /* --- secrets --- */
 
-/* Standard Webhooks writes a secret as whsec_ and base64. */
+/* A secret is whsec_ and base64 (Standard Webhooks). */
 static bool decode_secret(const char *text, size_t len, struct webhook_secret *secret)
 {
 	unsigned char bytes[sizeof(secret->bytes) + 3];
@@ -64,7 +63,7 @@ static bool decode_secret(const char *text, size_t len, struct webhook_secret *s
 	return true;
 }
 
-/* Several secrets, with blanks between, all sign: so one is replaced by another without a gap. */
+/* Each of several secrets, separated by blanks, signs. So a secret can be replaced without a gap. */
 static int decode_secrets(const struct reader *r, const char *key, const char *text)
 {
 	static const char blanks[] = " \t\r\n";
@@ -140,7 +139,7 @@ static int read_name(const struct reader *r, const char *key, const char *text)
 	return 0;
 }
 
-/* Enough to tell two destinations from each other, in a table that people read. */
+/* Tells destinations apart in a table for people. */
 static void digest_url(struct webhook *w, const struct url *url)
 {
 	unsigned char digest[crypto_hash_sha256_BYTES];
@@ -152,7 +151,7 @@ static void digest_url(struct webhook *w, const struct url *url)
 		sprintf(w->digest + 2 * i, "%02x", digest[i]);
 }
 
-/* What a URL is refused for is said without it: tokens live in URLs. */
+/* Errors do not show the URL, since it may contain a token. */
 static int read_url(const struct reader *r, const char *key, const char *text)
 {
 	struct url url;
@@ -333,7 +332,7 @@ void webhook_copy(struct webhook *copy, const struct webhook *of)
 	copy->url = memory_strdup(of->url);
 	copy->ca = of->ca ? memory_strdup(of->ca) : NULL;
 	copy->secret_env = of->secret_env ? memory_strdup(of->secret_env) : NULL;
-	copy->types = memory_calloc(of->type_count + 1, sizeof(*copy->types)); /* no size is 0 */
+	copy->types = memory_calloc(of->type_count + 1, sizeof(*copy->types)); /* size must not be 0 */
 	for (size_t i = 0; i < of->type_count; i++)
 		copy->types[i] = memory_strdup(of->types[i]);
 }

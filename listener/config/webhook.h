@@ -1,4 +1,4 @@
-/* webhook.h: the webhooks that the settings file names. */
+/* webhook.h: the webhooks in the settings file. */
 #ifndef WSONCE_WEBHOOK_H
 #define WSONCE_WEBHOOK_H
 
@@ -20,16 +20,16 @@ struct webhook_secret {
 struct webhook {
 	char *name;      /* in outbox rows, metrics and logs: letters, digits, . _ and - */
 	char *url;       /* http or https */
-	char digest[33]; /* of the URL without user and password, in hex: the same destination */
+	char digest[33]; /* of the URL without user and password, in hex: identifies the destination */
 	char **types;
 	size_t type_count; /* 0: events of every type */
-	char *secret_env;  /* name of the variable with the secrets; NULL: they are in a file */
+	char *secret_env;  /* variable with the secrets; NULL if they are in a file */
 	struct webhook_secret secrets[WEBHOOK_SECRETS_MAX];
-	size_t secret_count; /* each signs; 0 only where secrets were not wanted */
+	size_t secret_count; /* each signs; 0 only if secrets were not read */
 	int64_t timeout_ms;  /* of one attempt */
-	int64_t concurrency; /* requests of one listener at once */
-	int64_t attempts;    /* the last one ends as a dead delivery */
-	int64_t backoff_ms;  /* upper bound of the first wait, doubled with each attempt */
+	int64_t concurrency; /* most requests of one listener at once */
+	int64_t attempts;    /* after the last one the delivery is dead */
+	int64_t backoff_ms;  /* upper bound of the first wait; doubles with each attempt */
 	int64_t backoff_cap_ms;
 	char *ca; /* PEM certificates that https is verified against; NULL: the system's */
 };
@@ -37,23 +37,22 @@ struct webhook {
 struct webhooks {
 	struct webhook *items;
 	size_t count;
-	unsigned int version; /* how often they have changed while the listener runs */
+	unsigned int version; /* how often they changed while the listener ran */
 };
 
-/* Reads the value of "webhooks" in the settings file, an array of objects. Secrets are read from where the
- * objects say only if has_secrets: operators' commands do not deliver. Returns 0; or -1 with one sentence in
- * error, without any secret. webhooks_free may be called in both cases. */
+/* Reads "webhooks" of the settings file, an array of objects. Reads secrets only if has_secrets: operators' commands do
+ * not deliver. Returns 0; or -1 with one sentence in error, without secrets. Call webhooks_free in both cases. */
 int webhooks_read(struct webhooks *t, const json_t *value, bool has_secrets, char *error, size_t size);
 void webhooks_free(struct webhooks *t);
 
-/* A copy of a webhook, with texts of its own; webhook_clear frees them. */
+/* Copies a webhook and its texts. webhook_clear frees the copy. */
 void webhook_copy(struct webhook *copy, const struct webhook *of);
 void webhook_clear(struct webhook *t);
 
-/* Are they the same in each setting and secret, and in the same order? */
+/* True if all settings, secrets and the order are the same. */
 bool webhooks_are_same(const struct webhooks *a, const struct webhooks *b);
 
-/* Requests of one listener at once, all webhooks together. */
+/* Returns the most requests of one listener at once, over all webhooks. */
 size_t webhooks_concurrency(const struct webhooks *t);
 
 #endif

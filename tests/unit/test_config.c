@@ -382,7 +382,7 @@ Test(config, tls_of_redis_needs_files_that_are_right)
 	assert_wrong(TRY("--redis", "rediss://h", "--redis-cert", empty), "--redis-key");
 	assert_wrong(TRY("--redis", "rediss://h", "--redis-cert", empty, "--redis-key", empty), "not a certificate");
 	assert_wrong(TRY("--redis", "redis://h", "--redis-cert", empty, "--redis-key", empty), "rediss://");
-	assert_wrong(TRY("--redis", "rediss://h?insecure"), "certificate is always verified");
+	assert_wrong(TRY("--redis", "rediss://h?insecure"), "certificates are always verified");
 }
 
 Test(config, a_file_needs_no_redis_and_no_postgres)
@@ -890,7 +890,7 @@ Test(config, a_list_may_be_in_the_lines_of_a_file)
 	cr_assert_str_eq(config.sources.items[1], "wss://h/two");
 	assert_wrong(TRY("--source-file", file_of("ws://h\nhttp://secret\n")), "is not a ws:// or wss:// URL");
 	cr_assert_null(strstr(error, "secret"), "%s", error);
-	assert_wrong(TRY("--source-file", file_of("# none\n")), "is needed: it has none");
+	assert_wrong(TRY("--source-file", file_of("# none\n")), "has no value, only blank lines and comments");
 	assert_wrong(TRY("--source-file", "/tmp"), "Is a directory");
 	cr_assert_eq(TRY("--source-proxy-file", file_of("http://u:p@h:1\n")), 0, "%s", error);
 	cr_assert_str_eq(config.source_proxy, "http://u:p@h:1");

@@ -28,8 +28,7 @@ static const struct {
 	{WITH("\"on_open\": {}"), "p.json, line 2, on_open: must be an array of messages"},
 	{WITH("\"on_open\": [{\"a\":\n[\"${nobody}\"]}]"), "doubt p.json, line 3, on_open[0].a[0]: nothing sets a "
 							   "variable \"nobody\""},
-	{WITH("\"on_open\": [\"${/a}\"]"), "doubt p.json, line 2, on_open[0]: ${/a}: there is no frame here that it "
-					   "could point into"},
+	{WITH("\"on_open\": [\"${/a}\"]"), "doubt p.json, line 2, on_open[0]: ${/a}: there is no frame here to point into"},
 	{WITH("\"on_open\": [\"${a\"]"), "p.json, line 2, on_open[0]: \"${a\": a ${ without its }"},
 	{WITH("\"on_open\": [\"${env:}\"]"), "p.json, line 2, on_open[0]: ${env:} names nothing"},
 	{WITH("\"headers\": {\"A\": 1}"), "p.json, line 2, headers.A: must be a text"},
@@ -43,8 +42,7 @@ static const struct {
 	{WITH("\"close_policy\": {\"99\": \"fatal\"}"),
 	 "p.json, line 2, close_policy: \"99\" is not a close code or a range "
 	 "such as 4000-4099"},
-	{WITH("\"default\": \"event\""),
-	 "p.json, line 1: id is missing: default is event, and such an event needs one too"},
+	{WITH("\"default\": \"event\""), "p.json, line 1: id is missing: default is event, which needs one"},
 	{WITH("\"tokens\": 1"),
 	 "p.json, line 2, tokens: must be an object of names, each with its token, or an array of "
 	 "tokens"},
@@ -218,7 +216,7 @@ Test(profile, url_without_a_host_asks_where_to_resume)
 
 	cr_assert_null(profile_parse(JETS, strlen(JETS), "p.json", over, &fault));
 	cr_assert_str_eq(fault.text,
-			 "p.json, url: the profile resumes at a url_resume of its own: give url_resume, too, "
+			 "p.json, url: the profile's url_resume cannot be moved to this host: give url_resume, too, "
 			 "or null to connect without it");
 	json_decref(over);
 }
@@ -247,7 +245,7 @@ static const struct {
 	{"[{\"profile\": \"PROFILE\",\n\"vars\": 3}]",
 	 "s.json, line 3, sources[0].vars: must be an object of variables and their values"},
 	{"[{\"profile\": \"PROFILE\",\n\"url\": \"${host}\"}]",
-	 "s.json, line 3, sources[0].url: the profile resumes at ..."},
+	 "s.json, line 3, sources[0].url: the profile's url_resume cannot ..."},
 };
 
 static struct profile *read_source(const char *text, const json_t *root, struct profile_fault *fault)
