@@ -1,5 +1,5 @@
-/* array.c owns the wire form of array parameters (array_recv in Postgres's arrayfuncs.c reads it).
- * Binary, because the text form would quote each element and escape it, for each row. */
+/* array.c writes arrays as Postgres's array_recv (arrayfuncs.c) reads them. The binary form needs no quoting or
+ * escaping, unlike the text form. */
 #include "postgres/array.h"
 
 #include <arpa/inet.h>
@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 
-#define YEAR_2000_US (INT64_C(946684800) * 1000000) /* where the times of Postgres begin */
+#define YEAR_2000_US (INT64_C(946684800) * 1000000) /* Postgres counts time from here */
 
 char *array_reserve(struct array *a, size_t more)
 {
@@ -51,7 +51,7 @@ void array_start(struct array *a, enum array_type type, size_t count)
 	a->type = type;
 	at = array_reserve(a, 20);
 	at = put_number(at, 1); /* dimensions */
-	at = put_number(at, 1); /* may hold NULL */
+	at = put_number(at, 1); /* may contain NULL */
 	at = put_number(at, element_oid(type));
 	at = put_number(at, (uint32_t)count);
 	put_number(at, 1); /* lowest index */
@@ -60,7 +60,7 @@ void array_start(struct array *a, enum array_type type, size_t count)
 
 void array_add(struct array *a, const char *bytes, size_t len)
 {
-	size_t version = a->type == ARRAY_JSONB; /* jsonb_recv wants a 1 before the text */
+	size_t version = a->type == ARRAY_JSONB; /* jsonb_recv expects a version byte, 1 */
 	char *at = put_number(array_reserve(a, len + 5), (uint32_t)(len + version));
 
 	if (version)

@@ -1,4 +1,4 @@
-/* array.h: a one-dimensional Postgres array in the binary form of its protocol. */
+/* array.h: writes one-dimensional Postgres arrays in the binary form of the protocol. */
 #ifndef WSONCE_ARRAY_H
 #define WSONCE_ARRAY_H
 
@@ -6,28 +6,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* OIDs of the array types, from Postgres's catalogue (pg_type.dat); they never change. */
+/* OIDs of array types from Postgres's catalogue (pg_type.dat). They never change. */
 enum array_type { ARRAY_BYTEA = 1001, ARRAY_TEXT = 1009, ARRAY_TIME = 1185, ARRAY_JSONB = 3807 };
 
 struct array {
-	char *bytes; /* grows as needed, kept for the next array */
+	char *bytes; /* grows as needed and is reused for the next array */
 	size_t len;
 	size_t size;
 	enum array_type type;
 };
 
-/* Starts an array of exactly count elements, which the calls below add one by one. */
+/* Starts an array of exactly count elements. The calls below add them one by one. */
 void array_start(struct array *a, enum array_type type, size_t count);
 void array_add(struct array *a, const char *bytes, size_t len);
-/* As array_add, for text that may not be valid UTF-8, which Postgres would refuse: what is not is
- * replaced by question marks; with is_ascii, so is everything beyond ASCII. */
+/* Like array_add, but replaces invalid UTF-8, which Postgres would refuse, with question marks; and, if is_ascii,
+ * everything beyond ASCII. */
 void array_add_text(struct array *a, const char *text, size_t len, bool is_ascii);
-/* For what is only told, and must not fail a row in a database of any encoding: what is beyond ASCII is replaced. */
+/* Like array_add, but replaces everything beyond ASCII: for text that must not fail a row in any encoding. */
 void array_add_ascii(struct array *a, const char *text, size_t len);
-/* A timestamptz, in microseconds since 1970. */
+/* Adds a timestamptz, given in microseconds since 1970. */
 void array_add_time(struct array *a, int64_t us);
 void array_add_null(struct array *a);
-/* Room for more bytes behind the first len, which stay. */
+/* Makes room for more bytes behind the first len, and returns where they go. */
 char *array_reserve(struct array *a, size_t more);
 void array_free(struct array *a);
 

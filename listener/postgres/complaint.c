@@ -1,4 +1,4 @@
-/* complaint.c owns the cleaning of libpq's messages: they have several lines, and quote what they stumble over. */
+/* complaint.c cleans libpq's error messages, which have several lines and quote parts of the conninfo. */
 #include "postgres/complaint.h"
 
 #include <libpq-fe.h>

@@ -1,8 +1,8 @@
-/* connection.c owns the connection: connecting, the schema, one query at a time, the deadline, coming
- * back. What an error means is sqlstate.c's business; what is asked, that of store_postgres.c and relay.c.
+/* connection.c runs the connection: connecting, the schema, one query at a time, the deadline, and reconnecting.
+ * sqlstate.c interprets errors; store_postgres.c and relay.c make the queries.
  *
- * At any moment at most one watcher and one timer can wake it: each step stops both and starts
- * what the next one needs. */
+ * At most one watcher and one timer can wake it at any time: each step stops both and starts what the next step
+ * needs. */
 #include "postgres/connection.h"
 
 #include <assert.h>
@@ -42,32 +42,32 @@ struct postgres {
 	enum postgres_state state;
 	enum step step;
 	PGconn *conn;      /* NULL in POSTGRES_DOWN */
-	struct poll *poll; /* NULL: nothing is watched */
+	struct poll *poll; /* NULL if the socket is not watched */
 	uv_timer_t timer;  /* the next try, or the deadline */
 	struct hosts hosts;
-	size_t failed;       /* hosts that were tried in vain since it was READY */
-	int64_t ready_ms;    /* since when it is READY or BUSY, by the loop's clock */
+	size_t failed;       /* failed tries since it was last READY */
+	int64_t ready_ms;    /* when it became READY, by the loop's clock */
 	bool is_next_wanted; /* this host cannot serve us */
-	char warned[400];    /* the trouble that was logged since it was READY */
+	char warned[400];    /* the last problem logged since it was READY */
 	struct backoff backoff;
-	PGresult *last;     /* of the query at hand */
-	struct slice piece; /* of the rows of the COPY at hand, the caller's: what libpq was not handed */
-	struct slice (*next_piece)(void *arg); /* NULL: there is no COPY, or all was handed to libpq */
+	PGresult *last;                        /* result of the current query */
+	struct slice piece;                    /* rest of the current piece of a COPY, owned by the caller */
+	struct slice (*next_piece)(void *arg); /* NULL without a COPY, or when libpq has all of it */
 	void *piece_arg;
-	bool is_copy;         /* the query at hand is a COPY, */
-	bool is_copying;      /* whose rows the server takes now, */
-	size_t copied;        /* and has stored so many rows */
-	bool has_rows;        /* the query at hand was executed, and perhaps committed */
+	bool is_copy;         /* the current query is a COPY, */
+	bool is_copying;      /* the server is taking its rows, */
+	size_t copied;        /* and has stored this many */
+	bool has_rows;        /* the current query was executed and may have committed */
 	bool is_by_key;       /* the next statement finds rows by their keys, */
-	const char *first;    /* and is sent behind this one; NULL: behind none */
-	bool is_unreplicated; /* its wait for a synchronous standby was ended: its commit may yet vanish */
-	int64_t patience_ms;  /* of the next statement with locks; 0: the usual one */
-	int64_t lock_ms;      /* the role's limits; 0: it has none */
+	const char *first;    /* and this one is sent in front of it; NULL if none is */
+	bool is_unreplicated; /* its wait for a synchronous standby was cancelled, so its commit may yet be lost */
+	int64_t patience_ms;  /* lock timeout of the next statements; 0: the usual one */
+	int64_t lock_ms;      /* the role's limits, 0 if it has none */
 	int64_t statement_ms;
-	char error[400];                 /* of the last connection attempt */
-	bool was_ready;                  /* ever */
-	char schema[SCHEMA_QUOTED_SIZE]; /* of our tables */
-	int troubles;                    /* one after the other */
+	char error[400];                 /* of the last attempt to connect */
+	bool was_ready;                  /* at any time */
+	char schema[SCHEMA_QUOTED_SIZE]; /* the schema of our tables */
+	int troubles;                    /* POSTGRES_TROUBLE in a row */
 	bool is_upgraded;                /* on this connection */
 	struct postgres_identity identity;
 	void (*done)(void *arg);
@@ -112,7 +112,7 @@ static void unwatch(struct postgres *p)
 
 static void on_connect_step(struct postgres *p);
 
-/* What is wrong after an error, libpq finds out by itself. */
+/* After a socket error, libpq finds out the cause by itself. */
 static void on_socket(void *arg, int fd, int status, int events)
 {
 	struct postgres *p = arg;
@@ -124,7 +124,7 @@ static void on_socket(void *arg, int fd, int status, int events)
 		on_readable(p);
 }
 
-/* libpq's socket may change at every step of connecting: a new handle unless it is known. */
+/* libpq's socket may change at every step of connecting, so make a new handle unless it is known to be the same. */
 static int watch(struct postgres *p, int events, bool is_same_socket)
 {
 	if (!p->poll || !is_same_socket) {
@@ -153,7 +153,7 @@ static void disconnect(struct postgres *p)
 	p->conn = NULL;
 }
 
-/* What keeps it from coming up is said once. */
+/* Logs a lasting problem once. */
 static void warn_once(struct postgres *p)
 {
 	log_write(strcmp(p->warned, p->error) == 0 ? LOG_DEBUG : LOG_WARN, "cannot use postgres, will retry",
@@ -161,8 +161,8 @@ static void warn_once(struct postgres *p)
 	memcpy(p->warned, p->error, sizeof(p->warned));
 }
 
-/* The next host is tried at once; who has tried them all waits. A connection that lasted longer than the longest wait
- * did its work; one that only came up, as to a server that takes no writes, did not. */
+/* Tries the next host at once, or waits after all have failed. A connection that outlived the longest wait was useful.
+ * One to a server that takes no writes comes up and ends at once. */
 static void try_again(struct postgres *p, bool was_up)
 {
 	int64_t wait = 0;
@@ -190,7 +190,7 @@ static void hang_up(struct postgres *p, const char *why)
 	try_again(p, was_up);
 }
 
-/* answer is what the query at hand, if there is one, is told, with the error. */
+/* Loses the connection. answer, with the error, goes to the current query, if there is one. */
 static void lose_with(struct postgres *p, const char *why, struct postgres_answer answer)
 {
 	bool was_busy = p->state == POSTGRES_BUSY;
@@ -228,7 +228,7 @@ static void start_deadline(struct postgres *p)
 	uv_timer_start(&p->timer, on_deadline, (uint64_t)p->settings.timeout_ms, 0);
 }
 
-/* After these the same server will not help soon, another one behind the same name may. */
+/* True if this server will not help soon, but another one behind the same name may. */
 static bool wants_reconnect(const PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -248,7 +248,7 @@ static void describe(const PGresult *result, char *out, size_t size)
 
 /* --- answers --- */
 
-/* Rows come before the commit: without them it was not tried. */
+/* Rows come before the commit: without rows, it was not attempted. */
 static void judge(const struct postgres *p, const PGresult *result, struct postgres_answer *answer)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -267,7 +267,7 @@ static void judge(const struct postgres *p, const PGresult *result, struct postg
 		answer->result = POSTGRES_UNKNOWN;
 }
 
-/* Of its columns; NULL: it has none, and libpq would complain of the question. */
+/* Returns the name of the first column, or NULL if there is none, which PQfname would complain about. */
 static const char *first_name(const PGresult *result)
 {
 	return PQnfields(result) ? PQfname(result, 0) : NULL;
@@ -293,15 +293,14 @@ static void read_rows(const struct postgres *p, const PGresult *result, struct p
 		answer->rows = strtoul(PQcmdTuples((PGresult *)result), NULL, 10);
 }
 
-/* A crash of the server ends its connections, but a pooler in between keeps ours. */
+/* True if another server answered. A server's crash ends its connections, but a pooler in between keeps ours. */
 static bool is_elsewhere(const struct postgres *p, const struct postgres_answer *answer)
 {
 	return answer->has_epoch && answer->epoch != p->identity.epoch;
 }
 
-/* Trouble after trouble may be the session's own: settings that a function made, a catalogue that is not seen anew.
- * What waited for a lock has no such cause. Without the unique key (42P10) it is not tried again here: the inspection
- * of the next connection tells what has become of it. */
+/* Repeated trouble may be the session's: settings that a function made, or a stale catalogue. A wait for a lock has
+ * other causes. Without the unique key (42P10), reconnect, so that the inspection finds out what became of it. */
 static bool wants_fresh_session(struct postgres *p, const PGresult *result, const struct postgres_answer *answer)
 {
 	if (answer->result != POSTGRES_TROUBLE)
@@ -362,7 +361,7 @@ const char *postgres_text(const struct postgres_answer *answer, size_t row, size
 	return postgres_cell(answer, row, 0, len);
 }
 
-/* The statement of a step was handed to libpq, or not. */
+/* Begins a step, whose statement was handed to libpq if is_sent. */
 static void begin_step(struct postgres *p, enum step step, int is_sent)
 {
 	p->step = step;
@@ -386,8 +385,8 @@ static int64_t least(int64_t role_ms, int64_t ours_ms)
 	return role_ms > 0 && role_ms < ours_ms ? role_ms : ours_ms;
 }
 
-/* Adds a setting of one transaction to what is n long: as a command, which costs Postgres a third of what a call of the
- * function costs, or, as a pipeline takes one statement a message, as such a call. */
+/* Appends a setting for one transaction to out at n: as a SET command, which costs Postgres a third of the function
+ * call; or as that call, since a pipeline takes one statement per message. */
 static size_t add_setting(char out[LIMITS_SIZE], size_t n, bool is_command, const char *name, int64_t value)
 {
 	if (is_command)
@@ -400,16 +399,16 @@ static size_t add_setting(char out[LIMITS_SIZE], size_t n, bool is_command, cons
 	return n;
 }
 
-/* No plan then reads a table of many rows as a whole, whatever the statistics say of it. The one row that can be had in
- * no other way seems so dear then that Postgres would compile the plan, for a second or more: hence jit. */
+/* With these off, no plan reads a table of many rows as a whole, whatever its statistics. A row that can be found in no
+ * other way then seems so expensive that Postgres would compile the plan, for a second or more, so jit is off too. */
 static const char *const by_key[] = {"enable_hashjoin", "enable_mergejoin", "enable_seqscan", "jit"};
 
-/* What sets the limits of one transaction, because a pooler lends the session to others. The server gives up before we
- * do, and tells which event was at fault; and a backend whose client is gone ends. A role's own limits stay if they are
- * less. The wait for a lock ends before the statement does, or it would count as a statement that takes too long. While
- * a COPY waits for rows, Postgres looks at none of these limits: if our host is gone then, its TCP has to find out,
- * which asks after two hours unless it is told. It is told to ask after a third of the time; the nine times that Linux
- * asks take the rest. */
+/* Writes the limits for one transaction, because a pooler lends the session to others. The server gives up before we
+ * do, and names the event at fault; and a backend whose client is gone ends. The role's own limits stay if they are
+ * lower. The wait for a lock ends before the statement does, or it would count as a statement that ran too long. While
+ * a COPY waits for rows, Postgres checks none of these limits. If our host is gone then, TCP has to find out, and by
+ * default it asks only after two hours. We make it ask after a third of the timeout; Linux's nine further probes take
+ * the rest. */
 static const char *print_limits(const struct postgres *p, bool is_copy, char out[LIMITS_SIZE])
 {
 	int64_t ms = p->settings.timeout_ms, statement_ms = least(p->statement_ms, ms * 9 / 10 + 1);
@@ -433,7 +432,7 @@ static int send_plain(struct postgres *p, const char *sql)
 	return PQsendQueryParams(p->conn, sql, 0, NULL, NULL, NULL, NULL, 0);
 }
 
-/* It may take longer than the role's limits allow, which it asks for. */
+/* Sends the inspection with our limits, since it may take longer than the role's, which it reads. */
 static void inspect(struct postgres *p)
 {
 	char limits[LIMITS_SIZE];
@@ -446,7 +445,7 @@ static void inspect(struct postgres *p)
 			PQpipelineSync(p->conn));
 }
 
-/* The schema is right. */
+/* The schema is up to date. */
 static void become_ready(struct postgres *p)
 {
 	send_step(p, STEP_IDENTIFY, IDENTIFY);
@@ -463,7 +462,7 @@ static void finish_preparing(struct postgres *p)
 	set_state(p, POSTGRES_READY);
 }
 
-/* Without an epoch nothing that Redis says of this database is believed. */
+/* Without an epoch, nothing that Redis says about this database is believed. */
 static void on_identified(struct postgres *p, const PGresult *result)
 {
 	struct postgres_identity *i = &p->identity;
@@ -478,8 +477,7 @@ static void on_identified(struct postgres *p, const PGresult *result)
 		send_step(p, STEP_EPOCH, SQL_MAKE_EPOCH ";" IDENTIFY);
 }
 
-/* A listener that has worked before has events that may be nowhere else: it waits until somebody has mended
- * the database. */
+/* A listener that was ready before may hold events that exist nowhere else, so it waits for a repair. */
 static void find_fault(struct postgres *p, const char *fault)
 {
 	if (!p->was_ready)
@@ -516,8 +514,7 @@ static void on_inspected(struct postgres *p, const PGresult *seen)
 		send_step(p, STEP_LOCK, schema_lock_sql());
 }
 
-/* A listener that has worked before stays: an upgrade of the fleet may be under way, and what an
- * older program needs is still there. */
+/* A listener that was ready before goes on: during an upgrade, what older programs need is still there. */
 static void find_newer(struct postgres *p, int version)
 {
 	char sentence[300];
@@ -553,7 +550,7 @@ static void on_version(struct postgres *p, int version)
 		send_step(p, STEP_LOCK, schema_lock_sql());
 }
 
-/* Who may not do so is told who may. */
+/* Says which role may migrate, if ours may not. */
 static const char *advise(const struct postgres *p, const PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -601,7 +598,7 @@ static void finish(struct postgres *p)
 	PQclear(result);
 }
 
-/* Is there more to send? */
+/* True if there is more to send. */
 static bool has_piece(struct postgres *p)
 {
 	if (!p->piece.len)
@@ -609,8 +606,8 @@ static bool has_piece(struct postgres *p)
 	return p->piece.len;
 }
 
-/* Hands libpq the next piece: of a whole batch it would move all that the kernel does not take to the front of its
- * buffer, once for each write. Returns -1 if that fails. */
+/* Gives libpq one piece. If it had a whole batch, it would move what the kernel does not take to the front of its
+ * buffer, once per write. Returns -1 on error. */
 static int put_piece(struct postgres *p)
 {
 	size_t most = RARE("postgres: rows of a COPY in small pieces") ? 7 : POSTGRES_PIECE;
@@ -623,8 +620,8 @@ static int put_piece(struct postgres *p)
 	return 0;
 }
 
-/* Hands libpq what is left of the rows, as far as the kernel takes it, and the end behind them. Returns what is unsent
- * as PQflush does: if something is left, to be called again when all before it was sent. */
+/* Gives libpq the remaining rows, as far as the kernel takes them, and then the end. Returns like PQflush: if something
+ * is left, call this again when it has been sent. */
 static int put_copy(struct postgres *p)
 {
 	if (!p->next_piece)
@@ -640,8 +637,7 @@ static int put_copy(struct postgres *p)
 	return PQputCopyEnd(p->conn, NULL) == 1 ? PQflush(p->conn) : -1;
 }
 
-/* The server is ready for the rows of a COPY, or for more of them. From here on they may be committed. Returns -1 if
- * the connection is lost. */
+/* The server takes rows of a COPY. From here on they may be committed. Returns -1 if the connection is lost. */
 static int send_copy(struct postgres *p)
 {
 	int unsent;
@@ -657,7 +653,7 @@ static int send_copy(struct postgres *p)
 	return 0;
 }
 
-/* The answer to what prepares the transaction or ends it, as a command or by the function? */
+/* True if this answers a statement that prepares or ends the transaction, as a command or by a function. */
 static bool is_aside(PGresult *result)
 {
 	static const char commands[] = "SET CONSTRAINTS RESET DO";
@@ -666,7 +662,7 @@ static bool is_aside(PGresult *result)
 	return (name && strcmp(name, "set_config") == 0) || (*command && strstr(commands, command));
 }
 
-/* Of several statements the last answer counts, or the only error. */
+/* Keeps the last answer of several statements, or the only error. */
 static void keep_result(struct postgres *p, PGresult *result)
 {
 	ExecStatusType status = PQresultStatus(result);
@@ -682,8 +678,8 @@ static void keep_result(struct postgres *p, PGresult *result)
 	p->last = result;
 }
 
-/* In a pipeline, NULL stands between the answers, and the end has an answer of its own, after the commit; but a
- * connection that is lost may come to no end. */
+/* True at the end of the answers. In a pipeline, NULL separates answers, and the end is an answer of its own, after the
+ * commit; but after a connection is lost that may never come. */
 static bool is_end(const struct postgres *p, const PGresult *result)
 {
 	if (PQpipelineStatus(p->conn) == PQ_PIPELINE_OFF || PQstatus(p->conn) != CONNECTION_OK)
@@ -734,8 +730,8 @@ static void on_readable(struct postgres *p)
 	read_results(p);
 }
 
-/* A query was handed to libpq. libpq closes its socket when it finds the connection dead. It must not stay
- * watched then: its number may be the next one that somebody else opens. */
+/* Starts waiting for a query that was handed to libpq. libpq closes its socket when it finds the connection dead. Then
+ * stop watching the socket: its number may be reused. */
 static int begin(struct postgres *p, int is_sent)
 {
 	int unsent = is_sent ? PQflush(p->conn) : -1;
@@ -787,7 +783,7 @@ int postgres_query(struct postgres *p, const char *sql, const struct postgres_va
 	return begin(p, is_sent);
 }
 
-/* A pipeline may not have a COPY. */
+/* A pipeline must not contain a COPY. */
 int postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void *arg), void *arg)
 {
 	char *text, *all, limits[LIMITS_SIZE];
@@ -807,13 +803,13 @@ int postgres_copy(struct postgres *p, const char *sql, struct slice (*next)(void
 	p->next_piece = next;
 	p->piece_arg = arg;
 	p->piece = next(arg);
-	on_readable(p); /* it may be ready by now, and the loop may have much else to do */
+	on_readable(p); /* the server may be ready by now, and the loop may be busy */
 	return 0;
 }
 
 /* --- coming up --- */
 
-/* The words may be in any language. */
+/* The text may be in any language, so look at the function. */
 static void on_notice(void *arg, const PGresult *notice)
 {
 	struct postgres *p = arg;
@@ -864,7 +860,7 @@ static void on_connect_step(struct postgres *p)
 		lose(p, "the socket cannot be watched");
 }
 
-/* To the host whose turn it is; the first time, to none of them in particular. */
+/* Connects to the current host; the first time, to no particular one. */
 static PGconn *dial(const struct postgres *p)
 {
 	const char *const names[] = {
@@ -880,7 +876,7 @@ static PGconn *dial(const struct postgres *p)
 	return conn;
 }
 
-/* Only libpq knows which hosts there are, once it has begun. */
+/* Only libpq knows the hosts, once it has begun. */
 static PGconn *dial_first(struct postgres *p)
 {
 	PGconn *conn = dial(p);
@@ -905,13 +901,14 @@ static void connect_now(struct postgres *p)
 	if (p->hosts.timeout_ms > 0 && p->hosts.timeout_ms < p->settings.timeout_ms)
 		uv_timer_start(&p->timer, on_deadline, (uint64_t)p->hosts.timeout_ms, 0);
 	PQsetNoticeReceiver(p->conn, on_notice, p);
-	/* By libpq's manual, the first step is as if PGRES_POLLING_WRITING had been returned. */
+	/* libpq's manual says to begin as if PGRES_POLLING_WRITING had been returned. */
 	if (watch(p, UV_WRITABLE, false))
 		lose(p, "the socket cannot be watched");
 }
 
-/* A password with an @, a / or a ? that is not written as %40, %2F or %3F makes an odd host or port of its rest, which
- * libpq would say in its errors. A name of an abstract socket begins with @. */
+/* True if a host or port looks like the rest of a password. An @, / or ? in a password that is not written as %40, %2F
+ * or %3F would have this effect, and libpq would show the rest in errors. The name of an abstract socket begins with
+ * @. */
 static bool is_odd(const PQconninfoOption *o)
 {
 	const char *at = o->val ? strchr(o->val, '@') : NULL;
@@ -923,7 +920,7 @@ static bool is_odd(const PQconninfoOption *o)
 	return strcmp(o->keyword, "host") == 0 && at && at != o->val && at[-1] != ',';
 }
 
-/* A word without = is the name of a database, which PQconninfoParse does not know about. */
+/* A word without = is the name of a database, which PQconninfoParse does not know. */
 bool postgres_is_conninfo(const char *conninfo)
 {
 	PQconninfoOption *options;

@@ -1,5 +1,5 @@
-/* hangup.c owns connections that were given up in the middle of a statement. A backend that waits for a lock does not
- * notice that its client has left; without a request to cancel, each try would leave one more behind. */
+/* hangup.c closes connections in the middle of a statement. A backend that waits for a lock does not notice that its
+ * client has left. Without a cancel request, each retry would leave another backend behind. */
 #include "postgres/hangup.h"
 
 #include <pthread.h>

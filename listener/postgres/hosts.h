@@ -1,4 +1,4 @@
-/* hosts.h: the hosts of a conninfo, of which each connection tries one. */
+/* hosts.h: the hosts in a conninfo. Each connection tries one of them. */
 #ifndef WSONCE_HOSTS_H
 #define WSONCE_HOSTS_H
 
@@ -6,21 +6,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The lists are libpq's, with commas; NULL if there is none. */
+/* The lists are comma separated, as in libpq, or NULL. */
 struct hosts {
 	char *host;
 	char *hostaddr;
 	char *port;
-	size_t count;       /* 0: not known yet */
-	size_t at;          /* the one whose turn it is */
-	int64_t timeout_ms; /* connect_timeout; 0 if there is none */
+	size_t count;       /* 0 if not known yet */
+	size_t at;          /* index of the host to try next */
+	int64_t timeout_ms; /* connect_timeout, or 0 */
 };
 
-/* Reads them from a connection that libpq has begun, because some may come from the environment or a service file. */
+/* Reads the hosts from a connection that libpq has begun: they may come from the environment or a service file. */
 void hosts_learn(struct hosts *h, PGconn *conn);
 void hosts_free(struct hosts *h);
 
-/* The element of a list whose turn it is, on the heap; NULL if the list is. */
+/* Returns the current host's element of a list, on the heap; NULL if list is NULL. */
 char *hosts_pick(const struct hosts *h, const char *list);
 
 #endif

@@ -1,4 +1,4 @@
-/* layout.c owns how the tables of a new database are laid out, beside what the migrations of schema.c say of them. */
+/* layout.c adds partitions or shards to the tables that the migrations of schema.c create. */
 #include "postgres/layout.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "postgres/schema.h"
 #include "spread.sql.h"
 
-/* What is asked of events by event_id, alone or in a transaction with processed_events, is of one shard then. */
+/* Queries by event_id, alone or joined with processed_events, then need only one shard. */
 static const char citus_sql[] =
 	"SELECT create_distributed_table('events', 'event_id');\n"
 	"SELECT create_distributed_table('processed_events', 'event_id', colocate_with => 'events');\n";
@@ -50,7 +50,7 @@ static char *make_partitions(int n)
 	return sql;
 }
 
-/* The index by which wsonce purge goes through them. */
+/* Creates the table of events, and the index that wsonce purge needs, unless the layout is plain. */
 static char *make_events(const struct layout *layout)
 {
 	char *partitions, *sql;

@@ -1,5 +1,5 @@
-/* schema.c owns the numbered migrations and their lock; connection.c runs them on each new connection,
- * so a listener that was started before its database, or moved to an empty one, creates it too. */
+/* schema.c has the numbered migrations and their lock. connection.c runs them on each new connection, so a listener
+ * started before its database, or moved to an empty one, creates the tables. */
 #include "postgres/schema.h"
 
 #include <assert.h>
@@ -61,9 +61,10 @@ const char *schema_ask_sql(void)
 	"CREATE TABLE IF NOT EXISTS :schema.wsonce_schema (" \
 	"version INT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now());"
 
-/* The table is locked until the transaction ends, so N listeners that start at once migrate one after the other, and
- * all but the first find nothing to do. Where there is no table yet, the others wait until the first has made it, and
- * then fail to make another. Any role may hold an advisory lock; this lock needs rights to the table. */
+/* Locks the table until the transaction ends, so that listeners that start at once migrate one after the other, and all
+ * but the first find nothing to do. If there is no table yet, the others wait until the first has created it, and then
+ * fail to create another. An advisory lock would not do: any role may hold one, but this lock needs rights to the
+ * table. */
 const char *schema_lock_sql(void)
 {
 	return "BEGIN; DO $do$ BEGIN " VERSIONS_SQL
@@ -72,7 +73,7 @@ const char *schema_lock_sql(void)
 	       "SELECT coalesce(pg_catalog.max(version), 0) FROM :schema.wsonce_schema";
 }
 
-/* The indexes that only commands need are made here where that takes no time, else by commands/indexes.c. */
+/* Indexes that only commands need are created here if that is fast, else by commands/indexes.c. */
 static char *make_migrations(int version)
 {
 	static const char note[] = ";\nINSERT INTO :schema.wsonce_schema (version) VALUES (%d);\n";

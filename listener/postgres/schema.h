@@ -1,19 +1,18 @@
-/* schema.h: which SQL brings a database to the schema that this program needs. No I/O. */
+/* schema.h: the SQL that brings a database to the schema of this program. No I/O. */
 #ifndef WSONCE_SCHEMA_H
 #define WSONCE_SCHEMA_H
 
-/* The version that this program works with. */
+/* Returns the schema version that this program uses. */
 int schema_version(void);
 
-/* A name like :schema.events in SQL stands for that table in the schema that was found at connect, whatever the
- * search_path has become. Puts the schema, quoted where it has to be, into a text, on the heap; with "", the
- * search_path decides. */
+/* Replaces :schema. in sql, as in :schema.events, with the schema found at connect, whatever the search_path is by
+ * then. schema is quoted if needed; with "", the search_path decides. Returns the text on the heap. */
 char *schema_expand(const char *sql, const char *schema);
 
-#define SCHEMA_QUOTED_SIZE 136 /* of a schema's name with its quotes */
+#define SCHEMA_QUOTED_SIZE 136 /* of a schema's quoted name */
 
-/* Takes the names of the tables that the program writes, as a text[]; one row of these columns. Its file,
- * sql/queries/inspect.sql, has their meaning. */
+/* Takes the names of the tables that the program writes, as a text[], and returns one row with these columns.
+ * sql/queries/inspect.sql explains them. */
 const char *schema_inspect_sql(void);
 enum schema_column {
 	SCHEMA_NAME,
@@ -27,24 +26,24 @@ enum schema_column {
 	SCHEMA_IS_CHANGED,
 };
 
-/* A statement with one column more, which has no end of its own: what sql/queries/hazards.sql tells. */
+/* Adds a column with sql/queries/hazards.sql to a statement that has no semicolon. */
 #define SCHEMA_WITH_HAZARDS(sql) sql ", (" SQL_HAZARDS ")"
 
-/* Statements that answer nothing, as one. */
+/* Wraps statements that return nothing into one. */
 #define SCHEMA_AS_BLOCK(sql) "DO $do$ BEGIN " sql "; END $do$"
 
-/* Asks for the version at hand, one row, one column; fails with 42P01 on a database without any. */
+/* Selects the current version as one row and column. Fails with 42P01 on a database without tables. */
 const char *schema_ask_sql(void);
 
-/* Opens a transaction, waits for the fleet's lock, and asks for the version again. */
+/* Begins a transaction, waits for the fleet's lock, and selects the version again. */
 const char *schema_lock_sql(void);
 
-/* Everything from version to schema_version(), and the COMMIT. It fails with 55P03 if a table is in use, rather than
- * keep inserts waiting behind it, and is to be tried again. On the heap. */
+/* Returns the migrations from version to schema_version(), and COMMIT, on the heap. If a table is in use, they fail
+ * with 55P03 instead of making inserts wait, and must be tried again. */
 char *schema_upgrade_sql(int version);
 
-/* The whole schema in a transaction of its own: first these statements, then the migrations, then those. Each ends with
- * ; or is "". On the heap. */
+/* Returns the whole schema as a transaction, on the heap: before, the migrations, after. Arguments end with ; or are
+ * "". */
 char *schema_create_sql(const char *before, const char *after);
 
 #endif

@@ -1,4 +1,4 @@
-/* shown.c owns what is shown of a conninfo. libpq knows which of its keywords are secrets. */
+/* shown.c prints a conninfo. libpq knows which of its keywords are secret. */
 #include "postgres/shown.h"
 
 #include <libpq-fe.h>
@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 
-/* In libpq's list, what is to be hidden has * for its way to be shown; others point to files, and are none. */
+/* libpq marks secrets with * in dispchar. Keywords that name files are not secret. */
 static const char *value_of(const PQconninfoOption *o)
 {
 	return strchr(o->dispchar, '*') ? "***" : o->val;

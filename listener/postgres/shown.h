@@ -2,8 +2,8 @@
 #ifndef WSONCE_POSTGRES_SHOWN_H
 #define WSONCE_POSTGRES_SHOWN_H
 
-/* key=value pairs in libpq's form, on the heap: those that the conninfo gives, passwords as ***; "" gives libpq's own
- * defaults, which are not shown. */
+/* Returns the settings of a conninfo as key=value pairs in libpq's form, on the heap, passwords as ***. libpq's
+ * defaults are not included. */
 char *postgres_show_conninfo(const char *conninfo);
 
 #endif

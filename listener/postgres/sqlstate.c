@@ -1,11 +1,11 @@
-/* sqlstate.c owns the meaning of SQLSTATEs (appendix A of the PostgreSQL manual) and of the contexts that come with
- * them. What follows from it is the business of connection.c, store_postgres.c and relay.c. */
+/* sqlstate.c interprets SQLSTATEs (PostgreSQL manual, appendix A) and their contexts. connection.c, store_postgres.c
+ * and relay.c act on the results. */
 #include "postgres/sqlstate.h"
 
 #include <string.h>
 
-#define SEQUENCE_ENDED "2200H"  /* no number is left, of a class that else means a row's data */
-#define ID_TAKEN       "(id)=(" /* of a detail, which may be translated: its first columns and values are not */
+#define SEQUENCE_ENDED "2200H"  /* a sequence is exhausted; its class otherwise means bad data in a row */
+#define ID_TAKEN       "(id)=(" /* in a detail: its words may be translated, the columns and values are not */
 
 bool sqlstate_is_class(const char *sqlstate, const char *classes)
 {
@@ -15,9 +15,8 @@ bool sqlstate_is_class(const char *sqlstate, const char *classes)
 	return false;
 }
 
-/* A statement that waits for a row of another transaction says so in the first line of its context, with the row's
- * place: while inserting index tuple (0,3) in relation "events_event_id_key". Server messages may be translated;
- * the place is not. */
+/* A statement that waits for another transaction's row says so in the first line of its context, with the row's place:
+ * while inserting index tuple (0,3) in relation "events_event_id_key". Messages may be translated; the place is not. */
 static bool is_waiting(const char *context)
 {
 	static const char digits[] = "0123456789";
@@ -32,8 +31,7 @@ static bool is_waiting(const char *context)
 	return false;
 }
 
-/* Does a line of the context name a function of PL/pgSQL or another language? Blocks are our own, see
- * SCHEMA_AS_BLOCK. */
+/* True if a line of the context names a function. Blocks are our own: see SCHEMA_AS_BLOCK. */
 static bool names_function(const char *context)
 {
 	for (const char *at = context; (at = strstr(at, "PL/")); at++) {
@@ -45,7 +43,7 @@ static bool names_function(const char *context)
 	return strstr(context, "SQL function \"");
 }
 
-/* Was the error raised inside a function, and not while it waited for another transaction's row? */
+/* True if the error was raised inside a function, and not while waiting for another transaction's row. */
 static bool is_in_function(const char *context)
 {
 	return context && !is_waiting(context) && names_function(context);
@@ -62,11 +60,11 @@ bool sqlstate_is_of_table(const struct sqlstate_violation *v, const char *contex
 	return strcmp(v->sqlstate, "23505") == 0 && columns && strncmp(columns, ID_TAKEN, strlen(ID_TAKEN)) == 0;
 }
 
-/* A data error in Bind names the parameter in its context: that text will never be accepted. Anything that a trigger, a
- * handler or a constraint says may pass at another time. An error of another class belongs to a row only if it was
- * raised inside a function; a missing table or a full disk is nobody's row. Nor is what the operator, the disk or
- * another transaction did, wherever it was met; but a statement that took too long inside a function (57014) did so
- * for a row. Waiting for another transaction's lock (55P03) never did. */
+/* A data error in Bind names the parameter in its context: that text will never be accepted. What a trigger, a handler
+ * or a constraint refuses may pass later. An error of another class belongs to a row only if a function raised it; a
+ * missing table or a full disk is no row's fault. Nor is anything that the operator, the disk or another transaction
+ * did, even inside a function. But if a statement took too long inside a function (57014), a row caused that. Waiting
+ * for another transaction's lock (55P03) never has a row as its cause. */
 enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 {
 	if (!sqlstate)
@@ -86,9 +84,9 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 	return POSTGRES_BAD_ROW;
 }
 
-/* A function may raise what it likes, and mean an event; but a lost deadlock, a lock that somebody else holds, a
- * server that is read only or stops are never an event's doing. Where no function is at work, what may be the
- * server's trouble or the row's (a full disk, an internal error) is the row's if others are stored meanwhile. */
+/* A function may raise any error because of an event. But a deadlock, a lock that someone else holds, or a server that
+ * is read-only or shutting down is never an event's fault. Outside functions, an error that may come from the server or
+ * from the row (a full disk, an internal error) is the row's if other rows are stored meanwhile. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context)
 {
 	static const char nobody[] = "40P01 55P03 25006 57P01 57P02 57P03 57P04 57P05";

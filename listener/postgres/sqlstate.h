@@ -6,38 +6,38 @@
 
 #include "postgres/connection.h"
 
-/* Is the class of sqlstate, its first two characters, among classes, which are written without blanks? */
+/* True if the class of sqlstate, its first two characters, is in classes, a string of classes without blanks. */
 bool sqlstate_is_class(const char *sqlstate, const char *classes);
 
-/* What has to be done about an error of the server. sqlstate NULL: the error is libpq's own, so the outcome is not
- * known. context is the server's CONTEXT, or NULL. */
+/* Returns how to handle an error. If sqlstate is NULL, the error is libpq's own and the outcome unknown. context is the
+ * server's CONTEXT, or NULL. */
 enum postgres_result sqlstate_judge(const char *sqlstate, const char *context);
 
-/* A violated constraint, as the server names it. Each may be NULL. */
+/* A violated constraint, as the server reports it. Each member may be NULL. */
 struct sqlstate_violation {
 	const char *sqlstate;
 	const char *constraint;
 	const char *detail;
 };
 
-/* Is it a constraint of the table itself, which says nothing of an event? So it is with a number that the sequence of
- * id gives a second time, and with a partition that is missing, which no constraint names. Where this is true, it is
- * POSTGRES_TROUBLE and POSTGRES_BLAME_NOBODY, whatever the functions around this one say. */
+/* True if the violated constraint belongs to the table itself and says nothing about the event: an id that the sequence
+ * gave twice, or a missing partition, which has no constraint name. The error is then POSTGRES_TROUBLE and
+ * POSTGRES_BLAME_NOBODY, whatever the functions below say. */
 bool sqlstate_is_of_table(const struct sqlstate_violation *violation, const char *context);
 
-/* As in connection.h. */
+/* Returns whose fault an error is; see connection.h. */
 enum postgres_blame sqlstate_blame(const char *sqlstate, const char *context);
 
-/* Was the statement ended because it took or waited too long? */
+/* True if the statement was ended because it ran or waited too long. */
 bool sqlstate_is_late(const char *sqlstate);
 
-/* Was it ended because it waited too long for a lock? */
+/* True if it waited too long for a lock. */
 bool sqlstate_is_locked(const char *sqlstate);
 
-/* Did it happen while the statement waited for a row of another transaction? */
+/* True if the statement was waiting for a row of another transaction. */
 bool sqlstate_is_blocked(const char *context);
 
-/* Did it happen at a single row, of a server that works: while it waited as above, or in a function? */
+/* True if the error concerns a single row on a working server: the statement was waiting as above, or in a function. */
 bool sqlstate_is_local(const char *context);
 
 #endif
