@@ -1,4 +1,4 @@
--- For docker compose, at the first start of its Postgres: the passwords of two roles of roles.sql, from the environment.
+-- Sets the passwords of two roles of roles.sql from the environment, when the Postgres of docker compose first starts.
 \getenv owner OWNER_PASSWORD
 \getenv listener LISTENER_PASSWORD
 ALTER ROLE wsonce_owner PASSWORD :'owner';

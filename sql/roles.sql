@@ -1,13 +1,13 @@
--- Four roles for wsonce, each with what it needs and nothing else. Run it once in the database, as its superuser, and as
--- often as you like: psql -v ON_ERROR_STOP=1 -f sql/roles.sql. It takes the first schema of the search_path.
+-- Creates four roles for wsonce, each with only the rights it needs. Run it in the database as a superuser:
+-- psql -v ON_ERROR_STOP=1 -f sql/roles.sql. It uses the first schema in the search_path, and may be run again.
 --
 --   wsonce_owner     owns the tables: wsonce migrate
---   wsonce_listener  stores events: wsonce listen. It changes and deletes none.
+--   wsonce_listener  stores events: wsonce listen. It does not change or delete them.
 --   wsonce_operator  all other commands: dead-letters, audit, replay, purge, stats
 --   wsonce_reader    reads, for dashboards and people
 --
--- They may log in and have no password: give them one (\password wsonce_listener), or make them peers in pg_hba.conf.
--- Rights on the tables come with wsonce migrate, which is run after this and after each upgrade (sql/queries/grants.sql).
+-- They may log in but have no password: set one (\password wsonce_listener), or use peer authentication in pg_hba.conf.
+-- wsonce migrate grants the rights to the tables (sql/queries/grants.sql). Run it after this and after each upgrade.
 DO $$
 DECLARE
 	schema TEXT := pg_catalog.current_schema();
@@ -17,16 +17,16 @@ BEGIN
 		BEGIN
 			EXECUTE pg_catalog.format('CREATE ROLE %I LOGIN', title);
 		EXCEPTION WHEN duplicate_object OR unique_violation THEN
-			NULL; -- it is there, perhaps since this moment, for another database
+			NULL; -- it exists, perhaps made at this moment from another database
 		END;
 		EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I', schema, title);
 		EXECUTE pg_catalog.format('GRANT CONNECT ON DATABASE %I TO %I', pg_catalog.current_database(), title);
 	END LOOP;
-	-- Whoever may create objects in front of ours could make others run them (CVE-2018-1058).
+	-- Roles that may create objects in this schema could make others run them (CVE-2018-1058).
 	EXECUTE pg_catalog.format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC', schema);
 	EXECUTE pg_catalog.format('GRANT CREATE ON SCHEMA %I TO wsonce_owner', schema);
 	EXECUTE pg_catalog.format('GRANT TEMPORARY ON DATABASE %I TO wsonce_operator', pg_catalog.current_database());
-	-- Tables of a fleet that ran without these roles.
+	-- Takes over the tables of a fleet that ran without these roles.
 	FOR title IN
 		SELECT pg_catalog.format('%I.%I', schema, c.relname) FROM pg_catalog.pg_class AS c
 		JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace

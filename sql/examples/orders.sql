@@ -1,10 +1,10 @@
--- Orders and their status, made from events: an example of a handler. README.md beside it tells how to run it.
--- To be rid of it again: DROP SCHEMA shop CASCADE.
+-- An example of a handler: makes orders and their status from events. README.md in this folder says how to run it.
+-- DROP SCHEMA shop CASCADE removes it.
 BEGIN;
 CREATE SCHEMA shop;
 
--- How far an order can be. An enum's values compare in the order in which they stand here, and that is all
--- that we need to know about "further".
+-- The progress of an order. The values of an enum compare in the order of this list, so a greater value is
+-- further progress.
 CREATE TYPE shop.status AS ENUM ('unknown', 'created', 'paid', 'shipped', 'cancelled');
 
 CREATE TABLE shop.orders (
@@ -15,11 +15,10 @@ CREATE TABLE shop.orders (
 	total      numeric NOT NULL DEFAULT 0,             -- of all items
 	paid       numeric NOT NULL DEFAULT 0,             -- of all payments
 	address    text,
-	address_at timestamptz                             -- when the customer said so
+	address_at timestamptz                             -- the time of that event
 );
 
--- One row for each order.item_added. There is no unique key on purpose: none is needed, because the handler
--- is called once for each event.
+-- One row for each order.item_added. It needs no unique key, because the handler is called once for each event.
 CREATE TABLE shop.lines (
 	event_id text NOT NULL,
 	order_id text NOT NULL,
@@ -29,27 +28,27 @@ CREATE TABLE shop.lines (
 );
 CREATE INDEX ON shop.lines (order_id);
 
--- The handler: name it to every listener, with --handler shop.on_event.
+-- The handler. Start every listener with --handler shop.on_event.
 --
 -- Called once. A listener calls it in the transaction that inserts the event's row, and only if that row is
--- new. Copies of an event, a listener that is killed, a connection that breaks: either row and changes are
--- there, both, or neither, and then another listener does it. So "total + 5" is right, here and nowhere else:
--- what leaves the database (a mail, a call to another service) may be done twice, or be done for a transaction
--- that is not committed. That is what webhooks are for.
+-- new. With copies of an event, a killed listener or a broken connection, either the row and the changes are
+-- both stored, or neither is, and then another listener does the work. So "total + 5" is right here, but only
+-- here: what leaves the database (a mail, a call to another service) may be done twice, or for a transaction
+-- that is not committed. Use webhooks for that.
 --
--- In any order. Listeners work side by side, and what was sent first may come last; order.paid may be here
--- before order.created. So nothing below asks what has been before. Three ways to be right in any order:
---   * sums:  what is added may be added in any order (items, total, paid);
---   * ranks: of two statuses the further one stays (status);
---   * times: of two values the later one stays, by the event's own time, not by when it came (address).
+-- In any order. Listeners work in parallel, so what was sent first may come last: order.paid may come before
+-- order.created. So the code below does not depend on earlier events. Three ways to be right in any order:
+--   * sums:  additions may be made in any order (items, total, paid);
+--   * ranks: keep the further of two statuses (status);
+--   * times: keep the later of two values, by the time in the event, not by its arrival (address).
 --
--- Raising. An event that we cannot use fails alone: nothing of it stays, its neighbours are stored. It is tried
--- --max-attempts times (the cause may pass: a lock, a row that is missing yet), and then it is a dead letter
--- with the message of the exception. Repair the function, the data or the event, and "wsonce dead-letters retry",
--- with the same --handler, feeds it once more.
+-- Raising. An event that makes the handler raise fails alone: nothing of it is stored, its neighbours are. It is
+-- tried --max-attempts times, since the cause may pass (a lock, a row that is still missing), and then becomes a
+-- dead letter with the message of the exception. Repair the function, the data or the event, and run
+-- "wsonce dead-letters retry" with the same --handler.
 --
--- Fast. It holds locks on what it changes, and all events of its batch wait with it. Two batches that want the
--- same orders in a different order may lock each other out; Postgres ends one of them, which is then sent again.
+-- Fast. It holds locks on what it changes, and all events of its batch wait for it. Two batches that change the
+-- same orders in a different order may deadlock; Postgres ends one of them, and the listener sends it again.
 CREATE FUNCTION shop.on_event(event_id text, event_type text, payload jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -61,7 +60,7 @@ DECLARE
 	moved_at   timestamptz;
 BEGIN
 	IF event_type NOT LIKE 'order.%' THEN
-		RETURN; -- not ours: its row in events is all
+		RETURN; -- not ours: its row in events is enough
 	END IF;
 	IF payload->>'order' IS NULL THEN
 		RAISE EXCEPTION 'the payload of % names no order', event_type;
@@ -88,7 +87,7 @@ BEGIN
 		RAISE EXCEPTION 'there is no event type %', event_type;
 	END CASE;
 
-	-- The event of an order that comes first makes its row. "excluded" is what this one brings, o what is there.
+	-- The first event of an order makes its row. "excluded" has the values of this event, o those in the table.
 	INSERT INTO shop.orders AS o (order_id, customer, status, items, total, paid, address, address_at)
 	VALUES (payload->>'order', payload->>'customer', reached, quantity, quantity * price, paid, moved_to, moved_at)
 	ON CONFLICT (order_id) DO UPDATE SET

@@ -1,6 +1,5 @@
--- What wsonce stores. The unique event_id is the last word on duplicates: whatever Redis says or
--- loses, an event has at most one row. Its collation does not change with the operating system's, which would
--- corrupt the index.
+-- The events. The unique event_id has the last word on duplicates: whatever Redis says or loses, an event has at most
+-- one row. Its collation does not depend on the operating system, whose upgrades would corrupt the index.
 CREATE TABLE IF NOT EXISTS :schema.events (
 	id           BIGSERIAL PRIMARY KEY,
 	event_id     VARCHAR COLLATE "C" UNIQUE NOT NULL,
@@ -9,8 +8,8 @@ CREATE TABLE IF NOT EXISTS :schema.events (
 	processed_at TIMESTAMPTZ NOT NULL DEFAULT now()
 );
 
--- Messages that cannot become an event, one row for the whole fleet: digest is the SHA-256 of the
--- message as it was received. raw holds its bytes (the head of it, if it was over --max-message).
+-- Messages that cannot become an event, one row for the whole fleet. digest is the SHA-256 of the message as received.
+-- raw has its bytes, or only the first of them if it exceeded --max-message.
 CREATE TABLE IF NOT EXISTS :schema.dead_letters (
 	id          BIGSERIAL PRIMARY KEY,
 	digest      BYTEA UNIQUE NOT NULL,

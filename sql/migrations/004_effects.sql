@@ -1,5 +1,5 @@
--- Effects: what follows from an event, in its own transaction. For the fleets of several consumers, who
--- has processed what; "" is the fleet without a name, whose rows in events say it.
+-- Effects of events, in the transactions that store them. Records which consumer has processed which event. For the
+-- fleet without a name, "", the rows in events are the record.
 CREATE TABLE IF NOT EXISTS :schema.processed_events (
 	consumer     VARCHAR COLLATE "C" NOT NULL,
 	event_id     VARCHAR COLLATE "C" NOT NULL,
@@ -7,8 +7,8 @@ CREATE TABLE IF NOT EXISTS :schema.processed_events (
 	PRIMARY KEY (consumer, event_id)
 );
 
--- What is to be delivered to a webhook target, a row for each event and target. The payload is kept until
--- it is delivered, so that events can be purged meanwhile.
+-- Deliveries to webhooks, one row for each event and target. A row keeps its payload until it is delivered, so events
+-- can be purged before.
 CREATE TABLE IF NOT EXISTS :schema.outbox (
 	id         BIGSERIAL PRIMARY KEY,
 	target     VARCHAR NOT NULL,
@@ -16,17 +16,17 @@ CREATE TABLE IF NOT EXISTS :schema.outbox (
 	event_type VARCHAR NOT NULL,
 	payload    JSONB,
 	created_at TIMESTAMPTZ NOT NULL DEFAULT now(),
-	state      VARCHAR NOT NULL DEFAULT 'pending', -- then delivered or dead; discarded by an operator
-	attempts   INT NOT NULL DEFAULT 0,             -- begun, the one under way included
-	due_at     TIMESTAMPTZ NOT NULL DEFAULT now(), -- the next attempt; during one, when its lease ends
-	settled_at TIMESTAMPTZ,                        -- no longer pending since
-	status     INT,                                -- of the last answer; NULL: there was none
-	answer     TEXT                                -- why the last attempt failed: the answer's head, or the error
+	state      VARCHAR NOT NULL DEFAULT 'pending', -- then delivered, dead, or discarded by an operator
+	attempts   INT NOT NULL DEFAULT 0,             -- attempts begun, the current one included
+	due_at     TIMESTAMPTZ NOT NULL DEFAULT now(), -- time of the next attempt; during an attempt, end of its lease
+	settled_at TIMESTAMPTZ,                        -- when it stopped being pending
+	status     INT,                                -- of the last answer; NULL if there was none
+	answer     TEXT                                -- why the last attempt failed: the start of the answer, or the error
 );
 CREATE INDEX IF NOT EXISTS outbox_due ON :schema.outbox (target, due_at) WHERE state = 'pending';
 CREATE INDEX IF NOT EXISTS outbox_dead ON :schema.outbox (id) WHERE state = 'dead';
 
--- Who did what to which dead delivery. It outlives the delivery.
+-- Records who did what to which dead delivery. It outlives the delivery.
 CREATE TABLE IF NOT EXISTS :schema.delivery_actions (
 	id          BIGSERIAL PRIMARY KEY,
 	delivery_id BIGINT NOT NULL,
@@ -40,11 +40,11 @@ CREATE TABLE IF NOT EXISTS :schema.delivery_actions (
 );
 CREATE INDEX IF NOT EXISTS delivery_actions_delivery_id ON :schema.delivery_actions (delivery_id);
 
--- A dead letter of a consumer's fleet is its own: another consumer may have processed the same message.
--- Its digest is the SHA-256 of the message's, with the consumer's name behind it.
+-- Each consumer's fleet has its own dead letters: another consumer may have processed the same message. The digest is
+-- the SHA-256 of the message's digest followed by the consumer's name.
 ALTER TABLE :schema.dead_letters ADD COLUMN IF NOT EXISTS consumer VARCHAR NOT NULL DEFAULT '';
 
--- What a fleet does with an event: a command that stores one has to do the same.
+-- What a fleet does with an event. A command that stores events must do the same.
 ALTER TABLE :schema.wsonce_listeners
 	ADD COLUMN IF NOT EXISTS consumer VARCHAR NOT NULL DEFAULT '',
 	ADD COLUMN IF NOT EXISTS handler  VARCHAR,

@@ -1,2 +1,2 @@
--- Who sent the message of a letter: the name of a token or certificate, where producers show one.
+-- The sender of the message: the name of a token or certificate, if producers show one.
 ALTER TABLE :schema.dead_letters ADD COLUMN IF NOT EXISTS sender VARCHAR;

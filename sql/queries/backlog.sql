@@ -1,11 +1,10 @@
--- Deliveries that are still to be made. $1 is how many ms are too long, $2 this listener's webhooks, $3 the digests of their
--- URLs. Each target has its
--- share of the 20,000 rows that are looked at: those that are due first, and a hundred that are due last, among which
--- those are that fail for the longest. Tells how many there are, how many of them are too old, and of the oldest: age in
--- ms, event id, target; the names of targets that no listener delivers to, and how many rows there are of these; and
--- those of $2 that have another URL with a listener that runs.
+-- Reports pending deliveries. $1 is the age in ms at which a delivery is too old, $2 this listener's webhooks, $3 the
+-- digests of their URLs. At most about 20,000 rows are read, shared among the targets: of each target the rows due
+-- first, and the 100 due last, since those have failed for the longest. Returns the number of deliveries; how many are
+-- too old; age in ms, event id and target of the oldest; the names of targets that no listener serves, and the number
+-- of their deliveries; and the names in $2 that a running listener has with another URL.
 --
--- The planner takes LIMIT for 1, as in lease.sql, and so reads the index outbox_due and never sorts.
+-- The planner assumes a LIMIT of 1, as in lease.sql, so it reads the index outbox_due and never sorts.
 WITH RECURSIVE names AS (
 	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
 	UNION ALL

@@ -1,9 +1,9 @@
--- Records dead letters. $1 digests, $2 ids (NULL where there is none), $3 reasons, $4 raw messages,
--- $5 senders (NULL where none is known), $6 types and $7 sources of what came by a profile (else NULL), $8 this instance, $9 its consumer,
--- $10 whether the ids are exact. Sorted by digest, so that two listeners do not
--- wait for each other's rows; a digest that is twice in the batch is counted, since ON CONFLICT cannot touch a row
--- twice. One that comes again is open again, for the reason that it has now. An event that is stored gets no letter:
--- tells the epoch (see epoch.sql), and the places of those in the arrays, from 1.
+-- Records dead letters. $1 digests, $2 ids (NULL if there is none), $3 reasons, $4 raw messages, $5 senders (NULL if
+-- unknown), $6 types and $7 sources of what a profile read (else NULL), $8 this instance, $9 its consumer, $10 whether
+-- the ids are exact. Sorts by digest, so that two listeners do not wait for each other's rows. Counts equal digests in
+-- the batch, since ON CONFLICT cannot update a row twice. A letter that comes again is open again, with the new reason.
+-- A stored event gets no letter. Returns the epoch (see epoch.sql) and the places of stored events in the arrays, from
+-- 1.
 WITH letter AS MATERIALIZED (
 	SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[])
 	WITH ORDINALITY AS l (digest, event_id, reason, raw, sender, event_type, source, place)
@@ -31,7 +31,7 @@ WITH letter AS MATERIALIZED (
 		resolution = NULL
 )
 SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch UNION ALL SELECT place::text || (
-		-- Waits for the standby that is to have those rows, as find_present.sql does.
+		-- Waits for the standby to have those rows, as find_present.sql does.
 		SELECT CASE WHEN pg_catalog.current_setting('synchronous_standby_names') = '' THEN ''
 			ELSE pg_catalog.left(pg_catalog.pg_logical_emit_message(true, 'wsonce', ''::text)::text, 0) END
 	)

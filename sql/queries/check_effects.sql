@@ -1,7 +1,7 @@
--- Asked on each new connection of a fleet that does more than to store. $1 the handler as it was given, ""
--- if there is none. Tells = and the handler's name as it is written in a statement, or what is wrong with it.
+-- Checks the handler of a fleet on each new connection. $1 is the handler as given, "" if there is none. Returns = and
+-- the handler's quoted name, or what is wrong with it.
 --
--- The CTE is materialized because the planner would look the function up in any case, to make estimates.
+-- The CTE is materialized because the planner would otherwise always look up the function, to make estimates.
 WITH wanted AS MATERIALIZED (
 	SELECT may_use, CASE WHEN may_use THEN pg_catalog.to_regprocedure($1::text || '(text, text, jsonb)') END AS f
 	FROM (SELECT (

@@ -1,8 +1,8 @@
--- What a listener tells once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving;
--- consumer, handler, targets, target_urls (digests by target): what it does with an event; report: see ops/report.c;
--- events, copies: what came since the last time; late: [id, ms ago] of copies that only the unique
--- key found, each of which stands for late_weight of them. Tells the age at which rows were deleted, NULL if none were;
--- the listener adds the hazards.
+-- A listener's report, once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving; consumer,
+-- handler, targets and target_urls (digests by target), which say what it does with an event; report (see
+-- ops/report.c); events and copies, counted since the last report; late, [id, ms ago] of copies that only the unique
+-- key found, each of which stands for late_weight copies. Returns the age at which rows were deleted, NULL if none
+-- were; the listener adds the hazards.
 WITH checkin AS MATERIALIZED (
 	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving,
 		(n->>'late_weight')::numeric AS weight, pg_catalog.jsonb_array_length(n->'copies') AS places

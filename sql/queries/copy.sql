@@ -1,7 +1,7 @@
--- The batch as a stream, at little more than half the cost of the INSERT; but one row that is there
--- already refuses them all. COPY itself would also work without the unique key: the plan of an INSERT, which is not
--- run, fails with 42P10 then. What is sent behind it, in the same transaction, tells the epoch: epoch.sql, or the
--- statement of listener/road/effects.c.
+-- Stores a batch as a stream, at little more than half the cost of the INSERT. One existing row makes the whole COPY
+-- fail. COPY itself would work without the unique key, too; so the plan of an INSERT, which is not run, comes first and
+-- fails with 42P10 then. What is sent behind it in the same transaction returns the epoch: epoch.sql, or the statement
+-- of listener/road/effects.c.
 EXPLAIN (COSTS off) INSERT INTO :schema.events (event_id, event_type, payload) VALUES ('', '', '0')
 	ON CONFLICT (event_id) DO NOTHING;
 COPY :schema.events (event_id, event_type, payload, source, received_at, event_time, instance)

@@ -1,5 +1,5 @@
--- What is open besides the letters of the consumer $1: the other consumers with their letters, in JSON and in words; and
--- the dead deliveries, as a number and in words. Each is counted up to 100,001.
+-- What is open apart from the letters of consumer $1. Returns the other consumers with the number of their letters, in
+-- JSON and in words; and the number of dead deliveries, also in words. Each count stops at 100,001.
 WITH RECURSIVE names AS (
 	(SELECT consumer FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at
 		ORDER BY consumer, id LIMIT 1)

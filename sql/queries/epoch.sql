@@ -1,3 +1,3 @@
--- Is the database still in the same epoch? As the first row of every statement that stores, in a column of this
--- name: NULL if there is none.
+-- Returns the current epoch, NULL if there is none. It is the first row of every statement that stores, in a column of
+-- this name.
 SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch

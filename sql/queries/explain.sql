@@ -1,6 +1,6 @@
--- What each table knows of the event $1, for wsonce explain, which asks each part by itself: microseconds since 1970,
--- what happened then, and an object of what belongs to it.
--- A payload is not printed to be measured if its numbers alone have more than 16 MiB of digits: then bytes is left out.
+-- What each table knows about event $1. wsonce explain runs each part separately. Returns microseconds since 1970, what
+-- happened then, and an object of details. A payload whose numbers alone exceed 16 MiB of digits is not printed to be
+-- measured: bytes is left out.
 -- table events
 SELECT (extract(epoch FROM at) * 1000000)::bigint, what, pg_catalog.json_strip_nulls(fields)
 FROM :schema.events AS e CROSS JOIN LATERAL (VALUES

@@ -1,10 +1,10 @@
--- Which of these events are stored already. $1 ids, sorted; $2 the consumer for whom they are to be processed, ""
--- if the row is enough. Each id is looked up in the index: see postgres_find_by_key() in listener/postgres/connection.h.
--- Tells the epoch (see epoch.sql) and their ids, as insert.sql does, in that order.
+-- Finds which events are stored. $1 ids, sorted; $2 the consumer that must have processed them, "" if the row is
+-- enough. Looks up each id in the index: see postgres_find_by_key() in listener/postgres/connection.h. Returns the
+-- epoch (see epoch.sql) and the ids found, as insert.sql does, in their order.
 --
--- A row can be seen before a synchronous standby has it: its transaction's wait was cancelled, or ended with the server.
--- Whoever tells that it is stored must wait, too, and the server lets only transactions wait that write. The message, of
--- which nothing is told, is written once, and only if there is a row to be told.
+-- A row can be visible before a synchronous standby has it, if its transaction's wait was cancelled or ended with the
+-- server. Before we report it as stored we must wait, too, and the server makes only transactions wait that write. So,
+-- if there is a row to report, the statement writes a message that nobody reads.
 WITH wanted AS MATERIALIZED (
 	SELECT id, place FROM pg_catalog.unnest($1::text[]) WITH ORDINALITY AS w (id, place)
 ), present AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- What the roles of sql/roles.sql may do with the tables that this role owns. Roles that there are not get nothing. The
--- variables of a session may let others take it over: a reader does not see them.
+-- Grants the roles of sql/roles.sql their rights to the tables that this role owns. Skips roles that do not exist. A
+-- reader cannot see the variables of a cursor, which may let others take over the session.
 DO $$
 DECLARE
 	g RECORD;

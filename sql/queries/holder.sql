@@ -1,6 +1,7 @@
--- Who holds up the statements that store: the session that has a lock of one of our tables that they conflict with, or that
--- another one waits for that asks for such a lock; and since when its transaction is open, if this role may see that. One
--- row, or none. Listeners of this role lock wsonce_epoch for a moment: they are not meant.
+-- Finds the session that holds up the statements that store. It has a lock that they conflict with on one of our
+-- tables, or it holds up a session that asks for such a lock. Also returns since when its transaction is open, if this
+-- role may see that. Returns one row or none. Listeners of this role lock wsonce_epoch for a moment, which does not
+-- count.
 WITH ours AS MATERIALIZED (
 	SELECT c.oid, c.relname FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS c USING (relnamespace)
 	WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND c.relname IN ('events', 'dead_letters',

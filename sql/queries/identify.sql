@@ -1,2 +1,3 @@
--- Asked on each new connection, with the hazards: the epoch, NULL if it is to be made; and the id of the database.
+-- Returns, with the hazards, the epoch (NULL if it must be made) and the id of the database. Sent on each new
+-- connection.
 SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home), (SELECT id FROM :schema.wsonce_database)

@@ -1,7 +1,7 @@
--- The batch insert. $1 ids, sorted; $2 types; $3 payloads; $4 sources, $5 when they came, $6 their own times (NULL where
--- there is none); $7 this instance. Tells the epoch (see epoch.sql) and the ids that were new.
+-- Inserts a batch. $1 ids, sorted; $2 types; $3 payloads; $4 sources; $5 times received; $6 times of the events (NULL
+-- if there is none); $7 this instance. Returns the epoch (see epoch.sql) and the ids that were new.
 --
--- An AFTER trigger or a handler may set another client_encoding, and rows are told behind it: so ids are told in ASCII.
+-- The ids are returned in ASCII, because an AFTER trigger or a handler may change client_encoding before they are sent.
 WITH fresh AS (
 	INSERT INTO :schema.events (event_id, event_type, payload, source, received_at, event_time, instance)
 	SELECT g.*, $7::text

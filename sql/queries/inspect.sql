@@ -1,8 +1,8 @@
--- Asked on each new connection, before anything is created or stored. $1 the tables that this program writes.
--- Tells the schema of our tables, or where they are to be created (NULL: nowhere); whether they are there; the
--- first thing that makes this database unusable; what its owner should know; the role's limits in ms, or 0;
--- whether nothing can be written; whether events is in partitions (NULL: it is not there yet); and whether triggers
--- may change its rows, or keep them back, before they are stored.
+-- Inspects the database on each new connection, before anything is created or stored. $1 the tables that this program
+-- writes. Returns the schema of our tables, or where to create them (NULL: nowhere); whether they exist; the first
+-- fault that makes this database unusable; warnings for its owner; the role's lock_timeout and statement_timeout in ms,
+-- or 0; whether the server is read-only; whether events is partitioned (NULL if it does not exist); and whether
+-- triggers may change or drop its rows before they are stored.
 WITH place AS MATERIALIZED (
 	SELECT n.oid AS schema, pg_catalog.quote_ident(n.nspname) AS name, v.oid IS NOT NULL AS is_ours
 	FROM (SELECT pg_catalog.to_regclass('wsonce_schema')::oid) AS visible (versions)
@@ -31,7 +31,7 @@ WITH place AS MATERIALIZED (
 		WHEN 'character varying' THEN 'text' WHEN 'integer' THEN 'bigint'
 		WHEN 'timestamp with time zone' THEN 'time' ELSE y.name END AS type
 	FROM tables AS t JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
-	CROSS JOIN LATERAL pg_catalog.replace(pg_catalog.format_type(a.atttypid, NULL), '"', '') AS y (name) -- quote_all_identifiers
+	CROSS JOIN LATERAL pg_catalog.replace(pg_catalog.format_type(a.atttypid, NULL), '"', '') AS y (name) -- quotes come from quote_all_identifiers
 ), keys AS (
 	SELECT i.* FROM tables AS t JOIN pg_catalog.pg_index AS i ON i.indrelid = t.oid
 	JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid AND a.attnum = i.indkey[0] AND a.attname = 'event_id'
@@ -65,25 +65,25 @@ WITH place AS MATERIALIZED (
 	SELECT 4, pg_catalog.format('the table %s lets an event be stored twice: it has no valid unique index on event_id '
 		'alone; ' || CASE WHEN relkind = 'p' AND pg_catalog.pg_get_partkeydef(oid) NOT LIKE '%%(event_id)'
 			THEN 'its partitions must be by event_id, see wsonce schema --layout partitioned=N'
-			ELSE 'remove rows that are double, then ALTER TABLE %1$s ADD UNIQUE (event_id)' END, title)
+			ELSE 'remove duplicate rows, then ALTER TABLE %1$s ADD UNIQUE (event_id)' END, title)
 	FROM tables WHERE name = 'events' AND NOT EXISTS (SELECT FROM keys)
 	UNION ALL
-	SELECT 4, pg_catalog.format('the table %s lets an event be stored twice: its unique index knows nothing of the rows of '
+	SELECT 4, pg_catalog.format('the table %s lets an event be stored twice: its unique index does not cover the rows of '
 		'%s, which inherits from it: ALTER TABLE %2$s NO INHERIT %1$s', title, i.inhrelid::pg_catalog.regclass)
 	FROM tables JOIN pg_catalog.pg_inherits AS i ON i.inhparent = oid WHERE name = 'events' AND relkind = 'r'
 	UNION ALL
-	SELECT 5, pg_catalog.format('the table %s.events is gone, though %1$s.wsonce_schema says that it is there: restore '
+	SELECT 5, pg_catalog.format('the table %s.events is missing, though %1$s.wsonce_schema exists: restore '
 		'it, or drop the other tables of wsonce as well', name)
 	FROM place WHERE is_ours AND NOT EXISTS (SELECT FROM tables WHERE name = 'events')
 	UNION ALL
-	SELECT 6, pg_catalog.format('the role %s has not every right that it needs: GRANT %s ON %s TO %1$s',
+	SELECT 6, pg_catalog.format('the role %s lacks a right: GRANT %s ON %s TO %1$s',
 		pg_catalog.quote_ident(current_user), may, title)
 	FROM tables JOIN rights USING (name)
 	WHERE name = ANY ($1::text[]) AND NOT CASE
 		WHEN may = 'DELETE' OR name = 'wsonce_epoch' THEN pg_catalog.has_table_privilege(oid, may) -- or it is not to be locked
 		ELSE pg_catalog.has_any_column_privilege(oid, may) END
 	UNION ALL
-	SELECT 7, pg_catalog.format('the role %s has not every right that it needs: GRANT USAGE ON SEQUENCE %s TO %1$s',
+	SELECT 7, pg_catalog.format('the role %s lacks a right: GRANT USAGE ON SEQUENCE %s TO %1$s',
 		pg_catalog.quote_ident(current_user), sequence)
 	FROM fields CROSS JOIN LATERAL pg_catalog.pg_get_serial_sequence(title, name) AS sequence
 	WHERE name = 'id' AND atthasdef AND table_name = ANY ($1::text[])
@@ -99,7 +99,7 @@ WITH place AS MATERIALIZED (
 	JOIN fields AS f ON f.name = w.name AND f.type <> w.type
 	WHERE table_name = 'events'
 	UNION ALL
-	SELECT 9, pg_catalog.format('the role %s has not every right that it needs: GRANT INSERT ON %s TO %1$s',
+	SELECT 9, pg_catalog.format('the role %s lacks a right: GRANT INSERT ON %s TO %1$s',
 		pg_catalog.quote_ident(current_user), title)
 	FROM fields
 	WHERE table_name = 'events' AND name IN ('source', 'instance', 'received_at', 'event_time')
@@ -108,7 +108,7 @@ WITH place AS MATERIALIZED (
 	SELECT pg_catalog.format('%s is UNLOGGED: a crash of Postgres empties it', title)
 	FROM tables WHERE relpersistence = 'u' AND fields IS NOT NULL
 	UNION ALL
-	SELECT pg_catalog.format('row-level security of %s applies to the role %s: it must let it see all rows', title,
+	SELECT pg_catalog.format('row-level security of %s applies to the role %s, which must see all rows', title,
 		current_user)
 	FROM tables WHERE pg_catalog.row_security_active(oid) AND name = 'events'
 	UNION ALL

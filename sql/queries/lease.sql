@@ -1,17 +1,18 @@
--- Leases rows that are due, and tells them. Of each target that wants some, the most important first: $1 name,
--- $2 rows wanted, $3 ms of a lease, $4 the id of the only row wanted, or NULL, $5 the due_at in us since 1970 below which
--- nothing is looked for. $6 is how many bytes of bodies one target may have, $7 how many all of them; but one row
--- is told in any case, and one of each target unless that is over $7. $8 is by how many characters the numbers of a payload may
--- grow when they are written out: 1e131071 is 8 bytes in a message and 131,072 in the text of a jsonb, and some
--- thousands of them are more than Postgres or a listener has room for. Such a row is told without a body.
+-- Leases due rows and returns them. Arrays describe the targets that want some, the most important first: $1 names, $2
+-- rows wanted, $3 lease in ms, $4 id of the only row wanted, or NULL, $5 due_at in us since 1970 below which nothing is
+-- due. $6 is the most bytes of bodies for one target, $7 for all; but one row is returned in any case, and one of each
+-- target unless that exceeds $7. $8 limits by how many characters the numbers of a payload may grow when written out:
+-- 1e131071 has 8 bytes in a message and 131,072 in the text of a jsonb, so some thousands of them exceed the memory of
+-- Postgres or of a listener. Such a row is returned without a body.
 --
--- Rows are found in the order of outbox_due, or by their id, whatever the statistics say of pending rows:
--- * The planner takes LIMIT for 1, the value of the setting before the statement begins, and so never sorts.
--- * A row that is wanted by its id has conditions that no partial index can serve.
--- $5 keeps a round from reading again the index entries of rows that were settled since, which stay for as long as a
--- transaction is open that may see them.
+-- Rows are found in the order of outbox_due, or by id, whatever the statistics say about pending rows:
+-- * The planner assumes a LIMIT of 1, the value of the setting before the statement begins, so it never sorts.
+-- * For a row wanted by id, the conditions are written so that no partial index can serve them.
 --
--- The commit does not wait for the disk: what a crash of the server undoes is delivered again, under the same key.
+-- $5 keeps a round from reading again the index entries of settled rows, which stay while an open transaction may see
+-- them.
+--
+-- The commit does not wait for the disk: what a crash of the server undoes is delivered again, with the same key.
 WITH targets AS MATERIALIZED (
 	SELECT turn, target, wanted::bigint, lease::bigint * interval '1 millisecond' AS lease, probe::bigint,
 		timestamptz 'epoch' + since::bigint * interval '1 microsecond' AS since

@@ -1,9 +1,9 @@
--- Who else stores here for the same feeds: asked every second or two by a listener that has no Redis. $1 is the name of
--- its session from now on, by which the others know it; $2 the number of its backend. Behind a pooler that is not the
--- server's, and a session may have been named by the conninfo: then nothing is told, and nothing changed. Else tells
--- $1, and the names of other sessions of its role that begin as it does: any role may take any name, and of another
--- role's session it may not be told whether it does anything. One that has done nothing for a while is frozen or cut
--- off.
+-- Finds the other listeners that store here for the same feeds. A listener without Redis asks every second or two. $1
+-- is the name that its session takes, by which the others know it; $2 is the process id of its backend. Returns $1 and
+-- the names of the other sessions of its role that begin in the same way. Any role may take any name, and whether
+-- another role's session is active may be hidden, so those do not count. A session that was idle for 5 seconds is
+-- frozen or cut off. Returns and changes nothing if $2 is not this backend's, as behind a pooler, or if the conninfo
+-- has named the session.
 WITH own AS MATERIALIZED (
 	SELECT pg_catalog.set_config('application_name', $1::text, false) AS name
 	WHERE pg_catalog.pg_backend_pid()::text = $2::text

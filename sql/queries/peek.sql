@@ -1,5 +1,5 @@
--- The row of the target $1 that is due first: its id, attempts, due_at in us since 1970, and leases. $2 is the due_at in us below
--- which nothing is looked for. Its body is left alone, so a row that cannot be leased can be named.
+-- Returns the row of target $1 that is due first: its id, attempts, due_at in us since 1970, and leases. $2 is the
+-- due_at in us below which nothing is due. Does not read the body, so it can name a row that cannot be leased.
 SELECT id, attempts, pg_catalog.floor(extract(epoch FROM due_at) * 1000000), leases FROM :schema.outbox
 WHERE target = $1::text AND state = 'pending' AND due_at <= now()
 	AND due_at >= timestamptz 'epoch' + $2::text::bigint * interval '1 microsecond'

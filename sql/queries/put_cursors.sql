@@ -1,7 +1,7 @@
--- Stores cursors. $1 sources, $2 scopes, $3 kinds, $4 values, $5 variables (NULL where there are none), $6 the epoch in
--- which all before them was stored, $7 this instance. Nothing is written in another epoch, which may have forgotten some
--- of it. Sorted, so that two listeners do not wait for each other. One of kind max only grows, unless it takes the place
--- of another kind, or a number that of a string or the other way round: then the profile or the feed has changed. Tells
+-- Stores cursors. $1 sources, $2 scopes, $3 kinds, $4 values, $5 variables (NULL if there are none), $6 the epoch in
+-- which everything before them was stored, $7 this instance. Writes nothing in another epoch, in which some of that may
+-- be lost. Sorts, so that two listeners do not wait for each other. A cursor of kind max only grows, unless it replaces
+-- one of another kind, or a number replaces a string or the reverse: then the profile or the feed has changed. Returns
 -- the epoch (see epoch.sql).
 WITH written AS (
 	INSERT INTO :schema.cursors AS c (source, scope, kind, value, variables, instance_id)

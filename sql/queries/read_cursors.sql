@@ -1,5 +1,5 @@
--- The cursors of these sources: $1. Tells the epoch (see epoch.sql), and of each: source, scope, value, variables, and
--- when it changed, in seconds since 1970.
+-- Returns the epoch (see epoch.sql), and of each cursor of the sources $1: source, scope, value, variables, and when it
+-- changed, in seconds since 1970.
 SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, NULL, NULL, NULL, NULL UNION ALL
 SELECT * FROM (
 	SELECT source, scope, value, variables, pg_catalog.floor(extract(epoch FROM changed_at))::text

@@ -1,13 +1,13 @@
--- Records attempts that have ended. $1 the rows' ids, $2 the leases' numbers, $3 their outcomes (delivered, retry,
--- dead, unsent), $4 HTTP status, $5 answers, $6 ms until the next attempt.
+-- Records ended attempts. $1 ids of rows, $2 numbers of leases, $3 outcomes (delivered, retry, dead, unsent), $4 HTTP
+-- status, $5 answers, $6 ms until the next attempt.
 --
--- Each lease takes the row's next number, and so does each record: a failure is recorded once, and only while the row was
--- not leased again. A delivery is one, whoever else is at the row, and though it was given up meanwhile.
+-- Each lease and each record takes the row's next number. So a failure is recorded once, and only if the row was not
+-- leased again. A delivery is always recorded, even if the row was leased again or has become dead.
 --
--- The rows are found by their ids: the conditions on the state are written so that no partial index can serve them,
--- since where the statistics know of few pending rows the planner would rather read all of those.
+-- Rows are found by id. The conditions on the state are written so that no partial index can serve them: if the
+-- statistics show few pending rows, the planner would otherwise read all of those.
 --
--- The commit does not wait for the disk: what a crash of the server undoes is delivered again, under the same key.
+-- The commit does not wait for the disk: what a crash of the server undoes is delivered again, with the same key.
 WITH ended AS MATERIALIZED (
 	SELECT id::bigint, lease::bigint, outcome, status::int, answer, wait::bigint * interval '1 millisecond' AS wait
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])

@@ -1,5 +1,6 @@
--- The table of events where its rows are spread by event_id, before the migrations, which leave it as it is: the key
--- has to be the event_id, and id has an index that is not unique. What follows says how it is spread.
+-- Creates the table of events for a layout that spreads rows by event_id. It comes before the migrations, which leave
+-- it as it is: event_id must be the key, and the index on id is not unique. The text that follows says how to spread
+-- the rows.
 CREATE TABLE :schema.events (
 	id           BIGSERIAL NOT NULL,
 	event_id     VARCHAR COLLATE "C" PRIMARY KEY,

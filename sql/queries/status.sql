@@ -1,4 +1,4 @@
--- What wsonce status asks, each part by itself. Objects of what each knows.
+-- The parts of wsonce status. Each is run separately and returns JSON objects.
 -- part server
 SELECT pg_catalog.json_build_object('version', pg_catalog.current_setting('server_version'),
 	'role', CASE WHEN pg_catalog.pg_is_in_recovery() THEN 'standby' ELSE 'primary' END,
@@ -11,8 +11,8 @@ SELECT pg_catalog.json_build_object('open', count(*)) FROM (
 	SELECT FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at
 	ORDER BY consumer, id LIMIT 10000) AS l
 -- part outbox
--- By target. As in backlog.sql, of each the rows that are due first, of which the first was never tried, and a hundred that
--- are due last, among which those are that fail for the longest; and the index outbox_due is read.
+-- By target. As in backlog.sql, reads of each target the rows due first, which include the oldest untried one, and the 100
+-- due last, which have failed for the longest, by the index outbox_due.
 WITH RECURSIVE names AS (
 	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
 	UNION ALL

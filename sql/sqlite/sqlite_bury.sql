@@ -1,5 +1,5 @@
--- One dead letter. ?1 digest, ?2 id, ?3 reason, ?4 raw message, ?5 sender, ?6 type and ?7 source of what came by a
--- profile, ?8 this instance, ?9 now. One that comes again is open again, for the reason that it has now.
+-- Records a dead letter. ?1 digest, ?2 id, ?3 reason, ?4 raw message, ?5 sender, ?6 type and ?7 source of what a
+-- profile read, ?8 this instance, ?9 now. A letter that comes again is open again, with the new reason.
 INSERT INTO dead_letters AS d (digest, event_id, reason, raw, sender, event_type, source, instance_id, first_seen,
 	last_seen)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)

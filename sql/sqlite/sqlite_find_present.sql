@@ -1,2 +1,2 @@
--- Is the event ?1 stored?
+-- Returns a row if event ?1 is stored.
 SELECT 1 FROM events WHERE event_id = ?1

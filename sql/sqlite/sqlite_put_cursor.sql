@@ -1,6 +1,6 @@
--- Stores one cursor. ?1 source, ?2 scope, ?3 kind, ?4 value, ?5 variables, ?6 this instance, ?7 now. One of kind max only
--- grows, unless it takes the place of another kind, or a number that of a string or the other way round: then the profile
--- or the feed has changed. Numbers without a sign are compared as texts, since SQLite's end at 2^63.
+-- Stores one cursor. ?1 source, ?2 scope, ?3 kind, ?4 value, ?5 variables, ?6 this instance, ?7 now. A cursor of kind
+-- max only grows, unless it replaces one of another kind, or a number replaces a string or the reverse: then the
+-- profile or the feed has changed. Numbers without a sign are compared as text, since SQLite's integers end at 2^63.
 INSERT INTO cursors AS c (source, scope, kind, value, variables, instance_id, changed_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 ON CONFLICT (source, scope) DO UPDATE SET

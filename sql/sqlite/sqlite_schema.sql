@@ -1,5 +1,5 @@
--- What wsonce keeps in an SQLite file: the columns of sql/migrations, with moments as texts that sort
--- (2026-03-01T12:00:00.123456Z), and JSON as text. The unique event_id is the last word on duplicates.
+-- The tables in an SQLite file: the columns of sql/migrations, with times as text that sorts
+-- (2026-03-01T12:00:00.123456Z) and JSON as text. The unique event_id has the last word on duplicates.
 CREATE TABLE events (
 	id           INTEGER PRIMARY KEY,
 	event_id     TEXT NOT NULL UNIQUE,
@@ -13,7 +13,7 @@ CREATE TABLE events (
 	instance     TEXT
 ) STRICT;
 
--- Messages that cannot become an event. An id is never given twice, since actions refer to it.
+-- Messages that cannot become an event. An id is never reused, since actions refer to it.
 CREATE TABLE dead_letters (
 	id          INTEGER PRIMARY KEY AUTOINCREMENT,
 	digest      BLOB NOT NULL UNIQUE,
@@ -68,15 +68,14 @@ CREATE TABLE wsonce_listeners (
 	report         TEXT
 ) STRICT;
 
--- At most one row: rows of events of this age were deleted, so listeners need a --max-age below it.
+-- At most one row: event rows of this age were deleted, so listeners need a smaller --max-age.
 CREATE TABLE wsonce_retention (
 	is_only        INTEGER PRIMARY KEY CHECK (is_only = 1),
 	rows_deleted_s INTEGER NOT NULL,
 	changed_at     TEXT NOT NULL
 ) STRICT;
 
--- Which file this is. opened counts commits, so that a file that has forgotten some is found out; its upper half is the
--- epoch.
+-- Identifies the file. opened counts commits, so that a file that has lost some is detected; its upper half is the epoch.
 CREATE TABLE wsonce_database (
 	is_only INTEGER PRIMARY KEY CHECK (is_only = 1),
 	id      TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- What wsonce status asks of a file: the parts of sql/queries/status.sql.
+-- The parts of wsonce status for an SQLite file: those of sql/queries/status.sql.
 -- part server
 SELECT json_object('version', sqlite_version(), 'role', 'file', 'is_read_only', json('false'), 'schema_version',
 	(SELECT user_version FROM pragma_user_version))

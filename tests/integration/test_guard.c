@@ -73,7 +73,7 @@ Test(guard, a_table_that_others_inherit_from_is_refused)
 {
 	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "CREATE TABLE old () INHERITS (events)");
-	must_be_refused(database_conninfo(db), "knows nothing of the rows of old, which inherits from it");
+	must_be_refused(database_conninfo(db), "does not cover the rows of old, which inherits from it");
 }
 
 Test(guard, a_server_that_quotes_all_names_is_used)

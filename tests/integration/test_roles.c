@@ -103,7 +103,7 @@ Test(roles, a_listener_that_may_not_make_the_tables_says_so)
 
 	expect_run("wsonce_reader", 1, "migrate", "permission denied");
 	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
-	expect_run("wsonce_reader", 2, flags, "has not every right that it needs");
+	expect_run("wsonce_reader", 2, flags, "lacks a right");
 }
 
 Test(roles, an_operator_does_all_other_work)
