@@ -1,5 +1,5 @@
-# The builder has the compiler; the image that runs has the program and the libraries it needs.
-# --build-arg DEBIAN_RELEASE=trixie is Debian 13.
+# The first stage compiles. The final image has only the programs and the libraries they need.
+# --build-arg DEBIAN_RELEASE=trixie builds on Debian 13.
 ARG DEBIAN_RELEASE=bookworm
 FROM debian:${DEBIAN_RELEASE}-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev make pkg-config libwebsockets-dev \
@@ -13,7 +13,7 @@ COPY loadtest loadtest
 COPY lua lua
 COPY page page
 COPY sql sql
-# The packages of the libraries have other names in each release.
+# The names of the libraries' packages differ between releases, so look them up.
 RUN make -j2 programs && strip build/wsonce build/wsonce-source build/wsonce-producer \
 	&& ldd build/wsonce build/wsonce-source build/wsonce-producer | sed -n 's/^\t\(.*\) => .*/\1/p' | sort -u \
 	| while read -r library; do dpkg-query -S "*/$library"; done | sed 's/:.*//' | sort -u >build/packages \
@@ -25,7 +25,7 @@ LABEL org.opencontainers.image.title="wsonce" org.opencontainers.image.version="
 	org.opencontainers.image.licenses="MIT"
 COPY --from=build /src/build/packages /src/build/compiled /tmp/
 COPY deploy/sbom /tmp/
-# libwebsockets-evlib-uv is loaded at run time, so no linker asks for it.
+# libwebsockets-evlib-uv is loaded at run time, so ldd does not list it.
 RUN apt-get update && apt-get install -y --no-install-recommends $(cat /tmp/packages) libwebsockets-evlib-uv ca-certificates \
 	curl && mkdir -p /usr/local/share/wsonce && sh /tmp/sbom $(cat /tmp/compiled) >/usr/local/share/wsonce/sbom.cdx.json \
 	&& rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /tmp/packages /tmp/compiled /tmp/sbom \

@@ -1,11 +1,11 @@
-# make help lists the targets. CFLAGS, LDFLAGS and PREFIX are yours to set; SAN=1 builds with
-# AddressSanitizer and UndefinedBehaviorSanitizer into a folder of its own.
+# make help lists the targets. You may set CFLAGS, LDFLAGS and PREFIX. SAN=1 builds with AddressSanitizer and
+# UndefinedBehaviorSanitizer in a separate folder.
 VERSION := 0.1.0
 PREFIX ?= /usr/local
 CFLAGS ?= -O2 -g
 WERROR ?= -Werror
 JOBS ?= 2
-# The flag, if this compiler takes it for this machine without a word.
+# Expands to the flag if the compiler accepts it for this machine without a warning.
 takes = $(shell echo 'int x;' | $(CC) -O2 -Werror -U_FORTIFY_SOURCE $(1) -include stdio.h -x c -c -o /dev/null - 2>/dev/null && echo '$(1)')
 HARDEN :=
 B := build$(if $(FUZZ),/fuzz,$(if $(SAN),/san))
@@ -27,7 +27,7 @@ LIBS := libwebsockets libmicrohttpd libuv hiredis libpq jansson libssl libcrypto
 TEST_LIBS := $(LIBS) criterion
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -DWSONCE_VERSION='"$(VERSION)"' -Wall -Wextra -Wshadow -Wformat=2 $(WERROR) \
 	-Ilistener -I$B/text -MMD -MP $(HARDEN) $(SANFL) $(shell pkg-config --cflags $(LIBS))
-# V=1 shows the whole commands.
+# V=1 shows the full commands.
 Q := $(if $V,,@)
 LINK = $Qecho '  LD $@' && $(CC) $(SANFL) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
 
@@ -53,7 +53,7 @@ ASKS := $B/tests/simulation/differential
 DIFFERENTIAL := $(patsubst %,$(ASKS)/%,postgres-real postgres-played redis-real redis-played)
 TEST_BINARIES := $B/simulate $(DIFFERENTIAL) $B/tests/unit/unit $B/tests/unit/pipeline $B/tests/integration/integration $B/tests/hostile/crowd \
 	$(if $(SAN),,$B/tests/instructions/road)
-# The road and what it stands on, over a played libuv, Redis and libpq.
+# The simulator: road/ and what it needs, on simulated libuv, Redis and libpq.
 PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup strndup asprintf __asprintf_chk json_dumps clock_gettime \
 	recv __recv_chk getsockopt __assert_fail event_move event_new event_finish claim_open store_open)
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
@@ -72,7 +72,7 @@ tests: programs $(TEST_BINARIES)
 unit-tests: $B/tests/unit/unit $B/tests/unit/pipeline
 fuzzers: $(FUZZERS)
 
-deps: ## install the Debian packages that are missing (as root or by sudo)
+deps: ## install missing Debian packages (as root or with sudo)
 	@demo/deps build $(LIBS)
 check-deps:
 	@demo/deps check $(TEST_LIBS)
@@ -91,18 +91,18 @@ compose-deps:
 kube-deps:
 	@demo/deps kube $(LIBS)
 
-demo: deps ## the main job in half a minute, on private servers
+demo: deps ## show the main job in half a minute, on private servers
 	+@$(MAKE) --no-print-directory programs
 	@demo/demo
 
-file-deps: # as deps, without servers
+file-deps: # like deps, without servers
 	@demo/deps file $(LIBS)
 
 run: $(if $(filter sqlite,$(STORE)),file-deps,deps) ## make run SOURCE=ws://... or FEED=kraken [LISTENERS=3]: a fleet on a feed until Ctrl-C; STORE=sqlite: without any server
 	+@$(MAKE) --no-print-directory programs
 	@demo/run "$(SOURCE)" "$(LISTENERS)" "$(FEED)" "$(STORE)"
 
-check: check-deps ## what a change must pass, in minutes; PARTS="unit lint" runs some (tests/run --list)
+check: check-deps ## run what every change must pass, in minutes; PARTS="unit lint" runs some (tests/run --list)
 	+@$(MAKE) --no-print-directory -j$(JOBS) tests
 	@tests/run $(or $(PARTS),check)
 
@@ -116,67 +116,67 @@ nightly: check-deps bench-deps deb-deps page-deps compose-deps ## the long tests
 	+@$(MAKE) --no-print-directory -j$(JOBS) SAN=1 tests
 	@tests/run $(or $(PARTS),nightly)
 
-unit: check-deps unit-tests ## the unit tests alone
+unit: check-deps unit-tests ## run only the unit tests
 	@tests/run unit
 
-test: check-deps programs $B/tests/integration/integration ## one suite of the integration tests: make test SUITE=claim
+test: check-deps programs $B/tests/integration/integration ## run one suite of the integration tests: make test SUITE=claim
 	@WSONCE_TEST_BIN=$B/wsonce tests/support/run $B/tests/integration/integration -j2 --filter '$(or $(SUITE),*)/*'
 
 torture: check-deps programs ## break everything around a fleet: make torture [SEED=1] [MINUTES=5] [LISTENERS=5] [MIX=all] [REDIS=sentinel] [MUTATE=name]
 	@tests/fault/torture $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(LISTENERS),--listeners $(LISTENERS)) $(if $(MIX),--mix $(MIX)) $(if $(REDIS),--redis $(REDIS)) $(if $(MUTATE),--mutate $(MUTATE))
 
-producers-go: go-deps programs ## the Go of docs/producers.md, through the death of a listener
+producers-go: go-deps programs ## run the Go example of docs/producers.md while a listener is killed
 	@tests/producers-go
 
-kube: kube-deps programs ## a Deployment of deploy/kubernetes under podman, SIGTERM under load: make kube [ROUNDS=5], as root; WSONCE_IMAGE is the image
+kube: kube-deps programs ## run a Deployment of deploy/kubernetes under podman, with SIGTERM under load: make kube [ROUNDS=5], as root; WSONCE_IMAGE is the image
 	@ROUNDS=$(or $(ROUNDS),5) tests/deploy/kube
 
 powercuts: check-deps programs ## kill a listener on an SQLite file, and cut its power, under load: make powercuts [KILLS=100] [SEED=1]
 	@tests/sqlite/run --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED))
 
-failovers: check-deps programs ## fail Postgres and Redis over under a fleet, each way that there is: make failovers [QUICK=1]
+failovers: check-deps programs ## fail Postgres and Redis over under a fleet, in every way: make failovers [QUICK=1]
 	@tests/failover/run $(if $(QUICK),--quick)
 
-patroni: patroni-deps programs ## Patroni fails Postgres over under a fleet, with etcd, by haproxy and by several hosts
+patroni: patroni-deps programs ## let Patroni, with etcd, fail Postgres over under a fleet, through haproxy and with several hosts
 	@tests/failover/run --patroni
 
-simulate: check-deps $B/simulate ## live through histories of a fleet under faults: make simulate [SEED=1] [HISTORIES=n] [MINUTES=m]
+simulate: check-deps $B/simulate ## simulate histories of a fleet with faults: make simulate [SEED=1] [HISTORIES=n] [MINUTES=m]
 	@$B/simulate $(if $(SEED),--seed $(SEED)) $(if $(HISTORIES),--histories $(HISTORIES)) $(if $(MINUTES),--minutes $(MINUTES))
 
-mutants: check-deps ## what small mistakes the unit tests and the simulator notice: make mutants [SEED=1] [MINUTES=60] [FILES="..."]
+mutants: check-deps ## check which small mistakes the unit tests and the simulator notice: make mutants [SEED=1] [MINUTES=60] [FILES="..."]
 	@tests/mutants $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(FILES)
 
-audit-figure: check-deps programs ## time and memory of an audit: make audit-figure [ROWS=10000000] [LETTERS=3000000]
+audit-figure: check-deps programs ## measure time and memory of an audit: make audit-figure [ROWS=10000000] [LETTERS=3000000]
 	@TMPDIR=$${TMPDIR:-/tmp} WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/audit $(ROWS) $(LETTERS)
 
-sqlite-figure: programs ## events/s of a listener on an SQLite file, beside SQLite alone: make sqlite-figure [COUNT=300000]
+sqlite-figure: programs ## measure events/s of a listener on an SQLite file, and of SQLite alone: make sqlite-figure [COUNT=300000]
 	@loadtest/sqlite $(COUNT)
 
-letters-figure: check-deps programs ## time and memory of bulk changes of dead letters and deliveries: make letters-figure [LETTERS=3000000]
+letters-figure: check-deps programs ## measure time and memory of bulk changes of dead letters and deliveries: make letters-figure [LETTERS=3000000]
 	@TMPDIR=$${TMPDIR:-/tmp} WSONCE_TEST_BIN=$B/wsonce tests/support/run loadtest/letters $(LETTERS)
 
-plans: check-deps tests ## what each statement reads among many rows: make plans ROWS=5000000
+plans: check-deps tests ## check what each statement reads in large tables: make plans ROWS=5000000
 	@TMPDIR=$${TMPDIR:-/tmp} WSONCE_TEST_BIN=$B/wsonce WSONCE_TEST_ROWS=$(or $(ROWS),100000) WSONCE_TEST_SLOW=20 \
 		tests/support/run $B/tests/integration/integration -j1 --filter 'plans/*'
 
-readers: check-deps programs ## kill two of twenty listeners at a time that share thirty feeds, for ten minutes
+readers: check-deps programs ## for ten minutes, kill two at a time of twenty listeners that share thirty feeds
 	tests/readers/run --minutes 10
 
 reliability: check-deps programs ## measure takeover, outages and restarts, each against its limit: make reliability [FILE=x.json]
 	@tests/fault/figures all $(if $(FILE),--json $(FILE))
 
-allocation: check-deps programs ## let each allocation of a listener that starts fail once, and some at work
+allocation: check-deps programs ## fail each allocation of a starting listener once, and some of a running one
 	@tests/allocation/run $(if $(SEED),--seed $(SEED))
 
-conformance: check-deps programs ## RFC 6455, both sides, against python3-websockets
+conformance: check-deps programs ## test both sides of RFC 6455 against python3-websockets
 	@tests/conformance/run
 
-fuzz: check-deps ## make fuzz [SECONDS=60] [SEED=n]: each fuzzer for that long; see tests/fuzz/README.md
+fuzz: check-deps ## run each fuzzer for some time: make fuzz [SECONDS=60] [SEED=n]; see tests/fuzz/README.md
 	+@$(MAKE) --no-print-directory -j$(JOBS) FUZZ=1 fuzzers
 	@tests/fuzz/run --seconds $(or $(SECONDS),60) $(if $(FIXED),--fixed) $(if $(SEED),--seed $(SEED))
 
-hostile: check-deps programs $B/tests/hostile/crowd ## 12,000 clients that behave badly, while ordinary ones go on: make hostile [QUICK=1]
+hostile: check-deps programs $B/tests/hostile/crowd ## attack with 12,000 misbehaving clients while ordinary ones go on: make hostile [QUICK=1]
 	@tests/hostile/run $(if $(QUICK),--quick)
 
 instructions: check-deps $B/tests/instructions/road ## count the instructions per event, against tests/instructions/figure.json
@@ -186,7 +186,7 @@ bench: bench-deps ## measure wsonce, the servers alone and the peers in one run:
 	+@$(MAKE) --no-print-directory programs
 	@loadtest/bench $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(PEERS),--peers "$(PEERS)") $(if $(DOCS),--docs)
 
-shares: bench-deps ## where a listener's CPU time goes, by perf: parse, frame, look, claim, COPY
+shares: bench-deps ## show where a listener's CPU time goes, with perf: parse, frame, look, claim, COPY
 	+@$(MAKE) --no-print-directory programs
 	@loadtest/where
 
@@ -219,13 +219,13 @@ dist: ## build/wsonce-VERSION.tar.gz: the last commit, which builds without git
 deb: deb-deps ## Debian packages of the last commit, or of an unpacked archive, into build/packages
 	@deploy/deb $(VERSION) build/packages
 
-lint: check-deps programs ## static analysis, format, hardened binaries
+lint: check-deps programs ## check with static analysis, the format, and that binaries are hardened
 	@tests/lint/run $(filter-out -M%,$(OUR_CFLAGS)) $(CPPFLAGS)
 
 fmt: ## format the C code
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
-readme: $B/wsonce ## make the tables of settings and states in docs anew
+readme: $B/wsonce ## regenerate the tables of settings and states in docs
 	build/wsonce listen --help=markdown >build/settings.md
 	sed -i -e '/<!-- settings -->/,/<!-- end of settings -->/{//!d}' -e '/<!-- settings -->/r build/settings.md' docs/settings.md
 	tests/states listener/road/event.h listener/road/event.c >build/states.md
@@ -245,7 +245,7 @@ $B/wsonce-producer: $(PRODUCER_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lm
 $B/wsonce-ceiling: $(CEILING_OBJ)
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lm
-# Some tests play the connection to Postgres or Redis.
+# Some tests replace the connection to Postgres or Redis.
 $B/tests/unit/unit: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,backoff_draw $(addprefix postgres_,open state identity error set_patience find_by_key begin_with query copy cell text close) \
 	$(addprefix redis_,open state tag tag_text send client script_sha load_scripts mask unanswered close) delivery_send delivery_cancel)
 $B/tests/unit/unit: $(UNIT) $(FAKES) $(patsubst %,$B/tests/support/played_%.o,postgres redis) $(MODULES)
@@ -254,7 +254,7 @@ $B/tests/unit/pipeline: $(PIPELINE) $(FAKES) $(STAGES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
 $B/tests/integration/integration: $(INTEGRATION) $(SUPPORT) $B/listener/commands/purge_tables.o
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread -lm
-# Some fuzzers stand in for a part of the listener, so that is left out.
+# Some fuzzers replace a part of the listener, which is not linked then.
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o
 	$(LINK) $$(pkg-config --libs $(LIBS)) $$(pkg-config --libs yyjson 2>/dev/null) -lunistring -lwslay -lm
@@ -271,13 +271,13 @@ $B/profile: $(filter $B/listener/feed/% $B/listener/config/profile%,$(MODULES)) 
 $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate base/log base/memory)
 $B/timestamp: $(patsubst %,$B/listener/base/%.o,quantity timestamp)
 
-# The simulator knows of no files.
+# The simulator has no files.
 SIMULATED := $(filter-out %/store_sqlite.o,$(SIMULATED)) $B/simulated/listener/sqlite/lock.o
 $B/simulate: $(SIMULATION) $(SIMULATED)
 	$(LINK) $(PLAYED) $$(pkg-config --libs hiredis jansson libssl libcrypto libsodium) -lunistring -lm
 $B/tests/simulation/%.o: OUR_CFLAGS += -Itests/simulation -Wno-missing-field-initializers
 
-# The same questions to the real servers and to the played ones.
+# The differential test sends the same queries to real servers and to simulated ones.
 $(ASKS)/postgres-real $(ASKS)/postgres-played: $(ASKS)/postgres.o $(patsubst %,$B/listener/%.o,postgres/schema postgres/array road/effects base/memory base/log)
 $(ASKS)/redis-real $(ASKS)/redis-played: $(ASKS)/redis.o
 $(ASKS)/postgres-real: $(ASKS)/real.o
@@ -290,12 +290,12 @@ $(DIFFERENTIAL):
 $B/tests/hostile/crowd: $B/tests/hostile/crowd.o
 	$(LINK)
 
-# It plays Redis and Postgres itself.
+# It simulates Redis and Postgres itself.
 $B/tests/instructions/road: $B/tests/instructions/road.o $B/loadtest/message.o $(filter-out %/redis/connection.o %/store.o,$(MODULES))
 	$(LINK) $$(pkg-config --libs $(LIBS)) -lunistring -lwslay -lm
 $B/tests/instructions/%.o: OUR_CFLAGS += -DROAD_FLAGS='"$(CFLAGS)"'
 
-# The listener's own files once more, with the points of listener/base/rare.h.
+# The listener's files compiled for the simulator, with the points of listener/base/rare.h.
 $B/simulated/%.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/simulation/rare.o $B/tests/simulation/coverage.o: OUR_CFLAGS += -DWSONCE_SIMULATED
 $B/tests/unit/%.o $B/tests/support/fake_stages.o $B/tests/support/played_%.o: OUR_CFLAGS += -Itests/support

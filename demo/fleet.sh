@@ -1,11 +1,11 @@
-# What the demo and `make run` share: private servers in one directory, listeners that die with the
-# script, and questions to them. For bash scripts to source, after servers.sh.
+# Functions of the demo and `make run`: private servers in one directory, listeners that die with the
+# script, and queries to both. Bash scripts source it after servers.sh.
 
 fleet_bin=${WSONCE_BIN_DIR:-build}
-fleet_store=() # how listeners are told of the servers, or of the file
+fleet_store=() # options for listeners: the servers, or the file
 listener_pids=() listener_ports=() postgres_pid='' redis_pid=''
 
-# The servers in $1, which must exist; the cluster in it is made if there is none yet.
+# Starts the servers in the existing directory $1, and makes a Postgres cluster in it if there is none.
 fleet_start_servers()
 {
 	fleet_dir=$1
@@ -21,7 +21,7 @@ fleet_start_servers()
 	fleet_store=(--redis "$fleet_redis" --postgres "$fleet_postgres")
 }
 
-# No servers: an SQLite file in $1, a folder that is closed to others.
+# Uses an SQLite file in $1, a directory closed to others, instead of servers.
 fleet_start_file()
 {
 	fleet_dir=$1
@@ -33,7 +33,7 @@ fleet_sql()
 	PGOPTIONS= psql "$fleet_postgres" -AtqX -c "$1"
 }
 
-# Compares the ids in the file $1, one a line, with the table: prints how many are lost, doubled, stored, and in the file.
+# Compares the ids in the file $1, one per line, with the table. Prints how many are lost, doubled, stored, and in the file.
 fleet_compare()
 {
 	fleet_sql "CREATE TEMP TABLE sent (event_id text); COPY sent FROM STDIN; SELECT concat_ws(' ',
@@ -42,12 +42,12 @@ fleet_compare()
 		(SELECT count(*) FROM events), (SELECT count(*) FROM sent))" <"$1"
 }
 
-# Starts listener number $1 with the rest as options. Its admin port is found in its log.
+# Starts listener number $1 with the other arguments as options, and finds its admin port in its log.
 fleet_start_listener()
 {
 	local n=$1 log=$fleet_dir/listener-$1.log
 	shift
-	rm -f "$log" # an earlier listener's would be taken for this one's
+	rm -f "$log" # do not read an earlier listener's
 	env -u WSONCE_RUN_DIR -u WSONCE_BIN_DIR setpriv --pdeathsig KILL "$fleet_bin/wsonce" listen --instance-id "listener-$n" --admin 127.0.0.1:0 \
 		"${fleet_store[@]}" "$@" 2>"$log" &
 	listener_pids[n]=$!
@@ -56,7 +56,7 @@ fleet_start_listener()
 	listener_ports[n]=$(sed -n 's/.*event="admin is open".* port=\([0-9]*\).*/\1/p' "$log")
 }
 
-# One number from a listener's /metrics; 0 if it does not answer.
+# Prints one number from a listener's /metrics, 0 if it does not answer.
 fleet_metric()
 {
 	local value
@@ -68,7 +68,7 @@ fleet_end()
 {
 	local pid
 	for pid in "${listener_pids[@]}"; do
-		disown "$pid" 2>/dev/null || true # the shell need not tell of its end
+		disown "$pid" 2>/dev/null || true # keeps the shell from reporting its end
 		kill -TERM "$pid" 2>/dev/null || true
 	done
 	for pid in "${listener_pids[@]}"; do

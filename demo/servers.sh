@@ -1,19 +1,19 @@
-# Private Redis and Postgres servers, for bash scripts to source: the demo, `make run`, the tests and
-# the benchmark. They listen on unix sockets in a directory of their own (Redis also on a loopback
+# Functions that run private Redis and Postgres servers. The demo, `make run`, the tests and the benchmark
+# source them. The servers listen on unix sockets in a directory of their own (Redis also on a loopback
 # port), and die with the script that started them.
 #
 #   servers_fail TEXT...      says what is wrong and ends the script; may be redefined
 #   servers_find              finds the programs: sets pg_bin and server_user
 #   servers_make_cluster DATADIR LOG  initdb, with settings for a private server
 #   servers_start_postgres DATADIR SOCKETDIR LOG   sets postgres_pid
-#   servers_close_folder DIR  nobody but this user and the servers' user may enter it
-#   servers_close_cluster DATADIR  nobody but this user and the servers' user may connect, as postgres
+#   servers_close_folder DIR  lets only this user and the servers' user enter it
+#   servers_close_cluster DATADIR  lets only this user and the servers' user connect, as postgres
 #   servers_start_redis DIR [closed]  sets redis_pid and redis_port; the socket is DIR/redis.sock. A closed one has no port,
-#                             and takes connections of this user alone
+#                             and accepts only this user
 #   servers_end PID SIGNAL    ends a child and waits for it, with SIGKILL after 10 s
 #   servers_await PID         waits for a child that was told to end, with SIGKILL after 10 s
 
-# Valkey serves as well: valkey-server.
+# valkey-server works, too.
 redis_server=${WSONCE_TEST_REDIS_SERVER:-redis-server}
 
 servers_fail()
@@ -36,7 +36,7 @@ servers_find()
 	for program in "$redis_server" redis-cli setpriv; do
 		command -v "$program" >/dev/null || servers_fail "no $program program: install it"
 	done
-	# Postgres refuses to run as root, so root lends it another name.
+	# Postgres refuses to run as root, so root runs it as another user.
 	server_user=$(id -un)
 	[ "$(id -u)" = 0 ] || return 0
 	for server_user in postgres nobody; do
@@ -45,7 +45,7 @@ servers_find()
 	servers_fail "Postgres refuses to run as root, and there is neither a user postgres nor nobody"
 }
 
-# Become the given command as the servers' user; it is sent the given signal if this script dies.
+# Replaces the shell by a command of the servers' user, which gets the given signal if this script dies.
 servers_exec()
 {
 	local signal=$1
@@ -57,7 +57,7 @@ servers_exec()
 	exec setpriv --pdeathsig "$signal" "$@"
 }
 
-# A folder that the servers' user can work in, below DIR, which it must be able to enter.
+# Makes a directory for the servers' user, who must be able to enter its parents.
 servers_own_folder()
 {
 	mkdir -p "$1"
@@ -96,7 +96,7 @@ servers_make_cluster()
 	END
 }
 
-# Try the command every 50 ms until it succeeds; false when the process is gone or 30 s have passed.
+# Tries the command every 50 ms until it succeeds. Fails when the process is gone or 30 s have passed.
 servers_wait()
 {
 	local pid=$1 tries
@@ -119,7 +119,7 @@ servers_start_postgres()
 		servers_fail "Postgres did not start: $(tail -n 5 "$log")"
 }
 
-# The port is chosen by trial.
+# Tries random ports.
 servers_start_redis()
 {
 	local dir=$1 closed=${2:-} mode=777 tries
