@@ -18,4 +18,10 @@ static inline int64_t clock_ms(clockid_t clock)
 	return clock_us(clock) / 1000;
 }
 
+/* Since 1970, to be shown: a moment of the loop clock, whose now_ms it is; 0: never. */
+static inline int64_t clock_shown_ms(int64_t ms, int64_t now_ms)
+{
+	return ms ? clock_ms(CLOCK_REALTIME) - (now_ms - ms) : 0;
+}
+
 #endif

@@ -247,7 +247,7 @@ static void begin_connection(struct account *a)
 	struct bytes *out = &a->connections;
 	struct session_dial dial;
 
-	session_connect(a->session, a->now_s, 0, 0, &dial);
+	session_connect(a->session, a->now_s * 1000, 0, 0, &dial);
 	add_comma(out);
 	bytes_add_byte(out, '{');
 	add_number(out, "first_line", a->line);

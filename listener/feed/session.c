@@ -143,13 +143,13 @@ const char *session_render_text(struct session *s, const char *t, const char **f
 
 /* --- connecting --- */
 
-static bool may_resume(const struct session *s, int64_t now_s, int64_t closed_s)
+static bool may_resume(const struct session *s, int64_t now_ms, int64_t closed_ms)
 {
 	const struct profile *p = s->profile;
 
 	if (!p->url_resume || !*p->url_resume || !template_is_complete(p->url_resume, &s->vars))
 		return false;
-	return s->is_recording || !p->resume_window_s || (closed_s && now_s - closed_s <= p->resume_window_s);
+	return s->is_recording || !p->resume_window_s || (closed_ms && now_ms - closed_ms <= p->resume_window_s * 1000);
 }
 
 /* Null, "", 0, false, [] and {} lead nowhere. */
@@ -163,11 +163,11 @@ static bool leads_somewhere(struct slice url)
 	return url.len > 0;
 }
 
-static enum session_how choose(const struct session *s, int64_t now_s, int64_t closed_s)
+static enum session_how choose(const struct session *s, int64_t now_ms, int64_t closed_ms)
 {
 	if (leads_somewhere((struct slice){s->redirect.at, s->redirect.len}))
 		return HOW_REDIRECT;
-	if (may_resume(s, now_s, closed_s))
+	if (may_resume(s, now_ms, closed_ms))
 		return HOW_RESUME;
 	return s->profile->url_http ? HOW_HTTP : HOW_FRESH;
 }
@@ -253,13 +253,13 @@ void session_set_cursor_var(struct session *s)
 		vars_set(&s->vars, "cursor", next);
 }
 
-void session_connect(struct session *s, int64_t now_s, int64_t closed_s, size_t mirror, struct session_dial *dial)
+void session_connect(struct session *s, int64_t now_ms, int64_t closed_ms, size_t mirror, struct session_dial *dial)
 {
 	enum session_how how;
 
 	vars_clear(&s->vars, "cursor");
 	session_set_cursor_var(s);
-	how = choose(s, now_s, closed_s);
+	how = choose(s, now_ms, closed_ms);
 	prepare(s, how, mirror, dial);
 	if (how == HOW_REDIRECT)
 		s->redirect.len = 0;

@@ -34,11 +34,11 @@ struct session_dial {
 	const char *fault; /* a secret that cannot be read: one sentence; do not connect then */
 };
 
-/* Decides on the next connection. Call it once for each. A redirect that a rule has named is used once. now_s and
- * closed_s, when the last connection ended (0: there was none), are for resume_window_s. mirror: 0 is the url itself, n
- * the n-th mirror, counted round. With HOW_HTTP make the call of url_http, give its answer to session_answer, and then
- * call session_renew. */
-void session_connect(struct session *s, int64_t now_s, int64_t closed_s, size_t mirror, struct session_dial *dial);
+/* Decides on the next connection. Call it once for each. A redirect that a rule has named is used once. now_ms and
+ * closed_ms, when the last connection ended (0: there was none), are of one clock, for resume_window_s. mirror: 0 is
+ * the url itself, n the n-th mirror, counted round. With HOW_HTTP make the call of url_http, give its answer to
+ * session_answer, and then call session_renew. */
+void session_connect(struct session *s, int64_t now_ms, int64_t closed_ms, size_t mirror, struct session_dial *dial);
 /* The same connection with the variables of now: after session_answer. */
 void session_renew(struct session *s, size_t mirror, struct session_dial *dial);
 /* The URL that a rule has named for the next connection, as JSON; {NULL, 0}: none. */

@@ -41,17 +41,16 @@ struct conversation {
 	struct line *next; /* its successor */
 	struct line *old;  /* its predecessor, which may owe acks */
 	struct backoff backoff;
-	int64_t retry_ms; /* loop clock, when a connection is to be made; 0: not */
-	int64_t closed_s; /* since 1970, when the last one ended; 0: there was none */
-	size_t failures;  /* since a connection was good: which mirror is next */
-	bool is_good;     /* the connection at hand: an event has come, or a frame that says that all is well */
-	bool has_ready;   /* a rule says when a connection is good */
+	int64_t retry_ms;  /* loop clock, when a connection is to be made; 0: not */
+	int64_t closed_ms; /* loop clock, when the last one ended; 0: there was none */
+	size_t failures;   /* since a connection was good: which mirror is next */
+	bool is_good;      /* the connection at hand: an event has come, or a frame that says that all is well */
+	bool has_ready;    /* a rule says when a connection is good */
 	char words[EXAMPLE_BYTES + 1]; /* the last frame, while the connection is not good */
 	struct secrets *secrets;
 	char *shown;
 	char error[400];
 	bool has_error_logged;
-	int64_t last_message_s;
 	int64_t last_message_ms;
 	uint64_t connects;
 	uint64_t replies;
@@ -141,7 +140,7 @@ static void retry_later(struct conversation *c, const char *reason, int64_t aske
 		  "cannot connect to source, will retry", "source=%s url=%s reason=%s retry_ms=%lld", name_of(c),
 		  c->shown, c->error, (long long)wait);
 	c->has_error_logged = true;
-	c->closed_s = time(NULL);
+	c->closed_ms = now_ms(c);
 	c->failures++;
 	c->retry_ms = now_ms(c) + wait;
 	set_state(c, STATE_DOWN);
@@ -343,7 +342,6 @@ static void on_line_rule(void *arg, const struct profile_rule *rule, struct slic
 {
 	struct conversation *c = arg;
 
-	c->last_message_s = time(NULL);
 	c->last_message_ms = now_ms(c);
 	count_of(c, rule)->frames++;
 	if (!c->is_good)
@@ -411,7 +409,7 @@ static void connect_now(struct conversation *c)
 	struct line **at = c->now ? &c->next : &c->now;
 
 	c->retry_ms = 0;
-	session_connect(c->p.session, time(NULL), c->closed_s, c->failures, &dial);
+	session_connect(c->p.session, now_ms(c), c->closed_ms, c->failures, &dial);
 	secrets_read(c->secrets, c->p.profile->root);
 	free(c->shown);
 	c->shown = memory_strdup(dial.shown ? dial.shown : "");
@@ -524,7 +522,7 @@ void conversation_stop(struct conversation *c, unsigned int code)
 void conversation_set_session(struct conversation *c, struct session *session)
 {
 	c->p.session = session;
-	c->closed_s = 0;
+	c->closed_ms = 0;
 }
 
 void conversation_close(struct conversation *c)
@@ -552,7 +550,6 @@ struct conversation_view conversation_view(const struct conversation *c)
 		.is_open = c->state == STATE_OPEN,
 		.is_standby = c->state == STATE_STANDBY,
 		.is_stopped = c->state == STATE_STOPPED,
-		.last_message_s = c->last_message_s,
 		.last_message_ms = c->last_message_ms,
 		.rules = c->rules,
 		.connects = c->connects,

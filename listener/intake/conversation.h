@@ -85,7 +85,6 @@ struct conversation_view {
 	bool is_open;
 	bool is_standby; /* it was not started */
 	bool is_stopped; /* for good: a rule or a close code said so */
-	int64_t last_message_s;
 	int64_t last_message_ms;
 	const struct rule_count *rules; /* one for each of the profile's, and one for frames that match none */
 	uint64_t connects;

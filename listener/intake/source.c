@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/backoff.h"
 #include "base/counters.h"
@@ -41,8 +40,7 @@ struct source {
 	bool has_error_logged;   /* since the feed last worked */
 	bool has_events;         /* the connection at hand has brought some */
 	int64_t opened_ms;       /* loop clock, of that connection */
-	int64_t last_message_s;  /* since 1970; 0: none so far */
-	int64_t last_message_ms; /* the same by the loop clock */
+	int64_t last_message_ms; /* loop clock; 0: none so far */
 	uint64_t messages;
 	uint64_t connects;
 };
@@ -134,7 +132,6 @@ static void on_open(void *arg)
 
 static void note_message(struct source *s)
 {
-	s->last_message_s = time(NULL);
 	s->last_message_ms = now_ms(s);
 }
 
@@ -330,7 +327,6 @@ static struct source_view view_profiled(const struct sources *all, const struct 
 		.error = view.error,
 		.is_open = view.is_open,
 		.is_ready = view.is_open || (view.is_standby && may_stand_by(all)),
-		.last_message_s = view.last_message_s,
 		.last_message_ms = view.last_message_ms,
 		.connects = view.connects,
 		.profile = profiled_profile(s),
@@ -351,7 +347,6 @@ struct source_view sources_view(const struct sources *s, size_t i)
 		.error = at->error,
 		.is_open = at->state == SOURCE_OPEN,
 		.is_ready = at->state == SOURCE_OPEN || (at->state == SOURCE_STANDBY && may_stand_by(s)),
-		.last_message_s = at->last_message_s,
 		.last_message_ms = at->last_message_ms,
 		.messages = at->messages,
 		.connects = at->connects,

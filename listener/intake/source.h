@@ -22,8 +22,7 @@ struct source_view {
 	const char *error; /* of the last attempt; "" */
 	bool is_open;
 	bool is_ready;           /* it is open, or another listener has it */
-	int64_t last_message_s;  /* since 1970; 0: none so far */
-	int64_t last_message_ms; /* the same by the loop clock */
+	int64_t last_message_ms; /* loop clock; 0: none so far */
 	uint64_t connects;
 	uint64_t messages; /* of one without a profile; its rules count the others */
 	/* Of one that a profile describes; else NULL: */

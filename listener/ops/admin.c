@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/counters.h"
 #include "base/memory.h"
@@ -134,7 +135,7 @@ static json_t *describe_gaps(const struct source_view *view)
 			 (json_int_t)view->numbering.missing);
 }
 
-static json_t *describe_sources(const struct sources *s)
+static json_t *describe_sources(const struct sources *s, int64_t now_ms)
 {
 	json_t *all = json_array();
 
@@ -145,7 +146,8 @@ static json_t *describe_sources(const struct sources *s)
 						     view.profile ? describe_text(view.profile->name) : json_null(),
 						     "url", describe_text(view.url), "state", view.state, "error",
 						     describe_text(view.error), "last_message_at",
-						     describe_time(view.last_message_s), "gaps", describe_gaps(&view)));
+						     describe_time(clock_shown_ms(view.last_message_ms, now_ms) / 1000),
+						     "gaps", describe_gaps(&view)));
 	}
 	return all;
 }
@@ -221,18 +223,18 @@ static json_t *describe_status(const struct admin *a)
 	pipeline_is_slow(p->pipeline, &slow);
 
 	counters_each(put_json_counter, counts);
-	root = json_pack("{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
-			 "version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
-			 (json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining,
-			 "postgres", "up", is_stored, "error", describe_text(why), "hazards",
-			 describe_name(pipeline_hazards(p->pipeline)), "holder",
-			 describe_name(pipeline_holder(p->pipeline)), "slow", describe_name(slow), "redis",
-			 describe_redis(claim), "in_flight", (json_int_t)events->messages, "in_flight_bytes",
-			 (json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit",
-			 (json_int_t)p->config->inflight_bytes, "paused", pipeline_is_full(p->pipeline), "sources",
-			 describe_sources(p->sources), "ingest_connections",
-			 (json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
-			 "counters", counts);
+	root = json_pack(
+		"{s:s, s:o, s:I, s:b, s:{s:b, s:o, s:o, s:o, s:o}, s:o, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:o}",
+		"version", WSONCE_VERSION, "instance_id", describe_text(p->config->instance_id), "uptime_s",
+		(json_int_t)(((int64_t)uv_now(a->loop) - a->started_ms) / 1000), "draining", p->is_draining, "postgres",
+		"up", is_stored, "error", describe_text(why), "hazards", describe_name(pipeline_hazards(p->pipeline)),
+		"holder", describe_name(pipeline_holder(p->pipeline)), "slow", describe_name(slow), "redis",
+		describe_redis(claim), "in_flight", (json_int_t)events->messages, "in_flight_bytes",
+		(json_int_t)pipeline_bytes(p->pipeline), "in_flight_bytes_limit", (json_int_t)p->config->inflight_bytes,
+		"paused", pipeline_is_full(p->pipeline), "sources",
+		describe_sources(p->sources, (int64_t)uv_now(a->loop)), "ingest_connections",
+		(json_int_t)(p->ingest ? ingest_connections(p->ingest) : 0), "events", describe_states(events),
+		"counters", counts);
 	json_object_set_new(root, "unsettled", describe_unsettled(a));
 	if (p->relay) {
 		json_object_set_new(root, "webhooks", describe_targets(a));

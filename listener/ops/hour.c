@@ -2,6 +2,11 @@
  * that a page of the fleet that is opened at night has an hour to show. */
 #include "ops/hour.h"
 
+#include <stdbool.h>
+#include <stdlib.h>
+
+#define SET_MS 3000 /* more than two clocks differ by in a minute, unless one is set */
+
 /* The bound below which so large a share of what came since is; beyond the last one, that one. */
 static double find_share(const struct histogram *now, const struct histogram *then, double share)
 {
@@ -32,16 +37,20 @@ static void keep(struct hour *h)
 	};
 }
 
-/* A clock that is set does no harm: minutes that are not of the last hour are left out. */
-void hour_tick(struct hour *h, int64_t now_s)
+/* A clock that is set does no harm: a minute in which that happens is not kept, as its length is not known, and minutes
+ * that are not of the last hour are left out. */
+void hour_tick(struct hour *h, int64_t now_s, int64_t now_ms)
 {
 	int64_t minute = now_s / 60;
+	bool was_set = llabs((now_s - h->began_s) * 1000 - (now_ms - h->began_ms)) > SET_MS;
 
 	if (minute == h->at_hand)
 		return;
-	if (h->at_hand)
+	if (h->at_hand && !was_set)
 		keep(h);
 	h->at_hand = minute;
+	h->began_s = now_s;
+	h->began_ms = now_ms;
 	h->told = counters;
 	h->latency = commit_latency;
 }

@@ -20,12 +20,13 @@ struct hour_minute {
 struct hour {
 	struct hour_minute minutes[HOUR_MINUTES]; /* by their number */
 	int64_t at_hand;                          /* the minute that is not over; 0: none has begun */
+	int64_t began_s, began_ms;                /* when it began, by both clocks of hour_tick */
 	struct counters told;
 	struct histogram latency; /* both: when it began */
 };
 
-/* To be called about once a second, with the time since 1970. */
-void hour_tick(struct hour *h, int64_t now_s);
+/* To be called about once a second, with the time since 1970 and the loop clock. */
+void hour_tick(struct hour *h, int64_t now_s, int64_t now_ms);
 
 /* The minutes that are over, the oldest first: [number, received, stored, duplicates, dead letters, p50, p99]; the last
  * two are null where nothing was stored. */

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/counters.h"
 #include "ops/overdue.h"
 #include "road/rejected.h"
@@ -138,7 +139,7 @@ static void put_all_rules(FILE *out, const struct sources *s)
 		      offsetof(struct numbering_count, missing));
 }
 
-static void put_sources(FILE *out, const struct sources *s)
+static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 {
 	size_t count = s ? sources_count(s) : 0;
 
@@ -155,7 +156,7 @@ static void put_sources(FILE *out, const struct sources *s)
 		 "Unix time of this source's last message; 0 if there was none.");
 	for (size_t i = 0; i < count; i++)
 		put_source(out, "source_last_message_timestamp_seconds", i, sources_view(s, i).url,
-			   sources_view(s, i).last_message_s);
+			   clock_shown_ms(sources_view(s, i).last_message_ms, now_ms) / 1000);
 	put_all_rules(out, s);
 }
 
@@ -336,7 +337,7 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 		  "How long the oldest event has waited for Postgres, while that stores them slower than they come; "
 		  "else 0.",
 		  (double)pipeline_is_slow(p->pipeline, &why) / 1000);
-	put_sources(out, p->sources);
+	put_sources(out, p->sources, now_ms);
 	put_gauge(out, "ingest_connections", "Producers connected.",
 		  p->ingest ? (double)ingest_connections(p->ingest) : 0);
 	if (p->ingest)

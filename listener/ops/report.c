@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/memory.h"
 #include "base/text.h"
@@ -42,7 +41,7 @@ static uint64_t count_frames(const struct source_view *view)
 	return n;
 }
 
-static json_t *describe_source(const struct source_view *view, uint64_t *told, int64_t now_s)
+static json_t *describe_source(const struct source_view *view, uint64_t *told, int64_t now_ms)
 {
 	uint64_t messages = count_frames(view);
 	json_t *source = json_pack("{s:o, s:s, s:b, s:o, s:I}", "name",
@@ -51,8 +50,9 @@ static json_t *describe_source(const struct source_view *view, uint64_t *told, i
 				   (json_int_t)(messages - *told));
 
 	*told = messages;
-	if (view->last_message_s)
-		json_object_set_new(source, "silent_s", json_integer((json_int_t)(now_s - view->last_message_s)));
+	if (view->last_message_ms)
+		json_object_set_new(source, "silent_s",
+				    json_integer((json_int_t)(now_ms - view->last_message_ms) / 1000));
 	return source;
 }
 
@@ -66,7 +66,7 @@ static json_t *describe_sources(struct report *r)
 	for (size_t i = 0; i < n; i++) {
 		struct source_view view = sources_view(r->parts->sources, i);
 
-		json_array_append_new(all, describe_source(&view, &r->messages[i], (int64_t)time(NULL)));
+		json_array_append_new(all, describe_source(&view, &r->messages[i], (int64_t)uv_now(r->loop)));
 	}
 	return all;
 }

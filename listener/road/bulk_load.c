@@ -18,7 +18,7 @@ static void put(struct array *a, const char *bytes, size_t len)
 }
 
 /* A field is what an element of an array is: its length, and its bytes as its type wants them. */
-static void put_event(struct array *a, const struct event *ev, const struct copy_common *common, size_t instance_len)
+static void put_event(struct array *a, const struct event *ev, const char *instance, size_t instance_len)
 {
 	static const char columns[] = {0, COLUMNS};
 
@@ -30,14 +30,14 @@ static void put_event(struct array *a, const struct event *ev, const struct copy
 	array_add(a, ev->payload.at, ev->payload.len);
 	a->type = ARRAY_TEXT;
 	origin_add_source(a, ev);
-	array_add_time(a, ev->received_us + common->clock_us);
+	array_add_time(a, ev->came_us);
 	origin_add_time(a, ev);
-	array_add_ascii(a, common->instance, instance_len);
+	array_add_ascii(a, instance, instance_len);
 }
 
 bool copy_next(struct copy_stream *c, struct array *a, size_t enough)
 {
-	size_t instance_len = strlen(c->common.instance);
+	size_t instance_len = strlen(c->instance);
 
 	a->len = 0;
 	if (c->at > c->count)
@@ -48,7 +48,7 @@ bool copy_next(struct copy_stream *c, struct array *a, size_t enough)
 		if (c->at + EVENT_FETCH < c->count)
 			event_fetch(c->evs[c->at + EVENT_FETCH]);
 		if (!c->is_passed[c->at])
-			put_event(a, c->evs[c->at], &c->common, instance_len);
+			put_event(a, c->evs[c->at], c->instance, instance_len);
 	}
 	if (c->at == c->count) {
 		put(a, tail, sizeof(tail));

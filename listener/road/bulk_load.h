@@ -7,19 +7,13 @@
 #include "postgres/array.h"
 #include "road/event.h"
 
-/* What the rows of a stream share. */
-struct copy_common {
-	const char *instance; /* that stores them */
-	int64_t clock_us;     /* what the loop clock lacks to microseconds since 1970 */
-};
-
 /* A stream for these events, but those that are passed over, which are the caller's until it is over. */
 struct copy_stream {
 	struct event *const *evs;
 	const bool *is_passed;
 	size_t count;
-	struct copy_common common;
-	size_t at; /* rows that were put; count + 1: the end, too */
+	const char *instance; /* that stores them */
+	size_t at;            /* rows that were put; count + 1: the end, too */
 };
 
 /* Puts the next piece of the stream, the columns of sql/queries/copy.sql, into a's bytes: whole rows, until there are

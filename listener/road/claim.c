@@ -78,9 +78,11 @@ struct claim {
 	void *done_arg;
 };
 
-static int64_t wall_ms(void)
+/* Since 1970, as this process counts: not the wall clock, which may be set back, so that a second claim were as the
+ * first. */
+static int64_t stamp_ms(const struct claim *c)
 {
-	return clock_ms(CLOCK_REALTIME_COARSE);
+	return c->start_ms + clock_ms(CLOCK_MONOTONIC_COARSE);
 }
 
 #define SET_7 "*7\r\n$3\r\nSET\r\n"
@@ -269,7 +271,7 @@ static void count_duplicate(const struct claim *c, struct event *ev, enum claim_
 
 	if (result != CLAIM_OTHER && result != CLAIM_DONE && result != CLAIM_DEAD)
 		return;
-	duplicates_seen(wall_ms() - age_ms - value_ms(value));
+	duplicates_seen(stamp_ms(c) - age_ms - value_ms(value));
 	ev->is_counted = true;
 }
 
@@ -340,8 +342,7 @@ static void on_take(void *owner, void *arg, const struct redis_reply *reply)
 /* A claim of ev is sent now, with a time that no claim of it had before. */
 static void stamp_claim(struct claim *c, struct event *ev)
 {
-	/* Not the wall clock, which may be set back: then a second claim could be as the first. */
-	int64_t ms = c->start_ms + clock_ms(CLOCK_MONOTONIC_COARSE);
+	int64_t ms = stamp_ms(c);
 
 	ev->claim_ms = ms > ev->claim_ms ? ms : ev->claim_ms + 1;
 	ev->lease_ms = (int64_t)uv_now(c->loop);
@@ -586,7 +587,7 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 /* The text of a mark, with its length in *len. Marks come by the hundred in one millisecond, each with its own seal. */
 static const char *mark_text(struct claim *c, const struct queued_mark *owed, size_t *len)
 {
-	struct mark mark = {owed->is_dead, wall_ms(), owed->epoch, owed->digest};
+	struct mark mark = {owed->is_dead, stamp_ms(c), owed->epoch, owed->digest};
 
 	if (mark.is_dead != c->mark.is_dead || mark.digest != c->mark.digest || mark.ms != c->mark.ms ||
 	    mark.epoch != c->mark.epoch) {
@@ -804,7 +805,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 		c->key = memory_alloc(sizeof(*c->key));
 		seal_key_make(c->key, config->marks_key);
 	}
-	c->start_ms = wall_ms() - clock_ms(CLOCK_MONOTONIC_COARSE);
+	c->start_ms = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_MONOTONIC);
 	c->loop = loop;
 	c->on = *callbacks;
 	c->owner_len = strlen(c->owner);

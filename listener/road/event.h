@@ -96,6 +96,7 @@ struct event {
 	const char *message;  /* the bytes that were received: dead letters keep them */
 	const char *source;   /* of a profile, by its name; message is the payload then if there is an id. Else NULL */
 	const char *from;     /* who sent it, where neither source nor a sender's name says it; or NULL. Outlives it */
+	int64_t came_us;      /* since 1970, when its bytes were read: of each event a later moment */
 	int64_t time_us;      /* its own time since 1970, if has_time */
 	struct slice payload; /* inside message, or a constant */
 	uint64_t passed;      /* rows stored by this process when the event was put off first */

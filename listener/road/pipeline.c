@@ -281,11 +281,14 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 	duplicates_seen(now_ms(p) - lead->received_us / 1000);
 }
 
-/* What its row is to say of where it came from. */
+/* What its row is to say of when and where it came from. Whatever is done to the clock, events come one after another.
+ */
 static void note_origin(struct pipeline *p, struct event *ev, const struct feed_event *event, const char *from)
 {
+	int64_t now_us = clock_us(CLOCK_REALTIME);
 	struct slice time = event ? event->time : envelope_time(p->envelope);
 
+	ev->came_us = p->came_us = now_us > p->came_us ? now_us : p->came_us + 1;
 	ev->from = from;
 	ev->has_time = time.at && timestamp_parse(time.at, time.len, event ? event->unit : p->time_unit, &ev->time_us);
 }

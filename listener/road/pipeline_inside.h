@@ -100,6 +100,7 @@ struct pipeline {
 	void *on_forgotten_arg;
 	bool doubts_marks;
 	bool had_suspects;         /* the last batch of events */
+	int64_t came_us;           /* of the last event, since 1970 */
 	unsigned int since_burial; /* batches of events since the last one of dead letters */
 	uv_prepare_t turn;         /* before each wait for I/O: what this turn brought is sent */
 	uv_timer_t hold_timer;

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
 #include "base/rare.h"
 #include "base/sha256.h"
@@ -184,16 +183,9 @@ static int fill_ids(struct store *s, const struct range *r)
 	return 1;
 }
 
-/* What the loop clock lacks to microseconds since 1970. */
-static int64_t find_clock_us(const struct store *s)
-{
-	return clock_us(CLOCK_REALTIME_COARSE) - (int64_t)uv_now(s->loop) * 1000;
-}
-
 static int fill_rows(struct store *s, const struct range *r)
 {
 	size_t n = r->to - r->from;
-	int64_t loop_us = find_clock_us(s);
 
 	array_start(&s->columns[0], ARRAY_TEXT, n);
 	array_start(&s->columns[1], ARRAY_TEXT, n);
@@ -208,7 +200,7 @@ static int fill_rows(struct store *s, const struct range *r)
 		array_add(&s->columns[1], ev->type, ev->type_len);
 		array_add(&s->columns[2], ev->payload.at, ev->payload.len);
 		origin_add_source(&s->columns[3], ev);
-		array_add_time(&s->columns[4], ev->received_us + loop_us);
+		array_add_time(&s->columns[4], ev->came_us);
 		origin_add_time(&s->columns[5], ev);
 	}
 	return 6;
@@ -1038,8 +1030,7 @@ static int send_copy(struct store *s)
 	struct range r = *top(s);
 	int failed;
 
-	s->copy = (struct copy_stream){
-		s->batch->events + r.from, s->present + r.from, r.to - r.from, {s->shown_id, find_clock_us(s)}, 0};
+	s->copy = (struct copy_stream){s->batch->events + r.from, s->present + r.from, r.to - r.from, s->shown_id, 0};
 	failed = postgres_copy(s->postgres, sql ? sql : SQL_COPY "; " SQL_EPOCH, write_rows, s);
 	free(sql);
 	return failed;

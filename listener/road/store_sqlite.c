@@ -60,7 +60,6 @@ struct store {
 	struct store_callbacks on;
 	const char *path;
 	char *instance_id; /* as it may be shown; heap */
-	int64_t clock_us;  /* what the loop clock lacks to microseconds since 1970 */
 	enum job job;
 	const struct batch *batch;
 	int64_t sent_ms; /* loop clock */
@@ -150,7 +149,7 @@ static enum sqlite_result insert_row(struct store *s, const struct event *ev, st
 							    : ev->source ? ev->source
 									 : ev->from),
 					      sqlite_string(s->instance_id),
-					      sqlite_time(ev->received_us + s->clock_us, received),
+					      sqlite_time(ev->came_us, received),
 					      ev->has_time ? sqlite_time(ev->time_us, happened) : sqlite_string(NULL)};
 	enum sqlite_result result;
 	bool is_present;
@@ -644,7 +643,6 @@ static const char *name_of_producer(const struct event *ev)
 static void insert(struct store *s, const struct batch *b)
 {
 	s->batch = b;
-	s->clock_us = clock_us(CLOCK_REALTIME_COARSE) - (int64_t)uv_now(s->loop) * 1000;
 	keep_senders(s, name_of_producer);
 	start(s, JOB_INSERT);
 }

@@ -135,7 +135,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 				    .error = "",
 				    .is_open = !(state & SOURCE_IS_AWAY),
 				    .is_ready = !(state & SOURCE_IS_AWAY),
-				    .last_message_s = state & IS_FULL ? 1774094400 : 0};
+				    .last_message_ms = state & IS_FULL ? 1774094400 : 0};
 }
 
 const struct token *ingest_tokens(const struct ingest *i)

@@ -62,6 +62,24 @@ Test(origin, a_row_says_who_sent_its_event_who_stored_it_and_when)
 	expect_origin("mistimed", "ingest here t");
 }
 
+/* Their own time is when each was sent. */
+Test(origin, events_are_received_after_they_were_sent_and_one_after_another)
+{
+	struct timespec now;
+
+	start("");
+	for (int i = 0; i < 500; i++) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		send_event(suite_text("s-%03d", i), suite_text("%ld.%06ld", now.tv_sec, now.tv_nsec / 1000));
+	}
+	for (int i = 0; i < 500; i++)
+		cr_assert_not_null(peer_recv(producer, WAIT_MS));
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM events WHERE received_at >= event_time"), 500);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM (SELECT received_at > lag(received_at) OVER "
+				       "(ORDER BY event_id) AS is_later FROM events) AS e WHERE is_later"),
+		     499);
+}
+
 Test(origin, so_do_the_rows_of_a_copy)
 {
 	struct database *lock;

@@ -523,7 +523,7 @@ static void connect_now(void *arg)
 		call_later(c, sim_between(1000, SECOND / 2), connect_now, NULL, -1);
 		return;
 	}
-	session_connect(c->p.session, sim_wall() / SECOND, 0, 0, &dial);
+	session_connect(c->p.session, sim_wall() / 1000, 0, 0, &dial);
 	check_dial(c, dial.url);
 	line = sim_alloc(sizeof(*line));
 	*line = (struct line){.conversation = c, .cursor = cursor_of(dial.url)};

@@ -11,7 +11,7 @@ struct played_postgres {
 	struct postgres_identity identity;
 	const char *first; /* of the last one that was sent behind another */
 	const char *sql;   /* of the last statement, */
-	int n;           /* and its values, each with a NUL behind it */
+	int n;             /* and its values, each with a NUL behind it */
 	char *values[POSTGRES_VALUES_MAX];
 	size_t lens[POSTGRES_VALUES_MAX];
 	int64_t patience_ms;

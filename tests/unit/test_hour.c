@@ -9,18 +9,20 @@
 #define START_S (INT64_C(29000000) * 60)
 
 static struct hour hour;
+static int64_t lived_ms;
 
 TestSuite(hour, .timeout = 60);
 
 /* One minute in which this was counted, and n commits took so long. */
 static void live(int64_t minute, uint64_t received, uint64_t stored, int n, double ms)
 {
-	hour_tick(&hour, START_S + minute * 60);
+	hour_tick(&hour, START_S + minute * 60, lived_ms);
 	counters.received += received;
 	counters.persisted += stored;
 	for (int i = 0; i < n; i++)
 		histogram_observe(&commit_latency, ms);
-	hour_tick(&hour, START_S + minute * 60 + 59);
+	hour_tick(&hour, START_S + minute * 60 + 59, lived_ms + 59000);
+	lived_ms += 60000;
 }
 
 static json_t *minutes(size_t count)
@@ -86,6 +88,19 @@ Test(hour, minutes_are_forgotten_after_an_hour_and_a_clock_that_is_set_does_no_h
 	live(300, 1, 1, 0, 0); /* and back */
 	live(301, 1, 1, 0, 0);
 	json_decref(minutes(1));
+}
+
+Test(hour, minute_in_which_the_clock_is_set_is_not_told)
+{
+	json_t *all;
+
+	live(0, 5, 3, 0, 0);
+	lived_ms -= 20000; /* it took 40 seconds */
+	live(1, 7, 3, 0, 0);
+	live(2, 0, 0, 0, 0);
+	all = minutes(1);
+	expect(all, 0, "[29000001,7,3,0,0,null,null]");
+	json_decref(all);
 }
 
 static json_t *row(int64_t minute, int received, double p99)

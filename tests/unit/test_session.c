@@ -214,9 +214,9 @@ Test(session, resume_is_for_its_window, .fini = end)
 
 	begin(RESUME);
 	EXPECT("{\"id\": 12}", "event 12\n");
-	session_connect(heard.session, 130, 100, 0, &dial);
+	session_connect(heard.session, 130000, 100000, 0, &dial);
 	cr_assert_str_eq(dial.url, "wss://r/7");
-	session_connect(heard.session, 131, 100, 0, &dial);
+	session_connect(heard.session, 130001, 100000, 0, &dial);
 	cr_assert_str_eq(dial.url, "wss://h/p?q=1");
 }
 
