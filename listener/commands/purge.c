@@ -15,6 +15,7 @@
 #include "commands/json_out.h"
 #include "commands/purge_tables.h"
 #include "commands/progress.h"
+#include "commands/redis_query.h"
 #include "commands/session.h"
 
 #define STEP_LOOK "20000" /* rows that one step looks at, at most */
@@ -82,6 +83,8 @@ struct purge {
 	const struct config *config;
 	const struct purge_options *o;
 	int64_t started_ms;
+	struct redis_query *marks; /* NULL: there was no need so far, or there is no Redis */
+	bool has_asked_redis;
 	struct tally tallies[PURGE_TABLES]; /* in the order of purge_tables */
 	bool is_distributed;                /* by Citus */
 };
@@ -155,24 +158,67 @@ static int change_found(struct purge *p, const struct pass *pass, struct tally *
 	return 0;
 }
 
+/* Takes the events among what look has found that marks in Redis may speak of, an array, or NULL: none. */
+static int find_marked(struct purge *p, const struct pass *pass, const struct tally *t, const char *last,
+		       const struct pg_result *found, json_t **ids)
+{
+	const char *values[] = {last, t->cutoff, session_text(found, 0, 2)};
+	struct pg_result *rows;
+
+	*ids = NULL;
+	if (!pass->marked || session_is_file(p->session) || p->o->is_dry || !session_number(found, 0, 0))
+		return 0;
+	rows = session_ask(p->session, pass->marked, 3, values);
+	if (!rows)
+		return -1;
+	*ids = json_loads(session_text(rows, 0, 0), 0, NULL);
+	session_drop(rows);
+	return 0;
+}
+
+/* The mark of a letter that is deleted would reject copies, and no letter would tell of them. */
+static void forget_marks(struct purge *p, const json_t *ids)
+{
+	struct slice *slices = memory_calloc(json_array_size(ids) + 1, sizeof(*slices));
+	size_t i;
+	json_t *id;
+
+	if (json_array_size(ids) && !p->has_asked_redis) {
+		p->marks = redis_query_open(p->config);
+		p->has_asked_redis = true;
+	}
+	json_array_foreach(ids, i, id) slices[i] = (struct slice){json_string_value(id), json_string_length(id)};
+	if (redis_query_forget(p->marks, slices, json_array_size(ids), false)) {
+		dispatch_fail("redis does not answer; its dead marks are not deleted");
+		redis_query_close(p->marks);
+		p->marks = NULL;
+	}
+	free(slices);
+}
+
 /* From the key last, which becomes the next one, or NULL at the end. */
 static int step(struct purge *p, const struct pass *pass, struct tally *t, char **last)
 {
 	char batch[24];
 	const char *values[] = {*last, t->cutoff, p->o->is_dry ? STEP_LOOK : batch, STEP_LOOK};
 	struct pg_result *found;
+	json_t *ids;
 	int failed;
 
 	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
 	if (begin(p, "60s") ||
 	    !(found = session_ask_either(p->session, pass->postgres.look, pass->file.look, 4, values)))
 		return -1;
-	failed = change_found(p, pass, t, *last, found);
+	failed = find_marked(p, pass, t, *last, found, &ids) || change_found(p, pass, t, *last, found);
 	t->bytes += session_number(found, 0, 1);
 	free(*last);
 	*last = session_is_null(found, 0, 2) ? NULL : memory_strdup(session_text(found, 0, 2));
 	session_drop(found);
-	return failed ? -1 : run(p, "COMMIT");
+	failed = failed || run(p, "COMMIT");
+	if (!failed)
+		forget_marks(p, ids);
+	json_decref(ids);
+	return failed ? -1 : 0;
 }
 
 static void show(const struct purge *p, const struct pass *pass, const struct tally *t, const char *last)
@@ -383,6 +429,7 @@ static int run_purge(const struct invocation *in)
 	if (guard == RETENTION_GUARD_HOLDS)
 		status = purge(&p);
 	session_close(p.session);
+	redis_query_close(p.marks);
 	return guard == RETENTION_GUARD_REFUSES ? STATUS_USAGE : status;
 }
 

@@ -48,6 +48,9 @@ struct pass {
 	const char *done_as;                          /* how the count is called */
 	const char *first;                            /* a key before all others */
 	const struct retention_guard_deletion *guard; /* NULL: nothing is processed twice without these rows */
+	/* As change: the ids of events whose marks in Redis speak of these rows, or of others in the range, as a JSON
+	 * array. NULL: none do. */
+	const char *marked;
 	struct pass_sql postgres;
 	struct pass_sql file; /* of SQLite; NULLs: a file has no such table. Open letters go too where a temporary table
 			       * wsonce_open_too is. */

@@ -331,6 +331,23 @@ Test(purge, dead_letters_go_by_when_they_were_last_seen, .init = bench_migrate)
 	cr_assert_eq(letters("true"), 20);
 }
 
+/* Its mark goes with a letter: a copy is tried, and answered with the truth. */
+Test(purge, message_whose_letter_is_gone_has_one_again_if_it_is_rejected_again, .init = bench_open)
+{
+	listener = listener_start(&(struct listener_options){.database = db}, "--max-attempts 1");
+	producer = peer_open_events(listener_ingest_port(listener), ACKS);
+	database_exec(db, "ALTER TABLE events ADD CONSTRAINT no_bad CHECK (event_type <> 'bad')");
+	for (int i = 0; i < 2; i++) {
+		peer_sendf(producer, "{\"event_id\":\"b\",\"event_type\":\"bad\"}");
+		ack_expect(producer, "b", "rejected");
+		cr_assert_eq(letters("event_id = 'b'"), 1);
+		run_expect(db, 0, ": 1\n", "purge --open-too --dead-letters-keep 0");
+	}
+	database_exec(db, "ALTER TABLE events DROP CONSTRAINT no_bad");
+	peer_sendf(producer, "{\"event_id\":\"b\",\"event_type\":\"bad\"}");
+	ack_expect(producer, "b", "persisted");
+}
+
 Test(purge, dead_letters_go_by_number_the_newest_stay, .init = bench_migrate)
 {
 	bury(5, 30);
