@@ -189,6 +189,7 @@ static bool is_owing(void *of)
 static const struct conversation_sink sink = {
 	.on_open = on_open,
 	.on_message = on_message,
+	.on_frame = on_nothing,
 	.on_event = on_event,
 	.on_reject = on_reject,
 	.on_cursor = on_cursor,

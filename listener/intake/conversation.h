@@ -20,6 +20,7 @@ struct conversation_sink {
 	void *(*on_open)(void *arg, struct line *line);
 	/* A message begins to be read; then come its events and so on, as in session.h; then it is read. */
 	void (*on_message)(void *of, const char *message, size_t len);
+	void (*on_frame)(void *of);
 	void (*on_event)(void *of, const struct session_event *event);
 	void (*on_reject)(void *of, struct slice bytes, const char *why);
 	void (*on_cursor)(void *of, struct slice cursor);

@@ -342,6 +342,12 @@ void ledger_note_cursor(struct ledger *l, struct slice cursor)
 	note(l, &open_entry(l)->cursor, cursor);
 }
 
+void ledger_begin_frame(struct ledger *l)
+{
+	if (l->open && l->open->is_rejected)
+		ledger_end(l);
+}
+
 void ledger_reject(struct ledger *l)
 {
 	open_entry(l)->is_rejected = true;

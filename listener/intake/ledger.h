@@ -36,7 +36,10 @@ struct ledger *ledger_new(const struct ledger_settings *settings);
 /* Loop clock: frames that come from here on came then. */
 void ledger_tick(struct ledger *l, int64_t now_ms);
 
-/* A frame comes in: calls of the next five, and its end. */
+/* A message comes in: its frames, each with calls of the next five, and its end. */
+
+/* What was rejected so far is of another frame. */
+void ledger_begin_frame(struct ledger *l);
 
 /* One more event of it, or the dead letter that it becomes, is handed to the pipeline with this sender, once. */
 struct sender *ledger_expect(struct ledger *l);

@@ -174,6 +174,13 @@ static void on_rule(void *ctx, const struct profile_rule *rule, struct slice fra
 	line->owner->on_rule(line->arg, rule, frame);
 }
 
+static void on_frame(void *ctx)
+{
+	struct line *line = ctx;
+
+	line->p->sink->on_frame(line->of);
+}
+
 static void on_event(void *ctx, const struct session_event *event)
 {
 	struct line *line = ctx;
@@ -255,6 +262,7 @@ static const struct session_handler handler = {
 	.on_ack = on_ack,
 	.on_rule = on_rule,
 	.on_filtered = on_filtered,
+	.on_frame = on_frame,
 	.is_held = is_held,
 	.on_release = on_release,
 };

@@ -250,6 +250,13 @@ static void on_message(void *of, const char *message, size_t len)
 	(void)of, (void)message, (void)len;
 }
 
+static void on_frame(void *of)
+{
+	struct open_line *o = of;
+
+	ledger_begin_frame(o->ledger);
+}
+
 static void on_event(void *of, const struct session_event *event)
 {
 	struct open_line *o = of;
@@ -358,6 +365,7 @@ static void on_close(void *of)
 static const struct conversation_sink sink = {
 	.on_open = on_open,
 	.on_message = on_message,
+	.on_frame = on_frame,
 	.on_event = on_event,
 	.on_reject = on_reject,
 	.on_cursor = on_cursor,

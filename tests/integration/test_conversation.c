@@ -131,6 +131,21 @@ Test(conversation, a_feed_that_waits_for_its_acks_is_not_ended_by_a_ping)
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
+/* A letter is never acked, and what comes behind it in the same message is. */
+Test(conversation, an_element_that_cannot_be_read_takes_no_ack_from_the_next)
+{
+	start(URL
+	      "\"split\": \"array\", \"ack_mode\": \"each\", \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]], "
+	      "\"ack\": {\"ack\": \"${/id}\"}}]",
+	      feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	feed_send_text(feed, "[{\"id\":\"a\"},{\"no\":1},{\"id\":\"b\"}]");
+	cr_assert(wait_until(feed_has_heard(feed, "{\"ack\":\"a\"}") && feed_has_heard(feed, "{\"ack\":\"b\"}"),
+			     SETTLED_MS));
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM dead_letters") == 1, SETTLED_MS));
+	cr_assert_eq(feed_received(feed), 2);
+}
+
 /* Acks of a kilobyte, of which a batch has megabytes at once. */
 static void start_acked(void)
 {

@@ -57,7 +57,7 @@ static struct slice slice(const char *text)
 }
 
 /* A part of a frame: a letter, an event; @CURSOR; !ACK; ? for what cannot be read, which becomes the letter x; ^ for
- * the end of holding. */
+ * the end of holding; | for another frame in the same message. */
 static void take_part(const char *part)
 {
 	if (*part == '@')
@@ -66,6 +66,8 @@ static void take_part(const char *part)
 		ledger_owe_ack(ledger, slice(part + 1));
 	else if (*part == '^')
 		ledger_release(ledger);
+	else if (*part == '|')
+		ledger_begin_frame(ledger);
 	else if (*part == '?')
 		ledger_reject(ledger);
 	if (*part == '?' || isalpha((unsigned char)*part))
@@ -206,6 +208,8 @@ STORY(frame_with_a_part_that_cannot_be_read_is_never_acked,
       "frame a ? !A; frame b !B; settle axb; acks B; set at_once; frame ? !C; acks; settle x; acks")
 STORY(cumulative_ack_passes_over_a_frame_that_is_never_acked,
       "set cumulative; frame ? !A; frame b !B; settle b; acks; settle x; acks B")
+STORY(frame_of_a_message_that_cannot_be_read_takes_no_ack_from_the_next,
+      "frame a !A | ? | b !B; settle ab; acks A B; settle x; acks")
 STORY(acks_of_one_message_are_for_what_came_before_each, "frame a !A b !B; settle a; acks A; settle b; acks B")
 
 /* --- too many --- */
