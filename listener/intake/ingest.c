@@ -520,13 +520,14 @@ static int on_close_frame(struct session *s, const char *in, size_t len)
 
 /* --- who may connect --- */
 
-/* Has it shown a certificate, or does the request show a token that is valid, or is neither demanded? Sets the token of
- * h. Where there are no tokens, TLS ends without a certificate. */
+/* Has it shown a certificate, which is still accepted, or does the request show a token that is valid, or is neither
+ * demanded? Sets the token of h. Where there are no tokens, TLS ends without a certificate. */
 static bool is_authorized(const struct ingest *i, struct lws *wsi, struct handshake *h)
 {
 	char header[1024], name[TOKEN_NAME_MAX + 1];
 
-	if (i->config->ingest_client_ca && certificate_name(wsi, name, sizeof(name))) {
+	if (i->config->ingest_client_ca && certificate_is_accepted(wsi, &i->certificates) &&
+	    certificate_name(wsi, name, sizeof(name))) {
 		h->token = tokens_certified(i->tokens, name);
 		return true;
 	}

@@ -134,10 +134,11 @@ bool certificate_is_accepted(struct lws *wsi, const struct certificate_rules *ru
 {
 	SSL *ssl = lws_get_ssl(wsi);
 	X509 *shown = ssl ? SSL_get1_peer_certificate(ssl) : NULL;
-	X509_STORE_CTX *c = shown && rules->in_use ? X509_STORE_CTX_new() : NULL;
-	bool is_accepted = !c || (X509_STORE_CTX_init(c, SSL_CTX_get_cert_store(rules->in_use), shown,
-						      SSL_get_peer_cert_chain(ssl)) &&
-				  X509_STORE_CTX_set_default(c, "ssl_client") && X509_verify_cert(c) == 1);
+	const SSL_CTX *tls = !rules->in_use && ssl ? SSL_get_SSL_CTX(ssl) : rules->in_use;
+	X509_STORE_CTX *c = shown ? X509_STORE_CTX_new() : NULL;
+	bool is_accepted =
+		!c || (X509_STORE_CTX_init(c, SSL_CTX_get_cert_store(tls), shown, SSL_get_peer_cert_chain(ssl)) &&
+		       X509_STORE_CTX_set_default(c, "ssl_client") && X509_verify_cert(c) == 1);
 
 	X509_STORE_CTX_free(c);
 	X509_free(shown);

@@ -233,6 +233,9 @@ static int status_of(const struct certificate *server_authority, const struct ce
 
 Test(reload, another_authority_of_clients_ends_those_that_the_old_one_signed)
 {
+	static const char request[] =
+		"GET /events HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
 	struct certificate *authority = certificate_authority_new(), *other = certificate_authority_new();
 	struct certificate *server = certificate_new(authority, "DNS:localhost");
 	struct certificate *old = certificate_new_of(authority, &(struct certificate_text){.subject = "/CN=old"});
@@ -249,8 +252,15 @@ Test(reload, another_authority_of_clients_ends_those_that_the_old_one_signed)
 	cr_expect_eq(status_of(authority, old), 101);
 	peer_send_text(open, "{\"event_id\":\"still\"}");
 	ack_expect(open, "still", "persisted");
+	struct relay *slow_relay = relay_new_as(listener_ingest_port(listener), authority, old);
+	struct peer *slow = peer_dial(relay_port(slow_relay));
+	peer_send_raw(slow, request, sizeof(request) - 5); /* TLS is done, the upgrade has not come */
+	cr_expect_eq(status_of(authority, old), 101);
 	copy(other->cert, ca);
 	reload(true);
+	double refused = listener_metric(listener, "wsonce_ingest_refused_total");
+	peer_send_raw(slow, request + sizeof(request) - 5, 4);
+	cr_expect(wait_until(listener_metric(listener, "wsonce_ingest_refused_total") == refused + 1, SOON_MS));
 	cr_expect_eq(peer_recv_close(open, SOON_MS), 1006);
 	expect_logged("its certificate is not accepted any more");
 	cr_expect_eq(status_of(authority, old), 0);
@@ -258,6 +268,8 @@ Test(reload, another_authority_of_clients_ends_those_that_the_old_one_signed)
 	cr_expect_eq(status_of(authority, new), 101);
 	peer_free(open);
 	relay_free(relay);
+	peer_free(slow);
+	relay_free(slow_relay);
 }
 
 /* --- webhooks --- */
