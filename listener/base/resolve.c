@@ -10,7 +10,8 @@
 
 #include "base/memory.h"
 
-#define STACK_BYTES (1u << 20) /* per thread; unused stack costs nothing */
+#define STACK_BYTES    (1u << 20) /* per thread; unused stack costs nothing */
+#define ADDRESSES_MOST 8
 
 /* The loop and the thread share this. The last one to finish frees it. */
 struct resolve {
@@ -77,18 +78,31 @@ static void on_handle_closed(uv_handle_t *handle)
 	leave(handle->data);
 }
 
+static void print_address(char out[64], const struct addrinfo *at)
+{
+	if (at->ai_family == AF_INET)
+		uv_ip4_name((const struct sockaddr_in *)(const void *)at->ai_addr, out, 64);
+	else if (at->ai_family == AF_INET6)
+		uv_ip6_name((const struct sockaddr_in6 *)(const void *)at->ai_addr, out, 64);
+}
+
 static void on_done(uv_async_t *done)
 {
 	struct resolve *r = done->data;
-	const struct addrinfo *at = find_nth(r->found, r->nth);
-	char address[64] = "";
+	const struct addrinfo *first = find_nth(r->found, r->nth), *at = first;
+	char addresses[ADDRESSES_MOST * 64] = "";
 
-	if (at && at->ai_family == AF_INET)
-		uv_ip4_name((const struct sockaddr_in *)(const void *)at->ai_addr, address, sizeof(address));
-	else if (at && at->ai_family == AF_INET6)
-		uv_ip6_name((const struct sockaddr_in6 *)(const void *)at->ai_addr, address, sizeof(address));
+	for (size_t i = 0, n = 0; at && i < ADDRESSES_MOST; i++) {
+		char address[64] = "";
+
+		print_address(address, at);
+		n += (size_t)snprintf(addresses + n, sizeof(addresses) - n, "%s%s", n ? " " : "", address);
+		at = at->ai_next ? at->ai_next : r->found;
+		if (at == first)
+			break;
+	}
 	uv_close((uv_handle_t *)done, on_handle_closed);
-	r->cb(r->arg, *address ? address : NULL, r->status ? gai_strerror(r->status) : "no address");
+	r->cb(r->arg, *addresses ? addresses : NULL, r->status ? gai_strerror(r->status) : "no address");
 }
 
 /* AI_ADDRCONFIG hides ::1 and 127.0.0.1 on a machine that has only loopback. */

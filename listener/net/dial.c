@@ -23,6 +23,8 @@
 #define UNREAD_MS      10000      /* as when it has read none of so many for so long */
 #define LINGER_S       2          /* in which a server may end a connection that we are done with */
 #define REDIRECTS_MOST 5
+#define NEXT_MS        250 /* after which the next address is tried, too */
+#define TRIES_MOST     8
 #define BOMB_TIMES     16 /* --max-message: what a message may inflate to, before its connection ends */
 
 enum dial_state {
@@ -44,13 +46,17 @@ struct dial {
 	struct url url;
 	unsigned int nth;
 	unsigned int redirects;
-	struct lws *wsi; /* not NULL from the connect on */
 	struct resolve *resolve;
-	struct tunnel *tunnel;   /* until the proxy has answered */
-	struct tls *tls;         /* NULL: ws:// */
-	struct upgrade *upgrade; /* until the answer to the handshake is read */
-	struct frames *frames;   /* from then on */
+	char *addresses;               /* that are still to be tried, */
+	char *rest;                    /* from here on; NULL: none */
+	struct lws *tries[TRIES_MOST]; /* connections to some of them, not established yet; or NULL */
+	struct lws *wsi;               /* the one that was first */
+	struct tunnel *tunnel;         /* until the proxy has answered */
+	struct tls *tls;               /* NULL: ws:// */
+	struct upgrade *upgrade;       /* until the answer to the handshake is read */
+	struct frames *frames;         /* from then on */
 	uv_timer_t deadline;
+	int64_t until_ms;  /* loop clock: the handshake is to be over */
 	int64_t heard_ms;  /* loop clock, of any bytes */
 	const char *fault; /* why it is given up; NULL: it is not */
 	char reason[400];
@@ -73,6 +79,19 @@ static int64_t now_ms(const struct dial *d)
 
 /* --- the end --- */
 
+static void stop_trying(struct dial *d)
+{
+	for (size_t i = 0; i < TRIES_MOST; i++) {
+		if (!d->tries[i])
+			continue;
+		lws_set_opaque_user_data(d->tries[i], NULL);
+		ws_kill(d->all->ws, d->tries[i]);
+		d->tries[i] = NULL;
+	}
+	free(d->addresses);
+	d->addresses = d->rest = NULL;
+}
+
 static void forget_parts(struct dial *d)
 {
 	ws_link_close(&d->link);
@@ -90,6 +109,7 @@ static void forget_parts(struct dial *d)
 static void dial_free(struct dial *d)
 {
 	list_remove(&d->node);
+	free(d->addresses);
 	url_clear(&d->url);
 	free(d);
 }
@@ -120,6 +140,7 @@ static void mask_url(struct dial *d)
 	free(values);
 }
 
+/* why may be NULL: it is in d->reason. */
 static void finish(struct dial *d, const char *why)
 {
 	enum dial_state before = d->state;
@@ -127,7 +148,9 @@ static void finish(struct dial *d, const char *why)
 
 	if (before == DIAL_DONE)
 		return;
-	snprintf(d->reason, sizeof(d->reason), "%s", d->fault ? d->fault : why);
+	if (d->fault || why)
+		snprintf(d->reason, sizeof(d->reason), "%s", d->fault ? d->fault : why);
+	stop_trying(d);
 	mask_url(d);
 	end.close_code = d->frames ? frames_close_code(d->frames) : 0;
 	end.status = d->upgrade ? upgrade_status(d->upgrade) : 0;
@@ -415,8 +438,34 @@ static int on_received(struct dial *d, const char *bytes, size_t len)
 
 /* --- libwebsockets --- */
 
+static void on_deadline(uv_timer_t *timer);
+
+/* The timer serves what comes next of the connecting, at the latest its end. */
+static void look_after(struct dial *d, int64_t ms)
+{
+	int64_t left = d->until_ms - now_ms(d);
+
+	uv_timer_start(&d->deadline, on_deadline, (uint64_t)(ms < left ? ms : left > 0 ? left : 0), 0);
+}
+
+/* Is it one of those that are not established yet? */
+static bool take_try(struct dial *d, const struct lws *wsi)
+{
+	for (size_t i = 0; i < TRIES_MOST; i++)
+		if (d->tries[i] == wsi) {
+			d->tries[i] = NULL;
+			return true;
+		}
+	return false;
+}
+
+/* The first one stays. */
 static int on_connected(struct dial *d, struct lws *wsi)
 {
+	take_try(d, wsi);
+	stop_trying(d);
+	if (d->state == DIAL_CONNECTING)
+		look_after(d, INT64_MAX);
 	d->wsi = wsi;
 	/* The first words of TLS are ours, too. */
 	if (d->tls && tls_read(d->tls, NULL, 0) < 0)
@@ -438,6 +487,8 @@ static void on_destroyed(struct dial *d, const struct lws *wsi)
 {
 	if (d->wsi == wsi)
 		finish(d, handshake_end(d));
+	else if (take_try(d, wsi))
+		look_after(d, 0);
 }
 
 static void on_closed(struct dial *d)
@@ -447,20 +498,19 @@ static void on_closed(struct dial *d)
 	finish(d, d->frames ? why : handshake_end(d));
 }
 
-/* The system's words, where libwebsockets has only its own. */
+/* The system's words, where libwebsockets has only its own. Another address may be better. */
 static void on_connection_error(struct dial *d, struct lws *wsi, const char *why)
 {
-	char reason[100];
 	int error = 0;
 	socklen_t size = sizeof(error);
 
 	getsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_ERROR, &error, &size);
 	if (error)
-		snprintf(reason, sizeof(reason), "the connection failed: %s", uv_strerror(-error));
-	else
-		snprintf(reason, sizeof(reason), "the connection failed: %s", why);
+		why = uv_strerror(-error);
+	snprintf(d->reason, sizeof(d->reason), "the connection failed: %s", why);
 	lws_set_opaque_user_data(wsi, NULL);
-	finish(d, reason);
+	take_try(d, wsi);
+	look_after(d, 0);
 }
 
 static int on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
@@ -548,16 +598,14 @@ static int port_of(const struct dial *d)
 	return d->url.port ? d->url.port : is_secure(d) ? 443 : 80;
 }
 
-static void connect_to(struct dial *d, const char *address)
+/* To the next address, beside those that have not answered yet (RFC 8305, section 5). */
+static void try_next(struct dial *d)
 {
+	const char *address = strsep(&d->rest, " ");
 	struct lws_client_connect_info info = {0};
 	struct lws *wsi;
+	size_t i = 0;
 
-	d->state = DIAL_CONNECTING;
-	if (prepare(d)) {
-		finish(d, "the connection cannot be prepared");
-		return;
-	}
 	info.context = ws_context(d->all->ws);
 	info.vhost = d->all->vhost;
 	info.method = "RAW";
@@ -566,24 +614,32 @@ static void connect_to(struct dial *d, const char *address)
 	info.local_protocol_name = protocols[0].name;
 	info.retry_and_idle_policy = ws_no_keepalive(d->all->ws);
 	info.opaque_user_data = d;
-	/* NULL may come after the callback has told the reason already. */
+	snprintf(d->reason, sizeof(d->reason), "the connection failed");
+	/* The callback may have told the end of it already. */
 	wsi = lws_client_connect_via_info(&info);
-	if (d->state != DIAL_CONNECTING)
+	if (d->state != DIAL_CONNECTING || d->wsi)
 		return;
-	d->wsi = wsi;
-	if (!wsi)
-		finish(d, "the connection failed");
+	while (d->tries[i])
+		i++;
+	d->tries[i] = wsi;
+	look_after(d, !wsi ? 0 : d->rest ? NEXT_MS : INT64_MAX);
 }
 
-static void on_address(void *arg, const char *address, const char *error)
+static void on_addresses(void *arg, const char *addresses, const char *error)
 {
 	struct dial *d = arg;
 
 	d->resolve = NULL;
-	if (address)
-		connect_to(d, address);
-	else
+	if (!addresses) {
 		finish(d, error);
+		return;
+	}
+	d->state = DIAL_CONNECTING;
+	d->addresses = d->rest = memory_strdup(addresses);
+	if (prepare(d))
+		finish(d, "the connection cannot be prepared");
+	else
+		try_next(d);
 }
 
 static int look_up(struct dial *d)
@@ -591,7 +647,7 @@ static int look_up(struct dial *d)
 	const struct url *to = d->all->proxy.text ? &d->all->proxy : &d->url;
 
 	d->state = DIAL_LOOKUP;
-	d->resolve = resolve_start(ws_loop(d->all->ws), to->host, d->nth, on_address, d);
+	d->resolve = resolve_start(ws_loop(d->all->ws), to->host, d->nth, on_addresses, d);
 	return d->resolve ? 0 : -1;
 }
 
@@ -600,24 +656,43 @@ static void stop_connecting(struct dial *d)
 	if (d->resolve)
 		resolve_cancel(d->resolve);
 	d->resolve = NULL;
+	stop_trying(d);
 	if (d->wsi)
 		ws_kill(d->all->ws, detach(d));
 }
 
-/* A handshake that is never answered. */
+static bool is_trying(const struct dial *d)
+{
+	for (size_t i = 0; i < TRIES_MOST; i++)
+		if (d->tries[i])
+			return true;
+	return false;
+}
+
+/* A handshake that is never answered, or another address's turn. */
 static void on_deadline(uv_timer_t *timer)
 {
 	struct dial *d = timer->data;
+	bool may_go_on = d->state == DIAL_CONNECTING && !d->wsi && now_ms(d) < d->until_ms;
 
+	if (may_go_on && d->rest) {
+		try_next(d);
+		return;
+	}
+	if (may_go_on && is_trying(d)) {
+		look_after(d, INT64_MAX);
+		return;
+	}
+	if (!may_go_on)
+		snprintf(d->reason, sizeof(d->reason), "the handshake was not answered in time");
 	stop_connecting(d);
-	finish(d, "the handshake was not answered in time");
+	finish(d, NULL);
 }
 
 struct dial *dial_start(struct dialler *all, const char *url, const struct upgrade_offer *offer, unsigned int nth,
 			const struct dial_owner *owner, void *arg)
 {
 	struct dial *d = memory_calloc(1, sizeof(*d));
-	uint64_t wait_ms = (uint64_t)all->config->handshake_timeout_s * 1000;
 
 	d->all = all;
 	d->owner = owner;
@@ -632,7 +707,8 @@ struct dial *dial_start(struct dialler *all, const char *url, const struct upgra
 		d->fault = "its URL is not a ws:// or wss:// URL with a host";
 	else if (look_up(d))
 		d->fault = "no name can be looked up";
-	uv_timer_start(&d->deadline, on_deadline, d->fault ? 0 : wait_ms, 0);
+	d->until_ms = now_ms(d) + all->config->handshake_timeout_s * 1000;
+	look_after(d, d->fault ? 0 : INT64_MAX);
 	return d;
 }
 

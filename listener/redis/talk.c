@@ -271,15 +271,18 @@ static void open_wire(struct talk *s, const char *address, const char *path)
 	uv_prepare_start(&s->flush, on_turn);
 }
 
-static void on_address(void *arg, const char *address, const char *error)
+static void on_addresses(void *arg, const char *addresses, const char *error)
 {
 	struct talk *s = arg;
+	char first[64];
 
 	s->resolve = NULL;
-	if (address)
-		open_wire(s, address, NULL);
-	else
+	if (!addresses) {
 		talk_end(s, error);
+		return;
+	}
+	snprintf(first, sizeof(first), "%.*s", (int)strcspn(addresses, " "), addresses);
+	open_wire(s, first, NULL);
 }
 
 void talk_connect(struct talk *s, const char *host, int port, unsigned int nth, const char *path)
@@ -296,7 +299,7 @@ void talk_connect(struct talk *s, const char *host, int port, unsigned int nth, 
 		open_wire(s, NULL, path);
 		return;
 	}
-	s->resolve = resolve_start(s->loop, host, nth, on_address, s);
+	s->resolve = resolve_start(s->loop, host, nth, on_addresses, s);
 	if (s->resolve)
 		return;
 	snprintf(s->why, sizeof(s->why), "the name lookup could not start");
