@@ -103,13 +103,14 @@ static const char *judge(struct reach *r, const char *url)
 	return NULL;
 }
 
-const char *reach_fault(const struct profile *p, const char *url)
+const char *reach_fault(const struct profile *p, const char *url, bool *is_own)
 {
 	struct reach r = {.profile = p, .is_sealed = true};
 	const char *fault;
 
 	vars_init(&r.first, p->vars);
 	fault = judge(&r, url);
+	*is_own = r.is_own;
 	url_clear(&r.to);
 	vars_free(&r.first);
 	return fault;

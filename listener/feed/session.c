@@ -129,10 +129,11 @@ struct slice session_render_frame(struct session *s, const json_t *t, struct sli
 	return is_there && !*scope.fault ? bytes_slice(&s->rendered) : (struct slice){NULL, 0};
 }
 
-const char *session_render_text(struct session *s, const char *t, const char **fault)
+const char *session_render_text(struct session *s, const char *t, bool is_url, const char **fault)
 {
 	struct template_scope scope = session_scope(s, (struct slice){NULL, 0});
 
+	scope.is_url = is_url;
 	s->rendered.len = 0;
 	template_render_text(&s->rendered, t, &scope);
 	*fault = take_fault(s, &scope);
@@ -236,7 +237,9 @@ static void prepare(struct session *s, enum session_how how, size_t mirror, stru
 
 	forget_dial(s);
 	*dial = (struct session_dial){.how = how};
+	scope.is_url = true;
 	render_url(s, how, mirror, &scope);
+	scope.is_url = false;
 	dial->on_open_count = render_on_open(s, how, &scope);
 	dial->url = s->url;
 	dial->shown = s->shown;

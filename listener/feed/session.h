@@ -48,7 +48,7 @@ struct slice session_redirect(struct session *s);
  * else NULL). Each ${counter} of it is the next number. Lives until the next call. */
 struct slice session_render(struct session *s, const json_t *t, const char **fault);
 /* The same of a text: the text itself, not as JSON. */
-const char *session_render_text(struct session *s, const char *t, const char **fault);
+const char *session_render_text(struct session *s, const char *t, bool is_url, const char **fault);
 
 /* Takes variables from the answer to an HTTP call. false: it is not JSON, or lacks one of them. */
 bool session_answer(struct session *s, const struct profile_http *http, const char *body, size_t len);

@@ -136,6 +136,7 @@ static void keep_redirect(struct reading *r, const char *url)
 	struct template_scope scope = session_scope(s, r->frame);
 
 	s->redirect.len = 0;
+	scope.is_url = true;
 	template_render_text(&s->redirect, url, &scope);
 	if (*scope.fault)
 		snprintf(s->trouble, sizeof(s->trouble), "%s", scope.fault);

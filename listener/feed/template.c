@@ -97,6 +97,27 @@ static void write_value(struct bytes *out, const struct placeholder *p, struct t
 	}
 }
 
+/* Is it a value that the feed sent? */
+static bool is_foreign(const struct placeholder *p, const struct template_scope *scope)
+{
+	return !is_secret(p) && !vars_is_first(scope->vars, p->name, p->len);
+}
+
+/* RFC 3986, section 2.1. A host may have a port. */
+static void add_encoded(struct bytes *out, const char *text, size_t len)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:";
+	char code[4];
+
+	for (size_t i = 0; i < len; i++) {
+		snprintf(code, sizeof(code), "%%%02X", (unsigned char)text[i]);
+		if (text[i] && strchr(plain, text[i]))
+			bytes_add_byte(out, text[i]);
+		else
+			bytes_add(out, code, 3);
+	}
+}
+
 /* Inside a text: strings as they are, all else as JSON, and nothing for null. */
 static void write_inside(struct bytes *out, const struct placeholder *p, struct template_scope *scope)
 {
@@ -123,17 +144,23 @@ static void write_inside(struct bytes *out, const struct placeholder *p, struct 
 
 void template_render_text(struct bytes *out, const char *text, struct template_scope *scope)
 {
-	struct bytes filled = {NULL, 0, 0};
+	struct bytes filled = {NULL, 0, 0}, value = {NULL, 0, 0};
 	struct placeholder p;
 
 	if (find_placeholder(text, &p) && p.begin == text && !*p.end) {
 		write_value(out, &p, scope);
 		return;
 	}
-	for (; find_placeholder(text, &p); text = p.end) {
+	for (const char *whole = text; find_placeholder(text, &p); text = p.end) {
 		bytes_add(&filled, text, (size_t)(p.begin - text));
-		write_inside(&filled, &p, scope);
+		value.len = 0;
+		write_inside(&value, &p, scope);
+		if (scope->is_url && p.begin != whole && is_foreign(&p, scope))
+			add_encoded(&filled, value.at, value.len);
+		else
+			bytes_add(&filled, value.at, value.len);
 	}
+	bytes_free(&value);
 	bytes_add_text(&filled, text);
 	json_write_string(out, bytes_text(&filled), filled.len);
 	bytes_free(&filled);

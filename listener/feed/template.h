@@ -16,7 +16,8 @@ struct template_scope {
 	const struct vars *vars;
 	int64_t *counter;   /* ${counter} takes the next number from it; NULL: it is a variable like others */
 	bool keeps_secrets; /* ${env:X} and ${file:P} stay as they are written */
-	char fault[200];    /* a secret that could not be read, one sentence; "" */
+	bool is_url;     /* what the feed sent is percent-encoded, but at the beginning of a text, where it is a URL */
+	char fault[200]; /* a secret that could not be read, one sentence; "" */
 };
 
 /* Appends t as JSON. false: it says nothing (the branch of an "if" that is null), and out is as it was. */

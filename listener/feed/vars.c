@@ -67,6 +67,13 @@ struct slice vars_get(const struct vars *v, const char *name, size_t len)
 	return found && found->value.len ? bytes_slice(&found->value) : (struct slice){NULL, 0};
 }
 
+bool vars_is_first(const struct vars *v, const char *name, size_t len)
+{
+	const struct variable *found = find(v, name, len);
+
+	return found && found->is_first;
+}
+
 bool vars_set(struct vars *v, const char *name, struct slice value)
 {
 	struct variable *at;

@@ -23,6 +23,8 @@ void vars_free(struct vars *v);
 
 /* The value as JSON; {NULL, 0}: not set. Lives until the variable changes. */
 struct slice vars_get(const struct vars *v, const char *name, size_t len);
+/* Is it the profile's own value, which nothing that the feed sent has replaced? */
+bool vars_is_first(const struct vars *v, const char *name, size_t len);
 /* Copies value. false: it is too long, and the variable is as it was. */
 bool vars_set(struct vars *v, const char *name, struct slice value);
 void vars_clear(struct vars *v, const char *name);

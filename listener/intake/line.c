@@ -395,17 +395,28 @@ static char *header_value(const char *text)
 	return value;
 }
 
-/* The lines of a profile's headers, each with end behind it, one after another in *lines; stops at what cannot be sent
- * and returns its name. */
-static const char *write_headers(struct line *line, const json_t *headers, void (*add)(void *to, char *text), void *to)
+static bool has_secret(const char *template)
+{
+	return strstr(template, "${env:") || strstr(template, "${file:");
+}
+
+/* Hands the lines of a profile's headers to add, one by one; stops at what cannot be sent and returns its name. Those
+ * with secrets are for the profile's own hosts. */
+static const char *write_headers(struct line *line, const json_t *headers, bool is_own,
+				 void (*add)(void *to, char *text), void *to)
 {
 	const char *name, *fault = NULL;
 	json_t *item;
 
 	json_object_foreach((json_t *)(uintptr_t)headers, name, item)
 	{
-		const char *text = session_render_text(line->p->session, json_string_value(item), &fault);
-		char *value = text && !fault ? header_value(text) : NULL;
+		const char *text;
+		char *value;
+
+		if (!is_own && has_secret(json_string_value(item)))
+			continue;
+		text = session_render_text(line->p->session, json_string_value(item), false, &fault);
+		value = text && !fault ? header_value(text) : NULL;
 
 		if (!value || !is_token(name) || !upgrade_allows_header(name)) {
 			free(value);
@@ -454,7 +465,9 @@ static void keep_first_words(struct line *line, const struct session_dial *how)
 
 static void dial(struct line *line, const struct session_dial *how)
 {
-	const char *wrong = write_headers(line, line->p->profile->headers, add_line, &line->headers);
+	bool is_own = false;
+	const char *fault = how->url ? reach_fault(line->p->profile, how->url, &is_own) : NULL;
+	const char *wrong = write_headers(line, line->p->profile->headers, is_own, add_line, &line->headers);
 	char reason[160];
 
 	keep_first_words(line, how);
@@ -471,9 +484,8 @@ static void dial(struct line *line, const struct session_dial *how)
 		fail_later(line, reason, 0);
 		return;
 	}
-	wrong = reach_fault(line->p->profile, how->url);
-	if (wrong) {
-		snprintf(reason, sizeof(reason), "the URL %s", wrong);
+	if (fault) {
+		snprintf(reason, sizeof(reason), "the URL %s", fault);
 		fail_later(line, reason, 0);
 		return;
 	}
@@ -567,14 +579,16 @@ static void on_answer(void *arg, const struct request_answer *answer)
 static void start_calls(struct line *line)
 {
 	const struct profile_http *http = line->call;
-	const char *fault = NULL, *text = session_render_text(line->p->session, http->url, &fault);
+	const char *fault = NULL, *text = session_render_text(line->p->session, http->url, true, &fault);
 	char *url = text ? memory_strdup(text) : NULL;
 	struct call_headers headers = {0};
-	const char *wrong = write_headers(line, http->headers, add_call_header, &headers);
+	bool is_own = false;
+	const char *wrong;
 	struct slice body = {0};
 
 	if (!fault)
-		fault = reach_fault(line->p->profile, url ? url : "");
+		fault = reach_fault(line->p->profile, url ? url : "", &is_own);
+	wrong = write_headers(line, http->headers, is_own, add_call_header, &headers);
 	if (!fault && http->body)
 		body = session_render(line->p->session, http->body, &fault);
 	if (url && !fault && !wrong)

@@ -289,7 +289,7 @@ struct sink *sink_open(const struct profile *profile, struct pipeline *pipeline,
 
 static int add_token(struct sink *s, struct tokens *t, const char *name, const json_t *token, char *error, size_t size)
 {
-	const char *fault, *text = session_render_text(s->session, json_string_value(token), &fault);
+	const char *fault, *text = session_render_text(s->session, json_string_value(token), false, &fault);
 
 	if (text && *text) {
 		tokens_add(t, name, text);

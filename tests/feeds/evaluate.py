@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import sys
+import urllib.parse
 
 NOW = 1790000000
 ABSENT = type("Absent", (), {"__repr__": lambda self: "absent"})()
@@ -115,6 +116,24 @@ def fits(document, conditions):
     return all(holds(at(document, pointer), condition) for pointer, condition in conditions.items())
 
 
+class Variables(dict):
+    """By name; own are the names of those that are as the profile has them."""
+
+    def __init__(self, first):
+        super().__init__(first)
+        self.own = set(first)
+
+    def __setitem__(self, name, value):
+        super().__setitem__(name, value)
+        self.own.discard(name)
+
+    def reset(self, name, first):
+        self.pop(name, None)
+        if name in first:
+            self[name] = first[name]
+            self.own.add(name)
+
+
 class View:
     """What a part or a template can see: the frame, one element of it, and the source's variables."""
 
@@ -162,6 +181,17 @@ class View:
         if isinstance(value, str):
             return value
         return json.dumps(value) if is_there(value) else ""
+
+    def encode(self, match):
+        """In a URL: what the feed sent is percent-encoded, but at its beginning."""
+        name = match.group(1)
+        is_own = name.startswith(("env:", "file:")) or name in self.variables.own
+        text = self.inline(match)
+        return text if is_own or not match.start() else urllib.parse.quote(text, safe=":")
+
+    def fill_url(self, template):
+        is_alone = not isinstance(template, str) or PLACEHOLDER.fullmatch(template)
+        return self.fill(template) if is_alone else PLACEHOLDER.sub(self.encode, template)
 
     def fill(self, template):
         """ABSENT if the template is a choice that says null."""
@@ -239,7 +269,7 @@ class Source:
         self.profile = profile
         self.now = now
         self.defaults = profile.get("vars", {})
-        self.variables = dict(self.defaults)
+        self.variables = Variables(self.defaults)
         self.cursor = Cursor(profile.get("cursor"))
         self.redirect = None
         self.counts = dict.fromkeys(COUNTS, 0)
@@ -270,7 +300,7 @@ class Source:
         view = View(self.variables)
         keeps = how == "redirect" and self.profile.get("redirect_keeps_subscriptions")
         self.cursor.connect()
-        self.connections.append({"first_line": line, "how": how, "url": view.fill(url),
+        self.connections.append({"first_line": line, "how": how, "url": url if how == "redirect" else view.fill_url(url),
                                  "on_open": [] if keeps else view.fill_all(self.profile.get("on_open", []))})
 
     def message(self, line, text):
@@ -327,9 +357,7 @@ class Source:
             if is_there(value):
                 self.variables[name] = value
         for name in rule.get("clear", []):
-            self.variables.pop(name, None)
-            if name in self.defaults:
-                self.variables[name] = self.defaults[name]
+            self.variables.reset(name, self.defaults)
             if name == "cursor":
                 self.cursor.mark = None
         self.show_cursor()
@@ -337,7 +365,7 @@ class Source:
     def act(self, line, rule, view):
         done = {"after_line": line, "action": rule["action"], "rule": rule.get("name")}
         if rule.get("url"):
-            done["url"] = self.redirect = view.fill(rule["url"])
+            done["url"] = self.redirect = view.fill_url(rule["url"])
         self.actions.append(done)
 
     def explode(self, line, rule, view):

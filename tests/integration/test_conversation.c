@@ -355,10 +355,28 @@ Test(conversation, a_feed_leads_to_a_host_that_the_profile_lists)
 {
 	struct feed *other = feed_new();
 
-	start(URL "\"hosts\": [\"localhost\"], " MOVE, feed_port(feed));
+	start(URL "\"hosts\": [\"localhost\"], \"headers\": {\"X-Secret\": \"${env:FEED_SECRET}\", \"X-Plain\": "
+		  "\"p\"}, " MOVE,
+	      feed_port(feed));
 	expect_heard("one");
+	cr_assert_not_null(frame_header(feed_request(feed), "X-Secret"));
 	feed_sendf(feed, "{\"move\":\"ws://localhost:%d/there\"}", feed_port(other));
 	cr_assert(feed_wait_clients(other, 1, SETTLED_MS));
+	cr_assert_str_eq(frame_header(feed_request(other), "X-Plain"), "p");
+	cr_assert_null(frame_header(feed_request(other), "X-Secret"), "a host of the feed's choice gets the secret");
+}
+
+Test(conversation, what_a_feed_sent_is_percent_encoded_in_a_url)
+{
+	start(URL "\"rules\": [{\"when\": {\"/s\": {\"exists\": true}}, \"action\": \"reconnect\", \"url\": "
+		  "\"ws://127.0.0.1:%d/?s=${/s}&t=u\"}, " EVENT "]",
+	      feed_port(feed), feed_port(feed));
+	expect_heard("one");
+	feed_send_text(feed, "{\"s\":\"a&b=c#d /\\r\\nX: \\u00e9\"}");
+	cr_assert(
+		wait_until(strstr(feed_request(feed), "GET /?s=a%26b%3Dc%23d%20%2F%0D%0AX:%20%C3%A9&t=u HTTP/1.1\r\n"),
+			   SETTLED_MS),
+		"%s", feed_request(feed));
 }
 
 Test(conversation, a_rule_that_reconnects_tells_the_words_of_the_feed)

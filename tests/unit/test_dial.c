@@ -28,10 +28,12 @@ static in_port_t port_of(int fd)
 /* Further connections to it are not answered. */
 static void fill(int dead)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = port_of(dead), .sin_addr.s_addr = inet_addr("127.0.0.3")};
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_port = port_of(dead), .sin_addr.s_addr = inet_addr("127.0.0.3")};
 
 	for (int i = 0; i < 3; i++)
-		connect(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), (struct sockaddr *)&at, sizeof(at));
+		connect(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), (struct sockaddr *)&at,
+			sizeof(at));
 }
 
 static void charge(void *owner, long bytes)

@@ -6,6 +6,8 @@
 
 TestSuite(reach, .timeout = 60);
 
+static bool is_own; /* the last one */
+
 static const char *judge(const char *members, const char *url)
 {
 	struct profile_fault fault = {""};
@@ -14,7 +16,7 @@ static const char *judge(const char *members, const char *url)
 	snprintf(text, sizeof(text), "{\"name\": \"p\", %s, \"default\": \"ignore\", \"rules\": []}", members);
 	struct profile *p = profile_parse(text, strlen(text), "p", NULL, &fault);
 	cr_assert(p, "%s", fault.text);
-	const char *why = reach_fault(p, url);
+	const char *why = reach_fault(p, url, &is_own);
 	profile_free(p);
 	return why ? why : "";
 }
@@ -47,6 +49,9 @@ Test(reach, others_are_listed_by_name_or_domain)
 
 	cr_assert_str_eq(judge(listed, "wss://x.y.B.example/"), "");
 	cr_assert_str_eq(judge(listed, "wss://10.0.0.1/"), "");
+	cr_assert_not(is_own, "it would get headers with secrets");
+	cr_assert_str_eq(judge(listed, "wss://a.example/"), "");
+	cr_assert(is_own);
 	cr_assert(is_lost(listed, "wss://b.example/"));
 	cr_assert(is_lost(listed, "wss://xb.example/"));
 	cr_assert(is_lost(listed, "wss://x.b.example.evil/"));
