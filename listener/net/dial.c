@@ -474,19 +474,19 @@ static int on_connected(struct dial *d, struct lws *wsi)
 	return 0;
 }
 
+static const char cut_off[] = "the connection ended during the handshake";
+
 /* A refusal may say in its head that it has a body, and not send it. */
-static const char *handshake_end(const struct dial *d)
+static const char *handshake_end(const struct dial *d, const char *why)
 {
-	if (d->upgrade && upgrade_status(d->upgrade))
-		return upgrade_reason(d->upgrade);
-	return "the connection ended during the handshake";
+	return d->upgrade && upgrade_status(d->upgrade) ? upgrade_reason(d->upgrade) : why;
 }
 
 /* libwebsockets may drop a connection without another word. */
 static void on_destroyed(struct dial *d, const struct lws *wsi)
 {
 	if (d->wsi == wsi)
-		finish(d, handshake_end(d));
+		finish(d, handshake_end(d, cut_off));
 	else if (take_try(d, wsi))
 		look_after(d, 0);
 }
@@ -495,7 +495,7 @@ static void on_closed(struct dial *d)
 {
 	const char *why = d->link.fault ? d->link.fault : "the connection ended without a close frame";
 
-	finish(d, d->frames ? why : handshake_end(d));
+	finish(d, d->frames ? why : handshake_end(d, cut_off));
 }
 
 /* The system's words, where libwebsockets has only its own. Another address may be better. */
@@ -684,7 +684,8 @@ static void on_deadline(uv_timer_t *timer)
 		return;
 	}
 	if (!may_go_on)
-		snprintf(d->reason, sizeof(d->reason), "the handshake was not answered in time");
+		snprintf(d->reason, sizeof(d->reason), "%s",
+			 handshake_end(d, "the handshake was not answered in time"));
 	stop_connecting(d);
 	finish(d, NULL);
 }
