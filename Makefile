@@ -166,7 +166,7 @@ readers: check-deps programs ## for ten minutes, kill two at a time of twenty li
 reliability: check-deps programs ## measure takeover, outages and restarts, each against its limit: make reliability [FILE=x.json]
 	@tests/fault/figures all $(if $(FILE),--json $(FILE))
 
-allocation: check-deps programs ## fail each allocation of a starting listener once, and some of a running one
+allocation: check-deps programs ## fail each allocation, socket call and file call of a starting listener once
 	@tests/allocation/run $(if $(SEED),--seed $(SEED))
 
 conformance: check-deps programs ## test both sides of RFC 6455 against python3-websockets

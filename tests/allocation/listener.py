@@ -1,5 +1,6 @@
-"""A listener with an allocation that fails: owns its process, its files, and what can be told from them."""
+"""A listener with an allocation or a call that fails: owns its process, its files, and what can be told from them."""
 import asyncio
+import glob
 import os
 import re
 import struct
@@ -8,31 +9,42 @@ import time
 import rig.listener
 from rig.process import read_text
 
+# What fails: an allocation, a call, or a call of a listener that stores in a file, without any server.
+ALLOCATION, CALL, FILE_CALL = "allocation", "call", "call beside a file"
 SENTENCE = re.compile(r'^(?:.*level=error (?:instance=\S+ )?event=|(?=wsonce: ))(.*)$', re.M)
 
 
 class Listener(rig.listener.Listener):
     """Its allocations are counted in a file that preload.c maps: count, which one is to fail, which one did."""
 
-    def __init__(self, rig, name):
+    def __init__(self, rig, name, kind):
         super().__init__(f"{rig.directory}/{name}")
+        self.kind = kind
+        self.file = f"{self.base}.db"   # of a FILE_CALL, made anew in each life
         self.rig = rig
         self.allocations = self.base
         self.started = 0
         self.is_traced = False
 
     def command(self, number):
-        return ["env", f"LD_PRELOAD={self.rig.preload}", f"WSONCE_ALLOCATIONS={self.allocations}",
-                f"SSL_CERT_FILE={self.rig.ca}", "SSL_CERT_DIR=/nonexistent",
-                *([f"WSONCE_ALLOCATION_SITES={self.allocations}.sites"] if self.is_traced else []),
-                *self.words(f"{self.rig.programs}/wsonce", self.rig.redis_url, self.rig.conninfo,
-                            "--source", f"ws://127.0.0.1:{self.rig.source.port}/{number}", "--source-ca", self.rig.ca,
-                            "--ingest", "127.0.0.1:0", "--redis-timeout", "1", "--postgres-timeout", "5", "--claim-ttl", "1",
-                            "--drain-timeout", "4", "--handshake-timeout", "3")]
+        env = {"LD_PRELOAD": self.rig.preload, "WSONCE_ALLOCATIONS": self.allocations, "SSL_CERT_FILE": self.rig.ca,
+               "SSL_CERT_DIR": "/nonexistent"}
+        if self.kind != ALLOCATION:
+            env["WSONCE_FAILING"] = "calls"
+        if self.is_traced:
+            env["WSONCE_ALLOCATION_SITES"] = f"{self.allocations}.sites"
+        stores = ["--redis", self.rig.redis_url, "--redis-timeout", "1", "--postgres", self.rig.conninfo,
+                  "--postgres-timeout", "5", "--claim-ttl", "1"]
+        return ["env", *(f"{name}={value}" for name, value in env.items()), f"{self.rig.programs}/wsonce", "listen",
+                "--instance-id", self.name, "--admin", f"unix:{self.admin}",
+                *(["--store", f"sqlite://{self.file}"] if self.kind == FILE_CALL else stores),
+                "--source", f"ws://127.0.0.1:{self.rig.source.port}/{number}", "--source-ca", self.rig.ca,
+                "--ingest", "127.0.0.1:0", "--drain-timeout", "4", "--handshake-timeout", "3"]
 
     async def start(self, number, failing):
         """number names the source's event."""
-        for path in (self.log_path, self.admin, f"{self.allocations}.crash", f"{self.allocations}.failed"):
+        for path in (self.log_path, self.admin, f"{self.allocations}.crash", f"{self.allocations}.failed",
+                     *glob.glob(f"{self.file}*")):
             if os.path.exists(path):
                 os.unlink(path)
         with open(self.allocations, "wb") as file:

@@ -1,11 +1,14 @@
 /* preload.c makes one allocation of a whole process fail, libraries and all, and then works again: for
- * LD_PRELOAD, on a C library whose own malloc is called __libc_malloc (glibc).
+ * LD_PRELOAD, on a C library whose own malloc is called __libc_malloc (glibc). With WSONCE_FAILING=calls it is one of
+ * the calls by which the process talks to a socket or a file.
  *
  * WSONCE_ALLOCATIONS names a file of three 64-bit numbers, mapped for as long as the process lives: how
- * many allocations there were, which one is to fail, which one did. The rig may write the second at any
+ * many there were, which one is to fail, which one did. Of calls it is not the number of the one that is to fail, which
+ * would be another call in each life, but its place: the first from there fails. The rig may write the second at any
  * time. Where the failed one was asked for is written to FILE.failed, and where a crash was, to FILE.crash.
  * If WSONCE_ALLOCATION_SITES names a file, it gets a 64-bit number for each allocation, which is the same for
  * those that were asked for from the same place, by the same callers. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -17,10 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#define FRAMES      40
-#define SITE_FRAMES 6
+#define FRAMES           40
+#define SITE_FRAMES      6
+#define CALL_SITE_FRAMES 10
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -35,6 +42,7 @@ struct shared {
 
 static struct shared *shared; /* NULL: nothing is counted */
 static int failed_fd, crash_fd, sites_fd = -1;
+static bool is_of_calls; /* they are counted, and not allocations */
 
 static void write_trace(int fd)
 {
@@ -43,51 +51,53 @@ static void write_trace(int fd)
 	backtrace_symbols_fd(frames, backtrace(frames, FRAMES), fd);
 }
 
-/* FNV-1a over the return addresses. */
-static void write_site(uint64_t number)
+/* FNV-1a over the return addresses, as they are in their files, so that it is the same in each process. */
+static uint64_t find_site(void)
 {
-	void *frames[SITE_FRAMES];
-	int count = backtrace(frames, SITE_FRAMES);
+	void *frames[CALL_SITE_FRAMES];
+	int count = backtrace(frames, is_of_calls ? CALL_SITE_FRAMES : SITE_FRAMES);
 	uint64_t site = 14695981039346656037u;
+	Dl_info about;
 
 	for (int i = 0; i < count; i++)
-		site = (site ^ (uintptr_t)frames[i]) * 1099511628211u;
-	if (pwrite(sites_fd, &site, sizeof(site), (off_t)((number - 1) * sizeof(site))) < 0)
-		_exit(70);
+		if (dladdr(frames[i], &about))
+			site = (site ^ ((uintptr_t)frames[i] - (uintptr_t)about.dli_fbase)) * 1099511628211u;
+	return site;
 }
 
-static bool must_fail(void)
+static bool must_fail(bool is_call, int error)
 {
-	uint64_t number = shared ? atomic_fetch_add(&shared->count, 1) + 1 : 0;
+	uint64_t number = shared && is_call == is_of_calls ? atomic_fetch_add(&shared->count, 1) + 1 : 0;
+	uint64_t site = number && (is_call || sites_fd >= 0) ? find_site() : 0;
 
-	if (number && sites_fd >= 0)
-		write_site(number);
-	if (!number || number != atomic_load(&shared->wanted))
+	if (number && sites_fd >= 0 && pwrite(sites_fd, &site, sizeof(site), (off_t)((number - 1) * sizeof(site))) < 0)
+		_exit(70);
+	if (!number || atomic_load(&shared->failed) || atomic_load(&shared->wanted) != (is_call ? site : number))
 		return false;
 	atomic_store(&shared->failed, number);
 	write_trace(failed_fd);
-	errno = ENOMEM;
+	errno = error;
 	return true;
 }
 
 void *malloc(size_t size)
 {
-	return must_fail() ? NULL : __libc_malloc(size);
+	return must_fail(false, ENOMEM) ? NULL : __libc_malloc(size);
 }
 
 void *calloc(size_t count, size_t size)
 {
-	return must_fail() ? NULL : __libc_calloc(count, size);
+	return must_fail(false, ENOMEM) ? NULL : __libc_calloc(count, size);
 }
 
 void *realloc(void *block, size_t size)
 {
-	return size && must_fail() ? NULL : __libc_realloc(block, size);
+	return size && must_fail(false, ENOMEM) ? NULL : __libc_realloc(block, size);
 }
 
 void *memalign(size_t alignment, size_t size)
 {
-	return must_fail() ? NULL : __libc_memalign(alignment, size);
+	return must_fail(false, ENOMEM) ? NULL : __libc_memalign(alignment, size);
 }
 
 void *aligned_alloc(size_t alignment, size_t size)
@@ -100,6 +110,41 @@ int posix_memalign(void **block, size_t alignment, size_t size)
 	*block = memalign(alignment, size);
 	return *block ? 0 : ENOMEM;
 }
+
+/* --- calls --- */
+
+/* The others, of eventfd and the like, do not fail, and neither does the log, by which the rig finds the port. */
+static bool is_outside(int fd)
+{
+	struct stat about;
+
+	return shared && is_of_calls && fd > STDERR_FILENO && fstat(fd, &about) == 0 &&
+	       (S_ISSOCK(about.st_mode) || S_ISREG(about.st_mode) || S_ISDIR(about.st_mode));
+}
+
+#define CALL(type, name, parameters, arguments, is_counted, error) \
+	type name parameters \
+	{ \
+		static type(*real) parameters; \
+		if (!real) \
+			*(void **)&real = dlsym(RTLD_NEXT, #name); \
+		return is_counted && must_fail(true, error) ? -1 : real arguments; \
+	}
+CALL(ssize_t, send, (int fd, const void *from, size_t n, int flags), (fd, from, n, flags), is_outside(fd), ECONNRESET)
+CALL(ssize_t, sendmsg, (int fd, const struct msghdr *m, int flags), (fd, m, flags), is_outside(fd), ECONNRESET)
+CALL(ssize_t, recv, (int fd, void *to, size_t n, int flags), (fd, to, n, flags), is_outside(fd), ECONNRESET)
+CALL(ssize_t, __recv_chk, (int fd, void *to, size_t n, size_t room, int flags), (fd, to, n, room, flags),
+     is_outside(fd), ECONNRESET)
+CALL(ssize_t, recvmsg, (int fd, struct msghdr *m, int flags), (fd, m, flags), is_outside(fd), ECONNRESET)
+CALL(ssize_t, write, (int fd, const void *from, size_t n), (fd, from, n), is_outside(fd), ENOSPC)
+CALL(ssize_t, writev, (int fd, const struct iovec *from, int n), (fd, from, n), is_outside(fd), ENOSPC)
+CALL(ssize_t, pwrite64, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at), is_outside(fd), ENOSPC)
+CALL(int, connect, (int fd, const struct sockaddr *to, socklen_t n), (fd, to, n), is_outside(fd), ECONNREFUSED)
+CALL(int, fsync, (int fd), (fd), is_outside(fd), EIO)
+CALL(int, fdatasync, (int fd), (fd), is_outside(fd), EIO)
+CALL(int, rename, (const char *from, const char *to), (from, to), true, EIO)
+
+/* --- beginning --- */
 
 static void on_crash(int number)
 {
@@ -125,6 +170,7 @@ __attribute__((constructor)) static void begin(void)
 
 	if (fd < 0)
 		return;
+	is_of_calls = getenv("WSONCE_FAILING") != NULL;
 	if (sites)
 		sites_fd = open_beside(sites, "");
 	failed_fd = open_beside(path, ".failed");
