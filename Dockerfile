@@ -7,7 +7,6 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev m
 	&& rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Makefile ./
-COPY docs/feeds/profiles.md docs/feeds/
 COPY listener listener
 COPY loadtest loadtest
 COPY lua lua

@@ -192,19 +192,10 @@ shares: bench-deps ## show where a listener's CPU time goes, with perf: parse, f
 
 SHARE = $(DESTDIR)$(PREFIX)/share/wsonce
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
-MANUAL = $(DESTDIR)$(PREFIX)/share/man
-BASH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-ZSH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions
-FISH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 install: programs ## copy the programs to PREFIX/bin; manual, profiles, SQL, recordings, systemd's units below PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/profiles $(SHARE)/sql $(SHARE)/recordings $(UNITS)
 	install -m 755 build/wsonce build/wsonce-source build/wsonce-producer build/wsonce-ceiling $(DESTDIR)$(PREFIX)/bin
-	install -d $(MANUAL)/man1 $(MANUAL)/man5 $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)
-	build/wsonce manual $(MANUAL)/man1
-	mv $(MANUAL)/man1/*.5 $(MANUAL)/man5
-	build/wsonce completion bash >$(BASH_COMPLETIONS)/wsonce
-	build/wsonce completion zsh >$(ZSH_COMPLETIONS)/_wsonce
-	build/wsonce completion fish >$(FISH_COMPLETIONS)/wsonce.fish
+	deploy/pages build/wsonce docs/feeds/profiles.md $(DESTDIR)$(PREFIX)/share
 	install -m 644 profiles/*.json $(SHARE)/profiles
 	install -m 644 sql/roles.sql $(SHARE)/sql
 	install -m 644 tests/feeds/*.ndjson $(SHARE)/recordings
@@ -327,10 +318,6 @@ $B/text/%.sql.h: sql/sqlite/%.sql
 	$(call embed,SQL)
 $B/text/page_%.h: page/page.%
 	$(call embed,PAGE)
-$B/text/doc_%.h: docs/feeds/%.md
-	$(call embed,DOC)
-$B/listener/commands/manual.o: $B/text/doc_profiles.h
-
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
 .DELETE_ON_ERROR:

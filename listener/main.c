@@ -149,6 +149,10 @@ int main(int argc, char **given)
 		print_usage(stdout);
 		return 0;
 	}
+	if (strcmp(command, "--help=json") == 0) {
+		dispatch_print_json();
+		return 0;
+	}
 	if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
 		printf("wsonce %s\n", WSONCE_VERSION);
 		return 0;

@@ -3,6 +3,7 @@
 #include "commands/dispatch.h"
 
 #include <assert.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,7 +19,6 @@
 
 extern const struct subcommand audit_command;
 extern const struct subcommand check_command;
-extern const struct subcommand completion_command;
 extern const struct subcommand config_lint;
 extern const struct subcommand config_print;
 extern const struct subcommand dashboard_command;
@@ -29,7 +29,6 @@ extern const struct subcommand dead_letters_reopen;
 extern const struct subcommand dead_letters_retarget;
 extern const struct subcommand dead_letters_show;
 extern const struct subcommand explain_command;
-extern const struct subcommand manual_command;
 extern const struct subcommand migrate_command;
 extern const struct subcommand profile_check;
 extern const struct subcommand profile_list;
@@ -70,8 +69,6 @@ static const struct subcommand *const commands[] = {
 	&profile_list,
 	&profile_show,
 	&profile_check,
-	&completion_command,
-	&manual_command,
 };
 /* clang-format on */
 
@@ -146,12 +143,6 @@ static void list_matching(FILE *out, const char *word)
 			fprintf(out, "  %-22s %s\n", commands[i]->name, commands[i]->summary);
 }
 
-void dispatch_each(void (*each)(void *arg, const struct subcommand *c), void *arg)
-{
-	for (size_t i = 0; i < COMMANDS; i++)
-		each(arg, commands[i]);
-}
-
 void dispatch_list(FILE *out)
 {
 	list_matching(out, "");
@@ -172,12 +163,32 @@ static void print_help(const struct subcommand *c)
 	config_help(stdout, name_for_settings(c));
 }
 
-void dispatch_each_flag(const struct subcommand *c,
-			void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg)
+static json_t *describe(const struct subcommand *c)
 {
-	for (size_t i = 0; c && i < c->option_count; i++)
-		each(arg, c->options[i].flag, c->options[i].value ? c->options[i].value : "", c->options[i].meaning);
-	config_each_flag(c ? name_for_settings(c) : "listen", each, arg);
+	json_t *flags = json_array();
+
+	for (size_t i = 0; i < c->option_count; i++) {
+		const struct option *o = &c->options[i];
+
+		json_array_append_new(flags, json_pack("{ss ss ss}", "flag", o->flag, "value", o->value ? o->value : "",
+						       "meaning", o->meaning));
+	}
+	config_describe(name_for_settings(c), flags);
+	return json_pack("{ss ss ss ss so}", "name", c->name, "arguments", c->arguments, "summary", c->summary, "help",
+			 c->help, "flags", flags);
+}
+
+void dispatch_print_json(void)
+{
+	static const struct subcommand listen = {
+		.name = "listen", .arguments = "", .summary = "run a listener", .help = ""};
+	json_t *all = json_array();
+
+	json_array_append_new(all, describe(&listen));
+	for (size_t i = 0; i < COMMANDS; i++)
+		json_array_append_new(all, describe(commands[i]));
+	json_dumpf(all, stdout, JSON_INDENT(1));
+	json_decref(all);
 }
 
 bool dispatch_is_help(const char *word)

@@ -56,13 +56,8 @@ const char *dispatch_ask_meant(const char *word);
 /* Is this word -h or --help? */
 bool dispatch_is_help(const char *word);
 
-/* Calls each for every command but listen, in the order of --help. */
-void dispatch_each(void (*each)(void *arg, const struct subcommand *c), void *arg);
-
-/* Calls each for every option and setting of a command; NULL: of listen. value is how its value is called, empty for a
- * switch. */
-void dispatch_each_flag(const struct subcommand *c,
-			void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg);
+/* Prints what --help knows of each command, listen first, as JSON for deploy/pages. */
+void dispatch_print_json(void);
 
 /* Prints a line for each command, for wsonce --help. */
 void dispatch_list(FILE *out);

@@ -11,6 +11,8 @@
 #include "config/profile.h"
 #include "config/webhook.h"
 
+struct json_t;
+
 #define ENVELOPE_ID_MAX     512 /* bytes of an id */
 #define POINTER_STEPS_MAX   16  /* reference tokens of one pointer (RFC 6901) */
 #define CONFIG_CONSUMER_MAX 64  /* bytes of a consumer's name */
@@ -142,9 +144,8 @@ void config_help(FILE *out, const char *command);
 void config_help_markdown(FILE *out);
 /* True if the setting takes no value on the command line. name has no dashes in front. */
 bool config_is_switch(const char *name, size_t len);
-/* Calls each for each setting of a command. value is the name of its value, "" for a switch. */
-void config_each_flag(const char *command,
-		      void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg);
+/* Appends {flag, value, meaning} to flags for each setting of a command. value names its value, "" for a switch. */
+void config_describe(const char *command, struct json_t *flags);
 
 /* Sets the log's level, format and instance. */
 void config_start_log(const struct config *c);

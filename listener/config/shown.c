@@ -40,14 +40,14 @@ bool config_is_switch(const char *name, size_t len)
 	return s && s->form.type == VALUE_SWITCH;
 }
 
-void config_each_flag(const char *command,
-		      void (*each)(void *arg, const char *flag, const char *value, const char *meaning), void *arg)
+void config_describe(const char *command, json_t *flags)
 {
 	const struct setting *s;
 
 	for (size_t i = 0; (s = setting_at(i)); i++)
 		if (setting_is_of(s, command))
-			each(arg, s->flag, s->value, s->meaning);
+			json_array_append_new(flags, json_pack("{ss ss ss}", "flag", s->flag, "value", s->value,
+							       "meaning", s->meaning));
 }
 
 void config_help_markdown(FILE *out)
