@@ -150,6 +150,18 @@ static void judge_server(struct reading *r)
 		     (long long)number_of(server, "schema_version"), schema_version());
 }
 
+static void judge_targets(struct reading *r)
+{
+	int64_t limit_s = r->config->unsettled_warning_s;
+	json_t *target;
+	size_t i;
+
+	json_array_foreach(json_object_get(r->state, "targets"), i,
+			   target) if (limit_s && number_of(target, "oldest_s") > limit_s)
+		note(r, FLEET_DEGRADED, "webhook %s has a delivery that has been pending for %lld s",
+		     text_of(target, "target"), (long long)number_of(target, "oldest_s"));
+}
+
 /* Returns the listeners' rows; or NULL. */
 static json_t *ask_postgres(struct reading *r)
 {
@@ -175,6 +187,7 @@ static json_t *ask_postgres(struct reading *r)
 	}
 	put_first(r, s, "letters", "dead_letters");
 	put_outbox(r, s);
+	judge_targets(r);
 	rows = ask_part(r, s, "listeners");
 	session_close(s);
 	judge_server(r);
@@ -294,6 +307,15 @@ static void judge_listener(struct reading *r, const json_t *row, bool is_here)
 		     (long long)number_of(report, "oldest_ms") / 1000);
 }
 
+static void judge_webhooks(struct reading *r, const json_t *row)
+{
+	json_t *name;
+	size_t i;
+
+	json_array_foreach(json_object_get(json_object_get(row, "report"), "failing_webhooks"), i, name)
+		note(r, FLEET_DEGRADED, "%s: webhook %s fails", text_of(row, "name"), json_string_value(name));
+}
+
 static void add_sources(struct reading *r, const json_t *row)
 {
 	const json_t *report = json_object_get(row, "report");
@@ -383,6 +405,7 @@ static void read_listeners(struct reading *r, const json_t *rows, struct redis_q
 		if (!is_here)
 			continue;
 		add_sources(r, row);
+		judge_webhooks(r, row);
 		add_settings(settings, row);
 	}
 	if (rows && !alive)

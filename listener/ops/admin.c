@@ -40,6 +40,15 @@ struct admin {
 
 /* --- readiness --- */
 
+/* The name of the first that fails, or NULL. */
+static const char *failing_webhook(const struct relay *r)
+{
+	for (size_t i = 0; r && i < relay_targets(r); i++)
+		if (target_webhook_state(relay_target(r, i)) != TARGET_OPEN)
+			return relay_target(r, i)->webhook->name;
+	return NULL;
+}
+
 /* Ready is: what comes in can be stored. Redis is not needed for that, the unique key carries on;
  * 503 tells a balancer or compose to wait. */
 static unsigned int write_ready(const struct admin *a, FILE *out)
@@ -75,6 +84,8 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		fprintf(out, "degraded: redis is down, the unique key decides\n");
 	else if (claim_is_refused(claim))
 		fprintf(out, "degraded: redis rejects claims, the unique key decides\n");
+	else if (failing_webhook(p->relay))
+		fprintf(out, "degraded: webhook %s fails\n", failing_webhook(p->relay));
 	else
 		fprintf(out, "ready\n");
 	if (*pipeline_hazards(p->pipeline))
@@ -183,13 +194,14 @@ static json_t *describe_targets(const struct admin *a)
 		const struct target *t = relay_target(r, i);
 		int64_t left_ms = t->state == TARGET_PAUSED ? t->resume_ms - (int64_t)uv_now(a->loop) : 0;
 		json_t *one =
-			json_pack("{s:s, s:s, s:I, s:I, s:f}", "name", t->webhook->name, "state",
-				  target_state_name(t->state), "in_flight", (json_int_t)t->at_work, "failures_in_a_row",
+			json_pack("{s:s, s:s, s:s, s:I, s:I, s:f}", "name", t->webhook->name, "state",
+				  target_state_name(t->state), "retries", target_state_name(t->other->state),
+				  "in_flight", (json_int_t)target_at_work(t), "failures_in_a_row",
 				  (json_int_t)t->failures, "pause_left_s", left_ms > 0 ? (double)left_ms / 1000 : 0.0);
 
 		for (int o = 0; o < TARGET_OUTCOMES; o++)
 			json_object_set_new(one, target_outcome_name((enum target_outcome)o),
-					    json_integer((json_int_t)t->ended[o]));
+					    json_integer((json_int_t)target_ended(t, (enum target_outcome)o)));
 		json_array_append_new(all, one);
 	}
 	return all;

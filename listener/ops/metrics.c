@@ -176,15 +176,15 @@ static void put_targets(FILE *out, const struct relay *r)
 		for (int o = 0; o < TARGET_OUTCOMES; o++)
 			fprintf(out, "wsonce_deliveries_total{target=\"%s\",outcome=\"%s\"} %llu\n",
 				relay_target(r, i)->webhook->name, target_outcome_name((enum target_outcome)o),
-				(unsigned long long)relay_target(r, i)->ended[o]);
+				(unsigned long long)target_ended(relay_target(r, i), (enum target_outcome)o));
 	put_type(out, "deliveries_in_flight", "gauge", "Webhook requests in flight.");
 	for (size_t i = 0; i < relay_targets(r); i++)
 		fprintf(out, "wsonce_deliveries_in_flight{target=\"%s\"} %zu\n", relay_target(r, i)->webhook->name,
-			relay_target(r, i)->at_work);
+			target_at_work(relay_target(r, i)));
 	put_type(out, "webhook_paused", "gauge", "1 while a webhook is paused because it fails.");
 	for (size_t i = 0; i < relay_targets(r); i++)
 		fprintf(out, "wsonce_webhook_paused{target=\"%s\"} %d\n", relay_target(r, i)->webhook->name,
-			relay_target(r, i)->state != TARGET_OPEN);
+			target_webhook_state(relay_target(r, i)) != TARGET_OPEN);
 	put_gauge(out, "outbox_pending", "Pending deliveries of the whole fleet; counted up to 20000.",
 		  (double)relay_backlog(r)->pending);
 	put_gauge(out, "outbox_oldest_seconds", "How long the oldest delivery has been pending; 0 if there is none.",

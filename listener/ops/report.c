@@ -71,6 +71,17 @@ static json_t *describe_sources(struct report *r)
 	return all;
 }
 
+/* Names. */
+static json_t *describe_failing_webhooks(const struct relay *r)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; r && i < relay_targets(r); i++)
+		if (target_webhook_state(relay_target(r, i)) != TARGET_OPEN)
+			json_array_append_new(all, json_string(relay_target(r, i)->webhook->name));
+	return all;
+}
+
 static uint64_t add_text(uint64_t hash, const char *text)
 {
 	for (; *text; text++)
@@ -87,6 +98,9 @@ static uint64_t hash_states(const struct report *r)
 
 	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++)
 		hash = add_text(hash, sources_view(r->parts->sources, i).is_ready ? "+" : "-");
+	for (size_t i = 0; r->parts->relay && i < relay_targets(r->parts->relay); i++)
+		hash = add_text(hash,
+				target_webhook_state(relay_target(r->parts->relay, i)) == TARGET_OPEN ? "+" : "-");
 	return hash;
 }
 
@@ -138,6 +152,7 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "producers",
 			    json_integer(p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0));
 	json_object_set_new(report, "sources", describe_sources(r));
+	json_object_set_new(report, "failing_webhooks", describe_failing_webhooks(p->relay));
 	json_object_set_new(report, "settings", describe_settings(p->config));
 	r->told = counters;
 	r->told_ms = now;

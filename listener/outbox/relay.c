@@ -52,6 +52,7 @@
 #define PUT_OFF_MS    60000   /* for a row that cannot be leased, for a reason that may be another's */
 #define ATTEMPTS_LOST 5       /* more attempts than are allowed may begin, where listeners die */
 
+#define LANES    2
 #define COLUMNS  6
 #define TEXT_OID 25
 
@@ -64,19 +65,24 @@ struct trouble {
 	unsigned int failures; /* in a row */
 };
 
-/* A target, and its rows that are leased and not yet at work. */
+/* The new rows of a webhook, or those that are tried again: what is leased and not yet at work. */
 struct lane {
-	struct target target; /* first, so that one is the other */
-	struct webhook webhook;
-	size_t attempts;  /* its rows, wherever they are */
-	struct list node; /* of the retired */
+	struct target target;
+	struct hook *hook;
+	size_t attempts; /* its rows, wherever they are */
 	struct list waiting;
 	size_t rows;      /* that the last round brought, */
 	size_t bytes;     /* and so much to send */
 	int64_t since_us; /* due_at of the last row that a lease brought, by the database's clock */
 	int64_t all_ms;   /* loop clock: the next lease looks at all rows */
-	bool is_all;      /* so does the one at hand */
-	bool is_probed;   /* the one at hand wants a certain row */
+	bool is_all;      /* so does the one that is under way */
+	bool has_more;    /* the last lease for it brought rows */
+};
+
+struct hook {
+	struct webhook webhook;
+	struct lane lanes[LANES]; /* as sql/queries/lease.sql numbers them */
+	struct list node;         /* of the retired */
 };
 
 /* A row that is leased, until what became of it is recorded. */
@@ -105,10 +111,9 @@ struct relay {
 	const struct config *config;
 	struct postgres *postgres;
 	struct deliveries *deliveries;
-	struct lane **lanes;
-	size_t lane_count;
-	struct list
-		retired; /* lanes of webhooks that the settings have no more, until their last request is recorded */
+	struct hook **hooks;
+	size_t hook_count;
+	struct list retired; /* hooks that the settings have no more, until their last request is recorded */
 	struct list sending;
 	struct list ended;
 	struct list recording;
@@ -161,6 +166,16 @@ static int64_t real_ms(void)
 static void on_timer(uv_timer_t *timer)
 {
 	go_on(timer->data);
+}
+
+static size_t count_lanes(const struct relay *r)
+{
+	return r->hook_count * LANES;
+}
+
+static struct lane *lane_at(const struct relay *r, size_t i)
+{
+	return &r->hooks[i / LANES]->lanes[i % LANES];
 }
 
 static void wake_at(struct relay *r, int64_t ms)
@@ -221,12 +236,13 @@ static void on_answered(void *arg, const struct target_answer *answer)
 	enum target_outcome outcome;
 
 	target_end(&a->lane->target, a->is_probe);
-	outcome = target_take(&a->lane->target, answer, a->row, a->number, a->is_probe, now_ms(r), random, &a->wait_ms);
+	outcome = target_take(&a->lane->target, answer, a->number, a->is_probe, now_ms(r), random, &a->wait_ms);
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
 		a->answer = memory_strdup(answer->reason);
 	log_debug("delivery attempt ended", "target=%s row=%s attempt=%d outcome=%s status=%d reason=%s",
 		  a->lane->target.webhook->name, a->row, a->number, target_outcome_name(outcome), a->status, a->answer);
+	begin_waiting(&a->lane->hook->lanes[!a->lane->target.is_retry]); /* first, or it never has the only slot */
 	begin_waiting(a->lane);
 	end(a, outcome);
 	go_on(r);
@@ -286,11 +302,11 @@ static void begin_waiting(struct lane *l)
 	}
 }
 
-static struct lane *find_lane(const struct relay *r, const char *name)
+static struct lane *find_lane(const struct relay *r, const char *name, bool is_retry)
 {
-	for (size_t i = 0; i < r->lane_count; i++)
-		if (strcmp(r->lanes[i]->target.webhook->name, name) == 0)
-			return r->lanes[i];
+	for (size_t i = 0; i < r->hook_count; i++)
+		if (strcmp(r->hooks[i]->webhook.name, name) == 0)
+			return &r->hooks[i]->lanes[is_retry];
 	return NULL;
 }
 
@@ -324,10 +340,10 @@ static int64_t cell_number(const struct postgres_answer *answer, size_t row, int
 	return strtoll(postgres_cell(answer, row, column, &len), NULL, 10);
 }
 
-/* A row that was wanted by its id says nothing of those that are due before it. */
-static void keep_due(struct lane *l, int64_t due_us)
+/* A row that was leased by its id says nothing of those that are due before it. */
+static void keep_due(const struct relay *r, struct lane *l, int64_t due_us)
 {
-	if (!l->is_probed && (l->is_all || due_us > l->since_us))
+	if (!r->peeked && (l->is_all || due_us > l->since_us))
 		l->since_us = due_us;
 	l->is_all = false;
 }
@@ -336,14 +352,15 @@ static void keep_due(struct lane *l, int64_t due_us)
 static void take_row(struct relay *r, const struct postgres_answer *answer, size_t row)
 {
 	size_t len, body_len;
-	struct lane *lane = find_lane(r, postgres_cell(answer, row, 1, &len));
+	int number = (int)cell_number(answer, row, 2);
+	struct lane *lane = find_lane(r, postgres_cell(answer, row, 1, &len), number > 1);
 	const char *event_id, *body = postgres_cell(answer, row, 5, &body_len);
 	struct attempt *a;
 
 	if (!lane)
 		return;
-	a = new_attempt(r, lane, postgres_cell(answer, row, 0, &len), (int)cell_number(answer, row, 2));
-	keep_due(lane, cell_number(answer, row, 7));
+	a = new_attempt(r, lane, postgres_cell(answer, row, 0, &len), number);
+	keep_due(r, lane, cell_number(answer, row, 7));
 	a->lease = cell_number(answer, row, 8);
 	lane->rows++;
 	lane->bytes += body_len;
@@ -510,75 +527,71 @@ static size_t wanted_now(struct relay *r, struct lane *l)
 	return wanted / (size_t)r->divisor + (wanted % (size_t)r->divisor != 0);
 }
 
-/* $1 to $5. */
-static size_t fill_targets(struct relay *r)
+/* $1 to $6: a row each. */
+static void fill_lane(struct relay *r, const struct lane *l, size_t wanted, const char *row, int64_t since_us)
 {
-	size_t lanes = r->lane_count, n = 0;
 	struct array *c = r->columns;
 
+	add_text(&c[0], l->hook->webhook.name, false);
+	add_number(&c[1], (int64_t)wanted);
+	add_number(&c[2], l->hook->webhook.timeout_ms + LEASE_MARGIN_MS);
+	add_text(&c[3], row, false);
+	add_number(&c[4], since_us);
+	add_number(&c[5], l->target.is_retry);
+}
+
+static void start_columns(struct relay *r, size_t n)
+{
+	for (int i = 0; i < COLUMNS; i++)
+		array_start(&r->columns[i], ARRAY_TEXT, n);
+}
+
+static size_t fill_lanes(struct relay *r)
+{
+	size_t lanes = count_lanes(r), n = 0;
+
 	for (size_t i = 0; i < lanes; i++)
-		n += target_want(&r->lanes[i]->target, now_ms(r)) > 0;
-	for (int i = 0; i < 5; i++)
-		array_start(&c[i], ARRAY_TEXT, n);
+		n += target_want(&lane_at(r, i)->target, now_ms(r)) > 0;
+	start_columns(r, n);
 	for (size_t i = 0; i < lanes; i++) {
-		struct lane *l = r->lanes[(r->turn + i) % lanes];
+		struct lane *l = lane_at(r, (r->turn + i) % lanes);
 		size_t wanted = wanted_now(r, l);
-		const char *probe;
 
 		if (!wanted)
 			continue;
 		l->is_all = now_ms(r) >= l->all_ms;
-		add_text(&c[0], l->target.webhook->name, false);
-		add_number(&c[1], (int64_t)wanted);
-		add_number(&c[2], l->target.webhook->timeout_ms + LEASE_MARGIN_MS);
-		probe = target_take_probe(&l->target, now_ms(r));
-		l->is_probed = probe;
-		add_text(&c[3], probe, false);
-		add_number(&c[4], l->is_all ? 0 : l->since_us - SINCE_LESS_US);
+		fill_lane(r, l, wanted, NULL, l->is_all ? 0 : l->since_us - SINCE_LESS_US);
 	}
 	r->turn++;
 	return n;
 }
 
-/* $1 to $5, for the one row that was peeked at. */
-static void fill_peeked(struct relay *r)
-{
-	struct array *c = r->columns;
-
-	for (int i = 0; i < 5; i++)
-		array_start(&c[i], ARRAY_TEXT, 1);
-	add_text(&c[0], r->peeked->target.webhook->name, false);
-	add_number(&c[1], 1);
-	add_number(&c[2], r->peeked->target.webhook->timeout_ms + LEASE_MARGIN_MS);
-	r->peeked->is_probed = true;
-	add_text(&c[3], r->peeked_row, false);
-	add_number(&c[4], 0);
-}
-
 /* A payload may grow by a multiple of the longest message when its numbers are written out. */
 static void start_lease(struct relay *r)
 {
-	struct postgres_value values[8];
+	struct postgres_value values[COLUMNS + 3];
 	char bytes[24], all_bytes[24], growth[24];
 	size_t n = 1;
 
-	if (r->peeked)
-		fill_peeked(r);
-	else
-		n = fill_targets(r);
+	if (r->peeked) {
+		start_columns(r, 1);
+		fill_lane(r, r->peeked, 1, r->peeked_row, 0);
+	} else {
+		n = fill_lanes(r);
+	}
 	snprintf(all_bytes, sizeof(all_bytes), "%lld", (long long)(LEASE_BYTES / r->divisor));
 	snprintf(bytes, sizeof(bytes), "%lld", (long long)(LEASE_BYTES / r->divisor / (int64_t)(n ? n : 1)));
 	snprintf(growth, sizeof(growth), "%lld", (long long)r->config->message_bytes * 4);
-	values[5] = text_value(bytes);
-	values[6] = text_value(all_bytes);
-	values[7] = text_value(growth);
+	values[COLUMNS] = text_value(bytes);
+	values[COLUMNS + 1] = text_value(all_bytes);
+	values[COLUMNS + 2] = text_value(growth);
 	r->is_woken = false;
 	r->poll_ms = now_ms(r) + POLL_MS + backoff_draw() % POLL_JITTER_MS;
 	r->last = JOB_LEASE;
 	if (!n)
 		wake_at(r, r->poll_ms);
 	else
-		ask(r, JOB_LEASE, SQL_LEASE, 5, values, 8);
+		ask(r, JOB_LEASE, SQL_LEASE, COLUMNS, values, COLUMNS + 3);
 }
 
 /* The lease at hand, which took so long, has looked at all rows of some targets, or has tried to. */
@@ -586,9 +599,9 @@ static void put_off_all(struct relay *r, int64_t took_ms)
 {
 	int64_t wait_ms = took_ms * ALL_SHARE > ALL_MS ? took_ms * ALL_SHARE : ALL_MS;
 
-	for (size_t i = 0; i < r->lane_count; i++)
-		if (r->lanes[i]->is_all)
-			r->lanes[i]->all_ms = now_ms(r) + wait_ms;
+	for (size_t i = 0; i < count_lanes(r); i++)
+		if (lane_at(r, i)->is_all)
+			lane_at(r, i)->all_ms = now_ms(r) + wait_ms;
 }
 
 /* Rows that come late are given back, so the next lease asks for fewer. */
@@ -608,21 +621,25 @@ static void adapt_pace(struct relay *r)
 
 static void on_leased(struct relay *r, const struct postgres_answer *answer)
 {
-	size_t lanes = r->lane_count;
+	size_t lanes = count_lanes(r);
 
 	be_well(&r->leasing_trouble);
 	counters.relay_rounds++;
 	r->round_ms = now_ms(r) + ROUND_MS;
 	adapt_pace(r);
-	r->peeked = NULL;
 	for (size_t i = 0; i < lanes; i++)
-		r->lanes[i]->rows = r->lanes[i]->bytes = 0;
+		lane_at(r, i)->rows = lane_at(r, i)->bytes = 0;
 	for (size_t row = 0; row < answer->rows; row++)
 		take_row(r, answer, row);
+	r->peeked = NULL;
 	for (size_t i = 0; i < lanes; i++) {
-		r->lanes[i]->is_all = false;
-		target_supply(&r->lanes[i]->target, r->lanes[i]->rows, r->lanes[i]->bytes);
-		begin_waiting(r->lanes[i]);
+		struct lane *l = lane_at(r, i);
+
+		l->is_all = false;
+		if (l->target.wanted)
+			l->has_more = l->rows;
+		target_supply(&l->target, l->rows, l->bytes);
+		begin_waiting(l);
 	}
 }
 
@@ -631,10 +648,10 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 /* The next lane in turn that wants a row, or NULL. */
 static struct lane *next_wanting(struct relay *r)
 {
-	size_t lanes = r->lane_count;
+	size_t lanes = count_lanes(r);
 
 	for (size_t i = 0; i < lanes; i++) {
-		struct lane *l = r->lanes[r->turn++ % lanes];
+		struct lane *l = lane_at(r, r->turn++ % lanes);
 
 		if (target_want(&l->target, now_ms(r)))
 			return l;
@@ -645,7 +662,7 @@ static struct lane *next_wanting(struct relay *r)
 static void start_peek(struct relay *r)
 {
 	struct lane *l = next_wanting(r);
-	struct postgres_value values[2];
+	struct postgres_value values[3];
 	char since[24];
 
 	r->last = JOB_LEASE;
@@ -659,9 +676,10 @@ static void start_peek(struct relay *r)
 		l->all_ms = now_ms(r) + ALL_MS;
 	}
 	snprintf(since, sizeof(since), "%lld", (long long)l->since_us);
-	values[0] = text_value(l->target.webhook->name);
+	values[0] = text_value(l->hook->webhook.name);
 	values[1] = text_value(since);
-	if (ask(r, JOB_PEEK, SQL_PEEK, 0, values, 2) == 0)
+	values[2] = text_value(l->target.is_retry ? "1" : "0");
+	if (ask(r, JOB_PEEK, SQL_PEEK, 0, values, 3) == 0)
 		r->peeked = l;
 }
 
@@ -716,13 +734,13 @@ static void on_not_leased(struct relay *r, enum job job, const struct postgres_a
 	if (r->peeked && job == JOB_LEASE && answer->result != POSTGRES_UNKNOWN)
 		blame(r, answer);
 	else if (!r->careful && (is_refusal(answer->result) || r->leasing_trouble.failures > 1))
-		r->careful = CAREFUL + r->lane_count;
+		r->careful = CAREFUL + count_lanes(r);
 	if (answer->result == POSTGRES_UNKNOWN && r->divisor < DIVISOR_MAX)
 		r->divisor *= 2; /* it may have been late */
 	r->peeked = NULL;
 	put_off_all(r, real_ms() - r->asked_ms);
-	for (size_t i = 0; i < r->lane_count; i++)
-		r->lanes[i]->is_all = false;
+	for (size_t i = 0; i < count_lanes(r); i++)
+		lane_at(r, i)->is_all = false;
 }
 
 /* --- looks at the backlog --- */
@@ -752,22 +770,23 @@ static void on_look(struct relay *r, const struct postgres_answer *answer)
 	backlog_watch(&r->backlog, now_ms(r), r->config->unsettled_warning_s * 1000);
 }
 
-/* --- lanes of webhooks that are gone --- */
+/* --- webhooks that are gone --- */
 
-static void lane_free(struct lane *l)
+static void hook_free(struct hook *h)
 {
-	list_remove(&l->node);
-	webhook_clear(&l->webhook);
-	free(l);
+	list_remove(&h->node);
+	webhook_clear(&h->webhook);
+	free(h);
 }
 
 static void free_retired(struct relay *r, bool is_end)
 {
 	list_each(node, after, &r->retired) {
-		struct lane *l = list_entry(node, struct lane, node);
+		struct hook *h = list_entry(node, struct hook, node);
+		size_t attempts = h->lanes[0].attempts + h->lanes[1].attempts;
 
-		if (is_end || (!l->attempts && l != r->peeked))
-			lane_free(l);
+		if (is_end || (!attempts && (!r->peeked || r->peeked->hook != h)))
+			hook_free(h);
 	}
 }
 
@@ -781,12 +800,16 @@ static void tell_drained(struct relay *r)
 	r->drained(r->drained_arg);
 }
 
-/* Could any target take a row? */
+/* Could any lane take a row that is likely to be there? Nobody tells when a retry is due: as long as there was none
+ * they are looked for with the others. */
 static bool is_wanting(struct relay *r)
 {
-	for (size_t i = 0; i < r->lane_count; i++)
-		if (target_want(&r->lanes[i]->target, now_ms(r)))
+	for (size_t i = 0; i < count_lanes(r); i++) {
+		struct lane *l = lane_at(r, i);
+
+		if ((!l->target.is_retry || l->has_more) && target_want(&l->target, now_ms(r)))
 			return true;
+	}
 	return false;
 }
 
@@ -819,8 +842,8 @@ static bool can_wait(struct relay *r)
 {
 	if (r->drained || now_ms(r) >= r->round_ms)
 		return false;
-	for (size_t i = 0; i < r->lane_count; i++) {
-		const struct lane *l = r->lanes[i];
+	for (size_t i = 0; i < count_lanes(r); i++) {
+		const struct lane *l = lane_at(r, i);
 		const struct target *t = &l->target;
 		size_t ended = l->attempts - t->waiting - t->at_work;
 
@@ -939,8 +962,8 @@ void relay_drain(struct relay *r, void (*done)(void *arg), void *arg)
 {
 	r->drained = done;
 	r->drained_arg = arg;
-	for (size_t i = 0; i < r->lane_count; i++)
-		begin_waiting(r->lanes[i]); /* that is, give back */
+	for (size_t i = 0; i < count_lanes(r); i++)
+		begin_waiting(lane_at(r, i)); /* that is, give back */
 	uv_timer_start(&r->deadline, on_drain_deadline, (uint64_t)r->config->drain_timeout_ms, 0);
 	wake_at(r, 0);
 }
@@ -949,12 +972,12 @@ void relay_drain(struct relay *r, void (*done)(void *arg), void *arg)
 
 size_t relay_targets(const struct relay *r)
 {
-	return r->lane_count;
+	return r->hook_count;
 }
 
 const struct target *relay_target(const struct relay *r, size_t i)
 {
-	return &r->lanes[i]->target;
+	return &r->hooks[i]->lanes[0].target;
 }
 
 const struct backlog *relay_backlog(const struct relay *r)
@@ -964,60 +987,66 @@ const struct backlog *relay_backlog(const struct relay *r)
 
 /* --- life --- */
 
-static struct lane *new_lane(const struct webhook *w)
+static struct hook *new_hook(const struct webhook *w)
 {
-	struct lane *l = memory_calloc(1, sizeof(*l));
+	struct hook *h = memory_calloc(1, sizeof(*h));
 
-	webhook_copy(&l->webhook, w);
-	l->target.webhook = &l->webhook;
-	list_init(&l->waiting);
-	list_init(&l->node);
-	return l;
+	webhook_copy(&h->webhook, w);
+	list_init(&h->node);
+	for (int i = 0; i < LANES; i++) {
+		struct lane *l = &h->lanes[i];
+
+		l->hook = h;
+		l->target = (struct target){.webhook = &h->webhook, .other = &h->lanes[!i].target, .is_retry = i};
+		list_init(&l->waiting);
+	}
+	return h;
 }
 
-/* Takes out of lanes the one that leads to the same destination. NULL: there is none. */
-static struct lane *take_lane(struct lane **lanes, size_t n, const struct webhook *w)
+/* Takes out of hooks the one that leads to the same destination. NULL: there is none. */
+static struct hook *take_hook(struct hook **hooks, size_t n, const struct webhook *w)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct lane *l = lanes[i];
+		struct hook *h = hooks[i];
 
-		if (!l || strcmp(l->webhook.name, w->name) != 0 || strcmp(l->webhook.digest, w->digest) != 0)
+		if (!h || strcmp(h->webhook.name, w->name) != 0 || strcmp(h->webhook.digest, w->digest) != 0)
 			continue;
-		lanes[i] = NULL;
-		webhook_clear(&l->webhook);
-		webhook_copy(&l->webhook, w);
-		return l;
+		hooks[i] = NULL;
+		webhook_clear(&h->webhook);
+		webhook_copy(&h->webhook, w);
+		return h;
 	}
 	return NULL;
 }
 
-/* No request of it begins any more. */
-static void retire(struct relay *r, struct lane *l)
+/* No new request of it begins. */
+static void retire(struct relay *r, struct hook *h)
 {
-	list_each(node, after, &l->waiting) {
-		l->target.waiting--;
-		give_back(list_entry(node, struct attempt, node), 0);
-	}
-	list_append(&r->retired, &l->node);
+	for (int i = 0; i < LANES; i++)
+		list_each(node, after, &h->lanes[i].waiting) {
+			h->lanes[i].target.waiting--;
+			give_back(list_entry(node, struct attempt, node), 0);
+		}
+	list_append(&r->retired, &h->node);
 }
 
-/* Puts the settings' webhooks into lanes. */
-static void fill_lanes(struct relay *r)
+/* Takes over the settings' webhooks. */
+static void fill_hooks(struct relay *r)
 {
 	const struct webhooks *webhooks = &r->config->webhooks;
-	struct lane **old = r->lanes;
-	size_t n = r->lane_count;
+	struct hook **old = r->hooks;
+	size_t n = r->hook_count;
 
-	r->lanes = memory_calloc(webhooks->count + 1, sizeof(struct lane *));
-	r->lane_count = webhooks->count;
+	r->hooks = memory_calloc(webhooks->count + 1, sizeof(struct hook *));
+	r->hook_count = webhooks->count;
 	array_start(&r->names, ARRAY_TEXT, webhooks->count);
 	array_start(&r->urls, ARRAY_TEXT, webhooks->count);
 	for (size_t i = 0; i < webhooks->count; i++) {
 		const struct webhook *w = &webhooks->items[i];
 
-		r->lanes[i] = take_lane(old, n, w);
-		if (!r->lanes[i])
-			r->lanes[i] = new_lane(w);
+		r->hooks[i] = take_hook(old, n, w);
+		if (!r->hooks[i])
+			r->hooks[i] = new_hook(w);
 		add_text(&r->names, w->name, false);
 		add_text(&r->urls, w->digest, false);
 	}
@@ -1029,7 +1058,7 @@ static void fill_lanes(struct relay *r)
 
 void relay_change(struct relay *r)
 {
-	fill_lanes(r);
+	fill_hooks(r);
 	deliveries_change(r->deliveries, webhooks_concurrency(&r->config->webhooks));
 	r->look_ms = 0;
 	relay_wake(r);
@@ -1057,7 +1086,7 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	list_init(&r->ended);
 	list_init(&r->recording);
 	list_init(&r->retired);
-	fill_lanes(r);
+	fill_hooks(r);
 	r->deliveries = deliveries_open(loop, webhooks_concurrency(&config->webhooks));
 	r->postgres = postgres_open(loop, &settings);
 	uv_timer_init(loop, &r->timer);
@@ -1076,10 +1105,10 @@ static void on_part_closed(struct relay *r)
 		array_free(&r->columns[i]);
 	array_free(&r->names);
 	array_free(&r->urls);
-	for (size_t i = 0; i < r->lane_count; i++)
-		lane_free(r->lanes[i]);
+	for (size_t i = 0; i < r->hook_count; i++)
+		hook_free(r->hooks[i]);
 	free_retired(r, true);
-	free(r->lanes);
+	free(r->hooks);
 	free(r);
 }
 
@@ -1105,8 +1134,8 @@ void relay_close(struct relay *r, void (*done)(void *arg), void *arg)
 		delivery_cancel(a->delivery);
 		attempt_free(a);
 	}
-	for (size_t i = 0; i < r->lane_count; i++)
-		free_all(&r->lanes[i]->waiting);
+	for (size_t i = 0; i < count_lanes(r); i++)
+		free_all(&lane_at(r, i)->waiting);
 	free_all(&r->ended);
 	free_all(&r->recording);
 	postgres_close(r->postgres, on_other_closed, r);

@@ -3,7 +3,6 @@
 #include "outbox/target.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "base/backoff.h"
 #include "base/log.h"
@@ -18,6 +17,21 @@ const char *target_state_name(enum target_state state)
 	return state_names[state];
 }
 
+enum target_state target_webhook_state(const struct target *t)
+{
+	return t->state != TARGET_OPEN ? t->state : t->other->state;
+}
+
+size_t target_at_work(const struct target *t)
+{
+	return t->at_work + t->other->at_work;
+}
+
+uint64_t target_ended(const struct target *t, enum target_outcome outcome)
+{
+	return t->ended[outcome] + t->other->ended[outcome];
+}
+
 const char *target_outcome_name(enum target_outcome outcome)
 {
 	return outcome_names[outcome];
@@ -30,10 +44,12 @@ static void move(struct target *t, enum target_state state, const struct target_
 
 	t->state = state;
 	if (state == TARGET_OPEN)
-		log_info("webhook accepts deliveries again", "target=%s", t->webhook->name);
+		log_info(t->is_retry ? "webhook accepts retries again" : "webhook accepts deliveries again",
+			 "target=%s", t->webhook->name);
 	else if (state == TARGET_PAUSED)
 		log_write(old == TARGET_OPEN ? LOG_WARN : LOG_DEBUG,
 			  answer->is_local ? "cannot make requests to a webhook, pausing it"
+			  : t->is_retry    ? "deliveries to a webhook fail again, pausing their retries"
 					   : "webhook fails, pausing it",
 			  "target=%s failures=%u pause_ms=%lld status=%d reason=%s", t->webhook->name, t->failures,
 			  (long long)t->pause_ms, answer->status, answer->reason);
@@ -45,18 +61,28 @@ static void move(struct target *t, enum target_state state, const struct target_
 
 static size_t concurrency(const struct target *t)
 {
-	return t->state == TARGET_OPEN ? (size_t)t->webhook->concurrency : t->state == TARGET_PROBING;
+	size_t all = (size_t)t->webhook->concurrency;
+
+	return t->state != TARGET_OPEN ? t->state == TARGET_PROBING : t->is_retry ? (all + 1) / 2 : all;
 }
 
-/* Requests that hang since before a pause do not keep the probe from its slot. */
+/* Requests that hang since before a pause do not keep a probe from its slot. */
 static size_t taken(const struct target *t)
 {
-	return t->state == TARGET_PROBING ? t->probes : t->at_work;
+	return t->state == TARGET_OPEN ? t->at_work : t->probes;
+}
+
+static size_t less(size_t a, size_t b)
+{
+	return a > b ? a - b : 0;
 }
 
 size_t target_free_slots(const struct target *t)
 {
-	return taken(t) < concurrency(t) ? concurrency(t) - taken(t) : 0;
+	size_t own = less(concurrency(t), taken(t));
+	size_t both = less((size_t)t->webhook->concurrency, taken(t) + taken(t->other));
+
+	return own < both ? own : both;
 }
 
 bool target_begin(struct target *t)
@@ -76,13 +102,12 @@ void target_end(struct target *t, bool is_probe)
 
 size_t target_want(struct target *t, int64_t now_ms)
 {
-	size_t most, held;
+	bool is_ahead;
 
 	if (t->state == TARGET_PAUSED && now_ms >= t->resume_ms)
 		move(t, TARGET_PROBING, NULL);
-	most = t->state == TARGET_OPEN && t->depth && t->bytes < TARGET_AHEAD_BYTES ? t->depth : concurrency(t);
-	held = taken(t) + t->waiting;
-	t->wanted = held < most ? most - held : 0;
+	is_ahead = t->state == TARGET_OPEN && !t->is_retry && t->depth && t->bytes < TARGET_AHEAD_BYTES;
+	t->wanted = less(is_ahead ? t->depth : concurrency(t), taken(t) + t->waiting);
 	return t->wanted;
 }
 
@@ -106,18 +131,6 @@ void target_supply(struct target *t, size_t rows, size_t bytes)
 		t->depth = least;
 }
 
-const char *target_take_probe(struct target *t, int64_t now_ms)
-{
-	bool is_chosen = t->state == TARGET_PROBING && !t->was_chosen && t->probe_ms && now_ms >= t->probe_ms;
-
-	if (t->state == TARGET_PROBING)
-		t->was_chosen = is_chosen;
-	if (!is_chosen)
-		return NULL;
-	t->probe_ms = 0;
-	return t->probe;
-}
-
 /* --- answers --- */
 
 bool target_is_success(int status)
@@ -135,17 +148,7 @@ static enum target_outcome judge(int status)
 	return status == 400 || status == 410 || status == 422 ? TARGET_DEAD : TARGET_RETRY;
 }
 
-/* Some receivers fail the first attempt at each delivery, and are not down: a row that has failed tells that by its
- * next attempt. Others never take certain rows: then any other row tells that they are not down. */
-static void judge_probe(struct target *t, const char *row, int64_t due_ms)
-{
-	if (t->probe_ms && t->probe_ms <= due_ms)
-		return;
-	snprintf(t->probe, sizeof(t->probe), "%s", row);
-	t->probe_ms = due_ms;
-}
-
-/* Up to a quarter less, so that a fleet does not probe as one; but the probe should be due. */
+/* Up to a quarter less, so that a fleet does not probe as one. */
 static void start_pause(struct target *t, const struct target_answer *answer, int64_t now_ms, uint32_t random)
 {
 	t->pause_ms = t->pause_ms ? t->pause_ms * 2 : TARGET_PAUSE_MS;
@@ -155,30 +158,29 @@ static void start_pause(struct target *t, const struct target_answer *answer, in
 	if (t->resume_ms < answer->retry_after_ms)
 		t->resume_ms = answer->retry_after_ms;
 	t->resume_ms += now_ms;
-	if (t->probe_ms > t->resume_ms && t->probe_ms - now_ms <= 2 * t->pause_ms + TARGET_PAUSE_MS)
-		t->resume_ms = t->probe_ms;
-	t->takes_new = false;
 	move(t, TARGET_PAUSED, answer);
 }
 
-/* Any failure counts, a refusal for good as well: a receiver that is broken may refuse everything, and what it refuses
- * meanwhile is dead. But where first attempts succeed, a row that fails again is to blame itself. Requests that were at
- * work when it was paused say nothing more by failing. */
-static void count_outcome(struct target *t, enum target_outcome outcome, const struct target_answer *answer,
-			  int attempt, int64_t now_ms, uint32_t random)
+static void succeed(struct target *t)
 {
-	if (attempt == 1)
-		t->takes_new = outcome == TARGET_DELIVERED;
+	t->failures = 0;
+	t->pause_ms = 0;
+	if (t->state != TARGET_OPEN)
+		move(t, TARGET_OPEN, NULL);
+}
+
+/* Any failure counts, a refusal for good as well: a receiver that is broken may refuse everything, and what it refuses
+ * meanwhile is dead. Some receivers fail the first attempt at each delivery, others never take certain rows: a success
+ * in either lane shows that they are not down. Requests that were at work when it was paused say nothing more by
+ * failing. */
+static void count_outcome(struct target *t, enum target_outcome outcome, const struct target_answer *answer,
+			  int64_t now_ms, uint32_t random)
+{
 	if (outcome == TARGET_DELIVERED) {
-		t->failures = 0;
-		t->pause_ms = 0;
-		t->probe_ms = 0;
-		if (t->state != TARGET_OPEN)
-			move(t, TARGET_OPEN, answer);
+		succeed(t);
+		succeed(t->other);
 		return;
 	}
-	if (attempt > 1 && t->takes_new)
-		return;
 	t->failures++;
 	if (t->state == TARGET_PROBING || (t->state == TARGET_OPEN && t->failures >= TARGET_FAILURES))
 		start_pause(t, answer, now_ms, random);
@@ -192,8 +194,8 @@ static int64_t wait_before(const struct target *t, int attempt, const struct tar
 	return wait > answer->retry_after_ms ? wait : answer->retry_after_ms;
 }
 
-enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,
-				bool is_probe, int64_t now_ms, uint32_t random, int64_t *wait_ms)
+enum target_outcome target_take(struct target *t, const struct target_answer *answer, int attempt, bool is_probe,
+				int64_t now_ms, uint32_t random, int64_t *wait_ms)
 {
 	enum target_outcome outcome = judge(answer->status);
 	bool is_last = outcome == TARGET_RETRY && attempt >= t->webhook->attempts;
@@ -204,12 +206,8 @@ enum target_outcome target_take(struct target *t, const struct target_answer *an
 			start_pause(t, answer, now_ms, random);
 		return TARGET_UNSENT;
 	}
-	*wait_ms = 0;
-	if (outcome == TARGET_RETRY && !is_last) {
-		*wait_ms = wait_before(t, attempt, answer, random);
-		judge_probe(t, row, now_ms + *wait_ms);
-	}
+	*wait_ms = outcome == TARGET_RETRY && !is_last ? wait_before(t, attempt, answer, random) : 0;
 	if (t->state != TARGET_PROBING || is_probe)
-		count_outcome(t, outcome, answer, attempt, now_ms, random);
+		count_outcome(t, outcome, answer, now_ms, random);
 	return is_last ? TARGET_DEAD : outcome;
 }

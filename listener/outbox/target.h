@@ -1,5 +1,6 @@
-/* target.h: how a webhook target takes its deliveries: what an answer means, when to try again, and when to
- * leave the target alone for a while. No I/O; time is an argument. */
+/* target.h: how a webhook takes its deliveries: what an answer means, when to try again, and when to leave it alone for
+ * a while. Each webhook has two targets, its lanes: one for rows without an attempt, one for rows that are tried again.
+ * Each is paused by its own failures, and opened by a success of either. No I/O; time is an argument. */
 #ifndef WSONCE_TARGET_H
 #define WSONCE_TARGET_H
 
@@ -41,14 +42,12 @@ struct target_answer {
 
 struct target {
 	const struct webhook *webhook;
+	struct target *other; /* the webhook's other lane */
+	bool is_retry;        /* the lane of rows that are tried again, which has half of the concurrency */
 	enum target_state state;
 	unsigned int failures; /* in a row */
 	int64_t pause_ms;      /* the last pause; 0: none since the target was open */
 	int64_t resume_ms;     /* TARGET_PAUSED ends, by the loop clock */
-	char probe[24];        /* the row that is tried again first after a pause; "": any */
-	int64_t probe_ms;      /* when it is due, by the loop clock */
-	bool was_chosen;       /* the last probe was that row, so any row has its turn */
-	bool takes_new;        /* the newest answer to a first attempt was a success */
 	size_t at_work;        /* requests, */
 	size_t probes;         /* and those among them that began while it was probed */
 	size_t waiting;        /* rows that are leased and not yet at work */
@@ -61,7 +60,12 @@ struct target {
 const char *target_state_name(enum target_state state);
 const char *target_outcome_name(enum target_outcome outcome);
 
-/* How many more requests may begin. */
+/* For operators: of both lanes of t's webhook. It is not open if one of them is not. */
+enum target_state target_webhook_state(const struct target *t);
+size_t target_at_work(const struct target *t);
+uint64_t target_ended(const struct target *t, enum target_outcome outcome);
+
+/* How many more requests may begin. Both lanes together have no more than the webhook's concurrency. */
 size_t target_free_slots(const struct target *t);
 
 /* How many more rows to lease, which is kept as wanted. Ends a pause that is over. */
@@ -71,10 +75,6 @@ size_t target_want(struct target *t, int64_t now_ms);
  * faster than rounds bring rows gets more of them at once the next time, one whose rows wait gets fewer. */
 void target_supply(struct target *t, size_t rows, size_t bytes);
 
-/* The one row that may be leased, if it can; NULL: any, which is so after each probe of a certain row. To be asked for
- * once for each lease. The text lives until the next answer is taken. */
-const char *target_take_probe(struct target *t, int64_t now_ms);
-
 /* A request begins; tells whether it is a probe, which is to be told again when it ends. */
 bool target_begin(struct target *t);
 void target_end(struct target *t, bool is_probe);
@@ -83,11 +83,9 @@ void target_end(struct target *t, bool is_probe);
 bool target_is_success(int status);
 
 /* Takes the answer to attempt number attempt (from 1) of a row, and tells what becomes of the row; with
- * TARGET_RETRY, wait_ms is the time until the next attempt. A row that fails again says nothing of a target that takes
- * first attempts. While the target is probed, the answers to requests that
- * began before say nothing of it. random is any evenly distributed number; a success
- * needs none. */
-enum target_outcome target_take(struct target *t, const struct target_answer *answer, const char *row, int attempt,
-				bool is_probe, int64_t now_ms, uint32_t random, int64_t *wait_ms);
+ * TARGET_RETRY, wait_ms is the time until the next attempt. While the target is probed, the answers to requests that
+ * began before say nothing of it. random is any evenly distributed number; a success needs none. */
+enum target_outcome target_take(struct target *t, const struct target_answer *answer, int attempt, bool is_probe,
+				int64_t now_ms, uint32_t random, int64_t *wait_ms);
 
 #endif

@@ -18,13 +18,17 @@
 #include "009_feeds.sql.h"
 #include "010_origin.sql.h"
 #include "011_reports.sql.h"
+#include "012_outbox_lanes.sql.h"
 #include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
 
-static const char *const migrations[] = {
-	SQL_001_EVENTS, SQL_002_DEAD_LETTER_ACTIONS, SQL_003_RETENTION, SQL_004_EFFECTS, SQL_005_EPOCH,  SQL_006_OUTBOX,
-	SQL_007_LEASES, SQL_008_LETTER_SENDER,       SQL_009_FEEDS,     SQL_010_ORIGIN,  SQL_011_REPORTS};
+static const char *const migrations[] = {SQL_001_EVENTS,    SQL_002_DEAD_LETTER_ACTIONS,
+					 SQL_003_RETENTION, SQL_004_EFFECTS,
+					 SQL_005_EPOCH,     SQL_006_OUTBOX,
+					 SQL_007_LEASES,    SQL_008_LETTER_SENDER,
+					 SQL_009_FEEDS,     SQL_010_ORIGIN,
+					 SQL_011_REPORTS,   SQL_012_OUTBOX_LANES};
 
 int schema_version(void)
 {

@@ -1,10 +1,10 @@
 -- Reports pending deliveries. $1 is the age in ms at which a delivery is too old, $2 this listener's webhooks, $3 the
--- digests of their URLs. At most about 20,000 rows are read, shared among the targets: of each target the rows due
--- first, and the 100 due last, since those have failed for the longest. Returns the number of deliveries; how many are
--- too old; age in ms, event id and target of the oldest; the names of targets that no listener serves, and the number
--- of their deliveries; and the names in $2 that a running listener has with another URL.
+-- digests of their URLs. At most about 20,000 rows are read, shared among the targets: of each target the rows that
+-- have failed and the new rows, those due first, and the fifty of each that are due last. Returns the number of
+-- deliveries; how many are too old; age in ms, event id and target of the oldest; the names of targets that no listener
+-- serves, and the number of their deliveries; and the names in $2 that a running listener has with another URL.
 --
--- The planner assumes a LIMIT of 1, as in lease.sql, so it reads the index outbox_due and never sorts.
+-- The planner assumes a LIMIT of 1, as in lease.sql, so it reads the index outbox_lanes and never sorts.
 WITH RECURSIVE names AS (
 	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
 	UNION ALL
@@ -17,16 +17,21 @@ WITH RECURSIVE names AS (
 		names))::text, true) <> ''
 ), pending AS MATERIALIZED (
 	SELECT true AS is_first, d.* FROM targets AS t, LATERAL (
-		SELECT target, event_id, created_at FROM :schema.outbox AS o WHERE o.target = t.target AND state =
-			'pending'
-		ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),
-			'1')::bigint
+		SELECT f.* FROM (VALUES (1), (0)) AS l (lane), LATERAL (
+			SELECT target, event_id, created_at FROM :schema.outbox AS o
+			WHERE o.target = t.target AND least(attempts, 1) = l.lane AND state = 'pending'
+			ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),
+				'1')::bigint
+		) AS f LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint
 	) AS d
 	UNION ALL
-	SELECT false, d.* FROM targets AS t, LATERAL (
-		SELECT target, event_id, created_at FROM :schema.outbox AS o WHERE o.target = t.target AND state =
-			'pending'
-		ORDER BY due_at DESC LIMIT 100
+	SELECT false, d.* FROM targets AS t, (VALUES (0), (1)) AS l (lane), LATERAL (
+		SELECT * FROM (
+			SELECT target, event_id, created_at FROM :schema.outbox AS o
+			WHERE o.target = t.target AND least(attempts, 1) = l.lane AND state = 'pending'
+			ORDER BY due_at DESC LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),
+				'1')::bigint
+		) AS last LIMIT 50
 	) AS d
 ), strays AS (
 	SELECT target, (SELECT count(*) FROM pending AS p WHERE is_first AND p.target = t.target) AS n

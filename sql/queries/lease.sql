@@ -1,11 +1,12 @@
--- Leases due rows and returns them. Arrays describe the targets that want some, the most important first: $1 names, $2
--- rows wanted, $3 lease in ms, $4 id of the only row wanted, or NULL, $5 due_at in us since 1970 below which nothing is
--- due. $6 is the most bytes of bodies for one target, $7 for all; but one row is returned in any case, and one of each
--- target unless that exceeds $7. $8 limits by how many characters the numbers of a payload may grow when written out:
--- 1e131071 has 8 bytes in a message and 131,072 in the text of a jsonb, so some thousands of them exceed the memory of
--- Postgres or of a listener. Such a row is returned without a body.
+-- Leases due rows and returns them. Arrays describe the lanes that want some, the most important first: $1 names of
+-- targets, $2 rows wanted, $3 lease in ms, $4 id of the only row wanted, or NULL, $5 due_at in us since 1970 below which
+-- nothing is due, $6 the lane: 0 for rows without an attempt, 1 for the others. $7 is the most bytes of bodies for one
+-- lane, $8 for all; but one row is returned in any case, and one of each lane unless that exceeds $8. $9 limits by how
+-- many characters the numbers of a payload may grow when written out: 1e131071 has 8 bytes in a message and 131,072 in
+-- the text of a jsonb, so some thousands of them exceed the memory of Postgres or of a listener. Such a row is returned
+-- without a body.
 --
--- Rows are found in the order of outbox_due, or by id, whatever the statistics say about pending rows:
+-- Rows are found in the order of outbox_lanes, or by id, whatever the statistics say about pending rows:
 -- * The planner assumes a LIMIT of 1, the value of the setting before the statement begins, so it never sorts.
 -- * For a row wanted by id, the conditions are written so that no partial index can serve them.
 --
@@ -14,26 +15,27 @@
 --
 -- The commit does not wait for the disk: what a crash of the server undoes is delivered again, with the same key.
 WITH targets AS MATERIALIZED (
-	SELECT turn, target, wanted::bigint, lease::bigint * interval '1 millisecond' AS lease, probe::bigint,
-		timestamptz 'epoch' + since::bigint * interval '1 microsecond' AS since
-	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
-		WITH ORDINALITY AS t (target, wanted, lease, probe, since, turn)
+	SELECT turn, target, wanted::bigint, lease::bigint * interval '1 millisecond' AS lease, wanted_id::bigint,
+		lane::int, timestamptz 'epoch' + since::bigint * interval '1 microsecond' AS since
+	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+		WITH ORDINALITY AS t (target, wanted, lease, wanted_id, since, lane, turn)
 	WHERE pg_catalog.set_config('synchronous_commit', 'off', true) = 'off' AND
 		pg_catalog.set_config('wsonce.wanted', '10000', true) <> ''
 ), due AS MATERIALIZED (
 	SELECT t.turn, t.target, t.lease, d.* FROM targets AS t, LATERAL (
 		SELECT * FROM (
 			SELECT id, due_at, payload FROM :schema.outbox AS o
-			WHERE o.target = t.target AND state = 'pending' AND due_at >= t.since AND due_at <= now()
+			WHERE o.target = t.target AND least(attempts, 1) = t.lane AND state = 'pending'
+				AND due_at >= t.since AND due_at <= now()
 			ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),
 				'1')::bigint
 			FOR UPDATE SKIP LOCKED
 		) AS first LIMIT t.wanted
-	) AS d WHERE t.probe IS NULL
+	) AS d WHERE t.wanted_id IS NULL
 	UNION ALL
 	SELECT t.turn, t.target, t.lease, d.* FROM targets AS t, LATERAL (
 		SELECT id, due_at, payload FROM :schema.outbox AS o
-		WHERE o.id = t.probe AND state || '' = 'pending' AND due_at <= now() FOR UPDATE SKIP LOCKED
+		WHERE o.id = t.wanted_id AND state || '' = 'pending' AND due_at <= now() FOR UPDATE SKIP LOCKED
 	) AS d
 ), stored AS (
 	SELECT *, pg_catalog.sum(size) OVER (PARTITION BY turn ORDER BY due_at, id) AS sizes,
@@ -41,7 +43,7 @@ WITH targets AS MATERIALIZED (
 	FROM due, LATERAL (SELECT coalesce(pg_catalog.pg_column_size(payload), 0) OFFSET 0) AS s (size)
 ), fitting AS MATERIALIZED (
 	SELECT turn, target, lease, due_at, place, id,
-		CASE WHEN growth <= $8::text::bigint THEN coalesce(payload, 'null')::text END AS data
+		CASE WHEN growth <= $9::text::bigint THEN coalesce(payload, 'null')::text END AS data
 	FROM stored, LATERAL (
 		SELECT coalesce(pg_catalog.sum(greatest(pg_catalog.scale(n) - 20, 0) + CASE
 			WHEN pg_catalog.abs(n) < 1e20 THEN 0 WHEN pg_catalog.abs(n) < 1e50 THEN 50 WHEN
@@ -53,7 +55,7 @@ WITH targets AS MATERIALIZED (
 		FROM pg_catalog.jsonb_path_query(payload, 'strict $.** ? (@.type() == "number")') AS j, LATERAL
 			(SELECT j::numeric) AS c (n)
 	) AS g (growth)
-	WHERE place = 1 OR sizes <= $6::text::bigint
+	WHERE place = 1 OR sizes <= $7::text::bigint
 ), sized AS (
 	SELECT *, pg_catalog.sum(pg_catalog.octet_length(data)) OVER (PARTITION BY turn ORDER BY place) AS of_target,
 		pg_catalog.sum(pg_catalog.octet_length(data)) OVER (ORDER BY place > 1, turn, place) AS of_all,
@@ -62,7 +64,7 @@ WITH targets AS MATERIALIZED (
 ), chosen AS MATERIALIZED (
 	SELECT target, lease, due_at, id, data FROM sized
 	WHERE overall = 1
-		OR (coalesce(of_all, 0) <= $7::text::bigint AND (place = 1 OR coalesce(of_target, 0) <= $6::text::bigint))
+		OR (coalesce(of_all, 0) <= $8::text::bigint AND (place = 1 OR coalesce(of_target, 0) <= $7::text::bigint))
 )
 UPDATE :schema.outbox AS o SET attempts = o.attempts + 1, leases = o.leases + 1, due_at = now() + c.lease
 FROM chosen AS c

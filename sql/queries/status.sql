@@ -11,8 +11,8 @@ SELECT pg_catalog.json_build_object('open', count(*)) FROM (
 	SELECT FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at
 	ORDER BY consumer, id LIMIT 10000) AS l
 -- part outbox
--- By target. As in backlog.sql, reads of each target the rows due first, which include the oldest untried one, and the 100
--- due last, which have failed for the longest, by the index outbox_due.
+-- By target. As in backlog.sql, reads of each target the rows that have failed and the new rows, those due first, and the
+-- fifty of each that are due last, by the index outbox_lanes.
 WITH RECURSIVE names AS (
 	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
 	UNION ALL
@@ -25,13 +25,19 @@ WITH RECURSIVE names AS (
 		names))::text, true) <> ''
 ), found AS (
 	SELECT t.target, 1 AS pending, 0 AS dead, d.created_at FROM targets AS t, LATERAL (
-		SELECT created_at FROM :schema.outbox AS o WHERE o.target = t.target AND state = 'pending' ORDER BY due_at
-		LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint
+		SELECT f.* FROM (VALUES (1), (0)) AS l (lane), LATERAL (
+			SELECT created_at FROM :schema.outbox AS o
+			WHERE o.target = t.target AND least(attempts, 1) = l.lane AND state = 'pending'
+			ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint
+		) AS f LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint
 	) AS d
 	UNION ALL
-	SELECT t.target, 0, 0, d.created_at FROM targets AS t, LATERAL (
-		SELECT created_at FROM :schema.outbox AS o WHERE o.target = t.target AND state = 'pending'
-		ORDER BY due_at DESC LIMIT 100
+	SELECT t.target, 0, 0, d.created_at FROM targets AS t, (VALUES (0), (1)) AS l (lane), LATERAL (
+		SELECT * FROM (
+			SELECT created_at FROM :schema.outbox AS o
+			WHERE o.target = t.target AND least(attempts, 1) = l.lane AND state = 'pending'
+			ORDER BY due_at DESC LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint
+		) AS last LIMIT 50
 	) AS d
 	UNION ALL
 	(SELECT target, 0, 1, NULL FROM :schema.outbox WHERE state = 'dead' ORDER BY id LIMIT 10000)

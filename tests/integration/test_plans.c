@@ -176,7 +176,8 @@ static void check_lease(void)
 	char values[300];
 
 	snprintf(values, sizeof(values),
-		 "'{t0,t1,t2}', '{100,100,1}', '{1000,1000,1000}', '{NULL,NULL,%s}', '{0,0,0}', '1000000', '4000000', "
+		 "'{t0,t1,t2}', '{100,100,1}', '{1000,1000,1000}', '{NULL,NULL,%s}', '{0,0,0}', '{0,0,0}', '1000000', "
+		 "'4000000', "
 		 "'4000000'",
 		 probe);
 	struct cost cost = explain(SQL_LEASE, values);
@@ -285,7 +286,7 @@ static void check_all(void)
 {
 	check_lease();
 	check_record();
-	must_cost("peek", explain(SQL_PEEK, "'t0', '0'"), 2, 50);
+	must_cost("peek", explain(SQL_PEEK, "'t0', '0', '0'"), 2, 50);
 	must_cost("backlog", explain(SQL_BACKLOG, "'60000', '{t0}', '{u0}'"), 24000, 80000);
 	must_cost("elsewhere", explain(SQL_ELSEWHERE, "''"), 210000, 300000);
 	check_storing();
@@ -313,8 +314,8 @@ static double leased_within(const char *bytes, const char *all_bytes)
 	char values[300];
 
 	snprintf(values, sizeof(values),
-		 "'{large,small}', '{20,20}', '{1000,1000}', '{NULL,NULL}', '{0,0}', '%s', '%s', '4000000'", bytes,
-		 all_bytes);
+		 "'{large,small}', '{20,20}', '{1000,1000}', '{NULL,NULL}', '{0,0}', '{0,0}', '%s', '%s', '4000000'",
+		 bytes, all_bytes);
 	return explain(SQL_LEASE, values).found;
 }
 
@@ -339,7 +340,8 @@ static struct cost lease_since(const char *since)
 	char values[200];
 
 	snprintf(values, sizeof(values),
-		 "'{t0,t1}', '{100,100}', '{1000,1000}', '{NULL,NULL}', '{%s,%s}', '1000000', '4000000', '4000000'",
+		 "'{t0,t1}', '{100,100}', '{1000,1000}', '{NULL,NULL}', '{%s,%s}', '{0,0}', '1000000', '4000000', "
+		 "'4000000'",
 		 since, since);
 	return explain(SQL_LEASE, values);
 }

@@ -570,6 +570,63 @@ Test(webhooks, target_that_fails_is_paused_and_does_not_hold_up_another)
 	stop(l);
 }
 
+struct poison {
+	const char *name, *path;
+	double timeout;
+	int concurrency;
+};
+
+/* Six deliveries fail whenever they are tried. */
+static void must_pass_poison(const struct poison *p)
+{
+	add_hook(p->name, p->path, "{s:f, s:f, s:f, s:i, s:i}", "backoff", 0.05, "backoff-cap", 0.1, "timeout",
+		 p->timeout, "concurrency", p->concurrency, "attempts", 1000);
+	struct listener *l = start("");
+
+	database_exec(db,
+		      "insert into outbox (target, event_id, event_type) select '%s', 'bad-' || i, 'bad' from "
+		      "generate_series(1, 6) i",
+		      p->name);
+	wait_rows(suite_text("target = '%s' and answer is not null", p->name), 6, SOON_MS);
+	add_rows(p->name, "good", 500);
+	wait_rows(suite_text("target = '%s' and state = 'delivered' and attempts = 1", p->name), 500, SOON_MS);
+	cr_assert_eq(count_rows(suite_text("target = '%s' and state = 'pending'", p->name)), 6, "%s", p->path);
+	stop(l);
+	json_array_clear(hooks);
+}
+
+Test(webhooks, six_deliveries_that_always_fail_stop_no_other)
+{
+	static const struct poison poisons[] = {
+		{"refuses", "/bad/500", 5, 8},
+		{"hangs", "/bad/0", 1, 8},
+		{"one-by-one", "/bad/503", 5, 1},
+		{"slots", "/bad/0", 5, 4},
+	};
+
+	for (size_t i = 0; i < sizeof(poisons) / sizeof(*poisons); i++)
+		must_pass_poison(&poisons[i]);
+}
+
+Test(webhooks, webhook_that_fails_is_named)
+{
+	add_hook("good", "/ok", "{}");
+	add_hook("shop", "/bad/500", "{s:f, s:f}", "backoff", 600.0, "backoff-cap", 600.0);
+	struct listener *l = start("");
+
+	cr_assert(strstr(listener_http(l, "/readyz", NULL), "ready\n"));
+	database_exec(db, "insert into outbox (target, event_id, event_type) select 'shop', i, 'bad' from "
+			  "generate_series(1, 5) i");
+	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "degraded: webhook shop fails"), SOON_MS));
+	cr_assert_eq(listener_status(l, "/readyz"), 200);
+	cr_assert(wait_until(strstr(run_on(db, "status").output, "webhook shop fails"), SOON_MS));
+	cr_assert_eq(run_on(db, "status").status, 1);
+	add_rows("shop", "e", 1);
+	wait_rows("state = 'delivered'", 1, SOON_MS);
+	cr_assert(wait_until(strstr(listener_http(l, "/readyz", NULL), "ready\n"), SOON_MS));
+	stop(l);
+}
+
 /* As an ingress does while its backend is away. */
 Test(webhooks, target_that_is_not_found_for_a_while_loses_no_delivery)
 {

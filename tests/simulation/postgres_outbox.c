@@ -51,8 +51,9 @@ static int compare(const void *a, const void *b)
 	return p->number < q->number ? -1 : 1;
 }
 
-/* Committed rows that nobody has locked, pending and due since, in the order of due_at. */
-static size_t find_due(struct row **rows, const struct value *target, int64_t since_us, int64_t now_us)
+/* Committed rows of the lane that nobody has locked, pending and due since, in the order of due_at. */
+static size_t find_due(struct row **rows, const struct value *target, const struct value *lane, int64_t since_us,
+		       int64_t now_us)
 {
 	size_t n = 0;
 
@@ -61,7 +62,8 @@ static size_t find_due(struct row **rows, const struct value *target, int64_t si
 			const struct outbox_row *o = row->value;
 
 			if (row->writer || o->state != OUTBOX_PENDING || !is_same(&o->target, target) ||
-			    o->due_us < since_us || o->due_us > now_us || n == ROWS_MAX)
+			    (o->attempts > 0) != number_of(lane) || o->due_us < since_us || o->due_us > now_us ||
+			    n == ROWS_MAX)
 				continue;
 			rows[n++] = row;
 		}
@@ -135,12 +137,12 @@ void outbox_lease(struct backend *b)
 	static struct row *rows[ROWS_MAX];
 	static struct due due[ROWS_MAX];
 	const struct statement *s = &b->packet->statements[b->at];
-	struct value *columns[5];
-	int64_t now_us = b->txn->wall_us, most = number_of(&s->values[5]), all = number_of(&s->values[6]), of_all = 0;
+	struct value *columns[6];
+	int64_t now_us = b->txn->wall_us, most = number_of(&s->values[6]), all = number_of(&s->values[7]), of_all = 0;
 	size_t targets, n = 0, told = 0;
 	struct pg_result *r;
 
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		columns[i] = read_array(&s->values[i], &targets);
 	for (size_t i = 0; i < targets; i++) {
 		size_t wanted = (size_t)number_of(&columns[1][i]), found;
@@ -153,7 +155,7 @@ void outbox_lease(struct backend *b)
 			found = row && !row->writer && o->state == OUTBOX_PENDING && o->due_us <= now_us;
 			rows[0] = row;
 		} else {
-			found = find_due(rows, &columns[0][i], number_of(&columns[4][i]), now_us);
+			found = find_due(rows, &columns[0][i], &columns[5][i], number_of(&columns[4][i]), now_us);
 			found = found < wanted ? found : wanted;
 		}
 		if (n + found <= ROWS_MAX)
@@ -183,7 +185,7 @@ void outbox_peek(struct backend *b)
 	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "id", 4, 1);
 
 	/* a row that somebody has locked is seen, as it was: whoever leases it then finds out */
-	if (find_due(rows, &s->values[0], number_of(&s->values[1]), b->txn->wall_us)) {
+	if (find_due(rows, &s->values[0], &s->values[2], number_of(&s->values[1]), b->txn->wall_us)) {
 		const struct outbox_row *o = rows[0]->value;
 
 		put_text(r, 0, rows[0]->key);

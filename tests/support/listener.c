@@ -151,7 +151,7 @@ static bool is_ready(struct listener *l)
 		cr_assert_fail("the listener has ended with status %d instead of getting ready: %s",
 			       process_wait(l->process, 0), process_last_words(l->process));
 	char *page = listener_http(l, "/readyz", &status);
-	bool is_degraded = page && strncmp(page, "degraded", 8) == 0;
+	bool is_degraded = page && strncmp(page, "degraded: redis", 15) == 0;
 	free(page);
 	return status == 200 && (!is_degraded || l->is_redis_away);
 }

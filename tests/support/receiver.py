@@ -6,6 +6,7 @@
     /ok                 200
     /fail/STATUS/N      the first N attempts at a delivery are answered with that status
     /down/STATUS/N      the first N requests of all
+    /bad/STATUS         deliveries of type bad are answered with that status, or never if it is 0; the others with 200
     /slow/SECONDS/N     the first N attempts at a delivery are answered after so long, the others at once
     /hold/N             the first N attempts at a delivery are answered after SIGUSR1, the others at once
     /hang/N             the first N attempts are not answered
@@ -72,6 +73,9 @@ class Receiver:
                    "port": caller.transport.get_extra_info("peername")[1]}
         self.requests.append(request)
         how, *words = path.strip("/").split("/")
+        if how == "bad":
+            how, words = ("ok", []) if '"type":"bad"' not in body.decode() else \
+                ("fail", [words[0], 999]) if words[0] != "0" else ("hang", [999])
         await getattr(self, "on_" + how)(caller, number, total, *words)
         request["is_answered"] = not caller.transport.is_closing()      # or the listener did not wait
 

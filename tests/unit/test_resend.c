@@ -1,5 +1,6 @@
 /* A statement that fails is sent again after waits that grow up to a cap. Postgres is played, and each wait is the
  * longest that may be drawn. */
+#include "base/log.h"
 #include "clock.h"
 #include "outbox/relay.h"
 #include "played_postgres.h"
@@ -29,6 +30,7 @@ uint32_t __wrap_backoff_draw(void)
 
 static void set_up(void)
 {
+	log_setup(LOG_ERROR, LOG_TEXT, NULL);
 	is_played = true;
 	played_postgres_start();
 	clock_stop();
@@ -159,10 +161,14 @@ static void answer_after(int64_t ms, struct postgres_answer answer)
 	played_postgres_answer(answer, POSTGRES_READY);
 }
 
-/* Goes on until rows are leased, by the statement that has eight values; everything else is done at once. */
+/* Goes on until rows are leased, by the statement that has nine values; everything else is done at
+ * once. Returns from when on new rows are looked for. */
 static const char *next_lease(void)
 {
-	for (int turns = 0; !is_asked() || played_postgres.n != 8; turns++) {
+	static char since[24];
+	bool is_first; /* the lane of new rows */
+
+	for (int turns = 0; !is_asked() || played_postgres.n != 9; turns++) {
 		cr_assert_lt(turns, 10000);
 		if (is_asked())
 			answer_after(0, (struct postgres_answer){.result = POSTGRES_OK});
@@ -170,7 +176,9 @@ static const char *next_lease(void)
 			clock_pass(uv_backend_timeout(&loop));
 		uv_run(&loop, UV_RUN_NOWAIT);
 	}
-	return played_postgres_texts(4);
+	is_first = *played_postgres_texts(5) == '0';
+	sscanf(played_postgres_texts(4), is_first ? "%23s" : "%*s %23s", since);
+	return since;
 }
 
 /* While a transaction keeps what was delivered from being removed, such a look may take longer than a statement may. */

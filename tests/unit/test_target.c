@@ -6,13 +6,14 @@
 
 static struct webhook webhook = {
 	.name = (char *)"shop", .concurrency = 8, .attempts = 10, .backoff_ms = 100, .backoff_cap_ms = 5000};
-static struct target target;
+static struct target target, retries;
 static int64_t wait_ms;
 
 static void init(void)
 {
 	log_setup(LOG_ERROR, LOG_TEXT, NULL);
-	target = (struct target){.webhook = &webhook};
+	target = (struct target){.webhook = &webhook, .other = &retries};
+	retries = (struct target){.webhook = &webhook, .other = &target, .is_retry = true};
 }
 
 TestSuite(target, .init = init, .timeout = 60);
@@ -21,7 +22,14 @@ static enum target_outcome take_attempt(int status, int attempt, int64_t retry_a
 {
 	const struct target_answer answer = {status, retry_after_ms, "a reason", false};
 
-	return target_take(&target, &answer, "1", attempt, target.state == TARGET_PROBING, now_ms, 0, &wait_ms);
+	return target_take(&target, &answer, attempt, target.state == TARGET_PROBING, now_ms, 0, &wait_ms);
+}
+
+static void answer_to(struct target *t, int status, int attempt)
+{
+	const struct target_answer answer = {status, 0, "a reason", false};
+
+	target_take(t, &answer, attempt, t->state == TARGET_PROBING, 0, 0, &wait_ms);
 }
 
 static enum target_outcome take(int status)
@@ -60,9 +68,9 @@ Test(target, wait_is_drawn_from_twice_the_range_after_each_attempt_up_to_the_cap
 	const struct target_answer answer = {500, 0, NULL, false};
 
 	for (int i = 0; i < 9; i++) {
-		target_take(&target, &answer, "1", i + 1, false, 0, (uint32_t)most[i] - 1, &wait_ms);
+		target_take(&target, &answer, i + 1, false, 0, (uint32_t)most[i] - 1, &wait_ms);
 		cr_assert_eq(wait_ms, most[i]);
-		target_take(&target, &answer, "1", i + 1, false, 0, (uint32_t)most[i], &wait_ms);
+		target_take(&target, &answer, i + 1, false, 0, (uint32_t)most[i], &wait_ms);
 		cr_assert_eq(wait_ms, 1);
 	}
 }
@@ -99,7 +107,6 @@ Test(target, refusals_pause_it_too)
 		take(i % 2 ? 422 : 400);
 	cr_assert_eq(target.state, TARGET_PAUSED);
 	cr_assert_eq(target_want(&target, 1000), 1);
-	cr_assert_null(target_take_probe(&target, 1000), "they are dead, and no probe");
 	cr_assert_eq(take(410), TARGET_DEAD);
 	cr_assert_eq(target.resume_ms, 2000);
 }
@@ -160,92 +167,78 @@ Test(target, pause_is_no_shorter_than_asked_for)
 	cr_assert_eq(target_want(&target, 30000), 1);
 }
 
-/* --- probes --- */
+/* --- lanes --- */
 
-/* A failure at moment 0 after which the row is due at due_ms. */
-static void fail_row(const char *row, int64_t due_ms)
-{
-	const struct target_answer answer = {500, due_ms, NULL, false};
-
-	target_take(&target, &answer, row, 1, false, 0, 0, &wait_ms);
-	cr_assert_eq(wait_ms, due_ms);
-}
-
-Test(target, probe_is_the_row_that_failed_and_is_due_first)
-{
-	fail_row("11", 1200);
-	fail_row("12", 1100);
-	fail_row("13", 1300);
-	fail_row("14", 1400);
-	cr_assert_null(target_take_probe(&target, 2000));
-	fail_row("15", 1500);
-	cr_assert_eq(target_want(&target, 1500), 1);
-	cr_assert_str_eq(target_take_probe(&target, 1500), "12");
-	cr_assert_null(target_take_probe(&target, 1500), "any row follows");
-}
-
-Test(target, any_row_has_every_other_probe)
+Test(target, rows_that_fail_again_pause_retries_alone)
 {
 	for (int i = 0; i < 5; i++)
-		fail_row("11", 1000);
-	cr_assert_eq(target_want(&target, 1000), 1);
-	cr_assert_str_eq(target_take_probe(&target, 1000), "11");
-	take_attempt(500, 2, 0, 1000);
-	cr_assert_eq(target_want(&target, 9000), 1);
-	cr_assert_null(target_take_probe(&target, 9000), "it has failed as a probe");
-	take_attempt(500, 1, 0, 9000);
-	cr_assert_eq(target_want(&target, 19000), 1);
-	cr_assert_not_null(target_take_probe(&target, 19000));
-}
-
-Test(target, rows_that_fail_again_pause_nothing_while_new_ones_are_taken)
-{
-	take(200);
-	for (int i = 0; i < 20; i++)
-		take_attempt(500, 2 + i % 8, 0, 0);
+		answer_to(&retries, 500, 2 + i);
+	cr_assert_eq(retries.state, TARGET_PAUSED);
 	cr_assert_eq(target.state, TARGET_OPEN);
-	take(500);
-	for (int i = 0; i < 4; i++)
-		take_attempt(500, 2, 0, 0);
-	cr_assert_eq(target.state, TARGET_PAUSED, "a new one has failed since");
-	cr_assert_eq(target_want(&target, 1000), 1);
-	take_attempt(500, 2, 0, 1000);
-	cr_assert_eq(target.state, TARGET_PAUSED, "nothing has been taken since");
+	cr_assert_eq(target_want(&target, 0), 8);
+	cr_assert_eq(target_want(&retries, 999), 0);
+	cr_assert_eq(target_webhook_state(&target), TARGET_PAUSED);
+	answer_to(&retries, 500, 9);
+	cr_assert_eq(retries.resume_ms, 1000, "it was at work when the pause began");
+	cr_assert_eq(target_want(&retries, 1000), 1);
+	answer_to(&retries, 500, 9);
+	cr_assert_eq(retries.state, TARGET_PAUSED);
 }
 
-Test(target, pause_ends_when_the_probe_is_due_unless_that_is_long_after)
+Test(target, success_in_either_lane_opens_both)
 {
-	for (int i = 0; i < 5; i++)
-		fail_row("11", 2500);
-	cr_assert_eq(target.resume_ms, 2500);
-	target = (struct target){.webhook = &webhook};
-	for (int i = 0; i < 5; i++) /* that it waits for so long is our doing */
-		target_take(&target, &(const struct target_answer){500, 0, NULL, false}, "11", 9, false, 1000000, 2500,
-			    &wait_ms);
-	cr_assert(wait_ms > 2000 && wait_ms < 3000, "%d", (int)wait_ms);
-	cr_assert_eq(target.resume_ms, 1000000 + wait_ms);
-	target = (struct target){.webhook = &webhook};
-	for (int i = 0; i < 5; i++)
-		target_take(&target, &(const struct target_answer){500, 0, NULL, false}, "11", 9, false, 1000000, 4500,
-			    &wait_ms);
-	cr_assert_gt(wait_ms, 3000);
-	cr_assert_leq(target.resume_ms, 1001000);
-	target = (struct target){.webhook = &webhook};
-	fail_row("11", 3600000);
-	for (int i = 0; i < 4; i++)
-		fail_row("12", 3601000);
-	target.resume_ms = 1000; /* as if the last answer had asked for less */
-	cr_assert_eq(target_want(&target, 1000), 1);
-	cr_assert_null(target_take_probe(&target, 1000));
+	for (int first = 0; first < 2; first++) {
+		fail_often(5, 0);
+		for (int i = 0; i < 5; i++)
+			answer_to(&retries, 500, 2);
+		cr_assert(target.state == TARGET_PAUSED && retries.state == TARGET_PAUSED);
+		answer_to(first ? &target : &retries, 200, 1);
+		cr_assert(target.state == TARGET_OPEN && retries.state == TARGET_OPEN);
+		cr_assert(!target.failures && !retries.failures);
+		cr_assert_eq(target_webhook_state(&target), TARGET_OPEN);
+	}
 }
 
-Test(target, row_that_is_dead_is_no_probe)
+static void begin(struct target *t, int n)
 {
-	for (int i = 0; i < 5; i++)
-		take_attempt(500, 10, 0, 0);
-	cr_assert_eq(target_want(&target, 1000), 1);
-	cr_assert_null(target_take_probe(&target, 1000));
+	for (int i = 0; i < n; i++)
+		target_begin(t);
 }
+
+Test(target, retries_have_half_of_the_slots_and_new_rows_what_is_left)
+{
+	begin(&retries, 4);
+	cr_assert_eq(target_free_slots(&retries), 0);
+	cr_assert_eq(target_want(&retries, 0), 0);
+	cr_assert_eq(target_free_slots(&target), 4);
+	begin(&target, 4);
+	cr_assert_eq(target_free_slots(&target), 0);
+	target_end(&retries, false);
+	cr_assert_eq(target_free_slots(&target), 1);
+	cr_assert_eq(target_free_slots(&retries), 1);
+	begin(&target, 1);
+	cr_assert_eq(target_free_slots(&retries), 0);
+	cr_assert_eq(target_want(&retries, 0), 1, "to be sent when a slot is free");
+}
+
+Test(target, lanes_share_the_only_slot)
+{
+	struct webhook one = {.name = (char *)"shop", .concurrency = 1, .attempts = 10};
+
+	target.webhook = retries.webhook = &one;
+	cr_assert_eq(target_free_slots(&target), 1);
+	cr_assert_eq(target_free_slots(&retries), 1);
+	begin(&retries, 1);
+	cr_assert_eq(target_free_slots(&target), 0);
+}
+
+Test(target, retries_are_not_leased_ahead)
+{
+	retries.depth = 256;
+	cr_assert_eq(target_want(&retries, 0), 4);
+}
+
+/* --- probes --- */
 
 Test(target, is_judged_by_its_probe_and_by_no_request_that_began_before)
 {
@@ -259,12 +252,12 @@ Test(target, is_judged_by_its_probe_and_by_no_request_that_began_before)
 	cr_assert(target_begin(&target));
 	cr_assert_eq(target_free_slots(&target), 0);
 	target_end(&target, false);
-	target_take(&target, &fails, "1", 1, false, 1000, 0, &wait_ms);
+	target_take(&target, &fails, 1, false, 1000, 0, &wait_ms);
 	cr_assert_eq(target.state, TARGET_PROBING);
-	target_take(&target, &succeeds, "1", 1, false, 1000, 0, &wait_ms);
+	target_take(&target, &succeeds, 1, false, 1000, 0, &wait_ms);
 	cr_assert_eq(target.state, TARGET_PROBING);
 	target_end(&target, true);
-	target_take(&target, &succeeds, "1", 1, true, 1000, 0, &wait_ms);
+	target_take(&target, &succeeds, 1, true, 1000, 0, &wait_ms);
 	cr_assert_eq(target.state, TARGET_OPEN);
 	cr_assert_eq(target.at_work, 15);
 }
@@ -273,7 +266,7 @@ Test(target, fault_on_this_side_costs_no_attempt_and_pauses)
 {
 	const struct target_answer fault = {0, 0, "too many open files", true};
 
-	cr_assert_eq(target_take(&target, &fault, "1", 10, false, 0, 0, &wait_ms), TARGET_UNSENT);
+	cr_assert_eq(target_take(&target, &fault, 10, false, 0, 0, &wait_ms), TARGET_UNSENT);
 	cr_assert_gt(wait_ms, 0);
 	cr_assert_eq(target.state, TARGET_PAUSED);
 }

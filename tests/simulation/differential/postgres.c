@@ -672,18 +672,18 @@ static void store_with_effects(struct connection *c, int first, int lock_ms)
 /* Every row that is due, or one that was leased before. A lease ends at once, or not before the end of the test. */
 static void lease(struct connection *c)
 {
-	static struct array columns[5];
+	static struct array columns[6];
 	static const char *const targets[] = {"all", "orders"};
 	bool is_probe = lease_count && below(4) == 0, is_long = below(3) == 0;
 	int which = is_probe ? below(lease_count) : 0;
-	struct postgres_value values[8];
+	struct postgres_value values[9];
 
 	printf("%d %d lease%s%s %s\n", ++steps, (int)(c - connections), is_long ? " for long" : "",
 	       is_probe ? " of" : "", is_probe ? leases[which].what : "");
-	for (int i = 0; i < 5; i++)
-		array_start(&columns[i], ARRAY_TEXT, 2);
-	for (int i = 0; i < 2; i++) {
-		array_add(&columns[0], targets[i], strlen(targets[i]));
+	for (int i = 0; i < 6; i++)
+		array_start(&columns[i], ARRAY_TEXT, 4);
+	for (int i = 0; i < 4; i++) {
+		array_add(&columns[0], targets[i / 2], strlen(targets[i / 2]));
 		array_add(&columns[1], "1000", 4);
 		array_add(&columns[2], is_long ? "3600000" : "0", is_long ? 7 : 1);
 		if (is_probe)
@@ -691,19 +691,21 @@ static void lease(struct connection *c)
 		else
 			array_add_null(&columns[3]);
 		array_add(&columns[4], "0", 1);
+		array_add(&columns[5], i % 2 ? "1" : "0", 1);
 	}
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		values[i] = value_of(&columns[i], ARRAY_TEXT);
-	values[5] = values[6] = values[7] = text_value("4194304");
-	send_statement(c, SQL_LEASE, values, 8, 0);
+	values[6] = values[7] = values[8] = text_value("4194304");
+	send_statement(c, SQL_LEASE, values, 9, 0);
 }
 
 static void peek(struct connection *c)
 {
-	const struct postgres_value values[2] = {text_value("orders"), text_value("0")};
+	const struct postgres_value values[3] = {text_value("orders"), text_value("0"),
+						 text_value(below(2) ? "1" : "0")};
 
 	printf("%d %d peek\n", ++steps, (int)(c - connections));
-	send_statement(c, SQL_PEEK, values, 2, 0);
+	send_statement(c, SQL_PEEK, values, 3, 0);
 }
 
 /* With the number of the lease, or an older one. */
