@@ -1,8 +1,13 @@
 /* disk.c is a disk that loses power, fills up or breaks, for one process: a library to load before libc. Of the files
  * named *.db, with their -wal and -journal, it keeps in WSONCE_DISK/after what would be left after a power cut: what
- * was synced, and of what was written since, any of its sectors. It cuts the power after WSONCE_DISK_SYNCS syncs, at a
+ * was synced, and of what was written since, any of its sectors. The name of a new file may be lost until its folder is
+ * synced. It cuts the power after WSONCE_DISK_SYNCS syncs, at a
  * moment drawn from WSONCE_DISK_SEED. While a file WSONCE_DISK/full (or /broken) is there, writes fail with ENOSPC
- * (syncs with EIO). With WSONCE_DISK_LIES=1 it takes no notice of syncs, and whoever trusts them loses. */
+ * (syncs with EIO). With WSONCE_DISK_LIES=1 it takes no notice of syncs, and whoever trusts them loses.
+ *
+ * With WSONCE_DISK_KILLS=1 the process is killed when it asks for the last of these syncs, and the power stays: the
+ * files have all that was written, and WSONCE_DISK/after what was synced. The next process, with WSONCE_DISK_GOES_ON=1,
+ * finds both: the first sync of a file brings everything in it to the disk. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +31,11 @@ struct pending {
 };
 
 struct file {
-	int shadow; /* -1: not one of ours */
+	int shadow;    /* -1: not one of ours */
+	int is_behind; /* the disk lacks what a process before wrote */
+	int is_named;  /* in its folder, on the disk */
 	char name[64];
+	char path[PATH_MAX];
 	struct pending *first, **last;
 };
 
@@ -88,34 +96,53 @@ static struct file *find(const char *path)
 			continue;
 		snprintf(f->name, sizeof(f->name), "%s", name);
 		snprintf(after, sizeof(after), "%s/after/%s", disk(), name);
+		f->is_named = access(after, F_OK) == 0;
 		f->shadow =
 			(int)((int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open"))(after, O_RDWR | O_CREAT, 0644);
 		f->last = &f->first;
+		f->is_behind = getenv("WSONCE_DISK_GOES_ON") != NULL;
+		snprintf(f->path, sizeof(f->path), "%s", path);
 		return f;
 	}
 	return NULL;
 }
 
-static void apply(struct file *f, const struct pending *p, int is_torn)
+static void apply(struct file *f, const char *bytes, size_t len, off_t at, int is_torn)
 {
 	ssize_t (*put)(int, const void *, size_t, off_t) =
 		(ssize_t(*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
 
-	if (!p->len && (!is_torn || draw() % 2))
-		((int (*)(int, off_t))dlsym(RTLD_NEXT, "ftruncate"))(f->shadow, p->at);
-	for (size_t i = 0; i < p->len; i += SECTOR) {
-		size_t n = p->len - i < SECTOR ? p->len - i : SECTOR;
+	if (!len && (!is_torn || draw() % 2))
+		((int (*)(int, off_t))dlsym(RTLD_NEXT, "ftruncate"))(f->shadow, at);
+	for (size_t i = 0; i < len; i += SECTOR) {
+		size_t n = len - i < SECTOR ? len - i : SECTOR;
 
 		if (!is_torn || draw() % 2)
-			put(f->shadow, p->bytes + i, n, p->at + (off_t)i);
+			put(f->shadow, bytes + i, n, at + (off_t)i);
 	}
+}
+
+/* As it is in the page cache. */
+static void copy_whole(struct file *f)
+{
+	char bytes[65536];
+	int fd = ((int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open"))(f->path, O_RDONLY);
+	off_t at = 0;
+
+	for (ssize_t n; (n = read(fd, bytes, sizeof(bytes))) > 0; at += n)
+		apply(f, bytes, (size_t)n, at, 0);
+	apply(f, NULL, 0, at, 0);
+	((int (*)(int))dlsym(RTLD_NEXT, "close"))(fd);
+	f->is_behind = 0;
 }
 
 static void flush(struct file *f, int is_torn)
 {
+	if (f->is_behind && !is_torn)
+		copy_whole(f);
 	for (struct pending *p = f->first, *next; p; p = next) {
 		next = p->next;
-		apply(f, p, is_torn);
+		apply(f, p->bytes, p->len, p->at, is_torn);
 		free(p);
 	}
 	f->first = NULL;
@@ -124,8 +151,11 @@ static void flush(struct file *f, int is_torn)
 
 static void cut(void)
 {
-	for (int i = 0; i < FILES && *files[i].name; i++)
+	for (int i = 0; i < FILES && *files[i].name; i++) {
 		flush(&files[i], 1);
+		if (!files[i].is_named)
+			apply(&files[i], NULL, 0, 0, 0);
+	}
 	_exit(86);
 }
 
@@ -142,9 +172,20 @@ static void keep(struct file *f, const void *bytes, size_t len, off_t at)
 		cut();
 }
 
+static void name_all(int fd)
+{
+	struct stat about;
+
+	if (fstat(fd, &about) == 0 && S_ISDIR(about.st_mode))
+		for (int i = 0; i < FILES && *files[i].name; i++)
+			files[i].is_named = 1;
+}
+
 static int after_sync(struct file *f)
 {
 	pthread_mutex_lock(&lock);
+	if (syncs_left == 1 && getenv("WSONCE_DISK_KILLS"))
+		_exit(86);
 	if (!getenv("WSONCE_DISK_LIES"))
 		flush(f, 0);
 	if (syncs_left > 0 && --syncs_left == 0)
@@ -222,6 +263,8 @@ FTRUNCATE(ftruncate64, off64_t)
 			errno = EIO; \
 			return -1; \
 		} \
+		if (!f) \
+			name_all(fd); \
 		return f ? after_sync(f) : ((int (*)(int))dlsym(RTLD_NEXT, #name))(fd); \
 	}
 SYNC(fsync)
@@ -235,7 +278,7 @@ int unlink(const char *path)
 	f = find(path);
 	if (f) {
 		flush(f, 0);
-		apply(f, &(struct pending){NULL, 0, 0}, 0);
+		apply(f, NULL, 0, 0, 0);
 	}
 	pthread_mutex_unlock(&lock);
 	return ((int (*)(const char *))dlsym(RTLD_NEXT, "unlink"))(path);

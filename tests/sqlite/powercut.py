@@ -70,19 +70,30 @@ async def kills(rig, count):
     return None
 
 
-async def cut(rig, file, producer, seed, lies):
-    """One life on a disk that loses power. The file is then what the disk has left."""
-    disk = f"{rig.directory}/disk"
-    after = f"{disk}/after"
-    shutil.rmtree(disk, ignore_errors=True)
+def put_on_disk(folder, after):
+    """All that is in the folder is on the disk."""
+    shutil.rmtree(os.path.dirname(after), ignore_errors=True)
     os.makedirs(after)
-    for name in os.listdir(os.path.dirname(file)):
+    for name in os.listdir(folder):
         if not name.endswith("-shm"):
-            shutil.copy(f"{os.path.dirname(file)}/{name}", f"{after}/{name}")
+            shutil.copy(f"{folder}/{name}", f"{after}/{name}")
+
+
+def take_from_disk(folder, after):
+    shutil.rmtree(folder)
+    os.makedirs(folder)
+    for name in os.listdir(after):
+        if os.path.getsize(f"{after}/{name}"):
+            shutil.copy(f"{after}/{name}", f"{folder}/{name}")
+
+
+async def live(rig, file, producer, seed, syncs, how=None):
+    """One life under load on a disk that ends it, after so many syncs and some writes. how: another variable of disk.c."""
+    disk = f"{rig.directory}/disk"
     listener = Listener(rig, "cut")
+    open(listener.log_path, "w").close()        # it tells the port of this life alone
     await listener.start(file, env={"LD_PRELOAD": rig.library, "WSONCE_DISK": disk, "WSONCE_DISK_SEED": str(seed),
-                                    "WSONCE_DISK_SYNCS": str(3 + seed % 97 if lies else 1 + seed % 37),
-                                    **({"WSONCE_DISK_LIES": "1"} if lies else {})}, is_waited_for=False)
+                                    "WSONCE_DISK_SYNCS": str(syncs), **({how: "1"} if how else {})}, is_waited_for=False)
     await comes_true(lambda: has_begun(listener), LIFE_S)
     if not listener.is_over:
         try:
@@ -93,11 +104,14 @@ async def cut(rig, file, producer, seed, lies):
         await producer.close()
     if not await listener.ends(LIFE_S) or listener.process.returncode != CUT:
         raise RigError(f"the power was not cut: {listener.process.returncode} {listener.last_words()}")
-    shutil.rmtree(os.path.dirname(file))
-    os.makedirs(os.path.dirname(file))
-    for name in os.listdir(after):
-        if os.path.getsize(f"{after}/{name}"):
-            shutil.copy(f"{after}/{name}", f"{os.path.dirname(file)}/{name}")
+
+
+async def cut(rig, file, producer, seed, lies):
+    """One life on a disk that loses power. The file is then what the disk has left."""
+    folder, after = os.path.dirname(file), f"{rig.directory}/disk/after"
+    put_on_disk(folder, after)
+    await live(rig, file, producer, seed, 3 + seed % 97 if lies else 1 + seed * 11 % 37, "WSONCE_DISK_LIES" if lies else None)
+    take_from_disk(folder, after)
 
 
 async def has_begun(listener):
@@ -127,6 +141,45 @@ async def cuts(rig, count):
             return f"life {life}: {fault}"
     rig.say(f"{count} power cuts, {len(producer.acked)} acked, {producer.next - 1} sent")
     return None
+
+
+def unsynced(rig, file, producer):
+    """Events without an ack that a killed process has left in the file."""
+    folder = f"{rig.directory}/copy"    # who opens the file changes it
+    shutil.copytree(os.path.dirname(file), folder)
+    ids = set(stored_ids(f"{folder}/{os.path.basename(file)}"))
+    shutil.rmtree(folder)
+    return [n for n in producer.unacked() if producer.event_id(n) in ids]
+
+
+async def kills_before_cuts(rig, count):
+    """A listener is killed between writing and syncing. The next one finds the rows and gets their events again, and then
+    the power fails: what it has acked must be on the disk."""
+    folder = f"{rig.directory}/kills-before-cuts"
+    file, producer, after, found = f"{folder}/events.db", Producer("b"), f"{rig.directory}/disk/after", 0
+    os.makedirs(folder)
+    for life in range(count):
+        put_on_disk(folder, after)
+        await live(rig, file, producer, rig.seed, 6 + life, "WSONCE_DISK_KILLS")
+        again = unsynced(rig, file, producer)
+        found += len(again)
+        heir = Listener(rig, "heir")
+        open(heir.log_path, "w").close()
+        await heir.start(file, env={"LD_PRELOAD": rig.library, "WSONCE_DISK": f"{rig.directory}/disk",
+                                    "WSONCE_DISK_GOES_ON": "1"})
+        await producer.open(heir.port)
+        for n in again:
+            producer.send_event(n)
+        if not await comes_true(lambda ns=again: not set(ns) & set(producer.unacked()), LIFE_S):
+            return f"life {life}: it does not ack: {heir.last_words()}"
+        await heir.kill()
+        await producer.close()
+        take_from_disk(folder, after)
+        fault = check_left(file, producer)
+        if fault:
+            return f"life {life}: {fault}"
+    rig.say(f"{count} kills and then power cuts, {found} events were written and not synced")
+    return None if found else "no kill fell between a write and its sync"
 
 
 async def lies(rig, count):
