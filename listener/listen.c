@@ -140,8 +140,6 @@ static void on_second(uv_timer_t *timer)
 		      l->config->unsettled_warning_s * 1000);
 	rejected_watch((int64_t)uv_now(&l->loop));
 	hour_tick(&l->hour, (int64_t)time(NULL), (int64_t)uv_now(&l->loop));
-	if (l->admin)
-		admin_tick(l->admin);
 	if (report_is_due(&l->report))
 		pipeline_hasten_checkin(l->pipeline);
 }

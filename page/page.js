@@ -1,7 +1,7 @@
 // The script of wsonce's page. What comes from servers is set as text, never as markup.
 "use strict";
 
-const EVERY_MS = 5000, STALE_MS = 12000, AGAIN_MS = 30000, EXAMPLES = 25;
+const EVERY_MS = 3000, STALE_MS = 12000, AGAIN_MS = 30000, EXAMPLES = 25;
 const SVG = "http://www.w3.org/2000/svg";
 const $ = id => document.getElementById(id);
 
@@ -112,51 +112,11 @@ function draw(place, title, hour, last, series, print) {
 			element("span", {}, hour.length ? clock(last) + " UTC" : "")), names);
 }
 
-// --- one listener's status in the form of a fleet's ---
-
-let former = null;
-
-function rates(status) {
-	const now = Date.now(), before = former, counters = status.counters;
-	former = {now, counters};
-	const per = name => before && now > before.now ? (counters[name] - before.counters[name]) * 1000 / (now - before.now) : 0;
-	return {received_per_s: per("received"), stored_per_s: per("persisted"), duplicates_per_s: per("duplicates")};
-}
-
-function problemsOf(status) {
-	const all = [];
-	if (status.draining) all.push("this listener is draining");
-	if (!status.postgres.up) all.push("it cannot store: " + (status.postgres.error || "connecting"));
-	if (status.redis.used && !status.redis.up) all.push("redis is down, the unique key decides");
-	if (status.redis.refuses) all.push("redis rejects claims, the unique key decides");
-	if (status.paused) all.push("reading is paused: the memory limit is reached");
-	if (status.unsettled.warning) all.push("an event is unsettled for " + span(status.unsettled.oldest_s) + ": " + status.unsettled.oldest_id);
-	for (const s of status.sources) if (s.state !== "open" && s.state !== "standby") all.push("source " + (s.name || s.url) + " is " + s.state + (s.error ? ": " + s.error : ""));
-	return all;
-}
-
-function ofListener(status) {
-	const problems = problemsOf(status), now = Date.now();
-	return {
-		status: !status.postgres.up || status.draining ? "down" : problems.length ? "degraded" : "ok",
-		problems,
-		listeners: [Object.assign({name: status.instance_id, version: status.version, uptime_s: status.uptime_s, is_alive: true,
-			in_flight: status.in_flight, held: status.events.held, oldest_ms: status.unsettled.oldest_s * 1000}, rates(status))],
-		sources: status.sources.map(s => ({name: s.name || s.url, state: s.state, is_ready: s.state === "open" || s.state === "standby", error: s.error,
-			listener: status.instance_id, silent_s: s.last_message_at ? (now - Date.parse(s.last_message_at)) / 1000 : null})),
-		targets: (status.webhooks || []).map(t => ({target: t.name, state: t.state, in_flight: t.in_flight})),
-		outbox: status.outbox,
-		hour: status.hour.map(m => ({at: new Date(m[0] * 60000).toISOString(), received_per_s: m[1] / 60, stored_per_s: m[2] / 60,
-			duplicates_per_s: m[3] / 60, dead_lettered: m[4], p50_ms: m[5], p99_ms: m[6]})),
-		postgres: {is_up: status.postgres.up}, redis: status.redis.used ? {is_up: status.redis.up} : null, is_one: true,
-	};
-}
-
 // --- what is shown all the time ---
 
 const listenerColumns = [
 	["Listener", "", l => l.name], ["Alive", "", l => l.is_alive ? ["yes", "good"] : ["no", "bad"]], ["Version", "", l => l.version],
-	["Up", "number", l => span(l.uptime_s)], ["Check-in", "number", l => l.checkin_s === undefined ? "live" : span(l.checkin_s) + " ago"],
+	["Up", "number", l => span(l.uptime_s)], ["Check-in", "number", l => span(l.checkin_s) + " ago"],
 	["Received/s", "number", l => rate(l.received_per_s)], ["Stored/s", "number", l => rate(l.stored_per_s)],
 	["Duplicates/s", "number", l => rate(l.duplicates_per_s)], ["In flight", "number", l => whole(l.in_flight)],
 	["Held", "number", l => whole(l.held)], ["Oldest", "number", l => ms(l.oldest_ms)],
@@ -167,10 +127,8 @@ const sourceColumns = [
 	["Messages/s", "number", s => s.messages_per_s === undefined ? "" : rate(s.messages_per_s)], ["Error", "text", s => [s.error || "", "bad"]],
 ];
 const targetColumns = [
-	["Target", "", t => t.target], ["Pending", "number", t => t.pending === undefined ? "" : whole(t.pending)],
-	["Oldest", "number", t => t.oldest_s === undefined ? "" : span(t.oldest_s)],
-	["Dead", "number", t => t.dead === undefined ? "" : [whole(t.dead), t.dead ? "bad" : ""]],
-	["State here", "", t => t.state ? [t.state, t.state === "open" ? "good" : "warn"] : ""],
+	["Target", "", t => t.target], ["Pending", "number", t => whole(t.pending)], ["Oldest", "number", t => span(t.oldest_s)],
+	["Dead", "number", t => [whole(t.dead), t.dead ? "bad" : ""]],
 ];
 
 function renderServers(s) {
@@ -182,9 +140,8 @@ function renderServers(s) {
 	table($("table-servers"), "Servers", [["Server", "", x => x.name], ["Up", "", x => x.up === undefined ? "" : x.up ? ["yes", "good"] : ["no", "bad"]],
 		["Answers in", "number", x => x.latency === undefined ? "" : ms(x.latency)], ["What it is", "text", x => x.what]], rows, "");
 	const differing = Object.entries(s.differing_settings || {}).flatMap(([flag, values]) => Object.entries(values).map(([value, who]) => ({flag, value, who})));
-	if (!s.is_one)
-		table($("table-settings"), "Settings that differ", [["Setting", "", x => "--" + x.flag], ["Value", "text", x => x.value], ["Listeners", "text", x => x.who.join(", ")]],
-			differing, "All listeners have the same settings.");
+	table($("table-settings"), "Settings that differ", [["Setting", "", x => "--" + x.flag], ["Value", "text", x => x.value], ["Listeners", "text", x => x.who.join(", ")]],
+		differing, "All listeners have the same settings.");
 }
 
 function renderProblems(problems) {
@@ -196,11 +153,9 @@ function renderProblems(problems) {
 
 let heard = 0, shown = null;
 
-function render(status) {
-	const s = status.counters ? ofListener(status) : status;
+function render(s) {
 	heard = Date.now();
 	showAge();
-	setScope(s);
 	setText($("state"), s.status);
 	$("state").dataset.state = s.status;
 	document.title = (s.status === "ok" ? "" : s.status + ": ") + "wsonce";
@@ -214,24 +169,8 @@ function render(status) {
 	table($("table-sources"), "Sources", sourceColumns, s.sources || [], "No listener dials a source.");
 	table($("table-targets"), "Outbox by target", targetColumns, s.targets || [], "Nothing waits for a webhook, and nothing was given up.");
 	renderServers(s);
-	if (!s.is_one && s.dead_letters && (!shown || shown.dead_letters.open !== s.dead_letters.open)) lettersAreOld();
+	if (s.dead_letters && (!shown || shown.dead_letters.open !== s.dead_letters.open)) lettersAreOld();
 	shown = s;
-}
-
-// What it can tell, one listener knows no other, and nothing of the tables.
-let scope = "";
-
-function setScope(s) {
-	const wanted = s.is_one ? "listener" : "fleet";
-	if (scope === wanted) return;
-	scope = wanted;
-	setText($("scope"), s.is_one ? "listener " + s.listeners[0].name : "fleet");
-	$("letters").hidden = $("event").hidden = !!s.is_one;
-	const links = s.is_one ? [["/readyz", "readiness"], ["/healthz", "health"], ["/metrics", "metrics"], ["/api/status", "status as JSON"]] : [["/api/status", "status as JSON"]];
-	$("links").replaceChildren(...links.map(([href, text]) => element("li", {}, element("a", {href}, text))));
-	if (s.is_one) $("links").append(element("li", {}, "This page knows this listener alone. Run wsonce dashboard for the whole fleet, its dead letters and the history of events."));
-	$("nav").replaceChildren(...[...document.querySelectorAll("main section:not([hidden])")].map(e => element("a", {href: "#" + e.id}, e.querySelector("h2").textContent)));
-	if (!s.is_one) begin();
 }
 
 function showAge() {
@@ -250,31 +189,20 @@ async function ask(path, options) {
 	return JSON.parse(text);
 }
 
+// A page that nobody looks at asks less often. One question at a time: an answer may take long.
+let isLooking = false, timer = 0;
+
 async function look() {
+	if (isLooking) return;
+	isLooking = true;
 	try { render(await ask("/api/status")); } catch (error) { showAge(); }
-}
-
-// Where no stream is to be had, the status is asked for again and again. A page that nobody looks at has none: a browser
-// has six connections to a server, for all of its tabs.
-let stream = null, timer = 0;
-
-function poll(every) {
-	clearInterval(timer);
-	timer = every ? setInterval(look, every) : 0;
+	isLooking = false;
 }
 
 function listen() {
-	if (stream) stream.close();
-	stream = null;
-	poll(document.hidden ? AGAIN_MS : EVERY_MS);
-	if (document.hidden) return;
-	const s = stream = new EventSource("/api/stream");
-	s.addEventListener("status", e => { poll(0); render(JSON.parse(e.data)); });
-	s.onerror = () => {
-		if (s !== stream) return;
-		poll(EVERY_MS);
-		if (s.readyState === EventSource.CLOSED) setTimeout(() => { if (s === stream) listen(); }, AGAIN_MS);
-	};
+	clearInterval(timer);
+	timer = setInterval(look, document.hidden ? AGAIN_MS : EVERY_MS);
+	look();
 }
 
 // --- dead letters ---
@@ -438,7 +366,7 @@ async function explain(id) {
 $("letters-form").addEventListener("submit", e => { e.preventDefault(); $("letter").replaceChildren(); lettersChanged(); });
 $("event-form").addEventListener("submit", e => { e.preventDefault(); explain(e.target.elements.id.value); });
 $("confirm-no").addEventListener("click", () => $("confirm").close(""));
-document.addEventListener("visibilitychange", () => { look(); listen(); });
+document.addEventListener("visibilitychange", listen);
 setInterval(showAge, 1000);
-look();
+begin();
 listen();

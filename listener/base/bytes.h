@@ -2,6 +2,7 @@
 #ifndef WSONCE_BYTES_H
 #define WSONCE_BYTES_H
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,18 @@ static inline const char *bytes_text(struct bytes *b)
 static inline struct slice bytes_slice(struct bytes *b)
 {
 	return (struct slice){bytes_text(b), b->len};
+}
+
+static inline ssize_t bytes_write(void *cookie, const char *text, size_t len)
+{
+	bytes_add(cookie, text, len);
+	return (ssize_t)len;
+}
+
+/* A stream that appends. Unlike open_memstream's, its text has no gaps where memory is out: the process ends. */
+static inline FILE *bytes_stream(struct bytes *b)
+{
+	return memory_given(fopencookie(b, "w", (cookie_io_functions_t){.write = bytes_write}), "libc");
 }
 
 static inline void bytes_free(struct bytes *b)

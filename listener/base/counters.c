@@ -1,7 +1,7 @@
 /* counters.c holds the counters of the process. ops/ prints them. */
 #include "base/counters.h"
 
-struct counters counters;
+_Thread_local struct counters counters;
 struct histogram commit_latency;
 struct histogram duplicate_delay;
 

@@ -71,8 +71,8 @@ struct counters {
 #undef X
 };
 
-/* The process has one set of counters. Callers add to it directly. */
-extern struct counters counters;
+/* Each thread has its own counters. Those of the loop's thread are reported; callers add to them directly. */
+extern _Thread_local struct counters counters;
 
 /* Upper bounds of the histogram buckets in milliseconds. The last bucket has none. */
 /* clang-format off */

@@ -7,6 +7,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ struct tls_trust {
 };
 
 static struct list trusts = {&trusts, &trusts};
+static pthread_mutex_t trusts_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct tls {
 	SSL *ssl;
@@ -78,7 +80,9 @@ struct tls_trust *tls_trust_new(const char *ca_file)
 	trust = memory_calloc(1, sizeof(*trust));
 	trust->context = context;
 	trust->ca = memory_strdup(ca_file);
+	pthread_mutex_lock(&trusts_lock);
 	list_append(&trusts, &trust->node);
+	pthread_mutex_unlock(&trusts_lock);
 	return trust;
 }
 
@@ -95,7 +99,9 @@ void tls_trust_free(struct tls_trust *trust)
 {
 	if (!trust)
 		return;
+	pthread_mutex_lock(&trusts_lock);
 	list_remove(&trust->node);
+	pthread_mutex_unlock(&trusts_lock);
 	SSL_CTX_free(trust->next);
 	SSL_CTX_free(trust->context);
 	free(trust->ca);

@@ -1,35 +1,42 @@
-/* dashboard.c owns `wsonce dashboard`: the web page of a whole fleet (ops/page.c has its files). What the page asks are
- * commands, so what it gets is what they print; asker.c runs them. One state of the fleet is asked for all who look,
- * and only while somebody does. */
+/* dashboard.c owns `wsonce dashboard`: the web page of a whole fleet, whose files are in the program (page/). What the
+ * page asks are commands, which are called on the thread of the request (net/http_threads.c), so what it gets is what
+ * they print. One state of the fleet is asked for all who look. */
 #include <jansson.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/list.h"
+#include "base/clock.h"
+#include "base/keyed.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/url.h"
-#include "commands/asker.h"
 #include "commands/dispatch.h"
+#include "commands/fleet_state.h"
 #include "commands/json_out.h"
+#include "commands/session.h"
 #include "config/tokens.h"
 #include "config/value.h"
-#include "net/http.h"
-#include "ops/page.h"
+#include "intake/addresses.h"
+#include "net/http_threads.h"
+#include "page_css.h"
+#include "page_html.h"
+#include "page_js.h"
+#include "page_svg.h"
 
-#define VISITORS     256
-#define STREAMS      64
-#define EVERY_MS     2000
-#define BODY_MAX     (64u << 10)
-#define IDS_MAX      100
-#define NOTE_MAX     1000 /* bytes */
-#define WORDS_MAX    (IDS_MAX + 16)
-#define READ_LIMIT_S 15
-#define WORK_LIMIT_S 60
+#define VISITORS      128
+#define QUESTIONS     16 /* at once: each has a connection to Postgres */
+#define FRESH_MS      2000
+#define BODY_MAX      (64u << 10)
+#define IDS_MAX       100
+#define NOTE_MAX      1000 /* bytes */
+#define WORDS_MAX     (IDS_MAX + 16)
+#define READ_LIMIT_MS 13000
+#define WORK_LIMIT_MS 58000
 
 enum http_status {
 	HTTP_OK = 200,
@@ -38,11 +45,10 @@ enum http_status {
 	HTTP_FORBIDDEN = 403,
 	HTTP_NOT_FOUND = 404,
 	HTTP_NOT_ALLOWED = 405,
-	HTTP_TOO_LARGE = 413,
 	HTTP_UNSUPPORTED = 415,
+	HTTP_TOO_MANY = 429,
 	HTTP_BAD_GATEWAY = 502,
 	HTTP_BUSY = 503,
-	HTTP_LATE = 504,
 };
 
 struct dashboard_options {
@@ -66,263 +72,201 @@ static const struct option dashboard_options[] = {
 
 static const struct dashboard_options dashboard_defaults = {.address = "127.0.0.1:9090"};
 
+/* Of the whole program. */
 struct dashboard {
-	uv_loop_t loop;
-	uv_timer_t timer;
-	uv_signal_t sigint;
-	uv_signal_t sigterm;
-	struct asker *asker;
-	struct http_site site;
-	struct http *http;
+	const struct config *config;
+	struct http_hall hall;
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t is_told;
 	struct tokens *tokens; /* NULL: nothing can be changed */
-	char **hosts;
-	size_t host_count;
-	struct list waiting; /* requests for the state of the fleet */
-	struct list asked;   /* the others, while a process answers */
-	struct bytes state;  /* the last one, as JSON; empty: there was none */
-	int64_t state_ms;    /* loop clock, of it */
-	bool is_asked;       /* a new one */
+	struct addresses *addresses;
+	unsigned int questions;
+	char *state; /* of the fleet, as JSON; NULL: there was none */
+	int64_t state_ms;
+	bool is_asked; /* a new one */
 };
 
-/* A request. It outlives its connection while it is asked. */
-struct request {
-	struct list link; /* of those that wait or are asked; else alone */
-	struct dashboard *dashboard;
-	struct http_ticket *ticket;
-	struct http_refusal refusal; /* to be answered when the body is over */
-	const struct endpoint *endpoint;
-	const char *page; /* a file of it, and its type; NULL: something is to be asked */
-	const char *type;
-	char *words[WORDS_MAX]; /* of the command, heap */
-	int word_count;
-	const char *token_name; /* of who may change something */
-	struct bytes body;
-	bool is_asked;
-	bool is_gone;
+/* Of a command. */
+struct words {
+	char *at[WORDS_MAX]; /* heap */
+	int count;
 };
 
 /* What a path stands for. */
 struct endpoint {
 	const char *path;
-	const char *method;
-	const char *command; /* with its options; NULL: the state, or what may be done */
+	const char *command; /* with its options */
 	const char
 		*options; /* that the query may have: words with one blank between; a ! ends those that are switches */
 	const char *word; /* the name of an argument that is no option, and must be there; NULL: none */
+	bool changes;
 };
 
 static const struct endpoint endpoints[] = {
-	{"/api/status", "GET", NULL, "", NULL},
-	{"/api/access", "GET", NULL, "", NULL},
-	{"/api/explain", "GET", "explain --json", "", "id"},
-	{"/api/dead-letters", "GET", "dead-letters list --json",
-	 "since until type reason target state limit examples deliveries!", NULL},
-	{"/api/dead-letters/show", "GET", "dead-letters show --json", "deliveries!", "id"},
-	{"/api/dead-letters/retry", "POST", "dead-letters retry --json", "", NULL},
-	{"/api/dead-letters/discard", "POST", "dead-letters discard --json", "", NULL},
-	{"/api/dead-letters/reopen", "POST", "dead-letters reopen --json", "", NULL},
+	{"/api/explain", "explain --json", "", "id", false},
+	{"/api/dead-letters", "dead-letters list --json",
+	 "since until type reason target state limit examples deliveries!", NULL, false},
+	{"/api/dead-letters/show", "dead-letters show --json", "deliveries!", "id", false},
+	{"/api/dead-letters/retry", "dead-letters retry --json", "", NULL, true},
+	{"/api/dead-letters/discard", "dead-letters discard --json", "", NULL, true},
+	{"/api/dead-letters/reopen", "dead-letters reopen --json", "", NULL, true},
 };
 
-static const struct http_refusal too_many = {HTTP_BUSY, "too many questions at once: ask again later\n"};
-static const struct http_refusal no_such_page = {HTTP_NOT_FOUND, "no such page\n"};
+static const struct {
+	const char *path;
+	const char *type;
+	const char *text;
+} files[] = {
+	{"/", "text/html; charset=utf-8", PAGE_HTML},
+	{"/page.css", "text/css; charset=utf-8", PAGE_CSS},
+	{"/page.js", "text/javascript; charset=utf-8", PAGE_JS},
+	{"/page.svg", "image/svg+xml", PAGE_SVG},
+};
 
-static const struct endpoint *find_endpoint(const char *path)
+/* --- replies --- */
+
+static struct http_reply reply(unsigned int status, const char *type, const char *text)
 {
-	for (size_t i = 0; i < sizeof(endpoints) / sizeof(endpoints[0]); i++)
-		if (strcmp(endpoints[i].path, path) == 0)
-			return &endpoints[i];
-	return NULL;
+	return (struct http_reply){status, type, memory_strdup(text), strlen(text)};
 }
 
-/* --- answers --- */
-
-static void answer(struct request *r, unsigned int status, const char *type, const char *text, size_t len)
+static struct http_reply refuse(unsigned int status, const char *why)
 {
-	if (!r->is_gone)
-		http_answer(r->ticket, status, type, memory_strndup(text, len), len);
-}
-
-static void answer_refusal(struct request *r, struct http_refusal refusal)
-{
-	answer(r, refusal.status, NULL, refusal.why, strlen(refusal.why));
-}
-
-static void request_free(struct request *r)
-{
-	list_remove(&r->link);
-	for (int i = 0; i < r->word_count; i++)
-		free(r->words[i]);
-	bytes_free(&r->body);
-	free(r);
-}
-
-/* A command that printed no JSON has complained. */
-static struct http_refusal judge(int status, const char *text, const char *complaint)
-{
-	static const char late[] = "no answer in time: is Postgres there, and are there locks? wsonce status says\n";
-
-	if (status < 0)
-		return (struct http_refusal){HTTP_LATE, late};
-	if (*text == '{')
-		return (struct http_refusal){0, NULL};
-	return (struct http_refusal){status == STATUS_USAGE ? HTTP_BAD_REQUEST : HTTP_BAD_GATEWAY,
-				     *text ? text : complaint};
+	return reply(status, NULL, why);
 }
 
 /* What a command printed, and what it complained of, such as why it could not do all of it: as the member "message". */
-static void answer_json(struct request *r, const char *text, const char *complaint)
+static struct http_reply reply_json(const char *text, const char *complaint)
 {
 	json_t *json = *complaint ? json_loads(text, 0, NULL) : NULL;
 	char *lines, *whole;
 
-	if (!json) {
-		answer(r, HTTP_OK, "application/json", text, strlen(text));
-		return;
-	}
+	if (!json)
+		return reply(HTTP_OK, "application/json", text);
 	lines = memory_strndup(complaint, strlen(complaint) - 1); /* without the newline at its end */
 	json_object_set_new(json, "message", json_out_string(lines));
 	whole = memory_given(json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(15)), "jansson");
-	answer(r, HTTP_OK, "application/json", whole, strlen(whole));
 	free(lines);
-	free(whole);
 	json_decref(json);
+	return (struct http_reply){HTTP_OK, "application/json", whole, strlen(whole)};
 }
 
-static void on_answer(void *arg, int status, const char *text, const char *complaint)
-{
-	struct request *r = arg;
-	struct http_refusal refusal = judge(status, text, complaint);
+/* --- commands --- */
 
-	r->is_asked = false;
-	list_remove(&r->link);
-	if (refusal.status)
-		answer_refusal(r, refusal);
+static void add_word(struct words *words, char *word)
+{
+	if (words->count < WORDS_MAX)
+		words->at[words->count++] = word;
 	else
-		answer_json(r, text, complaint);
-	if (r->is_gone)
-		request_free(r);
+		free(word);
 }
 
-static void ask(struct request *r)
+static void add_command(struct words *words, const struct endpoint *e)
 {
-	bool changes = strcmp(r->endpoint->method, "POST") == 0;
-	const struct question question = {r->words, r->word_count, changes ? WORK_LIMIT_S : READ_LIMIT_S, changes};
+	char *text = memory_strdup(e->command), *at;
 
-	if (asker_ask(r->dashboard->asker, &question, on_answer, r)) {
-		answer_refusal(r, too_many);
-		return;
-	}
-	r->is_asked = true;
-	list_append(&r->dashboard->asked, &r->link);
+	for (const char *word = strtok_r(text, " ", &at); word; word = strtok_r(NULL, " ", &at))
+		add_word(words, memory_strdup(word));
+	free(text);
 }
 
-/* No answer comes to these any more. */
-static void refuse_all(struct list *requests, struct http_refusal refusal)
+/* A command that printed no JSON has complained. */
+static struct http_reply call(const struct dashboard *d, const struct endpoint *e, struct words *words)
 {
-	list_each(node, after, requests) {
-		struct request *r = list_entry(node, struct request, link);
+	struct bytes text = {NULL, 0, 0}, complaint = {NULL, 0, 0};
+	FILE *out = bytes_stream(&text), *errors = bytes_stream(&complaint);
+	struct words given = *words; /* options_read() moves them */
+	struct http_reply r;
+	int status;
 
-		list_remove(node);
-		r->is_asked = false;
-		if (r->is_gone)
-			request_free(r);
-		else
-			answer_refusal(r, refusal);
-	}
+	session_limit(e->changes ? WORK_LIMIT_MS : READ_LIMIT_MS, !e->changes);
+	status = dispatch_call(d->config, given.count, given.at, out, errors);
+	fclose(out);
+	fclose(errors);
+	if (*bytes_text(&text) == '{')
+		r = reply_json(text.at, bytes_text(&complaint));
+	else
+		r = refuse(status == STATUS_USAGE ? HTTP_BAD_REQUEST : HTTP_BAD_GATEWAY, bytes_text(&complaint));
+	bytes_free(&text);
+	bytes_free(&complaint);
+	return r;
+}
+
+static bool enter(struct dashboard *d)
+{
+	bool has_room;
+
+	pthread_mutex_lock(&d->lock);
+	has_room = d->questions < QUESTIONS;
+	d->questions += has_room;
+	pthread_mutex_unlock(&d->lock);
+	return has_room;
+}
+
+static void leave(struct dashboard *d)
+{
+	pthread_mutex_lock(&d->lock);
+	d->questions--;
+	pthread_mutex_unlock(&d->lock);
+}
+
+static struct http_reply ask(struct dashboard *d, const struct endpoint *e, struct words *words)
+{
+	struct http_reply r;
+
+	if (!enter(d))
+		return refuse(HTTP_BUSY, "too many questions at once: ask again later\n");
+	r = call(d, e, words);
+	leave(d);
+	return r;
 }
 
 /* --- the state of the fleet --- */
 
-static void keep_state(struct dashboard *d, json_t *state)
+static char *read_state(const struct dashboard *d)
 {
-	char *event = page_event(state),
-	     *json = memory_given(json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(15)), "jansson");
+	enum fleet_health health;
+	json_t *state;
+	char *text;
 
-	d->state.len = 0;
-	bytes_add_text(&d->state, json);
-	bytes_add_byte(&d->state, '\n');
-	d->state_ms = (int64_t)uv_now(&d->loop);
-	http_broadcast(d->http, event, strlen(event));
-	free(event);
-	free(json);
-}
-
-static void on_state(void *arg, int status, const char *text, const char *complaint)
-{
-	struct dashboard *d = arg;
-	json_t *state = status < 0 ? NULL : json_loads(text, 0, NULL);
-
-	(void)complaint;
-	d->is_asked = false;
-	if (!state)
-		state = json_pack("{s:s, s:[s]}", "status", "unknown", "problems",
-				  "the question for the state of the fleet has no answer: Postgres or Redis hangs");
-	keep_state(d, state);
+	session_limit(READ_LIMIT_MS, true);
+	state = fleet_state_read(d->config, &health);
+	text = memory_given(json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(15)), "jansson");
 	json_decref(state);
-	list_each(node, after, &d->waiting) {
-		struct request *r = list_entry(node, struct request, link);
-
-		list_remove(node);
-		answer(r, HTTP_OK, "application/json", d->state.at, d->state.len);
-	}
+	return text;
 }
 
-static void ask_state(struct dashboard *d)
+/* With the lock, which is given back while it is asked for. */
+static void renew_state(struct dashboard *d)
 {
-	static char status[] = "status", json[] = "--json";
-	char *words[] = {status, json};
+	char *text;
 
-	if (!d->is_asked && asker_ask(d->asker, &(struct question){words, 2, READ_LIMIT_S, false}, on_state, d) == 0)
-		d->is_asked = true;
+	d->is_asked = true;
+	pthread_mutex_unlock(&d->lock);
+	text = read_state(d);
+	pthread_mutex_lock(&d->lock);
+	free(d->state);
+	d->state = text;
+	d->state_ms = clock_ms(CLOCK_MONOTONIC);
+	d->is_asked = false;
+	pthread_cond_broadcast(&d->is_told);
 }
 
-static void on_timer(uv_timer_t *timer)
+static struct http_reply answer_state(struct dashboard *d)
 {
-	struct dashboard *d = timer->data;
+	struct http_reply r;
 
-	if (http_streams(d->http))
-		ask_state(d);
+	pthread_mutex_lock(&d->lock);
+	while (d->is_asked)
+		pthread_cond_wait(&d->is_told, &d->lock);
+	if (!d->state || clock_ms(CLOCK_MONOTONIC) - d->state_ms >= FRESH_MS)
+		renew_state(d);
+	r = reply(HTTP_OK, "application/json", d->state);
+	pthread_mutex_unlock(&d->lock);
+	return r;
 }
 
-static void answer_state(struct request *r)
-{
-	struct dashboard *d = r->dashboard;
-
-	if (d->state.len && (int64_t)uv_now(&d->loop) - d->state_ms < EVERY_MS) {
-		answer(r, HTTP_OK, "application/json", d->state.at, d->state.len);
-		return;
-	}
-	list_append(&d->waiting, &r->link);
-	ask_state(d);
-	if (!d->is_asked)
-		refuse_all(&d->waiting, too_many);
-}
-
-static void answer_access(struct request *r)
-{
-	char *text = memory_printf("{\"may_change\": %s, \"version\": \"%s\"}\n",
-				   r->dashboard->tokens ? "true" : "false", WSONCE_VERSION);
-
-	answer(r, HTTP_OK, "application/json", text, strlen(text));
-	free(text);
-}
-
-/* --- requests --- */
-
-static void add_word(struct request *r, const char *word)
-{
-	if (r->word_count < WORDS_MAX)
-		r->words[r->word_count++] = memory_strdup(word);
-}
-
-static void add_command(struct request *r)
-{
-	char *text = memory_strdup(r->endpoint->command), *at;
-
-	for (const char *word = strtok_r(text, " ", &at); word; word = strtok_r(NULL, " ", &at))
-		add_word(r, word);
-	free(text);
-}
+/* --- questions --- */
 
 /* Is it one of the options? 1: with a value; 2: a switch. */
 static int find_kind(const char *options, const char *name)
@@ -336,135 +280,55 @@ static int find_kind(const char *options, const char *name)
 }
 
 /* Values go behind a = or --, so none is taken for an option. */
-static const char *add_argument(struct request *r, const char *name, const char *value, char **word)
+static const char *add_argument(const struct endpoint *e, struct words *words, const char *name, const char *value,
+				char **word)
 {
-	int kind = find_kind(r->endpoint->options, name);
+	int kind = find_kind(e->options, name);
 
-	if (r->endpoint->word && strcmp(name, r->endpoint->word) == 0 && !*word) {
+	if (e->word && strcmp(name, e->word) == 0 && !*word) {
 		*word = memory_strdup(value);
 		return NULL;
 	}
 	if (!kind)
 		return "this page does not take such an argument\n";
-	if (!*value)
-		return NULL;
-	char *option = kind == 2 ? memory_printf("--%s", name) : memory_printf("--%s=%s", name, value);
-
-	add_word(r, option);
-	free(option);
+	if (*value)
+		add_word(words, kind == 2 ? memory_printf("--%s", name) : memory_printf("--%s=%s", name, value));
 	return NULL;
 }
 
 /* The command that a GET stands for. Returns NULL, or why there is none. */
-static const char *read_query(struct request *r, const struct http_request *request)
+static const char *read_query(const struct endpoint *e, const struct http_question *q, struct words *words)
 {
-	const char *fault = request->argument_count > HTTP_ARGUMENTS_MAX ? "too many arguments\n" : NULL;
+	const char *fault = q->argument_count > HTTP_ARGUMENTS_MAX ? "too many arguments\n" : NULL;
 	char *word = NULL;
 
-	add_command(r);
-	for (size_t i = 0; !fault && i < request->argument_count; i++) {
-		const struct http_argument *a = &request->arguments[i];
+	add_command(words, e);
+	for (size_t i = 0; !fault && i < q->argument_count; i++) {
+		const struct http_argument *a = &q->arguments[i];
 		char *value = memory_strdup(a->value ? a->value : "");
 
 		fault = url_decode(value) ? "a % must be followed by two hexadecimal digits that are not 00\n"
-					  : add_argument(r, a->name, value, &word);
+					  : add_argument(e, words, a->name, value, &word);
 		free(value);
 	}
-	if (!fault && r->endpoint->word && !(word && *word))
+	if (!fault && e->word && !(word && *word))
 		fault = "the argument id is missing\n";
-	if (!fault && word) {
-		add_word(r, "--");
-		add_word(r, word);
+	if (word) {
+		add_word(words, memory_strdup("--"));
+		add_word(words, word);
 	}
-	free(word);
 	return fault;
 }
 
-/* RFC 6750: who shows a token may change something. */
-static struct http_refusal check_token(struct request *r, const struct http_request *request)
+static struct http_reply answer_question(struct dashboard *d, const struct endpoint *e, const struct http_question *q,
+					 struct words *words)
 {
-	static const char scheme[] = "Bearer ";
-	const char *given = request->authorization;
-	const struct token *token;
+	const char *fault = read_query(e, q, words);
 
-	if (!r->dashboard->tokens)
-		return (struct http_refusal){HTTP_FORBIDDEN, "read-only: start wsonce dashboard with "
-							     "--admin-token-file to change something\n"};
-	if (!given || strncasecmp(given, scheme, sizeof(scheme) - 1) != 0)
-		return (struct http_refusal){HTTP_UNAUTHORIZED, "a token is needed: Authorization: Bearer TOKEN\n"};
-	tokens_refresh(r->dashboard->tokens);
-	token = tokens_find(r->dashboard->tokens, given + sizeof(scheme) - 1);
-	if (!token)
-		return (struct http_refusal){HTTP_UNAUTHORIZED, "this token is not valid\n"};
-	r->token_name = token->name;
-	return (struct http_refusal){0, NULL};
+	return fault ? refuse(HTTP_BAD_REQUEST, fault) : ask(d, e, words);
 }
 
-/* A form of a page elsewhere cannot have this type. */
-static struct http_refusal check_change(struct request *r, const struct http_request *request)
-{
-	struct http_refusal refusal = check_token(r, request);
-
-	if (refusal.status)
-		return refusal;
-	if (!request->type || strncasecmp(request->type, "application/json", 16) != 0)
-		return (struct http_refusal){HTTP_UNSUPPORTED, "the Content-Type must be application/json\n"};
-	if (request->argument_count)
-		return (struct http_refusal){HTTP_BAD_REQUEST, "arguments are in the body\n"};
-	if (request->length > (int64_t)BODY_MAX)
-		return (struct http_refusal){HTTP_TOO_LARGE, "the body is too large\n"};
-	return (struct http_refusal){0, NULL};
-}
-
-static struct http_refusal check_get(struct request *r, const struct http_request *request)
-{
-	const char *fault = r->endpoint && r->endpoint->command ? read_query(r, request) : NULL;
-
-	if (fault)
-		return (struct http_refusal){HTTP_BAD_REQUEST, fault};
-	if (!r->endpoint)
-		r->page = page_file(request->path, &r->type);
-	return r->endpoint || r->page ? (struct http_refusal){0, NULL} : no_such_page;
-}
-
-static struct http_refusal check(struct request *r, const struct http_request *request)
-{
-	bool gets = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
-	bool posts = strcmp(request->method, "POST") == 0;
-
-	r->endpoint = find_endpoint(request->path);
-	if ((!gets && !posts) || (posts && !r->endpoint) ||
-	    (r->endpoint && posts != (strcmp(r->endpoint->method, "POST") == 0)))
-		return (struct http_refusal){HTTP_NOT_ALLOWED, "this method is not allowed here\n"};
-	return posts ? check_change(r, request) : check_get(r, request);
-}
-
-static struct http_refusal begin(void *arg, const struct http_request *request, void **post)
-{
-	struct request *r = memory_calloc(1, sizeof(*r));
-	struct http_refusal refusal;
-
-	r->dashboard = arg;
-	list_init(&r->link);
-	refusal = check(r, request);
-	if (refusal.status)
-		request_free(r);
-	else
-		*post = r;
-	return refusal;
-}
-
-static void take_body(void *post, const char *bytes, size_t len)
-{
-	struct request *r = post;
-
-	if (strcmp(r->endpoint ? r->endpoint->method : "GET", "POST") != 0)
-		r->refusal = (struct http_refusal){HTTP_BAD_REQUEST, "requests of this page have no body\n"};
-	else if (r->body.len + len > BODY_MAX)
-		r->refusal = (struct http_refusal){HTTP_TOO_LARGE, "the body is too large\n"};
-	else
-		bytes_add(&r->body, bytes, len);
-}
+/* --- changes --- */
 
 /* Returns how many bytes of the text to keep, at most so many, so that no character is cut in two (RFC 3629). */
 static int begin_of(const char *text, size_t most)
@@ -477,183 +341,206 @@ static int begin_of(const char *text, size_t most)
 }
 
 /* {"ids": [1, 2], "note": "...", "deliveries": false}: the note has the token's name in front. */
-static const char *read_change(struct request *r, const json_t *body)
+static const char *read_change(const struct endpoint *e, const json_t *body, const char *token_name,
+			       struct words *words)
 {
 	const json_t *ids = json_object_get(body, "ids");
 	const char *note = json_string_value(json_object_get(body, "note"));
-	char *word;
 
 	if (!json_is_array(ids) || !json_array_size(ids) || json_array_size(ids) > IDS_MAX)
 		return "the body must be {\"ids\": [1, 2, ...], \"note\": \"...\"} with 1 to 100 ids\n";
-	add_command(r);
+	add_command(words, e);
 	if (json_is_true(json_object_get(body, "deliveries")))
-		add_word(r, "--deliveries");
-	word = memory_printf("--note=dashboard, %s%s%.*s", r->token_name, note && *note ? ": " : "",
-			     note ? begin_of(note, NOTE_MAX) : 0, note ? note : "");
-	add_word(r, word);
-	free(word);
-	add_word(r, "--");
+		add_word(words, memory_strdup("--deliveries"));
+	add_word(words, memory_printf("--note=dashboard, %s%s%.*s", token_name, note && *note ? ": " : "",
+				      note ? begin_of(note, NOTE_MAX) : 0, note ? note : ""));
+	add_word(words, memory_strdup("--"));
 	for (size_t i = 0; i < json_array_size(ids); i++) {
-		if (json_integer_value(json_array_get(ids, i)) <= 0)
+		json_int_t id = json_integer_value(json_array_get(ids, i));
+
+		if (id <= 0)
 			return "an id is a whole number above 0\n";
-		word = memory_printf("%lld", (long long)json_integer_value(json_array_get(ids, i)));
-		add_word(r, word);
-		free(word);
+		add_word(words, memory_printf("%lld", (long long)id));
 	}
 	return NULL;
 }
 
-static void change(struct request *r)
+/* As intake/post.c: a valid token never waits for the wrong ones of its address. With the lock. */
+static unsigned int blame(struct dashboard *d, uint64_t key)
 {
-	json_t *body = json_loadb(r->body.len ? r->body.at : "", r->body.len, JSON_REJECT_DUPLICATES, NULL);
-	const char *fault = read_change(r, body);
+	struct address *address = addresses_enter(d->addresses, key);
+	bool has_too_many = addresses_blame(address, clock_ms(CLOCK_MONOTONIC));
 
-	json_decref(body);
-	if (fault) {
-		answer_refusal(r, (struct http_refusal){HTTP_BAD_REQUEST, fault});
-		return;
-	}
-	log_info("the page changes dead letters", "command=%s %s token=%s ids=%d", r->words[0], r->words[1],
-		 r->token_name, r->word_count);
-	ask(r);
+	addresses_shaken(address);
+	addresses_leave(d->addresses, address);
+	return has_too_many ? HTTP_TOO_MANY : HTTP_UNAUTHORIZED;
 }
 
-static void end(void *post, struct http_ticket *ticket)
+/* RFC 6750: who shows a token may change something. Returns 0 and the token's name, which lives as long as the program,
+ * or the status that refuses. */
+static unsigned int check_token(struct dashboard *d, const struct http_question *q, const char **name)
 {
-	struct request *r = post;
+	static const char scheme[] = "Bearer ";
+	const char *given = q->authorization;
+	const struct token *token = NULL;
+	unsigned int status = 0;
 
-	r->ticket = ticket;
-	if (r->refusal.status)
-		answer_refusal(r, r->refusal);
-	else if (r->page)
-		answer(r, HTTP_OK, r->type, r->page, strlen(r->page));
-	else if (strcmp(r->endpoint->path, "/api/access") == 0)
-		answer_access(r);
-	else if (!r->endpoint->command)
-		answer_state(r);
-	else if (strcmp(r->endpoint->method, "POST") == 0)
-		change(r);
+	pthread_mutex_lock(&d->lock);
+	tokens_refresh(d->tokens);
+	if (given && strncasecmp(given, scheme, sizeof(scheme) - 1) == 0)
+		token = tokens_find(d->tokens, given + sizeof(scheme) - 1);
+	if (token)
+		*name = token->name;
 	else
-		ask(r);
+		status = blame(d, q->address);
+	pthread_mutex_unlock(&d->lock);
+	return status;
 }
 
-static void gone(void *post)
+/* A form of a page elsewhere cannot have this type. */
+static struct http_reply change(struct dashboard *d, const struct endpoint *e, const struct http_question *q,
+				const char *token_name, struct words *words)
 {
-	struct request *r = post;
+	json_t *body;
+	const char *fault;
 
-	r->is_gone = true;
-	if (!r->is_asked)
-		request_free(r);
+	if (!q->type || strncasecmp(q->type, "application/json", 16) != 0)
+		return refuse(HTTP_UNSUPPORTED, "the Content-Type must be application/json\n");
+	if (q->argument_count)
+		return refuse(HTTP_BAD_REQUEST, "arguments are in the body\n");
+	body = json_loadb(q->body.len ? q->body.at : "", q->body.len, JSON_REJECT_DUPLICATES, NULL);
+	fault = read_change(e, body, token_name, words);
+	json_decref(body);
+	if (fault)
+		return refuse(HTTP_BAD_REQUEST, fault);
+	log_info("the page changes dead letters", "command=%s token=%s words=%d", e->command, token_name, words->count);
+	return ask(d, e, words);
 }
 
-static const struct http_poster poster = {begin, take_body, end, gone, NULL};
+static struct http_reply answer_change(struct dashboard *d, const struct endpoint *e, const struct http_question *q,
+				       struct words *words)
+{
+	const char *name = NULL;
+	unsigned int status;
+
+	if (!d->tokens)
+		return refuse(HTTP_FORBIDDEN, "read-only: start wsonce dashboard with --admin-token-file to change "
+					      "something\n");
+	status = check_token(d, q, &name);
+	if (status == HTTP_TOO_MANY)
+		return refuse(status, "too many wrong tokens come from this address: wait a minute\n");
+	return status ? refuse(status, "this token is not valid: show one by Authorization: Bearer\n")
+		      : change(d, e, q, name, words);
+}
+
+/* --- requests --- */
+
+static const struct endpoint *find_endpoint(const char *path)
+{
+	for (size_t i = 0; i < sizeof(endpoints) / sizeof(endpoints[0]); i++)
+		if (strcmp(endpoints[i].path, path) == 0)
+			return &endpoints[i];
+	return NULL;
+}
+
+/* What needs no command. */
+static struct http_reply answer_plain(struct dashboard *d, const struct http_question *q)
+{
+	if (strcmp(q->path, "/api/status") == 0)
+		return answer_state(d);
+	if (strcmp(q->path, "/api/access") == 0)
+		return reply(HTTP_OK, "application/json",
+			     d->tokens ? "{\"may_change\": true, \"version\": \"" WSONCE_VERSION "\"}\n"
+				       : "{\"may_change\": false, \"version\": \"" WSONCE_VERSION "\"}\n");
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (strcmp(files[i].path, q->path) == 0)
+			return reply(HTTP_OK, files[i].type, files[i].text);
+	return refuse(HTTP_NOT_FOUND, "no such page\n");
+}
+
+static struct http_reply answer(void *arg, const struct http_question *q)
+{
+	const struct endpoint *e = find_endpoint(q->path);
+	bool posts = strcmp(q->method, "POST") == 0;
+	struct words words = {.count = 0};
+	struct http_reply r;
+
+	if ((!posts && strcmp(q->method, "GET") != 0 && strcmp(q->method, "HEAD") != 0) || posts != (e && e->changes))
+		return refuse(HTTP_NOT_ALLOWED, "this method is not allowed here\n");
+	if (!posts && q->body.len)
+		return refuse(HTTP_BAD_REQUEST, "requests of this page have no body\n");
+	if (!e)
+		return answer_plain(arg, q);
+	r = posts ? answer_change(arg, e, q, &words) : answer_question(arg, e, q, &words);
+	for (int i = 0; i < words.count; i++)
+		free(words.at[i]);
+	return r;
+}
 
 /* --- life --- */
 
-static void on_signal(uv_signal_t *handle, int number)
+static char **split_hosts(const char *names, size_t *count)
 {
-	static const struct http_refusal over = {HTTP_BUSY, "the dashboard stops\n"};
-	struct dashboard *d = handle->data;
+	char *text = memory_strdup(names ? names : ""), *at, **hosts = memory_calloc(strlen(text) + 1, sizeof(*hosts));
 
-	(void)number;
-	if (uv_is_closing((uv_handle_t *)&d->timer))
-		return;
-	uv_close((uv_handle_t *)&d->timer, NULL);
-	uv_close((uv_handle_t *)&d->sigint, NULL);
-	uv_close((uv_handle_t *)&d->sigterm, NULL);
-	asker_close(d->asker);
-	refuse_all(&d->waiting, over);
-	refuse_all(&d->asked, over); /* libmicrohttpd must not be stopped while requests are suspended */
-	http_close(d->http);
-}
-
-static void split_hosts(struct dashboard *d, const char *names)
-{
-	char *text = memory_strdup(names ? names : ""), *at;
-
-	d->hosts = memory_calloc(strlen(text) + 1, sizeof(*d->hosts));
 	for (const char *name = strtok_r(text, ", ", &at); name; name = strtok_r(NULL, ", ", &at))
-		d->hosts[d->host_count++] = memory_strdup(name);
+		hosts[(*count)++] = memory_strdup(name);
 	free(text);
+	return hosts;
 }
 
-/* Returns the exit status. */
-static int open_page(struct dashboard *d, const struct dashboard_options *o)
-{
-	char error[400];
-
-	if (o->token_file && !(d->tokens = tokens_new(NULL, o->token_file, true, error, sizeof(error)))) {
-		dispatch_fail("--admin-token-file%s", strchr(error, ':')); /* behind a listener's flag */
-		return STATUS_USAGE;
-	}
-	split_hosts(d, o->hosts);
-	d->site = (struct http_site){
-		.flag = "--listen",
-		.address = o->address,
-		.visitors = VISITORS,
-		.of_one_host = VISITORS / 2,
-		.poster = &poster,
-		.is_browsed = true,
-		.stream = PAGE_STREAM,
-		.streams = STREAMS,
-		.hosts = d->hosts,
-		.host_count = d->host_count,
-		.arg = d,
-	};
-	d->http = http_open(&d->loop, &d->site, error, sizeof(error));
-	return d->http ? 0 : dispatch_fail("%s", error);
-}
-
-static void start(struct dashboard *d)
-{
-	uv_timer_init(&d->loop, &d->timer);
-	uv_signal_init(&d->loop, &d->sigint);
-	uv_signal_init(&d->loop, &d->sigterm);
-	d->timer.data = d->sigint.data = d->sigterm.data = d;
-	uv_timer_start(&d->timer, on_timer, EVERY_MS, EVERY_MS);
-	uv_signal_start(&d->sigint, on_signal, SIGINT);
-	uv_signal_start(&d->sigterm, on_signal, SIGTERM);
-	asker_start(d->asker, &d->loop);
-}
-
-static void tell_where(const struct dashboard *d, const struct dashboard_options *o)
+static void tell_where(const struct http_threads *http, const struct dashboard_options *o)
 {
 	if (strncmp(o->address, "unix:", 5) == 0)
 		printf("wsonce dashboard: %s\n", o->address);
 	else
 		printf("wsonce dashboard: http://%.*s:%d/\n", (int)(strrchr(o->address, ':') - o->address), o->address,
-		       http_port(d->http));
+		       http_threads_port(http));
 	fflush(stdout);
+}
+
+/* Threads may be waiting for a server that hangs, so the end waits for none. */
+_Noreturn static void serve(struct http_threads *http, const sigset_t *ends)
+{
+	const struct timespec second = {1, 0};
+
+	while (sigtimedwait(ends, NULL, &second) < 0)
+		http_threads_sweep(http);
+	_exit(STATUS_FINE);
 }
 
 static int run_dashboard(const struct invocation *in)
 {
-	struct dashboard d = {.asker = asker_fork(in->config)};
-	int status;
+	const struct dashboard_options *o = in->options;
+	struct dashboard d = {
+		.config = in->config, .lock = PTHREAD_MUTEX_INITIALIZER, .is_told = PTHREAD_COND_INITIALIZER};
+	struct http_threads *http;
+	char error[400];
+	sigset_t ends;
 
-	if (!d.asker)
-		return dispatch_fail("cannot fork a process");
-	list_init(&d.waiting);
-	list_init(&d.asked);
-	if (uv_loop_init(&d.loop))
-		return dispatch_fail("the event loop cannot start");
-	status = open_page(&d, in->options);
-	if (!status) {
-		start(&d);
-		tell_where(&d, in->options);
-		uv_run(&d.loop, UV_RUN_DEFAULT);
-	} else {
-		asker_close(d.asker);
+	if (o->token_file && !(d.tokens = tokens_new(NULL, o->token_file, true, error, sizeof(error)))) {
+		dispatch_fail("--admin-token-file%s", strchr(error, ':')); /* behind a listener's flag */
+		return STATUS_USAGE;
 	}
-	uv_loop_close(&d.loop);
-	http_free(d.http);
-	asker_free(d.asker);
-	tokens_free(d.tokens);
-	bytes_free(&d.state);
-	for (size_t i = 0; i < d.host_count; i++)
-		free(d.hosts[i]);
-	free(d.hosts);
-	return status;
+	d.addresses = addresses_new();
+	d.hall = (struct http_hall){.flag = "--listen",
+				    .address = o->address,
+				    .visitors = VISITORS,
+				    .body_max = BODY_MAX,
+				    .answer = answer,
+				    .arg = &d};
+	d.hall.hosts = split_hosts(o->hosts, &d.hall.host_count);
+	keyed_hash("", 0);   /* draws its key before there are threads, */
+	json_object_seed(0); /* and so does jansson */
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &ends, NULL);
+	http = http_threads_open(&d.hall, error, sizeof(error));
+	if (!http)
+		return dispatch_fail("%s", error);
+	tell_where(http, o);
+	serve(http, &ends);
 }
 
 static const char *check_dashboard(const struct invocation *in)

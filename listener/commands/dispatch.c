@@ -74,6 +74,12 @@ static const struct subcommand *const commands[] = {
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
+/* Where the command that this thread calls prints. NULL: as a program does. */
+static _Thread_local struct {
+	FILE *out;
+	FILE *errors;
+} streams;
+
 /* One command's own options, which no command has more of. */
 union room {
 	max_align_t align;
@@ -91,6 +97,11 @@ static void calm(char *text)
 			memset(at, ' ', *at == 0xc2 ? 2 : 1);
 }
 
+FILE *dispatch_out(void)
+{
+	return streams.out ? streams.out : stdout;
+}
+
 int dispatch_fail(const char *format, ...)
 {
 	char text[600];
@@ -101,7 +112,7 @@ int dispatch_fail(const char *format, ...)
 	va_end(ap);
 	calm(text);
 	progress_clear();
-	fprintf(stderr, "wsonce: %s\n", text);
+	fprintf(streams.errors ? streams.errors : stderr, "wsonce: %s\n", text);
 	return STATUS_FAILED;
 }
 
@@ -243,7 +254,7 @@ static int run_family(int argc, char **argv)
 
 static const char *check_words(const struct subcommand *c, int count)
 {
-	static char sentence[160];
+	static _Thread_local char sentence[160];
 
 	if (count >= c->least_words && (c->most_words < 0 || count <= c->most_words))
 		return NULL;
@@ -261,10 +272,7 @@ static int run_read(const struct subcommand *c, const struct invocation *in)
 
 	if (!what && c->check)
 		what = c->check(in);
-	if (what)
-		return refuse(what);
-	config_start_log(in->config);
-	return c->run(in);
+	return what ? refuse(what) : c->run(in);
 }
 
 /* Who reads a pipe, as head does, may have had enough: that is nothing to tell of. */
@@ -301,14 +309,16 @@ static int run_command(const struct subcommand *c, int argc, char **argv)
 	if (options_read(&options, c->name, &argc, argv, words, &in.word_count, error, sizeof(error)) ||
 	    config_read(&config, argc, argv, error, sizeof(error)))
 		status = refuse(error);
-	else
+	else {
+		config_start_log(&config);
 		status = run_read(c, &in);
+	}
 	config_free(&config);
 	free(words);
 	return check_output(status);
 }
 
-int dispatch_call(const struct config *config, int argc, char **argv)
+int dispatch_call(const struct config *config, int argc, char **argv, FILE *out, FILE *errors)
 {
 	const struct subcommand *c = NULL;
 	char **words = memory_calloc((size_t)argc, sizeof(*words));
@@ -317,6 +327,8 @@ int dispatch_call(const struct config *config, int argc, char **argv)
 	char error[400] = "this command cannot be called";
 	int n = 0, status = STATUS_USAGE;
 
+	streams.out = out;
+	streams.errors = errors;
 	for (size_t i = 0; i < COMMANDS && !n; i++)
 		if ((n = match(commands[i], argc, argv)))
 			c = commands[i];
@@ -331,7 +343,8 @@ int dispatch_call(const struct config *config, int argc, char **argv)
 	else
 		status = run_read(c, &in);
 	free(words);
-	return check_output(status);
+	streams.out = streams.errors = NULL;
+	return status;
 }
 
 int dispatch_run(int argc, char **argv, int *status)

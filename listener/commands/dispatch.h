@@ -47,8 +47,12 @@ struct subcommand {
  * 0; or -1 if there is none. */
 int dispatch_run(int argc, char **argv, int *status);
 
-/* The same in a program that runs with this config already: argv has no settings. Returns the exit status. */
-int dispatch_call(const struct config *config, int argc, char **argv);
+/* The same in a program that runs with this config already: argv has no settings. What the command prints by
+ * dispatch_out() and dispatch_fail() goes to these two. Other threads may call, too. Returns the exit status. */
+int dispatch_call(const struct config *config, int argc, char **argv, FILE *out, FILE *errors);
+
+/* What a command that can be called prints to. */
+FILE *dispatch_out(void);
 
 /* "; did you mean status?" of a word that is no command, or nothing; lives until the next call. */
 const char *dispatch_ask_meant(const char *word);

@@ -2,6 +2,7 @@
  * whose, and the end. It is to messages at rest what listen.c and the sockets are to a feed. */
 #include "commands/feeder.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 
 #include "base/memory.h"
 #include "commands/dispatch.h"
+#include "commands/session.h"
 #include "base/keyed.h"
 #include "base/list.h"
 
@@ -42,7 +44,11 @@ struct feeder {
 	bool is_later;         /* by the timer */
 	bool is_over;          /* nothing more is pulled */
 	bool is_draining;
+	bool is_unusable;
 };
+
+/* A process has one pipeline at a time, since base/slab.h and others keep memory for one thread. */
+static pthread_mutex_t pipeline_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void on_pulling(uv_idle_t *idle);
 
@@ -187,12 +193,18 @@ static void on_posted(void *arg)
 	(void)arg;
 }
 
+static void on_close(uv_timer_t *timer);
+
+/* Nothing can be stored, and waiting would not help. */
 static void on_unusable(void *arg, const char *sentence, int status)
 {
-	(void)arg;
+	struct feeder *f = arg;
+
+	(void)status;
 	dispatch_fail("%s", sentence);
-	fflush(stdout);
-	_exit(status);
+	f->is_unusable = true;
+	stop(f);
+	uv_timer_start(&f->later, on_close, 0, 0);
 }
 
 static void on_pipeline_closed(void *arg)
@@ -238,11 +250,20 @@ static void on_turn(uv_prepare_t *turn)
 		drain(f);
 }
 
+static void interrupt(struct feeder *f)
+{
+	f->count->is_interrupted = true;
+	stop(f);
+	drain(f);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
 	struct feeder *f = timer->data;
 
 	f->owner.on_tick(f->owner.owner);
+	if (session_is_late())
+		interrupt(f);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -254,9 +275,7 @@ static void on_signal(uv_signal_t *handle, int number)
 		fflush(stdout);
 		_exit(STATUS_FAILED);
 	}
-	f->count->is_interrupted = true;
-	stop(f);
-	drain(f);
+	interrupt(f);
 }
 
 /* Messages that are fed before Redis answers go to the unique key alone: it is given a moment. */
@@ -303,14 +322,16 @@ int feeder_run(const struct config *config, const struct feeder_owner *owner, st
 		dispatch_fail("the event loop cannot start");
 		return -1;
 	}
-	f.pipeline = pipeline_open(&f.loop, config, &on);
-	pipeline_doubt_marks(f.pipeline);
 	list_init(&f.tickets);
 	start_handles(&f);
+	pthread_mutex_lock(&pipeline_lock);
+	f.pipeline = pipeline_open(&f.loop, config, &on);
+	pipeline_doubt_marks(f.pipeline);
 	wait_for_claims(&f);
 	uv_run(&f.loop, UV_RUN_DEFAULT);
 	uv_loop_close(&f.loop);
 	list_each(node, after, &f.tickets) /* of what had no outcome when the time was over */
 		ticket_free(list_entry(node, struct ticket, link));
-	return 0;
+	pthread_mutex_unlock(&pipeline_lock);
+	return f.is_unusable ? -1 : 0;
 }

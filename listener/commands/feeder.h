@@ -54,7 +54,8 @@ struct feeder_count {
 
 /* Feeds everything and waits until it has settled, however long Postgres is away. At the first SIGINT
  * or SIGTERM it stops pulling and gives what is under way --drain-timeout; what has not settled then is
- * in fed only. Returns 0; or -1 after saying why if it cannot start. */
+ * in fed only. Returns 0; or -1 after saying why if nothing can be stored. Only one runs at a time: another thread
+ * waits. */
 int feeder_run(const struct config *config, const struct feeder_owner *owner, struct feeder_count *count);
 
 /* Is an event of this id under way? From pull: a message that must have an outcome of its own is not

@@ -7,12 +7,13 @@
 #include <unistr.h>
 
 #include "base/text.h"
+#include "commands/dispatch.h"
 
 static void print_json(json_t *value)
 {
 	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
 
-	fputs(text ? text : "null", stdout);
+	fputs(text ? text : "null", dispatch_out());
 	free(text);
 	json_decref(value);
 }
@@ -20,12 +21,12 @@ static void print_json(json_t *value)
 void json_out_open(struct json_out *o)
 {
 	*o = (struct json_out){false, false};
-	putchar('{');
+	fputc('{', dispatch_out());
 }
 
 static void name_member(struct json_out *o, const char *name)
 {
-	printf("%s\n\"%s\":", o->has_member ? "," : "", name);
+	fprintf(dispatch_out(), "%s\n\"%s\":", o->has_member ? "," : "", name);
 	o->has_member = true;
 }
 
@@ -38,19 +39,19 @@ void json_out_member(struct json_out *o, const char *name, json_t *value)
 void json_out_member_text(struct json_out *o, const char *name, const char *json)
 {
 	name_member(o, name);
-	fputs(json, stdout);
+	fputs(json, dispatch_out());
 }
 
 void json_out_list(struct json_out *o, const char *name)
 {
 	name_member(o, name);
-	putchar('[');
+	fputc('[', dispatch_out());
 	o->has_item = false;
 }
 
 void json_out_item(struct json_out *o, json_t *value)
 {
-	fputs(o->has_item ? ",\n" : "\n", stdout);
+	fputs(o->has_item ? ",\n" : "\n", dispatch_out());
 	o->has_item = true;
 	print_json(value);
 }
@@ -58,13 +59,13 @@ void json_out_item(struct json_out *o, json_t *value)
 void json_out_list_end(struct json_out *o)
 {
 	(void)o;
-	putchar(']');
+	fputc(']', dispatch_out());
 }
 
 void json_out_close(struct json_out *o)
 {
 	(void)o;
-	puts("\n}");
+	fputs("\n}\n", dispatch_out());
 }
 
 json_t *json_out_string(const char *text)

@@ -64,7 +64,7 @@ bool letters_is_choice(const struct letter_filter *filter, bool is_all, int word
 
 const char *letters_check(const struct letter_filter *filter, char **words, int word_count)
 {
-	static char sentence[160];
+	static _Thread_local char sentence[160];
 
 	if (filter->target && !filter->is_deliveries)
 		return "--target goes with --deliveries";

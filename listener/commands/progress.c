@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "commands/dispatch.h"
 
 #define EVERY_MS 200
 
@@ -18,7 +19,7 @@ void progress_show(const char *format, ...)
 {
 	va_list ap;
 
-	if (clock_ms(CLOCK_MONOTONIC_COARSE) - last_ms < EVERY_MS || !isatty(STDERR_FILENO))
+	if (dispatch_out() != stdout || clock_ms(CLOCK_MONOTONIC_COARSE) - last_ms < EVERY_MS || !isatty(STDERR_FILENO))
 		return;
 	last_ms = clock_ms(CLOCK_MONOTONIC_COARSE);
 	is_shown = true;
@@ -31,6 +32,8 @@ void progress_show(const char *format, ...)
 
 void progress_clear(void)
 {
+	if (dispatch_out() != stdout)
+		return;
 	if (is_shown)
 		fputs("\r\033[K", stderr);
 	is_shown = false;

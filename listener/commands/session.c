@@ -3,10 +3,13 @@
 #include "commands/session.h"
 
 #include <libpq-fe.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "commands/dispatch.h"
 #include "commands/session_file.h"
@@ -15,9 +18,11 @@
 #include "postgres/schema.h"
 
 #define UPGRADE_AGAIN_MS 500
+#define SPARE_MS         2000 /* that a statement has even after the deadline, to record what was done */
 
-static char limit_ms[24] = "0"; /* of a statement; 0: none */
-static bool is_reading;
+/* The limits of this thread; see session_limit(). */
+static _Thread_local int64_t deadline_ms; /* monotonic; 0: none */
+static _Thread_local bool is_reading;
 
 struct session {
 	struct session_file *file; /* NULL: Postgres, which has all below */
@@ -44,6 +49,29 @@ static void on_notice(void *arg, const char *message)
 
 /* --- statements --- */
 
+/* 0: as long as it takes. */
+static int64_t left_ms(void)
+{
+	int64_t left = deadline_ms - clock_ms(CLOCK_MONOTONIC);
+
+	return !deadline_ms || left > SPARE_MS ? deadline_ms ? left : 0 : SPARE_MS;
+}
+
+/* As PQgetResult. If the server does not cancel a statement in time, the connection ends. */
+static PGresult *take_result(PGconn *c)
+{
+	struct pollfd fd = {PQsocket(c), POLLIN, 0};
+
+	PQflush(c);
+	while (deadline_ms && PQisBusy(c)) {
+		if (poll(&fd, 1, (int)left_ms() + SPARE_MS) == 0)
+			shutdown(fd.fd, SHUT_RDWR);
+		if (!PQconsumeInput(c))
+			break;
+	}
+	return PQgetResult(c);
+}
+
 static bool is_fine(const PGresult *result)
 {
 	ExecStatusType status = PQresultStatus(result);
@@ -59,7 +87,7 @@ static PGresult *end_pipeline(PGconn *conn)
 	bool is_end = false;
 
 	while (!is_end) {
-		result = PQgetResult(conn);
+		result = take_result(conn);
 		is_end = result ? PQresultStatus(result) == PGRES_PIPELINE_SYNC : PQstatus(conn) != CONNECTION_OK;
 		if (result && !is_end && (!kept || is_fine(kept))) {
 			PQclear(kept);
@@ -77,8 +105,11 @@ static PGresult *end_pipeline(PGconn *conn)
 static PGresult *ask(struct session *s, const char *text, int n, const char *const *values)
 {
 	static const char limited[] = "SELECT pg_catalog.set_config('statement_timeout', $1, true)";
+	char limit_ms[24];
 	const char *const limit[] = {limit_ms};
 	PGconn *c = s->conn;
+
+	snprintf(limit_ms, sizeof(limit_ms), "%lld", (long long)left_ms());
 
 	if (PQtransactionStatus(c) != PQTRANS_IDLE)
 		return PQexecParams(c, text, n, NULL, values, NULL, NULL, 0);
@@ -197,9 +228,12 @@ static struct session *connect_to(const struct config *config, enum aim aim)
 	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
 	const char *const values[] = {seconds, "wsonce", config->postgres, "UTF8", NULL};
 	struct session *s = memory_calloc(1, sizeof(*s));
+	int64_t patience_ms = config->postgres_timeout_ms;
 
-	s->patience_ms = config->postgres_timeout_ms;
-	snprintf(seconds, sizeof(seconds), "%lld", (long long)(config->postgres_timeout_ms + 1999) / 1000);
+	s->patience_ms = patience_ms;
+	if (left_ms() && left_ms() < patience_ms)
+		patience_ms = left_ms();
+	snprintf(seconds, sizeof(seconds), "%lld", (long long)(patience_ms + 1999) / 1000);
 	s->conn = memory_given(PQconnectdbParams(names, values, 1), "libpq");
 	if (PQstatus(s->conn) != CONNECTION_OK) {
 		fail(s, "cannot reach postgres", NULL);
@@ -232,8 +266,13 @@ static struct session *open_either(const struct config *config, enum aim aim)
 
 void session_limit(int64_t ms, bool is_to_read)
 {
-	snprintf(limit_ms, sizeof(limit_ms), "%lld", (long long)ms);
+	deadline_ms = clock_ms(CLOCK_MONOTONIC) + ms;
 	is_reading = is_to_read;
+}
+
+bool session_is_late(void)
+{
+	return deadline_ms && clock_ms(CLOCK_MONOTONIC) >= deadline_ms;
 }
 
 struct session *session_open(const struct config *config)

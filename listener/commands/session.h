@@ -19,8 +19,11 @@ struct session *session_open(const struct config *config);
 struct session *session_open_or_create(const struct config *config);
 /* The same as session_open, but changes nothing: the schema may be older than this program's. */
 struct session *session_open_to_read(const struct config *config);
-/* From now on a statement takes at most so long, and with is_to_read session_open is session_open_to_read. */
+/* From now on the statements of this thread take at most so long together, and with is_to_read session_open is
+ * session_open_to_read. */
 void session_limit(int64_t ms, bool is_to_read);
+/* Is that time over? */
+bool session_is_late(void);
 void session_close(struct session *s);
 
 /* Is it a file? Such a session takes what session_ask_either and session_copy_begin are given for it, and BEGIN, COMMIT

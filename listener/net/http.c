@@ -1,22 +1,19 @@
-/* http.c owns the server of operators' pages: who may connect and for how long, and which requests are
- * answered. libmicrohttpd reads and writes HTTP, without a thread: the loop watches its epoll descriptor. What
- * the pages say is the business of ops/.
+/* http.c owns the server of a listener's own pages and of POST /events: who may connect and for how long, and which
+ * requests are answered. libmicrohttpd reads and writes HTTP, without a thread: the loop watches its epoll descriptor.
+ * What the pages say is the business of ops/.
  *
- * Sockets are accepted here, since libmicrohttpd 0.9 spins when no more files may be open; and it lets through what
- * is checked in judge(): several lengths, folded ones, codings, blanks before a colon, bodies. Its own check of Host is
- * off, as it then says the head of its answer twice; it does so still for a length that is not a number. */
+ * Sockets are accepted here, since libmicrohttpd 0.9 spins when no more files may be open. */
 #include "net/http.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/port.h"
@@ -24,206 +21,36 @@
 #include "net/bound_socket.h"
 #include "net/http_inside.h"
 
-#define VISITORS_MAX  64
-#define OF_ONE_HOST   32
-#define PATIENCE_MS   10000 /* usually, for each request: from the connection's begin, or the end of the one before */
-#define BACKLOG       64
-#define RETRY_MS      1000 /* when no file may be opened */
-#define TELL_MS       60000
-#define SWEEP_MS      1000
-#define MEMORY_BYTES  (32u << 10) /* of a connection: its request has no more */
-#define ROUNDS_MOST   100         /* of libmicrohttpd at once */
-#define NO_SUCH_TOKEN "()<>@,;:\\\"/[]?={} \t\x7f"
+#define VISITORS_MAX 64
+#define OF_ONE_HOST  32
+#define PATIENCE_MS  10000 /* usually, for each request: from the connection's begin, or the end of the one before */
+#define BACKLOG      64
+#define RETRY_MS     1000 /* when no file may be opened */
+#define TELL_MS      60000
+#define SWEEP_MS     1000
+#define MEMORY_BYTES (32u << 10) /* of a connection: its request has no more */
+#define ROUNDS_MOST  100         /* of libmicrohttpd at once */
 
 /* --- answers --- */
 
-static ssize_t append(void *cookie, const char *text, size_t len)
-{
-	struct page *page = cookie;
-
-	page->text = memory_realloc(page->text, page->len + len);
-	memcpy(page->text + page->len, text, len);
-	page->len += len;
-	return (ssize_t)len;
-}
-
-/* A stream of our own, because glibc's open_memstream does not tell, when memory is out, that a part
- * of the text is missing. Returns the status. */
-static unsigned int write_page(const struct http *h, const char *path, struct page *page, const char **type)
-{
-	FILE *out = memory_given(fopencookie(page, "w", (cookie_io_functions_t){.write = append}), "libc");
-	unsigned int status = h->site->write(h->site->arg, path, out, type);
-
-	fclose(out);
-	return status;
-}
-
-/* The program's own script and style are all that a page may use, and no page elsewhere may use ours: CSP level 3,
- * HTML's X-Frame-Options for browsers without it. */
-void http_add_headers(const struct http *h, struct MHD_Response *response, const char *type)
-{
-	static const char *const browsed[][2] = {
-		{"Content-Security-Policy",
-		 "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-		 "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"},
-		{"X-Frame-Options", "DENY"},
-		{"Referrer-Policy", "no-referrer"},
-		{"Cross-Origin-Opener-Policy", "same-origin"},
-		{"Cross-Origin-Resource-Policy", "same-origin"},
-		{MHD_HTTP_HEADER_CACHE_CONTROL, "no-store"},
-	};
-
-	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-	for (size_t i = 0; h->site->is_browsed && i < sizeof(browsed) / sizeof(browsed[0]); i++)
-		MHD_add_response_header(response, browsed[i][0], browsed[i][1]);
-}
-
-enum MHD_Result http_send(const struct http *h, struct MHD_Connection *c, unsigned int status, const char *type,
-			  struct page *page)
-{
-	struct MHD_Response *response = memory_given(
-		MHD_create_response_from_buffer(page->len, page->text, MHD_RESPMEM_MUST_FREE), "libmicrohttpd");
-	enum MHD_Result result;
-
-	http_add_headers(h, response, type);
-	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-	if (status == MHD_HTTP_BAD_REQUEST) /* the end of its body is unknown */
-		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-	result = MHD_queue_response(c, status, response);
-	MHD_destroy_response(response);
-	return result;
-}
-
 static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, const char *path)
 {
-	const char *type = "text/plain; charset=utf-8";
-	struct page page = {NULL, 0};
-	unsigned int status = write_page(h, path, &page, &type);
+	const char *type = NULL;
+	struct bytes page = {NULL, 0, 0};
+	FILE *out = bytes_stream(&page);
+	unsigned int status = h->site->write(h->site->arg, path, out, &type);
 
-	return http_send(h, c, status, type, &page);
+	fclose(out);
+	return http_respond(c, status, type, page.at, page.len, true, "");
 }
 
 /* Before the request has been read to its end, so that libmicrohttpd ends the connection. */
-static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, unsigned int status, const char *why)
+static enum MHD_Result refuse(struct MHD_Connection *c, unsigned int status, const char *why)
 {
-	struct page page = {memory_strdup(why), strlen(why)};
-
-	return http_send(h, c, status, "text/plain; charset=utf-8", &page);
+	return http_respond(c, status, NULL, memory_strdup(why), strlen(why), true, "GET, HEAD");
 }
 
 /* --- which requests are answered --- */
-
-static bool is_longer(const char *text, const char *part)
-{
-	size_t len = strlen(part);
-
-	return strncasecmp(text, part, len) == 0 && text[len];
-}
-
-/* libmicrohttpd 0.9 appends a folded line to the name of its header. */
-static bool is_folded(const char *name)
-{
-	return is_longer(name, MHD_HTTP_HEADER_CONTENT_LENGTH) || is_longer(name, MHD_HTTP_HEADER_TRANSFER_ENCODING);
-}
-
-static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-	struct head *head = arg;
-
-	(void)kind;
-	if (!*name || name[strcspn(name, NO_SUCH_TOKEN)] || is_folded(name)) {
-		head->is_odd = true;
-	} else if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
-		head->host = value ? value : "";
-		head->hosts++;
-	} else if (strcasecmp(name, MHD_HTTP_HEADER_ORIGIN) == 0) {
-		head->origin = value ? value : "";
-	} else if (strcasecmp(name, "Sec-Fetch-Site") == 0) {
-		head->is_foreign = value && strcmp(value, "same-origin") != 0 && strcmp(value, "none") != 0;
-	} else if (strcasecmp(name, "Sec-Fetch-Mode") == 0) {
-		head->navigates = value && strcmp(value, "navigate") == 0;
-	} else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
-		head->lengths++;
-		head->has_body |= !value || strcmp(value, "0") != 0;
-	} else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
-		head->has_body = true;
-		head->is_odd |= !value || strcasecmp(value, "chunked") != 0 || head->codings++;
-	} else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_ENCODING) == 0) {
-		head->is_encoded |= !value || strcasecmp(value, "identity") != 0;
-	}
-	return MHD_YES;
-}
-
-bool http_read_head(struct MHD_Connection *c, const char *version, struct head *head)
-{
-	MHD_get_connection_values(c, MHD_HEADER_KIND, read_header, head);
-	return !head->is_odd && head->hosts <= 1 && head->lengths <= 1 &&
-	       (head->hosts || strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
-}
-
-static bool is_address(const char *host)
-{
-	struct in6_addr address;
-
-	return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
-}
-
-/* The name in a Host header, without port and brackets, into room. Returns false if it is none: what brackets hold is
- * an address of IPv6 (RFC 3986, 3.2.2). */
-static bool copy_name(const char *host, char *room, size_t size)
-{
-	struct in6_addr v6;
-	bool is_v6 = *host == '[';
-	size_t n = strcspn(host + is_v6, is_v6 ? "]" : ":");
-	const char *port = host + is_v6 + n + (is_v6 && host[is_v6 + n]);
-
-	if (n >= size || (*port && *port != ':') || (*port && port[1 + strspn(port + 1, "0123456789")]))
-		return false;
-	memcpy(room, host + is_v6, n);
-	room[n] = '\0';
-	return !is_v6 || (host[1 + n] == ']' && inet_pton(AF_INET6, room, &v6) == 1);
-}
-
-static bool is_our_name(const struct http *h, const char *host)
-{
-	char name[256];
-
-	if (h->is_path)
-		return true;
-	if (!copy_name(host, name, sizeof(name)))
-		return false;
-	if (is_address(name) || strcasecmp(name, "localhost") == 0 || strcasecmp(name, h->bound.host) == 0)
-		return true;
-	for (size_t i = 0; i < h->site->host_count; i++)
-		if (strcasecmp(name, h->site->hosts[i]) == 0)
-			return true;
-	return false;
-}
-
-/* RFC 6454, section 7: is the page that asks one of this Host? Behind a proxy that ends TLS, the scheme is another. */
-static bool is_our_origin(const struct head *head)
-{
-	const char *authority = strstr(head->origin, "://");
-
-	return authority && head->host && strcasecmp(authority + 3, head->host) == 0;
-}
-
-unsigned int http_judge_place(const struct http *h, const struct head *head, const char *path, const char **why)
-{
-	*why = "this Host is not allowed: use an address, or allow the name with --admin-host, or --host of wsonce "
-	       "dashboard\n";
-	if (head->host && !is_our_name(h, head->host))
-		return MHD_HTTP_FORBIDDEN;
-	*why = "this Origin is not allowed: only pages of this server may ask\n";
-	if (head->origin && !is_our_origin(head))
-		return MHD_HTTP_FORBIDDEN;
-	*why = "a page of another site may link to /, and to no other path\n";
-	if (head->is_foreign && !(head->navigates && strcmp(path, "/") == 0))
-		return MHD_HTTP_FORBIDDEN;
-	return 0;
-}
 
 /* Returns 0, or the status that refuses the request, with why. */
 static unsigned int judge(const struct http *h, struct MHD_Connection *c, const char *path, const char *method,
@@ -240,12 +67,7 @@ static unsigned int judge(const struct http *h, struct MHD_Connection *c, const 
 	*why = "requests must not have a body\n";
 	if (head.has_body)
 		return MHD_HTTP_BAD_REQUEST;
-	return http_judge_place(h, &head, path, why);
-}
-
-static bool is_stream(const struct http *h, const char *path, const char *method)
-{
-	return h->site->stream && strcmp(path, h->site->stream) == 0 && strcmp(method, MHD_HTTP_METHOD_GET) == 0;
+	return http_judge_place(&h->names, &head, path, why);
 }
 
 /* libmicrohttpd calls it when it has the headers, and again when it has the whole request. */
@@ -253,19 +75,18 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 				  const char *version, const char *body, size_t *body_len, void **state)
 {
 	struct http *h = arg;
-	bool streams = is_stream(h, url, method);
 	const char *why;
 	unsigned int status;
 
-	if (h->site->poster && !streams)
+	if (h->site->poster)
 		return http_post_request(h, c, url, method, version, body, body_len, state);
 	if (*state) {
 		*body_len = 0;
-		return streams ? http_stream_answer(h, c) : answer(h, c, url);
+		return answer(h, c, url);
 	}
 	*state = arg;
 	status = judge(h, c, url, method, version, &why);
-	return status ? refuse(h, c, status, why) : MHD_YES;
+	return status ? refuse(c, status, why) : MHD_YES;
 }
 
 /* Paths stay as they are: nothing of ours has escapes. */
@@ -485,9 +306,9 @@ static int open_listener(struct http *h, char *error, size_t size)
 	const char *address = h->site->address;
 	int fd;
 
-	h->is_path = strncmp(address, "unix:", 5) == 0;
-	if (!h->is_path)
+	if (strncmp(address, "unix:", 5) != 0)
 		url_parse_address(&h->bound, address); /* which config.c has checked */
+	h->names = (struct http_names){h->bound.host, h->site->hosts, h->site->host_count};
 	fd = bound_socket(address);
 	if (fd >= 0 && listen(fd, BACKLOG) == 0) {
 		h->listener = fd;
@@ -504,7 +325,7 @@ static int start_daemon(struct http *h)
 {
 	unsigned int flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
 
-	if (h->site->poster || h->site->stream)
+	if (h->site->poster)
 		flags |= MHD_ALLOW_SUSPEND_RESUME;
 	h->daemon = MHD_start_daemon(
 		flags, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)h->visitors_max,
@@ -535,7 +356,6 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 	h->loop = loop;
 	h->site = site;
 	h->listener = -1;
-	http_stream_init(h);
 	h->visitors_max = site->visitors ? site->visitors : VISITORS_MAX;
 	h->of_one_host = site->of_one_host ? site->of_one_host : OF_ONE_HOST;
 	h->patience_ms = site->patience_ms ? site->patience_ms : PATIENCE_MS;
@@ -558,7 +378,7 @@ struct http *http_open(uv_loop_t *loop, const struct http_site *site, char *erro
 
 int http_port(const struct http *h)
 {
-	int port = h->is_path ? 0 : port_of_socket(h->listener);
+	int port = h->bound.host ? port_of_socket(h->listener) : 0;
 
 	return port > 0 ? port : 0;
 }
@@ -570,7 +390,6 @@ void http_close(struct http *h)
 	uv_close((uv_handle_t *)&h->timer, NULL);
 	uv_close((uv_handle_t *)&h->retry, NULL);
 	close(h->listener);
-	http_stream_end(h);
 	MHD_stop_daemon(h->daemon);
 }
 
@@ -579,7 +398,6 @@ void http_free(struct http *h)
 	if (!h)
 		return;
 	url_clear(&h->bound);
-	http_stream_free(h);
 	free(h->visitors);
 	free(h);
 }

@@ -1,5 +1,5 @@
-/* http.h: a small HTTP server on the loop: operators' pages by GET and HEAD, or requests whose answers may take a
- * while, and a stream of server-sent events. */
+/* http.h: a small HTTP server on the loop: a listener's own pages by GET and HEAD, or requests with bodies whose
+ * answers may take a while. */
 #ifndef WSONCE_HTTP_H
 #define WSONCE_HTTP_H
 
@@ -11,14 +11,6 @@
 
 struct http;
 
-#define HTTP_ARGUMENTS_MAX 12
-
-/* Of a query, as the client wrote it. */
-struct http_argument {
-	const char *name;
-	const char *value; /* NULL: there is no = */
-};
-
 /* A request with a body, as far as its head goes. The texts live for the call; NULL: there is none. */
 struct http_request {
 	const char *method;
@@ -28,8 +20,6 @@ struct http_request {
 	const char *type;
 	int64_t length; /* -1: it does not say */
 	int fd;         /* of its connection */
-	struct http_argument arguments[HTTP_ARGUMENTS_MAX];
-	size_t argument_count; /* more than HTTP_ARGUMENTS_MAX: the others are not here */
 };
 
 /* A status that refuses, and why, one line; 0: it does not. */
@@ -63,12 +53,7 @@ struct http_site {
 	unsigned int of_one_host; /* of them from one address, */
 	int64_t patience_ms;      /* and how long a request may take, without the time that it waits for its answer */
 	const struct http_poster *poster; /* NULL: pages are written */
-	/* A site for browsers: Host and Origin are checked with a poster, too, and answers have their headers. */
-	bool is_browsed;
-	const char *stream; /* the path of a stream; NULL: there is none */
-	size_t streams;     /* open at once; 0: as many as are usual */
-	/* Names beyond localhost and that of address by which the server may be asked for: a page elsewhere whose name
-	 * leads here (DNS rebinding) is not to read ours. Literal addresses are fine always, a socket's peers, too. */
+	/* Without a poster: names by which the server may be asked for, see http_head.h. */
 	char *const *hosts;
 	size_t host_count;
 	/* Writes the page at path, which is as the client wrote it and without its query, and sets its type. Returns
@@ -85,13 +70,6 @@ int http_port(const struct http *h);
 
 /* Answers. Takes text, on the heap, over. type: NULL: it is one line of plain text. */
 void http_answer(struct http_ticket *ticket, unsigned int status, const char *type, char *text, size_t len);
-
-/* Sends an event, its lines and the empty one, on all streams. Who reads slowly misses those that are not the latest.
- * A stream that is opened later begins with it. */
-void http_broadcast(struct http *h, const char *event, size_t len);
-
-/* How many streams are open. */
-size_t http_streams(const struct http *h);
 
 /* Ends all connections. The loop must be run until it has nothing more to do. */
 void http_close(struct http *h);

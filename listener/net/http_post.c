@@ -15,52 +15,14 @@ struct http_ticket {
 	bool is_suspended;   /* and libmicrohttpd waits for http_answer */
 	unsigned int status; /* 0: not answered yet */
 	const char *type;
-	struct page page;
+	char *text; /* heap */
+	size_t len;
 };
 
-static const char plain[] = "text/plain; charset=utf-8";
-
-/* The headers that go with a status: RFC 9110, sections 10.2.3, 11.6.1, 15.5.6 and 15.5.16. */
-static void add_header(const struct http *h, struct MHD_Response *response, unsigned int status)
-{
-	if (status == MHD_HTTP_UNAUTHORIZED) { /* one guess for each connection */
-		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-	}
-	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW,
-					h->site->is_browsed ? "GET, HEAD, POST" : "POST");
-	if (status == MHD_HTTP_BAD_REQUEST) /* the end of its body is unknown */
-		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-	if (status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE)
-		MHD_add_response_header(response, MHD_HTTP_HEADER_ACCEPT_ENCODING, "identity");
-	if (status == MHD_HTTP_TOO_MANY_REQUESTS)
-		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-	if (status == MHD_HTTP_SERVICE_UNAVAILABLE || status == MHD_HTTP_TOO_MANY_REQUESTS)
-		MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-}
-
-static enum MHD_Result send_answer(const struct http *h, struct MHD_Connection *c, unsigned int status,
-				   const char *type, struct page *page)
-{
-	struct MHD_Response *response = memory_given(
-		MHD_create_response_from_buffer(page->len, page->text, MHD_RESPMEM_MUST_FREE), "libmicrohttpd");
-	enum MHD_Result result;
-
-	page->text = NULL;
-	http_add_headers(h, response, type);
-	add_header(h, response, status);
-	result = MHD_queue_response(c, status, response);
-	MHD_destroy_response(response);
-	return result;
-}
-
 /* Before the body has been read, so that libmicrohttpd ends the connection. */
-static enum MHD_Result refuse(const struct http *h, struct MHD_Connection *c, struct http_refusal refusal)
+static enum MHD_Result refuse(struct MHD_Connection *c, struct http_refusal refusal)
 {
-	struct page page = {memory_strdup(refusal.why), strlen(refusal.why)};
-
-	return send_answer(h, c, refusal.status, plain, &page);
+	return http_respond(c, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why), false, "POST");
 }
 
 /* -1: it does not say; -2: it says what is no length. */
@@ -77,17 +39,6 @@ static int64_t read_length(struct MHD_Connection *c)
 	return !*text || text[strspn(text, "0123456789")] || errno ? -2 : length;
 }
 
-static enum MHD_Result read_argument(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-	struct http_request *request = arg;
-
-	(void)kind;
-	if (request->argument_count < HTTP_ARGUMENTS_MAX)
-		request->arguments[request->argument_count] = (struct http_argument){name, value};
-	request->argument_count++;
-	return MHD_YES;
-}
-
 static struct http_refusal judge(const struct http *h, struct MHD_Connection *c, const char *path, const char *method,
 				 const char *version, void **post)
 {
@@ -101,7 +52,6 @@ static struct http_refusal judge(const struct http *h, struct MHD_Connection *c,
 		.fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
 	};
 	struct head head = {0};
-	struct http_refusal refusal = {0, NULL};
 
 	/* RFC 9112, section 6.3: a request with both is one that smuggles. */
 	if (!http_read_head(c, version, &head) || request.length == -2 || (head.lengths && head.codings))
@@ -111,10 +61,7 @@ static struct http_refusal judge(const struct http *h, struct MHD_Connection *c,
 	if (head.is_encoded)
 		return (struct http_refusal){MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
 					     "a compressed body is not read: send it without Content-Encoding\n"};
-	if (h->site->is_browsed)
-		refusal.status = http_judge_place(h, &head, path, &refusal.why);
-	MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, read_argument, &request);
-	return refusal.status ? refusal : h->site->poster->begin(h->site->arg, &request, post);
+	return h->site->poster->begin(h->site->arg, &request, post);
 }
 
 static void set_welcome(struct visitor *v, const void *payer)
@@ -132,7 +79,7 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *c, const cha
 	struct http_ticket *ticket;
 
 	if (refusal.status)
-		return refuse(h, c, refusal);
+		return refuse(c, refusal);
 	if (v)
 		set_welcome(v, h->site->poster->payer ? h->site->poster->payer(post) : NULL);
 	ticket = memory_calloc(1, sizeof(*ticket));
@@ -167,8 +114,12 @@ enum MHD_Result http_post_request(struct http *h, struct MHD_Connection *c, cons
 		ticket->is_whole = true;
 		h->site->poster->end(ticket->post, ticket);
 	}
-	if (ticket->status)
-		return send_answer(h, c, ticket->status, ticket->type, &ticket->page);
+	if (ticket->status) {
+		char *text = ticket->text;
+
+		ticket->text = NULL;
+		return http_respond(c, ticket->status, ticket->type, text, ticket->len, false, "");
+	}
 	if (!ticket->is_suspended) {
 		ticket->is_suspended = true;
 		set_waiting(ticket, true);
@@ -181,8 +132,9 @@ enum MHD_Result http_post_request(struct http *h, struct MHD_Connection *c, cons
 void http_answer(struct http_ticket *ticket, unsigned int status, const char *type, char *text, size_t len)
 {
 	ticket->status = status;
-	ticket->type = type ? type : plain;
-	ticket->page = (struct page){text, len};
+	ticket->type = type;
+	ticket->text = text;
+	ticket->len = len;
 	if (!ticket->is_suspended)
 		return;
 	set_waiting(ticket, false);
@@ -195,6 +147,6 @@ void http_post_end(void *state)
 	struct http_ticket *ticket = state;
 
 	ticket->http->site->poster->gone(ticket->post);
-	free(ticket->page.text);
+	free(ticket->text);
 	free(ticket);
 }

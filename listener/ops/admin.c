@@ -16,11 +16,8 @@
 #include "net/http.h"
 #include "ops/metrics.h"
 #include "ops/overdue.h"
-#include "ops/page.h"
 #include "base/url.h"
 #include "base/text.h"
-
-#define TICKS_OF_STATUS 2
 
 enum status {
 	STATUS_OK = 200,
@@ -35,7 +32,6 @@ struct admin {
 	uv_loop_t *loop;
 	struct http_site site;
 	struct http *http;
-	unsigned int ticks;
 };
 
 /* --- readiness --- */
@@ -297,14 +293,9 @@ static const struct route *find_route(const char *path)
 static unsigned int write_page(void *arg, const char *path, FILE *out, const char **type)
 {
 	const struct route *route = find_route(path);
-	const char *file = page_file(path, type);
 
-	if (file) {
-		fputs(file, out);
-		return STATUS_OK;
-	}
 	if (!route) {
-		fprintf(out, "no such page; / lists them\n");
+		fprintf(out, "no such page: there are /healthz, /readyz, /metrics and /api/status\n");
 		return STATUS_NOT_FOUND;
 	}
 	*type = route->type;
@@ -324,8 +315,6 @@ struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char 
 		.address = parts->config->admin,
 		.hosts = parts->config->admin_hosts.items,
 		.host_count = parts->config->admin_hosts.count,
-		.is_browsed = true,
-		.stream = PAGE_STREAM,
 		.write = write_page,
 		.arg = a,
 	};
@@ -336,20 +325,6 @@ struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char 
 	}
 	log_info("admin is open", "address=%s port=%d", parts->config->admin, http_port(a->http));
 	return a;
-}
-
-void admin_tick(struct admin *a)
-{
-	json_t *root;
-	char *text;
-
-	if (!http_streams(a->http) || ++a->ticks % TICKS_OF_STATUS)
-		return;
-	root = describe_status(a);
-	text = page_event(root);
-	http_broadcast(a->http, text, strlen(text));
-	free(text);
-	json_decref(root);
 }
 
 void admin_close(struct admin *a)

@@ -28,9 +28,6 @@ struct admin;
 /* Listens on config's admin address. Returns NULL and a sentence in error if it cannot. */
 struct admin *admin_open(uv_loop_t *loop, const struct admin_parts *parts, char *error, size_t size);
 
-/* To be called once a second: streams get the status every other time. */
-void admin_tick(struct admin *a);
-
 /* Ends all connections. The loop must be run until it has nothing more to do. */
 void admin_close(struct admin *a);
 

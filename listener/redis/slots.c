@@ -89,7 +89,7 @@ static void find_tag(unsigned int tag, char *text)
 
 const char *slot_tag(unsigned int tag)
 {
-	static char tags[SLOT_TAGS][TAG_SIZE];
+	static _Thread_local char tags[SLOT_TAGS][TAG_SIZE];
 
 	if (!tags[tag][0])
 		find_tag(tag, tags[tag]);

@@ -155,7 +155,7 @@ static bool take_encrypted(struct wire *w, const char *bytes, size_t len)
  * wait behind messages. Returns false if the wire is gone. */
 static bool read_answers(struct wire *w)
 {
-	static char bytes[READ_BYTES];
+	static _Thread_local char bytes[READ_BYTES];
 
 	for (int i = 0; i < READS_PER_TURN; i++) {
 		size_t most = RARELY_ONE("redis: answers come in bytes", sizeof(bytes));

@@ -1,0 +1,182 @@
+/* http_head.c owns what is checked in the head of a request, and the headers of an answer.
+ *
+ * libmicrohttpd 0.9 lets through what http_read_head() refuses: several lengths, folded ones, codings, blanks before a
+ * colon. Its own check of Host is off, as it then says the head of its answer twice; it does so still for a length that
+ * is not a number. */
+#include "net/http_head.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/memory.h"
+
+#define NO_SUCH_TOKEN "()<>@,;:\\\"/[]?={} \t\x7f"
+
+/* --- requests --- */
+
+static bool is_longer(const char *text, const char *part)
+{
+	size_t len = strlen(part);
+
+	return strncasecmp(text, part, len) == 0 && text[len];
+}
+
+/* libmicrohttpd 0.9 appends a folded line to the name of its header. */
+static bool is_folded(const char *name)
+{
+	return is_longer(name, MHD_HTTP_HEADER_CONTENT_LENGTH) || is_longer(name, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+}
+
+static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct head *head = arg;
+
+	(void)kind;
+	if (!*name || name[strcspn(name, NO_SUCH_TOKEN)] || is_folded(name)) {
+		head->is_odd = true;
+	} else if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
+		head->host = value ? value : "";
+		head->hosts++;
+	} else if (strcasecmp(name, MHD_HTTP_HEADER_ORIGIN) == 0) {
+		head->origin = value ? value : "";
+	} else if (strcasecmp(name, "Sec-Fetch-Site") == 0) {
+		head->is_foreign = value && strcmp(value, "same-origin") != 0 && strcmp(value, "none") != 0;
+	} else if (strcasecmp(name, "Sec-Fetch-Mode") == 0) {
+		head->navigates = value && strcmp(value, "navigate") == 0;
+	} else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+		head->lengths++;
+		head->has_body |= !value || strcmp(value, "0") != 0;
+	} else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+		head->has_body = true;
+		head->is_odd |= !value || strcasecmp(value, "chunked") != 0 || head->codings++;
+	} else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_ENCODING) == 0) {
+		head->is_encoded |= !value || strcasecmp(value, "identity") != 0;
+	}
+	return MHD_YES;
+}
+
+bool http_read_head(struct MHD_Connection *c, const char *version, struct head *head)
+{
+	MHD_get_connection_values(c, MHD_HEADER_KIND, read_header, head);
+	return !head->is_odd && head->hosts <= 1 && head->lengths <= 1 &&
+	       (head->hosts || strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
+}
+
+static bool is_address(const char *host)
+{
+	struct in6_addr address;
+
+	return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
+}
+
+/* The name in a Host header, without port and brackets, into room. Returns false if it is none: what brackets hold is
+ * an address of IPv6 (RFC 3986, 3.2.2). */
+static bool copy_name(const char *host, char *room, size_t size)
+{
+	struct in6_addr v6;
+	bool is_v6 = *host == '[';
+	size_t n = strcspn(host + is_v6, is_v6 ? "]" : ":");
+	const char *port = host + is_v6 + n + (is_v6 && host[is_v6 + n]);
+
+	if (n >= size || (*port && *port != ':') || (*port && port[1 + strspn(port + 1, "0123456789")]))
+		return false;
+	memcpy(room, host + is_v6, n);
+	room[n] = '\0';
+	return !is_v6 || (host[1 + n] == ']' && inet_pton(AF_INET6, room, &v6) == 1);
+}
+
+static bool is_our_name(const struct http_names *names, const char *host)
+{
+	char name[256];
+
+	if (!names->bound)
+		return true;
+	if (!copy_name(host, name, sizeof(name)))
+		return false;
+	if (is_address(name) || strcasecmp(name, "localhost") == 0 || strcasecmp(name, names->bound) == 0)
+		return true;
+	for (size_t i = 0; i < names->count; i++)
+		if (strcasecmp(name, names->more[i]) == 0)
+			return true;
+	return false;
+}
+
+/* RFC 6454, section 7: is the page that asks one of this Host? Behind a proxy that ends TLS, the scheme is another. */
+static bool is_our_origin(const struct head *head)
+{
+	const char *authority = strstr(head->origin, "://");
+
+	return authority && head->host && strcasecmp(authority + 3, head->host) == 0;
+}
+
+unsigned int http_judge_place(const struct http_names *names, const struct head *head, const char *path,
+			      const char **why)
+{
+	*why = "this Host is not allowed: use an address, or allow the name with --admin-host, or --host of wsonce "
+	       "dashboard\n";
+	if (head->host && !is_our_name(names, head->host))
+		return MHD_HTTP_FORBIDDEN;
+	*why = "this Origin is not allowed: only pages of this server may ask\n";
+	if (head->origin && !is_our_origin(head))
+		return MHD_HTTP_FORBIDDEN;
+	*why = "a page of another site may link to /, and to no other path\n";
+	if (head->is_foreign && !(head->navigates && strcmp(path, "/") == 0))
+		return MHD_HTTP_FORBIDDEN;
+	return 0;
+}
+
+/* --- answers --- */
+
+/* The program's own script and style are all that a page may use, and no page elsewhere may use ours: CSP level 3,
+ * HTML's X-Frame-Options for browsers without it. */
+static void add_browsed(struct MHD_Response *response)
+{
+	static const char *const browsed[][2] = {
+		{"Content-Security-Policy",
+		 "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+		 "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"},
+		{"X-Frame-Options", "DENY"},
+		{"Referrer-Policy", "no-referrer"},
+		{"Cross-Origin-Opener-Policy", "same-origin"},
+		{"Cross-Origin-Resource-Policy", "same-origin"},
+		{MHD_HTTP_HEADER_CACHE_CONTROL, "no-store"},
+	};
+
+	for (size_t i = 0; i < sizeof(browsed) / sizeof(browsed[0]); i++)
+		MHD_add_response_header(response, browsed[i][0], browsed[i][1]);
+}
+
+/* The headers that go with a status: RFC 9110, sections 10.2.3, 11.6.1, 15.5.6 and 15.5.16. */
+static void add_of_status(struct MHD_Response *response, unsigned int status, const char *allowed)
+{
+	if (status == MHD_HTTP_UNAUTHORIZED)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allowed);
+	/* The end of its body is unknown; one guess of a token for each connection. */
+	if (status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_TOO_MANY_REQUESTS)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+	if (status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_ACCEPT_ENCODING, "identity");
+	if (status == MHD_HTTP_SERVICE_UNAVAILABLE || status == MHD_HTTP_TOO_MANY_REQUESTS)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): libmicrohttpd takes text over */
+enum MHD_Result http_respond(struct MHD_Connection *c, unsigned int status, const char *type, char *text, size_t len,
+			     bool is_browsed, const char *allowed)
+{
+	struct MHD_Response *response =
+		memory_given(MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE), "libmicrohttpd");
+	enum MHD_Result result;
+
+	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type ? type : "text/plain; charset=utf-8");
+	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	if (is_browsed)
+		add_browsed(response);
+	add_of_status(response, status, allowed);
+	result = MHD_queue_response(c, status, response);
+	MHD_destroy_response(response);
+	return result;
+}
