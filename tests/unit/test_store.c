@@ -6,6 +6,7 @@
 #include "epoch.sql.h"
 #include "find_present.sql.h"
 #include "hazards.sql.h"
+#include "holder.sql.h"
 #include "insert.sql.h"
 #include "played_postgres.h"
 #include "postgres/schema.h"
@@ -190,6 +191,8 @@ static void expect_asked(const char *expected)
 		snprintf(text, sizeof(text), "copy");
 	else if (strcmp(sql, SQL_EPOCH) == 0)
 		snprintf(text, sizeof(text), "epoch");
+	else if (strcmp(sql, SQL_HOLDER) == 0)
+		snprintf(text, sizeof(text), "holder");
 	else if (strcmp(sql, SCHEMA_WITH_HAZARDS(SQL_CHECKIN)) == 0)
 		snprintf(text, sizeof(text), "check in %s", played_postgres.values[0]);
 	else if (strcmp(sql, SQL_BURY) == 0)
@@ -409,8 +412,12 @@ Test(store, what_waits_for_a_lock_of_its_server_is_as_any_trouble)
 	say((struct postgres_answer){.result = POSTGRES_TROUBLE, .is_late = true, .is_locked = true});
 	expect_asked(NULL);
 	wait_for_next();
+	expect_asked("holder");
+	say_rows("h");
+	cr_assert(*store_holder(store));
 	expect_asked("insert a b c d");
 	say_rows("abcd");
+	cr_assert_str_eq(store_holder(store), "");
 	*became = '\0';
 	insert("efgh");
 	expect_asked("insert e f g h");
