@@ -186,7 +186,7 @@ Test(guard, a_schema_without_its_table_is_refused)
 {
 	must_be_used("SELECT 1");
 	database_exec(db, "DROP TABLE events CASCADE");
-	must_be_refused(database_conninfo(db), "public.events is gone");
+	must_be_refused(database_conninfo(db), "public.events is missing");
 }
 
 Test(guard, a_right_that_is_missing_is_named)
