@@ -6,8 +6,8 @@
 
 struct resolve;
 
-/* Called once, from the loop. addresses has numeric IPv4 and IPv6 addresses, separated by spaces, and is valid during the
- * call; or NULL, and error says why. */
+/* Called once, from the loop. addresses has numeric IPv4 and IPv6 addresses, separated by spaces, and is valid during
+ * the call; or NULL, and error says why. */
 typedef void(resolve_cb)(void *arg, const char *addresses, const char *error);
 
 /* Looks up host. A host may have several addresses, as localhost often has ::1 and 127.0.0.1, and the server may listen

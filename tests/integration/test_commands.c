@@ -82,7 +82,7 @@ Test(commands, wrong_usage_is_refused_by_one_line_and_status_2)
 		{"audit", "--expected"},
 		{"audit --expected f --grace 1h", "--time-pointer"},
 		{"audit --expected f --horizon 30", "--horizon"},
-		{"audit --expected f --format csv", "--format"},
+		{"audit --expected f --format xml", "--format"},
 		{"audit file", "takes no arguments"},
 		{"replay", "takes FILE|-"},
 		{"replay a b", "takes FILE|-"},

@@ -28,7 +28,8 @@ static const struct {
 	{WITH("\"on_open\": {}"), "p.json, line 2, on_open: must be an array of messages"},
 	{WITH("\"on_open\": [{\"a\":\n[\"${nobody}\"]}]"), "doubt p.json, line 3, on_open[0].a[0]: nothing sets a "
 							   "variable \"nobody\""},
-	{WITH("\"on_open\": [\"${/a}\"]"), "doubt p.json, line 2, on_open[0]: ${/a}: there is no frame here to point into"},
+	{WITH("\"on_open\": [\"${/a}\"]"),
+	 "doubt p.json, line 2, on_open[0]: ${/a}: there is no frame here to point into"},
 	{WITH("\"on_open\": [\"${a\"]"), "p.json, line 2, on_open[0]: \"${a\": a ${ without its }"},
 	{WITH("\"on_open\": [\"${env:}\"]"), "p.json, line 2, on_open[0]: ${env:} names nothing"},
 	{WITH("\"headers\": {\"A\": 1}"), "p.json, line 2, headers.A: must be a text"},

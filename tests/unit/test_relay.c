@@ -150,7 +150,8 @@ Test(relay, a_delivery_is_recorded)
 	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
 	wait_for(SQL_LEASE);
 	expect_columns(1, "[w w]");
-	cr_assert_str_eq(played_postgres_texts(4), "-2000000 3000000", "%s, not two seconds before the last one that was due", played_postgres_texts(4));
+	cr_assert_str_eq(played_postgres_texts(4), "-2000000 3000000",
+			 "%s, not two seconds before the last one that was due", played_postgres_texts(4));
 }
 
 Test(relay, a_failure_is_recorded_with_its_words_and_the_wait)

@@ -134,6 +134,8 @@ static void put_rows(struct connection *c, const PGresult *r)
 			if (column &&
 			    (strcmp(PQfname(r, 0), "epoch") == 0 || strcmp(PQfname(r, 0), "rows_deleted_s") == 0))
 				cell = "what each has of its own";
+			if (column == 4 && !PQgetisnull(r, row, column) && atoll(cell) >= 0)
+				cell = "a time";
 			put(c, "%s%s", column ? "," : "", cell);
 		}
 	}
