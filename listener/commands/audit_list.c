@@ -98,11 +98,11 @@ static int add_digest(struct loader *l, uint64_t at, const uint8_t *digest)
 
 /* --- lines --- */
 
-static int load_id(struct loader *l, const struct ndjson_line *line)
+/* The id stands in the line, or is all of it. */
+static int load_id(struct loader *l, const struct ndjson_line *line, struct slice id)
 {
-	if (!line->digest && line->len <= ENVELOPE_ID_MAX && is_utf8(line->bytes, line->len) &&
-	    !memchr(line->bytes, '\0', line->len))
-		return add_id(l, line->begin, (struct slice){line->bytes, line->len});
+	if (!line->digest && id.len <= ENVELOPE_ID_MAX && is_utf8(id.at, id.len) && !memchr(id.at, '\0', id.len))
+		return add_id(l, line->begin, id);
 	dispatch_fail("line %" PRIu64 " is not an id: UTF-8 of at most %d bytes", line->number, ENVELOPE_ID_MAX);
 	l->e->is_wrong_use = true;
 	return -1;
@@ -169,7 +169,7 @@ static const char *read_field(const char *at, const char *end, char *out, struct
 }
 
 /* KEY or KEY,TIME and perhaps more, as an inventory of S3 has it. */
-static int load_csv(struct loader *l, struct ndjson_line *line)
+static int load_csv(struct loader *l, const struct ndjson_line *line)
 {
 	char key_text[ENVELOPE_ID_MAX], time_text[ENVELOPE_ID_MAX];
 	const char *end = line->bytes + line->len, *at = NULL;
@@ -185,9 +185,7 @@ static int load_csv(struct loader *l, struct ndjson_line *line)
 		l->e->is_wrong_use = true;
 		return -1;
 	}
-	line->bytes = key.at;
-	line->len = key.len;
-	return is_asked_for(l, time) ? load_id(l, line) : 0;
+	return is_asked_for(l, time) ? load_id(l, line, key) : 0;
 }
 
 static bool begins_object(const struct ndjson_line *line)
@@ -222,7 +220,8 @@ static int load_line(struct loader *l, struct ndjson_line *line)
 		progress_show("reading: %" PRIu64 " lines", l->e->lines);
 	if (strcmp(l->e->format, "csv") == 0)
 		return load_csv(l, line);
-	return strcmp(l->e->format, "ids") == 0 ? load_id(l, line) : load_event(l, line);
+	return strcmp(l->e->format, "ids") == 0 ? load_id(l, line, (struct slice){line->bytes, line->len})
+						: load_event(l, line);
 }
 
 static int copy_lines(struct loader *l, struct ndjson *lines)

@@ -74,11 +74,8 @@ static const struct subcommand *const commands[] = {
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* Where the command that this thread calls prints. NULL: as a program does. */
-static _Thread_local struct {
-	FILE *out;
-	FILE *errors;
-} streams;
+/* Where the command that this thread calls prints. NULL: standard output and standard error. */
+static _Thread_local FILE *command_out, *command_errors;
 
 /* One command's own options, which no command has more of. */
 union room {
@@ -99,7 +96,7 @@ static void calm(char *text)
 
 FILE *dispatch_out(void)
 {
-	return streams.out ? streams.out : stdout;
+	return command_out ? command_out : stdout;
 }
 
 int dispatch_fail(const char *format, ...)
@@ -112,7 +109,7 @@ int dispatch_fail(const char *format, ...)
 	va_end(ap);
 	calm(text);
 	progress_clear();
-	fprintf(streams.errors ? streams.errors : stderr, "wsonce: %s\n", text);
+	fprintf(command_errors ? command_errors : stderr, "wsonce: %s\n", text);
 	return STATUS_FAILED;
 }
 
@@ -327,8 +324,8 @@ int dispatch_call(const struct config *config, int argc, char **argv, FILE *out,
 	char error[400] = "this command cannot be called";
 	int n = 0, status = STATUS_USAGE;
 
-	streams.out = out;
-	streams.errors = errors;
+	command_out = out;
+	command_errors = errors;
 	for (size_t i = 0; i < COMMANDS && !n; i++)
 		if ((n = match(commands[i], argc, argv)))
 			c = commands[i];
@@ -343,7 +340,7 @@ int dispatch_call(const struct config *config, int argc, char **argv, FILE *out,
 	else
 		status = run_read(c, &in);
 	free(words);
-	streams.out = streams.errors = NULL;
+	command_out = command_errors = NULL;
 	return status;
 }
 

@@ -58,10 +58,11 @@ static struct visitor *find_place(struct http_threads *h)
 static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_ConnectionNotificationCode what)
 {
 	struct http_threads *h = arg;
-	struct visitor *v = *at;
+	struct visitor *v;
 
 	pthread_mutex_lock(&h->lock);
-	if (what == MHD_CONNECTION_NOTIFY_STARTED && (v = find_place(h))) {
+	v = what == MHD_CONNECTION_NOTIFY_STARTED ? find_place(h) : *at;
+	if (v && what == MHD_CONNECTION_NOTIFY_STARTED) {
 		v->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 		v->since_ms = clock_ms(CLOCK_MONOTONIC);
 		v->is_answered = false;

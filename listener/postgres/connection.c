@@ -45,30 +45,30 @@ struct postgres {
 	struct poll *poll; /* NULL if the socket is not watched */
 	uv_timer_t timer;  /* the next try, or the deadline */
 	struct hosts hosts;
-	size_t failed;       /* failed tries since it was last READY */
-	int64_t ready_ms;    /* when it became READY, by the loop's clock */
-	bool is_next_wanted; /* this host cannot serve us */
-	char warned[400];    /* the last problem logged since it was READY */
+	size_t failed;    /* failed tries since it was last READY */
+	int64_t ready_ms; /* when it became READY, by the loop's clock */
 	struct backoff backoff;
 	PGresult *last;                        /* result of the current query */
 	struct slice piece;                    /* rest of the current piece of a COPY, owned by the caller */
 	struct slice (*next_piece)(void *arg); /* NULL without a COPY, or when libpq has all of it */
 	void *piece_arg;
-	bool is_copy;         /* the current query is a COPY, */
-	bool is_copying;      /* the server is taking its rows, */
-	size_t copied;        /* and has stored this many */
-	bool has_rows;        /* the current query was executed and may have committed */
-	bool is_by_key;       /* the next statement finds rows by their keys, */
-	const char *first;    /* and this one is sent in front of it; NULL if none is */
-	bool is_unreplicated; /* its wait for a synchronous standby was cancelled, so its commit may yet be lost */
-	int64_t patience_ms;  /* lock timeout of the next statements; 0: the usual one */
-	int64_t lock_ms;      /* the role's limits, 0 if it has none */
+	size_t copied;       /* rows of the current COPY that the server has stored */
+	const char *first;   /* sent in front of the next statement; or NULL */
+	int64_t patience_ms; /* lock timeout of the next statements; 0: the usual one */
+	int64_t lock_ms;     /* the role's limits, 0 if it has none */
 	int64_t statement_ms;
-	char error[400];                 /* of the last attempt to connect */
-	bool was_ready;                  /* at any time */
+	bool is_copy;         /* the current query is a COPY, */
+	bool is_copying;      /* and the server is taking its rows */
+	bool has_rows;        /* the current query was executed and may have committed */
+	bool is_by_key;       /* the next statement finds rows by their keys */
+	bool is_unreplicated; /* its wait for a synchronous standby was cancelled, so its commit may yet be lost */
+	bool is_next_wanted;  /* this host cannot serve us */
+	bool was_ready;       /* at any time */
+	bool is_upgraded;     /* on this connection */
+	char error[400];      /* of the last attempt to connect */
+	char warned[400];     /* the last problem logged since it was READY */
 	char schema[SCHEMA_QUOTED_SIZE]; /* the schema of our tables */
 	int troubles;                    /* POSTGRES_TROUBLE in a row */
-	bool is_upgraded;                /* on this connection */
 	struct postgres_identity identity;
 	void (*done)(void *arg);
 	void *done_arg;

@@ -628,12 +628,12 @@ static bool seek_holder(struct store *s)
 static void on_holder(struct store *s, const struct postgres_answer *answer)
 {
 	size_t len;
-	const char *holder = answer->result == POSTGRES_OK && answer->rows ? postgres_text(answer, 0, &len) : "";
+	const char *name = answer->result == POSTGRES_OK && answer->rows ? postgres_text(answer, 0, &len) : "";
 
 	s->is_seeking = s->is_held_up = false;
-	if (*holder && strcmp(holder, s->holder) != 0)
-		log_warn("statements wait for a lock", "holder=%s", holder);
-	snprintf(s->holder, sizeof(s->holder), "%s", holder);
+	if (*name && strcmp(name, s->holder) != 0)
+		log_warn("statements wait for a lock", "holder=%s", name);
+	snprintf(s->holder, sizeof(s->holder), "%s", name);
 	if (s->job != JOB_NONE)
 		send_range(s);
 }
