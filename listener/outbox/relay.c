@@ -352,14 +352,13 @@ static void keep_due(const struct relay *r, struct lane *l, int64_t due_us)
 static void take_row(struct relay *r, const struct postgres_answer *answer, size_t row)
 {
 	size_t len, body_len;
-	int number = (int)cell_number(answer, row, 2);
-	struct lane *lane = find_lane(r, postgres_cell(answer, row, 1, &len), number > 1);
+	struct lane *lane = find_lane(r, postgres_cell(answer, row, 1, &len), cell_number(answer, row, 9));
 	const char *event_id, *body = postgres_cell(answer, row, 5, &body_len);
 	struct attempt *a;
 
 	if (!lane)
 		return;
-	a = new_attempt(r, lane, postgres_cell(answer, row, 0, &len), number);
+	a = new_attempt(r, lane, postgres_cell(answer, row, 0, &len), (int)cell_number(answer, row, 2));
 	keep_due(r, lane, cell_number(answer, row, 7));
 	a->lease = cell_number(answer, row, 8);
 	lane->rows++;

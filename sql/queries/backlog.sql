@@ -19,7 +19,7 @@ WITH RECURSIVE names AS (
 	SELECT true AS is_first, d.* FROM targets AS t, LATERAL (
 		SELECT f.* FROM (VALUES (1), (0)) AS l (lane), LATERAL (
 			SELECT target, event_id, created_at FROM :schema.outbox AS o
-			WHERE o.target = t.target AND least(attempts, 1) = l.lane AND state = 'pending'
+			WHERE o.target = t.target AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = l.lane AND state = 'pending'
 			ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),
 				'1')::bigint
 		) AS f LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint
@@ -28,7 +28,7 @@ WITH RECURSIVE names AS (
 	SELECT false, d.* FROM targets AS t, (VALUES (0), (1)) AS l (lane), LATERAL (
 		SELECT * FROM (
 			SELECT target, event_id, created_at FROM :schema.outbox AS o
-			WHERE o.target = t.target AND least(attempts, 1) = l.lane AND state = 'pending'
+			WHERE o.target = t.target AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = l.lane AND state = 'pending'
 			ORDER BY due_at DESC LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),
 				'1')::bigint
 		) AS last LIMIT 50

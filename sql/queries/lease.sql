@@ -1,10 +1,10 @@
 -- Leases due rows and returns them. Arrays describe the lanes that want some, the most important first: $1 names of
 -- targets, $2 rows wanted, $3 lease in ms, $4 id of the only row wanted, or NULL, $5 due_at in us since 1970 below which
--- nothing is due, $6 the lane: 0 for rows without an attempt, 1 for the others. $7 is the most bytes of bodies for one
--- lane, $8 for all; but one row is returned in any case, and one of each lane unless that exceeds $8. $9 limits by how
--- many characters the numbers of a payload may grow when written out: 1e131071 has 8 bytes in a message and 131,072 in
--- the text of a jsonb, so some thousands of them exceed the memory of Postgres or of a listener. Such a row is returned
--- without a body.
+-- nothing is due, $6 the lane: 1 for rows that have failed, which have an answer, 0 for the others. $7 is the most bytes
+-- of bodies for one lane, $8 for all; but one row is returned in any case, and one of each lane unless that exceeds $8.
+-- $9 limits by how many characters the numbers of a payload may grow when written out: 1e131071 has 8 bytes in a message
+-- and 131,072 in the text of a jsonb, so some thousands of them exceed the memory of Postgres or of a listener. Such a
+-- row is returned without a body.
 --
 -- Rows are found in the order of outbox_lanes, or by id, whatever the statistics say about pending rows:
 -- * The planner assumes a LIMIT of 1, the value of the setting before the statement begins, so it never sorts.
@@ -25,7 +25,7 @@ WITH targets AS MATERIALIZED (
 	SELECT t.turn, t.target, t.lease, d.* FROM targets AS t, LATERAL (
 		SELECT * FROM (
 			SELECT id, due_at, payload FROM :schema.outbox AS o
-			WHERE o.target = t.target AND least(attempts, 1) = t.lane AND state = 'pending'
+			WHERE o.target = t.target AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = t.lane AND state = 'pending'
 				AND due_at >= t.since AND due_at <= now()
 			ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),
 				'1')::bigint
@@ -73,4 +73,5 @@ RETURNING o.id, o.target, o.attempts, pg_catalog.floor(extract(epoch FROM now())
 	pg_catalog.format('{"type":%s,"timestamp":"%s","id":%s,"data":%s}', pg_catalog.to_json(o.event_type),
 		pg_catalog.to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
 			pg_catalog.to_json(o.event_id), c.data),
-	c.data IS NULL, pg_catalog.floor(extract(epoch FROM c.due_at) * 1000000), o.leases
+	c.data IS NULL, pg_catalog.floor(extract(epoch FROM c.due_at) * 1000000), o.leases,
+	CASE WHEN o.answer IS NULL THEN 0 ELSE 1 END

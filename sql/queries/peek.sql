@@ -2,6 +2,7 @@
 -- 1970, and leases. $2 is the due_at in us below which nothing is due. Does not read the body, so it can name a row
 -- that cannot be leased.
 SELECT id, attempts, pg_catalog.floor(extract(epoch FROM due_at) * 1000000), leases FROM :schema.outbox
-WHERE target = $1::text AND least(attempts, 1) = $3::text::int AND state = 'pending' AND due_at <= now()
+WHERE target = $1::text AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = $3::text::int AND state = 'pending'
+	AND due_at <= now()
 	AND due_at >= timestamptz 'epoch' + $2::text::bigint * interval '1 microsecond'
 ORDER BY due_at LIMIT 1

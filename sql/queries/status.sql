@@ -27,7 +27,7 @@ WITH RECURSIVE names AS (
 	SELECT t.target, 1 AS pending, 0 AS dead, d.created_at FROM targets AS t, LATERAL (
 		SELECT f.* FROM (VALUES (1), (0)) AS l (lane), LATERAL (
 			SELECT created_at FROM :schema.outbox AS o
-			WHERE o.target = t.target AND least(attempts, 1) = l.lane AND state = 'pending'
+			WHERE o.target = t.target AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = l.lane AND state = 'pending'
 			ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint
 		) AS f LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint
 	) AS d
@@ -35,7 +35,7 @@ WITH RECURSIVE names AS (
 	SELECT t.target, 0, 0, d.created_at FROM targets AS t, (VALUES (0), (1)) AS l (lane), LATERAL (
 		SELECT * FROM (
 			SELECT created_at FROM :schema.outbox AS o
-			WHERE o.target = t.target AND least(attempts, 1) = l.lane AND state = 'pending'
+			WHERE o.target = t.target AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = l.lane AND state = 'pending'
 			ORDER BY due_at DESC LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint
 		) AS last LIMIT 50
 	) AS d

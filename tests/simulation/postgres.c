@@ -643,12 +643,34 @@ static bool interrupt(struct backend *b)
 
 /* --- rules --- */
 
-/* COPY says its line behind all else. */
-static const char *context_of(const struct backend *b, const struct rule *r)
+/* COPY says its line behind all else, and a block its statement. */
+static const char *context_of(const struct backend *b, const struct rule *r, enum where where)
 {
+	if (where == AT_DEFERRED && b->task != K_COPY && !b->is_copied)
+		return sim_print(
+			"%s\nSQL statement \"SET CONSTRAINTS ALL IMMEDIATE\"\nPL/pgSQL function inline_code_block "
+			"line 1 at SQL statement",
+			r->context ? r->context : "");
 	if (b->kind != K_COPY || b->phase != PH_ROWS)
 		return r->context;
 	return sim_print("%s%sCOPY events, line %zu", r->context ? r->context : "", r->context ? "\n" : "", b->row + 1);
+}
+
+static enum kind kind_of(const char *text);
+
+/* True if the statement has a SET CONSTRAINTS ALL IMMEDIATE (sql/queries/reset.sql). */
+static bool runs_deferred(const struct backend *b)
+{
+	return b->task == K_COPY || b->is_copied ||
+	       (b->packet && kind_of(b->packet->statements[b->packet->count - 1].text) == K_RESET);
+}
+
+/* True if the rule is for this place. A rule about rows at the commit is a deferred trigger. */
+static bool is_of(const struct rule *r, const struct backend *b, enum where where)
+{
+	if (r->where != AT_COMMIT || !r->is_of_rows)
+		return r->where == where;
+	return where == (runs_deferred(b) ? AT_DEFERRED : AT_COMMIT);
 }
 
 /* Does what a rule says of this place. Returns whether b has left the way: it failed, or is gone. *delay grows if it
@@ -658,7 +680,7 @@ static bool meet(struct backend *b, enum where where, const char *id, size_t len
 	int64_t hang_us;
 
 	for (struct rule *r = server.rules; r; r = r->next) {
-		if (r->where != where || sim_now() >= r->until_us || !(r->kinds >> b->kind & 1) || !r->times)
+		if (!is_of(r, b, where) || sim_now() >= r->until_us || !(r->kinds >> b->kind & 1) || !r->times)
 			continue;
 		if (r->process != SIM_NOBODY && r->process != b->process)
 			continue;
@@ -674,14 +696,14 @@ static bool meet(struct backend *b, enum where where, const char *id, size_t len
 		sim_reached("postgres rule", r->name);
 		switch (r->deed) {
 		case RAISE:
-			b->context = context_of(b, r);
+			b->context = context_of(b, r, where);
 			fail(b, r->sqlstate, r->message, NULL);
 			return true;
 		case SKIP:
 			*is_skipped = true;
 			break;
 		case HANG:
-			b->context = context_of(b, r);
+			b->context = context_of(b, r, where);
 			hang_us = r->until_us - sim_now() < r->hang_us ? r->until_us - sim_now() : r->hang_us;
 			*delay = *delay > hang_us ? *delay : hang_us;
 			b->is_hanging = true;
@@ -948,13 +970,30 @@ static void answer_commands(struct backend *b, const char *at, const char *end, 
 	}
 }
 
-static void end_copy(struct backend *b)
+/* Runs what triggers have deferred. Returns whether that failed. */
+static bool run_deferred(struct backend *b)
+{
+	enum kind kind = b->kind;
+	bool is_skipped = false, has_failed;
+	int64_t delay = 0;
+
+	b->kind = b->task;
+	has_failed = b->txn->changes && meet(b, AT_DEFERRED, NULL, 0, &is_skipped, &delay);
+	b->kind = kind;
+	return has_failed;
+}
+
+/* Returns whether the statement has failed. */
+static bool end_copy(struct backend *b)
 {
 	const char *text = b->packet->statements[b->at].text;
 	size_t len = strlen(text);
 
+	if (run_deferred(b))
+		return true;
 	b->is_changed = false;
 	answer_commands(b, text + len - strlen(SQL_RESET), text + len, "RESET");
+	return false;
 }
 
 /* The first row of most answers. */
@@ -1888,6 +1927,8 @@ static int64_t on_begun(struct backend *b)
 	if (b->kind == K_COPY)
 		return start_copy(b);
 	b->epoch = server.epoch;
+	if (b->kind == K_RESET && run_deferred(b))
+		return 0;
 	if (run_at_once(b)) {
 		next_statement(b);
 		return 0;
@@ -2013,11 +2054,13 @@ static int64_t on_done(struct backend *b)
 	} else if (b->kind == K_COPY) {
 		send_status(b, PGRES_COMMAND_OK, b->stored);
 		tell_epoch(b);
-		end_copy(b);
+		if (end_copy(b))
+			return 0;
 	} else if (b->is_copied) {
 		b->epoch = server.epoch;
 		answer_copied(b);
-		end_copy(b);
+		if (end_copy(b))
+			return 0;
 	} else {
 		answer_rows(b);
 	}

@@ -62,7 +62,7 @@ static size_t find_due(struct row **rows, const struct value *target, const stru
 			const struct outbox_row *o = row->value;
 
 			if (row->writer || o->state != OUTBOX_PENDING || !is_same(&o->target, target) ||
-			    (o->attempts > 0) != number_of(lane) || o->due_us < since_us || o->due_us > now_us ||
+			    o->has_failed != number_of(lane) || o->due_us < since_us || o->due_us > now_us ||
 			    n == ROWS_MAX)
 				continue;
 			rows[n++] = row;
@@ -104,6 +104,7 @@ static void tell_lease(struct backend *b, struct pg_result *r, const struct due 
 	put_text(r, 6, "f");
 	put_text(r, 7, sim_print("%lld", (long long)was_due_us));
 	put_text(r, 8, sim_print("%lld", (long long)o->leases));
+	put_text(r, 9, o->has_failed ? "1" : "0");
 	r->rows++;
 }
 
@@ -162,7 +163,7 @@ void outbox_lease(struct backend *b)
 			n += find_for(due + n, rows, found, i, lease_us);
 	}
 	qsort(due, n, sizeof(*due), compare_due);
-	r = result_new(b, PGRES_TUPLES_OK, "id", 9, n);
+	r = result_new(b, PGRES_TUPLES_OK, "id", 10, n);
 	for (size_t i = 0; i < n; i++) {
 		bool is_small = due[i].place == 0 || due[i].of_target <= most;
 
@@ -246,6 +247,8 @@ int64_t outbox_record(struct backend *b)
 	o->state = state;
 	o->leases++;
 	o->attempts -= is_outcome(outcome, "unsent");
+	if (!is_outcome(outcome, "unsent"))
+		o->has_failed = b->columns[4][i].bytes;
 	o->due_us = b->txn->wall_us + number_of(&b->columns[5][i]) * 1000;
 	o->holder = SIM_NOBODY;
 	b->posted++;

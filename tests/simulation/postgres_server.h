@@ -66,7 +66,8 @@ struct outbox_row {
 	enum outbox_state state;
 	uint64_t number;
 	int64_t attempts, leases, created_us, due_us;
-	int holder; /* of the lease that is in force, or SIM_NOBODY */
+	int holder;      /* of the lease that is in force, or SIM_NOBODY */
+	bool has_failed; /* it has an answer */
 };
 
 struct row {
@@ -152,7 +153,7 @@ struct backend {
 	uint32_t epoch;
 };
 
-enum where { AT_START, AT_EVENT, AT_LETTER, AT_HANDLER, AT_COMMIT, AT_COMMITTED };
+enum where { AT_START, AT_EVENT, AT_LETTER, AT_HANDLER, AT_DEFERRED, AT_COMMIT, AT_COMMITTED };
 enum deed { RAISE, SKIP, HANG, CUT, MUTE, TERMINATE, SET };
 
 /* What happens to statements for a while. */

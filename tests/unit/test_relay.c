@@ -114,7 +114,7 @@ static void expect_columns(int n, const char *expected)
 	cr_assert_str_eq(text, expected);
 }
 
-static const char *const row[] = {"7", "w", "1", "1700000000", "e", "{}", "f", "5000000", "70"};
+static const char *const row[] = {"7", "w", "1", "1700000000", "e", "{}", "f", "5000000", "70", "0"};
 
 static void lease_row(void)
 {

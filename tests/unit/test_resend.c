@@ -184,7 +184,7 @@ static const char *next_lease(void)
 /* While a transaction keeps what was delivered from being removed, such a look may take longer than a statement may. */
 Test(resend, a_look_at_all_rows_that_is_given_up_is_not_made_again_at_once)
 {
-	static const char *const row[] = {"1", "w", "1", "0", "e", "{}", "f", "5000000", "1"};
+	static const char *const row[] = {"1", "w", "1", "0", "e", "{}", "f", "5000000", "1", "0"};
 	struct relay *r = relay_open(&loop, &relay_config);
 
 	become_ready();
