@@ -13,6 +13,8 @@
 #define TARGET_FAILURES     5     /* in a row, after which it is paused */
 #define TARGET_PAUSE_MS     1000  /* the first pause; doubled with each, */
 #define TARGET_PAUSE_CAP_MS 60000 /* up to this */
+#define TARGET_RETRY_CAP_MS \
+	4000 /* of retries: each row may have to fail several times, as with a receiver that is slow */
 
 #define TARGET_AHEAD       32        /* as many rows may be leased as this times its concurrency, */
 #define TARGET_AHEAD_BYTES (4 << 20) /* if their bodies are not larger than this in all */
