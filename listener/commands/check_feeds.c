@@ -183,10 +183,14 @@ void check_feeds(struct findings *f, const struct config *c)
 	fflush(stdout);
 	log_setup(LOG_ERROR, LOG_TEXT, NULL); /* what there is to say is in the findings */
 	for (size_t i = 0; i < c->sources.count; i++) {
-		char *name = url_redact(c->sources.items[i]);
+		const char *url = config_source_url(c, i);
+		char *own = config_source_name(c, i), *shown = url_redact(url),
+		     *name = memory_printf("%s (%s)", own, shown);
 
-		if (!is_out_of_reach(f, c, c->sources.items[i], name))
-			check_source(f, c, c->sources.items[i], name);
+		if (!is_out_of_reach(f, c, url, name))
+			check_source(f, c, url, name);
+		free(own);
+		free(shown);
 		free(name);
 	}
 	for (size_t i = 0; i < c->feed_count; i++)

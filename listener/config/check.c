@@ -72,8 +72,24 @@ static const char *check_ingest(const struct config *c)
 	return NULL;
 }
 
+/* True if two sources have the same NAME. */
+static bool has_namesakes(const struct config *c)
+{
+	for (size_t i = 0; i < c->sources.count; i++) {
+		const char *text = c->sources.items[i];
+		size_t len = (size_t)(config_source_url(c, i) - text);
+
+		for (size_t k = i + 1; len && k < c->sources.count; k++)
+			if (strncmp(text, c->sources.items[k], len) == 0)
+				return true;
+	}
+	return false;
+}
+
 static const char *check_sources(const struct config *c)
 {
+	if (has_namesakes(c))
+		return "--source: two sources have the same NAME";
 	if (!c->source_cert != !c->source_key)
 		return "--source-cert and --source-key go together: one of them is missing";
 	if (c->source_cert && !file_is_readable(c->source_cert))

@@ -41,8 +41,8 @@
 /* clang-format on */
 
 static const struct setting settings[] = {
-	TEXT("source", "WSONCE_SOURCE", VALUE_URLS, sources, "URL", NULL,
-	     "ws:// or wss:// feed to dial; repeatable (comma separated in the environment)"),
+	TEXT("source", "WSONCE_SOURCE", VALUE_URLS, sources, "[NAME=]URL", NULL,
+	     "ws:// or wss:// feed to dial, and its name in log, status and metrics; repeatable (comma separated in the environment)"),
 	TEXT("feed", "WSONCE_FEED", VALUE_FEEDS, feed_specs, "NAME", NULL,
 	     "listen to the feed of a shipped profile, NAME or NAME?var=value&... (wsonce profile list shows them); "
 	     "repeatable (blank separated in the environment)"),
@@ -884,4 +884,16 @@ void config_free(struct config *c)
 	free(c->feeds);
 	profile_free(c->ingest_profile);
 	memset(c, 0, sizeof(*c));
+}
+
+char *config_source_name(const struct config *c, size_t i)
+{
+	const char *text = c->sources.items[i], *at = config_source_url(c, i);
+	struct url url = {0};
+	char *name = at > text ? memory_strndup(text, (size_t)(at - text - 1)) : NULL;
+
+	if (!name && url_parse(&url, at) == 0)
+		name = memory_printf("%s#%zu", url.host, i + 1);
+	url_clear(&url);
+	return name;
 }

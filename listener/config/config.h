@@ -16,6 +16,7 @@ struct json_t;
 #define ENVELOPE_ID_MAX     512 /* bytes of an id */
 #define POINTER_STEPS_MAX   16  /* reference tokens of one pointer (RFC 6901) */
 #define CONFIG_CONSUMER_MAX 64  /* bytes of a consumer's name */
+#define SOURCE_NAME_MAX     64  /* bytes */
 
 /* Texts in the order given. */
 struct config_list {
@@ -29,7 +30,7 @@ enum config_origin { FROM_DEFAULT, FROM_FILE, FROM_CREDENTIAL, FROM_ENV, FROM_FL
 #define CONFIG_SETTINGS_MAX 96
 
 struct config {
-	struct config_list sources;
+	struct config_list sources;    /* URLs, some with NAME= before them */
 	struct config_list feed_specs; /* --feed, as written */
 	struct profile **feeds;        /* from --feed and from "sources" in the file; only in listen */
 	size_t feed_count;
@@ -152,5 +153,21 @@ void config_start_log(const struct config *c);
 
 /* Logs the main settings in one line, without secrets, and warns about WSONCE_ variables that are not settings. */
 void config_log(const struct config *c);
+
+/* Returns the URL in [NAME=]URL. */
+static inline const char *config_behind_name(const char *text)
+{
+	const char *end = strpbrk(text, "=:");
+
+	return end && *end == '=' ? end + 1 : text;
+}
+
+static inline const char *config_source_url(const struct config *c, size_t i)
+{
+	return config_behind_name(c->sources.items[i]);
+}
+
+/* Returns the name of source i: its NAME, or its host and number (feed.example.com#3). Free it. */
+char *config_source_name(const struct config *c, size_t i);
 
 #endif

@@ -239,7 +239,7 @@ static void log_unknown(void *arg, const char *variable, const char *meant)
 
 void config_log(const struct config *c)
 {
-	char *shown = c->sources.count ? url_redact(c->sources.items[0]) : NULL;
+	char *shown = c->sources.count ? url_redact(config_source_url(c, 0)) : NULL;
 	char *redis = url_redact(c->redis);
 
 	log_info("starting",

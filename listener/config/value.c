@@ -154,6 +154,15 @@ static const char *find_origin_fault(const char *text)
 	return "is not an origin: SCHEME://HOST or SCHEME://HOST:PORT, as browsers write it";
 }
 
+/* True if text has no NAME=, or a valid one. */
+static bool has_plain_name(const char *text)
+{
+	size_t len = (size_t)(config_behind_name(text) - text);
+
+	return !len || (len > 1 && len <= SOURCE_NAME_MAX + 1 &&
+			strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == len - 1);
+}
+
 const char *value_fault(const struct value_form *form, const char *text, int64_t *number)
 {
 	static char not_one[100];
@@ -163,8 +172,9 @@ const char *value_fault(const struct value_form *form, const char *text, int64_t
 
 	switch (form->type) {
 	case VALUE_URLS:
-		if (url_parse(&url, text) || !url_has_scheme(&url, "ws wss") || !url.host[0])
-			fault = "is not a ws:// or wss:// URL with a host";
+		if (!has_plain_name(text) || url_parse(&url, config_behind_name(text)) ||
+		    !url_has_scheme(&url, "ws wss") || !url.host[0])
+			fault = "is not a ws:// or wss:// URL with a host, or NAME= and such a URL";
 		url_clear(&url);
 		return fault;
 	case VALUE_FEEDS:

@@ -31,6 +31,8 @@ static const char *const state_names[] = {"down", "standby", "connecting", "open
 struct source {
 	struct sources *sources;
 	const char *url;
+	char *name;
+	const char *from; /* stored with its events: its NAME, or shown_url */
 	char *shown_url;
 	enum source_state state;
 	struct dial *dial; /* NULL in SOURCE_STANDBY, SOURCE_DOWN and SOURCE_CLOSING */
@@ -68,11 +70,11 @@ static void set_state(struct source *s, enum source_state state)
 		return;
 	s->state = state;
 	if (state == SOURCE_OPEN)
-		log_info("source connection", "from=%s to=%s url=%s", state_names[old], state_names[state],
-			 s->shown_url);
+		log_info("source connection", "source=%s from=%s to=%s url=%s", s->name, state_names[old],
+			 state_names[state], s->shown_url);
 	else
-		log_debug("source connection", "from=%s to=%s url=%s", state_names[old], state_names[state],
-			  s->shown_url);
+		log_debug("source connection", "source=%s from=%s to=%s url=%s", s->name, state_names[old],
+			  state_names[state], s->shown_url);
 }
 
 static void on_retry(uv_timer_t *timer)
@@ -110,7 +112,7 @@ static void retry_later(struct source *s, const struct dial_end *end)
 	snprintf(s->error, sizeof(s->error), "%s", end->reason);
 	counters.source_disconnects++;
 	log_write(failure_level(s, end->was_open, end->wait_ms), "cannot connect to source, will retry",
-		  "url=%s reason=%s retry_ms=%lld", s->shown_url, s->error, (long long)wait);
+		  "source=%s url=%s reason=%s retry_ms=%lld", s->name, s->shown_url, s->error, (long long)wait);
 	s->has_error_logged = true;
 	set_state(s, SOURCE_DOWN);
 	uv_timer_start(&s->retry, on_retry, (uint64_t)wait, 0);
@@ -141,7 +143,7 @@ static void on_message(void *arg, const char *message, size_t len)
 
 	note_message(s);
 	s->messages++;
-	s->has_events |= pipeline_receive(ws_owner(s->sources->ws), message, len, s->shown_url, NULL);
+	s->has_events |= pipeline_receive(ws_owner(s->sources->ws), message, len, s->from, NULL);
 }
 
 static void on_too_long(void *arg, const char *head, size_t len, const uint8_t *digest, uint64_t total)
@@ -183,7 +185,7 @@ static void on_check(uv_timer_t *timer)
 
 		if (s->state != SOURCE_OPEN || now - dial_message_ms(s->dial, now) < limit_ms)
 			continue;
-		log_warn("source is silent, reconnecting", "url=%s idle_s=%lld", s->shown_url,
+		log_warn("source is silent, reconnecting", "source=%s url=%s idle_s=%lld", s->name, s->shown_url,
 			 (long long)all->config->idle_timeout_s);
 		dial_fail(s->dial, "the source was silent for too long");
 	}
@@ -208,7 +210,8 @@ static void on_turn(void *arg, size_t i, bool is_ours)
 {
 	struct sources *all = arg;
 
-	log_info(is_ours ? "reading a source" : "a source is left to others", "url=%s", sources_view(all, i).url);
+	log_info(is_ours ? "reading a source" : "a source is left to others", "source=%s url=%s",
+		 sources_view(all, i).name, sources_view(all, i).url);
 	if (i < all->count)
 		read_source(&all->items[i], is_ours);
 	else
@@ -232,7 +235,7 @@ static void open_readers(struct sources *all)
 	uint64_t *ids = memory_calloc(all->count + config->feed_count, sizeof(*ids));
 
 	for (size_t i = 0; i < all->count; i++)
-		ids[n++] = fleet_source_id(config->sources.items[i], "");
+		ids[n++] = fleet_source_id(config_source_url(config, i), "");
 	for (size_t i = 0; i < config->feed_count; i++)
 		ids[n++] = fleet_source_id(config->feeds[i]->url, config->feeds[i]->name);
 	all->readers = readers_open(ws_loop(all->ws), config, ids, n,
@@ -242,14 +245,16 @@ static void open_readers(struct sources *all)
 
 /* --- life --- */
 
-static void source_init(struct source *s, struct sources *all, const char *url)
+static void source_init(struct source *s, struct sources *all, size_t i)
 {
 	s->sources = all;
+	s->name = config_source_name(all->config, i);
+	s->url = config_source_url(all->config, i);
 	s->backoff = (struct backoff){.base_ms = 100, .cap_ms = 10000};
-	s->url = url;
 	uv_timer_init(ws_loop(all->ws), &s->retry);
 	s->retry.data = s;
-	s->shown_url = url_redact(url);
+	s->shown_url = url_redact(s->url);
+	s->from = s->url == all->config->sources.items[i] ? s->shown_url : s->name;
 	if (all->config->readers)
 		s->state = SOURCE_STANDBY;
 	else
@@ -259,7 +264,7 @@ static void source_init(struct source *s, struct sources *all, const char *url)
 static bool has_tls(const struct config *config)
 {
 	for (size_t i = 0; i < config->sources.count; i++)
-		if (strncmp(config->sources.items[i], "wss:", 4) == 0)
+		if (strncmp(config_source_url(config, i), "wss:", 4) == 0)
 			return true;
 	for (size_t i = 0; i < config->feed_count; i++)
 		if (strncmp(config->feeds[i]->url, "wss:", 4) == 0)
@@ -299,7 +304,7 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 	if (config->idle_timeout_s)
 		uv_timer_start(&all->check, on_check, CHECK_MS, CHECK_MS);
 	for (size_t i = 0; i < count; i++)
-		source_init(&all->items[i], all, config->sources.items[i]);
+		source_init(&all->items[i], all, i);
 	open_profiles(all);
 	if (config->readers)
 		open_readers(all);
@@ -322,6 +327,7 @@ static struct source_view view_profiled(const struct sources *all, const struct 
 	struct conversation_view view = profiled_view(s);
 
 	return (struct source_view){
+		.name = profiled_profile(s)->name,
 		.url = view.url,
 		.state = view.state,
 		.error = view.error,
@@ -342,6 +348,7 @@ struct source_view sources_view(const struct sources *s, size_t i)
 	if (i >= s->count)
 		return view_profiled(s, profiles_at(s->profiles, i - s->count));
 	return (struct source_view){
+		.name = at->name,
 		.url = at->shown_url,
 		.state = state_names[at->state],
 		.error = at->error,
@@ -376,8 +383,10 @@ void sources_close(struct sources *all)
 
 void sources_free(struct sources *all)
 {
-	for (size_t i = 0; i < all->count; i++)
+	for (size_t i = 0; i < all->count; i++) {
+		free(all->items[i].name);
 		free(all->items[i].shown_url);
+	}
 	profiles_free(all->profiles);
 	dialler_free(all->dialler);
 	free(all);

@@ -17,6 +17,7 @@ struct sources *sources_open(struct ws *ws, const struct config *config, char *e
 /* What the admin pages show of source i: those that are URLs first. The texts live until the next call into the loop.
  */
 struct source_view {
+	const char *name;
 	const char *url; /* without secrets */
 	const char *state;
 	const char *error; /* of the last attempt; "" */

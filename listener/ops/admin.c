@@ -68,7 +68,7 @@ static unsigned int write_ready(const struct admin *a, FILE *out)
 		struct source_view s = sources_view(p->sources, i);
 
 		if (!s.is_ready) {
-			fprintf(out, "not ready: source %zu: %s\n", i + 1, s.state);
+			fprintf(out, "not ready: source %s: %s\n", s.name, s.state);
 			return STATUS_UNAVAILABLE;
 		}
 	}
@@ -149,8 +149,7 @@ static json_t *describe_sources(const struct sources *s, int64_t now_ms)
 	for (size_t i = 0; s && i < sources_count(s); i++) {
 		struct source_view view = sources_view(s, i);
 
-		json_array_append_new(all, json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "name",
-						     view.profile ? describe_text(view.profile->name) : json_null(),
+		json_array_append_new(all, json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "name", describe_text(view.name),
 						     "url", describe_text(view.url), "state", view.state, "error",
 						     describe_text(view.error), "last_message_at",
 						     describe_time(clock_shown_ms(view.last_message_ms, now_ms) / 1000),

@@ -67,11 +67,12 @@ static void put_label(FILE *out, const char *text)
 			fputc((unsigned char)*text < ' ' || (unsigned char)*text > '~' ? '?' : *text, out);
 }
 
-/* A source's own labels: its number, as two may have the same URL, and the URL. */
-static void put_source(FILE *out, const char *name, size_t i, const char *url, int64_t value)
+static void put_source(FILE *out, const char *name, const struct source_view *view, int64_t value)
 {
-	fprintf(out, "wsonce_%s{source=\"%zu\",url=\"", name, i + 1);
-	put_label(out, url);
+	fprintf(out, "wsonce_%s{source=\"", name);
+	put_label(out, view->name);
+	fprintf(out, "\",url=\"");
+	put_label(out, view->url);
 	fprintf(out, "\"} %lld\n", (long long)value);
 }
 
@@ -142,21 +143,27 @@ static void put_all_rules(FILE *out, const struct sources *s)
 static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 {
 	size_t count = s ? sources_count(s) : 0;
+	struct source_view view;
 
 	put_gauge(out, "sources", "Sources configured.", (double)count);
 	put_gauge(out, "sources_open", "Sources connected.", (double)sources_open_count(s));
 	put_type(out, "source_up", "gauge", "1 while this source is connected.");
-	for (size_t i = 0; i < count; i++)
-		put_source(out, "source_up", i, sources_view(s, i).url, sources_view(s, i).is_open);
+	for (size_t i = 0; i < count; i++) {
+		view = sources_view(s, i);
+		put_source(out, "source_up", &view, view.is_open);
+	}
 	put_type(out, "source_standby", "gauge", "1 while this source is left to other listeners.");
-	for (size_t i = 0; i < count; i++)
-		put_source(out, "source_standby", i, sources_view(s, i).url,
-			   sources_view(s, i).is_ready && !sources_view(s, i).is_open);
+	for (size_t i = 0; i < count; i++) {
+		view = sources_view(s, i);
+		put_source(out, "source_standby", &view, view.is_ready && !view.is_open);
+	}
 	put_type(out, "source_last_message_timestamp_seconds", "gauge",
 		 "Unix time of this source's last message; 0 if there was none.");
-	for (size_t i = 0; i < count; i++)
-		put_source(out, "source_last_message_timestamp_seconds", i, sources_view(s, i).url,
-			   clock_shown_ms(sources_view(s, i).last_message_ms, now_ms) / 1000);
+	for (size_t i = 0; i < count; i++) {
+		view = sources_view(s, i);
+		put_source(out, "source_last_message_timestamp_seconds", &view,
+			   clock_shown_ms(view.last_message_ms, now_ms) / 1000);
+	}
 	put_all_rules(out, s);
 }
 

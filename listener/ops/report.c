@@ -44,8 +44,7 @@ static uint64_t count_frames(const struct source_view *view)
 static json_t *describe_source(const struct source_view *view, uint64_t *told, int64_t now_ms)
 {
 	uint64_t messages = count_frames(view);
-	json_t *source = json_pack("{s:o, s:s, s:b, s:o, s:I}", "name",
-				   describe_text(view->profile ? view->profile->name : view->url), "state", view->state,
+	json_t *source = json_pack("{s:o, s:s, s:b, s:o, s:I}", "name", describe_text(view->name), "state", view->state,
 				   "is_ready", view->is_ready, "error", describe_text(view->error), "messages",
 				   (json_int_t)(messages - *told));
 

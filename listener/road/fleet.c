@@ -203,7 +203,7 @@ static char *make_key(const struct config *config, const char *source)
 	uint64_t sources = source ? hash_mix(fleet_source_id(source, "")) : 0;
 
 	for (size_t i = 0; !source && i < config->sources.count; i++)
-		sources += fleet_source_id(config->sources.items[i], ""); /* in whatever order */
+		sources += fleet_source_id(config_source_url(config, i), ""); /* in whatever order */
 	return memory_printf(KEY_PREFIX "%s%016llx", config->claim_prefix, (unsigned long long)sources);
 }
 

@@ -35,7 +35,7 @@ static void make_name(struct members *m, const char *database)
 	uint64_t fleet = hash_of(database) + 3 * hash_of(c->claim_prefix) + 5 * hash_of(c->consumer);
 
 	for (size_t i = 0; i < c->sources.count; i++)
-		fleet += hash_mix(fleet_source_id(c->sources.items[i], "")); /* in whatever order */
+		fleet += hash_mix(fleet_source_id(config_source_url(c, i), "")); /* in whatever order */
 	for (size_t i = 0; i < c->feed_count; i++)
 		fleet += hash_mix(fleet_source_id(c->feeds[i]->url, c->feeds[i]->name));
 	snprintf(m->name, sizeof(m->name), NOBODY " %016" PRIx64 " %016" PRIx64, hash_mix(fleet), m->seed);

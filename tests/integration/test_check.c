@@ -51,7 +51,10 @@ Test(check, what_is_away_or_wrong_is_status_1)
 	db = database_empty_new();
 	expect(1, "wrong    postgres ", nothing, words);
 	expect(1, "wrong    redis ", nothing, words);
-	expect(1, suite_text("wrong    feed           ws://127.0.0.1:%d/ cannot be reached: Connection refused", port),
+	expect(1,
+	       suite_text(
+		       "wrong    feed           127.0.0.1#1 (ws://127.0.0.1:%d/) cannot be reached: Connection refused",
+		       port),
 	       nothing, words);
 	expect(1, "wrong    postgres ", servers(), "check --ingest 127.0.0.1:0");
 	run_expect(db, 0, NULL, "migrate");

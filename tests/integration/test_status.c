@@ -42,8 +42,9 @@ static const json_t *find(const json_t *all, const char *name)
 Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
 {
 	struct feed *feed = feed_new();
-	struct listener *a = start("web-1", "", feed_url(feed)), *b = start("web-2", "--claim-ttl 20", NULL);
-	char *source = suite_text("ws://127.0.0.1:%d/***", feed_port(feed));
+	struct listener *a = start("web-1", "", suite_text("feed.eu-%d=%s", feed_port(feed), feed_url(feed))),
+			*b = start("web-2", "--claim-ttl 20", NULL);
+	char *source = suite_text("feed.eu-%d", feed_port(feed));
 	const json_t *one;
 	json_t *state;
 
@@ -63,7 +64,7 @@ Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
 	cr_assert_eq(listener_stop(b), 0);
 	feed_free(feed);
 	/* A source that is gone is told before the next minute. */
-	cr_assert(wait_until(run_on(db, "status").status == 1 && says("! web-1: source ws://127.0.0.1"), WAIT_MS), "%s",
+	cr_assert(wait_until(run_on(db, "status").status == 1 && says("! web-1: source feed.eu-"), WAIT_MS), "%s",
 		  run_on(db, "status").output);
 	cr_assert_eq(listener_stop(a), 0);
 }

@@ -246,8 +246,12 @@ static void assert_list(const struct config_list *l, const char *expected)
 
 Test(config, list_grows_by_repeated_flags)
 {
-	cr_assert_eq(READ("--source", "ws://a", "--source=wss://b", "--id-pointer", "/x", "--id-pointer", "/y"), 0);
-	assert_list(&config.sources, "ws://a wss://b");
+	cr_assert_eq(
+		READ("--source", "ws://a", "--source=b.1=wss://b/?x=y", "--id-pointer", "/x", "--id-pointer", "/y"), 0);
+	cr_assert_str_eq(config_source_name(&config, 0), "a#1");
+	cr_assert_str_eq(config_source_name(&config, 1), "b.1");
+	cr_assert_str_eq(config_source_url(&config, 1), "wss://b/?x=y");
+	assert_list(&config.sources, "ws://a b.1=wss://b/?x=y");
 	assert_list(&config.id_pointers, "/x /y");
 }
 
