@@ -98,11 +98,9 @@ static const char sql_consumer[] = "SELECT pg_catalog.set_config('wsonce.consume
 
 #define CONSUMER "pg_catalog.current_setting('wsonce.consumer')"
 
-/* The list stands behind an OFFSET, since Citus does not join a table of the session with one that is distributed. */
 #define UNSTORED(table, condition) \
-	"CREATE TEMPORARY TABLE wsonce_unstored AS SELECT x.id, x.digest, pg_catalog.min(x.at) AS at FROM (SELECT * " \
-	"FROM " \
-	"wsonce_expected OFFSET 0) AS x LEFT JOIN " table " AS e ON " condition \
+	"CREATE TEMPORARY TABLE wsonce_unstored AS SELECT x.id, x.digest, pg_catalog.min(x.at) AS at " \
+	"FROM wsonce_expected AS x LEFT JOIN " table " AS e ON " condition \
 	" e.event_id = x.id WHERE e.event_id IS NULL GROUP BY x.id, x.digest"
 
 static const char *const sql_unstored[] = {

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/bulk_change.h"
 #include "commands/dispatch.h"
 #include "commands/letters.h"
 #include "commands/json_out.h"
@@ -112,16 +111,12 @@ const char deliveries_discard_pending_sql[] = CHANGE("pending", "state = 'discar
 
 const char deliveries_reopen_sql[] = CHANGE("discarded", "state = 'dead'", "reopen");
 
-/* The name is a part of the key, so to the receiver it is another delivery. */
-static const char sql_retarget[] =
-	CHANGE("pending", "target = $2::text, leases = leases + 1, attempts = 0, due_at = now()", "retarget");
-
 /* A listener tells of itself once a minute. Whose consumer it works for does not matter: any that has the target
  * among its webhooks delivers to it. */
 static const char sql_unattended[] =
 	"SELECT pg_catalog.string_agg(target, ', ' ORDER BY target)"
 	" FROM (SELECT DISTINCT target FROM :schema.delivery_actions WHERE id > $1::bigint AND db_user = session_user"
-	"  AND action IN ('retry', 'retarget')) AS retried"
+	"  AND action = 'retry') AS retried"
 	" WHERE NOT EXISTS (SELECT FROM :schema.wsonce_listeners"
 	"  WHERE target = ANY(targets) AND seen_at > now() - interval '3 minutes')";
 
@@ -196,54 +191,3 @@ int deliveries_show(struct session *s, const char *id, bool is_raw, bool is_json
 	session_drop(row);
 	return status;
 }
-
-/* --- retarget --- */
-
-struct retarget_options {
-	const char *target;
-	const char *to;
-	bool is_json;
-};
-
-static const struct option retarget_options[] = {
-	{"target", OPTION_TEXT, offsetof(struct retarget_options, target), "NAME", 0, 0, NULL,
-	 "whose pending deliveries are meant"},
-	{"to", OPTION_TEXT, offsetof(struct retarget_options, to), "NAME", 0, 0, NULL, "the webhook that gets them"},
-	{"json", OPTION_SWITCH, offsetof(struct retarget_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-};
-
-static int run_retarget(const struct invocation *in)
-{
-	const struct retarget_options *o = in->options;
-	const struct bulk_change change = {
-		.filter = {.is_deliveries = true, .state = "pending", .target = o->target},
-		.note = o->to,
-		.is_json = o->is_json,
-		.sql = sql_retarget,
-		.done_as = "retargeted",
-		.is_delivered = true,
-	};
-
-	return bulk_change_run(in, &change);
-}
-
-static const char *check_retarget(const struct invocation *in)
-{
-	const struct retarget_options *o = in->options;
-
-	return o->target && o->to ? NULL : "nothing chosen to retarget: give --target and --to";
-}
-
-const struct subcommand dead_letters_retarget = {
-	.name = "dead-letters retarget",
-	.arguments = "",
-	.summary = "move the pending deliveries of one webhook to another",
-	.help = "For a webhook that was renamed or taken away: its pending deliveries go to another one, under keys "
-		"of\n"
-		"that one's, so a receiver that got some already gets these again.\n",
-	.options = retarget_options,
-	.option_count = sizeof(retarget_options) / sizeof(retarget_options[0]),
-	.options_size = sizeof(struct retarget_options),
-	.check = check_retarget,
-	.run = run_retarget,
-};

@@ -26,7 +26,6 @@ extern const struct subcommand dead_letters_discard;
 extern const struct subcommand dead_letters_list;
 extern const struct subcommand dead_letters_retry;
 extern const struct subcommand dead_letters_reopen;
-extern const struct subcommand dead_letters_retarget;
 extern const struct subcommand dead_letters_show;
 extern const struct subcommand explain_command;
 extern const struct subcommand migrate_command;
@@ -56,7 +55,6 @@ static const struct subcommand *const commands[] = {
 	&dead_letters_show,
 	&dead_letters_retry,
 	&dead_letters_discard,
-	&dead_letters_retarget,
 	&dead_letters_reopen,
 	&audit_command,
 	&replay_command,

@@ -86,7 +86,6 @@ struct purge {
 	struct redis_query *marks; /* NULL: there was no need so far, or there is no Redis */
 	bool has_asked_redis;
 	struct tally tallies[PURGE_TABLES]; /* in the order of purge_tables */
-	bool is_distributed;                /* by Citus */
 };
 
 static int run(struct purge *p, const char *sql)
@@ -124,20 +123,6 @@ static int begin(struct purge *p, const char *statement_timeout)
 	return rows ? 0 : -1;
 }
 
-/* Citus cannot lock rows that it finds in several shards: a step there waits for who has locked some. */
-static struct pg_result *change(struct purge *p, const struct pass *pass, const char *const *values)
-{
-	static const char lock[] = " FOR UPDATE SKIP LOCKED";
-	char *sql = memory_strdup(pass->postgres.change), *at = strstr(sql, lock);
-	struct pg_result *rows;
-
-	if (at && p->is_distributed)
-		memmove(at, at + strlen(lock), strlen(at + strlen(lock)) + 1);
-	rows = session_ask_either(p->session, sql, pass->file.change, 3, values);
-	free(sql);
-	return rows;
-}
-
 /* Changes what look has found from the key last on. */
 static int change_found(struct purge *p, const struct pass *pass, struct tally *t, const char *last,
 			const struct pg_result *found)
@@ -149,7 +134,7 @@ static int change_found(struct purge *p, const struct pass *pass, struct tally *
 		t->done += session_number(found, 0, 0);
 		return 0;
 	}
-	rows = change(p, pass, values);
+	rows = session_ask_either(p->session, pass->postgres.change, pass->file.change, 3, values);
 	if (!rows)
 		return -1;
 	t->done += session_number(rows, 0, 0);
@@ -392,17 +377,6 @@ static int purge(struct purge *p)
 	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
-static int find_shards(struct purge *p)
-{
-	struct pg_result *rows = session_ask_either(
-		p->session, "SELECT pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL", "SELECT 'f'",
-		0, NULL);
-
-	p->is_distributed = rows && session_flag(rows, 0, 0);
-	session_drop(rows);
-	return rows ? 0 : -1;
-}
-
 /* Of Postgres, each transaction says so: see begin(). */
 static int allow_open(struct purge *p)
 {
@@ -425,7 +399,7 @@ static int run_purge(const struct invocation *in)
 	p.started_ms = clock_ms(CLOCK_MONOTONIC);
 	if (p.session && !p.o->is_dry)
 		indexes_make(p.session); /* if it fails, it said why; it takes longer, and finds the same */
-	guard = p.session && find_shards(&p) == 0 && allow_open(&p) == 0 ? prepare(&p) : RETENTION_GUARD_FAILED;
+	guard = p.session && allow_open(&p) == 0 ? prepare(&p) : RETENTION_GUARD_FAILED;
 	if (guard == RETENTION_GUARD_HOLDS)
 		status = purge(&p);
 	session_close(p.session);

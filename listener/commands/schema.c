@@ -1,10 +1,14 @@
 /* schema.c owns the command that prints the statements for a new database, for the layouts that a listener does not
  * make by itself. It needs no server. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/memory.h"
 #include "commands/dispatch.h"
-#include "postgres/layout.h"
 #include "postgres/schema.h"
+#include "spread.sql.h"
+
+#define PARTITIONS_MAX 1024
 
 struct schema_options {
 	const char *layout;
@@ -12,34 +16,67 @@ struct schema_options {
 
 static const struct option schema_options[] = {
 	{"layout", OPTION_TEXT, offsetof(struct schema_options, layout), "LAYOUT", 0, 0, NULL,
-	 "plain, partitioned=N (2 to 1024 hash partitions) or citus"},
+	 "plain, or partitioned=N (2 to 1024 hash partitions)"},
 };
 
 static const struct schema_options schema_defaults = {.layout = "plain"};
 
+/* How many partitions a layout has: 0 is one table, -1 no layout. */
+static int count_partitions(const char *layout)
+{
+	static const char spread[] = "partitioned=";
+	char *end;
+	long n;
+
+	if (strcmp(layout, "plain") == 0)
+		return 0;
+	if (strncmp(layout, spread, sizeof(spread) - 1) != 0 || layout[sizeof(spread) - 1] < '1' ||
+	    layout[sizeof(spread) - 1] > '9')
+		return -1;
+	n = strtol(layout + sizeof(spread) - 1, &end, 10);
+	return *end || n < 2 || n > PARTITIONS_MAX ? -1 : (int)n;
+}
+
 static const char *check_schema(const struct invocation *in)
 {
 	const struct schema_options *o = in->options;
-	struct layout layout;
 
-	return layout_parse(o->layout, &layout)
-		       ? "--layout: plain, partitioned=N with N from 2 to 1024, or citus is expected"
-		       : NULL;
+	return count_partitions(o->layout) < 0 ? "--layout: plain, or partitioned=N with N from 2 to 1024, is expected"
+					       : NULL;
+}
+
+/* The table of events where it is partitioned, with the index by which wsonce purge goes through it. */
+static char *make_events(int partitions)
+{
+	char *sql = NULL;
+	size_t len;
+	FILE *out;
+
+	if (!partitions)
+		return memory_strdup("");
+	out = open_memstream(&sql, &len);
+	fprintf(out, "%s PARTITION BY HASH (event_id);\n", SQL_SPREAD);
+	for (int i = 0; i < partitions; i++)
+		fprintf(out, "CREATE TABLE events_%d PARTITION OF events FOR VALUES WITH (MODULUS %d, REMAINDER %d);\n",
+			i, partitions, i);
+	fprintf(out, "CREATE INDEX events_id ON :schema.events (id);\n");
+	fclose(out);
+	return sql;
 }
 
 static int run_schema(const struct invocation *in)
 {
 	const struct schema_options *o = in->options;
-	struct layout layout;
-	char *sql;
+	char *events = make_events(count_partitions(o->layout));
+	char *all = schema_create_sql(events), *sql = schema_expand(all, "");
 
-	layout_parse(o->layout, &layout);
-	sql = layout_sql(&layout);
 	printf("-- The tables of wsonce %s for a new database, schema version %d, layout %s. Run it as the role that "
 	       "is to own\n"
 	       "-- them, then wsonce migrate, which grants their rights.\n%s",
 	       WSONCE_VERSION, schema_version(), o->layout, sql);
 	free(sql);
+	free(all);
+	free(events);
 	return STATUS_FINE;
 }
 
@@ -47,10 +84,9 @@ const struct subcommand schema_command = {
 	.name = "schema",
 	.arguments = "",
 	.summary = "print the statements that make the tables",
-	.help = "Prints the SQL that makes the tables of a new database, with all events in one table, in hash\n"
-		"partitions, or distributed by Citus: wsonce schema --layout partitioned=16 | psql. It asks no "
-		"server,\n"
-		"and fails as a whole where the tables are there already.\n",
+	.help = "Prints the SQL that makes the tables of a new database, with all events in one table or in\n"
+		"hash partitions: wsonce schema --layout partitioned=16 | psql. It asks no server, and fails as a\n"
+		"whole where the tables are there already.\n",
 	.options = schema_options,
 	.option_count = sizeof(schema_options) / sizeof(schema_options[0]),
 	.options_size = sizeof(struct schema_options),

@@ -42,7 +42,8 @@
 
 static const struct setting settings[] = {
 	TEXT("source", "WSONCE_SOURCE", VALUE_URLS, sources, "[NAME=]URL", NULL,
-	     "ws:// or wss:// feed to dial, and its name in log, status and metrics; repeatable (comma separated in the environment)"),
+	     "ws:// or wss:// feed to dial, and its name in log, status and metrics; repeatable (comma separated in "
+	     "the environment)"),
 	TEXT("feed", "WSONCE_FEED", VALUE_FEEDS, feed_specs, "NAME", NULL,
 	     "listen to the feed of a shipped profile, NAME or NAME?var=value&... (wsonce profile list shows them); "
 	     "repeatable (blank separated in the environment)"),

@@ -23,7 +23,7 @@ static bool is_news(char *names, size_t size, const char *now)
 static void read_names(struct backlog *b, const char *strays, const char *rows, const char *disputed)
 {
 	if (is_news(b->strays, sizeof(b->strays), strays))
-		log_warn("deliveries are pending for webhooks that no listener has; see wsonce dead-letters retarget",
+		log_warn("deliveries are pending for webhooks that no listener has; see wsonce dead-letters discard",
 			 "targets=%s deliveries=%s", b->strays, rows);
 	if (is_news(b->disputed, sizeof(b->disputed), disputed))
 		log_warn("webhooks have another URL with another listener: give all the same settings, or other names",

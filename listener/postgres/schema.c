@@ -110,10 +110,10 @@ char *schema_upgrade_sql(int version)
 	return sql;
 }
 
-char *schema_create_sql(const char *before, const char *after)
+char *schema_create_sql(const char *before)
 {
 	char *steps = make_migrations(0);
-	char *sql = memory_printf("BEGIN;\n%s%s\n%s%sCOMMIT;\n", before, VERSIONS_SQL, steps, after);
+	char *sql = memory_printf("BEGIN;\n%s%s\n%sCOMMIT;\n", before, VERSIONS_SQL, steps);
 
 	free(steps);
 	return sql;

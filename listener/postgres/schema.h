@@ -42,8 +42,7 @@ const char *schema_lock_sql(void);
  * with 55P03 instead of making inserts wait, and must be tried again. */
 char *schema_upgrade_sql(int version);
 
-/* Returns the whole schema as a transaction, on the heap: before, the migrations, after. Arguments end with ; or are
- * "". */
-char *schema_create_sql(const char *before, const char *after);
+/* Returns the whole schema as a transaction, on the heap: before, the migrations. before ends with ; or is "". */
+char *schema_create_sql(const char *before);
 
 #endif
