@@ -19,6 +19,7 @@
 #include "010_origin.sql.h"
 #include "011_reports.sql.h"
 #include "012_outbox_lanes.sql.h"
+#include "013_exclusive.sql.h"
 #include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
@@ -28,7 +29,8 @@ static const char *const migrations[] = {SQL_001_EVENTS,    SQL_002_DEAD_LETTER_
 					 SQL_005_EPOCH,     SQL_006_OUTBOX,
 					 SQL_007_LEASES,    SQL_008_LETTER_SENDER,
 					 SQL_009_FEEDS,     SQL_010_ORIGIN,
-					 SQL_011_REPORTS,   SQL_012_OUTBOX_LANES};
+					 SQL_011_REPORTS,   SQL_012_OUTBOX_LANES,
+					 SQL_013_EXCLUSIVE};
 
 int schema_version(void)
 {

@@ -1,12 +1,11 @@
 /* lease.c owns the lease of an exclusive source: asked for and renewed a few times a second, and given up before it can
  * be another's. In doubt it is lost: two connections to such a feed are refused, or see its events under two ids.
  *
- * In Redis it is a key with a time to live. Without Redis it is an advisory lock: Postgres lets go of it when the
- * connection ends, or when the transaction has been idle for as long as that key lives, since its owner is frozen or
- * cut off. It is the lock of a transaction that stays open, which a pooler keeps on one connection; a session's lock
- * would be anybody's. Beside an SQLite file, all of whose processes are on one host, it is a lock of the kernel, which
- * ends with the process; one that is frozen keeps it. In the first two the time counts from before the question was
- * sent, so it ends here sooner than there. */
+ * In Redis it is a key with a time to live. Without Redis it is a row of wsonce_leases, which needs rights to that
+ * table: any role may have an advisory lock. The owner changes the row each time; another listener takes it when it has
+ * seen it unchanged for as long as that key lives. Beside an SQLite file, all of whose processes are on one host, it is
+ * a lock of the kernel, which ends with the process; one that is frozen keeps it. In the first two the time counts from
+ * before the question was sent, so it ends here sooner than there. */
 #include "road/lease.h"
 
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "hold.sql.h"
 #include "lease.lua.h"
 #include "postgres/connection.h"
 #include "redis/connection.h"
@@ -31,10 +31,9 @@
 #define LATE_MS   1000 /* an answer that is later ends Redis' connection */
 #define LEAVE_MS  300  /* in which a lease can be given back */
 
-enum lease_state { LEASE_WAITING, LEASE_HELD, LEASE_CLOSING };
+#define TEXT_OID 25
 
-/* What Postgres is asked next. */
-enum lease_step { STEP_BEGIN, STEP_LOCK, STEP_ROLLBACK };
+enum lease_state { LEASE_WAITING, LEASE_HELD, LEASE_CLOSING };
 
 struct lease {
 	uv_loop_t *loop;
@@ -45,11 +44,11 @@ struct lease {
 	struct redis *redis;       /* NULL: --redis none */
 	struct postgres *postgres; /* NULL: there is Redis, or a file; */
 	struct sqlite_lock *lock;  /* NULL: there is no file */
-	enum lease_step step;
 	struct resp command;
 	char *key;
 	char value[80];
-	char sql[300];
+	char row[140];   /* of Postgres, as it was seen last, */
+	int64_t seen_ms; /* loop clock, and first */
 	bool is_asking;
 	int64_t asked_ms; /* loop clock */
 	int64_t until_ms; /* loop clock, ours in the server */
@@ -89,6 +88,8 @@ static void renew(struct lease *l)
 		take(l);
 }
 
+static void close_parts(struct lease *l);
+
 /* --- in Redis --- */
 
 static void on_redis_answer(void *owner, void *arg, const struct redis_reply *reply)
@@ -123,8 +124,6 @@ static void ask_redis(struct lease *l)
 	l->is_asking = redis_send(l->redis, l->command.bytes, l->command.len, on_redis_answer, NULL) == 0;
 }
 
-static void close_parts(struct lease *l);
-
 static void on_released(void *owner, void *arg, const struct redis_reply *reply)
 {
 	(void)arg, (void)reply;
@@ -152,29 +151,39 @@ static void on_redis_state(void *owner, enum redis_state state)
 
 /* --- in Postgres --- */
 
+static void note_row(struct lease *l, const char *row)
+{
+	if (strcmp(l->row, row) == 0)
+		return;
+	snprintf(l->row, sizeof(l->row), "%s", row);
+	l->seen_ms = now_ms(l);
+}
+
 static void on_postgres_answer(void *owner, const struct postgres_answer *answer)
 {
 	struct lease *l = owner;
 	size_t len;
 
 	l->is_asking = false;
-	if (answer->result != POSTGRES_OK) {
-		l->step = STEP_ROLLBACK;
-		lose(l, "the transaction of its lock has ended");
-	} else if (l->step != STEP_LOCK) {
-		l->step = l->step == STEP_ROLLBACK ? STEP_BEGIN : STEP_LOCK;
-	} else if (answer->rows && *postgres_cell(answer, 0, 0, &len) == 't') {
-		renew(l);
+	if (l->state == LEASE_CLOSING) {
+		close_parts(l);
+		return;
 	}
+	if (answer->result != POSTGRES_OK || !answer->rows)
+		return; /* unknown: it runs out, or the next answer says */
+	note_row(l, postgres_cell(answer, 0, 1, &len));
+	if (*postgres_cell(answer, 0, 0, &len) == 't')
+		renew(l);
+	else
+		lose(l, "another listener has it");
 }
 
-/* The connection has ended, and the lock with it. */
+/* A server that crashed has forgotten the row. */
 static void on_postgres_state(void *owner, enum postgres_state state)
 {
 	struct lease *l = owner;
 
 	if (state == POSTGRES_DOWN) {
-		l->step = STEP_BEGIN;
 		l->is_asking = false;
 		lose(l, "the connection to Postgres ended");
 	}
@@ -186,18 +195,21 @@ static void on_postgres_unusable(void *owner, const char *sentence, int status)
 	(void)owner, (void)sentence, (void)status;
 }
 
-/* Of who has it, too: a connection that is gone without a word shows by the answer that does not come. With another
- * isolation level the transaction would keep a snapshot, and vacuum from its work. */
-static void ask_postgres(struct lease *l)
+/* row is the one that may be taken from its owner. */
+static void ask_for(struct lease *l, const char *owner, const char *row)
 {
-	const char *const texts[] = {[STEP_BEGIN] = "BEGIN ISOLATION LEVEL READ COMMITTED",
-				     [STEP_LOCK] = l->sql,
-				     [STEP_ROLLBACK] = "ROLLBACK"};
+	const struct postgres_value values[] = {
+		{TEXT_OID, l->key, strlen(l->key)}, {TEXT_OID, owner, strlen(owner)}, {TEXT_OID, row, strlen(row)}};
 
 	if (l->is_asking || postgres_state(l->postgres) != POSTGRES_READY)
 		return;
 	l->asked_ms = now_ms(l);
-	l->is_asking = postgres_query(l->postgres, texts[l->step], NULL, 0) == 0;
+	l->is_asking = postgres_query(l->postgres, SQL_HOLD, values, 3) == 0;
+}
+
+static void ask_postgres(struct lease *l)
+{
+	ask_for(l, l->value, now_ms(l) - l->seen_ms >= TTL_MS ? l->row : "");
 }
 
 /* --- beside a file --- */
@@ -239,21 +251,8 @@ static void open_redis(struct lease *l, const struct config *config)
 		.on_state = on_redis_state,
 		.owner = l,
 	};
-	uint64_t nonce = 0;
 
-	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
-	snprintf(l->value, sizeof(l->value), "%.40s@%016llx", config->instance_id, (unsigned long long)nonce);
-	l->key = memory_printf("wsonce:lease:%s%s", config->claim_prefix, l->name);
 	l->redis = redis_open(l->loop, &settings);
-}
-
-static uint64_t number_of(const char *prefix, const char *name)
-{
-	char *text = memory_printf("wsonce:lease:%s%s", prefix, name);
-	uint64_t number = hash_mix(hash_text(text, strlen(text)));
-
-	free(text);
-	return number;
 }
 
 static void open_postgres(struct lease *l, const struct config *config)
@@ -261,17 +260,13 @@ static void open_postgres(struct lease *l, const struct config *config)
 	const struct postgres_settings settings = {
 		.conninfo = config->postgres,
 		.timeout_ms = config->postgres_timeout_ms,
-		.tables = "{}",
+		.tables = "{wsonce_leases}",
 		.on_state = on_postgres_state,
 		.on_answer = on_postgres_answer,
 		.on_unusable = on_postgres_unusable,
 		.owner = l,
 	};
 
-	snprintf(l->sql, sizeof(l->sql),
-		 "SELECT pg_catalog.pg_try_advisory_xact_lock(%lld)::text "
-		 "FROM pg_catalog.set_config('idle_in_transaction_session_timeout', '%d', true)",
-		 (long long)number_of(config->claim_prefix, l->name), TTL_MS);
 	l->postgres = postgres_open(l->loop, &settings);
 }
 
@@ -279,14 +274,18 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 			 const struct lease_owner *owner)
 {
 	struct lease *l = memory_calloc(1, sizeof(*l));
+	uint64_t nonce = 0;
 
 	l->loop = loop;
 	l->owner = *owner;
 	l->name = name;
+	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
+	snprintf(l->value, sizeof(l->value), "%.40s@%016llx", config->instance_id, (unsigned long long)nonce);
+	l->key = memory_printf("wsonce:lease:%s%s", config->claim_prefix, name);
 	if (strcmp(config->redis, "none") != 0)
 		open_redis(l, config);
 	else if (config_store_path(config))
-		l->lock = sqlite_lock_new(config_store_path(config), number_of(config->claim_prefix, name));
+		l->lock = sqlite_lock_new(config_store_path(config), hash_mix(hash_text(l->key, strlen(l->key))));
 	else
 		open_postgres(l, config);
 	uv_timer_init(loop, &l->timer);
@@ -347,5 +346,7 @@ void lease_close(struct lease *l, void (*done)(void *arg), void *arg)
 	l->is_asking = false;
 	if (l->redis && was_held)
 		release_in_redis(l);
+	else if (l->postgres && was_held)
+		ask_for(l, "", l->row); /* while an answer is awaited it cannot be: the lease runs out */
 	uv_timer_start(&l->timer, on_leave_deadline, l->is_asking ? LEAVE_MS : 0, 0);
 }

@@ -19,7 +19,7 @@ struct lease_owner {
 };
 
 /* Asks for the lease of this name for ever; config and name must outlive it. It is kept in Redis, or, with --redis
- * none, as an advisory lock in a session of Postgres, or beside an SQLite file as a lock of the kernel. Another
+ * none, in a row of Postgres, or beside an SQLite file as a lock of the kernel. Another
  * listener has it within two seconds of this one's death. */
 struct lease *lease_open(uv_loop_t *loop, const struct config *config, const char *name,
 			 const struct lease_owner *owner);

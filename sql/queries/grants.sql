@@ -21,6 +21,7 @@ BEGIN
 			('wsonce_schema', false, 'SELECT', NULL),
 			('wsonce_database', false, 'SELECT', NULL),
 			('wsonce_epoch', false, 'SELECT, INSERT, UPDATE', NULL),
+			('wsonce_leases', false, 'SELECT, INSERT, UPDATE', NULL),
 			('cursors', false, 'SELECT, INSERT, UPDATE', 'DELETE')
 		) AS tables (name, has_id, listener, operator)
 		CROSS JOIN LATERAL (VALUES

@@ -46,6 +46,7 @@ WITH place AS MATERIALIZED (
 		('wsonce_listeners', 'DELETE'), ('wsonce_duplicates', 'SELECT'), ('wsonce_duplicates', 'INSERT'),
 		('wsonce_duplicates', 'UPDATE'), ('wsonce_retention', 'SELECT'),
 		('wsonce_database', 'SELECT'), ('wsonce_epoch', 'SELECT'), ('wsonce_epoch', 'INSERT'), ('wsonce_epoch', 'UPDATE'),
+		('wsonce_leases', 'SELECT'), ('wsonce_leases', 'INSERT'), ('wsonce_leases', 'UPDATE'),
 		('cursors', 'SELECT'), ('cursors', 'INSERT'), ('cursors', 'UPDATE')
 ), faults (rank, fault) AS (
 	SELECT 1, pg_catalog.format('%s is not a table: give wsonce a schema or a database of its own', title)

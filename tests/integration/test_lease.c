@@ -77,14 +77,32 @@ Test(lease, another_takes_over_from_one_that_stopped)
 	expect_takeover(stop);
 }
 
-Test(lease, without_redis_a_session_of_postgres_has_it)
+/* Any role that can connect may have an advisory lock. */
+Test(lease, without_redis_a_row_of_a_table_has_it)
 {
 	start_both("none");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
 	expect_takeover(listener_kill);
-	cr_assert(!listener_has_logged(both[1], "out of range"), "BEGIN has no columns to ask libpq for");
 }
 
-/* Its sessions belong to others between two transactions. */
+Test(lease, without_redis_one_that_stops_gives_it_back)
+{
+	start_both("none");
+	expect_takeover(stop);
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM wsonce_leases"), 1);
+}
+
+/* Postgres empties the table when it recovers from a crash. */
+Test(lease, without_redis_one_whose_row_is_gone_has_it_all_the_same)
+{
+	start_both("none");
+	database_exec(db, "TRUNCATE wsonce_leases");
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM wsonce_leases") == 1, SETTLED_MS));
+	cr_assert(wait_until(feed_clients(feed) == 1 && database_long(db, "SELECT min(turn) FROM wsonce_leases") > 8,
+			     SETTLED_MS));
+}
+
+/* Its sessions belong to others between two statements. */
 Test(lease, without_redis_a_pooler_may_stand_between)
 {
 	is_pooled = true;
@@ -108,7 +126,7 @@ Test(lease, one_that_stands_still_for_too_long_gives_way)
 	expect_frozen_one_to_give_way();
 }
 
-/* Its transaction is idle for too long. */
+/* Its row stays the same for too long. */
 Test(lease, without_redis_one_that_stands_still_gives_way)
 {
 	start_both("none");
