@@ -1,6 +1,6 @@
 -- Reports pending deliveries. $1 is the age in ms at which a delivery is too old, $2 this listener's webhooks, $3 the
--- digests of their URLs. At most about 20,000 rows are read, shared among the targets: of each target the rows that
--- have failed and the new rows, those due first, and the fifty of each that are due last. Returns the number of
+-- digests of their URLs. At most about 20,000 rows are read, shared among the targets: of each target the new
+-- rows and then those that have failed, as they are due, and the fifty of each that are due last. Returns the number of
 -- deliveries; how many are too old; age in ms, event id and target of the oldest; the names of targets that no listener
 -- serves, and the number of their deliveries; and the names in $2 that a running listener has with another URL.
 --
@@ -17,7 +17,7 @@ WITH RECURSIVE names AS (
 		names))::text, true) <> ''
 ), pending AS MATERIALIZED (
 	SELECT true AS is_first, d.* FROM targets AS t, LATERAL (
-		SELECT f.* FROM (VALUES (1), (0)) AS l (lane), LATERAL (
+		SELECT f.* FROM (VALUES (0), (1)) AS l (lane), LATERAL (
 			SELECT target, event_id, created_at FROM :schema.outbox AS o
 			WHERE o.target = t.target AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = l.lane AND state = 'pending'
 			ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''),

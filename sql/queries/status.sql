@@ -11,8 +11,8 @@ SELECT pg_catalog.json_build_object('open', count(*)) FROM (
 	SELECT FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at
 	ORDER BY consumer, id LIMIT 10000) AS l
 -- part outbox
--- By target. As in backlog.sql, reads of each target the rows that have failed and the new rows, those due first, and the
--- fifty of each that are due last, by the index outbox_lanes.
+-- By target. As in backlog.sql, reads of each target the new rows and then those that have failed, as they are due, and
+-- the fifty of each that are due last, by the index outbox_lanes.
 WITH RECURSIVE names AS (
 	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
 	UNION ALL
@@ -25,7 +25,7 @@ WITH RECURSIVE names AS (
 		names))::text, true) <> ''
 ), found AS (
 	SELECT t.target, 1 AS pending, 0 AS dead, d.created_at FROM targets AS t, LATERAL (
-		SELECT f.* FROM (VALUES (1), (0)) AS l (lane), LATERAL (
+		SELECT f.* FROM (VALUES (0), (1)) AS l (lane), LATERAL (
 			SELECT created_at FROM :schema.outbox AS o
 			WHERE o.target = t.target AND CASE WHEN answer IS NULL THEN 0 ELSE 1 END = l.lane AND state = 'pending'
 			ORDER BY due_at LIMIT coalesce(nullif(pg_catalog.current_setting('wsonce.wanted', true), ''), '1')::bigint

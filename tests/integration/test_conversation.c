@@ -415,6 +415,32 @@ Test(conversation, close_codes_mean_what_the_profile_says)
 	expect_status("\"stopped\"");
 }
 
+static void expect_next_request(const char *path)
+{
+	static int n = 1;
+
+	cr_assert(wait_until(feed_connections(feed) == n + 1, SETTLED_MS));
+	n++;
+	expect_heard(suite_text("event-%d", n));
+	cr_assert(strncmp(feed_request(feed) + 4, path, strlen(path)) == 0, "%s", feed_request(feed));
+}
+
+Test(conversation, a_code_that_resets_drops_the_variables_that_the_profile_names_and_no_other_code_does)
+{
+	start(URL
+	      "\"url_resume\": \"ws://127.0.0.1:%d/resume?s=${s}\", \"reset_close\": {\"codes\": [4007], \"clear\": "
+	      "[\"s\"]}, \"rules\": [{\"name\": \"hello\", \"when\": {\"/s\": {\"exists\": true}}, \"capture\": "
+	      "{\"s\": \"/s\"}}, " EVENT "]",
+	      feed_port(feed), feed_port(feed));
+	expect_heard("one");
+	feed_send_text(feed, "{\"s\":\"abc\"}");
+	expect_heard("two");
+	feed_close_all(feed, 4006);
+	expect_next_request("/resume?s=abc ");
+	feed_close_all(feed, 4007);
+	expect_next_request("/feed ");
+}
+
 /* ---- feeds that mean harm ---- */
 
 Test(conversation, one_that_accepts_and_closes_is_left_alone_for_longer_each_time)

@@ -119,11 +119,22 @@ static void expect_frozen_one_to_give_way(void)
 	cr_assert(wait_until(listener_page_has(both[0], "/api/status", "\"standby\""), SETTLED_MS));
 }
 
+/* What the first lease left behind keeps the second from nothing. */
+static void expect_it_to_be_regained(void)
+{
+	listener_kill(both[1]);
+	cr_assert(wait_until(feed_connections(feed) == 3, SETTLED_MS), "nobody has it");
+	feed_send_text(feed, "{\"id\":\"regained\"}");
+	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events WHERE event_id = 'regained'") == 1,
+			     SETTLED_MS));
+}
+
 /* It cannot know that nobody else has it: the connection ends before the lease does. */
 Test(lease, one_that_stands_still_for_too_long_gives_way)
 {
 	start_both(NULL);
 	expect_frozen_one_to_give_way();
+	expect_it_to_be_regained();
 }
 
 /* Its row stays the same for too long. */
@@ -131,6 +142,7 @@ Test(lease, without_redis_one_that_stands_still_gives_way)
 {
 	start_both("none");
 	expect_frozen_one_to_give_way();
+	expect_it_to_be_regained();
 }
 
 Test(lease, behind_a_pooler_one_that_stands_still_gives_way)
@@ -138,4 +150,5 @@ Test(lease, behind_a_pooler_one_that_stands_still_gives_way)
 	is_pooled = true;
 	start_both("none");
 	expect_frozen_one_to_give_way();
+	expect_it_to_be_regained();
 }

@@ -773,6 +773,9 @@ STORY(age_of_a_profiles_event_is_read_in_its_own_unit,
 STORY(cursor_is_stored_once_a_second, "epoch 7; cursor 5; turn; journal cursors(kraken=5@7); cursor 6; put stored; "
 				      "journal; cursor 7; pass 999; journal; "
 				      "pass 1; journal cursors(kraken=7@7); put stored; pass 5000; journal")
+STORY(cursor_that_moves_while_one_is_being_stored_is_stored_next,
+      "epoch 7; cursor 5; turn; journal cursors(kraken=5@7); cursor 6; put stored; pass 1000; journal "
+      "cursors(kraken=6@7); put stored; pass 5000; journal")
 STORY(cursor_that_is_stored_is_not_stored_again,
       "epoch 7; cursor 5; turn; put stored; cursor 5; forget; pass 2000; journal")
 STORY(cursor_waits_for_the_batch_at_work,

@@ -165,6 +165,23 @@ Test(relay, a_failure_is_recorded_with_its_words_and_the_wait)
 	cr_assert_gt(atoi(played_postgres_texts(5)), 0);
 }
 
+/* Eight attempts were begun of the three that are allowed, and their listeners died. Its slot is the next one's. */
+Test(relay, a_row_that_is_given_up_keeps_no_place)
+{
+	static const char *const lost[] = {"7", "w", "9", "1700000000", "e", "{}", "f", "5000000", "70", "0"};
+
+	for (int i = 0; i < 3; i++) {
+		wait_for(SQL_LEASE);
+		expect_columns(2, "[w w][1 1]");
+		say((struct postgres_answer){.result = POSTGRES_OK}, lost);
+		cr_assert_null(answer_request);
+		wait_for(SQL_RECORD);
+		cr_assert_str_eq(played_postgres_texts(2), "dead");
+		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	}
+	cr_assert_eq(relay_target(relay, 0)->waiting, 0);
+}
+
 /* Runs what is due by then. Is a statement at work? */
 static bool is_asked_after(uint64_t ms)
 {

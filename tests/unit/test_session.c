@@ -288,6 +288,32 @@ Test(session, end_of_stored_frames_is_of_the_connection_that_it_came_by)
 	end();
 }
 
+static bool is_mark(const char *text)
+{
+	struct slice mark = session_mark(heard.session);
+
+	return mark.len == strlen(text) && memcmp(mark.at, text, mark.len) == 0;
+}
+
+Test(session, each_connection_holds_the_cursor_until_its_own_stored_frames_end, .fini = end)
+{
+	struct session_dial dial;
+
+	begin("\"cursor\": {\"kind\": \"max\", \"hold_until\": {\"/type\": \"live\"}}, \"rules\": [{\"when\": {\"/n\": "
+	      "{\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/n\"]], \"cursor\": \"/at\"}]");
+	for (int i = 1; i <= 2; i++) {
+		char message[60], mark[20];
+
+		session_connect(heard.session, i, 0, 0, &dial);
+		snprintf(mark, sizeof(mark), "%d", 10 * i);
+		snprintf(message, sizeof(message), "{\"n\": %d, \"at\": %s}", i, mark);
+		session_read(heard.session, message, strlen(message), &handler, &heard);
+		cr_assert(!is_mark(mark), "connection %d", i);
+		session_read(heard.session, "{\"type\": \"live\"}", 16, &handler, &heard);
+		cr_assert(is_mark(mark), "connection %d", i);
+	}
+}
+
 Test(session, cursor_of_a_caller_that_holds_for_itself_moves_at_once)
 {
 	begin("\"cursor\": {\"kind\": \"max\", \"hold_until\": {\"/type\": \"live\"}}, \"rules\": [{\"id\": "
