@@ -77,7 +77,7 @@ static void check_answer(void)
 	     (long long)answer.retry_after_ms);
 	target = (struct target){.webhook = &webhook};
 	outcome = target_take(&target,
-			      &(struct target_answer){answer.status, answer.retry_after_ms, answer.reason, false}, "1",
+			      &(struct target_answer){answer.status, answer.retry_after_ms, answer.reason, false},
 			      1, false, 0, 1, &wait_ms);
 	must((outcome == TARGET_DELIVERED) == (answer.status / 100 == 2), "status %d is outcome %d", answer.status,
 	     (int)outcome);
