@@ -166,7 +166,7 @@ static bool has_plain_name(const char *text)
 const char *value_fault(const struct value_form *form, const char *text, int64_t *number)
 {
 	static char not_one[100];
-	struct url url;
+	struct url url = {0};
 	const char *fault = NULL;
 	int64_t unused;
 

@@ -103,6 +103,12 @@ const char *pipeline_hazards(const struct pipeline *p)
 	return "";
 }
 
+const char *pipeline_holder(const struct pipeline *p)
+{
+	(void)p;
+	return state & IS_FULL ? "pid 7 (wsonce)" : "";
+}
+
 bool claim_is_used(const struct claim *c)
 {
 	(void)c;
@@ -159,9 +165,11 @@ size_t relay_targets(const struct relay *r)
 const struct target *relay_target(const struct relay *r, size_t i)
 {
 	static struct webhook webhook = {.name = (char *)"shop"};
-	static struct target target = {.webhook = &webhook};
+	static struct target target = {.webhook = &webhook},
+			     retries = {.webhook = &webhook, .other = &target, .is_retry = true};
 
 	(void)r, (void)i;
+	target.other = &retries;
 	target.state = state & POSTGRES_IS_AWAY ? TARGET_PAUSED : TARGET_OPEN;
 	return &target;
 }

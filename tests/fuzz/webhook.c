@@ -64,7 +64,7 @@ static void on_answer(void *arg, const struct target_answer *a)
 
 static void check_answer(void)
 {
-	static struct target target;
+	static struct target target, retries;
 	enum target_outcome outcome;
 	int64_t wait_ms;
 
@@ -75,10 +75,11 @@ static void check_answer(void)
 	must(answer.status || *answer.reason, "no answer, and no reason");
 	must(answer.retry_after_ms >= 0 && answer.retry_after_ms <= WAIT_MOST, "wait for %lld ms",
 	     (long long)answer.retry_after_ms);
-	target = (struct target){.webhook = &webhook};
+	target = (struct target){.webhook = &webhook, .other = &retries};
+	retries = (struct target){.webhook = &webhook, .other = &target, .is_retry = true};
 	outcome = target_take(&target,
-			      &(struct target_answer){answer.status, answer.retry_after_ms, answer.reason, false},
-			      1, false, 0, 1, &wait_ms);
+			      &(struct target_answer){answer.status, answer.retry_after_ms, answer.reason, false}, 1,
+			      false, 0, 1, &wait_ms);
 	must((outcome == TARGET_DELIVERED) == (answer.status / 100 == 2), "status %d is outcome %d", answer.status,
 	     (int)outcome);
 	must(wait_ms >= 0 && wait_ms <= WAIT_MOST, "the next attempt is in %lld ms", (long long)wait_ms);
