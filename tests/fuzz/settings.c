@@ -307,7 +307,7 @@ static void check_redis(const char *url)
 static void check_texts(const struct config *c)
 {
 	for (size_t i = 0; i < c->sources.count; i++) {
-		const char *url = c->sources.items[i];
+		const char *url = config_source_url(c, i);
 
 		must(begins_with(url, "ws://") || begins_with(url, "wss://"), "source is %s", url);
 		must(!strchr("/?#", strchr(url, ':')[3]), "a source without a host: %s", url);
