@@ -203,8 +203,8 @@ static size_t count_address(const struct http *h, uint64_t address)
 	return n;
 }
 
-/* Somebody of this address is at the door. */
-static void make_room(struct http *h, uint64_t address)
+/* Makes a place for a new connection from this address. Returns true if another one was hung up on for it. */
+static bool make_room(struct http *h, uint64_t address)
 {
 	bool is_host_full = address && count_address(h, address) >= h->of_one_host;
 	struct visitor *v = NULL;
@@ -214,10 +214,11 @@ static void make_room(struct http *h, uint64_t address)
 	else if (h->visitor_count >= h->visitors_max)
 		v = find_displaced(h, 0, h->visitors_max);
 	if (!v)
-		return;
+		return false;
 	shutdown(v->fd, SHUT_RDWR);
 	v->is_waiting = true; /* its end, which libmicrohttpd sees when it is run */
 	run(h);
+	return true;
 }
 
 /* --- the loop --- */
@@ -279,21 +280,24 @@ static void pause_door(struct http *h)
 	uv_timer_start(&h->retry, on_retry, RETRY_MS, 0);
 }
 
-/* Who is one too many is hung up on by libmicrohttpd. */
+/* Making room serves those who are in, and they may come back at once. So only one is hung up on in a turn of the loop,
+ * or a crowd would keep it here. libmicrohttpd hangs up on connections beyond its limit. */
 static void on_door(uv_poll_t *poll, int status, int events)
 {
 	struct http *h = poll->data;
 	struct sockaddr_storage peer;
 	socklen_t len = sizeof(peer);
-	int fd;
+	bool is_enough = false;
+	int fd = 0;
 
 	(void)status, (void)events;
-	while ((fd = accept4(h->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-		make_room(h, port_peer_key(fd));
+	while (!is_enough &&
+	       (fd = accept4(h->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+		is_enough = make_room(h, port_peer_key(fd));
 		MHD_add_connection(h->daemon, fd, (struct sockaddr *)&peer, len);
 		len = sizeof(peer);
 	}
-	if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR && errno != EPROTO)
+	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR && errno != EPROTO)
 		pause_door(h);
 	run(h);
 }
