@@ -157,9 +157,9 @@ void config_log(const struct config *c);
 /* Returns the URL in [NAME=]URL. */
 static inline const char *config_behind_name(const char *text)
 {
-	const char *end = strpbrk(text, "=:");
+	const char *sign = strpbrk(text, "=:");
 
-	return end && *end == '=' ? end + 1 : text;
+	return sign && *sign == '=' ? sign + 1 : text;
 }
 
 static inline const char *config_source_url(const struct config *c, size_t i)
