@@ -40,7 +40,7 @@ SOURCE_OBJ := $(call loadtest,source server arrival backlog replay hist $(SHARED
 PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/base/backoff.o
 CEILING_OBJ := $(call loadtest,ceiling message options summary) \
 	$(patsubst %,$B/listener/%.o,postgres/array postgres/schema redis/resp base/memory base/log)
-SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/clock.c %/played_postgres.c %/played_redis.c,$(wildcard tests/support/*.c)))
+SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/full_disk.c %/clock.c %/played_postgres.c %/played_redis.c,$(wildcard tests/support/*.c)))
 FAKES := $B/tests/support/clock.o
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline unit/test_fleet support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
@@ -243,8 +243,11 @@ $B/tests/unit/unit: $(UNIT) $(FAKES) $(patsubst %,$B/tests/support/played_%.o,po
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm
 $B/tests/unit/pipeline: $(PIPELINE) $(FAKES) $(STAGES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
-$B/tests/integration/integration: $(INTEGRATION) $(SUPPORT) $B/listener/commands/purge_tables.o
+$B/tests/integration/integration: $(INTEGRATION) $(SUPPORT) $B/listener/commands/purge_tables.o | $B/tests/integration/full_disk.so
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread -lm
+# A Postgres server loads it.
+$B/tests/integration/full_disk.so: tests/support/full_disk.c
+	$Qecho '  LD $@' && mkdir -p $(@D) && $(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra $(WERROR) -fPIC -shared -o $@ $<
 # Some fuzzers replace a part of the listener, which is not linked then.
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZERS): $B/%: $B/tests/fuzz/%.o $B/tests/fuzz/driver.o

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -21,8 +22,9 @@
 #include "sqlite_status.sql.h"
 #include "status.sql.h"
 
-#define CHECKIN_LATE_S 150 /* one a minute, and one may be late */
-#define LOST_S         600 /* for so long the end of a listener that did not leave is a problem */
+#define CHECKIN_LATE_S 150   /* one a minute, and one may be late */
+#define LOST_S         600   /* for so long the end of a listener that did not leave is a problem */
+#define DISK_LEAST     65536 /* bytes that must be left of it */
 #define INFO_BYTES     32768
 
 struct reading {
@@ -76,7 +78,7 @@ static json_t *ask_part(struct reading *r, struct session *s, const char *name)
 	for (size_t i = 0; rows && i < session_count(rows); i++)
 		json_array_append_new(all, json_loads(session_text(rows, i, 0), 0, NULL));
 	if (!rows)
-		note(r, FLEET_DEGRADED, "cannot read %s: %s", name, why);
+		note(r, strcmp(name, "server") == 0 ? FLEET_DOWN : FLEET_DEGRADED, "cannot read %s: %s", name, why);
 	session_drop(rows);
 	free(head);
 	free(sql);
@@ -162,6 +164,16 @@ static void judge_targets(struct reading *r)
 		     text_of(target, "target"), (long long)number_of(target, "oldest_s"));
 }
 
+/* A file whose disk has no room can be read. */
+static void judge_disk(struct reading *r)
+{
+	const char *path = config_store_path(r->config);
+	struct statvfs disk;
+
+	if (path && statvfs(path, &disk) == 0 && disk.f_bavail * disk.f_frsize < DISK_LEAST)
+		note(r, FLEET_DOWN, "the disk of %s is full", path);
+}
+
 /* Returns the listeners' rows; or NULL. */
 static json_t *ask_postgres(struct reading *r)
 {
@@ -191,6 +203,7 @@ static json_t *ask_postgres(struct reading *r)
 	rows = ask_part(r, s, "listeners");
 	session_close(s);
 	judge_server(r);
+	judge_disk(r);
 	return rows;
 }
 
@@ -248,20 +261,30 @@ static struct redis_query *ask_redis(struct reading *r)
 	return q;
 }
 
-/* Does its key say that it is there? -1: nobody knows. */
-static int has_heartbeat(struct redis_query *q, const json_t *report)
+/* What Redis knows of a listener by its own word. */
+struct heartbeat {
+	int is_there;      /* -1: nobody knows */
+	char trouble[300]; /* why it cannot store; "": it can */
+};
+
+static struct heartbeat read_heartbeat(struct redis_query *q, const json_t *report)
 {
-	char *key = memory_printf(OWNERS_KEY_PREFIX "%s", text_of(report, "owner"));
-	const char *const words[] = {"EXISTS", key};
+	char *key = memory_printf(OWNERS_KEY_PREFIX "%s", text_of(report, "owner")),
+	     *trouble = memory_printf("%s" OWNERS_TROUBLE, key), text[100];
+	const char *const exists[] = {"EXISTS", key}, *const get[] = {"GET", trouble};
+	struct heartbeat beat = {.is_there = -1, .trouble = ""};
 	int64_t number = 0;
-	char text[100];
-	int result = -1;
 
 	if (q && *text_of(report, "owner") && strcmp(text_of(report, "redis"), "none") != 0 &&
-	    redis_query_command(q, words, 2, text, sizeof(text), &number) == 0)
-		result = number > 0;
+	    redis_query_command(q, exists, 2, text, sizeof(text), &number) == 0)
+		beat.is_there = number > 0;
+	if (beat.is_there < 1)
+		snprintf(beat.trouble, sizeof(beat.trouble), "%s", text_of(report, "trouble"));
+	else if (redis_query_command(q, get, 2, beat.trouble, sizeof(beat.trouble), &number))
+		*beat.trouble = '\0';
 	free(key);
-	return result;
+	free(trouble);
+	return beat;
 }
 
 /* --- listeners --- */
@@ -392,24 +415,30 @@ static json_t *keep_differing(json_t *all)
 static void read_listeners(struct reading *r, const json_t *rows, struct redis_query *q)
 {
 	json_t *all = json_array(), *settings = json_object(), *row;
-	size_t i, alive = 0;
+	size_t i, alive = 0, storing = 0;
 
 	json_object_set_new(r->state, "sources", json_array());
 	json_array_foreach(rows, i, row)
 	{
-		bool is_here = is_alive(row, has_heartbeat(q, json_object_get(row, "report")));
+		struct heartbeat beat = read_heartbeat(q, json_object_get(row, "report"));
+		bool is_here = is_alive(row, beat.is_there);
 
 		alive += is_here;
+		storing += is_here && !*beat.trouble;
 		json_array_append_new(all, describe_listener(row, is_here));
 		judge_listener(r, row, is_here);
 		if (!is_here)
 			continue;
+		if (*beat.trouble)
+			note(r, FLEET_DEGRADED, "%s cannot store: %s", text_of(row, "name"), beat.trouble);
 		add_sources(r, row);
 		judge_webhooks(r, row);
 		add_settings(settings, row);
 	}
 	if (rows && !alive)
 		note(r, FLEET_DOWN, "no listener is running");
+	else if (rows && !storing)
+		note(r, FLEET_DOWN, "no listener can store");
 	json_object_set_new(r->state, "listeners", all);
 	json_object_set_new(r->state, "hour", fleet_hour_sum(rows));
 	json_object_set_new(r->state, "differing_settings", keep_differing(settings));

@@ -148,15 +148,25 @@ static double sum_of(const json_t *all, const char *name)
 
 static void print_counts(const json_t *state)
 {
-	const json_t *listeners = json_object_get(state, "listeners"), *outbox = json_object_get(state, "outbox");
+	const json_t *listeners = json_object_get(state, "listeners"), *outbox = json_object_get(state, "outbox"),
+		     *letters = json_object_get(state, "dead_letters");
 	char age[24];
 
-	printf("\nstored %.1f/s, duplicates %.1f/s, dead letters %.1f/min, %lld open\n",
-	       sum_of(listeners, "stored_per_s"), sum_of(listeners, "duplicates_per_s"),
-	       60 * sum_of(listeners, "dead_lettered_per_s"),
-	       (long long)number_of(json_object_get(state, "dead_letters"), "open"));
-	printf("outbox %lld pending, oldest %s, %lld dead\n", (long long)number_of(outbox, "pending"),
-	       print_age(number_of(outbox, "oldest_s"), age), (long long)number_of(outbox, "dead"));
+	if (!json_is_true(json_object_get(json_object_get(state, "postgres"), "is_up"))) {
+		puts("\nwhat is stored, dead letters and the outbox are not known");
+		return;
+	}
+	printf("\nstored %.1f/s, duplicates %.1f/s, dead letters %.1f/min, ", sum_of(listeners, "stored_per_s"),
+	       sum_of(listeners, "duplicates_per_s"), 60 * sum_of(listeners, "dead_lettered_per_s"));
+	if (json_is_object(letters))
+		printf("%lld open\n", (long long)number_of(letters, "open"));
+	else
+		puts("how many are open is not known");
+	if (!json_is_object(outbox))
+		puts("outbox not known");
+	else
+		printf("outbox %lld pending, oldest %s, %lld dead\n", (long long)number_of(outbox, "pending"),
+		       print_age(number_of(outbox, "oldest_s"), age), (long long)number_of(outbox, "dead"));
 }
 
 static void print_differing(const json_t *all, int width)

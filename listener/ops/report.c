@@ -100,6 +100,7 @@ static uint64_t hash_states(const struct report *r)
 	for (size_t i = 0; r->parts->relay && i < relay_targets(r->parts->relay); i++)
 		hash = add_text(hash,
 				target_webhook_state(relay_target(r->parts->relay, i)) == TARGET_OPEN ? "+" : "-");
+	hash = add_text(hash, *pipeline_trouble(r->parts->pipeline) ? "+" : "-");
 	return hash;
 }
 
@@ -147,6 +148,7 @@ json_t *report_describe(void *arg)
 	json_object_set_new(report, "is_paused", json_boolean(pipeline_is_full(p->pipeline)));
 	if (pipeline_is_slow(p->pipeline, &slow))
 		json_object_set_new(report, "slow", json_string(slow));
+	json_object_set_new(report, "trouble", describe_text(pipeline_trouble(p->pipeline)));
 	json_object_set_new(report, "redis", json_string(name_redis(r)));
 	json_object_set_new(report, "producers",
 			    json_integer(p->ingest ? (json_int_t)ingest_connections(p->ingest) : 0));

@@ -15,7 +15,7 @@ struct report {
 	int64_t began_ms;     /* loop clock */
 	int64_t told_ms;      /* loop clock, of the last report */
 	uint64_t *messages;   /* of each source, by then; heap */
-	uint64_t states;      /* a hash of what the last one said of sources and Redis */
+	uint64_t states;      /* a hash of the states that the last one told */
 };
 
 /* parts must outlive it. */
@@ -26,7 +26,7 @@ json_t *report_describe(void *arg);
 
 void report_free(struct report *r);
 
-/* Has a source or Redis changed its state since the last report, which is some seconds old? */
+/* Is there news, such as a source that is down, since the last report, which is some seconds old? */
 bool report_is_due(const struct report *r);
 
 #endif

@@ -69,6 +69,8 @@ struct postgres {
 	char warned[400];     /* the last problem logged since it was READY */
 	char schema[SCHEMA_QUOTED_SIZE]; /* the schema of our tables */
 	int troubles;                    /* POSTGRES_TROUBLE in a row */
+	struct log_spell losses;         /* of the connection */
+	bool is_loss_told;               /* the last loss was logged, so the next connection is, too */
 	struct postgres_identity identity;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -86,14 +88,16 @@ static void set_state(struct postgres *p, enum postgres_state state)
 	if (old == state)
 		return;
 	p->state = state;
-	if (was_up && is_up)
+	if (was_up && is_up) {
+		log_spell_off(&p->losses, (int64_t)uv_now(p->loop),
+			      p->losses.times > 1 ? "postgres connection holds" : NULL);
 		return;
-	if (was_up || is_up)
-		log_write(state == POSTGRES_DOWN ? LOG_WARN : LOG_INFO, "postgres connection",
-			  "from=%s to=%s reason=%s", state_names[old], state_names[state],
-			  state == POSTGRES_DOWN ? p->error : NULL);
-	else
-		log_debug("postgres connection", "from=%s to=%s", state_names[old], state_names[state]);
+	}
+	if (was_up && state == POSTGRES_DOWN)
+		p->is_loss_told =
+			log_spell_on(&p->losses, (int64_t)uv_now(p->loop), "postgres connection is lost", p->error);
+	log_write(is_up && (p->is_loss_told || !p->losses.times) ? LOG_INFO : LOG_DEBUG, "postgres connection",
+		  "from=%s to=%s", state_names[old], state_names[state]);
 	p->settings.on_state(p->settings.owner, state);
 }
 

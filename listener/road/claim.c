@@ -72,7 +72,7 @@ struct claim {
 	struct mark_queue owed;             /* marks that did not arrive, or could not be sent */
 	bool is_refused;                    /* the last claim or mark got an error */
 	int64_t refused_ms;                 /* loop clock: when one last did; 0: never */
-	bool has_error_logged;              /* since Redis was last ready */
+	struct log_spell errors;            /* of Redis: OOM, READONLY and the like come with every command */
 	int open;                           /* parts left to close */
 	void (*done)(void *arg);            /* of claim_close */
 	void *done_arg;
@@ -160,13 +160,10 @@ static int send_command(struct claim *c, redis_cb *cb, void *arg)
 	return redis_send(c->redis, c->command.bytes, c->command.len, cb, arg);
 }
 
-/* One line for a spell of errors: OOM, READONLY and the like come with every command. */
 static void log_error_answer(struct claim *c, const struct redis_reply *reply)
 {
 	counters.redis_errors++;
-	log_write(c->has_error_logged ? LOG_DEBUG : LOG_WARN, "redis rejects claims; the unique key decides",
-		  "reason=%s", reply->str);
-	c->has_error_logged = true;
+	log_spell_on(&c->errors, (int64_t)uv_now(c->loop), "redis rejects claims; the unique key decides", reply->str);
 	c->is_refused = true;
 	c->refused_ms = (int64_t)uv_now(c->loop);
 }
@@ -305,6 +302,7 @@ static enum claim_result read_take(struct claim *c, struct event *ev, const stru
 		return CLAIM_UNKNOWN;
 	}
 	c->is_refused = false;
+	log_spell_off(&c->errors, (int64_t)uv_now(c->loop), "redis takes claims again");
 	return reply->type == REPLY_NIL ? CLAIM_MINE : read_value(c, ev, reply);
 }
 
@@ -660,7 +658,6 @@ static void on_redis_state(void *owner, enum redis_state state)
 	done_log_set_redis(c->log, state == REDIS_READY ? c->redis : NULL);
 	if (state != REDIS_READY)
 		return;
-	c->has_error_logged = false;
 	registry_enter(&c->registry);
 	while (mark_queue_take(&c->owed, &mark))
 		send_mark(c, &mark);
@@ -743,6 +740,12 @@ bool claim_is_used(const struct claim *c)
 bool claim_is_ready(const struct claim *c)
 {
 	return c->redis && redis_state(c->redis) == REDIS_READY && !c->registry.is_foreign;
+}
+
+void claim_say(struct claim *c, const char *trouble)
+{
+	if (c->owners)
+		owners_say(c->owners, trouble);
 }
 
 bool claim_is_refused(const struct claim *c)

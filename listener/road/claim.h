@@ -44,6 +44,8 @@ bool claim_is_ready(const struct claim *c);
 /* Has Redis, though it can be asked, refused a claim or a mark in the last three seconds? It may be full, or
  * a part of a cluster may be without a server. */
 bool claim_is_refused(const struct claim *c);
+/* Tells Redis, with each heartbeat, why this listener cannot store; "" if it can. wsonce status reads it. */
+void claim_say(struct claim *c, const char *trouble);
 /* Is there a Redis at all? false: --redis none. */
 bool claim_is_used(const struct claim *c);
 

@@ -50,6 +50,7 @@ struct owners {
 	uv_timer_t ask_timer; /* runs while somebody is waited for */
 	struct redis *redis;  /* NULL: away */
 	char *name;
+	char trouble[200]; /* "": none */
 	owner_gone_cb *on_gone;
 	void *arg;
 	struct owner owners[OWNERS_MAX];
@@ -138,17 +139,32 @@ static void on_beat_answer(void *owner, void *arg, const struct redis_reply *rep
 		o->heard_ms = now_ms(o);
 }
 
+static void put(struct owners *o, const char *suffix, const char *value)
+{
+	char *name = memory_printf("%s%s", o->name, suffix);
+
+	resp_start(&o->command, 5);
+	resp_word(&o->command, "SET");
+	put_key(o, name);
+	free(name);
+	resp_word(&o->command, value);
+	resp_word(&o->command, "PX");
+	resp_word(&o->command, ALIVE_MS);
+	redis_send(o->redis, o->command.bytes, o->command.len, on_beat_answer, o);
+}
+
 static void beat(struct owners *o)
 {
 	const char *client = redis_client(o->redis);
 
-	resp_start(&o->command, 5);
-	resp_word(&o->command, "SET");
-	put_key(o, o->name);
-	resp_word(&o->command, *client ? client : "-");
-	resp_word(&o->command, "PX");
-	resp_word(&o->command, ALIVE_MS);
-	redis_send(o->redis, o->command.bytes, o->command.len, on_beat_answer, o);
+	put(o, "", *client ? client : "-");
+	if (*o->trouble)
+		put(o, OWNERS_TROUBLE, o->trouble);
+}
+
+void owners_say(struct owners *o, const char *trouble)
+{
+	snprintf(o->trouble, sizeof(o->trouble), "%s", trouble);
 }
 
 static void on_beat(uv_timer_t *timer)

@@ -11,6 +11,8 @@
 /* Of the key by which an owner tells that it is alive; its name with @ follows. The braces keep all of them on one node
  * of a cluster. */
 #define OWNERS_KEY_PREFIX "wsonce:{alive}:"
+/* The end of another key, which is there while this owner cannot store, and says why. */
+#define OWNERS_TROUBLE ":trouble"
 
 struct owners;
 
@@ -23,6 +25,9 @@ struct owners *owners_open(uv_loop_t *loop, const char *name, owner_gone_cb *on_
 
 /* Redis is ready; or with NULL, gone. */
 void owners_set_redis(struct owners *o, struct redis *redis);
+
+/* Each heartbeat tells why this listener cannot store; "": it can. */
+void owners_say(struct owners *o, const char *trouble);
 
 /* How many listeners there are, ours included, as far as is known: many ask seldom, as the first that finds an owner
  * dead takes over for all. */

@@ -512,7 +512,6 @@ static void stop_resting(struct pipeline *p)
 {
 	list_each(node, after, &p->events.lists[EV_HELD])
 		list_entry(node, struct event, link)->held_ms = now_ms(p);
-	log_info("storing again, resuming claims", "held=%zu", p->events.counts[EV_HELD]);
 }
 
 /* Something to store, which Postgres says nothing of. */
@@ -537,7 +536,7 @@ void pipeline_check_stall(struct pipeline *p)
 		stop_resting(p);
 		return;
 	}
-	log_warn("cannot store, leaving claims to other listeners", "reason=%s", store_trouble(p->first.store));
+	log_spell_on(&p->rests, now_ms(p), "cannot store, leaving claims to other listeners", pipeline_trouble(p));
 	give_claims_back(p);
 }
 
@@ -548,7 +547,10 @@ void pipeline_on_watch_timer(uv_timer_t *timer)
 
 	if (is_resting(p))
 		give_claims_back(p);
+	else
+		log_spell_off(&p->rests, now_ms(p), "storing again, resuming claims");
 	pipeline_check_slowness(p);
+	claim_say(p->claim, pipeline_trouble(p));
 }
 
 bool pipeline_can_store(const struct pipeline *p, const char **why)
@@ -558,6 +560,13 @@ bool pipeline_can_store(const struct pipeline *p, const char **why)
 	if (is_resting(p))
 		*why = *store_trouble(p->first.store) ? store_trouble(p->first.store) : "nothing was stored";
 	return !is_resting(p);
+}
+
+const char *pipeline_trouble(const struct pipeline *p)
+{
+	const char *why;
+
+	return pipeline_can_store(p, &why) ? "" : *why ? why : "still connecting";
 }
 
 const char *pipeline_hazards(const struct pipeline *p)

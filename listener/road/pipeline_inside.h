@@ -109,7 +109,8 @@ struct pipeline {
 	uv_timer_t checkin_timer;
 	uv_timer_t burial_timer; /* runs while dead letters have to wait */
 	uv_timer_t watch_timer;
-	int open; /* parts left to close */
+	struct log_spell rests; /* that it could not store */
+	int open;               /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
 };

@@ -136,15 +136,15 @@ struct store {
 	unsigned int losses;     /* of the connection, one after the other, while the batch at hand was stored */
 	unsigned int waits;      /* of the batch at hand for rows of other transactions, in vain */
 	bool has_effects;
-	bool is_telling;   /* of events that are stored */
-	bool has_looked;   /* present is known */
-	bool has_posted;   /* the INSERT at hand made rows of the outbox */
-	bool is_checking;  /* the statement at hand is sql/queries/check_effects.sql */
-	bool is_checked;   /* on this connection */
-	bool is_ascii;     /* dead letters: ids and reasons without anything else */
-	bool is_searching; /* another transaction has a row of the batch at hand */
-	bool is_isolating; /* a part of the batch at hand took or waited too long */
-	bool has_trouble_logged;
+	bool is_telling;        /* of events that are stored */
+	bool has_looked;        /* present is known */
+	bool has_posted;        /* the INSERT at hand made rows of the outbox */
+	bool is_checking;       /* the statement at hand is sql/queries/check_effects.sql */
+	bool is_checked;        /* on this connection */
+	bool is_ascii;          /* dead letters: ids and reasons without anything else */
+	bool is_searching;      /* another transaction has a row of the batch at hand */
+	bool is_isolating;      /* a part of the batch at hand took or waited too long */
+	struct log_spell spell; /* errors of any statement */
 	bool has_burial_logged; /* since one failed, none has succeeded */
 	bool is_sent;           /* the batch at hand, and its answer was not seen */
 	bool is_held_up;        /* the last answer came of a lock that was not to be had, */
@@ -359,7 +359,7 @@ static void pop_range(struct store *s)
 {
 	s->range_count--;
 	backoff_reset(&s->backoff);
-	s->has_trouble_logged = false;
+	log_spell_off(&s->spell, (int64_t)uv_now(s->loop), "postgres stores again");
 	*s->trouble = *s->holder = '\0';
 	if (s->range_count)
 		send_range(s);
@@ -650,9 +650,7 @@ static void retry_later(struct store *s, const char *why)
 {
 	snprintf(s->trouble, sizeof(s->trouble), "%s", why);
 	counters.store_retries++;
-	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "postgres error, will retry the batch",
-		  "rows=%zu reason=%s", top(s)->to - top(s)->from, why);
-	s->has_trouble_logged = true;
+	log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "postgres error, will retry the batch", why);
 	uv_timer_start(&s->retry, on_retry, (uint64_t)backoff_next(&s->backoff, backoff_draw()), 0);
 }
 
@@ -747,8 +745,7 @@ static void report_unburied(struct store *s, const char *why)
 {
 	struct range r = *top(s);
 
-	log_write(s->has_burial_logged ? LOG_DEBUG : LOG_WARN, "cannot write dead letters, will retry",
-		  "letters=%zu reason=%s", r.to - r.from, why);
+	log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot write dead letters, will retry", why);
 	s->has_burial_logged = true;
 	for (size_t i = r.from; i < r.to; i++)
 		s->on.on_buried(s->on.arg, s->batch->events[i], STORE_UNBURIED);
@@ -856,8 +853,10 @@ static void on_checkin(struct store *s, const struct postgres_answer *answer)
 	size_t len;
 
 	s->job = JOB_NONE;
-	if (!is_told)
-		log_warn("check-in lost", "reason=%s", answer->error);
+	if (is_told)
+		log_spell_off(&s->spell, (int64_t)uv_now(s->loop), "postgres stores again");
+	else
+		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "check-in lost", answer->error);
 	if (is_told && answer->rows) {
 		warn_of_hazards(s, postgres_cell(answer, 0, 1, &len));
 		deleted_s = postgres_cell(answer, 0, 0, &len);
@@ -937,7 +936,7 @@ static void on_cursors_put(struct store *s, const struct postgres_answer *answer
 
 	s->job = JOB_NONE;
 	if (!is_stored)
-		log_warn("cannot store cursors, will retry", "reason=%s", answer->error);
+		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot store cursors, will retry", answer->error);
 	s->on.on_cursors_put(s->on.arg, is_stored);
 }
 
@@ -1294,8 +1293,7 @@ static void on_check_again(uv_timer_t *timer)
 
 static void check_later(struct store *s, const char *why)
 {
-	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, "cannot use the handler, will retry", "reason=%s", why);
-	s->has_trouble_logged = true;
+	log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot use the handler, will retry", why);
 	uv_timer_start(&s->retry, on_check_again, CHECK_AGAIN_MS, 0);
 }
 

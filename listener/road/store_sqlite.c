@@ -80,8 +80,7 @@ struct store {
 	atomic_bool is_leaving;
 	bool was_open; /* once */
 	uint32_t told_epoch;
-	bool has_trouble_logged;
-	bool has_burial_logged; /* since one failed, none has succeeded */
+	struct log_spell spell; /* errors of any statement */
 	unsigned int busy;      /* tries in a row that found another process at work */
 	char trouble[SQLITE_FILE_WHY];
 	struct backoff backoff;
@@ -431,8 +430,7 @@ static void keep_trouble(struct store *s, const char *what)
 	if (s->busy && s->busy < BUSY_WARN)
 		return;
 	snprintf(s->trouble, sizeof(s->trouble), "%s", s->why);
-	log_write(s->has_trouble_logged ? LOG_DEBUG : LOG_WARN, what, "reason=%s", s->why);
-	s->has_trouble_logged = true;
+	log_spell_on(&s->spell, (int64_t)uv_now(s->loop), what, s->why);
 }
 
 static void retry_later(struct store *s)
@@ -450,9 +448,7 @@ static void retry_later(struct store *s)
 
 static void end_trouble(struct store *s)
 {
-	if (s->has_trouble_logged)
-		log_info("sqlite works again", "file=%s", s->path);
-	s->has_trouble_logged = false;
+	log_spell_off(&s->spell, (int64_t)uv_now(s->loop), "sqlite works again");
 	s->busy = 0;
 	*s->trouble = '\0';
 	backoff_reset(&s->backoff);
@@ -484,9 +480,7 @@ static void report_buried(struct store *s)
 	bool is_done = s->result == SQLITE_FILE_FINE;
 
 	if (!is_done)
-		log_write(s->has_burial_logged ? LOG_DEBUG : LOG_WARN, "cannot write dead letters, will retry",
-			  "letters=%zu reason=%s", s->batch->count, s->why);
-	s->has_burial_logged = !is_done;
+		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot write dead letters, will retry", s->why);
 	for (size_t i = 0; i < s->batch->count; i++)
 		s->on.on_buried(s->on.arg, s->batch->events[i],
 				!is_done              ? STORE_UNBURIED
@@ -505,7 +499,7 @@ static void report_checkin(struct store *s)
 	free(s->text);
 	s->text = NULL;
 	if (!is_told)
-		log_warn("check-in lost", "reason=%s", s->why);
+		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "check-in lost", s->why);
 	end_job(s);
 	s->on.on_checked_in(s->on.arg, is_told, is_told && s->has_number ? answer : NULL);
 }
@@ -515,7 +509,7 @@ static void report_put(struct store *s)
 	bool is_stored = s->result == SQLITE_FILE_FINE;
 
 	if (!is_stored)
-		log_warn("cannot store cursors, will retry", "reason=%s", s->why);
+		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "cannot store cursors, will retry", s->why);
 	free_cursors(s);
 	end_job(s);
 	s->on.on_cursors_put(s->on.arg, is_stored);

@@ -155,6 +155,41 @@ Test(redis_faults, events_are_stored_while_redis_refuses_writes, .timeout = 120)
 	must_work_again(&b);
 }
 
+static int count_logged(struct listener *l, const char *part)
+{
+	int n = 0;
+
+	for (char *at = process_errors(listener_process(l)); (at = strstr(at, part)); at++)
+		n++;
+	return n;
+}
+
+Test(redis_faults, each_spell_of_refused_writes_is_logged, .timeout = 120)
+{
+	struct database *rows = database_new();
+	struct redisd *redis = redisd_new();
+	struct listener *l =
+		listener_start(&(struct listener_options){.database = rows, .redis = redisd_url(redis)}, NULL);
+	struct peer *producer = peer_open_events(listener_ingest_port(l), NULL);
+
+	redisd_command(redis, "CONFIG SET maxmemory-policy noeviction");
+	for (int spell = 1; spell <= 2; spell++) {
+		redisd_command(redis, "CONFIG SET maxmemory 1");
+		for (int i = 0; i < 20; i++)
+			peer_sendf(producer, "{\"event_id\":\"%d\",\"payload\":1}", suite_number());
+		cr_assert(
+			wait_until(count_logged(l, "\"redis rejects claims; the unique key decides\" reason=") == spell,
+				   WHOLE_MS),
+			"%d: %s", spell, process_errors(listener_process(l)));
+		redisd_command(redis, "CONFIG SET maxmemory 0");
+		cr_assert(wait_until((peer_sendf(producer, "{\"event_id\":\"%d\",\"payload\":1}", suite_number()),
+				      count_logged(l, "\"redis takes claims again\" times=") == spell),
+				     WHOLE_MS),
+			  "%d: %s", spell, process_errors(listener_process(l)));
+	}
+	cr_assert_eq(listener_stop(l), 0);
+}
+
 Test(redis_faults, an_eviction_policy_that_may_drop_claims_is_warned_about)
 {
 	struct database *rows = database_new();

@@ -140,3 +140,76 @@ Test(status, a_role_that_may_not_read_a_table_is_told_so, .init = bench_migrate)
 	cr_assert(strstr(run.output, "! cannot read outbox: ") && strstr(run.output, "permission denied"), "%s",
 		  run.output);
 }
+
+/* --- trouble that the listeners have, and tell --- */
+
+#define SOON_MS 10000
+
+/* Events that no compression makes small. */
+static void send_events(int n)
+{
+	for (int i = 0; i < n; i++) {
+		char text[4001];
+
+		for (size_t at = 0; at < sizeof(text) - 1; at++)
+			text[at] = (char)('a' + rand() % 26);
+		text[sizeof(text) - 1] = '\0';
+		peer_sendf(producer, "{\"event_id\":\"e-%d\",\"payload\":\"%s\"}", suite_number(), text);
+	}
+}
+
+static int count_lines(const char *part)
+{
+	int n = 0;
+
+	for (char *at = process_errors(listener_process(listener)); (at = strstr(at, part)); at++)
+		n++;
+	return n;
+}
+
+static void start_on(struct postgres *pg)
+{
+	db = postgres_database(pg);
+	listener = listener_start(&(struct listener_options){.postgres = postgres_conninfo(pg)}, "--instance-id web-1");
+	producer = peer_open_events(listener_ingest_port(listener), "wsonce.ack.v1");
+}
+
+Test(status, a_full_disk_of_postgres_is_told_within_ten_seconds, .fini = bench_close)
+{
+	struct postgres *pg = postgres_new_on_disk();
+
+	start_on(pg);
+	send_events(100);
+	cr_assert(wait_until(bench_rows() == 100, WAIT_MS));
+	json_decref(read_state(0));
+	postgres_fill_disk(pg);
+	send_events(300);
+	cr_assert(wait_until(run_on(db, "status").status == 2, SOON_MS), "%s", run_on(db, "status").output);
+	cr_assert(says("! web-1 cannot store: could not extend file ") && says("! no listener can store\n"), "%s",
+		  run_on(db, "status").output);
+	postgres_empty_disk(pg);
+	cr_assert(wait_until(bench_rows() == 400, WAIT_MS));
+	cr_assert(wait_until(run_on(db, "status").status == 0, WAIT_MS), "%s", run_on(db, "status").output);
+}
+
+/* 50 lines a minute would be many more. */
+Test(status, a_full_disk_of_postgres_is_logged_when_it_begins_and_ends, .fini = bench_close)
+{
+	struct postgres *pg = postgres_new_on_disk();
+	int begun;
+
+	start_on(pg);
+	send_events(1);
+	cr_assert(wait_until(bench_rows() == 1, WAIT_MS));
+	begun = count_lines("\n");
+	postgres_fill_disk(pg);
+	send_events(300);
+	cr_assert(wait_until(listener_metric(listener, "wsonce_store_retries_total") >= 20, 3 * WAIT_MS));
+	cr_assert_leq(count_lines("\n") - begun, 8, "%s", process_errors(listener_process(listener)));
+	cr_assert_eq(count_lines("event=\"postgres error, will retry the batch\""), 1);
+	postgres_empty_disk(pg);
+	cr_assert(wait_until(bench_rows() == 301, WAIT_MS));
+	cr_assert(wait_until((send_events(1), listener_has_logged(listener, "event=\"postgres stores again\" times=")),
+			     WAIT_MS),
+		  "%s", process_errors(listener_process(listener)));
+}

@@ -70,6 +70,30 @@ Test(trouble, whose_lock_keeps_effects_from_being_stored_is_told)
 	name_holder("LOCK TABLE wsonce_epoch IN EXCLUSIVE MODE");
 }
 
+/* A server that takes connections and never answers. */
+Test(trouble, a_listener_that_still_connects_says_so)
+{
+	struct postgres *pg = postgres_new();
+	struct feed *feed = feed_new();
+
+	postgres_pause(pg);
+	listener = listener_start(&(struct listener_options){.postgres = postgres_conninfo(pg),
+							     .redis = "none",
+							     .source = feed_url(feed),
+							     .without_waiting = true},
+				  NULL);
+	cr_assert(feed_wait_clients(feed, 1, WAIT_MS));
+	feed_send_text(feed, "{\"event_id\":\"a\"}");
+	cr_assert(
+		wait_until(listener_has_logged(listener, "cannot store, leaving claims to other listeners"), WAIT_MS));
+	cr_assert_not(listener_has_logged(listener, "reason=\"\""), "%s", process_errors(listener_process(listener)));
+	cr_assert(listener_has_logged(listener, "reason=\"still connecting\""));
+	postgres_resume(pg);
+	listener_wait_ready(listener);
+	cr_assert(wait_until(database_long(postgres_database(pg), "SELECT count(*) FROM events") == 1, WAIT_MS));
+	feed_free(feed);
+}
+
 /* Somebody who has stored the event but not committed it; database_free lets go of it. */
 static struct database *hold_row(const char *id)
 {

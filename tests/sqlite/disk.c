@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define SECTOR 512
@@ -147,6 +148,24 @@ static void flush(struct file *f, int is_torn)
 	}
 	f->first = NULL;
 	f->last = &f->first;
+}
+
+int statvfs(const char *path, struct statvfs *found)
+{
+	static int (*real)(const char *, struct statvfs *);
+	int result;
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "statvfs");
+	result = real(path, found);
+	if (disk() && is_there("full"))
+		found->f_bavail = 0;
+	return result;
+}
+
+int statvfs64(const char *path, struct statvfs64 *found)
+{
+	return statvfs(path, (struct statvfs *)found);
 }
 
 static void cut(void)

@@ -107,8 +107,17 @@ async def a_file_that_cannot_be_written(rig):
     return fault
 
 
-async def stays_away(rig, name, words, begin, end, env=None):
-    """While it is bad nothing is acked, /readyz says why; afterwards all is stored, once."""
+async def judge(rig, file, env=None):
+    """The exit status of wsonce status."""
+    child = await asyncio.create_subprocess_exec(
+        f"{rig.programs}/wsonce", "status", "--store", f"sqlite://{file}", "--redis", "none",
+        stdout=asyncio.subprocess.DEVNULL, env=clean_environment() | (env or {}))
+    return await child.wait()
+
+
+async def stays_away(rig, name, words, begin, end, env=None, status=None):
+    """While it is bad nothing is acked, /readyz says why, and wsonce status has this exit status; afterwards all is
+    stored, once."""
     file = f"{rig.directory}/{name}/e.db"
     os.makedirs(os.path.dirname(file))
     listener, producer = Listener(rig, name), Producer(name)
@@ -126,6 +135,8 @@ async def stays_away(rig, name, words, begin, end, env=None):
     page = await listener.page("/readyz")
     if " 503 " not in page.split("\n")[0] or "not ready: sqlite:" not in page:
         return f"/readyz: {page}"
+    if status is not None and await judge(rig, file, env) != status:
+        return f"wsonce status does not end with {status}"
     end(file)
     if not await producer.are_all_acked():
         return f"it does not go on: {listener.last_words()}"
@@ -150,7 +161,7 @@ def disk_of(rig, name):
 async def a_full_disk(rig):
     disk, env = disk_of(rig, "full")
     return await stays_away(rig, "full", "the disk is full", lambda file: touch(f"{disk}/full"),
-                            lambda file: os.unlink(f"{disk}/full"), env)
+                            lambda file: os.unlink(f"{disk}/full"), env, status=2)
 
 
 async def a_disk_that_fails_to_sync(rig):

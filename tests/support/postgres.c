@@ -9,6 +9,8 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <libpq-fe.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +26,8 @@ struct postgres {
 	char *directory; /* the socket's, and parent of the data directory */
 	char *data;
 	char *conninfo;
-	uid_t uid; /* who owns the cluster, and whom the server must run as */
+	char *full; /* the disk is full while this file is there; NULL: it never is */
+	uid_t uid;  /* who owns the cluster, and whom the server must run as */
 	gid_t gid;
 	struct process *process; /* the postmaster; NULL while stopped */
 	struct database *database;
@@ -77,6 +80,33 @@ struct postgres *postgres_new(void)
 	postgres_start(pg);
 	database_lay_out(pg->database);
 	return pg;
+}
+
+struct postgres *postgres_new_on_disk(void)
+{
+	struct postgres *pg = new_server(suite_env("WSONCE_TEST_PGTEMPLATE"));
+	const char *copy[] = {"cp", NULL, pg->directory, NULL};
+	char program[PATH_MAX] = "";
+
+	cr_assert_gt(readlink("/proc/self/exe", program, sizeof(program) - 1), 0);
+	copy[1] = suite_text("%s/full_disk.so", dirname(program));
+	cr_assert_eq(process_run(copy, 10000), 0, "cannot copy %s", copy[1]);
+	pg->full = suite_text("%s/full", pg->directory);
+	postgres_start(pg);
+	database_lay_out(pg->database);
+	return pg;
+}
+
+void postgres_fill_disk(struct postgres *pg)
+{
+	FILE *file = fopen(pg->full, "we");
+
+	cr_assert(file && fclose(file) == 0, "cannot make %s: %s", pg->full, strerror(errno));
+}
+
+void postgres_empty_disk(struct postgres *pg)
+{
+	cr_assert_eq(unlink(pg->full), 0, "cannot remove %s: %s", pg->full, strerror(errno));
 }
 
 static void make_standby(struct postgres *pg)
@@ -138,8 +168,11 @@ void postgres_start(struct postgres *pg)
 	cr_assert_null(pg->process, "postgres_start: it is running");
 	program = suite_text("%s/postgres", suite_env("WSONCE_TEST_PGBIN"));
 	const char *argv[] = {program, "-D", pg->data, "-k", pg->directory, NULL};
+	const char *const env[] = {pg->full ? suite_text("LD_PRELOAD=%s/full_disk.so", pg->directory) : NULL,
+				   suite_text("WSONCE_FULL_DISK=%s", pg->full), NULL};
 	pg->process = process_start(&(struct process_options){
 		.argv = argv,
+		.env = env,
 		.directory = pg->data,
 		.uid = pg->uid,
 		.gid = pg->gid,

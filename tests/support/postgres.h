@@ -9,6 +9,13 @@ struct postgres;
  * files are removed, when the test ends. */
 struct postgres *postgres_new(void);
 
+/* The same on a disk that can be filled. */
+struct postgres *postgres_new_on_disk(void);
+
+/* Until postgres_empty_disk() no table and no index of it can grow; what is there can be overwritten. */
+void postgres_fill_disk(struct postgres *pg);
+void postgres_empty_disk(struct postgres *pg);
+
 /* A standby of pg as it is now, which follows it no further: what is committed from here on it never has.
  * pg is restarted, with the WAL that a standby needs. Its database can be read. */
 struct postgres *postgres_standby_new(struct postgres *pg);

@@ -55,6 +55,27 @@ static const char *written_text(void)
 	return written_after("time=20", 30);
 }
 
+Test(log, a_spell_is_logged_when_it_begins_each_minute_and_when_it_ends)
+{
+	struct log_spell s = {.times = 0};
+
+	log_setup(LOG_INFO, LOG_TEXT, "a");
+	cr_assert(log_spell_on(&s, 1000, "fails", "full"));
+	cr_assert_str_eq(written_text(), "level=warn instance=a event=fails reason=full");
+	cr_assert_not(log_spell_on(&s, 60999, "fails", "full"));
+	cr_assert_str_eq(written(), "");
+	cr_assert(log_spell_on(&s, 61000, "fails", "full"));
+	cr_assert_str_eq(written_text(), "level=warn instance=a event=fails times=3 for_s=60 reason=full");
+	log_spell_off(&s, 70999, "works");
+	cr_assert_str_eq(written(), "", "it may fail again");
+	log_spell_off(&s, 71000, "works");
+	cr_assert_str_eq(written_text(), "level=info instance=a event=works times=3 for_s=60");
+	log_spell_off(&s, 90000, "works");
+	cr_assert_str_eq(written(), "", "it has ended");
+	cr_assert(log_spell_on(&s, 90000, "fails", "full"));
+	cr_assert_str_eq(written_text(), "level=warn instance=a event=fails reason=full");
+}
+
 /* What was written, which must be one JSON object. The caller drops the reference. */
 static json_t *written_json(void)
 {
