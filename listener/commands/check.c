@@ -27,27 +27,55 @@ static const char *text_at(const struct pg_result *rows, int column)
 	return session_text(rows, 0, column);
 }
 
-/* $1 the tables that are written, as the listener asks on each connection. */
-static void check_guard(struct findings *f, const struct config *c, struct session *s)
+/* Asks as a listener does on each connection: $1 are the tables that it writes. */
+static struct pg_result *inspect(const struct config *c, struct session *s)
 {
 	const char *tables = c->webhooks.count
 				     ? "{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,"
 				       "wsonce_database,wsonce_epoch,cursors,outbox}"
 				     : "{events,dead_letters,wsonce_listeners,wsonce_duplicates,wsonce_retention,"
 				       "wsonce_database,wsonce_epoch,cursors}";
-	struct pg_result *seen = session_ask(s, schema_inspect_sql(), 1, &tables);
 
+	return session_ask(s, schema_inspect_sql(), 1, &tables);
+}
+
+/* The database is empty. */
+static void check_creation(struct findings *f, struct session *s)
+{
+	struct pg_result *rows =
+		session_ask(s,
+			    "SELECT pg_catalog.quote_ident(n), pg_catalog.quote_ident(current_user), "
+			    "pg_catalog.has_schema_privilege(n, 'CREATE') FROM pg_catalog.current_schema() AS n",
+			    0, NULL);
+
+	if (!rows)
+		finding(f, FINDING_WRONG, "tables", "they cannot be looked up");
+	else if (session_flag(rows, 0, 2))
+		finding(f, FINDING_OK, "tables",
+			"there are none yet: the first listener, or wsonce migrate, creates them in the schema %s",
+			text_at(rows, 0));
+	else
+		finding(f, FINDING_WRONG, "tables",
+			"there are none yet, and the role %s may not create them: GRANT CREATE ON SCHEMA %s TO %s, or "
+			"run wsonce migrate as a role that may",
+			text_at(rows, 1), text_at(rows, 0), text_at(rows, 1));
+	session_drop(rows);
+}
+
+static void check_tables(struct findings *f, struct session *s, const struct pg_result *seen)
+{
 	if (!seen)
 		finding(f, FINDING_WRONG, "tables", "they cannot be looked up");
 	else if (!session_is_null(seen, 0, SCHEMA_FAULT))
 		finding(f, FINDING_WRONG, "tables", "%s", text_at(seen, SCHEMA_FAULT));
 	else if (session_flag(seen, 0, SCHEMA_IS_READ_ONLY))
 		finding(f, FINDING_WRONG, "tables", "the server is read-only: a standby? name the primary");
+	else if (!session_flag(seen, 0, SCHEMA_IS_OURS))
+		check_creation(f, s);
 	else
 		finding(f, FINDING_OK, "tables", "columns, unique key and rights");
 	if (seen && !session_is_null(seen, 0, SCHEMA_WARNING))
 		finding(f, FINDING_WARNING, "tables", "%s", text_at(seen, SCHEMA_WARNING));
-	session_drop(seen);
 }
 
 static void check_version(struct findings *f, struct session *s)
@@ -109,19 +137,21 @@ static void check_server(struct findings *f, struct session *s)
 
 static void check_postgres(struct findings *f, const struct config *c)
 {
+	struct pg_result *seen;
 	struct session *s;
 
 	fflush(stdout);
-	s = session_open_to_read(c);
+	s = session_open_to_look(c);
 	if (!s) {
-		finding(f, FINDING_WRONG, "postgres",
-			"cannot be used, see the line on standard error; an empty database "
-			"needs wsonce migrate or a first listener");
+		finding(f, FINDING_WRONG, "postgres", "cannot be used, see the line on standard error");
 		return;
 	}
+	seen = inspect(c, s);
 	check_server(f, s);
-	check_version(f, s);
-	check_guard(f, c, s);
+	if (seen && session_flag(seen, 0, SCHEMA_IS_OURS))
+		check_version(f, s);
+	check_tables(f, s, seen);
+	session_drop(seen);
 	session_close(s);
 }
 

@@ -201,7 +201,7 @@ static int ask_version(struct session *s, int *version)
 }
 
 /* What may be done to the schema. */
-enum aim { AIM_READ, AIM_UPGRADE, AIM_CREATE };
+enum aim { AIM_LOOK, AIM_READ, AIM_UPGRADE, AIM_CREATE };
 
 static int prepare(struct session *s, enum aim aim)
 {
@@ -210,6 +210,8 @@ static int prepare(struct session *s, enum aim aim)
 
 	if (inspect(s, &is_ours))
 		return -1;
+	if (!is_ours && aim == AIM_LOOK)
+		return 0;
 	if (!is_ours && aim != AIM_CREATE)
 		return dispatch_fail("database %s has no tables of wsonce: check --postgres", PQdb(s->conn));
 	if (is_ours && ask_version(s, &version))
@@ -217,7 +219,7 @@ static int prepare(struct session *s, enum aim aim)
 	if (version > schema_version())
 		return dispatch_fail("the database has schema version %d and this program knows %d: use a newer wsonce",
 				     version, schema_version());
-	return version < schema_version() && aim != AIM_READ ? upgrade(s) : 0;
+	return version < schema_version() && aim >= AIM_UPGRADE ? upgrade(s) : 0;
 }
 
 /* --- life --- */
@@ -288,6 +290,11 @@ struct session *session_open_or_create(const struct config *config)
 struct session *session_open_to_read(const struct config *config)
 {
 	return open_either(config, AIM_READ);
+}
+
+struct session *session_open_to_look(const struct config *config)
+{
+	return open_either(config, AIM_LOOK);
 }
 
 bool session_is_file(const struct session *s)

@@ -19,6 +19,8 @@ struct session *session_open(const struct config *config);
 struct session *session_open_or_create(const struct config *config);
 /* The same as session_open, but changes nothing: the schema may be older than this program's. */
 struct session *session_open_to_read(const struct config *config);
+/* The same, and there may be no tables yet. */
+struct session *session_open_to_look(const struct config *config);
 /* From now on the statements of this thread take at most so long together, and with is_to_read session_open is
  * session_open_to_read. */
 void session_limit(int64_t ms, bool is_to_read);

@@ -48,7 +48,6 @@ Test(check, what_is_away_or_wrong_is_status_1)
 	int port = port_reserve();
 	char *words = suite_text("check --source ws://127.0.0.1:%d/", port);
 
-	db = database_empty_new();
 	expect(1, "wrong    postgres ", nothing, words);
 	expect(1, "wrong    redis ", nothing, words);
 	expect(1,
@@ -56,11 +55,25 @@ Test(check, what_is_away_or_wrong_is_status_1)
 		       "wrong    feed           127.0.0.1#1 (ws://127.0.0.1:%d/) cannot be reached: Connection refused",
 		       port),
 	       nothing, words);
-	expect(1, "wrong    postgres ", servers(), "check --ingest 127.0.0.1:0");
-	run_expect(db, 0, NULL, "migrate");
 	database_exec(db, "ALTER TABLE events DROP CONSTRAINT events_event_id_key");
 	expect(1, "no valid unique index on event_id", servers(), "check --ingest 127.0.0.1:0");
 	expect(2, "--claim-ttl: \"x\"", servers(), "check --ingest 127.0.0.1:0 --claim-ttl x");
+}
+
+Test(check, an_empty_database_gets_its_tables_from_a_listener)
+{
+	const char *env[] = {NULL, "WSONCE_REDIS=none", NULL};
+	char *role;
+
+	db = database_empty_new();
+	role = database_text(db, "SELECT current_database() || '_poor'");
+	env[0] = suite_text("WSONCE_POSTGRES=%s user=%s", database_conninfo(db), role);
+	expect(0, "ok       tables         there are none yet: the first listener, or wsonce migrate, creates them",
+	       servers(), "check --ingest 127.0.0.1:0");
+	cr_assert_eq(database_long(db, "SELECT count(*) FROM pg_class WHERE relname = 'wsonce_schema'"), 0);
+	database_exec(db, "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE \"%s\" LOGIN", role);
+	expect(1, "may not create them: GRANT CREATE ON SCHEMA public TO ", env, "check --ingest 127.0.0.1:0");
+	database_exec(db, "DROP ROLE \"%s\"", role);
 }
 
 /* The line about a feed that says this as soon as the command has come. */
