@@ -26,7 +26,8 @@ class Listener(Base):
             await wait_until(self.has_started, WHOLE_S, f"{self.name} opens its port: {self.last_words()}")
 
     async def has_started(self):
-        """Its last line about a port: the log may be that of several runs."""
+        """Its last line about a port: the log may be that of several runs, of which the last one may have no port yet."""
+        self.port = 0
         for line in reversed(self.log().splitlines()):
             if 'event="ingest is open"' in line:
                 self.port = int(line.split(" port=")[1].split()[0])
