@@ -23,29 +23,28 @@ static const struct option explain_options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct explain_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
-/* One thing that happened. */
-struct moment {
-	int64_t us;   /* since 1970 */
-	size_t place; /* of its finding: of two at the same time, the first found comes first */
-	char *what;
-	json_t *fields;
-};
-
 struct history {
-	struct moment *moments;
-	size_t count;
-	json_t *unread; /* what could not be asked, and why */
+	json_t *moments; /* in order of time, with us since 1970 */
+	json_t *unread;  /* what could not be asked, and why */
 	bool is_stored;
 	bool has_letter;
 };
 
 /* --- what is known --- */
 
+/* Of two at the same time, the first found comes first. */
 static void add_moment(struct history *h, int64_t us, const char *what, json_t *fields)
 {
-	h->moments = memory_realloc(h->moments, (h->count + 1) * sizeof(*h->moments));
-	h->moments[h->count] = (struct moment){us, h->count, memory_strdup(what), fields};
-	h->count++;
+	char at[TIMESTAMP_SIZE];
+	json_t *moment = json_pack("{s:s, s:s}", "at", timestamp_print(us, at), "what", what);
+	size_t place = json_array_size(h->moments);
+
+	json_object_update(moment, fields);
+	json_object_set_new(moment, "us", json_integer(us));
+	while (place && json_integer_value(json_object_get(json_array_get(h->moments, place - 1), "us")) > us)
+		place--;
+	json_array_insert_new(h->moments, place, moment);
+	json_decref(fields);
 }
 
 static void add_unread(struct history *h, const char *where, const char *why)
@@ -53,41 +52,19 @@ static void add_unread(struct history *h, const char *where, const char *why)
 	json_array_append_new(h->unread, json_pack("{s:s, s:o}", "where", where, "why", json_out_string(why)));
 }
 
-/* Rows of one table: microseconds since 1970, what happened, and a JSON object. */
-static void take_rows(struct history *h, const char *table, const struct pg_result *rows)
+/* A part of sql/queries/explain.sql: microseconds since 1970, what happened, and a JSON object. */
+static void take_table(void *arg, const char *table, const struct pg_result *rows, const char *why)
 {
-	for (size_t i = 0; i < session_count(rows); i++) {
-		json_t *fields = json_loads(session_text(rows, i, 2), 0, NULL);
+	struct history *h = arg;
+	size_t n = rows ? session_count(rows) : 0;
 
-		add_moment(h, session_number(rows, i, 0), session_text(rows, i, 1), fields ? fields : json_object());
-	}
-	h->is_stored |= strcmp(table, "events") == 0 && session_count(rows);
-	h->has_letter |= strcmp(table, "dead_letters") == 0 && session_count(rows);
-}
-
-/* The parts of sql/queries/explain.sql: each begins with a line "-- table NAME". */
-static void ask_postgres(struct history *h, struct session *s, const char *id)
-{
-	static const char head[] = "-- table ";
-	const char *at = strstr(SQL_EXPLAIN, head);
-
-	while (at) {
-		const char *name = at + sizeof(head) - 1, *end = strstr(name, head);
-		size_t name_len = strcspn(name, "\n");
-		char *table = memory_strndup(name, name_len), why[600];
-		char *sql = memory_strndup(name + name_len,
-					   end ? (size_t)(end - name) - name_len : strlen(name + name_len));
-		struct pg_result *rows = session_try(s, sql, 1, &id, why, sizeof(why));
-
-		if (rows)
-			take_rows(h, table, rows);
-		else
-			add_unread(h, table, why);
-		session_drop(rows);
-		free(table);
-		free(sql);
-		at = end;
-	}
+	if (!rows)
+		add_unread(h, table, why);
+	for (size_t i = 0; i < n; i++)
+		add_moment(h, session_number(rows, i, 0), session_text(rows, i, 1),
+			   json_loads(session_text(rows, i, 2), 0, NULL));
+	h->is_stored |= n && strcmp(table, "events") == 0;
+	h->has_letter |= n && strcmp(table, "dead_letters") == 0;
 }
 
 /* Of a claim, instance.nonce@ms. */
@@ -133,15 +110,6 @@ static void ask_redis(struct history *h, const struct config *config, struct sli
 	redis_query_close(q);
 }
 
-static int compare_moments(const void *a, const void *b)
-{
-	const struct moment *left = a, *right = b;
-
-	if (left->us != right->us)
-		return left->us < right->us ? -1 : 1;
-	return left->place < right->place ? -1 : 1;
-}
-
 /* --- output --- */
 
 static void print_value(const json_t *value)
@@ -155,25 +123,11 @@ static void print_value(const json_t *value)
 	free(text);
 }
 
-static void print_moment(const struct moment *m)
-{
-	const char *name;
-	json_t *value;
-	char at[TIMESTAMP_SIZE];
-
-	printf("%s  %-19s", timestamp_print(m->us, at), m->what);
-	json_object_foreach(m->fields, name, value)
-	{
-		printf(" %s=", name);
-		print_value(value);
-	}
-	putchar('\n');
-}
-
 static void print_text(const struct history *h, struct slice id)
 {
+	json_t *item, *value;
+	const char *name;
 	size_t i;
-	json_t *unread;
 
 	fputs("event ", stdout);
 	json_out_text(id.at, id.len, true);
@@ -181,48 +135,44 @@ static void print_text(const struct history *h, struct slice id)
 			 : h->has_letter              ? "not stored; a dead letter has it"
 			 : json_array_size(h->unread) ? "not found in what could be read"
 						      : "not stored");
-	for (i = 0; i < h->count; i++)
-		print_moment(&h->moments[i]);
-	json_array_foreach(h->unread, i, unread)
+	json_array_foreach(h->moments, i, item)
 	{
-		printf("not read: %s: ", json_string_value(json_object_get(unread, "where")));
-		print_value(json_object_get(unread, "why"));
+		printf("%s  %-19s", json_string_value(json_object_get(item, "at")),
+		       json_string_value(json_object_get(item, "what")));
+		json_object_foreach(item, name, value)
+		{
+			if (strcmp(name, "at") == 0 || strcmp(name, "what") == 0)
+				continue;
+			printf(" %s=", name);
+			print_value(value);
+		}
+		putchar('\n');
+	}
+	json_array_foreach(h->unread, i, item)
+	{
+		printf("not read: %s: ", json_string_value(json_object_get(item, "where")));
+		print_value(json_object_get(item, "why"));
 		putchar('\n');
 	}
 }
 
 static void print_json(const struct history *h, const char *id)
 {
+	json_t *moment;
 	struct json_out out;
-	char at[TIMESTAMP_SIZE];
+	size_t i;
 
 	json_out_open(&out);
 	json_out_member(&out, "event_id", json_out_string(id));
 	json_out_member(&out, "is_stored", json_boolean(h->is_stored));
 	json_out_list(&out, "history");
-	for (size_t i = 0; i < h->count; i++) {
-		json_t *item = json_pack("{s:s, s:s}", "at", timestamp_print(h->moments[i].us, at), "what",
-					 h->moments[i].what);
-
-		json_object_update_missing(item, h->moments[i].fields);
-		json_out_item(&out, item);
-	}
+	json_array_foreach(h->moments, i, moment) json_out_item(&out, json_incref(moment));
 	json_out_list_end(&out);
 	json_out_member(&out, "unread", json_incref(h->unread));
 	json_out_close(&out);
 }
 
 /* --- the command --- */
-
-static void forget(struct history *h)
-{
-	for (size_t i = 0; i < h->count; i++) {
-		free(h->moments[i].what);
-		json_decref(h->moments[i].fields);
-	}
-	free(h->moments);
-	json_decref(h->unread);
-}
 
 /* What Postgres takes: of bytes that are not UTF-8 no row can be, but letters keep them as question marks. */
 static char *make_text(struct history *h, const char *id)
@@ -240,37 +190,39 @@ static char *make_text(struct history *h, const char *id)
 	return text;
 }
 
-static int run_explain(const struct invocation *in)
+static int explain(struct history *h, const struct invocation *in, struct session *s)
 {
 	const struct explain_options *o = in->options;
-	struct history h = {.unread = json_array()};
 	struct slice id = {in->words[0], strlen(in->words[0])};
-	struct session *s = session_open_to_read(in->config);
-	char *text;
-	int status;
+	char *text = make_text(h, id.at);
+	const char *const values[] = {text};
+	json_t *moment;
+	size_t i;
 
-	if (!s) {
-		json_decref(h.unread);
-		return STATUS_FAILED;
-	}
-	if (session_is_file(s)) {
-		session_close(s);
-		json_decref(h.unread);
-		return dispatch_fail("explain needs Postgres: it does not work with --store sqlite://");
-	}
-	text = make_text(&h, id.at);
-	ask_postgres(&h, s, text);
-	session_close(s);
-	ask_redis(&h, in->config, id);
-	if (h.count)
-		qsort(h.moments, h.count, sizeof(*h.moments), compare_moments);
+	session_each_part(s, SQL_EXPLAIN, "-- table ", 1, values, take_table, h);
+	ask_redis(h, in->config, id);
+	json_array_foreach(h->moments, i, moment) json_object_del(moment, "us");
 	if (o->is_json)
-		print_json(&h, id.at);
+		print_json(h, id.at);
 	else
-		print_text(&h, id);
-	status = h.count ? STATUS_FINE : STATUS_FAILED;
+		print_text(h, id);
 	free(text);
-	forget(&h);
+	return i ? STATUS_FINE : STATUS_FAILED;
+}
+
+static int run_explain(const struct invocation *in)
+{
+	struct history h = {.moments = json_array(), .unread = json_array()};
+	struct session *s = session_open_to_read(in->config);
+	int status = STATUS_FAILED;
+
+	if (s && session_is_file(s))
+		status = dispatch_fail("explain needs Postgres: it does not work with --store sqlite://");
+	else if (s)
+		status = explain(&h, in, s);
+	session_close(s);
+	json_decref(h.moments);
+	json_decref(h.unread);
 	return status;
 }
 

@@ -373,6 +373,25 @@ struct pg_result *session_try(struct session *s, const char *sql, int n, const c
 	return NULL;
 }
 
+void session_each_part(struct session *s, const char *text, const char *head, int n, const char *const *values,
+		       void (*take)(void *arg, const char *name, const struct pg_result *rows, const char *why),
+		       void *arg)
+{
+	for (const char *at = strstr(text, head), *next; at; at = next) {
+		char *name = memory_strdup(at + strlen(head)), *sql = name + strcspn(name, "\n"), why[600] = "";
+		struct pg_result *rows;
+
+		next = strstr(at + 1, head);
+		if (next)
+			name[next - at - (ptrdiff_t)strlen(head)] = '\0';
+		*sql = '\0';
+		rows = session_try(s, sql + 1, n, values, why, sizeof(why));
+		take(arg, name, rows, why);
+		session_drop(rows);
+		free(name);
+	}
+}
+
 int session_run_alone(struct session *s, const char *sql)
 {
 	PGresult *result;

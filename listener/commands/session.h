@@ -43,6 +43,11 @@ struct pg_result *session_ask_either(struct session *s, const char *sql, const c
  * reason. */
 struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
 			      size_t size);
+/* Runs the statements of a text, each behind a line that is head and its name, as session_try does: a right that is
+ * missing hides one part and not the rest. take gets rows, which live for the call; or NULL and why. */
+void session_each_part(struct session *s, const char *text, const char *head, int n, const char *const *values,
+		       void (*take)(void *arg, const char *name, const struct pg_result *rows, const char *why),
+		       void *arg);
 /* Runs a statement that must not be in a transaction, such as CREATE INDEX CONCURRENTLY, within the limits of the
  * session. Returns 0 or -1. */
 int session_run_alone(struct session *s, const char *sql);
