@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "commands/fleet_state.h"
+#include "commands/json_out.h"
 
 /* Text of outside, in so many columns: cut off, or filled up. */
 static void put(const char *text, int width)
@@ -14,18 +14,6 @@ static void put(const char *text, int width)
 	for (; text && *text && used < width; text++, used++)
 		putchar((unsigned char)*text >= ' ' && (unsigned char)*text < 0x7f ? *text : '?');
 	printf("%*s", width - used, "");
-}
-
-static const char *text_of(const json_t *object, const char *name)
-{
-	const char *text = json_string_value(json_object_get(object, name));
-
-	return text ? text : "";
-}
-
-static json_int_t number_of(const json_t *object, const char *name)
-{
-	return json_integer_value(json_object_get(object, name));
 }
 
 static double real_of(const json_t *object, const char *name)
@@ -61,20 +49,20 @@ static void print_hazards(const char *at)
 static void print_servers(const json_t *state)
 {
 	const json_t *postgres = json_object_get(state, "postgres"), *redis = json_object_get(state, "redis");
-	bool is_file = strcmp(text_of(postgres, "role"), "file") == 0;
+	bool is_file = strcmp(member_text(postgres, "role"), "file") == 0;
 
 	fputs(is_file ? "sqlite    " : "postgres  ", stdout);
 	if (!json_is_true(json_object_get(postgres, "is_up"))) {
 		fputs("down\n", stdout);
 	} else if (is_file) {
-		printf("%.20s, %.1f ms, schema %lld\n", text_of(postgres, "version"), real_of(postgres, "latency_ms"),
-		       (long long)number_of(postgres, "schema_version"));
+		printf("%.20s, %.1f ms, schema %lld\n", member_text(postgres, "version"),
+		       real_of(postgres, "latency_ms"), (long long)member_number(postgres, "schema_version"));
 	} else {
-		put(text_of(postgres, "version"), (int)strcspn(text_of(postgres, "version"), " "));
-		printf(" %s, %.1f ms, synchronous_commit %s, schema %lld\n", text_of(postgres, "role"),
-		       real_of(postgres, "latency_ms"), text_of(postgres, "synchronous_commit"),
-		       (long long)number_of(postgres, "schema_version"));
-		print_hazards(text_of(postgres, "hazards"));
+		put(member_text(postgres, "version"), (int)strcspn(member_text(postgres, "version"), " "));
+		printf(" %s, %.1f ms, synchronous_commit %s, schema %lld\n", member_text(postgres, "role"),
+		       real_of(postgres, "latency_ms"), member_text(postgres, "synchronous_commit"),
+		       (long long)member_number(postgres, "schema_version"));
+		print_hazards(member_text(postgres, "hazards"));
 	}
 	fputs("redis     ", stdout);
 	if (json_is_null(redis))
@@ -82,9 +70,9 @@ static void print_servers(const json_t *state)
 	else if (!json_is_true(json_object_get(redis, "is_up")))
 		fputs("down\n", stdout);
 	else
-		printf("%.20s %.20s, %.1f ms, %.20s used, %.20s\n", text_of(redis, "version"), text_of(redis, "role"),
-		       real_of(redis, "latency_ms"), text_of(redis, "used_memory_human"),
-		       text_of(redis, "maxmemory_policy"));
+		printf("%.20s %.20s, %.1f ms, %.20s used, %.20s\n", member_text(redis, "version"),
+		       member_text(redis, "role"), real_of(redis, "latency_ms"),
+		       member_text(redis, "used_memory_human"), member_text(redis, "maxmemory_policy"));
 }
 
 static void print_listeners(const json_t *all)
@@ -97,13 +85,13 @@ static void print_listeners(const json_t *all)
 	       "stored/s", "oldest");
 	json_array_foreach(all, i, one)
 	{
-		put(text_of(one, "name"), 20);
+		put(member_text(one, "name"), 20);
 		putchar(' ');
-		put(text_of(one, "version"), 7);
-		printf(" %7s %8s %5s %8.1f %8.1f %6.1f s\n", print_age(number_of(one, "uptime_s"), up),
-		       print_age(number_of(one, "checkin_s"), checkin),
+		put(member_text(one, "version"), 7);
+		printf(" %7s %8s %5s %8.1f %8.1f %6.1f s\n", print_age(member_number(one, "uptime_s"), up),
+		       print_age(member_number(one, "checkin_s"), checkin),
 		       json_is_true(json_object_get(one, "is_alive")) ? "yes" : "no", real_of(one, "received_per_s"),
-		       real_of(one, "stored_per_s"), (double)number_of(one, "oldest_ms") / 1000);
+		       real_of(one, "stored_per_s"), (double)member_number(one, "oldest_ms") / 1000);
 	}
 }
 
@@ -118,19 +106,19 @@ static void print_sources(const json_t *all, int width)
 	printf("\n%-28s %-14s %-10s %8s %8s\n", "source", "listener", "state", "last", "msg/s");
 	json_array_foreach(all, i, one)
 	{
-		put(text_of(one, "name"), 28);
+		put(member_text(one, "name"), 28);
 		putchar(' ');
-		put(text_of(one, "listener"), 14);
+		put(member_text(one, "listener"), 14);
 		putchar(' ');
-		put(text_of(one, "state"), 10);
+		put(member_text(one, "state"), 10);
 		printf(" %8s %8.1f\n",
-		       json_object_get(one, "silent_s") ? print_age(number_of(one, "silent_s"), age) : "never",
+		       json_object_get(one, "silent_s") ? print_age(member_number(one, "silent_s"), age) : "never",
 		       real_of(one, "messages_per_s"));
-		if (*text_of(one, "error")) {
+		if (*member_text(one, "error")) {
 			fputs("  ", stdout);
-			put(text_of(one, "error"), width - 2 < (int)strlen(text_of(one, "error"))
-							   ? width - 2
-							   : (int)strlen(text_of(one, "error")));
+			put(member_text(one, "error"), width - 2 < (int)strlen(member_text(one, "error"))
+							       ? width - 2
+							       : (int)strlen(member_text(one, "error")));
 			putchar('\n');
 		}
 	}
@@ -159,14 +147,14 @@ static void print_counts(const json_t *state)
 	printf("\nstored %.1f/s, duplicates %.1f/s, dead letters %.1f/min, ", sum_of(listeners, "stored_per_s"),
 	       sum_of(listeners, "duplicates_per_s"), 60 * sum_of(listeners, "dead_lettered_per_s"));
 	if (json_is_object(letters))
-		printf("%lld open\n", (long long)number_of(letters, "open"));
+		printf("%lld open\n", (long long)member_number(letters, "open"));
 	else
 		puts("how many are open is not known");
 	if (!json_is_object(outbox))
 		puts("outbox not known");
 	else
-		printf("outbox %lld pending, oldest %s, %lld dead\n", (long long)number_of(outbox, "pending"),
-		       print_age(number_of(outbox, "oldest_s"), age), (long long)number_of(outbox, "dead"));
+		printf("outbox %lld pending, oldest %s, %lld dead\n", (long long)member_number(outbox, "pending"),
+		       print_age(member_number(outbox, "oldest_s"), age), (long long)member_number(outbox, "dead"));
 }
 
 static void print_differing(const json_t *all, int width)
@@ -193,7 +181,7 @@ void fleet_state_print(const json_t *state, int width)
 	size_t i;
 	json_t *problem;
 
-	printf("%-20s %*s\n", text_of(state, "status"), width - 22, text_of(state, "at"));
+	printf("%-20s %*s\n", member_text(state, "status"), width - 22, member_text(state, "at"));
 	json_array_foreach(json_object_get(state, "problems"), i, problem)
 	{
 		const char *text = json_string_value(problem);

@@ -73,6 +73,18 @@ json_t *json_out_string(const char *text)
 	return text ? make_json(text, strlen(text)) : NULL;
 }
 
+const char *member_text(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text ? text : "";
+}
+
+json_int_t member_number(const json_t *object, const char *name)
+{
+	return json_integer_value(json_object_get(object, name));
+}
+
 void json_out_text(const char *text, size_t len, bool is_line)
 {
 	for (size_t n = 0; len; text += n, len -= n) {

@@ -26,6 +26,10 @@ void json_out_close(struct json_out *o);
 /* A text that came from outside, as a JSON string; what is not UTF-8 in it is replaced. NULL is null. */
 json_t *json_out_string(const char *text);
 
+/* A member of an object: "" if it is no text, 0 if it is no integer. */
+const char *member_text(const json_t *object, const char *name);
+json_int_t member_number(const json_t *object, const char *name);
+
 /* Prints bytes on standard output; control characters but tab and newline, and what is not UTF-8, as
  * \xNN. With is_line, tab and newline too. */
 void json_out_text(const char *text, size_t len, bool is_line);

@@ -1,13 +1,15 @@
--- The parts of wsonce status. Each is run separately and returns JSON objects.
+-- The parts of wsonce status. Each is run separately and returns an object of members of what --json prints; of each
+-- listener its last report as well.
 -- part server
-SELECT pg_catalog.json_build_object('version', pg_catalog.current_setting('server_version'),
+SELECT pg_catalog.json_build_object('postgres', pg_catalog.json_build_object(
+	'version', pg_catalog.current_setting('server_version'),
 	'role', CASE WHEN pg_catalog.pg_is_in_recovery() THEN 'standby' ELSE 'primary' END,
 	'synchronous_commit', pg_catalog.current_setting('synchronous_commit'),
 	'synchronous_standby_names', pg_catalog.current_setting('synchronous_standby_names'),
 	'is_read_only', pg_catalog.current_setting('transaction_read_only') = 'on',
-	'schema_version', (SELECT pg_catalog.max(version) FROM :schema.wsonce_schema))
+	'schema_version', (SELECT pg_catalog.max(version) FROM :schema.wsonce_schema)))
 -- part letters
-SELECT pg_catalog.json_build_object('open', count(*)) FROM (
+SELECT pg_catalog.json_build_object('dead_letters', pg_catalog.json_build_object('open', count(*))) FROM (
 	SELECT FROM :schema.dead_letters WHERE resolved_at IS NULL OR last_seen > resolved_at
 	ORDER BY consumer, id LIMIT 10000) AS l
 -- part outbox
@@ -42,12 +44,36 @@ WITH RECURSIVE names AS (
 	UNION ALL
 	(SELECT target, 0, 1, NULL FROM :schema.outbox WHERE state = 'dead' ORDER BY id LIMIT 10000)
 )
-SELECT pg_catalog.json_build_object('target', target, 'pending', pg_catalog.sum(pending), 'dead', pg_catalog.sum(dead),
-	'oldest_s', coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(created_at))), 0))
-FROM found GROUP BY target ORDER BY target
+SELECT pg_catalog.json_build_object('outbox', pg_catalog.json_build_object(
+		'pending', coalesce(pg_catalog.sum(pending), 0), 'oldest_s', coalesce(pg_catalog.max(oldest_s), 0), 'dead', coalesce(pg_catalog.sum(dead), 0)),
+	'targets', coalesce(pg_catalog.json_agg(t ORDER BY target), '[]'))
+FROM (
+	SELECT target, pg_catalog.sum(pending) AS pending, pg_catalog.sum(dead) AS dead,
+		coalesce(pg_catalog.floor(extract(epoch FROM now() - pg_catalog.min(created_at))), 0) AS oldest_s
+	FROM found GROUP BY target
+) AS t
 -- part listeners
-SELECT pg_catalog.json_build_object('name', pg_catalog.left(listener, -17), 'listener', listener,
+SELECT pg_catalog.json_build_object('listeners', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+	'name', pg_catalog.left(listener, -17), 'listener', listener,
 	'checkin_s', greatest(pg_catalog.floor(extract(epoch FROM now() - seen_at)), 0),
 	'uptime_s', greatest(pg_catalog.floor(extract(epoch FROM now() - started_at)), 0),
-	'consumer', consumer, 'report', report)
-FROM :schema.wsonce_listeners WHERE seen_at > now() - interval '1 hour' ORDER BY listener
+	'consumer', consumer, 'report', report) ORDER BY listener), '[]'))
+FROM :schema.wsonce_listeners WHERE seen_at > now() - interval '1 hour'
+-- part hour
+-- Latencies are those of the slowest listener. Listeners that left have taken their row with them.
+SELECT pg_catalog.json_build_object('hour', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+	'at', pg_catalog.to_char(pg_catalog.to_timestamp(minute * 60) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+	'received_per_s', received / 60, 'stored_per_s', stored / 60, 'duplicates_per_s', duplicates / 60,
+	'dead_lettered', dead_lettered, 'p50_ms', p50_ms, 'p99_ms', p99_ms) ORDER BY minute), '[]'))
+FROM (
+	SELECT minute, pg_catalog.sum((m->>1)::numeric) AS received, pg_catalog.sum((m->>2)::numeric) AS stored,
+		pg_catalog.sum((m->>3)::numeric) AS duplicates, pg_catalog.sum((m->>4)::numeric) AS dead_lettered,
+		pg_catalog.max((m->>5)::numeric) AS p50_ms, pg_catalog.max((m->>6)::numeric) AS p99_ms
+	FROM :schema.wsonce_listeners AS l
+	CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(CASE WHEN pg_catalog.jsonb_typeof(report->'hour') = 'array'
+		THEN report->'hour' END) AS m
+	CROSS JOIN LATERAL (SELECT CASE WHEN pg_catalog.jsonb_typeof(m->0) = 'number' THEN (m->>0)::bigint END) AS n (minute)
+	WHERE seen_at > now() - interval '1 hour'
+		AND pg_catalog.floor(extract(epoch FROM now()) / 60) - minute BETWEEN 1 AND 60
+	GROUP BY minute
+) AS h

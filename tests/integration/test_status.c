@@ -141,6 +141,38 @@ Test(status, a_role_that_may_not_read_a_table_is_told_so, .init = bench_migrate)
 		  run.output);
 }
 
+static void add_hour(const char *name, long minute, int received, double p99)
+{
+	database_exec(db,
+		      "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, targets, target_urls, report) "
+		      "VALUES ('%s.0123456789abcdef', 1, '', '{}', '{}', '{\"hour\": [[%ld, %d, 1, 2, 3, 1.0, %f], "
+		      "[%ld, 9], 5, [\"no minute\"]]}')",
+		      name, minute, received, p99, minute - 500);
+}
+
+Test(status, the_hour_of_a_fleet_is_the_sum_and_the_slowest_of_its_listeners, .init = bench_migrate)
+{
+	long minute = (long)time(NULL) / 60 - 10;
+	json_t *state, *all, *one;
+
+	state = run_json(db, 2, "status --json");
+	cr_assert_eq(json_array_size(json_object_get(state, "hour")), 0);
+	json_decref(state);
+	add_hour("a", minute, 60, 5);
+	add_hour("b", minute, 120, 50);
+	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, targets, target_urls) "
+			  "VALUES ('c.0123456789abcdef', 1, '', '{}', '{}')");
+	state = run_json(db, 0, "status --json");
+	all = json_object_get(state, "hour");
+	cr_assert_eq(json_array_size(all), 1);
+	one = json_array_get(all, 0);
+	cr_assert_float_eq(json_number_value(json_object_get(one, "received_per_s")), 3, 1e-9);
+	cr_assert_eq(json_integer_value(json_object_get(one, "dead_lettered")), 6);
+	cr_assert_float_eq(json_number_value(json_object_get(one, "p99_ms")), 50, 1e-9);
+	cr_assert(strstr(json_string_value(json_object_get(one, "at")), ":00.000000Z"));
+	json_decref(state);
+}
+
 /* --- trouble that the listeners have, and tell --- */
 
 #define SOON_MS 10000

@@ -1,10 +1,12 @@
 """What can be wrong with a file or its disk, and what the listener must say and do: one function for each scene, which
 returns what went wrong, or None."""
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import sqlite3
+import time
 
 from listener import Listener, Producer, ask, stored_ids
 from rig.feed import Connection
@@ -304,6 +306,16 @@ async def a_backup_that_is_restored(rig):
     return fault or (None if "has forgotten commits" in listener.log() else "it does not say so")
 
 
+def add_hours(file):
+    """Two listeners tell of the same minute."""
+    minute = int(time.time()) // 60 - 10
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+    with contextlib.closing(sqlite3.connect(file)) as db, db:
+        for name, received in (("a", 60), ("b", 120)):
+            db.execute("INSERT INTO wsonce_listeners VALUES (?, NULL, 1, ?, ?, ?)",
+                       (f"{name}.0123456789abcdef", now, now, json.dumps({"hour": [[minute, received, 60, 0, 0, 1.0, 2.0]]})))
+
+
 async def commands(rig):
     """Each command, with what it prints and its exit status, in the order of a day."""
     d = rig.directory
@@ -353,6 +365,8 @@ async def commands(rig):
         or await run(1, "needs Postgres", "stats", "duplicates")
         or await run(1, "needs Postgres", "explain", "e1")
         or await run(2, "sqlite 3.", "status")
+        or add_hours(file)
+        or await run(0, '"received_per_s": 3.0, "stored_per_s": 2.0,', "status", "--json")
         or await run(0, "db, SQLite 3.", "check", "--ingest", "127.0.0.1:0", "--ingest-open")
         or await run(0, "is not there yet", "check", "--ingest", "127.0.0.1:0", "--ingest-open", to=f"{d}/later.db")
         or await run(1, "make this folder", "check", "--ingest", "127.0.0.1:0", "--ingest-open", to=f"{d}/no/such.db")

@@ -1,8 +1,5 @@
-/* The last hour of a listener, minute by minute, and the sum of a fleet's. */
+/* The last hour of a listener, minute by minute. */
 #include "ops/hour.h"
-#include "commands/fleet_hour.h"
-
-#include <time.h>
 
 #include "unit.h"
 
@@ -100,29 +97,5 @@ Test(hour, minute_in_which_the_clock_is_set_is_not_told)
 	live(2, 0, 0, 0, 0);
 	all = minutes(1);
 	expect(all, 0, "[29000001,7,3,0,0,null,null]");
-	json_decref(all);
-}
-
-static json_t *row(int64_t minute, int received, double p99)
-{
-	return json_pack("{s:{s:[[I, i, i, i, i, f, f], [I, i], i, [s]]}}", "report", "hour", (json_int_t)minute,
-			 received, 1, 2, 3, 1.0, p99, (json_int_t)(minute - 500), 9, 5, "no minute");
-}
-
-Test(hour, a_fleets_is_the_sum_and_the_slowest_of_its_listeners)
-{
-	int64_t minute = (int64_t)time(NULL) / 60 - 10;
-	json_t *rows = json_pack("[o, o, {}]", row(minute, 60, 5), row(minute, 120, 50)), *all = fleet_hour_sum(rows),
-	       *one;
-
-	cr_assert_eq(json_array_size(all), 1);
-	one = json_array_get(all, 0);
-	cr_assert_float_eq(json_number_value(json_object_get(one, "received_per_s")), 3, 1e-9);
-	cr_assert_eq(json_integer_value(json_object_get(one, "dead_lettered")), 6);
-	cr_assert_float_eq(json_number_value(json_object_get(one, "p99_ms")), 50, 1e-9);
-	json_decref(rows);
-	json_decref(all);
-	all = fleet_hour_sum(NULL);
-	cr_assert_eq(json_array_size(all), 0);
 	json_decref(all);
 }
