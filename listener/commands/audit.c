@@ -15,7 +15,7 @@
 #include "commands/effects_guard.h"
 #include "commands/audit_list.h"
 #include "commands/feeder.h"
-#include "commands/letters.h"
+#include "commands/dead_letters.h"
 #include "commands/ndjson.h"
 #include "commands/redis_query.h"
 #include "commands/json_out.h"
@@ -112,7 +112,7 @@ static const char *const sql_unstored[] = {
  * many letters there are. One that was repaired, by storing an edited message, is neither missing nor to be fed again;
  * if it was stored as it was, its row should be there. */
 #define LETTER_SAYS \
-	LETTERS_OPEN \
+	DEAD_LETTERS_OPEN \
 	" AS is_open, resolution = 'discarded' AS is_discarded, resolution IN ('persisted', 'duplicate')" \
 	" AND (by_digest OR EXISTS (SELECT FROM :schema.dead_letter_actions AS a WHERE a.letter_id = d.id" \
 	" AND a.action = 'retry-edited' AND a.outcome IN ('persisted', 'duplicate'))) AS is_repaired"
@@ -172,7 +172,7 @@ static const char sql_letters_now[] = "UPDATE wsonce_suspects AS s SET found = '
 	"WITH stored AS (SELECT d.id, d.digest, d.event_id FROM (SELECT id FROM wsonce_suspects WHERE found = 'open'" \
 	" OFFSET 0) AS s JOIN " table " AS e ON " condition " e.event_id = s.id" \
 	" JOIN :schema.dead_letters AS d ON d.event_id = s.id COLLATE \"default\"" \
-	" WHERE d.consumer = " CONSUMER " AND " LETTERS_OPEN " ORDER BY d.digest FOR UPDATE OF d)," \
+	" WHERE d.consumer = " CONSUMER " AND " DEAD_LETTERS_OPEN " ORDER BY d.digest FOR UPDATE OF d)," \
 	" closed AS (UPDATE :schema.dead_letters AS d SET resolved_at = now(), resolution = 'persisted'" \
 	" FROM stored WHERE d.id = stored.id)" \
 	" INSERT INTO :schema.dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)" \
@@ -229,14 +229,14 @@ static const char lite_letters_now[] =
 		"wsonce_suspects") " WHERE says = 4)";
 
 #define LITE_CLOSED \
-	LETTERS_OPEN " AND event_id IN (SELECT id FROM wsonce_suspects WHERE found = 'open' AND id IN" \
+	DEAD_LETTERS_OPEN " AND event_id IN (SELECT id FROM wsonce_suspects WHERE found = 'open' AND id IN" \
 		     " (SELECT event_id FROM events))"
 
 static const char lite_close[] =
 	"INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, db_user, instance_id, "
 	"done_at) SELECT id, digest, event_id, 'retry', 'persisted', 'audit --resubmit', wsonce_user(''), "
-	"?1, " LETTERS_LITE_NOW " FROM dead_letters WHERE " LITE_CLOSED ";"
-	"UPDATE dead_letters SET resolved_at = " LETTERS_LITE_NOW ", resolution = 'persisted' WHERE " LITE_CLOSED;
+	"?1, " DEAD_LETTERS_LITE_NOW " FROM dead_letters WHERE " LITE_CLOSED ";"
+	"UPDATE dead_letters SET resolved_at = " DEAD_LETTERS_LITE_NOW ", resolution = 'persisted' WHERE " LITE_CLOSED;
 
 static const char lite_deleted[] = "SELECT rows_deleted_s / 86400 FROM wsonce_retention";
 
@@ -318,7 +318,7 @@ static struct slice id_in(const struct pg_result *rows, size_t row)
 
 static int mark_in_flight(struct audit *a, const struct pg_result *rows, const bool *is_claimed)
 {
-	struct letter_ids claimed = {NULL, 0, 0, 0};
+	struct dead_letter_ids claimed = {NULL, 0, 0};
 	int64_t numbers[PAGE];
 	struct pg_result *done;
 	char *array;
@@ -329,7 +329,7 @@ static int mark_in_flight(struct audit *a, const struct pg_result *rows, const b
 			numbers[claimed.count++] = session_number(rows, i, 0);
 	if (!claimed.count)
 		return 0;
-	array = letters_array(&claimed, 0, claimed.count);
+	array = dead_letter_ids_array(&claimed, 0, claimed.count);
 	done = session_ask_either(a->session, sql_in_flight, lite_in_flight, 1, (const char *[]){array});
 	free(array);
 	session_drop(done);

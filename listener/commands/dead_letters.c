@@ -1,103 +1,98 @@
-/* dead_letters.c owns `wsonce dead-letters list`, `show` and `discard`: looking at what could not be
- * stored or delivered, and putting it away. `retry` is retry.c's, deliveries are deliveries.c's. */
+/* dead_letters.c owns `wsonce dead-letters list`, `show`, `discard` and `reopen`: looking at what could not be stored
+ * or delivered, and putting it away. retry.c has `retry`. The statements are in sql/, one for each action on dead
+ * letters and one for deliveries. */
+#include "commands/dead_letters.h"
+
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/bulk_change.h"
 #include "base/memory.h"
-#include "commands/deliveries.h"
-#include "commands/dispatch.h"
-#include "commands/letter_groups.h"
-#include "commands/letters.h"
-#include "commands/json_out.h"
-#include "commands/letter_record.h"
 #include "base/text.h"
+#include "commands/interrupt.h"
+#include "commands/json_out.h"
+#include "commands/progress.h"
+#include "commands/redis_query.h"
+#include "dead_letters_change.sql.h"
+#include "dead_letters_list.sql.h"
+#include "dead_letters_show.sql.h"
+#include "deliveries_change.sql.h"
+#include "deliveries_list.sql.h"
+#include "deliveries_show.sql.h"
 #include "elsewhere.sql.h"
+#include "sqlite_dead_letters_change.sql.h"
+#include "sqlite_dead_letters_list.sql.h"
+#include "sqlite_dead_letters_show.sql.h"
+#include "unattended.sql.h"
+
+#define PAGE 1000 /* rows changed in one transaction, so that nobody waits for an operator who changes a million */
 
 /* --- list --- */
 
-struct list_options {
-	struct letter_filter filter;
-	int64_t groups;
-	int64_t examples;
-	bool is_json;
-};
+enum group_column { HEADING, COUNT, TIMES, FIRST, LAST, GROUP, GROUPS };
 
-static const struct option list_options[] = {
-	LETTERS_OPTIONS(struct list_options),
-	{"state", OPTION_CHOICE, offsetof(struct list_options, filter.state), "STATE", 0, 0, "open resolved all",
-	 "open (the default), resolved or all"},
-	{"limit", OPTION_NUMBER, offsetof(struct list_options, groups), "N", 1, 1000000, NULL,
-	 "at most N reasons, the most frequent first (20)"},
-	{"newest", OPTION_NUMBER, offsetof(struct list_options, filter.newest), "N", 0, 1000000000, NULL,
-	 "look at the N newest only (20000); 0 is all"},
-	{"examples", OPTION_NUMBER, offsetof(struct list_options, examples), "N", 0, 1000, NULL,
-	 "name the N latest of each reason (3)"},
-	{"json", OPTION_SWITCH, offsetof(struct list_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-};
-
-static const struct list_options list_defaults = {.filter = {.newest = 20000}, .groups = 20, .examples = 3};
-
-static const char sql_list[] =
-	"WITH ranked AS (SELECT id, event_id, reason, first_seen, last_seen, seen, kind,"
-	"  row_number() OVER (PARTITION BY kind ORDER BY last_seen DESC, id DESC) AS rank"
-	"  FROM :schema.dead_letters, pg_catalog.regexp_replace(reason, " LETTERS_FOLD
-	") AS kind WHERE id = ANY($1::bigint[])),"
-	" grouped AS (SELECT CASE WHEN pg_catalog.min(reason) = pg_catalog.max(reason) THEN pg_catalog.min(reason) "
-	"ELSE kind END AS reason,"
-	"  count(*) AS n, pg_catalog.sum(seen)::bigint AS seen, "
-	"pg_catalog.to_char(pg_catalog.min(first_seen)" LETTERS_UTC ") AS first,"
-	"  pg_catalog.to_char(pg_catalog.max(last_seen)" LETTERS_UTC ") AS last,"
-	"  pg_catalog.json_agg(pg_catalog.json_build_object('id', id, 'event_id', event_id, 'reason', reason,"
-	"   'last_seen', pg_catalog.to_char(last_seen" LETTERS_UTC
-	")) ORDER BY rank) FILTER (WHERE rank <= $3::bigint) AS examples,"
-	"  count(*) OVER () AS groups"
-	"  FROM ranked GROUP BY kind ORDER BY 2 DESC, 1 LIMIT $2::bigint)"
-	" SELECT reason, n, seen, first, last, pg_catalog.json_build_object('reason', reason, 'letters', n, 'seen', "
-	"seen,"
-	"  'first_seen', first, 'last_seen', last, 'examples', examples), groups"
-	" FROM grouped ORDER BY n DESC, reason";
-
-#define LITE_UTC(column) "substr(" column ", 1, 23) || 'Z'"
-
-static const char lite_list[] =
-	"WITH ranked AS (SELECT id, event_id, reason, first_seen, last_seen, seen, wsonce_fold(reason) AS kind,"
-	"  row_number() OVER (PARTITION BY wsonce_fold(reason) ORDER BY last_seen DESC, id DESC) AS rank"
-	"  FROM dead_letters WHERE id IN " LETTERS_LITE_IDS(
-		"?1") "),"
-		      " grouped AS (SELECT CASE WHEN min(reason) = max(reason) THEN min(reason) ELSE kind END AS "
-		      "reason, count(*) AS n,"
-		      "  sum(seen) AS seen, " LITE_UTC("min(first_seen)") " AS first, " LITE_UTC(
-			      "max(last_seen)") " AS last,"
-						"  (SELECT json_group_array(json_object('id', id, 'event_id', "
-						"event_id, 'reason', reason, 'last_seen', " LITE_UTC(
-							"last_seen") ")) FROM (SELECT * FROM ranked AS few WHERE "
-								     "few.kind = r.kind AND rank <= CAST(?3 AS "
-								     "INTEGER) ORDER BY rank))"
-								     "  AS examples, count(*) OVER () AS groups"
-								     "  FROM ranked AS r GROUP BY kind ORDER BY 2 "
-								     "DESC, 1 LIMIT CAST(?2 AS INTEGER))"
-								     " SELECT reason, n, seen, first, last, "
-								     "json_object('reason', reason, 'letters', n, "
-								     "'seen', seen, 'first_seen', first,"
-								     " 'last_seen', last, 'examples', json(examples)), "
-								     "groups FROM grouped ORDER BY n DESC, reason";
-
-static const struct letter_groups letter_groups = {
-	.lite_sql = lite_list,
-	.title = "dead letters",
-	.name = "letters",
-	.times = "seen",
-	.sql = sql_list,
-};
-
-/* What is open and not on this list. */
-static int print_elsewhere(struct session *s, const struct config *config, struct json_out *out)
+static void print_example(const json_t *example)
 {
-	const char *values[] = {config->consumer};
-	struct pg_result *rows = session_ask_either(s, SQL_ELSEWHERE, "SELECT '[]', NULL, 0, '0'", 1, values);
+	const json_t *event_id = json_object_get(example, "event_id");
+
+	printf("          %" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(example, "id")));
+	if (json_is_string(event_id)) {
+		fputs("  ", stdout);
+		json_out_text(json_string_value(event_id), json_string_length(event_id), true);
+	}
+	putchar('\n');
+}
+
+static void print_group(const struct pg_result *rows, size_t row, const char *times)
+{
+	const char *heading = session_text(rows, row, HEADING);
+	json_t *group = json_loads(session_text(rows, row, GROUP), 0, NULL), *example;
+	size_t i;
+
+	printf("\n%8" PRId64 "  ", session_number(rows, row, COUNT));
+	json_out_text(heading, strlen(heading), true);
+	printf("\n          %s %" PRId64 " times, from %s to %s\n", times, session_number(rows, row, TIMES),
+	       session_text(rows, row, FIRST), session_text(rows, row, LAST));
+	json_array_foreach(json_object_get(group, "examples"), i, example) print_example(example);
+	json_decref(group);
+}
+
+static void print_groups(const struct dead_letter_walk *w, const struct pg_result *rows, int64_t groups)
+{
+	bool is_deliveries = w->filter.is_deliveries;
+	const char *title = is_deliveries ? "dead deliveries" : "dead letters";
+	int64_t more = groups - (int64_t)session_count(rows);
+
+	if (w->looked_at)
+		printf("%s: %zu of the newest %zu, reasons: %" PRId64 " (--newest 0 looks at all)\n", title,
+		       w->ids.count, w->looked_at, groups);
+	else
+		printf("%s: %zu, reasons: %" PRId64 "\n", title, w->ids.count, groups);
+	for (size_t i = 0; i < session_count(rows); i++)
+		print_group(rows, i, is_deliveries ? "tried" : "seen");
+	if (more)
+		printf("\nand %" PRId64 " more reasons: --limit\n", more);
+}
+
+static void print_groups_json(const struct dead_letter_walk *w, const struct pg_result *rows, int64_t groups,
+			      struct json_out *out)
+{
+	json_out_member(out, w->filter.is_deliveries ? "deliveries" : "letters",
+			json_integer((json_int_t)w->ids.count));
+	json_out_member(out, "newest", w->looked_at ? json_integer((json_int_t)w->looked_at) : json_null());
+	json_out_member(out, "reasons", json_integer(groups));
+	json_out_list(out, "groups");
+	for (size_t i = 0; i < session_count(rows); i++)
+		json_out_item(out, json_loads(session_text(rows, i, GROUP), 0, NULL));
+	json_out_list_end(out);
+}
+
+/* What is open and not on this list. out is NULL for text. */
+static int print_elsewhere(const struct dead_letter_walk *w, struct json_out *out)
+{
+	const char *values[] = {w->config->consumer};
+	struct pg_result *rows = session_ask_either(w->session, SQL_ELSEWHERE, "SELECT '[]', NULL, 0, '0'", 1, values);
 	int64_t deliveries = rows ? session_number(rows, 0, 2) : 0;
 
 	if (!rows)
@@ -115,52 +110,83 @@ static int print_elsewhere(struct session *s, const struct config *config, struc
 	return 0;
 }
 
-static int list(struct session *s, const struct config *config, const struct list_options *o)
+static int list(const struct dead_letter_walk *w, const struct dead_letters_options *o)
 {
-	bool is_deliveries = o->filter.is_deliveries;
-	struct json_out json = {false, false}, *out = o->is_json ? &json : NULL;
-	struct letter_ids ids;
+	char most[24], examples[24], *ids = dead_letter_ids_array(&w->ids, 0, w->ids.count);
+	const char *values[] = {ids, most, examples};
+	struct json_out json, *out = o->is_json ? &json : NULL;
+	struct pg_result *rows;
+	int64_t groups;
 	int failed;
 
-	if (letters_select(s, config, &o->filter, &ids))
+	snprintf(most, sizeof(most), "%" PRId64, o->groups);
+	snprintf(examples, sizeof(examples), "%" PRId64, o->examples);
+	rows = session_ask_either(w->session, w->filter.is_deliveries ? SQL_DELIVERIES_LIST : SQL_DEAD_LETTERS_LIST,
+				  w->filter.is_deliveries ? NULL : SQL_SQLITE_DEAD_LETTERS_LIST, 3, values);
+	free(ids);
+	if (!rows)
 		return STATUS_FAILED;
-	if (out)
+	groups = session_count(rows) ? session_number(rows, 0, GROUPS) : 0;
+	if (out) {
 		json_out_open(out);
-	failed = letter_groups_print(is_deliveries ? &deliveries_groups : &letter_groups, s, &ids, o->groups,
-				     o->examples, out) ||
-		 (!is_deliveries && print_elsewhere(s, config, out));
+		print_groups_json(w, rows, groups, out);
+	} else {
+		print_groups(w, rows, groups);
+	}
+	session_drop(rows);
+	failed = !w->filter.is_deliveries && print_elsewhere(w, out);
 	if (out)
 		json_out_close(out);
-	letters_free(&ids);
 	return failed ? STATUS_FAILED : STATUS_FINE;
 }
 
 static int run_list(const struct invocation *in)
 {
+	const struct dead_letters_options *o = in->options;
+	struct dead_letter_filter filter = o->filter;
+	struct dead_letter_walk walk = {.is_over = true};
 	struct session *s = session_open(in->config);
-	int status = s ? list(s, in->config, in->options) : STATUS_FAILED;
+	int status = STATUS_FAILED;
 
+	filter.is_one_page = true;
+	if (s && dead_letter_walk_begin(&walk, s, in->config, &filter) == 0)
+		status = list(&walk, o);
+	dead_letter_walk_end(&walk);
 	session_close(s);
 	return status;
 }
 
 static const char *check_list(const struct invocation *in)
 {
-	const struct list_options *o = in->options;
+	const struct dead_letters_options *o = in->options;
 
-	return letters_check(&o->filter, NULL, 0);
+	return dead_letters_check(&o->filter, NULL, 0);
 }
+
+static const struct option list_options[] = {
+	DEAD_LETTERS_FILTER,
+	{"state", DEAD_LETTERS_OPTION(CHOICE, filter.state), "STATE", 0, 0, "open resolved all",
+	 "open (the default), resolved or all"},
+	{"limit", DEAD_LETTERS_OPTION(NUMBER, groups), "N", 1, 1000000, NULL,
+	 "at most N reasons, the most frequent first (20)"},
+	{"newest", DEAD_LETTERS_OPTION(NUMBER, filter.newest), "N", 0, 1000000000, NULL,
+	 "look at the newest N only (20000); 0: at all"},
+	{"examples", DEAD_LETTERS_OPTION(NUMBER, examples), "N", 0, 1000, NULL, "name the latest N of each reason (3)"},
+	DEAD_LETTERS_JSON,
+};
+
+static const struct dead_letters_options list_defaults = {.filter = {.newest = 20000}, .groups = 20, .examples = 3};
 
 const struct subcommand dead_letters_list = {
 	.name = "dead-letters list",
 	.arguments = "",
 	.summary = "list what could not be stored or delivered, grouped by reason",
-	.help = "Lists the dead letters that are open, grouped by reason, with the latest of each. Reasons that\n"
-		"differ only in numbers and quoted words are one. With --consumer, those of that consumer's fleet.\n"
-		"With --deliveries, what could not be delivered to webhooks, by target and reason.\n",
+	.help = "Lists the open dead letters, grouped by reason, with the latest of each group. Reasons that differ\n"
+		"only in numbers and quoted words count as one. With --consumer, it lists those of that consumer's\n"
+		"fleet. With --deliveries, it lists what could not be delivered to webhooks, by target and reason.\n",
 	.options = list_options,
 	.option_count = sizeof(list_options) / sizeof(list_options[0]),
-	.options_size = sizeof(struct list_options),
+	.options_size = sizeof(struct dead_letters_options),
 	.defaults = &list_defaults,
 	.check = check_list,
 	.run = run_list,
@@ -168,71 +194,17 @@ const struct subcommand dead_letters_list = {
 
 /* --- show --- */
 
-struct show_options {
-	bool is_deliveries;
-	bool is_raw;
-	bool is_json;
+enum shown_column { FIELDS, ACTIONS, BODY, WHY_NOT };
+
+/* One row, and what was done to it. */
+struct shown {
+	json_t *fields;
+	json_t *actions;
+	char *body; /* heap; NULL: there is none, or it is left out */
+	size_t len;
+	const char *why_not; /* why it is left out, or NULL */
+	bool is_delivery;
 };
-
-static const struct option show_options[] = {
-	{"deliveries", OPTION_SWITCH, offsetof(struct show_options, is_deliveries), NULL, 0, 0, NULL,
-	 "ID is that of a webhook delivery"},
-	{"raw", OPTION_SWITCH, offsetof(struct show_options, is_raw), NULL, 0, 0, NULL,
-	 "print only the message, byte for byte (edit it, then retry --raw-file), or the payload"},
-	{"json", OPTION_SWITCH, offsetof(struct show_options, is_json), NULL, 0, 0, NULL,
-	 "one JSON object; a message that is not UTF-8 is in raw_base64"},
-};
-
-/* A consumer's digest is that of its letter; the message's own is not known if only its head is kept. */
-static const char sql_show[] =
-	"SELECT pg_catalog.json_build_object('id', id, 'consumer', consumer, 'sender', sender, 'source', source, "
-	"'event_id', event_id, "
-	"'reason', CASE WHEN NOT " LETTERS_OPEN " OR NOT CASE WHEN consumer = '' THEN"
-	" EXISTS (SELECT FROM :schema.events AS e WHERE e.event_id = d.event_id OFFSET 0) ELSE EXISTS (SELECT FROM"
-	" :schema.processed_events AS p WHERE p.consumer = d.consumer AND p.event_id = d.event_id OFFSET 0) END"
-	" THEN reason ELSE 'a message with this event_id is stored; this one was refused: ' ||"
-	" reason END,"
-	" 'state', CASE WHEN " LETTERS_OPEN " THEN 'open' ELSE 'resolved' END, 'resolution', resolution,"
-	" 'resolved_at', pg_catalog.to_char(resolved_at" LETTERS_UTC "), 'seen', seen,"
-	" 'first_seen', pg_catalog.to_char(first_seen" LETTERS_UTC
-	"), 'last_seen', pg_catalog.to_char(last_seen" LETTERS_UTC "),"
-	" 'bytes', pg_catalog.length(raw), 'is_whole', " LETTERS_WHOLE ", 'instance_id', instance_id, 'sha256',"
-	"  pg_catalog.encode(CASE WHEN consumer = '' AND event_type IS NULL THEN digest WHEN " LETTERS_WHOLE
-	" THEN pg_catalog.sha256(raw) END, 'hex')),"
-	" (SELECT pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object('done_at', "
-	"pg_catalog.to_char(done_at" LETTERS_UTC "),"
-	"   'action', action, 'outcome', outcome, 'db_user', db_user, 'instance_id', instance_id, 'note', note))"
-	"   ORDER BY a.id) FROM :schema.dead_letter_actions AS a WHERE letter_id = d.id), raw, event_type"
-	" FROM :schema.dead_letters AS d WHERE id = $1::bigint";
-
-static const char lite_show[] =
-	"SELECT json_object('id', id, 'consumer', consumer, 'sender', sender, 'source', source, 'event_id', event_id,"
-	" 'reason', CASE WHEN " LETTERS_OPEN " AND EXISTS (SELECT 1 FROM events AS e WHERE e.event_id = d.event_id)"
-	" THEN 'a message with this event_id is stored; this one was refused: ' || reason ELSE reason END,"
-	" 'state', iif(" LETTERS_OPEN ", 'open', 'resolved'), 'resolution', resolution, 'resolved_at', " LITE_UTC(
-		"reso"
-		"lved"
-		"_at") ", 'seen', seen, 'first_seen', " LITE_UTC("first_seen") ", 'last_seen', " LITE_UTC("last_seen") ", 'bytes', length(raw), 'is_whole', "
-														       "json(iif(" LETTERS_LITE_WHOLE
-														       ", 'true', 'false')),"
-														       " 'instance_id', instance_id, 'sha256', "
-														       "lower(hex(iif(event_type IS NULL, digest, "
-														       "wsonce_sha256(raw))))),"
-														       " (SELECT json_group_array(json_patch('{}', "
-														       "json_object('done_at', " LITE_UTC(
-															       "done_at") ", 'action', action,"
-																	  " 'outcome', outcome, "
-																	  "'db_user', db_user, "
-																	  "'instance_id', instance_id, "
-																	  "'note', note))) FROM (SELECT "
-																	  "* FROM"
-																	  " dead_letter_actions WHERE "
-																	  "letter_id = d.id ORDER BY "
-																	  "id) HAVING count(*)), raw, "
-																	  "event_type"
-																	  " FROM dead_letters AS d "
-																	  "WHERE id = CAST(?1 AS "
-																	  "INTEGER)";
 
 /* Bytes that JSON has no text for. */
 static json_t *make_base64(const char *bytes, size_t len)
@@ -246,262 +218,377 @@ static json_t *make_base64(const char *bytes, size_t len)
 	return value;
 }
 
-static void show_json(const struct letter_record *record, const char *raw, size_t len)
+static void show_json(const struct shown *w)
 {
-	json_t *text = is_utf8(raw, len) ? json_stringn(raw, len) : NULL;
+	json_t *text = w->body && !w->is_delivery && is_utf8(w->body, w->len) ? json_stringn(w->body, w->len) : NULL;
 	struct json_out out;
+	const char *name;
+	json_t *value;
 
 	json_out_open(&out);
-	letter_record_json(record, &out);
-	json_out_member(&out, text ? "raw" : "raw_base64", text ? text : make_base64(raw, len));
+	json_object_foreach(w->fields, name, value) json_out_member(&out, name, json_incref(value));
+	json_out_member(&out, "actions", json_incref(w->actions));
+	if (w->is_delivery)
+		json_out_member_text(&out, "payload", w->body ? w->body : "null");
+	else
+		json_out_member(&out, text ? "raw" : "raw_base64", text ? text : make_base64(w->body, w->len));
+	if (w->why_not)
+		json_out_member(&out, "payload_left_out", json_string(w->why_not));
 	json_out_close(&out);
 }
 
-static void show_text(const struct letter_record *record, const char *raw, size_t len)
+static void print_string(const json_t *value)
 {
-	letter_record_text(record);
-	if (json_is_false(json_object_get(record->fields, "is_whole")))
+	json_out_text(json_string_value(value), json_string_length(value), true);
+}
+
+/* Nothing for what is empty, or yes or no. */
+static void print_field(const char *name, const json_t *value)
+{
+	if (!json_is_integer(value) && !json_string_length(value))
+		return;
+	printf("%-12s ", name);
+	if (json_is_integer(value))
+		printf("%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	else
+		print_string(value);
+	putchar('\n');
+}
+
+static void print_action(const json_t *action)
+{
+	const json_t *outcome = json_object_get(action, "outcome"), *note = json_object_get(action, "note");
+
+	printf("%-12s %s %s%s%s, by ", "action", json_string_value(json_object_get(action, "done_at")),
+	       json_string_value(json_object_get(action, "action")), outcome ? ": " : "",
+	       outcome ? json_string_value(outcome) : "");
+	print_string(json_object_get(action, "db_user"));
+	fputs(" as ", stdout);
+	print_string(json_object_get(action, "instance_id"));
+	if (note)
+		fputs(": ", stdout);
+	print_string(note);
+	putchar('\n');
+}
+
+static void show_text(const struct shown *w)
+{
+	const char *name;
+	json_t *value;
+	size_t i;
+
+	json_object_foreach(w->fields, name, value) print_field(name, value);
+	json_array_foreach(w->actions, i, value) print_action(value);
+	if (json_is_false(json_object_get(w->fields, "is_whole")))
 		puts("\nThe message was over --max-message: this is the head of it.");
 	putchar('\n');
-	json_out_text(raw, len, false);
+	if (w->body)
+		json_out_text(w->body, w->len, false);
+	else if (w->why_not)
+		printf("The payload is not printed: %s.", w->why_not);
 	putchar('\n');
 }
 
-/* What its profile has read, or what the pointers find in it. */
-static json_t *find_type(struct envelope *reader, const struct pg_result *row, const char *raw, size_t len)
+/* If no profile has read a letter, the pointers may find its type. */
+static void find_type(const struct invocation *in, const struct shown *w)
 {
-	struct slice type;
+	struct envelope *reader = dead_letters_type_reader(in->config);
+	struct slice type = dead_letters_type(reader, w->body, w->len);
 
-	if (!session_is_null(row, 0, 3))
-		return json_string(session_text(row, 0, 3));
-	type = letters_type(reader, raw, len);
-	return type.len ? json_stringn(type.at, type.len) : json_null();
+	if (type.len && json_is_null(json_object_get(w->fields, "event_type")))
+		json_object_set_new(w->fields, "event_type", json_stringn(type.at, type.len));
+	envelope_free(reader);
 }
 
-static int show_record(const struct invocation *in, const struct pg_result *row, const char *raw, size_t len)
+static int show_row(const struct invocation *in, const struct shown *w)
 {
-	const struct show_options *o = in->options;
-	struct envelope *reader = letters_type_reader(in->config);
-	struct letter_record record;
-	int failed = letter_record_open(&record, row);
+	const struct dead_letters_options *o = in->options;
 
-	if (!failed) {
-		json_object_set_new(record.fields, "event_type", find_type(reader, row, raw, len));
-		if (o->is_json)
-			show_json(&record, raw, len);
-		else
-			show_text(&record, raw, len);
-	}
-	letter_record_close(&record);
-	envelope_free(reader);
-	return failed ? STATUS_FAILED : STATUS_FINE;
+	if (o->is_raw && w->why_not)
+		return dispatch_fail("the payload of delivery %s is not printed: %s", in->words[0], w->why_not);
+	if (o->is_raw)
+		return fwrite(w->body ? w->body : "", 1, w->len, stdout) == w->len ? STATUS_FINE : STATUS_FAILED;
+	if (!w->fields || !w->actions)
+		return dispatch_fail("the row cannot be shown");
+	if (!w->is_delivery)
+		find_type(in, w);
+	if (o->is_json)
+		show_json(w);
+	else
+		show_text(w);
+	return STATUS_FINE;
 }
 
 static int show(struct session *s, const struct invocation *in)
 {
-	const struct show_options *o = in->options;
+	bool is_delivery = ((const struct dead_letters_options *)in->options)->filter.is_deliveries;
 	const char *values[] = {in->words[0]};
-	struct pg_result *row = session_ask_either(s, sql_show, lite_show, 1, values);
-	size_t len = 0;
-	char *raw = row && session_count(row) ? session_bytes(row, 0, 2, &len) : NULL;
+	struct pg_result *row = session_ask_either(s, is_delivery ? SQL_DELIVERIES_SHOW : SQL_DEAD_LETTERS_SHOW,
+						   is_delivery ? NULL : SQL_SQLITE_DEAD_LETTERS_SHOW, 1, values);
+	struct shown shown = {.is_delivery = is_delivery};
 	int status = STATUS_FAILED;
 
-	if (row && !session_count(row))
-		dispatch_fail("no dead letter %s", in->words[0]);
-	else if (raw && !o->is_raw)
-		status = show_record(in, row, raw, len);
-	else if (raw)
-		status = fwrite(raw, 1, len, stdout) == len ? STATUS_FINE : STATUS_FAILED;
-	free(raw);
+	if (row && !session_count(row)) {
+		dispatch_fail(is_delivery ? "no delivery %s" : "no dead letter %s", in->words[0]);
+	} else if (row) {
+		shown.fields = json_loads(session_text(row, 0, FIELDS), 0, NULL);
+		shown.actions =
+			json_loads(session_is_null(row, 0, ACTIONS) ? "[]" : session_text(row, 0, ACTIONS), 0, NULL);
+		if (!is_delivery)
+			shown.body = session_bytes(row, 0, BODY, &shown.len);
+		else if (!session_is_null(row, 0, BODY))
+			shown.body = memory_strdup(session_text(row, 0, BODY));
+		if (is_delivery && shown.body)
+			shown.len = strlen(shown.body);
+		if (!session_is_null(row, 0, WHY_NOT))
+			shown.why_not = session_text(row, 0, WHY_NOT);
+		status = show_row(in, &shown);
+	}
+	json_decref(shown.fields);
+	json_decref(shown.actions);
+	free(shown.body);
 	session_drop(row);
 	return status;
 }
 
 static int run_show(const struct invocation *in)
 {
-	const struct show_options *o = in->options;
 	struct session *s = session_open(in->config);
-	int status = STATUS_FAILED;
+	int status = s ? show(s, in) : STATUS_FAILED;
 
-	if (s && o->is_deliveries)
-		status = deliveries_show(s, in->words[0], o->is_raw, o->is_json);
-	else if (s)
-		status = show(s, in);
 	session_close(s);
 	return status;
 }
 
 static const char *check_show(const struct invocation *in)
 {
-	const struct show_options *o = in->options;
-	const struct letter_filter filter = {.is_deliveries = o->is_deliveries};
+	const struct dead_letters_options *o = in->options;
 
 	if (o->is_raw && o->is_json)
 		return "--raw and --json do not go together";
-	return letters_check(&filter, in->words, in->word_count);
+	return dead_letters_check(&o->filter, in->words, in->word_count);
 }
+
+static const struct option show_options[] = {
+	{"deliveries", DEAD_LETTERS_OPTION(SWITCH, filter.is_deliveries), NULL, 0, 0, NULL,
+	 "ID is that of a webhook delivery"},
+	{"raw", DEAD_LETTERS_OPTION(SWITCH, is_raw), NULL, 0, 0, NULL,
+	 "print only the message, byte for byte (edit it, then retry --raw-file), or the payload"},
+	{"json", DEAD_LETTERS_OPTION(SWITCH, is_json), NULL, 0, 0, NULL,
+	 "print one JSON object; a message that is not UTF-8 is in raw_base64"},
+};
 
 const struct subcommand dead_letters_show = {
 	.name = "dead-letters show",
 	.arguments = "ID",
 	.summary = "show one of them, with its message",
 	.help = "Shows one dead letter, of any consumer's fleet: why, when and how often it was seen, what was done\n"
-		"to it, and its message. With --deliveries, one delivery, its answer and its payload.\n",
+		"to it, and its message. With --deliveries, it shows one delivery, its answer and its payload.\n",
 	.least_words = 1,
 	.most_words = 1,
 	.options = show_options,
 	.option_count = sizeof(show_options) / sizeof(show_options[0]),
-	.options_size = sizeof(struct show_options),
+	.options_size = sizeof(struct dead_letters_options),
 	.check = check_show,
 	.run = run_show,
 };
 
-/* --- discard --- */
+/* --- discard, reopen, and retry of deliveries --- */
 
-struct discard_options {
-	struct letter_filter filter;
-	const char *note;
-	bool is_all;
-	bool is_pending;
-	bool is_json;
+struct change {
+	struct dead_letter_walk walk;
+	struct redis_query *marks; /* of letters that are discarded; else NULL */
+	const char *action;
+	const char *done_as;
+	int64_t done;
 };
 
-static const struct option discard_options[] = {
-	LETTERS_OPTIONS(struct discard_options),
-	{"limit", OPTION_NUMBER, offsetof(struct discard_options, filter.limit), "N", 1, INT64_MAX, NULL,
-	 "at most N, the oldest first"},
-	{"all", OPTION_SWITCH, offsetof(struct discard_options, is_all), NULL, 0, 0, NULL, "all that are open"},
-	{"pending", OPTION_SWITCH, offsetof(struct discard_options, is_pending), NULL, 0, 0, NULL,
-	 "with --deliveries and --target: those that wait for this webhook"},
-	{"note", OPTION_TEXT, offsetof(struct discard_options, note), "TEXT", 0, 0, NULL,
-	 "a note to keep with the record"},
-	{"json", OPTION_SWITCH, offsetof(struct discard_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-};
+/* A message that comes again opens its letter again, unless its dead mark in Redis settles it. */
+static void forget_marks(const struct change *c, const struct pg_result *rows)
+{
+	struct slice ids[PAGE];
+	size_t n = 0;
 
-/* In the order of bury.sql, so that the two do not wait for each other. */
-static const char sql_discard[] =
-	"WITH locked AS (SELECT id FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) AND " LETTERS_OPEN
-	"  AND (retried_at IS NULL OR retried_at < now() - interval '5 minutes') ORDER BY digest FOR UPDATE),"
-	" gone AS (UPDATE :schema.dead_letters d SET resolved_at = now(), resolution = 'discarded' FROM locked"
-	"  WHERE d.id = locked.id RETURNING d.id, d.digest, d.event_id)"
-	" INSERT INTO :schema.dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
-	" SELECT id, digest, event_id, 'discard', 'discarded', $2::text, $3::text FROM gone RETURNING letter_id, "
-	"event_id";
+	for (size_t i = 0; c->marks && i < session_count(rows); i++)
+		if (!session_is_null(rows, i, 1))
+			ids[n++] = (struct slice){session_text(rows, i, 1), strlen(session_text(rows, i, 1))};
+	if (n && redis_query_forget(c->marks, ids, n, false))
+		dispatch_fail("redis does not answer; its dead marks are not deleted");
+}
 
-/* What was done, then what is changed by it, by the same condition. */
-#define LITE_CHANGE(action, outcome, condition, set) \
-	"INSERT INTO dead_letter_actions (letter_id, digest, event_id, action, outcome, note, db_user, instance_id, " \
-	"done_at)" \
-	" SELECT id, digest, event_id, '" action "', '" outcome "', ?2, wsonce_user(''), ?3, " LETTERS_LITE_NOW \
-	" FROM dead_letters WHERE id IN " LETTERS_LITE_IDS( \
-		"?1") " AND " condition ";" \
-		      "UPDATE dead_letters SET " set " WHERE id IN " LETTERS_LITE_IDS("?1") " AND " condition \
-											    " RETURNING id, event_id"
+/* The ids of the current page. */
+static int change_page(struct change *c, const struct dead_letters_options *o)
+{
+	const struct dead_letter_walk *w = &c->walk;
+	bool is_deliveries = w->filter.is_deliveries;
 
-static const char lite_discard[] = LITE_CHANGE(
-	"discard", "discarded",
-	LETTERS_OPEN " AND (retried_at IS NULL OR retried_at < strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', '-5 minutes'))",
-	"resolved_at = " LETTERS_LITE_NOW ", resolution = 'discarded'");
+	for (size_t i = 0; i < w->ids.count && !interrupt_has_come(); i += PAGE) {
+		char *ids = dead_letter_ids_array(&w->ids, i, PAGE);
+		const char *values[] = {ids, o->note, w->config->instance_id, c->action,
+					w->filter.state ? w->filter.state : "open"};
+		struct pg_result *rows =
+			session_ask_either(w->session, is_deliveries ? SQL_DELIVERIES_CHANGE : SQL_DEAD_LETTERS_CHANGE,
+					   is_deliveries ? NULL : SQL_SQLITE_DEAD_LETTERS_CHANGE, 5, values);
 
-static const char lite_reopen[] =
-	LITE_CHANGE("reopen", "open", "resolution = 'discarded'", "resolved_at = NULL, resolution = NULL");
+		free(ids);
+		if (!rows)
+			return -1;
+		c->done += (int64_t)session_count(rows);
+		forget_marks(c, rows);
+		session_drop(rows);
+		progress_show("%s: %" PRId64 ", up to id %" PRId64, c->done_as, c->done, w->ids.at[i]);
+	}
+	return 0;
+}
+
+static int change_pages(struct change *c, const struct dead_letters_options *o)
+{
+	int failed = change_page(c, o);
+
+	while (!failed && !c->walk.is_over && !interrupt_has_come())
+		failed = dead_letter_walk_next(&c->walk) || change_page(c, o) ? -1 : 0;
+	progress_clear();
+	return failed;
+}
+
+static void print_done(const struct change *c, bool is_json)
+{
+	struct json_out out;
+
+	if (!is_json) {
+		printf("%s %" PRId64 "\n", c->done_as, c->done);
+		return;
+	}
+	json_out_open(&out);
+	json_out_member(&out, c->done_as, json_integer((json_int_t)c->done));
+	json_out_member(&out, "interrupted", json_boolean(interrupt_has_come()));
+	json_out_close(&out);
+}
+
+static int64_t find_last_action(struct session *s)
+{
+	struct pg_result *rows = session_ask(s, "SELECT pg_catalog.max(id) FROM :schema.delivery_actions", 0, NULL);
+	int64_t id = rows ? session_number(rows, 0, 0) : -1;
+
+	session_drop(rows);
+	return id;
+}
+
+/* Deliveries retried since that action wait if no running listener has their target. */
+static void warn_of_unattended(struct session *s, int64_t last_action)
+{
+	char id[24];
+	const char *values[] = {id};
+	struct pg_result *rows;
+
+	snprintf(id, sizeof(id), "%" PRId64, last_action);
+	rows = session_ask(s, SQL_UNATTENDED, 1, values);
+	if (rows && !session_is_null(rows, 0, 0))
+		dispatch_fail("no running listener delivers to %s; these deliveries wait until one does",
+			      session_text(rows, 0, 0));
+	session_drop(rows);
+}
+
+static int change(struct change *c, const struct dead_letters_options *o)
+{
+	bool is_discard = strcmp(c->action, "discard") == 0, is_retry = strcmp(c->action, "retry") == 0;
+	int64_t last_action = is_retry ? find_last_action(c->walk.session) : 0;
+	int failed;
+
+	if (last_action < 0)
+		return STATUS_FAILED;
+	if (is_discard && !c->walk.filter.is_deliveries && c->walk.ids.count)
+		c->marks = redis_query_open(c->walk.config);
+	failed = change_pages(c, o);
+	redis_query_close(c->marks);
+	print_done(c, o->is_json);
+	if (failed)
+		dispatch_fail("stopped before the end: those that are counted are %s, and perhaps %d more; run again "
+			      "for the rest",
+			      c->done_as, PAGE);
+	else if (interrupt_has_come())
+		dispatch_fail("interrupted; the count above is complete, run again for the rest");
+	if (c->done && is_retry && !failed)
+		warn_of_unattended(c->walk.session, last_action);
+	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
+}
+
+int dead_letters_change(const struct invocation *in, const char *state, const char *action, const char *done_as)
+{
+	const struct dead_letters_options *o = in->options;
+	struct dead_letter_filter filter = o->filter;
+	struct change c = {.action = action, .done_as = done_as};
+	struct session *s = session_open(in->config);
+	int status = STATUS_FAILED;
+
+	filter.state = state;
+	filter.words = in->words;
+	filter.word_count = in->word_count;
+	interrupt_watch();
+	if (s && dead_letter_walk_begin(&c.walk, s, in->config, &filter) == 0) {
+		int missed = dead_letter_walk_missed(&c.walk);
+
+		status = change(&c, o);
+		status = missed ? STATUS_FAILED : status;
+	}
+	dead_letter_walk_end(&c.walk);
+	session_close(s);
+	return status;
+}
 
 static int run_discard(const struct invocation *in)
 {
-	const struct discard_options *o = in->options;
-	struct bulk_change change = {
-		.filter = o->filter,
-		.note = o->note,
-		.is_json = o->is_json,
-		.sql = o->filter.is_deliveries ? deliveries_discard_sql : sql_discard,
-		.lite_sql = o->filter.is_deliveries ? NULL : lite_discard,
-		.forgets = !o->filter.is_deliveries,
-		.done_as = "discarded",
-	};
+	const struct dead_letters_options *o = in->options;
 
-	if (o->is_pending) {
-		change.filter.state = "pending";
-		change.sql = deliveries_discard_pending_sql;
-	}
-	return bulk_change_run(in, &change);
+	return dead_letters_change(in, o->is_pending ? "pending" : "open", "discard", "discarded");
+}
+
+static int run_reopen(const struct invocation *in)
+{
+	return dead_letters_change(in, "resolved", "reopen", "reopened");
 }
 
 static const char *check_discard(const struct invocation *in)
 {
-	const struct discard_options *o = in->options;
+	const struct dead_letters_options *o = in->options;
 
 	if (o->is_pending && !(o->filter.is_deliveries && o->filter.target))
 		return "--pending goes with --deliveries and --target";
-	if (!letters_is_choice(&o->filter, o->is_all, in->word_count))
+	if (!dead_letters_is_choice(o, in->word_count))
 		return "nothing chosen to discard: give ids, a filter, or --all";
-	return letters_check(&o->filter, in->words, in->word_count);
+	return dead_letters_check(&o->filter, in->words, in->word_count);
 }
+
+static const char *check_reopen(const struct invocation *in)
+{
+	const struct dead_letters_options *o = in->options;
+
+	if (!dead_letters_is_choice(o, in->word_count))
+		return "nothing chosen to reopen: give ids, a filter, or --all";
+	return dead_letters_check(&o->filter, in->words, in->word_count);
+}
+
+static const struct option discard_options[] = {
+	DEAD_LETTERS_CHANGE("all that are open"),
+	{"pending", DEAD_LETTERS_OPTION(SWITCH, is_pending), NULL, 0, 0, NULL,
+	 "with --deliveries and --target: those that wait for this webhook"},
+};
+
+static const struct option reopen_options[] = {DEAD_LETTERS_CHANGE("all that were discarded")};
 
 const struct subcommand dead_letters_discard = {
 	.name = "dead-letters discard",
 	.arguments = "[ID ...]",
 	.summary = "take them off the list; a letter opens again when its message comes again",
 	.help = "Takes dead letters off the list. They stay in the table, with who did so and when, and are open\n"
-		"again when the same message comes again. With --deliveries, dead deliveries to webhooks.\n",
+		"again when the same message comes again. With --deliveries, it takes dead deliveries off.\n",
 	.most_words = -1,
 	.options = discard_options,
 	.option_count = sizeof(discard_options) / sizeof(discard_options[0]),
-	.options_size = sizeof(struct discard_options),
+	.options_size = sizeof(struct dead_letters_options),
 	.check = check_discard,
 	.run = run_discard,
 };
-
-/* --- reopen --- */
-
-struct reopen_options {
-	struct letter_filter filter;
-	const char *note;
-	bool is_all;
-	bool is_json;
-};
-
-static const struct option reopen_options[] = {
-	LETTERS_OPTIONS(struct reopen_options),
-	{"limit", OPTION_NUMBER, offsetof(struct reopen_options, filter.limit), "N", 1, INT64_MAX, NULL,
-	 "at most N, the oldest first"},
-	{"all", OPTION_SWITCH, offsetof(struct reopen_options, is_all), NULL, 0, 0, NULL, "all that were discarded"},
-	{"note", OPTION_TEXT, offsetof(struct reopen_options, note), "TEXT", 0, 0, NULL,
-	 "a note to keep with the record"},
-	{"json", OPTION_SWITCH, offsetof(struct reopen_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
-};
-
-static const char sql_reopen[] =
-	"WITH locked AS (SELECT id FROM :schema.dead_letters WHERE id = ANY($1::bigint[]) AND resolution = 'discarded'"
-	"  ORDER BY digest FOR UPDATE),"
-	" back AS (UPDATE :schema.dead_letters d SET resolved_at = NULL, resolution = NULL FROM locked"
-	"  WHERE d.id = locked.id RETURNING d.id, d.digest, d.event_id)"
-	" INSERT INTO :schema.dead_letter_actions (letter_id, digest, event_id, action, outcome, note, instance_id)"
-	" SELECT id, digest, event_id, 'reopen', 'open', $2::text, $3::text FROM back RETURNING letter_id";
-
-static int run_reopen(const struct invocation *in)
-{
-	const struct reopen_options *o = in->options;
-	struct bulk_change change = {
-		.filter = o->filter,
-		.note = o->note,
-		.is_json = o->is_json,
-		.sql = o->filter.is_deliveries ? deliveries_reopen_sql : sql_reopen,
-		.lite_sql = o->filter.is_deliveries ? NULL : lite_reopen,
-		.done_as = "reopened",
-	};
-
-	change.filter.state = "resolved";
-	return bulk_change_run(in, &change);
-}
-
-static const char *check_reopen(const struct invocation *in)
-{
-	const struct reopen_options *o = in->options;
-
-	if (!letters_is_choice(&o->filter, o->is_all, in->word_count))
-		return "nothing chosen to reopen: give ids, a filter, or --all";
-	return letters_check(&o->filter, in->words, in->word_count);
-}
 
 const struct subcommand dead_letters_reopen = {
 	.name = "dead-letters reopen",
@@ -511,7 +598,7 @@ const struct subcommand dead_letters_reopen = {
 	.most_words = -1,
 	.options = reopen_options,
 	.option_count = sizeof(reopen_options) / sizeof(reopen_options[0]),
-	.options_size = sizeof(struct reopen_options),
+	.options_size = sizeof(struct dead_letters_options),
 	.check = check_reopen,
 	.run = run_reopen,
 };

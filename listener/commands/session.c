@@ -329,7 +329,7 @@ static bool is_refused(const struct session *s)
 struct pg_result *session_ask_either(struct session *s, const char *sql, const char *sqlite, int n,
 				     const char *const *values)
 {
-	return s->file ? session_file_ask(s->file, sqlite, n, values) : session_ask(s, sql, n, values);
+	return s->file && sqlite ? session_file_ask(s->file, sqlite, n, values) : session_ask(s, sql, n, values);
 }
 
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values)

@@ -36,7 +36,7 @@ bool session_is_file(const struct session *s);
  * gives to session_drop; or NULL. The role's statement_timeout does not end it, unless a transaction was begun. */
 struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values);
 /* The same, of a file: sqlite, which may be several statements in one transaction, with ?1 for $1. Its rows are those
- * of the last one that has any. */
+ * of the last one that has any. With NULL for sqlite, a file is refused with a line. */
 struct pg_result *session_ask_either(struct session *s, const char *sql, const char *sqlite, int n,
 				     const char *const *values);
 /* The same as session_ask, but says nothing, and takes SQL of a file, if it is one: where it returns NULL, why gets the

@@ -39,7 +39,7 @@ static bool is_end_of_reason(const char *at, const char *end)
 	return at + 1 == end && *at == ')';
 }
 
-/* What LETTERS_FOLD does: quoted words and numbers become an ellipsis, but for the code at the end. */
+/* What dead_letters_list.sql does: quoted words and numbers become an ellipsis, but for the code at the end. */
 static size_t fold(const char *in, size_t len, char *out)
 {
 	const char *at = in, *end = in + len;

@@ -1,0 +1,126 @@
+/* dead_letters.h: dead letters, and dead deliveries to webhooks: which ones a command means, page by page. */
+#ifndef WSONCE_DEAD_LETTERS_H
+#define WSONCE_DEAD_LETTERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "commands/dispatch.h"
+#include "commands/session.h"
+#include "config/config.h"
+#include "road/envelope.h"
+#include "road/event.h"
+
+/* SQL: is a dead letter open? See sql/002. */
+#define DEAD_LETTERS_OPEN "(resolved_at IS NULL OR last_seen > resolved_at)"
+
+/* SQLite's now, as the tables have it. */
+#define DEAD_LETTERS_LITE_NOW "strftime('%Y-%m-%dT%H:%M:%f000Z')"
+
+/* Which dead letters or deliveries. What is 0 or NULL does not matter. */
+struct dead_letter_filter {
+	bool is_deliveries;
+	int64_t since_us;   /* last seen at or after; a delivery: settled */
+	int64_t until_us;   /* last seen before */
+	const char *type;   /* of the event, if the message has one */
+	const char *reason; /* a part of the reason, in any case */
+	const char *target; /* of deliveries */
+	const char *state;  /* open, resolved or all; of deliveries also pending; NULL: open */
+	int64_t limit;      /* the oldest N */
+	bool is_one_page;   /* all in one page: */
+	int64_t newest;     /* of the newest N, those of the type; 0: of all */
+	char **words;       /* ids, checked by dead_letters_check() */
+	int word_count;
+};
+
+/* The options of the commands of the family; each has some of them. */
+struct dead_letters_options {
+	struct dead_letter_filter filter;
+	int64_t groups;
+	int64_t examples;
+	const char *note;
+	const char *raw_file;
+	const char *id;
+	bool is_all;
+	bool is_pending;
+	bool is_raw;
+	bool is_json;
+};
+
+/* clang-format off */
+#define DEAD_LETTERS_OPTION(type, member) OPTION_##type, offsetof(struct dead_letters_options, member)
+#define DEAD_LETTERS_FILTER \
+	{"deliveries", DEAD_LETTERS_OPTION(SWITCH, filter.is_deliveries), NULL, 0, 0, NULL, \
+	 "dead deliveries to webhooks in place of dead letters"}, \
+	{"since", DEAD_LETTERS_OPTION(MOMENT, filter.since_us), "TIME", 0, 0, NULL, \
+	 "last seen (a delivery: dead) since TIME: RFC 3339, or an age: 30m, 12h, 7d"}, \
+	{"until", DEAD_LETTERS_OPTION(MOMENT, filter.until_us), "TIME", 0, 0, NULL, "last seen before TIME"}, \
+	{"type", DEAD_LETTERS_OPTION(TEXT, filter.type), "TYPE", 0, 0, NULL, \
+	 "only events of this type; dead letters are read by --type-pointer"}, \
+	{"reason", DEAD_LETTERS_OPTION(TEXT, filter.reason), "TEXT", 0, 0, NULL, \
+	 "only those whose reason contains TEXT"}, \
+	{"target", DEAD_LETTERS_OPTION(TEXT, filter.target), "NAME", 0, 0, NULL, \
+	 "with --deliveries: only those to this webhook"}
+#define DEAD_LETTERS_JSON {"json", DEAD_LETTERS_OPTION(SWITCH, is_json), NULL, 0, 0, NULL, "print one JSON object"}
+/* Of commands that change what they find; all says what --all means. */
+#define DEAD_LETTERS_CHANGE(all) \
+	DEAD_LETTERS_FILTER, \
+	{"limit", DEAD_LETTERS_OPTION(NUMBER, filter.limit), "N", 1, INT64_MAX, NULL, "at most N, the oldest first"}, \
+	{"all", DEAD_LETTERS_OPTION(SWITCH, is_all), NULL, 0, 0, NULL, all}, \
+	{"note", DEAD_LETTERS_OPTION(TEXT, note), "TEXT", 0, 0, NULL, "keep TEXT with the record of the action"}, \
+	DEAD_LETTERS_JSON
+/* clang-format on */
+
+/* Checks what no single option can tell. Returns NULL, or what is wrong, one sentence. */
+const char *dead_letters_check(const struct dead_letter_filter *filter, char **words, int word_count);
+
+/* Has the user said which ones? A command that changes them demands it. */
+bool dead_letters_is_choice(const struct dead_letters_options *o, int word_count);
+
+/* Ids, ascending. */
+struct dead_letter_ids {
+	int64_t *at;
+	size_t count;
+	size_t size;
+};
+
+/* The ids from the first on, at most most of them, as the text of a Postgres array, on the heap. */
+char *dead_letter_ids_array(const struct dead_letter_ids *ids, size_t first, size_t most);
+
+/* A walk by id over those that match when it begins. Its memory does not depend on their number. */
+struct dead_letter_walk {
+	struct session *session;
+	const struct config *config;
+	struct dead_letter_filter filter;
+	struct envelope *reader;    /* of types in messages; NULL: not needed */
+	char *words;                /* the given ids, as an array; NULL: any */
+	struct dead_letter_ids ids; /* the current page */
+	size_t looked_at;           /* the filter's newest, if there are more; else 0 */
+	int64_t after;              /* the last id that was examined */
+	int64_t end;                /* the highest id when the walk began */
+	int64_t found;
+	bool is_over; /* this is the last page */
+};
+
+/* Finds the first page: all ids, if the filter has words. Letters are those of config's consumer. Returns 0; or -1
+ * after saying why. Call dead_letter_walk_end() in both cases. */
+int dead_letter_walk_begin(struct dead_letter_walk *w, struct session *s, const struct config *config,
+			   const struct dead_letter_filter *filter);
+/* Finds the next page, which may be empty before the walk is over. Returns 0 or -1. */
+int dead_letter_walk_next(struct dead_letter_walk *w);
+void dead_letter_walk_end(struct dead_letter_walk *w);
+
+/* Says which of the filter's words the first page lacks. Returns how many. */
+int dead_letter_walk_missed(const struct dead_letter_walk *w);
+
+/* Reads the type in messages, which need not be events. */
+struct envelope *dead_letters_type_reader(const struct config *config);
+/* The type in a message that no profile has read; empty if there is none. Lives until the next call. */
+struct slice dead_letters_type(struct envelope *reader, const char *message, size_t len);
+
+/* Applies an action (retry, discard, reopen) to deliveries, or discard or reopen to letters: each page of ids is a
+ * transaction. Prints the count as done_as, also after an interrupt or a failure. Returns the exit status. */
+int dead_letters_change(const struct invocation *in, const char *state, const char *action, const char *done_as);
+
+#endif

@@ -1,0 +1,12 @@
+-- Returns the ids of dead letters of consumer $6 that were last seen at or after $1 and before $2 (microseconds since
+-- 1970, 0: no bound), with $3 in the reason in any case, in state $4 (open, resolved or all), among the ids $5 (NULL:
+-- any), above id $9 and not above $10. With a type of deliveries, $7, there are none. The program adds the order, and the
+-- limit $8.
+SELECT id FROM :schema.dead_letters
+WHERE ($1::bigint = 0 OR last_seen >= timestamptz 'epoch' + $1::bigint * interval '1 microsecond')
+	AND ($2::bigint = 0 OR last_seen < timestamptz 'epoch' + $2::bigint * interval '1 microsecond')
+	AND ($3::text = '' OR pg_catalog.strpos(pg_catalog.lower(reason), pg_catalog.lower($3::text)) > 0)
+	AND CASE $4::text WHEN 'all' THEN true WHEN 'open' THEN (resolved_at IS NULL OR last_seen > resolved_at)
+		ELSE NOT (resolved_at IS NULL OR last_seen > resolved_at) END
+	AND ($5::bigint[] IS NULL OR id = ANY($5::bigint[])) AND consumer = $6::text AND $7::text IS NULL
+	AND id > $9::bigint AND id <= $10::bigint

@@ -1,0 +1,11 @@
+-- The same as dead_letters_find.sql. Its arrays are the text of a Postgres array: {1,2}.
+SELECT id FROM dead_letters
+WHERE (?1 = '0' OR last_seen >= strftime('%Y-%m-%dT%H:%M:%S', CAST(?1 AS INTEGER) / 1000000, 'unixepoch')
+		|| printf('.%06dZ', CAST(?1 AS INTEGER) % 1000000))
+	AND (?2 = '0' OR last_seen < strftime('%Y-%m-%dT%H:%M:%S', CAST(?2 AS INTEGER) / 1000000, 'unixepoch')
+		|| printf('.%06dZ', CAST(?2 AS INTEGER) % 1000000))
+	AND (?3 = '' OR instr(lower(reason), lower(?3)) > 0)
+	AND CASE ?4 WHEN 'all' THEN true WHEN 'open' THEN (resolved_at IS NULL OR last_seen > resolved_at)
+		ELSE NOT (resolved_at IS NULL OR last_seen > resolved_at) END
+	AND (?5 IS NULL OR id IN (SELECT value FROM json_each('[' || trim(?5, '{}') || ']')))
+	AND consumer = ?6 AND ?7 IS NULL AND id > CAST(?9 AS INTEGER) AND id <= CAST(?10 AS INTEGER)
