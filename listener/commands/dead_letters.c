@@ -397,23 +397,29 @@ const struct subcommand dead_letters_show = {
 
 struct change {
 	struct dead_letter_walk walk;
-	struct redis_query *marks; /* of letters that are discarded; else NULL */
+	struct redis_query *marks; /* of letters that are discarded, which must open again; else NULL */
 	const char *action;
 	const char *done_as;
 	int64_t done;
 };
 
-/* A message that comes again opens its letter again, unless its dead mark in Redis settles it. */
-static void forget_marks(const struct change *c, const struct pg_result *rows)
+void dead_letters_forget_marks(struct redis_query **marks, const struct pg_result *rows, int column)
 {
-	struct slice ids[PAGE];
+	struct slice *ids = memory_calloc(session_count(rows) + 1, sizeof(*ids));
 	size_t n = 0;
 
-	for (size_t i = 0; c->marks && i < session_count(rows); i++)
-		if (!session_is_null(rows, i, 1))
-			ids[n++] = (struct slice){session_text(rows, i, 1), strlen(session_text(rows, i, 1))};
-	if (n && redis_query_forget(c->marks, ids, n, false))
+	for (size_t i = 0; i < session_count(rows); i++)
+		if (!session_is_null(rows, i, column)) {
+			ids[n].at = session_text(rows, i, column);
+			ids[n].len = strlen(ids[n].at);
+			n++;
+		}
+	if (n && redis_query_forget(*marks, ids, n, false)) {
 		dispatch_fail("redis does not answer; its dead marks are not deleted");
+		redis_query_close(*marks);
+		*marks = NULL;
+	}
+	free(ids);
 }
 
 /* The ids of the current page. */
@@ -434,7 +440,8 @@ static int change_page(struct change *c, const struct dead_letters_options *o)
 		if (!rows)
 			return -1;
 		c->done += (int64_t)session_count(rows);
-		forget_marks(c, rows);
+		if (c->marks)
+			dead_letters_forget_marks(&c->marks, rows, 1);
 		session_drop(rows);
 		progress_show("%s: %" PRId64 ", up to id %" PRId64, c->done_as, c->done, w->ids.at[i]);
 	}

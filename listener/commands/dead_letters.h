@@ -12,6 +12,8 @@
 #include "road/envelope.h"
 #include "road/event.h"
 
+struct redis_query;
+
 /* SQL: is a dead letter open? See sql/002. */
 #define DEAD_LETTERS_OPEN "(resolved_at IS NULL OR last_seen > resolved_at)"
 
@@ -118,6 +120,10 @@ int dead_letter_walk_missed(const struct dead_letter_walk *w);
 struct envelope *dead_letters_type_reader(const struct config *config);
 /* The type in a message that no profile has read; empty if there is none. Lives until the next call. */
 struct slice dead_letters_type(struct envelope *reader, const char *message, size_t len);
+
+/* Deletes the dead marks of the event ids in a column, which would settle copies of letters that are gone. If Redis
+ * does not answer, says so, closes *marks, and sets it to NULL, which is no error in the next call. */
+void dead_letters_forget_marks(struct redis_query **marks, const struct pg_result *rows, int column);
 
 /* Applies an action (retry, discard, reopen) to deliveries, or discard or reopen to letters: each page of ids is a
  * transaction. Prints the count as done_as, also after an interrupt or a failure. Returns the exit status. */

@@ -1,6 +1,6 @@
-/* effects_guard.c owns the question before a command stores events: an event has its effects in the transaction that
- * stores it, or never. A command without the fleet's handler would store it without; what listeners say of
- * themselves is in wsonce_listeners (see checkin.c). */
+/* effects_guard.c owns the question before a command stores events. An event has its effects in the transaction that
+ * stores it, or never, and a command without the fleet's handler would store it without them. Listeners check in to
+ * wsonce_listeners (see checkin.c). */
 #include "commands/effects_guard.h"
 
 #include <stdio.h>
@@ -9,19 +9,7 @@
 
 #include "base/memory.h"
 #include "commands/dispatch.h"
-
-/* A listener tells of itself once a minute, and takes that back when it leaves. One that was killed does not: it
- * counts until others have been seen for some minutes since. */
-static const char sql_other[] =
-	"SELECT listener, coalesce('--handler ' || handler, 'no handler'),"
-	" CASE WHEN targets = '{}' THEN 'no webhooks' ELSE 'the webhooks ' || pg_catalog.array_to_string(targets, ', "
-	"') END"
-	" FROM (SELECT *, pg_catalog.max(seen_at) OVER () AS latest FROM :schema.wsonce_listeners"
-	"  WHERE consumer = $1::text AND seen_at > now() - interval '1 hour') AS recent"
-	" WHERE seen_at > latest - interval '3 minutes' AND (handler IS DISTINCT FROM $2::text"
-	"  OR targets <> ARRAY(SELECT t FROM pg_catalog.unnest(pg_catalog.string_to_array($3::text, ' ')) AS t ORDER "
-	"BY t)::varchar[])"
-	" ORDER BY seen_at DESC, listener LIMIT 1";
+#include "other_effects.sql.h"
 
 /* The names, which have no blanks, with a blank between; on the heap. */
 static char *join_webhooks(const struct webhooks *w)
@@ -48,21 +36,14 @@ static int judge(const struct pg_result *rows)
 	return STATUS_USAGE;
 }
 
-static int check(struct session *s, const struct config *config)
+int effects_guard_check(struct session *s, const struct config *config)
 {
 	char *names = join_webhooks(&config->webhooks);
 	const char *values[] = {config->consumer, config->handler, names};
-	struct pg_result *rows = session_ask(s, sql_other, 3, values);
-	int status = rows ? judge(rows) : STATUS_FAILED;
+	struct pg_result *rows = session_is_file(s) ? NULL : session_ask(s, SQL_OTHER_EFFECTS, 3, values);
+	int status = rows ? judge(rows) : session_is_file(s) ? STATUS_FINE : STATUS_FAILED; /* a file has no effects */
 
 	session_drop(rows);
 	free(names);
 	return status;
-}
-
-int effects_guard_check(struct session *s, const struct config *config)
-{
-	if (session_is_file(s))
-		return STATUS_FINE; /* nothing follows from an event there */
-	return check(s, config);
 }

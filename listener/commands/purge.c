@@ -1,27 +1,27 @@
-/* purge.c owns `wsonce purge`: what is too old goes, in steps that lock few rows for a few milliseconds.
- * Each step is a transaction of its own and stands on nothing that an earlier one left in memory, so the
- * command may be interrupted, killed, run again, and run on several hosts at once. */
+/* purge.c owns `wsonce purge`: it removes what is too old in steps that lock few rows for some milliseconds. Each step
+ * is a transaction and needs nothing that an earlier one left in memory, so the command may be interrupted, killed, run
+ * again, and run on several hosts at once. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/dispatch.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "commands/retention_guard.h"
+#include "commands/dispatch.h"
+#include "commands/dead_letters.h"
 #include "commands/indexes.h"
 #include "commands/interrupt.h"
 #include "commands/json_out.h"
 #include "commands/purge_tables.h"
 #include "commands/progress.h"
 #include "commands/redis_query.h"
+#include "commands/retention_guard.h"
 #include "commands/session.h"
 
-#define STEP_LOOK "20000" /* rows that one step looks at, at most */
+#define STEP_LOOK "20000" /* rows that one step looks at */
 #define KEEP_ALL  (-1)
 
-/* Of what one pass or another goes through: what is older goes, and so do all but the newest. */
+/* What stays in a table: nothing older, and only the newest. */
 struct retention {
 	int64_t older_than_us; /* 0: of any age */
 	int64_t keep;          /* KEEP_ALL: any number */
@@ -70,12 +70,12 @@ static const struct purge_options purge_defaults = {
 
 /* What came of a pass. */
 struct tally {
-	char cutoff[64]; /* older is too old; "": the pass is not asked for */
+	char cutoff[64]; /* rows before it go; "": the pass is not asked for */
 	int64_t age_s;   /* of the cutoff */
 	int64_t done;
-	int64_t locked; /* somebody else had them */
-	int64_t last;   /* id that goes */
-	int64_t bytes;  /* of what goes, if it was a dry run */
+	int64_t locked; /* rows left because others had locked them */
+	int64_t last;   /* the last id that goes */
+	int64_t bytes;  /* of what would go, in a dry run */
 };
 
 struct purge {
@@ -83,102 +83,91 @@ struct purge {
 	const struct config *config;
 	const struct purge_options *o;
 	int64_t started_ms;
-	struct redis_query *marks; /* NULL: there was no need so far, or there is no Redis */
+	struct redis_query *marks; /* NULL: not needed so far, or Redis does not answer */
 	bool has_asked_redis;
 	struct tally tallies[PURGE_TABLES]; /* in the order of purge_tables */
 };
 
-static int run(struct purge *p, const char *sql)
+static bool run(struct purge *p, const char *sql)
 {
 	struct pg_result *rows = session_ask(p->session, sql, 0, NULL);
 
 	session_drop(rows);
-	return rows ? 0 : -1;
+	return rows;
 }
 
 /* --- steps --- */
 
-/* Nothing here waits for long: rows that others have locked are skipped, and a table that is locked as a
- * whole ends the command, which can be run again. The limits are the transaction's own, since behind a
- * pooler the connection is not; so is the form of times: a cutoff comes as text and goes back as such, and
- * in other forms than ISO a zone has a name, which may be that of another zone as well. Without a word,
- * Postgres reads a table as a whole, for the next thousand of half a million rows. */
-static int begin(struct purge *p, const char *statement_timeout)
+/* Nothing here waits for long: rows that others have locked are skipped, and a table that is locked as a whole ends the
+ * command, which can be run again. The limits are those of the transaction, since behind a pooler the connection is not
+ * ours. So is the form of times: a cutoff comes as text and goes back as text, and in other forms than ISO a zone has a
+ * name that may mean another zone as well. Without the hints to the planner, Postgres reads a table of half a million
+ * rows as a whole to find the next thousand. */
+static bool begin(struct purge *p, const char *statement_timeout)
 {
 	const char *values[] = {statement_timeout, p->o->is_open_too ? "on" : "off"};
-	struct pg_result *rows = NULL;
-
-	if (session_is_file(p->session))
-		return run(p, "BEGIN");
-	if (run(p, "BEGIN") == 0)
-		rows = session_ask(p->session,
-				   "SELECT pg_catalog.set_config('DateStyle', 'ISO', true), "
-				   "pg_catalog.set_config('lock_timeout', '2s', true), "
-				   "pg_catalog.set_config('enable_seqscan', 'off', true), "
-				   "pg_catalog.set_config('enable_bitmapscan', 'off', true), "
-				   "pg_catalog.set_config('statement_timeout', $1::text, true), "
-				   "pg_catalog.set_config('wsonce.open_too', $2::text, true)",
-				   2, values);
-	session_drop(rows);
-	return rows ? 0 : -1;
-}
-
-/* Changes what look has found from the key last on. */
-static int change_found(struct purge *p, const struct pass *pass, struct tally *t, const char *last,
-			const struct pg_result *found)
-{
-	const char *values[] = {last, t->cutoff, session_text(found, 0, 2)};
 	struct pg_result *rows;
 
-	if (p->o->is_dry || !session_number(found, 0, 0)) {
-		t->done += session_number(found, 0, 0);
+	if (!run(p, "BEGIN"))
+		return false;
+	if (session_is_file(p->session))
+		return true;
+	rows = session_ask(p->session,
+			   "SELECT pg_catalog.set_config('DateStyle', 'ISO', true),"
+			   " pg_catalog.set_config('lock_timeout', '2s', true),"
+			   " pg_catalog.set_config('enable_seqscan', 'off', true),"
+			   " pg_catalog.set_config('enable_bitmapscan', 'off', true),"
+			   " pg_catalog.set_config('statement_timeout', $1::text, true),"
+			   " pg_catalog.set_config('wsonce.open_too', $2::text, true)",
+			   2, values);
+	session_drop(rows);
+	return rows;
+}
+
+/* One question in a transaction of its own, without a limit. */
+static struct pg_result *ask(struct purge *p, const char *postgres, const char *file, const char *const *values)
+{
+	struct pg_result *rows = begin(p, "0") ? session_ask_either(p->session, postgres, file, 2, values) : NULL;
+
+	if (rows && run(p, "COMMIT"))
+		return rows;
+	session_drop(rows);
+	return NULL;
+}
+
+/* Changes what look has found after the key last. *marked gets the events whose dead marks are to go; NULL: none. */
+static int change_found(struct purge *p, const struct pass *pass, struct tally *t, const char *last,
+			const struct pg_result *found, struct pg_result **marked)
+{
+	const char *values[] = {last, t->cutoff, session_text(found, 0, 2)};
+	int64_t count = session_number(found, 0, 0);
+	struct pg_result *rows;
+
+	if (p->o->is_dry || !count) {
+		t->done += count;
 		return 0;
 	}
+	if (pass->marked && !session_is_file(p->session) &&
+	    !(*marked = session_ask(p->session, pass->marked, 3, values)))
+		return -1;
 	rows = session_ask_either(p->session, pass->postgres.change, pass->file.change, 3, values);
 	if (!rows)
 		return -1;
 	t->done += session_number(rows, 0, 0);
-	t->locked += session_number(found, 0, 0) - session_number(rows, 0, 0);
+	t->locked += count - session_number(rows, 0, 0);
 	session_drop(rows);
 	return 0;
 }
 
-/* Takes the events among what look has found that marks in Redis may speak of, an array, or NULL: none. */
-static int find_marked(struct purge *p, const struct pass *pass, const struct tally *t, const char *last,
-		       const struct pg_result *found, json_t **ids)
+/* The mark of a letter that is deleted would reject copies without a letter that tells about them. */
+static void forget_marks(struct purge *p, const struct pg_result *marked)
 {
-	const char *values[] = {last, t->cutoff, session_text(found, 0, 2)};
-	struct pg_result *rows;
-
-	*ids = NULL;
-	if (!pass->marked || session_is_file(p->session) || p->o->is_dry || !session_number(found, 0, 0))
-		return 0;
-	rows = session_ask(p->session, pass->marked, 3, values);
-	if (!rows)
-		return -1;
-	*ids = json_loads(session_text(rows, 0, 0), 0, NULL);
-	session_drop(rows);
-	return 0;
-}
-
-/* The mark of a letter that is deleted would reject copies, and no letter would tell of them. */
-static void forget_marks(struct purge *p, const json_t *ids)
-{
-	struct slice *slices = memory_calloc(json_array_size(ids) + 1, sizeof(*slices));
-	size_t i;
-	json_t *id;
-
-	if (json_array_size(ids) && !p->has_asked_redis) {
+	if (!session_count(marked))
+		return;
+	if (!p->has_asked_redis)
 		p->marks = redis_query_open(p->config);
-		p->has_asked_redis = true;
-	}
-	json_array_foreach(ids, i, id) slices[i] = (struct slice){json_string_value(id), json_string_length(id)};
-	if (redis_query_forget(p->marks, slices, json_array_size(ids), false)) {
-		dispatch_fail("redis does not answer; its dead marks are not deleted");
-		redis_query_close(p->marks);
-		p->marks = NULL;
-	}
-	free(slices);
+	p->has_asked_redis = true;
+	dead_letters_forget_marks(&p->marks, marked, 0);
 }
 
 /* From the key last, which becomes the next one, or NULL at the end. */
@@ -186,24 +175,23 @@ static int step(struct purge *p, const struct pass *pass, struct tally *t, char 
 {
 	char batch[24];
 	const char *values[] = {*last, t->cutoff, p->o->is_dry ? STEP_LOOK : batch, STEP_LOOK};
-	struct pg_result *found;
-	json_t *ids;
-	int failed;
+	struct pg_result *found, *marked = NULL;
+	bool is_done;
 
 	snprintf(batch, sizeof(batch), "%" PRId64, p->o->batch);
-	if (begin(p, "60s") ||
+	if (!begin(p, "60s") ||
 	    !(found = session_ask_either(p->session, pass->postgres.look, pass->file.look, 4, values)))
 		return -1;
-	failed = find_marked(p, pass, t, *last, found, &ids) || change_found(p, pass, t, *last, found);
+	is_done = change_found(p, pass, t, *last, found, &marked) == 0;
 	t->bytes += session_number(found, 0, 1);
 	free(*last);
 	*last = session_is_null(found, 0, 2) ? NULL : memory_strdup(session_text(found, 0, 2));
 	session_drop(found);
-	failed = failed || run(p, "COMMIT");
-	if (!failed)
-		forget_marks(p, ids);
-	json_decref(ids);
-	return failed ? -1 : 0;
+	is_done = is_done && run(p, "COMMIT");
+	if (is_done && marked)
+		forget_marks(p, marked);
+	session_drop(marked);
+	return is_done ? 0 : -1;
 }
 
 static void show(const struct purge *p, const struct pass *pass, const struct tally *t, const char *last)
@@ -220,13 +208,13 @@ static bool is_asked_for(const struct tally *t)
 	return *t->cutoff;
 }
 
-/* There are no more rows than are to be kept, and none is too old. */
+/* Does nothing go? The table has no more rows than are to stay, and none is too old. */
 static bool is_idle(const struct tally *t)
 {
 	return !is_asked_for(t) || strcmp(t->cutoff, "-infinity") == 0;
 }
 
-/* Where to begin, NULL if nothing goes; and where to end. */
+/* *first becomes the key to begin after, NULL if nothing goes. */
 static int find_range(struct purge *p, const struct pass *pass, struct tally *t, char **first)
 {
 	const char *values[] = {t->cutoff, pass->first};
@@ -235,14 +223,14 @@ static int find_range(struct purge *p, const struct pass *pass, struct tally *t,
 	*first = NULL;
 	if (is_idle(t))
 		return 0;
-	if (begin(p, "0") ||
-	    !(rows = session_ask_either(p->session, pass->postgres.range, pass->file.range, 2, values)))
+	rows = ask(p, pass->postgres.range, pass->file.range, values);
+	if (!rows)
 		return -1;
 	if (!session_is_null(rows, 0, 0))
 		*first = memory_strdup(session_text(rows, 0, 0));
 	t->last = session_is_null(rows, 0, 1) ? INT64_MAX : session_number(rows, 0, 1);
 	session_drop(rows);
-	return run(p, "COMMIT");
+	return 0;
 }
 
 static bool is_behind(const struct tally *t, const char *last)
@@ -265,7 +253,7 @@ static int walk(struct purge *p, const struct pass *pass, struct tally *t)
 	return failed;
 }
 
-/* --- what is too old, and may go --- */
+/* --- what is too old, and whether it may go --- */
 
 static bool is_given(const struct retention *r)
 {
@@ -284,37 +272,37 @@ static int set_cutoff(struct purge *p, const struct pass *pass, struct tally *t)
 		return 0;
 	snprintf(age, sizeof(age), "%" PRId64, r->older_than_us / 1000000);
 	snprintf(keep, sizeof(keep), "%" PRId64, r->keep);
-	if (begin(p, "0") ||
-	    !(rows = session_ask_either(p->session, pass->postgres.cutoff, pass->file.cutoff, 2, values)))
+	rows = ask(p, pass->postgres.cutoff, pass->file.cutoff, values);
+	if (!rows)
 		return -1;
 	snprintf(t->cutoff, sizeof(t->cutoff), "%s", session_text(rows, 0, 0));
 	t->age_s = session_number(rows, 0, 1);
 	session_drop(rows);
-	return run(p, "COMMIT");
+	return 0;
 }
 
-/* Whether all who would go may. With is_to_stay the database remembers it. */
-static enum retention_guard_result ask_guards(struct purge *p, bool is_to_stay)
+/* May all rows go? With is_to_stay the database remembers it. */
+static int ask_guards(struct purge *p, bool is_to_stay)
 {
-	enum retention_guard_result result = RETENTION_GUARD_HOLDS;
+	int status = STATUS_FINE;
 
-	for (size_t i = 0; i < PURGE_TABLES && result == RETENTION_GUARD_HOLDS; i++)
+	for (size_t i = 0; i < PURGE_TABLES && status == STATUS_FINE; i++)
 		if (purge_tables[i].guard && !is_idle(&p->tallies[i]))
-			result = retention_guard_check(p->session, p->config, purge_tables[i].guard,
+			status = retention_guard_check(p->session, p->config, purge_tables[i].guard,
 						       p->tallies[i].age_s, is_to_stay);
-	return result;
+	return status;
 }
 
-/* If one guard refuses, nothing is changed, what another one remembers neither. */
-static enum retention_guard_result prepare(struct purge *p)
+/* If one guard refuses, nothing changes, not even what another one would have the database remember. */
+static int prepare(struct purge *p)
 {
-	enum retention_guard_result result;
+	int status;
 
 	for (size_t i = 0; i < PURGE_TABLES; i++)
 		if (set_cutoff(p, &purge_tables[i], &p->tallies[i]))
-			return RETENTION_GUARD_FAILED;
-	result = ask_guards(p, false);
-	return result == RETENTION_GUARD_HOLDS && !p->o->is_dry ? ask_guards(p, true) : result;
+			return STATUS_FAILED;
+	status = ask_guards(p, false);
+	return status == STATUS_FINE && !p->o->is_dry ? ask_guards(p, true) : status;
 }
 
 /* --- the report --- */
@@ -377,34 +365,34 @@ static int purge(struct purge *p)
 	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
-/* Of Postgres, each transaction says so: see begin(). */
-static int allow_open(struct purge *p)
+/* How a file's statements know it; those of Postgres read a setting of the transaction. */
+static bool allow_open(struct purge *p)
 {
 	struct pg_result *rows;
 
 	if (!session_is_file(p->session) || !p->o->is_open_too)
-		return 0;
+		return true;
 	rows = session_ask_either(p->session, NULL, "CREATE TEMPORARY TABLE wsonce_open_too (x)", 0, NULL);
 	session_drop(rows);
-	return rows ? 0 : -1;
+	return rows;
 }
 
 static int run_purge(const struct invocation *in)
 {
 	struct purge p = {.session = session_open(in->config), .config = in->config, .o = in->options};
-	enum retention_guard_result guard;
 	int status = STATUS_FAILED;
 
 	interrupt_watch();
 	p.started_ms = clock_ms(CLOCK_MONOTONIC);
 	if (p.session && !p.o->is_dry)
-		indexes_make(p.session); /* if it fails, it said why; it takes longer, and finds the same */
-	guard = p.session && allow_open(&p) == 0 ? prepare(&p) : RETENTION_GUARD_FAILED;
-	if (guard == RETENTION_GUARD_HOLDS)
+		indexes_make(p.session); /* without them it takes longer and finds the same */
+	if (p.session && allow_open(&p))
+		status = prepare(&p);
+	if (p.session && status == STATUS_FINE)
 		status = purge(&p);
 	session_close(p.session);
 	redis_query_close(p.marks);
-	return guard == RETENTION_GUARD_REFUSES ? STATUS_USAGE : status;
+	return status;
 }
 
 static const char *check_purge(const struct invocation *in)
@@ -429,11 +417,13 @@ const struct subcommand purge_command = {
 	.name = "purge",
 	.arguments = "",
 	.summary = "remove old rows, in small steps",
-	.help = "Removes the payloads of events that were stored long ago. Their rows stay with the ids, so late\n"
-		"copies are still known for duplicates. It may be interrupted and run again at any time, while the\n"
-		"fleet runs, also from several hosts. --delete-rows removes the rows too, and is refused unless every\n"
-		"listener runs with a --max-age that is at least a day shorter than --older-than; so are\n"
-		"--processed-older-than and --processed-keep, by the age of the youngest row that would go.\n",
+	.help = "Removes the payloads of events that were stored long ago. Their rows stay with the ids, so that late\n"
+		"copies are still recognized as duplicates. It can be interrupted and run again at any time, while "
+		"the\n"
+		"fleet runs, and from several hosts at once. --delete-rows removes the rows too. It is refused unless\n"
+		"every listener runs with a --max-age that is at least a day shorter than --older-than. The same "
+		"holds\n"
+		"for --processed-older-than and --processed-keep, by the age of the youngest row that would go.\n",
 	.options = purge_options,
 	.option_count = sizeof(purge_options) / sizeof(purge_options[0]),
 	.options_size = sizeof(struct purge_options),

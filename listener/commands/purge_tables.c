@@ -149,7 +149,7 @@ const struct pass purge_tables[PURGE_TABLES] = {
 		.name = "dead_letters",
 		.done_as = "dead letters deleted",
 		.first = PASS_FIRST_ID,
-		.marked = "SELECT pg_catalog.json_agg(event_id) FROM :schema.dead_letters WHERE id > $1::bigint AND id "
+		.marked = "SELECT event_id FROM :schema.dead_letters WHERE id > $1::bigint AND id "
 			  "<= $3::bigint AND event_id IS NOT NULL AND last_seen < $2::timestamptz AND last_seen > "
 			  "now() - interval '1 hour' - interval '1 second' * (SELECT "
 			  "coalesce(pg_catalog.max(dedup_window_s), 0) FROM :schema.wsonce_listeners)",
