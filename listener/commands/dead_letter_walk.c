@@ -32,13 +32,6 @@ static const char *const find_sql[2][2] = {
 static const char *const lite_find_sql[2] = {LITE_OLDEST(SQL_SQLITE_DEAD_LETTERS_FIND),
 					     LITE_NEWEST(SQL_SQLITE_DEAD_LETTERS_FIND)};
 
-bool dead_letters_is_choice(const struct dead_letters_options *o, int word_count)
-{
-	const struct dead_letter_filter *f = &o->filter;
-
-	return o->is_all || word_count || f->since_us || f->until_us || f->type || f->reason || f->target;
-}
-
 const char *dead_letters_check(const struct dead_letter_filter *filter, char **words, int word_count)
 {
 	static _Thread_local char sentence[160];

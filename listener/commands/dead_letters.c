@@ -32,18 +32,6 @@
 
 enum group_column { HEADING, COUNT, TIMES, FIRST, LAST, GROUP, GROUPS };
 
-static void print_example(const json_t *example)
-{
-	const json_t *event_id = json_object_get(example, "event_id");
-
-	printf("          %" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(example, "id")));
-	if (json_is_string(event_id)) {
-		fputs("  ", stdout);
-		json_out_text(json_string_value(event_id), json_string_length(event_id), true);
-	}
-	putchar('\n');
-}
-
 static void print_group(const struct pg_result *rows, size_t row, const char *times)
 {
 	const char *heading = session_text(rows, row, HEADING);
@@ -54,7 +42,15 @@ static void print_group(const struct pg_result *rows, size_t row, const char *ti
 	json_out_text(heading, strlen(heading), true);
 	printf("\n          %s %" PRId64 " times, from %s to %s\n", times, session_number(rows, row, TIMES),
 	       session_text(rows, row, FIRST), session_text(rows, row, LAST));
-	json_array_foreach(json_object_get(group, "examples"), i, example) print_example(example);
+	json_array_foreach(json_object_get(group, "examples"), i, example)
+	{
+		const json_t *event_id = json_object_get(example, "event_id");
+
+		printf("          %" JSON_INTEGER_FORMAT "%s", json_integer_value(json_object_get(example, "id")),
+		       json_is_string(event_id) ? "  " : "");
+		json_out_text(json_string_value(event_id), json_string_length(event_id), true);
+		putchar('\n');
+	}
 	json_decref(group);
 }
 
@@ -194,17 +190,7 @@ const struct subcommand dead_letters_list = {
 
 /* --- show --- */
 
-enum shown_column { FIELDS, ACTIONS, BODY, WHY_NOT };
-
-/* One row, and what was done to it. */
-struct shown {
-	json_t *fields;
-	json_t *actions;
-	char *body; /* heap; NULL: there is none, or it is left out */
-	size_t len;
-	const char *why_not; /* why it is left out, or NULL */
-	bool is_delivery;
-};
+enum shown_column { FIELDS, BODY, WHY_NOT };
 
 /* Bytes that JSON has no text for. */
 static json_t *make_base64(const char *bytes, size_t len)
@@ -218,22 +204,23 @@ static json_t *make_base64(const char *bytes, size_t len)
 	return value;
 }
 
-static void show_json(const struct shown *w)
+/* why_not: the body of a delivery is left out; else NULL. */
+static void show_json(const json_t *fields, const char *body, size_t len, bool is_delivery, const char *why_not)
 {
-	json_t *text = w->body && !w->is_delivery && is_utf8(w->body, w->len) ? json_stringn(w->body, w->len) : NULL;
 	struct json_out out;
 	const char *name;
 	json_t *value;
 
 	json_out_open(&out);
-	json_object_foreach(w->fields, name, value) json_out_member(&out, name, json_incref(value));
-	json_out_member(&out, "actions", json_incref(w->actions));
-	if (w->is_delivery)
-		json_out_member_text(&out, "payload", w->body ? w->body : "null");
+	json_object_foreach((json_t *)fields, name, value) json_out_member(&out, name, json_incref(value));
+	if (is_delivery)
+		json_out_member_text(&out, "payload", body ? body : "null");
+	else if (is_utf8(body, len))
+		json_out_member(&out, "raw", json_stringn(body, len));
 	else
-		json_out_member(&out, text ? "raw" : "raw_base64", text ? text : make_base64(w->body, w->len));
-	if (w->why_not)
-		json_out_member(&out, "payload_left_out", json_string(w->why_not));
+		json_out_member(&out, "raw_base64", make_base64(body, len));
+	if (why_not)
+		json_out_member(&out, "payload_left_out", json_string(why_not));
 	json_out_close(&out);
 }
 
@@ -242,7 +229,7 @@ static void print_string(const json_t *value)
 	json_out_text(json_string_value(value), json_string_length(value), true);
 }
 
-/* Nothing for what is empty, or yes or no. */
+/* Prints nothing for what is empty, yes or no, or a list. */
 static void print_field(const char *name, const json_t *value)
 {
 	if (!json_is_integer(value) && !json_string_length(value))
@@ -271,91 +258,82 @@ static void print_action(const json_t *action)
 	putchar('\n');
 }
 
-static void show_text(const struct shown *w)
+static void show_text(const json_t *fields, const char *body, size_t len, const char *why_not)
 {
 	const char *name;
 	json_t *value;
 	size_t i;
 
-	json_object_foreach(w->fields, name, value) print_field(name, value);
-	json_array_foreach(w->actions, i, value) print_action(value);
-	if (json_is_false(json_object_get(w->fields, "is_whole")))
+	json_object_foreach((json_t *)fields, name, value) print_field(name, value);
+	json_array_foreach(json_object_get(fields, "actions"), i, value) print_action(value);
+	if (json_is_false(json_object_get(fields, "is_whole")))
 		puts("\nThe message was over --max-message: this is the head of it.");
 	putchar('\n');
-	if (w->body)
-		json_out_text(w->body, w->len, false);
-	else if (w->why_not)
-		printf("The payload is not printed: %s.", w->why_not);
+	if (why_not)
+		printf("The payload is not printed: %s.", why_not);
+	json_out_text(body ? body : "", len, false);
 	putchar('\n');
 }
 
 /* If no profile has read a letter, the pointers may find its type. */
-static void find_type(const struct invocation *in, const struct shown *w)
+static void find_type(const struct config *config, json_t *fields, const char *message, size_t len)
 {
-	struct envelope *reader = dead_letters_type_reader(in->config);
-	struct slice type = dead_letters_type(reader, w->body, w->len);
+	struct envelope *reader = dead_letters_type_reader(config);
+	struct slice type = dead_letters_type(reader, message, len);
 
-	if (type.len && json_is_null(json_object_get(w->fields, "event_type")))
-		json_object_set_new(w->fields, "event_type", json_stringn(type.at, type.len));
+	if (type.len && json_is_null(json_object_get(fields, "event_type")))
+		json_object_set_new(fields, "event_type", json_stringn(type.at, type.len));
 	envelope_free(reader);
 }
 
-static int show_row(const struct invocation *in, const struct shown *w)
+static int show_row(const struct invocation *in, const struct pg_result *row, const char *body, size_t len)
 {
 	const struct dead_letters_options *o = in->options;
+	bool is_delivery = o->filter.is_deliveries;
+	const char *why_not = session_is_null(row, 0, WHY_NOT) ? NULL : session_text(row, 0, WHY_NOT);
+	json_t *fields;
 
-	if (o->is_raw && w->why_not)
-		return dispatch_fail("the payload of delivery %s is not printed: %s", in->words[0], w->why_not);
+	if (o->is_raw && why_not)
+		return dispatch_fail("the payload of delivery %s is not printed: %s", in->words[0], why_not);
 	if (o->is_raw)
-		return fwrite(w->body ? w->body : "", 1, w->len, stdout) == w->len ? STATUS_FINE : STATUS_FAILED;
-	if (!w->fields || !w->actions)
+		return fwrite(body ? body : "", 1, len, stdout) == len ? STATUS_FINE : STATUS_FAILED;
+	fields = json_loads(session_text(row, 0, FIELDS), 0, NULL);
+	if (!fields)
 		return dispatch_fail("the row cannot be shown");
-	if (!w->is_delivery)
-		find_type(in, w);
+	if (!is_delivery)
+		find_type(in->config, fields, body, len);
 	if (o->is_json)
-		show_json(w);
+		show_json(fields, body, len, is_delivery, why_not);
 	else
-		show_text(w);
+		show_text(fields, body, len, why_not);
+	json_decref(fields);
 	return STATUS_FINE;
-}
-
-static int show(struct session *s, const struct invocation *in)
-{
-	bool is_delivery = ((const struct dead_letters_options *)in->options)->filter.is_deliveries;
-	const char *values[] = {in->words[0]};
-	struct pg_result *row = session_ask_either(s, is_delivery ? SQL_DELIVERIES_SHOW : SQL_DEAD_LETTERS_SHOW,
-						   is_delivery ? NULL : SQL_SQLITE_DEAD_LETTERS_SHOW, 1, values);
-	struct shown shown = {.is_delivery = is_delivery};
-	int status = STATUS_FAILED;
-
-	if (row && !session_count(row)) {
-		dispatch_fail(is_delivery ? "no delivery %s" : "no dead letter %s", in->words[0]);
-	} else if (row) {
-		shown.fields = json_loads(session_text(row, 0, FIELDS), 0, NULL);
-		shown.actions =
-			json_loads(session_is_null(row, 0, ACTIONS) ? "[]" : session_text(row, 0, ACTIONS), 0, NULL);
-		if (!is_delivery)
-			shown.body = session_bytes(row, 0, BODY, &shown.len);
-		else if (!session_is_null(row, 0, BODY))
-			shown.body = memory_strdup(session_text(row, 0, BODY));
-		if (is_delivery && shown.body)
-			shown.len = strlen(shown.body);
-		if (!session_is_null(row, 0, WHY_NOT))
-			shown.why_not = session_text(row, 0, WHY_NOT);
-		status = show_row(in, &shown);
-	}
-	json_decref(shown.fields);
-	json_decref(shown.actions);
-	free(shown.body);
-	session_drop(row);
-	return status;
 }
 
 static int run_show(const struct invocation *in)
 {
+	bool is_delivery = ((const struct dead_letters_options *)in->options)->filter.is_deliveries;
+	const char *values[] = {in->words[0]};
 	struct session *s = session_open(in->config);
-	int status = s ? show(s, in) : STATUS_FAILED;
+	struct pg_result *row = s ? session_ask_either(s, is_delivery ? SQL_DELIVERIES_SHOW : SQL_DEAD_LETTERS_SHOW,
+						       is_delivery ? NULL : SQL_SQLITE_DEAD_LETTERS_SHOW, 1, values)
+				  : NULL;
+	int status = STATUS_FAILED;
+	char *body = NULL;
+	size_t len = 0;
 
+	if (row && !session_count(row)) {
+		dispatch_fail(is_delivery ? "no delivery %s" : "no dead letter %s", in->words[0]);
+	} else if (row) {
+		if (!is_delivery)
+			body = session_bytes(row, 0, BODY, &len);
+		else if (!session_is_null(row, 0, BODY))
+			body = memory_strdup(session_text(row, 0, BODY));
+		len = is_delivery && body ? strlen(body) : len;
+		status = show_row(in, row, body, len);
+	}
+	free(body);
+	session_drop(row);
 	session_close(s);
 	return status;
 }
@@ -403,7 +381,16 @@ struct change {
 	int64_t done;
 };
 
-void dead_letters_forget_marks(struct redis_query **marks, const struct pg_result *rows, int column)
+void dead_letters_forget(struct redis_query **marks, const struct slice *ids, size_t n)
+{
+	if (redis_query_forget(*marks, ids, n, false) == 0)
+		return;
+	dispatch_fail("redis does not answer; its dead marks are not deleted");
+	redis_query_close(*marks);
+	*marks = NULL;
+}
+
+void dead_letters_forget_rows(struct redis_query **marks, const struct pg_result *rows, int column)
 {
 	struct slice *ids = memory_calloc(session_count(rows) + 1, sizeof(*ids));
 	size_t n = 0;
@@ -414,11 +401,8 @@ void dead_letters_forget_marks(struct redis_query **marks, const struct pg_resul
 			ids[n].len = strlen(ids[n].at);
 			n++;
 		}
-	if (n && redis_query_forget(*marks, ids, n, false)) {
-		dispatch_fail("redis does not answer; its dead marks are not deleted");
-		redis_query_close(*marks);
-		*marks = NULL;
-	}
+	if (n)
+		dead_letters_forget(marks, ids, n);
 	free(ids);
 }
 
@@ -441,7 +425,7 @@ static int change_page(struct change *c, const struct dead_letters_options *o)
 			return -1;
 		c->done += (int64_t)session_count(rows);
 		if (c->marks)
-			dead_letters_forget_marks(&c->marks, rows, 1);
+			dead_letters_forget_rows(&c->marks, rows, 1);
 		session_drop(rows);
 		progress_show("%s: %" PRId64 ", up to id %" PRId64, c->done_as, c->done, w->ids.at[i]);
 	}
@@ -555,24 +539,28 @@ static int run_reopen(const struct invocation *in)
 	return dead_letters_change(in, "resolved", "reopen", "reopened");
 }
 
+const char *dead_letters_check_choice(const struct invocation *in, const char *nothing)
+{
+	const struct dead_letters_options *o = in->options;
+	const struct dead_letter_filter *f = &o->filter;
+
+	if (!o->is_all && !in->word_count && !f->since_us && !f->until_us && !f->type && !f->reason && !f->target)
+		return nothing;
+	return dead_letters_check(f, in->words, in->word_count);
+}
+
 static const char *check_discard(const struct invocation *in)
 {
 	const struct dead_letters_options *o = in->options;
 
 	if (o->is_pending && !(o->filter.is_deliveries && o->filter.target))
 		return "--pending goes with --deliveries and --target";
-	if (!dead_letters_is_choice(o, in->word_count))
-		return "nothing chosen to discard: give ids, a filter, or --all";
-	return dead_letters_check(&o->filter, in->words, in->word_count);
+	return dead_letters_check_choice(in, "nothing chosen to discard: give ids, a filter, or --all");
 }
 
 static const char *check_reopen(const struct invocation *in)
 {
-	const struct dead_letters_options *o = in->options;
-
-	if (!dead_letters_is_choice(o, in->word_count))
-		return "nothing chosen to reopen: give ids, a filter, or --all";
-	return dead_letters_check(&o->filter, in->words, in->word_count);
+	return dead_letters_check_choice(in, "nothing chosen to reopen: give ids, a filter, or --all");
 }
 
 static const struct option discard_options[] = {

@@ -77,8 +77,8 @@ struct dead_letters_options {
 /* Checks what no single option can tell. Returns NULL, or what is wrong, one sentence. */
 const char *dead_letters_check(const struct dead_letter_filter *filter, char **words, int word_count);
 
-/* Has the user said which ones? A command that changes them demands it. */
-bool dead_letters_is_choice(const struct dead_letters_options *o, int word_count);
+/* The same for a command that changes what is chosen: nothing is the sentence if the user has chosen nothing. */
+const char *dead_letters_check_choice(const struct invocation *in, const char *nothing);
 
 /* Ids, ascending. */
 struct dead_letter_ids {
@@ -121,9 +121,11 @@ struct envelope *dead_letters_type_reader(const struct config *config);
 /* The type in a message that no profile has read; empty if there is none. Lives until the next call. */
 struct slice dead_letters_type(struct envelope *reader, const char *message, size_t len);
 
-/* Deletes the dead marks of the event ids in a column, which would settle copies of letters that are gone. If Redis
- * does not answer, says so, closes *marks, and sets it to NULL, which is no error in the next call. */
-void dead_letters_forget_marks(struct redis_query **marks, const struct pg_result *rows, int column);
+/* Deletes the dead marks of events, which would settle copies of letters that are gone. If Redis does not answer, says
+ * so, closes *marks, and sets it to NULL, with which the next call does nothing. */
+void dead_letters_forget(struct redis_query **marks, const struct slice *ids, size_t n);
+/* The same for the event ids in a column. */
+void dead_letters_forget_rows(struct redis_query **marks, const struct pg_result *rows, int column);
 
 /* Applies an action (retry, discard, reopen) to deliveries, or discard or reopen to letters: each page of ids is a
  * transaction. Prints the count as done_as, also after an interrupt or a failure. Returns the exit status. */

@@ -201,17 +201,8 @@ static int fetch(struct retry *r)
 	return 1;
 }
 
-/* The letter's own dead mark would settle it at once, as rejected. It is deleted over another connection than the
- * pipeline's, so a mark that the pipeline has just sent must have arrived before. */
-static void forget_mark(struct retry *r, struct slice id)
-{
-	if (redis_query_forget(r->marks, &id, 1, false) == 0)
-		return;
-	dispatch_fail("redis does not answer; its dead marks are not deleted");
-	redis_query_close(r->marks);
-	r->marks = NULL;
-}
-
+/* A letter's own dead mark would settle it at once, as rejected. The mark is deleted over another connection than the
+ * pipeline's, so one that the pipeline has just sent must have arrived before. */
 static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feeder_message *m)
 {
 	struct envelope_view view = {.id = r->event.id};
@@ -223,7 +214,7 @@ static enum feeder_pull hand_over(struct retry *r, struct feeder *f, struct feed
 	if (r->is_waiting)
 		return FEEDER_LATER;
 	if (has_id)
-		forget_mark(r, view.id);
+		dead_letters_forget(&r->marks, &view.id, 1);
 	m->bytes = r->bytes;
 	m->len = r->len;
 	r->event.payload = (struct slice){r->bytes, r->len};
@@ -314,15 +305,6 @@ static int print_summary(struct retry *r, const struct feeder_count *count, int 
 											     : STATUS_FINE;
 }
 
-/* Nothing was fed: the list is empty, but it is JSON. */
-static void close_json(struct retry *r)
-{
-	if (!r->o->is_json)
-		return;
-	json_out_list_end(&r->out);
-	json_out_close(&r->out);
-}
-
 static int feed(struct retry *r, int missed)
 {
 	const struct feeder_owner owner = {pull, on_settled, on_tick, r, "retry"};
@@ -333,7 +315,8 @@ static int feed(struct retry *r, int missed)
 		json_out_list(&r->out, "letters");
 	}
 	if (feeder_run(r->in->config, &owner, &count)) {
-		close_json(r);
+		if (r->o->is_json)
+			json_out_list_end(&r->out), json_out_close(&r->out);
 		return STATUS_FAILED;
 	}
 	if (json_array_size(r->told))
@@ -399,19 +382,19 @@ static int run_retry(const struct invocation *in)
 
 static const char *check_retry(const struct invocation *in)
 {
+	static const char nothing[] = "nothing chosen to retry: give ids, a filter, or --all";
 	const struct dead_letters_options *o = in->options;
-	bool is_choice = dead_letters_is_choice(o, in->word_count);
 	char *id = (char *)o->id;
 
-	if (!o->raw_file != !o->id)
+	if (!o->raw_file != !id)
 		return "--raw-file FILE and --id ID go together: one of them is missing";
-	if (id && o->filter.is_deliveries)
+	if (!id)
+		return dead_letters_check_choice(in, nothing);
+	if (o->filter.is_deliveries)
 		return "--raw-file and --id do not go with --deliveries, which sends the stored payload";
-	if (id && is_choice)
+	if (dead_letters_check_choice(in, nothing) != nothing)
 		return "--id chooses one letter; drop the other ids and filters";
-	if (!id && !is_choice)
-		return "nothing chosen to retry: give ids, a filter, or --all";
-	return id ? dead_letters_check(&o->filter, &id, 1) : dead_letters_check(&o->filter, in->words, in->word_count);
+	return dead_letters_check(&o->filter, &id, 1);
 }
 
 static const struct option retry_options[] = {

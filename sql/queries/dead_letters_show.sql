@@ -1,5 +1,5 @@
--- Returns the dead letter with id $1: its fields in JSON, what was done to it (a JSON array, or NULL), its message, and
--- NULL. event_type is what a profile has read. The digest of a consumer's letter is not that of its message, and the
+-- Returns the dead letter with id $1: its fields in JSON, with the actions on it, its message, and NULL. event_type is
+-- what a profile has read. The digest of a consumer's letter is not that of its message, and the
 -- message's own is unknown if only its head is kept.
 SELECT pg_catalog.json_build_object('id', id, 'consumer', consumer, 'sender', sender, 'source', source,
 		'event_id', event_id, 'reason', CASE WHEN NOT is_open OR NOT CASE WHEN consumer = ''
@@ -13,11 +13,12 @@ SELECT pg_catalog.json_build_object('id', id, 'consumer', consumer, 'sender', se
 		'last_seen', pg_catalog.to_char(last_seen AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
 		'bytes', pg_catalog.length(raw), 'is_whole', is_whole, 'instance_id', instance_id,
 		'sha256', pg_catalog.encode(CASE WHEN consumer = '' AND event_type IS NULL THEN digest
-			WHEN is_whole THEN pg_catalog.sha256(raw) END, 'hex'), 'event_type', event_type),
-	(SELECT pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object(
-			'done_at', pg_catalog.to_char(done_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'action', action,
-			'outcome', outcome, 'db_user', db_user, 'instance_id', instance_id, 'note', note)) ORDER BY a.id)
-		FROM :schema.dead_letter_actions AS a WHERE letter_id = d.id),
+			WHEN is_whole THEN pg_catalog.sha256(raw) END, 'hex'), 'event_type', event_type,
+		'actions', (SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object(
+				'done_at', pg_catalog.to_char(done_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+				'action', action, 'outcome', outcome, 'db_user', db_user, 'instance_id', instance_id, 'note', note))
+				ORDER BY a.id), '[]')
+			FROM :schema.dead_letter_actions AS a WHERE letter_id = d.id)),
 	raw, NULL
 FROM :schema.dead_letters AS d, LATERAL (SELECT resolved_at IS NULL OR last_seen > resolved_at,
 	event_type IS NOT NULL OR digest = CASE consumer WHEN '' THEN pg_catalog.sha256(raw)

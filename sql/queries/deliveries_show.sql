@@ -1,5 +1,5 @@
--- Returns the delivery with id $1: its fields in JSON, what was done to it (a JSON array, or NULL), its payload, and why
--- the payload is left out, or NULL. As in explain.sql, a payload whose numbers alone exceed 16 MiB of digits is not
+-- Returns the delivery with id $1: its fields in JSON, with the actions on it, its payload, and why the payload is left
+-- out, or NULL. As in explain.sql, a payload whose numbers alone exceed 16 MiB of digits is not
 -- printed. The webhook-id is the listener's, which is also the Idempotency-Key.
 SELECT pg_catalog.json_build_object('id', id, 'target', target, 'event_id', event_id, 'event_type', event_type,
 		'state', state, 'status', status, 'answer', answer, 'attempts', attempts,
@@ -8,11 +8,11 @@ SELECT pg_catalog.json_build_object('id', id, 'target', target, 'event_id', even
 			THEN pg_catalog.to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END,
 		'settled_at', pg_catalog.to_char(settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
 		'webhook_id', 'msg_' || pg_catalog.encode(substring(pg_catalog.sha256(pg_catalog.convert_to(target, 'UTF8')
-			|| '\x00'::bytea || pg_catalog.convert_to(event_id, 'UTF8')) FROM 1 FOR 16), 'hex')),
-	(SELECT pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object(
-			'done_at', pg_catalog.to_char(done_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'action', action,
-			'db_user', db_user, 'instance_id', instance_id, 'note', note)) ORDER BY a.id)
-		FROM :schema.delivery_actions AS a WHERE delivery_id = o.id),
+			|| '\x00'::bytea || pg_catalog.convert_to(event_id, 'UTF8')) FROM 1 FOR 16), 'hex'),
+		'actions', (SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object(
+				'done_at', pg_catalog.to_char(done_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+				'action', action, 'db_user', db_user, 'instance_id', instance_id, 'note', note)) ORDER BY a.id), '[]')
+			FROM :schema.delivery_actions AS a WHERE delivery_id = o.id)),
 	CASE WHEN is_printable THEN payload END,
 	CASE WHEN NOT is_printable THEN 'its numbers have more than 16 MiB of digits' END
 FROM :schema.outbox AS o, LATERAL (SELECT (
