@@ -1,4 +1,4 @@
-/* checkpoint.c owns the file that says from where to go on: one line of JSON. */
+/* checkpoint.c owns the file that says where to go on: one line of JSON. */
 #include "commands/checkpoint.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static void take_text(char *out, size_t size, const char *text)
 	snprintf(out, size, "%s", text ? text : "");
 }
 
-/* A text that were cut could be cut within a character. */
+/* A text that is too long could be cut within a character. */
 static bool fits(const char *text, size_t size)
 {
 	return !text || strlen(text) < size;
@@ -56,7 +56,7 @@ int checkpoint_read(const char *path, struct checkpoint *c)
 	return result;
 }
 
-/* What is there by this name, perhaps a link that somebody else has put there, is not written to. */
+/* Writes a new file. A link that somebody else has put there by this name is not followed. */
 static int write_whole(const char *path, const char *text, size_t len)
 {
 	int fd = unlink(path) && errno != ENOENT
@@ -69,7 +69,7 @@ static int write_whole(const char *path, const char *text, size_t len)
 	return result;
 }
 
-/* The new name is on disk only when its folder is. */
+/* A new name is on disk only when its folder is. */
 static void sync_folder(const char *path)
 {
 	char *copy = memory_strdup(path);

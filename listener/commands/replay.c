@@ -1,30 +1,30 @@
-/* replay.c owns `wsonce replay`: it feeds the lines of a file as if they came from a feed, at a rate, and to be
- * gone on with after a kill. */
+/* replay.c owns `wsonce replay`: it feeds the lines of a file as if they came from a feed, at a given rate. After a
+ * kill the same command goes on from a checkpoint. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/checkpoint.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "commands/checkpoint.h"
 #include "commands/dispatch.h"
 #include "commands/effects_guard.h"
 #include "commands/feeder.h"
-#include "commands/ndjson.h"
 #include "commands/json_out.h"
+#include "commands/ndjson.h"
 #include "commands/progress.h"
 #include "commands/session.h"
 #include "make_epoch.sql.h"
 
 #define CHECKPOINT_MS 500
-#define BEHIND_MS     100 /* that --rate may make up for */
-#define LINE_SHARE    64  /* of --max-inflight-bytes: so much for a line whose end is remembered */
+#define BEHIND_MS     100 /* lines later than this are not made up for by --rate */
+#define LINE_SHARE    64  /* bytes of --max-inflight-bytes for each line whose end is remembered */
 #define SETTLED       (UINT64_C(1) << 63)
 
 struct replay_options {
 	const char *checkpoint;
-	int64_t rate; /* per second; 0: as fast as it goes */
+	int64_t rate; /* per second; 0: no limit */
 	bool is_json;
 };
 
@@ -36,13 +36,12 @@ static const struct option replay_options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct replay_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
-/* Lines settle in another order than they were fed in. A ring has the end of each line that was fed and
- * is not yet known to be settled with all before it. */
+/* Lines settle in any order. The ring has the end of each line from the oldest one that has not settled. */
 struct ring {
-	uint64_t *ends; /* with SETTLED, if a line before it is not */
-	size_t mask;    /* size - 1, a power of two */
+	uint64_t *ends; /* with SETTLED if the line has settled */
+	size_t mask;    /* the size, a power of two, minus 1 */
 	uint64_t first; /* number of the oldest line */
-	uint64_t next;  /* of the line fed next, from 0 */
+	uint64_t next;  /* number of the next line to feed, from 0 */
 };
 
 struct replay {
@@ -50,17 +49,17 @@ struct replay {
 	const struct config *config;
 	struct ndjson *lines;
 	struct ring unsettled;
-	uint64_t start;   /* where in the file this run began */
-	uint64_t settled; /* all before this offset is */
-	uint64_t written; /* the checkpoint says so */
+	uint64_t start;   /* offset in the file where this run began */
+	uint64_t settled; /* everything before this offset has settled */
+	uint64_t written; /* settled, as in the checkpoint */
 	int64_t start_ms;
 	int64_t paced_ms; /* when the first line was due, by the rate */
 	int64_t written_ms;
 	bool has_failed;
-	struct checkpoint checkpoint; /* what is the same in all that are written */
+	struct checkpoint checkpoint; /* what is the same in all checkpoints of this run */
 };
 
-/* --- how far it is --- */
+/* --- what has settled --- */
 
 static void ring_grow(struct ring *ring)
 {
@@ -74,7 +73,7 @@ static void ring_grow(struct ring *ring)
 	ring->mask = size - 1;
 }
 
-/* The number of the line that ends at this offset. */
+/* Returns the number of the new line, which ends at this offset. */
 static uint64_t ring_add(struct ring *ring, uint64_t end)
 {
 	if (!ring->ends || ring->next - ring->first > ring->mask)
@@ -83,7 +82,7 @@ static uint64_t ring_add(struct ring *ring, uint64_t end)
 	return ring->next++;
 }
 
-/* Line number is settled. offset is moved behind all that are with no other before them. */
+/* A line has settled. *offset moves to the end of the last line before which all have. */
 static void ring_remove(struct ring *ring, uint64_t number, uint64_t *offset)
 {
 	if (number != ring->first) {
@@ -112,11 +111,10 @@ static int write_checkpoint(struct replay *r)
 
 static int refuse(const struct replay *r, const char *what)
 {
-	dispatch_fail("--checkpoint: %s is of another %s", r->o->checkpoint, what);
-	return -1;
+	return -dispatch_fail("--checkpoint: %s is of another %s", r->o->checkpoint, what);
 }
 
-/* Of a checkpoint of version 0.1 only the file's beginning is known. */
+/* Is the checkpoint of this database, consumer and file? One of version 0.1 knows only the beginning of the file. */
 static int check_place(const struct replay *r, const struct checkpoint *known)
 {
 	if (*known->database && strcmp(known->database, r->checkpoint.database) != 0)
@@ -140,7 +138,7 @@ static int check_file(struct replay *r, const struct checkpoint *known)
 	return 0;
 }
 
-/* Goes to where the checkpoint says, if there is one and it is of this file. */
+/* Goes to the offset of the checkpoint, if there is one. */
 static int resume(struct replay *r)
 {
 	struct checkpoint known = {.offset = 0};
@@ -160,8 +158,8 @@ static int resume(struct replay *r)
 	return 0;
 }
 
-/* Behind a line whose event somebody else holds, others settle: the memory for their ends is a part of the
- * budget. 8 bytes each, or twice that while the ring grows, are at most a quarter. */
+/* While another process holds the event of one line, any number of later lines may settle. The memory for their ends, 8
+ * bytes each and twice that while the ring grows, is at most a quarter of the budget. */
 static bool ring_is_full(const struct ring *ring, const struct config *config)
 {
 	return ring->next - ring->first >= (uint64_t)config->inflight_bytes / LINE_SHARE;
@@ -169,8 +167,8 @@ static bool ring_is_full(const struct ring *ring, const struct config *config)
 
 /* --- lines in, outcomes out --- */
 
-/* Milliseconds until the next line is due. A pipe that brought nothing, or a database that was away, is not
- * made up for by lines all at once. */
+/* Milliseconds until the next line is due. After a pipe was idle or the database was away, lines do not come all at
+ * once to make up for it. */
 static int64_t wait_ms(struct replay *r)
 {
 	int64_t wait;
@@ -208,8 +206,8 @@ static enum feeder_pull pull(void *owner, struct feeder *f, struct feeder_messag
 	case NDJSON_LINE:
 		break;
 	}
-	/* A last line without its newline may be one that is still being written: it is fed, and the checkpoint
-	 * stays before it, so that it is fed again when it is whole. */
+	/* A last line without a newline may still be written. It is fed, but the checkpoint stays before it, so that
+	 * it is fed again when it is whole. */
 	*m = (struct feeder_message){line.bytes, line.len,
 				     NULL,       line.digest,
 				     line.total, ring_add(&r->unsettled, line.is_ended ? line.end : line.begin),
@@ -243,28 +241,22 @@ static void on_tick(void *owner)
 
 /* --- the command --- */
 
-static void print_json(const struct replay *r, const struct feeder_count *count)
-{
-	struct json_out out;
-
-	json_out_open(&out);
-	json_out_member(&out, "lines", json_integer((json_int_t)count->fed));
-	json_out_member(&out, "persisted", json_integer((json_int_t)count->persisted));
-	json_out_member(&out, "duplicates", json_integer((json_int_t)count->duplicates));
-	json_out_member(&out, "rejected", json_integer((json_int_t)count->rejected));
-	json_out_member(&out, "from_offset", json_integer((json_int_t)r->start));
-	json_out_member(&out, "settled_offset", json_integer((json_int_t)r->settled));
-	json_out_member(&out, "interrupted", json_boolean(count->is_interrupted));
-	json_out_close(&out);
-}
-
 static int print_summary(const struct replay *r, const struct feeder_count *count)
 {
 	bool is_whole = !count->is_interrupted && !count->has_failed;
+	struct json_out out;
 
 	progress_clear();
 	if (r->o->is_json) {
-		print_json(r, count);
+		json_out_open(&out);
+		json_out_member(&out, "lines", json_integer((json_int_t)count->fed));
+		json_out_member(&out, "persisted", json_integer((json_int_t)count->persisted));
+		json_out_member(&out, "duplicates", json_integer((json_int_t)count->duplicates));
+		json_out_member(&out, "rejected", json_integer((json_int_t)count->rejected));
+		json_out_member(&out, "from_offset", json_integer((json_int_t)r->start));
+		json_out_member(&out, "settled_offset", json_integer((json_int_t)r->settled));
+		json_out_member(&out, "interrupted", json_boolean(count->is_interrupted));
+		json_out_close(&out);
 	} else {
 		if (r->start)
 			printf("went on from byte %" PRIu64 "\n", r->start);
@@ -293,34 +285,27 @@ static int replay(struct replay *r)
 	return print_summary(r, &count) || failed ? STATUS_FAILED : STATUS_FINE;
 }
 
-/* What was settled in another history of the database may not be there any more. */
-static int read_epoch(struct replay *r, struct session *s)
+/* Reads which database the checkpoint is about, and its epoch, since another history may lack what has settled here. */
+static int identify(struct replay *r, struct session *s)
 {
-	struct pg_result *made, *rows = NULL;
+	struct checkpoint *c = &r->checkpoint;
+	bool has_epoch = r->o->checkpoint && !session_is_file(s);
+	struct pg_result *made = has_epoch ? session_ask(s, SQL_MAKE_EPOCH, 0, NULL) : NULL;
+	struct pg_result *rows = has_epoch && !made
+					 ? NULL
+					 : session_ask_either(s,
+							      "SELECT id, epoch FROM :schema.wsonce_database"
+							      " LEFT JOIN :schema.wsonce_epoch AS e ON e.xmin = home",
+							      "SELECT id, '' FROM wsonce_database", 0, NULL);
 
-	if (!r->o->checkpoint || config_store_path(r->config))
-		return 0;
-	made = session_ask(s, SQL_MAKE_EPOCH, 0, NULL);
-	if (made)
-		rows = session_ask(s, "SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home", 0, NULL);
-	if (rows && session_count(rows))
-		snprintf(r->checkpoint.epoch, sizeof(r->checkpoint.epoch), "%s", session_text(rows, 0, 0));
+	snprintf(c->consumer, sizeof(c->consumer), "%s", r->config->consumer);
+	if (rows && session_count(rows)) {
+		snprintf(c->database, sizeof(c->database), "%s", session_text(rows, 0, 0));
+		snprintf(c->epoch, sizeof(c->epoch), "%s", has_epoch ? session_text(rows, 0, 1) : "");
+	}
 	session_drop(made);
 	session_drop(rows);
 	return rows ? 0 : -1;
-}
-
-/* Whose progress the checkpoint tells. */
-static int identify(struct replay *r, struct session *s)
-{
-	struct pg_result *rows = session_ask_either(s, "SELECT id FROM :schema.wsonce_database",
-						    "SELECT id FROM wsonce_database", 0, NULL);
-
-	if (rows && session_count(rows))
-		snprintf(r->checkpoint.database, sizeof(r->checkpoint.database), "%s", session_text(rows, 0, 0));
-	snprintf(r->checkpoint.consumer, sizeof(r->checkpoint.consumer), "%s", r->config->consumer);
-	session_drop(rows);
-	return rows ? read_epoch(r, s) : -1;
 }
 
 /* Would writing the checkpoint destroy what is replayed? */
@@ -337,8 +322,8 @@ static bool is_own_checkpoint(const struct replay *r)
 	return true;
 }
 
-/* The connection is to say at once what a listener would wait for, that there is no database, and what the
- * fleet does with its events. */
+/* The session says at once what a listener would wait for: that the database cannot be reached, or that the fleet has
+ * other effects. */
 static int run_replay(const struct invocation *in)
 {
 	struct session *s = session_open_or_create(in->config);
@@ -366,8 +351,8 @@ const struct subcommand replay_command = {
 	.arguments = "FILE|-",
 	.summary = "feed the lines of a file as if they came from a feed",
 	.help = "Feeds the messages in FILE, one a line, through the ordinary way: claims, batches, the unique key;\n"
-		"so it can be repeated, and run beside a fleet. What is no event becomes a dead letter. Ctrl-C stops\n"
-		"it; the same command with the same --checkpoint goes on. Empty lines are skipped.\n",
+		"so it can be repeated, and run beside a fleet. A line that is no event becomes a dead letter. Ctrl-C\n"
+		"stops it; the same command with the same --checkpoint goes on. Empty lines are skipped.\n",
 	.least_words = 1,
 	.most_words = 1,
 	.options = replay_options,
