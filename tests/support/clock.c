@@ -1,27 +1,33 @@
 /* libuv's clock, in place of the C library's. */
 #include "clock.h"
 
+#include <stdbool.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-static int64_t stopped_ms; /* 0: the clock goes as usual */
+static bool is_stopped;
+static int64_t passed_ms; /* by clock_pass() */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
-	if (!stopped_ms || (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE))
-		return (int)syscall(SYS_clock_gettime, clock, now);
-	now->tv_sec = stopped_ms / 1000;
-	now->tv_nsec = stopped_ms % 1000 * 1000000;
-	return 0;
+	int failed = (int)syscall(SYS_clock_gettime, clock, now);
+	int64_t ns;
+
+	if (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)
+		return failed;
+	ns = (is_stopped ? 0 : now->tv_nsec) + passed_ms % 1000 * 1000000;
+	now->tv_sec = (is_stopped ? 1000 : now->tv_sec) + passed_ms / 1000 + ns / 1000000000;
+	now->tv_nsec = ns % 1000000000;
+	return failed;
 }
 
 void clock_stop(void)
 {
-	stopped_ms = 1000000;
+	is_stopped = true;
 }
 
 void clock_pass(int64_t ms)
 {
-	stopped_ms += ms;
+	passed_ms += ms;
 }

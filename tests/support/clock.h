@@ -1,10 +1,11 @@
-/* A monotonic clock that stands still until the test moves it, for tests that need no other process. */
+/* A monotonic clock that a test can stop and move forward, for tests that need no other process. */
 #ifndef SUPPORT_CLOCK_H
 #define SUPPORT_CLOCK_H
 
 #include <stdint.h>
 
-/* From here on the monotonic clock is the test's own. Call it before the loop is made. */
+/* Stops the clock until clock_pass(). Call it before the loop is made, and not with libwebsockets: if one of its timers
+ * is due within a millisecond, it asks for the time again and again. */
 void clock_stop(void);
 
 /* So many milliseconds pass at once; a loop sees it at its next uv_run() or uv_update_time(). */
