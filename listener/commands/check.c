@@ -15,6 +15,8 @@
 #include "commands/session.h"
 #include "hazards.sql.h"
 #include "postgres/schema.h"
+#include "redis/rights.h"
+#include "road/owners.h"
 
 #define OFFSET_MS   2000 /* of clocks, that is worth a word */
 #define INFO_BYTES  32768
@@ -238,22 +240,82 @@ static void judge_info(struct findings *f, const char *info)
 			policy);
 }
 
-/* What a claim does: SET NX GET, a script, and a delete. */
-static void check_rights(struct findings *f, const struct config *c, struct redis_query *q)
+/* --- the rights of Redis's user --- */
+
+#define TRY_KEY "wsonce-check"
+#define TEXT    500
+
+/* What listeners send, on one key after the other. % stands for a key of claims. The digest is of the script
+ * "return". */
+static const char tries[] =
+	"SET % check NX GET EX 5;GET %;MGET %;EXPIRE % 5;PEXPIRE % 5000;APPEND % -;GETRANGE % 0 1;DEL %;INCR %;DEL %;"
+	"HSET % check 1;HGET % check;HGETALL %;DEL %;ZADD % 1 check;ZRANGE % 0 -1;ZREMRANGEBYSCORE % 0 0;ZREM % check;"
+	"TIME;CLIENT ID;CLIENT LIST ID 1;SCRIPT LOAD return;EVAL return 1 %;"
+	"EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 1 %";
+
+/* The beginnings of other keys. An ACL may have a pattern for each. */
+static const char *const other_keys[] = {"wsonce:prefixes", "wsonce:attempts:", "wsonce:fleet:",  "wsonce:readers:",
+					 "wsonce:lease:",   "wsonce:{done}:",   OWNERS_KEY_PREFIX};
+
+struct rights {
+	struct redis_query *redis;
+	char missing[TEXT]; /* as ACL SETUSER takes them, with a blank before each */
+	char trouble[TEXT]; /* an error that is not about rights */
+};
+
+static void note_missing(struct rights *r, const char *sign, const char *right, const char *rest)
 {
-	char *key = memory_printf("%swsonce-check", c->claim_prefix), text[200];
-	const char *const claim[] = {"SET", key, "check", "NX", "GET", "EX", "1"}, *const eval[] = {"EVAL", "return 1",
-												    "0"};
+	char one[200];
+	size_t len = strlen(r->missing), n = (size_t)snprintf(one, sizeof(one), " %s%.180s%s", sign, right, rest);
+	const char *known = strstr(r->missing, one);
+
+	if ((!known || (known[n] && known[n] != ' ')) && len + n < sizeof(r->missing))
+		memcpy(r->missing + len, one, n + 1);
+}
+
+/* Sends a command. pattern is the beginning of its key. */
+static void try_command(struct rights *r, const char *command, const char *key, const char *pattern)
+{
+	char *copy = memory_strdup(command), *rest = copy, text[TEXT], right[60];
+	const char *words[8];
+	size_t n = 0;
 	int64_t number;
 
-	if (redis_query_command(q, claim, 7, text, sizeof(text), &number))
-		finding(f, FINDING_WRONG, "claims",
-			"SET NX GET of %s is refused: %s; grant it (ACL ~%s* +@write +@read)", key, text,
-			c->claim_prefix);
-	else if (redis_query_command(q, eval, 3, text, sizeof(text), &number))
-		finding(f, FINDING_WRONG, "claims", "EVAL is refused: %s; grant it (ACL +@scripting)", text);
+	while (n < 8 && (words[n] = strsep(&rest, " "))) {
+		if (strcmp(words[n], "%") == 0)
+			words[n] = key;
+		n++;
+	}
+	if (redis_query_command(r->redis, words, n, text, sizeof(text), &number)) {
+		if (!rights_read(text, right, sizeof(right)))
+			snprintf(r->trouble, TEXT, "%s: %.400s", words[0], *text ? text : "no answer");
+		else if (*right == '~')
+			note_missing(r, "~", pattern, "*");
+		else
+			note_missing(r, "+", right, "");
+	}
+	free(copy);
+}
+
+/* A script that does nothing needs access to the keys that it names, so it writes nothing to them. */
+static void check_rights(struct findings *f, const struct config *c, struct redis_query *q)
+{
+	struct rights r = {.redis = q};
+	char *key = memory_printf("%s" TRY_KEY, c->claim_prefix), *copy = memory_strdup(tries), *rest = copy;
+
+	for (const char *one; (one = strsep(&rest, ";"));)
+		try_command(&r, one, key, c->claim_prefix);
+	for (size_t i = 0; i < sizeof(other_keys) / sizeof(other_keys[0]); i++)
+		try_command(&r, "EVAL return 1 %", other_keys[i], other_keys[i]);
+	if (*r.missing)
+		finding(f, FINDING_WRONG, "redis rights",
+			"the user lacks%s: grant them with ACL SETUSER (docs/security.md)", r.missing);
+	else if (*r.trouble)
+		finding(f, FINDING_WRONG, "redis rights", "%s", r.trouble);
 	else
-		finding(f, FINDING_OK, "claims", "SET NX GET and EVAL may be used");
+		finding(f, FINDING_OK, "redis rights",
+			"the user may run every command, on every key that listeners use");
+	free(copy);
 	free(key);
 }
 

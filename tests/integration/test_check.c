@@ -27,9 +27,9 @@ static const char *const *servers(void)
 
 Test(check, everything_that_is_well_is_ok, .init = bench_migrate)
 {
-	static const char *const parts[] = {"ok       settings ", "ok       open files ", "ok       postgres ",
-					    "ok       schema ",   "ok       tables ",     "ok       clock ",
-					    "ok       redis ",    "ok       claims ",     "ok       feed "};
+	static const char *const parts[] = {"ok       settings ", "ok       open files ",   "ok       postgres ",
+					    "ok       schema ",   "ok       tables ",       "ok       clock ",
+					    "ok       redis ",    "ok       redis rights ", "ok       feed "};
 	struct feed *feed = feed_new();
 	char *words = suite_text("listen --dry-run --source %s", feed_url(feed));
 	struct run run = run_in(servers(), words);
@@ -39,6 +39,40 @@ Test(check, everything_that_is_well_is_ok, .init = bench_migrate)
 		cr_assert(strstr(run.output, parts[i]), "no \"%s\" in:\n%s", parts[i], run.output);
 	cr_assert(strstr(run.output, " 0 wrong\n"), "%s", run.output);
 	feed_free(feed);
+}
+
+/* A user of Redis with these rights, and no others. */
+static void expect_rights(int status, const char *part, struct redisd *redis, const char *rights)
+{
+	const char *const env[] = {suite_text("WSONCE_POSTGRES=%s", database_conninfo(db)),
+				   suite_text("WSONCE_REDIS=redis://fleet:geheim@127.0.0.1:%d/0", redisd_port(redis)),
+				   NULL};
+
+	free(redisd_command(redis, "ACL SETUSER fleet reset on >geheim -@all " REDISD_RIGHTS));
+	for (char *copy = suite_text("%s", rights), *one = strtok(copy, " "); one; one = strtok(NULL, " "))
+		free(redisd_command(redis, "ACL SETUSER fleet %s", one));
+	expect(status, part, env, "check --ingest 127.0.0.1:0");
+}
+
+Test(check, each_right_that_the_user_of_redis_lacks_is_named, .init = bench_migrate)
+{
+	static const char *const rights[] = {"get",    "set",      "mget",        "del",     "incr",
+					     "eval",   "evalsha",  "time",        "expire",  "pexpire",
+					     "append", "getrange", "zadd",        "zrange",  "zrem",
+					     "hget",   "hset",     "client|list", "hgetall", "zremrangebyscore"};
+	struct redisd *redis = redisd_new();
+
+	expect_rights(0, "ok       redis rights   the user may run", redis, "~dedup:* ~wsonce:*");
+	expect_rights(1,
+		      "the user lacks ~wsonce:prefixes* ~wsonce:attempts:* ~wsonce:fleet:* ~wsonce:readers:* "
+		      "~wsonce:lease:* ~wsonce:{done}:* ~wsonce:{alive}:*: grant them",
+		      redis, "~dedup:*");
+	expect_rights(1, "the user lacks ~wsonce:lease:*: grant", redis, "~dedup:* ~wsonce:[^l]* ~wsonce:{*");
+	expect_rights(1, "the user lacks ~dedup:*: grant", redis, "~wsonce:*");
+	for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+		expect_rights(1, suite_text("the user lacks +%s: grant", rights[i]), redis,
+			      suite_text("~dedup:* ~wsonce:* -%s", rights[i]));
+	cr_expect_str_eq(redisd_command(redis, "DBSIZE"), "0");
 }
 
 Test(check, what_is_away_or_wrong_is_status_1)

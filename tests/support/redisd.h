@@ -8,7 +8,7 @@ struct redisd;
 /* What a listener's user may do, as docs/security.md lists it. */
 #define REDISD_RIGHTS \
 	"+info +client|id +client|list +script|load +get +set +mget +del +incr +eval +evalsha +expire +pexpire +time " \
-	"+zadd +zrange +zremrangebyscore +zrem +hget +hset +hgetall"
+	"+append +getrange +zadd +zrange +zremrangebyscore +zrem +hget +hset +hgetall"
 
 /* Its program: redis-server, or the one that WSONCE_TEST_REDIS_SERVER names. */
 const char *redisd_program(void);
