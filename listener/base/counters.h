@@ -12,6 +12,7 @@
 	X(duplicates, "Messages whose event was already committed, or in flight in this process.") \
 	X(dead_lettered, "Messages recorded as dead letters, and copies of them.") \
 	X(stale, "Messages refused because their time was older than --max-age, or could not be read.") \
+	X(times_unread, "Events stored without their time, because it could not be read.") \
 	X(coalesced, "Messages that joined an event already in flight in this process.") \
 	X(variants, "Messages with the id of an event in flight in this process, but other bytes.") \
 	X(received_bytes, "Bytes of received messages.") \

@@ -258,9 +258,15 @@ bool timestamp_parse(const char *text, size_t len, enum timestamp_unit unit, int
 	return true;
 }
 
+static const char *const names[] = {"rfc3339", "s", "ms", "us", "ns", "hex_s"};
+
+const char *timestamp_unit_name(enum timestamp_unit unit)
+{
+	return names[unit];
+}
+
 enum timestamp_unit timestamp_unit_named(const char *name)
 {
-	static const char *const names[] = {"rfc3339", "s", "ms", "us", "ns", "hex_s"};
 	int unit = TIMESTAMP_RFC3339;
 
 	for (int i = 0; i <= TIMESTAMP_HEX_S; i++)

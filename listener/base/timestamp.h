@@ -21,6 +21,7 @@ enum timestamp_unit {
 
 /* Returns the unit with this name, which is one of TIMESTAMP_UNITS. */
 enum timestamp_unit timestamp_unit_named(const char *name);
+const char *timestamp_unit_name(enum timestamp_unit unit);
 
 /* Reads text, which is not NUL-terminated, into microseconds since 1970. Returns false and leaves *us alone if text is
  * malformed or outside the years 1970 to 9999 (UTC). Digits below a microsecond are dropped. RFC 3339 may have a blank

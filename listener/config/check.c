@@ -132,6 +132,14 @@ static const char *check_store(const struct config *c)
 	return NULL;
 }
 
+/* True if events may come that no profile describes. Other commands do not read the feeds in the file. */
+static bool has_plain_events(const struct config *c, bool is_listen)
+{
+	if (!is_listen)
+		return !c->file && !c->feed_specs.count;
+	return c->sources.count || (!c->ingest_profile && (c->ingest || c->ingest_http));
+}
+
 const char *check_settings(const struct config *c, bool is_listen)
 {
 	const char *fault;
@@ -146,7 +154,7 @@ const char *check_settings(const struct config *c, bool is_listen)
 		return "--instance-id: must not contain @, which ends the name in a claim";
 	if (strncmp(c->claim_prefix, "wsonce", 6) == 0 && strchr(":", c->claim_prefix[6]))
 		return "--claim-prefix: must not begin with wsonce:, like the program's own keys";
-	if (c->max_age_s && !c->time_pointer)
+	if (c->max_age_s && !c->time_pointer && has_plain_events(c, is_listen))
 		return "--max-age: needs --time-pointer, which says where an event's time is";
 	fault = check_redis(c);
 	if (!fault)

@@ -240,9 +240,9 @@ static int read_part(struct profile_reader *r, const struct key *k, const json_t
 	return read_text(r, k, value, at) || profile_check_part(r, json_string_value(value));
 }
 
-static int read_pointer(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
+static int read_explode(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
 {
-	return read_text(r, k, value, at) || profile_check_pointer(r, json_string_value(value));
+	return read_text(r, k, value, at) || profile_check_steps(r, json_string_value(value));
 }
 
 static int read_pointers(struct profile_reader *r, const struct key *k, const json_t *value, void *at)
@@ -483,7 +483,7 @@ static int read_calls(struct profile_reader *r, const struct key *k, const json_
 	{"time", read_part, AT(time), NULL, 0, 0}, \
 	{"time_unit", read_choice, AT(time_unit), TIMESTAMP_UNITS, 0, 0}, \
 	{"payload", read_part, AT(payload), NULL, 0, 0}, \
-	{"explode", read_pointer, AT(explode), NULL, 0, 0}, \
+	{"explode", read_explode, AT(explode), NULL, 0, 0}, \
 	{"where", read_conditions, AT(where), NULL, 0, 0}
 /* clang-format on */
 

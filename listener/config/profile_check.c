@@ -240,7 +240,7 @@ int profile_check_variable(struct profile_reader *r, const char *name, size_t le
 
 /* --- pointers and parts --- */
 
-int profile_check_pointer(struct profile_reader *r, const char *pointer)
+int profile_check_steps(struct profile_reader *r, const char *pointer)
 {
 	struct json_step steps[JSON_STEPS_MAX];
 	int count = json_steps(pointer, steps, JSON_STEPS_MAX);
@@ -248,11 +248,25 @@ int profile_check_pointer(struct profile_reader *r, const char *pointer)
 	json_steps_free(steps, count);
 	if (count >= 0)
 		return 0;
-	return profile_fail(
-		r,
-		"\"%.80s\" is not a JSON pointer: it is \"\" or begins with a slash, has at most %d steps, and ~ "
-		"only as ~0 and ~1",
-		pointer, JSON_STEPS_MAX);
+	return profile_fail(r,
+			    "\"%.80s\" is not a JSON pointer: it is \"\" or begins with /, has at most %d steps, and ~ "
+			    "only as ~0 and ~1",
+			    pointer, JSON_STEPS_MAX);
+}
+
+int profile_check_pointer(struct profile_reader *r, const char *pointer)
+{
+	const char *star = strstr(pointer, "/*");
+
+	if (profile_check_steps(r, pointer))
+		return -1;
+	while (star && star[2] && star[2] != '/')
+		star = strstr(star + 1, "/*");
+	return star ? profile_doubt(r,
+				    "\"%.80s\": * means each element only in explode; set explode to \"%.*s\", and "
+				    "this to \"%.60s\"",
+				    pointer, (int)(star - pointer) + 2, pointer, star + 2)
+		    : 0;
 }
 
 int profile_check_part(struct profile_reader *r, const char *part)

@@ -49,6 +49,8 @@ const char *profile_nearest(const char *word, const char *(*next)(const void *ct
 json_t *profile_collect_variables(const json_t *root);
 
 /* Each returns 0, or -1 after profile_fail. */
+int profile_check_steps(struct profile_reader *r, const char *pointer);
+/* The same, and doubts a *. */
 int profile_check_pointer(struct profile_reader *r, const char *pointer);
 int profile_check_part(struct profile_reader *r, const char *part);
 int profile_check_conditions(struct profile_reader *r, const json_t *when);

@@ -196,7 +196,9 @@ static const char *read_event(struct reading *r, const struct place *at, struct 
 	event->type = part_text(part_value(&rule->type, at), at->arena);
 	if (has_nul(s, event->id) || has_nul(s, event->type))
 		return "the id or the type holds \\u0000, which Postgres cannot store";
-	event->time = part_text(part_value(&rule->time, at), at->arena);
+	event->time = part_value(&rule->time, at);
+	if (json_kind(event->time) != KIND_REAL)
+		event->time = part_text(event->time, at->arena);
 	event->time_unit = rule->profile->time_unit;
 	event->payload = part_value(&rule->payload, at);
 	event->cursor = find_cursor(r, at);

@@ -240,10 +240,11 @@ void pipeline_refuse_frame(struct pipeline *p, const char *source, const char *f
 void pipeline_refuse_long(struct pipeline *p, const char *source, const char *head, size_t len, const uint8_t *digest,
 			  uint64_t total, struct sender *sender)
 {
-	char reason[160];
+	char reason[200];
 
-	snprintf(reason, sizeof(reason), "the message has %llu bytes, more than %s allows", (unsigned long long)total,
-		 source ? "the profile's max_message_bytes, or --max-message," : "--max-message");
+	snprintf(reason, sizeof(reason), "the message has %llu bytes, more than %s allows, so only its first %zu are kept",
+		 (unsigned long long)total,
+		 source ? "the profile's max_message_bytes, or --max-message," : "--max-message", len);
 	take_refused(p, head, len, NULL, digest, reason, sender)->source = source;
 }
 
@@ -281,16 +282,36 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 	duplicates_seen(now_ms(p) - lead->received_us / 1000);
 }
 
+#define TIME_AGAIN_MS 60000
+
+/* Warns about an event's time that cannot be read, at most once a minute. */
+static void tell_time(struct pipeline *p, struct slice time, enum timestamp_unit unit, const char *source)
+{
+	char text[60];
+
+	counters.times_unread++;
+	if (p->time_told_ms && now_ms(p) - p->time_told_ms < TIME_AGAIN_MS)
+		return;
+	p->time_told_ms = now_ms(p);
+	snprintf(text, sizeof(text), "%.*s", time.len < sizeof(text) ? (int)time.len : (int)sizeof(text) - 1, time.at);
+	log_warn("events are stored without their time: it is not written as time_unit says",
+		 "source=%s time=%s unit=%s events=%llu", source, text, timestamp_unit_name(unit),
+		 (unsigned long long)counters.times_unread);
+}
+
 /* What its row is to say of when and where it came from. Whatever is done to the clock, events come one after another.
  */
 static void note_origin(struct pipeline *p, struct event *ev, const struct feed_event *event, const char *from)
 {
 	int64_t now_us = clock_us(CLOCK_REALTIME);
 	struct slice time = event ? event->time : envelope_time(p->envelope);
+	enum timestamp_unit unit = event ? event->unit : p->time_unit;
 
 	ev->came_us = p->came_us = now_us > p->came_us ? now_us : p->came_us + 1;
 	ev->from = from;
-	ev->has_time = time.at && timestamp_parse(time.at, time.len, event ? event->unit : p->time_unit, &ev->time_us);
+	ev->has_time = time.at && timestamp_parse(time.at, time.len, unit, &ev->time_us);
+	if (time.at && !ev->has_time)
+		tell_time(p, time, unit, event ? event->source : from);
 }
 
 /* Takes a message that was read: by the pointers, or as event by the rules of a profile. */

@@ -101,6 +101,7 @@ struct pipeline {
 	bool doubts_marks;
 	bool had_suspects;         /* the last batch of events */
 	int64_t came_us;           /* of the last event, since 1970 */
+	int64_t time_told_ms;      /* loop clock, of the last warning about a time; 0: never */
 	unsigned int since_burial; /* batches of events since the last one of dead letters */
 	uv_prepare_t turn;         /* before each wait for I/O: what this turn brought is sent */
 	uv_timer_t hold_timer;

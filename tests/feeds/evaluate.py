@@ -27,7 +27,7 @@ def decode(text):
     """ValueError unless it is JSON as RFC 8259 has it, all of whose strings are Unicode."""
     def refuse(word):
         raise ValueError(word)
-    document = json.loads(text, parse_constant=refuse)
+    document = json.loads(text, parse_constant=refuse, parse_float=Real)
     canonical(document).encode()
     return document
 
@@ -88,12 +88,22 @@ def word(value):
     return value if isinstance(value, str) and value else None
 
 
+class Real(float):
+    """A number with a fraction, which a time keeps as it is written."""
+
+    def __new__(cls, text):
+        self = float.__new__(cls, text)
+        self.text = text
+        return self
+
+
 def is_there(value):
     return value is not ABSENT and value is not None
 
 
 def is_like(value, wanted):
-    return type(value) is type(wanted) and value == wanted
+    kinds = [float if isinstance(each, Real) else type(each) for each in (value, wanted)]
+    return kinds[0] is kinds[1] and value == wanted
 
 
 CONDITIONS = {
@@ -158,6 +168,10 @@ class View:
 
     def word(self, text):
         return None if text is None else word(self.part(text))
+
+    def time(self, text):
+        value = ABSENT if text is None else self.part(text)
+        return value.text if isinstance(value, Real) else word(value)
 
     def event_id(self, rule):
         join = rule.get("id_join", "|")
@@ -395,7 +409,7 @@ class Source:
             payload = view.part(rule.get("payload", ""))
             is_hashed = payload is not ABSENT and is_exact(payload)
             self.events[event_id] = {"id": event_id, "line": line, "type": view.word(rule.get("type") or None),
-                                     "time": view.word(rule.get("time") or None),
+                                     "time": view.time(rule.get("time") or None),
                                      "payload_sha256": digest(payload) if is_hashed else None}
             self.watch_gap(line, view)
         if rule.get("cursor"):

@@ -60,6 +60,11 @@ Test(origin, a_row_says_who_sent_its_event_who_stored_it_and_when)
 	expect_origin("timed", "ingest here 1700000000 t");
 	expect_origin("timeless", "ingest here t");
 	expect_origin("mistimed", "ingest here t");
+	cr_assert_eq(listener_metric(listener, "wsonce_times_unread_total"), 1);
+	cr_assert(listener_has_logged(listener, "events are stored without their time"));
+	cr_assert(listener_has_logged(listener, "source=ingest time=soon unit=s events=1"));
+	send_and_wait("split", "1700000000.5");
+	expect_origin("split", "ingest here 1700000001 t");
 }
 
 /* Their own time is when each was sent. */

@@ -368,6 +368,17 @@ Test(config, greatest_age_needs_to_know_where_the_time_is)
 	cr_assert_str_eq(config.time_pointer, "");
 }
 
+/* The rules of profiles say where their events' time is. */
+Test(config, greatest_age_needs_no_time_pointer_if_profiles_describe_all_events)
+{
+	setenv("WSONCE_MAX_AGE", "30d", 1);
+	setenv("WSONCE_PROFILES", "profiles", 1);
+	cr_assert_eq(READ("--feed", "coinbase"), 0, "%s", error);
+	cr_assert_eq(READ("--ingest", "127.0.0.1:0", "--ingest-profile", "cloudevents"), 0, "%s", error);
+	assert_wrong(READ("--ingest", "127.0.0.1:0"), "--max-age");
+	assert_wrong(READ("--feed", "coinbase", "--source", "ws://h"), "--max-age");
+}
+
 Test(config, bounds_of_a_number_are_good_values)
 {
 	cr_assert_eq(TRY("--claim-ttl", "1"), 0);

@@ -1414,8 +1414,9 @@ Test(pipeline, head_of_a_long_message_keeps_the_digest_and_length_of_the_whole)
 	ev = list_entry(refused->next, struct event, link);
 	cr_assert_eq(memcmp(ev->digest, digest, 32), 0);
 	cr_assert_eq(memcmp(ev->message, "head", 4), 0);
-	tell("turn; journal bury(-:the message has 70000 bytes, more than --max-message allows); bury -; p=r; "
-	     "reason p the message has 70000 bytes, more than --max-message allows");
+	tell("turn; journal bury(-:the message has 70000 bytes, more than --max-message allows, so only its first 4 "
+	     "are kept); bury -; p=r; "
+	     "reason p the message has 70000 bytes, more than --max-message allows, so only its first 4 are kept");
 }
 
 /* --- events that are too old --- */

@@ -40,6 +40,12 @@ static const struct {
 	{WITH("\"gap\": {\"key\": \"/a\"}"), "p.json, line 2, gap: needs key and seq"},
 	{WITH("\"ping\": {\"every_s\": 3}"), "p.json, line 2, ping: needs send, and every_s or every"},
 	{WITH("\"json_strings\": [\"/~2\"]"), "p.json, line 2, json_strings[0]: \"/~2\" is not a JSON pointer: ..."},
+	{WITH("\"json_strings\": [\"/Entries/*/Detail\"]"),
+	 "doubt p.json, line 2, json_strings[0]: \"/Entries/*/Detail\": * means each element only in explode; set "
+	 "explode to "
+	 "\"/Entries/*\", and this to \"/Detail\""},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"action\": \"event\", \"explode\": \"/a/*\", \"id\": [[\"^/a/*\"]]}]}",
+	 "doubt p.json, line 1, rules[0].id[0][0]: \"/a/*\": * means each element only in explode; ..."},
 	{WITH("\"close_policy\": {\"99\": \"fatal\"}"),
 	 "p.json, line 2, close_policy: \"99\" is not a close code or a range "
 	 "such as 4000-4099"},

@@ -25,6 +25,8 @@ static void on_event(void *ctx, const struct session_event *event)
 	struct heard *h = ctx;
 
 	hear(h, "event ", event->id);
+	if (event->time.at)
+		hear(h, "time ", event->time);
 	if (event->cursor.at)
 		session_advance(h->session, event->cursor, 1000);
 }
@@ -125,6 +127,13 @@ Test(session, id_that_postgres_cannot_store_is_rejected, .fini = end)
 	EXPECT("{\"id\": \"a\\u0000\"}", "reject {\"id\": \"a\\u0000\"}\n");
 	EXPECT("{\"id\": \"a\\ud800\"}", "reject {\"id\": \"a\\ud800\"}\n");
 	EXPECT("{\"id\": \"a\"}", "event a\n");
+}
+
+Test(session, number_with_a_fraction_may_be_a_time, .fini = end)
+{
+	begin("\"rules\": [{\"action\": \"event\", \"id\": [[\"/i\"]], \"time\": \"/t\", \"time_unit\": \"s\"}]");
+	EXPECT("{\"i\": 1, \"t\": 1764064800.250}", "event 1\ntime 1764064800.250\n");
+	EXPECT("{\"i\": 2, \"t\": null}", "event 2\n");
 }
 
 Test(session, lines_of_a_message_are_frames, .fini = end)
