@@ -11,9 +11,11 @@ import hashlib
 import json
 import re
 import sys
+import textwrap
 import urllib.parse
 
 NOW = 1790000000
+WIDTH = 120
 ABSENT = type("Absent", (), {"__repr__": lambda self: "absent"})()
 PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 HEX = re.compile(r"(0x)?[0-9a-fA-F]+")
@@ -451,6 +453,23 @@ def evaluate(profile, recording, starts, now):
     return source.result()
 
 
+def show(value, indent=0):
+    """JSON with an array or object in one line where it fits, and words of an array filled up to the width."""
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) + indent < WIDTH or not value or not isinstance(value, (dict, list)):
+        return text
+    pad = " " * (indent + 1)
+    if isinstance(value, dict):
+        inner = ",\n".join(f"{pad}{json.dumps(key)}: {show(one, indent + 1)}" for key, one in value.items())
+    elif any(isinstance(one, (dict, list)) for one in value):
+        inner = ",\n".join(pad + show(one, indent + 1) for one in value)
+    else:
+        words = ", ".join(json.dumps(one, ensure_ascii=False).replace(" ", "\0") for one in value)     # a text is not broken
+        inner = textwrap.fill(words, WIDTH, initial_indent=pad, subsequent_indent=pad, break_long_words=False,
+                              break_on_hyphens=False).replace("\0", " ")
+    return f"{text[0]}\n{inner}\n{' ' * indent}{text[-1]}"
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
     parser.add_argument("profile")
@@ -459,8 +478,7 @@ def main():
     parser.add_argument("--now", type=int, default=NOW)
     given = parser.parse_args()
     starts = [int(line) for line in given.connections.split(",")]
-    json.dump(evaluate(given.profile, given.frames, starts, given.now), sys.stdout, indent=1, ensure_ascii=False)
-    print()
+    print(show(evaluate(given.profile, given.frames, starts, given.now)))
 
 
 if __name__ == "__main__":
