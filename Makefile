@@ -161,7 +161,7 @@ plans: check-deps tests ## check what each statement reads in large tables: make
 		tests/support/run $B/tests/integration/integration -j1 --filter 'plans/*'
 
 readers: check-deps programs ## for ten minutes, kill two at a time of twenty listeners that share thirty feeds
-	tests/readers/run --minutes 10
+	tests/feeds/readers --minutes 10
 
 reliability: check-deps programs ## measure takeover, outages and restarts, each against its limit: make reliability [FILE=x.json]
 	@tests/fault/figures all $(if $(FILE),--json $(FILE))

@@ -57,8 +57,8 @@ class Connection(rig.feed.Connection):
         self.is_open = False
         self.feed.open.discard(self)
 
-    def on_open(self, number):
-        self.incarnation = self.feed.rig.listener(number).now
+    def on_open(self, request):
+        self.incarnation = self.feed.rig.listener(request.number).now
         self.first_tick = self.feed.tick + 1
         self.feed.open.add(self)
         self.feed.connections.append(self)
@@ -68,7 +68,7 @@ class Connection(rig.feed.Connection):
 
     def on_pong(self, tick):
         """An answer to something that was never asked proves nothing."""
-        if self.first_tick <= tick <= self.feed.tick:
+        if tick is not None and self.first_tick <= tick <= self.feed.tick:
             self.answered_tick = max(self.answered_tick, tick)
             self.feed.note_heard(self.incarnation.listener.number)
         else:

@@ -1,25 +1,58 @@
-"""A feed by hand: owns the server's end of a listener's connection, with its handshake and its frames, and the messages
-of events."""
+"""A feed by hand: owns the server's end of a listener's connection (HTTP, the WebSocket handshake and the frames), and
+the messages of events."""
 import asyncio
 import base64
 import hashlib
+import json
+import urllib.parse
 
-from rig.frame import CLOSE, PING, PONG, frame
+from rig.frame import CLOSE, CONT, PING, PONG, TEXT, close_payload, frame
 
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 CREATED = "order.created"       # the type of most events
+REASONS = {400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 
 
 def event_message(event_id, payload, event_type=CREATED):
     return f'{{"event_id":"{event_id}","event_type":"{event_type}","payload":{payload}}}'.encode()
 
 
+class Request:
+    def __init__(self, head):
+        lines = head.decode("latin-1").split("\r\n")
+        self.method, target, _ = lines[0].split(" ", 2)
+        self.path, _, query = target.partition("?")
+        self.query = urllib.parse.parse_qs(query)
+        self.headers = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in lines[1:])}
+        self.body = b""
+
+    @property
+    def number(self):
+        """The path, of feeds whose paths are numbers."""
+        return int(self.path.strip("/"))
+
+    def user(self):
+        """The name of the URL's user."""
+        return base64.b64decode(self.headers["authorization"].split()[1]).decode().partition(":")[0]
+
+    def asks(self, name, default=None):
+        """The last value of a parameter of the query."""
+        return self.query.get(name, [default])[-1]
+
+    def subprotocols(self):
+        return [word.strip() for word in self.headers.get("sec-websocket-protocol", "").split(",") if word.strip()]
+
+
 class Connection(asyncio.Protocol):
-    """A listener's, which sends control frames only. The user's class has what follows from its opening and its pongs."""
+    """A listener's. The user's class has what follows from what it sends: the methods behind the last line."""
+
+    subprotocol = None                  # that the server chooses
 
     def __init__(self):
         self.transport = None
         self.buffer = b""
+        self.parts = b""                # of a message in several frames
+        self.request = None             # once its frames are read
         self.is_open = False
 
     def connection_made(self, transport):
@@ -27,55 +60,97 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data):
         self.buffer += data
-        if not self.is_open:
-            self.shake_hands()
-        if self.is_open:
-            while self.read_frame():
-                pass
+        if not self.request:
+            self.read_request()
+        while self.is_open and self.read_frame():
+            pass
 
-    def shake_hands(self):
+    def read_request(self):
         head, end, rest = self.buffer.partition(b"\r\n\r\n")
         if not end:
             return
-        lines = head.split(b"\r\n")
-        headers = {key.strip().lower(): value.strip() for key, _, value in (line.partition(b":") for line in lines[1:])}
-        accept = base64.b64encode(hashlib.sha1(headers[b"sec-websocket-key"] + GUID).digest())
-        self.transport.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                             b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
-        self.buffer = rest
-        self.is_open = True
-        self.on_open(int(lines[0].split(b" ")[1].strip(b"/")))
+        request = Request(head)
+        size = int(request.headers.get("content-length", "0"))
+        if len(rest) < size:
+            return
+        request.body, self.buffer = rest[:size], rest[size:]
+        refusal = self.refuses(request) if request.headers.get("upgrade", "").lower() == "websocket" else self.http(request)
+        if refusal:
+            self.answer(*refusal)
+        else:
+            self.shake_hands(request)
+
+    def answer(self, status, body):
+        text = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.transport.write(f"HTTP/1.1 {status} {REASONS.get(status, 'OK')}\r\nContent-Type: application/json\r\n"
+                             f"Content-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() + text)
+        self.transport.close()
+
+    def shake_hands(self, request):
+        accept = base64.b64encode(hashlib.sha1(request.headers["sec-websocket-key"].encode() + GUID).digest()).decode()
+        chosen = f"Sec-WebSocket-Protocol: {self.subprotocol}\r\n" if self.subprotocol else ""
+        self.transport.write(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                             f"Sec-WebSocket-Accept: {accept}\r\n{chosen}\r\n".encode())
+        self.request, self.is_open = request, True
+        self.on_open(request)
 
     def read_frame(self):
         """Whether there was a whole one."""
-        if len(self.buffer) < 6:
+        if len(self.buffer) < 2:
             return False
-        op, size = self.buffer[0] & 15, self.buffer[1] & 127
+        size, at = self.buffer[1] & 127, 2
         if size > 125:
-            self.transport.abort()
+            width = 2 if size == 126 else 8
+            if len(self.buffer) < at + width:
+                return False
+            size, at = int.from_bytes(self.buffer[at:at + width], "big"), at + width
+        if len(self.buffer) < at + 4 + size:
             return False
-        if len(self.buffer) < 6 + size:
-            return False
-        mask = self.buffer[2:6]
-        payload = bytes(byte ^ mask[i & 3] for i, byte in enumerate(self.buffer[6:6 + size]))
-        self.buffer = self.buffer[6 + size:]
-        if op == PONG and len(payload) == 8:
-            self.on_pong(int.from_bytes(payload, "big"))
-        elif op == PING and self.answers():
-            self.transport.write(frame(PONG, payload))
-        elif op == CLOSE:
-            self.transport.write(frame(CLOSE, payload[:2]))
-            self.transport.close()
+        op, is_last = self.buffer[0] & 15, self.buffer[0] & 128
+        mask, masked = self.buffer[at:at + 4], self.buffer[at + 4:at + 4 + size]
+        self.buffer = self.buffer[at + 4 + size:]
+        self.take(op, is_last, bytes(byte ^ mask[i & 3] for i, byte in enumerate(masked)))
         return True
+
+    def take(self, op, is_last, payload):
+        if op == CLOSE:
+            self.close(int.from_bytes(payload[:2], "big") if payload else 1000)
+        elif op == PING and self.answers():
+            self.write(PONG, payload)
+        elif op == PONG:
+            self.on_pong(int.from_bytes(payload, "big") if len(payload) == 8 else None)
+        elif op in (TEXT, CONT):
+            self.parts += payload
+            if is_last:
+                whole, self.parts = self.parts, b""
+                self.hear(whole)
+
+    def write(self, op, payload):
+        if self.is_open and not self.transport.is_closing():
+            self.transport.write(frame(op, payload))
+
+    def close(self, code, reason=b""):
+        self.write(CLOSE, close_payload(code, reason))
+        self.transport.close()
+
+    # ---- what the user's class says ----
+
+    def http(self, request):
+        """(status, body) for a request that is not for WebSocket."""
+        return 404, {}
+
+    def refuses(self, request):
+        """(status, body), or None if the connection is accepted."""
 
     def answers(self):
         """Whether pings are answered."""
         return True
 
-    def on_open(self, number):
-        """number: the path that was asked for."""
-        raise NotImplementedError
+    def on_open(self, request):
+        pass
 
     def on_pong(self, number):
-        """number: what a ping of ours had in its eight bytes."""
-        raise NotImplementedError
+        """number: what a ping of ours had in its eight bytes; None if it had not eight."""
+
+    def hear(self, text):
+        """A whole message."""

@@ -264,9 +264,9 @@ class Numbers(Connection):
     def send(self, first, last):
         self.transport.write(b"".join(frame(TEXT, b'{"n":%d}' % n) for n in range(first, last + 1)))
 
-    def on_open(self, number):
+    def on_open(self, request):
         self.open.add(self)
-        self.send(number + 1, self.last)
+        self.send(request.number + 1, self.last)
 
     def connection_lost(self, _exc):
         self.open.discard(self)
