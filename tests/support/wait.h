@@ -51,18 +51,27 @@ static inline void wait_pause_ms(int ms)
 		;
 }
 
-/* Evaluate expr every 5 ms until it is true or deadline_ms (stretched) have passed. Yields whether
+/* How long to pause before the next look at a condition that has been waited for since began_ms: 5 ms at first, and 25
+ * ms from half a second on. A look may cost the listener a page and Postgres a query. */
+static inline void wait_before_next_look(int64_t began_ms)
+{
+	int64_t pause_ms = (wait_now_ms() - began_ms) / 20;
+
+	wait_pause_ms(pause_ms < 5 ? 5 : pause_ms > 25 ? 25 : (int)pause_ms);
+}
+
+/* Evaluate expr again and again until it is true or deadline_ms (stretched) have passed. Yields whether
  * it came true. expr is looked at once more after the last pause, however late that ended. */
 #define wait_until(expr, deadline_ms) \
 	({ \
-		int64_t wait_until_end = wait_end_ms(deadline_ms); \
+		int64_t wait_until_began = wait_now_ms(), wait_until_end = wait_end_ms(deadline_ms); \
 		bool wait_until_true; \
 		for (;;) { \
 			int64_t wait_until_now = wait_now_ms(); \
 			wait_until_true = (expr); \
 			if (wait_until_true || wait_until_now > wait_until_end) \
 				break; \
-			wait_pause_ms(5); \
+			wait_before_next_look(wait_until_began); \
 		} \
 		wait_until_true; \
 	})
