@@ -1,5 +1,5 @@
-/* age_limit.c owns the guard at the door: with it, an event that was stored and deleted again by age cannot
- * come back. So it holds only if it is strict: an event whose age cannot be known is not taken either. */
+/* age_limit.c refuses events that are too old, so that an event whose row was deleted by age is not stored again.
+ * An event of unknown age is refused too, or the guarantee would not hold. */
 #include "road/age_limit.h"
 
 #include <stdio.h>
@@ -36,9 +36,9 @@ void age_limit_init(struct age_limit *s, const struct config *config)
 	s->unit = timestamp_unit_named(config->time_unit);
 	quantity_print_seconds(config->max_age_s, age, sizeof(age));
 	snprintf(s->too_old, sizeof(s->too_old), "stale: %.100s is more than %s ago", pointer, age);
-	snprintf(s->missing, sizeof(s->missing), "no time: %.100s is missing, or no string or number", pointer);
-	snprintf(s->unreadable, sizeof(s->unreadable), "no time: %.100s is not %s, from 1970 to 9999", pointer,
-		 name_unit(s->unit));
+	snprintf(s->missing, sizeof(s->missing), "no time: %.100s is missing or not a string or number", pointer);
+	snprintf(s->unreadable, sizeof(s->unreadable), "no time: %.100s is not %s, or not in the years 1970 to 9999",
+		 pointer, name_unit(s->unit));
 	snprintf(s->ahead, sizeof(s->ahead), "no time: %.100s is more than %s ahead of the clock", pointer,
 		 quantity_print_seconds(STALE_AHEAD_S, age, sizeof(age)));
 }
@@ -49,7 +49,7 @@ void age_limit_init_feeds(struct age_limit *s, const struct config *config)
 
 	age_limit_init(s, &named);
 	snprintf(s->unreadable, sizeof(s->unreadable),
-		 "no time: the event's time is not what time_unit of its profile says, from 1970 to 9999");
+		 "no time: the event's time is not in the time_unit of its profile, or not in the years 1970 to 9999");
 }
 
 const char *age_limit_reason(const struct age_limit *s, struct slice time, enum timestamp_unit unit, int64_t now_us)

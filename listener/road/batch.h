@@ -1,4 +1,4 @@
-/* batch.h: the rows of one statement: which events, how many bytes, in which order. No I/O. */
+/* batch.h: the events that one statement stores, and their order. No I/O. */
 #ifndef WSONCE_BATCH_H
 #define WSONCE_BATCH_H
 
@@ -15,20 +15,20 @@ struct batch {
 	size_t max_bytes;
 };
 
-/* Room for max_count events; max_bytes is only passed by a single event that is larger. */
+/* A batch for at most max_count events and max_bytes. A single larger event is a batch by itself. */
 void batch_init(struct batch *b, size_t max_count, size_t max_bytes);
 void batch_free(struct batch *b);
 void batch_clear(struct batch *b);
 
-/* Adds ev, or returns false because it does not fit any more. */
+/* Returns false if ev does not fit. */
 bool batch_add(struct batch *b, struct event *ev);
 
-/* Sorts by id, byte by byte. Two listeners that insert the same ids in different orders would
- * wait for each other's rows, and Postgres would cancel one of them (40P01). */
+/* Sorts by id, bytewise. Two listeners that insert the same ids in different orders would deadlock, and Postgres would
+ * cancel one of them (40P01). */
 void batch_sort(struct batch *b);
 
-/* The index of the event with this id in the sorted events [from, to), or -1. guess is tried
- * first: results mostly come in the order of the rows. */
+/* The index of the event with this id in the sorted events [from, to), or -1. Tries guess first, because results
+ * usually come in the order of the rows. */
 long batch_find(const struct batch *b, size_t from, size_t to, size_t guess, const char *id, size_t len);
 
 #endif

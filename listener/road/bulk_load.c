@@ -1,4 +1,4 @@
-/* bulk_load.c owns the wire form of COPY's binary rows (Postgres's manual, COPY, "Binary Format"). */
+/* bulk_load.c owns the binary format of COPY (PostgreSQL manual, COPY, "Binary Format"). */
 #include "road/bulk_load.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define COLUMNS 7
 
-/* Signature, flags, and the length of a header extension. */
+/* Signature, flags, length of the header extension. */
 static const char head[19] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0";
 static const char tail[2] = "\377\377";
 
@@ -17,7 +17,7 @@ static void put(struct array *a, const char *bytes, size_t len)
 	a->len += len;
 }
 
-/* A field is what an element of an array is: its length, and its bytes as its type wants them. */
+/* A field has the format of an array element: its length, then the binary form of its type. */
 static void put_event(struct array *a, const struct event *ev, const char *instance, size_t instance_len)
 {
 	static const char columns[] = {0, COLUMNS};

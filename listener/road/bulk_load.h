@@ -1,4 +1,4 @@
-/* bulk_load.h: rows in the binary form of COPY. */
+/* bulk_load.h: rows in COPY's binary format. */
 #ifndef WSONCE_BULK_LOAD_H
 #define WSONCE_BULK_LOAD_H
 
@@ -7,17 +7,17 @@
 #include "postgres/array.h"
 #include "road/event.h"
 
-/* A stream for these events, but those that are passed over, which are the caller's until it is over. */
+/* Writes the rows of evs, except those with is_passed set. The caller owns all arrays and keeps them until the end. */
 struct copy_stream {
 	struct event *const *evs;
 	const bool *is_passed;
 	size_t count;
-	const char *instance; /* that stores them */
-	size_t at;            /* rows that were put; count + 1: the end, too */
+	const char *instance; /* column "instance" of each row */
+	size_t at;            /* next event; count + 1 once the trailer is written */
 };
 
-/* Puts the next piece of the stream, the columns of sql/queries/copy.sql, into a's bytes: whole rows, until there are
- * so many bytes. Returns false, and there are none, when the end was put before. */
+/* Replaces a's bytes by the next piece of the stream: whole rows with the columns of sql/queries/copy.sql, until there
+ * are at least `enough` bytes. Returns false, with no bytes, after the end of the stream. */
 bool copy_next(struct copy_stream *c, struct array *a, size_t enough);
 
 #endif

@@ -1,8 +1,8 @@
-/* checkin.c owns the words between a listener and the fleet's memory in Postgres: who runs with which
- * guard against old events, and what was counted of duplicates. The way there is the store's.
+/* checkin.c owns what a listener reports to the database: its settings and its counts of duplicates. The store sends
+ * the text.
  *
- * Its first words go before its first batch: where rows were deleted by age, a listener without the
- * guard would store late copies of them anew. */
+ * A listener checks in before its first batch. If rows were deleted by age, a listener without --max-age would store
+ * late copies of those events again, so it must not start. */
 #include "road/checkin.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ void checkin_init(struct checkin *n, const struct config *config)
 		make_ascii(n->listener);
 }
 
-/* What this fleet does with an event: see commands/retention_guard.c. */
+/* What this fleet does with an event; commands/retention_guard.c reads it. */
 static void describe_effects(json_t *object, const struct config *c)
 {
 	json_t *targets = json_array(), *urls = json_object();

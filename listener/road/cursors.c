@@ -1,4 +1,5 @@
-/* cursors.c owns the cursors that are on their way to Postgres. They are few: one for each source, or host of it. */
+/* cursors.c owns the cursors that are on their way to Postgres. There are few: one per source, or one per host of a
+ * source. */
 #include "road/cursors.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* cursors.h: from where sources are to be asked again, until Postgres has it. No I/O. */
+/* cursors.h: where each source will resume, until it is stored in Postgres. No I/O. */
 #ifndef WSONCE_CURSORS_H
 #define WSONCE_CURSORS_H
 
@@ -12,22 +12,21 @@
 
 struct cursor {
 	const char *source;     /* its name */
-	const char *scope;      /* "": the whole source; a host; or "session" */
-	struct slice value;     /* JSON: a number or a string */
-	struct slice variables; /* of the session, a JSON object; at NULL: none */
-	const char *
-		kind; /* as session_cursor_kind gives it: of one that begins with max the largest of the fleet counts */
-	int64_t changed_s; /* since 1970, of one that was read */
+	const char *scope;      /* "" for the whole source, a host, or "session" */
+	struct slice value;     /* JSON number or string */
+	struct slice variables; /* JSON object with the session's variables; at is NULL if there are none */
+	const char *kind;  /* from session_cursor_kind(); if it begins with "max", the fleet's largest value wins */
+	int64_t changed_s; /* since 1970; set only when read from Postgres */
 };
 
 enum cursor_state {
 	CURSOR_STORED,
-	CURSOR_NEW,        /* to be stored */
-	CURSOR_SENT,       /* its statement has no answer */
-	CURSOR_SENT_STALE, /* nor has it, and there is a newer one to be stored */
+	CURSOR_NEW,        /* not sent yet */
+	CURSOR_SENT,       /* sent, no answer yet */
+	CURSOR_SENT_STALE, /* sent, no answer yet, and the value has changed since */
 };
 
-/* A cursor that is kept, with texts of its own. */
+/* A cursor with its own copies of the texts. */
 struct kept_cursor {
 	struct cursor cursor;
 	enum cursor_state state;
@@ -36,23 +35,24 @@ struct kept_cursor {
 struct cursors {
 	struct kept_cursor *items;
 	size_t count;
-	int64_t due_ms;  /* loop clock: not before */
-	bool has_failed; /* the last statement */
+	int64_t due_ms;  /* loop clock: earliest time of the next statement */
+	bool has_failed; /* the last statement failed */
 };
 
-/* Takes one, in place of the one that the source had for this scope. Copied. */
+/* Replaces the cursor of this source and scope. Copies its texts. */
 void cursors_put(struct cursors *c, const struct cursor *cursor);
 
-/* Are there any to be stored now? At the end, also before the period is over, but not if the last try failed. */
+/* Should cursors be sent now? With is_end (the listener is stopping) the period is ignored, unless the last statement
+ * failed. */
 bool cursors_are_due(const struct cursors *c, bool is_end, int64_t now_ms);
 bool cursors_are_sent(const struct cursors *c);
 
-/* Those that are to be stored are sent now; */
+/* Marks all new cursors as sent. */
 void cursors_send(struct cursors *c, int64_t now_ms);
-/* and are stored, or are to be sent again. */
+/* The statement was answered: its cursors are stored, or will be sent again. */
 void cursors_answer(struct cursors *c, bool is_stored);
 
-/* Forgets all: the database has forgotten what they cover. An answer may still come. */
+/* Forgets all cursors, because the database lost events that they cover. An answer may still arrive. */
 void cursors_clear(struct cursors *c);
 
 #endif

@@ -1,5 +1,4 @@
-/* duplicates.c owns what is counted about copies, until checkin.c has told it to the database, where it is
- * added up for the fleet and for years. */
+/* duplicates.c counts copies until checkin.c reports them to the database, which adds them up for the fleet. */
 #include "road/duplicates.h"
 
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 #include "base/counters.h"
 #include "base/memory.h"
 
-#define LATE_MAX 500 /* ids kept for a question to Postgres; more are drawn from by lot */
+#define LATE_MAX 500 /* ids reported per period; of more, a random sample */
 
 /* A copy that only the unique key found. */
 struct late {
@@ -21,7 +20,7 @@ struct late {
 static uint64_t delays[DUPLICATES_DELAYS];
 static struct late late[LATE_MAX];
 static uint64_t late_total;
-static uint64_t lot = 1; /* state of the drawing */
+static uint64_t lot = 1; /* state of the random numbers */
 
 void duplicates_seen(int64_t delay_ms)
 {
@@ -31,7 +30,7 @@ void duplicates_seen(int64_t delay_ms)
 	delays[bucket < DUPLICATES_DELAYS ? bucket : DUPLICATES_DELAYS - 1]++;
 }
 
-/* Each of all late copies has the same chance to be among those that are kept. */
+/* Reservoir sampling: each late copy is kept with the same probability. */
 void duplicates_late(const char *id, size_t len, int64_t now_ms)
 {
 	size_t at = late_total++;

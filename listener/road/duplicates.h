@@ -1,4 +1,4 @@
-/* duplicates.h: how long after the first copy further copies of events came to this process. */
+/* duplicates.h: how long after the first copy of an event this process received the others. */
 #ifndef WSONCE_DUPLICATES_H
 #define WSONCE_DUPLICATES_H
 
@@ -6,17 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Delays of less than 1 ms, then from each power of two ms to the next; the last has no end (17 years). */
+/* Histogram buckets: below 1 ms, then one per power of two; the last is open (over 17 years). */
 #define DUPLICATES_DELAYS 41
 
-/* A copy of an event came, so long after the claim or the commit of the original. */
+/* A copy arrived delay_ms after the original was claimed or committed. */
 void duplicates_seen(int64_t delay_ms);
 
-/* A copy came that only the unique key found: how old the row is, Postgres knows. now_ms is the loop
- * clock. */
+/* A copy arrived that only the unique key found; Postgres computes its delay from the row. now_ms is the loop clock. */
 void duplicates_late(const char *id, size_t len, int64_t now_ms);
 
-/* Puts what came since the last duplicates_clear into an object, for sql/queries/checkin.sql. */
+/* Adds what was counted since the last duplicates_clear to object, for sql/queries/checkin.sql. */
 void duplicates_describe(json_t *object, int64_t now_ms);
 void duplicates_clear(void);
 

@@ -1,5 +1,5 @@
-/* effects.c owns the statements that store events with what follows from them, in one transaction, which is
- * committed or not at all; a handler that raises takes it down, and store_postgres.c finds out whose event it was. */
+/* effects.c owns the statements that store events together with their effects, in one transaction. A handler that
+ * raises an error aborts the transaction, and store_postgres.c finds the event that caused it. */
 #include "road/effects.h"
 
 #include <stdio.h>
@@ -13,16 +13,17 @@
 
 #define TEXT_OID 25
 
-/* Those of the table events and its partitions: a condition for t follows. */
+/* The triggers of the table events and its partitions. Append a condition on t. */
 #define TRIGGERS \
 	"SELECT FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS e ON e.relnamespace = o.relnamespace AND " \
 	"e.relname = 'events' CROSS JOIN LATERAL (SELECT e.oid UNION SELECT relid FROM " \
 	"pg_catalog.pg_partition_tree(e.oid)) AS p (relid) JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = p.relid " \
 	"WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1)"
 
-/* Handlers of two batches may want the same rows in a different order, and then Postgres cancels one of them (40P01).
- * That one holds the lock alone when it is sent again, so it cannot happen to it twice. It is a lock of a table, which
- * needs rights to it: any role may hold an advisory lock. The statement has it before its snapshot. */
+/* Handlers of two batches may lock the same rows in a different order; Postgres then cancels one of the batches
+ * (40P01). Every statement takes this shared lock, and a cancelled batch is sent again with an exclusive one
+ * (effects_alone_sql), so it cannot deadlock twice. It is a table lock because that needs rights to the table, while
+ * any role can take an advisory lock. The statement acquires it before its snapshot. */
 #define SHARED "WITH held AS (SELECT FROM :schema.wsonce_epoch WHERE false FOR KEY SHARE)"
 
 #define GIVEN   "event_id, event_type, payload, source, received_at, event_time"
@@ -32,14 +33,15 @@ static const char given_sql[] =
 	SHARED ", given AS MATERIALIZED (SELECT " GIVEN ", $7::text AS instance FROM unnest($1::text[], $2::text[], "
 	       "$3::jsonb[], $4::text[], $5::timestamptz[], $6::timestamptz[]) AS g (" GIVEN "))";
 
-/* RETURNING names the rows that are new; a handler sees each of them in the table. */
+/* RETURNING lists the new rows. They are in the table when the handler runs. */
 static const char fresh_sql[] = ", fresh AS (INSERT INTO :schema.events (" COLUMNS ") SELECT " COLUMNS " FROM given "
 				"ON CONFLICT (event_id) DO NOTHING RETURNING event_id, event_type, payload)";
 
-/* What is new to a consumer another one may have stored long ago. The rows come first, so that handlers see
- * them here as well. Where a trigger could keep a row back (BEFORE INSERT FOR EACH ROW, of the table or a partition),
- * the row must be new or seen; else this is not asked, because a row that another transaction stores meanwhile is
- * neither. */
+/* An event that is new to this consumer may have been stored by another one long ago, so marks decide what is new. Rows
+ * are inserted before marks, so that handlers see the rows. A BEFORE INSERT FOR EACH ROW trigger (of the table or a
+ * partition) can suppress a row; only if there is one, an event is marked only if its row was inserted now or is
+ * visible. Without such a trigger this is not checked, because a row that another transaction is inserting is neither.
+ */
 static const char consumer_sql[] =
 	", stored AS (INSERT INTO :schema.events (" COLUMNS ") SELECT " COLUMNS " FROM given "
 	"ON CONFLICT (event_id) DO NOTHING RETURNING event_id)"
@@ -55,17 +57,16 @@ static const char outbox_sql[] =
 	"SELECT w.target, f.event_id, f.event_type, f.payload FROM fresh AS f JOIN unnest($9::text[], $10::text[]) "
 	"AS w (target, event_type) ON w.event_type IS NULL OR w.event_type = f.event_type RETURNING 1)";
 
-/* The first row, see sql/queries/epoch.sql. */
+/* The first row of the result; see sql/queries/epoch.sql. */
 #define EPOCH_SQL " SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home) AS wsonce_epoch, 0"
 
 /* See sql/queries/insert.sql. */
 #define ID_SQL "pg_catalog.encode(pg_catalog.convert_to(event_id, 'UTF8'), 'escape')"
 
-/* A COPY stores all of its rows or none, so what it stored is new. They are found again by their numbers, which are
- * higher than those that were seen before, and by who wrote them. Where an INSERT has triggers, which may write rows of
- * their own, and which would come before the handler instead of behind it, a division by zero ends it at once. The
- * upper bound, and that nothing is compiled, are
- * for a table without statistics: of one bound alone the planner expects a third of all rows. */
+/* COPY stores all of its rows or none, so all of them are new. They are found again by id, which is greater than the
+ * largest before, and by xmin. An INSERT trigger may write rows of its own, and would run before the handler instead of
+ * after it: if there is one, a division by zero aborts the transaction. The upper bound of the id (in copied_sql) and
+ * jit=off are for a table without statistics: from a lower bound alone the planner expects a third of all rows. */
 static const char before_sql[] = SHARED " SELECT pg_catalog.set_config('jit', 'off', true), "
 					"pg_catalog.set_config('wsonce.before', coalesce(max(id), 0)::text, true), "
 					"pg_catalog.set_config('wsonce.rows', (%zu / (NOT EXISTS (" TRIGGERS
@@ -78,7 +79,7 @@ static const char copied_sql[] = "WITH fresh AS (SELECT %s FROM :schema.events "
 				 "9223372035854775807) + 1000000000 "
 				 "AND xmin = pg_catalog.pg_current_xact_id()::xid ORDER BY id)";
 
-/* A mark that is there refuses them all, as a row does. */
+/* No ON CONFLICT: one existing mark aborts the whole statement, as an existing row does. */
 static const char copied_marks_sql[] =
 	", marked AS (INSERT INTO :schema.processed_events (consumer, event_id) SELECT %s, event_id FROM fresh "
 	"RETURNING 1)";
@@ -88,13 +89,13 @@ static const char copied_outbox_sql[] =
 	"SELECT w.target, f.event_id, f.event_type, f.payload FROM fresh AS f JOIN (VALUES %s) AS w (target, "
 	"event_type) ON w.event_type IS NULL OR w.event_type = f.event_type RETURNING 1)";
 
-/* Where rows are missing, because a trigger kept them back, a policy hides them or the numbers do not grow, the
- * division by zero undoes it all. */
+/* A division by zero aborts the transaction if rows are missing: a trigger suppressed them, a policy hides them, or ids
+ * do not increase. */
 static const char copied_end_sql[] =
 	" UNION ALL SELECT (1 / (count(*) = pg_catalog.current_setting('wsonce.rows')::bigint)::int)::text, %s%s%s%s "
 	"FROM fresh%s";
 
-/* A handler sees the marks. */
+/* Insert the marks before the handler runs, so that it sees them. */
 static const char behind_marks_sql[] = " WHERE (SELECT count(*) FROM marked) >= 0";
 
 /* --- webhooks --- */
@@ -140,7 +141,7 @@ static void forget(struct effects *e)
 	free(e->copied_sql);
 }
 
-/* What takes no parameters is written so that nothing in it can end a literal. */
+/* A simple query has no parameters. Hex keeps the text from ending the literal. */
 static char *print_text(const char *text)
 {
 	size_t len = strlen(text);
@@ -154,7 +155,7 @@ static char *print_text(const char *text)
 	return sql;
 }
 
-/* Appends a row to those of VALUES; type NULL: every one. */
+/* Appends a row to a VALUES list. A NULL type means every type. */
 static char *add_target(char *rows, const char *name, const char *type)
 {
 	char *target = print_text(name), *of_type = type ? print_text(type) : NULL;
@@ -198,7 +199,7 @@ static char *make_marks(const char *consumer)
 	return sql;
 }
 
-/* Where there is more than one that reads the rows, they are written down in between: only what is needed of them. */
+/* If more than one part reads the CTE fresh, Postgres materializes it, so it selects only the columns needed. */
 static char *make_copied(const struct effects *e)
 {
 	const struct config *c = e->config;
@@ -219,7 +220,7 @@ static char *make_copied(const struct effects *e)
 	return sql;
 }
 
-/* The answer is = and the handler's name as it is to be written, or what is wrong with it. */
+/* The answer is "=" and the quoted name of the handler, or what is wrong with the handler. */
 const char *effects_learn(struct effects *e, const char *answer, size_t len)
 {
 	if (len && *answer != '=') {

@@ -1,6 +1,5 @@
-/* envelope.c owns the reading of messages: the values at the pointers. json_check() knows whether the message is JSON,
- * and one walk through it finds the values. No tree is built, and the payload is handed on as the bytes that came (I6).
- */
+/* envelope.c reads messages: json_check() decides whether a message is JSON, and one walk finds the values at the
+ * pointers. It builds no tree, and the payload stays the bytes that were received (I6). */
 #include "road/envelope.h"
 
 #include <assert.h>
@@ -17,28 +16,28 @@
 #include "config/config.h"
 
 #define POINTERS_MAX  11   /* 8 parts of an id, the type, the payload, the time */
-#define DECODED_BYTES 2048 /* of texts with escapes, without malloc */
+#define DECODED_BYTES 2048 /* room for unescaped strings before malloc is needed */
 
 struct pointer {
 	struct json_step steps[POINTER_STEPS_MAX];
 	int count;
-	bool is_text;       /* its value is wanted decoded, not as a slice */
-	bool is_optional;   /* a value that is no text is as good as none */
-	const char *name;   /* the pointer as written, for messages */
-	struct slice value; /* at == NULL: not met */
+	bool is_text;       /* decode the value; else return it as raw JSON */
+	bool is_optional;   /* ignore a value that is not text */
+	const char *name;   /* the pointer as written, for error messages */
+	struct slice value; /* at is NULL until found */
 };
 
 struct envelope {
 	struct pointer pointers[POINTERS_MAX];
 	int count;
 	int id_parts;
-	const struct pointer *time; /* NULL: nobody asks for it */
+	const struct pointer *time; /* NULL: times are not read */
 	bool is_time_forgiven;
-	bool is_time_void;                    /* of this message: it is named twice */
-	uint32_t ends[POINTER_STEPS_MAX + 1]; /* by the number of steps: which pointers have so many */
+	bool is_time_void;                    /* this message has the time twice */
+	uint32_t ends[POINTER_STEPS_MAX + 1]; /* [n]: the set of pointers with n steps */
 	char fault_text[300];
 	char id[ENVELOPE_ID_MAX + 1];
-	struct arena arena; /* what is decoded of this message */
+	struct arena arena; /* decoded strings of this message */
 	_Alignas(16) char arena_room[DECODED_BYTES];
 };
 
@@ -50,15 +49,15 @@ static const char *fault(struct envelope *e, const struct pointer *t, const char
 
 /* --- the walk --- */
 
-/* A set of pointers has a bit for each. What follows is about the pointers whose first `level` steps lead to the value
- * that the walk is at. A function that fails has called fault(). */
+/* A set of pointers is a bit mask. In the functions below, `set` holds the pointers whose first `level` steps lead to
+ * the current value. A function that fails has called fault(). */
 
 static int lowest(uint32_t set)
 {
 	return __builtin_ctz(set);
 }
 
-/* The value of a pointer, which wants a text: no plain one. */
+/* Stores the value of a text pointer when it is not a number or a string without escapes. */
 static bool keep_other(struct envelope *e, struct pointer *t, struct slice value)
 {
 	struct slice text = *value.at == '"' ? json_text(value, &e->arena) : value;
@@ -78,7 +77,7 @@ static bool keep_other(struct envelope *e, struct pointer *t, struct slice value
 	return false;
 }
 
-/* The value is what these pointers lead to. */
+/* Stores the value of these pointers. */
 static bool keep(struct envelope *e, uint32_t set, struct slice value)
 {
 	for (; set; set &= set - 1) {
@@ -121,8 +120,8 @@ static uint32_t match_index(const struct envelope *e, uint32_t set, int level, l
 	return found;
 }
 
-/* The same member twice on the way to a value: one parser takes the first, jsonb the last, so the row could contradict
- * its id. Such a message is refused. */
+/* A member on the way to a value occurs twice. Refuse the message: some parsers take the first, jsonb takes the last,
+ * so the row could contradict its id. */
 static bool may_be_twice(struct envelope *e, uint32_t set)
 {
 	for (; set; set &= set - 1) {
@@ -179,7 +178,7 @@ static const char *walk_array(struct envelope *e, const char *at, const char *en
 	return at + 1;
 }
 
-/* Where the value at `at` ends; NULL: the message is no event. */
+/* Returns the end of the value at `at`, or NULL if the message is not an event. */
 static const char *walk(struct envelope *e, const char *at, const char *end, int level, uint32_t set)
 {
 	uint32_t here = set & e->ends[level], below = set & ~here;
@@ -196,7 +195,7 @@ static const char *walk(struct envelope *e, const char *at, const char *end, int
 
 /* NOLINTEND(misc-no-recursion) */
 
-/* --- what a message says --- */
+/* --- messages --- */
 
 static void reset(struct envelope *e)
 {
@@ -213,7 +212,7 @@ static void add_pointer(struct envelope *e, const char *pointer, bool is_text)
 	t->is_text = is_text;
 	t->name = memory_strdup(pointer);
 	t->count = json_steps(pointer, t->steps, POINTER_STEPS_MAX);
-	assert(t->count >= 0); /* config.c has checked it */
+	assert(t->count >= 0); /* checked by config.c */
 	e->ends[t->count] |= 1u << e->count++;
 }
 
@@ -275,7 +274,7 @@ static const char *check_part(struct envelope *e, const struct pointer *t)
 	return NULL;
 }
 
-/* Adds a part to the n bytes of e->id; returns how many they are then, or 0 if they are too many. */
+/* Appends a part to the n bytes in e->id. Returns the new length, or 0 if it is too long. */
 static size_t add_part(struct envelope *e, size_t n, const struct pointer *t)
 {
 	if (n)
@@ -293,7 +292,7 @@ static size_t add_part(struct envelope *e, size_t n, const struct pointer *t)
 	return n;
 }
 
-/* The id's only part as it is, or its parts joined into e->id. */
+/* A single part is the id; several are joined in e->id. */
 static const char *join_id(struct envelope *e, struct slice *id)
 {
 	size_t n = 0;

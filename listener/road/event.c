@@ -1,5 +1,5 @@
-/* event.c owns the events in memory: their lists, their table and their bytes. What happens to
- * them is pipeline.c's business. */
+/* event.c owns the events in memory: their lists, their hash table and their bytes. pipeline.c decides what happens to
+ * them. */
 #include "road/event.h"
 
 #include <assert.h>
@@ -12,10 +12,10 @@
 #include "base/slab.h"
 
 #define FIRST_CHAINS    1024
-#define MALLOC_OVERHEAD 32 /* per allocation, for the budget */
-#define BEHIND_MAX      8  /* events behind another */
+#define MALLOC_OVERHEAD 32 /* bytes per allocation, for the memory budget */
+#define BEHIND_MAX      8  /* events that wait behind one with the same id */
 #define COPY_BYTES      (sizeof(struct copy) + MALLOC_OVERHEAD)
-#define LENGTHS         8 /* bytes: of id and type of a profile's event */
+#define LENGTHS         8 /* bytes for the lengths of id and type before a profile's event */
 
 static const char *const state_names[EVENT_STATES] = {
 	"claiming", "held",        "behind",  "looking", "batched", "storing",
@@ -24,7 +24,7 @@ static const char *const state_names[EVENT_STATES] = {
 
 #define TO(state) (1u << (state))
 
-/* The steps between states; nothing else moves an event. */
+/* The allowed steps between states. */
 static const unsigned int allowed[EVENT_STATES] = {
 	[EV_CLAIMING] = TO(EV_BATCHED) | TO(EV_HELD) | TO(EV_DONE),
 	[EV_HELD] = TO(EV_LOOKING) | TO(EV_BATCHED) | TO(EV_BEHIND),
@@ -73,7 +73,7 @@ static char *put_length(char *at, size_t len)
 	return at;
 }
 
-/* Copies the parts behind the struct. The type is decoded, so it is not a part of the message. */
+/* Copies the parts behind the struct. id and type are decoded, so they are not slices of the message. */
 static void fill(struct event *ev, const char *message, size_t len, const struct envelope_view *view)
 {
 	char *at = (char *)(ev + 1);
@@ -114,8 +114,8 @@ static void put_in_chain(struct events *es, struct event *ev)
 	*chain = ev;
 }
 
-/* There are at least as many chains as events, and never many times more than there once were events: the heads
- * should stay in the processor's cache. */
+/* At least one chain per event. The table only doubles when it is full, so that its heads stay in the processor's
+ * cache. */
 static void grow_table(struct events *es)
 {
 	size_t chains = es->chains ? 2 * es->chains : RARELY_ONE("event: the table is small", FIRST_CHAINS),
@@ -271,7 +271,7 @@ struct event *event_next(const struct event *ev)
 	return next;
 }
 
-/* The claim's time goes along in any case: two claims of one id never have the same. */
+/* Copy claim_ms even without a claim: two claims of one id never have the same time. */
 static void hand_over_claim(struct event *ev, struct event *next)
 {
 	next->is_claimed = ev->is_claimed;
@@ -296,7 +296,7 @@ void event_give_place(struct events *es, struct event *ev, struct event *next)
 	take_out_of_table(es, ev);
 }
 
-/* --- from its beginning to its end --- */
+/* --- copies, steps, end --- */
 
 void event_add_copy(struct events *es, struct event *ev, struct sender *sender)
 {
@@ -352,7 +352,7 @@ static void event_free(struct events *es, struct event *ev)
 	}
 	free(ev->reason);
 	free((void *)ev->digest);
-	slab_free(ev, ev->bytes); /* its own: slab_room() of what it was made with */
+	slab_free(ev, ev->bytes); /* without its copies: slab_room() of its size */
 }
 
 void event_finish(struct events *es, struct event *ev, enum outcome outcome)

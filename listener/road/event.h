@@ -1,4 +1,4 @@
-/* event.h: one event at work in this process, its states, and the table of all of them. */
+/* event.h: the events in flight in this process, and their states. */
 #ifndef WSONCE_EVENT_H
 #define WSONCE_EVENT_H
 
@@ -12,16 +12,16 @@
  * event_move() changes it, and asserts that event.c's table allows the step. docs/protocol.md's table is made from
  * these comments and that table by `make readme`. */
 enum event_state {
-	EV_CLAIMING,    /* SET NX GET is sent, its answer not seen */
-	EV_HELD,        /* another listener is at work on it, or should be */
-	EV_BEHIND,      /* another message with its id is at work */
-	EV_LOOKING,     /* its key is in an MGET whose answer is not seen */
+	EV_CLAIMING,    /* sent SET NX GET, no answer yet */
+	EV_HELD,        /* another listener is storing it, or should be */
+	EV_BEHIND,      /* waits for another message with the same id */
+	EV_LOOKING,     /* sent an MGET with its key, no answer yet */
 	EV_BATCHED,     /* waits for the next batch */
-	EV_STORING,     /* its batch is sent, the result not seen */
-	EV_COUNTING,    /* Postgres refused it; the fleet's count of tries is asked for */
-	EV_BACKING_OFF, /* keeps its claim for the backoff; then gives it back if it was refused, not only postponed */
+	EV_STORING,     /* its batch is sent, no result yet */
+	EV_COUNTING,    /* refused by Postgres; asked Redis how often the fleet tried it */
+	EV_BACKING_OFF, /* waits for its next try with its claim; then releases the claim if Postgres refused it */
 	EV_REFUSED,     /* waits to be recorded as a dead letter */
-	EV_BURYING,     /* its dead letter is sent, the result not seen */
+	EV_BURYING,     /* its dead letter is sent, no result yet */
 	EV_DONE,        /* committed or a dead letter: answered, then freed */
 	EVENT_STATES
 };
@@ -29,79 +29,80 @@ enum event_state {
 /* How an event ended. */
 enum outcome {
 	OUTCOME_PERSISTED, /* this process inserted the row */
-	OUTCOME_DUPLICATE, /* the row was there, or is known to be committed elsewhere */
+	OUTCOME_DUPLICATE, /* the row existed, or another process has committed it */
 	OUTCOME_REJECTED,  /* recorded as a dead letter */
 };
 
 struct event;
 
-/* Who sent a message and wants to know how it ended: the first member of its owner's struct. */
+/* A sender that waits for the outcome of its messages. Must be the first member of its owner's struct. */
 struct sender {
-	/* Called once for each message handed in with this sender, when its event has settled.
-	 * reason is NULL but for OUTCOME_REJECTED. ev is freed afterwards. */
+	/* Called once for each message handed in with this sender, when its event has settled. ev->reason says why if
+	 * outcome is OUTCOME_REJECTED. ev is freed afterwards. */
 	void (*answer)(struct sender *s, const struct event *ev, enum outcome outcome);
-	const char *name; /* of its token or certificate; NULL: none is known */
-	uint64_t n;       /* the sender's number of the message that is handed in, or answered */
+	const char *name; /* of its token or certificate; NULL if it has none */
+	uint64_t n;       /* the sender's number for the message being handed in or answered */
 };
 
 /* A received message that belongs to an event. */
 struct copy {
 	struct copy *next;
-	struct sender *sender; /* NULL: nobody waits for an answer */
-	uint64_t n;            /* the sender's, when it was handed in */
+	struct sender *sender; /* NULL: no answer is needed */
+	uint64_t n;            /* sender->n when it was handed in */
 };
 
-/* One allocation: this struct, then id, type and the message (of a profile's event, first their lengths). Owned by
- * struct events. With ten thousand of them at work each is out of the processor's cache when its turn comes, so what
- * each step touches comes first: three lines of the cache for a copy that another listener stores. */
+/* One allocation: this struct, then id, type and the message; a profile's event has the lengths of id and type before
+ * them. Owned by struct events. With thousands of events in flight, each has left the processor's cache when its turn
+ * comes, so the members that every step touches come first: a copy that another listener stores needs only three cache
+ * lines. */
 struct event {
 	struct list link;      /* in the list of its state */
-	struct list wait_link; /* in hold.c's list, in EV_HELD and EV_BACKING_OFF */
-	int64_t due_ms;        /* loop clock, when hold.c hands it out */
+	struct list wait_link; /* in a queue of hold.c, in EV_HELD and EV_BACKING_OFF */
+	int64_t due_ms;        /* loop clock, when its wait in hold.c ends */
 	size_t message_len;
 	enum event_state state;
-	uint16_t id_len;   /* 0: the message has no usable id, and never leaves the dead-letter way */
-	uint16_t looks;    /* MGETs since it was held: sets the next delay */
-	uint16_t owner;    /* of the claim that it was held for last, as in owners.h; 0: of none */
-	uint16_t put_offs; /* times that the store gave it back, for no fault of its own as far as is known */
-	bool is_claimed;   /* our value is, as far as we know, in Redis */
-	bool is_deferred;  /* left to the preferred instance, and not looked at since */
-	bool has_turn;     /* left to others while Redis is away, until our turn has come */
-	bool is_unseen;    /* a consumer's statement neither made its row nor saw it: it is asked once more */
-	uint8_t doubts;    /* times that a mark of it was read, and not believed before Postgres told its epoch */
-	bool is_counted;   /* among the duplicates, by a claim or mark that was there */
+	uint16_t id_len;   /* 0: the message has no usable id, and becomes a dead letter */
+	uint16_t looks;    /* MGETs since it was held; sets the next delay */
+	uint16_t owner;    /* owner of the claim that it was last held for, as in owners.h; 0 if none */
+	uint16_t put_offs; /* how often the store postponed it, as far as known for no fault of its own */
+	bool is_claimed;   /* as far as we know, our claim is in Redis */
+	bool is_deferred;  /* left to the preferred instance, and not looked up since */
+	bool has_turn;     /* Redis is away: left to other listeners until it is our turn */
+	bool is_unseen;    /* a consumer's statement neither inserted nor saw its row, and is sent once more */
+	uint8_t doubts;    /* marks found but not trusted, because the database's epoch was unknown */
+	bool is_counted;   /* counted as a duplicate because a claim or mark was found */
 	bool is_in_table;
-	bool is_stray; /* came without an id, or behind another, or was refused at the door */
-	bool is_loose; /* has an id, is refused without a claim, and is not in the table */
+	bool is_stray; /* arrived without an id or behind another event, or was refused on arrival */
+	bool is_loose; /* has an id, was refused without a claim, and is not in the table */
 	bool has_time;
-	bool is_put_off;        /* in EV_BACKING_OFF: keeps its claim afterwards, too */
-	bool is_handed;         /* the second connection did not store it: it is the first one's */
-	uint32_t id_hash;       /* keyed_hash() */
-	struct event *in_chain; /* the next one in its chain of the table */
+	bool is_put_off;        /* in EV_BACKING_OFF: keep the claim afterwards */
+	bool is_handed;         /* the second connection did not store it; the first one tries */
+	uint32_t id_hash;       /* keyed_hash() of the id */
+	struct event *in_chain; /* next in its chain of the hash table */
 	const char *id;
-	const void *ahead;      /* in hold.c's list some places behind it: to be fetched, and never looked into */
+	const void *ahead;      /* prefetch hint: an event some places behind it in hold.c's queue; may be freed */
 	int64_t received_us;    /* loop clock, first copy */
 	int64_t held_ms;        /* loop clock, when it was first held */
-	struct list order_link; /* in the list of strays, or of those that are none */
+	struct list order_link; /* in events.strays or events.ordered */
 	unsigned int copies;    /* messages that settle with it */
-	uint32_t attempts;      /* failed stores, the fleet's count where Redis told it */
+	uint32_t attempts;      /* failed stores: the fleet's count if Redis told it, else ours */
 	struct copy first;
-	struct event *behind;  /* the newest of the messages that wait behind it, and so on; owned by struct events */
-	size_t bytes;          /* of the budget, copies included */
+	struct event *behind;  /* the newest event that waits behind it; a list. Owned by struct events */
+	size_t bytes;          /* memory charged to the budget, with its copies */
 	char *reason;          /* why it is or may become a dead letter; heap, or NULL */
-	const uint8_t *digest; /* 32 bytes of SHA-256 over the message, if it was longer than what
-				* message keeps; else NULL */
+	const uint8_t *digest; /* SHA-256 (32 bytes) of the whole message if `message` keeps only its head; else NULL */
 	const char *type;
 	uint32_t type_len;
-	const char *message;  /* the bytes that were received: dead letters keep them */
-	const char *source;   /* of a profile, by its name; message is the payload then if there is an id. Else NULL */
-	const char *from;     /* who sent it, where neither source nor a sender's name says it; or NULL. Outlives it */
-	int64_t came_us;      /* since 1970, when its bytes were read: of each event a later moment */
-	int64_t time_us;      /* its own time since 1970, if has_time */
+	const char *message; /* the bytes received, which a dead letter keeps; see source */
+	const char
+		*source;  /* source with a profile: if the event has an id, `message` is only its payload. Else NULL */
+	const char *from; /* where it came from if neither source nor a sender's name says so; or NULL. Not owned */
+	int64_t came_us;  /* since 1970, when its bytes were read; strictly increasing */
+	int64_t time_us;  /* its own time since 1970, if has_time */
 	struct slice payload; /* inside message, or a constant */
-	uint64_t passed;      /* rows stored by this process when the event was put off first */
+	uint64_t passed;      /* rows this process had stored when the event was first postponed */
 	int64_t lease_ms;     /* loop clock, before the claim was sent or renewed */
-	int64_t claim_ms;     /* part of the claim's value, in ms since 1970; never the same twice */
+	int64_t claim_ms;     /* part of the claim's value, in ms since 1970; unique per claim */
 };
 
 /* All events of the process. */
@@ -109,26 +110,26 @@ struct events {
 	struct list lists[EVENT_STATES];
 	size_t counts[EVENT_STATES];
 	size_t message_bytes[EVENT_STATES];
-	struct event **table; /* chains, by the ids' hashes */
-	size_t chains;        /* in the table: a power of two, or 0 */
-	size_t in_table;      /* events */
-	struct list ordered;  /* all but strays, in the order of coming */
-	struct list strays;   /* the others, in that order too */
+	struct event **table; /* hash table by id: heads of chains */
+	size_t chains;        /* size of the table: a power of two, or 0 */
+	size_t in_table;      /* events in the table */
+	struct list ordered;  /* all events but strays, in order of arrival */
+	struct list strays;   /* in order of arrival */
 	size_t bytes;         /* sum of the events' bytes */
-	size_t messages;      /* sum of the events' copies: in flight */
+	size_t messages;      /* messages in flight: sum of the events' copies */
 };
 
-/* Such an event does not share a statement with others: it would fail with it again, and each of its failures costs
- * them a few more statements. */
+/* An event that has failed is stored in a statement of its own: it would probably fail again, and each failure costs
+ * the others of its statement a few more statements. */
 static inline bool event_has_failed(const struct event *ev)
 {
 	return ev->attempts || ev->put_offs;
 }
 
-/* So many events before it is needed one is fetched: a step takes some 20 ns, and memory five times as long. */
+/* Prefetch distance, in events: a step takes about 20 ns, a read from memory five times as long. */
 #define EVENT_FETCH 6
 
-/* ev is needed soon: what a loser's steps touch is on its way from memory. ev may be gone. */
+/* Prefetches the cache lines that a copy stored elsewhere touches. ev may have been freed. */
 static inline void event_fetch(const void *ev)
 {
 	__builtin_prefetch(ev);
@@ -137,60 +138,58 @@ static inline void event_fetch(const void *ev)
 }
 
 void events_init(struct events *es);
-/* Frees all events without answering anybody. */
+/* Frees all events without answering their senders. */
 void events_clear(struct events *es);
 
-/* An event for this message, with one copy, in state (EV_CLAIMING, EV_BEHIND, or EV_REFUSED, to be given a
- * reason). view may be NULL for a message without a usable id. Only an event that begins in EV_CLAIMING gets
- * into the table: another message with the id of a refused one is an event of its own, and one in EV_BEHIND is
- * for event_put_behind(). now_us is the loop clock. */
+/* Makes an event for this message, with one copy. state is EV_CLAIMING, EV_BEHIND (pass it to event_put_behind()), or
+ * EV_REFUSED (give it a reason). view is NULL if the message has no usable id. Only events in EV_CLAIMING enter the
+ * table, so later messages with the id of a refused event are events of their own. now_us is the loop clock. */
 struct event *event_new(struct events *es, enum event_state state, const char *message, size_t len,
 			const struct envelope_view *view, struct sender *sender, int64_t now_us);
 
-/* Gives the event the digest of a message of which only the head was kept. Copies 32 bytes. */
+/* Sets the digest of the whole message when only its head was kept. Copies 32 bytes. */
 void event_set_digest(struct event *ev, const uint8_t *digest);
 /* Replaces the reason by a copy of text. */
 void event_set_reason(struct event *ev, const char *text);
-/* The SHA-256 of the message, 32 bytes. Of a profile's event, of id and type with their lengths before them, too:
- * its message, which is the payload, says neither, and may be that of many events. */
+/* The SHA-256 of the message, 32 bytes. For a profile's event it covers the lengths, id and type before the payload:
+ * many events may have the same payload. */
 void event_digest(const struct event *ev, uint8_t *digest);
-/* Its first 8 bytes as a number: what a dead mark says. */
+/* The first 8 bytes of the digest as a number, as in a dead mark. */
 uint64_t event_digest_head(const struct event *ev);
 
-/* The name of the first who sent its message and has one, or NULL. */
+/* The name of the first sender that has one, or NULL. */
 const char *event_sender(const struct event *ev);
 
-/* The event of this view that is at work now, or NULL. */
+/* The event in the table with this view's id, or NULL. */
 struct event *event_find(const struct events *es, const struct envelope_view *view);
 
-/* ev or the event behind it that has this message, to the byte, and of a profile's event the type; NULL if there is
- * none. */
+/* Of ev and the events behind it, the one with exactly this message (and, with a profile, this type); or NULL. */
 struct event *event_with_message(struct event *ev, const char *message, size_t len, const struct envelope_view *view);
 
-/* Lets more, in EV_BEHIND, wait behind ev, as the newest (or oldest) of those that do. If there are too many
- * then, returns the oldest, which waits no more, is in no table and has to be moved on; else NULL. */
+/* Adds more, in EV_BEHIND, to the events behind ev, as the newest or the oldest. If that makes too many, removes and
+ * returns the oldest, which the caller must move to another state; else returns NULL. */
 struct event *event_put_behind(struct event *ev, struct event *more, bool is_newest);
-/* The event behind ev that is to be tried before the others: the newest of those tried least often. NULL if
- * there is none, but for those that were given a reason instead of a try. */
+/* The event behind ev to try next: the newest of those tried least often. Skips those that were refused without a try;
+ * NULL if no others wait. */
 struct event *event_next(const struct event *ev);
-/* How often ev was tried in vain. */
+/* How often storing ev has failed or was postponed. */
 uint32_t event_tries(const struct event *ev);
-/* next, which waits behind ev, takes its place: in the table, at the head of the others behind it, and of its
- * claim. ev is then in no table. */
+/* next, which waits behind ev, takes over ev's place in the table, its claim and the events behind it. ev leaves the
+ * table. */
 void event_give_place(struct events *es, struct event *ev, struct event *next);
 
-/* One more copy of an event's message. */
+/* Adds a copy of the event's message. */
 void event_add_copy(struct events *es, struct event *ev, struct sender *sender);
 
 void event_move(struct events *es, struct event *ev, enum event_state to);
 
-/* Answers every copy and frees the event, which must be in EV_DONE. The first copy gets outcome;
- * the others of a persisted event are duplicates. */
+/* Answers every copy and frees the event, which must be in EV_DONE. The first copy gets outcome; the others get
+ * OUTCOME_DUPLICATE if that was OUTCOME_PERSISTED. */
 void event_finish(struct events *es, struct event *ev, enum outcome outcome);
 
-/* The event that came first of those that are here; NULL if there is none. */
+/* The event received first, or NULL. */
 const struct event *events_oldest(const struct events *es);
-/* How many came before this moment of the loop clock. Looks at no others. */
+/* The number of events received before us (loop clock). Takes time in proportion to the result. */
 size_t events_before(const struct events *es, int64_t us);
 
 const char *event_state_name(enum event_state state);

@@ -1,5 +1,4 @@
-/* hold.c owns the waiting of events: when each is to be looked at again. What is then done with it
- * is pipeline_claim.c's business. */
+/* hold.c keeps events that wait and says which are due. pipeline_claim.c decides what happens to them. */
 #include "road/hold.h"
 
 #define LOOK_CAP_MS 1000
@@ -10,8 +9,8 @@ void hold_init(struct hold *h)
 		list_init(&h->queues[i]);
 }
 
-/* ev was added: the one that is handed out EVENT_FETCH before it says where it is. Those between were touched just now,
- * but when their turn comes, none of them is in the cache, and each would be waited for to know the next. */
+/* Stores a pointer to the new event ev in the one EVENT_FETCH places before it, so that hold_due can prefetch ev
+ * without following the links between them, which will have left the cache by then. */
 static void note_ahead(const struct list *queue, struct event *ev)
 {
 	struct list *at = &ev->wait_link;

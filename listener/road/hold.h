@@ -1,4 +1,4 @@
-/* hold.h: events that wait before their next step. No I/O; time is an argument. */
+/* hold.h: events that wait for their next step. No I/O; time is an argument. */
 #ifndef WSONCE_HOLD_H
 #define WSONCE_HOLD_H
 
@@ -10,7 +10,7 @@
 #define HOLD_FIRST_MS 50
 
 struct hold {
-	/* One queue per delay: whoever is added last is due last, so no sorting is needed. */
+	/* One queue per delay, so that each is in the order of due times. */
 	struct list queues[HOLD_STEPS];
 };
 
@@ -20,14 +20,14 @@ void hold_init(struct hold *h);
 void hold_add(struct hold *h, struct event *ev, int64_t now_ms, unsigned int step);
 void hold_remove(struct event *ev);
 
-/* Takes out an event that is due at now_ms; NULL if there is none. */
+/* Removes and returns an event that is due at now_ms; NULL if there is none. */
 struct event *hold_due(struct hold *h, int64_t now_ms);
 
-/* Milliseconds from now_ms until the next event is due, 0 if one is; -1 if none waits. */
+/* Milliseconds until the next event is due, 0 if one is; -1 if none waits. */
 int64_t hold_wait(const struct hold *h, int64_t now_ms);
 
-/* The step for a held event's next look: 50 ms at first, twice that each time, and at most one
- * second or the claim's TTL: the bound on how late a dead owner's expired claim is seen. */
+/* The step for a held event's next lookup: 50 ms at first, doubling each time, at most one second or the claim's TTL.
+ * The maximum bounds how late an expired claim of a dead owner is noticed. */
 unsigned int hold_look_step(const struct event *ev, int64_t ttl_ms);
 
 #endif

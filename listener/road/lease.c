@@ -1,11 +1,12 @@
-/* lease.c owns the lease of an exclusive source: asked for and renewed a few times a second, and given up before it can
- * be another's. In doubt it is lost: two connections to such a feed are refused, or see its events under two ids.
+/* lease.c owns the lease of an exclusive source. It asks for the lease, or renews it, a few times a second, and gives
+ * it up before another listener can have it. When in doubt, the lease is lost: such a feed refuses a second connection,
+ * or sends it the same events under other ids.
  *
- * In Redis it is a key with a time to live. Without Redis it is a row of wsonce_leases, which needs rights to that
- * table: any role may have an advisory lock. The owner changes the row each time; another listener takes it when it has
- * seen it unchanged for as long as that key lives. Beside an SQLite file, all of whose processes are on one host, it is
- * a lock of the kernel, which ends with the process; one that is frozen keeps it. In the first two the time counts from
- * before the question was sent, so it ends here sooner than there. */
+ * In Redis the lease is a key with a TTL. Without Redis it is a row of wsonce_leases; an advisory lock would not do,
+ * because any role can take one. The owner changes the row at each renewal, and another listener takes the lease once
+ * it has seen the row unchanged for TTL_MS. Both count from before the request was sent, so the lease ends here before
+ * it ends in the server. With an SQLite file, whose processes are all on one host, it is a kernel lock, which ends with
+ * the process; a frozen process keeps it. */
 #include "road/lease.h"
 
 #include <stdio.h>
@@ -25,11 +26,11 @@
 #include "release.lua.h"
 #include "sqlite/lock.h"
 
-#define TTL_MS    1200 /* in the server, after the last question */
-#define MARGIN_MS 300  /* of it, in which the owner ends the connection: more than ASK_MS, after which that is seen */
-#define ASK_MS    250  /* between two questions */
-#define LATE_MS   1000 /* an answer that is later ends Redis' connection */
-#define LEAVE_MS  300  /* in which a lease can be given back */
+#define TTL_MS    1200 /* how long the lease lasts in the server after a renewal */
+#define MARGIN_MS 300  /* give it up this much earlier; more than ASK_MS, the period of the check */
+#define ASK_MS    250  /* between two requests */
+#define LATE_MS   1000 /* timeout of a request to Redis */
+#define LEAVE_MS  300  /* timeout of the release when closing */
 
 #define TEXT_OID 25
 
@@ -41,17 +42,17 @@ struct lease {
 	const char *name;
 	enum lease_state state;
 	uv_timer_t timer;
-	struct redis *redis;       /* NULL: --redis none */
-	struct postgres *postgres; /* NULL: there is Redis, or a file; */
-	struct sqlite_lock *lock;  /* NULL: there is no file */
+	struct redis *redis;       /* exactly one of these three is set */
+	struct postgres *postgres; /* with --redis none */
+	struct sqlite_lock *lock;  /* with --redis none and an SQLite file */
 	struct resp command;
 	char *key;
 	char value[80];
-	char row[140];   /* of Postgres, as it was seen last, */
-	int64_t seen_ms; /* loop clock, and first */
+	char row[140];   /* the row in Postgres as last seen */
+	int64_t seen_ms; /* loop clock, when it was first seen in this form */
 	bool is_asking;
 	int64_t asked_ms; /* loop clock */
-	int64_t until_ms; /* loop clock, ours in the server */
+	int64_t until_ms; /* loop clock, when our lease ends unless renewed */
 	int open;         /* parts left to close */
 	void (*done)(void *arg);
 	void *done_arg;
@@ -67,7 +68,7 @@ static void take(struct lease *l)
 	if (l->state != LEASE_WAITING)
 		return;
 	l->state = LEASE_HELD;
-	log_info("exclusive source is ours", "source=%s", l->name);
+	log_info("acquired an exclusive source", "source=%s", l->name);
 	l->owner.on_acquired(l->owner.arg);
 }
 
@@ -76,11 +77,11 @@ static void lose(struct lease *l, const char *why)
 	if (l->state != LEASE_HELD)
 		return;
 	l->state = LEASE_WAITING;
-	log_warn("exclusive source is given up", "source=%s reason=%s", l->name, why);
+	log_warn("gave up an exclusive source", "source=%s reason=%s", l->name, why);
 	l->owner.on_lost(l->owner.arg);
 }
 
-/* The server says that it is ours. */
+/* The server granted or renewed the lease. */
 static void renew(struct lease *l)
 {
 	l->until_ms = l->asked_ms + TTL_MS - MARGIN_MS;
@@ -101,9 +102,9 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 		return;
 	l->is_asking = false;
 	if (!reply || reply->type != REPLY_INTEGER)
-		return; /* unknown: it runs out, or the next answer says */
+		return; /* unknown: the lease runs out, or the next answer decides */
 	if (reply->integer != 1) {
-		lose(l, "another listener has it");
+		lose(l, "another listener has the lease");
 		return;
 	}
 	renew(l);
@@ -170,15 +171,15 @@ static void on_postgres_answer(void *owner, const struct postgres_answer *answer
 		return;
 	}
 	if (answer->result != POSTGRES_OK || !answer->rows)
-		return; /* unknown: it runs out, or the next answer says */
+		return; /* unknown: the lease runs out, or the next answer decides */
 	note_row(l, postgres_cell(answer, 0, 1, &len));
 	if (*postgres_cell(answer, 0, 0, &len) == 't')
 		renew(l);
 	else
-		lose(l, "another listener has it");
+		lose(l, "another listener has the lease");
 }
 
-/* A server that crashed has forgotten the row. */
+/* The server may have crashed, and wsonce_leases does not survive a crash. */
 static void on_postgres_state(void *owner, enum postgres_state state)
 {
 	struct lease *l = owner;
@@ -189,13 +190,13 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 	}
 }
 
-/* The pipeline's connection says so, and ends the program. */
+/* The pipeline's connection reports this and ends the program. */
 static void on_postgres_unusable(void *owner, const char *sentence, int status)
 {
 	(void)owner, (void)sentence, (void)status;
 }
 
-/* row is the one that may be taken from its owner. */
+/* Asks for the lease on behalf of owner ("" releases it). If the table still has row, its owner loses the lease. */
 static void ask_for(struct lease *l, const char *owner, const char *row)
 {
 	const struct postgres_value values[] = {
@@ -220,7 +221,7 @@ static void ask_kernel(struct lease *l)
 		l->until_ms = INT64_MAX;
 		take(l);
 	} else {
-		lose(l, "the file of its lock was deleted");
+		lose(l, "the lock file was deleted");
 	}
 }
 
@@ -231,7 +232,7 @@ static void on_timer(uv_timer_t *timer)
 	struct lease *l = timer->data;
 
 	if (l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
-		lose(l, "it could not be renewed in time");
+		lose(l, "the lease could not be renewed in time");
 	if (l->lock)
 		ask_kernel(l);
 	else if (l->redis)
@@ -316,7 +317,7 @@ static void on_timer_closed(uv_handle_t *timer)
 	on_part_closed(timer->data);
 }
 
-/* Once: the answer to what was asked last may come after the deadline for it. */
+/* May be called twice: the last answer may arrive after on_leave_deadline. */
 static void close_parts(struct lease *l)
 {
 	if (l->open)
@@ -347,6 +348,6 @@ void lease_close(struct lease *l, void (*done)(void *arg), void *arg)
 	if (l->redis && was_held)
 		release_in_redis(l);
 	else if (l->postgres && was_held)
-		ask_for(l, "", l->row); /* while an answer is awaited it cannot be: the lease runs out */
+		ask_for(l, "", l->row); /* does nothing while a request is pending: then the lease runs out */
 	uv_timer_start(&l->timer, on_leave_deadline, l->is_asking ? LEAVE_MS : 0, 0);
 }

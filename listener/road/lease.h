@@ -1,4 +1,4 @@
-/* lease.h: which listener of a fleet has an exclusive source. */
+/* lease.h: the lease that lets one listener of a fleet read an exclusive source. */
 #ifndef WSONCE_LEASE_H
 #define WSONCE_LEASE_H
 
@@ -9,24 +9,24 @@
 
 struct lease;
 
-/* Called from the loop, in turn, on_acquired first. */
+/* Called from the loop, alternately, on_acquired first. */
 struct lease_owner {
-	/* The source is ours. */
+	/* The lease is ours: connect. */
 	void (*on_acquired)(void *arg);
-	/* It may be another's from the next moment on: end the connection at once. */
+	/* Close the connection at once: another listener may get the lease. */
 	void (*on_lost)(void *arg);
 	void *arg;
 };
 
-/* Asks for the lease of this name for ever; config and name must outlive it. It is kept in Redis, or, with --redis
- * none, in a row of Postgres, or beside an SQLite file as a lock of the kernel. Another
- * listener has it within two seconds of this one's death. */
+/* Asks for the lease of this name until lease_close; config and name must outlive it. The lease is a key in Redis or,
+ * with --redis none, a row in Postgres or a kernel lock beside an SQLite file. If this listener dies, another one gets
+ * the lease within two seconds. */
 struct lease *lease_open(uv_loop_t *loop, const struct config *config, const char *name,
 			 const struct lease_owner *owner);
 
 bool lease_is_held(const struct lease *l);
 
-/* Gives it back. on_lost is not called any more; done is called from the loop when nothing of l is left. */
+/* Releases the lease without calling on_lost. done is called from the loop once l is freed. */
 void lease_close(struct lease *l, void (*done)(void *arg), void *arg);
 
 #endif

@@ -1,10 +1,10 @@
-/* limit.c owns the number of rows that Postgres can store in the time that a statement has. store_postgres.c counts
- * and sends them. */
+/* limit.c adapts the number of rows per statement to what Postgres can store before the statement times out.
+ * store_postgres.c applies it. */
 #include "road/limit.h"
 
 #include <stdint.h>
 
-#define FIT_STATEMENTS 32 /* statements that fit for each that is too long: a few percent of the time */
+#define FIT_STATEMENTS 32 /* statements in time before a larger one is tried: timeouts cost a few percent */
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -23,7 +23,7 @@ void limit_lower(struct limit *l, size_t rows)
 	l->fit = FIT_STATEMENTS;
 }
 
-/* The number doubles until it is known to be too large; a while later it is tried again. */
+/* Doubles up to a size that took too long. After FIT_STATEMENTS more it tries that size again. */
 void limit_raise(struct limit *l, size_t rows)
 {
 	if (rows < l->rows || l->rows == l->most)

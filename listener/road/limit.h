@@ -1,23 +1,23 @@
-/* limit.h: how many rows one statement may have, learnt from those that took too long. No I/O. */
+/* limit.h: how many rows one statement may have, learned from statements that took too long. No I/O. */
 #ifndef WSONCE_LIMIT_H
 #define WSONCE_LIMIT_H
 
 #include <stddef.h>
 
 struct limit {
-	size_t rows;      /* that the next statement may have, at least 1 */
-	size_t most;      /* never more than these */
-	size_t too_many;  /* the fewest that took too long; SIZE_MAX if none did */
-	unsigned int fit; /* statements of as many rows as may be that are left to do before too_many is tried again */
+	size_t rows;      /* limit for the next statement, at least 1 */
+	size_t most;      /* maximum of rows */
+	size_t too_many;  /* the smallest number of rows that took too long; SIZE_MAX if none did */
+	unsigned int fit; /* full statements left before too_many is tried again */
 };
 
 void limit_init(struct limit *l, size_t most);
 
-/* A statement of this many rows took too long: half of them may be sent. If it was a single one, this is the row's
- * doing, and says nothing about more. */
+/* A statement of this many rows took too long: allow half as many. A single row that takes too long says nothing about
+ * larger statements. */
 void limit_lower(struct limit *l, size_t rows);
 
-/* A statement of this many rows was done in time. */
+/* A statement of this many rows finished in time. */
 void limit_raise(struct limit *l, size_t rows);
 
 #endif

@@ -1,4 +1,4 @@
-/* mark.c owns how a mark is written and read. What a mark means for an event is claim.c's business. */
+/* mark.c writes and parses marks. claim.c decides what a mark means for an event. */
 #include "road/mark.h"
 
 #include <inttypes.h>
@@ -19,13 +19,13 @@ size_t mark_write(const struct mark *mark, char *text)
 	return n;
 }
 
-/* The value of a hex digit and one more; 0: it is none. */
+/* The value of a hex digit plus one; 0 for any other byte. */
 static const unsigned char hex_digits[256] = {
 	['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
 	['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
 };
 
-/* mark, then so many hex digits, behind which the value ends or a slash follows: else the number is 0. */
+/* Reads `mark`, this many hex digits, and then the end of the value or a slash; anything else sets *number to 0. */
 static void read_hex(const char *at, size_t len, char mark, size_t digits, uint64_t *number)
 {
 	uint64_t read = 0;
@@ -43,7 +43,7 @@ static void read_hex(const char *at, size_t len, char mark, size_t digits, uint6
 	*number = read;
 }
 
-/* Where c is, from at on; else at. */
+/* The index of the first c at or after at; at if there is none. */
 static size_t find(const char *value, size_t at, size_t len, char c)
 {
 	const char *found = memchr(value + at, c, len - at);

@@ -1,6 +1,6 @@
-/* mark_queue.c owns the ids of events that were settled and whose marks may not be in Redis. Their claims
- * may still be there, or be set late by a Redis that was only frozen and then reads what it was
- * sent; without the mark, other instances would hold their copies until the TTL. */
+/* mark_queue.c owns the marks of settled events that may not be in Redis yet. The events' claims may still be there, or
+ * be set late by a Redis that was frozen; without the marks, other listeners would hold their copies until the claims
+ * expire. */
 #include "road/mark_queue.h"
 
 #include <stdlib.h>

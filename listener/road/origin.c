@@ -1,4 +1,4 @@
-/* origin.c owns what a row says of where its event came from. The statements are the store's. */
+/* origin.c fills the columns of a row that say where and when its event came from. */
 #include "road/origin.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* origin.h: what a row says of where its event came from (sql/migrations/010_origin.sql). No clock is read here. */
+/* origin.h: the columns "source" and "event_time" of a row (sql/migrations/010_origin.sql). */
 #ifndef WSONCE_ORIGIN_H
 #define WSONCE_ORIGIN_H
 
@@ -7,11 +7,11 @@
 #include "postgres/array.h"
 #include "road/event.h"
 
-/* Adds the name of ev's source to a, an array or stream of text: of a profile's event, the profile's; else of the
- * producer's token or certificate, if it has one; else what ev->from says. NULL if there is none of these. */
+/* Adds the name of ev's source to a: that of its profile, or of its producer's token or certificate, or ev->from; NULL
+ * if it has none of these. */
 void origin_add_source(struct array *a, const struct event *ev);
 
-/* Adds ev's own time, NULL if it has none. */
+/* Adds ev's own time, or NULL. */
 void origin_add_time(struct array *a, const struct event *ev);
 
 #endif

@@ -1,16 +1,15 @@
-/* pace.c owns the pause between two statements of a listener that gets many events from feeds.
+/* pace.c owns the pause between two statements of a listener that receives many events from feeds.
  *
- * As measured with INSERT, Postgres works about 0.5 ms for a statement and its commit, and 6 us for each row; with COPY
- * less, for both. One that is sent as soon as the one before has ended has 30 rows at half of the maximum rate of two
- * cores, and then three listeners keep both cores busy with statements: what is late there is late because its process
- * waits for a core. With a pause a statement has 40 rows, and a quarter of the machine is idle. Few events are not
- * delayed, nor are those whose sender waits for an ack. */
+ * An INSERT costs Postgres about 0.5 ms per statement and commit, and 6 us per row; COPY costs less of both. Without a
+ * pause, at half of the maximum rate, statements have 30 rows, and three listeners keep two cores busy: events are late
+ * because processes wait for a core. With the pause, statements have 40 rows and a quarter of the machine is idle.
+ * There is no pause when few events arrive, or when a sender waits for an ack. */
 #include "road/pace.h"
 
 #define PAUSE_MS   3
-#define MANY_ROWS  16   /* of the statement before; with fewer there is no pause, */
-#define ENOUGH     256  /* nor when so many wait */
-#define AWAITED_MS 1000 /* nor so long after an event that somebody waited for */
+#define MANY_ROWS  16   /* no pause after a statement with fewer rows */
+#define ENOUGH     256  /* no pause when this many rows wait */
+#define AWAITED_MS 1000 /* no pause for this long after an event whose sender waits for an ack */
 
 void pace_await(struct pace *p, int64_t now_ms)
 {

@@ -1,4 +1,4 @@
-/* pace.h: for how long rows wait for others to share their statement, where many come. No I/O; time is an argument. */
+/* pace.h: how long rows wait for others to share their statement. No I/O; time is an argument. */
 #ifndef WSONCE_PACE_H
 #define WSONCE_PACE_H
 
@@ -7,18 +7,18 @@
 #include <stdint.h>
 
 struct pace {
-	int64_t sent_ms;    /* when a statement was sent last, */
-	size_t sent_rows;   /* and its rows; 0: none was */
-	int64_t awaited_ms; /* when an event came last whose sender waits for an answer; */
-	bool is_awaited;    /* false: none did, or long ago */
+	int64_t sent_ms;    /* when the last statement was sent */
+	size_t sent_rows;   /* its rows; 0 if none was sent */
+	int64_t awaited_ms; /* last arrival of an event whose sender waits for an ack */
+	bool is_awaited;    /* false if there was none for AWAITED_MS */
 };
 
-/* An event comes now whose sender waits until it is stored. */
+/* An event has arrived whose sender waits for an ack. */
 void pace_await(struct pace *p, int64_t now_ms);
-/* A statement is sent now. */
+/* A statement was sent. */
 void pace_sent(struct pace *p, size_t rows, int64_t now_ms);
 
-/* Milliseconds until these rows are to be sent; 0: now. */
+/* Milliseconds to wait before sending these rows; 0 to send them now. */
 int64_t pace_wait(struct pace *p, size_t rows, int64_t now_ms);
 
 #endif

@@ -1,8 +1,8 @@
-/* rejected.c owns the memory of why messages became dead letters; the letters are the store's business.
+/* rejected.c counts why messages became dead letters; the store writes the dead letters.
  *
- * Reasons are counted in a few places by the algorithm "Space-Saving" (Metwally, Agrawal, El Abbadi, 2005): where there
- * is no room for a new reason it takes the place of the rarest, with its count. So what most messages share is found,
- * though a reason may quote its message and be a new one each time. */
+ * It keeps REASONS counters, by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi, 2005): when they are all in
+ * use, a new reason takes over the rarest one's counter with its count. So the commonest reason is found even if others
+ * quote their message and are all different. */
 #include "road/rejected.h"
 
 #include <stdio.h>
@@ -24,10 +24,10 @@ struct reason {
 
 static struct {
 	struct reason reasons[REASONS];
-	uint64_t count;   /* of messages, since the last line */
-	int64_t since_ms; /* loop clock: from when on they are counted */
-	uint64_t stored;  /* of stats, at that moment */
-	int64_t told_ms;  /* the last line; 0: none so far */
+	uint64_t count;   /* messages since since_ms */
+	int64_t since_ms; /* loop clock */
+	uint64_t stored;  /* stored_count() at since_ms */
+	int64_t told_ms;  /* loop clock, the last log line; 0 if none */
 } rejected;
 
 static uint64_t classes[REJECTED_CLASSES];
@@ -42,7 +42,7 @@ uint64_t rejected_count(enum rejected_class class)
 	return classes[class];
 }
 
-/* The entry of this reason, or the one that makes room for it. */
+/* The entry of this reason, or the one to replace. */
 static struct reason *find(const char *text)
 {
 	struct reason *rarest = &rejected.reasons[0];
@@ -113,7 +113,7 @@ void rejected_watch(int64_t now_ms)
 	if (!rejected.count || (rejected.told_ms && now_ms - rejected.told_ms < AGAIN_MS))
 		return;
 	log_write(stored ? LOG_INFO : LOG_WARN,
-		  stored ? "some messages are dead letters" : "all messages are dead letters",
+		  stored ? "some messages became dead letters" : "all messages became dead letters",
 		  "dead_letters=%llu stored=%llu commonest=%llu reason=%s example=%s",
 		  (unsigned long long)rejected.count, (unsigned long long)stored, (unsigned long long)r->count, r->text,
 		  r->example);

@@ -1,8 +1,8 @@
-/* stall.c owns the judgement whether rows can be stored, by what became of those that were to be. What a
- * listener that stalls leaves to others is pipeline_claim.c's business. */
+/* stall.c decides whether this listener can store rows, from the results of the last ones. pipeline_claim.c decides
+ * what a stalled listener leaves to others. */
 #include "road/stall.h"
 
-#define STEP_MS 500 /* between two checks; what is longer was no time to store in */
+#define STEP_MS 500 /* most that one check adds: in a longer gap the process did not run */
 
 static int64_t least(int64_t a, int64_t b)
 {

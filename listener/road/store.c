@@ -1,4 +1,4 @@
-/* store.c owns the choice of the store: each function goes to that of the kind that was opened. */
+/* store.c passes each call to the kind of store that was opened: Postgres or SQLite. */
 #include "road/store.h"
 
 #include "road/store_kind.h"

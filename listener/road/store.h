@@ -1,4 +1,4 @@
-/* store.h: batches of events into Postgres, and what became of each event. */
+/* store.h: stores batches of events in the database and reports the result of each event. */
 #ifndef WSONCE_STORE_H
 #define WSONCE_STORE_H
 
@@ -14,126 +14,127 @@
 struct store;
 
 enum store_result {
-	STORE_INSERTED, /* this statement made the row, and it is committed with what follows from it */
-	STORE_PRESENT,  /* a committed row with this id was there; of a consumer, its mark */
-	STORE_LATER,    /* Postgres cannot store this row now, which may be nobody's fault; */
-	STORE_BLOCKED, /* it works, but another transaction, or a function that is called for this row, is in the way */
-	STORE_REFUSED, /* Postgres refused the row now; another time it may take it */
-	STORE_HOPELESS, /* Postgres can never take this text */
-	STORE_UNKNOWN,  /* store_give_up() was called: it may be stored or not */
+	STORE_INSERTED, /* this statement inserted the row, and it is committed with its effects */
+	STORE_PRESENT,  /* a committed row with this id existed, or with --consumer a mark */
+	STORE_LATER,    /* Postgres cannot store the row now; the row may not be the cause */
+	STORE_BLOCKED,  /* Postgres works, but another transaction or a function called for this row blocks it */
+	STORE_REFUSED,  /* Postgres refused the row; it may accept it later */
+	STORE_HOPELESS, /* Postgres can never store this text */
+	STORE_UNKNOWN,  /* store_give_up() was called: the row may be stored or not */
 };
 
 enum store_burial {
 	STORE_BURIED,   /* the dead letter is committed */
-	STORE_UNBURIED, /* Postgres cannot write the letter now: it is to be handed in again later */
-	STORE_HAS_ROW,  /* the event is stored, as by STORE_PRESENT: there is no letter */
+	STORE_UNBURIED, /* Postgres cannot write the dead letter now: hand it in again later */
+	STORE_HAS_ROW,  /* the event is stored, as with STORE_PRESENT: no dead letter was written */
 };
 
-/* Called from the loop. If store_insert or store_bury finds the connection lost or the statement refused, it may also
- * call on_epoch, and on_stored for events that were not stored. */
+/* Called from the loop. If the connection is lost or the statement refused, store_insert and store_bury may also call
+ * on_epoch, and on_stored for events that were not stored, before they return. Arguments live for the call. */
 struct store_callbacks {
-	/* A batch is stored, and the next one can be given, before on_stored tells of the first one's events, or behind
-	 * that. NULL: nobody wants to know. */
+	/* A batch is stored and the next one can be handed in. Called before or after the on_stored calls of its
+	 * events. May be NULL. */
 	void (*on_idle)(void *arg);
-	/* Once for each event of a batch. why is the server's words with the last four results, and
-	 * lives for the call. ev may be freed. */
+	/* Once for each event of a batch. why is the server's error text with the last five results. ev may be
+	 * freed. */
 	void (*on_stored)(void *arg, struct event *ev, enum store_result result, const char *why);
 	/* Once for each event handed to store_bury. ev may be freed. */
 	void (*on_buried)(void *arg, struct event *ev, enum store_burial burial);
-	/* What was handed to store_checkin is committed (is_told) or given up. answer is the first value of
-	 * sql/queries/checkin.sql, NULL if there is none, and lives for the call. */
+	/* The text of store_checkin is committed (is_told) or was given up. answer is the first value of
+	 * sql/queries/checkin.sql, or NULL. */
 	void (*on_checked_in)(void *arg, bool is_told, const char *answer);
-	/* What was handed to store_put_cursors is committed (is_stored), or may not be. */
+	/* The cursors of store_put_cursors are committed (is_stored), or may not be. */
 	void (*on_cursors_put)(void *arg, bool is_stored);
-	/* A cursor that store_read_cursors asked for, which lives for the call. NULL: that were all, if is_read. */
+	/* Once for each cursor found by store_read_cursors, then with NULL; is_read says whether the list is
+	 * complete. */
 	void (*on_cursor_read)(void *arg, const struct cursor *cursor, bool is_read);
-	/* The id of a row that store_read_newest found, which lives for the call. NULL: there are no more, or nothing
-	 * could be told. */
+	/* Once for each row found by store_read_newest, then with a NULL id, also after an error. */
 	void (*on_newest)(void *arg, const char *id, size_t len);
-	/* The name of another session that store_read_members found, which lives for the call. NULL: that were all, if
-	 * is_told. */
+	/* Once for each other session found by store_read_members, then with a NULL name; is_told says whether the list
+	 * is complete. */
 	void (*on_member)(void *arg, const char *name, size_t len, bool is_told);
-	/* A connection is there; id is that of its database, "" if it has none, and lives for the call. */
+	/* Connected; id names the database, "" if it has no id. */
 	void (*on_database)(void *arg, const char *id);
-	/* The epoch of the database is known, or not known any more (0), or is another one. What on_stored and
-	 * on_buried tell until the next call was committed in it. */
+	/* The database's epoch became known (or 0: unknown), or changed. Everything that on_stored and on_buried
+	 * report until the next call was committed in this epoch. */
 	void (*on_epoch)(void *arg, uint32_t epoch);
-	/* New rows of the outbox are committed, in the transaction of events just told of by on_stored. */
+	/* New rows of the outbox were committed with the events that on_stored reported last. */
 	void (*on_posted)(void *arg);
-	/* This database will never do; sentence says why and lives for the call. status is the exit status
-	 * that fits: 2 if it is a setting that is wrong, else 1. If it returns, the store waits until that is
-	 * mended. */
+	/* This database cannot be used; sentence says why. status is the exit status to use: 2 if a setting is wrong,
+	 * else 1. If the callback returns, the store waits until the cause is fixed. */
 	void (*on_unusable)(void *arg, const char *sentence, int status);
 	void *arg;
 };
 
-/* Starts connecting. config must outlive the store. */
+/* Starts to connect. config must outlive the store. */
 struct store *store_open(uv_loop_t *loop, const struct config *config, const struct store_callbacks *callbacks);
 
-/* Can a batch be given? false while one is at work, also while Postgres is away and the batch at
- * hand waits for it: trouble with the server is retried here, until it is known which events meet it. */
+/* Can a batch be handed in? False until the results of the last one are known, also while it waits for an unreachable
+ * Postgres: the store retries until it knows which events cannot be stored. */
 bool store_is_idle(const struct store *s);
 
-/* Is Postgres there? If not, why gets the reason, valid until the next call. */
+/* Is Postgres connected? If not, *why is the reason, valid until the next call. */
 bool store_is_ready(const struct store *s, const char **why);
 
-/* By what commits may vanish when the server crashes or fails over, as was asked at the last connect or check-in; "" if
- * by nothing that is known. Valid until the next call. */
+/* The settings of the server with which a crash or failover can lose commits, as of the last connect or check-in; "" if
+ * none is known. Valid until the next call. */
 const char *store_hazards(const struct store *s);
 
-/* Which session's lock statements wait for, and what to do; "": none that is known. Valid until the next call. */
+/* The session whose lock statements wait for, and what to do about it; "" if none is known. Valid until the next
+ * call. */
 const char *store_holder(const struct store *s);
 
-/* Is a statement of the batch at hand at the server, or may it be, because its answer was not seen? */
+/* May the server be executing a statement of the current batch? Also true if its answer was lost. */
 bool store_is_sent(const struct store *s);
 
-/* Is it being found out which rows of the batch at hand another transaction has? Postgres works then. */
+/* Is the store looking for the rows of the current batch that another transaction blocks? Postgres works then. */
 bool store_is_searching(const struct store *s);
 
-/* What the server said when it last could not store; never NULL. */
+/* The server's error text when it last could not store; never NULL. */
 const char *store_trouble(const struct store *s);
 
-/* Is Postgres away, or has it been at the statement at hand for unusually long? */
+/* Is Postgres unreachable, or does the current statement take unusually long? */
 bool store_is_stalled(const struct store *s);
 
-/* Is what on_epoch told last beyond doubt? Not if an epoch was told longer than a second ago: a server that takes
- * over from another one needs longer than that. */
+/* Is the epoch that on_epoch reported still certain? It is for a second after the server confirmed it: a failover takes
+ * longer than that. */
 bool store_is_sure(const struct store *s);
 
-/* Asks for it, unless that was done just now. The store must be idle. Returns 0; or -1 if the connection is lost. */
+/* Asks the server for its epoch, unless it was just asked. The store must be idle. Returns 0, or -1 if the connection
+ * is lost. */
 int store_ask_epoch(struct store *s);
 
-/* Ends the work on the batch at hand, of which on_stored tells STORE_UNKNOWN before this returns. The connection must
- * be lost, or s be closed next. */
+/* Abandons the current batch: calls on_stored with STORE_UNKNOWN for its events before it returns. Only when the
+ * connection is lost, or right before store_close. */
 void store_give_up(struct store *s);
 
-/* Stores the events of a sorted batch, or records them as dead letters with their reasons. The
- * store must be idle. b is borrowed until the callbacks of all its events, each event until its own. */
+/* Stores the events of a sorted batch, or records them as dead letters with their reasons. The store must be idle. b is
+ * borrowed until all its events have had their callbacks, each event until its own. */
 void store_insert(struct store *s, const struct batch *b);
 void store_bury(struct store *s, const struct batch *b);
 
-/* Tells the database a text for sql/queries/checkin.sql, which is copied. The store must be idle. Returns 0, and
- * on_checked_in is called; or -1 if the connection is lost. Nothing is tried again: it is only a check-in. */
+/* Runs sql/queries/checkin.sql with this text, which is copied. The store must be idle. Returns 0, and on_checked_in is
+ * called; or -1 if the connection is lost. A failed check-in is not retried. */
 int store_checkin(struct store *s, const char *text);
 
-/* Stores those cursors that are CURSOR_SENT: all before them was stored in epoch, and in another one nothing is
- * written. The store must be idle. Returns 0, and on_cursors_put is called; or -1 if the connection is lost. */
+/* Stores the cursors that are CURSOR_SENT. All events before them were stored in epoch; if the database has another
+ * one, nothing is written. The store must be idle. Returns 0, and on_cursors_put is called; or -1 if the connection is
+ * lost. */
 int store_put_cursors(struct store *s, const struct cursors *cursors, uint32_t epoch);
-/* Asks for the cursors of n sources. Returns 0, and on_cursor_read is called; or -1. */
+/* Reads the cursors of n sources. Returns 0, and on_cursor_read is called; or -1. */
 int store_read_cursors(struct store *s, const char *const *sources, size_t n);
 
-/* Asks for the newest rows, at most so many, of those that were not told on this connection; of some before them again,
- * since others may commit later what has lower numbers. The store must be idle. Returns 0, and on_newest is called; or
- * -1 because a row is not enough (a consumer), the store cannot tell, or the connection is lost. */
+/* Reads the newest rows, at most this many, that on_newest has not reported on this connection. Some earlier rows are
+ * read again, because rows with lower ids may be committed later. The store must be idle. Returns 0, and on_newest is
+ * called; or -1 if a row does not prove that an event is done (--consumer), the store cannot read rows, or the
+ * connection is lost. */
 int store_read_newest(struct store *s, size_t most);
 
-/* Names the own session, and asks for those of others whose names begin alike: see sql/queries/members.sql. The store
- * must be idle. Returns 0, and on_member is called; or -1 because the sessions of this connection cannot be told apart,
- * or it is lost. */
+/* Names our own session and reads the names of others that begin alike; see sql/queries/members.sql. The store must be
+ * idle. Returns 0, and on_member is called; or -1 if this connection's sessions cannot be told apart, or it is lost. */
 int store_read_members(struct store *s, const char *name);
 
-/* Gives up the batch at hand, without callbacks. done is called from the loop when nothing of s is
- * left. */
+/* Abandons the current batch without callbacks. done is called from the loop once s is freed. */
 void store_close(struct store *s, void (*done)(void *arg), void *arg);
 
 #endif

@@ -1,4 +1,4 @@
-/* store_kind.h: what a kind of store is made of. Only store.c and the two kinds include it. */
+/* store_kind.h: the interface of a kind of store. Only store.c and the two kinds include it. */
 #ifndef WSONCE_STORE_KIND_H
 #define WSONCE_STORE_KIND_H
 
@@ -13,19 +13,19 @@ struct store_kind {
 	bool (*is_sent)(const struct store *s);
 	bool (*is_searching)(const struct store *s);
 	const char *(*hazards)(const struct store *s);
-	const char *(*holder)(const struct store *s); /* NULL: there is never one */
+	const char *(*holder)(const struct store *s); /* NULL: always "" */
 	const char *(*trouble)(const struct store *s);
 	bool (*is_stalled)(const struct store *s);
 	bool (*is_sure)(const struct store *s);
 	int (*ask_epoch)(struct store *s);
-	void (*give_up)(struct store *s); /* NULL: it has no connection */
+	void (*give_up)(struct store *s); /* NULL: has no connection to lose */
 	void (*insert)(struct store *s, const struct batch *b);
 	void (*bury)(struct store *s, const struct batch *b);
 	int (*checkin)(struct store *s, const char *text);
 	int (*put_cursors)(struct store *s, const struct cursors *cursors, uint32_t epoch);
 	int (*read_cursors)(struct store *s, const char *const *sources, size_t n);
-	int (*read_newest)(struct store *s, size_t most);       /* NULL: it cannot tell */
-	int (*read_members)(struct store *s, const char *name); /* NULL: the same */
+	int (*read_newest)(struct store *s, size_t most);       /* NULL: always -1 */
+	int (*read_members)(struct store *s, const char *name); /* NULL: always -1 */
 	void (*close)(struct store *s, void (*done)(void *arg), void *arg);
 };
 

@@ -59,7 +59,7 @@ Test(max_age, event_without_a_time_that_can_be_read_is_a_dead_letter, .init = se
 	peer_send_text(producer, "{\"event_id\":\"a\"}");
 	ack_expect_rejected(producer, "a", "no time: /at is missing");
 	peer_send_text(producer, "{\"event_id\":\"b\",\"at\":{}}");
-	ack_expect_rejected(producer, "b", "no time: /at is missing, or no string or number");
+	ack_expect_rejected(producer, "b", "no time: /at is missing or not a string or number");
 	peer_send_text(producer, "{\"event_id\":\"c\",\"at\":\"yesterday\"}");
 	ack_expect_rejected(producer, "c", "no time: /at is not an RFC 3339 time");
 	peer_sendf(producer, "{\"event_id\":\"d\",\"at\":\"%s\"}", days_ago(-2));

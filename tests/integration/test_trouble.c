@@ -567,7 +567,7 @@ Test(trouble, it_is_told_when_all_messages_are_dead_letters)
 	start("none", "--id-pointer /wrong");
 	send_event("e-1");
 	send_event("e-2");
-	cr_assert(wait_until(listener_has_logged(listener, "all messages are dead letters"), WAIT_MS));
+	cr_assert(wait_until(listener_has_logged(listener, "all messages became dead letters"), WAIT_MS));
 	cr_assert(listener_has_logged(listener, "the event has no id"));
 	cr_assert(listener_has_logged(listener, "\\\"event_id\\\":\\\"e-"), "there is no example");
 }

@@ -766,7 +766,7 @@ STORY(event_of_a_feed_is_left_to_another_unless_it_is_shared,
 STORY(age_of_a_profiles_event_is_read_in_its_own_unit,
       "config max_age 60; event old:t:{}@100 p; event young:t:{}@10; event never:t:{} q; turn; "
       "journal take(young) bury(old:stale: the event's time is more than 1m ago,"
-      "never:no time: the event's time is missing, or no string or number); bury old; p=r; bury never; q=r; stale 2")
+      "never:no time: the event's time is missing or not a string or number); bury old; p=r; bury never; q=r; stale 2")
 
 /* --- cursors --- */
 
@@ -1427,9 +1427,8 @@ STORY(stale_event_is_a_dead_letter_and_neither_claimed_nor_marked,
       "reason p stale: /time is more than 1m ago; stale 1; dead_lettered 1")
 
 STORY(event_without_a_time_is_a_dead_letter_when_ages_count,
-      "config max_age 60; receive timeless; turn; journal bury(timeless:no time: /time is missing, or no string or "
-      "number); "
-      "stale 1")
+      "config max_age 60; receive timeless; turn; journal bury(timeless:no time: /time is missing or not a string "
+      "or number); stale 1")
 
 STORY(stale_message_is_rejected_with_the_one_at_work,
       "config max_age 60; receive a@10 p; receive a@100 q; take a mine; insert a hopeless; bury a; p=r; "

@@ -50,7 +50,7 @@ Test(rejected, the_commonest_reason_is_told_with_an_example)
 	note("common", "the first");
 	note("common", "the second");
 	rejected_watch(101000);
-	cr_assert(strstr(logged(), "level=warn event=\"all messages are dead letters\" dead_letters=3 stored=0 "
+	cr_assert(strstr(logged(), "level=warn event=\"all messages became dead letters\" dead_letters=3 stored=0 "
 				   "commonest=2 reason=common example=\"the first\"\n"),
 		  "%s", lines);
 }
@@ -60,8 +60,8 @@ Test(rejected, it_is_no_warning_where_others_are_stored)
 	counters.persisted += 7;
 	note("odd", "x");
 	rejected_watch(101000);
-	cr_assert(strstr(logged(), "level=info event=\"some messages are dead letters\" dead_letters=1 stored=7"), "%s",
-		  lines);
+	cr_assert(strstr(logged(), "level=info event=\"some messages became dead letters\" dead_letters=1 stored=7"),
+		  "%s", lines);
 }
 
 Test(rejected, there_is_one_line_a_minute)
