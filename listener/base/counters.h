@@ -20,7 +20,7 @@
 	X(claims_lost, "Claims that another listener held.") \
 	X(claims_done, "Claims answered by a done or dead mark.") \
 	X(marks_past, "Marks ignored because they are from another epoch of the database.") \
-	X(marks_unsealed, "Marks ignored because they lack the seal of --marks-key-file.") \
+	X(marks_unsealed, "Marks ignored because they lack a MAC by the key of --marks-key-file.") \
 	X(claims_skipped, "Events sent to the store without asking Redis, or without its answer.") \
 	X(claims_renewed, "Leases extended while their events were in flight.") \
 	X(claims_expired, "Own claims found missing when they were renewed.") \

@@ -137,8 +137,8 @@ static const struct setting settings[] = {
 	NUMBER("dedup-window", "WSONCE_DEDUP_WINDOW", VALUE_SECONDS, dedup_window_s, "TIME", "300", 1, 365 * DAY,
 	       "how long done marks stay in Redis (about 165 bytes each); later duplicates meet the unique key"),
 	TEXT("marks-key-file", "WSONCE_MARKS_KEY_FILE", VALUE_KEY_FILE, marks_key, "FILE", NULL,
-	     "seal marks in Redis with the key in the first line of FILE, which the whole fleet shares and which has "
-	     "16 bytes or more; ignore marks without its seal"),
+	     "add a MAC to each mark in Redis, by the key in the first line of FILE (16 bytes or more, the same for "
+	     "the whole fleet); ignore marks without one"),
 	NUMBER("batch-max", "WSONCE_BATCH_MAX", VALUE_NUMBER, batch_max, "N", "4000", 1, 100000,
 	       "most rows in a batch"),
 	NUMBER("max-inflight-bytes", "WSONCE_MAX_INFLIGHT_BYTES", VALUE_BYTES, inflight_bytes, "N", "256MiB", 1024,

@@ -72,7 +72,7 @@ struct config {
 	char *claim_prefix; /* with the consumer's name, if there is one */
 	int64_t claim_ttl_s;
 	int64_t dedup_window_s;
-	char *marks_key; /* the text of the file; NULL: marks have no seal */
+	char *marks_key; /* the text of the file; NULL if marks have no MAC */
 	int64_t batch_max;
 	int64_t postgres_connections;
 	int64_t inflight_bytes;

@@ -26,12 +26,12 @@
 #include "seize.lua.h"
 #include "road/owners.h"
 #include "road/registry.h"
-#include "road/seal.h"
+#include "road/mac.h"
 #include "base/counters.h"
 
 #define ATTEMPTS_PREFIX "wsonce:attempts:"
 #define ATTEMPTS_TTL_S  "3600"
-#define TELL_MS         60000 /* between two lines about marks without a seal */
+#define TELL_MS         60000 /* between two warnings about bad MACs */
 #define REFUSED_MS      3000  /* after an error Redis counts as refusing for so long */
 
 struct stamp {
@@ -60,11 +60,11 @@ struct claim {
 	char mark_tail[64];
 	uint32_t epoch;        /* of the database; 0: unknown */
 	struct stamp stamp;    /* the last time written */
-	struct seal_key *key;  /* of the seals of marks; NULL: they have none */
-	int64_t told_ms;       /* loop clock, of the last line about marks without one; 0: never */
-	unsigned int unsealed; /* since then */
+	struct mac_key *key;   /* for the MACs of marks; NULL if they have none */
+	int64_t told_ms;       /* loop clock, of the last warning about bad MACs; 0 if none */
+	unsigned int bad_macs; /* since then */
 	struct mark mark;      /* the last mark written */
-	char mark_text[MARK_TEXT_SIZE + SEAL_LEN];
+	char mark_text[MARK_TEXT_SIZE + MAC_LEN];
 	size_t mark_len;
 	struct resp command;
 	int64_t start_ms;                   /* what the wall clock said, when we began, of the monotonic clock's zero */
@@ -192,34 +192,34 @@ static int64_t value_ms(const struct redis_reply *value)
 	return ms;
 }
 
-static struct seal_place place_of(const struct claim *c, const char *id, size_t len)
+static struct mac_place place_of(const struct claim *c, const char *id, size_t len)
 {
-	return (struct seal_place){c->prefix, c->prefix_len, id, len};
+	return (struct mac_place){c->prefix, c->prefix_len, id, len};
 }
 
-/* Somebody else writes to Redis, or a listener of the fleet has not the key yet. */
-static void tell_unsealed(struct claim *c)
+/* Someone else writes to Redis, or a listener of the fleet does not have the key yet. */
+static void warn_of_bad_mac(struct claim *c)
 {
 	int64_t now = (int64_t)uv_now(c->loop);
 
 	counters.marks_unsealed++;
-	c->unsealed++;
+	c->bad_macs++;
 	if (c->told_ms && now - c->told_ms < TELL_MS)
 		return;
-	log_warn("marks in redis have no seal of the key in --marks-key-file: postgres is asked instead", "marks=%u",
-		 c->unsealed);
+	log_warn("marks in redis lack a MAC by the key in --marks-key-file, asking postgres instead", "marks=%u",
+		 c->bad_macs);
 	c->told_ms = now;
-	c->unsealed = 0;
+	c->bad_macs = 0;
 }
 
 /* A mark that none of the fleet wrote for this event says nothing. */
 static bool is_believed(struct claim *c, const struct event *ev, const struct redis_reply *value)
 {
-	struct seal_place place = place_of(c, ev->id, ev->id_len);
+	struct mac_place place = place_of(c, ev->id, ev->id_len);
 
-	if (!c->key || seal_is_right(c->key, &place, value->str, (size_t)value->len))
+	if (!c->key || mac_is_right(c->key, &place, value->str, (size_t)value->len))
 		return true;
-	tell_unsealed(c);
+	warn_of_bad_mac(c);
 	return false;
 }
 
@@ -582,7 +582,7 @@ void claim_release(struct claim *c, struct event *const *evs, size_t n)
 		evs[i]->is_claimed = false;
 }
 
-/* The text of a mark, with its length in *len. Marks come by the hundred in one millisecond, each with its own seal. */
+/* The text of a mark, with its length in *len. Hundreds of marks share a millisecond, but each has its own MAC. */
 static const char *mark_text(struct claim *c, const struct queued_mark *owed, size_t *len)
 {
 	struct mark mark = {owed->is_dead, stamp_ms(c), owed->epoch, owed->digest};
@@ -594,9 +594,9 @@ static const char *mark_text(struct claim *c, const struct queued_mark *owed, si
 	}
 	*len = c->mark_len;
 	if (c->key) {
-		struct seal_place place = place_of(c, owed->id, owed->len);
+		struct mac_place place = place_of(c, owed->id, owed->len);
 
-		*len = seal_put(c->key, &place, c->mark_text, c->mark_len);
+		*len = mac_append(c->key, &place, c->mark_text, c->mark_len);
 	}
 	return c->mark_text;
 }
@@ -806,7 +806,7 @@ struct claim *claim_open(uv_loop_t *loop, const struct config *config, const str
 	c->attempts_prefix = memory_printf(ATTEMPTS_PREFIX "%s", config->claim_prefix);
 	if (config->marks_key) {
 		c->key = memory_alloc(sizeof(*c->key));
-		seal_key_make(c->key, config->marks_key);
+		mac_key_make(c->key, config->marks_key);
 	}
 	c->start_ms = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_MONOTONIC);
 	c->loop = loop;

@@ -9,7 +9,7 @@
 /* How marks begin. A claim never begins like this, because its owner's name contains no @. */
 #define MARK_DONE_HEAD "done@"
 #define MARK_DEAD_HEAD "dead@"
-#define MARK_TEXT_SIZE 56 /* bytes of the longest mark without its seal (seal.h), and its NUL */
+#define MARK_TEXT_SIZE 56 /* bytes of the longest mark with its NUL, without its MAC (mac.h) */
 
 /* A mark holds only for the database and history that its epoch names. A dead mark holds only for the message that its
  * digest names. */

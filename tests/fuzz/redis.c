@@ -5,7 +5,7 @@
  * An input is a byte whose bits are enum flag; a byte that tells how many steps there are, and a byte for each (its
  * low half: enum step; the high half: the event, or how many); the rest is what the server sends, in pieces. In that,
  * 0x1a stands for what says the epoch, 0x1b for the password, 0x1c for our name in claims, 0x1d for the digest of the
- * first event, and 0x1e for its done mark with the seal of the fleet's key. */
+ * first event, and 0x1e for its done mark with a MAC by the fleet's key. */
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
@@ -21,7 +21,7 @@
 #include "fuzz.h"
 #include "road/claim.h"
 #include "road/mark.h"
-#include "road/seal.h"
+#include "road/mac.h"
 
 #define EVENTS      8
 #define STEPS_MOST  32
@@ -81,7 +81,7 @@ static struct asker {
 
 static const char *sent; /* by the server, all of it */
 static size_t sent_len;
-static char sealed[MARK_TEXT_SIZE + SEAL_LEN + 1]; /* the first event's done mark */
+static char signed_mark[MARK_TEXT_SIZE + MAC_LEN + 1]; /* the first event's done mark */
 static unsigned int lines;
 static uint64_t renewals, releases; /* asked for */
 static bool is_closed;
@@ -164,9 +164,9 @@ static void check_result(const struct asker *a, enum claim_result result, unsign
 	must(result != CLAIM_DEAD || ((flags & EPOCH_IS_KNOWN) && has_mark("dead@", a->digest)),
 	     "an event is said to be dead, and no mark says so");
 	if (flags & HAS_KEY) {
-		must(result != CLAIM_DEAD, "an event is said to be dead by a mark without a seal");
-		must(result != CLAIM_DONE || (a == askers && memmem(sent, sent_len, sealed, strlen(sealed))),
-		     "an event is said to be done by a mark without its seal");
+		must(result != CLAIM_DEAD, "an event is said to be dead by a mark without a MAC");
+		must(result != CLAIM_DONE || (a == askers && memmem(sent, sent_len, signed_mark, strlen(signed_mark))),
+		     "an event is said to be done by a mark without its MAC");
 	}
 	must(result != CLAIM_MINE || a->ev->is_claimed, "a claim that is ours and is not");
 }
@@ -360,7 +360,7 @@ static void serve(const char *bytes, size_t len, unsigned int flags)
 /* The server's bytes with the words in them that stand for more, on the heap. */
 static char *reveal(const uint8_t *bytes, size_t len, size_t *out_len)
 {
-	char epoch[12], owner[60], *out = malloc(len * sizeof(sealed) + 1), *at = out;
+	char epoch[12], owner[60], *out = malloc(len * sizeof(signed_mark) + 1), *at = out;
 
 	snprintf(epoch, sizeof(epoch), ".%08x", EPOCH);
 	snprintf(owner, sizeof(owner), "%s.%016llx@", config.instance_id, 0x0707070707070707ULL);
@@ -379,7 +379,7 @@ static char *reveal(const uint8_t *bytes, size_t len, size_t *out_len)
 			at = stpcpy(at, askers[0].digest);
 			break;
 		case 0x1e:
-			at = stpcpy(at, sealed);
+			at = stpcpy(at, signed_mark);
 			break;
 		default:
 			*at++ = (char)bytes[i];
@@ -425,13 +425,13 @@ static void end(struct claim *c)
 	must(is_closed && !uv_loop_alive(&loop), "something is left");
 }
 
-static void seal_first(void)
+static void sign_first(void)
 {
-	const struct seal_place place = {config.claim_prefix, strlen(config.claim_prefix), "e-0", 3};
-	struct seal_key key;
+	const struct mac_place place = {config.claim_prefix, strlen(config.claim_prefix), "e-0", 3};
+	struct mac_key key;
 
-	seal_key_make(&key, KEY);
-	seal_put(&key, &place, sealed, mark_write(&(struct mark){.ms = 7, .epoch = EPOCH}, sealed));
+	mac_key_make(&key, KEY);
+	mac_append(&key, &place, signed_mark, mark_write(&(struct mark){.ms = 7, .epoch = EPOCH}, signed_mark));
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -439,7 +439,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argc, (void)argv;
 	must(uv_loop_init(&loop) == 0, "no loop");
 	events_init(&events);
-	seal_first();
+	sign_first();
 	for (size_t i = 0; i < EVENTS; i++) {
 		char message[40];
 		int n = snprintf(message, sizeof(message), "{\"event_id\":\"e-%zu\"}", i);

@@ -232,7 +232,7 @@ Test(marks, settings_by_which_commits_may_vanish_are_warned_of)
 	cr_assert(listener_has_logged(l, "synchronous_commit = off"));
 }
 
-/* --- seals --- */
+/* --- MACs of marks --- */
 
 #define KEY "planted-key-of-the-fleet"
 
@@ -255,7 +255,7 @@ static void forge(struct database *db)
 
 	memcpy(dead, "dead", 4);
 	claims_put_mark(redisd_shared(), db, "made-up", "done@", "");
-	claims_put_mark(redisd_shared(), db, "made-up-seal", "done@", "/0123456789abcdef0123456789abcdef");
+	claims_put_mark(redisd_shared(), db, "made-up-mac", "done@", "/0123456789abcdef0123456789abcdef");
 	claims_put(redisd_shared(), "moved", true_mark, 60000);
 	claims_put(redisd_shared(), "killed", dead, 60000);
 }
@@ -276,7 +276,7 @@ Test(marks, without_a_key_a_mark_that_is_made_up_loses_the_event)
 
 Test(marks, with_a_key_marks_that_are_made_up_are_not_believed)
 {
-	static const char *const ids[] = {"made-up", "made-up-seal", "moved", "killed"};
+	static const char *const ids[] = {"made-up", "made-up-mac", "moved", "killed"};
 	struct database *db = database_new();
 	struct listener *l = start_with_key(db, KEY);
 	struct peer *p = producer(l);

@@ -514,9 +514,9 @@ Test(claim, heartbeats_go_on_until_it_leaves_or_rests)
 	expect_sent("");
 }
 
-/* --- seals --- */
+/* --- MACs of marks --- */
 
-Test(claim, with_a_key_marks_without_its_seal_say_nothing)
+Test(claim, with_a_key_marks_without_a_mac_by_it_say_nothing)
 {
 	claim_close(claim, on_closed, NULL);
 	uv_run(&loop, UV_RUN_DEFAULT);
