@@ -15,19 +15,12 @@
 #include "commands/json_out.h"
 #include "intake/conversation.h"
 
-#include <uthash.h> /* after memory.h, which says what it allocates by */
-
 #define SAMPLES      3
 #define SAMPLE_BYTES 80
 #define IDS_MOST     1000000 /* that duplicates are looked for among */
 #define TELL_MS      1000
 #define GOODBYE_MS   300
 #define LOOK_MS      50
-
-struct seen {
-	UT_hash_handle hh;
-	char id[];
-};
 
 struct live {
 	uv_loop_t loop;
@@ -49,7 +42,7 @@ struct live {
 	bool is_ending;
 	struct slice ack; /* unused but for counting */
 	uint64_t messages, events, duplicates, acks, too_long;
-	struct seen *seen;
+	json_t *seen; /* ids, the names of an object */
 	char samples[SAMPLES][SAMPLE_BYTES + 1];
 	size_t sample_count;
 	char rejected[200]; /* the last reason */
@@ -93,17 +86,10 @@ static void on_message(void *of, const char *message, size_t len)
 
 static bool is_new(struct live *l, struct slice id)
 {
-	struct seen *seen;
-
-	HASH_FIND(hh, l->seen, id.at, id.len, seen);
-	if (seen)
+	if (json_object_getn(l->seen, id.at, id.len))
 		return false;
-	if (HASH_COUNT(l->seen) >= IDS_MOST)
-		return true;
-	seen = memory_alloc(sizeof(*seen) + id.len + 1);
-	memcpy(seen->id, id.at, id.len);
-	seen->id[id.len] = '\0';
-	HASH_ADD_KEYPTR(hh, l->seen, seen->id, id.len, seen);
+	if (json_object_size(l->seen) < IDS_MOST)
+		json_object_setn_new_nocheck(l->seen, id.at, id.len, json_true());
 	return true;
 }
 
@@ -364,6 +350,7 @@ static int open_parts(struct live *l, const struct config *config, char *error, 
 		return -1;
 	l->requests = requests_open(&l->loop, config);
 	l->session = session_new(l->profile, false);
+	l->seen = json_object();
 	l->conversation = conversation_new(&(struct conversation_parts){&l->loop, config, l->dialler, l->requests,
 									l->profile, l->session, &sink, l});
 	return 0;
@@ -401,13 +388,7 @@ static void start_timers(struct live *l, int64_t seconds)
 
 static void forget(struct live *l)
 {
-	struct seen *seen = l->seen, *after;
-
-	HASH_CLEAR(hh, l->seen);
-	for (; seen; seen = after) {
-		after = seen->hh.next;
-		free(seen);
-	}
+	json_decref(l->seen);
 	conversation_free(l->conversation);
 	session_free(l->session);
 	dialler_free(l->dialler);

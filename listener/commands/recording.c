@@ -14,20 +14,13 @@
 #include "feed/gap.h"
 #include "feed/session.h"
 
-#include <uthash.h> /* after memory.h, which says what it allocates by */
-
-struct seen {
-	UT_hash_handle hh;
-	char id[];
-};
-
 struct account {
 	const struct profile *profile;
 	struct session *session;
 	struct gaps *gaps;
 	int64_t now_s;
 	long line;
-	struct seen *seen;
+	json_t *seen; /* ids, the names of an object */
 	long frames, event_frames, ignored_frames, rejected_frames;
 	long events_seen, duplicate_events, filtered_events;
 	long events_of_line, rejects_of_line;
@@ -93,14 +86,9 @@ static void add_frame(struct bytes *list, const char *where, long line, struct s
 
 static bool is_new(struct account *a, struct slice id)
 {
-	struct seen *found;
-
-	HASH_FIND(hh, a->seen, id.at, id.len, found);
-	if (found)
+	if (json_object_getn(a->seen, id.at, id.len))
 		return false;
-	found = memory_calloc(1, sizeof(*found) + id.len + 1);
-	memcpy(found->id, id.at, id.len);
-	HASH_ADD_KEYPTR(hh, a->seen, found->id, id.len, found);
+	json_object_setn_new_nocheck(a->seen, id.at, id.len, json_true());
 	return true;
 }
 
@@ -325,7 +313,7 @@ static void print(struct account *a)
 	struct slice next = session_cursor(a->session);
 	const json_t *mode = json_object_get(a->profile->root, "ack_mode");
 
-	printf("{\n \"unique_events\": %u", HASH_COUNT(a->seen));
+	printf("{\n \"unique_events\": %zu", json_object_size(a->seen));
 	print_list("event_ids", &a->ids);
 	printf(",\n \"ignored_frames\": %ld,\n \"frames\": %ld,\n \"event_frames\": %ld,\n \"rejected_frames\": %ld",
 	       a->ignored_frames, a->frames, a->event_frames, a->rejected_frames);
@@ -346,22 +334,17 @@ static void print(struct account *a)
 static void close_account(struct account *a)
 {
 	struct bytes *lists[] = {&a->ids, &a->connections, &a->sends, &a->acks, &a->actions, &a->gap_list, &a->events};
-	struct seen *seen, *after;
 
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		bytes_free(lists[i]);
-	HASH_ITER(hh, a->seen, seen, after)
-	{
-		HASH_DEL(a->seen, seen);
-		free(seen);
-	}
+	json_decref(a->seen);
 	gaps_free(a->gaps);
 	session_free(a->session);
 }
 
 int recording_try(const struct profile *p, const char *path, const int64_t *starts, size_t count, int64_t now_s)
 {
-	struct account a = {.profile = p, .now_s = now_s};
+	struct account a = {.profile = p, .now_s = now_s, .seen = json_object()};
 	FILE *file = fopen(path, "re");
 
 	if (!file) {
