@@ -46,7 +46,7 @@ PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline unit/test_fleet support
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))
 STAGES := $(patsubst %,$B/listener/%.o,$(addprefix road/,pipeline pipeline_claim pipeline_store envelope event hold batch cursors age_limit stall turns members pace checkin duplicates rejected fleet) \
-	$(addprefix base/,arena json json_scan keyed log counters backoff memory quantity slab text timestamp) redis/resp)
+	$(addprefix base/,arena json json_scan keyed log log_spell counters backoff memory quantity slab text timestamp) redis/resp)
 TEXT := $(patsubst lua/%.lua,$B/text/%.lua.h,$(wildcard lua/*.lua)) $(patsubst %.sql,$B/text/%.sql.h,$(notdir $(wildcard sql/migrations/*.sql sql/queries/*.sql))) \
 	$(patsubst page/page.%,$B/text/page_%.h,$(wildcard page/page.*))
 ASKS := $B/tests/simulation/differential
@@ -59,7 +59,7 @@ PLAYED := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc free strdup str
 SIMULATED := $(patsubst %.c,$B/simulated/%.o,$(filter-out %/duplicates.c %/hangup.c,$(wildcard listener/road/*.c listener/postgres/*.c listener/redis/*.c)) \
 	$(patsubst %,listener/outbox/%.c,backlog relay signature target traceparent) listener/config/webhook.c listener/base/tls.c \
 	$(patsubst %,listener/intake/%.c,lateness ledger numbering profiled profiles) $(wildcard listener/feed/*.c listener/config/profile*.c) \
-	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write memory nearest poll quantity resolve secret slab text timestamp url))
+	$(patsubst %,listener/base/%.c,arena backoff counters file json json_scan json_write log_spell memory nearest poll quantity resolve secret slab text timestamp url))
 SIMULATION := $(call objects,$(wildcard tests/simulation/*.c))
 FUZZERS := $(addprefix $B/,envelope settings ack admin feed deflate producer redis webhook replay timestamp profile)
 

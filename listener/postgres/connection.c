@@ -15,6 +15,7 @@
 #include "hazards.sql.h"
 #include "identify.sql.h"
 #include "base/log.h"
+#include "base/log_spell.h"
 #include "base/poll.h"
 #include "base/rare.h"
 #include "postgres/complaint.h"

@@ -19,6 +19,7 @@
 #include "road/duplicates.h"
 #include "road/fleets.h"
 #include "base/log.h"
+#include "base/log_spell.h"
 #include "road/mark.h"
 #include "road/mark_queue.h"
 #include "redis/connection.h"

@@ -3,6 +3,7 @@
 #include "base/counters.h"
 #include "base/keyed.h"
 #include "base/log.h"
+#include "base/log_spell.h"
 #include "base/rare.h"
 #include "road/pipeline_inside.h"
 

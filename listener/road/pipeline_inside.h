@@ -2,6 +2,7 @@
 #ifndef WSONCE_PIPELINE_INSIDE_H
 #define WSONCE_PIPELINE_INSIDE_H
 
+#include "base/log_spell.h"
 #include "road/age_limit.h"
 #include "road/batch.h"
 #include "road/checkin.h"

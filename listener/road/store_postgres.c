@@ -27,6 +27,7 @@
 #include "road/limit.h"
 #include "road/origin.h"
 #include "base/log.h"
+#include "base/log_spell.h"
 #include "checkin.sql.h"
 #include "members.sql.h"
 #include "newest.sql.h"

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/log_spell.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "road/store_kind.h"

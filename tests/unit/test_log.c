@@ -1,5 +1,6 @@
 /* The lines that log.c writes to standard error. */
 #include "base/log.h"
+#include "base/log_spell.h"
 
 #include "unit.h"
 #include <jansson.h>
