@@ -464,12 +464,13 @@ Test(trouble, a_partition_that_is_detached_is_no_events_fault)
 	start_in_partitions();
 	database_exec(db, "ALTER TABLE events DETACH PARTITION events_0");
 	send_events(30);
-	cr_assert(wait_until(listener_has_logged(listener, "(23514)"), WAIT_MS), "nobody is told");
+	cr_assert(wait_until(listener_has_logged(listener, "(23514)") && is_unready(), WAIT_MS), "nobody is told");
 	cr_assert(wait_until(listener_metric(listener, "wsonce_rows_put_off_total") > 5, WAIT_MS));
 	cr_assert(wait_until(database_long(db, "SELECT count(*) FROM events") > 0, WAIT_MS));
 	cr_assert_eq(letters(), 0);
 	database_exec(db, "ALTER TABLE events ATTACH PARTITION events_0 FOR VALUES WITH (MODULUS 2, REMAINDER 0)");
 	await_rows(30);
+	cr_assert(wait_until(!is_unready(), WAIT_MS), "it is not ready again");
 	cr_assert_eq(letters(), 0);
 }
 
