@@ -261,6 +261,14 @@ Test(postgres_faults, a_quiet_producer_that_speaks_while_memory_is_full_waits_it
 	cr_assert_eq(count_acks(busy, sent), sent, "not all of %d events were acked", sent);
 }
 
+/* Which one is open: on a busy machine Redis may answer too late, and then the unique key decides. */
+static void one_must_be_persisted(const char *a, const char *b)
+{
+	cr_assert(a && b);
+	cr_assert_eq(!!strstr(a, "\"persisted\"") + !!strstr(b, "\"persisted\""), 1, "%s, %s", a, b);
+	cr_assert_eq(!!strstr(a, "\"duplicate\"") + !!strstr(b, "\"duplicate\""), 1, "%s, %s", a, b);
+}
+
 Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120)
 {
 	struct bench b;
@@ -276,8 +284,7 @@ Test(postgres_faults, acks_wait_for_a_postgres_that_stands_still, .timeout = 120
 	expect_no_ack(first);
 	expect_no_ack(second);
 	postgres_resume(b.postgres);
-	cr_assert(next_ack_says(first, "\"persisted\""));
-	cr_assert(next_ack_says(second, "\"duplicate\""));
+	one_must_be_persisted(peer_recv(first, 20000), peer_recv(second, 20000));
 }
 
 /* The process that a listener's statements go to. */
