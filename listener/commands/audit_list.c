@@ -1,5 +1,4 @@
-/* audit_list.c owns the way of expected events into the database: a COPY, in memory that does not depend
- * on how many there are. */
+/* audit_list.c copies the expected events into the database, in memory that does not depend on how many they are. */
 #include "commands/audit_list.h"
 
 #include <inttypes.h>
@@ -8,109 +7,80 @@
 
 #include "base/memory.h"
 #include "base/sha256.h"
-#include "commands/dispatch.h"
-#include "road/envelope.h"
-#include "commands/progress.h"
 #include "base/text.h"
 #include "base/timestamp.h"
+#include "commands/dispatch.h"
+#include "commands/progress.h"
+#include "road/envelope.h"
 
-#define BUFFER_BYTES 65536
-#define LINE_BYTES   (2 * ENVELOPE_ID_MAX + 128) /* of COPY, at most */
-#define TICK_LINES   65536
+#define TICK_LINES 65536
+#define NAME       "sha256:"
 
-/* Ids have the collation that they have in the table, so that its index can be used. */
-static const char sql_create[] =
-	"CREATE TEMPORARY TABLE wsonce_expected AS SELECT 0::bigint AS at, event_id::text AS id, "
-	"''::bytea AS digest FROM :schema.events WITH NO DATA";
-static const char lite_create[] = "CREATE TEMPORARY TABLE wsonce_expected (at INTEGER, id TEXT, digest TEXT)";
-static const char lite_copy[] = "INSERT INTO wsonce_expected (at, id, digest) VALUES (?1, ?2, ?3)";
-static const char sql_copy[] = "COPY wsonce_expected (at, id, digest) FROM STDIN";
+static const char sql_copy[] = "COPY wsonce_expected (at, id, name, digest) FROM STDIN";
+static const char lite_copy[] =
+	"INSERT INTO wsonce_expected VALUES (?1, ?2, ?3, iif(?4 IS NULL, NULL, wsonce_bytes(?4)))";
 
 struct loader {
 	struct audit_list *e;
 	struct session *session;
+	const char *consumer;
 	struct envelope *envelope;
-	bool has_time;
+	bool has_time; /* --grace or --horizon was given */
 	enum timestamp_unit unit;
-	char buffer[BUFFER_BYTES];
-	size_t used;
 };
 
 /* --- rows --- */
 
-static int flush(struct loader *l)
+static int add(struct loader *l, uint64_t at, struct slice id, struct slice name, struct slice digest)
 {
-	int result = l->used ? session_copy_put(l->session, l->buffer, l->used) : 0;
+	char offset[24];
+	int len = snprintf(offset, sizeof(offset), "%" PRIu64, at);
+	const struct slice fields[] = {{offset, (size_t)len}, id, name, digest};
 
-	l->used = 0;
-	return result;
+	return session_copy_row(l->session, fields, 4);
 }
 
-/* What COPY's text form has another meaning for gets a backslash. */
-static void put_text(struct loader *l, struct slice text)
+static int add_id(struct loader *l, const struct ndjson_line *line, struct slice id)
 {
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.at[i];
-		const char *escaped = c == '\\'   ? "\\\\"
-				      : c == '\n' ? "\\n"
-				      : c == '\r' ? "\\r"
-				      : c == '\t' ? "\\t"
-						  : NULL;
+	const struct slice none = {NULL, 0};
 
-		if (!escaped) {
-			l->buffer[l->used++] = c;
-			continue;
-		}
-		l->buffer[l->used++] = escaped[0];
-		l->buffer[l->used++] = escaped[1];
-	}
+	if (!line->digest && id.len <= ENVELOPE_ID_MAX && is_utf8(id.at, id.len) && !memchr(id.at, '\0', id.len))
+		return add(l, line->begin, id, none, none);
+	l->e->is_wrong_use = true;
+	dispatch_fail("line %" PRIu64 " is not an id: UTF-8 of at most %d bytes", line->number, ENVELOPE_ID_MAX);
+	return -1;
 }
 
-static int start_row(struct loader *l, uint64_t at)
+static size_t put_hex(char *out, const char *head, const uint8_t *digest)
 {
-	if (l->used > BUFFER_BYTES - LINE_BYTES && flush(l))
-		return -1;
-	l->used += (size_t)sprintf(l->buffer + l->used, "%" PRIu64 "\t", at);
-	return 0;
+	char *put = stpcpy(out, head);
+
+	for (int i = 0; i < SHA256_BYTES; i++)
+		put += sprintf(put, "%02x", digest[i]);
+	return (size_t)(put - out);
 }
 
-static int add_id(struct loader *l, uint64_t at, struct slice id)
+/* A line that is no event. The digest of its dead letter includes the consumer: see sql/migrations/004_effects.sql. */
+static int add_digest(struct loader *l, const struct ndjson_line *line, const uint8_t *digest)
 {
-	if (start_row(l, at))
-		return -1;
-	put_text(l, id);
-	memcpy(l->buffer + l->used, "\t\\N\n", 4);
-	l->used += 4;
-	return 0;
-}
+	char name[sizeof(NAME) + 2 * SHA256_BYTES], hex[3 + 2 * SHA256_BYTES];
+	uint8_t own[SHA256_BYTES + CONFIG_CONSUMER_MAX];
+	struct slice of_line = {name, put_hex(name, NAME, digest)};
+	size_t len = strlen(l->consumer);
 
-static int add_digest(struct loader *l, uint64_t at, const uint8_t *digest)
-{
-	if (start_row(l, at))
-		return -1;
-	memcpy(l->buffer + l->used, "\\N\t\\\\x", 6);
-	l->used += 6;
-	for (int i = 0; i < 32; i++)
-		l->used += (size_t)sprintf(l->buffer + l->used, "%02x", digest[i]);
-	l->buffer[l->used++] = '\n';
-	return 0;
+	memcpy(own, digest, SHA256_BYTES);
+	memcpy(own + SHA256_BYTES, l->consumer, len);
+	if (len)
+		sha256(own, SHA256_BYTES + len, own);
+	return add(l, line->begin, (struct slice){NULL, 0}, of_line, (struct slice){hex, put_hex(hex, "\\x", own)});
 }
 
 /* --- lines --- */
 
-/* The id stands in the line, or is all of it. */
-static int load_id(struct loader *l, const struct ndjson_line *line, struct slice id)
-{
-	if (!line->digest && id.len <= ENVELOPE_ID_MAX && is_utf8(id.at, id.len) && !memchr(id.at, '\0', id.len))
-		return add_id(l, line->begin, id);
-	dispatch_fail("line %" PRIu64 " is not an id: UTF-8 of at most %d bytes", line->number, ENVELOPE_ID_MAX);
-	l->e->is_wrong_use = true;
-	return -1;
-}
-
-/* By its own time, is the event one to ask for? */
+/* Is the event's own time within --grace and --horizon? */
 static bool is_asked_for(struct loader *l, struct slice time)
 {
+	bool is_old, is_young;
 	int64_t us;
 
 	if (!l->has_time)
@@ -119,37 +89,31 @@ static bool is_asked_for(struct loader *l, struct slice time)
 		l->e->without_time++;
 		return true;
 	}
-	if (l->e->after_us && us < l->e->after_us) {
-		l->e->too_old++;
-		return false;
-	}
-	if (l->e->before_us && us > l->e->before_us) {
-		l->e->too_young++;
-		return false;
-	}
-	return true;
+	is_old = l->e->after_us && us < l->e->after_us;
+	is_young = !is_old && l->e->before_us && us > l->e->before_us;
+	l->e->too_old += is_old;
+	l->e->too_young += is_young;
+	return !is_old && !is_young;
 }
 
 static int load_event(struct loader *l, const struct ndjson_line *line)
 {
 	uint8_t digest[SHA256_BYTES];
 	struct envelope_view view;
-	const char *why;
 
 	if (line->digest)
-		return add_digest(l, line->begin, line->digest);
-	why = envelope_read(l->envelope, line->bytes, line->len, &view);
-	if (why) {
+		return add_digest(l, line, line->digest);
+	if (envelope_read(l->envelope, line->bytes, line->len, &view)) {
 		sha256(line->bytes, line->len, digest);
-		return add_digest(l, line->begin, digest);
+		return add_digest(l, line, digest);
 	}
 	if (l->has_time && !is_asked_for(l, envelope_time(l->envelope)))
 		return 0;
-	return add_id(l, line->begin, view.id);
+	return add_id(l, line, view.id);
 }
 
-/* One field of CSV (RFC 4180), without its quotes, into out. Returns where the next one begins, or NULL if it has no
- * end or does not fit. */
+/* Copies one field of CSV (RFC 4180) to out, without quotes. Returns where the next field begins; or NULL if this one
+ * has no end or is too long. */
 static const char *read_field(const char *at, const char *end, char *out, struct slice *field)
 {
 	bool is_quoted = at < end && *at == '"';
@@ -168,7 +132,7 @@ static const char *read_field(const char *at, const char *end, char *out, struct
 	return *at == ',' ? at + 1 : NULL;
 }
 
-/* KEY or KEY,TIME and perhaps more, as an inventory of S3 has it. */
+/* KEY or KEY,TIME and further columns, as in an inventory of S3. */
 static int load_csv(struct loader *l, const struct ndjson_line *line)
 {
 	char key_text[ENVELOPE_ID_MAX], time_text[ENVELOPE_ID_MAX];
@@ -177,51 +141,46 @@ static int load_csv(struct loader *l, const struct ndjson_line *line)
 
 	if (!line->digest)
 		at = read_field(line->bytes, end, key_text, &key);
-	if (at && at < end && !read_field(at, end, time_text, &time))
-		at = NULL;
-	if (!at) {
-		dispatch_fail("line %" PRIu64 " is not CSV whose first field is an id of at most %d bytes",
-			      line->number, ENVELOPE_ID_MAX);
-		l->e->is_wrong_use = true;
-		return -1;
-	}
-	return is_asked_for(l, time) ? load_id(l, line, key) : 0;
+	if (at && (at == end || read_field(at, end, time_text, &time)))
+		return is_asked_for(l, time) ? add_id(l, line, key) : 0;
+	l->e->is_wrong_use = true;
+	dispatch_fail("line %" PRIu64 " is not CSV whose first field is an id of at most %d bytes", line->number,
+		      ENVELOPE_ID_MAX);
+	return -1;
 }
 
-static bool begins_object(const struct ndjson_line *line)
+/* If no format was given, the first line decides: events begin with { (after blanks). */
+static int find_format(struct loader *l, const struct ndjson_line *line)
 {
+	struct audit_list *e = l->e;
 	size_t i = 0;
 
 	while (i < line->len && (line->bytes[i] == ' ' || line->bytes[i] == '\t'))
 		i++;
-	return i < line->len && line->bytes[i] == '{';
-}
-
-/* The first byte of the first line, but for blanks, tells which format it is; that must fit the options. */
-static int find_format(struct loader *l, const struct ndjson_line *line)
-{
-	if (!l->e->format)
-		l->e->format = begins_object(line) ? "events" : "ids";
-	if (strcmp(l->e->format, "events") == 0 ||
-	    (!l->e->needs_events && (!l->has_time || strcmp(l->e->format, "csv") == 0)))
+	if (!e->format)
+		e->format = i < line->len && line->bytes[i] == '{' ? "events" : "ids";
+	if (strcmp(e->format, "events") == 0 || (!e->needs_events && (!l->has_time || strcmp(e->format, "csv") == 0)))
 		return 0;
+	e->is_wrong_use = true;
 	dispatch_fail("--resubmit needs whole events, --grace and --horizon need those or --format csv with times; "
 		      "these are %s",
-		      l->e->format);
-	l->e->is_wrong_use = true;
+		      e->format);
 	return -1;
 }
 
-static int load_line(struct loader *l, struct ndjson_line *line)
+static int load_line(struct loader *l, const struct ndjson_line *line)
 {
 	if (l->e->lines++ == 0 && find_format(l, line))
 		return -1;
 	if (l->e->lines % TICK_LINES == 0)
 		progress_show("reading: %" PRIu64 " lines", l->e->lines);
-	if (strcmp(l->e->format, "csv") == 0)
+	switch (*l->e->format) {
+	case 'c':
 		return load_csv(l, line);
-	return strcmp(l->e->format, "ids") == 0 ? load_id(l, line, (struct slice){line->bytes, line->len})
-						: load_event(l, line);
+	case 'i':
+		return add_id(l, line, (struct slice){line->bytes, line->len});
+	}
+	return load_event(l, line);
 }
 
 static int copy_lines(struct loader *l, struct ndjson *lines)
@@ -234,28 +193,22 @@ static int copy_lines(struct loader *l, struct ndjson *lines)
 	while ((result = ndjson_wait(lines, &line)) == NDJSON_LINE)
 		if (load_line(l, &line))
 			return -1;
-	if (result == NDJSON_FAILED || flush(l))
-		return -1;
-	return session_copy_end(l->session);
+	return result == NDJSON_FAILED ? -1 : session_copy_end(l->session);
 }
 
 int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *session, const struct config *config)
 {
-	struct loader *l = memory_calloc(1, sizeof(*l));
-	struct pg_result *made = session_ask_either(session, sql_create, lite_create, 0, NULL);
-	int result = -1;
+	struct loader l = {.e = e,
+			   .session = session,
+			   .consumer = session_is_file(session) ? "" : config->consumer,
+			   .has_time = e->after_us || e->before_us,
+			   .unit = timestamp_unit_named(config->time_unit)};
+	int failed;
 
-	l->e = e;
-	l->session = session;
-	l->has_time = e->after_us || e->before_us;
-	l->unit = timestamp_unit_named(config->time_unit);
-	l->envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
-	if (l->has_time && config->time_pointer)
-		envelope_add_time(l->envelope, config->time_pointer);
-	if (made)
-		result = copy_lines(l, lines);
-	session_drop(made);
-	envelope_free(l->envelope);
-	free(l);
-	return result;
+	l.envelope = envelope_new(&config->id_pointers, config->type_pointer, config->payload_pointer);
+	if (l.has_time && config->time_pointer)
+		envelope_add_time(l.envelope, config->time_pointer);
+	failed = copy_lines(&l, lines);
+	envelope_free(l.envelope);
+	return failed;
 }

@@ -1,4 +1,4 @@
-/* audit_list.h: the events that should be there, from a file into a temporary table. */
+/* audit_list.h: the expected events, from a file into a temporary table. */
 #ifndef WSONCE_AUDIT_LIST_H
 #define WSONCE_AUDIT_LIST_H
 
@@ -10,19 +10,19 @@
 #include "commands/session.h"
 
 struct audit_list {
-	const char *format; /* ids, csv or events; NULL: as the first byte tells, and then it is set */
-	bool needs_events;  /* ids would not do */
-	int64_t after_us;   /* events whose time is before are left out; 0: none is */
-	int64_t before_us;  /* or is after; 0: none is */
-	uint64_t lines;
-	uint64_t too_old;
-	uint64_t too_young;
-	uint64_t without_time; /* asked for and not found: they are not left out */
-	bool is_wrong_use;     /* the file is not for these options */
+	const char *format;   /* ids, csv or events; NULL: the first line decides, and it is set */
+	bool needs_events;    /* ids will not do */
+	int64_t after_us;     /* leaves out older events; 0: none */
+	int64_t before_us;    /* leaves out younger events; 0: none */
+	uint64_t lines;       /* read */
+	int64_t too_old;      /* left out */
+	int64_t too_young;    /* left out */
+	int64_t without_time; /* not left out: their time could not be read */
+	bool is_wrong_use;    /* the file does not fit the options */
 };
 
-/* Reads all lines into the temporary table wsonce_expected (at: where the line begins; id; digest: of
- * a line that is no event, whose dead letter has the same). Returns 0; or -1 after saying why. */
+/* Reads all lines into the table wsonce_expected of sql/queries/audit_begin.sql. Returns 0; or -1 after printing why.
+ */
 int audit_list_load(struct audit_list *e, struct ndjson *lines, struct session *session, const struct config *config);
 
 #endif

@@ -1,5 +1,5 @@
-/* session.c owns the connection of a command. Unlike postgres/connection.c's it waits, and does not come back: a
- * command that has lost its database says so and ends. */
+/* session.c owns a command's connection to Postgres. Unlike postgres/connection.c it waits for answers and does not
+ * reconnect: a command that loses its database says so and ends. An SQLite file is session_file.c's. */
 #include "commands/session.h"
 
 #include <libpq-fe.h>
@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "commands/dispatch.h"
@@ -16,29 +17,47 @@
 #include "base/log.h"
 #include "postgres/complaint.h"
 #include "postgres/schema.h"
+#include "sqlite/file.h"
 
 #define UPGRADE_AGAIN_MS 500
-#define SPARE_MS         2000 /* that a statement has even after the deadline, to record what was done */
+#define SPARE_MS         2000 /* left to a statement after the deadline, to record what was done */
+#define COPY_BYTES       65536
 
-/* The limits of this thread; see session_limit(). */
+/* Set by session_limit(). */
 static _Thread_local int64_t deadline_ms; /* monotonic; 0: none */
 static _Thread_local bool is_reading;
 
 struct session {
-	struct session_file *file; /* NULL: Postgres, which has all below */
+	struct session_file *file; /* NULL: Postgres */
 	PGconn *conn;
-	bool is_in_use; /* the last statement of run() failed because a table was */
-	int64_t patience_ms;
-	char schema[SCHEMA_QUOTED_SIZE];
+	char schema[SCHEMA_QUOTED_SIZE]; /* "" of a file */
+	bool is_in_use;                  /* the last statement of run() did not get its table lock in time */
+	int64_t lock_timeout_ms;
+	struct bytes copied; /* not sent yet */
+	const char *insert;  /* of a file: the statement that session_copy_row runs */
 };
 
-/* Why: the answer to a statement, or NULL if there was none. */
+/* Why the last statement failed. result: its answer, or NULL. */
+static const char *explain(const struct session *s, const PGresult *result, char *why, size_t size)
+{
+	if (!s->file)
+		return complaint_copy(s->conn, result ? PQresultErrorMessage(result) : PQerrorMessage(s->conn), why,
+				      size);
+	snprintf(why, size, "%s", session_file_why(s->file));
+	return why;
+}
+
 static int fail(const struct session *s, const char *what, const PGresult *result)
 {
-	const char *why = result ? PQresultErrorMessage(result) : PQerrorMessage(s->conn);
-	char text[1000];
+	char why[1000];
 
-	return dispatch_fail("%s: %s", what, complaint_copy(s->conn, why, text, sizeof(text)));
+	dispatch_fail("%s: %s", what, explain(s, result, why, sizeof(why)));
+	return -1;
+}
+
+static const char *name_of(const struct session *s)
+{
+	return s->file ? "sqlite" : "postgres";
 }
 
 static void on_notice(void *arg, const char *message)
@@ -49,7 +68,7 @@ static void on_notice(void *arg, const char *message)
 
 /* --- statements --- */
 
-/* 0: as long as it takes. */
+/* 0: no limit. */
 static int64_t left_ms(void)
 {
 	int64_t left = deadline_ms - clock_ms(CLOCK_MONOTONIC);
@@ -57,7 +76,7 @@ static int64_t left_ms(void)
 	return !deadline_ms || left > SPARE_MS ? deadline_ms ? left : 0 : SPARE_MS;
 }
 
-/* As PQgetResult. If the server does not cancel a statement in time, the connection ends. */
+/* PQgetResult with a deadline: if the server does not cancel the statement in time, closes the connection. */
 static PGresult *take_result(PGconn *c)
 {
 	struct pollfd fd = {PQsocket(c), POLLIN, 0};
@@ -79,8 +98,7 @@ static bool is_fine(const PGresult *result)
 	return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
 }
 
-/* What the last statement of a pipeline brought, or the first one that failed; NULL if the connection brought nothing.
- */
+/* Returns the result of a pipeline's last statement, or of the first that failed; NULL if the connection broke. */
 static PGresult *end_pipeline(PGconn *conn)
 {
 	PGresult *kept = NULL, *result;
@@ -100,8 +118,8 @@ static PGresult *end_pipeline(PGconn *conn)
 	return kept;
 }
 
-/* A command's statement takes as long as it takes, whatever limit its role has. It is lifted for the transaction alone,
- * since behind a pooler the session is not ours. A transaction that is open already has limits of its own. */
+/* Lifts the role's statement_timeout for this transaction only: behind a pooler the session is not ours. An open
+ * transaction has its own limits. */
 static PGresult *ask(struct session *s, const char *text, int n, const char *const *values)
 {
 	static const char limited[] = "SELECT pg_catalog.set_config('statement_timeout', $1, true)";
@@ -156,10 +174,10 @@ static int try_upgrade(struct session *s)
 	return failed;
 }
 
-/* Somebody who reads a table, pg_dump for instance, keeps it from being altered. */
+/* A table cannot be altered while somebody reads it (pg_dump), so this waits for the lock. */
 static int upgrade(struct session *s)
 {
-	int64_t end = s->patience_ms;
+	int64_t end = s->lock_timeout_ms;
 	int failed = try_upgrade(s), ignored;
 
 	for (int64_t waited = 0; failed && s->is_in_use && waited < end; waited += UPGRADE_AGAIN_MS) {
@@ -171,8 +189,7 @@ static int upgrade(struct session *s)
 	return failed ? fail(s, "cannot bring the schema up to date", NULL) : 0;
 }
 
-/* Is this a database for us? *is_ours: our tables are there. Which of them a command may write, its statements
- * find out. */
+/* Can this database be used? *is_ours: it has our tables. Whether the role may write them, statements find out. */
 static int inspect(struct session *s, bool *is_ours)
 {
 	const char *const tables[] = {"{}"};
@@ -230,12 +247,12 @@ static struct session *connect_to(const struct config *config, enum aim aim)
 	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
 	const char *const values[] = {seconds, "wsonce", config->postgres, "UTF8", NULL};
 	struct session *s = memory_calloc(1, sizeof(*s));
-	int64_t patience_ms = config->postgres_timeout_ms;
+	int64_t timeout_ms = config->postgres_timeout_ms;
 
-	s->patience_ms = patience_ms;
-	if (left_ms() && left_ms() < patience_ms)
-		patience_ms = left_ms();
-	snprintf(seconds, sizeof(seconds), "%lld", (long long)(patience_ms + 1999) / 1000);
+	s->lock_timeout_ms = timeout_ms;
+	if (left_ms() && left_ms() < timeout_ms)
+		timeout_ms = left_ms();
+	snprintf(seconds, sizeof(seconds), "%lld", (long long)(timeout_ms + 1999) / 1000);
 	s->conn = memory_given(PQconnectdbParams(names, values, 1), "libpq");
 	if (PQstatus(s->conn) != CONNECTION_OK) {
 		fail(s, "cannot reach postgres", NULL);
@@ -251,11 +268,14 @@ static struct session *connect_to(const struct config *config, enum aim aim)
 
 static struct session *open_file(const char *path, bool may_create)
 {
-	struct session_file *file = session_file_open(path, may_create);
+	char why[SQLITE_FILE_WHY];
+	struct session_file *file = session_file_open(path, may_create, why);
 	struct session *s = file ? memory_calloc(1, sizeof(*s)) : NULL;
 
 	if (s)
 		s->file = file;
+	else
+		dispatch_fail("sqlite: %s", why);
 	return s;
 }
 
@@ -308,69 +328,64 @@ void session_close(struct session *s)
 		return;
 	session_file_close(s->file);
 	PQfinish(s->conn);
+	bytes_free(&s->copied);
 	free(s);
 }
 
 /* --- questions --- */
 
-/* Words of a transaction are the same in both; what else is asked of Postgres alone a file cannot answer. */
-static bool is_of_both(const char *sql)
+/* Runs it in either; returns NULL after failing. */
+static struct pg_result *answer(struct session *s, const char *sql, int n, const char *const *values, char *why,
+				size_t size)
 {
-	return strcmp(sql, "BEGIN") == 0 || strcmp(sql, "COMMIT") == 0 || strcmp(sql, "ROLLBACK") == 0;
-}
+	char *text = schema_expand(sql, s->schema);
+	struct pg_result *rows = s->file ? session_file_ask(s->file, text, n, values) : ask(s, text, n, values);
 
-static bool is_refused(const struct session *s)
-{
-	if (s->file)
-		dispatch_fail("this needs Postgres: it does not work with --store sqlite://");
-	return s->file;
-}
-
-struct pg_result *session_ask_either(struct session *s, const char *sql, const char *sqlite, int n,
-				     const char *const *values)
-{
-	return s->file && sqlite ? session_file_ask(s->file, sqlite, n, values) : session_ask(s, sql, n, values);
-}
-
-struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values)
-{
-	char *text;
-	PGresult *result;
-
-	if (s->file && is_of_both(sql))
-		return session_file_ask(s->file, sql, n, values);
-	if (is_refused(s))
-		return NULL;
-	text = schema_expand(sql, s->schema);
-	result = ask(s, text, n, values);
 	free(text);
-	if (is_fine(result))
-		return result;
-	fail(s, "postgres", result);
-	PQclear(result);
+	if (s->file ? rows != NULL : is_fine(rows))
+		return rows;
+	explain(s, rows, why, size);
+	PQclear(rows);
 	return NULL;
 }
 
 struct pg_result *session_try(struct session *s, const char *sql, int n, const char *const *values, char *why,
 			      size_t size)
 {
-	char *text;
-	PGresult *result;
+	*why = '\0';
+	return answer(s, sql, n, values, why, size);
+}
 
-	if (s->file) {
-		struct pg_result *rows = session_file_try(s->file, sql, n, values);
+static int refuse(void)
+{
+	dispatch_fail("this needs Postgres: it does not work with --store sqlite://");
+	return -1;
+}
 
-		snprintf(why, size, "%s", rows ? "" : session_file_why(s->file));
-		return rows;
+struct pg_result *session_ask_either(struct session *s, const char *sql, const char *sqlite, int n,
+				     const char *const *values)
+{
+	char why[1000];
+	struct pg_result *rows;
+
+	if (s->file && !sqlite) {
+		refuse();
+		return NULL;
 	}
-	text = schema_expand(sql, s->schema);
-	result = ask(s, text, n, values);
-	free(text);
-	if (is_fine(result))
-		return result;
-	complaint_copy(s->conn, result ? PQresultErrorMessage(result) : PQerrorMessage(s->conn), why, size);
-	PQclear(result);
-	return NULL;
+	rows = answer(s, s->file ? sqlite : sql, n, values, why, sizeof(why));
+	if (!rows)
+		dispatch_fail("%s: %s", name_of(s), why);
+	return rows;
+}
+
+static bool is_of_both(const char *sql)
+{
+	return strcmp(sql, "BEGIN") == 0 || strcmp(sql, "COMMIT") == 0 || strcmp(sql, "ROLLBACK") == 0;
+}
+
+struct pg_result *session_ask(struct session *s, const char *sql, int n, const char *const *values)
+{
+	return session_ask_either(s, sql, is_of_both(sql) ? sql : NULL, n, values);
 }
 
 void session_each_part(struct session *s, const char *text, const char *head, int n, const char *const *values,
@@ -378,7 +393,7 @@ void session_each_part(struct session *s, const char *text, const char *head, in
 		       void *arg)
 {
 	for (const char *at = strstr(text, head), *next; at; at = next) {
-		char *name = memory_strdup(at + strlen(head)), *sql = name + strcspn(name, "\n"), why[600] = "";
+		char *name = memory_strdup(at + strlen(head)), *sql = name + strcspn(name, "\n"), why[600];
 		struct pg_result *rows;
 
 		next = strstr(at + 1, head);
@@ -392,15 +407,19 @@ void session_each_part(struct session *s, const char *text, const char *head, in
 	}
 }
 
+int session_run(struct session *s, const char *sql, const char *sqlite)
+{
+	struct pg_result *rows = session_ask_either(s, sql, sqlite, 0, NULL);
+
+	PQclear(rows);
+	return rows ? 0 : -1;
+}
+
 int session_run_alone(struct session *s, const char *sql)
 {
-	PGresult *result;
-	int failed;
+	PGresult *result = s->file ? NULL : execute(s, sql);
+	int failed = s->file ? refuse() : is_fine(result) ? 0 : fail(s, "postgres", result);
 
-	if (is_refused(s))
-		return -1;
-	result = execute(s, sql);
-	failed = is_fine(result) ? 0 : fail(s, "postgres", result);
 	PQclear(result);
 	return failed;
 }
@@ -445,7 +464,7 @@ char *session_bytes(const struct pg_result *rows, size_t row, int column, size_t
 	return copy;
 }
 
-/* The backend that a pooler names is one of its own making. */
+/* A pooler makes up the backend's process id that it gives to clients. */
 bool session_is_pooled(struct session *s)
 {
 	struct pg_result *rows = s->file ? NULL : session_ask(s, "SELECT pg_catalog.pg_backend_pid()", 0, NULL);
@@ -457,48 +476,68 @@ bool session_is_pooled(struct session *s)
 
 /* --- COPY --- */
 
-int session_copy_begin(struct session *s, const char *sql, const char *sqlite)
+static int expect(struct session *s, PGresult *result, ExecStatusType status)
 {
-	PGresult *result;
-	bool is_begun;
+	int failed = PQresultStatus(result) == status ? 0 : fail(s, "postgres", result);
 
-	if (s->file)
-		return session_file_copy_begin(s->file, sqlite);
-	result = execute(s, sql);
-	is_begun = PQresultStatus(result) == PGRES_COPY_IN;
-	if (!is_begun)
-		fail(s, "postgres", result);
 	PQclear(result);
-	return is_begun ? 0 : -1;
+	return failed;
 }
 
-int session_copy_put(struct session *s, const char *bytes, size_t len)
+int session_copy_begin(struct session *s, const char *sql, const char *sqlite)
+{
+	s->insert = sqlite;
+	return s->file ? session_run(s, NULL, "BEGIN") : expect(s, execute(s, sql), PGRES_COPY_IN);
+}
+
+/* COPY's text form has another meaning for four characters: those get a backslash. */
+static void copy_field(struct bytes *out, struct slice field)
+{
+	static const char special[] = "\\\n\r\t", letters[] = "\\nrt";
+
+	if (!field.at)
+		bytes_add(out, "\\N", 2);
+	for (size_t i = 0; field.at && i < field.len; i++) {
+		const char *found = memchr(special, field.at[i], 4);
+
+		if (found)
+			bytes_add_byte(out, '\\');
+		bytes_add_byte(out, found ? letters[found - special] : field.at[i]);
+	}
+}
+
+static int flush(struct session *s)
+{
+	int sent = PQputCopyData(s->conn, bytes_text(&s->copied), (int)s->copied.len);
+
+	s->copied.len = 0;
+	return sent == 1 ? 0 : fail(s, "postgres", NULL);
+}
+
+int session_copy_row(struct session *s, const struct slice *fields, int n)
 {
 	if (s->file)
-		return session_file_copy_put(s->file, bytes, len);
-	if (PQputCopyData(s->conn, bytes, (int)len) == 1)
-		return 0;
-	fail(s, "postgres", NULL);
-	return -1;
+		return session_file_put(s->file, s->insert, fields, n) ? fail(s, "sqlite", NULL) : 0;
+	for (int i = 0; i < n; i++) {
+		copy_field(&s->copied, fields[i]);
+		bytes_add_byte(&s->copied, i + 1 < n ? '\t' : '\n');
+	}
+	return s->copied.len < COPY_BYTES ? 0 : flush(s);
 }
 
 int session_copy_end(struct session *s)
 {
 	PGresult *result;
-	bool is_done;
+	int failed;
 
 	if (s->file)
-		return session_file_copy_end(s->file);
-	if (PQputCopyEnd(s->conn, NULL) != 1) {
-		fail(s, "postgres", NULL);
+		return session_run(s, NULL, "COMMIT");
+	if (flush(s))
 		return -1;
-	}
-	result = PQgetResult(s->conn);
-	is_done = PQresultStatus(result) == PGRES_COMMAND_OK;
-	if (!is_done)
-		fail(s, "postgres", result);
-	PQclear(result);
+	if (PQputCopyEnd(s->conn, NULL) != 1)
+		return fail(s, "postgres", NULL);
+	failed = expect(s, PQgetResult(s->conn), PGRES_COMMAND_OK);
 	while ((result = PQgetResult(s->conn)))
 		PQclear(result);
-	return is_done ? 0 : -1;
+	return failed;
 }

@@ -1,5 +1,5 @@
-/* session_file.c owns a command's questions to an SQLite file. The answers are made into rows of libpq, which exist
- * without a server, so that commands read both alike: bytes are \x and hexadecimal digits, as of a bytea. */
+/* session_file.c owns a command's SQLite file. Answers become libpq results, which need no server, so commands read
+ * both alike; a BLOB becomes \x and hexadecimal digits, as a bytea does. */
 #include "commands/session_file.h"
 
 #include <libpq-fe.h>
@@ -10,25 +10,15 @@
 
 #include "base/memory.h"
 #include "base/sha256.h"
-#include "commands/dispatch.h"
 #include "sqlite/file.h"
 
 #define BUSY_TRIES  60 /* each of half a second */
 #define USER_BYTES  32
 #define COLUMNS_MAX 16
-#define FIELDS_MAX  4
 
 struct session_file {
 	struct sqlite_file *file;
-	const char *copy_sql; /* of the lines that come */
-	char *line;           /* the one that is not whole yet; heap */
-	size_t line_len;
 };
-
-static int fail(const char *why)
-{
-	return dispatch_fail("sqlite: %s", why);
-}
 
 /* --- functions in SQL --- */
 
@@ -39,7 +29,7 @@ static bool is_end_of_reason(const char *at, const char *end)
 	return at + 1 == end && *at == ')';
 }
 
-/* What dead_letters_list.sql does: quoted words and numbers become an ellipsis, but for the code at the end. */
+/* As dead_letters_list.sql: replaces quoted words and numbers by an ellipsis, except in the code at the end. */
 static size_t fold(const char *in, size_t len, char *out)
 {
 	const char *at = in, *end = in + len;
@@ -73,7 +63,7 @@ static size_t digest(const char *in, size_t len, char *out)
 	return SHA256_BYTES;
 }
 
-/* The bytes of a text as set_bytes() writes it. */
+/* Decodes what set_bytes() writes. */
 static size_t undo_hex(const char *in, size_t len, char *out)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -89,7 +79,7 @@ static size_t undo_hex(const char *in, size_t len, char *out)
 	return n;
 }
 
-/* Who asks. */
+/* The name of the user who runs the command. */
 static size_t name_user(const char *in, size_t len, char *out)
 {
 	const struct passwd *user = getpwuid(geteuid());
@@ -101,19 +91,16 @@ static size_t name_user(const char *in, size_t len, char *out)
 
 /* --- life --- */
 
-struct session_file *session_file_open(const char *path, bool may_create)
+struct session_file *session_file_open(const char *path, bool may_create, char *why)
 {
 	enum sqlite_result result = SQLITE_FILE_BUSY;
 	struct sqlite_file *file = NULL;
-	char why[SQLITE_FILE_WHY];
 	struct session_file *f;
 
 	for (int i = 0; i < BUSY_TRIES && result == SQLITE_FILE_BUSY; i++)
 		file = sqlite_file_open(path, may_create, NULL, &result, why);
-	if (!file) {
-		fail(why);
+	if (!file)
 		return NULL;
-	}
 	f = memory_calloc(1, sizeof(*f));
 	f->file = file;
 	sqlite_file_add_function(file, "wsonce_fold", fold, false);
@@ -128,7 +115,6 @@ void session_file_close(struct session_file *f)
 	if (!f)
 		return;
 	sqlite_file_close(f->file);
-	free(f->line);
 	free(f);
 }
 
@@ -183,7 +169,7 @@ static bool take_row(void *arg, const struct sqlite_value *cells, int n)
 	return true;
 }
 
-/* In a transaction of its own, unless one is open. */
+/* Runs the statements in a transaction of their own, unless one is open. */
 static enum sqlite_result try_once(struct session_file *f, const char *sql, const struct sqlite_value *values, int n,
 				   struct answer *a)
 {
@@ -199,23 +185,20 @@ static enum sqlite_result try_once(struct session_file *f, const char *sql, cons
 	return result;
 }
 
-/* The three words of a transaction are for more than one question. */
-static enum sqlite_result bracket(struct session_file *f, const char *sql)
+static enum sqlite_result dispatch(struct session_file *f, const char *sql, const struct sqlite_value *values, int n,
+				   struct answer *a)
 {
 	if (strcmp(sql, "BEGIN") == 0)
 		return sqlite_file_begin(f->file);
 	if (strcmp(sql, "COMMIT") == 0)
 		return sqlite_file_commit(f->file);
+	if (strcmp(sql, "ROLLBACK") != 0)
+		return try_once(f, sql, values, n, a);
 	sqlite_file_roll_back(f->file);
 	return SQLITE_FILE_FINE;
 }
 
-static bool is_bracket(const char *sql)
-{
-	return strcmp(sql, "BEGIN") == 0 || strcmp(sql, "COMMIT") == 0 || strcmp(sql, "ROLLBACK") == 0;
-}
-
-struct pg_result *session_file_try(struct session_file *f, const char *sql, int n, const char *const *values)
+struct pg_result *session_file_ask(struct session_file *f, const char *sql, int n, const char *const *values)
 {
 	struct sqlite_value bound[COLUMNS_MAX];
 	enum sqlite_result result = SQLITE_FILE_BUSY;
@@ -224,98 +207,23 @@ struct pg_result *session_file_try(struct session_file *f, const char *sql, int 
 	for (int i = 0; i < n && i < COLUMNS_MAX; i++)
 		bound[i] = sqlite_string(values[i]);
 	for (int i = 0; i < BUSY_TRIES && result == SQLITE_FILE_BUSY; i++)
-		result = is_bracket(sql) ? bracket(f, sql) : try_once(f, sql, bound, n, &a);
+		result = dispatch(f, sql, bound, n, &a);
 	if (result == SQLITE_FILE_FINE)
-		return (struct pg_result *)a.rows;
+		return a.rows;
 	PQclear(a.rows);
 	return NULL;
+}
+
+int session_file_put(struct session_file *f, const char *sql, const struct slice *fields, int n)
+{
+	struct sqlite_value bound[COLUMNS_MAX];
+
+	for (int i = 0; i < n; i++)
+		bound[i] = fields[i].at ? sqlite_text(fields[i].at, fields[i].len) : sqlite_string(NULL);
+	return sqlite_file_run(f->file, sql, bound, n, NULL, NULL) == SQLITE_FILE_FINE ? 0 : -1;
 }
 
 const char *session_file_why(const struct session_file *f)
 {
 	return sqlite_file_why(f->file);
-}
-
-struct pg_result *session_file_ask(struct session_file *f, const char *sql, int n, const char *const *values)
-{
-	struct pg_result *rows = session_file_try(f, sql, n, values);
-
-	if (!rows)
-		fail(session_file_why(f));
-	return rows;
-}
-
-/* --- lines --- */
-
-int session_file_copy_begin(struct session_file *f, const char *sql)
-{
-	struct pg_result *begun = session_file_ask(f, "BEGIN", 0, NULL);
-
-	f->copy_sql = sql;
-	PQclear((PGresult *)begun);
-	return begun ? 0 : -1;
-}
-
-/* Ends the field at the next tab, and undoes what was escaped in it. */
-static struct sqlite_value take_field(char **at)
-{
-	char *from = *at, *put = from;
-
-	for (; **at && **at != '\t'; ++*at) {
-		if (**at != '\\') {
-			*put++ = **at;
-			continue;
-		}
-		++*at;
-		if (**at == 'N' && put == from) {
-			*at += 1 + ((*at)[1] == '\t');
-			return sqlite_string(NULL);
-		}
-		*put++ = (char)(**at == 'n' ? '\n' : **at == 'r' ? '\r' : **at == 't' ? '\t' : **at);
-	}
-	*at += **at == '\t';
-	return sqlite_text(from, (size_t)(put - from));
-}
-
-static int put_line(struct session_file *f, char *line)
-{
-	struct sqlite_value fields[FIELDS_MAX];
-	int n = 0;
-
-	while (n < FIELDS_MAX && *line)
-		fields[n++] = take_field(&line);
-	if (sqlite_file_run(f->file, f->copy_sql, fields, n, NULL, NULL) == SQLITE_FILE_FINE)
-		return 0;
-	fail(sqlite_file_why(f->file));
-	return -1;
-}
-
-int session_file_copy_put(struct session_file *f, const char *bytes, size_t len)
-{
-	for (const char *end; (end = memchr(bytes, '\n', len)); len -= (size_t)(end + 1 - bytes), bytes = end + 1) {
-		size_t n = (size_t)(end - bytes);
-		int failed;
-
-		f->line = memory_realloc(f->line, f->line_len + n + 1);
-		memcpy(f->line + f->line_len, bytes, n);
-		f->line[f->line_len + n] = '\0';
-		f->line_len = 0;
-		failed = put_line(f, f->line);
-		if (failed)
-			return failed;
-	}
-	if (!len)
-		return 0;
-	f->line = memory_realloc(f->line, f->line_len + len);
-	memcpy(f->line + f->line_len, bytes, len);
-	f->line_len += len;
-	return 0;
-}
-
-int session_file_copy_end(struct session_file *f)
-{
-	struct pg_result *ended = session_file_ask(f, "COMMIT", 0, NULL);
-
-	PQclear((PGresult *)ended);
-	return ended ? 0 : -1;
 }

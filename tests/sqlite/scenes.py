@@ -341,9 +341,10 @@ async def commands(rig):
         await run(1, "cannot be opened", "audit", "--expected", f"{d}/ids")
         or await run(1, "persisted 501, duplicates 0, rejected 2", "replay", f"{d}/events")
         or await run(1, "persisted 0, duplicates 501, rejected 2", "replay", f"{d}/events")
-        or await run(1, "stored 2 dead letters 0 in flight not known missing 1 e-new", "audit", "--expected", f"{d}/ids")
+        or await run(1, "expected 3 different events stored 2 dead letters 0 in flight not known missing 1 e-new", "audit",
+                     "--expected", f"{d}/ids")
         or await run(0, "resubmitted 1: persisted 1", "audit", "--resubmit", "--expected", f"{d}/more")
-        or await run(1, "stored 501 dead letters 2", "audit", "--expected", f"{d}/events")
+        or await run(1, "expected 503 different events stored 501 dead letters 2", "audit", "--expected", f"{d}/events")
         or await run(0, "dead letters: 2, reasons: 2", "dead-letters", "list")
         or await run(0, "seen 2", "dead-letters", "show", "1")
         or await run(0, '"is_whole":true', "dead-letters", "show", "1", "--json")
