@@ -11,10 +11,12 @@
 #include "commands/redis_query.h"
 #include "commands/json_out.h"
 #include "commands/session.h"
+#include "base/memory.h"
 
 #define BAR_WIDTH    40
 #define USUAL_BYTES  165 /* of a mark whose id has 14 bytes, measured */
 #define WANTED_SHARE 0.99
+#define SAMPLE       256 /* keys */
 #define HOUR         INT64_C(3600)
 #define DAY          (24 * HOUR)
 
@@ -29,12 +31,25 @@ static const struct option stats_options[] = {
 	{"json", OPTION_SWITCH, offsetof(struct stats_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
+/* Keys by how often they came: twice, three times, more often. */
+enum { KEYS_TWICE, KEYS_THRICE, KEYS_OFTEN, KEYS };
+
+/* An event and a copy of it. */
+struct pair {
+	int64_t ms; /* between them */
+	char *id;   /* heap; NULL: there is none */
+};
+
 struct duplicates {
 	char first_day[20];
 	char last_day[20];
 	int64_t events;
 	int64_t copies;
 	int64_t delays[DUPLICATES_DELAYS];
+	int64_t keys[KEYS];
+	bool is_estimate; /* keys */
+	struct pair closest;
+	struct pair farthest;
 	double rate; /* events per second on the busiest day */
 	int64_t window_s;
 	int64_t mark_bytes;
@@ -79,6 +94,46 @@ static void add_day(struct duplicates *d, const struct pg_result *rows, size_t r
 		d->rate = rate;
 }
 
+/* The 256 keys with the smallest hashes, of all days together, see sql/migrations/014_duplicate_keys.sql. */
+static const char keys_sql[] =
+	"WITH days AS (SELECT * FROM :schema.wsonce_duplicates WHERE $1::bigint = 0 OR day >="
+	" (pg_catalog.to_timestamp($1::bigint / 1000000.0) AT TIME ZONE 'UTC')::date),"
+	" sample AS (SELECT key, pg_catalog.sum(value::bigint) AS copies FROM days,"
+	" LATERAL pg_catalog.jsonb_each_text(keys) GROUP BY key ORDER BY key COLLATE \"C\" LIMIT 256)"
+	" SELECT count(*) FILTER (WHERE copies = 1), count(*) FILTER (WHERE copies = 2),"
+	" count(*) FILTER (WHERE copies > 2), count(*), pg_catalog.max(key COLLATE \"C\"), c->>0, c->>1, f->>0, f->>1"
+	" FROM sample, (SELECT pg_catalog.array_agg(closest ORDER BY closest),"
+	" pg_catalog.array_agg(farthest ORDER BY farthest DESC NULLS LAST) FROM days) AS pairs (closest, farthest),"
+	" LATERAL (VALUES (closest[1], farthest[1])) AS p (c, f) GROUP BY c, f";
+
+static void read_pair(const struct pg_result *rows, int column, struct pair *pair)
+{
+	if (session_is_null(rows, 0, column))
+		return;
+	pair->ms = session_number(rows, 0, column);
+	pair->id = memory_strdup(session_text(rows, 0, column + 1));
+}
+
+/* Hashes are spread evenly: if 256 of them are below some number, as many are in each part of that size. */
+static int read_keys(struct session *s, const char *since, struct duplicates *d)
+{
+	struct pg_result *rows = session_ask(s, keys_sql, 1, &since);
+
+	if (rows && session_count(rows)) {
+		double highest = (double)strtoull(session_text(rows, 0, 4), NULL, 16), factor = 1;
+
+		d->is_estimate = session_number(rows, 0, 3) == SAMPLE;
+		if (d->is_estimate)
+			factor = (SAMPLE - 1) * ldexp(1, 64) / highest / SAMPLE;
+		for (int i = 0; i < KEYS; i++)
+			d->keys[i] = llround((double)session_number(rows, 0, i) * factor);
+		read_pair(rows, 5, &d->closest);
+		read_pair(rows, 7, &d->farthest);
+	}
+	session_drop(rows);
+	return rows ? 0 : -1;
+}
+
 static int read_days(struct session *s, const struct stats_options *o, struct duplicates *d)
 {
 	char since[24];
@@ -90,7 +145,7 @@ static int read_days(struct session *s, const struct stats_options *o, struct du
 	for (size_t i = 0; rows && i < session_count(rows); i++)
 		add_day(d, rows, i);
 	session_drop(rows);
-	return rows ? 0 : -1;
+	return rows ? read_keys(s, since, d) : -1;
 }
 
 /* The window is that of the listener which was seen last, or else our own setting. */
@@ -205,6 +260,28 @@ static const char *print_delay(double seconds, char out[24])
 	return out;
 }
 
+static void print_pair(const char *name, const struct pair *pair)
+{
+	char delay[24];
+
+	if (!pair->id)
+		return;
+	printf("  %-28s %12s  ", name, print_delay((double)pair->ms / 1000, delay));
+	json_out_text(pair->id, strlen(pair->id), true);
+	putchar('\n');
+}
+
+static void print_keys(const struct duplicates *d)
+{
+	const char *remark = d->is_estimate ? "  estimated" : "";
+
+	printf("  %-28s %12" PRId64 "%s\n", "keys that came twice", d->keys[KEYS_TWICE], remark);
+	printf("  %-28s %12" PRId64 "%s\n", "keys that came three times", d->keys[KEYS_THRICE], remark);
+	printf("  %-28s %12" PRId64 "%s\n", "keys that came more often", d->keys[KEYS_OFTEN], remark);
+	print_pair("closest pair", &d->closest);
+	print_pair("farthest pair", &d->farthest);
+}
+
 static void print_plot(const struct duplicates *d)
 {
 	int first = 0, last = DUPLICATES_DELAYS - 1;
@@ -257,8 +334,10 @@ static void print_text(const struct duplicates *d)
 	printf("duplicates from %s to %s (UTC)\n\n", d->first_day, d->last_day);
 	printf("  %-28s %12" PRId64 "\n", "events stored", d->events);
 	printf("  %-28s %12" PRId64 "\n", "further copies", d->copies);
-	if (d->copies)
+	if (d->copies) {
+		print_keys(d);
 		print_plot(d);
+	}
 	print_windows(d);
 	advise(d, advice, sizeof(advice));
 	printf("\n%s\n", advice);
@@ -289,6 +368,12 @@ static json_t *describe_windows(const struct duplicates *d)
 	return all;
 }
 
+static json_t *describe_pair(const struct pair *pair)
+{
+	return pair->id ? json_pack("{s:o, s:I}", "event_id", json_out_string(pair->id), "ms", (json_int_t)pair->ms)
+			: NULL;
+}
+
 static void print_json(const struct duplicates *d)
 {
 	struct json_out out;
@@ -300,6 +385,12 @@ static void print_json(const struct duplicates *d)
 	json_out_member(&out, "last_day", json_out_string(*d->last_day ? d->last_day : NULL));
 	json_out_member(&out, "events", json_integer((json_int_t)d->events));
 	json_out_member(&out, "copies", json_integer((json_int_t)d->copies));
+	json_out_member(&out, "keys_twice", json_integer((json_int_t)d->keys[KEYS_TWICE]));
+	json_out_member(&out, "keys_three_times", json_integer((json_int_t)d->keys[KEYS_THRICE]));
+	json_out_member(&out, "keys_more_often", json_integer((json_int_t)d->keys[KEYS_OFTEN]));
+	json_out_member(&out, "keys_are_estimated", json_boolean(d->is_estimate));
+	json_out_member(&out, "closest", describe_pair(&d->closest));
+	json_out_member(&out, "farthest", describe_pair(&d->farthest));
 	json_out_member(&out, "delays", describe_delays(d));
 	json_out_member(&out, "dedup_window_s", json_integer((json_int_t)d->window_s));
 	json_out_member(&out, "share_within", json_real(share_within(d, (double)d->window_s)));
@@ -328,6 +419,8 @@ static int run_stats(const struct invocation *in)
 		print_json(&d);
 	else
 		print_text(&d);
+	free(d.closest.id);
+	free(d.farthest.id);
 	return STATUS_FINE;
 }
 

@@ -20,6 +20,7 @@
 #include "011_reports.sql.h"
 #include "012_outbox_lanes.sql.h"
 #include "013_exclusive.sql.h"
+#include "014_duplicate_keys.sql.h"
 #include "base/memory.h"
 #include "indexes.sql.h"
 #include "inspect.sql.h"
@@ -30,7 +31,7 @@ static const char *const migrations[] = {SQL_001_EVENTS,    SQL_002_DEAD_LETTER_
 					 SQL_007_LEASES,    SQL_008_LETTER_SENDER,
 					 SQL_009_FEEDS,     SQL_010_ORIGIN,
 					 SQL_011_REPORTS,   SQL_012_OUTBOX_LANES,
-					 SQL_013_EXCLUSIVE};
+					 SQL_013_EXCLUSIVE, SQL_014_DUPLICATE_KEYS};
 
 int schema_version(void)
 {

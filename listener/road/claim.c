@@ -269,7 +269,7 @@ static void count_duplicate(const struct claim *c, struct event *ev, enum claim_
 
 	if (result != CLAIM_OTHER && result != CLAIM_DONE && result != CLAIM_DEAD)
 		return;
-	duplicates_seen(stamp_ms(c) - age_ms - value_ms(value));
+	duplicates_seen(ev->id, ev->id_len, stamp_ms(c) - age_ms - value_ms(value));
 	ev->is_counted = true;
 }
 

@@ -10,7 +10,7 @@
 #define DUPLICATES_DELAYS 41
 
 /* A copy arrived delay_ms after the original was claimed or committed. */
-void duplicates_seen(int64_t delay_ms);
+void duplicates_seen(const char *id, size_t len, int64_t delay_ms);
 
 /* A copy arrived that only the unique key found; Postgres computes its delay from the row. now_ms is the loop clock. */
 void duplicates_late(const char *id, size_t len, int64_t now_ms);

@@ -263,7 +263,7 @@ static void join(struct pipeline *p, struct event *ev, struct sender *sender)
 {
 	event_add_copy(&p->events, ev, sender);
 	counters.coalesced++;
-	duplicates_seen(now_ms(p) - ev->received_us / 1000);
+	duplicates_seen(ev->id, ev->id_len, now_ms(p) - ev->received_us / 1000);
 }
 
 /* Other bytes than those of lead, which has the same id and is at work: they wait for how it ends, but not for
@@ -279,7 +279,7 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 	if (event_tries(lead) && (lead->state == EV_BACKING_OFF || lead->state == EV_HELD))
 		pipeline_try_other(p, lead);
 	counters.variants++;
-	duplicates_seen(now_ms(p) - lead->received_us / 1000);
+	duplicates_seen(ev->id, ev->id_len, now_ms(p) - lead->received_us / 1000);
 }
 
 #define TIME_AGAIN_MS 60000

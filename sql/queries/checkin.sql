@@ -1,8 +1,9 @@
 -- A listener's report, once a minute. $1 is a JSON object: listener, max_age_s, dedup_window_s, is_leaving; consumer,
 -- handler, targets and target_urls (digests by target), which say what it does with an event; report (see
 -- ops/report.c); events and copies, counted since the last report; late, [id, ms ago] of copies that only the unique
--- key found, each of which stands for late_weight copies. Returns the age at which rows were deleted, NULL if none
--- were; the listener adds the hazards.
+-- key found, each of which stands for late_weight copies; keys, closest and farthest, as in
+-- sql/migrations/014_duplicate_keys.sql. Returns the age at which rows were deleted, NULL if none were; the listener adds
+-- the hazards.
 WITH checkin AS MATERIALIZED (
 	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving,
 		(n->>'late_weight')::numeric AS weight, pg_catalog.jsonb_array_length(n->'copies') AS places
@@ -19,29 +20,42 @@ WITH checkin AS MATERIALIZED (
 	FROM checkin WHERE NOT is_leaving
 	ON CONFLICT (listener) DO UPDATE SET seen_at = now(), report = excluded.report
 ), late AS MATERIALIZED (
-	SELECT extract(epoch FROM now() - e.processed_at) * 1000 - (l->>1)::bigint AS ms
+	SELECT e.event_id, extract(epoch FROM now() - e.processed_at) * 1000 - (l->>1)::bigint AS ms
 	FROM (SELECT l FROM checkin, pg_catalog.jsonb_array_elements(n->'late') AS l) AS given
 	JOIN :schema.events AS e ON e.event_id = l->>0
 ), late_copies AS MATERIALIZED (
 	SELECT CASE WHEN ms < 1 THEN 1 ELSE least(pg_catalog.floor(pg_catalog.log(2, ms)) + 2, places) END::int AS place,
 		pg_catalog.round(count(*) * weight)::bigint AS copies
 	FROM late, checkin GROUP BY 1, weight
+), late_pairs AS (
+	SELECT pg_catalog.jsonb_build_array(greatest(pg_catalog.round(ms), 0), event_id) AS pair FROM late
 ), fresh AS MATERIALIZED (
 	SELECT (n->>'events')::bigint AS events, ARRAY(
 		SELECT c::text::bigint + coalesce((SELECT copies FROM late_copies AS l WHERE l.place = u.place), 0)
 		FROM pg_catalog.jsonb_array_elements(n->'copies') WITH ORDINALITY AS u (c, place) ORDER BY place
-	) AS copies
+	) AS copies, coalesce(n->'keys', '{}') AS keys,
+		least(n->'closest', (SELECT pair FROM late_pairs ORDER BY pair LIMIT 1)) AS closest,
+		greatest(n->'farthest', (SELECT pair FROM late_pairs ORDER BY pair DESC LIMIT 1)) AS farthest
 	FROM checkin
 ), counted AS (
 	-- sketch is no longer used; listeners of older builds need its 1,024 bytes.
-	INSERT INTO :schema.wsonce_duplicates AS d (day, events, copies, sketch)
-	SELECT (now() AT TIME ZONE 'UTC')::date, events, copies,
+	INSERT INTO :schema.wsonce_duplicates AS d (day, events, copies, keys, closest, farthest, sketch)
+	SELECT (now() AT TIME ZONE 'UTC')::date, events, copies, keys, closest, farthest,
 		pg_catalog.decode(pg_catalog.repeat('00', 1024), 'hex') FROM fresh WHERE events > 0 OR 0 < ANY (copies)
 	ON CONFLICT (day) DO UPDATE SET
 		events = d.events + excluded.events,
 		copies = ARRAY(
 			SELECT coalesce(a, 0) + coalesce(b, 0)
 			FROM unnest(d.copies, excluded.copies) WITH ORDINALITY AS u (a, b, place) ORDER BY place
-		)
+		),
+		keys = coalesce((
+			SELECT pg_catalog.jsonb_object_agg(key, copies) FROM (
+				SELECT key, pg_catalog.sum(value::bigint) AS copies FROM (
+					SELECT * FROM pg_catalog.jsonb_each_text(d.keys)
+					UNION ALL SELECT * FROM pg_catalog.jsonb_each_text(excluded.keys)
+				) AS each GROUP BY key ORDER BY key COLLATE "C" LIMIT 256
+			) AS smallest
+		), '{}'),
+		closest = least(d.closest, excluded.closest), farthest = greatest(d.farthest, excluded.farthest)
 )
 SELECT (SELECT rows_deleted_s FROM :schema.wsonce_retention)

@@ -106,6 +106,64 @@ Test(stats, copies_beyond_the_window_are_counted_by_the_age_of_the_row, .init = 
 	cr_assert_not_null(strstr(json_string_value(json_object_get(told, "advice")), "--dedup-window 259200 "));
 }
 
+static void expect_pair(const char *name, const char *id, long low, long high)
+{
+	const json_t *pair = json_object_get(told, name);
+	long ms = (long)json_integer_value(json_object_get(pair, "ms"));
+
+	cr_expect_str_eq(json_string_value(json_object_get(pair, "event_id")), id);
+	cr_expect(ms >= low && ms <= high, "%s: %ld ms", name, ms);
+}
+
+/* Each listener tells of some of the copies. */
+Test(stats, keys_are_counted_by_how_often_they_came_and_the_closest_and_farthest_pair_are_shown, .init = bench_open)
+{
+	static const char *const sent[2][7] = {{"two", "three", "four", "once", "old", "two"},
+					       {"three", "four", "three", "four", "four", "old"}};
+
+	for (int i = 0; i < 2; i++) {
+		struct listener *l = listener_start(&(struct listener_options){.database = db, .redis = "none"}, NULL);
+		struct peer *p = peer_open_events(listener_ingest_port(l), ACKS);
+
+		for (int n = 0; sent[i][n]; n++)
+			send_and_expect(
+				p, sent[i][n],
+				database_long(db, "SELECT count(*) FROM events WHERE event_id = '%s'", sent[i][n])
+					? "duplicate"
+					: "persisted");
+		end(l, p);
+		database_exec(db, "UPDATE events SET processed_at = now() - interval '1 day' WHERE event_id = 'old'");
+	}
+	ask();
+	cr_expect_eq(number("keys_twice"), 2);
+	cr_expect_eq(number("keys_three_times"), 1);
+	cr_expect_eq(number("keys_more_often"), 1);
+	cr_expect(json_is_false(json_object_get(told, "keys_are_estimated")));
+	expect_pair("closest", "two", 0, SETTLED_MS);
+	expect_pair("farthest", "old", 86400000, 86400000 + SETTLED_MS);
+	run_expect(db, 0, "keys that came twice                    2\n", "stats duplicates");
+	run_expect(db, 0, "farthest pair                         1 d  old\n", "stats duplicates");
+}
+
+Test(stats, many_keys_are_estimated_from_a_sample_of_all_days, .init = bench_open)
+{
+	run_expect(db, 0, NULL, "migrate");
+	/* 1,000 keys with hashes spread evenly; each comes once more on two of three days. */
+	database_exec(db, "INSERT INTO wsonce_duplicates SELECT date '2026-01-01' + d, 1000, "
+			  "ARRAY[1000] || array_fill(0::bigint, ARRAY[40]), '', (SELECT jsonb_object_agg("
+			  "lpad(to_hex(n * 18014398509481984), 16, '0'), 1) FROM generate_series(1, 256) AS n "
+			  "WHERE n %% 3 <> d), jsonb_build_array(d, 'c' || d), jsonb_build_array(9 - d, 'f' || d) "
+			  "FROM generate_series(0, 2) AS d");
+	ask();
+	cr_expect(number("keys_three_times") > 980 && number("keys_three_times") < 1030, "%ld",
+		  number("keys_three_times"));
+	cr_expect_eq(number("keys_twice"), 0);
+	cr_expect(json_is_true(json_object_get(told, "keys_are_estimated")));
+	expect_pair("closest", "c0", 0, 0);
+	expect_pair("farthest", "f0", 9, 9);
+	run_expect(db, 0, "  estimated\n", "stats duplicates");
+}
+
 Test(stats, fleet_without_duplicates_is_told_so, .init = bench_open)
 {
 	struct listener *l;

@@ -86,9 +86,9 @@ void log_write(enum log_level level, const char *event, const char *fields, ...)
 }
 
 /* Statistics of the process, which nothing depends on, with memory that outlives it. */
-void duplicates_seen(int64_t delay_ms)
+void duplicates_seen(const char *id, size_t len, int64_t delay_ms)
 {
-	(void)delay_ms;
+	(void)id, (void)len, (void)delay_ms;
 }
 
 void duplicates_late(const char *id, size_t len, int64_t now_ms)

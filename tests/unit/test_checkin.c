@@ -88,7 +88,7 @@ Test(checkin, what_was_counted_is_told_once)
 {
 	use(0);
 	counters.persisted = 5;
-	duplicates_seen(0);
+	duplicates_seen("a", 1, 0);
 	json_t *first = write_checkin(false), *second = write_checkin(false);
 
 	cr_assert_eq(json_integer_value(json_object_get(first, "events")), 5);
