@@ -1,9 +1,10 @@
-/* dashboard.c owns `wsonce dashboard`: the web page of a whole fleet, whose files are in the program (page/). What the
- * page asks are commands, which are called on the thread of the request (net/http_threads.c), so what it gets is what
- * they print. One state of the fleet is asked for all who look. */
+/* dashboard.c owns `wsonce dashboard`: the web page of a whole fleet, whose files (page/) are compiled in. A request
+ * for data runs a command on the request's own thread (net/http_threads.c) and returns what the command prints. The
+ * state of the fleet is read once for all visitors. */
 #include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@
 #include "page_svg.h"
 
 #define VISITORS      128
-#define QUESTIONS     16 /* at once: each has a connection to Postgres */
+#define QUESTIONS     16 /* at once; each has a connection to Postgres */
 #define FRESH_MS      2000
 #define BODY_MAX      (64u << 10)
 #define IDS_MAX       100
@@ -60,46 +61,44 @@ struct dashboard_options {
 
 static const struct option dashboard_options[] = {
 	{"listen", OPTION_TEXT, offsetof(struct dashboard_options, address), "ADDR:PORT", 0, 0, NULL,
-	 "where; default 127.0.0.1:9090; or unix:/path"},
+	 "address to listen on, or unix:/path; default 127.0.0.1:9090"},
 	{"host", OPTION_TEXT, offsetof(struct dashboard_options, hosts), "NAMES", 0, 0, NULL,
-	 "names by which browsers may ask, beside the address and localhost; commas between"},
+	 "host names that browsers may use, besides the address and localhost; separated by commas"},
 	{"admin-token-file", OPTION_TEXT, offsetof(struct dashboard_options, token_file), "FILE", 0, 0, NULL,
-	 "allow to retry, discard and reopen with one of the tokens in FILE, lines \"name token\"; reloaded when it "
+	 "allow retry, discard and reopen with one of the tokens in FILE, lines \"name token\"; reloaded when it "
 	 "changes"},
 	{"open", OPTION_SWITCH, offsetof(struct dashboard_options, is_open), NULL, 0, 0, NULL,
-	 "allow an address that is not loopback: who reaches it may read all events and dead letters"},
+	 "allow an address that is not loopback: everybody who reaches it can read all events and dead letters"},
 };
 
 static const struct dashboard_options dashboard_defaults = {.address = "127.0.0.1:9090"};
 
-/* Of the whole program. */
 struct dashboard {
 	const struct config *config;
 	struct http_hall hall;
-	pthread_mutex_t lock; /* of all below */
-	pthread_cond_t is_told;
-	struct tokens *tokens; /* NULL: nothing can be changed */
+	atomic_uint questions; /* being answered */
+	pthread_mutex_t lock;  /* guards all below */
+	pthread_cond_t has_state;
+	struct tokens *tokens; /* NULL: read-only */
 	struct addresses *addresses;
-	unsigned int questions;
-	char *state; /* of the fleet, as JSON; NULL: there was none */
-	int64_t state_ms;
-	bool is_asked; /* a new one */
+	char *state;      /* of the fleet, as JSON; NULL: not read yet */
+	int64_t state_ms; /* when (monotonic) */
+	bool is_reading;  /* a thread reads a new state */
 };
 
-/* Of a command. */
+/* The arguments of a command. */
 struct words {
 	char *at[WORDS_MAX]; /* heap */
 	int count;
 };
 
-/* What a path stands for. */
+/* A path and its command. */
 struct endpoint {
 	const char *path;
-	const char *command; /* with its options */
-	const char
-		*options; /* that the query may have: words with one blank between; a ! ends those that are switches */
-	const char *word; /* the name of an argument that is no option, and must be there; NULL: none */
-	bool changes;
+	const char *command; /* and its fixed options */
+	const char *options; /* allowed in the query, separated by blanks; switches end with ! */
+	const char *word;    /* name of the required argument that is not an option; NULL: none */
+	bool changes;        /* by POST, with a token */
 };
 
 static const struct endpoint endpoints[] = {
@@ -135,7 +134,7 @@ static struct http_reply refuse(unsigned int status, const char *why)
 	return reply(status, NULL, why);
 }
 
-/* What a command printed, and what it complained of, such as why it could not do all of it: as the member "message". */
+/* Returns what a command printed. Its errors, such as why it did only a part, become the member "message". */
 static struct http_reply reply_json(const char *text, const char *complaint)
 {
 	json_t *json = *complaint ? json_loads(text, 0, NULL) : NULL;
@@ -170,7 +169,7 @@ static void add_command(struct words *words, const struct endpoint *e)
 	free(text);
 }
 
-/* A command that printed no JSON has printed an error. */
+/* If a command prints no JSON, it has failed and its error is the answer. */
 static struct http_reply call(const struct dashboard *d, const struct endpoint *e, struct words *words)
 {
 	struct bytes text = {NULL, 0, 0}, complaint = {NULL, 0, 0};
@@ -192,64 +191,35 @@ static struct http_reply call(const struct dashboard *d, const struct endpoint *
 	return r;
 }
 
-static bool enter(struct dashboard *d)
-{
-	bool has_room;
-
-	pthread_mutex_lock(&d->lock);
-	has_room = d->questions < QUESTIONS;
-	d->questions += has_room;
-	pthread_mutex_unlock(&d->lock);
-	return has_room;
-}
-
-static void leave(struct dashboard *d)
-{
-	pthread_mutex_lock(&d->lock);
-	d->questions--;
-	pthread_mutex_unlock(&d->lock);
-}
-
 static struct http_reply ask(struct dashboard *d, const struct endpoint *e, struct words *words)
 {
-	struct http_reply r;
+	bool has_room = atomic_fetch_add(&d->questions, 1) < QUESTIONS;
+	struct http_reply r =
+		has_room ? call(d, e, words) : refuse(HTTP_BUSY, "too many questions at once: ask again later\n");
 
-	if (!enter(d))
-		return refuse(HTTP_BUSY, "too many questions at once: ask again later\n");
-	r = call(d, e, words);
-	leave(d);
+	atomic_fetch_sub(&d->questions, 1);
 	return r;
 }
 
 /* --- the state of the fleet --- */
 
-static char *read_state(const struct dashboard *d)
+/* Called with the lock, which it releases while it reads. */
+static void renew_state(struct dashboard *d)
 {
 	enum fleet_health health;
 	json_t *state;
-	char *text;
 
+	d->is_reading = true;
+	pthread_mutex_unlock(&d->lock);
 	session_limit(READ_LIMIT_MS, true);
 	state = fleet_state_read(d->config, &health);
-	text = memory_given(json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(15)), "jansson");
-	json_decref(state);
-	return text;
-}
-
-/* With the lock, which is given back while it is asked for. */
-static void renew_state(struct dashboard *d)
-{
-	char *text;
-
-	d->is_asked = true;
-	pthread_mutex_unlock(&d->lock);
-	text = read_state(d);
 	pthread_mutex_lock(&d->lock);
 	free(d->state);
-	d->state = text;
+	d->state = memory_given(json_dumps(state, JSON_INDENT(2) | JSON_REAL_PRECISION(15)), "jansson");
 	d->state_ms = clock_ms(CLOCK_MONOTONIC);
-	d->is_asked = false;
-	pthread_cond_broadcast(&d->is_told);
+	d->is_reading = false;
+	pthread_cond_broadcast(&d->has_state);
+	json_decref(state);
 }
 
 static struct http_reply answer_state(struct dashboard *d)
@@ -257,8 +227,8 @@ static struct http_reply answer_state(struct dashboard *d)
 	struct http_reply r;
 
 	pthread_mutex_lock(&d->lock);
-	while (d->is_asked)
-		pthread_cond_wait(&d->is_told, &d->lock);
+	while (d->is_reading)
+		pthread_cond_wait(&d->has_state, &d->lock);
 	if (!d->state || clock_ms(CLOCK_MONOTONIC) - d->state_ms >= FRESH_MS)
 		renew_state(d);
 	r = reply(HTTP_OK, "application/json", d->state);
@@ -268,7 +238,7 @@ static struct http_reply answer_state(struct dashboard *d)
 
 /* --- questions --- */
 
-/* Is it one of the options? 1: with a value; 2: a switch. */
+/* Returns 1 for an option with a value, 2 for a switch, 0 for a name that is not allowed. */
 static int find_kind(const char *options, const char *name)
 {
 	size_t len = strlen(name);
@@ -279,7 +249,7 @@ static int find_kind(const char *options, const char *name)
 	return 0;
 }
 
-/* Values go behind a = or --, so none is taken for an option. */
+/* A value follows = or --, so it cannot be taken for an option. */
 static const char *add_argument(const struct endpoint *e, struct words *words, const char *name, const char *value,
 				char **word)
 {
@@ -290,13 +260,13 @@ static const char *add_argument(const struct endpoint *e, struct words *words, c
 		return NULL;
 	}
 	if (!kind)
-		return "this page does not take such an argument\n";
+		return "no such argument for this page\n";
 	if (*value)
 		add_word(words, kind == 2 ? memory_printf("--%s", name) : memory_printf("--%s=%s", name, value));
 	return NULL;
 }
 
-/* The command that a GET stands for. Returns NULL, or why there is none. */
+/* Turns a GET into the words of its command. Returns NULL or what is wrong. */
 static const char *read_query(const struct endpoint *e, const struct http_question *q, struct words *words)
 {
 	const char *fault = q->argument_count > HTTP_ARGUMENTS_MAX ? "too many arguments\n" : NULL;
@@ -330,8 +300,8 @@ static struct http_reply answer_question(struct dashboard *d, const struct endpo
 
 /* --- changes --- */
 
-/* Returns how many bytes of the text to keep, at most so many, so that no character is cut in two (RFC 3629). */
-static int begin_of(const char *text, size_t most)
+/* Returns the length of the text, cut to most bytes without splitting a character (RFC 3629). */
+static int cut(const char *text, size_t most)
 {
 	size_t len = strnlen(text, most);
 
@@ -340,7 +310,7 @@ static int begin_of(const char *text, size_t most)
 	return (int)len;
 }
 
-/* {"ids": [1, 2], "note": "...", "deliveries": false}: the note has the token's name in front. */
+/* Reads {"ids": [1, 2], "note": "...", "deliveries": false}; puts the token's name before the note. */
 static const char *read_change(const struct endpoint *e, const json_t *body, const char *token_name,
 			       struct words *words)
 {
@@ -353,7 +323,7 @@ static const char *read_change(const struct endpoint *e, const json_t *body, con
 	if (json_is_true(json_object_get(body, "deliveries")))
 		add_word(words, memory_strdup("--deliveries"));
 	add_word(words, memory_printf("--note=dashboard, %s%s%.*s", token_name, note && *note ? ": " : "",
-				      note ? begin_of(note, NOTE_MAX) : 0, note ? note : ""));
+				      note ? cut(note, NOTE_MAX) : 0, note ? note : ""));
 	add_word(words, memory_strdup("--"));
 	for (size_t i = 0; i < json_array_size(ids); i++) {
 		json_int_t id = json_integer_value(json_array_get(ids, i));
@@ -365,7 +335,7 @@ static const char *read_change(const struct endpoint *e, const json_t *body, con
 	return NULL;
 }
 
-/* As intake/post.c: a valid token never waits for the wrong ones of its address. With the lock. */
+/* As in intake/post.c: wrong tokens of an address do not delay a valid one. Called with the lock. */
 static unsigned int blame(struct dashboard *d, uint64_t key)
 {
 	struct address *address = addresses_enter(d->addresses, key);
@@ -376,8 +346,8 @@ static unsigned int blame(struct dashboard *d, uint64_t key)
 	return has_too_many ? HTTP_TOO_MANY : HTTP_UNAUTHORIZED;
 }
 
-/* RFC 6750: who shows a token may change something. Returns 0 and the token's name, which lives as long as the program,
- * or the status that refuses. */
+/* Checks the bearer token (RFC 6750). Returns 0 and its name, which lives as long as the program; or the status of the
+ * refusal. */
 static unsigned int check_token(struct dashboard *d, const struct http_question *q, const char **name)
 {
 	static const char scheme[] = "Bearer ";
@@ -397,7 +367,7 @@ static unsigned int check_token(struct dashboard *d, const struct http_question 
 	return status;
 }
 
-/* A form of a page elsewhere cannot have this type. */
+/* A form on another site cannot send this type. */
 static struct http_reply change(struct dashboard *d, const struct endpoint *e, const struct http_question *q,
 				const char *token_name, struct words *words)
 {
@@ -443,7 +413,7 @@ static const struct endpoint *find_endpoint(const char *path)
 	return NULL;
 }
 
-/* What needs no command. */
+/* Answers without a command. */
 static struct http_reply answer_plain(struct dashboard *d, const struct http_question *q)
 {
 	if (strcmp(q->path, "/api/status") == 0)
@@ -499,7 +469,7 @@ static void tell_where(const struct http_threads *http, const struct dashboard_o
 	fflush(stdout);
 }
 
-/* Threads may be waiting for a server that hangs, so the end waits for none. */
+/* Exits without waiting for the threads: one may be waiting for a server that hangs. */
 _Noreturn static void serve(struct http_threads *http, const sigset_t *ends)
 {
 	const struct timespec second = {1, 0};
@@ -513,13 +483,13 @@ static int run_dashboard(const struct invocation *in)
 {
 	const struct dashboard_options *o = in->options;
 	struct dashboard d = {
-		.config = in->config, .lock = PTHREAD_MUTEX_INITIALIZER, .is_told = PTHREAD_COND_INITIALIZER};
+		.config = in->config, .lock = PTHREAD_MUTEX_INITIALIZER, .has_state = PTHREAD_COND_INITIALIZER};
 	struct http_threads *http;
 	char error[400];
 	sigset_t ends;
 
 	if (o->token_file && !(d.tokens = tokens_new(NULL, o->token_file, true, error, sizeof(error)))) {
-		dispatch_fail("--admin-token-file%s", strchr(error, ':')); /* behind a listener's flag */
+		dispatch_fail("--admin-token-file%s", strchr(error, ':')); /* skips the name of a listener's option */
 		return STATUS_USAGE;
 	}
 	d.addresses = addresses_new();
@@ -555,9 +525,8 @@ static const char *check_dashboard(const struct invocation *in)
 		return sentence;
 	}
 	if (!o->is_open && !url_is_loopback(o->address))
-		return "--listen: the address is not loopback, so that anybody who reaches it could read events and "
-		       "dead "
-		       "letters: put a server with a login in front of a loopback address, or say --open";
+		return "--listen: this address is not loopback, so anybody who reaches it could read events and dead "
+		       "letters: put a server with a login in front of a loopback address, or add --open";
 	return NULL;
 }
 
@@ -566,9 +535,8 @@ const struct subcommand dashboard_command = {
 	.arguments = "",
 	.summary = "serve a web page of the whole fleet",
 	.help = "Serves a web page of the whole fleet, from what Postgres and Redis know: listeners, sources, rates\n"
-		"and latency, dead letters with their messages, deliveries, the history of an event. It changes "
-		"nothing,\n"
-		"unless --admin-token-file is given: then dead letters can be retried, discarded and reopened.\n",
+		"and latency, dead letters with their messages, deliveries, the history of an event. It is\n"
+		"read-only without --admin-token-file; with it, dead letters can be retried, discarded and reopened.\n",
 	.options = dashboard_options,
 	.option_count = sizeof(dashboard_options) / sizeof(dashboard_options[0]),
 	.options_size = sizeof(struct dashboard_options),

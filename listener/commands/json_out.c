@@ -1,4 +1,4 @@
-/* json_out.c owns the form of what commands print. */
+/* json_out.c owns how commands print JSON and text from outside. */
 #include "commands/json_out.h"
 
 #include <stdio.h>

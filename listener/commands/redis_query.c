@@ -1,5 +1,5 @@
-/* redis_query.c owns a command's questions to Redis about claims and marks. Its connection is redis/connection.c's, on
- * a loop of its own that runs until the answer is there. */
+/* redis_query.c owns a command's questions to Redis about claims and marks. It uses redis/connection.c on a loop of its
+ * own, which runs until the answer has come. */
 #include "commands/redis_query.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 #include "redis/connection.h"
 #include "road/mark.h"
 
-/* What a key with a time to live takes beside what MEMORY USAGE tells: an entry and the places in two
- * tables. 160 to 165 bytes were measured by used_memory for keys of which it tells 104. */
+/* What MEMORY USAGE leaves out of a key with a time to live: an entry and the slots in two tables. For keys of 104
+ * bytes by MEMORY USAGE, used_memory grew by 160 to 165 bytes. */
 #define TABLE_BYTES 60
 
 struct redis_query {
@@ -24,10 +24,10 @@ struct redis_query {
 	struct redis *redis;
 	struct resp command;
 	const char *prefix;
-	size_t count;     /* of the question at hand */
-	bool *is_claimed; /* its answers; NULL: they do not matter */
-	int64_t number;   /* the last answer, if it was one */
-	char *text;       /* where the last answer goes if it is text; NULL: nowhere */
+	size_t count;     /* keys in the current command */
+	bool *is_claimed; /* its answers; NULL: not wanted */
+	int64_t number;   /* the last answer, if a number */
+	char *text;       /* buffer for an answer that is text; NULL: none */
 	size_t text_size;
 	bool is_waiting;
 	bool is_answered;
@@ -49,7 +49,7 @@ static void on_deadline(uv_timer_t *timer)
 	m->is_waiting = false;
 }
 
-/* Runs the loop until a callback says that the wait is over. */
+/* Runs the loop until a callback ends the wait. */
 static void wait(struct redis_query *m)
 {
 	m->is_waiting = true;
@@ -57,7 +57,7 @@ static void wait(struct redis_query *m)
 		uv_run(&m->loop, UV_RUN_ONCE);
 }
 
-/* The loop stands still between questions: what happened to the connection meanwhile shows now. */
+/* The loop does not run between questions, so this first learns what happened to the connection meanwhile. */
 static bool become_ready(struct redis_query *m)
 {
 	uv_run(&m->loop, UV_RUN_NOWAIT);
@@ -118,7 +118,7 @@ struct redis_query *redis_query_open(const struct config *config)
 	return NULL;
 }
 
-/* Not by a mark that it is settled. */
+/* Every other value is a mark: the event has settled. */
 static bool is_claim(const struct redis_reply *value)
 {
 	struct mark mark;
@@ -144,7 +144,7 @@ static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
 		m->is_claimed[i] = is_claim(reply->element[i]);
 }
 
-/* Sends the command at hand and waits; redis/connection.c gives up after --redis-timeout. */
+/* Sends the command and waits; redis/connection.c gives up after --redis-timeout. */
 static int ask(struct redis_query *m)
 {
 	m->is_answered = false;
@@ -165,7 +165,7 @@ static void put_keys(struct redis_query *m, const struct slice *ids, size_t n)
 	}
 }
 
-/* On a cluster one command can name keys of one tag only: those of n ids that have this one, and their places. */
+/* Picks the ids with this tag, and their places: on a cluster, the keys of a command must share a tag. */
 static size_t pick(const struct redis_query *m, unsigned int tag, const struct slice *ids, size_t n,
 		   struct slice *picked, size_t *places)
 {
@@ -181,7 +181,7 @@ static size_t pick(const struct redis_query *m, unsigned int tag, const struct s
 
 typedef int(ask_fn)(struct redis_query *m, const struct slice *ids, size_t n, bool with_done);
 
-/* Asks by one command for each tag. is_claimed may be NULL. */
+/* Sends one command for each tag. is_claimed may be NULL. */
 static int ask_by_tag(struct redis_query *m, const struct slice *ids, size_t n, bool *is_claimed, ask_fn *fn,
 		      bool with_done)
 {
@@ -260,7 +260,7 @@ int redis_query_forget(struct redis_query *m, const struct slice *ids, size_t n,
 	return m ? ask_by_tag(m, ids, n, NULL, forget, with_done) : 0;
 }
 
-/* The prefix as a pattern: what SCAN would take for a joker is escaped. */
+/* Adds the prefix as a pattern for SCAN, with its special characters escaped. */
 static void put_pattern(struct redis_query *m)
 {
 	char pattern[600];

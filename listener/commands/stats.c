@@ -1,5 +1,5 @@
-/* stats.c owns `wsonce stats duplicates`: what listeners have counted of copies, day by day (checkin.c), as
- * numbers, as a plot, and as advice for --dedup-window. */
+/* stats.c owns `wsonce stats duplicates`: what listeners counted of copies, day by day (road/checkin.c), as numbers, as
+ * a plot, and as advice for --dedup-window. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "base/memory.h"
 
 #define BAR_WIDTH    40
-#define USUAL_BYTES  165 /* of a mark whose id has 14 bytes, measured */
+#define USUAL_BYTES  165 /* of a done mark with an id of 14 bytes, measured */
 #define WANTED_SHARE 0.99
 #define SAMPLE       256 /* keys */
 #define HOUR         INT64_C(3600)
@@ -27,7 +27,7 @@ struct stats_options {
 
 static const struct option stats_options[] = {
 	{"since", OPTION_MOMENT, offsetof(struct stats_options, since_us), "TIME", 0, 0, NULL,
-	 "only days (UTC) from this one on: RFC 3339, or an age such as 7d; default: all"},
+	 "only days (UTC) from this one on: RFC 3339, or an age such as 7d; default: all days"},
 	{"json", OPTION_SWITCH, offsetof(struct stats_options, is_json), NULL, 0, 0, NULL, "one JSON object"},
 };
 
@@ -56,10 +56,10 @@ struct duplicates {
 	bool is_measured;
 };
 
-/* --- what is known --- */
+/* --- reading --- */
 
-/* Seconds of a day are counted from its first to now, or to its end; at least an hour of them, since the
- * first check-in of a day tells of what came in the last minute of the day before. */
+/* The rate of a day is over the seconds until now or its end, but at least an hour: the first check-in of a day reports
+ * what came in the last minute of the day before. */
 static const char days_sql[] =
 	"SELECT pg_catalog.to_char(day, 'YYYY-MM-DD'), events, pg_catalog.array_to_string(copies, ' '), "
 	"events / "
@@ -148,7 +148,7 @@ static int read_days(struct session *s, const struct stats_options *o, struct du
 	return rows ? read_keys(s, since, d) : -1;
 }
 
-/* The window is that of the listener which was seen last, or else our own setting. */
+/* Takes the window of the listener that was seen last, or our own setting. */
 static int read_window(struct session *s, const struct config *config, struct duplicates *d)
 {
 	struct pg_result *rows = session_ask(
@@ -173,15 +173,15 @@ static void measure_mark(const struct config *config, struct duplicates *d)
 	redis_query_close(marks);
 }
 
-/* --- what follows --- */
+/* --- advice --- */
 
 static double bucket_from_s(int i)
 {
 	return i ? ldexp(1, i - 1) / 1000 : 0;
 }
 
-/* The share of all copies that came within so many seconds; inside a bucket they are taken to be spread
- * evenly. The last one has no end, so that nothing is within it. */
+/* Returns the share of all copies that came within this delay, assuming an even spread inside a bucket. The last bucket
+ * has no end, so its copies are never within. */
 static double share_within(const struct duplicates *d, double seconds)
 {
 	double within = 0;
@@ -206,7 +206,7 @@ static const int64_t windows[] = {60, 300, 900, HOUR, 4 * HOUR, 12 * HOUR, DAY, 
 
 #define WINDOWS ((int)(sizeof(windows) / sizeof(windows[0])))
 
-/* The shortest of these that has the wanted share, in seconds; 0: none has. */
+/* Returns the shortest of the windows with the wanted share; 0 if none has it. */
 static int64_t find_window(const struct duplicates *d)
 {
 	for (int i = 0; i < WINDOWS; i++)
@@ -245,7 +245,7 @@ static void advise(const struct duplicates *d, char *out, size_t size)
 
 /* --- text --- */
 
-/* A delay in the unit that fits it: "4 ms", "2.1 h". */
+/* Prints a delay in a fitting unit: "4 ms", "2.1 h". */
 static const char *print_delay(double seconds, char out[24])
 {
 	static const struct {
@@ -328,7 +328,7 @@ static void print_text(const struct duplicates *d)
 	char advice[400];
 
 	if (!*d->first_day) {
-		printf("nothing is counted yet; listeners report once a minute, and when they stop\n");
+		printf("nothing is counted yet; listeners report once a minute and when they stop\n");
 		return;
 	}
 	printf("duplicates from %s to %s (UTC)\n\n", d->first_day, d->last_day);
@@ -428,9 +428,9 @@ const struct subcommand stats_duplicates = {
 	.name = "stats duplicates",
 	.arguments = "",
 	.summary = "show how often and how late further copies come",
-	.help = "Tells how many further copies of events came, how long after the first\n"
-		"they came, and what follows for --dedup-window. The listeners count, and tell the database once a\n"
-		"minute and when they leave. On a feed each listener gets every event, and these copies count too.\n",
+	.help = "Shows how many further copies of events came, how many ids came two, three or more times, how long\n"
+		"after the first the copies came, and which --dedup-window fits. Listeners report once a minute and\n"
+		"when they stop. On a feed each listener gets every event, and these copies count too.\n",
 	.options = stats_options,
 	.option_count = sizeof(stats_options) / sizeof(stats_options[0]),
 	.options_size = sizeof(struct stats_options),
