@@ -1,5 +1,6 @@
-/* file.c owns the connection to an SQLite file: whose file it is, its tables, how safe a commit is, and what an error
- * means. What is stored in it is road/store_sqlite.c's business, what commands ask is commands/session_sqlite.c's. */
+/* file.c owns the connection to an SQLite file: it checks whose file it is, creates the tables, makes commits safe and
+ * classifies errors. road/store_sqlite.c stores events in it, commands/session_file.c runs the statements of commands.
+ */
 #include "sqlite/file.h"
 
 #include <errno.h>
@@ -17,11 +18,11 @@
 #include "sqlite_schema.sql.h"
 
 #define APPLICATION_ID 0x77736f6e /* "wson", in the file's header */
-#define VERSION        1          /* of the tables, there too */
+#define VERSION        1          /* of the tables, also in the header */
 #define BUSY_STEP_NS   1000000
-#define BUSY_STEPS     500 /* that a statement waits for another process */
+#define BUSY_STEPS     500 /* a statement waits this long for another process */
 #define STATEMENTS     48
-#define EPOCH_BITS     32 /* the bits of the count of commits below those of the epoch */
+#define EPOCH_BITS     32 /* number of low bits of the count of commits; the epoch is above them */
 
 struct statement {
 	const char *sql;
@@ -34,10 +35,10 @@ struct sqlite_file {
 	const atomic_bool *is_leaving;
 	struct statement statements[STATEMENTS];
 	int statement_count;
-	int code;        /* of the last call that was not fine */
-	bool is_synced;  /* a commit of this connection is on the disk, and all that was there before */
-	int64_t commits; /* to the file, as the last transaction found or left it; see sqlite_file_commits */
-	int64_t changes; /* of this connection, when that began */
+	int code;        /* SQLite's, of the last failure */
+	bool is_synced;  /* this connection has committed, so everything before is on the disk */
+	int64_t commits; /* to the file, as the last transaction left them; see sqlite_file_commits */
+	int64_t changes; /* rows changed by this connection before the last transaction began */
 	char id[40];
 	char why[SQLITE_FILE_WHY];
 };
@@ -55,7 +56,7 @@ static enum sqlite_result fail(struct sqlite_file *f, enum sqlite_result result,
 	return result;
 }
 
-/* The file is full, broken or away; or, of what is left, it is the statement's own fault. */
+/* Is the file full, broken or missing? Any other error is the fault of the statement. */
 static bool is_trouble(int code)
 {
 	switch (code & 0xff) {
@@ -107,7 +108,7 @@ static enum sqlite_result explain(struct sqlite_file *f, int code)
 	return is_trouble(code) ? SQLITE_FILE_TROUBLE : SQLITE_FILE_REFUSED;
 }
 
-/* Other processes write batches of some milliseconds each, and who sleeps longer than that gets no turn. */
+/* Another process writes batches of a few milliseconds each: sleeping longer would never get a turn. */
 static int on_busy(void *arg, int tries)
 {
 	struct sqlite_file *f = arg;
@@ -264,7 +265,7 @@ const char *sqlite_file_why(const struct sqlite_file *f)
 
 /* --- transactions --- */
 
-/* Renamed, deleted or replaced: what is written would be in no file that anybody finds. */
+/* Was the file renamed, deleted or replaced? Nobody would find what is written to it then. */
 static bool has_moved(struct sqlite_file *f)
 {
 	int moved = 0;
@@ -289,7 +290,7 @@ enum sqlite_result sqlite_file_begin(struct sqlite_file *f)
 	enum sqlite_result result;
 
 	if (has_moved(f))
-		return fail(f, SQLITE_FILE_TROUBLE, "is not there any more: it was moved, deleted or replaced");
+		return fail(f, SQLITE_FILE_TROUBLE, "is gone: it was moved, deleted or replaced");
 	result = sqlite_file_run(f, "BEGIN IMMEDIATE", NULL, 0, NULL, NULL);
 	f->changes = sqlite3_total_changes64(f->db);
 	return result == SQLITE_FILE_FINE ? ask(f, "SELECT opened FROM wsonce_database", &f->commits) : result;
@@ -305,8 +306,8 @@ static enum sqlite_result count_commit(struct sqlite_file *f)
 	return sqlite_file_run(f, "UPDATE wsonce_database SET opened = ?1", &value, 1, NULL, NULL);
 }
 
-/* What a process that was killed has written, but not yet synced, is found by the one that opens the file next. Until a
- * commit of our own has synced it, too, it may vanish with the power: so the first commit writes something, always. */
+/* The first commit of a connection always writes something: a killed process may have left data that is visible but not
+ * synced, and a power cut could undo it until a commit of ours has synced the log. */
 enum sqlite_result sqlite_file_commit(struct sqlite_file *f)
 {
 	bool is_counted = !f->is_synced || sqlite3_total_changes64(f->db) != f->changes;
@@ -355,7 +356,7 @@ static enum sqlite_result execute(struct sqlite_file *f, const char *sql)
 	return code ? explain(f, sqlite3_extended_errcode(f->db)) : SQLITE_FILE_FINE;
 }
 
-/* *is_empty: there is nothing in it, so it may become ours. */
+/* *is_empty: the file has no content, so it may become ours. */
 static enum sqlite_result identify(struct sqlite_file *f, bool *is_empty)
 {
 	int64_t application = 0, version = 0, objects = 0;
@@ -371,13 +372,13 @@ static enum sqlite_result identify(struct sqlite_file *f, bool *is_empty)
 	if (*is_empty)
 		return SQLITE_FILE_FINE;
 	if (application != APPLICATION_ID)
-		return fail(f, SQLITE_FILE_WRONG, "is a file of another program: give --store a file of its own");
+		return fail(f, SQLITE_FILE_WRONG, "belongs to another program: give --store a file of its own");
 	if (version > VERSION)
-		return fail(f, SQLITE_FILE_WRONG, "was made by a newer wsonce: use that one");
+		return fail(f, SQLITE_FILE_WRONG, "was made by a newer wsonce: use that version");
 	return SQLITE_FILE_FINE;
 }
 
-/* Everything that a listener writes must be possible: ON CONFLICT is refused where the unique key is missing. */
+/* Prepares every statement that a listener will write with. SQLite refuses ON CONFLICT if the unique key is missing. */
 static enum sqlite_result check_tables(struct sqlite_file *f)
 {
 	static const char *const probes[] = {
@@ -405,7 +406,7 @@ static enum sqlite_result check_tables(struct sqlite_file *f)
 		if (code == SQLITE_ERROR) {
 			char what[200];
 
-			snprintf(what, sizeof(what), "has tables that are not as wsonce made them: %.120s",
+			snprintf(what, sizeof(what), "has tables that wsonce did not make: %.120s",
 				 sqlite3_errmsg(f->db));
 			return fail(f, SQLITE_FILE_WRONG, what);
 		}
@@ -415,7 +416,7 @@ static enum sqlite_result check_tables(struct sqlite_file *f)
 	return SQLITE_FILE_FINE;
 }
 
-/* Nobody else makes them meanwhile. */
+/* The transaction keeps another process from creating the tables at the same time. */
 static enum sqlite_result make_tables(struct sqlite_file *f)
 {
 	bool is_empty = false;
@@ -435,7 +436,7 @@ static enum sqlite_result make_tables(struct sqlite_file *f)
 	return result;
 }
 
-/* The file's name must be on the disk, too, before anything in it counts. */
+/* The name of the file must be on the disk before anything is acknowledged. */
 static enum sqlite_result sync_folder(struct sqlite_file *f)
 {
 	char *folder = memory_strdup(f->path), *end = strrchr(folder, '/');
@@ -467,7 +468,8 @@ static bool take_mode(void *arg, const struct sqlite_value *cells, int n)
 	return false;
 }
 
-/* A commit is on the disk before it is acked (FULL). An index of ids in random order wants its pages at hand. */
+/* FULL: a commit is on the disk before it is acknowledged. A large cache: ids come in random order, so any page of
+ * their index may be needed. */
 static enum sqlite_result set_up(struct sqlite_file *f)
 {
 	bool is_wal = false;
@@ -504,15 +506,15 @@ static enum sqlite_result look(struct sqlite_file *f, bool may_create)
 	return result;
 }
 
-/* SQLite counts all memory that it uses behind one lock, which nobody asks for. After the first connection of a process
- * this changes nothing. */
+/* Turns off SQLite's memory statistics, which take a global lock. Has no effect after the process's first connection.
+ */
 static void set_up_library(void)
 {
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
-/* A new file is its user's alone, as are the files that SQLite puts beside it, which get its rights. Failure is
- * SQLite's to tell. */
+/* Creates the file with mode 0600, which SQLite copies to the files beside it. If this fails, sqlite3_open_v2 reports
+ * why. */
 static void make_private(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -521,7 +523,7 @@ static void make_private(const char *path)
 		close(fd);
 }
 
-/* The path without links to folders, since SQLITE_OPEN_NOFOLLOW refuses those too; on the heap. */
+/* Resolves symbolic links in the folder's path, which SQLITE_OPEN_NOFOLLOW would refuse too. On the heap. */
 static char *resolve_folder(const char *path)
 {
 	char *one = memory_strdup(path), *two = memory_strdup(path);
@@ -563,7 +565,7 @@ struct sqlite_file *sqlite_file_open(const char *path, bool may_create, const at
 	if (*result == SQLITE_FILE_FINE)
 		return f;
 	if (*result == SQLITE_FILE_TROUBLE && f->code != SQLITE_FULL && f->code != SQLITE_IOERR)
-		*result = SQLITE_FILE_WRONG; /* who is to open it for the first time had better say so */
+		*result = SQLITE_FILE_WRONG; /* at the first opening, fail instead of trying for ever */
 	snprintf(why, SQLITE_FILE_WHY, "%s", f->why);
 	sqlite_file_close(f);
 	return NULL;
@@ -597,13 +599,13 @@ struct sqlite_value sqlite_string(const char *text)
 	return text ? sqlite_text(text, strlen(text)) : (struct sqlite_value){SQLITE_FILE_NULL, "", 0, 0};
 }
 
-/* SQLite takes no address for NULL, whatever the length. */
+/* SQLite binds a null pointer as NULL, even with length 0. */
 struct sqlite_value sqlite_bytes(const char *at, size_t len)
 {
 	return (struct sqlite_value){SQLITE_FILE_BYTES, len ? at : "", len, 0};
 }
 
-/* Most moments of a batch are of the second of the one before. */
+/* Formats the second only when it changes: most times in a batch share it. */
 struct sqlite_value sqlite_time(int64_t us, char *text)
 {
 	static _Thread_local char known[SQLITE_TIME];

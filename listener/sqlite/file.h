@@ -1,4 +1,5 @@
-/* file.h: an SQLite file of wsonce. Every call may wait for the disk or for another process: none is for the loop. */
+/* file.h: an SQLite file of wsonce. Every call may wait for the disk or another process, so none may run on the loop.
+ */
 #ifndef WSONCE_SQLITE_FILE_H
 #define WSONCE_SQLITE_FILE_H
 
@@ -7,18 +8,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SQLITE_FILE_WHY 300 /* bytes of a reason */
+#define SQLITE_FILE_WHY 300 /* bytes for a reason */
 
 struct sqlite_file;
 
-/* What came of a call, by what has to be done about it. */
+/* The result of a call, by what the caller has to do. */
 enum sqlite_result {
 	SQLITE_FILE_FINE,
-	SQLITE_FILE_REFUSED, /* this statement alone; the transaction goes on, unless sqlite_file_is_undone() */
-	SQLITE_FILE_BUSY,    /* another process writes: nothing was done, try again */
-	SQLITE_FILE_TROUBLE, /* the disk is full or broken, say: nothing is sure, roll back or open anew, and try again
+	SQLITE_FILE_REFUSED, /* this statement failed; the transaction goes on, unless sqlite_file_is_undone() */
+	SQLITE_FILE_BUSY,    /* another process writes; nothing was done: try again */
+	SQLITE_FILE_TROUBLE, /* such as a full or broken disk; nothing is certain: roll back or reopen, then try again
 			      */
-	SQLITE_FILE_WRONG,   /* not a file that this program can work with, whatever time passes */
+	SQLITE_FILE_WRONG,   /* this file will never work with this program */
 };
 
 enum sqlite_type { SQLITE_FILE_NULL, SQLITE_FILE_TEXT, SQLITE_FILE_BYTES };
@@ -26,54 +27,55 @@ enum sqlite_type { SQLITE_FILE_NULL, SQLITE_FILE_TEXT, SQLITE_FILE_BYTES };
 /* A parameter, or a cell of a row. */
 struct sqlite_value {
 	enum sqlite_type type;
-	const char *at; /* of a parameter, must live for the call; of a cell, for the callback, and ended by NUL */
+	const char
+		*at; /* a parameter's must live for the call; a cell's lives for the callback, with a NUL at its end */
 	size_t len;
 	int64_t number;
 };
 
-/* Takes a row. Returns whether to go on. */
+/* Takes a row. Returns false to stop. */
 typedef bool sqlite_row_fn(void *arg, const struct sqlite_value *cells, int n);
 
-/* Opens the file, which is made if there is none and may_create. NULL: *result and why, SQLITE_FILE_WHY bytes, say what
- * is wrong. While *is_leaving, nothing waits for other processes; NULL: that never happens. */
+/* Opens the file, or creates it if may_create. Returns NULL after setting *result and why (SQLITE_FILE_WHY bytes).
+ * While *is_leaving is true, no call waits for other processes; is_leaving may be NULL. */
 struct sqlite_file *sqlite_file_open(const char *path, bool may_create, const atomic_bool *is_leaving,
 				     enum sqlite_result *result, char *why);
-/* NULL is nothing to close. */
+/* f may be NULL. */
 void sqlite_file_close(struct sqlite_file *f);
 
-/* Which file this is; lives as long as f. */
+/* Identifies the file; lives as long as f. */
 const char *sqlite_file_id(const struct sqlite_file *f);
 
-/* A transaction that writes. sqlite_file_begin waits for other processes for a moment. What sqlite_file_commit says is
- * fine is on the disk, with all that was read in the transaction. */
+/* A transaction that writes. sqlite_file_begin waits up to half a second for other processes. After sqlite_file_commit
+ * has returned SQLITE_FILE_FINE, everything that the transaction wrote or read is on the disk. */
 enum sqlite_result sqlite_file_begin(struct sqlite_file *f);
 enum sqlite_result sqlite_file_commit(struct sqlite_file *f);
 void sqlite_file_roll_back(struct sqlite_file *f);
-/* The count of commits, kept in the file: as the transaction at work found it, or the last commit left it. A
- * transaction that finds fewer than the process has seen is in a file that has forgotten commits, as a backup has that
- * was restored: an epoch begins with it, which other processes find as well. */
+/* The number of commits, kept in the file: as the open transaction found it, or as the last commit left it. If a
+ * transaction finds fewer than the process has seen before, the file has lost commits (a backup was restored): begin a
+ * new epoch, which other processes then find. */
 int64_t sqlite_file_commits(const struct sqlite_file *f);
 uint32_t sqlite_file_epoch(const struct sqlite_file *f);
 void sqlite_file_begin_epoch(struct sqlite_file *f, int64_t seen);
-/* Has the transaction ended by itself? */
+/* Is no transaction open, because none was begun or SQLite rolled it back? */
 bool sqlite_file_is_undone(const struct sqlite_file *f);
 
-/* Runs one statement with parameters ?1 to ?n, whose text lives as long as f: it is prepared once. row may be NULL.
- * sqlite_file_changed tells how many rows it wrote. */
+/* Runs one statement with parameters ?1 to ?n. It is prepared once, so sql must live as long as f. row may be NULL.
+ * sqlite_file_changed returns the number of rows it wrote. */
 enum sqlite_result sqlite_file_run(struct sqlite_file *f, const char *sql, const struct sqlite_value *values, int n,
 				   sqlite_row_fn *row, void *arg);
 int64_t sqlite_file_changed(const struct sqlite_file *f);
 
-/* Runs all statements of sql, which are not kept prepared, with the same parameters. row gets the rows of each. */
+/* Runs all statements of sql with the same parameters, without keeping them prepared. row gets the rows of each. */
 enum sqlite_result sqlite_file_run_all(struct sqlite_file *f, const char *sql, const struct sqlite_value *values, int n,
 				       sqlite_row_fn *row, void *arg);
 
-/* A function of one argument in SQL: of a text, or of bytes. out has room for three times as many and 32 more; it
- * returns how many it has put there. */
+/* An SQL function of one text or BLOB. Writes to out, which has room for 3 * len + 32 bytes, and returns how many bytes
+ * it wrote. */
 typedef size_t sqlite_function(const char *in, size_t len, char *out);
 void sqlite_file_add_function(struct sqlite_file *f, const char *name, sqlite_function *function, bool is_bytes);
 
-/* Why the last call was not fine; lives until the next. */
+/* Why the last call failed; valid until the next call. */
 const char *sqlite_file_why(const struct sqlite_file *f);
 
 struct sqlite_value sqlite_text(const char *at, size_t len);
@@ -81,7 +83,7 @@ struct sqlite_value sqlite_text(const char *at, size_t len);
 struct sqlite_value sqlite_string(const char *text);
 struct sqlite_value sqlite_bytes(const char *at, size_t len);
 
-/* This moment as the tables have it: the text is put into SQLITE_TIME bytes. us since 1970. */
+/* Formats a time (us since 1970) as the tables have it into text, SQLITE_TIME bytes. */
 #define SQLITE_TIME 48
 struct sqlite_value sqlite_time(int64_t us, char *text);
 

@@ -1,5 +1,5 @@
-/* lock.c owns a byte of a file that others leave alone. The lock is of the open file (F_OFD_SETLK), not of the process,
- * which would lose it with any other descriptor of the file that is closed. */
+/* lock.c locks one byte of a file. The lock belongs to the open file (F_OFD_SETLK): a process loses its own locks
+ * (F_SETLK) when it closes any descriptor of the file. */
 #include "sqlite/lock.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ struct sqlite_lock *sqlite_lock_new(const char *path, uint64_t number)
 	struct sqlite_lock *l = memory_calloc(1, sizeof(*l));
 
 	l->path = memory_printf("%s-leases", path);
-	l->byte = (off_t)(number >> 2); /* an offset has a sign, and the byte behind it as well */
+	l->byte = (off_t)(number >> 2); /* the offset, and the one after it, must not be negative */
 	l->fd = -1;
 	return l;
 }
@@ -32,7 +32,7 @@ static void let_go(struct sqlite_lock *l)
 	l->fd = -1;
 }
 
-/* In a file that is deleted others would not see it. */
+/* Nobody else would see a lock in a deleted file. */
 static bool is_deleted(const struct sqlite_lock *l)
 {
 	struct stat st;

@@ -1,4 +1,4 @@
-/* lock.h: a lock among the processes of a host, which the kernel keeps. No call waits. */
+/* lock.h: a lock between the processes of a host. No call waits. */
 #ifndef WSONCE_SQLITE_LOCK_H
 #define WSONCE_SQLITE_LOCK_H
 
@@ -7,14 +7,13 @@
 
 struct sqlite_lock;
 
-/* The lock of this number beside the SQLite file of this path: in PATH-leases, which is made if it is not there. */
+/* The lock with this number for the SQLite file at this path. It lies in PATH-leases, which is created if missing. */
 struct sqlite_lock *sqlite_lock_new(const char *path, uint64_t number);
 
-/* Takes it, unless it is taken. Returns whether it is ours; which it is until the end of the process, or until somebody
- * deletes the file. */
+/* Tries to take the lock. Returns whether we hold it; we do until the process ends or somebody deletes the file. */
 bool sqlite_lock_take(struct sqlite_lock *l);
 
-/* Lets go of it. */
+/* Releases the lock. */
 void sqlite_lock_free(struct sqlite_lock *l);
 
 #endif

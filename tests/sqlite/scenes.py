@@ -57,12 +57,12 @@ async def files_of_others(rig):
         make(copies[name], statement)
     cases = [
         (f"{d}/text.db", "is not an SQLite file"),
-        (make(f"{d}/tables.db", "CREATE TABLE events (event_id TEXT UNIQUE)"), "is a file of another program"),
-        (make(f"{d}/marked.db", "PRAGMA application_id = 42"), "is a file of another program"),
-        (make(f"{d}/versioned.db", "PRAGMA user_version = 7"), "is a file of another program"),
+        (make(f"{d}/tables.db", "CREATE TABLE events (event_id TEXT UNIQUE)"), "belongs to another program"),
+        (make(f"{d}/marked.db", "PRAGMA application_id = 42"), "belongs to another program"),
+        (make(f"{d}/versioned.db", "PRAGMA user_version = 7"), "belongs to another program"),
         (copies["newer"], "was made by a newer wsonce"),
-        (copies["altered"], "has tables that are not as wsonce made them"),
-        (copies["dropped"], "has tables that are not as wsonce made them"),
+        (copies["altered"], "has tables that wsonce did not make"),
+        (copies["dropped"], "has tables that wsonce did not make"),
         (f"{d}/folder.db", "cannot be opened"),
         (f"{d}/no/such/folder/x.db", "cannot be opened"),
     ]
