@@ -1,4 +1,4 @@
-/* backlog.c owns what is known of the outbox as a whole; it is asked for by relay.c. */
+/* backlog.c owns what is known about the outbox as a whole. relay.c queries it. */
 #include "outbox/backlog.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #define AGAIN_MS 60000
 
-/* Takes names; are there some, and others than before? */
+/* Stores the names. Returns whether there are any and they have changed. */
 static bool is_news(char *names, size_t size, const char *now)
 {
 	bool is_new = *now && strncmp(names, now, size - 1) != 0;
@@ -18,8 +18,8 @@ static bool is_news(char *names, size_t size, const char *now)
 	return is_new;
 }
 
-/* Rows whose webhook was renamed or taken away wait for ever; and if a name means two things, each row goes to the one
- * whose listener is first. */
+/* Warns: rows of a webhook that was renamed or removed wait for ever, and if a name has two URLs, a row goes to
+ * whichever listener leases it first. */
 static void read_names(struct backlog *b, const char *strays, const char *rows, const char *disputed)
 {
 	if (is_news(b->strays, sizeof(b->strays), strays))

@@ -1,8 +1,8 @@
-/* delivery.c owns the requests to webhooks: one of libcurl's for each attempt (base/curl_loop.h). What is
- * sent, and what an answer means, is its callers' business.
+/* delivery.c owns the requests to webhooks: one of libcurl's for each attempt (base/curl_loop.h). Callers decide what
+ * is sent and what an answer means.
  *
- * libcurl does not block: names are looked up by a thread of its own. Proxies are taken from the environment,
- * as other programs do (http_proxy, https_proxy, NO_PROXY). */
+ * libcurl does not block: it looks up names on a thread. Proxies come from the usual environment variables (http_proxy,
+ * https_proxy, NO_PROXY). */
 #include "outbox/delivery.h"
 
 #include <curl/curl.h>
@@ -25,23 +25,23 @@
 #include "outbox/traceparent.h"
 #include "base/text.h"
 
-#define HEAD_BYTES        1024  /* of an answer's body, kept */
-#define BODY_BYTES        65536 /* of an answer's body, read, so that the connection can be used again, */
+#define HEAD_BYTES        1024  /* of an answer's body that are kept */
+#define BODY_BYTES        65536 /* of an answer's body that are read, to reuse the connection, */
 #define BODY_MS           2000  /* if it comes within this time */
-#define LINES_BYTES       65536 /* of its heads and trailers; a status that is among them counts */
+#define LINES_BYTES       65536 /* of its heads and trailers; a status within them counts */
 #define SWEEP_MS          500
 #define HEADERS           7
-#define HEADER_BYTES      64    /* of each but the signature */
-#define SPARE_MAX         64    /* requests that have ended, kept for the next ones */
-#define RETRY_AFTER_MAX_S 21600 /* libcurl itself goes no further in newer versions (8.14, say) */
+#define HEADER_BYTES      64    /* of a header other than the signature */
+#define SPARE_MAX         64    /* ended requests that are kept for reuse */
+#define RETRY_AFTER_MAX_S 21600 /* the limit of newer versions of libcurl (8.14) */
 
 struct deliveries {
 	uv_loop_t *loop;
 	struct curl_loop *curl;
-	uv_timer_t sweep; /* while there are such: */
+	uv_timer_t sweep; /* runs while there are some: */
 	struct list links;
-	struct list answered; /* the status is there, the body is not */
-	uint64_t changed_ms;  /* loop clock: certificates read before are not to be used; 0: none were */
+	struct list answered; /* requests whose status has come and whose body has not */
+	uint64_t changed_ms;  /* loop clock: certificates read before are outdated; 0: none are */
 	unsigned int changes;
 	struct list spare;
 	size_t spare_count, spare_max;
@@ -51,10 +51,10 @@ struct deliveries {
 };
 
 struct delivery {
-	struct list node;    /* of the answered, or of the spare */
+	struct list node;    /* in answered or spare */
 	int64_t answered_ms; /* loop clock; 0: no status yet */
 	const struct webhook *webhook;
-	bool is_stale; /* the connection was not fit for a request */
+	bool is_stale; /* the connection had bytes to read before the request */
 	struct deliveries *all;
 	CURL *easy;
 	struct curl_slist headers[HEADERS];
@@ -65,7 +65,7 @@ struct delivery {
 	size_t body_len;
 	size_t lines_len;     /* of its heads and trailers */
 	unsigned int changes; /* of the settings, before its handle got them */
-	bool is_used_up;      /* its handle is not fit for another request */
+	bool is_used_up;      /* its handle must not be reused */
 	char id[HEADER_BYTES];
 	char key[HEADER_BYTES];
 	char timestamp[HEADER_BYTES];
@@ -75,11 +75,11 @@ struct delivery {
 	char head[HEAD_BYTES + 1];
 };
 
-/* A socket of libcurl's, from its beginning to its end. */
+/* An open socket of libcurl. */
 struct link {
 	struct list node;
 	curl_socket_t socket;
-	int local_port; /* 0: not asked for yet */
+	int local_port; /* 0: not known yet */
 };
 
 /* --- the end of a request --- */
@@ -99,7 +99,7 @@ static bool is_safe_to_use_again(void)
 	return curl_version_info(CURLVERSION_NOW)->version_num >= 0x080200;
 }
 
-/* Its handle has the webhook's options already, which is a third of what libcurl takes for a request. */
+/* Keeps the handle, which has the webhook's options: setting them is a third of libcurl's work for a request. */
 static void keep(struct delivery *d)
 {
 	struct deliveries *all = d->all;
@@ -126,7 +126,7 @@ void delivery_cancel(struct delivery *d)
 	delivery_free(d);
 }
 
-/* Text that Postgres takes: without the last character if the limit may have cut it, without NUL, in UTF-8. */
+/* Makes text for Postgres: UTF-8 without NUL, and without a last character that may be cut. */
 static void clean_head(struct delivery *d)
 {
 	size_t n = d->head_len;
@@ -145,8 +145,8 @@ static void clean_head(struct delivery *d)
 		make_ascii(d->head);
 }
 
-/* Is it this machine that cannot make a request, whoever it is for? A socket that could not be made is not told
- * from one that was refused, so an open file is asked for. */
+/* Is this host unable to make any request? libcurl does not tell whether socket() failed or the connection was refused,
+ * so this tries to open a file. */
 static bool is_local_fault(CURLcode result)
 {
 	int fd;
@@ -161,7 +161,7 @@ static bool is_local_fault(CURLcode result)
 	return fd < 0;
 }
 
-/* Why there is no status. */
+/* Returns why there is no status. */
 static const char *reason_of(const struct delivery *d, CURLcode result)
 {
 	if (d->lines_len > LINES_BYTES)
@@ -171,8 +171,8 @@ static const char *reason_of(const struct delivery *d, CURLcode result)
 	return result ? curl_easy_strerror(result) : "the answer has no status";
 }
 
-/* A status counts however the rest of the answer ended: cut off by us, by the receiver, or by the timeout. libcurl
- * takes "HTTP/22001" for the status 2001. */
+/* A status counts even if the rest of the answer was cut off by us, the receiver, or the timeout. libcurl reads the
+ * status 2001 from "HTTP/22001". */
 static void finish(struct delivery *d, CURLcode result)
 {
 	struct target_answer answer = {.reason = d->head};
@@ -196,7 +196,7 @@ static void finish(struct delivery *d, CURLcode result)
 	keep(d);
 }
 
-/* By a connection of its own; nothing was sent by the one that was not fit. Returns -1 if that cannot be. */
+/* Sends the request on a new connection; nothing was sent on the stale one. Returns -1 if libcurl refuses. */
 static int send_again(struct delivery *d)
 {
 	d->is_stale = false;
@@ -233,7 +233,8 @@ static void on_sweep(uv_timer_t *timer)
 		uv_timer_stop(timer);
 }
 
-/* Called by libcurl, which keeps them all, for each line of a head, the empty one at its end, and each trailer. */
+/* libcurl calls this for each line of a head, including the empty one at its end, and for each trailer. It keeps all of
+ * them, so their number is limited here. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcurl's */
 static size_t on_head(char *line, size_t size, size_t n, void *arg)
 {
@@ -248,7 +249,7 @@ static size_t on_head(char *line, size_t size, size_t n, void *arg)
 	if ((*line != '\r' && *line != '\n') || status < 200 || d->answered_ms)
 		return n;
 	if (status >=
-	    300) /* a receiver in trouble may answer twice, and the next request would take that for its own */
+	    300) /* a failing receiver may answer twice: the second one would be taken for the next request's */
 		curl_easy_setopt(d->easy, CURLOPT_FORBID_REUSE, 1L);
 	d->answered_ms = (int64_t)uv_now(d->all->loop);
 	list_append(&d->all->answered, &d->node);
@@ -290,8 +291,8 @@ static int on_close(void *arg, curl_socket_t socket)
 	return close(socket);
 }
 
-/* libcurl does not tell the socket of a connection that it is about to use, but its ports. A socket that is not
- * connected yet has none; then it keeps the one that it gets. */
+/* Is this the connection with these ports? libcurl tells the ports of the connection that it will use, not the socket.
+ * A socket gets its local port when it connects and keeps it. */
 static bool has_ports(struct link *l, int local_port, int remote_port)
 {
 	struct sockaddr_storage remote = {0};
@@ -303,7 +304,7 @@ static bool has_ports(struct link *l, int local_port, int remote_port)
 	       port_of(&remote) == remote_port;
 }
 
-/* Bytes, or the end, or an error. */
+/* Has the socket bytes, an end, or an error to read? */
 static bool has_news(curl_socket_t socket)
 {
 	char byte;
@@ -311,8 +312,8 @@ static bool has_news(curl_socket_t socket)
 	return recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-/* Called by libcurl when the request could be written now. What can be read before that is nobody's answer, and would
- * be taken for this one's. A new connection with TLS may have tickets to read. */
+/* libcurl calls this before it writes the request. Whatever can be read now would be taken for its answer, so such a
+ * connection is not used. A new TLS connection may have session tickets to read. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcurl's */
 static int on_connection(void *arg, char *remote, char *local, int remote_port, int local_port)
 {
@@ -346,7 +347,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	return d->body_len <= BODY_BYTES ? n : 0;
 }
 
-/* libcurl reads them until the request has ended. */
+/* libcurl uses the headers until the request has ended. */
 static void add_header(struct delivery *d, const char *line)
 {
 	struct curl_slist *h = &d->headers[d->header_count++];
@@ -357,7 +358,7 @@ static void add_header(struct delivery *d, const char *line)
 		h[-1].next = h;
 }
 
-/* Expect is left out: to wait for "100 Continue" costs each request a round trip. */
+/* Without Expect: waiting for "100 Continue" costs a round trip. */
 static void add_headers(struct delivery *d, const struct delivery_request *r)
 {
 	int n = snprintf(d->signature, sizeof(d->signature), "webhook-signature: ");
@@ -379,7 +380,7 @@ static void add_headers(struct delivery *d, const struct delivery_request *r)
 	add_header(d, "expect:");
 }
 
-/* QUICK_EXIT: a request that ends while its name is looked up must not wait for the thread that does it. */
+/* QUICK_EXIT: a request that ends during the name lookup must not wait for the thread. */
 static int set_once(struct delivery *d, const struct webhook *w)
 {
 	CURL *e = d->easy;
@@ -419,13 +420,13 @@ static int set_each(struct delivery *d, const struct delivery_request *r)
 	failed |= (int)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->len);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_HTTPHEADER, d->headers);
 	failed |= (int)curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 0L);
-	if (d->all->changed_ms) /* libcurl keeps them for a day */
+	if (d->all->changed_ms) /* libcurl caches certificates for a day */
 		failed |= (int)curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT,
 						(long)((uv_now(d->all->loop) - d->all->changed_ms) / 1000));
 	return failed;
 }
 
-/* One of the webhook's that has ended, as new; NULL if there is none. */
+/* Returns an ended request of the webhook, reset for reuse; NULL if there is none. */
 static struct delivery *take_spare(struct deliveries *all, const struct webhook *w)
 {
 	list_each(node, after, &all->spare) {

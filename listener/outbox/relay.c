@@ -1,14 +1,14 @@
-/* relay.c owns the outbox: which rows this listener takes, and what is recorded of each attempt. Requests are
- * delivery.c's business, the meaning of answers target.c's, the connection postgres/connection.c's.
+/* relay.c owns the outbox: it leases rows and records each attempt. delivery.c makes the requests, target.c decides
+ * what an answer means, postgres/connection.c owns the connection.
  *
  *     outbox ── lease ──▶ waiting ──▶ sending ── answer ──▶ ended ── recorded ──▶ gone
  *                            └───── given back ────────────▶ ▲ └──▶ recording ──┘
  *                                                            └──────── trouble
  *
- * A lease is committed before its request begins and ends by itself, so that the rows of a listener that dies
- * come due for the others. Statements take turns: one records attempts, the next one leases rows. While one is at
- * work attempts end and wait, so statements get larger under load. That one fails does not keep the other from
- * being tried; where leasing fails rows are leased one by one, until the one that fails is found. */
+ * A lease is committed before the request begins, and it expires, so the rows of a listener that dies come due for the
+ * others. Statements take turns: one records attempts, the next leases rows. Attempts that end meanwhile wait for the
+ * next record, so statements grow under load. If one kind fails, the other is still tried; if leasing fails, rows are
+ * leased one by one until the bad row is found. */
 #include "outbox/relay.h"
 
 #include <stdio.h>
@@ -30,27 +30,27 @@
 #include "outbox/traceparent.h"
 #include "base/counters.h"
 
-#define ROUND_MS        20    /* records of attempts wait so long for others, while there is enough to send */
-#define ENDED_LEAST     50    /* attempts: fewer always wait for others then */
-#define POLL_MS         400   /* between looks for rows when nobody wakes us, and up to as much as */
-#define POLL_JITTER_MS  200   /* this longer */
-#define LEASE_MARGIN_MS 10000 /* a lease lasts for the timeout of a request and this */
-#define SPARE_MS        1000  /* of the margin, for the end of the request */
-#define UNSENT_WAIT_MS  1000  /* before another try where memory was out */
-#define LOOK_MS         15000 /* between looks at the backlog */
-#define RECORD_MS       1000  /* for the last records when draining is over */
+#define ROUND_MS        20    /* how long ended attempts wait for others, while there is enough to send */
+#define ENDED_LEAST     50    /* fewer ended attempts than this always wait then */
+#define POLL_MS         400   /* between leases when nobody wakes us, */
+#define POLL_JITTER_MS  200   /* plus up to this */
+#define LEASE_MARGIN_MS 10000 /* a lease lasts for the timeout of a request plus this */
+#define SPARE_MS        1000  /* part of the margin that is for ending the request */
+#define UNSENT_WAIT_MS  1000  /* before retrying a request that could not begin */
+#define LOOK_MS         15000 /* between queries of the backlog */
+#define RECORD_MS       1000  /* for the last records after the drain timeout */
 #define FOREVER_MS      INT64_C(1000000000000)
 
-#define LEASE_BYTES   (4 << 20)             /* of bodies, that a lease asks for */
-#define SLOW_MS       (LEASE_MARGIN_MS / 4) /* a lease that takes longer is followed by one of half the size, */
-#define QUICK_MS      1000                  /* a shorter one by one of twice the size */
-#define DIVISOR_MAX   1024                  /* and no lease is smaller by more than this */
-#define ALL_MS        10000   /* between leases that look at all rows, not only at late ones, and as often as */
-#define ALL_SHARE     20      /* takes no more than one part of so many of the time */
-#define SINCE_LESS_US 2000000 /* rows may be committed this long after their due_at, and be seen by any lease */
-#define CAREFUL       32      /* rows that are leased one by one where leasing fails, and as many as targets */
-#define PUT_OFF_MS    60000   /* for a row that cannot be leased, for a reason that may be another's */
-#define ATTEMPTS_LOST 5       /* more attempts than are allowed may begin, where listeners die */
+#define LEASE_BYTES   (4 << 20)             /* of bodies in a lease */
+#define SLOW_MS       (LEASE_MARGIN_MS / 4) /* after a lease that took longer, the size is halved, */
+#define QUICK_MS      1000                  /* after a shorter one doubled, */
+#define DIVISOR_MAX   1024                  /* and never divided by more than this */
+#define ALL_MS        10000                 /* between leases that look at all due rows, also early ones; they */
+#define ALL_SHARE     20                    /* take at most one part in this many of the time */
+#define SINCE_LESS_US 2000000 /* a row may be committed this long after its due_at, and any lease sees it */
+#define CAREFUL       32      /* rows to lease one by one after leasing failed, plus one for each lane */
+#define PUT_OFF_MS    60000   /* delay of a row that cannot be leased, if the row may not be to blame */
+#define ATTEMPTS_LOST 5       /* attempts beyond the limit that may begin, because listeners died */
 
 #define LANES    2
 #define COLUMNS  6
@@ -58,49 +58,49 @@
 
 enum job { JOB_NONE, JOB_RECORD, JOB_PEEK, JOB_LEASE, JOB_BACKLOG };
 
-/* What keeps a kind of statement from being sent. */
+/* Why one kind of statement must wait. */
 struct trouble {
 	struct backoff backoff;
 	int64_t resume_ms;     /* loop clock: not before this */
 	unsigned int failures; /* in a row */
 };
 
-/* The new rows of a webhook, or those that are tried again: what is leased and not yet at work. */
+/* The new rows of a webhook, or its retries. */
 struct lane {
 	struct target target;
 	struct hook *hook;
-	size_t attempts; /* its rows, wherever they are */
+	size_t attempts; /* all of its rows, in any list */
 	struct list waiting;
-	size_t rows;      /* that the last round brought, */
-	size_t bytes;     /* and so much to send */
-	int64_t since_us; /* due_at of the last row that a lease brought, by the database's clock */
+	size_t rows;      /* brought by the last lease */
+	size_t bytes;     /* of their bodies */
+	int64_t since_us; /* due_at of the last row that a lease brought (the database's clock) */
 	int64_t all_ms;   /* loop clock: the next lease looks at all rows */
-	bool is_all;      /* so does the one that is under way */
-	bool has_more;    /* the last lease for it brought rows */
+	bool is_all;      /* the lease in progress does */
+	bool has_more;    /* the last lease brought rows for it */
 };
 
 struct hook {
 	struct webhook webhook;
 	struct lane lanes[LANES]; /* as sql/queries/lease.sql numbers them */
-	struct list node;         /* of the retired */
+	struct list node;         /* in retired */
 };
 
-/* A row that is leased, until what became of it is recorded. */
+/* A leased row, until its outcome is recorded. */
 struct attempt {
 	struct list node;
 	struct relay *relay;
 	struct lane *lane;
-	struct delivery *delivery; /* while it is sending */
-	int64_t leased_ms;         /* real time, not the loop's: before the lease was asked for */
+	struct delivery *delivery; /* in sending only */
+	int64_t leased_ms;         /* real_ms() before the lease was sent */
 	char *body;
 	size_t len;
-	int number;    /* of the attempt, since an operator retried it, */
-	int64_t lease; /* and of the lease, which nobody else has */
+	int number;    /* of the attempt, counted since an operator's last retry */
+	int64_t lease; /* number of the lease; unique */
 	bool is_probe;
 	enum target_outcome outcome;
 	int status;
 	int64_t wait_ms; /* until the next attempt */
-	char *answer;    /* of the target, or why there was none; NULL: nothing to record */
+	char *answer;    /* from the target, or why there was none; NULL: nothing to record */
 	char row[24];
 	char id[SIGNATURE_ID_SIZE];
 	char timestamp[24];
@@ -113,35 +113,35 @@ struct relay {
 	struct deliveries *deliveries;
 	struct hook **hooks;
 	size_t hook_count;
-	struct list retired; /* hooks that the settings have no more, until their last request is recorded */
+	struct list retired; /* hooks no longer in the settings, until their last request is recorded */
 	struct list sending;
 	struct list ended;
 	struct list recording;
 	struct array columns[COLUMNS];
 	enum job job;
-	enum job last; /* JOB_RECORD or JOB_LEASE: what took its turn last */
+	enum job last; /* JOB_RECORD or JOB_LEASE, whichever was sent last */
 	bool is_woken;
-	bool is_ascii;    /* answers are recorded without anything else, */
-	bool is_alone;    /* and one by one */
-	int64_t asked_ms; /* real time: the statement at hand was sent */
-	int64_t round_ms; /* loop clock: records wait until then at most; */
-	int64_t poll_ms;  /* the next lease without a reason, */
-	int64_t look_ms;  /* and the next look at the backlog */
+	bool is_ascii;    /* answers are recorded as ASCII only */
+	bool is_alone;    /* attempts are recorded one by one */
+	int64_t asked_ms; /* real_ms() when the current statement was sent */
+	int64_t round_ms; /* loop clock: ended attempts wait until then at most */
+	int64_t poll_ms;  /* loop clock: the next lease if nothing causes one */
+	int64_t look_ms;  /* loop clock: the next query of the backlog */
 	struct trouble recording_trouble;
 	struct trouble leasing_trouble;
-	size_t turn;         /* the lane that comes first in the next lease */
-	int64_t divisor;     /* what is asked for is smaller by this: leases were slow */
-	size_t careful;      /* rows still to be leased one by one; 0: many at once */
-	struct lane *peeked; /* whose row is leased alone; NULL: many are */
+	size_t turn;         /* the lane that is first in the next lease */
+	int64_t divisor;     /* leases ask for less by this factor, because they were slow */
+	size_t careful;      /* rows left to lease one by one; 0: lease many at once */
+	struct lane *peeked; /* lane whose row is being leased alone; NULL: none */
 	char peeked_row[24];
 	char blamed_row[24];
 	int peeked_attempts;
 	int64_t peeked_lease;
 	int64_t peeked_us; /* its due_at */
 	struct backlog backlog;
-	struct array names; /* of the webhooks, */
-	struct array urls;  /* and digests of their URLs */
-	uv_timer_t timer;   /* the next of the above */
+	struct array names; /* of the webhooks */
+	struct array urls;  /* digests of their URLs */
+	uv_timer_t timer;   /* calls go_on */
 	uv_timer_t deadline;
 	void (*drained)(void *arg); /* NULL: not draining */
 	void *drained_arg;
@@ -209,7 +209,7 @@ static void free_all(struct list *l)
 
 /* --- attempts --- */
 
-/* The row waits for the next round to be recorded. */
+/* Puts the row among those that the next record takes. */
 static void end(struct attempt *a, enum target_outcome outcome)
 {
 	drop_body(a);
@@ -242,14 +242,15 @@ static void on_answered(void *arg, const struct target_answer *answer)
 		a->answer = memory_strdup(answer->reason);
 	log_debug("delivery attempt ended", "target=%s row=%s attempt=%d outcome=%s status=%d reason=%s",
 		  a->lane->target.webhook->name, a->row, a->number, target_outcome_name(outcome), a->status, a->answer);
-	begin_waiting(&a->lane->hook->lanes[!a->lane->target.is_retry]); /* first, or it never has the only slot */
+	begin_waiting(
+		&a->lane->hook->lanes[!a->lane->target.is_retry]); /* first, or with one slot it would never have it */
 	begin_waiting(a->lane);
 	end(a, outcome);
 	go_on(r);
 }
 
-/* A request must end before its lease does, or two listeners would be at it as a matter of course. A process
- * that was stopped, or an answer that was late, leaves too little of the lease. */
+/* Is too little of the lease left? A request must end before its lease does, or two listeners would deliver the row.
+ * This happens after the process was stopped (SIGSTOP), or if the lease's answer was late. */
 static bool is_late(const struct attempt *a)
 {
 	return real_ms() - a->leased_ms > LEASE_MARGIN_MS - SPARE_MS;
@@ -289,7 +290,7 @@ static void begin(struct attempt *a)
 	list_append(&r->sending, &a->node);
 }
 
-/* Those that may not begin any more are given back. */
+/* Begins what may begin; gives back rows that may no longer begin. */
 static void begin_waiting(struct lane *l)
 {
 	list_each(node, after, &l->waiting) {
@@ -310,7 +311,7 @@ static struct lane *find_lane(const struct relay *r, const char *name, bool is_r
 	return NULL;
 }
 
-/* A row that is not to be sent is dead, for the reason that is given. */
+/* Makes a row dead without sending it. */
 static void give_up(struct attempt *a, const char *reason)
 {
 	a->answer = memory_strdup(reason);
@@ -340,7 +341,7 @@ static int64_t cell_number(const struct postgres_answer *answer, size_t row, int
 	return strtoll(postgres_cell(answer, row, column, &len), NULL, 10);
 }
 
-/* A row that was leased by its id says nothing of those that are due before it. */
+/* Remembers how far leases have come. A row that was leased by its id does not count: earlier ones may be due. */
 static void keep_due(const struct relay *r, struct lane *l, int64_t due_us)
 {
 	if (!r->peeked && (l->is_all || due_us > l->since_us))
@@ -348,7 +349,7 @@ static void keep_due(const struct relay *r, struct lane *l, int64_t due_us)
 	l->is_all = false;
 }
 
-/* A row of sql/queries/lease.sql's answer. */
+/* Takes a row of sql/queries/lease.sql. */
 static void take_row(struct relay *r, const struct postgres_answer *answer, size_t row)
 {
 	size_t len, body_len;
@@ -373,10 +374,10 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 	signature_id(a->id, lane->target.webhook->name, event_id, len);
 	if (*postgres_cell(answer, row, 6, &len) == 't') {
 		lane->target.waiting--;
-		give_up(a, "the numbers in its payload are too long when they are written out");
+		give_up(a, "the numbers in its payload are too long when written out");
 	} else if (a->number > lane->target.webhook->attempts + ATTEMPTS_LOST) {
 		lane->target.waiting--;
-		give_up(a, "all allowed attempts were begun, and the last ones were lost");
+		give_up(a, "all allowed attempts were begun, and the outcomes of the last ones were lost");
 	}
 }
 
@@ -412,7 +413,7 @@ static struct postgres_value text_value(const char *text)
 	return (struct postgres_value){TEXT_OID, text, strlen(text)};
 }
 
-/* What failed is tried again later. The first failure in a row is a line in the log. */
+/* Retries later. Of failures in a row the first is a warning. */
 static void wait_out(struct relay *r, struct trouble *t, const char *why)
 {
 	counters.relay_retries++;
@@ -429,14 +430,14 @@ static void be_well(struct trouble *t)
 	backoff_reset(&t->backoff);
 }
 
-/* Sends a statement whose first parameters are the first so many columns. Returns -1 if that cannot be now. */
+/* Sends a statement whose first parameters are r->columns. Returns -1 if it cannot be sent now. */
 static int ask(struct relay *r, enum job job, const char *sql, int columns, struct postgres_value *values, int n)
 {
 	for (int i = 0; i < columns; i++)
 		values[i] = (struct postgres_value){ARRAY_TEXT, r->columns[i].bytes, r->columns[i].len};
 	r->asked_ms = real_ms();
 	if (postgres_query(r->postgres, sql, values, n))
-		return -1; /* the connection is lost; it goes on when it is back */
+		return -1; /* the connection is lost; on_postgres_state goes on */
 	r->job = job;
 	return 0;
 }
@@ -502,8 +503,9 @@ static bool is_refusal(enum postgres_result result)
 	return result == POSTGRES_BAD_VALUE || result == POSTGRES_BAD_ROW;
 }
 
-/* Nothing is lost by keeping them: a record that was committed all the same is void when it is repeated. A database
- * that is not UTF8 may be unable to hold an answer; a trigger may refuse a row, and is to refuse no other. */
+/* Records the attempts again: if the record was committed after all, repeating it changes nothing. A refusal is tried
+ * again with ASCII answers (the database may not be UTF8), then one by one: a trigger that refuses one row must not
+ * hold up the others. */
 static void on_not_recorded(struct relay *r, const struct postgres_answer *answer)
 {
 	if (is_refusal(answer->result) && r->is_alone) {
@@ -526,7 +528,7 @@ static size_t wanted_now(struct relay *r, struct lane *l)
 	return wanted / (size_t)r->divisor + (wanted % (size_t)r->divisor != 0);
 }
 
-/* $1 to $6: a row each. */
+/* Adds a row to the parameters $1 to $6. */
 static void fill_lane(struct relay *r, const struct lane *l, size_t wanted, const char *row, int64_t since_us)
 {
 	struct array *c = r->columns;
@@ -565,7 +567,7 @@ static size_t fill_lanes(struct relay *r)
 	return n;
 }
 
-/* A payload may grow by a multiple of the longest message when its numbers are written out. */
+/* growth: how long a payload may become when its numbers are written out. */
 static void start_lease(struct relay *r)
 {
 	struct postgres_value values[COLUMNS + 3];
@@ -593,7 +595,7 @@ static void start_lease(struct relay *r)
 		ask(r, JOB_LEASE, SQL_LEASE, COLUMNS, values, COLUMNS + 3);
 }
 
-/* The lease at hand, which took so long, has looked at all rows of some targets, or has tried to. */
+/* Sets when lanes whose rows were all looked at get such a lease again. */
 static void put_off_all(struct relay *r, int64_t took_ms)
 {
 	int64_t wait_ms = took_ms * ALL_SHARE > ALL_MS ? took_ms * ALL_SHARE : ALL_MS;
@@ -603,7 +605,7 @@ static void put_off_all(struct relay *r, int64_t took_ms)
 			lane_at(r, i)->all_ms = now_ms(r) + wait_ms;
 }
 
-/* Rows that come late are given back, so the next lease asks for fewer. */
+/* Rows of a slow lease come too late and are given back, so the next lease asks for fewer. */
 static void adapt_pace(struct relay *r)
 {
 	int64_t took_ms = real_ms() - r->asked_ms;
@@ -644,7 +646,7 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 
 /* --- leasing one by one --- */
 
-/* The next lane in turn that wants a row, or NULL. */
+/* Returns the next lane, in turn, that wants a row; or NULL. */
 static struct lane *next_wanting(struct relay *r)
 {
 	size_t lanes = count_lanes(r);
@@ -699,7 +701,7 @@ static void on_peeked(struct relay *r, const struct postgres_answer *answer)
 	start_lease(r);
 }
 
-/* Is it a matter of what is in the row, by the SQLSTATE at the end: a value, its size, a damaged page? */
+/* Is the row itself to blame, by the SQLSTATE at the end of the error: a value, its size, a damaged page? */
 static bool is_rows_fault(const struct postgres_answer *answer)
 {
 	const char *state = strrchr(answer->error, '(');
@@ -708,13 +710,13 @@ static bool is_rows_fault(const struct postgres_answer *answer)
 	       (state && (!strncmp(state, "(22", 3) || !strncmp(state, "(54", 3) || !strncmp(state, "(XX", 3)));
 }
 
-/* The row that could not be leased alone is dead, or is put off; those behind it go on in any case. */
+/* Makes the row that could not be leased alone dead, or delays it, so that those behind it go on. */
 static void blame(struct relay *r, const struct postgres_answer *answer)
 {
 	struct attempt *a = new_attempt(r, r->peeked, r->peeked_row, r->peeked_attempts);
 
 	if (strcmp(r->blamed_row, r->peeked_row) == 0)
-		r->peeked->since_us = r->peeked_us + 1; /* nothing can be recorded of it, either */
+		r->peeked->since_us = r->peeked_us + 1; /* its outcome cannot be recorded either: skip it */
 	snprintf(r->blamed_row, sizeof(r->blamed_row), "%s", r->peeked_row);
 	a->lease = r->peeked_lease;
 	if (is_rows_fault(answer)) {
@@ -726,7 +728,7 @@ static void blame(struct relay *r, const struct postgres_answer *answer)
 	}
 }
 
-/* An error that comes twice may be that of a row: rows are leased one by one for a while. */
+/* If an error comes twice, one row may cause it: leases rows one by one for a while. */
 static void on_not_leased(struct relay *r, enum job job, const struct postgres_answer *answer)
 {
 	wait_out(r, &r->leasing_trouble, answer->error);
@@ -735,7 +737,7 @@ static void on_not_leased(struct relay *r, enum job job, const struct postgres_a
 	else if (!r->careful && (is_refusal(answer->result) || r->leasing_trouble.failures > 1))
 		r->careful = CAREFUL + count_lanes(r);
 	if (answer->result == POSTGRES_UNKNOWN && r->divisor < DIVISOR_MAX)
-		r->divisor *= 2; /* it may have been late */
+		r->divisor *= 2; /* perhaps it was too slow */
 	r->peeked = NULL;
 	put_off_all(r, real_ms() - r->asked_ms);
 	for (size_t i = 0; i < count_lanes(r); i++)
@@ -799,8 +801,8 @@ static void tell_drained(struct relay *r)
 	r->drained(r->drained_arg);
 }
 
-/* Could any lane take a row that is likely to be there? Nobody tells when a retry is due: as long as there was none
- * they are looked for with the others. */
+/* Does any lane want rows that probably exist? Nothing announces that a retry is due; while the last lease brought
+ * none, the next poll is early enough. */
 static bool is_wanting(struct relay *r)
 {
 	for (size_t i = 0; i < count_lanes(r); i++) {
@@ -812,7 +814,7 @@ static bool is_wanting(struct relay *r)
 	return false;
 }
 
-/* What took its turn last comes second. */
+/* If both a record and a lease are due, they alternate. */
 static bool is_lease_due(struct relay *r, bool has_ended)
 {
 	bool has_reason = r->is_woken || r->careful || r->last == JOB_RECORD;
@@ -834,9 +836,9 @@ static void wait_for_more(struct relay *r, bool has_ended)
 		wake_at(r, at_ms);
 }
 
-/* Is there so much to send that attempts may end for a while before they are recorded? A statement costs Postgres
- * about as much as the rows of fifty attempts. But half of a lease is enough: the next lease comes behind the record,
- * and until it is answered there should be something to send. */
+/* Is there enough to send that recording can wait for more attempts to end? A statement costs Postgres about as much as
+ * the rows of fifty attempts. But not below half of a lease: the next lease comes after the record, and until its
+ * answer there should be something to send. */
 static bool can_wait(struct relay *r)
 {
 	if (r->drained || now_ms(r) >= r->round_ms)
@@ -853,7 +855,7 @@ static bool can_wait(struct relay *r)
 	return false;
 }
 
-/* Called whenever something has changed. */
+/* Does what is due next. Called whenever something has changed. */
 static void go_on(struct relay *r)
 {
 	bool has_ended = !list_is_empty(&r->ended), is_recording;
@@ -914,7 +916,7 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 		go_on(owner);
 }
 
-/* The store has the same database, and ends the listener. */
+/* The store uses the same database and ends the listener. */
 static void on_unusable(void *owner, const char *sentence, int status)
 {
 	(void)owner, (void)sentence, (void)status;
@@ -932,18 +934,18 @@ static void on_record_deadline(uv_timer_t *timer)
 {
 	struct relay *r = timer->data;
 
-	log_warn("outcomes of deliveries were not recorded, the fleet will deliver them again", "attempts=%zu",
+	log_warn("outcomes of deliveries were not recorded, the fleet will repeat these deliveries", "attempts=%zu",
 		 list_length(&r->ended) + list_length(&r->recording));
 	tell_drained(r);
 }
 
-/* What is at work may arrive or not. It is no failure of the target, so it never is the last attempt. */
+/* Cancels the requests, which may have arrived or not. The target has not failed, so this is never the last attempt. */
 static void on_drain_deadline(uv_timer_t *timer)
 {
 	struct relay *r = timer->data;
 
 	if (!list_is_empty(&r->sending))
-		log_warn("drain timeout reached, cutting off webhook requests; the fleet will make them again",
+		log_warn("drain timeout reached, cancelling webhook requests; the fleet will repeat them",
 			 "requests=%zu", list_length(&r->sending));
 	list_each(node, after, &r->sending) {
 		struct attempt *a = list_entry(node, struct attempt, node);
@@ -962,7 +964,7 @@ void relay_drain(struct relay *r, void (*done)(void *arg), void *arg)
 	r->drained = done;
 	r->drained_arg = arg;
 	for (size_t i = 0; i < count_lanes(r); i++)
-		begin_waiting(lane_at(r, i)); /* that is, give back */
+		begin_waiting(lane_at(r, i)); /* gives the rows back */
 	uv_timer_start(&r->deadline, on_drain_deadline, (uint64_t)r->config->drain_timeout_ms, 0);
 	wake_at(r, 0);
 }
@@ -1002,7 +1004,7 @@ static struct hook *new_hook(const struct webhook *w)
 	return h;
 }
 
-/* Takes out of hooks the one that leads to the same destination. NULL: there is none. */
+/* Removes from hooks the one with the same name and URL and returns it; NULL if there is none. */
 static struct hook *take_hook(struct hook **hooks, size_t n, const struct webhook *w)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -1018,7 +1020,7 @@ static struct hook *take_hook(struct hook **hooks, size_t n, const struct webhoo
 	return NULL;
 }
 
-/* No new request of it begins. */
+/* Gives back its waiting rows; requests in progress may end. */
 static void retire(struct relay *r, struct hook *h)
 {
 	for (int i = 0; i < LANES; i++)
@@ -1029,7 +1031,7 @@ static void retire(struct relay *r, struct hook *h)
 	list_append(&r->retired, &h->node);
 }
 
-/* Takes over the settings' webhooks. */
+/* Makes hooks for the webhooks in the settings, keeping those with the same name and URL. */
 static void fill_hooks(struct relay *r)
 {
 	const struct webhooks *webhooks = &r->config->webhooks;
@@ -1126,7 +1128,7 @@ void relay_close(struct relay *r, void (*done)(void *arg), void *arg)
 	r->open = 4;
 	r->done = done;
 	r->done_arg = arg;
-	r->is_drained = true; /* nothing goes on */
+	r->is_drained = true; /* go_on does nothing from here */
 	list_each(node, after, &r->sending) {
 		struct attempt *a = list_entry(node, struct attempt, node);
 

@@ -1,5 +1,5 @@
-/* signature.c owns the id and the signature of a delivery, as the Standard Webhooks specification has them
- * (standardwebhooks.com): HMAC-SHA256 over the id, the timestamp and the body, with dots between. */
+/* signature.c makes the id and the signature of a delivery as in the Standard Webhooks specification
+ * (standardwebhooks.com): HMAC-SHA256 over the id, the timestamp and the body, joined by dots. */
 #include "outbox/signature.h"
 
 #include <openssl/evp.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The name's NUL is hashed too, so that no name and id together look like another name and id. */
+/* Hashes the name's NUL too, so that two pairs of name and id cannot give the same input. */
 void signature_id(char *out, const char *target, const char *event_id, size_t len)
 {
 	unsigned char digest[crypto_hash_sha256_BYTES];

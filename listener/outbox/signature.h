@@ -1,4 +1,4 @@
-/* signature.h: what the receiver of a webhook knows a request by: its id, and that it is ours. No I/O. */
+/* signature.h: the id and the signature of a delivery, by which the receiver recognizes it. No I/O. */
 #ifndef WSONCE_SIGNATURE_H
 #define WSONCE_SIGNATURE_H
 
@@ -7,12 +7,12 @@
 #include "config/webhook.h"
 
 #define SIGNATURE_ID_SIZE (4 + 2 * 16 + 1)                     /* msg_, 16 bytes in hex, NUL */
-#define SIGNATURE_SIZE    (WEBHOOK_SECRETS_MAX * (3 + 44 + 1)) /* of each v1, and base64; a blank or NUL */
+#define SIGNATURE_SIZE    (WEBHOOK_SECRETS_MAX * (3 + 44 + 1)) /* for each secret: v1, and base64 and a blank or NUL */
 
-/* The id of an event's delivery to a target: the same at every attempt, of any listener. */
+/* Makes the id of an event's delivery to a target. It is the same for every attempt of every listener. */
 void signature_id(char *out, const char *target, const char *event_id, size_t len);
 
-/* The value of webhook-signature: a signature by each of the webhook's secrets, a blank between two. */
+/* Makes the value of webhook-signature: one signature for each of the webhook's secrets, separated by blanks. */
 void signature_write(char *out, const struct webhook *webhook, const char *id, const char *timestamp, const char *body,
 		     size_t len);
 

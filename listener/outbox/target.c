@@ -1,5 +1,5 @@
-/* target.c owns the judgement of answers and the state of a target. Requests are delivery.c's business, rows
- * relay.c's. */
+/* target.c decides what an answer means and owns the state of a target. delivery.c makes the requests, relay.c handles
+ * the rows. */
 #include "outbox/target.h"
 
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include "base/backoff.h"
 #include "base/log.h"
 
-#define LOCAL_WAIT_MS 1000 /* before a row is taken again that could not be sent from here */
+#define LOCAL_WAIT_MS 1000 /* before retrying a row that this host could not send */
 
 static const char *const state_names[] = {"open", "paused", "probing"};
 static const char *const outcome_names[] = {"delivered", "retry", "dead", "unsent"};
@@ -37,7 +37,7 @@ const char *target_outcome_name(enum target_outcome outcome)
 	return outcome_names[outcome];
 }
 
-/* One line when a target gets paused and one when it takes requests again, not for each probe between. */
+/* Logs one line when a target is paused and one when it is open again; the probes between are debug lines. */
 static void move(struct target *t, enum target_state state, const struct target_answer *answer)
 {
 	enum target_state old = t->state;
@@ -66,7 +66,7 @@ static size_t concurrency(const struct target *t)
 	return t->state != TARGET_OPEN ? t->state == TARGET_PROBING : t->is_retry ? (all + 1) / 2 : all;
 }
 
-/* Requests that hang since before a pause do not keep a probe from its slot. */
+/* While probing, requests that began before the pause and still hang take no slot. */
 static size_t taken(const struct target *t)
 {
 	return t->state == TARGET_OPEN ? t->at_work : t->probes;
@@ -138,9 +138,9 @@ bool target_is_success(int status)
 	return status >= 200 && status < 300;
 }
 
-/* Only three statuses speak of the delivery. The others may speak of whatever stands before the receiver: an ingress
- * that has no backend for a moment answers 404, a login that has just been changed 401. Redirects are not followed:
- * whom the events go to is the operator's word. */
+/* Only three failures are certainly about the delivery. The others may come from something in front of the receiver: an
+ * ingress without a backend answers 404, a changed login 401. Redirects are not followed: the operator decides where
+ * events go. */
 static enum target_outcome judge(int status)
 {
 	if (target_is_success(status))
@@ -148,7 +148,7 @@ static enum target_outcome judge(int status)
 	return status == 400 || status == 410 || status == 422 ? TARGET_DEAD : TARGET_RETRY;
 }
 
-/* Up to a quarter less, so that a fleet does not probe as one. */
+/* Shortens each pause by up to a quarter, so that a fleet does not probe at the same moment. */
 static void start_pause(struct target *t, const struct target_answer *answer, int64_t now_ms, uint32_t random)
 {
 	int64_t cap_ms = t->is_retry ? TARGET_RETRY_CAP_MS : TARGET_PAUSE_CAP_MS;
@@ -171,10 +171,9 @@ static void succeed(struct target *t)
 		move(t, TARGET_OPEN, NULL);
 }
 
-/* Any failure counts, a refusal for good as well: a receiver that is broken may refuse everything, and what it refuses
- * meanwhile is dead. Some receivers fail the first attempt at each delivery, others never take certain rows: a success
- * in either lane shows that they are not down. Requests that were at work when it was paused say nothing more by
- * failing. */
+/* Every failure counts, also a final refusal: a broken receiver may refuse everything, and each refused row is dead.
+ * Some receivers fail the first attempt of each delivery, others never accept certain rows; a success in either lane
+ * shows that they are up. While paused, failures of requests that were in progress change nothing. */
 static void count_outcome(struct target *t, enum target_outcome outcome, const struct target_answer *answer,
 			  int64_t now_ms, uint32_t random)
 {

@@ -1,4 +1,4 @@
-/* traceparent.c owns what of an event may go into the header traceparent (www.w3.org/TR/trace-context, section 3.2). */
+/* traceparent.c decides what of an event may be sent as traceparent (www.w3.org/TR/trace-context, section 3.2). */
 #include "outbox/traceparent.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 /* VERSION-TRACE-PARENT-FLAGS */
 enum { VERSION_LEN = 2, TRACE_LEN = 32, PARENT_LEN = 16, FLAGS_LEN = 2, WHOLE_LEN = TRACEPARENT_SIZE - 1 };
 
-/* A field of so many digits, and the dash behind it. */
+/* Skips a field of len digits and the dash after it. */
 static bool has_field(const char **at, size_t len, bool may_be_zero)
 {
 	const char *field = *at;
@@ -19,7 +19,7 @@ static bool has_field(const char **at, size_t len, bool may_be_zero)
 	return strspn(field, DIGITS) == len && (may_be_zero || strspn(field, "0") < len);
 }
 
-/* A later version may have more behind these fields, which nobody here understands: it is passed on as version 00. */
+/* A later version may have more fields. We do not know them, so it is passed on as version 00. */
 static bool is_traceparent(const char *text, size_t len, const char *rest)
 {
 	const char *at = text;
@@ -38,7 +38,7 @@ bool traceparent_find(char *out, const char *body, size_t len, const char *point
 
 	if (json_kind(found) != KIND_STRING || found.len < WHOLE_LEN + 2)
 		return false;
-	memcpy(out, found.at + 1, WHOLE_LEN); /* behind the quote; an escape has no place in it */
+	memcpy(out, found.at + 1, WHOLE_LEN); /* after the quote; a valid one has no escapes */
 	out[WHOLE_LEN] = '\0';
 	if (!is_traceparent(out, found.len - 2, found.at + 1 + WHOLE_LEN))
 		return false;

@@ -1,4 +1,4 @@
-/* traceparent.h: the trace that an event belongs to, as W3C's Trace Context writes it. No I/O. */
+/* traceparent.h: the trace of an event, for W3C's Trace Context header. No I/O. */
 #ifndef WSONCE_TRACEPARENT_H
 #define WSONCE_TRACEPARENT_H
 
@@ -7,8 +7,8 @@
 
 #define TRACEPARENT_SIZE 56 /* with the NUL */
 
-/* Finds the traceparent of a delivery's body, at a JSON pointer into its data, and writes it into out for a header.
- * False if there is none, or it is not one: then nothing is sent. */
+/* Looks for a traceparent in a delivery's body, at a JSON pointer into its data, and copies it to out. Returns false if
+ * there is no valid one: then no header is sent. */
 bool traceparent_find(char *out, const char *body, size_t len, const char *pointer);
 
 #endif
