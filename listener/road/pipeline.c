@@ -242,7 +242,8 @@ void pipeline_refuse_long(struct pipeline *p, const char *source, const char *he
 {
 	char reason[200];
 
-	snprintf(reason, sizeof(reason), "the message has %llu bytes, more than %s allows, so only its first %zu are kept",
+	snprintf(reason, sizeof(reason),
+		 "the message has %llu bytes, more than %s allows, so only its first %zu are kept",
 		 (unsigned long long)total,
 		 source ? "the profile's max_message_bytes, or --max-message," : "--max-message", len);
 	take_refused(p, head, len, NULL, digest, reason, sender)->source = source;
